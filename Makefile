@@ -1,0 +1,58 @@
+# The front door; Meson does the work. `make up` and `make check` are all a newcomer needs.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+
+.PHONY: all up check lint asan fuzz bench install clean packages
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+$(BUILD)/build.ninja:
+	@tools/install-packages tools/packages-build
+	@meson setup $(BUILD) --prefix $(PREFIX) >/dev/null
+
+# Installs what is missing, builds, and shows what a cell is.
+up: packages all
+	@tools/demo $(BUILD)/cordon
+
+packages:
+	@tools/install-packages tools/packages-build
+
+# Everything that must hold. Ends with "N passed, N failed, N skipped".
+check: packages all
+	@tools/install-packages tools/packages-test tests/vm/packages
+	@tools/check-banned
+	@tools/check-layers
+	@tools/check-size
+	@tools/run-tests $(BUILD)
+
+lint:
+	@tools/install-packages tools/packages-build tools/packages-lint
+	@tools/lint $(BUILD)
+
+# Unit tests and corpora under AddressSanitizer and UndefinedBehaviorSanitizer.
+asan:
+	@tools/install-packages tools/packages-build tools/packages-lint
+	@test -f $(BUILD)-asan/build.ninja || CC=clang meson setup $(BUILD)-asan -Dmusl=false \
+		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@ninja -C $(BUILD)-asan --quiet
+	@tools/run-tests $(BUILD)-asan unit fuzz
+
+# Each fuzz target for FUZZ_SECONDS.
+FUZZ_SECONDS ?= 60
+fuzz:
+	@tools/install-packages tools/packages-build tools/packages-lint
+	@test -f $(BUILD)-fuzz/build.ninja || CC=clang meson setup $(BUILD)-fuzz -Dmusl=false -Dfuzzers=true \
+		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@ninja -C $(BUILD)-fuzz --quiet
+	@tools/fuzz-all $(BUILD)-fuzz $(FUZZ_SECONDS)
+
+bench: packages all
+	@bench/run $(BUILD)
+
+install: all
+	@meson install -C $(BUILD) --quiet
+
+clean:
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz

@@ -1,0 +1,33 @@
+/* io.h - whole reads and writes, and descriptors passed over Unix sockets. */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "err.h"
+
+#define IO_FDS_MAX 32
+
+/* Writes all of it, or fails. Retries EINTR; the descriptor must be blocking. */
+int io_write_all(int fd, const void *data, size_t len, struct err *e) MUST_USE;
+
+/* Reads a whole small file (a proc or cgroup attribute) as a string. Returns its length; fails
+ * if it does not fit into cap - 1 bytes. */
+ssize_t io_read_file(int dir_fd, const char *path, char *ret_text, size_t cap,
+		     struct err *e) MUST_USE;
+
+/* Writes one attribute of a pseudo file system: taken whole by the kernel or refused. */
+int io_write_file(int dir_fd, const char *path, const char *text, struct err *e) MUST_USE;
+
+/* Sends one message with descriptors attached. Blocking; never raises SIGPIPE. */
+int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
+	    struct err *e) MUST_USE;
+
+/* Receives one message (or, on a stream, what is there). Returns its length, 0 at the end of the
+ * connection. The caller owns the *ret_nfds descriptors in ret_fds, all close-on-exec. A peer
+ * that sends more descriptors than cap is refused and nothing leaks. */
+ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
+		struct err *e) MUST_USE;
+
+/* Closes each that is >= 0 and sets it to -1. */
+void io_close_all(int *fds, size_t n);

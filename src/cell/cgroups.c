@@ -1,0 +1,220 @@
+/* cgroups.c - theory of operation
+ *
+ * v1: each controller is its own hierarchy, and the cell's directory goes below the one the caller
+ * itself is in (limits of its parents hold for its cells too). v2: one hierarchy; a directory with
+ * processes cannot hand out controllers, so root's cells go to the top and an ordinary user's below
+ * his own directory, if that was delegated to him and is empty otherwise. Hybrid machines (v2
+ * mounted, controllers in v1) count as v1. */
+#include "cgroups.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#include "io.h"
+
+enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS };
+static const char *const controllers[KEEPER_CGROUP_DIRS] = { "cpu", "cpuacct", "memory", "pids" };
+
+/* ",a,b,c," contains ",b,"? */
+static bool list_has(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)) != NULL; p += n)
+		if ((p == list || p[-1] == ',' || p[-1] == ' ') &&
+		    (p[n] == '\0' || p[n] == ',' || p[n] == ' ' || p[n] == '\n'))
+			return true;
+	return false;
+}
+
+/* The two files that say where cgroups are, read once. */
+struct tables {
+	char own[8192];	    /* /proc/self/cgroup: "4:memory:/a/b" */
+	char mounts[65536]; /* /proc/self/mounts: "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0
+			       0" */
+};
+
+/* Copies the next line to ret and returns where the one after it begins; NULL at the end. */
+static const char *next_line(const char *text, char *ret, size_t cap)
+{
+	size_t n = strcspn(text, "\n");
+
+	if (*text == '\0')
+		return NULL;
+	(void)snprintf(ret, cap, "%.*s", (int)(n < cap ? n : cap - 1), text);
+	return text + n + (text[n] == '\n');
+}
+
+/* The keeper's own directory in the hierarchy with this controller ("" for v2). */
+static int own_path(const struct tables *t, const char *controller, char *ret_path, size_t cap)
+{
+	char line[PATH_MAX + 64];
+
+	for (const char *at = t->own; (at = next_line(at, line, sizeof(line))) != NULL;) {
+		char *list = strchr(line, ':');
+		char *path = list == NULL ? NULL : strchr(list + 1, ':');
+
+		if (path == NULL)
+			continue;
+		*path++ = '\0';
+		if (*controller == '\0' ? list[1] == '\0' : list_has(list + 1, controller))
+			return (size_t)snprintf(ret_path, cap, "%s", path) < cap ? 0 : -1;
+	}
+	return -1;
+}
+
+/* Where the hierarchy is mounted: looks for the type and, on v1, the option. */
+static int mount_point(const struct tables *t, const char *type, const char *option, char *ret_path,
+		       size_t cap)
+{
+	char line[PATH_MAX + 512];
+
+	for (const char *text = t->mounts; (text = next_line(text, line, sizeof(line))) != NULL;) {
+		char *save = NULL;
+		char *source = strtok_r(line, " ", &save);
+		char *at = strtok_r(NULL, " ", &save);
+		char *kind = strtok_r(NULL, " ", &save);
+		char *options = strtok_r(NULL, " ", &save);
+
+		if (source != NULL && options != NULL && strcmp(kind, type) == 0 &&
+		    (*option == '\0' || list_has(options, option)) &&
+		    (size_t)snprintf(ret_path, cap, "%s", at) < cap)
+			return 0;
+	}
+	return -1;
+}
+
+static int open_dir(const char *base, const char *below)
+{
+	char path[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", base, below) >= sizeof(path))
+		return -1;
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void find_v1(const struct tables *t, struct cgroups *r)
+{
+	char base[PATH_MAX], own[PATH_MAX];
+
+	r->version = 1;
+	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
+		if (mount_point(t, "cgroup", controllers[i], base, sizeof(base)) < 0 ||
+		    own_path(t, controllers[i], own, sizeof(own)) < 0)
+			continue;
+		r->dirs[i] = open_dir(base, own);
+		if (r->dirs[i] >= 0 && faccessat(r->dirs[i], ".", W_OK, AT_EACCESS) < 0)
+			io_close_all(&r->dirs[i], 1);
+	}
+	r->limits = (r->dirs[DIR_CPU] >= 0 ? (unsigned)KEEPER_LIMIT_CPU : 0) |
+		    (r->dirs[DIR_MEMORY] >= 0 ? (unsigned)KEEPER_LIMIT_MEMORY : 0) |
+		    (r->dirs[DIR_PIDS] >= 0 ? (unsigned)KEEPER_LIMIT_PIDS : 0);
+}
+
+/* Hands the controllers on to sub-directories. Fails with EBUSY where processes sit in it. */
+static unsigned enable_v2(int dir)
+{
+	static const struct {
+		const char *word, *enable;
+		unsigned limit;
+	} wanted[] = {
+		{ "cpu", "+cpu", KEEPER_LIMIT_CPU },
+		{ "memory", "+memory", KEEPER_LIMIT_MEMORY },
+		{ "pids", "+pids", KEEPER_LIMIT_PIDS },
+	};
+	char have[256];
+	unsigned got = 0;
+	struct err e;
+
+	for (unsigned i = 0; i < COUNT(wanted); i++) {
+		if (io_read_file(dir, "cgroup.subtree_control", have, sizeof(have), &e) < 0)
+			return 0;
+		if (list_has(have, wanted[i].word) ||
+		    io_write_file(dir, "cgroup.subtree_control", wanted[i].enable, &e) == 0)
+			got |= wanted[i].limit;
+	}
+	return got;
+}
+
+static void find_v2(const struct tables *t, struct cgroups *r, const char *base)
+{
+	char own[PATH_MAX] = "";
+
+	r->version = 2;
+	if (geteuid() != 0 && own_path(t, "", own, sizeof(own)) < 0)
+		return;
+	r->dirs[0] = open_dir(base, own);
+	if (r->dirs[0] >= 0 && faccessat(r->dirs[0], ".", W_OK, AT_EACCESS) < 0)
+		io_close_all(&r->dirs[0], 1);
+	if (r->dirs[0] < 0)
+		return;
+	r->limits = enable_v2(r->dirs[0]);
+}
+
+void cgroups_find(struct cgroups *ret)
+{
+	static struct tables t;
+	char base[PATH_MAX];
+	struct err e;
+
+	*ret = (struct cgroups){ .dirs = { -1, -1, -1, -1 } };
+	if (io_read_file(AT_FDCWD, "/proc/self/cgroup", t.own, sizeof(t.own), &e) < 0 ||
+	    io_read_file(AT_FDCWD, "/proc/self/mounts", t.mounts, sizeof(t.mounts), &e) < 0)
+		(void)snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1,
+			       e.msg);
+	else if (mount_point(&t, "cgroup", "memory", base, sizeof(base)) == 0)
+		find_v1(&t, ret);
+	else if (mount_point(&t, "cgroup2", "", base, sizeof(base)) == 0)
+		find_v2(&t, ret, base);
+	else
+		(void)snprintf(ret->why, sizeof(ret->why), "no cgroup file system is mounted");
+	if (ret->limits == 0) {
+		io_close_all(ret->dirs, KEEPER_CGROUP_DIRS);
+		if (ret->why[0] == '\0')
+			(void)snprintf(ret->why, sizeof(ret->why),
+				       "no cgroup v%d directory is delegated to this user",
+				       ret->version);
+		ret->version = 0;
+	} else if (ret->limits != KEEPER_LIMIT_ALL) {
+		(void)snprintf(ret->why, sizeof(ret->why), "cgroup v%d lacks%s%s%s", ret->version,
+			       (ret->limits & KEEPER_LIMIT_MEMORY) ? "" : " memory",
+			       (ret->limits & KEEPER_LIMIT_CPU) ? "" : " cpu",
+			       (ret->limits & KEEPER_LIMIT_PIDS) ? "" : " pids");
+	}
+}
+
+void cgroups_release(struct cgroups *c)
+{
+	io_close_all(c->dirs, KEEPER_CGROUP_DIRS);
+}
+
+static void sweep_dir(int parent)
+{
+	OWN_FD fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d == NULL)
+		return;
+	(void)TAKE_FD(fd);
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
+		if (strncmp(entry->d_name, KEEPER_CGROUP_PREFIX, strlen(KEEPER_CGROUP_PREFIX)) != 0)
+			continue;
+		OWN_FD one = openat(parent, entry->d_name,
+				    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (one >= 0 && flock(one, LOCK_EX | LOCK_NB) == 0)
+			(void)unlinkat(parent, entry->d_name, AT_REMOVEDIR);
+	}
+	(void)closedir(d);
+}
+
+void cgroups_sweep(const struct cgroups *c)
+{
+	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+		if (c->dirs[i] >= 0)
+			sweep_dir(c->dirs[i]);
+}

@@ -1,0 +1,35 @@
+/* keeper_client.h - channel A, seen from outside: starts a keeper and asks it. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "cgroups.h"
+#include "keeper_msg.h"
+
+struct keeper_client {
+	pid_t pid;
+	int sock;		   /* owned */
+	struct cgroups cgroups;	   /* owned */
+	struct keeper_walls walls; /* what it said of the machine in its HELLO */
+};
+
+/* Starts cordon-keeper, which must stand beside the running program. It takes its time to look at
+ * the machine; what the caller does before keeper_client_hello() is done meanwhile. */
+int keeper_client_start(struct keeper_client *ret, struct err *e) MUST_USE;
+
+/* Hears what it says of the machine, or why it cannot work here. */
+int keeper_client_hello(struct keeper_client *k, struct err *e) MUST_USE;
+
+/* One request and its reply. A refusal of the keeper is an error like any other. If ret_fd is not
+ * NULL, the caller owns the descriptor that came with the reply, or -1. */
+int keeper_client_ask(struct keeper_client *k, const void *request, size_t len, const int *fds,
+		      size_t nfds, struct keeper_reply *ret, int *ret_fd, struct err *e) MUST_USE;
+
+/* Hears the reply to a request that was sent by other means. */
+int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
+		       int *ret_fd, struct err *e) MUST_USE;
+
+/* Closes the channel, upon which the keeper ends its cells and itself, and waits for that. If it
+ * was killed instead, the kernel has ended its cells, and this removes their cgroups. */
+void keeper_client_stop(struct keeper_client *k);

@@ -1,0 +1,159 @@
+/* rootless.c - theory of operation
+ *
+ * A user may map only his own id by himself. newuidmap(1) and newgidmap(1), set-user-id programs of
+ * the distribution, also map the ranges that /etc/subuid and /etc/subgid give him; they must run
+ * outside the new namespace. Without them, or without an entry of at least 65,536 ids, it is the
+ * single id. The child says "u" when it is in its namespace, the parent "g" when that is mapped. */
+#include "rootless.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "keeper_msg.h"
+
+#define NEWUIDMAP "/usr/bin/newuidmap"
+#define NEWGIDMAP "/usr/bin/newgidmap"
+
+bool rootless_needed(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+	unsigned inside, outside, count;
+	char map[256];
+	struct err e;
+
+	if (geteuid() != 0 || syscall(SYS_capget, &head, data) < 0 ||
+	    (data[0].effective & 1U << CAP_SYS_ADMIN) == 0)
+		return true;
+	/* Root of a container that has all ids of the machine maps 0 to 0, 4294967295 of them. */
+	return io_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map), &e) < 0 ||
+	       sscanf(map, "%u %u %u", &inside, &outside, &count) != 3 || outside != 0 ||
+	       count != UINT32_MAX;
+}
+
+/* Finds "name:first:count" or "number:first:count" with enough ids. */
+static bool find_range(const char *file, const char *name, uid_t uid, uint32_t *ret_first)
+{
+	FILE *f = fopen(file, "re");
+	char line[256], number[16];
+	bool found = false;
+
+	if (f == NULL)
+		return false;
+	(void)snprintf(number, sizeof(number), "%u", uid);
+	while (!found && fgets(line, sizeof(line), f) != NULL) {
+		char *colon = strchr(line, ':');
+		unsigned first, count;
+
+		if (colon == NULL)
+			continue;
+		*colon = '\0';
+		if ((strcmp(line, name) == 0 || strcmp(line, number) == 0) &&
+		    sscanf(colon + 1, "%u:%u", &first, &count) == 2 && count >= KEEPER_IDS) {
+			*ret_first = first;
+			found = true;
+		}
+	}
+	(void)fclose(f);
+	return found;
+}
+
+static pid_t run_mapper(const char *program, pid_t target, uint32_t own, uint32_t first)
+{
+	char a[16], b[16], c[16], d[16];
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	(void)snprintf(a, sizeof(a), "%d", (int)target);
+	(void)snprintf(b, sizeof(b), "%u", own);
+	(void)snprintf(c, sizeof(c), "%u", first);
+	(void)snprintf(d, sizeof(d), "%u", KEEPER_IDS);
+	(void)execl(program, program, a, "0", b, "1", "1", c, d, (char *)NULL);
+	_exit(127);
+}
+
+static bool succeeded(pid_t pid)
+{
+	int status;
+
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+static bool map_ranges(pid_t child, const char *name, uid_t uid, gid_t gid)
+{
+	uint32_t first_uid, first_gid;
+	pid_t users, groups;
+
+	if (access(NEWUIDMAP, X_OK) < 0 || access(NEWGIDMAP, X_OK) < 0 ||
+	    !find_range("/etc/subuid", name, uid, &first_uid) ||
+	    !find_range("/etc/subgid", name, uid, &first_gid))
+		return false;
+	users = run_mapper(NEWUIDMAP, child, uid, first_uid);
+	groups = run_mapper(NEWGIDMAP, child, gid, first_gid);
+	bool done = succeeded(users);
+
+	return succeeded(groups) && done;
+}
+
+static int write_map(pid_t child, const char *file, const char *text, struct err *e)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)child, file);
+	return io_write_file(AT_FDCWD, path, text, e);
+}
+
+static int map_single(pid_t child, uid_t uid, gid_t gid, struct err *e)
+{
+	char text[32];
+
+	/* user_namespaces(7): without CAP_SETGID outside, setgroups must be given up first. */
+	if (write_map(child, "setgroups", "deny", e) < 0)
+		return -1;
+	(void)snprintf(text, sizeof(text), "0 %u 1", uid);
+	if (write_map(child, "uid_map", text, e) < 0)
+		return -1;
+	(void)snprintf(text, sizeof(text), "0 %u 1", gid);
+	return write_map(child, "gid_map", text, e);
+}
+
+int rootless_map(pid_t child, int sync_fd, uint32_t *ret_ids, struct err *e)
+{
+	struct passwd *pw = getpwuid(geteuid());
+	char word;
+
+	if (read(sync_fd, &word, 1) != 1)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "this machine lets ordinary users have no user namespace");
+	*ret_ids =
+		pw != NULL && map_ranges(child, pw->pw_name, geteuid(), getegid()) ? KEEPER_IDS : 0;
+	if (*ret_ids == 0 && map_single(child, geteuid(), getegid(), e) < 0)
+		return err_wrap(e, "user namespace");
+	if (write(sync_fd, "g", 1) != 1)
+		return err_sys(e, "user namespace");
+	return 0;
+}
+
+int rootless_enter(int sync_fd, struct err *e)
+{
+	char word;
+
+	if (unshare(CLONE_NEWUSER) < 0)
+		return err_sys(e, "user namespace");
+	if (write(sync_fd, "u", 1) != 1 || read(sync_fd, &word, 1) != 1)
+		return err_set(e, ERR_SYSTEM, "the parent is gone");
+	/* Nothing is owned by 0 in here but what was the user's. */
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return err_sys(e, "become root of the user namespace");
+	return 0;
+}

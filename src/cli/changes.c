@@ -1,0 +1,128 @@
+#include "changes.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "utf8.h"
+
+#define RECORD_MAX (300U << 10)
+
+int changes_parse(const char *text, struct changes_record *ret, struct err *e)
+{
+	struct changes_record r = { .kind = text[0] };
+	char *end;
+
+	if (strchr("ACDT", text[0]) == NULL || text[0] == '\0' || text[1] != '\t' ||
+	    text[2] < '0' || text[2] > '7')
+		return err_set(e, ERR_INVALID, "malformed record");
+	r.mode = (uint32_t)strtoul(text + 2, &end, 8);
+	if (*end != '\t' || end[1] < '0' || end[1] > '9')
+		return err_set(e, ERR_INVALID, "malformed record");
+	errno = 0;
+	r.size = strtoull(end + 1, &end, 10);
+	if (errno != 0 || *end != '\t' || end[1] != '/')
+		return err_set(e, ERR_INVALID, "malformed record");
+	r.path = end + 1;
+	*ret = r;
+	return 0;
+}
+
+/* As ls -l shows it. */
+static void mode_text(uint32_t mode, char ret[11])
+{
+	static const char bits[] = "rwxrwxrwx";
+	static const char types[16] = { [S_IFDIR >> 12] = 'd', [S_IFLNK >> 12] = 'l',
+					[S_IFIFO >> 12] = 'p', [S_IFSOCK >> 12] = 's',
+					[S_IFCHR >> 12] = 'c', [S_IFBLK >> 12] = 'b' };
+	char type = types[(mode >> 12) & 15];
+
+	ret[0] = type == '\0' ? '-' : type;
+	for (unsigned i = 0; i < 9; i++)
+		ret[i + 1] = (mode & (0400U >> i)) != 0 ? bits[i] : '-';
+	if ((mode & S_ISUID) != 0)
+		ret[3] = (mode & 0100) != 0 ? 's' : 'S';
+	if ((mode & S_ISGID) != 0)
+		ret[6] = (mode & 010) != 0 ? 's' : 'S';
+	if ((mode & S_ISVTX) != 0)
+		ret[9] = (mode & 01) != 0 ? 't' : 'T';
+	ret[10] = '\0';
+}
+
+/* File names are the cell's: what could move a terminal's cursor is shown as \xNN. */
+static void print_path(const char *path, FILE *to)
+{
+	size_t left = strlen(path);
+
+	while (left > 0) {
+		size_t n = utf8_length((const uint8_t *)path, left);
+		unsigned char c = (unsigned char)*path;
+
+		/* U+0080 to U+009F, two bytes from C2 80 to C2 9F, are controls too. */
+		if (n == 0 || c < 0x20 || c == 0x7f || c == '\\' ||
+		    (n == 2 && c == 0xc2 && (unsigned char)path[1] < 0xa0)) {
+			n = n == 0 ? 1 : n;
+			for (size_t i = 0; i < n; i++)
+				(void)fprintf(to, "\\x%02x", (unsigned char)path[i]);
+		} else {
+			(void)fwrite(path, 1, n, to);
+		}
+		path += n;
+		left -= n;
+	}
+}
+
+static int print_record(const char *text, FILE *to, struct err *e)
+{
+	struct changes_record r;
+	char mode[11];
+
+	if (changes_parse(text, &r, e) < 0)
+		return -1;
+	mode_text(r.mode, mode);
+	(void)fprintf(to, "%-8s %s %10llu ",
+		      r.kind == 'A'   ? "added"
+		      : r.kind == 'C' ? "changed"
+		      : r.kind == 'D' ? "deleted"
+				      : "unread",
+		      mode, (unsigned long long)r.size);
+	print_path(r.path, to);
+	(void)fputc('\n', to);
+	return 0;
+}
+
+int changes_print(int fd, FILE *to, struct err *e)
+{
+	OWN_MEM char *text = malloc(RECORD_MAX);
+	size_t have = 0;
+
+	if (text == NULL)
+		return err_sys(e, "allocate");
+	for (;;) {
+		ssize_t n = read(fd, text + have, RECORD_MAX - have);
+		char *at = text, *end;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(e, "read");
+		have += (size_t)n;
+		while ((end = memchr(at, '\0', have - (size_t)(at - text))) != NULL) {
+			if (print_record(at, to, e) < 0)
+				return -1;
+			at = end + 1;
+		}
+		have -= (size_t)(at - text);
+		memmove(text, at, have);
+		if (n == 0)
+			break;
+		if (have == RECORD_MAX)
+			return err_set(e, ERR_LIMIT, "a record is larger than %u bytes",
+				       RECORD_MAX);
+	}
+	if (have > 0)
+		return err_set(e, ERR_INVALID, "the list ends within a record");
+	if (fflush(to) != 0)
+		return err_sys(e, "write");
+	return 0;
+}

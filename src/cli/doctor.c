@@ -1,0 +1,192 @@
+/* doctor.c - theory of operation
+ *
+ * Nothing is guessed from version numbers: a keeper is started and says what it can do, a cell is
+ * made in each profile and says what was in force, and the few features that no cell uses yet are
+ * tried by themselves. A row that the standard profile cannot do without is marked as needed, and
+ * decides the exit code. */
+#include "doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+#include "io.h"
+#include "keeper_client.h"
+#include "run.h"
+
+static unsigned missing_needed;
+
+static void row(const char *group, const char *name, bool ok, bool needed, const char *detail,
+		const char *help)
+{
+	(void)printf("%-9s %-18s %-4s %s\n", group, name, ok ? "yes" : "no", detail);
+	if (!ok && *help != '\0')
+		(void)printf("%-9s %-18s      -> %s\n", "", "", help);
+	if (!ok && needed)
+		missing_needed++;
+}
+
+/* Runs true in a cell of this profile; *ret_text gets what went wrong. */
+static bool try_cell(const char *profile, char *ret_text, size_t cap)
+{
+	char p[16], *argv[] = { (char *)(uintptr_t) "--profile", p, (char *)(uintptr_t) "--",
+				(char *)(uintptr_t) "true", NULL };
+	int ends[2], status = -1;
+	ssize_t n;
+	pid_t pid;
+
+	(void)snprintf(p, sizeof(p), "%s", profile);
+	ret_text[0] = '\0';
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return false;
+	OWN_FD from = ends[0];
+	OWN_FD to = ends[1];
+	(void)fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		(void)dup2(to, STDERR_FILENO);
+		_exit(run_main(4, argv));
+	}
+	(void)close(TAKE_FD(to));
+	n = read(from, ret_text, cap - 1);
+	ret_text[n < 0 ? 0 : n] = '\0';
+	ret_text[strcspn(ret_text, "\n")] = '\0';
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+static void check_walls(const struct keeper_walls *w)
+{
+	char text[256];
+	bool ok = try_cell("standard", text, sizeof(text));
+
+	row("wall", "standard profile", ok, true, ok ? "a cell was made and ran a command" : text,
+	    "the message names the step; see README, \"Requirements\"");
+	ok = try_cell("locked", text, sizeof(text));
+	row("wall", "locked profile", ok, false, ok ? "a cell was made and ran a command" : text,
+	    "");
+	(void)snprintf(text, sizeof(text), "%u ids for each cell%s", w->ids,
+		       w->rootless ? ", from /etc/subuid where given" : ", of its own");
+	row("wall", "user ids", w->ids > 1, false, text,
+	    "install uidmap and give the user 65,536 ids in /etc/subuid and /etc/subgid");
+	(void)snprintf(text, sizeof(text),
+		       w->landlock_abi > 0 ? "version %u" : "not in this kernel (version 2 needed)",
+		       w->landlock_abi);
+	row("wall", "Landlock", w->landlock_abi > 0, false, text,
+	    "a kernel of 5.19 or later with landlock in its lsm= list; cells work without this "
+	    "second wall");
+}
+
+static void check_limits(const struct keeper_walls *w)
+{
+	static const struct {
+		const char *name;
+		unsigned bit;
+	} limits[] = { { "memory", KEEPER_LIMIT_MEMORY },
+		       { "cpus", KEEPER_LIMIT_CPU },
+		       { "pids", KEEPER_LIMIT_PIDS } };
+	char text[160];
+
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		bool ok = (w->limits & limits[i].bit) != 0;
+
+		(void)snprintf(text, sizeof(text), ok ? "cgroup v%u" : "%.0u%s",
+			       ok ? w->cgroup_version : 0, w->no_limits_why);
+		row("limit", limits[i].name, ok, !w->rootless, ok ? text : w->no_limits_why,
+		    w->rootless
+			    ? "run inside `systemd-run --user --scope -p Delegate=yes`, or as root"
+			    : "mount cgroup v2 (or v1 with cpu, cpuacct, memory, pids) writable");
+	}
+	row("limit", "disk, inodes", true, true, "sized tmpfs", "");
+	row("limit", "nofile, output, time", true, true, "", "");
+}
+
+static void check_levels(void)
+{
+	row("level", "container", missing_needed == 0, true,
+	    "namespaces, seccomp, capabilities, Landlock", "");
+	row("level", "gvisor", false, false, "not in this version of Cordon", "");
+	row("level", "microvm", false, false,
+	    access("/dev/kvm", R_OK | W_OK) == 0
+		    ? "not in this version of Cordon (/dev/kvm is there)"
+		    : "not in this version of Cordon (and no /dev/kvm)",
+	    "");
+}
+
+static void check_storage(const struct keeper_walls *w)
+{
+	struct statfs fs;
+	char text[96];
+
+	row("storage", "idmapped layers", !w->rootless, false,
+	    w->rootless ? "only a privileged keeper can"
+			: "root in a cell owns /usr in its own view",
+	    "run as root");
+	if (statfs("/usr", &fs) == 0) {
+		(void)snprintf(text, sizeof(text), "file system type 0x%lx",
+			       (unsigned long)fs.f_type);
+		row("storage", "/usr", true, true, text, "");
+	}
+}
+
+static void check_programs(void)
+{
+	static const char *const programs[] = { "bash", "python3", "git", "curl", "node", "sudo" };
+	char path[64];
+
+	for (size_t i = 0; i < COUNT(programs); i++) {
+		(void)snprintf(path, sizeof(path), "/usr/bin/%s", programs[i]);
+		row("template", programs[i], access(path, X_OK) == 0, false,
+		    access(path, X_OK) == 0 ? path : "not on this machine, so not in its cells",
+		    "install it with apt-get");
+	}
+}
+
+static int doctor_main(int argc, char **argv)
+{
+	struct keeper_client keeper;
+	struct keeper_walls walls = { 0 };
+	struct utsname machine;
+	struct err e;
+	bool ok;
+
+	if (argc > 0) {
+		bool help = strcmp(argv[0], "--help") == 0;
+
+		options_help(&doctor_verb, help ? stdout : stderr);
+		return help ? 0 : 125;
+	}
+	(void)uname(&machine);
+	(void)printf("cordon %s on Linux %s %s, %s\n\n", CORDON_VERSION, machine.release,
+		     machine.machine, geteuid() == 0 ? "as root" : "as an ordinary user");
+	ok = keeper_client_start(&keeper, &e) == 0 && keeper_client_hello(&keeper, &e) == 0;
+	row("wall", "keeper", ok, true, ok ? "started" : e.msg,
+	    "an ordinary user needs user namespaces: sysctl kernel.unprivileged_userns_clone=1, or "
+	    "run as root");
+	if (ok) {
+		walls = keeper.walls;
+		keeper_client_stop(&keeper);
+		check_walls(&walls);
+		check_limits(&walls);
+		check_storage(&walls);
+	}
+	check_levels();
+	check_programs();
+	(void)printf("\nthe standard profile is %s here\n",
+		     missing_needed == 0 ? "possible" : "NOT possible");
+	return missing_needed == 0 ? 0 : 1;
+}
+
+const struct verb doctor_verb = {
+	.name = "doctor",
+	.usage = "",
+	.summary = "Tries every wall, limit, level and storage feature on this machine and says "
+		   "what is missing.",
+	.text = "exit code: 0 if cells of the standard profile can be made here, 1 if not.\n",
+	.run = doctor_main,
+};

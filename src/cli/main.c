@@ -1,0 +1,57 @@
+/* main.c - cordon: the verbs. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "options.h"
+#include "profile.h"
+#include "run_options.h"
+
+static const struct verb *const verbs[] = { &run_verb, &doctor_verb, &profile_verb };
+
+static void usage(FILE *to)
+{
+	(void)fprintf(to, "cordon %s - runs code you do not trust, in cells\n\n", CORDON_VERSION);
+	for (size_t i = 0; i < COUNT(verbs); i++)
+		(void)fprintf(to, "  cordon %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+	(void)fprintf(to, "\ncordon VERB --help tells more.\n");
+}
+
+/* A descriptor we open must never become 0, 1 or 2 because the caller closed those. */
+static void fill_stdio(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		(void)close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	fill_stdio();
+	(void)signal(SIGPIPE, SIG_IGN);
+	for (size_t i = 0; argc > 1 && i < COUNT(verbs); i++)
+		if (strcmp(argv[1], verbs[i]->name) == 0)
+			return verbs[i]->run(argc - 2, argv + 2);
+	if (argc > 1 && strcmp(argv[1], "--man") == 0) {
+		options_man(verbs, COUNT(verbs), stdout);
+		return 0;
+	}
+	if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+		(void)printf("cordon %s\n", CORDON_VERSION);
+		return 0;
+	}
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
+		usage(stdout);
+		return 0;
+	}
+	if (argc > 1)
+		(void)fprintf(stderr, "cordon: no verb '%.60s'\n", argv[1]);
+	usage(stderr);
+	return 125;
+}

@@ -1,0 +1,159 @@
+#include "relay.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+/* Our own stdout may be blocking: a pipe that polls writable takes PIPE_BUF without blocking, a
+ * file takes anything. The cell's pipes are non-blocking. */
+static size_t safe_chunk(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? RELAY_BUFFER : PIPE_BUF;
+}
+
+static void init_stream(struct relay_stream *s, int from, int to, bool output)
+{
+	s->from = from;
+	s->to = to;
+	s->close_to = !output;
+	s->counted = output;
+	s->chunk = output ? safe_chunk(to) : RELAY_BUFFER;
+	s->at = s->have = 0;
+}
+
+void relay_init(struct relay *r, int in, int out, int err, uint64_t limit)
+{
+	init_stream(&r->in, in < 0 ? -1 : STDIN_FILENO, in, false);
+	init_stream(&r->out, out, STDOUT_FILENO, true);
+	init_stream(&r->err, err, STDERR_FILENO, true);
+	r->limit = limit;
+	r->output_bytes = 0;
+	r->truncated = false;
+}
+
+static void end_input(struct relay_stream *in)
+{
+	in->from = -1; /* ours stays open */
+	close_fd(&in->to);
+	in->have = 0;
+}
+
+void relay_release(struct relay *r)
+{
+	end_input(&r->in);
+	close_fd(&r->out.from);
+	close_fd(&r->err.from);
+}
+
+/* The limit: the rest of the output is cut off as by `| head -c`. */
+static void cut(struct relay *r)
+{
+	r->truncated = true;
+	relay_release(r);
+}
+
+static void read_some(struct relay *r, struct relay_stream *s)
+{
+	ssize_t n = read(s->from, s->buffer, sizeof(s->buffer));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	s->at = 0;
+	s->have = n < 0 ? 0 : (size_t)n;
+	if (n <= 0) { /* EIO: the last user of the PTY is gone */
+		if (s->counted)
+			close_fd(&s->from);
+		else
+			end_input(s);
+		return;
+	}
+	if (!s->counted)
+		return;
+	if (r->limit > 0 && s->have > r->limit - r->output_bytes) {
+		s->have = (size_t)(r->limit - r->output_bytes);
+		cut(r);
+	}
+	r->output_bytes += s->have;
+}
+
+static void write_some(struct relay_stream *s)
+{
+	ssize_t n = write(s->to, s->buffer + s->at, s->have < s->chunk ? s->have : s->chunk);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		/* Nobody reads it any more: let the writer notice, too. */
+		s->have = 0;
+		if (s->counted)
+			close_fd(&s->from);
+		else
+			end_input(s);
+		return;
+	}
+	s->at += (size_t)n;
+	s->have -= (size_t)n;
+}
+
+static struct pollfd want(const struct relay_stream *s)
+{
+	if (s->have > 0)
+		return (struct pollfd){ .fd = s->to, .events = POLLOUT };
+	return (struct pollfd){ .fd = s->from, .events = POLLIN };
+}
+
+size_t relay_wants(const struct relay *r, struct pollfd *fds)
+{
+	fds[0] = want(&r->in);
+	fds[1] = want(&r->out);
+	fds[2] = want(&r->err);
+	/* A program that closed its stdin should not keep us reading ours. */
+	if (r->in.from >= 0 && r->in.have == 0 && r->in.to < 0)
+		fds[0].fd = -1;
+	return RELAY_POLLS;
+}
+
+static void turn_stream(struct relay *r, struct relay_stream *s, const struct pollfd *p)
+{
+	if (p->fd < 0 || p->revents == 0)
+		return;
+	if (s->have > 0)
+		write_some(s);
+	else if (s->from >= 0)
+		read_some(r, s);
+}
+
+void relay_turn(struct relay *r, const struct pollfd *fds, size_t n)
+{
+	struct relay_stream *streams[] = { &r->in, &r->out, &r->err };
+
+	for (size_t i = 0; i < n && i < RELAY_POLLS; i++)
+		turn_stream(r, streams[i], &fds[i]);
+}
+
+void relay_drain(struct relay *r)
+{
+	struct relay_stream *streams[] = { &r->out, &r->err };
+
+	end_input(&r->in);
+	for (size_t i = 0; i < 2; i++)
+		while (streams[i]->have > 0 || streams[i]->from >= 0) {
+			struct pollfd p = want(streams[i]);
+
+			/* Everything in the cell is dead, so what is there is all there will be. */
+			if (poll(&p, 1, streams[i]->have > 0 ? -1 : 0) == 0)
+				close_fd(&streams[i]->from);
+			else
+				turn_stream(r, streams[i], &p);
+		}
+}

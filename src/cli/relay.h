@@ -1,0 +1,42 @@
+/* relay.h - moves bytes between our standard streams and a program in a cell. */
+#pragma once
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RELAY_BUFFER 65536
+#define RELAY_POLLS 3
+
+/* One direction. A stream is over when from is -1 and nothing is buffered; then to is closed too,
+ * if it is the cell's end. */
+struct relay_stream {
+	int from, to;
+	bool close_to; /* to is the cell's: end of file must reach the program */
+	bool counted;  /* output: counts against the limit */
+	size_t chunk;  /* most to write at a time without risk of blocking */
+	size_t at, have;
+	char buffer[RELAY_BUFFER];
+};
+
+struct relay {
+	struct relay_stream in, out, err;
+	uint64_t limit; /* of output bytes; 0: none */
+	uint64_t output_bytes;
+	bool truncated;
+};
+
+/* fds: the program's stdin (or -1), stdout, stderr; all owned by the relay. With a PTY, its master
+ * is both stdin and stdout, and there is no stderr: give it twice. */
+void relay_init(struct relay *r, int in, int out, int err, uint64_t limit);
+void relay_release(struct relay *r);
+
+/* Fills in what to wait for; returns how many. */
+size_t relay_wants(const struct relay *r, struct pollfd *fds);
+
+/* Does what can be done now, after poll. */
+void relay_turn(struct relay *r, const struct pollfd *fds, size_t n);
+
+/* The program is gone: passes on what is left of its output. */
+void relay_drain(struct relay *r);

@@ -1,0 +1,4 @@
+/* run.h - `cordon run`: one command, one cell, no daemon. */
+#pragma once
+
+int run_main(int argc, char **argv);

@@ -1,0 +1,199 @@
+#include "run_options.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "run.h"
+
+#define KIB (1ULL << 10)
+#define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
+#define TIB (1ULL << 40)
+
+#define FIELD(name) offsetof(struct run_options, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "template", "NAME", OPTION_TEXT, FIELD(template), 0, 0,
+	  "what the cell is made from; host: this machine's /usr (default)" },
+	{ "profile", "NAME", OPTION_TEXT, FIELD(profile_name), 0, 0,
+	  "standard: sudo works inside (default); locked: one user, no way to another" },
+	{ "level", "NAME", OPTION_TEXT, FIELD(level), 0, 0,
+	  "kind of isolation; container is the only one so far" },
+	{ "memory", "SIZE", OPTION_BYTES, FIELD(memory), 4 * MIB, 64 * TIB,
+	  "memory, files written included (default 1G)" },
+	{ "cpus", "NUMBER", OPTION_MILLIS, FIELD(cpus), 10, 1000000,
+	  "processors' worth of time, such as 0.5 or 2 (default: no limit)" },
+	{ "pids", "COUNT", OPTION_COUNT, FIELD(pids), 2, 4194304,
+	  "processes and threads at a time (default 1024)" },
+	{ "disk", "SIZE", OPTION_BYTES, FIELD(disk), 64 * KIB, 64 * TIB,
+	  "bytes in files written, /tmp and /dev/shm included (default: half the memory)" },
+	{ "inodes", "COUNT", OPTION_COUNT, FIELD(inodes), 64, 4294967000ULL,
+	  "number of files written, some 20 of our own included (default 131072)" },
+	{ "nofile", "COUNT", OPTION_COUNT, FIELD(nofile), 16, 1048576,
+	  "open files of one process (default 16384, or what the caller has)" },
+	{ "timeout", "TIME", OPTION_TIME, FIELD(timeout_ms), 1, 366ULL * 86400000,
+	  "how long the command may run, such as 30s (default: no limit)" },
+	{ "output-limit", "SIZE", OPTION_BYTES, FIELD(output_limit), 0, 64 * TIB,
+	  "bytes of output passed on; then the pipe closes (default: no limit)" },
+	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
+	  "user in the cell: user (default), root, or any other there" },
+	{ "cwd", "DIR", OPTION_TEXT, FIELD(cwd), 0, 0,
+	  "directory to start in (default: the user's home)" },
+	{ "env", "K=V", OPTION_LIST, FIELD(env), 0, 0,
+	  "sets a variable; nothing of the caller's environment is passed on" },
+	{ "hostname", "NAME", OPTION_TEXT, FIELD(hostname), 0, 0,
+	  "host name in the cell (default cordon)" },
+	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
+	  "shows a directory or file in the cell, read-only unless rw" },
+	{ "tty", NULL, OPTION_FLAG, FIELD(tty), 0, 0,
+	  "gives the command a terminal" },
+	{ "read-only", NULL, OPTION_FLAG, FIELD(read_only), 0, 0,
+	  "only /tmp, /run, /dev/shm and /home/user can be written to" },
+	{ "diff", NULL, OPTION_FLAG, FIELD(diff), 0, 0,
+	  "prints at the end what the command changed in the file system" },
+	{ "result", "FILE", OPTION_TEXT, FIELD(result), 0, 0,
+	  "writes what happened as one JSON object" },
+	{ "best-effort", NULL, OPTION_FLAG, FIELD(best_effort), 0, 0,
+	  "goes on without limits that this user cannot set here" },
+	{ "help", NULL, OPTION_FLAG, FIELD(help), 0, 0,
+	  "shows this" },
+};
+/* clang-format on */
+
+/* The option's place in the table, which is its bit in the set of those given. */
+static uint64_t bit_of(size_t offset)
+{
+	for (size_t i = 0; i < COUNT(options); i++)
+		if (options[i].offset == offset)
+			return 1ULL << i;
+	return 0;
+}
+
+const struct verb run_verb = {
+	.name = "run",
+	.usage = "[options] -- command [args]",
+	.summary = "Runs one command in a cell of its own and passes its input, output and exit "
+		   "code through.",
+	.text = "exit code: the command's own; 128+n if it was killed by signal n; 124 timeout;\n"
+		"137 out of memory; 125 Cordon itself failed; 126 not executable; 127 not found.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run_main,
+};
+
+static int parse_profile(struct run_options *o, struct err *e)
+{
+	for (int p = 0; p < KEEPER_PROFILES; p++)
+		if (strcmp(o->profile_name, keeper_profile_name((enum keeper_profile)p)) == 0) {
+			o->profile = (enum keeper_profile)p;
+			return 0;
+		}
+	return err_set(e, ERR_INVALID, "--profile: '%.40s' is neither standard nor locked",
+		       o->profile_name);
+}
+
+/* SRC:DST[:ro|rw]. DST begins at the first ":/" so that a source may contain colons. */
+static int parse_mount(struct run_options *o, size_t i, struct err *e)
+{
+	const char *text = o->mounts.items[i], *colon = strstr(text, ":/");
+	const char *mode = NULL;
+	size_t n;
+
+	if (colon == NULL || colon == text)
+		return err_set(e, ERR_INVALID,
+			       "--mount: '%.80s' is not SRC:DST[:ro|rw] with DST absolute", text);
+	n = strlen(colon + 1);
+	if (n > 3 && colon[1 + n - 3] == ':')
+		mode = colon + 1 + n - 2;
+	if (mode != NULL && strcmp(mode, "ro") != 0 && strcmp(mode, "rw") != 0)
+		return err_set(e, ERR_INVALID, "--mount: '%.80s': the mode is neither ro nor rw",
+			       text);
+	n -= mode == NULL ? 0 : 3;
+	while (n > 1 && colon[n] == '/')
+		n--; /* "/data/" is "/data" */
+	if (n >= sizeof(o->mount[i].at) || (size_t)(colon - text) >= sizeof(o->mount[i].source))
+		return err_set(e, ERR_INVALID, "--mount: a path in '%.80s' is too long", text);
+	memcpy(o->mount[i].source, text, (size_t)(colon - text));
+	memcpy(o->mount[i].at, colon + 1, n);
+	o->mount[i].writable = mode != NULL && strcmp(mode, "rw") == 0;
+	if (n == 1)
+		return err_set(e, ERR_INVALID, "--mount: '%.80s': cannot mount over /", text);
+	return 0;
+}
+
+static int check_words(const struct run_options *o, struct err *e)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+
+	if (strcmp(o->level, "container") != 0)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "--level: '%.40s' is not available; there is: container", o->level);
+	if (strlen(o->hostname) > 63 || o->hostname[0] == '-' ||
+	    o->hostname[strspn(o->hostname, allowed)] != '\0')
+		return err_set(
+			e, ERR_INVALID,
+			"--hostname: '%.70s' is not up to 63 letters, digits, dots and dashes",
+			o->hostname);
+	for (size_t i = 0; i < o->env.n; i++)
+		if (o->env.items[i][0] == '=' || strchr(o->env.items[i], '=') == NULL)
+			return err_set(e, ERR_INVALID, "--env: '%.60s' is not NAME=VALUE",
+				       o->env.items[i]);
+	if (o->mounts.n > KEEPER_MOUNTS_MAX)
+		return err_set(e, ERR_LIMIT, "--mount: %zu given, at most %d", o->mounts.n,
+			       KEEPER_MOUNTS_MAX);
+	if (strlen(o->user) > 63)
+		return err_set(e, ERR_INVALID, "--user: '%.20s...' is too long", o->user);
+	if (o->cwd[0] != '\0' && o->cwd[0] != '/')
+		return err_set(e, ERR_INVALID, "--cwd: '%.60s' is not absolute", o->cwd);
+	return 0;
+}
+
+static void fill_defaults(struct run_options *o, uint64_t given)
+{
+	struct rlimit files = { .rlim_max = 1024 };
+
+	o->limits_asked = ((given & bit_of(FIELD(memory))) ? (unsigned)KEEPER_LIMIT_MEMORY : 0) |
+			  ((given & bit_of(FIELD(cpus))) ? (unsigned)KEEPER_LIMIT_CPU : 0) |
+			  ((given & bit_of(FIELD(pids))) ? (unsigned)KEEPER_LIMIT_PIDS : 0);
+	/* What a cell writes is kept in memory, so each of the two follows the other. */
+	if (o->memory == 0)
+		o->memory = o->disk > GIB / 2 ? o->disk * 2 : GIB;
+	if (o->disk == 0)
+		o->disk = o->memory / 2;
+	(void)getrlimit(RLIMIT_NOFILE, &files);
+	if (o->nofile == 0)
+		o->nofile = files.rlim_max < 16384 ? files.rlim_max : 16384;
+}
+
+int run_options_parse(struct run_options *o, int argc, char **argv, struct err *e)
+{
+	uint64_t given = 0;
+	int n;
+
+	*o = (struct run_options){ .template = "host",
+				   .profile_name = "standard",
+				   .level = "container",
+				   .user = "",
+				   .cwd = "",
+				   .hostname = "cordon",
+				   .pids = 1024,
+				   .inodes = 131072 };
+	n = options_parse(&run_verb, argc, argv, o, &given, e);
+	if (n < 0)
+		return -1;
+	o->command = argv + n;
+	if (o->help)
+		return 0;
+	if (n == argc)
+		return err_set(e, ERR_INVALID, "no command given; try: cordon run -- echo hello");
+	if (parse_profile(o, e) < 0 || check_words(o, e) < 0)
+		return -1;
+	for (size_t i = 0; i < o->mounts.n; i++)
+		if (parse_mount(o, i, e) < 0)
+			return -1;
+	fill_defaults(o, given);
+	return 0;
+}

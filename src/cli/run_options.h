@@ -1,0 +1,26 @@
+/* run_options.h - what `cordon run` was asked for, checked. */
+#pragma once
+
+#include "keeper_msg.h"
+#include "options.h"
+
+struct run_options {
+	const char *template, *profile_name, *level, *user, *cwd, *hostname, *result;
+	uint64_t memory, cpus, pids, disk, inodes, nofile, timeout_ms, output_limit;
+	struct option_list env, mounts;
+	bool tty, read_only, diff, best_effort, help;
+	/* from here on: derived */
+	enum keeper_profile profile;
+	unsigned limits_asked; /* set of KEEPER_LIMIT_* named on the command line */
+	struct {
+		char source[4096], at[KEEPER_PATH_MAX];
+		bool writable;
+	} mount[KEEPER_MOUNTS_MAX];
+	char **command;
+};
+
+extern const struct verb run_verb;
+
+/* Fills in defaults, parses, checks. On failure o->result is set if it was given before the fault.
+ */
+int run_options_parse(struct run_options *o, int argc, char **argv, struct err *e) MUST_USE;

@@ -1,0 +1,207 @@
+/* diff.c - theory of operation
+ *
+ * Three trees are walked together, by descriptor and without following any link: `upper`, what the
+ * cell wrote; `lower`, the layer below it; `merged`, what the cell saw. Only directories that exist
+ * in upper are visited. An entry of upper is new if lower has none, changed if lower's differs, and
+ * a deletion if it is a whiteout (a device 0:0). A directory that was removed and made again hides
+ * lower's entries without a whiteout each; the mark for that is readable only by real root, so we
+ * look at merged instead: what lower has and merged has not, is deleted. */
+#include "diff.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "io.h"
+
+#define DEPTH_MAX 1000
+#define PATH_CAP (DEPTH_MAX * 256 + 1024)
+
+/* The same directory in the three trees; -1 where it is not. Borrowed by what is called with it. */
+struct place {
+	int upper, lower, merged;
+};
+
+static char path[PATH_CAP];
+static char out[65536];
+static size_t out_len;
+static bool failed;
+
+static void flush(void)
+{
+	struct err e;
+
+	if (!failed && io_write_all(1, out, out_len, &e) < 0)
+		failed = true;
+	out_len = 0;
+}
+
+static void put(const char *bytes, size_t n)
+{
+	while (n > 0) {
+		size_t room = sizeof(out) - out_len, part = n < room ? n : room;
+
+		memcpy(out + out_len, bytes, part);
+		out_len += part;
+		bytes += part;
+		n -= part;
+		if (out_len == sizeof(out))
+			flush();
+	}
+}
+
+static void record(char kind, const struct stat *st)
+{
+	char head[64];
+	int n = snprintf(head, sizeof(head), "%c\t%o\t%llu\t", kind, (unsigned)st->st_mode,
+			 S_ISDIR(st->st_mode) ? 0ULL : (unsigned long long)st->st_size);
+
+	put(head, (size_t)n);
+	put(path, strlen(path) + 1);
+}
+
+/* Whether a file was only copied up, not changed: overlayfs keeps size, times and mode then. */
+static bool same(const struct stat *a, const struct stat *b)
+{
+	if (a->st_mode != b->st_mode)
+		return false;
+	if (S_ISDIR(a->st_mode))
+		return true;
+	return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static int enter(int dir, const char *name)
+{
+	return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool in(int dir, const char *name, struct stat *ret)
+{
+	return dir >= 0 && fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void walk(struct place p, size_t at, unsigned depth);
+
+/* Everything below a directory that the cell put there or that is new. */
+static void one_entry(struct place p, const char *name, size_t at, unsigned depth)
+{
+	struct stat now, before;
+	bool had = in(p.lower, name, &before);
+
+	if (!in(p.upper, name, &now))
+		return;
+	if (S_ISCHR(now.st_mode) && now.st_rdev == makedev(0, 0)) {
+		if (had)
+			record('D', &before);
+		return;
+	}
+	if (!had)
+		record('A', &now);
+	else if (!same(&now, &before))
+		record('C', &now);
+	if (!S_ISDIR(now.st_mode))
+		return;
+	OWN_FD upper = enter(p.upper, name);
+	OWN_FD lower = had && S_ISDIR(before.st_mode) ? enter(p.lower, name) : -1;
+	OWN_FD merged = enter(p.merged, name);
+	if (upper < 0 || depth == DEPTH_MAX) {
+		record('T', &now);
+		return;
+	}
+	walk((struct place){ upper, lower, merged }, at, depth + 1);
+}
+
+static DIR *list(int dir)
+{
+	int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+
+	if (d == NULL && again >= 0)
+		(void)close(again);
+	return d;
+}
+
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Puts "/name" behind the first `at` bytes of the path; returns its new length. */
+static size_t extend(size_t at, const char *name)
+{
+	int n = snprintf(path + at, sizeof(path) - at, "/%s", name);
+
+	return at + (size_t)n;
+}
+
+/* What the cell no longer saw of a layer's directory, though no whiteout says so. */
+static void hidden_entries(struct place p, size_t at)
+{
+	DIR *d = p.lower < 0 || p.merged < 0 ? NULL : list(p.lower);
+	struct stat before, st;
+
+	if (d == NULL)
+		return;
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
+		if (is_dots(entry->d_name) || in(p.upper, entry->d_name, &st) ||
+		    in(p.merged, entry->d_name, &st) || !in(p.lower, entry->d_name, &before))
+			continue;
+		(void)extend(at, entry->d_name);
+		record('D', &before);
+	}
+	(void)closedir(d);
+}
+
+static void walk(struct place p, size_t at, unsigned depth)
+{
+	DIR *d = list(p.upper);
+
+	if (d == NULL) {
+		failed = true;
+		return;
+	}
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+		if (!is_dots(entry->d_name))
+			one_entry(p, entry->d_name, extend(at, entry->d_name), depth);
+	(void)closedir(d);
+	hidden_entries(p, at);
+}
+
+/* One writable directory of the store, mounted at `mount` in the cell. */
+static void walk_top(const char *store_dir, const char *mount, int lower)
+{
+	OWN_FD upper = open(store_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	OWN_FD merged = mount[1] == '\0' ? openat(3, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+					 : enter(3, mount + 1);
+	size_t at = mount[1] == '\0' ? 0 : strlen(mount);
+
+	if (upper < 0)
+		return;
+	(void)snprintf(path, sizeof(path), "%s", mount);
+	walk((struct place){ upper, lower, merged }, at, 0);
+}
+
+int diff_main(int nplaces, char **places)
+{
+	static const char *const plain[][2] = { { "tmp", "/tmp" },
+						{ "run", "/run" },
+						{ "home", "/home/user" },
+						{ "shm", "/dev/shm" } };
+
+	for (int i = 0; i < nplaces && i < 10; i++) {
+		char name[8];
+
+		(void)snprintf(name, sizeof(name), "u%d", i);
+		walk_top(name, places[i], 4 + i);
+	}
+	for (size_t i = 0; i < COUNT(plain); i++)
+		walk_top(plain[i][0], plain[i][1], -1);
+	flush();
+	return failed ? 1 : 0;
+}

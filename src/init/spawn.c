@@ -1,0 +1,296 @@
+/* spawn.c - theory of operation
+ *
+ * Pipes are made here, in the cell, and belong to the program's user: a program may open
+ * /dev/stdout again. The outside gets the other ends. The child reports failure over a pipe that
+ * closes by exec, so PID 1 never waits for it: a program that is stopped half-way by a neighbour
+ * holds up nobody. */
+#include "spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "io.h"
+#include "users.h"
+
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define EXTRA_ENV 6
+
+struct child {
+	const struct agent_spawn *request;
+	struct users_entry user;
+	uint32_t groups[USERS_GROUPS_MAX];
+	size_t ngroups;
+	int stdio[3]; /* the program's ends */
+	bool tty;
+	char **argv, **envp;
+};
+
+static int fail_at(struct spawn_failure *f, enum agent_stage stage)
+{
+	f->stage = stage;
+	f->sys = errno;
+	return -1;
+}
+
+/* The files are the cell's: what is not a plain file of sane size (a FIFO would hold us up) counts
+ * as empty. */
+static size_t read_small(const char *path, char *ret, size_t cap)
+{
+	OWN_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	size_t got = 0;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	while (got < cap && (n = read(fd, ret + got, cap - got)) > 0)
+		got += (size_t)n;
+	return got;
+}
+
+static int find_user(struct child *c, struct spawn_failure *fail)
+{
+	static char text[65536];
+	char own[16];
+	const char *who = c->request->user;
+	size_t n = read_small("/etc/passwd", text, sizeof(text));
+
+	/* The default is "user"; PID 1 that is not root itself has only its own id to give. */
+	(void)snprintf(own, sizeof(own), "%u", getuid());
+	if (*who == '\0')
+		who = getuid() == 0 ? "user" : own;
+	if (!users_find(text, n, who, &c->user) && !users_bare(who, &c->user)) {
+		errno = ENOENT;
+		return fail_at(fail, AGENT_AT_USER);
+	}
+	if (getuid() != 0 && c->user.uid != getuid()) {
+		errno = EPERM;
+		return fail_at(fail, AGENT_AT_USER);
+	}
+	n = read_small("/etc/group", text, sizeof(text));
+	c->ngroups = users_groups(text, n, c->user.name, c->groups, USERS_GROUPS_MAX);
+	return 0;
+}
+
+static bool env_has(char *const *envp, size_t n, const char *assignment)
+{
+	size_t name = strcspn(assignment, "=") + 1;
+
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(envp[i], assignment, name) == 0)
+			return true;
+	return false;
+}
+
+/* Cuts the strings into argv and envp, and adds the variables every program expects. The lists live
+ * until exec or exit of the child; PID 1 frees its own. */
+static int make_lists(struct child *c)
+{
+	static char extra[EXTRA_ENV][320];
+	const struct agent_spawn *r = c->request;
+	size_t n = (size_t)r->argc + r->envc, envc = r->envc, extras = 0;
+	char *at = (char *)(uintptr_t)r->strings;
+
+	c->argv = calloc(n + EXTRA_ENV + 2, sizeof(char *));
+	if (c->argv == NULL)
+		return -1;
+	c->envp = c->argv + r->argc + 1;
+	for (size_t i = 0; i < n; i++, at += strlen(at) + 1)
+		c->argv[i + (i >= r->argc)] = at;
+	(void)snprintf(extra[extras++], sizeof(extra[0]), "PATH=%s", DEFAULT_PATH);
+	(void)snprintf(extra[extras++], sizeof(extra[0]), "HOME=%s", c->user.home);
+	(void)snprintf(extra[extras++], sizeof(extra[0]), "USER=%s", c->user.name);
+	(void)snprintf(extra[extras++], sizeof(extra[0]), "LOGNAME=%s", c->user.name);
+	(void)snprintf(extra[extras++], sizeof(extra[0]), "SHELL=%s", c->user.shell);
+	if (c->tty)
+		(void)snprintf(extra[extras++], sizeof(extra[0]), "TERM=xterm-256color");
+	for (size_t i = 0; i < extras; i++)
+		if (!env_has(c->envp, r->envc, extra[i]))
+			c->envp[envc++] = extra[i];
+	return 0;
+}
+
+static int make_pipes(struct child *c, struct spawn *s)
+{
+	for (int i = 0; i < 3; i++) {
+		int ends[2];
+
+		if (i == 0 && (c->request->flags & AGENT_NO_STDIN) != 0) {
+			c->stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+			if (c->stdio[0] < 0)
+				return -1;
+			continue;
+		}
+		if (pipe2(ends, O_CLOEXEC) < 0)
+			return -1;
+		c->stdio[i] = ends[i == 0 ? 0 : 1];
+		s->stdio[s->nstdio++] = ends[i == 0 ? 1 : 0];
+		if (c->user.uid != getuid() && fchown(c->stdio[i], c->user.uid, c->user.gid) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int make_tty(struct child *c, struct spawn *s)
+{
+	struct winsize size = { .ws_row = c->request->rows, .ws_col = c->request->cols };
+	int unlock = 0;
+
+	s->stdio[0] = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (s->stdio[0] < 0)
+		return -1;
+	s->nstdio = 1;
+	if (ioctl(s->stdio[0], TIOCSPTLCK, &unlock) < 0)
+		return -1;
+	c->stdio[0] = ioctl(s->stdio[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (c->stdio[0] < 0)
+		return -1;
+	/* Its group is tty already, by a mount option. */
+	if (c->user.uid != getuid() && fchown(c->stdio[0], c->user.uid, (gid_t)-1) < 0)
+		return -1;
+	return ioctl(s->stdio[0], TIOCSWINSZ, &size);
+}
+
+static void NORETURN report(int fd, enum agent_stage stage)
+{
+	struct spawn_failure f;
+
+	(void)fail_at(&f, stage);
+	if (write(fd, &f, sizeof(f)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+/* execvpe(3), with the PATH the program will see. The first error that is not "no such file" wins.
+ */
+static void search_and_exec(const struct child *c)
+{
+	char path[4096];
+	const char *dirs = DEFAULT_PATH, *name = c->argv[0];
+	int found = ENOENT;
+
+	for (char **v = c->envp; *v != NULL; v++)
+		if (strncmp(*v, "PATH=", 5) == 0)
+			dirs = *v + 5;
+	if (strchr(name, '/') != NULL || *name == '\0') {
+		(void)execve(name, c->argv, c->envp);
+		return;
+	}
+	for (;;) {
+		size_t n = strcspn(dirs, ":");
+
+		if (n + strlen(name) + 2 <= sizeof(path)) {
+			(void)snprintf(path, sizeof(path), "%.*s%s%s", (int)n, dirs,
+				       n > 0 ? "/" : "", name);
+			(void)execve(path, c->argv, c->envp);
+			if (errno != ENOENT && errno != ENOTDIR)
+				found = errno;
+		}
+		if (dirs[n] == '\0')
+			break;
+		dirs += n + 1;
+	}
+	errno = found;
+}
+
+/* PID 1 blocks every signal and handles or ignores none: the mask is all there is to undo. */
+static void clean_signals(void)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int take_stdio(const struct child *c)
+{
+	/* First out of the way of 0, 1 and 2 themselves. */
+	int high[3];
+
+	for (int i = 0; i < 3; i++) {
+		high[i] = fcntl(c->stdio[c->tty ? 0 : i], F_DUPFD_CLOEXEC, 10);
+		if (high[i] < 0)
+			return -1;
+	}
+	for (int i = 0; i < 3; i++)
+		if (dup2(high[i], i) < 0)
+			return -1;
+	return 0;
+}
+
+static int become_user(const struct child *c)
+{
+	/* The locked profile has one user, and no call that could change to it. */
+	if (c->user.uid == getuid() && c->user.gid == getgid())
+		return 0;
+	/* EPERM: a user namespace with a single id has no supplementary groups. */
+	if (setgroups(c->ngroups, c->groups) < 0 && errno != EPERM)
+		return -1;
+	if (setresgid(c->user.gid, c->user.gid, c->user.gid) < 0)
+		return -1;
+	return setresuid(c->user.uid, c->user.uid, c->user.uid);
+}
+
+static int enter_directory(const struct child *c)
+{
+	if (*c->request->cwd != '\0')
+		return chdir(c->request->cwd);
+	if (chdir(c->user.home) < 0)
+		return chdir("/"); /* a user without a home still works somewhere */
+	return 0;
+}
+
+static void NORETURN run_child(const struct child *c, int error_fd)
+{
+	rlim_t nofile = c->request->nofile;
+	struct rlimit limit = { nofile, nofile };
+
+	clean_signals();
+	if (setsid() < 0 || take_stdio(c) < 0 || (c->tty && ioctl(0, TIOCSCTTY, 0) < 0))
+		report(error_fd, AGENT_AT_SYSTEM);
+	if (nofile > 0 && setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		report(error_fd, AGENT_AT_SYSTEM);
+	if (become_user(c) < 0)
+		report(error_fd, AGENT_AT_USER);
+	if (enter_directory(c) < 0)
+		report(error_fd, AGENT_AT_CWD);
+	search_and_exec(c);
+	report(error_fd, AGENT_AT_EXEC);
+}
+
+int spawn_start(const struct agent_spawn *request, struct spawn *ret, struct spawn_failure *fail)
+{
+	struct child c = { .request = request, .stdio = { -1, -1, -1 } };
+	struct spawn s = { .pid = -1, .error_fd = -1, .stdio = { -1, -1, -1 } };
+	int error[2] = { -1, -1 };
+
+	c.tty = (request->flags & AGENT_TTY) != 0;
+	if (find_user(&c, fail) < 0)
+		return -1;
+	if ((c.tty ? make_tty(&c, &s) : make_pipes(&c, &s)) == 0 && make_lists(&c) == 0 &&
+	    pipe2(error, O_CLOEXEC | O_NONBLOCK) == 0)
+		s.pid = fork();
+	if (s.pid == 0)
+		run_child(&c, error[1]);
+	(void)fail_at(fail, AGENT_AT_SYSTEM);
+	free(c.argv);
+	io_close_all(c.stdio, 3);
+	io_close_all(&error[1], 1);
+	if (s.pid < 0) {
+		io_close_all(s.stdio, 3);
+		io_close_all(&error[0], 1);
+		return -1;
+	}
+	s.error_fd = error[0];
+	*ret = s;
+	return 0;
+}

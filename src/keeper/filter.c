@@ -1,0 +1,75 @@
+#include "filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel.h"
+#include "seccomp_program.h"
+
+#define MODE_SETID 06000
+#define NR_FCHMODAT2 452 /* Linux 6.6 */
+
+static int install(const struct sock_filter *filter, size_t n, struct err *e)
+{
+	struct sock_fprog prog = { .len = (unsigned short)n,
+				   .filter = (struct sock_filter *)(uintptr_t)filter };
+
+	/* Needs no_new_privs or CAP_SYS_ADMIN in the user namespace; else EACCES. */
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+		return err_sys(e, "system-call filter");
+	return 0;
+}
+
+int filter_calls(enum keeper_profile profile, struct err *e)
+{
+	if (profile == KEEPER_LOCKED)
+		return install(seccomp_locked, COUNT(seccomp_locked), e);
+	return install(seccomp_standard, COUNT(seccomp_standard), e);
+}
+
+/* Only one architecture's numbers get past the profile's filter, so this one need not look. */
+#define LOAD(field) \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
+#define SAY(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define REFUSE(error) SAY(SECCOMP_RET_ERRNO | (error))
+
+/* If the call is nr and argument `arg` has a set-id bit: EPERM. Leaves the number loaded. */
+#define MODE_IN(nr, arg)                                                               \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(nr), 0, 4), LOAD(args[arg]),    \
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MODE_SETID, 0, 1), REFUSE(EPERM), \
+		SAY(SECCOMP_RET_ALLOW)
+
+/* The same for calls that take a mode only when they create. */
+#define MODE_IF_CREATE(nr, flags, arg)                                                            \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(nr), 0, 6), LOAD(args[flags]),             \
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | (O_TMPFILE & ~O_DIRECTORY), 0, 3), \
+		LOAD(args[arg]), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MODE_SETID, 0, 1),          \
+		REFUSE(EPERM), SAY(SECCOMP_RET_ALLOW)
+
+int filter_setid(struct err *e)
+{
+	static const struct sock_filter program[] = {
+		LOAD(nr),
+		MODE_IN(SYS_fchmod, 1),
+		MODE_IN(SYS_fchmodat, 2),
+		MODE_IN(NR_FCHMODAT2, 2),
+		MODE_IN(SYS_mknodat, 2),
+		MODE_IF_CREATE(SYS_openat, 2, 3),
+#ifdef SYS_chmod /* calls that younger architectures do without */
+		MODE_IN(SYS_chmod, 1),
+		MODE_IN(SYS_creat, 1),
+		MODE_IN(SYS_mknod, 1),
+		MODE_IF_CREATE(SYS_open, 1, 2),
+#endif
+		/* Its mode is behind a pointer, where it cannot be checked. */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		REFUSE(ENOSYS),
+		SAY(SECCOMP_RET_ALLOW),
+	};
+
+	return install(program, COUNT(program), e);
+}

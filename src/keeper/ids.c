@@ -1,0 +1,136 @@
+#include "ids.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "keeper_msg.h"
+
+/* 1,879,048,192 to 2,147,483,647: above what distributions, systemd and container managers hand
+ * out, below the numbers that some programs take for negative. */
+#define RANGE_FIRST 0x70000000U
+#define RANGE_SLOTS 4096U
+
+int ids_take_range(struct ids *ret, struct err *e)
+{
+	uint32_t start = 0;
+
+	if (mkdir("/run/cordon", 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "mkdir /run/cordon");
+	OWN_FD fd = open("/run/cordon/ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_sys(e, "open /run/cordon/ids");
+	/* A random first guess: a range just given up may have processes still dying in it. */
+	if (getrandom(&start, sizeof(start), 0) != sizeof(start))
+		return err_sys(e, "getrandom");
+	for (uint32_t i = 0; i < RANGE_SLOTS; i++) {
+		uint32_t slot = (start + i) % RANGE_SLOTS;
+		struct flock byte = {
+			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1
+		};
+
+		if (fcntl(fd, F_OFD_SETLK, &byte) < 0)
+			continue;
+		struct ids_run run = { 0, RANGE_FIRST + slot * KEEPER_IDS, KEEPER_IDS };
+
+		*ret = (struct ids){ .uid = { run }, .gid = { run }, .runs = 1, .setgroups = true };
+		ret->slot_fd = TAKE_FD(fd);
+		return 0;
+	}
+	return err_set(e, ERR_LIMIT, "all %u id ranges of this machine are in use", RANGE_SLOTS);
+}
+
+void ids_release(struct ids *ids)
+{
+	io_close_all(&ids->slot_fd, 1);
+}
+
+void ids_rootless(struct ids *ret, uint32_t available, uint32_t uid, uint32_t gid, bool keep)
+{
+	*ret = (struct ids){ .runs = 1, .slot_fd = -1, .setgroups = available >= KEEPER_IDS };
+	if (available < KEEPER_IDS) {
+		ret->uid[0] = (struct ids_run){ uid, 0, 1 };
+		ret->gid[0] = (struct ids_run){ gid, 0, 1 };
+	} else if (!keep) {
+		/* Outside, 0 is the user himself and 1 his first subordinate id. */
+		ret->uid[0] = ret->gid[0] = (struct ids_run){ 0, 1, KEEPER_IDS };
+	} else if (uid == 0) {
+		/* Two runs: what is one run to us are two ranges of the machine. */
+		ret->runs = 2;
+		ret->uid[0] = ret->gid[0] = (struct ids_run){ 0, 0, 1 };
+		ret->uid[1] = ret->gid[1] = (struct ids_run){ 1, 1, KEEPER_IDS - 1 };
+	} else {
+		ret->runs = 3;
+		ret->uid[0] = (struct ids_run){ 0, 1, uid };
+		ret->uid[1] = (struct ids_run){ uid, 0, 1 };
+		ret->uid[2] = (struct ids_run){ uid + 1, uid + 1, KEEPER_IDS - 1 - uid };
+		ret->gid[0] = (struct ids_run){ 0, 1, gid };
+		ret->gid[1] = (struct ids_run){ gid, 0, 1 };
+		ret->gid[2] = (struct ids_run){ gid + 1, gid + 1, KEEPER_IDS - 1 - gid };
+	}
+}
+
+static int write_map(const struct ids_run *runs, unsigned n, pid_t pid, const char *file,
+		     struct err *e)
+{
+	char path[64], text[256];
+	size_t len = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	for (unsigned i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %u %u\n",
+					runs[i].inside, runs[i].outside, runs[i].count);
+	return io_write_file(AT_FDCWD, path, text, e);
+}
+
+int ids_write(const struct ids *ids, pid_t pid, struct err *e)
+{
+	if (write_map(ids->uid, ids->runs, pid, "uid_map", e) < 0 ||
+	    write_map(ids->gid, ids->runs, pid, "gid_map", e) < 0)
+		return err_wrap(e, "user namespace");
+	return 0;
+}
+
+uint32_t ids_outside(const struct ids_run *runs, unsigned n, uint32_t inside)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (inside >= runs[i].inside && inside - runs[i].inside < runs[i].count)
+			return runs[i].outside + (inside - runs[i].inside);
+	return runs[0].outside;
+}
+
+/* The namespace needs a process for as long as it takes to write its maps and open it. */
+int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32_t to_gid,
+		   int *ret_fd, struct err *e)
+{
+	struct ids ids = { .uid = { { from_uid, to_uid, 1 } },
+			   .gid = { { from_gid, to_gid, 1 } },
+			   .runs = 1 };
+	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	char path[64];
+	int result;
+
+	if (pid < 0)
+		return err_sys(e, "user namespace for a mount");
+	if (pid == 0)
+		for (;;)
+			(void)pause();
+	result = ids_write(&ids, pid, e);
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	if (result == 0) {
+		*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (*ret_fd < 0)
+			result = err_sys(e, "open %s", path);
+	}
+	(void)kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, 0);
+	return result;
+}

@@ -1,0 +1,47 @@
+/* ids.h - which ids a cell has, and which of the outside they are.
+ *
+ * A privileged keeper gives each cell 65,536 ids of its own from a high range, and holds a lock on
+ * the slot for as long as it lives, so that no two cells of the machine share one. An ordinary
+ * user's keeper first makes itself root of a user namespace (rootless.h); its cells' ids are then
+ * the user's subordinate ids, or his single one. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "err.h"
+
+#define IDS_RUNS_MAX 3
+
+/* "inside first, outside first, how many", as in uid_map. The same for users and groups, but for a
+ * single id, where the inside number may differ. */
+struct ids_run {
+	uint32_t inside, outside, count;
+};
+
+struct ids {
+	struct ids_run uid[IDS_RUNS_MAX], gid[IDS_RUNS_MAX];
+	unsigned runs;
+	bool setgroups; /* the kernel lets the cell set supplementary groups */
+	int slot_fd;	/* owned: holds the lock; -1 for a rootless keeper */
+};
+
+/* Takes a free range of the machine. Released by ids_release() or by death. */
+int ids_take_range(struct ids *ret, struct err *e) MUST_USE;
+void ids_release(struct ids *ids);
+
+/* For a rootless keeper with `available` subordinate ids: all of them, or the single id. keep makes
+ * uid:gid the user himself, so that he and the cell can share the files of a mount. */
+void ids_rootless(struct ids *ret, uint32_t available, uint32_t uid, uint32_t gid, bool keep);
+
+/* Writes the maps of a process that was born into a new user namespace. */
+int ids_write(const struct ids *ids, pid_t pid, struct err *e) MUST_USE;
+
+/* The outside number of an inside id; the first one there is, if it has none. */
+uint32_t ids_outside(const struct ids_run *runs, unsigned n, uint32_t inside);
+
+/* A user namespace that turns one outside owner into another: for idmapped mounts of --mount trees.
+ * The caller owns *ret_fd. */
+int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32_t to_gid,
+		   int *ret_fd, struct err *e) MUST_USE;

@@ -1,0 +1,493 @@
+/* host.c - theory of operation
+ *
+ * The host template shows the machine's /usr and nothing else of it. The rest of the root
+ * directory, /etc above all, is made here once and cached: a directory named after a fingerprint of
+ * everything it was made from, so that a new ld.so.cache makes a new one. It is built under another
+ * name and renamed into place, so it is whole or not there. A cell in use holds a shared lock on
+ * it; when a new one is made, others that nobody holds are removed.
+ *
+ * Of the machine's /etc only what is listed in `copied` is taken, and of that only plain files that
+ * everybody may read and links into /usr: data that packages put there, no settings or secrets. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "io.h"
+#include "template.h"
+#include "tree.h"
+
+#define FORMAT 1 /* to be raised with every change of what is made here */
+#define FILE_MAX (8U << 20)
+
+static const struct {
+	const char *path;
+	mode_t mode;
+	uid_t owner;
+} dirs[] = {
+	{ "etc", 0755, 0 },	  { "etc/pam.d", 0755, 0 },    { "etc/sudoers.d", 0755, 0 },
+	{ "home", 0755, 0 },	  { "home/user", 0755, 1000 }, { "root", 0700, 0 },
+	{ "tmp", 01777, 0 },	  { "run", 0755, 0 },	       { "run/lock", 01777, 0 },
+	{ "var", 0755, 0 },	  { "var/tmp", 01777, 0 },     { "var/lib", 0755, 0 },
+	{ "var/cache", 0755, 0 }, { "var/log", 0755, 0 },      { "var/spool", 0755, 0 },
+	{ "usr", 0755, 0 },	  { "opt", 0755, 0 },	       { "srv", 0755, 0 },
+	{ "mnt", 0755, 0 },	  { "media", 0755, 0 },	       { "proc", 0555, 0 },
+	{ "dev", 0755, 0 },	  { "sys", 0555, 0 },
+};
+
+static const char pam_permit[] =
+	"auth required pam_permit.so\naccount required pam_permit.so\n"
+	"password required pam_permit.so\nsession required pam_permit.so\n";
+
+static const struct {
+	const char *path;
+	mode_t mode;
+	const char *text;
+} files[] = {
+	{ "etc/passwd", 0644,
+	  "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
+	  "bin:x:2:2:bin:/bin:/usr/sbin/nologin\nsys:x:3:3:sys:/dev:/usr/sbin/nologin\n"
+	  "man:x:6:12:man:/var/cache/man:/usr/sbin/nologin\n"
+	  "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
+	  "_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\n"
+	  "user:x:1000:1000:user:/home/user:/bin/bash\n"
+	  "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
+	{ "etc/group", 0644,
+	  "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\n"
+	  "man:x:12:\nsudo:x:27:user\nwww-data:x:33:\nshadow:x:42:\nutmp:x:43:\nstaff:x:50:\n"
+	  "users:x:100:\nuser:x:1000:\nnogroup:x:65534:\n" },
+	{ "etc/shadow", 0600, "root:*:19000:0:99999:7:::\nuser:*:19000:0:99999:7:::\n" },
+	{ "etc/gshadow", 0600, "root:*::\nsudo:*::user\nuser:!::\n" },
+	{ "etc/hosts", 0644,
+	  "127.0.0.1 localhost cordon\n::1 localhost ip6-localhost ip6-loopback cordon\n" },
+	{ "etc/hostname", 0644, "cordon\n" },
+	{ "etc/resolv.conf", 0644, "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n" },
+	{ "etc/nsswitch.conf", 0644,
+	  "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
+	  "protocols: files\nservices: files\nethers: files\nrpc: files\n" },
+	{ "etc/host.conf", 0644, "multi on\n" },
+	{ "etc/networks", 0644, "loopback 127.0.0.0\n" },
+	{ "etc/shells", 0644, "/bin/sh\n/bin/bash\n/usr/bin/bash\n/usr/bin/sh\n" },
+	{ "etc/timezone", 0644, "Etc/UTC\n" },
+	{ "etc/login.defs", 0644,
+	  "ENV_PATH PATH=/usr/local/bin:/usr/bin:/bin\n"
+	  "ENV_SUPATH PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+	  "UID_MIN 1000\nUID_MAX 60000\nGID_MIN 1000\nGID_MAX 60000\nUMASK 022\nENCRYPT_METHOD "
+	  "SHA512\n" },
+	{ "etc/profile", 0644,
+	  "[ -n \"$PATH\" ] || PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+	  "export PATH\n" },
+	{ "etc/sudoers", 0440,
+	  "Defaults env_reset, !fqdn\n"
+	  "Defaults secure_path=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n"
+	  "root ALL=(ALL:ALL) NOPASSWD: ALL\n%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n"
+	  "@includedir /etc/sudoers.d\n" },
+	{ "etc/pam.d/other", 0644, pam_permit },
+	{ "etc/pam.d/sudo", 0644, pam_permit },
+	{ "etc/pam.d/su", 0644, pam_permit },
+	{ "etc/pam.d/common-auth", 0644, "auth required pam_permit.so\n" },
+	{ "etc/pam.d/common-account", 0644, "account required pam_permit.so\n" },
+	{ "etc/pam.d/common-password", 0644, "password required pam_permit.so\n" },
+	{ "etc/pam.d/common-session", 0644, "session required pam_permit.so\n" },
+	{ "etc/pam.d/common-session-noninteractive", 0644, "session required pam_permit.so\n" },
+};
+
+static const struct {
+	const char *path, *target;
+} links[] = {
+	{ "var/run", "/run" },
+	{ "var/lock", "/run/lock" },
+	{ "etc/mtab", "/proc/self/mounts" },
+	{ "etc/localtime", "/usr/share/zoneinfo/Etc/UTC" },
+};
+
+static const char *const copied[] = {
+	"ld.so.cache",
+	"ld.so.conf",
+	"ld.so.conf.d",
+	"alternatives",
+	"ssl/certs",
+	"ssl/openssl.cnf",
+	"ca-certificates.conf",
+	"pki/tls/certs",
+	"services",
+	"protocols",
+	"mime.types",
+	"magic",
+	"debian_version",
+	"os-release",
+	"fonts",
+	"java-8-openjdk",
+	"java-11-openjdk",
+	"java-17-openjdk",
+	"java-21-openjdk",
+	"java-25-openjdk",
+};
+
+/* Directories that are links into /usr on most machines, and real ones on a few. */
+static const char *const top_dirs[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+
+/* FNV-1a: a fingerprint, not a defence; all its inputs are the machine's own. */
+static void mix(uint64_t *h, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < n; i++)
+		*h = (*h ^ p[i]) * 0x100000001b3ULL;
+}
+
+static void mix_stat(uint64_t *h, const char *path)
+{
+	struct stat st;
+
+	mix(h, path, strlen(path));
+	if (stat(path, &st) < 0)
+		return;
+	mix(h, &st.st_ino, sizeof(st.st_ino));
+	mix(h, &st.st_size, sizeof(st.st_size));
+	mix(h, &st.st_mtim, sizeof(st.st_mtim));
+}
+
+static uint64_t fingerprint(void)
+{
+	uint64_t h = 0xcbf29ce484222325ULL + FORMAT;
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < COUNT(files); i++)
+		mix(&h, files[i].text, strlen(files[i].text));
+	for (size_t i = 0; i < COUNT(copied); i++) {
+		(void)snprintf(path, sizeof(path), "/etc/%s", copied[i]);
+		mix_stat(&h, path);
+	}
+	for (size_t i = 0; i < COUNT(top_dirs); i++) {
+		(void)snprintf(path, sizeof(path), "/%s", top_dirs[i]);
+		mix_stat(&h, path);
+	}
+	return h;
+}
+
+static int make_dirs(int root, struct err *e)
+{
+	for (size_t i = 0; i < COUNT(dirs); i++) {
+		if (mkdirat(root, dirs[i].path, 0700) < 0 ||
+		    fchmodat(root, dirs[i].path, dirs[i].mode, 0) < 0)
+			return err_sys(e, "mkdir %s", dirs[i].path);
+		/* An ordinary user owns it all; the keeper gives such cells homes of their own. */
+		if (geteuid() == 0 &&
+		    fchownat(root, dirs[i].path, dirs[i].owner, dirs[i].owner, 0) < 0)
+			return err_sys(e, "chown %s", dirs[i].path);
+	}
+	return 0;
+}
+
+static int make_file(int root, const char *path, mode_t mode, const char *text, size_t len,
+		     struct err *e)
+{
+	OWN_FD fd = openat(root, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return err_sys(e, "create %s", path);
+	if (io_write_all(fd, text, len, e) < 0 || fchmod(fd, mode) < 0)
+		return err_sys(e, "write %s", path);
+	return 0;
+}
+
+static int make_top_links(int root, struct err *e)
+{
+	char path[16], target[256];
+
+	for (size_t i = 0; i < COUNT(top_dirs); i++) {
+		struct stat st;
+		ssize_t n;
+
+		(void)snprintf(path, sizeof(path), "/%s", top_dirs[i]);
+		if (lstat(path, &st) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && mkdirat(root, top_dirs[i], 0755) < 0)
+			return err_sys(e, "mkdir %s", top_dirs[i]);
+		if (!S_ISLNK(st.st_mode))
+			continue;
+		n = readlink(path, target, sizeof(target) - 1);
+		if (n < 0)
+			return err_sys(e, "readlink %s", path);
+		target[n] = '\0';
+		if (symlinkat(target, root, top_dirs[i]) < 0)
+			return err_sys(e, "link %s", top_dirs[i]);
+	}
+	return 0;
+}
+
+static int copy_etc(int root, int to, const char *name, struct err *e);
+
+/* A plain file everybody may read; anything else of that name is left out. */
+static int copy_file(int from, int to, const char *name, struct err *e)
+{
+	OWN_FD fd = openat(from, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	OWN_MEM char *text = NULL;
+	struct stat st;
+	size_t got = 0;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0004) == 0 ||
+	    st.st_size > FILE_MAX)
+		return 0;
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL)
+		return err_sys(e, "allocate");
+	while (got < (size_t)st.st_size && (n = read(fd, text + got, (size_t)st.st_size - got)) > 0)
+		got += (size_t)n;
+	return make_file(to, name, st.st_mode & 0755, text, got, e);
+}
+
+/* Links into /usr, or relative to the place itself, mean the same in a cell. */
+static int copy_link(int from, int to, const char *name, struct err *e)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return 0;
+	target[n] = '\0';
+	if (target[0] == '/' && strncmp(target, "/usr/", 5) != 0 &&
+	    strncmp(target, "/etc/", 5) != 0)
+		return 0;
+	return symlinkat(target, to, name) < 0 ? err_sys(e, "link %s", name) : 0;
+}
+
+static int copy_dir(int from, int to, const char *name, struct err *e)
+{
+	OWN_FD source = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int result = 0;
+	DIR *d;
+
+	if (source < 0)
+		return 0;
+	if (mkdirat(to, name, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "mkdir %s", name);
+	OWN_FD dest = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dest < 0)
+		return err_sys(e, "open %s", name);
+	d = fdopendir(source);
+	if (d == NULL)
+		return err_sys(e, "list %s", name);
+	for (struct dirent *entry; result == 0 && (entry = readdir(d)) != NULL;)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			result = copy_etc(source, dest, entry->d_name, e);
+	(void)TAKE_FD(source);
+	(void)closedir(d);
+	return result;
+}
+
+static int copy_etc(int from, int to, const char *name, struct err *e)
+{
+	struct stat st;
+
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (S_ISDIR(st.st_mode))
+		return copy_dir(from, to, name, e);
+	if (S_ISLNK(st.st_mode))
+		return copy_link(from, to, name, e);
+	return copy_file(from, to, name, e);
+}
+
+/* "ssl/certs" needs "ssl" first; the name is copied below its parent. */
+static int copy_item(int host_etc, int etc, const char *item, struct err *e)
+{
+	char parent[64];
+	const char *slash = strrchr(item, '/');
+
+	if (slash == NULL)
+		return copy_etc(host_etc, etc, item, e);
+	(void)snprintf(parent, sizeof(parent), "%.*s", (int)(slash - item), item);
+	OWN_FD from = openat(host_etc, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (from < 0)
+		return 0;
+	for (char *p = parent; p != NULL; p = strchr(p + 1, '/')) {
+		char upto[64];
+		const char *end = strchr(p + 1, '/');
+		size_t n = end == NULL ? strlen(parent) : (size_t)(end - parent);
+
+		(void)snprintf(upto, sizeof(upto), "%.*s", (int)n, parent);
+		if (mkdirat(etc, upto, 0755) < 0 && errno != EEXIST)
+			return err_sys(e, "mkdir %s", upto);
+	}
+	OWN_FD to = openat(etc, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (to < 0)
+		return err_sys(e, "open %s", parent);
+	return copy_etc(from, to, slash + 1, e);
+}
+
+static int fill(int root, struct err *e)
+{
+	if (make_dirs(root, e) < 0 || make_top_links(root, e) < 0)
+		return -1;
+	for (size_t i = 0; i < COUNT(files); i++)
+		if (make_file(root, files[i].path, files[i].mode, files[i].text,
+			      strlen(files[i].text), e) < 0)
+			return -1;
+	for (size_t i = 0; i < COUNT(links); i++)
+		if (symlinkat(links[i].target, root, links[i].path) < 0)
+			return err_sys(e, "link %s", links[i].path);
+	OWN_FD host_etc = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	OWN_FD etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (host_etc < 0 || etc < 0)
+		return err_sys(e, "open /etc");
+	for (size_t i = 0; i < COUNT(copied); i++)
+		if (copy_item(host_etc, etc, copied[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+/* root: /var/cache/cordon. Others: ~/.cache/cordon, or without a home a private place in /tmp. */
+static int open_cache(int *ret_fd, struct err *e)
+{
+	const char *home = secure_getenv("HOME");
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (geteuid() == 0) {
+		(void)mkdir("/var", 0755); /* on the barest of machines */
+		(void)mkdir("/var/cache", 0755);
+		(void)snprintf(path, sizeof(path), "/var/cache/cordon");
+	} else {
+		if (home == NULL || home[0] != '/') {
+			struct passwd *pw = getpwuid(geteuid());
+
+			home = pw == NULL ? NULL : pw->pw_dir;
+		}
+		if (home != NULL && access(home, W_OK) == 0) {
+			(void)snprintf(path, sizeof(path), "%s/.cache", home);
+			(void)mkdir(path, 0700);
+			(void)snprintf(path, sizeof(path), "%s/.cache/cordon", home);
+		} else {
+			(void)snprintf(path, sizeof(path), "/tmp/cordon-%u", geteuid());
+		}
+	}
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "mkdir %s", path);
+	OWN_FD fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "open %s", path);
+	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+		return err_set(e, ERR_DENIED,
+			       "%s: belongs to somebody else or others may write to it", path);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* Removes what no cell uses: other fingerprints, and what a killed builder left. */
+static void remove_unused(int cache, const char *keep)
+{
+	OWN_FD again = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+
+	if (d == NULL)
+		return;
+	(void)TAKE_FD(again);
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
+		if ((strncmp(entry->d_name, "host-", 5) != 0 &&
+		     strncmp(entry->d_name, "new-", 4) != 0) ||
+		    strcmp(entry->d_name, keep) == 0)
+			continue;
+		OWN_FD fd = openat(cache, entry->d_name,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+			tree_remove(cache, entry->d_name);
+	}
+	(void)closedir(d);
+}
+
+/* Builds under another name, locked so that nobody takes it for a leftover, and renames. */
+static int build(int cache, const char *name, struct err *e)
+{
+	char temporary[32];
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return err_sys(e, "getrandom");
+	(void)snprintf(temporary, sizeof(temporary), "new-%016llx", (unsigned long long)random);
+	if (mkdirat(cache, temporary, 0755) < 0)
+		return err_sys(e, "mkdir %s", temporary);
+	OWN_FD root = openat(cache, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (root < 0 || flock(root, LOCK_SH) < 0) {
+		(void)err_sys(e, "open %s", temporary);
+		goto undo;
+	}
+	if (fill(root, e) < 0)
+		goto undo;
+	if (renameat(cache, temporary, cache, name) < 0 && errno != ENOTEMPTY && errno != EEXIST) {
+		(void)err_sys(e, "rename to %s", name);
+		goto undo;
+	}
+	tree_remove(cache, temporary); /* only there if another builder was faster */
+	remove_unused(cache, name);
+	return 0;
+undo:
+	tree_remove(cache, temporary);
+	return err_wrap(e, "host template");
+}
+
+static int open_skeleton(int cache, const char *name, int *ret_fd, struct err *e)
+{
+	for (int tries = 0; tries < 4; tries++) {
+		struct stat st;
+		OWN_FD fd = openat(cache, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+		/* Locked and still there: nobody can be about to remove it. */
+		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 &&
+		    fstatat(cache, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+			*ret_fd = TAKE_FD(fd);
+			return 0;
+		}
+		if (build(cache, name, e) < 0)
+			return -1;
+	}
+	return err_set(e, ERR_CONFLICT, "host template: %s is removed again and again", name);
+}
+
+static int add_layer(struct template *t, const char *at, struct err *e)
+{
+	t->fds[t->nlayers] = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (t->fds[t->nlayers] < 0)
+		return err_sys(e, "open %s", at);
+	(void)snprintf(t->at[t->nlayers], sizeof(t->at[0]), "%s", at);
+	t->nlayers++;
+	return 0;
+}
+
+int host_open(struct template *ret, struct err *e)
+{
+	struct template t = { .nlayers = 0 };
+	char name[32], path[16];
+	int found = -1;
+
+	(void)snprintf(name, sizeof(name), "host-%016llx", (unsigned long long)fingerprint());
+	if (open_cache(&found, e) < 0)
+		return -1;
+	OWN_FD cache = found;
+	if (open_skeleton(cache, name, &t.fds[0], e) < 0)
+		return -1;
+	t.nlayers = 1;
+	(void)snprintf(t.at[0], sizeof(t.at[0]), "/");
+	if (add_layer(&t, "/usr", e) < 0)
+		goto undo;
+	for (size_t i = 0; i < COUNT(top_dirs); i++) {
+		struct stat st;
+
+		(void)snprintf(path, sizeof(path), "/%s", top_dirs[i]);
+		if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && add_layer(&t, path, e) < 0)
+			goto undo;
+	}
+	*ret = t;
+	return 0;
+undo:
+	template_release(&t);
+	return -1;
+}

@@ -1,0 +1,18 @@
+#include "template.h"
+
+#include <string.h>
+
+#include "io.h"
+
+int template_open(const char *name, struct template *ret, struct err *e)
+{
+	if (strcmp(name, "host") != 0)
+		return err_set(e, ERR_NOT_FOUND, "no template '%.60s'; there is: host", name);
+	return host_open(ret, e);
+}
+
+void template_release(struct template *t)
+{
+	io_close_all(t->fds, t->nlayers);
+	t->nlayers = 0;
+}

@@ -1,0 +1,18 @@
+/* template.h - what a cell is made from: a stack of read-only layers, each with its place. */
+#pragma once
+
+#include "keeper_msg.h"
+
+struct template
+{
+	uint32_t nlayers;
+	int fds[KEEPER_LAYERS_MAX]; /* owned; the first holds a shared lock on its directory */
+	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
+};
+
+/* Opens a template by name; "host" is the only one so far. */
+int template_open(const char *name, struct template *ret, struct err *e) MUST_USE;
+void template_release(struct template *t);
+
+/* The machine's own /usr, with a root directory and an /etc made for cells. */
+int host_open(struct template *ret, struct err *e) MUST_USE;

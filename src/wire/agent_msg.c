@@ -1,0 +1,133 @@
+#include "agent_msg.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* SPAWN on the wire: this head, then user, cwd, arguments, environment, each with its NUL. */
+struct spawn_head {
+	uint32_t handle, flags;
+	uint16_t rows, cols;
+	uint32_t argc, envc;
+	uint32_t zero;
+	uint64_t timeout_ms, nofile;
+};
+
+/* Moves *at behind the next string; NULL if none ends within the bytes. */
+static const char *next_string(const uint8_t *bytes, size_t len, size_t *at)
+{
+	const uint8_t *begin = bytes + *at;
+	const uint8_t *end = memchr(begin, '\0', len - *at);
+
+	if (end == NULL)
+		return NULL;
+	*at = (size_t)(end - bytes) + 1;
+	return (const char *)begin;
+}
+
+static int check_head(const struct spawn_head *h, struct err *e)
+{
+	if ((h->flags & ~(uint32_t)AGENT_SPAWN_FLAGS) != 0 || h->zero != 0)
+		return err_set(e, ERR_INVALID, "spawn: unknown flag");
+	if (h->argc == 0 || h->argc > AGENT_STRINGS_MAX || h->envc > AGENT_STRINGS_MAX)
+		return err_set(e, ERR_INVALID, "spawn: %u arguments and %u variables", h->argc,
+			       h->envc);
+	return 0;
+}
+
+int agent_spawn_read(const uint8_t *body, size_t len, struct agent_spawn *ret, struct err *e)
+{
+	struct spawn_head h;
+	struct agent_spawn s;
+	size_t at = sizeof(h);
+
+	if (len < sizeof(h))
+		return err_set(e, ERR_INVALID, "spawn: %zu bytes", len);
+	memcpy(&h, body, sizeof(h));
+	if (check_head(&h, e) < 0)
+		return -1;
+	s = (struct agent_spawn){ .handle = h.handle,
+				  .flags = h.flags,
+				  .rows = h.rows,
+				  .cols = h.cols,
+				  .timeout_ms = h.timeout_ms,
+				  .nofile = h.nofile,
+				  .argc = h.argc,
+				  .envc = h.envc };
+	s.user = next_string(body, len, &at);
+	s.cwd = s.user == NULL ? NULL : next_string(body, len, &at);
+	if (s.user == NULL || s.cwd == NULL || strlen(s.user) >= AGENT_USER_MAX)
+		return err_set(e, ERR_INVALID, "spawn: user or directory missing or too long");
+	s.strings = (const char *)body + at;
+	s.strings_len = len - at;
+	for (uint32_t i = 0; i < s.argc + s.envc; i++)
+		if (next_string(body, len, &at) == NULL)
+			return err_set(e, ERR_INVALID, "spawn: string %u of %u missing", i,
+				       s.argc + s.envc);
+	if (at != len)
+		return err_set(e, ERR_INVALID, "spawn: %zu bytes too many", len - at);
+	*ret = s;
+	return 0;
+}
+
+size_t agent_spawn_size(const struct agent_spawn *s)
+{
+	size_t n = sizeof(struct spawn_head) + strlen(s->user) + 1 + strlen(s->cwd) + 1 +
+		   s->strings_len;
+
+	return n <= AGENT_REQUEST_MAX ? n : 0;
+}
+
+static uint8_t *put(uint8_t *to, const void *from, size_t n)
+{
+	memcpy(to, from, n);
+	return to + n;
+}
+
+void agent_spawn_write(const struct agent_spawn *s, uint8_t *ret_body)
+{
+	struct spawn_head h;
+
+	memset(&h, 0, sizeof(h)); /* padding too: it goes over the wire */
+	h.handle = s->handle;
+	h.flags = s->flags;
+	h.rows = s->rows;
+	h.cols = s->cols;
+	h.argc = s->argc;
+	h.envc = s->envc;
+	h.timeout_ms = s->timeout_ms;
+	h.nofile = s->nofile;
+	ret_body = put(ret_body, &h, sizeof(h));
+	ret_body = put(ret_body, s->user, strlen(s->user) + 1);
+	ret_body = put(ret_body, s->cwd, strlen(s->cwd) + 1);
+	if (s->strings_len > 0)
+		(void)put(ret_body, s->strings, s->strings_len);
+}
+
+int agent_event_read(const struct frame *f, struct agent_event *ret, struct err *e)
+{
+	struct agent_event v;
+
+	if (f->type < AGENT_READY || f->type > AGENT_ALL_DEAD)
+		return err_set(e, ERR_INVALID, "PID 1 sent a message of unknown type %u", f->type);
+	if (f->len != sizeof(v))
+		return err_set(e, ERR_INVALID, "PID 1 sent %u bytes, want %zu", f->len, sizeof(v));
+	memcpy(&v, f->body, sizeof(v));
+	if (v.zero != 0 || v.stage >= AGENT_STAGES || v.exit_code > 255 || v.signal > 64 ||
+	    v.timed_out > 1 || v.sys < 0 || v.sys > 4095)
+		return err_set(e, ERR_INVALID, "PID 1 sent values out of range");
+	*ret = v;
+	return 0;
+}
+
+int agent_signal_read(const uint8_t *body, size_t len, struct agent_signal *ret, struct err *e)
+{
+	struct agent_signal s;
+
+	if (len != sizeof(s))
+		return err_set(e, ERR_INVALID, "signal: %zu bytes", len);
+	memcpy(&s, body, sizeof(s));
+	if (s.sig < 1 || s.sig > 64)
+		return err_set(e, ERR_INVALID, "signal: no signal %d", s.sig);
+	*ret = s;
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* frame.h - channel B's framing: a stream of { length, type, body }. Pure.
+ *
+ * The head is 8 bytes, little-endian: u32 body length, u16 type, u16 zero. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define FRAME_HEAD 8
+
+struct frame {
+	uint16_t type;
+	uint32_t len;
+	const uint8_t *body; /* borrowed from the buffer it was read from */
+};
+
+/* Reads the frame at the start of the bytes. Returns how many it takes, 0 if it is not all there
+ * yet, -1 if its body would be longer than max or its head is malformed. */
+int frame_read(const uint8_t *bytes, size_t len, size_t max, struct frame *ret,
+	       struct err *e) MUST_USE;
+
+void frame_head(uint8_t head[FRAME_HEAD], uint16_t type, uint32_t len);

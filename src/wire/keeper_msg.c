@@ -1,0 +1,119 @@
+#include "keeper_msg.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+static const char *const profile_names[] = {
+	[KEEPER_STANDARD] = "standard",
+	[KEEPER_LOCKED] = "locked",
+};
+static_assert(COUNT(profile_names) == KEEPER_PROFILES, "a name for every profile");
+
+const char *keeper_profile_name(enum keeper_profile profile)
+{
+	return (unsigned)profile < KEEPER_PROFILES ? profile_names[profile] : "unknown";
+}
+
+static bool has_end(const char *s, size_t cap)
+{
+	return memchr(s, '\0', cap) != NULL;
+}
+
+/* Letters, digits and '-': nothing that means anything to a path, a shell or a log. */
+static bool is_name(const char *s, size_t cap)
+{
+	if (!has_end(s, cap) || s[0] == '\0' || s[0] == '-')
+		return false;
+	for (; *s != '\0'; s++)
+		if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
+		      (*s >= '0' && *s <= '9') || *s == '-' || *s == '.'))
+			return false;
+	return true;
+}
+
+/* "/" or "/a/b": absolute, no empty, "." or ".." part. Symlinks are the resolver's affair. */
+static bool is_place(const char *s, size_t cap)
+{
+	if (!has_end(s, cap) || s[0] != '/')
+		return false;
+	if (s[1] == '\0')
+		return true;
+	while (*s == '/') {
+		size_t n = strcspn(++s, "/");
+
+		if (n == 0 || n > 255 || (n == 1 && s[0] == '.') ||
+		    (n == 2 && s[0] == '.' && s[1] == '.'))
+			return false;
+		s += n;
+	}
+	return true;
+}
+
+static int check_limits(const struct keeper_limits *l, struct err *e)
+{
+	if (l->disk_bytes == 0 || l->inodes == 0 || l->nofile == 0)
+		return err_set(e, ERR_INVALID, "create: disk, inodes and nofile must be limited");
+	if (l->disk_bytes > UINT64_MAX / 2 || l->memory_bytes > UINT64_MAX / 2 ||
+	    l->cpu_millis > 1000000 || l->pids > 4194304 || l->inodes > UINT32_MAX ||
+	    l->nofile > 1048576)
+		return err_set(e, ERR_INVALID, "create: a limit is out of range");
+	return 0;
+}
+
+static int check_create(const struct keeper_create *c, size_t nfds, struct err *e)
+{
+	if (c->profile >= KEEPER_PROFILES || (c->flags & ~(uint32_t)KEEPER_FLAGS_ALL) != 0 ||
+	    c->zero != 0)
+		return err_set(e, ERR_INVALID, "create: unknown profile or flag");
+	if (c->uid >= KEEPER_IDS || c->gid >= KEEPER_IDS)
+		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", KEEPER_IDS);
+	if (!is_name(c->id, sizeof(c->id)) || !is_name(c->hostname, sizeof(c->hostname)))
+		return err_set(e, ERR_INVALID, "create: id or host name is malformed");
+	if (c->nlayers < 1 || c->nlayers > KEEPER_LAYERS_MAX || c->nmounts > KEEPER_MOUNTS_MAX)
+		return err_set(e, ERR_INVALID, "create: too many or no layers, or too many mounts");
+	if (nfds != 1 + (size_t)c->nlayers + c->nmounts)
+		return err_set(e, ERR_INVALID,
+			       "create: %zu descriptors for %u layers and %u mounts", nfds,
+			       c->nlayers, c->nmounts);
+	for (uint32_t i = 0; i < c->nlayers; i++)
+		if (!is_place(c->layer_at[i], sizeof(c->layer_at[i])) ||
+		    (strcmp(c->layer_at[i], "/") == 0) != (i == 0))
+			return err_set(e, ERR_INVALID, "create: layer %u has no proper place", i);
+	for (uint32_t i = 0; i < c->nmounts; i++)
+		if (!is_place(c->mounts[i].at, sizeof(c->mounts[i].at)) ||
+		    c->mounts[i].at[1] == '\0' ||
+		    (c->mounts[i].flags & ~(uint32_t)KEEPER_MOUNT_WRITABLE) != 0)
+			return err_set(e, ERR_INVALID, "create: mount %u has no proper place", i);
+	return check_limits(&c->limits, e);
+}
+
+int keeper_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
+{
+	static const struct {
+		size_t size, nfds;
+	} shapes[] = {
+		[KEEPER_CREATE] = { sizeof(struct keeper_create), 0 },
+		[KEEPER_STAT] = { sizeof(struct keeper_named), 0 },
+		[KEEPER_DIFF] = { sizeof(struct keeper_named), 1 },
+		[KEEPER_DESTROY] = { sizeof(struct keeper_named), 0 },
+	};
+	union keeper_request r;
+
+	static_assert(COUNT(shapes) == KEEPER_OPS, "a shape for every operation");
+	if (len < sizeof(r.op) || len > sizeof(r))
+		return err_set(e, ERR_INVALID, "request of %zu bytes", len);
+	memcpy(&r, bytes, len);
+	if (r.op >= KEEPER_OPS || shapes[r.op].size == 0)
+		return err_set(e, ERR_INVALID, "no operation %u", r.op);
+	if (len != shapes[r.op].size)
+		return err_set(e, ERR_INVALID, "operation %u: %zu bytes, want %zu", r.op, len,
+			       shapes[r.op].size);
+	if (r.op == KEEPER_CREATE)
+		return check_create(&r.create, nfds, e);
+	if (nfds != shapes[r.op].nfds)
+		return err_set(e, ERR_INVALID, "operation %u: %zu descriptors", r.op, nfds);
+	if (!is_name(r.named.id, sizeof(r.named.id)))
+		return err_set(e, ERR_INVALID, "operation %u: malformed id", r.op);
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* support.h - what several unit tests need: named cases, exact buffers, a count of descriptors. */
+#ifndef CORDON_TESTS_UNIT_SUPPORT_H
+#define CORDON_TESTS_UNIT_SUPPORT_H
+
+#include <dirent.h>
+#include <stdint.h>
+
+#include "own.h"
+#include "test.h"
+
+/* As CHECK, and says which line of the table it was. */
+#define CHECK_CASE(name, cond)                             \
+	do {                                               \
+		if (!(cond))                               \
+			printf("# case: %s\n", (name));    \
+		CHECK(cond);                               \
+	} while (0)
+
+/* Ends the test if `text` does not contain `part`. */
+#define CHECK_HAS(name, text, part)                                                            \
+	do {                                                                                   \
+		if (strstr((text), (part)) == NULL)                                            \
+			printf("# case: %s: '%s' lacks '%s'\n", (name), (text), (part));       \
+		CHECK(strstr((text), (part)) != NULL);                                         \
+	} while (0)
+
+/* How many descriptors this process has open. */
+static inline int count_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = -1; /* the directory's own */
+
+	CHECK(d != NULL);
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
+		n += entry->d_name[0] != '.';
+	(void)closedir(d);
+	return n;
+}
+
+/* A copy of exactly this size, so that a sanitizer sees one byte too far. The caller frees it. */
+static inline void *exact_copy(const void *bytes, size_t len)
+{
+	void *copy = malloc(len + (len == 0));
+
+	CHECK(copy != NULL);
+	if (len > 0)
+		memcpy(copy, bytes, len);
+	return copy;
+}
+
+#endif

@@ -1,0 +1,610 @@
+/* test_seccomp.c - the generated system call filter does what the policy says.
+ *
+ * Theory of operation. A small interpreter runs the classic BPF programs as the kernel would and
+ * counts their steps. What they must answer comes from tables written here by hand, with the
+ * constants of the C headers, so that neither a slip in syscalls.def nor one in gen-seccomp is
+ * judged by itself. The name table is then held against the programs number by number. Last, the
+ * programs are installed for real, and calls are made under them. */
+#include "seccomp_program.h"
+#include "test.h"
+
+#include <asm/unistd.h>
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define INVALID 0xdeadU    /* the program itself is broken */
+#define STEPS_MAX 14       /* of the search: a list of the ranges would take about a hundred */
+#define HIGH_BITS (0xa5a5a5a5ULL << 32)
+#define X32_BIT 0x40000000
+
+#ifdef __x86_64__
+#define NATIVE AUDIT_ARCH_X86_64
+#else
+#define NATIVE AUDIT_ARCH_AARCH64
+#endif
+
+enum profile { STANDARD, LOCKED };
+
+static const struct program {
+	const char *name;
+	const struct sock_filter *code;
+	size_t len;
+} programs[] = {
+	[STANDARD] = { "standard", seccomp_standard, COUNT(seccomp_standard) },
+	[LOCKED] = { "locked", seccomp_locked, COUNT(seccomp_locked) },
+};
+
+/* Run PROGRAM on DATA. An instruction that the kernel would refuse, or that we do not expect, gives
+ * INVALID. RET_STEPS counts the instructions up to the first look at an argument. */
+static uint32_t run(const struct program *program, const struct seccomp_data *data,
+		    unsigned *ret_steps)
+{
+	uint32_t words[sizeof(*data) / sizeof(uint32_t)], acc = 0;
+	int on_args = 0;
+
+	memcpy(words, data, sizeof(words));
+	*ret_steps = 0;
+	for (size_t pc = 0; pc < program->len; pc++) {
+		const struct sock_filter *insn = &program->code[pc];
+
+		*ret_steps += !on_args;
+		switch (insn->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			if (insn->k % 4 || insn->k / 4 >= COUNT(words))
+				return INVALID;
+			on_args |= insn->k >= offsetof(struct seccomp_data, args);
+			acc = words[insn->k / 4];
+			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			acc &= insn->k;
+			break;
+		case BPF_JMP | BPF_JA:
+			pc += insn->k;
+			break;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			pc += acc == insn->k ? insn->jt : insn->jf;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			pc += acc >= insn->k ? insn->jt : insn->jf;
+			break;
+		case BPF_RET | BPF_K:
+			return insn->k;
+		default:
+			return INVALID;
+		}
+	}
+	return INVALID;
+}
+
+/* The errno that PROFILE answers, 0 for an allowed call, -1 for anything else. */
+static int answer_arch(enum profile profile, uint32_t arch, int nr, const uint64_t args[6])
+{
+	struct seccomp_data data = { .nr = nr, .arch = arch };
+	unsigned steps;
+	uint32_t ret;
+
+	memcpy(data.args, args, sizeof(data.args));
+	ret = run(&programs[profile], &data, &steps);
+	if (ret == SECCOMP_RET_ALLOW)
+		return 0;
+	if ((ret & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO && (ret & SECCOMP_RET_DATA))
+		return (int)(ret & SECCOMP_RET_DATA);
+	return -1;
+}
+
+/* As answer_arch, for the native architecture; and the upper halves of the arguments, which the
+ * kernel drops, must not matter. */
+static int answer(enum profile profile, int nr, uint64_t arg0, uint64_t arg1, uint64_t arg2)
+{
+	const uint64_t low[6] = { arg0, arg1, arg2 };
+	const uint64_t high[6] = { arg0 | HIGH_BITS, arg1 | HIGH_BITS, arg2 | HIGH_BITS };
+	int first = answer_arch(profile, NATIVE, nr, low);
+
+	return first == answer_arch(profile, NATIVE, nr, high) ? first : -1;
+}
+
+static void test_shape(void)
+{
+	for (size_t i = 0; i < COUNT(programs); i++) {
+		unsigned longest = 0;
+
+		printf("# %s: %zu instructions\n", programs[i].name, programs[i].len);
+		CHECK(programs[i].len < 1000);
+		CHECK(programs[i].code[programs[i].len - 1].code == (BPF_RET | BPF_K));
+		for (int nr = 0; nr < 600; nr++) {
+			struct seccomp_data data = { .nr = nr, .arch = NATIVE };
+			unsigned steps;
+
+			CHECK(run(&programs[i], &data, &steps) != INVALID);
+			longest = steps > longest ? steps : longest;
+		}
+		printf("# %s: at most %u steps to an answer or an argument\n", programs[i].name,
+		       longest);
+		CHECK(longest <= STEPS_MAX);
+	}
+}
+
+struct expected {
+	const char *name;
+	int nr, standard, locked;
+};
+
+#define BOTH(call, err) { #call, __NR_##call, err, err }
+#define ONLY_STANDARD(call) { #call, __NR_##call, 0, EPERM }
+
+/* With all arguments zero. */
+static const struct expected important[] = {
+	BOTH(read, 0), BOTH(write, 0), BOTH(openat, 0), BOTH(openat2, 0), BOTH(close, 0),
+	BOTH(close_range, 0), BOTH(fstat, 0), BOTH(newfstatat, 0), BOTH(statx, 0),
+	BOTH(faccessat2, 0), BOTH(getdents64, 0), BOTH(renameat2, 0), BOTH(fchownat, 0),
+	BOTH(fchmodat, 0), BOTH(copy_file_range, 0), BOTH(splice, 0), BOTH(tee, 0),
+	BOTH(sendfile, 0), BOTH(mmap, 0), BOTH(mprotect, 0), BOTH(brk, 0), BOTH(madvise, 0),
+	BOTH(memfd_create, 0), BOTH(execve, 0), BOTH(clone, 0), BOTH(unshare, 0), BOTH(wait4, 0),
+	BOTH(exit_group, 0), BOTH(kill, 0), BOTH(tgkill, 0), BOTH(futex, 0), BOTH(futex_waitv, 0),
+	BOTH(rseq, 0), BOTH(membarrier, 0), BOTH(prctl, 0), BOTH(seccomp, 0),
+	BOTH(landlock_create_ruleset, 0), BOTH(landlock_restrict_self, 0), BOTH(pidfd_open, 0),
+	BOTH(pidfd_send_signal, 0), BOTH(epoll_pwait2, 0), BOTH(inotify_init1, 0),
+	BOTH(signalfd4, 0), BOTH(timerfd_create, 0), BOTH(eventfd2, 0), BOTH(shmget, 0),
+	BOTH(mq_open, 0), BOTH(sched_setscheduler, 0), BOTH(getrandom, 0), BOTH(connect, 0),
+	BOTH(bind, 0), BOTH(accept4, 0), BOTH(sendmsg, 0), BOTH(get_mempolicy, 0), BOTH(prlimit64, 0),
+	BOTH(personality, 0), BOTH(ioctl, 0), BOTH(mknodat, 0), BOTH(clock_gettime, 0),
+
+	ONLY_STANDARD(ptrace), ONLY_STANDARD(process_vm_readv), ONLY_STANDARD(process_vm_writev),
+	ONLY_STANDARD(chroot), ONLY_STANDARD(execveat), ONLY_STANDARD(setuid),
+	ONLY_STANDARD(setgid), ONLY_STANDARD(setreuid), ONLY_STANDARD(setregid),
+	ONLY_STANDARD(setresuid), ONLY_STANDARD(setresgid), ONLY_STANDARD(setfsuid),
+	ONLY_STANDARD(setfsgid), ONLY_STANDARD(setgroups), ONLY_STANDARD(capset),
+	ONLY_STANDARD(mincore), ONLY_STANDARD(io_submit),
+
+	BOTH(setns, EPERM), BOTH(mount, EPERM), BOTH(umount2, EPERM), BOTH(pivot_root, EPERM),
+	BOTH(fsopen, EPERM), BOTH(fsconfig, EPERM), BOTH(fsmount, EPERM), BOTH(fspick, EPERM),
+	BOTH(open_tree, EPERM), BOTH(move_mount, EPERM), BOTH(mount_setattr, EPERM),
+	BOTH(bpf, EPERM), BOTH(perf_event_open, EPERM), BOTH(userfaultfd, EPERM),
+	BOTH(io_uring_setup, EPERM), BOTH(io_uring_enter, EPERM), BOTH(io_uring_register, EPERM),
+	BOTH(keyctl, EPERM), BOTH(add_key, EPERM), BOTH(request_key, EPERM),
+	BOTH(kexec_load, EPERM), BOTH(kexec_file_load, EPERM), BOTH(init_module, EPERM),
+	BOTH(finit_module, EPERM), BOTH(delete_module, EPERM), BOTH(open_by_handle_at, EPERM),
+	BOTH(name_to_handle_at, EPERM), BOTH(fanotify_init, EPERM), BOTH(fanotify_mark, EPERM),
+	BOTH(quotactl, EPERM), BOTH(quotactl_fd, EPERM), BOTH(swapon, EPERM), BOTH(swapoff, EPERM),
+	BOTH(acct, EPERM), BOTH(settimeofday, EPERM), BOTH(clock_settime, EPERM),
+	BOTH(adjtimex, EPERM), BOTH(clock_adjtime, EPERM), BOTH(lookup_dcookie, EPERM),
+	BOTH(vmsplice, EPERM), BOTH(pidfd_getfd, EPERM), BOTH(kcmp, EPERM), BOTH(mbind, EPERM),
+	BOTH(set_mempolicy, EPERM), BOTH(migrate_pages, EPERM), BOTH(move_pages, EPERM),
+	BOTH(set_mempolicy_home_node, EPERM), BOTH(vhangup, EPERM), BOTH(syslog, EPERM),
+	BOTH(reboot, EPERM), BOTH(sethostname, EPERM), BOTH(setdomainname, EPERM),
+	BOTH(nfsservctl, EPERM), BOTH(process_madvise, EPERM), BOTH(memfd_secret, EPERM),
+
+	BOTH(clone3, ENOSYS),
+	{ "cachestat", 451, ENOSYS, ENOSYS },
+	{ "fchmodat2", 452, 0, 0 },
+	{ "listmount", 458, ENOSYS, ENOSYS },
+	{ "mseal", 462, 0, 0 },
+	{ "open_tree_attr", 467, EPERM, EPERM },
+	{ "one the kernel may get some day", 600, ENOSYS, ENOSYS },
+#ifdef __x86_64__
+	BOTH(open, 0), BOTH(stat, 0), BOTH(fork, 0), BOTH(vfork, 0), BOTH(arch_prctl, 0),
+	BOTH(mknod, 0), BOTH(iopl, EPERM), BOTH(ioperm, EPERM), BOTH(modify_ldt, EPERM),
+	BOTH(uselib, EPERM), BOTH(ustat, EPERM), BOTH(sysfs, EPERM), BOTH(_sysctl, EPERM),
+	BOTH(create_module, ENOSYS), BOTH(set_thread_area, ENOSYS), BOTH(vserver, ENOSYS),
+	{ "a hole in the numbers", 400, ENOSYS, ENOSYS },
+#endif
+};
+
+static void test_important_calls(void)
+{
+	int bad = 0;
+
+	CHECK(COUNT(important) >= 60);
+	for (size_t i = 0; i < COUNT(important); i++) {
+		const struct expected *want = &important[i];
+		int standard = answer(STANDARD, want->nr, 0, 0, 0);
+		int locked = answer(LOCKED, want->nr, 0, 0, 0);
+
+		if (standard == want->standard && locked == want->locked)
+			continue;
+		printf("# %s: standard %d not %d, locked %d not %d\n", want->name, standard,
+		       want->standard, locked, want->locked);
+		bad++;
+	}
+	CHECK(bad == 0);
+}
+
+/* The errno that a plain word of the name table means, -1 for the name of a rule. */
+static int word_errno(const char *word)
+{
+	if (strcmp(word, "allow") == 0)
+		return 0;
+	if (strcmp(word, "eperm") == 0)
+		return EPERM;
+	return strcmp(word, "enosys") == 0 ? ENOSYS : -1;
+}
+
+static int is_tested_rule(const char *word)
+{
+	static const char *const rules[] = { "new_namespace", "socket", "socketpair", "setsockopt",
+					     "ioctl", "mknod", "mknodat", "personality",
+					     "personality_query", "madvise", "prctl" };
+
+	for (size_t i = 0; i < COUNT(rules); i++)
+		if (strcmp(word, rules[i]) == 0)
+			return 1;
+	return 0;
+}
+
+static int agrees(enum profile profile, int nr, const char *word)
+{
+	const uint64_t ones = UINT32_MAX;
+	int want = word_errno(word);
+
+	if (want < 0)
+		return is_tested_rule(word);
+	return answer(profile, nr, 0, 0, 0) == want && answer(profile, nr, ones, ones, ones) == want;
+}
+
+static void test_name_table(void)
+{
+	size_t next = 0;
+	int bad = 0;
+
+	for (int nr = 0; nr <= 600; nr++) {
+		struct seccomp_name name = { "(no name)", nr, "enosys", "enosys" };
+
+		if (next < COUNT(seccomp_names) && seccomp_names[next].nr == nr)
+			name = seccomp_names[next++];
+		if (agrees(STANDARD, nr, name.standard) && agrees(LOCKED, nr, name.locked))
+			continue;
+		printf("# %d %s: is not %s, %s\n", nr, name.name, name.standard, name.locked);
+		bad++;
+	}
+	CHECK(next == COUNT(seccomp_names)); /* sorted, without doubles, all below 600 */
+	CHECK(bad == 0);
+}
+
+static void test_foreign_abi(void)
+{
+	static const uint32_t arches[] = { AUDIT_ARCH_I386, AUDIT_ARCH_ARM, 0, UINT32_MAX,
+#ifdef __x86_64__
+					   AUDIT_ARCH_AARCH64
+#else
+					   AUDIT_ARCH_X86_64
+#endif
+	};
+	const uint64_t args[6] = { 0 };
+
+	for (int nr = 0; nr <= 600; nr++) {
+		for (size_t i = 0; i < COUNT(arches); i++) {
+			CHECK(answer_arch(STANDARD, arches[i], nr, args) == ENOSYS);
+			CHECK(answer_arch(LOCKED, arches[i], nr, args) == ENOSYS);
+		}
+		CHECK(answer(STANDARD, nr | X32_BIT, 0, 0, 0) == ENOSYS);
+		CHECK(answer(LOCKED, nr | X32_BIT, 0, 0, 0) == ENOSYS);
+		CHECK(answer(STANDARD, -nr - 1, 0, 0, 0) == ENOSYS);
+		CHECK(answer(LOCKED, -nr - 1, 0, 0, 0) == ENOSYS);
+	}
+}
+
+static void test_namespaces(void)
+{
+	static const uint64_t new_flags[] = { CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS,
+					      CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID,
+					      CLONE_NEWNET, CLONE_NEWTIME };
+	const uint64_t fork_flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
+	const uint64_t thread_flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+				      CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS |
+				      CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+	const uint64_t every_old_flag = UINT32_MAX & ~(uint64_t)0x7e020080;
+
+	for (int p = STANDARD; p <= LOCKED; p++) {
+		enum profile profile = (enum profile)p;
+
+		for (size_t i = 0; i < COUNT(new_flags); i++) {
+			CHECK(answer(profile, __NR_clone, new_flags[i], 0, 0) == EPERM);
+			CHECK(answer(profile, __NR_clone, new_flags[i] | fork_flags, 0, 0) == EPERM);
+			CHECK(answer(profile, __NR_unshare, new_flags[i], 0, 0) == EPERM);
+			CHECK(answer(profile, __NR_unshare, new_flags[i] | CLONE_FS, 0, 0) == EPERM);
+			CHECK(answer(profile, __NR_clone3, new_flags[i], 0, 0) == ENOSYS);
+		}
+		CHECK(answer(profile, __NR_clone, fork_flags, 0, 0) == 0);
+		CHECK(answer(profile, __NR_clone, thread_flags, 0, 0) == 0);
+		CHECK(answer(profile, __NR_clone, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0) == 0);
+		CHECK(answer(profile, __NR_clone, every_old_flag, 0, 0) == 0);
+		CHECK(answer(profile, __NR_unshare, CLONE_FS | CLONE_FILES, 0, 0) == 0);
+	}
+}
+
+/* What socket(FAMILY, TYPE, PROTO) must answer, written as straight-line reasoning. */
+static int socket_errno(unsigned family, unsigned type, unsigned proto)
+{
+	if (family == AF_UNIX)
+		return 0;
+	if (family == AF_NETLINK)
+		return proto == NETLINK_ROUTE ? 0 : EPROTONOSUPPORT;
+	if (family != AF_INET && family != AF_INET6)
+		return EAFNOSUPPORT;
+	if (type == SOCK_STREAM && (proto == 0 || proto == IPPROTO_TCP))
+		return 0;
+	if (type == SOCK_DGRAM && (proto == 0 || proto == IPPROTO_UDP))
+		return 0;
+	return EPROTONOSUPPORT;
+}
+
+static void check_sockets(enum profile profile)
+{
+	static const unsigned protos[] = { 0, IPPROTO_ICMP, NETLINK_XFRM, IPPROTO_TCP, NETLINK_AUDIT,
+					   NETLINK_NETFILTER, NETLINK_KOBJECT_UEVENT,
+					   NETLINK_GENERIC, IPPROTO_UDP, 33, IPPROTO_ICMPV6,
+					   IPPROTO_SCTP, IPPROTO_UDPLITE, IPPROTO_RAW, 262,
+					   UINT32_MAX };
+	const unsigned flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+
+	for (unsigned family = 0; family < 64; family++)
+		for (unsigned type = 0; type < 16; type++)
+			for (size_t i = 0; i < COUNT(protos); i++) {
+				int want = socket_errno(family, type, protos[i]);
+
+				CHECK(answer(profile, __NR_socket, family, type, protos[i]) == want);
+				CHECK(answer(profile, __NR_socket, family, type | flags,
+					     protos[i]) == want);
+			}
+	CHECK(answer(profile, __NR_socket, UINT32_MAX, SOCK_STREAM, 0) == EAFNOSUPPORT);
+	CHECK(answer(profile, __NR_socket, AF_UNIX | 0x100, SOCK_STREAM, 0) == EAFNOSUPPORT);
+
+	for (unsigned family = 0; family < 64; family++)
+		CHECK(answer(profile, __NR_socketpair, family, SOCK_STREAM, 0) ==
+		      (family == AF_UNIX ? 0 : EAFNOSUPPORT));
+
+	CHECK(answer(profile, __NR_setsockopt, 3, SOL_TCP, TCP_ULP) == ENOPROTOOPT);
+	CHECK(answer(profile, __NR_setsockopt, 3, IPPROTO_UDP, UDP_ENCAP) == ENOPROTOOPT);
+	CHECK(answer(profile, __NR_setsockopt, 3, IPPROTO_UDPLITE, UDP_ENCAP) == ENOPROTOOPT);
+	CHECK(answer(profile, __NR_setsockopt, 3, SOL_TCP, TCP_NODELAY) == 0);
+	CHECK(answer(profile, __NR_setsockopt, 3, SOL_TCP, UDP_ENCAP) == 0);
+	CHECK(answer(profile, __NR_setsockopt, 3, SOL_SOCKET, TCP_ULP) == 0);
+	CHECK(answer(profile, __NR_setsockopt, 3, SOL_SOCKET, SO_REUSEADDR) == 0);
+	CHECK(answer(profile, __NR_setsockopt, 3, IPPROTO_IPV6, 24 /* IPV6_MTU */) == ENOPROTOOPT);
+	CHECK(answer(profile, __NR_setsockopt, 3, IPPROTO_IPV6, 26 /* IPV6_V6ONLY */) == 0);
+	CHECK(answer(profile, __NR_madvise, 0, 0, 12 /* MADV_MERGEABLE */) == EINVAL);
+	CHECK(answer(profile, __NR_madvise, 0, 0, 4 /* MADV_DONTNEED */) == 0);
+	CHECK(answer(profile, __NR_prctl, 67 /* PR_SET_MEMORY_MERGE */, 1, 0) == EINVAL);
+	CHECK(answer(profile, __NR_prctl, 38 /* PR_SET_NO_NEW_PRIVS */, 1, 0) == 0);
+}
+
+static void test_sockets(void)
+{
+	check_sockets(STANDARD);
+	check_sockets(LOCKED);
+}
+
+static void test_terminals_and_devices(void)
+{
+	static const unsigned types[] = { 0, S_IFREG, S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK };
+
+	for (int p = STANDARD; p <= LOCKED; p++) {
+		enum profile profile = (enum profile)p;
+
+		CHECK(answer(profile, __NR_ioctl, 0, TIOCSTI, 0) == EPERM);
+		CHECK(answer(profile, __NR_ioctl, 0, TIOCLINUX, 0) == EPERM);
+		CHECK(answer(profile, __NR_ioctl, 0, TIOCSETD, 0) == EPERM);
+		CHECK(answer(profile, __NR_ioctl, 0, TIOCGWINSZ, 0) == 0);
+		CHECK(answer(profile, __NR_ioctl, 0, TIOCSCTTY, 0) == 0);
+		CHECK(answer(profile, __NR_ioctl, TIOCSTI, FIONREAD, TIOCSTI) == 0);
+
+		for (size_t i = 0; i < COUNT(types); i++) {
+			int want = types[i] == S_IFCHR || types[i] == S_IFBLK ? EPERM : 0;
+
+			CHECK(answer(profile, __NR_mknodat, 0, 0, types[i] | 0777) == want);
+			/* the kernel's mode has 16 bits */
+			CHECK(answer(profile, __NR_mknodat, 0, 0, types[i] | 0x10000) == want);
+#ifdef __NR_mknod
+			CHECK(answer(profile, __NR_mknod, 0, types[i] | 0777, 0) == want);
+#endif
+		}
+	}
+}
+
+static void test_personalities(void)
+{
+	static const uint64_t refused[] = { READ_IMPLIES_EXEC, MMAP_PAGE_ZERO, ADDR_COMPAT_LAYOUT,
+					    PER_SVR4, PER_BSD, 1,
+					    ADDR_NO_RANDOMIZE | READ_IMPLIES_EXEC };
+	static const uint64_t for_debuggers[] = { PER_LINUX32, UNAME26, UNAME26 | PER_LINUX32,
+						  ADDR_NO_RANDOMIZE };
+
+	for (size_t i = 0; i < COUNT(refused); i++) {
+		CHECK(answer(STANDARD, __NR_personality, refused[i], 0, 0) == EPERM);
+		CHECK(answer(LOCKED, __NR_personality, refused[i], 0, 0) == EPERM);
+	}
+	for (size_t i = 0; i < COUNT(for_debuggers); i++) {
+		CHECK(answer(STANDARD, __NR_personality, for_debuggers[i], 0, 0) == 0);
+		CHECK(answer(LOCKED, __NR_personality, for_debuggers[i], 0, 0) == EPERM);
+	}
+	CHECK(answer(STANDARD, __NR_personality, UINT32_MAX, 0, 0) == 0);
+	CHECK(answer(LOCKED, __NR_personality, UINT32_MAX, 0, 0) == 0);
+}
+
+/* Calls for the live tests. They do no harm, even where no filter stops them. */
+static const struct live_call {
+	const char *name;
+	int standard, locked; /* the errno wanted, 0: none */
+	long nr, args[4];
+} live_calls[] = {
+	{ "getpid", 0, 0, __NR_getpid, { 0 } },
+	{ "socket unix", 0, 0, __NR_socket, { AF_UNIX, SOCK_STREAM, 0 } },
+	{ "socket tcp", 0, 0, __NR_socket, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP } },
+	{ "socket rtnetlink", 0, 0, __NR_socket, { AF_NETLINK, SOCK_RAW, NETLINK_ROUTE } },
+	{ "unshare files", 0, 0, __NR_unshare, { CLONE_FILES } },
+	{ "personality query", 0, 0, __NR_personality, { 0xffffffff } },
+	{ "ptrace traceme", 0, EPERM, __NR_ptrace, { PTRACE_TRACEME } },
+	{ "personality uname26", 0, EPERM, __NR_personality, { UNAME26 } },
+	{ "socket alg", EAFNOSUPPORT, EAFNOSUPPORT, __NR_socket, { AF_ALG, SOCK_SEQPACKET, 0 } },
+	{ "socket vsock", EAFNOSUPPORT, EAFNOSUPPORT, __NR_socket, { AF_VSOCK, SOCK_STREAM, 0 } },
+	{ "socket icmp", EPROTONOSUPPORT, EPROTONOSUPPORT, __NR_socket,
+	  { AF_INET, SOCK_DGRAM, IPPROTO_ICMP } },
+	{ "socket uevent", EPROTONOSUPPORT, EPROTONOSUPPORT, __NR_socket,
+	  { AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT } },
+	{ "setsockopt ulp", ENOPROTOOPT, ENOPROTOOPT, __NR_setsockopt, { -1, SOL_TCP, TCP_ULP } },
+	{ "ioctl tiocsti", EPERM, EPERM, __NR_ioctl, { -1, TIOCSTI } },
+	{ "personality exec", EPERM, EPERM, __NR_personality, { READ_IMPLIES_EXEC } },
+	{ "clone3", ENOSYS, ENOSYS, __NR_clone3, { 0, 0 } },
+	{ "unshare user", EPERM, EPERM, __NR_unshare, { CLONE_NEWUSER } },
+	{ "setns", EPERM, EPERM, __NR_setns, { -1, 0 } },
+	{ "vmsplice", EPERM, EPERM, __NR_vmsplice, { -1, 0, 0, 0 } },
+	{ "pidfd_getfd", EPERM, EPERM, __NR_pidfd_getfd, { -1, -1, 0 } },
+	{ "io_uring_setup", EPERM, EPERM, __NR_io_uring_setup, { 0, 0 } },
+	{ "keyctl", EPERM, EPERM, __NR_keyctl, { -1 } },
+	{ "memfd_secret", EPERM, EPERM, __NR_memfd_secret, { -1 } },
+	{ "mknodat device", EPERM, EPERM, __NR_mknodat, { -1, 0, S_IFCHR, 0 } },
+};
+
+static int live_errno(const struct live_call *call)
+{
+	long ret = syscall(call->nr, call->args[0], call->args[1], call->args[2], call->args[3]);
+
+	return ret < 0 ? errno : 0;
+}
+
+static int install(const struct program *program)
+{
+	/* the kernel only reads the program, though the field is not const */
+	struct sock_fprog prog = {
+		.len = (unsigned short)program->len,
+		.filter = (struct sock_filter *)(uintptr_t)program->code,
+	};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	return (int)syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
+}
+
+/* In a child of its own, as the filter and the personality stay for good. The same calls are first
+ * made in a child without the filter: a refusal that is there anyhow would prove nothing. */
+static int live_child(enum profile profile, const int *without)
+{
+	int bad = 0, by_filter = 0;
+
+	if (install(&programs[profile]) < 0) {
+		printf("# cannot install: %s\n", strerror(errno));
+		return 1;
+	}
+	for (size_t i = 0; i < COUNT(live_calls); i++) {
+		const struct live_call *call = &live_calls[i];
+		int want = profile == STANDARD ? call->standard : call->locked;
+		int got = live_errno(call);
+
+		by_filter += want && got != without[i];
+		if (got == want || (want == 0 && got == without[i]))
+			continue;
+		printf("# %s: errno %d, not %d (without the filter: %d)\n", call->name, got, want,
+		       without[i]);
+		bad++;
+	}
+	printf("# %d refusals are the filter's alone\n", by_filter);
+	return bad || by_filter < 8;
+}
+
+static void check_live(enum profile profile)
+{
+	int without[COUNT(live_calls)], to_parent[2], status;
+	pid_t pid;
+
+	CHECK(pipe(to_parent) == 0);
+	(void)fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		for (size_t i = 0; i < COUNT(live_calls); i++)
+			without[i] = live_errno(&live_calls[i]);
+		_exit(write(to_parent[1], without, sizeof(without)) != sizeof(without));
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK(read(to_parent[0], without, sizeof(without)) == sizeof(without));
+
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		int bad = live_child(profile, without);
+
+		(void)fflush(stdout);
+		_exit(bad);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(status == 0);
+}
+
+static void test_live_standard(void)
+{
+	check_live(STANDARD);
+}
+
+static void test_live_locked(void)
+{
+	check_live(LOCKED);
+}
+
+/* The system call NR of i386, by its own door; -ENOSYS where the machine has none. */
+static long i386_call(long nr)
+{
+#ifdef __x86_64__
+	long ret;
+
+	__asm__ volatile("int $0x80" : "=a"(ret) : "a"(nr) : "memory", "r8", "r9", "r10", "r11");
+	return ret;
+#else
+	(void)nr;
+	return -ENOSYS;
+#endif
+}
+
+/* 1 if a child (under the filter, or not) can make i386 calls, 0 if not, -1 on failure. */
+static int i386_works(int with_filter)
+{
+	const long i386_getpid = 20;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (with_filter && install(&programs[STANDARD]) < 0)
+			_exit(2);
+		_exit(i386_call(i386_getpid) == getpid() ? 1 : 0);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	if (WIFSIGNALED(status)) /* SIGSEGV: a kernel without i386 calls has no door either */
+		return WTERMSIG(status) == SIGSEGV ? 0 : -1;
+	return WEXITSTATUS(status) < 2 ? WEXITSTATUS(status) : -1;
+}
+
+static void test_live_i386(void)
+{
+	int without = i386_works(0);
+
+	CHECK(without >= 0);
+	if (without == 0)
+		printf("# this machine has no i386 calls, so that the filter had none to refuse\n");
+	CHECK(i386_works(1) == 0);
+}
+
+TEST_MAIN({ "the programs are valid, short and a tree", test_shape },
+	  { "important calls get the answer of a hand-written table", test_important_calls },
+	  { "every number agrees with the name table", test_name_table },
+	  { "other architectures, x32 and negative numbers do not exist", test_foreign_abi },
+	  { "no new namespaces by clone and unshare", test_namespaces },
+	  { "sockets: families, types, protocols, options", test_sockets },
+	  { "no typing into terminals, no devices", test_terminals_and_devices },
+	  { "personalities", test_personalities }, { "live: standard", test_live_standard },
+	  { "live: locked", test_live_locked }, { "live: calls of i386", test_live_i386 })
