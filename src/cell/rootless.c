@@ -26,17 +26,35 @@ bool rootless_needed(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2];
-	unsigned inside, outside, count;
-	char map[256];
+	char map[256], *rest = map;
+	unsigned long inside, outside, count;
 	struct err e;
 
 	if (geteuid() != 0 || syscall(SYS_capget, &head, data) < 0 ||
 	    (data[0].effective & 1U << CAP_SYS_ADMIN) == 0)
 		return true;
 	/* Root of a container that has all ids of the machine maps 0 to 0, 4294967295 of them. */
-	return io_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map), &e) < 0 ||
-	       sscanf(map, "%u %u %u", &inside, &outside, &count) != 3 || outside != 0 ||
-	       count != UINT32_MAX;
+	if (io_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map), &e) < 0)
+		return true;
+	inside = strtoul(rest, &rest, 10);
+	outside = strtoul(rest, &rest, 10);
+	count = strtoul(rest, &rest, 10);
+	return inside != 0 || outside != 0 || count != UINT32_MAX;
+}
+
+/* Reads "first:count" with enough ids. */
+static bool read_range(const char *text, uint32_t *ret_first)
+{
+	char *end;
+	unsigned long first = strtoul(text, &end, 10), count;
+
+	if (end == text || *end != ':')
+		return false;
+	count = strtoul(end + 1, &end, 10);
+	if (count < KEEPER_IDS || first > UINT32_MAX - KEEPER_IDS)
+		return false;
+	*ret_first = (uint32_t)first;
+	return true;
 }
 
 /* Finds "name:first:count" or "number:first:count" with enough ids. */
@@ -51,16 +69,12 @@ static bool find_range(const char *file, const char *name, uid_t uid, uint32_t *
 	(void)snprintf(number, sizeof(number), "%u", uid);
 	while (!found && fgets(line, sizeof(line), f) != NULL) {
 		char *colon = strchr(line, ':');
-		unsigned first, count;
 
 		if (colon == NULL)
 			continue;
 		*colon = '\0';
-		if ((strcmp(line, name) == 0 || strcmp(line, number) == 0) &&
-		    sscanf(colon + 1, "%u:%u", &first, &count) == 2 && count >= KEEPER_IDS) {
-			*ret_first = first;
-			found = true;
-		}
+		if (strcmp(line, name) == 0 || strcmp(line, number) == 0)
+			found = read_range(colon + 1, ret_first);
 	}
 	(void)fclose(f);
 	return found;

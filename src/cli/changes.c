@@ -32,14 +32,14 @@ int changes_parse(const char *text, struct changes_record *ret, struct err *e)
 static void mode_text(uint32_t mode, char ret[11])
 {
 	static const char bits[] = "rwxrwxrwx";
-	static const char types[16] = { [S_IFDIR >> 12] = 'd', [S_IFLNK >> 12] = 'l',
-					[S_IFIFO >> 12] = 'p', [S_IFSOCK >> 12] = 's',
-					[S_IFCHR >> 12] = 'c', [S_IFBLK >> 12] = 'b' };
-	char type = types[(mode >> 12) & 15];
+	static const char types[] = "?pc?d?b?-?l?s???"; /* by the four bits of S_IFMT */
 
-	ret[0] = type == '\0' ? '-' : type;
-	for (unsigned i = 0; i < 9; i++)
-		ret[i + 1] = (mode & (0400U >> i)) != 0 ? bits[i] : '-';
+	ret[0] = types[(mode >> 12) & 15];
+	for (unsigned i = 0; i < 9; i++) {
+		ret[i + 1] = '-';
+		if ((mode & (0400U >> i)) != 0)
+			ret[i + 1] = bits[i];
+	}
 	if ((mode & S_ISUID) != 0)
 		ret[3] = (mode & 0100) != 0 ? 's' : 'S';
 	if ((mode & S_ISGID) != 0)
@@ -74,18 +74,20 @@ static void print_path(const char *path, FILE *to)
 
 static int print_record(const char *text, FILE *to, struct err *e)
 {
-	struct changes_record r;
+	struct changes_record r = { 0 };
+	const char *word = "unread";
 	char mode[11];
 
 	if (changes_parse(text, &r, e) < 0)
 		return -1;
+	if (r.kind == 'A')
+		word = "added";
+	else if (r.kind == 'C')
+		word = "changed";
+	else if (r.kind == 'D')
+		word = "deleted";
 	mode_text(r.mode, mode);
-	(void)fprintf(to, "%-8s %s %10llu ",
-		      r.kind == 'A'   ? "added"
-		      : r.kind == 'C' ? "changed"
-		      : r.kind == 'D' ? "deleted"
-				      : "unread",
-		      mode, (unsigned long long)r.size);
+	(void)fprintf(to, "%-8s %s %10llu ", word, mode, (unsigned long long)r.size);
 	print_path(r.path, to);
 	(void)fputc('\n', to);
 	return 0;

@@ -25,7 +25,7 @@ static void fill_stdio(void)
 	int fd;
 
 	do
-		fd = open("/dev/null", O_RDWR);
+		fd = open("/dev/null", O_RDWR); /* NOLINT: 0 to 2 are to be inherited */
 	while (fd >= 0 && fd <= 2);
 	if (fd > 2)
 		(void)close(fd);

@@ -180,7 +180,7 @@ static char *join_strings(const struct run_options *o, struct agent_spawn *s)
 		len += strlen(*a) + 1;
 	for (size_t i = 0; i < o->env.n; i++, s->envc++)
 		len += strlen(o->env.items[i]) + 1;
-	at = text = malloc(len);
+	at = text = malloc(len + 1);
 	for (uint32_t i = 0; text != NULL && i < s->argc + s->envc; i++) {
 		const char *word = i < s->argc ? o->command[i] : o->env.items[i - s->argc];
 		size_t n = strlen(word) + 1;
@@ -484,7 +484,7 @@ static int open_result(const struct run_options *o, int *ret_fd, struct err *e)
 int run_main(int argc, char **argv)
 {
 	static struct run r; /* large: the relay's buffers */
-	struct err e = { 0 };
+	struct err e = { 0 }, unwritable = { 0 };
 	int opened = -1, parsed, code;
 
 	init(&r);
@@ -494,8 +494,11 @@ int run_main(int argc, char **argv)
 		options_help(&run_verb, stdout);
 		return 0;
 	}
-	if (open_result(&r.o, &opened, parsed < 0 ? &(struct err){ 0 } : &e) < 0 && parsed == 0)
+	/* Told also of a command line that is wrong, as far as it was understood. */
+	if (open_result(&r.o, &opened, &unwritable) < 0 && parsed == 0) {
+		e = unwritable;
 		parsed = -1;
+	}
 	OWN_FD result = opened;
 	if (parsed < 0)
 		(void)failed(&r, true);

@@ -41,34 +41,45 @@ static int fail_at(struct spawn_failure *f, enum agent_stage stage)
 	return -1;
 }
 
-/* The files are the cell's: what is not a plain file of sane size (a FIFO would hold us up) counts
- * as empty. */
-static size_t read_small(const char *path, char *ret, size_t cap)
-{
-	OWN_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+/* A file as it was when last read; read again only if it is another one now. */
+struct snapshot {
 	struct stat st;
-	size_t got = 0;
+	size_t len;
+	char text[65536];
+};
+
+/* The files are the cell's: what is not a plain file (a FIFO would hold us up) counts as empty. */
+static void refresh(struct snapshot *s, const char *path)
+{
+	struct stat st;
 	ssize_t n;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return 0;
-	while (got < cap && (n = read(fd, ret + got, cap - got)) > 0)
-		got += (size_t)n;
-	return got;
+	if (stat(path, &st) == 0 && st.st_ino == s->st.st_ino && st.st_size == s->st.st_size &&
+	    st.st_dev == s->st.st_dev &&
+	    memcmp(&st.st_ctim, &s->st.st_ctim, sizeof(st.st_ctim)) == 0)
+		return;
+	s->len = 0;
+	OWN_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &s->st) < 0 || !S_ISREG(s->st.st_mode))
+		return;
+	while (s->len < sizeof(s->text) &&
+	       (n = read(fd, s->text + s->len, sizeof(s->text) - s->len)) > 0)
+		s->len += (size_t)n;
 }
 
 static int find_user(struct child *c, struct spawn_failure *fail)
 {
-	static char text[65536];
+	static struct snapshot passwd, group;
 	char own[16];
 	const char *who = c->request->user;
-	size_t n = read_small("/etc/passwd", text, sizeof(text));
 
+	refresh(&passwd, "/etc/passwd");
+	refresh(&group, "/etc/group");
 	/* The default is "user"; PID 1 that is not root itself has only its own id to give. */
 	(void)snprintf(own, sizeof(own), "%u", getuid());
 	if (*who == '\0')
 		who = getuid() == 0 ? "user" : own;
-	if (!users_find(text, n, who, &c->user) && !users_bare(who, &c->user)) {
+	if (!users_find(passwd.text, passwd.len, who, &c->user) && !users_bare(who, &c->user)) {
 		errno = ENOENT;
 		return fail_at(fail, AGENT_AT_USER);
 	}
@@ -76,8 +87,7 @@ static int find_user(struct child *c, struct spawn_failure *fail)
 		errno = EPERM;
 		return fail_at(fail, AGENT_AT_USER);
 	}
-	n = read_small("/etc/group", text, sizeof(text));
-	c->ngroups = users_groups(text, n, c->user.name, c->groups, USERS_GROUPS_MAX);
+	c->ngroups = users_groups(group.text, group.len, c->user.name, c->groups, USERS_GROUPS_MAX);
 	return 0;
 }
 

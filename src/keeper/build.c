@@ -208,15 +208,6 @@ static int copy_trees(struct builder *b, struct err *e)
 	return 0;
 }
 
-static void init_parts(struct root_parts *p)
-{
-	p->store = p->root = p->proc = -1;
-	for (unsigned i = 0; i < KEEPER_LAYERS_MAX; i++)
-		p->layers[i] = -1;
-	for (unsigned i = 0; i < KEEPER_MOUNTS_MAX; i++)
-		p->mounts[i] = -1;
-}
-
 /* The store and the layers stay with the cell, for its statistics and its diff. */
 static void keep_parts(struct cell *c, struct root_parts *p, const struct keeper_create *r)
 {
@@ -243,7 +234,7 @@ int build_cell(struct cell *c, const struct keeper *k, const struct keeper_creat
 			     .result = -1 };
 	pid_t pid;
 
-	init_parts(&b.parts);
+	memset(&b.parts, 0xff, sizeof(b.parts)); /* every descriptor -1 */
 	if (copy_trees(&b, e) == 0) {
 		pid = clone(run_builder, stack + sizeof(stack),
 			    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWNS | SIGCHLD, &b);
@@ -255,10 +246,7 @@ int build_cell(struct cell *c, const struct keeper *k, const struct keeper_creat
 			(void)err_set(e, ERR_SYSTEM, "the builder died");
 	}
 	io_close_all(&b.sync_fd, 1);
-	io_close_all(&b.parts.store, 1);
-	io_close_all(&b.parts.root, 1);
-	io_close_all(&b.parts.proc, 1);
-	io_close_all(b.parts.layers, KEEPER_LAYERS_MAX);
-	io_close_all(b.parts.mounts, KEEPER_MOUNTS_MAX);
+	io_close_all(c->cgroup.enter, CGROUP_DIRS); /* PID 1 has used its own */
+	io_close_all((int *)&b.parts, sizeof(b.parts) / sizeof(int));
 	return b.result;
 }

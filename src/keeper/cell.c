@@ -60,7 +60,7 @@ int cell_create(struct cell *c, const struct keeper *k, const struct keeper_crea
 	return err_wrap(e, "create cell");
 }
 
-void cell_stat(const struct cell *c, const struct keeper *k, struct keeper_stat *ret)
+static void read_stat(const struct cell *c, const struct keeper *k, struct keeper_stat *ret)
 {
 	struct statfs fs;
 
@@ -154,7 +154,7 @@ int cell_destroy(struct cell *c, const struct keeper *k, struct keeper_stat *ret
 			;
 	}
 	if (ret_stat != NULL)
-		cell_stat(c, k, ret_stat);
+		read_stat(c, k, ret_stat);
 	result = cgroup_destroy(&k->cgroups, &c->cgroup, e);
 	release(c);
 	return result;

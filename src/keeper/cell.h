@@ -31,8 +31,6 @@ void cell_init(struct cell *c);
 int cell_create(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		int channel_fd, const int *fds, struct err *e) MUST_USE;
 
-void cell_stat(const struct cell *c, const struct keeper *k, struct keeper_stat *ret);
-
 /* Writes what the cell changed to out_fd, by a child that has the rights of the cell's root and no
  * others. Returns when it is done. */
 int cell_diff(const struct cell *c, const struct keeper *k, int out_fd, struct err *e) MUST_USE;

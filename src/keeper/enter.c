@@ -6,14 +6,15 @@
  * each step still has the rights it needs and none after it needs a right already gone:
  *
  *   before the go   limits, then the namespaces (the cgroup one has the cgroup just entered as
- *                   its root); network; host name
- *   after the go    bounding set (needs CAP_SETPCAP) -> ids (need CAP_SETUID; locked loses all
- *                   capabilities here) -> keyring -> rlimits -> Landlock and filters (need
- *                   no_new_privs or CAP_SYS_ADMIN in the cell) -> descriptors -> exec, which
+ *                   its root); network; host name; descriptors
+ *   after the go    bounding set (needs CAP_SETPCAP) -> ids (need CAP_SETUID;
+ *                   locked loses all capabilities here) -> keyring -> rlimits -> Landlock and
+ *                   filters (need no_new_privs or CAP_SYS_ADMIN in the cell) -> exec, which
  *                   takes away what the bounding set does not hold */
 #include "enter.h"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "filter.h"
 #include "io.h"
@@ -32,6 +34,9 @@
 /* Where cordon-init finds its means. */
 #define CHANNEL_FD 3
 #define INIT_FD 4
+#define SYNC_FD 5
+
+#define TABLE_LARGE 256 /* descriptors */
 
 /* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
  * while the builder assembles the root. */
@@ -112,8 +117,41 @@ static int filters(const struct enter_plan *p, struct err *e)
 	return filter_calls((enum keeper_profile)p->request->profile, e);
 }
 
-/* Moves the three descriptors that stay into place, close-on-exec but for the channel. */
-static int only_our_fds(const struct enter_plan *p, struct err *e)
+static int close_above(unsigned flags, struct err *e)
+{
+	if (syscall(SYS_close_range, SYNC_FD + 1, ~0U, flags) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
+static int wait_here(void *arg)
+{
+	for (;;)
+		(void)pause();
+	return arg == NULL;
+}
+
+/* A keeper of many cells has a large table of descriptors, and so does every child it forks, closed
+ * or not: tens of KiB for each cell. The kernel makes a small one only for who gives up a shared
+ * one; so a helper shares ours for a moment. */
+static int shrink_table(struct err *e)
+{
+	static char stack[4096] __attribute__((aligned(16)));
+	pid_t helper =
+		clone(wait_here, stack + sizeof(stack), CLONE_VM | CLONE_FILES | SIGCHLD, NULL);
+	int result;
+
+	if (helper < 0)
+		return err_sys(e, "share descriptors");
+	result = close_above(CLOSE_RANGE_UNSHARE, e);
+	(void)kill(helper, SIGKILL);
+	(void)waitpid(helper, NULL, 0);
+	return result;
+}
+
+/* Closes everything but the three descriptors that stay, moved to where cordon-init expects them.
+ * Early: the keeper may hold more than the cell is allowed to open. */
+static int only_our_fds(struct enter_plan *p, struct err *e)
 {
 	int channel = fcntl(p->channel_fd, F_DUPFD_CLOEXEC, 16);
 	int init = fcntl(p->keeper->init_fd, F_DUPFD_CLOEXEC, 16);
@@ -121,10 +159,11 @@ static int only_our_fds(const struct enter_plan *p, struct err *e)
 
 	if (channel < 0 || init < 0 || sync < 0)
 		return err_sys(e, "descriptors");
-	if (dup3(sync, 5, O_CLOEXEC) < 0 || dup3(channel, CHANNEL_FD, 0) < 0 ||
-	    dup3(init, INIT_FD, O_CLOEXEC) < 0 || kernel_close_range(6, ~0U) < 0)
+	if (dup3(sync, SYNC_FD, O_CLOEXEC) < 0 || dup3(channel, CHANNEL_FD, 0) < 0 ||
+	    dup3(init, INIT_FD, O_CLOEXEC) < 0)
 		return err_sys(e, "descriptors");
-	return 0;
+	p->sync_fd = SYNC_FD;
+	return sync < TABLE_LARGE ? close_above(0, e) : shrink_table(e);
 }
 
 /* Standard input and output of PID 1 itself: nowhere. */
@@ -140,23 +179,24 @@ static int no_stdio(struct err *e)
 	return 0;
 }
 
-static int enter(const struct enter_plan *p, struct err *e)
+static int enter(struct enter_plan *p, struct err *e)
 {
 	const struct keeper_create *r = p->request;
+	enum keeper_profile profile = (enum keeper_profile)r->profile;
 
 	/* clang-format off */
 	if (cgroup_enter(&p->cell->cgroup, e) < 0
 	    || own_namespaces(e) < 0
 	    || netns_setup(p->keeper->proc_sys_fd, e) < 0
 	    || host_name(r->hostname, e) < 0
+	    || only_our_fds(p, e) < 0
 	    || wait_for_go(p->sync_fd, e) < 0
-	    || walls_drop_caps((enum keeper_profile)r->profile, !writes_outside(r), e) < 0
+	    || no_stdio(e) < 0
+	    || walls_drop_caps(profile, !writes_outside(r), e) < 0
 	    || become(p, e) < 0
 	    || walls_keyring(e) < 0
 	    || walls_rlimits(r->limits.nofile, e) < 0
 	    || die_with_keeper(p, e) < 0
-	    || no_stdio(e) < 0
-	    || only_our_fds(p, e) < 0
 	    || walls_landlock(e) < 0
 	    || filters(p, e) < 0)
 		return -1;
@@ -164,22 +204,21 @@ static int enter(const struct enter_plan *p, struct err *e)
 	return 0;
 }
 
-void enter_cell(const struct enter_plan *p)
+void enter_cell(const struct enter_plan *plan)
 {
 	char name[] = "cordon-init";
 	char *argv[] = { name, NULL };
 	char *envp[] = { NULL };
+	struct enter_plan p = *plan;
 	struct err e = { 0 };
-	int sync_fd = p->sync_fd;
 
-	if (enter(p, &e) == 0) {
-		sync_fd = 5;
+	if (enter(&p, &e) == 0) {
 		/* By its magic link, which both filters allow; execveat(2) is not in the locked
 		 * one. */
 		(void)execve("/proc/self/fd/4", argv, envp);
 		(void)err_sys(&e, "start cordon-init");
 	}
-	IGNORED(io_send(sync_fd, &e, sizeof(e), NULL, 0, &(struct err){ 0 }),
+	IGNORED(io_send(p.sync_fd, &e, sizeof(e), NULL, 0, &(struct err){ 0 }),
 		"nobody else to tell");
 	_exit(1);
 }

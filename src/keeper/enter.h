@@ -12,4 +12,4 @@ struct enter_plan {
 };
 
 /* Never returns: becomes cordon-init, or reports a struct err to sync_fd and exits. */
-void enter_cell(const struct enter_plan *p) NORETURN;
+void enter_cell(const struct enter_plan *plan) NORETURN;

@@ -16,6 +16,7 @@
 #include "io.h"
 #include "kernel.h"
 #include "ops.h"
+#include "root.h"
 #include "walls.h"
 
 /* cordon-init stands beside us. Cells get a sealed copy in memory: nothing they do through
@@ -24,7 +25,7 @@ static int copy_init(int *ret_fd, struct err *e)
 {
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("cordon-init"));
-	struct stat st;
+	static char chunk[65536];
 	char *slash;
 
 	if (n < 0)
@@ -35,7 +36,7 @@ static int copy_init(int *ret_fd, struct err *e)
 		return err_set(e, ERR_SYSTEM, "own path %s", path);
 	(void)snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "cordon-init");
 	OWN_FD file = open(path, O_RDONLY | O_CLOEXEC);
-	if (file < 0 || fstat(file, &st) < 0)
+	if (file < 0)
 		return err_sys(e, "open %s", path);
 	/* MFD_EXEC (0x10) is required by hardened settings and unknown before Linux 6.3. */
 	OWN_FD copy = memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | 0x10);
@@ -43,19 +44,9 @@ static int copy_init(int *ret_fd, struct err *e)
 		copy = memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (copy < 0)
 		return err_sys(e, "memfd");
-	for (off_t at = 0; at < st.st_size;) {
-		ssize_t sent = copy_file_range(file, &at, copy, NULL, (size_t)(st.st_size - at), 0);
-		char chunk[65536];
-
-		if (sent > 0)
-			continue;
-		sent = pread(file, chunk, sizeof(chunk), at);
-		if (sent <= 0)
-			return err_sys(e, "read %s", path);
-		if (io_write_all(copy, chunk, (size_t)sent, e) < 0)
-			return err_wrap(e, "copy cordon-init");
-		at += sent;
-	}
+	for (; (n = read(file, chunk, sizeof(chunk))) != 0;)
+		if (n < 0 || write(copy, chunk, (size_t)n) != n)
+			return err_sys(e, "copy %s", path);
 	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 		return err_sys(e, "seal");
 	/* Executing wants a descriptor that is not open for writing (ETXTBSY). */
@@ -96,6 +87,7 @@ static int start(struct keeper *k, struct err *e)
 
 		k->cgroups.dirs[i] = fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ? -1 : fd;
 	}
+	root_learn_proc();
 	k->landlock_abi = walls_landlock_abi();
 	k->proc_sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (k->proc_sys_fd < 0)

@@ -57,18 +57,6 @@ static int op_create(const struct keeper *k, const union keeper_request *r, int 
 	return 0;
 }
 
-static int op_stat(const struct keeper *k, const union keeper_request *r, int *fds,
-		   struct keeper_reply *reply, struct err *e)
-{
-	const struct cell *c = find(r->named.id);
-
-	(void)fds;
-	if (c == NULL)
-		return err_set(e, ERR_NOT_FOUND, "no cell %s", r->named.id);
-	cell_stat(c, k, &reply->stat);
-	return 0;
-}
-
 static int op_diff(const struct keeper *k, const union keeper_request *r, int *fds,
 		   struct keeper_reply *reply, struct err *e)
 {
@@ -94,7 +82,6 @@ static int op_destroy(const struct keeper *k, const union keeper_request *r, int
 static int (*const ops[])(const struct keeper *, const union keeper_request *, int *fds,
 			  struct keeper_reply *, struct err *) = {
 	[KEEPER_CREATE] = op_create,
-	[KEEPER_STAT] = op_stat,
 	[KEEPER_DIFF] = op_diff,
 	[KEEPER_DESTROY] = op_destroy,
 };

@@ -4,12 +4,13 @@
  * directories of its overlays, and with a read-only root /tmp and its like. So there is one quota
  * and nothing outside it. In the store:
  *
- *   l0 l1 ..   where the read-only layers are attached while the overlays are made
  *   u0 u1 ..   what the cell wrote over each layer (the file system diff reads these)
  *   w0 w1 ..   overlayfs's work directories
  *   tmp run shm home   writable places of a cell with a read-only root, and /dev/shm of every cell
+ *   dev        /dev, which no cell can write to
  *   none empty a file and a directory with nothing in them, to cover parts of /proc
- *   root       where the new root is attached before it becomes /
+ *   at         where layers and the new root are attached, one over the other, while they are
+ *              needed: each is reached by its own descriptor
  *
  * The store is attached to /tmp of the builder's private mount namespace and goes away with the old
  * root; overlays and descriptors keep it alive. */
@@ -39,6 +40,9 @@ static int make_store(const struct keeper_create *r, struct root_parts *p, struc
 		return -1;
 	if (kernel_move_mount(p->store, AT_FDCWD, "/tmp", 0) < 0)
 		return err_sys(e, "attach store at /tmp");
+	if (mkdirat(p->store, "at", 0555) < 0 || mkdirat(p->store, "empty", 0555) < 0 ||
+	    mknodat(p->store, "none", S_IFREG | 0444, 0) < 0)
+		return err_sys(e, "fill store");
 	return 0;
 }
 
@@ -74,19 +78,16 @@ static uint64_t attrs(const struct keeper_create *r)
 static int attach_layer(struct cell *c, const struct keeper_create *r, struct root_parts *p,
 			unsigned i, struct err *e)
 {
-	char name[16];
 	int mapped;
 
-	(void)snprintf(name, sizeof(name), "l%u", i);
-	if (make_dir(p->store, name, 0755, 0, 0, e) < 0 ||
-	    mounts_restrict(p->layers[i], MOUNT_ATTR_RDONLY | attrs(r), e) < 0)
+	if (mounts_restrict(p->layers[i], MOUNT_ATTR_RDONLY | attrs(r), e) < 0)
 		return -1;
 	mapped = mounts_idmap(p->layers[i], c->userns_fd, e);
 	if (mapped < 0)
 		return -1;
 	if (mapped == 0)
 		c->idmapped = false;
-	if (kernel_move_mount(p->layers[i], p->store, name, 0) < 0)
+	if (kernel_move_mount(p->layers[i], p->store, "at", 0) < 0)
 		return err_sys(e, "attach layer %u", i);
 	return 0;
 }
@@ -152,8 +153,6 @@ static int place_layers(struct cell *c, const struct keeper *k, const struct kee
 	for (unsigned i = 0; i < r->nlayers; i++)
 		if (attach_layer(c, r, p, i, e) < 0)
 			return -1;
-	if (make_dir(p->store, "root", 0755, 0, 0, e) < 0)
-		return -1;
 	for (unsigned i = 0; i < r->nlayers; i++) {
 		int made = -1;
 		int failed = (r->flags & KEEPER_READ_ONLY) != 0
@@ -166,7 +165,7 @@ static int place_layers(struct cell *c, const struct keeper *k, const struct kee
 		if (i > 0 && mounts_place(fd, p->root, r->layer_at[i], e) < 0)
 			return -1;
 		if (i == 0) {
-			if (kernel_move_mount(fd, p->store, "root", 0) < 0)
+			if (kernel_move_mount(fd, p->store, "at", 0) < 0)
 				return err_sys(e, "attach root");
 			p->root = TAKE_FD(fd);
 		}
@@ -201,26 +200,35 @@ static int place_writable(const struct cell *c, const struct keeper_create *r, s
 	return place_store_dir(c, r, p, "home", "/home/user", 0755, 1000, e);
 }
 
-/* Of /proc, what tells about the machine or its devices. */
-static const char *const hidden_files[] = {
-	"cmdline",	 "config.gz",	"kallsyms",	 "kcore",      "key-users",   "keys",
-	"kmsg",		 "kpagecgroup", "kpagecount",	 "kpageflags", "bootconfig",  "interrupts",
-	"iomem",	 "ioports",	"latency_stats", "modules",    "sched_debug", "slabinfo",
-	"sysrq-trigger", "timer_list",	"vmallocinfo",
+/* Of /proc, what tells about the machine or its devices. Not kallsyms, iomem and ioports: there the
+ * kernel itself shows zeros to all but the machine's root. */
+static const char *const hidden[] = {
+	"acpi",	      "asound",	       "bootconfig",	"bus",	       "cmdline",
+	"config.gz",  "driver",	       "dynamic_debug", "interrupts",  "kcore",
+	"key-users",  "keys",	       "kmsg",		"kpagecgroup", "kpagecount",
+	"kpageflags", "latency_stats", "modules",	"sched_debug", "scsi",
+	"slabinfo",   "sysrq-trigger", "timer_list",	"vmallocinfo",
 };
-static const char *const hidden_dirs[] = { "acpi",   "asound",	      "bus",
-					   "driver", "dynamic_debug", "scsi" };
+static bool covered[COUNT(hidden)], covered_dir[COUNT(hidden)];
 
-/* Covers an entry of /proc with an empty read-only one. Most belong to the machine's root and
- * nobody else may open them, the cell's root included; those need no cover. */
-static int hide(int proc, const char *name, int cover, struct err *e)
+void root_learn_proc(void)
 {
 	struct stat st;
+
+	OWN_FD proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < COUNT(hidden); i++) {
+		if (fstatat(proc, hidden[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		covered[i] = (st.st_mode & 0006) != 0;
+		covered_dir[i] = S_ISDIR(st.st_mode);
+	}
+}
+
+static int cover(int proc, const char *name, int with, struct err *e)
+{
 	int copy = -1;
 
-	if (fstatat(proc, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (st.st_mode & 0006) == 0)
-		return 0;
-	if (mounts_copy(cover, "", &copy, e) < 0)
+	if (mounts_copy(with, "", &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
 	if (kernel_move_mount(fd, proc, name, 0) < 0)
@@ -249,20 +257,14 @@ static int cover_proc(struct root_parts *p, struct err *e)
 {
 	int empty_file = -1, empty_dir = -1;
 
-	if (mkdirat(p->store, "empty", 0555) < 0 ||
-	    mknodat(p->store, "none", S_IFREG | 0444, 0) < 0)
-		return err_sys(e, "make covers");
 	if (make_cover(p->store, "none", &empty_file, e) < 0)
 		return -1;
 	OWN_FD file = empty_file;
 	if (make_cover(p->store, "empty", &empty_dir, e) < 0)
 		return -1;
 	OWN_FD dir = empty_dir;
-	for (size_t i = 0; i < COUNT(hidden_files); i++)
-		if (hide(p->proc, hidden_files[i], file, e) < 0)
-			return -1;
-	for (size_t i = 0; i < COUNT(hidden_dirs); i++)
-		if (hide(p->proc, hidden_dirs[i], dir, e) < 0)
+	for (size_t i = 0; i < COUNT(hidden); i++)
+		if (covered[i] && cover(p->proc, hidden[i], covered_dir[i] ? dir : file, e) < 0)
 			return -1;
 	return 0;
 }
@@ -358,22 +360,23 @@ static int fill_dev(const struct cell *c, const struct keeper *k, int dev, struc
 	return place_pts(c, dev, e);
 }
 
+/* A directory of the store too, so it costs no file system of its own; but one with device nodes,
+ * and that nobody can write to. */
 static int place_dev(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		     struct root_parts *p, struct err *e)
 {
-	static const struct mounts_option options[] = {
-		{ "size", "65536" }, { "nr_inodes", "64" }, { "mode", "0755" }, { NULL, NULL }
-	};
 	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
-	int made = -1;
+	int copy = -1;
 
-	if (mounts_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &made, e) < 0)
+	if (make_dir(p->store, "dev", 0755, 0, 0, e) < 0 ||
+	    mounts_copy(p->store, "dev", &copy, e) < 0)
 		return -1;
-	OWN_FD dev = made;
-	if (mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, dev, e) < 0 ||
+	OWN_FD dev = copy;
+	if (mounts_restrict(dev, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e) < 0 ||
+	    mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, dev, e) < 0 ||
 	    place_store_dir(c, r, p, "shm", "/dev/shm", 01777, 0, e) < 0)
 		return -1;
-	/* Only the tmpfs itself, not what is mounted in it. */
+	/* Only the directory itself, not what is mounted in it. */
 	if (kernel_mount_setattr(dev, 0, &read_only) < 0)
 		return err_sys(e, "/dev read-only");
 	return 0;

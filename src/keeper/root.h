@@ -3,7 +3,8 @@
 
 #include "cell.h"
 
-/* The trees a cell is made of, as detached mounts. Descriptors are owned by the caller. */
+/* The trees a cell is made of, as detached mounts: descriptors and nothing else, owned by the
+ * caller. */
 struct root_parts {
 	int store; /* the sized file system for all writes */
 	int layers[KEEPER_LAYERS_MAX];
@@ -11,6 +12,10 @@ struct root_parts {
 	int proc; /* of the cell's pid namespace */
 	int root; /* result: the cell's / */
 };
+
+/* Once, at the start: which entries of /proc need a cover. Most belong to the machine's root and
+ * nobody else may open them, the cell's root included; those do not. */
+void root_learn_proc(void);
 
 /* In order: the store, the layers with a writable one on each, /proc, /dev, the request's mounts,
  * and the new root in place of the old. c->userns_fd must be open, and layers, mounts and proc. */

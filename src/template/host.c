@@ -223,7 +223,7 @@ static int make_top_links(int root, struct err *e)
 	return 0;
 }
 
-static int copy_etc(int root, int to, const char *name, struct err *e);
+static int copy_etc(int from, int to, const char *name, struct err *e);
 
 /* A plain file everybody may read; anything else of that name is left out. */
 static int copy_file(int from, int to, const char *name, struct err *e)

@@ -12,8 +12,9 @@
 #include "frame.h"
 
 #define AGENT_VERSION 1
-#define AGENT_REQUEST_MAX (4U << 20) /* arguments and environment together; execve(2) takes less \
-				      */
+#define AGENT_REQUEST_MAX                                                      \
+	(4U << 20) /* arguments and environment together; execve(2) takes less \
+		    */
 #define AGENT_REPLY_MAX 1024U
 #define AGENT_STRINGS_MAX 65536U
 #define AGENT_USER_MAX 64

@@ -94,7 +94,6 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
 		size_t size, nfds;
 	} shapes[] = {
 		[KEEPER_CREATE] = { sizeof(struct keeper_create), 0 },
-		[KEEPER_STAT] = { sizeof(struct keeper_named), 0 },
 		[KEEPER_DIFF] = { sizeof(struct keeper_named), 1 },
 		[KEEPER_DESTROY] = { sizeof(struct keeper_named), 0 },
 	};

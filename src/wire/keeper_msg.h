@@ -42,7 +42,6 @@ struct keeper_setup {
 enum keeper_op {
 	KEEPER_HELLO, /* sent by the keeper, unasked, when it is ready or cannot be */
 	KEEPER_CREATE,
-	KEEPER_STAT,
 	KEEPER_DIFF,
 	KEEPER_DESTROY,
 	KEEPER_OPS
@@ -93,7 +92,7 @@ struct keeper_create {
 	} mounts[KEEPER_MOUNTS_MAX];
 }; /* descriptors: the cell's end of channel B, then the layers, then the mounts' sources */
 
-/* STAT, DIFF (with one descriptor: where the list goes) and DESTROY name a cell. */
+/* DIFF (with one descriptor: where the list goes) and DESTROY name a cell. */
 struct keeper_named {
 	uint32_t op;
 	char id[KEEPER_ID_MAX];
@@ -128,7 +127,7 @@ struct keeper_reply {
 	uint32_t version;
 	struct err err;		   /* code ERR_NONE: it worked */
 	struct keeper_walls walls; /* HELLO, CREATE */
-	struct keeper_stat stat;   /* STAT, DESTROY */
+	struct keeper_stat stat;   /* DESTROY */
 };				   /* CREATE: one descriptor, the pidfd of the cell's PID 1 */
 
 /* Is this a well-formed request? Checks op, size, every bound, every string; nfds is how many
