@@ -206,7 +206,7 @@ int main(int argc, char **argv)
 	    keeper_client_hello(&keeper, &e) < 0)
 		die(&e);
 	result = strcmp(argv[1], "exec") == 0 ? bench_exec(n, &e) : bench_idle(n, &e);
-	keeper_client_stop(&keeper);
+	keeper_client_stop(&keeper, NULL);
 	template_release(&template);
 	if (result < 0)
 		die(&e);

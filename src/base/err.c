@@ -67,7 +67,13 @@ void err_sanitize(struct err *e)
 	if ((unsigned)e->code >= ERR_CODES || e->code == ERR_NONE)
 		e->code = ERR_SYSTEM;
 	e->msg[sizeof(e->msg) - 1] = '\0';
-	for (char *c = e->msg; *c != '\0'; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+	for (char *c = e->msg; *c != '\0'; c++) {
+		unsigned char now = (unsigned char)*c,
+			      before = c == e->msg ? 0 : (unsigned char)c[-1];
+
+		/* 80 to 9F: controls, unless they continue a character of several bytes; after C2
+		 * they are the same controls in UTF-8. */
+		if (now < 0x20 || (now >= 0x7f && now <= 0x9f && (before < 0x80 || before == 0xc2)))
 			*c = '?';
+	}
 }

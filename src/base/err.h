@@ -30,5 +30,5 @@ int err_wrap(struct err *e, const char *fmt, ...) PRINTF(2, 3); /* puts "context
 /* "invalid", "denied", ...: the stable word for programs. */
 const char *err_code_name(enum err_code code);
 
-/* An error that came over a socket: makes it safe to print whatever the peer sent. */
+/* Makes an error safe to print whose words came from elsewhere: no control bytes, a real code. */
 void err_sanitize(struct err *e);

@@ -75,7 +75,8 @@ int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
 	memset(&space, 0, sizeof(space));
 	if (nfds > IO_FDS_MAX)
 		return err_set(e, ERR_LIMIT, "send: %zu descriptors, at most %d", nfds, IO_FDS_MAX);
-	do {
+	/* At least once: an empty message is a message too. */
+	for (bool more = true; more;) {
 		struct iovec iov = { .iov_base = (void *)(uintptr_t)p, .iov_len = len };
 		struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 		ssize_t n;
@@ -98,7 +99,8 @@ int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
 		nfds = 0; /* they went with the first bytes */
 		p += n;
 		len -= (size_t)n;
-	} while (len > 0);
+		more = len > 0;
+	}
 	return 0;
 }
 

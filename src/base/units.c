@@ -1,11 +1,13 @@
 #include "units.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 /* A decimal number in thousandths, so that "1.5" stays exact without floating point. */
 struct number {
+	bool huge; /* a number, but larger than any of ours */
 	uint64_t whole;
 	uint64_t thousandths;
 	const char *rest;
@@ -16,15 +18,16 @@ struct number {
 /* Digits, optionally '.' and one to three digits. */
 static int read_number(const char *text, struct number *ret)
 {
-	struct number n = { 0, 0, text };
+	struct number n = { .rest = text };
 	uint64_t place = 100;
 
 	if (*n.rest < '0' || *n.rest > '9')
 		return -1;
 	for (; *n.rest >= '0' && *n.rest <= '9'; n.rest++) {
 		if (n.whole > WHOLE_MAX / 10)
-			return -1;
-		n.whole = n.whole * 10 + (uint64_t)(*n.rest - '0');
+			n.huge = true;
+		else
+			n.whole = n.whole * 10 + (uint64_t)(*n.rest - '0');
 	}
 	if (*n.rest == '.') {
 		n.rest++;
@@ -40,16 +43,16 @@ static int read_number(const char *text, struct number *ret)
 	return 0;
 }
 
-/* n * unit, or -1 when it does not fit or is not a whole number of units. */
-static int scale(const struct number *n, uint64_t unit, uint64_t *ret)
+/* n * unit; what does not fit is UINT64_MAX, which is out of every range. */
+static uint64_t scale(const struct number *n, uint64_t unit)
 {
-	uint64_t whole, part;
+	uint64_t whole, part, sum;
 
-	if (__builtin_mul_overflow(n->whole, unit, &whole) ||
+	if (n->huge || __builtin_mul_overflow(n->whole, unit, &whole) ||
 	    __builtin_mul_overflow(n->thousandths, unit, &part) ||
-	    __builtin_add_overflow(whole, part / 1000, ret))
-		return -1;
-	return 0;
+	    __builtin_add_overflow(whole, part / 1000, &sum))
+		return UINT64_MAX;
+	return sum;
 }
 
 static int check_range(const char *text, uint64_t value, uint64_t min, uint64_t max, uint64_t *ret,
@@ -68,7 +71,7 @@ int units_count(const char *text, uint64_t min, uint64_t max, uint64_t *ret, str
 
 	if (read_number(text, &n) < 0 || *n.rest != '\0' || strchr(text, '.') != NULL)
 		return err_set(e, ERR_INVALID, "'%.40s' is not a whole number", text);
-	return check_range(text, n.whole, min, max, ret, e);
+	return check_range(text, scale(&n, 1), min, max, ret, e);
 }
 
 int units_millis(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct err *e)
@@ -76,8 +79,9 @@ int units_millis(const char *text, uint64_t min, uint64_t max, uint64_t *ret, st
 	struct number n;
 	uint64_t value;
 
-	if (read_number(text, &n) < 0 || *n.rest != '\0' || scale(&n, 1000, &value) < 0)
+	if (read_number(text, &n) < 0 || *n.rest != '\0')
 		return err_set(e, ERR_INVALID, "'%.40s' is not a number like 2 or 0.5", text);
+	value = scale(&n, 1000);
 	if (value < min || value > max)
 		return err_set(e, ERR_INVALID, "'%.40s' is out of range (%.2f to %.0f)", text,
 			       (double)min / 1000, (double)max / 1000);
@@ -106,10 +110,10 @@ int units_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret, str
 		if (*n.rest == 'B' || *n.rest == 'b')
 			n.rest++;
 	}
-	if (ok < 0 || *n.rest != '\0' || (unit == 1 && n.thousandths != 0) ||
-	    scale(&n, unit, &value) < 0)
+	if (ok < 0 || *n.rest != '\0' || (unit == 1 && n.thousandths != 0))
 		return err_set(e, ERR_INVALID, "'%.40s' is not a size like 65536, 512M or 1.5G",
 			       text);
+	value = scale(&n, unit);
 	if (value < min || value > max) {
 		units_format_bytes(min, low, sizeof(low));
 		units_format_bytes(max, high, sizeof(high));
@@ -134,9 +138,10 @@ int units_time_ms(const char *text, uint64_t min, uint64_t max, uint64_t *ret, s
 		for (size_t i = 0; i < COUNT(table); i++)
 			if (strcmp(n.rest, table[i].name) == 0)
 				unit = table[i].ms;
-	if (unit == 0 || (unit == 1 && n.thousandths != 0) || scale(&n, unit, &value) < 0)
+	if (unit == 0 || (unit == 1 && n.thousandths != 0))
 		return err_set(e, ERR_INVALID, "'%.40s' is not a time like 500ms, 30s, 5m or 2h",
 			       text);
+	value = scale(&n, unit);
 	if (value < min || value > max)
 		return err_set(e, ERR_INVALID, "'%.40s' is out of range (%llums to %llus)", text,
 			       (unsigned long long)min, (unsigned long long)(max / 1000));

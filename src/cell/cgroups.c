@@ -8,12 +8,14 @@
 #include "cgroups.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 
 #include "io.h"
 
@@ -217,4 +219,17 @@ void cgroups_sweep(const struct cgroups *c)
 	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
 		if (c->dirs[i] >= 0)
 			sweep_dir(c->dirs[i]);
+}
+
+void cgroups_remove(const struct cgroups *c, const char *id)
+{
+	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+	char name[KEEPER_ID_MAX + sizeof(KEEPER_CGROUP_PREFIX)];
+	unsigned tries = 2000;
+
+	(void)snprintf(name, sizeof(name), "%s%s", KEEPER_CGROUP_PREFIX, id);
+	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+		while (c->dirs[i] >= 0 && unlinkat(c->dirs[i], name, AT_REMOVEDIR) < 0 &&
+		       errno == EBUSY && tries-- > 0)
+			(void)nanosleep(&pause, NULL);
 }

@@ -14,5 +14,9 @@ struct cgroups {
 void cgroups_find(struct cgroups *ret);
 void cgroups_release(struct cgroups *c);
 
-/* Removes what killed keepers left behind. */
+/* Removes what killed keepers left behind: directories that nobody holds and nobody is in. */
 void cgroups_sweep(const struct cgroups *c);
+
+/* Removes those of one cell whose keeper was killed. Its processes may still be dying, which on a
+ * busy machine takes a while: waits up to ten seconds. */
+void cgroups_remove(const struct cgroups *c, const char *id);

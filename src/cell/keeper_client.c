@@ -49,18 +49,34 @@ static int place_fds(int sock, const struct cgroups *c)
 	return high[0] < 0 ? -1 : 0;
 }
 
-static void NORETURN become_keeper(const char *path, int sock, const struct cgroups *c,
-				   const struct keeper_setup *setup)
+struct start {
+	char path[PATH_MAX];
+	int sock; /* borrowed */
+	const struct cgroups *cgroups;
+	struct keeper_setup setup;
+};
+
+/* Makes only system calls: it may run in the child of a vfork. */
+static void NORETURN become_keeper(const struct start *s, char *argument)
 {
-	char argument[2 * sizeof(*setup) + 1];
 	char *argv[] = { (char *)(uintptr_t) "cordon-keeper", argument, NULL };
 	char *envp[] = { NULL };
 
-	for (size_t i = 0; i < sizeof(*setup); i++)
-		(void)snprintf(argument + 2 * i, 3, "%02x", ((const uint8_t *)setup)[i]);
-	if (place_fds(sock, c) == 0)
-		(void)execve(path, argv, envp);
+	if (place_fds(s->sock, s->cgroups) == 0)
+		(void)execve(s->path, argv, envp);
 	_exit(127);
+}
+
+static void write_hex(const struct keeper_setup *setup, char ret[2 * sizeof(*setup) + 1])
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *bytes = (const uint8_t *)setup;
+
+	for (size_t i = 0; i < sizeof(*setup); i++) {
+		ret[2 * i] = digits[bytes[i] >> 4];
+		ret[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	ret[2 * sizeof(*setup)] = '\0';
 }
 
 int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
@@ -98,77 +114,86 @@ static void fill_setup(const struct cgroups *c, struct keeper_setup *ret)
 	memcpy(ret->no_limits_why, c->why, sizeof(ret->no_limits_why));
 }
 
-/* What an ordinary user's keeper needs: the parent maps it while it waits, and then tells it how.
- */
-static int start_rootless(const char *path, int sock, const struct cgroups *c, pid_t *ret_pid,
-			  struct err *e)
+/* In the child: waits to be mapped, and to hear how. */
+static void NORETURN enter_and_become(struct start *s, int sync_fd)
 {
-	struct keeper_setup setup;
-	int pair[2];
-	pid_t pid;
+	char argument[2 * sizeof(s->setup) + 1];
+	struct err e;
 
-	fill_setup(c, &setup);
-	setup.rootless = 1;
+	if (rootless_enter(sync_fd, &e) < 0 ||
+	    read(sync_fd, &s->setup.subordinate, sizeof(s->setup.subordinate)) !=
+		    (ssize_t)sizeof(s->setup.subordinate))
+		_exit(127);
+	write_hex(&s->setup, argument);
+	become_keeper(s, argument);
+}
+
+static int start_rootless(struct start *s, pid_t *ret_pid, struct err *e)
+{
+	uint32_t *ids = &s->setup.subordinate;
+	int pair[2];
+
+	s->setup.rootless = 1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "socketpair");
 	OWN_FD ours = pair[0];
 	OWN_FD theirs = pair[1];
-	pid = fork();
-	if (pid < 0)
-		return err_sys(e, "fork");
-	if (pid == 0) {
-		(void)close(ours);
-		if (rootless_enter(theirs, e) == 0 &&
-		    read(theirs, &setup.subordinate, sizeof(setup.subordinate)) ==
-			    sizeof(setup.subordinate))
-			become_keeper(path, sock, c, &setup);
-		_exit(127);
-	}
-	*ret_pid = pid;
-	(void)close(TAKE_FD(theirs));
-	if (rootless_map(pid, ours, &setup.subordinate, e) < 0)
-		return -1;
-	if (write(ours, &setup.subordinate, sizeof(setup.subordinate)) != sizeof(setup.subordinate))
-		return err_sys(e, "keeper");
-	return 0;
-}
-
-static int start_privileged(const char *path, int sock, const struct cgroups *c, pid_t *ret_pid,
-			    struct err *e)
-{
-	struct keeper_setup setup;
-
-	fill_setup(c, &setup);
 	*ret_pid = fork();
 	if (*ret_pid < 0)
 		return err_sys(e, "fork");
-	if (*ret_pid == 0)
-		become_keeper(path, sock, c, &setup);
+	if (*ret_pid == 0) {
+		(void)close(ours);
+		enter_and_become(s, theirs);
+	}
+	(void)close(TAKE_FD(theirs));
+	if (rootless_map(*ret_pid, ours, ids, e) < 0)
+		return -1;
+	return io_write_all(ours, ids, sizeof(*ids), e);
+}
+
+/* Of its own, so that nothing of the caller's frame is live across the vfork. */
+static __attribute__((noinline)) pid_t vfork_keeper(const struct start *s, char *argument)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0)
+		become_keeper(s, argument);
+	return pid;
+}
+
+static int start_privileged(struct start *s, pid_t *ret_pid, struct err *e)
+{
+	char argument[2 * sizeof(s->setup) + 1];
+
+	write_hex(&s->setup, argument);
+	*ret_pid = vfork_keeper(s, argument);
+	if (*ret_pid < 0)
+		return err_sys(e, "fork");
 	return 0;
 }
 
 int keeper_client_start(struct keeper_client *ret, struct err *e)
 {
 	struct keeper_client k = { .pid = -1, .sock = -1 };
-	char path[PATH_MAX];
+	struct start s = { .cgroups = &k.cgroups };
 	int pair[2], started;
 
-	if (find_keeper(path, sizeof(path), e) < 0)
+	if (find_keeper(s.path, sizeof(s.path), e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "socketpair");
 	OWN_FD theirs = pair[1];
 	k.sock = pair[0];
+	s.sock = theirs;
 	cgroups_find(&k.cgroups);
-	started = (rootless_needed() ? start_rootless : start_privileged)(path, theirs, &k.cgroups,
-									  &k.pid, e);
+	fill_setup(&k.cgroups, &s.setup);
+	started = (rootless_needed() ? start_rootless : start_privileged)(&s, &k.pid, e);
 	*ret = k;
-	if (started < 0) {
-		(void)close(TAKE_FD(theirs));
-		keeper_client_stop(ret);
-	} else {
+	(void)close(TAKE_FD(theirs));
+	if (started < 0)
+		keeper_client_stop(ret, NULL);
+	else
 		cgroups_sweep(&ret->cgroups); /* while it starts */
-	}
 	return started;
 }
 
@@ -194,7 +219,7 @@ int keeper_client_ask(struct keeper_client *k, const void *request, size_t len, 
 	return keeper_client_hear(k, (enum keeper_op)op, ret, ret_fd, e);
 }
 
-void keeper_client_stop(struct keeper_client *k)
+void keeper_client_stop(struct keeper_client *k, const char *cell_id)
 {
 	int status = 0;
 
@@ -202,8 +227,7 @@ void keeper_client_stop(struct keeper_client *k)
 	while (k->pid > 0 && waitpid(k->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	k->pid = -1;
-	/* One that was killed left its cells' cgroups behind. */
-	if (WIFSIGNALED(status))
-		cgroups_sweep(&k->cgroups);
+	if (WIFSIGNALED(status) && cell_id != NULL)
+		cgroups_remove(&k->cgroups, cell_id);
 	cgroups_release(&k->cgroups);
 }

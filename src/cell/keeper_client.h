@@ -31,5 +31,6 @@ int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper
 		       int *ret_fd, struct err *e) MUST_USE;
 
 /* Closes the channel, upon which the keeper ends its cells and itself, and waits for that. If it
- * was killed instead, the kernel has ended its cells, and this removes their cgroups. */
-void keeper_client_stop(struct keeper_client *k);
+ * was killed instead, the kernel ends its cells; then this removes the cgroup of the one named,
+ * which may be NULL. */
+void keeper_client_stop(struct keeper_client *k, const char *cell_id);

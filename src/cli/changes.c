@@ -11,18 +11,20 @@
 int changes_parse(const char *text, struct changes_record *ret, struct err *e)
 {
 	struct changes_record r = { .kind = text[0] };
+	unsigned long mode;
 	char *end;
 
 	if (strchr("ACDT", text[0]) == NULL || text[0] == '\0' || text[1] != '\t' ||
 	    text[2] < '0' || text[2] > '7')
 		return err_set(e, ERR_INVALID, "malformed record");
-	r.mode = (uint32_t)strtoul(text + 2, &end, 8);
-	if (*end != '\t' || end[1] < '0' || end[1] > '9')
+	mode = strtoul(text + 2, &end, 8);
+	if (mode > UINT32_MAX || *end != '\t' || end[1] < '0' || end[1] > '9')
 		return err_set(e, ERR_INVALID, "malformed record");
 	errno = 0;
 	r.size = strtoull(end + 1, &end, 10);
 	if (errno != 0 || *end != '\t' || end[1] != '/')
 		return err_set(e, ERR_INVALID, "malformed record");
+	r.mode = (uint32_t)mode;
 	r.path = end + 1;
 	*ret = r;
 	return 0;

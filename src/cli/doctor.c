@@ -170,7 +170,7 @@ static int doctor_main(int argc, char **argv)
 	    "run as root");
 	if (ok) {
 		walls = keeper.walls;
-		keeper_client_stop(&keeper);
+		keeper_client_stop(&keeper, NULL);
 		check_walls(&walls);
 		check_limits(&walls);
 		check_storage(&walls);

@@ -25,7 +25,8 @@ static void init_stream(struct relay_stream *s, int from, int to, bool output)
 {
 	s->from = from;
 	s->to = to;
-	s->close_to = !output;
+	s->tty = false;
+	s->last = '\n';
 	s->counted = output;
 	s->chunk = output ? safe_chunk(to) : RELAY_BUFFER;
 	s->at = s->have = 0;
@@ -39,6 +40,13 @@ void relay_init(struct relay *r, int in, int out, int err, uint64_t limit)
 	r->limit = limit;
 	r->output_bytes = 0;
 	r->truncated = false;
+	r->write_error = 0;
+}
+
+void relay_init_tty(struct relay *r, int in, int out, uint64_t limit)
+{
+	relay_init(r, in, out, -1, limit);
+	r->in.tty = true;
 }
 
 static void end_input(struct relay_stream *in)
@@ -62,6 +70,15 @@ static void cut(struct relay *r)
 	relay_release(r);
 }
 
+/* What a person would type: ^D, and once more if that only ends an unfinished line. */
+static void type_end(struct relay_stream *in)
+{
+	in->from = -1;
+	in->at = 0;
+	in->buffer[0] = in->buffer[1] = 'D' - '@';
+	in->have = in->last == '\n' ? 1 : 2;
+}
+
 static void read_some(struct relay *r, struct relay_stream *s)
 {
 	ssize_t n = read(s->from, s->buffer, sizeof(s->buffer));
@@ -73,12 +90,16 @@ static void read_some(struct relay *r, struct relay_stream *s)
 	if (n <= 0) { /* EIO: the last user of the PTY is gone */
 		if (s->counted)
 			close_fd(&s->from);
+		else if (s->tty)
+			type_end(s);
 		else
 			end_input(s);
 		return;
 	}
-	if (!s->counted)
+	if (!s->counted) {
+		s->last = s->buffer[n - 1];
 		return;
+	}
 	if (r->limit > 0 && s->have > r->limit - r->output_bytes) {
 		s->have = (size_t)(r->limit - r->output_bytes);
 		cut(r);
@@ -86,7 +107,7 @@ static void read_some(struct relay *r, struct relay_stream *s)
 	r->output_bytes += s->have;
 }
 
-static void write_some(struct relay_stream *s)
+static void write_some(struct relay *r, struct relay_stream *s)
 {
 	ssize_t n = write(s->to, s->buffer + s->at, s->have < s->chunk ? s->have : s->chunk);
 
@@ -94,6 +115,8 @@ static void write_some(struct relay_stream *s)
 		return;
 	if (n < 0) {
 		/* Nobody reads it any more: let the writer notice, too. */
+		if (s->counted && errno != EPIPE)
+			r->write_error = errno;
 		s->have = 0;
 		if (s->counted)
 			close_fd(&s->from);
@@ -128,7 +151,7 @@ static void turn_stream(struct relay *r, struct relay_stream *s, const struct po
 	if (p->fd < 0 || p->revents == 0)
 		return;
 	if (s->have > 0)
-		write_some(s);
+		write_some(r, s);
 	else if (s->from >= 0)
 		read_some(r, s);
 }

@@ -13,7 +13,8 @@
  * if it is the cell's end. */
 struct relay_stream {
 	int from, to;
-	bool close_to; /* to is the cell's: end of file must reach the program */
+	bool tty;      /* input to a PTY: its end is a character, not a closed descriptor */
+	char last;     /* input: what was read last */
 	bool counted;  /* output: counts against the limit */
 	size_t chunk;  /* most to write at a time without risk of blocking */
 	size_t at, have;
@@ -25,11 +26,13 @@ struct relay {
 	uint64_t limit; /* of output bytes; 0: none */
 	uint64_t output_bytes;
 	bool truncated;
+	int write_error; /* errno: output was lost, and not because nobody wants it */
 };
 
-/* fds: the program's stdin (or -1), stdout, stderr; all owned by the relay. With a PTY, its master
- * is both stdin and stdout, and there is no stderr: give it twice. */
+/* fds: the program's stdin (or -1), stdout, stderr; all owned by the relay. With a PTY, its
+ * master is both stdin and stdout: give it twice. */
 void relay_init(struct relay *r, int in, int out, int err, uint64_t limit);
+void relay_init_tty(struct relay *r, int in, int out, uint64_t limit);
 void relay_release(struct relay *r);
 
 /* Fills in what to wait for; returns how many. */

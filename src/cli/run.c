@@ -32,6 +32,7 @@
 
 #define HANDLE 1
 #define DEFAULT_UID 1000
+#define EARLY_MAX 16384	      /* bytes of command line and environment */
 #define TIMEOUT_GRACE_MS 2000 /* PID 1 enforces the timeout; this much later we do */
 
 struct run {
@@ -46,7 +47,7 @@ struct run {
 	int pidfd;     /* owned */
 	int signal_fd; /* owned */
 	uint64_t started_ns;
-	bool all_dead;
+	bool spawn_sent;
 };
 
 /* Remembers the first error and whose fault it was. */
@@ -144,6 +145,57 @@ static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
 	}
 }
 
+static size_t command_size(const struct run_options *o)
+{
+	size_t len = strlen(o->cwd);
+
+	for (char **a = o->command; *a != NULL; a++)
+		len += strlen(*a) + 1;
+	for (size_t i = 0; i < o->env.n; i++)
+		len += strlen(o->env.items[i]) + 1;
+	return len;
+}
+
+/* Arguments and environment, one string after another. */
+static char *join_strings(const struct run_options *o, struct agent_spawn *s)
+{
+	char *text = malloc(command_size(o) + 1), *at = text;
+
+	s->envc = (uint32_t)o->env.n;
+	while (o->command[s->argc] != NULL)
+		s->argc++;
+	for (uint32_t i = 0; text != NULL && i < s->argc + s->envc; i++) {
+		const char *word = i < s->argc ? o->command[i] : o->env.items[i - s->argc];
+		size_t n = strlen(word) + 1;
+
+		memcpy(at, word, n);
+		at += n;
+	}
+	s->strings = text;
+	s->strings_len = (size_t)(at - text);
+	return text;
+}
+
+static int send_spawn(struct run *r, struct err *e)
+{
+	struct agent_spawn s = { .handle = HANDLE,
+				 .flags = r->o.tty ? (uint32_t)AGENT_TTY : 0,
+				 .rows = 24,
+				 .cols = 80,
+				 .timeout_ms = r->o.timeout_ms,
+				 .user = r->o.user,
+				 .cwd = r->o.cwd };
+	OWN_MEM char *strings = join_strings(&r->o, &s);
+
+	if (strings == NULL)
+		return err_sys(e, "allocate");
+	r->spawn_sent = true;
+	if (s.argc > AGENT_STRINGS_MAX)
+		return err_set(e, ERR_LIMIT, "%u arguments, at most %u", s.argc, AGENT_STRINGS_MAX);
+	terminal_size(&s.rows, &s.cols);
+	return agent_send_spawn(&r->agent, &s, e);
+}
+
 static int create_cell(struct run *r, uint32_t uid, struct err *e)
 {
 	struct keeper_create request;
@@ -161,6 +213,9 @@ static int create_cell(struct run *r, uint32_t uid, struct err *e)
 	for (size_t i = 0; i < r->o.mounts.n; i++)
 		fds[n++] = r->sources[i];
 	fill_create(r, &request, uid);
+	/* A short request waits in the socket for PID 1 to be born; a long one would block us. */
+	if (command_size(&r->o) <= EARLY_MAX && send_spawn(r, e) < 0)
+		return -1;
 	if (keeper_client_ask(&r->keeper, &request, sizeof(request), fds, n, &reply, &r->pidfd, e) <
 	    0)
 		return -1;
@@ -168,48 +223,6 @@ static int create_cell(struct run *r, uint32_t uid, struct err *e)
 	r->outcome.walls.no_limits_why[sizeof(reply.walls.no_limits_why) - 1] = '\0';
 	r->outcome.cell_made = true;
 	return 0;
-}
-
-/* Arguments and environment, one string after another. */
-static char *join_strings(const struct run_options *o, struct agent_spawn *s)
-{
-	size_t len = 0;
-	char *text, *at;
-
-	for (char **a = o->command; *a != NULL; a++, s->argc++)
-		len += strlen(*a) + 1;
-	for (size_t i = 0; i < o->env.n; i++, s->envc++)
-		len += strlen(o->env.items[i]) + 1;
-	at = text = malloc(len + 1);
-	for (uint32_t i = 0; text != NULL && i < s->argc + s->envc; i++) {
-		const char *word = i < s->argc ? o->command[i] : o->env.items[i - s->argc];
-		size_t n = strlen(word) + 1;
-
-		memcpy(at, word, n);
-		at += n;
-	}
-	s->strings = text;
-	s->strings_len = len;
-	return text;
-}
-
-static int send_spawn(struct run *r, struct err *e)
-{
-	struct agent_spawn s = { .handle = HANDLE,
-				 .flags = r->o.tty ? (uint32_t)AGENT_TTY : 0,
-				 .rows = 24,
-				 .cols = 80,
-				 .timeout_ms = r->o.timeout_ms,
-				 .user = r->o.user,
-				 .cwd = r->o.cwd };
-	OWN_MEM char *strings = join_strings(&r->o, &s);
-
-	if (strings == NULL)
-		return err_sys(e, "allocate");
-	if (s.argc > AGENT_STRINGS_MAX)
-		return err_set(e, ERR_LIMIT, "%u arguments, at most %u", s.argc, AGENT_STRINGS_MAX);
-	terminal_size(&s.rows, &s.cols);
-	return agent_send_spawn(&r->agent, &s, e);
 }
 
 /* PID 1 says why the command does not run. */
@@ -257,7 +270,7 @@ static int take_stdio(struct run *r, struct err *e)
 	/* One PTY master serves both ways; each side of the relay owns its own. */
 	int in = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
 
-	relay_init(&r->relay, in, fds[0], -1, r->o.output_limit);
+	relay_init_tty(&r->relay, in, fds[0], r->o.output_limit);
 	if (in < 0)
 		return err_sys(e, "PTY");
 	return terminal_start(&r->terminal, in, e);
@@ -269,7 +282,7 @@ static int start_command(struct run *r, struct err *e)
 	enum agent_type type;
 	struct agent_event v;
 
-	if (send_spawn(r, e) < 0)
+	if (!r->spawn_sent && send_spawn(r, e) < 0)
 		return -1;
 	if (agent_next(&r->agent, true, &type, &v, e) < 0)
 		return -1;
@@ -398,7 +411,11 @@ static int destroy_cell(struct run *r, struct err *e)
 	struct keeper_reply reply;
 
 	(void)snprintf(request.id, sizeof(request.id), "%s", r->outcome.id);
-	if (keeper_client_ask(&r->keeper, &request, sizeof(request), NULL, 0, &reply, NULL, e) < 0)
+	if (io_send(r->keeper.sock, &request, sizeof(request), NULL, 0, e) < 0)
+		return -1;
+	/* There is no more to ask: it can end as soon as it has answered. */
+	(void)shutdown(r->keeper.sock, SHUT_WR);
+	if (keeper_client_hear(&r->keeper, KEEPER_DESTROY, &reply, NULL, e) < 0)
 		return -1;
 	r->outcome.stat = reply.stat;
 	return 0;
@@ -433,6 +450,11 @@ static int with_keeper(struct run *r, uint32_t uid, struct err *e)
 	relay_drain(&r->relay);
 	r->outcome.output_bytes = r->relay.output_bytes;
 	r->outcome.output_truncated = r->relay.truncated;
+	errno = r->relay.write_error;
+	if (result == 0 && errno != 0) {
+		(void)err_sys(e, "write the command's output");
+		return failed(r, true);
+	}
 	return result;
 }
 
@@ -449,7 +471,7 @@ static int run(struct run *r, struct err *e)
 		(void)failed(r, e->code == ERR_NOT_FOUND);
 	else if (keeper_client_hello(&r->keeper, e) == 0)
 		result = with_keeper(r, uid, e);
-	keeper_client_stop(&r->keeper);
+	keeper_client_stop(&r->keeper, r->outcome.id);
 	return result;
 }
 
@@ -506,6 +528,7 @@ int run_main(int argc, char **argv)
 		parsed = run(&r, &e);
 	terminal_stop(&r.terminal);
 	if (parsed < 0) {
+		err_sanitize(&e); /* it may quote the command line, or the cell */
 		r.outcome.err = e;
 		(void)fprintf(stderr, "cordon: %s\n", e.msg);
 	}

@@ -35,7 +35,7 @@ static const struct option options[] = {
 	  "open files of one process (default 16384, or what the caller has)" },
 	{ "timeout", "TIME", OPTION_TIME, FIELD(timeout_ms), 1, 366ULL * 86400000,
 	  "how long the command may run, such as 30s (default: no limit)" },
-	{ "output-limit", "SIZE", OPTION_BYTES, FIELD(output_limit), 0, 64 * TIB,
+	{ "output-limit", "SIZE", OPTION_BYTES, FIELD(output_limit), 1, 64 * TIB,
 	  "bytes of output passed on; then the pipe closes (default: no limit)" },
 	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
 	  "user in the cell: user (default), root, or any other there" },
@@ -44,7 +44,7 @@ static const struct option options[] = {
 	{ "env", "K=V", OPTION_LIST, FIELD(env), 0, 0,
 	  "sets a variable; nothing of the caller's environment is passed on" },
 	{ "hostname", "NAME", OPTION_TEXT, FIELD(hostname), 0, 0,
-	  "host name in the cell (default cordon)" },
+	  "host name in the cell (default cordon, the only one its /etc/hosts knows)" },
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
 	  "shows a directory or file in the cell, read-only unless rw" },
 	{ "tty", NULL, OPTION_FLAG, FIELD(tty), 0, 0,
@@ -105,21 +105,25 @@ static int parse_mount(struct run_options *o, size_t i, struct err *e)
 		return err_set(e, ERR_INVALID,
 			       "--mount: '%.80s' is not SRC:DST[:ro|rw] with DST absolute", text);
 	n = strlen(colon + 1);
-	if (n > 3 && colon[1 + n - 3] == ':')
-		mode = colon + 1 + n - 2;
-	if (mode != NULL && strcmp(mode, "ro") != 0 && strcmp(mode, "rw") != 0)
-		return err_set(e, ERR_INVALID, "--mount: '%.80s': the mode is neither ro nor rw",
-			       text);
-	n -= mode == NULL ? 0 : 3;
+	mode = strrchr(colon + 1, ':');
+	if (mode != NULL && strchr(mode, '/') == NULL) {
+		if (strcmp(mode, ":ro") != 0 && strcmp(mode, ":rw") != 0)
+			return err_set(e, ERR_INVALID,
+				       "--mount: '%.80s': the mode is neither ro nor rw", text);
+		n = (size_t)(mode - colon) - 1;
+	}
 	while (n > 1 && colon[n] == '/')
 		n--; /* "/data/" is "/data" */
 	if (n >= sizeof(o->mount[i].at) || (size_t)(colon - text) >= sizeof(o->mount[i].source))
 		return err_set(e, ERR_INVALID, "--mount: a path in '%.80s' is too long", text);
 	memcpy(o->mount[i].source, text, (size_t)(colon - text));
 	memcpy(o->mount[i].at, colon + 1, n);
-	o->mount[i].writable = mode != NULL && strcmp(mode, "rw") == 0;
+	o->mount[i].writable = mode != NULL && strcmp(mode, ":rw") == 0;
 	if (n == 1)
 		return err_set(e, ERR_INVALID, "--mount: '%.80s': cannot mount over /", text);
+	if (!keeper_msg_is_place(o->mount[i].at, sizeof(o->mount[i].at)))
+		return err_set(e, ERR_INVALID, "--mount: '%.80s': DST has empty, '.' or '..' parts",
+			       text);
 	return 0;
 }
 
@@ -168,6 +172,34 @@ static void fill_defaults(struct run_options *o, uint64_t given)
 		o->nofile = files.rlim_max < 16384 ? files.rlim_max : 16384;
 }
 
+/* A command line that is wrong somewhere still says where its result should go. */
+static void find_result(struct run_options *o, int argc, char **argv)
+{
+	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--result") == 0 && i + 1 < argc)
+			o->result = argv[i + 1];
+		else if (strncmp(argv[i], "--result=", 9) == 0)
+			o->result = argv[i] + 9;
+	}
+}
+
+/* Of a variable given twice, the last one counts, as with every other option. */
+static void drop_overridden(struct option_list *env)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < env->n; i++) {
+		size_t name = strcspn(env->items[i], "=") + 1;
+		bool again = false;
+
+		for (size_t k = i + 1; k < env->n; k++)
+			again |= strncmp(env->items[i], env->items[k], name) == 0;
+		if (!again)
+			env->items[kept++] = env->items[i];
+	}
+	env->n = kept;
+}
+
 int run_options_parse(struct run_options *o, int argc, char **argv, struct err *e)
 {
 	uint64_t given = 0;
@@ -182,8 +214,10 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 				   .pids = 1024,
 				   .inodes = 131072 };
 	n = options_parse(&run_verb, argc, argv, o, &given, e);
-	if (n < 0)
+	if (n < 0) {
+		find_result(o, argc, argv);
 		return -1;
+	}
 	o->command = argv + n;
 	if (o->help)
 		return 0;
@@ -194,6 +228,7 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 	for (size_t i = 0; i < o->mounts.n; i++)
 		if (parse_mount(o, i, e) < 0)
 			return -1;
+	drop_overridden(&o->env);
 	fill_defaults(o, given);
 	return 0;
 }

@@ -14,12 +14,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 #include "io.h"
 
 #define DEPTH_MAX 1000
+#define NOBODY 65534
 #define PATH_CAP (DEPTH_MAX * 256 + 1024)
 
 /* The same directory in the three trees; -1 where it is not. Borrowed by what is called with it. */
@@ -65,17 +67,6 @@ static void record(char kind, const struct stat *st)
 	put(path, strlen(path) + 1);
 }
 
-/* Whether a file was only copied up, not changed: overlayfs keeps size, times and mode then. */
-static bool same(const struct stat *a, const struct stat *b)
-{
-	if (a->st_mode != b->st_mode)
-		return false;
-	if (S_ISDIR(a->st_mode))
-		return true;
-	return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 static int enter(int dir, const char *name)
 {
 	return dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -86,7 +77,59 @@ static bool in(int dir, const char *name, struct stat *ret)
 	return dir >= 0 && fstatat(dir, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void walk(struct place p, size_t at, unsigned depth);
+static ssize_t read_at(int fd, char *ret, size_t cap, off_t at)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	while (got < cap && (n = pread(fd, ret + got, cap - got, at + (off_t)got)) > 0)
+		got += (size_t)n;
+	return (ssize_t)got;
+}
+
+static bool same_bytes(struct place p, const char *name)
+{
+	static char a[65536], b[65536];
+	OWN_FD upper = openat(p.upper, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	OWN_FD lower = openat(p.lower, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n;
+
+	if (upper < 0 || lower < 0)
+		return false;
+	for (off_t at = 0; (n = read_at(upper, a, sizeof(a), at)) > 0; at += n)
+		if (read_at(lower, b, sizeof(b), at) != n || memcmp(a, b, (size_t)n) != 0)
+			return false;
+	return true;
+}
+
+static bool same_target(struct place p, const char *name)
+{
+	char a[4096], b[4096];
+	ssize_t n = readlinkat(p.upper, name, a, sizeof(a));
+
+	return n >= 0 && readlinkat(p.lower, name, b, sizeof(b)) == n &&
+	       memcmp(a, b, (size_t)n) == 0;
+}
+
+/* Whether an entry was only copied up, as overlayfs does for every directory on the way to a change
+ * and for files that were merely opened. Equal times are the cell's to set and prove nothing.
+ * Owners that are strangers to the cell all show as NOBODY and cannot be compared. */
+static bool same(struct place p, const char *name, const struct stat *now,
+		 const struct stat *before)
+{
+	if (now->st_mode != before->st_mode)
+		return false;
+	if (before->st_uid != NOBODY &&
+	    (now->st_uid != before->st_uid || now->st_gid != before->st_gid))
+		return false;
+	if (S_ISREG(now->st_mode))
+		return now->st_size == before->st_size &&
+		       memcmp(&now->st_mtim, &before->st_mtim, sizeof(now->st_mtim)) == 0 &&
+		       same_bytes(p, name);
+	return !S_ISLNK(now->st_mode) || same_target(p, name);
+}
+
+static bool walk(struct place p, size_t at, unsigned depth);
 
 /* Everything below a directory that the cell put there or that is new. */
 static void one_entry(struct place p, const char *name, size_t at, unsigned depth)
@@ -103,18 +146,18 @@ static void one_entry(struct place p, const char *name, size_t at, unsigned dept
 	}
 	if (!had)
 		record('A', &now);
-	else if (!same(&now, &before))
+	else if (!same(p, name, &now, &before))
 		record('C', &now);
 	if (!S_ISDIR(now.st_mode))
 		return;
 	OWN_FD upper = enter(p.upper, name);
 	OWN_FD lower = had && S_ISDIR(before.st_mode) ? enter(p.lower, name) : -1;
 	OWN_FD merged = enter(p.merged, name);
-	if (upper < 0 || depth == DEPTH_MAX) {
+	/* Too deep, or descriptors run out, or not even root of the cell may look: said, not
+	 * hidden. */
+	if (upper < 0 || depth == DEPTH_MAX ||
+	    !walk((struct place){ upper, lower, merged }, at, depth + 1))
 		record('T', &now);
-		return;
-	}
-	walk((struct place){ upper, lower, merged }, at, depth + 1);
 }
 
 static DIR *list(int dir)
@@ -158,19 +201,19 @@ static void hidden_entries(struct place p, size_t at)
 	(void)closedir(d);
 }
 
-static void walk(struct place p, size_t at, unsigned depth)
+/* False if the directory cannot be listed; nothing was recorded then. */
+static bool walk(struct place p, size_t at, unsigned depth)
 {
 	DIR *d = list(p.upper);
 
-	if (d == NULL) {
-		failed = true;
-		return;
-	}
+	if (d == NULL)
+		return false;
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;)
 		if (!is_dots(entry->d_name))
 			one_entry(p, entry->d_name, extend(at, entry->d_name), depth);
 	(void)closedir(d);
 	hidden_entries(p, at);
+	return true;
 }
 
 /* One writable directory of the store, mounted at `mount` in the cell. */
@@ -184,16 +227,23 @@ static void walk_top(const char *store_dir, const char *mount, int lower)
 	if (upper < 0)
 		return;
 	(void)snprintf(path, sizeof(path), "%s", mount);
-	walk((struct place){ upper, lower, merged }, at, 0);
+	if (!walk((struct place){ upper, lower, merged }, at, 0))
+		failed = true;
 }
 
 int diff_main(int nplaces, char **places)
 {
+	struct rlimit files;
 	static const char *const plain[][2] = { { "tmp", "/tmp" },
 						{ "run", "/run" },
 						{ "home", "/home/user" },
 						{ "shm", "/dev/shm" } };
 
+	/* Each level of a tree takes some descriptors. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
 	for (int i = 0; i < nplaces && i < 10; i++) {
 		char name[8];
 

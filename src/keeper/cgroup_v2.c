@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <stdio.h>
 
 #include "cgroup.h"

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -114,15 +114,21 @@ int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32
 			   .gid = { { from_gid, to_gid, 1 } },
 			   .runs = 1 };
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+	pid_t parent = getpid();
 	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	char path[64];
 	int result;
 
 	if (pid < 0)
 		return err_sys(e, "user namespace for a mount");
-	if (pid == 0)
-		for (;;)
-			(void)pause();
+	if (pid == 0) {
+		/* Holds nothing open, least of all a channel whose end somebody waits for. */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
+		    kernel_close_range(0, ~0U) == 0)
+			while (getppid() == parent)
+				(void)pause();
+		_exit(1);
+	}
 	result = ids_write(&ids, pid, e);
 	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
 	if (result == 0) {

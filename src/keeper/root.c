@@ -16,15 +16,12 @@
  * root; overlays and descriptors keep it alive. */
 #include "root.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "io.h"
 #include "mounts.h"
 
 static int make_store(const struct keeper_create *r, struct root_parts *p, struct err *e)

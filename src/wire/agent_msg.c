@@ -113,7 +113,7 @@ int agent_event_read(const struct frame *f, struct agent_event *ret, struct err 
 		return err_set(e, ERR_INVALID, "PID 1 sent %u bytes, want %zu", f->len, sizeof(v));
 	memcpy(&v, f->body, sizeof(v));
 	if (v.zero != 0 || v.stage >= AGENT_STAGES || v.exit_code > 255 || v.signal > 64 ||
-	    v.timed_out > 1 || v.sys < 0 || v.sys > 4095)
+	    (v.exit_code != 0 && v.signal != 0) || v.timed_out > 1 || v.sys < 0 || v.sys > 4095)
 		return err_set(e, ERR_INVALID, "PID 1 sent values out of range");
 	*ret = v;
 	return 0;

@@ -20,10 +20,10 @@ static bool has_end(const char *s, size_t cap)
 	return memchr(s, '\0', cap) != NULL;
 }
 
-/* Letters, digits and '-': nothing that means anything to a path, a shell or a log. */
+/* Letters, digits, '-' and '.': nothing that means anything to a path, a shell or a log. */
 static bool is_name(const char *s, size_t cap)
 {
-	if (!has_end(s, cap) || s[0] == '\0' || s[0] == '-')
+	if (!has_end(s, cap) || s[0] == '\0' || s[0] == '-' || s[0] == '.')
 		return false;
 	for (; *s != '\0'; s++)
 		if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') ||
@@ -32,8 +32,7 @@ static bool is_name(const char *s, size_t cap)
 	return true;
 }
 
-/* "/" or "/a/b": absolute, no empty, "." or ".." part. Symlinks are the resolver's affair. */
-static bool is_place(const char *s, size_t cap)
+bool keeper_msg_is_place(const char *s, size_t cap)
 {
 	if (!has_end(s, cap) || s[0] != '/')
 		return false;
@@ -77,11 +76,11 @@ static int check_create(const struct keeper_create *c, size_t nfds, struct err *
 			       "create: %zu descriptors for %u layers and %u mounts", nfds,
 			       c->nlayers, c->nmounts);
 	for (uint32_t i = 0; i < c->nlayers; i++)
-		if (!is_place(c->layer_at[i], sizeof(c->layer_at[i])) ||
+		if (!keeper_msg_is_place(c->layer_at[i], sizeof(c->layer_at[i])) ||
 		    (strcmp(c->layer_at[i], "/") == 0) != (i == 0))
 			return err_set(e, ERR_INVALID, "create: layer %u has no proper place", i);
 	for (uint32_t i = 0; i < c->nmounts; i++)
-		if (!is_place(c->mounts[i].at, sizeof(c->mounts[i].at)) ||
+		if (!keeper_msg_is_place(c->mounts[i].at, sizeof(c->mounts[i].at)) ||
 		    c->mounts[i].at[1] == '\0' ||
 		    (c->mounts[i].flags & ~(uint32_t)KEEPER_MOUNT_WRITABLE) != 0)
 			return err_set(e, ERR_INVALID, "create: mount %u has no proper place", i);

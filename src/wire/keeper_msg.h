@@ -6,6 +6,7 @@
  * cell. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -133,5 +134,9 @@ struct keeper_reply {
 /* Is this a well-formed request? Checks op, size, every bound, every string; nfds is how many
  * descriptors came along. Pure. */
 int keeper_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e) MUST_USE;
+
+/* Is this a place in a cell: "/" or "/a/b", absolute, without empty, "." or ".." parts? It may lead
+ * over symlinks; those are resolved inside the cell. cap bounds the string with its NUL. */
+bool keeper_msg_is_place(const char *s, size_t cap);
 
 const char *keeper_profile_name(enum keeper_profile profile);

@@ -1,7 +1,8 @@
 /* json_check.h - is this JSON, and what does it say? For tests only; shares no code with base/json.
  *
- * A recursive descent over RFC 8259, strict about escapes, surrogates and UTF-8. Every function takes
- * where to begin and where the text ends, and returns what follows, or NULL if it is not JSON. */
+ * A recursive descent over RFC 8259, strict about escapes, surrogates and UTF-8. Every function
+ * takes where to begin and where the text ends, and returns what follows, or NULL if it is not
+ * JSON. */
 #ifndef CORDON_TESTS_UNIT_JSON_CHECK_H
 #define CORDON_TESTS_UNIT_JSON_CHECK_H
 
@@ -27,7 +28,8 @@ static inline const char *json_check_hex4(const char *p, const char *end, unsign
 		static const char digits[] = "0123456789abcdef";
 		const char *digit = *p == '\0' ? NULL : strchr(digits, *p | 0x20);
 
-		if (digit == NULL || (*p >= 0x10 && *p < 0x20)) /* | 0x20 makes digits of these, too */
+		if (digit == NULL ||
+		    (*p >= 0x10 && *p < 0x20)) /* | 0x20 makes digits of these, too */
 			return NULL;
 		*ret = *ret * 16 + (unsigned)(digit - digits);
 	}
@@ -66,8 +68,10 @@ static inline const char *json_check_utf8(const char *p, const char *end)
 			return NULL;
 		code = code << 6 | ((unsigned char)p[i] & 0x3fU);
 	}
-	if (code < (n == 2 ? 0x80UL : n == 3 ? 0x800UL : 0x10000UL) || code > 0x10ffff ||
-	    (code >= 0xd800 && code <= 0xdfff))
+	if (code < (n == 2   ? 0x80UL
+		    : n == 3 ? 0x800UL
+			     : 0x10000UL) ||
+	    code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
 		return NULL;
 	return p + n;
 }
@@ -182,9 +186,11 @@ static inline bool json_check_valid(const char *text, size_t len)
 
 /* Copies the value of a member of the object in text, as it is written there: get(t, "walls.ids").
  * False if there is none, if there are two of that name, or if it does not fit. */
-static inline bool json_check_get(const char *text, size_t len, const char *path, char *ret, size_t cap)
+static inline bool json_check_get(const char *text, size_t len, const char *path, char *ret,
+				  size_t cap)
 {
-	const char *end = text + len, *p = json_check_space(text, end), *found = NULL, *found_end = NULL;
+	const char *end = text + len, *p = json_check_space(text, end), *found = NULL,
+		   *found_end = NULL;
 	size_t n = strcspn(path, ".");
 
 	if (!json_check_valid(text, len) || *p != '{')

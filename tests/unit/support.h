@@ -3,25 +3,32 @@
 #define CORDON_TESTS_UNIT_SUPPORT_H
 
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "own.h"
 #include "test.h"
 
 /* As CHECK, and says which line of the table it was. */
-#define CHECK_CASE(name, cond)                             \
-	do {                                               \
-		if (!(cond))                               \
-			printf("# case: %s\n", (name));    \
-		CHECK(cond);                               \
+#define CHECK_CASE(name, cond)                                              \
+	do {                                                                \
+		if (!(cond)) {                                              \
+			printf("# case: %s\n", (name));                     \
+			printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond); \
+			(void)fflush(stdout);                               \
+			_exit(1);                                           \
+		}                                                           \
 	} while (0)
 
 /* Ends the test if `text` does not contain `part`. */
-#define CHECK_HAS(name, text, part)                                                            \
-	do {                                                                                   \
-		if (strstr((text), (part)) == NULL)                                            \
-			printf("# case: %s: '%s' lacks '%s'\n", (name), (text), (part));       \
-		CHECK(strstr((text), (part)) != NULL);                                         \
+#define CHECK_HAS(name, text, part)                                                               \
+	do {                                                                                      \
+		if (strstr((text), (part)) == NULL) {                                             \
+			printf("# case: %s\n", (name));                                           \
+			printf("# %s:%d: '%s' lacks '%s'\n", __FILE__, __LINE__, (text), (part)); \
+			(void)fflush(stdout);                                                     \
+			_exit(1);                                                                 \
+		}                                                                                 \
 	} while (0)
 
 /* How many descriptors this process has open. */

@@ -7,8 +7,8 @@
 
 static void has_a_name_for_every_code(void)
 {
-	static const char *const want[] = { "none",  "invalid",     "denied", "not_found", "conflict",
-					    "limit", "unsupported", "system" };
+	static const char *const want[] = { "none",	"invalid", "denied",	  "not_found",
+					    "conflict", "limit",   "unsupported", "system" };
 
 	CHECK(COUNT(want) == ERR_CODES);
 	for (int code = 0; code < ERR_CODES; code++)
@@ -91,7 +91,8 @@ static __attribute__((noinline)) void dirty_the_stack(void)
 		bytes[i] = 0xa5;
 }
 
-/* An error is copied over sockets as it is: behind the message there must be nothing of our stack. */
+/* An error is copied over sockets as it is: behind the message there must be nothing of our stack.
+ */
 static void wrap_does_not_leak_the_stack(void)
 {
 	struct err e = { 0 };
@@ -108,9 +109,12 @@ static void makes_codes_of_a_peer_real(void)
 	static const struct {
 		int code;
 		enum err_code want;
-	} cases[] = { { ERR_NONE, ERR_SYSTEM },        { ERR_INVALID, ERR_INVALID },
-		      { ERR_UNSUPPORTED, ERR_UNSUPPORTED }, { ERR_SYSTEM, ERR_SYSTEM },
-		      { ERR_CODES, ERR_SYSTEM },       { -1, ERR_SYSTEM },
+	} cases[] = { { ERR_NONE, ERR_SYSTEM },
+		      { ERR_INVALID, ERR_INVALID },
+		      { ERR_UNSUPPORTED, ERR_UNSUPPORTED },
+		      { ERR_SYSTEM, ERR_SYSTEM },
+		      { ERR_CODES, ERR_SYSTEM },
+		      { -1, ERR_SYSTEM },
 		      { 0x7fffffff, ERR_SYSTEM } };
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -148,7 +152,11 @@ static void hides_control_bytes_of_a_peer(void)
 /* 9B alone, or C2 9B as UTF-8, is what ESC [ is: a terminal obeys it. */
 static void hides_eight_bit_controls_of_a_peer(void)
 {
-	static const char *const texts[] = { "\x9b" "2J", "\xc2\x9b" "2J", "a\xc2\x80", "\x85", "\xc2\x90q" };
+	static const char *const texts[] = { "\x9b"
+					     "2J",
+					     "\xc2\x9b"
+					     "2J",
+					     "a\xc2\x80", "\x85", "\xc2\x90q" };
 
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct err e = { .code = ERR_INVALID };

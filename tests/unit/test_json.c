@@ -15,12 +15,45 @@ static void check_json(const struct json *j, const char *want)
 /* The checker itself must refuse what is wrong, or the tests below mean nothing. */
 static void the_checker_checks(void)
 {
-	static const char *const good[] = { "{}", "[]", " [ ] ", "0", "-0.5e+3", "\"\\u00e9\\ud83d\\ude00\"", "true",
-					    "{\"a\":[1,{\"b\":null}],\"c\":\"\xc3\xa9\"}" };
-	static const char *const bad[] = { "", " ", "{", "}", "[1,]", "[,1]", "{\"a\"}", "{\"a\":}", "{a:1}", "{\"a\":1,}",
-					   "01", "1.", ".5", "+1", "1e", "-", "tru", "nul", "\"", "\"\\x\"", "\"\\u12\"",
-					   "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\n\"", "\"\xff\"",
-					   "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "[1 2]", "1 2", "{}{}", "'a'", "[1}",
+	static const char *const good[] = {
+		"{}",	   "[]",
+		" [ ] ",   "0",
+		"-0.5e+3", "\"\\u00e9\\ud83d\\ude00\"",
+		"true",	   "{\"a\":[1,{\"b\":null}],\"c\":\"\xc3\xa9\"}"
+	};
+	static const char *const bad[] = { "",
+					   " ",
+					   "{",
+					   "}",
+					   "[1,]",
+					   "[,1]",
+					   "{\"a\"}",
+					   "{\"a\":}",
+					   "{a:1}",
+					   "{\"a\":1,}",
+					   "01",
+					   "1.",
+					   ".5",
+					   "+1",
+					   "1e",
+					   "-",
+					   "tru",
+					   "nul",
+					   "\"",
+					   "\"\\x\"",
+					   "\"\\u12\"",
+					   "\"\\ud800\"",
+					   "\"\\udc00\"",
+					   "\"\\ud800\\u0041\"",
+					   "\"\n\"",
+					   "\"\xff\"",
+					   "\"\xc0\x80\"",
+					   "\"\xed\xa0\x80\"",
+					   "[1 2]",
+					   "1 2",
+					   "{}{}",
+					   "'a'",
+					   "[1}",
 					   "\"\\u\x11\x11\x11\x11\"" };
 	char text[16];
 
@@ -91,8 +124,8 @@ static void write_document(struct json *j)
 	json_close(j, '}');
 }
 
-#define DOCUMENT                                                                     \
-	"{\"s\":\"v\",\"empty\":{},\"list\":[1,[],{\"t\":true,\"n\":null},"          \
+#define DOCUMENT                                                            \
+	"{\"s\":\"v\",\"empty\":{},\"list\":[1,[],{\"t\":true,\"n\":null}," \
 	"\"\\ufffd\\u0001\\\"\"],\"last\":null}"
 
 static void places_the_commas(void)
@@ -121,7 +154,10 @@ static const struct {
 	{ "two bytes", "\xc3\xa9", "\"\xc3\xa9\"" },
 	{ "three bytes", "\xe2\x82\xac", "\"\xe2\x82\xac\"" },
 	{ "four bytes", "\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\"" },
-	{ "a byte that is none", "a\xff" "b", "\"a\\ufffdb\"" },
+	{ "a byte that is none",
+	  "a\xff"
+	  "b",
+	  "\"a\\ufffdb\"" },
 	{ "a tail alone", "\x80", "\"\\ufffd\"" },
 	{ "overlong", "\xc0\x80", "\"\\ufffd\\ufffd\"" },
 	{ "surrogate", "\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"" },
@@ -182,7 +218,8 @@ static void knows_when_it_is_full(void)
 		write_document(&j);
 		CHECK(json_ok(&j) == (cap > whole));
 		CHECK(j.len < cap && text[j.len] == '\0' && strlen(text) == j.len);
-		CHECK(strncmp(text, DOCUMENT, j.len) == 0); /* the rest is dropped, not the middle */
+		CHECK(strncmp(text, DOCUMENT, j.len) ==
+		      0); /* the rest is dropped, not the middle */
 		CHECK(!json_ok(&j) || json_check_valid(text, j.len));
 		free(text);
 	}
@@ -206,6 +243,8 @@ static void full_stays_full(void)
 
 TEST_MAIN({ "the checker checks", the_checker_checks }, { "begins empty", begins_empty },
 	  { "writes single values", writes_single_values },
-	  { "places the commas", places_the_commas }, { "escapes what must be", escapes_what_must_be },
+	  { "places the commas", places_the_commas },
+	  { "escapes what must be", escapes_what_must_be },
 	  { "every byte is JSON", every_byte_is_json },
-	  { "knows when it is full", knows_when_it_is_full }, { "full stays full", full_stays_full })
+	  { "knows when it is full", knows_when_it_is_full },
+	  { "full stays full", full_stays_full })

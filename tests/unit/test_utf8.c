@@ -46,7 +46,8 @@ static void takes_every_character(void)
  * bytes. */
 static void takes_nothing_else(void)
 {
-	static const uint8_t edges[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff };
+	static const uint8_t edges[] = { 0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90,
+					 0x9f, 0xa0, 0xbf, 0xc0, 0xff };
 	const size_t n = COUNT(edges);
 
 	for (unsigned lead = 0; lead < 256; lead++)
@@ -117,7 +118,8 @@ static void knows_the_edges(void)
 /* Cut short, each is no character, and nothing beyond the cut is looked at. */
 static void stays_within_the_bytes(void)
 {
-	static const uint32_t codes[] = { 0x80, 0x7ff, 0x800, 0x20ac, 0xffff, 0x10000, 0x1f600, 0x10ffff };
+	static const uint32_t codes[] = { 0x80,	  0x7ff,   0x800,   0x20ac,
+					  0xffff, 0x10000, 0x1f600, 0x10ffff };
 
 	for (size_t i = 0; i < COUNT(codes); i++) {
 		uint8_t bytes[4];
