@@ -44,36 +44,24 @@ int err_sys(struct err *e, const char *fmt, ...)
 
 int err_wrap(struct err *e, const char *fmt, ...)
 {
-	char context[sizeof(e->msg)];
-	char whole[2 * sizeof(e->msg) + 3];
+	char context[sizeof(e->msg) - 2];
+	size_t at, n = strlen(e->msg);
 	va_list ap;
 
 	va_start(ap, fmt);
 	(void)vsnprintf(context, sizeof(context), fmt, ap);
 	va_end(ap);
-	(void)snprintf(whole, sizeof(whole), "%s: %s", context, e->msg);
-	whole[sizeof(e->msg) - 1] = '\0';
-	memcpy(e->msg, whole, sizeof(e->msg));
+	at = strlen(context) + 2;
+	if (n > sizeof(e->msg) - 1 - at)
+		n = sizeof(e->msg) - 1 - at;
+	memmove(e->msg + at, e->msg, n);
+	memcpy(e->msg, context, at - 2);
+	memcpy(e->msg + at - 2, ": ", 2);
+	e->msg[at + n] = '\0';
 	return -1;
 }
 
 const char *err_code_name(enum err_code code)
 {
 	return (unsigned)code < ERR_CODES ? names[code] : "unknown";
-}
-
-void err_sanitize(struct err *e)
-{
-	if ((unsigned)e->code >= ERR_CODES || e->code == ERR_NONE)
-		e->code = ERR_SYSTEM;
-	e->msg[sizeof(e->msg) - 1] = '\0';
-	for (char *c = e->msg; *c != '\0'; c++) {
-		unsigned char now = (unsigned char)*c,
-			      before = c == e->msg ? 0 : (unsigned char)c[-1];
-
-		/* 80 to 9F: controls, unless they continue a character of several bytes; after C2
-		 * they are the same controls in UTF-8. */
-		if (now < 0x20 || (now >= 0x7f && now <= 0x9f && (before < 0x80 || before == 0xc2)))
-			*c = '?';
-	}
 }

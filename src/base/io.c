@@ -55,6 +55,7 @@ int io_write_file(int dir_fd, const char *path, const char *text, struct err *e)
 
 	if (fd < 0)
 		return err_sys(e, "open %s", path);
+	errno = EIO; /* for the short write that these files do not know */
 	if (write(fd, text, len) != (ssize_t)len)
 		return err_sys(e, "write %s", path);
 	return 0;

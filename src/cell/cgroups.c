@@ -76,7 +76,11 @@ static int mount_point(const struct tables *t, const char *type, const char *opt
 {
 	char line[PATH_MAX + 512];
 
-	for (const char *text = t->mounts; (text = next_line(text, line, sizeof(line))) != NULL;) {
+	/* From one line with the type in it to the next; the others are not worth splitting. */
+	for (const char *text = t->mounts; (text = strstr(text, " cgroup")) != NULL;) {
+		while (text > t->mounts && text[-1] != '\n')
+			text--;
+		text = next_line(text, line, sizeof(line));
 		char *save = NULL;
 		char *source = strtok_r(line, " ", &save);
 		char *at = strtok_r(NULL, " ", &save);

@@ -104,6 +104,24 @@ int options_parse(const struct verb *v, int argc, char **argv, void *fields, uin
 	return i;
 }
 
+const char *options_find(const struct verb *v, int argc, char **argv, const char *name)
+{
+	const char *found = NULL;
+
+	for (int i = 0; i < argc && strncmp(argv[i], "--", 2) == 0 && argv[i][2] != '\0'; i++) {
+		const char *value = NULL;
+		const struct option *o = find(v, argv[i], &value);
+
+		if (o == NULL || o->kind == OPTION_FLAG)
+			continue;
+		if (value == NULL && ++i < argc)
+			value = argv[i];
+		if (value != NULL && *value != '\0' && strcmp(o->name, name) == 0)
+			found = value;
+	}
+	return found;
+}
+
 void options_help(const struct verb *v, FILE *to)
 {
 	(void)fprintf(to, "usage: cordon %s %s\n\n%s\n\n%s", v->name, v->usage, v->summary,

@@ -48,5 +48,8 @@ struct verb {
 int options_parse(const struct verb *v, int argc, char **argv, void *fields, uint64_t *ret_given,
 		  struct err *e) MUST_USE;
 
+/* The value of an option of a command line that did not parse, or NULL. */
+const char *options_find(const struct verb *v, int argc, char **argv, const char *name);
+
 void options_help(const struct verb *v, FILE *to);
 void options_man(const struct verb *const *verbs, size_t n, FILE *to);

@@ -13,10 +13,10 @@
  * if it is the cell's end. */
 struct relay_stream {
 	int from, to;
-	bool tty;      /* input to a PTY: its end is a character, not a closed descriptor */
-	char last;     /* input: what was read last */
-	bool counted;  /* output: counts against the limit */
-	size_t chunk;  /* most to write at a time without risk of blocking */
+	bool tty;     /* input to a PTY: its end is a character, not a closed descriptor */
+	char last;    /* input: what was read last */
+	bool counted; /* output: counts against the limit */
+	size_t chunk; /* most to write at a time without risk of blocking */
 	size_t at, have;
 	char buffer[RELAY_BUFFER];
 };

@@ -18,6 +18,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 #include "agent.h"
 #include "changes.h"
@@ -342,11 +343,33 @@ static int backstop_ms(const struct run *r)
 	return limit - spent > 60000 ? 60000 : (int)(limit - spent);
 }
 
+static void wake_up(int sig)
+{
+	(void)sig;
+}
+
+/* A PID 1 that was taken over shares its pipes' flags with us and can make them block; the backstop
+ * must work all the same. So from then on a signal interrupts whatever we are in, every second. */
+static void arm_backstop(const struct run *r)
+{
+	const struct sigaction act = { .sa_handler = wake_up };
+	uint64_t ms = r->o.timeout_ms + TIMEOUT_GRACE_MS;
+	const struct itimerval timer = { .it_interval = { .tv_sec = 1 },
+					 .it_value = { .tv_sec = (time_t)(ms / 1000),
+						       .tv_usec = (suseconds_t)(ms % 1000) * 1000 +
+								  1 } };
+
+	if (r->o.timeout_ms == 0)
+		return;
+	(void)sigaction(SIGALRM, &act, NULL);
+	(void)setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 /* Relays until the command has ended or the cell is lost. */
 static int wait_for_end(struct run *r, struct err *e)
 {
 	for (;;) {
-		struct pollfd fds[RELAY_POLLS + 2] = { 0 };
+		struct pollfd fds[RELAY_POLLS + 3] = { 0 };
 		size_t n = relay_wants(&r->relay, fds);
 		enum agent_type type;
 		struct agent_event v;
@@ -358,8 +381,11 @@ static int wait_for_end(struct run *r, struct err *e)
 		}
 		fds[n] = (struct pollfd){ .fd = r->agent.sock, .events = POLLIN };
 		fds[n + 1] = (struct pollfd){ .fd = r->signal_fd, .events = POLLIN };
-		if (poll(fds, n + 2, wait_ms) < 0 && errno != EINTR)
+		fds[n + 2] = (struct pollfd){ .fd = r->keeper.sock, .events = POLLIN };
+		if (poll(fds, n + 3, wait_ms) < 0 && errno != EINTR)
 			return err_sys(e, "poll");
+		if (fds[n + 2].revents != 0)
+			return err_set(e, ERR_SYSTEM, "the keeper died");
 		if (fds[n + 1].revents != 0)
 			forward_signal(r);
 		relay_turn(&r->relay, fds, n);
@@ -425,6 +451,7 @@ static int use_cell(struct run *r, struct err *e)
 {
 	r->started_ns = clock_now_ns();
 	clock_stamp(r->outcome.started_at, sizeof(r->outcome.started_at));
+	arm_backstop(r);
 	if (start_command(r, e) < 0 || wait_for_end(r, e) < 0)
 		return -1;
 	r->outcome.wall_ms = (clock_now_ns() - r->started_ns) / CLOCK_MS;
@@ -471,6 +498,9 @@ static int run(struct run *r, struct err *e)
 		(void)failed(r, e->code == ERR_NOT_FOUND);
 	else if (keeper_client_hello(&r->keeper, e) == 0)
 		result = with_keeper(r, uid, e);
+	/* First: PID 1 ends when nobody holds this, even if its keeper died before it could ask the
+	 * kernel to be killed then. */
+	agent_release(&r->agent);
 	keeper_client_stop(&r->keeper, r->outcome.id);
 	return result;
 }

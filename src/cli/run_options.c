@@ -172,17 +172,6 @@ static void fill_defaults(struct run_options *o, uint64_t given)
 		o->nofile = files.rlim_max < 16384 ? files.rlim_max : 16384;
 }
 
-/* A command line that is wrong somewhere still says where its result should go. */
-static void find_result(struct run_options *o, int argc, char **argv)
-{
-	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--result") == 0 && i + 1 < argc)
-			o->result = argv[i + 1];
-		else if (strncmp(argv[i], "--result=", 9) == 0)
-			o->result = argv[i] + 9;
-	}
-}
-
 /* Of a variable given twice, the last one counts, as with every other option. */
 static void drop_overridden(struct option_list *env)
 {
@@ -215,7 +204,8 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 				   .inodes = 131072 };
 	n = options_parse(&run_verb, argc, argv, o, &given, e);
 	if (n < 0) {
-		find_result(o, argc, argv);
+		/* A command line that is wrong somewhere still says where its result should go. */
+		o->result = options_find(&run_verb, argc, argv, "result");
 		return -1;
 	}
 	o->command = argv + n;

@@ -21,6 +21,5 @@ struct run_options {
 
 extern const struct verb run_verb;
 
-/* Fills in defaults, parses, checks. On failure o->result is set if it was given before the fault.
- */
+/* Fills in defaults, parses, checks. On failure o->result is still set if it was given anywhere. */
 int run_options_parse(struct run_options *o, int argc, char **argv, struct err *e) MUST_USE;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 
 #include "io.h"
@@ -25,7 +25,6 @@ static int copy_init(int *ret_fd, struct err *e)
 {
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("cordon-init"));
-	static char chunk[65536];
 	char *slash;
 
 	if (n < 0)
@@ -44,8 +43,8 @@ static int copy_init(int *ret_fd, struct err *e)
 		copy = memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (copy < 0)
 		return err_sys(e, "memfd");
-	for (; (n = read(file, chunk, sizeof(chunk))) != 0;)
-		if (n < 0 || write(copy, chunk, (size_t)n) != n)
+	while ((n = sendfile(copy, file, NULL, 1 << 20)) != 0)
+		if (n < 0)
 			return err_sys(e, "copy %s", path);
 	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 		return err_sys(e, "seal");

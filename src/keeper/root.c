@@ -132,7 +132,8 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 		if (make_dir(p->store, name, 0755, outside_uid(c, 0), outside_gid(c, 0), e) < 0)
 			return -1;
 	}
-	if (i == 0 && !c->idmapped) {
+	/* A single id owns the template as it is. */
+	if (i == 0 && !c->idmapped && (!k->setup.rootless || k->setup.subordinate > 0)) {
 		OWN_FD dir = openat(p->store, "u0", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (dir < 0 || own_places(c, dir, e) < 0)
 			return -1;

@@ -106,28 +106,30 @@ int walls_keyring(struct err *e)
 int walls_rlimits(uint64_t nofile, struct err *e)
 {
 	const struct {
-		int what;
 		const char *name;
-		rlim_t value;
+		unsigned what;
+		uint64_t value;
 	} table[] = {
-		{ RLIMIT_NOFILE, "nofile", nofile },
-		{ RLIMIT_CORE, "core", 0 },
-		{ RLIMIT_RTPRIO, "rtprio", 0 },
-		{ RLIMIT_NICE, "nice", 0 },
-		{ RLIMIT_MEMLOCK, "memlock", 8 << 20 },
-		{ RLIMIT_MSGQUEUE, "msgqueue", 819200 },
-		{ RLIMIT_SIGPENDING, "sigpending", 4096 },
+		{ "nofile", RLIMIT_NOFILE, nofile },
+		{ "core", RLIMIT_CORE, 0 },
+		{ "rtprio", RLIMIT_RTPRIO, 0 },
+		{ "nice", RLIMIT_NICE, 0 },
+		{ "memlock", RLIMIT_MEMLOCK, 8 << 20 },
+		{ "msgqueue", RLIMIT_MSGQUEUE, 819200 },
+		{ "sigpending", RLIMIT_SIGPENDING, 4096 },
 	};
 
 	for (size_t i = 0; i < COUNT(table); i++) {
-		struct rlimit now, want = { table[i].value, table[i].value };
+		struct {
+			uint64_t cur, max;
+		} now, want = { table[i].value, table[i].value };
 
-		if (getrlimit((__typeof__(RLIMIT_NOFILE))table[i].what, &now) < 0)
+		if (syscall(SYS_prlimit64, 0, table[i].what, NULL, &now) < 0)
 			return err_sys(e, "rlimit %s", table[i].name);
 		/* Never more than we have ourselves: only nofile was asked for by number. */
-		if (table[i].what != RLIMIT_NOFILE && now.rlim_max < want.rlim_max)
-			want = (struct rlimit){ now.rlim_max, now.rlim_max };
-		if (setrlimit((__typeof__(RLIMIT_NOFILE))table[i].what, &want) < 0)
+		if (i > 0 && now.max < want.max)
+			want.cur = want.max = now.max;
+		if (syscall(SYS_prlimit64, 0, table[i].what, &want, NULL) < 0)
 			return err_sys(e, "rlimit %s", table[i].name);
 	}
 	return 0;

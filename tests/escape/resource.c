@@ -186,7 +186,7 @@ static const char *raise_limit(const struct attack *a)
 {
 	struct rlimit lim;
 
-	if (getrlimit((int)a->num, &lim) < 0)
+	if (syscall(SYS_prlimit64, 0, a->num, NULL, &lim) < 0)
 		return answer_errno(errno);
 	if (lim.rlim_max == RLIM_INFINITY)
 		return "unlimited";

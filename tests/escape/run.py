@@ -385,13 +385,15 @@ def print_table(tap, matrix):
 def options():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--cordon", default=f"{ROOT}/build/cordon")
-    p.add_argument("--probe", default=f"{ROOT}/build/tests/escape/probe")
+    p.add_argument("--probe", default=f"{ROOT}/build/tests/probe")
     p.add_argument("--mode", action="append", choices=["rootful", "mapped", "single"])
     p.add_argument("--profile", action="append", choices=["standard", "locked"])
     p.add_argument("--user", action="append", choices=["root", "user"])
     p.add_argument("--row", action="append", help="judge only this row (all of them run)")
     p.add_argument("--no-control", action="store_true")
-    return p.parse_args()
+    args = p.parse_args()
+    args.cordon, args.probe = os.path.abspath(args.cordon), os.path.abspath(args.probe)
+    return args
 
 
 def main():

@@ -9,26 +9,42 @@
 #include "own.h"
 #include "test.h"
 
+/* A line of TAP is one line, whatever is in the text. */
+static inline void print_text(const char *before, const char *text)
+{
+	printf("%s'", before);
+	for (; *text != '\0'; text++)
+		printf((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e ? "\\x%02x"
+										  : "%c",
+		       (unsigned)(unsigned char)*text);
+	printf("'\n");
+}
+
+static inline NORETURN void fail_at(const char *file, int line, const char *what)
+{
+	printf("# %s:%d: %s\n", file, line, what);
+	(void)fflush(stdout);
+	_exit(1);
+}
+
 /* As CHECK, and says which line of the table it was. */
-#define CHECK_CASE(name, cond)                                              \
-	do {                                                                \
-		if (!(cond)) {                                              \
-			printf("# case: %s\n", (name));                     \
-			printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond); \
-			(void)fflush(stdout);                               \
-			_exit(1);                                           \
-		}                                                           \
+#define CHECK_CASE(name, cond)                              \
+	do {                                                \
+		if (!(cond)) {                              \
+			print_text("# case: ", (name));     \
+			fail_at(__FILE__, __LINE__, #cond); \
+		}                                           \
 	} while (0)
 
 /* Ends the test if `text` does not contain `part`. */
-#define CHECK_HAS(name, text, part)                                                               \
-	do {                                                                                      \
-		if (strstr((text), (part)) == NULL) {                                             \
-			printf("# case: %s\n", (name));                                           \
-			printf("# %s:%d: '%s' lacks '%s'\n", __FILE__, __LINE__, (text), (part)); \
-			(void)fflush(stdout);                                                     \
-			_exit(1);                                                                 \
-		}                                                                                 \
+#define CHECK_HAS(name, text, part)                         \
+	do {                                                \
+		if (strstr((text), (part)) == NULL) {       \
+			print_text("# case: ", (name));     \
+			print_text("# text: ", (text));     \
+			print_text("# lacks: ", (part));    \
+			fail_at(__FILE__, __LINE__, #text); \
+		}                                           \
 	} while (0)
 
 /* How many descriptors this process has open. */

@@ -182,13 +182,9 @@ static const struct {
 	{ "/a\r\t\b\v\f", "/a\\x0d\\x09\\x08\\x0b\\x0c" },
 	{ "/\x7f", "/\\x7f" },
 	{ "/\x01\x1f", "/\\x01\\x1f" },
-	{ "/\\x1b", "/\\x5cx1b" }, /* so that nothing is ambiguous */
-	{ "/\x9b"
-	  "2J",
-	  "/\\x9b2J" }, /* CSI as one byte */
-	{ "/\xc2\x9b"
-	  "2J",
-	  "/\\xc2\\x9b2J" }, /* and as UTF-8 */
+	{ "/\\x1b", "/\\x5cx1b" },	    /* so that nothing is ambiguous */
+	{ "/\2332J", "/\\x9b2J" },	    /* CSI as one byte */
+	{ "/\302\2332J", "/\\xc2\\x9b2J" }, /* and as UTF-8 */
 	{ "/\xc2\x80\xc2\x9f", "/\\xc2\\x80\\xc2\\x9f" },
 	{ "/\xc2\xa0", "/\xc2\xa0" }, /* the first that is no control */
 	{ "/\xff\xc0\x80", "/\\xff\\xc0\\x80" },

@@ -149,23 +149,33 @@ static void hides_control_bytes_of_a_peer(void)
 	}
 }
 
-/* 9B alone, or C2 9B as UTF-8, is what ESC [ is: a terminal obeys it. */
+/* 9B alone, or C2 9B as UTF-8, is what ESC [ is: a terminal obeys it. Alone it also stands behind a
+ * whole character, behind a byte that is none, and behind one that was cut short. */
 static void hides_eight_bit_controls_of_a_peer(void)
 {
-	static const char *const texts[] = { "\x9b"
-					     "2J",
-					     "\xc2\x9b"
-					     "2J",
-					     "a\xc2\x80", "\x85", "\xc2\x90q" };
+	static const char *const texts[] = { "\2332J",	       "\302\2332J",	"a\302\200",
+					     "\205",	       "\302\220q",	"\377\2332J",
+					     "\303\251\2332J", "\360\237\2332J" };
 
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct err e = { .code = ERR_INVALID };
 
 		(void)snprintf(e.msg, sizeof(e.msg), "%s", texts[i]);
 		err_sanitize(&e);
-		for (const char *c = e.msg; *c != '\0'; c++)
-			CHECK((unsigned char)*c < 0x80 || (unsigned char)*c > 0x9f);
+		CHECK_CASE(texts[i],
+			   strchr(e.msg, '\233') == NULL && strchr(e.msg, '\200') == NULL &&
+				   strchr(e.msg, '\205') == NULL && strchr(e.msg, '\220') == NULL);
 	}
+}
+
+static void leaves_the_words_of_a_peer(void)
+{
+	static const char text[] = "caf\303\251: 5 \342\202\254, \360\237\230\200 and \303\233";
+	struct err e = { .code = ERR_INVALID };
+
+	(void)snprintf(e.msg, sizeof(e.msg), "%s", text);
+	err_sanitize(&e);
+	CHECK_STR(e.msg, text);
 }
 
 TEST_MAIN({ "has a name for every code", has_a_name_for_every_code }, { "sets", sets },
@@ -176,4 +186,5 @@ TEST_MAIN({ "has a name for every code", has_a_name_for_every_code }, { "sets", 
 	  { "makes codes of a peer real", makes_codes_of_a_peer_real },
 	  { "ends the message of a peer", ends_the_message_of_a_peer },
 	  { "hides control bytes of a peer", hides_control_bytes_of_a_peer },
-	  { "hides eight-bit controls of a peer", hides_eight_bit_controls_of_a_peer })
+	  { "hides eight-bit controls of a peer", hides_eight_bit_controls_of_a_peer },
+	  { "leaves the words of a peer", leaves_the_words_of_a_peer })

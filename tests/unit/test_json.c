@@ -154,10 +154,7 @@ static const struct {
 	{ "two bytes", "\xc3\xa9", "\"\xc3\xa9\"" },
 	{ "three bytes", "\xe2\x82\xac", "\"\xe2\x82\xac\"" },
 	{ "four bytes", "\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\"" },
-	{ "a byte that is none",
-	  "a\xff"
-	  "b",
-	  "\"a\\ufffdb\"" },
+	{ "a byte that is none", "a\377b", "\"a\\ufffdb\"" },
 	{ "a tail alone", "\x80", "\"\\ufffd\"" },
 	{ "overlong", "\xc0\x80", "\"\\ufffd\\ufffd\"" },
 	{ "surrogate", "\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"" },

@@ -532,6 +532,70 @@ static void a_terminal_s_end_is_the_end(void)
 	CHECK(count_fds() == at_start - 1); /* the master was there at the start */
 }
 
+/* A terminal does not end by closing: the end is typed, twice where a line is unfinished. */
+static void the_end_of_input_is_typed_into_a_terminal(void)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{ "", "\4" },
+		{ "line\n", "line\n\4" },
+		{ "unfinished", "unfinished\4\4" },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct pollfd fds[RELAY_POLLS];
+
+		begin(0);
+		int in = r.in.from;
+
+		r.in.tty = true;
+		give(user_in, cases[i].text);
+		settle();
+		close_end(&user_in);
+		settle();
+		expect(program_in, cases[i].want, false);
+		(void)relay_wants(&r, fds);
+		CHECK(r.in.from == -1 && r.in.have == 0 && fds[0].fd == -1);
+		finish(in);
+	}
+}
+
+static void a_terminal_has_no_stderr(void)
+{
+	int out, in;
+
+	begin(0);
+	end();
+	close_if_open(r.in.from);
+	make_pipe(&program_in, &in, O_NONBLOCK);
+	make_pipe(&out, &program_out, O_NONBLOCK);
+	relay_init_tty(&r, in, out, 7);
+	CHECK(r.in.tty && r.in.to == in && r.out.from == out && r.err.from == -1 && r.limit == 7);
+	relay_release(&r);
+	(void)close(program_in);
+	(void)close(program_out);
+}
+
+/* Lost output is told, unless nobody wanted it. */
+static void lost_output_is_remembered(void)
+{
+	begin(0);
+	int in = r.in.from;
+
+	(void)close(r.out.to);
+	r.out.to = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	CHECK(r.out.to >= 0);
+	close_end(&user_err);
+	give(program_err, "for nobody");
+	settle();
+	CHECK(r.err.from == -1 && r.write_error == 0);
+	give(program_out, "for a full disk");
+	settle();
+	CHECK(r.out.from == -1 && r.write_error == ENOSPC);
+	finish(in);
+}
+
 /* A file takes any amount at once, a pipe that polls writable takes PIPE_BUF without blocking. */
 static void writes_no_more_than_is_safe(void)
 {
@@ -574,26 +638,28 @@ static void a_blocking_stdout_does_not_block_us(void)
 	finish(in);
 }
 
-TEST_MAIN({ "passes all three", passes_all_three },
-	  { "the end of input reaches the program", the_end_of_input_reaches_the_program },
-	  { "the end of output ends its stream only", the_end_of_output_ends_its_stream_only },
-	  { "a broken stdout reaches the program", a_broken_stdout_reaches_the_program },
-	  { "a program that closes stdin is left alone",
-	    a_program_that_closes_stdin_is_left_alone },
-	  { "a program without stdin leaves ours alone",
-	    a_program_without_stdin_leaves_ours_alone },
-	  { "cuts exactly", cuts_exactly },
-	  { "cuts a slow stream exactly", cuts_a_slow_stream_exactly },
-	  { "the end at the limit is no cut", the_end_at_the_limit_is_no_cut },
-	  { "a cut loses nothing before it", a_cut_loses_nothing_before_it },
-	  { "slow readers lose nothing", slow_readers_lose_nothing },
-	  { "held back input survives its end", held_back_input_survives_its_end },
-	  { "held back input is dropped in the end", held_back_input_is_dropped_in_the_end },
-	  { "waits for the slow side", waits_for_the_slow_side },
-	  { "false alarms do nothing", false_alarms_do_nothing },
-	  { "drains what is left", drains_what_is_left },
-	  { "drains up to the limit", drains_up_to_the_limit },
-	  { "drains to nobody", drains_to_nobody },
-	  { "a terminal's end is the end", a_terminal_s_end_is_the_end },
-	  { "writes no more than is safe", writes_no_more_than_is_safe },
-	  { "a blocking stdout does not block us", a_blocking_stdout_does_not_block_us })
+TEST_MAIN(
+	{ "passes all three", passes_all_three },
+	{ "the end of input reaches the program", the_end_of_input_reaches_the_program },
+	{ "the end of output ends its stream only", the_end_of_output_ends_its_stream_only },
+	{ "a broken stdout reaches the program", a_broken_stdout_reaches_the_program },
+	{ "a program that closes stdin is left alone", a_program_that_closes_stdin_is_left_alone },
+	{ "a program without stdin leaves ours alone", a_program_without_stdin_leaves_ours_alone },
+	{ "cuts exactly", cuts_exactly },
+	{ "cuts a slow stream exactly", cuts_a_slow_stream_exactly },
+	{ "the end at the limit is no cut", the_end_at_the_limit_is_no_cut },
+	{ "a cut loses nothing before it", a_cut_loses_nothing_before_it },
+	{ "slow readers lose nothing", slow_readers_lose_nothing },
+	{ "held back input survives its end", held_back_input_survives_its_end },
+	{ "held back input is dropped in the end", held_back_input_is_dropped_in_the_end },
+	{ "waits for the slow side", waits_for_the_slow_side },
+	{ "false alarms do nothing", false_alarms_do_nothing },
+	{ "drains what is left", drains_what_is_left },
+	{ "drains up to the limit", drains_up_to_the_limit },
+	{ "drains to nobody", drains_to_nobody },
+	{ "a terminal's end is the end", a_terminal_s_end_is_the_end },
+	{ "the end of input is typed into a terminal", the_end_of_input_is_typed_into_a_terminal },
+	{ "a terminal has no stderr", a_terminal_has_no_stderr },
+	{ "lost output is remembered", lost_output_is_remembered },
+	{ "writes no more than is safe", writes_no_more_than_is_safe },
+	{ "a blocking stdout does not block us", a_blocking_stdout_does_not_block_us })

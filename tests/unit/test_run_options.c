@@ -158,6 +158,7 @@ static const struct {
 	{ "--timeout", "367d", ERR_INVALID },
 	{ "--timeout", "never", ERR_INVALID },
 	{ "--output-limit", "65T", ERR_INVALID },
+	{ "--output-limit", "0", ERR_INVALID },
 	{ "--output-limit", "none", ERR_INVALID },
 	{ "--user", "", ERR_INVALID },
 	{ "--user", "0123456789012345678901234567890123456789012345678901234567890123",
@@ -185,6 +186,11 @@ static const struct {
 	{ "--mount", "/src:ro", ERR_INVALID },
 	{ "--mount", "/src:/dst:xx", ERR_INVALID },
 	{ "--mount", "/src:/dst:RO", ERR_INVALID },
+	{ "--mount", "/src:/dst:", ERR_INVALID },
+	{ "--mount", "/src:/dst:r", ERR_INVALID },
+	{ "--mount", "/src:/dst:rwx", ERR_INVALID },
+	{ "--mount", "/src:/dst:rw:", ERR_INVALID },
+	{ "--mount", "/src:/dst:read-only", ERR_INVALID },
 	{ "--mount", "/src:/", ERR_INVALID },
 	{ "--mount", "/src:/:rw", ERR_INVALID },
 	{ "--mount", "/src://", ERR_INVALID },
@@ -377,7 +383,32 @@ static void a_failure_leaves_the_result(void)
 	CHECK(PARSE("--profile", "x", "--result", "r.json", "true") == -1);
 	CHECK_STR(o.result, "r.json");
 	CHECK(PARSE("--bogus", "--result", "r.json", "true") == -1);
+	CHECK_STR(o.result, "r.json");
+	CHECK(PARSE("--memory", "x", "--result=r.json", "--", "true") == -1);
+	CHECK_STR(o.result, "r.json");
+	CHECK(PARSE("--bogus", "true") == -1);
 	CHECK(o.result == NULL);
+}
+
+/* Its file would be overwritten with our JSON. */
+static void the_command_s_own_result_is_not_ours(void)
+{
+	CHECK(PARSE("--bogus", "--", "prog", "--result", "theirs") == -1);
+	CHECK(o.result == NULL);
+	CHECK(PARSE("--memory", "x", "prog", "--result", "theirs") == -1);
+	CHECK(o.result == NULL);
+	CHECK(PARSE("--bogus", "prog", "--result=theirs") == -1);
+	CHECK(o.result == NULL);
+}
+
+static void the_last_of_a_variable_counts(void)
+{
+	CHECK(PARSE("--env", "A=1", "--env", "B=2", "--env", "AB=3", "--env", "A=4", "--env",
+		    "A=", "true") == 0);
+	CHECK(o.env.n == 3);
+	CHECK_STR(o.env.items[0], "B=2");
+	CHECK_STR(o.env.items[1], "AB=3");
+	CHECK_STR(o.env.items[2], "A=");
 }
 
 TEST_MAIN({ "has defaults", has_defaults }, { "takes every option", takes_every_option },
@@ -392,4 +423,6 @@ TEST_MAIN({ "has defaults", has_defaults }, { "takes every option", takes_every_
 	  { "memory and disk follow each other", memory_and_disk_follow_each_other },
 	  { "knows which limits were asked for", knows_which_limits_were_asked },
 	  { "nofile is what the caller has", nofile_is_what_the_caller_has },
-	  { "a failure leaves the result", a_failure_leaves_the_result })
+	  { "a failure leaves the result", a_failure_leaves_the_result },
+	  { "the command's own result is not ours", the_command_s_own_result_is_not_ours },
+	  { "the last of a variable counts", the_last_of_a_variable_counts })

@@ -1,0 +1,49 @@
+/* Any bytes as the body of a SPAWN: what is taken has its strings inside the body, as many as it
+ * says, and written again is the same bytes. The same bytes are also tried as a SIGNAL. */
+#include "fuzz.h"
+
+#include "agent_msg.h"
+
+unsigned long fuzz_accepted;
+
+static void check_spawn(const struct agent_spawn *s, const uint8_t *body, size_t len)
+{
+	const char *first = (const char *)body, *last = first + len;
+	const char *at = s->strings;
+	uint8_t *again;
+
+	assert(s->argc >= 1 && s->argc <= AGENT_STRINGS_MAX && s->envc <= AGENT_STRINGS_MAX);
+	assert((s->flags & ~(uint32_t)AGENT_SPAWN_FLAGS) == 0);
+	assert(s->user > first && s->user < last && strlen(s->user) < AGENT_USER_MAX);
+	assert(s->cwd == s->user + strlen(s->user) + 1);
+	assert(s->strings == s->cwd + strlen(s->cwd) + 1);
+	assert(s->strings + s->strings_len == last);
+	for (uint32_t i = 0; i < s->argc + s->envc; i++, at += strlen(at) + 1)
+		assert(at < last);
+	assert(at == last);
+	assert(agent_spawn_size(s) == len);
+	again = malloc(len);
+	assert(again != NULL);
+	agent_spawn_write(s, again);
+	assert(memcmp(again, body, len) == 0);
+	free(again);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *exact = fuzz_copy(data, size);
+	struct agent_spawn s = { .argc = 12345 };
+	struct agent_signal sig;
+	struct err e = { 0 };
+
+	if (agent_spawn_read(exact, size, &s, &e) == 0) {
+		check_spawn(&s, exact, size);
+		fuzz_accepted++;
+	} else {
+		assert(e.code == ERR_INVALID && s.argc == 12345);
+	}
+	if (agent_signal_read(exact, size, &sig, &e) == 0)
+		assert(size == sizeof(sig) && sig.sig >= 1 && sig.sig <= 64);
+	free(exact);
+	return 0;
+}

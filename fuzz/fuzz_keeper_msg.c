@@ -1,0 +1,77 @@
+/* Any request with any number of descriptors (the first byte): what the keeper takes is, by other
+ * means, seen to be bounded, ended and without a way out of its place. */
+#include "fuzz.h"
+
+#include <stdio.h>
+
+#include "keeper_msg.h"
+
+unsigned long fuzz_accepted;
+
+static void check_name(const char *s, size_t cap)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
+
+	assert(memchr(s, '\0', cap) != NULL);
+	assert(s[0] != '\0' && s[0] != '-' && s[0] != '.' && s[strspn(s, allowed)] == '\0');
+}
+
+static void check_place(const char *s, size_t cap, int root)
+{
+	char path[KEEPER_PATH_MAX + 2];
+
+	assert(memchr(s, '\0', cap) != NULL && s[0] == '/');
+	assert((strcmp(s, "/") == 0) == root);
+	if (root)
+		return;
+	(void)snprintf(path, sizeof(path), "%s/", s);
+	assert(strstr(path, "//") == NULL && strstr(path, "/./") == NULL &&
+	       strstr(path, "/../") == NULL);
+}
+
+static void check_create(const uint8_t *bytes, size_t nfds)
+{
+	struct keeper_create c;
+
+	memcpy(&c, bytes, sizeof(c));
+	assert(c.profile < KEEPER_PROFILES && c.flags <= KEEPER_FLAGS_ALL && c.zero == 0);
+	assert(c.uid < KEEPER_IDS && c.gid < KEEPER_IDS);
+	assert(c.nlayers >= 1 && c.nlayers <= KEEPER_LAYERS_MAX && c.nmounts <= KEEPER_MOUNTS_MAX);
+	assert(nfds == 1 + c.nlayers + c.nmounts);
+	check_name(c.id, sizeof(c.id));
+	check_name(c.hostname, sizeof(c.hostname));
+	for (uint32_t i = 0; i < c.nlayers; i++)
+		check_place(c.layer_at[i], sizeof(c.layer_at[i]), i == 0);
+	for (uint32_t i = 0; i < c.nmounts; i++) {
+		check_place(c.mounts[i].at, sizeof(c.mounts[i].at), 0);
+		assert(c.mounts[i].flags <= KEEPER_MOUNT_WRITABLE);
+	}
+	assert(c.limits.disk_bytes > 0 && c.limits.inodes > 0 && c.limits.nofile > 0);
+	assert(c.limits.disk_bytes <= INT64_MAX && c.limits.memory_bytes <= INT64_MAX);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t nfds = size > 0 ? data[0] : 0, len = size > 0 ? size - 1 : 0;
+	uint8_t *exact = fuzz_copy(size > 0 ? data + 1 : data, len);
+	struct err e = { 0 };
+	uint32_t op;
+
+	if (keeper_msg_check(exact, len, nfds, &e) < 0) {
+		assert(e.code == ERR_INVALID && e.msg[0] != '\0');
+		free(exact);
+		return 0;
+	}
+	fuzz_accepted++;
+	memcpy(&op, exact, sizeof(op));
+	if (op == KEEPER_CREATE) {
+		assert(len == sizeof(struct keeper_create));
+		check_create(exact, nfds);
+	} else {
+		assert(len == sizeof(struct keeper_named) && op > KEEPER_CREATE && op < KEEPER_OPS);
+		check_name((const char *)exact + offsetof(struct keeper_named, id), KEEPER_ID_MAX);
+	}
+	free(exact);
+	return 0;
+}
