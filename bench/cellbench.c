@@ -139,7 +139,7 @@ static double field(const char *path, const char *word)
 	return at == NULL ? 0 : strtod(at + strlen(word), NULL);
 }
 
-static const char *const kinds[] = { "Slab:", "KernelStack:", "PageTables:", "Percpu:", "Shmem:" };
+static const char *const kinds[] = { "SReclaimable:", "SUnreclaim:", "KernelStack:", "PageTables:", "Percpu:", "Shmem:" };
 
 /* The processes that are new: every cordon-init, and our keeper. */
 static double pss_of(const char *name)

@@ -19,8 +19,8 @@
 
 #include "io.h"
 
-enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS };
-static const char *const controllers[KEEPER_CGROUP_DIRS] = { "cpu", "cpuacct", "memory", "pids" };
+enum { DIR_CPU, DIR_MEMORY, DIR_PIDS };
+static const char *const controllers[KEEPER_CGROUP_DIRS] = { "cpu", "memory", "pids" };
 
 /* ",a,b,c," contains ",b,"? */
 static bool list_has(const char *list, const char *word)
@@ -168,7 +168,7 @@ void cgroups_find(struct cgroups *ret)
 	char base[PATH_MAX];
 	struct err e;
 
-	*ret = (struct cgroups){ .dirs = { -1, -1, -1, -1 } };
+	*ret = (struct cgroups){ .dirs = { -1, -1, -1 } };
 	if (io_read_file(AT_FDCWD, "/proc/self/cgroup", t.own, sizeof(t.own), &e) < 0 ||
 	    io_read_file(AT_FDCWD, "/proc/self/mounts", t.mounts, sizeof(t.mounts), &e) < 0)
 		(void)snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1,

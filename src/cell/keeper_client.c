@@ -54,6 +54,7 @@ struct start {
 	int sock; /* borrowed */
 	const struct cgroups *cgroups;
 	struct keeper_setup setup;
+	struct err err; /* why the child could not even become a keeper */
 };
 
 /* Makes only system calls: it may run in the child of a vfork. */
@@ -114,26 +115,12 @@ static void fill_setup(const struct cgroups *c, struct keeper_setup *ret)
 	memcpy(ret->no_limits_why, c->why, sizeof(ret->no_limits_why));
 }
 
-/* In the child: waits to be mapped, and to hear how. */
-static void NORETURN enter_and_become(struct start *s, int sync_fd)
+/* An ordinary user's keeper with subordinate ids, which only its parent can have mapped. */
+static int start_mapped(struct start *s, char *argument, const struct rootless_ranges *ranges,
+			pid_t *ret_pid, struct err *e)
 {
-	char argument[2 * sizeof(s->setup) + 1];
-	struct err e;
-
-	if (rootless_enter(sync_fd, &e) < 0 ||
-	    read(sync_fd, &s->setup.subordinate, sizeof(s->setup.subordinate)) !=
-		    (ssize_t)sizeof(s->setup.subordinate))
-		_exit(127);
-	write_hex(&s->setup, argument);
-	become_keeper(s, argument);
-}
-
-static int start_rootless(struct start *s, pid_t *ret_pid, struct err *e)
-{
-	uint32_t *ids = &s->setup.subordinate;
 	int pair[2];
 
-	s->setup.rootless = 1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_sys(e, "socketpair");
 	OWN_FD ours = pair[0];
@@ -143,33 +130,45 @@ static int start_rootless(struct start *s, pid_t *ret_pid, struct err *e)
 		return err_sys(e, "fork");
 	if (*ret_pid == 0) {
 		(void)close(ours);
-		enter_and_become(s, theirs);
+		if (rootless_enter_mapped(theirs, e) == 0)
+			become_keeper(s, argument);
+		_exit(127);
 	}
 	(void)close(TAKE_FD(theirs));
-	if (rootless_map(*ret_pid, ours, ids, e) < 0)
-		return -1;
-	return io_write_all(ours, ids, sizeof(*ids), e);
+	return rootless_map(*ret_pid, ours, ranges, e);
 }
 
-/* Of its own, so that nothing of the caller's frame is live across the vfork. */
-static __attribute__((noinline)) pid_t vfork_keeper(const struct start *s, char *argument)
+/* A privileged keeper, or one with the user's single id. Of its own, so that nothing of the
+ * caller's frame is live across the vfork; what the child writes to *s, the parent reads. */
+static __attribute__((noinline)) pid_t start_simple(struct start *s, char *argument)
 {
 	pid_t pid = vfork();
 
-	if (pid == 0)
-		become_keeper(s, argument);
+	if (pid == 0) {
+		if (!s->setup.rootless || rootless_enter_single(&s->err) == 0)
+			become_keeper(s, argument);
+		_exit(127);
+	}
 	return pid;
 }
 
-static int start_privileged(struct start *s, pid_t *ret_pid, struct err *e)
+static int start_keeper(struct start *s, pid_t *ret_pid, struct err *e)
 {
 	char argument[2 * sizeof(s->setup) + 1];
+	struct rootless_ranges ranges;
 
+	s->setup.rootless = rootless_needed();
+	if (s->setup.rootless != 0 && rootless_find_ranges(&ranges)) {
+		s->setup.subordinate = KEEPER_IDS;
+		write_hex(&s->setup, argument);
+		return start_mapped(s, argument, &ranges, ret_pid, e);
+	}
 	write_hex(&s->setup, argument);
-	*ret_pid = vfork_keeper(s, argument);
+	*ret_pid = start_simple(s, argument);
 	if (*ret_pid < 0)
 		return err_sys(e, "fork");
-	return 0;
+	*e = s->err;
+	return s->err.code == ERR_NONE ? 0 : -1;
 }
 
 int keeper_client_start(struct keeper_client *ret, struct err *e)
@@ -187,7 +186,7 @@ int keeper_client_start(struct keeper_client *ret, struct err *e)
 	s.sock = theirs;
 	cgroups_find(&k.cgroups);
 	fill_setup(&k.cgroups, &s.setup);
-	started = (rootless_needed() ? start_rootless : start_privileged)(&s, &k.pid, e);
+	started = start_keeper(&s, &k.pid, e);
 	*ret = k;
 	(void)close(TAKE_FD(theirs));
 	if (started < 0)

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "io.h"
@@ -103,71 +104,78 @@ static bool succeeded(pid_t pid)
 	       WEXITSTATUS(status) == 0;
 }
 
-static bool map_ranges(pid_t child, const char *name, uid_t uid, gid_t gid)
+bool rootless_find_ranges(struct rootless_ranges *ret)
 {
-	uint32_t first_uid, first_gid;
-	pid_t users, groups;
+	struct passwd *pw;
+	struct stat st;
 
-	if (access(NEWUIDMAP, X_OK) < 0 || access(NEWGIDMAP, X_OK) < 0 ||
-	    !find_range("/etc/subuid", name, uid, &first_uid) ||
-	    !find_range("/etc/subgid", name, uid, &first_gid))
+	/* In this order, the cheap questions first: most users have no ranges. */
+	if (stat("/etc/subuid", &st) < 0 || st.st_size == 0 || access(NEWUIDMAP, X_OK) < 0 ||
+	    access(NEWGIDMAP, X_OK) < 0)
 		return false;
-	users = run_mapper(NEWUIDMAP, child, uid, first_uid);
-	groups = run_mapper(NEWGIDMAP, child, gid, first_gid);
-	bool done = succeeded(users);
-
-	return succeeded(groups) && done;
+	pw = getpwuid(geteuid());
+	return pw != NULL && find_range("/etc/subuid", pw->pw_name, geteuid(), &ret->first_uid) &&
+	       find_range("/etc/subgid", pw->pw_name, geteuid(), &ret->first_gid);
 }
 
-static int write_map(pid_t child, const char *file, const char *text, struct err *e)
+/* Nothing is owned by 0 in there but what was the user's. By system call: libc's functions also
+ * look after threads, which a child of vfork must not. */
+static int become_root(struct err *e)
 {
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)child, file);
-	return io_write_file(AT_FDCWD, path, text, e);
-}
-
-static int map_single(pid_t child, uid_t uid, gid_t gid, struct err *e)
-{
-	char text[32];
-
-	/* user_namespaces(7): without CAP_SETGID outside, setgroups must be given up first. */
-	if (write_map(child, "setgroups", "deny", e) < 0)
-		return -1;
-	(void)snprintf(text, sizeof(text), "0 %u 1", uid);
-	if (write_map(child, "uid_map", text, e) < 0)
-		return -1;
-	(void)snprintf(text, sizeof(text), "0 %u 1", gid);
-	return write_map(child, "gid_map", text, e);
-}
-
-int rootless_map(pid_t child, int sync_fd, uint32_t *ret_ids, struct err *e)
-{
-	struct passwd *pw = getpwuid(geteuid());
-	char word;
-
-	if (read(sync_fd, &word, 1) != 1)
-		return err_set(e, ERR_UNSUPPORTED,
-			       "this machine lets ordinary users have no user namespace");
-	*ret_ids =
-		pw != NULL && map_ranges(child, pw->pw_name, geteuid(), getegid()) ? KEEPER_IDS : 0;
-	if (*ret_ids == 0 && map_single(child, geteuid(), getegid(), e) < 0)
-		return err_wrap(e, "user namespace");
-	if (write(sync_fd, "g", 1) != 1)
-		return err_sys(e, "user namespace");
+	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
+		return err_sys(e, "become root of the user namespace");
 	return 0;
 }
 
-int rootless_enter(int sync_fd, struct err *e)
+static int enter_namespace(struct err *e)
+{
+	if (unshare(CLONE_NEWUSER) == 0)
+		return 0;
+	(void)err_sys(e, "user namespace");
+	return err_wrap(e, "this machine lets ordinary users have no cells");
+}
+
+int rootless_enter_single(struct err *e)
+{
+	char users[32], groups[32];
+
+	(void)snprintf(users, sizeof(users), "0 %u 1", geteuid());
+	(void)snprintf(groups, sizeof(groups), "0 %u 1", getegid());
+	if (enter_namespace(e) < 0)
+		return -1;
+	/* user_namespaces(7): without CAP_SETGID outside, setgroups must be given up first. */
+	if (io_write_file(AT_FDCWD, "/proc/self/setgroups", "deny", e) < 0 ||
+	    io_write_file(AT_FDCWD, "/proc/self/uid_map", users, e) < 0 ||
+	    io_write_file(AT_FDCWD, "/proc/self/gid_map", groups, e) < 0)
+		return err_wrap(e, "user namespace");
+	return become_root(e);
+}
+
+int rootless_enter_mapped(int sync_fd, struct err *e)
 {
 	char word;
 
-	if (unshare(CLONE_NEWUSER) < 0)
-		return err_sys(e, "user namespace");
+	if (enter_namespace(e) < 0)
+		return -1;
 	if (write(sync_fd, "u", 1) != 1 || read(sync_fd, &word, 1) != 1)
 		return err_set(e, ERR_SYSTEM, "the parent is gone");
-	/* Nothing is owned by 0 in here but what was the user's. */
-	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-		return err_sys(e, "become root of the user namespace");
+	return become_root(e);
+}
+
+int rootless_map(pid_t child, int sync_fd, const struct rootless_ranges *r, struct err *e)
+{
+	pid_t users, groups;
+	bool done;
+	char word;
+
+	if (read(sync_fd, &word, 1) != 1)
+		return err_set(e, ERR_UNSUPPORTED, "the user namespace was refused");
+	users = run_mapper(NEWUIDMAP, child, geteuid(), r->first_uid);
+	groups = run_mapper(NEWGIDMAP, child, getegid(), r->first_gid);
+	done = succeeded(users);
+	if (!succeeded(groups) || !done)
+		return err_set(e, ERR_SYSTEM, "newuidmap or newgidmap failed");
+	if (write(sync_fd, "g", 1) != 1)
+		return err_sys(e, "user namespace");
 	return 0;
 }

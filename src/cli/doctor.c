@@ -100,7 +100,7 @@ static void check_limits(const struct keeper_walls *w)
 		row("limit", limits[i].name, ok, !w->rootless, ok ? text : w->no_limits_why,
 		    w->rootless
 			    ? "run inside `systemd-run --user --scope -p Delegate=yes`, or as root"
-			    : "mount cgroup v2 (or v1 with cpu, cpuacct, memory, pids) writable");
+			    : "mount cgroup v2 (or v1 with cpu, memory, pids) writable");
 	}
 	row("limit", "disk, inodes", true, true, "sized tmpfs", "");
 	row("limit", "nofile, output, time", true, true, "", "");

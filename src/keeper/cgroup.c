@@ -40,7 +40,7 @@ static int make_dir(int parent, const char *name, int *ret_fd, struct err *e)
 int cgroup_create(const struct cgroup_root *root, const char *id,
 		  const struct keeper_limits *limits, struct cgroup *ret, struct err *e)
 {
-	struct cgroup g = { .dirs = { -1, -1, -1, -1 }, .enter = { -1, -1, -1, -1 } };
+	struct cgroup g = { .dirs = { -1, -1, -1 }, .enter = { -1, -1, -1 } };
 
 	(void)snprintf(g.name, sizeof(g.name), "%s%s", KEEPER_CGROUP_PREFIX, id);
 	for (unsigned i = 0; root->driver != NULL && i < CGROUP_DIRS; i++)

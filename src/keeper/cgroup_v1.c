@@ -4,7 +4,7 @@
 #include "cgroup.h"
 #include "io.h"
 
-enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* as in struct keeper_setup */
+enum { DIR_CPU, DIR_MEMORY, DIR_PIDS }; /* as in struct keeper_setup */
 
 static int put(int dir, const char *file, uint64_t value, struct err *e)
 {
@@ -52,7 +52,6 @@ static int limit(struct cgroup *g, const struct keeper_limits *l, struct err *e)
 
 static void stat(const struct cgroup *g, struct keeper_stat *ret)
 {
-	ret->cpu_us = cgroup_number(g->dirs[DIR_CPUACCT], "cpuacct.usage") / 1000;
 	ret->memory_peak_bytes = cgroup_number(g->dirs[DIR_MEMORY], "memory.max_usage_in_bytes");
 	ret->oom_kills = cgroup_field(g->dirs[DIR_MEMORY], "memory.oom_control", "oom_kill");
 	ret->pids_peak = cgroup_number(g->dirs[DIR_PIDS], "pids.peak"); /* not in every kernel */

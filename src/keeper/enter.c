@@ -168,13 +168,11 @@ static int only_our_fds(struct enter_plan *p, struct err *e)
 /* Standard input and output of PID 1 itself: nowhere. */
 static int no_stdio(struct err *e)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	OWN_FD null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	if (null < 0)
-		return err_sys(e, "open /dev/null");
 	for (int i = 0; i < 3; i++)
 		if (dup2(null, i) < 0)
-			return err_sys(e, "/dev/null");
+			return err_sys(e, "open /dev/null");
 	return 0;
 }
 

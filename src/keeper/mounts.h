@@ -8,8 +8,7 @@
 #include "err.h"
 #include "kernel.h"
 
-/* Attributes of nearly every mount in a cell. */
-#define MOUNTS_NODEV MOUNT_ATTR_NODEV
+/* Nothing of it can be executed, be a device, or change a user. */
 #define MOUNTS_STILL (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 /* One option of a new file system; value NULL for a bare flag. */

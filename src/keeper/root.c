@@ -68,7 +68,7 @@ static uint32_t outside_gid(const struct cell *c, uint32_t inside)
  * to become another user. */
 static uint64_t attrs(const struct keeper_create *r)
 {
-	return MOUNTS_NODEV | (r->profile == KEEPER_LOCKED ? MOUNT_ATTR_NOSUID : 0);
+	return MOUNT_ATTR_NODEV | (r->profile == KEEPER_LOCKED ? MOUNT_ATTR_NOSUID : 0);
 }
 
 /* Attaches layer i in the store, read-only, its owners translated to the cell's. */
@@ -396,7 +396,8 @@ static int place_mount(const struct cell *c, const struct keeper *k, const struc
 		return err_set(e, ERR_INVALID,
 			       "mount %s: the source is neither a directory nor a file", at);
 	if (mounts_restrict(p->mounts[i],
-			    MOUNTS_NODEV | MOUNT_ATTR_NOSUID | (writable ? 0 : MOUNT_ATTR_RDONLY),
+			    MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+				    (writable ? 0 : MOUNT_ATTR_RDONLY),
 			    e) < 0)
 		return -1;
 	if (!k->setup.rootless) {
