@@ -57,13 +57,9 @@ struct path_rule {
 	int32_t parent_fd;
 } __attribute__((packed));
 
-#define SYS_landlock_create_ 444
-#define SYS_landlock_add_ 445
-#define SYS_landlock_restrict_ 446
-
 int walls_landlock_abi(void)
 {
-	long abi = syscall(SYS_landlock_create_, NULL, 0, 1U);
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
 
 	/* Version 1 refuses every rename between directories: unusable for a whole system. */
 	return abi < ABI_USABLE ? 0 : (int)abi;
@@ -81,16 +77,16 @@ int walls_landlock(struct err *e)
 		return 0;
 	all |= (abi >= 3 ? ACCESS_TRUNCATE : 0) | (abi >= 5 ? ACCESS_IOCTL_DEV : 0);
 	set = (struct ruleset){ .fs = all, .scoped = abi >= 6 ? SCOPE_ALL : 0 };
-	OWN_FD fd = (int)syscall(SYS_landlock_create_, &set, size, 0U);
+	OWN_FD fd = (int)syscall(SYS_landlock_create_ruleset, &set, size, 0U);
 	if (fd < 0)
 		return err_sys(e, "landlock rule set");
 	OWN_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return err_sys(e, "open /");
 	rule = (struct path_rule){ .allowed = all, .parent_fd = root };
-	if (syscall(SYS_landlock_add_, fd, 1, &rule, 0U) < 0)
+	if (syscall(SYS_landlock_add_rule, fd, 1, &rule, 0U) < 0)
 		return err_sys(e, "landlock rule");
-	if (syscall(SYS_landlock_restrict_, fd, 0U) < 0)
+	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
 		return err_sys(e, "landlock");
 	return 0;
 }
