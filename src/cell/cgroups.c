@@ -227,7 +227,7 @@ void cgroups_sweep(const struct cgroups *c)
 
 void cgroups_remove(const struct cgroups *c, const char *id)
 {
-	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+	const struct timespec pause = { .tv_nsec = 5000000 };
 	char name[KEEPER_ID_MAX + sizeof(KEEPER_CGROUP_PREFIX)];
 	unsigned tries = 2000;
 
