@@ -333,7 +333,7 @@ int main(int argc, char **argv)
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return 1;
 	/* What the caller's caller ignored is no concern of the cell's programs. */
-	for (int sig = 1; sig < NSIG; sig++)
+	for (int sig = 1; sig < 32; sig++)
 		(void)signal(sig, SIG_DFL);
 	(void)sigfillset(&set);
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
