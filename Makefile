@@ -14,6 +14,7 @@ $(BUILD)/build.ninja:
 
 # Installs what is missing, builds, and shows what a cell is.
 up: packages all
+	@tools/install-packages tools/packages-demo
 	@tools/demo $(BUILD)/cordon
 
 packages:
@@ -52,6 +53,8 @@ bench: packages all
 	@bench/run $(BUILD)
 
 install: all
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
+	@ninja -C $(BUILD) --quiet
 	@meson install -C $(BUILD) --quiet
 
 clean:

@@ -65,7 +65,7 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 	fds[0] = inside;
 	memcpy(fds + 1, template.fds, sizeof(template.fds));
 	if (keeper_client_ask(&keeper, &r, sizeof(r), fds, 1 + template.nlayers, &reply, &c->pidfd, e) < 0 ||
-	    agent_next(&c->agent, true, &type, &v, e) < 0)
+	    agent_next(&c->agent, 10000, &type, &v, e) <= 0)
 		return -1;
 	return type == AGENT_READY ? 0 : err_set(e, ERR_SYSTEM, "PID 1 is not ready");
 }
@@ -81,7 +81,7 @@ static int run_true(struct cell *c, struct err *e)
 	if (agent_send_spawn(&c->agent, &s, e) < 0)
 		return -1;
 	while (type != AGENT_EXITED) {
-		if (agent_next(&c->agent, true, &type, &v, e) < 0)
+		if (agent_next(&c->agent, 10000, &type, &v, e) <= 0)
 			return -1;
 		io_close_all(c->agent.fds, c->agent.nfds);
 		c->agent.nfds = 0;

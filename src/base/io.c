@@ -85,7 +85,7 @@ int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
 		if (nfds > 0) {
 			m.msg_control = space.bytes;
 			m.msg_controllen = (cmsg_len)CMSG_SPACE(nfds * sizeof(int));
-			struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+			struct cmsghdr *c = &space.align;
 
 			c->cmsg_level = SOL_SOCKET;
 			c->cmsg_type = SCM_RIGHTS;

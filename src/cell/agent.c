@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "clock.h"
 #include "io.h"
 
 void agent_init(struct agent *a, int sock)
@@ -133,17 +135,23 @@ static int fill(struct agent *a, struct err *e)
 	return 0;
 }
 
-int agent_next(struct agent *a, bool wait, enum agent_type *ret_type, struct agent_event *ret,
+int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e)
 {
+	const uint64_t end = clock_now_ns() + (unsigned)wait_ms * CLOCK_MS;
+
 	for (;;) {
 		struct pollfd p = { .fd = a->sock, .events = POLLIN };
+		uint64_t now = clock_now_ns();
 		int got = take(a, ret_type, ret, e);
 
 		if (got != 0)
 			return got;
-		if (!wait && poll(&p, 1, 0) <= 0)
-			return 0;
+		if (poll(&p, 1, now < end ? (int)((end - now) / CLOCK_MS) + 1 : 0) <= 0) {
+			if (now >= end)
+				return 0;
+			continue; /* interrupted, or a moment early */
+		}
 		if (fill(a, e) < 0)
 			return -1;
 	}

@@ -1,8 +1,6 @@
 /* agent.h - channel B, seen from outside: talks to PID 1 of a cell, and believes it nothing. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "agent_msg.h"
 
 #define AGENT_FDS 3
@@ -22,8 +20,8 @@ int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e) MUST_USE;
 int agent_send_kill_all(struct agent *a, struct err *e) MUST_USE;
 
-/* The next message: 1 if there is one, 0 if none is complete and wait is false, -1 if PID 1 is gone
- * or talks nonsense. With STARTED the caller takes a->fds, checked to be fresh pipe ends (or one
- * PTY master) and set non-blocking. */
-int agent_next(struct agent *a, bool wait, enum agent_type *ret_type, struct agent_event *ret,
+/* The next message: 1 if there is one, 0 if none is complete within wait_ms, -1 if PID 1 is gone or
+ * talks nonsense. Never blocks longer. With STARTED the caller takes a->fds, checked to be fresh
+ * pipe ends (or one PTY master) and set non-blocking. */
+int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e) MUST_USE;

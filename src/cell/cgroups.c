@@ -15,12 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "io.h"
 
-enum { DIR_CPU, DIR_MEMORY, DIR_PIDS };
-static const char *const controllers[KEEPER_CGROUP_DIRS] = { "cpu", "memory", "pids" };
+enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS };
+static const char *const controllers[KEEPER_CGROUP_DIRS] = { "cpu", "cpuacct", "memory", "pids" };
 
 /* ",a,b,c," contains ",b,"? */
 static bool list_has(const char *list, const char *word)
@@ -106,13 +107,18 @@ static int open_dir(const char *base, const char *below)
 
 static void find_v1(const struct tables *t, struct cgroups *r)
 {
-	char base[PATH_MAX], own[PATH_MAX];
+	char base[PATH_MAX], own[PATH_MAX], cpu_base[PATH_MAX] = "";
 
 	r->version = 1;
 	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
 		if (mount_point(t, "cgroup", controllers[i], base, sizeof(base)) < 0 ||
 		    own_path(t, controllers[i], own, sizeof(own)) < 0)
 			continue;
+		/* One hierarchy may have several controllers: one directory then does for all. */
+		if (i == DIR_CPUACCT && strcmp(base, cpu_base) == 0)
+			continue;
+		if (i == DIR_CPU)
+			(void)snprintf(cpu_base, sizeof(cpu_base), "%s", base);
 		r->dirs[i] = open_dir(base, own);
 		if (r->dirs[i] >= 0 && faccessat(r->dirs[i], ".", W_OK, AT_EACCESS) < 0)
 			io_close_all(&r->dirs[i], 1);
@@ -168,7 +174,7 @@ void cgroups_find(struct cgroups *ret)
 	char base[PATH_MAX];
 	struct err e;
 
-	*ret = (struct cgroups){ .dirs = { -1, -1, -1 } };
+	*ret = (struct cgroups){ .dirs = { -1, -1, -1, -1 } };
 	if (io_read_file(AT_FDCWD, "/proc/self/cgroup", t.own, sizeof(t.own), &e) < 0 ||
 	    io_read_file(AT_FDCWD, "/proc/self/mounts", t.mounts, sizeof(t.mounts), &e) < 0)
 		(void)snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1,
@@ -201,6 +207,7 @@ void cgroups_release(struct cgroups *c)
 
 static void sweep_dir(int parent)
 {
+	struct stat ours, there;
 	OWN_FD fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
@@ -212,7 +219,10 @@ static void sweep_dir(int parent)
 			continue;
 		OWN_FD one = openat(parent, entry->d_name,
 				    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (one >= 0 && flock(one, LOCK_EX | LOCK_NB) == 0)
+		/* Locked, and the name still means what we have locked: then only we can remove it.
+		 */
+		if (one >= 0 && flock(one, LOCK_EX | LOCK_NB) == 0 && fstat(one, &ours) == 0 &&
+		    fstatat(parent, entry->d_name, &there, 0) == 0 && ours.st_ino == there.st_ino)
 			(void)unlinkat(parent, entry->d_name, AT_REMOVEDIR);
 	}
 	(void)closedir(d);

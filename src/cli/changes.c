@@ -7,6 +7,7 @@
 #include "utf8.h"
 
 #define RECORD_MAX (300U << 10)
+#define LIST_MAX (64U << 20) /* bytes: a cell must not fill its caller's disk with names */
 
 int changes_parse(const char *text, struct changes_record *ret, struct err *e)
 {
@@ -98,7 +99,7 @@ static int print_record(const char *text, FILE *to, struct err *e)
 int changes_print(int fd, FILE *to, struct err *e)
 {
 	OWN_MEM char *text = malloc(RECORD_MAX);
-	size_t have = 0;
+	size_t have = 0, total = 0;
 
 	if (text == NULL)
 		return err_sys(e, "allocate");
@@ -111,6 +112,10 @@ int changes_print(int fd, FILE *to, struct err *e)
 		if (n < 0)
 			return err_sys(e, "read");
 		have += (size_t)n;
+		total += (size_t)n;
+		if (total > LIST_MAX)
+			return err_set(e, ERR_LIMIT, "the list of changes is longer than %u MiB",
+				       LIST_MAX >> 20);
 		while ((end = memchr(at, '\0', have - (size_t)(at - text))) != NULL) {
 			if (print_record(at, to, e) < 0)
 				return -1;

@@ -35,6 +35,7 @@ int main(int argc, char **argv)
 {
 	fill_stdio();
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGCHLD, SIG_DFL); /* the caller may ignore it; we wait for children */
 	for (size_t i = 0; argc > 1 && i < COUNT(verbs); i++)
 		if (strcmp(argv[1], verbs[i]->name) == 0)
 			return verbs[i]->run(argc - 2, argv + 2);

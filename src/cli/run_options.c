@@ -94,6 +94,13 @@ static int parse_profile(struct run_options *o, struct err *e)
 		       o->profile_name);
 }
 
+static bool is_below(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	return strncmp(path, dir, n) == 0 && (path[n] == '\0' || path[n] == '/');
+}
+
 /* SRC:DST[:ro|rw]. DST begins at the first ":/" so that a source may contain colons. */
 static int parse_mount(struct run_options *o, size_t i, struct err *e)
 {
@@ -121,6 +128,9 @@ static int parse_mount(struct run_options *o, size_t i, struct err *e)
 	o->mount[i].writable = mode != NULL && strcmp(mode, ":rw") == 0;
 	if (n == 1)
 		return err_set(e, ERR_INVALID, "--mount: '%.80s': cannot mount over /", text);
+	if (is_below(o->mount[i].at, "/proc") || is_below(o->mount[i].at, "/dev"))
+		return err_set(e, ERR_INVALID,
+			       "--mount: '%.80s': /proc and /dev are the cell's own", text);
 	if (!keeper_msg_is_place(o->mount[i].at, sizeof(o->mount[i].at)))
 		return err_set(e, ERR_INVALID, "--mount: '%.80s': DST has empty, '.' or '..' parts",
 			       text);

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 
 #include "io.h"
 
@@ -96,6 +97,11 @@ static bool same_bytes(struct place p, const char *name)
 
 	if (upper < 0 || lower < 0)
 		return false;
+	/* The one attribute that changes what a program may do. */
+	n = fgetxattr(upper, "security.capability", a, sizeof(a));
+	if (n != fgetxattr(lower, "security.capability", b, sizeof(b)) ||
+	    (n > 0 && memcmp(a, b, (size_t)n) != 0))
+		return false;
 	for (off_t at = 0; (n = read_at(upper, a, sizeof(a), at)) > 0; at += n)
 		if (read_at(lower, b, sizeof(b), at) != n || memcmp(a, b, (size_t)n) != 0)
 			return false;
@@ -140,8 +146,9 @@ static void one_entry(struct place p, const char *name, size_t at, unsigned dept
 	if (!in(p.upper, name, &now))
 		return;
 	if (S_ISCHR(now.st_mode) && now.st_rdev == makedev(0, 0)) {
-		if (had)
-			record('D', &before);
+		/* Where no layer is below, it is a file like any other. */
+		if (had || p.lower < 0)
+			record(had ? 'D' : 'A', had ? &before : &now);
 		return;
 	}
 	if (!had)

@@ -20,6 +20,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "agent_msg.h"
@@ -324,6 +325,7 @@ static void turn(void)
 
 int main(int argc, char **argv)
 {
+	static const unsigned long default_action[4]; /* the kernel's struct sigaction, all zero */
 	const struct agent_event ready = { .pid = AGENT_VERSION };
 	sigset_t set;
 
@@ -332,9 +334,10 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return 1;
-	/* What the caller's caller ignored is no concern of the cell's programs. */
-	for (int sig = 1; sig < 32; sig++)
-		(void)signal(sig, SIG_DFL);
+	/* What the caller's caller ignored is no concern of the cell's programs. By system call:
+	 * libc keeps some numbers for itself. */
+	for (int sig = 1; sig <= 64; sig++)
+		(void)syscall(SYS_rt_sigaction, sig, default_action, NULL, 8);
 	(void)sigfillset(&set);
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
 		return 1;

@@ -55,7 +55,13 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 
 	if (born_in >= 0)
 		args.flags |= CLONE_INTO_CGROUP;
+	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for who
+	 * made it: that is to be the cell's own root, not the machine's. Capabilities stay, see
+	 * main.c. */
+	(void)syscall(SYS_setresuid, -1, ids_outside(c->ids.uid, c->ids.runs, 0), -1);
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid != 0)
+		(void)syscall(SYS_setresuid, -1, 0, -1);
 	if (pid < 0)
 		return err_sys(e, "start PID 1 in new namespaces");
 	if (pid == 0) {
@@ -151,8 +157,7 @@ static int let_go(struct builder *b, struct err *e)
 	struct err inside;
 	ssize_t n;
 
-	if (send(b->sync_fd, "g", 1, MSG_NOSIGNAL) != 1)
-		return err_set(e, ERR_SYSTEM, "PID 1 is gone");
+	(void)send(b->sync_fd, "g", 1, MSG_NOSIGNAL); /* if it is gone, it has said why */
 	do
 		n = read(b->sync_fd, &inside, sizeof(inside));
 	while (n < 0 && errno == EINTR);

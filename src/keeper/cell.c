@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
@@ -58,11 +57,6 @@ int cell_create(struct cell *c, const struct keeper *k, const struct keeper_crea
 		return 0;
 	IGNORED(cell_destroy(c, k, NULL, &(struct err){ 0 }), "the first error is the one to tell");
 	return err_wrap(e, "create cell");
-}
-
-static uint64_t micros(const struct timeval *t)
-{
-	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
 }
 
 static void read_stat(const struct cell *c, const struct keeper *k, struct keeper_stat *ret)
@@ -147,21 +141,16 @@ int cell_diff(const struct cell *c, const struct keeper *k, int out_fd, struct e
 int cell_destroy(struct cell *c, const struct keeper *k, struct keeper_stat *ret_stat,
 		 struct err *e)
 {
-	struct rusage used = { 0 };
 	int result;
 
 	if (c->pidfd >= 0) {
-		/* PID 1's death is the death of its whole pid namespace, and seen only after it; so
-		 * what it and its children used is what the cell used. */
+		/* PID 1's death is the death of its pid namespace, and is seen only after it. */
 		(void)kernel_pidfd_send_signal(c->pidfd, SIGKILL);
-		while (syscall(SYS_waitid, P_PIDFD, c->pidfd, NULL, WEXITED, &used) < 0 &&
-		       errno == EINTR)
+		while (waitid(P_PIDFD, (id_t)c->pidfd, NULL, WEXITED) < 0 && errno == EINTR)
 			;
 	}
-	if (ret_stat != NULL) {
+	if (ret_stat != NULL)
 		read_stat(c, k, ret_stat);
-		ret_stat->cpu_us = micros(&used.ru_utime) + micros(&used.ru_stime);
-	}
 	result = cgroup_destroy(&k->cgroups, &c->cgroup, e);
 	release(c);
 	return result;

@@ -17,22 +17,22 @@ static void release(struct cgroup *g)
 	io_close_all(g->dirs, CGROUP_DIRS);
 }
 
-/* Between mkdir and flock another keeper's sweep may take the directory for a leftover and remove
- * it; then the open fails or the link count is gone, and we make it again. */
+/* Between mkdir and flock somebody's sweep may take the directory for a leftover. It removes only
+ * what it has locked, so once we hold our lock, either the directory is still there and stays, or
+ * it is gone and we make it again. */
 static int make_dir(int parent, const char *name, int *ret_fd, struct err *e)
 {
 	for (int tries = 0; tries < 8; tries++) {
-		struct stat st;
+		struct stat ours, there;
 
 		if (mkdirat(parent, name, 0755) < 0)
 			return err_sys(e, "mkdir cgroup %s", name);
 		OWN_FD fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 &&
-		    fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (fd >= 0 && flock(fd, LOCK_SH) == 0 && fstat(fd, &ours) == 0 &&
+		    fstatat(parent, name, &there, 0) == 0 && ours.st_ino == there.st_ino) {
 			*ret_fd = TAKE_FD(fd);
 			return 0;
 		}
-		(void)unlinkat(parent, name, AT_REMOVEDIR);
 	}
 	return err_set(e, ERR_CONFLICT, "cgroup %s: removed again and again", name);
 }
@@ -40,7 +40,7 @@ static int make_dir(int parent, const char *name, int *ret_fd, struct err *e)
 int cgroup_create(const struct cgroup_root *root, const char *id,
 		  const struct keeper_limits *limits, struct cgroup *ret, struct err *e)
 {
-	struct cgroup g = { .dirs = { -1, -1, -1 }, .enter = { -1, -1, -1 } };
+	struct cgroup g = { .dirs = { -1, -1, -1, -1 }, .enter = { -1, -1, -1, -1 } };
 
 	(void)snprintf(g.name, sizeof(g.name), "%s%s", KEEPER_CGROUP_PREFIX, id);
 	for (unsigned i = 0; root->driver != NULL && i < CGROUP_DIRS; i++)

@@ -4,7 +4,7 @@
 #include "cgroup.h"
 #include "io.h"
 
-enum { DIR_CPU, DIR_MEMORY, DIR_PIDS }; /* as in struct keeper_setup */
+enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* as in struct keeper_setup */
 
 static int put(int dir, const char *file, uint64_t value, struct err *e)
 {
@@ -17,6 +17,11 @@ static int put(int dir, const char *file, uint64_t value, struct err *e)
 static int limit_memory(int dir, uint64_t bytes, struct err *e)
 {
 	if (put(dir, "memory.limit_in_bytes", bytes, e) < 0)
+		return -1;
+	/* v1 counts socket buffers apart; gone from the newest kernels, which count them with the
+	 * rest. */
+	if (faccessat(dir, "memory.kmem.tcp.limit_in_bytes", F_OK, 0) == 0 &&
+	    put(dir, "memory.kmem.tcp.limit_in_bytes", bytes, e) < 0)
 		return -1;
 	/* Memory plus swap: without this the limit would only push pages out. The file is absent
 	 * where the kernel does not account swap, and then nothing can be pushed out for us. */
@@ -52,6 +57,10 @@ static int limit(struct cgroup *g, const struct keeper_limits *l, struct err *e)
 
 static void stat(const struct cgroup *g, struct keeper_stat *ret)
 {
+	/* Often one hierarchy with cpu, and then no directory of its own. */
+	int cpuacct = g->dirs[DIR_CPUACCT] < 0 ? g->dirs[DIR_CPU] : g->dirs[DIR_CPUACCT];
+
+	ret->cpu_us = cgroup_number(cpuacct, "cpuacct.usage") / 1000;
 	ret->memory_peak_bytes = cgroup_number(g->dirs[DIR_MEMORY], "memory.max_usage_in_bytes");
 	ret->oom_kills = cgroup_field(g->dirs[DIR_MEMORY], "memory.oom_control", "oom_kill");
 	ret->pids_peak = cgroup_number(g->dirs[DIR_PIDS], "pids.peak"); /* not in every kernel */

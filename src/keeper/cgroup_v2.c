@@ -35,6 +35,7 @@ static void stat(const struct cgroup *g, struct keeper_stat *ret)
 {
 	int dir = g->dirs[0];
 
+	ret->cpu_us = cgroup_field(dir, "cpu.stat", "usage_usec");
 	ret->memory_peak_bytes = cgroup_number(dir, "memory.peak"); /* since Linux 5.19 */
 	ret->oom_kills = cgroup_field(dir, "memory.events", "oom_kill");
 	ret->pids_peak = cgroup_number(dir, "pids.peak"); /* not in every kernel */

@@ -109,8 +109,6 @@ static bool writes_outside(const struct keeper_create *r)
 
 static int filters(const struct enter_plan *p, struct err *e)
 {
-	if (p->request->profile == KEEPER_LOCKED && walls_no_new_privs(e) < 0)
-		return -1;
 	if (writes_outside(p->request) && filter_setid(e) < 0)
 		return -1;
 	return filter_calls((enum keeper_profile)p->request->profile, e);
@@ -194,6 +192,7 @@ static int enter(struct enter_plan *p, struct err *e)
 	    || walls_keyring(e) < 0
 	    || walls_rlimits(r->limits.nofile, e) < 0
 	    || die_with_keeper(p, e) < 0
+	    || (profile == KEEPER_LOCKED && walls_no_new_privs(e) < 0)
 	    || walls_landlock(e) < 0
 	    || filters(p, e) < 0)
 		return -1;

@@ -16,7 +16,7 @@
 /* 1,879,048,192 to 2,147,483,647: above what distributions, systemd and container managers hand
  * out, below the numbers that some programs take for negative. */
 #define RANGE_FIRST 0x70000000U
-#define RANGE_SLOTS 4096U
+#define RANGE_SLOTS 4094U /* the last ones are systemd's "foreign" range */
 
 int ids_take_range(struct ids *ret, struct err *e)
 {

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <linux/securebits.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 
@@ -111,6 +113,11 @@ int main(int argc, char **argv)
 	/* The terminal's signals are for the caller, who forwards what should be forwarded. */
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
+	/* The builder borrows a cell's id for a moment and must not lose its capabilities by that.
+	 */
+	if (k.setup.rootless == 0 && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+		return 1;
 	if (start(&k, &e) < 0)
 		return ops_refuse(KEEPER_FD_CHANNEL, &e) < 0 ? 1 : 0;
 	return ops_serve(KEEPER_FD_CHANNEL, &k) < 0 ? 1 : 0;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #define RESOLVE_CELL (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
@@ -31,11 +32,15 @@ int mounts_new(const char *type, const struct mounts_option *options, uint64_t a
 
 int mounts_copy(int dir_fd, const char *path, int *ret_fd, struct err *e)
 {
+	/* Private at once: a copy is a peer of its original, and on most machines those are shared:
+	 * what is mounted on the one would appear on the other. */
+	struct mount_attr alone = { .propagation = MS_PRIVATE };
+
 	*ret_fd = kernel_open_tree(dir_fd, path,
 				   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | KERNEL_AT_RECURSIVE |
 					   (*path == '\0' ? KERNEL_FD_EMPTY_PATH : 0) |
 					   AT_SYMLINK_NOFOLLOW);
-	if (*ret_fd < 0)
+	if (*ret_fd < 0 || kernel_mount_setattr(*ret_fd, KERNEL_AT_RECURSIVE, &alone) < 0)
 		return err_sys(e, "copy mount %s", path);
 	return 0;
 }
@@ -53,7 +58,7 @@ int mounts_idmap(int fd, int userns_fd, struct err *e)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (__u64)userns_fd };
 
-	if (kernel_mount_setattr(fd, 0, &a) == 0)
+	if (kernel_mount_setattr(fd, KERNEL_AT_RECURSIVE, &a) == 0)
 		return 1;
 	/* mount_setattr(2): EINVAL, the file system has no idmapped mounts (or another one holds
 	 * the mount already); EPERM, not ours to translate, as for every rootless keeper. */

@@ -141,7 +141,10 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d", p->layers[i]);
 	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/u%u", p->store, i);
 	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/w%u", p->store, i);
-	return mounts_new("overlay", options, attrs(r), ret_fd, e);
+	/* Read-only cells have overlays too: inodes of their own, not the machine's. */
+	return mounts_new("overlay", options,
+			  attrs(r) | ((r->flags & KEEPER_READ_ONLY) != 0 ? MOUNT_ATTR_RDONLY : 0),
+			  ret_fd, e);
 }
 
 static int place_layers(struct cell *c, const struct keeper *k, const struct keeper_create *r,
@@ -153,11 +156,8 @@ static int place_layers(struct cell *c, const struct keeper *k, const struct kee
 			return -1;
 	for (unsigned i = 0; i < r->nlayers; i++) {
 		int made = -1;
-		int failed = (r->flags & KEEPER_READ_ONLY) != 0
-				     ? mounts_copy(p->layers[i], "", &made, e)
-				     : make_overlay(c, k, r, p, i, &made, e);
 
-		if (failed < 0)
+		if (make_overlay(c, k, r, p, i, &made, e) < 0)
 			return err_wrap(e, "layer at %s", r->layer_at[i]);
 		OWN_FD fd = made;
 		if (i > 0 && mounts_place(fd, p->root, r->layer_at[i], e) < 0)
@@ -222,48 +222,18 @@ void root_learn_proc(void)
 	}
 }
 
-static int cover(int proc, const char *name, int with, struct err *e)
+/* Puts an empty file or directory, which nobody can change, over an entry of /proc. */
+static int cover(struct root_parts *p, const char *name, const char *with, struct err *e)
 {
 	int copy = -1;
 
-	if (mounts_copy(with, "", &copy, e) < 0)
-		return -1;
-	OWN_FD fd = copy;
-	if (kernel_move_mount(fd, proc, name, 0) < 0)
-		return err_sys(e, "cover /proc/%s", name);
-	return 0;
-}
-
-/* An empty file or directory in the store, as a mount that nobody can change. */
-static int make_cover(int store, const char *name, int *ret_fd, struct err *e)
-{
-	int copy = -1;
-
-	if (mounts_copy(store, name, &copy, e) < 0)
+	if (mounts_copy(p->store, with, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
 	if (mounts_restrict(fd, MOUNT_ATTR_RDONLY | MOUNTS_STILL, e) < 0)
 		return -1;
-	/* open_tree(2) copies only attached mounts before Linux 6.15, and this one many times. */
-	if (kernel_move_mount(fd, store, name, 0) < 0)
-		return err_sys(e, "attach cover");
-	*ret_fd = TAKE_FD(fd);
-	return 0;
-}
-
-static int cover_proc(struct root_parts *p, struct err *e)
-{
-	int empty_file = -1, empty_dir = -1;
-
-	if (make_cover(p->store, "none", &empty_file, e) < 0)
-		return -1;
-	OWN_FD file = empty_file;
-	if (make_cover(p->store, "empty", &empty_dir, e) < 0)
-		return -1;
-	OWN_FD dir = empty_dir;
-	for (size_t i = 0; i < COUNT(hidden); i++)
-		if (covered[i] && cover(p->proc, hidden[i], covered_dir[i] ? dir : file, e) < 0)
-			return -1;
+	if (kernel_move_mount(fd, p->proc, name, 0) < 0)
+		return err_sys(e, "cover /proc/%s", name);
 	return 0;
 }
 
@@ -271,8 +241,11 @@ static int place_proc(struct root_parts *p, struct err *e)
 {
 	int copy = -1;
 
-	if (mounts_place(p->proc, p->root, "/proc", e) < 0 || cover_proc(p, e) < 0)
+	if (mounts_place(p->proc, p->root, "/proc", e) < 0)
 		return -1;
+	for (size_t i = 0; i < COUNT(hidden); i++)
+		if (covered[i] && cover(p, hidden[i], covered_dir[i] ? "empty" : "none", e) < 0)
+			return -1;
 	/* The kernel gives a namespace's own settings to its root: not here. */
 	if (mounts_copy(p->proc, "sys", &copy, e) < 0)
 		return -1;
@@ -290,13 +263,12 @@ static const struct {
 } nodes[] = { { "null", 1, 3 },	  { "zero", 1, 5 },    { "full", 1, 7 },
 	      { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 } };
 
-static const struct {
-	const char *name, *target;
-} dev_links[] = { { "fd", "/proc/self/fd" },
-		  { "stdin", "/proc/self/fd/0" },
-		  { "stdout", "/proc/self/fd/1" },
-		  { "stderr", "/proc/self/fd/2" },
-		  { "ptmx", "pts/ptmx" } };
+/* clang-format off */
+static const char *const dev_links[][2] = {
+	{ "fd", "/proc/self/fd" }, { "ptmx", "pts/ptmx" }, { "stdin", "/proc/self/fd/0" },
+	{ "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
+};
+/* clang-format on */
 
 static int make_node(int dev, const char *name, dev_t number, struct err *e)
 {
@@ -351,8 +323,8 @@ static int fill_dev(const struct cell *c, const struct keeper *k, int dev, struc
 			return -1;
 	}
 	for (size_t i = 0; i < COUNT(dev_links); i++)
-		if (symlinkat(dev_links[i].target, dev, dev_links[i].name) < 0)
-			return err_sys(e, "/dev/%s", dev_links[i].name);
+		if (symlinkat(dev_links[i][1], dev, dev_links[i][0]) < 0)
+			return err_sys(e, "/dev/%s", dev_links[i][0]);
 	if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0)
 		return err_sys(e, "mkdir /dev/pts");
 	return place_pts(c, dev, e);
@@ -437,10 +409,14 @@ int root_assemble(struct cell *c, const struct keeper *k, const struct keeper_cr
 		  struct root_parts *p, struct err *e)
 {
 	if (make_store(r, p, e) < 0 || place_layers(c, k, r, p, e) < 0 ||
-	    place_writable(c, r, p, e) < 0 || place_proc(p, e) < 0 || place_dev(c, k, r, p, e) < 0)
+	    place_writable(c, r, p, e) < 0)
 		return -1;
+	/* Before /proc and /dev: whatever a request mounts there, or a link of its trees leads
+	 * there, is under the real ones. */
 	for (unsigned i = 0; i < r->nmounts; i++)
 		if (place_mount(c, k, r, p, i, e) < 0)
 			return -1;
+	if (place_proc(p, e) < 0 || place_dev(c, k, r, p, e) < 0)
+		return -1;
 	return change_root(p->root, e);
 }

@@ -19,13 +19,14 @@
 #define KEEPER_LAYERS_MAX 8
 #define KEEPER_MOUNTS_MAX 8
 #define KEEPER_IDS 65536U /* ids of one cell */
-#define KEEPER_CGROUP_DIRS 3
+#define KEEPER_CGROUP_DIRS 4
 #define KEEPER_CGROUP_PREFIX "cordon-"
 
 /* Descriptors that a keeper is started with. */
 enum {
 	KEEPER_FD_CHANNEL = 3,
-	KEEPER_FD_CGROUP = 4, /* v1: below cpu, memory, pids; v2: one. Absent where missing */
+	KEEPER_FD_CGROUP =
+		4, /* v1: below cpu, cpuacct, memory, pids; v2: one. Absent where missing */
 };
 
 /* What whoever starts a keeper has found out and prepared; its one argument, in hex. The starter is

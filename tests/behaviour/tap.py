@@ -13,12 +13,14 @@ in /proc then is ours. Everything dies with the namespace, however the test ends
 With CORDON_MUST_WORK=1 a skip is a failure.
 """
 import argparse
+import atexit
 import contextlib
 import ctypes
 import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -320,6 +322,16 @@ def clear():
 # --- running the tests ------------------------------------------------------------------------------
 
 
+def reachable(program):
+    """A copy, with its companions, that other users can reach: a clone may well be in /root."""
+    folder = tempfile.mkdtemp(prefix="cordon-test-", dir="/var/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chmod(folder, 0o755)
+    for name in ("cordon", "cordon-keeper", "cordon-init"):
+        shutil.copy(os.path.join(os.path.dirname(program), name), folder)
+    return os.path.join(folder, "cordon")
+
+
 def isolate():
     """Returns as process 2 of a pid namespace of our own."""
     if os.geteuid() != 0:
@@ -402,7 +414,7 @@ def parse_args():
     parser.add_argument("--seed", type=int)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
-    PROGRAM, SEED = os.path.abspath(args.cordon), args.seed
+    PROGRAM, SEED = reachable(os.path.abspath(args.cordon)), args.seed
     if not os.access(PROGRAM, os.X_OK):
         sys.exit(f"Bail out! {PROGRAM} cannot be executed")
     return args.names

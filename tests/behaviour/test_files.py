@@ -6,6 +6,7 @@ import resource
 import secrets
 import shutil
 import stat
+import subprocess
 import tempfile
 
 import tap
@@ -221,6 +222,33 @@ def test_mount_at_a_path_with_dots():
             d = run("--mount", f"{src}:{at}", cmd=["cat", f"{real}/file"])
             if d.rc != 0 or real is None:
                 d.refused("--mount", at)
+
+
+def test_mounts_of_a_machine_that_shares_them():
+    """systemd makes every mount shared; nothing of a cell may appear on the machine by that."""
+    script = """
+        mount --make-rshared /
+        mkdir -p $2/a/sub $2/b
+        before=$(cat /proc/self/mountinfo)
+        $1 run -- true && $1 run --mount $2/a:/data --mount $2/b:/data/sub -- true || exit 9
+        test "$before" = "$(cat /proc/self/mountinfo)" """
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder_:
+        done = subprocess.run(
+            ["unshare", "-m", "--propagation", "private", "sh", "-c", script, "sh", tap.PROGRAM, folder_],
+            capture_output=True,
+            timeout=60,
+        )
+    equal(done.returncode, 0, done.stderr)
+
+
+def test_mount_in_proc_or_dev():
+    with folder() as src:
+        for place in ("/proc", "/proc/sys", "/dev", "/dev/shm/x"):
+            has(run("--mount", f"{src}:{place}", cmd="true").exits(125).err.decode(), "--mount", place)
+        # a link in a mounted tree leads there, and the real one is on top of it
+        os.symlink("/proc", f"{src}/link")
+        d = run("--mount", f"{src}:/m", "--mount", f"{src}:/m/link", cmd="cat /proc/1/comm")
+        check(d.rc == 125 or d.text == "cordon-init\n", f"{d.rc} {d.text}")
 
 
 def test_mount_eight_and_nested():

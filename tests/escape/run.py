@@ -13,6 +13,7 @@ row is reported as skipped, "unknown here", and not as a pass.
     run.py [--cordon PATH] [--probe PATH] [--mode M] [--profile P] [--user U] [--row ID]
 """
 import argparse
+import tempfile
 import atexit
 import contextlib
 import fcntl
@@ -392,7 +393,13 @@ def options():
     p.add_argument("--row", action="append", help="judge only this row (all of them run)")
     p.add_argument("--no-control", action="store_true")
     args = p.parse_args()
-    args.cordon, args.probe = os.path.abspath(args.cordon), os.path.abspath(args.probe)
+    # Copies that other users can reach: a clone may well be in /root.
+    folder = tempfile.mkdtemp(prefix="cordon-escape-", dir="/var/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.chmod(folder, 0o755)
+    for path in (*cordon_programs(args.cordon), args.probe):
+        shutil.copy(path, folder)
+    args.cordon, args.probe = f"{folder}/cordon", f"{folder}/{os.path.basename(args.probe)}"
     return args
 
 

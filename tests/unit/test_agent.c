@@ -91,7 +91,7 @@ static int next(bool wait, enum agent_type *ret_type)
 	struct agent_event v;
 	struct err e = { 0 };
 	enum agent_type type = 0;
-	int got = agent_next(&agent, wait, &type, &v, &e);
+	int got = agent_next(&agent, wait ? 5000 : 0, &type, &v, &e);
 
 	CHECK(got >= -1 && got <= 1);
 	CHECK((got < 0) == (e.code != ERR_NONE));
@@ -131,7 +131,7 @@ static void takes_every_message(void)
 		make_pipes(fds, 3);
 		say_event(type, &sent, fds, type == AGENT_STARTED ? 3 : 0);
 		io_close_all(fds, 3);
-		CHECK(agent_next(&agent, true, &got, &v, &e) == 1);
+		CHECK(agent_next(&agent, 5000, &got, &v, &e) == 1);
 		CHECK(got == (enum agent_type)type && memcmp(&v, &sent, sizeof(v)) == 0);
 		CHECK(agent.nfds == (type == AGENT_STARTED ? 3 : 0));
 		CHECK(next(false, NULL) == 0); /* and no second one */
