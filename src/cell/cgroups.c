@@ -96,11 +96,13 @@ static int mount_point(const struct tables *t, const char *type, const char *opt
 	return -1;
 }
 
+/* Opens a directory in which we may make others. */
 static int open_dir(const char *base, const char *below)
 {
 	char path[PATH_MAX];
 
-	if ((size_t)snprintf(path, sizeof(path), "%s/%s", base, below) >= sizeof(path))
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", base, below) >= sizeof(path) ||
+	    faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0)
 		return -1;
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
@@ -120,8 +122,6 @@ static void find_v1(const struct tables *t, struct cgroups *r)
 		if (i == DIR_CPU)
 			(void)snprintf(cpu_base, sizeof(cpu_base), "%s", base);
 		r->dirs[i] = open_dir(base, own);
-		if (r->dirs[i] >= 0 && faccessat(r->dirs[i], ".", W_OK, AT_EACCESS) < 0)
-			io_close_all(&r->dirs[i], 1);
 	}
 	r->limits = (r->dirs[DIR_CPU] >= 0 ? (unsigned)KEEPER_LIMIT_CPU : 0) |
 		    (r->dirs[DIR_MEMORY] >= 0 ? (unsigned)KEEPER_LIMIT_MEMORY : 0) |
@@ -161,8 +161,6 @@ static void find_v2(const struct tables *t, struct cgroups *r, const char *base)
 	if (geteuid() != 0 && own_path(t, "", own, sizeof(own)) < 0)
 		return;
 	r->dirs[0] = open_dir(base, own);
-	if (r->dirs[0] >= 0 && faccessat(r->dirs[0], ".", W_OK, AT_EACCESS) < 0)
-		io_close_all(&r->dirs[0], 1);
 	if (r->dirs[0] < 0)
 		return;
 	r->limits = enable_v2(r->dirs[0]);

@@ -127,7 +127,7 @@ static int find_tree(int fd, int *ret_tree, struct err *e)
 	if (n < 0 || fstat(fd, &want) < 0)
 		return err_sys(e, "find source");
 	path[n] = '\0';
-	if (mounts_copy(AT_FDCWD, path, ret_tree, e) < 0)
+	if (mounts_copy(AT_FDCWD, path, 0, ret_tree, e) < 0)
 		return -1;
 	if (fstat(*ret_tree, &got) < 0 || got.st_dev != want.st_dev || got.st_ino != want.st_ino) {
 		io_close_all(ret_tree, 1);
@@ -205,10 +205,10 @@ static int copy_trees(struct builder *b, struct err *e)
 	if (b->keeper->setup.rootless)
 		return 0;
 	for (unsigned i = 0; i < b->request->nlayers; i++)
-		if (mounts_copy(b->fds[i], "", &b->parts.layers[i], e) < 0)
+		if (mounts_copy(b->fds[i], "", 0, &b->parts.layers[i], e) < 0)
 			return err_wrap(e, "layer at %s", b->request->layer_at[i]);
 	for (unsigned i = 0; i < b->request->nmounts; i++)
-		if (mounts_copy(b->fds[b->request->nlayers + i], "", &b->parts.mounts[i], e) < 0)
+		if (mounts_copy(b->fds[b->request->nlayers + i], "", 0, &b->parts.mounts[i], e) < 0)
 			return err_wrap(e, "mount %s", b->request->mounts[i].at);
 	return 0;
 }

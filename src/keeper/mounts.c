@@ -8,6 +8,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "io.h"
+
 #define RESOLVE_CELL (RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS)
 
 int mounts_new(const char *type, const struct mounts_option *options, uint64_t attrs, int *ret_fd,
@@ -30,19 +32,21 @@ int mounts_new(const char *type, const struct mounts_option *options, uint64_t a
 	return 0;
 }
 
-int mounts_copy(int dir_fd, const char *path, int *ret_fd, struct err *e)
+int mounts_copy(int dir_fd, const char *path, uint64_t attrs, int *ret_fd, struct err *e)
 {
 	/* Private at once: a copy is a peer of its original, and on most machines those are shared:
 	 * what is mounted on the one would appear on the other. */
-	struct mount_attr alone = { .propagation = MS_PRIVATE };
+	struct mount_attr a = { .attr_set = attrs, .propagation = MS_PRIVATE };
 
 	*ret_fd = kernel_open_tree(dir_fd, path,
 				   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | KERNEL_AT_RECURSIVE |
 					   (*path == '\0' ? KERNEL_FD_EMPTY_PATH : 0) |
 					   AT_SYMLINK_NOFOLLOW);
-	if (*ret_fd < 0 || kernel_mount_setattr(*ret_fd, KERNEL_AT_RECURSIVE, &alone) < 0)
-		return err_sys(e, "copy mount %s", path);
-	return 0;
+	if (*ret_fd >= 0 && kernel_mount_setattr(*ret_fd, KERNEL_AT_RECURSIVE, &a) == 0)
+		return 0;
+	(void)err_sys(e, "copy mount %s", path);
+	io_close_all(ret_fd, 1);
+	return -1;
 }
 
 int mounts_restrict(int fd, uint64_t attrs, struct err *e)

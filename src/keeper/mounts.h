@@ -20,8 +20,9 @@ struct mounts_option {
 int mounts_new(const char *type, const struct mounts_option *options, uint64_t attrs, int *ret_fd,
 	       struct err *e) MUST_USE;
 
-/* A detached copy of the tree at dir_fd/path ("" for dir_fd itself). */
-int mounts_copy(int dir_fd, const char *path, int *ret_fd, struct err *e) MUST_USE;
+/* A detached copy of the tree at dir_fd/path ("" for dir_fd itself), with attributes added to it
+ * and everything below it. The caller owns *ret_fd. */
+int mounts_copy(int dir_fd, const char *path, uint64_t attrs, int *ret_fd, struct err *e) MUST_USE;
 
 /* Adds attributes to a detached tree and everything below it. */
 int mounts_restrict(int fd, uint64_t attrs, struct err *e) MUST_USE;

@@ -179,11 +179,9 @@ static int place_store_dir(const struct cell *c, const struct keeper_create *r,
 	int copy = -1;
 
 	if (make_dir(p->store, name, mode, outside_uid(c, id), outside_gid(c, id), e) < 0 ||
-	    mounts_copy(p->store, name, &copy, e) < 0)
+	    mounts_copy(p->store, name, attrs(r) | MOUNT_ATTR_NOSUID, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
-	if (mounts_restrict(fd, attrs(r) | MOUNT_ATTR_NOSUID, e) < 0)
-		return -1;
 	return mounts_place(fd, p->root, at, e);
 }
 
@@ -227,11 +225,9 @@ static int cover(struct root_parts *p, const char *name, const char *with, struc
 {
 	int copy = -1;
 
-	if (mounts_copy(p->store, with, &copy, e) < 0)
+	if (mounts_copy(p->store, with, MOUNT_ATTR_RDONLY | MOUNTS_STILL, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
-	if (mounts_restrict(fd, MOUNT_ATTR_RDONLY | MOUNTS_STILL, e) < 0)
-		return -1;
 	if (kernel_move_mount(fd, p->proc, name, 0) < 0)
 		return err_sys(e, "cover /proc/%s", name);
 	return 0;
@@ -247,11 +243,9 @@ static int place_proc(struct root_parts *p, struct err *e)
 		if (covered[i] && cover(p, hidden[i], covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
 	/* The kernel gives a namespace's own settings to its root: not here. */
-	if (mounts_copy(p->proc, "sys", &copy, e) < 0)
+	if (mounts_copy(p->proc, "sys", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &copy, e) < 0)
 		return -1;
 	OWN_FD sys = copy;
-	if (mounts_restrict(sys, MOUNT_ATTR_RDONLY | MOUNTS_STILL, e) < 0)
-		return -1;
 	if (kernel_move_mount(sys, p->proc, "sys", 0) < 0)
 		return err_sys(e, "/proc/sys read-only");
 	return 0;
@@ -285,17 +279,17 @@ static int borrow_node(int dev, const char *name, dev_t number, struct err *e)
 	int copy = -1;
 
 	(void)snprintf(path, sizeof(path), "/dev/%s", name);
-	if (mounts_copy(AT_FDCWD, path, &copy, e) < 0)
+	if (mounts_copy(AT_FDCWD, path, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
 	if (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != number)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "%s of this machine is not the device it should be", path);
-	if (mounts_restrict(fd, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e) < 0)
-		return -1;
 	if (mknodat(dev, name, S_IFREG | 0444, 0) < 0)
 		return err_sys(e, "%s", path);
-	return mounts_place(fd, dev, name, e);
+	if (kernel_move_mount(fd, dev, name, 0) < 0)
+		return err_sys(e, "mount %s", path);
+	return 0;
 }
 
 static int place_pts(const struct cell *c, int dev, struct err *e)
@@ -339,11 +333,10 @@ static int place_dev(const struct cell *c, const struct keeper *k, const struct 
 	int copy = -1;
 
 	if (make_dir(p->store, "dev", 0755, 0, 0, e) < 0 ||
-	    mounts_copy(p->store, "dev", &copy, e) < 0)
+	    mounts_copy(p->store, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD dev = copy;
-	if (mounts_restrict(dev, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, e) < 0 ||
-	    mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, dev, e) < 0 ||
+	if (mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, dev, e) < 0 ||
 	    place_store_dir(c, r, p, "shm", "/dev/shm", 01777, 0, e) < 0)
 		return -1;
 	/* Only the directory itself, not what is mounted in it. */
