@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
+
+#define DRAIN_MS 1000
 
 static void close_fd(int *fd)
 {
@@ -70,11 +73,16 @@ static void cut(struct relay *r)
 	relay_release(r);
 }
 
-/* What a person would type: ^D, and once more if that only ends an unfinished line. */
+/* What a person would type: ^D, and once more if that only ends an unfinished line. To a terminal
+ * in raw mode it would be a byte like any other. */
 static void type_end(struct relay_stream *in)
 {
+	struct termios mode;
+
 	in->from = -1;
-	in->at = 0;
+	in->at = in->have = 0;
+	if (tcgetattr(in->to, &mode) == 0 && (mode.c_lflag & ICANON) == 0)
+		return;
 	in->buffer[0] = in->buffer[1] = 'D' - '@';
 	in->have = in->last == '\n' ? 1 : 2;
 }
@@ -173,8 +181,10 @@ void relay_drain(struct relay *r)
 		while (streams[i]->have > 0 || streams[i]->from >= 0) {
 			struct pollfd p = want(streams[i]);
 
-			/* Everything in the cell is dead, so what is there is all there will be. */
-			if (poll(&p, 1, streams[i]->have > 0 ? -1 : 0) == 0)
+			/* Everything in the cell is dead, so the end must come. A PTY delivers what
+			 * it holds from the background, a moment later; nobody waits for more than
+			 * that. */
+			if (poll(&p, 1, streams[i]->have > 0 ? -1 : DRAIN_MS) == 0)
 				close_fd(&streams[i]->from);
 			else
 				turn_stream(r, streams[i], &p);

@@ -747,7 +747,7 @@ def test_tty_without_a_terminal_outside():
 
 
 def test_tty_large_output():
-    d = run("--tty", cmd="stty raw; head -c 3000000 /dev/zero").exits(0)
+    d = run("--tty", cmd="stty raw -echo; head -c 3000000 /dev/zero").exits(0)
     equal(len(d.out), 3000000)
 
 
