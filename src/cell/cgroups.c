@@ -153,6 +153,17 @@ static unsigned enable_v2(int dir)
 	return got;
 }
 
+/* A directory with processes in it cannot hand out all controllers, and we are in the one delegated
+ * to us, as when started by systemd-run --scope: we move to one below it. */
+static int step_aside(int dir)
+{
+	struct err e;
+
+	if (mkdirat(dir, "cordon.caller", 0755) < 0 && errno != EEXIST)
+		return -1;
+	return io_write_file(dir, "cordon.caller/cgroup.procs", "0", &e);
+}
+
 static void find_v2(const struct tables *t, struct cgroups *r, const char *base)
 {
 	char own[PATH_MAX] = "";
@@ -163,7 +174,8 @@ static void find_v2(const struct tables *t, struct cgroups *r, const char *base)
 	r->dirs[0] = open_dir(base, own);
 	if (r->dirs[0] < 0)
 		return;
-	r->limits = enable_v2(r->dirs[0]);
+	if (geteuid() == 0 || step_aside(r->dirs[0]) == 0)
+		r->limits = enable_v2(r->dirs[0]);
 }
 
 void cgroups_find(struct cgroups *ret)
