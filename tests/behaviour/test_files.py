@@ -5,9 +5,11 @@ import os
 import resource
 import secrets
 import shutil
+import socket
 import stat
 import subprocess
 import tempfile
+import threading
 
 import tap
 from tap import Skip, check, equal, has, python, run
@@ -249,6 +251,40 @@ def test_mount_in_proc_or_dev():
         os.symlink("/proc", f"{src}/link")
         d = run("--mount", f"{src}:/m", "--mount", f"{src}:/m/link", cmd="cat /proc/1/comm")
         check(d.rc == 125 or d.text == "cordon-init\n", f"{d.rc} {d.text}")
+
+
+def test_a_directory_from_outside_opens_nothing():
+    """The second wall, Landlock: should a descriptor of the machine's ever turn up in a cell, here through a
+    socket of a mounted directory, nothing can be opened by it."""
+    if run(cmd="true", result=True).result["walls"]["landlock"] == 0:
+        raise Skip("this kernel has no Landlock")
+    code = """
+import os, socket
+s = socket.socket(socket.AF_UNIX)
+s.connect("/m/socket")
+_, fds, _, _ = socket.recv_fds(s, 1, 1)
+try: print(os.read(os.open("file", os.O_RDONLY, dir_fd=fds[0]), 99))
+except OSError as e: print(e.strerror)
+"""
+    with folder() as src, socket.socket(socket.AF_UNIX) as listener:
+        os.chmod(src, 0o755)
+        listener.bind(f"{src}/socket")
+        os.chmod(f"{src}/socket", 0o777)
+        listener.listen()
+        listener.settimeout(20)
+
+        def give():
+            peer, _ = listener.accept()
+            with peer:
+                fd = os.open(src, os.O_RDONLY)
+                socket.send_fds(peer, [b"x"], [fd])
+                os.close(fd)
+
+        giver = threading.Thread(target=give)
+        giver.start()
+        d = python(code, "--mount", f"{src}:/m").exits(0)
+        giver.join()
+        equal(d.text, "Permission denied\n")
 
 
 def test_mount_eight_and_nested():
