@@ -58,10 +58,11 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for who
 	 * made it: that is to be the cell's own root, not the machine's. Capabilities stay, see
 	 * main.c. */
-	(void)syscall(SYS_setresuid, -1, ids_outside(c->ids.uid, c->ids.runs, 0), -1);
+	if (syscall(SYS_setresuid, -1, ids_outside(c->ids.uid, c->ids.runs, 0), -1) < 0)
+		return err_sys(e, "borrow the cell's id");
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (pid != 0)
-		(void)syscall(SYS_setresuid, -1, 0, -1);
+	if (pid != 0 && syscall(SYS_setresuid, -1, 0, -1) < 0)
+		return err_sys(e, "give the cell's id back");
 	if (pid < 0)
 		return err_sys(e, "start PID 1 in new namespaces");
 	if (pid == 0) {
