@@ -3,17 +3,26 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all up check lint asan fuzz bench install clean packages
+.PHONY: all programs up demo check lint asan fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
+
+# Without tests and benches.
+programs: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet cordon cordon-keeper cordon-init cordond cordon-client
 
 $(BUILD)/build.ninja:
 	@tools/install-packages tools/packages-build
 	@meson setup $(BUILD) --prefix $(PREFIX) >/dev/null
 
-# Installs what is missing, builds, and shows what a cell is.
-up: packages all
+# Installs what is missing, builds, and starts the server. ARGS="--listen ..." for settings.
+up: packages programs
+	@tools/install-packages tools/packages-demo
+	@tools/up $(BUILD) $(ARGS)
+
+# Shows what a cell is, without a server.
+demo: packages all
 	@tools/install-packages tools/packages-demo
 	@tools/demo $(BUILD)/cordon
 

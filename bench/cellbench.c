@@ -3,11 +3,14 @@
  *	cellbench exec N	one cell; starts /usr/bin/true in it N times, and as often by plain fork
  *				and exec, turn about; microseconds, two a line: from the request to
  *				the news of its end
- *	cellbench idle N	N cells that do nothing, made by one keeper as the server will;
+ *	cellbench create N	makes and destroys a cell N times; microseconds, two a line: from the
+ *				request until PID 1 is ready, and until everything is gone
+ *	cellbench idle N	N cells that do nothing, made by one keeper as for the server;
  *				prints where the memory is. "total per cell" is all of it, the kernel's
  *				included: slab, kernel stacks, page tables, per-CPU data, and PID 1's pages.
  *
- * Speaks the same two channels as cordon run, by the same code. */
+ * Speaks the same two channels as the server, by the same code as cordon run. */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -43,10 +46,11 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 	struct keeper_reply reply;
 	enum agent_type type;
 	struct agent_event v;
-	int pair[2], fds[1 + KEEPER_LAYERS_MAX];
+	int pair[2];
 
 	memset(&r, 0, sizeof(r));
 	r.op = KEEPER_CREATE;
+	r.flags = KEEPER_LINGER;
 	r.uid = r.gid = 1000;
 	r.limits = (struct keeper_limits){ .memory_bytes = 512U << 20,
 					   .cpu_millis = 1000,
@@ -55,6 +59,8 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 					   .inodes = 16384,
 					   .nofile = 1024 };
 	(void)snprintf(r.id, sizeof(r.id), "bench-%d-%u", (int)getpid(), number);
+	for (uint32_t i = 0; i < template.nlayers; i++)
+		r.layer_from[i].root = i;
 	(void)snprintf(r.hostname, sizeof(r.hostname), "cordon");
 	r.nlayers = template.nlayers;
 	memcpy(r.layer_at, template.at, sizeof(r.layer_at));
@@ -62,12 +68,65 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 		return err_sys(e, "socketpair");
 	agent_init(&c->agent, pair[0]);
 	OWN_FD inside = pair[1];
-	fds[0] = inside;
-	memcpy(fds + 1, template.fds, sizeof(template.fds));
-	if (keeper_client_ask(&keeper, &r, sizeof(r), fds, 1 + template.nlayers, &reply, &c->pidfd, e) < 0 ||
+	if (keeper_client_ask(&keeper, &r, sizeof(r), &pair[1], 1, &reply, &c->pidfd, e) < 0 ||
 	    agent_next(&c->agent, 10000, &type, &v, e) <= 0)
 		return -1;
 	return type == AGENT_READY ? 0 : err_set(e, ERR_SYSTEM, "PID 1 is not ready");
+}
+
+/* As the server does: PID 1 ends when nobody holds its channel, then the keeper clears up. */
+static int destroy_cell(struct cell *c, unsigned number, struct err *e)
+{
+	struct keeper_named r = { .op = KEEPER_DESTROY };
+	struct pollfd ended = { .fd = c->pidfd, .events = POLLIN };
+	struct keeper_reply reply;
+
+	agent_release(&c->agent);
+	(void)poll(&ended, 1, 10000);
+	io_close_all(&c->pidfd, 1);
+	(void)snprintf(r.id, sizeof(r.id), "bench-%d-%u", (int)getpid(), number);
+	return keeper_client_ask(&keeper, &r, sizeof(r), NULL, 0, &reply, NULL, e);
+}
+
+static int bench_create(unsigned n, struct err *e)
+{
+	static struct cell c;
+
+	for (unsigned i = 0; i < n + 10; i++) {
+		uint64_t begin = clock_now_ns(), middle;
+
+		if (make_cell(&c, i, e) < 0)
+			return -1;
+		middle = clock_now_ns();
+		if (destroy_cell(&c, i, e) < 0)
+			return -1;
+		if (i >= 10) /* the first ones are cold */
+			(void)printf("%.1f %.1f\n", (double)(middle - begin) / 1000,
+				     (double)(clock_now_ns() - middle) / 1000);
+	}
+	return 0;
+}
+
+/* A keeper as for the server, but that its cells end with us: nobody tells them to stay. */
+static int start_keeper(struct err *e)
+{
+	struct keeper_root roots[KEEPER_LAYERS_MAX];
+	int pair[2], started;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, "socketpair");
+	OWN_FD theirs = pair[1];
+	keeper = (struct keeper_client){ .pid = -1, .sock = pair[0] };
+	for (uint32_t i = 0; i < template.nlayers; i++)
+		roots[i] = (struct keeper_root){ template.fds[i], KEEPER_ROOT_LAYER };
+	cgroups_find(&keeper.cgroups);
+	cgroups_find_unified(&keeper.cgroups);
+	const struct keeper_start how = { .asks = pair[0], .hears = theirs, .userns = -1, .cgroups = &keeper.cgroups,
+					  .serve = true, .nroots = template.nlayers, .roots = roots };
+
+	started = keeper_client_spawn(&how, &keeper.pid, e);
+	(void)close(TAKE_FD(theirs));
+	return started < 0 ? -1 : keeper_client_hello(&keeper, e);
 }
 
 static int run_true(struct cell *c, struct err *e)
@@ -123,7 +182,7 @@ static int bench_exec(unsigned n, struct err *e)
 			(void)printf("%.1f %.1f\n", (double)(middle - begin) / 1000,
 				     (double)(clock_now_ns() - middle) / 1000);
 	}
-	return 0;
+	return destroy_cell(&c, 0, e);
 }
 
 /* Kilobytes behind a word of /proc/meminfo or the like. */
@@ -189,6 +248,9 @@ static int bench_idle(unsigned n, struct err *e)
 	keeper_pss = (pss_of("cordon-keeper") - keeper_pss) / n;
 	(void)printf("%-14s %8.1f KiB\n%-14s %8.1f KiB\n", "PID 1:", pss, "keeper:", keeper_pss);
 	(void)printf("total per cell: %.1f KiB\n", total + pss + keeper_pss);
+	for (unsigned i = 0; i < n; i++)
+		if (destroy_cell(&cells[i], i, e) < 0)
+			return -1;
 	return 0;
 }
 
@@ -198,14 +260,21 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 	int result;
 
-	if (n == 0 || (strcmp(argv[1], "exec") != 0 && strcmp(argv[1], "idle") != 0)) {
-		(void)fprintf(stderr, "usage: cellbench exec|idle N\n");
+	static const struct {
+		const char *name;
+		int (*run)(unsigned n, struct err *e);
+	} benches[] = { { "exec", bench_exec }, { "create", bench_create }, { "idle", bench_idle } };
+	size_t b = 0;
+
+	while (b < COUNT(benches) && (n == 0 || strcmp(argv[1], benches[b].name) != 0))
+		b++;
+	if (b == COUNT(benches)) {
+		(void)fprintf(stderr, "usage: cellbench exec|create|idle N\n");
 		return 2;
 	}
-	if (template_open("host", &template, &e) < 0 || keeper_client_start(&keeper, &e) < 0 ||
-	    keeper_client_hello(&keeper, &e) < 0)
+	if (template_open("host", &template, &e) < 0 || start_keeper(&e) < 0)
 		die(&e);
-	result = strcmp(argv[1], "exec") == 0 ? bench_exec(n, &e) : bench_idle(n, &e);
+	result = benches[b].run(n, &e);
 	keeper_client_stop(&keeper, NULL);
 	template_release(&template);
 	if (result < 0)

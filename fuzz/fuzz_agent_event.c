@@ -10,20 +10,21 @@ static void check_event(const struct frame *f)
 {
 	uint8_t *body = fuzz_copy(f->body, f->len);
 	const struct frame alone = { .type = f->type, .len = f->len, .body = body };
-	struct agent_event v = { .zero = 12345 };
+	struct agent_event v = { .cpu_us = 12345 };
 	struct err e = { 0 };
 
 	if (agent_event_read(&alone, &v, &e) < 0) {
-		assert(e.code == ERR_INVALID && v.zero == 12345);
+		assert(e.code == ERR_INVALID && v.cpu_us == 12345);
 		free(body);
 		return;
 	}
 	fuzz_accepted++;
-	assert(f->len == sizeof(v) && f->type >= AGENT_READY && f->type <= AGENT_ALL_DEAD);
+	assert(f->len == sizeof(v) && f->type >= AGENT_READY && f->type < AGENT_EVENTS_END);
 	assert(memcmp(&v, body, sizeof(v)) == 0);
 	assert(v.stage < AGENT_STAGES && v.exit_code <= 255 && v.signal <= 64 && v.timed_out <= 1);
 	assert(v.exit_code == 0 || v.signal == 0);
-	assert(v.sys >= 0 && v.sys <= 4095 && v.zero == 0);
+	assert(v.sys >= 0 && v.sys <= 4095 && (v.flags & ~(uint32_t)AGENT_EVENT_FLAGS) == 0);
+	assert(agent_event_fds((enum agent_type)f->type, &v) <= 3);
 	free(body);
 }
 

@@ -1,5 +1,6 @@
 /* Any bytes as the body of a SPAWN: what is taken has its strings inside the body, as many as it
- * says, and written again is the same bytes. The same bytes are also tried as a SIGNAL. */
+ * says, and written again is the same bytes. The same bytes are also tried as every
+ * other request. */
 #include "fuzz.h"
 
 #include "agent_msg.h"
@@ -33,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *exact = fuzz_copy(data, size);
 	struct agent_spawn s = { .argc = 12345 };
-	struct agent_signal sig;
+	struct agent_order o;
 	struct err e = { 0 };
 
 	if (agent_spawn_read(exact, size, &s, &e) == 0) {
@@ -42,8 +43,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		assert(e.code == ERR_INVALID && s.argc == 12345);
 	}
-	if (agent_signal_read(exact, size, &sig, &e) == 0)
-		assert(size == sizeof(sig) && sig.sig >= 1 && sig.sig <= 64);
+	for (uint16_t type = 0; type < AGENT_EVENTS_END; type++) {
+		const struct frame f = { .type = type, .len = (uint32_t)size, .body = exact };
+
+		if (agent_order_read(&f, &o, &e) < 0)
+			continue;
+		assert(size == sizeof(o) && type > AGENT_SPAWN && type < AGENT_REQUESTS_END);
+		assert(o.zero == 0 && o.ms <= AGENT_PAUSED_MAX_MS);
+		assert(type == AGENT_SIGNAL ? o.sig >= 1 && o.sig <= 64 : o.sig == 0);
+		fuzz_accepted++;
+	}
 	free(exact);
 	return 0;
 }

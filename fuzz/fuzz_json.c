@@ -40,7 +40,7 @@ static void write_value(struct json *j, struct input *in, unsigned call, const c
 	switch (call) {
 	case 0:
 		text = take_text(in);
-		json_string(j, name, text);
+		json_text(j, name, text);
 		free(text);
 		break;
 	case 1:
@@ -51,10 +51,10 @@ static void write_value(struct json *j, struct input *in, unsigned call, const c
 		json_bool(j, name, take(in) & 1);
 		break;
 	case 3:
-		json_string(j, name, NULL);
+		json_text(j, name, NULL);
 		break;
 	default:
-		json_null(j, name);
+		json_none(j, name);
 		break;
 	}
 }

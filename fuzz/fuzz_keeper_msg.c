@@ -1,5 +1,6 @@
-/* Any request with any number of descriptors (the first byte): what the keeper takes is, by other
- * means, seen to be bounded, ended and without a way out of its place. */
+/* Any request with any number of descriptors (the first byte, whose top bit says that it is a
+ * server's keeper): what it takes is, by other means, seen to be bounded, ended and without a way
+ * out of its place. */
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -30,35 +31,61 @@ static void check_place(const char *s, size_t cap, int root)
 	       strstr(path, "/../") == NULL);
 }
 
-static void check_create(const uint8_t *bytes, size_t nfds)
+static void check_layers(uint32_t n, const char at[][KEEPER_PLACE_MAX],
+			 const struct keeper_source *from)
+{
+	assert(n >= 1 && n <= KEEPER_LAYERS_MAX);
+	for (uint32_t i = 0; i < n; i++) {
+		check_place(at[i], KEEPER_PLACE_MAX, i == 0);
+		assert(memchr(from[i].path, '\0', sizeof(from[i].path)) != NULL);
+	}
+}
+
+static void check_create(const uint8_t *bytes, size_t nfds, bool serve)
 {
 	struct keeper_create c;
+	const struct keeper_create *p = &c;
 
 	memcpy(&c, bytes, sizeof(c));
+	check_layers(p->nlayers, p->layer_at, p->layer_from);
 	assert(c.profile < KEEPER_PROFILES && c.flags <= KEEPER_FLAGS_ALL && c.zero == 0);
 	assert(c.uid < KEEPER_IDS && c.gid < KEEPER_IDS);
-	assert(c.nlayers >= 1 && c.nlayers <= KEEPER_LAYERS_MAX && c.nmounts <= KEEPER_MOUNTS_MAX);
-	assert(nfds == 1 + c.nlayers + c.nmounts);
+	assert(c.nmounts <= KEEPER_MOUNTS_MAX);
+	assert(nfds == (serve ? 1 : 1 + c.nlayers + c.nmounts));
 	check_name(c.id, sizeof(c.id));
 	check_name(c.hostname, sizeof(c.hostname));
-	for (uint32_t i = 0; i < c.nlayers; i++)
-		check_place(c.layer_at[i], sizeof(c.layer_at[i]), i == 0);
 	for (uint32_t i = 0; i < c.nmounts; i++) {
 		check_place(c.mounts[i].at, sizeof(c.mounts[i].at), 0);
 		assert(c.mounts[i].flags <= KEEPER_MOUNT_WRITABLE);
+		assert(memchr(c.mounts[i].from.path, '\0', KEEPER_PATH_MAX) != NULL);
 	}
 	assert(c.limits.disk_bytes > 0 && c.limits.inodes > 0 && c.limits.nofile > 0);
 	assert(c.limits.disk_bytes <= INT64_MAX && c.limits.memory_bytes <= INT64_MAX);
 }
 
+static void check_named(const uint8_t *bytes, size_t len, bool serve)
+{
+	struct keeper_diff d = { .nlayers = 0 };
+	const struct keeper_diff *p = &d;
+
+	memcpy(&d, bytes, len);
+	assert(d.named.op > KEEPER_CREATE && d.named.op < KEEPER_OPS);
+	assert(len == (d.named.op == KEEPER_DIFF ? sizeof(d) : sizeof(d.named)));
+	assert(d.named.pid <= INT32_MAX && d.named.on <= (d.named.op == KEEPER_FREEZE));
+	check_name(d.named.id, sizeof(d.named.id));
+	if (d.named.op == KEEPER_DIFF && (serve || d.nlayers > 0))
+		check_layers(p->nlayers, p->layer_at, p->layer_from);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	size_t nfds = size > 0 ? data[0] : 0, len = size > 0 ? size - 1 : 0;
+	size_t nfds = size > 0 ? data[0] & 127 : 0, len = size > 0 ? size - 1 : 0;
+	bool serve = size > 0 && data[0] > 127;
 	uint8_t *exact = fuzz_copy(size > 0 ? data + 1 : data, len);
 	struct err e = { 0 };
 	uint32_t op;
 
-	if (keeper_msg_check(exact, len, nfds, &e) < 0) {
+	if (keeper_msg_check(exact, len, nfds, serve, &e) < 0) {
 		assert(e.code == ERR_INVALID && e.msg[0] != '\0');
 		free(exact);
 		return 0;
@@ -67,10 +94,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(&op, exact, sizeof(op));
 	if (op == KEEPER_CREATE) {
 		assert(len == sizeof(struct keeper_create));
-		check_create(exact, nfds);
+		check_create(exact, nfds, serve);
 	} else {
-		assert(len == sizeof(struct keeper_named) && op > KEEPER_CREATE && op < KEEPER_OPS);
-		check_name((const char *)exact + offsetof(struct keeper_named, id), KEEPER_ID_MAX);
+		check_named(exact, len, serve);
 	}
 	free(exact);
 	return 0;

@@ -1,17 +1,9 @@
 #include "err.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-static const char *const names[] = {
-	[ERR_NONE] = "none",	       [ERR_INVALID] = "invalid",	  [ERR_DENIED] = "denied",
-	[ERR_NOT_FOUND] = "not_found", [ERR_CONFLICT] = "conflict",	  [ERR_LIMIT] = "limit",
-	[ERR_SYSTEM] = "system",       [ERR_UNSUPPORTED] = "unsupported",
-};
-static_assert(sizeof(names) / sizeof(names[0]) == ERR_CODES, "a name for every code");
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
@@ -59,9 +51,4 @@ int err_wrap(struct err *e, const char *fmt, ...)
 	memcpy(e->msg + at - 2, ": ", 2);
 	e->msg[at + n] = '\0';
 	return -1;
-}
-
-const char *err_code_name(enum err_code code)
-{
-	return (unsigned)code < ERR_CODES ? names[code] : "unknown";
 }

@@ -7,23 +7,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-int io_write_all(int fd, const void *data, size_t len, struct err *e)
-{
-	const char *p = data;
-
-	while (len > 0) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_sys(e, "write");
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 ssize_t io_read_file(int dir_fd, const char *path, char *ret_text, size_t cap, struct err *e)
 {
 	OWN_FD fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
@@ -149,6 +132,9 @@ ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size
 		collect(c, ret_fds, cap, &nfds, &over);
 	if (over || (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
 		io_close_all(ret_fds, nfds);
+		/* Whole but for its descriptors: more than fit, or than we may open now. */
+		if (!over && (m.msg_flags & MSG_TRUNC) == 0)
+			return err_set(e, ERR_LIMIT, "receive: no room for the descriptors");
 		return err_set(e, ERR_INVALID, "receive: message or descriptors too many");
 	}
 	*ret_nfds = nfds;

@@ -25,7 +25,8 @@ int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
 
 /* Receives one message (or, on a stream, what is there). Returns its length, 0 at the end of the
  * connection. The caller owns the *ret_nfds descriptors in ret_fds, all close-on-exec. A peer
- * that sends more descriptors than cap is refused and nothing leaks. */
+ * that sends more descriptors than cap is refused and nothing leaks. ERR_LIMIT: the message is in
+ * data, but this process ran out of room for its descriptors, which are gone. */
 ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
 		struct err *e) MUST_USE;
 

@@ -1,13 +1,35 @@
 #include "json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "utf8.h"
 
+#define FIRST_CAP 1024
+
+/* Doubles what is owned until n more bytes and the NUL fit. */
+static bool grow(struct json *j, size_t n)
+{
+	size_t cap = j->cap == 0 ? FIRST_CAP : j->cap;
+	char *text;
+
+	if (n >= j->max || j->len + n + 1 > j->max)
+		return false;
+	while (cap < j->len + n + 1)
+		cap *= 2;
+	cap = cap < j->max ? cap : j->max;
+	text = realloc(j->text, cap);
+	if (text == NULL)
+		return false;
+	j->text = text;
+	j->cap = cap;
+	return true;
+}
+
 static void put(struct json *j, const char *bytes, size_t n)
 {
-	if (j->full || j->len + n + 1 > j->cap) {
+	if (j->full || (j->len + n + 1 > j->cap && !grow(j, n))) {
 		j->full = true;
 		return;
 	}
@@ -21,20 +43,33 @@ static void put_text(struct json *j, const char *text)
 	put(j, text, strlen(text));
 }
 
-static void put_quoted(struct json *j, const char *s)
+/* How many bytes at s stand for themselves: most text is one such run. */
+static size_t plain(const char *s, size_t left)
 {
-	size_t left = strlen(s);
+	size_t n = 0;
+
+	while (n < left && s[n] >= 0x20 && s[n] != 0x7f && s[n] != '"' && s[n] != '\\')
+		n++;
+	return n;
+}
+
+static void put_quoted(struct json *j, const char *s, size_t left)
+{
 	char hex[8];
 
 	put_text(j, "\"");
 	while (left > 0) {
-		size_t n = utf8_length((const uint8_t *)s, left);
+		size_t run = plain(s, left), n = run;
 
+		if (run == 0)
+			n = utf8_length((const uint8_t *)s, left);
 		if (n == 0) {
 			put_text(j, "\\ufffd");
 			n = 1;
-		} else if (*s == '"' || *s == '\\') {
-			char pair[2] = { '\\', *s };
+		} else if (run > 0) {
+			put(j, s, run);
+		} else if (*s == '"' || *s == '\\' || *s == '\n' || *s == '\t') {
+			char pair[2] = { '\\', *s == '\n' ? 'n' : *s == '\t' ? 't' : *s };
 
 			put(j, pair, 2);
 		} else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
@@ -55,7 +90,7 @@ static void begin(struct json *j, const char *name)
 		put_text(j, ",");
 	j->comma = true;
 	if (name != NULL) {
-		put_quoted(j, name);
+		put_quoted(j, name, strlen(name));
 		put_text(j, ":");
 	}
 }
@@ -64,6 +99,19 @@ void json_init(struct json *j, char *text, size_t cap)
 {
 	*j = (struct json){ .text = text, .cap = cap };
 	text[0] = '\0';
+}
+
+void json_init_heap(struct json *j, size_t max)
+{
+	*j = (struct json){ .max = max };
+	put(j, "", 0);
+}
+
+void json_release(struct json *j)
+{
+	if (j->max > 0)
+		free(j->text);
+	*j = (struct json){ .full = true };
 }
 
 bool json_ok(const struct json *j)
@@ -84,13 +132,25 @@ void json_close(struct json *j, char bracket)
 	j->comma = true;
 }
 
-void json_string(struct json *j, const char *name, const char *value)
+void json_text(struct json *j, const char *name, const char *value)
 {
 	begin(j, name);
 	if (value == NULL)
 		put_text(j, "null");
 	else
-		put_quoted(j, value);
+		put_quoted(j, value, strlen(value));
+}
+
+void json_bytes(struct json *j, const char *name, const void *value, size_t n)
+{
+	begin(j, name);
+	put_quoted(j, value, n);
+}
+
+void json_raw(struct json *j, const char *name, const char *value)
+{
+	begin(j, name);
+	put_text(j, value);
 }
 
 void json_uint(struct json *j, const char *name, uint64_t value)
@@ -102,13 +162,22 @@ void json_uint(struct json *j, const char *name, uint64_t value)
 	put_text(j, digits);
 }
 
+void json_int(struct json *j, const char *name, int64_t value)
+{
+	char digits[24];
+
+	begin(j, name);
+	(void)snprintf(digits, sizeof(digits), "%lld", (long long)value);
+	put_text(j, digits);
+}
+
 void json_bool(struct json *j, const char *name, bool value)
 {
 	begin(j, name);
 	put_text(j, value ? "true" : "false");
 }
 
-void json_null(struct json *j, const char *name)
+void json_none(struct json *j, const char *name)
 {
-	json_string(j, name, NULL);
+	json_text(j, name, NULL);
 }

@@ -1,5 +1,5 @@
 /* json.h - writes JSON into a bounded buffer. Commas and escapes are its work, nesting the
- * caller's.
+ * caller's. No name here is one of jansson's, which some programs link, too.
  *
  * Text that is not valid UTF-8 comes out with U+FFFD in place of each bad byte, so that the
  * result is always JSON. When the buffer is full, the rest is dropped and json_ok() says so. */
@@ -12,19 +12,29 @@
 #include "own.h"
 
 struct json {
-	char *text; /* borrowed from the caller; always NUL-terminated */
+	char *text; /* always NUL-terminated; borrowed from the caller, or owned: json_init_heap() */
 	size_t cap, len;
+	size_t max; /* up to which owned text may grow; 0: borrowed */
 	bool comma; /* the next value needs one in front */
 	bool full;
 };
 
 void json_init(struct json *j, char *text, size_t cap);
+/* The text grows as needed, up to max bytes with its NUL (or to what memory there is); json_release()
+ * frees it. */
+void json_init_heap(struct json *j, size_t max);
+void json_release(struct json *j);
 bool json_ok(const struct json *j);
 
 /* name is NULL inside arrays and for the outermost value. */
 void json_open(struct json *j, const char *name, char bracket);
 void json_close(struct json *j, char bracket);
-void json_string(struct json *j, const char *name, const char *value); /* NULL value: null */
+void json_text(struct json *j, const char *name, const char *value); /* NULL value: null */
+/* The same for bytes that may hold NULs. */
+void json_bytes(struct json *j, const char *name, const void *value, size_t n);
+/* A value that is JSON already. */
+void json_raw(struct json *j, const char *name, const char *value);
 void json_uint(struct json *j, const char *name, uint64_t value);
+void json_int(struct json *j, const char *name, int64_t value);
 void json_bool(struct json *j, const char *name, bool value);
-void json_null(struct json *j, const char *name);
+void json_none(struct json *j, const char *name);

@@ -1,3 +1,9 @@
+/* agent.c - theory of operation
+ *
+ * Out: every request is put together in a buffer and sent as far as the socket takes it; the buffer
+ * is there only while something waits. In: every message of PID 1 has the same size, so one read
+ * takes one message and never a byte of the next; descriptors travel with the first byte of their
+ * message and so never get ahead of it. */
 #include "agent.h"
 
 #include <errno.h>
@@ -6,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -14,145 +21,293 @@
 
 void agent_init(struct agent *a, int sock)
 {
+	memset(a, 0, sizeof(*a));
 	a->sock = sock;
-	a->have = a->nfds = 0;
+	a->out_fd = -1;
+}
+
+static void drop_out(struct agent *a)
+{
+	free(a->out);
+	a->out = NULL;
+	a->out_len = a->out_at = 0;
+	io_close_all(&a->out_fd, 1);
 }
 
 void agent_release(struct agent *a)
 {
 	io_close_all(&a->sock, 1);
 	io_close_all(a->fds, a->nfds);
-	a->nfds = 0;
+	a->nfds = a->have = 0;
+	drop_out(a);
 }
 
-static int send_frame(struct agent *a, enum agent_type type, const void *body, size_t len,
-		      struct err *e)
+/* Room for n more bytes behind what waits. */
+static int reserve(struct agent *a, size_t n, uint8_t **ret, struct err *e)
 {
-	uint8_t head[FRAME_HEAD];
+	size_t waiting = a->out_len - a->out_at;
+	uint8_t *grown;
 
-	frame_head(head, (uint16_t)type, (uint32_t)len);
-	if (io_send(a->sock, head, sizeof(head), NULL, 0, e) < 0 ||
-	    (len > 0 && io_send(a->sock, body, len, NULL, 0, e) < 0))
-		return err_wrap(e, "PID 1");
+	if (waiting + n > AGENT_OUT_MAX)
+		return err_set(e, ERR_LIMIT, "PID 1 does not take requests: %zu bytes wait",
+			       waiting);
+	if (a->out_at > 0) {
+		memmove(a->out, a->out + a->out_at, waiting);
+		a->out_fd_at -= a->out_fd >= 0 ? a->out_at : 0;
+		a->out_len = waiting;
+		a->out_at = 0;
+	}
+	grown = realloc(a->out, waiting + n);
+	if (grown == NULL)
+		return err_sys(e, "allocate");
+	a->out = grown;
+	*ret = grown + waiting;
+	a->out_len += n;
 	return 0;
+}
+
+/* One sendmsg(2) of bytes that go together: up to the one a descriptor goes with, or from it on. */
+static ssize_t send_some(struct agent *a)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	bool with_fd = a->out_fd >= 0 && a->out_at == a->out_fd_at;
+	size_t end = a->out_fd >= 0 && !with_fd ? a->out_fd_at : a->out_len;
+	struct iovec iov = { .iov_base = a->out + a->out_at, .iov_len = end - a->out_at };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (with_fd) {
+		memset(&control, 0, sizeof(control));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &a->out_fd, sizeof(int));
+		m.msg_control = &control;
+		m.msg_controllen = sizeof(control.bytes);
+	}
+	return sendmsg(a->sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int agent_flush(struct agent *a, struct err *e)
+{
+	while (a->out_at < a->out_len) {
+		ssize_t n = send_some(a);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return 1;
+		if (n < 0)
+			return err_sys(e, "PID 1: send");
+		if (a->out_fd >= 0 && a->out_at == a->out_fd_at)
+			io_close_all(&a->out_fd, 1);
+		a->out_at += (size_t)n;
+	}
+	drop_out(a);
+	return 0;
+}
+
+static int flushed(struct agent *a, struct err *e)
+{
+	return agent_flush(a, e) < 0 ? -1 : 0;
 }
 
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e)
 {
 	size_t len = agent_spawn_size(s);
-	OWN_MEM uint8_t *body = NULL;
+	uint8_t *at;
 
 	if (len == 0)
 		return err_set(e, ERR_LIMIT, "arguments and environment are larger than %u MiB",
 			       AGENT_REQUEST_MAX >> 20);
-	body = malloc(len);
-	if (body == NULL)
-		return err_sys(e, "allocate");
-	agent_spawn_write(s, body);
-	return send_frame(a, AGENT_SPAWN, body, len, e);
+	if (reserve(a, FRAME_HEAD + len, &at, e) < 0)
+		return -1;
+	frame_head(at, AGENT_SPAWN, (uint32_t)len);
+	agent_spawn_write(s, at + FRAME_HEAD);
+	return flushed(a, e);
+}
+
+static int queue_order(struct agent *a, enum agent_type type, const struct agent_order *o,
+		       struct err *e)
+{
+	uint8_t *at;
+
+	if (reserve(a, FRAME_HEAD + sizeof(*o), &at, e) < 0)
+		return -1;
+	frame_head(at, (uint16_t)type, sizeof(*o));
+	memcpy(at + FRAME_HEAD, o, sizeof(*o));
+	return 0;
+}
+
+static int send_order(struct agent *a, enum agent_type type, const struct agent_order *o,
+		      struct err *e)
+{
+	return queue_order(a, type, o, e) < 0 ? -1 : flushed(a, e);
 }
 
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e)
 {
-	const struct agent_signal s = { handle, sig };
-
-	return send_frame(a, AGENT_SIGNAL, &s, sizeof(s), e);
+	return send_order(a, AGENT_SIGNAL, &(struct agent_order){ .handle = handle, .sig = sig },
+			  e);
 }
 
 int agent_send_kill_all(struct agent *a, struct err *e)
 {
-	return send_frame(a, AGENT_KILL_ALL, NULL, 0, e);
+	return send_order(a, AGENT_KILL_ALL, &(struct agent_order){ 0 }, e);
 }
 
-/* A descriptor from a cell could be anything: a terminal of somebody, a file that blocks. Pipes and
- * the master side of a PTY are the two things we asked for. */
-static int check_fd(int fd, bool alone, struct err *e)
+int agent_send_kill_tree(struct agent *a, uint32_t handle, struct err *e)
+{
+	return send_order(a, AGENT_KILL_TREE, &(struct agent_order){ .handle = handle }, e);
+}
+
+int agent_send_close_stdin(struct agent *a, uint32_t handle, struct err *e)
+{
+	return send_order(a, AGENT_CLOSE_STDIN, &(struct agent_order){ .handle = handle }, e);
+}
+
+int agent_send_resize(struct agent *a, uint32_t handle, uint16_t rows, uint16_t cols, struct err *e)
+{
+	const struct agent_order o = { .handle = handle, .rows = rows, .cols = cols };
+
+	return send_order(a, AGENT_RESIZE, &o, e);
+}
+
+int agent_send_forget(struct agent *a, uint32_t handle, struct err *e)
+{
+	return send_order(a, AGENT_FORGET, &(struct agent_order){ .handle = handle }, e);
+}
+
+int agent_send_paused(struct agent *a, uint64_t ms, struct err *e)
+{
+	const struct agent_order o = { .ms = ms < AGENT_PAUSED_MAX_MS ? ms : AGENT_PAUSED_MAX_MS };
+
+	return send_order(a, AGENT_PAUSED, &o, e);
+}
+
+int agent_send_stat(struct agent *a, struct err *e)
+{
+	return send_order(a, AGENT_STAT, &(struct agent_order){ 0 }, e);
+}
+
+int agent_send_end(struct agent *a, struct err *e)
+{
+	return send_order(a, AGENT_END, &(struct agent_order){ 0 }, e);
+}
+
+int agent_send_linger(struct agent *a, int fd, struct err *e)
+{
+	if (a->out_fd >= 0)
+		return err_set(e, ERR_CONFLICT, "PID 1 has not taken the last socket yet");
+	OWN_FD copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (copy < 0)
+		return err_sys(e, "socket for PID 1");
+	if (queue_order(a, AGENT_LINGER, &(struct agent_order){ 0 }, e) < 0)
+		return -1;
+	a->out_fd = TAKE_FD(copy);
+	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(struct agent_order);
+	return flushed(a, e);
+}
+
+/* A descriptor from a cell could be anything: a terminal of somebody, a file that blocks. Pipes,
+ * and the master side of a PTY, are the things we asked for. */
+static int check_fd(int fd, bool master, int direction, struct err *e)
 {
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
 
 	if (fstat(fd, &st) < 0 || flags < 0)
 		return err_sys(e, "descriptor from PID 1");
-	if (!(alone && S_ISCHR(st.st_mode) && st.st_rdev == makedev(5, 2)) && !S_ISFIFO(st.st_mode))
-		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no pipe or PTY");
+	if (master ? !S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2) : !S_ISFIFO(st.st_mode))
+		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no %s",
+			       master ? "PTY" : "pipe");
+	/* O_PATH shows as neither direction's flags alone. */
+	if ((flags & (O_ACCMODE | O_PATH)) != direction)
+		return err_set(e, ERR_INVALID, "PID 1 sent a pipe of the wrong direction");
 	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return err_sys(e, "descriptor from PID 1");
 	return 0;
 }
 
-static int check_fds(struct agent *a, struct err *e)
+static int check_fds(const struct agent *a, enum agent_type type, const struct agent_event *v,
+		     struct err *e)
 {
-	for (size_t i = 0; i < a->nfds; i++)
-		if (check_fd(a->fds[i], a->nfds == 1, e) < 0)
+	bool master = (v->flags & (AGENT_IS_TTY | AGENT_IS_HELD)) == AGENT_IS_TTY;
+	bool input = (v->flags & AGENT_HAS_STDIN) != 0;
+
+	if (a->nfds != agent_event_fds(type, v))
+		return err_set(e, ERR_INVALID, "PID 1 sent %u descriptors", a->nfds);
+	for (uint32_t i = 0; i < a->nfds; i++) {
+		int direction = master ? O_RDWR : i == 0 && input ? O_WRONLY : O_RDONLY;
+
+		if (check_fd(a->fds[i], master, direction, e) < 0)
 			return -1;
+	}
 	return 0;
 }
 
-/* Takes the first whole message out of the buffer. */
+/* Takes the message out of the buffer, if it is whole. What is wrong with its head is known as soon
+ * as that is there. */
 static int take(struct agent *a, enum agent_type *ret_type, struct agent_event *ret, struct err *e)
 {
 	struct frame f;
-	int n = frame_read(a->bytes, a->have, AGENT_REPLY_MAX, &f, e);
+	int n = frame_read(a->bytes, a->have, sizeof(*ret), &f, e);
 
 	if (n <= 0)
 		return n;
-	if (agent_event_read(&f, ret, e) < 0)
+	if (agent_event_read(&f, ret, e) < 0 || check_fds(a, (enum agent_type)f.type, ret, e) < 0)
 		return -1;
 	*ret_type = (enum agent_type)f.type;
-	if ((f.type == AGENT_STARTED) != (a->nfds > 0))
-		return err_set(e, ERR_INVALID, "PID 1 sent descriptors without need or none");
-	a->have -= (size_t)n;
-	memmove(a->bytes, a->bytes + n, a->have);
-	return f.type == AGENT_STARTED && check_fds(a, e) < 0 ? -1 : 1;
+	a->have = 0;
+	return 1;
 }
 
-/* Reads at most up to the end of the frame at hand: descriptors travel with its first byte, and so
- * never get ahead of their message. */
 static int fill(struct agent *a, struct err *e)
 {
-	struct frame f;
-	size_t want = FRAME_HEAD, nfds = 0;
 	int fds[AGENT_FDS];
-	ssize_t n;
+	size_t nfds = 0;
+	ssize_t n = io_recv(a->sock, a->bytes + a->have, sizeof(a->bytes) - a->have, fds, AGENT_FDS,
+			    &nfds, e);
 
-	if (a->have >= FRAME_HEAD) {
-		want = FRAME_HEAD + sizeof(struct agent_event);
-		if (frame_read(a->bytes, a->have, AGENT_REPLY_MAX, &f, e) < 0)
-			return -1;
-	}
-	if (want <= a->have)
-		return err_set(e, ERR_INVALID, "PID 1 sent a message of the wrong size");
-	n = io_recv(a->sock, a->bytes + a->have, want - a->have, fds, AGENT_FDS, &nfds, e);
 	if (n <= 0)
 		return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "PID 1 is gone");
-	a->have += (size_t)n;
+	a->have += (uint32_t)n;
 	if (a->nfds + nfds > AGENT_FDS) {
 		io_close_all(fds, nfds);
 		return err_set(e, ERR_INVALID, "PID 1 sent too many descriptors");
 	}
 	memcpy(a->fds + a->nfds, fds, nfds * sizeof(int));
-	a->nfds += nfds;
+	a->nfds += (uint32_t)nfds;
 	return 0;
 }
 
 int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e)
 {
-	const uint64_t end = clock_now_ns() + (unsigned)wait_ms * CLOCK_MS;
+	const uint64_t end = wait_ms == 0 ? 0 : clock_now_ns() + (unsigned)wait_ms * CLOCK_MS;
 
+	if (a->have == 0 && a->nfds > 0) {
+		io_close_all(a->fds, a->nfds);
+		a->nfds = 0;
+	}
 	for (;;) {
 		struct pollfd p = { .fd = a->sock, .events = POLLIN };
-		uint64_t now = clock_now_ns();
-		int got = take(a, ret_type, ret, e);
+		uint64_t now = wait_ms == 0 ? 0 : clock_now_ns();
+		int got = take(a, ret_type, ret, e), more;
 
 		if (got != 0)
 			return got;
+		/* What PID 1 said last is worth more than that it takes no more requests. */
+		more = agent_flush(a, &(struct err){ 0 });
+		p.events |= more > 0 ? POLLOUT : 0;
 		if (poll(&p, 1, now < end ? (int)((end - now) / CLOCK_MS) + 1 : 0) <= 0) {
 			if (now >= end)
 				return 0;
 			continue; /* interrupted, or a moment early */
 		}
-		if (fill(a, e) < 0)
+		if ((p.revents & ~POLLOUT) != 0 && fill(a, e) < 0)
 			return -1;
 	}
 }

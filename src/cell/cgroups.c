@@ -4,7 +4,8 @@
  * itself is in (limits of its parents hold for its cells too). v2: one hierarchy; a directory with
  * processes cannot hand out controllers, so root's cells go to the top and an ordinary user's below
  * his own directory, if that was delegated to him and is empty otherwise. Hybrid machines (v2
- * mounted, controllers in v1) count as v1. */
+ * mounted, controllers in v1) count as v1; of their v2 hierarchy servers use only what needs no
+ * controller, below their own directory there. */
 #include "cgroups.h"
 
 #include <dirent.h>
@@ -21,7 +22,7 @@
 #include "io.h"
 
 enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS };
-static const char *const controllers[KEEPER_CGROUP_DIRS] = { "cpu", "cpuacct", "memory", "pids" };
+static const char *const controllers[] = { "cpu", "cpuacct", "memory", "pids" };
 
 /* ",a,b,c," contains ",b,"? */
 static bool list_has(const char *list, const char *word)
@@ -112,7 +113,7 @@ static void find_v1(const struct tables *t, struct cgroups *r)
 	char base[PATH_MAX], own[PATH_MAX], cpu_base[PATH_MAX] = "";
 
 	r->version = 1;
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
+	for (unsigned i = 0; i < COUNT(controllers); i++) {
 		if (mount_point(t, "cgroup", controllers[i], base, sizeof(base)) < 0 ||
 		    own_path(t, controllers[i], own, sizeof(own)) < 0)
 			continue;
@@ -178,15 +179,22 @@ static void find_v2(const struct tables *t, struct cgroups *r, const char *base)
 		r->limits = enable_v2(r->dirs[0]);
 }
 
+static int read_tables(struct tables *ret, struct err *e)
+{
+	if (io_read_file(AT_FDCWD, "/proc/self/cgroup", ret->own, sizeof(ret->own), e) < 0 ||
+	    io_read_file(AT_FDCWD, "/proc/self/mounts", ret->mounts, sizeof(ret->mounts), e) < 0)
+		return -1;
+	return 0;
+}
+
 void cgroups_find(struct cgroups *ret)
 {
 	static struct tables t;
 	char base[PATH_MAX];
 	struct err e;
 
-	*ret = (struct cgroups){ .dirs = { -1, -1, -1, -1 } };
-	if (io_read_file(AT_FDCWD, "/proc/self/cgroup", t.own, sizeof(t.own), &e) < 0 ||
-	    io_read_file(AT_FDCWD, "/proc/self/mounts", t.mounts, sizeof(t.mounts), &e) < 0)
+	*ret = (struct cgroups){ .dirs = { -1, -1, -1, -1, -1 } };
+	if (read_tables(&t, &e) < 0)
 		(void)snprintf(ret->why, sizeof(ret->why), "%.*s", (int)sizeof(ret->why) - 1,
 			       e.msg);
 	else if (mount_point(&t, "cgroup", "memory", base, sizeof(base)) == 0)
@@ -210,6 +218,90 @@ void cgroups_find(struct cgroups *ret)
 	}
 }
 
+/* Are cells possible below this directory, and can they be frozen there? */
+static bool try_unified(int dir)
+{
+	char name[64], file[96];
+	bool ok;
+
+	(void)snprintf(name, sizeof(name), "cordon.try.%d", (int)getpid());
+	(void)snprintf(file, sizeof(file), "%s/cgroup.freeze", name);
+	if (mkdirat(dir, name, 0755) < 0)
+		return false;
+	ok = faccessat(dir, file, W_OK, AT_EACCESS) == 0;
+	(void)unlinkat(dir, name, AT_REMOVEDIR);
+	return ok;
+}
+
+void cgroups_find_unified(struct cgroups *c)
+{
+	static struct tables t;
+	char base[PATH_MAX], own[PATH_MAX];
+	struct err e;
+
+	if (c->version != 1 || read_tables(&t, &e) < 0 ||
+	    mount_point(&t, "cgroup2", "", base, sizeof(base)) < 0 ||
+	    own_path(&t, "", own, sizeof(own)) < 0)
+		return;
+	OWN_FD dir = open_dir(base, own);
+	if (dir >= 0 && try_unified(dir))
+		c->dirs[KEEPER_CGROUP_UNIFIED] = TAKE_FD(dir);
+}
+
+/* One line for each directory, empty where there is none. */
+static int write_paths(const struct cgroups *c, int dir_fd, const char *name, struct err *e)
+{
+	char text[KEEPER_CGROUP_DIRS * (PATH_MAX + 1)], link[64];
+	size_t len = 0;
+
+	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
+		ssize_t n = 0;
+
+		(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", c->dirs[i]);
+		if (c->dirs[i] >= 0)
+			n = readlink(link, text + len, PATH_MAX);
+		if (n < 0 || n == PATH_MAX)
+			return err_set(e, ERR_SYSTEM, "the path of a cgroup is not known");
+		len += (size_t)n;
+		text[len++] = '\n';
+	}
+	OWN_FD fd =
+		openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_sys(e, "open %s", name);
+	return io_write_all(fd, text, len, e);
+}
+
+/* Opens what the lines say; false unless it is just what c has, elsewhere or not. */
+static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[KEEPER_CGROUP_DIRS])
+{
+	char line[PATH_MAX];
+
+	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
+		text = next_line(text, line, sizeof(line));
+		if (text == NULL || (line[0] != '\0') != (c->dirs[i] >= 0))
+			return false;
+		ret_dirs[i] = line[0] == '\0' ? -1 : open_dir(line, "");
+		if (line[0] != '\0' && ret_dirs[i] < 0)
+			return false;
+	}
+	return true;
+}
+
+int cgroups_remember(struct cgroups *c, int dir_fd, const char *name, struct err *e)
+{
+	static char text[KEEPER_CGROUP_DIRS * (PATH_MAX + 1) + 1];
+	int dirs[KEEPER_CGROUP_DIRS] = { -1, -1, -1, -1, -1 };
+
+	if (io_read_file(dir_fd, name, text, sizeof(text), e) < 0 || !open_paths(text, c, dirs)) {
+		io_close_all(dirs, KEEPER_CGROUP_DIRS);
+		return write_paths(c, dir_fd, name, e);
+	}
+	io_close_all(c->dirs, KEEPER_CGROUP_DIRS);
+	memcpy(c->dirs, dirs, sizeof(dirs));
+	return 0;
+}
+
 void cgroups_release(struct cgroups *c)
 {
 	io_close_all(c->dirs, KEEPER_CGROUP_DIRS);
@@ -231,7 +323,8 @@ static void sweep_dir(int parent)
 				    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		/* Locked, and the name still means what we have locked: then only we can remove it.
 		 */
-		if (one >= 0 && flock(one, LOCK_EX | LOCK_NB) == 0 && fstat(one, &ours) == 0 &&
+		if (one >= 0 && fstat(one, &ours) == 0 && (ours.st_mode & S_ISVTX) == 0 &&
+		    flock(one, LOCK_EX | LOCK_NB) == 0 &&
 		    fstatat(parent, entry->d_name, &there, 0) == 0 && ours.st_ino == there.st_ino)
 			(void)unlinkat(parent, entry->d_name, AT_REMOVEDIR);
 	}

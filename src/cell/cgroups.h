@@ -4,17 +4,28 @@
 #include "keeper_msg.h"
 
 struct cgroups {
-	int version;		      /* 0: none usable */
-	int dirs[KEEPER_CGROUP_DIRS]; /* owned; -1 where a controller is missing */
-	unsigned limits;	      /* set of KEEPER_LIMIT_* that can be enforced */
-	char why[128];		      /* what is missing, for people; "" if nothing */
+	int version; /* 0: none usable */
+	/* Owned; -1 where missing. v1: cpu, cpuacct, memory, pids, unified; v2: only the first. */
+	int dirs[KEEPER_CGROUP_DIRS];
+	unsigned limits; /* set of KEEPER_LIMIT_* that can be enforced */
+	char why[128];	 /* what is missing, for people; "" if nothing */
 };
 
 /* Looks at the machine. Never fails: without cgroups, limits is 0 and why says why. */
 void cgroups_find(struct cgroups *ret);
 void cgroups_release(struct cgroups *c);
 
-/* Removes what killed keepers left behind: directories that nobody holds and nobody is in. */
+/* On a v1 machine, looks for a v2 hierarchy beside it, with which cells can be frozen and killed at
+ * once. Tries it by making a directory, so it is for servers, not for every cordon run. */
+void cgroups_find_unified(struct cgroups *c);
+
+/* Cells of a server are below the cgroup it was first started in, and the next one, maybe started
+ * elsewhere, must find them: takes the directories that the file dir_fd/name remembers, if they are
+ * all there still, else writes c's own into it. The file belongs where a reboot removes it. */
+int cgroups_remember(struct cgroups *c, int dir_fd, const char *name, struct err *e) MUST_USE;
+
+/* Removes what killed keepers left behind: directories that nobody holds and nobody is in, but for
+ * those of lingering cells, whose server has them in its books. */
 void cgroups_sweep(const struct cgroups *c);
 
 /* Removes those of one cell whose keeper was killed. Its processes may still be dying, which on a

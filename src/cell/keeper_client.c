@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,72 +14,226 @@
 #include "io.h"
 #include "rootless.h"
 
-/* The directory of the running program, then "cordon-keeper". */
-static int find_keeper(char *ret_path, size_t cap, struct err *e)
+#define PLACES (KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + KEEPER_ROOTS_MAX)
+
+/* The directory of the running program, then the name. */
+static int find_beside(const char *name, char *ret_path, size_t cap, struct err *e)
 {
-	ssize_t n = readlink("/proc/self/exe", ret_path, cap - sizeof("/cordon-keeper"));
+	ssize_t n = readlink("/proc/self/exe", ret_path, cap - 1);
 	char *slash;
 
 	if (n < 0)
 		return err_sys(e, "own path");
 	ret_path[n] = '\0';
 	slash = strrchr(ret_path, '/');
-	if (slash == NULL)
-		return err_set(e, ERR_SYSTEM, "own path is %s", ret_path);
-	(void)snprintf(slash, cap - (size_t)(slash - ret_path), "/cordon-keeper");
+	if (slash == NULL || (size_t)(slash + 1 - ret_path) + strlen(name) >= cap)
+		return err_set(e, ERR_SYSTEM, "own path is %.100s", ret_path);
+	(void)snprintf(slash + 1, cap - (size_t)(slash + 1 - ret_path), "%s", name);
 	if (access(ret_path, X_OK) < 0)
 		return err_sys(e, "%s", ret_path);
 	return 0;
 }
 
-/* In the child: the descriptors a keeper is started with, at their places. */
-static int place_fds(int sock, const struct cgroups *c)
+/* Cells get a sealed copy of cordon-init in memory: nothing they do through /proc/1/exe or the like
+ * reaches the file that the next cell starts from (CVE-2019-5736). */
+static int copy_init(int *ret_fd, struct err *e)
 {
-	int high[1 + KEEPER_CGROUP_DIRS];
+	char path[PATH_MAX];
+	ssize_t n;
 
-	for (int i = 0; i <= KEEPER_CGROUP_DIRS; i++) {
-		int fd = i == 0 ? sock : c->dirs[i - 1];
+	if (find_beside("cordon-init", path, sizeof(path), e) < 0)
+		return -1;
+	OWN_FD file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return err_sys(e, "open %s", path);
+	/* MFD_EXEC (0x10) is required by hardened settings and unknown before Linux 6.3. */
+	OWN_FD copy = memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | 0x10);
+	if (copy < 0 && errno == EINVAL)
+		copy = memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (copy < 0)
+		return err_sys(e, "memfd");
+	while ((n = sendfile(copy, file, NULL, 1 << 20)) != 0)
+		if (n < 0)
+			return err_sys(e, "copy %s", path);
+	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return err_sys(e, "seal");
+	/* Executing wants a descriptor that is not open for writing (ETXTBSY). */
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", copy);
+	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (*ret_fd < 0)
+		return err_sys(e, "reopen memfd");
+	return 0;
+}
 
-		high[i] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 32);
+struct start {
+	char path[PATH_MAX];
+	const struct keeper_start *how;
+	struct keeper_setup setup;
+	int fds[PLACES]; /* borrowed: what a keeper is started with, from KEEPER_FD_CHANNEL on */
+	struct err err;	 /* why the child could not even become a keeper */
+};
+
+static void list_fds(struct start *s, int init)
+{
+	const struct keeper_start *how = s->how;
+
+	memset(s->fds, 0xff, sizeof(s->fds)); /* every descriptor -1 */
+	s->fds[0] = how->hears;
+	s->fds[KEEPER_FD_INIT - KEEPER_FD_CHANNEL] = init;
+	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+		s->fds[KEEPER_FD_CGROUP - KEEPER_FD_CHANNEL + i] = how->cgroups->dirs[i];
+	for (unsigned i = 0; i < how->nroots; i++)
+		s->fds[KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + i] = how->roots[i].fd;
+}
+
+/* In the child. */
+static int place_fds(const struct start *s)
+{
+	int high[PLACES];
+
+	for (int i = 0; i < PLACES; i++) {
+		high[i] = s->fds[i] < 0 ? -1 : fcntl(s->fds[i], F_DUPFD_CLOEXEC, 64);
+		if (s->fds[i] >= 0 && high[i] < 0)
+			return -1;
 	}
-	for (int i = 0; i <= KEEPER_CGROUP_DIRS; i++) {
+	for (int i = 0; i < PLACES; i++) {
 		if (high[i] < 0)
 			(void)close(KEEPER_FD_CHANNEL + i);
 		else if (dup2(high[i], KEEPER_FD_CHANNEL + i) < 0)
 			return -1;
 	}
-	return high[0] < 0 ? -1 : 0;
+	return 0;
 }
 
-struct start {
-	char path[PATH_MAX];
-	int sock; /* borrowed */
-	const struct cgroups *cgroups;
-	struct keeper_setup setup;
-	struct err err; /* why the child could not even become a keeper */
-};
-
 /* Makes only system calls: it may run in the child of a vfork. */
-static void NORETURN become_keeper(const struct start *s, char *argument)
+static void NORETURN become_keeper(const struct start *s)
 {
-	char *argv[] = { (char *)(uintptr_t) "cordon-keeper", argument, NULL };
+	char *argv[] = { (char *)(uintptr_t) "cordon-keeper", NULL };
 	char *envp[] = { NULL };
 
-	if (place_fds(s->sock, s->cgroups) == 0)
+	if (place_fds(s) == 0)
 		(void)execve(s->path, argv, envp);
 	_exit(127);
 }
 
-static void write_hex(const struct keeper_setup *setup, char ret[2 * sizeof(*setup) + 1])
+/* An ordinary user's keeper with subordinate ids, which only its parent can have mapped. */
+static int start_mapped(const struct start *s, const struct rootless_ranges *ranges, pid_t *ret_pid,
+			struct err *e)
 {
-	static const char digits[] = "0123456789abcdef";
-	const uint8_t *bytes = (const uint8_t *)setup;
+	int pair[2];
 
-	for (size_t i = 0; i < sizeof(*setup); i++) {
-		ret[2 * i] = digits[bytes[i] >> 4];
-		ret[2 * i + 1] = digits[bytes[i] & 15];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, "socketpair");
+	OWN_FD ours = pair[0];
+	OWN_FD theirs = pair[1];
+	*ret_pid = fork();
+	if (*ret_pid < 0)
+		return err_sys(e, "fork");
+	if (*ret_pid == 0) {
+		(void)close(ours);
+		if (rootless_enter_mapped(theirs, e) == 0)
+			become_keeper(s);
+		_exit(127);
 	}
-	ret[2 * sizeof(*setup)] = '\0';
+	(void)close(TAKE_FD(theirs));
+	return rootless_map(*ret_pid, ours, ranges, e);
+}
+
+/* A privileged keeper, one with the user's single id, or one that joins another's namespace. Of its
+ * own, so that nothing of the caller's frame is live across the vfork; what the child writes to *s,
+ * the parent reads. */
+static __attribute__((noinline)) pid_t start_simple(struct start *s)
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		if (!s->setup.rootless ||
+		    (s->how->userns >= 0 ? rootless_join(s->how->userns, &s->err)
+					 : rootless_enter_single(&s->err)) == 0)
+			become_keeper(s);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void fill_setup(const struct keeper_start *how, struct keeper_setup *ret)
+{
+	const struct cgroups *c = how->cgroups;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->version = KEEPER_VERSION;
+	ret->cgroup_version = (uint32_t)c->version;
+	ret->limits = c->limits;
+	ret->rootless = rootless_needed();
+	ret->serve = how->serve;
+	ret->nroots = how->nroots;
+	for (unsigned i = 0; i < how->nroots; i++)
+		ret->root_uses[i] = how->roots[i].uses;
+	memcpy(ret->no_limits_why, c->why, sizeof(ret->no_limits_why));
+}
+
+int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct err *e)
+{
+	struct start s = { .how = how };
+	struct rootless_ranges ranges;
+	bool mapped;
+	int copy = -1;
+
+	if (how->nroots > KEEPER_ROOTS_MAX)
+		return err_set(e, ERR_LIMIT, "at most %d roots", KEEPER_ROOTS_MAX);
+	if (find_beside("cordon-keeper", s.path, sizeof(s.path), e) < 0 || copy_init(&copy, e) < 0)
+		return -1;
+	OWN_FD init = copy;
+	list_fds(&s, init);
+	fill_setup(how, &s.setup);
+	mapped = s.setup.rootless != 0 && rootless_find_ranges(&ranges);
+	s.setup.subordinate = mapped ? KEEPER_IDS : 0;
+	if (io_send(how->asks, &s.setup, sizeof(s.setup), NULL, 0, e) < 0)
+		return -1;
+	if (mapped && how->userns < 0)
+		return start_mapped(&s, &ranges, ret_pid, e);
+	*ret_pid = start_simple(&s);
+	if (*ret_pid < 0)
+		return err_sys(e, "fork");
+	*e = s.err;
+	return s.err.code == ERR_NONE ? 0 : -1;
+}
+
+int keeper_client_start(struct keeper_client *ret, struct err *e)
+{
+	int pair[2], started;
+
+	*ret = (struct keeper_client){ .pid = -1, .sock = -1 };
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, "socketpair");
+	OWN_FD theirs = pair[1];
+	ret->sock = pair[0];
+	cgroups_find(&ret->cgroups);
+	const struct keeper_start how = {
+		.asks = pair[0], .hears = theirs, .userns = -1, .cgroups = &ret->cgroups
+	};
+	started = keeper_client_spawn(&how, &ret->pid, e);
+	(void)close(TAKE_FD(theirs));
+	if (started < 0)
+		keeper_client_stop(ret, NULL);
+	else
+		cgroups_sweep(&ret->cgroups); /* while it starts */
+	return started;
+}
+
+int keeper_client_judge(struct keeper_reply *r, size_t len, enum keeper_op op, struct err *e)
+{
+	if (len != sizeof(*r) || r->version != KEEPER_VERSION)
+		return err_set(e, ERR_SYSTEM, "the keeper is of another version");
+	r->walls.no_limits_why[sizeof(r->walls.no_limits_why) - 1] = '\0';
+	if (r->err.code != ERR_NONE) {
+		err_sanitize(&r->err);
+		*e = r->err;
+		return -1;
+	}
+	if (r->op != op)
+		return err_set(e, ERR_SYSTEM, "the keeper answered something else");
+	return 0;
 }
 
 int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
@@ -92,108 +248,11 @@ int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper
 		return err_wrap(e, "keeper");
 	if (n == 0)
 		return err_set(e, ERR_SYSTEM, "the keeper died");
-	if (n != (ssize_t)sizeof(*ret) || ret->version != KEEPER_VERSION)
-		return err_set(e, ERR_SYSTEM, "the keeper is of another version");
-	if (ret->err.code != ERR_NONE) {
-		*e = ret->err;
-		err_sanitize(e);
+	if (keeper_client_judge(ret, (size_t)n, op, e) < 0)
 		return -1;
-	}
-	if (ret->op != op)
-		return err_set(e, ERR_SYSTEM, "the keeper answered something else");
 	if (ret_fd != NULL)
 		*ret_fd = TAKE_FD(fd);
 	return 0;
-}
-
-static void fill_setup(const struct cgroups *c, struct keeper_setup *ret)
-{
-	memset(ret, 0, sizeof(*ret));
-	ret->version = KEEPER_VERSION;
-	ret->cgroup_version = (uint32_t)c->version;
-	ret->limits = c->limits;
-	memcpy(ret->no_limits_why, c->why, sizeof(ret->no_limits_why));
-}
-
-/* An ordinary user's keeper with subordinate ids, which only its parent can have mapped. */
-static int start_mapped(struct start *s, char *argument, const struct rootless_ranges *ranges,
-			pid_t *ret_pid, struct err *e)
-{
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, "socketpair");
-	OWN_FD ours = pair[0];
-	OWN_FD theirs = pair[1];
-	*ret_pid = fork();
-	if (*ret_pid < 0)
-		return err_sys(e, "fork");
-	if (*ret_pid == 0) {
-		(void)close(ours);
-		if (rootless_enter_mapped(theirs, e) == 0)
-			become_keeper(s, argument);
-		_exit(127);
-	}
-	(void)close(TAKE_FD(theirs));
-	return rootless_map(*ret_pid, ours, ranges, e);
-}
-
-/* A privileged keeper, or one with the user's single id. Of its own, so that nothing of the
- * caller's frame is live across the vfork; what the child writes to *s, the parent reads. */
-static __attribute__((noinline)) pid_t start_simple(struct start *s, char *argument)
-{
-	pid_t pid = vfork();
-
-	if (pid == 0) {
-		if (!s->setup.rootless || rootless_enter_single(&s->err) == 0)
-			become_keeper(s, argument);
-		_exit(127);
-	}
-	return pid;
-}
-
-static int start_keeper(struct start *s, pid_t *ret_pid, struct err *e)
-{
-	char argument[2 * sizeof(s->setup) + 1];
-	struct rootless_ranges ranges;
-
-	s->setup.rootless = rootless_needed();
-	if (s->setup.rootless != 0 && rootless_find_ranges(&ranges)) {
-		s->setup.subordinate = KEEPER_IDS;
-		write_hex(&s->setup, argument);
-		return start_mapped(s, argument, &ranges, ret_pid, e);
-	}
-	write_hex(&s->setup, argument);
-	*ret_pid = start_simple(s, argument);
-	if (*ret_pid < 0)
-		return err_sys(e, "fork");
-	*e = s->err;
-	return s->err.code == ERR_NONE ? 0 : -1;
-}
-
-int keeper_client_start(struct keeper_client *ret, struct err *e)
-{
-	struct keeper_client k = { .pid = -1, .sock = -1 };
-	struct start s = { .cgroups = &k.cgroups };
-	int pair[2], started;
-
-	if (find_keeper(s.path, sizeof(s.path), e) < 0)
-		return -1;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_sys(e, "socketpair");
-	OWN_FD theirs = pair[1];
-	k.sock = pair[0];
-	s.sock = theirs;
-	cgroups_find(&k.cgroups);
-	fill_setup(&k.cgroups, &s.setup);
-	started = start_keeper(&s, &k.pid, e);
-	*ret = k;
-	(void)close(TAKE_FD(theirs));
-	if (started < 0)
-		keeper_client_stop(ret, NULL);
-	else
-		cgroups_sweep(&ret->cgroups); /* while it starts */
-	return started;
 }
 
 int keeper_client_hello(struct keeper_client *k, struct err *e)
@@ -203,7 +262,6 @@ int keeper_client_hello(struct keeper_client *k, struct err *e)
 	if (keeper_client_hear(k, KEEPER_HELLO, &hello, NULL, e) < 0)
 		return -1;
 	k->walls = hello.walls;
-	k->walls.no_limits_why[sizeof(k->walls.no_limits_why) - 1] = '\0';
 	return 0;
 }
 

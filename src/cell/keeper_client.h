@@ -7,6 +7,27 @@
 #include "cgroups.h"
 #include "keeper_msg.h"
 
+/* A directory below which a server's keeper may find layers and mounts. */
+struct keeper_root {
+	int fd;	       /* borrowed: O_PATH directory */
+	uint32_t uses; /* set of KEEPER_ROOT_* */
+};
+
+/* How to start a keeper. */
+struct keeper_start {
+	int asks;   /* borrowed: the end of channel A (SOCK_SEQPACKET) that requests come from */
+	int hears;  /* borrowed: the keeper's end */
+	int userns; /* borrowed: rootless_open()'s, to be able to adopt cells; -1: a new one */
+	const struct cgroups *cgroups;
+	bool serve;
+	unsigned nroots; /* at most KEEPER_ROOTS_MAX */
+	const struct keeper_root *roots;
+};
+
+/* Starts cordon-keeper, which must stand beside the running program, as a child. It ends when
+ * nobody holds the other end of channel A. The caller closes its copies of what it lent. */
+int keeper_client_spawn(const struct keeper_start *s, pid_t *ret_pid, struct err *e) MUST_USE;
+
 struct keeper_client {
 	pid_t pid;
 	int sock;		   /* owned */
@@ -14,8 +35,9 @@ struct keeper_client {
 	struct keeper_walls walls; /* what it said of the machine in its HELLO */
 };
 
-/* Starts cordon-keeper, which must stand beside the running program. It takes its time to look at
- * the machine; what the caller does before keeper_client_hello() is done meanwhile. */
+/* For one who wants a cell or a few for himself: finds cgroups, makes the channel, starts a keeper.
+ * It takes its time to look at the machine; what the caller does before keeper_client_hello() is
+ * done meanwhile. */
 int keeper_client_start(struct keeper_client *ret, struct err *e) MUST_USE;
 
 /* Hears what it says of the machine, or why it cannot work here. */
@@ -29,6 +51,11 @@ int keeper_client_ask(struct keeper_client *k, const void *request, size_t len, 
 /* Hears the reply to a request that was sent by other means. */
 int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
 		       int *ret_fd, struct err *e) MUST_USE;
+
+/* Judges a reply of len bytes that was received by other means: its form, then whether the keeper
+ * refused. Makes its strings safe. Pure. */
+int keeper_client_judge(struct keeper_reply *r, size_t len, enum keeper_op op,
+			struct err *e) MUST_USE;
 
 /* Closes the channel, upon which the keeper ends its cells and itself, and waits for that. If it
  * was killed instead, the kernel ends its cells; then this removes the cgroup of the one named,

@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/nsfs.h>
 #include <pwd.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -133,6 +135,25 @@ static int enter_namespace(struct err *e)
 		return 0;
 	(void)err_sys(e, "user namespace");
 	return err_wrap(e, "this machine lets ordinary users have no cells");
+}
+
+int rootless_open(pid_t pid, bool above, int *ret_fd, struct err *e)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	OWN_FD own = open(path, O_RDONLY | O_CLOEXEC);
+	*ret_fd = above && own >= 0 ? ioctl(own, NS_GET_PARENT) : TAKE_FD(own);
+	if (*ret_fd < 0)
+		return err_sys(e, "user namespace of process %d", (int)pid);
+	return 0;
+}
+
+int rootless_join(int userns_fd, struct err *e)
+{
+	if (syscall(SYS_setns, userns_fd, CLONE_NEWUSER) < 0)
+		return err_sys(e, "enter the user namespace of the cells");
+	return become_root(e);
 }
 
 int rootless_enter_single(struct err *e)

@@ -18,6 +18,15 @@ struct rootless_ranges {
 };
 bool rootless_find_ranges(struct rootless_ranges *ret);
 
+/* The user namespace of a process of ours, or the one above it: of a keeper, or of the keeper that
+ * made a lingering cell, whose PID 1 this is. Only a keeper in that same namespace can adopt the
+ * cell. The caller owns *ret_fd. */
+int rootless_open(pid_t pid, bool above, int *ret_fd, struct err *e) MUST_USE;
+
+/* In the child that will be the keeper: enters a namespace that rootless_open() gave. Makes only
+ * system calls. */
+int rootless_join(int userns_fd, struct err *e) MUST_USE;
+
 /* In the child that will be the keeper: with its single id. Makes only system calls, so that it may
  * run after vfork. */
 int rootless_enter_single(struct err *e) MUST_USE;

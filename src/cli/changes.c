@@ -1,6 +1,7 @@
 #include "changes.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -15,7 +16,7 @@ int changes_parse(const char *text, struct changes_record *ret, struct err *e)
 	unsigned long mode;
 	char *end;
 
-	if (strchr("ACDT", text[0]) == NULL || text[0] == '\0' || text[1] != '\t' ||
+	if (strchr("ACDTE", text[0]) == NULL || text[0] == '\0' || text[1] != '\t' ||
 	    text[2] < '0' || text[2] > '7')
 		return err_set(e, ERR_INVALID, "malformed record");
 	mode = strtoul(text + 2, &end, 8);
@@ -75,14 +76,20 @@ static void print_path(const char *path, FILE *to)
 	}
 }
 
-static int print_record(const char *text, FILE *to, struct err *e)
+/* *whole: the end was seen; nothing may follow it. */
+static int print_record(const char *text, FILE *to, bool *whole, struct err *e)
 {
 	struct changes_record r = { 0 };
 	const char *word = "unread";
 	char mode[11];
 
+	if (*whole)
+		return err_set(e, ERR_INVALID, "records after the end");
 	if (changes_parse(text, &r, e) < 0)
 		return -1;
+	*whole = r.kind == 'E';
+	if (*whole)
+		return 0;
 	if (r.kind == 'A')
 		word = "added";
 	else if (r.kind == 'C')
@@ -100,6 +107,7 @@ int changes_print(int fd, FILE *to, struct err *e)
 {
 	OWN_MEM char *text = malloc(RECORD_MAX);
 	size_t have = 0, total = 0;
+	bool whole = false;
 
 	if (text == NULL)
 		return err_sys(e, "allocate");
@@ -117,7 +125,7 @@ int changes_print(int fd, FILE *to, struct err *e)
 			return err_set(e, ERR_LIMIT, "the list of changes is longer than %u MiB",
 				       LIST_MAX >> 20);
 		while ((end = memchr(at, '\0', have - (size_t)(at - text))) != NULL) {
-			if (print_record(at, to, e) < 0)
+			if (print_record(at, to, &whole, e) < 0)
 				return -1;
 			at = end + 1;
 		}
@@ -131,6 +139,8 @@ int changes_print(int fd, FILE *to, struct err *e)
 	}
 	if (have > 0)
 		return err_set(e, ERR_INVALID, "the list ends within a record");
+	if (!whole)
+		return err_set(e, ERR_SYSTEM, "the list of changes was cut short");
 	if (fflush(to) != 0)
 		return err_sys(e, "write");
 	return 0;

@@ -7,7 +7,7 @@
 #include "err.h"
 
 struct changes_record {
-	char kind; /* 'A', 'C', 'D', 'T' */
+	char kind; /* 'A', 'C', 'D', 'T'; 'E': the end */
 	uint32_t mode;
 	uint64_t size;
 	const char *path; /* borrowed; any bytes */
@@ -16,5 +16,6 @@ struct changes_record {
 /* Reads "kind TAB mode TAB size TAB path" without its final NUL. Pure. */
 int changes_parse(const char *text, struct changes_record *ret, struct err *e) MUST_USE;
 
-/* Reads NUL-ended records from fd until its end and prints a line for each. */
+/* Reads NUL-ended records from fd until its end and prints a line for each. A list whose last
+ * record is not 'E' was cut short: an error. */
 int changes_print(int fd, FILE *to, struct err *e) MUST_USE;

@@ -7,9 +7,11 @@
 #include "doctor.h"
 #include "options.h"
 #include "profile.h"
+#include "remote.h"
 #include "run_options.h"
+#include "serve.h"
 
-static const struct verb *const verbs[] = { &run_verb, &doctor_verb, &profile_verb };
+static const struct verb *const verbs[] = { &run_verb, &serve_verb, &doctor_verb, &profile_verb };
 
 static void usage(FILE *to)
 {
@@ -17,6 +19,7 @@ static void usage(FILE *to)
 	for (size_t i = 0; i < COUNT(verbs); i++)
 		(void)fprintf(to, "  cordon %-8s %s\n", verbs[i]->name, verbs[i]->summary);
 	(void)fprintf(to, "\ncordon VERB --help tells more.\n");
+	(void)fflush(to);
 }
 
 /* A descriptor we open must never become 0, 1 or 2 because the caller closed those. */
@@ -33,9 +36,14 @@ static void fill_stdio(void)
 
 int main(int argc, char **argv)
 {
+	static char list_verbs[] = "--verbs";
+
 	fill_stdio();
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_DFL); /* the caller may ignore it; we wait for children */
+	/* A run on a server; only as the first option, so that no table is needed to find it. */
+	if (argc > 2 && strcmp(argv[1], "run") == 0 && strncmp(argv[2], "--server", 8) == 0)
+		return remote_become(argv, false);
 	for (size_t i = 0; argc > 1 && i < COUNT(verbs); i++)
 		if (strcmp(argv[1], verbs[i]->name) == 0)
 			return verbs[i]->run(argc - 2, argv + 2);
@@ -49,10 +57,14 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
 		usage(stdout);
+		/* It adds its own verbs to the list, if it is there. */
+		(void)remote_become((char *[]){ argv[0], list_verbs, NULL }, true);
 		return 0;
 	}
+	if (argc > 1 && argv[1][0] != '-')
+		return remote_become(argv, false);
 	if (argc > 1)
-		(void)fprintf(stderr, "cordon: no verb '%.60s'\n", argv[1]);
+		(void)fprintf(stderr, "cordon: no option '%.60s'\n", argv[1]);
 	usage(stderr);
 	return 125;
 }

@@ -69,39 +69,85 @@ static int set(const struct option *o, const char *value, void *fields, struct e
 	return set_number(o, value, field, e);
 }
 
+struct parse {
+	const struct verb *v;
+	int argc, at;
+	char **argv;
+	void *fields;
+	uint64_t given;
+};
+
+/* One option that was found; its value, unless it is in the same word, is the next word. */
+static int take(struct parse *p, const struct option *o, const char *value, struct err *e)
+{
+	if (o->kind == OPTION_FLAG && value != NULL)
+		return err_set(e, ERR_INVALID, "--%s takes no value", o->name);
+	if (o->kind != OPTION_FLAG && value == NULL) {
+		if (p->at == p->argc)
+			return err_set(e, ERR_INVALID, "--%s needs a value: %s", o->name,
+				       o->argument);
+		value = p->argv[p->at++];
+	}
+	if (set(o, value, p->fields, e) < 0)
+		return err_wrap(e, "--%s", o->name);
+	p->given |= 1ULL << (o - p->v->options);
+	return 0;
+}
+
+static int unknown(const struct verb *v, const char *word, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "unknown option '%.60s'; see cordon %s --help", word,
+		       v->name);
+}
+
+static const struct option *find_letter(const struct verb *v, char letter)
+{
+	for (size_t i = 0; i < v->noptions; i++)
+		if (v->options[i].letter == letter)
+			return &v->options[i];
+	return NULL;
+}
+
+static int take_letters(struct parse *p, const char *word, struct err *e)
+{
+	for (const char *c = word + 1; *c != '\0'; c++) {
+		const struct option *o = find_letter(p->v, *c);
+
+		if (o == NULL)
+			return unknown(p->v, word, e);
+		if (o->kind != OPTION_FLAG)
+			return take(p, o, c[1] == '\0' ? NULL : c + 1, e);
+		if (take(p, o, NULL, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int options_parse(const struct verb *v, int argc, char **argv, void *fields, uint64_t *ret_given,
 		  struct err *e)
 {
-	uint64_t given = 0;
-	int i = 0;
+	struct parse p = { .v = v, .argc = argc, .argv = argv, .fields = fields };
 
-	while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0') {
-		const char *word = argv[i++], *value = NULL;
-		const struct option *o = NULL;
+	while (p.at < argc && argv[p.at][0] == '-' && argv[p.at][1] != '\0') {
+		const char *word = argv[p.at++], *value = NULL;
+		const struct option *o;
 
 		if (strcmp(word, "--") == 0)
 			break;
-		if (word[1] == '-')
-			o = find(v, word, &value);
-		if (o == NULL)
-			return err_set(e, ERR_INVALID,
-				       "unknown option '%.60s'; see cordon %s --help", word,
-				       v->name);
-		if (o->kind == OPTION_FLAG && value != NULL)
-			return err_set(e, ERR_INVALID, "--%s takes no value", o->name);
-		if (o->kind != OPTION_FLAG && value == NULL) {
-			if (i == argc)
-				return err_set(e, ERR_INVALID, "--%s needs a value: %s", o->name,
-					       o->argument);
-			value = argv[i++];
+		if (word[1] != '-') {
+			if (take_letters(&p, word, e) < 0)
+				return -1;
+			continue;
 		}
-		if (set(o, value, fields, e) < 0)
-			return err_wrap(e, "--%s", o->name);
-		given |= 1ULL << (o - v->options);
+		o = find(v, word, &value);
+		if (o == NULL)
+			return unknown(v, word, e);
+		if (take(&p, o, value, e) < 0)
+			return -1;
 	}
 	if (ret_given != NULL)
-		*ret_given = given;
-	return i;
+		*ret_given = p.given;
+	return p.at;
 }
 
 const char *options_find(const struct verb *v, int argc, char **argv, const char *name)
@@ -129,9 +175,11 @@ void options_help(const struct verb *v, FILE *to)
 	if (v->noptions > 0)
 		(void)fprintf(to, "\noptions:\n");
 	for (size_t i = 0; i < v->noptions; i++) {
-		char left[64];
+		char left[64], letter[8] = "";
 
-		(void)snprintf(left, sizeof(left), "--%s%s%s", v->options[i].name,
+		if (v->options[i].letter != 0)
+			(void)snprintf(letter, sizeof(letter), "-%c, ", (int)v->options[i].letter);
+		(void)snprintf(left, sizeof(left), "%s--%s%s%s", letter, v->options[i].name,
 			       v->options[i].argument == NULL ? "" : " ",
 			       v->options[i].argument == NULL ? "" : v->options[i].argument);
 		(void)fprintf(to, "  %-30s %s\n", left, v->options[i].help);
@@ -156,29 +204,51 @@ static void man_text(const char *text, FILE *to)
 	}
 }
 
-void options_man(const struct verb *const *verbs, size_t n, FILE *to)
+static void man_synopsis(const struct verb *const *verbs, size_t n, FILE *to)
 {
-	(void)fprintf(
-		to, ".TH CORDON 1\n.SH NAME\ncordon \\- run code you do not trust\n.SH SYNOPSIS\n");
 	for (size_t i = 0; i < n; i++) {
 		(void)fprintf(to, ".B cordon %s\n", verbs[i]->name);
 		man_text(verbs[i]->usage, to);
 		(void)fprintf(to, "\n.br\n");
 	}
-	for (size_t i = 0; i < n; i++) {
-		(void)fprintf(to, ".SH CORDON %s\n", verbs[i]->name);
-		man_text(verbs[i]->summary, to);
-		(void)fprintf(to, "\n.PP\n.nf\n");
-		man_text(verbs[i]->text, to);
-		(void)fprintf(to, ".fi\n");
-		for (size_t k = 0; k < verbs[i]->noptions; k++) {
-			const struct option *o = &verbs[i]->options[k];
+}
 
-			(void)fprintf(to, ".TP\n.B \\-\\-");
-			man_text(o->name, to);
-			(void)fprintf(to, " %s\n", o->argument == NULL ? "" : o->argument);
-			man_text(o->help, to);
-			(void)fprintf(to, "\n");
-		}
-	}
+static void man_option(const struct option *o, FILE *to)
+{
+	(void)fprintf(to, ".TP\n.B ");
+	if (o->letter != 0)
+		(void)fprintf(to, "\\-%c, ", (int)o->letter);
+	(void)fprintf(to, "\\-\\-");
+	man_text(o->name, to);
+	(void)fprintf(to, " %s\n", o->argument == NULL ? "" : o->argument);
+	man_text(o->help, to);
+	(void)fprintf(to, "\n");
+}
+
+static void man_verb(const struct verb *v, FILE *to)
+{
+	(void)fprintf(to, ".SH CORDON %s\n", v->name);
+	man_text(v->summary, to);
+	(void)fprintf(to, "\n.PP\n.nf\n");
+	man_text(v->text, to);
+	(void)fprintf(to, ".fi\n");
+	for (size_t k = 0; k < v->noptions; k++)
+		man_option(&v->options[k], to);
+}
+
+void options_man(const struct verb *const *verbs, size_t n, FILE *to)
+{
+	(void)fprintf(
+		to, ".TH CORDON 1\n.SH NAME\ncordon \\- run code you do not trust\n.SH SYNOPSIS\n");
+	man_synopsis(verbs, n, to);
+	for (size_t i = 0; i < n; i++)
+		man_verb(verbs[i], to);
+}
+
+void options_man_more(const char *title, const struct verb *const *verbs, size_t n, FILE *to)
+{
+	(void)fprintf(to, ".SH %s\n", title);
+	man_synopsis(verbs, n, to);
+	for (size_t i = 0; i < n; i++)
+		man_verb(verbs[i], to);
 }

@@ -33,6 +33,7 @@ struct option {
 	size_t offset; /* of the field in the verb's own struct */
 	uint64_t min, max;
 	const char *help;
+	long letter; /* 'f': also -f; 0: none */
 };
 
 struct verb {
@@ -42,9 +43,10 @@ struct verb {
 	int (*run)(int argc, char **argv);
 };
 
-/* Reads options up to the first word that is none, or to "--", both "--name value" and
- * "--name=value". Fields not named stay as they are; *ret_given, if not NULL, has a bit for each
- * option that was. Returns how many words were taken, or -1. */
+/* Reads options up to the first word that is none, or to "--": "--name value", "--name=value", and
+ * for those with a letter "-n value", "-nvalue", several flags as in "-it". Fields not named stay
+ * as they are; *ret_given, if not NULL, has a bit for each option that was. Returns how many words
+ * were taken, or -1. */
 int options_parse(const struct verb *v, int argc, char **argv, void *fields, uint64_t *ret_given,
 		  struct err *e) MUST_USE;
 
@@ -53,3 +55,6 @@ const char *options_find(const struct verb *v, int argc, char **argv, const char
 
 void options_help(const struct verb *v, FILE *to);
 void options_man(const struct verb *const *verbs, size_t n, FILE *to);
+/* The part of a manual page that goes behind that of options_man(), for verbs of another program.
+ */
+void options_man_more(const char *title, const struct verb *const *verbs, size_t n, FILE *to);

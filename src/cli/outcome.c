@@ -14,11 +14,11 @@ const char *outcome_limit(const struct outcome *o)
 		const char *name;
 	} limits[] = {
 		{ o->timed_out, "timeout" },
-		{ o->stat.oom_kills > 0, "memory" },
+		{ o->usage.oom_kills > 0, "memory" },
 		{ o->output_truncated, "output" },
-		{ o->stat.pids_refused > 0, "pids" },
-		{ o->stat.disk_full || o->event.disk_full > 0, "disk" },
-		{ o->stat.inodes_full || o->event.inodes_full > 0, "inodes" },
+		{ o->usage.pids_refused > 0, "pids" },
+		{ o->disk.bytes_full || o->event.disk_full > 0, "disk" },
+		{ o->disk.inodes_full || o->event.inodes_full > 0, "inodes" },
 		{ o->ended && o->event.signal == SIGXCPU, "cpu" },
 	};
 
@@ -35,7 +35,7 @@ int outcome_exit_code(const struct outcome *o)
 	if (o->start_failed != 0)
 		return o->start_failed;
 	/* PID 1 itself was the one that had to go. */
-	if (!o->ended && o->stat.oom_kills > 0)
+	if (!o->ended && o->usage.oom_kills > 0)
 		return EXIT_MEMORY;
 	if (!o->ended || o->err.code != ERR_NONE)
 		return EXIT_CORDON;
@@ -52,13 +52,13 @@ static const char *state(const struct outcome *o)
 static void write_error(struct json *j, const struct outcome *o)
 {
 	if (o->err.code == ERR_NONE) {
-		json_null(j, "error");
+		json_none(j, "error");
 		return;
 	}
 	json_open(j, "error", '{');
-	json_string(j, "code", err_code_name(o->err.code));
-	json_string(j, "message", o->err.msg);
-	json_string(j, "fault", o->user_fault ? "user" : "platform");
+	json_text(j, "code", err_code_name(o->err.code));
+	json_text(j, "message", o->err.msg);
+	json_text(j, "fault", o->user_fault ? "user" : "platform");
 	json_close(j, '}');
 }
 
@@ -69,25 +69,25 @@ static void write_walls(struct json *j, const struct outcome *o)
 
 	json_open(j, "walls", '{');
 	if (o->cell_made) {
-		json_string(j, "namespaces", "user mount pid net ipc uts cgroup time");
+		json_text(j, "namespaces", "user mount pid net ipc uts cgroup time");
 		json_uint(j, "ids", w->ids);
 		json_bool(j, "rootless", w->rootless != 0);
 		json_bool(j, "idmapped_layers", w->idmapped != 0);
-		json_string(j, "seccomp", keeper_profile_name(o->profile));
+		json_text(j, "seccomp", keeper_profile_name(o->profile));
 		json_bool(j, "no_new_privs", o->profile == KEEPER_LOCKED);
-		json_string(j, "capabilities", o->profile == KEEPER_LOCKED ? "none" : "cut");
+		json_text(j, "capabilities", o->profile == KEEPER_LOCKED ? "none" : "cut");
 		json_uint(j, "landlock", w->landlock_abi);
-		json_string(j, "network", "loopback only");
-		json_string(j, "disk", "tmpfs with bytes and inodes limited");
+		json_text(j, "network", "loopback only");
+		json_text(j, "disk", "tmpfs with bytes and inodes limited");
 		if (w->cgroup_version == 0)
-			json_null(j, "cgroup");
+			json_none(j, "cgroup");
 		else
 			json_uint(j, "cgroup", w->cgroup_version);
 		json_bool(j, "memory_limit", (w->limits & KEEPER_LIMIT_MEMORY) != 0);
 		json_bool(j, "cpu_limit", (w->limits & KEEPER_LIMIT_CPU) != 0);
 		json_bool(j, "pids_limit", (w->limits & KEEPER_LIMIT_PIDS) != 0);
 		(void)snprintf(text, sizeof(text), "%.63s", w->no_limits_why);
-		json_string(j, "missing", text[0] == '\0' ? NULL : text);
+		json_text(j, "missing", text[0] == '\0' ? NULL : text);
 	}
 	json_close(j, '}');
 }
@@ -96,34 +96,34 @@ int outcome_write(const struct outcome *o, int fd, struct err *e)
 {
 	char text[8192];
 	struct json j;
-	uint64_t cpu_us = o->stat.cpu_us > 0 ? o->stat.cpu_us : o->event.cpu_us;
+	uint64_t cpu_us = o->usage.cpu_us > 0 ? o->usage.cpu_us : o->event.cpu_us;
 	uint64_t peak =
-		o->stat.memory_peak_bytes > 0 ? o->stat.memory_peak_bytes : o->event.maxrss_bytes;
+		o->usage.memory_peak_bytes > 0 ? o->usage.memory_peak_bytes : o->event.maxrss_bytes;
 
 	json_init(&j, text, sizeof(text) - 1);
 	json_open(&j, NULL, '{');
-	json_string(&j, "id", o->id);
-	json_string(&j, "state", state(o));
+	json_text(&j, "id", o->id);
+	json_text(&j, "state", state(o));
 	json_uint(&j, "exit_code", (uint64_t)outcome_exit_code(o));
 	if (o->ended && o->event.signal != 0)
 		json_uint(&j, "signal", o->event.signal);
 	else
-		json_null(&j, "signal");
-	json_string(&j, "limit", outcome_limit(o));
+		json_none(&j, "signal");
+	json_text(&j, "limit", outcome_limit(o));
 	write_error(&j, o);
-	json_string(&j, "started_at", o->started_at);
+	json_text(&j, "started_at", o->started_at);
 	json_uint(&j, "wall_ms", o->wall_ms);
 	json_uint(&j, "cpu_ms", cpu_us / 1000);
 	json_uint(&j, "memory_peak_bytes", peak);
-	if (o->stat.pids_peak > 0)
-		json_uint(&j, "pids_peak", o->stat.pids_peak);
+	if (o->usage.pids_peak > 0)
+		json_uint(&j, "pids_peak", o->usage.pids_peak);
 	else
-		json_null(&j, "pids_peak");
-	json_uint(&j, "disk_bytes", o->stat.disk_bytes);
+		json_none(&j, "pids_peak");
+	json_uint(&j, "disk_bytes", o->disk.bytes);
 	json_uint(&j, "output_bytes", o->output_bytes);
 	json_bool(&j, "output_truncated", o->output_truncated);
-	json_string(&j, "level", "container");
-	json_string(&j, "profile", keeper_profile_name(o->profile));
+	json_text(&j, "level", "container");
+	json_text(&j, "profile", keeper_profile_name(o->profile));
 	write_walls(&j, o);
 	json_close(&j, '}');
 	if (!json_ok(&j))

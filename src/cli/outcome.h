@@ -5,6 +5,7 @@
 
 #include "agent_msg.h"
 #include "keeper_msg.h"
+#include "usage.h"
 
 enum {
 	EXIT_TIMEOUT = 124,
@@ -23,7 +24,8 @@ struct outcome {
 	bool user_fault;	  /* of err: the caller's, not ours */
 	int start_failed;	  /* exit code if it could not be started, else 0 */
 	struct agent_event event; /* EXITED, if ended */
-	struct keeper_stat stat;
+	struct usage usage;
+	struct keeper_disk disk;
 	struct keeper_walls walls;
 	uint64_t output_bytes;
 	bool output_truncated;

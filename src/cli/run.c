@@ -223,7 +223,6 @@ static int create_cell(struct run *r, uint32_t uid, struct err *e)
 	    0)
 		return -1;
 	r->outcome.walls = reply.walls;
-	r->outcome.walls.no_limits_why[sizeof(reply.walls.no_limits_why) - 1] = '\0';
 	r->outcome.cell_made = true;
 	return 0;
 }
@@ -424,7 +423,7 @@ static int wait_for_end(struct run *r, struct err *e)
 /* The list of changes, when nothing in the cell can change anything any more. */
 static int print_changes(struct run *r, struct err *e)
 {
-	struct keeper_named request = { .op = KEEPER_DIFF };
+	struct keeper_diff request = { .named.op = KEEPER_DIFF };
 	struct keeper_reply reply;
 	sigset_t none;
 	enum agent_type type = AGENT_READY;
@@ -445,13 +444,12 @@ static int print_changes(struct run *r, struct err *e)
 		return err_sys(e, "pipe");
 	OWN_FD from = ends[0];
 	OWN_FD to = ends[1];
-	(void)snprintf(request.id, sizeof(request.id), "%s", r->outcome.id);
-	if (io_send(r->keeper.sock, &request, sizeof(request), &ends[1], 1, e) < 0)
+	(void)snprintf(request.named.id, sizeof(request.named.id), "%s", r->outcome.id);
+	if (keeper_client_ask(&r->keeper, &request, sizeof(request), &ends[1], 1, &reply, NULL, e) <
+	    0)
 		return -1;
 	(void)close(TAKE_FD(to));
-	if (changes_print(from, stdout, e) < 0)
-		return -1;
-	return keeper_client_hear(&r->keeper, KEEPER_DIFF, &reply, NULL, e);
+	return changes_print(from, stdout, e);
 }
 
 static int destroy_cell(struct run *r, struct err *e)
@@ -466,7 +464,7 @@ static int destroy_cell(struct run *r, struct err *e)
 	(void)shutdown(r->keeper.sock, SHUT_WR);
 	if (keeper_client_hear(&r->keeper, KEEPER_DESTROY, &reply, NULL, e) < 0)
 		return -1;
-	r->outcome.stat = reply.stat;
+	r->outcome.disk = reply.disk;
 	return 0;
 }
 
@@ -496,6 +494,7 @@ static int with_keeper(struct run *r, uint32_t uid, struct err *e)
 	if (create_cell(r, uid, e) < 0)
 		return failed(r, e->code == ERR_INVALID);
 	result = use_cell(r, e);
+	usage_read(&r->keeper.cgroups, r->outcome.id, &r->outcome.usage);
 	if (destroy_cell(r, &later) < 0 && result == 0) {
 		*e = later;
 		result = -1;

@@ -227,12 +227,14 @@ static bool walk(struct place p, size_t at, unsigned depth)
 static void walk_top(const char *store_dir, const char *mount, int lower)
 {
 	OWN_FD upper = open(store_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	OWN_FD merged = mount[1] == '\0' ? openat(3, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-					 : enter(3, mount + 1);
 	size_t at = mount[1] == '\0' ? 0 : strlen(mount);
 
-	if (upper < 0)
+	if (upper < 0) {
+		failed = failed || errno != ENOENT; /* not every cell has each of them */
 		return;
+	}
+	OWN_FD merged = mount[1] == '\0' ? openat(3, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+					 : enter(3, mount + 1);
 	(void)snprintf(path, sizeof(path), "%s", mount);
 	if (!walk((struct place){ upper, lower, merged }, at, 0))
 		failed = true;
@@ -259,6 +261,11 @@ int diff_main(int nplaces, char **places)
 	}
 	for (size_t i = 0; i < COUNT(plain); i++)
 		walk_top(plain[i][0], plain[i][1], -1);
+	/* Says that the list is whole: whoever reads it cannot see how we ended. */
+	if (!failed) {
+		(void)snprintf(path, sizeof(path), "/");
+		record('E', &(struct stat){ 0 });
+	}
 	flush();
 	return failed ? 1 : 0;
 }

@@ -6,186 +6,59 @@
  * takes no signals from it, waits for nobody in it, and reads none of its files without bounds.
  *
  * Everything happens in one loop over: the channel, SIGCHLD, the error pipes of programs being
- * started, and the nearest deadline. */
+ * started, held terminals, trees being killed, and the nearest deadline. Nothing in it waits for
+ * the outside: what cannot be said now is owed (tell.c). With no program there is nothing to wake
+ * up for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "agent_msg.h"
+#include "channel.h"
 #include "clock.h"
 #include "diff.h"
+#include "disk.h"
 #include "io.h"
-#include "spawn.h"
+#include "kill_tree.h"
+#include "proc.h"
+#include "programs.h"
+#include "tell.h"
 
-#define CHANNEL_FD 3
-#define PROGRAMS_MAX 256
+/* How often the disk is looked at while a program runs: one that is watched as it goes, or held. */
 #define SAMPLE_MS 100
+#define SAMPLE_HELD_MS 1000
+#define RETRY_MS 50
+#define HEARD_MAX 16 /* reads from one who is being replaced */
 
-struct program {
-	bool used, timed_out;
-	uint32_t handle;
-	uint64_t deadline_ns; /* 0: none */
-	struct spawn spawn;   /* error_fd >= 0 until the program runs */
-};
+/* Of lingering cells, for a later keeper; see keeper_msg.h. PID 1 only has to keep them. */
+#define KEPT_FD_FIRST 6
+#define KEPT_FD_LAST 7
 
-static struct program programs[PROGRAMS_MAX];
-static unsigned nprograms; /* slots at or above this were never used */
+static bool connected = true;
 static bool killing_all;
-static uint64_t disk_full, inodes_full;
 static int signal_fd;
-
-static void say(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds)
-{
-	uint8_t bytes[FRAME_HEAD + sizeof(*v)];
-	struct err e;
-
-	frame_head(bytes, (uint16_t)type, sizeof(*v));
-	memcpy(bytes + FRAME_HEAD, v, sizeof(*v));
-	if (io_send(CHANNEL_FD, bytes, sizeof(bytes), fds, nfds, &e) < 0)
-		_exit(0); /* nobody holds the other end: the cell is over */
-}
-
-/* All writes of a cell go to one file system; was it full just now? */
-static void sample_disk(void)
-{
-	struct statfs fs;
-
-	if (statfs("/dev/shm", &fs) < 0)
-		return;
-	disk_full += fs.f_bfree == 0;
-	inodes_full += fs.f_ffree == 0;
-}
-
-static void add_usage(struct agent_event *v)
-{
-	struct rusage u;
-
-	(void)getrusage(RUSAGE_CHILDREN, &u);
-	v->cpu_us = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
-		    (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
-	v->maxrss_bytes = (uint64_t)u.ru_maxrss * 1024;
-	sample_disk();
-	v->disk_full = disk_full;
-	v->inodes_full = inodes_full;
-}
-
-static struct program *find(uint32_t handle)
-{
-	for (unsigned i = 0; i < nprograms; i++)
-		if (programs[i].used && programs[i].handle == handle)
-			return &programs[i];
-	return NULL;
-}
-
-static struct program *free_slot(void)
-{
-	for (unsigned i = 0; i < nprograms; i++)
-		if (!programs[i].used)
-			return &programs[i];
-	return nprograms < PROGRAMS_MAX ? &programs[nprograms++] : NULL;
-}
-
-static void say_failed(uint32_t handle, const struct spawn_failure *f)
-{
-	struct agent_event v = { .handle = handle, .stage = f->stage, .sys = f->sys };
-
-	say(AGENT_FAILED, &v, NULL, 0);
-}
-
-static void on_spawn(const struct frame *f)
-{
-	struct agent_spawn request;
-	struct spawn_failure fail;
-	struct program *p;
-	struct err e;
-
-	if (agent_spawn_read(f->body, f->len, &request, &e) < 0)
-		_exit(1);
-	p = find(request.handle) == NULL ? free_slot() : NULL;
-	if (p == NULL) {
-		say_failed(request.handle, &(struct spawn_failure){ AGENT_AT_SYSTEM, EAGAIN });
-		return;
-	}
-	if (spawn_start(&request, &p->spawn, &fail) < 0) {
-		say_failed(request.handle, &fail);
-		return;
-	}
-	p->used = true;
-	p->timed_out = false;
-	p->handle = request.handle;
-	p->deadline_ns =
-		request.timeout_ms == 0 ? 0 : clock_now_ns() + request.timeout_ms * CLOCK_MS;
-}
-
-/* The error pipe ended: the program runs. It spoke: the program does not. */
-static void on_started(struct program *p)
-{
-	struct agent_event v = { .handle = p->handle, .pid = (uint32_t)p->spawn.pid };
-	struct spawn_failure f;
-	ssize_t n = read(p->spawn.error_fd, &f, sizeof(f));
-
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n == (ssize_t)sizeof(f)) {
-		say_failed(p->handle, &f);
-		p->used = false; /* its exit is nobody's business */
-	} else {
-		say(AGENT_STARTED, &v, p->spawn.stdio, p->spawn.nstdio);
-	}
-	io_close_all(&p->spawn.error_fd, 1);
-	io_close_all(p->spawn.stdio, 3);
-}
-
-static void on_exit_of(pid_t pid, int status)
-{
-	for (unsigned i = 0; i < nprograms; i++) {
-		struct program *p = &programs[i];
-
-		if (!p->used || p->spawn.pid != pid)
-			continue;
-		if (p->spawn.error_fd >= 0)
-			on_started(p); /* dead, so the pipe has ended or spoken */
-		if (!p->used)
-			return;
-		struct agent_event v = { .handle = p->handle,
-					 .pid = (uint32_t)pid,
-					 .timed_out = p->timed_out };
-
-		if (WIFSIGNALED(status))
-			v.signal = (uint32_t)WTERMSIG(status);
-		else
-			v.exit_code = (uint32_t)WEXITSTATUS(status);
-		add_usage(&v);
-		p->used = false;
-		say(AGENT_EXITED, &v, NULL, 0);
-		return;
-	}
-}
+static uint64_t next_sample_ns; /* 0: no program runs */
+static int tree_wait_ms = -1;	/* until the next look at trees being killed; -1: none are */
 
 /* Reaps all there is. True if no child is left. */
 static bool reap(void)
 {
 	for (;;) {
+		struct rusage u;
 		int status;
-		pid_t pid = waitpid(-1, &status, WNOHANG);
+		pid_t pid = wait4(-1, &status, WNOHANG, &u);
 
 		if (pid < 0)
 			return errno == ECHILD;
 		if (pid == 0)
 			return false;
-		on_exit_of(pid, status);
+		programs_on_exit(pid, status, &u);
 	}
 }
 
@@ -199,154 +72,329 @@ static void go_on_killing(void)
 	if (!reap())
 		return;
 	killing_all = false;
-	add_usage(&v);
-	say(AGENT_ALL_DEAD, &v, NULL, 0);
+	programs_usage(&v);
+	tell_all_dead(&v);
+}
+
+static void on_spawn(const struct frame *f)
+{
+	struct agent_spawn request;
+	struct agent_event failed;
+	struct err e;
+
+	if (agent_spawn_read(f->body, f->len, &request, &e) < 0)
+		_exit(1);
+	if (!programs_start(&request, &failed))
+		tell_answer(AGENT_FAILED, &failed);
+}
+
+static void on_kill_tree(uint32_t handle)
+{
+	struct program *p = programs_find(handle);
+	const struct agent_event v = { .handle = handle, .flags = AGENT_NOT_KNOWN };
+
+	if (p == NULL) {
+		tell_answer(AGENT_TREE_DEAD, &v);
+		return;
+	}
+	kill_tree_begin(p, clock_now_ns(), true);
+	tree_wait_ms = 0;
+}
+
+static void on_linger(void)
+{
+	const struct agent_event v = { .sys = channel_linger() };
+
+	tell_answer(AGENT_LINGERING, &v);
+}
+
+static void on_stat(void)
+{
+	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int others = proc < 0 ? -1 : proc_each(proc, NULL, NULL);
+	struct agent_event v = { .processes = others < 0 ? 0 : (uint64_t)others + 1 };
+
+	disk_stat(&v);
+	tell_answer(AGENT_STATED, &v);
+}
+
+/* Orders to one program; one that ended, or was forgotten, ignores them. */
+static void on_program_order(uint16_t type, const struct agent_order *o)
+{
+	struct program *p = programs_find(o->handle);
+
+	if (p == NULL)
+		return;
+	if (type == AGENT_SIGNAL && !p->exited)
+		(void)kill(-p->pid, o->sig);
+	else if (type == AGENT_CLOSE_STDIN)
+		programs_close_stdin(p);
+	else if (type == AGENT_RESIZE && p->pump != NULL)
+		pump_resize(p->pump, o->rows, o->cols);
+	else if (type == AGENT_FORGET)
+		programs_forget(p);
 }
 
 static void on_frame(const struct frame *f)
 {
-	struct agent_signal s;
-	struct program *p;
+	struct agent_order o;
 	struct err e;
 
-	switch (f->type) {
-	case AGENT_SPAWN:
+	if (f->type == AGENT_SPAWN) {
 		on_spawn(f);
-		break;
-	case AGENT_SIGNAL:
-		if (agent_signal_read(f->body, f->len, &s, &e) < 0)
-			_exit(1);
-		p = find(s.handle);
-		if (p != NULL)
-			(void)kill(-p->spawn.pid, s.sig);
-		break;
+		return;
+	}
+	if (agent_order_read(f, &o, &e) < 0)
+		_exit(1); /* the outside and we were built together: this is no peer of ours */
+	switch (f->type) {
 	case AGENT_KILL_ALL:
 		killing_all = true;
 		go_on_killing();
 		break;
+	case AGENT_KILL_TREE:
+		on_kill_tree(o.handle);
+		break;
+	case AGENT_LINGER:
+		on_linger();
+		break;
+	case AGENT_PAUSED:
+		programs_paused(o.ms);
+		break;
+	case AGENT_STAT:
+		on_stat();
+		break;
+	case AGENT_END:
+		_exit(0);
 	default:
-		_exit(1); /* the outside and we were built together: this is no peer of ours */
+		on_program_order(f->type, &o);
 	}
 }
 
-/* Reads what there is and handles every whole frame. The buffer is large and mostly untouched:
- * memory is taken only by what a request needs, and given back. */
-static void on_channel(void)
+/* Whoever was there is gone, and the cell lingers. */
+static void notice_loss(void)
 {
-	static uint8_t *buffer;
-	static size_t have;
-	const size_t cap = FRAME_HEAD + AGENT_REQUEST_MAX;
-	size_t at = 0;
-	struct frame f;
-	struct err e;
-	ssize_t n;
-	int took;
-
-	if (buffer == NULL) {
-		buffer = mmap(NULL, cap, PROT_READ | PROT_WRITE,
-			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (buffer == MAP_FAILED)
-			_exit(1);
-	}
-	n = recv(CHANNEL_FD, buffer + have, cap - have, MSG_DONTWAIT);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (!connected || channel_is_open())
 		return;
-	if (n <= 0)
-		_exit(0); /* nobody holds the other end: the cell is over */
-	have += (size_t)n;
-	while ((took = frame_read(buffer + at, have - at, AGENT_REQUEST_MAX, &f, &e)) > 0) {
-		on_frame(&f);
-		at += (size_t)took;
-	}
-	if (took < 0)
-		_exit(1);
-	memmove(buffer, buffer + at, have - at);
-	have -= at;
-	if (at > 65536 && have == 0)
-		(void)madvise(buffer, cap, MADV_DONTNEED);
+	connected = false;
+	programs_lost();
 }
 
-/* Ends what is over its time; returns how long poll may sleep. */
-static int check_deadlines(void)
+/* Says what is owed, and then looks at requests one by one, as long as nothing is. */
+static void talk(void)
 {
-	uint64_t now = clock_now_ns();
-	uint64_t sleep_ms = UINT64_MAX;
+	struct frame f;
 
-	for (unsigned i = 0; i < nprograms; i++) {
-		struct program *p = &programs[i];
+	while (tell_all() && channel_next(&f))
+		on_frame(&f);
+	notice_loss();
+}
 
-		if (!p->used)
-			continue;
-		if (sleep_ms > SAMPLE_MS)
-			sleep_ms = SAMPLE_MS;
-		if (p->deadline_ns == 0 || p->timed_out)
-			continue;
-		if (p->deadline_ns <= now) {
-			p->timed_out = true;
-			(void)kill(-p->spawn.pid, SIGKILL);
-			(void)kill(p->spawn.pid, SIGKILL); /* not yet its group's leader */
-		} else if ((p->deadline_ns - now) / CLOCK_MS < sleep_ms) {
-			sleep_ms = (p->deadline_ns - now) / CLOCK_MS + 1;
+/* False if there was nothing to hear. */
+static bool listen_to_channel(void)
+{
+	bool heard = channel_receive();
+
+	talk();
+	return heard;
+}
+
+/* What the one before said last still counts: he may have gone right after it. */
+static void on_connect(void)
+{
+	for (unsigned i = 0; i < HEARD_MAX && listen_to_channel(); i++)
+		;
+	if (!channel_accept())
+		return;
+	if (connected)
+		programs_lost();
+	connected = true;
+	killing_all = false;
+	tell_begin(true);
+	talk();
+}
+
+/* Kills what is over its time. */
+static void end_program(struct program *p, uint64_t now_ns)
+{
+	p->timed_out = true;
+	if (p->held) {
+		kill_tree_begin(p, now_ns, false);
+		tree_wait_ms = 0;
+		return;
+	}
+	(void)kill(-p->pid, SIGKILL);
+	(void)kill(p->pid, SIGKILL); /* not yet its group's leader */
+}
+
+/* The nearest deadline that still counts; 0 if there is none. */
+static uint64_t nearest_deadline(void)
+{
+	uint64_t nearest = 0;
+
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
+		if (p->deadline_ns != 0 && !p->timed_out && !p->exited &&
+		    (nearest == 0 || p->deadline_ns < nearest))
+			nearest = p->deadline_ns;
+	return nearest;
+}
+
+/* A cell may be frozen at any instruction, for hours, and that time does not count. Who thaws it
+ * says PAUSED before. So the order matters: first the clock was read (now_ns), then all that was
+ * said is listened to, then deadlines are compared with that time. If we were frozen before the
+ * clock was read, PAUSED is heard; if after it, no time has passed for the comparison. */
+static void check_deadlines(uint64_t now_ns)
+{
+	uint64_t nearest = nearest_deadline();
+
+	if (nearest == 0 || nearest > now_ns)
+		return;
+	while (listen_to_channel())
+		;
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
+		if (p->deadline_ns != 0 && !p->timed_out && !p->exited && p->deadline_ns <= now_ns)
+			end_program(p, now_ns);
+}
+
+static void sample(uint64_t now_ns)
+{
+	bool loose;
+
+	if (programs_running(&loose) == 0) {
+		next_sample_ns = 0;
+		return;
+	}
+	if (next_sample_ns != 0 && next_sample_ns > now_ns)
+		return;
+	if (next_sample_ns != 0)
+		disk_sample();
+	next_sample_ns = now_ns + (loose ? SAMPLE_MS : SAMPLE_HELD_MS) * CLOCK_MS;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* How long poll(2) may sleep. */
+static int sleep_ms(uint64_t now_ns)
+{
+	uint64_t end = sooner(next_sample_ns, nearest_deadline()), ms;
+
+	if (channel_retries())
+		end = sooner(end, now_ns + RETRY_MS * CLOCK_MS);
+	if (tree_wait_ms >= 0)
+		end = sooner(end, now_ns + (unsigned)tree_wait_ms * CLOCK_MS);
+	if (end == 0)
+		return -1;
+	if (end <= now_ns)
+		return 0;
+	ms = (end - now_ns) / CLOCK_MS + 1;
+	return ms > 3600000 ? 3600000 : (int)ms;
+}
+
+#define FIXED_FDS (1 + CHANNEL_FDS) /* signals, channel */
+
+static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PUMP_FDS];
+
+/* What programs have to be waited for, behind the fixed ones. */
+static nfds_t collect(void)
+{
+	nfds_t n = FIXED_FDS;
+
+	fds[0] = (struct pollfd){ signal_fd, POLLIN, 0 };
+	channel_wants(fds + 1);
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
+		if (p->error_fd >= 0)
+			fds[n++] = (struct pollfd){ p->error_fd, POLLIN, 0 };
+		else if (p->pump != NULL)
+			n += pump_wants(p->pump, fds + n);
+	}
+	return n;
+}
+
+/* In the same order: nothing has changed the table since. */
+static void serve_programs(void)
+{
+	struct pollfd again[PUMP_FDS];
+	nfds_t n = FIXED_FDS;
+
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
+		if (p->error_fd >= 0) {
+			if (fds[n++].revents != 0)
+				programs_on_started(p);
+		} else if (p->pump != NULL) {
+			unsigned wanted = pump_wants(p->pump, again);
+
+			pump_turn(p->pump, fds + n, wanted);
+			n += wanted;
 		}
 	}
-	return sleep_ms == UINT64_MAX ? -1 : (int)sleep_ms;
+}
+
+static void kill_trees(uint64_t now_ns)
+{
+	(void)reap();
+	tree_wait_ms = kill_tree_pass(now_ns);
+	if (!kill_tree_busy())
+		tree_wait_ms = -1;
+	(void)reap(); /* that a program ended is told before that its tree is dead */
 }
 
 static void turn(void)
 {
-	struct pollfd fds[2 + PROGRAMS_MAX] = { { .fd = CHANNEL_FD, .events = POLLIN },
-						{ .fd = signal_fd, .events = POLLIN } };
-	struct program *who[2 + PROGRAMS_MAX];
 	struct signalfd_siginfo info;
-	nfds_t n = 2;
-	int ready;
+	uint64_t now = clock_now_ns();
 
-	for (unsigned i = 0; i < nprograms; i++)
-		if (programs[i].used && programs[i].spawn.error_fd >= 0) {
-			who[n] = &programs[i];
-			fds[n++] = (struct pollfd){ .fd = programs[i].spawn.error_fd,
-						    .events = POLLIN };
-		}
-	ready = poll(fds, n, check_deadlines());
-	if (ready == 0)
-		sample_disk();
-	for (nfds_t i = 2; i < n; i++)
-		if (fds[i].revents != 0 && who[i]->used && who[i]->spawn.error_fd == fds[i].fd)
-			on_started(who[i]);
-	if (fds[1].revents != 0 && read(signal_fd, &info, sizeof(info)) > 0) {
+	sample(now);
+	if (poll(fds, collect(), sleep_ms(now)) < 0)
+		return;
+	now = clock_now_ns(); /* before the channel is read: see check_deadlines() */
+	serve_programs();
+	if (fds[0].revents != 0 && read(signal_fd, &info, sizeof(info)) > 0) {
 		if (killing_all)
 			go_on_killing();
 		else
 			(void)reap();
 	}
-	if (fds[0].revents != 0)
-		on_channel();
+	if (fds[2].revents != 0)
+		on_connect();
+	else if (fds[1].revents != 0)
+		(void)listen_to_channel();
+	check_deadlines(now);
+	if (tree_wait_ms >= 0)
+		kill_trees(now);
+	talk();
 }
 
-int main(int argc, char **argv)
+static int catch_children(void)
 {
 	static const unsigned long default_action[4]; /* the kernel's struct sigaction, all zero */
-	const struct agent_event ready = { .pid = AGENT_VERSION };
 	sigset_t set;
 
-	if (argc > 1 && strcmp(argv[1], "diff") == 0)
-		return diff_main(argc - 2, argv + 2);
-	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC) < 0)
-		return 1;
 	/* What the caller's caller ignored is no concern of the cell's programs. By system call:
 	 * libc keeps some numbers for itself. */
 	for (int sig = 1; sig <= 64; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, default_action, NULL, 8);
 	(void)sigfillset(&set);
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
-		return 1;
+		return -1;
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGCHLD);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signal_fd < 0)
+	return signal_fd < 0 ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "diff") == 0)
+		return diff_main(argc - 2, argv + 2);
+	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || catch_children() < 0)
 		return 1;
-	say(AGENT_READY, &ready, NULL, 0);
+	for (int fd = KEPT_FD_FIRST; fd <= KEPT_FD_LAST; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* most cells have none */
+	tell_begin(false);
+	talk();
 	for (;;)
 		turn();
 }

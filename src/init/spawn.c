@@ -3,7 +3,7 @@
  * Pipes are made here, in the cell, and belong to the program's user: a program may open
  * /dev/stdout again. The outside gets the other ends. The child reports failure over a pipe that
  * closes by exec, so PID 1 never waits for it: a program that is stopped half-way by a neighbour
- * holds up nobody. */
+ * holds up nobody. A built-in is a child that goes on in builtin_main() instead. */
 #include "spawn.h"
 
 #include <errno.h>
@@ -15,10 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "builtin.h"
 #include "io.h"
+#include "kernel.h"
 #include "users.h"
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -31,6 +34,7 @@ struct child {
 	size_t ngroups;
 	int stdio[3]; /* the program's ends */
 	bool tty;
+	uint64_t mark;
 	char **argv, **envp;
 };
 
@@ -143,7 +147,7 @@ static int make_pipes(struct child *c, struct spawn *s)
 		if (pipe2(ends, O_CLOEXEC) < 0)
 			return -1;
 		c->stdio[i] = ends[i == 0 ? 0 : 1];
-		s->stdio[s->nstdio++] = ends[i == 0 ? 1 : 0];
+		s->stdio[i] = ends[i == 0 ? 1 : 0];
 		if (c->user.uid != getuid() && fchown(c->stdio[i], c->user.uid, c->user.gid) < 0)
 			return -1;
 	}
@@ -155,10 +159,9 @@ static int make_tty(struct child *c, struct spawn *s)
 	struct winsize size = { .ws_row = c->request->rows, .ws_col = c->request->cols };
 	int unlock = 0;
 
-	s->stdio[0] = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	s->stdio[0] = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
 	if (s->stdio[0] < 0)
 		return -1;
-	s->nstdio = 1;
 	if (ioctl(s->stdio[0], TIOCSPTLCK, &unlock) < 0)
 		return -1;
 	c->stdio[0] = ioctl(s->stdio[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -168,6 +171,33 @@ static int make_tty(struct child *c, struct spawn *s)
 	if (c->user.uid != getuid() && fchown(c->stdio[0], c->user.uid, (gid_t)-1) < 0)
 		return -1;
 	return ioctl(s->stdio[0], TIOCSWINSZ, &size);
+}
+
+/* A PTY keeps nothing of its own: who reads it has the bytes. So that what was read is not lost
+ * with a reader, PID 1 reads, and the outside gets pipes, as for any other program. */
+static int hold_tty(struct spawn *s)
+{
+	int in[2], out[2];
+
+	if (pipe2(in, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -1;
+	s->master = s->stdio[0];
+	s->input = in[0];
+	s->stdio[0] = in[1];
+	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -1;
+	s->stdio[1] = out[0];
+	s->output = out[1];
+	return 0;
+}
+
+static int make_stdio(struct child *c, struct spawn *s)
+{
+	if (!c->tty)
+		return make_pipes(c, s);
+	if (make_tty(c, s) < 0)
+		return -1;
+	return (c->request->flags & AGENT_HOLD) != 0 ? hold_tty(s) : 0;
 }
 
 static void NORETURN report(int fd, enum agent_stage stage)
@@ -259,34 +289,59 @@ static int enter_directory(const struct child *c)
 	return 0;
 }
 
+/* Before the user changes: what was raised for PID 1 may be lowered, never raised again. */
+static int take_limits(const struct child *c)
+{
+	struct rlimit files = { c->request->nofile, c->request->nofile };
+	struct rlimit mark = { c->mark, c->mark };
+
+	if (c->request->nofile > 0 && setrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -1;
+	return c->mark > 0 ? setrlimit(RLIMIT_LOCKS, &mark) : 0;
+}
+
+/* All that PID 1 has open is the cell's fate: not one of it may stay. The error pipe closes with
+ * it, which says that the program runs. */
+static void NORETURN run_builtin(const struct child *c, int error_fd)
+{
+	(void)prctl(PR_SET_NAME, "cordon-builtin", 0, 0, 0);
+	if (kernel_close_range(3, ~0U) < 0)
+		report(error_fd, AGENT_AT_SYSTEM);
+	_exit(builtin_main((int)c->request->argc, c->argv));
+}
+
 static void NORETURN run_child(const struct child *c, int error_fd)
 {
-	rlim_t nofile = c->request->nofile;
-	struct rlimit limit = { nofile, nofile };
-
 	clean_signals();
-	if (setsid() < 0 || take_stdio(c) < 0 || (c->tty && ioctl(0, TIOCSCTTY, 0) < 0))
-		report(error_fd, AGENT_AT_SYSTEM);
-	if (nofile > 0 && setrlimit(RLIMIT_NOFILE, &limit) < 0)
+	if (setsid() < 0 || take_stdio(c) < 0 || (c->tty && ioctl(0, TIOCSCTTY, 0) < 0) ||
+	    take_limits(c) < 0)
 		report(error_fd, AGENT_AT_SYSTEM);
 	if (become_user(c) < 0)
 		report(error_fd, AGENT_AT_USER);
 	if (enter_directory(c) < 0)
 		report(error_fd, AGENT_AT_CWD);
+	if ((c->request->flags & AGENT_BUILTIN) != 0)
+		run_builtin(c, error_fd);
 	search_and_exec(c);
 	report(error_fd, AGENT_AT_EXEC);
 }
 
-int spawn_start(const struct agent_spawn *request, struct spawn *ret, struct spawn_failure *fail)
+int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *ret,
+		struct spawn_failure *fail)
 {
-	struct child c = { .request = request, .stdio = { -1, -1, -1 } };
-	struct spawn s = { .pid = -1, .error_fd = -1, .stdio = { -1, -1, -1 } };
+	struct child c = { .request = request, .stdio = { -1, -1, -1 }, .mark = mark };
+	struct spawn s = { .pid = -1,
+			   .error_fd = -1,
+			   .stdio = { -1, -1, -1 },
+			   .master = -1,
+			   .output = -1,
+			   .input = -1 };
 	int error[2] = { -1, -1 };
 
 	c.tty = (request->flags & AGENT_TTY) != 0;
 	if (find_user(&c, fail) < 0)
 		return -1;
-	if ((c.tty ? make_tty(&c, &s) : make_pipes(&c, &s)) == 0 && make_lists(&c) == 0 &&
+	if (make_stdio(&c, &s) == 0 && make_lists(&c) == 0 &&
 	    pipe2(error, O_CLOEXEC | O_NONBLOCK) == 0)
 		s.pid = fork();
 	if (s.pid == 0)
@@ -297,7 +352,7 @@ int spawn_start(const struct agent_spawn *request, struct spawn *ret, struct spa
 	io_close_all(&error[1], 1);
 	if (s.pid < 0) {
 		io_close_all(s.stdio, 3);
-		io_close_all(&error[0], 1);
+		io_close_all((int[]){ s.master, s.output, s.input, error[0] }, 4);
 		return -1;
 	}
 	s.error_fd = error[0];

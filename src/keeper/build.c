@@ -13,11 +13,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "enter.h"
 #include "io.h"
 #include "kernel.h"
 #include "mounts.h"
-#include "root.h"
 
 /* What the builder works on; it shares the keeper's memory and descriptors, and the keeper sleeps
  * until it ends, so results are simply there. */
@@ -37,7 +35,7 @@ struct builder {
 static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 {
 	struct cell *c = b->cell;
-	int born_in = cgroup_born_in(&b->keeper->cgroups, &c->cgroup);
+	int born_in = cgroup_unified(&b->keeper->cgroups, c->cgroup.dirs);
 	int pidfd = -1;
 	struct clone_args args = {
 		/* CLONE_PARENT: the keeper, not the builder, is who waits for it and whom it dies
@@ -138,30 +136,35 @@ static int find_tree(int fd, int *ret_tree, struct err *e)
 	return 0;
 }
 
-static int find_trees(struct builder *b, struct err *e)
+static int copy_tree(int fd, int *ret_tree, struct err *e)
 {
-	if (!b->keeper->setup.rootless)
-		return 0;
-	for (unsigned i = 0; i < b->request->nlayers; i++)
-		if (find_tree(b->fds[i], &b->parts.layers[i], e) < 0)
-			return -1;
-	for (unsigned i = 0; i < b->request->nmounts; i++)
-		if (find_tree(b->fds[b->request->nlayers + i], &b->parts.mounts[i], e) < 0)
-			return err_wrap(e, "mount %s", b->request->mounts[i].at);
+	return mounts_copy(fd, "", 0, ret_tree, e);
+}
+
+static int take_trees(struct builder *b, int (*take)(int, int *, struct err *), struct err *e)
+{
+	const struct keeper_create *r = b->request;
+
+	for (unsigned i = 0; i < r->nlayers; i++)
+		if (take(b->fds[i], &b->parts.layers[i], e) < 0)
+			return err_wrap(e, "layer at %s", r->layer_at[i]);
+	for (unsigned i = 0; i < r->nmounts; i++)
+		if (take(b->fds[r->nlayers + i], &b->parts.mounts[i], e) < 0)
+			return err_wrap(e, "mount %s", r->mounts[i].at);
 	return 0;
 }
 
-/* Tells PID 1 to go on, and waits until it has become cordon-init (the socket closes by exec) or
- * has said why not. */
+/* Tells PID 1 to go on, with the store to hold if it lingers, and waits until it has become
+ * cordon-init (the socket closes by exec) or has said why not. */
 static int let_go(struct builder *b, struct err *e)
 {
-	struct err inside;
+	struct err inside, ignored;
+	size_t nfds = 0;
 	ssize_t n;
 
-	(void)send(b->sync_fd, "g", 1, MSG_NOSIGNAL); /* if it is gone, it has said why */
-	do
-		n = read(b->sync_fd, &inside, sizeof(inside));
-	while (n < 0 && errno == EINTR);
+	IGNORED(io_send(b->sync_fd, "g", 1, &b->parts.kept, b->parts.kept >= 0, e),
+		"if it is gone, it has said why");
+	n = io_recv(b->sync_fd, &inside, sizeof(inside), NULL, 0, &nfds, &ignored);
 	if (n == 0)
 		return 0;
 	if (n != (ssize_t)sizeof(inside))
@@ -182,7 +185,8 @@ static int build(struct builder *b, struct err *e)
 		return err_sys(e, "socketpair");
 	b->sync_fd = sync[0];
 	OWN_FD sync_inside = sync[1];
-	if (find_trees(b, e) < 0 || start_pid1(b, sync_inside, e) < 0)
+	if ((b->keeper->setup.rootless && take_trees(b, find_tree, e) < 0) ||
+	    start_pid1(b, sync_inside, e) < 0)
 		return -1;
 	(void)close(TAKE_FD(sync_inside));
 	if (ids_write(&b->cell->ids, b->cell->pid, e) < 0 ||
@@ -198,20 +202,6 @@ static int run_builder(void *arg)
 
 	b->result = build(b, b->err);
 	_exit(0);
-}
-
-/* A privileged keeper takes the trees by descriptor, in the mount namespace they came from. */
-static int copy_trees(struct builder *b, struct err *e)
-{
-	if (b->keeper->setup.rootless)
-		return 0;
-	for (unsigned i = 0; i < b->request->nlayers; i++)
-		if (mounts_copy(b->fds[i], "", 0, &b->parts.layers[i], e) < 0)
-			return err_wrap(e, "layer at %s", b->request->layer_at[i]);
-	for (unsigned i = 0; i < b->request->nmounts; i++)
-		if (mounts_copy(b->fds[b->request->nlayers + i], "", 0, &b->parts.mounts[i], e) < 0)
-			return err_wrap(e, "mount %s", b->request->mounts[i].at);
-	return 0;
 }
 
 /* The store and the layers stay with the cell, for its statistics and its diff. */
@@ -241,7 +231,8 @@ int build_cell(struct cell *c, const struct keeper *k, const struct keeper_creat
 	pid_t pid;
 
 	memset(&b.parts, 0xff, sizeof(b.parts)); /* every descriptor -1 */
-	if (copy_trees(&b, e) == 0) {
+	/* By descriptor in the mount namespace they came from, if that is allowed. */
+	if (k->setup.rootless || take_trees(&b, copy_tree, e) == 0) {
 		pid = clone(run_builder, stack + sizeof(stack),
 			    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWNS | SIGCHLD, &b);
 		if (pid < 0)

@@ -13,3 +13,35 @@
 /* The cell's cgroup and ids are there; adds all the rest. */
 int build_cell(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 	       int channel_fd, const int *fds, struct err *e) MUST_USE;
+
+/* What the new PID 1 knows. enter.c has the last things it does before it becomes cordon-init. */
+struct enter_plan {
+	const struct keeper *keeper;
+	const struct keeper_create *request;
+	const struct cell *cell;
+	int channel_fd; /* channel B */
+	int sync_fd; /* the builder: says one byte when ids and root are there; hears of errors */
+};
+
+/* Never returns: becomes cordon-init, or reports a struct err to sync_fd and exits. */
+void enter_cell(const struct enter_plan *plan) NORETURN;
+
+/* The trees a cell is made of, as detached mounts: descriptors and nothing else. root.c assembles
+ * them in the builder's mount namespace; the caller owns them. */
+struct root_parts {
+	int store; /* the sized file system for all writes */
+	int kept;  /* the same, read-only, for a lingering cell's PID 1 to hold */
+	int layers[KEEPER_LAYERS_MAX];
+	int mounts[KEEPER_MOUNTS_MAX];
+	int proc; /* of the cell's pid namespace */
+	int root; /* result: the cell's / */
+};
+
+/* Once, at the start: which entries of /proc need a cover. Most belong to the machine's root and
+ * nobody else may open them, the cell's root included; those do not. */
+void root_learn_proc(void);
+
+/* In order: the store, the layers with a writable one on each, /proc, /dev, the request's mounts,
+ * and the new root in place of the old. c->userns_fd must be open, and layers, mounts and proc. */
+int root_assemble(struct cell *c, const struct keeper *k, const struct keeper_create *r,
+		  struct root_parts *p, struct err *e) MUST_USE;

@@ -1,4 +1,4 @@
-/* cell.h - one cell: made, measured, compared with its template, destroyed. */
+/* cell.h - one cell: made (cell.c), found again (adopt.c), read (reader.c), destroyed (cell.c). */
 #pragma once
 
 #include <sys/types.h>
@@ -7,14 +7,13 @@
 #include "ids.h"
 #include "keeper.h"
 
-/* Everything the outside holds of a cell. Descriptors are owned; -1 if absent. */
+/* Everything the outside holds of a cell. Descriptors are owned; -1 if absent. Of a lingering one
+ * nothing is held between requests: adopt_cell() finds it again. */
 struct cell {
-	char id[KEEPER_ID_MAX]; /* "" : free slot */
-	bool linger;
+	char id[KEEPER_ID_MAX]; /* "": none */
 	bool idmapped;
 	pid_t pid; /* of PID 1, seen from outside */
-	int pidfd;
-	int userns_fd;
+	int pidfd, userns_fd;
 	int store_fd; /* root of the one file system that holds all the cell's writes */
 	int root_fd;  /* the cell's / */
 	int layers[KEEPER_LAYERS_MAX];
@@ -26,15 +25,38 @@ struct cell {
 
 void cell_init(struct cell *c);
 
+/* Closes everything. The cell itself goes on. */
+void cell_release(struct cell *c);
+
+/* Opens a layer's or mount's source below a root that was given for this use (KEEPER_ROOT_*). */
+int cell_open_source(const struct keeper *k, const struct keeper_source *from, uint32_t use,
+		     int *ret_fd, struct err *e) MUST_USE;
+
 /* Makes the cell that the request describes and starts cordon-init in it, with channel_fd as its
  * channel B. fds: layers, then mount sources. On failure nothing of it is left. */
 int cell_create(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		int channel_fd, const int *fds, struct err *e) MUST_USE;
 
-/* Writes what the cell changed to out_fd, by a child that has the rights of the cell's root and no
- * others. Returns when it is done. */
-int cell_diff(const struct cell *c, const struct keeper *k, int out_fd, struct err *e) MUST_USE;
+/* Kills every process, removes the cgroup, lets go of everything; *ret is what the store held.
+ * ERR_CONFLICT if they are not dead after patience_ms. */
+int cell_destroy(struct cell *c, const struct keeper *k, unsigned patience_ms,
+		 struct keeper_disk *ret, struct err *e) MUST_USE;
 
-/* Kills every process, removes the cgroup, lets go of everything; *ret_stat is what it used. */
-int cell_destroy(struct cell *c, const struct keeper *k, struct keeper_stat *ret_stat,
-		 struct err *e) MUST_USE;
+/* The same for a lingering cell, by name; without cgroups, by its pid. */
+int cell_destroy_named(const struct keeper *k, const struct keeper_named *r, unsigned patience_ms,
+		       struct err *e) MUST_USE;
+
+/* Opens process pid, if it is of that cell; without cgroups, of any cell of ours. -1 if not. */
+int adopt_open(const struct keeper *k, const char *id, pid_t pid);
+
+/* Finds what comparing a lingering cell with its layers needs. The caller releases it, also on
+ * failure. */
+int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff *r,
+	       struct err *e) MUST_USE;
+
+/* Starts a child that writes what the cell changed to out_fd, with the rights of the cell's root
+ * and no others; it ends by itself. ERR_LIMIT if too many are at it. */
+int reader_start(const struct cell *c, int out_fd, struct err *e) MUST_USE;
+
+/* Collects readers and PID 1s that have ended. */
+void reader_reap(void);

@@ -1,8 +1,11 @@
-/* cgroup.c - what both cgroup versions have in common. */
+/* cgroup.c - what both cgroup versions have in common. After its creation a cell's cgroup is known
+ * by name only, so that a keeper can be asked about cells it did not make. */
 #include "cgroup.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -10,8 +13,26 @@
 #include <time.h>
 
 #include "io.h"
+#include "kernel.h"
 
-static void release(struct cgroup *g)
+#define FREEZE_MS 200
+
+enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* v1, as KEEPER_FD_CGROUP says */
+
+struct name { /* or a short number, so that neither needs a buffer of its own */
+	char text[sizeof(KEEPER_CGROUP_PREFIX) + KEEPER_ID_MAX + 16];
+};
+
+/* The cell's directory, or a file in it if file begins with '/'. */
+static struct name name_of(const char *id, const char *file)
+{
+	struct name n;
+
+	(void)snprintf(n.text, sizeof(n.text), KEEPER_CGROUP_PREFIX "%s%s", id, file);
+	return n;
+}
+
+void cgroup_release(struct cgroup *g)
 {
 	io_close_all(g->enter, CGROUP_DIRS);
 	io_close_all(g->dirs, CGROUP_DIRS);
@@ -20,13 +41,16 @@ static void release(struct cgroup *g)
 /* Between mkdir and flock somebody's sweep may take the directory for a leftover. It removes only
  * what it has locked, so once we hold our lock, either the directory is still there and stays, or
  * it is gone and we make it again. */
-static int make_dir(int parent, const char *name, int *ret_fd, struct err *e)
+static int make_dir(int parent, const char *name, mode_t mode, int *ret_fd, struct err *e)
 {
 	for (int tries = 0; tries < 8; tries++) {
 		struct stat ours, there;
 
-		if (mkdirat(parent, name, 0755) < 0)
-			return err_sys(e, "mkdir cgroup %s", name);
+		if (mkdirat(parent, name, mode) < 0) {
+			(void)err_sys(e, "mkdir cgroup %s", name);
+			e->code = e->sys == EEXIST ? ERR_CONFLICT : e->code;
+			return -1;
+		}
 		OWN_FD fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 		if (fd >= 0 && flock(fd, LOCK_SH) == 0 && fstat(fd, &ours) == 0 &&
 		    fstatat(parent, name, &there, 0) == 0 && ours.st_ino == there.st_ino) {
@@ -37,30 +61,78 @@ static int make_dir(int parent, const char *name, int *ret_fd, struct err *e)
 	return err_set(e, ERR_CONFLICT, "cgroup %s: removed again and again", name);
 }
 
-int cgroup_create(const struct cgroup_root *root, const char *id,
-		  const struct keeper_limits *limits, struct cgroup *ret, struct err *e)
+/* "" for 0, which is no limit. */
+static struct name number(uint64_t value)
 {
-	struct cgroup g = { .dirs = { -1, -1, -1, -1 }, .enter = { -1, -1, -1, -1 } };
+	struct name n = { "" };
 
-	(void)snprintf(g.name, sizeof(g.name), "%s%s", KEEPER_CGROUP_PREFIX, id);
-	for (unsigned i = 0; root->driver != NULL && i < CGROUP_DIRS; i++)
-		if (root->dirs[i] >= 0 && make_dir(root->dirs[i], g.name, &g.dirs[i], e) < 0)
-			goto undo;
-	if (root->driver != NULL && root->driver->limit(&g, limits, e) < 0)
-		goto undo;
-	*ret = g;
+	if (value != 0)
+		(void)snprintf(n.text, sizeof(n.text), "%llu", (unsigned long long)value);
+	return n;
+}
+
+/* Optional files are absent where the kernel does not count these things apart, or cannot swap at
+ * all: then nothing can escape the limit by them. Also opens what PID 1 enters by, on v1. */
+static int set_limits(const struct cgroup_root *root, struct cgroup *g,
+		      const struct keeper_limits *l, struct err *e)
+{
+	const struct name memory = number(l->memory_bytes), pids = number(l->pids);
+	const struct name quota = number(l->cpu_millis * 100); /* of 100,000 us, by default */
+	const struct {
+		uint32_t version;
+		int dir;
+		const char *file, *text;
+		bool optional;
+	} rows[] = {
+		{ 1, g->dirs[DIR_MEMORY], "memory.limit_in_bytes", memory.text, false },
+		{ 1, g->dirs[DIR_MEMORY], "memory.kmem.tcp.limit_in_bytes", memory.text, true },
+		{ 1, g->dirs[DIR_MEMORY], "memory.memsw.limit_in_bytes", memory.text, true },
+		{ 1, g->dirs[DIR_CPU], "cpu.cfs_quota_us", quota.text, false },
+		{ 1, g->dirs[DIR_PIDS], "pids.max", pids.text, false },
+		{ 2, g->dirs[0], "memory.max", memory.text, false },
+		{ 2, g->dirs[0], "memory.swap.max", memory.text[0] == '\0' ? "" : "0", true },
+		{ 2, g->dirs[0], "cpu.max", quota.text, false },
+		{ 2, g->dirs[0], "pids.max", pids.text, false },
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (rows[i].version == root->version && rows[i].text[0] != '\0' &&
+		    (!rows[i].optional || faccessat(rows[i].dir, rows[i].file, F_OK, 0) == 0) &&
+		    io_write_file(rows[i].dir, rows[i].file, rows[i].text, e) < 0)
+			return -1;
+	for (unsigned i = 0; root->version == 1 && i < KEEPER_CGROUP_UNIFIED; i++) {
+		if (g->dirs[i] < 0)
+			continue;
+		g->enter[i] = openat(g->dirs[i], "tasks", O_WRONLY | O_CLOEXEC);
+		if (g->enter[i] < 0)
+			return err_sys(e, "open tasks");
+	}
 	return 0;
+}
+
+int cgroup_create(const struct cgroup_root *root, const struct keeper_create *r, struct cgroup *ret,
+		  struct err *e)
+{
+	struct name name = name_of(r->id, "");
+	mode_t mode = (r->flags & KEEPER_LINGER) != 0 ? 01755 : 0755;
+
+	for (unsigned i = 0; i < CGROUP_DIRS; i++)
+		if (root->dirs[i] >= 0 &&
+		    make_dir(root->dirs[i], name.text, mode, &ret->dirs[i], e) < 0)
+			goto undo;
+	if (set_limits(root, ret, &r->limits, e) == 0)
+		return 0;
 undo:
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
-		if (g.dirs[i] >= 0)
-			(void)unlinkat(root->dirs[i], g.name, AT_REMOVEDIR);
-	release(&g);
+		if (ret->dirs[i] >= 0)
+			(void)unlinkat(root->dirs[i], name.text, AT_REMOVEDIR);
+	cgroup_release(ret);
 	return -1;
 }
 
-int cgroup_born_in(const struct cgroup_root *root, const struct cgroup *g)
+int cgroup_unified(const struct cgroup_root *root, const int *dirs)
 {
-	return root->driver == &cgroup_v2_driver ? g->dirs[0] : -1;
+	return dirs[root->version == 2 ? 0 : KEEPER_CGROUP_UNIFIED];
 }
 
 int cgroup_enter(const struct cgroup *g, struct err *e)
@@ -69,62 +141,110 @@ int cgroup_enter(const struct cgroup *g, struct err *e)
 	 * (cgroup_procs_write_start, since Linux 5.6). */
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
 		if (g->enter[i] >= 0 && write(g->enter[i], "0", 1) != 1)
-			return err_sys(e, "enter cgroup %s", g->name);
+			return err_sys(e, "enter cgroup");
 	return 0;
 }
 
-void cgroup_stat(const struct cgroup_root *root, const struct cgroup *g, struct keeper_stat *ret)
+/* The processes in a directory, as many as fit: of a crowd, the rest comes next time. */
+static void read_members(int parent, const char *id, char *ret_text, size_t cap)
 {
-	if (root->driver != NULL)
-		root->driver->stat(g, ret);
+	OWN_FD fd = openat(parent, name_of(id, "/cgroup.procs").text, O_RDONLY | O_CLOEXEC);
+	size_t got = 0;
+	ssize_t n;
+
+	while (fd >= 0 && got < cap - 1 && (n = read(fd, ret_text + got, cap - 1 - got)) > 0)
+		got += (size_t)n;
+	while (got > 0 && ret_text[got - 1] != '\n')
+		got--; /* of a number that was cut */
+	ret_text[got] = '\0';
 }
 
-int cgroup_destroy(const struct cgroup_root *root, struct cgroup *g, struct err *e)
+/* Opened first and looked up afterwards, and still there then: so the number that was in the list
+ * cannot have been another process's. */
+static int open_member(int parent, const char *id, pid_t pid)
 {
-	int result = 0;
+	static char text[65536];
+	OWN_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-	for (unsigned i = 0; i < CGROUP_DIRS; i++) {
-		unsigned wait_ms = 1;
+	if (pidfd < 0)
+		return -1;
+	read_members(parent, id, text, sizeof(text));
+	for (char *at = text; *at != '\0'; at++)
+		if (strtol(at, &at, 10) == pid)
+			return kernel_pidfd_send_signal(pidfd, 0) < 0 ? -1 : TAKE_FD(pidfd);
+	return -1;
+}
 
-		if (g->dirs[i] < 0)
-			continue;
-		while (unlinkat(root->dirs[i], g->name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
-			struct timespec ts = { .tv_nsec = (long)wait_ms * 1000000 };
+int cgroup_open_member(const struct cgroup_root *root, const char *id, pid_t pid)
+{
+	for (unsigned i = 0; i < CGROUP_DIRS; i++)
+		if (root->dirs[i] >= 0)
+			return open_member(root->dirs[i], id, pid);
+	return -1;
+}
 
-			if (errno != EBUSY || wait_ms > 512) {
-				result = err_sys(e, "rmdir cgroup %s", g->name);
-				break;
-			}
-			(void)nanosleep(&ts, NULL);
-			wait_ms *= 2;
-		}
+static void kill_members(int parent, const char *id)
+{
+	static char text[65536];
+	struct err e;
+
+	if (io_write_file(parent, name_of(id, "/cgroup.kill").text, "1", &e) == 0)
+		return;
+	read_members(parent, id, text, sizeof(text));
+	for (char *at = text; *at != '\0'; at++) {
+		OWN_FD pidfd = open_member(parent, id, (pid_t)strtol(at, &at, 10));
+
+		if (pidfd >= 0)
+			(void)kernel_pidfd_send_signal(pidfd, SIGKILL);
 	}
-	release(g);
-	return result;
 }
 
-uint64_t cgroup_number(int dir_fd, const char *file)
+int cgroup_freeze(const struct cgroup_root *root, const char *id, bool on, struct err *e)
 {
-	char text[64];
-	struct err e;
+	int parent = cgroup_unified(root, root->dirs);
+	char text[256] = "";
 
-	if (dir_fd < 0 || io_read_file(dir_fd, file, text, sizeof(text), &e) < 0)
+	if (parent < 0)
+		return err_set(e, ERR_UNSUPPORTED, "pause needs cgroup v2");
+	OWN_FD events = openat(parent, name_of(id, "/cgroup.events").text, O_RDONLY | O_CLOEXEC);
+	if (events < 0)
+		return err_set(e, ERR_NOT_FOUND, "no cell %s", id);
+	if (io_write_file(parent, name_of(id, "/cgroup.freeze").text, on ? "1" : "0", e) < 0)
+		return -1;
+	for (unsigned ms = 0; on && ms <= FREEZE_MS; ms++) {
+		struct pollfd changed = { .fd = events, .events = POLLPRI };
+		ssize_t n = pread(events, text, sizeof(text) - 1, 0);
+
+		text[n < 0 ? 0 : n] = '\0';
+		if (strstr(text, "frozen 1") != NULL)
+			return 0;
+		(void)poll(&changed, 1, 1);
+	}
+	if (!on)
 		return 0;
-	return strtoull(text, NULL, 10);
+	IGNORED(io_write_file(parent, name_of(id, "/cgroup.freeze").text, "0", e), "told below");
+	return err_set(e, ERR_CONFLICT, "cell %s does not stop within %d ms", id, FREEZE_MS);
 }
 
-uint64_t cgroup_field(int dir_fd, const char *file, const char *word)
+int cgroup_destroy(const struct cgroup_root *root, const char *id, unsigned patience_ms,
+		   struct err *e)
 {
-	char text[4096];
-	struct err e;
-	size_t n = strlen(word);
+	const struct timespec pause = { .tv_nsec = 1000000 };
 
-	if (dir_fd < 0 || io_read_file(dir_fd, file, text, sizeof(text), &e) < 0)
-		return 0;
-	for (const char *p = text; p != NULL; p = strchr(p, '\n')) {
-		p += *p == '\n';
-		if (strncmp(p, word, n) == 0 && p[n] == ' ')
-			return strtoull(p + n + 1, NULL, 10);
+	/* From the v2 one, which kills best, to the others, which then are empty. */
+	for (unsigned i = CGROUP_DIRS; i-- > 0;) {
+		if (root->dirs[i] < 0)
+			continue;
+		while (unlinkat(root->dirs[i], name_of(id, "").text, AT_REMOVEDIR) < 0) {
+			if (errno == ENOENT)
+				break;
+			if (errno != EBUSY)
+				return err_sys(e, "rmdir cgroup of %s", id);
+			if (patience_ms-- == 0)
+				return err_set(e, ERR_CONFLICT, "cell %s is still ending", id);
+			kill_members(root->dirs[i], id);
+			(void)nanosleep(&pause, NULL);
+		}
 	}
 	return 0;
 }

@@ -1,20 +1,19 @@
 /* enter.c - theory of operation
  *
  * The process here is PID 1 of the new cell's pid and user namespaces, still has every capability
- * over them, and still sees the old root. It does in parallel with the builder what needs
- * no file system, waits for the builder's go, and then gives everything up in an order in which
- * each step still has the rights it needs and none after it needs a right already gone:
+ * over them, and still sees the old root. It does in parallel with the builder what needs no file
+ * system, waits for the builder's go, and then gives everything up in an order in which each step
+ * still has the rights it needs and none after it needs a right already gone:
  *
- *   before the go   limits, then the namespaces (the cgroup one has the cgroup just entered as
- *                   its root); network; host name; descriptors
- *   after the go    bounding set (needs CAP_SETPCAP) -> ids (need CAP_SETUID;
- *                   locked loses all capabilities here) -> keyring -> rlimits -> Landlock and
- *                   filters (need no_new_privs or CAP_SYS_ADMIN in the cell) -> exec, which
- *                   takes away what the bounding set does not hold */
-#include "enter.h"
+ *   before the go   limits, then the namespaces (the cgroup one has the cgroup just entered as its
+ *                   root); network; host name; descriptors
+ *   after the go    bounding set (needs CAP_SETPCAP) -> ids (need CAP_SETUID; locked loses all
+ *                   capabilities here) -> keyring -> rlimits -> Landlock and filters (need
+ *                   no_new_privs or CAP_SYS_ADMIN in the cell) -> exec, which takes away what the
+ *                   bounding set does not hold */
+#include "build.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <grp.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,43 +21,48 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include "filter.h"
 #include "io.h"
 #include "kernel.h"
-#include "netns.h"
 #include "walls.h"
 
-/* Where cordon-init finds its means. */
-#define CHANNEL_FD 3
-#define INIT_FD 4
-#define SYNC_FD 5
-
-#define TABLE_LARGE 256 /* descriptors */
+/* Where cordon-init finds its means; then KEEPER_INIT_SLOT_FD, KEEPER_INIT_STORE_FD. */
+enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
 
 /* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
  * while the builder assembles the root. */
-static int own_namespaces(struct err *e)
+static int own_namespaces(const char *name, struct err *e)
 {
 	if (unshare(CLONE_NEWCGROUP | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return err_sys(e, "cgroup, network, IPC and UTS namespaces");
-	return 0;
-}
-
-static int host_name(const char *name, struct err *e)
-{
 	if (sethostname(name, strlen(name)) < 0 || setdomainname("", 0) < 0)
 		return err_sys(e, "host name");
 	return 0;
 }
 
+/* -1: nothing is to be there. */
+static int place_fd(int fd, int at, int flags, struct err *e)
+{
+	if (fd < 0)
+		(void)close(at);
+	else if (dup3(fd, at, flags) < 0)
+		return err_sys(e, "descriptors");
+	return 0;
+}
+
+/* With the go comes the store, if the cell lingers. */
 static int wait_for_go(int sync_fd, struct err *e)
 {
+	int store = -1;
+	size_t n = 0;
 	char go;
 
-	if (read(sync_fd, &go, 1) != 1)
+	if (io_recv(sync_fd, &go, 1, &store, 1, &n, e) != 1)
 		return err_set(e, ERR_SYSTEM, "the builder is gone");
+	if (store != KEEPER_INIT_STORE_FD && place_fd(store, KEEPER_INIT_STORE_FD, 0, e) < 0)
+		return -1;
+	if (store >= 0 && fcntl(KEEPER_INIT_STORE_FD, F_SETFD, 0) < 0)
+		return err_sys(e, "descriptors");
 	if (chdir("/") < 0)
 		return err_sys(e, "chdir /");
 	(void)umask(022);
@@ -114,53 +118,26 @@ static int filters(const struct enter_plan *p, struct err *e)
 	return filter_calls((enum keeper_profile)p->request->profile, e);
 }
 
-static int close_above(unsigned flags, struct err *e)
-{
-	if (syscall(SYS_close_range, SYNC_FD + 1, ~0U, flags) < 0)
-		return err_sys(e, "close descriptors");
-	return 0;
-}
-
-static int wait_here(void *arg)
-{
-	for (;;)
-		(void)pause();
-	return arg == NULL;
-}
-
-/* A keeper of many cells has a large table of descriptors, and so does every child it forks, closed
- * or not: tens of KiB for each cell. The kernel makes a small one only for who gives up a shared
- * one; so a helper shares ours for a moment. */
-static int shrink_table(struct err *e)
-{
-	static char stack[4096] __attribute__((aligned(16)));
-	pid_t helper =
-		clone(wait_here, stack + sizeof(stack), CLONE_VM | CLONE_FILES | SIGCHLD, NULL);
-	int result;
-
-	if (helper < 0)
-		return err_sys(e, "share descriptors");
-	result = close_above(CLOSE_RANGE_UNSHARE, e);
-	(void)kill(helper, SIGKILL);
-	(void)waitpid(helper, NULL, 0);
-	return result;
-}
-
-/* Closes everything but the three descriptors that stay, moved to where cordon-init expects them.
- * Early: the keeper may hold more than the cell is allowed to open. */
+/* Closes everything but the descriptors that stay, moved to where cordon-init expects them. Early:
+ * the keeper may hold more than the cell is allowed to open. */
 static int only_our_fds(struct enter_plan *p, struct err *e)
 {
-	int channel = fcntl(p->channel_fd, F_DUPFD_CLOEXEC, 16);
-	int init = fcntl(p->keeper->init_fd, F_DUPFD_CLOEXEC, 16);
-	int sync = fcntl(p->sync_fd, F_DUPFD_CLOEXEC, 16);
+	bool lingers = (p->request->flags & KEEPER_LINGER) != 0;
+	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd,
+		      lingers ? p->cell->ids.slot_fd : -1 };
 
-	if (channel < 0 || init < 0 || sync < 0)
-		return err_sys(e, "descriptors");
-	if (dup3(sync, SYNC_FD, O_CLOEXEC) < 0 || dup3(channel, CHANNEL_FD, 0) < 0 ||
-	    dup3(init, INIT_FD, O_CLOEXEC) < 0)
-		return err_sys(e, "descriptors");
+	for (size_t i = 0; i < COUNT(fds); i++)
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 16)) < 0)
+			return err_sys(e, "descriptors");
+	for (int i = 0; i < (int)COUNT(fds); i++)
+		if (place_fd(fds[i], CHANNEL_FD + i,
+			     CHANNEL_FD + i == INIT_FD || CHANNEL_FD + i == SYNC_FD ? O_CLOEXEC : 0,
+			     e) < 0)
+			return -1;
 	p->sync_fd = SYNC_FD;
-	return sync < TABLE_LARGE ? close_above(0, e) : shrink_table(e);
+	if (kernel_close_range(KEEPER_INIT_STORE_FD, ~0U) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
 }
 
 /* Standard input and output of PID 1 itself: nowhere. */
@@ -181,9 +158,8 @@ static int enter(struct enter_plan *p, struct err *e)
 
 	/* clang-format off */
 	if (cgroup_enter(&p->cell->cgroup, e) < 0
-	    || own_namespaces(e) < 0
+	    || own_namespaces(r->hostname, e) < 0
 	    || netns_setup(p->keeper->proc_sys_fd, e) < 0
-	    || host_name(r->hostname, e) < 0
 	    || only_our_fds(p, e) < 0
 	    || wait_for_go(p->sync_fd, e) < 0
 	    || no_stdio(e) < 0

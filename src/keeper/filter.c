@@ -1,5 +1,3 @@
-#include "filter.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -9,6 +7,7 @@
 
 #include "kernel.h"
 #include "seccomp_program.h"
+#include "walls.h"
 
 #define MODE_SETID 06000
 #define NR_FCHMODAT2 452 /* Linux 6.6 */

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -16,27 +18,30 @@
 /* 1,879,048,192 to 2,147,483,647: above what distributions, systemd and container managers hand
  * out, below the numbers that some programs take for negative. */
 #define RANGE_FIRST 0x70000000U
+/* One empty file for each range, locked while it is taken. A lingering cell's PID 1 holds it too,
+ * and by that descriptor can neither write nor lock another's. */
+#define SLOTS "/run/cordon/ids.d"
 #define RANGE_SLOTS 4094U /* the last ones are systemd's "foreign" range */
 
 int ids_take_range(struct ids *ret, struct err *e)
 {
 	uint32_t start = 0;
 
-	if (mkdir("/run/cordon", 0755) < 0 && errno != EEXIST)
-		return err_sys(e, "mkdir /run/cordon");
-	OWN_FD fd = open("/run/cordon/ids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		return err_sys(e, "open /run/cordon/ids");
+	if ((mkdir("/run/cordon", 0755) < 0 && errno != EEXIST) ||
+	    (mkdir(SLOTS, 0700) < 0 && errno != EEXIST))
+		return err_sys(e, "mkdir " SLOTS);
 	/* A random first guess: a range just given up may have processes still dying in it. */
 	if (getrandom(&start, sizeof(start), 0) != sizeof(start))
 		return err_sys(e, "getrandom");
 	for (uint32_t i = 0; i < RANGE_SLOTS; i++) {
 		uint32_t slot = (start + i) % RANGE_SLOTS;
-		struct flock byte = {
-			.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1
-		};
+		char path[64];
 
-		if (fcntl(fd, F_OFD_SETLK, &byte) < 0)
+		(void)snprintf(path, sizeof(path), SLOTS "/%u", slot);
+		OWN_FD fd = open(path, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return err_sys(e, "open %s", path);
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
 		struct ids_run run = { 0, RANGE_FIRST + slot * KEEPER_IDS, KEEPER_IDS };
 
@@ -47,54 +52,47 @@ int ids_take_range(struct ids *ret, struct err *e)
 	return err_set(e, ERR_LIMIT, "all %u id ranges of this machine are in use", RANGE_SLOTS);
 }
 
-void ids_release(struct ids *ids)
+/* Outside, 0 is the user himself and 1 his first subordinate id: he becomes `id` inside. */
+static void run_around(struct ids_run *ret, uint32_t id)
 {
-	io_close_all(&ids->slot_fd, 1);
+	const struct ids_run runs[] = { { 0, 1, id },
+					{ id, 0, 1 },
+					{ id + 1, id + 1, KEEPER_IDS - 1 - id } };
+
+	memcpy(ret, runs + (id == 0), sizeof(runs) - (id == 0) * sizeof(runs[0]));
 }
 
 void ids_rootless(struct ids *ret, uint32_t available, uint32_t uid, uint32_t gid, bool keep)
 {
-	*ret = (struct ids){ .runs = 1, .slot_fd = -1, .setgroups = available >= KEEPER_IDS };
+	*ret = (struct ids){ .uid = { { 0, 1, KEEPER_IDS } },
+			     .gid = { { 0, 1, KEEPER_IDS } },
+			     .runs = 1,
+			     .slot_fd = -1,
+			     .setgroups = available >= KEEPER_IDS };
 	if (available < KEEPER_IDS) {
 		ret->uid[0] = (struct ids_run){ uid, 0, 1 };
 		ret->gid[0] = (struct ids_run){ gid, 0, 1 };
-	} else if (!keep) {
-		/* Outside, 0 is the user himself and 1 his first subordinate id. */
-		ret->uid[0] = ret->gid[0] = (struct ids_run){ 0, 1, KEEPER_IDS };
-	} else if (uid == 0) {
-		/* Two runs: what is one run to us are two ranges of the machine. */
-		ret->runs = 2;
-		ret->uid[0] = ret->gid[0] = (struct ids_run){ 0, 0, 1 };
-		ret->uid[1] = ret->gid[1] = (struct ids_run){ 1, 1, KEEPER_IDS - 1 };
-	} else {
-		ret->runs = 3;
-		ret->uid[0] = (struct ids_run){ 0, 1, uid };
-		ret->uid[1] = (struct ids_run){ uid, 0, 1 };
-		ret->uid[2] = (struct ids_run){ uid + 1, uid + 1, KEEPER_IDS - 1 - uid };
-		ret->gid[0] = (struct ids_run){ 0, 1, gid };
-		ret->gid[1] = (struct ids_run){ gid, 0, 1 };
-		ret->gid[2] = (struct ids_run){ gid + 1, gid + 1, KEEPER_IDS - 1 - gid };
+	} else if (keep) {
+		ret->runs = uid == 0 ? 2 : 3;
+		run_around(ret->uid, uid);
+		run_around(ret->gid, uid == 0 ? 0 : gid);
 	}
-}
-
-static int write_map(const struct ids_run *runs, unsigned n, pid_t pid, const char *file,
-		     struct err *e)
-{
-	char path[64], text[256];
-	size_t len = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
-	for (unsigned i = 0; i < n; i++)
-		len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %u %u\n",
-					runs[i].inside, runs[i].outside, runs[i].count);
-	return io_write_file(AT_FDCWD, path, text, e);
 }
 
 int ids_write(const struct ids *ids, pid_t pid, struct err *e)
 {
-	if (write_map(ids->uid, ids->runs, pid, "uid_map", e) < 0 ||
-	    write_map(ids->gid, ids->runs, pid, "gid_map", e) < 0)
-		return err_wrap(e, "user namespace");
+	for (const char *kind = "ug"; *kind != '\0'; kind++) {
+		const struct ids_run *runs = *kind == 'u' ? ids->uid : ids->gid;
+		char path[64], text[256];
+		size_t len = 0;
+
+		(void)snprintf(path, sizeof(path), "/proc/%d/%cid_map", (int)pid, *kind);
+		for (unsigned i = 0; i < ids->runs; i++)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "%u %u %u\n",
+						runs[i].inside, runs[i].outside, runs[i].count);
+		if (io_write_file(AT_FDCWD, path, text, e) < 0)
+			return err_wrap(e, "user namespace");
+	}
 	return 0;
 }
 

@@ -14,8 +14,7 @@
 
 #define IDS_RUNS_MAX 3
 
-/* "inside first, outside first, how many", as in uid_map. The same for users and groups, but for a
- * single id, where the inside number may differ. */
+/* As in uid_map. */
 struct ids_run {
 	uint32_t inside, outside, count;
 };
@@ -27,9 +26,8 @@ struct ids {
 	int slot_fd;	/* owned: holds the lock; -1 for a rootless keeper */
 };
 
-/* Takes a free range of the machine. Released by ids_release() or by death. */
+/* Takes a free range of the machine, until nobody holds slot_fd. */
 int ids_take_range(struct ids *ret, struct err *e) MUST_USE;
-void ids_release(struct ids *ids);
 
 /* For a rootless keeper with `available` subordinate ids: all of them, or the single id. keep makes
  * uid:gid the user himself, so that he and the cell can share the files of a mount. */

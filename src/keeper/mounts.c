@@ -1,6 +1,5 @@
 #include "mounts.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -71,74 +70,43 @@ int mounts_idmap(int fd, int userns_fd, struct err *e)
 	return err_sys(e, "idmap mount");
 }
 
-int mounts_open_inside(int root_fd, const char *path, int *ret_fd, struct err *e)
-{
-	*ret_fd = kernel_openat2(root_fd, path, O_PATH | O_CLOEXEC, RESOLVE_CELL);
-	if (*ret_fd < 0)
-		return err_sys(e, "%s", path);
-	return 0;
-}
-
 int mounts_place(int fd, int root_fd, const char *path, struct err *e)
 {
-	int target = -1;
+	OWN_FD at = kernel_openat2(root_fd, path, O_PATH | O_CLOEXEC, RESOLVE_CELL);
 
-	if (mounts_open_inside(root_fd, path, &target, e) < 0)
-		return err_wrap(e, "mount");
-	OWN_FD at = target;
-	if (kernel_move_mount(fd, at, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
+	if (at < 0 || kernel_move_mount(fd, at, "", MOVE_MOUNT_T_EMPTY_PATH) < 0)
 		return err_sys(e, "mount at %s", path);
-	return 0;
-}
-
-/* One part of a path: enters it, or makes it first. */
-static int make_part(int root_fd, const char *upto, bool directory, uint32_t uid, uint32_t gid,
-		     struct err *e)
-{
-	char parent[512], *slash;
-	struct stat st;
-	int found = -1;
-
-	OWN_FD there = kernel_openat2(root_fd, upto, O_PATH | O_CLOEXEC, RESOLVE_CELL);
-	if (there >= 0) {
-		if (fstat(there, &st) < 0)
-			return err_sys(e, "%s", upto);
-		if (S_ISDIR(st.st_mode) != directory)
-			return err_set(e, ERR_INVALID, "%s: %s", upto,
-				       directory ? "not a directory" : "is a directory");
-		return 0;
-	}
-	if (errno != ENOENT)
-		return err_sys(e, "%s", upto);
-	(void)snprintf(parent, sizeof(parent), "%s", upto);
-	slash = strrchr(parent, '/');
-	assert(slash != NULL);
-	*slash = '\0';
-	if (mounts_open_inside(root_fd, parent[0] == '\0' ? "/" : parent, &found, e) < 0)
-		return -1;
-	OWN_FD dir = found;
-	const char *name = slash + 1;
-	if (directory ? mkdirat(dir, name, 0755) < 0 : mknodat(dir, name, S_IFREG | 0644, 0) < 0)
-		return err_sys(e, "make %s", upto);
-	if (fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return err_sys(e, "own %s", upto);
 	return 0;
 }
 
 int mounts_make_target(int root_fd, const char *path, bool directory, uint32_t uid, uint32_t gid,
 		       struct err *e)
 {
+	OWN_FD dir = kernel_openat2(root_fd, "/", O_PATH | O_CLOEXEC, RESOLVE_CELL);
+	size_t begin = 1, end; /* of one part of the path */
 	char upto[512];
-	size_t len = strlen(path);
+	struct stat st;
 
-	assert(path[0] == '/' && len < sizeof(upto));
-	for (size_t i = 1; i <= len; i++) {
-		if (path[i] != '/' && path[i] != '\0')
-			continue;
-		memcpy(upto, path, i);
-		upto[i] = '\0';
-		if (make_part(root_fd, upto, path[i] == '/' || directory, uid, gid, e) < 0)
-			return -1;
+	for (bool last = false; !last; begin = end + 1) {
+		end = begin + strcspn(path + begin, "/");
+		last = path[end] == '\0';
+		(void)snprintf(upto, sizeof(upto), "%.*s", (int)end, path);
+		OWN_FD there = kernel_openat2(root_fd, upto, O_PATH | O_CLOEXEC, RESOLVE_CELL);
+		if (there < 0 && errno == ENOENT) {
+			if ((!last || directory
+				     ? mkdirat(dir, upto + begin, 0755)
+				     : mknodat(dir, upto + begin, S_IFREG | 0644, 0)) < 0 ||
+			    fchownat(dir, upto + begin, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+				return err_sys(e, "make %s", upto);
+			there = kernel_openat2(root_fd, upto, O_PATH | O_CLOEXEC, RESOLVE_CELL);
+		}
+		if (there < 0 || fstat(there, &st) < 0)
+			return err_sys(e, "%s", upto);
+		if (S_ISDIR(st.st_mode) != (!last || directory))
+			return err_set(e, ERR_INVALID, "%s: %s", upto,
+				       S_ISDIR(st.st_mode) ? "is a directory" : "not a directory");
+		(void)close(dir);
+		dir = TAKE_FD(there);
 	}
 	return 0;
 }

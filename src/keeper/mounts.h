@@ -31,10 +31,7 @@ int mounts_restrict(int fd, uint64_t attrs, struct err *e) MUST_USE;
  * cannot (then owners outside the cell show as nobody), -1 for other errors. */
 int mounts_idmap(int fd, int userns_fd, struct err *e) MUST_USE;
 
-/* Opens path inside root, never leaving it and never through a symlink to proc's magic. */
-int mounts_open_inside(int root_fd, const char *path, int *ret_fd, struct err *e) MUST_USE;
-
-/* Puts a detached mount onto path inside root. */
+/* Puts a detached mount onto path inside root, which it never leaves. */
 int mounts_place(int fd, int root_fd, const char *path, struct err *e) MUST_USE;
 
 /* Makes path inside root, parents included: an empty directory or an empty file. What exists

@@ -1,155 +1,187 @@
 /* ops.c - the table is the whole attack surface: a request that is not in it, has another size, a
  * value out of bounds or the wrong number of descriptors ends the connection (keeper_msg_check);
- * one that names a cell in the wrong state is answered with an error. */
-#include "ops.h"
-
+ * one that names a cell in the wrong state is answered with an error.
+ *
+ * cordon run's keeper has one cell and holds it. A server's holds none: its cells linger, and each
+ * request about one finds it by name, whichever keeper made it. */
+#include <fcntl.h>
 #include <string.h>
 
 #include "cell.h"
 #include "io.h"
 
-#define CELLS_MAX 4096
+/* How long a request may wait for processes to die: a server asks again, others wait for us. */
+#define PATIENCE_SERVE_MS 50
+#define PATIENCE_MS 60000
 
-static struct cell cells[CELLS_MAX];
-static unsigned used; /* slots at or above this were never used */
+static struct cell own; /* the one that does not linger */
 
-static struct cell *find(const char *id)
-{
-	for (unsigned i = 0; i < used; i++)
-		if (strcmp(cells[i].id, id) == 0)
-			return &cells[i];
-	return NULL;
-}
-
-static struct cell *free_slot(void)
-{
-	struct cell *c = find("");
-
-	return c == NULL && used < CELLS_MAX ? &cells[used++] : c;
-}
+struct answer {
+	struct keeper_reply reply;
+	int fd; /* owned; sent along if >= 0 */
+};
 
 static void fill_walls(const struct keeper *k, const struct cell *c, struct keeper_walls *ret)
 {
 	const struct keeper_setup *s = &k->setup;
+	bool freezer = cgroup_unified(&k->cgroups, k->cgroups.dirs) >= 0;
 
 	*ret = (struct keeper_walls){ .rootless = s->rootless,
 				      .ids = s->rootless && s->subordinate == 0 ? 1 : KEEPER_IDS,
 				      .cgroup_version = s->cgroup_version,
 				      .limits = s->limits,
 				      .landlock_abi = (uint32_t)k->landlock_abi,
-				      .idmapped = c != NULL && c->idmapped };
+				      .idmapped = c != NULL && c->idmapped,
+				      .freezer = freezer };
 	memcpy(ret->no_limits_why, s->no_limits_why, sizeof(ret->no_limits_why));
 }
 
-static int op_create(const struct keeper *k, const union keeper_request *r, int *fds,
-		     struct keeper_reply *reply, struct err *e)
+/* A server may be taken over: it gets only what the operator gave it, and no cell without limits.
+ * ret_fds: layers, then mounts, owned by the caller also on failure. */
+static int open_sources(const struct keeper *k, const struct keeper_create *r, int *ret_fds,
+			struct err *e)
 {
-	struct cell *c = find(r->create.id);
+	uint32_t unlimited = (r->limits.memory_bytes == 0 ? (uint32_t)KEEPER_LIMIT_MEMORY : 0) |
+			     (r->limits.pids == 0 ? (uint32_t)KEEPER_LIMIT_PIDS : 0);
 
-	if (c != NULL)
-		return err_set(e, ERR_CONFLICT, "cell %s exists", r->create.id);
-	c = free_slot();
-	if (c == NULL)
-		return err_set(e, ERR_LIMIT, "a keeper holds at most %d cells", CELLS_MAX);
-	if (cell_create(c, k, &r->create, fds[0], fds + 1, e) < 0)
+	if ((r->flags & KEEPER_LINGER) == 0 || (unlimited & k->setup.limits) != 0)
+		return err_set(e, ERR_DENIED, "a server's cells linger and have limits");
+	for (unsigned i = 0; i < r->nlayers; i++)
+		if (cell_open_source(k, &r->layer_from[i], KEEPER_ROOT_LAYER, &ret_fds[i], e) < 0)
+			return err_wrap(e, "layer %u", i);
+	for (unsigned i = 0; i < r->nmounts; i++)
+		if (cell_open_source(k, &r->mounts[i].from,
+				     (r->mounts[i].flags & KEEPER_MOUNT_WRITABLE) != 0
+					     ? KEEPER_ROOT_WRITE
+					     : KEEPER_ROOT_READ,
+				     &ret_fds[r->nlayers + i], e) < 0)
+			return err_wrap(e, "mount %u", i);
+	return 0;
+}
+
+static int op_create(const struct keeper *k, const union keeper_request *r, int *fds,
+		     struct answer *a, struct err *e)
+{
+	int sources[KEEPER_LAYERS_MAX + KEEPER_MOUNTS_MAX], result = -1;
+	struct cell made;
+
+	if (own.id[0] != '\0')
+		return err_set(e, ERR_CONFLICT, "this keeper has a cell");
+	memset(sources, 0xff, sizeof(sources)); /* every descriptor -1 */
+	if (!k->setup.serve || open_sources(k, &r->create, sources, e) == 0)
+		result = cell_create(&made, k, &r->create, fds[0],
+				     k->setup.serve ? sources : fds + 1, e);
+	io_close_all(sources, COUNT(sources));
+	if (result < 0)
 		return -1;
-	fill_walls(k, c, &reply->walls);
+	fill_walls(k, &made, &a->reply.walls);
+	a->reply.pid = (uint32_t)made.pid;
+	a->fd = fcntl(made.pidfd, F_DUPFD_CLOEXEC, 3);
+	if ((r->create.flags & KEEPER_LINGER) != 0)
+		cell_release(&made);
+	else
+		own = made;
 	return 0;
 }
 
 static int op_diff(const struct keeper *k, const union keeper_request *r, int *fds,
-		   struct keeper_reply *reply, struct err *e)
+		   struct answer *a, struct err *e)
 {
-	const struct cell *c = find(r->named.id);
+	struct cell found;
+	int result;
 
-	(void)reply;
-	if (c == NULL)
-		return err_set(e, ERR_NOT_FOUND, "no cell %s", r->named.id);
-	return cell_diff(c, k, fds[0], e);
+	(void)a;
+	if (strcmp(own.id, r->named.id) == 0)
+		return reader_start(&own, fds[0], e);
+	result = adopt_cell(&found, k, &r->diff, e);
+	if (result == 0)
+		result = reader_start(&found, fds[0], e);
+	cell_release(&found);
+	return result;
 }
 
 static int op_destroy(const struct keeper *k, const union keeper_request *r, int *fds,
-		      struct keeper_reply *reply, struct err *e)
+		      struct answer *a, struct err *e)
 {
-	struct cell *c = find(r->named.id);
-
 	(void)fds;
-	if (c == NULL)
+	if (strcmp(own.id, r->named.id) == 0)
+		return cell_destroy(&own, k, PATIENCE_MS, &a->reply.disk, e);
+	if (!k->setup.serve)
 		return err_set(e, ERR_NOT_FOUND, "no cell %s", r->named.id);
-	return cell_destroy(c, k, &reply->stat, e);
+	return cell_destroy_named(k, &r->named, PATIENCE_SERVE_MS, e);
+}
+
+static int op_freeze(const struct keeper *k, const union keeper_request *r, int *fds,
+		     struct answer *a, struct err *e)
+{
+	(void)fds;
+	(void)a;
+	return cgroup_freeze(&k->cgroups, r->named.id, r->named.on != 0, e);
 }
 
 static int (*const ops[])(const struct keeper *, const union keeper_request *, int *fds,
-			  struct keeper_reply *, struct err *) = {
+			  struct answer *, struct err *) = {
 	[KEEPER_CREATE] = op_create,
 	[KEEPER_DIFF] = op_diff,
 	[KEEPER_DESTROY] = op_destroy,
+	[KEEPER_FREEZE] = op_freeze,
 };
 
-static int say(int sock, const struct keeper_reply *reply, const int *fds, size_t nfds)
+static int say(int sock, struct answer *a, uint32_t op, const struct err *e)
 {
-	struct err e;
+	OWN_FD fd = a->fd;
 
-	return io_send(sock, reply, sizeof(*reply), fds, nfds, &e);
+	a->reply.op = op;
+	a->reply.version = KEEPER_VERSION;
+	a->reply.err = *e;
+	return io_send(sock, &a->reply, sizeof(a->reply), &fd, fd >= 0, &(struct err){ 0 });
 }
 
 /* One request; 1 to go on, 0 at the end of the connection, -1 if the peer broke the protocol. */
 static int serve_one(int sock, const struct keeper *k)
 {
-	union keeper_request r;
-	struct keeper_reply reply;
+	union keeper_request r = { .op = KEEPER_HELLO };
+	struct answer a = { .fd = -1 };
 	int fds[IO_FDS_MAX];
 	size_t nfds = 0;
-	const struct cell *made = NULL;
 	struct err e = { 0 };
 	ssize_t n = io_recv(sock, &r, sizeof(r), fds, IO_FDS_MAX, &nfds, &e);
-	int result;
 
-	if (n <= 0)
+	reader_reap();
+	/* ERR_LIMIT: it came, but not all its descriptors found room with us. */
+	if (n == 0 || (n < 0 && e.code != ERR_LIMIT))
 		return (int)n;
-	if (keeper_msg_check(&r, (size_t)n, nfds, &e) < 0) {
+	if (n > 0 && keeper_msg_check(&r, (size_t)n, nfds, k->setup.serve != 0, &e) < 0) {
 		io_close_all(fds, nfds);
 		IGNORED(ops_refuse(sock, &e), "the connection ends either way");
 		return -1;
 	}
-	memset(&reply, 0, sizeof(reply));
-	reply.op = r.op;
-	reply.version = KEEPER_VERSION;
-	if (ops[r.op](k, &r, fds, &reply, &e) < 0)
-		reply.err = e;
-	else if (r.op == KEEPER_CREATE)
-		made = find(r.create.id);
+	if (n > 0 && ops[r.op](k, &r, fds, &a, &e) == 0)
+		e = (struct err){ 0 };
 	io_close_all(fds, nfds);
-	result = say(sock, &reply, made == NULL ? NULL : &made->pidfd, made != NULL);
-	return result < 0 ? -1 : 1;
+	reader_reap();
+	return say(sock, &a, r.op, &e) < 0 ? -1 : 1;
 }
 
 int ops_refuse(int sock, const struct err *why)
 {
-	struct keeper_reply reply;
+	struct answer a = { .fd = -1 };
 
-	memset(&reply, 0, sizeof(reply));
-	reply.op = KEEPER_HELLO;
-	reply.version = KEEPER_VERSION;
-	reply.err = *why;
-	return say(sock, &reply, NULL, 0);
+	return say(sock, &a, KEEPER_HELLO, why);
 }
 
 int ops_serve(int sock, const struct keeper *k)
 {
-	struct keeper_reply hello;
+	struct answer hello = { .fd = -1 };
 	int more;
 
-	memset(&hello, 0, sizeof(hello));
-	hello.op = KEEPER_HELLO;
-	hello.version = KEEPER_VERSION;
-	fill_walls(k, NULL, &hello.walls);
-	more = say(sock, &hello, NULL, 0) == 0;
+	cell_init(&own);
+	fill_walls(k, NULL, &hello.reply.walls);
+	more = say(sock, &hello, KEEPER_HELLO, &(struct err){ 0 }) == 0;
 	while (more > 0)
 		more = serve_one(sock, k);
-	for (unsigned i = 0; i < used; i++)
-		if (cells[i].id[0] != '\0' && !cells[i].linger)
-			IGNORED(cell_destroy(&cells[i], k, NULL, &(struct err){ 0 }),
-				"nobody left to tell");
+	if (own.id[0] != '\0')
+		IGNORED(cell_destroy(&own, k, PATIENCE_MS, NULL, &(struct err){ 0 }),
+			"nobody left to tell");
 	return more;
 }

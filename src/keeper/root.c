@@ -14,7 +14,7 @@
  *
  * The store is attached to /tmp of the builder's private mount namespace and goes away with the old
  * root; overlays and descriptors keep it alive. */
-#include "root.h"
+#include "build.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +40,9 @@ static int make_store(const struct keeper_create *r, struct root_parts *p, struc
 	if (mkdirat(p->store, "at", 0555) < 0 || mkdirat(p->store, "empty", 0555) < 0 ||
 	    mknodat(p->store, "none", S_IFREG | 0444, 0) < 0)
 		return err_sys(e, "fill store");
-	return 0;
+	if ((r->flags & KEEPER_LINGER) == 0)
+		return 0;
+	return mounts_copy(p->store, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &p->kept, e);
 }
 
 static int make_dir(int dir, const char *name, mode_t mode, uint32_t uid, uint32_t gid,
@@ -220,12 +222,12 @@ void root_learn_proc(void)
 	}
 }
 
-/* Puts an empty file or directory, which nobody can change, over an entry of /proc. */
-static int cover(struct root_parts *p, const char *name, const char *with, struct err *e)
+/* Puts what nobody can change over an entry of /proc. */
+static int cover(struct root_parts *p, const char *name, int dir, const char *with, struct err *e)
 {
 	int copy = -1;
 
-	if (mounts_copy(p->store, with, MOUNT_ATTR_RDONLY | MOUNTS_STILL, &copy, e) < 0)
+	if (mounts_copy(dir, with, MOUNT_ATTR_RDONLY | MOUNTS_STILL, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
 	if (kernel_move_mount(fd, p->proc, name, 0) < 0)
@@ -235,20 +237,14 @@ static int cover(struct root_parts *p, const char *name, const char *with, struc
 
 static int place_proc(struct root_parts *p, struct err *e)
 {
-	int copy = -1;
-
 	if (mounts_place(p->proc, p->root, "/proc", e) < 0)
 		return -1;
 	for (size_t i = 0; i < COUNT(hidden); i++)
-		if (covered[i] && cover(p, hidden[i], covered_dir[i] ? "empty" : "none", e) < 0)
+		if (covered[i] &&
+		    cover(p, hidden[i], p->store, covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
 	/* The kernel gives a namespace's own settings to its root: not here. */
-	if (mounts_copy(p->proc, "sys", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &copy, e) < 0)
-		return -1;
-	OWN_FD sys = copy;
-	if (kernel_move_mount(sys, p->proc, "sys", 0) < 0)
-		return err_sys(e, "/proc/sys read-only");
-	return 0;
+	return cover(p, "sys", p->proc, "sys", e);
 }
 
 static const struct {

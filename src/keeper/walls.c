@@ -103,7 +103,7 @@ int walls_rlimits(uint64_t nofile, struct err *e)
 {
 	const struct {
 		const char *name;
-		unsigned what;
+		int what;
 		uint64_t value;
 	} table[] = {
 		{ "nofile", RLIMIT_NOFILE, nofile },
@@ -116,16 +116,12 @@ int walls_rlimits(uint64_t nofile, struct err *e)
 	};
 
 	for (size_t i = 0; i < COUNT(table); i++) {
-		struct {
-			uint64_t cur, max;
-		} now, want = { table[i].value, table[i].value };
+		struct rlimit now, want = { table[i].value, table[i].value };
 
-		if (syscall(SYS_prlimit64, 0, table[i].what, NULL, &now) < 0)
-			return err_sys(e, "rlimit %s", table[i].name);
 		/* Never more than we have ourselves: only nofile was asked for by number. */
-		if (i > 0 && now.max < want.max)
-			want.cur = want.max = now.max;
-		if (syscall(SYS_prlimit64, 0, table[i].what, &want, NULL) < 0)
+		if (getrlimit(table[i].what, &now) == 0 && i > 0 && now.rlim_max < want.rlim_max)
+			want.rlim_cur = want.rlim_max = now.rlim_max;
+		if (setrlimit(table[i].what, &want) < 0)
 			return err_sys(e, "rlimit %s", table[i].name);
 	}
 	return 0;

@@ -1,4 +1,4 @@
-/* walls.h - what a process gives up for good. Called once, in the new PID 1, in enter.c's order. */
+/* walls.h - what a new PID 1 gives up for good, and its network; once each, in enter.c's order. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,3 +24,14 @@ int walls_keyring(struct err *e) MUST_USE;
 int walls_rlimits(uint64_t nofile, struct err *e) MUST_USE;
 
 int walls_no_new_privs(struct err *e) MUST_USE;
+
+/* The profile's system-call filter, compiled at build time from syscalls.def. */
+int filter_calls(enum keeper_profile profile, struct err *e) MUST_USE;
+
+/* Refuses to give a file the set-user-id or set-group-id bit. */
+int filter_setid(struct err *e) MUST_USE;
+
+/* In the new network namespace, while still allowed to: brings lo up, makes every IPv4 and IPv6
+ * destination local (so that a connect is refused at once, or accepted by a listener that was put
+ * there), and lets every user bind low ports. proc_sys_fd is the directory /proc/sys. */
+int netns_setup(int proc_sys_fd, struct err *e) MUST_USE;

@@ -28,6 +28,8 @@ static int check_head(const struct spawn_head *h, struct err *e)
 {
 	if ((h->flags & ~(uint32_t)AGENT_SPAWN_FLAGS) != 0 || h->zero != 0)
 		return err_set(e, ERR_INVALID, "spawn: unknown flag");
+	if ((h->flags & AGENT_BUILTIN) != 0 && (h->flags & (AGENT_HOLD | AGENT_TTY)) != 0)
+		return err_set(e, ERR_INVALID, "spawn: a built-in has flags of programs");
 	if (h->argc == 0 || h->argc > AGENT_STRINGS_MAX || h->envc > AGENT_STRINGS_MAX)
 		return err_set(e, ERR_INVALID, "spawn: %u arguments and %u variables", h->argc,
 			       h->envc);
@@ -103,31 +105,78 @@ void agent_spawn_write(const struct agent_spawn *s, uint8_t *ret_body)
 		(void)put(ret_body, s->strings, s->strings_len);
 }
 
+/* Which fields an order of this type may use. */
+static bool order_fits(uint16_t type, const struct agent_order *o)
+{
+	bool named = type == AGENT_SIGNAL || type == AGENT_KILL_TREE || type == AGENT_CLOSE_STDIN ||
+		     type == AGENT_RESIZE || type == AGENT_FORGET;
+
+	if (!named && o->handle != 0)
+		return false;
+	if (type == AGENT_SIGNAL ? o->sig < 1 || o->sig > 64 : o->sig != 0)
+		return false;
+	if (type != AGENT_RESIZE && (o->rows != 0 || o->cols != 0))
+		return false;
+	return o->zero == 0 && o->ms <= (type == AGENT_PAUSED ? AGENT_PAUSED_MAX_MS : 0);
+}
+
+int agent_order_read(const struct frame *f, struct agent_order *ret, struct err *e)
+{
+	struct agent_order o;
+
+	if (f->type <= AGENT_SPAWN || f->type >= AGENT_REQUESTS_END)
+		return err_set(e, ERR_INVALID, "request of unknown type %u", f->type);
+	if (f->len != sizeof(o))
+		return err_set(e, ERR_INVALID, "request %u: %u bytes, want %zu", f->type, f->len,
+			       sizeof(o));
+	memcpy(&o, f->body, sizeof(o));
+	if (!order_fits(f->type, &o))
+		return err_set(e, ERR_INVALID, "request %u: values out of range", f->type);
+	*ret = o;
+	return 0;
+}
+
+/* The flags that make sense with each type; those that exclude each other are refused, so that one
+ * set of flags has one meaning. */
+static bool flags_fit(uint16_t type, uint32_t flags)
+{
+	const uint32_t shape = AGENT_IS_TTY | AGENT_IS_HELD | AGENT_HAS_STDIN;
+	const uint32_t state = AGENT_IS_STARTING | AGENT_HAS_EXITED;
+
+	if (type == AGENT_STARTED)
+		return (flags & ~shape) == 0;
+	if (type == AGENT_HELD)
+		return (flags & ~(shape | state)) == 0 && (flags & AGENT_IS_HELD) != 0 &&
+		       (flags & state) != state;
+	if (type == AGENT_TREE_DEAD)
+		return flags == 0 || flags == AGENT_SOME_REMAIN || flags == AGENT_NOT_KNOWN;
+	return flags == 0;
+}
+
 int agent_event_read(const struct frame *f, struct agent_event *ret, struct err *e)
 {
 	struct agent_event v;
 
-	if (f->type < AGENT_READY || f->type > AGENT_ALL_DEAD)
+	if (f->type < AGENT_READY || f->type >= AGENT_EVENTS_END)
 		return err_set(e, ERR_INVALID, "PID 1 sent a message of unknown type %u", f->type);
 	if (f->len != sizeof(v))
 		return err_set(e, ERR_INVALID, "PID 1 sent %u bytes, want %zu", f->len, sizeof(v));
 	memcpy(&v, f->body, sizeof(v));
-	if (v.zero != 0 || v.stage >= AGENT_STAGES || v.exit_code > 255 || v.signal > 64 ||
-	    (v.exit_code != 0 && v.signal != 0) || v.timed_out > 1 || v.sys < 0 || v.sys > 4095)
+	if (v.stage >= AGENT_STAGES || v.exit_code > 255 || v.signal > 64 ||
+	    (v.exit_code != 0 && v.signal != 0) || v.timed_out > 1 || v.sys < 0 || v.sys > 4095 ||
+	    !flags_fit(f->type, v.flags))
 		return err_set(e, ERR_INVALID, "PID 1 sent values out of range");
 	*ret = v;
 	return 0;
 }
 
-int agent_signal_read(const uint8_t *body, size_t len, struct agent_signal *ret, struct err *e)
+size_t agent_event_fds(enum agent_type type, const struct agent_event *v)
 {
-	struct agent_signal s;
+	size_t input = (v->flags & AGENT_HAS_STDIN) != 0;
 
-	if (len != sizeof(s))
-		return err_set(e, ERR_INVALID, "signal: %zu bytes", len);
-	memcpy(&s, body, sizeof(s));
-	if (s.sig < 1 || s.sig > 64)
-		return err_set(e, ERR_INVALID, "signal: no signal %d", s.sig);
-	*ret = s;
-	return 0;
+	if ((type != AGENT_STARTED && type != AGENT_HELD) || (v->flags & AGENT_IS_STARTING) != 0)
+		return 0;
+	if ((v->flags & AGENT_IS_TTY) != 0)
+		return (v->flags & AGENT_IS_HELD) != 0 ? 1 + input : 1;
+	return 2 + input;
 }

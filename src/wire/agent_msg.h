@@ -11,31 +11,70 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 1
-#define AGENT_REQUEST_MAX                                                      \
-	(4U << 20) /* arguments and environment together; execve(2) takes less \
-		    */
+#define AGENT_VERSION 2
+/* Arguments and environment together; execve(2) takes less. */
+#define AGENT_REQUEST_MAX (4U << 20)
 #define AGENT_REPLY_MAX 1024U
 #define AGENT_STRINGS_MAX 65536U
 #define AGENT_USER_MAX 64
+#define AGENT_PROGRAMS_MAX 256U		 /* running or held, at any time */
+#define AGENT_PAUSED_MAX_MS (1ULL << 40) /* 35 years: far from any overflow */
 
 enum agent_type {
 	/* to PID 1 */
-	AGENT_SPAWN = 1, /* start a program */
-	AGENT_SIGNAL,	 /* one signal to a program's process group */
-	AGENT_KILL_ALL,	 /* SIGKILL to all in the cell but PID 1; answered when all are reaped */
+	AGENT_SPAWN = 1,   /* start a program */
+	AGENT_SIGNAL,	   /* one signal to a program's process group */
+	AGENT_KILL_ALL,	   /* SIGKILL to all in the cell but PID 1; answered when all are reaped */
+	AGENT_KILL_TREE,   /* SIGKILL to all that a program started; answered by TREE_DEAD */
+	AGENT_CLOSE_STDIN, /* PID 1 drops its copy of a held program's input */
+	AGENT_RESIZE,	   /* the size of a held program's terminal */
+	AGENT_FORGET,	   /* drops the record of a held program, and what PID 1 holds of it */
+	AGENT_LINGER,	   /* with a bound socket: from now on the cell outlives its channel */
+	AGENT_PAUSED,	   /* the cell was frozen for so long: every deadline is later by that */
+	AGENT_STAT,	   /* answered by STATED */
+	AGENT_END,	   /* the cell is over */
+	AGENT_REQUESTS_END,
 	/* from PID 1 */
-	AGENT_READY = 64, /* first message; the cell is usable */
+	AGENT_READY = 64, /* first message of every connection; the cell is usable */
 	AGENT_STARTED,	  /* the program runs; its ends of stdio come along */
-	AGENT_FAILED,	  /* the program could not be started */
+	AGENT_FAILED,	  /* the program could not be started; there is no record of it */
 	AGENT_EXITED,	  /* the program ended */
 	AGENT_ALL_DEAD,	  /* nothing runs in the cell but PID 1 */
+	AGENT_HELD,	  /* after READY: a program started over an earlier connection */
+	AGENT_SYNCED,	  /* after the last HELD */
+	AGENT_TREE_DEAD,  /* answer to KILL_TREE */
+	AGENT_LINGERING,  /* answer to LINGER: sys is 0, or why it cannot */
+	AGENT_STATED,	  /* answer to STAT */
+	AGENT_EVENTS_END,
 };
 
+/* Flags of SPAWN. */
 enum {
 	AGENT_TTY = 1 << 0,	 /* one PTY instead of three pipes */
 	AGENT_NO_STDIN = 1 << 1, /* stdin reads end of file at once */
-	AGENT_SPAWN_FLAGS = (1 << 2) - 1,
+	/* PID 1 keeps copies of the outside's ends of stdio, and the record of the program's end,
+	 * until FORGET; and the timeout kills the whole tree. Without it a program is lost with
+	 * the connection it was asked for by. */
+	AGENT_HOLD = 1 << 2,
+	AGENT_BUILTIN = 1 << 3, /* argv[0] names a part of cordon-init itself. Not with HOLD, TTY */
+	AGENT_SPAWN_FLAGS = (1 << 4) - 1,
+};
+
+/* Flags of events: what a STARTED or HELD program is, and which descriptors come along, in order:
+ *
+ *	pipes			stdin (if HAS_STDIN), stdout, stderr
+ *	IS_TTY | IS_HELD	input (if HAS_STDIN), output: pipes too, PID 1 moves the bytes
+ *	IS_TTY			the PTY's master, alone
+ *	IS_STARTING		none: STARTED or FAILED is still to come */
+enum {
+	AGENT_IS_TTY = 1 << 0,
+	AGENT_IS_HELD = 1 << 1,
+	AGENT_HAS_STDIN = 1 << 2,   /* nobody has closed it yet */
+	AGENT_IS_STARTING = 1 << 3, /* HELD only */
+	AGENT_HAS_EXITED = 1 << 4,  /* HELD only: the fields of EXITED count */
+	AGENT_SOME_REMAIN = 1 << 5, /* TREE_DEAD only: they could not be killed in time */
+	AGENT_NOT_KNOWN = 1 << 6,   /* TREE_DEAD only: there is no program of that handle */
+	AGENT_EVENT_FLAGS = (1 << 7) - 1,
 };
 
 /* Which step of the start failed. */
@@ -43,12 +82,12 @@ enum agent_stage {
 	AGENT_AT_USER,
 	AGENT_AT_CWD,
 	AGENT_AT_EXEC,
-	AGENT_AT_SYSTEM, /* fork, pipe, PTY: not the program's fault */
+	AGENT_AT_SYSTEM, /* fork, pipe, PTY, too many: not the program's fault */
 	AGENT_STAGES
 };
 
 struct agent_spawn {
-	uint32_t handle; /* chosen by the asker; names the program from now on */
+	uint32_t handle; /* chosen by the asker; names the program until EXITED or FORGET */
 	uint32_t flags;
 	uint16_t rows, cols;
 	uint64_t timeout_ms; /* 0: none. PID 1 kills the program's session when it is over */
@@ -60,22 +99,31 @@ struct agent_spawn {
 	size_t strings_len;
 };
 
-struct agent_signal {
-	uint32_t handle;
-	int32_t sig;
+/* The body of every other request. What a type has no use for is zero. */
+struct agent_order {
+	uint32_t handle;     /* SIGNAL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET */
+	int32_t sig;	     /* SIGNAL */
+	uint16_t rows, cols; /* RESIZE */
+	uint32_t zero;
+	uint64_t ms; /* PAUSED */
 };
 
-/* STARTED: pid inside the cell. FAILED: stage and errno. EXITED: how. */
+/* The body of every message of PID 1. What a type has no use for is zero.
+ * FAILED: stage and errno. EXITED (and HELD, if it has): how, what it used (of a program that is
+ * not held: what all ended programs of the cell used), samples in which the disk was full. */
 struct agent_event {
 	uint32_t handle;
-	uint32_t pid;
+	uint32_t pid; /* inside the cell. READY: AGENT_VERSION */
 	uint32_t stage;
 	int32_t sys;
 	uint32_t exit_code, signal; /* one of them is 0 */
 	uint32_t timed_out;
-	uint32_t zero;
+	uint32_t flags;
 	uint64_t cpu_us, maxrss_bytes;
 	uint64_t disk_full, inodes_full; /* samples in which the cell's file system was full */
+	uint64_t mark;			 /* STARTED, HELD: the hard limit "Max file locks" in
+					    /proc/<pid>/limits of all that it starts */
+	uint64_t disk_bytes, disk_limit_bytes, inodes, processes; /* STATED */
 };
 
 /* Reads a SPAWN body. The strings point into it. */
@@ -86,8 +134,11 @@ int agent_spawn_read(const uint8_t *body, size_t len, struct agent_spawn *ret,
 size_t agent_spawn_size(const struct agent_spawn *s);
 void agent_spawn_write(const struct agent_spawn *s, uint8_t *ret_body);
 
-/* Reads any message of PID 1. type must be one of READY to ALL_DEAD. */
+/* Reads any request but SPAWN. */
+int agent_order_read(const struct frame *f, struct agent_order *ret, struct err *e) MUST_USE;
+
+/* Reads any message of PID 1. */
 int agent_event_read(const struct frame *f, struct agent_event *ret, struct err *e) MUST_USE;
 
-int agent_signal_read(const uint8_t *body, size_t len, struct agent_signal *ret,
-		      struct err *e) MUST_USE;
+/* How many descriptors must come with an event. */
+size_t agent_event_fds(enum agent_type type, const struct agent_event *v);

@@ -4,17 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *const profile_names[] = {
-	[KEEPER_STANDARD] = "standard",
-	[KEEPER_LOCKED] = "locked",
-};
-static_assert(COUNT(profile_names) == KEEPER_PROFILES, "a name for every profile");
-
-const char *keeper_profile_name(enum keeper_profile profile)
-{
-	return (unsigned)profile < KEEPER_PROFILES ? profile_names[profile] : "unknown";
-}
-
 static bool has_end(const char *s, size_t cap)
 {
 	return memchr(s, '\0', cap) != NULL;
@@ -60,7 +49,21 @@ static int check_limits(const struct keeper_limits *l, struct err *e)
 	return 0;
 }
 
-static int check_create(const struct keeper_create *c, size_t nfds, struct err *e)
+/* Read-only layers, the first at "/". */
+static int check_layers(uint32_t n, const char at[][KEEPER_PLACE_MAX],
+			const struct keeper_source *from, struct err *e)
+{
+	if (n < 1 || n > KEEPER_LAYERS_MAX)
+		return err_set(e, ERR_INVALID, "too many or no layers");
+	for (uint32_t i = 0; i < n; i++)
+		if (!keeper_msg_is_place(at[i], KEEPER_PLACE_MAX) ||
+		    (strcmp(at[i], "/") == 0) != (i == 0) ||
+		    !has_end(from[i].path, sizeof(from[i].path)))
+			return err_set(e, ERR_INVALID, "layer %u has no proper place", i);
+	return 0;
+}
+
+static int check_create(const struct keeper_create *c, size_t nfds, bool serve, struct err *e)
 {
 	if (c->profile >= KEEPER_PROFILES || (c->flags & ~(uint32_t)KEEPER_FLAGS_ALL) != 0 ||
 	    c->zero != 0)
@@ -69,34 +72,44 @@ static int check_create(const struct keeper_create *c, size_t nfds, struct err *
 		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", KEEPER_IDS);
 	if (!is_name(c->id, sizeof(c->id)) || !is_name(c->hostname, sizeof(c->hostname)))
 		return err_set(e, ERR_INVALID, "create: id or host name is malformed");
-	if (c->nlayers < 1 || c->nlayers > KEEPER_LAYERS_MAX || c->nmounts > KEEPER_MOUNTS_MAX)
-		return err_set(e, ERR_INVALID, "create: too many or no layers, or too many mounts");
-	if (nfds != 1 + (size_t)c->nlayers + c->nmounts)
+	if (check_layers(c->nlayers, c->layer_at, c->layer_from, e) < 0)
+		return err_wrap(e, "create");
+	if (c->nmounts > KEEPER_MOUNTS_MAX)
+		return err_set(e, ERR_INVALID, "create: too many mounts");
+	if (nfds != 1 + (serve ? 0 : (size_t)c->nlayers + c->nmounts))
 		return err_set(e, ERR_INVALID,
 			       "create: %zu descriptors for %u layers and %u mounts", nfds,
 			       c->nlayers, c->nmounts);
-	for (uint32_t i = 0; i < c->nlayers; i++)
-		if (!keeper_msg_is_place(c->layer_at[i], sizeof(c->layer_at[i])) ||
-		    (strcmp(c->layer_at[i], "/") == 0) != (i == 0))
-			return err_set(e, ERR_INVALID, "create: layer %u has no proper place", i);
 	for (uint32_t i = 0; i < c->nmounts; i++)
 		if (!keeper_msg_is_place(c->mounts[i].at, sizeof(c->mounts[i].at)) ||
 		    c->mounts[i].at[1] == '\0' ||
-		    (c->mounts[i].flags & ~(uint32_t)KEEPER_MOUNT_WRITABLE) != 0)
+		    (c->mounts[i].flags & ~(uint32_t)KEEPER_MOUNT_WRITABLE) != 0 ||
+		    !has_end(c->mounts[i].from.path, sizeof(c->mounts[i].from.path)))
 			return err_set(e, ERR_INVALID, "create: mount %u has no proper place", i);
 	return check_limits(&c->limits, e);
 }
 
-int keeper_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
+static int check_named(const struct keeper_named *n, struct err *e)
+{
+	if (!is_name(n->id, sizeof(n->id)))
+		return err_set(e, ERR_INVALID, "operation %u: malformed id", n->op);
+	if (n->pid > INT32_MAX || n->on > (n->op == KEEPER_FREEZE))
+		return err_set(e, ERR_INVALID, "operation %u: number out of range", n->op);
+	return 0;
+}
+
+int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve, struct err *e)
 {
 	static const struct {
 		size_t size, nfds;
 	} shapes[] = {
 		[KEEPER_CREATE] = { sizeof(struct keeper_create), 0 },
-		[KEEPER_DIFF] = { sizeof(struct keeper_named), 1 },
+		[KEEPER_DIFF] = { sizeof(struct keeper_diff), 1 },
 		[KEEPER_DESTROY] = { sizeof(struct keeper_named), 0 },
+		[KEEPER_FREEZE] = { sizeof(struct keeper_named), 0 },
 	};
 	union keeper_request r;
+	const struct keeper_diff *d = &r.diff;
 
 	static_assert(COUNT(shapes) == KEEPER_OPS, "a shape for every operation");
 	if (len < sizeof(r.op) || len > sizeof(r))
@@ -108,10 +121,12 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, struct err *e)
 		return err_set(e, ERR_INVALID, "operation %u: %zu bytes, want %zu", r.op, len,
 			       shapes[r.op].size);
 	if (r.op == KEEPER_CREATE)
-		return check_create(&r.create, nfds, e);
+		return check_create(&r.create, nfds, serve, e);
 	if (nfds != shapes[r.op].nfds)
 		return err_set(e, ERR_INVALID, "operation %u: %zu descriptors", r.op, nfds);
-	if (!is_name(r.named.id, sizeof(r.named.id)))
-		return err_set(e, ERR_INVALID, "operation %u: malformed id", r.op);
-	return 0;
+	if (check_named(&r.named, e) < 0)
+		return -1;
+	if (r.op != KEEPER_DIFF || (!serve && d->nlayers == 0))
+		return 0;
+	return check_layers(d->nlayers, d->layer_at, d->layer_from, e);
 }

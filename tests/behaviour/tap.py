@@ -22,6 +22,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -239,7 +240,8 @@ def cgroup_dirs():
                 continue
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                found.append(path)
+                if not os.fstat(fd).st_mode & stat.S_ISVTX:  # else a server's, which has it in its books
+                    found.append(path)
             except OSError:
                 pass
             finally:
@@ -273,7 +275,7 @@ def left_now(swept=True):
     left = [f"process {pid} ({name}), child of {parent}" for pid, (parent, name) in processes().items()]
     left += [f"mount {line.strip()}" for line in mount_lines() - BASE["mounts"]]
     left += [f"namespace {name}" for name in namespaces() - BASE["namespaces"]]
-    left += [f"/run/cordon/{name}" for name in listing("/run/cordon") if name != "ids"]
+    left += [f"/run/cordon/{name}" for name in listing("/run/cordon") if name not in ("ids", "ids.d")]
     if swept:
         left += [
             f"/var/cache/cordon/{name}"

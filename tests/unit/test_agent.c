@@ -86,6 +86,24 @@ static void say_event(unsigned type, const struct agent_event *v, const int *fds
 
 static const struct agent_event event = { .handle = 1, .pid = 2 };
 
+/* A STARTED that so many descriptors belong to. */
+static struct agent_event started(size_t nfds)
+{
+	struct agent_event v = event;
+
+	v.flags = nfds == 1 ? AGENT_IS_TTY : nfds == 3 ? AGENT_HAS_STDIN : 0;
+	return v;
+}
+
+static const struct agent_event three = { .handle = 1, .pid = 2, .flags = AGENT_HAS_STDIN };
+
+static void say_started(const int *fds, size_t nfds)
+{
+	const struct agent_event v = started(nfds);
+
+	say_event(AGENT_STARTED, &v, fds, nfds);
+}
+
 static int next(bool wait, enum agent_type *ret_type)
 {
 	struct agent_event v;
@@ -95,45 +113,49 @@ static int next(bool wait, enum agent_type *ret_type)
 
 	CHECK(got >= -1 && got <= 1);
 	CHECK((got < 0) == (e.code != ERR_NONE));
-	CHECK(got < 1 || (type >= AGENT_READY && type <= AGENT_ALL_DEAD));
+	CHECK(got < 1 || (type >= AGENT_READY && type < AGENT_EVENTS_END));
 	if (ret_type != NULL)
 		*ret_type = type;
 	return got;
 }
 
-/* Ends of pipes as PID 1 would send them; the other ends are closed. */
+/* Ends of pipes as PID 1 would send them, three with a stdin; the other ends are closed. */
 static void make_pipes(int *ret, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		int ends[2];
+		int ends[2], mine = n == 3 && i == 0 ? 1 : 0;
 
 		CHECK(pipe2(ends, O_CLOEXEC) == 0);
-		ret[i] = ends[i % 2];
-		(void)close(ends[1 - i % 2]);
+		ret[i] = ends[mine];
+		(void)close(ends[1 - mine]);
 	}
 }
 
 static void takes_every_message(void)
 {
-	for (unsigned type = AGENT_READY; type <= AGENT_ALL_DEAD; type++) {
+	for (unsigned type = AGENT_READY; type < AGENT_EVENTS_END; type++) {
+		bool with = type == AGENT_STARTED || type == AGENT_HELD;
 		struct agent_event sent = { .handle = type,
 					    .pid = UINT32_MAX,
 					    .stage = 2,
 					    .sys = 13,
 					    .exit_code = 9,
-					    .cpu_us = UINT64_MAX };
+					    .cpu_us = UINT64_MAX,
+					    .processes = UINT64_MAX };
 		struct agent_event v;
 		enum agent_type got;
 		struct err e = { 0 };
 		int fds[3];
 
 		begin();
+		sent.flags =
+			(with ? AGENT_HAS_STDIN : 0U) | (type == AGENT_HELD ? AGENT_IS_HELD : 0U);
 		make_pipes(fds, 3);
-		say_event(type, &sent, fds, type == AGENT_STARTED ? 3 : 0);
+		say_event(type, &sent, fds, with ? 3 : 0);
 		io_close_all(fds, 3);
 		CHECK(agent_next(&agent, 5000, &got, &v, &e) == 1);
 		CHECK(got == (enum agent_type)type && memcmp(&v, &sent, sizeof(v)) == 0);
-		CHECK(agent.nfds == (type == AGENT_STARTED ? 3 : 0));
+		CHECK(agent.nfds == (with ? 3 : 0));
 		CHECK(next(false, NULL) == 0); /* and no second one */
 		end();
 	}
@@ -146,7 +168,7 @@ static void descriptors_come_ready_for_use(void)
 
 	begin();
 	make_pipes(fds, 3);
-	say_event(AGENT_STARTED, &event, fds, 3);
+	say_started(fds, 3);
 	CHECK(next(true, NULL) == 1 && agent.nfds == 3);
 	for (size_t i = 0; i < 3; i++) {
 		struct stat a, b;
@@ -171,7 +193,7 @@ static void two_pipes_are_enough(void)
 
 	begin();
 	make_pipes(fds, 2);
-	say_event(AGENT_STARTED, &event, fds, 2); /* a program without stdin */
+	say_started(fds, 2); /* a program without stdin */
 	io_close_all(fds, 2);
 	CHECK(next(true, NULL) == 1 && agent.nfds == 2);
 	end();
@@ -184,7 +206,7 @@ static void a_pty_master_comes_alone(void)
 	if (master < 0)
 		SKIP("no PTY to be had here");
 	begin();
-	say_event(AGENT_STARTED, &event, &master, 1);
+	say_started(&master, 1);
 	CHECK(next(true, NULL) == 1 && agent.nfds == 1);
 	CHECK((fcntl(agent.fds[0], F_GETFL) & O_NONBLOCK) != 0);
 	end();
@@ -194,7 +216,7 @@ static void a_pty_master_comes_alone(void)
 			make_pipes(fds, n);
 			(void)close(fds[which]);
 			fds[which] = fcntl(master, F_DUPFD_CLOEXEC, 3);
-			say_event(AGENT_STARTED, &event, fds, n);
+			say_started(fds, n);
 			io_close_all(fds, n);
 			CHECK(next(true, NULL) == -1);
 			end();
@@ -281,7 +303,7 @@ static void other_kinds_of_files_are_refused(void)
 				if (fds[which] < 0)
 					printf("# kind %d: %s\n", kind, strerror(errno));
 				CHECK(fds[which] >= 0);
-				say_event(AGENT_STARTED, &event, fds, n);
+				say_started(fds, n);
 				io_close_all(fds, n);
 				int got = next(true, NULL);
 
@@ -299,20 +321,21 @@ static void descriptors_are_counted(void)
 	for (size_t n = 0; n <= FDS_MAX; n++) {
 		begin();
 		make_pipes(fds, n);
-		say_event(AGENT_STARTED, &event, fds, n);
+		say_started(fds, n);
 		io_close_all(fds, n);
-		CHECK(next(true, NULL) == (n >= 1 && n <= AGENT_FDS ? 1 : -1));
+		/* One pipe is no PTY. */
+		CHECK(next(true, NULL) == (n >= 2 && n <= AGENT_FDS ? 1 : -1));
 		end();
 	}
 }
 
 static void descriptors_come_with_started_only(void)
 {
-	for (unsigned type = AGENT_READY; type <= AGENT_ALL_DEAD; type++)
+	for (unsigned type = AGENT_READY; type < AGENT_EVENTS_END; type++)
 		for (size_t n = 1; n <= 3; n++) {
 			int fds[3];
 
-			if (type == AGENT_STARTED)
+			if (type == AGENT_STARTED || type == AGENT_HELD)
 				continue;
 			begin();
 			make_pipes(fds, n);
@@ -323,19 +346,79 @@ static void descriptors_come_with_started_only(void)
 		}
 }
 
-/* What the caller did not take is not mixed up with what comes later. */
-static void descriptors_left_over_are_a_mistake(void)
+/* What the caller did not take is closed, and not mixed up with what comes later. */
+static void descriptors_left_over_are_closed(void)
 {
-	int fds[3];
+	int fds[2], open_now;
 
 	begin();
-	make_pipes(fds, 3);
-	say_event(AGENT_STARTED, &event, fds, 2);
-	say_event(AGENT_STARTED, &event, fds, 2);
-	io_close_all(fds, 3);
+	make_pipes(fds, 2);
+	say_started(fds, 2);
+	say_started(fds, 2);
+	say_event(AGENT_EXITED, &event, NULL, 0);
+	io_close_all(fds, 2);
+	open_now = count_fds();
 	CHECK(next(true, NULL) == 1 && agent.nfds == 2);
-	CHECK(next(true, NULL) == -1);
+	CHECK(next(true, NULL) == 1 && agent.nfds == 2);
+	CHECK(next(true, NULL) == 1 && agent.nfds == 0);
+	CHECK(count_fds() == open_now);
 	end();
+}
+
+/* A pipe that is written where it should be read would never end, or be read by somebody else. */
+static void directions_are_checked(void)
+{
+	for (size_t n = 2; n <= 3; n++)
+		for (size_t which = 0; which < n; which++) {
+			int fds[3], ends[2];
+			bool reads = n == 3 && which == 0;
+
+			begin();
+			make_pipes(fds, n);
+			CHECK(pipe2(ends, O_CLOEXEC) == 0);
+			(void)close(fds[which]);
+			fds[which] = ends[reads ? 0 : 1];
+			(void)close(ends[reads ? 1 : 0]);
+			say_started(fds, n);
+			io_close_all(fds, n);
+			CHECK(next(true, NULL) == -1);
+			end();
+		}
+}
+
+/* What the flags say is what must come: every set of flags with every number of pipes. */
+static void descriptors_are_as_the_flags_say(void)
+{
+	for (uint32_t flags = 0; flags <= AGENT_EVENT_FLAGS; flags++)
+		for (size_t n = 0; n <= 3; n++) {
+			const uint32_t known = AGENT_IS_TTY | AGENT_IS_HELD | AGENT_HAS_STDIN |
+					       AGENT_IS_STARTING | AGENT_HAS_EXITED;
+			struct agent_event v = event;
+			size_t want = (flags & AGENT_IS_TTY) ? 1 : 2;
+			int fds[3], ends[2];
+
+			want += (flags & AGENT_HAS_STDIN) != 0;
+			want = (flags & AGENT_IS_STARTING) ? 0 : want;
+			begin();
+			make_pipes(fds, n);
+			if (n > 0) {
+				(void)close(fds[0]);
+				CHECK(pipe2(ends, O_CLOEXEC) == 0);
+				fds[0] = ends[(flags & AGENT_HAS_STDIN) ? 1 : 0];
+				(void)close(ends[(flags & AGENT_HAS_STDIN) ? 0 : 1]);
+			}
+			v.flags = flags;
+			say_event(AGENT_HELD, &v, fds, n);
+			io_close_all(fds, n);
+			CHECK(next(true, NULL) ==
+			      ((flags & ~known) == 0 && (flags & AGENT_IS_HELD) != 0 &&
+					       (~flags & (AGENT_IS_STARTING | AGENT_HAS_EXITED)) !=
+						       0 &&
+					       n == want
+				       ? 1
+				       : -1));
+			end();
+		}
 }
 
 /* In pieces: two with the head, two with the body are four. */
@@ -344,17 +427,17 @@ static void descriptors_are_counted_over_pieces(void)
 	for (size_t first = 0; first <= 4; first++)
 		for (size_t second = 0; second <= 4; second++) {
 			uint8_t bytes[MESSAGE];
-			int fds[4];
+			int fds[8];
 
 			begin();
-			make_pipes(fds, 4);
-			make_message(bytes, AGENT_STARTED, &event);
+			make_pipes(fds, 3);
+			make_pipes(fds + 3, 5);
+			make_message(bytes, AGENT_STARTED, &three);
 			say(bytes, 30, fds, first);
-			say(bytes + 30, sizeof(bytes) - 30, fds, second);
-			io_close_all(fds, 4);
+			say(bytes + 30, sizeof(bytes) - 30, fds + first, second);
+			io_close_all(fds, 8);
 			hang_up();
-			CHECK(next(true, NULL) ==
-			      (first + second >= 1 && first + second <= AGENT_FDS ? 1 : -1));
+			CHECK(next(true, NULL) == (first + second == 3 ? 1 : -1));
 			end();
 		}
 }
@@ -368,7 +451,7 @@ static void descriptors_do_not_wait_for_their_message(void)
 	begin();
 	make_pipes(fds, 3);
 	make_message(bytes, AGENT_READY, &event);
-	make_message(bytes + MESSAGE, AGENT_STARTED, &event);
+	make_message(bytes + MESSAGE, AGENT_STARTED, &three);
 	say(bytes, sizeof(bytes), fds, 3);
 	io_close_all(fds, 3);
 	CHECK(next(true, NULL) == -1);
@@ -383,7 +466,7 @@ static void messages_in_a_row_stay_apart(void)
 	begin();
 	make_pipes(fds, 3);
 	say_event(AGENT_READY, &event, NULL, 0);
-	say_event(AGENT_STARTED, &event, fds, 3);
+	say_started(fds, 3);
 	say_event(AGENT_EXITED, &event, NULL, 0);
 	io_close_all(fds, 3);
 	CHECK(next(true, &type) == 1 && type == AGENT_READY && agent.nfds == 0);
@@ -408,7 +491,7 @@ static void takes_it_byte_by_byte(void)
 
 		begin();
 		make_pipes(fds, 3);
-		make_message(bytes, AGENT_STARTED, &event);
+		make_message(bytes, AGENT_STARTED, &three);
 		for (size_t i = 0; i < MESSAGE; i++) {
 			CHECK(next(false, NULL) == 0);
 			say(bytes + i, 1, fds, i == with ? 3 : 0);
@@ -428,7 +511,7 @@ static void an_end_in_the_middle_is_an_end(void)
 
 			begin();
 			make_pipes(fds, 3);
-			make_message(bytes, AGENT_STARTED, &event);
+			make_message(bytes, AGENT_STARTED, &three);
 			if (cut > 0)
 				say(bytes, cut, fds, 3);
 			io_close_all(fds, 3);
@@ -445,7 +528,8 @@ static void unknown_types_are_refused(void)
 					  AGENT_SIGNAL,
 					  AGENT_KILL_ALL,
 					  AGENT_READY - 1,
-					  AGENT_ALL_DEAD + 1,
+					  AGENT_EVENTS_END,
+					  AGENT_REQUESTS_END,
 					  0x140,
 					  0xffff };
 
@@ -468,7 +552,7 @@ static void wrong_sizes_are_refused(void)
 {
 	static uint8_t bytes[FRAME_HEAD + 2 * AGENT_REPLY_MAX];
 	static const uint32_t lengths[] = { 0,		1,	    7,		8,
-					    79,		80,	    81,		500,
+					    103,	104,	    105,	500,
 					    1023,	1024,	    1025,	65536,
 					    0x7fffffff, 0x80000000, UINT32_MAX, UINT32_MAX - 7 };
 	static const size_t sizes[] = { 8,	 9,	      50,  MESSAGE - 1,
@@ -513,22 +597,23 @@ static void a_wrong_size_is_known_at_once(void)
 static void values_out_of_range_are_refused(void)
 {
 	const struct agent_event bad[] = {
-		{ .stage = AGENT_STAGES },
-		{ .sys = -1 },
-		{ .sys = 4096 },
-		{ .exit_code = 256 },
-		{ .signal = 65 },
-		{ .timed_out = 2 },
-		{ .zero = 1 },
+		{ .stage = AGENT_STAGES }, { .sys = -1 },
+		{ .sys = 4096 },	   { .exit_code = 256 },
+		{ .signal = 65 },	   { .timed_out = 2 },
+		{ .flags = 1U << 7 },	   { .flags = AGENT_SOME_REMAIN | AGENT_NOT_KNOWN },
 	};
 
 	for (size_t i = 0; i < COUNT(bad); i++)
-		for (unsigned type = AGENT_READY; type <= AGENT_ALL_DEAD; type++) {
+		for (unsigned type = AGENT_READY; type < AGENT_EVENTS_END; type++) {
+			bool with = type == AGENT_STARTED || type == AGENT_HELD;
+			struct agent_event v = bad[i];
 			int fds[3];
 
 			begin();
 			make_pipes(fds, 3);
-			say_event(type, &bad[i], fds, type == AGENT_STARTED ? 3 : 0);
+			/* All else is right. */
+			v.flags |= with ? AGENT_IS_HELD | AGENT_HAS_STDIN : 0;
+			say_event(type, &v, fds, with ? 3 : 0);
 			io_close_all(fds, 3);
 			CHECK(next(true, NULL) == -1);
 			end();
@@ -555,7 +640,8 @@ static void nonsense_ends_and_leaks_nothing(void)
 
 		begin();
 		for (unsigned i = 1 + random_below(4); i > 0; i--, len += MESSAGE)
-			make_message(bytes + len, AGENT_READY + random_below(5), &event);
+			make_message(bytes + len, AGENT_READY + random_below(10),
+				     random_below(2) == 0 ? &event : &three);
 		for (uint32_t i = random_below(4); i > 0; i--)
 			bytes[random_below((uint32_t)len)] = (uint8_t)random_below(256);
 		for (size_t at = 0, n; at < len; at += n) {
@@ -582,45 +668,150 @@ static void nonsense_ends_and_leaks_nothing(void)
 	}
 }
 
+static void hear(uint8_t **at, const uint8_t *end_of, unsigned type, struct agent_order *ret)
+{
+	struct frame f;
+	struct err e = { 0 };
+	int took = frame_read(*at, (size_t)(end_of - *at), AGENT_REQUEST_MAX, &f, &e);
+
+	CHECK(took == (int)(FRAME_HEAD + sizeof(*ret)) && f.type == type);
+	CHECK(agent_order_read(&f, ret, &e) == 0);
+	*at += took;
+}
+
+static const char strings[] = "sh\0-c\0A=b";
+static const struct agent_spawn spawn = { .handle = 3,
+					  .rows = 24,
+					  .cols = 80,
+					  .argc = 2,
+					  .envc = 1,
+					  .user = "u",
+					  .cwd = "/",
+					  .strings = strings,
+					  .strings_len = sizeof(strings) };
+
 /* What we say, read back with the decoders of the other side. */
 static void says_what_it_is_told(void)
 {
-	static const char strings[] = "sh\0-c\0A=b";
-	const struct agent_spawn s = { .handle = 3,
-				       .rows = 24,
-				       .cols = 80,
-				       .argc = 2,
-				       .envc = 1,
-				       .user = "u",
-				       .cwd = "/",
-				       .strings = strings,
-				       .strings_len = sizeof(strings) };
-	uint8_t bytes[256];
+	uint8_t bytes[1024], *at = bytes, *last;
 	struct agent_spawn got;
-	struct agent_signal sig;
+	struct agent_order o;
 	struct frame f;
 	struct err e = { 0 };
 	ssize_t n;
 	int took;
 
 	begin();
-	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_send_signal(&agent, 3, 15, &e) == 0 &&
-	      agent_send_kill_all(&agent, &e) == 0);
+	CHECK(agent_send_spawn(&agent, &spawn, &e) == 0 &&
+	      agent_send_signal(&agent, 3, 15, &e) == 0);
+	CHECK(agent_send_kill_all(&agent, &e) == 0 && agent_send_kill_tree(&agent, 4, &e) == 0);
+	CHECK(agent_send_close_stdin(&agent, 5, &e) == 0 && agent_send_forget(&agent, 6, &e) == 0);
+	CHECK(agent_send_resize(&agent, 7, 8, 9, &e) == 0 && agent_send_stat(&agent, &e) == 0);
+	CHECK(agent_send_paused(&agent, 10, &e) == 0 &&
+	      agent_send_paused(&agent, UINT64_MAX, &e) == 0);
+	CHECK(agent_send_end(&agent, &e) == 0 && agent.out == NULL && agent_flush(&agent, &e) == 0);
 	n = recv(pid1, bytes, sizeof(bytes), MSG_DONTWAIT);
 	CHECK(n > 0);
-	took = frame_read(bytes, (size_t)n, AGENT_REQUEST_MAX, &f, &e);
+	last = bytes + n;
+	took = frame_read(at, (size_t)n, AGENT_REQUEST_MAX, &f, &e);
 	CHECK(took > 0 && f.type == AGENT_SPAWN && agent_spawn_read(f.body, f.len, &got, &e) == 0);
 	CHECK(got.handle == 3 && got.argc == 2 && got.envc == 1 && strcmp(got.strings, "sh") == 0);
-	uint8_t *at = bytes + took;
-
-	took = frame_read(at, (size_t)(bytes + n - at), AGENT_REQUEST_MAX, &f, &e);
-	CHECK(took > 0 && f.type == AGENT_SIGNAL &&
-	      agent_signal_read(f.body, f.len, &sig, &e) == 0);
-	CHECK(sig.handle == 3 && sig.sig == 15);
 	at += took;
-	took = frame_read(at, (size_t)(bytes + n - at), AGENT_REQUEST_MAX, &f, &e);
-	CHECK(took == FRAME_HEAD && f.type == AGENT_KILL_ALL && at + took == bytes + n);
+	hear(&at, last, AGENT_SIGNAL, &o);
+	CHECK(o.handle == 3 && o.sig == 15);
+	hear(&at, last, AGENT_KILL_ALL, &o);
+	hear(&at, last, AGENT_KILL_TREE, &o);
+	CHECK(o.handle == 4);
+	hear(&at, last, AGENT_CLOSE_STDIN, &o);
+	CHECK(o.handle == 5);
+	hear(&at, last, AGENT_FORGET, &o);
+	CHECK(o.handle == 6);
+	hear(&at, last, AGENT_RESIZE, &o);
+	CHECK(o.handle == 7 && o.rows == 8 && o.cols == 9);
+	hear(&at, last, AGENT_STAT, &o);
+	hear(&at, last, AGENT_PAUSED, &o);
+	CHECK(o.ms == 10);
+	hear(&at, last, AGENT_PAUSED, &o);
+	CHECK(o.ms == AGENT_PAUSED_MAX_MS);
+	hear(&at, last, AGENT_END, &o);
+	CHECK(at == last);
 	end();
+}
+
+/* Takes all that was said, with a socket if one comes; returns the number of bytes, which are whole
+ * frames. */
+static size_t listen_to(int *ret_fd)
+{
+	static uint8_t bytes[AGENT_OUT_MAX + 65536];
+	size_t have = 0, fd_from = 0, fd_to = 0, nfds;
+	struct err e = { 0 };
+	struct frame f;
+
+	for (;;) {
+		int fd = -1, more = agent_flush(&agent, &e);
+		ssize_t n;
+
+		CHECK(more >= 0);
+		nfds = 0;
+		CHECK(fcntl(pid1, F_SETFL, O_RDWR | O_NONBLOCK) == 0);
+		n = io_recv(pid1, bytes + have, sizeof(bytes) - have, &fd, 1, &nfds, &e);
+		CHECK(n != 0);
+		if (n < 0 && more == 0)
+			break;
+		if (nfds > 0) {
+			CHECK(ret_fd != NULL && fd_to == 0);
+			*ret_fd = fd;
+			fd_from = have;
+			fd_to = have + (size_t)n;
+		}
+		have += n > 0 ? (size_t)n : 0;
+	}
+	for (size_t at = 0; at < have;) {
+		int took = frame_read(bytes + at, have - at, AGENT_REQUEST_MAX, &f, &e);
+
+		CHECK(took > 0);
+		/* It came with a read that its request begins in. */
+		CHECK(f.type != AGENT_LINGER || (fd_from <= at && at < fd_to));
+		at += (size_t)took;
+	}
+	return have;
+}
+
+/* PID 1 does not listen for a while: requests wait, in order, up to a bound. */
+static void requests_wait_for_room(void)
+{
+	static char large[1 << 20];
+	struct agent_spawn s = spawn;
+	struct err e = { 0 };
+	size_t sent = 0;
+	int fd = -1, sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	memset(large, 'x', sizeof(large) - 1);
+	s.argc = 1;
+	s.envc = 0;
+	s.strings = large;
+	s.strings_len = sizeof(large);
+	begin();
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_flush(&agent, &e) == 1);
+	CHECK(agent_send_linger(&agent, sock, &e) == 0);
+	CHECK(agent_send_linger(&agent, sock, &e) == -1 && e.code == ERR_CONFLICT);
+	while (agent_send_spawn(&agent, &s, &e) == 0)
+		CHECK(++sent < 20);
+	CHECK(e.code == ERR_LIMIT && sent >= 6);
+	CHECK(agent_send_stat(&agent, &e) == 0); /* a small one still fits */
+	CHECK(next(false, NULL) == 0);
+	CHECK(listen_to(&fd) == (sent + 1) * (FRAME_HEAD + agent_spawn_size(&s)) +
+					2 * (FRAME_HEAD + sizeof(struct agent_order)));
+	CHECK(fd >= 0 && agent.out == NULL && agent.out_fd == -1);
+	(void)close(fd);
+	CHECK(agent_send_linger(&agent, sock, &e) == 0);
+	CHECK(listen_to(&fd) == FRAME_HEAD + sizeof(struct agent_order));
+	(void)close(fd);
+	end();
+	begin(); /* let go of with all of it still waiting */
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_send_linger(&agent, sock, &e) == 0);
+	end();
+	(void)close(sock);
 }
 
 static void too_much_to_say_is_refused(void)
@@ -658,7 +849,9 @@ TEST_MAIN({ "takes every message", takes_every_message },
 	  { "other kinds of files are refused", other_kinds_of_files_are_refused },
 	  { "descriptors are counted", descriptors_are_counted },
 	  { "descriptors come with STARTED only", descriptors_come_with_started_only },
-	  { "descriptors left over are a mistake", descriptors_left_over_are_a_mistake },
+	  { "descriptors left over are closed", descriptors_left_over_are_closed },
+	  { "directions are checked", directions_are_checked },
+	  { "descriptors are as the flags say", descriptors_are_as_the_flags_say },
 	  { "descriptors are counted over pieces", descriptors_are_counted_over_pieces },
 	  { "descriptors do not wait for their message",
 	    descriptors_do_not_wait_for_their_message },
@@ -671,5 +864,6 @@ TEST_MAIN({ "takes every message", takes_every_message },
 	  { "values out of range are refused", values_out_of_range_are_refused },
 	  { "nonsense ends and leaks nothing", nonsense_ends_and_leaks_nothing },
 	  { "says what it is told", says_what_it_is_told },
+	  { "requests wait for room", requests_wait_for_room },
 	  { "too much to say is refused", too_much_to_say_is_refused },
 	  { "nobody there is an error", nobody_there_is_an_error })

@@ -76,7 +76,7 @@ static void spawn_arrives_as_sent(void)
 
 	spawn_round_trip(&s);
 	s.handle = UINT32_MAX;
-	s.flags = AGENT_SPAWN_FLAGS;
+	s.flags = AGENT_TTY | AGENT_NO_STDIN | AGENT_HOLD;
 	s.rows = s.cols = UINT16_MAX;
 	s.timeout_ms = s.nofile = UINT64_MAX;
 	spawn_round_trip(&s);
@@ -124,7 +124,10 @@ static const struct {
 } heads[] = {
 	{ "any handle", 0, UINT32_MAX, 0, NULL },
 	{ "no flag", 4, 0, 0, NULL },
-	{ "all flags", 4, AGENT_SPAWN_FLAGS, 0, NULL },
+	{ "flags of a program", 4, AGENT_TTY | AGENT_NO_STDIN | AGENT_HOLD, 0, NULL },
+	{ "flags of a built-in", 4, AGENT_BUILTIN | AGENT_NO_STDIN, 0, NULL },
+	{ "a held built-in", 4, AGENT_BUILTIN | AGENT_HOLD, -1, "built-in" },
+	{ "a built-in with a terminal", 4, AGENT_BUILTIN | AGENT_TTY, -1, "built-in" },
 	{ "next flag", 4, AGENT_SPAWN_FLAGS + 1, -1, "flag" },
 	{ "last flag", 4, 1U << 31, -1, "flag" },
 	{ "any size of terminal", 8, UINT32_MAX, 0, NULL },
@@ -252,7 +255,9 @@ static void events_have_known_types(void)
 		struct agent_event v;
 
 		CHECK(read_event(type, &good_event, sizeof(good_event), &v) ==
-		      (type >= AGENT_READY && type <= AGENT_ALL_DEAD ? 0 : -1));
+		      ((type >= AGENT_READY && type < AGENT_EVENTS_END) && type != AGENT_HELD
+			       ? 0
+			       : -1)); /* HELD has a flag */
 	}
 }
 
@@ -278,7 +283,12 @@ static void events_arrive_as_sent(void)
 				 .cpu_us = UINT64_MAX,
 				 .maxrss_bytes = UINT64_MAX,
 				 .disk_full = UINT64_MAX,
-				 .inodes_full = UINT64_MAX };
+				 .inodes_full = UINT64_MAX,
+				 .mark = UINT64_MAX,
+				 .disk_bytes = UINT64_MAX,
+				 .disk_limit_bytes = UINT64_MAX,
+				 .inodes = UINT64_MAX,
+				 .processes = UINT64_MAX };
 	struct agent_event r;
 
 	CHECK(read_event(AGENT_EXITED, &v, sizeof(v), &r) == 0);
@@ -308,16 +318,17 @@ static const struct {
 	{ "signal far beyond", EVENT(signal), UINT32_MAX, -1 },
 	{ "timed out", EVENT(timed_out), 1, 0 },
 	{ "timed out twice", EVENT(timed_out), 2, -1 },
-	{ "zero is not", EVENT(zero), 1, -1 },
-	{ "zero is far from it", EVENT(zero), 1U << 31, -1 },
+	{ "flags beyond", EVENT(flags), 1U << 7, -1 },
+	{ "flags far beyond", EVENT(flags), 1U << 31, -1 },
 };
 
 static void events_have_values_in_range(void)
 {
 	for (size_t i = 0; i < COUNT(events); i++)
-		for (unsigned type = AGENT_READY; type <= AGENT_ALL_DEAD; type++) {
+		for (unsigned type = AGENT_READY; type < AGENT_EVENTS_END; type++) {
 			struct agent_event v = good_event, r = { .handle = 99 };
 
+			v.flags = type == AGENT_HELD ? AGENT_IS_HELD : 0;
 			memcpy((char *)&v + events[i].offset, &events[i].value, sizeof(uint32_t));
 			CHECK_CASE(events[i].name,
 				   read_event(type, &v, sizeof(v), &r) == events[i].want);
@@ -335,30 +346,120 @@ static void nothing_exits_and_is_killed(void)
 	CHECK(read_event(AGENT_EXITED, &v, sizeof(v), &r) == -1);
 }
 
-static void signals_are_checked(void)
+/* Which flags each type may have, said once more. */
+static void flags_fit_their_events(void)
+{
+	for (unsigned type = AGENT_READY; type < AGENT_EVENTS_END; type++)
+		for (uint32_t flags = 0; flags < 1U << 8; flags++) {
+			struct agent_event v = good_event, r;
+			bool fits = flags == 0;
+
+			if (type == AGENT_STARTED)
+				fits = flags < 8;
+			if (type == AGENT_HELD)
+				fits = flags < 32 && (flags & 2) != 0 && (flags & 24) != 24;
+			if (type == AGENT_TREE_DEAD)
+				fits = flags == 0 || flags == 32 || flags == 64;
+			v.flags = flags;
+			CHECK(read_event(type, &v, sizeof(v), &r) == (fits ? 0 : -1));
+		}
+}
+
+static void descriptors_follow_from_flags(void)
+{
+	static const size_t want[] = { 2, 1, 2, 1, 3, 1, 3, 2 }; /* TTY 1, HELD 2, STDIN 4 */
+
+	for (uint32_t flags = 0; flags < 8; flags++) {
+		struct agent_event v = { .flags = flags };
+
+		CHECK(agent_event_fds(AGENT_STARTED, &v) == want[flags]);
+		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
+		CHECK(agent_event_fds(AGENT_EXITED, &v) == 0);
+		v.flags |= AGENT_HAS_EXITED;
+		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
+		v.flags = flags | AGENT_IS_STARTING;
+		CHECK(agent_event_fds(AGENT_HELD, &v) == 0);
+	}
+}
+
+static int read_order(unsigned type, const void *body, size_t len)
+{
+	uint8_t *exact = exact_copy(body, len);
+	struct frame f = { .type = (uint16_t)type, .len = (uint32_t)len, .body = exact };
+	struct agent_order o = { .zero = 99 };
+	struct err e = { 0 };
+	int got = agent_order_read(&f, &o, &e);
+
+	free(exact);
+	CHECK(got == 0 ? memcmp(&o, body, sizeof(o)) == 0
+		       : got == -1 && e.code == ERR_INVALID && o.zero == 99);
+	return got;
+}
+
+#define HANDLE (1U << 0)
+#define SIG (1U << 1)
+#define SIZE (1U << 2)
+#define MS (1U << 3)
+
+/* Which fields a type may use; SIGNAL must. */
+static const struct {
+	unsigned type, uses;
+} orders[] = {
+	{ AGENT_SIGNAL, HANDLE | SIG },
+	{ AGENT_KILL_ALL, 0 },
+	{ AGENT_KILL_TREE, HANDLE },
+	{ AGENT_CLOSE_STDIN, HANDLE },
+	{ AGENT_FORGET, HANDLE },
+	{ AGENT_LINGER, 0 },
+	{ AGENT_RESIZE, HANDLE | SIZE },
+	{ AGENT_PAUSED, MS },
+	{ AGENT_STAT, 0 },
+	{ AGENT_END, 0 },
+	{ 0, ~0U },
+	{ AGENT_SPAWN, ~0U },
+	{ AGENT_REQUESTS_END, ~0U },
+	{ AGENT_READY, ~0U },
+	{ UINT16_MAX, ~0U },
+};
+
+static void orders_are_checked(void)
+{
+	for (size_t i = 0; i < COUNT(orders); i++)
+		for (unsigned with = 0; with < 16; with++) {
+			const struct agent_order o = { .handle = with & HANDLE ? UINT32_MAX : 0,
+						       .sig = with & SIG ? 64 : 0,
+						       .rows = with & SIZE ? UINT16_MAX : 0,
+						       .cols = with & SIZE ? 1 : 0,
+						       .ms = with & MS ? AGENT_PAUSED_MAX_MS : 0 };
+			bool fits = orders[i].uses != ~0U && (with & ~orders[i].uses) == 0 &&
+				    (orders[i].uses & SIG) == (with & SIG);
+
+			if (read_order(orders[i].type, &o, sizeof(o)) != (fits ? 0 : -1))
+				printf("# type %u with %u\n", orders[i].type, with);
+			CHECK(read_order(orders[i].type, &o, sizeof(o)) == (fits ? 0 : -1));
+		}
+}
+
+static void orders_have_one_size_and_values_in_range(void)
 {
 	static const struct {
-		int32_t sig;
+		struct agent_order o;
+		unsigned type;
 		int want;
-	} cases[] = { { INT32_MIN, -1 }, { -1, -1 }, { 0, -1 },	 { 1, 0 },
-		      { 9, 0 },		 { 64, 0 },  { 65, -1 }, { INT32_MAX, -1 } };
-	struct agent_signal s, r;
-	struct err e = { 0 };
+	} cases[] = { { { .sig = INT32_MIN }, AGENT_SIGNAL, -1 },
+		      { { .sig = -1 }, AGENT_SIGNAL, -1 },
+		      { { .sig = 1 }, AGENT_SIGNAL, 0 },
+		      { { .sig = 65 }, AGENT_SIGNAL, -1 },
+		      { { .ms = AGENT_PAUSED_MAX_MS + 1 }, AGENT_PAUSED, -1 },
+		      { { .ms = UINT64_MAX }, AGENT_PAUSED, -1 },
+		      { { .zero = 1 }, AGENT_STAT, -1 } };
+	static const uint8_t zeros[64];
 
-	for (size_t i = 0; i < COUNT(cases); i++) {
-		s = (struct agent_signal){ UINT32_MAX, cases[i].sig };
-		r.sig = 77;
-		CHECK(agent_signal_read((const uint8_t *)&s, sizeof(s), &r, &e) == cases[i].want);
-		CHECK(r.sig == (cases[i].want == 0 ? cases[i].sig : 77));
-	}
-	s = (struct agent_signal){ 1, 9 };
-	for (size_t len = 0; len < sizeof(s); len++) {
-		uint8_t *exact = exact_copy(&s, len);
-
-		CHECK(agent_signal_read(exact, len, &r, &e) == -1);
-		free(exact);
-	}
-	CHECK(agent_signal_read((const uint8_t *)&s, sizeof(s) + 1, &r, &e) == -1);
+	for (size_t i = 0; i < COUNT(cases); i++)
+		CHECK(read_order(cases[i].type, &cases[i].o, sizeof(cases[i].o)) == cases[i].want);
+	for (size_t len = 0; len <= sizeof(zeros); len++)
+		CHECK(read_order(AGENT_STAT, zeros, len) ==
+		      (len == sizeof(struct agent_order) ? 0 : -1));
 }
 
 TEST_MAIN({ "a spawn arrives as sent", spawn_arrives_as_sent },
@@ -374,4 +475,7 @@ TEST_MAIN({ "a spawn arrives as sent", spawn_arrives_as_sent },
 	  { "events arrive as sent", events_arrive_as_sent },
 	  { "events have values in range", events_have_values_in_range },
 	  { "nothing both exits and is killed", nothing_exits_and_is_killed },
-	  { "signals are checked", signals_are_checked })
+	  { "flags fit their events", flags_fit_their_events },
+	  { "descriptors follow from flags", descriptors_follow_from_flags },
+	  { "orders are checked", orders_are_checked },
+	  { "orders have one size and values in range", orders_have_one_size_and_values_in_range })

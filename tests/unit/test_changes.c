@@ -22,6 +22,7 @@ static const struct {
 	{ "A\t100644\t5\t/a", true, 'A', 0100644, 5, "/a" },
 	{ "C\t40755\t0\t/", true, 'C', 040755, 0, "/" },
 	{ "D\t120777\t18446744073709551615\t/x/y", true, 'D', 0120777, UINT64_MAX, "/x/y" },
+	{ "E\t0\t0\t/", true, 'E', 0, 0, "/" },
 	{ "T\t0\t0\t//", true, 'T', 0, 0, "//" },
 	{ "A\t177777\t007\t/tab\there", true, 'A', 0177777, 7, "/tab\there" },
 	{ "A\t0\t0\t/\x1b\xff\n", true, 'A', 0, 0, "/\x1b\xff\n" }, /* any bytes */
@@ -98,7 +99,7 @@ static char *out;
 static size_t out_len;
 
 /* Prints the list in `bytes`, given in pieces of `step`, into out; the caller frees it. */
-static int print(const void *bytes, size_t len, size_t step, struct err *e)
+static int print_raw(const void *bytes, size_t len, size_t step, struct err *e)
 {
 	FILE *to = open_memstream(&out, &out_len);
 	int ends[2], got;
@@ -121,6 +122,22 @@ static int print(const void *bytes, size_t len, size_t step, struct err *e)
 	(void)close(ends[0]);
 	CHECK(fclose(to) == 0);
 	CHECK(waitpid(pid, NULL, 0) == pid);
+	return got;
+}
+
+/* With the end that says it is whole. */
+static int print(const void *bytes, size_t len, size_t step, struct err *e)
+{
+	static const char end[] = "E\t0\t0\t/";
+	char *list = malloc(len + sizeof(end));
+	int got;
+
+	CHECK(list != NULL);
+	if (len > 0)
+		memcpy(list, bytes, len);
+	memcpy(list + len, end, sizeof(end));
+	got = print_raw(list, len + sizeof(end), step, e);
+	free(list);
 	return got;
 }
 
@@ -260,6 +277,11 @@ static const struct {
 	{ "only a NUL", "\0", 1, ERR_INVALID },
 	{ "nonsense", "hello\0", 6, ERR_INVALID },
 	{ "nonsense later", "A\t0\t0\t/a\0x\0", 11, ERR_INVALID },
+	{ "no end", "A\t0\t0\t/a\0", 9, ERR_SYSTEM },
+	{ "nothing at all", "", 0, ERR_SYSTEM },
+	{ "an end within", "E\t0\t0\t/\0A\t0\t0\t/a\0", 17, ERR_INVALID },
+	{ "two ends", "E\t0\t0\t/\0E\t0\t0\t/\0", 16, ERR_INVALID },
+	{ "an end that is none", "E\0", 2, ERR_INVALID },
 };
 
 static void broken_lists_are_refused(void)
@@ -267,7 +289,7 @@ static void broken_lists_are_refused(void)
 	for (size_t i = 0; i < COUNT(broken); i++) {
 		struct err e = { 0 };
 
-		CHECK_CASE(broken[i].name, print(broken[i].list, broken[i].len, 64, &e) == -1);
+		CHECK_CASE(broken[i].name, print_raw(broken[i].list, broken[i].len, 64, &e) == -1);
 		CHECK_CASE(broken[i].name, e.code == broken[i].code);
 		free(out);
 	}
@@ -292,7 +314,7 @@ static void records_are_bounded(void)
 
 static void says_why_it_cannot_read_or_write(void)
 {
-	static const char list[] = "A\t0\t0\t/a";
+	static const char list[] = "A\t0\t0\t/a\0E\t0\t0\t/";
 	struct err e = { 0 };
 	FILE *full = fopen("/dev/full", "we");
 	int fd = memfd_create("list", MFD_CLOEXEC);

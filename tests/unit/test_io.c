@@ -523,6 +523,42 @@ static void closes_each_once(void)
 	CHECK(count_fds() == before);
 }
 
+/* Without opening any. */
+static int count_fds_upto(int end)
+{
+	int n = 0;
+
+	for (int fd = 0; fd < end; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* A process at its limit of descriptors loses those of one message, not the connection. */
+static void says_when_there_is_no_room(void)
+{
+	int pair[2], got[4];
+	struct err e = { 0 };
+	size_t nfds = 0;
+	char bytes[4];
+	struct rlimit few;
+
+	make_pair(SOCK_SEQPACKET, pair);
+	send_raw(pair[0], "1234", 4, 3, 1);
+	send_raw(pair[0], "567", 3, 1, 1);
+	CHECK(getrlimit(RLIMIT_NOFILE, &few) == 0);
+	const struct rlimit many = few;
+
+	few.rlim_cur = (rlim_t)pair[1] + 2; /* room for one */
+	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	int before = count_fds_upto(pair[1] + 2);
+
+	CHECK(io_recv(pair[1], bytes, 4, got, 4, &nfds, &e) == -1);
+	CHECK(e.code == ERR_LIMIT && memcmp(bytes, "1234", 4) == 0);
+	CHECK(count_fds_upto(pair[1] + 2) == before);
+	CHECK(setrlimit(RLIMIT_NOFILE, &many) == 0);
+	CHECK(io_recv(pair[1], bytes, 4, got, 4, &nfds, &e) == 3 && nfds == 1);
+}
+
 TEST_MAIN({ "writes all of it", writes_all_of_it }, { "writes nothing", writes_nothing },
 	  { "says why it cannot write", says_why_it_cannot_write },
 	  { "reads files that fit", reads_files_that_fit },
@@ -533,6 +569,7 @@ TEST_MAIN({ "writes all of it", writes_all_of_it }, { "writes nothing", writes_n
 	  { "passes descriptors", passes_descriptors },
 	  { "sends no more than the maximum", sends_no_more_than_the_maximum },
 	  { "refuses too many and leaks none", refuses_too_many_and_leaks_none },
+	  { "says when there is no room", says_when_there_is_no_room },
 	  { "refuses a message too long", refuses_a_message_too_long },
 	  { "ignores other control messages", ignores_other_control_messages },
 	  { "keeps messages apart", keeps_messages_apart }, { "sees the end", sees_the_end },

@@ -82,13 +82,13 @@ static void writes_single_values(void)
 	struct json j;
 
 	json_init(&j, text, sizeof(text));
-	json_string(&j, NULL, "word");
+	json_text(&j, NULL, "word");
 	check_json(&j, "\"word\"");
 	json_init(&j, text, sizeof(text));
-	json_string(&j, NULL, NULL);
+	json_text(&j, NULL, NULL);
 	check_json(&j, "null");
 	json_init(&j, text, sizeof(text));
-	json_null(&j, NULL);
+	json_none(&j, NULL);
 	check_json(&j, "null");
 	json_init(&j, text, sizeof(text));
 	json_bool(&j, NULL, false);
@@ -100,14 +100,14 @@ static void writes_single_values(void)
 	json_uint(&j, NULL, 0);
 	check_json(&j, "0");
 	json_init(&j, text, sizeof(text));
-	json_string(&j, NULL, "");
+	json_text(&j, NULL, "");
 	check_json(&j, "\"\"");
 }
 
 static void write_document(struct json *j)
 {
 	json_open(j, NULL, '{');
-	json_string(j, "s", "v");
+	json_text(j, "s", "v");
 	json_open(j, "empty", '{');
 	json_close(j, '}');
 	json_open(j, "list", '[');
@@ -116,11 +116,11 @@ static void write_document(struct json *j)
 	json_close(j, ']');
 	json_open(j, NULL, '{');
 	json_bool(j, "t", true);
-	json_null(j, "n");
+	json_none(j, "n");
 	json_close(j, '}');
-	json_string(j, NULL, "\xff\x01\"");
+	json_text(j, NULL, "\xff\x01\"");
 	json_close(j, ']');
-	json_string(j, "last", NULL);
+	json_text(j, "last", NULL);
 	json_close(j, '}');
 }
 
@@ -146,7 +146,7 @@ static const struct {
 	{ "backslash", "\\", "\"\\\\\"" },
 	{ "both", "\\\"", "\"\\\\\\\"\"" },
 	{ "first control", "\x01", "\"\\u0001\"" },
-	{ "newline and tab", "a\n\tb", "\"a\\u000a\\u0009b\"" },
+	{ "newline and tab", "a\n\tb", "\"a\\n\\tb\"" },
 	{ "escape", "\x1b[2J", "\"\\u001b[2J\"" },
 	{ "last control", "\x1f", "\"\\u001f\"" },
 	{ "space is none", " ", "\" \"" },
@@ -171,7 +171,7 @@ static void escapes_what_must_be(void)
 		struct json j;
 
 		json_init(&j, text, sizeof(text));
-		json_string(&j, NULL, exact);
+		json_text(&j, NULL, exact);
 		if (strcmp(text, escapes[i].want) != 0)
 			printf("# case: %s\n", escapes[i].name);
 		check_json(&j, escapes[i].want);
@@ -193,7 +193,7 @@ static void every_byte_is_json(void)
 		struct json j;
 
 		json_init(&j, text, sizeof(text));
-		json_string(&j, NULL, value);
+		json_text(&j, NULL, value);
 		CHECK(json_ok(&j) && json_check_valid(text, j.len));
 		for (size_t i = 0; i < j.len; i++)
 			CHECK((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
@@ -230,7 +230,7 @@ static void full_stays_full(void)
 
 	json_init(&j, text, sizeof(text));
 	json_open(&j, NULL, '[');
-	json_string(&j, NULL, "much too long for it");
+	json_text(&j, NULL, "much too long for it");
 	CHECK(!json_ok(&j));
 	size_t len = j.len;
 	json_uint(&j, NULL, 1);

@@ -8,6 +8,8 @@
 
 #define ANY SIZE_MAX
 
+static bool serve; /* as whose keeper */
+
 static struct keeper_create good(void)
 {
 	struct keeper_create c;
@@ -33,7 +35,7 @@ static void check(const char *name, const void *bytes, size_t len, size_t nfds, 
 {
 	struct err e = { 0 };
 	void *exact = exact_copy(bytes, len);
-	int got = keeper_msg_check(exact, len, nfds, &e);
+	int got = keeper_msg_check(exact, len, nfds, serve, &e);
 
 	free(exact);
 	if (want == NULL) {
@@ -47,7 +49,7 @@ static void check(const char *name, const void *bytes, size_t len, size_t nfds, 
 
 static void check_create(const char *name, const struct keeper_create *c, const char *want)
 {
-	check(name, c, sizeof(*c), 1 + (size_t)c->nlayers + c->nmounts, want);
+	check(name, c, sizeof(*c), 1 + (serve ? 0 : (size_t)c->nlayers + c->nmounts), want);
 }
 
 static void takes_a_good_create(void)
@@ -146,7 +148,7 @@ static void counts_layers_and_mounts(void)
 		size_t nfds;
 		const char *want;
 	} cases[] = {
-		{ "no layer", 0, 2, 3, "too many or no layers" },
+		{ "no layer", 0, 2, 3, "create: too many or no layers" },
 		{ "too many layers", KEEPER_LAYERS_MAX + 1, 2, KEEPER_LAYERS_MAX + 4,
 		  "too many or no layers" },
 		{ "far too many layers", UINT32_MAX, 2, 2, "too many or no layers" },
@@ -214,7 +216,7 @@ static void put_text(char *field, size_t cap, const struct text_case *t)
 
 static void ids_are_names(void)
 {
-	static const uint32_t ops[] = { KEEPER_DIFF, KEEPER_DESTROY };
+	static const uint32_t ops[] = { KEEPER_DIFF, KEEPER_DESTROY, KEEPER_FREEZE };
 
 	for (size_t i = 0; i < COUNT(names); i++) {
 		struct keeper_create c = good();
@@ -222,11 +224,12 @@ static void ids_are_names(void)
 		put_text(c.id, sizeof(c.id), &names[i]);
 		check_create(names[i].name, &c, names[i].ok ? NULL : "id or host name");
 		for (size_t k = 0; k < COUNT(ops); k++) {
-			struct keeper_named n = { .op = ops[k] };
+			struct keeper_diff d = { .named.op = ops[k] };
 
-			put_text(n.id, sizeof(n.id), &names[i]);
-			check(names[i].name, &n, sizeof(n), ops[k] == KEEPER_DIFF,
-			      names[i].ok ? NULL : "malformed id");
+			put_text(d.named.id, sizeof(d.named.id), &names[i]);
+			check(names[i].name, &d,
+			      ops[k] == KEEPER_DIFF ? sizeof(d) : sizeof(d.named),
+			      ops[k] == KEEPER_DIFF, names[i].ok ? NULL : "malformed id");
 		}
 	}
 }
@@ -346,8 +349,9 @@ static void takes_the_exact_size_only(void)
 		size_t size, nfds;
 	} ops[] = {
 		{ KEEPER_CREATE, sizeof(struct keeper_create), 5 },
-		{ KEEPER_DIFF, sizeof(struct keeper_named), 1 },
+		{ KEEPER_DIFF, sizeof(struct keeper_diff), 1 },
 		{ KEEPER_DESTROY, sizeof(struct keeper_named), 0 },
+		{ KEEPER_FREEZE, sizeof(struct keeper_named), 0 },
 	};
 	char bytes[sizeof(union keeper_request) + 8];
 
@@ -392,15 +396,101 @@ static void counts_descriptors_of_named_requests(void)
 	static const struct {
 		uint32_t op;
 		size_t nfds;
-	} ops[] = { { KEEPER_DIFF, 1 }, { KEEPER_DESTROY, 0 } };
+	} ops[] = { { KEEPER_DIFF, 1 }, { KEEPER_DESTROY, 0 }, { KEEPER_FREEZE, 0 } };
 
 	for (size_t i = 0; i < COUNT(ops); i++)
 		for (size_t nfds = 0; nfds <= 32; nfds++) {
-			struct keeper_named n = { .op = ops[i].op, .id = "cell" };
+			struct keeper_diff d = { .named = { .op = ops[i].op, .id = "cell" } };
 
-			check("named", &n, sizeof(n), nfds,
-			      nfds == ops[i].nfds ? NULL : "descriptors");
+			check("named", &d, ops[i].op == KEEPER_DIFF ? sizeof(d) : sizeof(d.named),
+			      nfds, nfds == ops[i].nfds ? NULL : "descriptors");
 		}
+}
+
+/* A server names layers and mounts by place, and sends only channel B along. */
+static void a_server_sends_places(void)
+{
+	struct keeper_create c = good();
+
+	serve = true;
+	takes_a_good_create();
+	keeps_numbers_in_range();
+	layers_have_proper_places();
+	mounts_have_proper_places();
+	check("no descriptor", &c, sizeof(c), 0, "0 descriptors");
+	for (size_t nfds = 2; nfds <= 32; nfds++)
+		check("layers by descriptor", &c, sizeof(c), nfds, "descriptors");
+	/* Any place is well-formed; whether it is below its root, the kernel says. */
+	c.layer_from[1].root = UINT32_MAX;
+	memcpy(c.layer_from[1].path, "../a", 5);
+	check_create("anywhere", &c, NULL);
+	memset(c.layer_from[1].path, 'p', sizeof(c.layer_from[1].path));
+	check_create("layer without an end", &c, "layer 1 has no proper place");
+	c = good();
+	memset(c.mounts[1].from.path, 'p', sizeof(c.mounts[1].from.path));
+	check_create("mount without an end", &c, "mount 1 has no proper place");
+	c.mounts[1].from.path[KEEPER_PATH_MAX - 1] = '\0';
+	check_create("as long as allowed", &c, NULL);
+	memset(c.mounts[2].from.path, 'p', sizeof(c.mounts[2].from.path));
+	check_create("a mount nobody counts", &c, NULL);
+}
+
+static struct keeper_diff good_diff(void)
+{
+	struct keeper_diff d = { .named = { .op = KEEPER_DIFF, .id = "cell" }, .nlayers = 2 };
+
+	memcpy(d.layer_at[0], "/", 2);
+	memcpy(d.layer_at[1], "/usr", 5);
+	return d;
+}
+
+static void a_servers_diff_has_layers(void)
+{
+	struct keeper_diff d = good_diff();
+
+	check("not needed but proper", &d, sizeof(d), 1, NULL);
+	serve = true;
+	check("as it is", &d, sizeof(d), 1, NULL);
+	d.nlayers = 0;
+	check("none", &d, sizeof(d), 1, "no layers");
+	d.nlayers = KEEPER_LAYERS_MAX + 1;
+	check("too many", &d, sizeof(d), 1, "too many");
+	d.nlayers = UINT32_MAX;
+	check("far too many", &d, sizeof(d), 1, "too many");
+	d = good_diff();
+	memcpy(d.layer_at[1], "/..", 4);
+	check("up", &d, sizeof(d), 1, "layer 1 has no proper place");
+	d = good_diff();
+	memset(d.layer_from[0].path, 'p', sizeof(d.layer_from[0].path));
+	check("without an end", &d, sizeof(d), 1, "layer 0 has no proper place");
+	serve = false;
+	check("without an end, for nobody", &d, sizeof(d), 1, "layer 0 has no proper place");
+}
+
+static void keeps_numbers_of_named_requests(void)
+{
+	static const struct {
+		uint32_t op, pid, on;
+		bool ok;
+	} cases[] = {
+		{ KEEPER_FREEZE, 1, 0, true },		 { KEEPER_FREEZE, 1, 1, true },
+		{ KEEPER_FREEZE, 1, 2, false },		 { KEEPER_FREEZE, 1, UINT32_MAX, false },
+		{ KEEPER_DESTROY, INT32_MAX, 0, true },	 { KEEPER_DESTROY, 1, 1, false },
+		{ KEEPER_DESTROY, 1U << 31, 0, false },	 { KEEPER_DESTROY, UINT32_MAX, 0, false },
+		{ KEEPER_FREEZE, UINT32_MAX, 1, false },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct keeper_named n = {
+			.op = cases[i].op, .pid = cases[i].pid, .on = cases[i].on, .id = "cell"
+		};
+
+		check("number", &n, sizeof(n), 0, cases[i].ok ? NULL : "number out of range");
+	}
+	struct keeper_diff d = good_diff();
+
+	d.named.on = 1;
+	check("on of a diff", &d, sizeof(d), 1, "number out of range");
 }
 
 static void names_profiles(void)
@@ -420,4 +510,7 @@ TEST_MAIN({ "takes a good create", takes_a_good_create },
 	  { "takes the exact size only", takes_the_exact_size_only },
 	  { "knows no other operation", knows_no_other_operation },
 	  { "counts descriptors of named requests", counts_descriptors_of_named_requests },
+	  { "a server sends places", a_server_sends_places },
+	  { "a server's diff has layers", a_servers_diff_has_layers },
+	  { "keeps numbers of named requests", keeps_numbers_of_named_requests },
 	  { "names profiles", names_profiles })

@@ -268,9 +268,61 @@ static void the_manual_is_troff(void)
 	}
 }
 
+static void letters(void)
+{
+	static const struct option lettered[] = {
+		{ "all", NULL, OPTION_FLAG, FIELD(flag), 0, 0, "a flag", 'a' },
+		{ "both", NULL, OPTION_FLAG, FIELD(other), 0, 0, "another", 'b' },
+		{ "text", "WORD", OPTION_TEXT, FIELD(text), 0, 0, "a text", 't' },
+		{ "count", "N", OPTION_COUNT, FIELD(count), 1, 100, "no letter" },
+	};
+	static const struct verb v = { .name = "test",
+				       .usage = "",
+				       .summary = "",
+				       .text = "",
+				       .options = lettered,
+				       .noptions = COUNT(lettered) };
+	static const struct {
+		const char *words[4];
+		int want;
+		const char *text;
+		bool a, b;
+	} cases[] = {
+		{ { "-a", "x" }, 1, NULL, true, false },
+		{ { "-ab" }, 1, NULL, true, true },
+		{ { "-b", "-a", "--" }, 3, NULL, true, true },
+		{ { "-t", "x", "y" }, 2, "x", false, false },
+		{ { "-tx" }, 1, "x", false, false },
+		{ { "-abtab" }, 1, "ab", true, true },
+		{ { "-at", "-b" }, 2, "-b", true, false },
+		{ { "--all", "-t", "x" }, 3, "x", true, false },
+		{ { "-t" }, -1, NULL, false, false },
+		{ { "-ax" }, -1, NULL, true, false },
+		{ { "-a=1" }, -1, NULL, true, false },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char words[4][8], *argv[5] = { NULL };
+		int argc = 0;
+
+		for (; argc < 4 && cases[i].words[argc] != NULL; argc++) {
+			(void)snprintf(words[argc], sizeof(words[argc]), "%s", cases[i].words[argc]);
+			argv[argc] = words[argc];
+		}
+		memset(&f, 0, sizeof(f));
+		CHECK_CASE(cases[i].words[0],
+			   options_parse(&v, argc, argv, &f, NULL, &e) == cases[i].want);
+		if (cases[i].want < 0)
+			continue;
+		CHECK_CASE(cases[i].words[0], f.flag == cases[i].a && f.other == cases[i].b);
+		CHECK_STR(f.text == NULL ? "-" : f.text,
+			  cases[i].text == NULL ? "-" : cases[i].text);
+	}
+}
+
 TEST_MAIN({ "takes words", takes_words }, { "fills the fields", fills_the_fields },
 	  { "leaves other fields alone", leaves_other_fields_alone },
 	  { "mistakes name their option", mistakes_name_their_option },
 	  { "lists are bounded", lists_are_bounded }, { "long words are cut", long_words_are_cut },
 	  { "help has every option", help_has_every_option },
-	  { "the manual is troff", the_manual_is_troff })
+	  { "the manual is troff", the_manual_is_troff }, { "letters", letters })

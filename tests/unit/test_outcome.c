@@ -79,19 +79,19 @@ static const struct {
 	  124,
 	  "\"killed\"" },
 	{ "timeout and out of memory",
-	  { .timed_out = true, .stat = { .oom_kills = 1 } },
+	  { .timed_out = true, .usage = { .oom_kills = 1 } },
 	  124,
 	  "\"killed\"" },
 	{ "out of memory",
-	  { .ended = true, .event = { .signal = 9 }, .stat = { .oom_kills = 1 } },
+	  { .ended = true, .event = { .signal = 9 }, .usage = { .oom_kills = 1 } },
 	  137,
 	  "\"killed\"" },
 	{ "a child out of memory",
-	  { .ended = true, .event = { .exit_code = 1 }, .stat = { .oom_kills = 1 } },
+	  { .ended = true, .event = { .exit_code = 1 }, .usage = { .oom_kills = 1 } },
 	  1,
 	  "\"exited\"" },
 	{ "PID 1 out of memory",
-	  { .stat = { .oom_kills = 1 }, .err = { .code = ERR_SYSTEM } },
+	  { .usage = { .oom_kills = 1 }, .err = { .code = ERR_SYSTEM } },
 	  137,
 	  "\"failed\"" },
 	{ "not found",
@@ -107,7 +107,7 @@ static const struct {
 	  125,
 	  "\"failed\"" },
 	{ "not found, no memory left",
-	  { .start_failed = 127, .stat = { .oom_kills = 1 }, .err = { .code = ERR_NOT_FOUND } },
+	  { .start_failed = 127, .usage = { .oom_kills = 1 }, .err = { .code = ERR_NOT_FOUND } },
 	  127,
 	  "\"failed\"" },
 	{ "our own error", { .err = { .code = ERR_SYSTEM } }, 125, "\"failed\"" },
@@ -144,11 +144,11 @@ static void tells_the_limit_that_ended_it(void)
 		char quoted[32];
 
 		o.timed_out = (set & 1) != 0;
-		o.stat.oom_kills = (set & 2) != 0;
+		o.usage.oom_kills = (set & 2) != 0;
 		o.output_truncated = (set & 4) != 0;
-		o.stat.pids_refused = (set & 8) != 0;
-		o.stat.disk_full = (set & 16) != 0;
-		o.stat.inodes_full = (set & 32) != 0;
+		o.usage.pids_refused = (set & 8) != 0;
+		o.disk.bytes_full = (set & 16) != 0;
+		o.disk.inodes_full = (set & 32) != 0;
 		o.event.signal = (set & 64) != 0 ? SIGXCPU : 0;
 		for (size_t i = COUNT(limits); i-- > 0;)
 			if ((set >> i & 1) != 0)
@@ -181,9 +181,8 @@ static void has_every_field(void)
 {
 	struct outcome o = ended(3, 0);
 
-	o.stat = (struct keeper_stat){
-		.cpu_us = 5999, .memory_peak_bytes = 4096, .pids_peak = 2, .disk_bytes = 77
-	};
+	o.usage = (struct usage){ .cpu_us = 5999, .memory_peak_bytes = 4096, .pids_peak = 2 };
+	o.disk.bytes = 77;
 	o.event.cpu_us = 1;
 	o.event.maxrss_bytes = 1;
 	o.output_bytes = UINT64_MAX;

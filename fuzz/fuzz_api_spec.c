@@ -1,0 +1,132 @@
+/* Any body of a request, any header Range, any cursor, any record of changes; the first byte says which.
+ * What is taken is within the bounds the core relies on; what is refused says why. */
+#include "fuzz.h"
+
+#include "byte_range.h"
+#include "change.h"
+#include "cursor.h"
+#include "spec_exec.h"
+#include "spec_session.h"
+
+unsigned long fuzz_accepted;
+
+static size_t strings(const char *text, size_t len)
+{
+	size_t n = 0;
+
+	assert(len == 0 || text[len - 1] == '\0');
+	for (size_t i = 0; i < len; i++)
+		n += text[i] == '\0';
+	return n;
+}
+
+static int session(const char *body, size_t len, struct err *e)
+{
+	struct spec_session s;
+	struct session_spec *p = &s.spec;
+	int r = spec_session_read(body, len, &s, e);
+
+	if (r == 0) {
+		size_t n = strings(p->env, p->env_len);
+
+		assert(n <= SPEC_ENV_MAX && p->nmounts <= KEEPER_MOUNTS_MAX);
+		assert(p->profile >= -1 && p->profile < KEEPER_PROFILES);
+		assert(p->on_timeout < SESSION_ACTIONS && p->on_idle < SESSION_ACTIONS);
+		for (const char *at = p->env; n > 0; n--, at += strlen(at) + 1)
+			assert(strchr(at, '=') > at);
+		for (unsigned i = 0; i < p->nmounts; i++) {
+			assert(p->mounts[i].source[0] == '/');
+			assert(strpbrk(p->mounts[i].source, "\t\n") == NULL);
+			assert(keeper_msg_is_place(p->mounts[i].target, KEEPER_PATH_MAX));
+		}
+		assert(p->metadata == NULL || p->metadata[0] == '{');
+		assert(p->writable == NULL || (p->writable[0] == '/' && !strchr(p->writable, '\n')));
+	}
+	spec_session_release(&s);
+	return r;
+}
+
+static int exec(const char *body, size_t len, struct err *e)
+{
+	struct spec_exec s;
+	int r = spec_exec_read(body, len, &s, e);
+
+	if (r == 0) {
+		assert(s.spec.argc > 0 && s.spec.strings[0] != '\0');
+		assert(strings(s.spec.strings, s.spec.strings_len) == s.spec.argc + s.spec.envc);
+		assert(s.has_input == (s.input != NULL));
+		assert(!s.spec.tty || (s.spec.rows > 0 && s.spec.cols > 0));
+	}
+	spec_exec_release(&s);
+	return r;
+}
+
+static int message(const char *body, size_t len, struct err *e)
+{
+	struct spec_exec_message m = { 0 };
+	int r = spec_exec_message(body, len, &m, e);
+
+	assert(r < 0 || m.order < SPEC_EXEC_ORDERS);
+	assert(r < 0 || m.order != SPEC_EXEC_SIGNAL || (m.signal > 0 && m.signal <= 64));
+	return r;
+}
+
+static int range(const char *text, size_t len, struct err *e)
+{
+	struct byte_range g = { 0 };
+
+	if (!byte_range_parse((struct http1_span){ text, len }, &g))
+		return err_set(e, ERR_INVALID, "ignored");
+	assert(g.from_end || g.first <= g.last);
+	return 0;
+}
+
+static int line(const char *text, struct err *e)
+{
+	struct change c = { 0 };
+	char id[STORE_ID_MAX];
+	uint64_t ms;
+
+	if (cursor_parse(text, &ms, id, e) == 0) {
+		assert(ms <= INT64_MAX && id[0] != '\0' && strlen(id) < sizeof(id));
+		return 0;
+	}
+	if (change_parse(text, &c, e) < 0)
+		return -1;
+	assert(c.path[0] == '/' && c.path > text && c.path < text + strlen(text));
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text, *exact;
+	struct err e = { 0 };
+	int r;
+
+	if (size == 0)
+		return 0;
+	text = fuzz_text(data + 1, size - 1);
+	exact = fuzz_copy(data + 1, size - 1);
+	switch (data[0]) {
+	case 's':
+		r = session(exact, size - 1, &e);
+		break;
+	case 'e':
+		r = exec(exact, size - 1, &e);
+		break;
+	case 'm':
+		r = message(exact, size - 1, &e);
+		break;
+	case 'r':
+		r = range(exact, size - 1, &e);
+		break;
+	default:
+		r = line(text, &e);
+		break;
+	}
+	assert(r == 0 || (e.code != ERR_NONE && e.msg[0] != '\0'));
+	fuzz_accepted += r == 0;
+	free(exact);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,195 @@
+/* api_archive.c - whole trees as tar, out of a cell and into it. */
+#include <stdio.h>
+
+#include "api_handlers.h"
+#include "config.h"
+#include "file_call.h"
+#include "json.h"
+#include "reply.h"
+#include "upload.h"
+
+#define NUMBER_MAX 24
+#define ENTRIES_MAX "1000000"
+
+static int read_path(struct request *r, char ret[FILE_MSG_PATH_MAX], struct err *e)
+{
+	if (request_text(r, "path", ret, FILE_MSG_PATH_MAX, e) < 0)
+		return -1;
+	if (ret[0] == '\0')
+		return err_set(e, ERR_INVALID, "parameter path: is missing");
+	return 0;
+}
+
+/* ---- out */
+
+struct packing {
+	struct file_call call;
+	char path[FILE_MSG_PATH_MAX], max[NUMBER_MAX];
+	bool begun;
+};
+
+static void release_packing(struct request *r, bool answered)
+{
+	struct packing *p = r->state;
+
+	(void)answered;
+	file_call_release(&p->call);
+}
+
+static int pack_record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	if (m->kind != FILE_MSG_ENTRY)
+		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	file_call_raw(c);
+	return 0;
+}
+
+static size_t pack_raw(struct file_call *c, const uint8_t *data, size_t len)
+{
+	struct packing *p = c->r->state;
+
+	if (!p->begun) {
+		p->begun = true;
+		exchange_begin(c->r->x, 200, "application/x-tar", EXCHANGE_CHUNKED);
+	}
+	return exchange_write(c->r->x, data, len);
+}
+
+static void pack_writable(struct exchange *x)
+{
+	struct packing *p = request_of(x)->state;
+
+	file_call_resume(&p->call);
+}
+
+static void packed(struct file_call *c, int status, const struct err *e)
+{
+	struct packing *p = c->r->state;
+
+	(void)status; /* 2: without what cannot be in a tar, and that is nobody's fault */
+	if (e != NULL && !p->begun)
+		reply_file_error(c->r, e);
+	else if (e != NULL)
+		exchange_abort(c->r->x);
+	else if (p->begun)
+		exchange_end(c->r->x);
+	else
+		reply_code(c->r, 500, "internal", "the cell gave no archive");
+}
+
+static void start_packing(struct request *r, struct session *s)
+{
+	static const struct file_call_events events = { .record = pack_record,
+							.raw = pack_raw,
+							.end = packed };
+	struct packing *p = r->state;
+	const char *argv[] = { "tar-out", p->path, p->max };
+	struct err e = { 0 };
+
+	(void)snprintf(p->max, sizeof(p->max), "%llu",
+		       (unsigned long long)core_config(r->core)->disk_max);
+	exchange_on_writable(r->x, pack_writable);
+	if (file_call_start(&p->call, r, s, NULL, argv, COUNT(argv), false, &events, &e) < 0)
+		reply_file_error(r, &e);
+}
+
+void api_archive_get(struct request *r)
+{
+	struct packing *p = request_state(r, sizeof(*p), release_packing);
+	struct err e = { 0 };
+
+	if (p == NULL)
+		return;
+	if (read_path(r, p->path, &e) < 0)
+		reply_error(r, &e);
+	else
+		request_use(r, start_packing);
+}
+
+/* ---- in */
+
+struct unpacking {
+	struct file_call call;
+	struct upload upload; /* second, see upload.c */
+	char path[FILE_MSG_PATH_MAX], max[NUMBER_MAX];
+	struct file_msg_end end;
+	bool ended;
+};
+
+static void release_unpacking(struct request *r, bool answered)
+{
+	struct unpacking *u = r->state;
+
+	(void)answered;
+	file_call_release(&u->call);
+}
+
+static int unpack_record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct unpacking *u = c->r->state;
+
+	if (m->kind != FILE_MSG_END)
+		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	u->end = m->end;
+	u->ended = true;
+	return 0;
+}
+
+static void unpack_room(struct file_call *c)
+{
+	struct unpacking *u = c->r->state;
+
+	upload_room(&u->upload);
+}
+
+static void unpacked(struct file_call *c, int status, const struct err *e)
+{
+	struct unpacking *u = c->r->state;
+	struct json j;
+
+	(void)status;
+	if (e != NULL || !u->ended) {
+		if (e != NULL)
+			reply_file_error(c->r, e);
+		else
+			reply_code(c->r, 500, "internal", "the cell did not say what it unpacked");
+		return;
+	}
+	json_init_heap(&j, 1024);
+	json_open(&j, NULL, '{');
+	json_uint(&j, "entries", u->end.count);
+	json_uint(&j, "skipped", u->end.skipped);
+	json_uint(&j, "bytes", u->end.bytes);
+	json_close(&j, '}');
+	reply_json(c->r, 200, &j);
+}
+
+static void start_unpacking(struct request *r, struct session *s)
+{
+	static const struct file_call_events events = { .record = unpack_record,
+							.room = unpack_room,
+							.end = unpacked };
+	struct unpacking *u = r->state;
+	const char *argv[] = { "tar-in", u->path, u->max, ENTRIES_MAX };
+	uint64_t max = core_config(r->core)->file_max;
+	struct err e = { 0 };
+
+	(void)snprintf(u->max, sizeof(u->max), "%llu", (unsigned long long)max);
+	if (file_call_start(&u->call, r, s, NULL, argv, COUNT(argv), true, &events, &e) < 0)
+		reply_file_error(r, &e);
+	else
+		upload_start(&u->upload, &u->call, max);
+}
+
+void api_archive_put(struct request *r)
+{
+	struct unpacking *u = request_state(r, sizeof(*u), release_unpacking);
+	struct err e = { 0 };
+
+	if (u == NULL)
+		return;
+	if (read_path(r, u->path, &e) < 0)
+		reply_error(r, &e);
+	else
+		request_use(r, start_unpacking);
+}

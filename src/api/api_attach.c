@@ -1,0 +1,275 @@
+/* api_attach.c - theory of operation
+ *
+ * A WebSocket onto one execution. What it says comes out of the log at the viewer's pace: a frame
+ * that finds no room is simply read again later. What the viewer types goes to the execution; when
+ * that takes no more, the rest waits here and nothing more is read from the viewer. Several viewers
+ * are several of these. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api_handlers.h"
+#include "buf.h"
+#include "json.h"
+#include "reader.h"
+#include "reply.h"
+#include "spec_exec.h"
+#include "ws.h"
+
+#define MESSAGE_MAX (1U << 20)
+#define TURN_FRAMES 64 /* before others have their turn */
+#define TEXT_MAX (4U << 20)
+
+struct attach {
+	struct reader reader;
+	struct request *r;
+	struct loop_task go_on;
+	struct buf input; /* typed, not yet taken */
+	bool eof;	  /* after it */
+	bool closed;
+};
+
+static void release(struct request *r, bool answered)
+{
+	struct attach *a = r->state;
+
+	(void)answered;
+	if (a->r != NULL)
+		loop_task_cancel(core_loop(r->core), &a->go_on);
+	reader_close(&a->reader);
+	buf_release(&a->input);
+}
+
+/* ---- out */
+
+static bool send_bytes(struct attach *a, const struct reader_item *item)
+{
+	uint8_t frame[1 + sizeof(item->bytes)];
+
+	frame[0] = (uint8_t)item->stream;
+	memcpy(frame + 1, item->bytes, item->n);
+	return ws_send(a->r->x, false, frame, item->n + 1);
+}
+
+static bool send_text(struct attach *a, const struct reader_item *item)
+{
+	struct execution *x = reader_live(&a->reader);
+	struct err e;
+	struct json j;
+	bool sent;
+
+	json_init_heap(&j, TEXT_MAX);
+	json_open(&j, NULL, '{');
+	if (item->what == READER_START) {
+		json_text(&j, "type", "start");
+		if (x != NULL && execution_pid(x) != 0)
+			json_uint(&j, "pid", execution_pid(x));
+		else
+			json_none(&j, "pid");
+	} else if (item->what == READER_CUT) {
+		json_text(&j, "type", "cut");
+		json_bytes(&j, "reason", item->bytes, item->n);
+	} else {
+		json_text(&j, "type", "exit");
+		IGNORED(reader_shape(&a->reader, &j, "execution", &e), "it is just not shown");
+	}
+	json_uint(&j, "cursor", item->after);
+	json_close(&j, '}');
+	sent = !json_ok(&j) || ws_send(a->r->x, true, j.text, j.len);
+	json_release(&j);
+	return sent;
+}
+
+static void pump(struct attach *a)
+{
+	struct reader_item item;
+	struct err e = { 0 };
+
+	for (int i = 0; i < TURN_FRAMES && !a->closed; i++) {
+		bool sent;
+
+		reader_next(&a->reader, false, &item, &e);
+		if (item.what == READER_NOTHING)
+			return;
+		if (item.what == READER_END || item.what == READER_FAILED) {
+			a->closed = true;
+			ws_close(a->r->x,
+				 item.what == READER_END ? WS_CODE_NORMAL : WS_CODE_INTERNAL, "");
+			return;
+		}
+		sent = item.what == READER_BYTES ? send_bytes(a, &item) : send_text(a, &item);
+		if (!sent)
+			return; /* on_writable comes */
+		reader_told(&a->reader, &item);
+	}
+	if (!a->closed)
+		loop_defer(core_loop(a->r->core), &a->go_on);
+}
+
+static void go_on(struct loop_task *t)
+{
+	pump(t->arg);
+}
+
+static void more(struct execution_follower *f)
+{
+	struct request *r = f->arg;
+
+	pump(r->state);
+}
+
+static void writable(struct exchange *x)
+{
+	pump(request_of(x)->state);
+}
+
+/* ---- in */
+
+static void complain(struct attach *a, const struct err *e)
+{
+	char text[2048];
+	struct json j;
+
+	json_init(&j, text, sizeof(text));
+	json_open(&j, NULL, '{');
+	json_text(&j, "type", "error");
+	reply_error_member(&j, e);
+	json_close(&j, '}');
+	(void)ws_send(a->r->x, true, j.text, j.len); /* one that finds no room is lost */
+}
+
+/* Gives what waits; the viewer is heard again when nothing does. */
+static void feed(struct attach *a)
+{
+	struct execution *x = reader_live(&a->reader);
+	struct err e = { 0 };
+
+	while (a->input.len > 0 && x != NULL) {
+		ssize_t n = execution_input(x, a->input.data, a->input.len, &a->r->wait, &e);
+
+		if (n == 0)
+			break;
+		if (n < 0)
+			complain(a, &e);
+		buf_consume(&a->input, n < 0 ? a->input.len : (size_t)n);
+	}
+	if (x == NULL)
+		buf_clear(&a->input);
+	ws_pause(a->r->x, a->input.len > 0);
+	if (a->input.len > 0)
+		return;
+	buf_release(&a->input);
+	if (a->eof && x != NULL)
+		execution_close_input(x);
+	a->eof = false;
+}
+
+static void room(struct wait *w, const struct err *e)
+{
+	struct request *r = w->arg;
+	struct attach *a = r->state;
+
+	if (a->closed)
+		return;
+	if (e != NULL)
+		buf_clear(&a->input);
+	feed(a);
+}
+
+static void obey(struct attach *a, const uint8_t *data, size_t len)
+{
+	struct spec_exec_message m;
+	struct err e = { 0 };
+	int done = spec_exec_message(data, len, &m, &e);
+
+	if (done == 0 && m.order == SPEC_EXEC_RESIZE)
+		done = execution_resize(a->reader.x, m.rows, m.cols, &e);
+	else if (done == 0 && m.order == SPEC_EXEC_SIGNAL)
+		done = execution_signal(a->reader.x, m.signal, &e);
+	else if (done == 0)
+		a->eof = true;
+	if (done < 0)
+		complain(a, &e);
+	if (a->eof && a->input.len == 0)
+		feed(a);
+}
+
+static void message(struct exchange *x, bool text, const uint8_t *data, size_t len)
+{
+	struct attach *a = request_of(x)->state;
+	struct err e = { 0 };
+
+	if (reader_live(&a->reader) == NULL || execution_ended(a->reader.x))
+		return; /* too late for anything */
+	if (text) {
+		obey(a, data, len);
+		return;
+	}
+	if (buf_add(&a->input, data, len, &e) < 0) {
+		a->closed = true;
+		ws_close(x, WS_CODE_TOO_BIG, "more input than can wait");
+		return;
+	}
+	if (a->r->wait.link == NULL) /* else it is full, and we are told */
+		feed(a);
+}
+
+/* ---- the beginning */
+
+/* Browsers let any page open a WebSocket anywhere, and say whose page it is. */
+static bool same_origin(const struct http1_request *q)
+{
+	struct http1_span origin;
+	size_t n = http1_find(q->headers, q->headers_n, "origin", &origin);
+
+	if (n == 0)
+		return true;
+	for (size_t i = 0; n == 1 && i + 3 <= origin.n; i++)
+		if (memcmp(origin.p + i, "://", 3) == 0)
+			return origin.n - i - 3 == q->host.n &&
+			       strncasecmp(origin.p + i + 3, q->host.p, q->host.n) == 0;
+	return false;
+}
+
+static void open_attach(struct request *r, struct session *live)
+{
+	static const struct ws_events events = { .message = message };
+	struct attach *a = request_state(r, sizeof(*a), release);
+	struct err e = { 0 };
+	uint64_t after;
+
+	if (a == NULL)
+		return;
+	a->r = r;
+	a->go_on.run = go_on;
+	a->go_on.arg = a;
+	buf_init(&a->input, 2 * (size_t)MESSAGE_MAX);
+	if (reader_after(r, &after, &e) < 0 ||
+	    reader_open(&a->reader, r, live, after, more, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (live != NULL && a->reader.x != NULL)
+		request_hold(r, live);
+	r->wait.done = room;
+	exchange_accept_ws(r->x, &events, MESSAGE_MAX);
+	exchange_on_writable(r->x, writable);
+	loop_defer(core_loop(r->core), &a->go_on);
+}
+
+void api_attach_get(struct request *r)
+{
+	struct session *live = NULL;
+	struct err e = { 0 };
+
+	if (request_owns(r, &live, &e) < 0)
+		reply_error(r, &e);
+	else if (!same_origin(exchange_request(r->x)))
+		reply_code(r, 403, "forbidden", "a page of another origin may not attach");
+	else if (!exchange_wants_ws(r->x))
+		reply_code(r, 400, "invalid", "this path is for WebSocket (version 13) only");
+	else if (live != NULL && execution_live(live, r->id) != NULL)
+		request_use(r, open_attach);
+	else
+		open_attach(r, live);
+}

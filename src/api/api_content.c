@@ -1,0 +1,306 @@
+/* api_content.c - a file's bytes out of a cell, and into it. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "api_handlers.h"
+#include "byte_range.h"
+#include "config.h"
+#include "file_call.h"
+#include "json.h"
+#include "reply.h"
+#include "shape.h"
+#include "upload.h"
+
+#define NUMBER_MAX 24
+#define ENTRY_JSON_MAX (64U << 10)
+
+/* ---- out */
+
+struct reading {
+	struct file_call call;
+	char path[FILE_MSG_PATH_MAX], offset_text[NUMBER_MAX], length_text[NUMBER_MAX];
+	uint64_t offset, length; /* UINT64_MAX: to the end */
+	bool ranged;		 /* by the header */
+	struct byte_range range;
+	bool sized;  /* the size is known, for a range from the end */
+	bool begun;  /* the answer */
+	bool beyond; /* the range is */
+	struct file_msg_entry entry; /* numbers only */
+};
+
+static void release_reading(struct request *r, bool answered)
+{
+	struct reading *g = r->state;
+
+	(void)answered;
+	file_call_release(&g->call);
+}
+
+static void headers(struct request *r, const struct reading *g, uint64_t len)
+{
+	time_t t = (time_t)(g->entry.mtime_ns / 1000000000);
+	char text[96];
+	struct tm tm;
+
+	if (gmtime_r(&t, &tm) != NULL &&
+	    strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm) > 0)
+		exchange_header(r->x, "Last-Modified", text);
+	(void)snprintf(text, sizeof(text), "%04o", g->entry.mode & 07777U);
+	exchange_header(r->x, "X-Cordon-Mode", text);
+	exchange_header(r->x, "Accept-Ranges", "bytes");
+	if (!g->ranged)
+		return;
+	(void)snprintf(text, sizeof(text), "bytes %llu-%llu/%llu", (unsigned long long)g->offset,
+		       (unsigned long long)(g->offset + len - 1), (unsigned long long)g->entry.size);
+	exchange_header(r->x, "Content-Range", text);
+}
+
+static int read_record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct reading *g = c->r->state;
+
+	if (m->kind != FILE_MSG_ENTRY)
+		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	g->entry = m->entry;
+	g->beyond = g->ranged && g->offset >= m->entry.size;
+	return 0;
+}
+
+static size_t read_raw(struct file_call *c, const uint8_t *data, size_t len)
+{
+	struct reading *g = c->r->state;
+
+	if (g->beyond)
+		return len;
+	if (!g->begun) {
+		g->begun = true;
+		headers(c->r, g, c->raw_left);
+		exchange_begin(c->r->x, g->ranged ? 206 : 200, "application/octet-stream",
+			       c->raw_left);
+	}
+	return exchange_write(c->r->x, data, len);
+}
+
+static void read_writable(struct exchange *x)
+{
+	struct reading *g = request_of(x)->state;
+
+	file_call_resume(&g->call);
+}
+
+static void unsatisfiable(struct request *r, const struct reading *g)
+{
+	char text[64];
+
+	(void)snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)g->entry.size);
+	exchange_header(r->x, "Content-Range", text);
+	reply_code(r, 416, "invalid", "the range is beyond the end of the file");
+}
+
+static void read_ended(struct file_call *c, int status, const struct err *e)
+{
+	struct reading *g = c->r->state;
+
+	(void)status;
+	if (e != NULL && g->begun) {
+		exchange_abort(c->r->x);
+	} else if (e != NULL) {
+		reply_file_error(c->r, e);
+	} else if (g->begun) {
+		exchange_end(c->r->x);
+	} else if (g->beyond) {
+		unsatisfiable(c->r, g);
+	} else { /* empty */
+		g->ranged = false;
+		headers(c->r, g, 0);
+		exchange_reply(c->r->x, 200, "application/octet-stream", "", 0);
+	}
+}
+
+static void start_reading(struct request *r, struct session *s);
+
+/* The size is known: from the end becomes from the start. */
+static void sized(struct file_call *c, int status, const struct err *e)
+{
+	struct request *r = c->r;
+	struct reading *g = r->state;
+	uint64_t n = g->range.first < g->entry.size ? g->range.first : g->entry.size;
+
+	(void)status;
+	if (e != NULL) {
+		reply_file_error(r, e);
+		return;
+	}
+	g->sized = true;
+	g->offset = g->entry.size - n;
+	g->length = n;
+	request_use(r, start_reading);
+}
+
+static void start_reading(struct request *r, struct session *s)
+{
+	static const struct file_call_events size_events = { .record = read_record, .end = sized };
+	static const struct file_call_events events = { .record = read_record,
+							.raw = read_raw,
+							.end = read_ended };
+	struct reading *g = r->state;
+	bool size_first = g->ranged && g->range.from_end && !g->sized;
+	const char *size_argv[] = { "stat", g->path };
+	const char *argv[] = { "read", g->path, g->offset_text, g->length_text };
+	struct err e = { 0 };
+	int started;
+
+	(void)snprintf(g->offset_text, NUMBER_MAX, "%llu", (unsigned long long)g->offset);
+	(void)snprintf(g->length_text, NUMBER_MAX, g->length == UINT64_MAX ? "-1" : "%llu",
+		       (unsigned long long)g->length);
+	exchange_on_writable(r->x, read_writable);
+	if (size_first)
+		started = file_call_start(&g->call, r, s, NULL, size_argv, COUNT(size_argv), false,
+					  &size_events, &e);
+	else
+		started = file_call_start(&g->call, r, s, NULL, argv, COUNT(argv), false, &events,
+					  &e);
+	if (started < 0)
+		reply_file_error(r, &e);
+}
+
+static void read_header(struct request *r, struct reading *g)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span value;
+
+	if (http1_find(q->headers, q->headers_n, "range", &value) != 1 ||
+	    !byte_range_parse(value, &g->range))
+		return;
+	g->ranged = true;
+	g->offset = g->range.from_end ? 0 : g->range.first;
+	if (!g->range.from_end && g->range.last != UINT64_MAX)
+		g->length = g->range.last - g->range.first + 1;
+}
+
+void api_content_get(struct request *r)
+{
+	struct reading *g = request_state(r, sizeof(*g), release_reading);
+	struct err e = { 0 };
+
+	if (g == NULL)
+		return;
+	g->length = UINT64_MAX;
+	if (request_text(r, "path", g->path, sizeof(g->path), &e) < 0 ||
+	    request_number(r, "offset", 0, INT64_MAX, &g->offset, &e) < 0 ||
+	    request_number(r, "length", 0, INT64_MAX, &g->length, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (g->path[0] == '\0') {
+		reply_code(r, 400, "invalid", "parameter path: is missing");
+		return;
+	}
+	if (g->offset == 0 && g->length == UINT64_MAX)
+		read_header(r, g);
+	request_use(r, start_reading);
+}
+
+/* ---- in */
+
+struct writing {
+	struct file_call call;
+	struct upload upload; /* second, see upload.c */
+	char path[FILE_MSG_PATH_MAX], mode[8], owner[2 * FILE_MSG_NAME_MAX];
+	char flags[4], max[NUMBER_MAX];
+	struct json j;
+	int status;
+};
+
+static void release_writing(struct request *r, bool answered)
+{
+	struct writing *w = r->state;
+
+	(void)answered;
+	file_call_release(&w->call);
+	json_release(&w->j);
+}
+
+static int write_record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct writing *w = c->r->state;
+
+	if (m->kind != FILE_MSG_ENTRY || w->status != 0)
+		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	w->status = (m->entry.flags & FILE_MSG_EXISTED) != 0 ? 200 : 201;
+	shape_entry(&w->j, NULL, &m->entry);
+	return 0;
+}
+
+static void write_room(struct file_call *c)
+{
+	struct writing *w = c->r->state;
+
+	upload_room(&w->upload);
+}
+
+static void written(struct file_call *c, int status, const struct err *e)
+{
+	struct writing *w = c->r->state;
+
+	(void)status;
+	if (e != NULL)
+		reply_file_error(c->r, e);
+	else if (w->status == 0)
+		reply_code(c->r, 500, "internal", "the cell did not say what it wrote");
+	else
+		reply_json(c->r, w->status, &w->j);
+}
+
+static void start_writing(struct request *r, struct session *s)
+{
+	static const struct file_call_events events = { .record = write_record,
+							.room = write_room,
+							.end = written };
+	struct writing *w = r->state;
+	const char *argv[] = { "write", w->path,
+			       w->mode[0] == '\0' ? "-" : w->mode,
+			       w->owner[0] == '\0' ? "-" : w->owner,
+			       w->flags, w->max };
+	uint64_t max = core_config(r->core)->file_max;
+	struct err e = { 0 };
+
+	json_init_heap(&w->j, ENTRY_JSON_MAX);
+	(void)snprintf(w->max, sizeof(w->max), "%llu", (unsigned long long)max);
+	if (file_call_start(&w->call, r, s, NULL, argv, COUNT(argv), true, &events, &e) < 0)
+		reply_file_error(r, &e);
+	else
+		upload_start(&w->upload, &w->call, max);
+}
+
+static int read_writing(struct request *r, struct writing *w, struct err *e)
+{
+	bool append = false, exclusive = false;
+
+	if (request_text(r, "path", w->path, sizeof(w->path), e) < 0 ||
+	    request_text(r, "mode", w->mode, sizeof(w->mode), e) < 0 ||
+	    request_text(r, "owner", w->owner, sizeof(w->owner), e) < 0 ||
+	    request_bool(r, "append", &append, e) < 0 ||
+	    request_bool(r, "exclusive", &exclusive, e) < 0)
+		return -1;
+	if (w->path[0] == '\0')
+		return err_set(e, ERR_INVALID, "parameter path: is missing");
+	if (w->mode[strspn(w->mode, "01234567")] != '\0' || strlen(w->mode) > 4)
+		return err_set(e, ERR_INVALID, "parameter mode: must be octal digits like 0644");
+	(void)snprintf(w->flags, sizeof(w->flags), "p%s%s", append ? "a" : "", exclusive ? "x" : "");
+	return 0;
+}
+
+void api_content_put(struct request *r)
+{
+	struct writing *w = request_state(r, sizeof(*w), release_writing);
+	struct err e = { 0 };
+
+	if (w == NULL)
+		return;
+	if (read_writing(r, w, &e) < 0)
+		reply_error(r, &e);
+	else
+		request_use(r, start_writing);
+}

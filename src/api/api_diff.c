@@ -1,0 +1,128 @@
+/* api_diff.c - what a session changed in its file system since its start. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api_handlers.h"
+#include "buf.h"
+#include "change.h"
+#include "json.h"
+#include "reply.h"
+#include "request.h"
+
+#define RECORD_MAX (300U << 10)
+#define CHANGES_MAX 100000
+#define DIFF_JSON_MAX (15U << 20)
+
+struct diff {
+	struct session_diff diff;
+	bool running;
+	struct json j;
+	struct buf record; /* one that has not come whole */
+	unsigned shown;
+	bool truncated, failed, whole;
+	struct err why;
+};
+
+static void release(struct request *r, bool answered)
+{
+	struct diff *d = r->state;
+
+	(void)answered;
+	if (d->running)
+		session_diff_cancel(&d->diff);
+	json_release(&d->j);
+	buf_release(&d->record);
+}
+
+static void show(struct diff *d, const char *text)
+{
+	struct change c;
+	char mode[16];
+
+	if (change_parse(text, &c, &d->why) < 0) {
+		d->failed = true;
+		return;
+	}
+	d->whole = c.kind == 'E'; /* and nothing behind it */
+	if (d->whole)
+		return;
+	if (c.kind == 'T' || d->shown >= CHANGES_MAX || d->j.len > DIFF_JSON_MAX) {
+		d->truncated = true;
+		return;
+	}
+	(void)snprintf(mode, sizeof(mode), "%04o", c.mode & 07777U);
+	json_open(&d->j, NULL, '{');
+	json_text(&d->j, "kind",
+		  c.kind == 'A' ? "added" :
+		  c.kind == 'C' ? "changed" :
+				  "deleted");
+	json_text(&d->j, "path", c.path);
+	json_text(&d->j, "mode", mode);
+	json_uint(&d->j, "size", c.size);
+	json_close(&d->j, '}');
+	d->shown++;
+}
+
+static void data(struct session_diff *sd, const uint8_t *bytes, size_t len)
+{
+	struct request *r = sd->arg;
+	struct diff *d = r->state;
+
+	while (len > 0 && !d->failed) {
+		const uint8_t *nul = memchr(bytes, '\0', len);
+		size_t n = nul == NULL ? len : (size_t)(nul - bytes);
+
+		if (buf_add(&d->record, bytes, n, &d->why) < 0) {
+			d->failed = true;
+			return;
+		}
+		if (nul == NULL)
+			return;
+		show(d, buf_text(&d->record));
+		buf_clear(&d->record);
+		bytes += n + 1;
+		len -= n + 1;
+	}
+}
+
+static void done(struct wait *w, const struct err *e)
+{
+	struct request *r = w->arg;
+	struct diff *d = r->state;
+
+	d->running = false;
+	if (e != NULL) {
+		reply_error(r, e);
+		return;
+	}
+	if (d->failed || !d->whole) { /* it is not the client who was wrong */
+		reply_code(r, 500, "internal", "the list of changes is malformed or not whole");
+		return;
+	}
+	json_close(&d->j, ']');
+	json_bool(&d->j, "truncated", d->truncated);
+	json_close(&d->j, '}');
+	reply_json(r, 200, &d->j);
+}
+
+static void start(struct request *r, struct session *s)
+{
+	struct diff *d = r->state;
+
+	json_init_heap(&d->j, REPLY_JSON_MAX);
+	json_open(&d->j, NULL, '{');
+	json_open(&d->j, "changes", '[');
+	buf_init(&d->record, RECORD_MAX);
+	d->diff.on_data = data;
+	d->diff.arg = r;
+	d->diff.wait.done = done;
+	d->diff.wait.arg = r;
+	d->running = true;
+	session_diff(s, &d->diff);
+}
+
+void api_diff_get(struct request *r)
+{
+	if (request_state(r, sizeof(struct diff), release) != NULL)
+		request_use(r, start);
+}

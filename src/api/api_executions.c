@@ -1,0 +1,331 @@
+/* api_executions.c - executions: started (and waited for), shown, listed, ended. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api_handlers.h"
+#include "base64.h"
+#include "buf.h"
+#include "cursor.h"
+#include "feeder.h"
+#include "page.h"
+#include "reply.h"
+#include "request.h"
+#include "shape.h"
+#include "spec_exec.h"
+
+#define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */
+#define INLINE_MAX (1U << 20)	      /* bytes of each stream in the answer of wait=true */
+/* Each byte may become "\u0000". */
+#define WAITED_JSON_MAX (EXECUTION_JSON_MAX + 2 * (6 * INLINE_MAX + 64))
+#define READ_SIZE 65536
+
+static void reply_execution(struct request *r, int status, const struct store_execution *row,
+			    const struct execution *x)
+{
+	struct json j;
+
+	json_init_heap(&j, EXECUTION_JSON_MAX);
+	shape_execution(&j, NULL, row, x);
+	reply_json(r, status, &j);
+}
+
+/* ---- start */
+
+struct starting {
+	struct spec_exec spec;
+	bool wait, base64;
+	struct execution *x; /* while we wait for it */
+};
+
+static void release_start(struct request *r, bool answered)
+{
+	struct starting *s = r->state;
+
+	(void)answered; /* an execution goes on without whoever waited for it */
+	spec_exec_release(&s->spec);
+}
+
+struct inlined {
+	struct buf streams[2];
+	bool cut;
+};
+
+/* What it said so far, each stream up to the bound. */
+static int read_log(struct request *r, const char *id, struct inlined *ret, struct err *e)
+{
+	static uint8_t bytes[READ_SIZE];
+	struct output_chunk chunk;
+	uint64_t cursor = 0;
+	OWN_FD fd = -1;
+	int got;
+
+	if (execution_log(r->core, r->session_id, id, &fd, e) < 0)
+		return -1;
+	while ((got = output_read(fd, &cursor, &chunk, bytes, sizeof(bytes), e)) > 0) {
+		struct buf *to = &ret->streams[chunk.stream == OUTPUT_STDERR];
+		size_t room = INLINE_MAX - to->len;
+
+		if (chunk.stream == OUTPUT_CUT)
+			continue;
+		if (chunk.len > room)
+			ret->cut = true;
+		buf_put(to, bytes, chunk.len < room ? chunk.len : room);
+		if (ret->streams[0].len == INLINE_MAX && ret->streams[1].len == INLINE_MAX)
+			break;
+	}
+	return got < 0 ? -1 : 0;
+}
+
+static void write_stream(struct json *j, const struct starting *s, const char *name,
+			 const char *coded_name, struct buf *bytes)
+{
+	OWN_MEM char *coded = NULL;
+
+	if (!s->base64) {
+		json_bytes(j, name, buf_text(bytes), bytes->len);
+		return;
+	}
+	coded = malloc(BASE64_LENGTH(bytes->len) + 1);
+	if (coded == NULL) {
+		json_none(j, coded_name);
+		return;
+	}
+	base64_encode(buf_text(bytes), bytes->len, coded);
+	json_text(j, coded_name, coded);
+}
+
+static void waited(struct wait *w, const struct err *why)
+{
+	struct request *r = w->arg;
+	struct starting *s = r->state;
+	struct inlined in = { .streams = { BUF_INIT(INLINE_MAX), BUF_INIT(INLINE_MAX) } };
+	const struct store_execution *row = execution_row(s->x);
+	struct err e = { 0 };
+	struct json j;
+
+	if (why != NULL) {
+		reply_error(r, why);
+		return;
+	}
+	json_init_heap(&j, WAITED_JSON_MAX);
+	if (row->out_bytes + row->err_bytes > 0 && read_log(r, row->id, &in, &e) < 0) {
+		json_release(&j);
+		reply_error(r, &e);
+	} else {
+		shape_execution_open(&j, NULL, row, s->x);
+		write_stream(&j, s, "stdout", "stdout_base64", &in.streams[0]);
+		write_stream(&j, s, "stderr", "stderr_base64", &in.streams[1]);
+		json_bool(&j, "inline_truncated", in.cut);
+		json_close(&j, '}');
+		reply_json(r, 200, &j);
+	}
+	buf_release(&in.streams[0]);
+	buf_release(&in.streams[1]);
+}
+
+static int give_input(struct starting *s, struct execution *x, struct err *e)
+{
+	if (!s->spec.has_input)
+		return 0;
+	if (feeder_start(x, s->spec.input, s->spec.input_len, e) < 0)
+		return -1;
+	s->spec.input = NULL;
+	return 0;
+}
+
+static void start(struct request *r, struct session *session)
+{
+	struct starting *s = r->state;
+	struct err e = { 0 };
+	struct execution *x = execution_start(session, &s->spec.spec, &e);
+
+	if (x == NULL || give_input(s, x, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (!s->wait) {
+		reply_execution(r, 202, execution_row(x), x);
+		return;
+	}
+	s->x = x;
+	r->wait.done = waited;
+	execution_wait(x, &r->wait);
+}
+
+static void create(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct starting *s = r->state;
+	struct err e = { 0 };
+
+	if (spec_exec_read(body, len, &s->spec, &e) < 0)
+		reply_error(r, &e);
+	else
+		request_use(r, start);
+}
+
+void api_executions_create(struct request *r)
+{
+	static const char *const encodings[] = { "utf-8", "base64" };
+	struct starting *s = request_state(r, sizeof(*s), release_start);
+	unsigned encoding = 0;
+	struct err e = { 0 };
+
+	if (s == NULL)
+		return;
+	if (request_bool(r, "wait", &s->wait, &e) < 0 ||
+	    request_choice(r, "encoding", encodings, COUNT(encodings), &encoding, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	s->base64 = encoding == 1;
+	request_body(r, create);
+}
+
+/* ---- show */
+
+void api_executions_get(struct request *r)
+{
+	struct session *live = NULL;
+	struct execution *x = NULL;
+	struct store_execution row = { 0 };
+	struct err e = { 0 };
+
+	if (request_owns(r, &live, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (live != NULL)
+		x = execution_live(live, r->id);
+	if (x != NULL) {
+		reply_execution(r, 200, execution_row(x), x);
+	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
+		reply_error(r, &e);
+	} else {
+		reply_execution(r, 200, &row, NULL);
+		store_execution_release(&row);
+	}
+}
+
+/* ---- list */
+
+struct listing {
+	struct session *session;
+	struct json *j;
+	uint32_t states; /* a set; 0: all */
+	unsigned limit, shown;
+	bool more;
+	uint64_t last_ms;
+	char last_id[STORE_ID_MAX];
+};
+
+static int list_one(const struct store_execution *row, void *cookie)
+{
+	struct listing *l = cookie;
+	struct execution *x = NULL;
+
+	if (l->session != NULL && row->ended_ms == 0)
+		x = execution_live(l->session, row->id);
+	if (x != NULL)
+		row = execution_row(x);
+	if (l->states != 0 && (l->states & 1U << row->state) == 0)
+		return 0;
+	if (l->shown == l->limit) {
+		l->more = true;
+		return 1;
+	}
+	shape_execution(l->j, NULL, row, x);
+	l->shown++;
+	l->last_ms = row->created_ms;
+	(void)snprintf(l->last_id, sizeof(l->last_id), "%s", row->id);
+	return 0;
+}
+
+static int read_state(struct request *r, uint32_t *ret, struct err *e)
+{
+	const char *names[EXECUTION_STATES];
+	unsigned state = EXECUTION_STATES;
+
+	for (unsigned i = 0; i < EXECUTION_STATES; i++)
+		names[i] = execution_state_name((enum execution_state)i);
+	if (request_choice(r, "state", names, EXECUTION_STATES, &state, e) < 0)
+		return -1;
+	*ret = state == EXECUTION_STATES ? 0 : 1U << state;
+	return 0;
+}
+
+static int list(struct request *r, struct listing *l, struct err *e)
+{
+	struct store_execution_filter filter = { .session = r->session_id };
+	struct page page;
+
+	if (request_owns(r, &l->session, e) < 0 || page_read(r, &page, e) < 0 ||
+	    read_state(r, &l->states, e) < 0)
+		return -1;
+	l->limit = page.limit;
+	filter.ascending = page.ascending;
+	filter.after_ms = page.after_ms;
+	filter.after_id = page.after_id;
+	filter.limit = l->states == 0 ? page.limit + 1 : 0;
+	return store_execution_list(core_store(r->core), &filter, list_one, l, e);
+}
+
+void api_executions_list(struct request *r)
+{
+	struct listing l = { 0 };
+	struct err e = { 0 };
+	struct json j;
+
+	json_init_heap(&j, REPLY_JSON_MAX);
+	l.j = &j;
+	json_open(&j, NULL, '{');
+	json_open(&j, "executions", '[');
+	if (list(r, &l, &e) < 0) {
+		json_release(&j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&j, ']');
+	if (l.more)
+		cursor_write(&j, "next", l.last_ms, l.last_id);
+	else
+		json_none(&j, "next");
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+/* ---- end */
+
+static void ended(struct wait *w, const struct err *e)
+{
+	struct request *r = w->arg;
+
+	if (e != NULL)
+		reply_error(r, e);
+	else
+		reply_empty(r, 204);
+}
+
+void api_executions_delete(struct request *r)
+{
+	struct session *live = NULL;
+	struct execution *x = NULL;
+	struct store_execution row = { 0 };
+	struct err e = { 0 };
+
+	if (request_owns(r, &live, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (live != NULL)
+		x = execution_live(live, r->id);
+	if (x != NULL) {
+		r->wait.done = ended;
+		execution_kill(x, &r->wait);
+	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
+		reply_error(r, &e);
+	} else {
+		store_execution_release(&row);
+		reply_empty(r, 204);
+	}
+}

@@ -1,0 +1,79 @@
+/* api_handlers.h - what the table of routes in api.c points to; one group for each file. Each takes a
+ * request that has passed authentication and answers it, now or later. */
+#pragma once
+
+struct request;
+
+/* api_node.c */
+void api_node_root(struct request *r);
+void api_node_health(struct request *r);
+void api_node_ready(struct request *r);
+void api_node_metrics(struct request *r);
+void api_node_get(struct request *r);
+void api_node_templates(struct request *r);
+
+/* api_sessions.c, api_sessions_list.c */
+void api_sessions_create(struct request *r);
+void api_sessions_list(struct request *r);
+void api_sessions_get(struct request *r);
+void api_sessions_delete(struct request *r);
+void api_sessions_pause(struct request *r);
+void api_sessions_resume(struct request *r);
+void api_sessions_timeout(struct request *r);
+
+/* api_metrics.c */
+void api_metrics_get(struct request *r);
+
+/* api_diff.c */
+void api_diff_get(struct request *r);
+
+/* api_executions.c */
+void api_executions_create(struct request *r);
+void api_executions_list(struct request *r);
+void api_executions_get(struct request *r);
+void api_executions_delete(struct request *r);
+
+/* api_control.c */
+void api_control_input(struct request *r);
+void api_control_signal(struct request *r);
+void api_control_resize(struct request *r);
+
+/* api_output.c, api_stream.c, api_attach.c */
+void api_output_get(struct request *r);
+void api_stream_get(struct request *r);
+void api_attach_get(struct request *r);
+
+/* api_processes.c */
+void api_processes_list(struct request *r);
+void api_processes_kill(struct request *r);
+
+/* api_files.c: what is answered with an entry, or nothing */
+void api_files_stat(struct request *r);
+void api_files_list(struct request *r);
+void api_files_mkdir(struct request *r);
+void api_files_move(struct request *r);
+void api_files_delete(struct request *r);
+
+/* api_content.c, api_archive.c, api_watch.c */
+void api_content_get(struct request *r);
+void api_content_put(struct request *r);
+void api_archive_get(struct request *r);
+void api_archive_put(struct request *r);
+void api_watch_get(struct request *r);
+
+/* api_events.c */
+void api_events_session(struct request *r);
+void api_events_tenant(struct request *r);
+
+/* api_keys.c */
+void api_keys_list(struct request *r);
+void api_keys_create(struct request *r);
+void api_keys_delete(struct request *r);
+void api_keys_create_for(struct request *r);
+
+/* api_tenants.c */
+void api_tenants_list(struct request *r);
+void api_tenants_create(struct request *r);
+void api_tenants_get(struct request *r);
+void api_tenants_update(struct request *r);
+void api_tenants_delete(struct request *r);

@@ -1,0 +1,178 @@
+/* api_keys.c - API keys: made, shown without their text, revoked. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "api_handlers.h"
+#include "auth.h"
+#include "json.h"
+#include "members.h"
+#include "reply.h"
+#include "request.h"
+#include "shape.h"
+
+#define KEY_JSON_MAX 4096
+
+static const struct {
+	const char *name;
+	unsigned bit;
+} scopes[] = { { "read", TENANT_READ },
+	       { "sessions", TENANT_SESSIONS },
+	       { "admin", TENANT_ADMIN } };
+
+static void show(struct json *j, const char *name, const struct store_key *k, const char *key)
+{
+	json_open(j, name, '{');
+	json_text(j, "id", k->id);
+	json_text(j, "name", k->name);
+	if (key != NULL)
+		json_text(j, "key", key);
+	json_text(j, "prefix", k->prefix);
+	json_open(j, "scopes", '[');
+	for (size_t i = 0; i < COUNT(scopes); i++)
+		if ((k->scopes & scopes[i].bit) != 0)
+			json_text(j, NULL, scopes[i].name);
+	json_close(j, ']');
+	shape_time(j, "created_at", k->created_ms);
+	shape_time(j, "expires_at", k->expires_ms);
+	shape_time(j, "last_used_at", k->last_used_ms);
+	shape_time(j, "revoked_at", k->revoked_ms);
+	json_close(j, '}');
+}
+
+static int list_one(const struct store_key *row, void *cookie)
+{
+	if (row->revoked_ms == 0)
+		show(cookie, NULL, row, NULL);
+	return 0;
+}
+
+void api_keys_list(struct request *r)
+{
+	struct err e = { 0 };
+	struct json j;
+
+	json_init_heap(&j, REPLY_JSON_MAX);
+	json_open(&j, NULL, '{');
+	json_open(&j, "keys", '[');
+	if (store_key_each(core_store(r->core), tenant_row(r->tenant)->id, list_one, &j, &e) < 0) {
+		json_release(&j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+/* ---- create */
+
+struct wish {
+	char name[STORE_NAME_MAX];
+	unsigned scopes;
+	uint64_t expires_ms;
+};
+
+static void read_scopes(struct members *m, unsigned *ret)
+{
+	json_t *list = members_array(m, "scopes", COUNT(scopes));
+
+	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
+		const char *word = json_string_value(json_array_get(list, i));
+		size_t s = 0;
+
+		while (word != NULL && s < COUNT(scopes) && strcmp(scopes[s].name, word) != 0)
+			s++;
+		if (word == NULL || s == COUNT(scopes)) {
+			(void)members_fail(m, "scopes", "must be of read, sessions, admin");
+			return;
+		}
+		*ret |= scopes[s].bit;
+	}
+	if (!m->failed && *ret == 0)
+		(void)members_fail(m, "scopes", "must name at least one of read, sessions, admin");
+}
+
+static int read_wish(const uint8_t *body, size_t len, struct wish *ret, struct err *e)
+{
+	json_t *root = members_parse(body, len, e);
+	const char *name = "";
+	uint64_t expires_in = 0;
+	struct timespec now;
+	struct members m;
+	int read;
+
+	if (root == NULL)
+		return -1;
+	members_begin(&m, root, "", e);
+	members_text(&m, "name", STORE_NAME_MAX - 1, &name);
+	members_time(&m, "expires_in", &expires_in, NULL);
+	read_scopes(&m, &ret->scopes);
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
+	read = members_end(&m);
+	json_decref(root);
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	if (expires_in > 0)
+		ret->expires_ms = (uint64_t)now.tv_sec * 1000 + expires_in;
+	return read;
+}
+
+static void create(struct request *r, struct tenant *t, const uint8_t *body, size_t len)
+{
+	struct wish w = { 0 };
+	char key[TENANT_KEY_LEN + 1];
+	struct store_key row;
+	struct err e = { 0 };
+	struct json j;
+
+	if (read_wish(body, len, &w, &e) < 0 ||
+	    tenant_key_create(r->core, t, w.name, w.scopes, w.expires_ms, &row, key, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	json_init_heap(&j, KEY_JSON_MAX);
+	show(&j, NULL, &row, key);
+	exchange_header(r->x, "Cache-Control", "no-store");
+	reply_json(r, 201, &j);
+}
+
+static void create_own(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+
+	create(r, r->tenant, body, len);
+}
+
+void api_keys_create(struct request *r)
+{
+	request_body(r, create_own);
+}
+
+static void create_other(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct tenant *t = tenant_find(r->core, r->id);
+
+	if (t == NULL || tenant_row(t)->disabled)
+		reply_code(r, 404, "not_found", "there is no such tenant");
+	else
+		create(r, t, body, len);
+}
+
+void api_keys_create_for(struct request *r)
+{
+	if (!auth_is_operator(r))
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+	else
+		request_body(r, create_other);
+}
+
+void api_keys_delete(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (tenant_key_revoke(r->core, r->tenant, r->id, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}

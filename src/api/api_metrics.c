@@ -1,0 +1,57 @@
+/* api_metrics.c - the numbers of one session, now and over the last minutes. */
+#include "api_handlers.h"
+#include "reply.h"
+#include "request.h"
+#include "shape.h"
+
+#define METRICS_JSON_MAX (64U << 10)
+
+static void write_now(struct json *j, const struct session_sample *n)
+{
+	json_open(j, "now", '{');
+	shape_time(j, "time", n->time_ms);
+	json_uint(j, "cpu_ms", n->cpu_us / 1000);
+	json_uint(j, "memory_bytes", n->memory_bytes);
+	json_uint(j, "memory_peak_bytes", n->memory_peak_bytes);
+	json_uint(j, "pids", n->pids);
+	json_uint(j, "disk_bytes", n->disk_bytes);
+	json_uint(j, "inodes", n->inodes);
+	json_close(j, '}');
+}
+
+static void write_past(struct json *j, const struct session_sample *n)
+{
+	json_open(j, NULL, '{');
+	shape_time(j, "time", n->time_ms);
+	json_uint(j, "cpu_ms", n->cpu_us / 1000);
+	json_uint(j, "memory_bytes", n->memory_bytes);
+	json_uint(j, "pids", n->pids);
+	json_uint(j, "disk_bytes", n->disk_bytes);
+	json_close(j, '}');
+}
+
+void api_metrics_get(struct request *r)
+{
+	struct session_sample now = { 0 }, past[SESSION_SAMPLES];
+	struct err e = { 0 };
+	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
+	struct json j;
+	size_t n;
+
+	if (s == NULL) {
+		reply_error(r, &e);
+		return;
+	}
+	session_sample_now(s, &now);
+	n = session_history(s, past);
+	json_init_heap(&j, METRICS_JSON_MAX);
+	json_open(&j, NULL, '{');
+	write_now(&j, &now);
+	shape_limits(&j, "limits", &session_row(s)->limits);
+	json_open(&j, "history", '[');
+	for (size_t i = 0; i < n; i++)
+		write_past(&j, &past[i]);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}

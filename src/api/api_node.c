@@ -1,0 +1,145 @@
+/* api_node.c - what can be known about the machine and the server itself. */
+#include <string.h>
+
+#include "api_handlers.h"
+#include "auth.h"
+#include "buf.h"
+#include "clock.h"
+#include "gauges.h"
+#include "reply.h"
+#include "request.h"
+
+#define METRICS_MAX_BYTES (4U << 20)
+
+void api_node_root(struct request *r)
+{
+	static const char text[] =
+		"cordon " CORDON_VERSION "\n"
+		"The API is below /v1; it is described in doc/openapi.yaml.\n"
+		"GET /healthz, /readyz and /metrics need no key.\n";
+
+	exchange_reply(r->x, 200, "text/plain; charset=utf-8", text, sizeof(text) - 1);
+}
+
+static void reply_status(struct request *r, int status, const char *word, const char *why)
+{
+	struct json j;
+
+	json_init_heap(&j, 1024);
+	json_open(&j, NULL, '{');
+	json_text(&j, "status", word);
+	if (why != NULL)
+		json_text(&j, "why", why);
+	json_close(&j, '}');
+	reply_json(r, status, &j);
+}
+
+void api_node_health(struct request *r)
+{
+	reply_status(r, 200, "ok", NULL);
+}
+
+void api_node_ready(struct request *r)
+{
+	const char *why = NULL;
+
+	if (core_ready(r->core, &why))
+		reply_status(r, 200, "ok", NULL);
+	else
+		reply_status(r, 503, "unavailable", why == NULL ? "starting" : why);
+}
+
+void api_node_metrics(struct request *r)
+{
+	struct buf b = BUF_INIT(METRICS_MAX_BYTES);
+	struct err e = { 0 };
+
+	if (gauges_write(r->core, &b, &e) < 0 || buf_check(&b, &e) < 0)
+		reply_error(r, &e);
+	else
+		exchange_reply(r->x, 200, "text/plain; version=0.0.4; charset=utf-8", buf_text(&b),
+			       b.len);
+	buf_release(&b);
+}
+
+static void write_walls(struct json *j, const struct keeper_walls *w)
+{
+	json_open(j, "walls", '{');
+	if (w != NULL) {
+		json_text(j, "namespaces", "user mount pid net ipc uts cgroup time");
+		json_uint(j, "ids", w->ids);
+		json_bool(j, "idmapped_layers", w->idmapped != 0);
+		json_uint(j, "landlock", w->landlock_abi);
+		json_bool(j, "memory_limit", (w->limits & KEEPER_LIMIT_MEMORY) != 0);
+		json_bool(j, "cpu_limit", (w->limits & KEEPER_LIMIT_CPU) != 0);
+		json_bool(j, "pids_limit", (w->limits & KEEPER_LIMIT_PIDS) != 0);
+		json_bool(j, "pause", w->freezer != 0);
+		json_text(j, "missing", w->no_limits_why[0] == '\0' ? NULL : w->no_limits_why);
+	}
+	json_close(j, '}');
+}
+
+/* Numbers over all tenants: how busy the node is, and nothing about whom. */
+static void write_load(struct json *j, struct core *c)
+{
+	const struct config *g = core_config(c);
+	unsigned states[SESSION_STATES] = { 0 };
+	struct gauges_pool pool = { 0 };
+
+	session_count(c, states);
+	gauges_pool(c, &pool);
+	json_open(j, "sessions", '{');
+	for (unsigned i = 0; i < SESSION_STOPPED; i++)
+		json_uint(j, session_state_name((enum session_state)i), states[i]);
+	json_close(j, '}');
+	json_open(j, "capacity", '{');
+	json_uint(j, "sessions", g->node_max_sessions);
+	json_uint(j, "memory_bytes", g->node_max_memory);
+	json_uint(j, "create_rate_millis", g->node_create_rate_milli);
+	json_close(j, '}');
+	json_open(j, "pool", '{');
+	json_uint(j, "size", pool.size);
+	json_uint(j, "ready", pool.ready);
+	json_uint(j, "hits", pool.hits);
+	json_uint(j, "misses", pool.misses);
+	json_close(j, '}');
+}
+
+void api_node_get(struct request *r)
+{
+	const struct keeper_walls *w = core_walls(r->core);
+	struct json j;
+
+	json_init_heap(&j, 16384);
+	json_open(&j, NULL, '{');
+	json_text(&j, "version", CORDON_VERSION);
+	json_uint(&j, "uptime_ms", (clock_now_ns() - core_started_ns(r->core)) / CLOCK_MS);
+	json_uint(&j, "cgroup_version", w == NULL ? 0 : w->cgroup_version);
+	json_bool(&j, "rootless", w != NULL && w->rootless != 0);
+	write_walls(&j, w);
+	write_load(&j, r->core);
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+void api_node_templates(struct request *r)
+{
+	const struct core_options *o = core_options(r->core);
+	struct json j;
+
+	json_init_heap(&j, 65536);
+	json_open(&j, NULL, '{');
+	json_open(&j, "templates", '[');
+	for (unsigned i = 0; i < o->ntemplates; i++) {
+		json_open(&j, NULL, '{');
+		json_text(&j, "name", o->templates[i].name);
+		json_open(&j, "layers", '[');
+		for (uint32_t n = 0; n < o->templates[i].nlayers; n++)
+			json_text(&j, NULL, o->templates[i].layers[n].at);
+		json_close(&j, ']');
+		json_close(&j, '}');
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}

@@ -1,0 +1,136 @@
+/* api_processes.c - what runs in a session, whoever started it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api_handlers.h"
+#include "file_call.h"
+#include "json.h"
+#include "reply.h"
+#include "shape.h"
+#include "units.h"
+
+#define PID_MAX 4194304
+
+struct processes {
+	struct file_call call;
+	char pid[12];
+	struct json j;
+};
+
+static void release(struct request *r, bool answered)
+{
+	struct processes *p = r->state;
+
+	(void)answered;
+	file_call_release(&p->call);
+	json_release(&p->j);
+}
+
+static void show(struct request *r, struct json *j, const struct file_msg_process *p)
+{
+	const char state[2] = { (char)p->state, '\0' };
+	struct err e;
+	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
+	struct execution *x = s == NULL ? NULL : execution_by_mark(s, p->mark);
+
+	json_open(j, NULL, '{');
+	json_uint(j, "pid", p->pid);
+	json_uint(j, "ppid", p->ppid);
+	json_uint(j, "user_id", p->uid);
+	json_text(j, "state", state);
+	shape_time(j, "started_at", p->start_ms <= 0 ? 0 : (uint64_t)p->start_ms);
+	json_uint(j, "rss_bytes", p->rss_bytes);
+	json_uint(j, "cpu_ms", p->cpu_us / 1000);
+	json_text(j, "name", p->name);
+	json_text(j, "command", p->command[0] == '\0' ? p->name : p->command);
+	json_text(j, "execution_id", x == NULL ? NULL : execution_row(x)->id);
+	json_close(j, '}');
+}
+
+static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct processes *p = c->r->state;
+
+	if (m->kind == FILE_MSG_PROCESS && p->pid[0] == '\0')
+		show(c->r, &p->j, &m->process);
+	else if (m->kind != FILE_MSG_END)
+		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	return 0;
+}
+
+static void listed(struct file_call *c, int status, const struct err *e)
+{
+	struct processes *p = c->r->state;
+
+	(void)status;
+	if (e != NULL) {
+		reply_file_error(c->r, e);
+		return;
+	}
+	json_close(&p->j, ']');
+	json_close(&p->j, '}');
+	reply_json(c->r, 200, &p->j);
+}
+
+static void killed(struct file_call *c, int status, const struct err *e)
+{
+	(void)status;
+	if (e != NULL)
+		reply_file_error(c->r, e);
+	else
+		reply_empty(c->r, 204);
+}
+
+/* As the cell's root, where it has one, or nobody else's processes could be seen or ended. */
+static const char *who(const struct session *s)
+{
+	return session_row(s)->profile == KEEPER_LOCKED ? FILE_CALL_USER : "root";
+}
+
+static void start_list(struct request *r, struct session *s)
+{
+	static const struct file_call_events events = { .record = record, .end = listed };
+	static const char *const argv[] = { "processes" };
+	struct processes *p = r->state;
+	struct err e = { 0 };
+
+	json_init_heap(&p->j, REPLY_JSON_MAX);
+	json_open(&p->j, NULL, '{');
+	json_open(&p->j, "processes", '[');
+	if (file_call_start(&p->call, r, s, who(s), argv, COUNT(argv), false, &events, &e) < 0)
+		reply_file_error(r, &e);
+}
+
+static void start_kill(struct request *r, struct session *s)
+{
+	static const struct file_call_events events = { .record = record, .end = killed };
+	struct processes *p = r->state;
+	const char *argv[] = { "kill", p->pid, "9" };
+	struct err e = { 0 };
+
+	if (file_call_start(&p->call, r, s, who(s), argv, COUNT(argv), true, &events, &e) < 0)
+		reply_file_error(r, &e);
+}
+
+void api_processes_list(struct request *r)
+{
+	if (request_state(r, sizeof(struct processes), release) != NULL)
+		request_use(r, start_list);
+}
+
+void api_processes_kill(struct request *r)
+{
+	struct processes *p;
+	struct err e = { 0 };
+	uint64_t pid;
+
+	if (units_count(r->id, 2, PID_MAX, &pid, &e) < 0) { /* 1 is what makes it a session */
+		reply_code(r, 404, "not_found", "there is no such process");
+		return;
+	}
+	p = request_state(r, sizeof(*p), release);
+	if (p == NULL)
+		return;
+	(void)snprintf(p->pid, sizeof(p->pid), "%llu", (unsigned long long)pid);
+	request_use(r, start_kill);
+}

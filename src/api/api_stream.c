@@ -1,0 +1,152 @@
+/* api_stream.c - what an execution says, as server-sent events. */
+#include <stdio.h>
+
+#include "api_handlers.h"
+#include "base64.h"
+#include "feed.h"
+#include "json.h"
+#include "reader.h"
+#include "reply.h"
+
+#define EVENT_MAX (4U << 20) /* the exit event may hold the command */
+
+struct stream {
+	struct feed feed; /* first, see feed.c */
+	struct reader reader;
+};
+
+static void release(struct request *r, bool answered)
+{
+	struct stream *s = r->state;
+
+	(void)answered;
+	feed_release(&s->feed);
+	reader_close(&s->reader);
+}
+
+static void write_bytes(struct json *j, const struct reader_item *item)
+{
+	char coded[BASE64_LENGTH(sizeof(item->bytes)) + 1];
+
+	json_uint(j, "offset", item->offset);
+	if (item->is_text) {
+		json_bytes(j, "text", item->bytes, item->n);
+		return;
+	}
+	base64_encode(item->bytes, item->n, coded);
+	json_text(j, "base64", coded);
+}
+
+/* The event's name; NULL: the execution is gone from the store. */
+static const char *write_item(struct stream *s, struct json *j, const struct reader_item *item)
+{
+	struct execution *x = reader_live(&s->reader);
+	const char *name = "cut";
+	struct err e;
+
+	json_open(j, NULL, '{');
+	switch (item->what) {
+	case READER_START:
+		name = "start";
+		if (x != NULL && execution_pid(x) != 0)
+			json_uint(j, "pid", execution_pid(x));
+		else
+			json_none(j, "pid");
+		break;
+	case READER_BYTES:
+		name = item->stream == OUTPUT_STDERR ? "stderr" : "stdout";
+		write_bytes(j, item);
+		break;
+	case READER_EXIT:
+		name = reader_shape(&s->reader, j, "execution", &e) < 0 ? NULL : "exit";
+		break;
+	case READER_CUT:
+	case READER_NOTHING:
+	case READER_END:
+	case READER_FAILED:
+		json_none(j, "stream"); /* the bound is for both together */
+		json_bytes(j, "reason", item->bytes, item->n);
+		break;
+	}
+	json_close(j, '}');
+	return name;
+}
+
+static void send(struct stream *s, const struct reader_item *item)
+{
+	const char *name;
+	char id[24];
+	struct json j;
+
+	json_init_heap(&j, EVENT_MAX);
+	name = write_item(s, &j, item);
+	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)item->after);
+	if (name == NULL || !json_ok(&j)) {
+		s->feed.ended = true;
+		exchange_abort(s->feed.r->x);
+	} else {
+		feed_event(&s->feed, name, id, j.text, j.len);
+		reader_told(&s->reader, item);
+	}
+	json_release(&j);
+}
+
+static void pump(struct request *r)
+{
+	struct stream *s = r->state;
+	struct reader_item item;
+	struct err e = { 0 };
+
+	while (feed_ready(&s->feed)) {
+		reader_next(&s->reader, true, &item, &e);
+		if (item.what == READER_NOTHING)
+			return;
+		if (item.what == READER_END) {
+			feed_end(&s->feed);
+			return;
+		}
+		if (item.what == READER_FAILED) {
+			s->feed.ended = true;
+			exchange_abort(r->x);
+			return;
+		}
+		send(s, &item);
+	}
+}
+
+static void more(struct execution_follower *f)
+{
+	pump(f->arg);
+}
+
+static void open_stream(struct request *r, struct session *live)
+{
+	struct stream *s = request_state(r, sizeof(*s), release);
+	struct err e = { 0 };
+	uint64_t after;
+
+	if (s == NULL)
+		return;
+	if (reader_after(r, &after, &e) < 0 ||
+	    reader_open(&s->reader, r, live, after, more, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	if (live != NULL && s->reader.x != NULL)
+		request_hold(r, live);
+	if (feed_begin(&s->feed, r, pump))
+		pump(r);
+}
+
+void api_stream_get(struct request *r)
+{
+	struct session *live = NULL;
+	struct err e = { 0 };
+
+	if (request_owns(r, &live, &e) < 0)
+		reply_error(r, &e);
+	else if (live != NULL && execution_live(live, r->id) != NULL)
+		request_use(r, open_stream); /* who listens to it wants it to run */
+	else
+		open_stream(r, live);
+}

@@ -1,0 +1,187 @@
+/* api_tenants.c - tenants and what each may use; for the operator only. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api_handlers.h"
+#include "auth.h"
+#include "json.h"
+#include "members.h"
+#include "reply.h"
+#include "request.h"
+#include "shape.h"
+
+#define TENANT_JSON_MAX 4096
+#define COUNT_MAX 1000000
+
+static void show(struct json *j, const struct store_tenant *t)
+{
+	json_open(j, NULL, '{');
+	json_text(j, "id", t->id);
+	json_text(j, "name", t->name);
+	json_bool(j, "operator", t->is_operator);
+	json_bool(j, "disabled", t->disabled);
+	shape_time(j, "created_at", t->created_ms);
+	/* 0 in each: as configured for all */
+	json_uint(j, "max_sessions", t->max_sessions);
+	json_uint(j, "create_rate_millis", t->create_rate_milli);
+	json_uint(j, "burst", t->create_burst);
+	json_uint(j, "queue_length", t->queue_length);
+	json_uint(j, "queue_timeout_ms", t->queue_ms);
+	json_uint(j, "max_memory_bytes", t->max_memory);
+	json_uint(j, "max_storage_bytes", t->max_storage);
+	json_close(j, '}');
+}
+
+static void reply_tenant(struct request *r, int status, const struct store_tenant *t)
+{
+	struct json j;
+
+	json_init_heap(&j, TENANT_JSON_MAX);
+	show(&j, t);
+	reply_json(r, status, &j);
+}
+
+/* The operator, and a tenant of that id; else answers. */
+static struct tenant *find(struct request *r)
+{
+	struct tenant *t;
+
+	if (!auth_is_operator(r)) {
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+		return NULL;
+	}
+	t = tenant_find(r->core, r->id);
+	if (t == NULL || tenant_row(t)->disabled) {
+		reply_code(r, 404, "not_found", "there is no such tenant");
+		return NULL;
+	}
+	return t;
+}
+
+static int list_one(const struct store_tenant *row, void *cookie)
+{
+	if (!row->disabled)
+		show(cookie, row);
+	return 0;
+}
+
+void api_tenants_list(struct request *r)
+{
+	struct err e = { 0 };
+	struct json j;
+
+	if (!auth_is_operator(r)) {
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+		return;
+	}
+	json_init_heap(&j, REPLY_JSON_MAX);
+	json_open(&j, NULL, '{');
+	json_open(&j, "tenants", '[');
+	if (store_tenant_each(core_store(r->core), list_one, &j, &e) < 0) {
+		json_release(&j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&j, ']');
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+/* Over what is in *row. */
+static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row, struct err *e)
+{
+	json_t *root = members_parse(body, len, e);
+	const char *name = NULL;
+	struct members m;
+	int read;
+
+	if (root == NULL)
+		return -1;
+	members_begin(&m, root, "", e);
+	members_text(&m, "name", STORE_NAME_MAX - 1, &name);
+	members_count(&m, "max_sessions", 0, COUNT_MAX, &row->max_sessions);
+	members_millis(&m, "create_rate", &row->create_rate_milli);
+	members_count(&m, "burst", 0, COUNT_MAX, &row->create_burst);
+	members_count(&m, "queue_length", 0, COUNT_MAX, &row->queue_length);
+	members_time(&m, "queue_timeout", &row->queue_ms, NULL);
+	members_bytes(&m, "max_memory", &row->max_memory, NULL);
+	members_bytes(&m, "max_storage", &row->max_storage, NULL);
+	if (name != NULL)
+		(void)snprintf(row->name, sizeof(row->name), "%s", name);
+	if (row->name[0] == '\0')
+		(void)members_fail(&m, "name", "is missing");
+	for (const char *c = row->name; *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			(void)members_fail(&m, "name", "must not have control characters");
+	read = members_end(&m);
+	json_decref(root);
+	return read;
+}
+
+static void create(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct store_tenant row = { 0 };
+	struct err e = { 0 };
+
+	if (read_tenant(body, len, &row, &e) < 0 || tenant_create(r->core, &row, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_tenant(r, 201, &row);
+}
+
+void api_tenants_create(struct request *r)
+{
+	if (!auth_is_operator(r))
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+	else
+		request_body(r, create);
+}
+
+void api_tenants_get(struct request *r)
+{
+	struct tenant *t = find(r);
+
+	if (t != NULL)
+		reply_tenant(r, 200, tenant_row(t));
+}
+
+static void update(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct tenant *t = find(r);
+	struct store_tenant row;
+	struct err e = { 0 };
+
+	if (t == NULL)
+		return;
+	row = *tenant_row(t);
+	if (read_tenant(body, len, &row, &e) < 0 || tenant_update(r->core, t, &row, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_tenant(r, 200, tenant_row(t));
+}
+
+void api_tenants_update(struct request *r)
+{
+	if (find(r) != NULL)
+		request_body(r, update);
+}
+
+void api_tenants_delete(struct request *r)
+{
+	struct tenant *t;
+	struct err e = { 0 };
+
+	if (!auth_is_operator(r)) {
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+		return;
+	}
+	t = tenant_find(r->core, r->id);
+	if (t == NULL)
+		reply_code(r, 404, "not_found", "there is no such tenant");
+	else if (!tenant_row(t)->disabled && tenant_remove(r->core, t, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}

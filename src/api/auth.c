@@ -1,0 +1,57 @@
+#include "auth.h"
+
+#include <errno.h>
+#include <strings.h>
+
+static const char scheme[] = "Bearer ";
+
+/* Empty unless there is exactly one of them. */
+static struct http1_span key_of(const struct http1_request *q)
+{
+	struct http1_span bearer, plain, none = { 0 };
+	size_t nbearer = http1_find(q->headers, q->headers_n, "authorization", &bearer);
+	size_t nplain = http1_find(q->headers, q->headers_n, "x-api-key", &plain);
+
+	/* Two keys could be two tenants', and whoever is in front of us may have looked at the
+	 * other. */
+	if (nbearer + nplain != 1)
+		return none;
+	if (nplain == 1)
+		return plain;
+	if (bearer.n < sizeof(scheme) || strncasecmp(bearer.p, scheme, sizeof(scheme) - 1) != 0)
+		return none;
+	bearer.p += sizeof(scheme) - 1;
+	bearer.n -= sizeof(scheme) - 1;
+	return bearer;
+}
+
+static int deny(struct err *e, int sys, const char *words)
+{
+	IGNORED(err_set(e, ERR_DENIED, "%s", words), "returned");
+	e->sys = sys;
+	return -1;
+}
+
+int auth_check(struct request *r, unsigned scope, struct err *e)
+{
+	struct http1_span key = key_of(exchange_request(r->x));
+	char key_id[STORE_ID_MAX];
+	unsigned have = 0;
+
+	if (key.n != TENANT_KEY_LEN)
+		return deny(e, EACCES, "give one valid key: Authorization: Bearer e2b_...");
+	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, key_id);
+	if (r->tenant == NULL)
+		return deny(e, EACCES, "the key is not valid (any more)");
+	if ((have & TENANT_SESSIONS) != 0)
+		have |= TENANT_READ;
+	r->scopes = have;
+	if ((have & scope) != scope)
+		return deny(e, EPERM, "the key does not have the scope for this");
+	return 0;
+}
+
+bool auth_is_operator(const struct request *r)
+{
+	return r->tenant != NULL && tenant_row(r->tenant)->is_operator;
+}

@@ -1,0 +1,16 @@
+/* change.h - one record of the list of what a session changed (src/init/diff.h). Pure, fuzzed. */
+#pragma once
+
+#include <stdint.h>
+
+#include "err.h"
+
+struct change {
+	char kind; /* 'A'dded, 'C'hanged, 'D'eleted, 'T'runcated: below path there was more; 'E'nd */
+	uint32_t mode;
+	uint64_t size;
+	const char *path; /* borrowed; any bytes */
+};
+
+/* Reads "kind TAB mode TAB size TAB path" without its final NUL. */
+int change_parse(const char *text, struct change *ret, struct err *e) MUST_USE;

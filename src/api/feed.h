@@ -1,0 +1,30 @@
+/* feed.h - an answer of server-sent events, at the client's pace.
+ *
+ * Whoever has events asks feed_ready() before he makes the next one: so what waits for a slow client is the
+ * connection's bounded buffer and one event. A comment every 15 seconds keeps proxies from giving
+ * up and finds out dead clients. */
+#pragma once
+
+#include "request.h"
+
+struct feed {
+	struct request *r;
+	struct loop_timer keepalive;
+	struct loop_task go_on; /* after others had their turn */
+	size_t spent;		/* bytes in this turn */
+	void (*more)(struct request *r); /* there is room: make events */
+	char *pending;			 /* owned: the rest of an event */
+	size_t len, sent;
+	bool ended;
+};
+
+/* Starts the answer. A HEAD request is answered at once; false then. */
+bool feed_begin(struct feed *f, struct request *r, void (*more)(struct request *r));
+/* Can it take an event now? If not, more is called when it can. */
+bool feed_ready(struct feed *f);
+/* Sends an event; feed_ready() was true. id may be NULL. data: JSON, len bytes. */
+void feed_event(struct feed *f, const char *event, const char *id, const char *data, size_t len);
+/* No more events; what is pending is still sent. */
+void feed_end(struct feed *f);
+/* In the request's release function. Safe if it was never begun. */
+void feed_release(struct feed *f);

@@ -1,0 +1,72 @@
+#include "feeder.h"
+
+struct feeder {
+	struct execution *x; /* stays as long as we follow it */
+	struct execution_follower follower;
+	struct wait wait;
+	uint8_t *bytes; /* owned */
+	size_t len, given;
+};
+
+static void stop(struct feeder *f)
+{
+	wait_cancel(&f->wait);
+	execution_unfollow(&f->follower);
+	free(f->bytes);
+	free(f);
+}
+
+static void feed(struct feeder *f)
+{
+	struct err e;
+
+	while (f->given < f->len) {
+		ssize_t n = execution_input(f->x, f->bytes + f->given, f->len - f->given, &f->wait,
+					    &e);
+
+		if (n < 0) {
+			stop(f);
+			return;
+		}
+		if (n == 0)
+			return; /* told when there is room */
+		wait_cancel(&f->wait);
+		f->given += (size_t)n;
+	}
+	execution_close_input(f->x);
+	stop(f);
+}
+
+static void has_room(struct wait *w, const struct err *e)
+{
+	if (e != NULL)
+		stop(w->arg);
+	else
+		feed(w->arg);
+}
+
+static void more(struct execution_follower *f)
+{
+	struct feeder *feeder = f->arg;
+
+	if (execution_ended(feeder->x))
+		stop(feeder);
+}
+
+int feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e)
+{
+	struct feeder *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return err_sys(e, "allocate");
+	f->x = x;
+	f->bytes = bytes;
+	f->len = len;
+	f->wait.done = has_room;
+	f->wait.arg = f;
+	f->follower.more = more;
+	f->follower.arg = f;
+	execution_follow(x, &f->follower);
+	feed(f);
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* file_call.h - one built-in of the cell, its records taken apart. Everything it says is hostile: what is
+ * malformed ends the call. */
+#pragma once
+
+#include "file_msg.h"
+#include "file_op.h"
+#include "request.h"
+
+#define FILE_CALL_ARGS_MAX 8
+#define FILE_CALL_USER "user" /* unless told */
+
+struct file_call;
+
+struct file_call_events {
+	/* A record, but ERROR and DATA. Returns -1 with e set to give up. */
+	int (*record)(struct file_call *c, const struct file_msg *m, struct err *e);
+	/* Can it take a record now? If not, file_call_resume() follows. NULL: always. */
+	bool (*ready)(struct file_call *c);
+	/* Bytes that are no records: those a DATA record announced, or all after file_call_raw(). Returns
+	 * how many were taken; file_call_resume() when it can take more. NULL: there must be none. */
+	size_t (*raw)(struct file_call *c, const uint8_t *data, size_t len);
+	/* There is room for input. May be NULL. */
+	void (*room)(struct file_call *c);
+	/* It is over: status 0 (tar-out also 2) and e NULL, or why it failed. */
+	void (*end)(struct file_call *c, int status, const struct err *e);
+};
+
+struct file_call {
+	struct request *r;
+	const struct file_call_events *events;
+	struct file_op *op; /* NULL before and after */
+	uint8_t *bytes;	    /* owned: an incomplete record */
+	size_t len;
+	uint64_t raw_left;
+	bool failed;
+	struct err why;
+};
+
+/* Runs it as the user in the parameter "user" (or the given one). On failure nothing was started. */
+int file_call_start(struct file_call *c, struct request *r, struct session *s, const char *user,
+		    const char *const *argv, unsigned argc, bool write,
+		    const struct file_call_events *events, struct err *e) MUST_USE;
+/* From now on all output is raw. Inside record(). */
+void file_call_raw(struct file_call *c);
+void file_call_resume(struct file_call *c);
+/* Safe before and after; the events stop. */
+void file_call_release(struct file_call *c);

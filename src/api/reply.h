@@ -1,0 +1,29 @@
+/* reply.h - answers: JSON, nothing, and the one shape of errors. Each ends the handler's work: the
+ * request may be gone when it returns. */
+#pragma once
+
+#include "err.h"
+#include "json.h"
+
+struct request;
+
+#define REPLY_JSON_MAX (16U << 20)
+
+/* Sends what was written and releases it; 500 if it did not fit. */
+void reply_json(struct request *r, int status, struct json *j);
+/* Without a body. */
+void reply_empty(struct request *r, int status);
+
+/* An error with a code of its own. 4xx is the user's fault, the rest ours. */
+void reply_code(struct request *r, int status, const char *code, const char *message);
+/* Any failure of the core: its code, its errno and its words. */
+void reply_error(struct request *r, const struct err *e);
+/* A failure of a file operation, by its errno. */
+void reply_file_error(struct request *r, const struct err *e);
+/* ERR_LIMIT with a time to wait. */
+void reply_refusal(struct request *r, const struct err *e, unsigned retry_s);
+
+/* Writes {"code","message","fault"} of an error as the member "error". */
+void reply_error_member(struct json *j, const struct err *e);
+/* For an answer under way that cannot be finished: drops the connection. */
+void reply_abort(struct request *r);

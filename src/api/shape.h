@@ -1,0 +1,25 @@
+/* shape.h - how the core's objects look as JSON: one function for each, used wherever it is shown. */
+#pragma once
+
+#include "execution.h"
+#include "file_msg.h"
+#include "json.h"
+#include "session.h"
+#include "store_event.h"
+
+/* Milliseconds since 1970 as "2026-11-15T08:00:00.123Z"; 0 is null. */
+void shape_time(struct json *j, const char *name, uint64_t ms);
+
+/* live is NULL for a stopped session, or where a look at its cell would cost too much. */
+void shape_session(struct json *j, const char *name, const struct store_session *row,
+		   struct session *live);
+void shape_limits(struct json *j, const char *name, const struct store_limits *l);
+
+/* x is NULL for one that is not live. Leaves the object open for more members. */
+void shape_execution_open(struct json *j, const char *name, const struct store_execution *row,
+			  const struct execution *x);
+void shape_execution(struct json *j, const char *name, const struct store_execution *row,
+		     const struct execution *x);
+
+void shape_entry(struct json *j, const char *name, const struct file_msg_entry *f);
+void shape_event(struct json *j, const char *name, const struct store_event *v);

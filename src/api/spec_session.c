@@ -1,0 +1,174 @@
+#include "spec_session.h"
+
+#include <string.h>
+
+#include "members.h"
+#include "spec_env.h"
+
+#define ENV_BYTES_MAX (256U << 10)
+#define RULES_BYTES_MAX 4096
+#define PATH_TEXT_MAX 4095
+
+/* Absolute, and nothing in it that separates records or fields of a row. */
+static bool is_path(const char *s, const char *also_not)
+{
+	if (s[0] != '/' || strlen(s) > PATH_TEXT_MAX)
+		return false;
+	for (; *s != '\0'; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f || strchr(also_not, *s) != NULL)
+			return false;
+	return true;
+}
+
+static void read_limits(struct members *outer, struct keeper_limits *ret)
+{
+	json_t *object = members_object(outer, "limits", MEMBERS_MAX);
+	struct members m;
+
+	if (object == NULL)
+		return;
+	members_begin(&m, object, "limits", outer->e);
+	members_bytes(&m, "memory", &ret->memory_bytes, NULL);
+	members_millis(&m, "cpus", &ret->cpu_millis);
+	members_count(&m, "pids", 0, UINT32_MAX, &ret->pids);
+	members_bytes(&m, "disk", &ret->disk_bytes, NULL);
+	members_count(&m, "inodes", 0, UINT32_MAX, &ret->inodes);
+	members_count(&m, "nofile", 0, UINT32_MAX, &ret->nofile);
+	if (members_end(&m) < 0)
+		outer->failed = true;
+}
+
+static int read_mount(struct members *outer, json_t *object, struct session_spec *spec)
+{
+	static const char *const modes[] = { "ro", "rw" };
+	const char *source = "", *target = "";
+	unsigned mode = 0;
+	struct members m;
+
+	if (!json_is_object(object))
+		return members_fail(outer, "mounts", "must be an array of objects");
+	members_begin(&m, object, "mounts", outer->e);
+	members_text(&m, "source", KEEPER_PATH_MAX - 1, &source);
+	members_text(&m, "target", KEEPER_PATH_MAX - 1, &target);
+	members_choice(&m, "mode", modes, COUNT(modes), &mode);
+	if (!is_path(source, ""))
+		(void)members_fail(&m, "source", "must be an absolute path");
+	if (!is_path(target, "") || !keeper_msg_is_place(target, KEEPER_PATH_MAX))
+		(void)members_fail(&m, "target", "must be a plain absolute path");
+	if (members_end(&m) < 0) {
+		outer->failed = true;
+		return -1;
+	}
+	spec->mounts[spec->nmounts].source = source;
+	spec->mounts[spec->nmounts].target = target;
+	spec->mounts[spec->nmounts].writable = mode == 1;
+	spec->nmounts++;
+	return 0;
+}
+
+static void read_mounts(struct members *m, struct session_spec *spec)
+{
+	json_t *list = members_array(m, "mounts", KEEPER_MOUNTS_MAX);
+
+	for (size_t i = 0; list != NULL && i < json_array_size(list); i++)
+		if (read_mount(m, json_array_get(list, i), spec) < 0)
+			return;
+}
+
+static void read_metadata(struct members *m, struct spec_session *s)
+{
+	json_t *object = members_object(m, "metadata", SPEC_METADATA_MAX), *value;
+	const char *key;
+
+	if (object == NULL)
+		return;
+	json_object_foreach(object, key, value)
+		if (!json_is_string(value) || key[0] == '\0') {
+			(void)members_fail(m, "metadata", "must have names and strings only");
+			return;
+		}
+	s->metadata = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+	if (s->metadata == NULL || strlen(s->metadata) > SPEC_METADATA_TEXT_MAX)
+		(void)members_fail(m, "metadata", "is too large");
+	s->spec.metadata = s->metadata;
+}
+
+static const char *read_prefixes(struct members *m, const char *name, struct buf *to)
+{
+	json_t *list = members_array(m, name, SESSION_RULES_MAX);
+	struct err e;
+
+	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
+		const char *path = json_string_value(json_array_get(list, i));
+
+		if (path == NULL || !is_path(path, ":")) {
+			(void)members_fail(m, name, "must be absolute paths without a colon");
+			return NULL;
+		}
+		buf_printf(to, "%s%s", i == 0 ? "" : ":", path);
+	}
+	if (list != NULL && json_array_size(list) == 0)
+		(void)members_fail(m, name, "must not be empty: leave it out to allow everything");
+	if (buf_check(to, &e) < 0)
+		(void)members_fail(m, name, "is too large");
+	return list == NULL ? NULL : buf_text(to);
+}
+
+static void read_rules(struct members *outer, struct spec_session *s)
+{
+	json_t *object = members_object(outer, "rules", MEMBERS_MAX);
+	struct members m;
+
+	if (object == NULL)
+		return;
+	members_begin(&m, object, "rules", outer->e);
+	s->spec.writable = read_prefixes(&m, "writable", &s->writable);
+	s->spec.exportable = read_prefixes(&m, "exportable", &s->exportable);
+	if (members_end(&m) < 0)
+		outer->failed = true;
+}
+
+int spec_session_read(const void *body, size_t len, struct spec_session *ret, struct err *e)
+{
+	static const char *const profiles[] = { "standard", "locked" };
+	static const char *const actions[] = { "kill", "pause" };
+	struct session_spec *spec = &ret->spec;
+	unsigned profile = KEEPER_PROFILES, on_timeout = 0, on_idle = 0;
+	struct members m;
+
+	memset(ret, 0, sizeof(*ret));
+	buf_init(&ret->env, ENV_BYTES_MAX);
+	buf_init(&ret->writable, RULES_BYTES_MAX);
+	buf_init(&ret->exportable, RULES_BYTES_MAX);
+	ret->root = members_parse(body, len, e);
+	if (ret->root == NULL)
+		return -1;
+	members_begin(&m, ret->root, "", e);
+	members_text(&m, "template", STORE_NAME_MAX - 1, &spec->template);
+	members_text(&m, "level", STORE_NAME_MAX - 1, &spec->level);
+	members_choice(&m, "profile", profiles, COUNT(profiles), &profile);
+	spec->profile = profile == KEEPER_PROFILES ? -1 : (int)profile;
+	read_limits(&m, &spec->limits);
+	IGNORED(spec_env_read(&m, "env", SPEC_ENV_MAX, &ret->env), "members_end() fails");
+	spec->env = (const char *)ret->env.data;
+	spec->env_len = ret->env.len;
+	read_mounts(&m, spec);
+	read_metadata(&m, ret);
+	members_time(&m, "timeout", &spec->timeout_ms, &spec->timeout_given);
+	members_time(&m, "idle_timeout", &spec->idle_ms, &spec->idle_given);
+	members_choice(&m, "on_timeout", actions, COUNT(actions), &on_timeout);
+	members_choice(&m, "on_idle", actions, COUNT(actions), &on_idle);
+	spec->on_timeout = (enum session_action)on_timeout;
+	spec->on_idle = (enum session_action)on_idle;
+	read_rules(&m, ret);
+	return members_end(&m);
+}
+
+void spec_session_release(struct spec_session *s)
+{
+	json_decref(s->root);
+	free(s->metadata);
+	buf_release(&s->env);
+	buf_release(&s->writable);
+	buf_release(&s->exportable);
+}

@@ -1,0 +1,44 @@
+/* addr.h - where a server listens: "127.0.0.1:4983", "[::1]:4983", "unix:/run/x.sock". Numbers
+ * only: names are resolved by those who need that (net/client), so that nothing here waits for a
+ * DNS. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "err.h"
+
+#define ADDR_TEXT_MAX 128 /* enough for every address, with its NUL */
+
+struct addr {
+	struct sockaddr_storage at;
+	socklen_t len;
+};
+
+/* Reads one address, whole, or says what is allowed. "localhost:PORT" is 127.0.0.1; "*:PORT" is
+ * [::]:PORT, that is, all of IPv4 and IPv6. Port 0 lets the kernel choose. Pure. */
+int addr_parse(const char *text, struct addr *ret, struct err *e) MUST_USE;
+
+/* As addr_parse() reads it; a Unix socket without a name (a client's) is "unix". Cut at cap. */
+void addr_format(const struct addr *a, char *ret_text, size_t cap);
+
+/* Reachable from this machine only: 127/8, ::1, ::ffff:127/104, Unix sockets. */
+bool addr_is_loopback(const struct addr *a);
+bool addr_is_unix(const struct addr *a);
+/* The port; 0 for Unix sockets. */
+uint16_t addr_port(const struct addr *a);
+
+/* The address a socket is bound to: says which port the kernel chose. */
+int addr_of_socket(int fd, struct addr *ret, struct err *e) MUST_USE;
+
+/* A bound, listening, non-blocking, close-on-exec socket, owned by the caller. A Unix socket gets
+ * unix_mode from the start; one at that path that nobody listens on is replaced, one in use or
+ * any other file is refused. */
+int addr_listen(const struct addr *a, mode_t unix_mode, struct err *e) MUST_USE;
+
+/* A connected, non-blocking, close-on-exec socket (TCP: no Nagle), owned by the caller; waits at
+ * most timeout_ms. Fails with "cannot connect to 127.0.0.1:4983: Connection refused". */
+int addr_connect(const struct addr *a, uint64_t timeout_ms, struct err *e) MUST_USE;

@@ -1,0 +1,50 @@
+/* buf.h - bytes that grow, up to a cap given at the start. For everything whose size a peer
+ * chooses.
+ *
+ * Two ways to add. What comes from a peer is added with a result: all of it fits or nothing is
+ * added and the error is ERR_LIMIT. What we compose ourselves is put without one: the first byte
+ * too many drops that piece and everything behind it, and buf_check() says so once at the end. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+struct buf {
+	uint8_t *data; /* owned; NULL while nothing was added */
+	size_t len;    /* bytes in use */
+	size_t size;   /* bytes allocated, at most cap */
+	size_t cap;
+	bool full; /* something was put that did not fit */
+};
+
+#define BUF_INIT(max)        \
+	{                    \
+		.cap = (max) \
+	}
+
+void buf_init(struct buf *b, size_t cap);
+void buf_clear(struct buf *b);	 /* empty again; the memory is kept */
+void buf_release(struct buf *b); /* empty again; the memory is given back, the cap stays */
+
+/* Adds n bytes, or nothing. Fails with ERR_LIMIT beyond the cap, ERR_SYSTEM without memory. */
+int buf_add(struct buf *b, const void *data, size_t n, struct err *e) MUST_USE;
+
+/* Makes room for n more bytes and returns where they go, for read(2); buf_commit() then says how
+ * many came. NULL as buf_add() fails. Pointers into the buffer are good until the next growth. */
+uint8_t *buf_reserve(struct buf *b, size_t n, struct err *e) MUST_USE;
+void buf_commit(struct buf *b, size_t n);
+
+/* Removes the first n bytes; the rest moves down. */
+void buf_consume(struct buf *b, size_t n);
+
+void buf_put(struct buf *b, const void *data, size_t n);
+void buf_put_text(struct buf *b, const char *text);
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3);
+int buf_check(const struct buf *b, struct err *e) MUST_USE;
+
+/* The bytes as a C string: a NUL is kept behind them (it does not count), "" if there are none.
+ * Borrowed from the buffer. */
+const char *buf_text(struct buf *b);

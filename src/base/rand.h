@@ -1,0 +1,17 @@
+/* rand.h - randomness from the kernel, and ids made of it. Never fails: without a kernel that gives
+ * random numbers nothing of ours may run, so the process ends. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RAND_ID_CHARS 16
+#define RAND_ID_MAX 24 /* four characters of prefix at most fit: "ses_" + 16 + NUL */
+
+void rand_bytes(void *ret, size_t n);
+
+/* Evenly from 0 to n - 1; n > 0. */
+uint32_t rand_below(uint32_t n);
+
+/* prefix, 16 characters of [a-z0-9] (82 bits), NUL. The result must hold strlen(prefix) + 17. */
+void rand_id(const char *prefix, char *ret_id, size_t cap);

@@ -1,0 +1,20 @@
+/* sha256.h - SHA-256 (FIPS 180-4), for hashes at rest. Pure. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHA256_SIZE 32
+
+struct sha256 {
+	uint32_t state[8];
+	uint64_t total;
+	uint8_t block[64];
+};
+
+void sha256_init(struct sha256 *s);
+void sha256_add(struct sha256 *s, const void *data, size_t len);
+void sha256_end(struct sha256 *s, uint8_t ret[SHA256_SIZE]);
+
+/* All at once. */
+void sha256_of(const void *data, size_t len, uint8_t ret[SHA256_SIZE]);

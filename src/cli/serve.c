@@ -1,0 +1,110 @@
+#include "serve.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config_doc.h"
+
+static const char text[] =
+	"Starts the server: cordon-keeper, which makes cells, and cordond, which answers requests.\n"
+	"Either may die at any time and is started again; sessions go on. SIGTERM ends both and leaves\n"
+	"the sessions running for the next start; SIGHUP starts everything again from the programs on\n"
+	"disk (an upgrade in place) without losing a connection in the queue.\n"
+	"\n"
+	"Every setting of doc/configuration.md is an option (--listen, --state-dir or --state, ...), a\n"
+	"variable (CORDON_LISTEN, ...) and a line of the configuration file.";
+
+struct serve_options {
+	const char *config;
+	bool check, help, settings;
+};
+
+static const struct option options[] = {
+	{ "config", "FILE", OPTION_TEXT, offsetof(struct serve_options, config), 0, 0,
+	  "the configuration file (default /etc/cordon/cordon.conf if it is there)", 'c' },
+	{ "check", NULL, OPTION_FLAG, offsetof(struct serve_options, check), 0, 0,
+	  "checks the configuration, prints it, and ends", 0 },
+	{ "settings", NULL, OPTION_FLAG, offsetof(struct serve_options, settings), 0, 0,
+	  "lists every setting with its default", 0 },
+	{ "help", NULL, OPTION_FLAG, offsetof(struct serve_options, help), 0, 0,
+	  "shows this", 'h' },
+};
+
+/* Takes our own options out of the words; what is left are settings. */
+static int split(int argc, char **argv, struct serve_options *o, int *ret_nsettings,
+		 struct err *e)
+{
+	int n = 0;
+
+	for (int i = 0; i < argc;) {
+		int words = config_flag_words(argv[i]);
+
+		if (words == 0) {
+			int took = options_parse(&serve_verb, 1, argv + i, o, NULL, &(struct err){ 0 });
+
+			if (took <= 0 && i + 1 < argc)
+				took = options_parse(&serve_verb, 2, argv + i, o, NULL, e);
+			if (took <= 0)
+				return err_set(e, ERR_INVALID, "%.60s: no such option", argv[i]);
+			i += took;
+			continue;
+		}
+		for (; words > 0 && i < argc; words--)
+			argv[n++] = argv[i++];
+	}
+	*ret_nsettings = n;
+	return 0;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct serve s;
+	char *words[512];
+	struct serve_options o = { 0 };
+	struct err e = { 0 };
+	int n;
+
+	if (argc > (int)COUNT(words)) {
+		(void)fprintf(stderr, "cordon serve: too many options\n");
+		return 2;
+	}
+	memcpy(words, argv, (size_t)argc * sizeof(*words));
+	if (split(argc, words, &o, &n, &e) < 0) {
+		(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
+		return 2;
+	}
+	if (o.help) {
+		options_help(&serve_verb, stdout);
+		return 0;
+	}
+	if (o.settings) {
+		config_doc_help(stdout);
+		return 0;
+	}
+	if (config_load(&s.config, o.config, n, words, environ, &e) < 0) {
+		(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
+		return 2;
+	}
+	if (o.check) {
+		if (config_write(&s.config, STDOUT_FILENO, &e) < 0)
+			return 1;
+		return 0;
+	}
+	s.argv = argv - 2; /* as the kernel gave them */
+	if (serve_prepare(&s, &e) < 0) {
+		(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
+		return 1;
+	}
+	return serve_watch(&s);
+}
+
+const struct verb serve_verb = {
+	.name = "serve",
+	.usage = "[--config FILE] [--check] [settings]",
+	.summary = "runs the server",
+	.text = text,
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

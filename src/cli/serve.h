@@ -1,0 +1,41 @@
+/* serve.h - cordon serve: prepares what the server needs, then starts and restarts its two
+ * processes. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "cgroups.h"
+#include "config.h"
+#include "keeper_client.h"
+#include "options.h"
+#include "serve_msg.h"
+#include "template.h"
+
+extern const struct verb serve_verb;
+
+/* Everything that is found or opened once, and lent to each cordond and keeper. */
+struct serve {
+	struct config config;
+	struct serve_setup setup;
+	uid_t uid; /* whom cordond becomes */
+	gid_t gid;
+	bool root;
+	int lock_fd;
+	int config_fd, setup_fd, cert_fd, key_fd;
+	int listeners[SERVE_LISTENERS_MAX];
+	struct cgroups cgroups;
+	struct template template;
+	struct keeper_root roots[KEEPER_ROOTS_MAX];
+	unsigned nroots;
+	int userns; /* rootless: where all its keepers live; -1: none yet */
+	char **argv; /* to start itself again */
+};
+
+/* serve_prepare.c: opens and makes all of it. On failure the process ends, which closes it. */
+int serve_prepare(struct serve *s, struct err *e) MUST_USE;
+
+/* serve_listen.c: the sockets: given by systemd or an earlier self, else made. */
+int serve_listen(struct serve *s, struct err *e) MUST_USE;
+
+/* serve_watch.c: runs both processes until a signal says otherwise. Returns the exit code. */
+int serve_watch(struct serve *s);

@@ -1,0 +1,97 @@
+/* serve_listen.c - sockets come from whoever started us (systemd's protocol: LISTEN_FDS and
+ * LISTEN_PID, descriptors from 3 on), or are made here. An upgrade uses the same protocol to give
+ * them to itself. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "addr.h"
+#include "serve.h"
+
+static const char *variable(const char *name)
+{
+	size_t n = strlen(name);
+
+	for (char **v = environ; *v != NULL; v++)
+		if (strncmp(*v, name, n) == 0 && (*v)[n] == '=')
+			return *v + n + 1;
+	return NULL;
+}
+
+static int add(struct serve *s, int fd, struct err *e)
+{
+	if (s->setup.nlisteners == SERVE_LISTENERS_MAX)
+		return err_set(e, ERR_LIMIT, "listen: at most %d sockets", SERVE_LISTENERS_MAX);
+	s->listeners[s->setup.nlisteners++] = fd;
+	return 0;
+}
+
+/* TCP sockets first, then Unix ones: only the first kind may have TLS. */
+static int take_given(struct serve *s, unsigned long n, struct err *e)
+{
+	if (n > SERVE_LISTENERS_MAX)
+		return err_set(e, ERR_LIMIT, "listen: at most %d sockets", SERVE_LISTENERS_MAX);
+	for (int unix_ones = 0; unix_ones < 2; unix_ones++)
+		for (unsigned long i = 0; i < n; i++) {
+			int fd = 3 + (int)i;
+			struct addr a;
+
+			if (addr_of_socket(fd, &a, e) < 0)
+				return err_wrap(e, "descriptor %d given to us", fd);
+			if (addr_is_unix(&a) != (unix_ones == 1))
+				continue;
+			if (!addr_is_unix(&a) && !addr_is_loopback(&a) &&
+			    s->config.tls_cert[0] == '\0' && !s->config.allow_remote_plain)
+				return err_set(e, ERR_DENIED,
+					       "descriptor %d given to us is beyond this machine and "
+					       "there is no TLS",
+					       fd);
+			/* Away from the low numbers, which cordond's descriptors will have. */
+			int high = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+
+			if (high < 0 || fcntl(high, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+				return err_sys(e, "descriptor %d given to us", fd);
+			(void)close(fd);
+			if (add(s, high, e) < 0)
+				return -1;
+			s->setup.tls_from += unix_ones == 0;
+		}
+	return 0;
+}
+
+static int listen_at(struct serve *s, const char *text, mode_t mode, struct err *e)
+{
+	struct addr a;
+
+	if (addr_parse(text, &a, e) < 0)
+		return err_wrap(e, "listen");
+	OWN_FD fd = addr_listen(&a, mode, e);
+	if (fd < 0)
+		return -1;
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+	if (high < 0)
+		return err_sys(e, "descriptors");
+	return add(s, high, e);
+}
+
+int serve_listen(struct serve *s, struct err *e)
+{
+	const char *pid = variable("LISTEN_PID"), *fds = variable("LISTEN_FDS");
+	char path[CONFIG_PATH_MAX + 8];
+
+	if (pid != NULL && fds != NULL && strtol(pid, NULL, 10) == (long)getpid() &&
+	    strtoul(fds, NULL, 10) > 0)
+		return take_given(s, strtoul(fds, NULL, 10), e);
+	if (s->config.listen[0] != '\0') {
+		if (listen_at(s, s->config.listen, 0, e) < 0)
+			return -1;
+		s->setup.tls_from = s->setup.nlisteners;
+	}
+	if (s->config.unix_socket[0] == '\0')
+		return 0;
+	(void)snprintf(path, sizeof(path), "unix:%s", s->config.unix_socket);
+	/* Everybody on the machine may connect, as to the port: the key is what counts. */
+	return listen_at(s, path, 0666, e);
+}

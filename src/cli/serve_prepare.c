@@ -1,0 +1,222 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <dirent.h>
+
+#include "io.h"
+#include "rootless.h"
+#include "serve.h"
+
+#define PEM_MAX (1 << 20)
+
+/* Whom cordond becomes: a name of the machine, or a number. Without root: whoever we are. */
+static int find_user(struct serve *s, struct err *e)
+{
+	char *end;
+	unsigned long number = strtoul(s->config.user, &end, 10);
+	const struct passwd *p;
+
+	s->uid = getuid();
+	s->gid = getgid();
+	if (!s->root)
+		return 0;
+	if (s->config.user[0] >= '1' && s->config.user[0] <= '9' && *end == '\0' &&
+	    number < UINT32_MAX) {
+		s->uid = s->gid = (uid_t)number;
+		return 0;
+	}
+	p = getpwnam(s->config.user);
+	if (p == NULL || p->pw_uid == 0)
+		return err_set(e, ERR_NOT_FOUND,
+			       "user: there is no '%s' here (or it is root): useradd --system %s, or "
+			       "give a number",
+			       s->config.user, s->config.user);
+	s->uid = p->pw_uid;
+	s->gid = p->pw_gid;
+	return 0;
+}
+
+/* Makes a folder with those above it; the last one is cordond's alone. */
+static int make_folder(const struct serve *s, const char *name, const char *path, struct err *e)
+{
+	char part[CONFIG_PATH_MAX];
+	struct stat st;
+
+	if (path[0] != '/')
+		return err_set(e, ERR_INVALID, "%s: '%s' is not absolute", name, path);
+	for (size_t i = 1; path[i] != '\0'; i++)
+		if (path[i] == '/') {
+			(void)snprintf(part, sizeof(part), "%.*s", (int)i, path);
+			if (mkdir(part, 0755) < 0 && errno != EEXIST)
+				return err_sys(e, "%s: make %s", name, part);
+		}
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "%s: make %s", name, path);
+	OWN_FD fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "%s: open %s", name, path);
+	if (st.st_uid != s->uid && st.st_uid != getuid())
+		return err_set(e, ERR_DENIED, "%s: %s belongs to user %u", name, path, st.st_uid);
+	if (fchown(fd, s->uid, s->gid) < 0 || fchmod(fd, 0711) < 0)
+		return err_sys(e, "%s: %s", name, path);
+	return 0;
+}
+
+/* One server per run folder. */
+static int lock_run(struct serve *s, struct err *e)
+{
+	char path[CONFIG_PATH_MAX + 8];
+
+	(void)snprintf(path, sizeof(path), "%s/lock", s->config.run_dir);
+	s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->lock_fd < 0)
+		return err_sys(e, "open %s", path);
+	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return err_set(e, ERR_CONFLICT, "run_dir: %s is used by another cordon serve",
+			       s->config.run_dir);
+	return 0;
+}
+
+/* A copy in memory: only we may read the file, cordond gets what is in it. */
+static int load_pem(const char *name, const char *path, int *ret_fd, struct err *e)
+{
+	OWN_FD file = open(path, O_RDONLY | O_CLOEXEC);
+	OWN_FD copy = memfd_create(name, MFD_CLOEXEC);
+	char bytes[4096];
+	size_t total = 0;
+	ssize_t n;
+
+	if (file < 0 || copy < 0)
+		return err_sys(e, "%s: open %s", name, path);
+	while ((n = read(file, bytes, sizeof(bytes))) > 0) {
+		total += (size_t)n;
+		if (total > PEM_MAX)
+			return err_set(e, ERR_LIMIT, "%s: %s is too large", name, path);
+		if (io_write_all(copy, bytes, (size_t)n, e) < 0)
+			return -1;
+	}
+	if (n < 0)
+		return err_sys(e, "%s: read %s", name, path);
+	*ret_fd = TAKE_FD(copy);
+	return 0;
+}
+
+static int add_root(struct serve *s, int fd, uint32_t uses, uint32_t *ret_index, struct err *e)
+{
+	if (s->nroots == KEEPER_ROOTS_MAX)
+		return err_set(e, ERR_LIMIT, "templates and mount_roots: at most %d folders",
+			       KEEPER_ROOTS_MAX);
+	s->roots[s->nroots] = (struct keeper_root){ .fd = fd, .uses = uses };
+	*ret_index = s->nroots++;
+	return 0;
+}
+
+static int open_template(struct serve *s, struct err *e)
+{
+	struct serve_template *t = &s->setup.templates[0];
+
+	if (template_open(s->config.template, &s->template, e) < 0)
+		return err_wrap(e, "template");
+	(void)snprintf(t->name, sizeof(t->name), "%s", s->config.template);
+	t->nlayers = s->template.nlayers;
+	memcpy(t->at, s->template.at, sizeof(t->at));
+	for (uint32_t i = 0; i < t->nlayers; i++)
+		if (add_root(s, s->template.fds[i], KEEPER_ROOT_LAYER, &t->roots[i], e) < 0)
+			return -1;
+	s->setup.ntemplates = 1;
+	return 0;
+}
+
+static int open_mount_roots(struct serve *s, struct err *e)
+{
+	for (size_t i = 0; i < s->config.nmount_roots; i++) {
+		const struct config_root *r = &s->config.mount_roots[i];
+		int fd = open(r->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+		if (fd < 0)
+			return err_sys(e, "mount_roots: open %s", r->path);
+		if (add_root(s, fd, KEEPER_ROOT_READ | (r->writable ? KEEPER_ROOT_WRITE : 0),
+			     &s->setup.roots[i].root, e) < 0)
+			return -1;
+		s->setup.roots[i].writable = r->writable;
+		(void)snprintf(s->setup.roots[i].path, KEEPER_PATH_MAX, "%s", r->path);
+		s->setup.nroots++;
+	}
+	return 0;
+}
+
+/* Cells of an earlier server can be adopted only from the user namespace they were made in: it is
+ * the one above theirs. */
+static void find_userns(struct serve *s)
+{
+	char path[CONFIG_PATH_MAX + 16];
+	struct dirent *d;
+	struct err e;
+	DIR *dir;
+
+	s->userns = -1;
+	if (!rootless_needed())
+		return;
+	(void)snprintf(path, sizeof(path), "%s/cells", s->config.run_dir);
+	dir = opendir(path);
+	while (dir != NULL && s->userns < 0 && (d = readdir(dir)) != NULL) {
+		struct sockaddr_un a = { .sun_family = AF_UNIX };
+		struct ucred who;
+		socklen_t len = sizeof(who);
+		OWN_FD sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%.60s", dirfd(dir),
+			       d->d_name);
+		if (sock >= 0 && connect(sock, (const struct sockaddr *)&a, sizeof(a)) == 0 &&
+		    getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0)
+			IGNORED(rootless_open(who.pid, true, &s->userns, &e), "try the next");
+	}
+	if (dir != NULL)
+		(void)closedir(dir);
+}
+
+static int write_memories(struct serve *s, struct err *e)
+{
+	s->setup.version = SERVE_VERSION;
+	s->setup.cgroup_version = (uint32_t)s->cgroups.version;
+	s->setup.limits = s->cgroups.limits;
+	memcpy(s->setup.no_limits_why, s->cgroups.why, sizeof(s->setup.no_limits_why));
+	s->config_fd = memfd_create("config", MFD_CLOEXEC);
+	s->setup_fd = memfd_create("setup", MFD_CLOEXEC);
+	if (s->config_fd < 0 || s->setup_fd < 0)
+		return err_sys(e, "memfd");
+	if (config_write(&s->config, s->config_fd, e) < 0)
+		return -1;
+	return io_write_all(s->setup_fd, &s->setup, sizeof(s->setup), e);
+}
+
+int serve_prepare(struct serve *s, struct err *e)
+{
+	s->root = getuid() == 0;
+	s->cert_fd = s->key_fd = -1;
+	(void)umask(022);
+	if (find_user(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
+	    make_folder(s, "run_dir", s->config.run_dir, e) < 0 || lock_run(s, e) < 0 ||
+	    serve_listen(s, e) < 0)
+		return -1;
+	if (s->config.tls_cert[0] != '\0' &&
+	    (load_pem("tls_cert", s->config.tls_cert, &s->cert_fd, e) < 0 ||
+	     load_pem("tls_key", s->config.tls_key, &s->key_fd, e) < 0))
+		return -1;
+	cgroups_find(&s->cgroups);
+	cgroups_find_unified(&s->cgroups);
+	cgroups_sweep(&s->cgroups);
+	find_userns(s);
+	if (open_template(s, e) < 0 || open_mount_roots(s, e) < 0)
+		return -1;
+	return write_memories(s, e);
+}

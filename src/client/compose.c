@@ -1,0 +1,157 @@
+#include "compose.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "units.h"
+
+static int put(json_t *body, const char *member, json_t *value, struct err *e)
+{
+	if (value == NULL || json_object_set_new(body, member, value) < 0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+/* jansson refuses text that is not UTF-8. */
+static json_t *text_of(const char *option, const char *text, size_t n, struct err *e)
+{
+	json_t *j = json_stringn(text, n);
+
+	if (j == NULL)
+		(void)err_set(e, ERR_INVALID, "%s: '%.60s' is not UTF-8 text", option, text);
+	return j;
+}
+
+int compose_text(json_t *body, const char *member, const char *option, const char *text,
+		 struct err *e)
+{
+	json_t *j;
+
+	if (text == NULL)
+		return 0;
+	j = text_of(option, text, strlen(text), e);
+	return j == NULL ? -1 : put(body, member, j, e);
+}
+
+int compose_time(json_t *body, const char *member, uint64_t ms, struct err *e)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%llums", (unsigned long long)ms);
+	return ms == 0 ? 0 : put(body, member, json_string(text), e);
+}
+
+int compose_time_text(json_t *body, const char *member, const char *option, const char *text,
+		      struct err *e)
+{
+	uint64_t ms = 0;
+
+	if (text == NULL)
+		return 0;
+	if (units_time_ms(text, 0, 3660ULL * 86400000, &ms, e) < 0)
+		return err_wrap(e, "%s", option);
+	return ms == 0 ? put(body, member, json_integer(0), e) : compose_time(body, member, ms, e);
+}
+
+int compose_number(json_t *body, const char *member, uint64_t value, struct err *e)
+{
+	return value == 0 ? 0 : put(body, member, json_integer((json_int_t)value), e);
+}
+
+int compose_pairs(json_t *body, const char *member, const char *option,
+		  const struct option_list *list, struct err *e)
+{
+	json_t *pairs = json_object();
+
+	if (list->n == 0) {
+		json_decref(pairs);
+		return 0;
+	}
+	if (put(body, member, pairs, e) < 0)
+		return -1;
+	for (size_t i = 0; i < list->n; i++) {
+		const char *text = list->items[i], *equal = strchr(text, '=');
+		char name[1024];
+		json_t *value;
+
+		if (equal == NULL || equal == text || (size_t)(equal - text) >= sizeof(name))
+			return err_set(e, ERR_INVALID, "%s: '%.60s' is not NAME=VALUE", option,
+				       text);
+		memcpy(name, text, (size_t)(equal - text));
+		name[equal - text] = '\0';
+		value = text_of(option, equal + 1, strlen(equal + 1), e);
+		if (value == NULL)
+			return -1;
+		if (json_object_set_new(pairs, name, value) < 0)
+			return err_set(e, ERR_INVALID, "%s: '%.60s' is not UTF-8 text", option,
+				       text);
+	}
+	return 0;
+}
+
+int compose_list(json_t *body, const char *member, const char *option, const char *const *texts,
+		 size_t n, struct err *e)
+{
+	json_t *list = json_array();
+
+	if (put(body, member, list, e) < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		json_t *j = text_of(option, texts[i], strlen(texts[i]), e);
+
+		if (j == NULL)
+			return -1;
+		if (json_array_append_new(list, j) < 0)
+			return err_set(e, ERR_SYSTEM, "out of memory");
+	}
+	return 0;
+}
+
+/* DST begins at the first ":/" so that a source may contain colons. */
+static json_t *mount_of(const char *text, struct err *e)
+{
+	const char *colon = strstr(text, ":/"), *mode = NULL;
+	json_t *source, *target;
+	size_t n;
+
+	if (colon == NULL || colon == text) {
+		(void)err_set(e, ERR_INVALID,
+			      "--mount: '%.80s' is not SRC:DST[:ro|rw] with DST absolute", text);
+		return NULL;
+	}
+	n = strlen(colon + 1);
+	mode = strrchr(colon + 1, ':');
+	if (mode != NULL && (strcmp(mode, ":ro") == 0 || strcmp(mode, ":rw") == 0))
+		n = (size_t)(mode - colon) - 1;
+	else
+		mode = ":ro";
+	source = text_of("--mount", text, (size_t)(colon - text), e);
+	target = source == NULL ? NULL : text_of("--mount", colon + 1, n, e);
+	if (target == NULL) {
+		json_decref(source);
+		return NULL;
+	}
+	return json_pack("{s:o, s:o, s:s}", "source", source, "target", target, "mode", mode + 1);
+}
+
+int compose_mounts(json_t *body, const char *member, const struct option_list *list, struct err *e)
+{
+	json_t *mounts = json_array();
+
+	if (list->n == 0) {
+		json_decref(mounts);
+		return 0;
+	}
+	if (put(body, member, mounts, e) < 0)
+		return -1;
+	for (size_t i = 0; i < list->n; i++) {
+		json_t *m;
+
+		*e = (struct err){ 0 };
+		m = mount_of(list->items[i], e);
+		if (m == NULL || json_array_append_new(mounts, m) < 0)
+			return e->code != ERR_NONE ? -1 : err_set(e, ERR_SYSTEM, "out of memory");
+	}
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* compose.h - request bodies from options. Every function adds to the object it is given, nothing
+ * for what was not asked for, and fails with a message that names the option. */
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "options.h"
+
+/* Text must be UTF-8, since JSON is. NULL adds nothing. */
+int compose_text(json_t *body, const char *member, const char *option, const char *text,
+		 struct err *e) MUST_USE;
+/* As "500ms"; 0 adds nothing. */
+int compose_time(json_t *body, const char *member, uint64_t ms, struct err *e) MUST_USE;
+/* A time as people write it, where 0 has a meaning: it is sent. NULL adds nothing. */
+int compose_time_text(json_t *body, const char *member, const char *option, const char *text,
+		      struct err *e) MUST_USE;
+/* 0 adds nothing. */
+int compose_number(json_t *body, const char *member, uint64_t value, struct err *e) MUST_USE;
+/* NAME=VALUE, each; of a name given twice the last one counts. */
+int compose_pairs(json_t *body, const char *member, const char *option,
+		  const struct option_list *list, struct err *e) MUST_USE;
+int compose_list(json_t *body, const char *member, const char *option, const char *const *texts,
+		 size_t n, struct err *e) MUST_USE;
+/* SRC:DST[:ro|rw] as `cordon run` takes it. */
+int compose_mounts(json_t *body, const char *member, const struct option_list *list,
+		   struct err *e) MUST_USE;

@@ -1,0 +1,104 @@
+#include "follow.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+#include "member.h"
+
+#define PATIENCE_MS 60000
+
+enum { BROKEN = 2 };
+
+struct follow {
+	char position[256];
+	bool ever;	  /* there was a connection */
+	bool heard;	  /* and, since the last pause, an event */
+	uint64_t lost_ns; /* since when there is none; 0: there is */
+};
+
+static void nap(int ms)
+{
+	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
+
+	(void)nanosleep(&t, NULL);
+}
+
+/* The events of one connection: 0 at its end, 1 if take wants no more, BROKEN, -1. */
+static int hear(struct follow *f, struct ask *a, follow_fn *take, void *arg, struct err *e)
+{
+	struct client_event event;
+
+	for (;;) {
+		int n = client_sse_next(a->client, &event, e), taken;
+
+		if (n <= 0)
+			return n < 0 ? BROKEN : 0;
+		f->heard = true;
+		OWN_JSON *j = json_loadb(event.data, event.data_len, JSON_DECODE_ANY, NULL);
+		taken = take(arg, &(struct follow_event){ event.name, event.data, j }, e);
+		if (taken != 0)
+			return taken < 0 ? -1 : 1;
+		if (event.id[0] != '\0' && strlen(event.id) < sizeof(f->position))
+			(void)snprintf(f->position, sizeof(f->position), "%s", event.id);
+	}
+}
+
+/* One connection; as hear(). */
+static int once(struct follow *f, struct ask *a, const struct target *t, follow_fn *take, void *arg,
+		struct err *e)
+{
+	struct client_request r = { .method = "GET" };
+	struct target at = *t;
+	int result;
+
+	target_query(&at, "after", f->position[0] == '\0' ? NULL : f->position);
+	if (ask_send(a, &r, &at, e) < 0)
+		return ask_is_passing(a) ? BROKEN : -1;
+	f->ever = true;
+	f->lost_ns = 0;
+	result = hear(f, a, take, arg, e);
+	client_close(a->client);
+	return result;
+}
+
+/* Waits before the next try, or fails: the server was away for too long, or never there. e already
+ * says why the last try failed, if it did. */
+static int wait_turn(struct follow *f, bool failed, int *pause_ms, struct err *e)
+{
+	uint64_t now = clock_now_ns();
+
+	if (f->lost_ns == 0)
+		f->lost_ns = now;
+	if (!f->ever || now - f->lost_ns > PATIENCE_MS * CLOCK_MS)
+		return failed ? -1 : err_set(e, ERR_SYSTEM, "the server ended the stream");
+	*pause_ms = f->heard ? 50 : *pause_ms < 1000 ? *pause_ms * 2 : 1000;
+	f->heard = false;
+	nap(*pause_ms);
+	return 0;
+}
+
+int follow_events(struct ask *a, const struct target *t, const struct follow_options *o,
+		  follow_fn *take, void *arg, struct err *e)
+{
+	struct follow f = { 0 };
+	int pause_ms = 50;
+
+	if (o->after != NULL)
+		(void)snprintf(f.position, sizeof(f.position), "%s", o->after);
+	for (;;) {
+		int result = once(&f, a, t, take, arg, e);
+
+		if (result == 1 || result < 0)
+			return result < 0 ? -1 : 0;
+		if (result == 0 && o->complete != NULL && *o->complete)
+			return 0;
+		if (!o->resumes)
+			return result == BROKEN
+				       ? -1
+				       : err_set(e, ERR_SYSTEM, "the server ended the stream");
+		if (wait_turn(&f, result == BROKEN, &pause_ms, e) < 0)
+			return -1;
+	}
+}

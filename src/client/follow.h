@@ -1,0 +1,25 @@
+/* follow.h - a stream of server-sent events that goes on after the server was away. */
+#pragma once
+
+#include "ask.h"
+
+struct follow_event {
+	const char *name, *data; /* borrowed until the next one; data is the JSON text */
+	const json_t *json;	 /* of it; NULL if it is none */
+};
+
+/* Returns 0 to go on, 1 to end, -1 with e set. */
+typedef int follow_fn(void *arg, const struct follow_event *event, struct err *e);
+
+/* Gives every event of the stream at t to take, from behind the position after (NULL: from the
+ * start; t must not have "after" in it). resumes: events have positions, so that a break loses
+ * nothing; without that it is an error. ends: the stream's end is the end; without that it is a
+ * break. a should be opened with ASK_STREAM_MS. */
+struct follow_options {
+	const char *after;
+	bool resumes;
+	const bool *complete; /* NULL: never */
+};
+
+int follow_events(struct ask *a, const struct target *t, const struct follow_options *o,
+		  follow_fn *take, void *arg, struct err *e) MUST_USE;

@@ -1,0 +1,15 @@
+/* pack.h - a directory of this machine as a tar archive. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "err.h"
+
+/* Starts a child that writes the archive into a pipe: the entries below dir, named relative to it.
+ * Returns the pipe's read end, owned by the caller, or -1. The end marker is written only if all
+ * went well, so a receiver knows an archive that broke off. */
+int pack_start(const char *dir, pid_t *ret_child, struct err *e) MUST_USE;
+/* Waits for it, after the pipe was closed. Fails if it failed (it has said why); *ret_skipped: some
+ * entries were left out and named on stderr (sockets, devices, what could not be read). */
+int pack_end(pid_t child, bool *ret_skipped, struct err *e) MUST_USE;

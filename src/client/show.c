@@ -1,0 +1,90 @@
+#include "show.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "utf8.h"
+
+/* U+0080 to U+009F are control characters, too: some terminals obey them. */
+static bool is_control(const uint8_t *c, size_t n)
+{
+	return n == 1 ? c[0] < 0x20 || c[0] == 0x7f : n == 2 && c[0] == 0xc2 && c[1] <= 0x9f;
+}
+
+/* One character at p, n bytes long (0: not UTF-8), as it may be printed. Returns its length. */
+static size_t one(const uint8_t *p, size_t n, char ret[8])
+{
+	int len;
+
+	if (n > 0 && !is_control(p, n)) {
+		memcpy(ret, p, n);
+		return n;
+	}
+	if (*p == '\n' || *p == '\t' || *p == '\r')
+		len = snprintf(ret, 8, "\\%c", *p == '\n' ? 'n' : *p == '\t' ? 't' : 'r');
+	else if (n == 2)
+		len = snprintf(ret, 8, "\\u00%02x", p[1]);
+	else
+		len = snprintf(ret, 8, "\\x%02x", *p);
+	return len > 0 ? (size_t)len : 0;
+}
+
+size_t show_escape(const char *text, char *ret, size_t cap)
+{
+	size_t left = strlen(text), columns = 0, at = 0;
+
+	for (const uint8_t *p = (const uint8_t *)text; left > 0;) {
+		size_t n = utf8_length(p, left), step = n == 0 ? 1 : n;
+		char piece[8];
+		size_t len = one(p, n, piece);
+
+		if (at + len >= cap)
+			break;
+		memcpy(ret + at, piece, len);
+		at += len;
+		columns += n > 1 && !is_control(p, n) ? 1 : len;
+		p += step;
+		left -= step;
+	}
+	ret[at] = '\0';
+	return columns;
+}
+
+void show_text(const char *text, FILE *to)
+{
+	size_t left = strlen(text);
+
+	for (const uint8_t *p = (const uint8_t *)text; left > 0;) {
+		size_t n = utf8_length(p, left), step = n == 0 ? 1 : n;
+		char piece[8] = "";
+		size_t len = one(p, n, piece);
+
+		(void)fwrite(piece, 1, len, to);
+		p += step;
+		left -= step;
+	}
+}
+
+void show_span(int64_t ms, char *ret, size_t cap)
+{
+	long long s = ms / 1000;
+
+	if (ms < 0)
+		(void)snprintf(ret, cap, "-");
+	else if (s < 100)
+		(void)snprintf(ret, cap, "%llds", s);
+	else if (s < 100LL * 60)
+		(void)snprintf(ret, cap, "%lldm", s / 60);
+	else if (s < 48LL * 3600)
+		(void)snprintf(ret, cap, "%lldh", s / 3600);
+	else
+		(void)snprintf(ret, cap, "%lldd", s / 86400);
+}
+
+int64_t show_now_ms(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}

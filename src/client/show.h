@@ -1,0 +1,21 @@
+/* show.h - what the server says, for people: nothing it sends can move a terminal. Pure but for the
+ * FILE it prints to. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Writes text with control characters as \n, \t, \x1b, \u0080 and bytes that are not UTF-8 as \xNN.
+ * Cut at cap, never inside a character or an escape. Returns the columns it takes, one for each
+ * character. */
+size_t show_escape(const char *text, char *ret, size_t cap);
+/* The same to a FILE, whole. */
+void show_text(const char *text, FILE *to);
+
+/* "7s", "12m", "3h", "5d"; "-" for less than nothing. */
+void show_span(int64_t ms, char *ret, size_t cap);
+
+/* What the clock on the wall says, in milliseconds since 1970. */
+int64_t show_now_ms(void);

@@ -1,0 +1,71 @@
+#include "target.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "url.h"
+
+static void put(struct target *t, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (t->full || n >= sizeof(t->text) - t->n) {
+		t->full = true;
+		return;
+	}
+	memcpy(t->text + t->n, text, n + 1);
+	t->n += n;
+}
+
+static void put_escaped(struct target *t, const char *text)
+{
+	int n = t->full ? -1
+			: url_encode(text, strlen(text), t->text + t->n, sizeof(t->text) - t->n);
+
+	if (n < 0)
+		t->full = true;
+	else
+		t->n += (size_t)n;
+}
+
+void target_init(struct target *t, const char *base)
+{
+	t->n = 0;
+	t->full = t->query = false;
+	t->text[0] = '\0';
+	put(t, base);
+}
+
+void target_part(struct target *t, const char *part)
+{
+	put(t, "/");
+	put_escaped(t, part);
+}
+
+void target_query(struct target *t, const char *name, const char *value)
+{
+	if (value == NULL)
+		return;
+	put(t, t->query ? "&" : "?");
+	t->query = true;
+	put_escaped(t, name);
+	put(t, "=");
+	put_escaped(t, value);
+}
+
+void target_query_number(struct target *t, const char *name, uint64_t value)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	target_query(t, name, text);
+}
+
+const char *target_text(const struct target *t, struct err *e)
+{
+	if (t->full) {
+		(void)err_set(e, ERR_LIMIT, "the request's words are too long");
+		return NULL;
+	}
+	return t->text;
+}

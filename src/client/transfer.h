@@ -1,0 +1,33 @@
+/* transfer.h - files and trees between this machine and a session. */
+#pragma once
+
+#include "ask.h"
+
+/* One side of a copy in a session. */
+struct transfer_place {
+	const char *session; /* full id */
+	const char *path;    /* as the server takes it: relative to the home of the user */
+	const char *user;    /* NULL: the server's default */
+};
+
+enum transfer_kind { TRANSFER_MISSING, TRANSFER_FILE, TRANSFER_DIRECTORY, TRANSFER_OTHER };
+
+/* What is there, links followed. */
+int transfer_look(struct ask *a, const struct transfer_place *p, enum transfer_kind *ret,
+		  struct err *e) MUST_USE;
+
+/* fd: a file, whose size and mode are taken over, or anything that can be read. *ret is the entry
+ * made, owned by the caller. */
+int transfer_send_file(struct ask *a, const struct transfer_place *p, int fd, const char *name,
+		       json_t **ret, struct err *e) MUST_USE;
+/* Everything below the local directory, into the one at p, which is made. *ret is the server's
+ * count. */
+int transfer_send_tree(struct ask *a, const struct transfer_place *p, const char *dir, json_t **ret,
+		       struct err *e) MUST_USE;
+
+/* Into a file, which is replaced when all of it is here, or to stdout if to is NULL. */
+int transfer_get_file(struct ask *a, const struct transfer_place *p, const char *to,
+		      struct err *e) MUST_USE;
+/* Into a local directory, which is made; as a tar archive to stdout if to is NULL. */
+int transfer_get_tree(struct ask *a, const struct transfer_place *p, const char *to,
+		      struct err *e) MUST_USE;

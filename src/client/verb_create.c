@@ -1,0 +1,101 @@
+#include "compose.h"
+#include "make.h"
+#include "member.h"
+#include "show.h"
+#include "show_json.h"
+#include "verbs.h"
+
+struct fields {
+	struct args_common common;
+	struct make_options make;
+	const char *timeout, *idle_timeout, *on_timeout, *on_idle;
+	struct option_list env, writable, exportable;
+};
+
+#define FIELD(name) offsetof(struct fields, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	MAKE_OPTIONS(struct fields),
+	{ "env", "K=V", OPTION_LIST, FIELD(env), 0, 0,
+	  "sets a variable for every command of the session" },
+	{ "timeout", "TIME", OPTION_TEXT, FIELD(timeout), 0, 0,
+	  "how long the session may live, such as 10m; 0: no limit, if that is allowed" },
+	{ "idle-timeout", "TIME", OPTION_TEXT, FIELD(idle_timeout), 0, 0,
+	  "how long it may have nothing to do" },
+	{ "on-timeout", "WHAT", OPTION_TEXT, FIELD(on_timeout), 0, 0,
+	  "kill or pause it then" },
+	{ "on-idle", "WHAT", OPTION_TEXT, FIELD(on_idle), 0, 0,
+	  "kill or pause it then" },
+	{ "writable", "DIR", OPTION_LIST, FIELD(writable), 0, 0,
+	  "files may be written through the API only below these" },
+	{ "exportable", "DIR", OPTION_LIST, FIELD(exportable), 0, 0,
+	  "files may be read through the API only below these" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+static int add_rules(json_t *body, const struct fields *f, struct err *e)
+{
+	json_t *rules;
+
+	if (f->writable.n == 0 && f->exportable.n == 0)
+		return 0;
+	rules = json_object();
+	if (rules == NULL || json_object_set_new(body, "rules", rules) < 0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	if (f->writable.n > 0 &&
+	    compose_list(rules, "writable", "--writable", f->writable.items, f->writable.n, e) < 0)
+		return -1;
+	return f->exportable.n == 0 ? 0
+				    : compose_list(rules, "exportable", "--exportable",
+						   f->exportable.items, f->exportable.n, e);
+}
+
+static int create(const struct fields *f, json_t **ret, struct err *e)
+{
+	OWN_ASK a = { 0 };
+	OWN_JSON *body = make_body(&f->make, e);
+
+	if (body == NULL || compose_pairs(body, "env", "--env", &f->env, e) < 0 ||
+	    compose_time_text(body, "timeout", "--timeout", f->timeout, e) < 0 ||
+	    compose_time_text(body, "idle_timeout", "--idle-timeout", f->idle_timeout, e) < 0 ||
+	    compose_text(body, "on_timeout", "--on-timeout", f->on_timeout, e) < 0 ||
+	    compose_text(body, "on_idle", "--on-idle", f->on_idle, e) < 0 ||
+	    add_rules(body, f, e) < 0)
+		return -1;
+	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0)
+		return -1;
+	return make_session(&a, body, ret, e);
+}
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_JSON *session = NULL;
+	struct err e = { 0 };
+	int code = args_read(&verb_create, argc, argv, &f, &words, 0, 0);
+
+	if (code != ARGS_GO)
+		return code;
+	if (create(&f, &session, &e) < 0)
+		return args_fail(&e);
+	if (f.common.json) {
+		show_json(session, true, stdout);
+	} else {
+		show_text(member_text(session, "id", ""), stdout);
+		(void)putchar('\n');
+	}
+	return ARGS_OK;
+}
+
+const struct verb verb_create = {
+	.name = "create",
+	.usage = "[options]",
+	.summary = "Makes a session and prints its id.",
+	.text = "The session is ready when its id is printed.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

@@ -1,0 +1,180 @@
+/* verb_life.c - what changes the life of sessions: pause, resume, rm, timeout. */
+#include <stdio.h>
+#include <string.h>
+
+#include "compose.h"
+#include "member.h"
+#include "pick.h"
+#include "show_json.h"
+#include "verbs.h"
+
+#define SESSIONS_MAX 100000
+
+struct fields {
+	struct args_common common;
+	bool all;
+};
+
+/* clang-format off */
+static const struct option options[] = {
+	ARGS_COMMON(struct fields),
+};
+
+static const struct option rm_options[] = {
+	{ "all", NULL, OPTION_FLAG, offsetof(struct fields, all), 0, 0,
+	  "all sessions that have not ended", 'a' },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+static void print_session(const struct fields *f, const char *id, const json_t *session)
+{
+	if (f->common.json && session != NULL)
+		show_json(session, true, stdout);
+	else if (!f->common.json)
+		(void)printf("%s\n", id);
+}
+
+/* POST or DELETE at one session. action: NULL for the session itself. */
+static int act(const struct fields *f, struct ask *a, const char *word, const char *method,
+	       const char *action, const json_t *body, struct err *e)
+{
+	OWN_JSON *session = NULL;
+	char id[PICK_ID_MAX];
+	struct target t;
+
+	if (pick_session(a, word, id, e) < 0)
+		return err_wrap(e, "%.60s", word);
+	pick_target(&t, id, action);
+	if (ask_json(a, method, &t, body, &session, e) < 0)
+		return err_wrap(e, "%s", id);
+	print_session(f, id, session);
+	return 0;
+}
+
+/* Goes on after a failure: the others were asked for, too. */
+static int act_on_all(const struct verb *v, int argc, char **argv, const char *action)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_ASK a = { 0 };
+	struct err e = { 0 };
+	int code = args_read(v, argc, argv, &f, &words, 1, ARGS_WORDS_MAX), result = ARGS_OK;
+
+	if (code != ARGS_GO)
+		return code;
+	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+		return args_fail(&e);
+	for (size_t i = 0; i < words.n; i++)
+		if (act(&f, &a, words.at[i], "POST", action, NULL, &e) < 0)
+			result = args_fail(&e);
+	return result;
+}
+
+static int run_pause(int argc, char **argv)
+{
+	return act_on_all(&verb_pause, argc, argv, "pause");
+}
+
+const struct verb verb_pause = {
+	.name = "pause",
+	.usage = "[options] SESSION...",
+	.summary = "Stops time in sessions; their memory is kept.",
+	.text = "",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run_pause,
+};
+
+static int run_resume(int argc, char **argv)
+{
+	return act_on_all(&verb_resume, argc, argv, "resume");
+}
+
+const struct verb verb_resume = {
+	.name = "resume",
+	.usage = "[options] SESSION...",
+	.summary = "Lets paused sessions go on.",
+	.text = "",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run_resume,
+};
+
+static int remove_all(const struct fields *f, struct ask *a, struct err *e)
+{
+	OWN_JSON *list = NULL;
+	struct target t;
+	int result = ARGS_OK;
+
+	target_init(&t, "/v1/sessions");
+	target_query(&t, "state", "creating,running,pausing,paused,resuming,stopping");
+	if (ask_pages(a, &t, "sessions", NULL, SESSIONS_MAX, &list, e) < 0)
+		return args_fail(e);
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (act(f, a, member_text(json_array_get(list, i), "id", "?"), "DELETE", NULL, NULL,
+			e) < 0)
+			result = args_fail(e);
+	return result;
+}
+
+static int run_rm(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_ASK a = { 0 };
+	struct err e = { 0 };
+	int code = args_read(&verb_rm, argc, argv, &f, &words, 0, ARGS_WORDS_MAX);
+	int result = ARGS_OK;
+
+	if (code != ARGS_GO)
+		return code;
+	if ((words.n == 0) != f.all)
+		return args_wrong(&verb_rm, "either sessions or --all");
+	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+		return args_fail(&e);
+	if (f.all)
+		return remove_all(&f, &a, &e);
+	for (size_t i = 0; i < words.n; i++)
+		if (act(&f, &a, words.at[i], "DELETE", NULL, NULL, &e) < 0)
+			result = args_fail(&e);
+	return result;
+}
+
+const struct verb verb_rm = {
+	.name = "rm",
+	.usage = "[options] SESSION... | --all",
+	.summary = "Ends sessions and everything in them.",
+	.text = "The ids of those that are gone are printed. Twice is no error.\n",
+	.options = rm_options,
+	.noptions = COUNT(rm_options),
+	.run = run_rm,
+};
+
+static int run_timeout(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_JSON *body = json_object();
+	OWN_ASK a = { 0 };
+	struct err e = { 0 };
+	int code = args_read(&verb_timeout, argc, argv, &f, &words, 2, 2);
+
+	if (code != ARGS_GO)
+		return code;
+	if (compose_time_text(body, "timeout", "the time", words.at[1], &e) < 0 ||
+	    ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0 ||
+	    act(&f, &a, words.at[0], "POST", "timeout", body, &e) < 0)
+		return args_fail(&e);
+	return ARGS_OK;
+}
+
+const struct verb verb_timeout = {
+	.name = "timeout",
+	.usage = "[options] SESSION TIME",
+	.summary = "Sets how long a session may live, from now on.",
+	.text = "TIME is like 30s, 10m or 2h; 0: no limit, if the server allows it.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run_timeout,
+};

@@ -1,0 +1,152 @@
+/* verb_logs.c - the output of an execution, afterwards or as it goes on.
+ *
+ * Without --follow the two streams are fetched as raw bytes, each to its own descriptor. If both of
+ * ours are the same file they are fetched as one, in the order in which they were written. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base64.h"
+#include "follow.h"
+#include "io.h"
+#include "launch.h"
+#include "member.h"
+#include "show_json.h"
+#include "verbs.h"
+
+struct fields {
+	struct args_common common;
+	bool follow;
+	const char *stream;
+	bool exited; /* while following: it was told */
+};
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
+	  "waits for more until the command has ended", 'f' },
+	{ "stream", "NAME", OPTION_TEXT, offsetof(struct fields, stream), 0, 0,
+	  "stdout or stderr only" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+static int take(void *arg, const void *data, size_t len, struct err *e)
+{
+	return io_write_all(*(const int *)arg, data, len, e);
+}
+
+static int fetch(struct ask *a, const char *session, const char *id, const char *stream, int fd,
+		 struct err *e)
+{
+	struct client_request r = { .method = "GET" };
+	struct target t;
+
+	pick_execution_target(&t, session, id, "output");
+	target_query(&t, "stream", stream);
+	if (ask_send(a, &r, &t, e) < 0)
+		return -1;
+	return client_read_each(a->client, take, &fd, e);
+}
+
+static bool same_file(int one, int other)
+{
+	struct stat a, b;
+
+	return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+static int print_all(struct ask *a, const struct fields *f, const char *session, const char *id,
+		     struct err *e)
+{
+	if (f->stream != NULL)
+		return fetch(a, session, id, f->stream, STDOUT_FILENO, e);
+	if (same_file(STDOUT_FILENO, STDERR_FILENO))
+		return fetch(a, session, id, "both", STDOUT_FILENO, e);
+	if (fetch(a, session, id, "stdout", STDOUT_FILENO, e) < 0)
+		return -1;
+	return fetch(a, session, id, "stderr", STDERR_FILENO, e);
+}
+
+static int write_event(const struct follow_event *event, int fd, struct err *e)
+{
+	const json_t *text = json_object_get(event->json, "text");
+	const char *coded = member_text(event->json, "base64", NULL);
+	ssize_t n;
+
+	if (json_is_string(text))
+		return io_write_all(fd, json_string_value(text), json_string_length(text), e);
+	if (coded == NULL)
+		return 0;
+	OWN_MEM uint8_t *bytes = malloc(BASE64_BYTES(strlen(coded)) + 1);
+	n = bytes == NULL ? -1 : base64_decode(coded, strlen(coded), bytes);
+	if (n < 0)
+		return err_set(e, ERR_SYSTEM, "the server sent output that cannot be decoded");
+	return io_write_all(fd, bytes, (size_t)n, e);
+}
+
+static int print_event(void *arg, const struct follow_event *event, struct err *e)
+{
+	struct fields *f = arg;
+	bool is_err = strcmp(event->name, "stderr") == 0;
+
+	f->exited |= strcmp(event->name, "exit") == 0;
+	if (f->common.json) {
+		OWN_JSON *line =
+			json_pack("{s:s, s:O?}", "event", event->name, "data", event->json);
+
+		show_json(line, false, stdout);
+		(void)fflush(stdout);
+	} else if (is_err || strcmp(event->name, "stdout") == 0) {
+		if (f->stream != NULL && strcmp(event->name, f->stream) != 0)
+			return 0;
+		if (write_event(event, is_err && f->stream == NULL ? STDERR_FILENO : STDOUT_FILENO,
+				e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int logs(struct fields *f, const struct args_words *words, struct err *e)
+{
+	OWN_ASK a = { 0 };
+	char session[PICK_ID_MAX], id[PICK_ID_MAX];
+	struct follow_options o = { .resumes = true, .complete = &f->exited };
+	struct target t;
+
+	if (ask_open(&a, &f->common, f->follow ? ASK_STREAM_MS : ASK_PATIENCE_MS, e) < 0 ||
+	    pick_session(&a, words->at[0], session, e) < 0 ||
+	    pick_execution(&a, session, words->at[1], id, e) < 0)
+		return -1;
+	if (!f->follow)
+		return print_all(&a, f, session, id, e);
+	pick_execution_target(&t, session, id, "events");
+	return follow_events(&a, &t, &o, print_event, f, e);
+}
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	struct err e = { 0 };
+	int code = args_read(&verb_logs, argc, argv, &f, &words, 2, 2);
+
+	if (code != ARGS_GO)
+		return code;
+	if (f.stream != NULL && strcmp(f.stream, "stdout") != 0 && strcmp(f.stream, "stderr") != 0)
+		return args_wrong(&verb_logs, "--stream: '%.40s' is neither stdout nor stderr",
+				  f.stream);
+	if (f.common.json && !f.follow)
+		return args_wrong(&verb_logs, "--json needs --follow; without it there are bytes");
+	return logs(&f, &words, &e) < 0 ? args_fail(&e) : ARGS_OK;
+}
+
+const struct verb verb_logs = {
+	.name = "logs",
+	.usage = "[options] SESSION EXECUTION",
+	.summary = "Prints what a command has written, also after its end.",
+	.text = "Its stderr goes to ours. cordon ls SESSION lists executions.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

@@ -1,0 +1,140 @@
+/* verb_run.c - `cordon run --server`: a session for one command.
+ *
+ * Whatever happens after the session was made, it is deleted; so the signals that could end us
+ * between
+ * the two are blocked all the time (while the command runs, talk.c reads them from a descriptor).
+ * Ctrl-\ is left as the way out. */
+#include <fcntl.h>
+#include <signal.h>
+
+#include "launch.h"
+#include "make.h"
+#include "member.h"
+#include "show_json.h"
+#include "talk.h"
+#include "verbs.h"
+
+struct fields {
+	struct args_common common;
+	struct make_options make;
+	struct launch_options launch;
+	bool server; /* what brought us here */
+	const char *result;
+};
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "server", NULL, OPTION_FLAG, offsetof(struct fields, server), 0, 0,
+	  "must come first; which server: CORDON_SERVER" },
+	MAKE_OPTIONS(struct fields),
+	LAUNCH_OPTIONS(struct fields),
+	{ "result", "FILE", OPTION_TEXT, offsetof(struct fields, result), 0, 0,
+	  "writes how the command ended as one JSON object" },
+	{ "json", NULL, OPTION_FLAG, offsetof(struct fields, common.json), 0, 0,
+	  "prints how the command ended to stderr" },
+	ARGS_CONNECTION(struct fields),
+};
+/* clang-format on */
+
+static void block_signals(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+static int use(const struct fields *f, struct ask *a, const char *session,
+	       const struct launch_command *c, json_t **ret, struct err *e)
+{
+	char id[PICK_ID_MAX];
+	struct talk_options o = {
+		.session = session, .execution = id, .input = true, .tty = f->launch.tty
+	};
+	OWN_JSON *started = NULL;
+
+	if (launch_command(a, session, &f->launch, c, id, &started, e) < 0)
+		return -1;
+	return talk_run(&o, a, ret, e);
+}
+
+static int run_once(const struct fields *f, const struct launch_command *c, json_t **ret,
+		    struct err *e)
+{
+	OWN_ASK a = { 0 };
+	OWN_JSON *session = NULL;
+	OWN_JSON *body = make_body(&f->make, e);
+	struct err later = { 0 };
+	struct target t;
+	int result;
+
+	if (body == NULL || ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0)
+		return -1;
+	block_signals();
+	if (make_session(&a, body, &session, e) < 0)
+		return -1;
+	result = use(f, &a, member_text(session, "id", ""), c, ret, e);
+	pick_target(&t, member_text(session, "id", ""), NULL);
+	if (ask_json(&a, "DELETE", &t, NULL, NULL, &later) < 0 && result == 0) {
+		*e = later;
+		return err_wrap(e, "the session could not be deleted");
+	}
+	return result;
+}
+
+/* Opened before anything happens: a result that cannot be written is told at once. */
+static int open_result(const char *path, FILE **ret, struct err *e)
+{
+	int fd = path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+	*ret = fd < 0 ? NULL : fdopen(fd, "w");
+	if (path != NULL && *ret == NULL)
+		return err_sys(e, "--result %.120s", path);
+	return 0;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	OWN_JSON *execution = NULL;
+	struct err e = { 0 };
+	char **words = NULL;
+	struct launch_command command;
+	FILE *result = NULL;
+	size_t n = 0;
+	int code = args_read_command(&verb_run, argc, argv, &f, &words, &n), ended;
+
+	if (code != ARGS_GO)
+		return code;
+	if (n == 0)
+		return args_wrong(&verb_run, "no command given");
+	if (open_result(f.result, &result, &e) < 0)
+		return args_fail(&e);
+	command = (struct launch_command){ .argv = words, .argc = n, .input = true };
+	ended = run_once(&f, &command, &execution, &e);
+	if (ended < 0)
+		code = args_fail(&e);
+	else
+		code = launch_exit_code(execution);
+	if (f.common.json && execution != NULL)
+		show_json(execution, true, stderr);
+	if (result != NULL) {
+		show_json(execution, true, result);
+		if (fclose(result) != 0)
+			code = ARGS_FAILED;
+	}
+	return code;
+}
+
+const struct verb verb_run = {
+	.name = "run",
+	.usage = "--server [options] -- command [args]",
+	.summary = "Runs one command in a session of its own, which is deleted at the end.",
+	.text = "As `cordon run` without --server, and with the same exit codes.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

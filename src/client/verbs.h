@@ -1,0 +1,8 @@
+/* verbs.h - the verbs of cordon-client, each in the file verb_NAME.c, or with its kin. */
+#pragma once
+
+#include "options.h"
+
+extern const struct verb verb_create, verb_ls, verb_exec, verb_run, verb_attach, verb_cp, verb_logs,
+	verb_watch, verb_events, verb_ps, verb_kill, verb_diff, verb_pause, verb_resume, verb_rm,
+	verb_timeout, verb_top, verb_key, verb_tenant, verb_node;

@@ -1,0 +1,138 @@
+/* config.h - the server's settings: one file, environment and flags, checked against one table.
+ *
+ *	file          memory_max = 4G          # a comment
+ *	environment   CORDON_MEMORY_MAX=4G
+ *	flag          --memory-max 4G          or --memory_max=4G
+ *
+ * A flag wins over the environment, the environment over the file, the file over the default. Every
+ * setting is described in doc/configuration.md, which is made from the same table. An error names
+ * where the value came from, the setting, the value and what would be right:
+ *
+ *	cordon.conf:7: memory_max: '12Q' is not a size like 65536, 512M or 1.5G */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define CONFIG_PATH_MAX 256
+#define CONFIG_NAME_MAX 64
+#define CONFIG_ROOTS_MAX 8
+#define CONFIG_FILE_MAX 65536 /* bytes of a configuration file */
+#define CONFIG_TEXT_MAX 16384 /* bytes of what config_print() writes, at most */
+
+struct config_root {
+	char path[CONFIG_PATH_MAX];
+	bool writable;
+};
+
+/* Plain values. Sizes in bytes, times in milliseconds, what is said in fractions in thousandths
+ * (_milli). Where 0 has a meaning of its own the comment says so; "default" is what a session gets
+ * that does not ask, "max" what it may ask for. */
+struct config {
+	/* where it listens */
+	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
+	bool allow_remote_plain;
+	char tls_cert[CONFIG_PATH_MAX], tls_key[CONFIG_PATH_MAX]; /* both or none */
+	char unix_socket[CONFIG_PATH_MAX];			  /* "": none */
+	uint64_t connections_max;
+	uint64_t head_timeout_ms, body_timeout_ms, write_timeout_ms, keepalive_ms;
+
+	/* where its files are, who it is, what it says */
+	char state_dir[CONFIG_PATH_MAX], run_dir[CONFIG_PATH_MAX];
+	char user[CONFIG_NAME_MAX]; /* cordond becomes this one, if started by root */
+	unsigned log_format;	    /* enum log_format */
+	unsigned log_level;	    /* enum log_level */
+
+	/* what sessions are made from */
+	char template[CONFIG_NAME_MAX];
+	struct config_root mount_roots[CONFIG_ROOTS_MAX];
+	size_t nmount_roots;
+	uint64_t pool_size, pool_max;
+	uint64_t pool_refill_milli; /* cells per second */
+
+	/* the node as a whole */
+	uint64_t node_max_sessions;
+	uint64_t node_max_memory;	 /* 0: nine tenths of what the machine has */
+	uint64_t node_create_rate_milli; /* sessions per second; 0: no limit */
+
+	/* a session */
+	uint64_t memory_default, memory_max;
+	uint64_t cpus_default_milli, cpus_max_milli;
+	uint64_t pids_default, pids_max;
+	uint64_t disk_default, disk_max;
+	uint64_t inodes_default, inodes_max;
+	uint64_t nofile_default, nofile_max;
+	uint64_t session_timeout_default_ms, session_timeout_max_ms;
+	uint64_t idle_timeout_default_ms; /* 0: never */
+	uint64_t stop_grace_ms;
+
+	/* an execution */
+	uint64_t exec_timeout_default_ms, exec_timeout_max_ms; /* 0: none but the session's */
+	uint64_t output_limit_default, output_limit_max;
+	uint64_t executions_max;	/* running at a time in one session */
+	uint64_t execution_records_max; /* records of one session */
+
+	/* a tenant that has no limits of its own */
+	uint64_t tenant_max_sessions;
+	uint64_t tenant_create_rate_milli; /* sessions per second; 0: no limit */
+	uint64_t tenant_create_burst;
+	uint64_t tenant_queue_length; /* 0: refuse at once */
+	uint64_t tenant_queue_ms;
+	uint64_t tenant_max_memory;  /* 0: no limit but the node's */
+	uint64_t tenant_max_storage; /* 0: no limit */
+
+	/* what is kept, what is taken */
+	uint64_t retention_ms;	     /* records of stopped sessions */
+	uint64_t event_retention_ms; /* and never more events than event_max */
+	uint64_t event_max;
+	uint64_t file_max;
+	uint64_t request_body_max;
+};
+
+/* Who starts the server, as far as defaults depend on it. Texts are borrowed and may be NULL. */
+struct config_who {
+	bool root;
+	const char *home, *runtime_dir, *state_home, *config_home; /* $HOME, $XDG_... */
+};
+
+/* The caller's own: from the environment (as main() gets it) and the effective user id. */
+void config_who_am_i(struct config_who *ret, char *const *env);
+
+/* The defaults. A folder for which there is none (no home directory, a path too long) is "". */
+void config_defaults(struct config *ret, const struct config_who *who);
+
+/* Everything, checked: defaults, then the file, then the environment, then flags. path NULL: the
+ * file that $CORDON_CONFIG names, else /etc/cordon/cordon.conf or, for a user,
+ * ~/.config/cordon/cordon.conf if it is there. argv holds settings only, see config_flag_words().
+ * *ret is written on success only. */
+int config_load(struct config *ret, const char *path, int argc, char *const *argv, char *const *env,
+		struct err *e) MUST_USE;
+
+/* How many words the setting at the start of argv takes: 0 if it is none of ours, 1 for
+ * "--name=value" and for "--name" of a yes-or-no, 2 for "--name value". So that a verb can have
+ * options beside the settings. */
+int config_flag_words(const char *word);
+
+/* The first variable CORDON_... in the environment that is no setting and none of `known` (ends
+ * with NULL; may be NULL itself), or NULL: worth a warning, since others use the prefix, too. */
+const char *config_unknown_env(char *const *env, const char *const *known);
+
+/* Reads the lines of a file over what is in *c, which is changed even on failure. Pure. Does not
+ * compare settings with each other: config_check() does. */
+int config_parse(struct config *c, const char *name, const char *text, size_t len,
+		 struct err *e) MUST_USE;
+
+/* What no single value shows: defaults above maxima, a certificate without a key, plain text beyond
+ * this machine. */
+int config_check(const struct config *c, struct err *e) MUST_USE;
+
+/* All settings as a configuration file; reading it gives the same struct again. print returns the
+ * length. */
+int config_print(const struct config *c, char *ret_text, size_t cap, struct err *e) MUST_USE;
+int config_write(const struct config *c, int fd, struct err *e) MUST_USE;
+
+/* From the start of a file or memfd that config_write() wrote, checked. */
+int config_read_fd(struct config *ret, int fd, struct err *e) MUST_USE;

@@ -1,0 +1,88 @@
+/* What no single value shows. */
+#include "config.h"
+
+#include <string.h>
+#include <sys/un.h>
+
+#include "addr.h"
+#include "config_table.h"
+#include "config_value.h"
+
+static int check_address(const struct config *c, struct err *e)
+{
+	struct addr address;
+
+	if (c->listen[0] == '\0')
+		return 0;
+	if (addr_parse(c->listen, &address, e) < 0)
+		return err_wrap(e, "listen");
+	if (addr_is_unix(&address))
+		return err_set(e, ERR_INVALID, "listen: '%.60s' belongs into unix_socket",
+			       c->listen);
+	if (addr_is_loopback(&address) || c->tls_cert[0] != '\0' || c->allow_remote_plain)
+		return 0;
+	return err_set(e, ERR_DENIED,
+		       "listen: %s is beyond this machine and there is no TLS: set tls_cert and "
+		       "tls_key, or allow_remote_plain = yes",
+		       c->listen);
+}
+
+static int check_listeners(const struct config *c, struct err *e)
+{
+	struct sockaddr_un un;
+
+	if (c->listen[0] == '\0' && c->unix_socket[0] == '\0')
+		return err_set(e, ERR_INVALID, "listen: empty, and unix_socket is, too");
+	if ((c->tls_cert[0] == '\0') != (c->tls_key[0] == '\0'))
+		return err_set(e, ERR_INVALID, "%s: is not set, and %s is",
+			       c->tls_key[0] == '\0' ? "tls_key" : "tls_cert",
+			       c->tls_key[0] == '\0' ? "tls_cert" : "tls_key");
+	if (strlen(c->unix_socket) >= sizeof(un.sun_path))
+		return err_set(e, ERR_INVALID, "unix_socket: '%.40s...' is longer than %zu bytes",
+			       c->unix_socket, sizeof(un.sun_path) - 1);
+	return check_address(c, e);
+}
+
+static int check_order(const struct config *c, const char *lower, const char *upper,
+		       bool zero_is_none, struct err *e)
+{
+	const struct config_setting *l = config_table_find(lower, strlen(lower));
+	const struct config_setting *u = config_table_find(upper, strlen(upper));
+	const uint64_t *low = (const void *)((const char *)c + l->offset);
+	const uint64_t *high = (const void *)((const char *)c + u->offset);
+	char low_text[CONFIG_VALUE_MAX], high_text[CONFIG_VALUE_MAX];
+
+	if (*low <= *high || (zero_is_none && *high == 0))
+		return 0;
+	config_value_format(l, c, low_text, sizeof(low_text));
+	config_value_format(u, c, high_text, sizeof(high_text));
+	return err_set(e, ERR_INVALID, "%s: %.40s is more than %s, which is %.40s", lower, low_text,
+		       upper, high_text);
+}
+
+int config_check(const struct config *c, struct err *e)
+{
+	static const struct {
+		const char *lower, *upper;
+		bool zero_is_none;
+	} pairs[] = {
+		{ "memory_default", "memory_max", false },
+		{ "cpus_default", "cpus_max", false },
+		{ "pids_default", "pids_max", false },
+		{ "disk_default", "disk_max", false },
+		{ "inodes_default", "inodes_max", false },
+		{ "nofile_default", "nofile_max", false },
+		{ "session_timeout_default", "session_timeout_max", false },
+		{ "exec_timeout_default", "exec_timeout_max", true },
+		{ "output_limit_default", "output_limit_max", false },
+		{ "pool_size", "pool_max", false },
+		{ "memory_default", "node_max_memory", true },
+		{ "memory_default", "tenant_max_memory", true },
+		{ "disk_default", "tenant_max_storage", true },
+	};
+
+	for (size_t i = 0; i < COUNT(pairs); i++)
+		if (check_order(c, pairs[i].lower, pairs[i].upper, pairs[i].zero_is_none, e) < 0)
+			return -1;
+	return check_listeners(c, e);
+}

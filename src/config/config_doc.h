@@ -1,0 +1,7 @@
+/* config_doc.h - the table of settings for people. */
+#pragma once
+
+#include <stdio.h>
+
+void config_doc_help(FILE *to);	    /* one line for each, as options */
+void config_doc_markdown(FILE *to); /* the whole of doc/configuration.md */

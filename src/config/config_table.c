@@ -1,0 +1,187 @@
+#include "config_table.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "log.h"
+
+#define KIB (1ULL << 10)
+#define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
+#define TIB (1ULL << 40)
+#define SECOND 1000ULL
+#define HOUR (3600 * SECOND)
+#define DAY (24 * HOUR)
+#define MANY 1000000000ULL
+
+static const char *const formats[] = { "logfmt", "json", NULL };
+static_assert(COUNT(formats) == LOG_FORMATS + 1, "every format of log.h");
+static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
+static_assert(COUNT(levels) == LOG_LEVELS + 1, "every level of log.h");
+
+#define FIELD(name) offsetof(struct config, name)
+#define PATH_LONGEST (CONFIG_PATH_MAX - 1)
+/* RUN/cells/ses_0123456789abcdef.sock must fit into a socket's address, unix(7): 108 bytes. */
+#define RUN_LONGEST 72
+
+/* clang-format off */
+const struct config_setting config_table[] = {
+	{ "listen", "HOST:PORT", CONFIG_TEXT, FIELD(listen), "127.0.0.1:4983", 0, 127, NULL,
+	  "numeric address to listen at, [..]:PORT for IPv6, or localhost:PORT; port 0 takes any that is free; "
+	  "empty: no TCP",
+	  .group = "Where it listens" },
+	{ "allow_remote_plain", "yes|no", CONFIG_BOOL, FIELD(allow_remote_plain), "no", 0, 0, NULL,
+	  "listen beyond this machine even without TLS: keys and output then travel in the clear" },
+	{ "tls_cert", "FILE", CONFIG_PATH, FIELD(tls_cert), "", 0, PATH_LONGEST, NULL,
+	  "certificate chain, PEM; with tls_key it turns TLS on" },
+	{ "tls_key", "FILE", CONFIG_PATH, FIELD(tls_key), "", 0, PATH_LONGEST, NULL,
+	  "private key of tls_cert, PEM" },
+	{ "unix_socket", "PATH", CONFIG_TEXT, FIELD(unix_socket), "cordon.sock", 0, 107, NULL,
+	  "Unix socket to listen at; a relative name is in run_dir; empty: none" },
+	{ "connections_max", "COUNT", CONFIG_COUNT, FIELD(connections_max), "4096", 1, 1000000, NULL,
+	  "client connections at a time" },
+	{ "head_timeout", "TIME", CONFIG_TIME, FIELD(head_timeout_ms), "10s", 100, HOUR, NULL,
+	  "time a client has to send the head of a request" },
+	{ "body_timeout", "TIME", CONFIG_TIME, FIELD(body_timeout_ms), "30s", 100, HOUR, NULL,
+	  "time without a byte of a request's body after which it is given up" },
+	{ "write_timeout", "TIME", CONFIG_TIME, FIELD(write_timeout_ms), "30s", 100, HOUR, NULL,
+	  "time without a client taking a byte of its answer after which it is dropped" },
+	{ "keepalive", "TIME", CONFIG_TIME, FIELD(keepalive_ms), "75s", 100, DAY, NULL,
+	  "time a connection may be idle between two requests" },
+
+	{ "state_dir", "DIR", CONFIG_PATH, FIELD(state_dir), NULL, 1, 200, NULL,
+	  "what must survive a reboot: the database, logs of executions",
+	  .group = "Files, user, log", .alias = "state",
+	  .shown = "/var/lib/cordon; for a user $XDG_STATE_HOME/cordon or ~/.local/state/cordon" },
+	{ "run_dir", "DIR", CONFIG_PATH, FIELD(run_dir), NULL, 1, RUN_LONGEST, NULL,
+	  "what need not: sockets", .alias = "run",
+	  .shown = "/run/cordon-server; for a user $XDG_RUNTIME_DIR/cordon or run in the state directory" },
+	{ "user", "NAME", CONFIG_TEXT, FIELD(user), "cordon", 1, CONFIG_NAME_MAX - 1, NULL,
+	  "user that cordond runs as when root starts it" },
+	{ "log_format", "FORMAT", CONFIG_CHOICE, FIELD(log_format), "logfmt", 0, 0, formats,
+	  "how lines of the log look: logfmt or json" },
+	{ "log_level", "LEVEL", CONFIG_CHOICE, FIELD(log_level), "info", 0, 0, levels,
+	  "least important events that are logged: debug, info, warn, error" },
+
+	{ "template", "NAME", CONFIG_TEXT, FIELD(template), "host", 1, CONFIG_NAME_MAX - 1, NULL,
+	  "template of sessions that name none", .group = "What sessions are made from" },
+	{ "mount_roots", "PATH[:rw],...", CONFIG_ROOTS, FIELD(mount_roots), "", 0, CONFIG_ROOTS_MAX, NULL,
+	  "directories of this machine that sessions may mount from, read-only unless :rw; at most 8" },
+	{ "pool_size", "COUNT", CONFIG_COUNT, FIELD(pool_size), "8", 0, 4096, NULL,
+	  "finished cells kept waiting; 0: no pool" },
+	{ "pool_max", "COUNT", CONFIG_COUNT, FIELD(pool_max), "64", 0, 4096, NULL,
+	  "how far the pool may grow when demand is high" },
+	{ "pool_refill_per_second", "RATE", CONFIG_MILLIS, FIELD(pool_refill_milli), "100", 100,
+	  10000000, NULL, "cells per second that are made ahead of demand" },
+
+	{ "node_max_sessions", "COUNT", CONFIG_COUNT, FIELD(node_max_sessions), "1000", 1, 1000000, NULL,
+	  "sessions of all tenants at a time", .group = "Limits of the node" },
+	{ "node_max_memory", "SIZE", CONFIG_BYTES, FIELD(node_max_memory), "0", 0, 64 * TIB, NULL,
+	  "sum of the memory limits of all sessions; 0: nine tenths of the machine's memory" },
+	{ "node_create_rate", "RATE", CONFIG_MILLIS, FIELD(node_create_rate_milli), "1000", 0, MANY, NULL,
+	  "sessions created per second; 0: no limit" },
+
+	{ "memory_default", "SIZE", CONFIG_BYTES, FIELD(memory_default), "512M", 4 * MIB, 64 * TIB, NULL,
+	  "memory of a session that does not say, files it writes included", .group = "Limits of a session" },
+	{ "memory_max", "SIZE", CONFIG_BYTES, FIELD(memory_max), "8G", 4 * MIB, 64 * TIB, NULL,
+	  "memory that a session may ask for" },
+	{ "cpus_default", "NUMBER", CONFIG_MILLIS, FIELD(cpus_default_milli), "1", 10, 1000000, NULL,
+	  "processors' worth of time of a session that does not say" },
+	{ "cpus_max", "NUMBER", CONFIG_MILLIS, FIELD(cpus_max_milli), "16", 10, 1000000, NULL,
+	  "processors' worth of time that a session may ask for" },
+	{ "pids_default", "COUNT", CONFIG_COUNT, FIELD(pids_default), "512", 2, 4194304, NULL,
+	  "processes and threads of a session that does not say" },
+	{ "pids_max", "COUNT", CONFIG_COUNT, FIELD(pids_max), "8192", 2, 4194304, NULL,
+	  "processes and threads that a session may ask for" },
+	{ "disk_default", "SIZE", CONFIG_BYTES, FIELD(disk_default), "256M", 64 * KIB, 64 * TIB, NULL,
+	  "bytes in files of a session that does not say; they count as its memory" },
+	{ "disk_max", "SIZE", CONFIG_BYTES, FIELD(disk_max), "8G", 64 * KIB, 64 * TIB, NULL,
+	  "bytes in files that a session may ask for" },
+	{ "inodes_default", "COUNT", CONFIG_COUNT, FIELD(inodes_default), "131072", 64, 4294967000ULL, NULL,
+	  "files of a session that does not say" },
+	{ "inodes_max", "COUNT", CONFIG_COUNT, FIELD(inodes_max), "4194304", 64, 4294967000ULL, NULL,
+	  "files that a session may ask for" },
+	{ "nofile_default", "COUNT", CONFIG_COUNT, FIELD(nofile_default), "16384", 16, 1048576, NULL,
+	  "open files of each process, in a session that does not say" },
+	{ "nofile_max", "COUNT", CONFIG_COUNT, FIELD(nofile_max), "1048576", 16, 1048576, NULL,
+	  "open files of each process that a session may ask for" },
+	{ "session_timeout_default", "TIME", CONFIG_TIME, FIELD(session_timeout_default_ms), "5m", SECOND,
+	  30 * DAY, NULL, "how long a session lives that does not say; paused time does not count" },
+	{ "session_timeout_max", "TIME", CONFIG_TIME, FIELD(session_timeout_max_ms), "1d", SECOND, 30 * DAY,
+	  NULL, "how long a session may ask to live" },
+	{ "idle_timeout_default", "TIME", CONFIG_TIME, FIELD(idle_timeout_default_ms), "0", 0, 30 * DAY,
+	  NULL, "time without a call or a running execution after which a session that does not say is "
+	  "paused or ended; 0: never" },
+	{ "stop_grace", "TIME", CONFIG_TIME, FIELD(stop_grace_ms), "2s", 0, 600 * SECOND, NULL,
+	  "time between asking programs to end and killing them" },
+
+	{ "exec_timeout_default", "TIME", CONFIG_TIME, FIELD(exec_timeout_default_ms), "0", 0, 30 * DAY,
+	  NULL, "how long an execution may run that does not say; 0: as long as exec_timeout_max",
+	  .group = "Limits of an execution" },
+	{ "exec_timeout_max", "TIME", CONFIG_TIME, FIELD(exec_timeout_max_ms), "0", 0, 30 * DAY, NULL,
+	  "how long an execution may ask to run; 0: as long as its session lives" },
+	{ "output_limit_default", "SIZE", CONFIG_BYTES, FIELD(output_limit_default), "16M", 4 * KIB,
+	  64 * TIB, NULL, "bytes of output kept of an execution in a session that does not say" },
+	{ "output_limit_max", "SIZE", CONFIG_BYTES, FIELD(output_limit_max), "1G", 4 * KIB, 64 * TIB, NULL,
+	  "bytes of output that a session may ask to be kept" },
+	{ "executions_max", "COUNT", CONFIG_COUNT, FIELD(executions_max), "64", 1, 4096, NULL,
+	  "executions that run at a time in one session" },
+	{ "execution_records_max", "COUNT", CONFIG_COUNT, FIELD(execution_records_max), "100000", 1, MANY,
+	  NULL, "executions of one session, ended ones included" },
+
+	{ "tenant_max_sessions", "COUNT", CONFIG_COUNT, FIELD(tenant_max_sessions), "500", 1, 1000000, NULL,
+	  "sessions at a time", .group = "Limits of a tenant that has none of its own" },
+	{ "tenant_create_rate", "RATE", CONFIG_MILLIS, FIELD(tenant_create_rate_milli), "500", 0, MANY, NULL,
+	  "sessions created per second in the long run; 0: no limit" },
+	{ "tenant_create_burst", "COUNT", CONFIG_COUNT, FIELD(tenant_create_burst), "500", 1, 1000000, NULL,
+	  "sessions created at once after a quiet time" },
+	{ "tenant_queue_length", "COUNT", CONFIG_COUNT, FIELD(tenant_queue_length), "0", 0, 100000, NULL,
+	  "requests for a session that wait when a limit is reached; 0: refused at once" },
+	{ "tenant_queue_time", "TIME", CONFIG_TIME, FIELD(tenant_queue_ms), "10s", 1, HOUR, NULL,
+	  "how long they wait" },
+	{ "tenant_max_memory", "SIZE", CONFIG_BYTES, FIELD(tenant_max_memory), "0", 0, 64 * TIB, NULL,
+	  "sum of the memory limits of its sessions; 0: no limit but the node's" },
+	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "20G", 0, 64 * TIB, NULL,
+	  "sum of the disk limits of its sessions and of the output that is kept; 0: no limit" },
+
+	{ "retention", "TIME", CONFIG_TIME, FIELD(retention_ms), "1d", 0, 3650 * DAY, NULL,
+	  "how long records and output of a session stay after its end",
+	  .group = "What is kept and what is taken" },
+	{ "event_retention", "TIME", CONFIG_TIME, FIELD(event_retention_ms), "7d", 0, 3650 * DAY, NULL,
+	  "how long events stay" },
+	{ "event_max", "COUNT", CONFIG_COUNT, FIELD(event_max), "1000000", 1000, MANY, NULL,
+	  "events that stay at most, whatever their age" },
+	{ "file_max", "SIZE", CONFIG_BYTES, FIELD(file_max), "1G", 0, 64 * TIB, NULL,
+	  "bytes of one file that is uploaded" },
+	{ "request_body_max", "SIZE", CONFIG_BYTES, FIELD(request_body_max), "1M", 4 * KIB, GIB, NULL,
+	  "bytes of any other request's body" },
+};
+/* clang-format on */
+
+const size_t config_table_size = COUNT(config_table);
+static_assert(COUNT(config_table) <= CONFIG_SETTINGS_MAX, "the bitmap of those seen");
+
+const struct config_setting *config_table_find(const char *name, size_t n)
+{
+	for (size_t i = 0; i < config_table_size; i++)
+		if (strlen(config_table[i].name) == n && memcmp(config_table[i].name, name, n) == 0)
+			return &config_table[i];
+	return NULL;
+}
+
+const struct config_setting *config_table_find_flag(const char *name, size_t n)
+{
+	char plain[48];
+
+	if (n >= sizeof(plain))
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		plain[i] = (char)(name[i] == '-' ? '_' : name[i]);
+	for (size_t i = 0; i < config_table_size; i++) {
+		const char *alias = config_table[i].alias;
+
+		if (alias != NULL && strlen(alias) == n && memcmp(alias, plain, n) == 0)
+			return &config_table[i];
+	}
+	return config_table_find(plain, n);
+}

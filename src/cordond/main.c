@@ -1,0 +1,327 @@
+/* main.c - cordond: the order of its start, and nothing else.
+ *
+ * It is started by cordon serve with everything it may use: listeners, the cgroup directories to
+ * read, the configuration, and the control socket over which keepers' channels come. It opens its
+ * store, confines itself, and serves until it is told to end or the supervisor is gone. Cells go on
+ * without it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "api.h"
+#include "clock.h"
+#include "config.h"
+#include "confine.h"
+#include "core.h"
+#include "gauges.h"
+#include "io.h"
+#include "log.h"
+#include "loop.h"
+#include "serve_msg.h"
+#include "server.h"
+#include "store.h"
+#include "tls.h"
+
+#define HEAD_MAX 32768
+#define LOCK_WAIT_MS 15000 /* for the one before us to end */
+#define DRAIN_MS 5000	   /* for requests under way at the end */
+
+struct daemon {
+	struct loop *loop;
+	struct config config;
+	struct serve_setup setup;
+	struct store *store;
+	struct core *core;
+	struct api *api;
+	struct tls *tls;
+	struct server *servers[2]; /* with TLS (if there is any) and plain */
+	int state_fd, run_fd, lock_fd;
+	struct loop_fd control, signals;
+	struct loop_timer drain;
+	bool ready;
+};
+
+static int read_setup(struct daemon *d, struct err *e)
+{
+	ssize_t n = pread(SERVE_FD_SETUP, &d->setup, sizeof(d->setup), 0);
+
+	if (n != (ssize_t)sizeof(d->setup) || d->setup.version != SERVE_VERSION ||
+	    d->setup.nlisteners > SERVE_LISTENERS_MAX ||
+	    d->setup.ntemplates > SERVE_TEMPLATES_MAX || d->setup.nroots > SERVE_ROOTS_MAX)
+		return err_set(e, ERR_INVALID, "started by cordon serve of the same version, not by hand");
+	return config_read_fd(&d->config, SERVE_FD_CONFIG, e);
+}
+
+/* One daemon per state folder: a second one waits for the first to end. */
+static int lock_state(struct daemon *d, struct err *e)
+{
+	uint64_t until = clock_now_ns() + LOCK_WAIT_MS * CLOCK_MS;
+
+	d->lock_fd = openat(d->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (d->lock_fd < 0)
+		return err_sys(e, "open lock in %s", d->config.state_dir);
+	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || clock_now_ns() > until)
+			return err_sys(e, "%s is used by another cordond", d->config.state_dir);
+		(void)poll(NULL, 0, 20);
+	}
+	return 0;
+}
+
+static int open_folders(struct daemon *d, struct err *e)
+{
+	d->state_fd = open(d->config.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->state_fd < 0)
+		return err_sys(e, "open %s", d->config.state_dir);
+	d->run_fd = open(d->config.run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (d->run_fd < 0)
+		return err_sys(e, "open %s", d->config.run_dir);
+	return lock_state(d, e);
+}
+
+static void fill_options(const struct daemon *d, struct core_options *o)
+{
+	const struct serve_setup *s = &d->setup;
+
+	memset(o, 0, sizeof(*o));
+	o->config = &d->config;
+	o->state_fd = d->state_fd;
+	o->run_fd = d->run_fd;
+	o->cgroups.version = (int)s->cgroup_version;
+	o->cgroups.limits = s->limits;
+	memcpy(o->cgroups.why, s->no_limits_why, sizeof(o->cgroups.why));
+	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
+		o->cgroups.dirs[i] =
+			fcntl(SERVE_FD_CGROUP + i, F_GETFD) < 0 ? -1 : SERVE_FD_CGROUP + i;
+	o->ntemplates = s->ntemplates;
+	for (uint32_t i = 0; i < s->ntemplates; i++) {
+		const struct serve_template *t = &s->templates[i];
+
+		memcpy(o->templates[i].name, t->name, sizeof(t->name));
+		o->templates[i].nlayers = t->nlayers;
+		for (uint32_t k = 0; k < t->nlayers && k < KEEPER_LAYERS_MAX; k++) {
+			o->templates[i].layers[k].root = t->roots[k];
+			memcpy(o->templates[i].layers[k].at, t->at[k], KEEPER_PLACE_MAX);
+		}
+	}
+	o->nroots = s->nroots;
+	for (uint32_t i = 0; i < s->nroots; i++) {
+		o->roots[i].root = s->roots[i].root;
+		o->roots[i].writable = s->roots[i].writable != 0;
+		memcpy(o->roots[i].path, s->roots[i].path, KEEPER_PATH_MAX);
+	}
+}
+
+/* The session that a request is about, by its path: "/v1/sessions/ID...". */
+static void session_of(const struct http1_request *r, char *ret, size_t cap)
+{
+	static const char prefix[] = "/v1/sessions/";
+	size_t n = sizeof(prefix) - 1, len = 0;
+
+	ret[0] = '\0';
+	if (r->path.n <= n || memcmp(r->path.p, prefix, n) != 0)
+		return;
+	while (n + len < r->path.n && r->path.p[n + len] != '/' && len + 1 < cap) {
+		ret[len] = r->path.p[n + len];
+		len++;
+	}
+	ret[len] = '\0';
+}
+
+static void log_request(const struct exchange *x, int status, uint64_t bytes_out, uint64_t ns,
+			void *arg)
+{
+	const struct http1_request *r = exchange_request(x);
+	char method[16], path[512], session[32];
+
+	(void)arg;
+	gauges_request(status, ns);
+	if (!log_wants(LOG_LEVEL_INFO))
+		return;
+	session_of(r, session, sizeof(session));
+	(void)snprintf(method, sizeof(method), "%.*s", (int)r->method_name.n, r->method_name.p);
+	(void)snprintf(path, sizeof(path), "%.*s", (int)(r->path.n < 511 ? r->path.n : 511),
+		       r->path.p);
+	log_info("request",
+		 "request_id=%s session_id=%s method=%s path=%s status=%d bytes=%llu us=%llu peer=%s",
+		 exchange_id(x), session, method, path, status, (unsigned long long)bytes_out,
+		 (unsigned long long)(ns / 1000), exchange_peer(x));
+}
+
+static int start_servers(struct daemon *d, struct err *e)
+{
+	struct server_options o = { .head_max = HEAD_MAX,
+				    .connections_max = d->config.connections_max,
+				    .head_ms = d->config.head_timeout_ms,
+				    .idle_ms = d->config.keepalive_ms,
+				    .body_ms = d->config.body_timeout_ms,
+				    .write_ms = d->config.write_timeout_ms,
+				    .handle = api_handle,
+				    .log = log_request,
+				    .arg = d->api };
+	char cert[32], key[32];
+
+	if (d->config.tls_cert[0] != '\0') {
+		(void)snprintf(cert, sizeof(cert), "/proc/self/fd/%d", SERVE_FD_CERT);
+		(void)snprintf(key, sizeof(key), "/proc/self/fd/%d", SERVE_FD_KEY);
+		d->tls = tls_server_new(cert, key, e);
+		if (d->tls == NULL)
+			return -1;
+		(void)close(SERVE_FD_KEY);
+	}
+	o.tls = d->tls;
+	d->servers[0] = server_new(d->loop, &o, e);
+	o.tls = NULL;
+	d->servers[1] = d->servers[0] == NULL ? NULL : server_new(d->loop, &o, e);
+	if (d->servers[1] == NULL)
+		return -1;
+	for (uint32_t i = 0; i < d->setup.nlisteners; i++)
+		if (server_listen(d->servers[i < d->setup.tls_from ? 0 : 1],
+				  SERVE_FD_LISTEN + (int)i, e) < 0)
+			return -1;
+	return 0;
+}
+
+static void on_drained(struct loop_timer *t)
+{
+	struct daemon *d = t->arg;
+
+	loop_stop(d->loop);
+}
+
+static void begin_end(struct daemon *d)
+{
+	log_info("ending", "connections=%zu",
+		 server_connections(d->servers[0]) + server_connections(d->servers[1]));
+	core_drain(d->core);
+	server_drain(d->servers[0]);
+	server_drain(d->servers[1]);
+	d->drain = (struct loop_timer){ .fire = on_drained, .arg = d };
+	loop_timer_set(d->loop, &d->drain,
+		       clock_now_ns() +
+			       (server_connections(d->servers[0]) +
+						server_connections(d->servers[1]) ==
+					0 ?
+				0 :
+				DRAIN_MS) * CLOCK_MS);
+}
+
+static void on_signal(struct loop_fd *f, uint32_t events)
+{
+	struct signalfd_siginfo info;
+
+	(void)events;
+	if (read(f->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		begin_end(f->arg);
+}
+
+static void say_ready(struct daemon *d)
+{
+	const char word = SERVE_READY;
+	struct err e;
+
+	if (d->ready)
+		return;
+	d->ready = true;
+	IGNORED(io_send(SERVE_FD_CONTROL, &word, 1, NULL, 0, &e), "a gone supervisor shows below");
+}
+
+static void on_control(struct loop_fd *f, uint32_t events)
+{
+	struct daemon *d = f->arg;
+	char word = 0;
+	int fds[IO_FDS_MAX];
+	size_t nfds = 0;
+	struct err e;
+	ssize_t n = io_recv(f->fd, &word, 1, fds, IO_FDS_MAX, &nfds, &e);
+
+	(void)events;
+	if (n <= 0 || word != SERVE_KEEPER || nfds != 1) {
+		io_close_all(fds, nfds);
+		log_warn("the supervisor is gone", "");
+		loop_stop(d->loop); /* the next one starts anew; cells go on */
+		return;
+	}
+	if (core_set_keeper(d->core, fds[0], &e) < 0)
+		log_error("keeper not taken", "error=%s", e.msg);
+	say_ready(d);
+}
+
+static int watch(struct daemon *d, struct err *e)
+{
+	sigset_t set;
+	int fd;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigprocmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		return err_sys(e, "signals");
+	d->signals = (struct loop_fd){ .fd = -1, .ready = on_signal, .arg = d };
+	d->control = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = d };
+	if (loop_add(d->loop, &d->signals, fd, EPOLLIN, e) < 0)
+		return -1;
+	return loop_add(d->loop, &d->control, SERVE_FD_CONTROL, EPOLLIN, e);
+}
+
+static int start(struct daemon *d, struct err *e)
+{
+	struct core_options o;
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	log_setup((enum log_format)d->config.log_format, (enum log_level)d->config.log_level);
+	if (open_folders(d, e) < 0 || store_open(&d->store, d->config.state_dir, e) < 0)
+		return -1;
+	d->loop = loop_new(e);
+	if (d->loop == NULL)
+		return -1;
+	fill_options(d, &o);
+	d->core = core_new(d->loop, d->store, &o, e);
+	if (d->core == NULL)
+		return -1;
+	d->api = api_new(d->core, e);
+	if (d->api == NULL || start_servers(d, e) < 0 || watch(d, e) < 0)
+		return -1;
+	return confine(d->state_fd, d->run_fd, e);
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon d;
+	struct err e = { 0 };
+
+	if (argc == 2 && strcmp(argv[1], "--routes") == 0) {
+		api_print_routes(stdout);
+		return 0;
+	}
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* keys and secrets pass through here */
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (read_setup(&d, &e) < 0) {
+		(void)fprintf(stderr, "cordond: %s\n", e.msg);
+		return 2;
+	}
+	for (int fd = SERVE_FD_CONTROL; fd < SERVE_FD_LISTEN + SERVE_LISTENERS_MAX; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	if (start(&d, &e) < 0 || loop_run(d.loop, &e) < 0) {
+		log_error("cordond cannot go on", "error=%s", e.msg);
+		return 1;
+	}
+	log_info("ended", "");
+	return 0;
+}

@@ -1,0 +1,293 @@
+#include "core.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <time.h>
+
+#include "clock.h"
+#include "inside.h"
+#include "io.h"
+#include "log.h"
+
+#define CHECKPOINT_PAGES 1000
+#define SAMPLE_S 5
+#define RETENTION_S 60
+#define RETENTION_BATCH 100
+
+static void orphan_up(struct live_cell *c, const struct err *e)
+{
+	(void)c;
+	(void)e;
+}
+
+static void orphan_quiet(struct live_cell *c)
+{
+	(void)c;
+}
+
+static void orphan_held(struct live_cell *c, const struct agent_event *v)
+{
+	(void)c;
+	(void)v;
+}
+
+/* A cell that nobody owns any more, on its way out. */
+const struct live_cell_events core_orphan_events = { .up = orphan_up,
+						     .dead = orphan_quiet,
+						     .gone = orphan_quiet,
+						     .held = orphan_held,
+						     .synced = orphan_quiet };
+
+uint64_t core_now_ms(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void retry_one(struct session *s, void *arg)
+{
+	(void)arg;
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		execution_retry_save(x);
+	}
+	session_retry_save(s);
+}
+
+static void sample_one(struct session *s, void *arg)
+{
+	(void)arg;
+	session_sample(s);
+}
+
+static int remove_log(const struct store_execution *row, void *cookie)
+{
+	struct core *c = cookie;
+	char name[STORE_ID_MAX + 8];
+
+	(void)snprintf(name, sizeof(name), "%s.log", row->id);
+	(void)unlinkat(c->output_fd, name, 0);
+	return 0;
+}
+
+struct old {
+	char ids[RETENTION_BATCH][STORE_ID_MAX];
+	unsigned n;
+};
+
+static int note_old(const char *id, void *cookie)
+{
+	struct old *o = cookie;
+
+	if (o->n < RETENTION_BATCH)
+		(void)snprintf(o->ids[o->n++], STORE_ID_MAX, "%s", id);
+	return 0;
+}
+
+static int find_old(const struct store_session *row, void *cookie)
+{
+	return note_old(row->id, cookie);
+}
+
+/* Records whose time is over, with their logs: first the files, then the rows, so that what is
+ * interrupted is done again. */
+static void retire(struct core *c)
+{
+	uint64_t now = core_now_ms(), keep = c->o.config->retention_ms;
+	struct store_session_filter f = { .states = 1U << SESSION_STOPPED,
+					  .ascending = true,
+					  .limit = RETENTION_BATCH };
+	struct store_session row;
+	struct old *o = calloc(1, sizeof(*o));
+	struct err e;
+
+	assert(o != NULL);
+	IGNORED(store_session_list(c->store, &f, find_old, o, &e), "tried again in a minute");
+	for (unsigned i = 0; i < o->n; i++) {
+		struct store_execution_filter x = { .session = o->ids[i] };
+
+		if (store_session_get(c->store, o->ids[i], &row, &e) < 0)
+			continue;
+		if (row.ended_ms + keep <= now && session_by_id(c, row.id) == NULL) {
+			IGNORED(store_execution_list(c->store, &x, remove_log, c, &e),
+				"tried again in a minute");
+			IGNORED(store_session_delete(c->store, row.id, &e),
+				"tried again in a minute");
+		}
+		store_session_release(&row);
+	}
+	free(o);
+	IGNORED(store_event_prune(c->store, now - c->o.config->event_retention_ms,
+				  c->o.config->event_max, 1000, &e),
+		"tried again in a minute");
+}
+
+static void on_chores(struct loop_timer *t)
+{
+	struct core *c = t->arg;
+	struct err e;
+
+	c->chores_done++;
+	session_each(c, NULL, retry_one, NULL);
+	quota_serve_queues(c);
+	pool_adapt(c->pool);
+	if (c->chores_done % SAMPLE_S == 0)
+		session_each(c, NULL, sample_one, NULL);
+	if (c->chores_done % RETENTION_S == 0)
+		retire(c);
+	if (store_journal_pages(c->store) > CHECKPOINT_PAGES)
+		IGNORED(store_checkpoint(c->store, NULL, &e), "the journal grows on, until it can");
+	loop_timer_set(c->loop, t, clock_now_ns() + 1000 * CLOCK_MS);
+}
+
+static void on_hello(void *arg, const struct err *e)
+{
+	struct core *c = arg;
+	struct err why;
+
+	if (e != NULL) {
+		log_error("the keeper cannot work", "error=%s", e->msg);
+		return;
+	}
+	log_info("keeper ready", "cgroup=%u rootless=%u freezer=%u", c->keeper.walls.cgroup_version,
+		 c->keeper.walls.rootless, c->keeper.walls.freezer);
+	if (!c->recovered && core_recover(c, &why) < 0)
+		log_error("recovery failed", "error=%s", why.msg);
+	pool_fill(c->pool);
+}
+
+static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
+{
+	if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "make folder %s", name);
+	*ret_fd = openat(at, name, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (*ret_fd < 0)
+		return err_sys(e, "open folder %s", name);
+	return 0;
+}
+
+static uint64_t machine_memory(void)
+{
+	struct sysinfo i;
+
+	return sysinfo(&i) < 0 ? 0 : (uint64_t)i.totalram * i.mem_unit;
+}
+
+struct core *core_new(struct loop *l, struct store *s, const struct core_options *o, struct err *e)
+{
+	struct core *c = calloc(1, sizeof(*c));
+	ssize_t n;
+
+	assert(c != NULL);
+	c->loop = l;
+	c->store = s;
+	c->o = *o;
+	c->cells_fd = c->output_fd = -1;
+	c->started_ns = clock_now_ns();
+	c->memory_max = o->config->node_max_memory;
+	if (c->memory_max == 0)
+		c->memory_max = machine_memory() / 10 * 9;
+	keeper_link_init(&c->keeper, l);
+	c->keeper.on_hello = on_hello;
+	c->keeper.arg = c;
+	c->tell_listeners = (struct loop_task){ .run = journal_tell, .arg = c };
+	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
+	c->pool = pool_new(c);
+	gauges_setup();
+	n = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", c->boot_id,
+			 sizeof(c->boot_id), e);
+	if (n < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
+	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 ||
+	    tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0) {
+		core_free(c);
+		return NULL;
+	}
+	c->boot_id[strcspn(c->boot_id, "\n")] = '\0';
+	loop_timer_set(l, &c->chores, clock_now_ns() + 1000 * CLOCK_MS);
+	return c;
+}
+
+static void leave_one(struct session *s, void *arg)
+{
+	(void)arg;
+	if (s->cell != NULL)
+		live_cell_leave(s->cell);
+	s->cell = NULL;
+	session_free(s);
+}
+
+void core_free(struct core *c)
+{
+	if (c == NULL)
+		return;
+	session_each(c, NULL, leave_one, NULL);
+	pool_free(c->pool);
+	keeper_link_release(&c->keeper);
+	loop_timer_cancel(c->loop, &c->chores);
+	loop_task_cancel(c->loop, &c->tell_listeners);
+	io_close_all(&c->cells_fd, 1);
+	io_close_all(&c->output_fd, 1);
+	while (c->tenants != NULL) {
+		struct tenant *t = c->tenants;
+
+		c->tenants = t->next;
+		free(t);
+	}
+	free(c);
+}
+
+int core_set_keeper(struct core *c, int channel_fd, struct err *e)
+{
+	return keeper_link_attach(&c->keeper, channel_fd, e);
+}
+
+bool core_ready(const struct core *c, const char **ret_why)
+{
+	*ret_why = !c->keeper.greeted ? "no keeper" :
+		   !c->recovered      ? "recovering" :
+					NULL;
+	return *ret_why == NULL;
+}
+
+void core_drain(struct core *c)
+{
+	c->draining = true;
+	pool_empty(c->pool);
+}
+
+const struct keeper_walls *core_walls(const struct core *c)
+{
+	return &c->keeper.walls;
+}
+
+const struct config *core_config(const struct core *c)
+{
+	return c->o.config;
+}
+
+const struct core_options *core_options(const struct core *c)
+{
+	return &c->o;
+}
+
+struct store *core_store(struct core *c)
+{
+	return c->store;
+}
+
+struct loop *core_loop(struct core *c)
+{
+	return c->loop;
+}
+
+uint64_t core_started_ns(const struct core *c)
+{
+	return c->started_ns;
+}

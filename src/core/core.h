@@ -1,0 +1,92 @@
+/* core.h - what the daemon is about: tenants, sessions, executions, and the cells behind them.
+ *
+ * The core knows no HTTP and no JSON. It lives on the loop: calls that take time return at once and
+ * tell their waiter later. Everything it must not forget is in the store before it is acted on. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cgroups.h"
+#include "config.h"
+#include "keeper_msg.h"
+#include "loop.h"
+#include "store.h"
+
+struct core;
+struct tenant;
+struct session;
+
+/* Somebody who waits for one answer. Embedded in whoever waits; done is called once, with the error
+ * (NULL: it worked), unless wait_cancel() comes first. */
+struct wait {
+	struct wait *next, **link; /* the core's; link is NULL while not waiting */
+	void (*done)(struct wait *w, const struct err *e);
+	void *arg; /* the caller's */
+};
+
+void wait_cancel(struct wait *w);
+
+struct waits {
+	struct wait *first;
+};
+
+void waits_add(struct waits *l, struct wait *w);
+/* Empties the list and tells each. Those told may add themselves again or cancel others. */
+void waits_tell(struct waits *l, const struct err *e);
+
+#define CORE_TEMPLATES_MAX 16
+#define CORE_ROOTS_MAX 16
+
+/* What the supervisor prepared; see serve_setup.h. */
+struct core_template {
+	char name[64];
+	uint32_t nlayers;
+	struct {
+		uint32_t root; /* index of the keeper's root */
+		char at[KEEPER_PLACE_MAX];
+	} layers[KEEPER_LAYERS_MAX];
+};
+
+struct core_root {
+	uint32_t root; /* index of the keeper's root */
+	bool writable;
+	char path[KEEPER_PATH_MAX]; /* as the operator named it */
+};
+
+struct core_options {
+	const struct config *config; /* borrowed */
+	struct cgroups cgroups;	     /* borrowed descriptors */
+	struct core_template templates[CORE_TEMPLATES_MAX];
+	unsigned ntemplates;
+	struct core_root roots[CORE_ROOTS_MAX];
+	unsigned nroots;
+	int state_fd; /* owned by the caller: the state folder */
+	int run_fd;   /* owned by the caller: the run folder */
+};
+
+/* Opens nothing by itself but what lies in the two folders. The store is open. */
+struct core *core_new(struct loop *l, struct store *s, const struct core_options *o,
+		      struct err *e) MUST_USE;
+void core_free(struct core *c);
+
+/* A keeper is there: its channel A (taken over). Also called when a new one replaces a dead one. */
+int core_set_keeper(struct core *c, int channel_fd, struct err *e) MUST_USE;
+
+/* Compares the store with the cells that exist; finishes what was half done. Called once, when the
+ * first keeper is there. Sessions are usable when core_ready() says so. */
+int core_recover(struct core *c, struct err *e) MUST_USE;
+
+/* Is it fit to serve? ret_why says what is missing. */
+bool core_ready(const struct core *c, const char **ret_why);
+
+/* No new sessions; called before an upgrade or an end. Cells go on. */
+void core_drain(struct core *c);
+
+/* What the machine can enforce, as the keeper said; NULL before it did. */
+const struct keeper_walls *core_walls(const struct core *c);
+const struct config *core_config(const struct core *c);
+const struct core_options *core_options(const struct core *c);
+struct store *core_store(struct core *c);
+struct loop *core_loop(struct core *c);
+uint64_t core_started_ns(const struct core *c);

@@ -1,0 +1,596 @@
+/* execution.c - an execution from its record to its outcome. The streams are in execution_io.c.
+ *
+ * The record is written before PID 1 is asked; the outcome is written before PID 1 is told to
+ * forget. In between the daemon may die: PID 1 holds the program, its pipes and how it ended, and
+ * execution_adopt() goes on. */
+#include "execution.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "clock.h"
+#include "gauges.h"
+#include "inside.h"
+#include "log.h"
+#include "rand.h"
+#include "sha256.h"
+#include "usage.h"
+
+#define EXIT_TIMEOUT 124
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
+static const char *const names[] = {
+	[EXECUTION_STARTING] = "starting", [EXECUTION_RUNNING] = "running",
+	[EXECUTION_EXITED] = "exited",	   [EXECUTION_KILLED] = "killed",
+	[EXECUTION_FAILED] = "failed",
+};
+_Static_assert(COUNT(names) == EXECUTION_STATES, "one name for each state");
+
+const char *execution_state_name(enum execution_state s)
+{
+	return s < EXECUTION_STATES ? names[s] : "unknown";
+}
+
+static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
+		       const struct agent_event *v);
+static void tell_followers(struct loop_task *t);
+
+static struct execution *of_program(struct live_program *p)
+{
+	return (struct execution *)((char *)p - offsetof(struct execution, program));
+}
+
+static struct execution *new_execution(struct session *s)
+{
+	struct execution *x = calloc(1, sizeof(*x));
+
+	assert(x != NULL);
+	x->session = s;
+	x->in = x->out[0] = x->out[1] = -1;
+	x->watch_in.fd = x->watch_out[0].fd = x->watch_out[1].fd = -1;
+	x->program.event = on_program;
+	x->tell = (struct loop_task){ .run = tell_followers, .arg = x };
+	x->next = s->executions;
+	s->executions = x;
+	return x;
+}
+
+void execution_free(struct execution *x)
+{
+	struct session *s = x->session;
+	struct err e;
+
+	(void)err_set(&e, ERR_CONFLICT, "execution %s is over", x->row.id);
+	waits_tell(&x->when_ended, &e);
+	waits_tell(&x->when_dead, NULL);
+	waits_tell(&x->when_room, &e);
+	while (x->followers != NULL)
+		execution_unfollow(x->followers);
+	loop_task_cancel(s->core->loop, &x->tell);
+	if (s->cell != NULL)
+		live_cell_remove(s->cell, &x->program);
+	execution_close_fds(x);
+	output_log_release(&x->log);
+	for (struct execution **at = &s->executions; *at != NULL; at = &(*at)->next)
+		if (*at == x) {
+			*at = x->next;
+			break;
+		}
+	free(x->texts);
+	store_execution_release(&x->row);
+	free(x);
+}
+
+/* ---- starting */
+
+static int record(struct execution *x, const struct execution_spec *spec, struct err *e)
+{
+	struct core *c = x->session->core;
+	const char *cwd = spec->cwd == NULL ? "" : spec->cwd;
+	const char *text = spec->keep_text && spec->text != NULL ? spec->text : "";
+	size_t cwd_len = strlen(cwd) + 1, text_len = strlen(text) + 1;
+
+	rand_id("exe_", x->row.id, sizeof(x->row.id));
+	memcpy(x->row.session, x->session->row.id, sizeof(x->row.session));
+	memcpy(x->row.tenant, x->session->row.tenant, sizeof(x->row.tenant));
+	x->texts = malloc(cwd_len + text_len);
+	assert(x->texts != NULL);
+	x->row.cwd = memcpy(x->texts, cwd, cwd_len);
+	x->row.command = memcpy(x->texts + cwd_len, text, text_len);
+	x->row.error = "";
+	sha256_of(spec->text == NULL ? "" : spec->text,
+		  spec->text == NULL ? 0 : strlen(spec->text), x->row.command_hash);
+	(void)snprintf(x->row.user, sizeof(x->row.user), "%s", spec->user == NULL ? "" : spec->user);
+	x->row.kind = spec->background;
+	x->row.tty = spec->tty;
+	x->row.created_ms = x->row.started_ms = core_now_ms();
+	x->row.handle = x->program.handle;
+	x->row.state = EXECUTION_STARTING;
+	if (store_execution_insert(c->store, &x->row, e) < 0)
+		return err_wrap(e, "record execution");
+	return 0;
+}
+
+static int send_spawn(struct execution *x, const struct execution_spec *spec, struct err *e)
+{
+	struct session *s = x->session;
+	/* The session's environment behind its own: the first assignment of a name counts. */
+	size_t len = spec->strings_len + s->row.env_len, envc = spec->envc;
+	OWN_MEM char *strings = malloc(len == 0 ? 1 : len);
+	struct agent_spawn r = { .handle = x->program.handle,
+				 .flags = AGENT_HOLD | (spec->tty ? AGENT_TTY : 0) |
+					  (spec->stdin_open || spec->tty ? 0 : AGENT_NO_STDIN),
+				 .rows = spec->rows,
+				 .cols = spec->cols,
+				 .timeout_ms = x->row.timeout_ms,
+				 .nofile = s->row.limits.nofile,
+				 .argc = spec->argc,
+				 .user = spec->user == NULL ? "" : spec->user,
+				 .cwd = spec->cwd == NULL ? "" : spec->cwd };
+
+	if (strings == NULL)
+		return err_sys(e, "allocate");
+	memcpy(strings, spec->strings, spec->strings_len);
+	if (s->row.env_len > 0)
+		memcpy(strings + spec->strings_len, s->row.env, s->row.env_len);
+	for (size_t i = 0; i < s->row.env_len; i++)
+		envc += ((const char *)s->row.env)[i] == '\0';
+	r.envc = (uint32_t)envc;
+	r.strings = strings;
+	r.strings_len = len;
+	if (agent_send_spawn(&s->cell->agent, &r, e) < 0)
+		return -1;
+	live_cell_flush(s->cell);
+	return 0;
+}
+
+struct execution *execution_start(struct session *s, const struct execution_spec *spec,
+				  struct err *e)
+{
+	const struct config *g = s->core->o.config;
+	struct execution *x;
+
+	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected) {
+		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			      session_state_name((enum session_state)s->row.state));
+		return NULL;
+	}
+	if (s->running >= g->executions_max) {
+		(void)err_set(e, ERR_LIMIT, "quota_executions: at most %llu run in one session",
+			      (unsigned long long)g->executions_max);
+		return NULL;
+	}
+	if ((g->exec_timeout_max_ms > 0 && spec->timeout_ms > g->exec_timeout_max_ms) ||
+	    spec->output_limit > g->output_limit_max) {
+		(void)err_set(e, ERR_INVALID, "%s: above the maximum",
+			      spec->output_limit > g->output_limit_max ? "output_limit" :
+									 "timeout");
+		return NULL;
+	}
+	x = new_execution(s);
+	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;
+	x->background = spec->background;
+	x->stdin_open = spec->stdin_open || spec->tty;
+	live_cell_add(s->cell, &x->program);
+	if (record(x, spec, e) < 0) {
+		execution_free(x);
+		return NULL;
+	}
+	output_log_init(&x->log, s->core->output_fd, x->row.id,
+			spec->output_limit == 0 ? g->output_limit_default : spec->output_limit);
+	x->started_ns = clock_now_ns();
+	s->running++;
+	session_touch(s);
+	if (send_spawn(x, spec, e) < 0) {
+		/* It has a record already: that says what happened. */
+		x->row.error_code = e->code;
+		execution_lost(x);
+		return NULL;
+	}
+	return x;
+}
+
+/* ---- how it went */
+
+static void set_error(struct execution *x, enum err_code code, const char *text)
+{
+	x->row.error_code = code;
+	x->row.error = text; /* a constant of ours */
+}
+
+/* Which limit ended it, if it did not end well. The counters are the cell's: with several executions
+ * at once the first to end after a hit is the one that is blamed. */
+static const char *find_limit(struct execution *x, const struct agent_event *v)
+{
+	struct session *s = x->session;
+	struct usage now;
+	const char *limit = "";
+
+	if (v->timed_out != 0)
+		return "timeout";
+	if (v->exit_code != 0 || v->signal != 0) {
+		usage_read(&s->core->o.cgroups, s->row.id, &now);
+		if (now.oom_kills > s->oom_seen)
+			limit = "memory";
+		else if (now.pids_refused > s->pids_seen)
+			limit = "pids";
+		else if (v->disk_full > 0)
+			limit = "disk";
+		else if (v->inodes_full > 0)
+			limit = "inodes";
+		else if (v->signal == SIGXCPU)
+			limit = "cpu";
+		s->oom_seen = now.oom_kills;
+		s->pids_seen = now.pids_refused;
+	}
+	if (*limit == '\0' && x->killed)
+		return "killed";
+	return *limit == '\0' && x->log.cut ? "output" : limit;
+}
+
+static void count_out(struct execution *x)
+{
+	x->row.out_bytes = x->log.said[0];
+	x->row.err_bytes = x->log.said[1];
+	x->row.log_bytes = x->log.size;
+	x->row.truncated = x->log.cut;
+}
+
+static int save(struct execution *x, struct err *e)
+{
+	struct core *c = x->session->core;
+
+	if (store_begin(c->store, e) == 0 && store_execution_update(c->store, &x->row, e) == 0 &&
+	    journal_event(c, x->row.tenant, x->row.session, x->row.id, "execution.ended", e,
+			  "state\t%s\nexit_code\t%d\nlimit\t%s\n",
+			  execution_state_name((enum execution_state)x->row.state),
+			  x->row.exit_code, x->row.limit) == 0 &&
+	    store_commit(c->store, e) == 0)
+		return 0;
+	store_rollback(c->store);
+	return -1;
+}
+
+/* The outcome is known. If it cannot be written now, PID 1 goes on holding it. */
+static void finish(struct execution *x)
+{
+	struct session *s = x->session;
+	struct err e;
+
+	x->ended = true;
+	x->row.ended_ms = core_now_ms();
+	count_out(x);
+	if (save(x, &e) < 0) {
+		log_error("execution not recorded", "session_id=%s execution_id=%s error=%s",
+			  x->row.session, x->row.id, e.msg);
+		x->unsaved = true;
+	}
+	s->running--;
+	s->used_ns = clock_now_ns();
+	session_plan_timer(s);
+	gauges_executed(s->used_ns - x->started_ns,
+			x->row.state == EXECUTION_EXITED ? GAUGES_EXITED :
+			x->row.state == EXECUTION_KILLED ? GAUGES_KILLED :
+							   GAUGES_FAILED,
+			x->row.limit);
+	log_debug("execution ended", "session_id=%s execution_id=%s state=%s exit_code=%d limit=%s",
+		  x->row.session, x->row.id,
+		  execution_state_name((enum execution_state)x->row.state), x->row.exit_code,
+		  x->row.limit);
+	execution_maybe_complete(x);
+	execution_notify(x);
+	waits_tell(&x->when_ended, NULL);
+}
+
+void execution_retry_save(struct execution *x)
+{
+	struct err e;
+
+	if (!x->unsaved || save(x, &e) < 0)
+		return;
+	x->unsaved = false;
+	execution_maybe_complete(x);
+}
+
+static void on_exited(struct execution *x, const struct agent_event *v)
+{
+	if (x->ended)
+		return;
+	execution_drain(x);
+	x->row.signal = (int32_t)v->signal;
+	x->row.timed_out = v->timed_out != 0;
+	x->row.cpu_us = v->cpu_us;
+	(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s", find_limit(x, v));
+	x->row.exit_code = x->row.timed_out ? EXIT_TIMEOUT :
+			   v->signal != 0   ? 128 + (int32_t)v->signal :
+					      (int32_t)v->exit_code;
+	x->row.state = x->row.timed_out || v->signal != 0 ? EXECUTION_KILLED : EXECUTION_EXITED;
+	finish(x);
+}
+
+static void on_failed(struct execution *x, const struct agent_event *v)
+{
+	static const char *const words[] = {
+		[AGENT_AT_USER] = "no such user in the session",
+		[AGENT_AT_CWD] = "the working directory cannot be entered",
+		[AGENT_AT_EXEC] = "the program cannot be executed",
+		[AGENT_AT_SYSTEM] = "the session could not start a process",
+	};
+
+	if (x->ended)
+		return;
+	x->row.state = EXECUTION_FAILED;
+	x->row.exit_code = v->sys == ENOENT && v->stage == AGENT_AT_EXEC ? EXIT_NOT_FOUND :
+									   EXIT_NOT_EXECUTABLE;
+	set_error(x, v->stage == AGENT_AT_SYSTEM ? ERR_LIMIT : ERR_INVALID, words[v->stage]);
+	if (v->stage == AGENT_AT_EXEC && v->sys == ENOENT)
+		x->row.error = "no such program in the session";
+	if (v->stage == AGENT_AT_SYSTEM && (v->sys == EAGAIN || v->sys == ENOMEM))
+		(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s",
+			       v->sys == EAGAIN ? "pids" : "memory");
+	finish(x);
+}
+
+static void on_started(struct execution *x, struct live_cell *c, const struct agent_event *v)
+{
+	struct err e;
+
+	if (x->pid != 0 || execution_take_fds(x, c, v, &e) < 0)
+		return;
+	x->pid = v->pid;
+	x->mark = v->mark;
+	x->row.state = EXECUTION_RUNNING;
+	execution_notify(x);
+	waits_tell(&x->when_room, NULL);
+}
+
+static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
+		       const struct agent_event *v)
+{
+	struct execution *x = of_program(p);
+
+	if (type == AGENT_STARTED)
+		on_started(x, c, v);
+	else if (type == AGENT_FAILED)
+		on_failed(x, v);
+	else if (type == AGENT_EXITED)
+		on_exited(x, v);
+	else if (type == AGENT_TREE_DEAD)
+		waits_tell(&x->when_dead, NULL);
+}
+
+/* ---- after a daemon's death */
+
+void execution_recover(struct session *s, const struct store_execution *row)
+{
+	struct execution *x = new_execution(s);
+	struct err e;
+
+	if (store_execution_get(s->core->store, row->id, &x->row, &e) < 0) {
+		execution_free(x);
+		return;
+	}
+	x->background = x->row.kind != 0;
+	x->started_ns = clock_now_ns();
+	output_log_init(&x->log, s->core->output_fd, x->row.id, s->row.limits.output_bytes);
+	if (output_log_reopen(&x->log, &e) < 0)
+		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e.msg);
+	s->running++;
+}
+
+struct execution *execution_by_handle(struct session *s, uint32_t handle)
+{
+	for (struct execution *x = s->executions; x != NULL; x = x->next)
+		if (x->row.handle == handle)
+			return x;
+	return NULL;
+}
+
+void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v)
+{
+	if (x->program.handle != 0)
+		return; /* told twice */
+	live_cell_add_held(c, &x->program, v->handle);
+	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
+	if ((v->flags & AGENT_IS_STARTING) != 0)
+		return;
+	on_started(x, c, v);
+	if ((v->flags & AGENT_HAS_EXITED) != 0)
+		on_exited(x, v);
+}
+
+/* Its cell is gone, or never knew it. */
+void execution_lost(struct execution *x)
+{
+	if (!x->ended) {
+		execution_drain(x);
+		x->row.state = EXECUTION_KILLED;
+		x->row.exit_code = 128 + SIGKILL;
+		x->row.signal = SIGKILL;
+		if (x->row.limit[0] == '\0')
+			(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s",
+				       x->session->row.reason == SESSION_OOM ? "memory" : "killed");
+		if (x->row.error_code == ERR_NONE)
+			set_error(x, ERR_CONFLICT, "the session ended");
+		finish(x);
+	}
+	execution_drain(x);
+	execution_close_fds(x);
+	waits_tell(&x->when_dead, NULL);
+	execution_maybe_complete(x);
+}
+
+/* ---- what others see and ask */
+
+int execution_get(struct core *c, const char *session_id, const char *id,
+		  struct store_execution *ret, struct err *e)
+{
+	if (store_execution_get(c->store, id, ret, e) < 0)
+		return e->code == ERR_NOT_FOUND ?
+			       err_set(e, ERR_NOT_FOUND, "no execution %.40s", id) :
+			       -1;
+	if (strcmp(ret->session, session_id) == 0)
+		return 0;
+	store_execution_release(ret);
+	return err_set(e, ERR_NOT_FOUND, "no execution %.40s", id);
+}
+
+struct execution *execution_live(struct session *s, const char *id)
+{
+	struct execution *x = s->executions;
+
+	while (x != NULL && strcmp(x->row.id, id) != 0)
+		x = x->next;
+	return x;
+}
+
+const struct store_execution *execution_row(const struct execution *x)
+{
+	struct execution *changing = (struct execution *)(uintptr_t)x;
+
+	if (!x->ended)
+		count_out(changing);
+	return &x->row;
+}
+
+uint32_t execution_pid(const struct execution *x)
+{
+	return x->pid;
+}
+
+uint64_t execution_mark(const struct execution *x)
+{
+	return x->mark;
+}
+
+struct execution *execution_by_mark(struct session *s, uint64_t mark)
+{
+	struct execution *x = s->executions;
+
+	while (x != NULL && (x->mark != mark || x->pid == 0))
+		x = x->next;
+	return x;
+}
+
+bool execution_ended(const struct execution *x)
+{
+	return x->ended;
+}
+
+bool execution_complete(const struct execution *x)
+{
+	return x->complete;
+}
+
+void execution_wait(struct execution *x, struct wait *w)
+{
+	if (x->ended)
+		w->done(w, NULL);
+	else
+		waits_add(&x->when_ended, w);
+}
+
+void execution_kill(struct execution *x, struct wait *w)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (x->complete || c == NULL || !c->connected ||
+	    agent_send_kill_tree(&c->agent, x->program.handle, &e) < 0) {
+		w->done(w, NULL);
+		return;
+	}
+	x->killed = !x->ended;
+	waits_add(&x->when_dead, w);
+	live_cell_flush(c);
+}
+
+int execution_signal(struct execution *x, int sig, struct err *e)
+{
+	struct live_cell *c = x->session->cell;
+
+	if (x->ended || c == NULL || !c->connected)
+		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
+	if (agent_send_signal(&c->agent, x->program.handle, sig, e) < 0)
+		return -1;
+	live_cell_flush(c);
+	return 0;
+}
+
+int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e)
+{
+	struct live_cell *c = x->session->cell;
+
+	if (!x->row.tty)
+		return err_set(e, ERR_CONFLICT, "execution %s has no terminal", x->row.id);
+	if (x->ended || c == NULL || !c->connected)
+		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
+	if (agent_send_resize(&c->agent, x->program.handle, rows, cols, e) < 0)
+		return -1;
+	live_cell_flush(c);
+	return 0;
+}
+
+/* ---- followers */
+
+void execution_follow(struct execution *x, struct execution_follower *f)
+{
+	f->next = x->followers;
+	f->link = &x->followers;
+	if (f->next != NULL)
+		f->next->link = &f->next;
+	x->followers = f;
+	f->execution = x;
+}
+
+void execution_unfollow(struct execution_follower *f)
+{
+	struct execution *x = f->execution;
+
+	if (f->link == NULL)
+		return;
+	*f->link = f->next;
+	if (f->next != NULL)
+		f->next->link = f->link;
+	f->link = NULL;
+	f->execution = NULL;
+	if (x != NULL && x->followers == NULL)
+		loop_defer(x->session->core->loop, &x->tell); /* maybe nobody needs it now */
+}
+
+void execution_notify(struct execution *x)
+{
+	loop_defer(x->session->core->loop, &x->tell);
+}
+
+static void tell_followers(struct loop_task *t)
+{
+	struct execution *x = t->arg;
+
+	for (struct execution_follower *f = x->followers, *next; f != NULL; f = next) {
+		next = f->next;
+		f->more(f);
+	}
+	if (x->complete && x->followers == NULL && x->when_dead.first == NULL)
+		execution_free(x);
+}
+
+int execution_log(struct core *c, const char *session_id, const char *id, int *ret_fd,
+		  struct err *e)
+{
+	char name[STORE_ID_MAX + 8];
+
+	(void)session_id; /* whoever asks has checked that they belong together */
+	(void)snprintf(name, sizeof(name), "%s.log", id);
+	*ret_fd = openat(c->output_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (*ret_fd < 0 && errno != ENOENT)
+		return err_sys(e, "open log of %s", id);
+	return 0;
+}

@@ -1,0 +1,92 @@
+/* execution.h - one command in a session: started, followed, fed, ended, recorded. */
+#pragma once
+
+#include "core.h"
+#include "output.h"
+#include "session.h"
+#include "store_execution.h"
+
+struct execution; /* a live one: starting, running, or ended with output still open */
+
+enum execution_state {
+	EXECUTION_STARTING,
+	EXECUTION_RUNNING,
+	EXECUTION_EXITED,
+	EXECUTION_KILLED, /* by a signal, a timeout or a limit */
+	EXECUTION_FAILED, /* never ran */
+	EXECUTION_STATES
+};
+
+const char *execution_state_name(enum execution_state s);
+
+/* kind of a row */
+enum execution_kind { EXECUTION_FOREGROUND, EXECUTION_BACKGROUND, EXECUTION_KINDS };
+
+struct execution_spec {
+	uint32_t argc; /* strings: argc arguments, then envc assignments, each with its NUL */
+	uint32_t envc; /* added to (and before) the session's own */
+	const char *strings;
+	size_t strings_len;
+	const char *cwd, *user; /* NULL or "": defaults */
+	uint64_t timeout_ms;	/* 0: default */
+	uint64_t output_limit;	/* 0: default */
+	bool stdin_open;	/* else end of file at once */
+	bool tty;
+	uint16_t rows, cols;
+	bool background;
+	bool keep_text;	      /* record the command itself, not only its hash */
+	const char *text;     /* what was asked for, for the record */
+};
+
+/* The session must be running (session_use). The record is in the store when this returns. */
+struct execution *execution_start(struct session *s, const struct execution_spec *spec,
+				  struct err *e) MUST_USE;
+
+/* The record of any execution of that session, live or ended. */
+int execution_get(struct core *c, const char *session_id, const char *id,
+		  struct store_execution *ret, struct err *e) MUST_USE;
+/* The live one of that id, or NULL. */
+struct execution *execution_live(struct session *s, const char *id);
+/* The live one whose processes have this mark (file_msg_process), or NULL. */
+struct execution *execution_by_mark(struct session *s, uint64_t mark);
+
+const struct store_execution *execution_row(const struct execution *x);
+/* Inside the cell; 0 before it runs. */
+uint32_t execution_pid(const struct execution *x);
+/* What the built-in "processes" shows as the mark of all that it started. */
+uint64_t execution_mark(const struct execution *x);
+bool execution_ended(const struct execution *x);
+/* Ended, and nobody holds its output open any more. */
+bool execution_complete(const struct execution *x);
+
+/* Told when it has ended (outcome known and output up to then in the log); at once if so. Inside
+ * done the execution and its row are still there. */
+void execution_wait(struct execution *x, struct wait *w);
+
+/* Kills the whole tree; told when it is dead. */
+void execution_kill(struct execution *x, struct wait *w);
+int execution_signal(struct execution *x, int sig, struct err *e) MUST_USE;
+int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e) MUST_USE;
+
+/* Gives bytes to its stdin; returns how many were taken: 0 means full, and w (if not NULL) is told
+ * when there is room. -1: it has no open stdin (any more). */
+ssize_t execution_input(struct execution *x, const void *data, size_t len, struct wait *w,
+			struct err *e);
+void execution_close_input(struct execution *x);
+
+/* Tells f->more whenever its log grew or its state changed, coalesced per turn. A live execution
+ * with a follower stays in memory, even complete, so that execution_row() can be read; if its cell
+ * dies it is complete. Unfollow when done. */
+struct execution_follower {
+	struct execution_follower *next, **link; /* the core's */
+	struct execution *execution;		 /* NULL: not following (any more) */
+	void (*more)(struct execution_follower *f);
+	void *arg; /* the caller's */
+};
+void execution_follow(struct execution *x, struct execution_follower *f);
+void execution_unfollow(struct execution_follower *f);
+
+/* Opens its log for output_read(); *ret_fd is -1 if it said nothing (yet: try again when told of
+ * more). The caller closes it. */
+int execution_log(struct core *c, const char *session_id, const char *id, int *ret_fd,
+		  struct err *e) MUST_USE;

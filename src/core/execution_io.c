@@ -1,0 +1,214 @@
+/* execution_io.c - an execution's streams: its output into the log, its input from clients.
+ *
+ * The pipes come from the cell. PID 1 holds the same open files and could make them block at any
+ * time, so nothing here relies on O_NONBLOCK: bytes move by splice(2) with SPLICE_F_NONBLOCK. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+
+#include "inside.h"
+#include "io.h"
+#include "log.h"
+
+static void close_out(struct execution *x, int i)
+{
+	loop_remove(x->session->core->loop, &x->watch_out[i]);
+	io_close_all(&x->out[i], 1);
+}
+
+static void close_in(struct execution *x)
+{
+	loop_remove(x->session->core->loop, &x->watch_in);
+	io_close_all(&x->in, 1);
+}
+
+void execution_close_fds(struct execution *x)
+{
+	close_in(x);
+	close_out(x, 0);
+	close_out(x, 1);
+}
+
+/* Moves what is there. True at the end of the stream: all writers are gone and it is empty. */
+static bool move_out(struct execution *x, int i)
+{
+	struct pollfd p = { .fd = x->out[i], .events = POLLIN };
+	struct err e;
+	int got = output_log_move(&x->log, i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR, x->out[i],
+				  core_now_ms(), &e);
+
+	if (got < 0) {
+		log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
+		return true;
+	}
+	if (got > 0) {
+		execution_notify(x);
+		return false;
+	}
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLIN | POLLHUP)) == POLLHUP;
+}
+
+static void on_output(struct loop_fd *f, uint32_t events)
+{
+	struct execution *x = f->arg;
+	int i = f == &x->watch_out[1];
+
+	(void)events;
+	if (!move_out(x, i))
+		return;
+	close_out(x, i);
+	execution_notify(x);
+	execution_maybe_complete(x);
+}
+
+/* What is in the pipes now, all of it; a pipe holds a MiB at most. */
+void execution_drain(struct execution *x)
+{
+	for (int i = 0; i < 2; i++)
+		for (int rounds = 0; x->out[i] >= 0 && rounds < 64; rounds++) {
+			int there = 0;
+			bool over = move_out(x, i);
+
+			if (over)
+				close_out(x, i);
+			else if (ioctl(x->out[i], FIONREAD, &there) < 0 || there == 0)
+				break;
+		}
+}
+
+static void on_room(struct loop_fd *f, uint32_t events)
+{
+	struct execution *x = f->arg;
+	struct err e;
+
+	if ((events & EPOLLERR) != 0) { /* nobody reads it any more */
+		close_in(x);
+		x->stdin_open = false;
+		(void)err_set(&e, ERR_CONFLICT, "execution %s has closed its input", x->row.id);
+		waits_tell(&x->when_room, &e);
+		return;
+	}
+	loop_modify(x->session->core->loop, f, 0);
+	waits_tell(&x->when_room, NULL);
+}
+
+int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
+		       struct err *e)
+{
+	struct loop *l = x->session->core->loop;
+	unsigned n = c->agent.nfds, at = 0;
+
+	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < n)
+		x->in = c->agent.fds[at++];
+	for (int i = 0; i < 2 && at < n; i++)
+		x->out[i] = c->agent.fds[at++];
+	c->agent.nfds = 0;
+	x->watch_in = (struct loop_fd){ .fd = -1, .ready = on_room, .arg = x };
+	if (x->in >= 0 && loop_add(l, &x->watch_in, x->in, 0, e) < 0)
+		return -1;
+	for (int i = 0; i < 2; i++) {
+		x->watch_out[i] = (struct loop_fd){ .fd = -1, .ready = on_output, .arg = x };
+		if (x->out[i] >= 0 && loop_add(l, &x->watch_out[i], x->out[i], EPOLLIN, e) < 0)
+			return -1;
+	}
+	if (x->close_wanted)
+		execution_close_input(x);
+	return 0;
+}
+
+/* Ended, its output at an end, its record written: PID 1 may forget it, and so may we. */
+void execution_maybe_complete(struct execution *x)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (x->complete || !x->ended || x->unsaved || x->out[0] >= 0 || x->out[1] >= 0)
+		return;
+	x->complete = true;
+	close_in(x);
+	if (x->log.said[0] != x->row.out_bytes || x->log.said[1] != x->row.err_bytes) {
+		/* Background children said more after the outcome was written. */
+		x->row.out_bytes = x->log.said[0];
+		x->row.err_bytes = x->log.said[1];
+		x->row.log_bytes = x->log.size;
+		x->row.truncated = x->log.cut;
+		IGNORED(store_execution_update(x->session->core->store, &x->row, &e),
+			"the log has it all");
+	}
+	if (c != NULL && c->connected && x->program.handle != 0 &&
+	    x->row.state != EXECUTION_FAILED &&
+	    agent_send_forget(&c->agent, x->program.handle, &e) == 0)
+		live_cell_flush(c);
+	execution_notify(x);
+}
+
+/* A pipe of our own in between: what it could not pass on at once is taken back, not waited for. */
+static ssize_t pass(int to, const void *data, size_t len)
+{
+	static int scratch[2] = { -1, -1 };
+	uint8_t back[4096];
+	ssize_t put, moved;
+
+	if (scratch[0] < 0 && pipe2(scratch, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -1;
+	put = write(scratch[1], data, len < 65536 ? len : 65536);
+	if (put <= 0)
+		return -1;
+	moved = splice(scratch[0], NULL, to, NULL, (size_t)put, SPLICE_F_NONBLOCK);
+	int why = errno;
+	if (moved < 0)
+		moved = 0;
+	while (read(scratch[0], back, sizeof(back)) > 0)
+		;
+	errno = why;
+	return moved == 0 && why != EAGAIN && why != EINTR ? -1 : moved;
+}
+
+ssize_t execution_input(struct execution *x, const void *data, size_t len, struct wait *w,
+			struct err *e)
+{
+	ssize_t n;
+
+	if (x->ended || !x->stdin_open)
+		return err_set(e, ERR_CONFLICT, "execution %s has no open input", x->row.id);
+	if (len == 0)
+		return 0;
+	if (x->in < 0) { /* it does not run yet */
+		if (w != NULL)
+			waits_add(&x->when_room, w);
+		return 0;
+	}
+	errno = EAGAIN;
+	n = pass(x->in, data, len);
+	if (n < 0) {
+		close_in(x);
+		x->stdin_open = false;
+		return err_set(e, ERR_CONFLICT, "execution %s has closed its input", x->row.id);
+	}
+	if (n == 0 && w != NULL) {
+		waits_add(&x->when_room, w);
+		loop_modify(x->session->core->loop, &x->watch_in, EPOLLOUT);
+	}
+	return n;
+}
+
+void execution_close_input(struct execution *x)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (x->ended || x->row.tty)
+		return; /* a terminal's end of input is a character, typed by whoever means it */
+	if (x->in < 0 && x->stdin_open && x->pid == 0) {
+		x->close_wanted = true;
+		return;
+	}
+	close_in(x);
+	x->stdin_open = false;
+	if (c != NULL && c->connected &&
+	    agent_send_close_stdin(&c->agent, x->program.handle, &e) == 0)
+		live_cell_flush(c);
+}

@@ -1,0 +1,345 @@
+#include "file_op.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "inside.h"
+#include "io.h"
+
+#define ARGS_MAX 16
+#define STRINGS_MAX 65536
+#define BUFFER 65536
+#define OP_TIMEOUT_MS 3600000 /* a client that is this slow has gone to sleep */
+
+struct file_op {
+	struct file_op *next; /* of its session */
+	struct session *session;
+	struct live_program program;
+	const struct file_op_events *events;
+	void *arg;
+	int in, out, errors; /* owned */
+	struct loop_fd watch_in, watch_out;
+	bool started, exited, paused, failed;
+	int status;
+	struct err err;
+	uint8_t *held; /* owned: output read and not yet taken; NULL if none */
+	size_t held_at, held_len;
+	struct loop_task step;
+};
+
+static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
+		       const struct agent_event *v);
+static void step(struct loop_task *t);
+
+void *file_op_arg(const struct file_op *op)
+{
+	return op->arg;
+}
+
+static struct loop *loop_of(const struct file_op *op)
+{
+	return op->session->core->loop;
+}
+
+static void release(struct file_op *op)
+{
+	struct session *s = op->session;
+
+	for (struct file_op **at = &s->file_ops; *at != NULL; at = &(*at)->next)
+		if (*at == op) {
+			*at = op->next;
+			break;
+		}
+	if (s->cell != NULL)
+		live_cell_remove(s->cell, &op->program);
+	loop_task_cancel(loop_of(op), &op->step);
+	loop_remove(loop_of(op), &op->watch_in);
+	loop_remove(loop_of(op), &op->watch_out);
+	io_close_all(&op->in, 1);
+	io_close_all(&op->out, 1);
+	io_close_all(&op->errors, 1);
+	free(op->held);
+	session_touch(s);
+	free(op);
+}
+
+/* One call of the events, then it is gone. */
+static void end(struct file_op *op, const struct err *e)
+{
+	const struct file_op_events *events = op->events;
+	struct err copy;
+
+	if (e != NULL)
+		copy = *e;
+	events->on_end(op, op->status, e == NULL ? NULL : &copy);
+	release(op);
+}
+
+/* Gives what is held, then what is in the pipe. A built-in is trusted with nothing, but it can only
+ * fill its pipe: what is read here is bounded by the buffer. */
+static bool give(struct file_op *op)
+{
+	while (!op->paused) {
+		if (op->held_at < op->held_len) {
+			size_t taken = op->events->on_output(op, op->held + op->held_at,
+							     op->held_len - op->held_at);
+
+			op->held_at += taken;
+			if (op->held_at < op->held_len) {
+				op->paused = true;
+				return false;
+			}
+		}
+		if (op->out < 0)
+			return true;
+		if (op->held == NULL)
+			op->held = malloc(BUFFER);
+		assert(op->held != NULL);
+		ssize_t n = read(op->out, op->held, BUFFER);
+
+		op->held_at = op->held_len = 0;
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return false;
+		if (n <= 0) {
+			loop_remove(loop_of(op), &op->watch_out);
+			io_close_all(&op->out, 1);
+			return true;
+		}
+		op->held_len = (size_t)n;
+	}
+	return false;
+}
+
+/* From the loop only, so that no event comes from inside a call of the caller's. */
+static void step(struct loop_task *t)
+{
+	struct file_op *op = t->arg;
+	bool over;
+
+	if (op->failed) {
+		end(op, &op->err);
+		return;
+	}
+	over = give(op);
+	if (over && op->exited) {
+		end(op, NULL);
+		return;
+	}
+	if (op->out >= 0)
+		loop_modify(loop_of(op), &op->watch_out, op->paused ? 0 : EPOLLIN);
+}
+
+static void on_readable(struct loop_fd *f, uint32_t events)
+{
+	struct file_op *op = f->arg;
+
+	/* HUP alone, while the reader is slow: nothing to do until it asks. */
+	if (op->paused && (events & EPOLLIN) == 0)
+		loop_remove(loop_of(op), f);
+	loop_defer(loop_of(op), &op->step);
+}
+
+static void on_writable(struct loop_fd *f, uint32_t events)
+{
+	struct file_op *op = f->arg;
+
+	loop_modify(loop_of(op), f, 0);
+	if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+		loop_remove(loop_of(op), f);
+		io_close_all(&op->in, 1);
+	}
+	if (op->events->on_room != NULL)
+		op->events->on_room(op);
+}
+
+static void fail(struct file_op *op, const struct err *e)
+{
+	op->failed = true;
+	op->err = *e;
+	loop_defer(loop_of(op), &op->step);
+}
+
+static void on_started(struct file_op *op, struct live_cell *c, const struct agent_event *v)
+{
+	unsigned at = 0;
+	struct err e;
+
+	if (op->started)
+		return;
+	op->started = true;
+	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < c->agent.nfds)
+		op->in = c->agent.fds[at++];
+	if (at < c->agent.nfds)
+		op->out = c->agent.fds[at++];
+	if (at < c->agent.nfds)
+		op->errors = c->agent.fds[at++];
+	c->agent.nfds = 0;
+	if ((op->in >= 0 && loop_add(loop_of(op), &op->watch_in, op->in, EPOLLOUT, &e) < 0) ||
+	    (op->out >= 0 && loop_add(loop_of(op), &op->watch_out, op->out, EPOLLIN, &e) < 0))
+		fail(op, &e);
+}
+
+static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
+		       const struct agent_event *v)
+{
+	struct file_op *op = (struct file_op *)((char *)p - offsetof(struct file_op, program));
+	struct err e;
+
+	if (type == AGENT_STARTED) {
+		on_started(op, c, v);
+	} else if (type == AGENT_FAILED) {
+		errno = v->sys;
+		(void)err_sys(&e, "%s", v->stage == AGENT_AT_USER ? "user" : "file operation");
+		e.code = v->stage == AGENT_AT_USER ? ERR_NOT_FOUND :
+			 v->stage == AGENT_AT_CWD  ? ERR_INVALID :
+						     ERR_LIMIT;
+		fail(op, &e);
+	} else if (type == AGENT_EXITED) {
+		op->exited = true;
+		op->status = v->signal != 0 ? 128 + (int)v->signal : (int)v->exit_code;
+		loop_defer(loop_of(op), &op->step);
+	}
+}
+
+static size_t add(char *strings, size_t at, const char *text)
+{
+	size_t n = strlen(text) + 1;
+
+	if (at == SIZE_MAX || at + n > STRINGS_MAX)
+		return SIZE_MAX;
+	memcpy(strings + at, text, n);
+	return at + n;
+}
+
+/* "--within PREFIXES", in front: the half of the session's rules ("writable\nexportable") that
+ * counts. */
+static size_t add_rules(const struct session *s, bool write, char *strings, size_t at,
+			uint32_t *argc)
+{
+	const char *rules = s->row.rules, *split = strchr(rules, '\n');
+	char text[8192];
+	size_t n = split == NULL ? strlen(rules) : (size_t)(split - rules);
+
+	if (write)
+		(void)snprintf(text, sizeof(text), "%.*s", (int)n, rules);
+	else
+		(void)snprintf(text, sizeof(text), "%s", split == NULL ? "" : split + 1);
+	if (text[0] == '\0')
+		return at;
+	*argc += 2;
+	return add(strings, add(strings, at, "--within"), text);
+}
+
+static int spawn(struct file_op *op, const char *user, const char *const *argv, unsigned argc,
+		 bool write, struct err *e)
+{
+	struct session *s = op->session;
+	OWN_MEM char *strings = malloc(STRINGS_MAX);
+	struct agent_spawn r = { .handle = op->program.handle,
+				 .flags = AGENT_BUILTIN,
+				 .timeout_ms = OP_TIMEOUT_MS,
+				 .nofile = s->row.limits.nofile,
+				 .user = user == NULL ? "" : user,
+				 .cwd = "" };
+	size_t at = 0;
+
+	assert(strings != NULL && argc > 0 && argc <= ARGS_MAX);
+	r.argc = argc;
+	at = add_rules(s, write, strings, at, &r.argc);
+	for (unsigned i = 0; i < argc; i++)
+		at = add(strings, at, argv[i]);
+	if (at == SIZE_MAX)
+		return err_set(e, ERR_LIMIT, "file operation: the arguments are too long");
+	r.strings = strings;
+	r.strings_len = at;
+	if (agent_send_spawn(&s->cell->agent, &r, e) < 0)
+		return -1;
+	live_cell_flush(s->cell);
+	return 0;
+}
+
+struct file_op *file_op_start(struct session *s, const char *user, const char *const *argv,
+			      unsigned argc, bool write, const struct file_op_events *events,
+			      void *arg, struct err *e)
+{
+	struct file_op *op;
+
+	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected) {
+		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			      session_state_name((enum session_state)s->row.state));
+		return NULL;
+	}
+	op = calloc(1, sizeof(*op));
+	assert(op != NULL);
+	op->session = s;
+	op->events = events;
+	op->arg = arg;
+	op->in = op->out = op->errors = -1;
+	op->watch_in = (struct loop_fd){ .fd = -1, .ready = on_writable, .arg = op };
+	op->watch_out = (struct loop_fd){ .fd = -1, .ready = on_readable, .arg = op };
+	op->step = (struct loop_task){ .run = step, .arg = op };
+	op->program.event = on_program;
+	op->next = s->file_ops;
+	s->file_ops = op;
+	live_cell_add(s->cell, &op->program);
+	if (spawn(op, user, argv, argc, write, e) < 0) {
+		release(op);
+		return NULL;
+	}
+	return op;
+}
+
+size_t file_op_input(struct file_op *op, const void *data, size_t len)
+{
+	ssize_t n;
+
+	if (op->in < 0)
+		return op->started ? len : 0; /* it reads no more: its answer will say why */
+	n = write(op->in, data, len);
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		loop_remove(loop_of(op), &op->watch_in);
+		io_close_all(&op->in, 1);
+		return len;
+	}
+	if (n < (ssize_t)len)
+		loop_modify(loop_of(op), &op->watch_in, EPOLLOUT);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+void file_op_end_input(struct file_op *op)
+{
+	loop_remove(loop_of(op), &op->watch_in);
+	io_close_all(&op->in, 1);
+}
+
+void file_op_resume(struct file_op *op)
+{
+	op->paused = false;
+	loop_defer(loop_of(op), &op->step);
+}
+
+void file_op_cancel(struct file_op *op)
+{
+	struct live_cell *c = op->session->cell;
+	struct err e;
+
+	if (!op->exited && c != NULL && c->connected &&
+	    agent_send_signal(&c->agent, op->program.handle, SIGKILL, &e) == 0)
+		live_cell_flush(c);
+	release(op);
+}
+
+void file_op_lost(struct file_op *op)
+{
+	struct err e;
+
+	(void)err_set(&e, ERR_CONFLICT, "session %s was stopped", op->session->row.id);
+	e.sys = ESTALE;
+	end(op, &e);
+}

@@ -1,0 +1,151 @@
+#include "gauges.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "buf.h"
+#include "inside.h"
+#include "metrics.h"
+#include "usage.h"
+
+enum {
+	M_REQUESTS,
+	M_REQUEST_TIME,
+	M_SESSIONS,
+	M_CREATE_TIME,
+	M_EXECUTE_TIME,
+	M_EXECUTIONS,
+	M_LIMITS,
+	M_REFUSED,
+	M_POOL_SIZE,
+	M_POOL_READY,
+	M_POOL_HITS,
+	M_POOL_MISSES,
+	M_CELL_MEMORY,
+	M_MEMORY_PROMISED,
+	M_CELLS_FAILED,
+	M_JOURNAL_PAGES,
+	M_COUNT
+};
+
+static const char *const classes[] = { "dropped", "1xx", "2xx", "3xx", "4xx", "5xx" };
+static const char *const states[] = { "creating", "running",  "pausing", "paused",
+				      "resuming", "stopping", "stopped" };
+static const char *const sources[] = { "pool", "fresh" };
+static const char *const outcomes[] = { "exited", "killed", "failed" };
+static const char *const limits[] = { "timeout", "memory", "pids", "disk",
+				      "inodes",	 "output", "cpu",  "killed" };
+static const char *const refusals[] = { "quota_sessions",    "quota_rate",    "quota_memory",
+					"quota_storage",     "quota_queue",   "capacity_sessions",
+					"capacity_memory",   "capacity_rate", "queue_timeout" };
+
+static const struct metrics_def defs[] = {
+	/* clang-format off */
+	[M_REQUESTS] = { METRICS_COUNTER, "cordon_requests_total", "HTTP requests by class of answer.", "status", classes, COUNT(classes) },
+	[M_REQUEST_TIME] = { METRICS_HISTOGRAM, "cordon_request_seconds", "Time to answer a request.", NULL, NULL, 0 },
+	[M_SESSIONS] = { METRICS_GAUGE, "cordon_sessions", "Live sessions by state.", "state", states, COUNT(states) },
+	[M_CREATE_TIME] = { METRICS_HISTOGRAM, "cordon_create_seconds", "Time until a session is ready.", "from", sources, COUNT(sources) },
+	[M_EXECUTE_TIME] = { METRICS_HISTOGRAM, "cordon_execution_seconds", "Time from an execution's request to its end.", NULL, NULL, 0 },
+	[M_EXECUTIONS] = { METRICS_COUNTER, "cordon_executions_total", "Executions by outcome.", "outcome", outcomes, COUNT(outcomes) },
+	[M_LIMITS] = { METRICS_COUNTER, "cordon_limit_hits_total", "Executions ended by a limit.", "limit", limits, COUNT(limits) },
+	[M_REFUSED] = { METRICS_COUNTER, "cordon_refused_total", "Sessions refused.", "why", refusals, COUNT(refusals) },
+	[M_POOL_SIZE] = { METRICS_GAUGE, "cordon_pool_size", "Cells the pool wants to have ready.", NULL, NULL, 0 },
+	[M_POOL_READY] = { METRICS_GAUGE, "cordon_pool_ready", "Cells that are ready.", NULL, NULL, 0 },
+	[M_POOL_HITS] = { METRICS_COUNTER, "cordon_pool_hits_total", "Sessions that got a ready cell.", NULL, NULL, 0 },
+	[M_POOL_MISSES] = { METRICS_COUNTER, "cordon_pool_misses_total", "Sessions that had to wait for theirs.", NULL, NULL, 0 },
+	[M_CELL_MEMORY] = { METRICS_GAUGE, "cordon_cell_memory_bytes", "Memory that live cells use.", NULL, NULL, 0 },
+	[M_MEMORY_PROMISED] = { METRICS_GAUGE, "cordon_memory_promised_bytes", "Sum of the memory limits of live sessions.", NULL, NULL, 0 },
+	[M_CELLS_FAILED] = { METRICS_COUNTER, "cordon_cells_failed_total", "Cells that could not be made.", NULL, NULL, 0 },
+	[M_JOURNAL_PAGES] = { METRICS_GAUGE, "cordon_store_journal_pages", "Pages in the store's journal.", NULL, NULL, 0 },
+	/* clang-format on */
+};
+_Static_assert(COUNT(defs) == M_COUNT, "one definition for each metric");
+
+void gauges_setup(void)
+{
+	metrics_setup(defs, COUNT(defs));
+}
+
+/* The place of a word in a list; those that are in none are not counted. */
+static int place(const char *const *list, size_t n, const char *word)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], word) == 0)
+			return (int)i;
+	return -1;
+}
+
+void gauges_request(int status, uint64_t ns)
+{
+	metrics_add(M_REQUESTS, status < 100 || status > 599 ? 0 : (unsigned)status / 100, 1);
+	metrics_observe_ns(M_REQUEST_TIME, 0, ns);
+}
+
+void gauges_created(uint64_t ns, bool from_pool)
+{
+	metrics_observe_ns(M_CREATE_TIME, from_pool ? 0 : 1, ns);
+}
+
+void gauges_executed(uint64_t ns, enum gauges_outcome outcome, const char *limit)
+{
+	int at = place(limits, COUNT(limits), limit);
+
+	metrics_observe_ns(M_EXECUTE_TIME, 0, ns);
+	metrics_add(M_EXECUTIONS, outcome, 1);
+	if (at >= 0)
+		metrics_add(M_LIMITS, (unsigned)at, 1);
+}
+
+void gauges_refused(const char *why)
+{
+	int at = place(refusals, COUNT(refusals), why);
+
+	if (at >= 0)
+		metrics_add(M_REFUSED, (unsigned)at, 1);
+}
+
+static void add_memory(struct session *s, void *arg)
+{
+	uint64_t *sum = arg;
+	struct usage now;
+
+	usage_read(&s->core->o.cgroups, s->row.id, &now);
+	*sum += now.memory_bytes;
+}
+
+/* A counter that is kept elsewhere. */
+static void catch_up(unsigned metric, uint64_t to)
+{
+	uint64_t now = (uint64_t)metrics_get(metric, 0);
+
+	if (to > now)
+		metrics_add(metric, 0, to - now);
+}
+
+void gauges_pool(const struct core *c, struct gauges_pool *ret)
+{
+	pool_numbers(c->pool, &ret->size, &ret->ready, &ret->hits, &ret->misses);
+}
+
+int gauges_write(struct core *c, struct buf *b, struct err *e)
+{
+	unsigned count[SESSION_STATES];
+	struct gauges_pool p;
+	uint64_t memory = 0;
+
+	session_count(c, count);
+	for (unsigned i = 0; i < SESSION_STATES; i++)
+		metrics_set(M_SESSIONS, i, count[i]);
+	gauges_pool(c, &p);
+	metrics_set(M_POOL_SIZE, 0, p.size);
+	metrics_set(M_POOL_READY, 0, p.ready);
+	catch_up(M_POOL_HITS, p.hits);
+	catch_up(M_POOL_MISSES, p.misses);
+	catch_up(M_CELLS_FAILED, c->cells_failed);
+	session_each(c, NULL, add_memory, &memory);
+	metrics_set(M_CELL_MEMORY, 0, (int64_t)memory);
+	metrics_set(M_MEMORY_PROMISED, 0, (int64_t)c->memory_bytes);
+	metrics_set(M_JOURNAL_PAGES, 0, store_journal_pages(c->store));
+	metrics_write(b);
+	return buf_check(b, e);
+}

@@ -1,0 +1,21 @@
+/* gauges.h - the node's metrics: what is counted, and the text that Prometheus reads. */
+#pragma once
+
+#include "core.h"
+
+struct buf;
+
+enum gauges_outcome { GAUGES_EXITED, GAUGES_KILLED, GAUGES_FAILED, GAUGES_OUTCOMES };
+
+void gauges_request(int status, uint64_t ns);
+void gauges_created(uint64_t ns, bool from_pool);
+void gauges_executed(uint64_t ns, enum gauges_outcome outcome, const char *limit);
+void gauges_refused(const char *why);
+/* Everything, with what is read now (sessions by state, cell memory, pool). */
+int gauges_write(struct core *c, struct buf *b, struct err *e) MUST_USE;
+
+struct gauges_pool {
+	unsigned size, ready;
+	uint64_t hits, misses;
+};
+void gauges_pool(const struct core *c, struct gauges_pool *ret);

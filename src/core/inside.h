@@ -1,0 +1,172 @@
+/* inside.h - the core's own structures, for its own files only. */
+#pragma once
+
+#include "core.h"
+#include "execution.h"
+#include "file_op.h"
+#include "journal.h"
+#include "keeper_link.h"
+#include "live_cell.h"
+#include "output_log.h"
+#include "pool.h"
+#include "session.h"
+#include "store_event.h"
+#include "store_execution.h"
+#include "store_key.h"
+#include "store_session.h"
+#include "store_tenant.h"
+#include "tenant.h"
+
+#define CORE_BUCKETS 4096
+
+struct tenant {
+	struct tenant *next;
+	struct store_tenant row;
+	/* what its live sessions have been promised */
+	uint64_t sessions, memory_bytes, disk_bytes;
+	/* token bucket, in thousandths of a session */
+	uint64_t tokens_milli, tokens_at_ns;
+	struct session *queue, **queue_end; /* waiting to be made, oldest first */
+	unsigned queued;
+};
+
+struct core {
+	struct loop *loop;   /* borrowed */
+	struct store *store; /* borrowed */
+	struct core_options o;
+	struct keeper_link keeper;
+	int cells_fd;  /* owned: RUN/cells */
+	int output_fd; /* owned: STATE/output */
+	char boot_id[40];
+	uint64_t started_ns;
+	bool recovered, draining, storage_trouble;
+	uint64_t cells_failed;
+
+	struct session *sessions[CORE_BUCKETS];
+	unsigned live; /* sessions, the queued ones not counted */
+	uint64_t memory_bytes, memory_max;
+	uint64_t tokens_milli, tokens_at_ns; /* of the node */
+
+	struct tenant *tenants;
+	struct tenant *turn; /* whose queue is looked at next */
+	struct pool *pool;
+	struct journal_listener *listeners;
+	struct loop_task tell_listeners;
+	struct loop_timer chores; /* once a second */
+	uint64_t chores_done;
+};
+
+struct session {
+	struct session *next; /* in its bucket, or in its tenant's queue */
+	struct core *core;
+	struct tenant *tenant;
+	struct store_session row;
+	char *texts;		/* owned: what the row points into */
+	struct live_cell *cell; /* owned; NULL before and after */
+	bool counted;		/* in the sums of core and tenant */
+	bool listed;		/* in the table of live sessions */
+	bool unsaved;		/* the row could not be written; tried again every second */
+	struct execution *executions;
+	struct file_op *file_ops;
+	unsigned running; /* executions not ended */
+	struct waits when_running, when_paused;
+	struct loop_task tell; /* that it is running */
+	unsigned holds;
+	uint64_t used_ns;
+	struct loop_timer timer; /* the nearest of its deadlines */
+	uint64_t created_ns;
+	bool from_pool;
+	/* counters of its cell when an execution last looked */
+	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
+	struct session_sample *samples; /* owned; a ring of SESSION_SAMPLES, NULL until needed */
+	size_t nsamples, last_sample;
+};
+
+struct execution {
+	struct execution *next; /* of its session */
+	struct session *session;
+	struct store_execution row;
+	char *texts; /* owned: what the row points into */
+	struct live_program program;
+	int in;		   /* owned; -1: none or not yet */
+	int out[2];	   /* owned; -1 at the end of file, or before it runs */
+	struct loop_fd watch_in, watch_out[2];
+	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
+	uint32_t pid;
+	uint64_t started_ns, mark;
+	struct output_log log;
+	struct waits when_ended, when_dead, when_room;
+	struct execution_follower *followers;
+	struct loop_task tell; /* followers */
+	unsigned followed;
+};
+
+extern const struct live_cell_events core_orphan_events;
+
+/* Wall clock in milliseconds. */
+uint64_t core_now_ms(void);
+
+/* states.c: may a session go from one state to another? */
+bool states_allow(enum session_state from, enum session_state to);
+
+/* spec.c: defaults and maxima of the configuration and the tenant; fills the row's settings. The
+ * texts of the spec are copied into *ret_texts, which the row points into. */
+int spec_check(const struct core *c, const struct session_spec *spec, struct store_session *row,
+	       char **ret_texts, struct err *e) MUST_USE;
+
+/* spec.c: what the keeper is asked to make of a row. */
+int spec_plan(const struct core *c, const struct store_session *row, struct keeper_create *ret,
+	      struct err *e) MUST_USE;
+
+/* quota.c: may this session be now? 0: yes, and it is counted; 1: not now, it may wait; -1: no,
+ * and when to ask again. */
+int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e) MUST_USE;
+void quota_count(struct session *s);
+void quota_release(struct session *s);
+/* Lets waiting ones in, in turn of their tenants, as far as there is room. */
+void quota_serve_queues(struct core *c);
+void quota_queue(struct session *s);
+void quota_unqueue(struct session *s);
+uint64_t quota_queue_ms(const struct session *s);
+
+/* session_life.c */
+extern const struct live_cell_events session_cell_events;
+void session_begin(struct session *s); /* admitted: claim a cell or have one made */
+void session_stop(struct session *s, enum session_reason reason, const char *detail);
+void session_stopped(struct session *s); /* nothing of its cell is left */
+void session_adopted(struct session *s);
+void session_plan_timer(struct session *s);
+void session_touch(struct session *s);
+int session_save(struct session *s, enum session_state to, enum session_reason reason,
+		 struct err *e) MUST_USE;
+void session_retry_save(struct session *s);
+void session_list_in(struct session *s);
+void session_free(struct session *s);
+struct session *session_by_id(struct core *c, const char *id);
+struct session *session_restore(struct core *c, struct tenant *t, const char *id,
+				struct err *e) MUST_USE;
+
+/* session_sample.c: the periodic part of session.h's numbers. */
+void session_sample(struct session *s);
+
+/* execution.c, execution_io.c */
+void execution_recover(struct session *s, const struct store_execution *row);
+void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
+void execution_lost(struct execution *x); /* its cell is gone */
+void execution_retry_save(struct execution *x);
+void execution_free(struct execution *x);
+void execution_notify(struct execution *x);
+int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
+		       struct err *e) MUST_USE;
+void execution_close_fds(struct execution *x);
+void execution_drain(struct execution *x);
+void execution_maybe_complete(struct execution *x);
+struct execution *execution_by_handle(struct session *s, uint32_t handle);
+
+/* tenant.c, journal.c, gauges.c */
+int tenant_load_all(struct core *c, struct err *e) MUST_USE;
+void journal_tell(struct loop_task *t);
+void gauges_setup(void);
+
+/* file_op.c: its cell is gone. */
+void file_op_lost(struct file_op *op);

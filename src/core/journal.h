@@ -1,0 +1,21 @@
+/* journal.h - every fact that matters is one event: in the log, in the store and to whoever
+ * listens, from the same call. */
+#pragma once
+
+#include "core.h"
+
+/* Appends an event. data: "key\tvalue\n" lines, or "". Inside a transaction of the store if one is
+ * open, so that a transition and its event are written together. */
+int journal_event(struct core *c, const char *tenant, const char *session, const char *execution,
+		  const char *type, struct err *e, const char *fmt, ...) PRINTF(7, 8) MUST_USE;
+
+/* Listeners are told after the turn in which events were appended; they read them from the store
+ * (store_event_list) after the last seq they have. session NULL: all of the tenant. */
+struct journal_listener {
+	struct journal_listener *next, **link; /* the core's */
+	char tenant[STORE_ID_MAX], session[STORE_ID_MAX]; /* session "": all */
+	void (*more)(struct journal_listener *l);
+	void *arg; /* the caller's */
+};
+void journal_listen(struct core *c, struct journal_listener *l);
+void journal_unlisten(struct journal_listener *l);

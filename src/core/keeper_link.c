@@ -1,0 +1,224 @@
+#include "keeper_link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "io.h"
+#include "log.h"
+#include "own.h"
+
+#define IN_FLIGHT_MAX 4 /* enough to keep the keeper busy; more would only delay urgent ones */
+
+struct keeper_call {
+	struct keeper_call *next;
+	keeper_done_fn *done; /* NULL: cancelled */
+	void *arg;
+	int fd; /* owned until sent */
+	size_t len;
+	uint32_t op;
+	_Alignas(8) uint8_t request[];
+};
+
+static void on_channel(struct loop_fd *f, uint32_t events);
+
+void keeper_link_init(struct keeper_link *k, struct loop *l)
+{
+	*k = (struct keeper_link){ .loop = l,
+				   .sock = -1,
+				   .watch = { .fd = -1, .ready = on_channel } };
+	k->watch.arg = k;
+	k->sent_end = &k->sent;
+}
+
+static void finish(struct keeper_call *c, const struct keeper_reply *reply, int fd,
+		   const struct err *e)
+{
+	OWN_FD mine = fd;
+
+	if (c->done != NULL)
+		c->done(c->arg, reply, TAKE_FD(mine), e);
+	io_close_all(&c->fd, 1);
+	free(c);
+}
+
+static void tell_all(struct keeper_call *list, const struct err *e)
+{
+	while (list != NULL) {
+		struct keeper_call *c = list;
+
+		list = c->next;
+		finish(c, NULL, -1, e);
+	}
+}
+
+void keeper_link_release(struct keeper_link *k)
+{
+	struct keeper_call *lists[] = { k->sent, k->urgent, k->patient };
+
+	loop_remove(k->loop, &k->watch);
+	io_close_all(&k->sock, 1);
+	k->sent = k->urgent = k->patient = NULL;
+	for (size_t i = 0; i < COUNT(lists); i++)
+		while (lists[i] != NULL) {
+			struct keeper_call *c = lists[i];
+
+			lists[i] = c->next;
+			io_close_all(&c->fd, 1);
+			free(c);
+		}
+}
+
+/* The keeper is gone. What it was asked is told; callers ask again, which every request allows. */
+static void detach(struct keeper_link *k)
+{
+	struct keeper_call *lost = k->sent;
+	struct err e;
+
+	loop_remove(k->loop, &k->watch);
+	io_close_all(&k->sock, 1);
+	k->sent = NULL;
+	k->sent_end = &k->sent;
+	k->in_flight = 0;
+	k->greeted = false;
+	(void)err_set(&e, ERR_SYSTEM, "the keeper died");
+	e.sys = EPIPE;
+	tell_all(lost, &e);
+}
+
+static void send_some(struct keeper_link *k)
+{
+	bool more = false;
+
+	while (k->greeted && k->in_flight < IN_FLIGHT_MAX) {
+		struct keeper_call **list = k->urgent != NULL ? &k->urgent : &k->patient;
+		struct keeper_call *c = *list;
+		struct err e;
+
+		if (c == NULL)
+			break;
+		if (io_send(k->sock, c->request, c->len, &c->fd, c->fd >= 0, &e) < 0) {
+			if (e.sys != EAGAIN) {
+				detach(k); /* c stays queued, for the next keeper */
+				return;
+			}
+			more = true;
+			break;
+		}
+		io_close_all(&c->fd, 1);
+		*list = c->next;
+		c->next = NULL;
+		*k->sent_end = c;
+		k->sent_end = &c->next;
+		k->in_flight++;
+	}
+	if (k->sock >= 0)
+		loop_modify(k->loop, &k->watch, EPOLLIN | (more ? EPOLLOUT : 0));
+}
+
+static void on_hello(struct keeper_link *k, const struct keeper_reply *reply)
+{
+	k->greeted = reply->err.code == ERR_NONE;
+	k->walls = reply->walls;
+	k->on_hello(k->arg, k->greeted ? NULL : &reply->err);
+}
+
+static void on_reply(struct keeper_link *k, const struct keeper_reply *reply, int fd)
+{
+	OWN_FD mine = fd;
+	struct keeper_call *c = k->sent;
+	struct err e = reply->err;
+
+	if (reply->version != KEEPER_VERSION) {
+		log_error("keeper of another version", "version=%u", reply->version);
+		detach(k);
+		return;
+	}
+	if (reply->op == KEEPER_HELLO && !k->greeted) {
+		on_hello(k, reply);
+		return;
+	}
+	if (c == NULL || c->op != reply->op) {
+		/* HELLO with an error is how it refuses what it calls malformed. */
+		log_error("keeper breaks the protocol", "op=%u error=%s", reply->op, e.msg);
+		detach(k);
+		return;
+	}
+	k->sent = c->next;
+	if (k->sent == NULL)
+		k->sent_end = &k->sent;
+	k->in_flight--;
+	if (e.code != ERR_NONE)
+		finish(c, NULL, -1, &e);
+	else
+		finish(c, reply, TAKE_FD(mine), NULL);
+}
+
+static void on_channel(struct loop_fd *f, uint32_t events)
+{
+	struct keeper_link *k = f->arg;
+	int sock = k->sock;
+
+	while ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && k->sock == sock) {
+		struct keeper_reply reply;
+		int fds[IO_FDS_MAX];
+		size_t nfds = 0;
+		struct err e = { 0 };
+		ssize_t n = io_recv(k->sock, &reply, sizeof(reply), fds, IO_FDS_MAX, &nfds, &e);
+
+		if (n < 0 && e.sys == EAGAIN)
+			break;
+		if (n != (ssize_t)sizeof(reply)) {
+			io_close_all(fds, nfds);
+			detach(k);
+			return;
+		}
+		if (reply.err.code != ERR_NONE)
+			err_sanitize(&reply.err);
+		if (nfds > 1)
+			io_close_all(fds + 1, nfds - 1);
+		on_reply(k, &reply, nfds > 0 ? fds[0] : -1);
+	}
+	if (k->sock == sock)
+		send_some(k);
+}
+
+int keeper_link_attach(struct keeper_link *k, int sock, struct err *e)
+{
+	OWN_FD mine = sock;
+	int flags = fcntl(mine, F_GETFL);
+
+	if (flags < 0 || fcntl(mine, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    fcntl(mine, F_SETFD, FD_CLOEXEC) < 0)
+		return err_sys(e, "keeper's channel");
+	if (k->sock >= 0)
+		detach(k);
+	k->sock = TAKE_FD(mine);
+	return loop_add(k->loop, &k->watch, k->sock, EPOLLIN, e);
+}
+
+struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
+				    bool urgent, keeper_done_fn *done, void *arg)
+{
+	struct keeper_call *c = malloc(sizeof(*c) + len);
+	struct keeper_call **end = urgent ? &k->urgent : &k->patient;
+
+	assert(c != NULL);
+	*c = (struct keeper_call){ .done = done, .arg = arg, .fd = fd, .len = len };
+	memcpy(&c->op, request, sizeof(c->op));
+	memcpy(c->request, request, len);
+	while (*end != NULL)
+		end = &(*end)->next;
+	*end = c;
+	/* Sent from the loop, so that done is never called from inside. */
+	if (k->sock >= 0 && k->greeted)
+		loop_modify(k->loop, &k->watch, EPOLLIN | EPOLLOUT);
+	return c;
+}
+
+void keeper_link_cancel(struct keeper_call *c)
+{
+	c->done = NULL;
+}

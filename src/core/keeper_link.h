@@ -1,0 +1,41 @@
+/* keeper_link.h - channel A on the loop: requests in order, answers in order.
+ *
+ * A keeper may die at any moment and be replaced. What was asked of the dead one and not answered is
+ * told as ERR_SYSTEM with sys = EPIPE; what was not sent yet goes to the next one. */
+#pragma once
+
+#include "keeper_msg.h"
+#include "loop.h"
+
+struct keeper_call;
+
+/* reply is NULL if e is not. fd: the descriptor that came along, the callee's; or -1. */
+typedef void keeper_done_fn(void *arg, const struct keeper_reply *reply, int fd,
+			    const struct err *e);
+
+struct keeper_link {
+	struct loop *loop; /* borrowed */
+	int sock;	   /* owned; -1: no keeper at the moment */
+	struct loop_fd watch;
+	bool greeted;
+	struct keeper_walls walls;
+	struct keeper_call *urgent, *patient; /* to be sent */
+	struct keeper_call *sent, **sent_end; /* waiting for their answers, oldest first */
+	unsigned in_flight;
+	void (*on_hello)(void *arg, const struct err *e); /* a keeper is there, or cannot be */
+	void *arg;
+};
+
+void keeper_link_init(struct keeper_link *k, struct loop *l);
+void keeper_link_release(struct keeper_link *k);
+
+/* A new keeper's channel, taken over. */
+int keeper_link_attach(struct keeper_link *k, int sock, struct err *e) MUST_USE;
+
+/* Copies the request; fd (or -1) is taken over and sent along. urgent ones go before patient ones.
+ * done is called later, never from inside. */
+struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
+				    bool urgent, keeper_done_fn *done, void *arg);
+
+/* The answer will be dropped (and its descriptor closed). */
+void keeper_link_cancel(struct keeper_call *c);

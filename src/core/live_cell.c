@@ -1,0 +1,518 @@
+#include "live_cell.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#include "clock.h"
+#include "inside.h"
+#include "io.h"
+#include "log.h"
+#include "rand.h"
+
+#define MAKE_TRIES 4
+#define GREET_MS 20000	 /* a busy machine is slow, a lost cell is lost */
+#define END_GRACE_MS 500 /* for PID 1 to end by itself before it is killed */
+#define RETRY_MS 50
+#define RETRY_MAX_MS 5000
+
+static void ask_create(struct live_cell *c);
+static void ask_destroy(struct live_cell *c);
+
+static void set_timer(struct live_cell *c, uint64_t ms)
+{
+	loop_timer_set(c->core->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
+}
+
+static void disconnect(struct live_cell *c)
+{
+	if (!c->connected)
+		return;
+	loop_remove(c->core->loop, &c->channel);
+	agent_release(&c->agent);
+	c->connected = false;
+}
+
+static void release(struct live_cell *c)
+{
+	struct loop *l = c->core->loop;
+
+	if (c->call != NULL)
+		keeper_link_cancel(c->call);
+	disconnect(c);
+	loop_remove(l, &c->death);
+	loop_timer_cancel(l, &c->timer);
+	io_close_all(&c->pidfd, 1);
+	io_close_all(&c->listener, 1);
+	free(c->plan);
+	free(c);
+}
+
+static void unlink_socket(struct live_cell *c)
+{
+	char name[KEEPER_ID_MAX + 8];
+
+	(void)snprintf(name, sizeof(name), "%s.sock", c->id);
+	(void)unlinkat(c->core->cells_fd, name, 0);
+}
+
+/* The cell could not be made: remove what may be there, then tell. */
+static void fail(struct live_cell *c, const struct err *why)
+{
+	const struct live_cell_events *events = c->events;
+
+	log_warn("cell not made", "session_id=%s error=%s", c->id, why->msg);
+	c->core->cells_failed++;
+	events->up(c, why);
+	/* The owner has forgotten it; it ends by itself. */
+	live_cell_own(c, &core_orphan_events, NULL);
+	live_cell_end(c);
+}
+
+static void now_dead(struct live_cell *c)
+{
+	struct err e;
+
+	disconnect(c);
+	if (c->dead)
+		return;
+	c->dead = true;
+	if (c->state == LIVE_UP) {
+		c->events->dead(c);
+	} else if (c->state == LIVE_GREETING || c->state == LIVE_STAYING) {
+		(void)err_set(&e, ERR_SYSTEM, "PID 1 of the cell died at its start");
+		fail(c, &e);
+	}
+}
+
+static void on_death(struct loop_fd *f, uint32_t events)
+{
+	struct live_cell *c = f->arg;
+
+	(void)events;
+	loop_remove(c->core->loop, &c->death);
+	io_close_all(&c->pidfd, 1);
+	if (c->state == LIVE_ENDING) {
+		disconnect(c);
+		c->dead = true;
+		ask_destroy(c);
+		return;
+	}
+	now_dead(c);
+}
+
+static int watch_death(struct live_cell *c, struct err *e)
+{
+	c->death = (struct loop_fd){ .fd = -1, .ready = on_death, .arg = c };
+	return loop_add(c->core->loop, &c->death, c->pidfd, EPOLLIN, e);
+}
+
+/* PID 1 calls listen(2) on it, so that those who connect see PID 1 as their peer. */
+static int bind_socket(struct core *core, const char *id, int *ret_fd, struct err *e)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	char name[KEEPER_ID_MAX + 8];
+	OWN_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return err_sys(e, "socket");
+	(void)snprintf(name, sizeof(name), "%s.sock", id);
+	(void)unlinkat(core->cells_fd, name, 0);
+	/* By descriptor: a socket's path holds 107 bytes, the run folder's may be longer. */
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", core->cells_fd, name);
+	if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
+		return err_sys(e, "bind %s", name);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int ask_linger(struct live_cell *c, struct err *e)
+{
+	OWN_FD listener = TAKE_FD(c->listener);
+
+	c->state = LIVE_STAYING;
+	return agent_send_linger(&c->agent, listener, e);
+}
+
+static void on_ready(struct live_cell *c, const struct agent_event *v)
+{
+	struct err e;
+
+	if (v->pid != AGENT_VERSION)
+		log_warn("cell of another version", "session_id=%s version=%u", c->id, v->pid);
+	c->greeted = true; /* often before the keeper's answer */
+	if (c->state == LIVE_GREETING && ask_linger(c, &e) < 0)
+		fail(c, &e);
+}
+
+static void on_lingering(struct live_cell *c, const struct agent_event *v)
+{
+	struct err e;
+
+	if (c->state != LIVE_STAYING)
+		return;
+	if (v->sys != 0) {
+		errno = v->sys;
+		(void)err_sys(&e, "the cell cannot listen");
+		fail(c, &e);
+		return;
+	}
+	loop_timer_cancel(c->core->loop, &c->timer);
+	free(c->plan);
+	c->plan = NULL;
+	c->state = LIVE_UP;
+	c->synced = true;
+	c->events->up(c, NULL);
+}
+
+static void on_program(struct live_cell *c, enum agent_type type, const struct agent_event *v)
+{
+	for (struct live_program *p = c->programs; p != NULL; p = p->next)
+		if (p->handle == v->handle) {
+			p->event(p, c, type, v);
+			return;
+		}
+}
+
+static void on_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
+{
+	if (type == AGENT_READY) {
+		on_ready(c, v);
+	} else if (type == AGENT_LINGERING) {
+		on_lingering(c, v);
+	} else if (type == AGENT_HELD) {
+		if (c->state == LIVE_UP && !c->synced)
+			c->events->held(c, v);
+	} else if (type == AGENT_SYNCED) {
+		if (c->state == LIVE_UP && !c->synced) {
+			c->synced = true;
+			c->events->synced(c);
+		}
+	} else if (type == AGENT_STATED) {
+		c->disk_bytes = v->disk_bytes;
+		c->inodes = v->inodes;
+		c->processes = v->processes;
+	} else {
+		on_program(c, type, v);
+	}
+}
+
+#define EVENTS_PER_TURN 64 /* so that one cell does not keep the others waiting */
+
+static void on_channel(struct loop_fd *f, uint32_t events)
+{
+	struct live_cell *c = f->arg;
+	struct err e = { 0 };
+
+	(void)events;
+	for (unsigned i = 0; i < EVENTS_PER_TURN; i++) {
+		enum agent_type type;
+		struct agent_event v;
+		int got = agent_next(&c->agent, 0, &type, &v, &e);
+
+		if (got == 0)
+			break;
+		if (got < 0) {
+			c->nonsense = e.code == ERR_INVALID;
+			if (c->state == LIVE_UP && c->nonsense)
+				log_warn("cell talks nonsense", "session_id=%s error=%s", c->id,
+					 e.msg);
+			/* While ending, its death is what counts, and comes by its pidfd. */
+			if (c->state == LIVE_ENDING)
+				disconnect(c);
+			else
+				now_dead(c);
+			return;
+		}
+		/* Cells are freed only by what the keeper says, never in here. */
+		on_event(c, type, &v);
+		if (!c->connected)
+			return;
+	}
+	live_cell_flush(c);
+}
+
+void live_cell_flush(struct live_cell *c)
+{
+	struct err e;
+	int more;
+
+	if (!c->connected)
+		return;
+	more = agent_flush(&c->agent, &e);
+	/* If PID 1 is gone, the loop will tell. */
+	loop_modify(c->core->loop, &c->channel, EPOLLIN | (more > 0 ? EPOLLOUT : 0));
+}
+
+static int connect_channel(struct live_cell *c, int sock, struct err *e)
+{
+	agent_init(&c->agent, sock);
+	c->connected = true;
+	c->channel = (struct loop_fd){ .fd = -1, .ready = on_channel, .arg = c };
+	return loop_add(c->core->loop, &c->channel, sock, EPOLLIN, e);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct live_cell *c = t->arg;
+	struct err e;
+
+	switch (c->state) {
+	case LIVE_MAKING:
+		ask_create(c);
+		break;
+	case LIVE_GREETING:
+	case LIVE_STAYING:
+		(void)err_set(&e, ERR_SYSTEM, "the cell did not get ready within %u s",
+			      GREET_MS / 1000);
+		fail(c, &e);
+		break;
+	case LIVE_ENDING:
+		ask_destroy(c);
+		break;
+	case LIVE_UP:
+		break;
+	}
+}
+
+static void on_created(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct live_cell *c = arg;
+	struct err why;
+
+	c->call = NULL;
+	c->pidfd = fd;
+	if (e != NULL && e->sys == EPIPE && c->state == LIVE_MAKING && ++c->tries < MAKE_TRIES) {
+		/* The keeper died over it. Its half-made cell dies with the channel. */
+		disconnect(c);
+		set_timer(c, RETRY_MS);
+		return;
+	}
+	if (e == NULL)
+		c->pid = (pid_t)reply->pid;
+	if (c->state == LIVE_ENDING) {
+		ask_destroy(c); /* nobody wants it any more */
+		return;
+	}
+	if (e != NULL) {
+		why = *e;
+		fail(c, &why);
+		return;
+	}
+	c->state = LIVE_GREETING;
+	set_timer(c, GREET_MS);
+	if (watch_death(c, &why) < 0 || (c->greeted && ask_linger(c, &why) < 0))
+		fail(c, &why);
+}
+
+static void ask_create(struct live_cell *c)
+{
+	int ends[2];
+	struct err e;
+
+	/* Its socket's name is there before the cell is: whatever happens in between, the next
+	 * daemon finds a name and removes what belongs to it. */
+	c->greeted = false;
+	io_close_all(&c->listener, 1);
+	if (bind_socket(c->core, c->id, &c->listener, &e) < 0) {
+		fail(c, &e);
+		return;
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+		(void)err_sys(&e, "channel");
+		fail(c, &e);
+		return;
+	}
+	if (connect_channel(c, ends[0], &e) < 0) {
+		(void)close(ends[1]);
+		fail(c, &e);
+		return;
+	}
+	c->call = keeper_link_ask(&c->core->keeper, c->plan, sizeof(*c->plan), ends[1], c->urgent,
+				  on_created, c);
+}
+
+static struct live_cell *new_cell(struct core *core, const char *id,
+				  const struct live_cell_events *events, void *owner)
+{
+	struct live_cell *c = calloc(1, sizeof(*c));
+
+	assert(c != NULL);
+	c->core = core;
+	(void)snprintf(c->id, sizeof(c->id), "%s", id);
+	c->pidfd = c->listener = -1;
+	c->channel.fd = c->death.fd = -1;
+	c->timer = (struct loop_timer){ .fire = on_timer, .arg = c };
+	/* Handles of an earlier daemon's built-ins may still be in use; they are not held and so
+	 * not told. */
+	rand_bytes(&c->next_handle, sizeof(c->next_handle));
+	live_cell_own(c, events, owner);
+	return c;
+}
+
+struct live_cell *live_cell_make(struct core *core, const struct keeper_create *plan, bool urgent,
+				 const struct live_cell_events *events, void *owner)
+{
+	struct live_cell *c = new_cell(core, plan->id, events, owner);
+
+	c->plan = malloc(sizeof(*plan));
+	assert(c->plan != NULL);
+	*c->plan = *plan;
+	c->urgent = urgent;
+	ask_create(c);
+	return c;
+}
+
+static int find_peer(struct live_cell *c, int sock, struct err *e)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+	struct pollfd p = { .fd = sock };
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
+		return err_sys(e, "peer of %s", c->id);
+	c->pid = who.pid;
+	c->pidfd = (int)syscall(SYS_pidfd_open, who.pid, 0);
+	/* Still connected, so that process was alive when its pidfd was made. */
+	if (c->pidfd < 0 || poll(&p, 1, 0) != 0)
+		return err_set(e, ERR_NOT_FOUND, "cell %s has just ended", c->id);
+	return 0;
+}
+
+struct live_cell *live_cell_adopt(struct core *core, const char *id, bool frozen,
+				  const struct live_cell_events *events, void *owner,
+				  struct err *e)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	OWN_FD sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct live_cell *c;
+
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", core->cells_fd,
+		       id);
+	if (sock < 0 || connect(sock, (const struct sockaddr *)&a, sizeof(a)) < 0) {
+		enum err_code code = errno == ENOENT || errno == ECONNREFUSED ? ERR_NOT_FOUND :
+										ERR_SYSTEM;
+
+		(void)err_sys(e, "connect to cell %s", id);
+		e->code = code;
+		return NULL;
+	}
+	c = new_cell(core, id, events, owner);
+	c->state = LIVE_UP;
+	c->frozen = frozen;
+	if (find_peer(c, sock, e) < 0 || watch_death(c, e) < 0 ||
+	    connect_channel(c, TAKE_FD(sock), e) < 0) {
+		release(c);
+		return NULL;
+	}
+	return c;
+}
+
+void live_cell_own(struct live_cell *c, const struct live_cell_events *events, void *owner)
+{
+	c->events = events;
+	c->owner = owner;
+}
+
+void live_cell_add(struct live_cell *c, struct live_program *p)
+{
+	live_cell_add_held(c, p, ++c->next_handle);
+}
+
+void live_cell_add_held(struct live_cell *c, struct live_program *p, uint32_t handle)
+{
+	p->handle = handle;
+	p->next = c->programs;
+	c->programs = p;
+}
+
+void live_cell_remove(struct live_cell *c, struct live_program *p)
+{
+	for (struct live_program **at = &c->programs; *at != NULL; at = &(*at)->next)
+		if (*at == p) {
+			*at = p->next;
+			return;
+		}
+}
+
+static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct live_cell *c = arg;
+	OWN_FD unused = fd;
+
+	(void)unused;
+	(void)reply;
+	c->call = NULL;
+	if (e != NULL) {
+		uint64_t ms = RETRY_MS << (c->tries < 7 ? c->tries : 7);
+
+		if (c->tries++ == 8)
+			log_warn("cell cannot be removed yet", "session_id=%s error=%s", c->id,
+				 e->msg);
+		set_timer(c, ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
+		return;
+	}
+	unlink_socket(c);
+	c->events->gone(c);
+	release(c);
+}
+
+static void ask_destroy(struct live_cell *c)
+{
+	struct keeper_named r = { .op = KEEPER_DESTROY };
+
+	if (c->call != NULL)
+		return;
+	loop_timer_cancel(c->core->loop, &c->timer);
+	/* A number that is no longer its own must not be named. */
+	r.pid = c->dead || c->pidfd < 0 ? 0 : (uint32_t)c->pid;
+	memcpy(r.id, c->id, sizeof(r.id));
+	c->call = keeper_link_ask(&c->core->keeper, &r, sizeof(r), -1, false, on_destroyed, c);
+}
+
+void live_cell_end(struct live_cell *c)
+{
+	if (c->state == LIVE_ENDING)
+		return;
+	c->state = LIVE_ENDING;
+	c->tries = 0;
+	/* What the keeper is doing with it comes first; whoever asked goes on from there. */
+	if (c->call == NULL)
+		live_cell_end_now(c);
+}
+
+void live_cell_end_now(struct live_cell *c)
+{
+	struct err e;
+
+	/* A frozen one would not hear it: the keeper kills it. */
+	if (c->pidfd < 0 || c->frozen) {
+		disconnect(c);
+		ask_destroy(c);
+		return;
+	}
+	if (c->connected && agent_send_end(&c->agent, &e) == 0)
+		live_cell_flush(c);
+	set_timer(c, END_GRACE_MS);
+}
+
+void live_cell_remains(struct core *core, const char *id)
+{
+	struct live_cell *c = new_cell(core, id, &core_orphan_events, NULL);
+
+	c->dead = true;
+	live_cell_end(c);
+}
+
+void live_cell_leave(struct live_cell *c)
+{
+	release(c);
+}

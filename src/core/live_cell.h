@@ -1,0 +1,90 @@
+/* live_cell.h - a cell as the daemon holds it: made by the keeper, spoken to over channel B, ended.
+ *
+ *   making -> greeting -> staying -> up -> ending -> gone
+ *
+ * Until it was told to linger (staying), a cell dies with this daemon; from then on it listens at
+ * RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a cell is
+ * freed after up() with an error, or after gone(). */
+#pragma once
+
+#include "agent.h"
+#include "core.h"
+#include "keeper_link.h"
+
+enum live_state { LIVE_MAKING, LIVE_GREETING, LIVE_STAYING, LIVE_UP, LIVE_ENDING };
+
+struct live_cell;
+struct live_program;
+
+struct live_cell_events {
+	void (*up)(struct live_cell *c, const struct err *e); /* e: it is not, and is freed */
+	/* PID 1 is gone, or talks nonsense; nobody asked for it. The owner calls live_cell_end(). */
+	void (*dead)(struct live_cell *c);
+	void (*gone)(struct live_cell *c); /* nothing of it is left; it is freed */
+	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end. */
+	void (*held)(struct live_cell *c, const struct agent_event *v);
+	void (*synced)(struct live_cell *c);
+};
+
+/* A program in the cell, as one of its users sees it. */
+struct live_program {
+	struct live_program *next;
+	uint32_t handle;
+	/* STARTED, FAILED, EXITED, TREE_DEAD. Descriptors are in c->agent.fds: taken by setting
+	 * c->agent.nfds to 0. */
+	void (*event)(struct live_program *p, struct live_cell *c, enum agent_type type,
+		      const struct agent_event *v);
+};
+
+struct live_cell {
+	struct core *core;
+	char id[KEEPER_ID_MAX];
+	enum live_state state;
+	pid_t pid;
+	int pidfd;    /* owned */
+	int listener; /* owned: bound, until PID 1 has it */
+	struct agent agent;
+	bool connected, greeted, synced, dead, frozen, urgent, nonsense;
+	struct loop_fd channel, death;
+	struct loop_timer timer;
+	struct live_program *programs;
+	uint32_t next_handle;
+	unsigned tries;
+	struct keeper_create *plan; /* owned, while making */
+	struct keeper_call *call;   /* under way */
+	const struct live_cell_events *events;
+	void *owner;
+	uint64_t disk_bytes, inodes, processes; /* by the last STATED */
+};
+
+/* plan is copied; its id names the cell. */
+struct live_cell *live_cell_make(struct core *c, const struct keeper_create *plan, bool urgent,
+				 const struct live_cell_events *events, void *owner);
+
+/* Connects to a cell that an earlier daemon left. ERR_NOT_FOUND: it is not there any more. A frozen
+ * one will answer when it is thawed. */
+struct live_cell *live_cell_adopt(struct core *c, const char *id, bool frozen,
+				  const struct live_cell_events *events, void *owner,
+				  struct err *e) MUST_USE;
+
+void live_cell_own(struct live_cell *c, const struct live_cell_events *events, void *owner);
+
+/* Gives the program a handle and waits for its events. */
+void live_cell_add(struct live_cell *c, struct live_program *p);
+/* The same for one that is known by its handle already. */
+void live_cell_add_held(struct live_cell *c, struct live_program *p, uint32_t handle);
+void live_cell_remove(struct live_cell *c, struct live_program *p);
+
+/* After agent_send_*(): sees to it that what waits is sent. */
+void live_cell_flush(struct live_cell *c);
+
+/* Ends it, in any state. gone() follows. Idempotent. If a call to the keeper is under way
+ * (c->call), whoever made it calls live_cell_end_now() when it is answered and c is ending. */
+void live_cell_end(struct live_cell *c);
+void live_cell_end_now(struct live_cell *c);
+
+/* Removes what a dead cell of that name may have left: its cgroup, its socket. */
+void live_cell_remains(struct core *c, const char *id);
+
+/* Frees without ending: at the end of the daemon. Lingering cells go on. */
+void live_cell_leave(struct live_cell *c);

@@ -1,0 +1,83 @@
+#include "output.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "record.h"
+
+static_assert(sizeof(struct record) == RECORD_HEAD, "written as it is");
+
+int record_read(int fd, uint64_t at, struct record *ret)
+{
+	ssize_t n;
+
+	do
+		n = pread(fd, ret, RECORD_HEAD, (off_t)at);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -1;
+	if (n != RECORD_HEAD || ret->stream < OUTPUT_STDOUT || ret->stream > OUTPUT_CUT)
+		return 0;
+	return 1;
+}
+
+int record_write(int fd, uint64_t at, const struct record *r)
+{
+	return pwrite(fd, r, RECORD_HEAD, (off_t)at) == RECORD_HEAD ? 0 : -1;
+}
+
+/* Where a reader is. In the middle of a record it must still name the record, so a cursor has two
+ * parts. */
+struct cursor {
+	uint64_t record; /* where its head is */
+	uint32_t skip;	 /* bytes of it already read */
+};
+
+/* 40 bits of place and 24 of progress: logs up to a TiB, records up to 16 MiB. */
+static struct cursor unpack(uint64_t c)
+{
+	return (struct cursor){ .record = c >> 24, .skip = (uint32_t)(c & 0xffffff) };
+}
+
+static uint64_t pack(struct cursor c)
+{
+	return c.record << 24 | c.skip;
+}
+
+int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
+		struct err *e)
+{
+	struct cursor c = unpack(*cursor);
+	struct record r;
+	size_t want;
+	ssize_t n;
+	int got;
+
+	if (fd < 0)
+		return 0;
+	got = record_read(fd, c.record, &r);
+	if (got < 0)
+		return err_sys(e, "read log");
+	if (got == 0 || c.skip > r.len)
+		return 0;
+	want = r.len - c.skip < cap ? r.len - c.skip : cap;
+	do
+		n = pread(fd, buf, want, (off_t)(c.record + RECORD_HEAD + c.skip));
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_sys(e, "read log");
+	if (n == 0 && want > 0)
+		return 0; /* promised, on its way */
+	*ret = (struct output_chunk){ .stream = (enum output_stream)r.stream,
+				      .time_ms = r.time_ms,
+				      .offset = r.offset + c.skip,
+				      .len = (size_t)n };
+	c.skip += (uint32_t)n;
+	if (c.skip == r.len)
+		c = (struct cursor){ .record = c.record + RECORD_HEAD + r.len };
+	*cursor = pack(c);
+	return 1;
+}

@@ -1,0 +1,30 @@
+/* output.h - the log of what one execution said: an append-only file of records, in the order in
+ * which it was said, capped in size, read by anybody at his own pace.
+ *
+ * Record: { u32 length, u32 stream, u64 time_ms, u64 offset in its stream } then the bytes. A
+ * cursor is opaque; 0 is the beginning; every cursor a reader was given stays valid. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "err.h"
+
+enum output_stream {
+	OUTPUT_STDOUT = 1,
+	OUTPUT_STDERR = 2,
+	OUTPUT_CUT = 3, /* what follows was not kept; its bytes are the reason, "limit" or "disk" */
+};
+
+struct output_chunk {
+	enum output_stream stream;
+	uint64_t time_ms;
+	uint64_t offset; /* of the first byte in its stream */
+	size_t len;
+};
+
+/* Reads the next chunk at *cursor into buf, at most cap bytes of it, and moves *cursor behind it.
+ * Returns 1, 0 if there is nothing (more) there now, -1 if the log cannot be read. A chunk may come
+ * in several pieces. Start with cursor 0. fd may be -1: an execution that said nothing. */
+int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
+		struct err *e) MUST_USE;

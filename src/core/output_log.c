@@ -1,0 +1,185 @@
+#include "output_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "own.h"
+#include "record.h"
+
+#define MOVE_MAX (1U << 20)
+
+void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit)
+{
+	*l = (struct output_log){ .dir_fd = dir_fd, .fd = -1, .limit = limit };
+	(void)snprintf(l->name, sizeof(l->name), "%s.log", execution_id);
+}
+
+void output_log_release(struct output_log *l)
+{
+	if (l->fd >= 0)
+		(void)close(l->fd);
+	l->fd = -1;
+}
+
+static void count(struct output_log *l, const struct record *r)
+{
+	if (r->stream == OUTPUT_CUT) {
+		l->cut = true;
+		return;
+	}
+	l->said[r->stream - 1] = r->offset + r->len;
+	l->kept += r->len;
+}
+
+/* The daemon died between writing a head and moving all its bytes: the head promises too much. The
+ * missing ones are still in the pipe. */
+static int mend(struct output_log *l, struct record *r, uint64_t there, struct err *e)
+{
+	if (there == 0) {
+		if (ftruncate(l->fd, (off_t)l->size) < 0)
+			return err_sys(e, "mend %s", l->name);
+		return 0;
+	}
+	r->len = (uint32_t)there;
+	if (record_write(l->fd, l->size, r) < 0)
+		return err_sys(e, "mend %s", l->name);
+	count(l, r);
+	l->size += RECORD_HEAD + r->len;
+	return 0;
+}
+
+int output_log_reopen(struct output_log *l, struct err *e)
+{
+	struct record r;
+	struct stat st;
+	int got;
+
+	l->fd = openat(l->dir_fd, l->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (l->fd < 0 && errno == ENOENT)
+		return 0;
+	if (l->fd < 0 || fstat(l->fd, &st) < 0)
+		return err_sys(e, "open %s", l->name);
+	while ((got = record_read(l->fd, l->size, &r)) > 0) {
+		uint64_t there = (uint64_t)st.st_size - l->size - RECORD_HEAD;
+
+		if (r.len > there)
+			return mend(l, &r, there, e);
+		count(l, &r);
+		l->size += RECORD_HEAD + r.len;
+	}
+	if (ftruncate(l->fd, (off_t)l->size) < 0) /* half a head, or none */
+		return err_sys(e, "mend %s", l->name);
+	return 0;
+}
+
+/* /dev/null for what is not kept: takes pages without copying them. */
+static int drop(int pipe_fd, size_t n)
+{
+	static int null_fd = -1;
+	ssize_t moved;
+
+	if (null_fd < 0)
+		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	do
+		moved = splice(pipe_fd, NULL, null_fd, NULL, n, SPLICE_F_NONBLOCK);
+	while (moved < 0 && errno == EINTR);
+	return moved < 0 ? -1 : (int)moved;
+}
+
+static void mark_cut(struct output_log *l, const char *why, uint64_t now_ms)
+{
+	struct record r = { .len = (uint32_t)strlen(why), .stream = OUTPUT_CUT, .time_ms = now_ms };
+
+	l->cut = true;
+	if (l->fd < 0)
+		return;
+	/* The mark itself may not fit on a full disk; the record in the store says it too. */
+	if (record_write(l->fd, l->size, &r) == 0 &&
+	    pwrite(l->fd, why, r.len, (off_t)(l->size + RECORD_HEAD)) == (ssize_t)r.len)
+		l->size += RECORD_HEAD + r.len;
+	else
+		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
+}
+
+static int open_log(struct output_log *l)
+{
+	if (l->fd < 0)
+		l->fd = openat(l->dir_fd, l->name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return l->fd < 0 ? -1 : 0;
+}
+
+/* Writes a head that promises n bytes, which are in the pipe and which nobody else takes, and moves
+ * them behind it. Returns how many arrived. */
+static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n,
+		   uint64_t now_ms)
+{
+	struct record r = { .len = (uint32_t)n,
+			    .stream = stream,
+			    .time_ms = now_ms,
+			    .offset = l->said[stream - 1] };
+	off_t at = (off_t)(l->size + RECORD_HEAD);
+	size_t done = 0;
+
+	if (open_log(l) < 0 || record_write(l->fd, l->size, &r) < 0)
+		return 0;
+	while (done < n) {
+		ssize_t moved = splice(pipe_fd, NULL, l->fd, &at, n - done, SPLICE_F_NONBLOCK);
+
+		if (moved < 0 && errno == EINTR)
+			continue;
+		if (moved <= 0)
+			break;
+		done += (size_t)moved;
+	}
+	if (done < n) {
+		r.len = (uint32_t)done;
+		if (done == 0 || record_write(l->fd, l->size, &r) < 0) {
+			IGNORED(ftruncate(l->fd, (off_t)l->size), "never read behind size");
+			if (done == 0)
+				return 0;
+		}
+	}
+	l->size += RECORD_HEAD + done;
+	l->said[stream - 1] += done;
+	l->kept += done;
+	return done;
+}
+
+int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,
+		    struct err *e)
+{
+	int there = 0;
+	size_t want, room;
+
+	if (ioctl(pipe_fd, FIONREAD, &there) < 0)
+		return err_sys(e, "output of %s", l->name);
+	if (there <= 0)
+		return 0;
+	want = there > (int)MOVE_MAX ? MOVE_MAX : (size_t)there;
+	room = l->limit > l->kept && !l->disk_full ? l->limit - l->kept : 0;
+	if (!l->cut && room > 0) {
+		size_t n = want < room ? want : (size_t)room;
+		size_t kept = keep(l, stream, pipe_fd, n, now_ms);
+
+		if (kept == n && n == want)
+			return 1;
+		if (kept < n) {
+			l->disk_full = true;
+			mark_cut(l, "disk", now_ms);
+		} else {
+			mark_cut(l, "limit", now_ms);
+		}
+		want -= kept;
+	} else if (!l->cut) {
+		mark_cut(l, "limit", now_ms);
+	}
+	int dropped = drop(pipe_fd, want);
+	if (dropped > 0)
+		l->said[stream - 1] += (uint64_t)dropped;
+	return 1;
+}

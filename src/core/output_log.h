@@ -1,0 +1,31 @@
+/* output_log.h - the writing side of output.h: moves bytes from a program's pipe into its log.
+ *
+ * Bytes go by splice(2): at every moment each of them is either in the pipe, which PID 1 holds too,
+ * or in the file. So a killed daemon loses none, and its successor goes on where it stopped. */
+#pragma once
+
+#include "output.h"
+
+struct output_log {
+	int dir_fd; /* borrowed */
+	int fd;	    /* owned; -1 until something is said */
+	char name[32];
+	uint64_t size;	   /* of the file */
+	uint64_t limit;	   /* bytes kept of both streams together */
+	uint64_t said[2];  /* by stdout and stderr, kept or not */
+	uint64_t kept;	   /* bytes of both */
+	bool cut;	   /* something was not kept */
+	bool disk_full;	   /* because of the disk */
+};
+
+void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit);
+void output_log_release(struct output_log *l);
+
+/* Opens a log that an earlier daemon wrote, if there is one; mends its last record; counts. */
+int output_log_reopen(struct output_log *l, struct err *e) MUST_USE;
+
+/* Moves what is in the pipe, about a MiB at most. Returns 1 if bytes were moved, 0 if there were
+ * none, -1 if the pipe is broken. Never blocks. Trouble with the disk cuts the log instead of
+ * failing: the program must not be held up by it. */
+int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,
+		    struct err *e) MUST_USE;

@@ -1,0 +1,240 @@
+/* quota.c - who may have a session now. Three kinds of bounds: how many there may be at a time, what
+ * they may be promised, and how fast they may come (token buckets, in thousandths of a session); for
+ * the node and for each tenant.
+ *
+ * A tenant with a queue waits at its own bounds and at the node's; the queues are served in turn, one
+ * session per tenant, so that the longest queue gets no more than the shortest. And what one tenant's
+ * burst would take of the node's rate while another waits is left to the other. */
+#include <stdio.h>
+
+#include "clock.h"
+#include "inside.h"
+
+struct bounds {
+	uint64_t sessions, rate_milli, burst, memory, storage, queue;
+};
+
+static uint64_t or_else(uint64_t own, uint64_t common)
+{
+	return own == 0 ? common : own;
+}
+
+static struct bounds bounds_of(const struct tenant *t, const struct config *g)
+{
+	return (struct bounds){
+		.sessions = or_else(t->row.max_sessions, g->tenant_max_sessions),
+		.rate_milli = or_else(t->row.create_rate_milli, g->tenant_create_rate_milli),
+		.burst = or_else(t->row.create_burst, g->tenant_create_burst),
+		.memory = or_else(t->row.max_memory, g->tenant_max_memory),
+		.storage = or_else(t->row.max_storage, g->tenant_max_storage),
+		.queue = or_else(t->row.queue_length, g->tenant_queue_length),
+	};
+}
+
+uint64_t quota_queue_ms(const struct session *s)
+{
+	return or_else(s->tenant->row.queue_ms, s->core->o.config->tenant_queue_ms);
+}
+
+static void refill(uint64_t *tokens, uint64_t *at_ns, uint64_t rate_milli, uint64_t burst,
+		   uint64_t now)
+{
+	uint64_t full = (burst == 0 ? 1 : burst) * 1000;
+	/* An hour fills any bucket; more would overflow. */
+	uint64_t ms = (now - *at_ns) / CLOCK_MS < 3600000 ? (now - *at_ns) / CLOCK_MS : 3600000;
+
+	if (*at_ns == 0) {
+		*tokens = full;
+		*at_ns = now;
+		return;
+	}
+	if (ms == 0)
+		return;
+	*tokens += rate_milli * ms / 1000;
+	if (*tokens > full)
+		*tokens = full;
+	*at_ns += ms * CLOCK_MS;
+}
+
+/* The first word of the message is the error's name for programs. */
+static int refuse(const char *why, unsigned retry_s, unsigned *ret_retry_s, struct err *e,
+		  const char *words, uint64_t bound)
+{
+	*ret_retry_s = retry_s == 0 ? 1 : retry_s;
+	return err_set(e, ERR_LIMIT, "%s: %s %llu", why, words, (unsigned long long)bound);
+}
+
+static unsigned seconds_for(uint64_t tokens, uint64_t rate_milli)
+{
+	return rate_milli == 0 ? 1 : (unsigned)((1000 - tokens + rate_milli - 1) / rate_milli);
+}
+
+/* Room for it, its tokens not yet taken? */
+static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
+{
+	struct core *c = s->core;
+	struct tenant *t = s->tenant;
+	const struct config *g = c->o.config;
+	struct bounds b = bounds_of(t, g);
+	uint64_t memory = s->row.limits.memory_bytes, disk = s->row.limits.disk_bytes;
+	uint64_t now = clock_now_ns();
+
+	if (b.sessions > 0 && t->sessions >= b.sessions)
+		return refuse("quota_sessions", 1, ret_retry_s, e,
+			      "the tenant's sessions at a time are", b.sessions);
+	if (b.memory > 0 && t->memory_bytes + memory > b.memory)
+		return refuse("quota_memory", 1, ret_retry_s, e,
+			      "the tenant's bytes of memory are", b.memory);
+	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
+		return refuse("quota_storage", 1, ret_retry_s, e, "the tenant's bytes of disk are",
+			      b.storage);
+	if (c->live >= g->node_max_sessions)
+		return refuse("capacity_sessions", 1, ret_retry_s, e,
+			      "the node's sessions at a time are", g->node_max_sessions);
+	if (c->memory_max > 0 && c->memory_bytes + memory > c->memory_max)
+		return refuse("capacity_memory", 1, ret_retry_s, e,
+			      "the node's bytes of memory are", c->memory_max);
+	if (b.rate_milli > 0) {
+		refill(&t->tokens_milli, &t->tokens_at_ns, b.rate_milli, b.burst, now);
+		if (t->tokens_milli < 1000)
+			return refuse("quota_rate", seconds_for(t->tokens_milli, b.rate_milli),
+				      ret_retry_s, e, "the tenant's sessions in 1000 s are",
+				      b.rate_milli);
+	}
+	if (g->node_create_rate_milli > 0) {
+		refill(&c->tokens_milli, &c->tokens_at_ns, g->node_create_rate_milli,
+		       g->node_create_rate_milli / 1000, now);
+		if (c->tokens_milli < 1000)
+			return refuse("capacity_rate",
+				      seconds_for(c->tokens_milli, g->node_create_rate_milli),
+				      ret_retry_s, e, "the node's sessions in 1000 s are",
+				      g->node_create_rate_milli);
+	}
+	return 0;
+}
+
+void quota_count(struct session *s)
+{
+	s->counted = true;
+	s->core->live++;
+	s->core->memory_bytes += s->row.limits.memory_bytes;
+	s->tenant->sessions++;
+	s->tenant->memory_bytes += s->row.limits.memory_bytes;
+	s->tenant->disk_bytes += s->row.limits.disk_bytes;
+}
+
+static void take(struct session *s)
+{
+	const struct config *g = s->core->o.config;
+
+	quota_count(s);
+	if (bounds_of(s->tenant, g).rate_milli > 0)
+		s->tenant->tokens_milli -= 1000;
+	if (g->node_create_rate_milli > 0)
+		s->core->tokens_milli -= 1000;
+}
+
+void quota_release(struct session *s)
+{
+	if (!s->counted)
+		return;
+	s->counted = false;
+	s->core->live--;
+	s->core->memory_bytes -= s->row.limits.memory_bytes;
+	s->tenant->sessions--;
+	s->tenant->memory_bytes -= s->row.limits.memory_bytes;
+	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
+	quota_serve_queues(s->core);
+}
+
+static bool others_wait(const struct core *c)
+{
+	for (const struct tenant *t = c->tenants; t != NULL; t = t->next)
+		if (t->queue != NULL)
+			return true;
+	return false;
+}
+
+int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
+{
+	struct bounds b = bounds_of(s->tenant, s->core->o.config);
+
+	/* Nobody passes by those who wait. */
+	if (!others_wait(s->core) || b.queue == 0) {
+		if (fits(s, ret_retry_s, e) == 0) {
+			take(s);
+			return 0;
+		}
+		if (b.queue == 0)
+			return -1;
+	}
+	if (s->tenant->queued >= b.queue)
+		return refuse("quota_queue", 1, ret_retry_s, e,
+			      "the tenant's waiting sessions are", b.queue);
+	return 1;
+}
+
+void quota_queue(struct session *s)
+{
+	struct tenant *t = s->tenant;
+
+	s->next = NULL;
+	if (t->queue == NULL)
+		t->queue_end = &t->queue;
+	*t->queue_end = s;
+	t->queue_end = &s->next;
+	t->queued++;
+	quota_serve_queues(s->core);
+}
+
+void quota_unqueue(struct session *s)
+{
+	struct tenant *t = s->tenant;
+
+	for (struct session **at = &t->queue; *at != NULL; at = &(*at)->next)
+		if (*at == s) {
+			*at = s->next;
+			if (t->queue_end == &s->next)
+				t->queue_end = at;
+			s->next = NULL;
+			t->queued--;
+			return;
+		}
+}
+
+/* One round: at most one session of each tenant. True if somebody was let in. */
+static bool serve_round(struct core *c)
+{
+	bool any = false;
+
+	for (struct tenant *t = c->turn == NULL ? c->tenants : c->turn, *first = t; t != NULL;) {
+		struct tenant *next = t->next == NULL ? c->tenants : t->next;
+		struct session *s = t->queue;
+		struct err e;
+		unsigned retry;
+
+		if (s != NULL && fits(s, &retry, &e) == 0) {
+			quota_unqueue(s);
+			take(s);
+			c->turn = next;
+			any = true;
+			session_begin(s);
+		}
+		t = next;
+		if (t == first)
+			break;
+	}
+	return any;
+}
+
+void quota_serve_queues(struct core *c)
+{
+	static bool inside; /* session_begin() may fail and release what it took */
+
+	if (inside || !others_wait(c))
+		return;
+	inside = true;
+	while (serve_round(c))
+		;
+	inside = false;
+}

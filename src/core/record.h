@@ -1,0 +1,17 @@
+/* record.h - the head of one record in an execution's log; see output.h. */
+#pragma once
+
+#include <stdint.h>
+
+#define RECORD_HEAD 24
+
+struct record {
+	uint32_t len;
+	uint32_t stream; /* enum output_stream */
+	uint64_t time_ms;
+	uint64_t offset; /* in its stream */
+};
+
+/* 1 if a whole, sane head is at that place, 0 if there is none, -1 if it cannot be read. */
+int record_read(int fd, uint64_t at, struct record *ret);
+int record_write(int fd, uint64_t at, const struct record *r);

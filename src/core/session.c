@@ -1,0 +1,241 @@
+/* session.c - the table of live sessions, and how one begins. What happens to it then is in
+ * session_life.c. */
+#include "session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "gauges.h"
+#include "inside.h"
+#include "log.h"
+#include "rand.h"
+
+static unsigned bucket(const char *id)
+{
+	uint32_t h = 2166136261U; /* FNV-1a; ids are random, so nobody can choose collisions */
+
+	for (; *id != '\0'; id++)
+		h = (h ^ (uint8_t)*id) * 16777619U;
+	return h % CORE_BUCKETS;
+}
+
+struct session *session_by_id(struct core *c, const char *id)
+{
+	struct session *s = c->sessions[bucket(id)];
+
+	while (s != NULL && strcmp(s->row.id, id) != 0)
+		s = s->next;
+	return s;
+}
+
+void session_list_in(struct session *s)
+{
+	struct session **head = &s->core->sessions[bucket(s->row.id)];
+
+	s->next = *head;
+	*head = s;
+	s->listed = true;
+}
+
+static void list_out(struct session *s)
+{
+	for (struct session **at = &s->core->sessions[bucket(s->row.id)]; *at != NULL;
+	     at = &(*at)->next)
+		if (*at == s) {
+			*at = s->next;
+			break;
+		}
+	s->listed = false;
+}
+
+void session_free(struct session *s)
+{
+	if (s->listed)
+		list_out(s);
+	loop_timer_cancel(s->core->loop, &s->timer);
+	loop_task_cancel(s->core->loop, &s->tell);
+	while (s->executions != NULL)
+		execution_free(s->executions);
+	free(s->samples);
+	free(s->texts);
+	store_session_release(&s->row);
+	free(s);
+}
+
+struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e)
+{
+	struct session *s = session_by_id(c, id);
+	struct store_session row;
+
+	if (s != NULL && s->tenant == t && s->row.state < SESSION_STOPPING)
+		return s;
+	if (session_get(c, t, id, &row, e) < 0)
+		return NULL;
+	(void)err_set(e, ERR_CONFLICT, "session %s is %s (%s)", id,
+		      session_state_name((enum session_state)row.state),
+		      session_reason_name((enum session_reason)row.reason));
+	e->sys = ESTALE;
+	store_session_release(&row);
+	return NULL;
+}
+
+int session_get(struct core *c, const struct tenant *t, const char *id, struct store_session *ret,
+		struct err *e)
+{
+	struct session *s = session_by_id(c, id);
+
+	if (s != NULL && s->tenant == t) {
+		*ret = s->row; /* its texts are the session's */
+		ret->owned = NULL;
+		return 0;
+	}
+	if (s != NULL || store_session_get(c->store, id, ret, e) < 0) {
+		if (s == NULL && e->code != ERR_NOT_FOUND)
+			return -1;
+		return err_set(e, ERR_NOT_FOUND, "no session %.40s", id);
+	}
+	if (strcmp(ret->tenant, t->row.id) == 0)
+		return 0;
+	store_session_release(ret);
+	return err_set(e, ERR_NOT_FOUND, "no session %.40s", id);
+}
+
+const struct store_session *session_row(const struct session *s)
+{
+	return &s->row;
+}
+
+unsigned session_executions_running(const struct session *s)
+{
+	return s->running;
+}
+
+struct core *session_core(const struct session *s)
+{
+	return s->core;
+}
+
+void session_count(const struct core *c, unsigned ret[SESSION_STATES])
+{
+	memset(ret, 0, SESSION_STATES * sizeof(ret[0]));
+	for (unsigned i = 0; i < CORE_BUCKETS; i++)
+		for (const struct session *s = c->sessions[i]; s != NULL; s = s->next)
+			ret[s->row.state]++;
+}
+
+void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),
+		  void *arg)
+{
+	for (unsigned i = 0; i < CORE_BUCKETS; i++)
+		for (struct session *s = c->sessions[i], *next; s != NULL; s = next) {
+			next = s->next;
+			if (t == NULL || s->tenant == t)
+				see(s, arg);
+		}
+}
+
+static void tell_running(struct loop_task *t)
+{
+	struct session *s = t->arg;
+
+	if (s->row.state == SESSION_RUNNING)
+		waits_tell(&s->when_running, NULL);
+}
+
+static void on_queue_timeout(struct loop_timer *t)
+{
+	struct session *s = t->arg;
+	struct waits told = s->when_running;
+	struct err e;
+
+	quota_unqueue(s);
+	(void)err_set(&e, ERR_LIMIT, "queue_timeout: no room within %llu ms",
+		      (unsigned long long)quota_queue_ms(s));
+	gauges_refused("queue_timeout");
+	s->when_running.first = NULL;
+	if (told.first != NULL)
+		told.first->link = &told.first;
+	session_free(s);
+	waits_tell(&told, &e);
+}
+
+static struct session *new_session(struct core *c, struct tenant *t)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	assert(s != NULL);
+	s->core = c;
+	s->tenant = t;
+	s->created_ns = s->used_ns = clock_now_ns();
+	s->tell = (struct loop_task){ .run = tell_running, .arg = s };
+	s->timer = (struct loop_timer){ .fire = on_queue_timeout, .arg = s };
+	return s;
+}
+
+int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
+		   struct wait *w, struct session **ret, unsigned *ret_retry_s, struct err *e)
+{
+	struct session *s;
+	const char *why;
+	int admitted;
+
+	*ret_retry_s = 1;
+	if (!core_ready(c, &why) || c->draining)
+		return err_set(e, ERR_SYSTEM, "not ready: %s", c->draining ? "draining" : why);
+	s = new_session(c, t);
+	if (spec_check(c, spec, &s->row, &s->texts, e) < 0) {
+		session_free(s);
+		return -1;
+	}
+	(void)snprintf(s->row.tenant, sizeof(s->row.tenant), "%s", t->row.id);
+	admitted = quota_admit(s, ret_retry_s, e);
+	if (admitted < 0) {
+		char name[32];
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(e->msg, ":"), e->msg);
+		gauges_refused(name);
+		session_free(s);
+		return -1;
+	}
+	*ret = s;
+	waits_add(&s->when_running, w);
+	if (admitted == 0) {
+		session_begin(s);
+		return 0;
+	}
+	loop_timer_set(c->loop, &s->timer, clock_now_ns() + quota_queue_ms(s) * CLOCK_MS);
+	quota_queue(s);
+	return 0;
+}
+
+/* A session that an earlier daemon left. Its texts are the row's own. */
+struct session *session_restore(struct core *c, struct tenant *t, const char *id, struct err *e)
+{
+	struct session *s = new_session(c, t);
+
+	if (store_session_get(c->store, id, &s->row, e) < 0) {
+		session_free(s);
+		return NULL;
+	}
+	session_list_in(s);
+	quota_count(s);
+	return s;
+}
+
+int session_delete(struct core *c, const struct tenant *t, const char *id, struct err *e)
+{
+	struct session *s = session_by_id(c, id);
+	struct store_session row;
+
+	if (s != NULL && s->tenant == t) {
+		session_stop(s, SESSION_DELETED, "deleted by a client");
+		return 0;
+	}
+	if (session_get(c, t, id, &row, e) < 0)
+		return -1;
+	store_session_release(&row);
+	return 0;
+}

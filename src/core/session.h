@@ -1,0 +1,135 @@
+/* session.h - a session from create to its end: the state machine of doc/sessions.md.
+ *
+ *   creating -> running <-> pausing / paused / resuming -> stopping -> stopped(reason)
+ *
+ * A live session (any state but stopped) is in memory and in the store; a stopped one is a row of
+ * the store only, until its retention ends. */
+#pragma once
+
+#include "core.h"
+#include "store_session.h"
+
+enum session_state {
+	SESSION_CREATING,
+	SESSION_RUNNING,
+	SESSION_PAUSING,
+	SESSION_PAUSED,
+	SESSION_RESUMING,
+	SESSION_STOPPING,
+	SESSION_STOPPED,
+	SESSION_STATES
+};
+
+enum session_reason {
+	SESSION_NO_REASON,
+	SESSION_OOM,
+	SESSION_KILLED, /* its PID 1 was killed from outside */
+	SESSION_CRASHED,
+	SESSION_EXPIRED,
+	SESSION_DELETED,
+	SESSION_HOST_RESTART,
+	SESSION_REASONS
+};
+
+enum session_action { SESSION_KILL, SESSION_PAUSE, SESSION_ACTIONS };
+
+const char *session_state_name(enum session_state s);
+const char *session_reason_name(enum session_reason r); /* "" for none */
+
+#define SESSION_RULES_MAX 16
+
+/* Two texts of a row that others show, too. mounts: a line "source TAB target TAB ro|rw" for each;
+ * rules: the line of writable prefixes, then that of exportable ones, joined by ':' as in the spec. No path in
+ * them holds a control character (the API refuses those). */
+
+/* What a client asks for. 0, NULL or "" mean the default; core checks every maximum. */
+struct session_spec {
+	const char *template, *level;
+	int profile; /* enum keeper_profile, -1: default */
+	struct keeper_limits limits;
+	uint64_t timeout_ms, idle_ms;
+	bool timeout_given, idle_given; /* so that 0 can mean "none" */
+	enum session_action on_timeout, on_idle;
+	const char *env; /* "K=V\0K=V\0", env_len bytes */
+	size_t env_len;
+	const char *metadata; /* JSON object text, opaque here; "" or NULL: {} */
+	unsigned nmounts;
+	struct {
+		const char *source, *target; /* source: absolute path below an allowed root */
+		bool writable;
+	} mounts[KEEPER_MOUNTS_MAX];
+	/* Prefixes joined by ':' ; "" or NULL: everything. */
+	const char *writable, *exportable;
+};
+
+/* Starts making a session. *ret is set at once and its id is final; w is told when it is running
+ * (or queued, made, and running), or why not. With an error at once (quota, bad spec) -1 is
+ * returned, nothing exists and w is not used. Cancelling w does not end the session: use
+ * session_delete. *ret_retry_s is set with ERR_LIMIT, whose message
+ * begins with a word for programs and a colon: "quota_sessions: ...", "capacity_memory: ...". */
+int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
+		   struct wait *w, struct session **ret, unsigned *ret_retry_s,
+		   struct err *e) MUST_USE;
+
+/* The row of any session of that tenant, live or stopped. ERR_NOT_FOUND otherwise. */
+int session_get(struct core *c, const struct tenant *t, const char *id, struct store_session *ret,
+		struct err *e) MUST_USE;
+
+/* A live session of that tenant. ERR_NOT_FOUND; ERR_CONFLICT with sys = ESTALE if it is stopped. */
+struct session *session_live(struct core *c, const struct tenant *t, const char *id,
+			     struct err *e);
+
+/* Readable until the next turn of the loop. */
+const struct store_session *session_row(const struct session *s);
+unsigned session_executions_running(const struct session *s);
+struct core *session_core(const struct session *s);
+
+/* Somebody uses it: resets the idle clock; a paused session is resumed. w is told when it is
+ * running, at once (from inside the call) if it is. */
+void session_use(struct session *s, struct wait *w);
+
+/* While somebody is connected (a stream, an attachment) the session is not idle. */
+void session_hold(struct session *s);
+void session_let_go(struct session *s);
+
+/* Each is told when it is so; at once if it is so already. */
+void session_pause(struct session *s, struct wait *w);
+void session_resume(struct session *s, struct wait *w);
+
+/* Ends it: told when it is journalled as stopping; teardown goes on behind. Idempotent, also for
+ * stopped ones. ERR_NOT_FOUND if that tenant never had it. */
+int session_delete(struct core *c, const struct tenant *t, const char *id,
+		   struct err *e) MUST_USE;
+
+/* Counts from now; 0: none, if the configuration allows. */
+int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e) MUST_USE;
+
+/* How many live sessions are in each state, of all tenants. */
+void session_count(const struct core *c, unsigned ret[SESSION_STATES]);
+void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),
+		  void *arg); /* t NULL: all */
+
+/* What changed in its file system: records as src/init/diff.h has them arrive in on_data; then wait
+ * is told. Whether the list is whole, its last record says. */
+struct keeper_call;
+struct session_diff {
+	void (*on_data)(struct session_diff *d, const uint8_t *data, size_t len);
+	void *arg;	  /* the caller's */
+	struct wait wait; /* the caller's: done */
+	struct loop_fd fd; /* the core's from here on */
+	struct core *core;
+	struct keeper_call *call;
+	int pipe; /* owned */
+};
+void session_diff(struct session *s, struct session_diff *d);
+void session_diff_cancel(struct session_diff *d);
+
+/* Numbers now, and a sample every five seconds for the last ten minutes. */
+struct session_sample {
+	uint64_t time_ms; /* wall clock */
+	uint64_t cpu_us, memory_bytes, memory_peak_bytes, pids, disk_bytes, inodes;
+};
+#define SESSION_SAMPLES 120
+void session_sample_now(struct session *s, struct session_sample *ret);
+/* Oldest first; returns how many. */
+size_t session_history(const struct session *s, struct session_sample ret[SESSION_SAMPLES]);

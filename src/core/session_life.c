@@ -1,0 +1,618 @@
+/* session_life.c - a session's way through its states. Every step is: journal, act, and when the
+ * action is done, the next step. A daemon that is killed in between finds the state and does the
+ * action again (recover.c), so each action can be repeated. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "gauges.h"
+#include "inside.h"
+#include "log.h"
+#include "rand.h"
+#include "usage.h"
+
+static void on_timer(struct loop_timer *t);
+
+/* Moves the row to a state and writes it with its event, both or none. */
+int session_save(struct session *s, enum session_state to, enum session_reason reason,
+		 struct err *e)
+{
+	struct store_session before = s->row;
+	struct core *c = s->core;
+	enum session_state from = (enum session_state)s->row.state;
+
+	if (!states_allow(from, to))
+		return err_set(e, ERR_CONFLICT, "session %s is %s, it cannot become %s", s->row.id,
+			       session_state_name(from), session_state_name(to));
+	s->row.state = to;
+	if (reason != SESSION_NO_REASON)
+		s->row.reason = reason;
+	if (to == SESSION_STOPPED)
+		s->row.ended_ms = core_now_ms();
+	if (store_begin(c->store, e) == 0 && store_session_update_state(c->store, &s->row, e) == 0 &&
+	    journal_event(c, s->row.tenant, s->row.id, "", "session.state", e,
+			  "from\t%s\nto\t%s\nreason\t%s\n", session_state_name(from),
+			  session_state_name(to),
+			  session_reason_name((enum session_reason)s->row.reason)) == 0 &&
+	    store_commit(c->store, e) == 0) {
+		s->unsaved = false;
+		log_info("session", "session_id=%s tenant=%s from=%s to=%s reason=%s", s->row.id,
+			 s->row.tenant, session_state_name(from), session_state_name(to),
+			 session_reason_name((enum session_reason)s->row.reason));
+		return 0;
+	}
+	store_rollback(c->store);
+	s->row = before;
+	return -1;
+}
+
+/* What happens whether or not it can be written: the end of a session. Written later, then. */
+static void save_anyway(struct session *s, enum session_state to, enum session_reason reason)
+{
+	struct err e;
+
+	if (session_save(s, to, reason, &e) == 0)
+		return;
+	log_error("session state not written", "session_id=%s to=%s error=%s", s->row.id,
+		  session_state_name(to), e.msg);
+	s->row.state = to;
+	s->row.reason = reason == SESSION_NO_REASON ? s->row.reason : reason;
+	if (to == SESSION_STOPPED)
+		s->row.ended_ms = core_now_ms();
+	s->unsaved = true;
+}
+
+void session_retry_save(struct session *s)
+{
+	struct err e;
+
+	if (s->unsaved && store_session_update_state(s->core->store, &s->row, &e) == 0) {
+		s->unsaved = false;
+		if (s->row.state == SESSION_STOPPED)
+			session_free(s);
+	}
+}
+
+static void deny(struct waits *l, const struct err *e)
+{
+	struct err copy = *e;
+
+	waits_tell(l, &copy);
+}
+
+/* ---- beginning */
+
+static int insert(struct session *s, enum session_state state, struct err *e)
+{
+	struct core *c = s->core;
+
+	s->row.state = state;
+	s->row.created_ms = core_now_ms();
+	memcpy(s->row.boot_id, c->boot_id, sizeof(s->row.boot_id));
+	if (state == SESSION_RUNNING) {
+		s->row.started_ms = s->row.created_ms;
+		s->row.pid = s->cell->pid;
+		s->row.deadline_ms =
+			s->row.timeout_ms == 0 ? 0 : s->row.created_ms + s->row.timeout_ms;
+	}
+	if (store_begin(c->store, e) == 0 && store_session_insert(c->store, &s->row, e) == 0 &&
+	    journal_event(c, s->row.tenant, s->row.id, "", "session.created", e,
+			  "template\t%s\nto\t%s\n", s->row.template,
+			  session_state_name(state)) == 0 &&
+	    store_commit(c->store, e) == 0)
+		return 0;
+	store_rollback(c->store);
+	return err_wrap(e, "record session");
+}
+
+static void began(struct session *s)
+{
+	session_touch(s);
+	gauges_created(clock_now_ns() - s->created_ns, s->from_pool);
+	loop_defer(s->core->loop, &s->tell);
+}
+
+/* Nothing of it is in the store, and nothing will be: told, then forgotten. */
+static void never_was(struct session *s, const struct err *e)
+{
+	struct waits told = s->when_running;
+
+	s->when_running.first = NULL;
+	if (told.first != NULL)
+		told.first->link = &told.first;
+	if (s->cell != NULL) {
+		live_cell_own(s->cell, &core_orphan_events, NULL);
+		live_cell_end(s->cell);
+		s->cell = NULL;
+	}
+	quota_release(s);
+	session_free(s);
+	deny(&told, e);
+}
+
+void session_begin(struct session *s)
+{
+	struct core *c = s->core;
+	struct keeper_create plan;
+	struct err e;
+
+	loop_timer_cancel(c->loop, &s->timer);
+	s->timer.fire = on_timer;
+	if (s->when_running.first == NULL) {
+		(void)err_set(&e, ERR_CONFLICT, "the client is gone");
+		never_was(s, &e); /* it waited in the queue, and nobody would know of it */
+		return;
+	}
+	s->cell = pool_claim(c->pool, &s->row);
+	if (s->cell != NULL) {
+		s->from_pool = true;
+		memcpy(s->row.id, s->cell->id, sizeof(s->row.id));
+		live_cell_own(s->cell, &session_cell_events, s);
+		if (insert(s, SESSION_RUNNING, &e) < 0) {
+			never_was(s, &e);
+			return;
+		}
+		session_list_in(s);
+		began(s);
+		return;
+	}
+	rand_id("i", s->row.id, sizeof(s->row.id));
+	if (spec_plan(c, &s->row, &plan, &e) < 0 || insert(s, SESSION_CREATING, &e) < 0) {
+		never_was(s, &e);
+		return;
+	}
+	session_list_in(s);
+	s->cell = live_cell_make(c, &plan, true, &session_cell_events, s);
+}
+
+static void cell_up(struct live_cell *cell, const struct err *e)
+{
+	struct session *s = cell->owner;
+	struct err why;
+
+	if (e != NULL) {
+		why = *e;
+		s->cell = NULL; /* ends by itself */
+		if (s->row.state == SESSION_CREATING) {
+			save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
+			s->row.detail = "the cell could not be made";
+			save_anyway(s, SESSION_STOPPED, SESSION_CRASHED);
+		}
+		deny(&s->when_running, &why);
+		quota_release(s);
+		if (!s->unsaved)
+			session_free(s);
+		return;
+	}
+	s->row.pid = cell->pid;
+	s->row.started_ms = core_now_ms();
+	s->row.deadline_ms = s->row.timeout_ms == 0 ? 0 : s->row.started_ms + s->row.timeout_ms;
+	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
+		deny(&s->when_running, &why);
+		session_stop(s, SESSION_CRASHED, "its start could not be recorded");
+		return;
+	}
+	began(s);
+}
+
+/* ---- pause and resume */
+
+static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
+{
+	struct keeper_named r = { .op = KEEPER_FREEZE,
+				  .pid = (uint32_t)s->cell->pid,
+				  .on = on ? 1 : 0 };
+
+	memcpy(r.id, s->row.id, sizeof(r.id));
+	s->cell->call = keeper_link_ask(&s->core->keeper, &r, sizeof(r), -1, true, done, s->cell);
+}
+
+static struct session *of_cell(void *arg)
+{
+	struct live_cell *c = arg;
+
+	c->call = NULL;
+	return c->events == &session_cell_events ? c->owner : NULL;
+}
+
+static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e);
+
+static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct session *s = of_cell(arg);
+	struct err why = { 0 };
+
+	(void)reply;
+	(void)fd;
+	if (s == NULL)
+		return;
+	if (s->row.state == SESSION_STOPPING) {
+		s->cell->frozen = e == NULL;
+		live_cell_end_now(s->cell);
+		return;
+	}
+	if (e != NULL && e->sys == EPIPE) {
+		ask_freeze(s, true, on_frozen); /* the next keeper will do it */
+		return;
+	}
+	if (e == NULL) {
+		s->cell->frozen = true;
+		if (session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &why) == 0) {
+			session_plan_timer(s);
+			waits_tell(&s->when_paused, NULL);
+			if (s->when_running.first != NULL) /* somebody came meanwhile */
+				session_resume(s, NULL);
+			return;
+		}
+		e = &why;
+	}
+	struct err told = *e;
+
+	s->row.paused_since_ms = 0;
+	IGNORED(session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why),
+		"running is what recovery makes of pausing, too");
+	s->row.state = SESSION_RUNNING;
+	ask_freeze(s, false, on_thawed);
+	waits_tell(&s->when_paused, &told);
+}
+
+void session_pause(struct session *s, struct wait *w)
+{
+	struct err e;
+
+	if (s->row.state == SESSION_PAUSED) {
+		if (w != NULL)
+			w->done(w, NULL);
+		return;
+	}
+	if (s->row.state == SESSION_PAUSING) {
+		if (w != NULL)
+			waits_add(&s->when_paused, w);
+		return;
+	}
+	if (s->core->keeper.walls.freezer == 0)
+		(void)err_set(&e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
+	else if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
+		(void)err_set(&e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			      session_state_name((enum session_state)s->row.state));
+	else {
+		s->row.paused_since_ms = core_now_ms();
+		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
+			if (w != NULL)
+				waits_add(&s->when_paused, w);
+			ask_freeze(s, true, on_frozen);
+			return;
+		}
+		s->row.paused_since_ms = 0;
+	}
+	if (w != NULL)
+		w->done(w, &e);
+}
+
+static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct session *s = of_cell(arg);
+	struct err why;
+
+	(void)reply;
+	(void)fd;
+	if (s == NULL)
+		return;
+	if (s->row.state == SESSION_STOPPING) {
+		s->cell->frozen = e != NULL;
+		live_cell_end_now(s->cell);
+		return;
+	}
+	if (e != NULL && e->sys == EPIPE) {
+		ask_freeze(s, false, on_thawed);
+		return;
+	}
+	if (s->row.state != SESSION_RESUMING)
+		return;
+	if (e != NULL) {
+		why = *e;
+		IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &(struct err){ 0 }),
+			"it is paused, whatever the store says");
+		s->row.state = SESSION_PAUSED;
+		deny(&s->when_running, &why);
+		return;
+	}
+	uint64_t now = core_now_ms();
+	uint64_t slept = s->row.paused_since_ms == 0 || now < s->row.paused_since_ms ?
+				 0 :
+				 now - s->row.paused_since_ms;
+
+	s->cell->frozen = false;
+	s->row.paused_total_ms += slept;
+	s->row.paused_since_ms = 0;
+	/* Paused time does not count; a session that was paused because its time was over gets it
+	 * anew. */
+	if (s->row.deadline_ms > 0)
+		s->row.deadline_ms += slept;
+	else if (s->row.timeout_ms > 0)
+		s->row.deadline_ms = now + s->row.timeout_ms;
+	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
+		log_warn("session state not written", "session_id=%s error=%s", s->row.id, why.msg);
+		s->row.state = SESSION_RUNNING;
+		s->unsaved = true;
+	}
+	session_touch(s);
+	waits_tell(&s->when_running, NULL);
+}
+
+void session_resume(struct session *s, struct wait *w)
+{
+	struct err e;
+	uint64_t slept;
+
+	if (w != NULL)
+		waits_add(&s->when_running, w);
+	if (s->row.state == SESSION_RUNNING) {
+		if (w != NULL) {
+			wait_cancel(w);
+			w->done(w, NULL);
+		}
+		return;
+	}
+	/* creating, pausing, resuming: told when it gets there */
+	if (s->row.state != SESSION_PAUSED)
+		return;
+	if (session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
+		deny(&s->when_running, &e);
+		return;
+	}
+	/* Before it runs again, or its deadlines would strike first. */
+	slept = core_now_ms() - s->row.paused_since_ms;
+	if (s->cell->connected && slept > 0 && slept < AGENT_PAUSED_MAX_MS &&
+	    agent_send_paused(&s->cell->agent, slept, &e) == 0)
+		live_cell_flush(s->cell);
+	ask_freeze(s, false, on_thawed);
+}
+
+void session_use(struct session *s, struct wait *w)
+{
+	session_touch(s);
+	session_resume(s, w);
+}
+
+/* ---- time */
+
+void session_touch(struct session *s)
+{
+	s->used_ns = clock_now_ns();
+	session_plan_timer(s);
+}
+
+void session_hold(struct session *s)
+{
+	s->holds++;
+}
+
+void session_let_go(struct session *s)
+{
+	assert(s->holds > 0);
+	s->holds--;
+	session_touch(s);
+}
+
+static bool busy(const struct session *s)
+{
+	return s->holds > 0 || s->running > 0 || s->file_ops != NULL;
+}
+
+/* When its time is over, when it will have been idle long enough. The wall clock may jump, so what
+ * is left of the session's time is asked again at least every minute. */
+void session_plan_timer(struct session *s)
+{
+	uint64_t now = clock_now_ns(), at = UINT64_MAX;
+
+	if (s->row.state != SESSION_RUNNING) {
+		loop_timer_cancel(s->core->loop, &s->timer);
+		return;
+	}
+	if (s->row.deadline_ms > 0) {
+		uint64_t wall = core_now_ms();
+		uint64_t left = s->row.deadline_ms > wall ? s->row.deadline_ms - wall : 0;
+
+		at = now + (left < 60000 ? left : 60000) * CLOCK_MS;
+	}
+	if (s->row.idle_ms > 0 && s->used_ns + s->row.idle_ms * CLOCK_MS < at)
+		at = s->used_ns + s->row.idle_ms * CLOCK_MS;
+	if (at == UINT64_MAX)
+		loop_timer_cancel(s->core->loop, &s->timer);
+	else
+		loop_timer_set(s->core->loop, &s->timer, at < now ? now : at);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct session *s = t->arg;
+	bool over = s->row.deadline_ms > 0 && s->row.deadline_ms <= core_now_ms();
+	bool idle = s->row.idle_ms > 0 && !busy(s) &&
+		    s->used_ns + s->row.idle_ms * CLOCK_MS <= clock_now_ns();
+
+	if (s->row.state != SESSION_RUNNING)
+		return;
+	if (busy(s))
+		s->used_ns = clock_now_ns(); /* idle begins when nobody is there */
+	if (over && s->row.on_timeout == SESSION_PAUSE) {
+		s->row.deadline_ms = 0;
+		session_pause(s, NULL);
+	} else if (over) {
+		session_stop(s, SESSION_EXPIRED, "its time was over");
+	} else if (idle && s->row.on_idle == SESSION_PAUSE) {
+		session_pause(s, NULL);
+	} else if (idle) {
+		session_stop(s, SESSION_EXPIRED, "it was idle too long");
+	} else {
+		session_plan_timer(s);
+	}
+}
+
+int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e)
+{
+	uint64_t max = s->core->o.config->session_timeout_max_ms;
+	struct store_session before = s->row;
+
+	if (max > 0 && (timeout_ms > max || timeout_ms == 0))
+		return err_set(e, ERR_INVALID, "timeout: at most %llu s",
+			       (unsigned long long)max / 1000);
+	s->row.timeout_ms = timeout_ms;
+	s->row.deadline_ms = timeout_ms == 0 ? 0 : core_now_ms() + timeout_ms;
+	/* A paused session's time starts when it goes on. */
+	if (s->row.state != SESSION_RUNNING)
+		s->row.deadline_ms = 0;
+	if (store_begin(s->core->store, e) < 0 ||
+	    store_session_update_settings(s->core->store, &s->row, e) < 0 ||
+	    store_session_update_state(s->core->store, &s->row, e) < 0 ||
+	    store_commit(s->core->store, e) < 0) {
+		store_rollback(s->core->store);
+		s->row = before;
+		return -1;
+	}
+	session_touch(s);
+	return 0;
+}
+
+/* ---- the end */
+
+static void record_usage(struct session *s)
+{
+	struct session_sample now;
+	struct err e;
+
+	session_sample_now(s, &now);
+	s->row.usage.cpu_us = now.cpu_us;
+	s->row.usage.memory_peak_bytes = now.memory_peak_bytes;
+	s->row.usage.disk_bytes = now.disk_bytes;
+	IGNORED(store_session_update_usage(s->core->store, s->row.id, &s->row.usage, &e),
+		"numbers for people; the session's end does not wait for them");
+}
+
+void session_stop(struct session *s, enum session_reason reason, const char *detail)
+{
+	struct err e;
+
+	if (s->row.state >= SESSION_STOPPING)
+		return;
+	s->row.detail = detail; /* always a constant of ours */
+	record_usage(s);
+	save_anyway(s, SESSION_STOPPING, reason);
+	(void)err_set(&e, ERR_CONFLICT, "session %s was stopped (%s)", s->row.id,
+		      session_reason_name((enum session_reason)s->row.reason));
+	e.sys = ESTALE;
+	loop_timer_cancel(s->core->loop, &s->timer);
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		execution_lost(x);
+	}
+	while (s->file_ops != NULL)
+		file_op_lost(s->file_ops);
+	deny(&s->when_running, &e);
+	deny(&s->when_paused, &e);
+	if (s->cell != NULL)
+		live_cell_end(s->cell);
+}
+
+void session_stopped(struct session *s)
+{
+	save_anyway(s, SESSION_STOPPED, SESSION_NO_REASON);
+	quota_release(s);
+	if (!s->unsaved)
+		session_free(s);
+}
+
+static void cell_dead(struct live_cell *cell)
+{
+	struct session *s = cell->owner;
+	struct usage now;
+
+	/* The kernel's own count: a cell's PID 1 is killed with the rest when it is out of memory
+	 * and nobody else is left. */
+	usage_read(&s->core->o.cgroups, s->row.id, &now);
+	if (now.oom_kills > s->oom_seen)
+		session_stop(s, SESSION_OOM, "the cell ran out of memory");
+	else if (cell->nonsense)
+		session_stop(s, SESSION_CRASHED, "PID 1 of its cell talks nonsense");
+	else
+		session_stop(s, SESSION_KILLED, "PID 1 of its cell is gone");
+}
+
+static void cell_gone(struct live_cell *cell)
+{
+	struct session *s = cell->owner;
+
+	s->cell = NULL;
+	if (s->row.state < SESSION_STOPPING)
+		save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
+	session_stopped(s);
+}
+
+static void cell_held(struct live_cell *cell, const struct agent_event *v)
+{
+	struct session *s = cell->owner;
+	struct execution *x = execution_by_handle(s, v->handle);
+	struct err e;
+
+	if (x != NULL)
+		execution_adopt(x, cell, v);
+	else if (agent_send_forget(&cell->agent, v->handle, &e) == 0)
+		live_cell_flush(cell);
+}
+
+/* What PID 1 does not hold any more has ended without a record. */
+static void cell_synced(struct live_cell *cell)
+{
+	struct session *s = cell->owner;
+
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		if (x->program.handle == 0)
+			execution_lost(x);
+	}
+}
+
+const struct live_cell_events session_cell_events = {
+	.up = cell_up,
+	.dead = cell_dead,
+	.gone = cell_gone,
+	.held = cell_held,
+	.synced = cell_synced,
+};
+
+/* Recovery found its cell alive: go on from the state that the store has. */
+void session_adopted(struct session *s)
+{
+	struct err e;
+
+	s->timer.fire = on_timer;
+	session_touch(s);
+	switch ((enum session_state)s->row.state) {
+	case SESSION_RUNNING:
+		break;
+	case SESSION_CREATING: /* lingering, so it was finished */
+		cell_up(s->cell, NULL);
+		break;
+	case SESSION_PAUSING: /* maybe frozen, maybe not: freezing is repeatable */
+		ask_freeze(s, true, on_frozen);
+		break;
+	case SESSION_RESUMING:
+		if (agent_send_paused(&s->cell->agent,
+				      core_now_ms() - s->row.paused_since_ms, &e) == 0)
+			live_cell_flush(s->cell);
+		ask_freeze(s, false, on_thawed);
+		break;
+	case SESSION_PAUSED:
+		break;
+	case SESSION_STOPPING:
+		s->cell->frozen = true; /* maybe; then it would not hear us */
+		live_cell_end(s->cell);
+		break;
+	case SESSION_STOPPED:
+	case SESSION_STATES:
+		break;
+	}
+}

@@ -1,0 +1,268 @@
+#include "tenant.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hex.h"
+#include "inside.h"
+#include "io.h"
+#include "log.h"
+#include "rand.h"
+#include "sha256.h"
+
+#define KEY_PREFIX "e2b_"
+#define KEY_BYTES 20
+#define CACHE 64
+#define TOUCH_MS 60000 /* last use is written at most this often */
+
+/* Keys seen lately, by their hash. Emptied by every change of keys or tenants. */
+struct cached {
+	bool used;
+	struct store_key key;
+	uint64_t touched_ms;
+};
+static struct cached cache[CACHE];
+
+static void forget_keys(void)
+{
+	memset(cache, 0, sizeof(cache));
+}
+
+/* Takes the same time wherever they differ. */
+static bool same(const uint8_t *a, const uint8_t *b, size_t n)
+{
+	uint8_t diff = 0;
+
+	for (size_t i = 0; i < n; i++)
+		diff |= a[i] ^ b[i];
+	return diff == 0;
+}
+
+static struct cached *look_up(struct core *c, const uint8_t hash[STORE_KEY_HASH])
+{
+	struct cached *slot = &cache[hash[0] % CACHE];
+	struct store_key row;
+	struct err e;
+
+	if (slot->used && same(slot->key.hash, hash, STORE_KEY_HASH))
+		return slot;
+	if (store_key_get_by_hash(c->store, hash, &row, &e) < 0 ||
+	    !same(row.hash, hash, STORE_KEY_HASH))
+		return NULL;
+	*slot = (struct cached){ .used = true, .key = row, .touched_ms = row.last_used_ms };
+	return slot;
+}
+
+struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
+				   unsigned *ret_scopes, char ret_key_id[STORE_ID_MAX])
+{
+	uint8_t hash[STORE_KEY_HASH];
+	struct cached *k;
+	struct tenant *t;
+	uint64_t now = core_now_ms();
+	struct err e;
+
+	if (len != TENANT_KEY_LEN || memcmp(key, KEY_PREFIX, strlen(KEY_PREFIX)) != 0)
+		return NULL;
+	sha256_of(key, len, hash);
+	k = look_up(c, hash);
+	if (k == NULL || k->key.revoked_ms > 0 ||
+	    (k->key.expires_ms > 0 && k->key.expires_ms <= now))
+		return NULL;
+	t = tenant_find(c, k->key.tenant);
+	if (t == NULL || t->row.disabled)
+		return NULL;
+	if (now - k->touched_ms > TOUCH_MS) {
+		k->touched_ms = now;
+		IGNORED(store_key_touch(c->store, k->key.id, now, &e), "a hint for people");
+	}
+	*ret_scopes = k->key.scopes;
+	memcpy(ret_key_id, k->key.id, STORE_ID_MAX);
+	return t;
+}
+
+const struct store_tenant *tenant_row(const struct tenant *t)
+{
+	return &t->row;
+}
+
+struct tenant *tenant_find(struct core *c, const char *id)
+{
+	struct tenant *t = c->tenants;
+
+	while (t != NULL && strcmp(t->row.id, id) != 0)
+		t = t->next;
+	return t;
+}
+
+static int load(const struct store_tenant *row, void *cookie)
+{
+	struct core *c = cookie;
+	struct tenant *t = calloc(1, sizeof(*t));
+
+	assert(t != NULL);
+	t->row = *row;
+	t->queue_end = &t->queue;
+	t->next = c->tenants;
+	c->tenants = t;
+	return 0;
+}
+
+int tenant_load_all(struct core *c, struct err *e)
+{
+	return store_tenant_each(c->store, load, c, e);
+}
+
+int tenant_create(struct core *c, struct store_tenant *row, struct err *e)
+{
+	rand_id("ten_", row->id, sizeof(row->id));
+	row->created_ms = core_now_ms();
+	if (store_begin(c->store, e) < 0)
+		return -1;
+	if (store_tenant_insert(c->store, row, e) < 0 ||
+	    journal_event(c, row->id, "", "", "tenant.created", e, "name\t%s\n", row->name) < 0 ||
+	    store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
+	return load(row, c);
+}
+
+int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row, struct err *e)
+{
+	if (store_tenant_update(c->store, row, e) < 0)
+		return -1;
+	t->row = *row;
+	forget_keys();
+	quota_serve_queues(c);
+	return 0;
+}
+
+struct revoke {
+	struct core *core;
+	char ids[256][STORE_ID_MAX];
+	unsigned n;
+};
+
+static int collect(const struct store_key *row, void *cookie)
+{
+	struct revoke *r = cookie;
+
+	if (row->revoked_ms == 0 && r->n < COUNT(r->ids))
+		memcpy(r->ids[r->n++], row->id, STORE_ID_MAX);
+	return 0;
+}
+
+static void stop_one(struct session *s, void *arg)
+{
+	(void)arg;
+	session_stop(s, SESSION_DELETED, "its tenant was removed");
+}
+
+int tenant_remove(struct core *c, struct tenant *t, struct err *e)
+{
+	struct store_tenant row = t->row;
+	struct revoke *r;
+
+	if (row.is_operator)
+		return err_set(e, ERR_CONFLICT, "the operator's tenant cannot be removed");
+	row.disabled = true;
+	if (store_tenant_update(c->store, &row, e) < 0)
+		return -1;
+	t->row = row;
+	forget_keys();
+	r = calloc(1, sizeof(*r));
+	assert(r != NULL);
+	if (store_key_each(c->store, row.id, collect, r, e) == 0)
+		for (unsigned i = 0; i < r->n; i++)
+			IGNORED(store_key_revoke(c->store, r->ids[i], core_now_ms(), e),
+				"the tenant is disabled, so its keys are worth nothing anyway");
+	free(r);
+	session_each(c, t, stop_one, NULL);
+	return 0;
+}
+
+int tenant_key_create(struct core *c, const struct tenant *t, const char *name, unsigned scopes,
+		      uint64_t expires_ms, struct store_key *ret, char ret_key[TENANT_KEY_LEN + 1],
+		      struct err *e)
+{
+	uint8_t secret[KEY_BYTES];
+	struct store_key row = { .scopes = scopes,
+				 .created_ms = core_now_ms(),
+				 .expires_ms = expires_ms };
+
+	rand_bytes(secret, sizeof(secret));
+	(void)snprintf(ret_key, TENANT_KEY_LEN + 1, "%s", KEY_PREFIX);
+	hex_encode(secret, sizeof(secret), ret_key + strlen(KEY_PREFIX));
+	explicit_bzero(secret, sizeof(secret));
+	rand_id("key_", row.id, sizeof(row.id));
+	memcpy(row.tenant, t->row.id, sizeof(row.tenant));
+	(void)snprintf(row.name, sizeof(row.name), "%s", name);
+	memcpy(row.prefix, ret_key + strlen(KEY_PREFIX), STORE_KEY_PREFIX - 1);
+	sha256_of(ret_key, TENANT_KEY_LEN, row.hash);
+	if (store_key_insert(c->store, &row, e) < 0) {
+		explicit_bzero(ret_key, TENANT_KEY_LEN);
+		return err_wrap(e, "record key");
+	}
+	*ret = row;
+	return 0;
+}
+
+int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id, struct err *e)
+{
+	struct store_key row;
+
+	if (store_key_get(c->store, key_id, &row, e) < 0 && e->code != ERR_NOT_FOUND)
+		return -1;
+	if (e->code == ERR_NOT_FOUND || strcmp(row.tenant, t->row.id) != 0)
+		return err_set(e, ERR_NOT_FOUND, "no key %.40s", key_id);
+	forget_keys();
+	return store_key_revoke(c->store, key_id, core_now_ms(), e);
+}
+
+/* Whole or not at all: a key of which only half is in the file would be lost. */
+static int write_first_key(struct core *c, const char *key, struct err *e)
+{
+	OWN_FD fd = openat(c->o.state_fd, "first.key.new",
+			   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return err_sys(e, "make first.key");
+	if (io_write_all(fd, key, TENANT_KEY_LEN, e) < 0 || io_write_all(fd, "\n", 1, e) < 0)
+		return -1;
+	if (fsync(fd) < 0 ||
+	    renameat(c->o.state_fd, "first.key.new", c->o.state_fd, "first.key") < 0)
+		return err_sys(e, "write first.key");
+	return 0;
+}
+
+int tenant_first(struct core *c, struct err *e)
+{
+	struct store_tenant row = { .name = "default", .is_operator = true };
+	struct tenant *t = c->tenants;
+	char key[TENANT_KEY_LEN + 1], done[8];
+	struct store_key k;
+
+	while (t != NULL && !t->row.is_operator)
+		t = t->next;
+	if (t == NULL) {
+		if (tenant_create(c, &row, e) < 0)
+			return -1;
+		t = tenant_find(c, row.id);
+	}
+	if (store_meta_get(c->store, "first_key", done, sizeof(done), e) == 0)
+		return 0;
+	if (e->code != ERR_NOT_FOUND)
+		return -1;
+	*e = (struct err){ 0 };
+	/* Killed in between, the next start makes another: the file always has the last. */
+	if (tenant_key_create(c, t, "first", TENANT_SCOPES, 0, &k, key, e) < 0 ||
+	    write_first_key(c, key, e) < 0 || store_meta_set(c->store, "first_key", "yes", e) < 0)
+		return -1;
+	explicit_bzero(key, sizeof(key));
+	log_info("first key written", "file=%s", "first.key");
+	return 0;
+}

@@ -1,0 +1,41 @@
+/* tenant.h - who may do what: tenants, their keys, their quotas. */
+#pragma once
+
+#include "core.h"
+#include "store_key.h"
+#include "store_tenant.h"
+
+enum {
+	TENANT_ADMIN = 1 << 0,
+	TENANT_SESSIONS = 1 << 1,
+	TENANT_READ = 1 << 2,
+	TENANT_SCOPES = (1 << 3) - 1,
+};
+
+#define TENANT_KEY_LEN 44 /* "e2b_" and 40 hex digits */
+
+/* Whose key is it? Constant time in the key's bytes. NULL: nobody's, expired, revoked, or the
+ * tenant is disabled. */
+struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
+				   unsigned *ret_scopes, char ret_key_id[STORE_ID_MAX]);
+
+const struct store_tenant *tenant_row(const struct tenant *t);
+struct tenant *tenant_find(struct core *c, const char *id);
+
+/* Makes a tenant from a row whose id is empty: fills id and time. ERR_CONFLICT: name taken. */
+int tenant_create(struct core *c, struct store_tenant *row, struct err *e) MUST_USE;
+int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
+		  struct err *e) MUST_USE;
+/* Disables it, revokes its keys, ends its sessions. The operator's own cannot be removed. */
+int tenant_remove(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+
+/* A new key: the text is shown once and stored nowhere. */
+int tenant_key_create(struct core *c, const struct tenant *t, const char *name, unsigned scopes,
+		      uint64_t expires_ms, struct store_key *ret, char ret_key[TENANT_KEY_LEN + 1],
+		      struct err *e) MUST_USE;
+int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id,
+		      struct err *e) MUST_USE;
+
+/* At the first start: the operator's tenant and a key in first.key (mode 0600) of the state
+ * folder. Repeatable. */
+int tenant_first(struct core *c, struct err *e) MUST_USE;

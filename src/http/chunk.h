@@ -1,0 +1,46 @@
+/* chunk.h - the chunked transfer coding, decoded as it arrives, and encoded.
+ *
+ * Strict: CRLF only, at most 15 hex digits, no extensions. Trailers are checked as headers
+ * are, bounded and dropped. The decoder copies nothing:
+ *
+ *	switch (chunk_read(&c, bytes, len, &used, &data)) {
+ *	case CHUNK_DATA: take up to data.n bytes at data.p, then chunk_took(&c, n), used += n */
+#pragma once
+
+#include "http1.h"
+
+#define CHUNK_TRAILER_MAX 4096
+
+enum chunk_result {
+	CHUNK_MORE,    /* everything was used; call again with what arrives */
+	CHUNK_DATA,    /* ret_data is at bytes + *ret_used and not yet used: chunk_took() */
+	CHUNK_END,     /* the body is complete; what follows is the next message */
+	CHUNK_BAD,     /* malformed; the connection cannot be used any more */
+	CHUNK_TOO_LONG /* more than max bytes of body are announced */
+};
+
+struct chunk {
+	uint64_t max, total; /* total: bytes of body taken so far */
+	uint64_t left;	     /* of this chunk */
+	size_t trailer;	     /* bytes of trailers seen */
+	char name[18];	     /* of a trailer; one more than the longest that matters */
+	uint8_t name_n;
+	uint8_t digits;
+	uint8_t state;
+};
+
+/* max: bytes of body allowed. */
+void chunk_init(struct chunk *c, uint64_t max);
+/* *ret_used is how many of the bytes need not be passed again. CHUNK_BAD, CHUNK_TOO_LONG and
+ * CHUNK_END stay. */
+enum chunk_result chunk_read(struct chunk *c, const void *bytes, size_t len, size_t *ret_used,
+			     struct http1_span *ret_data) MUST_USE;
+/* n bytes of the data last given were taken; n <= its length. */
+void chunk_took(struct chunk *c, size_t n);
+
+/* A chunk is a head, its bytes, CHUNK_TAIL; a body ends with CHUNK_LAST. */
+#define CHUNK_HEAD_MAX 18
+#define CHUNK_TAIL "\r\n"
+#define CHUNK_LAST "0\r\n\r\n"
+/* Writes the head of a chunk of n > 0 bytes, not NUL-terminated; returns its length. */
+size_t chunk_head(char ret[CHUNK_HEAD_MAX], size_t n);

@@ -1,0 +1,130 @@
+/* http1.h - strict HTTP/1.1 heads: bytes in, struct out. Pure; nothing is copied or allocated.
+ *
+ * Two parsers that disagree about where a message ends are a vulnerability, so what is ambiguous is
+ * malformed: a bare CR or LF, folded lines, a space before the colon, two lengths, two framings.
+ * All spans point into the bytes that were read and live as long as they do and do not move. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "own.h"
+
+#define HTTP1_HEADERS_MAX 64
+#define HTTP1_METHOD_MAX 32
+#define HTTP1_TARGET_MAX 8192
+
+struct http1_span {
+	const char *p;
+	size_t n;
+};
+
+struct http1_header {
+	struct http1_span name, value; /* value without the white space around it */
+};
+
+enum http1_method {
+	HTTP1_OTHER, /* a token we have no name for: see method_name */
+	HTTP1_GET,
+	HTTP1_HEAD,
+	HTTP1_POST,
+	HTTP1_PUT,
+	HTTP1_PATCH,
+	HTTP1_DELETE,
+	HTTP1_OPTIONS,
+	HTTP1_CONNECT,
+	HTTP1_TRACE,
+	HTTP1_METHODS
+};
+
+enum http1_form {
+	HTTP1_ORIGIN,	 /* "/path?query" */
+	HTTP1_ABSOLUTE,	 /* "http://host/path?query"; its host is the same as in Host */
+	HTTP1_AUTHORITY, /* "host:port": CONNECT, and CONNECT only */
+	HTTP1_ASTERISK	 /* "*": OPTIONS only */
+};
+
+enum http1_framing {
+	HTTP1_NO_BODY,
+	HTTP1_LENGTH,	  /* content_length bytes, which may be 0 */
+	HTTP1_CHUNKED,	  /* chunk.h */
+	HTTP1_UNTIL_CLOSE /* responses only */
+};
+
+struct http1_request {
+	enum http1_method method;
+	struct http1_span method_name;
+	enum http1_form form;
+	struct http1_span target;    /* as sent */
+	struct http1_span path;	     /* raw, begins with '/' (perhaps a constant one); else empty */
+	struct http1_span query;     /* raw, without '?'; p is NULL if there is no '?' */
+	struct http1_span authority; /* of absolute and authority form; else empty */
+	struct http1_span host;	     /* "name", "name:80", "[::1]:80"; empty only in HTTP/1.0 */
+	int minor;		     /* 0 or 1 */
+	struct http1_header headers[HTTP1_HEADERS_MAX];
+	size_t headers_n;
+	enum http1_framing framing; /* never HTTP1_UNTIL_CLOSE */
+	uint64_t content_length;    /* 0 unless HTTP1_LENGTH */
+	bool keep_alive;
+	bool expect_continue; /* HTTP/1.1 only, and only if there is a body to wait for */
+	/* A correct opening handshake: GET, 1.1, no body, version 13, a key of 16 bytes. ws_key is
+	 * empty otherwise. */
+	bool upgrade_websocket;
+	struct http1_span ws_key;
+};
+
+struct http1_response {
+	int status; /* 100 to 599 */
+	int minor;
+	struct http1_span reason;
+	struct http1_header headers[HTTP1_HEADERS_MAX];
+	size_t headers_n;
+	enum http1_framing framing;
+	uint64_t content_length; /* 0 unless HTTP1_LENGTH */
+	bool keep_alive;	 /* never with HTTP1_UNTIL_CLOSE */
+};
+
+/* Why a head is malformed; words is a constant, lower-case and without bytes of the peer. */
+struct http1_fault {
+	int status; /* requests: 400, 414, 417, 431, 501, 505; responses: always 502 */
+	const char *words;
+};
+
+/* Finds the end of a head that arrives in pieces, looking at each byte once: *scanned begins at 0
+ * and is kept by the caller between calls with the same, longer bytes. Returns the length of the
+ * head with its empty line, 0 if it is not complete, -1 if it holds a byte no head may hold (a
+ * control byte, CR or LF alone, an empty first line): no more bytes can mend it. How long a head
+ * may get is the caller's bound. */
+int http1_head_end(const char *bytes, size_t len, size_t *scanned) MUST_USE;
+
+/* Each returns how many bytes the head has (what follows is body or the next message), 0 if it is
+ * not complete, -1 if it is malformed; then *ret_fault says why. *ret is defined only if > 0. To
+ * look at each byte once, call http1_head_end() first and these when it no longer returns 0. */
+int http1_request_read(const char *bytes, size_t len, struct http1_request *ret,
+		       struct http1_fault *ret_fault) MUST_USE;
+/* method: of the request that is answered. 1xx, 204, 304, answers to HEAD and 2xx to CONNECT have
+ * no body. 1xx other than 101 are not the final answer: read on. */
+int http1_response_read(const char *bytes, size_t len, enum http1_method method,
+			struct http1_response *ret, struct http1_fault *ret_fault) MUST_USE;
+
+/* The value of a header, names compared without case. Returns how many headers have this name; *ret
+ * (may be NULL) is the first one, or empty with p NULL. */
+size_t http1_find(const struct http1_header *headers, size_t n, const char *name,
+		  struct http1_span *ret);
+/* Is word among the comma-separated items of all headers of this name? Without case. */
+bool http1_lists(const struct http1_header *headers, size_t n, const char *name, const char *word);
+
+bool http1_span_is(struct http1_span s, const char *text);
+bool http1_span_is_nocase(struct http1_span s, const char *text);
+/* A token (names, methods); a field value without control bytes, CR, LF or space around it. */
+bool http1_is_token(const char *text, size_t n);
+bool http1_is_value(const char *text, size_t n);
+/* Printable ASCII without '#'. What else a URI may not hold is data to us, and browsers do send it;
+ * only a fragment means something, and is never sent. */
+bool http1_is_target(const char *text, size_t n);
+int http1_hex(char c); /* the value of a hex digit, or -1 */
+
+const char *http1_method_name(enum http1_method method); /* "" for HTTP1_OTHER */
+/* "Not Found"; "" for a status we have no words for. */
+const char *http1_reason(int status);

@@ -1,0 +1,171 @@
+#include "builtin_io.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "io.h"
+
+static uint8_t out[BUILTIN_IO_BUFFER];
+static size_t out_len;
+
+int builtin_io_flush(struct err *e)
+{
+	size_t n = out_len;
+
+	out_len = 0;
+	return n == 0 ? 0 : io_write_all(1, out, n, e);
+}
+
+int builtin_io_bytes(const void *bytes, size_t len, struct err *e)
+{
+	const uint8_t *p = bytes;
+
+	while (len > 0) {
+		size_t room = sizeof(out) - out_len, part = len < room ? len : room;
+
+		memcpy(out + out_len, p, part);
+		out_len += part;
+		p += part;
+		len -= part;
+		if (out_len == sizeof(out) && builtin_io_flush(e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int builtin_io_record(const struct file_msg *m, struct err *e)
+{
+	static uint8_t bytes[FILE_MSG_MAX];
+	size_t n = file_msg_write(m, bytes);
+
+	if (n == 0)
+		return err_set(e, ERR_LIMIT, "a name or path is too long to be told");
+	return builtin_io_bytes(bytes, n, e);
+}
+
+/* Reads len bytes, or to the end of file; returns how many. */
+static ssize_t read_some(void *ret, size_t len, struct err *e)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = read(0, (char *)ret + got, len - got);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_sys(e, "input");
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+ssize_t builtin_io_read(void *ret, size_t cap, struct err *e)
+{
+	static uint32_t left; /* of the current chunk */
+	static bool complete;
+	size_t part;
+	ssize_t n;
+
+	if (complete)
+		return 0;
+	if (left == 0) {
+		uint8_t head[FILE_MSG_CHUNK_HEAD];
+		int64_t len;
+
+		n = read_some(head, sizeof(head), e);
+		if (n < 0)
+			return -1;
+		if ((size_t)n < sizeof(head))
+			return err_set(e, ERR_CONFLICT, "input broke off");
+		len = file_msg_chunk_read(head);
+		if (len < 0)
+			return err_set(e, ERR_INVALID, "input: chunk too long");
+		left = (uint32_t)len;
+		complete = len == 0;
+		if (complete)
+			return 0;
+	}
+	part = cap < left ? cap : left;
+	n = read_some(ret, part, e);
+	if (n >= 0 && (size_t)n < part)
+		return err_set(e, ERR_CONFLICT, "input broke off");
+	left -= (uint32_t)part;
+	return n;
+}
+
+int builtin_io_read_exactly(void *ret, size_t len, struct err *e)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = builtin_io_read((char *)ret + got, len - got, e);
+
+		if (n < 0)
+			return -1;
+		if (n == 0 && got > 0)
+			return err_set(e, ERR_INVALID, "input ends in the middle");
+		if (n == 0)
+			return 1;
+		got += (size_t)n;
+	}
+	return 0;
+}
+
+static enum err_code code_of(int sys)
+{
+	switch (sys) {
+	case ENOENT:
+	case ENOTDIR:
+	case ESRCH:
+		return ERR_NOT_FOUND;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return ERR_DENIED;
+	case EEXIST:
+	case ENOTEMPTY:
+	case EISDIR:
+	case EBUSY:
+		return ERR_CONFLICT;
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case EMFILE:
+	case ENAMETOOLONG:
+		return ERR_LIMIT;
+	case EINVAL:
+	case ELOOP:
+		return ERR_INVALID;
+	default:
+		return ERR_SYSTEM;
+	}
+}
+
+int builtin_io_fail(struct err *e, const char *step, const char *path)
+{
+	int sys = errno;
+
+	/* The cause first: the path may be longer than the message. */
+	(void)err_set(e, code_of(sys), "%s: %s: %s", step, strerror(sys), path);
+	e->sys = sys;
+	return -1;
+}
+
+int builtin_io_mode(const char *text, uint32_t *ret, struct err *e)
+{
+	uint32_t v = 0;
+	size_t i;
+
+	if (strcmp(text, "-") == 0)
+		return 0;
+	for (i = 0; text[i] >= '0' && text[i] <= '7' && i < 5; i++)
+		v = v << 3 | (uint32_t)(text[i] - '0');
+	if (i == 0 || text[i] != '\0' || v > 07777)
+		return err_set(e, ERR_INVALID, "'%s' is not an octal mode up to 7777", text);
+	*ret = v;
+	return 0;
+}

@@ -1,0 +1,20 @@
+/* builtin_table.h - the built-ins, one function each. builtin.h says what they are given and say.
+ *
+ * argv are the arguments behind the name, as many as the table in builtin.c allows. Each returns
+ * the exit status, or -1 with the error that is to be the last record. */
+#pragma once
+
+#include "err.h"
+
+int file_read(int argc, char **argv, struct err *e) MUST_USE;
+int file_write(int argc, char **argv, struct err *e) MUST_USE;
+int file_change_stat(int argc, char **argv, struct err *e) MUST_USE;
+int file_change_mkdir(int argc, char **argv, struct err *e) MUST_USE;
+int file_change_move(int argc, char **argv, struct err *e) MUST_USE;
+int file_list(int argc, char **argv, struct err *e) MUST_USE;
+int file_remove(int argc, char **argv, struct err *e) MUST_USE;
+int tar_out(int argc, char **argv, struct err *e) MUST_USE;
+int tar_in(int argc, char **argv, struct err *e) MUST_USE;
+int watch_directory(int argc, char **argv, struct err *e) MUST_USE;
+int processes_list(int argc, char **argv, struct err *e) MUST_USE;
+int processes_kill(int argc, char **argv, struct err *e) MUST_USE;

@@ -1,0 +1,40 @@
+/* channel.h - channel B, PID 1's end: whole requests in, events out, and the next connection.
+ *
+ * Nothing here blocks. An event is taken by the kernel whole or not at all; what it does not take
+ * is owed, and tell.c remembers it. When the other end is gone, the cell is over, unless it was
+ * told to linger: then channel_is_open() is false until somebody connects. */
+#pragma once
+
+#include <poll.h>
+#include <stdbool.h>
+
+#include "agent_msg.h"
+
+#define CHANNEL_FDS 2 /* descriptors it may want to wait for at once */
+
+/* Takes descriptor 3. */
+int channel_init(void) MUST_USE;
+
+bool channel_is_open(void);
+
+/* Writes CHANNEL_FDS entries for poll(2), the connection first. Entries without use have fd -1. */
+void channel_wants(struct pollfd *ret_fds);
+
+/* Must be tried again after a short while, though nothing will show in poll(2). */
+bool channel_retries(void);
+
+/* Sends one event, or says false: nobody is there, or the kernel takes no more now. */
+bool channel_say(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds);
+
+/* Reads what there is, at most once. False if there was nothing. Ends the cell if the connection is
+ * at its end and the cell does not linger. */
+bool channel_receive(void);
+
+/* The next whole request; its body is valid until the next call. Ends the cell if it is none. */
+bool channel_next(struct frame *ret);
+
+/* Listens on the socket that came along with a LINGER; returns 0 or errno. */
+int channel_linger(void);
+
+/* If somebody waits to connect, he replaces who is there: true. */
+bool channel_accept(void);

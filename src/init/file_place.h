@@ -1,0 +1,50 @@
+/* file_place.h - from a path to something that cannot be exchanged any more: a descriptor of the
+ * object, or of its parent directory and a name in it.
+ *
+ * Links on the way are followed, as users expect, but not the magic ones of /proc. What counts for
+ * --within is where one has got to, not which way. */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "file_msg.h"
+
+struct file_place {
+	int dir; /* O_PATH; owned: FILE_PLACE closes it */
+	char name[NAME_MAX + 1];
+};
+
+#define FILE_PLACE __attribute__((cleanup(file_place_release))) struct file_place
+#define FILE_PLACE_NONE   \
+	{                 \
+		.dir = -1 \
+	}
+
+enum {
+	FILE_PLACE_FOLLOW =
+		1 << 0, /* if the last part is a link: where it leads, existing or not */
+	FILE_PLACE_PARENTS = 1 << 1, /* make missing directories; see file_place_unmake() */
+};
+
+/* From now on every place must lie in one of these: real paths, separated by ':'. */
+int file_place_restrict(const char *list, struct err *e) MUST_USE;
+
+/* Finds an entry that need not exist. Its parent directory must, or is made. "/", "." and ".." name
+ * no entry (ERR_INVALID). */
+int file_place_find(const char *path, unsigned flags, struct file_place *ret,
+		    struct err *e) MUST_USE;
+void file_place_release(struct file_place *p);
+
+/* Removes the directories that the last file_place_find() made, where nobody uses them yet. */
+void file_place_unmake(void);
+
+/* Pins an object that exists: an O_PATH descriptor, which the caller owns, and its real path of
+ * FILE_MSG_PATH_MAX bytes. */
+int file_place_open(const char *path, bool follow, char *ret_real, struct err *e) MUST_USE;
+
+/* The same for an entry of a place, without following. */
+int file_place_open_at(const struct file_place *p, char *ret_real, struct err *e) MUST_USE;
+
+/* Opens what is pinned, with the rights of the user. Returns a descriptor or -1 with errno. */
+int file_place_reopen(int pinned, int flags) MUST_USE;

@@ -1,0 +1,134 @@
+/* file_read.c - theory of operation
+ *
+ * The reader is told how many bytes come before they do, so that it can tell a whole answer from
+ * one that broke off. st_size is not to be trusted for that: files of /proc say 0, those of /sys
+ * 4096. So the first buffer is read before anything is said; if the file ends within, that is the
+ * size. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "builtin_io.h"
+#include "builtin_table.h"
+#include "file_entry.h"
+#include "file_place.h"
+#include "units.h"
+
+static char buffer[BUILTIN_IO_BUFFER];
+
+struct span {
+	uint64_t at, len;
+};
+
+/* Fills the buffer up to the length; fewer bytes: the end of the file. */
+static ssize_t read_at(int fd, uint64_t at, uint64_t len)
+{
+	size_t want = len < sizeof(buffer) ? (size_t)len : sizeof(buffer), got = 0;
+
+	while (got < want) {
+		ssize_t n = pread(fd, buffer + got, want - got, (off_t)(at + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+static int parse_span(char **argv, struct span *ret, struct err *e)
+{
+	ret->len = INT64_MAX;
+	if (units_count(argv[1], 0, INT64_MAX, &ret->at, e) < 0)
+		return -1;
+	if (strcmp(argv[2], "-1") == 0)
+		return 0;
+	return units_count(argv[2], 0, INT64_MAX, &ret->len, e);
+}
+
+/* How many bytes will be sent, given what the first look found; and the size to tell. */
+static int settle(const struct stat *st, size_t first, struct span *s, uint64_t *ret_size,
+		  struct err *e)
+{
+	uint64_t size = (uint64_t)st->st_size, room = size > s->at ? size - s->at : 0;
+	uint64_t wanted = s->len < sizeof(buffer) ? s->len : sizeof(buffer);
+
+	*ret_size = size;
+	if (first < wanted) { /* it ends here */
+		s->len = first;
+		if (first > 0 || s->at == 0)
+			*ret_size = s->at + first;
+		return 0;
+	}
+	if (size == 0 && s->len > sizeof(buffer))
+		return err_set(e, ERR_LIMIT, "a file that does not tell its size, of over 64 KiB");
+	if (size == 0 && first > 0)
+		*ret_size = s->at + first;
+	else if (s->len > room)
+		s->len = room;
+	return 0;
+}
+
+/* Sends the bytes. No ERROR record from here on: it would be taken for content. Fewer bytes than
+ * were announced, and the exit status, say enough. */
+static int send_bytes(int fd, struct span s, size_t first)
+{
+	struct err ignored;
+
+	size_t n = first < s.len ? first : (size_t)s.len;
+
+	while (n > 0) {
+		ssize_t got;
+
+		if (builtin_io_bytes(buffer, n, &ignored) < 0)
+			return 1;
+		s.at += n;
+		s.len -= n;
+		got = read_at(fd, s.at, s.len);
+		n = got > 0 ? (size_t)got : 0;
+	}
+	return s.len == 0 ? 0 : 1;
+}
+
+int file_read(int argc, char **argv, struct err *e)
+{
+	char real[FILE_MSG_PATH_MAX];
+	struct file_msg data = { .kind = FILE_MSG_DATA };
+	OWN_FD pinned = -1;
+	OWN_FD fd = -1;
+	struct span s;
+	struct stat st;
+	uint64_t size;
+	ssize_t first;
+
+	(void)argc;
+	if (parse_span(argv, &s, e) < 0)
+		return -1;
+	pinned = file_place_open(argv[0], true, real, e);
+	if (pinned < 0)
+		return -1;
+	if (fstat(pinned, &st) < 0)
+		return builtin_io_fail(e, "stat", argv[0]);
+	if (S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
+		return builtin_io_fail(e, "read", argv[0]);
+	}
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_INVALID, "not a regular file: %s", argv[0]);
+	fd = file_place_reopen(pinned, O_RDONLY | O_NONBLOCK);
+	if (fd < 0)
+		return builtin_io_fail(e, "open", argv[0]);
+	first = read_at(fd, s.at, s.len);
+	if (first < 0)
+		return builtin_io_fail(e, "read", argv[0]);
+	if (settle(&st, (size_t)first, &s, &size, e) < 0)
+		return -1;
+	data.data.len = s.len;
+	if (file_entry_say_sized(&st, real, size, e) < 0 || builtin_io_record(&data, e) < 0)
+		return -1;
+	return send_bytes(fd, s, (size_t)first);
+}

@@ -1,0 +1,139 @@
+/* file_remove.c - theory of operation
+ *
+ * Depth first with a stack of open directories; each entry is removed by name in the directory that
+ * is open, and no link is followed, so whatever the cell does meanwhile, only what is or was below
+ * the top goes. A tree may be deeper than the stack: a directory at its end is moved up to the top,
+ * which is listed again until nothing is left in it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "builtin.h"
+#include "builtin_io.h"
+#include "builtin_table.h"
+#include "file_place.h"
+
+struct level {
+	DIR *dir;
+	bool worked;		 /* something went in this pass over it: worth another */
+	char name[NAME_MAX + 1]; /* in the level above, or in the place */
+};
+
+static struct level stack[BUILTIN_DEPTH_MAX];
+static unsigned used;
+
+static int push(int in, const char *name)
+{
+	struct level *l = &stack[used];
+	int fd = openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	l->dir = fd < 0 ? NULL : fdopendir(fd);
+	if (l->dir == NULL) {
+		if (fd >= 0)
+			(void)close(fd);
+		return -1;
+	}
+	l->worked = false;
+	(void)snprintf(l->name, sizeof(l->name), "%s", name);
+	used++;
+	return 0;
+}
+
+/* The stack is full: the directory continues its life right below the top. */
+static int lift(int in, const char *name)
+{
+	static unsigned number;
+	char lifted[32];
+
+	for (;;) {
+		(void)snprintf(lifted, sizeof(lifted), ".cordon-rm-%u", ++number);
+		/* An empty directory of that name may be replaced: it would go anyway. */
+		if (renameat(in, name, dirfd(stack[0].dir), lifted) == 0)
+			break;
+		if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
+			return -1;
+	}
+	stack[0].worked = true;
+	return 0;
+}
+
+/* Removes an entry or, if that is a directory with something in it, goes into it. */
+static int one_entry(struct level *l, const char *name, uint64_t *count)
+{
+	int in = dirfd(l->dir);
+
+	if (unlinkat(in, name, 0) == 0 ||
+	    (errno == EISDIR && unlinkat(in, name, AT_REMOVEDIR) == 0)) {
+		l->worked = true;
+		(*count)++;
+		return 0;
+	}
+	if (errno == ENOENT)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EEXIST)
+		return -1;
+	l->worked = true;
+	return used < COUNT(stack) ? push(in, name) : lift(in, name);
+}
+
+/* A pass over the level on top of the stack is done: it goes, or is looked at again. */
+static int finish_level(const struct file_place *p, uint64_t *count)
+{
+	struct level *l = &stack[used - 1];
+	int above = used > 1 ? dirfd(stack[used - 2].dir) : p->dir;
+
+	if (unlinkat(above, l->name, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+		if ((errno != ENOTEMPTY && errno != EEXIST) || !l->worked)
+			return -1;
+		l->worked = false;
+		rewinddir(l->dir);
+		return 0;
+	}
+	(*count)++;
+	(void)closedir(l->dir);
+	used--;
+	return 0;
+}
+
+static int remove_tree(const struct file_place *p, uint64_t *count)
+{
+	if (push(p->dir, p->name) < 0)
+		return -1;
+	while (used > 0) {
+		struct level *l = &stack[used - 1];
+		struct dirent *entry = readdir(l->dir);
+		int rc = 0;
+
+		if (entry == NULL)
+			rc = finish_level(p, count);
+		else if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			rc = one_entry(l, entry->d_name, count);
+		if (rc < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int file_remove(int argc, char **argv, struct err *e)
+{
+	struct file_msg m = { .kind = FILE_MSG_END };
+	FILE_PLACE p = FILE_PLACE_NONE;
+	bool recursive = strcmp(argv[1], "recursive") == 0;
+
+	(void)argc;
+	if (!recursive && strcmp(argv[1], "-") != 0)
+		return err_set(e, ERR_INVALID, "remove: neither recursive nor -: %s", argv[1]);
+	if (file_place_find(argv[0], 0, &p, e) < 0)
+		return -1;
+	if (unlinkat(p.dir, p.name, 0) == 0 ||
+	    (errno == EISDIR && unlinkat(p.dir, p.name, AT_REMOVEDIR) == 0))
+		m.end.count = 1;
+	else if (!recursive || (errno != ENOTEMPTY && errno != EEXIST) ||
+		 remove_tree(&p, &m.end.count) < 0)
+		return builtin_io_fail(e, "remove", argv[0]);
+	return builtin_io_record(&m, e);
+}

@@ -1,0 +1,125 @@
+/* file_stage.c - theory of operation
+ *
+ * O_TMPFILE makes a file without a name: whatever kills us, nothing is left. link(2) gives it its
+ * name and refuses to replace; to replace, it gets a random name first, which is then renamed. File
+ * systems without O_TMPFILE get the random name from the start. */
+#include "file_stage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "builtin_io.h"
+#include "io.h"
+
+#define NOREPLACE 1 /* RENAME_NOREPLACE, which musl hides */
+
+static char buffer[BUILTIN_IO_BUFFER];
+
+static int random_name(struct file_stage *s)
+{
+	uint64_t bits = 0;
+
+	if (getrandom(&bits, sizeof(bits), 0) != sizeof(bits))
+		return -1;
+	(void)snprintf(s->name, sizeof(s->name), FILE_STAGE_PREFIX "%016llx",
+		       (unsigned long long)bits);
+	return 0;
+}
+
+int file_stage_open(int dir, struct file_stage *ret)
+{
+	struct file_stage s = { .dir = dir };
+
+	s.fd = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (s.fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+		if (random_name(&s) < 0)
+			return -1;
+		s.fd = openat(dir, s.name, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC,
+			      0600);
+	}
+	if (s.fd < 0)
+		return -1;
+	*ret = s;
+	return 0;
+}
+
+void file_stage_drop(struct file_stage *s)
+{
+	if (s->fd < 0)
+		return;
+	if (s->name[0] != '\0')
+		(void)unlinkat(s->dir, s->name, 0);
+	(void)close(s->fd);
+	s->fd = -1;
+}
+
+int file_stage_fill(struct file_stage *s, uint64_t max, struct err *e)
+{
+	ssize_t n;
+
+	while ((n = builtin_io_read(buffer, sizeof(buffer), e)) > 0) {
+		if ((uint64_t)n > max)
+			return err_set(e, ERR_LIMIT, "content is larger than allowed");
+		max -= (uint64_t)n;
+		for (size_t done = 0; done < (size_t)n;) {
+			ssize_t part = write(s->fd, buffer + done, (size_t)n - done);
+
+			if (part < 0 && errno == EINTR)
+				continue;
+			if (part < 0)
+				return builtin_io_fail(e, "write", "content");
+			done += (size_t)part;
+		}
+	}
+	return n < 0 ? -1 : 0;
+}
+
+static int link_nameless(const struct file_stage *s, int dir, const char *name)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", s->fd);
+	return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW);
+}
+
+int file_stage_link(struct file_stage *s, int dir, const char *name, bool replace)
+{
+	if (s->name[0] == '\0') {
+		if (link_nameless(s, dir, name) == 0)
+			return 0;
+		if (errno != EEXIST || !replace)
+			return -1;
+		s->dir = dir;
+		if (random_name(s) < 0)
+			return -1;
+		if (link_nameless(s, dir, s->name) < 0) {
+			s->name[0] = '\0';
+			return -1;
+		}
+	}
+	if ((int)syscall(SYS_renameat2, s->dir, s->name, dir, name, replace ? 0 : NOREPLACE) < 0)
+		return -1;
+	s->name[0] = '\0';
+	return 0;
+}
+
+int file_stage_copy(int from, int to)
+{
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(from, buffer, sizeof(buffer), at)) != 0) {
+		struct err ignored;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || io_write_all(to, buffer, (size_t)n, &ignored) < 0)
+			return -1;
+		at += n;
+	}
+	return 0;
+}

@@ -1,0 +1,127 @@
+#include "proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io.h"
+
+/* Moves *at behind the next number, which a space or the end must follow. */
+static bool number(const char **at, long long min, long long max, long long *ret)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoll(*at, &end, 10);
+	if (errno != 0 || end == *at || (*end != ' ' && *end != '\n' && *end != '\0') ||
+	    *ret < min || *ret > max)
+		return false;
+	*at = end;
+	return true;
+}
+
+static bool skip(const char **at, unsigned fields)
+{
+	for (; fields > 0; fields--) {
+		*at += strspn(*at, " ");
+		if (**at == '\0')
+			return false;
+		*at += strcspn(*at, " ");
+	}
+	return true;
+}
+
+/* pid (name) state ppid pgrp session tty tpgid flags ... field 20: number of threads. The name may
+ * contain ") R 1 "; what follows the last parenthesis is the kernel's. */
+bool proc_parse_stat(const char *text, struct proc *ret)
+{
+	const char *at = text, *name_end = strrchr(text, ')');
+	long long pid, parent, group, session, threads;
+	char state;
+
+	if (name_end == NULL || !number(&at, 1, INT_MAX, &pid))
+		return false;
+	if (name_end[1] != ' ' || name_end[2] == '\0' || name_end[3] != ' ')
+		return false;
+	state = name_end[2];
+	at = name_end + 3;
+	if (!number(&at, 0, INT_MAX, &parent) || !number(&at, 0, INT_MAX, &group) ||
+	    !number(&at, 0, INT_MAX, &session) || !skip(&at, 13) ||
+	    !number(&at, 0, INT_MAX, &threads))
+		return false;
+	ret->pid = (pid_t)pid;
+	ret->parent = (pid_t)parent;
+	ret->group = (pid_t)group;
+	ret->session = (pid_t)session;
+	/* A process whose first thread has ended shows as a zombie while the others go on. */
+	ret->alive = (state != 'Z' && state != 'X' && state != 'x') || threads > 1;
+	return true;
+}
+
+bool proc_parse_limits(const char *text, uint64_t *ret)
+{
+	static const char word[] = "\nMax file locks ";
+	const char *at = strstr(text, word);
+	char *end;
+	unsigned long long n;
+
+	if (at == NULL)
+		return false;
+	at += sizeof(word) - 1;
+	at += strspn(at, " ");
+	at += strcspn(at, " \n"); /* behind the soft limit, which anybody may lower and raise */
+	at += strspn(at, " ");
+	if (strncmp(at, "unlimited", 9) == 0) {
+		*ret = UINT64_MAX;
+		return true;
+	}
+	errno = 0;
+	n = strtoull(at, &end, 10);
+	if (errno != 0 || *at < '0' || *at > '9' || *end != ' ')
+		return false;
+	*ret = n;
+	return true;
+}
+
+bool proc_read(int proc_fd, pid_t pid, struct proc *ret)
+{
+	char path[32], text[4096];
+	struct err e;
+
+	(void)snprintf(path, sizeof(path), "%d/stat", (int)pid);
+	if (io_read_file(proc_fd, path, text, sizeof(text), &e) < 0 || !proc_parse_stat(text, ret))
+		return false;
+	(void)snprintf(path, sizeof(path), "%d/limits", (int)pid);
+	/* A zombie has none. */
+	ret->locks = UINT64_MAX;
+	if (io_read_file(proc_fd, path, text, sizeof(text), &e) >= 0 &&
+	    !proc_parse_limits(text, &ret->locks))
+		ret->locks = UINT64_MAX;
+	return true;
+}
+
+int proc_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg), void *arg)
+{
+	int again = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+
+	if (d == NULL) {
+		io_close_all(&again, 1);
+		return -1;
+	}
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
+		long pid = strtol(entry->d_name, NULL, 10); /* 0 for names that are none */
+
+		if (pid <= 1 || pid > INT_MAX)
+			continue;
+		count++;
+		if (each != NULL)
+			each(proc_fd, (pid_t)pid, arg);
+	}
+	(void)closedir(d);
+	return count;
+}

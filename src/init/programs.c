@@ -1,0 +1,209 @@
+#include "programs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "clock.h"
+#include "io.h"
+#include "marks.h"
+#include "spawn.h"
+
+static struct program programs[AGENT_PROGRAMS_MAX];
+static unsigned nprograms; /* slots at or above this were never used */
+
+struct program *programs_next(const struct program *p)
+{
+	for (size_t i = p == NULL ? 0 : (size_t)(p - programs) + 1; i < nprograms; i++)
+		if (programs[i].used)
+			return &programs[i];
+	return NULL;
+}
+
+struct program *programs_find(uint32_t handle)
+{
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
+		if (p->handle == handle)
+			return p;
+	return NULL;
+}
+
+static struct program *free_slot(void)
+{
+	for (unsigned i = 0; i < nprograms; i++)
+		if (!programs[i].used)
+			return &programs[i];
+	return nprograms < AGENT_PROGRAMS_MAX ? &programs[nprograms++] : NULL;
+}
+
+static uint64_t deadline(uint64_t timeout_ms)
+{
+	/* Later than the machine will live is never; and does not overflow. */
+	if (timeout_ms == 0 || timeout_ms > AGENT_PAUSED_MAX_MS)
+		return 0;
+	return clock_now_ns() + timeout_ms * CLOCK_MS;
+}
+
+bool programs_start(const struct agent_spawn *request, struct agent_event *ret_failed)
+{
+	struct program *p = programs_find(request->handle) == NULL ? free_slot() : NULL;
+	struct spawn_failure fail = { AGENT_AT_SYSTEM, EAGAIN };
+	uint64_t mark = marks_next();
+	struct spawn s;
+
+	*ret_failed = (struct agent_event){ .handle = request->handle };
+	if (p == NULL || spawn_start(request, mark, &s, &fail) < 0) {
+		ret_failed->stage = fail.stage;
+		ret_failed->sys = fail.sys;
+		return false;
+	}
+	*p = (struct program){ .used = true,
+			       .held = (request->flags & AGENT_HOLD) != 0,
+			       .tty = (request->flags & AGENT_TTY) != 0,
+			       .handle = request->handle,
+			       .mark = mark,
+			       .deadline_ns = deadline(request->timeout_ms),
+			       .pid = s.pid,
+			       .error_fd = s.error_fd,
+			       .disk_before = disk_samples };
+	memcpy(p->stdio, s.stdio, sizeof(p->stdio));
+	if (s.master >= 0)
+		p->pump = pump_new(s.master, s.output, s.input); /* if not, it hangs up */
+	return true;
+}
+
+/* HELD tells the state at the time it is told: then there is nothing else to tell. */
+static void tell(struct program *p, unsigned what)
+{
+	if ((p->tell & PROGRAM_TELL_HELD) == 0)
+		p->tell |= what;
+}
+
+void programs_on_started(struct program *p)
+{
+	struct spawn_failure f;
+	ssize_t n = read(p->error_fd, &f, sizeof(f));
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	io_close_all(&p->error_fd, 1);
+	if (n != (ssize_t)sizeof(f)) {
+		tell(p, PROGRAM_TELL_STARTED);
+		return;
+	}
+	/* Its exit is nobody's business; the record goes when this is told. */
+	p->exited = true;
+	p->end = (struct agent_event){ .handle = p->handle, .stage = f.stage, .sys = f.sys };
+	p->tell = PROGRAM_TELL_FAILED;
+}
+
+void programs_usage(struct agent_event *v)
+{
+	struct rusage u;
+
+	(void)getrusage(RUSAGE_CHILDREN, &u);
+	v->cpu_us = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+		    (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+	v->maxrss_bytes = (uint64_t)u.ru_maxrss * 1024;
+	disk_sample();
+	v->disk_full = disk_samples.full;
+	v->inodes_full = disk_samples.inodes_full;
+}
+
+/* Of a held one of many: its own and that of children it waited for. */
+static void own_usage(const struct program *p, struct agent_event *v, const struct rusage *u)
+{
+	v->cpu_us = (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000 +
+		    (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
+	v->maxrss_bytes = (uint64_t)u->ru_maxrss * 1024;
+	disk_sample();
+	v->disk_full = disk_samples.full - p->disk_before.full;
+	v->inodes_full = disk_samples.inodes_full - p->disk_before.inodes_full;
+}
+
+void programs_on_exit(pid_t pid, int status, const struct rusage *u)
+{
+	struct program *p = NULL;
+
+	do
+		p = programs_next(p);
+	while (p != NULL && (p->pid != pid || p->exited));
+	if (p == NULL)
+		return;
+	if (p->error_fd >= 0)
+		programs_on_started(p); /* dead, so the pipe has ended or spoken */
+	if (p->exited)
+		return;
+	p->exited = true;
+	p->end = (struct agent_event){ .handle = p->handle,
+				       .pid = (uint32_t)pid,
+				       .timed_out = p->timed_out };
+	if (WIFSIGNALED(status))
+		p->end.signal = (uint32_t)WTERMSIG(status);
+	else
+		p->end.exit_code = (uint32_t)WEXITSTATUS(status);
+	if (p->held)
+		own_usage(p, &p->end, u);
+	else
+		programs_usage(&p->end);
+	tell(p, PROGRAM_TELL_EXITED);
+}
+
+unsigned programs_running(bool *ret_loose)
+{
+	unsigned n = 0;
+
+	*ret_loose = false;
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
+		n += !p->exited;
+		*ret_loose = *ret_loose || (!p->exited && !p->held);
+	}
+	return n;
+}
+
+void programs_forget(struct program *p)
+{
+	io_close_all(&p->error_fd, 1);
+	io_close_all(p->stdio, 3);
+	pump_free(p->pump);
+	p->pump = NULL;
+	p->used = false;
+}
+
+void programs_close_stdin(struct program *p)
+{
+	if (p->held)
+		io_close_all(&p->stdio[0], 1);
+}
+
+void programs_lost(void)
+{
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
+		if (!p->held) {
+			if (!p->exited) {
+				(void)kill(-p->pid, SIGKILL);
+				(void)kill(p->pid, SIGKILL); /* not yet its group's leader */
+			}
+			programs_forget(p);
+			continue;
+		}
+		p->tell_tree = false;
+		if ((p->tell & PROGRAM_TELL_FAILED) == 0)
+			p->tell = PROGRAM_TELL_HELD;
+	}
+}
+
+static uint64_t put_off(uint64_t end_ns, uint64_t ms)
+{
+	/* Far enough already; and does not overflow. */
+	return end_ns == 0 || end_ns > UINT64_MAX / 2 ? end_ns : end_ns + ms * CLOCK_MS;
+}
+
+void programs_paused(uint64_t ms)
+{
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
+		p->deadline_ns = put_off(p->deadline_ns, ms);
+		p->kill_end_ns = put_off(p->kill_end_ns, ms);
+	}
+}

@@ -1,0 +1,26 @@
+/* pump.h - moves the bytes of a held PTY between it and two pipes, one step at a time. */
+#pragma once
+
+#include <poll.h>
+
+#include "own.h"
+
+#define PUMP_FDS 2 /* descriptors it may want to wait for at once */
+
+struct pump;
+
+/* Takes the three descriptors, all non-blocking; closes them if there is no memory (NULL). */
+struct pump *pump_new(int master, int output, int input);
+
+/* Closes all of it. NULL is harmless. */
+void pump_free(struct pump *p);
+
+void pump_resize(struct pump *p, unsigned short rows, unsigned short cols);
+
+/* Writes up to PUMP_FDS entries for poll(2); returns how many. None: it has nothing more to do. */
+unsigned pump_wants(const struct pump *p, struct pollfd *ret_fds);
+
+/* Moves what it can after poll(2), a few KiB at most: no program can keep PID 1 from its other
+ * work.
+ */
+void pump_turn(struct pump *p, const struct pollfd *fds, unsigned n);

@@ -1,0 +1,244 @@
+/* tar_out.c - theory of operation
+ *
+ * The tree is walked with a stack of open directories, following no link. Once the archive has
+ * begun there is no place for a record, so what goes wrong is told in three ways: what cannot be
+ * read or put into a tar is left out and makes the exit status 2; a file that shrinks under us is
+ * filled up with zeros, as tar(1) does, with the same status; and if we have to stop, the archive
+ * lacks its end marker, the exit status is 1 and the reason is on standard error. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "builtin.h"
+#include "builtin_io.h"
+#include "builtin_table.h"
+#include "file_entry.h"
+#include "file_place.h"
+#include "io.h"
+#include "tar_head.h"
+#include "units.h"
+
+struct level {
+	DIR *dir;
+	size_t path_len; /* of this directory's path */
+};
+
+static struct level stack[BUILTIN_DEPTH_MAX];
+static unsigned used;
+static char path[FILE_MSG_PATH_MAX];
+static uint64_t room; /* bytes that may still be written */
+static bool incomplete;
+
+static int put(const void *bytes, size_t len, struct err *e)
+{
+	if (len > room)
+		return err_set(e, ERR_LIMIT, "the archive is larger than allowed");
+	room -= len;
+	return builtin_io_bytes(bytes, len, e);
+}
+
+static int put_zeros(uint64_t len, struct err *e)
+{
+	static const char zeros[TAR_HEAD_BLOCK];
+
+	for (; len > 0; len -= len < sizeof(zeros) ? len : sizeof(zeros))
+		if (put(zeros, len < sizeof(zeros) ? (size_t)len : sizeof(zeros), e) < 0)
+			return -1;
+	return 0;
+}
+
+static int put_head(const struct tar_head *h, struct err *e)
+{
+	static struct tar_head pax;
+	static char body[2 * TAR_HEAD_PATH_MAX + 128];
+	uint8_t block[TAR_HEAD_BLOCK], first[TAR_HEAD_BLOCK];
+
+	if (!tar_head_write(h, block)) {
+		pax.type = TAR_HEAD_PAX;
+		pax.mode = 0644;
+		pax.size = tar_head_pax_write(h, body, sizeof(body));
+		(void)snprintf(pax.path, sizeof(pax.path), "PaxHeader");
+		if (!tar_head_write(&pax, first))
+			return err_set(e, ERR_LIMIT, "pax header does not fit");
+		if (put(first, sizeof(first), e) < 0 || put(body, (size_t)pax.size, e) < 0 ||
+		    put_zeros(tar_head_padding(pax.size), e) < 0)
+			return -1;
+	}
+	return put(block, sizeof(block), e);
+}
+
+static int put_content(int fd, uint64_t size, struct err *e)
+{
+	static char buffer[BUILTIN_IO_BUFFER];
+	uint64_t left = size;
+
+	while (left > 0) {
+		size_t want = left < sizeof(buffer) ? (size_t)left : sizeof(buffer);
+		ssize_t n = read(fd, buffer, want);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		if (put(buffer, (size_t)n, e) < 0)
+			return -1;
+		left -= (uint64_t)n;
+	}
+	incomplete |= left > 0;
+	return put_zeros(left + tar_head_padding(size), e);
+}
+
+static int put_regular(int fd, struct tar_head *h, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		incomplete = true;
+		return 0;
+	}
+	h->type = TAR_HEAD_FILE;
+	h->size = (uint64_t)st.st_size;
+	return put_head(h, e) < 0 ? -1 : put_content(fd, h->size, e);
+}
+
+static int put_file(int dir, const char *name, struct tar_head *h, struct err *e)
+{
+	OWN_FD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)
+		return put_regular(fd, h, e);
+	incomplete = true;
+	return 0;
+}
+
+static int push(int dir, const char *name, size_t path_len)
+{
+	int fd = used == COUNT(stack)
+			 ? -1
+			 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (d == NULL) {
+		if (fd >= 0)
+			(void)close(fd);
+		return -1;
+	}
+	stack[used++] = (struct level){ d, path_len };
+	return 0;
+}
+
+static int put_directory(int dir, const char *name, struct tar_head *h, struct err *e)
+{
+	size_t n = strlen(path);
+
+	h->type = TAR_HEAD_DIR;
+	(void)snprintf(h->path, sizeof(h->path), "%.*s/", (int)sizeof(h->path) - 2, path);
+	if (put_head(h, e) < 0)
+		return -1;
+	if (push(dir, name, n) < 0)
+		incomplete = true;
+	return 0;
+}
+
+/* One entry, under the name that is in path. */
+static int put_entry(int dir, const char *name, struct err *e)
+{
+	static struct tar_head h;
+	struct stat st;
+	ssize_t n;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		incomplete |= errno != ENOENT;
+		return 0;
+	}
+	h = (struct tar_head){ .mode = st.st_mode & 07777, .mtime = st.st_mtim.tv_sec };
+	memcpy(h.path, path, strlen(path) + 1);
+	if (S_ISDIR(st.st_mode))
+		return put_directory(dir, name, &h, e);
+	if (S_ISREG(st.st_mode))
+		return put_file(dir, name, &h, e);
+	n = S_ISLNK(st.st_mode) ? readlinkat(dir, name, h.link, sizeof(h.link) - 1) : -1;
+	if (n < 0) {
+		incomplete = true;
+		return 0;
+	}
+	h.link[n] = '\0';
+	h.type = TAR_HEAD_SYMLINK;
+	return put_head(&h, e);
+}
+
+/* Puts the name behind the directory's path; false if it does not fit. */
+static bool extend(size_t at, const char *name)
+{
+	int n = snprintf(path + at, sizeof(path) - at, "%s%s", at > 0 ? "/" : "", name);
+
+	/* One byte more for the slash that a directory gets. */
+	return n > 0 && at + (size_t)n + 1 < sizeof(path);
+}
+
+static int put_tree(int top, struct err *e)
+{
+	if (push(top, ".", 0) < 0)
+		return builtin_io_fail(e, "open", "the directory");
+	while (used > 0) {
+		struct level *l = &stack[used - 1];
+		struct dirent *entry = readdir(l->dir);
+
+		if (entry == NULL) {
+			(void)closedir(l->dir);
+			used--;
+		} else if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
+			continue;
+		} else if (!extend(l->path_len, entry->d_name)) {
+			incomplete = true;
+		} else if (put_entry(dirfd(l->dir), entry->d_name, e) < 0) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* A file alone is an archive of one entry, with its own name. */
+static int put_single(int fd, const struct stat *st, const char *real, struct err *e)
+{
+	static struct tar_head h;
+	const char *slash = strrchr(real, '/');
+
+	h.mode = st->st_mode & 07777;
+	h.mtime = st->st_mtim.tv_sec;
+	(void)snprintf(h.path, sizeof(h.path), "%s", slash == NULL ? real : slash + 1);
+	return put_regular(fd, &h, e);
+}
+
+int tar_out(int argc, char **argv, struct err *e)
+{
+	char real[FILE_MSG_PATH_MAX];
+	OWN_FD pinned = -1;
+	OWN_FD top = -1;
+	struct stat st;
+
+	(void)argc;
+	if (units_count(argv[1], 0, INT64_MAX, &room, e) < 0)
+		return -1;
+	pinned = file_place_open(argv[0], true, real, e);
+	if (pinned < 0)
+		return -1;
+	if (fstat(pinned, &st) < 0)
+		return builtin_io_fail(e, "stat", argv[0]);
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return err_set(e, ERR_INVALID, "neither directory nor file: %s", argv[0]);
+	top = file_place_reopen(pinned, O_RDONLY | O_NONBLOCK);
+	if (top < 0)
+		return builtin_io_fail(e, "open", argv[0]);
+	if (file_entry_say(pinned, real, 0, e) < 0)
+		return -1;
+	if ((S_ISDIR(st.st_mode) ? put_tree(top, e) : put_single(top, &st, real, e)) < 0 ||
+	    put_zeros(2 * (uint64_t)TAR_HEAD_BLOCK, e) < 0) {
+		IGNORED(dprintf(2, "%s\n", e->msg), "nobody may listen there");
+		return 1;
+	}
+	return incomplete ? 2 : 0;
+}

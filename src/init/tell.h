@@ -1,0 +1,19 @@
+/* tell.h - what PID 1 owes the outside, and the order in which it says it. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "agent_msg.h"
+
+/* A connection has begun. greet: it is not the first, and is told what is held. */
+void tell_begin(bool greet);
+
+/* The one answer to the request at hand. Requests are looked at only when nothing is owed, so there
+ * is never a second. */
+void tell_answer(enum agent_type type, const struct agent_event *v);
+
+void tell_all_dead(const struct agent_event *v);
+
+/* Says all that is owed, as far as it goes. True if nothing is owed any more, or nobody is there.
+ */
+bool tell_all(void);

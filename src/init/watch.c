@@ -1,0 +1,369 @@
+/* watch.c - theory of operation
+ *
+ * inotify(7) watches directories, not trees: each directory gets a watch of its own, and a new one
+ * is listed right after its watch is set, so that what was put into it before is told, too (and
+ * what comes at that very moment perhaps twice). A move is two events of the kernel; the first is
+ * held back until the second comes or does not. Content that our own `write` brings under a name
+ * for a moment is told as the write it is.
+ *
+ * We write to a pipe that may be full: then we wait, the kernel's queue fills up, and what is lost
+ * is told as lost. When the pipe's other end is closed, that is the end. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+#include "builtin.h"
+#include "builtin_io.h"
+#include "builtin_table.h"
+#include "file_place.h"
+#include "file_stage.h"
+#include "kernel.h"
+#include "watch_table.h"
+
+#define MASK                                                                           \
+	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
+	 IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+#define PAIR_MS 20 /* how long the second half of a move may take */
+
+static struct {
+	int in, top_wd;
+	char top[FILE_MSG_PATH_MAX]; /* real path, and who is there: see open_below() */
+	dev_t dev;
+	ino_t ino;
+	bool recursive, limited;
+	/* The first half of a move. */
+	bool moving, moving_dir, moving_staged;
+	uint32_t cookie;
+	char from[FILE_MSG_PATH_MAX];
+} w; /* numbers of watches begin at 1 */
+
+static int say(enum file_msg_what what, bool is_dir, const char *path, const char *to,
+	       struct err *e)
+{
+	return builtin_io_record(&(struct file_msg){ .kind = FILE_MSG_EVENT,
+						     .event = { .what = (uint8_t)what,
+								.is_dir = is_dir,
+								.path = path,
+								.to = to } },
+				 e);
+}
+
+static int limit(const char *path, struct err *e)
+{
+	if (w.limited)
+		return 0;
+	w.limited = true;
+	return say(FILE_MSG_LIMITED, true, path, "", e);
+}
+
+static unsigned depth_of(const char *path)
+{
+	unsigned n = *path != '\0';
+
+	for (; *path != '\0'; path++)
+		n += *path == '/';
+	return n;
+}
+
+/* Opens a directory of the tree, following no link; -1 if there is none. The top is opened anew
+ * each time: a descriptor of it that stays open would keep the kernel from telling us that it is
+ * gone. */
+static int open_below(const char *path, uint64_t flags)
+{
+	OWN_FD top = kernel_openat2(AT_FDCWD, w.top, O_PATH | O_DIRECTORY | O_CLOEXEC,
+				    RESOLVE_NO_SYMLINKS);
+	struct stat st;
+
+	if (top < 0 || fstat(top, &st) < 0 || st.st_dev != w.dev || st.st_ino != w.ino)
+		return -1;
+	return kernel_openat2(top, *path == '\0' ? "." : path, O_DIRECTORY | O_CLOEXEC | flags,
+			      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+/* Watches one directory. One that went away meanwhile, or that the user may not read, is none. */
+static int watch_one(const char *path, struct err *e)
+{
+	OWN_FD fd = open_below(path, O_PATH);
+	char link[32];
+	int wd;
+
+	if (fd < 0)
+		return 0;
+	if (depth_of(path) > BUILTIN_DEPTH_MAX)
+		return limit(path, e);
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	wd = inotify_add_watch(w.in, link, MASK);
+	if (wd < 0)
+		return errno == ENOSPC ? limit(path, e) : 0;
+	if (*path == '\0')
+		w.top_wd = wd;
+	if (watch_table_add(wd, path))
+		return 0;
+	(void)inotify_rm_watch(w.in, wd);
+	return limit(path, e);
+}
+
+static bool join(char *ret, const char *dir, const char *name)
+{
+	int n = snprintf(ret, FILE_MSG_PATH_MAX, "%s%s%s", dir, *dir != '\0' ? "/" : "", name);
+
+	return n > 0 && (size_t)n < FILE_MSG_PATH_MAX;
+}
+
+static bool is_directory(int dir, const struct dirent *entry)
+{
+	struct stat st;
+
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type == DT_DIR;
+	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Watches the directories in one that is watched, and tells of all in it if that is news. */
+static int scan(const char *path, bool news, struct err *e)
+{
+	int fd = open_below(path, O_RDONLY | O_NONBLOCK);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int rc = 0;
+
+	if (d == NULL) {
+		if (fd >= 0)
+			(void)close(fd);
+		return 0;
+	}
+	for (struct dirent *entry; rc == 0 && (entry = readdir(d)) != NULL;) {
+		char child[FILE_MSG_PATH_MAX];
+		bool is_dir = is_directory(dirfd(d), entry);
+
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    !join(child, path, entry->d_name))
+			continue;
+		if (news)
+			rc = say(FILE_MSG_CREATE, is_dir, child, "", e);
+		if (rc == 0 && is_dir)
+			rc = watch_one(child, e);
+	}
+	(void)closedir(d);
+	return rc;
+}
+
+/* A directory and, as the table grows with what is found, all below it. */
+static int watch_tree(const char *path, bool news, struct err *e)
+{
+	size_t first = watch_table_count();
+
+	if (watch_one(path, e) < 0)
+		return -1;
+	for (size_t i = first; w.recursive && i < watch_table_count(); i++) {
+		char dir[FILE_MSG_PATH_MAX];
+		const struct watch_table_entry *t = watch_table_at(i);
+
+		(void)snprintf(dir, sizeof(dir), "%s", t->path);
+		if (scan(dir, news, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void forget_tree(const char *path)
+{
+	for (int wd; (wd = watch_table_below(path)) >= 0;) {
+		(void)inotify_rm_watch(w.in, wd);
+		watch_table_drop(wd);
+	}
+}
+
+/* The second half did not come: it went out of our sight. */
+static int settle_move(struct err *e)
+{
+	if (!w.moving)
+		return 0;
+	w.moving = false;
+	if (w.moving_staged)
+		return 0;
+	if (w.moving_dir && w.recursive)
+		forget_tree(w.from);
+	return say(FILE_MSG_RENAME, w.moving_dir, w.from, "", e);
+}
+
+static int appeared(const char *path, bool is_dir, struct err *e)
+{
+	if (say(FILE_MSG_CREATE, is_dir, path, "", e) < 0)
+		return -1;
+	return is_dir && w.recursive ? watch_tree(path, true, e) : 0;
+}
+
+static int moved_to(const struct inotify_event *v, const char *path, struct err *e)
+{
+	bool is_dir = (v->mask & IN_ISDIR) != 0;
+
+	if (!w.moving || w.cookie != v->cookie)
+		return settle_move(e) < 0 ? -1 : appeared(path, is_dir, e);
+	w.moving = false;
+	if (w.moving_staged)
+		return say(FILE_MSG_WRITE, false, path, "", e);
+	if (is_dir)
+		watch_table_rename(w.from, path);
+	return say(FILE_MSG_RENAME, is_dir, w.from, path, e);
+}
+
+static int moved_from(const struct inotify_event *v, const char *path, bool staged, struct err *e)
+{
+	if (settle_move(e) < 0)
+		return -1;
+	w.moving = true;
+	w.moving_dir = (v->mask & IN_ISDIR) != 0;
+	w.moving_staged = staged;
+	w.cookie = v->cookie;
+	(void)snprintf(w.from, sizeof(w.from), "%s", path);
+	return 0;
+}
+
+/* A file that has no name yet (O_TMPFILE) is shown to us as "#" and its number. */
+static bool is_nameless(const struct inotify_event *v, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[FILE_MSG_PATH_MAX];
+	struct stat st;
+
+	if (v->name[0] != '#' || v->name[1] == '\0' ||
+	    v->name[1 + strspn(v->name + 1, "0123456789")] != '\0')
+		return false;
+	(void)snprintf(dir, sizeof(dir), "%.*s", slash == NULL ? 0 : (int)(slash - path), path);
+	OWN_FD fd = open_below(dir, O_PATH);
+	return fd < 0 || fstatat(fd, v->name, &st, AT_SYMLINK_NOFOLLOW) < 0;
+}
+
+/* An event of an entry in a directory we know. */
+static int entry_event(const struct inotify_event *v, const char *path, struct err *e)
+{
+	bool is_dir = (v->mask & IN_ISDIR) != 0;
+	bool staged = strncmp(v->name, FILE_STAGE_PREFIX, sizeof(FILE_STAGE_PREFIX) - 1) == 0;
+
+	if ((v->mask & IN_MOVED_FROM) != 0)
+		return moved_from(v, path, staged, e);
+	if ((v->mask & IN_MOVED_TO) != 0)
+		return moved_to(v, path, e);
+	if (settle_move(e) < 0)
+		return -1;
+	if (staged)
+		return 0;
+	if ((v->mask & IN_CREATE) != 0)
+		return appeared(path, is_dir, e);
+	if ((v->mask & IN_DELETE) != 0)
+		return say(FILE_MSG_REMOVE, is_dir, path, "", e);
+	if (is_nameless(v, path))
+		return 0;
+	return say((v->mask & IN_MODIFY) != 0 ? FILE_MSG_WRITE : FILE_MSG_CHMOD, is_dir, path, "",
+		   e);
+}
+
+/* Returns 1 when what was watched is gone. */
+static int one_event(const struct inotify_event *v, struct err *e)
+{
+	const struct watch_table_entry *t = watch_table_find(v->wd);
+	char path[FILE_MSG_PATH_MAX];
+
+	if ((v->mask & IN_Q_OVERFLOW) != 0)
+		return say(FILE_MSG_OVERFLOW, false, "", "", e);
+	if (t == NULL)
+		return 0;
+	if (v->wd == w.top_wd &&
+	    (v->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)) != 0) {
+		if (settle_move(e) < 0 || say(FILE_MSG_GONE, true, "", "", e) < 0)
+			return -1;
+		return 1;
+	}
+	if ((v->mask & IN_IGNORED) != 0) {
+		watch_table_drop(v->wd);
+		return 0;
+	}
+	/* Of a directory below the top its parent's watch tells. */
+	if (v->len == 0)
+		return v->wd == w.top_wd && (v->mask & IN_ATTRIB) != 0
+			       ? say(FILE_MSG_CHMOD, true, "", "", e)
+			       : 0;
+	return join(path, t->path, v->name) ? entry_event(v, path, e) : 0;
+}
+
+static int read_events(struct err *e)
+{
+	static _Alignas(struct inotify_event) char buffer[16384];
+	ssize_t n = read(w.in, buffer, sizeof(buffer));
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : builtin_io_fail(e, "watch", "");
+	for (size_t at = 0; at < (size_t)n;) {
+		const struct inotify_event *v = (const void *)(buffer + at);
+		int rc = one_event(v, e);
+
+		if (rc != 0)
+			return rc;
+		at += sizeof(*v) + v->len;
+	}
+	return 0;
+}
+
+static int follow(struct err *e)
+{
+	for (;;) {
+		struct pollfd p[2] = { { .fd = w.in, .events = POLLIN }, { .fd = 1 } };
+		int n = poll(p, 2, w.moving ? PAIR_MS : -1), rc = 0;
+
+		if (n < 0 && errno != EINTR)
+			return builtin_io_fail(e, "watch", "");
+		if (n > 0 && (p[1].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+			return 0;
+		if (n == 0)
+			rc = settle_move(e);
+		else if (n > 0)
+			rc = read_events(e);
+		if (rc < 0 || builtin_io_flush(e) < 0)
+			return -1;
+		if (rc == 1)
+			return 0;
+	}
+}
+
+/* Remembers what is to be watched, by where it is and what it is. */
+static int take_top(const char *path, struct err *e)
+{
+	OWN_FD fd = file_place_open(path, true, w.top, e);
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	errno = ENOTDIR;
+	if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
+		return builtin_io_fail(e, "watch", path);
+	w.dev = st.st_dev;
+	w.ino = st.st_ino;
+	/* The directory we are in would not go, either. */
+	return chdir("/") < 0 ? builtin_io_fail(e, "enter", "/") : 0;
+}
+
+int watch_directory(int argc, char **argv, struct err *e)
+{
+	(void)argc;
+	w.recursive = strcmp(argv[1], "recursive") == 0;
+	if (!w.recursive && strcmp(argv[1], "-") != 0)
+		return err_set(e, ERR_INVALID, "watch: neither recursive nor -: %s", argv[1]);
+	if (take_top(argv[0], e) < 0)
+		return -1;
+	w.in = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (w.in < 0)
+		return builtin_io_fail(e, "watch", argv[0]);
+	if (watch_tree("", false, e) < 0)
+		return -1;
+	if (w.top_wd == 0)
+		return err_set(e, ERR_DENIED, "watch: may not be read: %s", argv[0]);
+	if (builtin_io_record(&(struct file_msg){ .kind = FILE_MSG_READY }, e) < 0 ||
+	    builtin_io_flush(e) < 0)
+		return -1;
+	return follow(e);
+}

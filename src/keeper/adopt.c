@@ -1,0 +1,98 @@
+/* adopt.c - theory of operation
+ *
+ * Whoever asks says which process is the cell's PID 1; we believe only what the kernel says of it:
+ * that it is in the cell's cgroup, which no cell can leave or enter, or, without cgroups, that its
+ * user namespace lies below ours. Its directory in /proc is opened while the process is surely
+ * there and means that process ever after.
+ *
+ * What is found in it is the word of a PID 1 that may be taken over, down to the directory it calls
+ * its store. Why that gives it nothing: doc/keeper-protocol.md, "A hostile PID 1". */
+#include "cell.h"
+
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "mounts.h"
+
+static int open_proc(pid_t pid)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+int adopt_open(const struct keeper *k, const char *id, pid_t pid)
+{
+	if (pid <= 1 || k->cgroups.version != 0)
+		return pid <= 1 ? -1 : cgroup_open_member(&k->cgroups, id, pid);
+	OWN_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	OWN_FD proc = pidfd < 0 ? -1 : open_proc(pid);
+	OWN_FD ns = proc < 0 ? -1 : openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
+	/* The kernel tells a namespace's parent only to who is that or above it. */
+	OWN_FD above = ns < 0 ? -1 : ioctl(ns, NS_GET_PARENT);
+	return above < 0 || kernel_pidfd_send_signal(pidfd, 0) < 0 ? -1 : TAKE_FD(pidfd);
+}
+
+static bool is_pid1(int proc)
+{
+	char text[8192], *line;
+	struct err e;
+
+	if (io_read_file(proc, "status", text, sizeof(text), &e) < 0)
+		return false;
+	line = strstr(text, "\nNSpid:");
+	if (line == NULL)
+		return false;
+	line[1 + strcspn(line + 1, "\n")] = '\0';
+	return strcmp(strrchr(line, '\t'), "\t1") == 0;
+}
+
+/* As the cell saw them: their owners translated to its own, where that can be. */
+static int open_layers(struct cell *c, const struct keeper *k, const struct keeper_diff *r,
+		       struct err *e)
+{
+	for (; c->nlayers < r->nlayers; c->nlayers++) {
+		int *fd = &c->layers[c->nlayers], source;
+
+		if (cell_open_source(k, &r->layer_from[c->nlayers], KEEPER_ROOT_LAYER, fd, e) < 0)
+			return -1;
+		if (k->setup.rootless)
+			continue;
+		OWN_FD owned = source = *fd;
+		if (mounts_copy(source, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, fd, e) < 0 ||
+		    mounts_idmap(*fd, c->userns_fd, e) < 0)
+			return -1;
+	}
+	memcpy(c->layer_at, r->layer_at, sizeof(c->layer_at));
+	return 0;
+}
+
+int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff *r, struct err *e)
+{
+	pid_t pid = (pid_t)r->named.pid;
+	char store[16];
+
+	cell_init(c);
+	c->pidfd = adopt_open(k, r->named.id, pid);
+	OWN_FD proc = c->pidfd < 0 ? -1 : open_proc(pid);
+	if (proc < 0 || kernel_pidfd_send_signal(c->pidfd, 0) < 0 || !is_pid1(proc))
+		return err_set(e, ERR_NOT_FOUND, "process %d is not PID 1 of cell %s", (int)pid,
+			       r->named.id);
+	(void)snprintf(store, sizeof(store), "fd/%d", KEEPER_INIT_STORE_FD);
+	c->userns_fd = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
+	/* By its link, not its descriptor: to hold, let alone close, what a cell has opened may
+	 * take long. A user's cell of a single id hides its links from him, and is his own. */
+	c->store_fd = openat(proc, store, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (c->store_fd < 0 && k->setup.rootless)
+		c->store_fd = (int)syscall(SYS_pidfd_getfd, c->pidfd, KEEPER_INIT_STORE_FD, 0);
+	c->root_fd = openat(proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (c->userns_fd < 0 || c->store_fd < 0 || c->root_fd < 0)
+		return err_sys(e, "cell %s: open its parts", r->named.id);
+	return open_layers(c, k, r, e);
+}

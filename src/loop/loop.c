@@ -1,0 +1,332 @@
+/* loop.c - the event loop.
+ *
+ * A turn: wait (at most until the first timer), take the time, call what is ready, fire what is
+ * due, run what was put off. Everything a callback starts in a turn (a timer for now, a task out of
+ * a task) comes in the next turn at the earliest, so no callback can keep the others from their
+ * turn.
+ *
+ * A callback may remove any descriptor, also one whose event has been collected and not yet
+ * delivered: loop_remove() strikes it out of the collected events, so that the object can be freed
+ * at once. */
+#include "loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "clock.h"
+
+#define EVENTS 256
+#define NS_PER_S 1000000000ULL
+
+struct loop {
+	int epoll_fd;
+	bool stop;
+	bool firing;
+	uint64_t now_ns;
+
+	struct epoll_event events[EVENTS];
+	size_t next_event, nevents; /* collected; those before next_event are delivered */
+
+	struct loop_timer **heap; /* binary, the earliest first */
+	size_t ntimers, timers_cap;
+
+	struct loop_task *first_task, *last_task; /* for the end of this turn */
+	struct loop_task *running;		  /* of this turn, not yet run */
+};
+
+struct loop *loop_new(struct err *e)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		(void)err_sys(e, "cannot make an event loop");
+		return NULL;
+	}
+	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (l->epoll_fd < 0) {
+		(void)err_sys(e, "cannot make an event loop");
+		free(l);
+		return NULL;
+	}
+	l->now_ns = clock_now_ns();
+	return l;
+}
+
+void loop_free(struct loop *l)
+{
+	if (!l)
+		return;
+	(void)close(l->epoll_fd);
+	free(l->heap);
+	free(l);
+}
+
+uint64_t loop_now_ns(const struct loop *l)
+{
+	return l->now_ns;
+}
+
+void loop_stop(struct loop *l)
+{
+	l->stop = true;
+}
+
+/* ---- descriptors */
+
+int loop_add(struct loop *l, struct loop_fd *f, int fd, uint32_t events, struct err *e)
+{
+	struct epoll_event event = { .events = events, .data.ptr = f };
+
+	assert(f->ready);
+	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+		return err_sys(e, "cannot watch descriptor %d", fd);
+	f->fd = fd;
+	f->events = events;
+	return 0;
+}
+
+void loop_modify(struct loop *l, struct loop_fd *f, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = f };
+
+	if (f->events == events)
+		return;
+	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, f->fd, &event) < 0)
+		abort(); /* it was closed before loop_remove(): our bug, and no event could be
+			    trusted */
+	f->events = events;
+}
+
+void loop_remove(struct loop *l, struct loop_fd *f)
+{
+	if (f->fd < 0)
+		return;
+	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, f->fd, NULL) < 0)
+		abort(); /* it was closed before loop_remove(): our bug, and no event could be
+			    trusted */
+	for (size_t i = l->next_event; i < l->nevents; i++) {
+		if (l->events[i].data.ptr == f)
+			l->events[i].data.ptr = NULL;
+	}
+	f->fd = -1;
+	f->events = 0;
+}
+
+/* ---- timers */
+
+static void put(struct loop *l, size_t at, struct loop_timer *t)
+{
+	l->heap[at] = t;
+	t->place = at + 1;
+}
+
+static void sift_up(struct loop *l, size_t at, struct loop_timer *t)
+{
+	while (at > 0) {
+		size_t parent = (at - 1) / 2;
+
+		if (l->heap[parent]->at_ns <= t->at_ns)
+			break;
+		put(l, at, l->heap[parent]);
+		at = parent;
+	}
+	put(l, at, t);
+}
+
+static void sift_down(struct loop *l, size_t at, struct loop_timer *t)
+{
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child >= l->ntimers)
+			break;
+		if (child + 1 < l->ntimers && l->heap[child + 1]->at_ns < l->heap[child]->at_ns)
+			child++;
+		if (t->at_ns <= l->heap[child]->at_ns)
+			break;
+		put(l, at, l->heap[child]);
+		at = child;
+	}
+	put(l, at, t);
+}
+
+/* Puts t where it belongs, given that at is free. */
+static void settle(struct loop *l, size_t at, struct loop_timer *t)
+{
+	if (at > 0 && l->heap[(at - 1) / 2]->at_ns > t->at_ns)
+		sift_up(l, at, t);
+	else
+		sift_down(l, at, t);
+}
+
+/* A timer is the promise that a session ends or a connection is dropped. One that cannot be kept is
+ * no error that a caller could handle, and a daemon without memory for a pointer is better
+ * restarted. */
+static void grow_heap(struct loop *l)
+{
+	size_t cap = l->timers_cap ? 2 * l->timers_cap : 64;
+	struct loop_timer **heap = reallocarray(l->heap, cap, sizeof(struct loop_timer *));
+
+	if (!heap) {
+		(void)fprintf(stderr, "no memory for a timer\n");
+		abort();
+	}
+	l->heap = heap;
+	l->timers_cap = cap;
+}
+
+void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t at_ns)
+{
+	assert(t->fire);
+	if (l->firing && at_ns <= l->now_ns)
+		at_ns = l->now_ns + 1; /* the next turn: others are due, too */
+	if (t->place == 0) {
+		if (l->ntimers == l->timers_cap)
+			grow_heap(l);
+		t->place = ++l->ntimers;
+	}
+	t->at_ns = at_ns;
+	settle(l, t->place - 1, t);
+}
+
+void loop_timer_cancel(struct loop *l, struct loop_timer *t)
+{
+	size_t at = t->place - 1;
+	struct loop_timer *last;
+
+	if (t->place == 0)
+		return;
+	assert(at < l->ntimers && l->heap[at] == t);
+	last = l->heap[--l->ntimers];
+	t->place = 0;
+	if (last != t)
+		settle(l, at, last);
+}
+
+static void fire_timers(struct loop *l)
+{
+	l->firing = true;
+	while (l->ntimers > 0 && l->heap[0]->at_ns <= l->now_ns) {
+		struct loop_timer *t = l->heap[0];
+
+		loop_timer_cancel(l, t);
+		t->fire(t);
+	}
+	l->firing = false;
+}
+
+/* ---- tasks */
+
+void loop_defer(struct loop *l, struct loop_task *t)
+{
+	assert(t->run);
+	if (t->queued)
+		return;
+	t->queued = true;
+	t->next = NULL;
+	if (l->first_task)
+		l->last_task->next = t;
+	else
+		l->first_task = t;
+	l->last_task = t;
+}
+
+/* True if t was in the list; *ret_before is then the one before it, or NULL. */
+static bool unlink_task(struct loop_task **first, struct loop_task *t,
+			struct loop_task **ret_before)
+{
+	struct loop_task *before = NULL;
+
+	for (struct loop_task *at = *first; at; before = at, at = at->next) {
+		if (at != t)
+			continue;
+		if (before)
+			before->next = t->next;
+		else
+			*first = t->next;
+		*ret_before = before;
+		return true;
+	}
+	return false;
+}
+
+void loop_task_cancel(struct loop *l, struct loop_task *t)
+{
+	struct loop_task *before;
+
+	if (!t->queued)
+		return;
+	t->queued = false;
+	if (unlink_task(&l->running, t, &before))
+		return;
+	if (unlink_task(&l->first_task, t, &before) && l->last_task == t)
+		l->last_task = before;
+}
+
+static void run_tasks(struct loop *l)
+{
+	l->running = l->first_task;
+	l->first_task = l->last_task = NULL;
+	while (l->running) {
+		struct loop_task *t = l->running;
+
+		l->running = t->next;
+		t->queued = false;
+		t->run(t);
+	}
+}
+
+/* ---- turns */
+
+/* How long to wait: NULL for ever. */
+static const struct timespec *patience(const struct loop *l, struct timespec *ret)
+{
+	uint64_t now = clock_now_ns(), wait;
+
+	*ret = (struct timespec){ 0 };
+	if (l->first_task)
+		return ret;
+	if (l->ntimers == 0)
+		return NULL;
+	if (l->heap[0]->at_ns <= now)
+		return ret;
+	wait = l->heap[0]->at_ns - now;
+	ret->tv_sec = (time_t)(wait / NS_PER_S);
+	ret->tv_nsec = (long)(wait % NS_PER_S);
+	return ret;
+}
+
+static int turn(struct loop *l, struct err *e)
+{
+	struct timespec wait;
+	int n = epoll_pwait2(l->epoll_fd, l->events, EVENTS, patience(l, &wait), NULL);
+
+	if (n < 0 && errno != EINTR)
+		return err_sys(e, "cannot wait for events");
+	l->now_ns = clock_now_ns();
+	l->nevents = n > 0 ? (size_t)n : 0;
+	for (l->next_event = 0; l->next_event < l->nevents;) {
+		struct epoll_event *event = &l->events[l->next_event++];
+		struct loop_fd *f = event->data.ptr;
+
+		if (f)
+			f->ready(f, event->events);
+	}
+	l->nevents = 0;
+	fire_timers(l);
+	run_tasks(l);
+	return 0;
+}
+
+int loop_run(struct loop *l, struct err *e)
+{
+	for (l->stop = false; !l->stop;) {
+		if (turn(l, e) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,174 @@
+/* body.c - the request's body: where it ends, who gets it, and what if it is wrong.
+ *
+ * Bytes are delivered straight out of the input buffer; what a handler does not take stays there,
+ * and then nothing more is read from the socket. */
+#include "conn.h"
+
+#include <assert.h>
+
+#include "loop.h"
+
+enum next { NEXT_DATA, NEXT_MORE, NEXT_END, NEXT_BAD, NEXT_TOO_LONG };
+
+void body_start(struct conn *c, const struct http1_request *r)
+{
+	struct body *b = &c->body;
+
+	*b = (struct body){ .framing = r->framing, .left = r->content_length };
+	if (r->framing == HTTP1_CHUNKED)
+		chunk_init(&b->chunk, UINT64_MAX); /* its reader sets the bound */
+	b->done = r->framing == HTTP1_NO_BODY || (r->framing == HTTP1_LENGTH && b->left == 0);
+}
+
+static enum next next_chunked(struct conn *c, struct http1_span *ret)
+{
+	size_t used = 0;
+	enum chunk_result r = chunk_read(&c->body.chunk, fifo_bytes(&c->in), c->in.len, &used, ret);
+
+	fifo_consume(&c->in, used);
+	switch (r) {
+	case CHUNK_DATA:
+		return NEXT_DATA;
+	case CHUNK_END:
+		return NEXT_END;
+	case CHUNK_BAD:
+		return NEXT_BAD;
+	case CHUNK_TOO_LONG:
+		return NEXT_TOO_LONG;
+	case CHUNK_MORE:
+		break;
+	}
+	return NEXT_MORE;
+}
+
+/* The bytes of body at the front of the input. */
+static enum next next(struct conn *c, struct http1_span *ret)
+{
+	struct body *b = &c->body;
+
+	if (b->framing == HTTP1_CHUNKED)
+		return next_chunked(c, ret);
+	if (c->x && c->x->too_long)
+		return NEXT_TOO_LONG;
+	if (b->left == 0)
+		return NEXT_END;
+	if (c->in.len == 0)
+		return NEXT_MORE;
+	ret->p = (const char *)fifo_bytes(&c->in);
+	ret->n = c->in.len < b->left ? c->in.len : (size_t)b->left;
+	return NEXT_DATA;
+}
+
+static void took(struct conn *c, size_t n)
+{
+	if (c->body.framing == HTTP1_CHUNKED)
+		chunk_took(&c->body.chunk, n);
+	else
+		c->body.left -= n;
+	fifo_consume(&c->in, n);
+}
+
+bool body_is_awaited(const struct conn *c)
+{
+	return c->x->on_data && !c->x->paused && !c->body.done && c->x->answer != ANSWER_ENDED;
+}
+
+void body_fault(struct conn *c, int status, const char *words)
+{
+	struct exchange *x = c->x;
+	void (*on_end)(struct exchange * x, bool ok) = x->on_end;
+
+	x->on_data = NULL;
+	x->on_end = NULL;
+	x->close = true;
+	x->truncated = true;
+	if (on_end)
+		on_end(x, false);
+	if (x->answer == ANSWER_NONE)
+		answer_refuse(x, status, words);
+	else if (x->answer == ANSWER_BEGUN)
+		conn_doom(c);
+}
+
+static void ended(struct conn *c)
+{
+	struct exchange *x = c->x;
+	void (*on_end)(struct exchange * x, bool ok) = x->on_end;
+
+	c->body.done = true;
+	x->on_data = NULL;
+	x->on_end = NULL;
+	if (on_end)
+		on_end(x, true);
+}
+
+/* The handler took fewer than it was given: nothing more until it says so. */
+static void give(struct conn *c, struct http1_span data)
+{
+	struct exchange *x = c->x;
+	size_t n = x->on_data(x, (const uint8_t *)data.p, data.n);
+
+	assert(n <= data.n);
+	x->paused = n < data.n;
+	took(c, n);
+	c->read_ns = loop_now_ns(c->loop); /* the time a handler takes is not the client's */
+}
+
+bool body_deliver(struct conn *c)
+{
+	struct http1_span data;
+
+	if (c->x->on_data && c->body.done && c->x->answer != ANSWER_ENDED) {
+		ended(c); /* there was none */
+		return true;
+	}
+	if (!body_is_awaited(c))
+		return false;
+	switch (next(c, &data)) {
+	case NEXT_DATA:
+		give(c, data);
+		return true;
+	case NEXT_END:
+		ended(c);
+		return true;
+	case NEXT_BAD:
+		body_fault(c, 400, "the request's body is malformed");
+		return true;
+	case NEXT_TOO_LONG:
+		body_fault(c, 413, "the request's body is too long");
+		return true;
+	case NEXT_MORE:
+		break;
+	}
+	return false;
+}
+
+bool body_discard(struct conn *c)
+{
+	struct http1_span data;
+
+	if (c->body.framing == HTTP1_CHUNKED)
+		c->body.chunk.max = UINT64_MAX; /* `discarded` bounds it */
+	switch (next(c, &data)) {
+	case NEXT_DATA:
+		c->discarded += data.n;
+		took(c, data.n);
+		if (c->discarded > CONN_DISCARD_MAX)
+			c->doomed = true;
+		return true;
+	case NEXT_END:
+		c->body.done = true;
+		c->state = CONN_HEAD;
+		c->read_ns = loop_now_ns(c->loop);
+		return true;
+	case NEXT_BAD:
+	case NEXT_TOO_LONG:
+		c->doomed = true;
+		return true;
+	case NEXT_MORE:
+		break;
+	}
+	if (c->ended)
+		c->doomed = true;
+	return c->ended;
+}

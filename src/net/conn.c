@@ -1,0 +1,355 @@
+/* conn.c - one connection: bytes in, bytes out, and what comes next.
+ *
+ * Whatever happens (input, room for output, time, a handler that answered) ends in advance(), which
+ * takes steps (steps.c) until there is nothing to do but wait, and then sets what to wait for.
+ * Nothing else changes the state or frees. A handler that answers inside its callback is answered
+ * without another turn of the loop and without a call of epoll_ctl; one that answers later wakes
+ * the connection by a task.
+ *
+ * Bounds: input is read only when somebody wants it, at most IN_BODY bytes at a time; the output of
+ * a stream waits in at most CONN_OUT_MAX bytes. Both buffers go when they are empty. */
+#include "conn.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "tls.h"
+
+#define IN_HEAD ((size_t)8 * 1024)
+#define IN_BODY ((size_t)64 * 1024)
+#define STEPS 32    /* of one connection before others get their turn */
+#define TLS_READS 4 /* records of 16 KiB */
+#define TLS_WRITES 16
+#define LINGER_MS 2000
+
+/* ---- output */
+
+static ssize_t send_parts(struct conn *c, const struct iovec *parts, int n)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)n };
+
+	if (!c->tls)
+		return sendmsg(c->fd, &m, MSG_NOSIGNAL);
+	return tls_write(c->tls, parts[0].iov_base, parts[0].iov_len);
+}
+
+/* How many bytes of the parts have gone; 0 if nothing may go now. */
+static size_t send_now(struct conn *c, const struct iovec *parts, int n)
+{
+	ssize_t done;
+
+	/* TLS would make a record of each part: queue them, conn_flush() sends them as one. */
+	if (c->out.len > 0 || c->tls)
+		return 0;
+	done = send_parts(c, parts, n);
+	if (done < 0 && errno != EAGAIN && errno != EINTR)
+		conn_doom(c);
+	return done > 0 ? (size_t)done : 0;
+}
+
+void conn_put(struct conn *c, const struct iovec *parts, int n, bool now)
+{
+	size_t sent;
+
+	if (c->doomed || c->state == CONN_DEAD)
+		return;
+	sent = now ? send_now(c, parts, n) : 0;
+	for (int i = 0; i < n; i++) {
+		size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
+
+		sent -= skip;
+		if (skip < parts[i].iov_len)
+			conn_put_bytes(c, (uint8_t *)parts[i].iov_base + skip,
+				       parts[i].iov_len - skip);
+	}
+}
+
+void conn_put_bytes(struct conn *c, const void *data, size_t len)
+{
+	if (c->doomed || c->state == CONN_DEAD)
+		return;
+	if (c->out.len == 0)
+		c->write_ns = loop_now_ns(c->loop);
+	if (fifo_add(&c->out, data, len) < 0)
+		conn_doom(c);
+	else
+		conn_wake(c);
+}
+
+/* Writes what waits, once: what the socket does not take now waits for EPOLLOUT. */
+void conn_flush(struct conn *c)
+{
+	ssize_t n = 0;
+
+	/* TLS takes a record at a time. */
+	for (int i = 0; i < (c->tls ? TLS_WRITES : 1) && n >= 0 && c->out.len > 0; i++) {
+		struct iovec part = { fifo_bytes(&c->out), c->out.len };
+
+		n = send_parts(c, &part, 1);
+		if (n > 0) {
+			fifo_consume(&c->out, (size_t)n);
+			c->write_ns = loop_now_ns(c->loop);
+		}
+	}
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		conn_doom(c);
+}
+
+/* ---- input */
+
+static ssize_t receive_once(struct conn *c, size_t room)
+{
+	uint8_t *to = fifo_reserve(&c->in, room);
+	ssize_t n;
+
+	if (!to) {
+		errno = ENOMEM;
+		return -1;
+	}
+	n = c->tls ? tls_read(c->tls, to, room) : recv(c->fd, to, room, 0);
+	if (n > 0)
+		fifo_commit(&c->in, (size_t)n);
+	return n;
+}
+
+static bool wants_input(const struct conn *c)
+{
+	if (c->ended || c->doomed)
+		return false;
+	if (c->state != CONN_EXCHANGE)
+		return true;
+	return c->x->ws ? ws_conn_wants_input(c) : body_is_awaited(c);
+}
+
+static void receive(struct conn *c)
+{
+	size_t room = c->state == CONN_HEAD ? IN_HEAD : IN_BODY;
+	bool first = c->in.len == 0;
+
+	if (c->in.len >= IN_BODY + c->server->options.head_max)
+		return;
+	for (int i = 0; i < (c->tls ? TLS_READS : 1); i++) {
+		ssize_t n = receive_once(c, room);
+
+		if (n == 0)
+			c->ended = true;
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			c->doomed = true;
+		if (n <= 0)
+			return;
+		/* In a head time runs from its first byte on, however slowly the others come. */
+		if (c->state != CONN_HEAD || first)
+			c->read_ns = loop_now_ns(c->loop);
+		first = false;
+	}
+}
+
+/* ---- waiting */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a && (!b || a < b) ? a : b;
+}
+
+/* When patience ends; 0: never. */
+static uint64_t deadline(const struct conn *c)
+{
+	const struct server_options *o = &c->server->options;
+	uint64_t at = c->out.len > 0 ? c->write_ns + o->write_ms * CLOCK_MS : 0;
+
+	switch (c->state) {
+	case CONN_HEAD:
+		if (c->in.len > 0 || (c->tls && !tls_is_established(c->tls)))
+			return c->read_ns + o->head_ms * CLOCK_MS;
+		return c->read_ns + o->idle_ms * CLOCK_MS;
+	case CONN_EXCHANGE:
+		if (c->x->ws)
+			return earlier(ws_conn_deadline(c), at);
+		if (body_is_awaited(c))
+			return earlier(c->read_ns + o->body_ms * CLOCK_MS, at);
+		return at;
+	case CONN_DISCARD:
+		return c->read_ns + o->body_ms * CLOCK_MS;
+	case CONN_LINGER:
+		return c->read_ns + LINGER_MS * CLOCK_MS;
+	case CONN_DEAD:
+		break;
+	}
+	return 0;
+}
+
+static void timed_out(struct conn *c)
+{
+	uint64_t write_ns = c->server->options.write_ms * CLOCK_MS;
+	bool stuck = c->out.len > 0 && loop_now_ns(c->loop) >= c->write_ns + write_ns;
+
+	if (!stuck && c->state == CONN_HEAD && c->in.len > 0)
+		steps_refuse_head(c, 408, "the request did not arrive in time");
+	else if (!stuck && c->state == CONN_EXCHANGE && c->x->ws)
+		ws_conn_timeout(c);
+	else if (!stuck && c->state == CONN_EXCHANGE)
+		body_fault(c, 408, "the request's body did not arrive in time");
+	else
+		c->doomed = true;
+}
+
+static void await(struct conn *c)
+{
+	uint32_t events = c->hung_up ? 0 : EPOLLRDHUP;
+	uint64_t at = deadline(c);
+
+	if (wants_input(c)) {
+		c->ignore_in = false;
+		if (c->tls && tls_has_pending(c->tls))
+			loop_defer(c->loop, &c->task);
+	}
+	/* Input that nobody wants is switched off only when it comes: mostly it does not. */
+	if (!c->ignore_in && !c->ended)
+		events |= EPOLLIN;
+	if (c->out.len > 0 || (c->tls && tls_wants_write(c->tls)))
+		events |= EPOLLOUT;
+	loop_modify(c->loop, &c->watch, events);
+	if (at && (c->timer.place == 0 || c->timer.at_ns > at))
+		loop_timer_set(c->loop, &c->timer, at);
+	if (c->in.len == 0 && c->in.data)
+		fifo_release(&c->in);
+	if (c->out.len == 0 && c->out.data)
+		fifo_release(&c->out);
+}
+
+static void advance(struct conn *c)
+{
+	int steps = STEPS;
+
+	c->busy = true;
+	while (!c->doomed && steps > 0 && steps_take(c))
+		steps--;
+	c->busy = false;
+	if (c->doomed) {
+		conn_drop(c);
+		return;
+	}
+	if (steps == 0)
+		loop_defer(c->loop, &c->task);
+	await(c);
+}
+
+static void ready(struct loop_fd *f, uint32_t events)
+{
+	struct conn *c = f->arg;
+
+	if (events & (EPOLLERR | EPOLLHUP)) {
+		conn_drop(c);
+		return;
+	}
+	if (events & EPOLLRDHUP)
+		c->hung_up = true;
+	if (!wants_input(c))
+		c->ignore_in = c->ignore_in || (events & EPOLLIN);
+	else if (events & EPOLLIN || (c->tls && tls_wants_write(c->tls)))
+		receive(c);
+	advance(c);
+}
+
+static void woken(struct loop_task *t)
+{
+	struct conn *c = t->arg;
+
+	if (c->tls && !c->doomed && wants_input(c) && tls_has_pending(c->tls))
+		receive(c);
+	advance(c);
+}
+
+static void fired(struct loop_timer *t)
+{
+	struct conn *c = t->arg;
+	uint64_t at = deadline(c);
+
+	if (!at)
+		return; /* nothing to wait for: await() sets it again */
+	if (loop_now_ns(c->loop) < at) {
+		loop_timer_set(c->loop, &c->timer, at);
+		return;
+	}
+	c->busy = true;
+	timed_out(c);
+	c->busy = false;
+	advance(c);
+}
+
+/* ---- life */
+
+void conn_wake(struct conn *c)
+{
+	if (!c->busy && c->state != CONN_DEAD)
+		loop_defer(c->loop, &c->task);
+}
+
+void conn_doom(struct conn *c)
+{
+	c->doomed = true;
+	conn_wake(c);
+}
+
+bool conn_is_idle(const struct conn *c)
+{
+	return c->state == CONN_HEAD && c->in.len == 0;
+}
+
+void conn_open(struct server *s, int fd, const char *peer)
+{
+	OWN_FD own = fd;
+	struct conn *c = calloc(1, sizeof(*c));
+	struct err e;
+
+	if (!c)
+		return;
+	c->server = s;
+	c->loop = s->loop;
+	c->fd = fd;
+	c->watch = (struct loop_fd){ .fd = -1, .ready = ready, .arg = c };
+	c->timer = (struct loop_timer){ .fire = fired, .arg = c };
+	c->task = (struct loop_task){ .run = woken, .arg = c };
+	c->read_ns = loop_now_ns(s->loop);
+	memcpy(c->peer, peer, strnlen(peer, sizeof(c->peer) - 1));
+	if (s->options.tls)
+		c->tls = tls_open(s->options.tls, fd, NULL, &e);
+	if ((s->options.tls && !c->tls) ||
+	    loop_add(s->loop, &c->watch, fd, EPOLLIN | EPOLLRDHUP, &e) < 0) {
+		tls_close(c->tls);
+		free(c);
+		return;
+	}
+	(void)TAKE_FD(own);
+	c->next = s->first;
+	if (c->next)
+		c->next->prev = c;
+	s->first = c;
+	s->nconns++;
+	await(c);
+}
+
+void conn_drop(struct conn *c)
+{
+	c->doomed = true;
+	c->state = CONN_DEAD;
+	loop_remove(c->loop, &c->watch);
+	loop_timer_cancel(c->loop, &c->timer);
+	loop_task_cancel(c->loop, &c->task);
+	tls_close(c->tls);
+	(void)close(c->fd);
+	steps_drop_exchange(c);
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		c->server->first = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	c->server->nconns--;
+	fifo_release(&c->in);
+	fifo_release(&c->out);
+	free(c);
+}

@@ -1,0 +1,161 @@
+/* conn.h - inside the server: what a connection and its exchange are made of. Only for src/net.
+ *
+ * conn.c moves bytes and waits; steps.c decides what happens next; body.c decodes request bodies;
+ * exchange.c is what handlers see; answer.c composes heads; ws_conn.c speaks WebSocket once an
+ * exchange is one.
+ *
+ * The rule that keeps it free of use-after-free: exchange_*() and ws_*() change state, may write to
+ * the socket, and call no handler's callback (but for the bodiless exchange_read_all()); a
+ * connection is dropped and an exchange ended only in conn.c and steps.c, out of the loop's
+ * callbacks. */
+#pragma once
+
+#include "chunk.h"
+#include "fifo.h"
+#include "loop.h"
+#include "server.h"
+
+#include <sys/uio.h>
+
+#define CONN_PEER_MAX 56
+#define CONN_OUT_MAX ((size_t)256 * 1024)    /* bytes of a streamed answer that may wait */
+#define CONN_DISCARD_MAX ((size_t)64 * 1024) /* of a body nobody asked for */
+
+enum conn_state {
+	CONN_HEAD,     /* waiting for a request, or inside its head */
+	CONN_EXCHANGE, /* x is being handled or answered; or is a WebSocket */
+	CONN_DISCARD,  /* answered; what is left of the body is dropped before the next request */
+	CONN_LINGER,   /* answered, our side is closed: input is dropped, so that no reset overtakes
+			  it */
+	CONN_DEAD      /* inside drop(): on its way out */
+};
+
+/* The request body's framing; outlives the exchange while the rest is discarded. */
+struct body {
+	enum http1_framing framing;
+	bool done;
+	uint64_t left;	    /* HTTP1_LENGTH */
+	struct chunk chunk; /* HTTP1_CHUNKED */
+};
+
+struct conn {
+	struct server *server;
+	struct conn *prev, *next;
+	struct loop *loop;
+	struct loop_fd watch;
+	struct loop_timer timer;
+	struct loop_task task;
+	struct tls_conn *tls; /* NULL: plain */
+	int fd;
+	enum conn_state state;
+	struct exchange *x;
+	struct fifo in, out;
+	size_t scanned; /* of the head in `in`, see http1_head_end() */
+	struct body body;
+	size_t discarded;
+	uint64_t read_ns,
+		write_ns; /* last progress; in CONN_HEAD read_ns is where the clock began */
+	bool busy;	  /* inside advance() */
+	bool doomed;	  /* to be dropped by advance() */
+	bool ended;	  /* the peer sent all it will, and we have read it */
+	bool hung_up;	  /* the peer closed its side; there may be bytes to read before */
+	bool ignore_in;	  /* epoll is not to report input */
+	char peer[CONN_PEER_MAX];
+};
+
+enum answer { ANSWER_NONE, ANSWER_BEGUN, ANSWER_ENDED };
+
+struct exchange {
+	struct conn *conn;
+	struct http1_request request; /* zero if it was malformed */
+	char id[24];
+	void *arg;
+	void (*on_done)(struct exchange *x, bool answered);
+	uint64_t began_ns, bytes_out;
+
+	/* the request body */
+	size_t (*on_data)(struct exchange *x, const uint8_t *data, size_t len);
+	void (*on_end)(struct exchange *x, bool ok);
+	void (*got)(struct exchange *x, const uint8_t *body, size_t len);
+	struct fifo collected;
+	bool paused;
+	bool too_long; /* the announced length is beyond what the reader wants */
+
+	/* the answer */
+	enum answer answer;
+	int status;
+	bool close;    /* the connection ends with it */
+	bool headless; /* no body is sent: HEAD, 204, 304 */
+	bool chunked;
+	bool starved;	/* on_writable is owed */
+	bool truncated; /* the peer broke the rules: input may be unread */
+	bool refused;	/* answered by the server; what the handler still says is dropped */
+	uint64_t left;	/* of a body of known length */
+	void (*on_writable)(struct exchange *x);
+	struct fifo headers; /* extra ones, as they will be sent */
+
+	struct ws_conn *ws;
+	char head[]; /* what request points into */
+};
+
+/* What server.c keeps and the rest reads. */
+struct server {
+	struct loop *loop;
+	struct server_options options;
+	struct listen *listeners;
+	size_t nlisteners;
+	struct conn *first;
+	size_t nconns;
+	bool draining;
+	uint64_t ids;	 /* the next request id; starts at random */
+	uint64_t date_s; /* the second that date is of */
+	char date[32];
+};
+
+/* Takes over fd, or closes it. */
+void conn_open(struct server *s, int fd, const char *peer);
+/* Ends it now: the exchange gets its on_done. Not from inside a handler's callback. */
+void conn_drop(struct conn *c);
+/* Something changed: look at it soon (now, if advance() is running). */
+void conn_wake(struct conn *c);
+void conn_doom(struct conn *c);
+/* Bytes for the peer; now: straight to the socket if nothing waits before them; else they are
+ * queued and go at the end of the turn. Without memory the connection is doomed. */
+void conn_put(struct conn *c, const struct iovec *parts, int n, bool now);
+void conn_put_bytes(struct conn *c, const void *data, size_t len);
+/* Writes what waits, once: what the socket does not take now waits for EPOLLOUT. */
+void conn_flush(struct conn *c);
+bool conn_is_idle(const struct conn *c);
+
+/* Does the next thing. False: there is nothing to do but wait. */
+bool steps_take(struct conn *c);
+/* Answers a request whose head will never be whole. */
+void steps_refuse_head(struct conn *c, int status, const char *words);
+/* Ends the exchange, if there is one, unanswered. */
+void steps_drop_exchange(struct conn *c);
+
+/* Sets up the decoder for a request. */
+void body_start(struct conn *c, const struct http1_request *r);
+/* Delivers, or drops, what is there. True if something was done and the caller should look again.
+ */
+bool body_deliver(struct conn *c);
+bool body_discard(struct conn *c);
+/* Ends the exchange's reading with a fault: tells the handler, and answers if it does not. */
+void body_fault(struct conn *c, int status, const char *words);
+/* Is a handler waiting for bytes that have not come? */
+bool body_is_awaited(const struct conn *c);
+
+/* The head, with the extra headers, and the body (len bytes, may be 0) in one write. length: the
+ * value of Content-Length, or EXCHANGE_CHUNKED. */
+void answer_send(struct exchange *x, const char *type, uint64_t length, const void *body,
+		 size_t len);
+/* Answers with an error of our own and closes the connection afterwards. */
+void answer_refuse(struct exchange *x, int status, const char *words);
+
+/* Reads frames. True if something was done and the caller should look again. */
+bool ws_conn_step(struct conn *c);
+bool ws_conn_wants_input(const struct conn *c);
+/* When ws_conn_timeout() is to be called. */
+uint64_t ws_conn_deadline(const struct conn *c);
+void ws_conn_timeout(struct conn *c);
+void ws_conn_free(struct ws_conn *w);

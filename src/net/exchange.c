@@ -1,0 +1,222 @@
+/* exchange.c - what a handler can do with a request. Each function leaves a note in the exchange
+ * and wakes the connection, which acts on it (conn.c); none calls back, so that handlers need not
+ * expect their own callbacks inside their own calls. */
+#include "conn.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "loop.h"
+
+#define HEADERS_MAX 8192
+#define CHUNK_OVERHEAD (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL) - 1)
+
+/* ---- the request */
+
+const struct http1_request *exchange_request(const struct exchange *x)
+{
+	return &x->request;
+}
+
+const char *exchange_id(const struct exchange *x)
+{
+	return x->id;
+}
+
+const char *exchange_peer(const struct exchange *x)
+{
+	return x->conn->peer;
+}
+
+void exchange_set_arg(struct exchange *x, void *arg)
+{
+	x->arg = arg;
+}
+
+void *exchange_arg(const struct exchange *x)
+{
+	return x->arg;
+}
+
+void exchange_on_done(struct exchange *x, void (*on_done)(struct exchange *x, bool answered))
+{
+	x->on_done = on_done;
+}
+
+/* ---- its body */
+
+static size_t collect(struct exchange *x, const uint8_t *data, size_t len)
+{
+	if (fifo_add(&x->collected, data, len) < 0)
+		conn_doom(x->conn);
+	return len;
+}
+
+static void collected(struct exchange *x, bool ok)
+{
+	if (ok)
+		x->got(x, fifo_bytes(&x->collected), x->collected.len);
+}
+
+void exchange_read_all(struct exchange *x, size_t max,
+		       void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+{
+	assert(!x->got && !x->on_data);
+	x->got = got;
+	if (x->conn->body.done) {
+		got(x, (const uint8_t *)"", 0);
+		return;
+	}
+	exchange_read_body(x, max, collect, collected);
+}
+
+void exchange_read_body(struct exchange *x, uint64_t max,
+			size_t (*on_data)(struct exchange *x, const uint8_t *data, size_t len),
+			void (*on_end)(struct exchange *x, bool ok))
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct conn *c = x->conn;
+
+	if (c->state == CONN_DEAD || x->refused)
+		return;
+	assert(!x->on_data && x->answer != ANSWER_ENDED);
+	x->on_data = on_data;
+	x->on_end = on_end;
+	c->read_ns = loop_now_ns(c->loop);
+	conn_wake(c);
+	c->body.chunk.max = max;
+	if (c->body.framing == HTTP1_LENGTH && c->body.left > max) {
+		x->too_long = true; /* told by body_deliver(): no callback from here */
+		return;
+	}
+	if (x->request.expect_continue && c->in.len == 0 && x->answer == ANSWER_NONE)
+		conn_put_bytes(c, go_on, sizeof(go_on) - 1);
+	x->request.expect_continue = false;
+}
+
+void exchange_resume_body(struct exchange *x)
+{
+	x->paused = false;
+	x->conn->read_ns = loop_now_ns(x->conn->loop);
+	conn_wake(x->conn);
+}
+
+/* ---- the answer */
+
+/* The handler has said all: what is left of the request's body is no longer its concern. */
+static void end_answer(struct exchange *x)
+{
+	x->on_data = NULL;
+	x->on_end = NULL;
+	x->answer = ANSWER_ENDED;
+	conn_wake(x->conn);
+}
+
+void exchange_header(struct exchange *x, const char *name, const char *value)
+{
+	size_t n = strlen(name), v = strlen(value);
+	struct fifo *h = &x->headers;
+
+	if (x->refused)
+		return;
+	assert(x->answer == ANSWER_NONE);
+	assert(http1_is_token(name, n) && http1_is_value(value, v));
+	assert(h->len + n + v + 4 <= HEADERS_MAX);
+	if (fifo_add(h, name, n) < 0 || fifo_add(h, ": ", 2) < 0 || fifo_add(h, value, v) < 0 ||
+	    fifo_add(h, "\r\n", 2) < 0)
+		conn_doom(x->conn);
+}
+
+void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t len)
+{
+	if (x->refused)
+		return;
+	assert(x->answer == ANSWER_NONE && status >= 200 && status <= 599);
+	x->status = status;
+	answer_send(x, type, len, body, len);
+	end_answer(x);
+}
+
+void exchange_begin(struct exchange *x, int status, const char *type, uint64_t length)
+{
+	if (x->refused)
+		return;
+	assert(x->answer == ANSWER_NONE && status >= 200 && status <= 599);
+	x->status = status;
+	x->answer = ANSWER_BEGUN;
+	answer_send(x, type, length, NULL, 0);
+}
+
+size_t exchange_room(const struct exchange *x)
+{
+	size_t used = x->conn->out.len + CHUNK_OVERHEAD;
+
+	return used < CONN_OUT_MAX ? CONN_OUT_MAX - used : 0;
+}
+
+static void put_chunk(struct exchange *x, const void *data, size_t n)
+{
+	char head[CHUNK_HEAD_MAX];
+	size_t head_len = chunk_head(head, n);
+
+	conn_put_bytes(x->conn, head, head_len);
+	conn_put_bytes(x->conn, data, n);
+	conn_put_bytes(x->conn, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
+	x->bytes_out += head_len + n + sizeof(CHUNK_TAIL) - 1;
+}
+
+size_t exchange_write(struct exchange *x, const void *data, size_t len)
+{
+	size_t room = exchange_room(x);
+	size_t n = len < room ? len : room;
+
+	assert(x->refused || x->answer == ANSWER_BEGUN);
+	/* A connection that is about to be dropped takes everything: on_done is on its way. */
+	if (x->refused || x->headless || x->conn->doomed || x->conn->state == CONN_DEAD || len == 0)
+		return len;
+	x->starved = n < len;
+	if (n == 0)
+		return 0;
+	if (x->chunked) {
+		put_chunk(x, data, n);
+		return n;
+	}
+	if (x->left != EXCHANGE_CHUNKED) {
+		assert(n <= x->left);
+		x->left -= n;
+	}
+	conn_put_bytes(x->conn, data, n);
+	x->bytes_out += n;
+	return n;
+}
+
+void exchange_on_writable(struct exchange *x, void (*on_writable)(struct exchange *x))
+{
+	x->on_writable = on_writable;
+}
+
+void exchange_end(struct exchange *x)
+{
+	if (x->refused)
+		return;
+	assert(x->answer == ANSWER_BEGUN);
+	if (!x->headless && !x->chunked && x->left != EXCHANGE_CHUNKED && x->left > 0) {
+		exchange_abort(x); /* less than was promised: the client must see it */
+		return;
+	}
+	if (x->chunked && !x->headless)
+		conn_put_bytes(x->conn, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
+	end_answer(x);
+}
+
+void exchange_abort(struct exchange *x)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	if (x->conn->state == CONN_DEAD || x->refused)
+		return;
+	/* A reset, so that also a body that ends with the connection is seen not to be whole. */
+	(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	conn_doom(x->conn);
+}

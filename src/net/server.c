@@ -1,0 +1,109 @@
+/* server.c - listeners and the list of connections. What a connection does is in conn.c. */
+#include "server.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "conn.h"
+#include "listen.h"
+#include "rand.h"
+
+#define LISTENERS_MAX 8
+
+struct server *server_new(struct loop *l, const struct server_options *o, struct err *e)
+{
+	struct server *s = calloc(1, sizeof(*s));
+
+	assert(o->handle && o->head_max >= 256);
+	if (s)
+		s->listeners = calloc(LISTENERS_MAX, sizeof(*s->listeners));
+	if (!s || !s->listeners) {
+		(void)err_set(e, ERR_LIMIT, "no memory for a server");
+		free(s);
+		return NULL;
+	}
+	s->loop = l;
+	s->options = *o;
+	rand_bytes(&s->ids, sizeof(s->ids));
+	return s;
+}
+
+/* One connection too many is told so, not left waiting; what it sends is not looked at. */
+static void turn_away(struct server *s, int fd)
+{
+	static const char busy[] =
+		"HTTP/1.1 503 Service Unavailable\r\n"
+		"Content-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
+	char unread[4096];
+
+	if (!s->options.tls) {
+		(void)send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+		(void)shutdown(fd, SHUT_WR);
+		/* Closing with input unread would reset the connection, and the answer with it. */
+		(void)recv(fd, unread, sizeof(unread), MSG_DONTWAIT);
+	}
+	(void)close(fd);
+}
+
+static void accepted(struct listen *l, int fd, const struct addr *peer)
+{
+	struct server *s = l->arg;
+	char text[ADDR_TEXT_MAX];
+
+	if (s->nconns >= s->options.connections_max) {
+		turn_away(s, fd);
+		return;
+	}
+	addr_format(peer, text, sizeof(text));
+	conn_open(s, fd, addr_is_unix(peer) ? "unix" : text);
+}
+
+int server_listen(struct server *s, int listen_fd, struct err *e)
+{
+	struct listen *l = &s->listeners[s->nlisteners];
+
+	if (s->nlisteners == LISTENERS_MAX) {
+		(void)close(listen_fd);
+		return err_set(e, ERR_LIMIT, "more than %d listeners", LISTENERS_MAX);
+	}
+	l->accepted = accepted;
+	l->arg = s;
+	if (listen_start(l, s->loop, listen_fd, e) < 0)
+		return -1;
+	s->nlisteners++;
+	return 0;
+}
+
+static void stop_listening(struct server *s)
+{
+	for (size_t i = 0; i < s->nlisteners; i++)
+		listen_stop(&s->listeners[i]);
+}
+
+void server_drain(struct server *s)
+{
+	s->draining = true;
+	stop_listening(s);
+	for (struct conn *c = s->first; c; c = c->next) {
+		if (conn_is_idle(c))
+			conn_wake(c); /* which ends it: there may be callbacks above us */
+	}
+}
+
+size_t server_connections(const struct server *s)
+{
+	return s->nconns;
+}
+
+void server_free(struct server *s)
+{
+	if (!s)
+		return;
+	stop_listening(s);
+	while (s->first)
+		conn_drop(s->first);
+	free(s->listeners);
+	free(s);
+}

@@ -1,0 +1,360 @@
+/* tls.c - OpenSSL 3 behind read- and write-like functions.
+ *
+ * OpenSSL's own socket BIO uses write(2), which raises SIGPIPE; ours uses send(2). Renegotiation is
+ * off, so that after the handshake reads only wait for input and writes only for room. */
+#include "tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct tls {
+	SSL_CTX *ctx;
+	BIO_METHOD *socket;
+};
+
+struct tls_conn {
+	SSL *ssl;
+	bool wants_write;
+	bool broken; /* no goodbye after an error */
+};
+
+/* Moves OpenSSL's latest error into e; its queue is empty afterwards. */
+static int failed(struct err *e, const char *what, const char *name)
+{
+	unsigned long code = ERR_peek_last_error();
+	const char *why = code ? ERR_reason_error_string(code) : NULL;
+
+	ERR_clear_error();
+	return err_set(e, ERR_INVALID, "%s%s%s: %s", what, name ? " " : "", name ? name : "",
+		       why ? why : "no reason given");
+}
+
+/* ---- our socket BIO */
+
+static int socket_write(BIO *b, const char *data, int len)
+{
+	ssize_t n = send((int)(intptr_t)BIO_get_data(b), data, (size_t)len, MSG_NOSIGNAL);
+
+	BIO_clear_retry_flags(b);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(b);
+	return (int)n;
+}
+
+static int socket_read(BIO *b, char *buf, int cap)
+{
+	ssize_t n = recv((int)(intptr_t)BIO_get_data(b), buf, (size_t)cap, 0);
+
+	BIO_clear_retry_flags(b);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_read(b);
+	if (n == 0)
+		BIO_set_flags(b, BIO_FLAGS_IN_EOF);
+	return (int)n;
+}
+
+static long socket_ctrl(BIO *b, int cmd, long num, void *ptr)
+{
+	(void)num;
+	(void)ptr;
+	if (cmd == BIO_CTRL_FLUSH)
+		return 1;
+	if (cmd == BIO_CTRL_EOF)
+		return BIO_test_flags(b, BIO_FLAGS_IN_EOF) != 0;
+	return 0;
+}
+
+static BIO_METHOD *socket_method(void)
+{
+	BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
+
+	if (!m || !BIO_meth_set_write(m, socket_write) || !BIO_meth_set_read(m, socket_read) ||
+	    !BIO_meth_set_ctrl(m, socket_ctrl)) {
+		BIO_meth_free(m);
+		return NULL;
+	}
+	return m;
+}
+
+/* ---- contexts */
+
+static SSL_CTX *new_context(const SSL_METHOD *method, struct err *e)
+{
+	SSL_CTX *ctx = SSL_CTX_new(method);
+
+	if (!ctx || !SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION)) {
+		(void)failed(e, "cannot set up TLS", NULL);
+		SSL_CTX_free(ctx);
+		return NULL;
+	}
+	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+					 SSL_OP_CIPHER_SERVER_PREFERENCE);
+	/* RELEASE_BUFFERS: idle connections keep none of OpenSSL's 34 KiB. */
+	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+				      SSL_MODE_RELEASE_BUFFERS);
+	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+	return ctx;
+}
+
+/* A client that offers protocols gets HTTP/1.1, or no connection if it is not among them. */
+static int choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
+			   const unsigned char *offered, unsigned len, void *arg)
+{
+	static const unsigned char ours[] = "\x08http/1.1";
+	unsigned char *chosen;
+
+	(void)ssl;
+	(void)arg;
+	if (SSL_select_next_proto(&chosen, ret_len, ours, sizeof(ours) - 1, offered, len) !=
+	    OPENSSL_NPN_NEGOTIATED)
+		return SSL_TLSEXT_ERR_ALERT_FATAL;
+	*ret = chosen;
+	return SSL_TLSEXT_ERR_OK;
+}
+
+static SSL_CTX *server_context(const char *chain_file, const char *key_file, struct err *e)
+{
+	SSL_CTX *ctx = new_context(TLS_server_method(), e);
+
+	if (!ctx)
+		return NULL;
+	if (SSL_CTX_use_certificate_chain_file(ctx, chain_file) != 1)
+		(void)failed(e, "cannot use the certificate", chain_file);
+	else if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1)
+		(void)failed(e, "cannot use the key", key_file);
+	else if (SSL_CTX_check_private_key(ctx) != 1)
+		(void)failed(e, "this is not the certificate's key:", key_file);
+	else {
+		SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+		/* Requests say themselves where they end. A client must notice, though. */
+		SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
+		return ctx;
+	}
+	SSL_CTX_free(ctx);
+	return NULL;
+}
+
+static struct tls *wrap(SSL_CTX *ctx, struct err *e)
+{
+	struct tls *t = calloc(1, sizeof(*t));
+
+	if (t)
+		t->socket = socket_method();
+	if (!t || !t->socket) {
+		(void)err_set(e, ERR_LIMIT, "no memory for TLS");
+		SSL_CTX_free(ctx);
+		free(t);
+		return NULL;
+	}
+	t->ctx = ctx;
+	return t;
+}
+
+struct tls *tls_server_new(const char *chain_file, const char *key_file, struct err *e)
+{
+	SSL_CTX *ctx = server_context(chain_file, key_file, e);
+
+	return ctx ? wrap(ctx, e) : NULL;
+}
+
+int tls_server_reload(struct tls *t, const char *chain_file, const char *key_file, struct err *e)
+{
+	SSL_CTX *ctx = server_context(chain_file, key_file, e);
+
+	if (!ctx)
+		return -1;
+	SSL_CTX_free(t->ctx); /* connections have references of their own */
+	t->ctx = ctx;
+	return 0;
+}
+
+struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
+{
+	SSL_CTX *ctx = new_context(TLS_client_method(), e);
+
+	if (!ctx)
+		return NULL;
+	if (insecure)
+		return wrap(ctx, e);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	if (ca_file ? SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
+		    : SSL_CTX_set_default_verify_paths(ctx) == 1)
+		return wrap(ctx, e);
+	(void)failed(e, "cannot read the authorities", ca_file);
+	SSL_CTX_free(ctx);
+	return NULL;
+}
+
+void tls_free(struct tls *t)
+{
+	if (!t)
+		return;
+	SSL_CTX_free(t->ctx);
+	BIO_meth_free(t->socket);
+	free(t);
+}
+
+/* ---- connections */
+
+/* Who the certificate must be for; without SSL_set1_host() any certificate would do. */
+static bool expect_host(SSL *ssl, const char *host)
+{
+	unsigned char address[sizeof(struct in6_addr)];
+	char name[256]; /* OpenSSL's macro wants one that is not const */
+	size_t len = strlen(host);
+
+	if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
+	if (len >= sizeof(name))
+		return false;
+	memcpy(name, host, len + 1);
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+struct tls_conn *tls_open(struct tls *t, int fd, const char *host, struct err *e)
+{
+	struct tls_conn *c = calloc(1, sizeof(*c));
+	BIO *bio = NULL;
+
+	if (!c)
+		goto undo;
+	c->ssl = SSL_new(t->ctx);
+	bio = BIO_new(t->socket);
+	if (!c->ssl || !bio)
+		goto undo;
+	BIO_set_data(bio, (void *)(intptr_t)fd);
+	BIO_set_init(bio, 1);
+	if (host && !expect_host(c->ssl, host))
+		goto undo;
+	SSL_set_bio(c->ssl, bio, bio);
+	if (host)
+		SSL_set_connect_state(c->ssl);
+	else
+		SSL_set_accept_state(c->ssl);
+	return c;
+undo:
+	(void)failed(e, "cannot open a TLS connection", NULL);
+	BIO_free(bio);
+	if (c)
+		SSL_free(c->ssl);
+	free(c);
+	return NULL;
+}
+
+void tls_close(struct tls_conn *c)
+{
+	if (!c)
+		return;
+	if (!c->broken && SSL_is_init_finished(c->ssl))
+		(void)SSL_shutdown(c->ssl);
+	ERR_clear_error();
+	SSL_free(c->ssl);
+	free(c);
+}
+
+/* Translates a result <= 0 into errno. Returns 0 at the end of the input, else -1. */
+static int give_up(struct tls_conn *c, int result)
+{
+	int reason = SSL_get_error(c->ssl, result);
+	int saved = errno;
+
+	c->wants_write = reason == SSL_ERROR_WANT_WRITE;
+	switch (reason) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		ERR_clear_error();
+		errno = EAGAIN;
+		return -1;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	case SSL_ERROR_SYSCALL:
+		c->broken = true;
+		errno = saved ? saved : ECONNRESET;
+		return -1;
+	default:
+		c->broken = true;
+		errno = EPROTO;
+		return -1;
+	}
+}
+
+ssize_t tls_read(struct tls_conn *c, void *buf, size_t cap)
+{
+	int n;
+
+	errno = 0;
+	ERR_clear_error(); /* SSL_get_error() looks at what others left in the queue */
+	n = SSL_read(c->ssl, buf, cap > INT_MAX ? INT_MAX : (int)cap);
+	if (n > 0) {
+		c->wants_write = false;
+		return n;
+	}
+	n = give_up(c, n);
+	ERR_clear_error();
+	return n;
+}
+
+ssize_t tls_write(struct tls_conn *c, const void *data, size_t len)
+{
+	int n;
+
+	errno = 0;
+	ERR_clear_error();
+	n = SSL_write(c->ssl, data, len > INT_MAX ? INT_MAX : (int)len);
+	if (n > 0) {
+		c->wants_write = false;
+		return n;
+	}
+	if (give_up(c, n) == 0)
+		errno = EPIPE;
+	ERR_clear_error();
+	return -1;
+}
+
+int tls_handshake(struct tls_conn *c, struct err *e)
+{
+	long verdict;
+	int n;
+
+	errno = 0;
+	ERR_clear_error();
+	n = SSL_do_handshake(c->ssl);
+	if (n == 1) {
+		c->wants_write = false;
+		return 0;
+	}
+	if (give_up(c, n) < 0 && errno == EAGAIN)
+		return -1;
+	verdict = SSL_get_verify_result(c->ssl);
+	if (verdict != X509_V_OK)
+		(void)err_set(e, ERR_DENIED, "the server's certificate: %s",
+			      X509_verify_cert_error_string(verdict));
+	else
+		(void)failed(e, "TLS handshake", NULL);
+	ERR_clear_error();
+	errno = EPROTO;
+	return -1;
+}
+
+bool tls_wants_write(const struct tls_conn *c)
+{
+	return c->wants_write;
+}
+
+bool tls_is_established(const struct tls_conn *c)
+{
+	return SSL_is_init_finished(c->ssl);
+}
+
+bool tls_has_pending(const struct tls_conn *c)
+{
+	return SSL_pending(c->ssl) > 0;
+}

@@ -1,0 +1,132 @@
+#include "sql.h"
+
+#include <assert.h>
+
+#include "own.h"
+
+#define KEY_COLUMNS \
+	"id, tenant, name, hash, prefix, scopes, created_ms, expires_ms, last_used_ms, revoked_ms"
+
+#define TENANT_COLUMNS                                                                \
+	"id, name, operator, disabled, created_ms, max_sessions, create_rate_milli, " \
+	"create_burst, queue_length, queue_ms, max_memory, max_storage"
+
+/* In the order in which store_session.c reads and writes them. */
+#define SESSION_COLUMNS                                                                      \
+	"id, tenant, template, profile, level, created_ms, memory_bytes, cpu_millis, pids, " \
+	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
+	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
+	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, used_cpu_us, "  \
+	"used_memory_peak, used_disk, used_bytes_out"
+
+#define SESSION_PAGE                                \
+	" AND (?1 = 0 OR ((1 << state) & ?1) <> 0)" \
+	" AND (?2 IS NULL OR template = ?2)"
+
+#define SESSION_TOTALS                                                                  \
+	"SELECT count(*), coalesce(sum(memory_bytes), 0), coalesce(sum(disk_bytes), 0)" \
+	" FROM session WHERE ended_ms = 0"
+
+#define EXECUTION_COLUMNS                                                                 \
+	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "  \
+	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, " \
+	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us"
+
+#define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
+
+#define Q5 "?, ?, ?, ?, ?"
+
+/* clang-format off */
+const char *const sql_text[] = {
+	[SQL_BEGIN] = "BEGIN IMMEDIATE",
+	[SQL_COMMIT] = "COMMIT",
+	[SQL_ROLLBACK] = "ROLLBACK",
+
+	[SQL_META_SET] = "INSERT INTO meta (key, value) VALUES (?, ?)"
+		" ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+	[SQL_META_GET] = "SELECT value FROM meta WHERE key = ?",
+
+	[SQL_TENANT_INSERT] = "INSERT INTO tenant (" TENANT_COLUMNS ") VALUES (" Q5 ", " Q5 ", ?, ?)",
+	[SQL_TENANT_UPDATE] = "UPDATE tenant SET name = ?, operator = ?, disabled = ?, max_sessions = ?,"
+		" create_rate_milli = ?, create_burst = ?, queue_length = ?, queue_ms = ?,"
+		" max_memory = ?, max_storage = ? WHERE id = ?",
+	[SQL_TENANT_GET] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE id = ?",
+	[SQL_TENANT_BY_NAME] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE name = ?",
+	[SQL_TENANT_EACH] = "SELECT " TENANT_COLUMNS " FROM tenant ORDER BY name",
+
+	[SQL_KEY_INSERT] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (" Q5 ", " Q5 ")",
+	[SQL_KEY_GET] = "SELECT " KEY_COLUMNS " FROM key WHERE id = ?",
+	[SQL_KEY_BY_HASH] = "SELECT " KEY_COLUMNS " FROM key WHERE hash = ?",
+	[SQL_KEY_TOUCH] = "UPDATE key SET last_used_ms = max(last_used_ms, ?) WHERE id = ?",
+	[SQL_KEY_REVOKE] = "UPDATE key SET revoked_ms ="
+		" CASE revoked_ms WHEN 0 THEN ? ELSE revoked_ms END WHERE id = ?",
+	[SQL_KEY_EACH] = "SELECT " KEY_COLUMNS " FROM key ORDER BY created_ms, id",
+	[SQL_KEY_EACH_OF_TENANT] = "SELECT " KEY_COLUMNS " FROM key WHERE tenant = ?"
+		" ORDER BY created_ms, id",
+
+	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
+		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
+		" detail = ? WHERE id = ?",
+	[SQL_SESSION_SETTINGS] = "UPDATE session SET timeout_ms = ?, idle_ms = ?, on_timeout = ?,"
+		" on_idle = ?, metadata = ?, rules = ?, network = ? WHERE id = ?",
+	[SQL_SESSION_USAGE] = "UPDATE session SET used_cpu_us = ?, used_memory_peak = ?,"
+		" used_disk = ?, used_bytes_out = ? WHERE id = ?",
+	[SQL_SESSION_GET] = "SELECT " SESSION_COLUMNS " FROM session WHERE id = ?",
+	[SQL_SESSION_LIST_UP] = "SELECT " SESSION_COLUMNS " FROM session"
+		" WHERE (created_ms, id) > (?3, ?4)" SESSION_PAGE
+		" ORDER BY created_ms, id LIMIT ?5",
+	[SQL_SESSION_LIST_DOWN] = "SELECT " SESSION_COLUMNS " FROM session"
+		" WHERE (created_ms, id) < (?3, ?4)" SESSION_PAGE
+		" ORDER BY created_ms DESC, id DESC LIMIT ?5",
+	[SQL_SESSION_LIST_TENANT_UP] = "SELECT " SESSION_COLUMNS " FROM session"
+		" WHERE tenant = ?6 AND (created_ms, id) > (?3, ?4)" SESSION_PAGE
+		" ORDER BY created_ms, id LIMIT ?5",
+	[SQL_SESSION_LIST_TENANT_DOWN] = "SELECT " SESSION_COLUMNS " FROM session"
+		" WHERE tenant = ?6 AND (created_ms, id) < (?3, ?4)" SESSION_PAGE
+		" ORDER BY created_ms DESC, id DESC LIMIT ?5",
+	/* by name: the planner would rather walk over all sessions that ever were than sort a few */
+	[SQL_SESSION_LIVE] = "SELECT " SESSION_COLUMNS " FROM session INDEXED BY session_live"
+		" WHERE ended_ms = 0"
+		" ORDER BY created_ms, id",
+	[SQL_SESSION_DELETE_ENDED] = "DELETE FROM session WHERE id IN (SELECT id FROM session"
+		" WHERE ended_ms > 0 AND ended_ms < ? ORDER BY ended_ms LIMIT ?) RETURNING id",
+	[SQL_SESSION_DELETE] = "DELETE FROM session WHERE id = ?",
+	[SQL_SESSION_TOTALS] = SESSION_TOTALS,
+	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
+
+	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
+		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
+		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"
+		" truncated = ?, cpu_us = ? WHERE id = ?",
+	[SQL_EXECUTION_GET] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE id = ?",
+	[SQL_EXECUTION_LIST_UP] = "SELECT " EXECUTION_COLUMNS " FROM execution"
+		" WHERE session = ? AND (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?",
+	[SQL_EXECUTION_LIST_DOWN] = "SELECT " EXECUTION_COLUMNS " FROM execution"
+		" WHERE session = ? AND (created_ms, id) < (?, ?)"
+		" ORDER BY created_ms DESC, id DESC LIMIT ?",
+	[SQL_EXECUTION_LIVE] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE ended_ms = 0"
+		" ORDER BY created_ms, id",
+	[SQL_EXECUTION_LIVE_OF_SESSION] = "SELECT " EXECUTION_COLUMNS " FROM execution"
+		" INDEXED BY execution_live WHERE ended_ms = 0 AND session = ? ORDER BY created_ms, id",
+	[SQL_EXECUTION_COUNT] = "SELECT count(*) FROM execution WHERE session = ?",
+
+	[SQL_EVENT_APPEND] = "INSERT INTO event (tenant, session, execution, time_ms, type, data)"
+		" VALUES (" Q5 ", ?)",
+	[SQL_EVENT_LIST] = "SELECT " EVENT_COLUMNS " FROM event WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+	[SQL_EVENT_LIST_TENANT] = "SELECT " EVENT_COLUMNS " FROM event"
+		" WHERE seq > ?1 AND tenant = ?3 ORDER BY seq LIMIT ?2",
+	/* with its tenant, too, if there is one: an index can serve only one of them */
+	[SQL_EVENT_LIST_SESSION] = "SELECT " EVENT_COLUMNS " FROM event INDEXED BY event_session"
+		" WHERE session <> '' AND seq > ?1 AND session = ?4 AND (?3 IS NULL OR tenant = ?3)"
+		" ORDER BY seq LIMIT ?2",
+	[SQL_EVENT_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)",
+	[SQL_EVENT_PRUNE] = "DELETE FROM event WHERE seq IN (SELECT seq FROM"
+		" (SELECT seq, time_ms FROM event ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
+		" (SELECT max(seq) FROM event) - ?2)",
+};
+/* clang-format on */
+static_assert(COUNT(sql_text) == SQL_COUNT, "a text for every statement");

@@ -1,0 +1,72 @@
+#include "sql.h"
+
+#include <assert.h>
+
+#include "own.h"
+#include "store.h"
+
+/* clang-format off */
+static const char version_1[] =
+	"CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE tenant ("
+	" id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, operator INTEGER NOT NULL,"
+	" disabled INTEGER NOT NULL, created_ms INTEGER NOT NULL, max_sessions INTEGER NOT NULL,"
+	" create_rate_milli INTEGER NOT NULL, create_burst INTEGER NOT NULL,"
+	" queue_length INTEGER NOT NULL, queue_ms INTEGER NOT NULL,"
+	" max_memory INTEGER NOT NULL, max_storage INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+
+	"CREATE TABLE key ("
+	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL REFERENCES tenant(id), name TEXT NOT NULL,"
+	" hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32), prefix TEXT NOT NULL,"
+	" scopes INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,"
+	" last_used_ms INTEGER NOT NULL, revoked_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"CREATE INDEX key_tenant ON key (tenant, created_ms, id);"
+
+	/* What a transition changes is in front: SQLite reads a row from its start. */
+	"CREATE TABLE session ("
+	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL REFERENCES tenant(id),"
+	" state INTEGER NOT NULL, reason INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+	" started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL, deadline_ms INTEGER NOT NULL,"
+	" paused_since_ms INTEGER NOT NULL, paused_total_ms INTEGER NOT NULL,"
+	" boot_id TEXT NOT NULL, pid INTEGER NOT NULL, detail TEXT NOT NULL,"
+	" template TEXT NOT NULL, profile INTEGER NOT NULL, level INTEGER NOT NULL,"
+	" timeout_ms INTEGER NOT NULL, idle_ms INTEGER NOT NULL,"
+	" on_timeout INTEGER NOT NULL, on_idle INTEGER NOT NULL,"
+	" memory_bytes INTEGER NOT NULL, cpu_millis INTEGER NOT NULL, pids INTEGER NOT NULL,"
+	" disk_bytes INTEGER NOT NULL, inodes INTEGER NOT NULL, nofile INTEGER NOT NULL,"
+	" output_bytes INTEGER NOT NULL,"
+	" used_cpu_us INTEGER NOT NULL, used_memory_peak INTEGER NOT NULL,"
+	" used_disk INTEGER NOT NULL, used_bytes_out INTEGER NOT NULL,"
+	" metadata TEXT NOT NULL, rules TEXT NOT NULL, network TEXT NOT NULL, mounts TEXT NOT NULL,"
+	" env BLOB NOT NULL) STRICT;"
+	"CREATE INDEX session_tenant ON session (tenant, created_ms, id);"
+	"CREATE INDEX session_created ON session (created_ms, id);"
+	"CREATE INDEX session_live ON session (tenant) WHERE ended_ms = 0;"
+	"CREATE INDEX session_ended ON session (ended_ms) WHERE ended_ms > 0;"
+
+	"CREATE TABLE execution ("
+	" id TEXT PRIMARY KEY, session TEXT NOT NULL REFERENCES session(id) ON DELETE CASCADE,"
+	" tenant TEXT NOT NULL, kind INTEGER NOT NULL, handle INTEGER NOT NULL,"
+	" state INTEGER NOT NULL, created_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL,"
+	" ended_ms INTEGER NOT NULL, timeout_ms INTEGER NOT NULL, exit_code INTEGER NOT NULL,"
+	" signal INTEGER NOT NULL, limit_hit TEXT NOT NULL, timed_out INTEGER NOT NULL,"
+	" error_code INTEGER NOT NULL, error TEXT NOT NULL, out_bytes INTEGER NOT NULL,"
+	" err_bytes INTEGER NOT NULL, log_bytes INTEGER NOT NULL, truncated INTEGER NOT NULL,"
+	" cpu_us INTEGER NOT NULL, tty INTEGER NOT NULL, user TEXT NOT NULL, cwd TEXT NOT NULL,"
+	" command_hash BLOB NOT NULL CHECK (length(command_hash) = 32), command TEXT NOT NULL"
+	") STRICT;"
+	"CREATE INDEX execution_session ON execution (session, created_ms, id);"
+	"CREATE INDEX execution_live ON execution (session) WHERE ended_ms = 0;"
+
+	/* AUTOINCREMENT: a number is not given again after its row has been pruned. */
+	"CREATE TABLE event ("
+	" seq INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, session TEXT NOT NULL,"
+	" execution TEXT NOT NULL, time_ms INTEGER NOT NULL, type TEXT NOT NULL,"
+	" data TEXT NOT NULL) STRICT;"
+	"CREATE INDEX event_tenant ON event (tenant, seq);"
+	"CREATE INDEX event_session ON event (session, seq) WHERE session <> '';";
+/* clang-format on */
+
+const char *const sql_schema_steps[] = { version_1 };
+static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -1,0 +1,236 @@
+#include "stmt.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store.h"
+#include "store_db.h"
+
+void stmt_open(struct stmt *q, struct store *s, enum sql sql)
+{
+	*q = (struct stmt){ .s = s, .st = s->statements[sql], .next = 1, .failed = SQLITE_OK };
+	assert(!sqlite3_stmt_busy(q->st) && "a callback used the function that called it");
+}
+
+void stmt_close(struct stmt *q)
+{
+	(void)sqlite3_reset(q->st); /* says again what the last step said */
+	(void)sqlite3_clear_bindings(q->st);
+}
+
+static void keep(struct stmt *q, int code)
+{
+	if (q->failed == SQLITE_OK)
+		q->failed = code;
+	q->next++;
+}
+
+void stmt_text_or_null(struct stmt *q, const char *value)
+{
+	keep(q, value == NULL ? sqlite3_bind_null(q->st, q->next)
+			      : sqlite3_bind_text64(q->st, q->next, value, strlen(value),
+						    SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void stmt_text(struct stmt *q, const char *value)
+{
+	stmt_text_or_null(q, value == NULL ? "" : value);
+}
+
+void stmt_u64(struct stmt *q, uint64_t value)
+{
+	keep(q, sqlite3_bind_int64(q->st, q->next, value > INT64_MAX ? INT64_MAX : (int64_t)value));
+}
+
+void stmt_i32(struct stmt *q, int32_t value)
+{
+	keep(q, sqlite3_bind_int(q->st, q->next, value));
+}
+
+void stmt_blob(struct stmt *q, const void *value, size_t len)
+{
+	keep(q, len == 0 ? sqlite3_bind_zeroblob(q->st, q->next, 0)
+			 : sqlite3_bind_blob64(q->st, q->next, value, len, SQLITE_STATIC));
+}
+
+void stmt_limit(struct stmt *q, unsigned rows)
+{
+	keep(q, sqlite3_bind_int64(q->st, q->next, rows == 0 ? -1 : (int64_t)rows));
+}
+
+struct meaning {
+	enum err_code code;
+	int sys;
+	const char *words;
+};
+
+static struct meaning constraint(int extended)
+{
+	switch (extended) {
+	case SQLITE_CONSTRAINT_FOREIGNKEY:
+		return (struct meaning){ ERR_NOT_FOUND, 0, "what it belongs to is not there" };
+	case SQLITE_CONSTRAINT_PRIMARYKEY:
+	case SQLITE_CONSTRAINT_UNIQUE:
+		return (struct meaning){ ERR_CONFLICT, 0, "there is one already" };
+	default:
+		return (struct meaning){ ERR_INVALID, 0, "a value the schema refuses" };
+	}
+}
+
+static struct meaning meaning_of(int code, int sys)
+{
+	/* Some of the ways in which a full disk shows are I/O errors. */
+	if (sys == ENOSPC || sys == EDQUOT)
+		return (struct meaning){ ERR_LIMIT, sys, "the disk is full" };
+	switch (code & 0xff) {
+	case SQLITE_CONSTRAINT:
+		return constraint(code);
+	case SQLITE_FULL:
+		return (struct meaning){ ERR_LIMIT, ENOSPC, "the disk is full" };
+	case SQLITE_TOOBIG:
+		return (struct meaning){ ERR_LIMIT, 0, "too large" };
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return (struct meaning){ ERR_SYSTEM, EBUSY,
+					 "another process holds the database, try again" };
+	case SQLITE_IOERR:
+		return (struct meaning){ ERR_SYSTEM, sys != 0 ? sys : EIO, "the disk fails" };
+	case SQLITE_NOMEM:
+		return (struct meaning){ ERR_SYSTEM, ENOMEM, "out of memory" };
+	case SQLITE_READONLY:
+		return (struct meaning){ ERR_SYSTEM, EROFS, "the database cannot be written to" };
+	case SQLITE_CANTOPEN:
+		return (struct meaning){ ERR_SYSTEM, sys != 0 ? sys : EIO, "cannot be opened" };
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return (struct meaning){ ERR_INVALID, 0, "the file is damaged or no database" };
+	default:
+		return (struct meaning){ ERR_SYSTEM, sys, "failed" };
+	}
+}
+
+int stmt_error(sqlite3 *db, int code, const char *what, const char *id, struct err *e)
+{
+	/* A system error may be an old one where the code does not speak of the system. */
+	int primary = code & 0xff;
+	int sys = primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN || primary == SQLITE_FULL
+			  ? sqlite3_system_errno(db)
+			  : 0;
+	struct meaning m = meaning_of(code, sys);
+
+	(void)err_set(e, m.code, "store: %s%s%.40s: %s (%s, %d)", what, id[0] == '\0' ? "" : " ",
+		      id, m.words, sqlite3_errstr(code), code);
+	e->sys = m.sys;
+	return -1;
+}
+
+int stmt_step(struct stmt *q, const char *what, const char *id, struct err *e)
+{
+	int code = q->failed != SQLITE_OK ? q->failed : sqlite3_step(q->st);
+
+	if (code == SQLITE_ROW) {
+		q->next = 0;
+		return 1;
+	}
+	if (code == SQLITE_DONE)
+		return 0;
+	(void)stmt_error(q->s->db, code, what, id, e);
+	stmt_close(q);
+	store_rollback(q->s);
+	return -1;
+}
+
+int stmt_run(struct stmt *q, bool must_change, const char *what, const char *id, struct err *e)
+{
+	if (stmt_step(q, what, id, e) < 0)
+		return -1;
+	stmt_close(q);
+	if (must_change && sqlite3_changes(q->s->db) == 0) {
+		store_rollback(q->s);
+		return err_set(e, ERR_NOT_FOUND, "store: %s %.40s: not found", what, id);
+	}
+	return 0;
+}
+
+uint64_t stmt_get_u64(struct stmt *q)
+{
+	int64_t value = sqlite3_column_int64(q->st, q->next++);
+
+	return value < 0 ? 0 : (uint64_t)value;
+}
+
+uint32_t stmt_get_u32(struct stmt *q)
+{
+	uint64_t value = stmt_get_u64(q);
+
+	return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+int32_t stmt_get_i32(struct stmt *q)
+{
+	return sqlite3_column_int(q->st, q->next++);
+}
+
+bool stmt_get_bool(struct stmt *q)
+{
+	return stmt_get_u64(q) != 0;
+}
+
+const char *stmt_get_text(struct stmt *q)
+{
+	const unsigned char *text = sqlite3_column_text(q->st, q->next++);
+
+	return text == NULL ? "" : (const char *)text;
+}
+
+void stmt_copy_text(struct stmt *q, char *ret_text, size_t cap)
+{
+	(void)snprintf(ret_text, cap, "%s", stmt_get_text(q));
+}
+
+const void *stmt_get_blob(struct stmt *q, size_t *ret_len)
+{
+	const void *blob = sqlite3_column_blob(q->st, q->next);
+
+	*ret_len = (size_t)sqlite3_column_bytes(q->st, q->next++);
+	return blob;
+}
+
+void stmt_copy_blob(struct stmt *q, void *ret, size_t len)
+{
+	size_t got;
+	const void *blob = stmt_get_blob(q, &got);
+
+	memset(ret, 0, len);
+	if (got == len && blob != NULL)
+		memcpy(ret, blob, len);
+}
+
+int stmt_own(const char **const *texts, size_t n, const void **blob, size_t blob_len,
+	     void **ret_owned, struct err *e)
+{
+	size_t total = blob_len + 1;
+	char *block;
+
+	for (size_t i = 0; i < n; i++)
+		total += strlen(*texts[i]) + 1;
+	block = malloc(total);
+	if (block == NULL)
+		return err_sys(e, "store: a row of %zu bytes", total);
+	*ret_owned = block;
+	if (blob_len > 0)
+		memcpy(block, *blob, blob_len);
+	if (blob != NULL)
+		*blob = block;
+	block += blob_len + 1;
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(*texts[i]) + 1;
+
+		memcpy(block, *texts[i], len);
+		*texts[i] = block;
+		block += len;
+	}
+	return 0;
+}

@@ -1,0 +1,231 @@
+/* Theory of operation
+ *
+ * One connection in WAL mode with synchronous=NORMAL: a commit is a few write(2)s into the journal
+ * and no fsync(2), so it takes microseconds; it survives the death of this process, since the
+ * kernel has it, and after a power cut the database is as it was at some earlier commit. Foreign
+ * keys are on, the schema is STRICT, and the connection is DEFENSIVE: a bug of ours cannot write
+ * what the schema does not know. All statements are prepared once.
+ *
+ * Whatever fails takes an open transaction back (stmt.c), so that no caller has to: the next thing
+ * he does starts afresh. */
+#include "store.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "migrate.h"
+#include "stmt.h"
+#include "store_db.h"
+
+#define OPEN_BUSY_MS 2000 /* the daemon before us may still be at its end */
+#define BUSY_MS 20	  /* nobody else should be there, and the loop waits while we do */
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+/* As SQLite's own, and remembers the size. A checkpoint that fails leaves everything in the
+ * journal, which is as safe; the next one will do it. */
+static int on_commit(void *arg, sqlite3 *db, const char *name, int pages)
+{
+	struct store *s = arg;
+
+	s->journal_pages = (unsigned)pages;
+	if (pages >= STORE_JOURNAL_PAGES)
+		(void)sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	return SQLITE_OK;
+}
+
+static int set_up(struct store *s, struct err *e)
+{
+	static const int options[][2] = {
+		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },   { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_FKEY, 1 }, { SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+		{ SQLITE_DBCONFIG_DQS_DDL, 0 },	    { SQLITE_DBCONFIG_DQS_DML, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+	};
+	static const char pragmas[] = "PRAGMA journal_mode = WAL;"
+				      "PRAGMA synchronous = NORMAL;"
+				      "PRAGMA temp_store = MEMORY;"
+				      "PRAGMA cell_size_check = ON;"
+				      "PRAGMA journal_size_limit = 33554432;"
+				      "PRAGMA cache_size = -8192;";
+	int code, got;
+
+	for (size_t i = 0; i < COUNT(options); i++) {
+		code = sqlite3_db_config(s->db, options[i][0], options[i][1], &got);
+		if (code != SQLITE_OK || got != options[i][1])
+			return err_set(e, ERR_UNSUPPORTED, "store: SQLite refuses option %d",
+				       options[i][0]);
+	}
+	code = sqlite3_exec(s->db, pragmas, NULL, NULL, NULL);
+	return code == SQLITE_OK ? 0 : stmt_error(s->db, code, "settings", "", e);
+}
+
+static int check_journal(struct store *s, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	bool wal = sqlite3_prepare_v2(s->db, "PRAGMA journal_mode", -1, &st, NULL) == SQLITE_OK &&
+		   sqlite3_step(st) == SQLITE_ROW &&
+		   strcmp((const char *)sqlite3_column_text(st, 0), "wal") == 0;
+
+	(void)sqlite3_finalize(st);
+	if (!wal)
+		return err_set(
+			e, ERR_UNSUPPORTED,
+			"store: this file system cannot hold a database with a shared journal");
+	return 0;
+}
+
+static int prepare_all(struct store *s, struct err *e)
+{
+	for (int i = 0; i < SQL_COUNT; i++) {
+		int code = sqlite3_prepare_v3(s->db, sql_text[i], -1, SQLITE_PREPARE_PERSISTENT,
+					      &s->statements[i], NULL);
+
+		if (code == SQLITE_ERROR) /* ours does not fit the schema: say where */
+			return err_set(e, ERR_SYSTEM, "store: statement %d: %s", i,
+				       sqlite3_errmsg(s->db));
+		if (code != SQLITE_OK)
+			return stmt_error(s->db, code, "statements", "", e);
+	}
+	return 0;
+}
+
+/* Made by us and not by SQLite, so that nobody else can read it; the journal gets the same mode. */
+static int make_file(const char *path, struct err *e)
+{
+	OWN_FD fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? err_sys(e, "store: open %s", path) : 0;
+}
+
+static int open_database(struct store *s, const char *path, struct err *e)
+{
+	int code = sqlite3_open_v2(path, &s->db,
+				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+					   SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
+				   NULL);
+
+	if (s->db == NULL)
+		return err_set(e, ERR_SYSTEM, "store: out of memory");
+	if (code != SQLITE_OK)
+		return stmt_error(s->db, code, "open", "", e);
+	(void)sqlite3_busy_timeout(s->db, OPEN_BUSY_MS);
+	if (set_up(s, e) < 0 || migrate_run(s->db, sql_schema_steps, STORE_VERSION, e) < 0 ||
+	    check_journal(s, e) < 0 || prepare_all(s, e) < 0)
+		return -1;
+	(void)sqlite3_wal_hook(s->db, on_commit, s);
+	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
+	return 0;
+}
+
+int store_open(struct store **ret, const char *dir, struct err *e)
+{
+	char path[512];
+	struct store *s;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/" STORE_FILE, dir) >= sizeof(path))
+		return err_set(e, ERR_INVALID, "store: %.80s...: path too long", dir);
+	if (make_file(path, e) < 0)
+		return -1;
+	s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return err_sys(e, "store");
+	if (open_database(s, path, e) < 0) {
+		store_close(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
+void store_close(struct store *s)
+{
+	if (s == NULL)
+		return;
+	for (int i = 0; i < SQL_COUNT; i++)
+		(void)sqlite3_finalize(s->statements[i]);
+	if (sqlite3_close(s->db) != SQLITE_OK)
+		assert(false && "store: a statement was left open");
+	free(s);
+}
+
+int store_begin(struct store *s, struct err *e)
+{
+	struct stmt q;
+
+	assert(sqlite3_get_autocommit(s->db) && "transactions do not nest");
+	stmt_open(&q, s, SQL_BEGIN);
+	return stmt_run(&q, false, "begin", "", e);
+}
+
+int store_commit(struct store *s, struct err *e)
+{
+	struct stmt q;
+
+	if (sqlite3_get_autocommit(s->db))
+		return err_set(e, ERR_CONFLICT, "store: commit: there is no transaction any more");
+	stmt_open(&q, s, SQL_COMMIT);
+	return stmt_run(&q, false, "commit", "", e);
+}
+
+void store_rollback(struct store *s)
+{
+	if (sqlite3_get_autocommit(s->db))
+		return; /* none is open, or SQLite has taken it back by itself */
+	(void)sqlite3_step(s->statements[SQL_ROLLBACK]); /* nothing it says could be acted on */
+	(void)sqlite3_reset(s->statements[SQL_ROLLBACK]);
+}
+
+int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e)
+{
+	int pages = 0, code;
+
+	code = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, NULL);
+	if (code != SQLITE_OK)
+		return stmt_error(s->db, code, "checkpoint", "", e);
+	s->journal_pages = 0;
+	if (ret_pages != NULL)
+		*ret_pages = pages < 0 ? 0 : (unsigned)pages;
+	return 0;
+}
+
+unsigned store_journal_pages(const struct store *s)
+{
+	return s->journal_pages;
+}
+
+int store_meta_set(struct store *s, const char *key, const char *value, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_META_SET);
+	stmt_text(&q, key);
+	stmt_text(&q, value);
+	return stmt_run(&q, false, "meta", key, e);
+}
+
+int store_meta_get(struct store *s, const char *key, char *ret_value, size_t cap, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_META_GET);
+	stmt_text(&q, key);
+	got = stmt_step(&q, "meta", key, e);
+	if (got > 0) {
+		const char *value = stmt_get_text(&q);
+
+		if (strlen(value) >= cap)
+			got = err_set(e, ERR_LIMIT, "store: meta %s: longer than %zu bytes", key,
+				      cap - 1);
+		else
+			memcpy(ret_value, value, strlen(value) + 1);
+	} else if (got == 0) {
+		got = err_set(e, ERR_NOT_FOUND, "store: meta %s: not found", key);
+	}
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}

@@ -1,0 +1,62 @@
+/* store.h - what cordond remembers, in one SQLite database: DIR/cordon.db.
+ *
+ * One connection, one thread. The rows and their functions are in store_tenant.h, store_key.h,
+ * store_session.h, store_execution.h and store_event.h. For all of them:
+ *
+ * - Text in a row is borrowed: on the way in from the caller; in a callback from SQLite, until the
+ *   callback returns; after a *_get() from the row's own block, which *_release() frees. It is
+ *   never NULL on the way out; NULL on the way in means "".
+ * - Times are wall-clock milliseconds; 0 means never, none, or not yet.
+ * - A callback may read from the store, but not through the function that calls it, and must not
+ *   write. It returns 0 to go on, anything else to end the iteration (which is no error).
+ * - Errors: ERR_NOT_FOUND no such row (on insert: no such row to belong to); ERR_CONFLICT the id
+ *   or name is taken; ERR_LIMIT the disk is full or a value too large; ERR_SYSTEM the rest, with
+ *   sys = EBUSY where another process holds the database and EIO where the disk fails. After any
+ *   of them the store goes on working: a failed write leaves nothing behind and, inside a
+ *   transaction, takes the whole transaction back, so that the caller just returns.
+ * - Numbers are kept as 63 bits; what is larger is kept as the largest. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define STORE_ID_MAX 24
+#define STORE_NAME_MAX 64
+#define STORE_VERSION 1 /* of the schema */
+#define STORE_FILE "cordon.db"
+
+struct store;
+
+/* Opens or makes the database in a directory that exists; brings an older schema up to date. Fails
+ * with ERR_UNSUPPORTED if the schema is newer than ours, ERR_INVALID if the file is no database of
+ * ours. The caller closes it. */
+int store_open(struct store **ret, const char *dir, struct err *e) MUST_USE;
+
+/* Safe with NULL. An open transaction is taken back. */
+void store_close(struct store *s);
+
+/* What is written between the two is there whole or not at all. They do not nest. Without them
+ * every write is a transaction of its own. What was committed survives the death of this process at
+ * any moment; the last moments before a power cut may be lost, never be half there. */
+int store_begin(struct store *s, struct err *e) MUST_USE;
+int store_commit(struct store *s, struct err *e) MUST_USE; /* ERR_CONFLICT: none is open now */
+void store_rollback(struct store *s);			   /* harmless if none is open */
+
+/* Moves the journal into the database. Takes a few milliseconds (it waits for the disk), so it is
+ * for quiet moments; without it SQLite does the same by itself, but in the middle of a commit, when
+ * the journal has grown to STORE_JOURNAL_PAGES. *ret_pages, if not NULL: what the journal held
+ * before. */
+#define STORE_JOURNAL_PAGES 4000
+int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e) MUST_USE;
+
+/* Pages in the journal after the last commit: whether a checkpoint is worth it. */
+unsigned store_journal_pages(const struct store *s);
+
+/* Small facts by name, such as the boot id of the last start. get copies the text, ERR_LIMIT if it
+ * does not fit into cap. */
+int store_meta_set(struct store *s, const char *key, const char *value, struct err *e) MUST_USE;
+int store_meta_get(struct store *s, const char *key, char *ret_value, size_t cap,
+		   struct err *e) MUST_USE;

@@ -1,0 +1,87 @@
+#include "store_event.h"
+
+#include "stmt.h"
+#include "store_db.h"
+
+int store_event_append(struct store *s, const struct store_event *row, uint64_t *ret_seq,
+		       struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_EVENT_APPEND);
+	stmt_text(&q, row->tenant);
+	stmt_text(&q, row->session);
+	stmt_text(&q, row->execution);
+	stmt_u64(&q, row->time_ms);
+	stmt_text(&q, row->type);
+	stmt_text(&q, row->data);
+	if (stmt_run(&q, true, "event", row->type, e) < 0)
+		return -1;
+	if (ret_seq != NULL)
+		*ret_seq = (uint64_t)sqlite3_last_insert_rowid(s->db);
+	return 0;
+}
+
+static void read_row(struct stmt *q, struct store_event *ret)
+{
+	ret->seq = stmt_get_u64(q);
+	stmt_copy_text(q, ret->tenant, sizeof(ret->tenant));
+	stmt_copy_text(q, ret->session, sizeof(ret->session));
+	stmt_copy_text(q, ret->execution, sizeof(ret->execution));
+	ret->time_ms = stmt_get_u64(q);
+	stmt_copy_text(q, ret->type, sizeof(ret->type));
+	ret->data = stmt_get_text(q);
+}
+
+int store_event_list(struct store *s, const struct store_event_filter *filter, store_event_fn *fn,
+		     void *cookie, struct err *e)
+{
+	struct store_event row;
+	struct stmt q;
+	int got;
+
+	if (filter->session != NULL)
+		stmt_open(&q, s, SQL_EVENT_LIST_SESSION);
+	else
+		stmt_open(&q, s, filter->tenant != NULL ? SQL_EVENT_LIST_TENANT : SQL_EVENT_LIST);
+	stmt_u64(&q, filter->after_seq);
+	stmt_limit(&q, filter->limit);
+	if (filter->session != NULL || filter->tenant != NULL)
+		stmt_text_or_null(&q, filter->tenant);
+	if (filter->session != NULL)
+		stmt_text(&q, filter->session);
+	while ((got = stmt_step(&q, "events", "", e)) > 0) {
+		read_row(&q, &row);
+		if (fn(&row, cookie) != 0)
+			break;
+	}
+	stmt_close(&q);
+	return got < 0 ? -1 : 0;
+}
+
+int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EVENT_LAST);
+	got = stmt_step(&q, "events", "", e);
+	if (got > 0)
+		*ret_seq = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_event_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,
+		      struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_EVENT_PRUNE);
+	stmt_u64(&q, before_ms);
+	stmt_u64(&q, keep);
+	stmt_limit(&q, limit);
+	if (stmt_run(&q, false, "events", "", e) < 0)
+		return -1;
+	return sqlite3_changes(s->db);
+}

@@ -1,0 +1,40 @@
+/* store_event.h - events: what happened, in order. See store.h for what holds for all rows. */
+#pragma once
+
+#include "store.h"
+
+struct store_event {
+	uint64_t seq; /* given by the store; grows, and is never given twice */
+	char tenant[STORE_ID_MAX];
+	char session[STORE_ID_MAX];   /* "": none */
+	char execution[STORE_ID_MAX]; /* "": none */
+	uint64_t time_ms;
+	char type[32];	  /* "session.started", ... */
+	const char *data; /* opaque */
+};
+
+struct store_event_filter {
+	const char *tenant;  /* NULL: all */
+	const char *session; /* NULL: all */
+	uint64_t after_seq;
+	unsigned limit; /* rows at most; 0: no limit */
+};
+
+typedef int store_event_fn(const struct store_event *row, void *cookie);
+
+/* seq is ignored on the way in; *ret_seq, if not NULL, is what it became. */
+int store_event_append(struct store *s, const struct store_event *row, uint64_t *ret_seq,
+		       struct err *e) MUST_USE;
+
+/* Those after a number, in order. */
+int store_event_list(struct store *s, const struct store_event_filter *filter, store_event_fn *fn,
+		     void *cookie, struct err *e) MUST_USE;
+
+/* The last number given, 0 if none ever was. */
+int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;
+
+/* Deletes those that are older than a time or, whatever the clock said, not among the `keep`
+ * newest. Looks at the `limit` oldest only, so that a call stays short. Returns how many went: 0
+ * means done. */
+int store_event_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,
+		      struct err *e) MUST_USE;

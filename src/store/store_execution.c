@@ -1,0 +1,174 @@
+#include "store_execution.h"
+
+#include "stmt.h"
+
+/* Values and columns come in the order of EXECUTION_COLUMNS in sql.c. */
+
+static void put_progress(struct stmt *q, const struct store_execution *row)
+{
+	stmt_u64(q, row->handle);
+	stmt_u64(q, row->state);
+	stmt_u64(q, row->started_ms);
+	stmt_u64(q, row->ended_ms);
+	stmt_i32(q, row->exit_code);
+	stmt_i32(q, row->signal);
+	stmt_text(q, row->limit);
+	stmt_u64(q, row->timed_out);
+	stmt_u64(q, row->error_code);
+	stmt_text(q, row->error);
+	stmt_u64(q, row->out_bytes);
+	stmt_u64(q, row->err_bytes);
+	stmt_u64(q, row->log_bytes);
+	stmt_u64(q, row->truncated);
+	stmt_u64(q, row->cpu_us);
+}
+
+int store_execution_insert(struct store *s, const struct store_execution *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_EXECUTION_INSERT);
+	stmt_text(&q, row->id);
+	stmt_text(&q, row->session);
+	stmt_text(&q, row->tenant);
+	stmt_u64(&q, row->kind);
+	stmt_blob(&q, row->command_hash, sizeof(row->command_hash));
+	stmt_text(&q, row->command);
+	stmt_text(&q, row->cwd);
+	stmt_text(&q, row->user);
+	stmt_u64(&q, row->tty);
+	stmt_u64(&q, row->created_ms);
+	stmt_u64(&q, row->timeout_ms);
+	put_progress(&q, row);
+	return stmt_run(&q, true, "execution", row->id, e);
+}
+
+int store_execution_update(struct store *s, const struct store_execution *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_EXECUTION_UPDATE);
+	put_progress(&q, row);
+	stmt_text(&q, row->id);
+	return stmt_run(&q, true, "execution", row->id, e);
+}
+
+static void read_row(struct stmt *q, struct store_execution *ret)
+{
+	stmt_copy_text(q, ret->id, sizeof(ret->id));
+	stmt_copy_text(q, ret->session, sizeof(ret->session));
+	stmt_copy_text(q, ret->tenant, sizeof(ret->tenant));
+	ret->kind = stmt_get_u32(q);
+	stmt_copy_blob(q, ret->command_hash, sizeof(ret->command_hash));
+	ret->command = stmt_get_text(q);
+	ret->cwd = stmt_get_text(q);
+	stmt_copy_text(q, ret->user, sizeof(ret->user));
+	ret->tty = stmt_get_bool(q);
+	ret->created_ms = stmt_get_u64(q);
+	ret->timeout_ms = stmt_get_u64(q);
+	ret->handle = stmt_get_u32(q);
+	ret->state = stmt_get_u32(q);
+	ret->started_ms = stmt_get_u64(q);
+	ret->ended_ms = stmt_get_u64(q);
+	ret->exit_code = stmt_get_i32(q);
+	ret->signal = stmt_get_i32(q);
+	stmt_copy_text(q, ret->limit, sizeof(ret->limit));
+	ret->timed_out = stmt_get_bool(q);
+	ret->error_code = stmt_get_u32(q);
+	ret->error = stmt_get_text(q);
+	ret->out_bytes = stmt_get_u64(q);
+	ret->err_bytes = stmt_get_u64(q);
+	ret->log_bytes = stmt_get_u64(q);
+	ret->truncated = stmt_get_bool(q);
+	ret->cpu_us = stmt_get_u64(q);
+	ret->owned = NULL;
+}
+
+static int own(struct store_execution *row, struct err *e)
+{
+	const char **const texts[] = { &row->command, &row->cwd, &row->error };
+
+	return stmt_own(texts, COUNT(texts), NULL, 0, &row->owned, e);
+}
+
+int store_execution_get(struct store *s, const char *id, struct store_execution *ret, struct err *e)
+{
+	struct store_execution row;
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EXECUTION_GET);
+	stmt_text(&q, id);
+	got = stmt_step(&q, "execution", id, e);
+	if (got > 0) {
+		read_row(&q, &row);
+		if (own(&row, e) < 0)
+			got = -1;
+		else
+			*ret = row;
+	} else if (got == 0) {
+		got = err_set(e, ERR_NOT_FOUND, "store: execution %.40s: not found", id);
+	}
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+void store_execution_release(struct store_execution *row)
+{
+	free(row->owned);
+	row->owned = NULL;
+}
+
+static int each(struct stmt *q, store_execution_fn *fn, void *cookie, struct err *e)
+{
+	struct store_execution row;
+	int got;
+
+	while ((got = stmt_step(q, "executions", "", e)) > 0) {
+		read_row(q, &row);
+		if (fn(&row, cookie) != 0)
+			break;
+	}
+	stmt_close(q);
+	return got < 0 ? -1 : 0;
+}
+
+int store_execution_list(struct store *s, const struct store_execution_filter *filter,
+			 store_execution_fn *fn, void *cookie, struct err *e)
+{
+	bool resumed = filter->after_id != NULL && filter->after_id[0] != '\0';
+	uint64_t start = filter->ascending ? 0 : UINT64_MAX;
+	struct stmt q;
+
+	stmt_open(&q, s, filter->ascending ? SQL_EXECUTION_LIST_UP : SQL_EXECUTION_LIST_DOWN);
+	stmt_text(&q, filter->session);
+	stmt_u64(&q, resumed ? filter->after_ms : start);
+	stmt_text(&q, filter->after_id);
+	stmt_limit(&q, filter->limit);
+	return each(&q, fn, cookie, e);
+}
+
+int store_execution_each_live(struct store *s, const char *session, store_execution_fn *fn,
+			      void *cookie, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, session == NULL ? SQL_EXECUTION_LIVE : SQL_EXECUTION_LIVE_OF_SESSION);
+	if (session != NULL)
+		stmt_text(&q, session);
+	return each(&q, fn, cookie, e);
+}
+
+int store_execution_count(struct store *s, const char *session, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EXECUTION_COUNT);
+	stmt_text(&q, session);
+	got = stmt_step(&q, "executions of", session, e);
+	if (got > 0)
+		*ret = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}

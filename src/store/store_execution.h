@@ -1,0 +1,70 @@
+/* store_execution.h - executions. See store.h for what holds for all rows. One whose ended_ms is 0
+ * is running or about to. */
+#pragma once
+
+#include "store.h"
+
+#define STORE_COMMAND_HASH 32
+
+struct store_execution {
+	/* What it is: written once. */
+	char id[STORE_ID_MAX]; /* "exe_..." */
+	char session[STORE_ID_MAX];
+	char tenant[STORE_ID_MAX];
+	uint32_t kind;
+	uint8_t command_hash[STORE_COMMAND_HASH];
+	const char *command; /* as shown; may be left out */
+	const char *cwd;
+	char user[STORE_NAME_MAX];
+	bool tty;
+	uint64_t created_ms, timeout_ms;
+
+	/* How it goes: store_execution_update(). */
+	uint32_t handle; /* PID 1's name for it */
+	uint32_t state;
+	uint64_t started_ms, ended_ms;
+	int32_t exit_code, signal;
+	char limit[16]; /* which one ended it: "memory", ...; "": none */
+	bool timed_out;
+	uint32_t error_code; /* an err_code, if it could not be run */
+	const char *error;
+	uint64_t out_bytes, err_bytes; /* written by the program */
+	uint64_t log_bytes;	       /* kept */
+	bool truncated;
+	uint64_t cpu_us;
+
+	void *owned; /* the texts of a row from store_execution_get() */
+};
+
+typedef int store_execution_fn(const struct store_execution *row, void *cookie);
+
+struct store_execution_filter {
+	const char *session;
+	bool ascending;
+	uint64_t after_ms; /* created_ms and id of the last row seen; "" or NULL: from the start */
+	const char *after_id;
+	unsigned limit; /* rows at most; 0: no limit */
+};
+
+/* Writes all fields. ERR_NOT_FOUND: no such session. */
+int store_execution_insert(struct store *s, const struct store_execution *row,
+			   struct err *e) MUST_USE;
+int store_execution_update(struct store *s, const struct store_execution *row,
+			   struct err *e) MUST_USE;
+
+/* The caller releases the row. */
+int store_execution_get(struct store *s, const char *id, struct store_execution *ret,
+			struct err *e) MUST_USE;
+void store_execution_release(struct store_execution *row);
+
+/* A page of one session's, in the order of (created_ms, id). */
+int store_execution_list(struct store *s, const struct store_execution_filter *filter,
+			 store_execution_fn *fn, void *cookie, struct err *e) MUST_USE;
+
+/* Those that have not ended, of one session (NULL: of all), oldest first. */
+int store_execution_each_live(struct store *s, const char *session, store_execution_fn *fn,
+			      void *cookie, struct err *e) MUST_USE;
+
+/* How many records one session has. */
+int store_execution_count(struct store *s, const char *session, uint64_t *ret,
+			  struct err *e) MUST_USE;

@@ -1,0 +1,38 @@
+/* store_key.h - API keys: only their hashes. See store.h for what holds for all rows. */
+#pragma once
+
+#include "store.h"
+
+#define STORE_KEY_HASH 32  /* SHA-256, made by the caller */
+#define STORE_KEY_PREFIX 9 /* eight digits that are shown, and a NUL */
+
+struct store_key {
+	char id[STORE_ID_MAX]; /* "key_..." */
+	char tenant[STORE_ID_MAX];
+	char name[STORE_NAME_MAX];
+	uint8_t hash[STORE_KEY_HASH];
+	char prefix[STORE_KEY_PREFIX];
+	uint32_t scopes; /* bits; the store does not know them */
+	uint64_t created_ms, expires_ms, last_used_ms, revoked_ms;
+};
+
+typedef int store_key_fn(const struct store_key *row, void *cookie);
+
+/* ERR_NOT_FOUND: no such tenant. */
+int store_key_insert(struct store *s, const struct store_key *row, struct err *e) MUST_USE;
+
+int store_key_get(struct store *s, const char *id, struct store_key *ret, struct err *e) MUST_USE;
+
+/* Revoked and expired ones, too: the caller decides, and compares the hash again in constant time.
+ */
+int store_key_get_by_hash(struct store *s, const uint8_t hash[STORE_KEY_HASH],
+			  struct store_key *ret, struct err *e) MUST_USE;
+
+int store_key_touch(struct store *s, const char *id, uint64_t used_ms, struct err *e) MUST_USE;
+
+/* The first time counts: a key revoked again keeps its first time. */
+int store_key_revoke(struct store *s, const char *id, uint64_t revoked_ms, struct err *e) MUST_USE;
+
+/* Those of one tenant (NULL: of all), oldest first. */
+int store_key_each(struct store *s, const char *tenant, store_key_fn *fn, void *cookie,
+		   struct err *e) MUST_USE;

@@ -1,0 +1,266 @@
+#include "store_session.h"
+
+#include "stmt.h"
+
+/* Values and columns come in the order of SESSION_COLUMNS in sql.c. The groups are those of the
+ * header. */
+
+static void put_identity(struct stmt *q, const struct store_session *row)
+{
+	stmt_text(q, row->id);
+	stmt_text(q, row->tenant);
+	stmt_text(q, row->template);
+	stmt_u64(q, row->profile);
+	stmt_u64(q, row->level);
+	stmt_u64(q, row->created_ms);
+	stmt_u64(q, row->limits.memory_bytes);
+	stmt_u64(q, row->limits.cpu_millis);
+	stmt_u64(q, row->limits.pids);
+	stmt_u64(q, row->limits.disk_bytes);
+	stmt_u64(q, row->limits.inodes);
+	stmt_u64(q, row->limits.nofile);
+	stmt_u64(q, row->limits.output_bytes);
+	stmt_blob(q, row->env, row->env_len);
+	stmt_text(q, row->mounts);
+}
+
+static void put_state(struct stmt *q, const struct store_session *row)
+{
+	stmt_u64(q, row->state);
+	stmt_u64(q, row->reason);
+	stmt_u64(q, row->started_ms);
+	stmt_u64(q, row->ended_ms);
+	stmt_u64(q, row->deadline_ms);
+	stmt_u64(q, row->paused_since_ms);
+	stmt_u64(q, row->paused_total_ms);
+	stmt_text(q, row->boot_id);
+	stmt_i32(q, row->pid);
+	stmt_text(q, row->detail);
+}
+
+static void put_settings(struct stmt *q, const struct store_session *row)
+{
+	stmt_u64(q, row->timeout_ms);
+	stmt_u64(q, row->idle_ms);
+	stmt_u64(q, row->on_timeout);
+	stmt_u64(q, row->on_idle);
+	stmt_text(q, row->metadata);
+	stmt_text(q, row->rules);
+	stmt_text(q, row->network);
+}
+
+static void put_usage(struct stmt *q, const struct store_usage *usage)
+{
+	stmt_u64(q, usage->cpu_us);
+	stmt_u64(q, usage->memory_peak_bytes);
+	stmt_u64(q, usage->disk_bytes);
+	stmt_u64(q, usage->bytes_out);
+}
+
+static void read_row(struct stmt *q, struct store_session *ret)
+{
+	stmt_copy_text(q, ret->id, sizeof(ret->id));
+	stmt_copy_text(q, ret->tenant, sizeof(ret->tenant));
+	stmt_copy_text(q, ret->template, sizeof(ret->template));
+	ret->profile = stmt_get_u32(q);
+	ret->level = stmt_get_u32(q);
+	ret->created_ms = stmt_get_u64(q);
+	ret->limits.memory_bytes = stmt_get_u64(q);
+	ret->limits.cpu_millis = stmt_get_u64(q);
+	ret->limits.pids = stmt_get_u64(q);
+	ret->limits.disk_bytes = stmt_get_u64(q);
+	ret->limits.inodes = stmt_get_u64(q);
+	ret->limits.nofile = stmt_get_u64(q);
+	ret->limits.output_bytes = stmt_get_u64(q);
+	ret->env = stmt_get_blob(q, &ret->env_len);
+	ret->mounts = stmt_get_text(q);
+	ret->state = stmt_get_u32(q);
+	ret->reason = stmt_get_u32(q);
+	ret->started_ms = stmt_get_u64(q);
+	ret->ended_ms = stmt_get_u64(q);
+	ret->deadline_ms = stmt_get_u64(q);
+	ret->paused_since_ms = stmt_get_u64(q);
+	ret->paused_total_ms = stmt_get_u64(q);
+	stmt_copy_text(q, ret->boot_id, sizeof(ret->boot_id));
+	ret->pid = stmt_get_i32(q);
+	ret->detail = stmt_get_text(q);
+	ret->timeout_ms = stmt_get_u64(q);
+	ret->idle_ms = stmt_get_u64(q);
+	ret->on_timeout = stmt_get_u32(q);
+	ret->on_idle = stmt_get_u32(q);
+	ret->metadata = stmt_get_text(q);
+	ret->rules = stmt_get_text(q);
+	ret->network = stmt_get_text(q);
+	ret->usage.cpu_us = stmt_get_u64(q);
+	ret->usage.memory_peak_bytes = stmt_get_u64(q);
+	ret->usage.disk_bytes = stmt_get_u64(q);
+	ret->usage.bytes_out = stmt_get_u64(q);
+	ret->owned = NULL;
+}
+
+int store_session_insert(struct store *s, const struct store_session *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_INSERT);
+	put_identity(&q, row);
+	put_state(&q, row);
+	put_settings(&q, row);
+	put_usage(&q, &row->usage);
+	return stmt_run(&q, true, "session", row->id, e);
+}
+
+int store_session_update_state(struct store *s, const struct store_session *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_STATE);
+	put_state(&q, row);
+	stmt_text(&q, row->id);
+	return stmt_run(&q, true, "session", row->id, e);
+}
+
+int store_session_update_settings(struct store *s, const struct store_session *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_SETTINGS);
+	put_settings(&q, row);
+	stmt_text(&q, row->id);
+	return stmt_run(&q, true, "session", row->id, e);
+}
+
+int store_session_update_usage(struct store *s, const char *id, const struct store_usage *usage,
+			       struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_USAGE);
+	put_usage(&q, usage);
+	stmt_text(&q, id);
+	return stmt_run(&q, true, "session", id, e);
+}
+
+static int own(struct store_session *row, struct err *e)
+{
+	const char **const texts[] = { &row->mounts, &row->detail, &row->metadata, &row->rules,
+				       &row->network };
+
+	return stmt_own(texts, COUNT(texts), &row->env, row->env_len, &row->owned, e);
+}
+
+int store_session_get(struct store *s, const char *id, struct store_session *ret, struct err *e)
+{
+	struct store_session row;
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_SESSION_GET);
+	stmt_text(&q, id);
+	got = stmt_step(&q, "session", id, e);
+	if (got > 0) {
+		read_row(&q, &row);
+		if (own(&row, e) < 0)
+			got = -1;
+		else
+			*ret = row;
+	} else if (got == 0) {
+		got = err_set(e, ERR_NOT_FOUND, "store: session %.40s: not found", id);
+	}
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+void store_session_release(struct store_session *row)
+{
+	free(row->owned);
+	row->owned = NULL;
+}
+
+static int each(struct stmt *q, store_session_fn *fn, void *cookie, struct err *e)
+{
+	struct store_session row;
+	int got;
+
+	while ((got = stmt_step(q, "sessions", "", e)) > 0) {
+		read_row(q, &row);
+		if (fn(&row, cookie) != 0)
+			break;
+	}
+	stmt_close(q);
+	return got < 0 ? -1 : 0;
+}
+
+int store_session_list(struct store *s, const struct store_session_filter *filter,
+		       store_session_fn *fn, void *cookie, struct err *e)
+{
+	static const enum sql by[2][2] = {
+		{ SQL_SESSION_LIST_DOWN, SQL_SESSION_LIST_UP },
+		{ SQL_SESSION_LIST_TENANT_DOWN, SQL_SESSION_LIST_TENANT_UP },
+	};
+	bool resumed = filter->after_id != NULL && filter->after_id[0] != '\0';
+	uint64_t start = filter->ascending ? 0 : UINT64_MAX;
+	struct stmt q;
+
+	stmt_open(&q, s, by[filter->tenant != NULL][filter->ascending]);
+	stmt_u64(&q, filter->states);
+	stmt_text_or_null(&q, filter->template);
+	stmt_u64(&q, resumed ? filter->after_ms : start);
+	stmt_text(&q, filter->after_id);
+	stmt_limit(&q, filter->limit);
+	if (filter->tenant != NULL)
+		stmt_text(&q, filter->tenant);
+	return each(&q, fn, cookie, e);
+}
+
+int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_LIVE);
+	return each(&q, fn, cookie, e);
+}
+
+int store_session_delete_ended(struct store *s, uint64_t before_ms, unsigned limit,
+			       store_session_id_fn *fn, void *cookie, struct err *e)
+{
+	struct stmt q;
+	int got, n = 0;
+
+	stmt_open(&q, s, SQL_SESSION_DELETE_ENDED);
+	stmt_u64(&q, before_ms);
+	stmt_limit(&q, limit);
+	/* All are deleted before the first is returned, and the change counts when the last was. */
+	for (; (got = stmt_step(&q, "ended sessions", "", e)) > 0; n++)
+		IGNORED(fn(stmt_get_text(&q), cookie), "it cannot stop it");
+	stmt_close(&q);
+	return got < 0 ? -1 : n;
+}
+
+int store_session_delete(struct store *s, const char *id, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_DELETE);
+	stmt_text(&q, id);
+	return stmt_run(&q, true, "session", id, e);
+}
+
+int store_session_totals(struct store *s, const char *tenant, struct store_totals *ret,
+			 struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, tenant == NULL ? SQL_SESSION_TOTALS : SQL_SESSION_TOTALS_OF_TENANT);
+	if (tenant != NULL)
+		stmt_text(&q, tenant);
+	got = stmt_step(&q, "sessions", "", e);
+	if (got > 0) {
+		ret->sessions = stmt_get_u64(&q);
+		ret->memory_bytes = stmt_get_u64(&q);
+		ret->disk_bytes = stmt_get_u64(&q);
+	}
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}

@@ -1,0 +1,101 @@
+/* store_session.h - sessions. See store.h for what holds for all rows.
+ *
+ * States, reasons, profiles and the rest are numbers that the core gives a meaning; the store knows
+ * one thing only: a session whose ended_ms is 0 is live. */
+#pragma once
+
+#include "store.h"
+
+struct store_limits {
+	uint64_t memory_bytes, cpu_millis, pids, disk_bytes, inodes, nofile, output_bytes;
+};
+
+struct store_usage {
+	uint64_t cpu_us, memory_peak_bytes, disk_bytes, bytes_out;
+};
+
+struct store_session {
+	/* What it is: written once. */
+	char id[STORE_ID_MAX]; /* "ses_..." */
+	char tenant[STORE_ID_MAX];
+	char template[STORE_NAME_MAX];
+	uint32_t profile, level;
+	uint64_t created_ms;
+	struct store_limits limits;
+	const void *env; /* NAME=value, each with its NUL */
+	size_t env_len;
+	const char *mounts; /* opaque, as the three texts of its settings */
+
+	/* Where it is: store_session_update_state(). */
+	uint32_t state, reason;
+	uint64_t started_ms, ended_ms;
+	uint64_t deadline_ms;
+	uint64_t paused_since_ms, paused_total_ms;
+	char boot_id[40];
+	int32_t pid;
+	const char *detail; /* for people: why it ended */
+
+	/* Its settings: store_session_update_settings(). */
+	uint64_t timeout_ms, idle_ms;
+	uint32_t on_timeout, on_idle;
+	const char *metadata, *rules, *network;
+
+	struct store_usage usage; /* store_session_update_usage() */
+
+	void *owned; /* the texts of a row from store_session_get() */
+};
+
+struct store_session_filter {
+	const char *tenant;   /* NULL: all */
+	uint32_t states;      /* set of 1 << state; 0: all */
+	const char *template; /* NULL: all */
+	bool ascending;	      /* oldest first; else newest first */
+	uint64_t after_ms; /* created_ms and id of the last row seen; "" or NULL: from the start */
+	const char *after_id;
+	unsigned limit; /* rows at most; 0: no limit */
+};
+
+struct store_totals { /* of live sessions */
+	uint64_t sessions, memory_bytes, disk_bytes;
+};
+
+typedef int store_session_fn(const struct store_session *row, void *cookie);
+typedef int store_session_id_fn(const char *id, void *cookie);
+
+/* Writes all fields. */
+int store_session_insert(struct store *s, const struct store_session *row, struct err *e) MUST_USE;
+
+/* Each writes its group of fields of the row with this id. */
+int store_session_update_state(struct store *s, const struct store_session *row,
+			       struct err *e) MUST_USE;
+int store_session_update_settings(struct store *s, const struct store_session *row,
+				  struct err *e) MUST_USE;
+int store_session_update_usage(struct store *s, const char *id, const struct store_usage *usage,
+			       struct err *e) MUST_USE;
+
+/* The caller releases the row. */
+int store_session_get(struct store *s, const char *id, struct store_session *ret,
+		      struct err *e) MUST_USE;
+void store_session_release(struct store_session *row);
+
+/* A page, in the order of (created_ms, id). */
+int store_session_list(struct store *s, const struct store_session_filter *filter,
+		       store_session_fn *fn, void *cookie, struct err *e) MUST_USE;
+
+/* The live ones, oldest first: what a new daemon has to look after. */
+int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie,
+			    struct err *e) MUST_USE;
+
+/* Deletes at most `limit` sessions that ended before a time, with their executions, and says which.
+ * In a transaction the caller can remove their files before he commits: what is interrupted is done
+ * again. Events stay, they have a retention of their own. The callback cannot stop it. Returns how
+ * many. */
+int store_session_delete_ended(struct store *s, uint64_t before_ms, unsigned limit,
+			       store_session_id_fn *fn, void *cookie, struct err *e) MUST_USE;
+
+/* One session with its executions, whatever its state. */
+int store_session_delete(struct store *s, const char *id, struct err *e) MUST_USE;
+
+/* Of one tenant (NULL: of all). */
+int store_session_totals(struct store *s, const char *tenant, struct store_totals *ret,
+			 struct err *e) MUST_USE;

@@ -1,0 +1,101 @@
+#include "store_tenant.h"
+
+#include "stmt.h"
+
+static void put_limits(struct stmt *q, const struct store_tenant *row)
+{
+	stmt_u64(q, row->max_sessions);
+	stmt_u64(q, row->create_rate_milli);
+	stmt_u64(q, row->create_burst);
+	stmt_u64(q, row->queue_length);
+	stmt_u64(q, row->queue_ms);
+	stmt_u64(q, row->max_memory);
+	stmt_u64(q, row->max_storage);
+}
+
+int store_tenant_insert(struct store *s, const struct store_tenant *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_TENANT_INSERT);
+	stmt_text(&q, row->id);
+	stmt_text(&q, row->name);
+	stmt_u64(&q, row->is_operator);
+	stmt_u64(&q, row->disabled);
+	stmt_u64(&q, row->created_ms);
+	put_limits(&q, row);
+	return stmt_run(&q, true, "tenant", row->name, e);
+}
+
+int store_tenant_update(struct store *s, const struct store_tenant *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_TENANT_UPDATE);
+	stmt_text(&q, row->name);
+	stmt_u64(&q, row->is_operator);
+	stmt_u64(&q, row->disabled);
+	put_limits(&q, row);
+	stmt_text(&q, row->id);
+	return stmt_run(&q, true, "tenant", row->id, e);
+}
+
+static void read_row(struct stmt *q, struct store_tenant *ret)
+{
+	stmt_copy_text(q, ret->id, sizeof(ret->id));
+	stmt_copy_text(q, ret->name, sizeof(ret->name));
+	ret->is_operator = stmt_get_bool(q);
+	ret->disabled = stmt_get_bool(q);
+	ret->created_ms = stmt_get_u64(q);
+	ret->max_sessions = stmt_get_u64(q);
+	ret->create_rate_milli = stmt_get_u64(q);
+	ret->create_burst = stmt_get_u64(q);
+	ret->queue_length = stmt_get_u64(q);
+	ret->queue_ms = stmt_get_u64(q);
+	ret->max_memory = stmt_get_u64(q);
+	ret->max_storage = stmt_get_u64(q);
+}
+
+static int get(struct store *s, enum sql sql, const char *by, struct store_tenant *ret,
+	       struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, sql);
+	stmt_text(&q, by);
+	got = stmt_step(&q, "tenant", by, e);
+	if (got > 0)
+		read_row(&q, ret);
+	stmt_close(&q);
+	if (got == 0)
+		return err_set(e, ERR_NOT_FOUND, "store: tenant %.40s: not found", by);
+	return got > 0 ? 0 : -1;
+}
+
+int store_tenant_get(struct store *s, const char *id, struct store_tenant *ret, struct err *e)
+{
+	return get(s, SQL_TENANT_GET, id, ret, e);
+}
+
+int store_tenant_get_by_name(struct store *s, const char *name, struct store_tenant *ret,
+			     struct err *e)
+{
+	return get(s, SQL_TENANT_BY_NAME, name, ret, e);
+}
+
+int store_tenant_each(struct store *s, store_tenant_fn *fn, void *cookie, struct err *e)
+{
+	struct store_tenant row;
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_TENANT_EACH);
+	while ((got = stmt_step(&q, "tenants", "", e)) > 0) {
+		read_row(&q, &row);
+		if (fn(&row, cookie) != 0)
+			break;
+	}
+	stmt_close(&q);
+	return got < 0 ? -1 : 0;
+}

@@ -1,0 +1,33 @@
+/* store_tenant.h - tenants and what each may use. See store.h for what holds for all rows. */
+#pragma once
+
+#include "store.h"
+
+struct store_tenant {
+	char id[STORE_ID_MAX]; /* "ten_..." */
+	char name[STORE_NAME_MAX];
+	bool is_operator; /* may see and do everything */
+	bool disabled;
+	uint64_t created_ms;
+	/* 0 in each: as the configuration says for all tenants */
+	uint64_t max_sessions;
+	uint64_t create_rate_milli; /* thousandths of a session per second */
+	uint64_t create_burst;
+	uint64_t queue_length, queue_ms;
+	uint64_t max_memory, max_storage; /* bytes, over all of its sessions */
+};
+
+typedef int store_tenant_fn(const struct store_tenant *row, void *cookie);
+
+int store_tenant_insert(struct store *s, const struct store_tenant *row, struct err *e) MUST_USE;
+
+/* Everything but id and created_ms. */
+int store_tenant_update(struct store *s, const struct store_tenant *row, struct err *e) MUST_USE;
+
+int store_tenant_get(struct store *s, const char *id, struct store_tenant *ret,
+		     struct err *e) MUST_USE;
+int store_tenant_get_by_name(struct store *s, const char *name, struct store_tenant *ret,
+			     struct err *e) MUST_USE;
+
+/* All, by name. */
+int store_tenant_each(struct store *s, store_tenant_fn *fn, void *cookie, struct err *e) MUST_USE;

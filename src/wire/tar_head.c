@@ -1,0 +1,322 @@
+/* tar_head.c - theory of operation
+ *
+ * Numbers are octal text or, as GNU tar writes large ones, a big-endian binary number whose first
+ * bit is set. A field of text need not end in NUL. The checksum is the sum of all bytes of the
+ * block with its own field taken as spaces; old programs summed signed bytes, so both are taken. */
+#include "tar_head.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Offsets and widths of POSIX.1-1988. */
+enum {
+	NAME = 0,
+	NAME_LEN = 100,
+	MODE = 100,
+	MODE_LEN = 8,
+	UID = 108,
+	GID = 116,
+	ID_LEN = 8,
+	SIZE = 124,
+	SIZE_LEN = 12,
+	MTIME = 136,
+	MTIME_LEN = 12,
+	SUM = 148,
+	SUM_LEN = 8,
+	TYPE = 156,
+	LINK = 157,
+	LINK_LEN = 100,
+	MAGIC = 257,
+	PREFIX = 345,
+	PREFIX_LEN = 155,
+};
+
+#define OCTAL_SIZE_MAX 077777777777ULL
+
+static bool read_binary(const uint8_t *p, size_t n, uint64_t *ret)
+{
+	uint64_t v = p[0] & 0x7fU;
+
+	for (size_t i = 1; i < n; i++) {
+		if (v >> 55 != 0)
+			return false;
+		v = v << 8 | p[i];
+	}
+	*ret = v;
+	return true;
+}
+
+/* Spaces, octal digits, then only spaces and NULs. An empty field is 0. */
+static bool read_number(const uint8_t *p, size_t n, uint64_t *ret)
+{
+	uint64_t v = 0;
+	size_t i = 0;
+
+	if ((p[0] & 0x80) != 0)
+		return read_binary(p, n, ret);
+	while (i < n && p[i] == ' ')
+		i++;
+	for (; i < n && p[i] >= '0' && p[i] <= '7'; i++)
+		v = v << 3 | (uint64_t)(p[i] - '0'); /* 12 digits of 3 bits: no overflow */
+	for (; i < n; i++)
+		if (p[i] != ' ' && p[i] != '\0')
+			return false;
+	*ret = v;
+	return true;
+}
+
+static size_t text_length(const uint8_t *p, size_t n)
+{
+	const uint8_t *end = memchr(p, '\0', n);
+
+	return end == NULL ? n : (size_t)(end - p);
+}
+
+static bool checksum_holds(const uint8_t *block)
+{
+	uint64_t said;
+	int64_t of_unsigned = 0, of_signed = 0;
+
+	for (size_t i = 0; i < TAR_HEAD_BLOCK; i++) {
+		uint8_t byte = i >= SUM && i < SUM + SUM_LEN ? ' ' : block[i];
+
+		of_unsigned += byte;
+		of_signed += byte < 0x80 ? byte : (int)byte - 0x100;
+	}
+	return read_number(block + SUM, SUM_LEN, &said) &&
+	       ((int64_t)said == of_unsigned || (int64_t)said == of_signed);
+}
+
+static bool is_zero(const uint8_t *block)
+{
+	for (size_t i = 0; i < TAR_HEAD_BLOCK; i++)
+		if (block[i] != 0)
+			return false;
+	return true;
+}
+
+/* "prefix/name" where the format has a prefix: GNU's own uses the place otherwise. */
+static void read_path(const uint8_t *block, char *ret)
+{
+	size_t prefix = memcmp(block + MAGIC, "ustar\0", 6) == 0
+				? text_length(block + PREFIX, PREFIX_LEN)
+				: 0;
+	size_t name = text_length(block + NAME, NAME_LEN), at = 0;
+
+	if (prefix > 0) {
+		memcpy(ret, block + PREFIX, prefix);
+		ret[prefix] = '/';
+		at = prefix + 1;
+	}
+	memcpy(ret + at, block + NAME, name);
+	ret[at + name] = '\0';
+}
+
+/* Before ustar, a directory was known by the '/' behind its name. Not since: a name that is cut
+ * off, because an extension has the whole of it, may end in one by chance. */
+static char read_type(const uint8_t *block, const char *path)
+{
+	size_t n = strlen(path);
+
+	if (block[TYPE] != '\0' && block[TYPE] != '0' && block[TYPE] != '7')
+		return (char)block[TYPE];
+	if (block[TYPE] != '\0' && memcmp(block + MAGIC, "ustar", 5) == 0)
+		return TAR_HEAD_FILE;
+	return n > 0 && path[n - 1] == '/' ? TAR_HEAD_DIR : TAR_HEAD_FILE;
+}
+
+int tar_head_read(const uint8_t block[TAR_HEAD_BLOCK], struct tar_head *ret, struct err *e)
+{
+	uint64_t mode, size, mtime;
+	size_t link;
+
+	if (is_zero(block))
+		return 1;
+	if (!checksum_holds(block))
+		return err_set(e, ERR_INVALID, "tar: wrong checksum");
+	if (!read_number(block + MODE, MODE_LEN, &mode) ||
+	    !read_number(block + SIZE, SIZE_LEN, &size) || size > TAR_HEAD_SIZE_MAX)
+		return err_set(e, ERR_INVALID, "tar: malformed mode or size");
+	/* A negative time is no reason to refuse a file. */
+	if (!read_number(block + MTIME, MTIME_LEN, &mtime) || mtime > TAR_HEAD_SIZE_MAX)
+		mtime = 0;
+	ret->mode = (uint32_t)(mode & 07777);
+	ret->size = size;
+	ret->mtime = (int64_t)mtime;
+	read_path(block, ret->path);
+	link = text_length(block + LINK, LINK_LEN);
+	memcpy(ret->link, block + LINK, link);
+	ret->link[link] = '\0';
+	ret->type = read_type(block, ret->path);
+	return 0;
+}
+
+static bool read_decimal(const char *p, size_t n, uint64_t max, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (n == 0 || n > 19)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] < '0' || p[i] > '9')
+			return false;
+		v = v * 10 + (uint64_t)(p[i] - '0');
+	}
+	*ret = v;
+	return v <= max;
+}
+
+static bool is(const char *key, size_t n, const char *word)
+{
+	return strlen(word) == n && memcmp(key, word, n) == 0;
+}
+
+/* One "keyword=value"; value ends where the record's newline was. */
+static int take_record(char *key, char *end, struct tar_head_pax *pax, struct err *e)
+{
+	char *equals = memchr(key, '=', (size_t)(end - key));
+	size_t n = equals == NULL ? 0 : (size_t)(equals - key);
+	bool is_path = is(key, n, "path"), is_link = is(key, n, "linkpath");
+	const char *value;
+
+	if (n == 0)
+		return err_set(e, ERR_INVALID, "tar: pax record without a keyword");
+	value = equals + 1;
+	if (n >= 10 && memcmp(key, "GNU.sparse", 10) == 0)
+		return err_set(e, ERR_UNSUPPORTED, "tar: sparse files are not supported");
+	if (is_path || is_link) {
+		size_t len = (size_t)(end - value);
+
+		if (len >= TAR_HEAD_PATH_MAX || memchr(value, '\0', len) != NULL)
+			return err_set(e, ERR_INVALID, "tar: pax name too long or with NUL");
+		*end = '\0';
+		if (is_path)
+			pax->path = value;
+		else
+			pax->link = value;
+	}
+	if (is(key, n, "size")) {
+		pax->has_size =
+			read_decimal(value, (size_t)(end - value), TAR_HEAD_SIZE_MAX, &pax->size);
+		if (!pax->has_size)
+			return err_set(e, ERR_INVALID, "tar: malformed pax size");
+	}
+	return 0;
+}
+
+int tar_head_pax_read(char *body, size_t len, struct tar_head_pax *ret, struct err *e)
+{
+	struct tar_head_pax pax = { NULL, NULL, false, 0 };
+
+	for (size_t at = 0; at < len;) {
+		const char *space = memchr(body + at, ' ', len - at);
+		size_t digits = space == NULL ? 0 : (size_t)(space - (body + at));
+		uint64_t n;
+
+		/* The number counts itself, the space, the keyword, the value and the newline. */
+		if (!read_decimal(body + at, digits, len - at, &n) || n < digits + 2 ||
+		    body[at + n - 1] != '\n')
+			return err_set(e, ERR_INVALID, "tar: malformed pax record");
+		if (take_record(body + at + digits + 1, body + at + n - 1, &pax, e) < 0)
+			return -1;
+		at += n;
+	}
+	*ret = pax;
+	return 0;
+}
+
+static void put_octal(uint8_t *p, size_t width, uint64_t v)
+{
+	p[width - 1] = '\0';
+	for (size_t i = width - 1; i-- > 0; v >>= 3)
+		p[i] = (uint8_t)('0' + (v & 7));
+}
+
+/* Fields of text that are full have no NUL. */
+static void put_text(uint8_t *field, const char *text, size_t n)
+{
+	memcpy(field, text, n);
+}
+
+/* Splits a path at a '/' so that both parts fit; false if there is no such place. */
+static bool put_path(uint8_t *block, const char *path)
+{
+	size_t n = strlen(path);
+
+	if (n <= NAME_LEN) {
+		put_text(block + NAME, path, n);
+		return true;
+	}
+	for (size_t i = n - NAME_LEN - 1; i <= PREFIX_LEN && i + 1 < n; i++) {
+		if (path[i] != '/' || i == 0)
+			continue;
+		put_text(block + PREFIX, path, i);
+		put_text(block + NAME, path + i + 1, n - i - 1);
+		return true;
+	}
+	put_text(block + NAME, path, NAME_LEN);
+	block[NAME + NAME_LEN - 1] = '_'; /* not '/', which some take for a directory */
+	return false;
+}
+
+bool tar_head_write(const struct tar_head *h, uint8_t ret_block[TAR_HEAD_BLOCK])
+{
+	size_t link = strlen(h->link);
+	bool fits;
+	unsigned sum = 0;
+
+	memset(ret_block, 0, TAR_HEAD_BLOCK);
+	fits = put_path(ret_block, h->path);
+	put_octal(ret_block + MODE, MODE_LEN, h->mode & 07777);
+	put_octal(ret_block + UID, ID_LEN, 0);
+	put_octal(ret_block + GID, ID_LEN, 0);
+	put_octal(ret_block + SIZE, SIZE_LEN, h->size <= OCTAL_SIZE_MAX ? h->size : 0);
+	put_octal(ret_block + MTIME, MTIME_LEN,
+		  h->mtime > 0 && h->mtime <= (int64_t)OCTAL_SIZE_MAX ? (uint64_t)h->mtime : 0);
+	ret_block[TYPE] = (uint8_t)h->type;
+	put_text(ret_block + LINK, h->link, link <= LINK_LEN ? link : LINK_LEN);
+	put_text(ret_block + MAGIC,
+		 "ustar\0"
+		 "00",
+		 8);
+	memset(ret_block + SUM, ' ', SUM_LEN);
+	for (size_t i = 0; i < TAR_HEAD_BLOCK; i++)
+		sum += ret_block[i];
+	put_octal(ret_block + SUM, SUM_LEN - 1, sum);
+	return fits && link <= LINK_LEN && h->size <= OCTAL_SIZE_MAX;
+}
+
+/* Appends one record, whose length counts its own digits. */
+static size_t put_record(char *at, size_t cap, const char *key, const char *value)
+{
+	size_t rest = strlen(key) + strlen(value) + 3, n = rest + 1;
+	int got;
+
+	for (size_t power = 10; power <= n; power *= 10)
+		n++;
+	got = snprintf(at, cap, "%zu %s=%s\n", n, key, value);
+	return got > 0 && (size_t)got < cap ? (size_t)got : 0;
+}
+
+size_t tar_head_pax_write(const struct tar_head *h, char *ret_body, size_t cap)
+{
+	uint8_t scratch[TAR_HEAD_BLOCK];
+	char size[24];
+	size_t n = 0;
+
+	memset(scratch, 0, sizeof(scratch));
+	if (!put_path(scratch, h->path))
+		n += put_record(ret_body + n, cap - n, "path", h->path);
+	if (strlen(h->link) > LINK_LEN)
+		n += put_record(ret_body + n, cap - n, "linkpath", h->link);
+	if (h->size > OCTAL_SIZE_MAX) {
+		(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)h->size);
+		n += put_record(ret_body + n, cap - n, "size", size);
+	}
+	return n;
+}
+
+size_t tar_head_padding(uint64_t size)
+{
+	return (size_t)((TAR_HEAD_BLOCK - size % TAR_HEAD_BLOCK) % TAR_HEAD_BLOCK);
+}

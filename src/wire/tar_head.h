@@ -1,0 +1,65 @@
+/* tar_head.h - one header block of a tar archive, and the extensions for what does not fit into it:
+ * ustar, GNU's long names, pax. Pure and hostile-safe; who reads the stream is another's matter. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define TAR_HEAD_BLOCK 512U
+#define TAR_HEAD_PATH_MAX 4096U /* with NUL */
+#define TAR_HEAD_PAX_MAX 65536U /* body of an extension; more is refused */
+#define TAR_HEAD_SIZE_MAX ((uint64_t)1 << 60)
+
+/* The letters of the type field that mean something to us. */
+enum {
+	TAR_HEAD_FILE = '0',
+	TAR_HEAD_HARDLINK = '1',
+	TAR_HEAD_SYMLINK = '2',
+	TAR_HEAD_CHAR = '3',
+	TAR_HEAD_BLOCK_DEVICE = '4',
+	TAR_HEAD_DIR = '5',
+	TAR_HEAD_FIFO = '6',
+	TAR_HEAD_LONG_NAME = 'L', /* GNU: the body is the next entry's name */
+	TAR_HEAD_LONG_LINK = 'K', /* GNU: the body is the next entry's link target */
+	TAR_HEAD_PAX = 'x',	  /* the body is records for the next entry */
+	TAR_HEAD_PAX_GLOBAL = 'g',
+};
+
+struct tar_head {
+	char type;     /* '\0' and '7' come out as FILE, a v7 name that ends in '/' as DIR */
+	uint32_t mode; /* at most 07777 */
+	uint64_t size; /* bytes of body behind the block, without padding */
+	int64_t mtime;
+	char path[TAR_HEAD_PATH_MAX];
+	char link[TAR_HEAD_PATH_MAX];
+};
+
+/* Reads a block whose checksum is right. Returns 1 for a block of zeros (the end marker is two of
+ * them), 0 for a header, -1 (ERR_INVALID, *ret undefined) for anything else. */
+int tar_head_read(const uint8_t block[TAR_HEAD_BLOCK], struct tar_head *ret,
+		  struct err *e) MUST_USE;
+
+/* What pax records override. NULL or false: not there. */
+struct tar_head_pax {
+	const char *path, *link; /* point into the body, which is written to: see below */
+	bool has_size;
+	uint64_t size;
+};
+
+/* Reads the body of a pax extension. Puts NULs behind the values it returns. Keywords that do not
+ * matter here are passed over; sparse files are refused (ERR_UNSUPPORTED). */
+int tar_head_pax_read(char *body, size_t len, struct tar_head_pax *ret, struct err *e) MUST_USE;
+
+/* Writes a header. Returns false if path, link or size does not fit: then a pax extension has to go
+ * in front, and the block, which is complete, holds what fits. Times before 1970 become 0. */
+bool tar_head_write(const struct tar_head *h, uint8_t ret_block[TAR_HEAD_BLOCK]) MUST_USE;
+
+/* Writes the records for all that tar_head_write() could not fit into at most cap bytes; returns
+ * the length. cap of 2 * TAR_HEAD_PATH_MAX + 128 is always enough. */
+size_t tar_head_pax_write(const struct tar_head *h, char *ret_body, size_t cap) MUST_USE;
+
+/* Bytes of padding behind a body. */
+size_t tar_head_padding(uint64_t size);

@@ -1,0 +1,403 @@
+#!/usr/bin/python3
+"""Goal: what the client prints, sends and returns is right, whatever a server does: break connections,
+answer with errors, send names that would move a terminal or files that would leave the folder.
+
+    test_fake.py CORDON_CLIENT [name ...]
+"""
+import io
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from fake import EVIL, KEY, Fake  # noqa: E402
+
+CLIENT = os.path.abspath(sys.argv[1])
+
+
+class World:
+    """A fake server with one session, a home without keys, and the client."""
+
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="cordon-client-")
+        self.cell, self.home = self.dir + "/cell", self.dir + "/home"
+        os.mkdir(self.cell)
+        os.mkdir(self.home)
+        self.fake = Fake(self.cell)
+        self.env = {"PATH": os.environ["PATH"], "HOME": self.home, "CORDON_SERVER": self.fake.url,
+                    "CORDON_API_KEY": KEY}
+        self.id = self("create", "--metadata", "k=v").stdout.decode().strip()
+
+    def __call__(self, *words, code=0, stdin=b"", env=None):
+        run = subprocess.run([CLIENT, *words], input=stdin, capture_output=True, timeout=30,
+                             env=self.env if env is None else env, cwd=self.home)
+        assert run.returncode == code, (words, run.returncode, run.stdout, run.stderr)
+        return run
+
+    def close(self):
+        self.fake.shutdown()
+        self.fake.server_close()
+        shutil.rmtree(self.dir)
+
+
+def equal(got, want):
+    assert got == want, f"{got!r} is not {want!r}"
+
+
+def clean(text):
+    """Nothing in it moves a terminal."""
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]", text.decode()), text
+
+
+def test_create_and_list(w):
+    assert re.fullmatch("ses_[0-9a-f]{16}", w.id), w.id
+    for _ in range(4):
+        w("create")
+    lines = w("ls").stdout.decode().splitlines()
+    assert re.fullmatch("ID +STATE +AGE +EXPIRES +TEMPLATE +RUNNING +METADATA", lines[0]), lines
+    equal(len(lines), 6)  # three pages
+    assert re.fullmatch(f"{w.id} +running +[0-9]+[smhd] +- +host +0 +k=v", lines[1]), lines
+    equal(w("ls", "-q").stdout.decode().split()[0], w.id)
+    equal(len(json.loads(w("ls", "--json").stdout)["sessions"]), 5)
+
+
+def test_create_sends_what_was_asked(w):
+    w("create", "--memory", "64M", "--cpus=0.5", "--env", "A=1", "--env", "B=x=y", "--timeout", "90", "--on-idle",
+      "pause", "--mount", "/a:b:/c:rw", "--mount", "/d:/e", "--idle-timeout", "0")
+    equal(json.loads(w.fake.requests[-1][3]), {
+        "limits": {"memory": 64 << 20, "cpus": 0.5}, "env": {"A": "1", "B": "x=y"}, "timeout": "90000ms",
+        "on_idle": "pause", "idle_timeout": 0,
+        "mounts": [{"source": "/a:b", "target": "/c", "mode": "rw"}, {"source": "/d", "target": "/e", "mode": "ro"}]})
+
+
+def test_usage(w):
+    for words in (["create", "x"], ["ls", "--nope"], ["exec", w.id], ["exec"], ["rm"], ["rm", "-a", w.id],
+                  ["cp", "a", "b"], ["cp", "ses_1:a", "ses_2:b"], ["key"], ["key", "eat"], ["timeout", w.id],
+                  ["logs", w.id], ["nosuch"], ["run", "--server"], ["run", "--server=x", "--", "true"],
+                  ["create", "--memory", "much"], ["logs", "--stream", "x", "a", "b"]):
+        run = w(*words, code=2)
+        assert run.stderr.startswith(b"cordon: "), (words, run.stderr)
+        equal(run.stdout, b"")
+    for bad in (["create", "--env", "x"], ["create", "--mount", "x"], ["timeout", w.id, "soon"]):
+        assert b"--" in w(*bad, code=125).stderr or bad[0] == "timeout"
+    for verb in ("create", "ls", "exec", "run", "attach", "cp", "logs", "watch", "events", "ps", "kill", "diff",
+                 "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node"):
+        assert w(verb, "--help").stdout.startswith(b"usage: cordon " + verb.encode()), verb
+        assert verb.encode() in w("--verbs").stdout
+        assert b".SH CORDON " + verb.encode() in w("--man").stdout
+
+
+def test_errors_are_told(w):
+    run = w("pause", "ses_9", code=125)
+    clean(run.stderr.replace(b"\n", b""))
+    assert re.search(r"no such thing .*\(not_found, request req_1", run.stderr.decode()), run.stderr
+    run = w("ls", "--server", "http://127.0.0.1:1", code=125)
+    assert b"127.0.0.1:1" in run.stderr and b"refused" in run.stderr, run.stderr
+
+
+def test_key_is_found(w):
+    env = {k: v for k, v in w.env.items() if k != "CORDON_API_KEY"}
+    if not os.path.exists("/var/lib/cordon/first.key"):
+        assert b"CORDON_API_KEY" in w("ls", env=env, code=125).stderr
+    os.makedirs(w.home + "/.local/state/cordon")
+    os.makedirs(w.home + "/.config/cordon")
+    with open(w.home + "/.config/cordon/key", "w") as f:
+        f.write(KEY + "\n")
+    w("ls", env=env)
+    with open(w.home + "/other", "w") as f:
+        f.write("two words")
+    assert b"not an API key" in w("ls", "--key-file", w.home + "/other", code=125).stderr
+    assert b"nowhere" in w("ls", "--key-file", "/nowhere", code=125).stderr
+    w("ls", "--key-file", w.home + "/.config/cordon/key", env=env)
+
+
+def test_ids_may_be_short(w):
+    other = w("create").stdout.decode().strip()
+    equal(w("pause", other[:-1] + other[-1]).stdout.decode().strip(), other)
+    assert b"could be any of 2" in w("pause", "ses_", code=125).stderr
+    w("rm", w.id)
+    equal(w("pause", "ses_").stdout.decode().strip(), other)  # the ended one does not count
+    assert b"not an id" in w("pause", "../x", code=125).stderr
+
+
+def test_terminal_is_safe(w):
+    w("create", "--metadata", "note=" + EVIL)
+    for words in (["ls"], ["ls", "--json"], ["node"], ["node", "--json"]):
+        clean(w(*words).stdout)
+        assert b"evil" in w(*words).stdout
+    w("exec", w.id, "--", "true")
+    clean(w("ls", w.id).stdout)
+
+
+def test_exec(w):
+    run = w("exec", w.id, "--", "sh", "-c", "echo out; echo err >&2; exit 7", code=7)
+    equal((run.stdout, run.stderr), (b"out\n", b"err\n"))
+    equal(w("exec", w.id, "printf", r"\000\377\033[1m").stdout, b"\0\xff\x1b[1m")  # a program's own
+    w("exec", w.id, "--", "/no/such", code=127)
+    w("exec", w.id, "--", "sh", "-c", "kill -9 $$", code=137)
+    equal(w("exec", "-e", "A=b c", w.id, "--", "sh", "-c", "echo $A").stdout, b"b c\n")
+    equal(w("exec", w.id, "--", "cat", stdin=b"not sent").stdout, b"")
+
+
+def test_exec_input(w):
+    equal(w("exec", "-i", w.id, "--", "cat", stdin=b"some\nlines").stdout, b"some\nlines")
+    big = os.urandom(1 << 20)
+    equal(w("exec", "-i", w.id, "--", "cat", stdin=big).stdout, big)
+
+
+def test_exec_survives_breaks(w):
+    """Each connection is broken after so many pieces; no byte is missing and none comes twice."""
+    want = b"".join(b"%d\n" % i for i in range(40))
+    w.fake.break_after = [0, 1, 5, 0, 2, 4, 3]
+    run = w("exec", w.id, "--", "sh", "-c", "i=0; while [ $i -lt 40 ]; do echo $i; [ $((i % 7)) = 0 ] && echo e$i >&2; "
+            "i=$((i+1)); sleep 0.01; done; exit 3", code=3)
+    equal(run.stdout, want)
+    equal(run.stderr, b"".join(b"e%d\n" % i for i in range(0, 40, 7)))
+    equal(w.fake.break_after, [])
+
+
+def test_exec_signals(w):
+    for signo in (signal.SIGINT, signal.SIGTERM):
+        p = subprocess.Popen([CLIENT, "exec", w.id, "--", "sh", "-c", "trap 'echo got; exit 9' INT TERM; echo ready; "
+                              "while :; do sleep 0.05; done"], env=w.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        equal(p.stdout.readline(), b"ready\n")
+        p.send_signal(signo)
+        equal(p.stdout.read(), b"got\n")
+        equal(p.wait(10), 9)
+
+
+def test_exec_output_closed(w):
+    p = subprocess.Popen([CLIENT, "exec", w.id, "--", "sh", "-c", "while echo y; do sleep 0.01; done"], env=w.env,
+                         stdout=subprocess.PIPE)
+    p.stdout.readline()
+    p.stdout.close()
+    equal(p.wait(10), 128 + signal.SIGPIPE)
+
+
+def test_exec_detached(w):
+    name = w("exec", "-d", w.id, "--", "sh", "-c", "sleep 0.3; echo later; echo more >&2; exit 4").stdout.decode().strip()
+    equal(w("logs", "-f", w.id, name).stdout, b"later\n")
+    run = w("logs", w.id, name[:-2])  # the beginning is enough
+    equal((run.stdout, run.stderr), (b"later\n", b"more\n"))
+    equal(w("logs", "--stream", "stderr", w.id, name).stdout, b"more\n")
+    run = w("attach", w.id, name, code=4)
+    equal((run.stdout, run.stderr), (b"later\n", b"more\n"))
+
+
+def test_logs_survive_breaks(w):
+    name = w("exec", "-d", w.id, "--", "sh", "-c", "for i in 1 2 3 4 5 6; do echo $i; sleep 0.05; done; "
+             r"printf '\377\n'").stdout.decode().strip()
+    w.fake.break_after = [1, 0, 3]
+    equal(w("logs", "-f", w.id, name).stdout, b"1\n2\n3\n4\n5\n6\n\xff\n")
+
+
+def test_run_on_server(w):
+    run = w("run", "--server", "--memory", "1G", "-e", "A=1", "--", "sh", "-c", "cat; exit 5", stdin=b"in", code=5)
+    equal(run.stdout, b"in")
+    equal([r[0] for r in w.fake.requests if r[1].startswith("/v1/sessions")][-4:], ["POST", "POST", "GET", "DELETE"])
+    equal(w("ls", "-q").stdout.decode().split(), [w.id])
+    w("run", "--server", "--result", w.dir + "/r", "--", "true")
+    with open(w.dir + "/r") as f:
+        equal(json.load(f)["exit_code"], 0)
+    w("run", "--server", "--", "/no/such", code=127)
+    equal(w("ls", "-q").stdout.decode().split(), [w.id])
+
+
+def test_run_interrupted_deletes(w):
+    p = subprocess.Popen([CLIENT, "run", "--server", "--", "sh", "-c", "echo ready; sleep 60"], env=w.env,
+                         stdout=subprocess.PIPE)
+    equal(p.stdout.readline(), b"ready\n")
+    p.send_signal(signal.SIGTERM)
+    equal(p.wait(10), 128 + signal.SIGTERM)
+    equal(w("ls", "-q").stdout.decode().split(), [w.id])
+
+
+def test_copy_files(w):
+    data = os.urandom(3 << 20)
+    with open(w.home + "/big", "wb") as f:
+        f.write(data)
+    os.chmod(w.home + "/big", 0o750)
+    open(w.home + "/empty", "w").close()
+    os.mkdir(w.cell + "/dir")
+    w("cp", "big", w.id + ":new")
+    w("cp", "big", w.id + ":dir")
+    w("cp", "empty", w.id + ":dir/")
+    w("cp", "-", w.id + ":typed", stdin=b"typed")
+    for path in ("new", "dir/big"):
+        with open(w.cell + "/" + path, "rb") as f:
+            equal(f.read() == data, True)
+    equal(os.stat(w.cell + "/new").st_mode & 0o777, 0o750)
+    equal(os.stat(w.cell + "/dir/empty").st_size, 0)
+    os.chmod(w.cell + "/new", 0o6755)
+    w("cp", w.id + ":new", "back")
+    with open(w.home + "/back", "rb") as f:
+        equal(f.read() == data, True)
+    equal(os.stat(w.home + "/back").st_mode & 0o7777, 0o755)  # setuid is not taken over
+    equal(w("cp", w.id + ":typed", "-").stdout, b"typed")
+    assert b"no such file" in w("cp", w.id + ":missing", ".", code=125).stderr
+    equal(sorted(os.listdir(w.home)), ["back", "big", "empty"])
+
+
+def make_tree(top):
+    os.makedirs(top + "/a/b/empty")
+    os.symlink("../x", top + "/a/link")
+    long = "/a/" + "n" * 150 + "/" + "m" * 150
+    os.makedirs(os.path.dirname(top + long))
+    for name in ("/x", "/a/b/y z", long):
+        with open(top + name, "w") as f:
+            f.write(name * 100)
+    os.chmod(top + "/x", 0o700)
+
+
+def same(one, other):
+    return subprocess.run(["diff", "-r", "--no-dereference", one, other], capture_output=True).stdout.decode()
+
+
+def test_copy_trees(w):
+    make_tree(w.home + "/tree")
+    os.mkfifo(w.home + "/tree/pipe")
+    run = w("cp", "tree", w.id + ":up")
+    assert b"left out: pipe" in run.stderr, run.stderr
+    os.unlink(w.home + "/tree/pipe")
+    equal(same(w.home + "/tree", w.cell + "/up"), "")
+    w("cp", w.id + ":up", "down")
+    equal(same(w.home + "/tree", w.home + "/down"), "")
+    w("cp", w.id + ":up", ".")
+    equal(same(w.home + "/tree", w.home + "/up"), "")
+    w("cp", "tree", w.id + ":up")  # into it
+    equal(same(w.home + "/tree", w.cell + "/up/tree"), "")
+    with tarfile.open(fileobj=io.BytesIO(w("cp", w.id + ":up", "-").stdout)) as archive:
+        assert "a/b/y z" in archive.getnames()
+
+
+def evil_archive(*entries):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, kind, link, content in entries:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname, entry.size, entry.mode = kind, link, len(content), 0o6777
+            archive.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def test_evil_trees(w):
+    """Each archive tries to write to the file outside; none may."""
+    outside = w.dir + "/outside"
+    os.mkdir(w.cell + "/t")
+    file, link, hard = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
+    cases = {
+        "dotdot": [("../../outside", file, "", b"bad")],
+        "inner dotdot": [("a/../../../outside", file, "", b"bad")],
+        "absolute": [(outside, file, "", b"bad")],
+        "through a link": [("l", link, w.dir, b""), ("l/outside", file, "", b"bad")],
+        "over a link": [("l", link, outside, b""), ("l", file, "", b"good")],
+        "hard link": [("h", hard, "../../outside", b""), ("h", file, "", b"good")],
+        "device": [("d", tarfile.CHRTYPE, "", b"")],
+    }
+    for name, entries in cases.items():
+        with open(outside, "w") as f:
+            f.write("safe")
+        with open(w.cell + "/t/evil.tar", "wb") as f:
+            f.write(evil_archive(*entries))
+        shutil.rmtree(w.home + "/d", ignore_errors=True)
+        run = subprocess.run([CLIENT, "cp", w.id + ":t", "d"], env=w.env, cwd=w.home, capture_output=True, timeout=30)
+        with open(outside) as f:
+            equal((name, f.read()), (name, "safe"))
+        equal((name, run.returncode), (name, 125 if "dotdot" in name or name == "through a link" else 0))
+        for place, _, files in os.walk(w.home + "/d"):
+            for f in files:
+                equal(os.lstat(os.path.join(place, f)).st_mode & 0o6000, 0)
+    with open(w.cell + "/t/evil.tar", "wb") as f:
+        f.write(evil_archive(("x", file, "", b"y" * 5000))[:3000])
+    w("cp", w.id + ":t", "d", code=125)
+
+
+def test_life(w):
+    assert w("timeout", w.id, "10m").stdout.decode().strip() == w.id
+    equal(json.loads(w.fake.requests[-1][3]), {"timeout": "600000ms"})
+    w("pause", w.id)
+    assert b"paused" in w("ls").stdout
+    equal(w("rm", "-a").stdout.decode().split(), [w.id])
+    equal(w("ls", "-q").stdout, b"")
+    assert b"stopped" in w("ls", "-a").stdout
+
+
+def test_top_once(w):
+    lines = w("top", "--once").stdout.decode().splitlines()
+    assert re.fullmatch("ID +STATE +CPU % +MEMORY +PIDS +DISK +TIME +METADATA", lines[0]), lines
+    share = float(lines[1].split()[2])
+    assert 40 < share < 60, lines  # the fake uses half a processor
+    assert "2K/1G" in lines[1] and "3/9" in lines[1], lines
+
+
+def read_until(fd, word, seconds=10):
+    got, end = b"", time.monotonic() + seconds
+    while word not in got and time.monotonic() < end:
+        if select.select([fd], [], [], 0.1)[0]:
+            try:
+                got += os.read(fd, 65536)
+            except OSError:
+                break
+    assert word in got, got
+    return got
+
+
+def test_top_restores_the_terminal(w):
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(CLIENT, [CLIENT, "top", "--interval", "300ms"], w.env)
+    read_until(fd, b"METADATA")
+    read_until(fd, b"METADATA")  # again
+    os.write(fd, b"q")
+    read_until(fd, b"\x1b[?1049l")
+    equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+    os.close(fd)
+
+
+def test_exec_tty(w):
+    """In raw mode a typed ^C is a byte for the command, and the terminal is given back."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve("/bin/sh", ["sh", "-c", f"stty -echo; stty rows 33 cols 77; before=$(stty -g); {CLIENT} exec -t {w.id} -- sh -c "
+                              "'echo ready; head -c 2 | od -An -tx1'; [ \"$before\" = \"$(stty -g)\" ] && echo same"], w.env)
+    read_until(fd, b"ready")
+    os.write(fd, b"\x03\r")
+    got = read_until(fd, b"same")
+    assert b"03 0d" in got, got
+    os.waitpid(pid, 0)
+    os.close(fd)
+    spec = next(json.loads(r[3]) for r in w.fake.requests if r[0] == "POST" and r[1].endswith("/executions"))
+    equal(spec["tty"], {"rows": 33, "cols": 77})
+
+
+def main():
+    tests = [(n[5:], f) for n, f in globals().items() if n.startswith("test_")]
+    tests = [t for t in tests if not sys.argv[2:] or t[0] in sys.argv[2:]]
+    print(f"1..{len(tests)}")
+    failed = 0
+    for i, (name, run) in enumerate(tests, 1):
+        w = World()
+        try:
+            run(w)
+            print(f"ok {i} - {name}")
+        except Exception:
+            failed += 1
+            print("".join("# " + line for line in traceback.format_exc().splitlines(True)))
+            print(f"not ok {i} - {name}")
+        w.close()
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

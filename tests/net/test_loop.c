@@ -1,0 +1,236 @@
+/* test_loop.c - the loop: order, timers, and that what was removed stays silent. */
+#include "loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "clock.h"
+#include "test.h"
+
+static struct loop *l;
+static struct err e;
+
+static void start(void)
+{
+	l = loop_new(&e);
+	CHECK(l);
+}
+
+static void run(void)
+{
+	CHECK(loop_run(l, &e) == 0);
+}
+
+static void stop_on_fire(struct loop_timer *t)
+{
+	(void)t;
+	loop_stop(l);
+}
+
+static void stop_after(uint64_t ms)
+{
+	static struct loop_timer t = { .fire = stop_on_fire };
+
+	loop_timer_set(l, &t, clock_now_ns() + ms * CLOCK_MS);
+}
+
+/* ---- timers */
+
+#define TIMERS 1000
+static struct loop_timer timers[TIMERS];
+static uint64_t last_at;
+static size_t fired;
+
+static void check_order(struct loop_timer *t)
+{
+	CHECK(t->place == 0);
+	CHECK(t->at_ns >= last_at);
+	CHECK(loop_now_ns(l) >= t->at_ns);
+	last_at = t->at_ns;
+	fired++;
+}
+
+static void timers_fire_in_order(void)
+{
+	uint64_t now = clock_now_ns();
+	size_t cancelled = 0;
+
+	start();
+	srandom(1);
+	for (size_t i = 0; i < TIMERS; i++) {
+		timers[i].fire = check_order;
+		loop_timer_set(l, &timers[i], now + (uint64_t)random() % (20 * CLOCK_MS));
+	}
+	for (size_t i = 0; i < TIMERS; i += 3) { /* moved, both ways */
+		loop_timer_set(l, &timers[i], now + (uint64_t)random() % (20 * CLOCK_MS));
+	}
+	for (size_t i = 0; i < TIMERS; i += 7) {
+		loop_timer_cancel(l, &timers[i]);
+		loop_timer_cancel(l, &timers[i]); /* twice is nothing */
+		cancelled++;
+	}
+	stop_after(60);
+	run();
+	CHECK(fired == TIMERS - cancelled);
+	loop_free(l);
+}
+
+static void cancel_next(struct loop_timer *t)
+{
+	fired++;
+	loop_timer_cancel(l, t->arg);
+}
+
+static void a_timer_can_cancel_another_that_is_due(void)
+{
+	struct loop_timer a = { .fire = cancel_next }, b = { .fire = cancel_next };
+
+	start();
+	a.arg = &b;
+	b.arg = &a;
+	loop_timer_set(l, &a, 1);
+	loop_timer_set(l, &b, 2);
+	stop_after(5);
+	run();
+	CHECK(fired == 1);
+	loop_free(l);
+}
+
+static void set_again(struct loop_timer *t)
+{
+	fired++;
+	loop_timer_set(l, t, 1); /* due already */
+}
+
+static void a_timer_for_now_starves_nobody(void)
+{
+	struct loop_timer t = { .fire = set_again };
+
+	start();
+	loop_timer_set(l, &t, 1);
+	stop_after(5);
+	run();
+	CHECK(fired > 1);
+	loop_free(l);
+}
+
+static void timers_are_precise(void)
+{
+	uint64_t began = clock_now_ns(), took;
+
+	start();
+	stop_after(20);
+	run();
+	took = clock_now_ns() - began;
+	CHECK(took >= 20 * CLOCK_MS && took < 500 * CLOCK_MS);
+	loop_free(l);
+}
+
+/* ---- descriptors */
+
+static struct loop_fd *pair[2];
+static int ready_calls;
+
+static void remove_both(struct loop_fd *f, uint32_t events)
+{
+	(void)f;
+	CHECK(events == EPOLLIN);
+	ready_calls++;
+	for (int i = 0; i < 2; i++) {
+		int fd = pair[i]->fd;
+
+		loop_remove(l, pair[i]);
+		loop_remove(l, pair[i]); /* twice is nothing */
+		CHECK(pair[i]->fd == -1);
+		(void)close(fd);
+		free(pair[i]); /* a stale event would be a use after free */
+	}
+}
+
+static void removed_is_silent(void)
+{
+	start();
+	for (int i = 0; i < 2; i++) {
+		pair[i] = calloc(1, sizeof(**pair));
+		CHECK(pair[i]);
+		*pair[i] = (struct loop_fd){ .fd = -1, .ready = remove_both };
+		CHECK(loop_add(l, pair[i], eventfd(1, EFD_CLOEXEC), EPOLLIN, &e) == 0);
+	}
+	stop_after(10);
+	run();
+	CHECK(ready_calls == 1);
+	loop_free(l);
+}
+
+static void count_ready(struct loop_fd *f, uint32_t events)
+{
+	(void)f;
+	ready_calls++;
+	CHECK(events & (EPOLLIN | EPOLLOUT));
+	if (events & EPOLLOUT)
+		loop_modify(l, f, EPOLLIN);
+}
+
+static void modify_changes_what_comes(void)
+{
+	struct loop_fd f = { .fd = -1, .ready = count_ready };
+
+	start();
+	CHECK(loop_add(l, &f, eventfd(0, EFD_CLOEXEC), EPOLLOUT, &e) == 0);
+	stop_after(10);
+	run();
+	CHECK(ready_calls == 1);
+	CHECK(close(f.fd) == 0);
+	loop_free(l);
+}
+
+static void add_fails_for_files(void)
+{
+	struct loop_fd f = { .fd = -1, .ready = count_ready };
+
+	start();
+	CHECK(loop_add(l, &f, -1, EPOLLIN, &e) < 0);
+	CHECK(f.fd == -1 && e.code == ERR_SYSTEM);
+	loop_free(l);
+}
+
+/* ---- tasks */
+
+static struct loop_task tasks[4];
+static char order[16];
+
+static void note(struct loop_task *t)
+{
+	order[strlen(order)] = (char)('a' + (t - tasks));
+	if (t == &tasks[0]) {
+		loop_task_cancel(l, &tasks[1]); /* of this turn */
+		loop_defer(l, &tasks[3]);	/* for the next */
+		loop_defer(l, t);
+		loop_task_cancel(l, t);
+	}
+}
+
+static void tasks_run_once_in_order(void)
+{
+	start();
+	for (size_t i = 0; i < 4; i++)
+		tasks[i].run = note;
+	loop_defer(l, &tasks[0]);
+	loop_defer(l, &tasks[1]);
+	loop_defer(l, &tasks[2]);
+	loop_defer(l, &tasks[0]); /* queued already */
+	loop_defer(l, &tasks[3]);
+	loop_task_cancel(l, &tasks[3]); /* the last: the list must go on behind the one before */
+	stop_after(10);
+	run();
+	CHECK_STR(order, "acd");
+	loop_free(l);
+}
+
+TEST_MAIN({ "timers fire in order", timers_fire_in_order },
+	  { "a timer can cancel another that is due", a_timer_can_cancel_another_that_is_due },
+	  { "a timer for now starves nobody", a_timer_for_now_starves_nobody },
+	  { "timers are precise", timers_are_precise }, { "removed is silent", removed_is_silent },
+	  { "modify changes what comes", modify_changes_what_comes },
+	  { "add fails for files", add_fails_for_files },
+	  { "tasks run once, in order", tasks_run_once_in_order })

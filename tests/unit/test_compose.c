@@ -1,0 +1,80 @@
+/* Goal: options become the JSON they mean, and a mistake names its option. */
+#include "compose.h"
+
+#include "member.h"
+#include "support.h"
+
+static struct err e;
+
+static void check_json(const json_t *j, const char *want)
+{
+	OWN_MEM char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
+
+	CHECK_STR(text, want);
+}
+
+static void composes(void)
+{
+	OWN_JSON *j = json_object();
+	struct option_list pairs = { .items = { "A=1", "B=x=y", "A=2", "C=" }, .n = 4 };
+	struct option_list none = { .n = 0 };
+	const char *const words[] = { "a", "" };
+
+	CHECK(compose_text(j, "t", "--t", "x\"\n", &e) == 0);
+	CHECK(compose_text(j, "none", "--t", NULL, &e) == 0);
+	CHECK(compose_time(j, "ms", 1500, &e) == 0 && compose_time(j, "zero", 0, &e) == 0);
+	CHECK(compose_time_text(j, "time", "--x", "1.5m", &e) == 0);
+	CHECK(compose_time_text(j, "never", "--x", "0", &e) == 0);
+	CHECK(compose_number(j, "n", 7, &e) == 0 && compose_number(j, "no", 0, &e) == 0);
+	CHECK(compose_pairs(j, "pairs", "--p", &pairs, &e) == 0);
+	CHECK(compose_pairs(j, "empty", "--p", &none, &e) == 0);
+	CHECK(compose_list(j, "list", "--l", words, 2, &e) == 0);
+	check_json(j, "{\"list\":[\"a\",\"\"],\"ms\":\"1500ms\",\"n\":7,\"never\":0,"
+		      "\"pairs\":{\"A\":\"2\",\"B\":\"x=y\",\"C\":\"\"},\"t\":\"x\\\"\\n\","
+		      "\"time\":\"90000ms\"}");
+}
+
+static void mounts(void)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{ "/a:/b", "{\"mode\":\"ro\",\"source\":\"/a\",\"target\":\"/b\"}" },
+		{ "/a:/b:rw", "{\"mode\":\"rw\",\"source\":\"/a\",\"target\":\"/b\"}" },
+		{ "a:b:/c:d:ro", "{\"mode\":\"ro\",\"source\":\"a:b\",\"target\":\"/c:d\"}" },
+		{ "/a", NULL },
+		{ ":/b", NULL },
+		{ "/a:b", NULL },
+		{ "/\xff:/b", NULL },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		OWN_JSON *j = json_object();
+		struct option_list list = { .items = { cases[i].text }, .n = 1 };
+		int rc = compose_mounts(j, "m", &list, &e);
+
+		CHECK_CASE(cases[i].text, rc == (cases[i].want == NULL ? -1 : 0));
+		if (rc == 0)
+			check_json(json_array_get(json_object_get(j, "m"), 0), cases[i].want);
+		else
+			CHECK(strncmp(e.msg, "--mount: ", 9) == 0);
+	}
+}
+
+static void refuses(void)
+{
+	OWN_JSON *j = json_object();
+	static const char *const bad[] = { "x", "=x", "", "A=\xff", "\xff=a" };
+
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		struct option_list list = { .items = { bad[i] }, .n = 1 };
+
+		CHECK_CASE(bad[i], compose_pairs(j, "p", "--env", &list, &e) < 0);
+		CHECK(strncmp(e.msg, "--env: ", 7) == 0);
+	}
+	CHECK(compose_text(j, "t", "--user", "\xc3", &e) < 0 && strncmp(e.msg, "--user: ", 8) == 0);
+	CHECK(compose_time_text(j, "t", "--timeout", "soon", &e) < 0);
+	CHECK(strncmp(e.msg, "--timeout: ", 11) == 0);
+}
+
+TEST_MAIN({ "composes", composes }, { "mounts", mounts }, { "refuses", refuses })
