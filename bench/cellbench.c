@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "rand.h"
 #include "agent.h"
 #include "clock.h"
 #include "io.h"
@@ -62,6 +63,7 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 	for (uint32_t i = 0; i < template.nlayers; i++)
 		r.layer_from[i].root = i;
 	(void)snprintf(r.hostname, sizeof(r.hostname), "cordon");
+	rand_machine_id(r.machine_id);
 	r.nlayers = template.nlayers;
 	memcpy(r.layer_at, template.at, sizeof(r.layer_at));
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)

@@ -1,5 +1,5 @@
-/* Any body of a request, any header Range, any cursor, any record of changes; the first byte says which.
- * What is taken is within the bounds the core relies on; what is refused says why. */
+/* Any body of a request, any header Range, any cursor, any record of changes; the first byte says
+ * which. What is taken is within the bounds the core relies on; what is refused says why. */
 #include "fuzz.h"
 
 #include "byte_range.h"
@@ -40,7 +40,8 @@ static int session(const char *body, size_t len, struct err *e)
 			assert(keeper_msg_is_place(p->mounts[i].target, KEEPER_PATH_MAX));
 		}
 		assert(p->metadata == NULL || p->metadata[0] == '{');
-		assert(p->writable == NULL || (p->writable[0] == '/' && !strchr(p->writable, '\n')));
+		assert(p->writable == NULL ||
+		       (p->writable[0] == '/' && !strchr(p->writable, '\n')));
 	}
 	spec_session_release(&s);
 	return r;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "change.h"
 #include "changes.h"
 #include "json_check.h"
 
@@ -13,10 +14,10 @@ unsigned long fuzz_accepted;
 
 static void check_record(const char *text)
 {
-	struct changes_record r = { .kind = '?' };
+	struct change r = { .kind = '?' };
 	struct err e = { 0 };
 
-	if (changes_parse(text, &r, &e) < 0) {
+	if (change_parse(text, &r, &e) < 0) {
 		assert(e.code == ERR_INVALID && r.kind == '?');
 		return;
 	}

@@ -242,7 +242,8 @@ static void dispatch(struct request *r)
 		refuse(r, &e);
 	} else if (!take_ids(r, &params)) {
 		reply_code(r, 404, "not_found", "there is nothing of that id");
-	} else if (r->route->scope != 0 && check_query(r, &e) < 0) { /* probes may add what they like */
+	} else if (r->route->scope != 0 &&
+		   check_query(r, &e) < 0) { /* probes may add what they like */
 		reply_error(r, &e);
 	} else {
 		r->route->handle(r);

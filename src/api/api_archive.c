@@ -142,17 +142,17 @@ static void unpack_room(struct file_call *c)
 	upload_room(&u->upload);
 }
 
-static void unpacked(struct file_call *c, int status, const struct err *e)
+static void answer_unpacking(struct file_call *c)
 {
 	struct unpacking *u = c->r->state;
 	struct json j;
 
-	(void)status;
-	if (e != NULL || !u->ended) {
-		if (e != NULL)
-			reply_file_error(c->r, e);
-		else
-			reply_code(c->r, 500, "internal", "the cell did not say what it unpacked");
+	if (c->failed) {
+		reply_file_error(c->r, &c->why);
+		return;
+	}
+	if (!u->ended) {
+		reply_code(c->r, 500, "internal", "the cell did not say what it unpacked");
 		return;
 	}
 	json_init_heap(&j, 1024);
@@ -162,6 +162,15 @@ static void unpacked(struct file_call *c, int status, const struct err *e)
 	json_uint(&j, "bytes", u->end.bytes);
 	json_close(&j, '}');
 	reply_json(c->r, 200, &j);
+}
+
+static void unpacked(struct file_call *c, int status, const struct err *e)
+{
+	struct unpacking *u = c->r->state;
+
+	(void)status;
+	(void)e; /* the call keeps it */
+	upload_then(&u->upload, answer_unpacking);
 }
 
 static void start_unpacking(struct request *r, struct session *s)

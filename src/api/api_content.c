@@ -23,9 +23,9 @@ struct reading {
 	uint64_t offset, length; /* UINT64_MAX: to the end */
 	bool ranged;		 /* by the header */
 	struct byte_range range;
-	bool sized;  /* the size is known, for a range from the end */
-	bool begun;  /* the answer */
-	bool beyond; /* the range is */
+	bool sized;		     /* the size is known, for a range from the end */
+	bool begun;		     /* the answer */
+	bool beyond;		     /* the range is */
 	struct file_msg_entry entry; /* numbers only */
 };
 
@@ -52,7 +52,8 @@ static void headers(struct request *r, const struct reading *g, uint64_t len)
 	if (!g->ranged)
 		return;
 	(void)snprintf(text, sizeof(text), "bytes %llu-%llu/%llu", (unsigned long long)g->offset,
-		       (unsigned long long)(g->offset + len - 1), (unsigned long long)g->entry.size);
+		       (unsigned long long)(g->offset + len - 1),
+		       (unsigned long long)g->entry.size);
 	exchange_header(r->x, "Content-Range", text);
 }
 
@@ -240,17 +241,25 @@ static void write_room(struct file_call *c)
 	upload_room(&w->upload);
 }
 
+static void answer_writing(struct file_call *c)
+{
+	struct writing *w = c->r->state;
+
+	if (c->failed)
+		reply_file_error(c->r, &c->why);
+	else if (w->status == 0)
+		reply_code(c->r, 500, "internal", "the cell did not say what it wrote");
+	else
+		reply_json(c->r, w->status, &w->j);
+}
+
 static void written(struct file_call *c, int status, const struct err *e)
 {
 	struct writing *w = c->r->state;
 
 	(void)status;
-	if (e != NULL)
-		reply_file_error(c->r, e);
-	else if (w->status == 0)
-		reply_code(c->r, 500, "internal", "the cell did not say what it wrote");
-	else
-		reply_json(c->r, w->status, &w->j);
+	(void)e; /* the call keeps it */
+	upload_then(&w->upload, answer_writing);
 }
 
 static void start_writing(struct request *r, struct session *s)
@@ -259,10 +268,12 @@ static void start_writing(struct request *r, struct session *s)
 							.room = write_room,
 							.end = written };
 	struct writing *w = r->state;
-	const char *argv[] = { "write", w->path,
+	const char *argv[] = { "write",
+			       w->path,
 			       w->mode[0] == '\0' ? "-" : w->mode,
 			       w->owner[0] == '\0' ? "-" : w->owner,
-			       w->flags, w->max };
+			       w->flags,
+			       w->max };
 	uint64_t max = core_config(r->core)->file_max;
 	struct err e = { 0 };
 
@@ -288,7 +299,8 @@ static int read_writing(struct request *r, struct writing *w, struct err *e)
 		return err_set(e, ERR_INVALID, "parameter path: is missing");
 	if (w->mode[strspn(w->mode, "01234567")] != '\0' || strlen(w->mode) > 4)
 		return err_set(e, ERR_INVALID, "parameter mode: must be octal digits like 0644");
-	(void)snprintf(w->flags, sizeof(w->flags), "p%s%s", append ? "a" : "", exclusive ? "x" : "");
+	(void)snprintf(w->flags, sizeof(w->flags), "p%s%s", append ? "a" : "",
+		       exclusive ? "x" : "");
 	return 0;
 }
 

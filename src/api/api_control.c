@@ -144,8 +144,8 @@ static void obey(struct request *r, struct session *s)
 
 	if (x == NULL)
 		return;
-	done = o->signal != 0 ? execution_signal(x, o->signal, &e) :
-				execution_resize(x, o->rows, o->cols, &e);
+	done = o->signal != 0 ? execution_signal(x, o->signal, &e)
+			      : execution_resize(x, o->rows, o->cols, &e);
 	if (done < 0)
 		reply_error(r, &e);
 	else

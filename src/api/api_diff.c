@@ -52,10 +52,7 @@ static void show(struct diff *d, const char *text)
 	}
 	(void)snprintf(mode, sizeof(mode), "%04o", c.mode & 07777U);
 	json_open(&d->j, NULL, '{');
-	json_text(&d->j, "kind",
-		  c.kind == 'A' ? "added" :
-		  c.kind == 'C' ? "changed" :
-				  "deleted");
+	json_text(&d->j, "kind", c.kind == 'A' ? "added" : c.kind == 'C' ? "changed" : "deleted");
 	json_text(&d->j, "path", c.path);
 	json_text(&d->j, "mode", mode);
 	json_uint(&d->j, "size", c.size);

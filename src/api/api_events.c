@@ -1,7 +1,7 @@
 /* api_events.c - theory of operation
  *
- * What happened, in order, from the store: in pages, or followed live. A follower is told that there
- * is more and reads it from the store after the last number it has, a few at a time, when its
+ * What happened, in order, from the store: in pages, or followed live. A follower is told that
+ * there is more and reads it from the store after the last number it has, a few at a time, when its
  * client has room: so a slow one costs nothing, and nothing is missed. */
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* api_files.c - operations on files that are answered in one piece: stat, list, mkdir, move, remove. */
+/* api_files.c - operations on files that are answered in one piece: stat, list, mkdir, move,
+ * remove. */
 #include <stdio.h>
 #include <string.h>
 

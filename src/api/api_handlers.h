@@ -1,5 +1,5 @@
-/* api_handlers.h - what the table of routes in api.c points to; one group for each file. Each takes a
- * request that has passed authentication and answers it, now or later. */
+/* api_handlers.h - what the table of routes in api.c points to; one group for each file. Each takes
+ * a request that has passed authentication and answers it, now or later. */
 #pragma once
 
 struct request;

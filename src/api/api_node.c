@@ -13,10 +13,9 @@
 
 void api_node_root(struct request *r)
 {
-	static const char text[] =
-		"cordon " CORDON_VERSION "\n"
-		"The API is below /v1; it is described in doc/openapi.yaml.\n"
-		"GET /healthz, /readyz and /metrics need no key.\n";
+	static const char text[] = "cordon " CORDON_VERSION "\n"
+				   "The API is below /v1; it is described in doc/openapi.yaml.\n"
+				   "GET /healthz, /readyz and /metrics need no key.\n";
 
 	exchange_reply(r->x, 200, "text/plain; charset=utf-8", text, sizeof(text) - 1);
 }

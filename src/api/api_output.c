@@ -2,7 +2,8 @@
  *
  * What an execution said, by range: raw bytes of one stream or of both in the order in which they
  * came. The log is read from its start, at the client's pace and not for more than a few hundred
- * KiB in one turn of the loop. What is written to the log after the request came is not part of the answer. */
+ * KiB in one turn of the loop. What is written to the log after the request came is not part of the
+ * answer. */
 #include <stdio.h>
 
 #include "api_handlers.h"
@@ -116,9 +117,9 @@ static void begin(struct range *g, const struct store_execution *row)
 	struct exchange *x = g->r->x;
 	char text[24];
 
-	g->total = g->which == WHICH_STDOUT ? row->out_bytes :
-		   g->which == WHICH_STDERR ? row->err_bytes :
-					      row->out_bytes + row->err_bytes;
+	g->total = g->which == WHICH_STDOUT   ? row->out_bytes
+		   : g->which == WHICH_STDERR ? row->err_bytes
+					      : row->out_bytes + row->err_bytes;
 	(void)snprintf(text, sizeof(text), "%llu",
 		       (unsigned long long)(g->offset < g->total ? g->offset : g->total));
 	exchange_header(x, "X-Cordon-Offset", text);

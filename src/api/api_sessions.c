@@ -85,8 +85,8 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 	if (spec_session_read(body, len, &spec, &e) < 0)
 		made_one = -1;
 	else
-		made_one = session_create(r->core, r->tenant, &spec.spec, &r->wait, &s, &retry_s,
-					  &e);
+		made_one =
+			session_create(r->core, r->tenant, &spec.spec, &r->wait, &s, &retry_s, &e);
 	spec_session_release(&spec);
 	if (made_one < 0) {
 		m->told = true;

@@ -38,7 +38,8 @@ static int read_wanted(struct listing *l, struct err *e)
 		if (l->nwanted == WANTED_MAX)
 			return err_set(e, ERR_INVALID, "at most %d filters metadata.*", WANTED_MAX);
 		if (url_decode_form(value, l->values[l->nwanted], WANTED_TEXT_MAX) < 0)
-			return err_set(e, ERR_INVALID, "a filter metadata.* is malformed or too long");
+			return err_set(e, ERR_INVALID,
+				       "a filter metadata.* is malformed or too long");
 		(void)snprintf(l->names[l->nwanted++], WANTED_TEXT_MAX, "%s",
 			       text + sizeof(prefix) - 1);
 	}

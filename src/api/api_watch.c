@@ -1,5 +1,5 @@
-/* api_watch.c - changes below a directory, as server-sent events. The answer begins when the watch is
- * there, so that a path that cannot be watched is an ordinary error. */
+/* api_watch.c - changes below a directory, as server-sent events. The answer begins when the watch
+ * is there, so that a path that cannot be watched is an ordinary error. */
 #include <stdio.h>
 
 #include "api_handlers.h"

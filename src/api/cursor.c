@@ -31,7 +31,8 @@ int cursor_parse(const char *cursor, uint64_t *ret_ms, char ret_id[STORE_ID_MAX]
 	if (id == NULL || strlen(key) != n)
 		return err_set(e, ERR_INVALID, "parameter after: not a cursor of ours");
 	*id++ = '\0';
-	if (units_count(key, 0, INT64_MAX, &ms, e) < 0 || *id == '\0' || strlen(id) >= STORE_ID_MAX ||
+	if (units_count(key, 0, INT64_MAX, &ms, e) < 0 || *id == '\0' ||
+	    strlen(id) >= STORE_ID_MAX ||
 	    id[strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0')
 		return err_set(e, ERR_INVALID, "parameter after: not a cursor of ours");
 	*ret_ms = ms;

@@ -1,4 +1,5 @@
-/* cursor.h - where a page of a list ended, as text that nobody but us needs to understand. Pure, fuzzed. */
+/* cursor.h - where a page of a list ended, as text that nobody but us needs to understand. Pure,
+ * fuzzed. */
 #pragma once
 
 #include <stdint.h>

@@ -6,7 +6,8 @@
 #include "sse.h"
 
 #define KEEPALIVE_NS (15000 * CLOCK_MS)
-#define TURN_MAX (512U << 10) /* bytes, before others have theirs: a fast client is no reason to wait */
+#define TURN_MAX \
+	(512U << 10) /* bytes, before others have theirs: a fast client is no reason to wait */
 #define EVENT_OVERHEAD 256 /* names and ids of ours are short */
 
 static const char comment[] = ":\n\n";

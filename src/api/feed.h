@@ -1,8 +1,8 @@
 /* feed.h - an answer of server-sent events, at the client's pace.
  *
- * Whoever has events asks feed_ready() before he makes the next one: so what waits for a slow client is the
- * connection's bounded buffer and one event. A comment every 15 seconds keeps proxies from giving
- * up and finds out dead clients. */
+ * Whoever has events asks feed_ready() before he makes the next one: so what waits for a slow
+ * client is the connection's bounded buffer and one event. A comment every 15 seconds keeps proxies
+ * from giving up and finds out dead clients. */
 #pragma once
 
 #include "request.h"
@@ -10,8 +10,8 @@
 struct feed {
 	struct request *r;
 	struct loop_timer keepalive;
-	struct loop_task go_on; /* after others had their turn */
-	size_t spent;		/* bytes in this turn */
+	struct loop_task go_on;		 /* after others had their turn */
+	size_t spent;			 /* bytes in this turn */
 	void (*more)(struct request *r); /* there is room: make events */
 	char *pending;			 /* owned: the rest of an event */
 	size_t len, sent;

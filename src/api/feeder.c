@@ -21,8 +21,8 @@ static void feed(struct feeder *f)
 	struct err e;
 
 	while (f->given < f->len) {
-		ssize_t n = execution_input(f->x, f->bytes + f->given, f->len - f->given, &f->wait,
-					    &e);
+		ssize_t n =
+			execution_input(f->x, f->bytes + f->given, f->len - f->given, &f->wait, &e);
 
 		if (n < 0) {
 			stop(f);

@@ -1,7 +1,8 @@
-/* feeder.h - gives an execution the input that came with its request, at its own pace, and then end of file.
+/* feeder.h - gives an execution the input that came with its request, at its own pace, and then end
+ * of file.
  *
- * It outlives the request: who starts something in the background does not stay. It ends when all is
- * taken or the execution takes no more. */
+ * It outlives the request: who starts something in the background does not stay. It ends when all
+ * is taken or the execution takes no more. */
 #pragma once
 
 #include <stddef.h>

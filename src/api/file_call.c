@@ -113,8 +113,8 @@ static void end(struct file_op *op, int status, const struct err *e)
 	c->op = NULL;
 	if (e != NULL)
 		fail(c, e);
-	if (!c->failed && (status == 1 || c->len > 0 ||
-			   (c->raw_left > 0 && c->raw_left != UINT64_MAX))) {
+	if (!c->failed &&
+	    (status == 1 || c->len > 0 || (c->raw_left > 0 && c->raw_left != UINT64_MAX))) {
 		c->failed = true;
 		IGNORED(err_set(&c->why, ERR_SYSTEM, "the cell's answer ended too early"), "kept");
 		c->why.sys = EPROTO;

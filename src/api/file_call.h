@@ -1,5 +1,5 @@
-/* file_call.h - one built-in of the cell, its records taken apart. Everything it says is hostile: what is
- * malformed ends the call. */
+/* file_call.h - one built-in of the cell, its records taken apart. Everything it says is hostile:
+ * what is malformed ends the call. */
 #pragma once
 
 #include "file_msg.h"
@@ -16,8 +16,9 @@ struct file_call_events {
 	int (*record)(struct file_call *c, const struct file_msg *m, struct err *e);
 	/* Can it take a record now? If not, file_call_resume() follows. NULL: always. */
 	bool (*ready)(struct file_call *c);
-	/* Bytes that are no records: those a DATA record announced, or all after file_call_raw(). Returns
-	 * how many were taken; file_call_resume() when it can take more. NULL: there must be none. */
+	/* Bytes that are no records: those a DATA record announced, or all after file_call_raw().
+	 * Returns how many were taken; file_call_resume() when it can take more. NULL: there must
+	 * be none. */
 	size_t (*raw)(struct file_call *c, const uint8_t *data, size_t len);
 	/* There is room for input. May be NULL. */
 	void (*room)(struct file_call *c);
@@ -36,7 +37,8 @@ struct file_call {
 	struct err why;
 };
 
-/* Runs it as the user in the parameter "user" (or the given one). On failure nothing was started. */
+/* Runs it as the user in the parameter "user" (or the given one). On failure nothing was started.
+ */
 int file_call_start(struct file_call *c, struct request *r, struct session *s, const char *user,
 		    const char *const *argv, unsigned argc, bool write,
 		    const struct file_call_events *events, struct err *e) MUST_USE;

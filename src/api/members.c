@@ -1,9 +1,9 @@
 /* members.c - theory of operation
  *
  * jansson refuses what is not JSON, not UTF-8, or says the same member twice, and (without
- * JSON_ALLOW_NUL) texts with NULs, so that a C string is all of it. It recurses; the depth is counted
- * before, over the brackets outside of strings. Whoever reads an object asks for each member he
- * knows by name; what is left over at the end is an error. */
+ * JSON_ALLOW_NUL) texts with NULs, so that a C string is all of it. It recurses; the depth is
+ * counted before, over the brackets outside of strings. Whoever reads an object asks for each
+ * member he knows by name; what is left over at the end is an error. */
 #include "members.h"
 
 #include <assert.h>
@@ -98,9 +98,8 @@ int members_end(struct members *m)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(m->object, name, value)
-		if (!is_known(m, name))
-			return members_fail(m, name, "there is no such member");
+	json_object_foreach(m->object, name, value) if (!is_known(m, name)) return members_fail(
+		m, name, "there is no such member");
 	return m->failed ? -1 : 0;
 }
 
@@ -207,7 +206,8 @@ static bool quantity(struct members *m, const char *name, double scale, units_fn
 
 void members_bytes(struct members *m, const char *name, uint64_t *ret, bool *given)
 {
-	bool there = quantity(m, name, 1, units_bytes, "must be bytes, or a size like \"512M\"", ret);
+	bool there =
+		quantity(m, name, 1, units_bytes, "must be bytes, or a size like \"512M\"", ret);
 
 	if (given != NULL)
 		*given = there;

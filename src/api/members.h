@@ -4,9 +4,9 @@
  *	members_bytes(&m, "memory", &memory, NULL);
  *	return members_end(&m);
  *
- * Nothing is written for a member that is absent or null. The first mistake is kept, names the member
- * and makes members_end() fail; so does a member nobody asked for, since it is most likely misspelt.
- * Texts are borrowed from the object. */
+ * Nothing is written for a member that is absent or null. The first mistake is kept, names the
+ *member and makes members_end() fail; so does a member nobody asked for, since it is most likely
+ *misspelt. Texts are borrowed from the object. */
 #pragma once
 
 #include <jansson.h>

@@ -4,9 +4,9 @@
  * reconnects with its last cursor misses nothing and gets nothing twice. Whether the execution has
  * ended is looked at before the log is read; if then the log has no more, everything was told.
  *
- * A cursor is always that of the first byte not given out. To keep a character whole its first bytes
- * are left for the next piece by reading again with a smaller bound. Only a character that lies
- * across two records needs both of them in one piece. */
+ * A cursor is always that of the first byte not given out. To keep a character whole its first
+ * bytes are left for the next piece by reading again with a smaller bound. Only a character that
+ * lies across two records needs both of them in one piece. */
 #include "reader.h"
 
 #include <stdio.h>
@@ -163,8 +163,7 @@ static int whole_characters(struct reader *rd, bool last, struct reader_item *re
 	return 1;
 }
 
-static int read_log(struct reader *rd, bool text, bool last, struct reader_item *ret,
-		    struct err *e)
+static int read_log(struct reader *rd, bool text, bool last, struct reader_item *ret, struct err *e)
 {
 	int got;
 

@@ -1,5 +1,5 @@
-/* reader.h - follows what one execution says: from any cursor on, live or long ended, in pieces that do not
- * split characters where that can be helped. For api_stream.c and api_attach.c. */
+/* reader.h - follows what one execution says: from any cursor on, live or long ended, in pieces
+ * that do not split characters where that can be helped. For api_stream.c and api_attach.c. */
 #pragma once
 
 #include "execution.h"
@@ -13,8 +13,8 @@ struct reader {
 	char session_id[REQUEST_ID_MAX], id[REQUEST_ID_MAX];
 	struct execution *x; /* NULL: not live (any more): reader_live() */
 	struct execution_follower follower;
-	int fd; /* owned; -1: none yet */
-	uint64_t cursor; /* of the first byte not given out */
+	int fd;		      /* owned; -1: none yet */
+	uint64_t cursor;      /* of the first byte not given out */
 	bool started, exited; /* told */
 };
 
@@ -38,8 +38,9 @@ struct reader_item {
 	uint8_t bytes[READER_PIECE + 4];
 };
 
-/* Begins to follow an execution of that request's session; more is told of news (arg: the request). live is
- * NULL if the session has stopped. text: keep characters whole. ERR_NOT_FOUND: no such execution. */
+/* Begins to follow an execution of that request's session; more is told of news (arg: the request).
+ * live is NULL if the session has stopped. text: keep characters whole. ERR_NOT_FOUND: no such
+ * execution. */
 int reader_open(struct reader *rd, struct request *r, struct session *live, uint64_t after,
 		void (*more)(struct execution_follower *f), struct err *e) MUST_USE;
 /* Safe if it was never opened (all zero). */
@@ -53,7 +54,8 @@ struct execution *reader_live(struct reader *rd);
 void reader_next(struct reader *rd, bool text, struct reader_item *ret, struct err *e);
 void reader_told(struct reader *rd, const struct reader_item *item);
 
-/* The cursor in the parameter "after" (or, for those that reconnect, Last-Event-ID); 0 without one. */
+/* The cursor in the parameter "after" (or, for those that reconnect, Last-Event-ID); 0 without one.
+ */
 int reader_after(struct request *r, uint64_t *ret, struct err *e) MUST_USE;
 
 /* Appends the execution as it is now: {"execution": ...} */

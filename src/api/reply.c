@@ -1,8 +1,8 @@
 /* reply.c - theory of operation
  *
  * One table turns what the core says into a status and a word for programs. The status follows from
- * the error's code and, where one code has several meanings, from its errno. Words of errors are ours
- * or were made safe where they came in. */
+ * the error's code and, where one code has several meanings, from its errno. Words of errors are
+ * ours or were made safe where they came in. */
 #include "reply.h"
 
 #include <errno.h>
@@ -119,9 +119,7 @@ static void send_error(struct request *r, const struct meaning *m, const char *m
 
 void reply_code(struct request *r, int status, const char *code, const char *message)
 {
-	const struct meaning m = {
-		.status = status, .word = code, .platform = status >= 500
-	};
+	const struct meaning m = { .status = status, .word = code, .platform = status >= 500 };
 
 	send_error(r, &m, message);
 }

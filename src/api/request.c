@@ -133,10 +133,12 @@ void request_hold(struct request *r, struct session *s)
 	r->holds = true;
 }
 
-void request_body(struct request *r, void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+void request_body(struct request *r,
+		  void (*got)(struct exchange *x, const uint8_t *body, size_t len))
 {
 	const struct http1_request *q = exchange_request(r->x);
 	struct http1_span type;
+	uint64_t max;
 
 	/* A browser sends other types across origins without asking first; we take none of them. */
 	if (http1_find(q->headers, q->headers_n, "content-type", &type) > 0) {
@@ -149,11 +151,13 @@ void request_body(struct request *r, void (*got)(struct exchange *x, const uint8
 		 * learns it from the parser. */
 		if (!http1_span_is_nocase(type, "application/json") &&
 		    !http1_span_is_nocase(type, "application/x-www-form-urlencoded")) {
-			reply_code(r, 415, "unsupported_media", "the body must be application/json");
+			reply_code(r, 415, "unsupported_media",
+				   "the body must be application/json");
 			return;
 		}
 	}
-	exchange_read_all(r->x, MEMBERS_BODY_MAX, got);
+	max = core_config(r->core)->request_body_max;
+	exchange_read_all(r->x, max < MEMBERS_BODY_MAX ? (size_t)max : MEMBERS_BODY_MAX, got);
 }
 
 void request_end(struct request *r, bool answered)

@@ -1,8 +1,9 @@
 /* request.h - one request on its way: who asks, what for, and what must end with it.
  *
  * Made when the head of a request is there, attached to its exchange, and gone with it: whatever a
- * handler starts (waits, followers, file operations, timers) it stops in its release function, since a client
- * may vanish at any moment. Answering may end the exchange, so a handler's last act is its answer. */
+ * handler starts (waits, followers, file operations, timers) it stops in its release function,
+ * since a client may vanish at any moment. Answering may end the exchange, so a handler's last act
+ * is its answer. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,10 +37,10 @@ struct request {
 	unsigned scopes;
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
-	struct wait wait;			 /* for any one thing; cancelled at the end */
+	struct wait wait; /* for any one thing; cancelled at the end */
 	void (*use)(struct request *r, struct session *s); /* of request_use() */
-	bool holds;					 /* see request_hold() */
-	void *state;					 /* the handler's, freed at the end */
+	bool holds;					   /* see request_hold() */
+	void *state;					   /* the handler's, freed at the end */
 	void (*release)(struct request *r, bool answered); /* called before that; may be NULL */
 };
 
@@ -47,8 +48,8 @@ struct request {
 void *request_state(struct request *r, size_t size,
 		    void (*release)(struct request *r, bool answered)) MUST_USE;
 
-/* ---- parameters of the query. Each returns -1 (ERR_INVALID, naming it) if it is malformed; *ret is
- * not written if it is not there. */
+/* ---- parameters of the query. Each returns -1 (ERR_INVALID, naming it) if it is malformed; *ret
+ * is not written if it is not there. */
 int request_text(struct request *r, const char *name, char *ret, size_t cap,
 		 struct err *e) MUST_USE; /* ret is "" if it is not there */
 int request_number(struct request *r, const char *name, uint64_t min, uint64_t max, uint64_t *ret,
@@ -72,8 +73,10 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 void request_hold(struct request *r, struct session *s);
 
 /* ---- the body */
-/* got is called with all of it if it is said to be JSON (or has no type), at most MEMBERS_BODY_MAX bytes. */
-void request_body(struct request *r, void (*got)(struct exchange *x, const uint8_t *body, size_t len));
+/* got is called with all of it if it is said to be JSON (or has no type), within the
+ * configured bound and MEMBERS_BODY_MAX. */
+void request_body(struct request *r,
+		  void (*got)(struct exchange *x, const uint8_t *body, size_t len));
 /* The request of an exchange that a route handles. */
 struct request *request_of(const struct exchange *x);
 

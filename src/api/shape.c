@@ -197,7 +197,7 @@ void shape_execution_open(struct json *j, const char *name, const struct store_e
 	json_text(j, "user", or_null(row->user));
 	json_bool(j, "tty", row->tty);
 	json_bool(j, "background", row->kind == EXECUTION_BACKGROUND);
-	if (x != NULL && execution_pid(x) != 0)
+	if (x != NULL && execution_pid(x) != 0 && !execution_ended(x)) /* a number that is its own */
 		json_uint(j, "pid", execution_pid(x));
 	else
 		json_none(j, "pid");
@@ -205,9 +205,9 @@ void shape_execution_open(struct json *j, const char *name, const struct store_e
 	shape_time(j, "ended_at", row->ended_ms);
 	if (row->ended_ms >= row->created_ms && row->ended_ms != 0)
 		json_uint(j, "wall_ms",
-			  row->ended_ms - (row->started_ms != 0 && row->started_ms <= row->ended_ms ?
-						   row->started_ms :
-						   row->created_ms));
+			  row->ended_ms - (row->started_ms != 0 && row->started_ms <= row->ended_ms
+						   ? row->started_ms
+						   : row->created_ms));
 	else
 		json_none(j, "wall_ms");
 	outcome(j, row);

@@ -1,4 +1,5 @@
-/* shape.h - how the core's objects look as JSON: one function for each, used wherever it is shown. */
+/* shape.h - how the core's objects look as JSON: one function for each, used wherever it is shown.
+ */
 #pragma once
 
 #include "execution.h"

@@ -20,7 +20,8 @@ int spec_env_read(struct members *m, const char *name, size_t max, struct buf *t
 
 	if (env == NULL)
 		return m->failed ? -1 : 0;
-	json_object_foreach(env, key, value) {
+	json_object_foreach(env, key, value)
+	{
 		if (!is_name(key))
 			return members_fail(m, name, "a name is not [A-Za-z_][A-Za-z0-9_]*");
 		if (!json_is_string(value))

@@ -27,7 +27,8 @@ static void read_argv(struct members *m, struct spec_exec *s)
 		buf_printf(&s->text, "%s%s", i == 0 ? "" : " ", json_string_value(word));
 		s->spec.argc++;
 	}
-	if (list != NULL && (s->spec.argc == 0 || s->strings.len == 0 || s->strings.data[0] == '\0'))
+	if (list != NULL &&
+	    (s->spec.argc == 0 || s->strings.len == 0 || s->strings.data[0] == '\0'))
 		(void)members_fail(m, "argv", "must begin with a program");
 }
 

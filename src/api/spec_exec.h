@@ -19,7 +19,8 @@ struct spec_exec {
 	bool has_input; /* perhaps none bytes */
 };
 
-/* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_exec_release() in either case. */
+/* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_exec_release() in
+ * either case. */
 int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct err *e) MUST_USE;
 void spec_exec_release(struct spec_exec *s);
 

@@ -82,11 +82,11 @@ static void read_metadata(struct members *m, struct spec_session *s)
 
 	if (object == NULL)
 		return;
-	json_object_foreach(object, key, value)
-		if (!json_is_string(value) || key[0] == '\0') {
-			(void)members_fail(m, "metadata", "must have names and strings only");
-			return;
-		}
+	json_object_foreach(object, key, value) if (!json_is_string(value) || key[0] == '\0')
+	{
+		(void)members_fail(m, "metadata", "must have names and strings only");
+		return;
+	}
 	s->metadata = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
 	if (s->metadata == NULL || strlen(s->metadata) > SPEC_METADATA_TEXT_MAX)
 		(void)members_fail(m, "metadata", "is too large");

@@ -18,8 +18,8 @@ struct spec_session {
 	struct buf env, writable, exportable;
 };
 
-/* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_session_release() in either
- * case. */
+/* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_session_release()
+ * in either case. */
 int spec_session_read(const void *body, size_t len, struct spec_session *ret,
 		      struct err *e) MUST_USE;
 void spec_session_release(struct spec_session *s);

@@ -1,7 +1,8 @@
 #include "upload.h"
 
-#include "reply.h"
 #include "server.h"
+
+#define DROP_MAX (64U << 20)
 
 /* The call is the first member of every state that has an upload, and the upload the second. */
 struct state {
@@ -21,8 +22,8 @@ static bool send_head(struct upload *u)
 	struct file_op *op = u->call->op;
 
 	while (u->head_left > 0) {
-		size_t n = file_op_input(op, u->head + sizeof(u->head) - u->head_left,
-					 u->head_left);
+		size_t n =
+			file_op_input(op, u->head + sizeof(u->head) - u->head_left, u->head_left);
 
 		if (n == 0)
 			return false;
@@ -38,12 +39,20 @@ static void begin_chunk(struct upload *u, size_t len)
 	u->head_left = sizeof(u->head);
 }
 
+static void answer(struct upload *u)
+{
+	void (*then)(struct file_call * c) = u->then;
+
+	u->then = NULL;
+	if (then != NULL)
+		then(u->call);
+}
+
 static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct upload *u = upload_of(x);
 	size_t done = 0;
 
-	/* The built-in has given up, and its answer is on its way: the rest is dropped. */
 	while (done < len && u->call->op != NULL && !u->call->failed) {
 		size_t part, n;
 
@@ -58,6 +67,10 @@ static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 		done += n;
 		u->chunk_left -= n;
 	}
+	/* The built-in has given up: the rest is dropped. */
+	u->dropped += len - done;
+	if (u->dropped > DROP_MAX)
+		answer(u);
 	return len;
 }
 
@@ -74,12 +87,16 @@ static void body_ended(struct exchange *x, bool ok)
 	struct upload *u = upload_of(x);
 
 	u->reading = false;
-	if (!ok) { /* the server answers, if anybody listens; without the last chunk nothing is kept */
+	if (!ok) { /* the server answers, if anybody listens; without the last chunk nothing is kept
+		    */
 		file_call_release(u->call);
+		u->then = NULL;
 		return;
 	}
-	if (u->call->op == NULL)
+	if (u->call->op == NULL) {
+		answer(u);
 		return;
+	}
 	begin_chunk(u, 0);
 	u->ending = true;
 	finish(u);
@@ -99,5 +116,14 @@ void upload_room(struct upload *u)
 	if (u->ending)
 		finish(u);
 	else if (u->reading)
+		exchange_resume_body(u->call->r->x);
+}
+
+void upload_then(struct upload *u, void (*then)(struct file_call *c))
+{
+	u->then = then;
+	if (!u->reading)
+		answer(u);
+	else
 		exchange_resume_body(u->call->r->x);
 }

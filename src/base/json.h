@@ -12,7 +12,8 @@
 #include "own.h"
 
 struct json {
-	char *text; /* always NUL-terminated; borrowed from the caller, or owned: json_init_heap() */
+	char *text; /* always NUL-terminated; borrowed from the caller, or owned: json_init_heap()
+		     */
 	size_t cap, len;
 	size_t max; /* up to which owned text may grow; 0: borrowed */
 	bool comma; /* the next value needs one in front */
@@ -20,8 +21,8 @@ struct json {
 };
 
 void json_init(struct json *j, char *text, size_t cap);
-/* The text grows as needed, up to max bytes with its NUL (or to what memory there is); json_release()
- * frees it. */
+/* The text grows as needed, up to max bytes with its NUL (or to what memory there is);
+ * json_release() frees it. */
 void json_init_heap(struct json *j, size_t max);
 void json_release(struct json *j);
 bool json_ok(const struct json *j);

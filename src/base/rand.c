@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "hex.h"
+
 void rand_bytes(void *ret, size_t n)
 {
 	uint8_t *p = ret;
@@ -53,4 +55,12 @@ void rand_id(const char *prefix, char *ret_id, size_t cap)
 		used++;
 	}
 	ret_id[end] = '\0';
+}
+
+void rand_machine_id(char ret_id[33])
+{
+	uint8_t bytes[16];
+
+	rand_bytes(bytes, sizeof(bytes));
+	hex_encode(bytes, sizeof(bytes), ret_id);
 }

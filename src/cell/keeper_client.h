@@ -26,7 +26,7 @@ struct keeper_start {
 
 /* Starts cordon-keeper, which must stand beside the running program, as a child. It ends when
  * nobody holds the other end of channel A. The caller closes its copies of what it lent. */
-int keeper_client_spawn(const struct keeper_start *s, pid_t *ret_pid, struct err *e) MUST_USE;
+int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct err *e) MUST_USE;
 
 struct keeper_client {
 	pid_t pid;

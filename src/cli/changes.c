@@ -5,32 +5,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "change.h"
 #include "utf8.h"
 
 #define RECORD_MAX (300U << 10)
 #define LIST_MAX (64U << 20) /* bytes: a cell must not fill its caller's disk with names */
-
-int changes_parse(const char *text, struct changes_record *ret, struct err *e)
-{
-	struct changes_record r = { .kind = text[0] };
-	unsigned long mode;
-	char *end;
-
-	if (strchr("ACDTE", text[0]) == NULL || text[0] == '\0' || text[1] != '\t' ||
-	    text[2] < '0' || text[2] > '7')
-		return err_set(e, ERR_INVALID, "malformed record");
-	mode = strtoul(text + 2, &end, 8);
-	if (mode > UINT32_MAX || *end != '\t' || end[1] < '0' || end[1] > '9')
-		return err_set(e, ERR_INVALID, "malformed record");
-	errno = 0;
-	r.size = strtoull(end + 1, &end, 10);
-	if (errno != 0 || *end != '\t' || end[1] != '/')
-		return err_set(e, ERR_INVALID, "malformed record");
-	r.mode = (uint32_t)mode;
-	r.path = end + 1;
-	*ret = r;
-	return 0;
-}
 
 /* As ls -l shows it. */
 static void mode_text(uint32_t mode, char ret[11])
@@ -79,13 +58,13 @@ static void print_path(const char *path, FILE *to)
 /* *whole: the end was seen; nothing may follow it. */
 static int print_record(const char *text, FILE *to, bool *whole, struct err *e)
 {
-	struct changes_record r = { 0 };
+	struct change r = { 0 };
 	const char *word = "unread";
 	char mode[11];
 
 	if (*whole)
 		return err_set(e, ERR_INVALID, "records after the end");
-	if (changes_parse(text, &r, e) < 0)
+	if (change_parse(text, &r, e) < 0)
 		return -1;
 	*whole = r.kind == 'E';
 	if (*whole)

@@ -26,6 +26,7 @@
 #include "io.h"
 #include "keeper_client.h"
 #include "outcome.h"
+#include "rand.h"
 #include "relay.h"
 #include "run_options.h"
 #include "template.h"
@@ -138,6 +139,7 @@ static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
 	};
 	(void)snprintf(c->id, sizeof(c->id), "%s", r->outcome.id);
 	(void)snprintf(c->hostname, sizeof(c->hostname), "%s", o->hostname);
+	rand_machine_id(c->machine_id);
 	c->nlayers = r->template.nlayers;
 	memcpy(c->layer_at, r->template.at, sizeof(c->layer_at));
 	c->nmounts = (uint32_t)o->mounts.n;

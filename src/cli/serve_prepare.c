@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -17,6 +18,7 @@
 #include "serve.h"
 
 #define PEM_MAX (1 << 20)
+#define NOFILE_WANTED 1048576
 
 /* Whom cordond becomes: a name of the machine, or a number. Without root: whoever we are. */
 static int find_user(struct serve *s, struct err *e)
@@ -43,6 +45,24 @@ static int find_user(struct serve *s, struct err *e)
 	s->uid = p->pw_uid;
 	s->gid = p->pw_gid;
 	return 0;
+}
+
+/* Descriptors: the daemon holds a few for each session, and cells may have as many as the
+ * configuration says, but none more than we may have ourselves. */
+static void raise_nofile(struct serve *s)
+{
+	struct rlimit limit = { NOFILE_WANTED, NOFILE_WANTED };
+
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	if (s->config.nofile_max > limit.rlim_max)
+		s->config.nofile_max = limit.rlim_max;
+	if (s->config.nofile_default > limit.rlim_max)
+		s->config.nofile_default = limit.rlim_max;
 }
 
 /* Makes a folder with those above it; the last one is cordond's alone. */
@@ -154,6 +174,20 @@ static int open_mount_roots(struct serve *s, struct err *e)
 	return 0;
 }
 
+static int find_cgroups(struct serve *s, struct err *e)
+{
+	OWN_FD run = open(s->config.run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (run < 0)
+		return err_sys(e, "open %s", s->config.run_dir);
+	cgroups_find(&s->cgroups);
+	cgroups_find_unified(&s->cgroups);
+	if (cgroups_remember(&s->cgroups, run, "cgroups", e) < 0)
+		return -1;
+	cgroups_sweep(&s->cgroups);
+	return 0;
+}
+
 /* Cells of an earlier server can be adopted only from the user namespace they were made in: it is
  * the one above theirs. */
 static void find_userns(struct serve *s)
@@ -204,6 +238,7 @@ int serve_prepare(struct serve *s, struct err *e)
 	s->root = getuid() == 0;
 	s->cert_fd = s->key_fd = -1;
 	(void)umask(022);
+	raise_nofile(s);
 	if (find_user(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
 	    make_folder(s, "run_dir", s->config.run_dir, e) < 0 || lock_run(s, e) < 0 ||
 	    serve_listen(s, e) < 0)
@@ -212,9 +247,8 @@ int serve_prepare(struct serve *s, struct err *e)
 	    (load_pem("tls_cert", s->config.tls_cert, &s->cert_fd, e) < 0 ||
 	     load_pem("tls_key", s->config.tls_key, &s->key_fd, e) < 0))
 		return -1;
-	cgroups_find(&s->cgroups);
-	cgroups_find_unified(&s->cgroups);
-	cgroups_sweep(&s->cgroups);
+	if (find_cgroups(s, e) < 0)
+		return -1;
 	find_userns(s);
 	if (open_template(s, e) < 0 || open_mount_roots(s, e) < 0)
 		return -1;

@@ -30,7 +30,7 @@
 
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 5000
-#define LIVED_MS 10000 /* one that lived this long may be started at once */
+#define LIVED_MS 1000 /* one that lived this long may be started at once */
 #define END_MS 10000
 
 struct child {
@@ -234,9 +234,9 @@ static void start_missing(struct watch *w)
 static void on_ended(struct watch *w, struct child *c, int status)
 {
 	if (!w->ending || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		log_warn("ended", "program=%s pid=%d %s=%d", c->name, (int)c->pid,
-			 WIFSIGNALED(status) ? "signal" : "status",
-			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		log_warn("ended", "program=%s pid=%d status=%d signal=%d", c->name, (int)c->pid,
+			 WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	plan_again(c);
 	if (c == &w->daemon)
 		io_close_all(&w->control, 1);

@@ -21,49 +21,23 @@ struct args_common {
 };
 
 /* The rows for it in the table of struct type. */
-#define ARGS_CONNECTION(type)                                                              \
-	{ "key-file",                                                                      \
-	  "FILE",                                                                          \
-	  OPTION_TEXT,                                                                     \
-	  offsetof(type, common.key_file),                                                 \
-	  0,                                                                               \
-	  0,                                                                               \
-	  "where the API key is (else CORDON_API_KEY, ~/.config/cordon/key, the server's " \
-	  "first.key)" },                                                                  \
-		{ "ca-file",                                                               \
-		  "FILE",                                                                  \
-		  OPTION_TEXT,                                                             \
-		  offsetof(type, common.ca_file),                                          \
-		  0,                                                                       \
-		  0,                                                                       \
-		  "certificates to trust instead of the system's (https)" },               \
-		{ "insecure",                                                              \
-		  NULL,                                                                    \
-		  OPTION_FLAG,                                                             \
-		  offsetof(type, common.insecure),                                         \
-		  0,                                                                       \
-		  0,                                                                       \
-		  "does not check the server's certificate" },                             \
-	{                                                                                  \
-		"help", NULL, OPTION_FLAG, offsetof(type, common.help), 0, 0, "shows this" \
-	}
+/* clang-format off */
+#define ARGS_CONNECTION(type) \
+	{ "key-file", "FILE", OPTION_TEXT, offsetof(type, common.key_file), 0, 0, \
+	  "with the API key (else CORDON_API_KEY, ~/.config/cordon/key, first.key)" }, \
+	{ "ca-file", "FILE", OPTION_TEXT, offsetof(type, common.ca_file), 0, 0, \
+	  "certificates to trust instead of the system's (https)" }, \
+	{ "insecure", NULL, OPTION_FLAG, offsetof(type, common.insecure), 0, 0, \
+	  "does not check the server's certificate" }, \
+	{ "help", NULL, OPTION_FLAG, offsetof(type, common.help), 0, 0, "shows this" }
 
-#define ARGS_COMMON(type)                                                                          \
-	{ "json",                                                                                  \
-	  NULL,                                                                                    \
-	  OPTION_FLAG,                                                                             \
-	  offsetof(type, common.json),                                                             \
-	  0,                                                                                       \
-	  0,                                                                                       \
-	  "prints the server's JSON instead of text for people" },                                 \
-		{ "server",                                                                        \
-		  "URL",                                                                           \
-		  OPTION_TEXT,                                                                     \
-		  offsetof(type, common.server),                                                   \
-		  0,                                                                               \
-		  0,                                                                               \
-		  "http://, https:// or unix:/path (else CORDON_SERVER, http://127.0.0.1:4983)" }, \
-		ARGS_CONNECTION(type)
+#define ARGS_COMMON(type) \
+	{ "json", NULL, OPTION_FLAG, offsetof(type, common.json), 0, 0, \
+	  "prints the server's JSON instead of text for people" }, \
+	{ "server", "URL", OPTION_TEXT, offsetof(type, common.server), 0, 0, \
+	  "http://, https:// or unix:/path (else CORDON_SERVER, http://127.0.0.1:4983)" }, \
+	ARGS_CONNECTION(type)
+/* clang-format on */
 
 #define ARGS_WORDS_MAX 1024
 

@@ -58,6 +58,13 @@ int launch_command(struct ask *a, const char *session, const struct launch_optio
 	return 0;
 }
 
+bool launch_has_ended(const json_t *execution)
+{
+	const char *state = member_text(execution, "state", "running");
+
+	return strcmp(state, "running") != 0 && strcmp(state, "starting") != 0;
+}
+
 int launch_exit_code(const json_t *execution)
 {
 	const json_t *error = member_group(execution, "error");

@@ -43,5 +43,8 @@ int launch_command(struct ask *a, const char *session, const struct launch_optio
 		   const struct launch_command *c, char ret_id[PICK_ID_MAX], json_t **ret,
 		   struct err *e) MUST_USE;
 
+/* Is this the last word about it? A server that has just started may not know yet that it runs. */
+bool launch_has_ended(const json_t *execution);
+
 /* The exit code of a command that ended, as `cordon run` has it; what went wrong is told. */
 int launch_exit_code(const json_t *execution);

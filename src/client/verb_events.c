@@ -64,7 +64,8 @@ static int take_event(void *arg, const struct follow_event *event, struct err *e
 
 static int print_events(const struct fields *f, struct ask *a, struct target *t, struct err *e)
 {
-	struct follow_options o = { .after = f->after, .resumes = true };
+	/* From the first one on, or the server would begin with now, and again after each break. */
+	struct follow_options o = { .after = f->after == NULL ? "0" : f->after, .resumes = true };
 	OWN_JSON *list = NULL;
 
 	if (f->follow) {

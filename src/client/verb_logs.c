@@ -90,7 +90,8 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 	struct fields *f = arg;
 	bool is_err = strcmp(event->name, "stderr") == 0;
 
-	f->exited |= strcmp(event->name, "exit") == 0;
+	f->exited |= strcmp(event->name, "exit") == 0 &&
+		     launch_has_ended(json_object_get(event->json, "execution"));
 	if (f->common.json) {
 		OWN_JSON *line =
 			json_pack("{s:s, s:O?}", "event", event->name, "data", event->json);

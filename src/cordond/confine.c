@@ -53,7 +53,7 @@ static int allow_path(int set_fd, const char *path, uint64_t rights, struct err 
 	return allow(set_fd, fd, rights, e);
 }
 
-static int files(int state_fd, int run_fd, struct err *e)
+static int files(const struct confine_files *f, struct err *e)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
 	uint64_t all = FS_ALL;
@@ -77,10 +77,13 @@ static int files(int state_fd, int run_fd, struct err *e)
 				 0U);
 	if (fd < 0)
 		return err_sys(e, "landlock rule set");
-	if (allow(fd, state_fd, all & ~(FS_EXECUTE | FS_IOCTL_DEV), e) < 0 ||
-	    allow(fd, run_fd, all & ~(FS_EXECUTE | FS_IOCTL_DEV), e) < 0 ||
-	    allow_path(fd, "/dev/null", FS_WRITE_FILE | FS_READ_FILE, e) < 0 ||
-	    allow_path(fd, "/sys/fs/cgroup", FS_READ_FILE | FS_READ_DIR, e) < 0)
+	for (int i = 0; i < CONFINE_FOLDERS; i++)
+		if (allow(fd, f->folders[i], all & ~(FS_EXECUTE | FS_IOCTL_DEV), e) < 0)
+			return -1;
+	for (unsigned i = 0; i < f->nread; i++)
+		if (f->read[i] >= 0 && allow(fd, f->read[i], FS_READ_FILE | FS_READ_DIR, e) < 0)
+			return -1;
+	if (allow_path(fd, "/dev/null", FS_WRITE_FILE | FS_READ_FILE, e) < 0)
 		return -1;
 	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
 		return err_sys(e, "landlock");
@@ -97,11 +100,11 @@ static int calls(struct err *e)
 	return 0;
 }
 
-int confine(int state_fd, int run_fd, struct err *e)
+int confine(const struct confine_files *f, struct err *e)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "no new privileges");
-	if (files(state_fd, run_fd, e) < 0 || calls(e) < 0)
+	if (files(f, e) < 0 || calls(e) < 0)
 		return err_wrap(e, "confine");
 	return 0;
 }

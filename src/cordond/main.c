@@ -34,7 +34,8 @@
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for the one before us to end */
-#define DRAIN_MS 5000	   /* for requests under way at the end */
+#define DRAIN_MS 5000	   /* at the end: for requests under way, and for cells of the pool to go */
+#define DRAIN_LOOK_MS 5
 
 struct daemon {
 	struct loop *loop;
@@ -48,6 +49,7 @@ struct daemon {
 	int state_fd, run_fd, lock_fd;
 	struct loop_fd control, signals;
 	struct loop_timer drain;
+	uint64_t drain_until_ns;
 	bool ready;
 };
 
@@ -192,28 +194,33 @@ static int start_servers(struct daemon *d, struct err *e)
 	return 0;
 }
 
-static void on_drained(struct loop_timer *t)
+static size_t connections(const struct daemon *d)
+{
+	return server_connections(d->servers[0]) + server_connections(d->servers[1]);
+}
+
+static void on_drain(struct loop_timer *t)
 {
 	struct daemon *d = t->arg;
+	uint64_t now = clock_now_ns();
 
-	loop_stop(d->loop);
+	if (now >= d->drain_until_ns || (connections(d) == 0 && core_drained(d->core)))
+		loop_stop(d->loop);
+	else
+		loop_timer_set(d->loop, t, now + DRAIN_LOOK_MS * CLOCK_MS);
 }
 
 static void begin_end(struct daemon *d)
 {
-	log_info("ending", "connections=%zu",
-		 server_connections(d->servers[0]) + server_connections(d->servers[1]));
+	if (d->drain_until_ns != 0)
+		return;
+	log_info("ending", "connections=%zu", connections(d));
 	core_drain(d->core);
 	server_drain(d->servers[0]);
 	server_drain(d->servers[1]);
-	d->drain = (struct loop_timer){ .fire = on_drained, .arg = d };
-	loop_timer_set(d->loop, &d->drain,
-		       clock_now_ns() +
-			       (server_connections(d->servers[0]) +
-						server_connections(d->servers[1]) ==
-					0 ?
-				0 :
-				DRAIN_MS) * CLOCK_MS);
+	d->drain = (struct loop_timer){ .fire = on_drain, .arg = d };
+	d->drain_until_ns = clock_now_ns() + DRAIN_MS * CLOCK_MS;
+	loop_timer_set(d->loop, &d->drain, clock_now_ns());
 }
 
 static void on_signal(struct loop_fd *f, uint32_t events)
@@ -298,7 +305,10 @@ static int start(struct daemon *d, struct err *e)
 	d->api = api_new(d->core, e);
 	if (d->api == NULL || start_servers(d, e) < 0 || watch(d, e) < 0)
 		return -1;
-	return confine(d->state_fd, d->run_fd, e);
+	return confine(&(struct confine_files){ .folders = { d->state_fd, d->run_fd },
+						.read = o.cgroups.dirs,
+						.nread = KEEPER_CGROUP_DIRS },
+		       e);
 }
 
 int main(int argc, char **argv)

@@ -3,8 +3,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <time.h>
@@ -15,6 +17,7 @@
 #include "log.h"
 
 #define CHECKPOINT_PAGES 1000
+#define FDS_SPARE 64 /* for logs, cells being ended, the store */
 #define SAMPLE_S 5
 #define RETENTION_S 60
 #define RETENTION_BATCH 100
@@ -49,6 +52,18 @@ uint64_t core_now_ms(void)
 
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+int core_check_fds(const struct core *c, struct err *e)
+{
+	/* The lowest free number is what the kernel gives next: as good as a count. */
+	OWN_FD next = fcntl(c->cells_fd, F_DUPFD_CLOEXEC, 3);
+
+	if (next >= 0 && next + (int)c->fds_owed < c->fds_max - FDS_SPARE)
+		return 0;
+	(void)err_set(e, ERR_SYSTEM, "the daemon is out of descriptors (it may have %d)", c->fds_max);
+	e->sys = EAGAIN;
+	return -1;
 }
 
 static void retry_one(struct session *s, void *arg)
@@ -129,12 +144,21 @@ static void retire(struct core *c)
 		"tried again in a minute");
 }
 
+static void recover(struct core *c)
+{
+	struct err e;
+
+	if (!c->recovered && c->keeper.greeted && core_recover(c, &e) < 0)
+		log_error("recovery failed, tried again in a second", "error=%s", e.msg);
+}
+
 static void on_chores(struct loop_timer *t)
 {
 	struct core *c = t->arg;
 	struct err e;
 
 	c->chores_done++;
+	recover(c);
 	session_each(c, NULL, retry_one, NULL);
 	quota_serve_queues(c);
 	pool_adapt(c->pool);
@@ -150,7 +174,6 @@ static void on_chores(struct loop_timer *t)
 static void on_hello(void *arg, const struct err *e)
 {
 	struct core *c = arg;
-	struct err why;
 
 	if (e != NULL) {
 		log_error("the keeper cannot work", "error=%s", e->msg);
@@ -158,8 +181,7 @@ static void on_hello(void *arg, const struct err *e)
 	}
 	log_info("keeper ready", "cgroup=%u rootless=%u freezer=%u", c->keeper.walls.cgroup_version,
 		 c->keeper.walls.rootless, c->keeper.walls.freezer);
-	if (!c->recovered && core_recover(c, &why) < 0)
-		log_error("recovery failed", "error=%s", why.msg);
+	recover(c);
 	pool_fill(c->pool);
 }
 
@@ -183,6 +205,7 @@ static uint64_t machine_memory(void)
 struct core *core_new(struct loop *l, struct store *s, const struct core_options *o, struct err *e)
 {
 	struct core *c = calloc(1, sizeof(*c));
+	struct rlimit files;
 	ssize_t n;
 
 	assert(c != NULL);
@@ -190,6 +213,9 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->store = s;
 	c->o = *o;
 	c->cells_fd = c->output_fd = -1;
+	c->fds_max = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX ?
+			     INT_MAX :
+			     (int)files.rlim_cur;
 	c->started_ns = clock_now_ns();
 	c->memory_max = o->config->node_max_memory;
 	if (c->memory_max == 0)
@@ -199,6 +225,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->keeper.arg = c;
 	c->tell_listeners = (struct loop_task){ .run = journal_tell, .arg = c };
 	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
+	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
 	c->pool = pool_new(c);
 	gauges_setup();
 	n = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", c->boot_id,
@@ -231,6 +258,7 @@ void core_free(struct core *c)
 	pool_free(c->pool);
 	keeper_link_release(&c->keeper);
 	loop_timer_cancel(c->loop, &c->chores);
+	loop_timer_cancel(c->loop, &c->queue_turn);
 	loop_task_cancel(c->loop, &c->tell_listeners);
 	io_close_all(&c->cells_fd, 1);
 	io_close_all(&c->output_fd, 1);
@@ -260,6 +288,11 @@ void core_drain(struct core *c)
 {
 	c->draining = true;
 	pool_empty(c->pool);
+}
+
+bool core_drained(const struct core *c)
+{
+	return c->ending == 0;
 }
 
 const struct keeper_walls *core_walls(const struct core *c)

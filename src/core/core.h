@@ -73,8 +73,8 @@ void core_free(struct core *c);
 /* A keeper is there: its channel A (taken over). Also called when a new one replaces a dead one. */
 int core_set_keeper(struct core *c, int channel_fd, struct err *e) MUST_USE;
 
-/* Compares the store with the cells that exist; finishes what was half done. Called once, when the
- * first keeper is there. Sessions are usable when core_ready() says so. */
+/* Compares the store with the cells that exist; finishes what was half done. Called when the first
+ * keeper is there, and again after a failure. Sessions are usable when core_ready() says so. */
 int core_recover(struct core *c, struct err *e) MUST_USE;
 
 /* Is it fit to serve? ret_why says what is missing. */
@@ -82,6 +82,9 @@ bool core_ready(const struct core *c, const char **ret_why);
 
 /* No new sessions; called before an upgrade or an end. Cells go on. */
 void core_drain(struct core *c);
+
+/* After core_drain(): are the cells gone that nobody wants any more? */
+bool core_drained(const struct core *c);
 
 /* What the machine can enforce, as the keeper said; NULL before it did. */
 const struct keeper_walls *core_walls(const struct core *c);

@@ -74,6 +74,7 @@ void execution_free(struct execution *x)
 	while (x->followers != NULL)
 		execution_unfollow(x->followers);
 	loop_task_cancel(s->core->loop, &x->tell);
+	execution_paid(x);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &x->program);
 	execution_close_fds(x);
@@ -174,8 +175,11 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 									 "timeout");
 		return NULL;
 	}
+	if (core_check_fds(s->core, e) < 0)
+		return NULL;
 	x = new_execution(s);
 	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;
+	x->row.output_limit = spec->output_limit == 0 ? g->output_limit_default : spec->output_limit;
 	x->background = spec->background;
 	x->stdin_open = spec->stdin_open || spec->tty;
 	live_cell_add(s->cell, &x->program);
@@ -183,10 +187,11 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 		execution_free(x);
 		return NULL;
 	}
-	output_log_init(&x->log, s->core->output_fd, x->row.id,
-			spec->output_limit == 0 ? g->output_limit_default : spec->output_limit);
+	output_log_init(&x->log, s->core->output_fd, x->row.id, x->row.output_limit);
 	x->started_ns = clock_now_ns();
 	s->running++;
+	x->owed = true;
+	s->core->fds_owed += CORE_FDS_EACH;
 	session_touch(s);
 	if (send_spawn(x, spec, e) < 0) {
 		/* It has a record already: that says what happened. */
@@ -202,7 +207,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 static void set_error(struct execution *x, enum err_code code, const char *text)
 {
 	x->row.error_code = code;
-	x->row.error = text; /* a constant of ours */
+	x->row.error = text; /* a constant of ours, or x->why */
 }
 
 /* Which limit ended it, if it did not end well. The counters are the cell's: with several executions
@@ -265,6 +270,7 @@ static void finish(struct execution *x)
 	struct err e;
 
 	x->ended = true;
+	execution_paid(x);
 	x->row.ended_ms = core_now_ms();
 	count_out(x);
 	if (save(x, &e) < 0) {
@@ -330,6 +336,11 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	x->row.exit_code = v->sys == ENOENT && v->stage == AGENT_AT_EXEC ? EXIT_NOT_FOUND :
 									   EXIT_NOT_EXECUTABLE;
 	set_error(x, v->stage == AGENT_AT_SYSTEM ? ERR_LIMIT : ERR_INVALID, words[v->stage]);
+	if (v->stage == AGENT_AT_USER || v->stage == AGENT_AT_CWD) {
+		(void)snprintf(x->why, sizeof(x->why), "%s: %.100s", words[v->stage],
+			       v->stage == AGENT_AT_USER ? x->row.user : x->row.cwd);
+		x->row.error = x->why;
+	}
 	if (v->stage == AGENT_AT_EXEC && v->sys == ENOENT)
 		x->row.error = "no such program in the session";
 	if (v->stage == AGENT_AT_SYSTEM && (v->sys == EAGAIN || v->sys == ENOMEM))
@@ -351,6 +362,13 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 	waits_tell(&x->when_room, NULL);
 }
 
+static void on_tree_dead(struct execution *x)
+{
+	x->killing = false;
+	waits_tell(&x->when_dead, NULL);
+	execution_maybe_complete(x);
+}
+
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v)
 {
@@ -363,7 +381,7 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 	else if (type == AGENT_EXITED)
 		on_exited(x, v);
 	else if (type == AGENT_TREE_DEAD)
-		waits_tell(&x->when_dead, NULL);
+		on_tree_dead(x);
 }
 
 /* ---- after a daemon's death */
@@ -379,10 +397,46 @@ void execution_recover(struct session *s, const struct store_execution *row)
 	}
 	x->background = x->row.kind != 0;
 	x->started_ns = clock_now_ns();
-	output_log_init(&x->log, s->core->output_fd, x->row.id, s->row.limits.output_bytes);
+	output_log_init(&x->log, s->core->output_fd, x->row.id,
+			x->row.output_limit == 0 ? s->row.limits.output_bytes :
+						   x->row.output_limit);
 	if (output_log_reopen(&x->log, &e) < 0)
 		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e.msg);
-	s->running++;
+	x->ended = x->row.ended_ms != 0;
+	if (x->log.cut && x->log.said[0] < x->row.out_bytes) /* the log does not know what it left out */
+		x->log.said[0] = x->row.out_bytes;
+	if (x->log.cut && x->log.said[1] < x->row.err_bytes)
+		x->log.said[1] = x->row.err_bytes;
+	s->running += !x->ended;
+}
+
+struct sought {
+	uint32_t handle;
+	char id[STORE_ID_MAX];
+};
+
+static int match_handle(const struct store_execution *row, void *cookie)
+{
+	struct sought *w = cookie;
+
+	if (w->id[0] == '\0' && row->handle == w->handle && row->ended_ms != 0)
+		(void)snprintf(w->id, sizeof(w->id), "%s", row->id);
+	return 0;
+}
+
+struct execution *execution_recover_ended(struct session *s, uint32_t handle)
+{
+	struct store_execution_filter newest_first = { .session = s->row.id };
+	struct sought w = { .handle = handle };
+	struct store_execution row = { 0 };
+	struct err e;
+
+	if (store_execution_list(s->core->store, &newest_first, match_handle, &w, &e) < 0 ||
+	    w.id[0] == '\0')
+		return NULL;
+	(void)snprintf(row.id, sizeof(row.id), "%s", w.id);
+	execution_recover(s, &row);
+	return execution_by_handle(s, handle);
 }
 
 struct execution *execution_by_handle(struct session *s, uint32_t handle)
@@ -395,12 +449,21 @@ struct execution *execution_by_handle(struct session *s, uint32_t handle)
 
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v)
 {
+	struct err e;
+
 	if (x->program.handle != 0)
 		return; /* told twice */
 	live_cell_add_held(c, &x->program, v->handle);
 	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
 	if ((v->flags & AGENT_IS_STARTING) != 0)
 		return;
+	if (x->ended && execution_take_fds(x, c, v, &e) == 0) {
+		x->pid = v->pid;
+		x->mark = v->mark;
+		execution_drain(x);
+		execution_maybe_complete(x);
+		return;
+	}
 	on_started(x, c, v);
 	if ((v->flags & AGENT_HAS_EXITED) != 0)
 		on_exited(x, v);
@@ -423,8 +486,7 @@ void execution_lost(struct execution *x)
 	}
 	execution_drain(x);
 	execution_close_fds(x);
-	waits_tell(&x->when_dead, NULL);
-	execution_maybe_complete(x);
+	on_tree_dead(x);
 }
 
 /* ---- what others see and ask */
@@ -507,7 +569,8 @@ void execution_kill(struct execution *x, struct wait *w)
 		w->done(w, NULL);
 		return;
 	}
-	x->killed = !x->ended;
+	x->killed = x->killed || !x->ended;
+	x->killing = true;
 	waits_add(&x->when_dead, w);
 	live_cell_flush(c);
 }

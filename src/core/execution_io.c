@@ -12,6 +12,7 @@
 #include "inside.h"
 #include "io.h"
 #include "log.h"
+#include "pipe_io.h"
 
 static void close_out(struct execution *x, int i)
 {
@@ -95,12 +96,21 @@ static void on_room(struct loop_fd *f, uint32_t events)
 	waits_tell(&x->when_room, NULL);
 }
 
+/* Its descriptors have come, or never will. */
+void execution_paid(struct execution *x)
+{
+	if (x->owed)
+		x->session->core->fds_owed -= CORE_FDS_EACH;
+	x->owed = false;
+}
+
 int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
 		       struct err *e)
 {
 	struct loop *l = x->session->core->loop;
 	unsigned n = c->agent.nfds, at = 0;
 
+	execution_paid(x);
 	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < n)
 		x->in = c->agent.fds[at++];
 	for (int i = 0; i < 2 && at < n; i++)
@@ -125,7 +135,8 @@ void execution_maybe_complete(struct execution *x)
 	struct live_cell *c = x->session->cell;
 	struct err e;
 
-	if (x->complete || !x->ended || x->unsaved || x->out[0] >= 0 || x->out[1] >= 0)
+	if (x->complete || !x->ended || x->unsaved || x->killing || x->out[0] >= 0 ||
+	    x->out[1] >= 0)
 		return;
 	x->complete = true;
 	close_in(x);
@@ -145,28 +156,6 @@ void execution_maybe_complete(struct execution *x)
 	execution_notify(x);
 }
 
-/* A pipe of our own in between: what it could not pass on at once is taken back, not waited for. */
-static ssize_t pass(int to, const void *data, size_t len)
-{
-	static int scratch[2] = { -1, -1 };
-	uint8_t back[4096];
-	ssize_t put, moved;
-
-	if (scratch[0] < 0 && pipe2(scratch, O_CLOEXEC | O_NONBLOCK) < 0)
-		return -1;
-	put = write(scratch[1], data, len < 65536 ? len : 65536);
-	if (put <= 0)
-		return -1;
-	moved = splice(scratch[0], NULL, to, NULL, (size_t)put, SPLICE_F_NONBLOCK);
-	int why = errno;
-	if (moved < 0)
-		moved = 0;
-	while (read(scratch[0], back, sizeof(back)) > 0)
-		;
-	errno = why;
-	return moved == 0 && why != EAGAIN && why != EINTR ? -1 : moved;
-}
-
 ssize_t execution_input(struct execution *x, const void *data, size_t len, struct wait *w,
 			struct err *e)
 {
@@ -181,8 +170,9 @@ ssize_t execution_input(struct execution *x, const void *data, size_t len, struc
 			waits_add(&x->when_room, w);
 		return 0;
 	}
-	errno = EAGAIN;
-	n = pass(x->in, data, len);
+	n = pipe_io_write(x->in, data, len);
+	if (n < 0 && errno == EAGAIN)
+		n = 0;
 	if (n < 0) {
 		close_in(x);
 		x->stdin_open = false;

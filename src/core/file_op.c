@@ -11,6 +11,7 @@
 
 #include "inside.h"
 #include "io.h"
+#include "pipe_io.h"
 
 #define ARGS_MAX 16
 #define STRINGS_MAX 65536
@@ -26,6 +27,7 @@ struct file_op {
 	int in, out, errors; /* owned */
 	struct loop_fd watch_in, watch_out;
 	bool started, exited, paused, failed;
+	bool owed; /* its descriptors are on their way */
 	int status;
 	struct err err;
 	uint8_t *held; /* owned: output read and not yet taken; NULL if none */
@@ -47,6 +49,13 @@ static struct loop *loop_of(const struct file_op *op)
 	return op->session->core->loop;
 }
 
+static void paid(struct file_op *op)
+{
+	if (op->owed)
+		op->session->core->fds_owed -= CORE_FDS_EACH;
+	op->owed = false;
+}
+
 static void release(struct file_op *op)
 {
 	struct session *s = op->session;
@@ -56,6 +65,7 @@ static void release(struct file_op *op)
 			*at = op->next;
 			break;
 		}
+	paid(op);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &op->program);
 	loop_task_cancel(loop_of(op), &op->step);
@@ -101,7 +111,7 @@ static bool give(struct file_op *op)
 		if (op->held == NULL)
 			op->held = malloc(BUFFER);
 		assert(op->held != NULL);
-		ssize_t n = read(op->out, op->held, BUFFER);
+		ssize_t n = pipe_io_read(op->out, op->held, BUFFER);
 
 		op->held_at = op->held_len = 0;
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -173,6 +183,7 @@ static void on_started(struct file_op *op, struct live_cell *c, const struct age
 	if (op->started)
 		return;
 	op->started = true;
+	paid(op);
 	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < c->agent.nfds)
 		op->in = c->agent.fds[at++];
 	if (at < c->agent.nfds)
@@ -275,6 +286,8 @@ struct file_op *file_op_start(struct session *s, const char *user, const char *c
 			      session_state_name((enum session_state)s->row.state));
 		return NULL;
 	}
+	if (core_check_fds(s->core, e) < 0)
+		return NULL;
 	op = calloc(1, sizeof(*op));
 	assert(op != NULL);
 	op->session = s;
@@ -288,6 +301,8 @@ struct file_op *file_op_start(struct session *s, const char *user, const char *c
 	op->next = s->file_ops;
 	s->file_ops = op;
 	live_cell_add(s->cell, &op->program);
+	op->owed = true;
+	s->core->fds_owed += CORE_FDS_EACH;
 	if (spawn(op, user, argv, argc, write, e) < 0) {
 		release(op);
 		return NULL;
@@ -301,7 +316,7 @@ size_t file_op_input(struct file_op *op, const void *data, size_t len)
 
 	if (op->in < 0)
 		return op->started ? len : 0; /* it reads no more: its answer will say why */
-	n = write(op->in, data, len);
+	n = pipe_io_write(op->in, data, len);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		loop_remove(loop_of(op), &op->watch_in);
 		io_close_all(&op->in, 1);

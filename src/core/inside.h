@@ -41,6 +41,9 @@ struct core {
 	uint64_t started_ns;
 	bool recovered, draining, storage_trouble;
 	uint64_t cells_failed;
+	int fds_max;	   /* descriptors that this process may have */
+	unsigned fds_owed; /* that PID 1s will send for programs being started */
+	unsigned ending; /* cells on their way out */
 
 	struct session *sessions[CORE_BUCKETS];
 	unsigned live; /* sessions, the queued ones not counted */
@@ -49,6 +52,7 @@ struct core {
 
 	struct tenant *tenants;
 	struct tenant *turn; /* whose queue is looked at next */
+	struct loop_timer queue_turn;
 	struct pool *pool;
 	struct journal_listener *listeners;
 	struct loop_task tell_listeners;
@@ -92,6 +96,9 @@ struct execution {
 	int out[2];	   /* owned; -1 at the end of file, or before it runs */
 	struct loop_fd watch_in, watch_out[2];
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
+	bool killing; /* PID 1 will say when the tree is dead */
+	char why[160]; /* what row.error points to, if it is not a constant */
+	bool owed; /* its descriptors are on their way */
 	uint32_t pid;
 	uint64_t started_ns, mark;
 	struct output_log log;
@@ -102,6 +109,11 @@ struct execution {
 };
 
 extern const struct live_cell_events core_orphan_events;
+
+/* Room for what one more session, execution or file operation needs? ERR_SYSTEM with EAGAIN if not. A
+ * message whose descriptors find no room is lost, and its cell with it. */
+int core_check_fds(const struct core *c, struct err *e) MUST_USE;
+#define CORE_FDS_EACH 4
 
 /* Wall clock in milliseconds. */
 uint64_t core_now_ms(void);
@@ -125,6 +137,9 @@ void quota_count(struct session *s);
 void quota_release(struct session *s);
 /* Lets waiting ones in, in turn of their tenants, as far as there is room. */
 void quota_serve_queues(struct core *c);
+void quota_turn(struct loop_timer *t);
+/* All of a tenant's that wait. */
+void quota_refuse_all(struct tenant *t, const struct err *e);
 void quota_queue(struct session *s);
 void quota_unqueue(struct session *s);
 uint64_t quota_queue_ms(const struct session *s);
@@ -151,6 +166,8 @@ void session_sample(struct session *s);
 
 /* execution.c, execution_io.c */
 void execution_recover(struct session *s, const struct store_execution *row);
+/* One that has ended, by PID 1's name for it; NULL if there is no record of it. */
+struct execution *execution_recover_ended(struct session *s, uint32_t handle);
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_lost(struct execution *x); /* its cell is gone */
 void execution_retry_save(struct execution *x);
@@ -159,6 +176,7 @@ void execution_notify(struct execution *x);
 int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
 		       struct err *e) MUST_USE;
 void execution_close_fds(struct execution *x);
+void execution_paid(struct execution *x);
 void execution_drain(struct execution *x);
 void execution_maybe_complete(struct execution *x);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);

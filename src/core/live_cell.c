@@ -19,12 +19,15 @@
 #include "rand.h"
 
 #define MAKE_TRIES 4
+#define CLEAR_TRIES 100
 #define GREET_MS 20000	 /* a busy machine is slow, a lost cell is lost */
 #define END_GRACE_MS 500 /* for PID 1 to end by itself before it is killed */
 #define RETRY_MS 50
 #define RETRY_MAX_MS 5000
 
-static void ask_create(struct live_cell *c);
+static int ask_create(struct live_cell *c, struct err *e);
+static void ask_clear(struct live_cell *c);
+static void try_create(struct live_cell *c);
 static void ask_destroy(struct live_cell *c);
 
 static void set_timer(struct live_cell *c, uint64_t ms)
@@ -45,6 +48,8 @@ static void release(struct live_cell *c)
 {
 	struct loop *l = c->core->loop;
 
+	if (c->state == LIVE_ENDING)
+		c->core->ending--;
 	if (c->call != NULL)
 		keeper_link_cancel(c->call);
 	disconnect(c);
@@ -260,6 +265,52 @@ static int connect_channel(struct live_cell *c, int sock, struct err *e)
 	return loop_add(c->core->loop, &c->channel, sock, EPOLLIN, e);
 }
 
+/* A keeper died over it. The half-made cell dies with its channel, but its cgroup is in the way of
+ * the next try. */
+static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct live_cell *c = arg;
+
+	(void)reply;
+	(void)fd;
+	c->call = NULL;
+	if (c->state == LIVE_ENDING) {
+		ask_destroy(c);
+		return;
+	}
+	if (e != NULL && ++c->clears < CLEAR_TRIES) {
+		set_timer(c, RETRY_MS);
+		return;
+	}
+	c->unclean = false;
+	try_create(c);
+}
+
+static void ask_clear(struct live_cell *c)
+{
+	struct keeper_named r = { .op = KEEPER_DESTROY };
+
+	memcpy(r.id, c->id, sizeof(r.id));
+	c->call = keeper_link_ask(&c->core->keeper, &r, sizeof(r), -1, c->urgent, on_cleared, c);
+}
+
+/* What is short now (descriptors, memory) may be there in a moment. */
+static void try_create(struct live_cell *c)
+{
+	struct err e;
+
+	if (c->unclean) {
+		ask_clear(c);
+		return;
+	}
+	if (ask_create(c, &e) == 0)
+		return;
+	if (++c->tries < MAKE_TRIES)
+		set_timer(c, RETRY_MS);
+	else
+		fail(c, &e);
+}
+
 static void on_timer(struct loop_timer *t)
 {
 	struct live_cell *c = t->arg;
@@ -267,7 +318,7 @@ static void on_timer(struct loop_timer *t)
 
 	switch (c->state) {
 	case LIVE_MAKING:
-		ask_create(c);
+		try_create(c);
 		break;
 	case LIVE_GREETING:
 	case LIVE_STAYING:
@@ -291,15 +342,16 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 	c->call = NULL;
 	c->pidfd = fd;
 	if (e != NULL && e->sys == EPIPE && c->state == LIVE_MAKING && ++c->tries < MAKE_TRIES) {
-		/* The keeper died over it. Its half-made cell dies with the channel. */
 		disconnect(c);
-		set_timer(c, RETRY_MS);
+		c->unclean = true;
+		try_create(c);
 		return;
 	}
 	if (e == NULL)
 		c->pid = (pid_t)reply->pid;
-	if (c->state == LIVE_ENDING) {
-		ask_destroy(c); /* nobody wants it any more */
+	if (c->state == LIVE_ENDING) { /* nobody wants it any more */
+		disconnect(c);
+		ask_destroy(c);
 		return;
 	}
 	if (e != NULL) {
@@ -313,31 +365,26 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 		fail(c, &why);
 }
 
-static void ask_create(struct live_cell *c)
+static int ask_create(struct live_cell *c, struct err *e)
 {
 	int ends[2];
-	struct err e;
 
 	/* Its socket's name is there before the cell is: whatever happens in between, the next
 	 * daemon finds a name and removes what belongs to it. */
 	c->greeted = false;
 	io_close_all(&c->listener, 1);
-	if (bind_socket(c->core, c->id, &c->listener, &e) < 0) {
-		fail(c, &e);
-		return;
-	}
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-		(void)err_sys(&e, "channel");
-		fail(c, &e);
-		return;
-	}
-	if (connect_channel(c, ends[0], &e) < 0) {
+	if (bind_socket(c->core, c->id, &c->listener, e) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_sys(e, "channel");
+	if (connect_channel(c, ends[0], e) < 0) {
 		(void)close(ends[1]);
-		fail(c, &e);
-		return;
+		disconnect(c);
+		return -1;
 	}
 	c->call = keeper_link_ask(&c->core->keeper, c->plan, sizeof(*c->plan), ends[1], c->urgent,
 				  on_created, c);
+	return 0;
 }
 
 static struct live_cell *new_cell(struct core *core, const char *id,
@@ -362,12 +409,14 @@ struct live_cell *live_cell_make(struct core *core, const struct keeper_create *
 				 const struct live_cell_events *events, void *owner)
 {
 	struct live_cell *c = new_cell(core, plan->id, events, owner);
+	struct err e;
 
 	c->plan = malloc(sizeof(*plan));
 	assert(c->plan != NULL);
 	*c->plan = *plan;
 	c->urgent = urgent;
-	ask_create(c);
+	if (ask_create(c, &e) < 0) /* the owner is told from the loop, never from in here */
+		set_timer(c, RETRY_MS);
 	return c;
 }
 
@@ -381,6 +430,8 @@ static int find_peer(struct live_cell *c, int sock, struct err *e)
 		return err_sys(e, "peer of %s", c->id);
 	c->pid = who.pid;
 	c->pidfd = (int)syscall(SYS_pidfd_open, who.pid, 0);
+	if (c->pidfd < 0 && errno != ESRCH)
+		return err_sys(e, "process of %s", c->id);
 	/* Still connected, so that process was alive when its pidfd was made. */
 	if (c->pidfd < 0 || poll(&p, 1, 0) != 0)
 		return err_set(e, ERR_NOT_FOUND, "cell %s has just ended", c->id);
@@ -472,8 +523,8 @@ static void ask_destroy(struct live_cell *c)
 	if (c->call != NULL)
 		return;
 	loop_timer_cancel(c->core->loop, &c->timer);
-	/* A number that is no longer its own must not be named. */
-	r.pid = c->dead || c->pidfd < 0 ? 0 : (uint32_t)c->pid;
+	/* A number that is no longer its own must not be named. One that talks nonsense lives. */
+	r.pid = c->pidfd < 0 ? 0 : (uint32_t)c->pid;
 	memcpy(r.id, c->id, sizeof(r.id));
 	c->call = keeper_link_ask(&c->core->keeper, &r, sizeof(r), -1, false, on_destroyed, c);
 }
@@ -483,6 +534,7 @@ void live_cell_end(struct live_cell *c)
 	if (c->state == LIVE_ENDING)
 		return;
 	c->state = LIVE_ENDING;
+	c->core->ending++;
 	c->tries = 0;
 	/* What the keeper is doing with it comes first; whoever asked goes on from there. */
 	if (c->call == NULL)

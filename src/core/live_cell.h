@@ -45,11 +45,12 @@ struct live_cell {
 	int listener; /* owned: bound, until PID 1 has it */
 	struct agent agent;
 	bool connected, greeted, synced, dead, frozen, urgent, nonsense;
+	bool unclean; /* something of a failed try may be there */
 	struct loop_fd channel, death;
 	struct loop_timer timer;
 	struct live_program *programs;
 	uint32_t next_handle;
-	unsigned tries;
+	unsigned tries, clears;
 	struct keeper_create *plan; /* owned, while making */
 	struct keeper_call *call;   /* under way */
 	const struct live_cell_events *events;

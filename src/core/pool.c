@@ -130,7 +130,8 @@ void pool_fill(struct pool *p)
 	struct err e;
 	const char *why;
 
-	if (!core_ready(p->core, &why) || p->core->draining || p->failures > 3)
+	if (!core_ready(p->core, &why) || p->core->draining || p->failures > 3 ||
+	    core_check_fds(p->core, &e) < 0)
 		return;
 	if (!p->usable) {
 		if (spec_check(p->core, &spec, &p->like, &texts, &e) < 0) {

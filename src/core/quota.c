@@ -53,7 +53,9 @@ static void refill(uint64_t *tokens, uint64_t *at_ns, uint64_t rate_milli, uint6
 	*tokens += rate_milli * ms / 1000;
 	if (*tokens > full)
 		*tokens = full;
-	*at_ns += ms * CLOCK_MS;
+	/* What did not make a whole thousandth counts next time: a slow bucket that is asked often
+	 * would never fill. */
+	*at_ns += (ms - (rate_milli == 0 ? 0 : rate_milli * ms % 1000 / rate_milli)) * CLOCK_MS;
 }
 
 /* The first word of the message is the error's name for programs. */
@@ -155,11 +157,27 @@ static bool others_wait(const struct core *c)
 	return false;
 }
 
+/* Those whose client went away while they waited. */
+static void drop_abandoned(struct tenant *t)
+{
+	for (struct session *s = t->queue, *next; s != NULL; s = next) {
+		next = s->next;
+		if (s->when_running.first == NULL) {
+			quota_unqueue(s);
+			session_free(s);
+		}
+	}
+}
+
 int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
 {
 	struct bounds b = bounds_of(s->tenant, s->core->o.config);
 
-	/* Nobody passes by those who wait. */
+	drop_abandoned(s->tenant);
+	/* Nobody passes by those who wait; if anything is left after their turn, it is not what
+	 * they wait for. */
+	if (b.queue == 0)
+		quota_serve_queues(s->core);
 	if (!others_wait(s->core) || b.queue == 0) {
 		if (fits(s, ret_retry_s, e) == 0) {
 			take(s);
@@ -209,10 +227,12 @@ static bool serve_round(struct core *c)
 
 	for (struct tenant *t = c->turn == NULL ? c->tenants : c->turn, *first = t; t != NULL;) {
 		struct tenant *next = t->next == NULL ? c->tenants : t->next;
-		struct session *s = t->queue;
+		struct session *s;
 		struct err e;
 		unsigned retry;
 
+		drop_abandoned(t);
+		s = t->queue;
 		if (s != NULL && fits(s, &retry, &e) == 0) {
 			quota_unqueue(s);
 			take(s);
@@ -227,6 +247,31 @@ static bool serve_round(struct core *c)
 	return any;
 }
 
+static uint64_t ms_for(uint64_t tokens, uint64_t rate_milli)
+{
+	if (rate_milli == 0 || tokens >= 1000)
+		return 0;
+	return ((1000 - tokens) * 1000 + rate_milli - 1) / rate_milli;
+}
+
+/* Those who wait for room are served when somebody leaves; those who wait for their rate, when the
+ * next of them may come. */
+static void plan_turn(struct core *c)
+{
+	uint64_t node = ms_for(c->tokens_milli, c->o.config->node_create_rate_milli);
+	uint64_t first = UINT64_MAX;
+
+	for (const struct tenant *t = c->tenants; t != NULL; t = t->next) {
+		uint64_t own = ms_for(t->tokens_milli, bounds_of(t, c->o.config).rate_milli);
+
+		own = own > node ? own : node;
+		if (t->queue != NULL && own > 0 && own < first)
+			first = own;
+	}
+	if (first != UINT64_MAX)
+		loop_timer_set(c->loop, &c->queue_turn, clock_now_ns() + first * CLOCK_MS);
+}
+
 void quota_serve_queues(struct core *c)
 {
 	static bool inside; /* session_begin() may fail and release what it took */
@@ -237,4 +282,25 @@ void quota_serve_queues(struct core *c)
 	while (serve_round(c))
 		;
 	inside = false;
+	plan_turn(c);
+}
+
+void quota_turn(struct loop_timer *t)
+{
+	quota_serve_queues(t->arg);
+}
+
+void quota_refuse_all(struct tenant *t, const struct err *e)
+{
+	while (t->queue != NULL) {
+		struct session *s = t->queue;
+		struct waits told = s->when_running;
+
+		quota_unqueue(s);
+		s->when_running.first = NULL;
+		if (told.first != NULL)
+			told.first->link = &told.first;
+		session_free(s);
+		waits_tell(&told, e);
+	}
 }

@@ -4,8 +4,12 @@
  *   in the store, its cell is gone         stopped: host_restart after a reboot, else crashed
  *   a cell that no session explains        ended: a pool cell, or one whose record was never written
  *
- * A cell is found by its socket in RUN/cells. One that has none died with its channel. */
+ * A cell is found by its socket in RUN/cells. One that has none died with its channel.
+ *
+ * If anything cannot be read now (no descriptor, a disk that fails), nothing is given up for it: the
+ * recovery fails, and is done again a second later, for what is not restored yet. */
 #include <assert.h>
+#include <errno.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,35 +59,56 @@ static void bury(struct session *s, enum session_reason reason, const char *deta
 	session_stopped(s);
 }
 
-static void restore(struct core *c, const char *id)
+/* Is it this process that lacks something, and not the cell? */
+static bool is_shortage(const struct err *e)
 {
-	struct store_session row;
-	struct session *s = NULL;
-	struct tenant *t;
-	struct err e;
+	return e->sys == EMFILE || e->sys == ENFILE || e->sys == ENOMEM || e->sys == ENOBUFS;
+}
 
-	if (store_session_get(c->store, id, &row, &e) < 0)
-		return;
-	t = tenant_find(c, row.tenant);
-	store_session_release(&row);
-	if (t == NULL || (s = session_restore(c, t, id, &e)) == NULL) {
-		log_error("session not restored", "session_id=%s error=%s", id,
-			  t == NULL ? "no tenant" : e.msg);
-		return;
-	}
-	if (store_execution_each_live(c->store, id, add_execution, s, &e) < 0)
-		log_warn("executions not restored", "session_id=%s error=%s", id, e.msg);
+static int adopt(struct core *c, struct session *s, struct err *e)
+{
+	if (store_execution_each_live(c->store, s->row.id, add_execution, s, e) < 0)
+		return err_wrap(e, "executions");
 	if (strcmp(s->row.boot_id, c->boot_id) != 0) {
 		bury(s, SESSION_HOST_RESTART, "the machine was restarted");
-		return;
+		return 0;
 	}
-	s->cell = live_cell_adopt(c, id, s->row.state == SESSION_PAUSED, &session_cell_events, s,
-				  &e);
-	if (s->cell == NULL) {
+	s->cell = live_cell_adopt(c, s->row.id, s->row.state == SESSION_PAUSED,
+				  &session_cell_events, s, e);
+	if (s->cell != NULL) {
+		session_adopted(s);
+		if (s->tenant->row.disabled)
+			session_stop(s, SESSION_DELETED, "its tenant was removed");
+	} else if (is_shortage(e)) {
+		return -1;
+	} else {
 		bury(s, SESSION_CRASHED, "its cell was gone when the daemon came back");
-		return;
 	}
-	session_adopted(s);
+	return 0;
+}
+
+static int restore(struct core *c, const char *id, struct err *e)
+{
+	struct store_session row;
+	struct session *s;
+	struct tenant *t;
+
+	if (session_by_id(c, id) != NULL)
+		return 0; /* by an earlier try */
+	if (store_session_get(c->store, id, &row, e) < 0)
+		return -1;
+	t = tenant_find(c, row.tenant);
+	store_session_release(&row);
+	if (t == NULL)
+		return err_set(e, ERR_NOT_FOUND, "session %s has no tenant", id);
+	s = session_restore(c, t, id, e);
+	if (s == NULL)
+		return -1;
+	if (adopt(c, s, e) == 0)
+		return 0;
+	quota_release(s);
+	session_free(s);
+	return -1;
 }
 
 /* Sockets in RUN/cells of which no session knows. */
@@ -106,6 +131,7 @@ static int end_strangers(struct core *c, struct err *e)
 		(void)snprintf(id, sizeof(id), "%.*s", (int)n, d->d_name);
 		if (session_by_id(c, id) != NULL)
 			continue;
+		/* Without a connection it ends just as well, if the keeper can find it. */
 		cell = live_cell_adopt(c, id, true, &core_orphan_events, NULL, &ignored);
 		if (cell != NULL)
 			live_cell_end(cell);
@@ -119,16 +145,15 @@ static int end_strangers(struct core *c, struct err *e)
 int core_recover(struct core *c, struct err *e)
 {
 	struct ids ids = { 0 };
-	int result;
+	int result = store_session_each_live(c->store, add_session, &ids, e);
 
-	if (store_session_each_live(c->store, add_session, &ids, e) < 0)
-		return -1;
-	for (size_t i = 0; i < ids.n; i++)
-		restore(c, ids.list[i]);
+	for (size_t i = 0; i < ids.n && result == 0; i++)
+		result = restore(c, ids.list[i], e);
 	free(ids.list);
-	result = end_strangers(c, e);
-	c->recovered = result == 0;
+	if (result < 0 || end_strangers(c, e) < 0)
+		return -1;
+	c->recovered = true;
 	log_info("recovered", "sessions=%u of=%zu", c->live, ids.n);
 	pool_fill(c->pool);
-	return result;
+	return 0;
 }

@@ -65,6 +65,14 @@ void session_free(struct session *s)
 	free(s);
 }
 
+/* Before recovery the store's word on a session is not the last. */
+static int not_ready(const char *why, struct err *e)
+{
+	(void)err_set(e, ERR_SYSTEM, "not ready: %s", why);
+	e->sys = ESHUTDOWN;
+	return -1;
+}
+
 struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e)
 {
 	struct session *s = session_by_id(c, id);
@@ -72,6 +80,10 @@ struct session *session_live(struct core *c, const struct tenant *t, const char 
 
 	if (s != NULL && s->tenant == t && s->row.state < SESSION_STOPPING)
 		return s;
+	if (!c->recovered) {
+		(void)not_ready("recovering", e);
+		return NULL;
+	}
 	if (session_get(c, t, id, &row, e) < 0)
 		return NULL;
 	(void)err_set(e, ERR_CONFLICT, "session %s is %s (%s)", id,
@@ -184,7 +196,9 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 
 	*ret_retry_s = 1;
 	if (!core_ready(c, &why) || c->draining)
-		return err_set(e, ERR_SYSTEM, "not ready: %s", c->draining ? "draining" : why);
+		return not_ready(c->draining ? "draining" : why, e);
+	if (core_check_fds(c, e) < 0)
+		return -1;
 	s = new_session(c, t);
 	if (spec_check(c, spec, &s->row, &s->texts, e) < 0) {
 		session_free(s);
@@ -234,6 +248,8 @@ int session_delete(struct core *c, const struct tenant *t, const char *id, struc
 		session_stop(s, SESSION_DELETED, "deleted by a client");
 		return 0;
 	}
+	if (!c->recovered)
+		return not_ready("recovering", e);
 	if (session_get(c, t, id, &row, e) < 0)
 		return -1;
 	store_session_release(&row);

@@ -14,6 +14,8 @@
 #include "rand.h"
 #include "usage.h"
 
+#define PAUSE_AGAIN_MS 1000
+
 static void on_timer(struct loop_timer *t);
 
 /* Moves the row to a state and writes it with its event, both or none. */
@@ -65,15 +67,24 @@ static void save_anyway(struct session *s, enum session_state to, enum session_r
 	s->unsaved = true;
 }
 
+/* Nothing but its records is left. While one of them is not written, it stays in memory. */
+static void forget_stopped(struct session *s)
+{
+	for (const struct execution *x = s->executions; x != NULL; x = x->next)
+		if (x->unsaved)
+			return;
+	if (!s->unsaved)
+		session_free(s);
+}
+
 void session_retry_save(struct session *s)
 {
 	struct err e;
 
-	if (s->unsaved && store_session_update_state(s->core->store, &s->row, &e) == 0) {
+	if (s->unsaved && store_session_update_state(s->core->store, &s->row, &e) == 0)
 		s->unsaved = false;
-		if (s->row.state == SESSION_STOPPED)
-			session_free(s);
-	}
+	if (s->row.state == SESSION_STOPPED)
+		forget_stopped(s);
 }
 
 static void deny(struct waits *l, const struct err *e)
@@ -255,8 +266,12 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	IGNORED(session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why),
 		"running is what recovery makes of pausing, too");
 	s->row.state = SESSION_RUNNING;
+	if (s->row.deadline_ms == 0 && s->row.timeout_ms > 0) /* it was over */
+		s->row.deadline_ms = core_now_ms() + PAUSE_AGAIN_MS;
 	ask_freeze(s, false, on_thawed);
+	session_touch(s);
 	waits_tell(&s->when_paused, &told);
+	loop_defer(s->core->loop, &s->tell); /* somebody may have come meanwhile */
 }
 
 void session_pause(struct session *s, struct wait *w)
@@ -310,6 +325,8 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		ask_freeze(s, false, on_thawed);
 		return;
 	}
+	if (e == NULL)
+		s->cell->frozen = false;
 	if (s->row.state != SESSION_RESUMING)
 		return;
 	if (e != NULL) {
@@ -325,7 +342,6 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 				 0 :
 				 now - s->row.paused_since_ms;
 
-	s->cell->frozen = false;
 	s->row.paused_total_ms += slept;
 	s->row.paused_since_ms = 0;
 	/* Paused time does not count; a session that was paused because its time was over gets it
@@ -427,6 +443,20 @@ void session_plan_timer(struct session *s)
 		loop_timer_set(s->core->loop, &s->timer, at < now ? now : at);
 }
 
+/* Nobody waits for it, so if it does not work now, it is tried again. */
+static void pause_by_itself(struct session *s)
+{
+	uint64_t deadline = s->row.deadline_ms;
+
+	if (deadline > 0 && deadline <= core_now_ms())
+		s->row.deadline_ms = 0; /* it gets its time anew when it goes on */
+	session_pause(s, NULL);
+	if (s->row.state != SESSION_RUNNING)
+		return;
+	s->row.deadline_ms = deadline;
+	loop_timer_set(s->core->loop, &s->timer, clock_now_ns() + PAUSE_AGAIN_MS * CLOCK_MS);
+}
+
 static void on_timer(struct loop_timer *t)
 {
 	struct session *s = t->arg;
@@ -439,12 +469,11 @@ static void on_timer(struct loop_timer *t)
 	if (busy(s))
 		s->used_ns = clock_now_ns(); /* idle begins when nobody is there */
 	if (over && s->row.on_timeout == SESSION_PAUSE) {
-		s->row.deadline_ms = 0;
-		session_pause(s, NULL);
+		pause_by_itself(s);
 	} else if (over) {
 		session_stop(s, SESSION_EXPIRED, "its time was over");
 	} else if (idle && s->row.on_idle == SESSION_PAUSE) {
-		session_pause(s, NULL);
+		pause_by_itself(s);
 	} else if (idle) {
 		session_stop(s, SESSION_EXPIRED, "it was idle too long");
 	} else {
@@ -521,8 +550,7 @@ void session_stopped(struct session *s)
 {
 	save_anyway(s, SESSION_STOPPED, SESSION_NO_REASON);
 	quota_release(s);
-	if (!s->unsaved)
-		session_free(s);
+	forget_stopped(s);
 }
 
 static void cell_dead(struct live_cell *cell)
@@ -557,6 +585,9 @@ static void cell_held(struct live_cell *cell, const struct agent_event *v)
 	struct execution *x = execution_by_handle(s, v->handle);
 	struct err e;
 
+	/* Ended and recorded, but maybe its children still have something to say. */
+	if (x == NULL && (v->flags & AGENT_HAS_EXITED) != 0)
+		x = execution_recover_ended(s, v->handle);
 	if (x != NULL)
 		execution_adopt(x, cell, v);
 	else if (agent_send_forget(&cell->agent, v->handle, &e) == 0)
@@ -567,12 +598,17 @@ static void cell_held(struct live_cell *cell, const struct agent_event *v)
 static void cell_synced(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
+	struct usage now;
 
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
 		next = x->next;
 		if (x->program.handle == 0)
 			execution_lost(x);
 	}
+	/* What was counted before is nobody's fault who runs now. */
+	usage_read(&s->core->o.cgroups, s->row.id, &now);
+	s->oom_seen = now.oom_kills;
+	s->pids_seen = now.pids_refused;
 }
 
 const struct live_cell_events session_cell_events = {

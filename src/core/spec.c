@@ -5,8 +5,16 @@
 
 #include "clock.h"
 #include "inside.h"
+#include "rand.h"
 
 #define DEFAULT_UID 1000 /* "user" of every template */
+/* What the configuration's table allows as defaults, too. */
+#define MEMORY_MIN (4U << 20)
+#define CPU_MILLIS_MIN 10
+#define PIDS_MIN 4
+#define DISK_MIN (64U << 10)
+#define INODES_MIN 64
+#define NOFILE_MIN 16
 #define TEXTS_MAX (1U << 20) /* environment, metadata, mounts and rules together */
 
 static const struct core_template *find_template(const struct core *c, const char *name)
@@ -17,9 +25,13 @@ static const struct core_template *find_template(const struct core *c, const cha
 	return NULL;
 }
 
-static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t max, uint64_t *ret,
-		 struct err *e)
+/* asked: 0 is "did not say"; min: below it no cell can be made. */
+static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t min, uint64_t max,
+		 uint64_t *ret, struct err *e)
 {
+	if (asked > 0 && asked < min)
+		return err_set(e, ERR_INVALID, "%s: %llu is below the minimum of %llu", name,
+			       (unsigned long long)asked, (unsigned long long)min);
 	if (asked > max)
 		return err_set(e, ERR_INVALID, "%s: %llu is above the maximum of %llu", name,
 			       (unsigned long long)asked, (unsigned long long)max);
@@ -48,20 +60,19 @@ static int check_limits(const struct core *c, const struct keeper_limits *a,
 {
 	const struct config *g = c->o.config;
 
-	if (bound("memory", a->memory_bytes, g->memory_default, g->memory_max, &ret->memory_bytes,
-		  e) < 0 ||
-	    bound("cpus", a->cpu_millis, g->cpus_default_milli, g->cpus_max_milli,
+	if (bound("memory", a->memory_bytes, g->memory_default, MEMORY_MIN, g->memory_max,
+		  &ret->memory_bytes, e) < 0 ||
+	    bound("cpus", a->cpu_millis, g->cpus_default_milli, CPU_MILLIS_MIN, g->cpus_max_milli,
 		  &ret->cpu_millis, e) < 0 ||
-	    bound("pids", a->pids, g->pids_default, g->pids_max, &ret->pids, e) < 0 ||
-	    bound("disk", a->disk_bytes, g->disk_default, g->disk_max, &ret->disk_bytes, e) < 0 ||
-	    bound("inodes", a->inodes, g->inodes_default, g->inodes_max, &ret->inodes, e) < 0 ||
-	    bound("nofile", a->nofile, g->nofile_default, g->nofile_max, &ret->nofile, e) < 0)
+	    bound("pids", a->pids, g->pids_default, PIDS_MIN, g->pids_max, &ret->pids, e) < 0 ||
+	    bound("disk", a->disk_bytes, g->disk_default, DISK_MIN, g->disk_max, &ret->disk_bytes,
+		  e) < 0 ||
+	    bound("inodes", a->inodes, g->inodes_default, INODES_MIN, g->inodes_max, &ret->inodes,
+		  e) < 0 ||
+	    bound("nofile", a->nofile, g->nofile_default, NOFILE_MIN, g->nofile_max, &ret->nofile,
+		  e) < 0)
 		return -1;
 	ret->output_bytes = g->output_limit_default;
-	if (a->memory_bytes > 0 && a->memory_bytes < 4 << 20)
-		return err_set(e, ERR_INVALID, "memory: a session needs at least 4 MiB");
-	if (a->pids > 0 && a->pids < 4)
-		return err_set(e, ERR_INVALID, "pids: a session needs at least 4");
 	if (enforceable(c, "memory", KEEPER_LIMIT_MEMORY, a->memory_bytes, &ret->memory_bytes, e) <
 		    0 ||
 	    enforceable(c, "cpus", KEEPER_LIMIT_CPU, a->cpu_millis, &ret->cpu_millis, e) < 0)
@@ -257,6 +268,7 @@ int spec_plan(const struct core *c, const struct store_session *row, struct keep
 					      .nofile = row->limits.nofile };
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
 	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
+	rand_machine_id(ret->machine_id);
 	ret->nlayers = t->nlayers;
 	for (uint32_t i = 0; i < t->nlayers; i++) {
 		memcpy(ret->layer_at[i], t->layers[i].at, KEEPER_PLACE_MAX);

@@ -166,10 +166,14 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 {
 	struct store_tenant row = t->row;
 	struct revoke *r;
+	struct err gone;
 
 	if (row.is_operator)
 		return err_set(e, ERR_CONFLICT, "the operator's tenant cannot be removed");
 	row.disabled = true;
+	/* Its name is free for another; its record stays as long as there are records of its sessions. */
+	(void)snprintf(row.name, sizeof(row.name), "%s was %.*s", row.id,
+		       (int)(sizeof(row.name) - sizeof(row.id) - 8), t->row.name);
 	if (store_tenant_update(c->store, &row, e) < 0)
 		return -1;
 	t->row = row;
@@ -181,6 +185,8 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 			IGNORED(store_key_revoke(c->store, r->ids[i], core_now_ms(), e),
 				"the tenant is disabled, so its keys are worth nothing anyway");
 	free(r);
+	(void)err_set(&gone, ERR_DENIED, "the tenant was removed");
+	quota_refuse_all(t, &gone);
 	session_each(c, t, stop_one, NULL);
 	return 0;
 }

@@ -18,7 +18,8 @@
 #include "io.h"
 
 #define CHANNEL_FD 3
-#define BACKLOG 8
+/* Of a frozen cell, each daemon that comes and dies leaves one behind that cannot be taken. */
+#define BACKLOG 4096
 #define BUFFER_CAP ((size_t)FRAME_HEAD + AGENT_REQUEST_MAX)
 #define KEPT 65536 /* bytes of the buffer that are not given back */
 

@@ -303,20 +303,21 @@ static int place_pts(const struct cell *c, int dev, struct err *e)
 	return mounts_place(pts, dev, "pts", e);
 }
 
-static int fill_dev(const struct cell *c, const struct keeper *k, int dev, struct err *e)
+static int fill_dev(const struct cell *c, const struct keeper *k, const char *machine_id, int dev,
+		    struct err *e)
 {
-	for (size_t i = 0; i < COUNT(nodes); i++) {
-		dev_t number = makedev(nodes[i].major, nodes[i].minor);
+	OWN_FD id = openat(dev, "machine-id", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
 
-		if ((k->setup.rootless ? borrow_node : make_node)(dev, nodes[i].name, number, e) <
-		    0)
+	for (size_t i = 0; i < COUNT(nodes); i++)
+		if ((k->setup.rootless ? borrow_node : make_node)(
+			    dev, nodes[i].name, makedev(nodes[i].major, nodes[i].minor), e) < 0)
 			return -1;
-	}
 	for (size_t i = 0; i < COUNT(dev_links); i++)
 		if (symlinkat(dev_links[i][1], dev, dev_links[i][0]) < 0)
 			return err_sys(e, "/dev/%s", dev_links[i][0]);
-	if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0)
-		return err_sys(e, "mkdir /dev/pts");
+	if (mkdirat(dev, "pts", 0755) < 0 || mkdirat(dev, "shm", 0755) < 0 || id < 0 ||
+	    dprintf(id, "%s\n", machine_id) < 0)
+		return err_sys(e, "fill /dev");
 	return place_pts(c, dev, e);
 }
 
@@ -332,7 +333,7 @@ static int place_dev(const struct cell *c, const struct keeper *k, const struct 
 	    mounts_copy(p->store, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD dev = copy;
-	if (mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, dev, e) < 0 ||
+	if (mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, r->machine_id, dev, e) < 0 ||
 	    place_store_dir(c, r, p, "shm", "/dev/shm", 01777, 0, e) < 0)
 		return -1;
 	/* Only the directory itself, not what is mounted in it. */

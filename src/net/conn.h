@@ -107,6 +107,7 @@ struct server {
 	struct conn *first;
 	size_t nconns;
 	bool draining;
+	int fd_bound; /* connections get descriptors below it */
 	uint64_t ids;	 /* the next request id; starts at random */
 	uint64_t date_s; /* the second that date is of */
 	char date[32];

@@ -2,8 +2,10 @@
 #include "server.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "conn.h"
@@ -11,10 +13,12 @@
 #include "rand.h"
 
 #define LISTENERS_MAX 8
+#define FDS_SPARE 128
 
 struct server *server_new(struct loop *l, const struct server_options *o, struct err *e)
 {
 	struct server *s = calloc(1, sizeof(*s));
+	struct rlimit files;
 
 	assert(o->handle && o->head_max >= 256);
 	if (s)
@@ -27,6 +31,9 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 	s->loop = l;
 	s->options = *o;
 	rand_bytes(&s->ids, sizeof(s->ids));
+	s->fd_bound = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX ?
+			      INT_MAX :
+			      (int)files.rlim_cur - FDS_SPARE;
 	return s;
 }
 
@@ -52,7 +59,9 @@ static void accepted(struct listen *l, int fd, const struct addr *peer)
 	struct server *s = l->arg;
 	char text[ADDR_TEXT_MAX];
 
-	if (s->nconns >= s->options.connections_max) {
+	/* Numbers are given lowest first: a high one says that few are left, and others need them more
+	 * than one connection more does. */
+	if (s->nconns >= s->options.connections_max || fd >= s->fd_bound) {
 		turn_away(s, fd);
 		return;
 	}

@@ -30,7 +30,8 @@
 #define EXECUTION_COLUMNS                                                                 \
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "  \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, " \
-	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us"
+	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
+	"output_limit"
 
 #define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
 
@@ -97,7 +98,7 @@ const char *const sql_text[] = {
 	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?)",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"

@@ -66,7 +66,10 @@ static const char version_1[] =
 	" data TEXT NOT NULL) STRICT;"
 	"CREATE INDEX event_tenant ON event (tenant, seq);"
 	"CREATE INDEX event_session ON event (session, seq) WHERE session <> '';";
+
+/* An execution's own bound, for the daemon that adopts it. */
+static const char version_2[] = "ALTER TABLE execution ADD COLUMN output_limit INTEGER NOT NULL DEFAULT 0";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1 };
+const char *const sql_schema_steps[] = { version_1, version_2 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

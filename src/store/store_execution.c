@@ -40,6 +40,7 @@ int store_execution_insert(struct store *s, const struct store_execution *row, s
 	stmt_u64(&q, row->created_ms);
 	stmt_u64(&q, row->timeout_ms);
 	put_progress(&q, row);
+	stmt_u64(&q, row->output_limit);
 	return stmt_run(&q, true, "execution", row->id, e);
 }
 
@@ -81,6 +82,7 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->log_bytes = stmt_get_u64(q);
 	ret->truncated = stmt_get_bool(q);
 	ret->cpu_us = stmt_get_u64(q);
+	ret->output_limit = stmt_get_u64(q);
 	ret->owned = NULL;
 }
 

@@ -70,8 +70,9 @@ static int check_create(const struct keeper_create *c, size_t nfds, bool serve, 
 		return err_set(e, ERR_INVALID, "create: unknown profile or flag");
 	if (c->uid >= KEEPER_IDS || c->gid >= KEEPER_IDS)
 		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", KEEPER_IDS);
-	if (!is_name(c->id, sizeof(c->id)) || !is_name(c->hostname, sizeof(c->hostname)))
-		return err_set(e, ERR_INVALID, "create: id or host name is malformed");
+	if (!is_name(c->id, sizeof(c->id)) || !is_name(c->hostname, sizeof(c->hostname)) ||
+	    !is_name(c->machine_id, sizeof(c->machine_id)))
+		return err_set(e, ERR_INVALID, "create: id, host name or machine id is malformed");
 	if (check_layers(c->nlayers, c->layer_at, c->layer_from, e) < 0)
 		return err_wrap(e, "create");
 	if (c->nmounts > KEEPER_MOUNTS_MAX)

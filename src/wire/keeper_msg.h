@@ -14,6 +14,7 @@
 
 #define KEEPER_VERSION 2
 #define KEEPER_ID_MAX 24
+#define KEEPER_MACHINE_ID 32
 #define KEEPER_PATH_MAX 256
 #define KEEPER_PLACE_MAX 64
 #define KEEPER_LAYERS_MAX 8
@@ -114,6 +115,7 @@ struct keeper_create {
 	struct keeper_limits limits;
 	char id[KEEPER_ID_MAX];
 	char hostname[64];
+	char machine_id[KEEPER_MACHINE_ID + 8]; /* 32 hex digits; /dev/machine-id of the cell */
 	/* Read-only layers, the first at "/", each with a writable one of its own on top. */
 	char layer_at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
 	struct keeper_source layer_from[KEEPER_LAYERS_MAX];

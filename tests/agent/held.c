@@ -1,3 +1,4 @@
+#include "rand.h"
 #include "held.h"
 
 #include <errno.h>
@@ -59,6 +60,7 @@ void held_make_cell(unsigned pids)
 					   .nofile = 2048 };
 	(void)snprintf(r.id, sizeof(r.id), "agent-%d", (int)getpid());
 	(void)snprintf(r.hostname, sizeof(r.hostname), "cordon");
+	rand_machine_id(r.machine_id);
 	r.nlayers = template.nlayers;
 	memcpy(r.layer_at, template.at, sizeof(r.layer_at));
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);

@@ -165,12 +165,12 @@ def test_exec_survives_the_server(w):
     """cordond is killed three times meanwhile: no byte is missing and none comes twice."""
     name = w.one("create")
     p = w.start_client("exec", name, "--", "sh", "-c", "i=0; while [ $i -lt 500 ]; do echo $i; i=$((i+1)); "
-                       "[ $((i % 5)) = 0 ] && sleep 0.03; done; exit 6")
+                       "[ $((i % 5)) = 0 ] && sleep 0.03; done; exit 6", stderr=subprocess.PIPE)
     for _ in range(3):
         time.sleep(0.4)
         w.kill_daemon()
-    equal(p.stdout.read(), b"".join(b"%d\n" % i for i in range(500)))
-    equal(p.wait(60), 6)
+    equal(p.communicate(timeout=60), (b"".join(b"%d\n" % i for i in range(500)), b""))
+    equal(p.returncode, 6)
 
 
 def test_logs_survive_the_server(w):
@@ -270,7 +270,7 @@ def test_attach_and_leave(w):
 
 
 def test_run_on_server(w):
-    before = w.one("ls", "-q").split()
+    before = w.one("ls", "-q", "--state", "running").split()
     run = w("run", "--server", "--memory", "256M", "--env", "A=b", "--", "sh", "-c", "cat; echo $A >&2; exit 5", stdin=b"in", code=5)
     equal((run.stdout, run.stderr), (b"in", b"b\n"))
     w("run", "--server", "--", "/no/such", code=127)
@@ -280,7 +280,7 @@ def test_run_on_server(w):
     equal(p.stdout.readline(), b"ready\n")
     p.send_signal(signal.SIGTERM)
     equal(p.wait(20), 128 + signal.SIGTERM)
-    equal(w.one("ls", "-q").split(), before)
+    equal(w.one("ls", "-q", "--state", "running").split(), before)
 
 
 def same(one, other):

@@ -93,6 +93,7 @@ def test_usage(w):
     for verb in ("create", "ls", "exec", "run", "attach", "cp", "logs", "watch", "events", "ps", "kill", "diff",
                  "pause", "resume", "rm", "timeout", "top", "key", "tenant", "node"):
         assert w(verb, "--help").stdout.startswith(b"usage: cordon " + verb.encode()), verb
+        assert max(map(len, w(verb, "--help").stdout.splitlines())) <= 120, verb
         assert verb.encode() in w("--verbs").stdout
         assert b".SH CORDON " + verb.encode() in w("--man").stdout
 

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "rand.h"
 #include "../unit/support.h"
 #include "agent.h"
 #include "io.h"
@@ -142,6 +143,7 @@ static inline struct keeper_create plan(const struct server *s, const char *id)
 					.nofile = 1024 };
 	(void)snprintf(r.id, sizeof(r.id), "%s-%d", id, (int)getpid());
 	(void)snprintf(r.hostname, sizeof(r.hostname), "cell");
+	rand_machine_id(r.machine_id);
 	r.nlayers = s->t.nlayers;
 	memcpy(r.layer_at, s->t.at, sizeof(r.layer_at));
 	for (uint32_t i = 0; i < r.nlayers; i++)

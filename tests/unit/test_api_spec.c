@@ -152,8 +152,10 @@ static void exec_whole(void)
 {
 	struct spec_exec s;
 
-	CHECK(exec("{\"argv\":[\"ls\",\"\",\"-l\"],\"cwd\":\"/tmp\",\"user\":\"root\",\"timeout\":1.5,"
-		   "\"stdin_base64\":\"AAEC\",\"tty\":{\"rows\":24,\"cols\":80},\"output_limit\":\"1M\","
+	CHECK(exec("{\"argv\":[\"ls\",\"\",\"-l\"],\"cwd\":\"/"
+		   "tmp\",\"user\":\"root\",\"timeout\":1.5,"
+		   "\"stdin_base64\":\"AAEC\",\"tty\":{\"rows\":24,\"cols\":80},\"output_limit\":"
+		   "\"1M\","
 		   "\"record\":\"text\",\"background\":true}",
 		   &s) == 0);
 	CHECK(s.spec.argc == 3 && memcmp(s.spec.strings, "ls\0\0-l", 7) == 0);
@@ -234,11 +236,16 @@ static void ranges(void)
 		bool ok, from_end;
 		uint64_t first, last;
 	} cases[] = {
-		{ "bytes=0-9", true, false, 0, 9 },	 { "bytes=5-", true, false, 5, UINT64_MAX },
-		{ "Bytes=-7", true, true, 7, 0 },	 { "bytes=", false, false, 0, 0 },
-		{ "bytes=-", false, false, 0, 0 },	 { "bytes=9-5", false, false, 0, 0 },
-		{ "bytes=0-1,3-4", false, false, 0, 0 }, { "bytes=0-9 ", false, false, 0, 0 },
-		{ "lines=0-9", false, false, 0, 0 },	 { "bytes=a-9", false, false, 0, 0 },
+		{ "bytes=0-9", true, false, 0, 9 },
+		{ "bytes=5-", true, false, 5, UINT64_MAX },
+		{ "Bytes=-7", true, true, 7, 0 },
+		{ "bytes=", false, false, 0, 0 },
+		{ "bytes=-", false, false, 0, 0 },
+		{ "bytes=9-5", false, false, 0, 0 },
+		{ "bytes=0-1,3-4", false, false, 0, 0 },
+		{ "bytes=0-9 ", false, false, 0, 0 },
+		{ "lines=0-9", false, false, 0, 0 },
+		{ "bytes=a-9", false, false, 0, 0 },
 		{ "bytes=99999999999999999999-", false, false, 0, 0 },
 	};
 
@@ -256,8 +263,13 @@ static void ranges(void)
 
 static void changes(void)
 {
-	static const char *const bad[] = { "",		 "A",		"X\t0\t0\t/a", "A\t8\t0\t/a",
-					   "A\t644\t\t/a", "A\t644\t1\ta", "A\t644\t1",
+	static const char *const bad[] = { "",
+					   "A",
+					   "X\t0\t0\t/a",
+					   "A\t8\t0\t/a",
+					   "A\t644\t\t/a",
+					   "A\t644\t1\ta",
+					   "A\t644\t1",
 					   "A\t644\t99999999999999999999\t/a" };
 	struct change c;
 
@@ -270,8 +282,14 @@ static void changes(void)
 
 static void cursors(void)
 {
-	static const char *const bad[] = { "x",	   "1",	   "ff",   "3120",  "2061",
-					   "3120" "2e2e2f", "31206100" };
+	static const char *const bad[] = { "x",
+					   "1",
+					   "ff",
+					   "3120",
+					   "2061",
+					   "3120"
+					   "2e2e2f",
+					   "31206100" };
 	char text[256], id[STORE_ID_MAX];
 	struct json j;
 	uint64_t ms;

@@ -1,5 +1,6 @@
 /* Goal: the list of changes is read exactly, and no file name of a cell reaches the terminal raw.
  */
+#include "change.h"
 #include "changes.h"
 
 #include <errno.h>
@@ -57,10 +58,10 @@ static const struct {
 	{ "A\t1\t99999999999999999999999\t/a", false, 0, 0, 0, NULL },
 };
 
-static int parse(const char *text, struct changes_record *ret)
+static int parse(const char *text, struct change *ret)
 {
 	struct err e = { 0 };
-	int got = changes_parse(text, ret, &e);
+	int got = change_parse(text, ret, &e);
 
 	CHECK(got == 0 || (got == -1 && e.code == ERR_INVALID));
 	return got;
@@ -69,7 +70,7 @@ static int parse(const char *text, struct changes_record *ret)
 static void reads_records(void)
 {
 	for (size_t i = 0; i < COUNT(records); i++) {
-		struct changes_record r = { .kind = '?' };
+		struct change r = { .kind = '?' };
 		char *exact = exact_copy(records[i].text, strlen(records[i].text) + 1);
 
 		CHECK_CASE(records[i].text, parse(exact, &r) == (records[i].ok ? 0 : -1));
@@ -88,7 +89,7 @@ static void modes_are_bounded(void)
 {
 	static const char *const bad[] = { "A\t40000000000\t0\t/a", "A\t40000100644\t0\t/a",
 					   "A\t7777777777777777777777777\t0\t/a" };
-	struct changes_record r;
+	struct change r;
 
 	CHECK(parse("A\t37777777777\t0\t/a", &r) == 0 && r.mode == UINT32_MAX);
 	for (size_t i = 0; i < COUNT(bad); i++)

@@ -238,7 +238,41 @@ static void full_stays_full(void)
 	CHECK(!json_ok(&j) && j.len == len);
 }
 
-TEST_MAIN({ "the checker checks", the_checker_checks }, { "begins empty", begins_empty },
+static void grows_up_to_its_bound(void)
+{
+	struct json j;
+
+	json_init_heap(&j, 5000);
+	json_open(&j, NULL, '[');
+	for (int i = 0; i < 1000; i++)
+		json_uint(&j, NULL, 7);
+	json_close(&j, ']');
+	CHECK(json_ok(&j) && j.len == 2001 && j.cap <= 5000);
+	CHECK(json_check_valid(j.text, j.len));
+	for (int i = 0; i < 3000; i++)
+		json_uint(&j, NULL, 7);
+	CHECK(!json_ok(&j) && j.cap <= 5000 && j.len < 5000);
+	json_release(&j);
+	CHECK(!json_ok(&j));
+}
+
+static void bytes_may_hold_nuls(void)
+{
+	struct json j;
+
+	json_init_heap(&j, 1000);
+	json_open(&j, NULL, '{');
+	json_bytes(&j, "a", "x\0y\xff\"\xc3\xa9", 7);
+	json_int(&j, "b", -5);
+	json_raw(&j, "c", "{\"d\":[]}");
+	json_close(&j, '}');
+	check_json(&j, "{\"a\":\"x\\u0000y\\ufffd\\\"\xc3\xa9\",\"b\":-5,\"c\":{\"d\":[]}}");
+	json_release(&j);
+}
+
+TEST_MAIN({ "grows up to its bound", grows_up_to_its_bound },
+	  { "bytes may hold NULs", bytes_may_hold_nuls },
+	  { "the checker checks", the_checker_checks }, { "begins empty", begins_empty },
 	  { "writes single values", writes_single_values },
 	  { "places the commas", places_the_commas },
 	  { "escapes what must be", escapes_what_must_be },

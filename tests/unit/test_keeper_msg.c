@@ -22,6 +22,7 @@ static struct keeper_create good(void)
 	c.limits = (struct keeper_limits){ 1 << 30, 1500, 100, 1 << 20, 1000, 1024 };
 	memcpy(c.id, "0123456789abcdef", 17);
 	memcpy(c.hostname, "cordon", 7);
+	memcpy(c.machine_id, "0123456789abcdef0123456789abcdef", 33);
 	memcpy(c.layer_at[0], "/", 2);
 	memcpy(c.layer_at[1], "/usr", 5);
 	memcpy(c.mounts[0].at, "/data", 6);
@@ -222,7 +223,7 @@ static void ids_are_names(void)
 		struct keeper_create c = good();
 
 		put_text(c.id, sizeof(c.id), &names[i]);
-		check_create(names[i].name, &c, names[i].ok ? NULL : "id or host name");
+		check_create(names[i].name, &c, names[i].ok ? NULL : "id, host name");
 		for (size_t k = 0; k < COUNT(ops); k++) {
 			struct keeper_diff d = { .named.op = ops[k] };
 
@@ -257,12 +258,12 @@ static void host_names_are_names(void)
 
 		put_text(c.hostname, sizeof(c.hostname), &names[i]);
 		if (names[i].size != 24) /* the host name has more room */
-			check_create(names[i].name, &c, names[i].ok ? NULL : "id or host name");
+			check_create(names[i].name, &c, names[i].ok ? NULL : "id, host name");
 	}
 	struct keeper_create c = good();
 
 	memset(c.hostname, 'h', sizeof(c.hostname));
-	check_create("without an end", &c, "id or host name");
+	check_create("without an end", &c, "id, host name");
 	c.hostname[63] = '\0';
 	check_create("63 letters", &c, NULL);
 }

@@ -1,4 +1,4 @@
-/* change.h - one record of the list of what a session changed (src/init/diff.h). Pure, fuzzed. */
+/* change.h - one record of the list of what a cell changed (src/init/diff.h). Pure, fuzzed. */
 #pragma once
 
 #include <stdint.h>
@@ -6,7 +6,8 @@
 #include "err.h"
 
 struct change {
-	char kind; /* 'A'dded, 'C'hanged, 'D'eleted, 'T'runcated: below path there was more; 'E'nd */
+	char kind; /* 'A'dded, 'C'hanged, 'D'eleted, 'T'runcated: below path there was more; 'E'nd
+		    */
 	uint32_t mode;
 	uint64_t size;
 	const char *path; /* borrowed; any bytes */

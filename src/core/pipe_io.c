@@ -1,0 +1,51 @@
+#include "pipe_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define PIPE_BYTES 65536
+
+/* Empty between two calls. */
+static int scratch[2] = { -1, -1 };
+
+static int open_scratch(void)
+{
+	return scratch[0] >= 0 ? 0 : pipe2(scratch, O_CLOEXEC | O_NONBLOCK);
+}
+
+ssize_t pipe_io_read(int fd, void *ret, size_t cap)
+{
+	ssize_t moved;
+
+	if (open_scratch() < 0)
+		return -1;
+	do
+		moved = splice(fd, NULL, scratch[1], NULL, cap < PIPE_BYTES ? cap : PIPE_BYTES,
+			       SPLICE_F_NONBLOCK);
+	while (moved < 0 && errno == EINTR);
+	if (moved <= 0)
+		return moved;
+	return read(scratch[0], ret, (size_t)moved);
+}
+
+ssize_t pipe_io_write(int fd, const void *data, size_t len)
+{
+	unsigned char back[4096];
+	ssize_t put, moved;
+	int why;
+
+	if (open_scratch() < 0)
+		return -1;
+	put = write(scratch[1], data, len < PIPE_BYTES ? len : PIPE_BYTES);
+	if (put <= 0)
+		return -1;
+	moved = splice(scratch[0], NULL, fd, NULL, (size_t)put, SPLICE_F_NONBLOCK);
+	why = moved < 0 ? errno : 0;
+	while (read(scratch[0], back, sizeof(back)) > 0)
+		; /* what did not fit is the caller's still */
+	if (moved >= 0 || why == EAGAIN || why == EINTR)
+		return moved < 0 ? 0 : moved;
+	errno = why;
+	return -1;
+}

@@ -1,0 +1,473 @@
+#!/usr/bin/python3
+"""Goal: doc/openapi.yaml says what the server does: every route, every status, every shape.
+
+Each documented status of each route is provoked by a probe below, or stands in CANNOT with the reason. What a
+probe gets must be documented, and a JSON answer must fit its schema. A probe that is answered otherwise, a
+status that nobody provokes, and an entry of CANNOT that is provoked after all are failures.
+"""
+import base64
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+
+import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from harness import Failed, Server  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOC = yaml.safe_load((ROOT / "doc/openapi.yaml").read_text())
+METHODS = ("get", "post", "put", "patch", "delete")
+SESSION = "/v1/sessions/{session}"
+EXECUTION = SESSION + "/executions/{execution}"
+FILES = SESSION + "/files"
+NO_KEY = "none"
+HUGE = {"Content-Length": str(1 << 50)}  # announced; nothing of it is sent
+
+# (method, path, status): why no test can cause it at will. "*": any.
+CANNOT = {
+    ("*", "*", "500"): "a fault of ours; tests/chaos looks for those",
+    ("GET", "/readyz", "503"): "only for the moment before the first keeper is there",
+    ("POST", "/v1/sessions", "503"): "only while starting or ending",
+    ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
+    ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
+    ("POST", SESSION + "/pause", "409"): "only while the session is in between two states",
+    ("POST", SESSION + "/pause", "422"): "only on a machine without a freezer",
+    ("POST", SESSION + "/executions", "409"): "only while the session is in between two states",
+}
+
+
+# ---- the document
+
+def resolve(node):
+    while isinstance(node, dict) and "$ref" in node:
+        target = DOC
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def operations():
+    return {(m.upper(), path): op for path, item in DOC["paths"].items() for m, op in item.items() if m in METHODS}
+
+
+def misfit(value, schema, where="answer"):
+    """What is wrong with a value, or None. Only the part of JSON Schema that the document uses."""
+    schema = resolve(schema)
+    if "oneOf" in schema:
+        tries = [misfit(value, s, where) for s in schema["oneOf"]]
+        return None if None in tries else tries[0]
+    for part in schema.get("allOf", []):
+        wrong = misfit(value, part, where)
+        if wrong:
+            return wrong
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{where}: {value!r} is none of {schema['enum']}"
+    kinds = schema.get("type")
+    if kinds is not None:
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        is_of = {"object": isinstance(value, dict), "array": isinstance(value, list), "string": isinstance(value, str),
+                 "boolean": isinstance(value, bool), "null": value is None,
+                 "integer": isinstance(value, int) and not isinstance(value, bool),
+                 "number": isinstance(value, (int, float)) and not isinstance(value, bool)}
+        if not any(is_of[k] for k in kinds):
+            return f"{where}: {value!r} is no {kinds}"
+    if schema.get("format") == "date-time" and value is not None:
+        if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", value):
+            return f"{where}: {value!r} is no time"
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        for name in schema.get("required", []):
+            if name not in value:
+                return f"{where}: {name} is missing"
+        for name, inner in value.items():
+            if name in properties:
+                wrong = misfit(inner, properties[name], f"{where}.{name}")
+            elif isinstance(schema.get("additionalProperties"), dict):
+                wrong = misfit(inner, schema["additionalProperties"], f"{where}.{name}")
+            elif schema.get("additionalProperties") is False or ("properties" in schema and where == "answer"
+                                                                 and "allOf" not in schema and not PARTIAL):
+                wrong = f"{where}: {name} is not documented"
+            else:
+                wrong = None
+            if wrong:
+                return wrong
+    if isinstance(value, list) and "items" in schema:
+        for i, inner in enumerate(value):
+            wrong = misfit(inner, schema["items"], f"{where}[{i}]")
+            if wrong:
+                return wrong
+    return None
+
+
+PARTIAL = False  # inside allOf each part knows only its own members
+
+
+def check_shape(value, schema):
+    global PARTIAL
+    PARTIAL = "allOf" in resolve(schema)
+    return misfit(value, schema)
+
+
+# ---- probes
+
+class Probes:
+    def __init__(self, server):
+        self.s = server
+        self.seen = {}  # (method, pattern, status) -> name of the probe
+        self.results = []
+        self.ops = operations()
+        self.ids = {}
+
+    def call(self, method, pattern, query="", body=None, headers=None, ids=None, key=""):
+        path = pattern
+        for name, value in {**self.ids, **(ids or {})}.items():
+            path = path.replace("{" + name + "}", value)
+        return self.s.request(method, path + (f"?{query}" if query else ""), body, headers, raw=True,
+                              key=None if key == NO_KEY else key)
+
+    def probe(self, want, method, pattern, query="", body=None, headers=None, ids=None, key="", send=None):
+        name = f"{send or method} {pattern}{'?' + query if query else ''} -> {want}"
+        status, got_headers, answer = self.call(send or method, pattern, query, body, headers, ids, key)
+        self.results.append((self.judge(want, method, pattern, status, got_headers, answer, send == "HEAD"), name))
+        return answer
+
+    def judge(self, want, method, pattern, status, headers, answer, bodiless):
+        op = self.ops.get((method, pattern))
+        if op is None:
+            return "not in the document"
+        self.seen.setdefault((method, pattern, str(status)), True)
+        if status != want:
+            return f"got {status}: {answer[:300]!r}"
+        response = resolve(op["responses"].get(str(status)))
+        if response is None:
+            return f"{status} is not documented"
+        if "x-request-id" not in headers:
+            return "no X-Request-Id"
+        for wanted in response.get("headers", {}):
+            if wanted.lower() not in headers and wanted != "Content-Range":
+                return f"no {wanted}"
+        kind = headers.get("content-type", "").split(";")[0]
+        content = response.get("content", {})
+        if content and kind not in content:
+            return f"the type is {kind!r}, documented are {list(content)}"
+        if kind == "application/json" and not bodiless:
+            return check_shape(json.loads(answer), content[kind].get("schema", {}))
+        return None
+
+    def json(self, want, method, pattern, **more):
+        answer = self.probe(want, method, pattern, **more)
+        try:
+            return json.loads(answer)
+        except ValueError:
+            raise SystemExit(f"Bail out! {method} {pattern}: {self.results[-1][0]}") from None
+
+
+def make_fixtures(p):
+    p.admin = p.json(201, "POST", "/v1/keys", body={"scopes": ["admin"], "name": "admin only"})
+    p.use = p.json(201, "POST", "/v1/keys", body={"scopes": ["sessions"], "expires_in": "1h"})
+    p.read = p.json(201, "POST", "/v1/keys", body={"scopes": ["read"]})
+    live = p.json(201, "POST", "/v1/sessions", body={
+        "timeout": "15m", "metadata": {"test": "openapi"}, "limits": {"disk": "16M"},
+        "rules": {"writable": ["/home/user", "/tmp"]}})
+    dead = p.json(201, "POST", "/v1/sessions")
+    p.ids = {"session": live["id"], "key": p.read["id"], "pid": "4000000"}
+    p.dead = {"session": dead["id"]}
+    ended = p.json(200, "POST", SESSION + "/executions", query="wait=true",
+                   body={"command": "echo out; echo err >&2; exit 3", "record": "text"})
+    p.ids["execution"] = ended["id"]
+    p.json(200, "POST", SESSION + "/executions", query="wait=true&encoding=base64", body={"argv": ["printf", "\\377"]})
+    p.probe(204, "DELETE", SESSION, ids=p.dead)
+    p.probe(204, "DELETE", SESSION, ids=p.dead)
+    p.tenant = p.json(201, "POST", "/v1/tenants", body={"name": "openapi", "max_sessions": 1, "create_rate": 1.5})
+    p.ids["tenant"] = p.tenant["id"]
+
+
+def generic(p):
+    """What every route answers alike."""
+    for (method, pattern), op in p.ops.items():
+        documented = op["responses"]
+        if op.get("security") == []:
+            p.probe(200, method, pattern, key=NO_KEY)
+            continue
+        p.probe(401, method, pattern, key=NO_KEY)
+        p.probe(401, method, pattern, key="e2b_" + "0" * 40)
+        scope = op["x-scope"]
+        p.probe(403, method, pattern, key=(p.admin if scope == "read" else p.read)["key"])
+        p.probe(400, method, pattern, query="nonsense=1")
+        json_body = "application/json" in op.get("requestBody", {}).get("content", {})
+        if json_body:
+            p.probe(400, method, pattern, body={"nonsense": 1})
+            p.probe(400, method, pattern, body=b"{")
+            p.probe(413, method, pattern, headers=HUGE)
+            p.probe(415, method, pattern, body=b"{}", headers={"Content-Type": "text/plain"})
+        names = re.findall(r"{(\w+)}", pattern)
+        body = {"/pause": None, "/resume": None}.get(pattern[len(SESSION):], good_body(pattern)) if json_body else None
+        query = "path=/tmp" if "/files" in pattern and method != "POST" else ""
+        for i, name in enumerate(names):
+            known = {n: p.ids.get(n, "1") for n in names[:i]}
+            p.probe(404, method, pattern, query=query, body=body, ids={**known, name: "nosuch0"},
+                    headers=upgrade() if pattern.endswith("/attach") else None)
+            p.probe(404, method, pattern, query=query, body=body, ids={**known, name: "%2e%2e%2fetc"})
+        if "410" in documented:
+            p.probe(410, method, pattern, query=query, body=body, ids={**p.dead, "pid": "2"})
+
+
+def good_body(pattern):
+    return {
+        "/v1/sessions": {}, SESSION + "/timeout": {"timeout": 600}, SESSION + "/executions": {"command": "true"},
+        EXECUTION + "/signals": {"signal": "TERM"}, EXECUTION + "/resize": {"rows": 24, "cols": 80},
+        FILES + "/mkdir": {"path": "/tmp/x"}, FILES + "/move": {"from": "a", "to": "b"},
+        "/v1/tenants/{tenant}": {"burst": 5}, "/v1/tenants/{tenant}/keys": {"scopes": ["read"]},
+    }.get(pattern)
+
+
+def upgrade():
+    key = base64.b64encode(os.urandom(16)).decode()
+    return {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
+
+
+def sessions(p):
+    p.probe(200, "GET", "/v1/node")
+    p.probe(200, "GET", "/v1/templates")
+    for query in ("", "limit=1&order=asc", "state=running,stopped&template=host&metadata.test=openapi"):
+        p.probe(200, "GET", "/v1/sessions", query=query)
+    p.probe(400, "GET", "/v1/sessions", query="state=asleep")
+    p.probe(400, "GET", "/v1/sessions", query="after=zz")
+    p.probe(400, "GET", "/v1/sessions", query="limit=0")
+    p.probe(404, "POST", "/v1/sessions", body={"template": "nosuch"})
+    p.probe(422, "POST", "/v1/sessions", body={"level": "microvm"})
+    p.probe(403, "POST", "/v1/sessions", body={"mounts": [{"source": "/etc", "target": "/mnt"}]})
+    key = p.json(201, "POST", "/v1/tenants/{tenant}/keys", body={"scopes": ["sessions"]})["key"]
+    one = p.json(201, "POST", "/v1/sessions", key=key)
+    p.probe(429, "POST", "/v1/sessions", key=key)
+    p.probe(404, "GET", SESSION, key=key)  # another tenant's
+    p.probe(204, "DELETE", SESSION, ids={"session": one["id"]}, key=key)
+    p.probe(200, "GET", SESSION)
+    p.probe(200, "GET", SESSION, ids=p.dead)
+    p.probe(200, "POST", SESSION + "/timeout", body={"timeout": "20m"})
+    p.probe(400, "POST", SESSION + "/timeout", body={})
+    p.probe(200, "GET", SESSION + "/metrics")
+    p.probe(200, "GET", SESSION + "/diff")
+    p.probe(200, "GET", SESSION + "/events")
+    p.probe(200, "GET", SESSION + "/events", query="limit=1")
+    p.probe(200, "GET", SESSION + "/events", query="follow=true", send="HEAD")
+    p.probe(200, "GET", "/v1/events", query="after=1&limit=2")
+    p.probe(200, "POST", SESSION + "/resume")
+    if p.s.request("GET", "/v1/node")[2]["walls"]["pause"]:
+        p.probe(200, "POST", SESSION + "/pause")
+        p.probe(200, "POST", SESSION + "/pause")
+        p.probe(200, "POST", SESSION + "/resume")
+    else:
+        p.probe(422, "POST", SESSION + "/pause")
+        CANNOT[("POST", SESSION + "/pause", "200")] = "this machine has no freezer"
+        del CANNOT[("POST", SESSION + "/pause", "422")]
+
+
+def executions(p):
+    running = p.json(202, "POST", SESSION + "/executions", body={"argv": ["cat"], "stdin_stream": True})
+    here = {"execution": running["id"]}
+    p.probe(200, "GET", SESSION + "/executions", query="state=running&limit=5")
+    p.probe(400, "GET", SESSION + "/executions", query="state=asleep")
+    p.probe(200, "GET", EXECUTION)
+    p.probe(200, "GET", EXECUTION, ids=here)
+    p.probe(200, "GET", EXECUTION + "/output", query="stream=stderr&offset=1&length=2")
+    p.probe(400, "GET", EXECUTION + "/output", query="stream=stdin")
+    p.probe(200, "GET", EXECUTION + "/events")
+    p.probe(400, "GET", EXECUTION + "/events", query="after=x")
+    p.probe(101, "GET", EXECUTION + "/attach", headers=upgrade())
+    p.probe(400, "GET", EXECUTION + "/attach")
+    p.probe(403, "GET", EXECUTION + "/attach", headers={**upgrade(), "Origin": "http://elsewhere.example"})
+    p.probe(200, "POST", EXECUTION + "/input", ids=here, body=b"hello")
+    p.probe(409, "POST", EXECUTION + "/input", body=b"hello")
+    p.probe(400, "POST", EXECUTION + "/input", query="eof=perhaps")
+    p.probe(204, "POST", EXECUTION + "/signals", ids=here, body={"signal": "CONT"})
+    p.probe(400, "POST", EXECUTION + "/signals", ids=here, body={"signal": "NONE"})
+    p.probe(409, "POST", EXECUTION + "/signals", body={"signal": 15})
+    p.probe(409, "POST", EXECUTION + "/resize", ids=here, body={"rows": 24, "cols": 80})
+    p.probe(204, "DELETE", EXECUTION, ids=here)
+    p.probe(204, "DELETE", EXECUTION, ids=here)
+    tty = p.json(202, "POST", SESSION + "/executions", body={"argv": ["cat"], "tty": {"rows": 24, "cols": 80}})
+    wait_running(p, tty["id"])
+    p.probe(204, "POST", EXECUTION + "/resize", ids={"execution": tty["id"]}, body={"rows": 30, "cols": 90})
+    listed = p.json(200, "GET", SESSION + "/processes")["processes"]
+    pid = next((x["pid"] for x in listed if x["execution_id"] == tty["id"]), None)
+    p.results.append((None if pid else "the terminal's process is not listed", "a process knows its execution"))
+    p.probe(204, "DELETE", SESSION + "/processes/{pid}", ids={"pid": str(pid or 2)})
+    p.probe(404, "DELETE", SESSION + "/processes/{pid}", ids={"pid": "4000000"})
+    p.probe(404, "DELETE", SESSION + "/processes/{pid}", ids={"pid": "1"})
+    too_many(p)
+
+
+def wait_running(p, execution):
+    """Until it has said that it runs: the first event."""
+    for _ in range(500):
+        got = json.loads(p.call("GET", EXECUTION, ids={"execution": execution})[2])
+        if got["state"] != "starting":
+            return
+
+
+def too_many(p):
+    session = {"session": p.json(201, "POST", "/v1/sessions")["id"]}
+    for _ in range(300):
+        status, _, _ = p.call("POST", SESSION + "/executions", body={"argv": ["sleep", "100"]}, ids=session)
+        if status != 202:
+            break
+    p.probe(429, "POST", SESSION + "/executions", body={"argv": ["sleep", "100"]}, ids=session)
+    p.probe(204, "DELETE", SESSION, ids=session)
+
+
+def a_tar(name="t/f", data=b"x" * 1000):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def files(p):
+    p.probe(201, "PUT", FILES, query="path=d/f&mode=0640", body=b"0123456789")
+    p.probe(200, "PUT", FILES, query="path=d/f", body=b"0123456789")
+    p.probe(400, "PUT", FILES, query="path=d/f&mode=rw", body=b"x")
+    p.probe(400, "PUT", FILES, body=b"x")
+    p.probe(409, "PUT", FILES, query="path=d/f&exclusive=true", body=b"x")
+    p.probe(403, "PUT", FILES, query="path=/usr/bin/x", body=b"x")  # the session's rules
+    p.probe(403, "PUT", FILES, query="path=/tmp/../etc/x&user=root", body=b"x")
+    p.probe(413, "PUT", FILES, query="path=big", headers=HUGE)
+    p.probe(507, "PUT", FILES, query="path=big", body=b"x" * (20 << 20))
+    p.probe(200, "GET", FILES, query="path=d/f")
+    p.probe(200, "GET", FILES, query="path=d/f&offset=3&length=2")
+    p.probe(206, "GET", FILES, query="path=d/f", headers={"Range": "bytes=2-4"})
+    p.probe(206, "GET", FILES, query="path=d/f", headers={"Range": "bytes=-3"})
+    p.probe(416, "GET", FILES, query="path=d/f", headers={"Range": "bytes=10-"})
+    p.probe(403, "GET", FILES, query="path=/etc/shadow")
+    p.probe(404, "GET", FILES, query="path=none")
+    p.probe(409, "GET", FILES, query="path=d")
+    p.probe(400, "GET", FILES, query="path=")
+    p.probe(200, "GET", FILES + "/stat", query="path=d/f&follow=true")
+    p.probe(404, "GET", FILES + "/stat", query="path=none")
+    p.probe(200, "GET", FILES + "/list", query="path=d&depth=3&limit=10")
+    p.probe(409, "GET", FILES + "/list", query="path=d/f")
+    p.probe(201, "POST", FILES + "/mkdir", body={"path": "m/n", "parents": True, "mode": "0700"})
+    p.probe(200, "POST", FILES + "/mkdir", body={"path": "m/n"})
+    p.probe(404, "POST", FILES + "/mkdir", body={"path": "none/n"})
+    p.probe(409, "POST", FILES + "/mkdir", body={"path": "d/f"})
+    p.probe(200, "POST", FILES + "/move", body={"from": "d/f", "to": "m/g"})
+    p.probe(404, "POST", FILES + "/move", body={"from": "none", "to": "m/g"})
+    p.probe(409, "POST", FILES + "/move", body={"from": "d", "to": "m/g"})
+    p.probe(200, "GET", FILES + "/watch", query="path=m&recursive=true", send="HEAD")
+    p.probe(404, "GET", FILES + "/watch", query="path=none")
+    p.probe(200, "GET", FILES + "/tar", query="path=m")
+    p.probe(404, "GET", FILES + "/tar", query="path=none")
+    p.probe(200, "PUT", FILES + "/tar", query="path=m", body=a_tar())
+    p.probe(400, "PUT", FILES + "/tar", query="path=m", body=b"no tar at all" * 100)
+    p.probe(403, "PUT", FILES + "/tar", query="path=/usr", body=a_tar())
+    p.probe(404, "PUT", FILES + "/tar", query="path=none", body=a_tar())
+    p.probe(409, "PUT", FILES + "/tar", query="path=m/g", body=a_tar())
+    p.probe(413, "PUT", FILES + "/tar", query="path=m", headers=HUGE)
+    p.probe(507, "PUT", FILES + "/tar", query="path=m", body=a_tar(data=b"x" * (20 << 20)))
+    p.probe(409, "DELETE", FILES, query="path=m")
+    p.probe(204, "DELETE", FILES, query="path=m&recursive=true")
+    p.probe(404, "DELETE", FILES, query="path=m")
+    no_inodes(p)
+
+
+def no_inodes(p):
+    session = {"session": p.json(201, "POST", "/v1/sessions", body={"limits": {"inodes": 300}})["id"]}
+    p.call("POST", SESSION + "/executions", query="wait=true", ids=session,
+           body={"command": "for i in $(seq 400); do : > f$i || break; done"})
+    p.probe(507, "POST", FILES + "/mkdir", body={"path": "one-more"}, ids=session)
+    p.probe(204, "DELETE", SESSION, ids=session)
+
+
+def keys_and_tenants(p):
+    p.probe(200, "GET", "/v1/keys")
+    p.probe(400, "POST", "/v1/keys", body={"scopes": ["everything"]})
+    p.probe(204, "DELETE", "/v1/keys/{key}")
+    p.probe(200, "GET", "/v1/tenants")
+    p.probe(200, "GET", "/v1/tenants/{tenant}")
+    p.probe(200, "PATCH", "/v1/tenants/{tenant}", body={"max_sessions": 5})
+    p.probe(409, "POST", "/v1/tenants", body={"name": "openapi"})
+    p.probe(201, "POST", "/v1/tenants", body={"name": "openapi2"})
+    p.probe(409, "PATCH", "/v1/tenants/{tenant}", body={"name": "openapi2"})
+    operator = next(t["id"] for t in p.json(200, "GET", "/v1/tenants")["tenants"] if t["operator"])
+    p.probe(409, "DELETE", "/v1/tenants/{tenant}", ids={"tenant": operator})
+    other = p.json(201, "POST", "/v1/tenants/{tenant}/keys", body={"scopes": ["admin"]})["key"]
+    for method, pattern in (("GET", "/v1/tenants"), ("POST", "/v1/tenants"), ("GET", "/v1/tenants/{tenant}"),
+                            ("PATCH", "/v1/tenants/{tenant}"), ("DELETE", "/v1/tenants/{tenant}")):
+        p.probe(403, method, pattern, key=other)  # admin of his own tenant, not the operator
+    p.probe(204, "DELETE", "/v1/tenants/{tenant}")
+    p.probe(401, "GET", "/v1/keys", key=other)
+
+
+def methods(p):
+    """405 with Allow and OPTIONS, wherever."""
+    for pattern in DOC["paths"]:
+        path = re.sub(r"{\w+}", "x0", pattern)
+        have = {m.upper() for m in DOC["paths"][pattern] if m in METHODS}
+        status, headers, _ = p.s.request("OPTIONS", path, raw=True)
+        allow = {m.strip() for m in headers.get("allow", "").split(",")}
+        want = have | {"OPTIONS"} | ({"HEAD"} if "GET" in have else set())
+        p.results.append((None if status == 204 and allow == want else f"{status}, {allow}", f"OPTIONS {pattern}"))
+        wrong = next(m for m in ("PATCH", "PUT", "POST") if m not in have)
+        status, headers, _ = p.s.request(wrong, path, raw=True)
+        p.results.append((None if status == 405 and "allow" in headers else f"got {status}", f"405 {wrong} {pattern}"))
+
+
+def coverage(p):
+    used = set()
+    for (method, path), op in p.ops.items():
+        for status in op["responses"]:
+            reasons = [k for k in CANNOT if k[0] in ("*", method) and k[1] in ("*", path) and k[2] == status]
+            seen = (method, path, status) in p.seen
+            used.update(reasons)
+            wrong = None
+            if not seen and not reasons:
+                wrong = "documented, and no probe gets it"
+            if seen and any(k[0] != "*" for k in reasons):
+                wrong = "can be provoked after all: take it out of CANNOT"
+            p.results.append((wrong, f"{method} {path} {status} is provoked or cannot be"))
+    for entry in CANNOT:
+        p.results.append((None if entry in used else "not documented", f"CANNOT {entry} is documented"))
+
+
+def routes(p, cordond):
+    lines = subprocess.run([cordond, "--routes"], capture_output=True, text=True, check=True, timeout=30).stdout
+    served = {tuple(line.split()) for line in lines.splitlines()}
+    missing, extra = served - set(p.ops), set(p.ops) - served
+    p.results.append((None if not missing else f"{missing}", "every route is documented"))
+    p.results.append((None if not extra else f"{extra}", "every documented route is served"))
+
+
+def main():
+    program = sys.argv[1]
+    server = Server(program)
+    p = Probes(server)
+    try:
+        routes(p, pathlib.Path(program).resolve().parent / "cordond")
+        make_fixtures(p)
+        for part in (generic, sessions, executions, files, keys_and_tenants, methods, coverage):
+            part(p)
+    finally:
+        try:
+            server.close()
+            p.results.append((None, "nothing is left behind"))
+        except Failed as e:
+            p.results.append((str(e).replace("\n", "; "), "nothing is left behind"))
+    print(f"1..{len(p.results)}")
+    for i, (wrong, name) in enumerate(p.results, 1):
+        print(f"{'not ok' if wrong else 'ok'} {i} - {name}")
+        if wrong:
+            print(f"# {wrong}")
+    return 1 if any(wrong for wrong, _ in p.results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

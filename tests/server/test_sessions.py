@@ -1,0 +1,342 @@
+#!/usr/bin/python3
+"""test_sessions.py - sessions from their creation to their records: specs, lists, states, reasons, pool."""
+import os
+import re
+import signal
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import Failed, check, comm, equal, has, run_tests, wait_for  # noqa: E402
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+MEMBERS = (
+    "id state reason detail template profile level created_at started_at ended_at expires_at timeout_ms "
+    "idle_timeout_ms on_timeout on_idle limits metadata mounts rules usage executions_running"
+).split()
+
+
+def test_defaults(server):
+    s = server.create()
+    equal(sorted(s), sorted(MEMBERS), "members of a session")
+    equal((s["state"], s["reason"], s["template"], s["profile"]), ("running", None, "host", "standard"))
+    equal((s["level"], s["on_timeout"], s["on_idle"]), ("container", "kill", "kill"))
+    equal((s["timeout_ms"], s["idle_timeout_ms"]), (300000, 0))
+    equal(
+        s["limits"],
+        {"memory_bytes": 512 << 20, "cpu_millis": 1000, "pids": 512, "disk_bytes": 256 << 20, "inodes": 131072, "nofile": 16384},
+    )
+    check(re.fullmatch(r"i[a-z0-9]{16}", s["id"]), s["id"])
+    for name in ("created_at", "started_at", "expires_at"):
+        check(TIME.fullmatch(s[name]), f"{name}: {s[name]}")
+    equal(s["ended_at"], None)
+    got = server.get(s["id"])
+    equal({k: got[k] for k in got if k != "usage"}, {k: s[k] for k in s if k != "usage"}, "GET and POST")
+
+
+def test_limits_are_set(server):
+    s = server.create(limits={"memory": "128M", "cpus": 0.5, "pids": 40, "disk": "8M", "inodes": 1000, "nofile": 77})
+    equal(
+        s["limits"],
+        {"memory_bytes": 128 << 20, "cpu_millis": 500, "pids": 40, "disk_bytes": 8 << 20, "inodes": 1000, "nofile": 77},
+    )
+    done = server.run(s["id"], "ulimit -n; head -c 16M /dev/zero > /tmp/x; echo $?; ls /tmp/x && stat -c %s /tmp/x")
+    lines = done["stdout"].split()
+    equal(lines[:2], ["77", "1"], "open files, writing 16 MiB to 8 MiB")
+    check(int(lines[3]) <= 8 << 20, lines)
+    equal(server.create(limits={"memory": 64 << 20})["limits"]["memory_bytes"], 64 << 20)
+
+
+def test_env_metadata(server):
+    s = server.create(env={"COLOR": "blue ☃", "EMPTY": ""}, metadata={"owner": "ann", "ключ": "значение"})
+    equal(s["metadata"], {"owner": "ann", "ключ": "значение"})
+    done = server.run(s["id"], 'echo "[$COLOR][${EMPTY-unset}]"')
+    equal(done["stdout"], "[blue ☃][]\n")
+
+
+BAD = [
+    ({"limits": {"memory": "1"}}, "memory"),
+    ({"limits": {"memory": "64T"}}, "memory"),
+    ({"limits": {"memory": "12Q"}}, "memory"),
+    ({"limits": {"memory": -1}}, "memory"),
+    ({"limits": {"memory": 1.5e300}}, "memory"),
+    ({"limits": {"cpus": 0.001}}, "cpus"),
+    ({"limits": {"cpus": "many"}}, "cpus"),
+    ({"limits": {"pids": 1}}, "pids"),
+    ({"limits": {"pids": 4000000000}}, "pids"),
+    ({"limits": {"disk": 1}}, "disk"),
+    ({"limits": {"inodes": 1}}, "inodes"),
+    ({"limits": {"nofile": 1}}, "nofile"),
+    ({"limits": {"speed": 1}}, "speed"),
+    ({"limits": []}, "limits"),
+    ({"template": 5}, "template"),
+    ({"profile": "open"}, "profile"),
+    ({"env": {"A=B": "c"}}, "env"),
+    ({"env": {"A": 5}}, "env"),
+    ({"env": {"": "x"}}, "env"),
+    ({"env": "A=B"}, "env"),
+    ({"metadata": {"a": 1}}, "metadata"),
+    ({"metadata": {"a": {"b": "c"}}}, "metadata"),
+    ({"mounts": [{"source": "etc", "target": "/mnt"}]}, "mounts"),
+    ({"mounts": [{"source": "/etc", "target": "mnt", "mode": "ro"}]}, "mounts"),
+    ({"mounts": [{"source": "/etc", "target": "/mnt", "mode": "xx"}]}, "mode"),
+    ({"mounts": {}}, "mounts"),
+    ({"timeout": "soon"}, "timeout"),
+    ({"timeout": -5}, "timeout"),
+    ({"timeout": "8d"}, "timeout"),
+    ({"idle_timeout": "x"}, "idle_timeout"),
+    ({"on_timeout": "sleep"}, "on_timeout"),
+    ({"on_idle": 1}, "on_idle"),
+    ({"rules": {"writable": ["home"]}}, "writable"),
+    ({"rules": {"writable": "/home"}}, "writable"),
+    ({"rules": {"readable": []}}, "readable"),
+    ({"colour": "red"}, "colour"),
+]
+
+
+def test_bad_specs(server):
+    before = server.want(200, "GET", "/v1/node")["sessions"]
+    wrong = []
+    for spec, name in BAD:
+        try:
+            error = server.refused(400, "invalid", "POST", "/v1/sessions", spec, name)
+            equal((error["fault"], error["session_id"]), ("user", None), f"of {spec}")
+        except Failed as e:
+            wrong.append(str(e))
+    check(not wrong, "\n".join(wrong))
+    equal(server.want(200, "GET", "/v1/node")["sessions"], before, "sessions of refused requests")
+
+
+def test_bad_bodies(server):
+    for body in (b"", b"{", b"[]", b'"x"', b'{"env":{"A":"1","A":"2"}}', b'{"metadata":{"a":"\xff"}}', b"{} {}", b"null"):
+        status = server.request("POST", "/v1/sessions", body, headers={"Content-Type": "application/json"})[0]
+        equal(status, 201 if body == b"" else 400, f"{body}")
+    server.refused(400, "invalid", "POST", "/v1/sessions", b"[" * 100000)
+    status, headers, data = server.request("POST", "/v1/sessions", b'{"metadata":{"a":"' + b"x" * (2 << 20) + b'"}}')
+    equal((status, data["error"]["code"]), (413, "too_large"))
+    has(headers, "x-request-id", "headers")
+    server.refused(404, "not_found", "POST", "/v1/sessions", {"template": "nonesuch"}, "nonesuch")
+    server.refused(422, "unsupported", "POST", "/v1/sessions", {"level": "microvm"}, "level")
+    server.refused(403, "forbidden", "POST", "/v1/sessions", {"mounts": [{"source": "/etc", "target": "/mnt"}]}, "mount", "/etc")
+    server.refused(400, "invalid", "POST", "/v1/sessions", {"env": {"A": "x\0y"}})
+
+
+def test_no_key(server):
+    for headers in ({}, {"X-API-Key": "e2b_" + "0" * 40}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}):
+        server.refused(401, "unauthorized", "GET", "/v1/sessions", headers=headers, key=None)
+    server.want(200, "GET", "/v1/sessions", headers={"Authorization": f"Bearer {server.key}"}, key=None)
+    read = server.want(201, "POST", "/v1/keys", {"name": "r", "scopes": ["read"]})["key"]
+    server.refused(403, "forbidden", "POST", "/v1/sessions", {}, key=read)
+    server.want(200, "GET", "/v1/sessions", key=read)
+
+
+def pages(server, query, key=""):
+    got, after = [], None
+    while True:
+        page = server.want(200, "GET", f"/v1/sessions?{query}" + (f"&after={after}" if after else ""), key=key)
+        got.append([s["id"] for s in page["sessions"]])
+        after = page["next"]
+        if after is None:
+            return got
+
+
+def test_lists(server):
+    tenant, key = server.tenant("lists")
+    ids = [server.create(key=key, metadata={"n": str(i), "odd": str(i % 2)})["id"] for i in range(7)]
+    equal(pages(server, "limit=3", key), [ids[6:3:-1], ids[3:0:-1], ids[:1]], "newest first, in threes")
+    equal(pages(server, "limit=3&order=asc", key), [ids[:3], ids[3:6], ids[6:]], "oldest first")
+    equal(pages(server, "limit=7", key)[0], ids[::-1], "a page that is just full")
+    equal(pages(server, "metadata.odd=1&order=asc", key), [ids[1::2]], "by metadata")
+    equal(pages(server, "metadata.odd=1&metadata.n=3", key), [[ids[3]]], "by two")
+    equal(pages(server, "metadata.odd=2", key), [[]])
+    equal(pages(server, "template=host&order=asc", key), [ids])
+    equal(pages(server, "template=other", key), [[]])
+    server.delete(ids[2], key)
+    server.reaches(ids[2], "stopped", key=key)
+    equal(pages(server, "state=stopped", key), [[ids[2]]])
+    equal(pages(server, "state=running,paused&order=asc", key), [ids[:2] + ids[3:]])
+    for query in ("limit=0", "limit=x", "state=dead", "order=up", "after=%00", "colour=red"):
+        server.refused(400, "invalid", "GET", f"/v1/sessions?{query}", key=key)
+    # Paging while sessions come: the next page starts where the last ended.
+    first = server.want(200, "GET", "/v1/sessions?limit=3", key=key)
+    new = server.create(key=key)["id"]
+    rest = server.want(200, "GET", f"/v1/sessions?limit=100&after={first['next']}", key=key)
+    both = [s["id"] for s in first["sessions"] + rest["sessions"]]
+    check(len(set(both)) == 7 and new not in both, f"pages {both}")
+    server.want(204, "DELETE", f"/v1/tenants/{tenant}")
+
+
+def test_get_and_delete(server):
+    s = server.create()["id"]
+    server.delete(s)
+    server.delete(s)
+    ended = server.reaches(s, "stopped")
+    equal((ended["reason"], ended["executions_running"]), ("deleted", 0))
+    check(TIME.fullmatch(ended["ended_at"]), ended["ended_at"])
+    server.delete(s)
+    error = server.refused(410, "gone", "POST", f"/v1/sessions/{s}/executions", {"command": "true"}, "deleted")
+    equal(error["session_id"], s)
+    for odd in ("iaaaaaaaaaaaaaaaa", "x", "..", "%2e%2e", "i" * 300, "i%00"):
+        for method in ("GET", "DELETE"):
+            status, _, data = server.request(method, f"/v1/sessions/{odd}")
+            equal((status, data["error"]["code"]), (404, "not_found"), f"{method} {odd}")
+
+
+def test_other_tenants_see_nothing(server):
+    tenant, key = server.tenant("other")
+    mine = server.create()["id"]
+    x = server.run(mine, "true")["id"]
+    for method, path, body in (
+        ("GET", "", None), ("DELETE", "", None), ("POST", "/pause", None), ("POST", "/resume", None),
+        ("POST", "/timeout", {"timeout": 5}), ("POST", "/executions", {"command": "true"}), ("GET", "/executions", None),
+        ("GET", f"/executions/{x}", None), ("GET", f"/executions/{x}/output", None), ("GET", f"/executions/{x}/events", None),
+        ("GET", "/files?path=/etc/hostname", None), ("PUT", "/files?path=/tmp/a", b"x"), ("GET", "/diff", None),
+        ("GET", "/metrics", None), ("GET", "/events", None), ("GET", "/processes", None), ("GET", "/files/list?path=/", None),
+    ):  # fmt: skip
+        theirs = server.request(method, f"/v1/sessions/{mine}{path}", body, key=key)
+        none = server.request(method, f"/v1/sessions/iaaaaaaaaaaaaaaaa{path}", body, key=key)
+        equal(theirs[0], 404, f"{method} {path}")
+        for got in (theirs, none):
+            got[2]["error"].pop("request_id")
+        equal(
+            str(theirs[2]).replace(mine, "ID"), str(none[2]).replace("iaaaaaaaaaaaaaaaa", "ID"), f"{method} {path}, with none"
+        )
+    equal(server.want(200, "GET", "/v1/sessions", key=key)["sessions"], [])
+    events = server.want(200, "GET", "/v1/events", key=key)["events"]
+    check(not any(e["session_id"] or mine in str(e) for e in events), f"events of another tenant: {events}")
+    equal(server.get(mine)["state"], "running")
+    server.refused(403, "forbidden", "GET", "/v1/tenants", key=key)
+    server.want(204, "DELETE", f"/v1/tenants/{tenant}")
+    server.refused(401, "unauthorized", "GET", "/v1/sessions", key=key)
+
+
+def test_reason_expired(server):
+    s = server.create(timeout="1s")
+    x = server.spawn(s["id"], "sleep 100")
+    begun = time.monotonic()
+    ended = server.reaches(s["id"], "stopped", 8)
+    equal(ended["reason"], "expired")
+    check(0.7 < time.monotonic() - begun < 4, "it lived about a second")
+    x = server.execution(x)
+    equal((x["state"], x["limit"] or x["error"]["code"]), ("killed", "killed"), "its execution")
+
+
+def test_reason_idle(server):
+    s = server.create(idle_timeout="700ms")
+    equal(s["idle_timeout_ms"], 700)
+    server.run(s["id"], "sleep 1.2")  # an execution is no idleness
+    equal(server.get(s["id"])["state"], "running")
+    ended = server.reaches(s["id"], "stopped", 6)
+    equal(ended["reason"], "expired")
+    has(ended["detail"], "idle")
+
+
+def test_reason_oom(server):
+    s = server.create(limits={"memory": "32M"})
+    x = server.run(s["id"], ["/usr/bin/python3", "-c", "x = b'x' * (100 << 20)"])
+    equal((x["limit"], x["signal"]), ("memory", 9))
+    equal(server.get(s["id"])["state"], "running", "a program out of memory is not its session's end")
+    # What kills the cell itself: its memory is all gone, and its PID 1 is killed with the rest.
+    server.spawn(s["id"], ["/usr/bin/python3", "-c", "import time; time.sleep(0.5); x = b'x' * (100 << 20)"])
+    pid = server.cell_pids(s["id"])[0]
+    # Not before the program has a memory of its own, or it would be set for both.
+    wait_for(lambda: "python3" in map(comm, server.cell_pids(s["id"])), 5, "the program")
+    with open(f"/proc/{pid}/oom_score_adj", "w") as f:
+        f.write("1000")
+    ended = server.reaches(s["id"], "stopped")
+    equal(ended["reason"], "oom")
+
+
+def test_reason_killed(server):
+    s = server.create()
+    x = server.spawn(s["id"], "echo before; sleep 1000")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 5, "output")
+    pid = server.cell_pids(s["id"])[0]
+    equal(comm(pid), "cordon-init")
+    os.kill(pid, signal.SIGKILL)
+    ended = server.reaches(s["id"], "stopped")
+    equal(ended["reason"], "killed")
+    got = server.execution(x)
+    equal((got["state"], got["stdout_bytes"]), ("killed", 7))
+    output = server.want(200, "GET", f"/v1/sessions/{s['id']}/executions/{x['id']}/output?stream=stdout")
+    equal(output, b"before\n", "output of a killed cell")
+    server.refused(410, "gone", "POST", f"/v1/sessions/{s['id']}/executions", {"command": "true"}, "killed")
+
+
+def test_timeout_extension(server):
+    s = server.create(timeout="1s")["id"]
+    later = server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "1h"})
+    equal(later["timeout_ms"], 3600000)
+    time.sleep(1.5)
+    equal(server.get(s)["state"], "running")
+    server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {"timeout": "100d"}, "timeout")
+    server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {}, "timeout")
+    server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "500ms"})
+    equal(server.reaches(s, "stopped", 5)["reason"], "expired")
+
+
+LOOK = (
+    "hostname; cat /etc/machine-id; cat /proc/sys/kernel/random/boot_id; cat /proc/sys/kernel/random/uuid; "
+    "head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n'"
+)
+SAME = (
+    "cd /; id; pwd; env | grep -v ^HOSTNAME= | sort; ls -la --time-style=+ /tmp /home /home/user /root 2>&1; ulimit -a; mount | wc -l; "
+    "ps axo comm; ls /proc/self/fd; cat /proc/self/oom_score_adj /proc/1/oom_score_adj; cat /proc/self/cgroup | sed 's/cordon-i[a-z0-9]*//'; "
+    "df --output=size,itotal /tmp; stat -c %a%U / /tmp /etc/hostname /etc/machine-id; cat /proc/net/dev | cut -d: -f1; "
+    "grep -E 'Cap|NoNew|Seccomp' /proc/self/status; head -1 /etc/hosts"
+)
+
+
+def pool(server):
+    return server.want(200, "GET", "/v1/node")["pool"]
+
+
+def test_pool_and_identity(server):
+    wait_for(lambda: pool(server)["ready"] >= 2, 10, "a filled pool")
+    before = pool(server)
+    hit = server.create()
+    miss = server.create(limits={"pids": 511})
+    after = pool(server)
+    equal(after["hits"] - before["hits"], 1, "hits")
+    equal(after["misses"] - before["misses"], 1, "misses")
+    a, b = (server.run(s["id"], LOOK)["stdout"].split("\n") for s in (hit, miss))
+    for name, mine, other in zip(("hostname", "machine-id", "boot_id", "uuid", "random"), a, b):
+        check(mine and other, name)
+        check(mine != other or name == "boot_id", f"{name} is the same in two sessions: {mine}")
+    with open("/etc/machine-id") as f:
+        host = f.read().strip()
+    check(host not in (a[1], b[1]) and re.fullmatch("[0-9a-f]{32}", a[1]), f"machine-id {a[1]}")
+    check(hit["id"] in a[0] or a[0] != os.uname().nodename, f"hostname {a[0]}")
+    one, two = (
+        server.run(s["id"], SAME)["stdout"].replace(look[0], "NAME").replace("511", "512") for s, look in ((hit, a), (miss, b))
+    )
+    equal(one, two, "what can be seen in a cell of the pool and in a fresh one")
+
+
+def test_many_at_once(server):
+    made, errors = [], []
+
+    def one():
+        try:
+            s = server.create()
+            equal(server.run(s["id"], "echo $((6 * 7))")["stdout"], "42\n")
+            made.append(s["id"])
+        except Exception as e:
+            errors.append(repr(e))
+
+    threads = [threading.Thread(target=one) for _ in range(24)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    check(not errors, errors[:3])
+    equal(len(set(made)), 24, "ids")
+    for s in made:
+        server.delete(s)
+    for s in made:
+        server.reaches(s, "stopped")
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=4, session_timeout_max="7d")
