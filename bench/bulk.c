@@ -105,26 +105,27 @@ struct frames {
 	bool over;
 };
 
-static bool frame_head(struct frames *f, uint8_t c)
+static void frame_head(struct frames *f, uint8_t c)
 {
-	unsigned need;
+	unsigned need, op = f->head[0] & 15U;
+	uint64_t len;
 
 	f->head[f->have++] = c;
 	if (f->have < 2)
-		return false;
-	f->left = f->head[1] & 127U;
-	need = f->left == 126 ? 4 : f->left == 127 ? 10 : 2;
+		return;
+	len = f->head[1] & 127U;
+	need = len == 126 ? 4 : len == 127 ? 10 : 2;
 	if (f->have < need)
-		return false;
+		return;
 	if (need > 2)
-		f->left = 0;
+		len = 0;
 	for (unsigned i = 2; i < need; i++)
-		f->left = f->left << 8 | f->head[i];
+		len = len << 8 | f->head[i];
 	f->have = 0;
-	if ((f->head[0] & 15U) == 2 && f->left > 0)
-		f->bytes += f->left - 1;
-	f->over = (f->head[0] & 15U) == 8;
-	return true;
+	f->left = len;
+	if (op == 2 && len > 0)
+		f->bytes += len - 1;
+	f->over = op == 8;
 }
 
 static void count_frames(struct frames *f, const char *data, size_t len)
@@ -136,7 +137,7 @@ static void count_frames(struct frames *f, const char *data, size_t len)
 		data += n;
 		len -= n;
 		if (len > 0) {
-			(void)frame_head(f, (uint8_t)*data++);
+			frame_head(f, (uint8_t)*data++);
 			len--;
 		}
 	}
@@ -169,6 +170,7 @@ void bulk_output(uint64_t bytes)
 {
 	char session[CALLS_ID_MAX], id[CALLS_ID_MAX], path[192];
 	int64_t begin;
+	uint64_t got;
 
 	make_session("", session);
 	begin = link_now_ns();
@@ -184,8 +186,10 @@ void bulk_output(uint64_t bytes)
 	say("the same read back, one GET", bytes, link_now_ns() - begin);
 	begin = link_now_ns();
 	start_output(session, bytes, id);
-	if (read_live(session, id) != bytes)
-		link_die("output over the WebSocket is not whole");
+	got = read_live(session, id);
+	if (got != bytes)
+		link_die("the WebSocket gave %llu of %llu bytes", (unsigned long long)got,
+			 (unsigned long long)bytes);
 	say("output read live, WebSocket", bytes, link_now_ns() - begin);
 	wait_until_kept(session, id, bytes);
 	remove_session(session);

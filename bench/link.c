@@ -90,12 +90,15 @@ static void send_all(struct link *l, const char *data, size_t len)
 static void send_request(struct link *l, const char *method, const char *path, uint64_t len,
 			 const char *more, const char *body)
 {
-	char text[8192];
-	int n = snprintf(text, sizeof(text),
-			 "%s %s HTTP/1.1\r\nHost: %s\r\nX-API-Key: %s\r\n%s"
-			 "Content-Length: %llu\r\n\r\n%s",
-			 method, path, host, key, more, (unsigned long long)len, body);
+	char text[8192], length[48] = "";
+	int n;
 
+	if (strcmp(method, "GET") != 0)
+		(void)snprintf(length, sizeof(length), "Content-Length: %llu\r\n",
+			       (unsigned long long)len);
+	n = snprintf(text, sizeof(text),
+		     "%s %s HTTP/1.1\r\nHost: %s\r\nX-API-Key: %s\r\n%s%s\r\n%s", method, path,
+		     host, key, more, length, body);
 	if (n < 0 || (size_t)n >= sizeof(text))
 		link_die("request too long: %s", path);
 	l->have = 0;

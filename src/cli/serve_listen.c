@@ -1,7 +1,9 @@
 /* serve_listen.c - sockets come from whoever started us (systemd's protocol: LISTEN_FDS and
  * LISTEN_PID, descriptors from 3 on), or are made here. An upgrade uses the same protocol to give
  * them to itself. */
+#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,9 @@
 
 #include "addr.h"
 #include "serve.h"
+
+#define IN_USE_TRIES 300
+#define IN_USE_MS 10
 
 static const char *variable(const char *name)
 {
@@ -68,6 +73,12 @@ static int listen_at(struct serve *s, const char *text, mode_t mode, struct err 
 	if (addr_parse(text, &a, e) < 0)
 		return err_wrap(e, "listen");
 	OWN_FD fd = addr_listen(&a, mode, e);
+	/* The lock on the run folder is ours, so it may well be a cordond whose supervisor was killed and
+	 * that is about to notice. */
+	for (int tries = 0; fd < 0 && e->sys == EADDRINUSE && tries < IN_USE_TRIES; tries++) {
+		(void)poll(NULL, 0, IN_USE_MS);
+		fd = addr_listen(&a, mode, e);
+	}
 	if (fd < 0)
 		return -1;
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, 100);

@@ -29,7 +29,7 @@
 #include "serve.h"
 
 #define PAUSE_MIN_MS 20
-#define PAUSE_MAX_MS 5000
+#define PAUSE_MAX_MS 1000
 #define LIVED_MS 1000 /* one that lived this long may be started at once */
 #define END_MS 10000
 

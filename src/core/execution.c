@@ -119,12 +119,44 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	return 0;
 }
 
+/* Does one of n strings assign to the same variable? */
+static bool assigns(const char *strings, uint32_t n, const char *assignment)
+{
+	size_t name = strcspn(assignment, "=") + 1;
+
+	for (; n > 0; n--, strings += strlen(strings) + 1)
+		if (strncmp(strings, assignment, name) == 0)
+			return true;
+	return false;
+}
+
+/* argv, its own environment, and what of the session's it does not replace. */
+static size_t put_strings(const struct session *s, const struct execution_spec *spec, char *to,
+			  uint32_t *ret_envc)
+{
+	const char *own = spec->strings, *at = s->row.env, *end = at + s->row.env_len;
+	size_t len = spec->strings_len;
+
+	memcpy(to, spec->strings, len);
+	for (uint32_t i = 0; i < spec->argc; i++)
+		own += strlen(own) + 1;
+	*ret_envc = spec->envc;
+	for (size_t n; at < end; at += n) {
+		n = strlen(at) + 1;
+		if (assigns(own, spec->envc, at))
+			continue;
+		memcpy(to + len, at, n);
+		len += n;
+		++*ret_envc;
+	}
+	return len;
+}
+
 static int send_spawn(struct execution *x, const struct execution_spec *spec, struct err *e)
 {
 	struct session *s = x->session;
-	/* The session's environment behind its own: the first assignment of a name counts. */
-	size_t len = spec->strings_len + s->row.env_len, envc = spec->envc;
-	OWN_MEM char *strings = malloc(len == 0 ? 1 : len);
+	size_t most = spec->strings_len + s->row.env_len;
+	OWN_MEM char *strings = malloc(most == 0 ? 1 : most);
 	struct agent_spawn r = { .handle = x->program.handle,
 				 .flags = AGENT_HOLD | (spec->tty ? AGENT_TTY : 0) |
 					  (spec->stdin_open || spec->tty ? 0 : AGENT_NO_STDIN),
@@ -138,14 +170,8 @@ static int send_spawn(struct execution *x, const struct execution_spec *spec, st
 
 	if (strings == NULL)
 		return err_sys(e, "allocate");
-	memcpy(strings, spec->strings, spec->strings_len);
-	if (s->row.env_len > 0)
-		memcpy(strings + spec->strings_len, s->row.env, s->row.env_len);
-	for (size_t i = 0; i < s->row.env_len; i++)
-		envc += ((const char *)s->row.env)[i] == '\0';
-	r.envc = (uint32_t)envc;
+	r.strings_len = put_strings(s, spec, strings, &r.envc);
 	r.strings = strings;
-	r.strings_len = len;
 	if (agent_send_spawn(&s->cell->agent, &r, e) < 0)
 		return -1;
 	live_cell_flush(s->cell);

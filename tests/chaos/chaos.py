@@ -235,6 +235,8 @@ class Chaos:
         for s in self.ledger.sessions:
             try:
                 row = self.settle(s)
+                if row["state"] == "paused":
+                    row = self.server.want(200, "POST", f"/v1/sessions/{s.id}/resume")
                 for x in s.executions:
                     self.check_execution(s, x, row)
                 if row["state"] != "stopped":
@@ -345,7 +347,7 @@ def main():
     step(6, "no process, mount, cgroup, socket or namespace is left", check_gone, server, cgroups, spaces)
     if bad:
         note(f"replay: --seed {args.seed} --kills {args.kills}")
-        note(server.log()[-4000:])
+        note("\n".join(line for line in server.log().splitlines() if "level=warn" in line or "level=error" in line)[-4000:])
     if args.keep:
         server.own_folder = False
         note(f"files of the server: {server.folder}")

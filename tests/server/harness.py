@@ -114,7 +114,11 @@ class Server:
         self.settings.setdefault("listen", f"127.0.0.1:{free_port()}")
         self.state, self.run_dir = os.path.join(self.folder, "state"), os.path.join(self.folder, "run")
         self.process, self.ids, self.key = None, set(), ""
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.destroy()
+            raise
 
     # -- the processes
 
@@ -135,7 +139,10 @@ class Server:
             except (OSError, http.client.HTTPException):
                 return False
 
-        wait_for(ask, seconds, "readyz")
+        try:
+            wait_for(ask, seconds, "readyz")
+        except Failed as e:
+            raise Failed(f"{e}: {self.log()[-3000:]}") from None
         if not self.key:
             with open(os.path.join(self.state, "first.key")) as f:
                 self.key = f.read().strip()
@@ -183,6 +190,10 @@ class Server:
     def url(self):
         return "http://" + self.settings["listen"]
 
+    def link(self, timeout=60):
+        """A connection to it; for those that are not plain TCP to replace."""
+        return http.client.HTTPConnection(*self.address, timeout=timeout)
+
     def request(self, method, path, body=None, headers=None, raw=False, key="", timeout=60):
         """(status, headers by lower-case name, body). A body that is not bytes is sent as JSON, and a
         JSON answer is parsed unless raw. key: another than the server's first; None: no key at all."""
@@ -192,7 +203,7 @@ class Server:
         if body is not None and not isinstance(body, (bytes, bytearray)) and not hasattr(body, "read"):
             body = json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
-        link = http.client.HTTPConnection(*self.address, timeout=timeout)
+        link = self.link(timeout)
         try:
             link.request(method, path, body, sent)
             answer = link.getresponse()
@@ -415,7 +426,8 @@ def run_tests(names, **settings):
         takes = inspect.signature(function).parameters
         verdict, why = attempt(function, *([server] if takes else []))
         if verdict == "not ok":
-            why += "\nlog of the server:\n" + server.log()[at:][-3000:]
+            lines = [line for line in server.log()[at:].splitlines() if "msg=request " not in line]
+            why += "\nlog of the server:\n" + "\n".join(lines[-20:])
         report(name[5:], verdict, why, began)
         if server.process.poll() is not None:
             note("the server is gone")

@@ -238,7 +238,7 @@ def test_reason_oom(server):
     equal((x["limit"], x["signal"]), ("memory", 9))
     equal(server.get(s["id"])["state"], "running", "a program out of memory is not its session's end")
     # What kills the cell itself: its memory is all gone, and its PID 1 is killed with the rest.
-    server.spawn(s["id"], ["/usr/bin/python3", "-c", "import time; time.sleep(0.5); x = b'x' * (100 << 20)"])
+    server.spawn(s["id"], ["/usr/bin/python3", "-c", "import os, time; time.sleep(0.5); os.fork(); x = b'x' * (100 << 20)"])
     pid = server.cell_pids(s["id"])[0]
     # Not before the program has a memory of its own, or it would be set for both.
     wait_for(lambda: "python3" in map(comm, server.cell_pids(s["id"])), 5, "the program")

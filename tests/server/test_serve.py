@@ -1,0 +1,379 @@
+#!/usr/bin/python3 -B
+"""Goal: `cordon serve` as an operator meets it: settings, sockets, TLS, systemd, its end and its upgrade.
+
+    test_serve.py CORDON [name ...]
+"""
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+
+import harness
+from harness import Failed, Server, check, children, comm, equal, free_port, has, run_tests, wait_for
+
+KILLS = True  # upgrades end programs
+
+
+def serve(*flags, env=None, timeout=20):
+    """`cordon serve` that is expected to end by itself: (code, output, errors)."""
+    done = subprocess.run(
+        [harness.PROGRAM, "serve", *flags],
+        env={"PATH": "/usr/bin:/bin", "HOME": "/root", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout,
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@contextlib.contextmanager
+def file_of(text):
+    with tempfile.NamedTemporaryFile("w", prefix="cordon-conf-", suffix=".conf") as f:
+        f.write(text)
+        f.flush()
+        yield f.name
+
+
+def settings(*flags, **more):
+    code, out, err = serve("--check", *flags, **more)
+    equal((code, err), (0, ""), f"--check {flags}")
+    return dict(line.split(" = ", 1) for line in out.splitlines())
+
+
+def bad(*flags, **more):
+    code, out, err = serve("--check", *flags, **more)
+    equal((code, out), (2, ""), f"--check {flags} {more}: {err}")
+    check(err.startswith("cordon serve: ") and err.count("\n") == 1, f"not one message: {err!r}")
+    return err
+
+
+# -- settings
+
+
+def test_check_prints_what_it_would_use():
+    all_of_them = settings()
+    check(len(all_of_them) > 45, f"only {len(all_of_them)} settings")
+    with file_of("".join(f"{n} = {v}\n" for n, v in all_of_them.items())) as path:
+        equal(settings("--config", path), all_of_them, "its output as its input")
+    listed = serve("--settings")[1]
+    for name in all_of_them:
+        has(listed, name, "--settings")
+
+
+def test_every_setting_is_checked_and_named():
+    texts = {"listen": "nowhere", "unix_socket": "x" * 200, "user": "", "template": "", "state_dir": "relative"}
+    texts |= {"run_dir": "a/../b", "tls_cert": "relative", "tls_key": "relative", "mount_roots": "relative"}
+    for name in settings():
+        wrong = texts.get(name, "no-such-value")
+        has(bad(f"--{name.replace('_', '-')}={wrong}"), name, "flag")
+        has(bad(env={f"CORDON_{name.upper()}": wrong}), name, "environment")
+        with file_of(f"# first\n\n{name} = {wrong}\n") as path:
+            err = bad("--config", path)
+            has(err, name, "file")
+            if name != "listen":  # that is only wrong together with others
+                has(err, f"{path}:3", "file and line")
+
+
+def test_the_files_form_is_checked():
+    for text, line, words in (
+        ("pool_size = 1\nshoe_size = 43\n", 2, "shoe_size"),
+        ("pool_size = 1\npool_size = 2\n", 2, "pool_size"),
+        ("pool_size\n", 1, "pool_size"),
+        ("\n\n= 3\n", 3, ""),
+    ):
+        with file_of(text) as path:
+            err = bad("--config", path)
+            has(err, f"{path}:{line}", text)
+            has(err, words, text)
+    has(bad("--config", "/no/such/file"), "/no/such/file", "missing file")
+    has(bad("--memory-default=9G"), "memory_default", "a default above its maximum")
+    has(bad("--tls-cert=/x"), "tls_key", "half of TLS")
+    code, _, err = serve("--shoe-size", "43")
+    equal(code, 2, "unknown flag")
+    has(err, "shoe-size", "unknown flag")
+
+
+def test_flags_win_over_environment_over_file():
+    with file_of("pool_size = 1\npool_max = 11 # why\nmemory_default = 128M\n") as path:
+        env = {"CORDON_POOL_SIZE": "2", "CORDON_POOL_MAX": "12"}
+        got = settings("--config", path, "--pool-size", "3", env=env)
+        equal((got["pool_size"], got["pool_max"], got["memory_default"]), ("3", "12", "128M"), "all three")
+        equal(settings(env={**env, "CORDON_CONFIG": path})["memory_default"], "128M", "$CORDON_CONFIG")
+    equal(settings("--state", "/a/b")["state_dir"], "/a/b", "--state")
+
+
+def test_beyond_this_machine_only_with_tls_or_a_word():
+    for where in ("0.0.0.0:4983", "[::]:4983", "192.0.2.1:80"):
+        has(bad("--listen", where), "listen", where)
+        has(bad("--listen", where), "TLS", where)
+        equal(settings("--listen", where, "--allow-remote-plain=yes")["listen"], where, "with the word")
+        settings("--listen", where, "--tls-cert=/c", "--tls-key=/k")
+    for where in ("127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1"):
+        settings("--listen", where)
+    with tempfile.TemporaryDirectory() as d:
+        code, _, err = serve(f"--state={d}/s", f"--run={d}/r", "--user=64983", "--listen=0.0.0.0:0")
+        check(code != 0 and "listen" in err, f"started: {code} {err}")
+    with Server(listen=f"0.0.0.0:{free_port()}", allow_remote_plain="yes", pool_size=0) as server:
+        server.want(200, "GET", "/v1/node")
+
+
+def test_one_server_for_one_folder(server):
+    with tempfile.TemporaryDirectory() as d:
+        code, _, err = serve(f"--state={d}/s", f"--run={server.run_dir}", "--user=64983", "--listen=127.0.0.1:0")
+    check(code not in (0, None), "a second server in the same run folder")
+    has(err, "run_dir", "why")
+    server.want(200, "GET", "/v1/node")
+    code, _, err = serve("--state=/dev/null/s", "--run=/dev/null/r", "--user=64983")
+    check(code != 0 and "state_dir" in err, f"an impossible folder: {code} {err}")
+    code, _, err = serve(f"--state={server.folder}/x", f"--run={server.folder}/y", "--user=no-such-user")
+    check(code != 0 and "user" in err, f"an unknown user: {code} {err}")
+
+
+# -- sockets
+
+
+class UnixLink(http.client.HTTPConnection):
+    def __init__(self, path, timeout=30):
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class UnixServer(Server):
+    def link(self, timeout=60):
+        return UnixLink(os.path.join(self.run_dir, "cordon.sock"), timeout)
+
+
+def test_unix_socket():
+    with UnixServer(listen="", pool_size=0) as server:
+        path = os.path.join(server.run_dir, "cordon.sock")
+        equal(stat.S_IMODE(os.stat(path).st_mode), 0o666, "mode")
+        session = server.create()
+        equal(server.run(session["id"], "echo hi")["stdout"], "hi\n", "stdout")
+        server.refused(401, "unauthorized", "GET", "/v1/node", key=None)
+        server.restart()  # the old socket is in the way of nobody
+        equal(server.run(session["id"], "echo hi")["stdout"], "hi\n", "stdout")
+
+
+class TlsServer(Server):
+    def link(self, timeout=60):
+        trust = ssl.create_default_context(cafile=self.settings["tls_cert"])
+        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=trust)
+
+
+def certificate(folder, name="127.0.0.1"):
+    """A key that only root can read, and its certificate."""
+    cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    make += ["-subj", f"/CN={name}", "-addext", f"subjectAltName=IP:{name}", "-keyout", key, "-out", cert]
+    subprocess.run(make, check=True, capture_output=True)
+    os.chmod(key, 0o600)
+    return cert, key
+
+
+def test_tls():
+    with tempfile.TemporaryDirectory() as d:
+        cert, key = certificate(d)
+        with TlsServer(pool_size=0, tls_cert=cert, tls_key=key) as server:
+            session = server.create()
+            equal(server.run(session["id"], "echo hi")["stdout"], "hi\n", "over TLS")
+            link = http.client.HTTPConnection(*server.address, timeout=10)
+            try:
+                link.request("GET", "/healthz")
+                raise Failed(f"plain HTTP on the TLS port: {link.getresponse().status}")
+            except (OSError, http.client.HTTPException):
+                pass
+            finally:
+                link.close()
+            old = ssl.create_default_context(cafile=cert)
+            old.maximum_version = ssl.TLSVersion.TLSv1_1
+            link = http.client.HTTPSConnection(*server.address, timeout=10, context=old)
+            try:
+                link.request("GET", "/healthz")
+                raise Failed("TLS 1.1 is spoken")
+            except (ssl.SSLError, OSError):
+                pass
+            finally:
+                link.close()
+            env = {"CORDON_API_KEY": server.key, "CORDON_SERVER": "https://" + server.settings["listen"], "HOME": "/x"}
+            ls = [server.program, "ls", "--json"]
+            done = subprocess.run([*ls, "--ca-file", cert], env=env, capture_output=True, timeout=20)
+            equal(done.returncode, 0, f"cordon ls --ca-file: {done.stderr.decode()}")
+            has(done.stdout.decode(), session["id"], "cordon ls")
+            done = subprocess.run(ls, env=env, capture_output=True, timeout=20)
+            check(done.returncode != 0 and server.key not in done.stderr.decode(), "a certificate that nobody trusts")
+            on_socket = UnixLink(os.path.join(server.run_dir, "cordon.sock"))
+            on_socket.request("GET", "/healthz")
+            equal(on_socket.getresponse().status, 200, "the Unix socket beside it")
+            on_socket.close()
+            server.kill("cordond")  # the next one has the key, too
+            wait_for(lambda: server.pid("cordond"), 10, "the next cordond")
+            server.wait_ready()
+            equal(server.run(session["id"], "echo hi")["stdout"], "hi\n", "after a death")
+
+
+def test_tls_files_that_are_none():
+    with tempfile.TemporaryDirectory() as d:
+        cert, key = certificate(d)
+        for tls_cert, tls_key, named in ((d + "/none", key, "tls_cert"), (cert, d + "/none", "tls_key")):
+            flags = [f"--tls-cert={tls_cert}", f"--tls-key={tls_key}", f"--state={d}/s", f"--run={d}/r"]
+            code, _, err = serve(*flags, "--user=64983", "--listen=127.0.0.1:0")
+            check(code == 1 and named in err, f"{named}: {code} {err}")
+
+
+# -- systemd
+
+
+def start_activated(server_folder, given, env=None, **settings_):
+    """As systemd does it: sockets from 3 on, LISTEN_PID ours."""
+    args = [harness.PROGRAM, "serve", f"--state={server_folder}/state", f"--run={server_folder}/run", "--user=64983"]
+    args += [f"--{n.replace('_', '-')}={v}" for n, v in settings_.items()]
+    log = os.open(os.path.join(server_folder, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(log, 2)
+            high = [os.dup(s.fileno()) for s in given]
+            for at, fd in enumerate(high):
+                os.dup2(fd, 3 + at)
+            more = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": str(len(given)), **(env or {})}
+            os.execve(args[0], args, more)
+        finally:
+            os._exit(127)
+    os.close(log)
+    return pid
+
+
+def get(address, path, key=None, timeout=10):
+    link = http.client.HTTPConnection(*address, timeout=timeout)
+    link.request("GET", path, headers={"X-API-Key": key} if key else {})
+    answer = link.getresponse()
+    data = answer.read()
+    link.close()
+    return answer.status, data
+
+
+def test_socket_activation():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d, socket.socket() as s:
+        os.chmod(d, 0o755)
+        s.bind(("127.0.0.1", 0))
+        s.listen(64)
+        first = []  # connects before there is anybody
+        asker = threading.Thread(target=lambda: first.append(get(s.getsockname(), "/healthz")[0]), daemon=True)
+        asker.start()
+        elsewhere = free_port()
+        pid = start_activated(d, [s], listen=f"127.0.0.1:{elsewhere}", pool_size=0)
+        try:
+            asker.join(15)
+            equal(first, [200], "a connection that came before the server")
+            wait_for(lambda: get(s.getsockname(), "/readyz")[0] == 200, 10, "readyz")
+            with socket.socket() as probe:
+                check(probe.connect_ex(("127.0.0.1", elsewhere)) != 0, "listens where it was not asked to")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            equal(os.waitpid(pid, 0)[1], 0, "status at its end")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d, socket.socket() as s:
+        os.chmod(d, 0o755)
+        s.bind(("0.0.0.0", 0))
+        s.listen(1)
+        pid = start_activated(d, [s], pool_size=0)
+        check(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1, "took a socket beyond this machine, without TLS")
+
+
+def test_sd_notify():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d, socket.socket() as s, socket.socket(
+        socket.AF_UNIX, socket.SOCK_DGRAM
+    ) as told:
+        os.chmod(d, 0o755)
+        told.bind(d + "/notify")
+        told.settimeout(15)
+        s.bind(("127.0.0.1", 0))
+        s.listen(64)
+        pid = start_activated(d, [s], env={"NOTIFY_SOCKET": d + "/notify"}, pool_size=0)
+        try:
+            for _ in range(2):
+                equal(told.recv(1000), b"READY=1", "at its start")
+                equal(get(s.getsockname(), "/readyz")[0], 200, "readyz when it says that it is ready")
+                for child in children(pid):
+                    with open(f"/proc/{child}/environ", "rb") as f:
+                        check(b"NOTIFY" not in f.read(), f"NOTIFY_SOCKET in {comm(child)}")
+                os.kill(pid, signal.SIGHUP)
+                check(b"RELOADING=1" in told.recv(1000), "at an upgrade")
+            equal(told.recv(1000), b"READY=1", "after an upgrade")
+            os.kill(pid, signal.SIGTERM)
+            equal(told.recv(1000), b"STOPPING=1", "at its end")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+
+
+# -- its end, and an upgrade
+
+
+def test_sessions_outlive_the_server():
+    with Server(pool_size=2) as server:
+        session = server.create(metadata={"a": "b"})["id"]
+        server.run(session, "echo kept > kept")
+        ticks = server.spawn(session, "i=0; while [ $i -lt 400 ]; do echo $i; i=$((i+1)); sleep 0.01; done")
+        time.sleep(0.3)
+        server.stop()
+        equal([p for p in children(os.getpid()) if comm(p) in ("cordond", "cordon-keeper")], [], "left running")
+        check(len(server.cell_pids(session)) >= 2, "the cell is gone")
+        time.sleep(1.0)
+        server.start()
+        equal((server.get(session)["state"], server.get(session)["metadata"]), ("running", {"a": "b"}), "session")
+        equal(server.run(session, "cat kept")["stdout"], "kept\n", "its files")
+        done = server.ended(ticks)
+        equal(done["exit_code"], 0, "the execution")
+        path = f"/v1/sessions/{session}/executions/{ticks['id']}/output?stream=stdout"
+        out = server.want(200, "GET", path).decode().split()
+        equal(out, [str(i) for i in range(400)], "its output")
+
+
+def test_an_upgrade_loses_nothing():
+    with Server(pool_size=2) as server:
+        session = server.create()["id"]
+        before, daemon = server.process.pid, server.pid("cordond")
+        results, stop = [], threading.Event()
+
+        def ask():
+            while not stop.is_set():
+                try:
+                    results.append(server.request("GET", f"/v1/sessions/{session}")[0])
+                except Exception as e:
+                    results.append(repr(e))
+
+        askers = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
+        waiting = []
+        slow = threading.Thread(target=lambda: waiting.append(server.run(session, "sleep 1; echo done")), daemon=True)
+        for t in (*askers, slow):
+            t.start()
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: server.pid("cordond") not in (None, daemon), 15, "the next cordond")
+        server.wait_ready()
+        slow.join(15)
+        time.sleep(0.3)
+        stop.set()
+        for t in askers:
+            t.join(15)
+        equal(set(results), {200}, f"of {len(results)} requests meanwhile")
+        check(len(results) > 20, f"only {len(results)} requests")
+        equal([w["stdout"] for w in waiting], ["done\n"], "a request that was under way")
+        equal(server.process.pid, before, "pid of the supervisor")
+        equal(server.run(session, "echo on")["stdout"], "on\n", "the session after it")
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=0)

@@ -1,0 +1,173 @@
+/* The log of an execution: what goes in comes out, in order, capped, and whole after any crash. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "output_log.h"
+#include "record.h"
+#include "support.h"
+#include "test.h"
+
+struct fixture {
+	char dir[64];
+	int dir_fd;
+	int pipe[2];
+	struct output_log log;
+};
+
+static void set_up(struct fixture *f, uint64_t limit)
+{
+	(void)snprintf(f->dir, sizeof(f->dir), "/tmp/test_output_log.XXXXXX");
+	CHECK(mkdtemp(f->dir) != NULL);
+	f->dir_fd = open(f->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(f->dir_fd >= 0 && pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK) == 0);
+	output_log_init(&f->log, f->dir_fd, "exe_1", limit);
+}
+
+static void tear_down(struct fixture *f)
+{
+	output_log_release(&f->log);
+	(void)unlinkat(f->dir_fd, "exe_1.log", 0);
+	(void)rmdir(f->dir);
+}
+
+static void say(struct fixture *f, enum output_stream stream, const char *text)
+{
+	struct err e;
+
+	CHECK(write(f->pipe[1], text, strlen(text)) == (ssize_t)strlen(text));
+	CHECK(output_log_move(&f->log, stream, f->pipe[0], 7, &e) == 1);
+}
+
+/* Everything there is, as "1:text" or "2:text" or "3:reason" for each piece. */
+static void read_all(const struct fixture *f, size_t piece, char *ret, size_t cap)
+{
+	struct output_chunk c;
+	uint64_t cursor = 0;
+	uint8_t bytes[256];
+	size_t at = 0;
+	struct err e;
+
+	ret[0] = '\0';
+	while (output_read(f->log.fd, &cursor, &c, bytes, piece, &e) > 0)
+		at += (size_t)snprintf(ret + at, cap - at, "%d@%llu:%.*s|", (int)c.stream,
+				       (unsigned long long)c.offset, (int)c.len, bytes);
+}
+
+static void in_order_with_offsets(void)
+{
+	struct fixture f;
+	char text[512];
+
+	set_up(&f, 1000);
+	say(&f, OUTPUT_STDOUT, "one");
+	say(&f, OUTPUT_STDERR, "oops");
+	say(&f, OUTPUT_STDOUT, "two");
+	read_all(&f, 256, text, sizeof(text));
+	CHECK(strcmp(text, "1@0:one|2@0:oops|1@3:two|") == 0);
+	read_all(&f, 2, text, sizeof(text));
+	CHECK(strcmp(text, "1@0:on|1@2:e|2@0:oo|2@2:ps|1@3:tw|1@5:o|") == 0);
+	tear_down(&f);
+}
+
+static void the_limit_cuts_and_says_so(void)
+{
+	struct fixture f;
+	char text[512];
+
+	set_up(&f, 5);
+	say(&f, OUTPUT_STDOUT, "1234567");
+	say(&f, OUTPUT_STDERR, "more");
+	read_all(&f, 256, text, sizeof(text));
+	CHECK(strcmp(text, "1@0:12345|3@0:limit|") == 0);
+	CHECK(f.log.cut && f.log.kept == 5 && f.log.said[0] == 7 && f.log.said[1] == 4);
+	tear_down(&f);
+}
+
+static void nothing_said_makes_no_file(void)
+{
+	struct fixture f;
+	struct err e;
+	struct stat st;
+
+	set_up(&f, 5);
+	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 0);
+	CHECK(fstatat(f.dir_fd, "exe_1.log", &st, 0) < 0);
+	CHECK(output_log_reopen(&f.log, &e) == 0 && f.log.fd < 0);
+	tear_down(&f);
+}
+
+/* As if the daemon had died with the file at any length: what is read afterwards is a prefix, and
+ * writing goes on behind it. */
+static void any_length_is_mended(void)
+{
+	static const char whole[] = "1@0:first|2@0:second|1@5:third|";
+	struct fixture f;
+	struct stat st;
+	char text[512];
+	struct err e;
+
+	for (off_t cut = 0;; cut++) {
+		struct output_log again;
+
+		set_up(&f, 1000);
+		say(&f, OUTPUT_STDOUT, "first");
+		say(&f, OUTPUT_STDERR, "second");
+		say(&f, OUTPUT_STDOUT, "third");
+		CHECK(fstat(f.log.fd, &st) == 0 && ftruncate(f.log.fd, cut) == 0);
+		output_log_init(&again, f.dir_fd, "exe_1", 1000);
+		CHECK(output_log_reopen(&again, &e) == 0);
+		output_log_release(&f.log);
+		f.log = again;
+		uint64_t said = f.log.said[0] + f.log.said[1];
+
+		say(&f, OUTPUT_STDERR, "on");
+		CHECK(f.log.said[0] + f.log.said[1] == said + 2);
+		read_all(&f, 256, text, sizeof(text));
+		char *end = strstr(text, "on|");
+
+		while (end != NULL && strstr(end + 1, "on|") != NULL)
+			end = strstr(end + 1, "on|");
+		CHECK(end != NULL && end[3] == '\0'); /* the new one is last, and whole */
+		while (end != NULL && end > text && end[-1] != '|')
+			end--;
+		if (end != NULL)
+			*end = '\0';
+		/* the last of the old ones may be shorter than it was */
+		if (text[0] != '\0')
+			text[strlen(text) - 1] = '\0';
+		CHECK(strncmp(text, whole, strlen(text)) == 0);
+		tear_down(&f);
+		if (cut == st.st_size)
+			break;
+	}
+}
+
+static void a_broken_promise_is_corrected(void)
+{
+	struct fixture f;
+	struct record r = { .len = 100, .stream = OUTPUT_STDOUT, .time_ms = 1, .offset = 3 };
+	struct output_log again;
+	struct err e;
+
+	set_up(&f, 1000);
+	say(&f, OUTPUT_STDOUT, "abc");
+	/* A head for bytes of which none, then two, arrived. */
+	for (size_t came = 0; came < 3; came += 2) {
+		CHECK(record_write(f.log.fd, f.log.size, &r) == 0);
+		CHECK(pwrite(f.log.fd, "xy", came, (off_t)(f.log.size + RECORD_HEAD)) ==
+		      (ssize_t)came);
+		output_log_init(&again, f.dir_fd, "exe_1", 1000);
+		CHECK(output_log_reopen(&again, &e) == 0);
+		CHECK(again.said[0] == 3 + came);
+		output_log_release(&again);
+	}
+	tear_down(&f);
+}
+
+TEST_MAIN({ "in order, with offsets", in_order_with_offsets },
+	  { "the limit cuts and says so", the_limit_cuts_and_says_so },
+	  { "nothing said makes no file", nothing_said_makes_no_file },
+	  { "any length is mended", any_length_is_mended },
+	  { "a broken promise is corrected", a_broken_promise_is_corrected })
