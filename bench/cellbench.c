@@ -70,6 +70,7 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 		return err_sys(e, "socketpair");
 	agent_init(&c->agent, pair[0]);
 	OWN_FD inside = pair[1];
+	(void)inside; /* clang: nobody reads it */
 	if (keeper_client_ask(&keeper, &r, sizeof(r), &pair[1], 1, &reply, &c->pidfd, e) < 0 ||
 	    agent_next(&c->agent, 10000, &type, &v, e) <= 0)
 		return -1;

@@ -5,6 +5,8 @@
  *		/bin/true, delete), one execution in a session that exists, and every command of
  *		the plan (as bench.c has them: "name | options | /command args"; options are
  *		ignored, "%d" becomes a fresh number). Prints a line for each (samples.h).
+ *	serverbench ADDRESS KEYFILE exec N
+ *		Executions in one session, back to back, for a profile; a line as above.
  *	serverbench ADDRESS KEYFILE burst N | rate CLIENTS SECONDS | hold N
  *		See many.h.
  *	serverbench ADDRESS KEYFILE output BYTES | files BYTES
@@ -188,6 +190,19 @@ static void bench_turns(unsigned rounds, const char *plan)
 		samples_report(&rows[i]);
 }
 
+static void bench_exec(unsigned n)
+{
+	char id[CALLS_ID_MAX], path[CALLS_PATH_MAX];
+
+	link_open(&l);
+	calls_create(&l, "{\"timeout\":\"1h\"}", id);
+	calls_run_path(path, id);
+	for (unsigned i = 0; i < n + WARMUP; i++)
+		exec_once(path, i >= WARMUP);
+	calls_delete(&l, id);
+	samples_report(&rows[EXEC]);
+}
+
 static void read_key(const char *path, char *ret, size_t cap)
 {
 	FILE *f = fopen(path, "re");
@@ -204,9 +219,10 @@ int main(int argc, char **argv)
 	uint64_t n = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
 
 	if (n == 0) {
-		(void)fprintf(stderr,
-			      "usage: serverbench ADDRESS KEYFILE turns ROUNDS PLAN | burst N | "
-			      "rate CLIENTS SECONDS | output BYTES | files BYTES | hold N\n");
+		(void)fprintf(
+			stderr,
+			"usage: serverbench ADDRESS KEYFILE turns ROUNDS PLAN | exec N | burst N | "
+			"rate CLIENTS SECONDS | output BYTES | files BYTES | hold N\n");
 		return 2;
 	}
 	(void)getrlimit(RLIMIT_NOFILE, &files);
@@ -216,6 +232,8 @@ int main(int argc, char **argv)
 	link_target(argv[1], key);
 	if (strcmp(argv[3], "turns") == 0 && argc == 6)
 		bench_turns((unsigned)n, argv[5]);
+	else if (strcmp(argv[3], "exec") == 0)
+		bench_exec((unsigned)n);
 	else if (strcmp(argv[3], "burst") == 0)
 		many_burst((unsigned)n);
 	else if (strcmp(argv[3], "rate") == 0 && argc == 6)

@@ -191,6 +191,14 @@ static bool knows(const char *known, const char *name)
 	return false;
 }
 
+static int refuse_parameter(const char *name, struct err *e)
+{
+	int failed = err_set(e, ERR_INVALID, "parameter %.64s: there is no such", name);
+
+	err_sanitize(e);
+	return failed;
+}
+
 static int check_query(const struct request *r, struct err *e)
 {
 	struct http1_span rest = exchange_request(r->x)->query, raw, value;
@@ -199,12 +207,8 @@ static int check_query(const struct request *r, struct err *e)
 	while (url_query_next(&rest, &raw, &value)) {
 		if (url_decode_form(raw, name, sizeof(name)) < 0)
 			return err_set(e, ERR_INVALID, "the query is malformed");
-		if (!knows(r->route->query, name)) {
-			IGNORED(err_set(e, ERR_INVALID, "parameter %.64s: there is no such", name),
-				"returned");
-			err_sanitize(e);
-			return -1;
-		}
+		if (!knows(r->route->query, name))
+			return refuse_parameter(name, e);
 	}
 	return 0;
 }

@@ -89,7 +89,7 @@ static void start_packing(struct request *r, struct session *s)
 	(void)snprintf(p->max, sizeof(p->max), "%llu",
 		       (unsigned long long)core_config(r->core)->disk_max);
 	exchange_on_writable(r->x, pack_writable);
-	if (file_call_start(&p->call, r, s, NULL, argv, COUNT(argv), false, &events, &e) < 0)
+	if (file_call_start(&p->call, r, s, argv, COUNT(argv), false, &events, &e) < 0)
 		reply_file_error(r, &e);
 }
 
@@ -184,7 +184,7 @@ static void start_unpacking(struct request *r, struct session *s)
 	struct err e = { 0 };
 
 	(void)snprintf(u->max, sizeof(u->max), "%llu", (unsigned long long)max);
-	if (file_call_start(&u->call, r, s, NULL, argv, COUNT(argv), true, &events, &e) < 0)
+	if (file_call_start(&u->call, r, s, argv, COUNT(argv), true, &events, &e) < 0)
 		reply_file_error(r, &e);
 	else
 		upload_start(&u->upload, &u->call, max);

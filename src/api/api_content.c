@@ -157,10 +157,10 @@ static void start_reading(struct request *r, struct session *s)
 		       (unsigned long long)g->length);
 	exchange_on_writable(r->x, read_writable);
 	if (size_first)
-		started = file_call_start(&g->call, r, s, NULL, size_argv, COUNT(size_argv), false,
+		started = file_call_start(&g->call, r, s, size_argv, COUNT(size_argv), false,
 					  &size_events, &e);
 	else
-		started = file_call_start(&g->call, r, s, NULL, argv, COUNT(argv), false, &events,
+		started = file_call_start(&g->call, r, s, argv, COUNT(argv), false, &events,
 					  &e);
 	if (started < 0)
 		reply_file_error(r, &e);
@@ -279,7 +279,7 @@ static void start_writing(struct request *r, struct session *s)
 
 	json_init_heap(&w->j, ENTRY_JSON_MAX);
 	(void)snprintf(w->max, sizeof(w->max), "%llu", (unsigned long long)max);
-	if (file_call_start(&w->call, r, s, NULL, argv, COUNT(argv), true, &events, &e) < 0)
+	if (file_call_start(&w->call, r, s, argv, COUNT(argv), true, &events, &e) < 0)
 		reply_file_error(r, &e);
 	else
 		upload_start(&w->upload, &w->call, max);

@@ -306,6 +306,19 @@ static void ended(struct wait *w, const struct err *e)
 		reply_empty(r, 204);
 }
 
+/* A paused session is woken: what stands still cannot be seen to end. */
+static void start_kill(struct request *r, struct session *s)
+{
+	struct execution *x = execution_live(s, r->id);
+
+	if (x == NULL) {
+		reply_empty(r, 204);
+		return;
+	}
+	r->wait.done = ended;
+	execution_kill(x, &r->wait);
+}
+
 void api_executions_delete(struct request *r)
 {
 	struct session *live = NULL;
@@ -320,8 +333,7 @@ void api_executions_delete(struct request *r)
 	if (live != NULL)
 		x = execution_live(live, r->id);
 	if (x != NULL) {
-		r->wait.done = ended;
-		execution_kill(x, &r->wait);
+		request_use(r, start_kill);
 	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
 		reply_error(r, &e);
 	} else {

@@ -37,13 +37,31 @@ static void release(struct request *r, bool answered)
 	json_release(&f->j);
 }
 
+/* The first one of a list is the directory itself; the others are told relative to it, and shown
+ * with the path they have. */
+static void list_entry(struct files *f, const struct file_msg_entry *entry)
+{
+	struct file_msg_entry shown = *entry;
+	char path[2 * FILE_MSG_PATH_MAX];
+
+	if (!f->answered) {
+		(void)snprintf(f->to, sizeof(f->to), "%s",
+			       strcmp(entry->path, "/") == 0 ? "" : entry->path);
+		return;
+	}
+	(void)snprintf(path, sizeof(path), "%s/%s", f->to, entry->path);
+	shown.path = path;
+	shape_entry(&f->j, NULL, &shown);
+}
+
 static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct files *f = c->r->state;
 
 	if (m->kind == FILE_MSG_ENTRY && (f->list || !f->answered)) {
-		/* The first one of a list is the directory itself. */
-		if (!f->list || f->answered)
+		if (f->list)
+			list_entry(f, &m->entry);
+		else
 			shape_entry(&f->j, NULL, &m->entry);
 		if (f->status == 201 && (m->entry.flags & FILE_MSG_EXISTED) != 0)
 			f->status = 200;
@@ -89,8 +107,8 @@ static void start(struct request *r, struct session *s)
 		json_open(&f->j, NULL, '{');
 		json_open(&f->j, "entries", '[');
 	}
-	if (file_call_start(&f->call, r, s, f->user[0] == '\0' ? NULL : f->user, f->argv, f->argc,
-			    f->write, &events, &e) < 0)
+	f->call.user = f->user[0] == '\0' ? NULL : f->user;
+	if (file_call_start(&f->call, r, s, f->argv, f->argc, f->write, &events, &e) < 0)
 		reply_file_error(r, &e);
 }
 

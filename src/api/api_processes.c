@@ -97,7 +97,8 @@ static void start_list(struct request *r, struct session *s)
 	json_init_heap(&p->j, REPLY_JSON_MAX);
 	json_open(&p->j, NULL, '{');
 	json_open(&p->j, "processes", '[');
-	if (file_call_start(&p->call, r, s, who(s), argv, COUNT(argv), false, &events, &e) < 0)
+	p->call.user = who(s);
+	if (file_call_start(&p->call, r, s, argv, COUNT(argv), false, &events, &e) < 0)
 		reply_file_error(r, &e);
 }
 
@@ -108,7 +109,8 @@ static void start_kill(struct request *r, struct session *s)
 	const char *argv[] = { "kill", p->pid, "9" };
 	struct err e = { 0 };
 
-	if (file_call_start(&p->call, r, s, who(s), argv, COUNT(argv), true, &events, &e) < 0)
+	p->call.user = who(s);
+	if (file_call_start(&p->call, r, s, argv, COUNT(argv), true, &events, &e) < 0)
 		reply_file_error(r, &e);
 }
 

@@ -10,12 +10,13 @@
 
 #define SESSION_JSON_MAX (256U << 10)
 
-static void reply_session(struct request *r, int status, struct session *s)
+/* fresh: it has used nothing, and nobody needs to ask the kernel how much. */
+static void reply_session(struct request *r, int status, struct session *s, bool fresh)
 {
 	struct json j;
 
 	json_init_heap(&j, SESSION_JSON_MAX);
-	shape_session(&j, NULL, session_row(s), s);
+	shape_session(&j, NULL, session_row(s), fresh ? NULL : s);
 	reply_json(r, status, &j);
 }
 
@@ -53,7 +54,7 @@ static void finish(struct request *r)
 		return;
 	}
 	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
-	reply_session(r, 201, m->s);
+	reply_session(r, 201, m->s, true);
 }
 
 static void made(struct wait *w, const struct err *e)
@@ -112,12 +113,11 @@ void api_sessions_get(struct request *r)
 	struct err e = { 0 };
 	struct json j;
 
-	if (request_owns(r, &live, &e) < 0) {
+	if (request_owns(r, &live, &e) < 0 ||
+	    (live == NULL && session_get(r->core, r->tenant, r->session_id, &row, &e) < 0)) {
 		reply_error(r, &e);
 	} else if (live != NULL) {
-		reply_session(r, 200, live);
-	} else if (session_get(r->core, r->tenant, r->session_id, &row, &e) < 0) {
-		reply_error(r, &e);
+		reply_session(r, 200, live, false);
 	} else {
 		json_init_heap(&j, SESSION_JSON_MAX);
 		shape_session(&j, NULL, &row, NULL);
@@ -199,7 +199,7 @@ static void set_timeout(struct exchange *x, const uint8_t *body, size_t len)
 	if (s == NULL || read_timeout(body, len, &ms, &e) < 0 || session_set_timeout(s, ms, &e) < 0)
 		reply_error(r, &e);
 	else
-		reply_session(r, 200, s);
+		reply_session(r, 200, s, false);
 }
 
 void api_sessions_timeout(struct request *r)

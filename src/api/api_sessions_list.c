@@ -12,12 +12,17 @@
 
 #define WANTED_MAX 8 /* metadata.NAME=VALUE in one query */
 #define WANTED_TEXT_MAX 512
+/* Bytes of metadata that one request may have parsed: as long nobody else is served. What was not
+ * looked at is behind the cursor. */
+#define SCAN_MAX (2U << 20)
+#define SCAN_ROW 256 /* what a row costs without any */
 
 struct listing {
 	struct request *r;
 	struct json *j;
 	struct page page;
 	unsigned shown;
+	size_t scanned;
 	bool more;
 	uint64_t last_ms;
 	char last_id[STORE_ID_MAX];
@@ -70,12 +75,18 @@ static int list_one(const struct store_session *row, void *cookie)
 	struct listing *l = cookie;
 	struct err e;
 
-	if (!is_wanted(l, row))
-		return 0;
-	if (l->shown == l->page.limit) {
+	bool wanted = l->scanned <= SCAN_MAX && is_wanted(l, row);
+
+	if (l->scanned > SCAN_MAX || (wanted && l->shown == l->page.limit)) {
 		l->more = true;
 		return 1;
 	}
+	l->last_ms = row->created_ms;
+	(void)snprintf(l->last_id, sizeof(l->last_id), "%s", row->id);
+	if (l->nwanted > 0)
+		l->scanned += strlen(row->metadata) + SCAN_ROW;
+	if (!wanted)
+		return 0;
 	if (row->state == SESSION_STOPPED) {
 		shape_session(l->j, NULL, row, NULL);
 	} else {
@@ -85,8 +96,6 @@ static int list_one(const struct store_session *row, void *cookie)
 		shape_session(l->j, NULL, s == NULL ? row : session_row(s), NULL);
 	}
 	l->shown++;
-	l->last_ms = row->created_ms;
-	(void)snprintf(l->last_id, sizeof(l->last_id), "%s", row->id);
 	return 0;
 }
 

@@ -98,7 +98,7 @@ static void start(struct request *r, struct session *s)
 	struct err e = { 0 };
 
 	request_hold(r, s);
-	if (file_call_start(&w->call, r, s, NULL, argv, COUNT(argv), false, &events, &e) < 0)
+	if (file_call_start(&w->call, r, s, argv, COUNT(argv), false, &events, &e) < 0)
 		reply_file_error(r, &e);
 }
 

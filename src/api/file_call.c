@@ -19,7 +19,8 @@ static int take_record(struct file_call *c, const struct file_msg *m, struct err
 			e->code = ERR_SYSTEM;
 		return -1;
 	}
-	if (m->kind == FILE_MSG_DATA && c->events->raw != NULL) {
+	if (m->kind == FILE_MSG_DATA && c->events->raw != NULL && !c->raw_came) {
+		c->raw_came = true;
 		c->raw_left = m->data.len;
 		return 0;
 	}
@@ -122,7 +123,7 @@ static void end(struct file_op *op, int status, const struct err *e)
 	c->events->end(c, status, c->failed ? &c->why : NULL);
 }
 
-int file_call_start(struct file_call *c, struct request *r, struct session *s, const char *user,
+int file_call_start(struct file_call *c, struct request *r, struct session *s,
 		    const char *const *argv, unsigned argc, bool write,
 		    const struct file_call_events *events, struct err *e)
 {
@@ -130,6 +131,7 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s, c
 							 .on_room = room,
 							 .on_end = end };
 	char name[STORE_NAME_MAX] = "";
+	const char *user = c->user;
 
 	c->r = r;
 	c->events = events;

@@ -29,17 +29,18 @@ struct file_call_events {
 struct file_call {
 	struct request *r;
 	const struct file_call_events *events;
+	const char *user;   /* to run it as; set before, or NULL: the parameter "user" */
 	struct file_op *op; /* NULL before and after */
 	uint8_t *bytes;	    /* owned: an incomplete record */
 	size_t len;
 	uint64_t raw_left;
+	bool raw_came; /* its length was announced: an answer has one */
 	bool failed;
 	struct err why;
 };
 
-/* Runs it as the user in the parameter "user" (or the given one). On failure nothing was started.
- */
-int file_call_start(struct file_call *c, struct request *r, struct session *s, const char *user,
+/* Starts it. On failure nothing was started. */
+int file_call_start(struct file_call *c, struct request *r, struct session *s,
 		    const char *const *argv, unsigned argc, bool write,
 		    const struct file_call_events *events, struct err *e) MUST_USE;
 /* From now on all output is raw. Inside record(). */

@@ -132,7 +132,9 @@ void shape_session(struct json *j, const char *name, const struct store_session 
 	shape_time(j, "created_at", row->created_ms);
 	shape_time(j, "started_at", row->started_ms);
 	shape_time(j, "ended_at", row->ended_ms);
-	shape_time(j, "expires_at", row->deadline_ms);
+	/* While it is paused its time stands still. */
+	shape_time(j, "expires_at",
+		   row->state == SESSION_PAUSED || row->ended_ms != 0 ? 0 : row->deadline_ms);
 	json_uint(j, "timeout_ms", row->timeout_ms);
 	json_uint(j, "idle_timeout_ms", row->idle_ms);
 	json_text(j, "on_timeout", action(row->on_timeout));

@@ -174,18 +174,22 @@ static int remove_stale(const struct addr *a, struct err *e)
 static int bind_unix(int fd, const struct addr *a, mode_t mode, struct err *e)
 {
 	const char *path = ((const struct sockaddr_un *)&a->at)->sun_path;
+	mode_t mask;
+	int bound;
 
 	if (remove_stale(a, e) < 0)
 		return -1;
 	/* Before bind: the new inode takes its mode from here, less the umask, and is at no moment
-	 * open to more than it should be. */
+	 * open to more than it should be. Never by path afterwards: the folder may be another
+	 * user's, who could put a link there. */
 	if (fchmod(fd, mode) < 0)
 		return err_sys(e, "cannot set the mode of a socket");
-	if (bind(fd, (const struct sockaddr *)&a->at, a->len) < 0)
-		return err_sys(e, "cannot listen on unix:%s", path);
-	if (chmod(path, mode) < 0)
-		return err_sys(e, "cannot set the mode of '%s'", path);
-	return 0;
+	mask = umask(0);
+	bound = bind(fd, (const struct sockaddr *)&a->at, a->len);
+	if (bound < 0)
+		(void)err_sys(e, "cannot listen on unix:%s", path);
+	(void)umask(mask);
+	return bound;
 }
 
 static int bind_tcp(int fd, const struct addr *a, struct err *e)

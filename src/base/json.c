@@ -53,10 +53,18 @@ static size_t plain(const char *s, size_t left)
 	return n;
 }
 
+/* By hand: output of programs may be nothing but such bytes, and printf(3) for each of a million would
+ * hold up everybody else. */
+static void put_code(struct json *j, unsigned char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char text[6] = { '\\', 'u', '0', '0', digits[c >> 4], digits[c & 15] };
+
+	put(j, text, sizeof(text));
+}
+
 static void put_quoted(struct json *j, const char *s, size_t left)
 {
-	char hex[8];
-
 	put_text(j, "\"");
 	while (left > 0) {
 		size_t run = plain(s, left), n = run;
@@ -69,12 +77,10 @@ static void put_quoted(struct json *j, const char *s, size_t left)
 		} else if (run > 0) {
 			put(j, s, run);
 		} else if (*s == '"' || *s == '\\' || *s == '\n' || *s == '\t') {
-			char pair[2] = { '\\', *s == '\n' ? 'n' : *s == '\t' ? 't' : *s };
-
-			put(j, pair, 2);
+			put_text(j, "\\");
+			put(j, *s == '\n' ? "n" : *s == '\t' ? "t" : s, 1);
 		} else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
-			(void)snprintf(hex, sizeof(hex), "\\u%04x", (unsigned)(unsigned char)*s);
-			put_text(j, hex);
+			put_code(j, (unsigned char)*s);
 		} else {
 			put(j, s, n);
 		}

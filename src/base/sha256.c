@@ -22,7 +22,7 @@ static uint32_t turn(uint32_t x, unsigned n)
 
 static void expand(const uint8_t block[64], uint32_t w[64])
 {
-	for (unsigned i = 0; i < 16; i++)
+	for (size_t i = 0; i < 16; i++)
 		w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
 		       (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
 	for (unsigned i = 16; i < 64; i++) {

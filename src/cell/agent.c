@@ -117,7 +117,7 @@ static int flushed(struct agent *a, struct err *e)
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e)
 {
 	size_t len = agent_spawn_size(s);
-	uint8_t *at;
+	uint8_t *at = NULL;
 
 	if (len == 0)
 		return err_set(e, ERR_LIMIT, "arguments and environment are larger than %u MiB",
@@ -132,7 +132,7 @@ int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e
 static int queue_order(struct agent *a, enum agent_type type, const struct agent_order *o,
 		       struct err *e)
 {
-	uint8_t *at;
+	uint8_t *at = NULL;
 
 	if (reserve(a, FRAME_HEAD + sizeof(*o), &at, e) < 0)
 		return -1;

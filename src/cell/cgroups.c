@@ -12,11 +12,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #include "io.h"
@@ -272,6 +274,28 @@ static int write_paths(const struct cgroups *c, int dir_fd, const char *name, st
 	return io_write_all(fd, text, len, e);
 }
 
+/* The folder is cordond's, who faces the network: a file in it that is not ours says nothing, or we
+ * would make cells, and kill what is in them, wherever he likes. */
+static bool is_ours(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_uid == geteuid() && (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+	       st.st_nlink == 1;
+}
+
+static int open_cgroup(const char *path)
+{
+	OWN_FD fd = open_dir(path, "");
+	struct statfs fs;
+
+	if (fd < 0 || fstatfs(fd, &fs) < 0 ||
+	    (fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_SUPER_MAGIC))
+		return -1;
+	return TAKE_FD(fd);
+}
+
 /* Opens what the lines say; false unless it is just what c has, elsewhere or not. */
 static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[KEEPER_CGROUP_DIRS])
 {
@@ -281,7 +305,7 @@ static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[K
 		text = next_line(text, line, sizeof(line));
 		if (text == NULL || (line[0] != '\0') != (c->dirs[i] >= 0))
 			return false;
-		ret_dirs[i] = line[0] == '\0' ? -1 : open_dir(line, "");
+		ret_dirs[i] = line[0] == '\0' ? -1 : open_cgroup(line);
 		if (line[0] != '\0' && ret_dirs[i] < 0)
 			return false;
 	}
@@ -293,8 +317,11 @@ int cgroups_remember(struct cgroups *c, int dir_fd, const char *name, struct err
 	static char text[KEEPER_CGROUP_DIRS * (PATH_MAX + 1) + 1];
 	int dirs[KEEPER_CGROUP_DIRS] = { -1, -1, -1, -1, -1 };
 
-	if (io_read_file(dir_fd, name, text, sizeof(text), e) < 0 || !open_paths(text, c, dirs)) {
+	if (!is_ours(dir_fd, name) || io_read_file(dir_fd, name, text, sizeof(text), e) < 0 ||
+	    !open_paths(text, c, dirs)) {
 		io_close_all(dirs, KEEPER_CGROUP_DIRS);
+		if (!is_ours(dir_fd, name))
+			(void)unlinkat(dir_fd, name, 0);
 		return write_paths(c, dir_fd, name, e);
 	}
 	io_close_all(c->dirs, KEEPER_CGROUP_DIRS);

@@ -14,6 +14,10 @@ struct usage {
 /* Reads what there is; the rest is 0. Works until the cell's cgroup is removed by DESTROY. */
 void usage_read(const struct cgroups *c, const char *id, struct usage *ret);
 
+/* The same, but only what a session shows of itself all the time: cpu_us, memory_bytes,
+ * memory_peak_bytes and pids. Each figure is a file to open, which costs the most. */
+void usage_read_little(const struct cgroups *c, const char *id, struct usage *ret);
+
 /* The number behind a word at the start of a line ("max 3"), 0 if there is none; word "" takes the
  * first number of the text. Pure. */
 uint64_t usage_field(const char *text, const char *word);

@@ -63,7 +63,7 @@ static int run(int argc, char **argv)
 	char *words[512];
 	struct serve_options o = { 0 };
 	struct err e = { 0 };
-	int n;
+	int n = 0;
 
 	if (argc > (int)COUNT(words)) {
 		(void)fprintf(stderr, "cordon serve: too many options\n");

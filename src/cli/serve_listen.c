@@ -33,35 +33,46 @@ static int add(struct serve *s, int fd, struct err *e)
 	return 0;
 }
 
+/* One descriptor that we were started with, away from the low numbers, which cordond's descriptors
+ * will have. */
+static int take_one(const struct serve *s, int fd, bool *ret_unix, int *ret_fd, struct err *e)
+{
+	struct addr a;
+
+	if (addr_of_socket(fd, &a, e) < 0)
+		return err_wrap(e, "descriptor %d given to us", fd);
+	*ret_unix = addr_is_unix(&a);
+	if (!*ret_unix && !addr_is_loopback(&a) && s->config.tls_cert[0] == '\0' &&
+	    !s->config.allow_remote_plain)
+		return err_set(e, ERR_DENIED,
+			       "descriptor %d given to us is beyond this machine and there is no "
+			       "TLS",
+			       fd);
+	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+	if (*ret_fd < 0 || fcntl(*ret_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+		return err_sys(e, "descriptor %d given to us", fd);
+	(void)close(fd);
+	return 0;
+}
+
 /* TCP sockets first, then Unix ones: only the first kind may have TLS. */
 static int take_given(struct serve *s, unsigned long n, struct err *e)
 {
+	int fds[SERVE_LISTENERS_MAX] = { 0 };
+	bool is_unix[SERVE_LISTENERS_MAX] = { 0 };
+
 	if (n > SERVE_LISTENERS_MAX)
 		return err_set(e, ERR_LIMIT, "listen: at most %d sockets", SERVE_LISTENERS_MAX);
-	for (int unix_ones = 0; unix_ones < 2; unix_ones++)
+	for (unsigned long i = 0; i < n; i++)
+		if (take_one(s, 3 + (int)i, &is_unix[i], &fds[i], e) < 0)
+			return -1;
+	for (int kind = 0; kind < 2; kind++)
 		for (unsigned long i = 0; i < n; i++) {
-			int fd = 3 + (int)i;
-			struct addr a;
-
-			if (addr_of_socket(fd, &a, e) < 0)
-				return err_wrap(e, "descriptor %d given to us", fd);
-			if (addr_is_unix(&a) != (unix_ones == 1))
+			if (is_unix[i] != (kind == 1))
 				continue;
-			if (!addr_is_unix(&a) && !addr_is_loopback(&a) &&
-			    s->config.tls_cert[0] == '\0' && !s->config.allow_remote_plain)
-				return err_set(e, ERR_DENIED,
-					       "descriptor %d given to us is beyond this machine and "
-					       "there is no TLS",
-					       fd);
-			/* Away from the low numbers, which cordond's descriptors will have. */
-			int high = fcntl(fd, F_DUPFD_CLOEXEC, 100);
-
-			if (high < 0 || fcntl(high, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
-				return err_sys(e, "descriptor %d given to us", fd);
-			(void)close(fd);
-			if (add(s, high, e) < 0)
+			if (add(s, fds[i], e) < 0)
 				return -1;
-			s->setup.tls_from += unix_ones == 0;
+			s->setup.tls_from += kind == 0;
 		}
 	return 0;
 }
@@ -73,8 +84,8 @@ static int listen_at(struct serve *s, const char *text, mode_t mode, struct err 
 	if (addr_parse(text, &a, e) < 0)
 		return err_wrap(e, "listen");
 	OWN_FD fd = addr_listen(&a, mode, e);
-	/* The lock on the run folder is ours, so it may well be a cordond whose supervisor was killed and
-	 * that is about to notice. */
+	/* The lock on the run folder is ours, so it may well be a cordond whose supervisor was
+	 * killed and that is about to notice. */
 	for (int tries = 0; fd < 0 && e->sys == EADDRINUSE && tries < IN_USE_TRIES; tries++) {
 		(void)poll(NULL, 0, IN_USE_MS);
 		fd = addr_listen(&a, mode, e);

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 
 #define PEM_MAX (1 << 20)
 #define NOFILE_WANTED 1048576
+#define LOCK_TRIES 100
+#define LOCK_MS 10
 
 /* Whom cordond becomes: a name of the machine, or a number. Without root: whoever we are. */
 static int find_user(struct serve *s, struct err *e)
@@ -100,9 +103,15 @@ static int lock_run(struct serve *s, struct err *e)
 	s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->lock_fd < 0)
 		return err_sys(e, "open %s", path);
-	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+	/* One that was killed while it started a child leaves it to the child for a moment. */
+	for (int tries = 0; flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0; tries++) {
+		if (errno == EWOULDBLOCK && tries < LOCK_TRIES) {
+			(void)poll(NULL, 0, LOCK_MS);
+			continue;
+		}
 		return err_set(e, ERR_CONFLICT, "run_dir: %s is used by another cordon serve",
 			       s->config.run_dir);
+	}
 	return 0;
 }
 

@@ -36,6 +36,7 @@
 #define LOCK_WAIT_MS 15000 /* for the one before us to end */
 #define DRAIN_MS 5000	   /* at the end: for requests under way, and for cells of the pool to go */
 #define DRAIN_LOOK_MS 5
+#define PATIENCE_MS 2000 /* of clients that come while sessions are still being found */
 
 struct daemon {
 	struct loop *loop;
@@ -47,11 +48,21 @@ struct daemon {
 	struct tls *tls;
 	struct server *servers[2]; /* with TLS (if there is any) and plain */
 	int state_fd, run_fd, lock_fd;
+	int cgroup_fds[KEEPER_CGROUP_DIRS]; /* -1: lacks */
 	struct loop_fd control, signals;
 	struct loop_timer drain;
 	uint64_t drain_until_ns;
-	bool ready;
+	struct loop_timer patience;
+	bool open;
 };
+
+/* Before anything is opened, which would get the numbers of those that lack. */
+static void find_cgroups(struct daemon *d)
+{
+	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
+		d->cgroup_fds[i] =
+			fcntl(SERVE_FD_CGROUP + i, F_GETFD) < 0 ? -1 : SERVE_FD_CGROUP + i;
+}
 
 static int read_setup(struct daemon *d, struct err *e)
 {
@@ -60,7 +71,8 @@ static int read_setup(struct daemon *d, struct err *e)
 	if (n != (ssize_t)sizeof(d->setup) || d->setup.version != SERVE_VERSION ||
 	    d->setup.nlisteners > SERVE_LISTENERS_MAX ||
 	    d->setup.ntemplates > SERVE_TEMPLATES_MAX || d->setup.nroots > SERVE_ROOTS_MAX)
-		return err_set(e, ERR_INVALID, "started by cordon serve of the same version, not by hand");
+		return err_set(e, ERR_INVALID,
+			       "started by cordon serve of the same version, not by hand");
 	return config_read_fd(&d->config, SERVE_FD_CONFIG, e);
 }
 
@@ -103,8 +115,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	o->cgroups.limits = s->limits;
 	memcpy(o->cgroups.why, s->no_limits_why, sizeof(o->cgroups.why));
 	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
-		o->cgroups.dirs[i] =
-			fcntl(SERVE_FD_CGROUP + i, F_GETFD) < 0 ? -1 : SERVE_FD_CGROUP + i;
+		o->cgroups.dirs[i] = d->cgroup_fds[i];
 	o->ntemplates = s->ntemplates;
 	for (uint32_t i = 0; i < s->ntemplates; i++) {
 		const struct serve_template *t = &s->templates[i];
@@ -155,7 +166,8 @@ static void log_request(const struct exchange *x, int status, uint64_t bytes_out
 	(void)snprintf(path, sizeof(path), "%.*s", (int)(r->path.n < 511 ? r->path.n : 511),
 		       r->path.p);
 	log_info("request",
-		 "request_id=%s session_id=%s method=%s path=%s status=%d bytes=%llu us=%llu peer=%s",
+		 "request_id=%s session_id=%s method=%s path=%s status=%d bytes=%llu us=%llu "
+		 "peer=%s",
 		 exchange_id(x), session, method, path, status, (unsigned long long)bytes_out,
 		 (unsigned long long)(ns / 1000), exchange_peer(x));
 }
@@ -187,11 +199,39 @@ static int start_servers(struct daemon *d, struct err *e)
 	d->servers[1] = d->servers[0] == NULL ? NULL : server_new(d->loop, &o, e);
 	if (d->servers[1] == NULL)
 		return -1;
+	return 0;
+}
+
+/* Until there is something to say, clients wait in the listeners' queues: an upgrade or a death
+ * costs them a moment and no error. */
+static void open_doors(struct daemon *d)
+{
+	struct err e;
+
+	loop_timer_cancel(d->loop, &d->patience);
+	if (d->open || d->drain_until_ns != 0)
+		return;
+	d->open = true;
 	for (uint32_t i = 0; i < d->setup.nlisteners; i++)
 		if (server_listen(d->servers[i < d->setup.tls_from ? 0 : 1],
-				  SERVE_FD_LISTEN + (int)i, e) < 0)
-			return -1;
-	return 0;
+				  SERVE_FD_LISTEN + (int)i, &e) < 0)
+			log_error("cannot listen", "error=%s", e.msg);
+}
+
+/* What is missing takes long: those who ask shall hear of it. */
+static void on_patience(struct loop_timer *t)
+{
+	open_doors(t->arg);
+}
+
+static void on_ready(void *arg)
+{
+	const char word = SERVE_READY;
+	struct daemon *d = arg;
+	struct err e;
+
+	open_doors(d);
+	IGNORED(io_send(SERVE_FD_CONTROL, &word, 1, NULL, 0, &e), "a gone supervisor shows below");
 }
 
 static size_t connections(const struct daemon *d)
@@ -232,17 +272,6 @@ static void on_signal(struct loop_fd *f, uint32_t events)
 		begin_end(f->arg);
 }
 
-static void say_ready(struct daemon *d)
-{
-	const char word = SERVE_READY;
-	struct err e;
-
-	if (d->ready)
-		return;
-	d->ready = true;
-	IGNORED(io_send(SERVE_FD_CONTROL, &word, 1, NULL, 0, &e), "a gone supervisor shows below");
-}
-
 static void on_control(struct loop_fd *f, uint32_t events)
 {
 	struct daemon *d = f->arg;
@@ -261,7 +290,6 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	}
 	if (core_set_keeper(d->core, fds[0], &e) < 0)
 		log_error("keeper not taken", "error=%s", e.msg);
-	say_ready(d);
 }
 
 static int watch(struct daemon *d, struct err *e)
@@ -299,6 +327,10 @@ static int start(struct daemon *d, struct err *e)
 	if (d->loop == NULL)
 		return -1;
 	fill_options(d, &o);
+	o.ready = on_ready;
+	o.ready_arg = d;
+	d->patience = (struct loop_timer){ .fire = on_patience, .arg = d };
+	loop_timer_set(d->loop, &d->patience, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
 	d->core = core_new(d->loop, d->store, &o, e);
 	if (d->core == NULL)
 		return -1;
@@ -322,6 +354,7 @@ int main(int argc, char **argv)
 	}
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* keys and secrets pass through here */
 	(void)signal(SIGPIPE, SIG_IGN);
+	find_cgroups(&d);
 	if (read_setup(&d, &e) < 0) {
 		(void)fprintf(stderr, "cordond: %s\n", e.msg);
 		return 2;

@@ -17,7 +17,10 @@
 #include "log.h"
 
 #define CHECKPOINT_PAGES 1000
-#define FDS_SPARE 64 /* for logs, cells being ended, the store */
+#define CLOCK_JUMP_MS 2000
+#define FDS_SPARE 128	  /* for logs, cells being ended, the store */
+#define FDS_SPARE_MAX 1024 /* and an eighth of all, up to this, for clients, who could not end a session
+			      otherwise */
 #define SAMPLE_S 5
 #define RETENTION_S 60
 #define RETENTION_BATCH 100
@@ -59,7 +62,9 @@ int core_check_fds(const struct core *c, struct err *e)
 	/* The lowest free number is what the kernel gives next: as good as a count. */
 	OWN_FD next = fcntl(c->cells_fd, F_DUPFD_CLOEXEC, 3);
 
-	if (next >= 0 && next + (int)c->fds_owed < c->fds_max - FDS_SPARE)
+	int spare = c->fds_max / 8 < FDS_SPARE_MAX ? c->fds_max / 8 : FDS_SPARE_MAX;
+
+	if (next >= 0 && next + (int)c->fds_owed < c->fds_max - FDS_SPARE - spare)
 		return 0;
 	(void)err_set(e, ERR_SYSTEM, "the daemon is out of descriptors (it may have %d)", c->fds_max);
 	e->sys = EAGAIN;
@@ -111,8 +116,17 @@ static int find_old(const struct store_session *row, void *cookie)
 	return note_old(row->id, cookie);
 }
 
-/* Records whose time is over, with their logs: first the files, then the rows, so that what is
- * interrupted is done again. */
+/* First the files, then the rows, so that what is interrupted is done again. */
+static void retire_one(struct core *c, const char *id)
+{
+	struct store_execution_filter x = { .session = id };
+	struct err e;
+
+	IGNORED(store_execution_list(c->store, &x, remove_log, c, &e), "tried again in a minute");
+	IGNORED(store_session_delete(c->store, id, &e), "tried again in a minute");
+}
+
+/* Records whose time is over, with their logs. */
 static void retire(struct core *c)
 {
 	uint64_t now = core_now_ms(), keep = c->o.config->retention_ms;
@@ -126,16 +140,10 @@ static void retire(struct core *c)
 	assert(o != NULL);
 	IGNORED(store_session_list(c->store, &f, find_old, o, &e), "tried again in a minute");
 	for (unsigned i = 0; i < o->n; i++) {
-		struct store_execution_filter x = { .session = o->ids[i] };
-
 		if (store_session_get(c->store, o->ids[i], &row, &e) < 0)
 			continue;
-		if (row.ended_ms + keep <= now && session_by_id(c, row.id) == NULL) {
-			IGNORED(store_execution_list(c->store, &x, remove_log, c, &e),
-				"tried again in a minute");
-			IGNORED(store_session_delete(c->store, row.id, &e),
-				"tried again in a minute");
-		}
+		if (row.ended_ms + keep <= now && session_by_id(c, row.id) == NULL)
+			retire_one(c, row.id);
 		store_session_release(&row);
 	}
 	free(o);
@@ -152,12 +160,43 @@ static void recover(struct core *c)
 		log_error("recovery failed, tried again in a second", "error=%s", e.msg);
 }
 
+static void shift(struct session *s, void *arg)
+{
+	const int64_t *jump = arg;
+	uint64_t *times[] = { &s->row.deadline_ms, &s->row.paused_since_ms };
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(times); i++)
+		if (*times[i] != 0)
+			*times[i] = (uint64_t)((int64_t)*times[i] + *jump);
+	if (s->row.deadline_ms == 0 && s->row.paused_since_ms == 0)
+		return;
+	IGNORED(store_session_update_state(s->core->store, &s->row, &e),
+		"written with its next change of state, then");
+	session_plan_timer(s);
+}
+
+/* Somebody set the wall clock: that is no time that has passed. What is to be at a time of that clock
+ * moves along. */
+void core_check_clock(struct core *c)
+{
+	int64_t ahead = (int64_t)core_now_ms() - (int64_t)(clock_now_ns() / CLOCK_MS);
+	int64_t jump = ahead - c->clock_ahead_ms;
+
+	c->clock_ahead_ms = ahead;
+	if (jump > -CLOCK_JUMP_MS && jump < CLOCK_JUMP_MS)
+		return; /* a clock that is being slewed is followed: it is the better one */
+	log_warn("the clock was set", "by_ms=%lld", (long long)jump);
+	session_each(c, NULL, shift, &jump);
+}
+
 static void on_chores(struct loop_timer *t)
 {
 	struct core *c = t->arg;
 	struct err e;
 
 	c->chores_done++;
+	core_check_clock(c);
 	recover(c);
 	session_each(c, NULL, retry_one, NULL);
 	quota_serve_queues(c);
@@ -217,6 +256,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 			     INT_MAX :
 			     (int)files.rlim_cur;
 	c->started_ns = clock_now_ns();
+	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->memory_max = o->config->node_max_memory;
 	if (c->memory_max == 0)
 		c->memory_max = machine_memory() / 10 * 9;
@@ -292,7 +332,7 @@ void core_drain(struct core *c)
 
 bool core_drained(const struct core *c)
 {
-	return c->ending == 0;
+	return c->ending == 0 && pool_is_idle(c->pool);
 }
 
 const struct keeper_walls *core_walls(const struct core *c)

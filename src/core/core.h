@@ -63,6 +63,9 @@ struct core_options {
 	unsigned nroots;
 	int state_fd; /* owned by the caller: the state folder */
 	int run_fd;   /* owned by the caller: the run folder */
+	/* Called once, when it is fit to serve for the first time. */
+	void (*ready)(void *arg);
+	void *ready_arg;
 };
 
 /* Opens nothing by itself but what lies in the two folders. The store is open. */

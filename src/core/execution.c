@@ -178,6 +178,20 @@ static int send_spawn(struct execution *x, const struct execution_spec *spec, st
 	return 0;
 }
 
+/* Each record stays as long as its session's. */
+static int check_records(struct session *s, struct err *e)
+{
+	uint64_t max = s->core->o.config->execution_records_max;
+
+	if (s->records == 0 &&
+	    store_execution_count(s->core->store, s->row.id, &s->records, e) < 0)
+		return -1;
+	if (s->records >= max)
+		return err_set(e, ERR_LIMIT, "quota_records: a session has at most %llu executions",
+			       (unsigned long long)max);
+	return 0;
+}
+
 struct execution *execution_start(struct session *s, const struct execution_spec *spec,
 				  struct err *e)
 {
@@ -201,7 +215,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 									 "timeout");
 		return NULL;
 	}
-	if (core_check_fds(s->core, e) < 0)
+	if (core_check_fds(s->core, e) < 0 || check_records(s, e) < 0)
 		return NULL;
 	x = new_execution(s);
 	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;
@@ -215,6 +229,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	}
 	output_log_init(&x->log, s->core->output_fd, x->row.id, x->row.output_limit);
 	x->started_ns = clock_now_ns();
+	s->records++;
 	s->running++;
 	x->owed = true;
 	s->core->fds_owed += CORE_FDS_EACH;
@@ -298,6 +313,7 @@ static void finish(struct execution *x)
 	x->ended = true;
 	execution_paid(x);
 	x->row.ended_ms = core_now_ms();
+	x->row.output_open = x->out[0] >= 0 || x->out[1] >= 0;
 	count_out(x);
 	if (save(x, &e) < 0) {
 		log_error("execution not recorded", "session_id=%s execution_id=%s error=%s",
@@ -379,7 +395,11 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 {
 	struct err e;
 
-	if (x->pid != 0 || execution_take_fds(x, c, v, &e) < 0)
+	/* Once, and not from the dead. What was not taken is closed with the next message. */
+	if (x->started || x->ended)
+		return;
+	x->started = true;
+	if (execution_take_fds(x, c, v, &e) < 0)
 		return;
 	x->pid = v->pid;
 	x->mark = v->mark;
@@ -436,35 +456,6 @@ void execution_recover(struct session *s, const struct store_execution *row)
 	s->running += !x->ended;
 }
 
-struct sought {
-	uint32_t handle;
-	char id[STORE_ID_MAX];
-};
-
-static int match_handle(const struct store_execution *row, void *cookie)
-{
-	struct sought *w = cookie;
-
-	if (w->id[0] == '\0' && row->handle == w->handle && row->ended_ms != 0)
-		(void)snprintf(w->id, sizeof(w->id), "%s", row->id);
-	return 0;
-}
-
-struct execution *execution_recover_ended(struct session *s, uint32_t handle)
-{
-	struct store_execution_filter newest_first = { .session = s->row.id };
-	struct sought w = { .handle = handle };
-	struct store_execution row = { 0 };
-	struct err e;
-
-	if (store_execution_list(s->core->store, &newest_first, match_handle, &w, &e) < 0 ||
-	    w.id[0] == '\0')
-		return NULL;
-	(void)snprintf(row.id, sizeof(row.id), "%s", w.id);
-	execution_recover(s, &row);
-	return execution_by_handle(s, handle);
-}
-
 struct execution *execution_by_handle(struct session *s, uint32_t handle)
 {
 	for (struct execution *x = s->executions; x != NULL; x = x->next)
@@ -484,6 +475,7 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 	if ((v->flags & AGENT_IS_STARTING) != 0)
 		return;
 	if (x->ended && execution_take_fds(x, c, v, &e) == 0) {
+		x->started = true;
 		x->pid = v->pid;
 		x->mark = v->mark;
 		execution_drain(x);

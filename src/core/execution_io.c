@@ -33,10 +33,17 @@ void execution_close_fds(struct execution *x)
 	close_out(x, 1);
 }
 
-/* Moves what is there. True at the end of the stream: all writers are gone and it is empty. */
+/* At the end of the stream all writers are gone and it is empty. */
+static bool is_over(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLIN | POLLHUP)) == POLLHUP;
+}
+
+/* Moves what is there. True at the end of the stream. */
 static bool move_out(struct execution *x, int i)
 {
-	struct pollfd p = { .fd = x->out[i], .events = POLLIN };
 	struct err e;
 	int got = output_log_move(&x->log, i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR, x->out[i],
 				  core_now_ms(), &e);
@@ -49,7 +56,7 @@ static bool move_out(struct execution *x, int i)
 		execution_notify(x);
 		return false;
 	}
-	return poll(&p, 1, 0) == 1 && (p.revents & (POLLIN | POLLHUP)) == POLLHUP;
+	return is_over(x->out[i]);
 }
 
 static void on_output(struct loop_fd *f, uint32_t events)
@@ -73,7 +80,7 @@ void execution_drain(struct execution *x)
 			int there = 0;
 			bool over = move_out(x, i);
 
-			if (over)
+			if (over || is_over(x->out[i]))
 				close_out(x, i);
 			else if (ioctl(x->out[i], FIONREAD, &there) < 0 || there == 0)
 				break;
@@ -140,8 +147,8 @@ void execution_maybe_complete(struct execution *x)
 		return;
 	x->complete = true;
 	close_in(x);
-	if (x->log.said[0] != x->row.out_bytes || x->log.said[1] != x->row.err_bytes) {
-		/* Background children said more after the outcome was written. */
+	if (x->row.output_open) { /* background children went on after the outcome was written */
+		x->row.output_open = false;
 		x->row.out_bytes = x->log.said[0];
 		x->row.err_bytes = x->log.said[1];
 		x->row.log_bytes = x->log.size;

@@ -16,6 +16,7 @@
 #define ARGS_MAX 16
 #define STRINGS_MAX 65536
 #define BUFFER 65536
+#define TURN_READS 16 /* buffers, before others have their turn: who writes may well be faster */
 #define OP_TIMEOUT_MS 3600000 /* a client that is this slow has gone to sleep */
 
 struct file_op {
@@ -92,10 +93,10 @@ static void end(struct file_op *op, const struct err *e)
 }
 
 /* Gives what is held, then what is in the pipe. A built-in is trusted with nothing, but it can only
- * fill its pipe: what is read here is bounded by the buffer. */
+ * fill its pipe: what is read here is bounded by the buffer and by the turn. */
 static bool give(struct file_op *op)
 {
-	while (!op->paused) {
+	for (int reads = 0; !op->paused; reads++) {
 		if (op->held_at < op->held_len) {
 			size_t taken = op->events->on_output(op, op->held + op->held_at,
 							     op->held_len - op->held_at);
@@ -108,6 +109,11 @@ static bool give(struct file_op *op)
 		}
 		if (op->out < 0)
 			return true;
+		if (reads == TURN_READS) {
+			op->held_at = op->held_len = 0;
+			loop_defer(loop_of(op), &op->step);
+			return false;
+		}
 		if (op->held == NULL)
 			op->held = malloc(BUFFER);
 		assert(op->held != NULL);
@@ -126,6 +132,27 @@ static bool give(struct file_op *op)
 	return false;
 }
 
+static void fail(struct file_op *op, const struct err *e)
+{
+	op->failed = true;
+	op->err = *e;
+	loop_defer(loop_of(op), &op->step);
+}
+
+/* Waits for output, if there is somebody to take it. A pipe that had hung up is not watched any more
+ * (on_readable()), and yet the cell may open its other end again. */
+static void watch(struct file_op *op)
+{
+	struct err e;
+
+	if (op->out < 0)
+		return;
+	if (op->watch_out.fd >= 0)
+		loop_modify(loop_of(op), &op->watch_out, op->paused ? 0 : EPOLLIN);
+	else if (!op->paused && loop_add(loop_of(op), &op->watch_out, op->out, EPOLLIN, &e) < 0)
+		fail(op, &e);
+}
+
 /* From the loop only, so that no event comes from inside a call of the caller's. */
 static void step(struct loop_task *t)
 {
@@ -141,8 +168,7 @@ static void step(struct loop_task *t)
 		end(op, NULL);
 		return;
 	}
-	if (op->out >= 0)
-		loop_modify(loop_of(op), &op->watch_out, op->paused ? 0 : EPOLLIN);
+	watch(op);
 }
 
 static void on_readable(struct loop_fd *f, uint32_t events)
@@ -166,13 +192,6 @@ static void on_writable(struct loop_fd *f, uint32_t events)
 	}
 	if (op->events->on_room != NULL)
 		op->events->on_room(op);
-}
-
-static void fail(struct file_op *op, const struct err *e)
-{
-	op->failed = true;
-	op->err = *e;
-	loop_defer(loop_of(op), &op->step);
 }
 
 static void on_started(struct file_op *op, struct live_cell *c, const struct agent_event *v)
@@ -206,10 +225,12 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 		on_started(op, c, v);
 	} else if (type == AGENT_FAILED) {
 		errno = v->sys;
-		(void)err_sys(&e, "%s", v->stage == AGENT_AT_USER ? "user" : "file operation");
-		e.code = v->stage == AGENT_AT_USER ? ERR_NOT_FOUND :
-			 v->stage == AGENT_AT_CWD  ? ERR_INVALID :
-						     ERR_LIMIT;
+		if (v->stage == AGENT_AT_USER)
+			(void)err_set(&e, ERR_INVALID, "user: there is none of that name in the session");
+		else
+			(void)err_sys(&e, "file operation");
+		if (v->stage != AGENT_AT_USER)
+			e.code = v->stage == AGENT_AT_CWD ? ERR_INVALID : ERR_LIMIT;
 		fail(op, &e);
 	} else if (type == AGENT_EXITED) {
 		op->exited = true;

@@ -41,6 +41,7 @@ struct core {
 	uint64_t started_ns;
 	bool recovered, draining, storage_trouble;
 	uint64_t cells_failed;
+	int64_t clock_ahead_ms; /* of the wall clock, before the other */
 	int fds_max;	   /* descriptors that this process may have */
 	unsigned fds_owed; /* that PID 1s will send for programs being started */
 	unsigned ending; /* cells on their way out */
@@ -73,6 +74,7 @@ struct session {
 	struct execution *executions;
 	struct file_op *file_ops;
 	unsigned running; /* executions not ended */
+	uint64_t records; /* of executions; 0: not counted yet */
 	struct waits when_running, when_paused;
 	struct loop_task tell; /* that it is running */
 	unsigned holds;
@@ -95,6 +97,7 @@ struct execution {
 	int in;		   /* owned; -1: none or not yet */
 	int out[2];	   /* owned; -1 at the end of file, or before it runs */
 	struct loop_fd watch_in, watch_out[2];
+	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
 	bool killing; /* PID 1 will say when the tree is dead */
 	char why[160]; /* what row.error points to, if it is not a constant */
@@ -114,6 +117,9 @@ extern const struct live_cell_events core_orphan_events;
  * message whose descriptors find no room is lost, and its cell with it. */
 int core_check_fds(const struct core *c, struct err *e) MUST_USE;
 #define CORE_FDS_EACH 4
+
+/* Before anything is ended because of the wall clock: was the clock set? */
+void core_check_clock(struct core *c);
 
 /* Wall clock in milliseconds. */
 uint64_t core_now_ms(void);
@@ -166,8 +172,6 @@ void session_sample(struct session *s);
 
 /* execution.c, execution_io.c */
 void execution_recover(struct session *s, const struct store_execution *row);
-/* One that has ended, by PID 1's name for it; NULL if there is no record of it. */
-struct execution *execution_recover_ended(struct session *s, uint32_t handle);
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_lost(struct execution *x); /* its cell is gone */
 void execution_retry_save(struct execution *x);

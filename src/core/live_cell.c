@@ -187,6 +187,26 @@ static void on_program(struct live_cell *c, enum agent_type type, const struct a
 		}
 }
 
+/* Could a PID 1 of ours have said this? What it is not believed is what would harm us: a program
+ * without a number could start twice, a bare terminal blocks who writes to it (PID 1 has the same
+ * open file, and O_NONBLOCK is the file's), and each held program costs a look into the store. */
+static int believe(struct live_cell *c, enum agent_type type, const struct agent_event *v,
+		   struct err *e)
+{
+	bool starting = (v->flags & AGENT_IS_STARTING) != 0;
+
+	if (type != AGENT_STARTED && type != AGENT_HELD)
+		return 0;
+	if (!starting && (v->pid == 0 || v->pid > INT32_MAX))
+		return err_set(e, ERR_INVALID, "PID 1 started process %u", v->pid);
+	if ((v->flags & (AGENT_IS_TTY | AGENT_IS_HELD)) == AGENT_IS_TTY)
+		return err_set(e, ERR_INVALID, "PID 1 sent a terminal that it does not hold");
+	if (type == AGENT_HELD && ++c->nheld > AGENT_PROGRAMS_MAX)
+		return err_set(e, ERR_INVALID, "PID 1 holds more than %u programs",
+			       AGENT_PROGRAMS_MAX);
+	return 0;
+}
+
 static void on_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
 {
 	if (type == AGENT_READY) {
@@ -225,8 +245,10 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 
 		if (got == 0)
 			break;
+		if (got > 0 && believe(c, type, &v, &e) < 0)
+			got = -1;
 		if (got < 0) {
-			c->nonsense = e.code == ERR_INVALID;
+			c->nonsense = e.code != ERR_SYSTEM;
 			if (c->state == LIVE_UP && c->nonsense)
 				log_warn("cell talks nonsense", "session_id=%s error=%s", c->id,
 					 e.msg);
@@ -359,6 +381,11 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 		fail(c, &why);
 		return;
 	}
+	if (c->dead) { /* before the keeper had answered */
+		(void)err_set(&why, ERR_SYSTEM, "PID 1 of the cell died at its start");
+		fail(c, &why);
+		return;
+	}
 	c->state = LIVE_GREETING;
 	set_timer(c, GREET_MS);
 	if (watch_death(c, &why) < 0 || (c->greeted && ask_linger(c, &why) < 0))
@@ -371,7 +398,7 @@ static int ask_create(struct live_cell *c, struct err *e)
 
 	/* Its socket's name is there before the cell is: whatever happens in between, the next
 	 * daemon finds a name and removes what belongs to it. */
-	c->greeted = false;
+	c->greeted = c->dead = false;
 	io_close_all(&c->listener, 1);
 	if (bind_socket(c->core, c->id, &c->listener, e) < 0)
 		return -1;
@@ -503,7 +530,7 @@ static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, co
 	(void)reply;
 	c->call = NULL;
 	if (e != NULL) {
-		uint64_t ms = RETRY_MS << (c->tries < 7 ? c->tries : 7);
+		uint64_t ms = (uint64_t)RETRY_MS << (c->tries < 7 ? c->tries : 7);
 
 		if (c->tries++ == 8)
 			log_warn("cell cannot be removed yet", "session_id=%s error=%s", c->id,

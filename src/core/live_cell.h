@@ -51,6 +51,7 @@ struct live_cell {
 	struct live_program *programs;
 	uint32_t next_handle;
 	unsigned tries, clears;
+	unsigned nheld; /* programs it said it holds */
 	struct keeper_create *plan; /* owned, while making */
 	struct keeper_call *call;   /* under way */
 	const struct live_cell_events *events;

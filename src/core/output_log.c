@@ -57,14 +57,13 @@ int output_log_reopen(struct output_log *l, struct err *e)
 {
 	struct record r;
 	struct stat st;
-	int got;
 
 	l->fd = openat(l->dir_fd, l->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (l->fd < 0 && errno == ENOENT)
 		return 0;
 	if (l->fd < 0 || fstat(l->fd, &st) < 0)
 		return err_sys(e, "open %s", l->name);
-	while ((got = record_read(l->fd, l->size, &r)) > 0) {
+	while (record_read(l->fd, l->size, &r) > 0) {
 		uint64_t there = (uint64_t)st.st_size - l->size - RECORD_HEAD;
 
 		if (r.len > there)
@@ -113,6 +112,16 @@ static int open_log(struct output_log *l)
 	return l->fd < 0 ? -1 : 0;
 }
 
+/* Makes a head promise what came. Returns false if it could not be, and the record is gone. */
+static bool shorten(struct output_log *l, struct record *r, size_t came)
+{
+	r->len = (uint32_t)came;
+	if (came > 0 && record_write(l->fd, l->size, r) == 0)
+		return true;
+	IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
+	return false;
+}
+
 /* Writes a head that promises n bytes, which are in the pipe and which nobody else takes, and moves
  * them behind it. Returns how many arrived. */
 static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n,
@@ -136,16 +145,10 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 			break;
 		done += (size_t)moved;
 	}
-	if (done < n) {
-		r.len = (uint32_t)done;
-		if (done == 0 || record_write(l->fd, l->size, &r) < 0) {
-			IGNORED(ftruncate(l->fd, (off_t)l->size), "never read behind size");
-			if (done == 0)
-				return 0;
-		}
-	}
-	l->size += RECORD_HEAD + done;
 	l->said[stream - 1] += done;
+	if (done < n && !shorten(l, &r, done))
+		return done;
+	l->size += RECORD_HEAD + done;
 	l->kept += done;
 	return done;
 }

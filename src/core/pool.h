@@ -20,6 +20,8 @@ void pool_fill(struct pool *p);
 void pool_adapt(struct pool *p);
 /* Ends all of them: the node drains. */
 void pool_empty(struct pool *p);
+/* No cell is being made for it. */
+bool pool_is_idle(const struct pool *p);
 
 /* A cell for a session like that, or NULL. The caller owns it. */
 struct live_cell *pool_claim(struct pool *p, const struct store_session *row);

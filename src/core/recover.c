@@ -51,11 +51,6 @@ static void bury(struct session *s, enum session_reason reason, const char *deta
 	live_cell_remains(s->core, s->row.id);
 	if (s->row.state < SESSION_STOPPING)
 		session_stop(s, reason, detail);
-	else
-		for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-			next = x->next;
-			execution_lost(x);
-		}
 	session_stopped(s);
 }
 
@@ -67,7 +62,8 @@ static bool is_shortage(const struct err *e)
 
 static int adopt(struct core *c, struct session *s, struct err *e)
 {
-	if (store_execution_each_live(c->store, s->row.id, add_execution, s, e) < 0)
+	if (store_execution_each_live(c->store, s->row.id, add_execution, s, e) < 0 ||
+	    store_execution_each_open(c->store, s->row.id, add_execution, s, e) < 0)
 		return err_wrap(e, "executions");
 	if (strcmp(s->row.boot_id, c->boot_id) != 0) {
 		bury(s, SESSION_HOST_RESTART, "the machine was restarted");
@@ -154,6 +150,8 @@ int core_recover(struct core *c, struct err *e)
 		return -1;
 	c->recovered = true;
 	log_info("recovered", "sessions=%u of=%zu", c->live, ids.n);
+	if (c->o.ready != NULL)
+		c->o.ready(c->o.ready_arg);
 	pool_fill(c->pool);
 	return 0;
 }

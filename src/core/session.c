@@ -199,6 +199,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 		return not_ready(c->draining ? "draining" : why, e);
 	if (core_check_fds(c, e) < 0)
 		return -1;
+	core_check_clock(c);
 	s = new_session(c, t);
 	if (spec_check(c, spec, &s->row, &s->texts, e) < 0) {
 		session_free(s);

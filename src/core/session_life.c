@@ -35,6 +35,8 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 	if (to == SESSION_STOPPED)
 		s->row.ended_ms = core_now_ms();
 	if (store_begin(c->store, e) == 0 && store_session_update_state(c->store, &s->row, e) == 0 &&
+	    (to != SESSION_STOPPING ||
+	     store_session_update_usage(c->store, s->row.id, &s->row.usage, e) == 0) &&
 	    journal_event(c, s->row.tenant, s->row.id, "", "session.state", e,
 			  "from\t%s\nto\t%s\nreason\t%s\n", session_state_name(from),
 			  session_state_name(to),
@@ -294,6 +296,7 @@ void session_pause(struct session *s, struct wait *w)
 		(void)err_set(&e, ERR_CONFLICT, "session %s is %s", s->row.id,
 			      session_state_name((enum session_state)s->row.state));
 	else {
+		core_check_clock(s->core);
 		s->row.paused_since_ms = core_now_ms();
 		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
 			if (w != NULL)
@@ -376,6 +379,7 @@ void session_resume(struct session *s, struct wait *w)
 	/* creating, pausing, resuming: told when it gets there */
 	if (s->row.state != SESSION_PAUSED)
 		return;
+	core_check_clock(s->core);
 	if (session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
 		deny(&s->when_running, &e);
 		return;
@@ -460,6 +464,8 @@ static void pause_by_itself(struct session *s)
 static void on_timer(struct loop_timer *t)
 {
 	struct session *s = t->arg;
+
+	core_check_clock(s->core);
 	bool over = s->row.deadline_ms > 0 && s->row.deadline_ms <= core_now_ms();
 	bool idle = s->row.idle_ms > 0 && !busy(s) &&
 		    s->used_ns + s->row.idle_ms * CLOCK_MS <= clock_now_ns();
@@ -468,12 +474,11 @@ static void on_timer(struct loop_timer *t)
 		return;
 	if (busy(s))
 		s->used_ns = clock_now_ns(); /* idle begins when nobody is there */
-	if (over && s->row.on_timeout == SESSION_PAUSE) {
+	if ((over && s->row.on_timeout == SESSION_PAUSE) ||
+	    (!over && idle && s->row.on_idle == SESSION_PAUSE)) {
 		pause_by_itself(s);
 	} else if (over) {
 		session_stop(s, SESSION_EXPIRED, "its time was over");
-	} else if (idle && s->row.on_idle == SESSION_PAUSE) {
-		pause_by_itself(s);
 	} else if (idle) {
 		session_stop(s, SESSION_EXPIRED, "it was idle too long");
 	} else {
@@ -484,6 +489,8 @@ static void on_timer(struct loop_timer *t)
 int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e)
 {
 	uint64_t max = s->core->o.config->session_timeout_max_ms;
+
+	core_check_clock(s->core);
 	struct store_session before = s->row;
 
 	if (max > 0 && (timeout_ms > max || timeout_ms == 0))
@@ -508,17 +515,23 @@ int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e)
 
 /* ---- the end */
 
-static void record_usage(struct session *s)
+/* Written with the state it ends in. */
+static void note_usage(struct session *s)
 {
-	struct session_sample now;
-	struct err e;
+	struct usage now;
 
-	session_sample_now(s, &now);
+	usage_read_little(&s->core->o.cgroups, s->row.id, &now);
 	s->row.usage.cpu_us = now.cpu_us;
 	s->row.usage.memory_peak_bytes = now.memory_peak_bytes;
-	s->row.usage.disk_bytes = now.disk_bytes;
-	IGNORED(store_session_update_usage(s->core->store, s->row.id, &s->row.usage, &e),
-		"numbers for people; the session's end does not wait for them");
+	s->row.usage.disk_bytes = s->cell == NULL ? 0 : s->cell->disk_bytes;
+}
+
+static void lose_executions(struct session *s)
+{
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		execution_lost(x);
+	}
 }
 
 void session_stop(struct session *s, enum session_reason reason, const char *detail)
@@ -528,16 +541,13 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 	if (s->row.state >= SESSION_STOPPING)
 		return;
 	s->row.detail = detail; /* always a constant of ours */
-	record_usage(s);
+	note_usage(s);
 	save_anyway(s, SESSION_STOPPING, reason);
 	(void)err_set(&e, ERR_CONFLICT, "session %s was stopped (%s)", s->row.id,
 		      session_reason_name((enum session_reason)s->row.reason));
 	e.sys = ESTALE;
 	loop_timer_cancel(s->core->loop, &s->timer);
-	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
-		next = x->next;
-		execution_lost(x);
-	}
+	lose_executions(s);
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
 	deny(&s->when_running, &e);
@@ -548,6 +558,7 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 
 void session_stopped(struct session *s)
 {
+	lose_executions(s); /* those that an earlier daemon left, too */
 	save_anyway(s, SESSION_STOPPED, SESSION_NO_REASON);
 	quota_release(s);
 	forget_stopped(s);
@@ -585,9 +596,6 @@ static void cell_held(struct live_cell *cell, const struct agent_event *v)
 	struct execution *x = execution_by_handle(s, v->handle);
 	struct err e;
 
-	/* Ended and recorded, but maybe its children still have something to say. */
-	if (x == NULL && (v->flags & AGENT_HAS_EXITED) != 0)
-		x = execution_recover_ended(s, v->handle);
 	if (x != NULL)
 		execution_adopt(x, cell, v);
 	else if (agent_send_forget(&cell->agent, v->handle, &e) == 0)

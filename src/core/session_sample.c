@@ -14,7 +14,7 @@ void session_sample_now(struct session *s, struct session_sample *ret)
 	struct usage now;
 	struct err e;
 
-	usage_read(&s->core->o.cgroups, s->row.id, &now);
+	usage_read_little(&s->core->o.cgroups, s->row.id, &now);
 	*ret = (struct session_sample){ .time_ms = core_now_ms(),
 					.cpu_us = now.cpu_us,
 					.memory_bytes = now.memory_bytes,

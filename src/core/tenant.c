@@ -258,6 +258,7 @@ int tenant_first(struct core *c, struct err *e)
 		if (tenant_create(c, &row, e) < 0)
 			return -1;
 		t = tenant_find(c, row.id);
+		assert(t != NULL);
 	}
 	if (store_meta_get(c->store, "first_key", done, sizeof(done), e) == 0)
 		return 0;

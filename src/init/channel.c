@@ -4,6 +4,9 @@
  * request needs, and given back. Whoever holds the other end made us, so what is malformed ends the
  * cell: it is no peer of ours.
  *
+ * Who dies leaves requests behind that he has told others of. So a connection on which nothing can be
+ * said any more is mute, and read to its end before it is dropped.
+ *
  * The listening socket came from outside, and its name is outside; nobody in the cell can see it.
  * Should a mount ever show it to a cell, then a process of the cell is refused because it has a
  * number here: those outside have none. */
@@ -25,6 +28,8 @@
 
 static int channel = -1;
 static int listener = -1;
+static int next = -1; /* who will replace the one on the channel */
+static bool mute;     /* nobody listens to us any more, but there may be something to hear */
 static int passed = -1; /* came along with a request that is still in the buffer */
 static bool full;	/* the kernel said it takes no more */
 static bool short_of;	/* it said so for lack of something else than room in the socket */
@@ -46,6 +51,11 @@ bool channel_is_open(void)
 	return channel >= 0;
 }
 
+bool channel_is_mute(void)
+{
+	return channel < 0 || mute;
+}
+
 void channel_wants(struct pollfd *ret_fds)
 {
 	ret_fds[0] = (struct pollfd){ channel, full ? POLLOUT : POLLIN, 0 };
@@ -63,7 +73,7 @@ static void drop(void)
 {
 	io_close_all(&channel, 1);
 	io_close_all(&passed, 1);
-	full = short_of = false;
+	full = short_of = mute = false;
 	have = at = 0;
 	if (listener < 0)
 		_exit(0); /* nobody holds the other end: the cell is over */
@@ -74,7 +84,7 @@ bool channel_say(enum agent_type type, const struct agent_event *v, const int *f
 	uint8_t bytes[FRAME_HEAD + sizeof(*v)];
 	struct err e;
 
-	if (channel < 0)
+	if (channel_is_mute())
 		return false;
 	frame_head(bytes, (uint16_t)type, sizeof(*v));
 	memcpy(bytes + FRAME_HEAD, v, sizeof(*v));
@@ -86,7 +96,7 @@ bool channel_say(enum agent_type type, const struct agent_event *v, const int *f
 	else if (e.sys == ENOBUFS || e.sys == ENOMEM || e.sys == ETOOMANYREFS)
 		full = short_of = true;
 	else
-		drop();
+		mute = true;
 	return false;
 }
 
@@ -180,7 +190,15 @@ bool channel_accept(void)
 
 	if (fd < 0 || !is_outside(fd))
 		return false;
-	drop();
-	channel = TAKE_FD(fd);
+	io_close_all(&next, 1);
+	next = TAKE_FD(fd);
+	mute = true;
+	full = short_of = false;
 	return true;
+}
+
+void channel_replace(void)
+{
+	drop();
+	channel = TAKE_FD(next);
 }

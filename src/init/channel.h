@@ -17,6 +17,9 @@ int channel_init(void) MUST_USE;
 
 bool channel_is_open(void);
 
+/* Nobody would hear us. Requests may still be there, and count. */
+bool channel_is_mute(void);
+
 /* Writes CHANNEL_FDS entries for poll(2), the connection first. Entries without use have fd -1. */
 void channel_wants(struct pollfd *ret_fds);
 
@@ -36,5 +39,7 @@ bool channel_next(struct frame *ret);
 /* Listens on the socket that came along with a LINGER; returns 0 or errno. */
 int channel_linger(void);
 
-/* If somebody waits to connect, he replaces who is there: true. */
+/* If somebody waits to connect, he will replace who is there, who is mute from now on: true. What is
+ * left of the old one's requests can be read until channel_replace(). */
 bool channel_accept(void);
+void channel_replace(void);

@@ -201,10 +201,11 @@ static bool listen_to_channel(void)
 /* What the one before said last still counts: he may have gone right after it. */
 static void on_connect(void)
 {
-	for (unsigned i = 0; i < HEARD_MAX && listen_to_channel(); i++)
-		;
 	if (!channel_accept())
 		return;
+	for (unsigned i = 0; i < HEARD_MAX && listen_to_channel(); i++)
+		;
+	channel_replace();
 	if (connected)
 		programs_lost();
 	connected = true;

@@ -140,6 +140,6 @@ static bool tell_owed(void)
 
 bool tell_all(void)
 {
-	/* The connection may end while we speak. */
-	return tell_owed() || !channel_is_open();
+	/* The connection may end while we speak; then what is owed is for the next one. */
+	return tell_owed() || channel_is_mute();
 }

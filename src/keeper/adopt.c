@@ -58,13 +58,13 @@ static int open_layers(struct cell *c, const struct keeper *k, const struct keep
 		       struct err *e)
 {
 	for (; c->nlayers < r->nlayers; c->nlayers++) {
-		int *fd = &c->layers[c->nlayers], source;
+		int *fd = &c->layers[c->nlayers];
 
 		if (cell_open_source(k, &r->layer_from[c->nlayers], KEEPER_ROOT_LAYER, fd, e) < 0)
 			return -1;
 		if (k->setup.rootless)
 			continue;
-		OWN_FD owned = source = *fd;
+		OWN_FD source = *fd;
 		if (mounts_copy(source, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, fd, e) < 0 ||
 		    mounts_idmap(*fd, c->userns_fd, e) < 0)
 			return -1;

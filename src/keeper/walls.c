@@ -103,7 +103,7 @@ int walls_rlimits(uint64_t nofile, struct err *e)
 {
 	const struct {
 		const char *name;
-		int what;
+		uint8_t what; /* int or enum: libcs differ */
 		uint64_t value;
 	} table[] = {
 		{ "nofile", RLIMIT_NOFILE, nofile },

@@ -7,7 +7,9 @@
  * the connection by a task.
  *
  * Bounds: input is read only when somebody wants it, at most IN_BODY bytes at a time; the output of
- * a stream waits in at most CONN_OUT_MAX bytes. Both buffers go when they are empty. */
+ * a stream waits in at most CONN_OUT_MAX bytes. Both buffers go when they are empty. Answers in one
+ * piece may be much longer: if those of all connections together are over OUT_ALL_MAX, because nobody
+ * reads them, the longest is given up. */
 #include "conn.h"
 
 #include <errno.h>
@@ -24,6 +26,8 @@
 #define TLS_READS 4 /* records of 16 KiB */
 #define TLS_WRITES 16
 #define LINGER_MS 2000
+#define OUT_ALL_MAX ((size_t)512 << 20)
+#define FRESH_MS 500 /* at the end, for the first request of whoever has just connected */
 
 /* ---- output */
 
@@ -67,16 +71,39 @@ void conn_put(struct conn *c, const struct iovec *parts, int n, bool now)
 	}
 }
 
+static void drop_out(struct conn *c)
+{
+	c->server->out_waiting -= c->out.len;
+	fifo_release(&c->out);
+}
+
+static void relieve(struct server *s)
+{
+	struct conn *longest = NULL;
+
+	for (struct conn *c = s->first; c; c = c->next)
+		if (!longest || c->out.len > longest->out.len)
+			longest = c;
+	if (!longest)
+		return;
+	drop_out(longest);
+	conn_doom(longest);
+}
+
 void conn_put_bytes(struct conn *c, const void *data, size_t len)
 {
 	if (c->doomed || c->state == CONN_DEAD)
 		return;
 	if (c->out.len == 0)
 		c->write_ns = loop_now_ns(c->loop);
-	if (fifo_add(&c->out, data, len) < 0)
+	if (fifo_add(&c->out, data, len) < 0) {
 		conn_doom(c);
-	else
-		conn_wake(c);
+		return;
+	}
+	conn_wake(c);
+	c->server->out_waiting += len;
+	if (c->server->out_waiting > OUT_ALL_MAX)
+		relieve(c->server);
 }
 
 /* Writes what waits, once: what the socket does not take now waits for EPOLLOUT. */
@@ -91,6 +118,7 @@ void conn_flush(struct conn *c)
 		n = send_parts(c, &part, 1);
 		if (n > 0) {
 			fifo_consume(&c->out, (size_t)n);
+			c->server->out_waiting -= (size_t)n;
 			c->write_ns = loop_now_ns(c->loop);
 		}
 	}
@@ -164,6 +192,8 @@ static uint64_t deadline(const struct conn *c)
 	case CONN_HEAD:
 		if (c->in.len > 0 || (c->tls && !tls_is_established(c->tls)))
 			return c->read_ns + o->head_ms * CLOCK_MS;
+		if (c->server->draining && FRESH_MS < o->idle_ms)
+			return c->read_ns + FRESH_MS * CLOCK_MS;
 		return c->read_ns + o->idle_ms * CLOCK_MS;
 	case CONN_EXCHANGE:
 		if (c->x->ws)
@@ -258,7 +288,9 @@ static void woken(struct loop_task *t)
 {
 	struct conn *c = t->arg;
 
-	if (c->tls && !c->doomed && wants_input(c) && tls_has_pending(c->tls))
+	/* A request that is here already is answered, even at the end. */
+	if (wants_input(c) && ((c->tls && !c->doomed && tls_has_pending(c->tls)) ||
+			       (c->server->draining && conn_is_idle(c))))
 		receive(c);
 	advance(c);
 }
@@ -350,6 +382,6 @@ void conn_drop(struct conn *c)
 		c->next->prev = c->prev;
 	c->server->nconns--;
 	fifo_release(&c->in);
-	fifo_release(&c->out);
+	drop_out(c);
 	free(c);
 }

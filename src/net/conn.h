@@ -60,6 +60,7 @@ struct conn {
 	bool ended;	  /* the peer sent all it will, and we have read it */
 	bool hung_up;	  /* the peer closed its side; there may be bytes to read before */
 	bool ignore_in;	  /* epoll is not to report input */
+	bool served;	  /* it had a request already, so its client knows that it may end */
 	char peer[CONN_PEER_MAX];
 };
 
@@ -106,6 +107,7 @@ struct server {
 	size_t nlisteners;
 	struct conn *first;
 	size_t nconns;
+	size_t out_waiting; /* bytes of answers, of all connections */
 	bool draining;
 	int fd_bound; /* connections get descriptors below it */
 	uint64_t ids;	 /* the next request id; starts at random */

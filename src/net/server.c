@@ -8,12 +8,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "clock.h"
 #include "conn.h"
 #include "listen.h"
 #include "rand.h"
 
 #define LISTENERS_MAX 8
-#define FDS_SPARE 128
+#define FDS_SPARE 64
+#define IDLE_MIN_MS 1000 /* that a connection may say nothing even if others wait for its place */
 
 struct server *server_new(struct loop *l, const struct server_options *o, struct err *e)
 {
@@ -54,6 +56,21 @@ static void turn_away(struct server *s, int fd)
 	(void)close(fd);
 }
 
+/* Connections cost an attacker nothing, not even a key: who has said nothing for longest makes room
+ * for who comes. */
+static bool make_room(struct server *s)
+{
+	struct conn *idlest = NULL;
+
+	for (struct conn *c = s->first; c; c = c->next)
+		if (c->state == CONN_HEAD && (!idlest || c->read_ns < idlest->read_ns))
+			idlest = c;
+	if (!idlest || loop_now_ns(s->loop) < idlest->read_ns + IDLE_MIN_MS * CLOCK_MS)
+		return false;
+	conn_drop(idlest);
+	return true;
+}
+
 static void accepted(struct listen *l, int fd, const struct addr *peer)
 {
 	struct server *s = l->arg;
@@ -61,7 +78,7 @@ static void accepted(struct listen *l, int fd, const struct addr *peer)
 
 	/* Numbers are given lowest first: a high one says that few are left, and others need them more
 	 * than one connection more does. */
-	if (s->nconns >= s->options.connections_max || fd >= s->fd_bound) {
+	if ((s->nconns >= s->options.connections_max && !make_room(s)) || fd >= s->fd_bound) {
 		turn_away(s, fd);
 		return;
 	}

@@ -88,7 +88,7 @@ static bool step_head(struct conn *c)
 	size_t max = c->server->options.head_max;
 	int n;
 
-	if (c->server->draining && c->in.len == 0) {
+	if (c->server->draining && c->in.len == 0 && c->served) {
 		c->doomed = true;
 		return true;
 	}
@@ -129,6 +129,7 @@ static void finish_exchange(struct conn *c)
 	c->x = NULL;
 	free_exchange(x);
 	c->discarded = 0;
+	c->served = true;
 	c->read_ns = loop_now_ns(c->loop);
 	if (!close) {
 		c->state = c->body.done ? CONN_HEAD : CONN_DISCARD;

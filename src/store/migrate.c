@@ -28,7 +28,7 @@ static int read_number(sqlite3 *db, const char *sql, int64_t *ret, struct err *e
 /* Ours, or empty. */
 static int check_file(sqlite3 *db, size_t n, int64_t *ret_version, struct err *e)
 {
-	int64_t application, tables, version;
+	int64_t application = 0, tables = 0, version = 0;
 
 	if (read_number(db, "PRAGMA application_id", &application, e) < 0 ||
 	    read_number(db, "PRAGMA user_version", &version, e) < 0 ||

@@ -69,7 +69,12 @@ static const char version_1[] =
 
 /* An execution's own bound, for the daemon that adopts it. */
 static const char version_2[] = "ALTER TABLE execution ADD COLUMN output_limit INTEGER NOT NULL DEFAULT 0";
+
+/* Whether somebody may still say something after its end. */
+static const char version_3[] =
+	"ALTER TABLE execution ADD COLUMN output_open INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX execution_open ON execution (session) WHERE output_open = 1 AND ended_ms > 0;";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2 };
+const char *const sql_schema_steps[] = { version_1, version_2, version_3 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

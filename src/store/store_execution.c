@@ -21,6 +21,7 @@ static void put_progress(struct stmt *q, const struct store_execution *row)
 	stmt_u64(q, row->log_bytes);
 	stmt_u64(q, row->truncated);
 	stmt_u64(q, row->cpu_us);
+	stmt_u64(q, row->output_open);
 }
 
 int store_execution_insert(struct store *s, const struct store_execution *row, struct err *e)
@@ -82,6 +83,7 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->log_bytes = stmt_get_u64(q);
 	ret->truncated = stmt_get_bool(q);
 	ret->cpu_us = stmt_get_u64(q);
+	ret->output_open = stmt_get_bool(q);
 	ret->output_limit = stmt_get_u64(q);
 	ret->owned = NULL;
 }
@@ -158,6 +160,16 @@ int store_execution_each_live(struct store *s, const char *session, store_execut
 	stmt_open(&q, s, session == NULL ? SQL_EXECUTION_LIVE : SQL_EXECUTION_LIVE_OF_SESSION);
 	if (session != NULL)
 		stmt_text(&q, session);
+	return each(&q, fn, cookie, e);
+}
+
+int store_execution_each_open(struct store *s, const char *session, store_execution_fn *fn,
+			      void *cookie, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_EXECUTION_OPEN_OF_SESSION);
+	stmt_text(&q, session);
 	return each(&q, fn, cookie, e);
 }
 

@@ -33,6 +33,7 @@ struct store_execution {
 	uint64_t log_bytes;	       /* kept */
 	bool truncated;
 	uint64_t cpu_us;
+	bool output_open; /* ended, but somebody it started may still say something */
 
 	void *owned; /* the texts of a row from store_execution_get() */
 };
@@ -64,6 +65,10 @@ int store_execution_list(struct store *s, const struct store_execution_filter *f
 
 /* Those that have not ended, of one session (NULL: of all), oldest first. */
 int store_execution_each_live(struct store *s, const char *session, store_execution_fn *fn,
+			      void *cookie, struct err *e) MUST_USE;
+
+/* Those of one session that have ended with their output open, oldest first. */
+int store_execution_each_open(struct store *s, const char *session, store_execution_fn *fn,
 			      void *cookie, struct err *e) MUST_USE;
 
 /* How many records one session has. */

@@ -70,7 +70,7 @@ void held_make_cell(unsigned pids)
 	if (keeper_client_ask(&keeper, &r, sizeof(r), fds, 1 + template.nlayers, &reply, &pid1_fd,
 			      &e) < 0) {
 		printf("# %s\n", e.msg);
-		CHECK(!"a cell");
+		FAIL("no cell");
 	}
 	(void)close(pair[1]);
 	pid1 = number_of(pid1_fd);
@@ -192,7 +192,7 @@ struct agent_event held_hear_in_time(enum agent_type type)
 	while (clock_now_ns() < end)
 		if (agent_next(&agent, WAIT_MS, &got, &v, &e) == 1 && got == type)
 			return v;
-	CHECK(!"in time");
+	FAIL("not in time");
 	return v;
 }
 
@@ -237,7 +237,7 @@ void held_expect(int fd, const char *text)
 	if (text == NULL)
 		return;
 	printf("# output: '%s', want '%s'\n", got, text);
-	CHECK(!"output");
+	FAIL("other output");
 }
 
 void held_type(int fd, const char *text)

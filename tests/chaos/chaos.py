@@ -319,7 +319,8 @@ def main():
     spaces = namespaces()
     cgroups = OwnCgroups()
     print(f"1..6\n# seed {args.seed}, {args.kills} kills", flush=True)
-    server = Server(harness.reachable(os.path.abspath(args.cordon)), pool_size=4, pool_max=8, log_level="info")
+    program = harness.reachable(os.path.abspath(args.cordon))
+    server = Server(program, pool_size=4, pool_max=8, memory_default="64M", disk_default="32M")
     wait_for(lambda: server.want(200, "GET", "/v1/node")["pool"]["ready"] >= 4, 10, "the pool")
     before = descriptors(server.pid("cordond"))
     chaos, bad = Chaos(server, args), 0

@@ -170,6 +170,15 @@ class Worker(threading.Thread):
             with self.ledger.lock:
                 self.ledger.sessions.append(s)
                 self.server.ids.add(s.id)
+        elif status in (0, 429):
+            self.unwanted()
+
+    def unwanted(self):
+        """Ends those that were made and never acknowledged."""
+        status, data = self.ask("GET", f"/v1/sessions?metadata.worker={self.number}&state=running&limit=100")
+        for row in data["sessions"] if status == 200 else []:
+            if row["id"] not in {s.id for s in self.mine}:
+                self.ask("DELETE", f"/v1/sessions/{row['id']}")
 
     def wait(self):
         s = self.pick()
@@ -219,7 +228,7 @@ class Worker(threading.Thread):
                                 return
                             seen += event.output
                             offset += len(event.output)
-                        ended = ended or event.name == "exit"
+                        ended = event.data["execution"] if event.name == "exit" else ended
                     over = True
             except (OSError, AssertionError, Ended, ValueError, IndexError):
                 time.sleep(0.05)

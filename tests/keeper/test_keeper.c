@@ -436,7 +436,7 @@ static void make_rogue(struct rogue *r, const char *id)
 			return;
 		(void)usleep(1000);
 	}
-	CHECK(!"rogue is not ready");
+	FAIL("rogue is not ready");
 }
 
 static void end_rogue(struct rogue *r)

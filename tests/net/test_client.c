@@ -59,7 +59,7 @@ static void get(struct client *c, const char *target)
 
 	if (client_send(c, &r, &e) < 0) {
 		printf("# %s\n", e.msg);
-		CHECK(!"sent");
+		FAIL("not sent");
 	}
 }
 

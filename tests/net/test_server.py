@@ -464,9 +464,9 @@ def idle_connections_cost_little():
 
 
 def without_descriptors_it_stays_calm():
-    # The shell sets the limit: 64 descriptors, of which the server needs some.
-    wrapper = ("/bin/sh", "-c", 'ulimit -n 64; exec "$@"', "sh")
-    with Server(PROGRAM, wrapper=wrapper) as server:
+    with Server(PROGRAM) as server:
+        # Not before it starts: it would keep some for itself, and never come to the last.
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (64, 64))
         held = []
         refused = 0
         for _ in range(100):
@@ -491,6 +491,22 @@ def without_descriptors_it_stays_calm():
         time.sleep(1)
         spent = cpu_ticks(server.pid) - before
         assert spent < 20, f"{spent} ticks of a second: it spins"
+        for s in held:
+            s.close()
+        wait_until(lambda: answers(server))
+
+
+def the_last_descriptors_are_not_for_connections():
+    # The server keeps 128, so that 64 are left for what it has and for connections.
+    wrapper = ("/bin/sh", "-c", 'ulimit -n 192; exec "$@"', "sh")
+    with Server(PROGRAM, wrapper=wrapper) as server:
+        held = [server.connect() for _ in range(40)]
+        for s in held:
+            s.sendall(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert read_answer(Reader(s)).status == 200
+        held += [server.connect() for _ in range(40)]
+        held[-1].sendall(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_answer(Reader(held[-1])).status == 503
         for s in held:
             s.close()
         wait_until(lambda: answers(server))
@@ -821,7 +837,8 @@ TESTS = [smuggling_table, byte_by_byte_is_the_same, keep_alive_and_close, reques
          an_answer_before_the_end_of_the_body, pipelined_requests_and_a_half_close,
          connect_is_refused, over_a_unix_socket, too_large_bodies_are_413, too_long_heads_are_431, slow_heads_are_408,
          slow_bodies_are_408, idle_connections_are_closed, readers_that_stop_are_dropped, a_slow_reader_costs_little,
-         too_many_connections_are_503, idle_connections_cost_little, without_descriptors_it_stays_calm, gone_clients_are_noticed,
+         too_many_connections_are_503, idle_connections_cost_little, without_descriptors_it_stays_calm,
+         the_last_descriptors_are_not_for_connections, gone_clients_are_noticed,
          waiting_costs_no_time, a_half_closed_client_is_answered_at_once, disconnects_at_every_phase, drain, ws_echo,
          ws_fragments_and_pings, ws_faults_have_their_codes, ws_closing, ws_backpressure, ws_needs_a_correct_handshake, tls]
 

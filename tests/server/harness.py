@@ -205,7 +205,12 @@ class Server:
             sent.setdefault("Content-Type", "application/json")
         link = self.link(timeout)
         try:
-            link.request(method, path, body, sent)
+            try:
+                link.request(method, path, body, sent)
+            except (BrokenPipeError, ConnectionResetError):
+                if link.sock is None:
+                    raise
+                # else it has answered before it had all
             answer = link.getresponse()
             data = answer.read()
         finally:

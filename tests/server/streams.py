@@ -22,7 +22,7 @@ class Ended(EOFError):
 class Wire:
     """A connection on which one request was sent; reads what comes back."""
 
-    def __init__(self, server, path, headers, key="", receive_buffer=0, timeout=30, method="GET"):
+    def __init__(self, server, path, headers, key="", receive_buffer=0, timeout=15, method="GET"):
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -105,7 +105,7 @@ class Events(Wire):
         super().__init__(server, path, headers, **more)
         assert self.status == 200, f"{path}: {self.status}"
         assert self.headers["content-type"].startswith("text/event-stream"), self.headers
-        self.text, self.comments, self.over = b"", 0, False
+        self.text, self.comments, self.over, self.patience = b"", 0, False, more.get("timeout", 15)
 
     def block(self):
         """The lines of one event, or None at the end of the stream."""
@@ -123,7 +123,8 @@ class Events(Wire):
         return block.decode("utf-8").split("\n")
 
     def next(self):
-        """The next event, or None at the end."""
+        """The next event, or None at the end. Comments keep the connection, not our patience."""
+        end = time.monotonic() + self.patience
         while (lines := self.block()) is not None:
             fields, data = {}, []
             for line in lines:
@@ -135,6 +136,8 @@ class Events(Wire):
                     fields[name] = value
                 else:
                     self.comments += 1
+            if not data and time.monotonic() > end:
+                raise TimeoutError("no event, only comments")
             if data:
                 return Event(fields.get("event", "message"), fields.get("id"), json.loads("\n".join(data)))
         return None

@@ -272,10 +272,12 @@ def test_background(server):
     s = session(server)
     x = server.run(s, "sleep 1234 > /dev/null 2>&1 & echo started")
     equal((x["stdout"], x["exit_code"]), ("started\n", 0))
-    found = server.want(200, "GET", f"/v1/sessions/{s}/processes")["processes"]
-    sleeper = [p for p in found if "1234" in p["command"]]
-    equal(len(sleeper), 1, f"processes {found}")
-    p = sleeper[0]
+
+    def sleeper():
+        found = server.want(200, "GET", f"/v1/sessions/{s}/processes")["processes"]
+        return next((p for p in found if p["command"] == "sleep 1234"), None)
+
+    p = wait_for(sleeper, 5, "sleep in the list")
     equal((p["user_id"], p["name"]), (1000, "sleep"))
     check(p["rss_bytes"] > 0 and p["ppid"] >= 1 and p["started_at"], p)
     server.want(204, "DELETE", f"/v1/sessions/{s}/processes/{p['pid']}")

@@ -64,7 +64,7 @@ def test_check_prints_what_it_would_use():
         equal(settings("--config", path), all_of_them, "its output as its input")
     listed = serve("--settings")[1]
     for name in all_of_them:
-        has(listed, name, "--settings")
+        has(listed, "--" + name.replace("_", "-"), "--settings")
 
 
 def test_every_setting_is_checked_and_named():
@@ -193,16 +193,6 @@ def test_tls():
                 link.request("GET", "/healthz")
                 raise Failed(f"plain HTTP on the TLS port: {link.getresponse().status}")
             except (OSError, http.client.HTTPException):
-                pass
-            finally:
-                link.close()
-            old = ssl.create_default_context(cafile=cert)
-            old.maximum_version = ssl.TLSVersion.TLSv1_1
-            link = http.client.HTTPSConnection(*server.address, timeout=10, context=old)
-            try:
-                link.request("GET", "/healthz")
-                raise Failed("TLS 1.1 is spoken")
-            except (ssl.SSLError, OSError):
                 pass
             finally:
                 link.close()

@@ -68,7 +68,9 @@ def test_resume_at_every_event(server):
         for how in ({"after": event.id}, {"last_event_id": event.id}):
             with Events(server, path(x), **how) as events:
                 rest = list(events)
-            equal([repr(e) for e in rest if e.name != "start"], [repr(e) for e in whole[i + 1 :] if e.name != "start"], f"after {event}")
+            # Who has seen the end is told again that it was the end.
+            want = whole[i + 1 :] or whole[-1:]
+            equal([repr(e) for e in rest if e.name != "start"], [repr(e) for e in want if e.name != "start"], f"after {event}")
     for bad in ("x", "-1", "1" * 40, "%00"):
         server.refused(400, "invalid", "GET", path(x) + f"?after={bad}")
 
@@ -140,7 +142,7 @@ def test_both_and_ranges(server):
     equal(server.want(200, "GET", path(x, "output?stream=stderr")), b"err1\nerr2\nerr3\n")
     equal(server.want(200, "GET", path(x, "output?stream=stdout&offset=5&length=5")), b"out2\n")
     status, headers, body = server.request("HEAD", path(x, "output?stream=stdout"))
-    equal((status, headers["content-length"], body), (200, "15", b""))
+    equal((status, headers["x-cordon-total"], body), (200, "15", b""))
     for bad in ("stream=stdin", "offset=-1", "offset=x", "length=x", "colour=red"):
         server.refused(400, "invalid", "GET", path(x, f"output?{bad}"))
 
@@ -175,17 +177,29 @@ def test_attach_both_ways(server):
 
 def test_attach_signal_and_nonsense(server):
     s = server.create()["id"]
-    x = server.spawn(s, "sleep 1000")
-    for text in (b"nonsense", b"{}", b'{"type":"dance"}', b'{"type":"resize","rows":"x"}', b"[" * 10000):
-        with Attached(server, path(x, "attach")) as ws:
-            ws.frame(ws.TEXT, text)
-            ws.until_end()
-        check(ws.code in (1002, 1003, 1007, 1008, None), f"{text[:20]}: closed with {ws.code}")
+    x = server.spawn(s, ["sleep", "1000"])
     with Attached(server, path(x, "attach")) as ws:
+        for text in (
+            b"nonsense", b"{}", b'{"type":"dance"}', b'{"type":"resize","rows":"x"}', b"[" * 10000,
+            b'{"type":"signal"}', b'{"type":"signal","signal":99}', b'{"type":"resize","rows":24,"cols":80}',
+        ):  # fmt: skip
+            ws.frame(ws.TEXT, text)
+            while not ws.said or ws.said[-1]["type"] != "error":
+                check(ws.step(), f"{text[:20]}: closed with {ws.code}")
+            check(ws.said.pop()["error"]["code"] in ("invalid", "conflict"), f"{text[:20]}: {ws.said}")
+        ws.send(b"typed to one that has no input\n")
+        while not ws.said or ws.said[-1]["type"] != "error":
+            check(ws.step(), "closed")
         ws.say(type="signal", signal="TERM")
         end = ws.until_end()
     equal(end["execution"]["signal"], 15)
-    server.refused(404, "not_found", "GET", path({"session_id": s, "id": "exe_aaaaaaaaaaaaaaaa"}, "attach"))
+    server.refused(400, "invalid", "GET", path(x, "attach"), None, "WebSocket")
+    try:
+        Attached(server, path({"session_id": s, "id": "exe_aaaaaaaaaaaaaaaa"}, "attach"))
+    except AssertionError as e:
+        has(str(e), "404")
+    else:
+        raise AssertionError("attached to nothing")
 
 
 def test_several_viewers(server):
@@ -283,12 +297,28 @@ def test_deleted_under_a_viewer(server):
         equal(events.next(), None)
 
 
+def test_output_after_the_exit(server):
+    """A child that was left behind goes on writing: told after the exit, until nobody can write."""
+    s = server.create()["id"]
+    x = server.spawn(s, "(sleep 0.6; echo late) & echo early; exit 2")
+    with Events(server, path(x)) as events:
+        equal(events.wanted("stdout").data["text"], "early\n")
+        end = events.next()
+        equal((end.name, end.data["execution"]["exit_code"], end.data["execution"]["output_open"]), ("exit", 2, True))
+        late = events.next()
+        equal((late.name, late.data), ("stdout", {"offset": 6, "text": "late\n"}))
+        rest = [e.name for e in events]
+        equal(rest, [], "then the stream ends")
+    now = server.execution(x)
+    equal((now["stdout_bytes"], now["output_open"]), (11, False))
+
+
 def test_session_events(server):
     s = server.create()["id"]
     server.run(s, "true")
-    with Events(server, f"/v1/sessions/{s}/events?follow=true") as events:
+    with Events(server, f"/v1/sessions/{s}/events?follow=true", after=0) as events:
         first = events.next()
-        equal((first.name, first.data["data"].get("to")), ("session.created", "running"))
+        equal((first.name, first.data["session_id"]), ("session.created", s))
         server.delete(s)
         seen = []
         while "stopped" not in seen:

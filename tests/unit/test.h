@@ -29,6 +29,14 @@ struct test {
 		}                                                               \
 	} while (0)
 
+/* Ends the test as failed, where it must not come to. */
+#define FAIL(why)                                                 \
+	do {                                                      \
+		printf("# %s:%d: %s\n", __FILE__, __LINE__, why); \
+		(void)fflush(stdout);                             \
+		_exit(1);                                         \
+	} while (0)
+
 #define CHECK_STR(got, want)                                                             \
 	do {                                                                             \
 		if (strcmp((got), (want)) != 0) {                                        \

@@ -193,33 +193,63 @@ static void first_step_is_never_changed(void)
 	remove_dir();
 }
 
+#define NEXT (STORE_VERSION + 1)
+
 /* The machinery for the versions to come: steps are taken once, in order, whole or not at all. */
 static void steps_are_taken_once(void)
 {
-	const char *steps[] = { sql_schema_steps[0], "ALTER TABLE session ADD COLUMN color TEXT",
-				"CREATE TABLE one (x); INSERT INTO nowhere VALUES (1)" };
+	const char *steps[STORE_VERSION + 2];
 	sqlite3 *db;
 	struct err e;
 
 	make_dir();
-	store_close(open_store()); /* version 1, by the real thing */
+	memcpy(steps, sql_schema_steps, STORE_VERSION * sizeof(steps[0]));
+	steps[NEXT - 1] = "ALTER TABLE session ADD COLUMN color TEXT";
+	steps[NEXT] = "CREATE TABLE one (x); INSERT INTO nowhere VALUES (1)";
+	store_close(open_store()); /* by the real thing */
 	db = other_connection();
 	CHECK(number(db, "PRAGMA user_version") == STORE_VERSION);
 	other_runs(db, "INSERT INTO meta VALUES ('a', 'b')");
-	MUST(migrate_run(db, steps, 2, &e));
-	CHECK(number(db, "PRAGMA user_version") == 2);
+	MUST(migrate_run(db, steps, NEXT, &e));
+	CHECK(number(db, "PRAGMA user_version") == NEXT);
 	CHECK(number(db, "SELECT count(color) FROM session") == 0);
 	CHECK(number(db, "SELECT count(*) FROM meta") == 1);
-	MUST(migrate_run(db, steps, 2, &e)); /* nothing to do: the column is there */
+	MUST(migrate_run(db, steps, NEXT, &e)); /* nothing to do: the column is there */
 	e = (struct err){ 0 };
-	CHECK(migrate_run(db, steps, 3, &e) < 0);
-	CHECK_HAS("which", e.msg, "schema version 3: store: schema");
-	CHECK(number(db, "PRAGMA user_version") == 2);
+	CHECK(migrate_run(db, steps, NEXT + 1, &e) < 0);
+	CHECK_HAS("which", e.msg, ": store: schema");
+	CHECK(number(db, "PRAGMA user_version") == NEXT);
 	CHECK(number(db, "SELECT count(*) FROM one") == -1); /* the first half is gone, too */
 	CHECK(sqlite3_get_autocommit(db) != 0);
 	e = (struct err){ 0 };
-	CHECK(migrate_run(db, steps, 1, &e) < 0 && e.code == ERR_UNSUPPORTED);
+	CHECK(migrate_run(db, steps, STORE_VERSION, &e) < 0 && e.code == ERR_UNSUPPORTED);
 	CHECK(sqlite3_close(db) == SQLITE_OK);
+	remove_dir();
+}
+
+/* What the first version wrote is there in the newest, with what came later at its default. */
+static void first_version_is_opened(void)
+{
+	sqlite3 *db;
+	struct store_execution x;
+	struct store *s;
+	struct err e;
+
+	make_dir();
+	CHECK(sqlite3_open(db_path(), &db) == SQLITE_OK);
+	MUST(migrate_run(db, sql_schema_steps, 1, &e));
+	other_runs(db, "INSERT INTO tenant VALUES ('ten_a', 'a', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)");
+	other_runs(db, "INSERT INTO session VALUES ('ses_1', 'ten_a', 1, 0, 1, 1, 0, 0, 0, 0, '', 0, '', 'host',"
+		       " 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', '', '', x'')");
+	other_runs(db, "INSERT INTO execution VALUES ('exe_1', 'ses_1', 'ten_a', 0, 7, 1, 1, 1, 0, 0, 0, 0, '', 0,"
+		       " 0, '', 0, 0, 0, 0, 0, 0, '', '', zeroblob(32), 'true')");
+	CHECK(sqlite3_close(db) == SQLITE_OK);
+	s = open_store();
+	MUST(store_execution_get(s, "exe_1", &x, &e));
+	CHECK(x.handle == 7 && x.output_limit == 0 && !x.output_open);
+	CHECK_STR(x.command, "true");
+	store_execution_release(&x);
+	store_close(s);
 	remove_dir();
 }
 
@@ -453,6 +483,7 @@ TEST_MAIN({ "opens, remembers, opens again", opens_and_opens_again },
 	  { "the first version still opens", first_version_still_opens },
 	  { "the first step is never changed", first_step_is_never_changed },
 	  { "steps of the schema are taken once", steps_are_taken_once },
+	  { "a database of the first version is opened", first_version_is_opened },
 	  { "transactions are whole", transactions_are_whole },
 	  { "busy is said and survived", busy_is_said_and_survived },
 	  { "a full disk is said and survived", full_disk },

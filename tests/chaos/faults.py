@@ -1,0 +1,476 @@
+#!/usr/bin/python3
+"""faults.py - the server where something is missing or wrong: a full disk, a database that somebody else
+holds, no descriptors, a clock that jumps, a machine that was restarted, a PID 1 that is stopped or was
+taken over.
+
+    faults.py CORDON --evil EVIL_INIT --clock FALSE_CLOCK.so [--only NAME ...]"""
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+import harness  # noqa: E402
+from chaos import pid1  # noqa: E402
+from harness import Failed, Server, Skip, check, equal, has, note, rss, wait_for  # noqa: E402
+
+ARGS = None
+QUICK_S = 2.0  # an answer that has nobody to wait for
+
+
+def quickly(server, what="it"):
+    """The server answers others at once."""
+    began = time.monotonic()
+    equal(server.request("GET", "/healthz", key=None, timeout=10)[0], 200, f"healthz while {what}")
+    check(time.monotonic() - began < QUICK_S, f"healthz took {time.monotonic() - began:.1f} s while {what}")
+
+
+def rows(server, query):
+    db = sqlite3.connect(f"file:{server.state}/cordon.db?mode=ro", uri=True)
+    try:
+        return db.execute(query).fetchall()
+    finally:
+        db.close()
+
+
+# --- the state folder ---------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def small_disk():
+    """A folder in which "state" is a file system of its own, in our mount namespace only."""
+    folder = tempfile.mkdtemp(prefix="cordon-full-", dir="/var/tmp")
+    os.mkdir(folder + "/state")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m,mode=0711", "small", folder + "/state"], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder + "/state"], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class OnSmallDisk(Server):
+    def left_now(self):
+        return [line for line in super().left_now() if " - tmpfs small " not in line]
+
+
+def fill(path):
+    with open(path, "wb", buffering=0) as f:
+        try:
+            while True:
+                f.write(b"\0" * 4096)
+        except OSError:
+            pass
+
+
+def test_full_disk():
+    """Nothing new begins, what is there goes on and can be ended, and nothing is forgotten."""
+    with small_disk() as folder:
+        with OnSmallDisk(folder=folder, pool_size=2) as server:
+            kept, ended = server.create(), server.create()
+            slow = server.spawn(kept["id"], "sleep 1; exit 7")
+            fill(server.state + "/fill")
+            server.refused(507, "storage_full", "POST", "/v1/sessions", {})
+            status, _, data = server.request("POST", f"/v1/sessions/{kept['id']}/executions", {"command": "true"})
+            equal((status, data["error"]["code"]), (507, "storage_full"), "an execution on a full disk")
+            server.delete(ended["id"])
+            wait_for(lambda: not server.cell_pids(ended["id"]), 10, "the end of the cell")
+            done = server.ended(slow)
+            equal(done["exit_code"], 7, "the outcome, from memory")
+            equal(rows(server, f"SELECT ended_ms FROM execution WHERE id = '{slow['id']}'"), [(0,)], "written anyway?")
+            quickly(server, "the disk is full")
+            os.unlink(server.state + "/fill")
+            wait_for(
+                lambda: rows(server, f"SELECT exit_code FROM execution WHERE id = '{slow['id']}' AND ended_ms > 0"),
+                5,
+                "the outcome in the store",
+            )
+            server.reaches(ended["id"], "stopped")
+            equal(server.run(kept["id"], "echo on")["stdout"], "on\n", "afterwards")
+            server.kill("cordond")
+            server.wait_ready()
+            equal(server.execution(slow)["exit_code"], 7, "the outcome, from the store")
+            equal(server.get(ended["id"])["reason"], "deleted", "reason")
+            server.create()
+
+
+def test_full_disk_at_a_kill():
+    """An outcome that could not be written is PID 1's to keep until it can."""
+    with small_disk() as folder:
+        with OnSmallDisk(folder=folder, pool_size=0) as server:
+            session = server.create()
+            slow = server.spawn(session["id"], "echo said; sleep 1; exit 9")
+            time.sleep(0.3)
+            fill(server.state + "/fill")
+            equal(server.ended(slow)["exit_code"], 9, "outcome")
+            server.kill("cordond")
+            time.sleep(0.5)
+            os.unlink(server.state + "/fill")
+            server.wait_ready()
+            equal(server.ended(slow)["exit_code"], 9, "outcome after the kill")
+            path = f"/v1/sessions/{session['id']}/executions/{slow['id']}/output?stream=stdout"
+            equal(server.want(200, "GET", path), b"said\n", "output")
+
+
+def test_database_held_by_another():
+    with Server(pool_size=2) as server:
+        session, ended = server.create(), server.create()
+        slow = server.spawn(session["id"], "sleep 0.5; exit 5")
+        other = sqlite3.connect(server.state + "/cordon.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("UPDATE meta SET value = value")
+        server.refused(503, "unavailable", "POST", "/v1/sessions", {})
+        server.get(session["id"])
+        server.delete(ended["id"])
+        equal(server.ended(slow)["exit_code"], 5, "the outcome meanwhile")
+        quickly(server, "the database is held")
+        time.sleep(1.5)
+        other.execute("ROLLBACK")
+        other.close()
+        server.reaches(ended["id"], "stopped")
+        wait_for(
+            lambda: rows(server, f"SELECT exit_code FROM execution WHERE id = '{slow['id']}' AND ended_ms > 0"),
+            5,
+            "the outcome in the store",
+        )
+        server.create()
+
+
+def test_restarted_machine():
+    """The run folder is gone, the store is there."""
+    with Server(pool_size=2) as server:
+        one, two = server.create(), server.create()
+        done = server.run(one["id"], "echo hello; exit 3")
+        running = server.spawn(two["id"], "echo half; sleep 100")
+        wait_for(lambda: server.execution(running)["stdout_bytes"], 5, "output")
+        server.note_cells()
+        pids = [server.pid("cordond"), server.pid("keeper")]
+        server.process.kill()
+        server.process.wait()
+        for pid in [*pids, *harness.processes_of(server.ids)]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        wait_for(lambda: not harness.processes_of(server.ids), 5, "the end of all")
+        for path in harness.cgroups_of(server.ids):
+            os.rmdir(path)
+        shutil.rmtree(server.run_dir)
+        db = sqlite3.connect(server.state + "/cordon.db")
+        db.execute("UPDATE session SET boot_id = 'another'")
+        db.commit()
+        db.close()
+        server.start()
+        for session in (one, two):
+            now = server.get(session["id"])
+            equal((now["state"], now["reason"]), ("stopped", "host_restart"), "session")
+        equal(server.execution(done)["exit_code"], 3, "exit code")
+        lost = server.execution(running)
+        equal((lost["state"], bool(lost["ended_at"])), ("killed", True), "what was running")
+        for x, text in ((done, b"hello\n"), (running, b"half\n")):
+            path = f"/v1/sessions/{x['session_id']}/executions/{x['id']}/output?stream=stdout"
+            equal(server.want(200, "GET", path), text, "output")
+        server.create()
+
+
+# --- descriptors, clock -------------------------------------------------------------------------------
+
+
+class Short(Server):
+    """A server that may have few descriptors, and cannot help it."""
+
+    def start(self, ready=True):
+        tool = os.path.join(self.folder, "few")
+        with open(tool, "w") as f:
+            f.write("#!/bin/sh\nexec prlimit --nofile=300:300 setpriv --bounding-set=-sys_resource ")
+            f.write(f'{self.program} "$@"\n')
+        os.chmod(tool, 0o755)
+        program, self.program = self.program, tool
+        super().start(ready=False)
+        self.program = program
+        if ready:
+            self.wait_ready()
+
+
+def test_out_of_descriptors():
+    if not shutil.which("setpriv"):
+        raise Skip("no setpriv")
+    with Short(pool_size=2, memory_default="32M", disk_default="16M") as server:
+        kept = server.create()
+        with open(f"/proc/{server.pid('cordond')}/limits") as f:
+            has(f.read(), "Max open files            300", "limit of cordond")
+        held, refused = [], 0
+        for _ in range(400):
+            status, _, data = server.request("POST", "/v1/sessions", {})
+            if status != 201:
+                equal((status, data["error"]["code"]), (503, "unavailable"), f"the refusal ({data})")
+                has(data["error"]["message"], "descriptors", "message")
+                refused += 1
+                break
+            held.append(data["id"])
+            server.ids.add(data["id"])
+        check(refused and len(held) > 10, f"{len(held)} sessions, then {refused} refusals")
+        links = [socket.create_connection(server.address) for _ in range(150)]
+        time.sleep(0.3)
+        for _ in range(30):  # whatever the answer is, nobody dies of it
+            try:
+                server.request("POST", f"/v1/sessions/{kept['id']}/executions?wait=true", {"command": "true"})
+                server.request("PUT", f"/v1/sessions/{kept['id']}/files?path=x", b"y")
+            except (OSError, harness.http.client.HTTPException):
+                pass
+        for link in links:
+            link.close()
+        time.sleep(0.3)
+        equal(server.get(kept["id"])["state"], "running", "the first session")
+        for session_id in held:
+            equal(server.get(session_id)["state"], "running", f"session {session_id}")
+        for session_id in held:
+            server.delete(session_id)
+        for session_id in held:
+            server.reaches(session_id, "stopped")
+        equal(server.run(kept["id"], "echo on")["stdout"], "on\n", "afterwards")
+        check("program=cordond" not in [w for line in server.log().splitlines() if "msg=ended" in line for w in line.split()], "cordond died")
+        server.create()
+
+
+def test_clock_jumps():
+    """A clock that is set ends nothing, and what was to end still does."""
+    folder = tempfile.mkdtemp(prefix="cordon-clock-", dir="/var/tmp")
+    os.chmod(folder, 0o755)
+    for name in harness.PROGRAMS:
+        shutil.copy(os.path.join(os.path.dirname(harness.PROGRAM), name), folder)
+    os.mkdir(folder + "/real")
+    os.rename(folder + "/cordond", folder + "/real/cordond")
+    shutil.copy(ARGS.clock, folder + "/clock.so")
+    jump = folder + "/jump"
+    with open(jump, "wb") as f:
+        f.write(bytes(4096))
+    with open(folder + "/cordond", "w") as f:
+        f.write(f"#!/bin/sh\nLD_PRELOAD={folder}/clock.so FALSE_CLOCK={jump} exec {folder}/real/cordond\n")
+    os.chmod(folder + "/cordond", 0o755)
+
+    def set_clock(seconds):
+        with open(jump, "r+b") as f:
+            f.write(struct.pack("<q", seconds * 1000))
+
+    try:
+        with Server(folder + "/cordon", pool_size=2) as server:
+            hour = server.create(timeout="1h")
+            paused = server.create(timeout="1h")
+            server.want(200, "POST", f"/v1/sessions/{paused['id']}/pause")
+            long = server.spawn(hour["id"], "sleep 3; exit 4", timeout="20s")
+            for seconds in (86400, -86400, 7200, 0):
+                set_clock(seconds)
+                short = server.create(timeout="2s")
+                time.sleep(1.2)
+                equal(server.get(hour["id"])["state"], "running", f"after {seconds} s")
+                equal(server.get(paused["id"])["state"], "paused", f"after {seconds} s")
+                equal(server.reaches(short["id"], "stopped", 6)["reason"], "expired", "the short one")
+            has(server.log(), "the clock was set", "log")
+            equal(server.ended(long)["exit_code"], 4, "an execution meanwhile")
+            server.want(200, "POST", f"/v1/sessions/{paused['id']}/resume")
+            equal(server.run(paused["id"], "echo on")["stdout"], "on\n", "afterwards")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- PID 1 --------------------------------------------------------------------------------------------
+
+
+def test_stopped_pid1():
+    with Server(pool_size=2) as server:
+        session, other = server.create(), server.create()
+        os.kill(pid1(session["id"]), signal.SIGSTOP)
+        waiting = server.spawn(session["id"], "echo late")
+        began = time.monotonic()
+        for _ in range(5):
+            equal(server.run(other["id"], "echo on")["stdout"], "on\n", "another session")
+        check(time.monotonic() - began < QUICK_S, "another session is slow")
+        server.kill("cordond")
+        server.wait_ready(10)
+        equal(server.get(session["id"])["state"], "running", "after a restart")
+        os.kill(pid1(session["id"]), signal.SIGCONT)
+        equal(server.ended(waiting)["exit_code"], 0, "when it goes on")
+        os.kill(pid1(session["id"]), signal.SIGSTOP)
+        began = time.monotonic()
+        server.delete(session["id"])
+        check(time.monotonic() - began < QUICK_S, "delete is slow")
+        server.reaches(session["id"], "stopped", 5)
+        equal(server.run(other["id"], "echo on")["stdout"], "on\n", "another session, afterwards")
+
+
+def evil(how):
+    """Programs with that PID 1 in the place of ours."""
+    folder = tempfile.mkdtemp(prefix="cordon-evil-", dir="/var/tmp")
+    os.chmod(folder, 0o755)
+    for name in harness.PROGRAMS:
+        shutil.copy(os.path.join(os.path.dirname(harness.PROGRAM), name), folder)
+    with open(ARGS.evil, "rb") as f:
+        program = f.read()
+    equal(program.count(b"HOW:................"), 1, "the word in the program")
+    with open(folder + "/cordon-init", "wb") as f:
+        f.write(program.replace(b"HOW:................", b"HOW:" + how.encode().ljust(16, b"\0")))
+    return folder
+
+
+def with_evil(how, what, **settings):
+    folder = evil(how)
+    try:
+        with Server(folder + "/cordon", pool_size=0, pool_max=0, **settings) as server:
+            pid = server.pid("cordond")
+            what(server)
+            quickly(server, how)
+            equal(server.pid("cordond"), pid, "cordond lives on")
+            check(rss(pid) < 60 << 20, f"cordond has {rss(pid) >> 20} MiB")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def crashes(server):
+    """Whatever it is asked to run: the session ends as crashed, the client is told."""
+    session = server.create()
+    began = time.monotonic()
+    server.request("POST", f"/v1/sessions/{session['id']}/executions?wait=true", {"command": "true"}, timeout=10)
+    equal(server.reaches(session["id"], "stopped", 5)["reason"], "crashed", "reason")
+    check(time.monotonic() - began < 5, "slow")
+
+
+def test_pid1_talks_garbage():
+    with_evil("garbage", crashes)
+
+
+def test_pid1_sends_a_huge_frame():
+    with_evil("huge", crashes)
+
+
+def test_pid1_sends_wrong_descriptors():
+    with_evil("fds", crashes)
+
+
+def test_pid1_talks_garbage_at_once():
+    def what(server):
+        status, _, data = server.request("POST", "/v1/sessions", {}, timeout=10)
+        check(status >= 500, f"a create that cannot work: {status} {data}")
+
+    with_evil("early", what)
+
+
+def test_pid1_is_never_ready():
+    """A client that goes away takes the session with it; one that stays is told within its time."""
+
+    def what(server):
+        with socket.create_connection(server.address) as link:
+            link.sendall(f"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\n".encode())
+            link.sendall(b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+            time.sleep(1)
+            quickly(server, "a cell is silent")
+        wait_for(lambda: not any(server.want(200, "GET", "/v1/node")["sessions"].values()), 5, "its end")
+
+    with_evil("silent", what)
+
+
+def test_pid1_floods():
+    def what(server):
+        session = server.create()
+        server.spawn(session["id"], "true")
+        for _ in range(5):
+            time.sleep(0.2)
+            quickly(server, "flooded")
+        server.delete(session["id"])
+        server.reaches(session["id"], "stopped", 5)
+
+    with_evil("flood", what)
+
+
+def test_pid1_never_reads():
+    def what(server):
+        session, statuses = server.create(), set()
+        for _ in range(120):
+            spec = {"argv": ["/bin/true", "x" * 120000]}
+            statuses.add(server.request("POST", f"/v1/sessions/{session['id']}/executions", spec)[0])
+        check(statuses <= {202, 429, 503} and len(statuses) > 1, f"statuses {statuses}")
+        quickly(server, "it is deaf")
+        server.delete(session["id"])
+        server.reaches(session["id"], "stopped", 5)
+
+    with_evil("deaf", what)
+
+
+def test_pid1_makes_pipes_block():
+    def what(server):
+        one, two = server.create(), server.create()
+        server.spawn(one["id"], "true", stdin_stream=True)
+
+        def read():
+            try:
+                server.request("GET", f"/v1/sessions/{two['id']}/files?path=x", raw=True, timeout=8)
+            except OSError:
+                pass
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for _ in range(15):
+            time.sleep(0.1)
+            quickly(server, "pipes block")
+        for session in (one, two):
+            server.delete(session["id"])
+            server.reaches(session["id"], "stopped", 5)
+        reader.join(10)
+
+    with_evil("block", what)
+
+
+def test_pid1_lies():
+    def what(server):
+        session = server.create()
+        for _ in range(5):
+            done = server.run(session["id"], "true")
+            check(done["state"] in ("exited", "killed", "failed"), f"{done}")
+        server.delete(session["id"])
+        server.reaches(session["id"], "stopped", 5)
+
+    with_evil("lies", what)
+
+
+def main():
+    global ARGS
+    parser = argparse.ArgumentParser()
+    parser.add_argument("cordon")
+    parser.add_argument("--evil", required=True)
+    parser.add_argument("--clock", required=True)
+    parser.add_argument("--only", nargs="+", default=[], help="names of tests")
+    ARGS = parser.parse_args()
+    must = os.environ.get("CORDON_MUST_WORK") == "1"
+    if os.geteuid() != 0:
+        print("1..0 # SKIP needs root")
+        sys.exit(1 if must else 0)
+    harness.isolate()
+    harness.PROGRAM = harness.reachable(os.path.abspath(ARGS.cordon))
+    ARGS.evil, ARGS.clock = os.path.abspath(ARGS.evil), os.path.abspath(ARGS.clock)
+    tests = [f for n, f in globals().items() if n.startswith("test_")]
+    tests = [f for f in tests if not ARGS.only or f.__name__[5:] in ARGS.only]
+    print(f"1..{len(tests)}", flush=True)
+    bad = 0
+    for number, function in enumerate(tests, 1):
+        began = time.monotonic()
+        verdict, why = harness.attempt(function)
+        skip = verdict not in ("ok", "not ok")
+        good = verdict == "ok" or (skip and not must)
+        bad += not good
+        name = function.__name__[5:].replace("_", " ")
+        print(f"{'ok' if good else 'not ok'} {number} - {name}" + (f" # SKIP {verdict}" if skip and good else ""))
+        note(f"{why}\n{time.monotonic() - began:.1f} s" if why else f"{time.monotonic() - began:.1f} s")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+#!/usr/bin/python3 -B
+"""Goal: the whole server works for an ordinary user, with one id and with a range of subordinate ids: what it
+can do it does as for root, and what it cannot it refuses and says why.
+
+    test_rootless_server.py CORDON [name ...]
+"""
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import time
+
+import harness
+import tap
+import test_rootless as plain
+from harness import Server, check, comm, equal, has, run_tests, wait_for
+
+tap.BASE.setdefault("mounts", set())
+MODES = {"one_id": "single", "a_range": "mapped"}
+
+
+class UserServer(Server):
+    """Started by the user, in his home."""
+
+    def __init__(self, who, bare=False, **settings):
+        self.who, self.bare = who, bare
+        os.makedirs(os.path.join(who.home, "server"), exist_ok=True)
+        super().__init__(folder=os.path.join(who.home, "server"), uid=plain.UID, **settings)
+
+    def start(self, ready=True):
+        args = [self.program, "serve"]
+        if self.bare:
+            self.state = os.path.join(self.who.home, ".local/state/cordon")
+            self.run_dir = os.path.join(self.state, "run")
+        else:
+            args += ["--state", self.state, "--run", self.run_dir]
+        args += [f"--{name.replace('_', '-')}={value}" for name, value in self.settings.items()]
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                args, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self.who.more
+            )
+        if ready:
+            self.wait_ready()
+
+    def left_now(self):
+        """In our pid namespace all of the user's are ours."""
+        left = super().left_now()
+        for pid in tap.processes():
+            with contextlib.suppress(OSError):
+                if ids_of(pid) & allowed(self.who):
+                    left.append(f"process {pid} ({comm(pid)})")
+        return left
+
+
+def ids_of(pid):
+    with open(f"/proc/{pid}/status") as f:
+        line = next(line for line in f if line.startswith("Uid:"))
+    return set(map(int, line.split()[1:]))
+
+
+def allowed(who):
+    return {plain.UID} | (set(range(plain.FIRST, plain.FIRST + 65536)) if who.mapped else set())
+
+
+def both(test):
+    """One test of each mode out of a function that takes a Who."""
+
+    def make(name, mode):
+        def function():
+            plain.possible(mode)
+            with plain.account(mode) as who:
+                test(who)
+
+        globals()[f"test_{test.__name__}_with_{name}"] = function
+
+    for name, mode in MODES.items():
+        make(name, mode)
+    return test
+
+
+@both
+def a_session(who):
+    with UserServer(who, pool_size=2) as server:
+        node = server.want(200, "GET", "/v1/node")
+        equal(node["rootless"], True, "rootless")
+        session = server.create(metadata={"a": "b"}, env={"A": "b"})
+        equal(session["state"], "running", "state")
+        s = session["id"]
+        done = server.run(s, "id -u; id -un; pwd; hostname; echo $A; echo err >&2; exit 3")
+        equal(done["stdout"], f"1000\nuser\n/home/user\n{s}\nb\n", "stdout")
+        equal((done["stderr"], done["exit_code"]), ("err\n", 3), "stderr and exit code")
+        equal(server.run(s, "id -u; touch /etc/x && echo wrote", user="root")["stdout"], "0\nwrote\n", "as root")
+        equal(server.run(s, "cat", stdin="typed")["stdout"], "typed", "stdin")
+        data = os.urandom(300000)
+        server.want(201, "PUT", f"/v1/sessions/{s}/files?path=dir/f&mode=0640", data)
+        equal(server.want(200, "GET", f"/v1/sessions/{s}/files?path=dir/f"), data, "the file")
+        entry = server.want(200, "GET", f"/v1/sessions/{s}/files/stat?path=dir/f")
+        equal((entry["mode"], entry["size"], entry["owner"]), ("0640", 300000, "user"), "entry")
+        changes = server.want(200, "GET", f"/v1/sessions/{s}/diff")["changes"]
+        check(any(c["path"].endswith("/dir/f") and c["kind"] == "added" for c in changes), f"diff: {changes[:20]}")
+        sleeper = server.spawn(s, "setsid sleep 1000 & sleep 1000")
+        wait_for(lambda: server.execution(sleeper)["state"] == "running", 5, "a running execution")
+        server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{sleeper['id']}")
+        names = [p["command"] for p in server.want(200, "GET", f"/v1/sessions/{s}/processes")["processes"]]
+        check(not any("sleep" in n for n in names), f"left of a killed tree: {names}")
+        equal(server.run(s, "sleep 60", timeout="200ms")["limit"], "timeout", "limit")
+        server.delete(s)
+        server.delete(s)
+        equal(server.get(s)["reason"], "deleted", "reason")
+
+
+@both
+def what_cannot_be_limited_is_refused(who):
+    with UserServer(who, pool_size=0) as server:
+        session = server.create()
+        can = {name for name in ("memory_bytes", "cpu_millis", "pids") if session["limits"][name]}
+        for name, member in (("memory", "memory_bytes"), ("cpus", "cpu_millis"), ("pids", "pids")):
+            wish = {"memory": "100M", "cpus": 1, "pids": 50}[name]
+            if member in can:
+                continue  # this machine delegates it
+            server.refused(422, "unsupported", "POST", "/v1/sessions", {"limits": {name: wish}}, name)
+        if not can:
+            error = server.refused(422, "unsupported", "POST", "/v1/sessions", {"limits": {"memory": "100M"}})
+            has(error["message"].lower(), "cgroup", "why not")
+        status, _, body = server.request("POST", f"/v1/sessions/{session['id']}/pause")
+        if status != 200:
+            equal((status, body["error"]["code"]), (422, "unsupported"), "pause")
+            server.refused(422, "unsupported", "POST", "/v1/sessions", {"on_timeout": "pause"})
+        # what needs no cgroup holds for everybody
+        small = server.create(limits={"disk": "1M", "nofile": 64})["id"]
+        equal(server.run(small, "head -c 3M /dev/zero > f")["limit"], "disk", "limit")
+        equal(server.run(small, "ulimit -n")["stdout"], "64\n", "nofile")
+
+
+@both
+def sessions_outlive_everything(who):
+    with UserServer(who, pool_size=1) as server:
+        s = server.create()["id"]
+        server.run(s, "echo kept > kept")
+        ticks = server.spawn(s, "i=0; while [ $i -lt 300 ]; do echo $i; i=$((i+1)); sleep 0.02; done")
+        time.sleep(0.2)
+        server.restart()
+        equal(server.get(s)["state"], "running", "after a restart")
+        server.kill("cordond", signal.SIGKILL)
+        server.wait_ready()
+        time.sleep(0.3)
+        equal(server.run(s, "cat kept")["stdout"], "kept\n", "after the death of cordond")
+        old = server.kill("keeper", signal.SIGKILL)
+        wait_for(lambda: server.pid("keeper") not in (None, old), 10, "another keeper")
+        server.wait_ready()
+        other = server.create()["id"]
+        equal(server.run(other, "echo hi")["stdout"], "hi\n", "a session of the next keeper")
+        equal(server.run(s, "cat kept")["stdout"], "kept\n", "after the death of the keeper")
+        done = server.ended(ticks)
+        equal(done["exit_code"], 0, "the execution that was running all the time")
+        out = server.want(200, "GET", f"/v1/sessions/{s}/executions/{ticks['id']}/output?stream=stdout")
+        equal(out.decode().split(), [str(i) for i in range(300)], "its output")
+        server.process.kill()  # the supervisor, and with it the others; not the cells
+        server.process.wait()
+        wait_for(lambda: not {comm(p) for p in tap.processes()} & {"cordond", "cordon-keeper"}, 10, "their end")
+        server.start()
+        for session in (s, other):
+            equal(server.get(session)["state"], "running", "after the death of all")
+            equal(server.run(session, "echo hi")["stdout"], "hi\n", "and it works")
+            server.delete(session)
+        wait_for(lambda: not any(server.want(200, "GET", "/v1/node")["sessions"].values()), 10, "the end of all")
+
+
+@both
+def nobody_is_more_than_the_user(who):
+    with UserServer(who, pool_size=1) as server:
+        s = server.create()["id"]
+        server.spawn(s, "sleep 1000", user="root")
+        server.spawn(s, "sleep 1000")
+        wait_for(lambda: sum(comm(p) == "sleep" for p in tap.processes()) == 2, 5, "two programs")
+        seen = {i for pid in tap.processes() for i in ids_of(pid)}
+        check(seen <= allowed(who), f"ids outside the user's: {sorted(seen - allowed(who))}")
+        with open(f"/proc/{server.pid('cordond')}/status") as f:
+            now = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        equal((now["NoNewPrivs"], now["Seccomp"], int(now["CapEff"], 16)), ("1", "2", 0), "cordond")
+        st = os.stat(os.path.join(server.state, "first.key"))
+        equal((stat.S_IMODE(st.st_mode), st.st_uid), (0o600, plain.UID), "first.key")
+
+
+def test_without_any_setting_it_is_in_his_home():
+    plain.possible("single")
+    with plain.account("single") as who:
+        with UserServer(who, bare=True, pool_size=0) as server:
+            server.run(server.create()["id"], "true")
+            check(os.path.exists(os.path.join(who.home, ".local/state/cordon/first.key")), "state in his home")
+            done = subprocess.run(
+                [server.program, "ls", "--json"],
+                env={**who.more["env"], "CORDON_SERVER": server.url},
+                **{k: v for k, v in who.more.items() if k != "env"},
+                capture_output=True,
+                timeout=20,
+            )
+            equal(done.returncode, 0, f"cordon ls finds his key: {done.stderr.decode()}")
+
+
+KILLS = True
+
+if __name__ == "__main__":
+    assert harness.Server is Server
+    run_tests(globals(), pool_size=0)
