@@ -43,7 +43,7 @@ lint:
 
 # Unit tests and corpora under AddressSanitizer and UndefinedBehaviorSanitizer.
 asan:
-	@tools/install-packages tools/packages-build tools/packages-lint
+	@tools/install-packages tools/packages-build tools/packages-lint tools/packages-test
 	@test -f $(BUILD)-asan/build.ninja || CC=clang meson setup $(BUILD)-asan -Dmusl=false \
 		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@ninja -C $(BUILD)-asan --quiet

@@ -75,9 +75,9 @@ struct row {
 	size_t arg_sizes[WORDS_MAX + 1]; /* 0: args[i] is words[i] */
 	size_t nwords;
 	uint32_t every;
-	int64_t user;		 /* -1: whoever we are */
-	int mntns;		 /* -1: where we are */
-	int64_t *samples;	 /* ns, sorted once the run is over */
+	int64_t user;	  /* -1: whoever we are */
+	int mntns;	  /* -1: where we are */
+	int64_t *samples; /* ns, sorted once the run is over */
 	size_t n;
 	uint32_t failed;
 	uint32_t timeouts;
@@ -766,8 +766,8 @@ static int run_rate(struct plan *plan, const struct options *opt)
 	for (uint32_t slice = 0; slice < opt->slices; slice++) {
 		for (size_t i = 0; i < plan->nrows; i++) {
 			for (size_t w = 0; w < opt->nworkers; w++) {
-				rates[i][w] += run_slice(&plan->rows[i], opt->workers[w], shared,
-							 opt);
+				rates[i][w] +=
+					run_slice(&plan->rows[i], opt->workers[w], shared, opt);
 				sleep_ms(RATE_SETTLE_MS);
 			}
 		}
@@ -856,23 +856,45 @@ static const struct option long_options[] = {
 static void set_option(struct options *opt, int which)
 {
 	switch (which) {
-	case OPT_ROUNDS: opt->rounds = parse_number("rounds", optarg, ROUNDS_MAX); break;
-	case OPT_WARMUP: opt->warmup = parse_number("warmup", optarg, ROUNDS_MAX); break;
-	case OPT_GAP: opt->gap_ms = parse_number("gap", optarg, 60000); break;
-	case OPT_QUIET: opt->quiet = true; break;
-	case OPT_RAW: opt->raw = open_output(optarg); break;
-	case OPT_WORKERS: parse_workers(opt, optarg); break;
-	case OPT_SECONDS: opt->slice_s = parse_number("seconds", optarg, 3600); break;
-	case OPT_SLICES: opt->slices = parse_number("slices", optarg, 1000); break;
-	case OPT_TIMEOUT: opt->timeout_s = parse_number("timeout", optarg, 3600); break;
-	case OPT_TSV: opt->tsv = open_output(optarg); break;
+	case OPT_ROUNDS:
+		opt->rounds = parse_number("rounds", optarg, ROUNDS_MAX);
+		break;
+	case OPT_WARMUP:
+		opt->warmup = parse_number("warmup", optarg, ROUNDS_MAX);
+		break;
+	case OPT_GAP:
+		opt->gap_ms = parse_number("gap", optarg, 60000);
+		break;
+	case OPT_QUIET:
+		opt->quiet = true;
+		break;
+	case OPT_RAW:
+		opt->raw = open_output(optarg);
+		break;
+	case OPT_WORKERS:
+		parse_workers(opt, optarg);
+		break;
+	case OPT_SECONDS:
+		opt->slice_s = parse_number("seconds", optarg, 3600);
+		break;
+	case OPT_SLICES:
+		opt->slices = parse_number("slices", optarg, 1000);
+		break;
+	case OPT_TIMEOUT:
+		opt->timeout_s = parse_number("timeout", optarg, 3600);
+		break;
+	case OPT_TSV:
+		opt->tsv = open_output(optarg);
+		break;
 	case OPT_BASE:
 		if (opt->nbases == BASES_MAX)
 			die("more than %d --base", BASES_MAX);
 		opt->bases[opt->nbases++] = optarg;
 		break;
-	case OPT_HELP: usage(0);
-	default: usage(2);
+	case OPT_HELP:
+		usage(0);
+	default:
+		usage(2);
 	}
 }
 
@@ -880,8 +902,13 @@ int main(int argc, char **argv)
 {
 	static struct plan plan;
 	struct options opt = {
-		.rounds = 100, .warmup = 5, .timeout_s = 30, .slice_s = 1, .slices = 3,
-		.workers = { 1, 2 }, .nworkers = 2,
+		.rounds = 100,
+		.warmup = 5,
+		.timeout_s = 30,
+		.slice_s = 1,
+		.slices = 3,
+		.workers = { 1, 2 },
+		.nworkers = 2,
 	};
 	struct sigaction action = { .sa_handler = on_alarm };
 	const char *mode = argc > 1 ? argv[1] : "";

@@ -1,13 +1,12 @@
 /* cellbench.c - what a cell that exists costs: in time for each program, in memory for waiting.
  *
- *	cellbench exec N	one cell; starts /usr/bin/true in it N times, and as often by plain fork
- *				and exec, turn about; microseconds, two a line: from the request to
- *				the news of its end
- *	cellbench create N	makes and destroys a cell N times; microseconds, two a line: from the
- *				request until PID 1 is ready, and until everything is gone
- *	cellbench idle N	N cells that do nothing, made by one keeper as for the server;
- *				prints where the memory is. "total per cell" is all of it, the kernel's
- *				included: slab, kernel stacks, page tables, per-CPU data, and PID 1's pages.
+ *	cellbench exec N	one cell; starts /usr/bin/true in it N times, and as often by plain
+ *fork and exec, turn about; microseconds, two a line: from the request to the news of its end
+ *	cellbench create N	makes and destroys a cell N times; microseconds, two a line: from
+ *the request until PID 1 is ready, and until everything is gone cellbench idle N	N cells that
+ *do nothing, made by one keeper as for the server; prints where the memory is. "total per cell" is
+ *all of it, the kernel's included: slab, kernel stacks, page tables, per-CPU data, and PID 1's
+ *pages.
  *
  * Speaks the same two channels as the server, by the same code as cordon run. */
 #include <poll.h>
@@ -124,8 +123,13 @@ static int start_keeper(struct err *e)
 		roots[i] = (struct keeper_root){ template.fds[i], KEEPER_ROOT_LAYER };
 	cgroups_find(&keeper.cgroups);
 	cgroups_find_unified(&keeper.cgroups);
-	const struct keeper_start how = { .asks = pair[0], .hears = theirs, .userns = -1, .cgroups = &keeper.cgroups,
-					  .serve = true, .nroots = template.nlayers, .roots = roots };
+	const struct keeper_start how = { .asks = pair[0],
+					  .hears = theirs,
+					  .userns = -1,
+					  .cgroups = &keeper.cgroups,
+					  .serve = true,
+					  .nroots = template.nlayers,
+					  .roots = roots };
 
 	started = keeper_client_spawn(&how, &keeper.pid, e);
 	(void)close(TAKE_FD(theirs));
@@ -135,8 +139,13 @@ static int start_keeper(struct err *e)
 static int run_true(struct cell *c, struct err *e)
 {
 	static const char command[] = "/usr/bin/true";
-	const struct agent_spawn s = { .handle = 1, .flags = AGENT_NO_STDIN, .argc = 1, .user = "", .cwd = "",
-				       .strings = command, .strings_len = sizeof(command) };
+	const struct agent_spawn s = { .handle = 1,
+				       .flags = AGENT_NO_STDIN,
+				       .argc = 1,
+				       .user = "",
+				       .cwd = "",
+				       .strings = command,
+				       .strings_len = sizeof(command) };
 	enum agent_type type = AGENT_READY;
 	struct agent_event v;
 
@@ -201,7 +210,8 @@ static double field(const char *path, const char *word)
 	return at == NULL ? 0 : strtod(at + strlen(word), NULL);
 }
 
-static const char *const kinds[] = { "SReclaimable:", "SUnreclaim:", "KernelStack:", "PageTables:", "Percpu:", "Shmem:" };
+static const char *const kinds[] = { "SReclaimable:", "SUnreclaim:", "KernelStack:",
+				     "PageTables:",   "Percpu:",     "Shmem:" };
 
 /* The processes that are new: every cordon-init, and our keeper. */
 static double pss_of(const char *name)
@@ -227,7 +237,8 @@ static int bench_idle(unsigned n, struct err *e)
 	static struct cell cells[CELLS_MAX];
 	const struct timespec settle = { .tv_sec = 1 };
 	struct rlimit files;
-	double before[COUNT(kinds)], total = 0, pss = pss_of("cordon-init"), keeper_pss = pss_of("cordon-keeper");
+	double before[COUNT(kinds)], total = 0, pss = pss_of("cordon-init"),
+				     keeper_pss = pss_of("cordon-keeper");
 
 	if (n == 0 || n > CELLS_MAX)
 		return err_set(e, ERR_INVALID, "1 to %d cells", CELLS_MAX);
@@ -266,7 +277,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(unsigned n, struct err *e);
-	} benches[] = { { "exec", bench_exec }, { "create", bench_create }, { "idle", bench_idle } };
+	} benches[] = { { "exec", bench_exec },
+			{ "create", bench_create },
+			{ "idle", bench_idle } };
 	size_t b = 0;
 
 	while (b < COUNT(benches) && (n == 0 || strcmp(argv[1], benches[b].name) != 0))

@@ -160,8 +160,7 @@ static void start_reading(struct request *r, struct session *s)
 		started = file_call_start(&g->call, r, s, size_argv, COUNT(size_argv), false,
 					  &size_events, &e);
 	else
-		started = file_call_start(&g->call, r, s, argv, COUNT(argv), false, &events,
-					  &e);
+		started = file_call_start(&g->call, r, s, argv, COUNT(argv), false, &events, &e);
 	if (started < 0)
 		reply_file_error(r, &e);
 }

@@ -137,8 +137,10 @@ static void start(struct request *r, struct session *session)
 {
 	struct starting *s = r->state;
 	struct err e = { 0 };
-	struct execution *x = execution_start(session, &s->spec.spec, &e);
+	struct execution *x = NULL;
 
+	if (!s->spec.has_input || feeder_check(s->spec.input_len, &e) == 0)
+		x = execution_start(session, &s->spec.spec, &e);
 	if (x == NULL || give_input(s, x, &e) < 0) {
 		reply_error(r, &e);
 		return;

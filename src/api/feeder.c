@@ -1,5 +1,11 @@
 #include "feeder.h"
 
+/* Of all executions together: a program that does not read holds its input here, and whoever sent
+ * it has long been answered. */
+#define WAITING_MAX ((size_t)256 << 20)
+
+static size_t waiting;
+
 struct feeder {
 	struct execution *x; /* stays as long as we follow it */
 	struct execution_follower follower;
@@ -12,6 +18,7 @@ static void stop(struct feeder *f)
 {
 	wait_cancel(&f->wait);
 	execution_unfollow(&f->follower);
+	waiting -= f->len;
 	free(f->bytes);
 	free(f);
 }
@@ -53,6 +60,15 @@ static void more(struct execution_follower *f)
 		stop(feeder);
 }
 
+int feeder_check(size_t len, struct err *e)
+{
+	if (len <= WAITING_MAX - waiting)
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "capacity_input: %zu MiB of input wait for programs to read them",
+		       waiting >> 20);
+}
+
 int feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e)
 {
 	struct feeder *f = calloc(1, sizeof(*f));
@@ -62,6 +78,7 @@ int feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e)
 	f->x = x;
 	f->bytes = bytes;
 	f->len = len;
+	waiting += len;
 	f->wait.done = has_room;
 	f->wait.arg = f;
 	f->follower.more = more;

@@ -10,5 +10,9 @@
 
 #include "execution.h"
 
+/* Is there room for so many bytes more? ERR_LIMIT if not. To be asked before the execution is
+ * started. */
+int feeder_check(size_t len, struct err *e) MUST_USE;
+
 /* The bytes are taken over (malloc'ed) on success. */
 int feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e) MUST_USE;

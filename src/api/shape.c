@@ -199,7 +199,8 @@ void shape_execution_open(struct json *j, const char *name, const struct store_e
 	json_text(j, "user", or_null(row->user));
 	json_bool(j, "tty", row->tty);
 	json_bool(j, "background", row->kind == EXECUTION_BACKGROUND);
-	if (x != NULL && execution_pid(x) != 0 && !execution_ended(x)) /* a number that is its own */
+	if (x != NULL && execution_pid(x) != 0 &&
+	    !execution_ended(x)) /* a number that is its own */
 		json_uint(j, "pid", execution_pid(x));
 	else
 		json_none(j, "pid");

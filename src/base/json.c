@@ -53,8 +53,8 @@ static size_t plain(const char *s, size_t left)
 	return n;
 }
 
-/* By hand: output of programs may be nothing but such bytes, and printf(3) for each of a million would
- * hold up everybody else. */
+/* By hand: output of programs may be nothing but such bytes, and printf(3) for each of a million
+ * would hold up everybody else. */
 static void put_code(struct json *j, unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -42,15 +42,17 @@ void agent_release(struct agent *a)
 	drop_out(a);
 }
 
-/* Room for n more bytes behind what waits. */
-static int reserve(struct agent *a, size_t n, uint8_t **ret, struct err *e)
+/* Room for n more bytes behind what waits, or NULL. */
+static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 {
 	size_t waiting = a->out_len - a->out_at;
 	uint8_t *grown;
 
-	if (waiting + n > AGENT_OUT_MAX)
-		return err_set(e, ERR_LIMIT, "PID 1 does not take requests: %zu bytes wait",
-			       waiting);
+	if (waiting + n > AGENT_OUT_MAX) {
+		(void)err_set(e, ERR_LIMIT, "PID 1 does not take requests: %zu bytes wait",
+			      waiting);
+		return NULL;
+	}
 	if (a->out_at > 0) {
 		memmove(a->out, a->out + a->out_at, waiting);
 		a->out_fd_at -= a->out_fd >= 0 ? a->out_at : 0;
@@ -58,12 +60,13 @@ static int reserve(struct agent *a, size_t n, uint8_t **ret, struct err *e)
 		a->out_at = 0;
 	}
 	grown = realloc(a->out, waiting + n);
-	if (grown == NULL)
-		return err_sys(e, "allocate");
+	if (grown == NULL) {
+		(void)err_sys(e, "allocate");
+		return NULL;
+	}
 	a->out = grown;
-	*ret = grown + waiting;
 	a->out_len += n;
-	return 0;
+	return grown + waiting;
 }
 
 /* One sendmsg(2) of bytes that go together: up to the one a descriptor goes with, or from it on. */
@@ -117,12 +120,13 @@ static int flushed(struct agent *a, struct err *e)
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e)
 {
 	size_t len = agent_spawn_size(s);
-	uint8_t *at = NULL;
+	uint8_t *at;
 
 	if (len == 0)
 		return err_set(e, ERR_LIMIT, "arguments and environment are larger than %u MiB",
 			       AGENT_REQUEST_MAX >> 20);
-	if (reserve(a, FRAME_HEAD + len, &at, e) < 0)
+	at = reserve(a, FRAME_HEAD + len, e);
+	if (at == NULL)
 		return -1;
 	frame_head(at, AGENT_SPAWN, (uint32_t)len);
 	agent_spawn_write(s, at + FRAME_HEAD);
@@ -132,9 +136,10 @@ int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e
 static int queue_order(struct agent *a, enum agent_type type, const struct agent_order *o,
 		       struct err *e)
 {
-	uint8_t *at = NULL;
+	uint8_t *at;
 
-	if (reserve(a, FRAME_HEAD + sizeof(*o), &at, e) < 0)
+	at = reserve(a, FRAME_HEAD + sizeof(*o), e);
+	if (at == NULL)
 		return -1;
 	frame_head(at, (uint16_t)type, sizeof(*o));
 	memcpy(at + FRAME_HEAD, o, sizeof(*o));

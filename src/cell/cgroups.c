@@ -12,13 +12,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 
 #include "io.h"
@@ -285,13 +283,14 @@ static bool is_ours(int dir_fd, const char *name)
 	       st.st_nlink == 1;
 }
 
-static int open_cgroup(const char *path)
+/* In the same hierarchy as the one that was found, so it is a cgroup, and of the right controller.
+ */
+static int open_cgroup(const char *path, int found)
 {
 	OWN_FD fd = open_dir(path, "");
-	struct statfs fs;
+	struct stat a, b;
 
-	if (fd < 0 || fstatfs(fd, &fs) < 0 ||
-	    (fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_SUPER_MAGIC))
+	if (fd < 0 || fstat(fd, &a) < 0 || fstat(found, &b) < 0 || a.st_dev != b.st_dev)
 		return -1;
 	return TAKE_FD(fd);
 }
@@ -305,7 +304,7 @@ static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[K
 		text = next_line(text, line, sizeof(line));
 		if (text == NULL || (line[0] != '\0') != (c->dirs[i] >= 0))
 			return false;
-		ret_dirs[i] = line[0] == '\0' ? -1 : open_cgroup(line);
+		ret_dirs[i] = line[0] == '\0' ? -1 : open_cgroup(line, c->dirs[i]);
 		if (line[0] != '\0' && ret_dirs[i] < 0)
 			return false;
 	}

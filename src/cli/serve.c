@@ -6,14 +6,17 @@
 
 #include "config_doc.h"
 
-static const char text[] =
-	"Starts the server: cordon-keeper, which makes cells, and cordond, which answers requests.\n"
-	"Either may die at any time and is started again; sessions go on. SIGTERM ends both and leaves\n"
-	"the sessions running for the next start; SIGHUP starts everything again from the programs on\n"
-	"disk (an upgrade in place) without losing a connection in the queue.\n"
-	"\n"
-	"Every setting of doc/configuration.md is an option (--listen, --state-dir or --state, ...), a\n"
-	"variable (CORDON_LISTEN, ...) and a line of the configuration file.";
+static const char text[] = "Starts the server: cordon-keeper, which makes cells, and cordond, "
+			   "which answers requests.\n"
+			   "Either may die at any time and is started again; sessions go on. "
+			   "SIGTERM ends both and leaves\n"
+			   "the sessions running for the next start; SIGHUP starts everything "
+			   "again from the programs on\n"
+			   "disk (an upgrade in place) without losing a connection in the queue.\n"
+			   "\n"
+			   "Every setting of doc/configuration.md is an option (--listen, "
+			   "--state-dir or --state, ...), a\n"
+			   "variable (CORDON_LISTEN, ...) and a line of the configuration file.";
 
 struct serve_options {
 	const char *config;
@@ -27,13 +30,12 @@ static const struct option options[] = {
 	  "checks the configuration, prints it, and ends", 0 },
 	{ "settings", NULL, OPTION_FLAG, offsetof(struct serve_options, settings), 0, 0,
 	  "lists every setting with its default", 0 },
-	{ "help", NULL, OPTION_FLAG, offsetof(struct serve_options, help), 0, 0,
-	  "shows this", 'h' },
+	{ "help", NULL, OPTION_FLAG, offsetof(struct serve_options, help), 0, 0, "shows this",
+	  'h' },
 };
 
 /* Takes our own options out of the words; what is left are settings. */
-static int split(int argc, char **argv, struct serve_options *o, int *ret_nsettings,
-		 struct err *e)
+static int split(int argc, char **argv, struct serve_options *o, int *ret_nsettings, struct err *e)
 {
 	int n = 0;
 
@@ -41,7 +43,8 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 		int words = config_flag_words(argv[i]);
 
 		if (words == 0) {
-			int took = options_parse(&serve_verb, 1, argv + i, o, NULL, &(struct err){ 0 });
+			int took = options_parse(&serve_verb, 1, argv + i, o, NULL,
+						 &(struct err){ 0 });
 
 			if (took <= 0 && i + 1 < argc)
 				took = options_parse(&serve_verb, 2, argv + i, o, NULL, e);

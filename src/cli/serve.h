@@ -27,7 +27,7 @@ struct serve {
 	struct template template;
 	struct keeper_root roots[KEEPER_ROOTS_MAX];
 	unsigned nroots;
-	int userns; /* rootless: where all its keepers live; -1: none yet */
+	int userns;  /* rootless: where all its keepers live; -1: none yet */
 	char **argv; /* to start itself again */
 };
 

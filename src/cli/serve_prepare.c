@@ -41,10 +41,11 @@ static int find_user(struct serve *s, struct err *e)
 	}
 	p = getpwnam(s->config.user);
 	if (p == NULL || p->pw_uid == 0)
-		return err_set(e, ERR_NOT_FOUND,
-			       "user: there is no '%s' here (or it is root): useradd --system %s, or "
-			       "give a number",
-			       s->config.user, s->config.user);
+		return err_set(
+			e, ERR_NOT_FOUND,
+			"user: there is no '%s' here (or it is root): useradd --system %s, or "
+			"give a number",
+			s->config.user, s->config.user);
 	s->uid = p->pw_uid;
 	s->gid = p->pw_gid;
 	return 0;

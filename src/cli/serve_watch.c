@@ -119,9 +119,8 @@ static void NORETURN become_daemon(const struct watch *w, int control, const cha
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)setsid(); /* a terminal's Ctrl-C is for us alone */
-	if (s->root &&
-	    (setgroups(0, NULL) < 0 || setresgid(s->gid, s->gid, s->gid) < 0 ||
-	     setresuid(s->uid, s->uid, s->uid) < 0))
+	if (s->root && (setgroups(0, NULL) < 0 || setresgid(s->gid, s->gid, s->gid) < 0 ||
+			setresuid(s->uid, s->uid, s->uid) < 0))
 		_exit(126);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(126);
@@ -198,9 +197,9 @@ static void plan_again(struct child *c)
 	if (now - c->since_ns > LIVED_MS * CLOCK_MS)
 		c->pause_ms = 0;
 	c->again_ns = now + c->pause_ms * CLOCK_MS;
-	c->pause_ms = c->pause_ms == 0	 ? PAUSE_MIN_MS :
-		      2 * c->pause_ms < PAUSE_MAX_MS ? 2 * c->pause_ms :
-						       PAUSE_MAX_MS;
+	c->pause_ms = c->pause_ms == 0		       ? PAUSE_MIN_MS
+		      : 2 * c->pause_ms < PAUSE_MAX_MS ? 2 * c->pause_ms
+						       : PAUSE_MAX_MS;
 	c->pid = 0;
 }
 

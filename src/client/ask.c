@@ -6,6 +6,7 @@
 #include "member.h"
 
 #define ERROR_MAX 65536
+#define PAGES_MAX 10000
 
 int ask_open(struct ask *a, const struct args_common *o, uint64_t io_ms, struct err *e)
 {
@@ -132,22 +133,22 @@ int ask_pages(struct ask *a, const struct target *t, const char *member, const c
 	      size_t max, json_t **ret, struct err *e)
 {
 	OWN_JSON *all = json_array();
-	char position[256];
+	char position[256] = "", before[sizeof(position)];
 
 	(void)snprintf(position, sizeof(position), "%s", after == NULL ? "" : after);
-	while (json_array_size(all) < max) {
+	for (unsigned pages = 0; json_array_size(all) < max && pages < PAGES_MAX; pages++) {
 		OWN_JSON *page = NULL;
 		struct target next = *t;
-		size_t had = json_array_size(all);
 
 		target_query(&next, "after", position[0] == '\0' ? NULL : position);
 		if (ask_json(a, "GET", &next, NULL, &page, e) < 0)
 			return -1;
 		if (add_page(all, page, member, max) < 0)
 			return err_set(e, ERR_SYSTEM, "out of memory");
+		memcpy(before, position, sizeof(before));
 		next_position(page, position, sizeof(position));
-		/* A page with nothing new would be asked for again and again. */
-		if (position[0] == '\0' || json_array_size(all) == had)
+		/* A page may be empty and yet not the last; one that leads to itself is. */
+		if (position[0] == '\0' || strcmp(position, before) == 0)
 			break;
 	}
 	*ret = all;

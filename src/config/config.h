@@ -55,7 +55,7 @@ struct config {
 
 	/* the node as a whole */
 	uint64_t node_max_sessions;
-	uint64_t node_max_memory;	 /* 0: nine tenths of what the machine has */
+	uint64_t node_max_memory;	 /* 0: no bound on promises */
 	uint64_t node_create_rate_milli; /* sessions per second; 0: no limit */
 
 	/* a session */

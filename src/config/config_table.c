@@ -77,7 +77,7 @@ const struct config_setting config_table[] = {
 	{ "node_max_sessions", "COUNT", CONFIG_COUNT, FIELD(node_max_sessions), "1000", 1, 1000000, NULL,
 	  "sessions of all tenants at a time", .group = "Limits of the node" },
 	{ "node_max_memory", "SIZE", CONFIG_BYTES, FIELD(node_max_memory), "0", 0, 64 * TIB, NULL,
-	  "sum of the memory limits of all sessions; 0: nine tenths of the machine's memory" },
+	  "sum of the memory limits of all sessions; 0: no bound but what the machine has left" },
 	{ "node_create_rate", "RATE", CONFIG_MILLIS, FIELD(node_create_rate_milli), "1000", 0, MANY, NULL,
 	  "sessions created per second; 0: no limit" },
 

@@ -1,5 +1,6 @@
 /* confine.c - if cordond is taken over, the attacker has what its API offers, and not the host: no
- * file outside its two folders, no program to start, no network but the connections that come in. */
+ * file outside its two folders, no program to start, no network but the connections that come in.
+ */
 #include "confine.h"
 
 #include <errno.h>
@@ -71,9 +72,9 @@ static int files(const struct confine_files *f, struct err *e)
 				.net = abi >= 4 ? NET_TCP : 0,
 				.scoped = abi >= 6 ? SCOPE_ALL : 0 };
 	OWN_FD fd = (int)syscall(SYS_landlock_create_ruleset, &set,
-				 abi >= 6 ? sizeof(set) :
-				 abi >= 4 ? 16 :
-					    8,
+				 abi >= 6   ? sizeof(set)
+				 : abi >= 4 ? 16
+					    : 8,
 				 0U);
 	if (fd < 0)
 		return err_sys(e, "landlock rule set");

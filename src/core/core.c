@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <time.h>
 
 #include "clock.h"
@@ -16,7 +15,9 @@
 #include "io.h"
 #include "log.h"
 
-#define CHECKPOINT_PAGES 1000
+#define CHECKPOINT_PAGES 1000	   /* worth it, when nothing goes on */
+#define CHECKPOINT_PAGES_MAX 24000 /* 94 MiB: whatever goes on */
+#define QUIET_PAGES 500		   /* written in a second */
 #define CLOCK_JUMP_MS 2000
 #define FDS_SPARE 128	  /* for logs, cells being ended, the store */
 #define FDS_SPARE_MAX 1024 /* and an eighth of all, up to this, for clients, who could not end a session
@@ -47,6 +48,7 @@ const struct live_cell_events core_orphan_events = { .up = orphan_up,
 						     .dead = orphan_quiet,
 						     .gone = orphan_quiet,
 						     .held = orphan_held,
+						     .failed = orphan_held,
 						     .synced = orphan_quiet };
 
 uint64_t core_now_ms(void)
@@ -190,10 +192,39 @@ void core_check_clock(struct core *c)
 	session_each(c, NULL, shift, &jump);
 }
 
+/* Sessions promise more than they use. What counts in the end is what the machine has left: with
+ * less than a sixteenth of its memory available nobody is let in. */
+static void look_at_memory(struct core *c)
+{
+	char text[1024];
+	ssize_t n = pread(c->meminfo_fd, text, sizeof(text) - 1, 0);
+	const char *total, *available;
+
+	text[n > 0 ? n : 0] = '\0';
+	total = strstr(text, "MemTotal:");
+	available = strstr(text, "MemAvailable:");
+	c->memory_short = total != NULL && available != NULL &&
+			  strtoull(available + strlen("MemAvailable:"), NULL, 10) <
+				  strtoull(total + strlen("MemTotal:"), NULL, 10) / 16;
+}
+
+/* It waits for the disk, so it is for quiet moments; but a journal must not grow for ever. */
+static void checkpoint(struct core *c)
+{
+	unsigned pages = store_journal_pages(c->store);
+	bool quiet = pages - c->journal_pages < QUIET_PAGES;
+	struct err e;
+
+	c->journal_pages = pages;
+	if ((pages > CHECKPOINT_PAGES && quiet) || pages > CHECKPOINT_PAGES_MAX) {
+		IGNORED(store_checkpoint(c->store, NULL, &e), "the journal grows on, until it can");
+		c->journal_pages = 0;
+	}
+}
+
 static void on_chores(struct loop_timer *t)
 {
 	struct core *c = t->arg;
-	struct err e;
 
 	c->chores_done++;
 	core_check_clock(c);
@@ -205,8 +236,8 @@ static void on_chores(struct loop_timer *t)
 		session_each(c, NULL, sample_one, NULL);
 	if (c->chores_done % RETENTION_S == 0)
 		retire(c);
-	if (store_journal_pages(c->store) > CHECKPOINT_PAGES)
-		IGNORED(store_checkpoint(c->store, NULL, &e), "the journal grows on, until it can");
+	look_at_memory(c);
+	checkpoint(c);
 	loop_timer_set(c->loop, t, clock_now_ns() + 1000 * CLOCK_MS);
 }
 
@@ -234,13 +265,6 @@ static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
 	return 0;
 }
 
-static uint64_t machine_memory(void)
-{
-	struct sysinfo i;
-
-	return sysinfo(&i) < 0 ? 0 : (uint64_t)i.totalram * i.mem_unit;
-}
-
 struct core *core_new(struct loop *l, struct store *s, const struct core_options *o, struct err *e)
 {
 	struct core *c = calloc(1, sizeof(*c));
@@ -257,9 +281,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 			     (int)files.rlim_cur;
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
-	c->memory_max = o->config->node_max_memory;
-	if (c->memory_max == 0)
-		c->memory_max = machine_memory() / 10 * 9;
+	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	keeper_link_init(&c->keeper, l);
 	c->keeper.on_hello = on_hello;
 	c->keeper.arg = c;
@@ -302,6 +324,7 @@ void core_free(struct core *c)
 	loop_task_cancel(c->loop, &c->tell_listeners);
 	io_close_all(&c->cells_fd, 1);
 	io_close_all(&c->output_fd, 1);
+	io_close_all(&c->meminfo_fd, 1);
 	while (c->tenants != NULL) {
 		struct tenant *t = c->tenants;
 

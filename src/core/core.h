@@ -83,7 +83,8 @@ int core_recover(struct core *c, struct err *e) MUST_USE;
 /* Is it fit to serve? ret_why says what is missing. */
 bool core_ready(const struct core *c, const char **ret_why);
 
-/* No new sessions; called before an upgrade or an end. Cells go on. */
+/* Called before an upgrade or an end: the pool ends. Sessions go on, and requests that are here
+ * already are served to their end. */
 void core_drain(struct core *c);
 
 /* After core_drain(): are the cells gone that nobody wants any more? */

@@ -487,6 +487,14 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 		on_exited(x, v);
 }
 
+void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v)
+{
+	if (x->program.handle != 0)
+		return; /* told twice */
+	live_cell_add_held(c, &x->program, v->handle);
+	on_failed(x, v);
+}
+
 /* Its cell is gone, or never knew it. */
 void execution_lost(struct execution *x)
 {
@@ -651,10 +659,25 @@ void execution_notify(struct execution *x)
 	loop_defer(x->session->core->loop, &x->tell);
 }
 
+/* Not before whoever waits for the outcome has it: waking PID 1 takes a while. */
+static void let_forget(struct execution *x)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (!x->forget_due)
+		return;
+	x->forget_due = false;
+	if (c != NULL && c->connected && x->program.handle != 0 &&
+	    agent_send_forget(&c->agent, x->program.handle, &e) == 0)
+		live_cell_flush(c);
+}
+
 static void tell_followers(struct loop_task *t)
 {
 	struct execution *x = t->arg;
 
+	let_forget(x);
 	for (struct execution_follower *f = x->followers, *next; f != NULL; f = next) {
 		next = f->next;
 		f->more(f);

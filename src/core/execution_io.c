@@ -139,7 +139,6 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 /* Ended, its output at an end, its record written: PID 1 may forget it, and so may we. */
 void execution_maybe_complete(struct execution *x)
 {
-	struct live_cell *c = x->session->cell;
 	struct err e;
 
 	if (x->complete || !x->ended || x->unsaved || x->killing || x->out[0] >= 0 ||
@@ -156,10 +155,7 @@ void execution_maybe_complete(struct execution *x)
 		IGNORED(store_execution_update(x->session->core->store, &x->row, &e),
 			"the log has it all");
 	}
-	if (c != NULL && c->connected && x->program.handle != 0 &&
-	    x->row.state != EXECUTION_FAILED &&
-	    agent_send_forget(&c->agent, x->program.handle, &e) == 0)
-		live_cell_flush(c);
+	x->forget_due = true;
 	execution_notify(x);
 }
 

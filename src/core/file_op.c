@@ -139,8 +139,8 @@ static void fail(struct file_op *op, const struct err *e)
 	loop_defer(loop_of(op), &op->step);
 }
 
-/* Waits for output, if there is somebody to take it. A pipe that had hung up is not watched any more
- * (on_readable()), and yet the cell may open its other end again. */
+/* Waits for output, if there is somebody to take it. A pipe that had hung up is not watched any
+ * more (on_readable()), and yet the cell may open its other end again. */
 static void watch(struct file_op *op)
 {
 	struct err e;
@@ -226,7 +226,8 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 	} else if (type == AGENT_FAILED) {
 		errno = v->sys;
 		if (v->stage == AGENT_AT_USER)
-			(void)err_set(&e, ERR_INVALID, "user: there is none of that name in the session");
+			(void)err_set(&e, ERR_INVALID,
+				      "user: there is none of that name in the session");
 		else
 			(void)err_sys(&e, "file operation");
 		if (v->stage != AGENT_AT_USER)

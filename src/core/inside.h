@@ -48,7 +48,11 @@ struct core {
 
 	struct session *sessions[CORE_BUCKETS];
 	unsigned live; /* sessions, the queued ones not counted */
-	uint64_t memory_bytes, memory_max;
+	uint64_t memory_bytes;	/* promised to sessions */
+	int meminfo_fd;		/* owned */
+	bool memory_short;	/* of the machine, a second ago */
+	unsigned journal_pages; /* of the store, then */
+	uint64_t created_ms;	/* of the youngest session */
 	uint64_t tokens_milli, tokens_at_ns; /* of the node */
 
 	struct tenant *tenants;
@@ -99,6 +103,7 @@ struct execution {
 	struct loop_fd watch_in, watch_out[2];
 	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
+	bool forget_due; /* PID 1 may forget it, and is told when everybody else has been */
 	bool killing; /* PID 1 will say when the tree is dead */
 	char why[160]; /* what row.error points to, if it is not a constant */
 	bool owed; /* its descriptors are on their way */
@@ -173,6 +178,7 @@ void session_sample(struct session *s);
 /* execution.c, execution_io.c */
 void execution_recover(struct session *s, const struct store_execution *row);
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
+void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_lost(struct execution *x); /* its cell is gone */
 void execution_retry_save(struct execution *x);
 void execution_free(struct execution *x);

@@ -11,6 +11,7 @@
 #include "own.h"
 
 #define IN_FLIGHT_MAX 4 /* enough to keep the keeper busy; more would only delay urgent ones */
+#define PATIENT_MAX 16	/* with more than these, they take turns: what is ended must go at some time */
 
 struct keeper_call {
 	struct keeper_call *next;
@@ -24,13 +25,39 @@ struct keeper_call {
 
 static void on_channel(struct loop_fd *f, uint32_t events);
 
+static void queue_init(struct keeper_queue *q)
+{
+	*q = (struct keeper_queue){ .end = &q->first };
+}
+
+static void queue_put(struct keeper_queue *q, struct keeper_call *c)
+{
+	c->next = NULL;
+	*q->end = c;
+	q->end = &c->next;
+	q->n++;
+}
+
+static struct keeper_call *queue_take(struct keeper_queue *q)
+{
+	struct keeper_call *c = q->first;
+
+	q->first = c->next;
+	if (q->first == NULL)
+		q->end = &q->first;
+	q->n--;
+	return c;
+}
+
 void keeper_link_init(struct keeper_link *k, struct loop *l)
 {
 	*k = (struct keeper_link){ .loop = l,
 				   .sock = -1,
 				   .watch = { .fd = -1, .ready = on_channel } };
 	k->watch.arg = k;
-	k->sent_end = &k->sent;
+	queue_init(&k->urgent);
+	queue_init(&k->patient);
+	queue_init(&k->sent);
 }
 
 static void finish(struct keeper_call *c, const struct keeper_reply *reply, int fd,
@@ -44,28 +71,16 @@ static void finish(struct keeper_call *c, const struct keeper_reply *reply, int 
 	free(c);
 }
 
-static void tell_all(struct keeper_call *list, const struct err *e)
-{
-	while (list != NULL) {
-		struct keeper_call *c = list;
-
-		list = c->next;
-		finish(c, NULL, -1, e);
-	}
-}
-
 void keeper_link_release(struct keeper_link *k)
 {
-	struct keeper_call *lists[] = { k->sent, k->urgent, k->patient };
+	struct keeper_queue *queues[] = { &k->sent, &k->urgent, &k->patient };
 
 	loop_remove(k->loop, &k->watch);
 	io_close_all(&k->sock, 1);
-	k->sent = k->urgent = k->patient = NULL;
-	for (size_t i = 0; i < COUNT(lists); i++)
-		while (lists[i] != NULL) {
-			struct keeper_call *c = lists[i];
+	for (size_t i = 0; i < COUNT(queues); i++)
+		while (queues[i]->first != NULL) {
+			struct keeper_call *c = queue_take(queues[i]);
 
-			lists[i] = c->next;
 			io_close_all(&c->fd, 1);
 			free(c);
 		}
@@ -74,27 +89,37 @@ void keeper_link_release(struct keeper_link *k)
 /* The keeper is gone. What it was asked is told; callers ask again, which every request allows. */
 static void detach(struct keeper_link *k)
 {
-	struct keeper_call *lost = k->sent;
+	struct keeper_call *lost = k->sent.first;
 	struct err e;
 
 	loop_remove(k->loop, &k->watch);
 	io_close_all(&k->sock, 1);
-	k->sent = NULL;
-	k->sent_end = &k->sent;
-	k->in_flight = 0;
+	queue_init(&k->sent);
 	k->greeted = false;
 	(void)err_set(&e, ERR_SYSTEM, "the keeper died");
 	e.sys = EPIPE;
-	tell_all(lost, &e);
+	while (lost != NULL) { /* callers may ask again at once */
+		struct keeper_call *c = lost;
+
+		lost = c->next;
+		finish(c, NULL, -1, &e);
+	}
+}
+
+static struct keeper_queue *next_queue(struct keeper_link *k)
+{
+	if (k->urgent.first == NULL || (k->patient_next && k->patient.n > PATIENT_MAX))
+		return &k->patient;
+	return &k->urgent;
 }
 
 static void send_some(struct keeper_link *k)
 {
 	bool more = false;
 
-	while (k->greeted && k->in_flight < IN_FLIGHT_MAX) {
-		struct keeper_call **list = k->urgent != NULL ? &k->urgent : &k->patient;
-		struct keeper_call *c = *list;
+	while (k->greeted && k->sent.n < IN_FLIGHT_MAX) {
+		struct keeper_queue *q = next_queue(k);
+		struct keeper_call *c = q->first;
 		struct err e;
 
 		if (c == NULL)
@@ -108,11 +133,8 @@ static void send_some(struct keeper_link *k)
 			break;
 		}
 		io_close_all(&c->fd, 1);
-		*list = c->next;
-		c->next = NULL;
-		*k->sent_end = c;
-		k->sent_end = &c->next;
-		k->in_flight++;
+		k->patient_next = q == &k->urgent;
+		queue_put(&k->sent, queue_take(q));
 	}
 	if (k->sock >= 0)
 		loop_modify(k->loop, &k->watch, EPOLLIN | (more ? EPOLLOUT : 0));
@@ -128,7 +150,7 @@ static void on_hello(struct keeper_link *k, const struct keeper_reply *reply)
 static void on_reply(struct keeper_link *k, const struct keeper_reply *reply, int fd)
 {
 	OWN_FD mine = fd;
-	struct keeper_call *c = k->sent;
+	struct keeper_call *c = k->sent.first;
 	struct err e = reply->err;
 
 	if (reply->version != KEEPER_VERSION) {
@@ -146,10 +168,7 @@ static void on_reply(struct keeper_link *k, const struct keeper_reply *reply, in
 		detach(k);
 		return;
 	}
-	k->sent = c->next;
-	if (k->sent == NULL)
-		k->sent_end = &k->sent;
-	k->in_flight--;
+	(void)queue_take(&k->sent);
 	if (e.code != ERR_NONE)
 		finish(c, NULL, -1, &e);
 	else
@@ -203,15 +222,12 @@ struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, 
 				    bool urgent, keeper_done_fn *done, void *arg)
 {
 	struct keeper_call *c = malloc(sizeof(*c) + len);
-	struct keeper_call **end = urgent ? &k->urgent : &k->patient;
 
 	assert(c != NULL);
 	*c = (struct keeper_call){ .done = done, .arg = arg, .fd = fd, .len = len };
 	memcpy(&c->op, request, sizeof(c->op));
 	memcpy(c->request, request, len);
-	while (*end != NULL)
-		end = &(*end)->next;
-	*end = c;
+	queue_put(urgent ? &k->urgent : &k->patient, c);
 	/* Sent from the loop, so that done is never called from inside. */
 	if (k->sock >= 0 && k->greeted)
 		loop_modify(k->loop, &k->watch, EPOLLIN | EPOLLOUT);

@@ -13,15 +13,19 @@ struct keeper_call;
 typedef void keeper_done_fn(void *arg, const struct keeper_reply *reply, int fd,
 			    const struct err *e);
 
+struct keeper_queue {
+	struct keeper_call *first, **end; /* oldest first */
+	unsigned n;
+};
+
 struct keeper_link {
 	struct loop *loop; /* borrowed */
 	int sock;	   /* owned; -1: no keeper at the moment */
 	struct loop_fd watch;
 	bool greeted;
 	struct keeper_walls walls;
-	struct keeper_call *urgent, *patient; /* to be sent */
-	struct keeper_call *sent, **sent_end; /* waiting for their answers, oldest first */
-	unsigned in_flight;
+	struct keeper_queue urgent, patient, sent; /* sent: waiting for their answers */
+	bool patient_next;
 	void (*on_hello)(void *arg, const struct err *e); /* a keeper is there, or cannot be */
 	void *arg;
 };
@@ -32,8 +36,8 @@ void keeper_link_release(struct keeper_link *k);
 /* A new keeper's channel, taken over. */
 int keeper_link_attach(struct keeper_link *k, int sock, struct err *e) MUST_USE;
 
-/* Copies the request; fd (or -1) is taken over and sent along. urgent ones go before patient ones.
- * done is called later, never from inside. */
+/* Copies the request; fd (or -1) is taken over and sent along. urgent ones go before patient ones,
+ * or in turn with them when many of those wait. done is called later, never from inside. */
 struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
 				    bool urgent, keeper_done_fn *done, void *arg);
 

@@ -207,6 +207,17 @@ static int believe(struct live_cell *c, enum agent_type type, const struct agent
 	return 0;
 }
 
+/* Of a program of ours that was asked for already, or of one from before. */
+static void on_early_failure(struct live_cell *c, const struct agent_event *v)
+{
+	for (const struct live_program *p = c->programs; p != NULL; p = p->next)
+		if (p->handle == v->handle) {
+			on_program(c, AGENT_FAILED, v);
+			return;
+		}
+	c->events->failed(c, v);
+}
+
 static void on_event(struct live_cell *c, enum agent_type type, const struct agent_event *v)
 {
 	if (type == AGENT_READY) {
@@ -216,6 +227,8 @@ static void on_event(struct live_cell *c, enum agent_type type, const struct age
 	} else if (type == AGENT_HELD) {
 		if (c->state == LIVE_UP && !c->synced)
 			c->events->held(c, v);
+	} else if (type == AGENT_FAILED && c->state == LIVE_UP && !c->synced) {
+		on_early_failure(c, v);
 	} else if (type == AGENT_SYNCED) {
 		if (c->state == LIVE_UP && !c->synced) {
 			c->synced = true;

@@ -23,6 +23,8 @@ struct live_cell_events {
 	void (*gone)(struct live_cell *c); /* nothing of it is left; it is freed */
 	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end. */
 	void (*held)(struct live_cell *c, const struct agent_event *v);
+	/* One that never ran, and of which the daemon before us may not have heard. */
+	void (*failed)(struct live_cell *c, const struct agent_event *v);
 	void (*synced)(struct live_cell *c);
 };
 

@@ -73,7 +73,7 @@ static void cell_up(struct live_cell *c, const struct err *e)
 		live_cell_end(c);
 		return;
 	}
-	memmove(p->ready + 1, p->ready, p->nready * sizeof(p->ready[0]));
+	memmove(p->ready + 1, p->ready, p->nready * sizeof(struct live_cell *));
 	p->ready[0] = c;
 	p->nready++;
 	pool_fill(p);
@@ -87,7 +87,7 @@ static void cell_dead(struct live_cell *c)
 		if (p->ready[i] == c) {
 			p->nready--;
 			memmove(p->ready + i, p->ready + i + 1,
-				(p->nready - i) * sizeof(p->ready[0]));
+				(p->nready - i) * sizeof(struct live_cell *));
 			break;
 		}
 	live_cell_own(c, &core_orphan_events, NULL);

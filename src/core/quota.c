@@ -93,9 +93,13 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	if (c->live >= g->node_max_sessions)
 		return refuse("capacity_sessions", 1, ret_retry_s, e,
 			      "the node's sessions at a time are", g->node_max_sessions);
-	if (c->memory_max > 0 && c->memory_bytes + memory > c->memory_max)
+	if (c->memory_short)
+		return refuse("capacity_memory", 5, ret_retry_s, e,
+			      "the machine is short of memory; promised bytes are",
+			      c->memory_bytes);
+	if (g->node_max_memory > 0 && c->memory_bytes + memory > g->node_max_memory)
 		return refuse("capacity_memory", 1, ret_retry_s, e,
-			      "the node's bytes of memory are", c->memory_max);
+			      "the node's bytes of memory are", g->node_max_memory);
 	if (b.rate_milli > 0) {
 		refill(&t->tokens_milli, &t->tokens_at_ns, b.rate_milli, b.burst, now);
 		if (t->tokens_milli < 1000)

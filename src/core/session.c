@@ -195,8 +195,8 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	int admitted;
 
 	*ret_retry_s = 1;
-	if (!core_ready(c, &why) || c->draining)
-		return not_ready(c->draining ? "draining" : why, e);
+	if (!core_ready(c, &why))
+		return not_ready(why, e);
 	if (core_check_fds(c, e) < 0)
 		return -1;
 	core_check_clock(c);

@@ -103,7 +103,11 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 	struct core *c = s->core;
 
 	s->row.state = state;
+	/* No two have the same: lists are in the order of creation. */
 	s->row.created_ms = core_now_ms();
+	if (s->row.created_ms <= c->created_ms && c->created_ms - s->row.created_ms < 60000)
+		s->row.created_ms = c->created_ms + 1;
+	c->created_ms = s->row.created_ms;
 	memcpy(s->row.boot_id, c->boot_id, sizeof(s->row.boot_id));
 	if (state == SESSION_RUNNING) {
 		s->row.started_ms = s->row.created_ms;
@@ -602,6 +606,17 @@ static void cell_held(struct live_cell *cell, const struct agent_event *v)
 		live_cell_flush(cell);
 }
 
+static void cell_failed(struct live_cell *cell, const struct agent_event *v)
+{
+	struct execution *x = execution_by_handle(cell->owner, v->handle);
+	struct err e;
+
+	if (x != NULL)
+		execution_adopt_failed(x, cell, v);
+	else if (agent_send_forget(&cell->agent, v->handle, &e) == 0)
+		live_cell_flush(cell);
+}
+
 /* What PID 1 does not hold any more has ended without a record. */
 static void cell_synced(struct live_cell *cell)
 {
@@ -624,6 +639,7 @@ const struct live_cell_events session_cell_events = {
 	.dead = cell_dead,
 	.gone = cell_gone,
 	.held = cell_held,
+	.failed = cell_failed,
 	.synced = cell_synced,
 };
 

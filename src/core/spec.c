@@ -39,8 +39,8 @@ static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t m
 	return 0;
 }
 
-/* A limit that was asked for and cannot be enforced is refused; a default one is left out, and shows
- * as 0. */
+/* A limit that was asked for and cannot be enforced is refused; a default one is left out, and
+ * shows as 0. */
 static int enforceable(const struct core *c, const char *name, unsigned limit, uint64_t asked,
 		       uint64_t *value, struct err *e)
 {
@@ -185,7 +185,8 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 			       (unsigned long long)max / 1000);
 	row->on_timeout = spec->on_timeout;
 	row->on_idle = spec->on_idle;
-	if ((row->on_timeout == SESSION_PAUSE || (row->idle_ms > 0 && row->on_idle == SESSION_PAUSE)) &&
+	if ((row->on_timeout == SESSION_PAUSE ||
+	     (row->idle_ms > 0 && row->on_idle == SESSION_PAUSE)) &&
 	    c->keeper.walls.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
 	return 0;
@@ -194,9 +195,9 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 int spec_check(const struct core *c, const struct session_spec *spec, struct store_session *row,
 	       char **ret_texts, struct err *e)
 {
-	const char *template = spec->template != NULL && *spec->template != '\0' ?
-				       spec->template :
-				       c->o.config->template;
+	const char *template = spec->template != NULL && *spec->template != '\0'
+				       ? spec->template
+				       : c->o.config->template;
 
 	memset(row, 0, sizeof(*row));
 	*ret_texts = NULL;
@@ -238,7 +239,8 @@ static int plan_mount(const struct core *c, const char *line, size_t len, struct
 	*mode++ = '\0';
 	root = find_root(c, text, &rest);
 	if (root == NULL)
-		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root", text);
+		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
+			       text);
 	(void)snprintf(r->mounts[r->nmounts].at, KEEPER_PATH_MAX, "%s", target);
 	(void)snprintf(r->mounts[r->nmounts].from.path, KEEPER_PATH_MAX, "%s", rest);
 	r->mounts[r->nmounts].from.root = root->root;

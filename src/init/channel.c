@@ -4,8 +4,8 @@
  * request needs, and given back. Whoever holds the other end made us, so what is malformed ends the
  * cell: it is no peer of ours.
  *
- * Who dies leaves requests behind that he has told others of. So a connection on which nothing can be
- * said any more is mute, and read to its end before it is dropped.
+ * Who dies leaves requests behind that he has told others of. So a connection on which nothing can
+ * be said any more is mute, and read to its end before it is dropped.
  *
  * The listening socket came from outside, and its name is outside; nobody in the cell can see it.
  * Should a mount ever show it to a cell, then a process of the cell is refused because it has a
@@ -28,8 +28,8 @@
 
 static int channel = -1;
 static int listener = -1;
-static int next = -1; /* who will replace the one on the channel */
-static bool mute;     /* nobody listens to us any more, but there may be something to hear */
+static int next = -1;	/* who will replace the one on the channel */
+static bool mute;	/* nobody listens to us any more, but there may be something to hear */
 static int passed = -1; /* came along with a request that is still in the buffer */
 static bool full;	/* the kernel said it takes no more */
 static bool short_of;	/* it said so for lack of something else than room in the socket */

@@ -39,7 +39,7 @@ bool channel_next(struct frame *ret);
 /* Listens on the socket that came along with a LINGER; returns 0 or errno. */
 int channel_linger(void);
 
-/* If somebody waits to connect, he will replace who is there, who is mute from now on: true. What is
- * left of the old one's requests can be read until channel_replace(). */
+/* If somebody waits to connect, he will replace who is there, who is mute from now on: true. What
+ * is left of the old one's requests can be read until channel_replace(). */
 bool channel_accept(void);
 void channel_replace(void);

@@ -118,6 +118,13 @@ static void on_stat(void)
 	tell_answer(AGENT_STATED, &v);
 }
 
+/* Its group; one that has just been born has none yet, and finds the signal pending. */
+static void signal_program(const struct program *p, int sig)
+{
+	if (kill(-p->pid, sig) < 0 && errno == ESRCH)
+		(void)kill(p->pid, sig);
+}
+
 /* Orders to one program; one that ended, or was forgotten, ignores them. */
 static void on_program_order(uint16_t type, const struct agent_order *o)
 {
@@ -126,7 +133,7 @@ static void on_program_order(uint16_t type, const struct agent_order *o)
 	if (p == NULL)
 		return;
 	if (type == AGENT_SIGNAL && !p->exited)
-		(void)kill(-p->pid, o->sig);
+		signal_program(p, o->sig);
 	else if (type == AGENT_CLOSE_STDIN)
 		programs_close_stdin(p);
 	else if (type == AGENT_RESIZE && p->pump != NULL)

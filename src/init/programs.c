@@ -92,8 +92,8 @@ void programs_on_started(struct program *p)
 		tell(p, PROGRAM_TELL_STARTED);
 		return;
 	}
-	/* Its exit is nobody's business; the record goes when this is told. */
-	p->exited = true;
+	/* Its exit is nobody's business. */
+	p->exited = p->failed = true;
 	p->end = (struct agent_event){ .handle = p->handle, .stage = f.stage, .sys = f.sys };
 	p->tell = PROGRAM_TELL_FAILED;
 }
@@ -189,8 +189,7 @@ void programs_lost(void)
 			continue;
 		}
 		p->tell_tree = false;
-		if ((p->tell & PROGRAM_TELL_FAILED) == 0)
-			p->tell = PROGRAM_TELL_HELD;
+		p->tell = p->failed ? PROGRAM_TELL_FAILED : PROGRAM_TELL_HELD;
 	}
 }
 

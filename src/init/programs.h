@@ -23,6 +23,7 @@ enum {
 
 struct program {
 	bool used, held, tty, exited, timed_out;
+	bool failed;	/* it never ran: end is FAILED's */
 	bool tell_tree; /* somebody waits for TREE_DEAD */
 	unsigned tell;
 	uint32_t handle;

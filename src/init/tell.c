@@ -100,8 +100,6 @@ static bool say(struct program *p, unsigned what)
 /* In the order of the flags' values: STARTED comes before EXITED, and TREE_DEAD is the last. */
 static bool tell_program(struct program *p)
 {
-	bool failed = (p->tell & PROGRAM_TELL_FAILED) != 0;
-
 	for (unsigned what = 1; p->tell != 0; what <<= 1) {
 		if ((p->tell & what) == 0)
 			continue;
@@ -109,7 +107,7 @@ static bool tell_program(struct program *p)
 			return false;
 		p->tell &= ~what;
 	}
-	if (failed || (p->exited && !p->held && !p->tell_tree))
+	if (p->exited && !p->held && !p->tell_tree)
 		programs_forget(p);
 	return true;
 }

@@ -321,8 +321,7 @@ static int fill_dev(const struct cell *c, const struct keeper *k, const char *ma
 	return place_pts(c, dev, e);
 }
 
-/* A directory of the store too, so it costs no file system of its own; but one with device nodes,
- * and that nobody can write to. */
+/* A directory of the store too, to cost no file system; but with devices, and read-only. */
 static int place_dev(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		     struct root_parts *p, struct err *e)
 {
@@ -333,7 +332,8 @@ static int place_dev(const struct cell *c, const struct keeper *k, const struct 
 	    mounts_copy(p->store, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD dev = copy;
-	if (mounts_place(dev, p->root, "/dev", e) < 0 || fill_dev(c, k, r->machine_id, dev, e) < 0 ||
+	if (mounts_place(dev, p->root, "/dev", e) < 0 ||
+	    fill_dev(c, k, r->machine_id, dev, e) < 0 ||
 	    place_store_dir(c, r, p, "shm", "/dev/shm", 01777, 0, e) < 0)
 		return -1;
 	/* Only the directory itself, not what is mounted in it. */

@@ -8,8 +8,8 @@
  *
  * Bounds: input is read only when somebody wants it, at most IN_BODY bytes at a time; the output of
  * a stream waits in at most CONN_OUT_MAX bytes. Both buffers go when they are empty. Answers in one
- * piece may be much longer: if those of all connections together are over OUT_ALL_MAX, because nobody
- * reads them, the longest is given up. */
+ * piece may be much longer: if those of all connections together are over OUT_ALL_MAX, because
+ * nobody reads them, the longest is given up. */
 #include "conn.h"
 
 #include <errno.h>

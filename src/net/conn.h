@@ -109,7 +109,7 @@ struct server {
 	size_t nconns;
 	size_t out_waiting; /* bytes of answers, of all connections */
 	bool draining;
-	int fd_bound; /* connections get descriptors below it */
+	int fd_bound;	 /* connections get descriptors below it */
 	uint64_t ids;	 /* the next request id; starts at random */
 	uint64_t date_s; /* the second that date is of */
 	char date[32];

@@ -33,9 +33,9 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 	s->loop = l;
 	s->options = *o;
 	rand_bytes(&s->ids, sizeof(s->ids));
-	s->fd_bound = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX ?
-			      INT_MAX :
-			      (int)files.rlim_cur - FDS_SPARE;
+	s->fd_bound = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX
+			      ? INT_MAX
+			      : (int)files.rlim_cur - FDS_SPARE;
 	return s;
 }
 
@@ -76,8 +76,8 @@ static void accepted(struct listen *l, int fd, const struct addr *peer)
 	struct server *s = l->arg;
 	char text[ADDR_TEXT_MAX];
 
-	/* Numbers are given lowest first: a high one says that few are left, and others need them more
-	 * than one connection more does. */
+	/* Numbers are given lowest first: a high one says that few are left, and others need them
+	 * more than one connection more does. */
 	if ((s->nconns >= s->options.connections_max && !make_room(s)) || fd >= s->fd_bound) {
 		turn_away(s, fd);
 		return;

@@ -27,9 +27,9 @@
 	"SELECT count(*), coalesce(sum(memory_bytes), 0), coalesce(sum(disk_bytes), 0)" \
 	" FROM session WHERE ended_ms = 0"
 
-#define EXECUTION_COLUMNS                                                                 \
-	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "  \
-	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, " \
+#define EXECUTION_COLUMNS                                                                    \
+	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
+	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
 	"output_open, output_limit"
 

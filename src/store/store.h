@@ -49,7 +49,7 @@ void store_rollback(struct store *s);			   /* harmless if none is open */
  * for quiet moments; without it SQLite does the same by itself, but in the middle of a commit, when
  * the journal has grown to STORE_JOURNAL_PAGES. *ret_pages, if not NULL: what the journal held
  * before. */
-#define STORE_JOURNAL_PAGES 4000
+#define STORE_JOURNAL_PAGES 32000
 int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e) MUST_USE;
 
 /* Pages in the journal after the last commit: whether a checkpoint is worth it. */

@@ -37,7 +37,7 @@ enum agent_type {
 	/* from PID 1 */
 	AGENT_READY = 64, /* first message of every connection; the cell is usable */
 	AGENT_STARTED,	  /* the program runs; its ends of stdio come along */
-	AGENT_FAILED,	  /* the program could not be started; there is no record of it */
+	AGENT_FAILED,	  /* the program could not be started; a held one is kept until FORGET */
 	AGENT_EXITED,	  /* the program ended */
 	AGENT_ALL_DEAD,	  /* nothing runs in the cell but PID 1 */
 	AGENT_HELD,	  /* after READY: a program started over an earlier connection */

@@ -1,6 +1,6 @@
 /* serve_msg.h - what the supervisor (cordon serve) gives cordond at its start, and what the two say
- * to each other. Both are built together and trust each other in one direction: cordond believes the
- * supervisor; the supervisor takes nothing from cordond but two words.
+ * to each other. Both are built together and trust each other in one direction: cordond believes
+ * the supervisor; the supervisor takes nothing from cordond but two words.
  *
  * At its start cordond has the descriptors below. Later the supervisor sends a new keeper's channel
  * A over the control socket, one message of one byte and one descriptor each. */
@@ -16,10 +16,10 @@
 #define SERVE_ROOTS_MAX 8
 
 enum {
-	SERVE_FD_CONTROL = 3, /* SOCK_SEQPACKET */
-	SERVE_FD_CONFIG = 4,  /* config_write()'s text */
-	SERVE_FD_SETUP = 5,   /* struct serve_setup */
-	SERVE_FD_CGROUP = 6,  /* as keepers have them; may lack */
+	SERVE_FD_CONTROL = 3,				      /* SOCK_SEQPACKET */
+	SERVE_FD_CONFIG = 4,				      /* config_write()'s text */
+	SERVE_FD_SETUP = 5,				      /* struct serve_setup */
+	SERVE_FD_CGROUP = 6,				      /* as keepers have them; may lack */
 	SERVE_FD_CERT = SERVE_FD_CGROUP + KEEPER_CGROUP_DIRS, /* PEM; may lack */
 	SERVE_FD_KEY,
 	SERVE_FD_LISTEN, /* and up */

@@ -211,7 +211,9 @@ static void in_the_locked_profile_too(void)
 TREE(0)
 TREE(1)
 TREE(2)
-TREE(3) TREE(4) TREE(5) TREE(6) TREE(7) TREE(8) TREE(9) TREE(10)
+TREE(3)
+TREE(4)
+TREE(5) TREE(6) TREE(7) TREE(8) TREE(9) TREE(10)
 	TREE(11) static void (*const tree_tests[])(void) = { tree_0, tree_1, tree_2,  tree_3,
 							     tree_4, tree_5, tree_6,  tree_7,
 							     tree_8, tree_9, tree_10, tree_11 };

@@ -221,7 +221,7 @@ class Chaos:
                     f"{x.id} ({x.kind}) of {s.id}: {stream} is {len(got)} bytes, want {len(want)}, differs at "
                     f"{at}: {got[at - 20:at + 60]!r}; {row}"
                 )
-        if whole and x.code is not None and (row["state"], row["exit_code"]) != ("exited", x.code):
+        if whole and x.code is not None and (row["state"], row["exit_code"]) != (x.state, x.code):
             raise Failed(f"{x.id} ({x.kind}) of {s.id}: want exit {x.code}: {row}")
 
     def check_files(self, s):

@@ -1,6 +1,6 @@
-/* evil_init.c - a PID 1 that has been taken over: speaks channel B, and lies. The tests put it in the
- * place of cordon-init; how it lies is a word in the file itself, which they overwrite, since nothing
- * else reaches a cell. */
+/* evil_init.c - a PID 1 that has been taken over: speaks channel B, and lies. The tests put it in
+ * the place of cordon-init; how it lies is a word in the file itself, which they overwrite, since
+ * nothing else reaches a cell. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -53,7 +53,8 @@ static uint16_t hear(uint8_t *body, size_t cap, int *ret_fd)
 
 	*ret_fd = -1;
 	while (have < sizeof(head)) {
-		ssize_t n = io_recv(CHANNEL, head + have, sizeof(head) - have, ret_fd, 1, &nfds, &e);
+		ssize_t n =
+			io_recv(CHANNEL, head + have, sizeof(head) - have, ret_fd, 1, &nfds, &e);
 
 		if (n <= 0)
 			wait_for_ever(); /* who is really taken over does not end by itself */

@@ -1,5 +1,6 @@
-/* false_clock.c - for the tests: the wall clock of cordond, which no namespace can change. Preloaded; the
- * jump in milliseconds is in a file that the test writes to, mapped before cordond confines itself. */
+/* false_clock.c - for the tests: the wall clock of cordond, which no namespace can change.
+ * Preloaded; the jump in milliseconds is in a file that the test writes to, mapped before cordond
+ * confines itself. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>

@@ -24,7 +24,7 @@ class Execution:
     def __init__(self, session, body, kind, out, err, code):
         self.id, self.session, self.kind = body["id"], session, kind
         self.out, self.err, self.code = out, err, code
-        self.exact = False  # was it seen to have ended, all said?
+        self.state = "failed" if kind == "missing" else "exited"
 
 
 class Session:
@@ -79,7 +79,9 @@ class Ledger:
 
 def program(random_, marker):
     """(kind, request, stdout, stderr, exit code): what it will say is known."""
-    kind = random_.choice(["fast", "fast", "slow", "slow", "binary", "tty", "behind", "silent", "both"])
+    kind = random_.choice(["fast", "fast", "slow", "slow", "binary", "tty", "behind", "silent", "both", "missing"])
+    if kind == "missing":
+        return kind, {"argv": ["/no/such/program"]}, b"", b"", 127
     code = random_.choice([0, 0, 0, 1, 7, 255])
     n = random_.randrange(1, 60)
     if kind == "fast":
@@ -104,7 +106,6 @@ def program(random_, marker):
         return kind, {"command": line}, "".join(f"{marker} {i}\n" for i in range(1, n + 1)).encode(), b"", code
     if kind == "binary":
         seed = hashlib.sha256(marker.encode()).digest() * (n * 64)
-        line = f"i=0; while [ $i -lt {n * 64} ]; do cat; i=$((i+1)); done; exit {code}"
         text = base64.b64encode(seed[:32]).decode()
         line = f"printf %s {text} | base64 -d > /tmp/{marker}; for i in $(seq {n * 64}); do cat /tmp/{marker}; done; exit {code}"
         return kind, {"command": line}, seed, b"", code
@@ -190,7 +191,7 @@ class Worker(threading.Thread):
         s.executions.append(x)
         if s.lost_allowed:
             return
-        if (data["exit_code"], data["state"]) != (code, "exited"):
+        if (data["exit_code"], data["state"]) != (code, x.state):
             self.ledger.problem(f"{x.id} of {s.id} ({kind}): {data['exit_code']} {data['state']}, want {code}: {data}")
         got = base64.b64decode(data["stdout_base64"])
         if kind != "behind" and not data["inline_truncated"] and got != out:

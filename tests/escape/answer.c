@@ -18,8 +18,8 @@ struct name {
 	const char *text;
 };
 
-#define NAME(x) \
-	{ \
+#define NAME(x)       \
+	{             \
 		x, #x \
 	}
 

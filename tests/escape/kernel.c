@@ -308,9 +308,9 @@ static const char *x32(const struct attack *a)
 }
 #endif
 
-#define CALL(...) \
-	(const long[6]) \
-	{ \
+#define CALL(...)           \
+	(const long[6])     \
+	{                   \
 		__VA_ARGS__ \
 	}
 #define CALL_ROW(id, what, control, ...) \

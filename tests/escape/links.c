@@ -234,9 +234,9 @@ static const char *write_through_mem(const struct attack *a)
 	return before == after ? "intact" : "changed";
 }
 
-#define NODE(type, major, minor) \
-	(const unsigned[]) \
-	{ \
+#define NODE(type, major, minor)   \
+	(const unsigned[])         \
+	{                          \
 		type, major, minor \
 	}
 /* Root may change its copy of /usr, whose files are its own where owners are translated. Without

@@ -192,9 +192,9 @@ static const char *raw_call(const struct attack *a)
 	return answer(syscall(c[0], c[1], c[2], c[3], c[4], c[5]));
 }
 
-#define CALL(...) \
-	(const long[6]) \
-	{ \
+#define CALL(...)           \
+	(const long[6])     \
+	{                   \
 		__VA_ARGS__ \
 	}
 #define RW_BIND (MS_REMOUNT | MS_BIND)

@@ -324,9 +324,9 @@ static const char *look_for_canary(const struct attack *a)
 	return strstr(buf, a->num ? world("abstract") : port) ? "leaked" : "clean";
 }
 
-#define OPTION(...) \
-	(const int[4]) \
-	{ \
+#define OPTION(...)         \
+	(const int[4])      \
+	{                   \
 		__VA_ARGS__ \
 	}
 #define CLOSED "ECONNREFUSED"

@@ -31,12 +31,12 @@ struct attack {
 	unsigned flags;
 };
 
-#define ROW(id, section, what, run, expect, control, arg, num) \
-	{ \
+#define ROW(id, section, what, run, expect, control, arg, num)       \
+	{                                                            \
 		id, section, what, run, expect, control, arg, num, 0 \
 	}
-#define ROW_ALONE(id, section, what, run, expect, arg, num) \
-	{ \
+#define ROW_ALONE(id, section, what, run, expect, arg, num)              \
+	{                                                                \
 		id, section, what, run, expect, NULL, arg, num, ROW_SOLO \
 	}
 
@@ -47,7 +47,8 @@ struct attack {
 /* What a masked file of /proc looks like; hidden where the kernel does not have it. */
 #define MASKED "empty|hidden"
 
-/* What only the machine's root may open by its mode, so that no mask is needed: nobody in a cell is. */
+/* What only the machine's root may open by its mode, so that no mask is needed: nobody in a cell
+ * is. */
 #define ROOTS_ONLY "EACCES|hidden"
 
 /* PID 1 is not dumpable: nobody inside may look into it, whatever user it runs as. */
@@ -58,8 +59,8 @@ struct table {
 	size_t n;
 };
 
-#define TABLE(rows) \
-	{ \
+#define TABLE(rows)                                    \
+	{                                              \
 		rows, sizeof(rows) / sizeof((rows)[0]) \
 	}
 
@@ -72,8 +73,8 @@ const char *answer(long rc);	    /* "done", or the name of errno when rc < 0 */
 const char *answer_errno(int err);  /* "EPERM" */
 const char *answer_signal(int sig); /* "SIGSYS" */
 const char *answer_path(int fd);    /* as answer(), but ENOENT is "hidden"; closes fd */
-const char *
-answer_read(const char *path);	    /* reads a file or lists a folder: done, empty, hidden, errno */
+const char *answer_read(
+	const char *path);	    /* reads a file or lists a folder: done, empty, hidden, errno */
 const char *answer_child(long pid); /* reaps: done if it left with 0, errno if with errno */
 const char *answer_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

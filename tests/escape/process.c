@@ -113,7 +113,8 @@ static int next_stop(pid_t pid, int request)
 {
 	int status;
 
-	if (syscall(SYS_ptrace, (long)request, (long)pid, 0L, 0L) < 0 || waitpid(pid, &status, __WALL) < 0)
+	if (syscall(SYS_ptrace, (long)request, (long)pid, 0L, 0L) < 0 ||
+	    waitpid(pid, &status, __WALL) < 0)
 		return -1;
 	return WIFSTOPPED(status) ? 0 : -1;
 }

@@ -76,7 +76,7 @@ static const char *plain(const struct attack *a)
 
 #define SOCKET(f, t, p) \
 	(const long[3]) \
-	{ \
+	{               \
 		f, t, p \
 	}
 #define NO_FAMILY "EAFNOSUPPORT"

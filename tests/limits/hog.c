@@ -88,8 +88,8 @@ static long long clock_ms(clockid_t clock)
 /* Maps and writes `size` bytes; NULL if the kernel refuses the mapping itself. */
 static void *touch(size_t size)
 {
-	volatile char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	volatile char *memory =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED)
 		return NULL;

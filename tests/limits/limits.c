@@ -52,6 +52,7 @@ struct row {
 	struct bound bounds[3];
 };
 
+/* clang-format off */
 static const struct row rows[] = {
 	/* nothing is hit, nothing is reported */
 	{ "success", "", "exit 0", 0, "null", { { "signal", 0, 0 } } },
@@ -130,6 +131,7 @@ static const struct row rows[] = {
 	{ "open files, as root", "--nofile 64 --user root", "fds", 0, "null",
 	  { { "stdout.number", 64, 64 } } },
 };
+/* clang-format on */
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -294,7 +296,8 @@ static void check_word(const struct run *run, const char *name, const char *choi
 
 	json_word(run->result, name, word, sizeof(word));
 	if (!is_one_of(word, choices))
-		complain(failures, "%s: %s, expected %s", name, word[0] ? word : "(missing)", choices);
+		complain(failures, "%s: %s, expected %s", name, word[0] ? word : "(missing)",
+			 choices);
 }
 
 /* What holds for every run, whatever the row. */
@@ -316,7 +319,8 @@ static void check_always(const struct run *run, const struct row *row, int *fail
 		check_bound(run, &always[i], failures);
 	check_word(run, "error", "null", failures);
 	check_word(run, "limit", row->limit, failures);
-	check_word(run, "output_truncated", strcmp(row->limit, "output") ? "false" : "true", failures);
+	check_word(run, "output_truncated", strcmp(row->limit, "output") ? "false" : "true",
+		   failures);
 }
 
 static int check(const struct run *run, const struct row *row)
@@ -426,7 +430,8 @@ static bool drain(int fd, char *text, size_t size, long long *bytes)
 /* Until both streams end: they do when the last process that holds them is gone. */
 static void collect(struct run *run, int out, int err)
 {
-	struct pollfd streams[] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
+	struct pollfd streams[] = { { .fd = out, .events = POLLIN },
+				    { .fd = err, .events = POLLIN } };
 	long long err_bytes = 0;
 
 	while (!out_of_patience && (streams[0].fd != -1 || streams[1].fd != -1)) {
@@ -594,8 +599,9 @@ int main(int argc, char **argv)
 	argc -= 1 + inside;
 	argv += 1 + inside;
 	if (argc < 2) {
-		(void)fprintf(stderr, "usage: limits [--inside] CORDON HOG [PART-OF-A-ROW'S-NAME]...\n"
-				      "--inside: HOG is a path in the cell, nothing is mounted\n");
+		(void)fprintf(stderr,
+			      "usage: limits [--inside] CORDON HOG [PART-OF-A-ROW'S-NAME]...\n"
+			      "--inside: HOG is a path in the cell, nothing is mounted\n");
 		return 2;
 	}
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);

@@ -1,6 +1,6 @@
-/* hostile_init.c - a PID 1 that was taken over: it stands in for cordon-init in the cells of a test's
- * server (test_attacks.py) and does what no cordon-init does. Which attack, a word in the command or
- * the path says that the server sends; without one it behaves, as far as the test needs.
+/* hostile_init.c - a PID 1 that was taken over: it stands in for cordon-init in the cells of a
+ * test's server (test_attacks.py) and does what no cordon-init does. Which attack, a word in the
+ * command or the path says that the server sends; without one it behaves, as far as the test needs.
  *
  * Nothing here is checked: it is the attacker's. */
 #include <fcntl.h>
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent_msg.h"
 #include "file_msg.h"
+#include "io.h"
 
 #define HELD_MANY 20000
 
@@ -28,22 +28,11 @@ static uint8_t body[AGENT_REQUEST_MAX + FRAME_HEAD];
 static void say(enum agent_type type, const struct agent_event *v, const int *fds, size_t n)
 {
 	uint8_t bytes[FRAME_HEAD + sizeof(*v)];
-	char control[CMSG_SPACE(16 * sizeof(int))] = { 0 };
-	struct iovec iov = { bytes, sizeof(bytes) };
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *c = (struct cmsghdr *)(void *)control;
+	struct err e;
 
 	frame_head(bytes, (uint16_t)type, sizeof(*v));
 	memcpy(bytes + FRAME_HEAD, v, sizeof(*v));
-	if (n > 0) {
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-		m.msg_control = control;
-		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
-	}
-	(void)sendmsg(channel, &m, MSG_NOSIGNAL);
+	IGNORED(io_send(channel, bytes, sizeof(bytes), fds, n, &e), "it is gone, then");
 }
 
 /* Pipes as the outside wants them: its ends in outside, ours in inside. */
@@ -133,9 +122,8 @@ static void start_terminal(uint32_t handle)
 		return;
 	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY);
 	say(AGENT_STARTED,
-	    &(struct agent_event){ .handle = handle,
-				   .pid = 7,
-				   .flags = AGENT_IS_TTY | AGENT_HAS_STDIN },
+	    &(struct agent_event){
+		    .handle = handle, .pid = 7, .flags = AGENT_IS_TTY | AGENT_HAS_STDIN },
 	    &master, 1);
 	for (int i = 0; i < 50; i++) {
 		(void)usleep(10000);
@@ -387,14 +375,17 @@ int main(void)
 {
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_IGN);
-	(void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0); /* or it would die with the keeper */
 	say(AGENT_READY, &(struct agent_event){ .pid = AGENT_VERSION }, NULL, 0);
 	for (;;) {
+		struct pollfd next = { .events = POLLIN };
+
 		while (obey())
 			;
 		if (listener < 0)
 			return 0;
 		(void)close(channel);
+		next.fd = listener;
+		(void)poll(&next, 1, -1);
 		channel = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (channel < 0)
 			return 0;

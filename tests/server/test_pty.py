@@ -57,7 +57,7 @@ def test_typing_and_echo(server):
 def test_resize(server):
     code = (
         "import os, signal, time\n"
-        "def show(*a): print('size', *os.get_terminal_size(0), flush=True)\n"
+        "def show(*a): os.write(1, b'size %d %d\\n' % os.get_terminal_size(0))\n"
         "signal.signal(signal.SIGWINCH, show); show()\n"
         "while True: time.sleep(1)\n"
     )

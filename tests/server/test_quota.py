@@ -110,14 +110,11 @@ def test_a_changed_bound_counts_at_once(server):
 
 
 def test_rate_of_a_tenant(server):
-    with Tenant(server, create_rate=5, burst=3) as a:
-        began = time.monotonic()
+    with Tenant(server, create_rate=1, burst=3) as a:
         for _ in range(3):
             a.create()
-        status = a.ask()[0]
-        check(status == 429 or time.monotonic() - began > 0.2, "a fourth of a burst of three")
         equal(a.refused("quota_rate"), 1, "Retry-After")
-        time.sleep(0.25)
+        time.sleep(1)
         a.create()
 
 
@@ -129,7 +126,6 @@ def test_a_slow_rate_is_kept_exactly(server):
         made = 0
         while time.monotonic() - began < 4.5:  # asking often neither helps nor harms
             made += a.ask()[0] == 201
-            time.sleep(0.003)
         equal(made, 2, "sessions in 4.5 s at one in two")
 
 
@@ -262,21 +258,30 @@ def test_a_removed_tenant_waits_no_more(server):
 # -- two tenants
 
 
+def one_beside_a_crowd(server, crowds, lones):
+    held = [crowds.create() for _ in range(4)]
+    crowd = Burst(server, 30, key=crowds.key)
+    time.sleep(0.3)
+    lone = Waiter(lones)
+    lone.waits()
+    for session in held[:2]:  # of the next two places one is his, though 30 came before him
+        crowds.delete(session)
+    equal(lone.result(5)[0], 201, "the other tenant")
+    crowd.step(0.5)
+    check(crowd.answers_left >= 28, f"{30 - crowd.answers_left} of the crowd got in for one place")
+    crowd.give_up()
+    for tenant in (crowds, lones):
+        for session in tenant.sessions("creating,running"):
+            tenant.delete(session)
+    wait_for(lambda: not crowds.sessions() and not lones.sessions(), 10, "the end of all")
+
+
 def test_a_free_place_goes_round():
     with Server(pool_size=0, node_max_sessions=4) as server:
         patient = {"queue_length": 50, "queue_timeout": "60s"}
         with Tenant(server, **patient) as a, Tenant(server, **patient) as b:
-            held = [a.create() for _ in range(4)]
-            crowd = Burst(server, 30, key=a.key)
-            time.sleep(0.3)
-            lone = Waiter(b)
-            lone.waits()
-            for session in held[:2]:  # of the next two places one is b's, though 30 came before him
-                a.delete(session)
-            equal(lone.result(5)[0], 201, "the other tenant")
-            crowd.step(0.5)
-            check(crowd.answers_left >= 28, f"{30 - crowd.answers_left} of the crowd got in for one place")
-            crowd.give_up()
+            one_beside_a_crowd(server, a, b)
+            one_beside_a_crowd(server, b, a)
 
 
 def timed(tenant, count, pause=0.02, between=lambda: None):

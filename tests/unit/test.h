@@ -20,13 +20,13 @@ struct test {
 #define TEST_SKIP_STATUS 77
 
 /* Ends the test as failed, saying where. */
-#define CHECK(cond)                                                             \
-	do {                                                                    \
-		if (!(cond)) {                                                  \
-			printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond);     \
-			(void)fflush(stdout);                                   \
-			_exit(1);                                               \
-		}                                                               \
+#define CHECK(cond)                                                         \
+	do {                                                                \
+		if (!(cond)) {                                              \
+			printf("# %s:%d: %s\n", __FILE__, __LINE__, #cond); \
+			(void)fflush(stdout);                               \
+			_exit(1);                                           \
+		}                                                           \
 	} while (0)
 
 /* Ends the test as failed, where it must not come to. */
@@ -37,21 +37,21 @@ struct test {
 		_exit(1);                                         \
 	} while (0)
 
-#define CHECK_STR(got, want)                                                             \
-	do {                                                                             \
-		if (strcmp((got), (want)) != 0) {                                        \
+#define CHECK_STR(got, want)                                                                     \
+	do {                                                                                     \
+		if (strcmp((got), (want)) != 0) {                                                \
 			printf("# %s:%d: '%s', want '%s'\n", __FILE__, __LINE__, (got), (want)); \
-			(void)fflush(stdout);                                            \
-			_exit(1);                                                        \
-		}                                                                        \
+			(void)fflush(stdout);                                                    \
+			_exit(1);                                                                \
+		}                                                                                \
 	} while (0)
 
 /* Ends the test as skipped, saying why. */
-#define SKIP(why)                            \
-	do {                                 \
+#define SKIP(why)                               \
+	do {                                    \
 		printf("# skipped: %s\n", why); \
-		(void)fflush(stdout);        \
-		_exit(TEST_SKIP_STATUS);     \
+		(void)fflush(stdout);           \
+		_exit(TEST_SKIP_STATUS);        \
 	} while (0)
 
 static inline int test_run_all(const struct test *tests, size_t n)
@@ -86,11 +86,11 @@ static inline int test_run_all(const struct test *tests, size_t n)
 	return failures == 0 ? 0 : 1;
 }
 
-#define TEST_MAIN(...)                                                               \
-	int main(void)                                                               \
-	{                                                                            \
-		static const struct test tests[] = { __VA_ARGS__ };                  \
-		return test_run_all(tests, sizeof(tests) / sizeof(tests[0]));        \
+#define TEST_MAIN(...)                                                        \
+	int main(void)                                                        \
+	{                                                                     \
+		static const struct test tests[] = { __VA_ARGS__ };           \
+		return test_run_all(tests, sizeof(tests) / sizeof(tests[0])); \
 	}
 
 #endif

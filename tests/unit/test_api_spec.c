@@ -282,7 +282,9 @@ static void changes(void)
 
 static void cursors(void)
 {
-	static const char *const bad[] = { "x", "1", "ff", "3120", "2061", "31202e2e2f", "31206100" };
+	static const char *const bad[] = {
+		"x", "1", "ff", "3120", "2061", "31202e2e2f", "31206100"
+	};
 	char text[256], id[STORE_ID_MAX];
 	struct json j;
 	uint64_t ms;

@@ -98,6 +98,32 @@ static void a_broken_file_is_written_again(void)
 	end();
 }
 
+/* The folder belongs to cordond, who may be taken over. */
+static void what_others_could_write_is_not_believed(void)
+{
+	struct cgroups first, second, third;
+	struct err e = { 0 };
+	struct stat st;
+	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	begin();
+	first = (struct cgroups){ .version = 2, .dirs = { folder("a"), -1, -1, -1, -1 } };
+	second = (struct cgroups){ .version = 2, .dirs = { folder("b"), -1, -1, -1, -1 } };
+	third = (struct cgroups){ .version = 2, .dirs = { proc, -1, -1, -1, -1 } };
+	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0);
+	CHECK(fchmodat(top_fd, "file", 0620, 0) == 0);
+	CHECK(cgroups_remember(&second, top_fd, "file", &e) == 0 && same(second.dirs[0], "b"));
+	CHECK(fstatat(top_fd, "file", &st, 0) == 0 && (st.st_mode & 0777) == 0600);
+	CHECK(linkat(top_fd, "file", top_fd, "twin", 0) == 0);
+	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0 && same(first.dirs[0], "a"));
+	CHECK(unlinkat(top_fd, "file", 0) == 0 && symlinkat("twin", top_fd, "file") == 0);
+	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0 && same(first.dirs[0], "a"));
+	CHECK(fstatat(top_fd, "file", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode));
+	/* A folder of another file system is not the hierarchy that was found. */
+	CHECK(cgroups_remember(&third, top_fd, "file", &e) == 0 && third.dirs[0] == proc);
+	end();
+}
+
 static void says_when_it_cannot(void)
 {
 	struct cgroups c = { .version = 0, .dirs = { -1, -1, -1, -1, -1 } };
@@ -113,4 +139,5 @@ static void says_when_it_cannot(void)
 TEST_MAIN({ "remembers where it began", remembers_where_it_began },
 	  { "another set of controllers begins anew", another_set_of_controllers_begins_anew },
 	  { "a broken file is written again", a_broken_file_is_written_again },
+	  { "what others could write is not believed", what_others_could_write_is_not_believed },
 	  { "says when it cannot", says_when_it_cannot })

@@ -306,7 +306,8 @@ static void letters(void)
 		int argc = 0;
 
 		for (; argc < 4 && cases[i].words[argc] != NULL; argc++) {
-			(void)snprintf(words[argc], sizeof(words[argc]), "%s", cases[i].words[argc]);
+			(void)snprintf(words[argc], sizeof(words[argc]), "%s",
+				       cases[i].words[argc]);
 			argv[argc] = words[argc];
 		}
 		memset(&f, 0, sizeof(f));

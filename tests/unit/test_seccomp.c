@@ -28,8 +28,8 @@
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define INVALID 0xdeadU    /* the program itself is broken */
-#define STEPS_MAX 14       /* of the search: a list of the ranges would take about a hundred */
+#define INVALID 0xdeadU /* the program itself is broken */
+#define STEPS_MAX 14	/* of the search: a list of the ranges would take about a hundred */
 #define HIGH_BITS (0xa5a5a5a5ULL << 32)
 #define X32_BIT 0x40000000
 
@@ -145,6 +145,7 @@ struct expected {
 	int nr, standard, locked;
 };
 
+/* clang-format off */
 #define BOTH(call, err) { #call, __NR_##call, err, err }
 #define ONLY_STANDARD(call) { #call, __NR_##call, 0, EPERM }
 
@@ -205,6 +206,7 @@ static const struct expected important[] = {
 	{ "a hole in the numbers", 400, ENOSYS, ENOSYS },
 #endif
 };
+/* clang-format on */
 
 static void test_important_calls(void)
 {
@@ -237,9 +239,10 @@ static int word_errno(const char *word)
 
 static int is_tested_rule(const char *word)
 {
-	static const char *const rules[] = { "new_namespace", "socket", "socketpair", "setsockopt",
-					     "ioctl", "mknod", "mknodat", "personality",
-					     "personality_query", "madvise", "prctl" };
+	static const char *const rules[] = { "new_namespace", "socket",	     "socketpair",
+					     "setsockopt",    "ioctl",	     "mknod",
+					     "mknodat",	      "personality", "personality_query",
+					     "madvise",	      "prctl" };
 
 	for (size_t i = 0; i < COUNT(rules); i++)
 		if (strcmp(word, rules[i]) == 0)
@@ -254,7 +257,8 @@ static int agrees(enum profile profile, int nr, const char *word)
 
 	if (want < 0)
 		return is_tested_rule(word);
-	return answer(profile, nr, 0, 0, 0) == want && answer(profile, nr, ones, ones, ones) == want;
+	return answer(profile, nr, 0, 0, 0) == want &&
+	       answer(profile, nr, ones, ones, ones) == want;
 }
 
 static void test_name_table(void)
@@ -301,8 +305,8 @@ static void test_foreign_abi(void)
 
 static void test_namespaces(void)
 {
-	static const uint64_t new_flags[] = { CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS,
-					      CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID,
+	static const uint64_t new_flags[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
+					      CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
 					      CLONE_NEWNET, CLONE_NEWTIME };
 	const uint64_t fork_flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
 	const uint64_t thread_flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
@@ -315,9 +319,11 @@ static void test_namespaces(void)
 
 		for (size_t i = 0; i < COUNT(new_flags); i++) {
 			CHECK(answer(profile, __NR_clone, new_flags[i], 0, 0) == EPERM);
-			CHECK(answer(profile, __NR_clone, new_flags[i] | fork_flags, 0, 0) == EPERM);
+			CHECK(answer(profile, __NR_clone, new_flags[i] | fork_flags, 0, 0) ==
+			      EPERM);
 			CHECK(answer(profile, __NR_unshare, new_flags[i], 0, 0) == EPERM);
-			CHECK(answer(profile, __NR_unshare, new_flags[i] | CLONE_FS, 0, 0) == EPERM);
+			CHECK(answer(profile, __NR_unshare, new_flags[i] | CLONE_FS, 0, 0) ==
+			      EPERM);
 			CHECK(answer(profile, __NR_clone3, new_flags[i], 0, 0) == ENOSYS);
 		}
 		CHECK(answer(profile, __NR_clone, fork_flags, 0, 0) == 0);
@@ -346,10 +352,21 @@ static int socket_errno(unsigned family, unsigned type, unsigned proto)
 
 static void check_sockets(enum profile profile)
 {
-	static const unsigned protos[] = { 0, IPPROTO_ICMP, NETLINK_XFRM, IPPROTO_TCP, NETLINK_AUDIT,
-					   NETLINK_NETFILTER, NETLINK_KOBJECT_UEVENT,
-					   NETLINK_GENERIC, IPPROTO_UDP, 33, IPPROTO_ICMPV6,
-					   IPPROTO_SCTP, IPPROTO_UDPLITE, IPPROTO_RAW, 262,
+	static const unsigned protos[] = { 0,
+					   IPPROTO_ICMP,
+					   NETLINK_XFRM,
+					   IPPROTO_TCP,
+					   NETLINK_AUDIT,
+					   NETLINK_NETFILTER,
+					   NETLINK_KOBJECT_UEVENT,
+					   NETLINK_GENERIC,
+					   IPPROTO_UDP,
+					   33,
+					   IPPROTO_ICMPV6,
+					   IPPROTO_SCTP,
+					   IPPROTO_UDPLITE,
+					   IPPROTO_RAW,
+					   262,
 					   UINT32_MAX };
 	const unsigned flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
 
@@ -358,7 +375,8 @@ static void check_sockets(enum profile profile)
 			for (size_t i = 0; i < COUNT(protos); i++) {
 				int want = socket_errno(family, type, protos[i]);
 
-				CHECK(answer(profile, __NR_socket, family, type, protos[i]) == want);
+				CHECK(answer(profile, __NR_socket, family, type, protos[i]) ==
+				      want);
 				CHECK(answer(profile, __NR_socket, family, type | flags,
 					     protos[i]) == want);
 			}
@@ -419,8 +437,12 @@ static void test_terminals_and_devices(void)
 
 static void test_personalities(void)
 {
-	static const uint64_t refused[] = { READ_IMPLIES_EXEC, MMAP_PAGE_ZERO, ADDR_COMPAT_LAYOUT,
-					    PER_SVR4, PER_BSD, 1,
+	static const uint64_t refused[] = { READ_IMPLIES_EXEC,
+					    MMAP_PAGE_ZERO,
+					    ADDR_COMPAT_LAYOUT,
+					    PER_SVR4,
+					    PER_BSD,
+					    1,
 					    ADDR_NO_RANDOMIZE | READ_IMPLIES_EXEC };
 	static const uint64_t for_debuggers[] = { PER_LINUX32, UNAME26, UNAME26 | PER_LINUX32,
 						  ADDR_NO_RANDOMIZE };
@@ -453,9 +475,15 @@ static const struct live_call {
 	{ "personality uname26", 0, EPERM, __NR_personality, { UNAME26 } },
 	{ "socket alg", EAFNOSUPPORT, EAFNOSUPPORT, __NR_socket, { AF_ALG, SOCK_SEQPACKET, 0 } },
 	{ "socket vsock", EAFNOSUPPORT, EAFNOSUPPORT, __NR_socket, { AF_VSOCK, SOCK_STREAM, 0 } },
-	{ "socket icmp", EPROTONOSUPPORT, EPROTONOSUPPORT, __NR_socket,
+	{ "socket icmp",
+	  EPROTONOSUPPORT,
+	  EPROTONOSUPPORT,
+	  __NR_socket,
 	  { AF_INET, SOCK_DGRAM, IPPROTO_ICMP } },
-	{ "socket uevent", EPROTONOSUPPORT, EPROTONOSUPPORT, __NR_socket,
+	{ "socket uevent",
+	  EPROTONOSUPPORT,
+	  EPROTONOSUPPORT,
+	  __NR_socket,
 	  { AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT } },
 	{ "setsockopt ulp", ENOPROTOOPT, ENOPROTOOPT, __NR_setsockopt, { -1, SOL_TCP, TCP_ULP } },
 	{ "ioctl tiocsti", EPERM, EPERM, __NR_ioctl, { -1, TIOCSTI } },

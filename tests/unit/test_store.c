@@ -239,9 +239,11 @@ static void first_version_is_opened(void)
 	CHECK(sqlite3_open(db_path(), &db) == SQLITE_OK);
 	MUST(migrate_run(db, sql_schema_steps, 1, &e));
 	other_runs(db, "INSERT INTO tenant VALUES ('ten_a', 'a', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)");
-	other_runs(db, "INSERT INTO session VALUES ('ses_1', 'ten_a', 1, 0, 1, 1, 0, 0, 0, 0, '', 0, '', 'host',"
+	other_runs(db, "INSERT INTO session VALUES ('ses_1', 'ten_a', 1, 0, 1, 1, 0, 0, 0, 0, '', "
+		       "0, '', 'host',"
 		       " 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', '', '', x'')");
-	other_runs(db, "INSERT INTO execution VALUES ('exe_1', 'ses_1', 'ten_a', 0, 7, 1, 1, 1, 0, 0, 0, 0, '', 0,"
+	other_runs(db, "INSERT INTO execution VALUES ('exe_1', 'ses_1', 'ten_a', 0, 7, 1, 1, 1, 0, "
+		       "0, 0, 0, '', 0,"
 		       " 0, '', 0, 0, 0, 0, 0, 0, '', '', zeroblob(32), 'true')");
 	CHECK(sqlite3_close(db) == SQLITE_OK);
 	s = open_store();

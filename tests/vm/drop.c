@@ -1,5 +1,5 @@
-/* drop.c - runs a program as an ordinary user: drop UID PROGRAM [ARGS]. busybox has nothing that does
- * just this. */
+/* drop.c - runs a program as an ordinary user: drop UID PROGRAM [ARGS]. busybox has nothing that
+ * does just this. */
 #include <grp.h>
 #include <stdlib.h>
 #include <unistd.h>
