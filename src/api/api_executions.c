@@ -312,17 +312,23 @@ static void ended(struct wait *w, const struct err *e)
 static void start_kill(struct request *r, struct session *s)
 {
 	struct execution *x = execution_live(s, r->id);
+	struct store_execution row = { 0 };
+	struct err e = { 0 };
 
-	if (x == NULL) {
-		reply_empty(r, 204);
-		return;
-	}
 	r->wait.done = ended;
-	execution_kill(x, &r->wait);
+	if (x != NULL) {
+		execution_kill(x, &r->wait);
+	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
+		reply_error(r, &e);
+	} else { /* what it left behind */
+		store_execution_release(&row);
+		execution_kill_ended(s, row.mark, &r->wait);
+	}
 }
 
 void api_executions_delete(struct request *r)
 {
+	bool left;
 	struct session *live = NULL;
 	struct execution *x = NULL;
 	struct store_execution row = { 0 };
@@ -334,12 +340,14 @@ void api_executions_delete(struct request *r)
 	}
 	if (live != NULL)
 		x = execution_live(live, r->id);
-	if (x != NULL) {
-		request_use(r, start_kill);
-	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
+	if (x == NULL && execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
 		reply_error(r, &e);
-	} else {
-		store_execution_release(&row);
-		reply_empty(r, 204);
+		return;
 	}
+	left = x != NULL || (live != NULL && row.mark != 0); /* or may have left something */
+	store_execution_release(&row);
+	if (left)
+		request_use(r, start_kill);
+	else
+		reply_empty(r, 204);
 }

@@ -15,6 +15,9 @@ struct processes {
 	struct file_call call;
 	char pid[12];
 	struct json j;
+	/* the last one looked up: processes of one execution often come one after another */
+	uint64_t mark;
+	char execution_id[STORE_ID_MAX]; /* "": nobody's */
 };
 
 static void release(struct request *r, bool answered)
@@ -26,12 +29,28 @@ static void release(struct request *r, bool answered)
 	json_release(&p->j);
 }
 
+/* Whose it is, by its mark: an execution's that is live, or that ended and left it behind. */
+static const char *find_execution(struct request *r, uint64_t mark)
+{
+	struct processes *p = r->state;
+	struct err e;
+	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
+	struct execution *x = s == NULL ? NULL : execution_by_mark(s, mark);
+
+	if (x != NULL)
+		return execution_row(x)->id;
+	if (mark != p->mark) {
+		p->mark = mark;
+		if (store_execution_by_mark(core_store(r->core), r->session_id, mark,
+					    p->execution_id, &e) < 0)
+			p->execution_id[0] = '\0';
+	}
+	return p->execution_id[0] == '\0' ? NULL : p->execution_id;
+}
+
 static void show(struct request *r, struct json *j, const struct file_msg_process *p)
 {
 	const char state[2] = { (char)p->state, '\0' };
-	struct err e;
-	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
-	struct execution *x = s == NULL ? NULL : execution_by_mark(s, p->mark);
 
 	json_open(j, NULL, '{');
 	json_uint(j, "pid", p->pid);
@@ -43,7 +62,7 @@ static void show(struct request *r, struct json *j, const struct file_msg_proces
 	json_uint(j, "cpu_ms", p->cpu_us / 1000);
 	json_text(j, "name", p->name);
 	json_text(j, "command", p->command[0] == '\0' ? p->name : p->command);
-	json_text(j, "execution_id", x == NULL ? NULL : execution_row(x)->id);
+	json_text(j, "execution_id", find_execution(r, p->mark));
 	json_close(j, '}');
 }
 

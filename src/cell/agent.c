@@ -163,9 +163,10 @@ int agent_send_kill_all(struct agent *a, struct err *e)
 	return send_order(a, AGENT_KILL_ALL, &(struct agent_order){ 0 }, e);
 }
 
-int agent_send_kill_tree(struct agent *a, uint32_t handle, struct err *e)
+int agent_send_kill_tree(struct agent *a, uint32_t handle, uint64_t mark, struct err *e)
 {
-	return send_order(a, AGENT_KILL_TREE, &(struct agent_order){ .handle = handle }, e);
+	return send_order(a, AGENT_KILL_TREE, &(struct agent_order){ .handle = handle, .ms = mark },
+			  e);
 }
 
 int agent_send_close_stdin(struct agent *a, uint32_t handle, struct err *e)

@@ -32,7 +32,8 @@ void agent_release(struct agent *a);
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e) MUST_USE;
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e) MUST_USE;
 int agent_send_kill_all(struct agent *a, struct err *e) MUST_USE;
-int agent_send_kill_tree(struct agent *a, uint32_t handle, struct err *e) MUST_USE;
+/* mark: of a program that PID 1 was told to forget (handle is a new one then), or 0. */
+int agent_send_kill_tree(struct agent *a, uint32_t handle, uint64_t mark, struct err *e) MUST_USE;
 int agent_send_close_stdin(struct agent *a, uint32_t handle, struct err *e) MUST_USE;
 int agent_send_resize(struct agent *a, uint32_t handle, uint16_t rows, uint16_t cols,
 		      struct err *e) MUST_USE;

@@ -142,7 +142,7 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_memory", "SIZE", CONFIG_BYTES, FIELD(tenant_max_memory), "0", 0, 64 * TIB, NULL,
 	  "sum of the memory limits of its sessions; 0: no limit but the node's" },
 	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "20G", 0, 64 * TIB, NULL,
-	  "sum of the disk limits of its sessions and of the output that is kept; 0: no limit" },
+	  "sum of the disk limits of one tenant\'s sessions; 0: no limit" },
 
 	{ "retention", "TIME", CONFIG_TIME, FIELD(retention_ms), "1d", 0, 3650 * DAY, NULL,
 	  "how long records and output of a session stay after its end",

@@ -3,10 +3,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -19,9 +17,6 @@
 #define CHECKPOINT_PAGES_MAX 24000 /* 94 MiB: whatever goes on */
 #define QUIET_PAGES 500		   /* written in a second */
 #define CLOCK_JUMP_MS 2000
-#define FDS_SPARE 128	  /* for logs, cells being ended, the store */
-#define FDS_SPARE_MAX 1024 /* and an eighth of all, up to this, for clients, who could not end a session
-			      otherwise */
 #define SAMPLE_S 5
 #define RETENTION_S 60
 #define RETENTION_BATCH 100
@@ -57,20 +52,6 @@ uint64_t core_now_ms(void)
 
 	(void)clock_gettime(CLOCK_REALTIME, &ts);
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-int core_check_fds(const struct core *c, struct err *e)
-{
-	/* The lowest free number is what the kernel gives next: as good as a count. */
-	OWN_FD next = fcntl(c->cells_fd, F_DUPFD_CLOEXEC, 3);
-
-	int spare = c->fds_max / 8 < FDS_SPARE_MAX ? c->fds_max / 8 : FDS_SPARE_MAX;
-
-	if (next >= 0 && next + (int)c->fds_owed < c->fds_max - FDS_SPARE - spare)
-		return 0;
-	(void)err_set(e, ERR_SYSTEM, "the daemon is out of descriptors (it may have %d)", c->fds_max);
-	e->sys = EAGAIN;
-	return -1;
 }
 
 static void retry_one(struct session *s, void *arg)
@@ -178,8 +159,8 @@ static void shift(struct session *s, void *arg)
 	session_plan_timer(s);
 }
 
-/* Somebody set the wall clock: that is no time that has passed. What is to be at a time of that clock
- * moves along. */
+/* Somebody set the wall clock: that is no time that has passed. What is to be at a time of that
+ * clock moves along. */
 void core_check_clock(struct core *c)
 {
 	int64_t ahead = (int64_t)core_now_ms() - (int64_t)(clock_now_ns() / CLOCK_MS);
@@ -268,7 +249,6 @@ static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
 struct core *core_new(struct loop *l, struct store *s, const struct core_options *o, struct err *e)
 {
 	struct core *c = calloc(1, sizeof(*c));
-	struct rlimit files;
 	ssize_t n;
 
 	assert(c != NULL);
@@ -276,9 +256,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->store = s;
 	c->o = *o;
 	c->cells_fd = c->output_fd = -1;
-	c->fds_max = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX ?
-			     INT_MAX :
-			     (int)files.rlim_cur;
+	fd_room_init(&c->fds);
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -293,8 +271,8 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	n = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", c->boot_id,
 			 sizeof(c->boot_id), e);
 	if (n < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
-	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 ||
-	    tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0) {
+	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 || tenant_load_all(c, e) < 0 ||
+	    tenant_first(c, e) < 0) {
 		core_free(c);
 		return NULL;
 	}
@@ -341,9 +319,7 @@ int core_set_keeper(struct core *c, int channel_fd, struct err *e)
 
 bool core_ready(const struct core *c, const char **ret_why)
 {
-	*ret_why = !c->keeper.greeted ? "no keeper" :
-		   !c->recovered      ? "recovering" :
-					NULL;
+	*ret_why = !c->keeper.greeted ? "no keeper" : !c->recovered ? "recovering" : NULL;
 	return *ret_why == NULL;
 }
 

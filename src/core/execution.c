@@ -1,4 +1,5 @@
-/* execution.c - an execution from its record to its outcome. The streams are in execution_io.c.
+/* execution.c - an execution from its record to its outcome. The streams are in execution_io.c,
+ * what others see of it and ask of it in execution_calls.c.
  *
  * The record is written before PID 1 is asked; the outcome is written before PID 1 is told to
  * forget. In between the daemon may die: PID 1 holds the program, its pipes and how it ended, and
@@ -40,7 +41,6 @@ const char *execution_state_name(enum execution_state s)
 
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v);
-static void tell_followers(struct loop_task *t);
 
 static struct execution *of_program(struct live_program *p)
 {
@@ -56,7 +56,7 @@ static struct execution *new_execution(struct session *s)
 	x->in = x->out[0] = x->out[1] = -1;
 	x->watch_in.fd = x->watch_out[0].fd = x->watch_out[1].fd = -1;
 	x->program.event = on_program;
-	x->tell = (struct loop_task){ .run = tell_followers, .arg = x };
+	x->tell = (struct loop_task){ .run = execution_tell_followers, .arg = x };
 	x->next = s->executions;
 	s->executions = x;
 	return x;
@@ -106,9 +106,10 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	x->row.cwd = memcpy(x->texts, cwd, cwd_len);
 	x->row.command = memcpy(x->texts + cwd_len, text, text_len);
 	x->row.error = "";
-	sha256_of(spec->text == NULL ? "" : spec->text,
-		  spec->text == NULL ? 0 : strlen(spec->text), x->row.command_hash);
-	(void)snprintf(x->row.user, sizeof(x->row.user), "%s", spec->user == NULL ? "" : spec->user);
+	sha256_of(spec->text == NULL ? "" : spec->text, spec->text == NULL ? 0 : strlen(spec->text),
+		  x->row.command_hash);
+	(void)snprintf(x->row.user, sizeof(x->row.user), "%s",
+		       spec->user == NULL ? "" : spec->user);
 	x->row.kind = spec->background;
 	x->row.tty = spec->tty;
 	x->row.created_ms = x->row.started_ms = core_now_ms();
@@ -183,8 +184,7 @@ static int check_records(struct session *s, struct err *e)
 {
 	uint64_t max = s->core->o.config->execution_records_max;
 
-	if (s->records == 0 &&
-	    store_execution_count(s->core->store, s->row.id, &s->records, e) < 0)
+	if (s->records == 0 && store_execution_count(s->core->store, s->row.id, &s->records, e) < 0)
 		return -1;
 	if (s->records >= max)
 		return err_set(e, ERR_LIMIT, "quota_records: a session has at most %llu executions",
@@ -211,15 +211,16 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	if ((g->exec_timeout_max_ms > 0 && spec->timeout_ms > g->exec_timeout_max_ms) ||
 	    spec->output_limit > g->output_limit_max) {
 		(void)err_set(e, ERR_INVALID, "%s: above the maximum",
-			      spec->output_limit > g->output_limit_max ? "output_limit" :
-									 "timeout");
+			      spec->output_limit > g->output_limit_max ? "output_limit"
+								       : "timeout");
 		return NULL;
 	}
-	if (core_check_fds(s->core, e) < 0 || check_records(s, e) < 0)
+	if (fd_room_check(&s->core->fds, e) < 0 || check_records(s, e) < 0)
 		return NULL;
 	x = new_execution(s);
 	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;
-	x->row.output_limit = spec->output_limit == 0 ? g->output_limit_default : spec->output_limit;
+	x->row.output_limit =
+		spec->output_limit == 0 ? g->output_limit_default : spec->output_limit;
 	x->background = spec->background;
 	x->stdin_open = spec->stdin_open || spec->tty;
 	live_cell_add(s->cell, &x->program);
@@ -232,7 +233,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	s->records++;
 	s->running++;
 	x->owed = true;
-	s->core->fds_owed += CORE_FDS_EACH;
+	s->core->fds.owed += FD_ROOM_EACH;
 	session_touch(s);
 	if (send_spawn(x, spec, e) < 0) {
 		/* It has a record already: that says what happened. */
@@ -251,8 +252,8 @@ static void set_error(struct execution *x, enum err_code code, const char *text)
 	x->row.error = text; /* a constant of ours, or x->why */
 }
 
-/* Which limit ended it, if it did not end well. The counters are the cell's: with several executions
- * at once the first to end after a hit is the one that is blamed. */
+/* Which limit ended it, if it did not end well. The counters are the cell's: with several
+ * executions at once the first to end after a hit is the one that is blamed. */
 static const char *find_limit(struct execution *x, const struct agent_event *v)
 {
 	struct session *s = x->session;
@@ -281,7 +282,7 @@ static const char *find_limit(struct execution *x, const struct agent_event *v)
 	return *limit == '\0' && x->log.cut ? "output" : limit;
 }
 
-static void count_out(struct execution *x)
+void execution_count_out(struct execution *x)
 {
 	x->row.out_bytes = x->log.said[0];
 	x->row.err_bytes = x->log.said[1];
@@ -314,7 +315,7 @@ static void finish(struct execution *x)
 	execution_paid(x);
 	x->row.ended_ms = core_now_ms();
 	x->row.output_open = x->out[0] >= 0 || x->out[1] >= 0;
-	count_out(x);
+	execution_count_out(x);
 	if (save(x, &e) < 0) {
 		log_error("execution not recorded", "session_id=%s execution_id=%s error=%s",
 			  x->row.session, x->row.id, e.msg);
@@ -324,9 +325,9 @@ static void finish(struct execution *x)
 	s->used_ns = clock_now_ns();
 	session_plan_timer(s);
 	gauges_executed(s->used_ns - x->started_ns,
-			x->row.state == EXECUTION_EXITED ? GAUGES_EXITED :
-			x->row.state == EXECUTION_KILLED ? GAUGES_KILLED :
-							   GAUGES_FAILED,
+			x->row.state == EXECUTION_EXITED   ? GAUGES_EXITED
+			: x->row.state == EXECUTION_KILLED ? GAUGES_KILLED
+							   : GAUGES_FAILED,
 			x->row.limit);
 	log_debug("execution ended", "session_id=%s execution_id=%s state=%s exit_code=%d limit=%s",
 		  x->row.session, x->row.id,
@@ -356,9 +357,9 @@ static void on_exited(struct execution *x, const struct agent_event *v)
 	x->row.timed_out = v->timed_out != 0;
 	x->row.cpu_us = v->cpu_us;
 	(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s", find_limit(x, v));
-	x->row.exit_code = x->row.timed_out ? EXIT_TIMEOUT :
-			   v->signal != 0   ? 128 + (int32_t)v->signal :
-					      (int32_t)v->exit_code;
+	x->row.exit_code = x->row.timed_out ? EXIT_TIMEOUT
+			   : v->signal != 0 ? 128 + (int32_t)v->signal
+					    : (int32_t)v->exit_code;
 	x->row.state = x->row.timed_out || v->signal != 0 ? EXECUTION_KILLED : EXECUTION_EXITED;
 	finish(x);
 }
@@ -375,8 +376,8 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	if (x->ended)
 		return;
 	x->row.state = EXECUTION_FAILED;
-	x->row.exit_code = v->sys == ENOENT && v->stage == AGENT_AT_EXEC ? EXIT_NOT_FOUND :
-									   EXIT_NOT_EXECUTABLE;
+	x->row.exit_code = v->sys == ENOENT && v->stage == AGENT_AT_EXEC ? EXIT_NOT_FOUND
+									 : EXIT_NOT_EXECUTABLE;
 	set_error(x, v->stage == AGENT_AT_SYSTEM ? ERR_LIMIT : ERR_INVALID, words[v->stage]);
 	if (v->stage == AGENT_AT_USER || v->stage == AGENT_AT_CWD) {
 		(void)snprintf(x->why, sizeof(x->why), "%s: %.100s", words[v->stage],
@@ -399,10 +400,10 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 	if (x->started || x->ended)
 		return;
 	x->started = true;
+	x->row.mark = v->mark; /* saved with the outcome: it may leave children behind */
 	if (execution_take_fds(x, c, v, &e) < 0)
 		return;
 	x->pid = v->pid;
-	x->mark = v->mark;
 	x->row.state = EXECUTION_RUNNING;
 	execution_notify(x);
 	waits_tell(&x->when_room, NULL);
@@ -444,12 +445,13 @@ void execution_recover(struct session *s, const struct store_execution *row)
 	x->background = x->row.kind != 0;
 	x->started_ns = clock_now_ns();
 	output_log_init(&x->log, s->core->output_fd, x->row.id,
-			x->row.output_limit == 0 ? s->row.limits.output_bytes :
-						   x->row.output_limit);
+			x->row.output_limit == 0 ? s->row.limits.output_bytes
+						 : x->row.output_limit);
 	if (output_log_reopen(&x->log, &e) < 0)
 		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e.msg);
 	x->ended = x->row.ended_ms != 0;
-	if (x->log.cut && x->log.said[0] < x->row.out_bytes) /* the log does not know what it left out */
+	if (x->log.cut &&
+	    x->log.said[0] < x->row.out_bytes) /* the log does not know what it left out */
 		x->log.said[0] = x->row.out_bytes;
 	if (x->log.cut && x->log.said[1] < x->row.err_bytes)
 		x->log.said[1] = x->row.err_bytes;
@@ -471,13 +473,15 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 	if (x->program.handle != 0)
 		return; /* told twice */
 	live_cell_add_held(c, &x->program, v->handle);
+	if (x->killing && agent_send_kill_tree(&c->agent, v->handle, 0, &e) < 0)
+		on_tree_dead(x); /* the channel is gone, and the cell will be */
 	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
 	if ((v->flags & AGENT_IS_STARTING) != 0)
 		return;
 	if (x->ended && execution_take_fds(x, c, v, &e) == 0) {
 		x->started = true;
 		x->pid = v->pid;
-		x->mark = v->mark;
+		x->row.mark = v->mark;
 		execution_drain(x);
 		execution_maybe_complete(x);
 		return;
@@ -513,188 +517,4 @@ void execution_lost(struct execution *x)
 	execution_drain(x);
 	execution_close_fds(x);
 	on_tree_dead(x);
-}
-
-/* ---- what others see and ask */
-
-int execution_get(struct core *c, const char *session_id, const char *id,
-		  struct store_execution *ret, struct err *e)
-{
-	if (store_execution_get(c->store, id, ret, e) < 0)
-		return e->code == ERR_NOT_FOUND ?
-			       err_set(e, ERR_NOT_FOUND, "no execution %.40s", id) :
-			       -1;
-	if (strcmp(ret->session, session_id) == 0)
-		return 0;
-	store_execution_release(ret);
-	return err_set(e, ERR_NOT_FOUND, "no execution %.40s", id);
-}
-
-struct execution *execution_live(struct session *s, const char *id)
-{
-	struct execution *x = s->executions;
-
-	while (x != NULL && strcmp(x->row.id, id) != 0)
-		x = x->next;
-	return x;
-}
-
-const struct store_execution *execution_row(const struct execution *x)
-{
-	struct execution *changing = (struct execution *)(uintptr_t)x;
-
-	if (!x->ended)
-		count_out(changing);
-	return &x->row;
-}
-
-uint32_t execution_pid(const struct execution *x)
-{
-	return x->pid;
-}
-
-uint64_t execution_mark(const struct execution *x)
-{
-	return x->mark;
-}
-
-struct execution *execution_by_mark(struct session *s, uint64_t mark)
-{
-	struct execution *x = s->executions;
-
-	while (x != NULL && (x->mark != mark || x->pid == 0))
-		x = x->next;
-	return x;
-}
-
-bool execution_ended(const struct execution *x)
-{
-	return x->ended;
-}
-
-bool execution_complete(const struct execution *x)
-{
-	return x->complete;
-}
-
-void execution_wait(struct execution *x, struct wait *w)
-{
-	if (x->ended)
-		w->done(w, NULL);
-	else
-		waits_add(&x->when_ended, w);
-}
-
-void execution_kill(struct execution *x, struct wait *w)
-{
-	struct live_cell *c = x->session->cell;
-	struct err e;
-
-	if (x->complete || c == NULL || !c->connected ||
-	    agent_send_kill_tree(&c->agent, x->program.handle, &e) < 0) {
-		w->done(w, NULL);
-		return;
-	}
-	x->killed = x->killed || !x->ended;
-	x->killing = true;
-	waits_add(&x->when_dead, w);
-	live_cell_flush(c);
-}
-
-int execution_signal(struct execution *x, int sig, struct err *e)
-{
-	struct live_cell *c = x->session->cell;
-
-	if (x->ended || c == NULL || !c->connected)
-		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
-	if (agent_send_signal(&c->agent, x->program.handle, sig, e) < 0)
-		return -1;
-	live_cell_flush(c);
-	return 0;
-}
-
-int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e)
-{
-	struct live_cell *c = x->session->cell;
-
-	if (!x->row.tty)
-		return err_set(e, ERR_CONFLICT, "execution %s has no terminal", x->row.id);
-	if (x->ended || c == NULL || !c->connected)
-		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
-	if (agent_send_resize(&c->agent, x->program.handle, rows, cols, e) < 0)
-		return -1;
-	live_cell_flush(c);
-	return 0;
-}
-
-/* ---- followers */
-
-void execution_follow(struct execution *x, struct execution_follower *f)
-{
-	f->next = x->followers;
-	f->link = &x->followers;
-	if (f->next != NULL)
-		f->next->link = &f->next;
-	x->followers = f;
-	f->execution = x;
-}
-
-void execution_unfollow(struct execution_follower *f)
-{
-	struct execution *x = f->execution;
-
-	if (f->link == NULL)
-		return;
-	*f->link = f->next;
-	if (f->next != NULL)
-		f->next->link = f->link;
-	f->link = NULL;
-	f->execution = NULL;
-	if (x != NULL && x->followers == NULL)
-		loop_defer(x->session->core->loop, &x->tell); /* maybe nobody needs it now */
-}
-
-void execution_notify(struct execution *x)
-{
-	loop_defer(x->session->core->loop, &x->tell);
-}
-
-/* Not before whoever waits for the outcome has it: waking PID 1 takes a while. */
-static void let_forget(struct execution *x)
-{
-	struct live_cell *c = x->session->cell;
-	struct err e;
-
-	if (!x->forget_due)
-		return;
-	x->forget_due = false;
-	if (c != NULL && c->connected && x->program.handle != 0 &&
-	    agent_send_forget(&c->agent, x->program.handle, &e) == 0)
-		live_cell_flush(c);
-}
-
-static void tell_followers(struct loop_task *t)
-{
-	struct execution *x = t->arg;
-
-	let_forget(x);
-	for (struct execution_follower *f = x->followers, *next; f != NULL; f = next) {
-		next = f->next;
-		f->more(f);
-	}
-	if (x->complete && x->followers == NULL && x->when_dead.first == NULL)
-		execution_free(x);
-}
-
-int execution_log(struct core *c, const char *session_id, const char *id, int *ret_fd,
-		  struct err *e)
-{
-	char name[STORE_ID_MAX + 8];
-
-	(void)session_id; /* whoever asks has checked that they belong together */
-	(void)snprintf(name, sizeof(name), "%s.log", id);
-	*ret_fd = openat(c->output_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (*ret_fd < 0 && errno != ENOENT)
-		return err_sys(e, "open log of %s", id);
-	return 0;
 }

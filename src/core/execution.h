@@ -34,8 +34,8 @@ struct execution_spec {
 	bool tty;
 	uint16_t rows, cols;
 	bool background;
-	bool keep_text;	      /* record the command itself, not only its hash */
-	const char *text;     /* what was asked for, for the record */
+	bool keep_text;	  /* record the command itself, not only its hash */
+	const char *text; /* what was asked for, for the record */
 };
 
 /* The session must be running (session_use). The record is in the store when this returns. */
@@ -65,6 +65,9 @@ void execution_wait(struct execution *x, struct wait *w);
 
 /* Kills the whole tree; told when it is dead. */
 void execution_kill(struct execution *x, struct wait *w);
+/* The same for one that is not live any more, but may have left children: the mark in its row. Its
+ * session must be running (session_use). ERR_LIMIT: too many at once, or some are left. */
+void execution_kill_ended(struct session *s, uint64_t mark, struct wait *w);
 int execution_signal(struct execution *x, int sig, struct err *e) MUST_USE;
 int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e) MUST_USE;
 

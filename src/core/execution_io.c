@@ -107,7 +107,7 @@ static void on_room(struct loop_fd *f, uint32_t events)
 void execution_paid(struct execution *x)
 {
 	if (x->owed)
-		x->session->core->fds_owed -= CORE_FDS_EACH;
+		x->session->core->fds.owed -= FD_ROOM_EACH;
 	x->owed = false;
 }
 

@@ -53,7 +53,7 @@ static struct loop *loop_of(const struct file_op *op)
 static void paid(struct file_op *op)
 {
 	if (op->owed)
-		op->session->core->fds_owed -= CORE_FDS_EACH;
+		op->session->core->fds.owed -= FD_ROOM_EACH;
 	op->owed = false;
 }
 
@@ -308,7 +308,7 @@ struct file_op *file_op_start(struct session *s, const char *user, const char *c
 			      session_state_name((enum session_state)s->row.state));
 		return NULL;
 	}
-	if (core_check_fds(s->core, e) < 0)
+	if (fd_room_check(&s->core->fds, e) < 0)
 		return NULL;
 	op = calloc(1, sizeof(*op));
 	assert(op != NULL);
@@ -324,7 +324,7 @@ struct file_op *file_op_start(struct session *s, const char *user, const char *c
 	s->file_ops = op;
 	live_cell_add(s->cell, &op->program);
 	op->owed = true;
-	s->core->fds_owed += CORE_FDS_EACH;
+	s->core->fds.owed += FD_ROOM_EACH;
 	if (spawn(op, user, argv, argc, write, e) < 0) {
 		release(op);
 		return NULL;

@@ -1,5 +1,5 @@
-/* file_op.h - a file operation inside a cell: a built-in of PID 1 (doc/file-protocol.md), run as the
- * cell's user, with a stream in and a stream out. Everything that comes out is hostile. */
+/* file_op.h - a file operation inside a cell: a built-in of PID 1 (doc/file-protocol.md), run as
+ * the cell's user, with a stream in and a stream out. Everything that comes out is hostile. */
 #pragma once
 
 #include "core.h"

@@ -35,9 +35,9 @@ static const char *const sources[] = { "pool", "fresh" };
 static const char *const outcomes[] = { "exited", "killed", "failed" };
 static const char *const limits[] = { "timeout", "memory", "pids", "disk",
 				      "inodes",	 "output", "cpu",  "killed" };
-static const char *const refusals[] = { "quota_sessions",    "quota_rate",    "quota_memory",
-					"quota_storage",     "quota_queue",   "capacity_sessions",
-					"capacity_memory",   "capacity_rate", "queue_timeout" };
+static const char *const refusals[] = { "quota_sessions",  "quota_rate",    "quota_memory",
+					"quota_storage",   "quota_queue",   "capacity_sessions",
+					"capacity_memory", "capacity_rate", "queue_timeout" };
 
 static const struct metrics_def defs[] = {
 	/* clang-format off */

@@ -3,6 +3,7 @@
 
 #include "core.h"
 #include "execution.h"
+#include "fd_room.h"
 #include "file_op.h"
 #include "journal.h"
 #include "keeper_link.h"
@@ -42,17 +43,16 @@ struct core {
 	bool recovered, draining, storage_trouble;
 	uint64_t cells_failed;
 	int64_t clock_ahead_ms; /* of the wall clock, before the other */
-	int fds_max;	   /* descriptors that this process may have */
-	unsigned fds_owed; /* that PID 1s will send for programs being started */
+	struct fd_room fds;
 	unsigned ending; /* cells on their way out */
 
 	struct session *sessions[CORE_BUCKETS];
-	unsigned live; /* sessions, the queued ones not counted */
-	uint64_t memory_bytes;	/* promised to sessions */
-	int meminfo_fd;		/* owned */
-	bool memory_short;	/* of the machine, a second ago */
-	unsigned journal_pages; /* of the store, then */
-	uint64_t created_ms;	/* of the youngest session */
+	unsigned live;			     /* sessions, the queued ones not counted */
+	uint64_t memory_bytes;		     /* promised to sessions */
+	int meminfo_fd;			     /* owned */
+	bool memory_short;		     /* of the machine, a second ago */
+	unsigned journal_pages;		     /* of the store, then */
+	uint64_t created_ms;		     /* of the youngest session */
 	uint64_t tokens_milli, tokens_at_ns; /* of the node */
 
 	struct tenant *tenants;
@@ -77,8 +77,9 @@ struct session {
 	bool unsaved;		/* the row could not be written; tried again every second */
 	struct execution *executions;
 	struct file_op *file_ops;
-	unsigned running; /* executions not ended */
-	uint64_t records; /* of executions; 0: not counted yet */
+	struct tree_kill *kills; /* of ended executions, under way */
+	unsigned running;	 /* executions not ended */
+	uint64_t records;	 /* of executions; 0: not counted yet */
 	struct waits when_running, when_paused;
 	struct loop_task tell; /* that it is running */
 	unsigned holds;
@@ -98,17 +99,17 @@ struct execution {
 	struct store_execution row;
 	char *texts; /* owned: what the row points into */
 	struct live_program program;
-	int in;		   /* owned; -1: none or not yet */
-	int out[2];	   /* owned; -1 at the end of file, or before it runs */
+	int in;	    /* owned; -1: none or not yet */
+	int out[2]; /* owned; -1 at the end of file, or before it runs */
 	struct loop_fd watch_in, watch_out[2];
 	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
 	bool forget_due; /* PID 1 may forget it, and is told when everybody else has been */
-	bool killing; /* PID 1 will say when the tree is dead */
-	char why[160]; /* what row.error points to, if it is not a constant */
-	bool owed; /* its descriptors are on their way */
+	bool killing;	 /* PID 1 will say when the tree is dead */
+	char why[160];	 /* what row.error points to, if it is not a constant */
+	bool owed;	 /* its descriptors are on their way */
 	uint32_t pid;
-	uint64_t started_ns, mark;
+	uint64_t started_ns;
 	struct output_log log;
 	struct waits when_ended, when_dead, when_room;
 	struct execution_follower *followers;
@@ -117,11 +118,6 @@ struct execution {
 };
 
 extern const struct live_cell_events core_orphan_events;
-
-/* Room for what one more session, execution or file operation needs? ERR_SYSTEM with EAGAIN if not. A
- * message whose descriptors find no room is lost, and its cell with it. */
-int core_check_fds(const struct core *c, struct err *e) MUST_USE;
-#define CORE_FDS_EACH 4
 
 /* Before anything is ended because of the wall clock: was the clock set? */
 void core_check_clock(struct core *c);
@@ -162,6 +158,10 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 void session_stopped(struct session *s); /* nothing of its cell is left */
 void session_adopted(struct session *s);
 void session_plan_timer(struct session *s);
+/* session_pause.c */
+void session_pause_by_itself(struct session *s);
+void session_freeze_again(struct session *s);
+void session_thaw_again(struct session *s);
 void session_touch(struct session *s);
 int session_save(struct session *s, enum session_state to, enum session_reason reason,
 		 struct err *e) MUST_USE;
@@ -183,6 +183,8 @@ void execution_lost(struct execution *x); /* its cell is gone */
 void execution_retry_save(struct execution *x);
 void execution_free(struct execution *x);
 void execution_notify(struct execution *x);
+void execution_count_out(struct execution *x);
+void execution_tell_followers(struct loop_task *t);
 int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
 		       struct err *e) MUST_USE;
 void execution_close_fds(struct execution *x);
@@ -190,6 +192,10 @@ void execution_paid(struct execution *x);
 void execution_drain(struct execution *x);
 void execution_maybe_complete(struct execution *x);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);
+
+/* execution_kill.c: the session's cell can be asked now; or is gone, and all in it. */
+void execution_kills_synced(struct session *s);
+void execution_kills_lost(struct session *s);
 
 /* tenant.c, journal.c, gauges.c */
 int tenant_load_all(struct core *c, struct err *e) MUST_USE;

@@ -12,7 +12,7 @@ int journal_event(struct core *c, const char *tenant, const char *session, const
 /* Listeners are told after the turn in which events were appended; they read them from the store
  * (store_event_list) after the last seq they have. session NULL: all of the tenant. */
 struct journal_listener {
-	struct journal_listener *next, **link; /* the core's */
+	struct journal_listener *next, **link;		  /* the core's */
 	char tenant[STORE_ID_MAX], session[STORE_ID_MAX]; /* session "": all */
 	void (*more)(struct journal_listener *l);
 	void *arg; /* the caller's */

@@ -11,7 +11,8 @@
 #include "own.h"
 
 #define IN_FLIGHT_MAX 4 /* enough to keep the keeper busy; more would only delay urgent ones */
-#define PATIENT_MAX 16	/* with more than these, they take turns: what is ended must go at some time */
+#define PATIENT_MAX \
+	16 /* with more than these, they take turns: what is ended must go at some time */
 
 struct keeper_call {
 	struct keeper_call *next;

@@ -1,7 +1,7 @@
 /* keeper_link.h - channel A on the loop: requests in order, answers in order.
  *
- * A keeper may die at any moment and be replaced. What was asked of the dead one and not answered is
- * told as ERR_SYSTEM with sys = EPIPE; what was not sent yet goes to the next one. */
+ * A keeper may die at any moment and be replaced. What was asked of the dead one and not answered
+ * is told as ERR_SYSTEM with sys = EPIPE; what was not sent yet goes to the next one. */
 #pragma once
 
 #include "keeper_msg.h"

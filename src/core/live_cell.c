@@ -10,8 +10,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 
+#include "cell_socket.h"
 #include "clock.h"
 #include "inside.h"
 #include "io.h"
@@ -59,14 +59,6 @@ static void release(struct live_cell *c)
 	io_close_all(&c->listener, 1);
 	free(c->plan);
 	free(c);
-}
-
-static void unlink_socket(struct live_cell *c)
-{
-	char name[KEEPER_ID_MAX + 8];
-
-	(void)snprintf(name, sizeof(name), "%s.sock", c->id);
-	(void)unlinkat(c->core->cells_fd, name, 0);
 }
 
 /* The cell could not be made: remove what may be there, then tell. */
@@ -120,25 +112,6 @@ static int watch_death(struct live_cell *c, struct err *e)
 	return loop_add(c->core->loop, &c->death, c->pidfd, EPOLLIN, e);
 }
 
-/* PID 1 calls listen(2) on it, so that those who connect see PID 1 as their peer. */
-static int bind_socket(struct core *core, const char *id, int *ret_fd, struct err *e)
-{
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	char name[KEEPER_ID_MAX + 8];
-	OWN_FD fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	if (fd < 0)
-		return err_sys(e, "socket");
-	(void)snprintf(name, sizeof(name), "%s.sock", id);
-	(void)unlinkat(core->cells_fd, name, 0);
-	/* By descriptor: a socket's path holds 107 bytes, the run folder's may be longer. */
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s", core->cells_fd, name);
-	if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
-		return err_sys(e, "bind %s", name);
-	*ret_fd = TAKE_FD(fd);
-	return 0;
-}
-
 static int ask_linger(struct live_cell *c, struct err *e)
 {
 	OWN_FD listener = TAKE_FD(c->listener);
@@ -151,6 +124,7 @@ static void on_ready(struct live_cell *c, const struct agent_event *v)
 {
 	struct err e;
 
+	c->version = v->pid;
 	if (v->pid != AGENT_VERSION)
 		log_warn("cell of another version", "session_id=%s version=%u", c->id, v->pid);
 	c->greeted = true; /* often before the keeper's answer */
@@ -413,7 +387,7 @@ static int ask_create(struct live_cell *c, struct err *e)
 	 * daemon finds a name and removes what belongs to it. */
 	c->greeted = c->dead = false;
 	io_close_all(&c->listener, 1);
-	if (bind_socket(c->core, c->id, &c->listener, e) < 0)
+	if (cell_socket_bind(c->core->cells_fd, c->id, &c->listener, e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel");
@@ -479,23 +453,14 @@ static int find_peer(struct live_cell *c, int sock, struct err *e)
 }
 
 struct live_cell *live_cell_adopt(struct core *core, const char *id, bool frozen,
-				  const struct live_cell_events *events, void *owner,
-				  struct err *e)
+				  const struct live_cell_events *events, void *owner, struct err *e)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	OWN_FD sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct live_cell *c;
+	int fd;
 
-	(void)snprintf(a.sun_path, sizeof(a.sun_path), "/proc/self/fd/%d/%s.sock", core->cells_fd,
-		       id);
-	if (sock < 0 || connect(sock, (const struct sockaddr *)&a, sizeof(a)) < 0) {
-		enum err_code code = errno == ENOENT || errno == ECONNREFUSED ? ERR_NOT_FOUND :
-										ERR_SYSTEM;
-
-		(void)err_sys(e, "connect to cell %s", id);
-		e->code = code;
+	if (cell_socket_connect(core->cells_fd, id, &fd, e) < 0)
 		return NULL;
-	}
+	OWN_FD sock = fd;
 	c = new_cell(core, id, events, owner);
 	c->state = LIVE_UP;
 	c->frozen = frozen;
@@ -551,7 +516,7 @@ static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, co
 		set_timer(c, ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
 		return;
 	}
-	unlink_socket(c);
+	cell_socket_remove(c->core->cells_fd, c->id);
 	c->events->gone(c);
 	release(c);
 }

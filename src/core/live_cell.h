@@ -3,8 +3,8 @@
  *   making -> greeting -> staying -> up -> ending -> gone
  *
  * Until it was told to linger (staying), a cell dies with this daemon; from then on it listens at
- * RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a cell is
- * freed after up() with an error, or after gone(). */
+ * RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a cell
+ * is freed after up() with an error, or after gone(). */
 #pragma once
 
 #include "agent.h"
@@ -18,7 +18,8 @@ struct live_program;
 
 struct live_cell_events {
 	void (*up)(struct live_cell *c, const struct err *e); /* e: it is not, and is freed */
-	/* PID 1 is gone, or talks nonsense; nobody asked for it. The owner calls live_cell_end(). */
+	/* PID 1 is gone, or talks nonsense; nobody asked for it. The owner calls live_cell_end().
+	 */
 	void (*dead)(struct live_cell *c);
 	void (*gone)(struct live_cell *c); /* nothing of it is left; it is freed */
 	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end. */
@@ -52,8 +53,9 @@ struct live_cell {
 	struct loop_timer timer;
 	struct live_program *programs;
 	uint32_t next_handle;
+	uint32_t version; /* of its PID 1 */
 	unsigned tries, clears;
-	unsigned nheld; /* programs it said it holds */
+	unsigned nheld;		    /* programs it said it holds */
 	struct keeper_create *plan; /* owned, while making */
 	struct keeper_call *call;   /* under way */
 	const struct live_cell_events *events;

@@ -10,12 +10,12 @@ struct output_log {
 	int dir_fd; /* borrowed */
 	int fd;	    /* owned; -1 until something is said */
 	char name[32];
-	uint64_t size;	   /* of the file */
-	uint64_t limit;	   /* bytes kept of both streams together */
-	uint64_t said[2];  /* by stdout and stderr, kept or not */
-	uint64_t kept;	   /* bytes of both */
-	bool cut;	   /* something was not kept */
-	bool disk_full;	   /* because of the disk */
+	uint64_t size;	  /* of the file */
+	uint64_t limit;	  /* bytes kept of both streams together */
+	uint64_t said[2]; /* by stdout and stderr, kept or not */
+	uint64_t kept;	  /* bytes of both */
+	bool cut;	  /* something was not kept */
+	bool disk_full;	  /* because of the disk */
 };
 
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit);

@@ -1,6 +1,6 @@
-/* pipe_io.h - reads and writes pipes that come from cells. PID 1 may hold the same open file and make
- * it block at any moment, so O_NONBLOCK says nothing: bytes go through a pipe of our own by splice(2)
- * with SPLICE_F_NONBLOCK, which does not care. */
+/* pipe_io.h - reads and writes pipes that come from cells. PID 1 may hold the same open file and
+ * make it block at any moment, so O_NONBLOCK says nothing: bytes go through a pipe of our own by
+ * splice(2) with SPLICE_F_NONBLOCK, which does not care. */
 #pragma once
 
 #include <stddef.h>

@@ -132,7 +132,7 @@ void pool_fill(struct pool *p)
 	const char *why;
 
 	if (!core_ready(p->core, &why) || p->core->draining || p->failures > 3 ||
-	    core_check_fds(p->core, &e) < 0)
+	    fd_room_check(&p->core->fds, &e) < 0)
 		return;
 	if (!p->usable) {
 		if (spec_check(p->core, &spec, &p->like, &texts, &e) < 0) {

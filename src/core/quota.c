@@ -1,10 +1,10 @@
-/* quota.c - who may have a session now. Three kinds of bounds: how many there may be at a time, what
- * they may be promised, and how fast they may come (token buckets, in thousandths of a session); for
- * the node and for each tenant.
+/* quota.c - who may have a session now. Three kinds of bounds: how many there may be at a time,
+ * what they may be promised, and how fast they may come (token buckets, in thousandths of a
+ * session); for the node and for each tenant.
  *
- * A tenant with a queue waits at its own bounds and at the node's; the queues are served in turn, one
- * session per tenant, so that the longest queue gets no more than the shortest. And what one tenant's
- * burst would take of the node's rate while another waits is left to the other. */
+ * A tenant with a queue waits at its own bounds and at the node's; the queues are served in turn,
+ * one session per tenant, so that the longest queue gets no more than the shortest. And what one
+ * tenant's burst would take of the node's rate while another waits is left to the other. */
 #include <stdio.h>
 
 #include "clock.h"
@@ -85,8 +85,8 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 		return refuse("quota_sessions", 1, ret_retry_s, e,
 			      "the tenant's sessions at a time are", b.sessions);
 	if (b.memory > 0 && t->memory_bytes + memory > b.memory)
-		return refuse("quota_memory", 1, ret_retry_s, e,
-			      "the tenant's bytes of memory are", b.memory);
+		return refuse("quota_memory", 1, ret_retry_s, e, "the tenant's bytes of memory are",
+			      b.memory);
 	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
 		return refuse("quota_storage", 1, ret_retry_s, e, "the tenant's bytes of disk are",
 			      b.storage);
@@ -191,8 +191,8 @@ int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
 			return -1;
 	}
 	if (s->tenant->queued >= b.queue)
-		return refuse("quota_queue", 1, ret_retry_s, e,
-			      "the tenant's waiting sessions are", b.queue);
+		return refuse("quota_queue", 1, ret_retry_s, e, "the tenant's waiting sessions are",
+			      b.queue);
 	return 1;
 }
 

@@ -2,12 +2,13 @@
  *
  *   in the store, and its cell answers     adopted; the step it was in is done again
  *   in the store, its cell is gone         stopped: host_restart after a reboot, else crashed
- *   a cell that no session explains        ended: a pool cell, or one whose record was never written
+ *   a cell that no session explains        ended: a pool cell, or one whose record was never
+ * written
  *
  * A cell is found by its socket in RUN/cells. One that has none died with its channel.
  *
- * If anything cannot be read now (no descriptor, a disk that fails), nothing is given up for it: the
- * recovery fails, and is done again a second later, for what is not restored yet. */
+ * If anything cannot be read now (no descriptor, a disk that fails), nothing is given up for it:
+ * the recovery fails, and is done again a second later, for what is not restored yet. */
 #include <assert.h>
 #include <errno.h>
 #include <dirent.h>

@@ -59,6 +59,7 @@ void session_free(struct session *s)
 	loop_task_cancel(s->core->loop, &s->tell);
 	while (s->executions != NULL)
 		execution_free(s->executions);
+	execution_kills_lost(s);
 	free(s->samples);
 	free(s->texts);
 	store_session_release(&s->row);
@@ -197,7 +198,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	*ret_retry_s = 1;
 	if (!core_ready(c, &why))
 		return not_ready(why, e);
-	if (core_check_fds(c, e) < 0)
+	if (fd_room_check(&c->fds, e) < 0)
 		return -1;
 	core_check_clock(c);
 	s = new_session(c, t);

@@ -39,8 +39,8 @@ const char *session_reason_name(enum session_reason r); /* "" for none */
 #define SESSION_RULES_MAX 16
 
 /* Two texts of a row that others show, too. mounts: a line "source TAB target TAB ro|rw" for each;
- * rules: the line of writable prefixes, then that of exportable ones, joined by ':' as in the spec. No path in
- * them holds a control character (the API refuses those). */
+ * rules: the line of writable prefixes, then that of exportable ones, joined by ':' as in the spec.
+ * No path in them holds a control character (the API refuses those). */
 
 /* What a client asks for. 0, NULL or "" mean the default; core checks every maximum. */
 struct session_spec {
@@ -76,8 +76,7 @@ int session_get(struct core *c, const struct tenant *t, const char *id, struct s
 		struct err *e) MUST_USE;
 
 /* A live session of that tenant. ERR_NOT_FOUND; ERR_CONFLICT with sys = ESTALE if it is stopped. */
-struct session *session_live(struct core *c, const struct tenant *t, const char *id,
-			     struct err *e);
+struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e);
 
 /* Readable until the next turn of the loop. */
 const struct store_session *session_row(const struct session *s);
@@ -98,8 +97,7 @@ void session_resume(struct session *s, struct wait *w);
 
 /* Ends it: told when it is journalled as stopping; teardown goes on behind. Idempotent, also for
  * stopped ones. ERR_NOT_FOUND if that tenant never had it. */
-int session_delete(struct core *c, const struct tenant *t, const char *id,
-		   struct err *e) MUST_USE;
+int session_delete(struct core *c, const struct tenant *t, const char *id, struct err *e) MUST_USE;
 
 /* Counts from now; 0: none, if the configuration allows. */
 int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e) MUST_USE;
@@ -114,8 +112,8 @@ void session_each(struct core *c, const struct tenant *t, void (*see)(struct ses
 struct keeper_call;
 struct session_diff {
 	void (*on_data)(struct session_diff *d, const uint8_t *data, size_t len);
-	void *arg;	  /* the caller's */
-	struct wait wait; /* the caller's: done */
+	void *arg;	   /* the caller's */
+	struct wait wait;  /* the caller's: done */
 	struct loop_fd fd; /* the core's from here on */
 	struct core *core;
 	struct keeper_call *call;

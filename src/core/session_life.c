@@ -14,8 +14,6 @@
 #include "rand.h"
 #include "usage.h"
 
-#define PAUSE_AGAIN_MS 1000
-
 static void on_timer(struct loop_timer *t);
 
 /* Moves the row to a state and writes it with its event, both or none. */
@@ -34,7 +32,8 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 		s->row.reason = reason;
 	if (to == SESSION_STOPPED)
 		s->row.ended_ms = core_now_ms();
-	if (store_begin(c->store, e) == 0 && store_session_update_state(c->store, &s->row, e) == 0 &&
+	if (store_begin(c->store, e) == 0 &&
+	    store_session_update_state(c->store, &s->row, e) == 0 &&
 	    (to != SESSION_STOPPING ||
 	     store_session_update_usage(c->store, s->row.id, &s->row.usage, e) == 0) &&
 	    journal_event(c, s->row.tenant, s->row.id, "", "session.state", e,
@@ -215,193 +214,6 @@ static void cell_up(struct live_cell *cell, const struct err *e)
 	began(s);
 }
 
-/* ---- pause and resume */
-
-static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
-{
-	struct keeper_named r = { .op = KEEPER_FREEZE,
-				  .pid = (uint32_t)s->cell->pid,
-				  .on = on ? 1 : 0 };
-
-	memcpy(r.id, s->row.id, sizeof(r.id));
-	s->cell->call = keeper_link_ask(&s->core->keeper, &r, sizeof(r), -1, true, done, s->cell);
-}
-
-static struct session *of_cell(void *arg)
-{
-	struct live_cell *c = arg;
-
-	c->call = NULL;
-	return c->events == &session_cell_events ? c->owner : NULL;
-}
-
-static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e);
-
-static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
-{
-	struct session *s = of_cell(arg);
-	struct err why = { 0 };
-
-	(void)reply;
-	(void)fd;
-	if (s == NULL)
-		return;
-	if (s->row.state == SESSION_STOPPING) {
-		s->cell->frozen = e == NULL;
-		live_cell_end_now(s->cell);
-		return;
-	}
-	if (e != NULL && e->sys == EPIPE) {
-		ask_freeze(s, true, on_frozen); /* the next keeper will do it */
-		return;
-	}
-	if (e == NULL) {
-		s->cell->frozen = true;
-		if (session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &why) == 0) {
-			session_plan_timer(s);
-			waits_tell(&s->when_paused, NULL);
-			if (s->when_running.first != NULL) /* somebody came meanwhile */
-				session_resume(s, NULL);
-			return;
-		}
-		e = &why;
-	}
-	struct err told = *e;
-
-	s->row.paused_since_ms = 0;
-	IGNORED(session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why),
-		"running is what recovery makes of pausing, too");
-	s->row.state = SESSION_RUNNING;
-	if (s->row.deadline_ms == 0 && s->row.timeout_ms > 0) /* it was over */
-		s->row.deadline_ms = core_now_ms() + PAUSE_AGAIN_MS;
-	ask_freeze(s, false, on_thawed);
-	session_touch(s);
-	waits_tell(&s->when_paused, &told);
-	loop_defer(s->core->loop, &s->tell); /* somebody may have come meanwhile */
-}
-
-void session_pause(struct session *s, struct wait *w)
-{
-	struct err e;
-
-	if (s->row.state == SESSION_PAUSED) {
-		if (w != NULL)
-			w->done(w, NULL);
-		return;
-	}
-	if (s->row.state == SESSION_PAUSING) {
-		if (w != NULL)
-			waits_add(&s->when_paused, w);
-		return;
-	}
-	if (s->core->keeper.walls.freezer == 0)
-		(void)err_set(&e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
-	else if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
-		(void)err_set(&e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			      session_state_name((enum session_state)s->row.state));
-	else {
-		core_check_clock(s->core);
-		s->row.paused_since_ms = core_now_ms();
-		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
-			if (w != NULL)
-				waits_add(&s->when_paused, w);
-			ask_freeze(s, true, on_frozen);
-			return;
-		}
-		s->row.paused_since_ms = 0;
-	}
-	if (w != NULL)
-		w->done(w, &e);
-}
-
-static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
-{
-	struct session *s = of_cell(arg);
-	struct err why;
-
-	(void)reply;
-	(void)fd;
-	if (s == NULL)
-		return;
-	if (s->row.state == SESSION_STOPPING) {
-		s->cell->frozen = e != NULL;
-		live_cell_end_now(s->cell);
-		return;
-	}
-	if (e != NULL && e->sys == EPIPE) {
-		ask_freeze(s, false, on_thawed);
-		return;
-	}
-	if (e == NULL)
-		s->cell->frozen = false;
-	if (s->row.state != SESSION_RESUMING)
-		return;
-	if (e != NULL) {
-		why = *e;
-		IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &(struct err){ 0 }),
-			"it is paused, whatever the store says");
-		s->row.state = SESSION_PAUSED;
-		deny(&s->when_running, &why);
-		return;
-	}
-	uint64_t now = core_now_ms();
-	uint64_t slept = s->row.paused_since_ms == 0 || now < s->row.paused_since_ms ?
-				 0 :
-				 now - s->row.paused_since_ms;
-
-	s->row.paused_total_ms += slept;
-	s->row.paused_since_ms = 0;
-	/* Paused time does not count; a session that was paused because its time was over gets it
-	 * anew. */
-	if (s->row.deadline_ms > 0)
-		s->row.deadline_ms += slept;
-	else if (s->row.timeout_ms > 0)
-		s->row.deadline_ms = now + s->row.timeout_ms;
-	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
-		log_warn("session state not written", "session_id=%s error=%s", s->row.id, why.msg);
-		s->row.state = SESSION_RUNNING;
-		s->unsaved = true;
-	}
-	session_touch(s);
-	waits_tell(&s->when_running, NULL);
-}
-
-void session_resume(struct session *s, struct wait *w)
-{
-	struct err e;
-	uint64_t slept;
-
-	if (w != NULL)
-		waits_add(&s->when_running, w);
-	if (s->row.state == SESSION_RUNNING) {
-		if (w != NULL) {
-			wait_cancel(w);
-			w->done(w, NULL);
-		}
-		return;
-	}
-	/* creating, pausing, resuming: told when it gets there */
-	if (s->row.state != SESSION_PAUSED)
-		return;
-	core_check_clock(s->core);
-	if (session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
-		deny(&s->when_running, &e);
-		return;
-	}
-	/* Before it runs again, or its deadlines would strike first. */
-	slept = core_now_ms() - s->row.paused_since_ms;
-	if (s->cell->connected && slept > 0 && slept < AGENT_PAUSED_MAX_MS &&
-	    agent_send_paused(&s->cell->agent, slept, &e) == 0)
-		live_cell_flush(s->cell);
-	ask_freeze(s, false, on_thawed);
-}
-
-void session_use(struct session *s, struct wait *w)
-{
-	session_touch(s);
-	session_resume(s, w);
-}
-
 /* ---- time */
 
 void session_touch(struct session *s)
@@ -451,20 +263,6 @@ void session_plan_timer(struct session *s)
 		loop_timer_set(s->core->loop, &s->timer, at < now ? now : at);
 }
 
-/* Nobody waits for it, so if it does not work now, it is tried again. */
-static void pause_by_itself(struct session *s)
-{
-	uint64_t deadline = s->row.deadline_ms;
-
-	if (deadline > 0 && deadline <= core_now_ms())
-		s->row.deadline_ms = 0; /* it gets its time anew when it goes on */
-	session_pause(s, NULL);
-	if (s->row.state != SESSION_RUNNING)
-		return;
-	s->row.deadline_ms = deadline;
-	loop_timer_set(s->core->loop, &s->timer, clock_now_ns() + PAUSE_AGAIN_MS * CLOCK_MS);
-}
-
 static void on_timer(struct loop_timer *t)
 {
 	struct session *s = t->arg;
@@ -480,7 +278,7 @@ static void on_timer(struct loop_timer *t)
 		s->used_ns = clock_now_ns(); /* idle begins when nobody is there */
 	if ((over && s->row.on_timeout == SESSION_PAUSE) ||
 	    (!over && idle && s->row.on_idle == SESSION_PAUSE)) {
-		pause_by_itself(s);
+		session_pause_by_itself(s);
 	} else if (over) {
 		session_stop(s, SESSION_EXPIRED, "its time was over");
 	} else if (idle) {
@@ -554,6 +352,7 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 	lose_executions(s);
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
+	execution_kills_lost(s);
 	deny(&s->when_running, &e);
 	deny(&s->when_paused, &e);
 	if (s->cell != NULL)
@@ -628,6 +427,7 @@ static void cell_synced(struct live_cell *cell)
 		if (x->program.handle == 0)
 			execution_lost(x);
 	}
+	execution_kills_synced(s);
 	/* What was counted before is nobody's fault who runs now. */
 	usage_read(&s->core->o.cgroups, s->row.id, &now);
 	s->oom_seen = now.oom_kills;
@@ -657,13 +457,13 @@ void session_adopted(struct session *s)
 		cell_up(s->cell, NULL);
 		break;
 	case SESSION_PAUSING: /* maybe frozen, maybe not: freezing is repeatable */
-		ask_freeze(s, true, on_frozen);
+		session_freeze_again(s);
 		break;
 	case SESSION_RESUMING:
-		if (agent_send_paused(&s->cell->agent,
-				      core_now_ms() - s->row.paused_since_ms, &e) == 0)
+		if (agent_send_paused(&s->cell->agent, core_now_ms() - s->row.paused_since_ms,
+				      &e) == 0)
 			live_cell_flush(s->cell);
-		ask_freeze(s, false, on_thawed);
+		session_thaw_again(s);
 		break;
 	case SESSION_PAUSED:
 		break;

@@ -1,5 +1,5 @@
-/* session_sample.c - what sessions use, now and over the last minutes. Sessions that nobody uses are
- * not looked at: they use what they used. */
+/* session_sample.c - what sessions use, now and over the last minutes. Sessions that nobody uses
+ * are not looked at: they use what they used. */
 #include <assert.h>
 #include <string.h>
 

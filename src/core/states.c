@@ -1,4 +1,5 @@
-/* states.c - the state machine of sessions, as a table. doc/sessions.md has the same, with words. */
+/* states.c - the state machine of sessions, as a table. doc/sessions.md has the same, with words.
+ */
 #include "inside.h"
 
 static const char *const names[] = {
@@ -10,9 +11,12 @@ static const char *const names[] = {
 _Static_assert(COUNT(names) == SESSION_STATES, "one name for each state");
 
 static const char *const reasons[] = {
-	[SESSION_NO_REASON] = "",	[SESSION_OOM] = "oom",
-	[SESSION_KILLED] = "killed",	[SESSION_CRASHED] = "crashed",
-	[SESSION_EXPIRED] = "expired",	[SESSION_DELETED] = "deleted",
+	[SESSION_NO_REASON] = "",
+	[SESSION_OOM] = "oom",
+	[SESSION_KILLED] = "killed",
+	[SESSION_CRASHED] = "crashed",
+	[SESSION_EXPIRED] = "expired",
+	[SESSION_DELETED] = "deleted",
 	[SESSION_HOST_RESTART] = "host_restart",
 };
 _Static_assert(COUNT(reasons) == SESSION_REASONS, "one name for each reason");

@@ -171,7 +171,8 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 	if (row.is_operator)
 		return err_set(e, ERR_CONFLICT, "the operator's tenant cannot be removed");
 	row.disabled = true;
-	/* Its name is free for another; its record stays as long as there are records of its sessions. */
+	/* Its name is free for another; its record stays as long as there are records of its
+	 * sessions. */
 	(void)snprintf(row.name, sizeof(row.name), "%s was %.*s", row.id,
 		       (int)(sizeof(row.name) - sizeof(row.id) - 8), t->row.name);
 	if (store_tenant_update(c->store, &row, e) < 0)

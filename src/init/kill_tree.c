@@ -162,6 +162,8 @@ static void finish(struct program *p, uint32_t flags)
 	p->tree_flags = flags;
 	if (p->tell_tree)
 		p->tell |= PROGRAM_TELL_TREE;
+	else if (p->stand_in)
+		programs_forget(p);
 	p->tell_tree = false;
 }
 

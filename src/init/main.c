@@ -26,6 +26,7 @@
 #include "disk.h"
 #include "io.h"
 #include "kill_tree.h"
+#include "marks.h"
 #include "proc.h"
 #include "programs.h"
 #include "tell.h"
@@ -88,11 +89,15 @@ static void on_spawn(const struct frame *f)
 		tell_answer(AGENT_FAILED, &failed);
 }
 
-static void on_kill_tree(uint32_t handle)
+static void on_kill_tree(uint32_t handle, uint64_t mark)
 {
 	struct program *p = programs_find(handle);
-	const struct agent_event v = { .handle = handle, .flags = AGENT_NOT_KNOWN };
+	struct agent_event v = { .handle = handle, .flags = AGENT_NOT_KNOWN };
 
+	if (p == NULL && marks_was_given(mark)) {
+		p = programs_stand_in(handle, mark);
+		v.flags = AGENT_SOME_REMAIN; /* for all we know, if the table is full */
+	}
 	if (p == NULL) {
 		tell_answer(AGENT_TREE_DEAD, &v);
 		return;
@@ -159,7 +164,7 @@ static void on_frame(const struct frame *f)
 		go_on_killing();
 		break;
 	case AGENT_KILL_TREE:
-		on_kill_tree(o.handle);
+		on_kill_tree(o.handle, o.ms);
 		break;
 	case AGENT_LINGER:
 		on_linger();

@@ -4,7 +4,7 @@
 
 #define FIRST (1ULL << 62)
 
-static uint64_t last; /* 0: none given yet */
+static uint64_t first, last; /* 0: none given yet */
 static bool any_left = true;
 
 /* In a cell in a cell our own limit is a mark already. */
@@ -26,7 +26,14 @@ uint64_t marks_next(void)
 		return 0;
 	}
 	last = before - 1;
+	if (first == 0)
+		first = last;
 	return last;
+}
+
+bool marks_was_given(uint64_t mark)
+{
+	return last != 0 && last <= mark && mark <= first;
 }
 
 bool marks_is_hiding(uint64_t limit)

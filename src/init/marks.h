@@ -12,6 +12,9 @@
 /* A mark no program had yet, or 0 if there is none left. */
 uint64_t marks_next(void);
 
+/* Did marks_next() ever return it? */
+bool marks_was_given(uint64_t mark);
+
 /* Was this limit ever given to a program? A process with a smaller one lowered it to hide. Larger
  * ones are PID 1's own and that of children it is about to mark. */
 bool marks_is_hiding(uint64_t limit);

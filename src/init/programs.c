@@ -73,6 +73,21 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
 	return true;
 }
 
+struct program *programs_stand_in(uint32_t handle, uint64_t mark)
+{
+	struct program *p = free_slot();
+
+	if (p != NULL)
+		*p = (struct program){ .used = true,
+				       .exited = true,
+				       .stand_in = true,
+				       .handle = handle,
+				       .mark = mark,
+				       .error_fd = -1,
+				       .stdio = { -1, -1, -1 } };
+	return p;
+}
+
 /* HELD tells the state at the time it is told: then there is nothing else to tell. */
 static void tell(struct program *p, unsigned what)
 {
@@ -180,6 +195,10 @@ void programs_close_stdin(struct program *p)
 void programs_lost(void)
 {
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
+		if (p->stand_in && p->kill_end_ns != 0) { /* what was begun is ended */
+			p->tell_tree = false;
+			continue;
+		}
 		if (!p->held) {
 			if (!p->exited) {
 				(void)kill(-p->pid, SIGKILL);

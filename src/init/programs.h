@@ -25,6 +25,7 @@ struct program {
 	bool used, held, tty, exited, timed_out;
 	bool failed;	/* it never ran: end is FAILED's */
 	bool tell_tree; /* somebody waits for TREE_DEAD */
+	bool stand_in;	/* a mark and nothing else, until its tree is dead */
 	unsigned tell;
 	uint32_t handle;
 	uint64_t mark;
@@ -45,6 +46,10 @@ struct program *programs_find(uint32_t handle);
 
 /* Starts one. False: it could not, *ret_failed says why, and there is no record. */
 bool programs_start(const struct agent_spawn *request, struct agent_event *ret_failed);
+
+/* A record for what a forgotten program left running: it is exited, is never told of as held, and
+ * is freed when its tree is dead and that was told, if it is to be. NULL: the table is full. */
+struct program *programs_stand_in(uint32_t handle, uint64_t mark);
 
 /* The error pipe ended: the program runs. It spoke: the program does not. */
 void programs_on_started(struct program *p);

@@ -88,6 +88,7 @@ struct exchange {
 	bool close;    /* the connection ends with it */
 	bool headless; /* no body is sent: HEAD, 204, 304 */
 	bool chunked;
+	bool endless;	/* a stream of events: its client comes again where it was */
 	bool starved;	/* on_writable is owed */
 	bool truncated; /* the peer broke the rules: input may be unread */
 	bool refused;	/* answered by the server; what the handler still says is dropped */

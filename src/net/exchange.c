@@ -143,6 +143,7 @@ void exchange_begin(struct exchange *x, int status, const char *type, uint64_t l
 	if (x->refused)
 		return;
 	assert(x->answer == ANSWER_NONE && status >= 200 && status <= 599);
+	x->endless = type != NULL && strcmp(type, "text/event-stream") == 0;
 	x->status = status;
 	x->answer = ANSWER_BEGUN;
 	answer_send(x, type, length, NULL, 0);

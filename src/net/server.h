@@ -44,7 +44,8 @@ struct server_options {
 /* listen_fd is taken over: a bound, listening, non-blocking stream socket (TCP or Unix). */
 struct server *server_new(struct loop *l, const struct server_options *o, struct err *e) MUST_USE;
 int server_listen(struct server *s, int listen_fd, struct err *e) MUST_USE;
-/* No more connections and requests; idle connections are closed. Exchanges in progress go on. */
+/* No more connections and requests; idle connections are closed, and streams of events and
+ * WebSockets, which would go on for ever. Other exchanges in progress go on. */
 void server_drain(struct server *s);
 size_t server_connections(const struct server *s);
 void server_free(struct server *s);

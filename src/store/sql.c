@@ -31,7 +31,7 @@
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
-	"output_open, output_limit"
+	"output_open, mark, output_limit"
 
 #define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
 
@@ -98,11 +98,11 @@ const char *const sql_text[] = {
 	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"
-		" truncated = ?, cpu_us = ?, output_open = ? WHERE id = ?",
+		" truncated = ?, cpu_us = ?, output_open = ?, mark = ? WHERE id = ?",
 	[SQL_EXECUTION_GET] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE id = ?",
 	[SQL_EXECUTION_LIST_UP] = "SELECT " EXECUTION_COLUMNS " FROM execution"
 		" WHERE session = ? AND (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?",
@@ -117,6 +117,8 @@ const char *const sql_text[] = {
 		" INDEXED BY execution_open WHERE output_open = 1 AND ended_ms > 0 AND session = ?"
 		" ORDER BY created_ms, id",
 	[SQL_EXECUTION_COUNT] = "SELECT count(*) FROM execution WHERE session = ?",
+	[SQL_EXECUTION_BY_MARK] = "SELECT id FROM execution INDEXED BY execution_mark"
+		" WHERE mark > 0 AND session = ? AND mark = ? LIMIT 1",
 
 	[SQL_EVENT_APPEND] = "INSERT INTO event (tenant, session, execution, time_ms, type, data)"
 		" VALUES (" Q5 ", ?)",

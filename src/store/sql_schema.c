@@ -74,7 +74,12 @@ static const char version_2[] = "ALTER TABLE execution ADD COLUMN output_limit I
 static const char version_3[] =
 	"ALTER TABLE execution ADD COLUMN output_open INTEGER NOT NULL DEFAULT 0;"
 	"CREATE INDEX execution_open ON execution (session) WHERE output_open = 1 AND ended_ms > 0;";
+
+/* By what the processes it left behind are known. */
+static const char version_4[] =
+	"ALTER TABLE execution ADD COLUMN mark INTEGER NOT NULL DEFAULT 0;"
+	"CREATE INDEX execution_mark ON execution (session, mark) WHERE mark > 0;";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2, version_3 };
+const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

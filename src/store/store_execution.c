@@ -22,6 +22,7 @@ static void put_progress(struct stmt *q, const struct store_execution *row)
 	stmt_u64(q, row->truncated);
 	stmt_u64(q, row->cpu_us);
 	stmt_u64(q, row->output_open);
+	stmt_u64(q, row->mark);
 }
 
 int store_execution_insert(struct store *s, const struct store_execution *row, struct err *e)
@@ -84,6 +85,7 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->truncated = stmt_get_bool(q);
 	ret->cpu_us = stmt_get_u64(q);
 	ret->output_open = stmt_get_bool(q);
+	ret->mark = stmt_get_u64(q);
 	ret->output_limit = stmt_get_u64(q);
 	ret->owned = NULL;
 }
@@ -183,6 +185,25 @@ int store_execution_count(struct store *s, const char *session, uint64_t *ret, s
 	got = stmt_step(&q, "executions of", session, e);
 	if (got > 0)
 		*ret = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
+			    char ret_id[STORE_ID_MAX], struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EXECUTION_BY_MARK);
+	stmt_text(&q, session);
+	stmt_u64(&q, mark);
+	got = stmt_step(&q, "execution by mark of", session, e);
+	if (got > 0)
+		stmt_copy_text(&q, ret_id, STORE_ID_MAX);
+	else if (got == 0)
+		got = err_set(e, ERR_NOT_FOUND, "store: session %.40s: no execution of that mark",
+			      session);
 	stmt_close(&q);
 	return got > 0 ? 0 : -1;
 }

@@ -34,6 +34,7 @@ struct store_execution {
 	bool truncated;
 	uint64_t cpu_us;
 	bool output_open; /* ended, but somebody it started may still say something */
+	uint64_t mark;	  /* of all that it started, in its cell; 0: it never ran */
 
 	void *owned; /* the texts of a row from store_execution_get() */
 };
@@ -70,6 +71,11 @@ int store_execution_each_live(struct store *s, const char *session, store_execut
 /* Those of one session that have ended with their output open, oldest first. */
 int store_execution_each_open(struct store *s, const char *session, store_execution_fn *fn,
 			      void *cookie, struct err *e) MUST_USE;
+
+/* Which of one session's has this mark. ERR_NOT_FOUND: none, or its outcome, with which the mark is
+ * written, is still to come. */
+int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
+			    char ret_id[STORE_ID_MAX], struct err *e) MUST_USE;
 
 /* How many records one session has. */
 int store_execution_count(struct store *s, const char *session, uint64_t *ret,

@@ -117,7 +117,10 @@ static bool order_fits(uint16_t type, const struct agent_order *o)
 		return false;
 	if (type != AGENT_RESIZE && (o->rows != 0 || o->cols != 0))
 		return false;
-	return o->zero == 0 && o->ms <= (type == AGENT_PAUSED ? AGENT_PAUSED_MAX_MS : 0);
+	if (type == AGENT_PAUSED ? o->ms > AGENT_PAUSED_MAX_MS
+				 : o->ms != 0 && type != AGENT_KILL_TREE)
+		return false;
+	return o->zero == 0;
 }
 
 int agent_order_read(const struct frame *f, struct agent_order *ret, struct err *e)

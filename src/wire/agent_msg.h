@@ -11,7 +11,8 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 2
+#define AGENT_VERSION 3
+#define AGENT_VERSION_MARKS 3 /* the first that knows KILL_TREE with a mark */
 /* Arguments and environment together; execve(2) takes less. */
 #define AGENT_REQUEST_MAX (4U << 20)
 #define AGENT_REPLY_MAX 1024U
@@ -73,7 +74,7 @@ enum {
 	AGENT_IS_STARTING = 1 << 3, /* HELD only */
 	AGENT_HAS_EXITED = 1 << 4,  /* HELD only: the fields of EXITED count */
 	AGENT_SOME_REMAIN = 1 << 5, /* TREE_DEAD only: they could not be killed in time */
-	AGENT_NOT_KNOWN = 1 << 6,   /* TREE_DEAD only: there is no program of that handle */
+	AGENT_NOT_KNOWN = 1 << 6,   /* TREE_DEAD only: no program of that handle or mark */
 	AGENT_EVENT_FLAGS = (1 << 7) - 1,
 };
 
@@ -105,7 +106,7 @@ struct agent_order {
 	int32_t sig;	     /* SIGNAL */
 	uint16_t rows, cols; /* RESIZE */
 	uint32_t zero;
-	uint64_t ms; /* PAUSED */
+	uint64_t ms; /* PAUSED. KILL_TREE: a mark, if there is no program of that handle; 0: none */
 };
 
 /* The body of every message of PID 1. What a type has no use for is zero.

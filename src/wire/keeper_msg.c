@@ -21,6 +21,13 @@ static bool is_name(const char *s, size_t cap)
 	return true;
 }
 
+/* Hexadecimal ids are those of cordon run, whose cells may stand beside a server's: one that was
+ * taken over cannot even name them. */
+static bool is_cell_of(bool serve, const char *id, size_t cap)
+{
+	return is_name(id, cap) && !(serve && id[strspn(id, "0123456789abcdef")] == '\0');
+}
+
 bool keeper_msg_is_place(const char *s, size_t cap)
 {
 	if (!has_end(s, cap) || s[0] != '/')
@@ -70,7 +77,8 @@ static int check_create(const struct keeper_create *c, size_t nfds, bool serve, 
 		return err_set(e, ERR_INVALID, "create: unknown profile or flag");
 	if (c->uid >= KEEPER_IDS || c->gid >= KEEPER_IDS)
 		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", KEEPER_IDS);
-	if (!is_name(c->id, sizeof(c->id)) || !is_name(c->hostname, sizeof(c->hostname)) ||
+	if (!is_cell_of(serve, c->id, sizeof(c->id)) ||
+	    !is_name(c->hostname, sizeof(c->hostname)) ||
 	    !is_name(c->machine_id, sizeof(c->machine_id)))
 		return err_set(e, ERR_INVALID, "create: id, host name or machine id is malformed");
 	if (check_layers(c->nlayers, c->layer_at, c->layer_from, e) < 0)
@@ -90,9 +98,9 @@ static int check_create(const struct keeper_create *c, size_t nfds, bool serve, 
 	return check_limits(&c->limits, e);
 }
 
-static int check_named(const struct keeper_named *n, struct err *e)
+static int check_named(const struct keeper_named *n, bool serve, struct err *e)
 {
-	if (!is_name(n->id, sizeof(n->id)))
+	if (!is_cell_of(serve, n->id, sizeof(n->id)))
 		return err_set(e, ERR_INVALID, "operation %u: malformed id", n->op);
 	if (n->pid > INT32_MAX || n->on > (n->op == KEEPER_FREEZE))
 		return err_set(e, ERR_INVALID, "operation %u: number out of range", n->op);
@@ -125,7 +133,7 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve, str
 		return check_create(&r.create, nfds, serve, e);
 	if (nfds != shapes[r.op].nfds)
 		return err_set(e, ERR_INVALID, "operation %u: %zu descriptors", r.op, nfds);
-	if (check_named(&r.named, e) < 0)
+	if (check_named(&r.named, serve, e) < 0)
 		return -1;
 	if (r.op != KEEPER_DIFF || (!serve && d->nlayers == 0))
 		return 0;

@@ -16,7 +16,7 @@ static void kill_tree(bool runs)
 	uint64_t begin = clock_now_ns();
 	struct agent_event v;
 
-	CHECK(agent_send_kill_tree(&agent, 1, &e) == 0);
+	CHECK(agent_send_kill_tree(&agent, 1, 0, &e) == 0);
 	if (runs) {
 		v = held_hear(AGENT_EXITED);
 		CHECK(v.handle == 1 && v.signal == SIGKILL && v.timed_out == 0);
@@ -127,12 +127,118 @@ static void it_is_answered_for_nobody(void)
 	struct agent_event v;
 
 	held_make_cell(64);
-	CHECK(agent_send_kill_tree(&agent, 4711, &e) == 0);
+	CHECK(agent_send_kill_tree(&agent, 4711, 0, &e) == 0);
 	v = held_hear(AGENT_TREE_DEAD);
 	CHECK(v.handle == 4711 && v.flags == AGENT_NOT_KNOWN);
 	(void)held_spawn(1, "exit 0", AGENT_HOLD, 0, NULL);
 	(void)held_hear(AGENT_EXITED);
 	kill_tree(false);
+	held_end_cell();
+}
+
+/* Starts a program under handle 9 that leaves a daemon behind, and has it forgotten. Its mark. */
+static uint64_t leave_daemon(const char *script)
+{
+	struct agent_event v;
+
+	held_ask_spawn(9, script, AGENT_HOLD, 0);
+	v = held_hear(AGENT_STARTED);
+	for (size_t i = 0; i < agent.nfds; i++)
+		io_close_all(&agent.fds[i], 1);
+	agent.nfds = 0;
+	CHECK(v.handle == 9 && v.mark != 0);
+	CHECK(held_hear(AGENT_EXITED).handle == 9);
+	CHECK(agent_send_forget(&agent, 9, &e) == 0);
+	return v.mark;
+}
+
+#define DAEMON "(setsid sleep 1000 >/dev/null 2>&1 &); sleep 0.2"
+
+static void what_was_forgotten_is_killed_by_its_mark(void)
+{
+	uint64_t other, mark;
+	struct agent_event v;
+
+	held_make_cell(64);
+	other = leave_daemon(DAEMON);
+	mark = leave_daemon(DAEMON);
+	CHECK(mark != other);
+	held_wait_processes(3);
+	CHECK(agent_send_kill_tree(&agent, 77, mark, &e) == 0);
+	v = held_hear(AGENT_TREE_DEAD);
+	CHECK(v.handle == 77 && v.flags == 0);
+	CHECK(held_processes() == 2); /* the other's daemon is untouched */
+	/* Its record is gone: the handle is free, and nobody is left to kill. */
+	CHECK(agent_send_kill_tree(&agent, 77, 0, &e) == 0);
+	CHECK(held_hear(AGENT_TREE_DEAD).flags == AGENT_NOT_KNOWN);
+	CHECK(agent_send_kill_tree(&agent, 77, mark, &e) == 0);
+	CHECK(held_hear(AGENT_TREE_DEAD).flags == 0);
+	(void)held_spawn(77, "exit 0", AGENT_HOLD, 0, NULL);
+	CHECK(held_hear(AGENT_EXITED).handle == 77);
+	held_end_cell();
+}
+
+/* More often than there are records: each is freed. And several at once. */
+static void marks_do_not_fill_the_table(void)
+{
+	uint64_t mark;
+
+	held_make_cell(64);
+	mark = leave_daemon(DAEMON);
+	for (uint32_t i = 0; i < 2 * AGENT_PROGRAMS_MAX; i += 8) {
+		for (uint32_t k = 0; k < 8; k++)
+			CHECK(agent_send_kill_tree(&agent, 100 + i + k, mark, &e) == 0);
+		for (uint32_t k = 0; k < 8; k++)
+			CHECK(held_hear(AGENT_TREE_DEAD).flags == 0);
+	}
+	held_wait_processes(1);
+	CHECK(held_is_silent(50));
+	held_end_cell();
+}
+
+static void a_mark_that_was_never_given_is_nobodys(void)
+{
+	uint64_t mark, wrong[5];
+
+	held_make_cell(64);
+	mark = 1ULL << 62; /* what PID 1 itself might have */
+	CHECK(agent_send_kill_tree(&agent, 5, mark, &e) == 0);
+	CHECK(held_hear(AGENT_TREE_DEAD).flags == AGENT_NOT_KNOWN);
+	mark = leave_daemon(DAEMON);
+	wrong[0] = 1;
+	wrong[1] = mark - 1;
+	wrong[2] = mark + 1;
+	wrong[3] = INT64_MAX;
+	wrong[4] = UINT64_MAX;
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		struct agent_event v;
+
+		CHECK(agent_send_kill_tree(&agent, 5, wrong[i], &e) == 0);
+		v = held_hear(AGENT_TREE_DEAD);
+		CHECK(v.handle == 5 && v.flags == AGENT_NOT_KNOWN);
+	}
+	CHECK(held_processes() == 2);
+	held_end_cell();
+}
+
+/* The asker goes in the middle of it. The next one is not told of what is no program, and what was
+ * begun is ended. */
+static void a_mark_is_killed_without_the_asker(void)
+{
+	uint64_t mark;
+
+	held_make_cell(64);
+	held_linger();
+	mark = leave_daemon("bomb() { bomb | bomb & }; bomb >/dev/null 2>&1; exit 0");
+	held_sleep(500);
+	CHECK(held_processes() > 1);
+	CHECK(agent_send_kill_tree(&agent, 77, mark, &e) == 0);
+	held_reconnect();
+	(void)held_hear(AGENT_SYNCED);
+	held_wait_processes(1);
+	CHECK(held_is_silent(50));
+	CHECK(agent_send_kill_tree(&agent, 77, 0, &e) == 0);
+	CHECK(held_hear(AGENT_TREE_DEAD).flags == AGENT_NOT_KNOWN); /* freed */
 	held_end_cell();
 }
 
@@ -146,7 +252,7 @@ static void several_at_once(void)
 				 NULL);
 	held_sleep(300);
 	for (uint32_t i = 1; i <= 9; i++)
-		CHECK(agent_send_kill_tree(&agent, i, &e) == 0);
+		CHECK(agent_send_kill_tree(&agent, i, 0, &e) == 0);
 	while (dead < 9) {
 		struct agent_event v;
 		enum agent_type type;
@@ -167,7 +273,7 @@ static void it_goes_on_without_the_asker(void)
 	held_linger();
 	(void)held_spawn(1, "bomb() { bomb | bomb & }; bomb; read x", AGENT_HOLD, 0, NULL);
 	held_sleep(500);
-	CHECK(agent_send_kill_tree(&agent, 1, &e) == 0);
+	CHECK(agent_send_kill_tree(&agent, 1, 0, &e) == 0);
 	held_disconnect();
 	held_sleep(1000);
 	held_connect(NULL);
@@ -213,10 +319,15 @@ TREE(1)
 TREE(2)
 TREE(3)
 TREE(4)
-TREE(5) TREE(6) TREE(7) TREE(8) TREE(9) TREE(10)
-	TREE(11) static void (*const tree_tests[])(void) = { tree_0, tree_1, tree_2,  tree_3,
-							     tree_4, tree_5, tree_6,  tree_7,
-							     tree_8, tree_9, tree_10, tree_11 };
+TREE(5)
+TREE(6)
+TREE(7)
+TREE(8)
+TREE(9)
+TREE(10)
+TREE(11)
+static void (*const tree_tests[])(void) = { tree_0, tree_1, tree_2, tree_3, tree_4,  tree_5,
+					    tree_6, tree_7, tree_8, tree_9, tree_10, tree_11 };
 
 int main(void)
 {
@@ -224,6 +335,12 @@ int main(void)
 		{ "what was forgotten is not touched", what_was_forgotten_is_not_touched },
 		{ "a timeout kills the tree", a_timeout_kills_the_tree },
 		{ "it is answered for nobody", it_is_answered_for_nobody },
+		{ "what was forgotten is killed by its mark",
+		  what_was_forgotten_is_killed_by_its_mark },
+		{ "marks do not fill the table", marks_do_not_fill_the_table },
+		{ "a mark that was never given is nobody's",
+		  a_mark_that_was_never_given_is_nobodys },
+		{ "a mark is killed without the asker", a_mark_is_killed_without_the_asker },
 		{ "several at once", several_at_once },
 		{ "it goes on without the asker", it_goes_on_without_the_asker },
 		{ "in the locked profile too", in_the_locked_profile_too },

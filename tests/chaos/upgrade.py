@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 import harness  # noqa: E402
-from harness import Failed, Server, check, equal, note, wait_for  # noqa: E402
+from harness import Server, check, equal, note, wait_for  # noqa: E402
 from streams import Ended, Events  # noqa: E402
 
 LINES = 400

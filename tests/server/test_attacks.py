@@ -31,11 +31,11 @@ HOSTILE = ""
 def hostile_server(**settings):
     """A server whose cells are all hostile."""
     folder = tempfile.mkdtemp(prefix="cordon-hostile-", dir="/var/tmp")
-    os.chmod(folder, 0o755)
-    for name in harness.PROGRAMS:
-        shutil.copy(os.path.join(os.path.dirname(harness.PROGRAM), name), folder)
-    shutil.copy(HOSTILE, os.path.join(folder, "cordon-init"))
     try:
+        os.chmod(folder, 0o755)
+        for name in harness.PROGRAMS:
+            shutil.copy(os.path.join(os.path.dirname(harness.PROGRAM), name), folder)
+        shutil.copy(HOSTILE, os.path.join(folder, "cordon-init"))
         with Server(os.path.join(folder, "cordon"), pool_size=0, **settings) as server:
             yield server
     finally:

@@ -10,7 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Failed, check, equal, has, processes_of, run_tests, wait_for  # noqa: E402
+from harness import Failed, Server, check, equal, has, processes_of, run_tests, wait_for  # noqa: E402
 
 MEMBERS = (
     "id session_id state command command_sha256 cwd user tty background pid started_at ended_at wall_ms exit_code signal "
@@ -294,6 +294,88 @@ def test_background(server):
     equal({p["execution_id"] for p in found if "4321" in p["command"]}, {x["id"]}, "whose they are")
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{x['id']}")
     equal(server.execution(x)["state"], "killed")
+
+
+def left_behind(server, s, seconds):
+    """An execution that has ended and left a daemon that says nothing; and whose that is by the list."""
+    x = server.run(s, f"(setsid nohup sleep {seconds} > /dev/null 2>&1 < /dev/null &); sleep 0.1; echo left")
+    equal((x["state"], x["exit_code"], x["stdout"], x["output_open"]), ("exited", 0, "left\n", False))
+    equal(owners(server, s, seconds), [x["id"]], "whose it is")
+    return x
+
+
+def owners(server, s, seconds):
+    found = server.want(200, "GET", f"/v1/sessions/{s}/processes")["processes"]
+    return [p["execution_id"] for p in found if p["command"] == f"sleep {seconds}"]
+
+
+def test_delete_ends_what_was_left(server):
+    s = server.create()["id"]
+    first, second = left_behind(server, s, 2001), left_behind(server, s, 2002)
+    equal(len(server.cell_pids(s)), 3, "PID 1 and two")
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{second['id']}")
+    equal(len(server.cell_pids(s)), 2, "PID 1 and the first's, right after the answer")
+    equal((owners(server, s, 2001), owners(server, s, 2002)), ([first["id"]], []))
+    equal(server.execution(second), {k: v for k, v in second.items() if k in MEMBERS}, "the record stays as it was")
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{second['id']}")
+    failed = server.run(s, ["/none/such"])
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{failed['id']}")
+    equal(len(server.cell_pids(s)), 2, "one that left nothing, one that never ran")
+    # A paused session is woken: what stands still cannot be seen to end.
+    server.want(200, "POST", f"/v1/sessions/{s}/pause")
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{first['id']}")
+    equal((server.get(s)["state"], len(server.cell_pids(s))), ("running", 1))
+    third = left_behind(server, s, 2003)
+    server.delete(s)
+    server.reaches(s, "stopped")
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{third['id']}")
+
+
+def end_what_was_left_before(server):
+    s = server.create()["id"]
+    first, second = left_behind(server, s, 2011), left_behind(server, s, 2012)
+    running = server.spawn(s, "(setsid sleep 2013 > /dev/null 2>&1 &); sleep 2013")
+    wait_for(lambda: len(server.cell_pids(s)) == 6, 5, "PID 1, two, a shell and two")
+    server.kill("cordond")
+    server.wait_ready()
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{first['id']}")
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{running['id']}")
+    equal((owners(server, s, 2011), owners(server, s, 2012), owners(server, s, 2013)), ([], [second["id"]], []))
+    equal(len(server.cell_pids(s)), 2, "PID 1 and the second's")
+    # One whose end nobody was there to see.
+    late = server.spawn(s, "(setsid sleep 2014 > /dev/null 2>&1 &); sleep 0.5")
+    wait_for(lambda: owners(server, s, 2014), 5, "its start")
+    server.kill("cordond")
+    time.sleep(0.6)
+    server.wait_ready()
+    server.ended(late)
+    equal(owners(server, s, 2014), [late["id"]], "whose it is")
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{late['id']}")
+    server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{second['id']}")
+    equal(len(server.cell_pids(s)), 1, "PID 1")
+
+
+def test_delete_ends_what_was_left_before_a_restart(_):
+    with Server() as own:  # the others' must not die
+        end_what_was_left_before(own)
+
+
+def test_client_gone_while_ending(server):
+    """Many ask at once and go away: what was left ends all the same, and the server goes on."""
+    s = server.create()["id"]
+    x = left_behind(server, s, 2021)
+    for _ in range(80):
+        link = http.client.HTTPConnection(*server.address)
+        link.request("DELETE", f"/v1/sessions/{s}/executions/{x['id']}", headers={"X-API-Key": server.key})
+        link.close()
+    wait_for(lambda: len(server.cell_pids(s)) == 1, 5, "the end of what was left")
+    y = left_behind(server, s, 2022)
+    link = http.client.HTTPConnection(*server.address)
+    link.request("DELETE", f"/v1/sessions/{s}/executions/{y['id']}", headers={"X-API-Key": server.key})
+    server.delete(s)
+    check(link.getresponse().status in (204, 409, 410), "an answer, whichever came first")
+    link.close()
+    server.reaches(s, "stopped")
 
 
 def test_executions_max(server):

@@ -36,6 +36,7 @@ CANNOT = {
     ("POST", "/v1/sessions", "503"): "only while starting or ending",
     ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
+    ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
     ("POST", SESSION + "/pause", "409"): "only while the session is in between two states",
     ("POST", SESSION + "/pause", "422"): "only on a machine without a freezer",
     ("POST", SESSION + "/executions", "409"): "only while the session is in between two states",

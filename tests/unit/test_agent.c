@@ -704,7 +704,8 @@ static void says_what_it_is_told(void)
 	begin();
 	CHECK(agent_send_spawn(&agent, &spawn, &e) == 0 &&
 	      agent_send_signal(&agent, 3, 15, &e) == 0);
-	CHECK(agent_send_kill_all(&agent, &e) == 0 && agent_send_kill_tree(&agent, 4, &e) == 0);
+	CHECK(agent_send_kill_all(&agent, &e) == 0 &&
+	      agent_send_kill_tree(&agent, 4, UINT64_MAX, &e) == 0);
 	CHECK(agent_send_close_stdin(&agent, 5, &e) == 0 && agent_send_forget(&agent, 6, &e) == 0);
 	CHECK(agent_send_resize(&agent, 7, 8, 9, &e) == 0 && agent_send_stat(&agent, &e) == 0);
 	CHECK(agent_send_paused(&agent, 10, &e) == 0 &&
@@ -721,7 +722,7 @@ static void says_what_it_is_told(void)
 	CHECK(o.handle == 3 && o.sig == 15);
 	hear(&at, last, AGENT_KILL_ALL, &o);
 	hear(&at, last, AGENT_KILL_TREE, &o);
-	CHECK(o.handle == 4);
+	CHECK(o.handle == 4 && o.ms == UINT64_MAX);
 	hear(&at, last, AGENT_CLOSE_STDIN, &o);
 	CHECK(o.handle == 5);
 	hear(&at, last, AGENT_FORGET, &o);

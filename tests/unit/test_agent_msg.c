@@ -407,7 +407,7 @@ static const struct {
 } orders[] = {
 	{ AGENT_SIGNAL, HANDLE | SIG },
 	{ AGENT_KILL_ALL, 0 },
-	{ AGENT_KILL_TREE, HANDLE },
+	{ AGENT_KILL_TREE, HANDLE | MS }, /* a mark */
 	{ AGENT_CLOSE_STDIN, HANDLE },
 	{ AGENT_FORGET, HANDLE },
 	{ AGENT_LINGER, 0 },
@@ -452,6 +452,9 @@ static void orders_have_one_size_and_values_in_range(void)
 		      { { .sig = 65 }, AGENT_SIGNAL, -1 },
 		      { { .ms = AGENT_PAUSED_MAX_MS + 1 }, AGENT_PAUSED, -1 },
 		      { { .ms = UINT64_MAX }, AGENT_PAUSED, -1 },
+		      { { .ms = UINT64_MAX }, AGENT_KILL_TREE, 0 },
+		      { { .ms = 1 }, AGENT_FORGET, -1 },
+		      { { .zero = 1 }, AGENT_KILL_TREE, -1 },
 		      { { .zero = 1 }, AGENT_STAT, -1 } };
 	static const uint8_t zeros[64];
 

@@ -20,7 +20,7 @@ static struct keeper_create good(void)
 	c.nlayers = 2;
 	c.nmounts = 2;
 	c.limits = (struct keeper_limits){ 1 << 30, 1500, 100, 1 << 20, 1000, 1024 };
-	memcpy(c.id, "0123456789abcdef", 17);
+	memcpy(c.id, "i0123456789abcdef", 18);
 	memcpy(c.hostname, "cordon", 7);
 	memcpy(c.machine_id, "0123456789abcdef0123456789abcdef", 33);
 	memcpy(c.layer_at[0], "/", 2);
@@ -29,6 +29,15 @@ static struct keeper_create good(void)
 	memcpy(c.mounts[1].at, "/srv/a.b", 9);
 	c.mounts[1].flags = KEEPER_MOUNT_WRITABLE;
 	return c;
+}
+
+static struct keeper_diff good_diff(void)
+{
+	struct keeper_diff d = { .named = { .op = KEEPER_DIFF, .id = "cell" }, .nlayers = 2 };
+
+	memcpy(d.layer_at[0], "/", 2);
+	memcpy(d.layer_at[1], "/usr", 5);
+	return d;
 }
 
 /* want: NULL if the request is good, else what the message must contain. */
@@ -251,6 +260,30 @@ static void an_id_is_never_a_path(void)
 	}
 }
 
+/* Cells of cordon run, which have hexadecimal ids, are not a server's to name. */
+static void a_server_cannot_name_cells_of_others(void)
+{
+	static const char *const ids[] = { "0123456789abcdef", "869d21f01c27ac07", "a", "0" };
+
+	for (size_t i = 0; i < 2 * COUNT(ids); i++) {
+		const char *id = ids[i / 2];
+		struct keeper_create c = good();
+		struct keeper_diff d = good_diff();
+
+		serve = i % 2 == 1;
+		(void)snprintf(c.id, sizeof(c.id), "%s", id);
+		(void)snprintf(d.named.id, sizeof(d.named.id), "%s", id);
+		check_create(id, &c, serve ? "id, host name" : NULL);
+		check(id, &d, sizeof(d), 1, serve ? "malformed id" : NULL);
+		for (uint32_t op = KEEPER_DESTROY; op <= KEEPER_FREEZE; op++) {
+			d.named.op = op;
+			if (op != KEEPER_DIFF)
+				check(id, &d, sizeof(d.named), 0, serve ? "malformed id" : NULL);
+		}
+	}
+	serve = false;
+}
+
 static void host_names_are_names(void)
 {
 	for (size_t i = 0; i < COUNT(names); i++) {
@@ -436,15 +469,6 @@ static void a_server_sends_places(void)
 	check_create("a mount nobody counts", &c, NULL);
 }
 
-static struct keeper_diff good_diff(void)
-{
-	struct keeper_diff d = { .named = { .op = KEEPER_DIFF, .id = "cell" }, .nlayers = 2 };
-
-	memcpy(d.layer_at[0], "/", 2);
-	memcpy(d.layer_at[1], "/usr", 5);
-	return d;
-}
-
 static void a_servers_diff_has_layers(void)
 {
 	struct keeper_diff d = good_diff();
@@ -504,7 +528,9 @@ static void names_profiles(void)
 TEST_MAIN({ "takes a good create", takes_a_good_create },
 	  { "keeps numbers in range", keeps_numbers_in_range },
 	  { "counts layers and mounts", counts_layers_and_mounts },
-	  { "ids are names", ids_are_names }, { "an id is never a path", an_id_is_never_a_path },
+	  { "ids are names", ids_are_names },
+	  { "a server cannot name cells of others", a_server_cannot_name_cells_of_others },
+	  { "an id is never a path", an_id_is_never_a_path },
 	  { "host names are names", host_names_are_names },
 	  { "layers have proper places", layers_have_proper_places },
 	  { "mounts have proper places", mounts_have_proper_places },

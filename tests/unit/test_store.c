@@ -248,7 +248,7 @@ static void first_version_is_opened(void)
 	CHECK(sqlite3_close(db) == SQLITE_OK);
 	s = open_store();
 	MUST(store_execution_get(s, "exe_1", &x, &e));
-	CHECK(x.handle == 7 && x.output_limit == 0 && !x.output_open);
+	CHECK(x.handle == 7 && x.output_limit == 0 && !x.output_open && x.mark == 0);
 	CHECK_STR(x.command, "true");
 	store_execution_release(&x);
 	store_close(s);

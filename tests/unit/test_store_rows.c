@@ -425,6 +425,9 @@ static const struct store_execution full_execution = {
 	.log_bytes = 13,
 	.truncated = true,
 	.cpu_us = 14,
+	.output_open = true,
+	.mark = (1ULL << 62) - 1,
+	.output_limit = 15,
 };
 
 static void same_execution(const struct store_execution *got, const struct store_execution *want)
@@ -446,7 +449,8 @@ static void same_execution(const struct store_execution *got, const struct store
 	CHECK_STR(got->error, want->error);
 	CHECK(got->out_bytes == want->out_bytes && got->err_bytes == want->err_bytes);
 	CHECK(got->log_bytes == want->log_bytes && got->truncated == want->truncated);
-	CHECK(got->cpu_us == want->cpu_us);
+	CHECK(got->cpu_us == want->cpu_us && got->output_open == want->output_open);
+	CHECK(got->mark == want->mark && got->output_limit == want->output_limit);
 }
 
 static void execution_there_and_back(void)
@@ -474,6 +478,7 @@ static void execution_there_and_back(void)
 					  .err_bytes = 120,
 					  .log_bytes = 130,
 					  .cpu_us = 140,
+					  .mark = 150,
 					  .command = "no" };
 	MUST(store_execution_update(s, &other, &e));
 	MUST(store_execution_get(s, "exe_1", &got, &e));
@@ -487,6 +492,7 @@ static void execution_there_and_back(void)
 	other.tty = want.tty;
 	other.created_ms = want.created_ms;
 	other.timeout_ms = want.timeout_ms;
+	other.output_limit = want.output_limit;
 	same_execution(&got, &other);
 	store_execution_release(&got);
 	FAILS(store_execution_insert(s, &want, &e), ERR_CONFLICT);
@@ -541,6 +547,31 @@ static void execution_pages(void)
 	CHECK_STR(ids.text, "exe_1 exe_3");
 	MUST(store_execution_count(s, "ses_1", &n, &e));
 	CHECK(n == 3);
+	end_store(s);
+}
+
+static void execution_marks(void)
+{
+	struct store *s = six_sessions();
+	struct store_execution row = { .id = "exe_2", .mark = (1ULL << 62) - 2 };
+	char id[STORE_ID_MAX] = "none";
+	struct err e;
+
+	execute(s, "exe_1", "ses_1", 5); /* never ran: no mark */
+	execute(s, "exe_2", "ses_1", 6);
+	execute(s, "exe_3", "ses_2", 6);
+	FAILS(store_execution_by_mark(s, "ses_1", row.mark, id, &e), ERR_NOT_FOUND);
+	MUST(store_execution_update(s, &row, &e));
+	memcpy(row.id, "exe_3", 6); /* another cell, the same mark */
+	MUST(store_execution_update(s, &row, &e));
+	MUST(store_execution_by_mark(s, "ses_1", row.mark, id, &e));
+	CHECK_STR(id, "exe_2");
+	MUST(store_execution_by_mark(s, "ses_2", row.mark, id, &e));
+	CHECK_STR(id, "exe_3");
+	FAILS(store_execution_by_mark(s, "ses_1", row.mark - 1, id, &e), ERR_NOT_FOUND);
+	FAILS(store_execution_by_mark(s, "ses_1", 0, id, &e), ERR_NOT_FOUND);
+	FAILS(store_execution_by_mark(s, "ses_3", row.mark, id, &e), ERR_NOT_FOUND);
+	CHECK_STR(id, "exe_3");
 	end_store(s);
 }
 
@@ -678,5 +709,6 @@ TEST_MAIN({ "tenants", tenants }, { "keys", keys },
 	  { "live sessions and totals", session_live_and_totals },
 	  { "retention of sessions", session_retention },
 	  { "an execution, there and back", execution_there_and_back },
-	  { "pages of executions", execution_pages }, { "events in order", events_in_order },
-	  { "events are pruned", events_are_pruned }, { "callbacks may read", callbacks_may_read })
+	  { "pages of executions", execution_pages }, { "executions by mark", execution_marks },
+	  { "events in order", events_in_order }, { "events are pruned", events_are_pruned },
+	  { "callbacks may read", callbacks_may_read })

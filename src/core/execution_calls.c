@@ -1,0 +1,195 @@
+/* execution_calls.c - what others see of an execution, ask of it, and follow. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inside.h"
+
+int execution_get(struct core *c, const char *session_id, const char *id,
+		  struct store_execution *ret, struct err *e)
+{
+	if (store_execution_get(c->store, id, ret, e) < 0)
+		return e->code == ERR_NOT_FOUND
+			       ? err_set(e, ERR_NOT_FOUND, "no execution %.40s", id)
+			       : -1;
+	if (strcmp(ret->session, session_id) == 0)
+		return 0;
+	store_execution_release(ret);
+	return err_set(e, ERR_NOT_FOUND, "no execution %.40s", id);
+}
+
+struct execution *execution_live(struct session *s, const char *id)
+{
+	struct execution *x = s->executions;
+
+	while (x != NULL && strcmp(x->row.id, id) != 0)
+		x = x->next;
+	return x;
+}
+
+const struct store_execution *execution_row(const struct execution *x)
+{
+	struct execution *changing = (struct execution *)(uintptr_t)x;
+
+	if (!x->ended)
+		execution_count_out(changing);
+	return &x->row;
+}
+
+uint32_t execution_pid(const struct execution *x)
+{
+	return x->pid;
+}
+
+uint64_t execution_mark(const struct execution *x)
+{
+	return x->row.mark;
+}
+
+struct execution *execution_by_mark(struct session *s, uint64_t mark)
+{
+	struct execution *x = s->executions;
+
+	while (x != NULL && (x->row.mark != mark || x->pid == 0))
+		x = x->next;
+	return x;
+}
+
+bool execution_ended(const struct execution *x)
+{
+	return x->ended;
+}
+
+bool execution_complete(const struct execution *x)
+{
+	return x->complete;
+}
+
+void execution_wait(struct execution *x, struct wait *w)
+{
+	if (x->ended)
+		w->done(w, NULL);
+	else
+		waits_add(&x->when_ended, w);
+}
+
+void execution_kill(struct execution *x, struct wait *w)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (x->complete) { /* PID 1 may have forgotten it */
+		execution_kill_ended(x->session, x->row.mark, w);
+		return;
+	}
+	/* One that PID 1 has not told of again yet is killed when it has: execution_adopt(). */
+	if (c == NULL || !c->connected ||
+	    (x->program.handle != 0 &&
+	     agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)) {
+		w->done(w, NULL);
+		return;
+	}
+	x->killed = x->killed || !x->ended;
+	x->killing = true;
+	waits_add(&x->when_dead, w);
+	live_cell_flush(c);
+}
+
+int execution_signal(struct execution *x, int sig, struct err *e)
+{
+	struct live_cell *c = x->session->cell;
+
+	if (x->ended || c == NULL || !c->connected)
+		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
+	if (agent_send_signal(&c->agent, x->program.handle, sig, e) < 0)
+		return -1;
+	live_cell_flush(c);
+	return 0;
+}
+
+int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e)
+{
+	struct live_cell *c = x->session->cell;
+
+	if (!x->row.tty)
+		return err_set(e, ERR_CONFLICT, "execution %s has no terminal", x->row.id);
+	if (x->ended || c == NULL || !c->connected)
+		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
+	if (agent_send_resize(&c->agent, x->program.handle, rows, cols, e) < 0)
+		return -1;
+	live_cell_flush(c);
+	return 0;
+}
+
+/* ---- followers */
+
+void execution_follow(struct execution *x, struct execution_follower *f)
+{
+	f->next = x->followers;
+	f->link = &x->followers;
+	if (f->next != NULL)
+		f->next->link = &f->next;
+	x->followers = f;
+	f->execution = x;
+}
+
+void execution_unfollow(struct execution_follower *f)
+{
+	struct execution *x = f->execution;
+
+	if (f->link == NULL)
+		return;
+	*f->link = f->next;
+	if (f->next != NULL)
+		f->next->link = f->link;
+	f->link = NULL;
+	f->execution = NULL;
+	if (x != NULL && x->followers == NULL)
+		loop_defer(x->session->core->loop, &x->tell); /* maybe nobody needs it now */
+}
+
+void execution_notify(struct execution *x)
+{
+	loop_defer(x->session->core->loop, &x->tell);
+}
+
+/* Not before whoever waits for the outcome has it: waking PID 1 takes a while. */
+static void let_forget(struct execution *x)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (!x->forget_due)
+		return;
+	x->forget_due = false;
+	if (c != NULL && c->connected && x->program.handle != 0 &&
+	    agent_send_forget(&c->agent, x->program.handle, &e) == 0)
+		live_cell_flush(c);
+}
+
+void execution_tell_followers(struct loop_task *t)
+{
+	struct execution *x = t->arg;
+
+	let_forget(x);
+	for (struct execution_follower *f = x->followers, *next; f != NULL; f = next) {
+		next = f->next;
+		f->more(f);
+	}
+	if (x->complete && x->followers == NULL && x->when_dead.first == NULL)
+		execution_free(x);
+}
+
+int execution_log(struct core *c, const char *session_id, const char *id, int *ret_fd,
+		  struct err *e)
+{
+	char name[STORE_ID_MAX + 8];
+
+	(void)session_id; /* whoever asks has checked that they belong together */
+	(void)snprintf(name, sizeof(name), "%s.log", id);
+	*ret_fd = openat(c->output_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (*ret_fd < 0 && errno != ENOENT)
+		return err_sys(e, "open log of %s", id);
+	return 0;
+}

@@ -1,0 +1,138 @@
+/* execution_kill.c - ends what an execution left running that has ended itself.
+ *
+ * By then PID 1 has forgotten it, and so have we, but for its record. Its processes still have its
+ * mark, so PID 1 is asked by that, under a new handle. What waits for the answer is a tree_kill: it
+ * belongs to the session, not to whoever asked, and so nothing happens to it when that one goes.
+ * There is one for each mark, and few in all: a PID 1 that never answers gathers no more. An
+ * adopted PID 1 is asked when it has said who it is. */
+#include <assert.h>
+#include <stddef.h>
+
+#include "inside.h"
+
+#define KILLS_MAX 64 /* of a session, at once */
+
+struct tree_kill {
+	struct tree_kill *next; /* of its session */
+	struct session *session;
+	struct live_program program;
+	uint64_t mark;
+	bool sent;
+	struct waits when_dead;
+};
+
+static void end(struct tree_kill *k, const struct err *e)
+{
+	struct session *s = k->session;
+
+	for (struct tree_kill **at = &s->kills; *at != NULL; at = &(*at)->next)
+		if (*at == k) {
+			*at = k->next;
+			break;
+		}
+	if (s->cell != NULL)
+		live_cell_remove(s->cell, &k->program);
+	waits_tell(&k->when_dead, e);
+	free(k);
+}
+
+static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
+		       const struct agent_event *v)
+{
+	struct tree_kill *k = (struct tree_kill *)((char *)p - offsetof(struct tree_kill, program));
+	struct err e;
+
+	if (type != AGENT_TREE_DEAD)
+		return; /* it is no program that could start or exit: PID 1 lies */
+	(void)err_set(&e, ERR_LIMIT, "session %s: some processes could not be ended in time",
+		      c->id);
+	end(k, (v->flags & AGENT_SOME_REMAIN) != 0 ? &e : NULL);
+}
+
+/* One that is under way, or NULL; *ret_n is how many are. */
+static struct tree_kill *find(struct session *s, uint64_t mark, unsigned *ret_n)
+{
+	*ret_n = 0;
+	for (struct tree_kill *k = s->kills; k != NULL; k = k->next, ++*ret_n)
+		if (k->mark == mark)
+			return k;
+	return NULL;
+}
+
+static void ask(struct tree_kill *k, struct live_cell *c)
+{
+	struct err e;
+
+	k->sent = true;
+	/* One of an earlier version would take it for nonsense, and end. */
+	if (c->version < AGENT_VERSION_MARKS)
+		end(k, NULL);
+	else if (agent_send_kill_tree(&c->agent, k->program.handle, k->mark, &e) < 0)
+		end(k, &e);
+	else
+		live_cell_flush(c);
+}
+
+static struct tree_kill *begin(struct session *s, uint64_t mark)
+{
+	struct tree_kill *k = calloc(1, sizeof(*k));
+
+	assert(k != NULL);
+	k->session = s;
+	k->mark = mark;
+	k->program.event = on_program;
+	k->next = s->kills;
+	s->kills = k;
+	live_cell_add(s->cell, &k->program);
+	return k;
+}
+
+void execution_kill_ended(struct session *s, uint64_t mark, struct wait *w)
+{
+	struct live_cell *c = s->cell;
+	struct tree_kill *k;
+	unsigned n;
+	struct err e;
+
+	/* Without a cell nothing of it lives, without a mark nothing of it ever did. */
+	if (mark == 0 || c == NULL || !c->connected) {
+		w->done(w, NULL);
+		return;
+	}
+	k = find(s, mark, &n);
+	if (k != NULL) {
+		waits_add(&k->when_dead, w);
+		return;
+	}
+	if (n >= KILLS_MAX) {
+		(void)err_set(&e, ERR_LIMIT,
+			      "quota_executions: at most %d are being ended in one session",
+			      KILLS_MAX);
+		w->done(w, &e);
+		return;
+	}
+	k = begin(s, mark);
+	waits_add(&k->when_dead, w);
+	if (c->synced)
+		ask(k, c);
+}
+
+void execution_kills_synced(struct session *s)
+{
+	struct tree_kill *k = s->kills;
+
+	while (k != NULL) {
+		if (k->sent) {
+			k = k->next;
+			continue;
+		}
+		ask(k, s->cell); /* whoever is told may change the list */
+		k = s->kills;
+	}
+}
+
+void execution_kills_lost(struct session *s)
+{
+	while (s->kills != NULL)
+		end(s->kills, NULL);
+}

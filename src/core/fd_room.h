@@ -1,0 +1,22 @@
+/* fd_room.h - whether there are descriptors for one thing more. A message of a cell whose
+ * descriptors find no room is lost, and the cell with it; so what would need them is refused in
+ * time. */
+#pragma once
+
+#include <stdint.h>
+
+#include "err.h"
+
+#define FD_ROOM_EACH 4 /* for an execution or a file operation, at most */
+
+struct fd_room {
+	int max;       /* that this process may have */
+	unsigned owed; /* that PID 1s will send for programs being started */
+	int used;      /* counted lately, when it was close */
+	uint64_t counted_ns;
+};
+
+void fd_room_init(struct fd_room *f);
+
+/* ERR_SYSTEM with EAGAIN if there is no room for one session, execution or file operation more. */
+int fd_room_check(struct fd_room *f, struct err *e) MUST_USE;
