@@ -18,6 +18,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "builtin.h"
 #include "io.h"
@@ -26,6 +28,7 @@
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define EXTRA_ENV 6
+#define FEW 256
 
 struct child {
 	const struct agent_spawn *request;
@@ -36,6 +39,7 @@ struct child {
 	bool tty;
 	uint64_t mark;
 	char **argv, **envp;
+	bool many; /* argv is from the heap */
 };
 
 static int fail_at(struct spawn_failure *f, enum agent_stage stage)
@@ -110,11 +114,14 @@ static bool env_has(char *const *envp, size_t n, const char *assignment)
 static int make_lists(struct child *c)
 {
 	static char extra[EXTRA_ENV][320];
+	static char *few[FEW]; /* enough for most, and no heap of its own for each cell */
 	const struct agent_spawn *r = c->request;
 	size_t n = (size_t)r->argc + r->envc, envc = r->envc, extras = 0;
 	char *at = (char *)(uintptr_t)r->strings;
 
-	c->argv = calloc(n + EXTRA_ENV + 2, sizeof(char *));
+	memset(few, 0, sizeof(few));
+	c->many = n + EXTRA_ENV + 2 > FEW;
+	c->argv = c->many ? calloc(n + EXTRA_ENV + 2, sizeof(char *)) : few;
 	if (c->argv == NULL)
 		return -1;
 	c->envp = c->argv + r->argc + 1;
@@ -257,7 +264,9 @@ static int take_stdio(const struct child *c)
 	int high[3];
 
 	for (int i = 0; i < 3; i++) {
-		high[i] = fcntl(c->stdio[c->tty ? 0 : i], F_DUPFD_CLOEXEC, 10);
+		int fd = c->stdio[c->tty ? 0 : i];
+
+		high[i] = fd > 2 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 10);
 		if (high[i] < 0)
 			return -1;
 	}
@@ -272,12 +281,13 @@ static int become_user(const struct child *c)
 	/* The locked profile has one user, and no call that could change to it. */
 	if (c->user.uid == getuid() && c->user.gid == getgid())
 		return 0;
-	/* EPERM: a user namespace with a single id has no supplementary groups. */
-	if (setgroups(c->ngroups, c->groups) < 0 && errno != EPERM)
+	/* By system call: libc would first block all signals to stop threads that we do not have.
+	 * EPERM: a user namespace with a single id has no supplementary groups. */
+	if (syscall(SYS_setgroups, c->ngroups, c->groups) < 0 && errno != EPERM)
 		return -1;
-	if (setresgid(c->user.gid, c->user.gid, c->user.gid) < 0)
+	if (syscall(SYS_setresgid, c->user.gid, c->user.gid, c->user.gid) < 0)
 		return -1;
-	return setresuid(c->user.uid, c->user.uid, c->user.uid);
+	return (int)syscall(SYS_setresuid, c->user.uid, c->user.uid, c->user.uid);
 }
 
 static int enter_directory(const struct child *c)
@@ -347,7 +357,8 @@ int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *
 	if (s.pid == 0)
 		run_child(&c, error[1]);
 	(void)fail_at(fail, AGENT_AT_SYSTEM);
-	free(c.argv);
+	if (c.many)
+		free(c.argv);
 	io_close_all(c.stdio, 3);
 	io_close_all(&error[1], 1);
 	if (s.pid < 0) {
