@@ -78,7 +78,8 @@ static const struct listing root_listing = { "/", "bin boot dev etc home lib lib
 						  "tmp usr var vol" };
 
 static const struct listing dev_listing = {
-	"/dev", "null zero full random urandom tty pts ptmx shm fd stdin stdout stderr mqueue machine-id"
+	"/dev",
+	"null zero full random urandom tty pts ptmx shm fd stdin stdout stderr mqueue machine-id"
 };
 
 static const char *check_listing(const struct attack *a)
