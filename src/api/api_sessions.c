@@ -16,7 +16,7 @@ static void reply_session(struct request *r, int status, struct session *s, bool
 	struct json j;
 
 	json_init_heap(&j, SESSION_JSON_MAX);
-	shape_session(&j, NULL, session_row(s), fresh ? NULL : s);
+	shape_session(&j, NULL, session_row(s), s, !fresh);
 	reply_json(r, status, &j);
 }
 
@@ -120,7 +120,7 @@ void api_sessions_get(struct request *r)
 		reply_session(r, 200, live, false);
 	} else {
 		json_init_heap(&j, SESSION_JSON_MAX);
-		shape_session(&j, NULL, &row, NULL);
+		shape_session(&j, NULL, &row, NULL, false);
 		store_session_release(&row);
 		reply_json(r, 200, &j);
 	}

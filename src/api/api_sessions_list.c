@@ -88,12 +88,12 @@ static int list_one(const struct store_session *row, void *cookie)
 	if (!wanted)
 		return 0;
 	if (row->state == SESSION_STOPPED) {
-		shape_session(l->j, NULL, row, NULL);
+		shape_session(l->j, NULL, row, NULL, false);
 	} else {
 		struct session *s = session_live(l->r->core, l->r->tenant, row->id, &e);
 
 		/* Numbers of the last look: reading a hundred cgroups is too much for a list. */
-		shape_session(l->j, NULL, s == NULL ? row : session_row(s), NULL);
+		shape_session(l->j, NULL, s == NULL ? row : session_row(s), s, false);
 	}
 	l->shown++;
 	return 0;

@@ -119,7 +119,7 @@ static const char *action(uint32_t a)
 }
 
 void shape_session(struct json *j, const char *name, const struct store_session *row,
-		   struct session *live)
+		   struct session *live, bool look)
 {
 	json_open(j, name, '{');
 	json_text(j, "id", row->id);
@@ -144,7 +144,7 @@ void shape_session(struct json *j, const char *name, const struct store_session 
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	mounts(j, or_empty(row->mounts));
 	rules(j, or_empty(row->rules));
-	usage(j, row, live);
+	usage(j, row, look ? live : NULL);
 	json_uint(j, "executions_running", live == NULL ? 0 : session_executions_running(live));
 	json_close(j, '}');
 }

@@ -11,9 +11,10 @@
 /* Milliseconds since 1970 as "2026-11-15T08:00:00.123Z"; 0 is null. */
 void shape_time(struct json *j, const char *name, uint64_t ms);
 
-/* live is NULL for a stopped session, or where a look at its cell would cost too much. */
+/* live is NULL for a stopped session. look: read what its cell uses now; else, where that would
+ * cost too much, as last written. */
 void shape_session(struct json *j, const char *name, const struct store_session *row,
-		   struct session *live);
+		   struct session *live, bool look);
 void shape_limits(struct json *j, const char *name, const struct store_limits *l);
 
 /* x is NULL for one that is not live. Leaves the object open for more members. */

@@ -66,7 +66,7 @@ static void check_walls(const struct keeper_walls *w)
 	bool ok = try_cell("standard", text, sizeof(text));
 
 	row("wall", "standard profile", ok, true, ok ? "a cell was made and ran a command" : text,
-	    "the message names the step; see README, \"Requirements\"");
+	    "the message names the step; see README, \"Limits of this version\"");
 	ok = try_cell("locked", text, sizeof(text));
 	row("wall", "locked profile", ok, false, ok ? "a cell was made and ran a command" : text,
 	    "");

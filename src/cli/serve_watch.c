@@ -87,12 +87,12 @@ static int beside(const char *name, char *ret_path, size_t cap, struct err *e)
 }
 
 /* In the child: descriptors where serve_msg.h says, nobody's rights, then cordond. */
-static void NORETURN become_daemon(const struct watch *w, int control, const char *path)
+static void NORETURN become_daemon(const struct watch *w, int control, int program)
 {
 	const struct serve *s = w->s;
 	char name[] = "cordond";
 	char *argv[] = { name, NULL }, *envp[] = { NULL };
-	int fds[SERVE_FD_LISTEN + SERVE_LISTENERS_MAX], n = SERVE_FD_LISTEN;
+	int fds[SERVE_FD_LISTEN + SERVE_LISTENERS_MAX + 1], n = SERVE_FD_LISTEN;
 	sigset_t none;
 
 	for (size_t i = 0; i < COUNT(fds); i++)
@@ -106,11 +106,12 @@ static void NORETURN become_daemon(const struct watch *w, int control, const cha
 	fds[SERVE_FD_KEY] = s->key_fd;
 	for (uint32_t i = 0; i < s->setup.nlisteners; i++)
 		fds[n++] = s->listeners[i];
+	fds[n++] = program;
 	for (int i = SERVE_FD_CONTROL; i < n; i++)
 		if (fds[i] >= 0)
 			fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 200);
 	for (int i = SERVE_FD_CONTROL; i < n; i++) {
-		if (fds[i] >= 0 && dup2(fds[i], i) < 0)
+		if (fds[i] >= 0 && dup3(fds[i], i, i + 1 == n ? O_CLOEXEC : 0) < 0)
 			_exit(126);
 		if (fds[i] < 0)
 			(void)close(i);
@@ -124,7 +125,7 @@ static void NORETURN become_daemon(const struct watch *w, int control, const cha
 		_exit(126);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(126);
-	(void)execve(path, argv, envp);
+	(void)kernel_execveat(n - 1, argv, envp);
 	_exit(127);
 }
 
@@ -136,13 +137,15 @@ static int start_daemon(struct watch *w, struct err *e)
 
 	if (beside("cordond", path, sizeof(path), e) < 0)
 		return -1;
-	if (access(path, X_OK) < 0)
+	/* By descriptor: it may lie where only we can go, such as below /root. */
+	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
+	if (program < 0 || access(path, X_OK) < 0)
 		return err_sys(e, "%s", path);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "control socket");
 	pid = fork();
 	if (pid == 0)
-		become_daemon(w, ends[1], path);
+		become_daemon(w, ends[1], program);
 	(void)close(ends[1]);
 	if (pid < 0) {
 		(void)close(ends[0]);

@@ -352,7 +352,8 @@ int main(int argc, char **argv)
 		api_print_routes(stdout);
 		return 0;
 	}
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* keys and secrets pass through here */
+	(void)prctl(PR_SET_NAME, "cordond", 0, 0, 0); /* started by descriptor, it has none */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* keys and secrets pass through here */
 	(void)signal(SIGPIPE, SIG_IGN);
 	find_cgroups(&d);
 	if (read_setup(&d, &e) < 0) {

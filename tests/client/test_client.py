@@ -115,6 +115,10 @@ def test_life_of_a_session(w):
     equal((session["id"], session["timeout_ms"]), (name, 3600000))
     equal(w.one("rm", name), name)
     equal(w.one("rm", name), name)  # again
+    for _ in range(100):  # the teardown goes on behind the answer
+        if b"stopped (deleted)" in w("ls", "-a").stdout:
+            break
+        time.sleep(0.1)
     assert b"stopped (deleted)" in w("ls", "-a").stdout
     assert re.search(rb"\((not_found|gone|conflict), request ", w("exec", name, "--", "true", code=125).stderr)
     assert b"not_found" in w("rm", "nosuchsession", code=125).stderr
