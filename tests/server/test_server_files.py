@@ -208,27 +208,27 @@ def test_list_mkdir_move_remove(server):
 
 
 def test_path_rules(server):
-    s = server.create(rules={"writable": ["/home/user/work"], "exportable": ["/home/user/out", "/etc"]})["id"]
-    equal(s and server.get(s)["rules"], {"writable": ["/home/user/work"], "exportable": ["/home/user/out", "/etc"]})
+    s = server.create(rules={"writable": ["/home/user/draft"], "exportable": ["/home/user/out", "/etc"]})["id"]
+    equal(s and server.get(s)["rules"], {"writable": ["/home/user/draft"], "exportable": ["/home/user/out", "/etc"]})
     # The directories that rules name are the session's own business to make.
-    server.refused(403, "denied", "PUT", at(server, s=s, path="work/a"), b"a")
-    server.run(s, "mkdir work")
-    server.want(201, "PUT", at(server, s=s, path="work/a"), b"a")
-    for path in ("other", "/home/user/workshop", "work/../other", "/tmp/x", "/home/user/work/../../user/x"):
+    server.refused(403, "denied", "PUT", at(server, s=s, path="draft/a"), b"a")
+    server.run(s, "mkdir draft")
+    server.want(201, "PUT", at(server, s=s, path="draft/a"), b"a")
+    for path in ("other", "/home/user/draftsman", "draft/../other", "/tmp/x", "/home/user/draft/../../user/x"):
         server.refused(403, "denied", "PUT", at(server, s=s, path=path), b"x")
-    server.run(s, "mkdir out; echo o > out/o; ln -s /tmp work/way; ln -s /home/user/work/a out/way; echo s > /tmp/s")
-    server.refused(403, "denied", "PUT", at(server, s=s, path="work/way/x"), b"x")
+    server.run(s, "mkdir out; echo o > out/o; ln -s /tmp draft/way; ln -s /home/user/draft/a out/way; echo s > /tmp/s")
+    server.refused(403, "denied", "PUT", at(server, s=s, path="draft/way/x"), b"x")
     equal(server.want(200, "GET", at(server, s=s, path="out/o")), b"o\n")
     server.want(200, "GET", at(server, s=s, path="/etc/hostname"))
-    for path in ("work/a", "/tmp/s", "out/way", "out/../work/a", "/etc/../tmp/s"):
+    for path in ("draft/a", "/tmp/s", "out/way", "out/../draft/a", "/etc/../tmp/s"):
         server.refused(403, "denied", "GET", at(server, s=s, path=path))
-    server.refused(403, "denied", "GET", at(server, "/tar", s=s, path="work"))
+    server.refused(403, "denied", "GET", at(server, "/tar", s=s, path="draft"))
     server.refused(403, "denied", "DELETE", at(server, s=s, path="out/o"))
     server.refused(403, "denied", "POST", at(server, "/mkdir", s=s), {"path": "/home/user/new"})
-    server.refused(403, "denied", "POST", at(server, "/move", s=s), {"from": "/home/user/work/a", "to": "/home/user/out/a"})
-    server.refused(403, "denied", "POST", at(server, "/move", s=s), {"from": "/home/user/out/o", "to": "/home/user/work/o"})
+    server.refused(403, "denied", "POST", at(server, "/move", s=s), {"from": "/home/user/draft/a", "to": "/home/user/out/a"})
+    server.refused(403, "denied", "POST", at(server, "/move", s=s), {"from": "/home/user/out/o", "to": "/home/user/draft/o"})
     server.refused(403, "denied", "PUT", at(server, "/tar", s=s, path="out"), b"\0" * 1024)
-    equal(server.run(s, "cat out/o; ls work")["stdout"], "o\na\nway\n", "nothing has changed")
+    equal(server.run(s, "cat out/o; ls draft")["stdout"], "o\na\nway\n", "nothing has changed")
     server.delete(s)
 
 

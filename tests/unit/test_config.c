@@ -325,12 +325,12 @@ static void the_longest_fits(void)
 	}
 	c.nmount_roots = CONFIG_ROOTS_MAX;
 	for (size_t i = 0; i < CONFIG_ROOTS_MAX; i++) {
-		memset(c.mount_roots[i].path, 'x', CONFIG_PATH_MAX - 1);
+		memset(c.mount_roots[i].path, 'p', CONFIG_PATH_MAX - 1);
 		c.mount_roots[i].path[CONFIG_PATH_MAX - 1] = '\0';
 		c.mount_roots[i].writable = true;
 	}
 	CHECK(config_print(&c, text, sizeof(text), &e) > 0);
-	CHECK_HAS("roots", text, "xxx:rw\n");
+	CHECK_HAS("roots", text, "pppp:rw\n");
 }
 
 /* Of the table itself: every default is in range (else config_defaults() dies), names are unique.
