@@ -268,6 +268,11 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
 	c->pool = pool_new(c);
 	gauges_setup();
+	if (c->meminfo_fd < 0) {
+		(void)err_sys(e, "open /proc/meminfo"); /* or nobody would ever be refused by it */
+		core_free(c);
+		return NULL;
+	}
 	n = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", c->boot_id,
 			 sizeof(c->boot_id), e);
 	if (n < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||

@@ -332,12 +332,8 @@ def same_as_unknown(server, key, method, path, unknown):
     equal(answers[0], answers[1], f"{method} {path} and {unknown}")
 
 
-def test_anothers_is_like_nobodys(server):
-    _, theirs = server.tenant("theirs")
-    tenant, key = server.tenant("curious")
-    session = server.create(key=theirs)["id"]
-    execution = server.run(session, "echo secret", key=theirs)["id"]
-    mine = server.create(key=key)["id"]
+def ask_everything(server, key, session, execution, mine):
+    """Every route about a session, asked by a tenant who does not own it."""
     asked = 0
     for method, pattern in routes():
         if "{session}" not in pattern or pattern.endswith("/attach"):
@@ -350,6 +346,20 @@ def test_anothers_is_like_nobodys(server):
             path = path.replace(session, mine)
             same_as_unknown(server, key, method, path, path.replace(execution, execution[:-3] + "000"))
     check(asked > 25, f"only {asked} routes")
+
+
+def test_anothers_is_like_nobodys(server):
+    _, theirs = server.tenant("theirs")
+    _, key = server.tenant("curious")
+    session = server.create(key=theirs)["id"]
+    execution = server.run(session, "echo secret", key=theirs)["id"]
+    ended = server.create(key=theirs)["id"]
+    left = server.run(ended, "echo secret", key=theirs)["id"]
+    server.want(204, "DELETE", f"/v1/sessions/{ended}", key=theirs)
+    server.reaches(ended, "stopped", key=theirs)
+    mine = server.create(key=key)["id"]
+    ask_everything(server, key, session, execution, mine)
+    ask_everything(server, key, ended, left, mine)  # only records are left of it, and they are nobody's business
     equal([s["id"] for s in server.want(200, "GET", "/v1/sessions", key=key)["sessions"]], [mine], "own list")
     events = server.want(200, "GET", "/v1/events?limit=1000", key=key)["events"]
     equal({e["session_id"] for e in events if e["session_id"]}, {mine}, "own events")

@@ -5,7 +5,10 @@ and what one tenant does costs another little.
     test_quota.py CORDON [name ...]
 """
 import itertools
+import os
 import statistics
+import subprocess
+import tempfile
 import threading
 import time
 
@@ -172,6 +175,30 @@ def test_sessions_and_memory_of_the_node():
             a.create(limits={"memory": "1G"})
             b.refused("capacity_memory", str(1600 << 20), fault="platform", limits={"memory": "700M"})
             b.create(limits={"memory": "500M"})
+
+
+def test_a_machine_short_of_memory_lets_nobody_in():
+    """Promises are not bounded by default; what the machine has left is. Here it is what a file says."""
+    with tempfile.NamedTemporaryFile("w") as told:
+
+        def tell(available):
+            told.seek(0)
+            told.write(f"MemTotal:       16000000 kB\nMemFree:        15000000 kB\nMemAvailable: {available:10d} kB\n")
+            told.flush()
+
+        tell(8000000)
+        os.chmod(told.name, 0o644)  # as the real one
+        subprocess.run(["mount", "--bind", told.name, "/proc/meminfo"], check=True)  # of our own namespace
+        try:
+            with Server(pool_size=0) as server, Tenant(server) as t:
+                t.create(limits={"memory": "1G"})
+                tell(900000)
+                time.sleep(1.5)
+                t.refused("capacity_memory", "short of memory", fault="platform")
+                tell(8000000)
+                wait_for(lambda: t.ask()[0] == 201, 5, "being let in again")
+        finally:
+            subprocess.run(["umount", "/proc/meminfo"], check=True)
 
 
 def test_rate_of_the_node():
