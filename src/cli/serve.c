@@ -60,6 +60,10 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 	return 0;
 }
 
+/* Variables of ours that are no settings. */
+static const char *const others[] = { "CORDON_SERVER", "CORDON_API_KEY", "CORDON_CONFIG",
+				      "CORDON_MUST_WORK", NULL };
+
 static int run(int argc, char **argv)
 {
 	static struct serve s;
@@ -89,6 +93,10 @@ static int run(int argc, char **argv)
 		(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 		return 2;
 	}
+	const char *odd = config_unknown_env(environ, others);
+	if (odd != NULL)
+		(void)fprintf(stderr, "cordon serve: %.*s: no setting of that name, ignored\n",
+			      (int)strcspn(odd, "="), odd);
 	if (o.check) {
 		if (config_write(&s.config, STDOUT_FILENO, &e) < 0)
 			return 1;

@@ -112,8 +112,6 @@ const struct config_setting config_table[] = {
 	{ "idle_timeout_default", "TIME", CONFIG_TIME, FIELD(idle_timeout_default_ms), "0", 0, 30 * DAY,
 	  NULL, "time without a call or a running execution after which a session that does not say is "
 	  "paused or ended; 0: never" },
-	{ "stop_grace", "TIME", CONFIG_TIME, FIELD(stop_grace_ms), "2s", 0, 600 * SECOND, NULL,
-	  "time between asking programs to end and killing them" },
 
 	{ "exec_timeout_default", "TIME", CONFIG_TIME, FIELD(exec_timeout_default_ms), "0", 0, 30 * DAY,
 	  NULL, "how long an execution may run that does not say; 0: as long as exec_timeout_max",

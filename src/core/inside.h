@@ -40,7 +40,7 @@ struct core {
 	int output_fd; /* owned: STATE/output */
 	char boot_id[40];
 	uint64_t started_ns;
-	bool recovered, draining, storage_trouble;
+	bool recovered, draining;
 	uint64_t cells_failed;
 	int64_t clock_ahead_ms; /* of the wall clock, before the other */
 	struct fd_room fds;
@@ -114,7 +114,6 @@ struct execution {
 	struct waits when_ended, when_dead, when_room;
 	struct execution_follower *followers;
 	struct loop_task tell; /* followers */
-	unsigned followed;
 };
 
 extern const struct live_cell_events core_orphan_events;

@@ -164,17 +164,6 @@ struct tls *tls_server_new(const char *chain_file, const char *key_file, struct 
 	return ctx ? wrap(ctx, e) : NULL;
 }
 
-int tls_server_reload(struct tls *t, const char *chain_file, const char *key_file, struct err *e)
-{
-	SSL_CTX *ctx = server_context(chain_file, key_file, e);
-
-	if (!ctx)
-		return -1;
-	SSL_CTX_free(t->ctx); /* connections have references of their own */
-	t->ctx = ctx;
-	return 0;
-}
-
 struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
 {
 	SSL_CTX *ctx = new_context(TLS_client_method(), e);

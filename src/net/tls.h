@@ -15,10 +15,6 @@ struct tls_conn; /* one connection */
 
 /* A server's: a certificate, with its chain, and its key, both PEM. */
 struct tls *tls_server_new(const char *chain_file, const char *key_file, struct err *e) MUST_USE;
-/* Reads the files again, for connections to come. If it fails, the old ones stay in use. */
-int tls_server_reload(struct tls *t, const char *chain_file, const char *key_file,
-		      struct err *e) MUST_USE;
-
 /* A client's: verifies against ca_file (PEM), or the system's authorities if that is NULL.
  * insecure: against nothing. */
 struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e) MUST_USE;

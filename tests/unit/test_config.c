@@ -93,7 +93,7 @@ static const struct {
 	{ "log_level = loud", "log_level: 'loud' is none of debug, info, warn, error" },
 	{ "allow_remote_plain = maybe", "allow_remote_plain: 'maybe' is not yes or no" },
 	{ "cpus_max = 0.0001", "cpus_max: '0.0001' is not a number like 2 or 0.5" },
-	{ "stop_grace = 1y", "stop_grace: '1y' is not a time like" },
+	{ "retention = 1y", "retention: '1y' is not a time like" },
 	{ "session_timeout_max = 31d", "session_timeout_max: '31d' is out of range" },
 	{ "state_dir = x", "state_dir: 'x' is not an absolute path" },
 	{ "state_dir = /a/../b", "state_dir: '/a/../b' is not an absolute path" },
