@@ -35,6 +35,10 @@ static void check_setting(const struct config_setting *s, const struct config *c
 	case CONFIG_TEXT:
 		assert(strlen(text) >= s->min && strlen(text) <= s->max);
 		return;
+	case CONFIG_DOMAIN:
+		assert(strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.:") == strlen(text));
+		assert(strlen(text) <= s->max);
+		return;
 	case CONFIG_ROOTS:
 		assert(c->nmount_roots <= CONFIG_ROOTS_MAX);
 		for (size_t i = 0; i < c->nmount_roots; i++)

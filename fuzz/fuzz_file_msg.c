@@ -6,6 +6,19 @@
 
 unsigned long fuzz_accepted;
 
+static void check_more(const struct file_msg_entry *f)
+{
+	const char *key, *value;
+	size_t at = 0, total = 0, pairs = 0;
+
+	assert(*f->abs == '\0' || *f->abs == '/');
+	assert(*f->resolved == '\0' || f->type == FILE_MSG_SYMLINK);
+	assert(f->target_type < FILE_MSG_TYPES && f->target_mode <= 07777);
+	for (; file_meta_next(&f->meta, &at, &key, &value); pairs++)
+		total += strlen(key) + strlen(value);
+	assert(at == f->meta.len && pairs <= FILE_META_PAIRS_MAX && total <= FILE_META_TOTAL_MAX);
+}
+
 static void check_record(const struct file_msg *m, const uint8_t *bytes, size_t len)
 {
 	uint8_t again[FILE_MSG_MAX];
@@ -13,6 +26,10 @@ static void check_record(const struct file_msg *m, const uint8_t *bytes, size_t 
 
 	assert(m->kind > 0 && m->kind < FILE_MSG_KINDS);
 	n = file_msg_write(m, again);
+	if (m->kind == FILE_MSG_ENTRY && bytes[FILE_MSG_HEAD] == 1) { /* written as version 2 */
+		assert(n > len && *m->entry.abs == '\0' && m->entry.meta.len == 0);
+		return;
+	}
 	assert(n == len);
 	if (m->kind == FILE_MSG_ERROR) {
 		assert(m->error.code != ERR_NONE && m->error.code < ERR_CODES);
@@ -22,12 +39,15 @@ static void check_record(const struct file_msg *m, const uint8_t *bytes, size_t 
 		return;
 	}
 	assert(memcmp(again, bytes, len) == 0);
-	if (m->kind == FILE_MSG_ENTRY)
+	if (m->kind == FILE_MSG_ENTRY) {
 		assert(m->entry.type < FILE_MSG_TYPES && m->entry.mode <= 07777 &&
 		       strlen(m->entry.path) < FILE_MSG_PATH_MAX &&
 		       strlen(m->entry.owner) < FILE_MSG_NAME_MAX);
+		check_more(&m->entry);
+	}
 	if (m->kind == FILE_MSG_EVENT)
-		assert(m->event.what < FILE_MSG_WHATS && m->event.is_dir <= 1);
+		assert(m->event.what < FILE_MSG_WHATS && m->event.is_dir <= 1 &&
+		       m->event.has_entry <= 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

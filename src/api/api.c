@@ -1,24 +1,12 @@
-/* api.c - theory of operation
- *
- * One table says everything about routing: method, pattern, scope, handler, parameters. A request
- * is matched against it once; whether the path exists, which methods it has and what OPTIONS says
- * all follow. Then who asks is checked, then the ids in the path, then the names of the query's
- * parameters, and the handler is called with a struct request that lives as long as the exchange.
- *
- * Everything without a key gets the same 401, whatever the path: nobody can learn from outside what
- * exists. */
+/* api.c - the table of the native interface; see routes.h for what follows from it. */
 #include "api.h"
 
-#include <errno.h>
-#include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api_handlers.h"
-#include "auth.h"
-#include "rand.h"
+#include "json.h"
 #include "reply.h"
-#include "request.h"
+#include "routes.h"
 #include "url.h"
 
 #define SESSION "/v1/sessions/{session}"
@@ -86,76 +74,6 @@ static const struct route routes[] = {
 	{ HTTP1_POST, "/v1/tenants/{tenant}/keys", ADMIN, api_keys_create_for, "" },
 };
 
-struct api {
-	struct core *core;
-};
-
-struct api *api_new(struct core *core, struct err *e)
-{
-	struct api *a = calloc(1, sizeof(*a));
-	size_t seed;
-
-	if (a == NULL) {
-		IGNORED(err_sys(e, "allocate"), "NULL says it");
-		return NULL;
-	}
-	a->core = core;
-	/* Or jansson would open a file for it, which the daemon may not be allowed to by then. */
-	rand_bytes(&seed, sizeof(seed));
-	json_object_seed(seed | 1);
-	return a;
-}
-
-void api_free(struct api *a)
-{
-	free(a);
-}
-
-void api_print_routes(FILE *to)
-{
-	for (size_t i = 0; i < COUNT(routes); i++)
-		(void)fprintf(to, "%s %s\n", http1_method_name(routes[i].method),
-			      routes[i].pattern);
-}
-
-/* The route, or NULL with the set of methods that the path has. */
-static const struct route *find_route(const struct http1_request *q, struct url_params *ret_params,
-				      unsigned *ret_methods)
-{
-	enum http1_method method = q->method == HTTP1_HEAD ? HTTP1_GET : q->method;
-	struct url_params params;
-
-	*ret_methods = 0;
-	for (size_t i = 0; i < COUNT(routes); i++) {
-		if (!url_match(routes[i].pattern, q->path, &params))
-			continue;
-		*ret_methods |= 1U << routes[i].method;
-		if (routes[i].method != method)
-			continue;
-		*ret_params = params;
-		return &routes[i];
-	}
-	return NULL;
-}
-
-static void set_allow(struct request *r, unsigned methods)
-{
-	char text[128] = "";
-
-	if ((methods & 1U << HTTP1_GET) != 0)
-		methods |= 1U << HTTP1_HEAD;
-	methods |= 1U << HTTP1_OPTIONS;
-	for (unsigned i = 0; i < HTTP1_METHODS; i++) {
-		size_t used = strlen(text);
-
-		if ((methods & 1U << i) != 0)
-			(void)snprintf(text + used, sizeof(text) - used, "%s%s",
-				       used == 0 ? "" : ", ",
-				       http1_method_name((enum http1_method)i));
-	}
-	exchange_header(r->x, "Allow", text);
-}
-
 static bool take_id(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	int n = url_decode(raw, ret, REQUEST_ID_MAX);
@@ -169,110 +87,44 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;
 
-	if (of_session && !take_id(params->raw[at++], r->session_id)) {
+	if (of_session && !take_id(params->raw[at++], r->session_id))
 		r->session_id[0] = '\0';
-		return false;
-	}
-	return at >= params->n || take_id(params->raw[at], r->id);
-}
-
-static bool knows(const char *known, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (const char *at = known; *at != '\0'; at = strchr(at, ' ') + 1) {
-		size_t len = strcspn(at, " ");
-
-		if (len == n && strncmp(at, name, n) == 0)
-			return true;
-		if (at[len - 1] == '*' && n >= len && strncmp(at, name, len - 1) == 0)
-			return true;
-	}
+	else if (at >= params->n || take_id(params->raw[at], r->id))
+		return true;
+	reply_code(r, 404, "not_found", "there is nothing of that id");
 	return false;
 }
 
-static int refuse_parameter(const char *name, struct err *e)
+static void fail(struct request *r, const struct failure *f)
 {
-	int failed = err_set(e, ERR_INVALID, "parameter %.64s: there is no such", name);
+	char text[1024 + 6 * sizeof(((struct err *)NULL)->msg)];
+	struct json j;
 
-	err_sanitize(e);
-	return failed;
+	json_init(&j, text, sizeof(text));
+	json_open(&j, NULL, '{');
+	json_open(&j, "error", '{');
+	json_text(&j, "code", f->word);
+	json_text(&j, "message", f->message);
+	json_text(&j, "fault", f->platform ? "platform" : "user");
+	json_text(&j, "session_id", r->session_id[0] == '\0' ? NULL : r->session_id);
+	json_text(&j, "request_id", exchange_id(r->x));
+	json_close(&j, '}');
+	json_close(&j, '}');
+	exchange_reply(r->x, f->status, "application/json", j.text, j.len);
 }
 
-static int check_query(const struct request *r, struct err *e)
-{
-	struct http1_span rest = exchange_request(r->x)->query, raw, value;
-	char name[128];
+static const struct dialect dialect = { .fail = fail };
 
-	while (url_query_next(&rest, &raw, &value)) {
-		if (url_decode_form(raw, name, sizeof(name)) < 0)
-			return err_set(e, ERR_INVALID, "the query is malformed");
-		if (!knows(r->route->query, name))
-			return refuse_parameter(name, e);
-	}
-	return 0;
+static const struct routes all = {
+	.table = routes, .n = COUNT(routes), .dialect = &dialect, .take_ids = take_ids
+};
+
+void api_print_routes(FILE *to)
+{
+	routes_print(&all, to);
 }
 
-static void refuse(struct request *r, const struct err *e)
+void api_handle(struct exchange *x, struct core *core)
 {
-	if (e->sys == EPERM) {
-		reply_code(r, 403, "forbidden", e->msg);
-		return;
-	}
-	exchange_header(r->x, "WWW-Authenticate", "Bearer");
-	reply_code(r, 401, "unauthorized", e->msg);
-}
-
-static void dispatch(struct request *r)
-{
-	const struct http1_request *q = exchange_request(r->x);
-	struct url_params params = { 0 };
-	struct err e = { 0 };
-	unsigned methods;
-
-	r->route = find_route(q, &params, &methods);
-	if (q->method == HTTP1_OPTIONS && methods != 0) {
-		set_allow(r, methods);
-		reply_empty(r, 204);
-	} else if (r->route == NULL && methods != 0) {
-		set_allow(r, methods);
-		reply_code(r, 405, "method_not_allowed", "the path has no such method");
-	} else if (r->route == NULL) {
-		if (auth_check(r, 0, &e) < 0)
-			refuse(r, &e);
-		else
-			reply_code(r, 404, "not_found", "there is no such path");
-	} else if (r->route->scope != 0 && auth_check(r, r->route->scope, &e) < 0) {
-		refuse(r, &e);
-	} else if (!take_ids(r, &params)) {
-		reply_code(r, 404, "not_found", "there is nothing of that id");
-	} else if (r->route->scope != 0 &&
-		   check_query(r, &e) < 0) { /* probes may add what they like */
-		reply_error(r, &e);
-	} else {
-		r->route->handle(r);
-	}
-}
-
-static void done(struct exchange *x, bool answered)
-{
-	request_end(request_of(x), answered);
-}
-
-void api_handle(struct exchange *x, void *arg)
-{
-	struct api *a = arg;
-	struct request *r = calloc(1, sizeof(*r));
-
-	if (r == NULL) {
-		exchange_abort(x);
-		return;
-	}
-	r->api = a;
-	r->core = a->core;
-	r->x = x;
-	r->wait.arg = r;
-	exchange_set_arg(x, r);
-	exchange_on_done(x, done);
-	dispatch(r);
+	routes_handle(&all, core, x, NULL);
 }

@@ -13,6 +13,7 @@
 #include "json.h"
 #include "reader.h"
 #include "reply.h"
+#include "shape.h"
 #include "spec_exec.h"
 #include "ws.h"
 
@@ -71,7 +72,7 @@ static bool send_text(struct attach *a, const struct reader_item *item)
 		json_bytes(&j, "reason", item->bytes, item->n);
 	} else {
 		json_text(&j, "type", "exit");
-		IGNORED(reader_shape(&a->reader, &j, "execution", &e), "it is just not shown");
+		IGNORED(shape_reader(&j, "execution", &a->reader, &e), "it is just not shown");
 	}
 	json_uint(&j, "cursor", item->after);
 	json_close(&j, '}');

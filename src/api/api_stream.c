@@ -7,6 +7,7 @@
 #include "json.h"
 #include "reader.h"
 #include "reply.h"
+#include "shape.h"
 
 #define EVENT_MAX (4U << 20) /* the exit event may hold the command */
 
@@ -58,7 +59,7 @@ static const char *write_item(struct stream *s, struct json *j, const struct rea
 		write_bytes(j, item);
 		break;
 	case READER_EXIT:
-		name = reader_shape(&s->reader, j, "execution", &e) < 0 ? NULL : "exit";
+		name = shape_reader(j, "execution", &s->reader, &e) < 0 ? NULL : "exit";
 		break;
 	case READER_CUT:
 	case READER_NOTHING:

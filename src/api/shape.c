@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "reader.h"
 #include "hex.h"
 #include "reply.h"
 
@@ -274,4 +275,20 @@ void shape_event(struct json *j, const char *name, const struct store_event *v)
 	}
 	json_close(j, '}');
 	json_close(j, '}');
+}
+
+int shape_reader(struct json *j, const char *name, struct reader *rd, struct err *e)
+{
+	struct execution *x = reader_live(rd);
+	struct store_execution row = { 0 };
+
+	if (x != NULL) {
+		shape_execution(j, name, execution_row(x), x);
+		return 0;
+	}
+	if (execution_get(rd->core, rd->session_id, rd->id, &row, e) < 0)
+		return -1;
+	shape_execution(j, name, &row, NULL);
+	store_execution_release(&row);
+	return 0;
 }

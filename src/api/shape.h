@@ -23,5 +23,9 @@ void shape_execution_open(struct json *j, const char *name, const struct store_e
 void shape_execution(struct json *j, const char *name, const struct store_execution *row,
 		     const struct execution *x);
 
+/* The execution that a reader follows, as it is now. */
+struct reader;
+int shape_reader(struct json *j, const char *name, struct reader *rd, struct err *e) MUST_USE;
+
 void shape_entry(struct json *j, const char *name, const struct file_msg_entry *f);
 void shape_event(struct json *j, const char *name, const struct store_event *v);

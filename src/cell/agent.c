@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -203,6 +204,12 @@ int agent_send_end(struct agent *a, struct err *e)
 	return send_order(a, AGENT_END, &(struct agent_order){ 0 }, e);
 }
 
+int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err *e)
+{
+	return send_order(a, AGENT_DIAL, &(struct agent_order){ .handle = handle, .port = port },
+			  e);
+}
+
 int agent_send_linger(struct agent *a, int fd, struct err *e)
 {
 	if (a->out_fd >= 0)
@@ -237,6 +244,31 @@ static int check_fd(int fd, bool master, int direction, struct err *e)
 	return 0;
 }
 
+static bool option_is(int fd, int name, int a, int b)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && (value == a || value == b);
+}
+
+/* TCP over IP and nothing else, and not one that listens. F_SETFL with this flag alone takes
+ * O_ASYNC away, too. SO_LINGER would make close(2) wait. */
+static int check_socket(int fd, struct err *e)
+{
+	const struct linger no = { 0 };
+
+	if (!option_is(fd, SO_DOMAIN, AF_INET, AF_INET6) ||
+	    !option_is(fd, SO_TYPE, SOCK_STREAM, SOCK_STREAM) ||
+	    !option_is(fd, SO_PROTOCOL, IPPROTO_TCP, IPPROTO_TCP) ||
+	    !option_is(fd, SO_ACCEPTCONN, 0, 0))
+		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no TCP connection");
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no)) < 0)
+		return err_sys(e, "socket from PID 1");
+	return 0;
+}
+
 static int check_fds(const struct agent *a, enum agent_type type, const struct agent_event *v,
 		     struct err *e)
 {
@@ -245,6 +277,8 @@ static int check_fds(const struct agent *a, enum agent_type type, const struct a
 
 	if (a->nfds != agent_event_fds(type, v))
 		return err_set(e, ERR_INVALID, "PID 1 sent %u descriptors", a->nfds);
+	if (type == AGENT_DIALED)
+		return a->nfds == 0 ? 0 : check_socket(a->fds[0], e);
 	for (uint32_t i = 0; i < a->nfds; i++) {
 		int direction = master ? O_RDWR : i == 0 && input ? O_WRONLY : O_RDONLY;
 

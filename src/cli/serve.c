@@ -27,7 +27,7 @@ static const struct option options[] = {
 	{ "config", "FILE", OPTION_TEXT, offsetof(struct serve_options, config), 0, 0,
 	  "the configuration file (default /etc/cordon/cordon.conf if it is there)", 'c' },
 	{ "check", NULL, OPTION_FLAG, offsetof(struct serve_options, check), 0, 0,
-	  "checks the configuration, prints it, and ends", 0 },
+	  "checks the configuration and the files of TLS, prints it, and ends", 0 },
 	{ "settings", NULL, OPTION_FLAG, offsetof(struct serve_options, settings), 0, 0,
 	  "lists every setting with its default", 0 },
 	{ "help", NULL, OPTION_FLAG, offsetof(struct serve_options, help), 0, 0, "shows this",
@@ -98,6 +98,10 @@ static int run(int argc, char **argv)
 		(void)fprintf(stderr, "cordon serve: %.*s: no setting of that name, ignored\n",
 			      (int)strcspn(odd, "="), odd);
 	if (o.check) {
+		if (serve_tls(&s, &e) < 0) {
+			(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
+			return 2;
+		}
 		if (config_write(&s.config, STDOUT_FILENO, &e) < 0)
 			return 1;
 		return 0;

@@ -34,8 +34,24 @@ struct serve {
 /* serve_prepare.c: opens and makes all of it. On failure the process ends, which closes it. */
 int serve_prepare(struct serve *s, struct err *e) MUST_USE;
 
-/* serve_listen.c: the sockets: given by systemd or an earlier self, else made. */
+/* serve_listen.c: the sockets: given by systemd or an earlier self, else made. Settles
+ * the domain, too, which may have a port of theirs. */
 int serve_listen(struct serve *s, struct err *e) MUST_USE;
+
+/* serve_tls.c: the operator's certificate and key, read and found good, if there are any. */
+int serve_tls(struct serve *s, struct err *e) MUST_USE;
+/* serve_tls.c: in the log, what clients must trust if the certificate is made here. */
+void serve_tls_say(const struct serve *s);
+
+/* serve_try.c: whether the program on disk, started as this one was, would accept its settings and
+ * files now: what SIGHUP would end for one that cannot start is better left running. */
+int serve_try(const struct serve *s, struct err *e) MUST_USE;
+/* serve_try.c: waits for the end of a child. What it writes to `said` (borrowed; the other end must
+ * be its alone) is the error, unless it ends with 0. */
+int serve_hear(const char *what, pid_t pid, int said, struct err *e) MUST_USE;
+
+/* serve_watch.c: the path of a program that was installed with this one. */
+int serve_beside(const char *name, char *ret_path, size_t cap, struct err *e) MUST_USE;
 
 /* serve_watch.c: runs both processes until a signal says otherwise. Returns the exit code. */
 int serve_watch(struct serve *s);

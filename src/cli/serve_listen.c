@@ -42,7 +42,7 @@ static int take_one(const struct serve *s, int fd, bool *ret_unix, int *ret_fd, 
 	if (addr_of_socket(fd, &a, e) < 0)
 		return err_wrap(e, "descriptor %d given to us", fd);
 	*ret_unix = addr_is_unix(&a);
-	if (!*ret_unix && !addr_is_loopback(&a) && s->config.tls_cert[0] == '\0' &&
+	if (!*ret_unix && !addr_is_loopback(&a) && !config_has_tls(&s->config) &&
 	    !s->config.allow_remote_plain)
 		return err_set(e, ERR_DENIED,
 			       "descriptor %d given to us is beyond this machine and there is no "
@@ -98,7 +98,26 @@ static int listen_at(struct serve *s, const char *text, mode_t mode, struct err 
 	return add(s, high, e);
 }
 
-int serve_listen(struct serve *s, struct err *e)
+/* Below localhost all names are this machine (RFC 6761), and a port that the kernel chose is known
+ * now. Certificates have no *.localhost, see config_check.c. */
+static int name_domain(struct serve *s, struct err *e)
+{
+	const char *name = s->config.tls_local ? "cordon.localhost" : "localhost";
+	struct addr a;
+
+	if (s->config.domain[0] != '\0')
+		return 0;
+	(void)snprintf(s->config.domain, sizeof(s->config.domain), "%s", name);
+	if (s->setup.tls_from == 0)
+		return 0;
+	if (addr_of_socket(s->listeners[0], &a, e) < 0)
+		return -1;
+	(void)snprintf(s->config.domain, sizeof(s->config.domain), "%s:%u", name,
+		       (unsigned)addr_port(&a));
+	return 0;
+}
+
+static int open_listeners(struct serve *s, struct err *e)
 {
 	const char *pid = variable("LISTEN_PID"), *fds = variable("LISTEN_FDS");
 	char path[CONFIG_PATH_MAX + 8];
@@ -116,4 +135,9 @@ int serve_listen(struct serve *s, struct err *e)
 	(void)snprintf(path, sizeof(path), "unix:%s", s->config.unix_socket);
 	/* Everybody on the machine may connect, as to the port: the key is what counts. */
 	return listen_at(s, path, 0666, e);
+}
+
+int serve_listen(struct serve *s, struct err *e)
+{
+	return open_listeners(s, e) < 0 ? -1 : name_domain(s, e);
 }

@@ -18,7 +18,6 @@
 #include "rootless.h"
 #include "serve.h"
 
-#define PEM_MAX (1 << 20)
 #define NOFILE_WANTED 1048576
 #define LOCK_TRIES 100
 #define LOCK_MS 10
@@ -113,30 +112,6 @@ static int lock_run(struct serve *s, struct err *e)
 		return err_set(e, ERR_CONFLICT, "run_dir: %s is used by another cordon serve",
 			       s->config.run_dir);
 	}
-	return 0;
-}
-
-/* A copy in memory: only we may read the file, cordond gets what is in it. */
-static int load_pem(const char *name, const char *path, int *ret_fd, struct err *e)
-{
-	OWN_FD file = open(path, O_RDONLY | O_CLOEXEC);
-	OWN_FD copy = memfd_create(name, MFD_CLOEXEC);
-	char bytes[4096];
-	size_t total = 0;
-	ssize_t n;
-
-	if (file < 0 || copy < 0)
-		return err_sys(e, "%s: open %s", name, path);
-	while ((n = read(file, bytes, sizeof(bytes))) > 0) {
-		total += (size_t)n;
-		if (total > PEM_MAX)
-			return err_set(e, ERR_LIMIT, "%s: %s is too large", name, path);
-		if (io_write_all(copy, bytes, (size_t)n, e) < 0)
-			return -1;
-	}
-	if (n < 0)
-		return err_sys(e, "%s: read %s", name, path);
-	*ret_fd = TAKE_FD(copy);
 	return 0;
 }
 
@@ -246,18 +221,13 @@ static int write_memories(struct serve *s, struct err *e)
 int serve_prepare(struct serve *s, struct err *e)
 {
 	s->root = getuid() == 0;
-	s->cert_fd = s->key_fd = -1;
 	(void)umask(022);
 	raise_nofile(s);
 	if (find_user(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
 	    make_folder(s, "run_dir", s->config.run_dir, e) < 0 || lock_run(s, e) < 0 ||
 	    serve_listen(s, e) < 0)
 		return -1;
-	if (s->config.tls_cert[0] != '\0' &&
-	    (load_pem("tls_cert", s->config.tls_cert, &s->cert_fd, e) < 0 ||
-	     load_pem("tls_key", s->config.tls_key, &s->key_fd, e) < 0))
-		return -1;
-	if (find_cgroups(s, e) < 0)
+	if (serve_tls(s, e) < 0 || find_cgroups(s, e) < 0)
 		return -1;
 	find_userns(s);
 	if (open_template(s, e) < 0 || open_mount_roots(s, e) < 0)

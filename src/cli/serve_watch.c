@@ -70,7 +70,7 @@ static void notify(const char *what)
 			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 }
 
-static int beside(const char *name, char *ret_path, size_t cap, struct err *e)
+int serve_beside(const char *name, char *ret_path, size_t cap, struct err *e)
 {
 	ssize_t n = readlink("/proc/self/exe", ret_path, cap - strlen(name) - 2);
 	char *slash;
@@ -137,7 +137,7 @@ static int start_daemon(struct watch *w, struct err *e)
 	int ends[2];
 	pid_t pid;
 
-	if (beside("cordond", path, sizeof(path), e) < 0)
+	if (serve_beside("cordond", path, sizeof(path), e) < 0)
 		return -1;
 	/* By descriptor: it may lie where only we can go, such as below /root. */
 	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
@@ -275,10 +275,13 @@ static void begin_end(struct watch *w, bool upgrade)
 static void on_signal(struct watch *w)
 {
 	struct signalfd_siginfo info;
+	struct err e;
 
 	while (read(w->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			reap(w);
+		else if (info.ssi_signo == SIGHUP && serve_try(w->s, &e) < 0)
+			log_error("not started again: it would not start", "error=%s", e.msg);
 		else
 			begin_end(w, info.ssi_signo == SIGHUP);
 	}
@@ -292,6 +295,7 @@ static void on_control(struct watch *w)
 	if (n == 1 && word == SERVE_READY && !w->ready) {
 		w->ready = true;
 		notify("READY=1");
+		serve_tls_say(w->s);
 	}
 	if (n == 0)
 		io_close_all(&w->control, 1); /* its end follows */
@@ -321,7 +325,7 @@ static int start_again(struct watch *w)
 	size_t n = 0;
 	struct err e;
 
-	if (beside("cordon", path, sizeof(path), &e) < 0)
+	if (serve_beside("cordon", path, sizeof(path), &e) < 0)
 		return 1;
 	for (char **v = environ; *v != NULL && n < COUNT(envp) - 3; v++)
 		if (strncmp(*v, "LISTEN_", 7) != 0)

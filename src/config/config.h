@@ -19,6 +19,7 @@
 
 #define CONFIG_PATH_MAX 256
 #define CONFIG_NAME_MAX 64
+#define CONFIG_DOMAIN_MAX 224 /* with <port>-<session id>. in front of it still a DNS name */
 #define CONFIG_ROOTS_MAX 8
 #define CONFIG_FILE_MAX 65536 /* bytes of a configuration file */
 #define CONFIG_TEXT_MAX 16384 /* bytes of what config_print() writes, at most */
@@ -35,8 +36,10 @@ struct config {
 	/* where it listens */
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
 	bool allow_remote_plain;
+	char domain[CONFIG_DOMAIN_MAX]; /* NAME or NAME:PORT; "": cordon serve sets it */
 	char tls_cert[CONFIG_PATH_MAX], tls_key[CONFIG_PATH_MAX]; /* both or none */
-	char unix_socket[CONFIG_PATH_MAX];			  /* "": none */
+	bool tls_local;			   /* instead of those: a certificate made here */
+	char unix_socket[CONFIG_PATH_MAX]; /* "": none */
 	uint64_t connections_max;
 	uint64_t head_timeout_ms, body_timeout_ms, write_timeout_ms, keepalive_ms;
 
@@ -71,6 +74,7 @@ struct config {
 	/* an execution */
 	uint64_t exec_timeout_default_ms, exec_timeout_max_ms; /* 0: none but the session's */
 	uint64_t output_limit_default, output_limit_max;
+	uint64_t e2b_output_limit; /* never above output_limit_max, whatever it says */
 	uint64_t executions_max;	/* running at a time in one session */
 	uint64_t execution_records_max; /* records of one session */
 
@@ -127,6 +131,9 @@ int config_parse(struct config *c, const char *name, const char *text, size_t le
 /* What no single value shows: defaults above maxima, a certificate without a key, plain text beyond
  * this machine. */
 int config_check(const struct config *c, struct err *e) MUST_USE;
+
+/* TCP connections are encrypted. */
+bool config_has_tls(const struct config *c);
 
 /* All settings as a configuration file; reading it gives the same struct again. print returns the
  * length. */

@@ -8,6 +8,11 @@
 #include "config_table.h"
 #include "config_value.h"
 
+bool config_has_tls(const struct config *c)
+{
+	return c->tls_local || c->tls_cert[0] != '\0';
+}
+
 static int check_address(const struct config *c, struct err *e)
 {
 	struct addr address;
@@ -19,12 +24,31 @@ static int check_address(const struct config *c, struct err *e)
 	if (addr_is_unix(&address))
 		return err_set(e, ERR_INVALID, "listen: '%.60s' belongs into unix_socket",
 			       c->listen);
-	if (addr_is_loopback(&address) || c->tls_cert[0] != '\0' || c->allow_remote_plain)
+	if (addr_is_loopback(&address) || config_has_tls(c) || c->allow_remote_plain)
 		return 0;
 	return err_set(e, ERR_DENIED,
 		       "listen: %s is beyond this machine and there is no TLS: set tls_cert and "
-		       "tls_key, or allow_remote_plain = yes",
+		       "tls_key, or tls_local = yes, or allow_remote_plain = yes",
 		       c->listen);
+}
+
+static int check_tls(const struct config *c, struct err *e)
+{
+	size_t n = strcspn(c->domain, ":");
+
+	if ((c->tls_cert[0] == '\0') != (c->tls_key[0] == '\0'))
+		return err_set(e, ERR_INVALID, "%s: is not set, and %s is",
+			       c->tls_key[0] == '\0' ? "tls_key" : "tls_cert",
+			       c->tls_key[0] == '\0' ? "tls_cert" : "tls_key");
+	if (c->tls_local && c->tls_cert[0] != '\0')
+		return err_set(e, ERR_INVALID, "tls_local: tls_cert is set, too, and one must go");
+	/* OpenSSL, curl, node and browsers all want two dots behind a star. */
+	if (c->tls_local && n > 0 && memchr(c->domain, '.', n) == NULL)
+		return err_set(e, ERR_INVALID,
+			       "tls_local: clients take no certificate for *.%.*s: domain needs a "
+			       "dot, such as cordon.%.*s",
+			       (int)n, c->domain, (int)n, c->domain);
+	return 0;
 }
 
 static int check_listeners(const struct config *c, struct err *e)
@@ -33,10 +57,8 @@ static int check_listeners(const struct config *c, struct err *e)
 
 	if (c->listen[0] == '\0' && c->unix_socket[0] == '\0')
 		return err_set(e, ERR_INVALID, "listen: empty, and unix_socket is, too");
-	if ((c->tls_cert[0] == '\0') != (c->tls_key[0] == '\0'))
-		return err_set(e, ERR_INVALID, "%s: is not set, and %s is",
-			       c->tls_key[0] == '\0' ? "tls_key" : "tls_cert",
-			       c->tls_key[0] == '\0' ? "tls_cert" : "tls_key");
+	if (check_tls(c, e) < 0)
+		return -1;
 	if (strlen(c->unix_socket) >= sizeof(un.sun_path))
 		return err_set(e, ERR_INVALID, "unix_socket: '%.40s...' is longer than %zu bytes",
 			       c->unix_socket, sizeof(un.sun_path) - 1);

@@ -7,7 +7,7 @@
 
 static const char *default_of(const struct config_setting *s)
 {
-	if (s->value == NULL)
+	if (s->shown != NULL)
 		return s->shown;
 	return *s->value == '\0' ? "none" : s->value;
 }
@@ -63,6 +63,7 @@ static void put_range(const struct config_setting *s, FILE *to)
 		return;
 	case CONFIG_TEXT:
 	case CONFIG_PATH:
+	case CONFIG_DOMAIN:
 	case CONFIG_ROOTS:
 	case CONFIG_KINDS:
 		break;

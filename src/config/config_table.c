@@ -32,10 +32,17 @@ const struct config_setting config_table[] = {
 	  .group = "Where it listens" },
 	{ "allow_remote_plain", "yes|no", CONFIG_BOOL, FIELD(allow_remote_plain), "no", 0, 0, NULL,
 	  "listen beyond this machine even without TLS: keys and output then travel in the clear" },
+	{ "domain", "NAME[:PORT]", CONFIG_DOMAIN, FIELD(domain), "", 0, CONFIG_DOMAIN_MAX - 1, NULL,
+	  "the name that clients know this server by; a session's port is at port-session.NAME, the interface "
+	  "at api.NAME; PORT: the one they connect to, where that is not 80 or, with TLS, 443",
+	  .shown = "localhost and the port of listen; with tls_local cordon.localhost" },
 	{ "tls_cert", "FILE", CONFIG_PATH, FIELD(tls_cert), "", 0, PATH_LONGEST, NULL,
-	  "certificate chain, PEM; with tls_key it turns TLS on" },
+	  "certificate chain, PEM, with a wildcard for domain; with tls_key it turns TLS on; SIGHUP reads both again" },
 	{ "tls_key", "FILE", CONFIG_PATH, FIELD(tls_key), "", 0, PATH_LONGEST, NULL,
 	  "private key of tls_cert, PEM" },
+	{ "tls_local", "yes|no", CONFIG_BOOL, FIELD(tls_local), "no", 0, 0, NULL,
+	  "TLS with a certificate for domain and all below it that the server makes and renews itself; clients must "
+	  "trust tls/ca.pem in state_dir, an authority that is good for these names only" },
 	{ "unix_socket", "PATH", CONFIG_TEXT, FIELD(unix_socket), "cordon.sock", 0, 107, NULL,
 	  "Unix socket to listen at; a relative name is in run_dir; empty: none" },
 	{ "connections_max", "COUNT", CONFIG_COUNT, FIELD(connections_max), "4096", 1, 1000000, NULL,
@@ -46,7 +53,7 @@ const struct config_setting config_table[] = {
 	  "time without a byte of a request's body after which it is given up" },
 	{ "write_timeout", "TIME", CONFIG_TIME, FIELD(write_timeout_ms), "30s", 100, HOUR, NULL,
 	  "time without a client taking a byte of its answer after which it is dropped" },
-	{ "keepalive", "TIME", CONFIG_TIME, FIELD(keepalive_ms), "75s", 100, DAY, NULL,
+	{ "keepalive", "TIME", CONFIG_TIME, FIELD(keepalive_ms), "620s", 100, DAY, NULL,
 	  "time a connection may be idle between two requests" },
 
 	{ "state_dir", "DIR", CONFIG_PATH, FIELD(state_dir), NULL, 1, 200, NULL,
@@ -122,6 +129,9 @@ const struct config_setting config_table[] = {
 	  64 * TIB, NULL, "bytes of output kept of an execution in a session that does not say" },
 	{ "output_limit_max", "SIZE", CONFIG_BYTES, FIELD(output_limit_max), "1G", 4 * KIB, 64 * TIB, NULL,
 	  "bytes of output that a session may ask to be kept" },
+	{ "e2b_output_limit", "SIZE", CONFIG_BYTES, FIELD(e2b_output_limit), "256M", 4 * KIB, 64 * TIB, NULL,
+	  "bytes of output of a process started by an E2B client that are kept until they are fetched, up to "
+	  "output_limit_max" },
 	{ "executions_max", "COUNT", CONFIG_COUNT, FIELD(executions_max), "64", 1, 4096, NULL,
 	  "executions that run at a time in one session" },
 	{ "execution_records_max", "COUNT", CONFIG_COUNT, FIELD(execution_records_max), "100000", 1, MANY,

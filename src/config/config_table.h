@@ -10,6 +10,7 @@
 enum config_kind {
 	CONFIG_TEXT,   /* char[]; min 1: must not be empty; at most max bytes */
 	CONFIG_PATH,   /* the same, absolute */
+	CONFIG_DOMAIN, /* the same, a DNS name with or without a port */
 	CONFIG_BOOL,   /* bool */
 	CONFIG_CHOICE, /* unsigned: the place in choices */
 	CONFIG_COUNT,  /* uint64_t */
@@ -31,7 +32,7 @@ struct config_setting {
 	const char *help;
 	const char *group; /* heading of this and the following */
 	const char *alias; /* another name, for the flag only */
-	const char *shown; /* how a default that depends is described */
+	const char *shown; /* how a default that depends on something is described */
 };
 
 #define CONFIG_SETTINGS_MAX 128

@@ -60,6 +60,48 @@ static int set_path(const struct config_setting *s, const char *value, char *fie
 	return set_text(s, value, field, e);
 }
 
+/* n bytes of a DNS name as browsers send it. One that ends in a number would be an address, which
+ * has no names below it. */
+static bool is_dns_name(const char *name, size_t n)
+{
+	size_t label = 0;
+	bool number = true;
+
+	for (size_t i = 0; i <= n; i++) {
+		char c = name[i];
+
+		if (i == n || c == '.') {
+			if (label == 0 || label > 63 || name[i - 1] == '-')
+				return false;
+			if (i == n)
+				break;
+			label = 0;
+			number = true;
+			continue;
+		}
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && !(c == '-' && label > 0))
+			return false;
+		number = number && c >= '0' && c <= '9';
+		label++;
+	}
+	return !number;
+}
+
+static int set_domain(const struct config_setting *s, const char *value, char *field, struct err *e)
+{
+	size_t n = strcspn(value, ":");
+	uint64_t port;
+
+	if (*value != '\0' &&
+	    (!is_dns_name(value, n) ||
+	     (value[n] == ':' && (value[n + 1] < '1' || value[n + 1] > '9' ||
+				  units_count(value + n + 1, 1, 65535, &port, e) < 0))))
+		return err_set(e, ERR_INVALID,
+			       "'%.80s' is not a DNS name in lower case, with or without :PORT",
+			       value);
+	return set_text(s, value, field, e);
+}
+
 static int set_bool(const char *value, bool *field, struct err *e)
 {
 	static const char *const yes[] = { "yes", "true", "on", "1" };
@@ -146,6 +188,8 @@ int config_value_set(const struct config_setting *s, const char *value, struct c
 		return set_text(s, value, field, e);
 	case CONFIG_PATH:
 		return set_path(s, value, field, e);
+	case CONFIG_DOMAIN:
+		return set_domain(s, value, field, e);
 	case CONFIG_BOOL:
 		return set_bool(value, field, e);
 	case CONFIG_CHOICE:
@@ -221,6 +265,7 @@ void config_value_format(const struct config_setting *s, const struct config *c,
 	switch (s->kind) {
 	case CONFIG_TEXT:
 	case CONFIG_PATH:
+	case CONFIG_DOMAIN:
 		(void)snprintf(ret_text, cap, "%s", (const char *)field);
 		return;
 	case CONFIG_BOOL:

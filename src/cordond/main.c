@@ -19,18 +19,21 @@
 #include <time.h>
 
 #include "api.h"
+#include "certificate.h"
 #include "clock.h"
 #include "config.h"
 #include "confine.h"
 #include "core.h"
+#include "e2b.h"
 #include "gauges.h"
 #include "io.h"
 #include "log.h"
 #include "loop.h"
+#include "members.h"
+#include "request.h"
 #include "serve_msg.h"
 #include "server.h"
 #include "store.h"
-#include "tls.h"
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for the one before us to end */
@@ -44,8 +47,8 @@ struct daemon {
 	struct serve_setup setup;
 	struct store *store;
 	struct core *core;
-	struct api *api;
-	struct tls *tls;
+	struct e2b *e2b;
+	struct certificate certificate;
 	struct server *servers[2]; /* with TLS (if there is any) and plain */
 	int state_fd, run_fd, lock_fd;
 	int cgroup_fds[KEEPER_CGROUP_DIRS]; /* -1: lacks */
@@ -135,41 +138,42 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	}
 }
 
-/* The session that a request is about, by its path: "/v1/sessions/ID...". */
-static void session_of(const struct http1_request *r, char *ret, size_t cap)
-{
-	static const char prefix[] = "/v1/sessions/";
-	size_t n = sizeof(prefix) - 1, len = 0;
-
-	ret[0] = '\0';
-	if (r->path.n <= n || memcmp(r->path.p, prefix, n) != 0)
-		return;
-	while (n + len < r->path.n && r->path.p[n + len] != '/' && len + 1 < cap) {
-		ret[len] = r->path.p[n + len];
-		len++;
-	}
-	ret[len] = '\0';
-}
-
 static void log_request(const struct exchange *x, int status, uint64_t bytes_out, uint64_t ns,
 			void *arg)
 {
 	const struct http1_request *r = exchange_request(x);
-	char method[16], path[512], session[32];
+	const struct request *about = request_of(x); /* NULL: no handler saw it */
+	char method[16], path[512];
 
 	(void)arg;
 	gauges_request(status, ns);
 	if (!log_wants(LOG_LEVEL_INFO))
 		return;
-	session_of(r, session, sizeof(session));
 	(void)snprintf(method, sizeof(method), "%.*s", (int)r->method_name.n, r->method_name.p);
 	(void)snprintf(path, sizeof(path), "%.*s", (int)(r->path.n < 511 ? r->path.n : 511),
 		       r->path.p);
 	log_info("request",
 		 "request_id=%s session_id=%s method=%s path=%s status=%d bytes=%llu us=%llu "
 		 "peer=%s",
-		 exchange_id(x), session, method, path, status, (unsigned long long)bytes_out,
-		 (unsigned long long)(ns / 1000), exchange_peer(x));
+		 exchange_id(x), about == NULL ? "" : about->session_id, method, path, status,
+		 (unsigned long long)bytes_out, (unsigned long long)(ns / 1000), exchange_peer(x));
+}
+
+/* Two interfaces at one address: what is not E2B's is ours. */
+static void handle_tcp(struct exchange *x, void *arg)
+{
+	struct daemon *d = arg;
+
+	if (!e2b_handle(d->e2b, x, d->certificate.tls != NULL))
+		api_handle(x, d->core);
+}
+
+static void handle_unix(struct exchange *x, void *arg)
+{
+	struct daemon *d = arg;
+
+	if (!e2b_handle(d->e2b, x, false))
+		api_handle(x, d->core);
 }
 
 static int start_servers(struct daemon *d, struct err *e)
@@ -180,22 +184,16 @@ static int start_servers(struct daemon *d, struct err *e)
 				    .idle_ms = d->config.keepalive_ms,
 				    .body_ms = d->config.body_timeout_ms,
 				    .write_ms = d->config.write_timeout_ms,
-				    .handle = api_handle,
+				    .handle = handle_tcp,
 				    .log = log_request,
-				    .arg = d->api };
-	char cert[32], key[32];
+				    .arg = d };
 
-	if (d->config.tls_cert[0] != '\0') {
-		(void)snprintf(cert, sizeof(cert), "/proc/self/fd/%d", SERVE_FD_CERT);
-		(void)snprintf(key, sizeof(key), "/proc/self/fd/%d", SERVE_FD_KEY);
-		d->tls = tls_server_new(cert, key, e);
-		if (d->tls == NULL)
-			return -1;
-		(void)close(SERVE_FD_KEY);
-	}
-	o.tls = d->tls;
+	if (certificate_open(&d->certificate, d->loop, d->state_fd, &d->config, e) < 0)
+		return -1;
+	o.tls = d->certificate.tls;
 	d->servers[0] = server_new(d->loop, &o, e);
 	o.tls = NULL;
+	o.handle = handle_unix;
 	d->servers[1] = d->servers[0] == NULL ? NULL : server_new(d->loop, &o, e);
 	if (d->servers[1] == NULL)
 		return -1;
@@ -334,8 +332,9 @@ static int start(struct daemon *d, struct err *e)
 	d->core = core_new(d->loop, d->store, &o, e);
 	if (d->core == NULL)
 		return -1;
-	d->api = api_new(d->core, e);
-	if (d->api == NULL || start_servers(d, e) < 0 || watch(d, e) < 0)
+	members_setup();
+	d->e2b = e2b_new(d->core, e);
+	if (d->e2b == NULL || start_servers(d, e) < 0 || watch(d, e) < 0)
 		return -1;
 	return confine(&(struct confine_files){ .folders = { d->state_fd, d->run_fd },
 						.read = o.cgroups.dirs,
@@ -352,6 +351,12 @@ int main(int argc, char **argv)
 		api_print_routes(stdout);
 		return 0;
 	}
+	if (argc == 2 && strcmp(argv[1], "--e2b-routes") == 0) {
+		e2b_print_routes(stdout);
+		return 0;
+	}
+	if (argc == 4 && strcmp(argv[1], "--check-tls") == 0)
+		return certificate_check(argv[2], argv[3]);
 	(void)prctl(PR_SET_NAME, "cordond", 0, 0, 0); /* started by descriptor, it has none */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* keys and secrets pass through here */
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -96,15 +96,18 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	struct core *c = x->session->core;
 	const char *cwd = spec->cwd == NULL ? "" : spec->cwd;
 	const char *text = spec->keep_text && spec->text != NULL ? spec->text : "";
+	const char *client = spec->client == NULL ? "" : spec->client;
 	size_t cwd_len = strlen(cwd) + 1, text_len = strlen(text) + 1;
+	size_t client_len = strlen(client) + 1;
 
 	rand_id("exe_", x->row.id, sizeof(x->row.id));
 	memcpy(x->row.session, x->session->row.id, sizeof(x->row.session));
 	memcpy(x->row.tenant, x->session->row.tenant, sizeof(x->row.tenant));
-	x->texts = malloc(cwd_len + text_len);
+	x->texts = malloc(cwd_len + text_len + client_len);
 	assert(x->texts != NULL);
 	x->row.cwd = memcpy(x->texts, cwd, cwd_len);
 	x->row.command = memcpy(x->texts + cwd_len, text, text_len);
+	x->row.client = memcpy(x->texts + cwd_len + text_len, client, client_len);
 	x->row.error = "";
 	sha256_of(spec->text == NULL ? "" : spec->text, spec->text == NULL ? 0 : strlen(spec->text),
 		  x->row.command_hash);
@@ -314,6 +317,8 @@ static void finish(struct execution *x)
 	x->ended = true;
 	execution_paid(x);
 	x->row.ended_ms = core_now_ms();
+	x->row.client = ""; /* whatever it was, nobody needs it any more */
+	execution_remember(x);
 	x->row.output_open = x->out[0] >= 0 || x->out[1] >= 0;
 	execution_count_out(x);
 	if (save(x, &e) < 0) {
@@ -372,10 +377,18 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 		[AGENT_AT_EXEC] = "the program cannot be executed",
 		[AGENT_AT_SYSTEM] = "the session could not start a process",
 	};
+	static const enum execution_fault faults[] = {
+		[AGENT_AT_USER] = EXECUTION_NO_USER,
+		[AGENT_AT_CWD] = EXECUTION_NO_CWD,
+		[AGENT_AT_EXEC] = EXECUTION_NO_PROGRAM,
+		[AGENT_AT_SYSTEM] = EXECUTION_NO_PROCESS,
+	};
 
 	if (x->ended)
 		return;
 	x->row.state = EXECUTION_FAILED;
+	x->fault = faults[v->stage];
+	x->fault_sys = v->sys;
 	x->row.exit_code = v->sys == ENOENT && v->stage == AGENT_AT_EXEC ? EXIT_NOT_FOUND
 									 : EXIT_NOT_EXECUTABLE;
 	set_error(x, v->stage == AGENT_AT_SYSTEM ? ERR_LIMIT : ERR_INVALID, words[v->stage]);

@@ -36,6 +36,8 @@ struct execution_spec {
 	bool background;
 	bool keep_text;	  /* record the command itself, not only its hash */
 	const char *text; /* what was asked for, for the record */
+	/* Of the interface that asks, opaque here; forgotten when it ended. "" or NULL: none. */
+	const char *client;
 };
 
 /* The session must be running (session_use). The record is in the store when this returns. */
@@ -50,6 +52,13 @@ struct execution *execution_live(struct session *s, const char *id);
 /* The live one whose processes have this mark (file_msg_process), or NULL. */
 struct execution *execution_by_mark(struct session *s, uint64_t mark);
 
+/* The live one whose first process has this pid, or NULL. */
+struct execution *execution_by_pid(struct session *s, uint32_t pid);
+/* The id of one with this pid that ended at most 30 seconds ago, or NULL. */
+const char *execution_past_by_pid(struct session *s, uint32_t pid);
+/* All live ones, in no order. */
+void execution_each(struct session *s, void (*see)(struct execution *x, void *arg), void *arg);
+
 const struct store_execution *execution_row(const struct execution *x);
 /* Inside the cell; 0 before it runs. */
 uint32_t execution_pid(const struct execution *x);
@@ -58,6 +67,18 @@ uint64_t execution_mark(const struct execution *x);
 bool execution_ended(const struct execution *x);
 /* Ended, and nobody holds its output open any more. */
 bool execution_complete(const struct execution *x);
+/* Somebody sent it a signal. Forgotten by a restart. */
+bool execution_signalled(const struct execution *x);
+
+/* What kept a failed one from running, and the errno. */
+enum execution_fault {
+	EXECUTION_NO_FAULT,
+	EXECUTION_NO_USER,
+	EXECUTION_NO_CWD,
+	EXECUTION_NO_PROGRAM,
+	EXECUTION_NO_PROCESS /* the session could not start one */
+};
+enum execution_fault execution_fault(const struct execution *x, int *ret_sys);
 
 /* Told when it has ended (outcome known and output up to then in the log); at once if so. Inside
  * done the execution and its row are still there. */

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "inside.h"
+
+#define PAST_NS (30000 * CLOCK_MS)
 
 int execution_get(struct core *c, const char *session_id, const char *id,
 		  struct store_execution *ret, struct err *e)
@@ -56,6 +59,50 @@ struct execution *execution_by_mark(struct session *s, uint64_t mark)
 	return x;
 }
 
+struct execution *execution_by_pid(struct session *s, uint32_t pid)
+{
+	struct execution *x = s->executions;
+
+	while (x != NULL && (x->pid != pid || x->pid == 0 || x->ended))
+		x = x->next;
+	return x;
+}
+
+void execution_each(struct session *s, void (*see)(struct execution *x, void *arg), void *arg)
+{
+	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
+		next = x->next;
+		see(x, arg);
+	}
+}
+
+/* Without memory it is just forgotten. */
+void execution_remember(struct execution *x)
+{
+	struct session *s = x->session;
+	struct execution_past *p;
+
+	if (s->past == NULL)
+		s->past = calloc(EXECUTION_PAST, sizeof(*s->past));
+	if (s->past == NULL || x->pid == 0)
+		return;
+	p = &s->past[s->npast++ % EXECUTION_PAST];
+	p->pid = x->pid;
+	p->ended_ns = clock_now_ns();
+	memcpy(p->id, x->row.id, sizeof(p->id));
+}
+
+const char *execution_past_by_pid(struct session *s, uint32_t pid)
+{
+	for (unsigned i = 1; s->past != NULL && i <= EXECUTION_PAST && i <= s->npast; i++) {
+		const struct execution_past *p = &s->past[(s->npast - i) % EXECUTION_PAST];
+
+		if (p->pid == pid && clock_now_ns() - p->ended_ns < PAST_NS)
+			return p->id;
+	}
+	return NULL;
+}
+
 bool execution_ended(const struct execution *x)
 {
 	return x->ended;
@@ -64,6 +111,17 @@ bool execution_ended(const struct execution *x)
 bool execution_complete(const struct execution *x)
 {
 	return x->complete;
+}
+
+bool execution_signalled(const struct execution *x)
+{
+	return x->signalled;
+}
+
+enum execution_fault execution_fault(const struct execution *x, int *ret_sys)
+{
+	*ret_sys = x->fault_sys;
+	return x->fault;
 }
 
 void execution_wait(struct execution *x, struct wait *w)
@@ -104,6 +162,7 @@ int execution_signal(struct execution *x, int sig, struct err *e)
 		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
 	if (agent_send_signal(&c->agent, x->program.handle, sig, e) < 0)
 		return -1;
+	x->signalled = true;
 	live_cell_flush(c);
 	return 0;
 }

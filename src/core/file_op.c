@@ -13,10 +13,11 @@
 #include "io.h"
 #include "pipe_io.h"
 
-#define ARGS_MAX 16
+#define ARGS_MAX 160
 #define STRINGS_MAX 65536
 #define BUFFER 65536
 #define TURN_READS 16 /* buffers, before others have their turn: who writes may well be faster */
+#define PIPE_BYTES (256 << 10) /* once much goes through */
 #define OP_TIMEOUT_MS 3600000 /* a client that is this slow has gone to sleep */
 
 struct file_op {
@@ -28,6 +29,7 @@ struct file_op {
 	int in, out, errors; /* owned */
 	struct loop_fd watch_in, watch_out;
 	bool started, exited, paused, failed;
+	bool wide_in, wide_out; /* their pipes */
 	bool owed; /* its descriptors are on their way */
 	int status;
 	struct err err;
@@ -92,6 +94,15 @@ static void end(struct file_op *op, const struct err *e)
 	release(op);
 }
 
+/* More fits into the pipe from now on, if the kernel likes: the two ends then wait less for each
+ * other. */
+static void widen(int fd, bool *done)
+{
+	if (!*done)
+		(void)fcntl(fd, F_SETPIPE_SZ, PIPE_BYTES);
+	*done = true;
+}
+
 /* Gives what is held, then what is in the pipe. A built-in is trusted with nothing, but it can only
  * fill its pipe: what is read here is bounded by the buffer and by the turn. */
 static bool give(struct file_op *op)
@@ -128,6 +139,8 @@ static bool give(struct file_op *op)
 			return true;
 		}
 		op->held_len = (size_t)n;
+		if (n == BUFFER)
+			widen(op->out, &op->wide_out);
 	}
 	return false;
 }
@@ -269,6 +282,14 @@ static size_t add_rules(const struct session *s, bool write, char *strings, size
 	return add(strings, add(strings, at, "--within"), text);
 }
 
+/* A watch lasts as long as there is somebody to tell; everything else has an end. */
+static uint64_t timeout_of(const char *const *argv, unsigned argc)
+{
+	unsigned name = argc > 2 && strncmp(argv[0], "--", 2) == 0 ? 2 : 0;
+
+	return strcmp(argv[name], "watch") == 0 ? 0 : OP_TIMEOUT_MS;
+}
+
 static int spawn(struct file_op *op, const char *user, const char *const *argv, unsigned argc,
 		 bool write, struct err *e)
 {
@@ -276,7 +297,7 @@ static int spawn(struct file_op *op, const char *user, const char *const *argv, 
 	OWN_MEM char *strings = malloc(STRINGS_MAX);
 	struct agent_spawn r = { .handle = op->program.handle,
 				 .flags = AGENT_BUILTIN,
-				 .timeout_ms = OP_TIMEOUT_MS,
+				 .timeout_ms = timeout_of(argv, argc),
 				 .nofile = s->row.limits.nofile,
 				 .user = user == NULL ? "" : user,
 				 .cwd = "" };
@@ -344,6 +365,8 @@ size_t file_op_input(struct file_op *op, const void *data, size_t len)
 		io_close_all(&op->in, 1);
 		return len;
 	}
+	if (n >= 0 && n < (ssize_t)len && len >= BUFFER / 2)
+		widen(op->in, &op->wide_in);
 	if (n < (ssize_t)len)
 		loop_modify(loop_of(op), &op->watch_in, EPOLLOUT);
 	return n < 0 ? 0 : (size_t)n;

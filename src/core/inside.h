@@ -65,12 +65,21 @@ struct core {
 	uint64_t chores_done;
 };
 
+/* One that ended a moment ago, by its process id. */
+#define EXECUTION_PAST 32
+struct execution_past {
+	uint32_t pid;
+	uint64_t ended_ns;
+	char id[STORE_ID_MAX];
+};
+
 struct session {
 	struct session *next; /* in its bucket, or in its tenant's queue */
 	struct core *core;
 	struct tenant *tenant;
 	struct store_session row;
 	char *texts;		/* owned: what the row points into */
+	char *network;		/* owned: the same, after a change */
 	struct live_cell *cell; /* owned; NULL before and after */
 	bool counted;		/* in the sums of core and tenant */
 	bool listed;		/* in the table of live sessions */
@@ -78,8 +87,10 @@ struct session {
 	struct execution *executions;
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
-	unsigned running;	 /* executions not ended */
-	uint64_t records;	 /* of executions; 0: not counted yet */
+	struct dial_call *dials; /* under way, or held by whoever asked */
+	unsigned ndials;
+	unsigned running; /* executions not ended */
+	uint64_t records; /* of executions; 0: not counted yet */
 	struct waits when_running, when_paused;
 	struct loop_task tell; /* that it is running */
 	unsigned holds;
@@ -91,6 +102,8 @@ struct session {
 	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
 	struct session_sample *samples; /* owned; a ring of SESSION_SAMPLES, NULL until needed */
 	size_t nsamples, last_sample;
+	struct execution_past *past; /* owned; a ring of EXECUTION_PAST, NULL until needed */
+	unsigned npast;
 };
 
 struct execution {
@@ -107,6 +120,9 @@ struct execution {
 	bool forget_due; /* PID 1 may forget it, and is told when everybody else has been */
 	bool killing;	 /* PID 1 will say when the tree is dead */
 	char why[160];	 /* what row.error points to, if it is not a constant */
+	bool signalled;
+	enum execution_fault fault;
+	int fault_sys;
 	bool owed;	 /* its descriptors are on their way */
 	uint32_t pid;
 	uint64_t started_ns;
@@ -182,6 +198,7 @@ void execution_lost(struct execution *x); /* its cell is gone */
 void execution_retry_save(struct execution *x);
 void execution_free(struct execution *x);
 void execution_notify(struct execution *x);
+void execution_remember(struct execution *x);
 void execution_count_out(struct execution *x);
 void execution_tell_followers(struct loop_task *t);
 int execution_take_fds(struct execution *x, struct live_cell *c, const struct agent_event *v,
@@ -203,3 +220,6 @@ void gauges_setup(void);
 
 /* file_op.c: its cell is gone. */
 void file_op_lost(struct file_op *op);
+
+/* dial.c: the session is over; who waits is told, who holds keeps his connection. */
+void dial_all_lost(struct session *s, const struct err *e);

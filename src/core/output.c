@@ -47,6 +47,11 @@ static uint64_t pack(struct cursor c)
 	return c.record << 24 | c.skip;
 }
 
+uint64_t output_cursor_at(uint64_t log_bytes)
+{
+	return pack((struct cursor){ .record = log_bytes });
+}
+
 int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
 		struct err *e)
 {

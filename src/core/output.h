@@ -28,3 +28,6 @@ struct output_chunk {
  * in several pieces. Start with cursor 0. fd may be -1: an execution that said nothing. */
 int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf, size_t cap,
 		struct err *e) MUST_USE;
+
+/* The cursor behind all that a log held when it had that size: log_bytes of its row. */
+uint64_t output_cursor_at(uint64_t log_bytes);

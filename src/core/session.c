@@ -60,10 +60,25 @@ void session_free(struct session *s)
 	while (s->executions != NULL)
 		execution_free(s->executions);
 	execution_kills_lost(s);
+	dial_all_lost(s, &(struct err){ .code = ERR_CONFLICT, .sys = ESTALE });
 	free(s->samples);
+	free(s->past);
 	free(s->texts);
+	free(s->network);
 	store_session_release(&s->row);
 	free(s);
+}
+
+struct session *session_find(struct core *c, const char *id)
+{
+	struct session *s = session_by_id(c, id);
+
+	return s != NULL && s->row.state < SESSION_STOPPING ? s : NULL;
+}
+
+struct tenant *session_tenant(const struct session *s)
+{
+	return s->tenant;
 }
 
 /* Before recovery the store's word on a session is not the last. */

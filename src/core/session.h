@@ -58,6 +58,8 @@ struct session_spec {
 		const char *source, *target; /* source: absolute path below an allowed root */
 		bool writable;
 	} mounts[KEEPER_MOUNTS_MAX];
+	const char *network; /* opaque here; "" or NULL: none */
+	const char *client;  /* of the interface that asks, opaque here; "" or NULL: none */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */
 	const char *writable, *exportable;
 };
@@ -77,6 +79,10 @@ int session_get(struct core *c, const struct tenant *t, const char *id, struct s
 
 /* A live session of that tenant. ERR_NOT_FOUND; ERR_CONFLICT with sys = ESTALE if it is stopped. */
 struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e);
+
+/* A live session of whoever it is, or NULL: for those who prove by other means that they may. */
+struct session *session_find(struct core *c, const char *id);
+struct tenant *session_tenant(const struct session *s);
 
 /* Readable until the next turn of the loop. */
 const struct store_session *session_row(const struct session *s);
@@ -101,6 +107,11 @@ int session_delete(struct core *c, const struct tenant *t, const char *id, struc
 
 /* Counts from now; 0: none, if the configuration allows. */
 int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e) MUST_USE;
+
+/* The same, but never sooner than it would have been. */
+int session_extend(struct session *s, uint64_t timeout_ms, struct err *e) MUST_USE;
+/* Replaces its network settings. */
+int session_set_network(struct session *s, const char *network, struct err *e) MUST_USE;
 
 /* How many live sessions are in each state, of all tenants. */
 void session_count(const struct core *c, unsigned ret[SESSION_STATES]);

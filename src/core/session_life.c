@@ -288,6 +288,19 @@ static void on_timer(struct loop_timer *t)
 	}
 }
 
+/* Writes settings and state, or takes all back. */
+static int save_settings(struct session *s, const struct store_session *before, struct err *e)
+{
+	if (store_begin(s->core->store, e) == 0 &&
+	    store_session_update_settings(s->core->store, &s->row, e) == 0 &&
+	    store_session_update_state(s->core->store, &s->row, e) == 0 &&
+	    store_commit(s->core->store, e) == 0)
+		return 0;
+	store_rollback(s->core->store);
+	s->row = *before;
+	return -1;
+}
+
 int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e)
 {
 	uint64_t max = s->core->o.config->session_timeout_max_ms;
@@ -303,14 +316,37 @@ int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e)
 	/* A paused session's time starts when it goes on. */
 	if (s->row.state != SESSION_RUNNING)
 		s->row.deadline_ms = 0;
-	if (store_begin(s->core->store, e) < 0 ||
-	    store_session_update_settings(s->core->store, &s->row, e) < 0 ||
-	    store_session_update_state(s->core->store, &s->row, e) < 0 ||
-	    store_commit(s->core->store, e) < 0) {
-		store_rollback(s->core->store);
-		s->row = before;
+	if (save_settings(s, &before, e) < 0)
+		return -1;
+	session_touch(s);
+	return 0;
+}
+
+int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
+{
+	core_check_clock(s->core);
+	if (s->row.state == SESSION_RUNNING &&
+	    (s->row.deadline_ms == 0 || s->row.deadline_ms >= core_now_ms() + timeout_ms)) {
+		session_touch(s);
+		return 0;
+	}
+	return session_set_timeout(s, timeout_ms, e);
+}
+
+int session_set_network(struct session *s, const char *network, struct err *e)
+{
+	struct store_session before = s->row;
+	char *copy = strdup(network);
+
+	if (copy == NULL)
+		return err_sys(e, "allocate");
+	s->row.network = copy;
+	if (save_settings(s, &before, e) < 0) {
+		free(copy);
 		return -1;
 	}
+	free(s->network);
+	s->network = copy;
 	session_touch(s);
 	return 0;
 }
@@ -353,6 +389,7 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
 	execution_kills_lost(s);
+	dial_all_lost(s, &e);
 	deny(&s->when_running, &e);
 	deny(&s->when_paused, &e);
 	if (s->cell != NULL)

@@ -137,13 +137,17 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 	const char *metadata = spec->metadata == NULL ? "" : spec->metadata;
 	const char *writable = spec->writable == NULL ? "" : spec->writable;
 	const char *exportable = spec->exportable == NULL ? "" : spec->exportable;
-	size_t need = spec->env_len + strlen(metadata) + strlen(writable) + strlen(exportable) + 64;
+	const char *network = spec->network == NULL ? "" : spec->network;
+	const char *client = spec->client == NULL ? "" : spec->client;
+	size_t need = spec->env_len + strlen(metadata) + strlen(writable) + strlen(exportable) +
+		      strlen(network) + strlen(client) + 64;
 	char line[2 * 4096 + 16], *at, *begin;
 
 	for (unsigned i = 0; i < spec->nmounts; i++)
 		need += strlen(spec->mounts[i].source) + strlen(spec->mounts[i].target) + 8;
 	if (need > TEXTS_MAX)
-		return err_set(e, ERR_LIMIT, "environment, metadata and mounts are over %u bytes",
+		return err_set(e, ERR_LIMIT,
+			       "environment, metadata, network and mounts are over %u bytes",
 			       TEXTS_MAX);
 	begin = at = malloc(need);
 	if (at == NULL)
@@ -152,7 +156,9 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 	row->env = put(&at, spec->env == NULL ? "" : spec->env, spec->env_len);
 	row->env_len = spec->env_len;
 	row->metadata = put(&at, metadata, strlen(metadata));
-	row->network = row->detail = put(&at, "", 0);
+	row->network = put(&at, network, strlen(network));
+	row->client = put(&at, client, strlen(client));
+	row->detail = put(&at, "", 0);
 	row->rules = at;
 	at += snprintf(at, need - (size_t)(at - begin), "%s\n%s", writable, exportable) + 1;
 	row->mounts = at;

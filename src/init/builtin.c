@@ -7,25 +7,59 @@
 #include "builtin_io.h"
 #include "builtin_table.h"
 #include "file_place.h"
+#include "file_user.h"
+
+/* Which arguments are paths. */
+enum paths { NONE, FIRST, TWO, ALL };
 
 static const struct builtin {
 	const char *name;
-	int min, max; /* arguments behind the name */
+	int min, max;	  /* arguments behind the name */
+	enum paths paths; /* NONE: it does not work for another user */
 	int (*run)(int argc, char **argv, struct err *e);
 } table[] = {
-	{ "read", 3, 3, file_read },
-	{ "write", 5, 5, file_write },
-	{ "stat", 1, 2, file_change_stat },
-	{ "mkdir", 3, 3, file_change_mkdir },
-	{ "move", 2, 2, file_change_move },
-	{ "list", 3, 3, file_list },
-	{ "remove", 2, 2, file_remove },
-	{ "tar-out", 2, 2, tar_out },
-	{ "tar-in", 3, 3, tar_in },
-	{ "watch", 2, 2, watch_directory },
-	{ "processes", 0, 0, processes_list },
-	{ "kill", 2, 2, processes_kill },
+	{ "read", 3, 3, FIRST, file_read },
+	{ "write", 5, 6, FIRST, file_write },
+	{ "stat", 1, 2, FIRST, file_change_stat },
+	{ "mkdir", 3, 3, FIRST, file_change_mkdir },
+	{ "move", 2, 3, TWO, file_change_move },
+	{ "join", 2, 1 + BUILTIN_SOURCES_MAX, ALL, file_join },
+	{ "list", 3, 3, FIRST, file_list },
+	{ "remove", 2, 2, FIRST, file_remove },
+	{ "watch", 2, 3, FIRST, watch_directory },
+	{ "tar-out", 2, 2, NONE, tar_out },
+	{ "tar-in", 3, 3, NONE, tar_in },
+	{ "processes", 0, 0, NONE, processes_list },
+	{ "kill", 2, 2, NONE, processes_kill },
 };
+
+/* The paths as the user means them. They are needed until the process ends. */
+static int find_paths(const struct builtin *b, int argc, char **argv, struct err *e)
+{
+	int n = b->paths == FIRST ? 1 : b->paths == TWO ? 2 : argc;
+
+	if (b->paths == NONE)
+		return err_set(e, ERR_INVALID, "%s: not with --for", b->name);
+	for (int i = 0; i < n; i++) {
+		char path[FILE_MSG_PATH_MAX];
+
+		if (file_user_path(argv[i], path, e) < 0)
+			return -1;
+		argv[i] = strdup(path);
+		if (argv[i] == NULL)
+			return err_sys(e, "path");
+	}
+	return 0;
+}
+
+static int run_one(const struct builtin *b, int argc, char **argv, struct err *e)
+{
+	if (argc < b->min || argc > b->max)
+		return err_set(e, ERR_INVALID, "%s: %d arguments", b->name, argc);
+	if (file_user_is_set() && find_paths(b, argc, argv, e) < 0)
+		return -1;
+	return b->run(argc, argv, e);
+}
 
 static int run(int argc, char **argv, struct err *e)
 {
@@ -35,15 +69,15 @@ static int run(int argc, char **argv, struct err *e)
 		argc -= 2;
 		argv += 2;
 	}
-	for (size_t i = 0; argc > 0 && i < COUNT(table); i++) {
-		const struct builtin *b = &table[i];
-
-		if (strcmp(argv[0], b->name) != 0)
-			continue;
-		if (argc - 1 < b->min || argc - 1 > b->max)
-			return err_set(e, ERR_INVALID, "%s: %d arguments", b->name, argc - 1);
-		return b->run(argc - 1, argv + 1, e);
+	if (argc >= 2 && strcmp(argv[0], "--for") == 0) {
+		if (file_user_set(argv[1], e) < 0)
+			return -1;
+		argc -= 2;
+		argv += 2;
 	}
+	for (size_t i = 0; argc > 0 && i < COUNT(table); i++)
+		if (strcmp(argv[0], table[i].name) == 0)
+			return run_one(&table[i], argc - 1, argv + 1, e);
 	return err_set(e, ERR_INVALID, "no such built-in: %s", argc > 0 ? argv[0] : "");
 }
 

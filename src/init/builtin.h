@@ -4,20 +4,25 @@
  * its only descriptors: the kernel checks every access as that user's. doc/file-protocol.md has the
  * arguments and records.
  *
- *	[--within P1:P2:...] NAME ARGUMENTS...
+ *	[--within P1:P2:...] [--for USER] NAME ARGUMENTS...
  *
- * argv[0] is --within or the name. --within: real paths (absolute, no links in them, "/" for all);
- * what is touched must lie at or below one of them.
+ * --within: real paths (absolute, no links in them, "/" for all); what is touched must lie at or
+ * below one of them. --for: whose home relative paths and "~" are in, and who owns what is made.
  *
  *	read PATH OFFSET LENGTH|-1		ENTRY DATA, then the bytes
- *	write PATH MODE|- OWNER|- FLAGS MAX	ENTRY. Input: chunks. MODE octal; OWNER
- *user[:group]; FLAGS of the letters p (make parents), a (append), x (must not exist), or - stat
- *PATH [nofollow]			ENTRY
+ *	write PATH MODE|- OWNER|- FLAGS MAX [METADATA]
+ *						ENTRY. Input: chunks. MODE octal; OWNER
+ *						user[:group]; FLAGS of the letters p (make
+ *						parents), a (append), x (must not exist), z (the
+ *						input is gzip), or -. METADATA: lines key=value,
+ *						all that the file is to have
+ *	stat PATH [nofollow]			ENTRY
  *	list PATH DEPTH MAX			ENTRY of the directory, ENTRY..., END
  *	mkdir PATH MODE|- FLAGS			ENTRY. FLAGS of p, x, or -
- *	move FROM TO				ENTRY of the result
+ *	move FROM TO [p|-]			ENTRY of the result. p: make parents
+ *	join DEST SOURCE...			ENTRY of DEST, made of all the sources, which go
  *	remove PATH recursive|-			END
- *	watch PATH recursive|-			READY, EVENT... until output closes
+ *	watch PATH recursive|- [entries|-]	READY, EVENT... until output closes
  *	tar-out PATH MAX_BYTES			ENTRY of PATH, then a tar to the end of output. Exit
  *						status 2: complete but for what cannot be in a tar;
  *						1: broken off, without the tar's end marker
@@ -30,6 +35,7 @@
 
 #define BUILTIN_DEPTH_MAX 64
 #define BUILTIN_WATCHES_MAX 8192
+#define BUILTIN_SOURCES_MAX 256
 
 /* Runs the built-in that the arguments name; returns the exit status: 0, 1 (ERROR was the last
  * record, or output is gone), 2 (see tar-out). Ignores SIGPIPE from then on; call it once, in a

@@ -136,6 +136,7 @@ static enum err_code code_of(int sys)
 	case EFBIG:
 	case EMFILE:
 	case ENAMETOOLONG:
+	case E2BIG:
 		return ERR_LIMIT;
 	case EINVAL:
 	case ELOOP:

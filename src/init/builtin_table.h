@@ -11,6 +11,7 @@ int file_write(int argc, char **argv, struct err *e) MUST_USE;
 int file_change_stat(int argc, char **argv, struct err *e) MUST_USE;
 int file_change_mkdir(int argc, char **argv, struct err *e) MUST_USE;
 int file_change_move(int argc, char **argv, struct err *e) MUST_USE;
+int file_join(int argc, char **argv, struct err *e) MUST_USE;
 int file_list(int argc, char **argv, struct err *e) MUST_USE;
 int file_remove(int argc, char **argv, struct err *e) MUST_USE;
 int tar_out(int argc, char **argv, struct err *e) MUST_USE;

@@ -11,6 +11,8 @@
 #include "file_entry.h"
 #include "file_place.h"
 #include "file_stage.h"
+#include "file_user.h"
+#include "file_xattr.h"
 
 int file_change_stat(int argc, char **argv, struct err *e)
 {
@@ -20,15 +22,15 @@ int file_change_stat(int argc, char **argv, struct err *e)
 	if (argc == 2 && strcmp(argv[1], "nofollow") != 0)
 		return err_set(e, ERR_INVALID, "stat: not nofollow: %s", argv[1]);
 	fd = file_place_open(argv[0], argc < 2, real, e);
-	return fd < 0 ? -1 : file_entry_say(fd, real, 0, e);
+	return fd < 0 ? -1 : file_entry_say(fd, real, argv[0], 0, e);
 }
 
-static int say_place(const struct file_place *p, uint16_t flags, struct err *e)
+static int say_place(const struct file_place *p, const char *asked, struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
 	OWN_FD fd = file_place_open_at(p, real, e);
 
-	return fd < 0 ? -1 : file_entry_say(fd, real, flags, e);
+	return fd < 0 ? -1 : file_entry_say(fd, real, asked, 0, e);
 }
 
 struct directory {
@@ -50,11 +52,14 @@ static int parse_directory(char **argv, struct directory *ret, struct err *e)
 	return 0;
 }
 
-static int set_mode(const struct file_place *p, uint32_t mode, const char *path, struct err *e)
+/* Mode and owner of a new one. */
+static int dress(const struct file_place *p, uint32_t mode, const char *path, struct err *e)
 {
 	OWN_FD fd = openat(p->dir, p->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd < 0 || fchmod(fd, mode) < 0)
+	if (fd < 0 || file_user_give(fd) < 0)
+		return builtin_io_fail(e, "change owner", path);
+	if (mode != UINT32_MAX && fchmod(fd, mode) < 0)
 		return builtin_io_fail(e, "change mode", path);
 	return 0;
 }
@@ -75,7 +80,7 @@ static int say_existing(const char *path, bool exclusive, struct err *e)
 	errno = EEXIST;
 	if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
 		return builtin_io_fail(e, "make directory", path);
-	return file_entry_say(fd, real, FILE_MSG_EXISTED, e);
+	return file_entry_say(fd, real, path, FILE_MSG_EXISTED, e);
 }
 
 int file_change_mkdir(int argc, char **argv, struct err *e)
@@ -84,9 +89,14 @@ int file_change_mkdir(int argc, char **argv, struct err *e)
 	struct directory d;
 
 	(void)argc;
-	if (parse_directory(argv, &d, e) < 0 ||
-	    file_place_find(argv[0], d.parents ? FILE_PLACE_PARENTS : 0, &p, e) < 0)
+	if (parse_directory(argv, &d, e) < 0)
 		return -1;
+	if (file_user_is_set() && strcmp(argv[0], "/") == 0)
+		return say_existing(argv[0], d.exclusive, e);
+	if (file_place_find(argv[0], d.parents ? FILE_PLACE_PARENTS : 0, &p, e) < 0) {
+		file_place_unmake();
+		return -1;
+	}
 	if (mkdirat(p.dir, p.name, d.mode == UINT32_MAX ? 0777 : 0700) < 0) {
 		if (errno == EEXIST)
 			return say_existing(argv[0], d.exclusive, e);
@@ -94,9 +104,22 @@ int file_change_mkdir(int argc, char **argv, struct err *e)
 		file_place_unmake();
 		return -1;
 	}
-	if (d.mode != UINT32_MAX && set_mode(&p, d.mode, argv[0], e) < 0)
+	if ((d.mode != UINT32_MAX || file_user_is_set()) && dress(&p, d.mode, argv[0], e) < 0) {
+		(void)unlinkat(p.dir, p.name, AT_REMOVEDIR);
+		file_place_unmake();
 		return -1;
-	return say_place(&p, 0, e);
+	}
+	return say_place(&p, argv[0], e);
+}
+
+static int copy_metadata(int from, int to, const char *path, struct err *e)
+{
+	static struct file_xattr x;
+	char way[32];
+
+	(void)snprintf(way, sizeof(way), "/proc/self/fd/%d", from);
+	file_xattr_read(way, true, &x);
+	return x.len == 0 ? 0 : file_xattr_replace(to, &x, path, e);
 }
 
 /* Between two mounts, as /tmp and a home are in a cell: a copy that appears complete, then the old
@@ -116,6 +139,8 @@ static int move_file(const struct file_place *from, const struct file_place *to,
 		return err_set(e, ERR_UNSUPPORTED, "only files move between mounts: %s", path);
 	if (file_stage_open(to->dir, &stage) < 0 || file_stage_copy(old, stage.fd) < 0)
 		return builtin_io_fail(e, "copy", path);
+	if (copy_metadata(old, stage.fd, path, e) < 0)
+		return -1;
 	times[0] = st.st_atim;
 	times[1] = st.st_mtim;
 	if (fchown(stage.fd, st.st_uid, st.st_gid) < 0 && errno != EPERM)
@@ -129,19 +154,28 @@ static int move_file(const struct file_place *from, const struct file_place *to,
 	return 0;
 }
 
+static int move(const struct file_place *from, const struct file_place *to, const char *path,
+		struct err *e)
+{
+	if (renameat(from->dir, from->name, to->dir, to->name) == 0)
+		return 0;
+	return errno == EXDEV ? move_file(from, to, path, e) : builtin_io_fail(e, "move", path);
+}
+
 int file_change_move(int argc, char **argv, struct err *e)
 {
 	FILE_PLACE from = FILE_PLACE_NONE;
 	FILE_PLACE to = FILE_PLACE_NONE;
+	bool parents = argc > 2 && strcmp(argv[2], "p") == 0;
 
-	(void)argc;
-	if (file_place_find(argv[0], 0, &from, e) < 0 || file_place_find(argv[1], 0, &to, e) < 0)
+	if (argc > 2 && !parents && strcmp(argv[2], "-") != 0)
+		return err_set(e, ERR_INVALID, "move: unknown flag in '%s'", argv[2]);
+	if (file_place_find(argv[0], 0, &from, e) < 0)
 		return -1;
-	if (renameat(from.dir, from.name, to.dir, to.name) < 0) {
-		if (errno != EXDEV)
-			return builtin_io_fail(e, "move", argv[0]);
-		if (move_file(&from, &to, argv[0], e) < 0)
-			return -1;
+	if (file_place_find(argv[1], parents ? FILE_PLACE_PARENTS : 0, &to, e) < 0 ||
+	    move(&from, &to, argv[0], e) < 0) {
+		file_place_unmake();
+		return -1;
 	}
-	return say_place(&to, 0, e);
+	return say_place(&to, argv[1], e);
 }

@@ -1,9 +1,14 @@
 #include "file_entry.h"
 
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 
 #include "builtin_io.h"
 #include "file_names.h"
+#include "file_path.h"
+#include "file_place.h"
+#include "file_xattr.h"
 
 static uint8_t type_of(mode_t mode)
 {
@@ -33,7 +38,8 @@ static int64_t nanoseconds(const struct timespec *t)
 	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
-static struct file_msg describe(const struct stat *st, const char *path, const char *target)
+/* Everything about it but its link, if it is one, and its metadata. */
+static struct file_msg describe(const struct stat *st, const char *path, const char *abs)
 {
 	return (struct file_msg){
 		.kind = FILE_MSG_ENTRY,
@@ -46,43 +52,100 @@ static struct file_msg describe(const struct stat *st, const char *path, const c
 			   .owner = file_names_user(st->st_uid),
 			   .group = file_names_group(st->st_gid),
 			   .path = path,
-			   .target = target },
+			   .target = "",
+			   .resolved = "",
+			   .abs = abs },
 	};
 }
 
-int file_entry_say_at(int dir, const char *name, const struct stat *st, const char *path,
-		      struct err *e)
+static void read_metadata(int fd, int dir, const char *name, struct file_msg_entry *f)
 {
-	char target[FILE_MSG_PATH_MAX] = "";
-	struct file_msg m;
-	ssize_t n = S_ISLNK(st->st_mode) ? readlinkat(dir, name, target, sizeof(target) - 1) : 0;
+	static struct file_xattr meta;
+	char way[sizeof("/proc/self/fd/2147483647/") + NAME_MAX];
 
-	target[n > 0 ? n : 0] = '\0';
-	m = describe(st, path, target);
-	return builtin_io_record(&m, e);
+	if (fd >= 0)
+		(void)snprintf(way, sizeof(way), "/proc/self/fd/%d", fd);
+	else
+		(void)snprintf(way, sizeof(way), "/proc/self/fd/%d/%s", dir, name);
+	file_xattr_read(way, fd >= 0, &meta);
+	f->meta = (struct file_meta){ meta.bytes, meta.len };
 }
 
-int file_entry_say(int pinned, const char *path, uint16_t flags, struct err *e)
+/* The rest of it, then says it. dir and name are where it is; pinned is it, or -1. What is found is
+ * in buffers of ours for as long as it takes. */
+static int complete(struct file_msg *m, int dir, const char *name, int pinned, struct err *e)
 {
-	char target[FILE_MSG_PATH_MAX] = "";
+	static char target[FILE_MSG_PATH_MAX], resolved[FILE_MSG_PATH_MAX];
+	struct file_msg_entry *f = &m->entry;
+	uint8_t type = f->type;
+	OWN_FD led = -1;
+	struct stat st;
+
+	if (type == FILE_MSG_SYMLINK) {
+		ssize_t n = readlinkat(dir, name, target, sizeof(target) - 1);
+
+		target[n > 0 ? n : 0] = '\0';
+		f->target = target;
+		led = file_place_follow(dir, name, resolved);
+		if (led >= 0 && fstat(led, &st) == 0) {
+			f->resolved = resolved;
+			f->target_type = type = type_of(st.st_mode);
+			f->target_mode = st.st_mode & 07777;
+		}
+	}
+	/* The kernel knows such attributes of files and directories only. */
+	if (type == FILE_MSG_FILE || type == FILE_MSG_DIR)
+		read_metadata(led >= 0 ? led : pinned, dir, name, f);
+	return builtin_io_record(m, e);
+}
+
+void file_entry_absolute(const char *asked, char *ret)
+{
+	char here[FILE_MSG_PATH_MAX] = "";
+
+	if ((*asked != '/' && getcwd(here, sizeof(here)) == NULL) ||
+	    !file_path_join(here, asked, ret, FILE_MSG_PATH_MAX))
+		*ret = '\0';
+}
+
+int file_entry_say_at(int dir, const char *name, const struct stat *st, const char *path,
+		      const char *top, struct err *e)
+{
+	char abs[FILE_MSG_PATH_MAX] = "";
+	struct file_msg m;
+
+	if (*top != '\0' && !file_path_join(top, path, abs, sizeof(abs)))
+		*abs = '\0';
+	m = describe(st, path, abs);
+	return complete(&m, dir, name, -1, e);
+}
+
+/* Of what is pinned. A symlink is looked at by its real path once more: there is no other way from
+ * its descriptor to where it leads. */
+static int say(int pinned, const char *real, const char *asked, uint16_t flags,
+	       const uint64_t *size, struct err *e)
+{
+	char abs[FILE_MSG_PATH_MAX];
 	struct file_msg m;
 	struct stat st;
-	ssize_t n = 0;
 
 	if (fstat(pinned, &st) < 0)
-		return builtin_io_fail(e, "stat", path);
-	if (S_ISLNK(st.st_mode))
-		n = readlinkat(pinned, "", target, sizeof(target) - 1);
-	target[n > 0 ? n : 0] = '\0';
-	m = describe(&st, path, target);
+		return builtin_io_fail(e, "stat", real);
+	file_entry_absolute(asked, abs);
+	m = describe(&st, real, abs);
 	m.entry.flags = flags;
-	return builtin_io_record(&m, e);
+	if (size != NULL)
+		m.entry.size = *size;
+	return complete(&m, AT_FDCWD, real, pinned, e);
 }
 
-int file_entry_say_sized(const struct stat *st, const char *path, uint64_t size, struct err *e)
+int file_entry_say(int pinned, const char *real, const char *asked, uint16_t flags, struct err *e)
 {
-	struct file_msg m = describe(st, path, "");
+	return say(pinned, real, asked, flags, NULL, e);
+}
 
-	m.entry.size = size;
-	return builtin_io_record(&m, e);
+int file_entry_say_sized(int pinned, const char *real, const char *asked, uint64_t size,
+			 struct err *e)
+{
+	return say(pinned, real, asked, 0, &size, e);
 }

@@ -6,13 +6,18 @@
 
 #include "err.h"
 
-/* Of something pinned (O_PATH), under the path given. */
-int file_entry_say(int pinned, const char *path, uint16_t flags, struct err *e) MUST_USE;
+/* The absolute path that was asked for, cleaned, FILE_MSG_PATH_MAX bytes; "" if it is too long. */
+void file_entry_absolute(const char *asked, char *ret);
 
-/* Of an entry of a directory, not followed, of which st is known. */
-int file_entry_say_at(int dir, const char *name, const struct stat *st, const char *path,
-		      struct err *e) MUST_USE;
+/* Of something pinned (O_PATH) whose real path is given, and which was asked for like this. */
+int file_entry_say(int pinned, const char *real, const char *asked, uint16_t flags,
+		   struct err *e) MUST_USE;
 
 /* As the first, with the size that is known better than by st_size. */
-int file_entry_say_sized(const struct stat *st, const char *path, uint64_t size,
+int file_entry_say_sized(int pinned, const char *real, const char *asked, uint64_t size,
 			 struct err *e) MUST_USE;
+
+/* Of an entry of a directory, not followed, of which st is known. The path is relative to a
+ * directory that was asked for, whose absolute path is `top` ("": not known). */
+int file_entry_say_at(int dir, const char *name, const struct stat *st, const char *path,
+		      const char *top, struct err *e) MUST_USE;

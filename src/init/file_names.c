@@ -140,6 +140,13 @@ const char *file_names_group(uint32_t gid)
 	return name_of(&groups, gid);
 }
 
+const char *file_names_passwd(size_t *ret_len)
+{
+	load(&users);
+	*ret_len = users.len;
+	return users.text;
+}
+
 static bool number_of(struct database *d, const char *who, uint32_t *ret)
 {
 	load(d);

@@ -15,6 +15,9 @@ bool file_names_number(const char *text, size_t len, const char *name, uint32_t 
 const char *file_names_user(uint32_t uid);
 const char *file_names_group(uint32_t gid);
 
+/* The text of the cell's /etc/passwd, or of its first 64 KiB; "" if it cannot be read. */
+const char *file_names_passwd(size_t *ret_len);
+
 /* Reads "user", "user:group" or ":group", names or numbers, into what is given. A user alone leaves
  * *ret_gid. False if somebody is not known. */
 bool file_names_owner(const char *text, uint32_t *ret_uid, uint32_t *ret_gid);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "builtin_io.h"
+#include "file_user.h"
 #include "kernel.h"
 
 #define LINKS_MAX 40
@@ -113,17 +114,26 @@ static void remember_made(int dir, const char *name)
 
 static int make_and_enter(int dir, const char *name, const char *path, struct err *e)
 {
+	bool is_new;
 	int fd;
 
 	if (check_entries(dir, path, e) < 0)
 		return -1;
-	if (mkdirat(dir, name, 0777) == 0)
+	is_new = mkdirat(dir, name, 0777) == 0;
+	if (is_new)
 		remember_made(dir, name);
 	else if (errno != EEXIST)
 		return builtin_io_fail(e, "make directory", path);
 	/* Whoever was faster may have put a link there: not followed. */
 	fd = step_into(dir, name, O_NOFOLLOW);
-	return fd < 0 ? builtin_io_fail(e, "enter directory", path) : fd;
+	if (fd < 0)
+		return builtin_io_fail(e, "enter directory", path);
+	if (is_new && file_user_give(fd) < 0) {
+		(void)builtin_io_fail(e, "change owner", path);
+		(void)close(fd);
+		return -1;
+	}
+	return fd;
 }
 
 /* Walks to a directory part by part, making what is missing. Writes into dirs. */
@@ -272,6 +282,14 @@ int file_place_open_at(const struct file_place *p, char *ret_real, struct err *e
 	if (fd < 0)
 		return builtin_io_fail(e, "open", p->name);
 	return check_pinned(fd, p->name, ret_real, e);
+}
+
+int file_place_follow(int dir, const char *link, char *ret_real)
+{
+	int fd = kernel_openat2(dir, link, HERE, RESOLVE_NO_MAGICLINKS);
+	struct err ignored;
+
+	return fd < 0 ? -1 : check_pinned(fd, link, ret_real, &ignored);
 }
 
 int file_place_reopen(int pinned, int flags)

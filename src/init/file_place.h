@@ -46,5 +46,9 @@ int file_place_open(const char *path, bool follow, char *ret_real, struct err *e
 /* The same for an entry of a place, without following. */
 int file_place_open_at(const struct file_place *p, char *ret_real, struct err *e) MUST_USE;
 
+/* Pins what a symlink leads to in the end, as above. -1 if that is nothing, or outside of the
+ * allowed directories. */
+int file_place_follow(int dir, const char *link, char *ret_real) MUST_USE;
+
 /* Opens what is pinned, with the rights of the user. Returns a descriptor or -1 with errno. */
 int file_place_reopen(int pinned, int flags) MUST_USE;

@@ -3,7 +3,7 @@
  * The reader is told how many bytes come before they do, so that it can tell a whole answer from
  * one that broke off. st_size is not to be trusted for that: files of /proc say 0, those of /sys
  * 4096. So the first buffer is read before anything is said; if the file ends within, that is the
- * size. */
+ * size. If it says 0 and does not end there, it is read to its end first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -14,6 +14,8 @@
 #include "file_entry.h"
 #include "file_place.h"
 #include "units.h"
+
+#define UNSIZED_MAX (16U << 20)
 
 static char buffer[BUILTIN_IO_BUFFER];
 
@@ -51,8 +53,7 @@ static int parse_span(char **argv, struct span *ret, struct err *e)
 }
 
 /* How many bytes will be sent, given what the first look found; and the size to tell. */
-static int settle(const struct stat *st, size_t first, struct span *s, uint64_t *ret_size,
-		  struct err *e)
+static void settle(const struct stat *st, size_t first, struct span *s, uint64_t *ret_size)
 {
 	uint64_t size = (uint64_t)st->st_size, room = size > s->at ? size - s->at : 0;
 	uint64_t wanted = s->len < sizeof(buffer) ? s->len : sizeof(buffer);
@@ -62,15 +63,12 @@ static int settle(const struct stat *st, size_t first, struct span *s, uint64_t 
 		s->len = first;
 		if (first > 0 || s->at == 0)
 			*ret_size = s->at + first;
-		return 0;
+		return;
 	}
-	if (size == 0 && s->len > sizeof(buffer))
-		return err_set(e, ERR_LIMIT, "a file that does not tell its size, of over 64 KiB");
 	if (size == 0 && first > 0)
 		*ret_size = s->at + first;
 	else if (s->len > room)
 		s->len = room;
-	return 0;
 }
 
 /* Sends the bytes. No ERROR record from here on: it would be taken for content. Fewer bytes than
@@ -92,6 +90,52 @@ static int send_bytes(int fd, struct span s, size_t first)
 		n = got > 0 ? (size_t)got : 0;
 	}
 	return s.len == 0 ? 0 : 1;
+}
+
+/* All of it, from the offset, into *ret, which the caller frees. */
+static ssize_t read_unsized(int fd, const struct span *s, char **ret, struct err *e)
+{
+	OWN_MEM char *all = NULL;
+	size_t len = 0, cap = 0;
+	ssize_t n;
+
+	do {
+		if (cap - len < sizeof(buffer)) {
+			char *more = realloc(all, cap * 2 + sizeof(buffer));
+
+			if (more == NULL)
+				return err_sys(e, "read");
+			all = more;
+			cap = cap * 2 + sizeof(buffer);
+		}
+		n = read_at(fd, s->at + len, s->len - len);
+		if (n < 0)
+			return builtin_io_fail(e, "read", "a file that does not tell its size");
+		memcpy(all + len, buffer, (size_t)n);
+		len += (size_t)n;
+		if (len > UNSIZED_MAX)
+			return err_set(e, ERR_LIMIT,
+				       "a file that does not tell its size, of over 16 MiB");
+	} while (n > 0);
+	*ret = all;
+	all = NULL;
+	return (ssize_t)len;
+}
+
+static int send_unsized(int fd, int pinned, const char *real, const char *asked, struct span s,
+			struct err *e)
+{
+	OWN_MEM char *all = NULL;
+	struct file_msg data = { .kind = FILE_MSG_DATA };
+	ssize_t n = read_unsized(fd, &s, &all, e);
+
+	if (n < 0)
+		return -1;
+	data.data.len = (uint64_t)n;
+	if (file_entry_say_sized(pinned, real, asked, s.at + data.data.len, e) < 0 ||
+	    builtin_io_record(&data, e) < 0)
+		return -1;
+	return builtin_io_bytes(all, (size_t)n, e) < 0 ? 1 : 0;
 }
 
 int file_read(int argc, char **argv, struct err *e)
@@ -125,10 +169,12 @@ int file_read(int argc, char **argv, struct err *e)
 	first = read_at(fd, s.at, s.len);
 	if (first < 0)
 		return builtin_io_fail(e, "read", argv[0]);
-	if (settle(&st, (size_t)first, &s, &size, e) < 0)
-		return -1;
+	if (st.st_size == 0 && (size_t)first == sizeof(buffer) && s.len > sizeof(buffer))
+		return send_unsized(fd, pinned, real, argv[0], s, e);
+	settle(&st, (size_t)first, &s, &size);
 	data.data.len = s.len;
-	if (file_entry_say_sized(&st, real, size, e) < 0 || builtin_io_record(&data, e) < 0)
+	if (file_entry_say_sized(pinned, real, argv[0], size, e) < 0 ||
+	    builtin_io_record(&data, e) < 0)
 		return -1;
 	return send_bytes(fd, s, (size_t)first);
 }

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "builtin_io.h"
+#include "inflate.h"
 #include "io.h"
 
 #define NOREPLACE 1 /* RENAME_NOREPLACE, which musl hides */
@@ -57,24 +58,51 @@ void file_stage_drop(struct file_stage *s)
 	s->fd = -1;
 }
 
-int file_stage_fill(struct file_stage *s, uint64_t max, struct err *e)
+/* Content on its way into the file. */
+struct pour {
+	int fd;
+	uint64_t room;
+};
+
+static int pour(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 {
+	struct pour *p = arg;
+
+	if (len > p->room)
+		return err_set(e, ERR_LIMIT, "content is larger than allowed");
+	p->room -= len;
+	while (len > 0) {
+		ssize_t n = write(p->fd, bytes, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return builtin_io_fail(e, "write", "content");
+		bytes += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static ssize_t next_part(void *arg, const uint8_t **ret, struct err *e)
+{
+	(void)arg;
+	*ret = (const uint8_t *)buffer;
+	return builtin_io_read(buffer, sizeof(buffer), e);
+}
+
+int file_stage_fill(struct file_stage *s, uint64_t max, bool gzip, struct err *e)
+{
+	struct pour p = { s->fd, max };
+	const struct inflate_io io = { .more = next_part, .out = pour, .arg = &p };
+	const uint8_t *part;
 	ssize_t n;
 
-	while ((n = builtin_io_read(buffer, sizeof(buffer), e)) > 0) {
-		if ((uint64_t)n > max)
-			return err_set(e, ERR_LIMIT, "content is larger than allowed");
-		max -= (uint64_t)n;
-		for (size_t done = 0; done < (size_t)n;) {
-			ssize_t part = write(s->fd, buffer + done, (size_t)n - done);
-
-			if (part < 0 && errno == EINTR)
-				continue;
-			if (part < 0)
-				return builtin_io_fail(e, "write", "content");
-			done += (size_t)part;
-		}
-	}
+	if (gzip)
+		return inflate_gzip(&io, e);
+	while ((n = next_part(NULL, &part, e)) > 0)
+		if (pour(&p, part, (size_t)n, e) < 0)
+			return -1;
 	return n < 0 ? -1 : 0;
 }
 

@@ -26,8 +26,9 @@ int file_stage_open(int dir, struct file_stage *ret) MUST_USE;
 /* Removes it if it was not linked, and closes it. */
 void file_stage_drop(struct file_stage *s);
 
-/* Takes content from the input until it is complete; over max bytes is refused (ERR_LIMIT). */
-int file_stage_fill(struct file_stage *s, uint64_t max, struct err *e) MUST_USE;
+/* Takes content from the input until it is complete, and unpacks it if it is gzip; over max bytes
+ * (in the file) is refused (ERR_LIMIT). */
+int file_stage_fill(struct file_stage *s, uint64_t max, bool gzip, struct err *e) MUST_USE;
 
 /* Gives it its name, in a directory of the same mount, in place of what has that name or, without
  * `replace`, only if there is none (EEXIST). Atomic. Fails with errno. */

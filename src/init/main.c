@@ -22,6 +22,7 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "dialer.h"
 #include "diff.h"
 #include "disk.h"
 #include "io.h"
@@ -113,6 +114,15 @@ static void on_linger(void)
 	tell_answer(AGENT_LINGERING, &v);
 }
 
+static void on_dial(uint32_t handle, uint16_t port)
+{
+	struct agent_event v = { .handle = handle };
+	int fd = -1;
+
+	v.sys = dialer_connect(port, &fd);
+	tell_answer_fd(AGENT_DIALED, &v, fd);
+}
+
 static void on_stat(void)
 {
 	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -174,6 +184,9 @@ static void on_frame(const struct frame *f)
 		break;
 	case AGENT_STAT:
 		on_stat();
+		break;
+	case AGENT_DIAL:
+		on_dial(o.handle, o.port);
 		break;
 	case AGENT_END:
 		_exit(0);

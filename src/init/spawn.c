@@ -290,13 +290,20 @@ static int become_user(const struct child *c)
 	return (int)syscall(SYS_setresuid, c->user.uid, c->user.uid, c->user.uid);
 }
 
+/* "~", "~/x" and relative ones are in the user's home. */
 static int enter_directory(const struct child *c)
 {
-	if (*c->request->cwd != '\0')
-		return chdir(c->request->cwd);
+	const char *cwd = c->request->cwd;
+
+	if (*cwd == '/')
+		return chdir(cwd);
+	if (*cwd == '\0')
+		return chdir(c->user.home) < 0 ? chdir("/") : 0; /* works somewhere, homeless */
 	if (chdir(c->user.home) < 0)
-		return chdir("/"); /* a user without a home still works somewhere */
-	return 0;
+		return -1;
+	if (*cwd == '~' && (cwd[1] == '/' || cwd[1] == '\0'))
+		cwd += 1 + strspn(cwd + 1, "/");
+	return *cwd == '\0' ? 0 : chdir(cwd);
 }
 
 /* Before the user changes: what was raised for PID 1 may be lowered, never raised again. */

@@ -6,6 +6,7 @@
 
 static bool ready, synced, all_dead;
 static enum agent_type answer; /* 0: none */
+static int answer_fd = -1;     /* goes with it */
 static struct agent_event answer_event, all_dead_event;
 
 void tell_begin(bool greet)
@@ -14,12 +15,20 @@ void tell_begin(bool greet)
 	synced = greet;
 	all_dead = false; /* who asked for it is gone */
 	answer = 0;
+	io_close_all(&answer_fd, 1);
 }
 
 void tell_answer(enum agent_type type, const struct agent_event *v)
 {
+	io_close_all(&answer_fd, 1); /* of one that nobody was there to hear */
 	answer = type;
 	answer_event = *v;
+}
+
+void tell_answer_fd(enum agent_type type, const struct agent_event *v, int fd)
+{
+	tell_answer(type, v);
+	answer_fd = fd;
 }
 
 void tell_all_dead(const struct agent_event *v)
@@ -120,19 +129,24 @@ static bool once(bool *owed, enum agent_type type, const struct agent_event *v)
 	return true;
 }
 
+static bool tell_the_answer(void)
+{
+	if (answer != 0 && !channel_say(answer, &answer_event, &answer_fd, answer_fd >= 0))
+		return false;
+	answer = 0;
+	io_close_all(&answer_fd, 1);
+	return true;
+}
+
 static bool tell_owed(void)
 {
-	bool owed = answer != 0;
-
 	if (!once(&ready, AGENT_READY, &(struct agent_event){ .pid = AGENT_VERSION }))
 		return false;
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
 		if (p->tell != 0 && !tell_program(p))
 			return false;
-	if (!once(&synced, AGENT_SYNCED, &(struct agent_event){ 0 }) ||
-	    !once(&owed, answer, &answer_event))
+	if (!once(&synced, AGENT_SYNCED, &(struct agent_event){ 0 }) || !tell_the_answer())
 		return false;
-	answer = 0;
 	return once(&all_dead, AGENT_ALL_DEAD, &all_dead_event);
 }
 

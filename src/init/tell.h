@@ -12,6 +12,9 @@ void tell_begin(bool greet);
  * is never a second. */
 void tell_answer(enum agent_type type, const struct agent_event *v);
 
+/* The answer with a descriptor, which is taken. */
+void tell_answer_fd(enum agent_type type, const struct agent_event *v, int fd);
+
 void tell_all_dead(const struct agent_event *v);
 
 /* Says all that is owed, as far as it goes. True if nothing is owed any more, or nobody is there.

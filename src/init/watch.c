@@ -4,7 +4,7 @@
  * is listed right after its watch is set, so that what was put into it before is told, too (and
  * what comes at that very moment perhaps twice). A move is two events of the kernel; the first is
  * held back until the second comes or does not. Content that our own `write` brings under a name
- * for a moment is told as the write it is.
+ * for a moment is told as the write it is (and a new file as created and written: file_put.c).
  *
  * We write to a pipe that may be full: then we wait, the kernel's queue fills up, and what is lost
  * is told as lost. When the pipe's other end is closed, that is the end. */
@@ -20,10 +20,9 @@
 #include "builtin.h"
 #include "builtin_io.h"
 #include "builtin_table.h"
-#include "file_place.h"
 #include "file_stage.h"
-#include "kernel.h"
 #include "watch_table.h"
+#include "watch_tell.h"
 
 #define MASK                                                                           \
 	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
@@ -32,7 +31,7 @@
 
 static struct {
 	int in, top_wd;
-	char top[FILE_MSG_PATH_MAX]; /* real path, and who is there: see open_below() */
+	char top[FILE_MSG_PATH_MAX]; /* real path, and who is there: see watch_tell_open() */
 	dev_t dev;
 	ino_t ino;
 	bool recursive, limited;
@@ -41,25 +40,6 @@ static struct {
 	uint32_t cookie;
 	char from[FILE_MSG_PATH_MAX];
 } w; /* numbers of watches begin at 1 */
-
-static int say(enum file_msg_what what, bool is_dir, const char *path, const char *to,
-	       struct err *e)
-{
-	return builtin_io_record(&(struct file_msg){ .kind = FILE_MSG_EVENT,
-						     .event = { .what = (uint8_t)what,
-								.is_dir = is_dir,
-								.path = path,
-								.to = to } },
-				 e);
-}
-
-static int limit(const char *path, struct err *e)
-{
-	if (w.limited)
-		return 0;
-	w.limited = true;
-	return say(FILE_MSG_LIMITED, true, path, "", e);
-}
 
 static unsigned depth_of(const char *path)
 {
@@ -70,42 +50,27 @@ static unsigned depth_of(const char *path)
 	return n;
 }
 
-/* Opens a directory of the tree, following no link; -1 if there is none. The top is opened anew
- * each time: a descriptor of it that stays open would keep the kernel from telling us that it is
- * gone. */
-static int open_below(const char *path, uint64_t flags)
-{
-	OWN_FD top = kernel_openat2(AT_FDCWD, w.top, O_PATH | O_DIRECTORY | O_CLOEXEC,
-				    RESOLVE_NO_SYMLINKS);
-	struct stat st;
-
-	if (top < 0 || fstat(top, &st) < 0 || st.st_dev != w.dev || st.st_ino != w.ino)
-		return -1;
-	return kernel_openat2(top, *path == '\0' ? "." : path, O_DIRECTORY | O_CLOEXEC | flags,
-			      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-}
-
 /* Watches one directory. One that went away meanwhile, or that the user may not read, is none. */
 static int watch_one(const char *path, struct err *e)
 {
-	OWN_FD fd = open_below(path, O_PATH);
+	OWN_FD fd = watch_tell_open(path, O_PATH);
 	char link[32];
 	int wd;
 
 	if (fd < 0)
 		return 0;
 	if (depth_of(path) > BUILTIN_DEPTH_MAX)
-		return limit(path, e);
+		return watch_tell_limit(path, e);
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	wd = inotify_add_watch(w.in, link, MASK);
 	if (wd < 0)
-		return errno == ENOSPC ? limit(path, e) : 0;
+		return errno == ENOSPC ? watch_tell_limit(path, e) : 0;
 	if (*path == '\0')
 		w.top_wd = wd;
 	if (watch_table_add(wd, path))
 		return 0;
 	(void)inotify_rm_watch(w.in, wd);
-	return limit(path, e);
+	return watch_tell_limit(path, e);
 }
 
 static bool join(char *ret, const char *dir, const char *name)
@@ -127,7 +92,7 @@ static bool is_directory(int dir, const struct dirent *entry)
 /* Watches the directories in one that is watched, and tells of all in it if that is news. */
 static int scan(const char *path, bool news, struct err *e)
 {
-	int fd = open_below(path, O_RDONLY | O_NONBLOCK);
+	int fd = watch_tell_open(path, O_RDONLY | O_NONBLOCK);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	int rc = 0;
 
@@ -144,7 +109,7 @@ static int scan(const char *path, bool news, struct err *e)
 		    !join(child, path, entry->d_name))
 			continue;
 		if (news)
-			rc = say(FILE_MSG_CREATE, is_dir, child, "", e);
+			rc = watch_tell(FILE_MSG_CREATE, is_dir, child, "", e);
 		if (rc == 0 && is_dir)
 			rc = watch_one(child, e);
 	}
@@ -188,12 +153,12 @@ static int settle_move(struct err *e)
 		return 0;
 	if (w.moving_dir && w.recursive)
 		forget_tree(w.from);
-	return say(FILE_MSG_RENAME, w.moving_dir, w.from, "", e);
+	return watch_tell(FILE_MSG_RENAME, w.moving_dir, w.from, "", e);
 }
 
 static int appeared(const char *path, bool is_dir, struct err *e)
 {
-	if (say(FILE_MSG_CREATE, is_dir, path, "", e) < 0)
+	if (watch_tell(FILE_MSG_CREATE, is_dir, path, "", e) < 0)
 		return -1;
 	return is_dir && w.recursive ? watch_tree(path, true, e) : 0;
 }
@@ -206,10 +171,10 @@ static int moved_to(const struct inotify_event *v, const char *path, struct err 
 		return settle_move(e) < 0 ? -1 : appeared(path, is_dir, e);
 	w.moving = false;
 	if (w.moving_staged)
-		return say(FILE_MSG_WRITE, false, path, "", e);
+		return watch_tell(FILE_MSG_WRITE, false, path, "", e);
 	if (is_dir)
 		watch_table_rename(w.from, path);
-	return say(FILE_MSG_RENAME, is_dir, w.from, path, e);
+	return watch_tell(FILE_MSG_RENAME, is_dir, w.from, path, e);
 }
 
 static int moved_from(const struct inotify_event *v, const char *path, bool staged, struct err *e)
@@ -235,7 +200,7 @@ static bool is_nameless(const struct inotify_event *v, const char *path)
 	    v->name[1 + strspn(v->name + 1, "0123456789")] != '\0')
 		return false;
 	(void)snprintf(dir, sizeof(dir), "%.*s", slash == NULL ? 0 : (int)(slash - path), path);
-	OWN_FD fd = open_below(dir, O_PATH);
+	OWN_FD fd = watch_tell_open(dir, O_PATH);
 	return fd < 0 || fstatat(fd, v->name, &st, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
@@ -256,11 +221,11 @@ static int entry_event(const struct inotify_event *v, const char *path, struct e
 	if ((v->mask & IN_CREATE) != 0)
 		return appeared(path, is_dir, e);
 	if ((v->mask & IN_DELETE) != 0)
-		return say(FILE_MSG_REMOVE, is_dir, path, "", e);
+		return watch_tell(FILE_MSG_REMOVE, is_dir, path, "", e);
 	if (is_nameless(v, path))
 		return 0;
-	return say((v->mask & IN_MODIFY) != 0 ? FILE_MSG_WRITE : FILE_MSG_CHMOD, is_dir, path, "",
-		   e);
+	return watch_tell((v->mask & IN_MODIFY) != 0 ? FILE_MSG_WRITE : FILE_MSG_CHMOD, is_dir,
+			  path, "", e);
 }
 
 /* Returns 1 when what was watched is gone. */
@@ -270,12 +235,12 @@ static int one_event(const struct inotify_event *v, struct err *e)
 	char path[FILE_MSG_PATH_MAX];
 
 	if ((v->mask & IN_Q_OVERFLOW) != 0)
-		return say(FILE_MSG_OVERFLOW, false, "", "", e);
+		return watch_tell(FILE_MSG_OVERFLOW, false, "", "", e);
 	if (t == NULL)
 		return 0;
 	if (v->wd == w.top_wd &&
 	    (v->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)) != 0) {
-		if (settle_move(e) < 0 || say(FILE_MSG_GONE, true, "", "", e) < 0)
+		if (settle_move(e) < 0 || watch_tell(FILE_MSG_GONE, true, "", "", e) < 0)
 			return -1;
 		return 1;
 	}
@@ -286,7 +251,7 @@ static int one_event(const struct inotify_event *v, struct err *e)
 	/* Of a directory below the top its parent's watch tells. */
 	if (v->len == 0)
 		return v->wd == w.top_wd && (v->mask & IN_ATTRIB) != 0
-			       ? say(FILE_MSG_CHMOD, true, "", "", e)
+			       ? watch_tell(FILE_MSG_CHMOD, true, "", "", e)
 			       : 0;
 	return join(path, t->path, v->name) ? entry_event(v, path, e) : 0;
 }
@@ -330,31 +295,20 @@ static int follow(struct err *e)
 	}
 }
 
-/* Remembers what is to be watched, by where it is and what it is. */
-static int take_top(const char *path, struct err *e)
-{
-	OWN_FD fd = file_place_open(path, true, w.top, e);
-	struct stat st;
-
-	if (fd < 0)
-		return -1;
-	errno = ENOTDIR;
-	if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
-		return builtin_io_fail(e, "watch", path);
-	w.dev = st.st_dev;
-	w.ino = st.st_ino;
-	/* The directory we are in would not go, either. */
-	return chdir("/") < 0 ? builtin_io_fail(e, "enter", "/") : 0;
-}
-
 int watch_directory(int argc, char **argv, struct err *e)
 {
-	(void)argc;
+	bool entries = argc > 2 && strcmp(argv[2], "entries") == 0;
+
+	if (argc > 2 && !entries && strcmp(argv[2], "-") != 0)
+		return err_set(e, ERR_INVALID, "watch: neither entries nor -: %s", argv[2]);
 	w.recursive = strcmp(argv[1], "recursive") == 0;
 	if (!w.recursive && strcmp(argv[1], "-") != 0)
 		return err_set(e, ERR_INVALID, "watch: neither recursive nor -: %s", argv[1]);
-	if (take_top(argv[0], e) < 0)
+	if (watch_tell_begin(argv[0], entries, e) < 0)
 		return -1;
+	/* The directory we are in would not go: the kernel would not tell us. */
+	if (chdir("/") < 0)
+		return builtin_io_fail(e, "enter", "/");
 	w.in = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (w.in < 0)
 		return builtin_io_fail(e, "watch", argv[0]);

@@ -3,6 +3,7 @@
 #include "conn.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,7 +12,9 @@
 #include "json.h"
 #include "loop.h"
 
-#define HEAD_MAX 640
+#define HEAD_MAX 1024
+#define HINT_MAX_S \
+	5 /* what a client is told less than it has, so that its request never meets our close */
 
 static const char *date(struct server *s)
 {
@@ -44,6 +47,29 @@ static bool must_close(const struct exchange *x)
 	return c->body.left > CONN_DISCARD_MAX;
 }
 
+/* Without a hint some clients give a connection up after 4 s. */
+static void write_connection(struct http1_write *w, const struct exchange *x)
+{
+	uint64_t idle_s = x->conn->server->options.idle_ms / 1000;
+	uint64_t early_s = idle_s / 4 < HINT_MAX_S ? idle_s / 4 : HINT_MAX_S;
+	char hint[40];
+
+	if (x->status == 101) {
+		http1_write_header(w, "Connection", "Upgrade");
+		return;
+	}
+	if (x->close) {
+		http1_write_header(w, "Connection", "close");
+		return;
+	}
+	if (x->request.minor == 0)
+		http1_write_header(w, "Connection", "keep-alive");
+	if (idle_s == 0)
+		return;
+	(void)snprintf(hint, sizeof(hint), "timeout=%" PRIu64, idle_s - early_s);
+	http1_write_header(w, "Keep-Alive", hint);
+}
+
 void answer_send(struct exchange *x, const char *type, uint64_t length, const void *body,
 		 size_t len)
 {
@@ -58,20 +84,17 @@ void answer_send(struct exchange *x, const char *type, uint64_t length, const vo
 	x->close = must_close(x) || (length == EXCHANGE_CHUNKED && !x->chunked && !bare);
 	x->left = length;
 	http1_write_status(&w, head, sizeof(head), x->status);
-	http1_write_header(&w, "Date", date(x->conn->server));
-	http1_write_header(&w, "X-Request-Id", x->id);
+	if (!x->dated)
+		http1_write_header(&w, "Date", date(x->conn->server));
+	if (!x->named)
+		http1_write_header(&w, "X-Request-Id", x->id);
 	if (type)
 		http1_write_header(&w, "Content-Type", type);
 	if (!bare && length != EXCHANGE_CHUNKED)
 		http1_write_number(&w, "Content-Length", length);
 	else if (!bare && x->chunked)
 		http1_write_header(&w, "Transfer-Encoding", "chunked");
-	if (x->status == 101)
-		http1_write_header(&w, "Connection", "Upgrade");
-	else if (x->close)
-		http1_write_header(&w, "Connection", "close");
-	else if (x->request.minor == 0)
-		http1_write_header(&w, "Connection", "keep-alive");
+	write_connection(&w, x);
 	assert(!w.bad);
 	parts[0] = (struct iovec){ head, w.len };
 	parts[1] = (struct iovec){ fifo_bytes(&x->headers), x->headers.len };

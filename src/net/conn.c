@@ -149,6 +149,8 @@ static bool wants_input(const struct conn *c)
 		return false;
 	if (c->state != CONN_EXCHANGE)
 		return true;
+	if (c->x->tunnel)
+		return tunnel_wants_input(c);
 	return c->x->ws ? ws_conn_wants_input(c) : body_is_awaited(c);
 }
 
@@ -241,7 +243,10 @@ static void await(struct conn *c)
 		events |= EPOLLIN;
 	if (c->out.len > 0 || (c->tls && tls_wants_write(c->tls)))
 		events |= EPOLLOUT;
-	loop_modify(c->loop, &c->watch, events);
+	if (!c->unwatched)
+		loop_modify(c->loop, &c->watch, events);
+	else if (wants_input(c))
+		loop_defer(c->loop, &c->task);
 	if (at && (c->timer.place == 0 || c->timer.at_ns > at))
 		loop_timer_set(c->loop, &c->timer, at);
 	if (c->in.len == 0 && c->in.data)
@@ -272,8 +277,13 @@ static void ready(struct loop_fd *f, uint32_t events)
 	struct conn *c = f->arg;
 
 	if (events & (EPOLLERR | EPOLLHUP)) {
-		conn_drop(c);
-		return;
+		if (events & EPOLLERR || !tunnel_has_tail(c)) {
+			conn_drop(c);
+			return;
+		}
+		/* It is read when it is wanted, since epoll would not stop telling of it. */
+		loop_remove(c->loop, &c->watch);
+		c->unwatched = true;
 	}
 	if (events & EPOLLRDHUP)
 		c->hung_up = true;
@@ -289,7 +299,7 @@ static void woken(struct loop_task *t)
 	struct conn *c = t->arg;
 
 	/* A request that is here already is answered, even at the end. */
-	if (wants_input(c) && ((c->tls && !c->doomed && tls_has_pending(c->tls)) ||
+	if (wants_input(c) && ((c->tls && !c->doomed && tls_has_pending(c->tls)) || c->unwatched ||
 			       (c->server->draining && conn_is_idle(c))))
 		receive(c);
 	advance(c);

@@ -2,7 +2,7 @@
  *
  * conn.c moves bytes and waits; steps.c decides what happens next; body.c decodes request bodies;
  * exchange.c is what handlers see; answer.c composes heads; ws_conn.c speaks WebSocket once an
- * exchange is one.
+ * exchange is one, tunnel.c moves bytes once it is a tunnel.
  *
  * The rule that keeps it free of use-after-free: exchange_*() and ws_*() change state, may write to
  * the socket, and call no handler's callback (but for the bodiless exchange_read_all()); a
@@ -23,7 +23,7 @@
 
 enum conn_state {
 	CONN_HEAD,     /* waiting for a request, or inside its head */
-	CONN_EXCHANGE, /* x is being handled or answered; or is a WebSocket */
+	CONN_EXCHANGE, /* x is being handled or answered; or is a WebSocket or a tunnel */
 	CONN_DISCARD,  /* answered; what is left of the body is dropped before the next request */
 	CONN_LINGER,   /* answered, our side is closed: input is dropped, so that no reset overtakes
 			  it */
@@ -60,6 +60,7 @@ struct conn {
 	bool ended;	  /* the peer sent all it will, and we have read it */
 	bool hung_up;	  /* the peer closed its side; there may be bytes to read before */
 	bool ignore_in;	  /* epoll is not to report input */
+	bool unwatched;	  /* both sides are closed, epoll would report nothing else: see ready() */
 	bool served;	  /* it had a request already, so its client knows that it may end */
 	char peer[CONN_PEER_MAX];
 };
@@ -70,7 +71,7 @@ struct exchange {
 	struct conn *conn;
 	struct http1_request request; /* zero if it was malformed */
 	char id[24];
-	void *arg;
+	void *arg, *carrier;
 	void (*on_done)(struct exchange *x, bool answered);
 	uint64_t began_ns, bytes_out;
 
@@ -95,9 +96,14 @@ struct exchange {
 	uint64_t left;	/* of a body of known length */
 	void (*on_writable)(struct exchange *x);
 	struct fifo headers; /* extra ones, as they will be sent */
+	bool dated, named;   /* Date and X-Request-Id are among them */
 
 	struct ws_conn *ws;
-	char head[]; /* what request points into */
+
+	bool tunnel;
+	bool shut;	/* our side is to be closed when all is sent */
+	bool shut_done; /* and is */
+	char head[];	/* what request points into */
 };
 
 /* What server.c keeps and the rest reads. */
@@ -155,6 +161,14 @@ void answer_send(struct exchange *x, const char *type, uint64_t length, const vo
 		 size_t len);
 /* Answers with an error of our own and closes the connection afterwards. */
 void answer_refuse(struct exchange *x, int status, const char *words);
+
+/* Delivers what has come. True if something was done and the caller should look again. */
+bool tunnel_step(struct conn *c);
+bool tunnel_wants_input(const struct conn *c);
+/* Closes our side, if that is due. */
+void tunnel_shut(struct conn *c);
+/* Both sides are closed: may there be something of the peer's that was not delivered? */
+bool tunnel_has_tail(const struct conn *c);
 
 /* Reads frames. True if something was done and the caller should look again. */
 bool ws_conn_step(struct conn *c);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "loop.h"
+#include "tls.h"
 
 #define HEADERS_MAX 8192
 #define CHUNK_OVERHEAD (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL) - 1)
@@ -37,6 +38,16 @@ void exchange_set_arg(struct exchange *x, void *arg)
 void *exchange_arg(const struct exchange *x)
 {
 	return x->arg;
+}
+
+void exchange_set_carrier(struct exchange *x, void *carrier)
+{
+	x->carrier = carrier;
+}
+
+void *exchange_carrier(const struct exchange *x)
+{
+	return x->carrier;
 }
 
 void exchange_on_done(struct exchange *x, void (*on_done)(struct exchange *x, bool answered))
@@ -128,6 +139,41 @@ void exchange_header(struct exchange *x, const char *name, const char *value)
 		conn_doom(x->conn);
 }
 
+static bool is_ours(struct http1_span name)
+{
+	return http1_span_is_nocase(name, "content-length") ||
+	       http1_span_is_nocase(name, "transfer-encoding") ||
+	       http1_span_is_nocase(name, "connection");
+}
+
+int exchange_pass_header(struct exchange *x, struct http1_span name, struct http1_span value)
+{
+	size_t n = name.n + value.n + 4;
+	struct fifo *h = &x->headers;
+	uint8_t *to;
+
+	if (x->refused)
+		return 0;
+	assert(x->answer == ANSWER_NONE);
+	if (!http1_is_token(name.p, name.n) || !http1_is_value(value.p, value.n) || is_ours(name) ||
+	    n > EXCHANGE_HEADERS_MAX || h->len > EXCHANGE_HEADERS_MAX - n)
+		return -1;
+	to = fifo_reserve(h, n);
+	if (!to)
+		return -1;
+	memcpy(to, name.p, name.n);
+	to[name.n] = ':';
+	to[name.n + 1] = ' ';
+	if (value.n > 0)
+		memcpy(to + name.n + 2, value.p, value.n);
+	to[n - 2] = '\r';
+	to[n - 1] = '\n';
+	fifo_commit(h, n);
+	x->dated = x->dated || http1_span_is_nocase(name, "date");
+	x->named = x->named || http1_span_is_nocase(name, "x-request-id");
+	return 0;
+}
+
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t len)
 {
 	if (x->refused)
@@ -138,12 +184,23 @@ void exchange_reply(struct exchange *x, int status, const char *type, const void
 	end_answer(x);
 }
 
+/* Streams that end when the server does. */
+static bool is_endless(const char *type)
+{
+	static const char *const types[] = { "text/event-stream", "application/connect+json" };
+
+	for (size_t i = 0; type != NULL && i < COUNT(types); i++)
+		if (strncmp(type, types[i], strlen(types[i])) == 0) /* perhaps with parameters */
+			return true;
+	return false;
+}
+
 void exchange_begin(struct exchange *x, int status, const char *type, uint64_t length)
 {
 	if (x->refused)
 		return;
 	assert(x->answer == ANSWER_NONE && status >= 200 && status <= 599);
-	x->endless = type != NULL && strcmp(type, "text/event-stream") == 0;
+	x->endless = is_endless(type);
 	x->status = status;
 	x->answer = ANSWER_BEGUN;
 	answer_send(x, type, length, NULL, 0);
@@ -217,7 +274,11 @@ void exchange_abort(struct exchange *x)
 
 	if (x->conn->state == CONN_DEAD || x->refused)
 		return;
-	/* A reset, so that also a body that ends with the connection is seen not to be whole. */
+	conn_flush(x->conn); /* what there was, as far as it goes at once */
+	/* A reset, so that also a body that ends with the connection is seen not to be whole; for
+	 * the same reason TLS says no goodbye. */
 	(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	if (x->conn->tls)
+		tls_break(x->conn->tls);
 	conn_doom(x->conn);
 }

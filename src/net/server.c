@@ -115,7 +115,7 @@ void server_drain(struct server *s)
 	for (struct conn *c = s->first; c; c = c->next) {
 		if (conn_is_idle(c))
 			conn_wake(c); /* which ends it: there may be callbacks above us */
-		else if (c->x && (c->x->endless || c->x->ws))
+		else if (c->x && (c->x->endless || c->x->ws || c->x->tunnel))
 			conn_doom(c); /* would go on for ever; its client comes again */
 	}
 }

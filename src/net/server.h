@@ -9,7 +9,8 @@
  *   streamed answer:  exchange_begin(), exchange_write()..., exchange_end()
  *   request body:     exchange_read_all() collects it, or exchange_read_body() streams it;
  *                     a body nobody asked for is read and dropped after the answer, up to a bound
- *   WebSocket:        exchange_accept_ws(), then ws_* only */
+ *   WebSocket:        exchange_accept_ws(), then ws_* only
+ *   tunnel:           exchange_upgrade(), then bytes both ways, as streams of both kinds */
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ struct server_options {
 	size_t head_max;	/* bytes of a request head; 431 beyond */
 	size_t connections_max; /* beyond: accepted, answered 503, closed */
 	uint64_t head_ms;	/* to receive a whole head, from its first byte; 408 beyond */
-	uint64_t idle_ms;	/* keep-alive without a request */
+	uint64_t idle_ms;	/* keep-alive without a request; clients are told a little less */
 	uint64_t body_ms;	/* without any progress of a request body; 408 beyond */
 	uint64_t write_ms;	/* without any progress of an answer; the connection is dropped */
 	struct tls *tls;	/* NULL: plain; borrowed */
@@ -45,7 +46,7 @@ struct server_options {
 struct server *server_new(struct loop *l, const struct server_options *o, struct err *e) MUST_USE;
 int server_listen(struct server *s, int listen_fd, struct err *e) MUST_USE;
 /* No more connections and requests; idle connections are closed, and streams of events and
- * WebSockets, which would go on for ever. Other exchanges in progress go on. */
+ * WebSockets and tunnels, which would go on for ever. Other exchanges in progress go on. */
 void server_drain(struct server *s);
 size_t server_connections(const struct server *s);
 void server_free(struct server *s);
@@ -58,6 +59,9 @@ const char *exchange_id(const struct exchange *x);
 const char *exchange_peer(const struct exchange *x);
 void exchange_set_arg(struct exchange *x, void *arg);
 void *exchange_arg(const struct exchange *x);
+/* A second one, for who moves the bytes on the handler's behalf (src/proxy). */
+void exchange_set_carrier(struct exchange *x, void *carrier);
+void *exchange_carrier(const struct exchange *x);
 /* Called once at the end of the exchange: answered completely, or the client has gone (a client
  * that closes its sending side before it has the answer counts as gone). Never from inside an
  * exchange_*() or ws_*() call. */
@@ -79,6 +83,13 @@ void exchange_resume_body(struct exchange *x);
 /* ---- the answer */
 /* An extra header for the answer; before it starts. Name and value must be clean (asserted). */
 void exchange_header(struct exchange *x, const char *name, const char *value);
+#define EXCHANGE_HEADERS_MAX ((size_t)64 * 1024)
+/* The same for headers that come from elsewhere, in any number and case. Date and X-Request-Id
+ * replace those the server would add. Returns -1, and adds nothing, if it is not clean, if it would
+ * say where the answer ends (Content-Length, Transfer-Encoding, Connection: these are the server's)
+ * or if all together are beyond EXCHANGE_HEADERS_MAX. */
+int exchange_pass_header(struct exchange *x, struct http1_span name,
+			 struct http1_span value) MUST_USE;
 /* The bytes are copied. type NULL: no Content-Type. */
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t len);
 
@@ -91,9 +102,24 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len);
 void exchange_on_writable(struct exchange *x, void (*on_writable)(struct exchange *x));
 /* Room in the buffer right now. */
 size_t exchange_room(const struct exchange *x);
-/* Ends the answer. abort: drop the connection instead, so that the client sees it is not whole. */
+/* Ends the answer. abort: drop the connection instead, so that the client sees it is not whole:
+ * without a last chunk, and by a reset, so that it is seen however the answer was framed. */
 void exchange_end(struct exchange *x);
 void exchange_abort(struct exchange *x);
+
+/* ---- tunnels */
+/* Answers 101 with the headers given before (Upgrade must be one; Connection is added); what
+ * follows is another protocol's. Only for requests without a body. exchange_write() sends,
+ * exchange_room() and on_writable as in any stream. on_data as with exchange_read_body(), also for
+ * what came right behind the head. on_end: ok, if the peer has closed its sending side, which does
+ * not end the tunnel; not ok, if it is gone. Only write_ms is a bound of time here. The tunnel ends
+ * with exchange_end() (what waits is sent) or exchange_abort(). */
+void exchange_upgrade(struct exchange *x,
+		      size_t (*on_data)(struct exchange *x, const uint8_t *data, size_t len),
+		      void (*on_end)(struct exchange *x, bool ok));
+/* Closes our sending side when what waits has been sent; input goes on. No exchange_write() after
+ * it. */
+void exchange_shut(struct exchange *x);
 
 /* ---- WebSocket */
 struct ws_events {

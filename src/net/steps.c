@@ -121,7 +121,7 @@ static void finish_exchange(struct conn *c)
 {
 	struct exchange *x = c->x;
 	bool close = x->close || c->server->draining;
-	bool unread = x->truncated || !c->body.done || x->ws;
+	bool unread = x->truncated || !c->body.done || x->ws || x->tunnel;
 
 	log_exchange(x, x->status);
 	if (x->on_done)
@@ -163,18 +163,28 @@ void steps_drop_exchange(struct conn *c)
  * all of it may be here already. */
 static bool client_gone(const struct conn *c)
 {
+	if (c->x->tunnel)
+		return false; /* its handler decides: half of it may go on */
 	if (c->ended)
 		return c->in.len == 0 || c->x->ws || !c->x->on_data;
 	return c->hung_up && (c->body.done || !c->x->on_data) && !c->x->ws;
+}
+
+static bool step_input(struct conn *c)
+{
+	if (c->x->tunnel)
+		return tunnel_step(c);
+	return c->x->ws ? ws_conn_step(c) : body_deliver(c);
 }
 
 static bool step_exchange(struct conn *c)
 {
 	struct exchange *x = c->x;
 
-	if (x->ws ? ws_conn_step(c) : body_deliver(c))
+	if (step_input(c))
 		return true;
 	conn_flush(c);
+	tunnel_shut(c);
 	if (c->doomed)
 		return true;
 	if (x->answer == ANSWER_ENDED && c->out.len == 0) {

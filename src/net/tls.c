@@ -1,18 +1,16 @@
-/* tls.c - OpenSSL 3 behind read- and write-like functions.
- *
- * OpenSSL's own socket BIO uses write(2), which raises SIGPIPE; ours uses send(2). Renegotiation is
- * off, so that after the handshake reads only wait for input and writes only for room. */
+/* tls.c - OpenSSL 3 behind read- and write-like functions. Renegotiation is off, so that after the
+ * handshake reads only wait for input and writes only for room. */
 #include "tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <string.h>
-#include <sys/socket.h>
+
+#include "tls_socket.h"
 
 struct tls {
 	SSL_CTX *ctx;
@@ -25,62 +23,15 @@ struct tls_conn {
 	bool broken; /* no goodbye after an error */
 };
 
-/* Moves OpenSSL's latest error into e; its queue is empty afterwards. */
+/* Moves OpenSSL's first error, the cause of the others, into e; its queue is empty afterwards. */
 static int failed(struct err *e, const char *what, const char *name)
 {
-	unsigned long code = ERR_peek_last_error();
+	unsigned long code = ERR_peek_error();
 	const char *why = code ? ERR_reason_error_string(code) : NULL;
 
 	ERR_clear_error();
 	return err_set(e, ERR_INVALID, "%s%s%s: %s", what, name ? " " : "", name ? name : "",
 		       why ? why : "no reason given");
-}
-
-/* ---- our socket BIO */
-
-static int socket_write(BIO *b, const char *data, int len)
-{
-	ssize_t n = send((int)(intptr_t)BIO_get_data(b), data, (size_t)len, MSG_NOSIGNAL);
-
-	BIO_clear_retry_flags(b);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		BIO_set_retry_write(b);
-	return (int)n;
-}
-
-static int socket_read(BIO *b, char *buf, int cap)
-{
-	ssize_t n = recv((int)(intptr_t)BIO_get_data(b), buf, (size_t)cap, 0);
-
-	BIO_clear_retry_flags(b);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		BIO_set_retry_read(b);
-	if (n == 0)
-		BIO_set_flags(b, BIO_FLAGS_IN_EOF);
-	return (int)n;
-}
-
-static long socket_ctrl(BIO *b, int cmd, long num, void *ptr)
-{
-	(void)num;
-	(void)ptr;
-	if (cmd == BIO_CTRL_FLUSH)
-		return 1;
-	if (cmd == BIO_CTRL_EOF)
-		return BIO_test_flags(b, BIO_FLAGS_IN_EOF) != 0;
-	return 0;
-}
-
-static BIO_METHOD *socket_method(void)
-{
-	BIO_METHOD *m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket");
-
-	if (!m || !BIO_meth_set_write(m, socket_write) || !BIO_meth_set_read(m, socket_read) ||
-	    !BIO_meth_set_ctrl(m, socket_ctrl)) {
-		BIO_meth_free(m);
-		return NULL;
-	}
-	return m;
 }
 
 /* ---- contexts */
@@ -119,6 +70,37 @@ static int choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *r
 	return SSL_TLSEXT_ERR_OK;
 }
 
+/* A key that needs a password is refused; OpenSSL would ask the terminal for it. */
+static int no_password(char *buf, int size, int rwflag, void *arg)
+{
+	(void)buf;
+	(void)size;
+	(void)rwflag;
+	*(bool *)arg = true;
+	return -1;
+}
+
+/* The certificate is there already. */
+static int use_key(SSL_CTX *ctx, const char *key_file, struct err *e)
+{
+	bool locked = false, used;
+
+	SSL_CTX_set_default_passwd_cb(ctx, no_password);
+	SSL_CTX_set_default_passwd_cb_userdata(ctx, &locked);
+	used = SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) == 1;
+	SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
+	if (used && SSL_CTX_check_private_key(ctx) == 1)
+		return 0;
+	if (locked) {
+		ERR_clear_error();
+		return err_set(e, ERR_INVALID, "the key cannot be used: it needs a password");
+	}
+	if (!used && ERR_GET_LIB(ERR_peek_last_error()) != ERR_LIB_X509)
+		return failed(e, "the key cannot be used", NULL);
+	ERR_clear_error();
+	return err_set(e, ERR_INVALID, "the key is not that of the certificate");
+}
+
 static SSL_CTX *server_context(const char *chain_file, const char *key_file, struct err *e)
 {
 	SSL_CTX *ctx = new_context(TLS_server_method(), e);
@@ -126,12 +108,8 @@ static SSL_CTX *server_context(const char *chain_file, const char *key_file, str
 	if (!ctx)
 		return NULL;
 	if (SSL_CTX_use_certificate_chain_file(ctx, chain_file) != 1)
-		(void)failed(e, "cannot use the certificate", chain_file);
-	else if (SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) != 1)
-		(void)failed(e, "cannot use the key", key_file);
-	else if (SSL_CTX_check_private_key(ctx) != 1)
-		(void)failed(e, "this is not the certificate's key:", key_file);
-	else {
+		(void)failed(e, "the certificate cannot be used", NULL);
+	else if (use_key(ctx, key_file, e) == 0) {
 		SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
 		/* Requests say themselves where they end. A client must notice, though. */
 		SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -146,7 +124,7 @@ static struct tls *wrap(SSL_CTX *ctx, struct err *e)
 	struct tls *t = calloc(1, sizeof(*t));
 
 	if (t)
-		t->socket = socket_method();
+		t->socket = tls_socket_method();
 	if (!t || !t->socket) {
 		(void)err_set(e, ERR_LIMIT, "no memory for TLS");
 		SSL_CTX_free(ctx);
@@ -162,6 +140,33 @@ struct tls *tls_server_new(const char *chain_file, const char *key_file, struct 
 	SSL_CTX *ctx = server_context(chain_file, key_file, e);
 
 	return ctx ? wrap(ctx, e) : NULL;
+}
+
+int tls_server_renew(struct tls *t, const char *chain_file, const char *key_file, struct err *e)
+{
+	SSL_CTX *ctx = server_context(chain_file, key_file, e);
+
+	if (!ctx)
+		return -1;
+	SSL_CTX_free(t->ctx); /* connections hold it as long as they live */
+	t->ctx = ctx;
+	return 0;
+}
+
+const char *tls_server_flaw(const struct tls *t, const char *host)
+{
+	X509 *cert = SSL_CTX_get0_certificate(t->ctx);
+	const char *flaw = NULL;
+
+	if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
+		flaw = "it is not valid yet";
+	else if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
+		flaw = "it has expired";
+	else if (X509_check_host(cert, host, strlen(host), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS,
+				 NULL) != 1)
+		flaw = "it is for other names";
+	ERR_clear_error();
+	return flaw;
 }
 
 struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
@@ -249,6 +254,11 @@ void tls_close(struct tls_conn *c)
 	free(c);
 }
 
+void tls_break(struct tls_conn *c)
+{
+	c->broken = true;
+}
+
 /* Translates a result <= 0 into errno. Returns 0 at the end of the input, else -1. */
 static int give_up(struct tls_conn *c, int result)
 {
@@ -301,6 +311,23 @@ ssize_t tls_write(struct tls_conn *c, const void *data, size_t len)
 	if (n > 0) {
 		c->wants_write = false;
 		return n;
+	}
+	if (give_up(c, n) == 0)
+		errno = EPIPE;
+	ERR_clear_error();
+	return -1;
+}
+
+int tls_shut(struct tls_conn *c)
+{
+	int n;
+
+	errno = 0;
+	ERR_clear_error();
+	n = SSL_shutdown(c->ssl);
+	if (n >= 0) { /* 0: the peer has not said so, too */
+		c->wants_write = false;
+		return 0;
 	}
 	if (give_up(c, n) == 0)
 		errno = EPIPE;

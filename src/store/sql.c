@@ -16,8 +16,8 @@
 	"id, tenant, template, profile, level, created_ms, memory_bytes, cpu_millis, pids, " \
 	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
-	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, used_cpu_us, "  \
-	"used_memory_peak, used_disk, used_bytes_out"
+	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
+	"used_cpu_us, used_memory_peak, used_disk, used_bytes_out"
 
 #define SESSION_PAGE                                \
 	" AND (?1 = 0 OR ((1 << state) & ?1) <> 0)" \
@@ -31,7 +31,7 @@
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
-	"output_open, mark, output_limit"
+	"output_open, mark, client, output_limit"
 
 #define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
 
@@ -66,12 +66,12 @@ const char *const sql_text[] = {
 		" ORDER BY created_ms, id",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ? WHERE id = ?",
 	[SQL_SESSION_SETTINGS] = "UPDATE session SET timeout_ms = ?, idle_ms = ?, on_timeout = ?,"
-		" on_idle = ?, metadata = ?, rules = ?, network = ? WHERE id = ?",
+		" on_idle = ?, metadata = ?, rules = ?, network = ?, client = ? WHERE id = ?",
 	[SQL_SESSION_USAGE] = "UPDATE session SET used_cpu_us = ?, used_memory_peak = ?,"
 		" used_disk = ?, used_bytes_out = ? WHERE id = ?",
 	[SQL_SESSION_GET] = "SELECT " SESSION_COLUMNS " FROM session WHERE id = ?",
@@ -98,11 +98,11 @@ const char *const sql_text[] = {
 	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ")",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"
-		" truncated = ?, cpu_us = ?, output_open = ?, mark = ? WHERE id = ?",
+		" truncated = ?, cpu_us = ?, output_open = ?, mark = ?, client = ? WHERE id = ?",
 	[SQL_EXECUTION_GET] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE id = ?",
 	[SQL_EXECUTION_LIST_UP] = "SELECT " EXECUTION_COLUMNS " FROM execution"
 		" WHERE session = ? AND (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?",

@@ -79,7 +79,13 @@ static const char version_3[] =
 static const char version_4[] =
 	"ALTER TABLE execution ADD COLUMN mark INTEGER NOT NULL DEFAULT 0;"
 	"CREATE INDEX execution_mark ON execution (session, mark) WHERE mark > 0;";
+
+/* What only the interface that a client came by needs to know. */
+static const char version_5[] =
+	"ALTER TABLE session ADD COLUMN client TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE execution ADD COLUMN client TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4 };
+const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4,
+					 version_5 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

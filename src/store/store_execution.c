@@ -23,6 +23,7 @@ static void put_progress(struct stmt *q, const struct store_execution *row)
 	stmt_u64(q, row->cpu_us);
 	stmt_u64(q, row->output_open);
 	stmt_u64(q, row->mark);
+	stmt_text(q, row->client);
 }
 
 int store_execution_insert(struct store *s, const struct store_execution *row, struct err *e)
@@ -86,13 +87,14 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->cpu_us = stmt_get_u64(q);
 	ret->output_open = stmt_get_bool(q);
 	ret->mark = stmt_get_u64(q);
+	ret->client = stmt_get_text(q);
 	ret->output_limit = stmt_get_u64(q);
 	ret->owned = NULL;
 }
 
 static int own(struct store_execution *row, struct err *e)
 {
-	const char **const texts[] = { &row->command, &row->cwd, &row->error };
+	const char **const texts[] = { &row->command, &row->cwd, &row->error, &row->client };
 
 	return stmt_own(texts, COUNT(texts), NULL, 0, &row->owned, e);
 }

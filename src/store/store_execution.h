@@ -33,8 +33,9 @@ struct store_execution {
 	uint64_t log_bytes;	       /* kept */
 	bool truncated;
 	uint64_t cpu_us;
-	bool output_open; /* ended, but somebody it started may still say something */
-	uint64_t mark;	  /* of all that it started, in its cell; 0: it never ran */
+	bool output_open;   /* ended, but somebody it started may still say something */
+	uint64_t mark;	    /* of all that it started, in its cell; 0: it never ran */
+	const char *client; /* what the interface that started it keeps of it; "" when it ended */
 
 	void *owned; /* the texts of a row from store_execution_get() */
 };

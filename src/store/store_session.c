@@ -47,6 +47,7 @@ static void put_settings(struct stmt *q, const struct store_session *row)
 	stmt_text(q, row->metadata);
 	stmt_text(q, row->rules);
 	stmt_text(q, row->network);
+	stmt_text(q, row->client);
 }
 
 static void put_usage(struct stmt *q, const struct store_usage *usage)
@@ -91,6 +92,7 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->metadata = stmt_get_text(q);
 	ret->rules = stmt_get_text(q);
 	ret->network = stmt_get_text(q);
+	ret->client = stmt_get_text(q);
 	ret->usage.cpu_us = stmt_get_u64(q);
 	ret->usage.memory_peak_bytes = stmt_get_u64(q);
 	ret->usage.disk_bytes = stmt_get_u64(q);
@@ -143,8 +145,8 @@ int store_session_update_usage(struct store *s, const char *id, const struct sto
 
 static int own(struct store_session *row, struct err *e)
 {
-	const char **const texts[] = { &row->mounts, &row->detail, &row->metadata, &row->rules,
-				       &row->network };
+	const char **const texts[] = { &row->mounts, &row->detail,  &row->metadata,
+				       &row->rules,  &row->network, &row->client };
 
 	return stmt_own(texts, COUNT(texts), &row->env, row->env_len, &row->owned, e);
 }

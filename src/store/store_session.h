@@ -39,6 +39,7 @@ struct store_session {
 	uint64_t timeout_ms, idle_ms;
 	uint32_t on_timeout, on_idle;
 	const char *metadata, *rules, *network;
+	const char *client; /* what the interface that made it keeps of it */
 
 	struct store_usage usage; /* store_session_update_usage() */
 

@@ -109,13 +109,15 @@ void agent_spawn_write(const struct agent_spawn *s, uint8_t *ret_body)
 static bool order_fits(uint16_t type, const struct agent_order *o)
 {
 	bool named = type == AGENT_SIGNAL || type == AGENT_KILL_TREE || type == AGENT_CLOSE_STDIN ||
-		     type == AGENT_RESIZE || type == AGENT_FORGET;
+		     type == AGENT_RESIZE || type == AGENT_FORGET || type == AGENT_DIAL;
 
 	if (!named && o->handle != 0)
 		return false;
 	if (type == AGENT_SIGNAL ? o->sig < 1 || o->sig > 64 : o->sig != 0)
 		return false;
 	if (type != AGENT_RESIZE && (o->rows != 0 || o->cols != 0))
+		return false;
+	if ((type == AGENT_DIAL) != (o->port != 0))
 		return false;
 	if (type == AGENT_PAUSED ? o->ms > AGENT_PAUSED_MAX_MS
 				 : o->ms != 0 && type != AGENT_KILL_TREE)
@@ -177,6 +179,8 @@ size_t agent_event_fds(enum agent_type type, const struct agent_event *v)
 {
 	size_t input = (v->flags & AGENT_HAS_STDIN) != 0;
 
+	if (type == AGENT_DIALED)
+		return v->sys == 0;
 	if ((type != AGENT_STARTED && type != AGENT_HELD) || (v->flags & AGENT_IS_STARTING) != 0)
 		return 0;
 	if ((v->flags & AGENT_IS_TTY) != 0)

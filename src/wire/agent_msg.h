@@ -11,8 +11,9 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 3
+#define AGENT_VERSION 4
 #define AGENT_VERSION_MARKS 3 /* the first that knows KILL_TREE with a mark */
+#define AGENT_VERSION_DIAL 4  /* the first that knows DIAL */
 /* Arguments and environment together; execve(2) takes less. */
 #define AGENT_REQUEST_MAX (4U << 20)
 #define AGENT_REPLY_MAX 1024U
@@ -34,6 +35,7 @@ enum agent_type {
 	AGENT_PAUSED,	   /* the cell was frozen for so long: every deadline is later by that */
 	AGENT_STAT,	   /* answered by STATED */
 	AGENT_END,	   /* the cell is over */
+	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
 	AGENT_REQUESTS_END,
 	/* from PID 1 */
 	AGENT_READY = 64, /* first message of every connection; the cell is usable */
@@ -46,6 +48,7 @@ enum agent_type {
 	AGENT_TREE_DEAD,  /* answer to KILL_TREE */
 	AGENT_LINGERING,  /* answer to LINGER: sys is 0, or why it cannot */
 	AGENT_STATED,	  /* answer to STAT */
+	AGENT_DIALED,	  /* answer to DIAL: sys is 0 and a socket comes along, or why not */
 	AGENT_EVENTS_END,
 };
 
@@ -66,7 +69,9 @@ enum {
  *	pipes			stdin (if HAS_STDIN), stdout, stderr
  *	IS_TTY | IS_HELD	input (if HAS_STDIN), output: pipes too, PID 1 moves the bytes
  *	IS_TTY			the PTY's master, alone
- *	IS_STARTING		none: STARTED or FAILED is still to come */
+ *	IS_STARTING		none: STARTED or FAILED is still to come
+ *
+ * With DIALED: a TCP socket, connected or about to be, if sys is 0. */
 enum {
 	AGENT_IS_TTY = 1 << 0,
 	AGENT_IS_HELD = 1 << 1,
@@ -95,17 +100,18 @@ struct agent_spawn {
 	uint64_t nofile;
 	uint32_t argc, envc;
 	const char *user;    /* name or number; "" is the default */
-	const char *cwd;     /* "" is the user's home */
+	const char *cwd;     /* "" is the user's home; relative, "~" and "~/x" are in it */
 	const char *strings; /* argc + envc strings, each with its NUL, one after another */
 	size_t strings_len;
 };
 
 /* The body of every other request. What a type has no use for is zero. */
 struct agent_order {
-	uint32_t handle;     /* SIGNAL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET */
+	uint32_t handle;     /* SIGNAL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET, DIAL */
 	int32_t sig;	     /* SIGNAL */
 	uint16_t rows, cols; /* RESIZE */
-	uint32_t zero;
+	uint16_t port;	     /* DIAL */
+	uint16_t zero;
 	uint64_t ms; /* PAUSED. KILL_TREE: a mark, if there is no program of that handle; 0: none */
 };
 

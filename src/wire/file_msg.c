@@ -1,88 +1,29 @@
 /* file_msg.c - theory of operation
  *
- * Both directions go through a cursor that remembers the first thing that did not fit, so that a
- * layout is one list of fields, in the same order in its reader and its writer. A string is u16
- * length, bytes, NUL: the NUL lets the reader hand out pointers into what it was given. */
+ * A layout is one list of fields (fields.h), in the same order in its reader and its writer. Cells
+ * outlive an upgrade of the server, so entries of the version before are read, too: what they lack
+ * is empty. */
 #include "file_msg.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-struct reader {
-	const uint8_t *p;
-	size_t n;
-	bool bad;
+#include "fields.h"
+
+/* The second byte of an EVENT. */
+enum {
+	EVENT_DIR = 1 << 0,
+	EVENT_ENTRY = 1 << 1,
 };
 
-struct writer {
-	uint8_t *p;
-	size_t n;
-	bool bad;
-};
-
-static uint64_t get(struct reader *r, size_t width)
-{
-	uint64_t v = 0;
-
-	if (r->n < width) {
-		r->bad = true;
-		return 0;
-	}
-	for (size_t i = 0; i < width; i++)
-		v |= (uint64_t)r->p[i] << (8 * i);
-	r->p += width;
-	r->n -= width;
-	return v;
-}
-
-static const char *get_string(struct reader *r, size_t cap)
-{
-	size_t len = get(r, 2);
-	const char *s = (const char *)r->p;
-
-	if (r->bad || len >= cap || r->n < len + 1 || memchr(s, '\0', len + 1) != s + len) {
-		r->bad = true;
-		return "";
-	}
-	r->p += len + 1;
-	r->n -= len + 1;
-	return s;
-}
-
-static void put(struct writer *w, size_t width, uint64_t v)
-{
-	if (w->n < width) {
-		w->bad = true;
-		return;
-	}
-	for (size_t i = 0; i < width; i++)
-		w->p[i] = (uint8_t)(v >> (8 * i));
-	w->p += width;
-	w->n -= width;
-}
-
-static void put_string(struct writer *w, size_t cap, const char *s)
-{
-	size_t len = strlen(s);
-
-	if (len >= cap || w->n < 2 + len + 1) {
-		w->bad = true;
-		return;
-	}
-	put(w, 2, len);
-	memcpy(w->p, s, len + 1);
-	w->p += len + 1;
-	w->n -= len + 1;
-}
-
-static bool read_error(struct reader *r, struct err *v)
+static bool read_error(struct fields_reader *r, struct err *v)
 {
 	const char *msg;
 
 	memset(v, 0, sizeof(*v));
-	v->code = (enum err_code)get(r, 1);
-	v->sys = (int)get(r, 2);
-	msg = get_string(r, sizeof(v->msg));
+	v->code = (enum err_code)fields_get(r, 1);
+	v->sys = (int)fields_get(r, 2);
+	msg = fields_get_string(r, sizeof(v->msg));
 	memcpy(v->msg, msg, strlen(msg) + 1);
 	if (v->code == ERR_NONE || v->code >= ERR_CODES || v->sys > 4095)
 		return false;
@@ -90,115 +31,170 @@ static bool read_error(struct reader *r, struct err *v)
 	return true;
 }
 
-static void write_error(struct writer *w, const struct err *v)
+static void write_error(struct fields_writer *w, const struct err *v)
 {
-	put(w, 1, v->code);
-	put(w, 2, (uint64_t)v->sys);
-	put_string(w, sizeof(v->msg), v->msg);
+	fields_put(w, 1, v->code);
+	fields_put(w, 2, (uint64_t)v->sys);
+	fields_put_string(w, sizeof(v->msg), v->msg);
 }
 
-static bool read_entry(struct reader *r, struct file_msg_entry *v)
+/* What version 2 added. */
+static bool read_entry_more(struct fields_reader *r, struct file_msg_entry *v)
 {
-	if (get(r, 1) != FILE_MSG_ENTRY_VERSION)
+	v->target_type = (uint8_t)fields_get(r, 1);
+	v->target_mode = (uint32_t)fields_get(r, 4);
+	v->resolved = fields_get_string(r, FILE_MSG_PATH_MAX);
+	v->abs = fields_get_string(r, FILE_MSG_PATH_MAX);
+	v->meta.len = fields_get(r, 2);
+	v->meta.bytes = r->p;
+	if (r->bad || r->n < v->meta.len || !file_meta_valid(&v->meta))
 		return false;
-	v->type = (uint8_t)get(r, 1);
-	v->flags = (uint16_t)get(r, 2);
-	v->mode = (uint32_t)get(r, 4);
-	v->uid = (uint32_t)get(r, 4);
-	v->gid = (uint32_t)get(r, 4);
-	v->size = get(r, 8);
-	v->mtime_ns = (int64_t)get(r, 8);
-	v->owner = get_string(r, FILE_MSG_NAME_MAX);
-	v->group = get_string(r, FILE_MSG_NAME_MAX);
-	v->path = get_string(r, FILE_MSG_PATH_MAX);
-	v->target = get_string(r, FILE_MSG_PATH_MAX);
+	r->p += v->meta.len;
+	r->n -= v->meta.len;
+	if (*v->resolved == '\0' && (v->target_type != 0 || v->target_mode != 0))
+		return false;
+	return v->target_type < FILE_MSG_TYPES && v->target_mode <= 07777 &&
+	       (*v->abs == '\0' || *v->abs == '/') &&
+	       (*v->resolved == '\0' || (*v->resolved == '/' && v->type == FILE_MSG_SYMLINK));
+}
+
+static bool read_entry(struct fields_reader *r, struct file_msg_entry *v)
+{
+	uint64_t version = fields_get(r, 1);
+
+	if (version < 1 || version > FILE_MSG_ENTRY_VERSION)
+		return false;
+	v->type = (uint8_t)fields_get(r, 1);
+	v->flags = (uint16_t)fields_get(r, 2);
+	v->mode = (uint32_t)fields_get(r, 4);
+	v->uid = (uint32_t)fields_get(r, 4);
+	v->gid = (uint32_t)fields_get(r, 4);
+	v->size = fields_get(r, 8);
+	v->mtime_ns = (int64_t)fields_get(r, 8);
+	v->owner = fields_get_string(r, FILE_MSG_NAME_MAX);
+	v->group = fields_get_string(r, FILE_MSG_NAME_MAX);
+	v->path = fields_get_string(r, FILE_MSG_PATH_MAX);
+	v->target = fields_get_string(r, FILE_MSG_PATH_MAX);
+	v->resolved = v->abs = "";
+	if (version > 1 && !read_entry_more(r, v))
+		return false;
 	return v->type < FILE_MSG_TYPES && (v->flags & ~(unsigned)FILE_MSG_ENTRY_FLAGS) == 0 &&
 	       v->mode <= 07777 && v->size <= INT64_MAX && *v->path != '\0' &&
 	       (v->type == FILE_MSG_SYMLINK || *v->target == '\0');
 }
 
-static void write_entry(struct writer *w, const struct file_msg_entry *v)
+static void write_meta(struct fields_writer *w, const struct file_meta *m)
 {
-	put(w, 1, FILE_MSG_ENTRY_VERSION);
-	put(w, 1, v->type);
-	put(w, 2, v->flags);
-	put(w, 4, v->mode);
-	put(w, 4, v->uid);
-	put(w, 4, v->gid);
-	put(w, 8, v->size);
-	put(w, 8, (uint64_t)v->mtime_ns);
-	put_string(w, FILE_MSG_NAME_MAX, v->owner);
-	put_string(w, FILE_MSG_NAME_MAX, v->group);
-	put_string(w, FILE_MSG_PATH_MAX, v->path);
-	put_string(w, FILE_MSG_PATH_MAX, v->target);
+	fields_put(w, 2, m->len);
+	if (w->n < m->len || m->len > FILE_META_PACKED_MAX)
+		w->bad = true;
+	if (w->bad || m->len == 0)
+		return;
+	memcpy(w->p, m->bytes, m->len);
+	w->p += m->len;
+	w->n -= m->len;
 }
 
-static bool read_end(struct reader *r, struct file_msg_end *v)
+static void write_entry(struct fields_writer *w, const struct file_msg_entry *v)
 {
-	v->flags = (uint32_t)get(r, 4);
-	v->count = get(r, 8);
-	v->bytes = get(r, 8);
-	v->skipped = get(r, 8);
+	fields_put(w, 1, FILE_MSG_ENTRY_VERSION);
+	fields_put(w, 1, v->type);
+	fields_put(w, 2, v->flags);
+	fields_put(w, 4, v->mode);
+	fields_put(w, 4, v->uid);
+	fields_put(w, 4, v->gid);
+	fields_put(w, 8, v->size);
+	fields_put(w, 8, (uint64_t)v->mtime_ns);
+	fields_put_string(w, FILE_MSG_NAME_MAX, v->owner);
+	fields_put_string(w, FILE_MSG_NAME_MAX, v->group);
+	fields_put_string(w, FILE_MSG_PATH_MAX, v->path);
+	fields_put_string(w, FILE_MSG_PATH_MAX, v->target);
+	fields_put(w, 1, v->target_type);
+	fields_put(w, 4, v->target_mode);
+	fields_put_string(w, FILE_MSG_PATH_MAX, v->resolved);
+	fields_put_string(w, FILE_MSG_PATH_MAX, v->abs);
+	write_meta(w, &v->meta);
+}
+
+static bool read_end(struct fields_reader *r, struct file_msg_end *v)
+{
+	v->flags = (uint32_t)fields_get(r, 4);
+	v->count = fields_get(r, 8);
+	v->bytes = fields_get(r, 8);
+	v->skipped = fields_get(r, 8);
 	return (v->flags & ~(uint32_t)FILE_MSG_END_FLAGS) == 0;
 }
 
-static void write_end(struct writer *w, const struct file_msg_end *v)
+static void write_end(struct fields_writer *w, const struct file_msg_end *v)
 {
-	put(w, 4, v->flags);
-	put(w, 8, v->count);
-	put(w, 8, v->bytes);
-	put(w, 8, v->skipped);
+	fields_put(w, 4, v->flags);
+	fields_put(w, 8, v->count);
+	fields_put(w, 8, v->bytes);
+	fields_put(w, 8, v->skipped);
 }
 
-static bool read_event(struct reader *r, struct file_msg_event *v)
+/* An entry can follow of something that is there. */
+static bool may_have_entry(uint8_t what)
 {
-	v->what = (uint8_t)get(r, 1);
-	v->is_dir = (uint8_t)get(r, 1);
-	v->path = get_string(r, FILE_MSG_PATH_MAX);
-	v->to = get_string(r, FILE_MSG_PATH_MAX);
-	return v->what < FILE_MSG_WHATS && v->is_dir <= 1 &&
-	       (v->what == FILE_MSG_RENAME || *v->to == '\0');
+	return what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD;
 }
 
-static void write_event(struct writer *w, const struct file_msg_event *v)
+static bool read_event(struct fields_reader *r, struct file_msg_event *v)
 {
-	put(w, 1, v->what);
-	put(w, 1, v->is_dir);
-	put_string(w, FILE_MSG_PATH_MAX, v->path);
-	put_string(w, FILE_MSG_PATH_MAX, v->to);
+	unsigned flags;
+
+	v->what = (uint8_t)fields_get(r, 1);
+	flags = (unsigned)fields_get(r, 1);
+	v->is_dir = (flags & EVENT_DIR) != 0;
+	v->has_entry = (flags & EVENT_ENTRY) != 0;
+	v->path = fields_get_string(r, FILE_MSG_PATH_MAX);
+	v->to = fields_get_string(r, FILE_MSG_PATH_MAX);
+	return v->what < FILE_MSG_WHATS && (flags & ~(unsigned)(EVENT_DIR | EVENT_ENTRY)) == 0 &&
+	       (v->what == FILE_MSG_RENAME || *v->to == '\0') &&
+	       (!v->has_entry || may_have_entry(v->what));
 }
 
-static bool read_process(struct reader *r, struct file_msg_process *v)
+static void write_event(struct fields_writer *w, const struct file_msg_event *v)
 {
-	v->pid = (uint32_t)get(r, 4);
-	v->ppid = (uint32_t)get(r, 4);
-	v->uid = (uint32_t)get(r, 4);
-	v->state = (uint8_t)get(r, 1);
-	v->start_ms = (int64_t)get(r, 8);
-	v->rss_bytes = get(r, 8);
-	v->cpu_us = get(r, 8);
-	v->mark = get(r, 8);
-	v->name = get_string(r, FILE_MSG_NAME_MAX);
-	v->command = get_string(r, FILE_MSG_PATH_MAX);
+	fields_put(w, 1, v->what);
+	fields_put(w, 1,
+		   (unsigned)(v->is_dir ? EVENT_DIR : 0) |
+			   (unsigned)(v->has_entry ? EVENT_ENTRY : 0));
+	fields_put_string(w, FILE_MSG_PATH_MAX, v->path);
+	fields_put_string(w, FILE_MSG_PATH_MAX, v->to);
+}
+
+static bool read_process(struct fields_reader *r, struct file_msg_process *v)
+{
+	v->pid = (uint32_t)fields_get(r, 4);
+	v->ppid = (uint32_t)fields_get(r, 4);
+	v->uid = (uint32_t)fields_get(r, 4);
+	v->state = (uint8_t)fields_get(r, 1);
+	v->start_ms = (int64_t)fields_get(r, 8);
+	v->rss_bytes = fields_get(r, 8);
+	v->cpu_us = fields_get(r, 8);
+	v->mark = fields_get(r, 8);
+	v->name = fields_get_string(r, FILE_MSG_NAME_MAX);
+	v->command = fields_get_string(r, FILE_MSG_PATH_MAX);
 	return v->pid >= 1 && v->pid <= INT32_MAX && v->ppid <= INT32_MAX && v->state > ' ' &&
 	       v->state < 0x7f;
 }
 
-static void write_process(struct writer *w, const struct file_msg_process *v)
+static void write_process(struct fields_writer *w, const struct file_msg_process *v)
 {
-	put(w, 4, v->pid);
-	put(w, 4, v->ppid);
-	put(w, 4, v->uid);
-	put(w, 1, v->state);
-	put(w, 8, (uint64_t)v->start_ms);
-	put(w, 8, v->rss_bytes);
-	put(w, 8, v->cpu_us);
-	put(w, 8, v->mark);
-	put_string(w, FILE_MSG_NAME_MAX, v->name);
-	put_string(w, FILE_MSG_PATH_MAX, v->command);
+	fields_put(w, 4, v->pid);
+	fields_put(w, 4, v->ppid);
+	fields_put(w, 4, v->uid);
+	fields_put(w, 1, v->state);
+	fields_put(w, 8, (uint64_t)v->start_ms);
+	fields_put(w, 8, v->rss_bytes);
+	fields_put(w, 8, v->cpu_us);
+	fields_put(w, 8, v->mark);
+	fields_put_string(w, FILE_MSG_NAME_MAX, v->name);
+	fields_put_string(w, FILE_MSG_PATH_MAX, v->command);
 }
 
-static bool read_body(struct reader *r, struct file_msg *m)
+static bool read_body(struct fields_reader *r, struct file_msg *m)
 {
 	switch (m->kind) {
 	case FILE_MSG_ERROR:
@@ -206,7 +202,7 @@ static bool read_body(struct reader *r, struct file_msg *m)
 	case FILE_MSG_ENTRY:
 		return read_entry(r, &m->entry);
 	case FILE_MSG_DATA:
-		m->data.len = get(r, 8);
+		m->data.len = fields_get(r, 8);
 		return m->data.len <= INT64_MAX;
 	case FILE_MSG_END:
 		return read_end(r, &m->end);
@@ -224,15 +220,15 @@ static bool read_body(struct reader *r, struct file_msg *m)
 
 int file_msg_next(const uint8_t *bytes, size_t len, struct file_msg *ret, struct err *e)
 {
-	struct reader r = { bytes, len, false };
+	struct fields_reader r = { bytes, len, false };
 	struct file_msg m;
 	size_t body;
 
 	if (len < FILE_MSG_HEAD)
 		return 0;
-	body = get(&r, 4);
+	body = fields_get(&r, 4);
 	memset(&m, 0, sizeof(m));
-	m.kind = (enum file_msg_kind)get(&r, 1);
+	m.kind = (enum file_msg_kind)fields_get(&r, 1);
 	if (body > FILE_MSG_BODY_MAX || m.kind == 0 || m.kind >= FILE_MSG_KINDS)
 		return err_set(e, ERR_INVALID, "built-in said a record of kind %u, %zu bytes",
 			       (unsigned)m.kind, body);
@@ -246,7 +242,7 @@ int file_msg_next(const uint8_t *bytes, size_t len, struct file_msg *ret, struct
 	return (int)(FILE_MSG_HEAD + body);
 }
 
-static void write_body(struct writer *w, const struct file_msg *m)
+static void write_body(struct fields_writer *w, const struct file_msg *m)
 {
 	switch (m->kind) {
 	case FILE_MSG_ERROR:
@@ -256,7 +252,7 @@ static void write_body(struct writer *w, const struct file_msg *m)
 		write_entry(w, &m->entry);
 		return;
 	case FILE_MSG_DATA:
-		put(w, 8, m->data.len);
+		fields_put(w, 8, m->data.len);
 		return;
 	case FILE_MSG_END:
 		write_end(w, &m->end);
@@ -275,16 +271,16 @@ static void write_body(struct writer *w, const struct file_msg *m)
 
 size_t file_msg_write(const struct file_msg *m, uint8_t *ret)
 {
-	struct writer head = { ret, FILE_MSG_HEAD, false };
-	struct writer body = { ret + FILE_MSG_HEAD, FILE_MSG_BODY_MAX, false };
+	struct fields_writer head = { ret, FILE_MSG_HEAD, false };
+	struct fields_writer body = { ret + FILE_MSG_HEAD, FILE_MSG_BODY_MAX, false };
 	size_t len;
 
 	write_body(&body, m);
 	if (body.bad)
 		return 0;
 	len = FILE_MSG_BODY_MAX - body.n;
-	put(&head, 4, len);
-	put(&head, 1, m->kind);
+	fields_put(&head, 4, len);
+	fields_put(&head, 1, m->kind);
 	return FILE_MSG_HEAD + len;
 }
 
@@ -307,15 +303,15 @@ const char *file_msg_what_name(enum file_msg_what what)
 
 void file_msg_chunk_write(uint8_t head[FILE_MSG_CHUNK_HEAD], uint32_t len)
 {
-	struct writer w = { head, FILE_MSG_CHUNK_HEAD, false };
+	struct fields_writer w = { head, FILE_MSG_CHUNK_HEAD, false };
 
-	put(&w, 4, len);
+	fields_put(&w, 4, len);
 }
 
 int64_t file_msg_chunk_read(const uint8_t head[FILE_MSG_CHUNK_HEAD])
 {
-	struct reader r = { head, FILE_MSG_CHUNK_HEAD, false };
-	uint64_t len = get(&r, 4);
+	struct fields_reader r = { head, FILE_MSG_CHUNK_HEAD, false };
+	uint64_t len = fields_get(&r, 4);
 
 	return len <= FILE_MSG_CHUNK_MAX ? (int64_t)len : -1;
 }

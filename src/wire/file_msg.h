@@ -9,13 +9,17 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "file_meta.h"
 
 #define FILE_MSG_HEAD 5U
-#define FILE_MSG_BODY_MAX 8448U
+#define FILE_MSG_BODY_MAX 21504U
 #define FILE_MSG_MAX (FILE_MSG_HEAD + FILE_MSG_BODY_MAX)
 #define FILE_MSG_PATH_MAX 4096U /* with NUL, as all bounds of strings here */
 #define FILE_MSG_NAME_MAX 64U
-#define FILE_MSG_ENTRY_VERSION 1
+#define FILE_MSG_ENTRY_VERSION 2 /* written; those before it are read, too */
+
+/* `sys` of the ERROR that says that the user of --for is not known: no errno of the kernel. */
+#define FILE_MSG_NO_USER 4095
 
 /* Input of `write` and `tar-in`: chunks of u32 length and bytes. Length 0 says that it is complete;
  * without it nothing is kept. */
@@ -78,6 +82,13 @@ struct file_msg_entry {
 	const char *owner, *group; /* names the cell has for them, "" if none */
 	const char *path;	   /* absolute; in a list, relative to the first entry's */
 	const char *target;	   /* of a symlink, else "" */
+	/* Of a symlink that leads to something we may know of: where that really is, and what it
+	 * is. Else "", 0, 0. */
+	const char *resolved;
+	uint8_t target_type;
+	uint32_t target_mode;
+	const char *abs;       /* absolute, as asked for: no link resolved. "": too long */
+	struct file_meta meta; /* of the file, of a symlink's target */
 };
 
 struct file_msg_data {
@@ -94,6 +105,7 @@ struct file_msg_end {
 struct file_msg_event {
 	uint8_t what;	       /* enum file_msg_what */
 	uint8_t is_dir;	       /* 0 or 1 */
+	uint8_t has_entry;     /* 0 or 1: the next record is its ENTRY */
 	const char *path, *to; /* relative to the watched directory, which itself is "" */
 };
 

@@ -19,6 +19,7 @@ struct agent agent;
 pid_t pid1;
 int pid1_fd = -1;
 bool held_locked;
+const char *held_cwd = "/tmp";
 
 static struct keeper_client keeper;
 static struct template template;
@@ -137,7 +138,7 @@ void held_ask_spawn(uint32_t handle, const char *script, uint32_t flags, uint64_
 				 .cols = 80,
 				 .timeout_ms = timeout_ms,
 				 .user = "",
-				 .cwd = "/tmp",
+				 .cwd = held_cwd,
 				 .strings = strings };
 
 	if ((flags & AGENT_BUILTIN) != 0) {

@@ -15,6 +15,8 @@ extern int pid1_fd;
 
 extern bool held_locked; /* make it with the locked profile: PID 1 is not even root of the cell */
 
+extern const char *held_cwd; /* of what is started; /tmp */
+
 /* Skips the test if it cannot be had: no root. pids: how many processes it may have. */
 void held_make_cell(unsigned pids);
 void held_end_cell(void);

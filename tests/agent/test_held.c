@@ -394,6 +394,39 @@ static void idle_it_sleeps(void)
 	held_end_cell();
 }
 
+/* As a shell would take it, whoever sends it. */
+static void directories_are_in_the_home(void)
+{
+	static const char *const wants[][2] = {
+		{ "", "at /home/user\n" },	{ "~", "at /home/user\n" },
+		{ "~/", "at /home/user\n" },	{ "~//a/b", "at /home/user/a/b\n" },
+		{ "a", "at /home/user/a\n" },	{ "./a/b", "at /home/user/a/b\n" },
+		{ "~x", "at /home/user/~x\n" }, { "../..", "at /\n" },
+		{ "/usr", "at /usr\n" }
+	};
+	static const char *const missing[] = { "b", "~/none", "~user", "/none", "a/b/c" };
+	struct agent_event v;
+	int fds[2];
+
+	held_make_cell(256);
+	(void)held_spawn(1, "mkdir -p ~/a/b ~/'~x'", AGENT_NO_STDIN, 0, NULL);
+	CHECK(held_hear(AGENT_EXITED).exit_code == 0);
+	for (size_t i = 0; i < COUNT(wants); i++) {
+		held_cwd = wants[i][0];
+		(void)held_spawn(1, "echo at $(pwd -P)", AGENT_NO_STDIN, 0, fds);
+		held_expect(fds[0], wants[i][1]);
+		(void)held_hear(AGENT_EXITED);
+		io_close_all(fds, 2);
+	}
+	for (size_t i = 0; i < COUNT(missing); i++) {
+		held_cwd = missing[i];
+		held_ask_spawn(1, "true", AGENT_NO_STDIN, 0);
+		v = held_hear(AGENT_FAILED);
+		CHECK(v.stage == AGENT_AT_CWD && v.sys == ENOENT);
+	}
+	held_end_cell();
+}
+
 TEST_MAIN({ "output and end wait for the next", output_and_end_wait_for_the_next },
 	  { "an end while nobody is there", an_end_while_nobody_is_there },
 	  { "a new connection replaces the old", a_new_connection_replaces_the_old },
@@ -411,4 +444,5 @@ TEST_MAIN({ "output and end wait for the next", output_and_end_wait_for_the_next
 	  { "time in the freezer does not count", time_in_the_freezer_does_not_count },
 	  { "says how full it is", says_how_full_it_is },
 	  { "a built-in runs as the user", a_built_in_runs_as_the_user },
-	  { "idle, it sleeps", idle_it_sleeps })
+	  { "idle, it sleeps", idle_it_sleeps },
+	  { "directories are in the home", directories_are_in_the_home })

@@ -61,11 +61,18 @@ def decode(kind, data):
     if kind == 1:
         r = {"kind": "error", "code": CODES[b.number("B")], "sys": b.number("H"), "text": b.string()}
     elif kind == 2:
-        check(b.number("B") == 1, "version of an entry")
+        check(b.number("B") == 2, "version of an entry")
         r = {"kind": "entry", "type": TYPES[b.number("B")], "flags": b.number("H")}
         r.update(zip(("mode", "uid", "gid"), (b.number("I") for _ in range(3))))
         r.update(size=b.number("Q"), mtime=b.number("q"))
         r.update(zip(("owner", "group", "path", "target"), (b.string() for _ in range(4))))
+        r.update(target_type=TYPES[b.number("B")], target_mode=b.number("I"), resolved=b.string(), abs=b.string())
+        end, r["meta"] = b.number("H"), {}
+        end += b.at
+        while b.at < end:
+            key, value = b.string(), b.string()
+            check(key not in r["meta"], "a key twice")
+            r["meta"][key] = value
     elif kind == 3:
         r = {"kind": "data", "len": b.number("Q")}
     elif kind == 4:
@@ -74,7 +81,10 @@ def decode(kind, data):
     elif kind == 5:
         r = {"kind": "ready"}
     elif kind == 6:
-        r = {"kind": "event", "what": WHATS[b.number("B")], "is_dir": b.number("B") == 1}
+        r = {"kind": "event", "what": WHATS[b.number("B")]}
+        flags = b.number("B")
+        check(flags < 4, f"flags {flags} of an event")
+        r.update(is_dir=flags & 1 == 1, has_entry=flags & 2 == 2)
         r.update(path=b.string(), to=b.string())
     elif kind == 7:
         r = {"kind": "process"}
@@ -135,10 +145,14 @@ def broken(data, size=1 << 16):
     )
 
 
-def run(*args, data=b"", within=None, user=None, cwd=None, raw_after=None, timeout=60):
-    argv = [TOOL, *(["--within", within] if within else []), *map(str, args)]
+def run(*args, data=b"", within=None, whose=None, user=None, drop=None, cwd=None, prefix=(), raw_after=None, timeout=60):
+    """Runs the tool; `whose` is for --for, `user` who runs it, `drop` the same behind the prefix."""
+    argv = [*prefix, *(["setpriv", f"--reuid={drop}", f"--regid={drop}", "--clear-groups"] if drop else []), TOOL]
+    argv += [*(["--within", within] if within else []), *(["--for", whose] if whose is not None else [])]
     more = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    p = subprocess.run(argv, input=data, capture_output=True, cwd=cwd, timeout=timeout, check=False, **more)
+    p = subprocess.run(
+        [*argv, *map(str, args)], input=data, capture_output=True, cwd=cwd, timeout=timeout, check=False, **more
+    )
     return Done(p.returncode, p.stdout, p.stderr, raw_after)
 
 

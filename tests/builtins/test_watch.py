@@ -79,7 +79,12 @@ def test_our_own_writes(d):
         run("write", d / "old", "-", "-", "-", 100, data=chunks(b"2")).ok()
         equal(w.until("write", "old"), [], "an atomic replacement is a write and nothing else")
         run("write", d / "new", "-", "-", "-", 100, data=chunks(b"2")).ok()
-        equal(w.until("create", "new"), [], "a new file is created and nothing else")
+        equal(w.until("create", "new"), [], "a new file is created")
+        equal(w.until("write", "new"), [], "and written")
+        run("write", d / "empty", "-", "-", "-", 100, data=chunks(b"")).ok()
+        equal(w.until("create", "empty"), [], "nothing in between")
+        equal(w.until("write", "empty"), [], "an empty one, too")
+        equal(((d / "new").read_bytes(), (d / "empty").stat().st_size), (b"2", 0), "what they hold")
         run("write", d / "old", "-", "-", "a", 100, data=chunks(b"2")).ok()
         w.until("write", "old")
 

@@ -251,6 +251,52 @@ static void websocket(struct exchange *x)
 		exchange_accept_ws(x, &events, (size_t)parameter(x, "max", 100000));
 }
 
+/* ---- tunnels */
+
+/* Back comes what goes in; what finds no room is not taken. */
+static size_t tunnel_data(struct exchange *x, const uint8_t *data, size_t len)
+{
+	return exchange_write(x, data, len);
+}
+
+static void tunnel_end(struct exchange *x, bool ok)
+{
+	if (!ok)
+		return;
+	(void)exchange_write(x, "bye", 3);
+	exchange_end(x);
+}
+
+static void tunnel_shut_after(struct exchange *x, bool ok)
+{
+	if (ok)
+		exchange_end(x);
+}
+
+static size_t tunnel_count(struct exchange *x, const uint8_t *data, size_t len)
+{
+	(void)data;
+	call_of(x)->count += len;
+	if (call_of(x)->count >= 1000)
+		exchange_abort(x);
+	return len;
+}
+
+/* ?shut: our side is closed at once, and 1000 bytes are one too many. */
+static void tunnel(struct exchange *x)
+{
+	exchange_header(x, "Upgrade", "echo");
+	if (parameter(x, "shut", 0) == 0) {
+		exchange_on_writable(x, exchange_resume_body);
+		exchange_upgrade(x, tunnel_data, tunnel_end);
+		(void)exchange_write(x, "hi", 2);
+		return;
+	}
+	exchange_upgrade(x, tunnel_count, tunnel_shut_after);
+	(void)exchange_write(x, "only this", 9);
+	exchange_shut(x);
+}
+
 /* ---- routes */
 
 static void stats(struct exchange *x)
@@ -326,6 +372,8 @@ static void route(struct exchange *x, struct call *call)
 		headers(x);
 	} else if (http1_span_is(path, "/ws")) {
 		websocket(x);
+	} else if (http1_span_is(path, "/tunnel")) {
+		tunnel(x);
 	} else if (http1_span_is(path, "/stats")) {
 		stats(x);
 	} else if (http1_span_is(path, "/drain")) {

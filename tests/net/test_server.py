@@ -14,7 +14,7 @@ import time
 import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from wire import (Reader, Server, Skip, read_answer, read_head, run, wait_until, ws_frame, ws_open, ws_read)
+from wire import (Reader, Server, Skip, is_sanitized, read_answer, read_head, run, wait_until, ws_frame, ws_open, ws_read)
 
 PROGRAM = sys.argv[1]
 HOST = b"Host: x\r\n"
@@ -81,8 +81,10 @@ def keep_alive_and_close():
                 s.sendall(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")
                 answer = read_answer(reader)
                 assert answer.status == 200 and answer.body == b"hello\n" and "connection" not in answer.headers
+                assert answer.headers["keep-alive"] == "timeout=55"  # less than it is: a request must not meet our close
             s.sendall(b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-            assert read_answer(reader).headers["connection"] == "close"
+            answer = read_answer(reader)
+            assert answer.headers["connection"] == "close" and "keep-alive" not in answer.headers
             assert reader.at_end()
         with server.connect() as s:
             s.sendall(b"GET /hello HTTP/1.0\r\n\r\n")
@@ -158,7 +160,7 @@ def a_gigabyte_is_received():
             s.sendall(piece[:left])
             left -= min(left, len(piece))
         assert read_answer(Reader(s)).body == b"%d\n" % n
-        assert is_sanitized() or server.stats()["rss"] < 16 << 20
+        assert is_sanitized(PROGRAM) or server.stats()["rss"] < 16 << 20
 
 
 def a_slow_handler_holds_the_client_back():
@@ -456,7 +458,7 @@ def idle_connections_cost_little():
         assert stats["connections"] == 2001
         each = (stats["rss"] - before) / 2000
         print(f"# {each:.0f} bytes for each idle connection")
-        if not is_sanitized():
+        if not is_sanitized(PROGRAM):
             assert each < 4096, each
         for s in held:
             s.close()
@@ -522,12 +524,6 @@ def cpu_ticks(pid):
     with open(f"/proc/{pid}/stat") as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return int(fields[11]) + int(fields[12])
-
-
-def is_sanitized():
-    """Under a sanitizer memory says nothing about us."""
-    with open(PROGRAM, "rb") as f:
-        return b"__asan_init" in f.read()
 
 
 # ---- clients that go
@@ -766,6 +762,105 @@ def ws_needs_a_correct_handshake():
             assert server.ask(head + lines + b"\r\n").status == 426
 
 
+# ---- tunnels
+
+TUNNEL = b"GET /tunnel HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def tunnel_echo(server):
+    with server.connect() as s:
+        s.sendall(TUNNEL + b"right behind")  # and no request, though it looks like none of one's business
+        reader = Reader(s)
+        status, headers = read_head(reader)
+        assert status == 101 and headers["upgrade"] == "echo" and headers["connection"] == "Upgrade", headers
+        assert not {"content-length", "transfer-encoding", "keep-alive"} & set(headers), headers
+        assert reader.exactly(14) == b"hiright behind"
+        for n in (1, 16384, 65536, 500000):
+            s.sendall(pattern(n))
+            assert reader.exactly(n) == pattern(n), n
+        s.sendall(TUNNEL)  # bytes as any others
+        assert reader.exactly(len(TUNNEL)) == TUNNEL
+        return s, reader
+
+
+def tunnels():
+    with Server(PROGRAM, body_ms=300, idle_ms=300, head_ms=300) as server:
+        tunnel_echo(server)
+        with server.connect() as s:
+            s.sendall(TUNNEL)
+            reader = Reader(s)
+            assert read_head(reader)[0] == 101 and reader.exactly(2) == b"hi"
+            time.sleep(1)  # no timeout but that of writing
+            s.sendall(b"still here?")
+            assert reader.exactly(11) == b"still here?"
+            s.shutdown(socket.SHUT_WR)
+            assert reader.exactly(3) == b"bye" and reader.at_end()
+        with server.connect() as s:
+            s.sendall(TUNNEL.replace(b"/tunnel", b"/tunnel?shut=1"))
+            reader = Reader(s)
+            assert read_head(reader)[0] == 101
+            assert reader.exactly(9) == b"only this" and reader.at_end()
+            s.sendall(b"x" * 500)  # our way is open still
+            time.sleep(0.2)
+            s.sendall(b"x" * 499)  # which a closed connection would have answered by a reset
+            time.sleep(0.1)
+            assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+            wait_until(lambda: server.stats()["connections"] == 2)
+            s.close()
+            wait_until(lambda: server.stats()["connections"] == 1)
+        with server.connect() as s:
+            s.sendall(TUNNEL.replace(b"/tunnel", b"/tunnel?shut=1") + b"x" * 1000)
+            try:
+                while s.recv(1000):
+                    pass
+            except ConnectionResetError:
+                pass
+            wait_until(lambda: server.stats()["connections"] == 1)
+        for request in (b"POST /tunnel HTTP/1.1\r\nHost: x\r\n\r\n", TUNNEL):
+            with server.connect() as s:  # gone in the middle
+                s.sendall(request)
+                assert read_head(Reader(s))[0] == 101
+        wait_until(lambda: server.stats()["connections"] == 1)
+
+
+def tunnel_backpressure():
+    """An echo whose client does not read takes nothing more, keeps little, and is dropped after write_ms."""
+    with Server(PROGRAM, write_ms=1500) as server, server.connect(receive_buffer=4096) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+        before = server.stats()["rss"]
+        s.sendall(TUNNEL)
+        s.settimeout(0.5)
+        sent = 0
+        try:
+            while True:
+                sent += s.send(bytes(65536))
+                assert sent < 30_000_000
+        except socket.timeout:
+            pass
+        assert server.stats()["rss"] < before + 4_000_000 or is_sanitized(PROGRAM)
+        s.settimeout(10)
+        try:
+            time.sleep(2.5)
+            s.sendall(bytes(65536))
+            s.sendall(bytes(10_000_000))
+            raise AssertionError("it was not dropped")
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+
+
+def tunnels_end_with_the_server():
+    with Server(PROGRAM) as server, server.connect() as s, server.connect() as quiet:
+        s.sendall(TUNNEL)
+        reader = Reader(s)
+        assert read_head(reader)[0] == 101 and reader.exactly(2) == b"hi"
+        quiet.sendall(b"GET /drain HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_answer(Reader(quiet)).status == 200
+        assert reader.at_end()
+        server.process.terminate()
+        server.process.wait()
+        server.process.returncode = 0  # it listens no more, so nobody can ask it to quit
+
+
 # ---- TLS
 
 def make_certificate(folder):
@@ -801,6 +896,13 @@ def tls():
                 reader = ws_open(s)
                 s.sendall(ws_frame(2, pattern(90000)))
                 assert ws_read(reader) == (2, pattern(90000))
+            tunnel_echo(server)
+            with server.connect() as s:
+                s.sendall(TUNNEL.replace(b"/tunnel", b"/tunnel?shut=1"))
+                reader = Reader(s)
+                assert read_head(reader)[0] == 101 and reader.exactly(9) == b"only this"
+                assert s.recv(1) == b""  # a goodbye of TLS, and no more: the connection is there
+                assert server.stats()["connections"] == 2
             assert server.ask(b"GET /hello HTTP/1.1\r\n\r\n").status == 400
             assert server.ask(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n").status == 408
             with plain() as s:  # no handshake: head_ms
@@ -839,7 +941,8 @@ TESTS = [smuggling_table, byte_by_byte_is_the_same, keep_alive_and_close, reques
          too_many_connections_are_503, idle_connections_cost_little, without_descriptors_it_stays_calm,
          the_last_descriptors_are_not_for_connections, gone_clients_are_noticed,
          waiting_costs_no_time, a_half_closed_client_is_answered_at_once, disconnects_at_every_phase, drain, ws_echo,
-         ws_fragments_and_pings, ws_faults_have_their_codes, ws_closing, ws_backpressure, ws_needs_a_correct_handshake, tls]
+         ws_fragments_and_pings, ws_faults_have_their_codes, ws_closing, ws_backpressure, ws_needs_a_correct_handshake, tunnels,
+         tunnel_backpressure, tunnels_end_with_the_server, tls]
 
 if __name__ == "__main__":
     sys.exit(run([t for t in TESTS if len(sys.argv) < 3 or t.__name__ in sys.argv[2:]]))

@@ -70,6 +70,7 @@ def test_check_prints_what_it_would_use():
 def test_every_setting_is_checked_and_named():
     texts = {"listen": "nowhere", "unix_socket": "x" * 200, "user": "", "template": "", "state_dir": "relative"}
     texts |= {"run_dir": "a/../b", "tls_cert": "relative", "tls_key": "relative", "mount_roots": "relative"}
+    texts |= {"domain": "Not.A.Name"}
     for name in settings():
         wrong = texts.get(name, "no-such-value")
         has(bad(f"--{name.replace('_', '-')}={wrong}"), name, "flag")
@@ -114,7 +115,10 @@ def test_beyond_this_machine_only_with_tls_or_a_word():
         has(bad("--listen", where), "listen", where)
         has(bad("--listen", where), "TLS", where)
         equal(settings("--listen", where, "--allow-remote-plain=yes")["listen"], where, "with the word")
-        settings("--listen", where, "--tls-cert=/c", "--tls-key=/k")
+        settings("--listen", where, "--tls-local")
+        with tempfile.TemporaryDirectory() as d:
+            cert, key = certificate(d)
+            settings("--listen", where, f"--tls-cert={cert}", f"--tls-key={key}")
     for where in ("127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "localhost:1"):
         settings("--listen", where)
     with tempfile.TemporaryDirectory() as d:

@@ -346,6 +346,82 @@ static void descriptors_come_with_started_only(void)
 		}
 }
 
+static int make_socket(int domain, int type)
+{
+	int fd = socket(domain, type | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0);
+	return fd;
+}
+
+/* As PID 1 should send it: and whatever it left set, it is not set when we have it. */
+static void a_dialed_socket_is_ready_for_use(void)
+{
+	static const int domains[] = { AF_INET, AF_INET6 };
+
+	for (size_t i = 0; i < COUNT(domains); i++) {
+		struct linger linger = { .l_onoff = 1, .l_linger = 3600 };
+		socklen_t len = sizeof(linger);
+		int fd, taken;
+
+		begin();
+		fd = make_socket(domains[i], SOCK_STREAM);
+		CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, len) == 0);
+		CHECK(fcntl(fd, F_SETFL, O_ASYNC) == 0);
+		say_event(AGENT_DIALED, &event, &fd, 1);
+		(void)close(fd);
+		CHECK(next(true, NULL) == 1 && agent.nfds == 1);
+		taken = agent.fds[0];
+		agent.nfds = 0;
+		CHECK((fcntl(taken, F_GETFL) & (O_NONBLOCK | O_ASYNC)) == O_NONBLOCK);
+		CHECK((fcntl(taken, F_GETFD) & FD_CLOEXEC) != 0);
+		CHECK(getsockopt(taken, SOL_SOCKET, SO_LINGER, &linger, &len) == 0);
+		CHECK(linger.l_onoff == 0);
+		(void)close(taken);
+		end();
+	}
+}
+
+static void only_tcp_sockets_are_dialed(void)
+{
+	for (int kind = 0; kind < 6; kind++) {
+		int pipes[2] = { -1, -1 }, fds[2] = { -1, -1 };
+
+		begin();
+		switch (kind) {
+		case 0:
+			fds[0] = make_socket(AF_INET, SOCK_DGRAM);
+			break;
+		case 1:
+			fds[0] = make_socket(AF_UNIX, SOCK_STREAM);
+			break;
+		case 2:
+			make_pipes(pipes, 2);
+			fds[0] = pipes[0];
+			break;
+		case 3:
+			fds[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
+			break;
+		case 4:
+			fds[0] = make_socket(AF_INET, SOCK_STREAM);
+			CHECK(listen(fds[0], 1) == 0);
+			break;
+		default: /* one too many */
+			fds[0] = make_socket(AF_INET, SOCK_STREAM);
+			fds[1] = make_socket(AF_INET, SOCK_STREAM);
+		}
+		say_event(AGENT_DIALED, &event, fds, fds[1] >= 0 ? 2 : 1);
+		io_close_all(fds, 2);
+		io_close_all(pipes + 1, 1);
+		CHECK(next(true, NULL) == -1);
+		end();
+	}
+	begin();
+	say_event(AGENT_DIALED, &event, NULL, 0); /* success without one */
+	CHECK(next(true, NULL) == -1);
+	end();
+}
+
 /* What the caller did not take is closed, and not mixed up with what comes later. */
 static void descriptors_left_over_are_closed(void)
 {
@@ -851,6 +927,8 @@ TEST_MAIN({ "takes every message", takes_every_message },
 	  { "descriptors are counted", descriptors_are_counted },
 	  { "descriptors come with STARTED only", descriptors_come_with_started_only },
 	  { "descriptors left over are closed", descriptors_left_over_are_closed },
+	  { "a dialed socket is ready for use", a_dialed_socket_is_ready_for_use },
+	  { "only TCP sockets are dialed", only_tcp_sockets_are_dialed },
 	  { "directions are checked", directions_are_checked },
 	  { "descriptors are as the flags say", descriptors_are_as_the_flags_say },
 	  { "descriptors are counted over pieces", descriptors_are_counted_over_pieces },

@@ -375,6 +375,10 @@ static void descriptors_follow_from_flags(void)
 		CHECK(agent_event_fds(AGENT_STARTED, &v) == want[flags]);
 		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
 		CHECK(agent_event_fds(AGENT_EXITED, &v) == 0);
+		CHECK(agent_event_fds(AGENT_DIALED, &v) == 1);
+		v.sys = 111;
+		CHECK(agent_event_fds(AGENT_DIALED, &v) == 0);
+		v.sys = 0;
 		v.flags |= AGENT_HAS_EXITED;
 		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
 		v.flags = flags | AGENT_IS_STARTING;
@@ -400,8 +404,9 @@ static int read_order(unsigned type, const void *body, size_t len)
 #define SIG (1U << 1)
 #define SIZE (1U << 2)
 #define MS (1U << 3)
+#define PORT (1U << 4)
 
-/* Which fields a type may use; SIGNAL must. */
+/* Which fields a type may use; SIGNAL and DIAL must. */
 static const struct {
 	unsigned type, uses;
 } orders[] = {
@@ -415,6 +420,7 @@ static const struct {
 	{ AGENT_PAUSED, MS },
 	{ AGENT_STAT, 0 },
 	{ AGENT_END, 0 },
+	{ AGENT_DIAL, HANDLE | PORT },
 	{ 0, ~0U },
 	{ AGENT_SPAWN, ~0U },
 	{ AGENT_REQUESTS_END, ~0U },
@@ -425,14 +431,15 @@ static const struct {
 static void orders_are_checked(void)
 {
 	for (size_t i = 0; i < COUNT(orders); i++)
-		for (unsigned with = 0; with < 16; with++) {
+		for (unsigned with = 0; with < 32; with++) {
 			const struct agent_order o = { .handle = with & HANDLE ? UINT32_MAX : 0,
 						       .sig = with & SIG ? 64 : 0,
 						       .rows = with & SIZE ? UINT16_MAX : 0,
 						       .cols = with & SIZE ? 1 : 0,
+						       .port = with & PORT ? UINT16_MAX : 0,
 						       .ms = with & MS ? AGENT_PAUSED_MAX_MS : 0 };
 			bool fits = orders[i].uses != ~0U && (with & ~orders[i].uses) == 0 &&
-				    (orders[i].uses & SIG) == (with & SIG);
+				    (orders[i].uses & (SIG | PORT)) == (with & (SIG | PORT));
 
 			if (read_order(orders[i].type, &o, sizeof(o)) != (fits ? 0 : -1))
 				printf("# type %u with %u\n", orders[i].type, with);
@@ -455,7 +462,10 @@ static void orders_have_one_size_and_values_in_range(void)
 		      { { .ms = UINT64_MAX }, AGENT_KILL_TREE, 0 },
 		      { { .ms = 1 }, AGENT_FORGET, -1 },
 		      { { .zero = 1 }, AGENT_KILL_TREE, -1 },
-		      { { .zero = 1 }, AGENT_STAT, -1 } };
+		      { { .zero = 1 }, AGENT_STAT, -1 },
+		      { { .port = 1 }, AGENT_DIAL, 0 },
+		      { { .port = 1, .zero = 1 }, AGENT_DIAL, -1 },
+		      { { .port = 80 }, AGENT_SIGNAL, -1 } };
 	static const uint8_t zeros[64];
 
 	for (size_t i = 0; i < COUNT(cases); i++)

@@ -105,6 +105,24 @@ static const struct {
 	{ "user = a\x01", "user: has a control character" },
 	{ "run_dir = /a23456789/123456789/123456789/123456789/123456789/123456789/123456789/123",
 	  "is longer than 72 bytes" },
+	{ "domain = Example.com", "domain: 'Example.com' is not a DNS name in lower case" },
+	{ "domain = .", "domain: '.' is not a DNS name" },
+	{ "domain = a..b", "domain: 'a..b' is not a DNS name" },
+	{ "domain = a.b.", "domain: 'a.b.' is not a DNS name" },
+	{ "domain = -a.b", "domain: '-a.b' is not a DNS name" },
+	{ "domain = a-.b", "domain: 'a-.b' is not a DNS name" },
+	{ "domain = a_b", "domain: 'a_b' is not a DNS name" },
+	{ "domain = *.a.b", "domain: '*.a.b' is not a DNS name" },
+	{ "domain = a,DNS.b", "domain: 'a,DNS.b' is not a DNS name" },
+	{ "domain = 127.0.0.1:80", "domain: '127.0.0.1:80' is not a DNS name" },
+	{ "domain = a.b:", "domain: 'a.b:' is not a DNS name" },
+	{ "domain = a.b:0", "domain: 'a.b:0' is not a DNS name" },
+	{ "domain = a.b:080", "domain: 'a.b:080' is not a DNS name" },
+	{ "domain = a.b:65536", "domain: 'a.b:65536' is not a DNS name" },
+	{ "domain = :80", "domain: ':80' is not a DNS name" },
+	{ "domain = https://a.b", "domain: 'https://a.b' is not a DNS name" },
+	{ "domain = a.1234567890123456789012345678901234567890123456789012345678901234x",
+	  "is not a DNS name" },
 	{ "mount_roots = /a,", "mount_roots: '' is not an absolute PATH" },
 	{ "mount_roots = ,/a", "mount_roots: '' is not an absolute PATH" },
 	{ "mount_roots = /a:ro", "mount_roots: '/a:ro' is not an absolute PATH" },
@@ -145,6 +163,11 @@ static void settings_are_compared(void)
 		{ "node_max_memory = 64M", "memory_default: 512M is more than node_max_memory" },
 		{ "tls_cert = /a", "tls_key: is not set, and tls_cert is" },
 		{ "tls_key = /a", "tls_cert: is not set, and tls_key is" },
+		{ "tls_local = yes\ntls_cert = /a\ntls_key = /b",
+		  "tls_local: tls_cert is set, too, and one must go" },
+		{ "tls_local = yes\ndomain = localhost:80",
+		  "clients take no certificate for *.localhost: domain needs a dot, such as "
+		  "cordon.localhost" },
 		{ "listen =\nunix_socket =", "listen: empty, and unix_socket is, too" },
 		{ "listen = example.com:80", "listen: " },
 		{ "listen = unix:/x", "listen: 'unix:/x' belongs into unix_socket" },
@@ -152,11 +175,17 @@ static void settings_are_compared(void)
 		{ "listen = 127.0.0.1:65536", "listen: " },
 		{ "listen = 0.0.0.0:80", "listen: 0.0.0.0:80 is beyond this machine" },
 		{ "listen = [::]:80", "is beyond this machine and there is no TLS" },
-		{ "listen = 10.1.2.3:80", "set tls_cert and tls_key, or allow_remote_plain = yes" },
+		{ "listen = 10.1.2.3:80", "set tls_cert and tls_key, or tls_local = yes, or" },
 	};
 	static const char *const good[] = {
 		"listen = 0.0.0.0:80\ntls_cert = /a\ntls_key = /b",
 		"listen = 0.0.0.0:80\nallow_remote_plain = yes",
+		"listen = 0.0.0.0:80\ntls_local = yes",
+		"tls_local = yes\ndomain = a.b",
+		"domain = localhost",
+		"domain = localhost:4983",
+		"domain = x1.a-b.1c:65535",
+		"domain =",
 		"listen = 127.9.9.9:0",
 		"listen = localhost:80",
 		"listen = [::1]:80",
@@ -277,7 +306,8 @@ static void there_and_back(void)
 	const char *path = file_of("state_dir = /s\nrun_dir = /r\nmount_roots = /a:rw,/b/c\n"
 				   "cpus_default = 0.125\nsession_timeout_default = 1.5s\n"
 				   "retention = 1500ms\nfile_max = 1025\nlog_level = error\n"
-				   "tls_cert = /c\ntls_key = /k\nallow_remote_plain = on\n");
+				   "tls_cert = /c\ntls_key = /k\nallow_remote_plain = on\n"
+				   "domain = a.example.org:8443\n");
 	OWN_FD fd = memfd_create("conf", MFD_CLOEXEC);
 	struct config c, again;
 	char text[CONFIG_TEXT_MAX], small[100];
@@ -344,7 +374,8 @@ static void the_table_is_sound(void)
 		CHECK_CASE(s->name, config_table_find(s->name, strlen(s->name)) == s);
 		CHECK_CASE(s->name, config_table_find_flag(s->name, strlen(s->name)) == s);
 		CHECK_CASE(s->name, s->help != NULL && s->argument != NULL && strlen(s->name) < 40);
-		CHECK_CASE(s->name, (s->value == NULL) == (s->shown != NULL));
+		CHECK_CASE(s->name, s->value != NULL || s->shown != NULL);
+		CHECK_CASE(s->name, s->shown == NULL || s->value == NULL || *s->value == '\0');
 		for (size_t k = 0; k < i; k++)
 			CHECK_CASE(s->name, s->offset != config_table[k].offset);
 	}

@@ -19,7 +19,11 @@ static struct file_msg entry(void)
 					     .owner = "user",
 					     .group = "",
 					     .path = "/a/b\n\xff",
-					     .target = "../x" } };
+					     .target = "../x",
+					     .resolved = "/real/x",
+					     .target_type = FILE_MSG_DIR,
+					     .target_mode = 0755,
+					     .abs = "/a/link/b" } };
 }
 
 static struct file_msg process(void)
@@ -81,7 +85,59 @@ static void entries(void)
 	CHECK_STR(r.entry.group, m.entry.group);
 	CHECK_STR(r.entry.path, m.entry.path);
 	CHECK_STR(r.entry.target, m.entry.target);
+	CHECK_STR(r.entry.resolved, m.entry.resolved);
+	CHECK_STR(r.entry.abs, m.entry.abs);
+	CHECK(r.entry.target_type == FILE_MSG_DIR && r.entry.target_mode == 0755 &&
+	      r.entry.meta.len == 0);
 	free(bytes);
+}
+
+static void metadata(void)
+{
+	struct file_msg m = entry(), r;
+	uint8_t packed[FILE_META_PACKED_MAX], *bytes;
+	const char *key, *value;
+	size_t len = 0, at = 0;
+
+	CHECK(file_meta_add(packed, &len, "author", "me") && file_meta_add(packed, &len, "k", ""));
+	m.entry.meta = (struct file_meta){ packed, len };
+	r = through(&m, &bytes);
+	CHECK(file_meta_next(&r.entry.meta, &at, &key, &value));
+	CHECK_STR(key, "author");
+	CHECK_STR(value, "me");
+	CHECK(file_meta_next(&r.entry.meta, &at, &key, &value));
+	CHECK_STR(key, "k");
+	CHECK_STR(value, "");
+	CHECK(!file_meta_next(&r.entry.meta, &at, &key, &value));
+	free(bytes);
+}
+
+/* A cell that was made before an upgrade says entries of version 1. */
+static void entries_of_version_1(void)
+{
+	static const uint8_t old[] = "\x36\0\0\0\x02"
+				     "\x01\x02\x01\0\xa4\x01\0\0\xe8\x03\0\0\xe9\x03\0\0"
+				     "\x05\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0"
+				     "\x04\0user\0\x00\0\0\x03\0/ab\0\x03\0abc";
+	uint8_t *copy = exact_copy(old, sizeof(old));
+	struct file_msg r;
+	struct err e = { 0 };
+
+	CHECK(sizeof(old) == FILE_MSG_HEAD + 0x36);
+	CHECK(file_msg_next(copy, sizeof(old), &r, &e) == (int)sizeof(old));
+	CHECK(r.kind == FILE_MSG_ENTRY && r.entry.type == FILE_MSG_SYMLINK &&
+	      r.entry.flags == FILE_MSG_EXISTED && r.entry.mode == 0644 && r.entry.uid == 1000 &&
+	      r.entry.gid == 1001 && r.entry.size == 5 && r.entry.mtime_ns == 7);
+	CHECK_STR(r.entry.owner, "user");
+	CHECK_STR(r.entry.path, "/ab");
+	CHECK_STR(r.entry.target, "abc");
+	CHECK_STR(r.entry.resolved, "");
+	CHECK_STR(r.entry.abs, "");
+	CHECK(r.entry.meta.len == 0 && r.entry.target_type == 0 && r.entry.target_mode == 0);
+	/* And with what only version 2 has behind it: no. */
+	copy[FILE_MSG_HEAD] = 2;
+	CHECK(file_msg_next(copy, sizeof(old), &r, &e) == -1);
+	free(copy);
 }
 
 static void other_kinds(void)
@@ -93,6 +149,12 @@ static void other_kinds(void)
 	CHECK(r.event.what == FILE_MSG_RENAME && r.event.is_dir == 1);
 	CHECK_STR(r.event.path, "a");
 	CHECK_STR(r.event.to, "b");
+	CHECK(r.event.has_entry == 0);
+	free(bytes);
+	m.event = (struct file_msg_event){ .what = FILE_MSG_WRITE, .has_entry = 1, .path = "a" };
+	r = through(&m, &bytes);
+	CHECK(r.event.is_dir == 0 && r.event.has_entry == 1);
+	CHECK_STR(r.event.to, "");
 	free(bytes);
 	m = process();
 	r = through(&m, &bytes);
@@ -131,16 +193,30 @@ static void errors_are_safe_to_print(void)
 
 static void bounds_of_strings(void)
 {
-	uint8_t bytes[FILE_MSG_MAX];
+	static char long_value[FILE_META_VALUE_MAX];
+	uint8_t bytes[FILE_MSG_MAX], packed[FILE_META_PACKED_MAX];
 	struct file_msg m = entry(), r;
 	uint8_t *copy;
+	size_t len = 0;
 
 	memset(long_path, 'p', sizeof(long_path) - 1);
 	memset(long_name, 'n', sizeof(long_name) - 1);
+	memset(long_value, 'v', FILE_META_TOTAL_MAX - 2 * (FILE_META_PAIRS_MAX - 1) - 2);
+	for (unsigned i = 0; i < FILE_META_PAIRS_MAX; i++) {
+		const char key[] = { (char)('A' + i / 16), (char)('a' + i % 16), '\0' };
+
+		CHECK(file_meta_add(packed, &len, key, i == 0 ? long_value : ""));
+	}
 	m.entry.path = m.entry.target = long_path;
 	m.entry.owner = m.entry.group = long_name;
+	long_path[0] = '/';
+	m.entry.abs = m.entry.resolved = long_path;
+	m.entry.meta = (struct file_meta){ packed, len };
+	CHECK(len == FILE_META_PACKED_MAX);
 	r = through(&m, &copy); /* the largest there is */
 	CHECK_STR(r.entry.target, long_path);
+	CHECK_STR(r.entry.abs, long_path);
+	CHECK(r.entry.meta.len == len && memcmp(r.entry.meta.bytes, packed, len) == 0);
 	free(copy);
 	m.entry.owner = long_path;
 	CHECK(file_msg_write(&m, bytes) == 0);
@@ -165,11 +241,48 @@ static void refuse(const char *name, const struct file_msg *m, size_t at, uint8_
 	free(copy);
 }
 
+/* What version 2 added: type and mode of the target, resolved, abs, metadata. */
+static void refuse_more(void)
+{
+	struct file_msg m = entry();
+	uint8_t packed[FILE_META_PACKED_MAX];
+	size_t len = 0, at;
+
+	m.entry.owner = m.entry.group = "";
+	m.entry.path = "p";
+	m.entry.target = "t";
+	at = 32 + 3 + 3 + 4 + 4;
+	CHECK(file_meta_add(packed, &len, "k", "v") && file_meta_add(packed, &len, "l", "v"));
+	m.entry.meta = (struct file_meta){ packed, len };
+	refuse("type of the target", &m, at, FILE_MSG_TYPES);
+	refuse("mode of the target", &m, at + 2, 0x10);
+	refuse("resolved is relative", &m, at + 7, 'x');
+	at += 5 + 2 + sizeof("/real/x");
+	refuse("abs is relative", &m, at + 2, 'x');
+	at += 2 + sizeof("/a/link/b");
+	refuse("length of metadata", &m, at, (uint8_t)(len - 1));
+	refuse("length of metadata, more", &m, at, (uint8_t)(len + 1));
+	refuse("length of metadata, far more", &m, at + 1, 0xff);
+	refuse("empty key", &m, at + 2, 0);
+	refuse("key twice", &m, at + 2 + len / 2 + 2, 'k');
+	refuse("NUL in a value", &m, at + 2 + 6, 0);
+	m.entry.type = FILE_MSG_FILE;
+	m.entry.target = "";
+	refuse("resolved without being a link", &m, 0, 3);
+	m.entry.type = FILE_MSG_SYMLINK;
+	m.entry.resolved = "";
+	m.entry.target_mode = 0;
+	m.entry.target_type = 0;
+	refuse("what it leads to, but not where", &m, 32 + 3 + 3 + 4 + 3, FILE_MSG_DIR);
+}
+
 static void values_out_of_range(void)
 {
 	struct file_msg m = entry();
 
-	refuse("version", &m, 0, 2);
+	refuse("version", &m, 0, 3);
+	refuse("no version", &m, 0, 0);
+	refuse("version 1 with more behind it", &m, 0, 1);
 	refuse("type", &m, 1, FILE_MSG_TYPES);
 	refuse("target of a file", &m, 1, FILE_MSG_FILE);
 	refuse("flags", &m, 2, 0xff);
@@ -180,13 +293,15 @@ static void values_out_of_range(void)
 	refuse("length of a string, far more", &m, 33, 0xff);
 	refuse("NUL in a string", &m, 35, 0);
 	refuse("no NUL", &m, 38, 'x');
+	refuse_more();
 	m.entry.path = "";
 	m.entry.owner = "";
-	refuse("no path", &m, 0, 2);
+	refuse("no path", &m, 0, 3);
 	m = event();
 	refuse("what", &m, 0, FILE_MSG_WHATS);
 	refuse("target of no rename", &m, 0, FILE_MSG_CREATE);
-	refuse("neither yes nor no", &m, 1, 2);
+	refuse("flags of an event", &m, 1, 5);
+	refuse("an entry of what was renamed", &m, 1, 3);
 	m = process();
 	refuse("pid 0", &m, 0, 0);
 	refuse("negative pid", &m, 3, 0x80);
@@ -221,7 +336,7 @@ static void heads(void)
 	} bad[] = {
 		{ "kind 0", { 0, 0, 0, 0, 0 } },
 		{ "kind too large", { 0, 0, 0, 0, FILE_MSG_KINDS } },
-		{ "body too large", { 1, 0x21, 0, 0, FILE_MSG_ENTRY } },
+		{ "body too large", { 1, 0x54, 0, 0, FILE_MSG_ENTRY } },
 		{ "body far too large", { 0xff, 0xff, 0xff, 0xff, FILE_MSG_ENTRY } },
 		{ "no body", { 0, 0, 0, 0, FILE_MSG_END } },
 	};
@@ -263,7 +378,9 @@ static void words(void)
 	CHECK_STR(file_msg_what_name(FILE_MSG_GONE), "gone");
 }
 
-TEST_MAIN({ "entries arrive", entries }, { "all other kinds arrive", other_kinds },
+TEST_MAIN({ "entries arrive", entries }, { "metadata arrives", metadata },
+	  { "entries of version 1 are read", entries_of_version_1 },
+	  { "all other kinds arrive", other_kinds },
 	  { "errors are safe to print", errors_are_safe_to_print },
 	  { "strings have bounds", bounds_of_strings },
 	  { "values out of range are refused", values_out_of_range },

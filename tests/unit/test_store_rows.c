@@ -153,6 +153,7 @@ static const struct store_session full_session = {
 	.metadata = "{}",
 	.rules = "r",
 	.network = "n",
+	.client = "{\"a\":1}",
 	.usage = { 23, 24, 25, 26 },
 };
 
@@ -178,6 +179,7 @@ static void same_session(const struct store_session *got, const struct store_ses
 	CHECK_STR(got->metadata, want->metadata);
 	CHECK_STR(got->rules, want->rules);
 	CHECK_STR(got->network, want->network);
+	CHECK_STR(got->client, want->client);
 	CHECK(memcmp(&got->usage, &want->usage, sizeof(got->usage)) == 0);
 }
 
@@ -245,6 +247,7 @@ static void session_updates(void)
 	want.metadata = "{1}";
 	want.rules = "rr";
 	want.network = "nn";
+	want.client = "";
 	other = want;
 	other.state = 999;
 	other.detail = "not this";
@@ -427,6 +430,7 @@ static const struct store_execution full_execution = {
 	.cpu_us = 14,
 	.output_open = true,
 	.mark = (1ULL << 62) - 1,
+	.client = "{\"cmd\":\"x\"}",
 	.output_limit = 15,
 };
 
@@ -451,6 +455,7 @@ static void same_execution(const struct store_execution *got, const struct store
 	CHECK(got->log_bytes == want->log_bytes && got->truncated == want->truncated);
 	CHECK(got->cpu_us == want->cpu_us && got->output_open == want->output_open);
 	CHECK(got->mark == want->mark && got->output_limit == want->output_limit);
+	CHECK_STR(got->client, want->client);
 }
 
 static void execution_there_and_back(void)
@@ -479,6 +484,7 @@ static void execution_there_and_back(void)
 					  .log_bytes = 130,
 					  .cpu_us = 140,
 					  .mark = 150,
+					  .client = "",
 					  .command = "no" };
 	MUST(store_execution_update(s, &other, &e));
 	MUST(store_execution_get(s, "exe_1", &got, &e));

@@ -1,0 +1,390 @@
+/* inflate.c - theory of operation
+ *
+ * All input, headers and trailers too, comes through one reservoir of bits. A code is looked up
+ * with the next LOOKUP bits; the few that are longer are found bit by bit, in the canonical order
+ * of their lengths. Looking ahead for 15 bits is safe at the end of a block, too: a member ends
+ * with 64 bits of trailer.
+ *
+ * Content is made in a ring of 64 KiB, which is given away, and its checksum taken, whenever it is
+ * full; matches reach back at most 32 KiB, so what they need is still there. A match that reaches
+ * before the member's beginning is malformed. */
+#include "inflate.h"
+
+#include <string.h>
+
+#include "crc32.h"
+#include "inflate_code.h"
+
+#define RING 65536U
+#define LITERALS INFLATE_CODE_SYMBOLS
+#define DISTANCES 32U
+#define END_OF_BLOCK 256U
+
+struct inflate {
+	const struct inflate_io *io;
+	struct err *e;
+	const uint8_t *in, *in_end;
+	uint64_t bits;
+	unsigned nbits;
+	uint32_t head_crc, crc, size; /* size: modulo 2^32 */
+	size_t at, given;	      /* in the ring */
+	size_t reach;		      /* how far back a match may lead */
+	struct inflate_code literals, distances;
+	uint8_t ring[RING];
+};
+
+static int malformed(struct inflate *z, const char *what)
+{
+	return err_set(z->e, ERR_INVALID, "gzip: %s", what);
+}
+
+/* ---- input */
+
+/* 1: there is at least one more byte; 0: the end. */
+static int fetch(struct inflate *z)
+{
+	ssize_t n;
+
+	if (z->in < z->in_end)
+		return 1;
+	n = z->io->more(z->io->arg, &z->in, z->e);
+	if (n < 0)
+		return -1;
+	z->in_end = z->in + n;
+	return n > 0;
+}
+
+static int need(struct inflate *z, unsigned n)
+{
+	while (z->nbits < n) {
+		int rc = z->in < z->in_end ? 1 : fetch(z);
+
+		if (rc <= 0)
+			return rc < 0 ? -1 : malformed(z, "broke off");
+		z->bits |= (uint64_t)*z->in++ << z->nbits;
+		z->nbits += 8;
+	}
+	return 0;
+}
+
+static uint32_t drop(struct inflate *z, unsigned n)
+{
+	uint32_t v = (uint32_t)(z->bits & ((1ULL << n) - 1));
+
+	z->bits >>= n;
+	z->nbits -= n;
+	return v;
+}
+
+/* A number of up to 32 bits. */
+static int take(struct inflate *z, unsigned n, uint32_t *ret)
+{
+	if (need(z, n) < 0)
+		return -1;
+	*ret = drop(z, n);
+	return 0;
+}
+
+/* ---- output */
+
+/* Gives away what is new in the ring. */
+static int flush(struct inflate *z)
+{
+	const uint8_t *p = z->ring + z->given;
+	size_t n = z->at - z->given;
+
+	z->given = z->at;
+	if (z->at == RING)
+		z->at = z->given = 0;
+	if (n == 0)
+		return 0;
+	z->crc = crc32_add(z->crc, p, n);
+	z->size += (uint32_t)n;
+	z->reach = z->reach + n < RING ? z->reach + n : RING;
+	return z->io->out(z->io->arg, p, n, z->e);
+}
+
+static int put(struct inflate *z, uint8_t byte)
+{
+	z->ring[z->at++] = byte;
+	return z->at == RING ? flush(z) : 0;
+}
+
+static int copy_match(struct inflate *z, size_t distance, size_t len)
+{
+	size_t from = (z->at - distance) & (RING - 1);
+
+	if (distance > z->reach + (z->at - z->given))
+		return malformed(z, "a match leads before the beginning");
+	if (distance >= len && z->at + len < RING && from + len <= RING) {
+		memcpy(z->ring + z->at, z->ring + from, len);
+		z->at += len;
+		return 0;
+	}
+	for (; len > 0; len--) {
+		if (put(z, z->ring[from]) < 0)
+			return -1;
+		from = (from + 1) & (RING - 1);
+	}
+	return 0;
+}
+
+static int decode(struct inflate *z, const struct inflate_code *c, uint32_t *ret)
+{
+	unsigned n;
+
+	if (need(z, INFLATE_CODE_BITS) < 0)
+		return -1;
+	n = inflate_code_find(c, z->bits, ret);
+	if (n == 0)
+		return malformed(z, "a code that means nothing");
+	(void)drop(z, n);
+	return 0;
+}
+
+/* ---- blocks */
+
+static int stored_block(struct inflate *z)
+{
+	uint32_t len, check, byte;
+
+	(void)drop(z, z->nbits % 8);
+	if (take(z, 16, &len) < 0 || take(z, 16, &check) < 0)
+		return -1;
+	if (len != (~check & 0xffff))
+		return malformed(z, "length of a stored block");
+	for (; len > 0; len--)
+		if (take(z, 8, &byte) < 0 || put(z, (uint8_t)byte) < 0)
+			return -1;
+	return 0;
+}
+
+static int one_match(struct inflate *z, uint32_t symbol)
+{
+	static const uint16_t base[] = { 3,  4,	 5,  6,	  7,   8,   9,	 10,  11, 13,
+					 15, 17, 19, 23,  27,  31,  35,	 43,  51, 59,
+					 67, 83, 99, 115, 131, 163, 195, 227, 258 };
+	static const uint8_t more[] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+					2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0 };
+	uint32_t len, distance, extra;
+
+	symbol -= END_OF_BLOCK + 1;
+	if (symbol >= sizeof(more))
+		return malformed(z, "a length that does not exist");
+	if (take(z, more[symbol], &extra) < 0)
+		return -1;
+	len = base[symbol] + extra;
+	if (decode(z, &z->distances, &symbol) < 0)
+		return -1;
+	if (symbol >= 30)
+		return malformed(z, "a distance that does not exist");
+	if (symbol < 4)
+		return copy_match(z, symbol + 1, len);
+	if (take(z, symbol / 2 - 1, &extra) < 0)
+		return -1;
+	distance = ((2 + symbol % 2) << (symbol / 2 - 1)) + 1 + extra;
+	return copy_match(z, distance, len);
+}
+
+static int coded_block(struct inflate *z)
+{
+	for (;;) {
+		uint32_t symbol;
+
+		if (decode(z, &z->literals, &symbol) < 0)
+			return -1;
+		if (symbol == END_OF_BLOCK)
+			return 0;
+		if ((symbol < END_OF_BLOCK ? put(z, (uint8_t)symbol) : one_match(z, symbol)) < 0)
+			return -1;
+	}
+}
+
+static int fixed_block(struct inflate *z)
+{
+	uint8_t lengths[LITERALS];
+
+	memset(lengths, 8, 144);
+	memset(lengths + 144, 9, 112);
+	memset(lengths + 256, 7, 24);
+	memset(lengths + 280, 8, 8);
+	if (!inflate_code_make(&z->literals, lengths, LITERALS, true))
+		return malformed(z, "codes");
+	memset(lengths, 5, DISTANCES);
+	if (!inflate_code_make(&z->distances, lengths, DISTANCES, true))
+		return malformed(z, "codes");
+	return coded_block(z);
+}
+
+/* Lengths of codes, themselves coded: literals and distances in one row, repetitions in between. */
+static int read_lengths(struct inflate *z, uint8_t *lengths, unsigned n)
+{
+	for (unsigned at = 0; at < n;) {
+		uint32_t symbol, times;
+		uint8_t value = 0;
+
+		if (decode(z, &z->literals, &symbol) < 0)
+			return -1;
+		if (symbol < 16) {
+			lengths[at++] = (uint8_t)symbol;
+			continue;
+		}
+		if (symbol == 16 && at == 0)
+			return malformed(z, "repeats a length before the first");
+		if (symbol == 16)
+			value = lengths[at - 1];
+		if (take(z, symbol == 16 ? 2 : symbol == 17 ? 3 : 7, &times) < 0)
+			return -1;
+		times += symbol == 18 ? 11 : 3;
+		if (times > n - at)
+			return malformed(z, "too many lengths");
+		memset(lengths + at, value, times);
+		at += times;
+	}
+	return 0;
+}
+
+static int dynamic_block(struct inflate *z)
+{
+	static const uint8_t order[19] = { 16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
+					   11, 4,  12, 3, 13, 2, 14, 1, 15 };
+	uint8_t lengths[LITERALS + DISTANCES] = { 0 };
+	uint32_t literals, distances, n, v;
+
+	if (take(z, 5, &literals) < 0 || take(z, 5, &distances) < 0 || take(z, 4, &n) < 0)
+		return -1;
+	literals += 257;
+	distances += 1;
+	if (literals > 286 || distances > 30)
+		return malformed(z, "too many codes");
+	for (unsigned i = 0; i < n + 4; i++) {
+		if (take(z, 3, &v) < 0)
+			return -1;
+		lengths[order[i]] = (uint8_t)v;
+	}
+	if (!inflate_code_make(&z->literals, lengths, sizeof(order), false))
+		return malformed(z, "codes of lengths");
+	memset(lengths, 0, sizeof(lengths));
+	if (read_lengths(z, lengths, literals + distances) < 0)
+		return -1;
+	if (lengths[END_OF_BLOCK] == 0 ||
+	    !inflate_code_make(&z->literals, lengths, literals, true) ||
+	    !inflate_code_make(&z->distances, lengths + literals, distances, true))
+		return malformed(z, "codes");
+	return coded_block(z);
+}
+
+static int all_blocks(struct inflate *z)
+{
+	uint32_t last = 0, type = 0;
+
+	while (last == 0) {
+		int rc;
+
+		if (take(z, 1, &last) < 0 || take(z, 2, &type) < 0)
+			return -1;
+		rc = type == 0	 ? stored_block(z)
+		     : type == 1 ? fixed_block(z)
+		     : type == 2 ? dynamic_block(z)
+				 : malformed(z, "a kind of block that does not exist");
+		if (rc < 0)
+			return -1;
+	}
+	return flush(z);
+}
+
+/* ---- members */
+
+static int head_byte(struct inflate *z, uint8_t *ret)
+{
+	uint32_t v;
+
+	if (take(z, 8, &v) < 0)
+		return -1;
+	*ret = (uint8_t)v;
+	z->head_crc = crc32_add(z->head_crc, ret, 1);
+	return 0;
+}
+
+static int skip_bytes(struct inflate *z, unsigned n)
+{
+	uint8_t byte;
+
+	for (; n > 0; n--)
+		if (head_byte(z, &byte) < 0)
+			return -1;
+	return 0;
+}
+
+static int skip_string(struct inflate *z)
+{
+	uint8_t byte;
+
+	do {
+		if (head_byte(z, &byte) < 0)
+			return -1;
+	} while (byte != 0);
+	return 0;
+}
+
+static int read_head(struct inflate *z)
+{
+	enum { HEAD_CRC = 2, EXTRA = 4, NAME = 8, COMMENT = 16, RESERVED = 0xe0 };
+	uint8_t b[4], n[2];
+	uint32_t check;
+
+	z->head_crc = 0;
+	for (size_t i = 0; i < sizeof(b); i++)
+		if (head_byte(z, &b[i]) < 0)
+			return -1;
+	if (b[0] != 0x1f || b[1] != 0x8b || b[2] != 8 || (b[3] & RESERVED) != 0)
+		return malformed(z, "not a header");
+	if (skip_bytes(z, 6) < 0)
+		return -1;
+	if ((b[3] & EXTRA) != 0 && (head_byte(z, &n[0]) < 0 || head_byte(z, &n[1]) < 0 ||
+				    skip_bytes(z, (unsigned)n[0] | (unsigned)n[1] << 8) < 0))
+		return -1;
+	if (((b[3] & NAME) != 0 && skip_string(z) < 0) ||
+	    ((b[3] & COMMENT) != 0 && skip_string(z) < 0))
+		return -1;
+	if ((b[3] & HEAD_CRC) == 0)
+		return 0;
+	if (take(z, 16, &check) < 0)
+		return -1;
+	return check == (z->head_crc & 0xffff) ? 0 : malformed(z, "checksum of the header");
+}
+
+static int one_member(struct inflate *z)
+{
+	uint32_t crc, size;
+
+	if (read_head(z) < 0)
+		return -1;
+	z->crc = z->size = 0;
+	z->reach = 0;
+	if (all_blocks(z) < 0)
+		return -1;
+	(void)drop(z, z->nbits % 8);
+	if (take(z, 32, &crc) < 0 || take(z, 32, &size) < 0)
+		return -1;
+	if (crc != z->crc)
+		return malformed(z, "checksum");
+	return size == z->size ? 0 : malformed(z, "length");
+}
+
+int inflate_gzip(const struct inflate_io *io, struct err *e)
+{
+	OWN_MEM struct inflate *z = calloc(1, sizeof(*z));
+	int more;
+
+	if (z == NULL)
+		return err_sys(e, "inflate");
+	z->io = io;
+	z->e = e;
+	do {
+		if (one_member(z) < 0)
+			return -1;
+		more = z->nbits > 0 ? 1 : fetch(z);
+	} while (more > 0);
+	return more;
+}

@@ -1,0 +1,114 @@
+/* serve_tls.c - the operator's certificate and key are read here, as who may read them, and lent to
+ * cordond. What is in them only OpenSSL can tell, which this program does not have: cordond is
+ * asked before anything is started, so that a wrong file is a message and not a server that dies
+ * again and again. */
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "log.h"
+#include "serve.h"
+
+#define PEM_MAX (1 << 20)
+#define NOBODY 65534
+
+/* A copy in memory: only we may read the file, cordond gets what is in it. */
+static int load_pem(const char *name, const char *path, int *ret_fd, struct err *e)
+{
+	OWN_FD file = open(path, O_RDONLY | O_CLOEXEC);
+	OWN_FD copy = memfd_create(name, MFD_CLOEXEC);
+	char bytes[4096];
+	size_t total = 0;
+	ssize_t n;
+
+	if (file < 0 || copy < 0)
+		return err_sys(e, "%s: open %s", name, path);
+	while ((n = read(file, bytes, sizeof(bytes))) > 0) {
+		total += (size_t)n;
+		if (total > PEM_MAX)
+			return err_set(e, ERR_LIMIT, "%s: %s is too large", name, path);
+		if (io_write_all(copy, bytes, (size_t)n, e) < 0)
+			return -1;
+	}
+	if (n < 0)
+		return err_sys(e, "%s: read %s", name, path);
+	*ret_fd = TAKE_FD(copy);
+	return 0;
+}
+
+/* In the child: the two where cordond expects them, and no rights. */
+static void NORETURN become_checker(const struct serve *s, int program, int said, const char *path)
+{
+	char name[] = "cordond", verb[] = "--check-tls";
+	char cert[CONFIG_PATH_MAX], key[CONFIG_PATH_MAX];
+	char *argv[] = { name, verb, cert, key, NULL }, *envp[] = { NULL };
+	int from[] = { s->cert_fd, s->key_fd, program, said };
+	const int to[] = { SERVE_FD_CERT, SERVE_FD_KEY, SERVE_FD_LISTEN, STDERR_FILENO };
+
+	memcpy(cert, s->config.tls_cert, sizeof(cert));
+	memcpy(key, s->config.tls_key, sizeof(key));
+	for (size_t i = 0; i < COUNT(from); i++)
+		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 200);
+	for (size_t i = 0; i < COUNT(from); i++)
+		if (dup3(from[i], to[i], to[i] == SERVE_FD_LISTEN ? O_CLOEXEC : 0) < 0)
+			_exit(126);
+	if (getuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+			      setresuid(NOBODY, NOBODY, NOBODY) < 0))
+		_exit(126);
+	(void)kernel_execveat(SERVE_FD_LISTEN, argv, envp);
+	(void)execve(path, argv, envp); /* a script around it, which its shell must find */
+	_exit(127);
+}
+
+static int ask_cordond(const struct serve *s, struct err *e)
+{
+	char path[PATH_MAX];
+	int ends[2];
+	pid_t pid;
+
+	if (serve_beside("cordond", path, sizeof(path), e) < 0)
+		return -1;
+	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
+	if (program < 0)
+		return err_sys(e, "%s", path);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD hears = ends[0];
+	pid = fork();
+	if (pid == 0)
+		become_checker(s, program, ends[1], path);
+	(void)close(ends[1]);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	return serve_hear("cordond --check-tls", pid, hears, e);
+}
+
+int serve_tls(struct serve *s, struct err *e)
+{
+	s->cert_fd = s->key_fd = -1;
+	if (s->config.tls_cert[0] == '\0')
+		return 0;
+	if (load_pem("tls_cert", s->config.tls_cert, &s->cert_fd, e) < 0 ||
+	    load_pem("tls_key", s->config.tls_key, &s->key_fd, e) < 0)
+		return -1;
+	return ask_cordond(s, e);
+}
+
+/* A certificate made here is worth nothing to clients that do not know who made it. */
+void serve_tls_say(const struct serve *s)
+{
+	char url[CONFIG_DOMAIN_MAX + 16], file[CONFIG_PATH_MAX + 16];
+
+	if (!s->config.tls_local)
+		return;
+	(void)snprintf(url, sizeof(url), "https://api.%s", s->config.domain);
+	(void)snprintf(file, sizeof(file), "%s/tls/ca.pem", s->config.state_dir);
+	log_info("clients must trust the authority of this server: name its file to them in "
+		 "NODE_EXTRA_CA_CERTS (node) or SSL_CERT_FILE (most others)",
+		 "url=%s file=%s", url, file);
+}

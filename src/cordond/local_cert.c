@@ -1,0 +1,135 @@
+#include "local_cert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io.h"
+#include "log.h"
+#include "selfsign.h"
+
+struct text {
+	char pem[SELFSIGN_PEM_MAX];
+};
+
+static void text_wipe(struct text *t)
+{
+	explicit_bzero(t, sizeof(*t));
+}
+
+#define OWN_TEXT __attribute__((cleanup(text_wipe))) struct text
+
+/* Its text, or "" if there is none and "?" if no text of ours is that long. Whatever else prevents
+ * reading is no reason to make a new authority, which everybody would have to trust anew. */
+static int read_text(int dir, const char *name, struct text *ret, struct err *e)
+{
+	if (io_read_file(dir, name, ret->pem, sizeof(ret->pem), e) >= 0)
+		return 0;
+	if (e->code != ERR_LIMIT && e->sys != ENOENT)
+		return -1;
+	(void)snprintf(ret->pem, sizeof(ret->pem), "%s", e->code == ERR_LIMIT ? "?" : "");
+	return 0;
+}
+
+static int write_text(int dir, const char *name, const struct text *t, mode_t mode, struct err *e)
+{
+	char part[32];
+
+	(void)snprintf(part, sizeof(part), "%s.new", name);
+	if (unlinkat(dir, part, 0) < 0 && errno != ENOENT)
+		return err_sys(e, "remove %s", part);
+	OWN_FD fd = openat(dir, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return err_sys(e, "make %s", part);
+	if (io_write_all(fd, t->pem, strlen(t->pem), e) < 0)
+		return err_wrap(e, "%s", part);
+	if (fchmod(fd, mode) < 0 || fsync(fd) < 0 || renameat(dir, part, dir, name) < 0 ||
+	    fsync(dir) < 0)
+		return err_sys(e, "write %s", name);
+	return 0;
+}
+
+/* One that is not the first says why. */
+static void say_made(enum log_level level, const char *name, const char *domain,
+		     const struct text *before, const struct err *why)
+{
+	if (before->pem[0] == '\0')
+		log_info("made a certificate", "file=%s domain=%s", name, domain);
+	else
+		log_write(level, "made a certificate anew", "file=%s domain=%s reason=%s", name,
+			  domain, why->msg);
+}
+
+static int keep_authority(int dir, const char *domain, int64_t now, struct text *ret, struct err *e)
+{
+	static const char name[] = "authority.pem";
+	OWN_TEXT before = { 0 };
+	struct err why;
+
+	if (read_text(dir, name, &before, e) < 0)
+		return -1;
+	if (selfsign_check_authority(before.pem, domain, now, &why) == 0) {
+		*ret = before;
+		return 0;
+	}
+	if (selfsign_authority(domain, now, ret->pem, e) < 0 ||
+	    write_text(dir, name, ret, 0600, e) < 0)
+		return -1;
+	/* Everybody has to trust it anew. */
+	say_made(LOG_LEVEL_WARN, "tls/authority.pem", domain, &before, &why);
+	return 0;
+}
+
+/* What users see is a copy, put right at every start. */
+static int keep_public(int dir, const struct text *authority, struct err *e)
+{
+	static const char name[] = "ca.pem";
+	struct text is = { 0 }, should = { 0 };
+	struct stat st;
+
+	if (selfsign_public(authority->pem, should.pem, e) < 0 || read_text(dir, name, &is, e) < 0)
+		return -1;
+	if (strcmp(is.pem, should.pem) == 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0644)
+		return 0;
+	return write_text(dir, name, &should, 0644, e);
+}
+
+static int keep_server(int dir, const struct text *authority, const char *domain, int64_t now,
+		       int64_t *ret_renew_at, struct err *e)
+{
+	static const char name[] = "server.pem";
+	OWN_TEXT before = { 0 };
+	OWN_TEXT made = { 0 };
+	struct err why;
+
+	if (read_text(dir, name, &before, e) < 0)
+		return -1;
+	if (selfsign_check_server(authority->pem, before.pem, domain, now, ret_renew_at, &why) == 0)
+		return 0;
+	if (selfsign_server(authority->pem, domain, now, made.pem, e) < 0 ||
+	    selfsign_check_server(authority->pem, made.pem, domain, now, ret_renew_at, e) < 0 ||
+	    write_text(dir, name, &made, 0600, e) < 0)
+		return -1;
+	say_made(LOG_LEVEL_INFO, LOCAL_CERT_SERVER, domain, &before, &why);
+	return 0;
+}
+
+int local_cert_keep(int state_fd, const char *domain, int64_t now, int64_t *ret_renew_at,
+		    struct err *e)
+{
+	OWN_TEXT authority = { 0 };
+
+	if (mkdirat(state_fd, "tls", 0711) < 0 && errno != EEXIST)
+		return err_sys(e, "make tls");
+	OWN_FD dir = openat(state_fd, "tls", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (dir < 0 || fchmod(dir, 0711) < 0)
+		return err_sys(e, "open tls");
+	if (keep_authority(dir, domain, now, &authority, e) < 0 ||
+	    keep_public(dir, &authority, e) < 0 ||
+	    keep_server(dir, &authority, domain, now, ret_renew_at, e) < 0)
+		return -1;
+	return 0;
+}

@@ -1,0 +1,318 @@
+/* dial.c - theory of operation
+ *
+ * A call asks PID 1, gets a socket that may still be connecting, waits until it is, and is held by
+ * whoever asked until he releases it. All of a session's calls are in its list: the list is the
+ * count, and when the session ends, each is told or, if held, cut loose.
+ *
+ * One of an adopted cell waits until its PID 1 has said of which version it is. Sometimes a refusal
+ * is known only here, after PID 1 had no reason to try the other address: then it is asked again,
+ * once. */
+#include "dial.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <linux/sockios.h>
+
+#include "clock.h"
+#include "inside.h"
+#include "io.h"
+
+#define WAIT_MS 5000
+#define GREETING_MS 10 /* between looks at a cell that has not greeted yet */
+
+struct dial_call {
+	struct dial_call *next;	 /* of its session */
+	struct session *session; /* NULL: it has ended */
+	struct loop *loop;
+	struct dial *dial;
+	struct live_program program;
+	bool asked, again, owed, held;
+	uint16_t port;
+	int fd; /* owned */
+	uint64_t end_ns;
+	struct err err; /* of one that failed at once */
+	struct loop_fd watch;
+	struct loop_timer timer;
+	struct loop_task later;
+};
+
+static int ask(struct dial_call *k, struct err *e) MUST_USE;
+
+static void paid(struct dial_call *k)
+{
+	if (k->owed)
+		k->session->core->fds.owed--;
+	k->owed = false;
+}
+
+/* A connection whose last user had set SO_LINGER would keep close(2) waiting for a peer who does
+ * not read; and PID 1 may have set it. Without anything left to send there is nothing to wait for:
+ * the kernel of the peer is ours. With something left the connection is broken off. */
+static void close_unhindered(int fd)
+{
+	const struct linger no = { 0 };
+	const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	int unsent = 0;
+
+	if (fd < 0)
+		return;
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no));
+	if (ioctl(fd, SIOCOUTQ, &unsent) < 0 || unsent > 0)
+		(void)connect(fd, &nowhere, sizeof(nowhere));
+	(void)close(fd);
+}
+
+/* Out of the session: it does not count there any more. */
+static void detach(struct dial_call *k)
+{
+	struct session *s = k->session;
+
+	if (s == NULL)
+		return;
+	for (struct dial_call **at = &s->dials; *at != NULL; at = &(*at)->next)
+		if (*at == k) {
+			*at = k->next;
+			break;
+		}
+	s->ndials--;
+	paid(k);
+	if (s->cell != NULL)
+		live_cell_remove(s->cell, &k->program);
+	k->session = NULL;
+}
+
+static void release(struct dial_call *k)
+{
+	detach(k);
+	loop_remove(k->loop, &k->watch);
+	loop_timer_cancel(k->loop, &k->timer);
+	loop_task_cancel(k->loop, &k->later);
+	close_unhindered(k->fd);
+	k->dial->call = NULL;
+	free(k);
+}
+
+static void fail(struct dial_call *k, const struct err *e)
+{
+	struct dial *d = k->dial;
+	const struct err copy = *e; /* it may be in the call */
+
+	release(k);
+	d->done(d, -1, &copy);
+}
+
+/* What the kernel said of a connection that did not come about. */
+static void fail_with(struct dial_call *k, int sys)
+{
+	struct err e;
+	const char *id = k->session->row.id;
+
+	switch (sys) {
+	case ECONNREFUSED:
+		(void)err_set(&e, ERR_NOT_FOUND, "session %s: nobody listens at port %u", id,
+			      k->port);
+		break;
+	case EAFNOSUPPORT:
+	case EPROTONOSUPPORT:
+		(void)err_set(&e, ERR_UNSUPPORTED, "session %s has no network at all", id);
+		break;
+	default:
+		errno = sys;
+		(void)err_sys(&e, "session %s: port %u", id, k->port);
+	}
+	e.sys = sys;
+	fail(k, &e);
+}
+
+static void connected(struct dial_call *k)
+{
+	struct dial *d = k->dial;
+
+	loop_remove(k->loop, &k->watch);
+	loop_timer_cancel(k->loop, &k->timer);
+	k->held = true;
+	d->done(d, k->fd, NULL);
+}
+
+static void ask_or_fail(struct dial_call *k)
+{
+	struct err e;
+
+	if (ask(k, &e) < 0)
+		fail(k, &e);
+}
+
+static void retry(struct dial_call *k)
+{
+	k->again = true;
+	loop_remove(k->loop, &k->watch);
+	close_unhindered(TAKE_FD(k->fd));
+	ask_or_fail(k);
+}
+
+static void on_writable(struct loop_fd *f, uint32_t events)
+{
+	struct dial_call *k = f->arg;
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer), sys_len = sizeof(int);
+	int sys = 0;
+
+	(void)events;
+	if (getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &sys, &sys_len) < 0)
+		sys = errno;
+	if (sys == ECONNREFUSED && !k->again) {
+		retry(k);
+		return;
+	}
+	if (sys == 0 && getpeername(k->fd, (struct sockaddr *)&peer, &len) < 0)
+		sys = errno; /* it never was a connection, or is none any more */
+	if (sys != 0)
+		fail_with(k, sys);
+	else
+		connected(k);
+}
+
+static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
+		       const struct agent_event *v)
+{
+	struct dial_call *k = (struct dial_call *)((char *)p - offsetof(struct dial_call, program));
+	struct err e;
+
+	if (type != AGENT_DIALED || !k->asked || k->fd >= 0)
+		return; /* PID 1 lies */
+	k->asked = false;
+	paid(k);
+	if (v->sys != 0) {
+		fail_with(k, v->sys);
+		return;
+	}
+	k->fd = c->agent.fds[0];
+	c->agent.nfds = 0;
+	if (loop_add(k->loop, &k->watch, k->fd, EPOLLOUT, &e) < 0)
+		fail(k, &e);
+}
+
+/* PID 1 has said who it is. */
+static int ask(struct dial_call *k, struct err *e)
+{
+	struct live_cell *c = k->session->cell;
+
+	if (c->version < AGENT_VERSION_DIAL)
+		return err_set(
+			e, ERR_UNSUPPORTED,
+			"session %s was made by an older version: its ports cannot be reached",
+			k->session->row.id);
+	if (agent_send_dial(&c->agent, k->program.handle, k->port, e) < 0)
+		return -1;
+	k->asked = true;
+	if (!k->owed)
+		k->session->core->fds.owed++;
+	k->owed = true;
+	loop_timer_set(k->loop, &k->timer, k->end_ns);
+	live_cell_flush(c);
+	return 0;
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct dial_call *k = t->arg;
+	struct live_cell *c = k->session->cell;
+
+	if (loop_now_ns(k->loop) >= k->end_ns)
+		fail_with(k, ETIMEDOUT);
+	else if (c->connected && c->greeted)
+		ask_or_fail(k);
+	else
+		loop_timer_set(k->loop, t, loop_now_ns(k->loop) + GREETING_MS * CLOCK_MS);
+}
+
+static void fail_later(struct loop_task *t)
+{
+	struct dial_call *k = t->arg;
+
+	fail(k, &k->err);
+}
+
+static int check(struct session *s, uint16_t port, struct err *e)
+{
+	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected) {
+		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			      session_state_name((enum session_state)s->row.state));
+		e->sys = s->row.state >= SESSION_STOPPING ? ESTALE : 0;
+		return -1;
+	}
+	if (port == 0)
+		return err_set(e, ERR_NOT_FOUND, "session %s: nobody listens at port 0", s->row.id);
+	if (s->ndials >= DIAL_MAX)
+		return err_set(e, ERR_LIMIT,
+			       "quota_connections: session %s has %d connections already",
+			       s->row.id, DIAL_MAX);
+	if (fd_room_check(&s->core->fds, e) < 0) {
+		e->code = ERR_LIMIT;
+		return -1;
+	}
+	return 0;
+}
+
+void dial_start(struct session *s, uint16_t port, struct dial *d)
+{
+	struct dial_call *k = calloc(1, sizeof(*k));
+	struct loop *l = s->core->loop;
+
+	assert(k != NULL && d->call == NULL);
+	d->call = k;
+	k->dial = d;
+	k->session = s;
+	k->loop = l;
+	k->port = port;
+	k->fd = -1;
+	k->end_ns = clock_now_ns() + WAIT_MS * CLOCK_MS;
+	k->watch = (struct loop_fd){ .fd = -1, .ready = on_writable, .arg = k };
+	k->timer = (struct loop_timer){ .fire = on_timer, .arg = k };
+	k->later = (struct loop_task){ .run = fail_later, .arg = k };
+	k->program.event = on_program;
+	if (check(s, port, &k->err) < 0) {
+		k->session = NULL; /* it never was one of its calls */
+		loop_defer(l, &k->later);
+		return;
+	}
+	k->next = s->dials;
+	s->dials = k;
+	s->ndials++;
+	live_cell_add(s->cell, &k->program);
+	if (!s->cell->greeted)
+		loop_timer_set(l, &k->timer, loop_now_ns(l) + GREETING_MS * CLOCK_MS);
+	else if (ask(k, &k->err) < 0)
+		loop_defer(l, &k->later);
+}
+
+void dial_cancel(struct dial *d)
+{
+	if (d->call != NULL)
+		release(d->call);
+}
+
+void dial_release(struct dial *d)
+{
+	dial_cancel(d);
+}
+
+void dial_all_lost(struct session *s, const struct err *e)
+{
+	struct dial_call *k = s->dials;
+
+	while (k != NULL) {
+		if (k->held || k->later.queued)
+			detach(k);
+		else
+			fail(k, e);
+		k = s->dials; /* whoever is told may have changed it, even begun another */
+	}
+}

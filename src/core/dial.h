@@ -1,0 +1,42 @@
+/* dial.h - connections to ports inside a session's cell. PID 1 makes them and passes them out: the
+ * daemon itself cannot connect to anything.
+ *
+ * The socket is hostile, as all that comes from a cell: PID 1 may hold it too, and may make it
+ * block again at any time. So read and write it with recv(2), send(2) and MSG_DONTWAIT (or
+ * splice(2) with SPLICE_F_NONBLOCK) only, and let dial_release() close it, who knows how not to be
+ * held up. */
+#pragma once
+
+#include "session.h"
+
+#define DIAL_MAX 512 /* of a session at a time: under way and held */
+
+struct dial_call;
+
+/* Embedded in whoever asks; stays where it is until it is told of an error, cancelled or released.
+ * All zero but for done and arg before the first use. */
+struct dial {
+	/* It is connected: fd is lent until dial_release(). Or it is not: fd is -1, e says why, and
+	 * d is free for another start.
+	 *
+	 * ERR_NOT_FOUND	nobody listens at that port
+	 * ERR_LIMIT		DIAL_MAX, or the daemon has no descriptors left (sys is EAGAIN)
+	 * ERR_CONFLICT		the session is not running; sys is ESTALE if it has ended
+	 * ERR_UNSUPPORTED	the cell was made by an older version, or has no network at all
+	 * ERR_SYSTEM		sys is ETIMEDOUT: neither connected nor refused within 5 s; others
+	 */
+	void (*done)(struct dial *d, int fd, const struct err *e);
+	void *arg;		/* the caller's */
+	struct dial_call *call; /* the core's; NULL: nothing is under way or held */
+};
+
+/* The session must be running (session_use). done comes once, later, never from inside the call,
+ * unless dial_cancel() comes first. Port 0 is refused as a port nobody listens at. */
+void dial_start(struct session *s, uint16_t port, struct dial *d);
+
+/* Gives up waiting. Harmless if nothing is under way; what is held is released. */
+void dial_cancel(struct dial *d);
+
+/* Closes the connection. What the other side has not taken by now is lost. The session may be gone.
+ * Harmless if nothing is held. */
+void dial_release(struct dial *d);

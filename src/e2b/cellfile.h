@@ -1,0 +1,35 @@
+/* cellfile.h - file operations in a sandbox as E2B means them, and what their failures are called.
+ *
+ * E2B's envd is root: it touches any file, and what it makes it gives to the user it was asked for.
+ * So the built-ins run as root of the cell with --for USER. A cell with a single id has no root;
+ * there they run as that one user. */
+#pragma once
+
+#include "adapter.h"
+#include "file_call.h"
+
+#define CELLFILE_ARGS_MAX 128
+
+struct cellfile {
+	char user[ENVD_USER_MAX]; /* as asked for; "": the default one */
+	const char *argv[CELLFILE_ARGS_MAX];
+	unsigned argc;
+};
+
+/* The arguments of a built-in, which follow one by one; they are borrowed until cellfile_start().
+ * user was set before. */
+void cellfile_init(struct cellfile *f, const char *builtin);
+void cellfile_add(struct cellfile *f, const char *argument);
+/* r may be NULL for what outlives its request. */
+int cellfile_start(const struct cellfile *f, struct file_call *c, struct request *r,
+		   struct session *s, bool write, const struct file_call_events *events,
+		   struct err *e) MUST_USE;
+
+/* Did it fail because the sandbox is no more? */
+bool cellfile_is_gone(const struct err *e);
+/* Answers a call of the filesystem service, or of the file interface, whose built-in failed. path:
+ * of what was asked for. */
+void cellfile_fail_rpc(struct request *r, const struct cellfile *f, const char *path,
+		       const struct err *e);
+void cellfile_fail_http(struct request *r, const struct cellfile *f, const char *path,
+			const struct err *e);

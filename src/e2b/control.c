@@ -1,0 +1,141 @@
+/* control.c - the table of E2B's control plane; see routes.h for what follows from it. What the
+ * contract has and Cordon does not stands here, too, and is answered by missing.c. */
+#include <string.h>
+
+#include "adapter.h"
+#include "destination.h"
+#include "json.h"
+#include "reply.h"
+#include "url.h"
+
+#define USE TENANT_SESSIONS
+#define READ TENANT_READ
+#define ADMIN TENANT_ADMIN
+
+#define ONE "/sandboxes/{sandbox}"
+#define BUILD "/templates/{template}/builds/{build}"
+#define CONTENT "/volumecontent/{volume}"
+
+static const struct route table[] = {
+	{ HTTP1_GET, "/health", 0, control_health, NULL },
+
+	{ HTTP1_POST, "/v2/sandboxes", USE, sandbox_create_v2, NULL },
+	{ HTTP1_POST, "/sandboxes", USE, sandbox_create_v1, NULL },
+	{ HTTP1_GET, "/v2/sandboxes", READ, sandbox_list_v2, NULL },
+	{ HTTP1_GET, "/sandboxes", READ, sandbox_list_v1, NULL },
+	{ HTTP1_GET, "/sandboxes/metrics", READ, sandbox_metrics_many, NULL },
+	{ HTTP1_GET, ONE, READ, sandbox_get, NULL },
+	{ HTTP1_DELETE, ONE, USE, sandbox_delete, NULL },
+	{ HTTP1_POST, "/v2" ONE "/connect", USE, sandbox_connect_v2, NULL },
+	{ HTTP1_POST, ONE "/connect", USE, sandbox_connect_v1, NULL },
+	{ HTTP1_POST, ONE "/resume", USE, sandbox_resume, NULL },
+	{ HTTP1_POST, ONE "/pause", USE, sandbox_pause, NULL },
+	{ HTTP1_POST, ONE "/timeout", USE, sandbox_timeout, NULL },
+	{ HTTP1_POST, ONE "/refreshes", USE, sandbox_refreshes, NULL },
+	{ HTTP1_PUT, ONE "/network", USE, sandbox_network, NULL },
+	{ HTTP1_GET, ONE "/metrics", READ, sandbox_metrics, NULL },
+	{ HTTP1_GET, ONE "/logs", READ, sandbox_logs_v1, NULL },
+	{ HTTP1_GET, "/v2" ONE "/logs", READ, sandbox_logs_v2, NULL },
+
+	{ HTTP1_GET, "/templates", READ, template_list_v1, NULL },
+	{ HTTP1_GET, "/v2/templates", READ, template_list_v2, NULL },
+	{ HTTP1_GET, "/templates/aliases/{template}", READ, template_alias, NULL },
+	{ HTTP1_GET, "/templates/{template}", READ, template_get, NULL },
+	{ HTTP1_DELETE, "/templates/tags", USE, missing_builds, NULL },
+	{ HTTP1_DELETE, "/templates/{template}", USE, template_delete, NULL },
+
+	{ HTTP1_POST, ONE "/snapshots", USE, missing_snapshots, NULL },
+	{ HTTP1_GET, "/snapshots", READ, missing_snapshots, NULL },
+	{ HTTP1_POST, ONE "/fork", USE, missing_fork, NULL },
+	{ HTTP1_POST, "/v2" ONE "/fork", USE, missing_fork, NULL },
+
+	{ HTTP1_POST, "/templates", USE, missing_builds, NULL },
+	{ HTTP1_POST, "/v2/templates", USE, missing_builds, NULL },
+	{ HTTP1_POST, "/v3/templates", USE, missing_builds, NULL },
+	{ HTTP1_POST, "/templates/tags", USE, missing_builds, NULL },
+	{ HTTP1_GET, "/templates/{template}/tags", READ, missing_builds, NULL },
+	{ HTTP1_GET, "/templates/{template}/files/{hash}", READ, missing_builds, NULL },
+	{ HTTP1_POST, "/templates/{template}", USE, missing_builds, NULL },
+	{ HTTP1_PATCH, "/templates/{template}", USE, missing_builds, NULL },
+	{ HTTP1_PATCH, "/v2/templates/{template}", USE, missing_builds, NULL },
+	{ HTTP1_POST, BUILD, USE, missing_builds, NULL },
+	{ HTTP1_POST, "/v2" BUILD, USE, missing_builds, NULL },
+	{ HTTP1_GET, BUILD "/status", READ, missing_builds, NULL },
+	{ HTTP1_GET, BUILD "/logs", READ, missing_builds, NULL },
+
+	{ HTTP1_GET, "/volumes", READ, missing_volumes, NULL },
+	{ HTTP1_POST, "/volumes", USE, missing_volumes, NULL },
+	{ HTTP1_GET, "/volumes/{volume}", READ, missing_volumes, NULL },
+	{ HTTP1_DELETE, "/volumes/{volume}", USE, missing_volumes, NULL },
+	/* With a volume's own token: nobody can have one. */
+	{ HTTP1_GET, CONTENT "/path", 0, missing_content, NULL },
+	{ HTTP1_PATCH, CONTENT "/path", 0, missing_content, NULL },
+	{ HTTP1_DELETE, CONTENT "/path", 0, missing_content, NULL },
+	{ HTTP1_GET, CONTENT "/dir", 0, missing_content, NULL },
+	{ HTTP1_POST, CONTENT "/dir", 0, missing_content, NULL },
+	{ HTTP1_GET, CONTENT "/file", 0, missing_content, NULL },
+	{ HTTP1_PUT, CONTENT "/file", 0, missing_content, NULL },
+
+	{ HTTP1_GET, "/secrets", READ, missing_secrets, NULL },
+	{ HTTP1_POST, "/secrets", USE, missing_secrets, NULL },
+	{ HTTP1_GET, "/secrets/{secret}", READ, missing_secrets, NULL },
+	{ HTTP1_POST, "/secrets/{secret}", USE, missing_secrets, NULL },
+	{ HTTP1_PUT, "/secrets/{secret}", USE, missing_secrets, NULL },
+	{ HTTP1_DELETE, "/secrets/{secret}", USE, missing_secrets, NULL },
+
+	{ HTTP1_GET, "/teams", READ, missing_teams, NULL },
+	{ HTTP1_GET, "/teams/{team}/metrics", READ, missing_teams, NULL },
+	{ HTTP1_GET, "/teams/{team}/metrics/max", READ, missing_teams, NULL },
+	{ HTTP1_GET, "/api-keys", ADMIN, missing_teams, NULL },
+	{ HTTP1_POST, "/api-keys", ADMIN, missing_teams, NULL },
+	{ HTTP1_PATCH, "/api-keys/{key}", ADMIN, missing_teams, NULL },
+	{ HTTP1_DELETE, "/api-keys/{key}", ADMIN, missing_teams, NULL },
+	{ HTTP1_POST, "/access-tokens", ADMIN, missing_teams, NULL },
+	{ HTTP1_DELETE, "/access-tokens/{token}", ADMIN, missing_teams, NULL },
+};
+
+/* A sandbox's id, perhaps with a client's behind it; or any one id. */
+static bool take_ids(struct request *r, const struct url_params *params)
+{
+	struct http1_span sandbox;
+
+	if (params->n == 0)
+		return true;
+	if (url_decode(params->raw[0], r->id, sizeof(r->id)) < 0) {
+		reply_code(r, 404, "not_found", "there is nothing of that id");
+		return false;
+	}
+	if (strstr(r->route->pattern, ONE) == NULL)
+		return true;
+	sandbox = (struct http1_span){ r->id, strlen(r->id) };
+	if (destination_id(sandbox, r->session_id))
+		return true;
+	reply_code(r, 400, "invalid", "Invalid sandbox ID");
+	return false;
+}
+
+static void fail(struct request *r, const struct failure *f)
+{
+	char text[256 + 6 * sizeof(((struct err *)NULL)->msg)];
+	struct json j;
+
+	json_init(&j, text, sizeof(text));
+	json_open(&j, NULL, '{');
+	json_int(&j, "code", f->status);
+	json_text(&j, "message", f->message);
+	json_close(&j, '}');
+	exchange_reply(r->x, f->status, "application/json", j.text, j.len);
+}
+
+const struct dialect control_dialect = { .fail = fail };
+
+const struct routes control_routes = {
+	.table = table, .n = COUNT(table), .dialect = &control_dialect, .take_ids = take_ids
+};
+
+void control_health(struct request *r)
+{
+	static const char text[] = "Health check successful";
+
+	exchange_reply(r->x, 200, "text/plain; charset=utf-8", text, sizeof(text) - 1);
+}

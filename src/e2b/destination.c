@@ -1,0 +1,103 @@
+#include "destination.h"
+
+#include <string.h>
+
+static bool is_id_byte(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool destination_id(struct http1_span given, char ret[STORE_ID_MAX])
+{
+	size_t n = 0;
+
+	while (n < given.n && is_id_byte(given.p[n]))
+		n++;
+	if (n == 0 || n >= STORE_ID_MAX)
+		return false;
+	if (n < given.n) { /* one '-', and something behind it */
+		if (given.p[n] != '-' || n + 1 == given.n ||
+		    memchr(given.p + n + 1, '-', given.n - n - 1) != NULL)
+			return false;
+		for (size_t i = n + 1; i < given.n; i++)
+			if (!is_id_byte(given.p[i]))
+				return false;
+	}
+	memcpy(ret, given.p, n);
+	ret[n] = '\0';
+	return true;
+}
+
+static bool take_port(struct http1_span given, uint16_t *ret)
+{
+	unsigned value = 0;
+
+	if (given.n == 0 || given.n > 5)
+		return false;
+	for (size_t i = 0; i < given.n; i++) {
+		if (given.p[i] < '0' || given.p[i] > '9')
+			return false;
+		value = value * 10 + (unsigned)(given.p[i] - '0');
+	}
+	*ret = (uint16_t)value;
+	return value > 0 && value <= UINT16_MAX;
+}
+
+static void by_headers(size_t nid, struct http1_span id, size_t nport, struct http1_span port,
+		       struct destination *ret)
+{
+	ret->kind = DESTINATION_BAD;
+	if (nid != 1 || nport != 1)
+		ret->why = "give both headers, E2b-Sandbox-Id and E2b-Sandbox-Port, once";
+	else if (!destination_id(id, ret->id))
+		ret->why = "E2b-Sandbox-Id: not the id of a sandbox";
+	else if (!take_port(port, &ret->port))
+		ret->why = "E2b-Sandbox-Port: not a port";
+	else
+		ret->kind = DESTINATION_SANDBOX;
+}
+
+/* "3000-id", with whatever follows another '-'. A label that does not begin that way is any host's;
+ * one that does and is wrong goes nowhere: it must never reach the node by mistake. */
+static void by_label(struct http1_span label, struct destination *ret)
+{
+	struct http1_span port = label, id;
+	size_t digits = 0;
+
+	while (digits < label.n && label.p[digits] >= '0' && label.p[digits] <= '9')
+		digits++;
+	if (digits == 0 || digits == label.n || label.p[digits] != '-')
+		return;
+	port.n = digits;
+	id.p = label.p + digits + 1;
+	id.n = label.n - digits - 1;
+	for (size_t i = 0; i < id.n; i++)
+		if (id.p[i] == '-')
+			id.n = i;
+	ret->kind = DESTINATION_BAD;
+	if (!take_port(port, &ret->port))
+		ret->why = "the host name does not begin with a port";
+	else if (!destination_id(id, ret->id))
+		ret->why = "the host name does not hold the id of a sandbox";
+	else
+		ret->kind = DESTINATION_SANDBOX;
+}
+
+void destination_find(const struct http1_request *q, struct destination *ret)
+{
+	struct http1_span id = { 0 }, port = { 0 }, label = q->host;
+	size_t nid = http1_find(q->headers, q->headers_n, "e2b-sandbox-id", &id);
+	size_t nport = http1_find(q->headers, q->headers_n, "e2b-sandbox-port", &port);
+	const char *dot;
+
+	memset(ret, 0, sizeof(*ret));
+	if (nid + nport > 0) {
+		by_headers(nid, id, nport, port, ret);
+		return;
+	}
+	dot = label.n == 0 ? NULL : memchr(label.p, '.', label.n);
+	if (dot == NULL)
+		return; /* no domain below which there could be sandboxes */
+	label.n = (size_t)(dot - label.p);
+	by_label(label, ret);
+}

@@ -1,0 +1,24 @@
+/* destination.h - where a request is to go: to the node itself, or to a port of a sandbox. Pure,
+ * fuzzed.
+ *
+ * By the headers E2b-Sandbox-Id and E2b-Sandbox-Port, or else by the left-most label of the host
+ * name: "3000-i0123456789abcdef.example.com". */
+#pragma once
+
+#include "http1.h"
+#include "store.h"
+
+enum destination_kind { DESTINATION_NODE, DESTINATION_SANDBOX, DESTINATION_BAD };
+
+struct destination {
+	enum destination_kind kind;
+	char id[STORE_ID_MAX]; /* of a sandbox */
+	uint16_t port;
+	const char *why; /* if it is bad: a constant */
+};
+
+void destination_find(const struct http1_request *q, struct destination *ret);
+
+/* A sandbox's id as clients write it: [a-z0-9]+, perhaps followed by "-" and a client's id, which
+ * is dropped. False: it cannot be one. */
+bool destination_id(struct http1_span given, char ret[STORE_ID_MAX]);

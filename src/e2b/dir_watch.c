@@ -1,0 +1,173 @@
+#include "dir_watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "entry.h"
+
+#define CREATE "EVENT_TYPE_CREATE"
+
+static struct dir_watch *watch_of(struct file_call *c)
+{
+	return (struct dir_watch *)(void *)c; /* its first member */
+}
+
+/* As inotify has it for what is in the directory; the directory itself is ".". */
+static const char *shown(const char *name)
+{
+	return name[0] == '\0' ? "." : name;
+}
+
+static void end(struct dir_watch *w, enum rpc_code code, const char *why)
+{
+	w->ended = true;
+	w->events->over(w, code, why);
+}
+
+/* Tells it, or waits for its entry. */
+static void tell(struct dir_watch *w, const char *type, const char *name, bool has_entry)
+{
+	if (!has_entry) {
+		w->events->event(w, type, shown(name), NULL);
+		return;
+	}
+	w->held = type;
+	(void)snprintf(w->name, sizeof(w->name), "%s", shown(name));
+}
+
+static void take_event(struct dir_watch *w, const struct file_msg_event *v)
+{
+	bool has_entry = v->has_entry != 0;
+
+	switch ((enum file_msg_what)v->what) {
+	case FILE_MSG_CREATE:
+		tell(w, CREATE, v->path, has_entry);
+		break;
+	case FILE_MSG_WRITE:
+		tell(w, "EVENT_TYPE_WRITE", v->path, has_entry);
+		break;
+	case FILE_MSG_REMOVE:
+		tell(w, "EVENT_TYPE_REMOVE", v->path, has_entry);
+		break;
+	case FILE_MSG_CHMOD:
+		tell(w, "EVENT_TYPE_CHMOD", v->path, has_entry);
+		break;
+	case FILE_MSG_RENAME: /* as two, like everybody who is told by inotify */
+		w->events->event(w, "EVENT_TYPE_RENAME", shown(v->path), NULL);
+		if (v->to[0] != '\0')
+			tell(w, CREATE, v->to, has_entry);
+		break;
+	case FILE_MSG_OVERFLOW:
+		end(w, RPC_INTERNAL, "watcher error: events were lost, too many at a time");
+		break;
+	case FILE_MSG_LIMITED:
+		end(w, RPC_RESOURCE_EXHAUSTED, "watcher error: too many directories to watch");
+		break;
+	case FILE_MSG_GONE:
+		end(w, RPC_OK, "");
+		break;
+	case FILE_MSG_WHATS:
+		break;
+	}
+}
+
+static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct dir_watch *w = watch_of(c);
+
+	if (w->ended)
+		return 0;
+	if (m->kind == FILE_MSG_READY && !w->begun) {
+		w->begun = true;
+		w->events->ready(w);
+		return 0;
+	}
+	if (m->kind == FILE_MSG_EVENT && w->begun && w->held == NULL) {
+		take_event(w, &m->event);
+		return 0;
+	}
+	if (m->kind == FILE_MSG_ENTRY && w->held != NULL) {
+		w->events->event(w, w->held, w->name, &m->entry);
+		w->held = NULL;
+		return 0;
+	}
+	return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+}
+
+static bool room(struct file_call *c)
+{
+	struct dir_watch *w = watch_of(c);
+
+	return !w->begun || w->ended || w->events->room == NULL || w->events->room(w);
+}
+
+static void ended(struct file_call *c, int status, const struct err *e)
+{
+	struct dir_watch *w = watch_of(c);
+	struct err silent;
+
+	(void)status;
+	IGNORED(err_set(&silent, ERR_SYSTEM, "the cell does not watch any more"), "told");
+	if (w->ended && (e == NULL || !cellfile_is_gone(e)))
+		return; /* told already */
+	w->ended = true;
+	w->events->failed(w, e == NULL ? &silent : e);
+}
+
+int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message, struct err *e)
+{
+	const char *path = "";
+
+	if (envd_user_of_rpc(r, w->file.user, e) < 0 || rpc_text(message, "path", &path, e) < 0 ||
+	    rpc_bool(message, "recursive", &w->recursive, e) < 0 ||
+	    rpc_bool(message, "includeEntry", &w->entries, e) < 0)
+		return -1;
+	if (strlen(path) >= sizeof(w->path))
+		return err_set(e, ERR_INVALID, "path: is too long");
+	(void)snprintf(w->path, sizeof(w->path), "%s", path[0] == '\0' ? "." : path);
+	return 0;
+}
+
+int dir_watch_start(struct dir_watch *w, struct request *r, struct session *s,
+		    const struct dir_watch_events *events, struct err *e)
+{
+	static const struct file_call_events call_events = { .record = record,
+							     .ready = room,
+							     .end = ended };
+
+	w->events = events;
+	cellfile_init(&w->file, "watch");
+	cellfile_add(&w->file, w->path);
+	cellfile_add(&w->file, w->recursive ? "recursive" : "-");
+	if (w->entries)
+		cellfile_add(&w->file, "entries");
+	return cellfile_start(&w->file, &w->call, r, s, false, &call_events, e);
+}
+
+void dir_watch_release(struct dir_watch *w)
+{
+	file_call_release(&w->call);
+}
+
+void dir_watch_fail(struct dir_watch *w, struct request *r, const struct err *e)
+{
+	if (e->sys == ENOENT)
+		rpc_fail(r, RPC_NOT_FOUND, "path %.200s not found", w->path);
+	else if (e->sys == ENOTDIR)
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "path %.200s not a directory", w->path);
+	else
+		cellfile_fail_rpc(r, &w->file, w->path, e);
+}
+
+void dir_watch_shape(struct json *j, const char *member, const char *type, const char *name,
+		     const struct file_msg_entry *entry)
+{
+	json_open(j, member, '{');
+	json_text(j, "name", name);
+	json_text(j, "type", type);
+	if (entry != NULL)
+		entry_shape(j, "entry", entry, entry_path(entry));
+	json_close(j, '}');
+}

@@ -1,0 +1,51 @@
+/* dir_watch.h - a directory that is watched, as E2B's clients want to be told of it: the records of
+ * the cell's built-in become their events, one or two each. Who tells them to whom (a stream, or
+ * whoever polls) is the caller's. */
+#pragma once
+
+#include <jansson.h>
+
+#include "cellfile.h"
+#include "rpc.h"
+
+struct dir_watch;
+
+struct dir_watch_events {
+	/* What changes from now on is told. */
+	void (*ready)(struct dir_watch *w);
+	/* Can it take a record now? As in file_call.h. NULL: always. */
+	bool (*room)(struct dir_watch *w);
+	/* At most two for a record. entry may be NULL. */
+	void (*event)(struct dir_watch *w, const char *type, const char *name,
+		      const struct file_msg_entry *entry);
+	/* Nothing more is told, and why; RPC_OK: what was watched is gone. The built-in may live
+	 * on: dir_watch_release() (not from inside of this). */
+	void (*over)(struct dir_watch *w, enum rpc_code code, const char *why);
+	/* The built-in could not watch, or has ended without a word; or the sandbox is gone. */
+	void (*failed)(struct dir_watch *w, const struct err *e);
+};
+
+struct dir_watch {
+	struct file_call call; /* first */
+	struct cellfile file;
+	const struct dir_watch_events *events;
+	char path[FILE_MSG_PATH_MAX];
+	bool recursive, entries;
+	bool begun, ended;
+	/* an event whose entry comes next */
+	const char *held; /* its type; NULL: none */
+	char name[FILE_MSG_PATH_MAX];
+};
+
+/* Reads WatchDirRequest or CreateWatcherRequest, and who asks. ERR_INVALID. */
+int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message,
+		   struct err *e) MUST_USE;
+/* r may be NULL, for one that outlives its request. */
+int dir_watch_start(struct dir_watch *w, struct request *r, struct session *s,
+		    const struct dir_watch_events *events, struct err *e) MUST_USE;
+void dir_watch_release(struct dir_watch *w);
+/* Answers that it could not be started. */
+void dir_watch_fail(struct dir_watch *w, struct request *r, const struct err *e);
+/* FilesystemEvent. */
+void dir_watch_shape(struct json *j, const char *member, const char *type, const char *name,
+		     const struct file_msg_entry *entry);

@@ -1,0 +1,187 @@
+/* e2b.c - the adapter itself: its key, and who answers a request.
+ *
+ * What names a sandbox goes to it and nowhere else, whatever its path says: through a sandbox's
+ * host name nothing of the node can be reached. A signed URL names none; its sandbox is the one
+ * whose token made the signature, found by trying. */
+#include "e2b.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "clock.h"
+#include "destination.h"
+#include "hex.h"
+#include "rand.h"
+#include "sandbox.h"
+#include "store.h"
+#include "url.h"
+
+#define KEY_NAME "e2b.token_key"
+/* Hashes a second that strangers can make us do: about a tenth of a processor. */
+#define TRIES_PER_SECOND 100000
+#define PATH_MAX_BYTES 4096
+
+static int read_key(struct e2b *b, struct err *e)
+{
+	struct store *s = core_store(b->core);
+	char text[2 * TOKEN_KEY_SIZE + 1] = "";
+
+	if (store_meta_get(s, KEY_NAME, text, sizeof(text), e) == 0)
+		return hex_decode(text, strlen(text), b->key.bytes, TOKEN_KEY_SIZE, e);
+	if (e->code != ERR_NOT_FOUND)
+		return -1;
+	rand_bytes(b->key.bytes, TOKEN_KEY_SIZE);
+	hex_encode(b->key.bytes, TOKEN_KEY_SIZE, text);
+	return store_meta_set(s, KEY_NAME, text, e);
+}
+
+struct e2b *e2b_new(struct core *core, struct err *e)
+{
+	struct e2b *b = calloc(1, sizeof(*b));
+
+	if (b == NULL) {
+		IGNORED(err_sys(e, "allocate"), "NULL says it");
+		return NULL;
+	}
+	b->core = core;
+	if (read_key(b, e) < 0) {
+		IGNORED(err_wrap(e, "key of access tokens"), "NULL says it");
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+void e2b_free(struct e2b *b)
+{
+	if (b != NULL)
+		filesystem_poll_end(b);
+	free(b);
+}
+
+void e2b_print_routes(FILE *to)
+{
+	routes_print(&control_routes, to);
+}
+
+/* ---- signed URLs */
+
+struct search {
+	struct e2b *b;
+	const char *operation;
+	char path[PATH_MAX_BYTES], user[ENVD_USER_MAX], expires[24], signature[64];
+	const struct session *found;
+};
+
+static void try_session(struct session *s, void *arg)
+{
+	struct search *f = arg;
+	char token[TOKEN_MAX];
+
+	f->b->tries++;
+	if (f->found != NULL)
+		return;
+	token_make(&f->b->key, TOKEN_ENVD, session_row(s)->id, token);
+	if (token_signed(token, f->path, f->operation, f->user, f->expires, f->signature))
+		f->found = s;
+}
+
+static bool may_try(struct e2b *b)
+{
+	uint64_t second = clock_now_ns() / (1000 * CLOCK_MS);
+
+	if (second != b->tries_second) {
+		b->tries_second = second;
+		b->tries = 0;
+	}
+	return b->tries < TRIES_PER_SECOND;
+}
+
+/* 1: the id of the sandbox whose token signed it; 0: none; -1: too many have asked. */
+static int find_signer(struct e2b *b, const struct http1_request *q, char ret_id[STORE_ID_MAX])
+{
+	struct search f = { .b = b, .operation = q->method == HTTP1_POST ? "write" : "read" };
+
+	if (url_query_get(q->query, "signature", f.signature, sizeof(f.signature)) <= 0 ||
+	    url_query_get(q->query, "path", f.path, sizeof(f.path)) < 0 ||
+	    url_query_get(q->query, "username", f.user, sizeof(f.user)) < 0 ||
+	    url_query_get(q->query, "signature_expiration", f.expires, sizeof(f.expires)) < 0)
+		return 0;
+	if (!may_try(b))
+		return -1;
+	session_each(b->core, NULL, try_session, &f);
+	if (f.found == NULL)
+		return 0;
+	(void)snprintf(ret_id, STORE_ID_MAX, "%s", session_row(f.found)->id);
+	return 1;
+}
+
+/* ---- who answers */
+
+static void reply_text(struct exchange *x, int status, const char *text)
+{
+	exchange_reply(x, status, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+static void reply_signature(struct exchange *x, int found)
+{
+	static const char unknown[] = "{\"code\":401,\"message\":\"invalid signature\"}";
+	static const char busy[] =
+		"{\"code\":429,\"message\":\"too many signed requests, try again\"}";
+
+	if (found < 0)
+		exchange_header(x, "Retry-After", "1");
+	exchange_reply(x, found < 0 ? 429 : 401, "application/json; charset=utf-8",
+		       found < 0 ? busy : unknown,
+		       found < 0 ? sizeof(busy) - 1 : sizeof(unknown) - 1);
+}
+
+/* A request without a sandbox's name that is envd's all the same: by its token (older clients), or
+ * its signature. */
+static bool by_token(struct e2b *b, struct exchange *x, bool tls)
+{
+	const struct http1_request *q = exchange_request(x);
+	struct http1_span token;
+	char id[STORE_ID_MAX], text[8];
+	int found;
+
+	if (!routes_know(&envd_routes, q->path))
+		return false;
+	if (http1_find(q->headers, q->headers_n, "x-access-token", &token) == 1 &&
+	    token_id(token, id)) {
+		edge_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
+		return true;
+	}
+	if (!http1_span_is(q->path, "/files") ||
+	    url_query_get(q->query, "signature", text, sizeof(text)) == 0)
+		return false;
+	found = find_signer(b, q, id);
+	if (found > 0)
+		edge_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
+	else
+		reply_signature(x, found);
+	return true;
+}
+
+bool e2b_handle(struct e2b *b, struct exchange *x, bool tls)
+{
+	const struct http1_request *q = exchange_request(x);
+	struct destination to;
+
+	destination_find(q, &to);
+	if (to.kind == DESTINATION_BAD) {
+		reply_text(x, 400, to.why);
+		return true;
+	}
+	if (to.kind == DESTINATION_SANDBOX) {
+		edge_handle(b, x, to.id, to.port, tls);
+		return true;
+	}
+	if (by_token(b, x, tls))
+		return true;
+	if (!routes_know(&control_routes, q->path))
+		return false;
+	routes_handle(&control_routes, b->core, x, b);
+	return true;
+}

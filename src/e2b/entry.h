@@ -1,0 +1,20 @@
+/* entry.h - one file as E2B's clients know it. The entries are the cell's words: nothing in them is
+ * believed, and all of it may be shown. Pure. */
+#pragma once
+
+#include "file_msg.h"
+#include "json.h"
+
+#define ENTRY_PERMISSIONS_MAX 24
+
+/* Where it is, as it was asked for. */
+const char *entry_path(const struct file_msg_entry *m);
+/* As Go writes a FileMode: "-rw-r--r--", "drwxr-xr-x", "Lrwxrwxrwx", "dtrwxrwxrwx", ... */
+void entry_permissions(const struct file_msg_entry *m, char ret[ENTRY_PERMISSIONS_MAX]);
+
+/* EntryInfo of the filesystem service. path: absolute. */
+void entry_shape(struct json *j, const char *name, const struct file_msg_entry *m,
+		 const char *path);
+/* What the file interface says of a file it has written: {"path","name","type"}, and "metadata" if
+ * it has any. */
+void entry_shape_written(struct json *j, const char *name, const struct file_msg_entry *m);

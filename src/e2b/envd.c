@@ -1,0 +1,270 @@
+/* envd.c - port 49983 of a sandbox. E2B has a daemon there; with us it is cordond that answers, so
+ * there is nothing in the cell that somebody in it could attack or imitate.
+ *
+ * Who has the sandbox's token may do everything; a signature allows one file operation. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "adapter.h"
+#include "base64.h"
+#include "json.h"
+#include "reply.h"
+#include "sandbox.h"
+#include "units.h"
+#include "url.h"
+
+static const struct route table[] = {
+	{ HTTP1_GET, "/health", 0, envd_health, NULL },
+	{ HTTP1_GET, "/metrics", 0, envd_metrics, NULL },
+	{ HTTP1_GET, "/envs", 0, envd_envs, NULL },
+	{ HTTP1_GET, "/files", 0, files_get, NULL },
+	{ HTTP1_POST, "/files", 0, files_post, NULL },
+	{ HTTP1_POST, "/files/compose", 0, files_compose, NULL },
+
+	{ HTTP1_POST, "/process.Process/List", 0, process_list, NULL },
+	{ HTTP1_POST, "/process.Process/Connect", 0, process_connect, NULL },
+	{ HTTP1_POST, "/process.Process/Start", 0, process_start, NULL },
+	{ HTTP1_POST, "/process.Process/Update", 0, process_update, NULL },
+	{ HTTP1_POST, "/process.Process/StreamInput", 0, process_stream_input, NULL },
+	{ HTTP1_POST, "/process.Process/SendInput", 0, process_send_input, NULL },
+	{ HTTP1_POST, "/process.Process/SendSignal", 0, process_send_signal, NULL },
+	{ HTTP1_POST, "/process.Process/CloseStdin", 0, process_close_stdin, NULL },
+
+	{ HTTP1_POST, "/filesystem.Filesystem/Stat", 0, filesystem_stat, NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/MakeDir", 0, filesystem_make_dir, NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/Move", 0, filesystem_move, NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/ListDir", 0, filesystem_list_dir, NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/Remove", 0, filesystem_remove, NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/WatchDir", 0, filesystem_watch_dir, NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/CreateWatcher", 0, filesystem_create_watcher, NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/GetWatcherEvents", 0, filesystem_get_watcher_events,
+	  NULL },
+	{ HTTP1_POST, "/filesystem.Filesystem/RemoveWatcher", 0, filesystem_remove_watcher, NULL },
+};
+
+/* What E2B's own node says to its envd, and nobody else may. */
+static const char *const hidden[] = { "/init",	   "/freeze", "/unfreeze", "/collapse",
+				      "/fsfreeze", "/fsthaw", "/upgrade" };
+
+static bool take_ids(struct request *r, const struct url_params *params)
+{
+	(void)r;
+	(void)params;
+	return true;
+}
+
+static void fail(struct request *r, const struct failure *f)
+{
+	char text[256 + 6 * sizeof(((struct err *)NULL)->msg)];
+	struct json j;
+
+	if (f->status == 410 || session_find(r->core, r->session_id) == NULL) {
+		edge_gone(r);
+		return;
+	}
+	json_init(&j, text, sizeof(text));
+	json_open(&j, NULL, '{');
+	json_int(&j, "code", f->status);
+	json_text(&j, "message", f->message);
+	json_close(&j, '}');
+	exchange_reply(r->x, f->status, "application/json; charset=utf-8", j.text, j.len);
+}
+
+const struct dialect envd_dialect = { .fail = fail };
+
+const struct routes envd_routes = { .table = table,
+				    .n = COUNT(table),
+				    .dialect = &envd_dialect,
+				    .open = true,
+				    .take_ids = take_ids };
+
+/* ---- who asks */
+
+int envd_user_of_files(struct request *r, char ret[ENVD_USER_MAX], struct err *e)
+{
+	return request_text(r, "username", ret, ENVD_USER_MAX, e);
+}
+
+int envd_user_of_rpc(struct request *r, char ret[ENVD_USER_MAX], struct err *e)
+{
+	static const char scheme[] = "Basic ";
+	const struct http1_request *q = exchange_request(r->x);
+	uint8_t plain[BASE64_BYTES(4 * ENVD_USER_MAX) + 1];
+	struct http1_span given;
+	ssize_t n;
+
+	ret[0] = '\0';
+	if (http1_find(q->headers, q->headers_n, "authorization", &given) != 1 ||
+	    given.n < sizeof(scheme) - 1 || strncasecmp(given.p, scheme, sizeof(scheme) - 1) != 0)
+		return 0;
+	given.p += sizeof(scheme) - 1;
+	given.n -= sizeof(scheme) - 1;
+	n = given.n > 4 * ENVD_USER_MAX ? -1 : base64_decode(given.p, given.n, plain);
+	if (n < 0 || memchr(plain, '\0', (size_t)n) != NULL)
+		return err_set(e, ERR_INVALID, "the Authorization header is malformed");
+	plain[n] = '\0';
+	plain[strcspn((char *)plain, ":")] = '\0'; /* what follows is a password nobody has */
+	if (strlen((char *)plain) >= ENVD_USER_MAX)
+		return err_set(e, ERR_INVALID, "the user's name is too long");
+	memcpy(ret, plain, strlen((char *)plain) + 1);
+	return 0;
+}
+
+static void unauthorized(struct request *r, const char *why)
+{
+	reply_code(r, 401, "unauthorized", why);
+}
+
+static bool is_files(const struct http1_request *q)
+{
+	return http1_span_is(q->path, "/files") &&
+	       (q->method == HTTP1_GET || q->method == HTTP1_HEAD || q->method == HTTP1_POST);
+}
+
+/* A signature for this one operation. Answers if it is not right. */
+static bool signature_allows(struct request *r)
+{
+	char path[4096], user[ENVD_USER_MAX], expires[24], signature[64], token[TOKEN_MAX];
+	const struct http1_request *q = exchange_request(r->x);
+	struct err e = { 0 };
+	uint64_t until;
+
+	if (request_text(r, "path", path, sizeof(path), &e) < 0 ||
+	    envd_user_of_files(r, user, &e) < 0 ||
+	    request_text(r, "signature", signature, sizeof(signature), &e) < 0 ||
+	    request_text(r, "signature_expiration", expires, sizeof(expires), &e) < 0) {
+		reply_error(r, &e);
+		return false;
+	}
+	token_make(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token);
+	if (signature[0] == '\0') {
+		unauthorized(r, "missing signature query parameter");
+		return false;
+	}
+	if (!token_signed(token, path, q->method == HTTP1_POST ? "write" : "read", user, expires,
+			  signature)) {
+		unauthorized(r, "invalid signature");
+		return false;
+	}
+	if (expires[0] == '\0')
+		return true;
+	if (units_count(expires, 0, INT64_MAX, &until, &e) < 0 || (time_t)until < time(NULL)) {
+		unauthorized(r, "signature is already expired");
+		return false;
+	}
+	return true;
+}
+
+/* Answers if not. */
+static bool allowed(struct request *r)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	struct session *s = session_find(r->core, r->session_id);
+	struct http1_span token;
+	struct sandbox b;
+	size_t n;
+
+	sandbox_read(session_row(s), &b);
+	if (!b.secure || http1_span_is(q->path, "/health"))
+		return true;
+	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
+	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token))
+		return true;
+	if (n > 0 && is_files(q))
+		unauthorized(r, "access token present in header but does not match");
+	else if (n == 0 && is_files(q))
+		return signature_allows(r);
+	else
+		unauthorized(r, "unauthorized access, please provide a valid access token or "
+				"method signing if supported");
+	return false;
+}
+
+/* ---- browsers */
+
+/* Any page may ask: it is the token that counts, and browsers do not add it by themselves. */
+static void share(struct request *r)
+{
+	exchange_header(r->x, "Access-Control-Allow-Origin", "*");
+	exchange_header(r->x, "Access-Control-Expose-Headers",
+			"Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Location, "
+			"Cache-Control, X-Content-Type-Options");
+}
+
+static void preflight(struct request *r)
+{
+	exchange_header(r->x, "Access-Control-Allow-Methods",
+			"HEAD, GET, POST, PUT, PATCH, DELETE");
+	exchange_header(r->x, "Access-Control-Allow-Headers", "*, Authorization");
+	exchange_header(r->x, "Access-Control-Max-Age", "7200");
+	reply_empty(r, 204);
+}
+
+static bool is_preflight(const struct http1_request *q)
+{
+	return q->method == HTTP1_OPTIONS &&
+	       http1_find(q->headers, q->headers_n, "access-control-request-method", NULL) > 0;
+}
+
+/* ---- the door */
+
+static bool is_hidden(struct request *r)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	char text[256];
+	struct json j;
+
+	for (size_t i = 0; i < COUNT(hidden); i++) {
+		if (!http1_span_is(q->path, hidden[i]))
+			continue;
+		json_init(&j, text, sizeof(text));
+		json_open(&j, NULL, '{');
+		json_text(&j, "message", "this path is not available");
+		json_text(&j, "path", hidden[i]);
+		json_int(&j, "code", 404);
+		json_close(&j, '}');
+		exchange_reply(r->x, 404, "application/json; charset=utf-8", j.text, j.len);
+		return true;
+	}
+	return false;
+}
+
+void envd_handle(struct request *r)
+{
+	const struct http1_request *q = exchange_request(r->x);
+
+	r->dialect = &envd_dialect;
+	if (http1_find(q->headers, q->headers_n, "origin", NULL) > 0)
+		share(r);
+	if (is_preflight(q))
+		preflight(r);
+	else if (!is_hidden(r) && allowed(r))
+		routes_dispatch(&envd_routes, r);
+}
+
+/* ---- about the sandbox */
+
+void envd_health(struct request *r)
+{
+	reply_empty(r, 204);
+}
+
+void envd_envs(struct request *r)
+{
+	struct session *s = session_find(r->core, r->session_id);
+	const struct store_session *row = session_row(s);
+	const char *at = row->env, *end = at + row->env_len;
+	struct json j;
+
+	json_init_heap(&j, ADAPTER_JSON_MAX);
+	json_open(&j, NULL, '{');
+	for (; at < end; at += strlen(at) + 1) {
+		char name[300];
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "="), at);
+		json_text(&j, name, at + strcspn(at, "=") + (strchr(at, '=') != NULL));
+	}
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}

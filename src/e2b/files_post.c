@@ -1,0 +1,352 @@
+/* files_post.c - POST /files: files into a sandbox, as they arrive.
+ *
+ * The body is one file, or a form with any number of them. Either way it is a row of: begin a file,
+ * its bytes, its end. Each is one built-in, `write`, that puts it in place when its last byte has
+ * come; the body waits meanwhile. What was written before something fails stays, as with E2B. After
+ * a failure the rest of the body is dropped before it is answered: many clients cannot hear before
+ * they have sent everything. */
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "cellfile.h"
+#include "chunker.h"
+#include "config.h"
+#include "entry.h"
+#include "multipart.h"
+#include "post_head.h"
+#include "reply.h"
+#include "upload.h"
+#include "written.h"
+
+#define NUMBER_MAX 24
+#define SKIPPED_MAX (1U << 20) /* bytes of a form that are no file's */
+
+enum step {
+	BETWEEN,  /* files */
+	SKIPPING, /* a part that is none */
+	WRITING,
+	FINISHING, /* all its bytes have been taken, the built-in has not answered */
+	FAILED	   /* with this status */
+};
+
+struct posting {
+	struct file_call call;
+	struct cellfile file;
+	struct chunker out;
+	enum step step;
+	bool reading, answered;
+	struct post_head head;
+	struct multipart form;
+	uint64_t skipped, dropped;
+	char path[FILE_MSG_PATH_MAX];	/* of the query; "": none */
+	char target[FILE_MSG_PATH_MAX]; /* of this file */
+	char max[NUMBER_MAX];
+	struct written done;
+	/* why it failed: of the built-in, or of the request */
+	bool of_file;
+	int status;
+	struct err why;
+};
+
+static void release(struct request *r, bool answered)
+{
+	struct posting *p = r->state;
+
+	(void)answered;
+	file_call_release(&p->call);
+	written_release(&p->done);
+}
+
+/* ---- the end */
+
+static void answer(struct request *r)
+{
+	struct posting *p = r->state;
+
+	if (p->answered)
+		return;
+	p->answered = true;
+	if (p->step == FAILED && p->of_file)
+		cellfile_fail_http(r, &p->file, p->target, &p->why);
+	else if (p->step == FAILED)
+		reply_code(r, p->status, "invalid", p->why.msg);
+	else
+		written_reply(&p->done, r);
+}
+
+static void fail(struct request *r, int status)
+{
+	struct posting *p = r->state;
+
+	p->step = FAILED;
+	p->of_file = false;
+	p->status = status;
+	if (!p->reading)
+		answer(r);
+}
+
+static void fail_text(struct request *r, int status, const char *text)
+{
+	struct posting *p = r->state;
+
+	IGNORED(err_set(&p->why, ERR_INVALID, "%s", text), "answered");
+	fail(r, status);
+}
+
+static void fail_file(struct request *r, const struct err *e)
+{
+	struct posting *p = r->state;
+
+	p->step = FAILED;
+	p->of_file = true;
+	p->why = *e;
+	if (!p->reading)
+		answer(r);
+}
+
+/* ---- one file */
+
+static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct posting *p = c->r->state;
+
+	if (m->kind != FILE_MSG_ENTRY)
+		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	return written_add(&p->done, p->target, &m->entry, e);
+}
+
+static void room(struct file_call *c)
+{
+	struct posting *p = c->r->state;
+
+	if (chunker_room(&p->out) && p->reading)
+		exchange_resume_body(c->r->x);
+}
+
+static void ended(struct file_call *c, int status, const struct err *e)
+{
+	struct posting *p = c->r->state;
+	struct err early;
+
+	(void)status;
+	if (p->step == FAILED)
+		return;
+	if (e == NULL && p->step == WRITING) {
+		IGNORED(err_set(&early, ERR_SYSTEM, "the cell did not take the whole file"),
+			"told");
+		e = &early;
+	}
+	if (e != NULL) {
+		fail_file(c->r, e);
+	} else if (written_is_twice(&p->done)) {
+		(void)snprintf(p->why.msg, sizeof(p->why.msg),
+			       "you cannot upload multiple files to the same path '%.150s'",
+			       p->target);
+		fail(c->r, 400);
+	} else {
+		p->step = BETWEEN;
+		if (!p->reading)
+			answer(c->r);
+	}
+	if (p->reading)
+		exchange_resume_body(c->r->x);
+}
+
+/* Starts to write to the target. */
+static void begin_file(struct request *r, struct session *s, uint64_t known)
+{
+	static const struct file_call_events events = { .record = record,
+							.room = room,
+							.end = ended };
+	struct posting *p = r->state;
+	struct err e = { 0 };
+
+	file_call_release(&p->call);
+	p->call = (struct file_call){ 0 };
+	cellfile_init(&p->file, "write");
+	cellfile_add(&p->file, p->target);
+	cellfile_add(&p->file, "-");
+	cellfile_add(&p->file, "-");
+	cellfile_add(&p->file, p->head.gzip ? "pz" : "p");
+	cellfile_add(&p->file, p->max);
+	cellfile_add(&p->file, p->head.meta);
+	if (cellfile_start(&p->file, &p->call, r, s, true, &events, &e) < 0) {
+		fail_file(r, &e);
+		return;
+	}
+	chunker_init(&p->out, &p->call, known);
+	p->step = WRITING;
+}
+
+static void end_file(struct posting *p)
+{
+	p->step = FINISHING;
+	chunker_end(&p->out);
+}
+
+/* ---- forms */
+
+static void begin_part(struct request *r)
+{
+	struct posting *p = r->state;
+	const struct part_head *m = &p->form.part;
+	struct err e = { 0 };
+	struct session *s;
+
+	p->step = SKIPPING;
+	if (strcmp(m->name, "file") != 0)
+		return;
+	(void)snprintf(p->target, sizeof(p->target), "%s",
+		       p->path[0] != '\0' ? p->path : m->filename);
+	if (p->target[0] == '\0') {
+		fail_text(r, 400, "a part of the form has no filename, and there is no path");
+		return;
+	}
+	if (written_has(&p->done, p->target)) {
+		(void)snprintf(p->why.msg, sizeof(p->why.msg),
+			       "you cannot upload multiple files to the same path '%.150s', only "
+			       "the first one was uploaded",
+			       p->target);
+		fail(r, 400);
+		return;
+	}
+	s = session_live(r->core, r->tenant, r->session_id, &e);
+	if (s == NULL)
+		fail_file(r, &e);
+	else
+		begin_file(r, s, 0);
+}
+
+/* Bytes of a part. Returns how many were taken. */
+static size_t take_part(struct request *r, const uint8_t *data, size_t len)
+{
+	struct posting *p = r->state;
+
+	if (p->step == WRITING)
+		return chunker_put(&p->out, data, len);
+	p->skipped += len;
+	if (p->step == SKIPPING && p->skipped > SKIPPED_MAX)
+		fail_text(r, 413, "too much of the form is no file");
+	return len;
+}
+
+/* Returns how many of the bytes were taken: fewer, if the file in progress has no room, or must be
+ * finished first. */
+static size_t take_form(struct request *r, const uint8_t *data, size_t len)
+{
+	struct posting *p = r->state;
+	size_t done = 0;
+
+	while (p->step != FAILED && p->step != FINISHING) {
+		struct http1_span part;
+		size_t used, n;
+		enum multipart_result what = multipart_read(&p->form, (const char *)data + done,
+							    len - done, &used, &part);
+
+		done += used;
+		switch (what) {
+		case MULTIPART_PART:
+			begin_part(r);
+			break;
+		case MULTIPART_DATA:
+			n = take_part(r, (const uint8_t *)part.p, part.n);
+			done += multipart_took(&p->form, n);
+			if (n < part.n && p->step != FAILED)
+				return done;
+			break;
+		case MULTIPART_PART_END:
+			if (p->step == WRITING)
+				end_file(p);
+			else
+				p->step = BETWEEN;
+			break;
+		case MULTIPART_BAD:
+			fail_text(r, 400, p->form.why);
+			break;
+		case MULTIPART_MORE:
+			return done;
+		case MULTIPART_END:
+			return len; /* whatever follows */
+		}
+	}
+	return done;
+}
+
+/* ---- the body */
+
+static size_t take(struct exchange *x, const uint8_t *data, size_t len)
+{
+	struct request *r = request_of(x);
+	struct posting *p = r->state;
+	size_t done = 0;
+
+	if (p->step != FAILED && p->head.is_form)
+		done = take_form(r, data, len);
+	else if (p->step == WRITING)
+		done = chunker_put(&p->out, data, len);
+	if (p->step != FAILED)
+		return done;
+	p->dropped += len - done;
+	if (p->dropped > UPLOAD_DROP_MAX)
+		answer(r);
+	return len;
+}
+
+static void body_ended(struct exchange *x, bool ok)
+{
+	struct request *r = request_of(x);
+	struct posting *p = r->state;
+
+	p->reading = false;
+	if (!ok) { /* the server answers; without its last chunk the file in progress is unchanged
+		    */
+		file_call_release(&p->call);
+		p->answered = true;
+		return;
+	}
+	if (p->step == WRITING && !p->head.is_form)
+		end_file(p);
+	else if (p->step != FAILED && p->head.is_form && !multipart_ended(&p->form))
+		fail_text(r, 400, "the form ends too early");
+	else if (p->step != FINISHING)
+		answer(r);
+}
+
+static void start(struct request *r, struct session *s)
+{
+	struct posting *p = r->state;
+	const struct http1_request *q = exchange_request(r->x);
+
+	p->reading = true;
+	request_hold(r, s);
+	if (!p->head.is_form) {
+		(void)snprintf(p->target, sizeof(p->target), "%s", p->path);
+		begin_file(r, s, q->framing == HTTP1_LENGTH ? q->content_length : 0);
+	}
+	exchange_read_body(r->x, UINT64_MAX, take, body_ended);
+}
+
+/* ---- the request */
+
+void files_post(struct request *r)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	uint64_t max = core_config(r->core)->file_max;
+	struct posting *p = request_state(r, sizeof(*p), release);
+	struct err e = { 0 };
+
+	if (p == NULL)
+		return;
+	(void)snprintf(p->max, sizeof(p->max), "%llu", (unsigned long long)max);
+	if (request_text(r, "path", p->path, sizeof(p->path), &e) < 0 ||
+	    envd_user_of_files(r, p->file.user, &e) < 0 || post_head_read(q, &p->head, &e) < 0 ||
+	    (p->head.is_form && multipart_init(&p->form, p->head.type, &e) < 0))
+		reply_code(r, 400, "invalid", e.msg);
+	else if (!p->head.is_form && p->path[0] == '\0')
+		reply_code(r, 400, "invalid", "parameter path: is missing");
+	else if (!p->head.is_form && q->framing == HTTP1_LENGTH && q->content_length > max)
+		reply_code(r, 413, "too_large", "the file is larger than this server takes");
+	else
+		request_use(r, start);
+}

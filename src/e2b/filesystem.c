@@ -1,0 +1,393 @@
+/* filesystem.c - the calls of the filesystem service that are answered in one piece. Each is one
+ * built-in of the cell, whose records become the answer. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "cellfile.h"
+#include "entry.h"
+#include "reply.h"
+#include "rpc.h"
+
+#define ENTRY_JSON_MAX (64U << 10)
+#define NUMBER_MAX 24
+#define LIST_MAX 100000U
+#define DEPTH_MAX 64U /* of the built-in */
+
+/* A directory's entries wait for their order: where each one's path and JSON are in the text. */
+struct listed {
+	size_t path, json;
+};
+
+struct listing {
+	char *text; /* owned */
+	size_t len, size;
+	struct listed *entries; /* owned */
+	size_t n, cap;
+	bool truncated;
+};
+
+struct filesystem {
+	struct file_call call;
+	struct cellfile file;
+	char path[FILE_MSG_PATH_MAX], to[FILE_MSG_PATH_MAX];
+	char depth[NUMBER_MAX], limit[NUMBER_MAX];
+	const struct file_call_events *events;
+	bool write, begun, existed;
+	struct json j;
+	struct listing list;
+};
+
+static void release(struct request *r, bool answered)
+{
+	struct filesystem *f = r->state;
+
+	(void)answered;
+	file_call_release(&f->call);
+	json_release(&f->j);
+	free(f->list.text);
+	free(f->list.entries);
+}
+
+static void start(struct request *r, struct session *s)
+{
+	struct filesystem *f = r->state;
+	struct err e = { 0 };
+
+	if (cellfile_start(&f->file, &f->call, r, s, f->write, f->events, &e) < 0)
+		cellfile_fail_rpc(r, &f->file, f->path, &e);
+}
+
+static int read_path(const json_t *message, const char *name, char ret[FILE_MSG_PATH_MAX],
+		     struct err *e)
+{
+	const char *text = "";
+
+	if (rpc_text(message, name, &text, e) < 0)
+		return -1;
+	if (strlen(text) >= FILE_MSG_PATH_MAX)
+		return err_set(e, ERR_INVALID, "%s: is too long", name);
+	/* E2B's means the home then. */
+	(void)snprintf(ret, FILE_MSG_PATH_MAX, "%s", text[0] == '\0' ? "." : text);
+	return 0;
+}
+
+/* The state of a call on one path; NULL if it was answered. */
+static struct filesystem *begin(struct request *r, const json_t *message, const char *builtin,
+				const char *path, const struct file_call_events *events)
+{
+	struct filesystem *f = request_state(r, sizeof(*f), release);
+	struct err e = { 0 };
+
+	if (f == NULL)
+		return NULL;
+	if (envd_user_of_rpc(r, f->file.user, &e) < 0 ||
+	    read_path(message, path, f->path, &e) < 0) {
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
+		return NULL;
+	}
+	f->events = events;
+	cellfile_init(&f->file, builtin);
+	cellfile_add(&f->file, f->path);
+	return f;
+}
+
+static int other_kind(struct err *e)
+{
+	return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+}
+
+/* ---- those that answer with one entry */
+
+static int one_record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct filesystem *f = c->r->state;
+
+	if (m->kind != FILE_MSG_ENTRY || f->begun)
+		return other_kind(e);
+	f->begun = true;
+	f->existed = (m->entry.flags & FILE_MSG_EXISTED) != 0;
+	json_init_heap(&f->j, ENTRY_JSON_MAX);
+	json_open(&f->j, NULL, '{');
+	entry_shape(&f->j, "entry", &m->entry, entry_path(&m->entry));
+	json_close(&f->j, '}');
+	return 0;
+}
+
+static void one_ended(struct file_call *c, int status, const struct err *e)
+{
+	struct filesystem *f = c->r->state;
+
+	(void)status;
+	if (e != NULL)
+		cellfile_fail_rpc(c->r, &f->file, f->path, e);
+	else if (!f->begun)
+		rpc_fail(c->r, RPC_INTERNAL, "the cell did not say what it did");
+	else
+		rpc_reply(c->r, &f->j);
+}
+
+static const struct file_call_events one_events = { .record = one_record, .end = one_ended };
+
+static void stat_got(struct request *r, json_t *message)
+{
+	struct filesystem *f = begin(r, message, "stat", "path", &one_events);
+
+	if (f == NULL)
+		return;
+	cellfile_add(&f->file, "nofollow");
+	request_use(r, start);
+}
+
+void filesystem_stat(struct request *r)
+{
+	rpc_read(r, stat_got);
+}
+
+static void made(struct file_call *c, int status, const struct err *e)
+{
+	struct filesystem *f = c->r->state;
+
+	if (e != NULL && (e->sys == EEXIST || e->sys == ENOTDIR))
+		rpc_fail(c->r, RPC_INVALID_ARGUMENT,
+			 "path already exists but it is not a directory: %.200s", f->path);
+	else if (e == NULL && f->existed)
+		rpc_fail(c->r, RPC_ALREADY_EXISTS, "directory already exists: %.200s", f->path);
+	else
+		one_ended(c, status, e);
+}
+
+static void make_dir_got(struct request *r, json_t *message)
+{
+	static const struct file_call_events events = { .record = one_record, .end = made };
+	struct filesystem *f = begin(r, message, "mkdir", "path", &events);
+
+	if (f == NULL)
+		return;
+	f->write = true;
+	cellfile_add(&f->file, "-");
+	cellfile_add(&f->file, "p");
+	request_use(r, start);
+}
+
+void filesystem_make_dir(struct request *r)
+{
+	rpc_read(r, make_dir_got);
+}
+
+static void move_got(struct request *r, json_t *message)
+{
+	struct filesystem *f = begin(r, message, "move", "source", &one_events);
+	struct err e = { 0 };
+
+	if (f == NULL)
+		return;
+	if (read_path(message, "destination", f->to, &e) < 0) {
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
+		return;
+	}
+	f->write = true;
+	cellfile_add(&f->file, f->to);
+	cellfile_add(&f->file, "p");
+	request_use(r, start);
+}
+
+void filesystem_move(struct request *r)
+{
+	rpc_read(r, move_got);
+}
+
+/* ---- remove */
+
+static int remove_record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	(void)c;
+	return m->kind == FILE_MSG_END ? 0 : other_kind(e);
+}
+
+/* What is not there need not be removed. */
+static void removed(struct file_call *c, int status, const struct err *e)
+{
+	struct filesystem *f = c->r->state;
+
+	(void)status;
+	if (e != NULL && e->sys != ENOENT)
+		cellfile_fail_rpc(c->r, &f->file, f->path, e);
+	else
+		rpc_reply_empty(c->r);
+}
+
+static void remove_got(struct request *r, json_t *message)
+{
+	static const struct file_call_events events = { .record = remove_record, .end = removed };
+	struct filesystem *f = begin(r, message, "remove", "path", &events);
+
+	if (f == NULL)
+		return;
+	f->write = true;
+	cellfile_add(&f->file, "recursive");
+	request_use(r, start);
+}
+
+void filesystem_remove(struct request *r)
+{
+	rpc_read(r, remove_got);
+}
+
+/* ---- list */
+
+/* Adds a text with its NUL; where it is, or SIZE_MAX. */
+static size_t keep_text(struct listing *l, const char *text, size_t n)
+{
+	size_t at = l->len, size = l->size == 0 ? 4096 : l->size;
+	char *more;
+
+	if (n + 1 > ADAPTER_JSON_MAX - l->len)
+		return SIZE_MAX;
+	while (size < l->len + n + 1)
+		size *= 2;
+	if (size != l->size) {
+		more = realloc(l->text, size);
+		if (more == NULL)
+			return SIZE_MAX;
+		l->text = more;
+		l->size = size;
+	}
+	memcpy(l->text + at, text, n + 1);
+	l->len += n + 1;
+	return at;
+}
+
+static bool keep_entry(struct listing *l, const char *path, const struct json *j)
+{
+	struct listed *more;
+
+	if (l->n == l->cap) {
+		l->cap = l->cap == 0 ? 64 : 2 * l->cap;
+		more = reallocarray(l->entries, l->cap, sizeof(*more));
+		if (more == NULL)
+			return false;
+		l->entries = more;
+	}
+	l->entries[l->n].path = keep_text(l, path, strlen(path));
+	l->entries[l->n].json = keep_text(l, j->text, j->len);
+	if (l->entries[l->n].path == SIZE_MAX || l->entries[l->n].json == SIZE_MAX)
+		return false;
+	l->n++;
+	return true;
+}
+
+static int keep(struct filesystem *f, const struct file_msg_entry *entry, struct err *e)
+{
+	char path[2 * FILE_MSG_PATH_MAX];
+	bool kept;
+
+	(void)snprintf(path, sizeof(path), "%s/%s", f->to, entry->path);
+	json_init_heap(&f->j, ENTRY_JSON_MAX);
+	entry_shape(&f->j, NULL, entry, path);
+	kept = json_ok(&f->j) && keep_entry(&f->list, entry->path, &f->j);
+	json_release(&f->j);
+	if (!kept)
+		return err_set(e, ERR_LIMIT, "the directory has too many entries for one answer");
+	return 0;
+}
+
+/* The first one is the directory itself, the others are told relative to it. */
+static int list_record(struct file_call *c, const struct file_msg *m, struct err *e)
+{
+	struct filesystem *f = c->r->state;
+	const char *path;
+
+	if (m->kind == FILE_MSG_END) {
+		f->list.truncated = (m->end.flags & FILE_MSG_TRUNCATED) != 0;
+		return 0;
+	}
+	if (m->kind != FILE_MSG_ENTRY)
+		return other_kind(e);
+	if (f->begun)
+		return keep(f, &m->entry, e);
+	f->begun = true;
+	path = entry_path(&m->entry);
+	(void)snprintf(f->to, sizeof(f->to), "%s", strcmp(path, "/") == 0 ? "" : path);
+	return 0;
+}
+
+/* Name by name: what is in a directory comes right behind it. */
+static int compare_paths(const char *a, const char *b)
+{
+	while (*a == *b && *a != '\0') {
+		a++;
+		b++;
+	}
+	if (*a == *b)
+		return 0;
+	if (*a == '\0' || *b == '\0')
+		return *a == '\0' ? -1 : 1;
+	if (*a == '/' || *b == '/')
+		return *a == '/' ? -1 : 1;
+	return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+}
+
+static int compare_listed(const void *a, const void *b, void *text)
+{
+	return compare_paths((char *)text + ((const struct listed *)a)->path,
+			     (char *)text + ((const struct listed *)b)->path);
+}
+
+static void list_ended(struct file_call *c, int status, const struct err *e)
+{
+	struct filesystem *f = c->r->state;
+	struct listing *l = &f->list;
+
+	(void)status;
+	if (e != NULL && e->sys == ENOENT) {
+		rpc_fail(c->r, RPC_NOT_FOUND, "directory not found: %.200s", f->path);
+		return;
+	}
+	if (e != NULL) {
+		cellfile_fail_rpc(c->r, &f->file, f->path, e);
+		return;
+	}
+	if (l->truncated) {
+		rpc_fail(c->r, RPC_RESOURCE_EXHAUSTED,
+			 "the directory has more than %u entries, list a part of it", LIST_MAX);
+		return;
+	}
+	if (l->n > 0)
+		qsort_r(l->entries, l->n, sizeof(*l->entries), compare_listed, l->text);
+	json_init_heap(&f->j, ADAPTER_JSON_MAX);
+	json_open(&f->j, NULL, '{');
+	json_open(&f->j, "entries", '[');
+	for (size_t i = 0; i < l->n; i++)
+		json_raw(&f->j, NULL, l->text + l->entries[i].json);
+	json_close(&f->j, ']');
+	json_close(&f->j, '}');
+	rpc_reply(c->r, &f->j);
+}
+
+static void list_dir_got(struct request *r, json_t *message)
+{
+	static const struct file_call_events events = { .record = list_record, .end = list_ended };
+	struct filesystem *f = begin(r, message, "list", "path", &events);
+	uint32_t depth = 0;
+	struct err e = { 0 };
+
+	if (f == NULL)
+		return;
+	if (rpc_uint32(message, "depth", &depth, &e) < 0) {
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
+		return;
+	}
+	depth = depth == 0 ? 1 : depth;
+	(void)snprintf(f->depth, sizeof(f->depth), "%u", depth < DEPTH_MAX ? depth : DEPTH_MAX);
+	(void)snprintf(f->limit, sizeof(f->limit), "%u", LIST_MAX);
+	cellfile_add(&f->file, f->depth);
+	cellfile_add(&f->file, f->limit);
+	request_use(r, start);
+}
+
+void filesystem_list_dir(struct request *r)
+{
+	rpc_read(r, list_dir_got);
+}

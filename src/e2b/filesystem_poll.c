@@ -1,0 +1,373 @@
+/* filesystem_poll.c - watchers that are asked for what happened: for clients that cannot read a
+ * stream.
+ *
+ * They are kept in memory, so a restart of the daemon loses them, and they are bounded: so many in
+ * a sandbox, so many events each and so many bytes in a sandbox, of which the oldest go first. One
+ * that nobody asks for an hour is given up; those of a sandbox go with it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "clock.h"
+#include "dir_watch.h"
+#include "rand.h"
+
+#define WATCHERS_MAX 64 /* of a sandbox */
+#define EVENTS_MAX 4096
+#define BYTES_MAX (2U << 20) /* of events of a sandbox */
+#define EVENT_MAX (64U << 10)
+#define FORGET_NS (3600ULL * 1000 * CLOCK_MS)
+#define ID_MAX 20
+
+struct event {
+	struct event *next;
+	size_t len;
+	char text[]; /* JSON */
+};
+
+struct watcher {
+	struct dir_watch watch; /* first, see of() */
+	struct watcher *next;
+	struct crowd *crowd;
+	char id[ID_MAX];
+	struct event *events, **events_end;
+	size_t nevents;
+	struct loop_timer forget;
+	struct loop_task lost; /* its built-in has ended: not from inside of its callbacks */
+	struct request *maker; /* until it is ready */
+	enum rpc_code code;    /* what the next question is answered with */
+	char why[sizeof(((struct err *)NULL)->msg)];
+};
+
+/* Those of one sandbox; never empty. */
+struct crowd {
+	struct crowd *next;
+	struct e2b *adapter;
+	char session_id[REQUEST_ID_MAX];
+	struct watcher *first;
+	unsigned n;
+	size_t bytes; /* of their events */
+};
+
+struct watchers {
+	struct crowd *first;
+};
+
+static struct watcher *of(struct dir_watch *w)
+{
+	return (struct watcher *)(void *)w;
+}
+
+static void drop_oldest(struct watcher *w)
+{
+	struct event *v = w->events;
+
+	w->events = v->next;
+	if (w->events == NULL)
+		w->events_end = &w->events;
+	w->nevents--;
+	w->crowd->bytes -= v->len;
+	free(v);
+}
+
+static struct loop *loop_of(const struct watcher *w)
+{
+	return core_loop(w->crowd->adapter->core);
+}
+
+static void leave(struct watcher *w)
+{
+	struct crowd *c = w->crowd;
+
+	for (struct watcher **at = &c->first; *at != NULL; at = &(*at)->next)
+		if (*at == w) {
+			*at = w->next;
+			break;
+		}
+	if (--c->n > 0)
+		return;
+	for (struct crowd **at = &c->adapter->watchers->first; *at != NULL; at = &(*at)->next)
+		if (*at == c) {
+			*at = c->next;
+			break;
+		}
+	free(c);
+}
+
+static void forget(struct watcher *w)
+{
+	loop_timer_cancel(loop_of(w), &w->forget);
+	loop_task_cancel(loop_of(w), &w->lost);
+	dir_watch_release(&w->watch);
+	while (w->events != NULL)
+		drop_oldest(w);
+	leave(w);
+	free(w);
+}
+
+static void on_forget(struct loop_timer *t)
+{
+	forget(t->arg);
+}
+
+static void on_lost(struct loop_task *t)
+{
+	forget(t->arg);
+}
+
+static void touch(struct watcher *w)
+{
+	loop_timer_set(loop_of(w), &w->forget, loop_now_ns(loop_of(w)) + FORGET_NS);
+}
+
+/* ---- what the watch tells */
+
+static void keep(struct watcher *w, const struct json *j)
+{
+	struct event *v = malloc(sizeof(*v) + j->len + 1);
+
+	if (v == NULL)
+		return;
+	v->next = NULL;
+	v->len = j->len;
+	memcpy(v->text, j->text, j->len + 1);
+	*w->events_end = v;
+	w->events_end = &v->next;
+	w->nevents++;
+	w->crowd->bytes += v->len;
+	while (w->nevents > EVENTS_MAX || (w->nevents > 1 && w->crowd->bytes > BYTES_MAX))
+		drop_oldest(w);
+}
+
+static void event(struct dir_watch *d, const char *type, const char *name,
+		  const struct file_msg_entry *entry)
+{
+	struct json j;
+
+	json_init_heap(&j, EVENT_MAX);
+	dir_watch_shape(&j, NULL, type, name, entry);
+	if (json_ok(&j))
+		keep(of(d), &j);
+	json_release(&j);
+}
+
+static void ready(struct dir_watch *d)
+{
+	struct watcher *w = of(d);
+	struct request *r = w->maker;
+	struct json j;
+
+	w->maker = NULL;
+	if (r == NULL)
+		return;
+	r->state = NULL;
+	json_init_heap(&j, EVENT_MAX);
+	json_open(&j, NULL, '{');
+	json_text(&j, "watcherId", w->id);
+	json_close(&j, '}');
+	rpc_reply(r, &j);
+}
+
+static void over(struct dir_watch *d, enum rpc_code code, const char *why)
+{
+	struct watcher *w = of(d);
+
+	w->code = code;
+	(void)snprintf(w->why, sizeof(w->why), "%s", why);
+}
+
+static void failed(struct dir_watch *d, const struct err *e)
+{
+	struct watcher *w = of(d);
+	struct request *r = w->maker;
+
+	w->maker = NULL;
+	if (r != NULL) {
+		r->state = NULL;
+		dir_watch_fail(d, r, e);
+	}
+	if (r == NULL && !cellfile_is_gone(e)) {
+		over(d, RPC_INTERNAL, e->msg);
+		return;
+	}
+	loop_defer(loop_of(w), &w->lost);
+}
+
+/* ---- create */
+
+/* The client has gone before it knew of it. */
+static void release_maker(struct request *r, bool answered)
+{
+	struct watcher *w = r->state;
+
+	(void)answered;
+	r->state = NULL;
+	if (w != NULL)
+		forget(w);
+}
+
+static void start(struct request *r, struct session *s)
+{
+	static const struct dir_watch_events events = {
+		.ready = ready, .event = event, .over = over, .failed = failed
+	};
+	struct watcher *w = r->state;
+	struct err e = { 0 };
+
+	if (dir_watch_start(&w->watch, NULL, s, &events, &e) < 0)
+		dir_watch_fail(&w->watch, r, &e);
+}
+
+static struct crowd *find_crowd(const struct request *r)
+{
+	const struct watchers *all = adapter_of(r)->watchers;
+	struct crowd *c = all == NULL ? NULL : all->first;
+
+	while (c != NULL && strcmp(c->session_id, r->session_id) != 0)
+		c = c->next;
+	return c;
+}
+
+static struct crowd *make_crowd(struct request *r)
+{
+	struct e2b *b = adapter_of(r);
+	struct crowd *c = calloc(1, sizeof(*c));
+
+	if (b->watchers == NULL)
+		b->watchers = calloc(1, sizeof(*b->watchers));
+	if (c == NULL || b->watchers == NULL) {
+		free(c);
+		return NULL;
+	}
+	c->adapter = b;
+	memcpy(c->session_id, r->session_id, sizeof(c->session_id));
+	c->next = b->watchers->first;
+	b->watchers->first = c;
+	return c;
+}
+
+static struct watcher *make(struct request *r, struct crowd *c)
+{
+	struct watcher *w = calloc(1, sizeof(*w));
+
+	if (w != NULL && c == NULL)
+		c = make_crowd(r);
+	if (w == NULL || c == NULL) {
+		free(w);
+		return NULL;
+	}
+	rand_id("w", w->id, sizeof(w->id));
+	w->crowd = c;
+	w->events_end = &w->events;
+	w->forget = (struct loop_timer){ .fire = on_forget, .arg = w };
+	w->lost = (struct loop_task){ .run = on_lost, .arg = w };
+	w->maker = r;
+	w->next = c->first;
+	c->first = w;
+	c->n++;
+	touch(w);
+	return w;
+}
+
+static void create_got(struct request *r, json_t *message)
+{
+	struct crowd *c = find_crowd(r);
+	struct watcher *w;
+	struct err e = { 0 };
+
+	if (c != NULL && c->n >= WATCHERS_MAX) {
+		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "the sandbox has %u watchers, remove some",
+			 c->n);
+		return;
+	}
+	w = make(r, c);
+	if (w == NULL) {
+		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "there is no memory for a watcher");
+		return;
+	}
+	r->state = w;
+	r->release = release_maker;
+	if (dir_watch_read(&w->watch, r, message, &e) < 0)
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
+	else
+		request_use(r, start);
+}
+
+void filesystem_create_watcher(struct request *r)
+{
+	rpc_read(r, create_got);
+}
+
+/* ---- ask, remove */
+
+/* The watcher a message names; NULL if it was answered. */
+static struct watcher *find(struct request *r, const json_t *message)
+{
+	const struct crowd *c = find_crowd(r);
+	const char *id = "";
+	struct err e = { 0 };
+
+	if (rpc_text(message, "watcherId", &id, &e) < 0) {
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
+		return NULL;
+	}
+	for (struct watcher *w = c == NULL ? NULL : c->first; w != NULL; w = w->next)
+		if (w->maker == NULL && strcmp(w->id, id) == 0)
+			return w;
+	rpc_fail(r, RPC_NOT_FOUND, "watcher with id %.100s not found", id);
+	return NULL;
+}
+
+static void events_got(struct request *r, json_t *message)
+{
+	struct watcher *w = find(r, message);
+	struct json j;
+
+	if (w == NULL)
+		return;
+	touch(w);
+	if (w->code != RPC_OK && w->events == NULL) {
+		rpc_fail(r, w->code, "%s", w->why);
+		return;
+	}
+	json_init_heap(&j, ADAPTER_JSON_MAX);
+	json_open(&j, NULL, '{');
+	json_open(&j, "events", '[');
+	for (const struct event *v = w->events; v != NULL; v = v->next)
+		json_raw(&j, NULL, v->text);
+	json_close(&j, ']');
+	json_close(&j, '}');
+	while (w->events != NULL)
+		drop_oldest(w);
+	rpc_reply(r, &j);
+}
+
+void filesystem_get_watcher_events(struct request *r)
+{
+	rpc_read(r, events_got);
+}
+
+static void remove_got(struct request *r, json_t *message)
+{
+	struct watcher *w = find(r, message);
+
+	if (w == NULL)
+		return;
+	forget(w);
+	rpc_reply_empty(r);
+}
+
+void filesystem_remove_watcher(struct request *r)
+{
+	rpc_read(r, remove_got);
+}
+
+void filesystem_poll_end(struct e2b *b)
+{
+	if (b->watchers == NULL)
+		return;
+	while (b->watchers->first != NULL)
+		forget(b->watchers->first->first);
+	free(b->watchers);
+	b->watchers = NULL;
+}

@@ -1,0 +1,269 @@
+/* filter.c - theory of operation
+ *
+ * A row's metadata was written by one writer in one form: {"name":"value",...}, without spaces. So
+ * what is looked for is written the same way once, and then compared byte by byte with what stands
+ * in the rows: no row is parsed, however many there are. */
+#include "filter.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base64.h"
+#include "rfc3339.h"
+#include "url.h"
+
+/* ---- metadata */
+
+static int refuse_pairs(struct err *e)
+{
+	return err_set(e, ERR_INVALID,
+		       "parameter metadata: must be name=value, joined by '&', twice encoded");
+}
+
+/* Decodes a name or a value and writes it as JSON; NULL: it is malformed. */
+static char *as_json(const char *raw, size_t n)
+{
+	char text[FILTER_TEXT_MAX], *written;
+	json_t *string;
+
+	if (url_decode_form((struct http1_span){ raw, n }, text, sizeof(text)) < 0)
+		return NULL;
+	string = json_string(text); /* NULL if it is not UTF-8 */
+	written = string == NULL ? NULL : json_dumps(string, JSON_ENCODE_ANY | JSON_COMPACT);
+	json_decref(string);
+	return written;
+}
+
+/* Takes both over. Of two pairs with the same name the last one counts. */
+static void add(struct filter *f, char *name, char *value)
+{
+	unsigned i = 0;
+
+	while (i < f->n && strcmp(f->pairs[i].name, name) != 0)
+		i++;
+	if (i < f->n) {
+		free(f->pairs[i].name);
+		free(f->pairs[i].value);
+	} else {
+		f->n++;
+	}
+	f->pairs[i].name = name;
+	f->pairs[i].value = value;
+}
+
+static int read_pair(const char *at, size_t n, struct filter *f, struct err *e)
+{
+	const char *equals = memchr(at, '=', n), *value;
+	char *name_text, *value_text;
+	size_t value_n;
+
+	if (f->n == FILTER_PAIRS_MAX)
+		return err_set(e, ERR_INVALID, "parameter metadata: at most %d pairs",
+			       FILTER_PAIRS_MAX);
+	if (equals == NULL)
+		return refuse_pairs(e);
+	value = equals + 1;
+	value_n = n - (size_t)(value - at);
+	if (memchr(value, '=', value_n) != NULL)
+		return refuse_pairs(e);
+	name_text = as_json(at, (size_t)(equals - at));
+	value_text = as_json(value, value_n);
+	if (name_text == NULL || value_text == NULL) {
+		free(name_text);
+		free(value_text);
+		return refuse_pairs(e);
+	}
+	add(f, name_text, value_text);
+	return 0;
+}
+
+int filter_read(const char *parameter, struct filter *ret, struct err *e)
+{
+	char text[FILTER_TEXT_MAX];
+
+	ret->n = 0;
+	if (*parameter == '\0')
+		return 0;
+	if (url_decode_form((struct http1_span){ parameter, strlen(parameter) }, text,
+			    sizeof(text)) < 0)
+		return refuse_pairs(e);
+	for (const char *at = text;;) {
+		size_t n = strcspn(at, "&");
+
+		if (read_pair(at, n, ret, e) < 0)
+			return -1;
+		if (at[n] == '\0')
+			return 0;
+		at += n + 1;
+	}
+}
+
+void filter_release(struct filter *f)
+{
+	for (unsigned i = 0; i < f->n; i++) {
+		free(f->pairs[i].name);
+		free(f->pairs[i].value);
+	}
+	f->n = 0;
+}
+
+/* Behind the JSON string that begins here; NULL: none does. */
+static const char *skip_string(const char *at)
+{
+	if (*at != '"')
+		return NULL;
+	for (at++; *at != '"'; at++) {
+		if (*at == '\\')
+			at++;
+		if (*at == '\0')
+			return NULL;
+	}
+	return at + 1;
+}
+
+static bool is_same(const char *at, const char *end, const char *want)
+{
+	size_t n = strlen(want);
+
+	return (size_t)(end - at) == n && memcmp(at, want, n) == 0;
+}
+
+static bool has_pair(const char *metadata, const char *name, const char *value)
+{
+	const char *at = metadata;
+
+	if (*at != '{')
+		return false;
+	do {
+		const char *from = at + 1, *colon = skip_string(from), *end;
+
+		if (colon == NULL || *colon != ':')
+			return false;
+		end = skip_string(colon + 1);
+		if (end == NULL)
+			return false;
+		if (is_same(from, colon, name))
+			return is_same(colon + 1, end, value);
+		at = end;
+	} while (*at == ',');
+	return false;
+}
+
+bool filter_matches(const struct filter *f, const char *metadata)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		if (!has_pair(metadata, f->pairs[i].name, f->pairs[i].value))
+			return false;
+	return true;
+}
+
+/* ---- states */
+
+int filter_states(const char *parameter, unsigned *ret, struct err *e)
+{
+	static const char *const words[] = { "running", "paused" };
+	unsigned set = 0;
+
+	if (*parameter == '\0') {
+		*ret = FILTER_RUNNING | FILTER_PAUSED;
+		return 0;
+	}
+	for (const char *at = parameter;;) {
+		size_t n = strcspn(at, ","), i = 0;
+
+		while (i < COUNT(words) && !is_same(at, at + n, words[i]))
+			i++;
+		if (i == COUNT(words))
+			return err_set(e, ERR_INVALID,
+				       "parameter state: must be running, paused or both");
+		set |= 1U << i;
+		if (at[n] == '\0')
+			break;
+		at += n + 1;
+	}
+	*ret = set;
+	return 0;
+}
+
+/* ---- pages */
+
+#define ASCENDING "__asc"
+
+/* The two characters in which base64url is not base64, one kind for the other. */
+static void swap(char *text, const char from[2], const char to[2])
+{
+	for (; *text != '\0'; text++)
+		for (unsigned i = 0; i < 2; i++)
+			if (*text == from[i]) {
+				*text = to[i];
+				break;
+			}
+}
+
+void filter_cursor_write(const struct filter_cursor *c, char ret[FILTER_CURSOR_MAX])
+{
+	char time[RFC3339_MAX], text[RFC3339_MAX + STORE_ID_MAX + 8];
+	int n;
+
+	rfc3339_write(c->ms, time);
+	n = snprintf(text, sizeof(text), "%s__%s%s", time, c->id, c->ascending ? ASCENDING : "");
+	_Static_assert(BASE64_LENGTH(sizeof(text)) < FILTER_CURSOR_MAX, "it fits");
+	base64_encode(text, (size_t)n, ret);
+	swap(ret, "+/", "-_");
+}
+
+static int refuse_cursor(struct err *e)
+{
+	return err_set(e, ERR_INVALID, "parameter nextToken: not a token of ours");
+}
+
+/* From base64url, padded or not. */
+static ssize_t decode(const char *text, char *ret, size_t cap)
+{
+	char padded[FILTER_CURSOR_MAX + 4];
+	size_t n = strlen(text);
+	ssize_t len;
+
+	if (n >= FILTER_CURSOR_MAX || strpbrk(text, "+/") != NULL)
+		return -1;
+	memcpy(padded, text, n);
+	while (n % 4 != 0)
+		padded[n++] = '=';
+	padded[n] = '\0';
+	swap(padded, "-_", "+/");
+	if (BASE64_BYTES(n) >= cap)
+		return -1;
+	len = base64_decode(padded, n, (uint8_t *)ret);
+	if (len < 0 || memchr(ret, '\0', (size_t)len) != NULL)
+		return -1;
+	ret[len] = '\0';
+	return len;
+}
+
+int filter_cursor_read(const char *text, struct filter_cursor *ret, struct err *e)
+{
+	char plain[FILTER_CURSOR_MAX], *id, *order;
+	uint64_t us;
+
+	if (decode(text, plain, sizeof(plain)) < 0)
+		return refuse_cursor(e);
+	id = strstr(plain, "__");
+	if (id == NULL)
+		return refuse_cursor(e);
+	*id = '\0';
+	id += 2;
+	order = strstr(id, "__");
+	ret->ascending = order != NULL && strcmp(order, ASCENDING) == 0;
+	if (order != NULL && !ret->ascending)
+		return refuse_cursor(e);
+	if (order != NULL)
+		*order = '\0';
+	if (rfc3339_read(plain, &us) < 0 || *id == '\0' || strlen(id) >= STORE_ID_MAX ||
+	    id[strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789")] != '\0')
+		return refuse_cursor(e);
+	ret->ms = us / 1000;
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
+	return 0;
+}

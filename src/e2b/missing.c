@@ -1,0 +1,67 @@
+/* missing.c - what E2B has and Cordon does not have yet. Each is answered at once, in words that
+ * their clients show; each is the place where it will be built. */
+#include <stdio.h>
+
+#include "adapter.h"
+#include "reply.h"
+#include "sandbox.h"
+
+static void missing(struct request *r, const char *what)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "%s: not supported by this Cordon server", what);
+	reply_code(r, 501, "unsupported", text);
+}
+
+void missing_builds(struct request *r)
+{
+	missing(r, "building, tagging and publishing templates");
+}
+
+void missing_snapshots(struct request *r)
+{
+	missing(r, "snapshots");
+}
+
+void missing_fork(struct request *r)
+{
+	missing(r, "forking a sandbox");
+}
+
+void missing_volumes(struct request *r)
+{
+	missing(r, "volumes");
+}
+
+void missing_secrets(struct request *r)
+{
+	missing(r, "secrets");
+}
+
+void missing_teams(struct request *r)
+{
+	missing(r, "teams, API keys and access tokens of E2B (Cordon's own are at /v1/keys)");
+}
+
+/* The one part of the contract whose code is a text. */
+void missing_content(struct request *r)
+{
+	static const char text[] =
+		"{\"code\":\"501\",\"message\":\"volumes: not supported by this Cordon server\"}";
+
+	exchange_reply(r->x, 501, "application/json", text, sizeof(text) - 1);
+}
+
+/* Also how clients delete a snapshot, of which there are none. */
+void template_delete(struct request *r)
+{
+	char text[REQUEST_ID_MAX + 32];
+
+	if (sandbox_template(r->core, r->id) != NULL) {
+		missing(r, "deleting templates");
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "template '%s' not found", r->id);
+	reply_code(r, 404, "not_found", text);
+}

@@ -1,0 +1,35 @@
+/* network.h - whom a sandbox may contact and who may contact it, as E2B's clients say it. Pure,
+ * fuzzed.
+ *
+ * A row keeps it as JSON: what the client gave of SandboxNetworkConfig, as he gave it, and
+ * allowInternetAccess. That includes the password of a proxy, which nobody is shown again. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "err.h"
+#include "json.h"
+
+#define NETWORK_HOST_MAX 256
+
+struct network {
+	bool public_traffic;		  /* ports are reached without a token */
+	char mask_host[NETWORK_HOST_MAX]; /* what servers inside see as Host; "": what was asked */
+	char *text;			  /* for the row; "": nothing was said. Owned */
+};
+
+enum network_internet { NETWORK_UNSAID, NETWORK_NO, NETWORK_YES }; /* allow_internet_access */
+
+/* network: the member of that name in the request, NULL if there is none. Fails with ERR_INVALID,
+ * naming the member. network_release() in either case. */
+int network_read(json_t *network, enum network_internet internet, struct network *ret,
+		 struct err *e) MUST_USE;
+void network_release(struct network *n);
+
+/* Whom it may contact is said anew, all of it; the rest stays as it is in the row's text. The
+ * caller frees *ret. */
+int network_update(const char *before, json_t *update, char **ret, struct err *e) MUST_USE;
+
+/* Writes the members network and allowInternetAccess of SandboxDetail. */
+void network_shape(struct json *j, const char *text);

@@ -1,0 +1,270 @@
+/* process_feed.c - theory of operation
+ *
+ * The execution's log is the only source: a subscriber reads it at his own pace, from where he came
+ * in, and what several small records hold goes out in one message. Whether it has ended is looked
+ * at before the log is read; if the log has no more then, everything was told.
+ *
+ * The end waits for whoever holds the output open, as E2B's does. After a signal or a timeout it
+ * does not: then what was in the log when the process ended is all.
+ *
+ * If the sandbox dies, nothing but a dropped connection makes clients ask whether it did. */
+#include "process_feed.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "process_event.h"
+
+#define EXHAUSTED                                                                            \
+	"the process has written more output than e2b_output_limit (%llu bytes) allows; it " \
+	"goes on, but the rest is not kept"
+
+/* One whose session is gone is no longer ours to touch: the core has dropped its followers. */
+static struct execution *live(struct process_feed *f)
+{
+	if (f->follower.link == NULL)
+		f->x = NULL;
+	return f->x;
+}
+
+static void send(struct process_feed *f, const struct json *j)
+{
+	assert(json_ok(j));
+	rpc_stream_send(&f->stream, j->text, j->len);
+}
+
+/* ---- the start */
+
+static enum rpc_code why_not(struct process_feed *f, char *ret, size_t cap)
+{
+	const struct store_execution *row = execution_row(f->x);
+	int sys;
+
+	switch (execution_fault(f->x, &sys)) {
+	case EXECUTION_NO_USER:
+		(void)snprintf(ret, cap, "invalid username: '%s'", f->user);
+		return RPC_UNAUTHENTICATED;
+	case EXECUTION_NO_CWD:
+		(void)snprintf(ret, cap,
+			       sys == ENOENT ? "cwd '%s' does not exist"
+					     : "cwd '%s' cannot be entered",
+			       f->cwd);
+		return RPC_INVALID_ARGUMENT;
+	case EXECUTION_NO_PROGRAM:
+		(void)snprintf(ret, cap, "error starting process: %s", strerror(sys));
+		return RPC_INVALID_ARGUMENT;
+	case EXECUTION_NO_PROCESS:
+		(void)snprintf(ret, cap, "error starting process: %s", strerror(sys));
+		return RPC_RESOURCE_EXHAUSTED;
+	case EXECUTION_NO_FAULT:
+		break;
+	}
+	(void)snprintf(ret, cap, "error starting process: %s", row->error);
+	return RPC_INTERNAL;
+}
+
+/* False: there is nothing to tell yet, or nothing more. */
+static bool tell_start(struct process_feed *f)
+{
+	char text[PROCESS_EVENT_MAX];
+	struct json j;
+
+	if (execution_pid(f->x) == 0) {
+		if (execution_ended(f->x)) {
+			enum rpc_code code = why_not(f, text, sizeof(text));
+
+			rpc_stream_end(&f->stream, code, text);
+		}
+		return false;
+	}
+	json_init(&j, text, sizeof(text));
+	process_event_start(&j, execution_pid(f->x));
+	f->started = true;
+	send(f, &j);
+	return true;
+}
+
+/* ---- the end */
+
+static void tell_exhausted(struct process_feed *f, bool by_disk)
+{
+	char text[PROCESS_EVENT_MAX];
+
+	(void)snprintf(text, sizeof(text), EXHAUSTED,
+		       (unsigned long long)execution_row(f->x)->output_limit);
+	rpc_stream_end(&f->stream, RPC_RESOURCE_EXHAUSTED,
+		       by_disk ? "the server's disk is full: output of the process was lost"
+			       : text);
+}
+
+static void tell_end(struct process_feed *f)
+{
+	const struct store_execution *row = execution_row(f->x);
+	char text[PROCESS_EVENT_MAX];
+	struct json j;
+
+	if (row->timed_out && f->own) {
+		rpc_stream_end(&f->stream, RPC_DEADLINE_EXCEEDED,
+			       "context deadline exceeded: the process was killed when its time "
+			       "was over");
+		return;
+	}
+	json_init(&j, text, sizeof(text));
+	process_event_end(&j, row);
+	send(f, &j);
+	rpc_stream_end(&f->stream, RPC_OK, NULL);
+}
+
+/* ---- what it says */
+
+enum piece { PIECE_NONE, PIECE_DATA, PIECE_CUT, PIECE_FAILED };
+
+/* As much of one stream as is there and fits into a message. */
+static enum piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
+			     enum output_stream *ret_stream, size_t *ret_n)
+{
+	struct output_chunk chunk;
+	size_t n = 0;
+	struct err e;
+
+	if (f->fd < 0 &&
+	    execution_log(f->stream.r->core, f->stream.r->session_id, f->id, &f->fd, &e) < 0)
+		return PIECE_FAILED;
+	while (n < cap) {
+		uint64_t next = f->cursor;
+		int got = output_read(f->fd, &next, &chunk, bytes + n, cap - n, &e);
+
+		if (got < 0)
+			return PIECE_FAILED;
+		if (got == 0 || (n > 0 && chunk.stream != *ret_stream))
+			break;
+		*ret_stream = chunk.stream;
+		*ret_n = n + chunk.len;
+		if (chunk.stream == OUTPUT_CUT)
+			return PIECE_CUT; /* its bytes say why */
+		n += chunk.len;
+		f->cursor = next;
+	}
+	*ret_n = n;
+	return n > 0 ? PIECE_DATA : PIECE_NONE;
+}
+
+/* False: there is nothing to tell yet, or nothing more. */
+static bool tell_output(struct process_feed *f)
+{
+	static uint8_t bytes[PROCESS_EVENT_PIECE];
+	static char message[PROCESS_EVENT_DATA_MAX];
+	bool pty = execution_row(f->x)->tty;
+	enum output_stream stream = OUTPUT_STDOUT;
+	size_t n = 0;
+
+	switch (read_piece(f, bytes, pty ? PROCESS_EVENT_PTY_PIECE : PROCESS_EVENT_PIECE, &stream,
+			   &n)) {
+	case PIECE_DATA:
+		n = process_event_data(message, stream, pty, bytes, n);
+		rpc_stream_send(&f->stream, message, n);
+		return true;
+	case PIECE_CUT:
+		tell_exhausted(f, n == 4 && memcmp(bytes, "disk", 4) == 0);
+		break;
+	case PIECE_FAILED:
+		rpc_stream_end(&f->stream, RPC_INTERNAL, "the output cannot be read");
+		break;
+	case PIECE_NONE:
+		break;
+	}
+	return false;
+}
+
+/* Nobody waits for what others say after a signal. */
+static bool is_over(struct process_feed *f)
+{
+	const struct store_execution *row = execution_row(f->x);
+
+	return execution_ended(f->x) && (execution_signalled(f->x) || row->timed_out) &&
+	       f->cursor >= output_cursor_at(row->log_bytes);
+}
+
+static void pump(struct request *r)
+{
+	struct process_feed *f = r->state;
+
+	while (rpc_stream_ready(&f->stream)) {
+		bool complete;
+
+		if (session_find(r->core, r->session_id) == NULL || live(f) == NULL) {
+			rpc_stream_drop(&f->stream);
+			return;
+		}
+		if (!f->started) {
+			if (!tell_start(f))
+				return;
+			continue;
+		}
+		complete = execution_complete(f->x);
+		if (!is_over(f) && tell_output(f))
+			continue;
+		if (f->stream.ended)
+			return;
+		if (execution_row(f->x)->truncated)
+			tell_exhausted(f, false); /* it was cut before this stream began */
+		else if (complete || is_over(f))
+			tell_end(f);
+		else
+			return;
+	}
+}
+
+static void more(struct execution_follower *fo)
+{
+	pump(fo->arg);
+}
+
+/* It has ended, or its session has, perhaps without telling followers. */
+static void over(struct wait *w, const struct err *e)
+{
+	struct request *r = w->arg;
+	struct process_feed *f = r->state;
+
+	(void)e;
+	rpc_stream_wake(&f->stream);
+}
+
+static void late(struct request *r)
+{
+	struct process_feed *f = r->state;
+
+	rpc_stream_end(&f->stream, RPC_DEADLINE_EXCEEDED, "context deadline exceeded");
+}
+
+void process_feed_begin(struct process_feed *f, struct request *r, struct session *s,
+			struct execution *x, bool own)
+{
+	f->x = x;
+	f->fd = -1;
+	f->own = own;
+	f->cursor = own ? 0 : output_cursor_at(execution_row(x)->log_bytes);
+	(void)snprintf(f->id, sizeof(f->id), "%s", execution_row(x)->id);
+	f->follower.more = more;
+	f->follower.arg = r;
+	execution_follow(x, &f->follower);
+	request_hold(r, s);
+	/* The time of a process is kept by PID 1 of its cell. */
+	rpc_stream_begin(&f->stream, r, PROCESS_EVENT_KEEPALIVE, pump, own ? NULL : late);
+	r->wait.done = over;
+	if (!execution_ended(x))
+		execution_wait(x, &r->wait);
+	pump(r);
+}
+
+void process_feed_release(struct process_feed *f)
+{
+	if (!f->stream.begun)
+		return;
+	rpc_stream_release(&f->stream);
+	execution_unfollow(&f->follower);
+	if (f->fd >= 0)
+		(void)close(f->fd);
+}

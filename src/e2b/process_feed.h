@@ -1,0 +1,24 @@
+/* process_feed.h - the stream that follows one process: its start, what it says, its end. */
+#pragma once
+
+#include "execution.h"
+#include "rpc.h"
+
+struct process_feed {
+	struct rpc_stream stream; /* first, see rpc.h */
+	struct execution *x;	  /* while followed; see live() */
+	struct execution_follower follower;
+	char id[STORE_ID_MAX];
+	int fd; /* owned: its log; -1: none yet */
+	uint64_t cursor;
+	bool started; /* told */
+	bool own;     /* this stream started it: its time is the stream's, its failure, too */
+	char user[64], cwd[256]; /* for words about a failure */
+};
+
+/* Begins the answer and follows: from the beginning (own), or from now on. f is all zero but for
+ * what words need. */
+void process_feed_begin(struct process_feed *f, struct request *r, struct session *s,
+			struct execution *x, bool own);
+/* In the request's release function. Safe if it was never begun. */
+void process_feed_release(struct process_feed *f);

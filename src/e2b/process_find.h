@@ -1,0 +1,15 @@
+/* process_find.h - the execution that a client means by a pid or a tag. */
+#pragma once
+
+#include "execution.h"
+#include "process_spec.h"
+#include "request.h"
+
+/* One that runs, or has ended while others still hold its output open: those clients may still
+ * follow and kill. NULL: none. */
+struct execution *process_find(struct session *s, const struct process_selector *which);
+
+/* Fails the request: there is no such process. */
+void process_find_fail(struct request *r, const struct process_selector *which);
+/* Fails the request: the selector could not be read. */
+void process_find_refuse(struct request *r, const struct err *e);

@@ -1,0 +1,16 @@
+/* rfc3339.h - times as E2B's clients write and read them. Pure. */
+#pragma once
+
+#include <stdint.h>
+
+#include "own.h"
+
+#define RFC3339_MAX 32
+
+/* Milliseconds since 1970 as 2026-11-15T04:51:51.123Z. A time no calendar of four digits has is
+ * written as the last one that it has. */
+void rfc3339_write(uint64_t ms, char ret[RFC3339_MAX]);
+
+/* Microseconds since 1970; digits behind those are cut off. -1: the text is no such time, or lies
+ * before 1970. */
+int rfc3339_read(const char *text, uint64_t *ret_us) MUST_USE;

@@ -1,0 +1,317 @@
+/* rpc.c - theory of operation
+ *
+ * A body is collected here and not by the server, for two reasons: it is given back as soon as it
+ * is parsed, where the server's would stay for as long as a stream runs, and what clients make us
+ * keep at a time is bounded for all of them together. Small bodies are not counted: their number is
+ * bounded by that of connections. */
+#include "rpc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "rpc_lift.h"
+
+#define SMALL (64U << 10)
+#define COUNTED_MAX ((size_t)256 << 20)
+#define MESSAGE_LONGEST 1024 /* of an error */
+#define ERROR_MAX (8 * MESSAGE_LONGEST)
+
+/* ---- what is kept for clients */
+
+static size_t counted;
+
+bool rpc_count(size_t bytes)
+{
+	if (bytes > COUNTED_MAX - counted)
+		return false;
+	counted += bytes;
+	return true;
+}
+
+void rpc_uncount(size_t bytes)
+{
+	counted -= bytes;
+}
+
+/* ---- answers */
+
+static void write_error(struct json *j, const char *name, enum rpc_code code, const char *message)
+{
+	json_open(j, name, '{');
+	json_text(j, "code", rpc_code_name(code));
+	json_text(j, "message", message);
+	json_close(j, '}');
+}
+
+static void fail_unary(struct request *r, enum rpc_code code, const char *message)
+{
+	char text[ERROR_MAX];
+	struct json j;
+
+	json_init(&j, text, sizeof(text));
+	write_error(&j, NULL, code, message);
+	exchange_reply(r->x, rpc_code_status(code), "application/json", j.text, j.len);
+}
+
+static void fail_stream(struct request *r, enum rpc_code code, const char *message)
+{
+	char text[RPC_ENVELOPE_HEAD + ERROR_MAX];
+	struct json j;
+
+	json_init(&j, text + RPC_ENVELOPE_HEAD, sizeof(text) - RPC_ENVELOPE_HEAD);
+	json_open(&j, NULL, '{');
+	write_error(&j, "error", code, message);
+	json_close(&j, '}');
+	rpc_envelope_write((uint8_t *)text, RPC_FLAG_END, (uint32_t)j.len);
+	exchange_reply(r->x, 200, "application/connect+json", text, RPC_ENVELOPE_HEAD + j.len);
+}
+
+static void fail(struct request *r, enum rpc_code code, const char *message)
+{
+	if (session_find(r->core, r->session_id) == NULL)
+		edge_gone(r); /* whatever else went wrong */
+	else if (r->dialect == &rpc_stream_dialect)
+		fail_stream(r, code, message);
+	else
+		fail_unary(r, code, message);
+}
+
+static void fail_in_dialect(struct request *r, const struct failure *f)
+{
+	fail(r, rpc_code_of_status(f->status), f->message);
+}
+
+const struct dialect rpc_unary_dialect = { .fail = fail_in_dialect };
+const struct dialect rpc_stream_dialect = { .fail = fail_in_dialect };
+
+void rpc_fail(struct request *r, enum rpc_code code, const char *format, ...)
+{
+	char message[MESSAGE_LONGEST];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	fail(r, code, message);
+}
+
+void rpc_reply(struct request *r, struct json *j)
+{
+	if (json_ok(j))
+		exchange_reply(r->x, 200, "application/json", j->text, j->len);
+	else
+		rpc_fail(r, RPC_INTERNAL, "the answer is too large or memory is short");
+	json_release(j);
+}
+
+void rpc_reply_empty(struct request *r)
+{
+	exchange_reply(r->x, 200, "application/json", "{}", 2);
+}
+
+/* ---- the head of a request */
+
+static size_t header(const struct request *r, const char *name, struct http1_span *ret)
+{
+	const struct http1_request *q = exchange_request(r->x);
+
+	return http1_find(q->headers, q->headers_n, name, ret);
+}
+
+static bool has_type(const struct request *r, const char *wanted)
+{
+	struct http1_span type;
+	size_t n = 0;
+
+	if (header(r, "content-type", &type) != 1)
+		return false;
+	while (n < type.n && type.p[n] != ';' && type.p[n] != ' ')
+		n++;
+	type.n = n;
+	return http1_span_is_nocase(type, wanted);
+}
+
+bool rpc_check_head(struct request *r, bool stream)
+{
+	const char *type = stream ? "application/connect+json" : "application/json";
+	struct http1_span value;
+
+	r->dialect = stream ? &rpc_stream_dialect : &rpc_unary_dialect;
+	if (!has_type(r, type)) {
+		exchange_header(r->x, "Accept-Post", type);
+		exchange_reply(r->x, 415, NULL, "", 0);
+		return false;
+	}
+	if (header(r, "connect-protocol-version", &value) > 0 && !http1_span_is(value, "1")) {
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "connect-protocol-version must be \"1\"");
+		return false;
+	}
+	if (header(r, stream ? "connect-content-encoding" : "content-encoding", &value) > 0 &&
+	    value.n > 0 && !http1_span_is_nocase(value, "identity")) {
+		rpc_fail(r, RPC_UNIMPLEMENTED,
+			 "unknown compression: supported encodings are identity");
+		return false;
+	}
+	return true;
+}
+
+int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e)
+{
+	struct http1_span value;
+
+	*ret_ms = 0;
+	if (header(r, "connect-timeout-ms", &value) == 0)
+		return 0;
+	return rpc_timeout_parse(value.p, value.n, ret_ms, e);
+}
+
+/* ---- the body */
+
+struct body {
+	struct rpc_lift in; /* not lifting: just its text */
+	size_t came, max, counted;
+	bool stream;
+	void (*got)(struct request *r, json_t *message);
+	void (*got_bytes)(struct request *r, json_t *message, struct buf *bytes); /* lifting */
+	/* what the request had before */
+	void *state;
+	void (*release)(struct request *r, bool answered);
+};
+
+static void give_back(struct request *r)
+{
+	struct body *b = r->state;
+
+	rpc_lift_release(&b->in);
+	rpc_uncount(b->counted);
+	r->state = b->state;
+	r->release = b->release;
+	free(b);
+}
+
+static void release(struct request *r, bool answered)
+{
+	give_back(r);
+	if (r->release != NULL)
+		r->release(r, answered);
+}
+
+static enum rpc_code code_of(const struct err *e)
+{
+	return e->code == ERR_LIMIT	    ? RPC_RESOURCE_EXHAUSTED
+	       : e->code == ERR_UNSUPPORTED ? RPC_INTERNAL
+					    : RPC_INVALID_ARGUMENT;
+}
+
+static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
+{
+	b->came += len;
+	if (b->came > b->max)
+		return err_set(e, ERR_LIMIT, "the request is larger than %zu bytes", b->max);
+	if (b->came > SMALL) {
+		if (!rpc_count(len))
+			return err_set(e, ERR_LIMIT,
+				       "too many large requests at a time, try again");
+		b->counted += len;
+	}
+	return b->got_bytes != NULL ? rpc_lift_add(&b->in, data, len, e)
+				    : buf_add(&b->in.text, data, len, e);
+}
+
+static size_t take(struct exchange *x, const uint8_t *data, size_t len)
+{
+	struct request *r = request_of(x);
+	struct err e = { 0 };
+
+	if (add(r->state, data, len, &e) < 0)
+		rpc_fail(r, code_of(&e), "%s", e.msg);
+	return len;
+}
+
+/* The one message that is in the body; NULL if it was answered. */
+static json_t *parse(struct request *r)
+{
+	const struct body *b = r->state;
+	const uint8_t *text = b->in.text.data;
+	size_t len = b->in.text.len;
+	struct err e = { 0 };
+	json_t *message;
+	int whole = 1;
+
+	if (b->stream)
+		whole = rpc_envelope_read(text, len, b->max, &text, &len, &e);
+	if (whole < 0) {
+		rpc_fail(r, code_of(&e), "%s", e.msg);
+		return NULL;
+	}
+	if (whole == 0 || (b->stream && len + RPC_ENVELOPE_HEAD != b->in.text.len)) {
+		rpc_fail(r, RPC_INVALID_ARGUMENT,
+			 "protocol error: the request must be one whole message");
+		return NULL;
+	}
+	message = rpc_parse(text, len, &e);
+	if (message == NULL)
+		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
+	return message;
+}
+
+static void all_taken(struct exchange *x, bool ok)
+{
+	struct request *r = request_of(x);
+	struct body *b = r->state, was;
+	json_t *message;
+
+	if (!ok)
+		return; /* the server answers, if anybody listens */
+	message = parse(r);
+	if (message == NULL)
+		return;
+	was = *b;
+	buf_init(&b->in.bytes, 0); /* its bytes are ours now */
+	give_back(r);
+	if (was.got_bytes != NULL)
+		was.got_bytes(r, message, &was.in.bytes);
+	else
+		was.got(r, message);
+	buf_release(&was.in.bytes);
+	json_decref(message);
+}
+
+static void read_body(struct request *r, const struct body *with)
+{
+	struct body *b;
+
+	if (!rpc_check_head(r, with->stream))
+		return;
+	b = calloc(1, sizeof(*b));
+	if (b == NULL) {
+		exchange_abort(r->x);
+		return;
+	}
+	*b = *with;
+	b->max += b->stream ? RPC_ENVELOPE_HEAD : 0;
+	b->state = r->state;
+	b->release = r->release;
+	rpc_lift_init(&b->in, b->got_bytes != NULL ? RPC_MESSAGE_MAX : b->max, b->max);
+	r->state = b;
+	r->release = release;
+	exchange_read_body(r->x, UINT64_MAX, take, all_taken);
+}
+
+void rpc_read(struct request *r, void (*got)(struct request *r, json_t *message))
+{
+	read_body(r, &(struct body){ .max = RPC_MESSAGE_MAX, .got = got });
+}
+
+void rpc_read_lifting(struct request *r, size_t max,
+		      void (*got)(struct request *r, json_t *message, struct buf *bytes))
+{
+	read_body(r, &(struct body){ .max = max, .got_bytes = got });
+}
+
+void rpc_read_stream(struct request *r, void (*got)(struct request *r, json_t *message))
+{
+	read_body(r, &(struct body){ .max = RPC_STREAM_MAX, .stream = true, .got = got });
+}

@@ -1,0 +1,85 @@
+/* rpc.h - the Connect protocol with its JSON codec, as far as E2B's clients speak it: unary calls,
+ * and calls answered with a stream of messages. What is pure of it is in rpc_message.h.
+ *
+ * A stream's errors are its last frame, under HTTP 200; only what is wrong before a sandbox was
+ * found has a status of its own. Whatever fails because the sandbox has ended meanwhile is answered
+ * as edge.c does it, whatever the error says. */
+#pragma once
+
+#include <jansson.h>
+
+#include "buf.h"
+#include "json.h"
+#include "request.h"
+#include "rpc_message.h"
+
+/* Bytes of a message: parsing one takes a while in which nobody else is served. */
+#define RPC_MESSAGE_MAX (1U << 20)
+#define RPC_STREAM_MAX (5U << 20) /* one that asks for a stream: arguments of a program */
+
+/* ---- unary */
+/* Reads the body and calls got with the message (borrowed, for the time of the call), or answers
+ * why not. Sets the dialect. Meanwhile the request's state is not the handler's; what there was
+ * before is there again in got. */
+void rpc_read(struct request *r, void (*got)(struct request *r, json_t *message));
+/* The same for a message of at most max bytes whose first long text is lifted, see rpc_lift.h: the
+ * bytes are got's to take over. */
+void rpc_read_lifting(struct request *r, size_t max,
+		      void (*got)(struct request *r, json_t *message, struct buf *bytes));
+/* Sends what was written and releases it. */
+void rpc_reply(struct request *r, struct json *j);
+void rpc_reply_empty(struct request *r); /* {} */
+/* Fails in the dialect the request has: unary, or stream (one that was not begun). */
+void rpc_fail(struct request *r, enum rpc_code code, const char *format, ...) PRINTF(3, 4);
+
+/* Is it JSON (stream: in envelopes), and not compressed? Else answers and returns false. */
+bool rpc_check_head(struct request *r, bool stream);
+
+/* Large bodies and what was read of them count against one bound for the whole node: false means
+ * that there is too much already. Each rpc_count() is undone by one rpc_uncount(). */
+bool rpc_count(size_t bytes) MUST_USE;
+void rpc_uncount(size_t bytes);
+
+/* Connect-Timeout-Ms, 0 without one. ERR_INVALID. */
+int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e) MUST_USE;
+
+/* ---- streams */
+/* The same as rpc_read() for a call whose request is one envelope. */
+void rpc_read_stream(struct request *r, void (*got)(struct request *r, json_t *message));
+
+/* The first member of the request's state. At the client's pace: whoever has messages asks
+ * rpc_stream_ready() before he makes the next one, so what waits for a slow client is the
+ * connection's bounded buffer and one message. */
+struct rpc_stream {
+	struct request *r;
+	struct loop_timer keepalive, deadline;
+	uint64_t keepalive_ns, said_ns;
+	const char *keepalive_message;
+	struct loop_task go_on;
+	size_t spent;
+	void (*more)(struct request *r);
+	void (*late)(struct request *r);
+	char *pending; /* owned: the rest of a frame */
+	size_t len, sent;
+	bool begun, ended;
+};
+
+/* Starts the answer. keepalive: the message to send when nothing else was for as long as the header
+ * Keepalive-Ping-Interval says (seconds; 90 without). more: there is room, make messages; also
+ * called with each keepalive, so that what was not told of is found. late: the time in
+ * Connect-Timeout-Ms is over; whoever is called ends the stream. NULL: the client's time is not the
+ * stream's. */
+void rpc_stream_begin(struct rpc_stream *s, struct request *r, const char *keepalive,
+		      void (*more)(struct request *r), void (*late)(struct request *r));
+/* Can it take a message now? If not, more is called when it can. */
+bool rpc_stream_ready(struct rpc_stream *s);
+/* Sends one message (JSON); rpc_stream_ready() was true. */
+void rpc_stream_send(struct rpc_stream *s, const char *message, size_t len);
+/* Calls more after the callbacks of this turn. */
+void rpc_stream_wake(struct rpc_stream *s);
+/* The last frame: RPC_OK, or an error. What is pending is still sent. */
+void rpc_stream_end(struct rpc_stream *s, enum rpc_code code, const char *message);
+/* The sandbox died under it: the connection is dropped without a last frame. */
+void rpc_stream_drop(struct rpc_stream *s);
+/* In the request's release function. Safe if it was never begun. */
+void rpc_stream_release(struct rpc_stream *s);

@@ -1,0 +1,141 @@
+#include "rpc_lift.h"
+
+#include <string.h>
+
+#include "base64.h"
+
+#define PIECE 4096
+
+void rpc_lift_init(struct rpc_lift *l, size_t max_text, size_t max_bytes)
+{
+	memset(l, 0, sizeof(*l));
+	buf_init(&l->text, max_text);
+	buf_init(&l->bytes, max_bytes);
+}
+
+void rpc_lift_release(struct rpc_lift *l)
+{
+	buf_release(&l->text);
+	buf_release(&l->bytes);
+}
+
+static int refuse(struct err *e)
+{
+	return err_set(e, ERR_INVALID, "a text of more than %d characters is not base64",
+		       RPC_LIFT_FROM);
+}
+
+/* Whole groups, of either alphabet. Padding is only at the very end. */
+static int decode(struct rpc_lift *l, const char *text, size_t n, bool last, struct err *e)
+{
+	while (n > 0) {
+		char piece[PIECE];
+		size_t now = n < PIECE ? n : PIECE;
+		uint8_t *to = buf_reserve(&l->bytes, BASE64_BYTES(now), e);
+		ssize_t got;
+
+		if (to == NULL)
+			return -1;
+		for (size_t i = 0; i < now; i++)
+			piece[i] = (char)(text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i]);
+		got = base64_decode(piece, now, to);
+		if (got < 0 || (!last && (size_t)got != BASE64_BYTES(now)))
+			return refuse(e);
+		buf_commit(&l->bytes, (size_t)got);
+		text += now;
+		n -= now;
+	}
+	return 0;
+}
+
+static int add_long(struct rpc_lift *l, const char *text, size_t n, struct err *e)
+{
+	if (l->ngroup == sizeof(l->group)) /* that was the end */
+		return n > 0 ? refuse(e) : 0;
+	while (n > 0 && l->ngroup > 0) {
+		l->group[l->ngroup++] = *text++;
+		n--;
+		if (l->ngroup < sizeof(l->group))
+			continue;
+		/* Padding makes it the last one, and then this group stays to be the rest. */
+		if (l->group[3] == '=')
+			return n > 0 ? refuse(e) : 0;
+		if (decode(l, l->group, sizeof(l->group), false, e) < 0)
+			return -1;
+		l->ngroup = 0;
+	}
+	if (n >= 4 && text[n - 1] == '=' && n % 4 == 0) { /* see above */
+		memcpy(l->group, text + n - 4, 4);
+		l->ngroup = 4;
+		return decode(l, text, n - 4, false, e);
+	}
+	if (n == 0)
+		return 0;
+	memcpy(l->group, text + n - n % 4, n % 4);
+	l->ngroup = n % 4;
+	return decode(l, text, n - n % 4, false, e);
+}
+
+static int end_long(struct rpc_lift *l, struct err *e)
+{
+	while (l->ngroup > 0 && l->ngroup < 4)
+		l->group[l->ngroup++] = '=';
+	l->where = RPC_LIFT_TEXT; /* its last quote is the message's again */
+	return decode(l, l->group, l->ngroup, true, e);
+}
+
+/* What there is of a text that turns out to be long goes the other way. */
+static int lift(struct rpc_lift *l, struct err *e)
+{
+	l->where = RPC_LIFT_LONG;
+	l->lifted = true;
+	if (decode(l, (const char *)l->text.data + l->begin, RPC_LIFT_FROM, false, e) < 0)
+		return -1;
+	l->text.len = l->begin;
+	return buf_add(&l->text, RPC_LIFT_MARK, sizeof(RPC_LIFT_MARK) - 1, e);
+}
+
+/* Takes some of it; how much, it says. */
+static int add_some(struct rpc_lift *l, const uint8_t *data, size_t len, size_t *ret, struct err *e)
+{
+	const uint8_t *quote;
+
+	if (l->where == RPC_LIFT_LONG) {
+		quote = memchr(data, '"', len);
+		*ret = quote == NULL ? len : (size_t)(quote - data);
+		if (add_long(l, (const char *)data, *ret, e) < 0)
+			return -1;
+		return quote == NULL ? 0 : end_long(l, e);
+	}
+	for (size_t i = 0; i < len; i++) {
+		char c = (char)data[i];
+
+		if (l->where == RPC_LIFT_ESCAPE)
+			l->where = RPC_LIFT_TEXT;
+		else if (l->where == RPC_LIFT_TEXT && c == '\\')
+			l->where = RPC_LIFT_ESCAPE;
+		else if (c == '"') {
+			l->where = l->where == RPC_LIFT_TEXT ? RPC_LIFT_OUTSIDE : RPC_LIFT_TEXT;
+			l->begin = l->text.len + i + 1;
+		} else if (l->where == RPC_LIFT_TEXT && !l->lifted &&
+			   l->text.len + i - l->begin == RPC_LIFT_FROM) {
+			*ret = i;
+			return buf_add(&l->text, data, i, e) < 0 ? -1 : lift(l, e);
+		}
+	}
+	*ret = len;
+	return buf_add(&l->text, data, len, e);
+}
+
+int rpc_lift_add(struct rpc_lift *l, const uint8_t *data, size_t len, struct err *e)
+{
+	while (len > 0) {
+		size_t took = 0;
+
+		if (add_some(l, data, len, &took, e) < 0)
+			return -1;
+		data += took;
+		len -= took;
+	}
+	return 0;
+}

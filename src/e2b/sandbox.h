@@ -1,0 +1,64 @@
+/* sandbox.h - a session as E2B's clients know it: what the adapter keeps of it in the row's texts,
+ * and how it is written. */
+#pragma once
+
+#include "json.h"
+#include "session.h"
+
+struct e2b;
+struct request;
+
+#define SANDBOX_HOST_MAX 256
+#define SANDBOX_TEMPLATE_MAX 64
+
+/* Kept in the row's `client` as JSON, and never changed. A session of another interface has none:
+ * its defaults. What it may contact is in the row's `network` (network.h). */
+struct sandbox {
+	bool secure;	     /* envd wants its token. Default: yes */
+	bool auto_resume;    /* traffic wakes it. Default: no */
+	bool public_traffic; /* other ports want no token. Default: yes */
+	uint64_t timeout_ms; /* as asked for at first: what traffic that wakes it gives it; 0:
+				unknown */
+	char mask_host[SANDBOX_HOST_MAX];    /* maskRequestHost; "": none */
+	char template[SANDBOX_TEMPLATE_MAX]; /* as asked for: an alias; "": none */
+};
+
+void sandbox_read(const struct store_session *row, struct sandbox *ret);
+/* The text for the row; NULL without memory. The caller frees it. */
+char *sandbox_write(const struct sandbox *b) MUST_USE;
+
+/* "running" or "paused". */
+const char *sandbox_state(const struct store_session *row);
+/* Is it there for clients? Not before it ran, not once it ends. */
+bool sandbox_exists(const struct store_session *row);
+
+/* Which template an E2B name means: "base", "code-interpreter-v1", or one of ours, in any spelling
+ * of the contract (case, ":default", "ns/name"). NULL: none. */
+const char *sandbox_template(const struct core *c, const char *name);
+/* And how ours is shown: "base" for the default one. */
+const char *sandbox_template_id(const struct core *c, const char *template);
+
+/* What it has: the limits, or where there is none what the machine has. At least one CPU. */
+struct sandbox_size {
+	uint64_t cpus, memory_bytes, disk_bytes;
+};
+void sandbox_size(const struct store_limits *limits, struct sandbox_size *ret);
+
+/* ---- of a request for one */
+/* The sandbox in the path, this tenant's; NULL: it was answered that there is none. */
+struct session *sandbox_find(struct request *r);
+/* Answers 404 in E2B's words. */
+void sandbox_missing(struct request *r);
+/* Answers for a failure of the core, under which the sandbox may have ended. */
+void sandbox_fail(struct request *r, const struct err *e);
+
+/* ---- how it is written */
+/* Sandbox (answer of create, connect, resume), SandboxDetail, ListedSandbox. */
+void sandbox_shape(struct json *j, const char *name, const struct e2b *b,
+		   const struct store_session *row);
+void sandbox_shape_detail(struct json *j, const char *name, const struct e2b *b,
+			  const struct store_session *row);
+void sandbox_shape_listed(struct json *j, const char *name, const struct e2b *b,
+			  const struct store_session *row);
+/* Milliseconds since 1970 as RFC 3339. */
+void sandbox_shape_time(struct json *j, const char *name, uint64_t ms);

@@ -1,0 +1,390 @@
+/* sandbox_life.c - a sandbox that is there: shown, woken, put to sleep, given time, ended. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "adapter.h"
+#include "members.h"
+#include "network.h"
+#include "reply.h"
+#include "sandbox.h"
+#include "sandbox_spec.h"
+
+#define SANDBOX_JSON_MAX (2U << 20) /* rules of the network are the most of it */
+#define RESUME_S 15
+#define CONNECT_S 300
+#define REFRESH_MIN_S 15
+
+/* ---- shown, ended */
+
+void sandbox_get(struct request *r)
+{
+	struct session *s = sandbox_find(r);
+	struct json j;
+
+	if (s == NULL)
+		return;
+	json_init_heap(&j, SANDBOX_JSON_MAX);
+	sandbox_shape_detail(&j, NULL, adapter_of(r), session_row(s));
+	reply_json(r, 200, &j);
+}
+
+void sandbox_delete(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (sandbox_find(r) == NULL)
+		return;
+	if (session_delete(r->core, r->tenant, r->session_id, &e) < 0)
+		sandbox_fail(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+/* ---- times */
+
+/* Milliseconds, within what the node allows. 0 is as soon as possible: to the core it would be
+ * never. */
+static int to_ms(struct request *r, int64_t seconds, uint64_t *ret, struct err *e)
+{
+	uint64_t max = core_config(r->core)->session_timeout_max_ms;
+
+	*ret = seconds <= 0 ? 1 : (uint64_t)seconds * 1000;
+	if (max > 0 && *ret > max)
+		return err_set(e, ERR_INVALID, "Timeout cannot be greater than %llu seconds",
+			       (unsigned long long)max / 1000);
+	return 0;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now = { 0 };
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A new time for one that runs. From its start on it may live as long as the node allows: what is
+ * above is cut off. But nobody shortens its life by asking for more. */
+static uint64_t cut(struct request *r, const struct store_session *row, int64_t seconds)
+{
+	uint64_t max = core_config(r->core)->session_timeout_max_ms, now = now_ms();
+	uint64_t asked = seconds <= 0 ? 1 : (uint64_t)seconds * 1000;
+	uint64_t end = row->started_ms + row->paused_total_ms + max, left;
+
+	if (max == 0)
+		return asked;
+	if (row->deadline_ms > end)
+		end = row->deadline_ms;
+	left = end > now ? end - now : 1;
+	left = left > max ? max : left;
+	return asked > left ? left : asked;
+}
+
+/* Is its time running? Answered if not. */
+static bool is_running(struct request *r, const struct session *s)
+{
+	char text[256];
+
+	if (strcmp(sandbox_state(session_row(s)), "running") == 0)
+		return true;
+	(void)snprintf(text, sizeof(text), "Sandbox '%s' is paused", r->session_id);
+	reply_code(r, 409, "conflict", text);
+	return false;
+}
+
+/* ---- woken */
+
+struct waking {
+	uint64_t timeout_ms;
+	bool extend; /* others wake it, too */
+};
+
+static void reply_sandbox(struct request *r, int status, const struct session *s)
+{
+	struct json j;
+
+	json_init_heap(&j, SANDBOX_JSON_MAX);
+	sandbox_shape(&j, NULL, adapter_of(r), session_row(s));
+	reply_json(r, status, &j);
+}
+
+static void woken(struct wait *w, const struct err *why)
+{
+	struct request *r = w->arg;
+	struct waking *k = r->state;
+	struct session *s;
+	struct err e = { 0 };
+
+	if (why != NULL) {
+		sandbox_fail(r, why);
+		return;
+	}
+	s = sandbox_find(r);
+	if (s == NULL)
+		return;
+	if ((k->extend ? session_extend(s, k->timeout_ms, &e)
+		       : session_set_timeout(s, k->timeout_ms, &e)) < 0)
+		sandbox_fail(r, &e);
+	else
+		reply_sandbox(r, 201, s);
+}
+
+static void wake(struct request *r, struct session *s, uint64_t timeout_ms, bool memory)
+{
+	struct waking *k;
+
+	if (!memory) {
+		reply_code(r, 501, "unsupported",
+			   "memory: a start without what was in memory is not supported here");
+		return;
+	}
+	k = request_state(r, sizeof(*k), NULL);
+	if (k == NULL)
+		return;
+	k->timeout_ms = timeout_ms;
+	k->extend = session_row(s)->state == SESSION_RESUMING;
+	r->wait.done = woken;
+	session_resume(s, &r->wait);
+}
+
+/* The body, with its timeout checked; negative: answered. */
+static int read_wake(struct request *r, const uint8_t *body, size_t len, int64_t otherwise_s,
+		     struct sandbox_spec_wake *ret, uint64_t *ret_ms)
+{
+	struct err e = { 0 };
+	int read = sandbox_spec_wake(body, len, "timeout", ret, &e);
+
+	if (read == 0 && !ret->given && otherwise_s == 0)
+		read = err_set(&e, ERR_INVALID, "timeout: is missing");
+	if (read == 0 && !ret->given)
+		ret->timeout_s = otherwise_s;
+	if (read == 0 && ret->timeout_s < 0)
+		read = err_set(&e, ERR_INVALID, "Timeout must be greater than 0");
+	if (read == 0)
+		read = to_ms(r, ret->timeout_s, ret_ms, &e);
+	if (read < 0)
+		reply_error(r, &e);
+	return read;
+}
+
+static void connect(struct request *r, const uint8_t *body, size_t len, int64_t otherwise_s)
+{
+	struct sandbox_spec_wake given;
+	struct err e = { 0 };
+	struct session *s;
+	uint64_t ms = 0;
+
+	if (read_wake(r, body, len, otherwise_s, &given, &ms) < 0)
+		return;
+	s = sandbox_find(r);
+	if (s == NULL)
+		return;
+	if (session_row(s)->state != SESSION_RUNNING)
+		wake(r, s, ms, given.memory);
+	else if (session_extend(s, ms, &e) < 0)
+		sandbox_fail(r, &e);
+	else
+		reply_sandbox(r, 200, s);
+}
+
+static void connect_v1(struct exchange *x, const uint8_t *body, size_t len)
+{
+	connect(request_of(x), body, len, 0);
+}
+
+static void connect_v2(struct exchange *x, const uint8_t *body, size_t len)
+{
+	connect(request_of(x), body, len, CONNECT_S);
+}
+
+static void resume(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct sandbox_spec_wake given;
+	struct session *s;
+	char text[256];
+	uint64_t ms = 0;
+
+	if (read_wake(r, body, len, RESUME_S, &given, &ms) < 0)
+		return;
+	s = sandbox_find(r);
+	if (s == NULL)
+		return;
+	if (strcmp(sandbox_state(session_row(s)), "paused") == 0) {
+		wake(r, s, ms, given.memory);
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "Sandbox '%s' is already running", r->session_id);
+	reply_code(r, 409, "conflict", text);
+}
+
+void sandbox_connect_v1(struct request *r)
+{
+	request_body(r, connect_v1);
+}
+
+void sandbox_connect_v2(struct request *r)
+{
+	request_body(r, connect_v2);
+}
+
+void sandbox_resume(struct request *r)
+{
+	request_body(r, resume);
+}
+
+/* ---- put to sleep */
+
+static void paused(struct wait *w, const struct err *e)
+{
+	struct request *r = w->arg;
+
+	if (e == NULL)
+		reply_empty(r, 204);
+	else if (e->code == ERR_CONFLICT && e->sys != ESTALE)
+		/* Clients take 409 for "paused already", and it is not. */
+		reply_code(r, 503, "unavailable", e->msg);
+	else
+		sandbox_fail(r, e);
+}
+
+/* It runs now. */
+static void pause_it(struct wait *w, const struct err *why)
+{
+	struct request *r = w->arg;
+	struct session *s;
+
+	if (why != NULL) {
+		sandbox_fail(r, why);
+		return;
+	}
+	s = sandbox_find(r);
+	if (s == NULL)
+		return;
+	r->wait.done = paused;
+	session_pause(s, &r->wait);
+}
+
+static void pause_body(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct sandbox_spec_wake given;
+	struct err e = { 0 };
+	struct session *s;
+	char text[256];
+
+	if (sandbox_spec_wake(body, len, "timeout", &given, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	s = sandbox_find(r);
+	if (s == NULL)
+		return;
+	if (strcmp(sandbox_state(session_row(s)), "paused") == 0) {
+		(void)snprintf(text, sizeof(text),
+			       "Error pausing sandbox - sandbox '%s' is already paused",
+			       r->session_id);
+		reply_code(r, 409, "conflict", text);
+	} else if (!given.memory) {
+		reply_code(r, 501, "unsupported",
+			   "memory: a pause without memory is not supported here");
+	} else {
+		r->wait.done = pause_it;
+		session_resume(s, &r->wait); /* at once, unless it is waking up */
+	}
+}
+
+void sandbox_pause(struct request *r)
+{
+	request_body(r, pause_body);
+}
+
+/* ---- given time */
+
+static void set_timeout(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct sandbox_spec_wake given;
+	struct err e = { 0 };
+	struct session *s;
+	int read = sandbox_spec_wake(body, len, "timeout", &given, &e);
+
+	if (read == 0 && !given.given)
+		read = err_set(&e, ERR_INVALID, "timeout: is missing");
+	if (read < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	s = sandbox_find(r);
+	if (s == NULL || !is_running(r, s))
+		return;
+	if (session_set_timeout(s, cut(r, session_row(s), given.timeout_s), &e) < 0)
+		sandbox_fail(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+void sandbox_timeout(struct request *r)
+{
+	request_body(r, set_timeout);
+}
+
+static void refresh(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct sandbox_spec_wake given;
+	struct err e = { 0 };
+	struct session *s;
+	uint64_t ms = 0;
+
+	if (sandbox_spec_wake(body, len, "duration", &given, &e) < 0 ||
+	    to_ms(r, given.timeout_s < REFRESH_MIN_S ? REFRESH_MIN_S : given.timeout_s, &ms, &e) <
+		    0) {
+		reply_error(r, &e);
+		return;
+	}
+	s = sandbox_find(r);
+	if (s == NULL || !is_running(r, s))
+		return;
+	if (session_extend(s, ms, &e) < 0)
+		sandbox_fail(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+void sandbox_refreshes(struct request *r)
+{
+	request_body(r, refresh);
+}
+
+/* ---- its network */
+
+static void set_network(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct session *s = sandbox_find(r);
+	struct err e = { 0 };
+	char *text = NULL;
+	json_t *root;
+	int set = -1;
+
+	if (s == NULL || !is_running(r, s))
+		return;
+	root = members_parse(body, len, &e);
+	if (root != NULL && network_update(session_row(s)->network, root, &text, &e) == 0)
+		set = session_set_network(s, text, &e);
+	free(text);
+	json_decref(root);
+	if (set < 0)
+		sandbox_fail(r, &e);
+	else
+		reply_empty(r, 204);
+}
+
+void sandbox_network(struct request *r)
+{
+	request_body(r, set_network);
+}

@@ -1,0 +1,240 @@
+/* sandbox_list.c - theory of operation
+ *
+ * Only live sessions are sandboxes, and those are in memory: they are looked through, those that
+ * are wanted sorted, and one page of them written. A tenant's quota bounds all of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "filter.h"
+#include "reply.h"
+#include "rfc3339.h"
+#include "sandbox.h"
+
+#define LIMIT_MAX 100
+
+struct found {
+	const struct store_session *row;
+};
+
+struct listing {
+	struct request *r;
+	struct filter metadata;
+	unsigned states;
+	bool by_template;
+	const char *template; /* NULL, if by_template: none has it */
+	uint64_t started_us;  /* not before */
+	bool ascending;
+	struct filter_cursor from; /* id "": from the start */
+	uint64_t limit;		   /* 0: none */
+	struct found *found;	   /* owned */
+	size_t n, cap;
+	unsigned running;
+	bool failed;
+};
+
+static bool is_wanted(const struct listing *l, const struct store_session *row)
+{
+	unsigned state =
+		strcmp(sandbox_state(row), "running") == 0 ? FILTER_RUNNING : FILTER_PAUSED;
+
+	return sandbox_exists(row) && (l->states & state) != 0 &&
+	       (!l->by_template ||
+		(l->template != NULL && strcmp(l->template, row->template) == 0)) &&
+	       row->started_ms * 1000 >= l->started_us &&
+	       filter_matches(&l->metadata, row->metadata == NULL ? "" : row->metadata);
+}
+
+static void see(struct session *s, void *arg)
+{
+	struct listing *l = arg;
+	const struct store_session *row = session_row(s);
+
+	if (l->failed || !is_wanted(l, row))
+		return;
+	if (l->n == l->cap) {
+		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;
+		void *more = realloc(l->found, cap * sizeof(*l->found));
+
+		if (more == NULL) {
+			l->failed = true;
+			return;
+		}
+		l->found = more;
+		l->cap = cap;
+	}
+	l->found[l->n++].row = row;
+	l->running += strcmp(sandbox_state(row), "running") == 0;
+}
+
+/* The newest first; of those that started together, by id. */
+static int order(uint64_t a_ms, const char *a_id, uint64_t b_ms, const char *b_id)
+{
+	if (a_ms != b_ms)
+		return a_ms > b_ms ? -1 : 1;
+	return strcmp(a_id, b_id);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct store_session *x = ((const struct found *)a)->row;
+	const struct store_session *y = ((const struct found *)b)->row;
+
+	return order(x->started_ms, x->id, y->started_ms, y->id);
+}
+
+static int compare_ascending(const void *a, const void *b)
+{
+	return compare(b, a);
+}
+
+/* Is it behind the page before? */
+static bool is_behind(const struct listing *l, const struct store_session *row)
+{
+	int where;
+
+	if (l->from.id[0] == '\0')
+		return true;
+	where = order(row->started_ms, row->id, l->from.ms, l->from.id);
+	return l->ascending ? where < 0 : where > 0;
+}
+
+/* The token of the page that begins behind a row. */
+static void set_next(struct listing *l, const struct store_session *last)
+{
+	struct filter_cursor next = { .ms = last->started_ms, .ascending = l->ascending };
+	char token[FILTER_CURSOR_MAX];
+
+	(void)snprintf(next.id, sizeof(next.id), "%s", last->id);
+	filter_cursor_write(&next, token);
+	exchange_header(l->r->x, "X-Next-Token", token);
+}
+
+static void write_page(struct listing *l, struct json *j)
+{
+	const struct store_session *last = NULL;
+	uint64_t shown = 0;
+
+	json_open(j, NULL, '[');
+	for (size_t i = 0; i < l->n; i++) {
+		if (!is_behind(l, l->found[i].row))
+			continue;
+		if (last != NULL && shown == l->limit) {
+			set_next(l, last);
+			break;
+		}
+		sandbox_shape_listed(j, NULL, adapter_of(l->r), l->found[i].row);
+		last = l->found[i].row;
+		shown++;
+	}
+	json_close(j, ']');
+}
+
+static void answer(struct listing *l)
+{
+	struct json j;
+	char total[16];
+
+	session_each(l->r->core, l->r->tenant, see, l);
+	if (l->failed) {
+		reply_code(l->r, 500, "internal", "memory is short");
+		return;
+	}
+	if (l->n > 0)
+		qsort(l->found, l->n, sizeof(*l->found),
+		      l->ascending ? compare_ascending : compare);
+	if ((l->states & FILTER_RUNNING) != 0) {
+		(void)snprintf(total, sizeof(total), "%u", l->running);
+		exchange_header(l->r->x, "X-Total-Running", total);
+	}
+	json_init_heap(&j, REPLY_JSON_MAX);
+	write_page(l, &j);
+	reply_json(l->r, 200, &j);
+}
+
+static int read_metadata(struct listing *l, struct err *e)
+{
+	char text[FILTER_TEXT_MAX];
+
+	return request_text(l->r, "metadata", text, sizeof(text), e) < 0
+		       ? -1
+		       : filter_read(text, &l->metadata, e);
+}
+
+static int read_template(struct listing *l, struct err *e)
+{
+	char text[256];
+
+	if (request_text(l->r, "template", text, sizeof(text), e) < 0)
+		return -1;
+	if (strchr(text, ':') != NULL)
+		return err_set(e, ERR_INVALID, "parameter template: must not have a tag");
+	l->by_template = text[0] != '\0';
+	if (l->by_template)
+		l->template = sandbox_template(l->r->core, text);
+	return 0;
+}
+
+static int read_page(struct listing *l, struct err *e)
+{
+	static const char *const orders[] = { "desc", "asc" };
+	char text[FILTER_CURSOR_MAX];
+	unsigned which = 0;
+
+	l->limit = LIMIT_MAX;
+	if (request_number(l->r, "limit", 1, LIMIT_MAX, &l->limit, e) < 0 ||
+	    request_choice(l->r, "order", orders, COUNT(orders), &which, e) < 0 ||
+	    request_text(l->r, "startedAfter", text, sizeof(text), e) < 0)
+		return -1;
+	l->ascending = which == 1;
+	if (text[0] != '\0' && rfc3339_read(text, &l->started_us) < 0)
+		return err_set(e, ERR_INVALID,
+			       "parameter startedAfter: must be a time of RFC 3339");
+	if (request_text(l->r, "nextToken", text, sizeof(text), e) < 0)
+		return -1;
+	if (text[0] == '\0')
+		return 0;
+	if (filter_cursor_read(text, &l->from, e) < 0)
+		return -1;
+	if (l->from.ascending != l->ascending)
+		return err_set(e, ERR_INVALID, "parameter nextToken: of a list in another order");
+	return 0;
+}
+
+static int read_v2(struct listing *l, struct err *e)
+{
+	char states[64];
+
+	if (request_text(l->r, "state", states, sizeof(states), e) < 0 ||
+	    filter_states(states, &l->states, e) < 0 || read_template(l, e) < 0 ||
+	    read_page(l, e) < 0)
+		return -1;
+	return read_metadata(l, e);
+}
+
+static void list(struct request *r, int (*read)(struct listing *l, struct err *e))
+{
+	struct listing l = { .r = r, .states = FILTER_RUNNING };
+	struct err e = { 0 };
+	const char *why;
+
+	if (!core_ready(r->core, &why)) /* then there may be more of them */
+		reply_code(r, 503, "unavailable", why);
+	else if (read(&l, &e) < 0)
+		reply_error(r, &e);
+	else
+		answer(&l);
+	filter_release(&l.metadata);
+	free(l.found);
+}
+
+void sandbox_list_v1(struct request *r)
+{
+	list(r, read_metadata);
+}
+
+void sandbox_list_v2(struct request *r)
+{
+	list(r, read_v2);
+}

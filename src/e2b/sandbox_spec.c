@@ -1,0 +1,174 @@
+#include "sandbox_spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "spec_env.h"
+
+#define ENV_BYTES_MAX (256U << 10)
+#define TEMPLATE_TEXT_MAX 256
+#define TIMEOUT_V1_S 15
+#define TIMEOUT_V2_S 300
+
+/* Fails with words that are E2B's. */
+static void refuse(struct members *m, enum err_code code, const char *why)
+{
+	if (m->failed)
+		return;
+	m->failed = true;
+	(void)err_set(m->e, code, "%s", why);
+}
+
+static bool read_seconds(struct members *m, const char *name, int64_t *ret)
+{
+	json_t *value = members_take(m, name);
+
+	if (value == NULL)
+		return false;
+	if (!json_is_integer(value) || json_integer_value(value) > INT32_MAX ||
+	    json_integer_value(value) < INT32_MIN) {
+		(void)members_fail(m, name, "must be a whole number of seconds");
+		return false;
+	}
+	*ret = json_integer_value(value);
+	return true;
+}
+
+static void read_metadata(struct members *m, struct sandbox_spec *s)
+{
+	json_t *object = members_object(m, "metadata", SANDBOX_SPEC_METADATA_MAX), *value;
+	const char *key;
+
+	if (object == NULL)
+		return;
+	json_object_foreach(object, key, value)
+	{
+		if (!json_is_string(value)) {
+			(void)members_fail(m, "metadata", "must have strings only");
+			return;
+		}
+	}
+	s->metadata = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+	if (s->metadata == NULL || strlen(s->metadata) > SANDBOX_SPEC_METADATA_TEXT_MAX)
+		(void)members_fail(m, "metadata", "is too large");
+	s->spec.metadata = s->metadata;
+}
+
+static void read_lifecycle(struct members *m, struct sandbox_spec *s)
+{
+	json_t *resume = members_object(m, "autoResume", MEMBERS_MAX);
+	bool pause = false, memory = true;
+	struct members in;
+
+	members_bool(m, "autoPause", &pause);
+	members_bool(m, "autoPauseMemory", &memory);
+	if (resume != NULL && !m->failed) {
+		members_begin(&in, resume, "autoResume", m->e);
+		members_bool(&in, "enabled", &s->auto_resume);
+		if (members_end_lenient(&in) < 0)
+			m->failed = true;
+	}
+	if (!memory && !pause)
+		refuse(m, ERR_INVALID, "autoPauseMemory: false needs autoPause");
+	if (!memory && s->auto_resume)
+		refuse(m, ERR_INVALID, "autoPauseMemory: false cannot be combined with autoResume");
+	if (!memory)
+		refuse(m, ERR_UNSUPPORTED,
+		       "autoPauseMemory: a pause without memory is not supported here");
+	s->spec.on_timeout = pause ? SESSION_PAUSE : SESSION_KILL;
+}
+
+static void read_network(struct members *m, struct sandbox_spec *s)
+{
+	json_t *network = members_object(m, "network", MEMBERS_MAX);
+	enum network_internet internet = NETWORK_UNSAID;
+	bool allowed = true;
+
+	members_bool(m, "allow_internet_access", &allowed);
+	if (m->failed)
+		return;
+	if (json_is_boolean(json_object_get(m->object, "allow_internet_access")))
+		internet = allowed ? NETWORK_YES : NETWORK_NO;
+	if (network_read(network, internet, &s->network, m->e) < 0) {
+		m->failed = true;
+		return;
+	}
+	if (!s->network.public_traffic && !s->secure)
+		refuse(m, ERR_INVALID, "network.allowPublicTraffic: false needs a secure sandbox");
+	s->spec.network = s->network.text;
+}
+
+/* What the contract has and we have not. */
+static void refuse_missing(struct members *m)
+{
+	json_t *volumes = members_array(m, "volumeMounts", SIZE_MAX);
+	json_t *iam = members_object(m, "iam", SIZE_MAX);
+
+	if (json_array_size(volumes) > 0)
+		refuse(m, ERR_UNSUPPORTED, "volumeMounts: volumes are not supported here");
+	if (json_object_size(json_object_get(iam, "tokens")) > 0)
+		refuse(m, ERR_INVALID, "iam.tokens: not supported here");
+	/* Clients start the gateway themselves; the template has it or not. */
+	(void)members_object(m, "mcp", SIZE_MAX);
+}
+
+int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version version,
+		      struct sandbox_spec *ret, struct err *e)
+{
+	int64_t seconds = version == SANDBOX_SPEC_V1 ? TIMEOUT_V1_S : TIMEOUT_V2_S;
+	struct members m;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->spec.profile = -1;
+	ret->secure = version == SANDBOX_SPEC_V2;
+	buf_init(&ret->env, ENV_BYTES_MAX);
+	ret->root = members_parse(body, len, e);
+	if (ret->root == NULL)
+		return -1;
+	members_begin(&m, ret->root, "", e);
+	members_text(&m, "templateID", TEMPLATE_TEXT_MAX, &ret->template);
+	if (ret->template == NULL || ret->template[0] == '\0')
+		(void)members_fail(&m, "templateID", "is missing");
+	(void)read_seconds(&m, "timeout", &seconds);
+	if (seconds <= 0)
+		refuse(&m, ERR_INVALID, "Timeout must be greater than 0");
+	ret->spec.timeout_ms = seconds <= 0 ? 0 : (uint64_t)seconds * 1000;
+	ret->spec.timeout_given = true;
+	if (version == SANDBOX_SPEC_V1)
+		members_bool(&m, "secure", &ret->secure);
+	IGNORED(spec_env_read(&m, "envVars", SANDBOX_SPEC_ENV_MAX, &ret->env),
+		"members_end_lenient() fails");
+	ret->spec.env = (const char *)ret->env.data;
+	ret->spec.env_len = ret->env.len;
+	read_metadata(&m, ret);
+	read_lifecycle(&m, ret);
+	read_network(&m, ret);
+	refuse_missing(&m);
+	return members_end_lenient(&m);
+}
+
+void sandbox_spec_release(struct sandbox_spec *s)
+{
+	json_decref(s->root);
+	free(s->metadata);
+	buf_release(&s->env);
+	network_release(&s->network);
+}
+
+int sandbox_spec_wake(const void *body, size_t len, const char *name, struct sandbox_spec_wake *ret,
+		      struct err *e)
+{
+	json_t *root = members_parse(body, len, e);
+	struct members m;
+	int read;
+
+	*ret = (struct sandbox_spec_wake){ .memory = true };
+	if (root == NULL)
+		return -1;
+	members_begin(&m, root, "", e);
+	ret->given = read_seconds(&m, name, &ret->timeout_s);
+	members_bool(&m, "memory", &ret->memory);
+	read = members_end_lenient(&m);
+	json_decref(root);
+	return read;
+}

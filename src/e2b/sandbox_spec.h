@@ -1,0 +1,45 @@
+/* sandbox_spec.h - the body of a request that makes or wakes a sandbox. Pure, fuzzed.
+ *
+ * Clients are E2B's, old and new: members nobody here knows are passed over. */
+#pragma once
+
+#include <jansson.h>
+
+#include "buf.h"
+#include "members.h"
+#include "network.h"
+#include "session.h"
+
+#define SANDBOX_SPEC_ENV_MAX 256
+#define SANDBOX_SPEC_METADATA_MAX 64
+#define SANDBOX_SPEC_METADATA_TEXT_MAX 16384
+
+enum sandbox_spec_version { SANDBOX_SPEC_V1, SANDBOX_SPEC_V2 };
+
+/* What was read, and what its texts point into. */
+struct sandbox_spec {
+	struct session_spec spec; /* its template is not set: that is up to who knows them */
+	const char *template;	  /* as the client calls it */
+	bool secure, auto_resume;
+	struct network network;
+	json_t *root;	/* owned, as the rest */
+	char *metadata; /* as JSON */
+	struct buf env;
+};
+
+/* Fails with ERR_INVALID, naming the member; ERR_UNSUPPORTED for what is good and not to be had
+ * here. sandbox_spec_release() in either case. */
+int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version version,
+		      struct sandbox_spec *ret, struct err *e) MUST_USE;
+void sandbox_spec_release(struct sandbox_spec *s);
+
+/* ---- for those that know a sandbox already */
+struct sandbox_spec_wake {
+	bool given; /* a timeout */
+	int64_t timeout_s;
+	bool memory; /* what was in memory goes on (the default) */
+};
+
+/* A body with a timeout (or whatever its name is), and memory. ERR_INVALID. */
+int sandbox_spec_wake(const void *body, size_t len, const char *name, struct sandbox_spec_wake *ret,
+		      struct err *e) MUST_USE;

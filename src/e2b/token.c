@@ -1,0 +1,108 @@
+#include "token.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base64.h"
+#include "hex.h"
+#include "sha256.h"
+
+#define BLOCK 64
+
+/* HMAC (RFC 2104) with SHA-256; our key is shorter than a block. */
+static void hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE])
+{
+	uint8_t inner[BLOCK], outer[BLOCK];
+	struct sha256 s;
+
+	memset(inner, 0x36, BLOCK);
+	memset(outer, 0x5c, BLOCK);
+	for (size_t i = 0; i < TOKEN_KEY_SIZE; i++) {
+		inner[i] ^= k->bytes[i];
+		outer[i] ^= k->bytes[i];
+	}
+	sha256_init(&s);
+	sha256_add(&s, inner, BLOCK);
+	sha256_add(&s, text, strlen(text));
+	sha256_end(&s, ret);
+	sha256_init(&s);
+	sha256_add(&s, outer, BLOCK);
+	sha256_add(&s, ret, SHA256_SIZE);
+	sha256_end(&s, ret);
+}
+
+void token_make(const struct token_key *k, enum token_use use, const char *id, char ret[TOKEN_MAX])
+{
+	char text[STORE_ID_MAX + 16], digits[2 * SHA256_SIZE + 1];
+	uint8_t code[SHA256_SIZE];
+
+	(void)snprintf(text, sizeof(text), "%s:%s", use == TOKEN_ENVD ? "envd" : "traffic", id);
+	hmac(k, text, code);
+	hex_encode(code, sizeof(code), digits);
+	(void)snprintf(ret, TOKEN_MAX, "%s%s", id, digits);
+}
+
+static bool same(const char *a, const char *b, size_t n)
+{
+	unsigned differ = 0;
+
+	for (size_t i = 0; i < n; i++)
+		differ |= (unsigned)(uint8_t)a[i] ^ (unsigned)(uint8_t)b[i];
+	return differ == 0;
+}
+
+bool token_check(const struct token_key *k, enum token_use use, const char *id,
+		 struct http1_span given)
+{
+	char token[TOKEN_MAX];
+
+	token_make(k, use, id, token);
+	return given.n == strlen(token) && same(given.p, token, given.n);
+}
+
+bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX])
+{
+	size_t n;
+
+	if (given.n <= 2 * SHA256_SIZE || given.n >= TOKEN_MAX)
+		return false;
+	n = given.n - 2 * SHA256_SIZE;
+	for (size_t i = 0; i < n; i++)
+		if (strchr("abcdefghijklmnopqrstuvwxyz0123456789", given.p[i]) == NULL ||
+		    given.p[i] == '\0')
+			return false;
+	memcpy(ret_id, given.p, n);
+	ret_id[n] = '\0';
+	return true;
+}
+
+static void add(struct sha256 *s, const char *text)
+{
+	sha256_add(s, text, strlen(text));
+}
+
+bool token_signed(const char *token, const char *path, const char *operation, const char *user,
+		  const char *expires, const char *signature)
+{
+	char text[3 + BASE64_LENGTH(SHA256_SIZE) + 1] = "v1_";
+	uint8_t hash[SHA256_SIZE];
+	struct sha256 s;
+	size_t n;
+
+	sha256_init(&s);
+	add(&s, path);
+	add(&s, ":");
+	add(&s, operation);
+	add(&s, ":");
+	add(&s, user);
+	add(&s, ":");
+	add(&s, token);
+	if (*expires != '\0') {
+		add(&s, ":");
+		add(&s, expires);
+	}
+	sha256_end(&s, hash);
+	base64_encode(hash, sizeof(hash), text + 3);
+	n = strcspn(text, "="); /* without its padding */
+	return strlen(signature) == n && same(signature, text, n);
+}

@@ -1,0 +1,29 @@
+/* token.h - who may use a sandbox: tokens derived from the node's key and the sandbox's id, and
+ * signatures made with them. Pure; compared in constant time.
+ *
+ * A token is the id and an HMAC-SHA256 in hex: it needs no storage, is the same after every pause,
+ * resume and restart, and says by itself whose it is. */
+#pragma once
+
+#include "http1.h"
+#include "store.h"
+
+#define TOKEN_MAX (STORE_ID_MAX + 64 + 1)
+#define TOKEN_KEY_SIZE 32
+
+struct token_key {
+	uint8_t bytes[TOKEN_KEY_SIZE];
+};
+
+enum token_use { TOKEN_ENVD, TOKEN_TRAFFIC };
+
+void token_make(const struct token_key *k, enum token_use use, const char *id, char ret[TOKEN_MAX]);
+bool token_check(const struct token_key *k, enum token_use use, const char *id,
+		 struct http1_span given);
+/* The id a token says it belongs to, unchecked. False: it is no token. */
+bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX]);
+
+/* Is "v1_..." the signature of a file operation ("read" or "write") with this token? expires: the
+ * text of signature_expiration, "" if there is none. */
+bool token_signed(const char *token, const char *path, const char *operation, const char *user,
+		  const char *expires, const char *signature);

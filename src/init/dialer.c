@@ -1,0 +1,44 @@
+/* dialer.c - theory of operation
+ *
+ * A connection to loopback is made or refused by the kernel while connect(2) goes on, but the
+ * socket learns of it only when the call is over: non-blocking, it says EINPROGRESS nearly always.
+ * So the socket is asked once more. On a busy machine it may still not know; then whoever gets it
+ * will, and may ask again. */
+#include "dialer.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+static int try_connect(const struct sockaddr *to, socklen_t len, int *ret_fd)
+{
+	OWN_FD fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int late = 0;
+	socklen_t late_len = sizeof(late);
+
+	if (fd < 0)
+		return errno;
+	if (connect(fd, to, len) < 0 && errno != EINPROGRESS)
+		return errno;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &late, &late_len) == 0 && late != 0)
+		return late;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int dialer_connect(uint16_t port, int *ret_fd)
+{
+	const struct sockaddr_in v4 = { .sin_family = AF_INET,
+					.sin_port = htons(port),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
+					 .sin6_port = htons(port),
+					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int sys = try_connect((const struct sockaddr *)&v4, sizeof(v4), ret_fd);
+
+	if (sys != ECONNREFUSED)
+		return sys;
+	sys = try_connect((const struct sockaddr *)&v6, sizeof(v6), ret_fd);
+	/* A cell without IPv6 has nobody who listens there. */
+	return sys == EAFNOSUPPORT || sys == EADDRNOTAVAIL ? ECONNREFUSED : sys;
+}

@@ -1,0 +1,98 @@
+/* tunnel.c - an exchange that has become another protocol: bytes both ways until somebody ends it.
+ *
+ * Output is that of any stream without framing (exchange_write()). Input is delivered as it comes;
+ * while its handler cannot take it nothing is read, so the peer is held back by its own socket. The
+ * two directions end one by one: the peer's end is told by on_end, ours is exchange_shut(). */
+#include "conn.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "tls.h"
+
+void exchange_upgrade(struct exchange *x,
+		      size_t (*on_data)(struct exchange *x, const uint8_t *data, size_t len),
+		      void (*on_end)(struct exchange *x, bool ok))
+{
+	if (x->refused)
+		return;
+	assert(x->answer == ANSWER_NONE && !x->on_data && x->request.framing == HTTP1_NO_BODY);
+	x->status = 101;
+	answer_send(x, NULL, EXCHANGE_CHUNKED, NULL, 0);
+	/* What follows is no HTTP: it has no framing, and no request comes behind it. */
+	x->close = true;
+	x->chunked = false;
+	x->headless = false;
+	x->answer = ANSWER_BEGUN;
+	x->tunnel = true;
+	x->on_data = on_data;
+	x->on_end = on_end;
+	conn_wake(x->conn);
+}
+
+void exchange_shut(struct exchange *x)
+{
+	if (x->refused)
+		return;
+	assert(x->tunnel);
+	x->shut = true;
+	conn_wake(x->conn);
+}
+
+bool tunnel_wants_input(const struct conn *c)
+{
+	return c->x->on_data && !c->x->paused && c->x->answer != ANSWER_ENDED && c->in.len == 0;
+}
+
+static void end_input(struct exchange *x)
+{
+	void (*on_end)(struct exchange * x, bool ok) = x->on_end;
+
+	x->on_data = NULL;
+	x->on_end = NULL;
+	if (on_end)
+		on_end(x, true);
+}
+
+bool tunnel_step(struct conn *c)
+{
+	struct exchange *x = c->x;
+	size_t n;
+
+	if (!x->on_data || x->paused || x->answer == ANSWER_ENDED)
+		return false;
+	if (c->in.len > 0) {
+		n = x->on_data(x, fifo_bytes(&c->in), c->in.len);
+		assert(n <= c->in.len);
+		x->paused = n < c->in.len;
+		fifo_consume(&c->in, n);
+		return true;
+	}
+	if (!c->ended)
+		return false;
+	end_input(x);
+	return true;
+}
+
+/* Its handler may be too slow for it now, and want it all the same; so the handler ends it. */
+bool tunnel_has_tail(const struct conn *c)
+{
+	return c->x && c->x->tunnel;
+}
+
+void tunnel_shut(struct conn *c)
+{
+	struct exchange *x = c->x;
+
+	if (!x->tunnel || !x->shut || x->shut_done || c->doomed || c->out.len > 0)
+		return;
+	if (!c->tls)
+		(void)shutdown(c->fd, SHUT_WR); /* fails only if nobody is there to see it */
+	else if (tls_shut(c->tls) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			conn_doom(c);
+		return;
+	}
+	x->shut_done = true;
+}

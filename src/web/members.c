@@ -1,0 +1,264 @@
+/* members.c - theory of operation
+ *
+ * jansson refuses what is not JSON, not UTF-8, or says the same member twice, and (without
+ * JSON_ALLOW_NUL) texts with NULs, so that a C string is all of it. It recurses; the depth is
+ * counted before, over the brackets outside of strings. Whoever reads an object asks for each
+ * member he knows by name; what is left over at the end is an error. */
+#include "members.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rand.h"
+#include "units.h"
+
+#define NUMBER_MAX 9007199254740992.0 /* 2^53: up to here a double is exact */
+
+static bool is_deep(const char *text, size_t len)
+{
+	unsigned depth = 0;
+	bool quoted = false;
+
+	for (size_t i = 0; i < len; i++) {
+		if (quoted && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			quoted = !quoted;
+		else if (quoted)
+			continue;
+		else if (text[i] == '{' || text[i] == '[')
+			depth++;
+		else if ((text[i] == '}' || text[i] == ']') && depth > 0)
+			depth--;
+		if (depth > MEMBERS_DEPTH_MAX)
+			return true;
+	}
+	return false;
+}
+
+void members_setup(void)
+{
+	size_t seed;
+
+	rand_bytes(&seed, sizeof(seed));
+	json_object_seed(seed | 1);
+}
+
+json_t *members_parse(const void *body, size_t len, struct err *e)
+{
+	json_error_t why;
+	json_t *root;
+
+	if (len == 0) {
+		root = json_object();
+		if (root == NULL)
+			IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "NULL says it");
+		return root;
+	}
+	if (len > MEMBERS_BODY_MAX || is_deep(body, len)) {
+		IGNORED(err_set(e, ERR_INVALID, "the body is too large or too deep"), "NULL");
+		return NULL;
+	}
+	root = json_loadb(body, len, JSON_REJECT_DUPLICATES, &why);
+	if (root == NULL) {
+		IGNORED(err_set(e, ERR_INVALID, "the body is not JSON: line %d, column %d: %s",
+				why.line, why.column, why.text),
+			"NULL says it");
+		err_sanitize(e);
+		return NULL;
+	}
+	if (json_is_object(root))
+		return root;
+	json_decref(root);
+	IGNORED(err_set(e, ERR_INVALID, "the body is not a JSON object"), "NULL says it");
+	return NULL;
+}
+
+void members_begin(struct members *m, json_t *object, const char *where, struct err *e)
+{
+	*m = (struct members){ .object = object, .where = where, .e = e };
+}
+
+int members_fail(struct members *m, const char *name, const char *why)
+{
+	bool inner = m->where[0] != '\0';
+
+	if (m->failed)
+		return -1;
+	m->failed = true;
+	IGNORED(err_set(m->e, ERR_INVALID, "%s%s%.64s: %s", m->where, inner ? "." : "", name, why),
+		"failed says it");
+	err_sanitize(m->e); /* the name may be the client's */
+	return -1;
+}
+
+static bool is_known(const struct members *m, const char *name)
+{
+	for (unsigned i = 0; i < m->nknown; i++)
+		if (strcmp(m->known[i], name) == 0)
+			return true;
+	return false;
+}
+
+int members_end(struct members *m)
+{
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(m->object, name, value) if (!is_known(m, name)) return members_fail(
+		m, name, "there is no such member");
+	return m->failed ? -1 : 0;
+}
+
+int members_end_lenient(struct members *m)
+{
+	return m->failed ? -1 : 0;
+}
+
+json_t *members_take(struct members *m, const char *name)
+{
+	json_t *value = json_object_get(m->object, name);
+
+	assert(m->nknown < MEMBERS_MAX);
+	m->known[m->nknown++] = name;
+	return json_is_null(value) ? NULL : value;
+}
+
+void members_text(struct members *m, const char *name, size_t max, const char **ret)
+{
+	json_t *value = members_take(m, name);
+
+	if (value == NULL)
+		return;
+	if (!json_is_string(value))
+		(void)members_fail(m, name, "must be a string");
+	else if (json_string_length(value) > max)
+		(void)members_fail(m, name, "is too long");
+	else
+		*ret = json_string_value(value);
+}
+
+void members_bool(struct members *m, const char *name, bool *ret)
+{
+	json_t *value = members_take(m, name);
+
+	if (value == NULL)
+		return;
+	if (!json_is_boolean(value))
+		(void)members_fail(m, name, "must be true or false");
+	else
+		*ret = json_is_true(value);
+}
+
+void members_choice(struct members *m, const char *name, const char *const *words, unsigned count,
+		    unsigned *ret)
+{
+	char why[160] = "must be one of";
+	const char *text = NULL;
+
+	members_text(m, name, 64, &text);
+	if (text == NULL)
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		size_t used = strlen(why);
+
+		if (strcmp(text, words[i]) == 0) {
+			*ret = i;
+			return;
+		}
+		(void)snprintf(why + used, sizeof(why) - used, " %s", words[i]);
+	}
+	(void)members_fail(m, name, why);
+}
+
+void members_count(struct members *m, const char *name, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	json_t *value = members_take(m, name);
+	char why[96];
+
+	if (value == NULL)
+		return;
+	(void)snprintf(why, sizeof(why), "must be a whole number from %llu to %llu",
+		       (unsigned long long)min, (unsigned long long)max);
+	if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+	    (uint64_t)json_integer_value(value) < min || (uint64_t)json_integer_value(value) > max)
+		(void)members_fail(m, name, why);
+	else
+		*ret = (uint64_t)json_integer_value(value);
+}
+
+typedef int units_fn(const char *text, uint64_t min, uint64_t max, uint64_t *ret, struct err *e);
+
+/* A number times scale, or text that parse reads. */
+static bool quantity(struct members *m, const char *name, double scale, units_fn *parse,
+		     const char *why, uint64_t *ret)
+{
+	json_t *value = members_take(m, name);
+	struct err e = { 0 };
+
+	if (value == NULL)
+		return false;
+	if (json_is_number(value)) {
+		double x = json_number_value(value) * scale;
+
+		if (!(x >= 0 && x <= NUMBER_MAX)) /* also refuses what is no number */
+			return members_fail(m, name, why) == 0;
+		*ret = (uint64_t)(x + 0.5);
+		/* What is asked for is not nothing. */
+		if (*ret == 0 && x > 0)
+			*ret = 1;
+		return true;
+	}
+	if (!json_is_string(value))
+		return members_fail(m, name, why) == 0;
+	if (parse(json_string_value(value), 0, (uint64_t)NUMBER_MAX, ret, &e) < 0)
+		return members_fail(m, name, e.msg) == 0;
+	return true;
+}
+
+void members_bytes(struct members *m, const char *name, uint64_t *ret, bool *given)
+{
+	bool there =
+		quantity(m, name, 1, units_bytes, "must be bytes, or a size like \"512M\"", ret);
+
+	if (given != NULL)
+		*given = there;
+}
+
+void members_time(struct members *m, const char *name, uint64_t *ret_ms, bool *given)
+{
+	bool there = quantity(m, name, 1000, units_time_ms,
+			      "must be seconds, or a time like \"30s\"", ret_ms);
+
+	if (given != NULL)
+		*given = there;
+}
+
+void members_millis(struct members *m, const char *name, uint64_t *ret)
+{
+	(void)quantity(m, name, 1000, units_millis, "must be a number like 1.5", ret);
+}
+
+json_t *members_object(struct members *m, const char *name, size_t max)
+{
+	json_t *value = members_take(m, name);
+
+	if (value != NULL && !json_is_object(value))
+		(void)members_fail(m, name, "must be an object");
+	else if (value != NULL && json_object_size(value) > max)
+		(void)members_fail(m, name, "has too many members");
+	return m->failed ? NULL : value;
+}
+
+json_t *members_array(struct members *m, const char *name, size_t max)
+{
+	json_t *value = members_take(m, name);
+
+	if (value != NULL && !json_is_array(value))
+		(void)members_fail(m, name, "must be an array");
+	else if (value != NULL && json_array_size(value) > max)
+		(void)members_fail(m, name, "has too many elements");
+	return m->failed ? NULL : value;
+}

@@ -1,0 +1,59 @@
+/* members.h - reads a JSON object of a request, member by member. Pure.
+ *
+ *	members_begin(&m, object, "limits", e);
+ *	members_bytes(&m, "memory", &memory, NULL);
+ *	return members_end(&m);
+ *
+ * Nothing is written for a member that is absent or null. The first mistake is kept, names the
+ *member and makes members_end() fail; so does a member nobody asked for, since it is most likely
+ *misspelt. Texts are borrowed from the object. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define MEMBERS_BODY_MAX (1U << 20) /* bytes of a body */
+#define MEMBERS_DEPTH_MAX 64
+#define MEMBERS_MAX 24 /* known ones of an object */
+
+struct members {
+	json_t *object;
+	const char *where; /* the member that this object is; "": the body itself */
+	const char *known[MEMBERS_MAX];
+	unsigned nknown;
+	bool failed;
+	struct err *e;
+};
+
+/* Before the daemon confines itself: jansson would open a file for its seed. */
+void members_setup(void);
+
+/* The object that a body is; an empty body is {}. The caller gives it back with json_decref(). */
+json_t *members_parse(const void *body, size_t len, struct err *e) MUST_USE;
+
+void members_begin(struct members *m, json_t *object, const char *where, struct err *e);
+int members_end(struct members *m) MUST_USE;
+/* The same for objects that may hold more than we know: of clients that are not ours. */
+int members_end_lenient(struct members *m) MUST_USE;
+
+/* The member itself, or NULL. */
+json_t *members_take(struct members *m, const char *name);
+/* Fails for the member: "name: why". Returns -1. */
+int members_fail(struct members *m, const char *name, const char *why);
+
+void members_text(struct members *m, const char *name, size_t max, const char **ret);
+void members_bool(struct members *m, const char *name, bool *ret);
+/* One of count words; *ret is its place. */
+void members_choice(struct members *m, const char *name, const char *const *words, unsigned count,
+		    unsigned *ret);
+void members_count(struct members *m, const char *name, uint64_t min, uint64_t max, uint64_t *ret);
+/* A number, or text as units.h has it. given (may be NULL): it was there, perhaps as 0. */
+void members_bytes(struct members *m, const char *name, uint64_t *ret, bool *given);
+void members_time(struct members *m, const char *name, uint64_t *ret_ms, bool *given);
+void members_millis(struct members *m, const char *name, uint64_t *ret);
+/* An object or an array in it; NULL if absent (or of another type, which fails). */
+json_t *members_object(struct members *m, const char *name, size_t max);
+json_t *members_array(struct members *m, const char *name, size_t max);

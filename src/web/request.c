@@ -1,0 +1,197 @@
+#include "request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "members.h"
+#include "reply.h"
+#include "units.h"
+#include "url.h"
+
+struct request *request_of(const struct exchange *x)
+{
+	return exchange_arg(x);
+}
+
+static void done(struct exchange *x, bool answered)
+{
+	struct request *r = request_of(x);
+	struct session *s;
+	struct err e;
+
+	wait_cancel(&r->wait);
+	if (r->release != NULL)
+		r->release(r, answered);
+	free(r->state);
+	/* By name: it may have ended meanwhile. */
+	s = r->holds ? session_live(r->core, r->tenant, r->session_id, &e) : NULL;
+	if (s != NULL)
+		session_let_go(s);
+	free(r);
+}
+
+struct request *request_new(struct core *core, struct exchange *x, const struct dialect *dialect,
+			    void *interface)
+{
+	struct request *r = calloc(1, sizeof(*r));
+
+	if (r == NULL) {
+		exchange_abort(x);
+		return NULL;
+	}
+	r->core = core;
+	r->x = x;
+	r->dialect = dialect;
+	r->interface = interface;
+	r->wait.arg = r;
+	exchange_set_arg(x, r);
+	exchange_on_done(x, done);
+	return r;
+}
+
+void *request_state(struct request *r, size_t size,
+		    void (*release)(struct request *r, bool answered))
+{
+	struct err e;
+
+	r->state = calloc(1, size);
+	if (r->state == NULL) {
+		IGNORED(err_sys(&e, "allocate"), "answered");
+		reply_error(r, &e);
+		return NULL;
+	}
+	r->release = release;
+	return r->state;
+}
+
+bool request_is_head(const struct request *r)
+{
+	return exchange_request(r->x)->method == HTTP1_HEAD;
+}
+
+int request_text(struct request *r, const char *name, char *ret, size_t cap, struct err *e)
+{
+	if (url_query_get(exchange_request(r->x)->query, name, ret, cap) < 0)
+		return err_set(e, ERR_INVALID, "parameter %s: malformed, too long or given twice",
+			       name);
+	return 0;
+}
+
+int request_number(struct request *r, const char *name, uint64_t min, uint64_t max, uint64_t *ret,
+		   struct err *e)
+{
+	char text[24];
+
+	if (request_text(r, name, text, sizeof(text), e) < 0)
+		return -1;
+	if (text[0] == '\0')
+		return 0;
+	if (units_count(text, min, max, ret, e) < 0)
+		return err_wrap(e, "parameter %s", name);
+	return 0;
+}
+
+int request_choice(struct request *r, const char *name, const char *const *words, unsigned count,
+		   unsigned *ret, struct err *e)
+{
+	char text[24];
+
+	if (request_text(r, name, text, sizeof(text), e) < 0)
+		return -1;
+	if (text[0] == '\0')
+		return 0;
+	for (unsigned i = 0; i < count; i++)
+		if (strcmp(text, words[i]) == 0) {
+			*ret = i;
+			return 0;
+		}
+	return err_set(e, ERR_INVALID, "parameter %s: must be %s or another of its words", name,
+		       words[0]);
+}
+
+int request_bool(struct request *r, const char *name, bool *ret, struct err *e)
+{
+	static const char *const words[] = { "false", "true", "0", "1" };
+	unsigned which = COUNT(words);
+
+	if (request_choice(r, name, words, COUNT(words), &which, e) < 0)
+		return err_set(e, ERR_INVALID, "parameter %s: must be true or false", name);
+	if (which < COUNT(words))
+		*ret = which % 2 == 1;
+	return 0;
+}
+
+int request_owns(struct request *r, struct session **ret_live, struct err *e)
+{
+	*ret_live = session_live(r->core, r->tenant, r->session_id, e);
+	if (*ret_live != NULL || (e->code == ERR_CONFLICT && e->sys == ESTALE))
+		return 0;
+	return -1;
+}
+
+static void usable(struct wait *w, const struct err *why)
+{
+	struct request *r = w->arg;
+	struct session *s;
+	struct err e = { 0 };
+
+	if (why != NULL) {
+		reply_error(r, why);
+		return;
+	}
+	s = session_live(r->core, r->tenant, r->session_id, &e);
+	if (s == NULL)
+		reply_error(r, &e);
+	else
+		r->use(r, s);
+}
+
+void request_use(struct request *r, void (*then)(struct request *r, struct session *s))
+{
+	struct err e = { 0 };
+	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
+
+	if (s == NULL) {
+		reply_error(r, &e);
+		return;
+	}
+	r->use = then;
+	r->wait.done = usable;
+	session_use(s, &r->wait);
+}
+
+void request_hold(struct request *r, struct session *s)
+{
+	if (r->holds)
+		return;
+	session_hold(s);
+	r->holds = true;
+}
+
+void request_body(struct request *r,
+		  void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+{
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span type;
+	uint64_t max;
+
+	/* A browser sends other types across origins without asking first; we take none of them. */
+	if (http1_find(q->headers, q->headers_n, "content-type", &type) > 0) {
+		size_t n = 0;
+
+		while (n < type.n && type.p[n] != ';' && type.p[n] != ' ')
+			n++;
+		type.n = n;
+		/* What curl -d says by default is JSON here, too: whoever sends something else
+		 * learns it from the parser. */
+		if (!http1_span_is_nocase(type, "application/json") &&
+		    !http1_span_is_nocase(type, "application/x-www-form-urlencoded")) {
+			reply_code(r, 415, "unsupported_media",
+				   "the body must be application/json");
+			return;
+		}
+	}
+	max = core_config(r->core)->request_body_max;
+	exchange_read_all(r->x, max < MEMBERS_BODY_MAX ? (size_t)max : MEMBERS_BODY_MAX, got);
+}

@@ -1,0 +1,92 @@
+/* request.h - one request on its way: who asks, what for, and what must end with it.
+ *
+ * Made when the head of a request is there, attached to its exchange, and gone with it: whatever a
+ * handler starts (waits, followers, file operations, timers) it stops in its release function,
+ * since a client may vanish at any moment. Answering may end the exchange, so a handler's last act
+ * is its answer. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core.h"
+#include "http1.h"
+#include "server.h"
+#include "session.h"
+#include "tenant.h"
+
+#define REQUEST_ID_MAX 136 /* of an id in a path, with its NUL */
+
+struct request;
+struct route;
+
+/* A failure on its way out. */
+struct failure {
+	int status;
+	const char *word;    /* for programs */
+	const char *message; /* for people */
+	bool platform;	     /* whose fault: ours, or the client's */
+};
+
+/* How one of the interfaces says that something failed. */
+struct dialect {
+	void (*fail)(struct request *r, const struct failure *f);
+};
+
+struct request {
+	struct core *core;
+	void *interface; /* what made it: the interface's own */
+	const struct dialect *dialect;
+	struct exchange *x;
+	const struct route *route; /* NULL: none */
+	struct tenant *tenant;	   /* NULL: no key was needed */
+	unsigned scopes;
+	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
+	char id[REQUEST_ID_MAX];
+	struct wait wait; /* for any one thing; cancelled at the end */
+	void (*use)(struct request *r, struct session *s); /* of request_use() */
+	bool holds;					   /* see request_hold() */
+	void *state;					   /* the handler's, freed at the end */
+	void (*release)(struct request *r, bool answered); /* called before that; may be NULL */
+};
+
+/* A request for an exchange, which it is the argument of from now on; ends with it. NULL: no
+ * memory, and the connection was dropped. */
+struct request *request_new(struct core *core, struct exchange *x, const struct dialect *dialect,
+			    void *interface) MUST_USE;
+
+/* Zeroed state of a handler, or NULL (then it was answered). */
+void *request_state(struct request *r, size_t size,
+		    void (*release)(struct request *r, bool answered)) MUST_USE;
+
+/* ---- parameters of the query. Each returns -1 (ERR_INVALID, naming it) if it is malformed; *ret
+ * is not written if it is not there. */
+int request_text(struct request *r, const char *name, char *ret, size_t cap,
+		 struct err *e) MUST_USE; /* ret is "" if it is not there */
+int request_number(struct request *r, const char *name, uint64_t min, uint64_t max, uint64_t *ret,
+		   struct err *e) MUST_USE;
+int request_bool(struct request *r, const char *name, bool *ret, struct err *e) MUST_USE;
+/* One of count words; *ret is its place. */
+int request_choice(struct request *r, const char *name, const char *const *words, unsigned count,
+		   unsigned *ret, struct err *e) MUST_USE;
+
+bool request_is_head(const struct request *r);
+
+/* ---- the session in the path */
+/* The session is this tenant's; *ret_live is NULL if it has stopped. ERR_NOT_FOUND otherwise. */
+int request_owns(struct request *r, struct session **ret_live, struct err *e) MUST_USE;
+
+/* Calls then with the session running (resumed, if need be), at once or later, or answers why it
+ * cannot be. */
+void request_use(struct request *r, void (*then)(struct request *r, struct session *s));
+
+/* The session is not idle until the request ends. */
+void request_hold(struct request *r, struct session *s);
+
+/* ---- the body */
+/* got is called with all of it if it is said to be JSON (or has no type), within the
+ * configured bound and MEMBERS_BODY_MAX. */
+void request_body(struct request *r,
+		  void (*got)(struct exchange *x, const uint8_t *body, size_t len));
+/* The request of an exchange that a route handles. */
+struct request *request_of(const struct exchange *x);

@@ -1,0 +1,161 @@
+#include "routes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "auth.h"
+#include "reply.h"
+
+void routes_print(const struct routes *t, FILE *to)
+{
+	for (size_t i = 0; i < t->n; i++)
+		(void)fprintf(to, "%s %s\n", http1_method_name(t->table[i].method),
+			      t->table[i].pattern);
+}
+
+/* The route, or NULL with the set of methods that the path has. */
+static const struct route *find(const struct routes *t, enum http1_method method,
+				struct http1_span path, struct url_params *ret_params,
+				unsigned *ret_methods)
+{
+	struct url_params params;
+
+	if (method == HTTP1_HEAD)
+		method = HTTP1_GET;
+	*ret_methods = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		if (!url_match(t->table[i].pattern, path, &params))
+			continue;
+		*ret_methods |= 1U << t->table[i].method;
+		if (t->table[i].method != method)
+			continue;
+		*ret_params = params;
+		return &t->table[i];
+	}
+	return NULL;
+}
+
+bool routes_know(const struct routes *t, struct http1_span path)
+{
+	struct url_params params;
+
+	for (size_t i = 0; i < t->n; i++)
+		if (url_match(t->table[i].pattern, path, &params))
+			return true;
+	return false;
+}
+
+static void set_allow(struct request *r, unsigned methods)
+{
+	char text[128] = "";
+
+	if ((methods & 1U << HTTP1_GET) != 0)
+		methods |= 1U << HTTP1_HEAD;
+	methods |= 1U << HTTP1_OPTIONS;
+	for (unsigned i = 0; i < HTTP1_METHODS; i++) {
+		size_t used = strlen(text);
+
+		if ((methods & 1U << i) != 0)
+			(void)snprintf(text + used, sizeof(text) - used, "%s%s",
+				       used == 0 ? "" : ", ",
+				       http1_method_name((enum http1_method)i));
+	}
+	exchange_header(r->x, "Allow", text);
+}
+
+static bool knows(const char *known, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *at = known; *at != '\0'; at = strchr(at, ' ') + 1) {
+		size_t len = strcspn(at, " ");
+
+		if (len == n && strncmp(at, name, n) == 0)
+			return true;
+		if (at[len - 1] == '*' && n >= len && strncmp(at, name, len - 1) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int refuse_parameter(const char *name, struct err *e)
+{
+	int failed = err_set(e, ERR_INVALID, "parameter %.64s: there is no such", name);
+
+	err_sanitize(e);
+	return failed;
+}
+
+static int check_query(const struct request *r, struct err *e)
+{
+	struct http1_span rest = exchange_request(r->x)->query, raw, value;
+	char name[128];
+
+	/* Probes, which need no key, may add what they like. */
+	if (r->route->scope == 0 || r->route->query == NULL)
+		return 0;
+	while (url_query_next(&rest, &raw, &value)) {
+		if (url_decode_form(raw, name, sizeof(name)) < 0)
+			return err_set(e, ERR_INVALID, "the query is malformed");
+		if (!knows(r->route->query, name))
+			return refuse_parameter(name, e);
+	}
+	return 0;
+}
+
+static void refuse(struct request *r, const struct err *e)
+{
+	if (e->sys == EPERM) {
+		reply_code(r, 403, "forbidden", e->msg);
+		return;
+	}
+	exchange_header(r->x, "WWW-Authenticate", "Bearer");
+	reply_code(r, 401, "unauthorized", e->msg);
+}
+
+/* Without a handler: what the path has, or that there is none. */
+static void no_route(const struct routes *t, struct request *r, unsigned methods)
+{
+	struct err e = { 0 };
+
+	if (methods != 0) {
+		set_allow(r, methods);
+		if (exchange_request(r->x)->method == HTTP1_OPTIONS)
+			reply_empty(r, 204);
+		else
+			reply_code(r, 405, "method_not_allowed", "the path has no such method");
+	} else if (!t->open && auth_check(r, 0, &e) < 0) {
+		refuse(r, &e);
+	} else {
+		reply_code(r, 404, "not_found", "there is no such path");
+	}
+}
+
+void routes_dispatch(const struct routes *t, struct request *r)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	struct url_params params = { 0 };
+	struct err e = { 0 };
+	unsigned methods;
+
+	r->route = find(t, q->method, q->path, &params, &methods);
+	if (r->route == NULL)
+		no_route(t, r, methods);
+	else if (r->route->scope != 0 && auth_check(r, r->route->scope, &e) < 0)
+		refuse(r, &e);
+	else if (!t->take_ids(r, &params))
+		return; /* answered */
+	else if (check_query(r, &e) < 0)
+		reply_error(r, &e);
+	else
+		r->route->handle(r);
+}
+
+void routes_handle(const struct routes *t, struct core *core, struct exchange *x, void *arg)
+{
+	struct request *r = request_new(core, x, t->dialect, arg);
+
+	if (r != NULL)
+		routes_dispatch(t, r);
+}

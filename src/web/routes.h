@@ -1,0 +1,45 @@
+/* routes.h - a table of routes, and how a request finds its handler.
+ *
+ * One table says everything about routing: method, pattern, scope, handler, parameters. A request
+ * is matched against it once; whether the path exists, which methods it has and what OPTIONS says
+ * all follow. Then who asks is checked, then the ids in the path, then the names of the query's
+ * parameters, and the handler is called with a struct request that lives as long as the exchange.
+ *
+ * Everything without a key gets the same 401, whatever the path: nobody can learn from outside what
+ * exists. */
+#pragma once
+
+#include <stdio.h>
+
+#include "request.h"
+#include "url.h"
+
+struct route {
+	enum http1_method method;
+	const char *pattern; /* see url_match() */
+	unsigned scope;	     /* TENANT_*; 0: nobody needs a key */
+	void (*handle)(struct request *r);
+	/* Parameters it knows, each followed by a space; "x.*": any such name. NULL: what it does
+	 * not know it ignores. */
+	const char *query;
+};
+
+struct routes {
+	const struct route *table;
+	size_t n;
+	const struct dialect *dialect;
+	bool open; /* no route needs a key, and whoever asks may know which there are */
+	/* Takes what a pattern's {} matched, and answers if it cannot be: false then. */
+	bool (*take_ids)(struct request *r, const struct url_params *params);
+};
+
+/* Is there a route for this path, whatever the method? */
+bool routes_know(const struct routes *t, struct http1_span path);
+
+/* Finds the handler of a request that exists already, and calls it. */
+void routes_dispatch(const struct routes *t, struct request *r);
+/* Makes the request, finds its handler and calls it. */
+void routes_handle(const struct routes *t, struct core *core, struct exchange *x, void *arg);
+
+/* "METHOD PATTERN" for each route, for tests. */
+void routes_print(const struct routes *t, FILE *to);

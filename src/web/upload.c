@@ -1,0 +1,80 @@
+#include "upload.h"
+
+#include "server.h"
+
+/* The call is the first member of every state that has an upload, and the upload the second. */
+struct state {
+	struct file_call call;
+	struct upload upload;
+};
+
+static struct upload *upload_of(const struct exchange *x)
+{
+	struct state *s = request_of(x)->state;
+
+	return &s->upload;
+}
+
+static void answer(struct upload *u)
+{
+	void (*then)(struct file_call * c) = u->then;
+
+	u->then = NULL;
+	if (then != NULL)
+		then(u->out.call);
+}
+
+static size_t take(struct exchange *x, const uint8_t *data, size_t len)
+{
+	struct upload *u = upload_of(x);
+	struct file_call *c = u->out.call;
+
+	if (c->op != NULL && !c->failed)
+		return chunker_put(&u->out, data, len);
+	/* The built-in has given up: the rest is dropped. */
+	u->dropped += len;
+	if (u->dropped > UPLOAD_DROP_MAX)
+		answer(u);
+	return len;
+}
+
+static void body_ended(struct exchange *x, bool ok)
+{
+	struct upload *u = upload_of(x);
+
+	u->reading = false;
+	if (!ok) { /* the server answers, if anybody listens; without the last chunk nothing is kept
+		    */
+		file_call_release(u->out.call);
+		u->then = NULL;
+		return;
+	}
+	if (u->out.call->op == NULL)
+		answer(u);
+	else
+		chunker_end(&u->out);
+}
+
+void upload_start(struct upload *u, struct file_call *c, uint64_t max)
+{
+	const struct http1_request *q = exchange_request(c->r->x);
+
+	chunker_init(&u->out, c, q->framing == HTTP1_LENGTH ? q->content_length : 0);
+	u->reading = true;
+	exchange_read_body(c->r->x, max, take, body_ended);
+}
+
+void upload_room(struct upload *u)
+{
+	if (chunker_room(&u->out) && u->reading)
+		exchange_resume_body(u->out.call->r->x);
+}
+
+void upload_then(struct upload *u, void (*then)(struct file_call *c))
+{
+	u->then = then;
+	if (!u->reading)
+		answer(u);
+	else
+		exchange_resume_body(u->out.call->r->x);
+}

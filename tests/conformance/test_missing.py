@@ -1,0 +1,57 @@
+#!/usr/bin/python3
+"""What is not there yet: each such endpoint says so with status 501, in E2B's shape, and takes nothing."""
+from contract import Sandbox, equal, refused, run_tests
+
+GONE = [
+    ("POST", "/sandboxes/{id}/snapshots", {"name": "x"}), ("GET", "/snapshots", None), ("GET", "/snapshots?limit=5", None),
+    ("POST", "/sandboxes/{id}/fork", {"count": 2}), ("POST", "/v2/sandboxes/{id}/fork", {}),
+    ("POST", "/v3/templates", {"name": "x"}), ("POST", "/v2/templates", {}), ("POST", "/templates", {}), ("POST", "/templates/base", {}),
+    ("GET", "/templates/base/files/0123abcd", None), ("POST", "/v2/templates/base/builds/b1", {"fromImage": "debian"}),
+    ("POST", "/templates/base/builds/b1", {}), ("GET", "/templates/base/builds/b1/status?logsOffset=0", None),
+    ("GET", "/templates/base/builds/b1/logs", None), ("PATCH", "/templates/base", {"public": True}), ("PATCH", "/v2/templates/base", {"public": True}),
+    ("POST", "/templates/tags", {"target": "base:default", "tags": ["v1"]}), ("DELETE", "/templates/tags", {"name": "base", "tags": ["v1"]}),
+    ("GET", "/templates/base/tags", None),
+    ("GET", "/volumes", None), ("POST", "/volumes", {"name": "v"}), ("GET", "/volumes/v", None), ("DELETE", "/volumes/v", None),
+    ("GET", "/volumecontent/v/path?path=/", None), ("PATCH", "/volumecontent/v/path?path=/", {}), ("DELETE", "/volumecontent/v/path?path=/", None),
+    ("GET", "/volumecontent/v/dir?path=/", None), ("POST", "/volumecontent/v/dir?path=/x", None),
+    ("GET", "/volumecontent/v/file?path=/x", None), ("PUT", "/volumecontent/v/file?path=/x", b"data"),
+    ("GET", "/secrets", None), ("POST", "/secrets", {"name": "s", "value": "v"}), ("GET", "/secrets/s", None), ("POST", "/secrets/s", {"value": "v"}),
+    ("DELETE", "/secrets/s", None),
+    ("GET", "/teams", None), ("GET", "/teams/t/metrics", None), ("GET", "/teams/t/metrics/max?metric=concurrent_sandboxes", None),
+    ("GET", "/api-keys", None), ("POST", "/api-keys", {"name": "k"}), ("PATCH", "/api-keys/k", {"name": "n"}), ("DELETE", "/api-keys/k", None),
+    ("POST", "/access-tokens", {"name": "t"}), ("DELETE", "/access-tokens/t", None),
+]  # fmt: skip
+
+
+def one(method, path, body):
+    def check_it(server):
+        box = Sandbox(server)
+        if path.startswith("/volumecontent"):  # where the code is a text
+            status, _, data = server.request(method, path, body)
+            equal((status, data["code"], "not supported" in data["message"]), (501, "501", True))
+        else:
+            refused(server, 501, method, path.replace("{id}", box.id), body, "not supported")
+        equal(box.state(), "running", "the sandbox does not mind")
+        box.kill()
+
+    return check_it
+
+
+for METHOD, PATH, BODY in GONE:
+    globals()[f"test_{METHOD} {PATH.split('?')[0]}"] = one(METHOD, PATH, BODY)
+
+
+def test_deleting_a_template(server):
+    """DELETE /templates/{id} is also how snapshots are deleted: an unknown one is 404, ours cannot be deleted."""
+    refused(server, 404, "DELETE", "/templates/abc123%3Adefault")
+    status, _, data = server.request("DELETE", "/templates/base")
+    assert status in (403, 501) and data["code"] == status, f"{status} {data}"
+
+
+def test_without_a_key_they_say_401_and_nothing_more(server):
+    for path in ("/snapshots", "/volumes", "/secrets", "/teams", "/api-keys", "/templates/base/tags"):
+        refused(server, 401, "GET", path, key=None)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=2)

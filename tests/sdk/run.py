@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+"""run.py - one file of SDK tests, run by node against a server of its own.
+
+    run.py CORDON PACKAGES test_x.mjs [name ...]
+
+The server is that of tests/server/harness.py: its own folders and port, searched at the end for anything
+that it left behind. PACKAGES is where tools/sdk-packages puts the npm packages; it is called here, and
+does nothing if they are there. A line "// server: name=value ..." of the file gives settings; a line
+"// kills" says that programs of the server die in it. The tests ask for what only the operator can do
+(restarts, tenants) through a socket, one line of JSON there, one back.
+"""
+import argparse
+import http.client
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(1, os.path.join(HERE, "..", "server"))
+import harness  # noqa: E402
+from harness import Failed, Server, isolate, note  # noqa: E402
+
+WHOLE = 280  # seconds that a file may take; each test has a bound of its own
+
+
+class Secure(Server):
+    """One that is spoken to over TLS, with the certificate that it has made."""
+
+    @property
+    def authority(self):
+        return os.path.join(self.state, "tls", "ca.pem")
+
+    def link(self, timeout=60):
+        trust = ssl.create_default_context(cafile=self.authority)
+        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=trust)
+
+
+class Operator(threading.Thread):
+    """Does what the tests ask for."""
+
+    def __init__(self, server, link):
+        super().__init__(daemon=True)
+        self.server, self.link = server, link
+
+    def do(self, order):
+        server, what = self.server, order["do"]
+        if what == "restart":
+            server.restart()
+        elif what == "kill":
+            return server.kill(order["name"])
+        elif what == "kill_supervisor":  # and whoever starts it again
+            server.note_cells()
+            pids = harness.children(server.process.pid)
+            server.process.kill()
+            server.process.wait()
+            harness.wait_for(lambda: not any(harness.comm(p) in ("cordond", "cordon-keeper") for p in pids), 15)
+            server.start()
+        elif what == "ready":
+            server.wait_ready()
+        elif what == "tenant":
+            return server.tenant(order["name"], **order.get("limits", {}))
+        elif what == "cells":
+            return len(server.cell_pids(order["id"]))
+        else:
+            raise Failed(f"no order {what!r}")
+        return None
+
+    def run(self):
+        with self.link, self.link.makefile("rwb") as file:
+            for line in file:
+                order = json.loads(line)
+                try:
+                    answer = {"id": order["n"], "ok": self.do(order)}
+                except Exception as e:  # told to the test, which fails by it
+                    answer = {"id": order["n"], "error": repr(e)}
+                try:
+                    file.write(json.dumps(answer).encode() + b"\n")
+                    file.flush()
+                except OSError:
+                    return
+
+
+def settings_of(path):
+    """(settings, whether programs of the server are killed)"""
+    with open(path) as f:
+        text = f.read()
+    port = harness.free_port()
+    words = re.search(r"^// server: (.*)$", text, re.M)[1].format(port=port).split()
+    settings = dict(word.split("=", 1) for word in words)
+    return {**settings, "listen": f"127.0.0.1:{port}"}, bool(re.search("^// kills$", text, re.M))
+
+
+def environment(server, packages, link):
+    """Three variables are all that a user of the SDK sets; two and a certificate with TLS."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("E2B_", "NODE_", "CORDON_"))}
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+        env.pop(name, None)
+    env["E2B_API_KEY"] = server.key
+    if isinstance(server, Secure):
+        env.update(E2B_DOMAIN=server.settings["domain"], NODE_EXTRA_CA_CERTS=server.authority)
+    else:
+        env.update(E2B_API_URL=server.url, E2B_SANDBOX_URL=server.url)
+    env.update(SDK_PACKAGES=packages, SDK_OPERATOR=str(link.fileno()), SDK_FOLDER=server.folder)
+    return env
+
+
+def run_node(path, names, server, packages):
+    """(how many tests there were, exit code)"""
+    ours, theirs = socket.socketpair()
+    Operator(server, ours).start()
+    env = environment(server, packages, theirs)
+    node = subprocess.Popen(["node", path, *names], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=env,
+                            pass_fds=[theirs.fileno()], text=True)
+    theirs.close()
+    alarm = threading.Timer(WHOLE, node.kill)
+    alarm.start()
+    planned = 0
+    for line in node.stdout:
+        plan = re.fullmatch(r"1\.\.(\d+)\n", line)
+        if plan:
+            planned = int(plan[1])
+            line = f"1..{planned + 1}\n"
+        print(line, end="", flush=True)
+    alarm.cancel()
+    return planned, node.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("cordon")
+    parser.add_argument("packages")
+    parser.add_argument("file")
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    if os.geteuid() != 0:
+        print("1..0 # SKIP needs root")
+        sys.exit(1 if os.environ.get("CORDON_MUST_WORK") == "1" else 0)
+    packages = os.path.abspath(args.packages)
+    if subprocess.call([os.path.join(HERE, "..", "..", "tools", "sdk-packages"), packages], stdout=2) != 0:
+        print("Bail out! no npm packages")
+        sys.exit(1)
+    isolate()
+    harness.PROGRAM = harness.reachable(os.path.abspath(args.cordon))
+    settings, kills = settings_of(args.file)
+    server = (Secure if settings.get("tls_local") == "yes" else Server)(**settings)
+    planned, code = run_node(os.path.abspath(args.file), args.names, server, packages)
+    began, verdict, why = time.monotonic(), "ok", ""
+    died = re.findall(r'.*level=(?:warn|error) msg="?(?:died|ended).*', server.log())
+    if code != 0:
+        lines = [line for line in server.log().splitlines() if "msg=request " not in line]
+        note("log of the server:\n" + "\n".join(lines[-30:]))
+    verdict, why = harness.attempt(server.close)
+    if verdict == "ok" and died and not kills:
+        verdict, why = "not ok", "a program of the server died:\n" + "\n".join(died)
+    print(f"{verdict} {planned + 1} - nothing is left")
+    note(f"{why}\n{time.monotonic() - began:.2f} s" if why else f"{time.monotonic() - began:.2f} s")
+    sys.exit(1 if code != 0 or verdict != "ok" else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+// What is not there says so, quickly and in words; limits say so, too.
+// server: pool_size=2
+import { check, e2b, equal, fails, matches, operator, run, test, within } from './harness.mjs'
+
+const { RateLimitError, Sandbox, SandboxError, Secret, SecretError, Template, Volume, VolumeError } = e2b
+
+// Rejected within three seconds with words that a user understands; whichever class the SDK makes of it.
+async function unsupported(name, promise) {
+  let error
+  try {
+    await within(promise, 3, name)
+  } catch (e) {
+    error = e
+  }
+  check(error !== undefined, `${name} is not refused`)
+  matches(error.message, /501: .*not supported/, `${name} (${error.constructor.name})`)
+  return error
+}
+
+test('snapshots and forks', async (t) => {
+  const sandbox = await t.create()
+  equal((await unsupported('createSnapshot', sandbox.createSnapshot())).constructor.name, SandboxError.name)
+  await unsupported('createSnapshot with a name', sandbox.createSnapshot({ name: 'x' }))
+  await unsupported('listSnapshots', sandbox.listSnapshots().nextItems())
+  await unsupported('listSnapshots of all', Sandbox.listSnapshots().nextItems())
+  await unsupported('fork', sandbox.fork())
+  await unsupported('fork of many', Sandbox.fork(sandbox.sandboxId, { count: 3 }))
+  equal(await sandbox.isRunning(), true)
+})
+
+test('deleteSnapshot', async () => {
+  const gone = await within(Sandbox.deleteSnapshot('abc123:default').catch((e) => e), 3)
+  check(gone === false || /501: .*not supported/.test(gone.message), `deleteSnapshot: ${gone}`)
+})
+
+test('template builds and tags', async () => {
+  const template = Template().fromImage('debian:12').runCmd('true')
+  await unsupported('build', Template.build(template, 'mine'))
+  await unsupported('buildInBackground', Template.buildInBackground(template, 'mine'))
+  await unsupported('getBuildStatus', Template.getBuildStatus({ templateId: 'x', buildId: 'y' }))
+  await unsupported('assignTags', Template.assignTags('base:default', 'v1'))
+  await unsupported('removeTags', Template.removeTags('base', 'v1'))
+  await unsupported('getTags', Template.getTags('base'))
+})
+
+test('templates that there are', async () => {
+  equal(await Template.exists('base'), true)
+  equal(await Template.exists('host'), true)
+  equal(await Template.exists('no-such-template'), false)
+})
+
+test('volumes', async () => {
+  equal((await unsupported('create', Volume.create('v'))).constructor.name, VolumeError.name)
+  await unsupported('list', Volume.list())
+  await unsupported('connect', Volume.connect('v'))
+  await unsupported('getInfo', Volume.getInfo('v'))
+  await unsupported('destroy', Volume.destroy('v'))
+  const mounted = await fails(Sandbox.create({ volumeMounts: { '/data': 'v' } }), SandboxError, /not supported/)
+  check([400, 501].includes(mounted.statusCode), mounted.message)
+})
+
+test('secrets', async () => {
+  equal((await unsupported('create', Secret.create('s', 'value'))).constructor.name, SecretError.name)
+  await unsupported('list', Secret.list().nextItems())
+  await unsupported('getInfo', Secret.getInfo('s'))
+  await unsupported('update', Secret.update('s', 'value'))
+  await unsupported('destroy', Secret.destroy('s'))
+})
+
+test('MCP needs a template that is not there', async () => {
+  const e = await fails(Sandbox.create({ mcp: { browserbase: {} } }), SandboxError, /mcp-gateway/)
+  equal(e.statusCode, 404)
+})
+
+test('pausing without memory is refused rather than done otherwise', async (t) => {
+  const sandbox = await t.create()
+  const e = await fails(sandbox.pause({ keepMemory: false }), SandboxError)
+  check([400, 501].includes(e.statusCode), e.message)
+  equal((await sandbox.getInfo()).state, 'running')
+  const create = await fails(Sandbox.create({ lifecycle: { onTimeout: { action: 'pause', keepMemory: false } } }), SandboxError)
+  check([400, 501].includes(create.statusCode), create.message)
+})
+
+test('too many sandboxes', async () => {
+  const [, apiKey] = await operator('tenant', { name: 'small', limits: { max_sessions: 2 } })
+  const both = [await Sandbox.create({ apiKey }), await Sandbox.create({ apiKey })]
+  const e = await fails(Sandbox.create({ apiKey, retries: 0 }), RateLimitError)
+  equal(e.statusCode, 429)
+  await both[0].kill()
+  const third = await Sandbox.create({ apiKey })
+  await Promise.all([both[1].kill(), third.kill()])
+})
+
+test('a server that is not there', async () => {
+  const nowhere = { apiUrl: 'http://127.0.0.1:1', sandboxUrl: 'http://127.0.0.1:1' }
+  await within(Sandbox.create(nowhere).then(() => check(false, 'created'), () => {}), 5)
+})
+
+test('every error of the interface is JSON with its code', async () => {
+  const client = new e2b.ApiClient(new e2b.ConnectionConfig())
+  const { error, response } = await client.api.GET('/sandboxes/{sandboxID}', { params: { path: { sandboxID: 'i0000000000000000' } } })
+  equal(response.status, 404)
+  equal(error, { code: 404, message: 'Sandbox "i0000000000000000" doesn\'t exist or you don\'t have access to it' })
+  const bad = new e2b.ApiClient(new e2b.ConnectionConfig({ apiKey: 'e2b_bad' }))
+  const refused = await bad.api.GET('/v2/sandboxes', {})
+  equal([refused.response.status, refused.error.code], [401, 401])
+})
+
+await run()

@@ -1,0 +1,551 @@
+#!/usr/bin/python3
+"""test_process_rpc.py - the process service of E2B's envd, by its bytes: Connect framing, events and their
+order, errors, signals, input, several subscribers, slow ones, and the end of the sandbox."""
+import base64
+import hashlib
+import http.client
+import json
+import os
+import struct
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import Failed, check, equal, has, rss, run_tests, wait_for  # noqa: E402
+
+KILLS = True  # one test kills cordond
+MIB = 1 << 20
+LIMIT = 48 * MIB
+
+
+class Dropped(Exception):
+    """The connection ended without a last frame."""
+
+
+class Stream:
+    """An answer of envelopes."""
+
+    def __init__(self, box, method, message, **more):
+        self.link = box.server.link(20)
+        raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+        flags = more.pop("flags", 0)
+        body = more.pop("body", bytes([flags]) + struct.pack(">I", len(raw)) + raw)
+        self.link.request("POST", f"/process.Process/{method}", body, box.headers("application/connect+json", **more))
+        self.answer = self.link.getresponse()
+        self.headers = {n.lower(): v for n, v in self.answer.getheaders()}
+        self.end = None
+
+    def read(self, n):
+        got = b""
+        while len(got) < n:
+            try:
+                piece = self.answer.read(n - len(got))
+            except (http.client.IncompleteRead, ConnectionResetError) as e:
+                raise Dropped from e
+            if not piece:
+                raise Dropped
+            got += piece
+        return got
+
+    def next(self):
+        """The next event, or None after the last frame (which is in self.end)."""
+        flags, n = struct.unpack(">BI", self.read(5))
+        message = json.loads(self.read(n))
+        if flags == 0:
+            equal(list(message), ["event"])
+            return message["event"]
+        equal(flags, 2, "flags")
+        equal(self.answer.read(), b"", "what follows the last frame")
+        self.end = message
+        self.link.close()
+        return None
+
+    def __iter__(self):
+        while (event := self.next()) is not None:
+            yield event
+
+    def close(self):
+        # The answer holds the socket, too.
+        self.answer.close()
+        self.link.close()
+
+    def error(self):
+        """Of a stream that must fail at once."""
+        equal((self.answer.status, self.next()), (200, None))
+        return self.end["error"]["code"], self.end["error"]["message"]
+
+    def pid(self):
+        event = self.next()
+        if event is None:
+            raise Failed(f"no start: {self.end}")
+        equal(list(event), ["start"])
+        return event["start"]["pid"]
+
+
+class Box:
+    """A sandbox."""
+
+    def __init__(self, server, **spec):
+        self.server = server
+        made = server.want(201, "POST", "/v2/sandboxes", {"templateID": "base", "timeout": 300, **spec})
+        self.id, self.token = made["sandboxID"], made["envdAccessToken"]
+        server.ids.add(self.id)
+
+    def headers(self, kind, user=None, timeout=None, keepalive=None, **more):
+        sent = {"Content-Type": kind, "Connect-Protocol-Version": "1", "E2b-Sandbox-Id": self.id,
+                "E2b-Sandbox-Port": "49983", "X-Access-Token": self.token}
+        if user is not None:
+            sent["Authorization"] = "Basic " + base64.b64encode(f"{user}:".encode()).decode()
+        if timeout is not None:
+            sent["Connect-Timeout-Ms"] = str(timeout)
+        if keepalive is not None:
+            sent["Keepalive-Ping-Interval"] = str(keepalive)
+        sent.update({n.replace("_", "-"): v for n, v in more.items()})
+        return {n: v for n, v in sent.items() if v is not None}
+
+    def call(self, method, message, **more):
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return self.server.request("POST", f"/process.Process/{method}", body, key=None,
+                                   headers=self.headers(more.pop("kind", "application/json"), **more))
+
+    def ok(self, method, message, **more):
+        status, headers, data = self.call(method, message, **more)
+        equal((status, headers["content-type"]), (200, "application/json"), f"{method} {data}")
+        return data
+
+    def fails(self, status, code, method, message, *parts, **more):
+        got, headers, data = self.call(method, message, **more)
+        equal((got, headers.get("content-type")), (status, "application/json"), f"{method} {data}")
+        equal((sorted(data), data["code"]), (["code", "message"], code), f"{data}")
+        for part in parts:
+            has(data["message"], part)
+
+    def start(self, command, pty=None, stdin=None, tag=None, cmd="/bin/bash", args=None, cwd=None, envs=None, **more):
+        message = {"process": {"cmd": cmd, "args": ["-l", "-c", command] if args is None else args}}
+        if cwd is not None:
+            message["process"]["cwd"] = cwd
+        if envs is not None:
+            message["process"]["envs"] = envs
+        for name, value in (("pty", pty), ("stdin", stdin), ("tag", tag)):
+            if value is not None:
+                message[name] = value
+        return Stream(self, "Start", message, **more)
+
+    def run(self, command, **more):
+        """(stdout, stderr, end event, last frame)"""
+        stream = self.start(command, **more)
+        stream.pid()
+        return collect(stream)
+
+    def pids(self):
+        return [p["pid"] for p in self.ok("List", {})["processes"]]
+
+
+def collect(stream):
+    out, end = {"stdout": bytearray(), "stderr": bytearray(), "pty": bytearray()}, None
+    for event in stream:
+        check(end is None, f"{event} after the end")
+        if "data" in event:
+            (name, data), = event["data"].items()
+            data = base64.b64decode(data, validate=True)
+            check(0 < len(data) <= (16384 if name == "pty" else 32768), f"{len(data)} bytes of {name}")
+            out[name] += data
+        elif "end" in event:
+            end = event["end"]
+        else:
+            equal(event, {"keepalive": {}})
+    return bytes(out["stdout"] or out["pty"]), bytes(out["stderr"]), end, stream.end
+
+
+def ended(code):
+    end = {"exitCode": code, "exited": True, "status": f"exit status {code}"}
+    return end if code == 0 else {**end, "error": f"exit status {code}"}
+
+
+KILLED = {"exitCode": -1, "exited": False, "status": "signal: killed", "error": "signal: killed"}
+TERMINATED = {"exitCode": -1, "exited": False, "status": "signal: terminated", "error": "signal: terminated"}
+
+
+def of(pid):
+    return {"process": {"pid": pid}}
+
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+# --- start
+
+
+def test_echo(server):
+    box = Box(server)
+    stream = box.start("echo out; sleep 0.2; echo err >&2; exit 3", stdin=False)
+    equal((stream.answer.status, stream.headers["content-type"]), (200, "application/connect+json"))
+    equal(stream.headers["x-accel-buffering"], "no")
+    check(stream.pid() > 1, "pid")
+    equal(collect(stream), (b"out\n", b"err\n", ended(3), {}))
+    equal(box.run("true"), (b"", b"", ended(0), {}))
+
+
+def test_environment(server):
+    box = Box(server, envVars={"A": "sandbox", "B": "sandbox"})
+    out = box.run("echo $A $B $E2B_SANDBOX $E2B_SANDBOX_ID $E2B_TEMPLATE_ID $HOME $USER $LOGNAME; pwd", envs={"B": "call"})[0]
+    equal(out.decode(), f"sandbox call true {box.id} base /home/user user user\n/home/user\n")
+    equal(box.run("echo $E2B_SANDBOX", envs={"E2B_SANDBOX": "mine"})[0], b"mine\n")
+    equal(box.run("id -un; pwd", user="root")[0], b"root\n/root\n")
+    for cwd, want in (("/tmp", "/tmp"), ("~", "/home/user"), ("", "/home/user"), ("sub", "/home/user/sub")):
+        box.run("mkdir -p ~/sub")
+        equal(box.run("pwd", cwd=cwd)[0].decode(), want + "\n", cwd)
+
+
+def test_not_started(server):
+    box = Box(server)
+    equal(box.start("true", cwd="/no/such").error(), ("invalid_argument", "cwd '/no/such' does not exist"))
+    equal(box.start("true", user="nobody-here").error(), ("unauthenticated", "invalid username: 'nobody-here'"))
+    code, message = box.start("", cmd="/no/such/program", args=[]).error()
+    equal(code, "invalid_argument")
+    has(message, "No such file or directory")
+    code, message = box.start("x" * 200000).error()  # more than one argument may have
+    equal((code, "Argument list too long" in message), ("invalid_argument", True), message)
+    equal(box.start("", cmd="", args=[]).error()[0], "invalid_argument")
+    equal(box.start("true", envs={"A=B": "c"}).error()[0], "invalid_argument")
+    equal(box.pids(), [])
+
+
+def test_timeout(server):
+    box = Box(server)
+    began = time.monotonic()
+    out, _, end, last = box.run("echo begun; sleep 60 & sleep 60", timeout=700)
+    equal((out, end, last["error"]["code"]), (b"begun\n", None, "deadline_exceeded"))
+    check(0.6 < time.monotonic() - began < 5, f"{time.monotonic() - began} s")
+    equal(box.pids(), [])
+    equal(box.run("pgrep sleep; true")[0], b"", "children of what was killed")
+
+
+def test_disconnect_kills_nothing(server):
+    box = Box(server)
+    stream = box.start("sleep 0.5; echo done > ~/done; sleep 60")
+    pid = stream.pid()
+    stream.close()
+    time.sleep(1)
+    equal(box.run("cat ~/done")[0], b"done\n")
+    equal(box.pids(), [pid])
+
+
+def test_many_lines(server):
+    box = Box(server)
+    stream = box.start("seq 1000000")
+    stream.pid()
+    began = time.monotonic()
+    messages, n, last = 0, 0, b""
+    for event in stream:
+        if "data" in event:
+            data = base64.b64decode(event["data"]["stdout"])
+            messages, n, last = messages + 1, n + len(data), data
+    equal((n, last[-8:]), (6888896, b"1000000\n"))
+    check(messages < 2000, f"{messages} messages")
+    check(time.monotonic() - began < 10, f"{time.monotonic() - began} s")
+    # In single writes, as an unbuffered program does it: what waits in the log goes out together.
+    out = box.run("for i in {1..20000}; do echo $i; done")[0]
+    equal(out, b"".join(b"%d\n" % i for i in range(1, 20001)))
+
+
+def test_slow_reader_holds_up_nobody(server):
+    box = Box(server)
+    pid = server.pid("cordond")
+    slow = box.start("head -c 40000000 /dev/zero; echo end >&2")
+    slow.pid()
+    wait_for(lambda: box.run("pgrep head; true")[0] == b"", 20, "its end")  # the log took it all
+    check(rss(pid) < 100 * MIB, f"{rss(pid)} bytes")
+    out, err, end, _ = collect(slow)
+    equal((len(out), err, end), (40000000, b"end\n", ended(0)))
+
+
+def test_too_much(server):
+    box = Box(server)
+    stream = box.start(f"head -c {LIMIT + 1} /dev/zero; sleep 60")
+    pid = stream.pid()
+    out, _, end, last = collect(stream)
+    equal((len(out), end, last["error"]["code"]), (LIMIT, None, "resource_exhausted"))
+    has(last["error"]["message"], "e2b_output_limit")
+    equal(box.pids(), [pid], "it goes on")
+    again = Stream(box, "Connect", of(pid))
+    equal(again.pid(), pid)
+    equal(collect(again)[3]["error"]["code"], "resource_exhausted")
+
+
+def test_open_output(server):
+    """The end waits for whoever holds the output open, unless a signal was sent."""
+    box = Box(server)
+    began = time.monotonic()
+    out, _, end, _ = box.run("(sleep 1; echo late) & echo soon")
+    equal((out, end, time.monotonic() - began > 0.9), (b"soon\nlate\n", ended(0), True))
+    stream = box.start("trap 'exit 0' TERM; setsid sleep 60 & echo soon; wait")
+    pid = stream.pid()
+    equal(list(stream.next()), ["data"])
+    equal(box.ok("SendSignal", {**of(pid), "signal": "SIGNAL_SIGTERM"}), {})
+    equal(collect(stream)[2], ended(0))
+    stream = box.start("setsid sleep 61 & echo soon")
+    pid = stream.pid()
+    equal(list(stream.next()), ["data"])
+    time.sleep(0.2)
+    equal(box.ok("SendSignal", {**of(pid), "signal": "SIGNAL_SIGKILL"}), {}, "ended, with its output open")
+    equal(collect(stream)[2], ended(0))
+
+
+# --- signals
+
+
+def test_signals(server):
+    box = Box(server)
+    for signal, want in (("SIGNAL_SIGKILL", KILLED), ("SIGNAL_SIGTERM", TERMINATED), (9, KILLED), (15, TERMINATED)):
+        stream = box.start("", cmd="sleep", args=["60"])
+        pid = stream.pid()
+        equal(box.ok("SendSignal", {**of(pid), "signal": signal}), {})
+        equal(collect(stream)[2:], (want, {}), signal)
+    stream = box.start("sleep 60", tag="t")
+    pid = stream.pid()
+    for signal in ("SIGNAL_SIGINT", 2, "SIGNAL_UNSPECIFIED", 0, None, "SIGKILL"):
+        box.fails(501, "unimplemented", "SendSignal", {**of(pid), "signal": signal})
+    box.fails(404, "not_found", "SendSignal", {**of(99999), "signal": 9}, "process with pid 99999 not found")
+    box.fails(404, "not_found", "SendSignal", {"process": {"tag": "u"}, "signal": 9}, "process with tag u not found")
+    box.fails(404, "not_found", "SendSignal", {**of(1), "signal": 9})
+    box.fails(501, "unimplemented", "SendSignal", {"process": {}, "signal": 9})
+    equal(box.ok("SendSignal", {"process": {"tag": "t"}, "signal": 9}), {})
+    equal(collect(stream)[2], KILLED)
+    box.fails(404, "not_found", "SendSignal", {**of(pid), "signal": 9})
+    segv = box.run("kill -SEGV $$")
+    equal(segv[2]["status"], "signal: segmentation fault")
+
+
+# --- input
+
+
+def test_input(server):
+    box = Box(server)
+    stream = box.start("cat; echo closed")
+    pid = stream.pid()
+    equal(box.ok("SendInput", {**of(pid), "input": {"stdin": b64(b"one\n")}}), {})
+    equal(base64.b64decode(stream.next()["data"]["stdout"]), b"one\n")
+    equal(box.ok("SendInput", {**of(pid), "input": {"stdin": ""}}), {})
+    box.fails(500, "internal", "SendInput", {**of(pid), "input": {"pty": b64(b"x")}}, "tty not assigned")
+    box.fails(501, "unimplemented", "SendInput", {**of(pid), "input": {}})
+    box.fails(400, "invalid_argument", "SendInput", {**of(pid), "input": {"stdin": "*"}}, "stdin")
+    box.fails(404, "not_found", "SendInput", {**of(4242), "input": {"stdin": ""}})
+    equal(box.ok("CloseStdin", of(pid)), {})
+    box.fails(500, "internal", "SendInput", {**of(pid), "input": {"stdin": b64(b"x")}}, "stdin not enabled or closed")
+    equal(collect(stream)[:3], (b"closed\n", b"", ended(0)))
+    box.fails(404, "not_found", "CloseStdin", of(pid))
+    equal(box.run("cat", stdin=False)[:3], (b"", b"", ended(0)))
+    stream = box.start("sleep 60", stdin=False)
+    box.fails(500, "internal", "SendInput", {**of(stream.pid()), "input": {"stdin": ""}}, "stdin not enabled or closed")
+
+
+def test_large_input(server):
+    box = Box(server)
+    data = os.urandom(3) * 2000000
+    stream = box.start("sleep 0.5; sha256sum; true")
+    pid = stream.pid()
+    began = time.monotonic()
+    equal(box.ok("SendInput", {**of(pid), "input": {"stdin": b64(data)}}), {})
+    check(time.monotonic() - began > 0.3, "it must wait for its reader")
+    equal(box.ok("CloseStdin", of(pid)), {})
+    equal(collect(stream)[0].decode().split()[0], hashlib.sha256(data).hexdigest())
+    # One that never reads ends: whoever waits for it is told.
+    stream = box.start("sleep 0.7")
+    box.fails(500, "internal", "SendInput", {**of(stream.pid()), "input": {"stdin": b64(data)}}, "stdin")
+    equal(collect(stream)[2], ended(0))
+    status, _, got = box.call("SendInput", b'{"process":{"pid":1},"input":{"stdin":"' + b"A" * (64 * MIB) + b'"}}')
+    equal((status, got["code"]), (429, "resource_exhausted"))
+
+
+def test_stream_input(server):
+    box = Box(server)
+    stream = box.start("cat")
+    pid = stream.pid()
+
+    def body(*messages):
+        raw = [json.dumps(m).encode() for m in messages]
+        return b"".join(b"\0" + struct.pack(">I", len(r)) + r for r in raw)
+
+    parts = [os.urandom(30000) for _ in range(8)]
+    sent = body({"start": of(pid)}, {"keepalive": {}}, *({"data": {"input": {"stdin": b64(p)}}} for p in parts))
+    answer = Stream(box, "StreamInput", b"", body=sent)
+    equal((answer.read(7), answer.read(7), answer.answer.read()), (b"\0\0\0\0\2{}", b"\2\0\0\0\2{}", b""))
+    box.ok("CloseStdin", of(pid))
+    equal(collect(stream)[0], b"".join(parts))
+    for bad, code in (
+        (body({"start": of(4242)}), "not_found"), (body({"data": {"input": {"stdin": ""}}}), "invalid_argument"),
+        (body({"start": of(pid)})[:-1], "invalid_argument"), (b"", "invalid_argument"), (body({}), "unimplemented"),
+        (b"\1\0\0\0\2{}", "internal"), (b"\0\xff\xff\xff\xff", "resource_exhausted"),
+    ):
+        equal(Stream(box, "StreamInput", b"", body=bad).error()[0], code, bad[:20])
+
+
+def test_pty(server):
+    box = Box(server)
+    stream = box.start("", args=["-i", "-l"], pty={"size": {"cols": 91, "rows": 33}}, envs={"PS1": "$ "})
+    pid = stream.pid()
+    box.ok("SendInput", {**of(pid), "input": {"pty": b64(b"stty size\n")}})
+    seen = b""
+    while b"33 91\r\n" not in seen:
+        seen += base64.b64decode(stream.next()["data"]["pty"])
+    equal(box.ok("Update", {**of(pid), "pty": {"size": {"cols": 40, "rows": 10}}}), {})
+    box.fails(500, "internal", "SendInput", {**of(pid), "input": {"stdin": ""}}, "tty assigned")
+    box.fails(500, "internal", "CloseStdin", of(pid), "PTY")
+    box.ok("SendInput", {**of(pid), "input": {"pty": b64(b"stty size; exit 7\n")}})
+    out, _, end, last = collect(stream)
+    has(out, b"10 40\r\n")
+    equal((end, last), (ended(7), {}))
+    stream = box.start("sleep 60")
+    pid = stream.pid()
+    box.fails(500, "internal", "Update", {**of(pid), "pty": {"size": {"cols": 1, "rows": 1}}}, "tty not assigned")
+    equal(box.ok("Update", of(pid)), {})
+    box.fails(404, "not_found", "Update", {**of(4242), "pty": {"size": {"cols": 1, "rows": 1}}})
+
+
+# --- connect, list
+
+
+def test_connect(server):
+    box = Box(server)
+    first = box.start("echo early; read; echo late; exit 4", tag="t")
+    pid = first.pid()
+    equal(base64.b64decode(first.next()["data"]["stdout"]), b"early\n")
+    others = [Stream(box, "Connect", of(pid)), Stream(box, "Connect", {"process": {"tag": "t"}})]
+    equal([o.pid() for o in others], [pid, pid])
+    brief = Stream(box, "Connect", of(pid), timeout=300)
+    brief.pid()
+    equal(collect(brief)[2:], (None, {"error": {"code": "deadline_exceeded", "message": "context deadline exceeded"}}))
+    box.ok("SendInput", {**of(pid), "input": {"stdin": b64(b"\n")}})
+    for stream in [first, *others]:
+        equal(collect(stream)[:3], (b"late\n", b"", ended(4)))
+    past = Stream(box, "Connect", of(pid))
+    equal((past.pid(), *collect(past)), (pid, b"", b"", ended(4), {}))
+    equal(Stream(box, "Connect", of(4242)).error(), ("not_found", "process with pid 4242 not found"))
+    equal(Stream(box, "Connect", {"process": {"tag": "t"}}).error(), ("not_found", "process with tag t not found"))
+    equal(Stream(box, "Connect", {}).error()[0], "unimplemented")
+
+
+def test_list(server):
+    box = Box(server)
+    equal(box.ok("List", {}), {"processes": []})
+    equal(box.ok("List", b""), {"processes": []})
+    a = box.start("sleep 60", tag="a ☃", envs={"K": "V"}, cwd="/tmp")
+    b = box.start("", cmd="sleep", args=["61"])
+    pids = a.pid(), b.pid()
+    want = [
+        {"config": {"cmd": "/bin/bash", "args": ["-l", "-c", "sleep 60"], "envs": {"K": "V"}, "cwd": "/tmp"},
+         "tag": "a ☃", "pid": pids[0]},
+        {"config": {"cmd": "sleep", "args": ["61"]}, "pid": pids[1]},
+    ]
+    equal(box.ok("List", {}), {"processes": sorted(want, key=lambda p: p["pid"])})
+    x = server.spawn(box.id, "sleep 62", record="text", background=True)
+    third = wait_for(lambda: [p for p in box.ok("List", {})["processes"] if p["pid"] not in pids], 5, "the third")
+    equal(third[0]["config"], {"cmd": "sleep 62"}, x["id"])
+    equal(Box(server).pids(), [], "of another sandbox")
+
+
+def test_keepalive(server):
+    box = Box(server)
+    stream = box.start("sleep 2.5; echo x", keepalive=1)
+    stream.pid()
+    events = list(stream)
+    equal([next(iter(e)) for e in events], ["keepalive", "keepalive", "data", "end"])
+    equal(events[0], {"keepalive": {}})
+
+
+# --- the protocol
+
+
+def test_protocol(server):
+    box = Box(server)
+    echo = {"process": {"cmd": "echo", "args": ["hi"]}}
+    for kind in ("application/json", "text/plain", "application/proto", "application/connect+proto", None):
+        equal(Stream(box, "Start", echo, Content_Type=kind).answer.status, 415, f"Start as {kind}")
+    for kind in ("application/connect+json", "application/proto", "text/plain", None):
+        equal(box.call("List", {}, Content_Type=kind)[0], 415, f"List as {kind}")
+    equal(box.call("List", {}, kind="application/json; charset=utf-8")[0], 200)
+    equal(box.call("List", b'{\n  "x" : 1\n}', Content_Encoding="identity")[0], 200)
+    box.fails(501, "unimplemented", "List", {}, Content_Encoding="gzip")
+    box.fails(400, "invalid_argument", "List", {}, **{"Connect_Protocol_Version": "2"})
+    for bad in (b"[]", b"{", b"{}{}", b'{"a":1,"a":1}', b"\xff"):
+        box.fails(400, "invalid_argument", "List", bad)
+    equal(collect_all(Stream(box, "Start", echo, Connect_Content_Encoding="identity"))[1:], (b"hi\n", ended(0)))
+    equal(Stream(box, "Start", echo, Connect_Content_Encoding="gzip").error()[0], "unimplemented")
+    equal(Stream(box, "Start", echo, flags=1).error()[0], "internal")
+    equal(Stream(box, "Start", echo, flags=2).error()[0], "invalid_argument")
+    whole = b"\0\0\0\0\2{}"
+    for body in (b"", b"\0", b"\0\0\0\0\3{}", whole + b"x", whole + whole):
+        equal(Stream(box, "Start", b"", body=body).error()[0], "invalid_argument", body)
+    equal(Stream(box, "Start", b"", body=b"\0\xff\xff\xff\xff{}").error()[0], "resource_exhausted")
+    equal(Stream(box, "Start", echo, timeout="soon").error()[0], "invalid_argument")
+    equal(Stream(box, "Start", b"x" * (9 * MIB)).error()[0], "resource_exhausted")
+    big = {"process": {"cmd": "bash", "args": ["-c", "echo ${#*}", "x"] + ["y" * 1000] * 1000}}
+    equal(collect_all(Stream(box, "Start", big))[1:], (b"1000\n", ended(0)))
+
+
+def collect_all(stream):
+    return (stream.pid(), *collect(stream)[0::2][:2])
+
+
+def test_token(server):
+    box = Box(server)
+    equal(box.call("List", {}, X_Access_Token=None)[0], 401)
+    equal(box.call("List", {}, X_Access_Token=Box(server).token)[0], 401)
+
+
+# --- the end
+
+
+def test_sandbox_dies(server):
+    box = Box(server)
+    running = box.start("echo x; sleep 60")
+    pid = running.pid()
+    equal(list(running.next()), ["data"])
+    other = Stream(box, "Connect", of(pid))
+    other.pid()
+    waiting = box.start("sleep 60")
+    waits = waiting.pid()
+    answers = []
+    data = {**of(waits), "input": {"stdin": b64(b"x" * MIB)}}
+    thread = threading.Thread(target=lambda: answers.append(box.call("SendInput", data)[0]))
+    thread.start()
+    time.sleep(0.2)
+    began = time.monotonic()
+    server.want(204, "DELETE", f"/sandboxes/{box.id}")
+    for stream in (running, other, waiting):
+        try:
+            event = stream.next()
+        except Dropped:
+            continue
+        raise Failed(f"not dropped: {event} {stream.end}")
+    check(time.monotonic() - began < 2, "at once")
+    thread.join(5)
+    equal(answers, [502], "SendInput that waited")
+    equal(box.call("List", {})[0], 502)
+    equal(Stream(box, "Start", {"process": {"cmd": "true"}}).answer.status, 502)
+
+
+def test_restart(server):
+    box = Box(server)
+    stream = box.start("read; echo late; exit 5", tag="t", envs={"K": "V"})
+    pid = stream.pid()
+    before = box.ok("List", {})
+    server.kill("cordond")
+    try:
+        raise Failed(f"not dropped: {stream.next()}")
+    except Dropped:
+        pass
+    server.wait_ready()
+    wait_for(lambda: box.call("List", {})[0] == 200, 10, "the sandbox")
+    wait_for(lambda: box.ok("List", {}) == before, 5, "the same list")
+    again = Stream(box, "Connect", {"process": {"tag": "t"}})
+    equal(again.pid(), pid)
+    box.ok("SendInput", {**of(pid), "input": {"stdin": b64(b"\n")}})
+    equal(collect(again)[:3], (b"late\n", b"", ended(5)))
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=2, e2b_output_limit=LIMIT)
