@@ -2,7 +2,7 @@
 
 The same script (sdk.mjs) runs against the server under test and against one that does nothing
 (sdk_floor.mjs): the second is the client's own share. Beside them a bare `bash -l -c COMMAND`, the
-program that the SDK asks for, without any sandbox. Public tables of this figure are taken over the
+program that the SDK asks for, without any sandbox and the machine's own profile. Public tables of this figure are taken over the
 internet, between large machines; here client and server share this one.
 """
 import json
@@ -46,7 +46,7 @@ def bare(command):
     times = []
     for _ in range(ROUNDS):
         begin = time.monotonic()
-        subprocess.run(["/bin/bash", "-l", "-c", command], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(["/bin/bash", "--noprofile", "-l", "-c", command], stdout=subprocess.DEVNULL, check=True)
         times.append((time.monotonic() - begin) * 1000)
     return times
 

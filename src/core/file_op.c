@@ -18,7 +18,7 @@
 #define BUFFER 65536
 #define TURN_READS 16 /* buffers, before others have their turn: who writes may well be faster */
 #define PIPE_BYTES (256 << 10) /* once much goes through */
-#define OP_TIMEOUT_MS 3600000 /* a client that is this slow has gone to sleep */
+#define OP_TIMEOUT_MS 3600000  /* a client that is this slow has gone to sleep */
 
 struct file_op {
 	struct file_op *next; /* of its session */
@@ -30,7 +30,7 @@ struct file_op {
 	struct loop_fd watch_in, watch_out;
 	bool started, exited, paused, failed;
 	bool wide_in, wide_out; /* their pipes */
-	bool owed; /* its descriptors are on their way */
+	bool owed;		/* its descriptors are on their way */
 	int status;
 	struct err err;
 	uint8_t *held; /* owned: output read and not yet taken; NULL if none */

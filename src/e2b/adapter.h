@@ -46,7 +46,10 @@ void edge_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t por
 /* The answer for a sandbox that is not there (any more): 502. */
 void edge_gone(struct request *r);
 
-/* envd.c: a request for envd of a running sandbox (r->session_id, r->tenant are set). */
+/* envd.c: may a request for envd in? If not, or if there is no more to it, it was answered.
+ * asleep: it would wake the sandbox, which is for those only who may use it. */
+bool envd_admits(struct request *r, bool asleep) MUST_USE;
+/* One that may, when the sandbox is running (r->session_id, r->tenant are set). */
 void envd_handle(struct request *r);
 /* The user of a request: Basic authentication (RPC), or the parameter "username" (files); "" is the
  * default user. ERR_INVALID. */

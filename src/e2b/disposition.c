@@ -80,7 +80,7 @@ void disposition_write(const char *path, char ret[DISPOSITION_MAX])
 
 		if (*p == '"' || *p == '\\')
 			plain[n++] = '\\';
-		plain[n++] = odd ? '_' : *p;
+		plain[n++] = (char)(odd ? '_' : *p);
 		exotic |= odd;
 	}
 	plain[n] = '\0';

@@ -18,6 +18,7 @@
 #define AWAKE_MS (300U * 1000) /* a woken sandbox lives at least that long */
 #define DIAL_ANSWER_MS (600U * 1000)
 #define HOST_MAX (SANDBOX_HOST_MAX + 16)
+#define DROP_MAX 6
 
 struct edge {
 	uint16_t port;
@@ -122,10 +123,42 @@ static void mask_host(const struct edge *g, char ret[HOST_MAX])
 			       at + sizeof(place) - 1);
 }
 
+/* Is it one of our keys, or "Bearer" and one? */
+static bool is_key(struct http1_span value)
+{
+	static const char prefix[] = "e2b_";
+	size_t n = sizeof(prefix) - 1;
+
+	return value.n >= TENANT_KEY_LEN &&
+	       memcmp(value.p + value.n - TENANT_KEY_LEN, prefix, n) == 0;
+}
+
+/* Names of headers that are not for the server in the cell: those that led here, and a tenant's key
+ * which a client sends to everybody. Keys of other kinds may well be for that server. */
+static void choose_drop(const struct http1_request *q, const char *ret[DROP_MAX])
+{
+	static const char *const always[] = { "e2b-sandbox-id", "e2b-sandbox-port",
+					      "e2b-traffic-access-token" };
+	static const char *const keyed[] = { "authorization", "x-api-key" };
+	size_t n = 0;
+
+	for (size_t i = 0; i < COUNT(always); i++)
+		ret[n++] = always[i];
+	for (size_t k = 0; k < COUNT(keyed); k++) {
+		bool found = false;
+
+		for (size_t i = 0; i < q->headers_n; i++)
+			found = found || (http1_span_is_nocase(q->headers[i].name, keyed[k]) &&
+					  is_key(q->headers[i].value));
+		if (found)
+			ret[n++] = keyed[k];
+	}
+	ret[n] = NULL;
+}
+
 static void connected(struct dial *d, int fd, const struct err *why)
 {
-	static const char *const drop[] = { "e2b-sandbox-id", "e2b-sandbox-port",
-					    "e2b-traffic-access-token", NULL };
+	const char *drop[DROP_MAX];
 	struct request *r = d->arg;
 	struct edge *g = r->state;
 	struct forward_options o = { .drop = drop,
@@ -147,6 +180,7 @@ static void connected(struct dial *d, int fd, const struct err *why)
 		mask_host(g, host);
 		o.host = host;
 	}
+	choose_drop(exchange_request(r->x), drop);
 	g->forward = forward_new(core_loop(r->core), r->x, fd, &o, &e);
 	if (g->forward == NULL)
 		reply_error(r, &e);
@@ -175,8 +209,6 @@ static void open_port(struct request *r, struct session *s)
 {
 	struct edge *g = r->state;
 
-	if (!traffic_allowed(r, g))
-		return;
 	r->release = release;
 	request_hold(r, s);
 	g->dial = (struct dial){ .done = connected, .arg = r };
@@ -244,6 +276,8 @@ void edge_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t por
 	}
 	r->tenant = session_tenant(s);
 	sandbox_read(session_row(s), &g->sandbox);
-	if (may_enter(r, g, session_row(s)))
+	/* Whoever may not in must not wake it either, nor be why it does not go to sleep. */
+	if (may_enter(r, g, session_row(s)) &&
+	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->woken) : traffic_allowed(r, g)))
 		request_use(r, enter);
 }

@@ -157,7 +157,7 @@ static bool signature_allows(struct request *r)
 }
 
 /* Answers if not. */
-static bool allowed(struct request *r)
+static bool allowed(struct request *r, bool asleep)
 {
 	const struct http1_request *q = exchange_request(r->x);
 	struct session *s = session_find(r->core, r->session_id);
@@ -166,12 +166,14 @@ static bool allowed(struct request *r)
 	size_t n;
 
 	sandbox_read(session_row(s), &b);
-	if (!b.secure || http1_span_is(q->path, "/health"))
+	if (!b.secure || (http1_span_is(q->path, "/health") && !asleep))
 		return true;
 	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
 	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token))
 		return true;
-	if (n > 0 && is_files(q))
+	if (http1_span_is(q->path, "/health"))
+		edge_gone(r); /* it is asleep, and for a stranger it stays so */
+	else if (n > 0 && is_files(q))
 		unauthorized(r, "access token present in header but does not match");
 	else if (n == 0 && is_files(q))
 		return signature_allows(r);
@@ -230,17 +232,23 @@ static bool is_hidden(struct request *r)
 	return false;
 }
 
-void envd_handle(struct request *r)
+bool envd_admits(struct request *r, bool asleep)
 {
 	const struct http1_request *q = exchange_request(r->x);
 
 	r->dialect = &envd_dialect;
 	if (http1_find(q->headers, q->headers_n, "origin", NULL) > 0)
 		share(r);
-	if (is_preflight(q))
+	if (is_preflight(q)) {
 		preflight(r);
-	else if (!is_hidden(r) && allowed(r))
-		routes_dispatch(&envd_routes, r);
+		return false;
+	}
+	return !is_hidden(r) && allowed(r, asleep);
+}
+
+void envd_handle(struct request *r)
+{
+	routes_dispatch(&envd_routes, r);
 }
 
 /* ---- about the sandbox */

@@ -7,6 +7,7 @@
 #include "adapter.h"
 #include "cellfile.h"
 #include "entry.h"
+#include "listing.h"
 #include "reply.h"
 #include "rpc.h"
 
@@ -14,19 +15,6 @@
 #define NUMBER_MAX 24
 #define LIST_MAX 100000U
 #define DEPTH_MAX 64U /* of the built-in */
-
-/* A directory's entries wait for their order: where each one's path and JSON are in the text. */
-struct listed {
-	size_t path, json;
-};
-
-struct listing {
-	char *text; /* owned */
-	size_t len, size;
-	struct listed *entries; /* owned */
-	size_t n, cap;
-	bool truncated;
-};
 
 struct filesystem {
 	struct file_call call;
@@ -37,6 +25,7 @@ struct filesystem {
 	bool write, begun, existed;
 	struct json j;
 	struct listing list;
+	bool truncated;
 };
 
 static void release(struct request *r, bool answered)
@@ -46,8 +35,7 @@ static void release(struct request *r, bool answered)
 	(void)answered;
 	file_call_release(&f->call);
 	json_release(&f->j);
-	free(f->list.text);
-	free(f->list.entries);
+	listing_release(&f->list);
 }
 
 static void start(struct request *r, struct session *s)
@@ -237,47 +225,6 @@ void filesystem_remove(struct request *r)
 
 /* ---- list */
 
-/* Adds a text with its NUL; where it is, or SIZE_MAX. */
-static size_t keep_text(struct listing *l, const char *text, size_t n)
-{
-	size_t at = l->len, size = l->size == 0 ? 4096 : l->size;
-	char *more;
-
-	if (n + 1 > ADAPTER_JSON_MAX - l->len)
-		return SIZE_MAX;
-	while (size < l->len + n + 1)
-		size *= 2;
-	if (size != l->size) {
-		more = realloc(l->text, size);
-		if (more == NULL)
-			return SIZE_MAX;
-		l->text = more;
-		l->size = size;
-	}
-	memcpy(l->text + at, text, n + 1);
-	l->len += n + 1;
-	return at;
-}
-
-static bool keep_entry(struct listing *l, const char *path, const struct json *j)
-{
-	struct listed *more;
-
-	if (l->n == l->cap) {
-		l->cap = l->cap == 0 ? 64 : 2 * l->cap;
-		more = reallocarray(l->entries, l->cap, sizeof(*more));
-		if (more == NULL)
-			return false;
-		l->entries = more;
-	}
-	l->entries[l->n].path = keep_text(l, path, strlen(path));
-	l->entries[l->n].json = keep_text(l, j->text, j->len);
-	if (l->entries[l->n].path == SIZE_MAX || l->entries[l->n].json == SIZE_MAX)
-		return false;
-	l->n++;
-	return true;
-}
-
 static int keep(struct filesystem *f, const struct file_msg_entry *entry, struct err *e)
 {
 	char path[2 * FILE_MSG_PATH_MAX];
@@ -286,10 +233,12 @@ static int keep(struct filesystem *f, const struct file_msg_entry *entry, struct
 	(void)snprintf(path, sizeof(path), "%s/%s", f->to, entry->path);
 	json_init_heap(&f->j, ENTRY_JSON_MAX);
 	entry_shape(&f->j, NULL, entry, path);
-	kept = json_ok(&f->j) && keep_entry(&f->list, entry->path, &f->j);
+	kept = json_ok(&f->j) && listing_add(&f->list, entry->path, &f->j);
 	json_release(&f->j);
 	if (!kept)
-		return err_set(e, ERR_LIMIT, "the directory has too many entries for one answer");
+		return err_set(e, ERR_LIMIT,
+			       "the directory has too many entries for one answer, or "
+			       "too many such lists are made at a time");
 	return 0;
 }
 
@@ -300,7 +249,7 @@ static int list_record(struct file_call *c, const struct file_msg *m, struct err
 	const char *path;
 
 	if (m->kind == FILE_MSG_END) {
-		f->list.truncated = (m->end.flags & FILE_MSG_TRUNCATED) != 0;
+		f->truncated = (m->end.flags & FILE_MSG_TRUNCATED) != 0;
 		return 0;
 	}
 	if (m->kind != FILE_MSG_ENTRY)
@@ -313,32 +262,9 @@ static int list_record(struct file_call *c, const struct file_msg *m, struct err
 	return 0;
 }
 
-/* Name by name: what is in a directory comes right behind it. */
-static int compare_paths(const char *a, const char *b)
-{
-	while (*a == *b && *a != '\0') {
-		a++;
-		b++;
-	}
-	if (*a == *b)
-		return 0;
-	if (*a == '\0' || *b == '\0')
-		return *a == '\0' ? -1 : 1;
-	if (*a == '/' || *b == '/')
-		return *a == '/' ? -1 : 1;
-	return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
-}
-
-static int compare_listed(const void *a, const void *b, void *text)
-{
-	return compare_paths((char *)text + ((const struct listed *)a)->path,
-			     (char *)text + ((const struct listed *)b)->path);
-}
-
 static void list_ended(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;
-	struct listing *l = &f->list;
 
 	(void)status;
 	if (e != NULL && e->sys == ENOENT) {
@@ -349,19 +275,14 @@ static void list_ended(struct file_call *c, int status, const struct err *e)
 		cellfile_fail_rpc(c->r, &f->file, f->path, e);
 		return;
 	}
-	if (l->truncated) {
+	if (f->truncated) {
 		rpc_fail(c->r, RPC_RESOURCE_EXHAUSTED,
 			 "the directory has more than %u entries, list a part of it", LIST_MAX);
 		return;
 	}
-	if (l->n > 0)
-		qsort_r(l->entries, l->n, sizeof(*l->entries), compare_listed, l->text);
 	json_init_heap(&f->j, ADAPTER_JSON_MAX);
 	json_open(&f->j, NULL, '{');
-	json_open(&f->j, "entries", '[');
-	for (size_t i = 0; i < l->n; i++)
-		json_raw(&f->j, NULL, l->text + l->entries[i].json);
-	json_close(&f->j, ']');
+	listing_write(&f->list, &f->j, "entries");
 	json_close(&f->j, '}');
 	rpc_reply(c->r, &f->j);
 }

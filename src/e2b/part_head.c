@@ -79,22 +79,22 @@ int part_head_param(struct http1_span *s, struct http1_span *ret_name, struct ht
 static char form_escape(const char *p, size_t n)
 {
 	if (n < 3 || p[0] != '%')
-		return 0;
+		return '\0';
 	if (p[1] == '2' && p[2] == '2')
 		return '"';
 	if (p[1] == '0' && (p[2] | 0x20) == 'd')
 		return '\r';
-	return p[1] == '0' && (p[2] | 0x20) == 'a' ? '\n' : 0;
+	return p[1] == '0' && (p[2] | 0x20) == 'a' ? '\n' : '\0';
 }
 
-static bool copy_value(struct http1_span v, bool quoted, bool escapes, char *ret, size_t cap)
+static bool copy_value(struct http1_span v, bool quoted, char *ret, size_t cap)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < v.n; i++) {
-		char c = escapes ? form_escape(v.p + i, v.n - i) : 0;
+		char c = form_escape(v.p + i, v.n - i);
 
-		if (c != 0)
+		if (c != '\0')
 			i += 2;
 		else if (quoted && v.p[i] == '\\' && i + 1 < v.n &&
 			 (v.p[i + 1] == '"' || v.p[i + 1] == '\\'))
@@ -138,14 +138,14 @@ static const char *read_disposition(struct part_head *m, struct http1_span v)
 		return "a part is no form-data";
 	while ((more = part_head_param(&v, &name, &value, &quoted)) > 0 && ok) {
 		if (http1_span_is_nocase(name, "name")) {
-			ok = !named && copy_value(value, quoted, true, m->name, sizeof(m->name));
+			ok = !named && copy_value(value, quoted, m->name, sizeof(m->name));
 			named = true;
 		} else if (http1_span_is_nocase(name, "filename*")) {
 			ok = !extended && copy_extended(value, m->filename, sizeof(m->filename));
 			extended = m->has_filename = true;
 		} else if (http1_span_is_nocase(name, "filename") && !extended) {
 			ok = !m->has_filename &&
-			     copy_value(value, quoted, true, m->filename, sizeof(m->filename));
+			     copy_value(value, quoted, m->filename, sizeof(m->filename));
 			m->has_filename = true;
 		}
 	}
@@ -154,13 +154,13 @@ static const char *read_disposition(struct part_head *m, struct http1_span v)
 	return named ? NULL : "a part has no name";
 }
 
-const char *part_head_read(struct part_head *m, const char *bytes, size_t len)
+const char *part_head_read(struct part_head *ret, const char *bytes, size_t len)
 {
 	const char *at = bytes, *end = bytes + len;
 	bool disposed = false;
 
-	m->name[0] = m->filename[0] = '\0';
-	m->has_filename = false;
+	ret->name[0] = ret->filename[0] = '\0';
+	ret->has_filename = false;
 	while (at < end) {
 		const char *stop = memchr(at, '\r', (size_t)(end - at));
 		struct http1_span line = { at, stop == NULL ? 0 : (size_t)(stop - at) }, name;
@@ -182,7 +182,7 @@ const char *part_head_read(struct part_head *m, const char *bytes, size_t len)
 		if (disposed)
 			return "a part has two dispositions";
 		disposed = true;
-		why = read_disposition(m, line);
+		why = read_disposition(ret, line);
 		if (why != NULL)
 			return why;
 	}

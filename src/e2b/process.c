@@ -14,9 +14,14 @@
 
 /* ---- List */
 
+struct one {
+	uint32_t pid;
+	struct execution *x;
+};
+
 struct seen {
 	size_t n;
-	struct execution *x[SEEN_MAX];
+	struct one list[SEEN_MAX];
 };
 
 static void see(struct execution *x, void *arg)
@@ -24,13 +29,12 @@ static void see(struct execution *x, void *arg)
 	struct seen *s = arg;
 
 	if (execution_pid(x) != 0 && !execution_ended(x) && s->n < SEEN_MAX)
-		s->x[s->n++] = x;
+		s->list[s->n++] = (struct one){ execution_pid(x), x };
 }
 
 static int by_pid(const void *a, const void *b)
 {
-	uint32_t p = execution_pid(*(struct execution *const *)a);
-	uint32_t q = execution_pid(*(struct execution *const *)b);
+	uint32_t p = ((const struct one *)a)->pid, q = ((const struct one *)b)->pid;
 
 	return p < q ? -1 : p > q;
 }
@@ -45,16 +49,16 @@ static void list(struct request *r, struct session *s)
 		return;
 	}
 	execution_each(s, see, seen);
-	qsort(seen->x, seen->n, sizeof(seen->x[0]), by_pid);
+	qsort(seen->list, seen->n, sizeof(seen->list[0]), by_pid);
 	json_init_heap(&j, LIST_MAX);
 	json_open(&j, NULL, '{');
 	json_open(&j, "processes", '[');
 	for (size_t i = 0; i < seen->n; i++) {
-		const struct store_execution *row = execution_row(seen->x[i]);
+		const struct store_execution *row = execution_row(seen->list[i].x);
 
 		json_open(&j, NULL, '{');
 		process_spec_show(&j, row->client, row->command);
-		json_uint(&j, "pid", execution_pid(seen->x[i]));
+		json_uint(&j, "pid", seen->list[i].pid);
 		json_close(&j, '}');
 	}
 	json_close(&j, ']');

@@ -69,7 +69,9 @@ static const char *signal_words(int32_t sig)
 		[31] = "bad system call",
 	};
 
-	return sig > 0 && (size_t)sig < COUNT(words) ? words[sig] : NULL;
+	size_t i = sig > 0 ? (size_t)sig : 0;
+
+	return i < COUNT(words) ? words[i] : NULL;
 }
 
 void process_event_end(struct json *j, const struct store_execution *row)

@@ -15,6 +15,7 @@
 
 #define SMALL (64U << 10)
 #define COUNTED_MAX ((size_t)256 << 20)
+#define DROPPED_MAX ((size_t)512 << 20)
 #define MESSAGE_LONGEST 1024 /* of an error */
 #define ERROR_MAX (8 * MESSAGE_LONGEST)
 
@@ -172,7 +173,8 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e)
 struct body {
 	struct rpc_lift in; /* not lifting: just its text */
 	size_t came, max, counted;
-	bool stream;
+	bool stream, failed;
+	struct err why;
 	void (*got)(struct request *r, json_t *message);
 	void (*got_bytes)(struct request *r, json_t *message, struct buf *bytes); /* lifting */
 	/* what the request had before */
@@ -180,12 +182,18 @@ struct body {
 	void (*release)(struct request *r, bool answered);
 };
 
+static void forget(struct body *b)
+{
+	rpc_lift_release(&b->in);
+	rpc_uncount(b->counted);
+	b->counted = 0;
+}
+
 static void give_back(struct request *r)
 {
 	struct body *b = r->state;
 
-	rpc_lift_release(&b->in);
-	rpc_uncount(b->counted);
+	forget(b);
 	r->state = b->state;
 	r->release = b->release;
 	free(b);
@@ -207,7 +215,6 @@ static enum rpc_code code_of(const struct err *e)
 
 static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 {
-	b->came += len;
 	if (b->came > b->max)
 		return err_set(e, ERR_LIMIT, "the request is larger than %zu bytes", b->max);
 	if (b->came > SMALL) {
@@ -220,13 +227,20 @@ static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 				    : buf_add(&b->in.text, data, len, e);
 }
 
+/* What comes after a failure is read and dropped, within reason: clients that are still sending do
+ * not see an answer. */
 static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
-	struct err e = { 0 };
+	struct body *b = r->state;
 
-	if (add(r->state, data, len, &e) < 0)
-		rpc_fail(r, code_of(&e), "%s", e.msg);
+	b->came += len;
+	if (!b->failed && add(b, data, len, &b->why) < 0) {
+		b->failed = true;
+		forget(b);
+	}
+	if (b->failed && b->came > DROPPED_MAX)
+		rpc_fail(r, code_of(&b->why), "%s", b->why.msg);
 	return len;
 }
 
@@ -265,6 +279,10 @@ static void all_taken(struct exchange *x, bool ok)
 
 	if (!ok)
 		return; /* the server answers, if anybody listens */
+	if (b->failed) {
+		rpc_fail(r, code_of(&b->why), "%s", b->why.msg);
+		return;
+	}
 	message = parse(r);
 	if (message == NULL)
 		return;

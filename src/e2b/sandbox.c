@@ -192,12 +192,12 @@ static void shape_names(struct json *j, const struct e2b *b, const struct store_
 }
 
 static void shape_access(struct json *j, const struct e2b *b, const struct store_session *row,
-			 const struct sandbox *box)
+			 const struct sandbox *box, bool secrets)
 {
 	const char *domain = core_config(b->core)->domain;
 	char token[TOKEN_MAX];
 
-	if (box->secure) {
+	if (box->secure && secrets) {
 		token_make(&b->key, TOKEN_ENVD, row->id, token);
 		json_text(j, "envdAccessToken", token);
 	}
@@ -232,7 +232,7 @@ void sandbox_shape(struct json *j, const char *name, const struct e2b *b,
 	sandbox_read(row, &box);
 	json_open(j, name, '{');
 	shape_names(j, b, row, &box);
-	shape_access(j, b, row, &box);
+	shape_access(j, b, row, &box, true);
 	if (!box.public_traffic) {
 		token_make(&b->key, TOKEN_TRAFFIC, row->id, token);
 		json_text(j, "trafficAccessToken", token);
@@ -241,14 +241,14 @@ void sandbox_shape(struct json *j, const char *name, const struct e2b *b,
 }
 
 void sandbox_shape_detail(struct json *j, const char *name, const struct e2b *b,
-			  const struct store_session *row)
+			  const struct store_session *row, bool secrets)
 {
 	struct sandbox box;
 
 	sandbox_read(row, &box);
 	json_open(j, name, '{');
 	shape_names(j, b, row, &box);
-	shape_access(j, b, row, &box);
+	shape_access(j, b, row, &box, secrets);
 	shape_facts(j, row);
 	network_shape(j, row->network == NULL ? "" : row->network);
 	json_open(j, "lifecycle", '{');

@@ -56,8 +56,9 @@ void sandbox_fail(struct request *r, const struct err *e);
 /* Sandbox (answer of create, connect, resume), SandboxDetail, ListedSandbox. */
 void sandbox_shape(struct json *j, const char *name, const struct e2b *b,
 		   const struct store_session *row);
+/* secrets: with its access token; only for who may do what one can do with it. */
 void sandbox_shape_detail(struct json *j, const char *name, const struct e2b *b,
-			  const struct store_session *row);
+			  const struct store_session *row, bool secrets);
 void sandbox_shape_listed(struct json *j, const char *name, const struct e2b *b,
 			  const struct store_session *row);
 /* Milliseconds since 1970 as RFC 3339. */

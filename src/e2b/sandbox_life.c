@@ -27,7 +27,8 @@ void sandbox_get(struct request *r)
 	if (s == NULL)
 		return;
 	json_init_heap(&j, SANDBOX_JSON_MAX);
-	sandbox_shape_detail(&j, NULL, adapter_of(r), session_row(s));
+	sandbox_shape_detail(&j, NULL, adapter_of(r), session_row(s),
+			     (r->scopes & TENANT_SESSIONS) != 0);
 	reply_json(r, 200, &j);
 }
 

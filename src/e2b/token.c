@@ -81,28 +81,43 @@ static void add(struct sha256 *s, const char *text)
 	sha256_add(s, text, strlen(text));
 }
 
-bool token_signed(const char *token, const char *path, const char *operation, const char *user,
-		  const char *expires, const char *signature)
+void token_trial_begin(struct token_trial *t, const char *path, const char *operation,
+		       const char *user, const char *expires, const char *signature)
+{
+	t->expires = expires;
+	t->signature = signature;
+	sha256_init(&t->begun);
+	add(&t->begun, path);
+	add(&t->begun, ":");
+	add(&t->begun, operation);
+	add(&t->begun, ":");
+	add(&t->begun, user);
+	add(&t->begun, ":");
+}
+
+bool token_trial_is(const struct token_trial *t, const char *token)
 {
 	char text[3 + BASE64_LENGTH(SHA256_SIZE) + 1] = "v1_";
+	struct sha256 s = t->begun;
 	uint8_t hash[SHA256_SIZE];
-	struct sha256 s;
 	size_t n;
 
-	sha256_init(&s);
-	add(&s, path);
-	add(&s, ":");
-	add(&s, operation);
-	add(&s, ":");
-	add(&s, user);
-	add(&s, ":");
 	add(&s, token);
-	if (*expires != '\0') {
+	if (*t->expires != '\0') {
 		add(&s, ":");
-		add(&s, expires);
+		add(&s, t->expires);
 	}
 	sha256_end(&s, hash);
 	base64_encode(hash, sizeof(hash), text + 3);
 	n = strcspn(text, "="); /* without its padding */
-	return strlen(signature) == n && same(signature, text, n);
+	return strlen(t->signature) == n && same(t->signature, text, n);
+}
+
+bool token_signed(const char *token, const char *path, const char *operation, const char *user,
+		  const char *expires, const char *signature)
+{
+	struct token_trial t;
+
+	token_trial_begin(&t, path, operation, user, expires, signature);
+	return token_trial_is(&t, token);
 }

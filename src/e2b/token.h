@@ -6,6 +6,7 @@
 #pragma once
 
 #include "http1.h"
+#include "sha256.h"
 #include "store.h"
 
 #define TOKEN_MAX (STORE_ID_MAX + 64 + 1)
@@ -27,3 +28,13 @@ bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX]);
  * text of signature_expiration, "" if there is none. */
 bool token_signed(const char *token, const char *path, const char *operation, const char *user,
 		  const char *expires, const char *signature);
+
+/* The same for who has many tokens to try: what does not depend on them is hashed once, so that a
+ * try costs the same however long the path is. The texts are borrowed. */
+struct token_trial {
+	struct sha256 begun;
+	const char *expires, *signature;
+};
+void token_trial_begin(struct token_trial *t, const char *path, const char *operation,
+		       const char *user, const char *expires, const char *signature);
+bool token_trial_is(const struct token_trial *t, const char *token);

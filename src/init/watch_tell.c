@@ -52,7 +52,8 @@ int watch_tell_open(const char *path, uint64_t flags)
 /* An event, and the entry that belongs to it. What has gone meanwhile has none. */
 static int tell_with_entry(struct file_msg *m, struct err *e)
 {
-	const char *path = m->event.path, *slash = strrchr(path, '/');
+	bool renamed = m->event.what == FILE_MSG_RENAME;
+	const char *path = renamed ? m->event.to : m->event.path, *slash = strrchr(path, '/');
 	const char *name = slash == NULL ? path : slash + 1;
 	char dir[FILE_MSG_PATH_MAX];
 	OWN_FD fd = -1;
@@ -69,13 +70,15 @@ static int tell_with_entry(struct file_msg *m, struct err *e)
 int watch_tell(enum file_msg_what what, bool is_dir, const char *path, const char *to,
 	       struct err *e)
 {
-	bool stays = what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD;
+	const char *at = what == FILE_MSG_RENAME ? to : path; /* where it is now, if it is */
+	bool stays = what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD ||
+		     what == FILE_MSG_RENAME;
 	struct file_msg m = {
 		.kind = FILE_MSG_EVENT,
 		.event = { .what = (uint8_t)what, .is_dir = is_dir, .path = path, .to = to },
 	};
 
-	if (top.entries && stays && *path != '\0')
+	if (top.entries && stays && *at != '\0')
 		return tell_with_entry(&m, e);
 	return builtin_io_record(&m, e);
 }

@@ -56,14 +56,14 @@ static void turn_away(struct server *s, int fd)
 	(void)close(fd);
 }
 
-/* Connections cost an attacker nothing, not even a key: who has said nothing for longest makes room
- * for who comes. */
+/* Connections cost an attacker nothing, not even a key: of those that are owed no answer, who has
+ * said nothing for longest makes room for who comes. */
 static bool make_room(struct server *s)
 {
 	struct conn *idlest = NULL;
 
 	for (struct conn *c = s->first; c; c = c->next)
-		if (c->state == CONN_HEAD && (!idlest || c->read_ns < idlest->read_ns))
+		if (c->state != CONN_EXCHANGE && (!idlest || c->read_ns < idlest->read_ns))
 			idlest = c;
 	if (!idlest || loop_now_ns(s->loop) < idlest->read_ns + IDLE_MIN_MS * CLOCK_MS)
 		return false;

@@ -134,9 +134,11 @@ static void write_end(struct fields_writer *w, const struct file_msg_end *v)
 }
 
 /* An entry can follow of something that is there. */
-static bool may_have_entry(uint8_t what)
+/* What is still there, by what is known of it. */
+static bool may_have_entry(uint8_t what, const char *to)
 {
-	return what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD;
+	return what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD ||
+	       (what == FILE_MSG_RENAME && *to != '\0');
 }
 
 static bool read_event(struct fields_reader *r, struct file_msg_event *v)
@@ -151,7 +153,7 @@ static bool read_event(struct fields_reader *r, struct file_msg_event *v)
 	v->to = fields_get_string(r, FILE_MSG_PATH_MAX);
 	return v->what < FILE_MSG_WHATS && (flags & ~(unsigned)(EVENT_DIR | EVENT_ENTRY)) == 0 &&
 	       (v->what == FILE_MSG_RENAME || *v->to == '\0') &&
-	       (!v->has_entry || may_have_entry(v->what));
+	       (!v->has_entry || may_have_entry(v->what, v->to));
 }
 
 static void write_event(struct fields_writer *w, const struct file_msg_event *v)

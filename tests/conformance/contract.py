@@ -19,17 +19,21 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import Failed, Server, check, equal, has, run_tests, short, wait_for  # noqa: E402,F401
 
 UNKNOWN = "i0000000000000000"
+INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk", "inside.py")
 STATUS = {  # contract 4.1: of a Connect code
     "canceled": 499, "unknown": 500, "invalid_argument": 400, "deadline_exceeded": 504, "not_found": 404,
     "already_exists": 409, "permission_denied": 403, "resource_exhausted": 429, "failed_precondition": 400,
     "aborted": 409, "out_of_range": 400, "unimplemented": 501, "internal": 500, "unavailable": 503,
     "data_loss": 500, "unauthenticated": 401,
 }  # fmt: skip
-NO_TOKEN = {"code": 401, "message": "unauthorized access, please provide a valid access token or method signing if supported"}
+NO_TOKEN = {
+    "code": 401,
+    "message": "unauthorized access, please provide a valid access token or method signing if supported",
+}
 
 
 def no_sandbox(sandbox_id):
-    return {"code": 404, "message": f'Sandbox "{sandbox_id}" doesn\'t exist or you don\'t have access to it'}
+    return {"code": 404, "message": f"Sandbox \"{sandbox_id}\" doesn't exist or you don't have access to it"}
 
 
 def not_found(sandbox_id):
@@ -39,6 +43,10 @@ def not_found(sandbox_id):
 
 def START(command, **more):
     return {"process": {"cmd": "/bin/bash", "args": ["-l", "-c", command]}, "stdin": False, **more}
+
+
+def near(got, want, within, what):
+    check(abs(got - want) <= within, f"{what}: {got}, want {want} within {within}")
 
 
 def refused(server, status, method, path, body=None, *parts, **more):
@@ -224,7 +232,10 @@ class Sandbox:
 
     def rpc_error(self, code, name, message, *parts, **more):
         status, headers, data = self.call(name, message, **more)
-        check(isinstance(data, dict) and data.get("code") == code, f"{name} {short(message)}: {status} {short(data)}, want {code}")
+        check(
+            isinstance(data, dict) and data.get("code") == code,
+            f"{name} {short(message)}: {status} {short(data)}, want {code}",
+        )
         equal(status, STATUS[code], f"status of {code}")
         check(headers["content-type"].startswith("application/json"), f"{name}: {headers['content-type']}")
         for part in parts:
@@ -269,6 +280,22 @@ class Sandbox:
 
     def state(self):
         return self.server.want(200, "GET", f"/sandboxes/{self.id}", key=self.key)["state"]
+
+
+def plain(server, method, path, headers, body=None):
+    return server.request(method, path, body, headers, key=None)
+
+
+def serve(box, port, headers=None):
+    """inside.py of tests/sdk, in the sandbox."""
+    with open(INSIDE, "rb") as f:
+        box.write("/tmp/inside.py", f.read())
+    s, _ = box.start(f"/usr/bin/python3 /tmp/inside.py {port}")
+    s.close()
+    ask = (
+        lambda: plain(box.server, "GET", "/up", {**box.headers(port, token=None), **(headers or {})})[0] == 200
+    )  # noqa: E731
+    wait_for(ask, 10, "the server inside")
 
 
 def seconds_left(info):

@@ -16,7 +16,9 @@ def test_frames_of_a_command(server):
         equal((s.status, s.headers["content-type"]), (200, "application/connect+json"))
         equal(s.headers.get("transfer-encoding"), "chunked")
         equal(s.headers.get("x-accel-buffering"), "no")
-        check("content-encoding" not in s.headers and "connect-content-encoding" not in s.headers, "nothing is compressed")
+        check(
+            "content-encoding" not in s.headers and "connect-content-encoding" not in s.headers, "nothing is compressed"
+        )
         frames = []
         while True:
             flags, message = s.frame()
@@ -28,17 +30,25 @@ def test_frames_of_a_command(server):
     equal(list(first["event"]), ["start"])
     check(isinstance(first["event"]["start"]["pid"], int) and first["event"]["start"]["pid"] > 0, str(first))
     equal(b"".join(base64.b64decode(m["event"]["data"]["stdout"]) for _, m in data), b"hi")
-    equal(last, {"event": {"end": {"exitCode": 3, "exited": True, "status": "exit status 3", "error": "exit status 3"}}})
+    equal(
+        last, {"event": {"end": {"exitCode": 3, "exited": True, "status": "exit status 3", "error": "exit status 3"}}}
+    )
     equal(end, (2, {}))
 
 
 def test_errors_of_streams_are_end_frames(server):
     box = Sandbox(server)
-    equal(box.stream_error("unauthenticated", PROCESS + "Start", START("true"), user="root123")["message"], "invalid username: 'root123'")
+    equal(
+        box.stream_error("unauthenticated", PROCESS + "Start", START("true"), user="root123")["message"],
+        "invalid username: 'root123'",
+    )
     nowhere = {"process": {"cmd": "/bin/true", "cwd": "/no/such"}}
     equal(box.stream_error("invalid_argument", PROCESS + "Start", nowhere)["message"], "cwd '/no/such' does not exist")
     box.stream_error("invalid_argument", PROCESS + "Start", {"process": {"cmd": "/no/such/program"}})
-    equal(box.stream_error("not_found", PROCESS + "Connect", {"process": {"selector": None, "pid": 3999999}})["message"], "process with pid 3999999 not found")
+    equal(
+        box.stream_error("not_found", PROCESS + "Connect", {"process": {"selector": None, "pid": 3999999}})["message"],
+        "process with pid 3999999 not found",
+    )
     box.stream_error("not_found", PROCESS + "Connect", {"process": {"tag": "no-such-tag"}})
     box.stream_error("not_found", FILES + "WatchDir", {"path": "none"})
     box.write("file")
@@ -54,15 +64,27 @@ def test_malformed_streams(server):
     box = Sandbox(server)
     good = envelope(START("touch ran"))
     for name, body in {
-        "nothing": b"", "half a head": good[:3], "half a message": good[:-1], "no JSON": envelope(b"{"), "an array": envelope(b"[]"),
-        "two messages": good + good, "more than it says": good + b"x", "a length beyond all bounds": b"\0\xff\xff\xff\xff" + b"x" * 10,
-        "compressed": b"\1" + good[1:], "an end frame": b"\2" + good[1:], "invalid UTF-8": envelope(b'{"process":{"cmd":"\xff"}}'),
+        "nothing": b"",
+        "half a head": good[:3],
+        "half a message": good[:-1],
+        "no JSON": envelope(b"{"),
+        "an array": envelope(b"[]"),
+        "two messages": good + good,
+        "more than it says": good + b"x",
+        "a length beyond all bounds": b"\0\xff\xff\xff\xff" + b"x" * 10,
+        "compressed": b"\1" + good[1:],
+        "an end frame": b"\2" + good[1:],
+        "invalid UTF-8": envelope(b'{"process":{"cmd":"\xff"}}'),
         "very deep": envelope(b'{"process":' * 5000 + b"1" + b"}" * 5000),
-    }.items():  # fmt: skip
+    }.items():
         with box.stream(PROCESS + "Start", None, body=body) as s:
             if s.status == 200:
                 equal(list(s), [], f"messages of {name}")
-                check(s.end.get("error", {}).get("code") in ("invalid_argument", "unimplemented", "internal", "resource_exhausted"), f"{name}: {s.end}")
+                check(
+                    s.end.get("error", {}).get("code")
+                    in ("invalid_argument", "unimplemented", "internal", "resource_exhausted"),
+                    f"{name}: {s.end}",
+                )
             else:
                 check(400 <= s.status < 500, f"{name}: {s.status}")
     box.rpc_error("not_found", FILES + "Stat", {"path": "ran"})
@@ -103,17 +125,28 @@ def test_what_python_sends(server):
     pretty = json.dumps({"path": "/etc", "unknown_field": {"deep": [1, 2]}}, indent=2).encode()
     headers = {"Content-Encoding": "identity", "User-Agent": "e2b-python-sdk/2.34.0", "Connect-Timeout-Ms": "60000"}
     equal(box.rpc(FILES + "Stat", pretty, headers=headers)["entry"]["path"], "/etc")
-    body = envelope(json.dumps({**START("echo $A"), "process": {**START("echo $A")["process"], "envs": {"A": "b"}}}, indent=4).encode())
-    with box.stream(PROCESS + "Start", None, {"Connect-Content-Encoding": "identity", "Connect-Accept-Encoding": "identity"}, body=body) as s:
+    body = envelope(
+        json.dumps(
+            {**START("echo $A"), "process": {**START("echo $A")["process"], "envs": {"A": "b"}}}, indent=4
+        ).encode()
+    )
+    with box.stream(
+        PROCESS + "Start",
+        None,
+        {"Connect-Content-Encoding": "identity", "Connect-Accept-Encoding": "identity"},
+        body=body,
+    ) as s:
         equal(s.events()[-1][0], "end")
         equal(s.data, b"b\n")
-    made = box.rpc(FILES + "CreateWatcher", {"path": ".", "include_entry": True, "allow_network_mounts": False, "recursive": False})
+    made = box.rpc(
+        FILES + "CreateWatcher", {"path": ".", "include_entry": True, "allow_network_mounts": False, "recursive": False}
+    )
     equal(box.rpc(FILES + "RemoveWatcher", {"watcher_id": made["watcherId"]}), {})
     equal(len(box.rpc(FILES + "ListDir", {"path": "/", "depth": "1"})["entries"]) > 5, True, "a number as text")
     s, pid = box.start("sleep 60")
     with s:
         equal(box.rpc(PROCESS + "SendSignal", {"process": {"pid": str(pid)}, "signal": 15}), {})
-        (_, end), = s.events()
+        ((_, end),) = s.events()
         equal((end["status"], end["exitCode"]), ("signal: terminated", -1))
     s, pid = box.start("sleep 60")
     with s:
@@ -123,7 +156,12 @@ def test_what_python_sends(server):
 
 def test_null_is_absent(server):
     box = Sandbox(server)
-    message = {"process": {"cmd": "/bin/echo", "args": None, "envs": None, "cwd": None}, "pty": None, "tag": None, "stdin": None}
+    message = {
+        "process": {"cmd": "/bin/echo", "args": None, "envs": None, "cwd": None},
+        "pty": None,
+        "tag": None,
+        "stdin": None,
+    }
     with box.stream(PROCESS + "Start", message) as s:
         events = s.events()
         equal((events[-1][0], s.data), ("end", b"\n"))
@@ -150,7 +188,9 @@ def test_deadlines(server):
         equal(s.events(), [("start", {"pid": int(read(box, "pid"))})])
         equal(s.end["error"]["code"], "deadline_exceeded")
     check(0.5 < time.monotonic() - began < 4, f"after {time.monotonic() - began:.1f} s")
-    wait_for(lambda: box.call(FILES + "Stat", {"path": f"/proc/{read(box, 'pid')}"})[0] == 404, 4, "the end of the process")
+    wait_for(
+        lambda: box.call(FILES + "Stat", {"path": f"/proc/{read(box, 'pid')}"})[0] == 404, 4, "the end of the process"
+    )
     s, pid = box.start("sleep 60")
     with box.stream(PROCESS + "Connect", {"process": {"pid": pid}}, {"Connect-Timeout-Ms": "500"}) as late:
         late.events()
@@ -175,7 +215,11 @@ def read(box, path):
 
 def test_killed_sandboxes_drop_their_streams(server):
     """No end frame, no last chunk; then 502."""
-    for name, message in ((PROCESS + "Start", START("sleep 60")), (PROCESS + "Start", START("yes")), (FILES + "WatchDir", {"path": "."})):
+    for name, message in (
+        (PROCESS + "Start", START("sleep 60")),
+        (PROCESS + "Start", START("yes")),
+        (FILES + "WatchDir", {"path": "."}),
+    ):
         box = Sandbox(server)
         with box.stream(name, message) as s:
             s.take()
@@ -219,7 +263,10 @@ def test_chunks_are_small(server):
         sizes = [len(base64.b64decode(m["event"]["data"]["stdout"])) for m in s if "data" in m["event"]]
     equal(sum(sizes), 3000000)
     check(max(sizes) <= 32768, f"a chunk of {max(sizes)}")
-    message = {"process": {"cmd": "/bin/sh", "args": ["-c", "stty raw -echo; head -c 500000 /dev/zero"]}, "pty": {"size": {"cols": 80, "rows": 24}}}
+    message = {
+        "process": {"cmd": "/bin/sh", "args": ["-c", "stty raw -echo; head -c 500000 /dev/zero"]},
+        "pty": {"size": {"cols": 80, "rows": 24}},
+    }
     with box.stream(PROCESS + "Start", message) as s:
         sizes = [len(base64.b64decode(m["event"]["data"]["pty"])) for m in s if "data" in m["event"]]
     check(sum(sizes) >= 500000 and max(sizes) <= 16384, f"{sum(sizes)} in chunks of {max(sizes)} from a terminal")
@@ -233,7 +280,10 @@ def test_large_requests(server):
     check(status in (400, 404), f"a path of 5,000: {status} {short(data)}")
     s, pid = box.start("wc -c", stdin=True)
     with s:
-        box.rpc(PROCESS + "SendInput", {"process": {"pid": pid}, "input": {"stdin": base64.b64encode(b"z" * 3000000).decode()}})
+        box.rpc(
+            PROCESS + "SendInput",
+            {"process": {"pid": pid}, "input": {"stdin": base64.b64encode(b"z" * 3000000).decode()}},
+        )
         box.rpc(PROCESS + "CloseStdin", {"process": {"pid": pid}})
         s.events()
         equal(s.data.strip(), b"3000000")

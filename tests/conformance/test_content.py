@@ -17,7 +17,11 @@ def form(*parts, boundary="frontier"):
     for filename, data, *field in parts:
         name = field[0] if field else "file"
         named = "" if filename is None else f'; filename="{filename}"'
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{named}\r\nContent-Type: application/octet-stream\r\n\r\n'.encode() + data + b"\r\n"
+        body += (
+            f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{named}\r\nContent-Type: application/octet-stream\r\n\r\n'.encode()
+            + data
+            + b"\r\n"
+        )
     return {"Content-Type": f"multipart/form-data; boundary={boundary}"}, body + f"--{boundary}--\r\n".encode()
 
 
@@ -41,9 +45,23 @@ def test_health_metrics_envs(server):
     equal((status, data), (204, b""))
     status, _, data = box.envd("GET", "/metrics")
     equal(status, 200)
-    want = {"ts", "cpu_count", "cpu_used_pct", "mem_total", "mem_used", "mem_cache", "mem_total_mib", "mem_used_mib", "disk_used", "disk_total"}
+    want = {
+        "ts",
+        "cpu_count",
+        "cpu_used_pct",
+        "mem_total",
+        "mem_used",
+        "mem_cache",
+        "mem_total_mib",
+        "mem_used_mib",
+        "disk_used",
+        "disk_total",
+    }
     check(want <= set(data), f"missing {want - set(data)}")
-    check(abs(data["ts"] - time.time()) < 10 and data["mem_total"] == 512 << 20 and data["mem_total_mib"] == 512, str(data))
+    check(
+        abs(data["ts"] - time.time()) < 10 and data["mem_total"] == 512 << 20 and data["mem_total_mib"] == 512,
+        str(data),
+    )
     status, _, data = box.envd("GET", "/envs")
     equal((status, data["A"], data["SNOW"]), (200, "b", "☃"))
 
@@ -53,7 +71,10 @@ def test_get(server):
     box.write("a.txt", b"0123456789")
     status, headers, data = get(box, "a.txt")
     equal((status, data, headers["content-length"]), (200, b"0123456789", "10"))
-    check(headers["content-disposition"].startswith("inline; filename=") and "a.txt" in headers["content-disposition"], headers["content-disposition"])
+    check(
+        headers["content-disposition"].startswith("inline; filename=") and "a.txt" in headers["content-disposition"],
+        headers["content-disposition"],
+    )
     has(headers["vary"].lower(), "accept-encoding")
     check(headers.get("content-type"), "a content type")
     box.write("empty")
@@ -88,7 +109,12 @@ def test_get_errors(server):
 def test_ranges(server):
     box = Sandbox(server)
     box.write("f", b"0123456789")
-    for text, want, where in (("bytes=2-4", b"234", "bytes 2-4/10"), ("bytes=7-", b"789", "bytes 7-9/10"), ("bytes=-3", b"789", "bytes 7-9/10"), ("bytes=0-99", b"0123456789", "bytes 0-9/10")):
+    for text, want, where in (
+        ("bytes=2-4", b"234", "bytes 2-4/10"),
+        ("bytes=7-", b"789", "bytes 7-9/10"),
+        ("bytes=-3", b"789", "bytes 7-9/10"),
+        ("bytes=0-99", b"0123456789", "bytes 0-9/10"),
+    ):
         status, headers, data = get(box, "f", {"Range": text})
         equal((status, data, headers["content-range"]), (206, want, where), text)
     status, headers, _ = get(box, "f", {"Range": "bytes=10-"})
@@ -120,7 +146,13 @@ def test_post_octets(server):
 def test_post_chunked(server):
     box = Sandbox(server)
     link = http.client.HTTPConnection(*server.address, timeout=10)
-    link.request("POST", "/files?path=c", iter([b"one", b"two" * 50000, b"end"]), {**box.headers(), **OCTETS}, encode_chunked=True)
+    link.request(
+        "POST",
+        "/files?path=c",
+        iter([b"one", b"two" * 50000, b"end"]),
+        {**box.headers(), **OCTETS},
+        encode_chunked=True,
+    )
     answer = link.getresponse()
     equal((answer.status, json.loads(answer.read())[0]["name"]), (200, "c"))
     link.close()
@@ -148,7 +180,17 @@ def test_post_forms(server):
     box = Sandbox(server)
     headers, body = form(("one", b"1"), ("d/two.txt", b"22"), ("/tmp/three", b""))
     status, _, data = box.envd("POST", "/files", body, headers)
-    equal((status, data), (200, [{"path": "/home/user/one", "name": "one", "type": "file"}, {"path": "/home/user/d/two.txt", "name": "two.txt", "type": "file"}, {"path": "/tmp/three", "name": "three", "type": "file"}]))
+    equal(
+        (status, data),
+        (
+            200,
+            [
+                {"path": "/home/user/one", "name": "one", "type": "file"},
+                {"path": "/home/user/d/two.txt", "name": "two.txt", "type": "file"},
+                {"path": "/tmp/three", "name": "three", "type": "file"},
+            ],
+        ),
+    )
     equal((get(box, "d/two.txt")[2], get(box, "/tmp/three")[2]), (b"22", b""))
     headers, body = form(("ignored", b"by path"))
     equal(box.envd("POST", "/files?path=p", body, headers)[2], [{"path": "/home/user/p", "name": "p", "type": "file"}])
@@ -192,12 +234,20 @@ def test_metadata(server):
     box = Sandbox(server)
     meta = {"X-Metadata-Author": "ada", "x-metadata-kind": "a b=c"}
     status, _, data = box.envd("POST", "/files?path=f", b"x", {**OCTETS, **meta})
-    equal((status, data), (200, [{"path": "/home/user/f", "name": "f", "type": "file", "metadata": {"author": "ada", "kind": "a b=c"}}]))
+    equal(
+        (status, data),
+        (200, [{"path": "/home/user/f", "name": "f", "type": "file", "metadata": {"author": "ada", "kind": "a b=c"}}]),
+    )
     stat = lambda: box.rpc("filesystem.Filesystem/Stat", {"path": "f"})["entry"].get("metadata", {})  # noqa: E731
     equal(stat(), {"author": "ada", "kind": "a b=c"})
     box.envd("POST", "/files?path=f", b"x", {**OCTETS, "X-Metadata-Other": "1"})
     equal(stat(), {"other": "1"}, "replaced")
-    for bad in ({"X-Metadata-A": "v" * 5000}, {"X-Metadata-" + "k" * 247: "v"}, {"X-Metadata-": "v"}, {f"X-Metadata-{i}": "v" * 500 for i in range(9)}):
+    for bad in (
+        {"X-Metadata-A": "v" * 5000},
+        {"X-Metadata-" + "k" * 247: "v"},
+        {"X-Metadata-": "v"},
+        {f"X-Metadata-{i}": "v" * 500 for i in range(9)},
+    ):
         error(box.envd("POST", "/files?path=f", b"new", {**OCTETS, **bad}), 400)
     equal((get(box, "f")[2], stat()), (b"x", {"other": "1"}), "a refused write changes nothing")
     box.envd("POST", "/files?path=f", b"x", OCTETS)
@@ -215,27 +265,47 @@ def test_compose(server):
     box = Sandbox(server)
     for name in ("p1", "p2", "p3"):
         box.write(name, name.encode())
-    status, _, entry = box.envd("POST", "/files/compose", {"source_paths": ["p1", "p2", "p3"], "destination": "new/whole"})
+    status, _, entry = box.envd(
+        "POST", "/files/compose", {"source_paths": ["p1", "p2", "p3"], "destination": "new/whole"}
+    )
     equal(status, 200, short(entry))
     equal(get(box, "new/whole")[2], b"p1p2p3")
     equal([get(box, p)[0] for p in ("p1", "p2", "p3")], [404, 404, 404])
     box.write("p1", b"x")
     error(box.envd("POST", "/files/compose", {"source_paths": ["p1", "none"], "destination": "w"}), 404)
     equal(get(box, "p1")[0], 200, "nothing is lost when a part is missing")
-    for bad in ({}, {"source_paths": "p1", "destination": "w"}, {"source_paths": [], "destination": "w"}, {"source_paths": ["p1"]}):
+    for bad in (
+        {},
+        {"source_paths": "p1", "destination": "w"},
+        {"source_paths": [], "destination": "w"},
+        {"source_paths": ["p1"]},
+    ):
         check(box.envd("POST", "/files/compose", bad)[0] == 400, str(bad))
 
 
 def test_the_vector(server):
     """The contract's own, of the function by which the other tests sign."""
-    equal(signature("hello.txt", "read", "user", "0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0"), "v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E")
+    equal(
+        signature("hello.txt", "read", "user", "0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0"),
+        "v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E",
+    )
 
 
 def test_signatures(server):
     box, other = Sandbox(server), Sandbox(server)
     box.write("a%20b", b"signed")
 
-    def ask(path="a b", operation="read", user="", token=None, expires=None, username=None, method="GET", headers=None, **change):
+    def ask(
+        path="a b",
+        operation="read",
+        user="",
+        token=None,
+        expires=None,
+        username=None,
+        method="GET",
+        headers=None,
+        **change,
+    ):
         sign = signature(path, operation, user, token or box.token, expires)
         query = {"path": path, "signature": sign}
         if expires is not None:
@@ -264,15 +334,30 @@ def test_signatures(server):
     equal(ask(expires=now + 60, signature_expiration=None), bad)
     for text in ("x", "-1", "1e9", "99999999999999999999999"):
         check(ask(signature_expiration=text)[0] in (400, 401), f"expiry {text}")
-    for sign in ("", "v1_", "v2_" + signature("a b", "read", "", box.token)[3:], signature("a b", "read", "", box.token) + "="):
+    for sign in (
+        "",
+        "v1_",
+        "v2_" + signature("a b", "read", "", box.token)[3:],
+        signature("a b", "read", "", box.token) + "=",
+    ):
         check(ask(signature=sign)[0] == 401, f"signature {sign!r}")
-    equal(ask(headers={"X-Access-Token": "wrong"}), (401, b'{"code":401,"message":"access token present in header but does not match"}'), "a header wins")
+    equal(
+        ask(headers={"X-Access-Token": "wrong"}),
+        (401, b'{"code":401,"message":"access token present in header but does not match"}'),
+        "a header wins",
+    )
     equal(ask(headers={"X-Access-Token": box.token}, signature="nonsense"), (200, b"signed"), "a header is enough")
     post = {"method": "POST", "headers": OCTETS}
     equal(ask(**post)[0], 401, "to read is not to write")
     equal(ask(operation="write", **post)[0], 200)
     equal(ask(), (200, b"new"))
-    status, _, data = server.request("GET", "/envs?signature=" + quote(signature("", "read", "", box.token), safe=""), None, {"E2b-Sandbox-Id": box.id, "E2b-Sandbox-Port": "49983"}, key=None)
+    status, _, data = server.request(
+        "GET",
+        "/envs?signature=" + quote(signature("", "read", "", box.token), safe=""),
+        None,
+        {"E2b-Sandbox-Id": box.id, "E2b-Sandbox-Port": "49983"},
+        key=None,
+    )
     equal((status, data), (401, NO_TOKEN), "only files can be signed for")
 
 

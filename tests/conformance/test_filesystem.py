@@ -5,7 +5,19 @@ import time
 from contract import Sandbox, check, equal, parse_time, run_tests, wait_for
 
 F = "filesystem.Filesystem/"
-ENTRY = {"name", "type", "path", "size", "mode", "permissions", "owner", "group", "modifiedTime", "symlinkTarget", "metadata"}
+ENTRY = {
+    "name",
+    "type",
+    "path",
+    "size",
+    "mode",
+    "permissions",
+    "owner",
+    "group",
+    "modifiedTime",
+    "symlinkTarget",
+    "metadata",
+}
 
 
 def stat(box, path, **more):
@@ -25,9 +37,23 @@ def test_stat_of_a_file(server):
     check(set(entry) <= ENTRY, f"members {sorted(entry)}")
     check(abs(parse_time(entry.pop("modifiedTime")) - time.time()) < 10, "modifiedTime")
     entry.pop("metadata", None)
-    want = {"name": "f", "type": "FILE_TYPE_FILE", "path": "/home/user/dir/f", "size": "5", "mode": 0o644, "permissions": "-rw-r--r--", "owner": "user", "group": "user"}
+    want = {
+        "name": "f",
+        "type": "FILE_TYPE_FILE",
+        "path": "/home/user/dir/f",
+        "size": "5",
+        "mode": 0o644,
+        "permissions": "-rw-r--r--",
+        "owner": "user",
+        "group": "user",
+    }
     equal(entry, want)
-    for path, want in (("~/dir/f", "/home/user/dir/f"), ("/home/user/dir/f", "/home/user/dir/f"), ("dir/../dir/./f", "/home/user/dir/f"), ("~", "/home/user")):
+    for path, want in (
+        ("~/dir/f", "/home/user/dir/f"),
+        ("/home/user/dir/f", "/home/user/dir/f"),
+        ("dir/../dir/./f", "/home/user/dir/f"),
+        ("~", "/home/user"),
+    ):
         equal(stat(box, path)["path"], want, path)
     equal(stat(box, ".", user="root")["path"], "/root")
     equal(stat(box, "")["path"], "/home/user", "an empty path is home")
@@ -35,11 +61,17 @@ def test_stat_of_a_file(server):
 
 def test_stat_of_every_kind(server):
     box = Sandbox(server)
-    shell(box, "mkdir d; touch f; chmod 640 f; ln f hard; ln -s f link; ln -s d dlink; ln -s gone dangling; ln -s loop loop; mkfifo p; chmod 1777 d")
+    shell(
+        box,
+        "mkdir d; touch f; chmod 640 f; ln f hard; ln -s f link; ln -s d dlink; ln -s gone dangling; ln -s loop loop; mkfifo p; chmod 1777 d",
+    )
     d = stat(box, "d")
     equal((d["type"], d["mode"] & 0o777, d["permissions"]), ("FILE_TYPE_DIRECTORY", 0o777, "dtrwxrwxrwx"))
     link = stat(box, "link")
-    equal((link["type"], link["mode"], link["permissions"], link["symlinkTarget"], link["size"]), ("FILE_TYPE_FILE", 0o640, "Lrwxrwxrwx", "/home/user/f", "1"))
+    equal(
+        (link["type"], link["mode"], link["permissions"], link["symlinkTarget"], link["size"]),
+        ("FILE_TYPE_FILE", 0o640, "Lrwxrwxrwx", "/home/user/f", "1"),
+    )
     equal(stat(box, "dlink")["type"], "FILE_TYPE_DIRECTORY")
     check("symlinkTarget" not in stat(box, "f"), "a file has no target")
     for name in ("dangling", "loop"):
@@ -68,7 +100,10 @@ def test_stat_errors(server):
 def test_make_dir(server):
     box = Sandbox(server)
     made = box.rpc(F + "MakeDir", {"path": "a/b/c"})["entry"]
-    equal((made["path"], made["type"], made["owner"], made["group"], made["permissions"]), ("/home/user/a/b/c", "FILE_TYPE_DIRECTORY", "user", "user", "drwxr-xr-x"))
+    equal(
+        (made["path"], made["type"], made["owner"], made["group"], made["permissions"]),
+        ("/home/user/a/b/c", "FILE_TYPE_DIRECTORY", "user", "user", "drwxr-xr-x"),
+    )
     equal(stat(box, "a/b")["owner"], "user")
     got = box.rpc_error("already_exists", F + "MakeDir", {"path": "a/b"})
     check(got["message"].startswith("directory already exists: ") and got["message"].endswith("a/b"), got["message"])
@@ -119,7 +154,9 @@ def test_list_dir(server):
     for path in ("t/b/2", "t/b/1", "t/a/x/y", "t/c", "t/B", "t/ä", "t/a.txt"):
         box.write(path.replace("ä", "%C3%A4"))
     shell(box, "ln -s b t/link; ln -s ../t t/round")
-    names = lambda **more: [e["path"][len("/home/user/t/") :] for e in box.rpc(F + "ListDir", {"path": "t", **more})["entries"]]  # noqa: E731
+    names = lambda **more: [
+        e["path"][len("/home/user/t/") :] for e in box.rpc(F + "ListDir", {"path": "t", **more})["entries"]
+    ]  # noqa: E731
     first = ["B", "a", "a.txt", "b", "c", "link", "round", "ä"]
     equal(names(), first, "depth absent")
     equal(names(depth=0), first, "depth 0 is 1")
@@ -149,12 +186,25 @@ def test_watch_dir(server):
     box.rpc(F + "MakeDir", {"path": "d/sub"})
     with box.stream(F + "WatchDir", {"path": "d", "includeEntry": True, "recursive": True}) as s:
         equal(s.take(), {"start": {}})
-        shell(box, "echo x > d/f; chmod 600 d/f; mv d/f d/g; rm d/g; mkdir d/new; sleep 0.3; echo y > d/new/h; echo z > d/sub/i")
+        shell(
+            box,
+            "echo x > d/f; chmod 600 d/f; mv d/f d/g; rm d/g; mkdir d/new; sleep 0.3; echo y > d/new/h; echo z > d/sub/i",
+        )
         seen = []
         while ("sub/i", "WRITE") not in [e[:2] for e in seen]:
             seen.append(watched(s))
         kinds = [e[:2] for e in seen]
-        order = [("f", "CREATE"), ("f", "WRITE"), ("f", "CHMOD"), ("f", "RENAME"), ("g", "CREATE"), ("g", "REMOVE"), ("new", "CREATE"), ("new/h", "WRITE"), ("sub/i", "WRITE")]
+        order = [
+            ("f", "CREATE"),
+            ("f", "WRITE"),
+            ("f", "CHMOD"),
+            ("f", "RENAME"),
+            ("g", "CREATE"),
+            ("g", "REMOVE"),
+            ("new", "CREATE"),
+            ("new/h", "WRITE"),
+            ("sub/i", "WRITE"),
+        ]
         at = [kinds.index(e) if e in kinds else check(False, f"no {e} in {kinds}") for e in order]
         equal(at, sorted(at), f"order of {kinds}")
         for name, kind, entry in seen:
@@ -178,7 +228,9 @@ def test_polled_watchers(server):
     seen = []
 
     def told(watcher, want):
-        seen.extend((e["name"], e["type"]) for e in box.rpc(F + "GetWatcherEvents", {"watcherId": watcher}).get("events", []))
+        seen.extend(
+            (e["name"], e["type"]) for e in box.rpc(F + "GetWatcherEvents", {"watcherId": watcher}).get("events", [])
+        )
         return want in seen
 
     wait_for(lambda: told(one, ("f", "EVENT_TYPE_WRITE")), 5, "the event")

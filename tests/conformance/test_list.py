@@ -6,7 +6,18 @@ from urllib.parse import quote
 
 from contract import Sandbox, check, equal, refused, run_tests
 
-LISTED = {"templateID", "sandboxID", "clientID", "startedAt", "endAt", "cpuCount", "memoryMB", "diskSizeMB", "state", "envdVersion"}
+LISTED = {
+    "templateID",
+    "sandboxID",
+    "clientID",
+    "startedAt",
+    "endAt",
+    "cpuCount",
+    "memoryMB",
+    "diskSizeMB",
+    "state",
+    "envdVersion",
+}
 
 
 def ask(server, key, query=""):
@@ -54,7 +65,17 @@ def test_pages(server):
             raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
             equal(raw.split("__")[1], ids[-1], "the token names the last of the page")
         equal((seen, pages), (want, 3), order)
-    for bad in ("limit=0", "limit=101", "limit=x", "limit=-1", "order=up", "nextToken=%21%21", "nextToken=YWJj", "state=dead", "startedAfter=yesterday"):
+    for bad in (
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "limit=-1",
+        "order=up",
+        "nextToken=%21%21",
+        "nextToken=YWJj",
+        "state=dead",
+        "startedAfter=yesterday",
+    ):
         refused(server, 400, "GET", f"/v2/sandboxes?{bad}", key=key)
     refused(server, 401, "GET", "/v2/sandboxes", key=None)
     refused(server, 401, "GET", "/sandboxes", key="e2b_bad")
@@ -69,23 +90,36 @@ def test_state(server):
     equal(ask(server, key, "state=running%2Cpaused")[0], [b.id for b in reversed(boxes)], "an encoded comma")
     equal(ask(server, key)[0], [b.id for b in reversed(boxes)])
     equal(ask(server, key)[1]["x-total-running"], "2")
-    equal([s["sandboxID"] for s in server.want(200, "GET", "/sandboxes", key=key)], [boxes[2].id, boxes[0].id], "v1 shows those that run")
+    equal(
+        [s["sandboxID"] for s in server.want(200, "GET", "/sandboxes", key=key)],
+        [boxes[2].id, boxes[0].id],
+        "v1 shows those that run",
+    )
 
 
 def test_metadata_is_decoded_three_times(server):
     """What the SDKs really send: metadata=a%3Db%252520c for {a: "b c"}."""
     _, key = server.tenant("decoded")
-    boxes = [Sandbox(server, key=key, metadata=m) for m in ({"a": "b c"}, {"a": "b%20c"}, {"a": "x", "k&=": "v&="}, {"a": "x"}, {"ü": "☃"})]
+    boxes = [
+        Sandbox(server, key=key, metadata=m)
+        for m in ({"a": "b c"}, {"a": "b%20c"}, {"a": "x", "k&=": "v&="}, {"a": "x"}, {"ü": "☃"})
+    ]
     find = lambda text: sorted(ask(server, key, "metadata=" + text)[0])  # noqa: E731
     equal(find("a%3Db%252520c"), [boxes[0].id])
-    pairs = lambda *kv: quote("&".join(quote(quote(k, safe=""), safe="") + "=" + quote(quote(v, safe=""), safe="") for k, v in kv), safe="")  # noqa: E731
+    pairs = lambda *kv: quote(
+        "&".join(quote(quote(k, safe=""), safe="") + "=" + quote(quote(v, safe=""), safe="") for k, v in kv), safe=""
+    )  # noqa: E731
     equal(find(pairs(("a", "b c"))), [boxes[0].id])
     equal(find(pairs(("a", "b%20c"))), [boxes[1].id])
     equal(find(pairs(("a", "x"))), sorted([boxes[2].id, boxes[3].id]))
     equal(find(pairs(("a", "x"), ("k&=", "v&="))), [boxes[2].id])
     equal(find(pairs(("ü", "☃"))), [boxes[4].id])
     equal(find(pairs(("a", "none"))), [])
-    equal([s["sandboxID"] for s in server.want(200, "GET", "/sandboxes?metadata=" + pairs(("a", "b c")), key=key)], [boxes[0].id], "v1")
+    equal(
+        [s["sandboxID"] for s in server.want(200, "GET", "/sandboxes?metadata=" + pairs(("a", "b c")), key=key)],
+        [boxes[0].id],
+        "v1",
+    )
     for bad in ("novalue", "a%3D%25zz"):
         status, _, data = server.request("GET", "/v2/sandboxes?metadata=" + bad, key=key)
         check(status in (200, 400) and (status == 400 or data == []), f"{bad}: {status} {data}")
@@ -104,8 +138,24 @@ def test_template_and_time(server):
 
 
 def test_templates(server):
-    member = {"templateID", "buildID", "public", "names", "aliases", "cpuCount", "memoryMB", "diskSizeMB", "envdVersion", "createdAt",
-              "updatedAt", "createdBy", "lastSpawnedAt", "spawnCount", "buildCount", "buildStatus"}  # fmt: skip
+    member = {
+        "templateID",
+        "buildID",
+        "public",
+        "names",
+        "aliases",
+        "cpuCount",
+        "memoryMB",
+        "diskSizeMB",
+        "envdVersion",
+        "createdAt",
+        "updatedAt",
+        "createdBy",
+        "lastSpawnedAt",
+        "spawnCount",
+        "buildCount",
+        "buildStatus",
+    }
     for path in ("/templates", "/v2/templates"):
         templates = server.want(200, "GET", path)
         one = next(t for t in templates if t["templateID"] == "base")
@@ -113,7 +163,17 @@ def test_templates(server):
         equal(one["buildStatus"], "ready")
         refused(server, 401, "GET", path, key=None)
     one = server.want(200, "GET", "/templates/base")
-    want = {"templateID", "public", "names", "aliases", "createdAt", "updatedAt", "lastSpawnedAt", "spawnCount", "builds"}
+    want = {
+        "templateID",
+        "public",
+        "names",
+        "aliases",
+        "createdAt",
+        "updatedAt",
+        "lastSpawnedAt",
+        "spawnCount",
+        "builds",
+    }
     check(want <= set(one), f"missing {want - set(one)}")
     build = one["builds"][0]
     check({"buildID", "status", "createdAt", "updatedAt", "cpuCount", "memoryMB"} <= set(build), str(build))

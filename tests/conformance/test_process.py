@@ -30,10 +30,16 @@ def test_how_processes_end(server):
     ok, _ = ended(box, "true")
     equal((ok.get("exitCode", 0), ok["exited"], ok["status"]), (0, True, "exit status 0"))
     check("error" not in ok, f"an error of a success: {ok}")
-    equal(ended(box, "exit 255")[0], {"exitCode": 255, "exited": True, "status": "exit status 255", "error": "exit status 255"})
+    equal(
+        ended(box, "exit 255")[0],
+        {"exitCode": 255, "exited": True, "status": "exit status 255", "error": "exit status 255"},
+    )
     for number, word in ((9, "killed"), (15, "terminated")):
         end, _ = ended(box, f"kill -{number} $$")
-        equal((end["exitCode"], end.get("exited", False), end["status"], end["error"]), (-1, False, f"signal: {word}", f"signal: {word}"))
+        equal(
+            (end["exitCode"], end.get("exited", False), end["status"], end["error"]),
+            (-1, False, f"signal: {word}", f"signal: {word}"),
+        )
 
 
 def test_environment(server):
@@ -42,7 +48,10 @@ def test_environment(server):
     with box.stream(P + "Start", message) as s:
         s.events()
     env = dict(line.split("=", 1) for line in s.data.decode().splitlines())
-    equal((env["A"], env["B"], env["HOME"], env["USER"], env["LOGNAME"]), ("sandbox", "call", "/elsewhere", "user", "user"))
+    equal(
+        (env["A"], env["B"], env["HOME"], env["USER"], env["LOGNAME"]),
+        ("sandbox", "call", "/elsewhere", "user", "user"),
+    )
     equal((env["E2B_SANDBOX"], env["E2B_SANDBOX_ID"]), ("true", box.id))
     check(env["E2B_TEMPLATE_ID"], "E2B_TEMPLATE_ID")
     check("/usr/bin" in env["PATH"].split(":"), env["PATH"])
@@ -55,7 +64,13 @@ def test_users_and_directories(server):
     equal(ended(box, "id -un; pwd", user="root")[1], b"root\n/root\n")
     equal(ended(box, "id -un; pwd", user="user")[1], b"user\n/home/user\n")
     box.rpc("filesystem.Filesystem/MakeDir", {"path": "sub"})
-    for cwd, want in (("/tmp", "/tmp"), ("~", "/home/user"), ("~/sub", "/home/user/sub"), ("sub", "/home/user/sub"), ("", "/home/user")):
+    for cwd, want in (
+        ("/tmp", "/tmp"),
+        ("~", "/home/user"),
+        ("~/sub", "/home/user/sub"),
+        ("sub", "/home/user/sub"),
+        ("", "/home/user"),
+    ):
         with box.stream(P + "Start", {"process": {"cmd": "/bin/pwd", "cwd": cwd}}) as s:
             s.events()
             equal(s.data.decode().strip(), want, f"cwd {cwd!r}")
@@ -70,13 +85,22 @@ def test_list_and_tags(server):
     message = {"process": {"cmd": "/bin/sleep", "args": ["60"], "envs": {"K": "v"}, "cwd": "/tmp"}, "tag": "mine"}
     s = box.stream(P + "Start", message)
     pid = s.take()["event"]["start"]["pid"]
-    equal(processes(box), [{"config": {"cmd": "/bin/sleep", "args": ["60"], "envs": {"K": "v"}, "cwd": "/tmp"}, "pid": pid, "tag": "mine"}])
+    equal(
+        processes(box),
+        [
+            {
+                "config": {"cmd": "/bin/sleep", "args": ["60"], "envs": {"K": "v"}, "cwd": "/tmp"},
+                "pid": pid,
+                "tag": "mine",
+            }
+        ],
+    )
     with box.stream(P + "Connect", {"process": {"tag": "mine"}}) as c:
         equal(c.take(), {"event": {"start": {"pid": pid}}})
         box.rpc(P + "SendSignal", {"process": {"tag": "mine"}, "signal": "SIGNAL_SIGTERM"})
-        (kind, end), = c.events()
+        ((kind, end),) = c.events()
         equal((kind, end["status"]), ("end", "signal: terminated"))
-    (kind, end), = s.events()
+    ((kind, end),) = s.events()
     equal((kind, end["error"]), ("end", "signal: terminated"))
     s.close()
     equal(processes(box), [])
@@ -102,7 +126,10 @@ def test_signals(server):
         equal(base64.b64decode(s.take()["event"]["data"]["stdout"]), b"up\n")
         for bad in ("SIGNAL_UNSPECIFIED", 0, 2, 1, "SIGNAL_SIGINT"):
             status, _, data = box.call(P + "SendSignal", {"process": {"pid": pid}, "signal": bad})
-            check(data["code"] in ("unimplemented", "invalid_argument") and status in (501, 400), f"{bad}: {status} {data}")
+            check(
+                data["code"] in ("unimplemented", "invalid_argument") and status in (501, 400),
+                f"{bad}: {status} {data}",
+            )
         equal(box.call(P + "SendSignal", {"process": {"pid": pid}, "signal": 2})[2]["code"], "unimplemented")
         equal(box.rpc(P + "SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGTERM"}), {})
         end = s.events()[-1][1]
@@ -126,10 +153,16 @@ def test_input(server):
         box.rpc_error("invalid_argument", P + "SendInput", {**who, "input": {"stdin": 5}})
         equal(box.rpc(P + "CloseStdin", who), {})
         equal(s.events()[-1][1]["status"], "exit status 0")
-    for name, message in (("SendInput", {"input": {"stdin": ""}}), ("CloseStdin", {}), ("Update", {"pty": {"size": {"cols": 1, "rows": 1}}})):
+    for name, message in (
+        ("SendInput", {"input": {"stdin": ""}}),
+        ("CloseStdin", {}),
+        ("Update", {"pty": {"size": {"cols": 1, "rows": 1}}}),
+    ):
         box.rpc_error("not_found", P + name, {"process": {"pid": 3999999}, **message}, NO_PID)
         status, _, data = box.call(P + name, message)
-        check(data.get("code") in ("invalid_argument", "not_found", "unimplemented"), f"{name} of nobody: {status} {data}")
+        check(
+            data.get("code") in ("invalid_argument", "not_found", "unimplemented"), f"{name} of nobody: {status} {data}"
+        )
 
 
 def test_stdin_is_a_pipe_unless_refused(server):
@@ -144,12 +177,20 @@ def test_stdin_is_a_pipe_unless_refused(server):
     s, pid = box.start("readlink /proc/self/fd/0; sleep 60")
     with s:
         equal(base64.b64decode(s.take()["event"]["data"]["stdout"]), b"/dev/null\n")
-        box.rpc_error("internal", P + "SendInput", {"process": {"pid": pid}, "input": {"stdin": text(b"x")}}, "stdin not enabled or closed")
+        box.rpc_error(
+            "internal",
+            P + "SendInput",
+            {"process": {"pid": pid}, "input": {"stdin": text(b"x")}},
+            "stdin not enabled or closed",
+        )
 
 
 def test_terminal(server):
     box = Sandbox(server)
-    message = {"process": {"cmd": "/bin/bash", "args": ["-i", "-l"], "envs": {"TERM": "xterm-256color"}}, "pty": {"size": {"cols": 77, "rows": 33}}}
+    message = {
+        "process": {"cmd": "/bin/bash", "args": ["-i", "-l"], "envs": {"TERM": "xterm-256color"}},
+        "pty": {"size": {"cols": 77, "rows": 33}},
+    }
     with box.stream(P + "Start", message) as s:
         pid = s.take()["event"]["start"]["pid"]
         who = {"process": {"pid": pid}}
@@ -192,7 +233,7 @@ def test_listeners(server):
     equal(late.take(), {"event": {"start": {"pid": pid}}})
     go()
     for one in (s, late, *others):
-        (kind, end), = one.events()
+        ((kind, end),) = one.events()
         equal((kind, end["exitCode"], one.data), ("end", 4, b"two\n"), "no replay")
         one.close()
     with box.stream(P + "Connect", {"process": {"pid": pid}}) as after:
@@ -230,7 +271,11 @@ def test_stream_input(server):
 
     box = Sandbox(server)
     s, pid = box.start("cat", stdin=True)
-    body = envelope({"start": {"process": {"pid": pid}}}) + envelope({"data": {"input": {"stdin": text(b"streamed")}}}) + envelope({"keepalive": {}})
+    body = (
+        envelope({"start": {"process": {"pid": pid}}})
+        + envelope({"data": {"input": {"stdin": text(b"streamed")}}})
+        + envelope({"keepalive": {}})
+    )
     with s, box.stream(P + "StreamInput", None, body=body) as up:
         if up.status == 200:
             list(up)

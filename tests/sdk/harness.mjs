@@ -180,7 +180,11 @@ async function attempt({ body, seconds }) {
   const began = Date.now()
   let why
   try {
-    await within(Promise.resolve().then(() => body(t)), seconds, 'the end of the test')
+    await within(
+      Promise.resolve().then(() => body(t)),
+      seconds,
+      'the end of the test',
+    )
   } catch (e) {
     why = e.stack ?? String(e)
     if (e.cause) why += `\ncause: ${e.cause.stack ?? e.cause}`
@@ -197,7 +201,7 @@ export async function run() {
   const chosen = tests.filter(({ name }) => wanted.length === 0 || wanted.some((w) => name.includes(w)))
   console.log(`1..${chosen.length}`)
   let bad = 0
-  for (let i = 0; i < chosen.length; ) {
+  for (let i = 0; i < chosen.length;) {
     const group = [chosen[i++]]
     while (group[0].together && i < chosen.length && chosen[i].together) group.push(chosen[i++])
     strays = []

@@ -63,7 +63,9 @@ class Handler(BaseHTTPRequestHandler):
             data = bytes(range(256)) * (1 << 16)
             return self.answer(200, data, ("Content-Type", "application/octet-stream"))
         if path.startswith("/status/"):
-            return self.answer(int(path[8:]), b"as asked", ("X-Inside", "yes"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"))
+            return self.answer(
+                int(path[8:]), b"as asked", ("X-Inside", "yes"), ("Set-Cookie", "a=1"), ("Set-Cookie", "b=2")
+            )
         data = self.body()
         seen = {
             "method": self.command,

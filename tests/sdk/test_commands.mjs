@@ -24,7 +24,10 @@ test('a command that fails', async (t) => {
 
 test('a command that kills itself', async (t) => {
   const sandbox = await t.create()
-  for (const [signal, word] of [['KILL', 'killed'], ['TERM', 'terminated']]) {
+  for (const [signal, word] of [
+    ['KILL', 'killed'],
+    ['TERM', 'terminated'],
+  ]) {
     const e = await fails(sandbox.commands.run(`kill -${signal} $$`), CommandExitError, new RegExp(`^signal: ${word}$`))
     equal([e.exitCode, e.error], [-1, `signal: ${word}`])
   }
@@ -46,7 +49,10 @@ test('where: home, given, ~, relative, and nowhere', async (t) => {
 
 test('who: user, root, and nobody known', async (t) => {
   const sandbox = await t.create()
-  equal((await sandbox.commands.run('whoami; id -gn; echo $HOME $USER $LOGNAME')).stdout, 'user\nuser\n/home/user user user\n')
+  equal(
+    (await sandbox.commands.run('whoami; id -gn; echo $HOME $USER $LOGNAME')).stdout,
+    'user\nuser\n/home/user user user\n',
+  )
   equal((await sandbox.commands.run('whoami; echo $HOME $USER', { user: 'root' })).stdout, 'root\n/root root\n')
   equal((await sandbox.commands.run('whoami', { user: 'user' })).stdout, 'user\n')
   await fails(sandbox.commands.run('true', { user: 'root123' }), AuthenticationError, /invalid username: 'root123'/)
@@ -55,7 +61,10 @@ test('who: user, root, and nobody known', async (t) => {
 test('sudo needs no password', async (t) => {
   const sandbox = await t.create()
   equal((await sandbox.commands.run('sudo whoami')).stdout, 'root\n')
-  equal((await sandbox.commands.run('sudo -u root sh -c "echo secret > /root/f" && sudo cat /root/f')).stdout, 'secret\n')
+  equal(
+    (await sandbox.commands.run('sudo -u root sh -c "echo secret > /root/f" && sudo cat /root/f')).stdout,
+    'secret\n',
+  )
   const e = await fails(sandbox.commands.run('sudo sh -c "exit 5"'), CommandExitError)
   equal(e.exitCode, 5)
 })
@@ -74,7 +83,10 @@ test('environment: the sandbox’s, the call’s over it, and what E2B promises'
 test('what SDK users expect is installed', async (t) => {
   const sandbox = await t.create()
   const tools = ['bash', 'python3', 'git', 'curl', 'sudo', 'ls', 'tar', 'grep', 'sed']
-  equal((await sandbox.commands.run(`for p in ${tools.join(' ')}; do command -v $p >/dev/null || echo no $p; done`)).stdout, '')
+  equal(
+    (await sandbox.commands.run(`for p in ${tools.join(' ')}; do command -v $p >/dev/null || echo no $p; done`)).stdout,
+    '',
+  )
   equal((await sandbox.commands.run('python3 -c "print(6 * 7)"')).stdout, '42\n')
 })
 
@@ -86,7 +98,14 @@ test('output comes while the command runs, each kind to its own callback', async
     onStdout: (text) => void seen.push(['out', text, Date.now() - began]),
     onStderr: (text) => void seen.push(['err', text, Date.now() - began]),
   })
-  equal(seen.map(([kind, text]) => [kind, text]), [['out', 'one\n'], ['err', 'two\n'], ['out', 'three\n']])
+  equal(
+    seen.map(([kind, text]) => [kind, text]),
+    [
+      ['out', 'one\n'],
+      ['err', 'two\n'],
+      ['out', 'three\n'],
+    ],
+  )
   check(seen[2][2] - seen[0][2] > 600, `not as it was said: ${seen.map((s) => s[2])}`)
   equal([done.stdout, done.stderr], ['one\nthree\n', 'two\n'])
 })
@@ -108,13 +127,17 @@ test('much output of both kinds arrives whole', async (t) => {
   equal(sum(done.stderr), sum(up.reverse().join('\n') + '\n'))
 })
 
-test('more output than a server keeps is still delivered', async (t) => {
-  const sandbox = await t.create()
-  let bytes = 0
-  const opts = { onStdout: (text) => void (bytes += text.length) }
-  await sandbox.commands.run("head -c 24000000 /dev/zero | tr '\\0' x", opts)
-  equal(bytes, 24_000_000)
-}, { seconds: 40 })
+test(
+  'more output than a server keeps is still delivered',
+  async (t) => {
+    const sandbox = await t.create()
+    let bytes = 0
+    const opts = { onStdout: (text) => void (bytes += text.length) }
+    await sandbox.commands.run("head -c 24000000 /dev/zero | tr '\\0' x", opts)
+    equal(bytes, 24_000_000)
+  },
+  { seconds: 40 },
+)
 
 test('in the background: listed, watched, killed', async (t) => {
   const sandbox = await t.create()
@@ -123,7 +146,13 @@ test('in the background: listed, watched, killed', async (t) => {
   check(Number.isInteger(handle.pid) && handle.pid > 0, `pid ${handle.pid}`)
   const [one, ...others] = await sandbox.commands.list()
   equal(others, [])
-  equal(one, { pid: handle.pid, cmd: '/bin/bash', args: ['-l', '-c', 'echo up; sleep 60'], envs: { K: 'v' }, cwd: '/tmp' })
+  equal(one, {
+    pid: handle.pid,
+    cmd: '/bin/bash',
+    args: ['-l', '-c', 'echo up; sleep 60'],
+    envs: { K: 'v' },
+    cwd: '/tmp',
+  })
   await until(() => handle.stdout === 'up\n', 'its output')
   equal(handle.exitCode, undefined, 'it runs')
   equal(await handle.kill(), true)
@@ -145,7 +174,9 @@ test('killing is quick though children hold the pipes', async (t) => {
 
 test('connect: a second listener hears what is said from now on', async (t) => {
   const sandbox = await t.create()
-  const first = await sandbox.commands.run('for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.15; done; exit 4', { background: true })
+  const first = await sandbox.commands.run('for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.15; done; exit 4', {
+    background: true,
+  })
   await until(() => first.stdout.includes('2'), 'two lines')
   const heard = []
   const second = await sandbox.commands.connect(first.pid, { onStdout: (text) => void heard.push(text) })
@@ -170,7 +201,9 @@ test('connect to a command that has just ended tells how', async (t) => {
 
 test('disconnect leaves it running; nobody is told of what was said to nobody', async (t) => {
   const sandbox = await t.create()
-  const handle = await sandbox.commands.run('echo a; sleep 0.5; echo b > later; echo lost; sleep 1; echo c', { background: true })
+  const handle = await sandbox.commands.run('echo a; sleep 0.5; echo b > later; echo lost; sleep 1; echo c', {
+    background: true,
+  })
   await until(() => handle.stdout === 'a\n', 'its output')
   await handle.disconnect()
   await until(() => sandbox.files.exists('later'), 'its work')
@@ -200,15 +233,25 @@ test('timeoutMs 0 is no limit; a command may outlast its listener’s time', asy
 
 test('twenty at a time in one sandbox', async (t) => {
   const sandbox = await t.create()
-  const all = await Promise.all(Array.from({ length: 20 }, (_, i) => sandbox.commands.run(`echo ${i}; sleep 0.2; exit $((${i} % 2))`).catch((e) => e)))
-  equal(all.map((r) => [r.stdout, r.exitCode]), Array.from({ length: 20 }, (_, i) => [`${i}\n`, i % 2]))
+  const all = await Promise.all(
+    Array.from({ length: 20 }, (_, i) =>
+      sandbox.commands.run(`echo ${i}; sleep 0.2; exit $((${i} % 2))`).catch((e) => e),
+    ),
+  )
+  equal(
+    all.map((r) => [r.stdout, r.exitCode]),
+    Array.from({ length: 20 }, (_, i) => [`${i}\n`, i % 2]),
+  )
 })
 
 test('long and odd command lines', async (t) => {
   const sandbox = await t.create()
   const words = 'x'.repeat(100_000)
   equal((await sandbox.commands.run(`v=${words}; echo \${#v}`)).stdout, '100000\n')
-  equal((await sandbox.commands.run(`echo 'it is "quoted"'; echo $'tab\\t'; cat <<'EOF'\n$HOME \`x\`\nEOF`)).stdout, 'it is "quoted"\ntab\t\n$HOME `x`\n')
+  equal(
+    (await sandbox.commands.run(`echo 'it is "quoted"'; echo $'tab\\t'; cat <<'EOF'\n$HOME \`x\`\nEOF`)).stdout,
+    'it is "quoted"\ntab\t\n$HOME `x`\n',
+  )
   equal((await sandbox.commands.run('')).exitCode, 0)
   await fails(sandbox.commands.run('echo a\0b'), InvalidArgumentError)
   await fails(sandbox.commands.run('#' + 'x'.repeat(300_000)), InvalidArgumentError)

@@ -21,6 +21,7 @@ test('snapshots and forks', async (t) => {
   const sandbox = await t.create()
   equal((await unsupported('createSnapshot', sandbox.createSnapshot())).constructor.name, SandboxError.name)
   await unsupported('createSnapshot with a name', sandbox.createSnapshot({ name: 'x' }))
+  await unsupported('createSnapshot by id', Sandbox.createSnapshot(sandbox.sandboxId))
   await unsupported('listSnapshots', sandbox.listSnapshots().nextItems())
   await unsupported('listSnapshots of all', Sandbox.listSnapshots().nextItems())
   await unsupported('fork', sandbox.fork())
@@ -29,7 +30,10 @@ test('snapshots and forks', async (t) => {
 })
 
 test('deleteSnapshot', async () => {
-  const gone = await within(Sandbox.deleteSnapshot('abc123:default').catch((e) => e), 3)
+  const gone = await within(
+    Sandbox.deleteSnapshot('abc123:default').catch((e) => e),
+    3,
+  )
   check(gone === false || /501: .*not supported/.test(gone.message), `deleteSnapshot: ${gone}`)
 })
 
@@ -46,6 +50,7 @@ test('template builds and tags', async () => {
 test('templates that there are', async () => {
   equal(await Template.exists('base'), true)
   equal(await Template.exists('host'), true)
+  equal(await Template.aliasExists('base'), true)
   equal(await Template.exists('no-such-template'), false)
 })
 
@@ -64,6 +69,7 @@ test('secrets', async () => {
   await unsupported('list', Secret.list().nextItems())
   await unsupported('getInfo', Secret.getInfo('s'))
   await unsupported('update', Secret.update('s', 'value'))
+  await unsupported('exists', Secret.exists('s'))
   await unsupported('destroy', Secret.destroy('s'))
 })
 
@@ -77,7 +83,10 @@ test('pausing without memory is refused rather than done otherwise', async (t) =
   const e = await fails(sandbox.pause({ keepMemory: false }), SandboxError)
   check([400, 501].includes(e.statusCode), e.message)
   equal((await sandbox.getInfo()).state, 'running')
-  const create = await fails(Sandbox.create({ lifecycle: { onTimeout: { action: 'pause', keepMemory: false } } }), SandboxError)
+  const create = await fails(
+    Sandbox.create({ lifecycle: { onTimeout: { action: 'pause', keepMemory: false } } }),
+    SandboxError,
+  )
   check([400, 501].includes(create.statusCode), create.message)
 })
 
@@ -93,12 +102,20 @@ test('too many sandboxes', async () => {
 
 test('a server that is not there', async () => {
   const nowhere = { apiUrl: 'http://127.0.0.1:1', sandboxUrl: 'http://127.0.0.1:1' }
-  await within(Sandbox.create(nowhere).then(() => check(false, 'created'), () => {}), 5)
+  await within(
+    Sandbox.create(nowhere).then(
+      () => check(false, 'created'),
+      () => {},
+    ),
+    5,
+  )
 })
 
 test('every error of the interface is JSON with its code', async () => {
   const client = new e2b.ApiClient(new e2b.ConnectionConfig())
-  const { error, response } = await client.api.GET('/sandboxes/{sandboxID}', { params: { path: { sandboxID: 'i0000000000000000' } } })
+  const { error, response } = await client.api.GET('/sandboxes/{sandboxID}', {
+    params: { path: { sandboxID: 'i0000000000000000' } },
+  })
   equal(response.status, 404)
   equal(error, { code: 404, message: 'Sandbox "i0000000000000000" doesn\'t exist or you don\'t have access to it' })
   const bad = new e2b.ApiClient(new e2b.ConnectionConfig({ apiKey: 'e2b_bad' }))

@@ -17,7 +17,11 @@ test('written and read in every form', async (t) => {
   equal(await (await files.read('a.txt', { format: 'blob' })).text(), text)
   equal(await new Response(await files.read('a.txt', { format: 'stream' })).text(), text)
   equal(await files.read('a.txt', { gzip: true }), text)
-  for (const data of [new Blob(['blob']), new TextEncoder().encode('array').buffer, slow([Buffer.from('str'), Buffer.from('eam')])]) {
+  for (const data of [
+    new Blob(['blob']),
+    new TextEncoder().encode('array').buffer,
+    slow([Buffer.from('str'), Buffer.from('eam')]),
+  ]) {
     await files.write('b', data)
     equal(await files.read('b'), data instanceof Blob ? 'blob' : data instanceof ArrayBuffer ? 'array' : 'stream')
   }
@@ -39,7 +43,8 @@ test('all bytes, and none', async (t) => {
 test('octet-stream, gzip, and streams of a few megabytes', async (t) => {
   const { files } = await t.create()
   const data = randomBytes(3_000_001)
-  const same = async (path) => check(Buffer.from(await files.read(path, { format: 'bytes' })).equals(data), `${path} is changed`)
+  const same = async (path) =>
+    check(Buffer.from(await files.read(path, { format: 'bytes' })).equals(data), `${path} is changed`)
   await files.write('octets', new Blob([data]), { useOctetStream: true })
   await same('octets')
   await files.write('gzip', new Blob([data]), { gzip: true })
@@ -49,7 +54,10 @@ test('octet-stream, gzip, and streams of a few megabytes', async (t) => {
   await files.write('zipped stream', slow([data.subarray(0, 1_000_000), data.subarray(1_000_000)]), { gzip: true })
   await same('zipped stream')
   await files.write('a.gz', new Blob([gzipSync(data)]))
-  check(Buffer.from(await files.read('a.gz', { format: 'bytes' })).equals(gzipSync(data)), 'a file that is gzip stays so')
+  check(
+    Buffer.from(await files.read('a.gz', { format: 'bytes' })).equals(gzipSync(data)),
+    'a file that is gzip stays so',
+  )
 })
 
 test('paths: relative, ~, absolute, parents made on the way', async (t) => {
@@ -80,7 +88,11 @@ test('writing again replaces, keeps the mode, and takes the file over', async (t
 
 test('several at once', async (t) => {
   const { files } = await t.create()
-  const list = [{ path: 'one', data: '1' }, { path: 'dir/two', data: new Blob(['22']) }, { path: '/tmp/three', data: '' }]
+  const list = [
+    { path: 'one', data: '1' },
+    { path: 'dir/two', data: new Blob(['22']) },
+    { path: '/tmp/three', data: '' },
+  ]
   equal(await files.write(list), [
     { name: 'one', type: 'file', path: '/home/user/one' },
     { name: 'two', type: 'file', path: '/home/user/dir/two' },
@@ -92,12 +104,32 @@ test('several at once', async (t) => {
   const many = Array.from({ length: 100 }, (_, i) => ({ path: `many/${i}`, data: `number ${i}` }))
   equal((await files.write(many)).length, 100)
   equal(await files.read('many/99'), 'number 99')
-  await fails(files.write([{ path: 'same', data: 'a' }, { path: '/home/user/same', data: 'b' }]), InvalidArgumentError)
+  await fails(
+    files.write([
+      { path: 'same', data: 'a' },
+      { path: '/home/user/same', data: 'b' },
+    ]),
+    InvalidArgumentError,
+  )
 })
 
 test('names with every odd character', async (t) => {
   const { files } = await t.create()
-  const names = ['with space', 'quote"s', "apo'strophe", 'back\\slash', 'per%cent%41', 'a+b&c=d?e#f', 'ümläut ☃', '.hidden', '-dash', 'semi;colon', '..dots', 'new\nline', '$HOME `x` *']
+  const names = [
+    'with space',
+    'quote"s',
+    "apo'strophe",
+    'back\\slash',
+    'per%cent%41',
+    'a+b&c=d?e#f',
+    'ümläut ☃',
+    '.hidden',
+    '-dash',
+    'semi;colon',
+    '..dots',
+    'new\nline',
+    '$HOME `x` *',
+  ]
   await files.write(names.map((name) => ({ path: `odd/${name}`, data: name })))
   for (const name of names) {
     equal(await files.read(`odd/${name}`), name)
@@ -106,7 +138,10 @@ test('names with every odd character', async (t) => {
     equal((await files.getInfo(`single/${name}`)).name, name)
   }
   const sorted = [...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
-  equal((await files.list('single')).map((e) => e.name), sorted)
+  equal(
+    (await files.list('single')).map((e) => e.name),
+    sorted,
+  )
 })
 
 test('what cannot be read or written', async (t) => {
@@ -128,7 +163,11 @@ test('what cannot be read or written', async (t) => {
 test('a full disk', async (t) => {
   const { files } = await t.create()
   await files.write('kept', 'x')
-  await fails(files.write('big', new Blob([Buffer.alloc(80 << 20)]), { useOctetStream: true }), NotEnoughSpaceError, /not enough disk space/)
+  await fails(
+    files.write('big', new Blob([Buffer.alloc(80 << 20)]), { useOctetStream: true }),
+    NotEnoughSpaceError,
+    /not enough disk space/,
+  )
   await fails(files.write('big', new Blob([Buffer.alloc(80 << 20)])), NotEnoughSpaceError, /not enough disk space/)
   equal(await files.exists('big'), false, 'nothing half written stays')
   await files.write('small', 'there is room again')
@@ -148,12 +187,29 @@ test('getInfo: file, directory, links', async (t) => {
   const file = await files.getInfo('dir/file')
   near(file.modifiedTime.getTime(), Date.now(), 5000, 'modifiedTime')
   const { modifiedTime, ...rest } = file
-  equal(rest, { name: 'file', type: FileType.FILE, path: '/home/user/dir/file', size: 5, mode: 0o644, permissions: '-rw-r--r--', owner: 'user', group: 'user' })
+  equal(rest, {
+    name: 'file',
+    type: FileType.FILE,
+    path: '/home/user/dir/file',
+    size: 5,
+    mode: 0o644,
+    permissions: '-rw-r--r--',
+    owner: 'user',
+    group: 'user',
+  })
   const dir = await files.getInfo('dir')
-  equal([dir.name, dir.type, dir.path, dir.mode, dir.permissions, dir.owner, dir.group], ['dir', FileType.DIR, '/home/user/dir', 0o755, 'drwxr-xr-x', 'user', 'user'])
-  await sandbox.commands.run('ln -s dir/file link; ln -s dir dlink; ln -s nowhere dangling; ln -s link chain; chmod 751 dir/file')
+  equal(
+    [dir.name, dir.type, dir.path, dir.mode, dir.permissions, dir.owner, dir.group],
+    ['dir', FileType.DIR, '/home/user/dir', 0o755, 'drwxr-xr-x', 'user', 'user'],
+  )
+  await sandbox.commands.run(
+    'ln -s dir/file link; ln -s dir dlink; ln -s nowhere dangling; ln -s link chain; chmod 751 dir/file',
+  )
   const link = await files.getInfo('link')
-  equal([link.name, link.path, link.type, link.symlinkTarget, link.permissions, link.size], ['link', '/home/user/link', FileType.FILE, '/home/user/dir/file', 'Lrwxrwxrwx', 8])
+  equal(
+    [link.name, link.path, link.type, link.symlinkTarget, link.permissions, link.size],
+    ['link', '/home/user/link', FileType.FILE, '/home/user/dir/file', 'Lrwxrwxrwx', 8],
+  )
   equal(link.mode, 0o751, 'the mode of the target')
   equal((await files.getInfo('chain')).symlinkTarget, '/home/user/dir/file', 'fully resolved')
   const dlink = await files.getInfo('dlink')
@@ -170,7 +226,10 @@ test('getInfo: file, directory, links', async (t) => {
 test('exists', async (t) => {
   const { files } = await t.create()
   await files.write('d/f', '')
-  equal([await files.exists('d/f'), await files.exists('d'), await files.exists('d/g'), await files.exists('/none/at/all')], [true, true, false, false])
+  equal(
+    [await files.exists('d/f'), await files.exists('d'), await files.exists('d/g'), await files.exists('/none/at/all')],
+    [true, true, false, false],
+  )
 })
 
 test('makeDir: true, false, and over a file', async (t) => {
@@ -246,7 +305,10 @@ test('many at the same time', async (t) => {
   const { files } = await t.create()
   await Promise.all(Array.from({ length: 40 }, (_, i) => files.write(`p/${i}`, `text ${i}`)))
   const all = await Promise.all(Array.from({ length: 40 }, (_, i) => files.read(`p/${i}`)))
-  equal(all, Array.from({ length: 40 }, (_, i) => `text ${i}`))
+  equal(
+    all,
+    Array.from({ length: 40 }, (_, i) => `text ${i}`),
+  )
   equal((await files.list('p')).length, 40)
 })
 

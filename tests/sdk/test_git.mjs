@@ -22,12 +22,18 @@ test('init, status, add, commit', async (t) => {
   await files.write('repo/a.txt', 'one\n')
   const fresh = await git.status('repo')
   equal([fresh.currentBranch, fresh.isClean, fresh.hasUntracked, fresh.untrackedCount], ['main', false, true, 1])
-  equal(fresh.fileStatus.map((f) => [f.name, f.status, f.staged]), [['a.txt', 'untracked', false]])
+  equal(
+    fresh.fileStatus.map((f) => [f.name, f.status, f.staged]),
+    [['a.txt', 'untracked', false]],
+  )
   await git.add('repo', { files: ['a.txt'] })
   equal((await git.status('repo')).stagedCount, 1)
   await git.commit('repo', "it's the first", { authorName: 'Ada L', authorEmail: 'ada@example.org' })
   equal((await git.status('repo')).isClean, true)
-  equal((await sandbox.commands.run('git -C repo log --format="%an <%ae> %s"')).stdout, "Ada L <ada@example.org> it's the first\n")
+  equal(
+    (await sandbox.commands.run('git -C repo log --format="%an <%ae> %s"')).stdout,
+    "Ada L <ada@example.org> it's the first\n",
+  )
   await fails(git.commit('repo', 'nothing'), CommandExitError)
   await git.commit('repo', 'empty', { allowEmpty: true, authorName: 'B', authorEmail: 'b@example.org' })
 })
@@ -85,6 +91,7 @@ test('remotes, push, pull and clone', async (t) => {
   await git.push('copy')
   await git.pull('repo')
   equal(await files.read('repo/b.txt'), 'two\n')
+  await git.pull('repo', { remote: 'origin', branch: 'main' })
   await git.clone('file:///home/user/origin.git', { path: 'shallow', depth: 1 })
   equal((await commands.run('git -C shallow rev-list --count HEAD')).stdout, '1\n')
   await fails(git.clone('/home/user/none.git'), CommandExitError)
@@ -113,14 +120,25 @@ class Asks(BaseHTTPRequestHandler):
 HTTPServer(("127.0.0.1", 8418), Asks).serve_forever()`
   await files.write('asks.py', asks)
   await commands.run('/usr/bin/python3 asks.py', { background: true, timeoutMs: 0 })
-  await until(async () => (await commands.run('curl -s -o /dev/null -w "%{http_code}" http://127.0.0.1:8418/ || true')).stdout === '401', 'the server')
+  await until(
+    async () =>
+      (await commands.run('curl -s -o /dev/null -w "%{http_code}" http://127.0.0.1:8418/ || true')).stdout === '401',
+    'the server',
+  )
   const url = 'http://127.0.0.1:8418/private.git'
   await fails(git.clone(url, { path: 'p' }), GitAuthError)
   await fails(git.clone(url, { path: 'p', username: 'u', password: 'wrong' }), GitAuthError)
   await fails(git.clone(url, { path: 'p', password: 'alone' }), InvalidArgumentError)
   await git.remoteAdd('repo', 'origin', url)
   await fails(git.push('repo', { remote: 'origin', branch: 'main' }), GitAuthError)
-  await fails(git.push('repo', { remote: 'origin', branch: 'main', username: 'u', password: 'secret' }), CommandExitError)
+  await fails(
+    git.push('repo', { remote: 'origin', branch: 'main', username: 'u', password: 'secret' }),
+    CommandExitError,
+  )
+  await fails(
+    git.pull('repo', { remote: 'origin', branch: 'main', username: 'u', password: 'secret' }),
+    CommandExitError,
+  )
   equal(await git.remoteGet('repo', 'origin'), url, 'no credentials stay in the address')
   await git.dangerouslyAuthenticate({ username: 'u', password: 'p', host: '127.0.0.1:8418', protocol: 'http' })
   matches(await files.read('~/.git-credentials'), /^http:\/\/u:p@127\.0\.0\.1/)

@@ -2,7 +2,16 @@
 // server: pool_size=4
 import { address, check, e2b, equal, fails, matches, near, operator, run, test, until } from './harness.mjs'
 
-const { AuthenticationError, E2B, InvalidArgumentError, Sandbox, SandboxError, SandboxNotFoundError, TimeoutError } = e2b
+const {
+  AuthenticationError,
+  E2B,
+  FileNotFoundError,
+  InvalidArgumentError,
+  Sandbox,
+  SandboxError,
+  SandboxNotFoundError,
+  TimeoutError,
+} = e2b
 const UNKNOWN = 'i0000000000000000'
 
 test('a new sandbox has an id, a domain, a token, and runs', async (t) => {
@@ -135,7 +144,12 @@ test('another tenant neither sees nor reaches it', async (t) => {
   equal(await Sandbox.kill(id, { apiKey }), false)
   equal(await Sandbox.list({ apiKey }).nextItems(), [])
   const theirs = await Sandbox.create({ apiKey })
-  const forged = new Sandbox({ ...mine.connectionConfig, sandboxId: id, envdVersion: '0.6.13', envdAccessToken: theirs.envdAccessToken })
+  const forged = new Sandbox({
+    ...mine.connectionConfig,
+    sandboxId: id,
+    envdVersion: '0.6.13',
+    envdAccessToken: theirs.envdAccessToken,
+  })
   await fails(forged.files.read('/etc/hostname'), AuthenticationError)
   await fails(forged.commands.run('true'), AuthenticationError)
   const tokenless = new Sandbox({ ...mine.connectionConfig, sandboxId: id, envdVersion: '0.6.13' })
@@ -144,12 +158,24 @@ test('another tenant neither sees nor reaches it', async (t) => {
   equal(await mine.isRunning(), true)
 })
 
+test('the token of an MCP gateway is a file of root', async (t) => {
+  const sandbox = await t.create()
+  await fails(sandbox.getMcpToken(), FileNotFoundError)
+  await sandbox.files.write('/etc/mcp-gateway/.token', 'secret', { user: 'root' })
+  equal(await sandbox.getMcpToken(), 'secret')
+})
+
 test('metrics', async (t) => {
   const sandbox = await t.create()
-  const metrics = await until(async () => {
-    const list = await sandbox.getMetrics()
-    return list.length > 0 && list
-  }, 'a metric', 15, 200)
+  const metrics = await until(
+    async () => {
+      const list = await sandbox.getMetrics()
+      return list.length > 0 && list
+    },
+    'a metric',
+    15,
+    200,
+  )
   const one = metrics.at(-1)
   near(one.timestamp.getTime(), Date.now(), 20_000, 'timestamp')
   for (const name of ['cpuUsedPct', 'cpuCount', 'memUsed', 'memTotal', 'memCache', 'diskUsed', 'diskTotal']) {
@@ -158,6 +184,7 @@ test('metrics', async (t) => {
   check(one.memTotal === 512 * 2 ** 20 && one.memUsed > 0 && one.memUsed < one.memTotal, JSON.stringify(one))
   const future = new Date(Date.now() + 3600_000)
   equal(await sandbox.getMetrics({ start: future, end: future }), [])
+  check((await Sandbox.getMetrics(sandbox.sandboxId)).length > 0, 'by id')
 })
 
 test('what the SDK refuses by itself does not reach the server', async () => {

@@ -34,7 +34,10 @@ test('all of them, newest first, with what is known of each', async () => {
 
 test('order, and pages in both orders', async () => {
   const [made, apiKey] = await five('pages')
-  for (const [order, want] of [['asc', ids(made)], ['desc', ids(made).reverse()]]) {
+  for (const [order, want] of [
+    ['asc', ids(made)],
+    ['desc', ids(made).reverse()],
+  ]) {
     equal(ids(await Sandbox.list({ apiKey, order }).nextItems()), want, order)
     const pages = Sandbox.list({ apiKey, order, limit: 2 })
     const seen = []
@@ -61,7 +64,10 @@ test('a page begins where the last ended, though others come and go', async () =
   const newer = await Sandbox.create({ apiKey })
   await made[3].kill()
   const later = ids(await collect(pages))
-  equal([...first, ...later], [made[4], made[3], made[2], made[1], made[0]].map((s) => s.sandboxId))
+  equal(
+    [...first, ...later],
+    [made[4], made[3], made[2], made[1], made[0]].map((s) => s.sandboxId),
+  )
   await end([...made, newer])
 })
 
@@ -69,7 +75,10 @@ test('metadata: all pairs must match, whatever characters they have', async () =
   const [made, apiKey] = await five('metadata')
   const odd = await Sandbox.create({ apiKey, metadata: { 'a b': 'c&d=é%20+/?#', x: '' } })
   const by = async (metadata) => ids(await collect(Sandbox.list({ apiKey, query: { metadata } })))
-  equal(await by({ odd: '1' }), [made[3], made[1]].map((s) => s.sandboxId))
+  equal(
+    await by({ odd: '1' }),
+    [made[3], made[1]].map((s) => s.sandboxId),
+  )
   equal(await by({ odd: '1', n: '3' }), [made[3].sandboxId])
   equal(await by({ odd: '1', n: '2' }), [])
   equal(await by({ 'a b': 'c&d=é%20+/?#' }), [odd.sandboxId])
@@ -83,7 +92,10 @@ test('state, template and startedAfter', async () => {
   const by = async (query) => ids(await collect(Sandbox.list({ apiKey, query })))
   const all = ids(made).reverse()
   equal(await by({ state: ['paused'] }), [made[1].sandboxId])
-  equal(await by({ state: ['running'] }), all.filter((id) => id !== made[1].sandboxId))
+  equal(
+    await by({ state: ['running'] }),
+    all.filter((id) => id !== made[1].sandboxId),
+  )
   equal(await by({ state: ['running', 'paused'] }), all)
   equal(await by(undefined), all, 'both without a filter')
   equal(await by({ template: 'base' }), all)
@@ -98,8 +110,13 @@ test('state, template and startedAfter', async () => {
 
 test('what cannot be a filter is refused', async () => {
   const bad = [
-    { limit: 0 }, { limit: 101 }, { limit: -1 }, { nextToken: 'garbage' }, { order: 'sideways' },
-    { query: { state: ['sleeping'] } }, { query: { template: 'base:tag' } },
+    { limit: 0 },
+    { limit: 101 },
+    { limit: -1 },
+    { nextToken: 'garbage' },
+    { order: 'sideways' },
+    { query: { state: ['sleeping'] } },
+    { query: { template: 'base:tag' } },
   ]
   for (const opts of bad) {
     const e = await fails(Sandbox.list(opts).nextItems(), SandboxError, /^400: ./)

@@ -12,7 +12,9 @@ test('given with a write, seen everywhere', async (t) => {
   equal(written, { name: 'f', type: 'file', path: '/home/user/d/f', metadata })
   equal((await files.getInfo('d/f')).metadata, metadata)
   equal((await files.list('d'))[0].metadata, metadata)
-  const inside = await sandbox.commands.run(`python3 -c "import os; print(sorted((n, os.getxattr('d/f', n).decode()) for n in os.listxattr('d/f')))"`)
+  const inside = await sandbox.commands.run(
+    `python3 -c "import os; print(sorted((n, os.getxattr('d/f', n).decode()) for n in os.listxattr('d/f')))"`,
+  )
   equal(inside.stdout, "[('user.e2b.author', 'ada'), ('user.e2b.content-kind', 'text; x=1')]\n")
 })
 
@@ -27,7 +29,13 @@ test('a write replaces all of it; one without clears it', async (t) => {
 
 test('keys are lower case, all files of a call get it, octet streams too', async (t) => {
   const { files } = await t.create()
-  await files.write([{ path: 'a', data: '' }, { path: 'b', data: '' }], { metadata: { MixedCase: 'Value' } })
+  await files.write(
+    [
+      { path: 'a', data: '' },
+      { path: 'b', data: '' },
+    ],
+    { metadata: { MixedCase: 'Value' } },
+  )
   equal((await files.getInfo('a')).metadata, { mixedcase: 'Value' })
   equal((await files.getInfo('b')).metadata, { mixedcase: 'Value' })
   equal((await files.write('c', 'x', { useOctetStream: true, metadata: { k: 'v' } })).metadata, { k: 'v' })
@@ -38,7 +46,9 @@ test('it survives a rename, and what programs set is seen', async (t) => {
   const sandbox = await t.create()
   await sandbox.files.write('f', 'x', { metadata: { k: 'v' } })
   equal((await sandbox.files.rename('f', 'e/g')).metadata, { k: 'v' })
-  await sandbox.commands.run(`python3 -c "import os; os.setxattr('e/g', 'user.e2b.more', b'by hand'); os.setxattr('e/g', 'user.other', b'hidden')"`)
+  await sandbox.commands.run(
+    `python3 -c "import os; os.setxattr('e/g', 'user.e2b.more', b'by hand'); os.setxattr('e/g', 'user.other', b'hidden')"`,
+  )
   equal((await sandbox.files.getInfo('e/g')).metadata, { k: 'v', more: 'by hand' })
 })
 

@@ -16,7 +16,10 @@ test('options are kept and shown', async (t) => {
     maskRequestHost: 'localhost:${PORT}',
   }
   const got = await shown(await t.create({ network }))
-  equal([got.allowOut, got.denyOut, got.rules, got.httpsPorts, got.maskRequestHost], [network.allowOut, network.denyOut, network.rules, network.httpsPorts, network.maskRequestHost])
+  equal(
+    [got.allowOut, got.denyOut, got.rules, got.httpsPorts, got.maskRequestHost],
+    [network.allowOut, network.denyOut, network.rules, network.httpsPorts, network.maskRequestHost],
+  )
   check(got.allowPublicTraffic !== false, 'public traffic is the default')
 })
 
@@ -43,8 +46,20 @@ const refused = [
   ['no port', { httpsPorts: [70000] }],
   ['too many ports', { httpsPorts: Array.from({ length: 129 }, (_, i) => i + 1000) }],
   ['too many rules', { rules: Object.fromEntries(Array.from({ length: 11 }, (_, i) => [`h${i}.example.org`, [{}]])) }],
-  ['two transforms', { rules: { 'example.org': [{ transform: { headers: { A: '1' } } }, { transform: { headers: { B: '1' } } }] } }],
-  ['too many headers', { rules: { 'example.org': [{ transform: { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`H${i}`, 'v'])) } }] } }],
+  [
+    'two transforms',
+    { rules: { 'example.org': [{ transform: { headers: { A: '1' } } }, { transform: { headers: { B: '1' } } }] } },
+  ],
+  [
+    'too many headers',
+    {
+      rules: {
+        'example.org': [
+          { transform: { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`H${i}`, 'v'])) } },
+        ],
+      },
+    },
+  ],
   ['a long header name', { rules: { 'example.org': [{ transform: { headers: { ['H'.repeat(65)]: 'v' } } }] } }],
   ['a long header value', { rules: { 'example.org': [{ transform: { headers: { H: 'v'.repeat(2049) } } }] } }],
   ['a long domain', { rules: { [`${'d'.repeat(125)}.org`]: [{}] } }],
@@ -63,7 +78,9 @@ test('workload identity is refused, not ignored', async () => {
 })
 
 test('updateNetwork replaces everything', async (t) => {
-  const sandbox = await t.create({ network: { allowOut: ['1.1.1.1'], denyOut: [ALL_TRAFFIC], maskRequestHost: 'x:${PORT}' } })
+  const sandbox = await t.create({
+    network: { allowOut: ['1.1.1.1'], denyOut: [ALL_TRAFFIC], maskRequestHost: 'x:${PORT}' },
+  })
   await sandbox.updateNetwork({ denyOut: ['8.8.8.8'] })
   const got = await shown(sandbox)
   equal([got.allowOut ?? [], got.denyOut], [[], ['8.8.8.8']])
@@ -83,7 +100,11 @@ test('without public traffic every port but envd’s asks for the token', async 
   equal((await shown(sandbox)).allowPublicTraffic, false)
   await serve(sandbox, 3000, token)
   const ask = (headers) => request('GET', '/x', { host: sandbox.getHost(3000), headers })
-  const denied = { sandboxId: sandbox.sandboxId, message: "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing", code: 403 }
+  const denied = {
+    sandboxId: sandbox.sandboxId,
+    message: "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing",
+    code: 403,
+  }
   const without = await ask({})
   equal([without.status, without.json], [403, denied])
   equal((await ask({ 'e2b-traffic-access-token': 'wrong' })).status, 403)

@@ -11,11 +11,17 @@ const make = async (t, ...args) => t.keep(await Sandbox.create(...args))
 test('created, asked about, killed', async (t) => {
   const sandbox = await make(t, { metadata: { k: 'v' }, envs: { A: 'b' }, timeoutMs: 60_000 })
   const info = await sandbox.getInfo()
-  equal([info.sandboxId, info.templateId, info.state, info.metadata], [sandbox.sandboxId, 'base', 'running', { k: 'v' }])
+  equal(
+    [info.sandboxId, info.templateId, info.state, info.metadata],
+    [sandbox.sandboxId, 'base', 'running', { k: 'v' }],
+  )
   near(info.endAt - info.startedAt, 60_000, 1500)
   equal((await sandbox.commands.run('echo $A')).stdout, 'b\n')
   equal(await sandbox.isRunning(), true)
-  equal((await Sandbox.list({ query: { metadata: { k: 'v' } } }).nextItems()).map((s) => s.sandboxId), [sandbox.sandboxId])
+  equal(
+    (await Sandbox.list({ query: { metadata: { k: 'v' } } }).nextItems()).map((s) => s.sandboxId),
+    [sandbox.sandboxId],
+  )
   equal(await sandbox.kill(), true)
   equal(await sandbox.kill(), false)
   equal(await sandbox.isRunning(), false)
@@ -43,8 +49,12 @@ test('commands, stdin, background, errors', async (t) => {
   const handle = await sandbox.commands.run('cat', { background: true, stdin: true })
   await sandbox.commands.sendStdin(handle.pid, 'text\n')
   await until(() => handle.stdout === 'text\n', 'the echo')
-  equal((await sandbox.commands.list()).map((p) => p.pid), [handle.pid])
+  equal(
+    (await sandbox.commands.list()).map((p) => p.pid),
+    [handle.pid],
+  )
   equal(await handle.kill(), true)
+  await fails(handle.wait(), CommandExitError, /signal: killed/)
   equal(await sandbox.commands.kill(handle.pid), false)
   await fails(sandbox.commands.run('sleep 60', { timeoutMs: 400 }), TimeoutError)
   equal((await sandbox.commands.run('whoami', { user: 'root' })).stdout, 'root\n')
@@ -58,7 +68,10 @@ test('files, metadata aside; a watch; a terminal', async (t) => {
   equal(await sandbox.files.write('d/f', 'x'), { name: 'f', type: 'file', path: '/home/user/d/f' })
   await until(() => events.some((e) => e.name === 'f' && e.type === 'write'), 'the event')
   await watch.stop()
-  equal((await sandbox.files.list('d')).map((e) => e.name), ['f'])
+  equal(
+    (await sandbox.files.list('d')).map((e) => e.name),
+    ['f'],
+  )
   const moved = await sandbox.files.rename('d/f', 'd/g')
   equal(moved.path, '/home/user/d/g')
   await fails(sandbox.files.read('d/f'), FileNotFoundError ?? NotFoundError)
@@ -73,7 +86,9 @@ test('signed addresses, and a megabyte', async (t) => {
   const sandbox = await make(t)
   const data = Buffer.alloc(1 << 20, 'cordon')
   await sandbox.files.write('big', new Blob([data]))
-  const got = Buffer.from(await (await fetch(await sandbox.downloadUrl('big', { useSignatureExpiration: 60 }))).arrayBuffer())
+  const got = Buffer.from(
+    await (await fetch(await sandbox.downloadUrl('big', { useSignatureExpiration: 60 }))).arrayBuffer(),
+  )
   equal(createHash('sha256').update(got).digest('hex'), createHash('sha256').update(data).digest('hex'))
 })
 

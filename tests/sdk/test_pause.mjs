@@ -12,6 +12,7 @@ test('pause: true, then false; connect wakes it up and every handle works', asyn
   equal(await sandbox.pause(), false)
   equal(await sandbox.betaPause(), false)
   equal(await Sandbox.pause(sandbox.sandboxId), false)
+  equal(await Sandbox.betaPause(sandbox.sandboxId), false)
   equal((await sandbox.getInfo()).state, 'paused')
   equal(await sandbox.isRunning(), false)
   const again = await Sandbox.connect(sandbox.sandboxId)
@@ -35,7 +36,10 @@ test('programs stand still and go on', async (t) => {
   check(after - before < 20, `${after - before} ticks while paused`)
   await until(async () => Number(await sandbox.files.read('n')) > after + 3, 'more ticks')
   const list = await sandbox.commands.list()
-  equal(list.map((p) => p.pid), [handle.pid])
+  equal(
+    list.map((p) => p.pid),
+    [handle.pid],
+  )
   equal(await sandbox.commands.kill(handle.pid), true)
 })
 
@@ -57,7 +61,10 @@ test('setTimeout of a paused sandbox is refused', async (t) => {
   } catch (e) {
     refused = e
   }
-  check(refused instanceof SandboxNotFoundError || (refused instanceof SandboxError && refused.statusCode === 409), String(refused))
+  check(
+    refused instanceof SandboxNotFoundError || (refused instanceof SandboxError && refused.statusCode === 409),
+    String(refused),
+  )
 })
 
 test('a paused sandbox can be killed', async (t) => {
@@ -108,8 +115,13 @@ test('auto-resume: asking about it does not wake it up, and a stranger gets noth
   const sandbox = await t.create({ timeoutMs: 60_000, ...onTraffic })
   await sandbox.pause()
   equal((await sandbox.getInfo()).state, 'paused')
-  equal((await Sandbox.list({ query: { state: ['paused'] } }).nextItems()).map((s) => s.sandboxId), [sandbox.sandboxId])
-  const stranger = await request('GET', '/files?path=a', { headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' } })
+  equal(
+    (await Sandbox.list({ query: { state: ['paused'] } }).nextItems()).map((s) => s.sandboxId),
+    [sandbox.sandboxId],
+  )
+  const stranger = await request('GET', '/files?path=a', {
+    headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
+  })
   equal(stranger.status, 401, 'a request without a token')
 })
 

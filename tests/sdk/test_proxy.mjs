@@ -9,7 +9,8 @@ const { Agent, WebSocket } = load('undici')
 const { Sandbox } = e2b
 
 // Every name is this machine: what a wildcard entry in the DNS does for others.
-const lookup = (name, options, done) => (options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4))
+const lookup = (name, options, done) =>
+  options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4)
 const dispatcher = new Agent({ connect: { lookup } })
 const open = (host, path, options = {}) => fetch(`http://${host}${path}`, { dispatcher, ...options })
 const byHeader = (sandbox, port) => ({ 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': String(port) })
@@ -22,7 +23,10 @@ test('a server in the sandbox, by the address that getHost gives', async (t) => 
   const seen = await answer.json()
   equal([seen.method, seen.path, seen.headers['x-mine']], ['GET', '/some/path?q=a%20b&q=2', 'yes'])
   equal(seen.headers.host, sandbox.getHost(3000))
-  check(!('connection' in seen.headers) || !/keep-alive, /.test(seen.headers.connection), 'hop-by-hop headers stay outside')
+  check(
+    !('connection' in seen.headers) || !/keep-alive, /.test(seen.headers.connection),
+    'hop-by-hop headers stay outside',
+  )
 })
 
 test('the same by the headers of the SDK', async (t) => {
@@ -61,7 +65,15 @@ test('large bodies, both ways, with a length and in chunks', async (t) => {
   const chunked = await request('PUT', '/up', { host, body: data, headers: { 'Transfer-Encoding': 'chunked' } })
   equal([chunked.json.length, chunked.json.sha256], [data.length, sum])
   const big = await request('GET', '/big', { host })
-  equal([big.body.length, createHash('sha256').update(big.body).digest('hex')], [16 << 20, createHash('sha256').update(Buffer.concat(Array(1 << 16).fill(Buffer.from(Array.from({ length: 256 }, (_, i) => i))))).digest('hex')])
+  equal(
+    [big.body.length, createHash('sha256').update(big.body).digest('hex')],
+    [
+      16 << 20,
+      createHash('sha256')
+        .update(Buffer.concat(Array(1 << 16).fill(Buffer.from(Array.from({ length: 256 }, (_, i) => i)))))
+        .digest('hex'),
+    ],
+  )
 })
 
 test('events come as they are sent', async (t) => {
@@ -82,7 +94,10 @@ test('events come as they are sent', async (t) => {
 test('an answer that breaks off is seen to', async (t) => {
   const sandbox = await t.create()
   await serve(sandbox, 3000)
-  const broken = await request('GET', '/cut', { host: sandbox.getHost(3000) }).then(() => undefined, (e) => e)
+  const broken = await request('GET', '/cut', { host: sandbox.getHost(3000) }).then(
+    () => undefined,
+    (e) => e,
+  )
   check(broken !== undefined, 'half an answer was taken for a whole one')
 })
 
@@ -128,16 +143,25 @@ test('what the edge says when nothing is there', async (t) => {
   const sandbox = await t.create()
   const id = sandbox.sandboxId
   const closed = await request('GET', '/', { host: sandbox.getHost(4444) })
-  equal([closed.status, closed.json], [502, { sandboxId: id, message: 'The sandbox is running but port is not open', port: 4444, code: 502 }])
+  equal(
+    [closed.status, closed.json],
+    [502, { sandboxId: id, message: 'The sandbox is running but port is not open', port: 4444, code: 502 }],
+  )
   await sandbox.pause()
   const paused = await request('GET', '/', { host: sandbox.getHost(4444) })
   equal([paused.status, paused.json], [502, { sandboxId: id, message: 'The sandbox was not found', code: 502 }])
   await sandbox.kill()
   const gone = await request('GET', '/', { headers: byHeader(sandbox, 4444) })
   equal([gone.status, gone.json], [502, { sandboxId: id, message: 'The sandbox was not found', code: 502 }])
-  const browser = await request('GET', '/', { host: sandbox.getHost(4444), headers: { 'User-Agent': 'Mozilla/5.0 (X11; Linux x86_64)', Accept: 'text/html' } })
+  const browser = await request('GET', '/', {
+    host: sandbox.getHost(4444),
+    headers: { 'User-Agent': 'Mozilla/5.0 (X11; Linux x86_64)', Accept: 'text/html' },
+  })
   equal(browser.status, 502)
-  check(/^text\/html/.test(browser.headers['content-type']) && /<!doctype html/i.test(browser.text), 'a browser gets a page')
+  check(
+    /^text\/html/.test(browser.headers['content-type']) && /<!doctype html/i.test(browser.text),
+    'a browser gets a page',
+  )
 })
 
 test('servers on IPv6 only, started late, and ended', async (t) => {
@@ -145,7 +169,10 @@ test('servers on IPv6 only, started late, and ended', async (t) => {
   const get = async () => (await request('GET', '/', { host: sandbox.getHost(5000) })).status
   equal(await get(), 502)
   await sandbox.files.write('f', '')
-  const handle = await sandbox.commands.run('/usr/bin/python3 -m http.server 5000 --bind ::1', { background: true, timeoutMs: 0 })
+  const handle = await sandbox.commands.run('/usr/bin/python3 -m http.server 5000 --bind ::1', {
+    background: true,
+    timeoutMs: 0,
+  })
   await until(async () => (await get()) === 200, 'the server', 8)
   await handle.kill()
   await until(async () => (await get()) === 502, 'its end', 4)
@@ -153,7 +180,10 @@ test('servers on IPv6 only, started late, and ended', async (t) => {
 
 test('two sandboxes with the same port do not mix', async (t) => {
   const [a, b] = [await t.create(), await t.create()]
-  for (const [sandbox, text] of [[a, 'of a'], [b, 'of b']]) {
+  for (const [sandbox, text] of [
+    [a, 'of a'],
+    [b, 'of b'],
+  ]) {
     await sandbox.files.write('www/t', text)
     await sandbox.commands.run('/usr/bin/python3 -m http.server 8000 -d www', { background: true, timeoutMs: 0 })
   }
@@ -164,14 +194,23 @@ test('two sandboxes with the same port do not mix', async (t) => {
   const all = []
   for (let i = 0; i < 10; i++) all.push((await over(i % 2 ? b : a)).text)
   agent.destroy()
-  equal(all, Array.from({ length: 10 }, (_, i) => (i % 2 ? 'of b' : 'of a')), 'over one connection')
+  equal(
+    all,
+    Array.from({ length: 10 }, (_, i) => (i % 2 ? 'of b' : 'of a')),
+    'over one connection',
+  )
 })
 
 test('many requests at once', async (t) => {
   const sandbox = await t.create()
   await serve(sandbox, 3000)
-  const all = await Promise.all(Array.from({ length: 100 }, (_, i) => request('GET', `/n/${i}`, { host: sandbox.getHost(3000) })))
-  equal(all.map((a) => a.json.path), Array.from({ length: 100 }, (_, i) => `/n/${i}`))
+  const all = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => request('GET', `/n/${i}`, { host: sandbox.getHost(3000) })),
+  )
+  equal(
+    all.map((a) => a.json.path),
+    Array.from({ length: 100 }, (_, i) => `/n/${i}`),
+  )
 })
 
 test('a sandbox that dies in the middle of an answer', async (t) => {
@@ -179,7 +218,10 @@ test('a sandbox that dies in the middle of an answer', async (t) => {
   await serve(sandbox, 3000)
   let began
   const head = new Promise((done) => (began = done))
-  const answer = request('GET', '/sse', { host: sandbox.getHost(3000), onHead: began }).then(() => 'whole', () => 'broken')
+  const answer = request('GET', '/sse', { host: sandbox.getHost(3000), onHead: began }).then(
+    () => 'whole',
+    () => 'broken',
+  )
   await head
   await sleep(100)
   await sandbox.kill()

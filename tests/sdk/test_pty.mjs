@@ -111,7 +111,10 @@ test('much typed and much shown', async (t) => {
   await screen.shows(/end/)
   const shown = screen.text.match(/^\d+\r$/gm).map(Number)
   equal(shown.length, 50000)
-  check(shown.every((n, i) => n === i + 1), 'a line is lost or changed')
+  check(
+    shown.every((n, i) => n === i + 1),
+    'a line is lost or changed',
+  )
   await screen.pty.kill()
 })
 

@@ -14,7 +14,10 @@ test('download and upload, with and without an end', async (t) => {
   equal(await get(await sandbox.downloadUrl('a b.txt', { useSignatureExpiration: 60 })), [200, 'signed ☃'])
   const form = new FormData()
   form.append('file', new Blob(['uploaded']), 'ignored.txt')
-  const answer = await fetch(await sandbox.uploadUrl('up/f', { useSignatureExpiration: 60 }), { method: 'POST', body: form })
+  const answer = await fetch(await sandbox.uploadUrl('up/f', { useSignatureExpiration: 60 }), {
+    method: 'POST',
+    body: form,
+  })
   equal([answer.status, await answer.json()], [200, [{ path: '/home/user/up/f', name: 'f', type: 'file' }]])
   equal(await sandbox.files.read('up/f'), 'uploaded')
 })
@@ -24,7 +27,10 @@ test('an upload without a path takes the name of the part', async (t) => {
   const form = new FormData()
   form.append('file', new Blob(['named']), 'dir/name.txt')
   const answer = await fetch(await sandbox.uploadUrl(), { method: 'POST', body: form })
-  equal([answer.status, await answer.json()], [200, [{ path: '/home/user/dir/name.txt', name: 'name.txt', type: 'file' }]])
+  equal(
+    [answer.status, await answer.json()],
+    [200, [{ path: '/home/user/dir/name.txt', name: 'name.txt', type: 'file' }]],
+  )
 })
 
 test('a plain field without a name is a file, too', async (t) => {
@@ -72,7 +78,10 @@ test('expired', async (t) => {
   await sandbox.files.write('a', 'A')
   const expired = [401, '{"code":401,"message":"signature is already expired"}']
   equal(await get(await sandbox.downloadUrl('a', { useSignatureExpiration: -5 })), expired)
-  const answer = await fetch(await sandbox.uploadUrl('a', { useSignatureExpiration: -5 }), { method: 'POST', body: new FormData() })
+  const answer = await fetch(await sandbox.uploadUrl('a', { useSignatureExpiration: -5 }), {
+    method: 'POST',
+    body: new FormData(),
+  })
   equal([answer.status, await answer.text()], expired)
 })
 
@@ -92,7 +101,12 @@ test('they survive a pause and end with the sandbox', async (t) => {
 
 test('the SDK’s own signature', async () => {
   const token = '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0'
-  const { signature } = await e2b.getSignature({ path: 'hello.txt', operation: 'read', user: 'user', envdAccessToken: token })
+  const { signature } = await e2b.getSignature({
+    path: 'hello.txt',
+    operation: 'read',
+    user: 'user',
+    envdAccessToken: token,
+  })
   equal(signature, 'v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E')
 })
 

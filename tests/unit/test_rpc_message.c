@@ -138,6 +138,32 @@ static void deep_messages(void)
 	CHECK(rpc_parse(text, sizeof(text) - 1, &e) == NULL); /* and the stack is still there */
 }
 
+/* Each takes much memory in the parser, however short it is. */
+static void many_values(void)
+{
+	static char text[400000];
+	size_t n = 0;
+	json_t *m;
+
+	text[n++] = '{';
+	n += (size_t)snprintf(text + n, 8, "\"a\":[");
+	while (n < 120000)
+		n += (size_t)snprintf(text + n, 4, "{},");
+	(void)snprintf(text + n, 8, "0]}");
+	CHECK(rpc_parse(text, strlen(text), &e) == NULL && e.code == ERR_INVALID);
+	CHECK(strstr(e.msg, "values") != NULL);
+	for (size_t i = 0; i < 3 * 33000; i += 3)
+		memcpy(text + 6 + i, "\"\",", 3); /* an argument each */
+	(void)snprintf(text + 6 + 3 * 33000, 8, "0]}");
+	m = parsed(text);
+	CHECK(json_array_size(json_object_get(m, "a")) == 33001);
+	json_decref(m);
+	memset(text, ',', sizeof(text) - 1); /* in a text they are no values */
+	memcpy(text, "{\"a\":\"\\\"", 8);
+	memcpy(text + sizeof(text) - 4, "\"}", 3);
+	json_decref(parsed(text));
+}
+
 static void envelopes(void)
 {
 	uint8_t bytes[RPC_ENVELOPE_HEAD + 300] = { 0 };
@@ -193,5 +219,6 @@ TEST_MAIN({ "names in lowerCamelCase and snake_case", names_in_both_spellings },
 	  { "a member of another kind is named", other_kinds_name_the_member },
 	  { "what is no message", what_is_no_message },
 	  { "messages that are too deep", deep_messages },
+	  { "messages of too many values", many_values },
 	  { "envelopes, whole and in pieces", envelopes }, { "codes and statuses", codes },
 	  { "Connect-Timeout-Ms", timeouts })

@@ -1,0 +1,41 @@
+// The example of doc/e2b.md, as a user runs it: nothing but the package and the three variables.
+// server: pool_size=2
+import { execFile } from 'node:child_process'
+import { cpSync, mkdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { check, e2b, equal, matches, run, test } from './harness.mjs'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
+
+test('the five-minute example', async () => {
+  // Beside the packages, which node looks for in the folders above.
+  const folder = join(process.env.SDK_PACKAGES, 'example')
+  mkdirSync(folder, { recursive: true })
+  cpSync(join(root, 'examples', 'e2b', 'hello.mjs'), join(folder, 'hello.mjs'))
+  const { stdout, stderr } = await promisify(execFile)('node', [join(folder, 'hello.mjs')], { timeout: 30_000 })
+  equal(stderr, '')
+  const lines = stdout.trim().split('\n')
+  matches(lines.shift(), /^sandbox i[a-z0-9]{16}$/)
+  equal(lines, [
+    'primes [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37]',
+    'streamed line 1',
+    'streamed line 2',
+    'streamed line 3',
+    'exit code 3 to stderr',
+    'server says 200 true',
+    'files after pause true',
+    'gone true',
+  ])
+  const left = await e2b.Sandbox.list().nextItems()
+  equal(left, [], 'sandboxes left')
+})
+
+test('the example asks for the SDK that is tested', async () => {
+  const example = JSON.parse(readFileSync(join(root, 'examples', 'e2b', 'package.json')))
+  const tested = JSON.parse(readFileSync(join(root, 'tests', 'sdk', 'package.json')))
+  check(example.dependencies.e2b === tested.dependencies.e2b, 'another version of e2b')
+})
+
+await run()
