@@ -39,7 +39,7 @@ static void release_packing(struct request *r, bool answered)
 static int pack_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	if (m->kind != FILE_MSG_ENTRY)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	file_call_raw(c);
 	return 0;
 }
@@ -129,7 +129,7 @@ static int unpack_record(struct file_call *c, const struct file_msg *m, struct e
 	struct unpacking *u = c->r->state;
 
 	if (m->kind != FILE_MSG_END)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	u->end = m->end;
 	u->ended = true;
 	return 0;

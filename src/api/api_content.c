@@ -62,7 +62,7 @@ static int read_record(struct file_call *c, const struct file_msg *m, struct err
 	struct reading *g = c->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	g->entry = m->entry;
 	g->beyond = g->ranged && g->offset >= m->entry.size;
 	return 0;
@@ -227,7 +227,7 @@ static int write_record(struct file_call *c, const struct file_msg *m, struct er
 	struct writing *w = c->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY || w->status != 0)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	w->status = (m->entry.flags & FILE_MSG_EXISTED) != 0 ? 200 : 201;
 	shape_entry(&w->j, NULL, &m->entry);
 	return 0;

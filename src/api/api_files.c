@@ -72,7 +72,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 		f->truncated = (m->end.flags & FILE_MSG_TRUNCATED) != 0;
 		return 0;
 	}
-	return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	return file_call_refuse(e);
 }
 
 static void end(struct file_call *c, int status, const struct err *e)

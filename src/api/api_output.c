@@ -114,6 +114,7 @@ static void writable(struct exchange *x)
 /* Of what it said up to now, and whether all of it was kept. */
 static void begin(struct range *g, const struct store_execution *row)
 {
+	bool cut = row->truncated || (g->fd < 0 && execution_log_lost(row));
 	struct exchange *x = g->r->x;
 	char text[24];
 
@@ -125,7 +126,7 @@ static void begin(struct range *g, const struct store_execution *row)
 	exchange_header(x, "X-Cordon-Offset", text);
 	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)g->total);
 	exchange_header(x, "X-Cordon-Total", text);
-	exchange_header(x, "X-Cordon-Truncated", row->truncated ? "true" : "false");
+	exchange_header(x, "X-Cordon-Truncated", cut ? "true" : "false");
 	exchange_begin(x, 200, "application/octet-stream", EXCHANGE_CHUNKED);
 	exchange_on_writable(x, writable);
 }

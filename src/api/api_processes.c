@@ -73,7 +73,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	if (m->kind == FILE_MSG_PROCESS && p->pid[0] == '\0')
 		show(c->r, &p->j, &m->process);
 	else if (m->kind != FILE_MSG_END)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	return 0;
 }
 

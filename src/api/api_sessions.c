@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api_handlers.h"
+#include "making.h"
 #include "members.h"
 #include "reply.h"
 #include "request.h"
@@ -22,81 +23,24 @@ static void reply_session(struct request *r, int status, struct session *s, bool
 
 /* ---- create */
 
-struct making {
-	struct session *s; /* until it is told how it went */
-	bool told;
-	bool failed;
-	struct err why; /* if so */
-};
-
-static void abandon(struct request *r, bool answered)
+static void made(struct request *r, struct session *s)
 {
-	struct making *m = r->state;
-	struct err e;
-
-	(void)answered;
-	if (m->told || m->s == NULL)
-		return;
-	/* The client went away before it could learn the id: nobody would ever end it. One that is
-	 * still queued has no id, and is forgotten with whoever waited for it. */
-	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
-	if (r->session_id[0] != '\0')
-		IGNORED(session_delete(r->core, r->tenant, r->session_id, &e),
-			"its timeout will, then");
-}
-
-static void finish(struct request *r)
-{
-	struct making *m = r->state;
-
-	if (m->failed) {
-		reply_error(r, &m->why);
-		return;
-	}
-	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
-	reply_session(r, 201, m->s, true);
-}
-
-static void made(struct wait *w, const struct err *e)
-{
-	struct request *r = w->arg;
-	struct making *m = r->state;
-
-	m->told = true;
-	m->failed = e != NULL;
-	if (e != NULL)
-		m->why = *e;
-	if (m->s != NULL) /* else session_create() has not returned yet */
-		finish(r);
+	reply_session(r, 201, s, true);
 }
 
 static void create(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct making *m = request_state(r, sizeof(*m), abandon);
 	struct spec_session spec;
-	struct session *s = NULL;
 	struct err e = { 0 };
 	unsigned retry_s = 0;
-	int made_one;
+	int making = spec_session_read(body, len, &spec, &e);
 
-	if (m == NULL)
-		return;
-	r->wait.done = made;
-	if (spec_session_read(body, len, &spec, &e) < 0)
-		made_one = -1;
-	else
-		made_one =
-			session_create(r->core, r->tenant, &spec.spec, &r->wait, &s, &retry_s, &e);
+	if (making == 0)
+		making = making_start(r, &spec.spec, made, &retry_s, &e);
 	spec_session_release(&spec);
-	if (made_one < 0) {
-		m->told = true;
+	if (making < 0)
 		reply_refusal(r, &e, retry_s);
-		return;
-	}
-	m->s = s;
-	if (m->told)
-		finish(r);
 }
 
 void api_sessions_create(struct request *r)

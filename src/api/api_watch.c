@@ -62,7 +62,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 		return 0;
 	}
 	if (m->kind != FILE_MSG_EVENT || !w->begun)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	if (!w->feed.ended)
 		send(w, file_msg_what_name((enum file_msg_what)m->event.what), &m->event);
 	return 0;

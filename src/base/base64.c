@@ -1,5 +1,7 @@
 #include "base64.h"
 
+#include <stdbool.h>
+
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void base64_encode(const void *bytes, size_t n, char *ret)
@@ -24,7 +26,7 @@ void base64_encode(const void *bytes, size_t n, char *ret)
 	*ret = '\0';
 }
 
-static int value_of(char c)
+static int value_of(char c, bool any)
 {
 	if (c >= 'A' && c <= 'Z')
 		return c - 'A';
@@ -32,22 +34,20 @@ static int value_of(char c)
 		return c - 'a' + 26;
 	if (c >= '0' && c <= '9')
 		return c - '0' + 52;
-	if (c == '+')
+	if (c == '+' || (any && c == '-'))
 		return 62;
-	return c == '/' ? 63 : -1;
+	return c == '/' || (any && c == '_') ? 63 : -1;
 }
 
-ssize_t base64_decode(const char *text, size_t n, uint8_t *ret)
+/* Characters without their padding. */
+static ssize_t decode(const char *text, size_t n, bool any, uint8_t *ret)
 {
-	size_t pad = 0, out = 0;
+	static const uint32_t unused[] = { 0, 63, 15, 3 }; /* bits that no byte takes */
 	uint32_t bits = 0;
+	size_t out = 0;
 
-	if (n % 4 != 0)
-		return -1;
-	if (n > 0 && text[n - 1] == '=')
-		pad = text[n - 2] == '=' ? 2 : 1;
-	for (size_t i = 0; i < n - pad; i++) {
-		int v = value_of(text[i]);
+	for (size_t i = 0; i < n; i++) {
+		int v = value_of(text[i], any);
 
 		if (v < 0)
 			return -1;
@@ -55,8 +55,22 @@ ssize_t base64_decode(const char *text, size_t n, uint8_t *ret)
 		if (i % 4 > 0)
 			ret[out++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
 	}
-	/* With padding, the last character has bits that no byte takes. */
-	if ((pad == 1 && (bits & 3) != 0) || (pad == 2 && (bits & 15) != 0))
-		return -1;
-	return (ssize_t)out;
+	return n % 4 == 1 || (bits & unused[n % 4]) != 0 ? -1 : (ssize_t)out;
+}
+
+static size_t padding(const char *text, size_t n)
+{
+	if (n < 2 || text[n - 1] != '=')
+		return 0;
+	return text[n - 2] == '=' ? 2 : 1;
+}
+
+ssize_t base64_decode(const char *text, size_t n, uint8_t *ret)
+{
+	return n % 4 != 0 ? -1 : decode(text, n - padding(text, n), false, ret);
+}
+
+ssize_t base64_decode_any(const char *text, size_t n, uint8_t *ret)
+{
+	return decode(text, n - padding(text, n), true, ret);
 }

@@ -18,6 +18,7 @@
 #include <sys/sysmacros.h>
 
 #include "clock.h"
+#include "foreign.h"
 #include "io.h"
 
 void agent_init(struct agent *a, int sock)
@@ -37,8 +38,10 @@ static void drop_out(struct agent *a)
 
 void agent_release(struct agent *a)
 {
+	if (a->sock >= 0)
+		foreign_drain(a->sock);
 	io_close_all(&a->sock, 1);
-	io_close_all(a->fds, a->nfds);
+	foreign_close(a->fds, a->nfds);
 	a->nfds = a->have = 0;
 	drop_out(a);
 }
@@ -308,14 +311,14 @@ static int fill(struct agent *a, struct err *e)
 {
 	int fds[AGENT_FDS];
 	size_t nfds = 0;
-	ssize_t n = io_recv(a->sock, a->bytes + a->have, sizeof(a->bytes) - a->have, fds, AGENT_FDS,
-			    &nfds, e);
+	ssize_t n = foreign_recv_fds(a->sock, a->bytes + a->have, sizeof(a->bytes) - a->have, fds,
+				     AGENT_FDS, &nfds, e);
 
 	if (n <= 0)
 		return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "PID 1 is gone");
 	a->have += (uint32_t)n;
 	if (a->nfds + nfds > AGENT_FDS) {
-		io_close_all(fds, nfds);
+		foreign_close(fds, nfds);
 		return err_set(e, ERR_INVALID, "PID 1 sent too many descriptors");
 	}
 	memcpy(a->fds + a->nfds, fds, nfds * sizeof(int));
@@ -329,7 +332,7 @@ int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct a
 	const uint64_t end = wait_ms == 0 ? 0 : clock_now_ns() + (unsigned)wait_ms * CLOCK_MS;
 
 	if (a->have == 0 && a->nfds > 0) {
-		io_close_all(a->fds, a->nfds);
+		foreign_close(a->fds, a->nfds);
 		a->nfds = 0;
 	}
 	for (;;) {

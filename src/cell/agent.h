@@ -60,7 +60,7 @@ int agent_flush(struct agent *a, struct err *e) MUST_USE;
  * direction, or one PTY master; of DIALED a TCP socket that does not listen; non-blocking. But PID
  * 1 holds the same open files and could make them block again at any time: who must not be held up
  * uses calls that do not care (splice(2) with SPLICE_F_NONBLOCK, send(2) with MSG_DONTWAIT; poll(2)
- * before a write is not enough; and close(2) of a socket waits if PID 1 set SO_LINGER). Which
+ * before a write is not enough; sockets are closed with foreign_close()). Which
  * handles there are, and whether one comes twice, is the caller's to check. */
 int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e) MUST_USE;

@@ -46,8 +46,8 @@ void serve_tls_say(const struct serve *s);
 /* serve_try.c: whether the program on disk, started as this one was, would accept its settings and
  * files now: what SIGHUP would end for one that cannot start is better left running. */
 int serve_try(const struct serve *s, struct err *e) MUST_USE;
-/* serve_try.c: waits for the end of a child. What it writes to `said` (borrowed; the other end must
- * be its alone) is the error, unless it ends with 0. */
+/* serve_try.c: waits for the end of a child. The last line it writes to `said` (borrowed; the other
+ * end must be its alone) is the error, unless it ends with 0. */
 int serve_hear(const char *what, pid_t pid, int said, struct err *e) MUST_USE;
 
 /* serve_watch.c: the path of a program that was installed with this one. */

@@ -11,9 +11,21 @@
 #define TRY_S 10
 #define WORDS_MAX 1024
 
+/* Warnings may come before. */
+static char *last_line(char *text)
+{
+	size_t n = strlen(text);
+	char *before;
+
+	while (n > 0 && text[n - 1] == '\n')
+		text[--n] = '\0';
+	before = strrchr(text, '\n');
+	return before == NULL ? text : before + 1;
+}
+
 int serve_hear(const char *what, pid_t pid, int said, struct err *e)
 {
-	char text[sizeof(e->msg)] = "";
+	char text[sizeof(e->msg)] = "", *words = text;
 	size_t n = 0;
 	ssize_t got;
 	int status;
@@ -26,10 +38,12 @@ int serve_hear(const char *what, pid_t pid, int said, struct err *e)
 			return err_sys(e, "%s", what);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	text[strcspn(text, "\n")] = '\0';
-	if (text[0] != '\0')
-		return err_set(e, ERR_INVALID, "%s", text);
-	return err_set(e, ERR_INVALID, "%s: ended with status %d", what, status);
+	words = last_line(text);
+	if (words[0] != '\0')
+		return err_set(e, ERR_INVALID, "%s", words);
+	return err_set(e, ERR_INVALID, "%s: ended with %s %d", what,
+		       WIFEXITED(status) ? "status" : "signal",
+		       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
 /* In the child. Signals that the supervisor blocks would stay so. */

@@ -74,7 +74,8 @@ struct config {
 	/* an execution */
 	uint64_t exec_timeout_default_ms, exec_timeout_max_ms; /* 0: none but the session's */
 	uint64_t output_limit_default, output_limit_max;
-	uint64_t e2b_output_limit; /* never above output_limit_max, whatever it says */
+	uint64_t e2b_output_limit;	/* never above output_limit_max, whatever it says */
+	uint64_t session_output_max;	/* bytes in logs of one session */
 	uint64_t executions_max;	/* running at a time in one session */
 	uint64_t execution_records_max; /* records of one session */
 

@@ -132,6 +132,9 @@ const struct config_setting config_table[] = {
 	{ "e2b_output_limit", "SIZE", CONFIG_BYTES, FIELD(e2b_output_limit), "256M", 4 * KIB, 64 * TIB, NULL,
 	  "bytes of output of a process started by an E2B client that are kept until they are fetched, up to "
 	  "output_limit_max" },
+	{ "session_output_max", "SIZE", CONFIG_BYTES, FIELD(session_output_max), "1G", MIB, 64 * TIB, NULL,
+	  "bytes in the logs of all executions of one session; beyond it the logs of those that ended first are "
+	  "removed, and if that is not enough new output is cut" },
 	{ "executions_max", "COUNT", CONFIG_COUNT, FIELD(executions_max), "64", 1, 4096, NULL,
 	  "executions that run at a time in one session" },
 	{ "execution_records_max", "COUNT", CONFIG_COUNT, FIELD(execution_records_max), "100000", 1, MANY,

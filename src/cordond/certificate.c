@@ -101,8 +101,10 @@ int certificate_check(const char *cert_name, const char *key_name)
 	struct err e = { 0 };
 	struct tls *tls = open_lent(cert_name, key_name, &e);
 
-	if (tls == NULL)
+	if (tls == NULL) {
 		(void)fprintf(stderr, "%s\n", e.msg);
+		return 1;
+	}
 	tls_free(tls);
-	return tls == NULL;
+	return 0;
 }

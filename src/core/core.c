@@ -48,10 +48,7 @@ const struct live_cell_events core_orphan_events = { .up = orphan_up,
 
 uint64_t core_now_ms(void)
 {
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return clock_wall_ms();
 }
 
 static void retry_one(struct session *s, void *arg)

@@ -1,7 +1,7 @@
 /* dial.c - theory of operation
  *
  * A call asks PID 1, gets a socket that may still be connecting, waits until it is, and is held by
- * whoever asked until he releases it. All of a session's calls are in its list: the list is the
+ * whoever asked until he cancels it. All of a session's calls are in its list: the list is the
  * count, and when the session ends, each is told or, if held, cut loose.
  *
  * One of an adopted cell waits until its PID 1 has said of which version it is. Sometimes a refusal
@@ -15,14 +15,11 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include <linux/sockios.h>
-
 #include "clock.h"
+#include "foreign.h"
 #include "inside.h"
-#include "io.h"
 
 #define WAIT_MS 5000
 #define GREETING_MS 10 /* between looks at a cell that has not greeted yet */
@@ -52,23 +49,6 @@ static void paid(struct dial_call *k)
 	k->owed = false;
 }
 
-/* A connection whose last user had set SO_LINGER would keep close(2) waiting for a peer who does
- * not read; and PID 1 may have set it. Without anything left to send there is nothing to wait for:
- * the kernel of the peer is ours. With something left the connection is broken off. */
-static void close_unhindered(int fd)
-{
-	const struct linger no = { 0 };
-	const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
-	int unsent = 0;
-
-	if (fd < 0)
-		return;
-	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no));
-	if (ioctl(fd, SIOCOUTQ, &unsent) < 0 || unsent > 0)
-		(void)connect(fd, &nowhere, sizeof(nowhere));
-	(void)close(fd);
-}
-
 /* Out of the session: it does not count there any more. */
 static void detach(struct dial_call *k)
 {
@@ -94,7 +74,7 @@ static void release(struct dial_call *k)
 	loop_remove(k->loop, &k->watch);
 	loop_timer_cancel(k->loop, &k->timer);
 	loop_task_cancel(k->loop, &k->later);
-	close_unhindered(k->fd);
+	foreign_close(&k->fd, 1);
 	k->dial->call = NULL;
 	free(k);
 }
@@ -153,7 +133,7 @@ static void retry(struct dial_call *k)
 {
 	k->again = true;
 	loop_remove(k->loop, &k->watch);
-	close_unhindered(TAKE_FD(k->fd));
+	foreign_close(&k->fd, 1);
 	ask_or_fail(k);
 }
 
@@ -297,11 +277,6 @@ void dial_cancel(struct dial *d)
 {
 	if (d->call != NULL)
 		release(d->call);
-}
-
-void dial_release(struct dial *d)
-{
-	dial_cancel(d);
 }
 
 void dial_all_lost(struct session *s, const struct err *e)

@@ -3,7 +3,7 @@
  *
  * The socket is hostile, as all that comes from a cell: PID 1 may hold it too, and may make it
  * block again at any time. So read and write it with recv(2), send(2) and MSG_DONTWAIT (or
- * splice(2) with SPLICE_F_NONBLOCK) only, and let dial_release() close it, who knows how not to be
+ * splice(2) with SPLICE_F_NONBLOCK) only, and let dial_cancel() close it, who knows how not to be
  * held up. */
 #pragma once
 
@@ -13,10 +13,10 @@
 
 struct dial_call;
 
-/* Embedded in whoever asks; stays where it is until it is told of an error, cancelled or released.
+/* Embedded in whoever asks; stays where it is until it is told of an error or cancelled.
  * All zero but for done and arg before the first use. */
 struct dial {
-	/* It is connected: fd is lent until dial_release(). Or it is not: fd is -1, e says why, and
+	/* It is connected: fd is lent until dial_cancel(). Or it is not: fd is -1, e says why, and
 	 * d is free for another start.
 	 *
 	 * ERR_NOT_FOUND	nobody listens at that port
@@ -34,9 +34,6 @@ struct dial {
  * unless dial_cancel() comes first. Port 0 is refused as a port nobody listens at. */
 void dial_start(struct session *s, uint16_t port, struct dial *d);
 
-/* Gives up waiting. Harmless if nothing is under way; what is held is released. */
+/* Gives up waiting, or closes the connection: what the other side has not taken by now is lost. The
+ * session may be gone. Harmless if nothing is under way or held. */
 void dial_cancel(struct dial *d);
-
-/* Closes the connection. What the other side has not taken by now is lost. The session may be gone.
- * Harmless if nothing is held. */
-void dial_release(struct dial *d);

@@ -52,8 +52,6 @@ struct execution *execution_live(struct session *s, const char *id);
 /* The live one whose processes have this mark (file_msg_process), or NULL. */
 struct execution *execution_by_mark(struct session *s, uint64_t mark);
 
-/* The live one whose first process has this pid, or NULL. */
-struct execution *execution_by_pid(struct session *s, uint32_t pid);
 /* The id of one with this pid that ended at most 30 seconds ago, or NULL. */
 const char *execution_past_by_pid(struct session *s, uint32_t pid);
 /* All live ones, in no order. */
@@ -69,6 +67,9 @@ bool execution_ended(const struct execution *x);
 bool execution_complete(const struct execution *x);
 /* Somebody sent it a signal. Forgotten by a restart. */
 bool execution_signalled(const struct execution *x);
+
+/* Why some of its output was not kept: one of output.h's reasons, "" if all was. */
+const char *execution_cut(const struct execution *x);
 
 /* What kept a failed one from running, and the errno. */
 enum execution_fault {
@@ -111,6 +112,10 @@ void execution_follow(struct execution *x, struct execution_follower *f);
 void execution_unfollow(struct execution_follower *f);
 
 /* Opens its log for output_read(); *ret_fd is -1 if it said nothing (yet: try again when told of
- * more). The caller closes it. */
+ * more), or if nothing of it is kept (execution_log_lost()). The caller closes it; until then the
+ * log is not removed to make room for others of its session. */
 int execution_log(struct core *c, const char *session_id, const char *id, int *ret_fd,
 		  struct err *e) MUST_USE;
+
+/* Of an execution that has no log: did it say something all the same? */
+bool execution_log_lost(const struct store_execution *row);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 
 #include "clock.h"
 #include "inside.h"
@@ -59,15 +60,6 @@ struct execution *execution_by_mark(struct session *s, uint64_t mark)
 	return x;
 }
 
-struct execution *execution_by_pid(struct session *s, uint32_t pid)
-{
-	struct execution *x = s->executions;
-
-	while (x != NULL && (x->pid != pid || x->pid == 0 || x->ended))
-		x = x->next;
-	return x;
-}
-
 void execution_each(struct session *s, void (*see)(struct execution *x, void *arg), void *arg)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
@@ -116,6 +108,11 @@ bool execution_complete(const struct execution *x)
 bool execution_signalled(const struct execution *x)
 {
 	return x->signalled;
+}
+
+const char *execution_cut(const struct execution *x)
+{
+	return x->log.why;
 }
 
 enum execution_fault execution_fault(const struct execution *x, int *ret_sys)
@@ -250,5 +247,12 @@ int execution_log(struct core *c, const char *session_id, const char *id, int *r
 	*ret_fd = openat(c->output_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (*ret_fd < 0 && errno != ENOENT)
 		return err_sys(e, "open log of %s", id);
+	if (*ret_fd >= 0)
+		IGNORED(flock(*ret_fd, LOCK_SH | LOCK_NB), "it may just be removed too early");
 	return 0;
+}
+
+bool execution_log_lost(const struct store_execution *row)
+{
+	return row->truncated || row->log_bytes > 0;
 }

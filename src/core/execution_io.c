@@ -41,13 +41,19 @@ static bool is_over(int fd)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLIN | POLLHUP)) == POLLHUP;
 }
 
-/* Moves what is there. True at the end of the stream. */
-static bool move_out(struct execution *x, int i)
+/* Moves what is there; what finds no room in the session's logs, but may later, only if the program
+ * can wait. True at the end of the stream. */
+static bool move_out(struct execution *x, int i, bool can_wait)
 {
+	uint64_t before = x->log.size;
 	struct err e;
-	int got = output_log_move(&x->log, i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR, x->out[i],
-				  core_now_ms(), &e);
+	int got;
 
+	output_room_make(x, output_log_need(&x->log, x->out[i]));
+	x->log.patient = x->log.patient && can_wait;
+	got = output_log_move(&x->log, i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR, x->out[i],
+			      core_now_ms(), &e);
+	x->session->kept_bytes += x->log.size - before;
 	if (got < 0) {
 		log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
 		return true;
@@ -65,7 +71,7 @@ static void on_output(struct loop_fd *f, uint32_t events)
 	int i = f == &x->watch_out[1];
 
 	(void)events;
-	if (!move_out(x, i))
+	if (!move_out(x, i, true))
 		return;
 	close_out(x, i);
 	execution_notify(x);
@@ -76,9 +82,9 @@ static void on_output(struct loop_fd *f, uint32_t events)
 void execution_drain(struct execution *x)
 {
 	for (int i = 0; i < 2; i++)
-		for (int rounds = 0; x->out[i] >= 0 && rounds < 64; rounds++) {
+		for (int rounds = 63; x->out[i] >= 0 && rounds >= 0; rounds--) {
 			int there = 0;
-			bool over = move_out(x, i);
+			bool over = move_out(x, i, rounds > 0);
 
 			if (over || is_over(x->out[i]))
 				close_out(x, i);

@@ -11,12 +11,13 @@
 
 struct fd_room {
 	int max;       /* that this process may have */
-	unsigned owed; /* that PID 1s will send for programs being started */
+	unsigned owed; /* that PID 1s will send, of programs being started and connections */
 	int used;      /* counted lately, when it was close */
 	uint64_t counted_ns;
 };
 
 void fd_room_init(struct fd_room *f);
 
-/* ERR_SYSTEM with EAGAIN if there is no room for one session, execution or file operation more. */
+/* ERR_SYSTEM with EAGAIN if there is no room for one session, execution, file operation or
+ * connection more. */
 int fd_room_check(struct fd_room *f, struct err *e) MUST_USE;

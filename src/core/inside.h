@@ -29,6 +29,7 @@ struct tenant {
 	uint64_t tokens_milli, tokens_at_ns;
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
+	unsigned requests; /* being answered */
 };
 
 struct core {
@@ -56,6 +57,7 @@ struct core {
 	uint64_t tokens_milli, tokens_at_ns; /* of the node */
 
 	struct tenant *tenants;
+	unsigned requests;   /* of all of them */
 	struct tenant *turn; /* whose queue is looked at next */
 	struct loop_timer queue_turn;
 	struct pool *pool;
@@ -89,8 +91,9 @@ struct session {
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by whoever asked */
 	unsigned ndials;
-	unsigned running; /* executions not ended */
-	uint64_t records; /* of executions; 0: not counted yet */
+	unsigned running;    /* executions not ended */
+	uint64_t records;    /* of executions; 0: not counted yet */
+	uint64_t kept_bytes; /* in the logs of all of them */
 	struct waits when_running, when_paused;
 	struct loop_task tell; /* that it is running */
 	unsigned holds;
@@ -123,7 +126,7 @@ struct execution {
 	bool signalled;
 	enum execution_fault fault;
 	int fault_sys;
-	bool owed;	 /* its descriptors are on their way */
+	bool owed; /* its descriptors are on their way */
 	uint32_t pid;
 	uint64_t started_ns;
 	struct output_log log;
@@ -177,6 +180,9 @@ void session_plan_timer(struct session *s);
 void session_pause_by_itself(struct session *s);
 void session_freeze_again(struct session *s);
 void session_thaw_again(struct session *s);
+/* It runs, and what runs in it is known: after a restart of ours only PID 1 can say that, and until
+ * it has, every process would seem to be gone to whoever asks for it. */
+bool session_usable(const struct session *s);
 void session_touch(struct session *s);
 int session_save(struct session *s, enum session_state to, enum session_reason reason,
 		 struct err *e) MUST_USE;
@@ -208,6 +214,9 @@ void execution_paid(struct execution *x);
 void execution_drain(struct execution *x);
 void execution_maybe_complete(struct execution *x);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);
+
+/* output_room.c: sets by how much the log may grow, having tried to make room for need bytes. */
+void output_room_make(struct execution *x, uint64_t need);
 
 /* execution_kill.c: the session's cell can be asked now; or is gone, and all in it. */
 void execution_kills_synced(struct session *s);

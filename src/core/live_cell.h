@@ -33,8 +33,8 @@ struct live_cell_events {
 struct live_program {
 	struct live_program *next;
 	uint32_t handle;
-	/* STARTED, FAILED, EXITED, TREE_DEAD. Descriptors are in c->agent.fds: taken by setting
-	 * c->agent.nfds to 0. */
+	/* STARTED, FAILED, EXITED, TREE_DEAD, DIALED. Descriptors are in c->agent.fds: taken by
+	 * setting c->agent.nfds to 0. */
 	void (*event)(struct live_program *p, struct live_cell *c, enum agent_type type,
 		      const struct agent_event *v);
 };

@@ -13,8 +13,12 @@
 enum output_stream {
 	OUTPUT_STDOUT = 1,
 	OUTPUT_STDERR = 2,
-	OUTPUT_CUT = 3, /* what follows was not kept; its bytes are the reason, "limit" or "disk" */
+	OUTPUT_CUT = 3, /* what follows was not kept; its bytes are one of the reasons */
 };
+
+#define OUTPUT_BY_LIMIT "limit"	    /* of the execution */
+#define OUTPUT_BY_DISK "disk"	    /* it is full */
+#define OUTPUT_BY_SESSION "session" /* the limit of all its session's logs together */
 
 struct output_chunk {
 	enum output_stream stream;

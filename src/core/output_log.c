@@ -15,7 +15,9 @@
 
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit)
 {
-	*l = (struct output_log){ .dir_fd = dir_fd, .fd = -1, .limit = limit };
+	*l = (struct output_log){
+		.dir_fd = dir_fd, .fd = -1, .limit = limit, .why = "", .room = UINT64_MAX
+	};
 	(void)snprintf(l->name, sizeof(l->name), "%s.log", execution_id);
 }
 
@@ -26,10 +28,25 @@ void output_log_release(struct output_log *l)
 	l->fd = -1;
 }
 
+/* The bytes of a mark at l->size, as one of ours. */
+static const char *read_why(const struct output_log *l)
+{
+	static const char *const words[] = { OUTPUT_BY_DISK, OUTPUT_BY_SESSION };
+	char text[8] = "";
+
+	IGNORED(pread(l->fd, text, sizeof(text) - 1, (off_t)(l->size + RECORD_HEAD)),
+		"then it was the limit");
+	for (size_t i = 0; i < COUNT(words); i++)
+		if (strcmp(text, words[i]) == 0)
+			return words[i];
+	return OUTPUT_BY_LIMIT;
+}
+
 static void count(struct output_log *l, const struct record *r)
 {
 	if (r->stream == OUTPUT_CUT) {
 		l->cut = true;
+		l->why = read_why(l);
 		return;
 	}
 	l->said[r->stream - 1] = r->offset + r->len;
@@ -90,12 +107,20 @@ static int drop(int pipe_fd, size_t n)
 	return moved < 0 ? -1 : (int)moved;
 }
 
+static int open_log(struct output_log *l)
+{
+	if (l->fd < 0)
+		l->fd = openat(l->dir_fd, l->name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return l->fd < 0 ? -1 : 0;
+}
+
 static void mark_cut(struct output_log *l, const char *why, uint64_t now_ms)
 {
 	struct record r = { .len = (uint32_t)strlen(why), .stream = OUTPUT_CUT, .time_ms = now_ms };
 
 	l->cut = true;
-	if (l->fd < 0)
+	l->why = why;
+	if (open_log(l) < 0)
 		return;
 	/* The mark itself may not fit on a full disk; the record in the store says it too. */
 	if (record_write(l->fd, l->size, &r) == 0 &&
@@ -103,13 +128,6 @@ static void mark_cut(struct output_log *l, const char *why, uint64_t now_ms)
 		l->size += RECORD_HEAD + r.len;
 	else
 		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
-}
-
-static int open_log(struct output_log *l)
-{
-	if (l->fd < 0)
-		l->fd = openat(l->dir_fd, l->name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	return l->fd < 0 ? -1 : 0;
 }
 
 /* Makes a head promise what came. Returns false if it could not be, and the record is gone. */
@@ -153,35 +171,60 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 	return done;
 }
 
+/* What the program may still say by its own limit. */
+static uint64_t own_room(const struct output_log *l)
+{
+	return l->limit > l->kept ? l->limit - l->kept : 0;
+}
+
+uint64_t output_log_need(const struct output_log *l, int pipe_fd)
+{
+	uint64_t own = own_room(l);
+	int there = 0;
+
+	if (l->cut || own == 0 || ioctl(pipe_fd, FIONREAD, &there) < 0 || there <= 0)
+		return 0;
+	own = own < MOVE_MAX ? own : MOVE_MAX;
+	return RECORD_HEAD + ((uint64_t)there < own ? (uint64_t)there : own);
+}
+
+/* How many of want bytes may be kept, and why not all, if so. */
+static size_t find_room(const struct output_log *l, size_t want, const char **ret_why)
+{
+	uint64_t own = own_room(l);
+	uint64_t shared = l->room > RECORD_HEAD ? l->room - RECORD_HEAD : 0;
+	uint64_t least = own < shared ? own : shared;
+
+	*ret_why = shared < own ? OUTPUT_BY_SESSION : OUTPUT_BY_LIMIT;
+	return least < want ? (size_t)least : want;
+}
+
 int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,
 		    struct err *e)
 {
-	int there = 0;
-	size_t want, room;
+	int there = 0, dropped;
+	size_t want;
 
 	if (ioctl(pipe_fd, FIONREAD, &there) < 0)
 		return err_sys(e, "output of %s", l->name);
 	if (there <= 0)
 		return 0;
 	want = there > (int)MOVE_MAX ? MOVE_MAX : (size_t)there;
-	room = l->limit > l->kept && !l->disk_full ? l->limit - l->kept : 0;
-	if (!l->cut && room > 0) {
-		size_t n = want < room ? want : (size_t)room;
-		size_t kept = keep(l, stream, pipe_fd, n, now_ms);
+	if (!l->cut) {
+		const char *why;
+		size_t n = find_room(l, want, &why);
+		size_t kept = n == 0 ? 0 : keep(l, stream, pipe_fd, n, now_ms);
 
 		if (kept == n && n == want)
 			return 1;
-		if (kept < n) {
-			l->disk_full = true;
-			mark_cut(l, "disk", now_ms);
-		} else {
-			mark_cut(l, "limit", now_ms);
-		}
+		if (kept < n)
+			why = OUTPUT_BY_DISK;
+		else if (l->patient && strcmp(why, OUTPUT_BY_SESSION) == 0)
+			return 1;
+		mark_cut(l, why, now_ms);
 		want -= kept;
-	} else if (!l->cut) {
-		mark_cut(l, "limit", now_ms);
 	}
-	int dropped = drop(pipe_fd, want);
+	dropped = drop(pipe_fd, want);
 	if (dropped > 0)
 		l->said[stream - 1] += (uint64_t)dropped;
 	return 1;

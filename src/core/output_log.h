@@ -15,7 +15,9 @@ struct output_log {
 	uint64_t said[2]; /* by stdout and stderr, kept or not */
 	uint64_t kept;	  /* bytes of both */
 	bool cut;	  /* something was not kept */
-	bool disk_full;	  /* because of the disk */
+	const char *why;  /* one of output.h's reasons, if cut */
+	uint64_t room;	  /* by how much the file may grow now: set before each move */
+	bool patient;	  /* there will be more: what does not fit stays in the pipe */
 };
 
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit);
@@ -24,8 +26,13 @@ void output_log_release(struct output_log *l);
 /* Opens a log that an earlier daemon wrote, if there is one; mends its last record; counts. */
 int output_log_reopen(struct output_log *l, struct err *e) MUST_USE;
 
-/* Moves what is in the pipe, about a MiB at most. Returns 1 if bytes were moved, 0 if there were
- * none, -1 if the pipe is broken. Never blocks. Trouble with the disk cuts the log instead of
- * failing: the program must not be held up by it. */
+/* By how much the file would grow in the next move if there were room: 0 if nothing is in the pipe,
+ * or if it would not be kept anyway. */
+uint64_t output_log_need(const struct output_log *l, int pipe_fd);
+
+/* Moves what is in the pipe, about a MiB at most. Returns 1 if there were bytes (none of them has
+ * moved if there is no room, but will be), 0 if there were none, -1 if the pipe is broken. Never
+ * blocks. Trouble with the disk cuts the log instead of failing: the program must not be held up by
+ * it. The mark of a cut is written even if there is no room for it. */
 int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,
 		    struct err *e) MUST_USE;

@@ -63,7 +63,8 @@ static bool is_shortage(const struct err *e)
 
 static int adopt(struct core *c, struct session *s, struct err *e)
 {
-	if (store_execution_each_live(c->store, s->row.id, add_execution, s, e) < 0 ||
+	if (store_execution_logs_size(c->store, s->row.id, &s->kept_bytes, e) < 0 ||
+	    store_execution_each_live(c->store, s->row.id, add_execution, s, e) < 0 ||
 	    store_execution_each_open(c->store, s->row.id, add_execution, s, e) < 0)
 		return err_wrap(e, "executions");
 	if (strcmp(s->row.boot_id, c->boot_id) != 0) {

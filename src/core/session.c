@@ -169,7 +169,7 @@ static void tell_running(struct loop_task *t)
 {
 	struct session *s = t->arg;
 
-	if (s->row.state == SESSION_RUNNING)
+	if (session_usable(s))
 		waits_tell(&s->when_running, NULL);
 }
 

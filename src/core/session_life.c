@@ -469,6 +469,7 @@ static void cell_synced(struct live_cell *cell)
 	usage_read(&s->core->o.cgroups, s->row.id, &now);
 	s->oom_seen = now.oom_kills;
 	s->pids_seen = now.pids_refused;
+	loop_defer(s->core->loop, &s->tell);
 }
 
 const struct live_cell_events session_cell_events = {

@@ -19,6 +19,11 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 	s->cell->call = keeper_link_ask(&s->core->keeper, &r, sizeof(r), -1, true, done, s->cell);
 }
 
+bool session_usable(const struct session *s)
+{
+	return s->row.state == SESSION_RUNNING && s->cell->synced;
+}
+
 static struct session *of_cell(void *arg)
 {
 	struct live_cell *c = arg;
@@ -155,7 +160,8 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		s->unsaved = true;
 	}
 	session_touch(s);
-	waits_tell(&s->when_running, NULL);
+	if (session_usable(s))
+		waits_tell(&s->when_running, NULL);
 }
 
 void session_resume(struct session *s, struct wait *w)
@@ -165,14 +171,14 @@ void session_resume(struct session *s, struct wait *w)
 
 	if (w != NULL)
 		waits_add(&s->when_running, w);
-	if (s->row.state == SESSION_RUNNING) {
+	if (session_usable(s)) {
 		if (w != NULL) {
 			wait_cancel(w);
 			w->done(w, NULL);
 		}
 		return;
 	}
-	/* creating, pausing, resuming: told when it gets there */
+	/* creating, pausing, resuming, just adopted: told when it gets there */
 	if (s->row.state != SESSION_PAUSED)
 		return;
 	core_check_clock(s->core);

@@ -246,6 +246,26 @@ static int write_first_key(struct core *c, const char *key, struct err *e)
 	return 0;
 }
 
+/* Whoever holds requests open (streams, servers in cells that do not answer) holds connections. The
+ * last quarter of them is for those who have few. */
+int tenant_enter(struct core *c, struct tenant *t, struct err *e)
+{
+	uint64_t max = core_config(c)->connections_max;
+
+	if (c->requests >= max - max / 4 && t->requests > max / 8)
+		return err_set(e, ERR_LIMIT, "quota_connections: %u requests are under way already",
+			       t->requests);
+	c->requests++;
+	t->requests++;
+	return 0;
+}
+
+void tenant_leave(struct core *c, struct tenant *t)
+{
+	c->requests--;
+	t->requests--;
+}
+
 int tenant_first(struct core *c, struct err *e)
 {
 	struct store_tenant row = { .name = "default", .is_operator = true };

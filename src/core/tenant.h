@@ -22,6 +22,11 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 const struct store_tenant *tenant_row(const struct tenant *t);
 struct tenant *tenant_find(struct core *c, const char *id);
 
+/* A request of the tenant's, or to a sandbox of its, begins; it is counted until tenant_leave().
+ * ERR_LIMIT, and it is not counted: connections are getting few, and it has its share of them. */
+int tenant_enter(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+void tenant_leave(struct core *c, struct tenant *t);
+
 /* Makes a tenant from a row whose id is empty: fills id and time. ERR_CONFLICT: name taken. */
 int tenant_create(struct core *c, struct store_tenant *row, struct err *e) MUST_USE;
 int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,

@@ -1,12 +1,26 @@
 /* adapter.h - what the files of this folder share: the adapter itself, its parts, its dialects.
  *
- *   destination.c   where does a request go: here, or into a sandbox?
- *   control.c       here: the table of the control plane; handlers in sandbox*_.c, template.c ...
- *   edge.c          into a sandbox: is it there, may one, envd or some other port?
- *   envd.c          the table of port 49983; handlers in process*.c, filesystem*.c, files*.c */
+ *   e2b.c             who answers a request
+ *   destination.c     where does it go: here, or into a sandbox?
+ *   token.c           who may use a sandbox, and signatures of files
+ *
+ *   control.c         here: the table of the control plane
+ *   sandbox.c         what a sandbox is, kept and shown; sandbox_spec.c, network.c, netname.c read
+ *                     what is asked of one
+ *   sandbox_*.c       made, woken, listed (filter.c, rfc3339.c), measured, ended
+ *   template_show.c   the operator's templates
+ *   missing.c         what Cordon does not have
+ *
+ *   edge.c            into a sandbox: is it there, may one, envd or some other port?
+ *   envd.c            the table of port 49983, and who may use it
+ *   rpc*.c            Connect: messages, bodies, streams
+ *   process*.c        the process service: _start and _connect answer with a _feed of _events,
+ *                     _input and _stream_input feed a _writer; _spec and _find say which
+ *   filesystem*.c     the filesystem service; listing.c orders a directory, dir_watch.c watches one
+ *   files_*.c         files by HTTP: condition.c and disposition.c for GET; post_head.c,
+ *                     multipart.c, part_head.c and written.c for POST
+ *   cellfile.c        what both services do in the cell, and how it fails; entry.c shows a file */
 #pragma once
-
-#include <jansson.h>
 
 #include "request.h"
 #include "routes.h"
@@ -15,14 +29,13 @@
 #define ADAPTER_ENVD_PORT 49983
 #define ADAPTER_ENVD_VERSION "0.6.13" /* whose behaviour this is; clients decide by it */
 #define ADAPTER_CLIENT_ID "cordon"
-#define ADAPTER_JSON_MAX (16U << 20)
 
-struct watchers; /* polled ones: filesystem_poll.c */
+struct crowd; /* of watchers: filesystem_poll.c */
 
 struct e2b {
 	struct core *core; /* borrowed */
 	struct token_key key;
-	struct watchers *watchers;    /* NULL until there is one */
+	struct crowd *crowds;	      /* of those sandboxes that have watchers */
 	uint64_t tries, tries_second; /* of signatures, in this second */
 };
 
@@ -73,6 +86,7 @@ void sandbox_resume(struct request *r);
 void sandbox_pause(struct request *r);
 void sandbox_timeout(struct request *r);
 void sandbox_refreshes(struct request *r);
+/* sandbox_network.c */
 void sandbox_network(struct request *r);
 /* sandbox_metrics.c */
 void sandbox_metrics(struct request *r);
@@ -85,6 +99,7 @@ void template_list_v1(struct request *r);
 void template_list_v2(struct request *r);
 void template_get(struct request *r);
 void template_alias(struct request *r);
+void template_delete(struct request *r);
 /* missing.c: what the contract has and Cordon does not, yet */
 void missing_builds(struct request *r);
 void missing_snapshots(struct request *r);
@@ -93,7 +108,6 @@ void missing_volumes(struct request *r);
 void missing_content(struct request *r);
 void missing_secrets(struct request *r);
 void missing_teams(struct request *r);
-void template_delete(struct request *r);
 /* control.c */
 void control_health(struct request *r);
 
@@ -117,8 +131,6 @@ void filesystem_watch_dir(struct request *r);
 void filesystem_create_watcher(struct request *r);
 void filesystem_get_watcher_events(struct request *r);
 void filesystem_remove_watcher(struct request *r);
-/* All polled watchers, at the end of the adapter. */
-void filesystem_poll_end(struct e2b *b);
 /* files_get.c, files_post.c, files_compose.c */
 void files_get(struct request *r);
 void files_post(struct request *r);

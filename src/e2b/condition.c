@@ -1,7 +1,6 @@
 #include "condition.h"
 
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #define DATE "%a, %d %b %Y %H:%M:%S GMT"

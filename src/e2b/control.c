@@ -124,7 +124,7 @@ static void fail(struct request *r, const struct failure *f)
 	json_int(&j, "code", f->status);
 	json_text(&j, "message", f->message);
 	json_close(&j, '}');
-	exchange_reply(r->x, f->status, "application/json", j.text, j.len);
+	exchange_reply(r->x, f->status, "application/json; charset=utf-8", j.text, j.len);
 }
 
 const struct dialect control_dialect = { .fail = fail };

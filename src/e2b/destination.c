@@ -62,6 +62,7 @@ static void by_headers(size_t nid, struct http1_span id, size_t nport, struct ht
 static void by_label(struct http1_span label, struct destination *ret)
 {
 	struct http1_span port = label, id;
+	char lower[STORE_ID_MAX];
 	size_t digits = 0;
 
 	while (digits < label.n && label.p[digits] >= '0' && label.p[digits] <= '9')
@@ -74,6 +75,10 @@ static void by_label(struct http1_span label, struct destination *ret)
 	for (size_t i = 0; i < id.n; i++)
 		if (id.p[i] == '-')
 			id.n = i;
+	for (size_t i = 0; i < id.n && id.n < sizeof(lower); i++) /* names have no case */
+		lower[i] = (char)(id.p[i] >= 'A' && id.p[i] <= 'Z' ? id.p[i] + 32 : id.p[i]);
+	if (id.n < sizeof(lower))
+		id.p = lower;
 	ret->kind = DESTINATION_BAD;
 	if (!take_port(port, &ret->port))
 		ret->why = "the host name does not begin with a port";

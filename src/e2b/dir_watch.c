@@ -93,7 +93,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 		w->held = NULL;
 		return 0;
 	}
-	return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	return file_call_refuse(e);
 }
 
 static bool room(struct file_call *c)

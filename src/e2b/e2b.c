@@ -13,7 +13,7 @@
 #include "destination.h"
 #include "hex.h"
 #include "rand.h"
-#include "sandbox.h"
+#include "reply.h"
 #include "store.h"
 #include "url.h"
 
@@ -51,13 +51,6 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 		return NULL;
 	}
 	return b;
-}
-
-void e2b_free(struct e2b *b)
-{
-	if (b != NULL)
-		filesystem_poll_end(b);
-	free(b);
 }
 
 void e2b_print_routes(FILE *to)
@@ -126,17 +119,18 @@ static void reply_text(struct exchange *x, int status, const char *text)
 	exchange_reply(x, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-static void reply_signature(struct exchange *x, int found)
+static void refuse_signature(struct e2b *b, struct exchange *x, bool busy)
 {
-	static const char unknown[] = "{\"code\":401,\"message\":\"invalid signature\"}";
-	static const char busy[] =
-		"{\"code\":429,\"message\":\"too many signed requests, try again\"}";
+	struct request *r = request_new(b->core, x, &control_dialect, b);
 
-	if (found < 0)
-		exchange_header(x, "Retry-After", "1");
-	exchange_reply(x, found < 0 ? 429 : 401, "application/json; charset=utf-8",
-		       found < 0 ? busy : unknown,
-		       found < 0 ? sizeof(busy) - 1 : sizeof(unknown) - 1);
+	if (r == NULL)
+		return;
+	if (!busy) {
+		reply_code(r, 401, "unauthorized", "invalid signature");
+		return;
+	}
+	exchange_header(x, "Retry-After", "1");
+	reply_code(r, 429, "quota", "too many signed requests, try again");
 }
 
 /* A request without a sandbox's name that is envd's all the same: by its token (older clients), or
@@ -162,7 +156,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 	if (found > 0)
 		edge_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
 	else
-		reply_signature(x, found);
+		refuse_signature(b, x, found < 0);
 	return true;
 }
 

@@ -12,13 +12,12 @@ struct core;
 struct e2b;
 struct exchange;
 
-/* Reads (or makes) the node's key for access tokens in the state folder. */
+/* Reads (or makes) the node's key for access tokens, which is in the store. It lives as long as the
+ * process. */
 struct e2b *e2b_new(struct core *core, struct err *e) MUST_USE;
-/* After the server: no exchange may be left. */
-void e2b_free(struct e2b *b);
 
 /* True: the request was for this interface, and is being answered. tls: it came that way. */
 bool e2b_handle(struct e2b *b, struct exchange *x, bool tls);
 
-/* "METHOD PATTERN" for each route, for tests. */
+/* "METHOD PATTERN" for each route of the control plane, for tests. */
 void e2b_print_routes(FILE *to);

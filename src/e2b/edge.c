@@ -15,8 +15,8 @@
 #include "sandbox.h"
 
 #define GONE "The sandbox was not found"
-#define AWAKE_MS (300U * 1000) /* a woken sandbox lives at least that long */
-#define DIAL_ANSWER_MS (600U * 1000)
+#define AWAKE_MS (300ULL * 1000) /* a woken sandbox lives at least that long */
+#define DIAL_ANSWER_MS (600ULL * 1000)
 #define HOST_MAX (SANDBOX_HOST_MAX + 16)
 #define DROP_MAX 6
 
@@ -258,6 +258,7 @@ static bool may_enter(struct request *r, struct edge *g, const struct store_sess
 void edge_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t port, bool tls)
 {
 	struct request *r = request_new(b->core, x, &edge_dialect, b);
+	struct err e = { 0 };
 	struct session *s;
 	struct edge *g;
 
@@ -275,7 +276,12 @@ void edge_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t por
 		return;
 	}
 	r->tenant = session_tenant(s);
+	if (request_count(r, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
 	sandbox_read(session_row(s), &g->sandbox);
+	r->lets_sleep = !g->sandbox.auto_resume;
 	/* Whoever may not in must not wake it either, nor be why it does not go to sleep. */
 	if (may_enter(r, g, session_row(s)) &&
 	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->woken) : traffic_allowed(r, g)))

@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#define NS 1000000000LL
+#include "rfc3339.h"
+
 #define NUMBER_MAX 24
 
 const char *entry_path(const struct file_msg_entry *m)
@@ -59,19 +59,6 @@ static const char *type_name(unsigned type)
 	return type == FILE_MSG_DIR ? "FILE_TYPE_DIRECTORY" : "FILE_TYPE_UNSPECIFIED";
 }
 
-static void shape_time(struct json *j, const char *name, int64_t ns)
-{
-	int64_t rest = (ns % NS + NS) % NS;
-	time_t t = (time_t)((ns - rest) / NS);
-	char day[32], text[48];
-	struct tm tm;
-
-	if (gmtime_r(&t, &tm) == NULL || strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm) == 0)
-		return;
-	(void)snprintf(text, sizeof(text), "%s.%09lldZ", day, (long long)rest);
-	json_text(j, name, text);
-}
-
 static void shape_owner(struct json *j, const char *name, const char *owner, uint32_t id)
 {
 	char text[NUMBER_MAX];
@@ -99,9 +86,10 @@ static void shape_meta(struct json *j, const struct file_meta *m)
 void entry_shape(struct json *j, const char *name, const struct file_msg_entry *m, const char *path)
 {
 	bool link = m->type == FILE_MSG_SYMLINK, leads = link && m->resolved[0] != '\0';
-	char permissions[ENTRY_PERMISSIONS_MAX], size[NUMBER_MAX];
+	char permissions[ENTRY_PERMISSIONS_MAX], size[NUMBER_MAX], changed[RFC3339_MAX];
 
 	entry_permissions(m, permissions);
+	rfc3339_write_ns(m->mtime_ns, changed);
 	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)(m->size & INT64_MAX));
 	json_open(j, name, '{');
 	json_text(j, "name", base_name(path));
@@ -113,7 +101,7 @@ void entry_shape(struct json *j, const char *name, const struct file_msg_entry *
 	json_text(j, "permissions", permissions);
 	shape_owner(j, "owner", m->owner, m->uid);
 	shape_owner(j, "group", m->group, m->gid);
-	shape_time(j, "modifiedTime", m->mtime_ns);
+	json_text(j, "modifiedTime", changed);
 	if (link)
 		json_text(j, "symlinkTarget", leads ? m->resolved : m->target);
 	shape_meta(j, &m->meta);

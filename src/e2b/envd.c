@@ -56,19 +56,10 @@ static bool take_ids(struct request *r, const struct url_params *params)
 
 static void fail(struct request *r, const struct failure *f)
 {
-	char text[256 + 6 * sizeof(((struct err *)NULL)->msg)];
-	struct json j;
-
-	if (f->status == 410 || session_find(r->core, r->session_id) == NULL) {
+	if (f->status == 410 || session_find(r->core, r->session_id) == NULL)
 		edge_gone(r);
-		return;
-	}
-	json_init(&j, text, sizeof(text));
-	json_open(&j, NULL, '{');
-	json_int(&j, "code", f->status);
-	json_text(&j, "message", f->message);
-	json_close(&j, '}');
-	exchange_reply(r->x, f->status, "application/json; charset=utf-8", j.text, j.len);
+	else
+		control_dialect.fail(r, f);
 }
 
 const struct dialect envd_dialect = { .fail = fail };
@@ -265,7 +256,7 @@ void envd_envs(struct request *r)
 	const char *at = row->env, *end = at + row->env_len;
 	struct json j;
 
-	json_init_heap(&j, ADAPTER_JSON_MAX);
+	json_init_heap(&j, REPLY_JSON_MAX);
 	json_open(&j, NULL, '{');
 	for (; at < end; at += strlen(at) + 1) {
 		char name[300];

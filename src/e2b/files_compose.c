@@ -36,7 +36,7 @@ static int record(struct file_call *call, const struct file_msg *m, struct err *
 	struct composing *c = call->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY || c->begun)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	c->begun = true;
 	json_init_heap(&c->j, ENTRY_JSON_MAX);
 	entry_shape_written(&c->j, NULL, &m->entry);

@@ -4,7 +4,6 @@
  * answer depends on the file (a condition, its last bytes, its size alone) `stat` comes before. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "adapter.h"
 #include "byte_range.h"
@@ -94,7 +93,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	struct getting *g = c->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	g->size = m->entry.size;
 	g->changed_s = m->entry.mtime_ns / NS - (m->entry.mtime_ns % NS < 0);
 	g->is_dir = m->entry.type == FILE_MSG_DIR;

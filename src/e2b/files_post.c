@@ -12,7 +12,6 @@
 #include "cellfile.h"
 #include "chunker.h"
 #include "config.h"
-#include "entry.h"
 #include "multipart.h"
 #include "post_head.h"
 #include "reply.h"
@@ -112,7 +111,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	struct posting *p = c->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY)
-		return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+		return file_call_refuse(e);
 	return written_add(&p->done, p->target, &m->entry, e);
 }
 

@@ -81,11 +81,6 @@ static struct filesystem *begin(struct request *r, const json_t *message, const 
 	return f;
 }
 
-static int other_kind(struct err *e)
-{
-	return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
-}
-
 /* ---- those that answer with one entry */
 
 static int one_record(struct file_call *c, const struct file_msg *m, struct err *e)
@@ -93,7 +88,7 @@ static int one_record(struct file_call *c, const struct file_msg *m, struct err 
 	struct filesystem *f = c->r->state;
 
 	if (m->kind != FILE_MSG_ENTRY || f->begun)
-		return other_kind(e);
+		return file_call_refuse(e);
 	f->begun = true;
 	f->existed = (m->entry.flags & FILE_MSG_EXISTED) != 0;
 	json_init_heap(&f->j, ENTRY_JSON_MAX);
@@ -191,7 +186,7 @@ void filesystem_move(struct request *r)
 static int remove_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	(void)c;
-	return m->kind == FILE_MSG_END ? 0 : other_kind(e);
+	return m->kind == FILE_MSG_END ? 0 : file_call_refuse(e);
 }
 
 /* What is not there need not be removed. */
@@ -253,7 +248,7 @@ static int list_record(struct file_call *c, const struct file_msg *m, struct err
 		return 0;
 	}
 	if (m->kind != FILE_MSG_ENTRY)
-		return other_kind(e);
+		return file_call_refuse(e);
 	if (f->begun)
 		return keep(f, &m->entry, e);
 	f->begun = true;
@@ -280,7 +275,7 @@ static void list_ended(struct file_call *c, int status, const struct err *e)
 			 "the directory has more than %u entries, list a part of it", LIST_MAX);
 		return;
 	}
-	json_init_heap(&f->j, ADAPTER_JSON_MAX);
+	json_init_heap(&f->j, REPLY_JSON_MAX);
 	json_open(&f->j, NULL, '{');
 	listing_write(&f->list, &f->j, "entries");
 	json_close(&f->j, '}');

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "dir_watch.h"
 #include "rand.h"
+#include "reply.h"
 
 #define WATCHERS_MAX 64 /* of a sandbox */
 #define EVENTS_MAX 4096
@@ -34,23 +35,19 @@ struct watcher {
 	size_t nevents;
 	struct loop_timer forget;
 	struct loop_task lost; /* its built-in has ended: not from inside of its callbacks */
-	struct request *maker; /* until it is ready */
+	struct request *maker; /* until it is ready; whose state it is so long */
 	enum rpc_code code;    /* what the next question is answered with */
 	char why[sizeof(((struct err *)NULL)->msg)];
 };
 
 /* Those of one sandbox; never empty. */
 struct crowd {
-	struct crowd *next;
+	struct crowd *next; /* of the adapter's */
 	struct e2b *adapter;
 	char session_id[REQUEST_ID_MAX];
 	struct watcher *first;
 	unsigned n;
 	size_t bytes; /* of their events */
-};
-
-struct watchers {
-	struct crowd *first;
 };
 
 static struct watcher *of(struct dir_watch *w)
@@ -86,7 +83,7 @@ static void leave(struct watcher *w)
 		}
 	if (--c->n > 0)
 		return;
-	for (struct crowd **at = &c->adapter->watchers->first; *at != NULL; at = &(*at)->next)
+	for (struct crowd **at = &c->adapter->crowds; *at != NULL; at = &(*at)->next)
 		if (*at == c) {
 			*at = c->next;
 			break;
@@ -115,6 +112,7 @@ static void on_lost(struct loop_task *t)
 	forget(t->arg);
 }
 
+/* Not before it is ready: until then its maker's request holds it, and lets go of it. */
 static void touch(struct watcher *w)
 {
 	loop_timer_set(loop_of(w), &w->forget, loop_now_ns(loop_of(w)) + FORGET_NS);
@@ -158,9 +156,8 @@ static void ready(struct dir_watch *d)
 	struct json j;
 
 	w->maker = NULL;
-	if (r == NULL)
-		return;
 	r->state = NULL;
+	touch(w);
 	json_init_heap(&j, EVENT_MAX);
 	json_open(&j, NULL, '{');
 	json_text(&j, "watcherId", w->id);
@@ -220,8 +217,7 @@ static void start(struct request *r, struct session *s)
 
 static struct crowd *find_crowd(const struct request *r)
 {
-	const struct watchers *all = adapter_of(r)->watchers;
-	struct crowd *c = all == NULL ? NULL : all->first;
+	struct crowd *c = adapter_of(r)->crowds;
 
 	while (c != NULL && strcmp(c->session_id, r->session_id) != 0)
 		c = c->next;
@@ -233,16 +229,12 @@ static struct crowd *make_crowd(struct request *r)
 	struct e2b *b = adapter_of(r);
 	struct crowd *c = calloc(1, sizeof(*c));
 
-	if (b->watchers == NULL)
-		b->watchers = calloc(1, sizeof(*b->watchers));
-	if (c == NULL || b->watchers == NULL) {
-		free(c);
+	if (c == NULL)
 		return NULL;
-	}
 	c->adapter = b;
 	memcpy(c->session_id, r->session_id, sizeof(c->session_id));
-	c->next = b->watchers->first;
-	b->watchers->first = c;
+	c->next = b->crowds;
+	b->crowds = c;
 	return c;
 }
 
@@ -265,7 +257,6 @@ static struct watcher *make(struct request *r, struct crowd *c)
 	w->next = c->first;
 	c->first = w;
 	c->n++;
-	touch(w);
 	return w;
 }
 
@@ -330,7 +321,7 @@ static void events_got(struct request *r, json_t *message)
 		rpc_fail(r, w->code, "%s", w->why);
 		return;
 	}
-	json_init_heap(&j, ADAPTER_JSON_MAX);
+	json_init_heap(&j, REPLY_JSON_MAX);
 	json_open(&j, NULL, '{');
 	json_open(&j, "events", '[');
 	for (const struct event *v = w->events; v != NULL; v = v->next)
@@ -360,14 +351,4 @@ static void remove_got(struct request *r, json_t *message)
 void filesystem_remove_watcher(struct request *r)
 {
 	rpc_read(r, remove_got);
-}
-
-void filesystem_poll_end(struct e2b *b)
-{
-	if (b->watchers == NULL)
-		return;
-	while (b->watchers->first != NULL)
-		forget(b->watchers->first->first);
-	free(b->watchers);
-	b->watchers = NULL;
 }

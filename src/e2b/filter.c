@@ -191,17 +191,6 @@ int filter_states(const char *parameter, unsigned *ret, struct err *e)
 
 #define ASCENDING "__asc"
 
-/* The two characters in which base64url is not base64, one kind for the other. */
-static void swap(char *text, const char from[2], const char to[2])
-{
-	for (; *text != '\0'; text++)
-		for (unsigned i = 0; i < 2; i++)
-			if (*text == from[i]) {
-				*text = to[i];
-				break;
-			}
-}
-
 void filter_cursor_write(const struct filter_cursor *c, char ret[FILTER_CURSOR_MAX])
 {
 	char time[RFC3339_MAX], text[RFC3339_MAX + STORE_ID_MAX + 8];
@@ -211,7 +200,8 @@ void filter_cursor_write(const struct filter_cursor *c, char ret[FILTER_CURSOR_M
 	n = snprintf(text, sizeof(text), "%s__%s%s", time, c->id, c->ascending ? ASCENDING : "");
 	_Static_assert(BASE64_LENGTH(sizeof(text)) < FILTER_CURSOR_MAX, "it fits");
 	base64_encode(text, (size_t)n, ret);
-	swap(ret, "+/", "-_");
+	for (; *ret != '\0'; ret++) /* for URLs: two characters are others there */
+		*ret = (char)(*ret == '+' ? '-' : *ret == '/' ? '_' : *ret);
 }
 
 static int refuse_cursor(struct err *e)
@@ -219,27 +209,15 @@ static int refuse_cursor(struct err *e)
 	return err_set(e, ERR_INVALID, "parameter nextToken: not a token of ours");
 }
 
-/* From base64url, padded or not. */
-static ssize_t decode(const char *text, char *ret, size_t cap)
+static bool decode(const char *text, char ret[FILTER_CURSOR_MAX])
 {
-	char padded[FILTER_CURSOR_MAX + 4];
 	size_t n = strlen(text);
-	ssize_t len;
+	ssize_t len = n >= FILTER_CURSOR_MAX ? -1 : base64_decode_any(text, n, (uint8_t *)ret);
 
-	if (n >= FILTER_CURSOR_MAX || strpbrk(text, "+/") != NULL)
-		return -1;
-	memcpy(padded, text, n);
-	while (n % 4 != 0)
-		padded[n++] = '=';
-	padded[n] = '\0';
-	swap(padded, "-_", "+/");
-	if (BASE64_BYTES(n) >= cap)
-		return -1;
-	len = base64_decode(padded, n, (uint8_t *)ret);
 	if (len < 0 || memchr(ret, '\0', (size_t)len) != NULL)
-		return -1;
+		return false;
 	ret[len] = '\0';
-	return len;
+	return true;
 }
 
 int filter_cursor_read(const char *text, struct filter_cursor *ret, struct err *e)
@@ -247,7 +225,7 @@ int filter_cursor_read(const char *text, struct filter_cursor *ret, struct err *
 	char plain[FILTER_CURSOR_MAX], *id, *order;
 	uint64_t us;
 
-	if (decode(text, plain, sizeof(plain)) < 0)
+	if (!decode(text, plain))
 		return refuse_cursor(e);
 	id = strstr(plain, "__");
 	if (id == NULL)

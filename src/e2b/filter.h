@@ -42,5 +42,5 @@ struct filter_cursor {
 
 /* As E2B writes it: base64url of "<time>__<id>", with "__asc" behind it in that order. */
 void filter_cursor_write(const struct filter_cursor *c, char ret[FILTER_CURSOR_MAX]);
-/* Padding may be left out. ERR_INVALID. */
+/* Of either alphabet; padding may be left out. ERR_INVALID. */
 int filter_cursor_read(const char *text, struct filter_cursor *ret, struct err *e) MUST_USE;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "adapter.h"
+#include "reply.h"
 #include "rpc.h"
 
 /* Where its path and its JSON are in the text. */
@@ -12,20 +12,21 @@ struct listing_entry {
 
 static bool grow_text(struct listing *l, size_t n)
 {
-	size_t size = l->size == 0 ? 4096 : l->size;
+	size_t size = l->size == 0 ? 4096 : l->size, counted;
 	char *more;
 
-	if (n > ADAPTER_JSON_MAX - l->len)
+	if (n > REPLY_JSON_MAX - l->len)
 		return false;
 	while (size < l->len + n)
 		size *= 2;
 	if (size == l->size)
 		return true;
-	if (!rpc_count(size - l->size))
+	counted = rpc_countable(size) - rpc_countable(l->size);
+	if (!rpc_count(counted))
 		return false;
 	more = realloc(l->text, size);
 	if (more == NULL) {
-		rpc_uncount(size - l->size);
+		rpc_uncount(counted);
 		return false;
 	}
 	l->text = more;
@@ -96,7 +97,7 @@ void listing_write(struct listing *l, struct json *j, const char *name)
 
 void listing_release(struct listing *l)
 {
-	rpc_uncount(l->size);
+	rpc_uncount(rpc_countable(l->size));
 	free(l->text);
 	free(l->entries);
 	*l = (struct listing){ 0 };

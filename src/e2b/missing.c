@@ -4,7 +4,6 @@
 
 #include "adapter.h"
 #include "reply.h"
-#include "sandbox.h"
 
 static void missing(struct request *r, const char *what)
 {
@@ -16,7 +15,7 @@ static void missing(struct request *r, const char *what)
 
 void missing_builds(struct request *r)
 {
-	missing(r, "building, tagging and publishing templates");
+	missing(r, "building, tagging, publishing and deleting templates");
 }
 
 void missing_snapshots(struct request *r)
@@ -51,17 +50,4 @@ void missing_content(struct request *r)
 		"{\"code\":\"501\",\"message\":\"volumes: not supported by this Cordon server\"}";
 
 	exchange_reply(r->x, 501, "application/json", text, sizeof(text) - 1);
-}
-
-/* Also how clients delete a snapshot, of which there are none. */
-void template_delete(struct request *r)
-{
-	char text[REQUEST_ID_MAX + 32];
-
-	if (sandbox_template(r->core, r->id) != NULL) {
-		missing(r, "deleting templates");
-		return;
-	}
-	(void)snprintf(text, sizeof(text), "template '%s' not found", r->id);
-	reply_code(r, 404, "not_found", text);
 }

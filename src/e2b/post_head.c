@@ -80,10 +80,7 @@ static int read_type(const struct http1_request *q, struct post_head *ret, struc
 
 	if (http1_find(q->headers, q->headers_n, "content-type", &ret->type) != 1)
 		return err_set(e, ERR_INVALID, "Content-Type: must be given, once");
-	type = ret->type;
-	for (type.n = 0; type.n < ret->type.n; type.n++)
-		if (type.p[type.n] == ';' || type.p[type.n] == ' ')
-			break;
+	type = http1_media_type(ret->type);
 	ret->is_form = http1_span_is_nocase(type, "multipart/form-data");
 	if (!ret->is_form && !http1_span_is_nocase(type, "application/octet-stream"))
 		return err_set(e, ERR_INVALID,

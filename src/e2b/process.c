@@ -9,7 +9,6 @@
 #include "reply.h"
 #include "rpc.h"
 
-#define LIST_MAX (16U << 20)
 #define SEEN_MAX 4096 /* executions of a session: the most executions_max can be */
 
 /* ---- List */
@@ -50,7 +49,7 @@ static void list(struct request *r, struct session *s)
 	}
 	execution_each(s, see, seen);
 	qsort(seen->list, seen->n, sizeof(seen->list[0]), by_pid);
-	json_init_heap(&j, LIST_MAX);
+	json_init_heap(&j, REPLY_JSON_MAX);
 	json_open(&j, NULL, '{');
 	json_open(&j, "processes", '[');
 	for (size_t i = 0; i < seen->n; i++) {

@@ -1,12 +1,9 @@
 /* process_connect.c - Connect: follows a process from now on. One that ended a moment ago is told
  * of by its record. */
-#include <stdio.h>
-
 #include "adapter.h"
 #include "process_event.h"
 #include "process_feed.h"
 #include "process_find.h"
-#include "reply.h"
 
 struct connect {
 	struct process_feed feed; /* first, see rpc.h */

@@ -17,8 +17,8 @@
 
 #include "process_event.h"
 
-#define EXHAUSTED                                                                            \
-	"the process has written more output than e2b_output_limit (%llu bytes) allows; it " \
+#define EXHAUSTED                                                          \
+	"%s written more output than %s (%llu bytes) allows; the process " \
 	"goes on, but the rest is not kept"
 
 /* One whose session is gone is no longer ours to touch: the core has dropped its followers. */
@@ -88,12 +88,18 @@ static bool tell_start(struct process_feed *f)
 
 /* ---- the end */
 
-static void tell_exhausted(struct process_feed *f, bool by_disk)
+static void tell_exhausted(struct process_feed *f)
 {
+	bool by_disk = strcmp(execution_cut(f->x), OUTPUT_BY_DISK) == 0;
+	bool by_session = strcmp(execution_cut(f->x), OUTPUT_BY_SESSION) == 0;
+	uint64_t max = by_session ? core_config(f->stream.r->core)->session_output_max
+				  : execution_row(f->x)->output_limit;
 	char text[PROCESS_EVENT_MAX];
 
 	(void)snprintf(text, sizeof(text), EXHAUSTED,
-		       (unsigned long long)execution_row(f->x)->output_limit);
+		       by_session ? "the processes of the sandbox have" : "the process has",
+		       by_session ? "session_output_max" : "e2b_output_limit",
+		       (unsigned long long)max);
 	rpc_stream_end(&f->stream, RPC_RESOURCE_EXHAUSTED,
 		       by_disk ? "the server's disk is full: output of the process was lost"
 			       : text);
@@ -143,7 +149,7 @@ static enum piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
 		*ret_stream = chunk.stream;
 		*ret_n = n + chunk.len;
 		if (chunk.stream == OUTPUT_CUT)
-			return PIECE_CUT; /* its bytes say why */
+			return PIECE_CUT;
 		n += chunk.len;
 		f->cursor = next;
 	}
@@ -167,7 +173,7 @@ static bool tell_output(struct process_feed *f)
 		rpc_stream_send(&f->stream, message, n);
 		return true;
 	case PIECE_CUT:
-		tell_exhausted(f, n == 4 && memcmp(bytes, "disk", 4) == 0);
+		tell_exhausted(f);
 		break;
 	case PIECE_FAILED:
 		rpc_stream_end(&f->stream, RPC_INTERNAL, "the output cannot be read");
@@ -209,7 +215,7 @@ static void pump(struct request *r)
 		if (f->stream.ended)
 			return;
 		if (execution_row(f->x)->truncated)
-			tell_exhausted(f, false); /* it was cut before this stream began */
+			tell_exhausted(f); /* it was cut before this stream began */
 		else if (complete || is_over(f))
 			tell_end(f);
 		else

@@ -1,6 +1,7 @@
 /* process_feed.h - the stream that follows one process: its start, what it says, its end. */
 #pragma once
 
+#include "adapter.h"
 #include "execution.h"
 #include "rpc.h"
 
@@ -13,7 +14,7 @@ struct process_feed {
 	uint64_t cursor;
 	bool started; /* told */
 	bool own;     /* this stream started it: its time is the stream's, its failure, too */
-	char user[64], cwd[256]; /* for words about a failure */
+	char user[ENVD_USER_MAX], cwd[256]; /* for words about a failure */
 };
 
 /* Begins the answer and follows: from the beginning (own), or from now on. f is all zero but for

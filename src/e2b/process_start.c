@@ -11,8 +11,16 @@
 struct start {
 	struct process_feed feed; /* first, see rpc.h */
 	struct process_spec spec;
+	size_t counted; /* bytes of it, see rpc_count() */
 	uint64_t timeout_ms;
 };
+
+static void forget_spec(struct start *st)
+{
+	process_spec_release(&st->spec);
+	rpc_uncount(st->counted);
+	st->counted = 0;
+}
 
 static void release(struct request *r, bool answered)
 {
@@ -20,7 +28,7 @@ static void release(struct request *r, bool answered)
 
 	(void)answered;
 	process_feed_release(&st->feed);
-	process_spec_release(&st->spec);
+	forget_spec(st);
 }
 
 static void set_defaults(struct process_spec *p, const struct store_session *row, struct core *c)
@@ -66,7 +74,7 @@ static void begin(struct request *r, struct session *s)
 	spec.strings_len = p->strings.len;
 	spec.text = text;
 	x = execution_start(s, &spec, &e);
-	process_spec_release(p); /* it may be large, and the stream may be long */
+	forget_spec(st); /* it may be large, and the stream may be long */
 	if (x == NULL)
 		reply_error(r, &e);
 	else
@@ -89,6 +97,11 @@ static void got(struct request *r, json_t *message)
 		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
 		return;
 	}
+	if (!rpc_count(rpc_countable(st->spec.strings.len))) {
+		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "too many large requests at a time, try again");
+		return;
+	}
+	st->counted = rpc_countable(st->spec.strings.len);
 	(void)snprintf(st->feed.cwd, sizeof(st->feed.cwd), "%s",
 		       st->spec.cwd == NULL ? "" : st->spec.cwd);
 	request_use(r, begin);

@@ -6,23 +6,30 @@
  * message, when the client has no more.
  *
  * No client we know uses it: it is here because the contract has it. */
-#include <string.h>
-
 #include "adapter.h"
 #include "buf.h"
 #include "process_writer.h"
 
 #define ENVELOPE_MAX (1U << 20)
+#define SMALL (16U << 10) /* more than that is counted */
 
 struct input {
 	struct process_writer writer; /* first, see process_writer.c */
 	struct process_selector which;
 	struct buf envelope; /* as far as it has come */
+	size_t counted;	     /* bytes of it, see rpc_count() */
 	bool started;	     /* its process is known */
 	bool waiting;	     /* for the session */
 	bool ended;	     /* the client has no more */
 	bool answered;
 };
+
+static void forget_envelope(struct input *in)
+{
+	buf_release(&in->envelope);
+	rpc_uncount(in->counted);
+	in->counted = 0;
+}
 
 static void release(struct request *r, bool answered)
 {
@@ -31,7 +38,7 @@ static void release(struct request *r, bool answered)
 	(void)answered;
 	process_writer_release(&in->writer);
 	process_selector_release(&in->which);
-	buf_release(&in->envelope);
+	forget_envelope(in);
 }
 
 static void refuse(struct request *r, enum rpc_code code, const char *why)
@@ -159,6 +166,18 @@ static size_t wanted(const struct input *in, size_t len)
 	return whole < len ? whole : len;
 }
 
+/* Envelopes are small but for those that are made to be large. */
+static int add(struct input *in, const uint8_t *bytes, size_t n, struct err *e)
+{
+	if (in->envelope.len + n > SMALL) {
+		if (!rpc_count(n))
+			return err_set(e, ERR_LIMIT,
+				       "too much input waits for processes, try again");
+		in->counted += n;
+	}
+	return buf_add(&in->envelope, bytes, n, e);
+}
+
 /* Adds bytes, and takes the message if that makes it whole. */
 static void collect(struct request *r, const uint8_t *bytes, size_t n)
 {
@@ -168,7 +187,7 @@ static void collect(struct request *r, const uint8_t *bytes, size_t n)
 	size_t len;
 	int whole;
 
-	if (buf_add(&in->envelope, bytes, n, &e) < 0) {
+	if (add(in, bytes, n, &e) < 0) {
 		refuse(r, RPC_RESOURCE_EXHAUSTED, e.msg);
 		return;
 	}
@@ -183,7 +202,7 @@ static void collect(struct request *r, const uint8_t *bytes, size_t n)
 	if (whole <= 0)
 		return;
 	take_message(r, text, len);
-	buf_clear(&in->envelope);
+	forget_envelope(in);
 }
 
 static size_t take(struct exchange *x, const uint8_t *data, size_t len)

@@ -37,13 +37,14 @@ int process_writer_read(struct process_writer *w, const json_t *message, struct 
 		return 0;
 	if (read_bytes(input, w->to_pty ? "pty" : "stdin", lifted, &bytes, &len, e) < 0)
 		return -1;
-	if (!rpc_count(len)) {
+	if (!rpc_count(rpc_countable(len))) {
 		free(bytes);
 		return err_set(e, ERR_LIMIT, "too much input waits for processes, try again");
 	}
 	free(w->bytes);
 	rpc_uncount(w->counted);
-	w->counted = w->len = len;
+	w->counted = rpc_countable(len);
+	w->len = len;
 	w->bytes = bytes;
 	w->taken = 0;
 	return 1;

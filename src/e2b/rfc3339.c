@@ -7,19 +7,33 @@
 
 #define LAST_MS 253402300799999ULL /* the end of the year 9999 */
 #define FRACTION_MAX 9
+#define NS 1000000000LL
+
+static void write_seconds(time_t t, char ret[24])
+{
+	struct tm tm = { 0 };
+
+	(void)gmtime_r(&t, &tm);
+	(void)strftime(ret, 24, "%Y-%m-%dT%H:%M:%S", &tm);
+}
 
 void rfc3339_write(uint64_t ms, char ret[RFC3339_MAX])
 {
-	time_t t;
 	char text[24];
-	struct tm tm = { 0 };
 
 	if (ms > LAST_MS)
 		ms = LAST_MS;
-	t = (time_t)(ms / 1000);
-	(void)gmtime_r(&t, &tm);
-	(void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	write_seconds((time_t)(ms / 1000), text);
 	(void)snprintf(ret, RFC3339_MAX, "%s.%03uZ", text, (unsigned)(ms % 1000));
+}
+
+void rfc3339_write_ns(int64_t ns, char ret[RFC3339_MAX])
+{
+	int64_t rest = (ns % NS + NS) % NS; /* before 1970, too, it counts forward */
+	char text[24];
+
+	write_seconds((time_t)((ns - rest) / NS), text);
+	(void)snprintf(ret, RFC3339_MAX, "%.19s.%09uZ", text, (unsigned)rest);
 }
 
 /* n digits; moves on behind them. */

@@ -8,12 +8,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "adapter.h"
 #include "rpc_lift.h"
 
-#define SMALL (64U << 10)
 #define COUNTED_MAX ((size_t)256 << 20)
 #define DROPPED_MAX ((size_t)512 << 20)
 #define MESSAGE_LONGEST 1024 /* of an error */
@@ -38,21 +37,13 @@ void rpc_uncount(size_t bytes)
 
 /* ---- answers */
 
-static void write_error(struct json *j, const char *name, enum rpc_code code, const char *message)
-{
-	json_open(j, name, '{');
-	json_text(j, "code", rpc_code_name(code));
-	json_text(j, "message", message);
-	json_close(j, '}');
-}
-
 static void fail_unary(struct request *r, enum rpc_code code, const char *message)
 {
 	char text[ERROR_MAX];
 	struct json j;
 
 	json_init(&j, text, sizeof(text));
-	write_error(&j, NULL, code, message);
+	rpc_error_write(&j, NULL, code, message);
 	exchange_reply(r->x, rpc_code_status(code), "application/json", j.text, j.len);
 }
 
@@ -62,9 +53,7 @@ static void fail_stream(struct request *r, enum rpc_code code, const char *messa
 	struct json j;
 
 	json_init(&j, text + RPC_ENVELOPE_HEAD, sizeof(text) - RPC_ENVELOPE_HEAD);
-	json_open(&j, NULL, '{');
-	write_error(&j, "error", code, message);
-	json_close(&j, '}');
+	rpc_end_write(&j, code, message);
 	rpc_envelope_write((uint8_t *)text, RPC_FLAG_END, (uint32_t)j.len);
 	exchange_reply(r->x, 200, "application/connect+json", text, RPC_ENVELOPE_HEAD + j.len);
 }
@@ -81,7 +70,10 @@ static void fail(struct request *r, enum rpc_code code, const char *message)
 
 static void fail_in_dialect(struct request *r, const struct failure *f)
 {
-	fail(r, rpc_code_of_status(f->status), f->message);
+	if (f->status == 410)
+		edge_gone(r); /* it is asleep */
+	else
+		fail(r, rpc_code_of_status(f->status), f->message);
 }
 
 const struct dialect rpc_unary_dialect = { .fail = fail_in_dialect };
@@ -124,14 +116,9 @@ static size_t header(const struct request *r, const char *name, struct http1_spa
 static bool has_type(const struct request *r, const char *wanted)
 {
 	struct http1_span type;
-	size_t n = 0;
 
-	if (header(r, "content-type", &type) != 1)
-		return false;
-	while (n < type.n && type.p[n] != ';' && type.p[n] != ' ')
-		n++;
-	type.n = n;
-	return http1_span_is_nocase(type, wanted);
+	return header(r, "content-type", &type) == 1 &&
+	       http1_span_is_nocase(http1_media_type(type), wanted);
 }
 
 bool rpc_check_head(struct request *r, bool stream)
@@ -217,7 +204,7 @@ static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 {
 	if (b->came > b->max)
 		return err_set(e, ERR_LIMIT, "the request is larger than %zu bytes", b->max);
-	if (b->came > SMALL) {
+	if (b->came > RPC_SMALL) {
 		if (!rpc_count(len))
 			return err_set(e, ERR_LIMIT,
 				       "too many large requests at a time, try again");

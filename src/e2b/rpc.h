@@ -36,7 +36,14 @@ void rpc_fail(struct request *r, enum rpc_code code, const char *format, ...) PR
 bool rpc_check_head(struct request *r, bool stream);
 
 /* Large bodies and what was read of them count against one bound for the whole node: false means
- * that there is too much already. Each rpc_count() is undone by one rpc_uncount(). */
+ * that there is too much already. Each rpc_count() is undone by one rpc_uncount(). What is small is
+ * not counted: whoever fills the bound must not keep others from what is usual, and how many small
+ * ones there are is bounded by connections. */
+#define RPC_SMALL ((size_t)64 << 10)
+static inline size_t rpc_countable(size_t bytes)
+{
+	return bytes > RPC_SMALL ? bytes : 0;
+}
 bool rpc_count(size_t bytes) MUST_USE;
 void rpc_uncount(size_t bytes);
 

@@ -4,8 +4,6 @@
 
 #include "base64.h"
 
-#define PIECE 4096
-
 void rpc_lift_init(struct rpc_lift *l, size_t max_text, size_t max_bytes)
 {
 	memset(l, 0, sizeof(*l));
@@ -25,26 +23,21 @@ static int refuse(struct err *e)
 		       RPC_LIFT_FROM);
 }
 
-/* Whole groups, of either alphabet. Padding is only at the very end. */
+/* Whole groups. Padding is only at the very end. */
 static int decode(struct rpc_lift *l, const char *text, size_t n, bool last, struct err *e)
 {
-	while (n > 0) {
-		char piece[PIECE];
-		size_t now = n < PIECE ? n : PIECE;
-		uint8_t *to = buf_reserve(&l->bytes, BASE64_BYTES(now), e);
-		ssize_t got;
+	uint8_t *to;
+	ssize_t got;
 
-		if (to == NULL)
-			return -1;
-		for (size_t i = 0; i < now; i++)
-			piece[i] = (char)(text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i]);
-		got = base64_decode(piece, now, to);
-		if (got < 0 || (!last && (size_t)got != BASE64_BYTES(now)))
-			return refuse(e);
-		buf_commit(&l->bytes, (size_t)got);
-		text += now;
-		n -= now;
-	}
+	if (n == 0)
+		return 0;
+	to = buf_reserve(&l->bytes, BASE64_BYTES(n), e);
+	if (to == NULL)
+		return -1;
+	got = base64_decode_any(text, n, to);
+	if (got < 0 || (!last && (size_t)got != BASE64_BYTES(n)))
+		return refuse(e);
+	buf_commit(&l->bytes, (size_t)got);
 	return 0;
 }
 

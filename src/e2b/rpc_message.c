@@ -67,6 +67,22 @@ enum rpc_code rpc_code_of_status(int status)
 	}
 }
 
+void rpc_error_write(struct json *j, const char *name, enum rpc_code code, const char *message)
+{
+	json_open(j, name, '{');
+	json_text(j, "code", rpc_code_name(code));
+	json_text(j, "message", message);
+	json_close(j, '}');
+}
+
+void rpc_end_write(struct json *j, enum rpc_code code, const char *message)
+{
+	json_open(j, NULL, '{');
+	if (code != RPC_OK)
+		rpc_error_write(j, "error", code, message);
+	json_close(j, '}');
+}
+
 /* ---- messages */
 
 /* The parser takes up to 75 bytes for each byte of a message that is all small values. What is one
@@ -210,23 +226,6 @@ int rpc_uint32(const json_t *object, const char *name, uint32_t *ret, struct err
 	return 0;
 }
 
-/* To the one form that base64.h reads, for those who write another. */
-static ssize_t decode_loose(const char *text, size_t n, uint8_t *ret)
-{
-	OWN_MEM char *strict = malloc(n + 4);
-	size_t len = 0;
-
-	if (strict == NULL)
-		return -1;
-	for (int i = 0; i < 2 && n > 0 && text[n - 1] == '='; i++)
-		n--;
-	for (; len < n; len++)
-		strict[len] = (char)(text[len] == '-' ? '+' : text[len] == '_' ? '/' : text[len]);
-	while (len % 4 != 0)
-		strict[len++] = '=';
-	return base64_decode(strict, len, ret);
-}
-
 int rpc_bytes(const json_t *object, const char *name, uint8_t **ret, size_t *ret_len, struct err *e)
 {
 	const json_t *value = rpc_member(object, name);
@@ -241,9 +240,7 @@ int rpc_bytes(const json_t *object, const char *name, uint8_t **ret, size_t *ret
 	bytes = malloc(BASE64_BYTES(n + 4));
 	if (bytes == NULL)
 		return err_sys(e, "%s: allocate", name);
-	got = base64_decode(json_string_value(value), n, bytes);
-	if (got < 0)
-		got = decode_loose(json_string_value(value), n, bytes);
+	got = base64_decode_any(json_string_value(value), n, bytes);
 	if (got < 0) {
 		free(bytes);
 		return err_set(e, ERR_INVALID, "%s: must be base64", name);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "json.h"
 
 enum rpc_code {
 	RPC_OK,
@@ -33,6 +34,11 @@ enum rpc_code {
 const char *rpc_code_name(enum rpc_code code);
 int rpc_code_status(enum rpc_code code);
 enum rpc_code rpc_code_of_status(int status);
+
+/* {"code","message"}; and what the last frame of a stream holds: that as the member "error", or
+ * nothing for RPC_OK. */
+void rpc_error_write(struct json *j, const char *name, enum rpc_code code, const char *message);
+void rpc_end_write(struct json *j, enum rpc_code code, const char *message);
 
 /* ---- messages. Names are given in lowerCamelCase and found in snake_case, too; null is absent;
  * unknown members are ignored. */

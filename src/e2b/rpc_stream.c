@@ -188,14 +188,7 @@ void rpc_stream_end(struct rpc_stream *s, enum rpc_code code, const char *messag
 		return;
 	stop(s);
 	json_init(&j, text, sizeof(text));
-	json_open(&j, NULL, '{');
-	if (code != RPC_OK) {
-		json_open(&j, "error", '{');
-		json_text(&j, "code", rpc_code_name(code));
-		json_text(&j, "message", message);
-		json_close(&j, '}');
-	}
-	json_close(&j, '}');
+	rpc_end_write(&j, code, message);
 	if (!json_ok(&j)) { /* nobody's words are that long but for their escapes */
 		rpc_stream_drop(s);
 		return;

@@ -14,6 +14,7 @@
 #include "rfc3339.h"
 
 #define MEGA (1U << 20)
+#define SANDBOX_JSON_MAX (16U << 10)
 #define FOREVER_MS (100ULL * 365 * 24 * 3600 * 1000) /* the end of what has none */
 
 /* ---- what is kept */
@@ -61,9 +62,9 @@ char *sandbox_write(const struct sandbox *b)
 
 /* ---- what it is */
 
-const char *sandbox_state(const struct store_session *row)
+bool sandbox_is_paused(const struct store_session *row)
 {
-	return row->state == SESSION_PAUSED || row->state == SESSION_PAUSING ? "paused" : "running";
+	return row->state == SESSION_PAUSED || row->state == SESSION_PAUSING;
 }
 
 bool sandbox_exists(const struct store_session *row)
@@ -158,6 +159,18 @@ struct session *sandbox_find(struct request *r)
 	return NULL;
 }
 
+struct session *sandbox_find_running(struct request *r)
+{
+	struct session *s = sandbox_find(r);
+	char text[256];
+
+	if (s == NULL || !sandbox_is_paused(session_row(s)))
+		return s;
+	(void)snprintf(text, sizeof(text), "Sandbox '%s' is paused", r->session_id);
+	reply_code(r, 409, "conflict", text);
+	return NULL;
+}
+
 /* ---- how it is written */
 
 void sandbox_shape_time(struct json *j, const char *name, uint64_t ms)
@@ -215,7 +228,7 @@ static void shape_facts(struct json *j, const struct store_session *row)
 	json_uint(j, "cpuCount", size.cpus);
 	json_uint(j, "memoryMB", size.memory_bytes / MEGA);
 	json_uint(j, "diskSizeMB", size.disk_bytes / MEGA);
-	json_text(j, "state", sandbox_state(row));
+	json_text(j, "state", sandbox_is_paused(row) ? "paused" : "running");
 	/* Our own words: what reads the request wrote them. */
 	json_raw(j, "metadata",
 		 row->metadata == NULL || row->metadata[0] == '\0' ? "{}" : row->metadata);
@@ -223,21 +236,25 @@ static void shape_facts(struct json *j, const struct store_session *row)
 	json_close(j, ']');
 }
 
-void sandbox_shape(struct json *j, const char *name, const struct e2b *b,
-		   const struct store_session *row)
+void sandbox_reply(struct request *r, int status, const struct session *s)
 {
+	const struct store_session *row = session_row(s);
+	const struct e2b *b = adapter_of(r);
 	char token[TOKEN_MAX];
 	struct sandbox box;
+	struct json j;
 
 	sandbox_read(row, &box);
-	json_open(j, name, '{');
-	shape_names(j, b, row, &box);
-	shape_access(j, b, row, &box, true);
+	json_init_heap(&j, SANDBOX_JSON_MAX);
+	json_open(&j, NULL, '{');
+	shape_names(&j, b, row, &box);
+	shape_access(&j, b, row, &box, true);
 	if (!box.public_traffic) {
 		token_make(&b->key, TOKEN_TRAFFIC, row->id, token);
-		json_text(j, "trafficAccessToken", token);
+		json_text(&j, "trafficAccessToken", token);
 	}
-	json_close(j, '}');
+	json_close(&j, '}');
+	reply_json(r, status, &j);
 }
 
 void sandbox_shape_detail(struct json *j, const char *name, const struct e2b *b,

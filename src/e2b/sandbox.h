@@ -27,8 +27,8 @@ void sandbox_read(const struct store_session *row, struct sandbox *ret);
 /* The text for the row; NULL without memory. The caller frees it. */
 char *sandbox_write(const struct sandbox *b) MUST_USE;
 
-/* "running" or "paused". */
-const char *sandbox_state(const struct store_session *row);
+/* Does its time stand still? Also while it is on its way there. To clients any other is running. */
+bool sandbox_is_paused(const struct store_session *row);
 /* Is it there for clients? Not before it ran, not once it ends. */
 bool sandbox_exists(const struct store_session *row);
 
@@ -47,16 +47,18 @@ void sandbox_size(const struct store_limits *limits, struct sandbox_size *ret);
 /* ---- of a request for one */
 /* The sandbox in the path, this tenant's; NULL: it was answered that there is none. */
 struct session *sandbox_find(struct request *r);
+/* The same for what needs one that runs: also 409 was answered. */
+struct session *sandbox_find_running(struct request *r);
 /* Answers 404 in E2B's words. */
 void sandbox_missing(struct request *r);
 /* Answers for a failure of the core, under which the sandbox may have ended. */
 void sandbox_fail(struct request *r, const struct err *e);
 
 /* ---- how it is written */
-/* Sandbox (answer of create, connect, resume), SandboxDetail, ListedSandbox. */
-void sandbox_shape(struct json *j, const char *name, const struct e2b *b,
-		   const struct store_session *row);
-/* secrets: with its access token; only for who may do what one can do with it. */
+/* Answers with Sandbox: create, connect, resume. */
+void sandbox_reply(struct request *r, int status, const struct session *s);
+/* SandboxDetail, ListedSandbox. secrets: with its access token; only for who may do what one can do
+ * with it. */
 void sandbox_shape_detail(struct json *j, const char *name, const struct e2b *b,
 			  const struct store_session *row, bool secrets);
 void sandbox_shape_listed(struct json *j, const char *name, const struct e2b *b,

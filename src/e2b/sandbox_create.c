@@ -5,61 +5,14 @@
 #include <string.h>
 
 #include "adapter.h"
+#include "making.h"
 #include "reply.h"
 #include "sandbox.h"
 #include "sandbox_spec.h"
 
-#define SANDBOX_JSON_MAX (64U << 10)
-
-struct making {
-	struct session *s; /* until it is told how it went */
-	bool told;
-	bool failed;
-	struct err why; /* if so */
-};
-
-static void abandon(struct request *r, bool answered)
+static void made(struct request *r, struct session *s)
 {
-	struct making *m = r->state;
-	struct err e;
-
-	(void)answered;
-	if (m->told || m->s == NULL)
-		return;
-	/* The client went away before it could learn the id: nobody would ever end it. One that is
-	 * still queued has no id, and is forgotten with whoever waited for it. */
-	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
-	if (r->session_id[0] != '\0')
-		IGNORED(session_delete(r->core, r->tenant, r->session_id, &e),
-			"its timeout will, then");
-}
-
-static void finish(struct request *r)
-{
-	struct making *m = r->state;
-	struct json j;
-
-	if (m->failed) {
-		reply_error(r, &m->why);
-		return;
-	}
-	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
-	json_init_heap(&j, SANDBOX_JSON_MAX);
-	sandbox_shape(&j, NULL, adapter_of(r), session_row(m->s));
-	reply_json(r, 201, &j);
-}
-
-static void made(struct wait *w, const struct err *e)
-{
-	struct request *r = w->arg;
-	struct making *m = r->state;
-
-	m->told = true;
-	m->failed = e != NULL;
-	if (e != NULL)
-		m->why = *e;
-	if (m->s != NULL) /* else session_create() has not returned yet */
-		finish(r);
+	sandbox_reply(r, 201, s);
 }
 
 /* What it was asked for by, without its namespace and its tag. */
@@ -99,45 +52,24 @@ static int complete(struct request *r, struct sandbox_spec *s, char **ret_client
 	return 0;
 }
 
-/* Refuses a request before there is a session. */
-static void refuse(struct request *r, const struct err *e, unsigned retry_s)
-{
-	struct making *m = r->state;
-
-	m->told = true;
-	if (e->code == ERR_UNSUPPORTED)
-		reply_code(r, 501, "unsupported", e->msg);
-	else
-		reply_refusal(r, e, retry_s);
-}
-
 static void create(struct request *r, const uint8_t *body, size_t len,
 		   enum sandbox_spec_version version)
 {
-	struct making *m = request_state(r, sizeof(*m), abandon);
-	struct session *s = NULL;
 	struct sandbox_spec spec;
 	struct err e = { 0 };
 	unsigned retry_s = 0;
 	char *client = NULL;
-	int made_one = -1;
+	int making = -1;
 
-	if (m == NULL)
-		return;
-	r->wait.done = made;
 	if (sandbox_spec_read(body, len, version, &spec, &e) == 0 &&
 	    complete(r, &spec, &client, &e) == 0)
-		made_one =
-			session_create(r->core, r->tenant, &spec.spec, &r->wait, &s, &retry_s, &e);
+		making = making_start(r, &spec.spec, made, &retry_s, &e);
 	sandbox_spec_release(&spec);
 	free(client);
-	if (made_one < 0) {
-		refuse(r, &e, retry_s);
-		return;
-	}
-	m->s = s;
-	if (m->told)
-		finish(r);
+	if (making < 0 && e.code == ERR_UNSUPPORTED)
+		reply_code(r, 501, "unsupported", e.msg);
+	else if (making < 0)
+		reply_refusal(r, &e, retry_s);
 }
 
 static void create_v1(struct exchange *x, const uint8_t *body, size_t len)

@@ -1,18 +1,14 @@
 /* sandbox_life.c - a sandbox that is there: shown, woken, put to sleep, given time, ended. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "adapter.h"
-#include "members.h"
-#include "network.h"
+#include "clock.h"
 #include "reply.h"
 #include "sandbox.h"
 #include "sandbox_spec.h"
 
-#define SANDBOX_JSON_MAX (2U << 20) /* rules of the network are the most of it */
+#define DETAIL_JSON_MAX (2U << 20) /* rules of the network are the most of it */
 #define RESUME_S 15
 #define CONNECT_S 300
 #define REFRESH_MIN_S 15
@@ -26,7 +22,7 @@ void sandbox_get(struct request *r)
 
 	if (s == NULL)
 		return;
-	json_init_heap(&j, SANDBOX_JSON_MAX);
+	json_init_heap(&j, DETAIL_JSON_MAX);
 	sandbox_shape_detail(&j, NULL, adapter_of(r), session_row(s),
 			     (r->scopes & TENANT_SESSIONS) != 0);
 	reply_json(r, 200, &j);
@@ -59,19 +55,11 @@ static int to_ms(struct request *r, int64_t seconds, uint64_t *ret, struct err *
 	return 0;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now = { 0 };
-
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* A new time for one that runs. From its start on it may live as long as the node allows: what is
  * above is cut off. But nobody shortens its life by asking for more. */
 static uint64_t cut(struct request *r, const struct store_session *row, int64_t seconds)
 {
-	uint64_t max = core_config(r->core)->session_timeout_max_ms, now = now_ms();
+	uint64_t max = core_config(r->core)->session_timeout_max_ms, now = clock_wall_ms();
 	uint64_t asked = seconds <= 0 ? 1 : (uint64_t)seconds * 1000;
 	uint64_t end = row->started_ms + row->paused_total_ms + max, left;
 
@@ -84,33 +72,12 @@ static uint64_t cut(struct request *r, const struct store_session *row, int64_t 
 	return asked > left ? left : asked;
 }
 
-/* Is its time running? Answered if not. */
-static bool is_running(struct request *r, const struct session *s)
-{
-	char text[256];
-
-	if (strcmp(sandbox_state(session_row(s)), "running") == 0)
-		return true;
-	(void)snprintf(text, sizeof(text), "Sandbox '%s' is paused", r->session_id);
-	reply_code(r, 409, "conflict", text);
-	return false;
-}
-
 /* ---- woken */
 
 struct waking {
 	uint64_t timeout_ms;
 	bool extend; /* others wake it, too */
 };
-
-static void reply_sandbox(struct request *r, int status, const struct session *s)
-{
-	struct json j;
-
-	json_init_heap(&j, SANDBOX_JSON_MAX);
-	sandbox_shape(&j, NULL, adapter_of(r), session_row(s));
-	reply_json(r, status, &j);
-}
 
 static void woken(struct wait *w, const struct err *why)
 {
@@ -130,7 +97,7 @@ static void woken(struct wait *w, const struct err *why)
 		       : session_set_timeout(s, k->timeout_ms, &e)) < 0)
 		sandbox_fail(r, &e);
 	else
-		reply_sandbox(r, 201, s);
+		sandbox_reply(r, 201, s);
 }
 
 static void wake(struct request *r, struct session *s, uint64_t timeout_ms, bool memory)
@@ -188,7 +155,7 @@ static void connect(struct request *r, const uint8_t *body, size_t len, int64_t 
 	else if (session_extend(s, ms, &e) < 0)
 		sandbox_fail(r, &e);
 	else
-		reply_sandbox(r, 200, s);
+		sandbox_reply(r, 200, s);
 }
 
 static void connect_v1(struct exchange *x, const uint8_t *body, size_t len)
@@ -214,7 +181,7 @@ static void resume(struct exchange *x, const uint8_t *body, size_t len)
 	s = sandbox_find(r);
 	if (s == NULL)
 		return;
-	if (strcmp(sandbox_state(session_row(s)), "paused") == 0) {
+	if (sandbox_is_paused(session_row(s))) {
 		wake(r, s, ms, given.memory);
 		return;
 	}
@@ -284,7 +251,7 @@ static void pause_body(struct exchange *x, const uint8_t *body, size_t len)
 	s = sandbox_find(r);
 	if (s == NULL)
 		return;
-	if (strcmp(sandbox_state(session_row(s)), "paused") == 0) {
+	if (sandbox_is_paused(session_row(s))) {
 		(void)snprintf(text, sizeof(text),
 			       "Error pausing sandbox - sandbox '%s' is already paused",
 			       r->session_id);
@@ -319,8 +286,8 @@ static void set_timeout(struct exchange *x, const uint8_t *body, size_t len)
 		reply_error(r, &e);
 		return;
 	}
-	s = sandbox_find(r);
-	if (s == NULL || !is_running(r, s))
+	s = sandbox_find_running(r);
+	if (s == NULL)
 		return;
 	if (session_set_timeout(s, cut(r, session_row(s), given.timeout_s), &e) < 0)
 		sandbox_fail(r, &e);
@@ -347,8 +314,8 @@ static void refresh(struct exchange *x, const uint8_t *body, size_t len)
 		reply_error(r, &e);
 		return;
 	}
-	s = sandbox_find(r);
-	if (s == NULL || !is_running(r, s))
+	s = sandbox_find_running(r);
+	if (s == NULL)
 		return;
 	if (session_extend(s, ms, &e) < 0)
 		sandbox_fail(r, &e);
@@ -359,33 +326,4 @@ static void refresh(struct exchange *x, const uint8_t *body, size_t len)
 void sandbox_refreshes(struct request *r)
 {
 	request_body(r, refresh);
-}
-
-/* ---- its network */
-
-static void set_network(struct exchange *x, const uint8_t *body, size_t len)
-{
-	struct request *r = request_of(x);
-	struct session *s = sandbox_find(r);
-	struct err e = { 0 };
-	char *text = NULL;
-	json_t *root;
-	int set = -1;
-
-	if (s == NULL || !is_running(r, s))
-		return;
-	root = members_parse(body, len, &e);
-	if (root != NULL && network_update(session_row(s)->network, root, &text, &e) == 0)
-		set = session_set_network(s, text, &e);
-	free(text);
-	json_decref(root);
-	if (set < 0)
-		sandbox_fail(r, &e);
-	else
-		reply_empty(r, 204);
-}
-
-void sandbox_network(struct request *r)
-{
-	request_body(r, set_network);
 }

@@ -18,7 +18,7 @@ struct found {
 	const struct store_session *row;
 };
 
-struct listing {
+struct list {
 	struct request *r;
 	struct filter metadata;
 	unsigned states;
@@ -34,10 +34,9 @@ struct listing {
 	bool failed;
 };
 
-static bool is_wanted(const struct listing *l, const struct store_session *row)
+static bool is_wanted(const struct list *l, const struct store_session *row)
 {
-	unsigned state =
-		strcmp(sandbox_state(row), "running") == 0 ? FILTER_RUNNING : FILTER_PAUSED;
+	unsigned state = sandbox_is_paused(row) ? FILTER_PAUSED : FILTER_RUNNING;
 
 	return sandbox_exists(row) && (l->states & state) != 0 &&
 	       (!l->by_template ||
@@ -48,7 +47,7 @@ static bool is_wanted(const struct listing *l, const struct store_session *row)
 
 static void see(struct session *s, void *arg)
 {
-	struct listing *l = arg;
+	struct list *l = arg;
 	const struct store_session *row = session_row(s);
 
 	if (l->failed || !is_wanted(l, row))
@@ -65,7 +64,7 @@ static void see(struct session *s, void *arg)
 		l->cap = cap;
 	}
 	l->found[l->n++].row = row;
-	l->running += strcmp(sandbox_state(row), "running") == 0;
+	l->running += !sandbox_is_paused(row);
 }
 
 /* The newest first; of those that started together, by id. */
@@ -90,7 +89,7 @@ static int compare_ascending(const void *a, const void *b)
 }
 
 /* Is it behind the page before? */
-static bool is_behind(const struct listing *l, const struct store_session *row)
+static bool is_behind(const struct list *l, const struct store_session *row)
 {
 	int where;
 
@@ -101,7 +100,7 @@ static bool is_behind(const struct listing *l, const struct store_session *row)
 }
 
 /* The token of the page that begins behind a row. */
-static void set_next(struct listing *l, const struct store_session *last)
+static void set_next(struct list *l, const struct store_session *last)
 {
 	struct filter_cursor next = { .ms = last->started_ms, .ascending = l->ascending };
 	char token[FILTER_CURSOR_MAX];
@@ -111,7 +110,7 @@ static void set_next(struct listing *l, const struct store_session *last)
 	exchange_header(l->r->x, "X-Next-Token", token);
 }
 
-static void write_page(struct listing *l, struct json *j)
+static void write_page(struct list *l, struct json *j)
 {
 	const struct store_session *last = NULL;
 	uint64_t shown = 0;
@@ -131,7 +130,7 @@ static void write_page(struct listing *l, struct json *j)
 	json_close(j, ']');
 }
 
-static void answer(struct listing *l)
+static void answer(struct list *l)
 {
 	struct json j;
 	char total[16];
@@ -153,7 +152,7 @@ static void answer(struct listing *l)
 	reply_json(l->r, 200, &j);
 }
 
-static int read_metadata(struct listing *l, struct err *e)
+static int read_metadata(struct list *l, struct err *e)
 {
 	char text[FILTER_TEXT_MAX];
 
@@ -162,7 +161,7 @@ static int read_metadata(struct listing *l, struct err *e)
 		       : filter_read(text, &l->metadata, e);
 }
 
-static int read_template(struct listing *l, struct err *e)
+static int read_template(struct list *l, struct err *e)
 {
 	char text[256];
 
@@ -176,7 +175,7 @@ static int read_template(struct listing *l, struct err *e)
 	return 0;
 }
 
-static int read_page(struct listing *l, struct err *e)
+static int read_page(struct list *l, struct err *e)
 {
 	static const char *const orders[] = { "desc", "asc" };
 	char text[FILTER_CURSOR_MAX];
@@ -202,7 +201,7 @@ static int read_page(struct listing *l, struct err *e)
 	return 0;
 }
 
-static int read_v2(struct listing *l, struct err *e)
+static int read_v2(struct list *l, struct err *e)
 {
 	char states[64];
 
@@ -213,9 +212,9 @@ static int read_v2(struct listing *l, struct err *e)
 	return read_metadata(l, e);
 }
 
-static void list(struct request *r, int (*read)(struct listing *l, struct err *e))
+static void list(struct request *r, int (*read)(struct list *l, struct err *e))
 {
-	struct listing l = { .r = r, .states = FILTER_RUNNING };
+	struct list l = { .r = r, .states = FILTER_RUNNING };
 	struct err e = { 0 };
 	const char *why;
 

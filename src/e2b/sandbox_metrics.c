@@ -1,6 +1,5 @@
 /* sandbox_metrics.c - what sandboxes use, from the samples that the core takes of them anyway. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "adapter.h"
@@ -55,7 +54,7 @@ static size_t look(struct session *s, bool fresh, struct session_sample ret[SESS
 		memmove(ret, ret + 1, n * sizeof(ret[0]));
 	else
 		n++;
-	if (n > 1 && (!fresh || strcmp(sandbox_state(session_row(s)), "running") != 0))
+	if (n > 1 && (!fresh || sandbox_is_paused(session_row(s))))
 		return n;
 	session_sample_now(s, &now);
 	if (n == 1 || now.time_ms > ret[n - 1].time_ms + FRESH_MS)

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "adapter.h"
 #include "clock.h"
@@ -34,12 +33,9 @@ static void build_id(const char *template, char ret[BUILD_ID_MAX])
 /* When the server started, in whole seconds: the templates are what it found then. */
 static uint64_t since_ms(const struct core *c)
 {
-	uint64_t age_ns = clock_now_ns() - core_started_ns(c);
-	struct timespec now = { 0 };
+	uint64_t age_ms = (clock_now_ns() - core_started_ns(c)) / CLOCK_MS;
 
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	return ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - age_ns) / 1000000000 *
-	       1000;
+	return (clock_wall_ms() - age_ms) / 1000 * 1000;
 }
 
 /* What a sandbox has that does not say what it wants. */
@@ -200,4 +196,11 @@ void template_alias(struct request *r)
 	json_bool(&j, "public", true);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
+}
+
+/* Also how clients delete a snapshot, of which there are none. */
+void template_delete(struct request *r)
+{
+	if (find(r) != NULL)
+		missing_builds(r);
 }

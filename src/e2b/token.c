@@ -64,7 +64,7 @@ bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX])
 {
 	size_t n;
 
-	if (given.n <= 2 * SHA256_SIZE || given.n >= TOKEN_MAX)
+	if (given.n <= 2 * SHA256_SIZE || given.n - 2 * SHA256_SIZE >= STORE_ID_MAX)
 		return false;
 	n = given.n - 2 * SHA256_SIZE;
 	for (size_t i = 0; i < n; i++)

@@ -1,6 +1,5 @@
 #include "written.h"
 
-#include "adapter.h"
 #include "entry.h"
 #include "reply.h"
 
@@ -50,7 +49,7 @@ int written_add(struct written *w, const char *target, const struct file_msg_ent
 		w->cap = cap;
 	}
 	if (w->files == 0) {
-		json_init_heap(&w->j, ADAPTER_JSON_MAX);
+		json_init_heap(&w->j, REPLY_JSON_MAX);
 		json_open(&w->j, NULL, '[');
 	}
 	w->twice = w->twice || has(w, place);
@@ -65,7 +64,7 @@ int written_add(struct written *w, const char *target, const struct file_msg_ent
 void written_reply(struct written *w, struct request *r)
 {
 	if (w->files == 0) {
-		json_init_heap(&w->j, ADAPTER_JSON_MAX);
+		json_init_heap(&w->j, REPLY_JSON_MAX);
 		json_open(&w->j, NULL, '[');
 	}
 	json_close(&w->j, ']');

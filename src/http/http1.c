@@ -88,6 +88,16 @@ bool http1_lists(const struct http1_header *headers, size_t n, const char *name,
 	return false;
 }
 
+struct http1_span http1_media_type(struct http1_span value)
+{
+	size_t n = 0;
+
+	while (n < value.n && value.p[n] != ';' && value.p[n] != ' ' && value.p[n] != '\t')
+		n++;
+	value.n = n;
+	return value;
+}
+
 bool http1_span_is(struct http1_span s, const char *text)
 {
 	return s.n == strlen(text) && (s.n == 0 || memcmp(s.p, text, s.n) == 0);

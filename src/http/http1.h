@@ -115,6 +115,9 @@ size_t http1_find(const struct http1_header *headers, size_t n, const char *name
 /* Is word among the comma-separated items of all headers of this name? Without case. */
 bool http1_lists(const struct http1_header *headers, size_t n, const char *name, const char *word);
 
+/* What a Content-Type names, without its parameters. */
+struct http1_span http1_media_type(struct http1_span value);
+
 bool http1_span_is(struct http1_span s, const char *text);
 bool http1_span_is_nocase(struct http1_span s, const char *text);
 /* A token (names, methods); a field value without control bytes, CR, LF or space around it. */

@@ -5,6 +5,7 @@
  * the one user works for himself, and nothing needs to be given. */
 #include "file_user.h"
 
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,8 +44,9 @@ int file_user_path(const char *path, char *ret, struct err *e)
 	if (path[0] == '~' && path[1] != '/' && path[1] != '\0')
 		return err_set(e, ERR_INVALID, "the home of another user is not looked up: %s",
 			       path);
-	if (!file_path_join(user.home, path[0] == '~' ? path + 1 + (path[1] == '/') : path, ret,
-			    FILE_MSG_PATH_MAX))
+	if (path[0] == '~')
+		path += 1 + strspn(path + 1, "/");
+	if (!file_path_join(user.home, path, ret, FILE_MSG_PATH_MAX))
 		return err_set(e, ERR_LIMIT, "a path of 4096 bytes or more");
 	return 0;
 }

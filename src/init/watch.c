@@ -31,10 +31,7 @@
 
 static struct {
 	int in, top_wd;
-	char top[FILE_MSG_PATH_MAX]; /* real path, and who is there: see watch_tell_open() */
-	dev_t dev;
-	ino_t ino;
-	bool recursive, limited;
+	bool recursive;
 	/* The first half of a move. */
 	bool moving, moving_dir, moving_staged;
 	uint32_t cookie;

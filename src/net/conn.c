@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "foreign.h"
 #include "tls.h"
 
 #define IN_HEAD ((size_t)8 * 1024)
@@ -137,7 +138,7 @@ static ssize_t receive_once(struct conn *c, size_t room)
 		errno = ENOMEM;
 		return -1;
 	}
-	n = c->tls ? tls_read(c->tls, to, room) : recv(c->fd, to, room, 0);
+	n = c->tls ? tls_read(c->tls, to, room) : foreign_recv(c->fd, to, room);
 	if (n > 0)
 		fifo_commit(&c->in, (size_t)n);
 	return n;
@@ -374,6 +375,13 @@ void conn_open(struct server *s, int fd, const char *peer)
 	await(c);
 }
 
+void conn_close_fd(int fd, bool local)
+{
+	if (local)
+		foreign_drain(fd);
+	(void)close(fd);
+}
+
 void conn_drop(struct conn *c)
 {
 	c->doomed = true;
@@ -382,7 +390,7 @@ void conn_drop(struct conn *c)
 	loop_timer_cancel(c->loop, &c->timer);
 	loop_task_cancel(c->loop, &c->task);
 	tls_close(c->tls);
-	(void)close(c->fd);
+	conn_close_fd(c->fd, strcmp(c->peer, "unix") == 0);
 	steps_drop_exchange(c);
 	if (c->prev)
 		c->prev->next = c->next;

@@ -126,6 +126,8 @@ struct server {
 void conn_open(struct server *s, int fd, const char *peer);
 /* Ends it now: the exchange gets its on_done. Not from inside a handler's callback. */
 void conn_drop(struct conn *c);
+/* local: a Unix socket, whose client may have sent descriptors along (foreign.h). */
+void conn_close_fd(int fd, bool local);
 /* Something changed: look at it soon (now, if advance() is running). */
 void conn_wake(struct conn *c);
 void conn_doom(struct conn *c);

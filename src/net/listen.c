@@ -19,6 +19,7 @@
 #define KEEPALIVE_IDLE_S 60
 #define KEEPALIVE_EVERY_S 15
 #define KEEPALIVE_COUNT 4
+#define PASS_RIGHTS 83 /* SO_PASSRIGHTS, which libc does not know yet */
 
 static int open_spare(void)
 {
@@ -70,11 +71,14 @@ static void ready(struct loop_fd *f, uint32_t events)
 	}
 }
 
-/* Not for Unix sockets, where the calls fail and nothing is lost by that. */
-static void set_tcp_options(int fd)
+/* Those of TCP fail at Unix sockets, that of Unix sockets at TCP and before Linux 6.16: nothing is
+ * lost by that. Clients have no descriptors to send; if one does it all the same, see foreign.h. */
+static void set_options(int fd)
 {
-	int on = 1, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S, count = KEEPALIVE_COUNT;
+	int off = 0, on = 1, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S,
+	    count = KEEPALIVE_COUNT;
 
+	(void)setsockopt(fd, SOL_SOCKET, PASS_RIGHTS, &off, sizeof(off));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
@@ -88,7 +92,7 @@ int listen_start(struct listen *l, struct loop *loop, int fd, struct err *e)
 
 	l->watch = (struct loop_fd){ .fd = -1, .ready = ready, .arg = l };
 	l->pause = (struct loop_timer){ .fire = pause_ended, .arg = l };
-	set_tcp_options(fd);
+	set_options(fd);
 	if (loop_add(loop, &l->watch, fd, EPOLLIN, e) < 0)
 		return -1;
 	l->loop = loop;

@@ -17,7 +17,8 @@ struct listen {
 };
 
 /* accepted and arg are set beforehand; fd is taken over, also on failure: a listening, non-blocking
- * stream socket. Connections inherit TCP_NODELAY and keep-alive probes from it. */
+ * stream socket. Connections inherit TCP_NODELAY and keep-alive probes from it, and that they take
+ * no descriptors (if the kernel can do that). */
 int listen_start(struct listen *l, struct loop *loop, int fd, struct err *e) MUST_USE;
 /* Closes the descriptors. No-op if it was not started or is stopped (l->loop is NULL). */
 void listen_stop(struct listen *l);

@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "conn.h"
+#include "foreign.h"
 #include "listen.h"
 #include "rand.h"
 
@@ -40,7 +41,7 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 }
 
 /* One connection too many is told so, not left waiting; what it sends is not looked at. */
-static void turn_away(struct server *s, int fd)
+static void turn_away(struct server *s, int fd, bool local)
 {
 	static const char busy[] =
 		"HTTP/1.1 503 Service Unavailable\r\n"
@@ -51,9 +52,9 @@ static void turn_away(struct server *s, int fd)
 		(void)send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		(void)shutdown(fd, SHUT_WR);
 		/* Closing with input unread would reset the connection, and the answer with it. */
-		(void)recv(fd, unread, sizeof(unread), MSG_DONTWAIT);
+		(void)foreign_recv(fd, unread, sizeof(unread));
 	}
-	(void)close(fd);
+	conn_close_fd(fd, local);
 }
 
 /* Connections cost an attacker nothing, not even a key: of those that are owed no answer, who has
@@ -79,7 +80,7 @@ static void accepted(struct listen *l, int fd, const struct addr *peer)
 	/* Numbers are given lowest first: a high one says that few are left, and others need them
 	 * more than one connection more does. */
 	if ((s->nconns >= s->options.connections_max && !make_room(s)) || fd >= s->fd_bound) {
-		turn_away(s, fd);
+		turn_away(s, fd, addr_is_unix(peer));
 		return;
 	}
 	addr_format(peer, text, sizeof(text));

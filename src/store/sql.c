@@ -33,6 +33,11 @@
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
 	"output_open, mark, client, output_limit"
 
+/* What execution_kept is an index of: logs that nobody writes to any more. */
+#define EXECUTION_KEPT                                                                      \
+	" FROM execution INDEXED BY execution_kept WHERE log_bytes > 0 AND output_open = 0" \
+	" AND ended_ms > 0 AND session = ?"
+
 #define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
 
 #define Q5 "?, ?, ?, ?, ?"
@@ -119,6 +124,9 @@ const char *const sql_text[] = {
 	[SQL_EXECUTION_COUNT] = "SELECT count(*) FROM execution WHERE session = ?",
 	[SQL_EXECUTION_BY_MARK] = "SELECT id FROM execution INDEXED BY execution_mark"
 		" WHERE mark > 0 AND session = ? AND mark = ? LIMIT 1",
+	[SQL_EXECUTION_KEPT] = "SELECT id, log_bytes" EXECUTION_KEPT " ORDER BY ended_ms, id LIMIT ?",
+	[SQL_EXECUTION_KEPT_BYTES] = "SELECT coalesce(sum(log_bytes), 0)" EXECUTION_KEPT,
+	[SQL_EXECUTION_LOG_REMOVED] = "UPDATE execution SET log_bytes = 0, truncated = 1 WHERE id = ?",
 
 	[SQL_EVENT_APPEND] = "INSERT INTO event (tenant, session, execution, time_ms, type, data)"
 		" VALUES (" Q5 ", ?)",

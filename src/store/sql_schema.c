@@ -84,8 +84,13 @@ static const char version_4[] =
 static const char version_5[] =
 	"ALTER TABLE session ADD COLUMN client TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE execution ADD COLUMN client TEXT NOT NULL DEFAULT '';";
+
+/* Whose logs can go to make room, and what they come to, without a look at the rows. */
+static const char version_6[] =
+	"CREATE INDEX execution_kept ON execution (session, ended_ms, id, log_bytes, output_open)"
+	" WHERE log_bytes > 0 AND output_open = 0 AND ended_ms > 0;";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4,
-					 version_5 };
+const char *const sql_schema_steps[] = { version_1, version_2, version_3,
+					 version_4, version_5, version_6 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -191,6 +191,48 @@ int store_execution_count(struct store *s, const char *session, uint64_t *ret, s
 	return got > 0 ? 0 : -1;
 }
 
+int store_execution_logs(struct store *s, const char *session, unsigned limit,
+			 struct store_execution_log *ret, unsigned *ret_n, struct err *e)
+{
+	unsigned n = 0;
+	struct stmt q;
+	int got = 0;
+
+	stmt_open(&q, s, SQL_EXECUTION_KEPT);
+	stmt_text(&q, session);
+	stmt_u64(&q, limit);
+	while (n < limit && (got = stmt_step(&q, "logs of", session, e)) > 0) {
+		stmt_copy_text(&q, ret[n].id, sizeof(ret[n].id));
+		ret[n++].bytes = stmt_get_u64(&q);
+	}
+	stmt_close(&q);
+	*ret_n = n;
+	return got < 0 ? -1 : 0;
+}
+
+int store_execution_logs_size(struct store *s, const char *session, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EXECUTION_KEPT_BYTES);
+	stmt_text(&q, session);
+	got = stmt_step(&q, "logs of", session, e);
+	if (got > 0)
+		*ret = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_execution_log_removed(struct store *s, const char *id, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_EXECUTION_LOG_REMOVED);
+	stmt_text(&q, id);
+	return stmt_run(&q, true, "execution", id, e);
+}
+
 int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
 			    char ret_id[STORE_ID_MAX], struct err *e)
 {

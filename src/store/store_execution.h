@@ -78,6 +78,20 @@ int store_execution_each_open(struct store *s, const char *session, store_execut
 int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
 			    char ret_id[STORE_ID_MAX], struct err *e) MUST_USE;
 
+/* Logs of one session that have grown to their end: each has a row that has ended, with its output
+ * not open, and log_bytes. Those that ended first come first; limit is how many at most. */
+struct store_execution_log {
+	char id[STORE_ID_MAX];
+	uint64_t bytes;
+};
+int store_execution_logs(struct store *s, const char *session, unsigned limit,
+			 struct store_execution_log *ret, unsigned *ret_n, struct err *e) MUST_USE;
+/* What all of them come to. */
+int store_execution_logs_size(struct store *s, const char *session, uint64_t *ret,
+			      struct err *e) MUST_USE;
+/* The log of that execution is not kept any more: log_bytes 0, truncated. */
+int store_execution_log_removed(struct store *s, const char *id, struct err *e) MUST_USE;
+
 /* How many records one session has. */
 int store_execution_count(struct store *s, const char *session, uint64_t *ret,
 			  struct err *e) MUST_USE;

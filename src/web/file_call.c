@@ -147,6 +147,11 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s,
 	return c->op == NULL ? -1 : 0;
 }
 
+int file_call_refuse(struct err *e)
+{
+	return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+}
+
 void file_call_raw(struct file_call *c)
 {
 	c->raw_left = UINT64_MAX;

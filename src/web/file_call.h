@@ -43,6 +43,8 @@ struct file_call {
 int file_call_start(struct file_call *c, struct request *r, struct session *s,
 		    const char *const *argv, unsigned argc, bool write,
 		    const struct file_call_events *events, struct err *e) MUST_USE;
+/* For record(): it is of a kind that does not belong there. Returns -1. */
+int file_call_refuse(struct err *e) MUST_USE;
 /* From now on all output is raw. Inside record(). */
 void file_call_raw(struct file_call *c);
 void file_call_resume(struct file_call *c);

@@ -31,6 +31,7 @@ int reader_open(struct reader *rd, struct request *r, struct session *live, uint
 	if (rd->x == NULL) {
 		if (execution_get(r->core, r->session_id, r->id, &row, e) < 0)
 			return -1;
+		rd->lost = execution_log_lost(&row);
 		store_execution_release(&row);
 		return 0;
 	}
@@ -182,6 +183,21 @@ static int read_log(struct reader *rd, bool text, bool last, struct reader_item 
 	return got;
 }
 
+/* All of it had to go, or could not even begin: so no log can say that. */
+static bool find_lost(struct reader *rd, struct execution *x, struct reader_item *ret)
+{
+	const char *why = x == NULL ? "" : execution_cut(x);
+
+	if (rd->fd >= 0 || rd->cut ||
+	    !(x == NULL ? rd->lost : execution_log_lost(execution_row(x))))
+		return false;
+	why = *why == '\0' ? OUTPUT_BY_SESSION : why;
+	ret->what = READER_CUT;
+	ret->n = strlen(why);
+	memcpy(ret->bytes, why, ret->n);
+	return true;
+}
+
 void reader_next(struct reader *rd, bool text, struct reader_item *ret, struct err *e)
 {
 	struct execution *x = reader_live(rd);
@@ -201,6 +217,8 @@ void reader_next(struct reader *rd, bool text, struct reader_item *ret, struct e
 		return;
 	ret->what = READER_NOTHING;
 	ret->after = rd->cursor;
+	if (got == 0 && find_lost(rd, x, ret))
+		return;
 	if (got < 0)
 		ret->what = READER_FAILED;
 	else if (ended && !rd->exited)
@@ -214,6 +232,8 @@ void reader_told(struct reader *rd, const struct reader_item *item)
 	rd->cursor = item->after;
 	if (item->what == READER_START)
 		rd->started = true;
+	if (item->what == READER_CUT)
+		rd->cut = true;
 	if (item->what == READER_EXIT)
 		rd->exited = true;
 }

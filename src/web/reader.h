@@ -13,9 +13,10 @@ struct reader {
 	char session_id[REQUEST_ID_MAX], id[REQUEST_ID_MAX];
 	struct execution *x; /* NULL: not live (any more): reader_live() */
 	struct execution_follower follower;
-	int fd;		      /* owned; -1: none yet */
-	uint64_t cursor;      /* of the first byte not given out */
-	bool started, exited; /* told */
+	int fd;			   /* owned; -1: none yet */
+	uint64_t cursor;	   /* of the first byte not given out */
+	bool lost;		   /* not live, and it had a log that is not kept any more */
+	bool started, cut, exited; /* told */
 };
 
 enum reader_what {

@@ -28,6 +28,8 @@ static void done(struct exchange *x, bool answered)
 	s = r->holds ? session_live(r->core, r->tenant, r->session_id, &e) : NULL;
 	if (s != NULL)
 		session_let_go(s);
+	if (r->counted)
+		tenant_leave(r->core, r->tenant);
 	free(r);
 }
 
@@ -63,6 +65,14 @@ void *request_state(struct request *r, size_t size,
 	}
 	r->release = release;
 	return r->state;
+}
+
+int request_count(struct request *r, struct err *e)
+{
+	if (tenant_enter(r->core, r->tenant, e) < 0)
+		return -1;
+	r->counted = true;
+	return 0;
 }
 
 bool request_is_head(const struct request *r)
@@ -147,12 +157,24 @@ static void usable(struct wait *w, const struct err *why)
 		r->use(r, s);
 }
 
+/* It may have been paused since this request was let in: its body can be as late as it likes. */
+static bool sleeps(const struct session *s, struct err *e)
+{
+	const struct store_session *row = session_row(s);
+
+	if (row->state != SESSION_PAUSING && row->state != SESSION_PAUSED)
+		return false;
+	IGNORED(err_set(e, ERR_CONFLICT, "session %s is paused", row->id), "told");
+	e->sys = ESTALE;
+	return true;
+}
+
 void request_use(struct request *r, void (*then)(struct request *r, struct session *s))
 {
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 
-	if (s == NULL) {
+	if (s == NULL || (r->lets_sleep && sleeps(s, &e))) {
 		reply_error(r, &e);
 		return;
 	}
@@ -178,11 +200,7 @@ void request_body(struct request *r,
 
 	/* A browser sends other types across origins without asking first; we take none of them. */
 	if (http1_find(q->headers, q->headers_n, "content-type", &type) > 0) {
-		size_t n = 0;
-
-		while (n < type.n && type.p[n] != ';' && type.p[n] != ' ')
-			n++;
-		type.n = n;
+		type = http1_media_type(type);
 		/* What curl -d says by default is JSON here, too: whoever sends something else
 		 * learns it from the parser. */
 		if (!http1_span_is_nocase(type, "application/json") &&

@@ -46,7 +46,9 @@ struct request {
 	struct wait wait; /* for any one thing; cancelled at the end */
 	void (*use)(struct request *r, struct session *s); /* of request_use() */
 	bool holds;					   /* see request_hold() */
-	void *state;					   /* the handler's, freed at the end */
+	bool lets_sleep; /* a paused session is not resumed for it, but gone */
+	bool counted;	 /* see request_count() */
+	void *state;	 /* the handler's, freed at the end */
 	void (*release)(struct request *r, bool answered); /* called before that; may be NULL */
 };
 
@@ -72,12 +74,15 @@ int request_choice(struct request *r, const char *name, const char *const *words
 
 bool request_is_head(const struct request *r);
 
+/* Counts it for its tenant (r->tenant), until it ends. ERR_LIMIT: it has too many. */
+int request_count(struct request *r, struct err *e) MUST_USE;
+
 /* ---- the session in the path */
 /* The session is this tenant's; *ret_live is NULL if it has stopped. ERR_NOT_FOUND otherwise. */
 int request_owns(struct request *r, struct session **ret_live, struct err *e) MUST_USE;
 
-/* Calls then with the session running (resumed, if need be), at once or later, or answers why it
- * cannot be. */
+/* Calls then with the session running (resumed, if need be and unless lets_sleep), at once or
+ * later, or answers why it cannot be. */
 void request_use(struct request *r, void (*then)(struct request *r, struct session *s));
 
 /* The session is not idle until the request ends. */

@@ -134,7 +134,6 @@ static void write_end(struct fields_writer *w, const struct file_msg_end *v)
 }
 
 /* An entry can follow of something that is there. */
-/* What is still there, by what is known of it. */
 static bool may_have_entry(uint8_t what, const char *to)
 {
 	return what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD ||

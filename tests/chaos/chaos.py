@@ -2,7 +2,9 @@
 """chaos.py - kills the server's processes while clients use it, and compares what they were told with
 what is there.
 
-    chaos.py CORDON [--kills 60] [--seed N] [--workers 4]
+    chaos.py CORDON [--kills 60] [--seed N] [--workers 4] [--clients 3]
+
+Workers use the native interface (ledger.py), clients that of E2B (e2b.py).
 
 kill -9 of cordond, cordon-keeper, a cell's PID 1, the supervisor (which is started again), or all three
 programs at once, at random moments: often within milliseconds after a request was sent, sometimes while
@@ -17,13 +19,16 @@ import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 import harness  # noqa: E402
-from harness import Failed, Server, check, comm, note, wait_for  # noqa: E402
+from harness import Failed, Server, check, comm, note, rss, wait_for  # noqa: E402
+from e2b import Client  # noqa: E402
+from e2b_box import Sandbox  # noqa: E402
 from ledger import Ledger, Worker  # noqa: E402
 from tap import STAGE, namespaces  # noqa: E402
 
 LIVE = ("running", "paused", "pausing", "resuming")
 READY_S = 10  # for the server to come back
 STUCK_S = 10  # for a session to get where it goes
+MEMORY_MORE = 8 << 20
 CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "unified")
 
 
@@ -128,6 +133,7 @@ class Chaos:
         else:
             time.sleep(self.random.random() * 0.3)
         self.killed[what] = self.killed.get(what, 0) + 1
+        self.ledger.generation += 1
         if what == "init":
             self.kill_init()
         elif what == "supervisor":
@@ -136,13 +142,15 @@ class Chaos:
             self.kill_all()
         else:
             self.kill_pid(self.server.pid(what))
+        self.ledger.generation += 1
         return what
 
     def run(self):
         workers = [Worker(self.ledger, i, self.args.seed) for i in range(self.args.workers)]
+        workers += [Client(self.ledger, f"e{i}", self.args.seed) for i in range(self.args.clients)]
         for w in workers:
             w.start()
-        time.sleep(0.5)
+        time.sleep(0.5 if self.args.kills else 10)  # without kills it is the clients that are tested
         for number in range(self.args.kills):
             what = self.kill()
             if self.random.random() < 0.2:
@@ -194,11 +202,11 @@ class Chaos:
 
         def there():
             row = self.server.get(s.id)
-            good = ("stopped",) if s.killed or s.deleted == "done" else ("running", "paused", "stopped")
+            good = ("stopped",) if s.killed or s.ends or s.deleted == "done" else ("running", "paused", "stopped")
             return row if row["state"] in good else None
 
         row = wait_for(there, STUCK_S, f"end of {s.id} (killed {s.killed}, deleted {s.deleted!r})", step=0.05)
-        reasons = ({"killed", "oom", "crashed"} if s.killed else set()) | ({"deleted"} if s.deleted else set())
+        reasons = ({"killed", "oom", "crashed"} if s.killed else set()) | (s.reasons if s.lost_allowed else set())
         if row["state"] == "stopped" and row["reason"] not in reasons:
             raise Failed(f"session {s.id} ended as {row['reason']}, killed {s.killed}, deleted {s.deleted!r}")
         return row
@@ -243,6 +251,8 @@ class Chaos:
                     self.check_files(s)
                     done = self.server.run(s.id, "echo alive")
                     check(done["stdout"] == "alive\n", f"{s.id} does not work: {done}")
+                if isinstance(s, Sandbox):
+                    s.finish(self.server, row)
             except Failed as e:
                 self.ledger.problem(str(e))
 
@@ -288,6 +298,13 @@ def check_descriptors(server, before):
         raise Failed(f"{e}: {sorted(os.readlink(f'{folder}/{n}') for n in os.listdir(folder))}") from None
 
 
+def check_memory(server, before):
+    """Idle again, it has what one that has just started has, and a little that malloc keeps."""
+    now = rss(server.pid("cordond"))
+    note(f"memory of cordond: {before >> 10} KiB, then {now >> 10} KiB")
+    check(now < before + MEMORY_MORE, "cordond keeps memory")
+
+
 def check_gone(server, cgroups, spaces):
     wait_for(lambda: not cgroups.cells(), 10, f"end of cgroups {cgroups.cells()[:5]}")
     left = server.left()
@@ -303,6 +320,7 @@ def parse_args():
     parser.add_argument("cordon")
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--clients", type=int, default=3)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     parser.add_argument("--keep", action="store_true", help="leave the files of the server for a look")
     return parser.parse_args()
@@ -318,11 +336,11 @@ def main():
     harness.isolate()
     spaces = namespaces()
     cgroups = OwnCgroups()
-    print(f"1..6\n# seed {args.seed}, {args.kills} kills", flush=True)
+    print(f"1..7\n# seed {args.seed}, {args.kills} kills", flush=True)
     program = harness.reachable(os.path.abspath(args.cordon))
     server = Server(program, pool_size=4, pool_max=8, memory_default="64M", disk_default="32M")
     wait_for(lambda: server.want(200, "GET", "/v1/node")["pool"]["ready"] >= 4, 10, "the pool")
-    before = descriptors(server.pid("cordond"))
+    before, memory = descriptors(server.pid("cordond")), rss(server.pid("cordond"))
     chaos, bad = Chaos(server, args), 0
 
     def step(number, name, function, *more):
@@ -340,12 +358,13 @@ def main():
     step(3, "every session can be deleted", chaos.end_all)
     step(4, "no log and no record is without the other", check_store, server)
     step(5, "descriptors of cordond are back", check_descriptors, server, before)
+    step(6, "memory of cordond is back", check_memory, server, memory)
     server.note_cells()
     try:
         server.stop()
     except Failed as e:
         note(e)
-    step(6, "no process, mount, cgroup, socket or namespace is left", check_gone, server, cgroups, spaces)
+    step(7, "no process, mount, cgroup, socket or namespace is left", check_gone, server, cgroups, spaces)
     if bad:
         note(f"replay: --seed {args.seed} --kills {args.kills}")
         note("\n".join(line for line in server.log().splitlines() if "level=warn" in line or "level=error" in line)[-4000:])

@@ -32,6 +32,8 @@ class Session:
         self.id = session_id
         self.deleted = ""  # "", "asked" (nobody knows) or "done"
         self.killed = False  # its PID 1, by us
+        self.ends = False  # by itself, and was told so
+        self.reasons = {"deleted"}  # that it may have when it was not killed
         self.files = {}  # path: contents that it may have
         self.executions = []
 
@@ -49,6 +51,7 @@ class Ledger:
         self.problems, self.counts = [], collections.Counter()
         self.started = threading.Event()  # an operation has just begun
         self.stop = threading.Event()
+        self.generation = 0  # of the server's processes; odd while one of them is being killed
 
     def problem(self, text):
         with self.lock:
@@ -124,16 +127,19 @@ class Worker(threading.Thread):
         self.number, self.serial = number, 0
         self.mine, self.followers = [], []
 
+    def choices(self):
+        often = [self.wait, self.wait, self.spawn, self.spawn, self.spawn, self.follow, self.write, self.write]
+        return often + [self.create, self.read, self.pause, self.resume, self.delete, self.kill_one]
+
+    def run_one(self, what):
+        what()
+
     def run(self):
-        choices = [self.create, self.wait, self.wait, self.spawn, self.spawn, self.spawn, self.follow, self.write]
-        choices += [self.write, self.read, self.pause, self.resume, self.delete, self.kill_one]
+        choices = self.choices()
         while not self.ledger.stop.is_set():
             live = [s for s in self.mine if not s.lost_allowed]
             try:
-                if len(live) < 2:
-                    self.create()
-                else:
-                    self.random.choice(choices)()
+                self.run_one(self.create if len(live) < 2 else self.random.choice(choices))
             except Exception as e:  # a worker that dies would test nothing
                 self.ledger.problem(f"worker {self.number}: {type(e).__name__}: {e}")
             time.sleep(self.random.choice([0, 0, 0.002, 0.01, 0.03]))

@@ -117,7 +117,7 @@ def run_node(path, names, server, packages):
     Operator(server, ours).start()
     env = environment(server, packages, theirs)
     node = subprocess.Popen(
-        ["node", path, *names],
+        [os.path.join(packages, "bin", "node"), path, *names],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         env=env,
@@ -127,15 +127,20 @@ def run_node(path, names, server, packages):
     theirs.close()
     alarm = threading.Timer(WHOLE, node.kill)
     alarm.start()
-    planned = 0
+    planned = told = 0
     for line in node.stdout:
+        told += line.startswith(("ok ", "not ok "))
         plan = re.fullmatch(r"1\.\.(\d+)\n", line)
         if plan:
             planned = int(plan[1])
             line = f"1..{planned + 1}\n"
         print(line, end="", flush=True)
     alarm.cancel()
-    return planned, node.wait()
+    code = node.wait()
+    if told != planned or planned == 0:
+        print(f"Bail out! {told} of {planned} tests were run")
+        code = 1
+    return planned, code
 
 
 def main():

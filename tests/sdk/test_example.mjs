@@ -14,7 +14,7 @@ test('the five-minute example', async () => {
   const folder = join(process.env.SDK_PACKAGES, 'example')
   mkdirSync(folder, { recursive: true })
   cpSync(join(root, 'examples', 'e2b', 'hello.mjs'), join(folder, 'hello.mjs'))
-  const { stdout, stderr } = await promisify(execFile)('node', [join(folder, 'hello.mjs')], { timeout: 30_000 })
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(folder, 'hello.mjs')], { timeout: 30_000 })
   equal(stderr, '')
   const lines = stdout.trim().split('\n')
   matches(lines.shift(), /^sandbox i[a-z0-9]{16}$/)

@@ -10,7 +10,9 @@ import json
 import os
 import resource
 import shutil
+import signal
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -292,6 +294,46 @@ def test_silent_connections_make_room():
         silent = [socket.create_connection(server.address) for _ in range(50)]
         wait_for(lambda: server.request("GET", "/healthz", key=None)[0] == 200, 5, "room", 0.1)
         for s in silent:
+            s.close()
+
+
+def lingering():
+    """A connection whose close(2) waits for a peer who does not read; and that peer."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        s = socket.create_connection(listener.getsockname())
+        peer, _ = listener.accept()
+    s.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            s.send(bytes(65536))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 30))
+    return s, peer
+
+
+def test_descriptors_that_nobody_asked_for(server):
+    """Everybody on the machine may connect to the Unix socket, and send what whoever closes it waits for."""
+    path = os.path.join(server.run_dir, "cordon.sock")
+    with unharmed(server):
+        for data, count in ((b"GET /healthz HTTP/1.1\r\n", 1), (b"\0\r\n\r\n", 1), (b"x" * 40000, 1), (b"x", 200)):
+            s, peer = lingering()
+            daemon = server.pid("cordond")
+            with peer, socket.socket(socket.AF_UNIX) as c:
+                os.kill(daemon, signal.SIGSTOP)  # else it would be us who close it last
+                try:
+                    c.connect(path)
+                    with contextlib.suppress(PermissionError):  # Linux 6.16 refuses them for us
+                        socket.send_fds(c, [data], [s.fileno()] * count)
+                        socket.send_fds(c, [b"y"], [s.fileno()])
+                        s.close()
+                finally:
+                    os.kill(daemon, signal.SIGCONT)
+                c.settimeout(0.5)
+                with contextlib.suppress(OSError):
+                    c.recv(1)
+                c.close()
+                began = time.monotonic()
+                server.want(200, "GET", "/healthz", timeout=60)
+                check(time.monotonic() - began < 5, f"the daemon waited: {data[:20]!r}, {count}")
             s.close()
 
 

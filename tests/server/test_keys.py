@@ -144,9 +144,12 @@ def test_what_is_no_key(server):
 
 
 def test_without_a_key_all_paths_look_alike(server):
-    for path in ("/v1/sessions", f"/v1/sessions/{NOBODY}", "/v1/keys", "/v1/nothing", "/v2", "/nothing"):
+    for path in ("/v1/sessions", f"/v1/sessions/{NOBODY}", "/v1/keys", "/v1/nothing", "/v4", "/nothing"):
         error = server.refused(401, "unauthorized", "GET", path, key=None)
         equal((error["session_id"], error["fault"]), (None, "user"), path)
+    words = {str(server.want(401, "GET", path, key=None))  # below E2B's names, in E2B's shape
+             for path in ("/sandboxes", f"/sandboxes/{NOBODY}", "/v2/sandboxes", "/v2/nothing", "/templates/x", "/v3")}
+    equal(len(words), 1, f"{words}")
 
 
 def test_a_key_expires(server):

@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import os
+import signal
 import struct
 import sys
 import threading
@@ -369,7 +370,7 @@ def test_stream_input(server):
         raw = [json.dumps(m).encode() for m in messages]
         return b"".join(b"\0" + struct.pack(">I", len(r)) + r for r in raw)
 
-    parts = [os.urandom(30000) for _ in range(8)]
+    parts = [os.urandom(30000) for _ in range(8)] + [os.urandom(700000), b"the last"]
     sent = body({"start": of(pid)}, {"keepalive": {}}, *({"data": {"input": {"stdin": b64(p)}}} for p in parts))
     answer = Stream(box, "StreamInput", b"", body=sent)
     equal((answer.read(7), answer.read(7), answer.answer.read()), (b"\0\0\0\0\2{}", b"\2\0\0\0\2{}", b""))
@@ -539,12 +540,50 @@ def test_restart(server):
     except Dropped:
         pass
     server.wait_ready()
-    wait_for(lambda: box.call("List", {})[0] == 200, 10, "the sandbox")
-    wait_for(lambda: box.ok("List", {}) == before, 5, "the same list")
+    equal(box.ok("List", {}), before, "the first answer")
     again = Stream(box, "Connect", {"process": {"tag": "t"}})
     equal(again.pid(), pid)
     box.ok("SendInput", {**of(pid), "input": {"stdin": b64(b"\n")}})
     equal(collect(again)[:3], (b"late\n", b"", ended(5)))
+
+
+def test_restart_with_a_slow_cell(server):
+    """What runs in it only its PID 1 can say: until it has, nobody is told that a process is gone."""
+    box = Box(server)
+    stream = box.start("sleep 60", stdin=False)
+    pid = stream.pid()
+    init, answers = server.cell_pids(box.id)[0], []
+    os.kill(init, signal.SIGSTOP)
+    try:
+        server.kill("cordond")
+        stream.close()
+        wait_for(lambda: server.pid("cordond"), 10, "the next cordond")
+        server.wait_ready()
+        thread = threading.Thread(target=lambda: answers.append(Stream(box, "Connect", of(pid)).pid()))
+        thread.start()
+        time.sleep(0.3)
+        equal(answers, [], "answers before it could be known")
+    finally:
+        os.kill(init, signal.SIGCONT)
+    thread.join(10)
+    equal(answers, [pid])
+
+
+def test_late_body_wakes_nobody(server):
+    """Who was let in before the sandbox fell asleep is as late as who comes now."""
+    box = Box(server)
+    link = server.link(20)
+    link.putrequest("POST", "/process.Process/List")
+    for name, value in {**box.headers("application/json"), "Content-Length": "2"}.items():
+        link.putheader(name, value)
+    link.endheaders()
+    time.sleep(0.2)
+    server.want(204, "POST", f"/sandboxes/{box.id}/pause")
+    link.send(b"{}")
+    equal(link.getresponse().status, 502)
+    link.close()
+    time.sleep(0.2)
+    equal(server.want(200, "GET", f"/sandboxes/{box.id}")["state"], "paused")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-/* support.h - what several unit tests need: named cases, exact buffers, a count of descriptors. */
+/* support.h - what several unit tests need: named cases, exact buffers, a count of descriptors, a
+ * socket that is slow to close. */
 #ifndef CORDON_TESTS_UNIT_SUPPORT_H
 #define CORDON_TESTS_UNIT_SUPPORT_H
 
 #include <dirent.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "own.h"
 #include "test.h"
@@ -69,6 +72,32 @@ static inline void *exact_copy(const void *bytes, size_t len)
 	if (len > 0)
 		memcpy(copy, bytes, len);
 	return copy;
+}
+
+/* A TCP connection with bytes on their way to somebody who does not read: its last close(2) waits
+ * so long. */
+static inline int make_lingering(int seconds, int *ret_peer)
+{
+	static const char bytes[65536];
+	const struct linger linger = { .l_onoff = 1, .l_linger = seconds };
+	const struct sockaddr_in any = { .sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in at;
+	socklen_t len = sizeof(at);
+
+	CHECK(bind(listener, (const struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(listen(listener, 1) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&at, &len) == 0);
+	CHECK(connect(fd, (const struct sockaddr *)&at, len) == 0);
+	*ret_peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(*ret_peer >= 0);
+	(void)close(listener);
+	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+	return fd;
 }
 
 #endif

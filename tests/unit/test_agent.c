@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 
+#include "clock.h"
 #include "io.h"
 #include "support.h"
 
@@ -420,6 +421,46 @@ static void only_tcp_sockets_are_dialed(void)
 	say_event(AGENT_DIALED, &event, NULL, 0); /* success without one */
 	CHECK(next(true, NULL) == -1);
 	end();
+}
+
+/* A socket is closed that is refused, that nobody takes, that is one of too many, or that waits
+ * where nobody reads any more. It must not hold us up then. PID 1 had it, too, and is gone. */
+static void no_socket_keeps_us_waiting(void)
+{
+	static const struct {
+		unsigned type;
+		size_t before, behind; /* messages with it: read, and not */
+		size_t copies;
+	} cases[] = {
+		{ AGENT_STARTED, 1, 0, 1 }, { AGENT_READY, 1, 0, 1 },  { AGENT_DIALED, 1, 0, 1 },
+		{ AGENT_READY, 1, 0, 60 },  { AGENT_DIALED, 1, 1, 1 }, { AGENT_DIALED, 0, 3, 1 },
+	};
+	const struct linger linger = { .l_onoff = 1, .l_linger = 20 };
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		bool dialed = cases[i].type == AGENT_DIALED;
+		uint64_t begun = clock_now_ns();
+		int peer, fd, copies[FDS_MAX];
+
+		begin();
+		fd = make_lingering(20, &peer);
+		for (size_t k = 0; k < cases[i].copies; k++)
+			copies[k] = fd;
+		for (size_t k = 0; k < cases[i].before + cases[i].behind; k++)
+			say_event(cases[i].type, &event, copies, cases[i].copies);
+		if (cases[i].before > 0 && cases[i].copies == 1)
+			CHECK(next(true, NULL) == (dialed ? 1 : -1));
+		CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0);
+		(void)close(fd);
+		if (cases[i].copies > 1)
+			CHECK(next(true, NULL) == -1);
+		if (dialed && cases[i].before > 0 && cases[i].behind == 0)
+			CHECK(next(false, NULL) == 0 && agent.nfds == 0);
+		agent_release(&agent);
+		CHECK(clock_now_ns() - begun < 10000 * CLOCK_MS);
+		(void)close(peer);
+		end();
+	}
 }
 
 /* What the caller did not take is closed, and not mixed up with what comes later. */
@@ -929,6 +970,7 @@ TEST_MAIN({ "takes every message", takes_every_message },
 	  { "descriptors left over are closed", descriptors_left_over_are_closed },
 	  { "a dialed socket is ready for use", a_dialed_socket_is_ready_for_use },
 	  { "only TCP sockets are dialed", only_tcp_sockets_are_dialed },
+	  { "no socket keeps us waiting", no_socket_keeps_us_waiting },
 	  { "directions are checked", directions_are_checked },
 	  { "descriptors are as the flags say", descriptors_are_as_the_flags_say },
 	  { "descriptors are counted over pieces", descriptors_are_counted_over_pieces },

@@ -62,5 +62,43 @@ static void refuses_the_rest(void)
 		CHECK_CASE(refused[i], base64_decode(refused[i], strlen(refused[i]), bytes) == -1);
 }
 
+/* Written by peers who have other habits. */
+static const struct {
+	const char *bytes, *text;
+} loose[] = {
+	{ "", "" },
+	{ "f", "Zg" },
+	{ "f", "Zg=" },
+	{ "fo", "Zm8" },
+	{ "fo", "Zm8==" },
+	{ "foo", "Zm9v=" },
+	{ "foobar", "Zm9vYmFy" },
+	{ "\xfb\xff\xfe", "-__-" },
+	{ "\xfb\xff", "-_8" },
+	{ "\xfb\xff\xfe", "+_/-" },
+};
+static const char *const never[] = { "Z",   "=",    "Z===", "Zg===", "Zh",
+				     "Zm9", "Zm=v", "Zm 9", "Zm9v\n" };
+
+static void reads_any_form(void)
+{
+	for (size_t i = 0; i < COUNT(loose); i++) {
+		size_t len = strlen(loose[i].text), n = strlen(loose[i].bytes);
+		char *exact = exact_copy(loose[i].text, len);
+		uint8_t *bytes = malloc(BASE64_BYTES(len + 3) + 1);
+
+		CHECK(bytes != NULL);
+		CHECK_CASE(loose[i].text, base64_decode_any(exact, len, bytes) == (ssize_t)n);
+		CHECK(memcmp(bytes, loose[i].bytes, n) == 0);
+		free(exact);
+		free(bytes);
+	}
+	for (size_t i = 0; i < COUNT(never); i++) {
+		uint8_t bytes[16];
+
+		CHECK_CASE(never[i], base64_decode_any(never[i], strlen(never[i]), bytes) == -1);
+	}
+}
+
 TEST_MAIN({ "codes the examples", codes_the_examples }, { "codes everything", codes_everything },
-	  { "refuses the rest", refuses_the_rest })
+	  { "refuses the rest", refuses_the_rest }, { "reads any form", reads_any_form })

@@ -28,9 +28,10 @@ static void by_name(void)
 		{ "49983-i0123456789abcdef.cordon.example", "i0123456789abcdef", 49983 },
 		{ "1-iabc-client-more.x", "iabc", 1 },
 		{ "65535-iabc.x.y.z", "iabc", 65535 },
+		{ "80-IaBC.LOCALHOST", "iabc", 80 },
 	};
 	static const char *const bad[] = { "0-iabc.x",	  "65536-iabc.x", "123456-iabc.x",
-					   "3000-.x",	  "3000-IABC.x",  "3000-a_b.x",
+					   "3000-.x",	  "3000-I_BC.x",  "3000-a_b.x",
 					   "3000--abc.x", "99999999999999999999-iabc.x" };
 	static const char *const node[] = { "localhost",      "localhost:4983", "127.0.0.1:4983",
 					    "[::1]:4983",     "api.example",	"sandbox.example",

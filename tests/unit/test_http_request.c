@@ -471,6 +471,19 @@ static void knows_tokens_and_values(void)
 	CHECK_STR(http1_reason(299), "");
 }
 
+static void knows_media_types(void)
+{
+	static const char *const same[] = { "a/b", "a/b;c=d", "a/b ; c=d", "a/b\t;c", "a/b;" };
+
+	for (size_t i = 0; i < COUNT(same); i++) {
+		struct http1_span value = { same[i], strlen(same[i]) };
+
+		CHECK_CASE(same[i], http1_span_is(http1_media_type(value), "a/b"));
+	}
+	CHECK(http1_media_type((struct http1_span){ NULL, 0 }).n == 0);
+	CHECK(http1_media_type((struct http1_span){ ";", 1 }).n == 0);
+}
+
 TEST_MAIN({ "reads all of a request", reads_all_of_a_request },
 	  { "knows the methods", knows_the_methods },
 	  { "reads every form of target", reads_every_form_of_target },
@@ -482,4 +495,5 @@ TEST_MAIN({ "reads all of a request", reads_all_of_a_request },
 	  { "knows a websocket", knows_a_websocket },
 	  { "bounds the number of headers", bounds_the_number_of_headers },
 	  { "bounds the target", bounds_the_target }, { "bounds the host", bounds_the_host },
-	  { "knows tokens and values", knows_tokens_and_values })
+	  { "knows tokens and values", knows_tokens_and_values },
+	  { "knows media types", knows_media_types })

@@ -166,8 +166,96 @@ static void a_broken_promise_is_corrected(void)
 	tear_down(&f);
 }
 
+static void no_room_cuts_and_says_so(void)
+{
+	struct fixture f;
+	char text[512];
+
+	set_up(&f, 1000);
+	say(&f, OUTPUT_STDOUT, "one");
+	f.log.room = RECORD_HEAD + 2;
+	say(&f, OUTPUT_STDERR, "four");
+	f.log.room = 1000; /* too late */
+	say(&f, OUTPUT_STDOUT, "more");
+	read_all(&f, 256, text, sizeof(text));
+	CHECK(strcmp(text, "1@0:one|2@0:fo|3@0:session|") == 0);
+	CHECK(f.log.cut && f.log.kept == 5 && f.log.said[0] == 7 && f.log.said[1] == 4);
+	tear_down(&f);
+
+	/* Not even a first byte: there is a log all the same, which says it to the next daemon. */
+	set_up(&f, 1000);
+	f.log.room = RECORD_HEAD;
+	say(&f, OUTPUT_STDOUT, "one");
+	read_all(&f, 256, text, sizeof(text));
+	CHECK(strcmp(text, "3@0:session|") == 0);
+	tear_down(&f);
+
+	/* Of both limits the nearer one. */
+	set_up(&f, 2);
+	f.log.room = RECORD_HEAD + 2;
+	say(&f, OUTPUT_STDOUT, "one");
+	read_all(&f, 256, text, sizeof(text));
+	CHECK(strcmp(text, "1@0:on|3@0:limit|") == 0);
+	tear_down(&f);
+}
+
+static void patience_leaves_it_in_the_pipe(void)
+{
+	struct fixture f;
+	char text[512];
+	struct stat st;
+	struct err e;
+
+	set_up(&f, 6);
+	f.log.patient = true;
+	f.log.room = RECORD_HEAD;
+	say(&f, OUTPUT_STDOUT, "1234567");
+	CHECK(fstatat(f.dir_fd, "exe_1.log", &st, 0) < 0 && f.log.said[0] == 0);
+	CHECK(output_log_need(&f.log, f.pipe[0]) == RECORD_HEAD + 6);
+	f.log.room = RECORD_HEAD + 2;
+	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
+	CHECK(output_log_need(&f.log, f.pipe[0]) == RECORD_HEAD + 4);
+	CHECK(f.log.size == RECORD_HEAD + 2 && !f.log.cut);
+	/* its own limit does not wait */
+	f.log.room = 1000;
+	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
+	read_all(&f, 256, text, sizeof(text));
+	CHECK(strcmp(text, "1@0:12|1@2:3456|3@0:limit|") == 0 && f.log.said[0] == 7);
+	CHECK(output_log_need(&f.log, f.pipe[0]) == 0);
+	CHECK(write(f.pipe[1], "x", 1) == 1 && output_log_need(&f.log, f.pipe[0]) == 0);
+	tear_down(&f);
+}
+
+static void the_reason_outlives_a_daemon(void)
+{
+	static const struct {
+		uint64_t limit, room;
+		const char *why;
+	} cases[] = { { 2, 1000, OUTPUT_BY_LIMIT },
+		      { 1000, RECORD_HEAD + 2, OUTPUT_BY_SESSION },
+		      { 1000, 1000, "" } };
+	struct output_log again;
+	struct fixture f;
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		set_up(&f, cases[i].limit);
+		f.log.room = cases[i].room;
+		say(&f, OUTPUT_STDOUT, "one");
+		CHECK(strcmp(f.log.why, cases[i].why) == 0);
+		output_log_init(&again, f.dir_fd, "exe_1", 1000);
+		CHECK(output_log_reopen(&again, &e) == 0 && again.size == f.log.size);
+		CHECK(again.cut == f.log.cut && strcmp(again.why, cases[i].why) == 0);
+		output_log_release(&again);
+		tear_down(&f);
+	}
+}
+
 TEST_MAIN({ "in order, with offsets", in_order_with_offsets },
 	  { "the limit cuts and says so", the_limit_cuts_and_says_so },
 	  { "nothing said makes no file", nothing_said_makes_no_file },
 	  { "any length is mended", any_length_is_mended },
-	  { "a broken promise is corrected", a_broken_promise_is_corrected })
+	  { "a broken promise is corrected", a_broken_promise_is_corrected },
+	  { "no room cuts and says so", no_room_cuts_and_says_so },
+	  { "patience leaves it in the pipe", patience_leaves_it_in_the_pipe },
+	  { "the reason outlives a daemon", the_reason_outlives_a_daemon })

@@ -213,6 +213,22 @@ static void timeouts(void)
 	CHECK(rpc_timeout_parse("1s", 2, &ms, &e) < 0 && ms == 9999999999);
 }
 
+static void errors(void)
+{
+	char text[256];
+	struct json j;
+
+	json_init(&j, text, sizeof(text));
+	rpc_error_write(&j, NULL, RPC_NOT_FOUND, "no \"x\"");
+	CHECK_STR(text, "{\"code\":\"not_found\",\"message\":\"no \\\"x\\\"\"}");
+	json_init(&j, text, sizeof(text));
+	rpc_end_write(&j, RPC_ABORTED, "x");
+	CHECK_STR(text, "{\"error\":{\"code\":\"aborted\",\"message\":\"x\"}}");
+	json_init(&j, text, sizeof(text));
+	rpc_end_write(&j, RPC_OK, NULL);
+	CHECK_STR(text, "{}");
+}
+
 TEST_MAIN({ "names in lowerCamelCase and snake_case", names_in_both_spellings },
 	  { "whole numbers in each form", whole_numbers },
 	  { "bytes in both alphabets, padded or not", bytes_of_both_alphabets },
@@ -221,4 +237,4 @@ TEST_MAIN({ "names in lowerCamelCase and snake_case", names_in_both_spellings },
 	  { "messages that are too deep", deep_messages },
 	  { "messages of too many values", many_values },
 	  { "envelopes, whole and in pieces", envelopes }, { "codes and statuses", codes },
-	  { "Connect-Timeout-Ms", timeouts })
+	  { "errors, and the end of a stream", errors }, { "Connect-Timeout-Ms", timeouts })

@@ -581,6 +581,76 @@ static void execution_marks(void)
 	end_store(s);
 }
 
+/* The ids that store_execution_logs() gives, each with its bytes. */
+static const char *logs(struct store *s, const char *session, unsigned limit)
+{
+	static char text[256];
+	struct store_execution_log list[8];
+	unsigned n = 99;
+	size_t at = 0;
+	struct err e;
+
+	CHECK(limit <= COUNT(list));
+	MUST(store_execution_logs(s, session, limit, list, &n, &e));
+	text[0] = '\0';
+	for (unsigned i = 0; i < n && i < limit; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s:%llu ", list[i].id,
+				       (unsigned long long)list[i].bytes);
+	return text;
+}
+
+static uint64_t logs_size(struct store *s, const char *session)
+{
+	uint64_t n = 99;
+	struct err e;
+
+	MUST(store_execution_logs_size(s, session, &n, &e));
+	return n;
+}
+
+static void execution_logs(void)
+{
+	struct store *s = six_sessions();
+	static const struct store_execution rows[] = {
+		{ .id = "exe_1", .ended_ms = 30, .log_bytes = 100 }, /* began first, ended last */
+		{ .id = "exe_2", .ended_ms = 20, .log_bytes = 10 },
+		{ .id = "exe_3", .ended_ms = 20, .log_bytes = 1ULL << 40 },
+		{ .id = "exe_4", .ended_ms = 10, .log_bytes = 0 }, /* said nothing */
+		{ .id = "exe_5", .ended_ms = 10, .log_bytes = 5, .output_open = true },
+		{ .id = "exe_6", .ended_ms = 0, .log_bytes = 5 }, /* runs */
+		{ .id = "exe_7", .ended_ms = 5, .log_bytes = 7 }, /* another session's */
+	};
+	struct store_execution got;
+	struct err e;
+
+	CHECK(logs_size(s, "ses_1") == 0);
+	CHECK_STR(logs(s, "ses_1", 8), "");
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		execute(s, rows[i].id, i == 6 ? "ses_2" : "ses_1", i);
+		MUST(store_execution_update(s, &rows[i], &e));
+	}
+	CHECK(logs_size(s, "ses_1") == (1ULL << 40) + 110);
+	CHECK_STR(logs(s, "ses_1", 8), "exe_2:10 exe_3:1099511627776 exe_1:100 ");
+	CHECK_STR(logs(s, "ses_1", 2), "exe_2:10 exe_3:1099511627776 ");
+	CHECK_STR(logs(s, "ses_1", 0), "");
+	CHECK_STR(logs(s, "ses_2", 8), "exe_7:7 ");
+	MUST(store_execution_log_removed(s, "exe_2", &e));
+	MUST(store_execution_log_removed(s, "exe_2", &e));
+	FAILS(store_execution_log_removed(s, "exe_x", &e), ERR_NOT_FOUND);
+	CHECK_STR(logs(s, "ses_1", 8), "exe_3:1099511627776 exe_1:100 ");
+	CHECK(logs_size(s, "ses_1") == (1ULL << 40) + 100);
+	MUST(store_execution_get(s, "exe_2", &got, &e));
+	CHECK(got.log_bytes == 0 && got.truncated && got.ended_ms == 20);
+	store_execution_release(&got);
+	/* in a transaction that is taken back nothing has happened */
+	MUST(store_begin(s, &e));
+	MUST(store_execution_log_removed(s, "exe_3", &e));
+	store_rollback(s);
+	CHECK(logs_size(s, "ses_1") == (1ULL << 40) + 100);
+	CHECK(logs_size(s, "ses_2") == 7);
+	end_store(s);
+}
+
 static int add_event(const struct store_event *row, void *cookie)
 {
 	char seq[24];
@@ -716,5 +786,5 @@ TEST_MAIN({ "tenants", tenants }, { "keys", keys },
 	  { "retention of sessions", session_retention },
 	  { "an execution, there and back", execution_there_and_back },
 	  { "pages of executions", execution_pages }, { "executions by mark", execution_marks },
-	  { "events in order", events_in_order }, { "events are pruned", events_are_pruned },
-	  { "callbacks may read", callbacks_may_read })
+	  { "logs of a session", execution_logs }, { "events in order", events_in_order },
+	  { "events are pruned", events_are_pruned }, { "callbacks may read", callbacks_may_read })

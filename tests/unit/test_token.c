@@ -47,6 +47,11 @@ static void no_token(void)
 
 	memset(long_one, 'a', sizeof(long_one) - 1);
 	long_one[sizeof(long_one) - 1] = '\0';
+	for (size_t n = 0; n < sizeof(long_one); n++) { /* its id has room, with its NUL */
+		struct http1_span part = { long_one, n };
+
+		CHECK(token_id(part, id) == (n > 64 && n - 64 < sizeof(id)));
+	}
 	CHECK(!token_id(span(""), id));
 	CHECK(!token_id(span("0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0"), id));
 	CHECK(!token_id(span(long_one), id));

@@ -1,0 +1,88 @@
+/* output_room.c - theory of operation
+ *
+ * The logs of one session together stay within session_output_max. The session counts what its
+ * files hold: those that still grow by their size, the others by their rows, from which a new
+ * daemon counts again. Before bytes move into a log, room is made for them: the logs of executions
+ * that ended first are removed, except those that somebody reads (he holds a lock, execution_log())
+ * or follows. If that is not enough, the log that wants to grow is cut.
+ *
+ * First the file goes, then its row says so. A daemon that dies in between leaves a row that counts
+ * bytes of a file that is not there. Readers go by the file, and the row is set right when its turn
+ * comes: it is one of the first to be removed.
+ *
+ * Not many are removed at a time. What finds no room yet waits in its pipe for the next turn. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "inside.h"
+#include "log.h"
+#include "own.h"
+
+#define LOOK_MAX 64
+#define REMOVE_MAX 16
+#define REMOVE_BYTES_MAX (64U << 20) /* that are worth a turn of the loop */
+
+/* False if it must stay. */
+static bool remove_file(const struct session *s, const char *id)
+{
+	char name[STORE_ID_MAX + 8];
+	OWN_FD fd = -1;
+
+	(void)snprintf(name, sizeof(name), "%s.log", id);
+	fd = openat(s->core->output_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno == ENOENT; /* by a daemon that could not write it down */
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(s->core->output_fd, name, 0) == 0;
+}
+
+/* Removes logs until that many bytes are gone, or it has been long enough. Returns what is gone; 0
+ * also if the store could not be told. */
+static uint64_t remove_logs(struct session *s, uint64_t bytes)
+{
+	struct store_execution_log logs[LOOK_MAX];
+	struct store *store = s->core->store;
+	unsigned n = 0, removed = 0;
+	uint64_t gone = 0;
+	struct err e;
+
+	if (store_execution_logs(store, s->row.id, LOOK_MAX, logs, &n, &e) < 0 || n == 0 ||
+	    store_begin(store, &e) < 0)
+		return 0;
+	for (unsigned i = 0; i < n && removed < REMOVE_MAX && gone < bytes; i++) {
+		if (execution_live(s, logs[i].id) != NULL || !remove_file(s, logs[i].id))
+			continue;
+		if (store_execution_log_removed(store, logs[i].id, &e) < 0) {
+			store_rollback(store);
+			return 0;
+		}
+		removed++;
+		gone += logs[i].bytes;
+	}
+	if (store_commit(store, &e) < 0) {
+		store_rollback(store);
+		return 0;
+	}
+	if (removed > 0)
+		log_debug("old output removed", "session_id=%s logs=%u bytes=%llu", s->row.id,
+			  removed, (unsigned long long)gone);
+	return gone;
+}
+
+void output_room_make(struct execution *x, uint64_t need)
+{
+	struct session *s = x->session;
+	uint64_t max = s->core->o.config->session_output_max;
+
+	x->log.patient = false;
+	if (need > 0 && s->kept_bytes + need > max) {
+		uint64_t lack = s->kept_bytes + need - max;
+		uint64_t gone = remove_logs(s, lack < REMOVE_BYTES_MAX ? lack : REMOVE_BYTES_MAX);
+
+		s->kept_bytes -= gone < s->kept_bytes ? gone : s->kept_bytes;
+		x->log.patient = gone > 0;
+	}
+	x->log.room = s->kept_bytes < max ? max - s->kept_bytes : 0;
+}
