@@ -91,7 +91,7 @@ int envd_user_of_rpc(struct request *r, char ret[ENVD_USER_MAX], struct err *e)
 		return 0;
 	given.p += sizeof(scheme) - 1;
 	given.n -= sizeof(scheme) - 1;
-	n = given.n > 4 * ENVD_USER_MAX ? -1 : base64_decode(given.p, given.n, plain);
+	n = given.n > (size_t)4 * ENVD_USER_MAX ? -1 : base64_decode(given.p, given.n, plain);
 	if (n < 0 || memchr(plain, '\0', (size_t)n) != NULL)
 		return err_set(e, ERR_INVALID, "the Authorization header is malformed");
 	plain[n] = '\0';

@@ -8,6 +8,7 @@
 #include "sha256.h"
 
 #define BLOCK 64
+#define DIGITS ((size_t)2 * SHA256_SIZE)
 
 /* HMAC (RFC 2104) with SHA-256; our key is shorter than a block. */
 static void hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE])
@@ -33,7 +34,7 @@ static void hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256
 
 void token_make(const struct token_key *k, enum token_use use, const char *id, char ret[TOKEN_MAX])
 {
-	char text[STORE_ID_MAX + 16], digits[2 * SHA256_SIZE + 1];
+	char text[STORE_ID_MAX + 16], digits[DIGITS + 1];
 	uint8_t code[SHA256_SIZE];
 
 	(void)snprintf(text, sizeof(text), "%s:%s", use == TOKEN_ENVD ? "envd" : "traffic", id);
@@ -64,9 +65,9 @@ bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX])
 {
 	size_t n;
 
-	if (given.n <= 2 * SHA256_SIZE || given.n - 2 * SHA256_SIZE >= STORE_ID_MAX)
+	if (given.n <= DIGITS || given.n - DIGITS >= STORE_ID_MAX)
 		return false;
-	n = given.n - 2 * SHA256_SIZE;
+	n = given.n - DIGITS;
 	for (size_t i = 0; i < n; i++)
 		if (strchr("abcdefghijklmnopqrstuvwxyz0123456789", given.p[i]) == NULL ||
 		    given.p[i] == '\0')
