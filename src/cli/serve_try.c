@@ -25,7 +25,7 @@ static char *last_line(char *text)
 
 int serve_hear(const char *what, pid_t pid, int said, struct err *e)
 {
-	char text[sizeof(e->msg)] = "", *words = text;
+	char text[sizeof(e->msg)] = "", *words;
 	size_t n = 0;
 	ssize_t got;
 	int status;

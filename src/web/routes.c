@@ -144,13 +144,9 @@ void routes_dispatch(const struct routes *t, struct request *r)
 		no_route(t, r, methods);
 	else if (r->route->scope != 0 && auth_check(r, r->route->scope, &e) < 0)
 		refuse(r, &e);
-	else if (r->route->scope != 0 && request_count(r, &e) < 0)
+	else if ((r->route->scope != 0 && request_count(r, &e) < 0) || check_query(r, &e) < 0)
 		reply_error(r, &e);
-	else if (!t->take_ids(r, &params))
-		return; /* answered */
-	else if (check_query(r, &e) < 0)
-		reply_error(r, &e);
-	else
+	else if (t->take_ids(r, &params)) /* or it has answered */
 		r->route->handle(r);
 }
 

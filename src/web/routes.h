@@ -2,8 +2,8 @@
  *
  * One table says everything about routing: method, pattern, scope, handler, parameters. A request
  * is matched against it once; whether the path exists, which methods it has and what OPTIONS says
- * all follow. Then who asks is checked, then the ids in the path, then the names of the query's
- * parameters, and the handler is called with a struct request that lives as long as the exchange.
+ * all follow. Then who asks is checked, then the names of the query's parameters, then the ids in
+ * the path, and the handler is called with a struct request that lives as long as the exchange.
  *
  * Everything without a key gets the same 401, whatever the path: nobody can learn from outside what
  * exists. */

@@ -243,6 +243,8 @@ class Chaos:
         for s in self.ledger.sessions:
             try:
                 row = self.settle(s)
+                if isinstance(s, Sandbox) and s.asleep == "yes" and not s.auto and not s.lost_allowed:
+                    check(row["state"] == "paused", f"{s.id} was put to sleep and is {row['state']}")
                 if row["state"] == "paused":
                     row = self.server.want(200, "POST", f"/v1/sessions/{s.id}/resume")
                 for x in s.executions:

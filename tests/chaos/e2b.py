@@ -124,6 +124,9 @@ class Client(FileClient):
             self.wake(box)
         return box
 
+    def wake_all(self):
+        """Nobody: its followers do not wait, and what sleeps must still do so at the end."""
+
     def run_one(self, what):
         try:
             what()

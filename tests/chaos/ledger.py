@@ -143,10 +143,17 @@ class Worker(threading.Thread):
             except Exception as e:  # a worker that dies would test nothing
                 self.ledger.problem(f"worker {self.number}: {type(e).__name__}: {e}")
             time.sleep(self.random.choice([0, 0, 0.002, 0.01, 0.03]))
+        self.wake_all()
         for thread in self.followers:
             thread.join(60)
             if thread.is_alive():
                 self.ledger.problem("a follower of events does not come to an end")
+
+    def wake_all(self):
+        """Or followers would wait for what sleeps."""
+        for s in self.mine:
+            if not s.lost_allowed:
+                self.resume(s)
 
     def ask(self, method, path, body=None, session=None, **more):
         status, data = self.ledger.ask(sys._getframe(1).f_code.co_name, method, path, body, **more)
@@ -267,8 +274,9 @@ class Worker(threading.Thread):
     def pause(self):
         self.ask("POST", f"/v1/sessions/{(s := self.pick()).id}/pause", None, s)
 
-    def resume(self):
-        self.ask("POST", f"/v1/sessions/{(s := self.pick()).id}/resume", None, s)
+    def resume(self, s=None):
+        s = s or self.pick()
+        self.ask("POST", f"/v1/sessions/{s.id}/resume", None, s)
 
     def kill_one(self):
         s = self.pick()

@@ -30,13 +30,21 @@ static void by_name(void)
 		{ "65535-iabc.x.y.z", "iabc", 65535 },
 		{ "80-IaBC.LOCALHOST", "iabc", 80 },
 	};
-	static const char *const bad[] = { "0-iabc.x",	  "65536-iabc.x", "123456-iabc.x",
-					   "3000-.x",	  "3000-I_BC.x",  "3000-a_b.x",
-					   "3000--abc.x", "99999999999999999999-iabc.x" };
-	static const char *const node[] = { "localhost",      "localhost:4983", "127.0.0.1:4983",
-					    "[::1]:4983",     "api.example",	"sandbox.example",
-					    "3000.example",   "iabc.example",	"3000-iabc",
-					    "a3000-iabc.dev", "x" };
+	static const char *const bad[] = { "0-iabc.x",	    "65536-iabc.x",
+					   "123456-iabc.x", "3000-.x",
+					   "3000-I_BC.x",   "3000-a_b.x",
+					   "3000--abc.x",   "99999999999999999999-iabc.x" };
+	static const char *const node[] = { "localhost",
+					    "localhost:4983",
+					    "127.0.0.1:4983",
+					    "[::1]:4983",
+					    "api.example",
+					    "sandbox.example",
+					    "3000.example",
+					    "iabc.example",
+					    "3000-iabc",
+					    "a3000-iabc.dev",
+					    "x" };
 	char head[256];
 
 	for (size_t i = 0; i < COUNT(good); i++) {
@@ -64,8 +72,10 @@ static void by_header(void)
 		"Host: x\r\nE2b-Sandbox-Id: iabc\r\n",
 		"Host: x\r\nE2b-Sandbox-Port: 80\r\n",
 		"Host: 3000-iabc.x\r\nE2b-Sandbox-Port: 80\r\n",
-		"Host: x\r\nE2b-Sandbox-Id: iabc\r\nE2b-Sandbox-Id: iabc\r\nE2b-Sandbox-Port: 80\r\n",
-		"Host: x\r\nE2b-Sandbox-Id: iabc\r\nE2b-Sandbox-Port: 80\r\nE2b-Sandbox-Port: 80\r\n",
+		"Host: x\r\nE2b-Sandbox-Id: iabc\r\nE2b-Sandbox-Id: iabc\r\nE2b-Sandbox-Port: "
+		"80\r\n",
+		"Host: x\r\nE2b-Sandbox-Id: iabc\r\nE2b-Sandbox-Port: 80\r\nE2b-Sandbox-Port: "
+		"80\r\n",
 		"Host: x\r\nE2b-Sandbox-Id:\r\nE2b-Sandbox-Port: 80\r\n",
 		"Host: x\r\nE2b-Sandbox-Id: a/b\r\nE2b-Sandbox-Port: 80\r\n",
 		"Host: x\r\nE2b-Sandbox-Id: iabc\r\nE2b-Sandbox-Port: -1\r\n",
@@ -85,7 +95,17 @@ static void by_header(void)
 static void ids(void)
 {
 	static const char *const bad[] = {
-		"", "-", "a-", "-a", "a-b-c", "a--b", "A", "a.b", "a b", "a%20", "\xc3\xa4",
+		"",
+		"-",
+		"a-",
+		"-a",
+		"a-b-c",
+		"a--b",
+		"A",
+		"a.b",
+		"a b",
+		"a%20",
+		"\xc3\xa4",
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	};
 	char id[STORE_ID_MAX];
