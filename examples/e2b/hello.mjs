@@ -1,6 +1,6 @@
 // The five-minute example of doc/e2b.md: an agent's day in a sandbox, with E2B's own SDK.
 //
-//   E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL say where Cordon is.
+//   E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL say where Cordon is (or E2B_API_KEY and E2B_DOMAIN).
 import { Sandbox } from 'e2b'
 
 const sandbox = await Sandbox.create({ timeoutMs: 60_000, metadata: { agent: 'hello' } })
@@ -25,7 +25,7 @@ try {
 
 // A server inside, seen from outside.
 const server = await sandbox.commands.run('python3 -m http.server 8000', { background: true })
-const url = new URL(process.env.E2B_SANDBOX_URL)
+const url = process.env.E2B_SANDBOX_URL ?? `https://${sandbox.getHost(8000)}`
 for (let tries = 0; ; tries++) {
   const answer = await fetch(url, {
     headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '8000' },

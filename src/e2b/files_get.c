@@ -126,12 +126,12 @@ static void read_ended(struct file_call *c, int status, const struct err *e)
 	struct getting *g = c->r->state;
 
 	(void)status;
-	if (e != NULL && g->begun) {
+	if (g->begun && c->raw_left > 0) {
 		exchange_abort(c->r->x); /* not whole, and the client must see it */
+	} else if (g->begun) { /* whole, also if the cell died right behind the last byte */
+		exchange_end(c->r->x);
 	} else if (e != NULL) {
 		cellfile_fail_http(c->r, &g->file, g->path, e);
-	} else if (g->begun) {
-		exchange_end(c->r->x);
 	} else if (g->beyond) {
 		unsatisfiable(c->r, g);
 	} else {

@@ -270,4 +270,18 @@ test('a sandbox that runs out of memory is survived by the others', async (t) =>
   equal((await witness.commands.run('echo here')).stdout, 'here\n')
 })
 
+// The connection that a download came by is used again, whenever the sandbox died.
+test('right behind the last byte of a download', async (t) => {
+  for (let i = 0; i < 20; i++) {
+    const sandbox = await t.create()
+    await sandbox.files.write('a', 'A')
+    const url = await sandbox.downloadUrl('a')
+    equal(await (await fetch(url)).text(), 'A')
+    await sandbox.kill()
+    const answer = await fetch(url)
+    check([401, 502].includes(answer.status), `of the dead: ${answer.status}`) // whether it is all gone yet
+    await answer.text()
+  }
+})
+
 await run()

@@ -235,7 +235,7 @@ def test_names_lead_nowhere_else(server):
         equal(ask(f"{ENVD}-{a.id}.x", path), 401, f"envd {path}")
         equal(ask(f"3000-{a.id}.x", path), 502, f"port {path}")
     for host, status in (
-        (f"{ENVD}-{a.id.upper()}.x", 400), (f"{ENVD}-{a.id}.x.", 401), (f"65536-{a.id}.x", 400), (f"0-{a.id}.x", 400),
+        (f"{ENVD}-{a.id.upper()}.x", 401), (f"{ENVD}-{a.id}.x.", 401), (f"65536-{a.id}.x", 400), (f"0-{a.id}.x", 400),
         (f"000003000-{a.id}.x", 400), ("3000-.x", 400), (f"u@{ENVD}-{a.id}.x", 400), (f"{ENVD}-{a.id}.x:x", 400),
         (f"{ENVD}-{a.id} .x", 400),
     ):  # fmt: skip
