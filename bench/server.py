@@ -26,7 +26,7 @@ FILE_BYTES = 256 << 20
 USER = 64983  # cordond's: any id without privileges
 SETTINGS = {"log_level": "warn", "user": USER, "node_max_sessions": 2 * HELD,
             "tenant_max_sessions": 2 * HELD, "node_max_memory": "64T", "tenant_max_storage": 0,
-            "node_create_rate": 0, "tenant_create_rate": 0, "output_limit_max": "4G",
+            "node_create_rate": 0, "tenant_create_rate": 0, "output_limit_max": "4G", "session_output_max": "4G",
             "pool_refill_per_second": 10000}
 KINDS = ("SReclaimable", "SUnreclaim", "KernelStack", "PageTables", "Percpu", "Shmem")
 # From the requirement; times in milliseconds.
