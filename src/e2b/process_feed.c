@@ -105,6 +105,15 @@ static void tell_exhausted(struct process_feed *f)
 			       : text);
 }
 
+/* Everything was told: the log is nobody's to keep on our account. */
+static void let_go(struct process_feed *f)
+{
+	execution_unfollow(&f->follower);
+	if (f->fd >= 0)
+		(void)close(f->fd);
+	f->fd = -1;
+}
+
 static void tell_end(struct process_feed *f)
 {
 	const struct store_execution *row = execution_row(f->x);
@@ -121,6 +130,7 @@ static void tell_end(struct process_feed *f)
 	process_event_end(&j, row);
 	send(f, &j);
 	rpc_stream_end(&f->stream, RPC_OK, NULL);
+	let_go(f);
 }
 
 /* ---- what it says */
@@ -218,8 +228,7 @@ static void pump(struct request *r)
 			tell_exhausted(f); /* it was cut before this stream began */
 		else if (complete || is_over(f))
 			tell_end(f);
-		else
-			return;
+		return;
 	}
 }
 
@@ -270,7 +279,5 @@ void process_feed_release(struct process_feed *f)
 	if (!f->stream.begun)
 		return;
 	rpc_stream_release(&f->stream);
-	execution_unfollow(&f->follower);
-	if (f->fd >= 0)
-		(void)close(f->fd);
+	let_go(f);
 }
