@@ -39,7 +39,9 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	unsigned have = 0;
 
 	if (key.n != TENANT_KEY_LEN)
-		return deny(e, EACCES, "give one valid key: X-API-Key: e2b_..., or Authorization: Bearer e2b_...");
+		return deny(
+			e, EACCES,
+			"give one valid key: X-API-Key: e2b_..., or Authorization: Bearer e2b_...");
 	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, key_id);
 	if (r->tenant == NULL)
 		return deny(e, EACCES, "the key is not valid (any more)");
