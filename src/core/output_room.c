@@ -38,6 +38,14 @@ static bool remove_file(const struct session *s, const char *id)
 	return flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(s->core->output_fd, name, 0) == 0;
 }
 
+/* Live ones stay, unless nothing more can come of them and they only wait to be freed. */
+static bool is_needed(struct session *s, const char *id)
+{
+	const struct execution *x = execution_live(s, id);
+
+	return x != NULL && (!x->complete || x->followers != NULL || x->unsaved);
+}
+
 /* Removes logs until that many bytes are gone, or it has been long enough. Returns what is gone; 0
  * also if the store could not be told. */
 static uint64_t remove_logs(struct session *s, uint64_t bytes)
@@ -52,7 +60,7 @@ static uint64_t remove_logs(struct session *s, uint64_t bytes)
 	    store_begin(store, &e) < 0)
 		return 0;
 	for (unsigned i = 0; i < n && removed < REMOVE_MAX && gone < bytes; i++) {
-		if (execution_live(s, logs[i].id) != NULL || !remove_file(s, logs[i].id))
+		if (is_needed(s, logs[i].id) || !remove_file(s, logs[i].id))
 			continue;
 		if (store_execution_log_removed(store, logs[i].id, &e) < 0) {
 			store_rollback(store);
