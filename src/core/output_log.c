@@ -15,9 +15,12 @@
 
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit)
 {
-	*l = (struct output_log){
-		.dir_fd = dir_fd, .fd = -1, .limit = limit, .why = "", .room = UINT64_MAX
-	};
+	*l = (struct output_log){ .dir_fd = dir_fd,
+				  .fd = -1,
+				  .limit = limit,
+				  .why = "",
+				  .room = UINT64_MAX,
+				  .asked = UINT64_MAX };
 	(void)snprintf(l->name, sizeof(l->name), "%s.log", execution_id);
 }
 
@@ -188,6 +191,18 @@ uint64_t output_log_need(const struct output_log *l, int pipe_fd)
 	return RECORD_HEAD + ((uint64_t)there < own ? (uint64_t)there : own);
 }
 
+/* How many of the bytes in the pipe this move is about. Those that came after room was made for the
+ * others must not find it lacking: nobody has tried to make it for them. */
+static size_t in_turn(const struct output_log *l, int there)
+{
+	size_t want = there > (int)MOVE_MAX ? MOVE_MAX : (size_t)there;
+	uint64_t asked = l->asked > RECORD_HEAD ? l->asked - RECORD_HEAD : 0;
+
+	if (l->cut || own_room(l) == 0) /* nothing of it is kept */
+		return want;
+	return asked < want ? (size_t)asked : want;
+}
+
 /* How many of want bytes may be kept, and why not all, if so. */
 static size_t find_room(const struct output_log *l, size_t want, const char **ret_why)
 {
@@ -207,9 +222,9 @@ int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd
 
 	if (ioctl(pipe_fd, FIONREAD, &there) < 0)
 		return err_sys(e, "output of %s", l->name);
-	if (there <= 0)
+	want = there <= 0 ? 0 : in_turn(l, there);
+	if (want == 0)
 		return 0;
-	want = there > (int)MOVE_MAX ? MOVE_MAX : (size_t)there;
 	if (!l->cut) {
 		const char *why;
 		size_t n = find_room(l, want, &why);

@@ -17,6 +17,7 @@ struct output_log {
 	bool cut;	  /* something was not kept */
 	const char *why;  /* one of output.h's reasons, if cut */
 	uint64_t room;	  /* by how much the file may grow now: set before each move */
+	uint64_t asked;	  /* by how much it was to grow when room was made: what came since waits */
 	bool patient;	  /* there will be more: what does not fit stays in the pipe */
 };
 

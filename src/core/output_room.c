@@ -85,6 +85,7 @@ void output_room_make(struct execution *x, uint64_t need)
 	uint64_t max = s->core->o.config->session_output_max;
 
 	x->log.patient = false;
+	x->log.asked = need;
 	if (need > 0 && s->kept_bytes + need > max) {
 		uint64_t lack = s->kept_bytes + need - max;
 		uint64_t gone = remove_logs(s, lack < REMOVE_BYTES_MAX ? lack : REMOVE_BYTES_MAX);
