@@ -226,6 +226,28 @@ static void patience_leaves_it_in_the_pipe(void)
 	tear_down(&f);
 }
 
+/* Room was made for three bytes; two more came before they were moved. */
+static void what_comes_later_waits(void)
+{
+	struct fixture f;
+	char text[512];
+	struct err e;
+
+	set_up(&f, 100);
+	CHECK(write(f.pipe[1], "12345", 5) == 5);
+	f.log.asked = f.log.room = RECORD_HEAD + 3;
+	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
+	CHECK(!f.log.cut && f.log.said[0] == 3);
+	f.log.asked = 0; /* nothing was there when it was asked */
+	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 0);
+	CHECK(!f.log.cut && output_log_need(&f.log, f.pipe[0]) == RECORD_HEAD + 2);
+	f.log.asked = f.log.room = RECORD_HEAD + 2;
+	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
+	read_all(&f, 256, text, sizeof(text));
+	CHECK_STR(text, "1@0:123|1@3:45|");
+	tear_down(&f);
+}
+
 static void the_reason_outlives_a_daemon(void)
 {
 	static const struct {
@@ -258,4 +280,5 @@ TEST_MAIN({ "in order, with offsets", in_order_with_offsets },
 	  { "a broken promise is corrected", a_broken_promise_is_corrected },
 	  { "no room cuts and says so", no_room_cuts_and_says_so },
 	  { "patience leaves it in the pipe", patience_leaves_it_in_the_pipe },
+	  { "what comes while room is made waits", what_comes_later_waits },
 	  { "the reason outlives a daemon", the_reason_outlives_a_daemon })
