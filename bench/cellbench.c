@@ -288,7 +288,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "usage: cellbench exec|create|idle N\n");
 		return 2;
 	}
-	if (template_open("host", &template, &e) < 0 || start_keeper(&e) < 0)
+	if (template_open("host", NULL, &template, &e) < 0 || start_keeper(&e) < 0)
 		die(&e);
 	result = benches[b].run(n, &e);
 	keeper_client_stop(&keeper, NULL);

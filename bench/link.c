@@ -23,7 +23,7 @@ void link_die(const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	(void)fprintf(stderr, "serverbench: ");
+	(void)fprintf(stderr, "%s: ", program_invocation_short_name);
 	(void)vfprintf(stderr, fmt, args);
 	(void)fputc('\n', stderr);
 	va_end(args);

@@ -7,11 +7,13 @@
 #include "json.h"
 #include "reply.h"
 #include "routes.h"
+#include "secret_line.h"
 #include "url.h"
 
 #define SESSION "/v1/sessions/{session}"
 #define EXECUTION SESSION "/executions/{execution}"
 #define FILES SESSION "/files"
+#define SECRET "/v1/secrets/{secret}"
 
 #define ADMIN TENANT_ADMIN
 #define USE TENANT_SESSIONS
@@ -35,6 +37,10 @@ static const struct route routes[] = {
 	{ HTTP1_POST, SESSION "/timeout", USE, api_sessions_timeout, "" },
 	{ HTTP1_GET, SESSION "/metrics", READ, api_metrics_get, "" },
 	{ HTTP1_GET, SESSION "/diff", READ, api_diff_get, "" },
+	{ HTTP1_GET, SESSION "/network", READ, api_network_get, "" },
+	{ HTTP1_PUT, SESSION "/network", USE, api_network_put, "" },
+	{ HTTP1_GET, SESSION "/network/log", READ, api_network_log,
+	  "after limit follow kind allowed name " },
 	{ HTTP1_GET, SESSION "/events", READ, api_events_session, "after limit follow " },
 
 	{ HTTP1_POST, SESSION "/executions", USE, api_executions_create, "wait encoding " },
@@ -66,11 +72,18 @@ static const struct route routes[] = {
 	{ HTTP1_GET, "/v1/keys", ADMIN, api_keys_list, "" },
 	{ HTTP1_POST, "/v1/keys", ADMIN, api_keys_create, "" },
 	{ HTTP1_DELETE, "/v1/keys/{key}", ADMIN, api_keys_delete, "" },
+	{ HTTP1_GET, "/v1/secrets", ADMIN, api_secrets_list, "" },
+	{ HTTP1_POST, "/v1/secrets", ADMIN, api_secrets_create, "" },
+	{ HTTP1_GET, SECRET, ADMIN, api_secrets_get, "" },
+	{ HTTP1_PUT, SECRET, ADMIN, api_secrets_update, "" },
+	{ HTTP1_DELETE, SECRET, ADMIN, api_secrets_delete, "" },
 	{ HTTP1_GET, "/v1/tenants", ADMIN, api_tenants_list, "" },
 	{ HTTP1_POST, "/v1/tenants", ADMIN, api_tenants_create, "" },
 	{ HTTP1_GET, "/v1/tenants/{tenant}", ADMIN, api_tenants_get, "" },
 	{ HTTP1_PATCH, "/v1/tenants/{tenant}", ADMIN, api_tenants_update, "" },
 	{ HTTP1_DELETE, "/v1/tenants/{tenant}", ADMIN, api_tenants_delete, "" },
+	{ HTTP1_GET, "/v1/tenants/{tenant}/network", ADMIN, api_network_tenant_get, "" },
+	{ HTTP1_PUT, "/v1/tenants/{tenant}/network", ADMIN, api_network_tenant_put, "" },
 	{ HTTP1_POST, "/v1/tenants/{tenant}/keys", ADMIN, api_keys_create_for, "" },
 };
 
@@ -81,15 +94,21 @@ static bool take_id(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return n > 0 && strspn(ret, "abcdefghijklmnopqrstuvwxyz0123456789_") == (size_t)n;
 }
 
-/* The ids of a path: the first of a session's route is the session. */
+static bool take_name(struct http1_span raw, char ret[REQUEST_ID_MAX])
+{
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && secret_line_is_name(ret);
+}
+
+/* The ids of a path: the first of a session's route is the session. Secrets have names. */
 static bool take_ids(struct request *r, const struct url_params *params)
 {
+	bool named = strcmp(r->route->pattern, SECRET) == 0;
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;
 
 	if (of_session && !take_id(params->raw[at++], r->session_id))
 		r->session_id[0] = '\0';
-	else if (at >= params->n || take_id(params->raw[at], r->id))
+	else if (at >= params->n || (named ? take_name : take_id)(params->raw[at], r->id))
 		return true;
 	reply_code(r, 404, "not_found", "there is nothing of that id");
 	return false;

@@ -65,11 +65,25 @@ void api_watch_get(struct request *r);
 void api_events_session(struct request *r);
 void api_events_tenant(struct request *r);
 
+/* api_network.c, api_network_log.c */
+void api_network_get(struct request *r);
+void api_network_put(struct request *r);
+void api_network_tenant_get(struct request *r);
+void api_network_tenant_put(struct request *r);
+void api_network_log(struct request *r);
+
 /* api_keys.c */
 void api_keys_list(struct request *r);
 void api_keys_create(struct request *r);
 void api_keys_delete(struct request *r);
 void api_keys_create_for(struct request *r);
+
+/* api_secrets.c */
+void api_secrets_list(struct request *r);
+void api_secrets_create(struct request *r);
+void api_secrets_get(struct request *r);
+void api_secrets_update(struct request *r);
+void api_secrets_delete(struct request *r);
 
 /* api_tenants.c */
 void api_tenants_list(struct request *r);

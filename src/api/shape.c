@@ -4,9 +4,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "choice.h"
 #include "reader.h"
 #include "hex.h"
 #include "reply.h"
+#include "secret_line.h"
 
 #define EXIT_TIMEOUT 124
 #define EXIT_NOT_EXECUTABLE 126
@@ -101,7 +103,45 @@ static void usage(struct json *j, const struct store_session *row, struct sessio
 	json_uint(j, "cpu_ms", u.cpu_us / 1000);
 	json_uint(j, "memory_peak_bytes", u.memory_peak_bytes);
 	json_uint(j, "disk_bytes", u.disk_bytes);
+	json_open(j, "network", '{');
+	json_uint(j, "bytes_in", u.net_bytes_in);
+	json_uint(j, "bytes_out", u.net_bytes_out);
+	json_uint(j, "requests", u.net_requests);
 	json_close(j, '}');
+	json_close(j, '}');
+}
+
+/* What it has chosen; null is the node's default. */
+static void network(struct json *j, const struct store_session *row)
+{
+	char name[CHOICE_NAME_MAX];
+
+	if (row->policy == NULL || row->policy[0] == '\0') {
+		json_none(j, "network");
+		return;
+	}
+	choice_name(row->policy, name);
+	json_text(j, "network", name);
+}
+
+/* Which it has and how, never what: placeholders are for the cell only. */
+static void secrets(struct json *j, const char *lines)
+{
+	struct secret_line l;
+
+	json_open(j, "secrets", '[');
+	while (secret_line_next(&lines, &l)) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", l.name);
+		json_text(j, "as", secret_line_way(l.way));
+		json_text(j,
+			  l.way == SECRET_FILE	   ? "path"
+			  : l.way == SECRET_SOCKET ? "program"
+						   : "env",
+			  l.where);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
 }
 
 static const char *or_null(const char *text)
@@ -145,6 +185,8 @@ void shape_session(struct json *j, const char *name, const struct store_session 
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	mounts(j, or_empty(row->mounts));
 	rules(j, or_empty(row->rules));
+	network(j, row);
+	secrets(j, row->secrets);
 	usage(j, row, look ? live : NULL);
 	json_uint(j, "executions_running", live == NULL ? 0 : session_executions_running(live));
 	json_close(j, '}');
@@ -275,6 +317,26 @@ void shape_event(struct json *j, const char *name, const struct store_event *v)
 	}
 	json_close(j, '}');
 	json_close(j, '}');
+}
+
+void shape_net(struct json *j, const char *name, const struct store_net *row)
+{
+	size_t len = strlen(row->data);
+	OWN_MEM char *text = NULL;
+	char head[128];
+	struct json h;
+
+	json_init(&h, head, sizeof(head));
+	json_open(&h, NULL, '{');
+	json_uint(&h, "seq", row->seq);
+	shape_time(&h, "time", row->time_ms);
+	text = malloc(h.len + len + 2);
+	if (text == NULL || len < 2) { /* ours begins with '{' and has a member */
+		j->full = true;
+		return;
+	}
+	(void)snprintf(text, h.len + len + 2, "%s,%s", h.text, row->data + 1);
+	json_raw(j, name, text);
 }
 
 int shape_reader(struct json *j, const char *name, struct reader *rd, struct err *e)

@@ -7,6 +7,7 @@
 #include "json.h"
 #include "session.h"
 #include "store_event.h"
+#include "store_net.h"
 
 /* Milliseconds since 1970 as "2026-11-15T08:00:00.123Z"; 0 is null. */
 void shape_time(struct json *j, const char *name, uint64_t ms);
@@ -29,3 +30,5 @@ int shape_reader(struct json *j, const char *name, struct reader *rd, struct err
 
 void shape_entry(struct json *j, const char *name, const struct file_msg_entry *f);
 void shape_event(struct json *j, const char *name, const struct store_event *v);
+/* A record of doc/network.md: what egress said, with seq and time in front. */
+void shape_net(struct json *j, const char *name, const struct store_net *row);

@@ -2,8 +2,10 @@
 
 #include <string.h>
 
+#include "choice.h"
 #include "members.h"
 #include "spec_env.h"
+#include "spec_secret.h"
 
 #define ENV_BYTES_MAX (256U << 10)
 #define RULES_BYTES_MAX 4096
@@ -128,6 +130,25 @@ static void read_rules(struct members *outer, struct spec_session *s)
 		outer->failed = true;
 }
 
+static void read_network(struct members *m, struct spec_session *s)
+{
+	json_t *value = members_take(m, "network");
+	OWN_MEM char *text = NULL;
+
+	if (value == NULL || m->failed)
+		return;
+	text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+	if (text == NULL) {
+		(void)members_fail(m, "network", "memory is short");
+		return;
+	}
+	if (choice_read(text, strlen(text), POLICY_SESSION, &s->policy, m->e) < 0) {
+		m->failed = true;
+		IGNORED(err_wrap(m->e, "network"), "it fails anyway");
+	}
+	s->spec.policy = s->policy;
+}
+
 int spec_session_read(const void *body, size_t len, struct spec_session *ret, struct err *e)
 {
 	static const char *const profiles[] = { "standard", "locked" };
@@ -140,6 +161,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	buf_init(&ret->env, ENV_BYTES_MAX);
 	buf_init(&ret->writable, RULES_BYTES_MAX);
 	buf_init(&ret->exportable, RULES_BYTES_MAX);
+	buf_init(&ret->secrets, SPEC_SECRET_LINES_BYTES);
 	ret->root = members_parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
@@ -161,6 +183,9 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	spec->on_timeout = (enum session_action)on_timeout;
 	spec->on_idle = (enum session_action)on_idle;
 	read_rules(&m, ret);
+	read_network(&m, ret);
+	spec_secret_list(&m, "secrets", &ret->secrets);
+	spec->secrets = buf_text(&ret->secrets);
 	return members_end(&m);
 }
 
@@ -168,7 +193,9 @@ void spec_session_release(struct spec_session *s)
 {
 	json_decref(s->root);
 	free(s->metadata);
+	free(s->policy);
 	buf_release(&s->env);
 	buf_release(&s->writable);
 	buf_release(&s->exportable);
+	buf_release(&s->secrets);
 }

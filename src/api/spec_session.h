@@ -15,7 +15,8 @@ struct spec_session {
 	struct session_spec spec;
 	json_t *root;	/* owned, as the rest */
 	char *metadata; /* as JSON */
-	struct buf env, writable, exportable;
+	char *policy;
+	struct buf env, writable, exportable, secrets;
 };
 
 /* Fails with ERR_INVALID, naming the member, or ERR_SYSTEM without memory; spec_session_release()

@@ -18,8 +18,23 @@ void buf_clear(struct buf *b)
 	b->full = false;
 }
 
+/* Not with realloc(3), which would leave a copy behind. */
+static uint8_t *move_secret(struct buf *b, size_t size)
+{
+	uint8_t *data = malloc(size);
+
+	if (data == NULL || b->data == NULL)
+		return data;
+	memcpy(data, b->data, b->len);
+	explicit_bzero(b->data, b->size);
+	free(b->data);
+	return data;
+}
+
 void buf_release(struct buf *b)
 {
+	if (b->secret && b->data != NULL)
+		explicit_bzero(b->data, b->size);
 	free(b->data);
 	buf_init(b, b->cap);
 }
@@ -34,7 +49,7 @@ static int grow(struct buf *b, size_t need, struct err *e)
 		size = size > b->cap / 2 ? b->cap : size * 2;
 	if (size > b->cap)
 		size = b->cap;
-	data = realloc(b->data, size + 1);
+	data = b->secret ? move_secret(b, size + 1) : realloc(b->data, size + 1);
 	if (data == NULL)
 		return err_sys(e, "buffer of %zu bytes", size);
 	b->data = data;

@@ -17,7 +17,8 @@ struct buf {
 	size_t len;    /* bytes in use */
 	size_t size;   /* bytes allocated, at most cap */
 	size_t cap;
-	bool full; /* something was put that did not fit */
+	bool full;   /* something was put that did not fit */
+	bool secret; /* set by the owner: what it held is wiped when it is given back, or moves */
 };
 
 #define BUF_INIT(max)        \

@@ -3,29 +3,40 @@
  * What the kernel has no room for it closes by itself, with all the waiting that takes; so there is
  * always room for as many descriptors as it lets anybody send. Each is told not to linger before it
  * is closed. Others may have it, too, and tell it again: so what still has bytes on their way is
- * disconnected first. Without any there is nothing to wait for. */
+ * disconnected first. Without any there is nothing to wait for.
+ *
+ * Whether accept(2) waits is a flag of the open file, which others may share and change between any
+ * look of ours and the call. So a timer is set around each call: the kernel ends a wait with EINTR,
+ * and without a wait there is none. It repeats, for the first might come before the wait begins. */
 #include "foreign.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <linux/sockios.h>
 
 #include "io.h"
 
 #define SENT_MAX 253 /* SCM_MAX_FD of the kernel */
+#define ACCEPT_US 20000
 
 static void stop_lingering(int fd)
 {
 	const struct linger no = { 0 };
 	const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
-	int unsent = 0;
+	int unsent = 0, listens = 0;
+	socklen_t len = sizeof(listens);
 
 	if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no)) < 0)
 		return; /* not a socket */
+	/* One that listens sends nothing, and others who have it shall listen on. */
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens != 0)
+		return;
 	if (ioctl(fd, SIOCOUTQ, &unsent) < 0 || unsent > 0)
 		(void)connect(fd, &nowhere, sizeof(nowhere));
 }
@@ -109,4 +120,43 @@ void foreign_drain(int sock)
 	do
 		n = foreign_recv(sock, bytes, sizeof(bytes));
 	while (n > 0 || (n < 0 && errno == EINTR));
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig; /* all it has to do is to interrupt */
+}
+
+static int take_alarm(void)
+{
+	static bool taken;
+	struct sigaction action = { .sa_handler = on_alarm }; /* no SA_RESTART */
+	sigset_t set;
+
+	if (taken)
+		return 0;
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGALRM);
+	if (sigaction(SIGALRM, &action, NULL) < 0 || sigprocmask(SIG_UNBLOCK, &set, NULL) < 0)
+		return -1;
+	taken = true;
+	return 0;
+}
+
+int foreign_accept(int listener, struct sockaddr_storage *ret, socklen_t *len)
+{
+	const struct itimerval soon = { { 0, ACCEPT_US }, { 0, ACCEPT_US } }, never = { 0 };
+	const struct linger no = { 0 };
+	int fd, why;
+
+	if (take_alarm() < 0 || setitimer(ITIMER_REAL, &soon, NULL) < 0)
+		return -1;
+	fd = accept4(listener, (struct sockaddr *)ret, len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	why = errno;
+	(void)setitimer(ITIMER_REAL, &never, NULL);
+	errno = why == EINTR ? EDEADLK : why;
+	/* It has what was set on the listener; nobody but us can set it again. */
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no));
+	return fd;
 }

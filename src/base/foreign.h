@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "err.h"
@@ -26,3 +27,10 @@ ssize_t foreign_recv(int sock, void *data, size_t len);
 /* To be called before a Unix stream socket is closed: from now on nothing can be sent to it, and
  * what waits in it is gone. */
 void foreign_drain(int sock);
+
+/* Accepts from a listening socket that somebody who is not trusted shares: he can make it block,
+ * and take the connection that poll(2) told us of. Returns a descriptor, non-blocking, that does
+ * not linger and nobody else has, and *ret (*len as for accept(2)); or -1 and errno as of
+ * accept4(2): EAGAIN if nobody is there; EDEADLK, after some 20 ms, if he has made it block: then
+ * it is of no more use. For programs of one thread; SIGALRM is taken for it. */
+int foreign_accept(int listener, struct sockaddr_storage *ret, socklen_t *len) MUST_USE;

@@ -19,9 +19,14 @@ static bool grow(struct json *j, size_t n)
 	while (cap < j->len + n + 1)
 		cap *= 2;
 	cap = cap < j->max ? cap : j->max;
-	text = realloc(j->text, cap);
+	text = j->secret ? malloc(cap) : realloc(j->text, cap);
 	if (text == NULL)
 		return false;
+	if (j->secret && j->text != NULL) {
+		memcpy(text, j->text, j->len + 1);
+		explicit_bzero(j->text, j->cap);
+		free(j->text);
+	}
 	j->text = text;
 	j->cap = cap;
 	return true;
@@ -115,9 +120,16 @@ void json_init_heap(struct json *j, size_t max)
 
 void json_release(struct json *j)
 {
+	if (j->secret && j->text != NULL)
+		explicit_bzero(j->text, j->cap);
 	if (j->max > 0)
 		free(j->text);
 	*j = (struct json){ .full = true };
+}
+
+void json_keep_secret(struct json *j)
+{
+	j->secret = true;
 }
 
 bool json_ok(const struct json *j)

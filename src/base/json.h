@@ -18,6 +18,7 @@ struct json {
 	size_t max; /* up to which owned text may grow; 0: borrowed */
 	bool comma; /* the next value needs one in front */
 	bool full;
+	bool secret; /* see json_keep_secret() */
 };
 
 void json_init(struct json *j, char *text, size_t cap);
@@ -25,6 +26,8 @@ void json_init(struct json *j, char *text, size_t cap);
  * json_release() frees it. */
 void json_init_heap(struct json *j, size_t max);
 void json_release(struct json *j);
+/* From now on what is owned is wiped when it is given back, or moves. */
+void json_keep_secret(struct json *j);
 bool json_ok(const struct json *j);
 
 /* name is NULL inside arrays and for the outermost value. */

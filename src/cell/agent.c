@@ -28,8 +28,11 @@ void agent_init(struct agent *a, int sock)
 	a->out_fd = -1;
 }
 
+/* Wiped: there may be secrets in an environment. */
 static void drop_out(struct agent *a)
 {
+	if (a->out != NULL)
+		explicit_bzero(a->out, a->out_len);
 	free(a->out);
 	a->out = NULL;
 	a->out_len = a->out_at = 0;
@@ -63,11 +66,16 @@ static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 		a->out_len = waiting;
 		a->out_at = 0;
 	}
-	grown = realloc(a->out, waiting + n);
+	grown = malloc(waiting + n); /* realloc(3) could leave a copy behind */
 	if (grown == NULL) {
 		(void)err_sys(e, "allocate");
 		return NULL;
 	}
+	if (waiting > 0)
+		memcpy(grown, a->out, waiting);
+	if (a->out != NULL)
+		explicit_bzero(a->out, waiting);
+	free(a->out);
 	a->out = grown;
 	a->out_len += n;
 	return grown + waiting;
@@ -213,6 +221,11 @@ int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err 
 			  e);
 }
 
+int agent_send_door(struct agent *a, struct err *e)
+{
+	return send_order(a, AGENT_DOOR, &(struct agent_order){ 0 }, e);
+}
+
 int agent_send_linger(struct agent *a, int fd, struct err *e)
 {
 	if (a->out_fd >= 0)
@@ -255,17 +268,20 @@ static bool option_is(int fd, int name, int a, int b)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && (value == a || value == b);
 }
 
-/* TCP over IP and nothing else, and not one that listens. F_SETFL with this flag alone takes
- * O_ASYNC away, too. SO_LINGER would make close(2) wait. */
-static int check_socket(int fd, struct err *e)
+/* TCP or UDP over IP and nothing else. F_SETFL with this flag alone takes O_ASYNC away, too.
+ * SO_LINGER would make close(2) wait. */
+static int check_socket(int fd, bool tcp, bool listens, struct err *e)
 {
 	const struct linger no = { 0 };
+	int type = tcp ? SOCK_STREAM : SOCK_DGRAM, protocol = tcp ? IPPROTO_TCP : IPPROTO_UDP;
 
-	if (!option_is(fd, SO_DOMAIN, AF_INET, AF_INET6) ||
-	    !option_is(fd, SO_TYPE, SOCK_STREAM, SOCK_STREAM) ||
-	    !option_is(fd, SO_PROTOCOL, IPPROTO_TCP, IPPROTO_TCP) ||
-	    !option_is(fd, SO_ACCEPTCONN, 0, 0))
-		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no TCP connection");
+	if (!option_is(fd, SO_DOMAIN, AF_INET, AF_INET6) || !option_is(fd, SO_TYPE, type, type) ||
+	    !option_is(fd, SO_PROTOCOL, protocol, protocol) ||
+	    !option_is(fd, SO_ACCEPTCONN, listens, listens))
+		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no %s",
+			       !tcp	 ? "UDP socket"
+			       : listens ? "TCP socket that listens"
+					 : "TCP connection");
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no)) < 0)
 		return err_sys(e, "socket from PID 1");
@@ -281,7 +297,11 @@ static int check_fds(const struct agent *a, enum agent_type type, const struct a
 	if (a->nfds != agent_event_fds(type, v))
 		return err_set(e, ERR_INVALID, "PID 1 sent %u descriptors", a->nfds);
 	if (type == AGENT_DIALED)
-		return a->nfds == 0 ? 0 : check_socket(a->fds[0], e);
+		return a->nfds == 0 ? 0 : check_socket(a->fds[0], true, false, e);
+	if (type == AGENT_DOORED && a->nfds == 2)
+		return check_socket(a->fds[0], true, true, e) < 0
+			       ? -1
+			       : check_socket(a->fds[1], false, false, e);
 	for (uint32_t i = 0; i < a->nfds; i++) {
 		int direction = master ? O_RDWR : i == 0 && input ? O_WRONLY : O_RDONLY;
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/utsname.h>
@@ -31,16 +32,26 @@ static void row(const char *group, const char *name, bool ok, bool needed, const
 		missing_needed++;
 }
 
-/* Runs true in a cell of this profile; *ret_text gets what went wrong. */
-static bool try_cell(const char *profile, char *ret_text, size_t cap)
+/* Runs true in a cell of this profile; *ret_text gets what went wrong, *ret_door whether the cell
+ * could be led out. */
+static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_door)
 {
-	char p[16], *argv[] = { (char *)(uintptr_t) "--profile", p, (char *)(uintptr_t) "--",
-				(char *)(uintptr_t) "true", NULL };
+	char p[16], path[32],
+		*argv[] = { (char *)(uintptr_t) "--profile",
+			    p,
+			    (char *)(uintptr_t) "--result",
+			    path,
+			    (char *)(uintptr_t) "--",
+			    (char *)(uintptr_t) "true",
+			    NULL };
+	OWN_FD result = memfd_create("result", MFD_CLOEXEC);
+	char walls[8192] = "";
 	int ends[2], status = -1;
 	ssize_t n;
 	pid_t pid;
 
 	(void)snprintf(p, sizeof(p), "%s", profile);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", (int)result);
 	ret_text[0] = '\0';
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return false;
@@ -50,24 +61,32 @@ static bool try_cell(const char *profile, char *ret_text, size_t cap)
 	pid = fork();
 	if (pid == 0) {
 		(void)dup2(to, STDERR_FILENO);
-		_exit(run_main(4, argv));
+		_exit(run_main(6, argv));
 	}
 	(void)close(TAKE_FD(to));
 	n = read(from, ret_text, cap - 1);
 	ret_text[n < 0 ? 0 : n] = '\0';
 	ret_text[strcspn(ret_text, "\n")] = '\0';
-	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
-	       WEXITSTATUS(status) == 0;
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return false;
+	if (pread(result, walls, sizeof(walls) - 1, 0) > 0)
+		*ret_door = strstr(walls, "\"door\":true") != NULL;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 static void check_walls(const struct keeper_walls *w)
 {
 	char text[256];
-	bool ok = try_cell("standard", text, sizeof(text));
+	bool door = false, ignored;
+	bool ok = try_cell("standard", text, sizeof(text), &door);
 
 	row("wall", "standard profile", ok, true, ok ? "a cell was made and ran a command" : text,
 	    "the message names the step; see README, \"Limits of this version\"");
-	ok = try_cell("locked", text, sizeof(text));
+	row("wall", "door", door, false,
+	    door ? "what a cell connects to can be led to cordon-egress"
+		 : "this kernel has no nftables with tproxy: cells have no network but loopback",
+	    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
+	ok = try_cell("locked", text, sizeof(text), &ignored);
 	row("wall", "locked profile", ok, false, ok ? "a cell was made and ran a command" : text,
 	    "");
 	(void)snprintf(text, sizeof(text), "%u ids for each cell%s", w->ids,

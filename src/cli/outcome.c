@@ -77,7 +77,8 @@ static void write_walls(struct json *j, const struct outcome *o)
 		json_bool(j, "no_new_privs", o->profile == KEEPER_LOCKED);
 		json_text(j, "capabilities", o->profile == KEEPER_LOCKED ? "none" : "cut");
 		json_uint(j, "landlock", w->landlock_abi);
-		json_text(j, "network", "loopback only");
+		json_text(j, "network", o->network.wanted ? "by policy" : "loopback only");
+		json_bool(j, "door", w->door != 0);
 		json_text(j, "disk", "tmpfs with bytes and inodes limited");
 		if (w->cgroup_version == 0)
 			json_none(j, "cgroup");
@@ -89,6 +90,20 @@ static void write_walls(struct json *j, const struct outcome *o)
 		(void)snprintf(text, sizeof(text), "%.63s", w->no_limits_why);
 		json_text(j, "missing", text[0] == '\0' ? NULL : text);
 	}
+	json_close(j, '}');
+}
+
+static void write_network(struct json *j, const struct outcome_network *n)
+{
+	if (!n->wanted) {
+		json_none(j, "network");
+		return;
+	}
+	json_open(j, "network", '{');
+	json_uint(j, "connections", n->connections);
+	json_uint(j, "requests", n->requests);
+	json_uint(j, "refused", n->refused);
+	json_uint(j, "bytes", n->bytes);
 	json_close(j, '}');
 }
 
@@ -125,6 +140,7 @@ int outcome_write(const struct outcome *o, int fd, struct err *e)
 	json_text(&j, "level", "container");
 	json_text(&j, "profile", keeper_profile_name(o->profile));
 	write_walls(&j, o);
+	write_network(&j, &o->network);
 	json_close(&j, '}');
 	if (!json_ok(&j))
 		return err_set(e, ERR_LIMIT, "result is larger than %zu bytes", sizeof(text));

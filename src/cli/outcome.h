@@ -15,6 +15,11 @@ enum {
 	EXIT_MEMORY = 137,
 };
 
+struct outcome_network {
+	bool wanted;
+	uint64_t connections, requests, refused, bytes;
+};
+
 struct outcome {
 	char id[KEEPER_ID_MAX];
 	char started_at[32];
@@ -31,6 +36,7 @@ struct outcome {
 	bool output_truncated;
 	enum keeper_profile profile;
 	bool cell_made;
+	struct outcome_network network;
 	struct err err; /* ERR_NONE: nothing went wrong on our side */
 };
 

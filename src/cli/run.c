@@ -28,12 +28,12 @@
 #include "outcome.h"
 #include "rand.h"
 #include "relay.h"
+#include "run_net.h"
 #include "run_options.h"
 #include "template.h"
 #include "terminal.h"
 
 #define HANDLE 1
-#define DEFAULT_UID 1000
 #define EARLY_MAX 16384 /* bytes of command line and environment */
 #define PATIENCE_MS 60000
 #define TIMEOUT_GRACE_MS 2000 /* PID 1 enforces the timeout; this much later we do */
@@ -47,6 +47,7 @@ struct run {
 	struct relay relay;
 	struct terminal terminal;
 	struct outcome outcome;
+	struct run_net net;
 	int pidfd;     /* owned */
 	int signal_fd; /* owned */
 	uint64_t requested_ns, started_ns;
@@ -68,34 +69,6 @@ static int open_sources(struct run *r, struct err *e)
 		if (r->sources[i] < 0)
 			return err_sys(e, "--mount: %.120s", r->o.mount[i].source);
 	}
-	return 0;
-}
-
-/* The number behind a user name that the keeper must know before there is a cell to ask. */
-static int user_number(const struct run_options *o, uint32_t *ret, struct err *e)
-{
-	char *end;
-	unsigned long n;
-
-	*ret = DEFAULT_UID;
-	if (o->user[0] == '\0' || strcmp(o->user, "user") == 0)
-		return 0;
-	if (strcmp(o->user, "root") == 0) {
-		*ret = 0;
-		return 0;
-	}
-	errno = 0;
-	n = strtoul(o->user, &end, 10);
-	if (o->user[0] >= '0' && o->user[0] <= '9' && *end == '\0') {
-		if (errno != 0 || n >= KEEPER_IDS)
-			return err_set(e, ERR_INVALID, "--user: %.20s is not below %u", o->user,
-				       KEEPER_IDS);
-		*ret = (uint32_t)n;
-		return 0;
-	}
-	if (o->profile == KEEPER_LOCKED)
-		return err_set(e, ERR_INVALID,
-			       "--user: with --profile locked only root, user or a number");
 	return 0;
 }
 
@@ -219,7 +192,7 @@ static int create_cell(struct run *r, uint32_t uid, struct err *e)
 		fds[n++] = r->sources[i];
 	fill_create(r, &request, uid);
 	/* A short request waits in the socket for PID 1 to be born; a long one would block us. */
-	if (command_size(&r->o) <= EARLY_MAX && send_spawn(r, e) < 0)
+	if (!r->outcome.network.wanted && command_size(&r->o) <= EARLY_MAX && send_spawn(r, e) < 0)
 		return -1;
 	if (keeper_client_ask(&r->keeper, &request, sizeof(request), fds, n, &reply, &r->pidfd, e) <
 	    0)
@@ -293,18 +266,35 @@ static int hear(struct run *r, enum agent_type *ret_type, struct agent_event *re
 	return got < 0 ? -1 : 0;
 }
 
+/* The cell's way out, in force before there is anybody to take it. */
+static int open_door(struct run *r, struct err *e)
+{
+	enum agent_type type;
+	struct agent_event v;
+
+	if (agent_send_door(&r->agent, e) < 0 || hear(r, &type, &v, e) < 0)
+		return -1;
+	if (type != AGENT_DOORED)
+		return err_set(e, ERR_SYSTEM, "PID 1 answered something else");
+	if (run_net_attach(&r->net, r->outcome.id, &r->agent, v.sys, e) < 0)
+		return failed(r, e->code == ERR_INVALID);
+	return 0;
+}
+
 /* READY, then STARTED: the command runs. */
 static int start_command(struct run *r, struct err *e)
 {
 	enum agent_type type;
 	struct agent_event v;
 
-	if (!r->spawn_sent && send_spawn(r, e) < 0)
+	if (!r->outcome.network.wanted && !r->spawn_sent && send_spawn(r, e) < 0)
 		return -1;
 	if (hear(r, &type, &v, e) < 0)
 		return -1;
 	if (type != AGENT_READY || v.pid != AGENT_VERSION)
 		return err_set(e, ERR_SYSTEM, "PID 1 is of another version");
+	if (r->outcome.network.wanted && (open_door(r, e) < 0 || send_spawn(r, e) < 0))
+		return -1;
 	if (hear(r, &type, &v, e) < 0)
 		return -1;
 	if (type == AGENT_FAILED)
@@ -385,7 +375,7 @@ static void arm_backstop(const struct run *r)
 static int wait_for_end(struct run *r, struct err *e)
 {
 	for (;;) {
-		struct pollfd fds[RELAY_POLLS + 3] = { 0 };
+		struct pollfd fds[RELAY_POLLS + 4] = { 0 };
 		size_t n = relay_wants(&r->relay, fds);
 		enum agent_type type;
 		struct agent_event v;
@@ -398,12 +388,15 @@ static int wait_for_end(struct run *r, struct err *e)
 		fds[n] = (struct pollfd){ .fd = r->agent.sock, .events = POLLIN };
 		fds[n + 1] = (struct pollfd){ .fd = r->signal_fd, .events = POLLIN };
 		fds[n + 2] = (struct pollfd){ .fd = r->keeper.sock, .events = POLLIN };
-		if (poll(fds, n + 3, wait_ms) < 0 && errno != EINTR)
+		fds[n + 3] = (struct pollfd){ .fd = r->net.sock, .events = POLLIN };
+		if (poll(fds, n + 4, wait_ms) < 0 && errno != EINTR)
 			return err_sys(e, "poll");
 		if (fds[n + 2].revents != 0)
 			return err_set(e, ERR_SYSTEM, "the keeper died");
 		if (fds[n + 1].revents != 0)
 			forward_signal(r);
+		if (fds[n + 3].revents != 0)
+			run_net_hear(&r->net);
 		relay_turn(&r->relay, fds, n);
 		if (fds[n].revents == 0)
 			continue;
@@ -514,14 +507,18 @@ static int with_keeper(struct run *r, uint32_t uid, struct err *e)
 
 static int run(struct run *r, struct err *e)
 {
+	const struct authority *authority = NULL;
 	uint32_t uid;
 	int result = -1;
 
-	if (user_number(&r->o, &uid, e) < 0 || open_sources(r, e) < 0)
+	if (run_options_uid(&r->o, &uid, e) < 0 || open_sources(r, e) < 0 ||
+	    run_net_check(&r->net, &r->o, &r->outcome.network, e) < 0)
 		return failed(r, true);
 	if (catch_signals(r, e) < 0 || keeper_client_start(&r->keeper, e) < 0)
 		return -1;
-	if (template_open(r->o.template, &r->template, e) < 0)
+	if (run_net_open(&r->net, &authority, e) < 0)
+		(void)failed(r, false);
+	else if (template_open(r->o.template, authority, &r->template, e) < 0)
 		(void)failed(r, e->code == ERR_NOT_FOUND);
 	else if (keeper_client_hello(&r->keeper, e) == 0)
 		result = with_keeper(r, uid, e);
@@ -529,6 +526,7 @@ static int run(struct run *r, struct err *e)
 	 * kernel to be killed then. */
 	agent_release(&r->agent);
 	keeper_client_stop(&r->keeper, r->outcome.id);
+	run_net_close(&r->net);
 	return result;
 }
 
@@ -539,6 +537,7 @@ static void init(struct run *r)
 	r->pidfd = r->signal_fd = -1;
 	r->terminal = TERMINAL_NONE;
 	agent_init(&r->agent, -1);
+	run_net_init(&r->net);
 	relay_init(&r->relay, -1, -1, -1, 0);
 	for (size_t i = 0; i < COUNT(r->sources); i++)
 		r->sources[i] = -1;

@@ -1,11 +1,14 @@
 #include "run_options.h"
 
+#include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "run.h"
 
+#define DEFAULT_UID 1000
 #define KIB (1ULL << 10)
 #define MIB (1ULL << 20)
 #define GIB (1ULL << 30)
@@ -47,6 +50,18 @@ static const struct option options[] = {
 	  "host name in the cell (default cordon, the only one its /etc/hosts knows)" },
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
 	  "shows a directory or file in the cell, read-only unless rw; sockets in it can be used" },
+	{ "allow", "HOST[:PORT][/PATH]", OPTION_LIST, FIELD(allow), 0, 0,
+	  "lets the command reach a host, such as pypi.org, *.example.com or api.example.com/v1 (default: none)" },
+	{ "deny", "HOST", OPTION_LIST, FIELD(deny), 0, 0,
+	  "refuses a host that would be allowed otherwise" },
+	{ "policy", "FILE|PRESET,...", OPTION_TEXT, FIELD(policy), 0, 0,
+	  "whom it may contact, behind --deny and --allow: a policy, JSON, or presets such as pypi,npm" },
+	{ "allow-private", "CIDR", OPTION_LIST, FIELD(allow_private), 0, 0,
+	  "addresses of this machine or its networks that allowed names and rules may lead to" },
+	{ "net-log", "FILE|-", OPTION_TEXT, FIELD(net_log), 0, 0,
+	  "writes a line of JSON for each thing it tried to reach; -: at the end, to the standard error" },
+	{ "egress-ca", "FILE", OPTION_TEXT, FIELD(egress_ca), 0, 0,
+	  "authorities, PEM, that servers are verified by, beside those this machine trusts" },
 	{ "tty", NULL, OPTION_FLAG, FIELD(tty), 0, 0,
 	  "gives the command a terminal" },
 	{ "read-only", NULL, OPTION_FLAG, FIELD(read_only), 0, 0,
@@ -158,6 +173,11 @@ static int check_words(const struct run_options *o, struct err *e)
 	if (o->mounts.n > KEEPER_MOUNTS_MAX)
 		return err_set(e, ERR_LIMIT, "--mount: %zu given, at most %d", o->mounts.n,
 			       KEEPER_MOUNTS_MAX);
+	if (o->allow.n == 0 && o->deny.n == 0 && o->policy == NULL &&
+	    (o->allow_private.n > 0 || o->net_log != NULL || o->egress_ca != NULL))
+		return err_set(e, ERR_INVALID,
+			       "--allow-private, --net-log, --egress-ca: nothing is allowed; add "
+			       "--allow or --policy");
 	if (strlen(o->user) > 63)
 		return err_set(e, ERR_INVALID, "--user: '%.20s...' is too long", o->user);
 	if (o->cwd[0] != '\0' && o->cwd[0] != '/')
@@ -230,5 +250,32 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 			return -1;
 	drop_overridden(&o->env);
 	fill_defaults(o, given);
+	return 0;
+}
+
+int run_options_uid(const struct run_options *o, uint32_t *ret, struct err *e)
+{
+	char *end;
+	unsigned long n;
+
+	*ret = DEFAULT_UID;
+	if (o->user[0] == '\0' || strcmp(o->user, "user") == 0)
+		return 0;
+	if (strcmp(o->user, "root") == 0) {
+		*ret = 0;
+		return 0;
+	}
+	errno = 0;
+	n = strtoul(o->user, &end, 10);
+	if (o->user[0] >= '0' && o->user[0] <= '9' && *end == '\0') {
+		if (errno != 0 || n >= KEEPER_IDS)
+			return err_set(e, ERR_INVALID, "--user: %.20s is not below %u", o->user,
+				       KEEPER_IDS);
+		*ret = (uint32_t)n;
+		return 0;
+	}
+	if (o->profile == KEEPER_LOCKED)
+		return err_set(e, ERR_INVALID,
+			       "--user: with --profile locked only root, user or a number");
 	return 0;
 }

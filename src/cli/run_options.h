@@ -6,8 +6,9 @@
 
 struct run_options {
 	const char *template, *profile_name, *level, *user, *cwd, *hostname, *result;
+	const char *policy, *net_log, *egress_ca;
 	uint64_t memory, cpus, pids, disk, inodes, nofile, timeout_ms, output_limit;
-	struct option_list env, mounts;
+	struct option_list env, mounts, allow, deny, allow_private;
 	bool tty, read_only, diff, best_effort, help;
 	/* from here on: derived */
 	enum keeper_profile profile;
@@ -23,3 +24,6 @@ extern const struct verb run_verb;
 
 /* Fills in defaults, parses, checks. On failure o->result is still set if it was given anywhere. */
 int run_options_parse(struct run_options *o, int argc, char **argv, struct err *e) MUST_USE;
+
+/* The number behind the user's name, which the keeper must know before there is a cell to ask. */
+int run_options_uid(const struct run_options *o, uint32_t *ret, struct err *e) MUST_USE;

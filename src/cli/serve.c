@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include "config_doc.h"
+#include "serve_egress.h"
 
-static const char text[] = "Starts the server: cordon-keeper, which makes cells, and cordond, "
-			   "which answers requests.\n"
-			   "Either may die at any time and is started again; sessions go on. "
-			   "SIGTERM ends both and leaves\n"
+static const char text[] = "Starts the server: cordon-keeper, which makes cells, cordond, which "
+			   "answers requests, and\n"
+			   "cordon-egress, the only way out of cells. Each may die at any time and "
+			   "is started again; sessions\n"
+			   "go on. SIGTERM ends them all and leaves\n"
 			   "the sessions running for the next start; SIGHUP starts everything "
 			   "again from the programs on\n"
 			   "disk (an upgrade in place) without losing a connection in the queue.\n"
@@ -61,8 +63,8 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 }
 
 /* Variables of ours that are no settings. */
-static const char *const others[] = { "CORDON_SERVER", "CORDON_API_KEY", "CORDON_CONFIG",
-				      "CORDON_MUST_WORK", NULL };
+static const char *const others[] = { "CORDON_SERVER",	  "CORDON_API_KEY",	"CORDON_CONFIG",
+				      "CORDON_MUST_WORK", "CORDON_SECRETS_KEY", NULL };
 
 static int run(int argc, char **argv)
 {
@@ -98,7 +100,8 @@ static int run(int argc, char **argv)
 		(void)fprintf(stderr, "cordon serve: %.*s: no setting of that name, ignored\n",
 			      (int)strcspn(odd, "="), odd);
 	if (o.check) {
-		if (serve_tls(&s, &e) < 0) {
+		if (serve_tls(&s, &e) < 0 || serve_egress_check(&s, &e) < 0 ||
+		    serve_network(&s, &e) < 0 || serve_secrets_check(&s, &e) < 0) {
 			(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 			return 2;
 		}

@@ -1,4 +1,4 @@
-/* serve.h - cordon serve: prepares what the server needs, then starts and restarts its two
+/* serve.h - cordon serve: prepares what the server needs, then starts and restarts its
  * processes. */
 #pragma once
 
@@ -19,9 +19,12 @@ struct serve {
 	struct serve_setup setup;
 	uid_t uid; /* whom cordond becomes */
 	gid_t gid;
+	uid_t egress_uid; /* and cordon-egress */
+	gid_t egress_gid;
 	bool root;
 	int lock_fd;
-	int config_fd, setup_fd, cert_fd, key_fd;
+	int config_fd, setup_fd, cert_fd, key_fd, secrets_fd;
+	int authority_fd; /* the node's, that cells trust: read-only */
 	int listeners[SERVE_LISTENERS_MAX];
 	struct cgroups cgroups;
 	struct template template;
@@ -43,6 +46,14 @@ int serve_tls(struct serve *s, struct err *e) MUST_USE;
 /* serve_tls.c: in the log, what clients must trust if the certificate is made here. */
 void serve_tls_say(const struct serve *s);
 
+/* serve_network.c: network_default and egress_policy, found good by cordond. */
+int serve_network(const struct serve *s, struct err *e) MUST_USE;
+
+/* serve_secrets.c: the keys of secrets, in memory; made, if the operator gave none. The check is of
+ * what he gave. */
+int serve_secrets(struct serve *s, struct err *e) MUST_USE;
+int serve_secrets_check(const struct serve *s, struct err *e) MUST_USE;
+
 /* serve_try.c: whether the program on disk, started as this one was, would accept its settings and
  * files now: what SIGHUP would end for one that cannot start is better left running. */
 int serve_try(const struct serve *s, struct err *e) MUST_USE;
@@ -50,8 +61,5 @@ int serve_try(const struct serve *s, struct err *e) MUST_USE;
  * end must be its alone) is the error, unless it ends with 0. */
 int serve_hear(const char *what, pid_t pid, int said, struct err *e) MUST_USE;
 
-/* serve_watch.c: the path of a program that was installed with this one. */
-int serve_beside(const char *name, char *ret_path, size_t cap, struct err *e) MUST_USE;
-
-/* serve_watch.c: runs both processes until a signal says otherwise. Returns the exit code. */
+/* serve_watch.c: runs all processes until a signal says otherwise. Returns the exit code. */
 int serve_watch(struct serve *s);

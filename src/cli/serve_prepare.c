@@ -14,39 +14,58 @@
 #include <sys/un.h>
 #include <dirent.h>
 
+#include "authority_make.h"
 #include "io.h"
 #include "rootless.h"
 #include "serve.h"
+#include "serve_egress.h"
 
 #define NOFILE_WANTED 1048576
 #define LOCK_TRIES 100
 #define LOCK_MS 10
 
-/* Whom cordond becomes: a name of the machine, or a number. Without root: whoever we are. */
-static int find_user(struct serve *s, struct err *e)
+/* A name of the machine, or a number. */
+static int find_user(const char *setting, const char *name, uid_t *ret_uid, gid_t *ret_gid,
+		     struct err *e)
 {
 	char *end;
-	unsigned long number = strtoul(s->config.user, &end, 10);
+	unsigned long number = strtoul(name, &end, 10);
 	const struct passwd *p;
 
-	s->uid = getuid();
-	s->gid = getgid();
-	if (!s->root)
-		return 0;
-	if (s->config.user[0] >= '1' && s->config.user[0] <= '9' && *end == '\0' &&
-	    number < UINT32_MAX) {
-		s->uid = s->gid = (uid_t)number;
+	if (name[0] >= '1' && name[0] <= '9' && *end == '\0' && number < UINT32_MAX) {
+		*ret_uid = *ret_gid = (uid_t)number;
 		return 0;
 	}
-	p = getpwnam(s->config.user);
+	p = getpwnam(name);
 	if (p == NULL || p->pw_uid == 0)
-		return err_set(
-			e, ERR_NOT_FOUND,
-			"user: there is no '%s' here (or it is root): useradd --system %s, or "
-			"give a number",
-			s->config.user, s->config.user);
-	s->uid = p->pw_uid;
-	s->gid = p->pw_gid;
+		return err_set(e, ERR_NOT_FOUND,
+			       "%s: there is no '%s' here (or it is root): useradd --system %s, or "
+			       "give a number",
+			       setting, name, name);
+	*ret_uid = p->pw_uid;
+	*ret_gid = p->pw_gid;
+	return 0;
+}
+
+/* Whom cordond and cordon-egress become. Without root: whoever we are. */
+static int find_users(struct serve *s, struct err *e)
+{
+	char after[CONFIG_NAME_MAX] = "cordon-net";
+	const char *name = s->config.egress_user;
+
+	s->uid = s->egress_uid = getuid();
+	s->gid = s->egress_gid = getgid();
+	if (!s->root)
+		return 0;
+	if (find_user("user", s->config.user, &s->uid, &s->gid, e) < 0)
+		return -1;
+	if (s->config.user[0] >= '1' && s->config.user[0] <= '9') /* who needs no accounts */
+		(void)snprintf(after, sizeof(after), "%u", s->uid + 1);
+	if (find_user("egress_user", name[0] == '\0' ? after : name, &s->egress_uid, &s->egress_gid,
+		      e) < 0)
+		return -1;
+	if (s->egress_uid == s->uid)
+		return err_set(e, ERR_INVALID, "egress_user: '%s' is user, too", name);
 	return 0;
 }
 
@@ -128,8 +147,12 @@ static int add_root(struct serve *s, int fd, uint32_t uses, uint32_t *ret_index,
 static int open_template(struct serve *s, struct err *e)
 {
 	struct serve_template *t = &s->setup.templates[0];
+	struct authority authority;
 
-	if (template_open(s->config.template, &s->template, e) < 0)
+	if (authority_make(&authority, e) < 0)
+		return err_wrap(e, "the authority that cells trust");
+	s->authority_fd = authority.fd;
+	if (template_open(s->config.template, &authority, &s->template, e) < 0)
 		return err_wrap(e, "template");
 	(void)snprintf(t->name, sizeof(t->name), "%s", s->config.template);
 	t->nlayers = s->template.nlayers;
@@ -223,11 +246,12 @@ int serve_prepare(struct serve *s, struct err *e)
 	s->root = getuid() == 0;
 	(void)umask(022);
 	raise_nofile(s);
-	if (find_user(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
+	if (find_users(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
 	    make_folder(s, "run_dir", s->config.run_dir, e) < 0 || lock_run(s, e) < 0 ||
 	    serve_listen(s, e) < 0)
 		return -1;
-	if (serve_tls(s, e) < 0 || find_cgroups(s, e) < 0)
+	if (serve_tls(s, e) < 0 || serve_egress_check(s, e) < 0 || serve_network(s, e) < 0 ||
+	    serve_secrets(s, e) < 0 || find_cgroups(s, e) < 0)
 		return -1;
 	find_userns(s);
 	if (open_template(s, e) < 0 || open_mount_roots(s, e) < 0)

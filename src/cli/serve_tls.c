@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "child.h"
 #include "io.h"
 #include "kernel.h"
 #include "log.h"
@@ -71,7 +72,7 @@ static int ask_cordond(const struct serve *s, struct err *e)
 	int ends[2];
 	pid_t pid;
 
-	if (serve_beside("cordond", path, sizeof(path), e) < 0)
+	if (child_beside("cordond", path, sizeof(path), e) < 0)
 		return -1;
 	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
 	if (program < 0)

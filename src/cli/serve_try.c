@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "child.h"
 #include "serve.h"
 
 #define TRY_S 10
@@ -75,7 +76,7 @@ int serve_try(const struct serve *s, struct err *e)
 	int ends[2];
 	pid_t pid;
 
-	if (serve_beside("cordon", path, sizeof(path), e) < 0)
+	if (child_beside("cordon", path, sizeof(path), e) < 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");

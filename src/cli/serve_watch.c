@@ -1,47 +1,41 @@
 /* serve_watch.c - theory of operation
  *
- *   keeper ====A==== cordond ----control---- this
+ *   keeper ====A==== cordond ----control---- this ----control---- cordon-egress
+ *                    cordond =================C================== cordon-egress
  *
  * Channel A is a socketpair made here for each keeper; its other end is sent to cordond over the
  * control socket. A keeper ends when its channel closes, so a dead cordond takes its keeper with it
  * and both are started anew; a dead keeper is replaced under the running cordond. What dies at once
- * again and again is started with growing pauses. If this process dies, cordond sees the control
- * socket end and ends, and its keeper with it; the cells go on in any case. */
+ * again and again is started with growing pauses. cordon-egress and cordond are independent of each
+ * other: whenever one of the two is new, a new channel C is made and each gets an end. If this
+ * process dies, both see their control sockets end and end, and the keeper with them; the cells go
+ * on in any case. */
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "child.h"
 #include "clock.h"
 #include "io.h"
 #include "kernel.h"
 #include "log.h"
 #include "rootless.h"
 #include "serve.h"
+#include "serve_egress.h"
 
-#define PAUSE_MIN_MS 20
-#define PAUSE_MAX_MS 1000
-#define LIVED_MS 1000 /* one that lived this long may be started at once */
 #define END_MS 10000
-
-struct child {
-	const char *name;
-	pid_t pid; /* 0: not running */
-	uint64_t since_ns, again_ns, pause_ms;
-};
 
 struct watch {
 	struct serve *s;
 	struct child daemon, keeper;
+	struct serve_egress egress;
 	int control; /* owned: to cordond; -1 */
 	int signals;
 	bool ending, upgrading, ready;
@@ -70,91 +64,34 @@ static void notify(const char *what)
 			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 }
 
-int serve_beside(const char *name, char *ret_path, size_t cap, struct err *e)
-{
-	ssize_t n = readlink("/proc/self/exe", ret_path, cap - strlen(name) - 2);
-	char *slash;
-
-	if (n < 0)
-		return err_sys(e, "own path");
-	ret_path[n] = '\0';
-	/* An upgrade replaced the file we were started from. */
-	if (n > 10 && strcmp(ret_path + n - 10, " (deleted)") == 0)
-		ret_path[n - 10] = '\0';
-	slash = strrchr(ret_path, '/');
-	(void)snprintf(slash + 1, cap - (size_t)(slash + 1 - ret_path), "%s", name);
-	return 0;
-}
-
-/* In the child: descriptors where serve_msg.h says, nobody's rights, then cordond. */
-static void NORETURN become_daemon(const struct watch *w, int control, int program,
-				   const char *path)
-{
-	const struct serve *s = w->s;
-	char name[] = "cordond";
-	char *argv[] = { name, NULL }, *envp[] = { NULL };
-	int fds[SERVE_FD_LISTEN + SERVE_LISTENERS_MAX + 1], n = SERVE_FD_LISTEN;
-	sigset_t none;
-
-	for (size_t i = 0; i < COUNT(fds); i++)
-		fds[i] = -1;
-	fds[SERVE_FD_CONTROL] = control;
-	fds[SERVE_FD_CONFIG] = s->config_fd;
-	fds[SERVE_FD_SETUP] = s->setup_fd;
-	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
-		fds[SERVE_FD_CGROUP + i] = s->cgroups.dirs[i];
-	fds[SERVE_FD_CERT] = s->cert_fd;
-	fds[SERVE_FD_KEY] = s->key_fd;
-	for (uint32_t i = 0; i < s->setup.nlisteners; i++)
-		fds[n++] = s->listeners[i];
-	fds[n++] = program;
-	for (int i = SERVE_FD_CONTROL; i < n; i++)
-		if (fds[i] >= 0)
-			fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 200);
-	for (int i = SERVE_FD_CONTROL; i < n; i++) {
-		if (fds[i] >= 0 && dup3(fds[i], i, i + 1 == n ? O_CLOEXEC : 0) < 0)
-			_exit(126);
-		if (fds[i] < 0)
-			(void)close(i);
-	}
-	(void)kernel_close_range((unsigned)n, ~0U);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)setsid(); /* a terminal's Ctrl-C is for us alone */
-	if (s->root && (setgroups(0, NULL) < 0 || setresgid(s->gid, s->gid, s->gid) < 0 ||
-			setresuid(s->uid, s->uid, s->uid) < 0))
-		_exit(126);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		_exit(126);
-	(void)kernel_execveat(n - 1, argv, envp);
-	(void)execve(path, argv, envp); /* a script around it, which its shell must find */
-	_exit(127);
-}
-
 static int start_daemon(struct watch *w, struct err *e)
 {
-	char path[PATH_MAX];
-	int ends[2];
-	pid_t pid;
+	const struct serve *s = w->s;
+	int fds[SERVE_FD_LISTEN + SERVE_LISTENERS_MAX - SERVE_FD_CONTROL], ends[2];
+	size_t n = SERVE_FD_LISTEN - SERVE_FD_CONTROL;
 
-	if (serve_beside("cordond", path, sizeof(path), e) < 0)
-		return -1;
-	/* By descriptor: it may lie where only we can go, such as below /root. */
-	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
-	if (program < 0 || access(path, X_OK) < 0)
-		return err_sys(e, "%s", path);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "control socket");
-	pid = fork();
-	if (pid == 0)
-		become_daemon(w, ends[1], program, path);
-	(void)close(ends[1]);
-	if (pid < 0) {
-		(void)close(ends[0]);
-		return err_sys(e, "fork");
-	}
-	w->control = ends[0];
-	w->daemon.pid = pid;
+	OWN_FD ours = ends[0], its = ends[1];
+	fds[SERVE_FD_CONTROL - SERVE_FD_CONTROL] = its;
+	fds[SERVE_FD_CONFIG - SERVE_FD_CONTROL] = s->config_fd;
+	fds[SERVE_FD_SETUP - SERVE_FD_CONTROL] = s->setup_fd;
+	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
+		fds[SERVE_FD_CGROUP - SERVE_FD_CONTROL + i] = s->cgroups.dirs[i];
+	fds[SERVE_FD_CERT - SERVE_FD_CONTROL] = s->cert_fd;
+	fds[SERVE_FD_KEY - SERVE_FD_CONTROL] = s->key_fd;
+	fds[SERVE_FD_SECRETS - SERVE_FD_CONTROL] = s->secrets_fd;
+	for (uint32_t i = 0; i < s->setup.nlisteners; i++)
+		fds[n++] = s->listeners[i];
+	if (child_start(&(struct child_start){ .name = "cordond",
+					       .fds = fds,
+					       .nfds = n,
+					       .drop = s->root,
+					       .uid = s->uid,
+					       .gid = s->gid },
+			&w->daemon.pid, e) < 0)
+		return -1;
+	w->control = TAKE_FD(ours);
 	return 0;
 }
 
@@ -189,50 +126,48 @@ static void remember_userns(struct watch *w)
 			"asked again before the next keeper");
 }
 
-static void started(struct child *c)
+/* Both are there, and one of them is new. */
+static void join(struct watch *w)
 {
-	c->since_ns = clock_now_ns();
-	log_info("started", "program=%s pid=%d", c->name, (int)c->pid);
-}
+	struct err e;
 
-static void plan_again(struct child *c)
-{
-	uint64_t now = clock_now_ns();
-
-	if (now - c->since_ns > LIVED_MS * CLOCK_MS)
-		c->pause_ms = 0;
-	c->again_ns = now + c->pause_ms * CLOCK_MS;
-	c->pause_ms = c->pause_ms == 0		       ? PAUSE_MIN_MS
-		      : 2 * c->pause_ms < PAUSE_MAX_MS ? 2 * c->pause_ms
-						       : PAUSE_MAX_MS;
-	c->pid = 0;
+	if (w->daemon.pid == 0 || w->control < 0 || w->egress.child.pid == 0)
+		return;
+	if (serve_egress_join(&w->egress, w->control, &e) < 0)
+		log_warn("cordond and cordon-egress have no channel", "error=%s", e.msg);
 }
 
 static void start_missing(struct watch *w)
 {
-	uint64_t now = clock_now_ns();
+	bool fresh = false;
 	struct err e;
 
 	if (w->ending)
 		return;
-	if (w->daemon.pid == 0 && w->daemon.again_ns <= now) {
-		if (start_daemon(w, &e) == 0) {
-			started(&w->daemon);
+	if (child_is_due(&w->egress.child)) {
+		if (serve_egress_start(&w->egress, w->s, &e) < 0) {
+			child_failed(&w->egress.child, &e);
 		} else {
-			log_error("cannot start", "program=%s error=%s", "cordond", e.msg);
-			w->daemon.since_ns = now;
-			plan_again(&w->daemon);
+			child_started(&w->egress.child);
+			fresh = true;
 		}
 	}
-	if (w->daemon.pid != 0 && w->keeper.pid == 0 && w->keeper.again_ns <= now) {
-		if (start_keeper(w, &e) == 0) {
-			started(&w->keeper);
+	if (child_is_due(&w->daemon)) {
+		if (start_daemon(w, &e) < 0) {
+			child_failed(&w->daemon, &e);
 		} else {
-			log_error("cannot start", "program=%s error=%s", "cordon-keeper", e.msg);
-			w->keeper.since_ns = now;
-			plan_again(&w->keeper);
+			child_started(&w->daemon);
+			fresh = true;
 		}
 	}
+	if (w->daemon.pid != 0 && child_is_due(&w->keeper)) {
+		if (start_keeper(w, &e) < 0)
+			child_failed(&w->keeper, &e);
+		else
+			child_started(&w->keeper);
+	}
+	if (fresh)
+		join(w);
 }
 
 static void on_ended(struct watch *w, struct child *c, int status)
@@ -241,9 +176,11 @@ static void on_ended(struct watch *w, struct child *c, int status)
 		log_warn("ended", "program=%s pid=%d status=%d signal=%d", c->name, (int)c->pid,
 			 WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-	plan_again(c);
+	child_plan_again(c);
 	if (c == &w->daemon)
 		io_close_all(&w->control, 1);
+	if (c == &w->egress.child)
+		serve_egress_let_go(&w->egress);
 }
 
 static void reap(struct watch *w)
@@ -256,6 +193,8 @@ static void reap(struct watch *w)
 			on_ended(w, &w->daemon, status);
 		else if (pid == w->keeper.pid)
 			on_ended(w, &w->keeper, status);
+		else if (pid == w->egress.child.pid)
+			on_ended(w, &w->egress.child, status);
 	}
 }
 
@@ -301,16 +240,15 @@ static void on_control(struct watch *w)
 		io_close_all(&w->control, 1); /* its end follows */
 }
 
-static int sleep_ms(const struct watch *w)
+static int sleep_ms(struct watch *w)
 {
-	uint64_t now = clock_now_ns(), at = UINT64_MAX;
+	const struct child *const all[] = { &w->daemon, &w->keeper, &w->egress.child };
+	uint64_t now = clock_now_ns(), at = w->ending ? w->end_ns : serve_egress_look(&w->egress);
 
-	if (w->ending)
-		at = w->end_ns;
-	if (!w->ending && w->daemon.pid == 0)
-		at = w->daemon.again_ns;
-	if (!w->ending && w->keeper.pid == 0 && w->daemon.pid != 0 && w->keeper.again_ns < at)
-		at = w->keeper.again_ns;
+	for (size_t i = 0; i < COUNT(all) && !w->ending; i++)
+		if (all[i]->pid == 0 && all[i]->again_ns < at &&
+		    (all[i] != &w->keeper || w->daemon.pid != 0))
+			at = all[i]->again_ns;
 	if (at == UINT64_MAX)
 		return -1;
 	return at <= now ? 0 : (int)((at - now) / CLOCK_MS + 1);
@@ -325,7 +263,7 @@ static int start_again(struct watch *w)
 	size_t n = 0;
 	struct err e;
 
-	if (serve_beside("cordon", path, sizeof(path), &e) < 0)
+	if (child_beside("cordon", path, sizeof(path), &e) < 0)
 		return 1;
 	for (char **v = environ; *v != NULL && n < COUNT(envp) - 3; v++)
 		if (strncmp(*v, "LISTEN_", 7) != 0)
@@ -341,6 +279,23 @@ static int start_again(struct watch *w)
 	(void)kernel_close_range(3 + s->setup.nlisteners, ~0U);
 	(void)execve(path, s->argv, envp);
 	return 1;
+}
+
+/* cordon-egress ends when its control socket does: last, for what cells are still doing. */
+static void press_end(struct watch *w)
+{
+	bool late = clock_now_ns() > w->end_ns;
+
+	if (late && w->daemon.pid != 0)
+		(void)kill(w->daemon.pid, SIGKILL);
+	if (late && w->egress.child.pid != 0)
+		(void)kill(w->egress.child.pid, SIGKILL);
+	if (late)
+		w->end_ns = UINT64_MAX;
+	if (w->daemon.pid != 0)
+		return;
+	io_close_all(&w->control, 1);
+	serve_egress_let_go(&w->egress);
 }
 
 int serve_watch(struct serve *s)
@@ -361,7 +316,8 @@ int serve_watch(struct serve *s)
 	w.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (w.signals < 0)
 		return 1;
-	while (!w.ending || w.daemon.pid != 0 || w.keeper.pid != 0) {
+	serve_egress_init(&w.egress);
+	while (!w.ending || w.daemon.pid != 0 || w.keeper.pid != 0 || w.egress.child.pid != 0) {
 		struct pollfd fds[2] = { { .fd = w.signals, .events = POLLIN },
 					 { .fd = w.control, .events = POLLIN } };
 
@@ -372,12 +328,8 @@ int serve_watch(struct serve *s)
 			on_control(&w);
 		on_signal(&w);
 		remember_userns(&w);
-		if (w.ending && w.daemon.pid != 0 && clock_now_ns() > w.end_ns) {
-			(void)kill(w.daemon.pid, SIGKILL);
-			w.end_ns = UINT64_MAX;
-		}
-		if (w.ending && w.daemon.pid == 0)
-			io_close_all(&w.control, 1);
+		if (w.ending)
+			press_end(&w);
 	}
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 	return w.upgrading ? start_again(&w) : 0;

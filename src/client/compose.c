@@ -155,3 +155,122 @@ int compose_mounts(json_t *body, const char *member, const struct option_list *l
 	}
 	return 0;
 }
+
+static bool is_file(const char *word)
+{
+	return strpbrk(word, "/.") != NULL;
+}
+
+static json_t *read_policy(const char *path, struct err *e)
+{
+	json_error_t why;
+	json_t *policy = json_load_file(path, JSON_REJECT_DUPLICATES, &why);
+
+	if (policy == NULL)
+		(void)err_set(e, ERR_INVALID, "--policy: %.100s: line %d: %.100s", path, why.line,
+			      why.text);
+	else if (!json_is_object(policy))
+		(void)err_set(e, ERR_INVALID, "--policy: %.100s: not a JSON object", path);
+	if (json_is_object(policy))
+		return policy;
+	json_decref(policy);
+	return NULL;
+}
+
+/* The list of that name in a policy, which is made if it is not there. */
+static json_t *list_in(json_t *policy, const char *name)
+{
+	json_t *list = json_object_get(policy, name);
+
+	if (list == NULL && json_object_set_new(policy, name, json_array()) == 0)
+		list = json_object_get(policy, name);
+	return json_is_array(list) ? list : NULL;
+}
+
+static int append(json_t *policy, const char *name, const char *option, const char *text,
+		  struct err *e)
+{
+	json_t *list = list_in(policy, name), *j = text_of(option, text, strlen(text), e);
+
+	if (j == NULL)
+		return -1;
+	if (list == NULL) {
+		json_decref(j);
+		return err_set(e, ERR_INVALID, "%s: %s of the policy is not a list", option, name);
+	}
+	return json_array_append_new(list, j) < 0 ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+}
+
+int compose_network(json_t *body, const char *member, const struct option_list *policy,
+		    const struct option_list *allow, struct err *e)
+{
+	json_t *p = NULL;
+
+	if (policy->n == 0 && allow->n == 0)
+		return 0;
+	for (size_t i = 0; i < policy->n; i++) {
+		if (!is_file(policy->items[i]))
+			continue;
+		if (p != NULL) {
+			json_decref(p);
+			return err_set(e, ERR_INVALID, "--policy: only one of them can be a file");
+		}
+		p = read_policy(policy->items[i], e);
+		if (p == NULL)
+			return -1;
+	}
+	if (put(body, member, p == NULL ? json_pack("{s:i}", "version", 1) : p, e) < 0)
+		return -1;
+	p = json_object_get(body, member);
+	for (size_t i = 0; i < policy->n; i++)
+		if (!is_file(policy->items[i]) &&
+		    append(p, "extends", "--policy", policy->items[i], e) < 0)
+			return -1;
+	for (size_t i = 0; i < allow->n; i++)
+		if (append(p, "rules", "--allow", allow->items[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+static json_t *one_secret(const char *text, struct err *e)
+{
+	static const struct {
+		const char *way, *member;
+	} ways[] = {
+		{ "broker", "env" }, { "env", "env" }, { "file", "path" }, { "socket", "program" }
+	};
+	size_t name = strcspn(text, "="), way;
+	const char *rest = text[name] == '\0' ? "file" : text + name + 1;
+
+	way = strcspn(rest, ":");
+	for (size_t i = 0; i < COUNT(ways); i++)
+		if (strlen(ways[i].way) == way && strncmp(ways[i].way, rest, way) == 0) {
+			const char *where = rest[way] == '\0' ? NULL : rest + way + 1;
+
+			return json_pack("{s:s%, s:s, s:s*}", "name", text, name, "as", ways[i].way,
+					 ways[i].member, where);
+		}
+	(void)err_set(e, ERR_INVALID,
+		      "--secret %.60s: is not NAME, or NAME=broker:VAR, env:VAR, file:NAME or "
+		      "socket:PROGRAM",
+		      text);
+	return NULL;
+}
+
+int compose_secrets(json_t *body, const char *member, const struct option_list *list, struct err *e)
+{
+	json_t *all;
+
+	if (list->n == 0)
+		return 0;
+	all = json_array();
+	if (all == NULL || json_object_set_new(body, member, all) < 0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	for (size_t i = 0; i < list->n; i++) {
+		*e = (struct err){ 0 };
+		if (json_array_append_new(all, one_secret(list->items[i], e)) < 0)
+			return e->code != ERR_NONE ? -1
+						   : err_set(e, ERR_INVALID, "--secret: not UTF-8");
+	}
+	return 0;
+}

@@ -11,6 +11,7 @@ struct make_options {
 	const char *template, *profile, *level;
 	uint64_t memory, cpus, pids, disk, inodes, nofile;
 	struct option_list mounts, metadata;
+	struct option_list policy, allow;
 };
 
 #define MAKE_NUMBER_MAX ((uint64_t)INT64_MAX)
@@ -38,7 +39,11 @@ struct make_options {
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, offsetof(type, make.mounts), 0, 0, \
 	  "shows a directory or file of the server's machine, where its operator allows it" }, \
 	{ "metadata", "K=V", OPTION_LIST, offsetof(type, make.metadata), 0, 0, \
-	  "a note to find the session by" }
+	  "a note to find the session by" }, \
+	{ "policy", "FILE|PRESET", OPTION_LIST, offsetof(type, make.policy), 0, 0, \
+	  "whom it may contact: a policy, or presets (see cordon policy presets)" }, \
+	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(type, make.allow), 0, 0, \
+	  "lets it contact this host, too" }
 /* clang-format on */
 
 /* The body of POST /v1/sessions, owned by the caller; NULL with e set. */

@@ -9,7 +9,7 @@ struct fields {
 	struct args_common common;
 	struct make_options make;
 	const char *timeout, *idle_timeout, *on_timeout, *on_idle;
-	struct option_list env, writable, exportable;
+	struct option_list env, writable, exportable, secrets;
 };
 
 #define FIELD(name) offsetof(struct fields, name)
@@ -19,6 +19,9 @@ static const struct option options[] = {
 	MAKE_OPTIONS(struct fields),
 	{ "env", "K=V", OPTION_LIST, FIELD(env), 0, 0,
 	  "sets a variable for every command of the session" },
+	{ "secret", "NAME[=WAY]", OPTION_LIST, FIELD(secrets), 0, 0,
+	  "gives it a secret: broker:VAR (a placeholder, replaced on its way to the secret's hosts), env:VAR, "
+	  "file:NAME (in /run/secrets), socket:PROGRAM (which may ask for it); alone: a file of its name" },
 	{ "timeout", "TIME", OPTION_TEXT, FIELD(timeout), 0, 0,
 	  "how long the session may live, such as 10m; 0: no limit, if that is allowed" },
 	{ "idle-timeout", "TIME", OPTION_TEXT, FIELD(idle_timeout), 0, 0,
@@ -62,7 +65,7 @@ static int create(const struct fields *f, json_t **ret, struct err *e)
 	    compose_time_text(body, "idle_timeout", "--idle-timeout", f->idle_timeout, e) < 0 ||
 	    compose_text(body, "on_timeout", "--on-timeout", f->on_timeout, e) < 0 ||
 	    compose_text(body, "on_idle", "--on-idle", f->on_idle, e) < 0 ||
-	    add_rules(body, f, e) < 0)
+	    add_rules(body, f, e) < 0 || compose_secrets(body, "secrets", &f->secrets, e) < 0)
 		return -1;
 	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0)
 		return -1;

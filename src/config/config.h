@@ -37,6 +37,7 @@ struct config {
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
 	bool allow_remote_plain;
 	char domain[CONFIG_DOMAIN_MAX]; /* NAME or NAME:PORT; "": cordon serve sets it */
+	char secrets_key_file[CONFIG_PATH_MAX];
 	char tls_cert[CONFIG_PATH_MAX], tls_key[CONFIG_PATH_MAX]; /* both or none */
 	bool tls_local;			   /* instead of those: a certificate made here */
 	char unix_socket[CONFIG_PATH_MAX]; /* "": none */
@@ -88,12 +89,20 @@ struct config {
 	uint64_t tenant_max_memory;  /* 0: no limit but the node's */
 	uint64_t tenant_max_storage; /* 0: no limit */
 
+	/* whom sessions may contact */
+	char egress_user[CONFIG_NAME_MAX]; /* cordon-egress becomes this one; "": see the table */
+	char egress_ca[CONFIG_PATH_MAX];   /* further authorities of servers; "": none */
+	char egress_policy[CONFIG_PATH_MAX];   /* the node's layer; "": none */
+	char network_default[CONFIG_NAME_MAX]; /* of sessions that do not say: presets */
+
 	/* what is kept, what is taken */
 	uint64_t retention_ms;	     /* records of stopped sessions */
 	uint64_t event_retention_ms; /* and never more events than event_max */
 	uint64_t event_max;
+	uint64_t network_records_max, network_records_session_max;
 	uint64_t file_max;
 	uint64_t request_body_max;
+	char redact_patterns[1024]; /* of mask.h, with blanks between them */
 };
 
 /* Who starts the server, as far as defaults depend on it. Texts are borrowed and may be NULL. */

@@ -7,6 +7,7 @@
 #include "addr.h"
 #include "config_table.h"
 #include "config_value.h"
+#include "mask.h"
 
 bool config_has_tls(const struct config *c)
 {
@@ -82,6 +83,17 @@ static int check_order(const struct config *c, const char *lower, const char *up
 		       upper, high_text);
 }
 
+static int check_patterns(const struct config *c, struct err *e)
+{
+	char text[sizeof(c->redact_patterns)], *rest = text, *word;
+
+	memcpy(text, c->redact_patterns, sizeof(text));
+	while ((word = strsep(&rest, " ")) != NULL)
+		if (*word != '\0' && mask_pattern_check(word, e) < 0)
+			return err_wrap(e, "redact_patterns");
+	return 0;
+}
+
 int config_check(const struct config *c, struct err *e)
 {
 	static const struct {
@@ -106,5 +118,7 @@ int config_check(const struct config *c, struct err *e)
 	for (size_t i = 0; i < COUNT(pairs); i++)
 		if (check_order(c, pairs[i].lower, pairs[i].upper, pairs[i].zero_is_none, e) < 0)
 			return -1;
+	if (check_patterns(c, e) < 0)
+		return -1;
 	return check_listeners(c, e);
 }

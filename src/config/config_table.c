@@ -65,6 +65,9 @@ const struct config_setting config_table[] = {
 	  .shown = "/run/cordon-server; for a user $XDG_RUNTIME_DIR/cordon or run in the state directory" },
 	{ "user", "NAME", CONFIG_TEXT, FIELD(user), "cordon", 1, CONFIG_NAME_MAX - 1, NULL,
 	  "user that cordond runs as when root starts it" },
+	{ "secrets_key_file", "FILE", CONFIG_PATH, FIELD(secrets_key_file), "", 0, PATH_LONGEST, NULL,
+	  "keys that secrets are sealed with, lines of id:base64 of 32 bytes: the first seals, all open; the variable "
+	  "CORDON_SECRETS_KEY does the same; without either a key is made in state_dir/secrets.key" },
 	{ "log_format", "FORMAT", CONFIG_CHOICE, FIELD(log_format), "logfmt", 0, 0, formats,
 	  "how lines of the log look: logfmt or json" },
 	{ "log_level", "LEVEL", CONFIG_CHOICE, FIELD(log_level), "info", 0, 0, levels,
@@ -155,6 +158,18 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "20G", 0, 64 * TIB, NULL,
 	  "sum of the disk limits of one tenant\'s sessions; 0: no limit" },
 
+	{ "network_default", "PRESET,...", CONFIG_TEXT, FIELD(network_default), "none", 1, CONFIG_NAME_MAX - 1, NULL,
+	  "whom a session may contact that does not say: presets of cordon policy presets, such as none, deny, "
+	  "pypi,npm or internet", .group = "Network" },
+	{ "egress_policy", "FILE", CONFIG_PATH, FIELD(egress_policy), "", 0, PATH_LONGEST, NULL,
+	  "policy of the node, JSON: rules and ceilings for all sessions, and private addresses that may be "
+	  "reached; empty: none" },
+	{ "egress_user", "NAME", CONFIG_TEXT, FIELD(egress_user), "", 0, CONFIG_NAME_MAX - 1, NULL,
+	  "user that cordon-egress runs as when root starts it; another one than user",
+	  .shown = "cordon-net; where user is a number, the number after it" },
+	{ "egress_ca", "FILE", CONFIG_PATH, FIELD(egress_ca), "", 0, PATH_LONGEST, NULL,
+	  "authorities, PEM, that servers are verified by, beside those the machine trusts; empty: none" },
+
 	{ "retention", "TIME", CONFIG_TIME, FIELD(retention_ms), "1d", 0, 3650 * DAY, NULL,
 	  "how long records and output of a session stay after its end",
 	  .group = "What is kept and what is taken" },
@@ -162,10 +177,18 @@ const struct config_setting config_table[] = {
 	  "how long events stay" },
 	{ "event_max", "COUNT", CONFIG_COUNT, FIELD(event_max), "1000000", 1000, MANY, NULL,
 	  "events that stay at most, whatever their age" },
+	{ "network_records_max", "COUNT", CONFIG_COUNT, FIELD(network_records_max), "2000000", 1000, MANY, NULL,
+	  "records of what sessions tried to reach that stay at most; they stay as long as events" },
+	{ "network_records_session_max", "COUNT", CONFIG_COUNT, FIELD(network_records_session_max), "100000", 100, MANY,
+	  NULL, "those of one session" },
 	{ "file_max", "SIZE", CONFIG_BYTES, FIELD(file_max), "1G", 0, 64 * TIB, NULL,
 	  "bytes of one file that is uploaded" },
 	{ "request_body_max", "SIZE", CONFIG_BYTES, FIELD(request_body_max), "1M", 4 * KIB, GIB, NULL,
 	  "bytes of any other request's body" },
+	{ "redact_patterns", "PATTERN ...", CONFIG_TEXT, FIELD(redact_patterns), "", 0, 1023, NULL,
+	  "what is covered with '*' in output, records and errors of all sessions, as their secrets are: patterns "
+	  "of bytes, [sets] and {n,m}, with blanks between them, such as sk-[A-Za-z0-9]{20,64}; each must match 4 "
+	  "bytes at least and 256 at most" },
 };
 /* clang-format on */
 

@@ -30,7 +30,10 @@
 #include "log.h"
 #include "loop.h"
 #include "members.h"
+#include "network_check.h"
+#include "policy.h"
 #include "request.h"
+#include "seal.h"
 #include "serve_msg.h"
 #include "server.h"
 #include "store.h"
@@ -57,6 +60,8 @@ struct daemon {
 	uint64_t drain_until_ns;
 	struct loop_timer patience;
 	bool open;
+	char *node_policy; /* owned */
+	struct seal *seal;
 };
 
 /* Before anything is opened, which would get the numbers of those that lack. */
@@ -106,12 +111,41 @@ static int open_folders(struct daemon *d, struct err *e)
 	return lock_state(d, e);
 }
 
+/* The node's layer of every session's policy. */
+static int read_policy(struct daemon *d, struct err *e)
+{
+	const char *path = d->config.egress_policy;
+	ssize_t n;
+
+	if (path[0] == '\0')
+		return 0;
+	d->node_policy = malloc(POLICY_TEXT_MAX + 1);
+	if (d->node_policy == NULL)
+		return err_sys(e, "egress_policy");
+	n = io_read_file(AT_FDCWD, path, d->node_policy, POLICY_TEXT_MAX + 1, e);
+	return n < 0 ? err_wrap(e, "egress_policy") : 0;
+}
+
+/* Copies in memory: only the supervisor may read the file. */
+static int read_keys(struct daemon *d, struct err *e)
+{
+	char text[SEAL_TEXT_MAX + 1];
+	ssize_t n = pread(SERVE_FD_SECRETS, text, sizeof(text), 0);
+	int done = n < 0 ? err_sys(e, "read") : seal_read(text, (size_t)n, &d->seal, e);
+
+	explicit_bzero(text, sizeof(text));
+	(void)close(SERVE_FD_SECRETS);
+	return done < 0 ? err_wrap(e, "keys of secrets") : 0;
+}
+
 static void fill_options(const struct daemon *d, struct core_options *o)
 {
 	const struct serve_setup *s = &d->setup;
 
 	memset(o, 0, sizeof(*o));
 	o->config = &d->config;
+	o->node_policy = d->node_policy;
+	o->seal = d->seal;
 	o->state_fd = d->state_fd;
 	o->run_fd = d->run_fd;
 	o->cgroups.version = (int)s->cgroup_version;
@@ -280,14 +314,18 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	ssize_t n = io_recv(f->fd, &word, 1, fds, IO_FDS_MAX, &nfds, &e);
 
 	(void)events;
-	if (n <= 0 || word != SERVE_KEEPER || nfds != 1) {
+	if (n <= 0 || (word != SERVE_KEEPER && word != SERVE_EGRESS) || nfds != 1) {
 		io_close_all(fds, nfds);
 		log_warn("the supervisor is gone", "");
 		loop_stop(d->loop); /* the next one starts anew; cells go on */
 		return;
 	}
-	if (core_set_keeper(d->core, fds[0], &e) < 0)
+	if (word == SERVE_EGRESS) {
+		if (core_set_egress(d->core, fds[0], &e) < 0)
+			log_error("egress not taken", "error=%s", e.msg);
+	} else if (core_set_keeper(d->core, fds[0], &e) < 0) {
 		log_error("keeper not taken", "error=%s", e.msg);
+	}
 }
 
 static int watch(struct daemon *d, struct err *e)
@@ -324,6 +362,10 @@ static int start(struct daemon *d, struct err *e)
 	d->loop = loop_new(e);
 	if (d->loop == NULL)
 		return -1;
+	/* Before the first document is read: jansson would open a file for its seed later. */
+	members_setup();
+	if (read_policy(d, e) < 0 || read_keys(d, e) < 0)
+		return -1;
 	fill_options(d, &o);
 	o.ready = on_ready;
 	o.ready_arg = d;
@@ -332,7 +374,6 @@ static int start(struct daemon *d, struct err *e)
 	d->core = core_new(d->loop, d->store, &o, e);
 	if (d->core == NULL)
 		return -1;
-	members_setup();
 	d->e2b = e2b_new(d->core, e);
 	if (d->e2b == NULL || start_servers(d, e) < 0 || watch(d, e) < 0)
 		return -1;
@@ -355,6 +396,8 @@ int main(int argc, char **argv)
 		e2b_print_routes(stdout);
 		return 0;
 	}
+	if (argc == 3 && strcmp(argv[1], "--check-network") == 0)
+		return network_check(argv[2]);
 	if (argc == 4 && strcmp(argv[1], "--check-tls") == 0)
 		return certificate_check(argv[2], argv[3]);
 	(void)prctl(PR_SET_NAME, "cordond", 0, 0, 0); /* started by descriptor, it has none */

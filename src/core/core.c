@@ -12,6 +12,7 @@
 #include "inside.h"
 #include "io.h"
 #include "log.h"
+#include "store_net.h"
 
 #define CHECKPOINT_PAGES 1000	   /* worth it, when nothing goes on */
 #define CHECKPOINT_PAGES_MAX 24000 /* 94 MiB: whatever goes on */
@@ -58,6 +59,7 @@ static void retry_one(struct session *s, void *arg)
 		next = x->next;
 		execution_retry_save(x);
 	}
+	secret_retry(s);
 	session_retry_save(s);
 }
 
@@ -103,6 +105,7 @@ static void retire_one(struct core *c, const char *id)
 	struct err e;
 
 	IGNORED(store_execution_list(c->store, &x, remove_log, c, &e), "tried again in a minute");
+	IGNORED(store_net_bound(c->store, id, 0, &e), "its own retention does it, then");
 	IGNORED(store_session_delete(c->store, id, &e), "tried again in a minute");
 }
 
@@ -129,6 +132,9 @@ static void retire(struct core *c)
 	free(o);
 	IGNORED(store_event_prune(c->store, now - c->o.config->event_retention_ms,
 				  c->o.config->event_max, 1000, &e),
+		"tried again in a minute");
+	IGNORED(store_net_prune(c->store, now - c->o.config->event_retention_ms,
+				c->o.config->network_records_max, 10000, &e),
 		"tried again in a minute");
 }
 
@@ -210,6 +216,8 @@ static void on_chores(struct loop_timer *t)
 	session_each(c, NULL, retry_one, NULL);
 	quota_serve_queues(c);
 	pool_adapt(c->pool);
+	egress_link_sync(&c->egress);
+	secret_chores(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_each(c, NULL, sample_one, NULL);
 	if (c->chores_done % RETENTION_S == 0)
@@ -258,9 +266,11 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	keeper_link_init(&c->keeper, l);
+	egress_link_init(&c->egress, c);
 	c->keeper.on_hello = on_hello;
 	c->keeper.arg = c;
 	c->tell_listeners = (struct loop_task){ .run = journal_tell, .arg = c };
+	c->tell_net = (struct loop_task){ .run = net_log_tell, .arg = c };
 	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
 	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
 	c->pool = pool_new(c);
@@ -274,7 +284,8 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 			 sizeof(c->boot_id), e);
 	if (n < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
 	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 || tenant_load_all(c, e) < 0 ||
-	    tenant_first(c, e) < 0) {
+	    tenant_first(c, e) < 0 || session_mask_setup(c, e) < 0 ||
+	    session_policy_setup(c, e) < 0 || secret_start(c, e) < 0) {
 		core_free(c);
 		return NULL;
 	}
@@ -299,9 +310,13 @@ void core_free(struct core *c)
 	session_each(c, NULL, leave_one, NULL);
 	pool_free(c->pool);
 	keeper_link_release(&c->keeper);
+	egress_link_release(&c->egress);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
 	loop_task_cancel(c->loop, &c->tell_listeners);
+	loop_task_cancel(c->loop, &c->tell_net);
+	free(c->default_policy);
+	mask_free(c->mask);
 	io_close_all(&c->cells_fd, 1);
 	io_close_all(&c->output_fd, 1);
 	io_close_all(&c->meminfo_fd, 1);
@@ -309,6 +324,7 @@ void core_free(struct core *c)
 		struct tenant *t = c->tenants;
 
 		c->tenants = t->next;
+		free(t->policy);
 		free(t);
 	}
 	free(c);
@@ -317,6 +333,11 @@ void core_free(struct core *c)
 int core_set_keeper(struct core *c, int channel_fd, struct err *e)
 {
 	return keeper_link_attach(&c->keeper, channel_fd, e);
+}
+
+int core_set_egress(struct core *c, int channel_fd, struct err *e)
+{
+	return egress_link_attach(&c->egress, channel_fd, e);
 }
 
 bool core_ready(const struct core *c, const char **ret_why)

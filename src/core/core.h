@@ -15,6 +15,7 @@
 
 struct core;
 struct tenant;
+struct seal;
 struct session;
 
 /* Somebody who waits for one answer. Embedded in whoever waits; done is called once, with the error
@@ -61,8 +62,11 @@ struct core_options {
 	unsigned ntemplates;
 	struct core_root roots[CORE_ROOTS_MAX];
 	unsigned nroots;
-	int state_fd; /* owned by the caller: the state folder */
-	int run_fd;   /* owned by the caller: the run folder */
+	const char
+		*node_policy; /* borrowed: the node's layer, a document of policy.h; NULL: none */
+	const struct seal *seal; /* borrowed: the keys of secrets */
+	int state_fd;		 /* owned by the caller: the state folder */
+	int run_fd;		 /* owned by the caller: the run folder */
 	/* Called once, when it is fit to serve for the first time. */
 	void (*ready)(void *arg);
 	void *ready_arg;
@@ -75,6 +79,9 @@ void core_free(struct core *c);
 
 /* A keeper is there: its channel A (taken over). Also called when a new one replaces a dead one. */
 int core_set_keeper(struct core *c, int channel_fd, struct err *e) MUST_USE;
+
+/* The same for cordon-egress: its channel C. */
+int core_set_egress(struct core *c, int channel_fd, struct err *e) MUST_USE;
 
 /* Compares the store with the cells that exist; finishes what was half done. Called when the first
  * keeper is there, and again after a failure. Sessions are usable when core_ready() says so. */

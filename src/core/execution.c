@@ -108,6 +108,8 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	x->row.cwd = memcpy(x->texts, cwd, cwd_len);
 	x->row.command = memcpy(x->texts + cwd_len, text, text_len);
 	x->row.client = memcpy(x->texts + cwd_len + text_len, client, client_len);
+	session_redact(x->session, x->texts);
+	session_redact(x->session, x->texts + cwd_len);
 	x->row.error = "";
 	sha256_of(spec->text == NULL ? "" : spec->text, spec->text == NULL ? 0 : strlen(spec->text),
 		  x->row.command_hash);
@@ -134,33 +136,47 @@ static bool assigns(const char *strings, uint32_t n, const char *assignment)
 	return false;
 }
 
-/* argv, its own environment, and what of the session's it does not replace. */
-static size_t put_strings(const struct session *s, const struct execution_spec *spec, char *to,
-			  uint32_t *ret_envc)
+/* Appends those of n bytes of assignments that nobody has replaced yet. */
+static void put_env(struct buf *to, size_t own, uint32_t *envc, const char *at, size_t n)
 {
-	const char *own = spec->strings, *at = s->row.env, *end = at + s->row.env_len;
-	size_t len = spec->strings_len;
+	for (const char *end = at + n; at < end; at += n) {
+		n = strlen(at) + 1;
+		if (assigns(buf_text(to) + own, *envc, at))
+			continue;
+		buf_put(to, at, n);
+		++*envc;
+	}
+}
 
-	memcpy(to, spec->strings, len);
+/* argv, its own environment, the session's secrets, and what of the session's own environment none
+ * of them replaces. */
+static int put_strings(struct session *s, const struct execution_spec *spec, struct buf *to,
+		       uint32_t *ret_envc, struct err *e)
+{
+	struct buf secrets = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
+	const char *own = spec->strings;
+
+	to->secret = true;
 	for (uint32_t i = 0; i < spec->argc; i++)
 		own += strlen(own) + 1;
 	*ret_envc = spec->envc;
-	for (size_t n; at < end; at += n) {
-		n = strlen(at) + 1;
-		if (assigns(own, spec->envc, at))
-			continue;
-		memcpy(to + len, at, n);
-		len += n;
-		++*ret_envc;
+	secret_env(s, &secrets);
+	if (buf_reserve(to, spec->strings_len + secrets.len + s->row.env_len + 1, e) == NULL) {
+		buf_release(&secrets);
+		return -1;
 	}
-	return len;
+	buf_put(to, spec->strings, spec->strings_len);
+	put_env(to, (size_t)(own - spec->strings), ret_envc, (const char *)secrets.data,
+		secrets.len);
+	put_env(to, (size_t)(own - spec->strings), ret_envc, s->row.env, s->row.env_len);
+	buf_release(&secrets);
+	return buf_check(to, e);
 }
 
 static int send_spawn(struct execution *x, const struct execution_spec *spec, struct err *e)
 {
 	struct session *s = x->session;
-	size_t most = spec->strings_len + s->row.env_len;
-	OWN_MEM char *strings = malloc(most == 0 ? 1 : most);
+	struct buf strings = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
 	struct agent_spawn r = { .handle = x->program.handle,
 				 .flags = AGENT_HOLD | (spec->tty ? AGENT_TTY : 0) |
 					  (spec->stdin_open || spec->tty ? 0 : AGENT_NO_STDIN),
@@ -172,14 +188,16 @@ static int send_spawn(struct execution *x, const struct execution_spec *spec, st
 				 .user = spec->user == NULL ? "" : spec->user,
 				 .cwd = spec->cwd == NULL ? "" : spec->cwd };
 
-	if (strings == NULL)
-		return err_sys(e, "allocate");
-	r.strings_len = put_strings(s, spec, strings, &r.envc);
-	r.strings = strings;
-	if (agent_send_spawn(&s->cell->agent, &r, e) < 0)
-		return -1;
-	live_cell_flush(s->cell);
-	return 0;
+	int sent = put_strings(s, spec, &strings, &r.envc, e);
+
+	r.strings_len = strings.len;
+	r.strings = buf_text(&strings);
+	if (sent == 0)
+		sent = agent_send_spawn(&s->cell->agent, &r, e);
+	buf_release(&strings);
+	if (sent == 0)
+		live_cell_flush(s->cell);
+	return sent;
 }
 
 /* Each record stays as long as its session's. */
@@ -395,6 +413,7 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	if (v->stage == AGENT_AT_USER || v->stage == AGENT_AT_CWD) {
 		(void)snprintf(x->why, sizeof(x->why), "%s: %.100s", words[v->stage],
 			       v->stage == AGENT_AT_USER ? x->row.user : x->row.cwd);
+		session_redact(x->session, x->why);
 		x->row.error = x->why;
 	}
 	if (v->stage == AGENT_AT_EXEC && v->sys == ENOENT)

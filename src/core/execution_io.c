@@ -1,7 +1,11 @@
 /* execution_io.c - an execution's streams: its output into the log, its input from clients.
  *
  * The pipes come from the cell. PID 1 holds the same open files and could make them block at any
- * time, so nothing here relies on O_NONBLOCK: bytes move by splice(2) with SPLICE_F_NONBLOCK. */
+ * time, so nothing here relies on O_NONBLOCK: bytes move by splice(2) with SPLICE_F_NONBLOCK.
+ *
+ * With a mask (output_mask.h) some bytes may stay in the pipe for a moment: the start of a secret,
+ * perhaps. Such a pipe is readable all the time, so it is watched for news only (EPOLLET), and what
+ * nobody added to for HOLD_MS is moved, so that prompts are seen. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,13 +13,17 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
+#include "clock.h"
 #include "inside.h"
 #include "io.h"
 #include "log.h"
 #include "pipe_io.h"
 
+#define HOLD_MS 25
+
 static void close_out(struct execution *x, int i)
 {
+	output_mask_release(&x->mask[i]);
 	loop_remove(x->session->core->loop, &x->watch_out[i]);
 	io_close_all(&x->out[i], 1);
 }
@@ -28,6 +36,7 @@ static void close_in(struct execution *x)
 
 void execution_close_fds(struct execution *x)
 {
+	loop_timer_cancel(x->session->core->loop, &x->hold_timer);
 	close_in(x);
 	close_out(x, 0);
 	close_out(x, 1);
@@ -41,6 +50,80 @@ static bool is_over(int fd)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLIN | POLLHUP)) == POLLHUP;
 }
 
+static enum output_stream stream_of(int i)
+{
+	return i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR;
+}
+
+/* Moves what a mask held back. */
+static void move_held(struct execution *x, int i)
+{
+	const struct mask *m = session_mask(x->session);
+	uint64_t before = x->log.size;
+
+	if (x->out[i] < 0 || output_mask_held(&x->mask[i]) == 0)
+		return;
+	if (m == NULL) { /* it went away, and what was held is still in the pipe */
+		output_mask_release(&x->mask[i]);
+		return;
+	}
+	output_room_make(x, output_log_need(&x->log, x->out[i]));
+	output_mask_flush(&x->mask[i], m, &x->log, stream_of(i), x->out[i], core_now_ms());
+	x->session->kept_bytes += x->log.size - before;
+	execution_notify(x);
+}
+
+static bool is_all_held(const struct execution *x, int i)
+{
+	size_t held = output_mask_held(&x->mask[i]);
+	int there = 0;
+
+	return held > 0 && ioctl(x->out[i], FIONREAD, &there) == 0 && (size_t)there <= held;
+}
+
+/* How a pipe is watched of which some bytes stay where they are. */
+static void watch_held(struct execution *x, int i)
+{
+	struct loop *l = x->session->core->loop;
+	bool news = x->out[i] >= 0 && is_all_held(x, i);
+
+	if (x->watch_out[i].fd < 0)
+		return;
+	loop_modify(l, &x->watch_out[i], news ? EPOLLIN | (uint32_t)EPOLLET : EPOLLIN);
+	if (output_mask_held(&x->mask[i]) > 0)
+		loop_timer_set(l, &x->hold_timer, loop_now_ns(l) + HOLD_MS * CLOCK_MS);
+}
+
+static void on_held(struct loop_timer *t)
+{
+	struct execution *x = t->arg;
+
+	for (int i = 0; i < 2; i++)
+		if (x->out[i] >= 0 && output_mask_held(&x->mask[i]) > 0) {
+			move_held(x, i);
+			watch_held(x, i);
+		}
+}
+
+static int move_some(struct execution *x, int i, struct err *e)
+{
+	const struct mask *m = session_mask(x->session);
+
+	if (m != NULL)
+		return output_mask_move(&x->mask[i], m, &x->log, stream_of(i), x->out[i],
+					core_now_ms(), e);
+	output_mask_release(&x->mask[i]);
+	return output_log_move(&x->log, stream_of(i), x->out[i], core_now_ms(), e);
+}
+
+/* Nobody writes any more. */
+static bool is_hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP) != 0;
+}
+
 /* Moves what is there; what finds no room in the session's logs, but may later, only if the program
  * can wait. True at the end of the stream. */
 static bool move_out(struct execution *x, int i, bool can_wait)
@@ -51,8 +134,7 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 
 	output_room_make(x, output_log_need(&x->log, x->out[i]));
 	x->log.patient = x->log.patient && can_wait;
-	got = output_log_move(&x->log, i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR, x->out[i],
-			      core_now_ms(), &e);
+	got = move_some(x, i, &e);
 	x->session->kept_bytes += x->log.size - before;
 	if (got < 0) {
 		log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
@@ -62,6 +144,8 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 		execution_notify(x);
 		return false;
 	}
+	if (output_mask_held(&x->mask[i]) > 0 && is_hung_up(x->out[i]))
+		move_held(x, i);
 	return is_over(x->out[i]);
 }
 
@@ -71,26 +155,44 @@ static void on_output(struct loop_fd *f, uint32_t events)
 	int i = f == &x->watch_out[1];
 
 	(void)events;
-	if (!move_out(x, i, true))
+	if (!move_out(x, i, true)) {
+		watch_held(x, i);
 		return;
+	}
 	close_out(x, i);
 	execution_notify(x);
 	execution_maybe_complete(x);
 }
 
+/* A record that an earlier daemon died over: before anything else is written. */
+static void settle(struct execution *x)
+{
+	for (int i = 0; i < 2; i++) {
+		uint64_t before = x->log.size;
+
+		output_log_settle(&x->log, stream_of(i), x->out[i]);
+		x->session->kept_bytes += x->log.size - before;
+	}
+}
+
 /* What is in the pipes now, all of it; a pipe holds a MiB at most. */
 void execution_drain(struct execution *x)
 {
+	settle(x);
 	for (int i = 0; i < 2; i++)
 		for (int rounds = 63; x->out[i] >= 0 && rounds >= 0; rounds--) {
 			int there = 0;
 			bool over = move_out(x, i, rounds > 0);
 
+			if (!over && is_all_held(x, i))
+				move_held(x, i);
 			if (over || is_over(x->out[i]))
 				close_out(x, i);
 			else if (ioctl(x->out[i], FIONREAD, &there) < 0 || there == 0)
 				break;
 		}
+	watch_held(x, 0);
+	watch_held(x, 1);
 }
 
 static void on_room(struct loop_fd *f, uint32_t events)
@@ -129,6 +231,8 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 	for (int i = 0; i < 2 && at < n; i++)
 		x->out[i] = c->agent.fds[at++];
 	c->agent.nfds = 0;
+	x->hold_timer = (struct loop_timer){ .fire = on_held, .arg = x };
+	settle(x);
 	x->watch_in = (struct loop_fd){ .fd = -1, .ready = on_room, .arg = x };
 	if (x->in >= 0 && loop_add(l, &x->watch_in, x->in, 0, e) < 0)
 		return -1;

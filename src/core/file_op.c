@@ -29,6 +29,7 @@ struct file_op {
 	int in, out, errors; /* owned */
 	struct loop_fd watch_in, watch_out;
 	bool started, exited, paused, failed;
+	bool inside; /* of our own: see file_op_start_inside() */
 	bool wide_in, wide_out; /* their pipes */
 	bool owed;		/* its descriptors are on their way */
 	int status;
@@ -297,7 +298,7 @@ static int spawn(struct file_op *op, const char *user, const char *const *argv, 
 	OWN_MEM char *strings = malloc(STRINGS_MAX);
 	struct agent_spawn r = { .handle = op->program.handle,
 				 .flags = AGENT_BUILTIN,
-				 .timeout_ms = timeout_of(argv, argc),
+				 .timeout_ms = op->inside ? 0 : timeout_of(argv, argc),
 				 .nofile = s->row.limits.nofile,
 				 .user = user == NULL ? "" : user,
 				 .cwd = "" };
@@ -305,7 +306,8 @@ static int spawn(struct file_op *op, const char *user, const char *const *argv, 
 
 	assert(strings != NULL && argc > 0 && argc <= ARGS_MAX);
 	r.argc = argc;
-	at = add_rules(s, write, strings, at, &r.argc);
+	if (!op->inside)
+		at = add_rules(s, write, strings, at, &r.argc);
 	for (unsigned i = 0; i < argc; i++)
 		at = add(strings, at, argv[i]);
 	if (at == SIZE_MAX)
@@ -318,9 +320,9 @@ static int spawn(struct file_op *op, const char *user, const char *const *argv, 
 	return 0;
 }
 
-struct file_op *file_op_start(struct session *s, const char *user, const char *const *argv,
-			      unsigned argc, bool write, const struct file_op_events *events,
-			      void *arg, struct err *e)
+static struct file_op *start(struct session *s, const char *user, const char *const *argv,
+			     unsigned argc, bool write, bool inside,
+			     const struct file_op_events *events, void *arg, struct err *e)
 {
 	struct file_op *op;
 
@@ -334,6 +336,7 @@ struct file_op *file_op_start(struct session *s, const char *user, const char *c
 	op = calloc(1, sizeof(*op));
 	assert(op != NULL);
 	op->session = s;
+	op->inside = inside;
 	op->events = events;
 	op->arg = arg;
 	op->in = op->out = op->errors = -1;
@@ -351,6 +354,28 @@ struct file_op *file_op_start(struct session *s, const char *user, const char *c
 		return NULL;
 	}
 	return op;
+}
+
+struct file_op *file_op_start(struct session *s, const char *user, const char *const *argv,
+			      unsigned argc, bool write, const struct file_op_events *events,
+			      void *arg, struct err *e)
+{
+	return start(s, user, argv, argc, write, false, events, arg, e);
+}
+
+struct file_op *file_op_start_inside(struct session *s, const char *user, const char *const *argv,
+				     unsigned argc, const struct file_op_events *events, void *arg,
+				     struct err *e)
+{
+	return start(s, user, argv, argc, false, true, events, arg, e);
+}
+
+bool file_op_is_busy(const struct session *s)
+{
+	for (const struct file_op *op = s->file_ops; op != NULL; op = op->next)
+		if (!op->inside)
+			return true;
+	return false;
 }
 
 size_t file_op_input(struct file_op *op, const void *data, size_t len)

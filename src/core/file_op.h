@@ -23,6 +23,13 @@ struct file_op_events {
 struct file_op *file_op_start(struct session *s, const char *user, const char *const *argv,
 			      unsigned argc, bool write, const struct file_op_events *events,
 			      void *arg, struct err *e) MUST_USE;
+/* The same for work of our own: the session's path rules do not count, it may take as long as it
+ * likes, and the session is idle nevertheless. */
+struct file_op *file_op_start_inside(struct session *s, const char *user, const char *const *argv,
+				     unsigned argc, const struct file_op_events *events, void *arg,
+				     struct err *e) MUST_USE;
+/* Is there any of the other kind? */
+bool file_op_is_busy(const struct session *s);
 void *file_op_arg(const struct file_op *op);
 
 /* Takes up to len bytes for its standard input; returns how many (0: on_room comes). Before the

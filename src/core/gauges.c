@@ -25,6 +25,12 @@ enum {
 	M_MEMORY_PROMISED,
 	M_CELLS_FAILED,
 	M_JOURNAL_PAGES,
+	M_EGRESS_UP,
+	M_EGRESS_GUESTS,
+	M_EGRESS_BROKEN,
+	M_NET_RECORDS,
+	M_NET_BYTES,
+	M_NET_REQUESTS,
 	M_COUNT
 };
 
@@ -38,6 +44,9 @@ static const char *const limits[] = { "timeout", "memory", "pids", "disk",
 static const char *const refusals[] = { "quota_sessions",  "quota_rate",    "quota_memory",
 					"quota_storage",   "quota_queue",   "capacity_sessions",
 					"capacity_memory", "capacity_rate", "queue_timeout" };
+
+static const char *const verdicts[] = { "allow", "deny" };
+static const char *const directions[] = { "in", "out" };
 
 static const struct metrics_def defs[] = {
 	/* clang-format off */
@@ -57,6 +66,12 @@ static const struct metrics_def defs[] = {
 	[M_MEMORY_PROMISED] = { METRICS_GAUGE, "cordon_memory_promised_bytes", "Sum of the memory limits of live sessions.", NULL, NULL, 0 },
 	[M_CELLS_FAILED] = { METRICS_COUNTER, "cordon_cells_failed_total", "Cells that could not be made.", NULL, NULL, 0 },
 	[M_JOURNAL_PAGES] = { METRICS_GAUGE, "cordon_store_journal_pages", "Pages in the store's journal.", NULL, NULL, 0 },
+	[M_EGRESS_UP] = { METRICS_GAUGE, "cordon_egress_up", "Whether cordon-egress is there.", NULL, NULL, 0 },
+	[M_EGRESS_GUESTS] = { METRICS_GAUGE, "cordon_egress_guests", "Sessions that have a network now.", NULL, NULL, 0 },
+	[M_EGRESS_BROKEN] = { METRICS_COUNTER, "cordon_egress_broken_total", "Channels to cordon-egress that were given up.", NULL, NULL, 0 },
+	[M_NET_RECORDS] = { METRICS_COUNTER, "cordon_network_records_total", "What sessions tried to reach, by verdict.", "verdict", verdicts, COUNT(verdicts) },
+	[M_NET_BYTES] = { METRICS_COUNTER, "cordon_network_bytes_total", "Bytes of sessions, by direction.", "direction", directions, COUNT(directions) },
+	[M_NET_REQUESTS] = { METRICS_COUNTER, "cordon_network_requests_total", "Requests of sessions that were seen.", NULL, NULL, 0 },
 	/* clang-format on */
 };
 _Static_assert(COUNT(defs) == M_COUNT, "one definition for each metric");
@@ -114,12 +129,35 @@ static void add_memory(struct session *s, void *arg)
 }
 
 /* A counter that is kept elsewhere. */
-static void catch_up(unsigned metric, uint64_t to)
+static void catch_up(unsigned metric, unsigned label, uint64_t to)
 {
-	uint64_t now = (uint64_t)metrics_get(metric, 0);
+	uint64_t now = (uint64_t)metrics_get(metric, label);
 
 	if (to > now)
-		metrics_add(metric, 0, to - now);
+		metrics_add(metric, label, to - now);
+}
+
+static void count_guest(struct session *s, void *arg)
+{
+	unsigned *n = arg;
+
+	*n += s->door.state == DOOR_OPEN ? 1 : 0;
+}
+
+static void egress(struct core *c)
+{
+	const struct egress_numbers *n = &c->egress.numbers;
+	unsigned guests = 0;
+
+	session_each(c, NULL, count_guest, &guests);
+	metrics_set(M_EGRESS_UP, 0, egress_link_up(&c->egress) ? 1 : 0);
+	metrics_set(M_EGRESS_GUESTS, 0, guests);
+	catch_up(M_EGRESS_BROKEN, 0, n->broken);
+	catch_up(M_NET_RECORDS, 0, n->records - n->refused);
+	catch_up(M_NET_RECORDS, 1, n->refused);
+	catch_up(M_NET_BYTES, 0, n->bytes_in);
+	catch_up(M_NET_BYTES, 1, n->bytes_out);
+	catch_up(M_NET_REQUESTS, 0, n->requests);
 }
 
 void gauges_pool(const struct core *c, struct gauges_pool *ret)
@@ -139,9 +177,10 @@ int gauges_write(struct core *c, struct buf *b, struct err *e)
 	gauges_pool(c, &p);
 	metrics_set(M_POOL_SIZE, 0, p.size);
 	metrics_set(M_POOL_READY, 0, p.ready);
-	catch_up(M_POOL_HITS, p.hits);
-	catch_up(M_POOL_MISSES, p.misses);
-	catch_up(M_CELLS_FAILED, c->cells_failed);
+	catch_up(M_POOL_HITS, 0, p.hits);
+	catch_up(M_POOL_MISSES, 0, p.misses);
+	catch_up(M_CELLS_FAILED, 0, c->cells_failed);
+	egress(c);
 	session_each(c, NULL, add_memory, &memory);
 	metrics_set(M_CELL_MEMORY, 0, (int64_t)memory);
 	metrics_set(M_MEMORY_PROMISED, 0, (int64_t)c->memory_bytes);

@@ -2,13 +2,17 @@
 #pragma once
 
 #include "core.h"
+#include "doorway.h"
+#include "egress_link.h"
 #include "execution.h"
 #include "fd_room.h"
 #include "file_op.h"
 #include "journal.h"
 #include "keeper_link.h"
 #include "live_cell.h"
+#include "net_log.h"
 #include "output_log.h"
+#include "output_mask.h"
 #include "pool.h"
 #include "session.h"
 #include "store_event.h"
@@ -30,6 +34,7 @@ struct tenant {
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
 	unsigned requests; /* being answered */
+	char *policy;	   /* owned: its layer; "": none */
 };
 
 struct core {
@@ -37,8 +42,10 @@ struct core {
 	struct store *store; /* borrowed */
 	struct core_options o;
 	struct keeper_link keeper;
-	int cells_fd;  /* owned: RUN/cells */
-	int output_fd; /* owned: STATE/output */
+	struct egress_link egress;
+	char *default_policy; /* owned: of sessions that do not say */
+	int cells_fd;	      /* owned: RUN/cells */
+	int output_fd;	      /* owned: STATE/output */
 	char boot_id[40];
 	uint64_t started_ns;
 	bool recovered, draining;
@@ -63,8 +70,12 @@ struct core {
 	struct pool *pool;
 	struct journal_listener *listeners;
 	struct loop_task tell_listeners;
+	struct net_log_listener *net_listeners;
+	struct loop_task tell_net;
+	struct mask *mask;	  /* owned: the operator's patterns; NULL: none */
 	struct loop_timer chores; /* once a second */
 	uint64_t chores_done;
+	uint64_t secrets_seen_ms; /* until then: those whose time was over are gone */
 };
 
 /* One that ended a moment ago, by its process id. */
@@ -81,7 +92,7 @@ struct session {
 	struct tenant *tenant;
 	struct store_session row;
 	char *texts;		/* owned: what the row points into */
-	char *network;		/* owned: the same, after a change */
+	char *network, *policy; /* owned: the same, after a change */
 	struct live_cell *cell; /* owned; NULL before and after */
 	bool counted;		/* in the sums of core and tenant */
 	bool listed;		/* in the table of live sessions */
@@ -107,6 +118,14 @@ struct session {
 	size_t nsamples, last_sample;
 	struct execution_past *past; /* owned; a ring of EXECUTION_PAST, NULL until needed */
 	unsigned npast;
+	struct mask *mask; /* owned; NULL: the node's */
+	struct doorway door;
+	struct secret_state *secrets; /* owned: secret_inside.h; NULL: it never had any */
+	uint64_t net_records;	      /* of what it tried to reach; 0: not counted yet */
+	bool net_counted;
+	struct net_seen { /* what egress said last that it used */
+		uint64_t bytes_in, bytes_out, requests;
+	} net_seen;
 };
 
 struct execution {
@@ -130,6 +149,8 @@ struct execution {
 	uint32_t pid;
 	uint64_t started_ns;
 	struct output_log log;
+	struct output_mask mask[2]; /* of stdout and stderr */
+	struct loop_timer hold_timer;
 	struct waits when_ended, when_dead, when_room;
 	struct execution_follower *followers;
 	struct loop_task tell; /* followers */
@@ -190,8 +211,34 @@ void session_retry_save(struct session *s);
 void session_list_in(struct session *s);
 void session_free(struct session *s);
 struct session *session_by_id(struct core *c, const char *id);
+
+/* session_policy.c: a document of choice.h: its own, or the default. */
+const char *session_choice(const struct session *s);
+/* All layers, merged. The caller frees *ret. */
+int session_policy(const struct session *s, char **ret, struct err *e) MUST_USE;
+int session_policy_setup(struct core *c, struct err *e) MUST_USE;
+
 struct session *session_restore(struct core *c, struct tenant *t, const char *id,
 				struct err *e) MUST_USE;
+
+/* secret.c: at the start, values that another key sealed are sealed anew; once a second, those
+ * whose time is over are taken away. */
+int secret_start(struct core *c, struct err *e) MUST_USE;
+void secret_chores(struct core *c);
+void secret_delete_all(struct core *c, const struct tenant *t);
+/* secret_order.c: checks the secrets of a new session, and gives it placeholders. */
+int secret_settle(struct session *s, struct err *e) MUST_USE;
+/* secret_way.c: appends "NAME=value" strings for an execution; wiped when it is released. */
+void secret_env(struct session *s, struct buf *to);
+/* secret_way.c: its cell gets what it should have, now or when it can. Repeatable. */
+void secret_bring(struct session *s);
+void secret_refresh(struct session *s); /* it was resumed, or adopted */
+void secret_retry(struct session *s);	/* once a second */
+/* Has the cell what it should have from the start? */
+bool secret_is_ready(const struct session *s);
+void secret_forget(struct session *s);
+/* secret_mask.c: what may not be seen in its output has changed. */
+void secret_mask(struct session *s);
 
 /* session_sample.c: the periodic part of session.h's numbers. */
 void session_sample(struct session *s);
@@ -215,6 +262,9 @@ void execution_drain(struct execution *x);
 void execution_maybe_complete(struct execution *x);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);
 
+/* session_mask.c: the node's mask, of its settings. */
+int session_mask_setup(struct core *c, struct err *e) MUST_USE;
+
 /* output_room.c: sets by how much the log may grow, having tried to make room for need bytes. */
 void output_room_make(struct execution *x, uint64_t need);
 
@@ -225,6 +275,7 @@ void execution_kills_lost(struct session *s);
 /* tenant.c, journal.c, gauges.c */
 int tenant_load_all(struct core *c, struct err *e) MUST_USE;
 void journal_tell(struct loop_task *t);
+void net_log_tell(struct loop_task *t);
 void gauges_setup(void);
 
 /* file_op.c: its cell is gone. */

@@ -10,13 +10,28 @@
 
 static_assert(sizeof(struct record) == RECORD_HEAD, "written as it is");
 
-int record_read(int fd, uint64_t at, struct record *ret)
+static ssize_t read_head(int fd, uint64_t at, struct record *ret)
 {
 	ssize_t n;
 
 	do
 		n = pread(fd, ret, RECORD_HEAD, (off_t)at);
 	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+bool record_is_open(int fd, uint64_t at, struct record *ret)
+{
+	if (read_head(fd, at, ret) != RECORD_HEAD || (ret->stream & RECORD_OPEN) == 0)
+		return false;
+	ret->stream &= ~RECORD_OPEN;
+	return ret->len > 0 && (ret->stream == OUTPUT_STDOUT || ret->stream == OUTPUT_STDERR);
+}
+
+int record_read(int fd, uint64_t at, struct record *ret)
+{
+	ssize_t n = read_head(fd, at, ret);
+
 	if (n < 0)
 		return -1;
 	if (n != RECORD_HEAD || ret->stream < OUTPUT_STDOUT || ret->stream > OUTPUT_CUT)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "own.h"
+#include "pipe_io.h"
 #include "record.h"
 
 #define MOVE_MAX (1U << 20)
@@ -90,6 +91,13 @@ int output_log_reopen(struct output_log *l, struct err *e)
 			return mend(l, &r, there, e);
 		count(l, &r);
 		l->size += RECORD_HEAD + r.len;
+	}
+	if (record_is_open(l->fd, l->size, &r) &&
+	    r.len <= (uint64_t)st.st_size - l->size - RECORD_HEAD) {
+		l->open.stream = (enum output_stream)r.stream;
+		l->open.len = r.len;
+		l->open.time_ms = r.time_ms;
+		return 0;
 	}
 	if (ftruncate(l->fd, (off_t)l->size) < 0) /* half a head, or none */
 		return err_sys(e, "mend %s", l->name);
@@ -212,6 +220,113 @@ static size_t find_room(const struct output_log *l, size_t want, const char **re
 
 	*ret_why = shared < own ? OUTPUT_BY_SESSION : OUTPUT_BY_LIMIT;
 	return least < want ? (size_t)least : want;
+}
+
+size_t output_log_turn(const struct output_log *l, int there)
+{
+	size_t want = there <= 0 ? 0 : in_turn(l, there);
+	const char *why;
+
+	if (!l->cut && l->patient && find_room(l, want, &why) < want &&
+	    strcmp(why, OUTPUT_BY_SESSION) == 0)
+		return 0;
+	return want;
+}
+
+static void drop_all(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n)
+{
+	while (n > 0) {
+		int dropped = drop(pipe_fd, n);
+
+		if (dropped <= 0)
+			return; /* somebody else took them */
+		l->said[stream - 1] += (uint64_t)dropped;
+		n -= (size_t)dropped;
+	}
+}
+
+/* False: nothing of it is in the log or gone from the pipe. */
+static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, const uint8_t *bytes,
+		size_t n, uint64_t now_ms)
+{
+	struct record r = { .len = (uint32_t)n,
+			    .stream = stream | RECORD_OPEN,
+			    .time_ms = now_ms,
+			    .offset = l->said[stream - 1] };
+
+	if (open_log(l) < 0 || record_write(l->fd, l->size, &r) < 0 ||
+	    pwrite(l->fd, bytes, n, (off_t)(l->size + RECORD_HEAD)) != (ssize_t)n) {
+		if (l->fd >= 0)
+			IGNORED(ftruncate(l->fd, (off_t)l->size),
+				"what is behind size is not read");
+		return false;
+	}
+	drop_all(l, stream, pipe_fd, n);
+	l->said[stream - 1] = r.offset + n;
+	r.stream = stream;
+	if (record_write(l->fd, l->size, &r) < 0)
+		return true; /* gone, as on a disk that fails: the next record takes its place */
+	l->size += RECORD_HEAD + n;
+	l->kept += n;
+	return true;
+}
+
+void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd,
+		    const uint8_t *bytes, size_t n, uint64_t now_ms)
+{
+	const char *why;
+	size_t room;
+
+	if (n == 0)
+		return;
+	if (!l->cut) {
+		room = find_room(l, n, &why);
+		if (room > 0 && !put(l, stream, pipe_fd, bytes, room, now_ms)) {
+			room = 0;
+			why = OUTPUT_BY_DISK;
+		}
+		if (room == n)
+			return;
+		mark_cut(l, why, now_ms);
+		n -= room;
+	}
+	drop_all(l, stream, pipe_fd, n);
+}
+
+/* Are the next bytes in the pipe those that the record stands for? */
+static bool is_in_pipe(const struct output_log *l, int pipe_fd)
+{
+	OWN_MEM uint8_t *there = malloc(l->open.len), *said = malloc(l->open.len);
+	ssize_t n;
+
+	if (there == NULL || said == NULL)
+		return false;
+	n = pipe_io_peek(pipe_fd, there, l->open.len);
+	if (n != (ssize_t)l->open.len ||
+	    pread(l->fd, said, l->open.len, (off_t)(l->size + RECORD_HEAD)) != n)
+		return false;
+	for (ssize_t i = 0; i < n; i++)
+		if (said[i] != '*' && said[i] != there[i])
+			return false;
+	return true;
+}
+
+void output_log_settle(struct output_log *l, enum output_stream stream, int pipe_fd)
+{
+	struct record r = { .len = l->open.len,
+			    .stream = l->open.stream,
+			    .time_ms = l->open.time_ms,
+			    .offset = l->said[stream - 1] };
+
+	if (l->open.len == 0 || l->open.stream != stream)
+		return;
+	if (pipe_fd >= 0 && is_in_pipe(l, pipe_fd)) {
+		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
+	} else if (record_write(l->fd, l->size, &r) == 0) {
+		count(l, &r);
+		l->size += RECORD_HEAD + r.len;
+	}
+	l->open.len = 0;
 }
 
 int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,

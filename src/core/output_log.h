@@ -19,6 +19,12 @@ struct output_log {
 	uint64_t room;	  /* by how much the file may grow now: set before each move */
 	uint64_t asked;	  /* by how much it was to grow when room was made: what came since waits */
 	bool patient;	  /* there will be more: what does not fit stays in the pipe */
+	/* A record that a daemon died over, behind size: see output_log_put(). len 0: none. */
+	struct {
+		enum output_stream stream;
+		uint32_t len;
+		uint64_t time_ms;
+	} open;
 };
 
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit);
@@ -37,3 +43,15 @@ uint64_t output_log_need(const struct output_log *l, int pipe_fd);
  * it. The mark of a cut is written even if there is no room for it. */
 int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,
 		    struct err *e) MUST_USE;
+
+/* For those who change bytes on their way (output_mask.c). How many of those in the pipe the next
+ * move is about; 0 if it must wait for room. */
+size_t output_log_turn(const struct output_log *l, int there);
+/* Puts n bytes into the log that stand for the next n in the pipe, and takes those away; as
+ * output_log_move() if there is no room. A record is not seen by readers until the bytes are gone
+ * from the pipe. */
+void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd,
+		    const uint8_t *bytes, size_t n, uint64_t now_ms);
+/* After output_log_reopen(), before anything else is written: was the open record's share taken
+ * from the pipe (-1: that is gone)? */
+void output_log_settle(struct output_log *l, enum output_stream stream, int pipe_fd);

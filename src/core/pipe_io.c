@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PIPE_BYTES 65536
@@ -29,6 +30,21 @@ ssize_t pipe_io_read(int fd, void *ret, size_t cap)
 	return read(scratch[0], ret, (size_t)moved);
 }
 
+ssize_t pipe_io_peek(int fd, void *ret, size_t cap)
+{
+	ssize_t copied;
+
+	if (open_scratch() < 0)
+		return -1;
+	do
+		copied =
+			tee(fd, scratch[1], cap < PIPE_BYTES ? cap : PIPE_BYTES, SPLICE_F_NONBLOCK);
+	while (copied < 0 && errno == EINTR);
+	if (copied <= 0)
+		return copied;
+	return read(scratch[0], ret, (size_t)copied);
+}
+
 ssize_t pipe_io_write(int fd, const void *data, size_t len)
 {
 	unsigned char back[4096];
@@ -44,6 +60,7 @@ ssize_t pipe_io_write(int fd, const void *data, size_t len)
 	why = moved < 0 ? errno : 0;
 	while (read(scratch[0], back, sizeof(back)) > 0)
 		; /* what did not fit is the caller's still */
+	explicit_bzero(back, sizeof(back));
 	if (moved >= 0 || why == EAGAIN || why == EINTR)
 		return moved < 0 ? 0 : moved;
 	errno = why;

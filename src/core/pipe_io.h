@@ -11,3 +11,7 @@ ssize_t pipe_io_read(int fd, void *ret, size_t cap);
 
 /* How many bytes were taken, 0 if the pipe is full; -1 if nobody reads it any more. */
 ssize_t pipe_io_write(int fd, const void *data, size_t len);
+
+/* The first bytes in the pipe, which stay there: 64 KiB at most, perhaps fewer than there are. -1
+ * with EAGAIN if there is nothing now. */
+ssize_t pipe_io_peek(int fd, void *ret, size_t cap);

@@ -1,6 +1,7 @@
 /* record.h - the head of one record in an execution's log; see output.h. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RECORD_HEAD 24
@@ -14,4 +15,7 @@ struct record {
 
 /* 1 if a whole, sane head is at that place, 0 if there is none, -1 if it cannot be read. */
 int record_read(int fd, uint64_t at, struct record *ret);
+/* Is an open one there, which readers do not see? Its stream is then without the mark. */
+#define RECORD_OPEN 0x80000000U
+bool record_is_open(int fd, uint64_t at, struct record *ret);
 int record_write(int fd, uint64_t at, const struct record *r);

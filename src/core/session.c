@@ -53,6 +53,7 @@ static void list_out(struct session *s)
 
 void session_free(struct session *s)
 {
+	secret_forget(s);
 	if (s->listed)
 		list_out(s);
 	loop_timer_cancel(s->core->loop, &s->timer);
@@ -61,10 +62,13 @@ void session_free(struct session *s)
 		execution_free(s->executions);
 	execution_kills_lost(s);
 	dial_all_lost(s, &(struct err){ .code = ERR_CONFLICT, .sys = ESTALE });
+	doorway_leave(s, &(struct err){ .code = ERR_CONFLICT, .sys = ESTALE });
 	free(s->samples);
 	free(s->past);
 	free(s->texts);
 	free(s->network);
+	free(s->policy);
+	mask_free(s->mask);
 	store_session_release(&s->row);
 	free(s);
 }
@@ -200,6 +204,7 @@ static struct session *new_session(struct core *c, struct tenant *t)
 	s->created_ns = s->used_ns = clock_now_ns();
 	s->tell = (struct loop_task){ .run = tell_running, .arg = s };
 	s->timer = (struct loop_timer){ .fire = on_queue_timeout, .arg = s };
+	doorway_init(s);
 	return s;
 }
 
@@ -217,11 +222,16 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 		return -1;
 	core_check_clock(c);
 	s = new_session(c, t);
-	if (spec_check(c, spec, &s->row, &s->texts, e) < 0) {
+	if (spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
+	    session_check_policy(c, t, s->row.policy, e) < 0) {
 		session_free(s);
 		return -1;
 	}
 	(void)snprintf(s->row.tenant, sizeof(s->row.tenant), "%s", t->row.id);
+	if (secret_settle(s, e) < 0) {
+		session_free(s);
+		return -1;
+	}
 	admitted = quota_admit(s, ret_retry_s, e);
 	if (admitted < 0) {
 		char name[32];

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core.h"
+#include "mask.h"
 #include "store_session.h"
 
 enum session_state {
@@ -59,6 +60,9 @@ struct session_spec {
 		bool writable;
 	} mounts[KEEPER_MOUNTS_MAX];
 	const char *network; /* opaque here; "" or NULL: none */
+	const char
+		*policy; /* whom it may contact: a document of choice.h; "" or NULL: the default */
+	const char *secrets; /* opaque here; "" or NULL: none */
 	const char *client;  /* of the interface that asks, opaque here; "" or NULL: none */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */
 	const char *writable, *exportable;
@@ -113,6 +117,23 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e) MUST_U
 /* Replaces its network settings. */
 int session_set_network(struct session *s, const char *network, struct err *e) MUST_USE;
 
+/* Whom it may contact: its own layer, as choice_read() wrote it; "" for the node's default. Checked
+ * together with the other layers, written, and told to egress; w is told when it is in force,
+ * perhaps from inside, or why it is not (doorway.h). -1: nothing has changed, and w is not used. A
+ * session that has a door keeps it: "none" becomes "deny" then. */
+int session_set_policy(struct session *s, const char *document, struct wait *w,
+		       struct err *e) MUST_USE;
+/* Would it be possible, together with the other layers? */
+int session_check_policy(struct core *c, const struct tenant *t, const char *document,
+			 struct err *e) MUST_USE;
+/* Its own layer, or the default: what it has chosen. And all of them as one: the caller frees it.
+ */
+const char *session_chosen(const struct core *c, const struct store_session *row);
+/* "none", "opening", "open" or "failed". */
+const char *session_network_state(const struct session *s);
+int session_merged(struct core *c, const struct tenant *t, const struct store_session *row,
+		   char **ret, struct err *e) MUST_USE;
+
 /* How many live sessions are in each state, of all tenants. */
 void session_count(const struct core *c, unsigned ret[SESSION_STATES]);
 void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),
@@ -142,3 +163,14 @@ struct session_sample {
 void session_sample_now(struct session *s, struct session_sample *ret);
 /* Oldest first; returns how many. */
 size_t session_history(const struct session *s, struct session_sample ret[SESSION_SAMPLES]);
+
+/* session_mask.c: what is covered in everything the session says and in what is recorded of it.
+ * NULL: nothing. Borrowed until the next session_set_mask(). */
+const struct mask *session_mask(const struct session *s);
+/* A mask of these values and the operator's patterns, for session_set_mask(). */
+struct mask *session_make_mask(const struct session *s, const char *const *values,
+			       const size_t *lens, size_t n, struct err *e) MUST_USE;
+/* Takes m over; NULL: only the operator's patterns from now on. */
+void session_set_mask(struct session *s, struct mask *m);
+/* Covers in place; for texts that are kept or shown. */
+void session_redact(const struct session *s, char *text);

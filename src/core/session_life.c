@@ -124,11 +124,39 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 	return err_wrap(e, "record session");
 }
 
+static void ready(struct session *s)
+{
+	gauges_created(clock_now_ns() - s->created_ns, s->from_pool);
+	loop_defer(s->core->loop, &s->tell);
+}
+
+/* Its network is as its policy says, or there is none and so no session. */
+static void door_made(struct wait *w, const struct err *e)
+{
+	struct session *s = w->arg;
+	struct err why;
+
+	s->door.creating = false;
+	if (e == NULL) {
+		ready(s);
+		return;
+	}
+	why = *e;
+	deny(&s->when_running, &why);
+	session_stop(s, SESSION_CRASHED, "its network could not be opened");
+}
+
 static void began(struct session *s)
 {
 	session_touch(s);
-	gauges_created(clock_now_ns() - s->created_ns, s->from_pool);
-	loop_defer(s->core->loop, &s->tell);
+	secret_mask(s);
+	secret_bring(s);
+	if (s->row.state >= SESSION_STOPPING)
+		return; /* it could not even be begun */
+	if (doorway_is_wanted(s))
+		doorway_create(s, door_made);
+	else
+		ready(s);
 }
 
 /* Nothing of it is in the store, and nothing will be: told, then forgotten. */
@@ -236,7 +264,7 @@ void session_let_go(struct session *s)
 
 static bool busy(const struct session *s)
 {
-	return s->holds > 0 || s->running > 0 || s->file_ops != NULL;
+	return s->holds > 0 || s->running > 0 || file_op_is_busy(s);
 }
 
 /* When its time is over, when it will have been idle long enough. The wall clock may jump, so what
@@ -390,6 +418,7 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 		file_op_lost(s->file_ops);
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
+	doorway_end(s, &e);
 	deny(&s->when_running, &e);
 	deny(&s->when_paused, &e);
 	if (s->cell != NULL)
@@ -469,7 +498,14 @@ static void cell_synced(struct live_cell *cell)
 	usage_read(&s->core->o.cgroups, s->row.id, &now);
 	s->oom_seen = now.oom_kills;
 	s->pids_seen = now.pids_refused;
+	doorway_resumed(s);
+	secret_refresh(s);
 	loop_defer(s->core->loop, &s->tell);
+}
+
+static void cell_doored(struct live_cell *cell, const struct agent_event *v)
+{
+	doorway_answered(cell->owner, cell, v);
 }
 
 const struct live_cell_events session_cell_events = {
@@ -479,6 +515,7 @@ const struct live_cell_events session_cell_events = {
 	.held = cell_held,
 	.failed = cell_failed,
 	.synced = cell_synced,
+	.doored = cell_doored,
 };
 
 /* Recovery found its cell alive: go on from the state that the store has. */
@@ -488,6 +525,8 @@ void session_adopted(struct session *s)
 
 	s->timer.fire = on_timer;
 	session_touch(s);
+	if (s->row.state < SESSION_STOPPING)
+		doorway_adopted(s);
 	switch ((enum session_state)s->row.state) {
 	case SESSION_RUNNING:
 		break;

@@ -21,7 +21,8 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 
 bool session_usable(const struct session *s)
 {
-	return s->row.state == SESSION_RUNNING && s->cell->synced;
+	return s->row.state == SESSION_RUNNING && s->cell->synced && !s->door.creating &&
+	       secret_is_ready(s);
 }
 
 static struct session *of_cell(void *arg)
@@ -160,6 +161,8 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		s->unsaved = true;
 	}
 	session_touch(s);
+	doorway_resumed(s);
+	secret_refresh(s);
 	if (session_usable(s))
 		waits_tell(&s->when_running, NULL);
 }

@@ -15,7 +15,7 @@
 #define DISK_MIN (64U << 10)
 #define INODES_MIN 64
 #define NOFILE_MIN 16
-#define TEXTS_MAX (1U << 20) /* environment, metadata, mounts and rules together */
+#define TEXTS_MAX (3U << 20) /* environment, metadata, mounts, rules and policy together */
 
 static const struct core_template *find_template(const struct core *c, const char *name)
 {
@@ -139,8 +139,10 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 	const char *exportable = spec->exportable == NULL ? "" : spec->exportable;
 	const char *network = spec->network == NULL ? "" : spec->network;
 	const char *client = spec->client == NULL ? "" : spec->client;
+	const char *policy = spec->policy == NULL ? "" : spec->policy;
+	const char *secrets = spec->secrets == NULL ? "" : spec->secrets;
 	size_t need = spec->env_len + strlen(metadata) + strlen(writable) + strlen(exportable) +
-		      strlen(network) + strlen(client) + 64;
+		      strlen(network) + strlen(client) + strlen(policy) + strlen(secrets) + 64;
 	char line[2 * 4096 + 16], *at, *begin;
 
 	for (unsigned i = 0; i < spec->nmounts; i++)
@@ -158,6 +160,8 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 	row->metadata = put(&at, metadata, strlen(metadata));
 	row->network = put(&at, network, strlen(network));
 	row->client = put(&at, client, strlen(client));
+	row->policy = put(&at, policy, strlen(policy));
+	row->secrets = put(&at, secrets, strlen(secrets));
 	row->detail = put(&at, "", 0);
 	row->rules = at;
 	at += snprintf(at, need - (size_t)(at - begin), "%s\n%s", writable, exportable) + 1;

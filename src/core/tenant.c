@@ -113,7 +113,44 @@ static int load(const struct store_tenant *row, void *cookie)
 
 int tenant_load_all(struct core *c, struct err *e)
 {
-	return store_tenant_each(c->store, load, c, e);
+	if (store_tenant_each(c->store, load, c, e) < 0)
+		return -1;
+	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
+		if (store_tenant_get_policy(c->store, t->row.id, &t->policy, e) < 0)
+			return -1;
+	return 0;
+}
+
+const char *tenant_policy(const struct tenant *t)
+{
+	return t->policy == NULL ? "" : t->policy;
+}
+
+static void policy_changed(struct session *s, void *arg)
+{
+	(void)arg;
+	if (s->row.state < SESSION_STOPPING)
+		egress_link_changed(s);
+}
+
+int tenant_set_policy(struct core *c, struct tenant *t, const char *document, struct err *e)
+{
+	char *copy = strdup(document);
+
+	if (copy == NULL)
+		return err_sys(e, "allocate");
+	if (store_begin(c->store, e) < 0 ||
+	    store_tenant_set_policy(c->store, t->row.id, document, e) < 0 ||
+	    journal_event(c, t->row.id, "", "", "tenant.network", e, "%s", "") < 0 ||
+	    store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		free(copy);
+		return -1;
+	}
+	free(t->policy);
+	t->policy = copy;
+	session_each(c, t, policy_changed, NULL);
+	return 0;
 }
 
 int tenant_create(struct core *c, struct store_tenant *row, struct err *e)
@@ -189,6 +226,7 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 	(void)err_set(&gone, ERR_DENIED, "the tenant was removed");
 	quota_refuse_all(t, &gone);
 	session_each(c, t, stop_one, NULL);
+	secret_delete_all(c, t);
 	return 0;
 }
 

@@ -31,6 +31,12 @@ void tenant_leave(struct core *c, struct tenant *t);
 int tenant_create(struct core *c, struct store_tenant *row, struct err *e) MUST_USE;
 int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
 		  struct err *e) MUST_USE;
+/* Its layer of the policy of all its sessions, as choice_read() wrote it; "": none. Live sessions
+ * are told. */
+int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
+		      struct err *e) MUST_USE;
+const char *tenant_policy(const struct tenant *t);
+
 /* Disables it, revokes its keys, ends its sessions. The operator's own cannot be removed. */
 int tenant_remove(struct core *c, struct tenant *t, struct err *e) MUST_USE;
 

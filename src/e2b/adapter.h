@@ -9,6 +9,7 @@
  *                     what is asked of one
  *   sandbox_*.c       made, woken, listed (filter.c, rfc3339.c), measured, ended
  *   template_show.c   the operator's templates
+ *   secret_routes.c   secrets, without their values
  *   missing.c         what Cordon does not have
  *
  *   edge.c            into a sandbox: is it there, may one, envd or some other port?
@@ -100,13 +101,18 @@ void template_list_v2(struct request *r);
 void template_get(struct request *r);
 void template_alias(struct request *r);
 void template_delete(struct request *r);
+/* secret_routes.c */
+void secret_routes_list(struct request *r);
+void secret_routes_create(struct request *r);
+void secret_routes_get(struct request *r);
+void secret_routes_update(struct request *r);
+void secret_routes_delete(struct request *r);
 /* missing.c: what the contract has and Cordon does not, yet */
 void missing_builds(struct request *r);
 void missing_snapshots(struct request *r);
 void missing_fork(struct request *r);
 void missing_volumes(struct request *r);
 void missing_content(struct request *r);
-void missing_secrets(struct request *r);
 void missing_teams(struct request *r);
 /* control.c */
 void control_health(struct request *r);

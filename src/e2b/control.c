@@ -76,12 +76,13 @@ static const struct route table[] = {
 	{ HTTP1_GET, CONTENT "/file", 0, missing_content, NULL },
 	{ HTTP1_PUT, CONTENT "/file", 0, missing_content, NULL },
 
-	{ HTTP1_GET, "/secrets", READ, missing_secrets, NULL },
-	{ HTTP1_POST, "/secrets", USE, missing_secrets, NULL },
-	{ HTTP1_GET, "/secrets/{secret}", READ, missing_secrets, NULL },
-	{ HTTP1_POST, "/secrets/{secret}", USE, missing_secrets, NULL },
-	{ HTTP1_PUT, "/secrets/{secret}", USE, missing_secrets, NULL },
-	{ HTTP1_DELETE, "/secrets/{secret}", USE, missing_secrets, NULL },
+	/* Who may only use sessions may use secrets in them, and not change them. */
+	{ HTTP1_GET, "/secrets", READ, secret_routes_list, NULL },
+	{ HTTP1_POST, "/secrets", ADMIN, secret_routes_create, NULL },
+	{ HTTP1_GET, "/secrets/{secret}", READ, secret_routes_get, NULL },
+	{ HTTP1_POST, "/secrets/{secret}", ADMIN, secret_routes_update, NULL },
+	{ HTTP1_PUT, "/secrets/{secret}", ADMIN, secret_routes_update, NULL },
+	{ HTTP1_DELETE, "/secrets/{secret}", ADMIN, secret_routes_delete, NULL },
 
 	{ HTTP1_GET, "/teams", READ, missing_teams, NULL },
 	{ HTTP1_GET, "/teams/{team}/metrics", READ, missing_teams, NULL },

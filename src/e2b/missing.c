@@ -33,11 +33,6 @@ void missing_volumes(struct request *r)
 	missing(r, "volumes");
 }
 
-void missing_secrets(struct request *r)
-{
-	missing(r, "secrets");
-}
-
 void missing_teams(struct request *r)
 {
 	missing(r, "teams, API keys and access tokens of E2B (Cordon's own are at /v1/keys)");

@@ -54,6 +54,10 @@ void sandbox_missing(struct request *r);
 /* Answers for a failure of the core, under which the sandbox may have ended. */
 void sandbox_fail(struct request *r, const struct err *e);
 
+/* sandbox_network.c: the policy that a row's network text means; "": the node's default. The caller
+ * frees *ret. */
+int sandbox_network_policy(struct request *r, const char *text, char **ret, struct err *e) MUST_USE;
+
 /* ---- how it is written */
 /* Answers with Sandbox: create, connect, resume. */
 void sandbox_reply(struct request *r, int status, const struct session *s);

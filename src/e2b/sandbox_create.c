@@ -58,14 +58,18 @@ static void create(struct request *r, const uint8_t *body, size_t len,
 	struct sandbox_spec spec;
 	struct err e = { 0 };
 	unsigned retry_s = 0;
-	char *client = NULL;
+	char *client = NULL, *policy = NULL;
 	int making = -1;
 
 	if (sandbox_spec_read(body, len, version, &spec, &e) == 0 &&
-	    complete(r, &spec, &client, &e) == 0)
+	    complete(r, &spec, &client, &e) == 0 &&
+	    sandbox_network_policy(r, spec.network.text, &policy, &e) == 0) {
+		spec.spec.policy = policy;
 		making = making_start(r, &spec.spec, made, &retry_s, &e);
+	}
 	sandbox_spec_release(&spec);
 	free(client);
+	free(policy);
 	if (making < 0 && e.code == ERR_UNSUPPORTED)
 		reply_code(r, 501, "unsupported", e.msg);
 	else if (making < 0)

@@ -27,6 +27,8 @@
  *						status 2: complete but for what cannot be in a tar;
  *						1: broken off, without the tar's end marker
  *	tar-in PATH MAX_BYTES MAX_ENTRIES	END. Input: chunks
+ *	secrets					READY for each table of secrets on the input
+ *						(secret_table.h), until that ends
  *	processes				PROCESS..., END
  *	kill PID SIGNAL				END
  *

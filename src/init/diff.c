@@ -20,6 +20,7 @@
 #include <sys/xattr.h>
 
 #include "io.h"
+#include "secret_table.h"
 
 #define DEPTH_MAX 1000
 #define NOBODY 65534
@@ -156,6 +157,9 @@ static void one_entry(struct place p, const char *name, size_t at, unsigned dept
 	else if (!same(p, name, &now, &before))
 		record('C', &now);
 	if (!S_ISDIR(now.st_mode))
+		return;
+	/* Secrets that were brought in are no work of the cell's; that they have a place is said. */
+	if (strcmp(path, SECRET_TABLE_DIR) == 0)
 		return;
 	OWN_FD upper = enter(p.upper, name);
 	OWN_FD lower = had && S_ISDIR(before.st_mode) ? enter(p.lower, name) : -1;

@@ -25,7 +25,9 @@
 #include "dialer.h"
 #include "diff.h"
 #include "disk.h"
+#include "door.h"
 #include "io.h"
+#include "keeper_msg.h"
 #include "kill_tree.h"
 #include "marks.h"
 #include "proc.h"
@@ -37,10 +39,6 @@
 #define SAMPLE_HELD_MS 1000
 #define RETRY_MS 50
 #define HEARD_MAX 16 /* reads from one who is being replaced */
-
-/* Of lingering cells, for a later keeper; see keeper_msg.h. PID 1 only has to keep them. */
-#define KEPT_FD_FIRST 6
-#define KEPT_FD_LAST 7
 
 static bool connected = true;
 static bool killing_all;
@@ -123,6 +121,14 @@ static void on_dial(uint32_t handle, uint16_t port)
 	tell_answer_fd(AGENT_DIALED, &v, fd);
 }
 
+static void on_door(void)
+{
+	const int *fds = NULL;
+	const struct agent_event v = { .sys = door_open(&fds) };
+
+	tell_answer_kept(AGENT_DOORED, &v, fds, v.sys == 0 ? DOOR_FDS : 0);
+}
+
 static void on_stat(void)
 {
 	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -187,6 +193,9 @@ static void on_frame(const struct frame *f)
 		break;
 	case AGENT_DIAL:
 		on_dial(o.handle, o.port);
+		break;
+	case AGENT_DOOR:
+		on_door();
 		break;
 	case AGENT_END:
 		_exit(0);
@@ -417,8 +426,9 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || catch_children() < 0)
 		return 1;
-	for (int fd = KEPT_FD_FIRST; fd <= KEPT_FD_LAST; fd++)
-		(void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* most cells have none */
+	/* What is not there cannot be told so; see keeper_msg.h. */
+	for (int fd = KEEPER_INIT_SLOT_FD; fd <= KEEPER_INIT_DOOR_FD; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	tell_begin(false);
 	talk();
 	for (;;)

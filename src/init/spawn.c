@@ -27,7 +27,7 @@
 #include "users.h"
 
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#define EXTRA_ENV 6
+#define EXTRA_ENV 13
 #define FEW 256
 
 struct child {
@@ -99,6 +99,17 @@ static int find_user(struct child *c, struct spawn_failure *fail)
 	return 0;
 }
 
+/* What each kind of program looks at to find whom it may trust: the system's places, where the
+ * template has put the node's authority, too, and not the ones that it may have brought along. */
+#define BUNDLE "/etc/ssl/certs/ca-certificates.crt"
+#define AUTHORITY "/etc/ssl/certs/cordon.pem"
+
+static const char *const trust_env[] = {
+	"SSL_CERT_FILE=" BUNDLE,	  "REQUESTS_CA_BUNDLE=" BUNDLE, "CURL_CA_BUNDLE=" BUNDLE,
+	"GIT_SSL_CAINFO=" BUNDLE,	  "AWS_CA_BUNDLE=" BUNDLE,	"PIP_CERT=" BUNDLE,
+	"NODE_EXTRA_CA_CERTS=" AUTHORITY,
+};
+
 static bool env_has(char *const *envp, size_t n, const char *assignment)
 {
 	size_t name = strcspn(assignment, "=") + 1;
@@ -117,6 +128,7 @@ static int make_lists(struct child *c)
 	static char *few[FEW]; /* enough for most, and no heap of its own for each cell */
 	const struct agent_spawn *r = c->request;
 	size_t n = (size_t)r->argc + r->envc, envc = r->envc, extras = 0;
+	size_t trusts = access(AUTHORITY, F_OK) == 0 ? COUNT(trust_env) : 0;
 	char *at = (char *)(uintptr_t)r->strings;
 
 	memset(few, 0, sizeof(few));
@@ -134,6 +146,8 @@ static int make_lists(struct child *c)
 	(void)snprintf(extra[extras++], sizeof(extra[0]), "SHELL=%s", c->user.shell);
 	if (c->tty)
 		(void)snprintf(extra[extras++], sizeof(extra[0]), "TERM=xterm-256color");
+	for (size_t i = 0; i < trusts; i++)
+		(void)snprintf(extra[extras++], sizeof(extra[0]), "%s", trust_env[i]);
 	for (size_t i = 0; i < extras; i++)
 		if (!env_has(c->envp, r->envc, extra[i]))
 			c->envp[envc++] = extra[i];

@@ -7,6 +7,8 @@
 static bool ready, synced, all_dead;
 static enum agent_type answer; /* 0: none */
 static int answer_fd = -1;     /* goes with it */
+static const int *kept_fds;    /* go with it, and are somebody else's */
+static size_t kept_n;
 static struct agent_event answer_event, all_dead_event;
 
 void tell_begin(bool greet)
@@ -21,6 +23,7 @@ void tell_begin(bool greet)
 void tell_answer(enum agent_type type, const struct agent_event *v)
 {
 	io_close_all(&answer_fd, 1); /* of one that nobody was there to hear */
+	kept_n = 0;
 	answer = type;
 	answer_event = *v;
 }
@@ -29,6 +32,13 @@ void tell_answer_fd(enum agent_type type, const struct agent_event *v, int fd)
 {
 	tell_answer(type, v);
 	answer_fd = fd;
+}
+
+void tell_answer_kept(enum agent_type type, const struct agent_event *v, const int *fds, size_t n)
+{
+	tell_answer(type, v);
+	kept_fds = fds;
+	kept_n = n;
 }
 
 void tell_all_dead(const struct agent_event *v)
@@ -131,7 +141,10 @@ static bool once(bool *owed, enum agent_type type, const struct agent_event *v)
 
 static bool tell_the_answer(void)
 {
-	if (answer != 0 && !channel_say(answer, &answer_event, &answer_fd, answer_fd >= 0))
+	const int *fds = kept_n > 0 ? kept_fds : &answer_fd;
+	size_t n = kept_n > 0 ? kept_n : answer_fd >= 0;
+
+	if (answer != 0 && !channel_say(answer, &answer_event, fds, n))
 		return false;
 	answer = 0;
 	io_close_all(&answer_fd, 1);

@@ -15,6 +15,9 @@ void tell_answer(enum agent_type type, const struct agent_event *v);
 /* The answer with a descriptor, which is taken. */
 void tell_answer_fd(enum agent_type type, const struct agent_event *v, int fd);
 
+/* The answer with n descriptors that stay where they are: they must outlive the connection. */
+void tell_answer_kept(enum agent_type type, const struct agent_event *v, const int *fds, size_t n);
+
 void tell_all_dead(const struct agent_event *v);
 
 /* Says all that is owed, as far as it goes. True if nothing is owed any more, or nobody is there.

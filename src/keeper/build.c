@@ -56,7 +56,7 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for who
 	 * made it: that is to be the cell's own root, not the machine's. Capabilities stay, see
 	 * main.c. */
-	if (syscall(SYS_setresuid, -1, ids_outside(c->ids.uid, c->ids.runs, 0), -1) < 0)
+	if (syscall(SYS_setresuid, -1, ids_outside(&c->ids, 'u', 0), -1) < 0)
 		return err_sys(e, "borrow the cell's id");
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (pid != 0 && syscall(SYS_setresuid, -1, 0, -1) < 0)
@@ -69,17 +69,6 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	}
 	c->pid = pid;
 	c->pidfd = pidfd;
-	return 0;
-}
-
-static int open_ns(pid_t pid, const char *name, int *ret_fd, struct err *e)
-{
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
-	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (*ret_fd < 0)
-		return err_sys(e, "open %s", path);
 	return 0;
 }
 
@@ -100,7 +89,7 @@ static int make_proc(struct builder *b, struct err *e)
 	int ns = -1;
 	pid_t pid;
 
-	if (open_ns(b->cell->pid, "pid", &ns, e) < 0)
+	if (ids_open_ns(b->cell->pid, "pid", &ns, e) < 0)
 		return -1;
 	OWN_FD fd = ns;
 	if (setns(fd, CLONE_NEWPID) < 0)
@@ -112,15 +101,17 @@ static int make_proc(struct builder *b, struct err *e)
 	return b->result;
 }
 
-/* The tree at fd, as a detached mount. A privileged keeper copied it already, by descriptor. An
- * ordinary user's keeper may not copy mounts of the namespace it was started in: it finds the same
- * object by path in its own one, and checks that it is the same. */
-static int find_tree(int fd, int *ret_tree, struct err *e)
+/* The tree at fd, as a detached mount. A privileged keeper copies it by descriptor. An ordinary
+ * user's may not copy mounts of the namespace it was started in: it finds the same object by path
+ * in its own one, and checks that it is the same. */
+static int take_tree(bool rootless, int fd, int *ret_tree, struct err *e)
 {
 	char link[64], path[PATH_MAX];
 	struct stat want, got;
 	ssize_t n;
 
+	if (!rootless)
+		return mounts_copy(fd, "", 0, ret_tree, e);
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, path, sizeof(path) - 1);
 	if (n < 0 || fstat(fd, &want) < 0)
@@ -136,26 +127,22 @@ static int find_tree(int fd, int *ret_tree, struct err *e)
 	return 0;
 }
 
-static int copy_tree(int fd, int *ret_tree, struct err *e)
-{
-	return mounts_copy(fd, "", 0, ret_tree, e);
-}
-
-static int take_trees(struct builder *b, int (*take)(int, int *, struct err *), struct err *e)
+static int take_trees(struct builder *b, struct err *e)
 {
 	const struct keeper_create *r = b->request;
+	bool rootless = b->keeper->setup.rootless;
 
 	for (unsigned i = 0; i < r->nlayers; i++)
-		if (take(b->fds[i], &b->parts.layers[i], e) < 0)
+		if (take_tree(rootless, b->fds[i], &b->parts.layers[i], e) < 0)
 			return err_wrap(e, "layer at %s", r->layer_at[i]);
 	for (unsigned i = 0; i < r->nmounts; i++)
-		if (take(b->fds[r->nlayers + i], &b->parts.mounts[i], e) < 0)
+		if (take_tree(rootless, b->fds[r->nlayers + i], &b->parts.mounts[i], e) < 0)
 			return err_wrap(e, "mount %s", r->mounts[i].at);
 	return 0;
 }
 
 /* Tells PID 1 to go on, with the store to hold if it lingers, and waits until it has become
- * cordon-init (the socket closes by exec) or has said why not. */
+ * cordon-init (the socket closes by exec) or has said why not. One byte says that it has a door. */
 static int let_go(struct builder *b, struct err *e)
 {
 	struct err inside, ignored;
@@ -164,7 +151,8 @@ static int let_go(struct builder *b, struct err *e)
 
 	IGNORED(io_send(b->sync_fd, "g", 1, &b->parts.kept, b->parts.kept >= 0, e),
 		"if it is gone, it has said why");
-	n = io_recv(b->sync_fd, &inside, sizeof(inside), NULL, 0, &nfds, &ignored);
+	while ((n = io_recv(b->sync_fd, &inside, sizeof(inside), NULL, 0, &nfds, &ignored)) == 1)
+		b->cell->door = true;
 	if (n == 0)
 		return 0;
 	if (n != (ssize_t)sizeof(inside))
@@ -185,12 +173,12 @@ static int build(struct builder *b, struct err *e)
 		return err_sys(e, "socketpair");
 	b->sync_fd = sync[0];
 	OWN_FD sync_inside = sync[1];
-	if ((b->keeper->setup.rootless && take_trees(b, find_tree, e) < 0) ||
+	if ((b->keeper->setup.rootless && take_trees(b, e) < 0) ||
 	    start_pid1(b, sync_inside, e) < 0)
 		return -1;
 	(void)close(TAKE_FD(sync_inside));
 	if (ids_write(&b->cell->ids, b->cell->pid, e) < 0 ||
-	    open_ns(b->cell->pid, "user", &b->cell->userns_fd, e) < 0 || make_proc(b, e) < 0 ||
+	    ids_open_ns(b->cell->pid, "user", &b->cell->userns_fd, e) < 0 || make_proc(b, e) < 0 ||
 	    root_assemble(b->cell, b->keeper, b->request, &b->parts, e) < 0)
 		return -1;
 	return let_go(b, e);
@@ -232,7 +220,7 @@ int build_cell(struct cell *c, const struct keeper *k, const struct keeper_creat
 
 	memset(&b.parts, 0xff, sizeof(b.parts)); /* every descriptor -1 */
 	/* By descriptor in the mount namespace they came from, if that is allowed. */
-	if (k->setup.rootless || take_trees(&b, copy_tree, e) == 0) {
+	if (k->setup.rootless || take_trees(&b, e) == 0) {
 		pid = clone(run_builder, stack + sizeof(stack),
 			    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWNS | SIGCHLD, &b);
 		if (pid < 0)

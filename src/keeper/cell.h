@@ -11,7 +11,7 @@
  * nothing is held between requests: adopt_cell() finds it again. */
 struct cell {
 	char id[KEEPER_ID_MAX]; /* "": none */
-	bool idmapped;
+	bool idmapped, door;
 	pid_t pid; /* of PID 1, seen from outside */
 	int pidfd, userns_fd;
 	int store_fd; /* root of the one file system that holds all the cell's writes */

@@ -34,8 +34,7 @@ static struct name name_of(const char *id, const char *file)
 
 void cgroup_release(struct cgroup *g)
 {
-	io_close_all(g->enter, CGROUP_DIRS);
-	io_close_all(g->dirs, CGROUP_DIRS);
+	io_close_all((int *)g, sizeof(*g) / sizeof(int));
 }
 
 /* Between mkdir and flock somebody's sweep may take the directory for a leftover. It removes only

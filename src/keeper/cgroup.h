@@ -24,7 +24,7 @@ struct cgroup_root {
 };
 
 struct cgroup {
-	int dirs[CGROUP_DIRS];	/* owned, -1 if absent */
+	int dirs[CGROUP_DIRS];	/* owned, -1 if absent; nothing but descriptors here */
 	int enter[CGROUP_DIRS]; /* owned: v1 "tasks" files, opened by the keeper for PID 1 */
 };
 

@@ -20,13 +20,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "io.h"
 #include "kernel.h"
 #include "walls.h"
 
-/* Where cordon-init finds its means; then KEEPER_INIT_SLOT_FD, KEEPER_INIT_STORE_FD. */
+/* Where cordon-init finds its means; then KEEPER_INIT_SLOT_FD, _STORE_FD and _DOOR_FD. */
 enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
 
 /* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
@@ -40,16 +39,6 @@ static int own_namespaces(const char *name, struct err *e)
 	return 0;
 }
 
-/* -1: nothing is to be there. */
-static int place_fd(int fd, int at, int flags, struct err *e)
-{
-	if (fd < 0)
-		(void)close(at);
-	else if (dup3(fd, at, flags) < 0)
-		return err_sys(e, "descriptors");
-	return 0;
-}
-
 /* With the go comes the store, if the cell lingers. */
 static int wait_for_go(int sync_fd, struct err *e)
 {
@@ -59,13 +48,11 @@ static int wait_for_go(int sync_fd, struct err *e)
 
 	if (io_recv(sync_fd, &go, 1, &store, 1, &n, e) != 1)
 		return err_set(e, ERR_SYSTEM, "the builder is gone");
-	if (store != KEEPER_INIT_STORE_FD && place_fd(store, KEEPER_INIT_STORE_FD, 0, e) < 0)
-		return -1;
-	if (store >= 0 && fcntl(KEEPER_INIT_STORE_FD, F_SETFD, 0) < 0)
+	if (store >= 0 &&
+	    (dup2(store, KEEPER_INIT_STORE_FD) < 0 || fcntl(KEEPER_INIT_STORE_FD, F_SETFD, 0) < 0))
 		return err_sys(e, "descriptors");
 	if (chdir("/") < 0)
 		return err_sys(e, "chdir /");
-	(void)umask(022);
 	return 0;
 }
 
@@ -118,26 +105,18 @@ static int filters(const struct enter_plan *p, struct err *e)
 	return filter_calls((enum keeper_profile)p->request->profile, e);
 }
 
-/* Closes everything but the descriptors that stay, moved to where cordon-init expects them. Early:
- * the keeper may hold more than the cell is allowed to open. */
+/* Early: the keeper may hold more than the cell is allowed to open. */
 static int only_our_fds(struct enter_plan *p, struct err *e)
 {
 	bool lingers = (p->request->flags & KEEPER_LINGER) != 0;
-	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd,
-		      lingers ? p->cell->ids.slot_fd : -1 };
+	int door = netns_door();
+	int slot = lingers ? p->cell->ids.slot_fd : -1;
+	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, door };
 
-	for (size_t i = 0; i < COUNT(fds); i++)
-		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 16)) < 0)
-			return err_sys(e, "descriptors");
-	for (int i = 0; i < (int)COUNT(fds); i++)
-		if (place_fd(fds[i], CHANNEL_FD + i,
-			     CHANNEL_FD + i == INIT_FD || CHANNEL_FD + i == SYNC_FD ? O_CLOEXEC : 0,
-			     e) < 0)
-			return -1;
+	if (walls_only_fds(fds, COUNT(fds), CHANNEL_FD, 1U << INIT_FD | 1U << SYNC_FD, e) < 0)
+		return -1;
 	p->sync_fd = SYNC_FD;
-	if (kernel_close_range(KEEPER_INIT_STORE_FD, ~0U) < 0)
-		return err_sys(e, "close descriptors");
-	return 0;
+	return door < 0 ? 0 : io_send(SYNC_FD, "d", 1, NULL, 0, e);
 }
 
 /* Standard input and output of PID 1 itself: nowhere. */

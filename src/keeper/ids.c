@@ -96,9 +96,22 @@ int ids_write(const struct ids *ids, pid_t pid, struct err *e)
 	return 0;
 }
 
-uint32_t ids_outside(const struct ids_run *runs, unsigned n, uint32_t inside)
+int ids_open_ns(pid_t pid, const char *name, int *ret_fd, struct err *e)
 {
-	for (unsigned i = 0; i < n; i++)
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (*ret_fd < 0)
+		return err_sys(e, "open %s", path);
+	return 0;
+}
+
+uint32_t ids_outside(const struct ids *ids, char kind, uint32_t inside)
+{
+	const struct ids_run *runs = kind == 'u' ? ids->uid : ids->gid;
+
+	for (unsigned i = 0; i < ids->runs; i++)
 		if (inside >= runs[i].inside && inside - runs[i].inside < runs[i].count)
 			return runs[i].outside + (inside - runs[i].inside);
 	return runs[0].outside;
@@ -114,7 +127,6 @@ int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
 	pid_t parent = getpid();
 	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	char path[64];
 	int result;
 
 	if (pid < 0)
@@ -128,12 +140,8 @@ int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32
 		_exit(1);
 	}
 	result = ids_write(&ids, pid, e);
-	(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-	if (result == 0) {
-		*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (*ret_fd < 0)
-			result = err_sys(e, "open %s", path);
-	}
+	if (result == 0)
+		result = ids_open_ns(pid, "user", ret_fd, e);
 	(void)kill(pid, SIGKILL);
 	(void)waitpid(pid, NULL, 0);
 	return result;

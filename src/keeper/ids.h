@@ -36,8 +36,11 @@ void ids_rootless(struct ids *ret, uint32_t available, uint32_t uid, uint32_t gi
 /* Writes the maps of a process that was born into a new user namespace. */
 int ids_write(const struct ids *ids, pid_t pid, struct err *e) MUST_USE;
 
-/* The outside number of an inside id; the first one there is, if it has none. */
-uint32_t ids_outside(const struct ids_run *runs, unsigned n, uint32_t inside);
+/* A namespace of a process. The caller owns *ret_fd. */
+int ids_open_ns(pid_t pid, const char *name, int *ret_fd, struct err *e) MUST_USE;
+
+/* The outside number of a user ('u') or group ('g') inside; the first there is, if it has none. */
+uint32_t ids_outside(const struct ids *ids, char kind, uint32_t inside);
 
 /* A user namespace that turns one outside owner into another: for idmapped mounts of --mount trees.
  * The caller owns *ret_fd. */

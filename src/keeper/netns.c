@@ -2,16 +2,39 @@
 #include <linux/if.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <netinet/in.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include "door_rules.h"
 #include "io.h"
 #include "walls.h"
 
 /* More than the largest UDP datagram with its headers: nothing is ever fragmented. */
 #define LO_MTU 65600
 #define LO_INDEX 1 /* the first device of every network namespace */
+
+/* The kernel answers each request at once, an accepted batch of rules once. */
+static int talk(int sock, const struct iovec *parts, int n)
+{
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr result;
+		char request[1024];
+	} answer;
+	ssize_t got;
+
+	if (writev(sock, parts, n) < 0)
+		return -1;
+	got = recv(sock, &answer, sizeof(answer), 0);
+	if (got < (ssize_t)NLMSG_LENGTH(sizeof(answer.result)) ||
+	    answer.head.nlmsg_type != NLMSG_ERROR)
+		errno = EPROTO;
+	else
+		errno = -answer.result.error;
+	return errno == 0 ? 0 : -1;
+}
 
 /* One request: a body (an ifinfomsg or a rtmsg) with one attribute. */
 static int ask(int sock, uint16_t type, const void *body, size_t len, uint16_t attr_type,
@@ -21,26 +44,28 @@ static int ask(int sock, uint16_t type, const void *body, size_t len, uint16_t a
 	const struct nlmsghdr head = { .nlmsg_len = (uint32_t)NLMSG_LENGTH(len) + attr.rta_len,
 				       .nlmsg_type = type,
 				       .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE };
-	struct iovec parts[] = { { (void *)(uintptr_t)&head, sizeof(head) },
-				 { (void *)(uintptr_t)body, len },
-				 { (void *)(uintptr_t)&attr, sizeof(attr) },
-				 { &value, sizeof(value) } };
-	const struct msghdr m = { .msg_iov = parts, .msg_iovlen = COUNT(parts) };
-	struct {
-		struct nlmsghdr head;
-		struct nlmsgerr result;
-		char request[1024];
-	} answer;
+	const struct iovec parts[] = { { (void *)(uintptr_t)&head, sizeof(head) },
+				       { (void *)(uintptr_t)body, len },
+				       { (void *)(uintptr_t)&attr, sizeof(attr) },
+				       { &value, sizeof(value) } };
 
-	if (sendmsg(sock, &m, 0) != (ssize_t)head.nlmsg_len)
-		return err_sys(e, "rtnetlink send");
-	if (recv(sock, &answer, sizeof(answer), 0) < (ssize_t)NLMSG_LENGTH(sizeof(answer.result)) ||
-	    answer.head.nlmsg_type != NLMSG_ERROR)
-		return err_set(e, ERR_SYSTEM, "rtnetlink: unexpected answer");
-	errno = -answer.result.error;
-	if (errno != 0)
+	if (talk(sock, parts, COUNT(parts)) < 0)
 		return err_sys(e, "rtnetlink request %u", type);
 	return 0;
+}
+
+int netns_door(void)
+{
+	const struct iovec rules = { (void *)(uintptr_t)door_rules, sizeof(door_rules) };
+	OWN_FD netfilter = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
+	OWN_FD door = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (door < 0) /* a kernel without IPv6 */
+		door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (setsockopt(door, SOL_IP, IP_TRANSPARENT, &(int){ 1 }, sizeof(int)) < 0 ||
+	    talk(netfilter, &rules, 1) < 0)
+		return -1;
+	return TAKE_FD(door);
 }
 
 int netns_setup(int proc_sys_fd, struct err *e)

@@ -16,7 +16,10 @@
 
 static struct cell own; /* the one that does not linger */
 
-struct answer {
+/* A request with its descriptors, and the answer. */
+struct call {
+	union keeper_request r;
+	int fds[IO_FDS_MAX]; /* owned */
 	struct keeper_reply reply;
 	int fd; /* owned; sent along if >= 0 */
 };
@@ -24,7 +27,6 @@ struct answer {
 static void fill_walls(const struct keeper *k, const struct cell *c, struct keeper_walls *ret)
 {
 	const struct keeper_setup *s = &k->setup;
-	bool freezer = cgroup_unified(&k->cgroups, k->cgroups.dirs) >= 0;
 
 	*ret = (struct keeper_walls){ .rootless = s->rootless,
 				      .ids = s->rootless && s->subordinate == 0 ? 1 : KEEPER_IDS,
@@ -32,7 +34,9 @@ static void fill_walls(const struct keeper *k, const struct cell *c, struct keep
 				      .limits = s->limits,
 				      .landlock_abi = (uint32_t)k->landlock_abi,
 				      .idmapped = c != NULL && c->idmapped,
-				      .freezer = freezer };
+				      .door = c != NULL && c->door,
+				      .freezer =
+					      cgroup_unified(&k->cgroups, k->cgroups.dirs) >= 0 };
 	memcpy(ret->no_limits_why, s->no_limits_why, sizeof(ret->no_limits_why));
 }
 
@@ -59,125 +63,113 @@ static int open_sources(const struct keeper *k, const struct keeper_create *r, i
 	return 0;
 }
 
-static int op_create(const struct keeper *k, const union keeper_request *r, int *fds,
-		     struct answer *a, struct err *e)
+static int op_create(const struct keeper *k, struct call *c, struct err *e)
 {
+	const struct keeper_create *r = &c->r.create;
 	int sources[KEEPER_LAYERS_MAX + KEEPER_MOUNTS_MAX], result = -1;
 	struct cell made;
 
 	if (own.id[0] != '\0')
 		return err_set(e, ERR_CONFLICT, "this keeper has a cell");
 	memset(sources, 0xff, sizeof(sources)); /* every descriptor -1 */
-	if (!k->setup.serve || open_sources(k, &r->create, sources, e) == 0)
-		result = cell_create(&made, k, &r->create, fds[0],
-				     k->setup.serve ? sources : fds + 1, e);
+	if (!k->setup.serve || open_sources(k, r, sources, e) == 0)
+		result = cell_create(&made, k, r, c->fds[0], k->setup.serve ? sources : c->fds + 1,
+				     e);
 	io_close_all(sources, COUNT(sources));
 	if (result < 0)
 		return -1;
-	fill_walls(k, &made, &a->reply.walls);
-	a->reply.pid = (uint32_t)made.pid;
-	a->fd = fcntl(made.pidfd, F_DUPFD_CLOEXEC, 3);
-	if ((r->create.flags & KEEPER_LINGER) != 0)
+	fill_walls(k, &made, &c->reply.walls);
+	c->reply.pid = (uint32_t)made.pid;
+	c->fd = fcntl(made.pidfd, F_DUPFD_CLOEXEC, 3);
+	if ((r->flags & KEEPER_LINGER) != 0)
 		cell_release(&made);
 	else
 		own = made;
 	return 0;
 }
 
-static int op_diff(const struct keeper *k, const union keeper_request *r, int *fds,
-		   struct answer *a, struct err *e)
+static int op_diff(const struct keeper *k, struct call *c, struct err *e)
 {
 	struct cell found;
 	int result;
 
-	(void)a;
-	if (strcmp(own.id, r->named.id) == 0)
-		return reader_start(&own, fds[0], e);
-	result = adopt_cell(&found, k, &r->diff, e);
+	if (strcmp(own.id, c->r.named.id) == 0)
+		return reader_start(&own, c->fds[0], e);
+	result = adopt_cell(&found, k, &c->r.diff, e);
 	if (result == 0)
-		result = reader_start(&found, fds[0], e);
+		result = reader_start(&found, c->fds[0], e);
 	cell_release(&found);
 	return result;
 }
 
-static int op_destroy(const struct keeper *k, const union keeper_request *r, int *fds,
-		      struct answer *a, struct err *e)
+static int op_destroy(const struct keeper *k, struct call *c, struct err *e)
 {
-	(void)fds;
-	if (strcmp(own.id, r->named.id) == 0)
-		return cell_destroy(&own, k, PATIENCE_MS, &a->reply.disk, e);
+	if (strcmp(own.id, c->r.named.id) == 0)
+		return cell_destroy(&own, k, PATIENCE_MS, &c->reply.disk, e);
 	if (!k->setup.serve)
-		return err_set(e, ERR_NOT_FOUND, "no cell %s", r->named.id);
-	return cell_destroy_named(k, &r->named, PATIENCE_SERVE_MS, e);
+		return err_set(e, ERR_NOT_FOUND, "no cell %s", c->r.named.id);
+	return cell_destroy_named(k, &c->r.named, PATIENCE_SERVE_MS, e);
 }
 
-static int op_freeze(const struct keeper *k, const union keeper_request *r, int *fds,
-		     struct answer *a, struct err *e)
+static int op_freeze(const struct keeper *k, struct call *c, struct err *e)
 {
-	(void)fds;
-	(void)a;
-	return cgroup_freeze(&k->cgroups, r->named.id, r->named.on != 0, e);
+	return cgroup_freeze(&k->cgroups, c->r.named.id, c->r.named.on != 0, e);
 }
 
-static int (*const ops[])(const struct keeper *, const union keeper_request *, int *fds,
-			  struct answer *, struct err *) = {
+static int (*const ops[])(const struct keeper *, struct call *, struct err *) = {
 	[KEEPER_CREATE] = op_create,
 	[KEEPER_DIFF] = op_diff,
 	[KEEPER_DESTROY] = op_destroy,
 	[KEEPER_FREEZE] = op_freeze,
 };
 
-static int say(int sock, struct answer *a, uint32_t op, const struct err *e)
+static int say(int sock, struct call *c, const struct err *e)
 {
-	OWN_FD fd = a->fd;
+	OWN_FD fd = c->fd;
 
-	a->reply.op = op;
-	a->reply.version = KEEPER_VERSION;
-	a->reply.err = *e;
-	return io_send(sock, &a->reply, sizeof(a->reply), &fd, fd >= 0, &(struct err){ 0 });
+	c->reply.op = c->r.op;
+	c->reply.version = KEEPER_VERSION;
+	c->reply.err = *e;
+	return io_send(sock, &c->reply, sizeof(c->reply), &fd, fd >= 0, &(struct err){ 0 });
 }
 
 /* One request; 1 to go on, 0 at the end of the connection, -1 if the peer broke the protocol. */
 static int serve_one(int sock, const struct keeper *k)
 {
-	union keeper_request r = { .op = KEEPER_HELLO };
-	struct answer a = { .fd = -1 };
-	int fds[IO_FDS_MAX];
+	struct call c = { .r.op = KEEPER_HELLO, .fd = -1 };
 	size_t nfds = 0;
 	struct err e = { 0 };
-	ssize_t n = io_recv(sock, &r, sizeof(r), fds, IO_FDS_MAX, &nfds, &e);
+	ssize_t n = io_recv(sock, &c.r, sizeof(c.r), c.fds, IO_FDS_MAX, &nfds, &e);
 
 	reader_reap();
 	/* ERR_LIMIT: it came, but not all its descriptors found room with us. */
 	if (n == 0 || (n < 0 && e.code != ERR_LIMIT))
 		return (int)n;
-	if (n > 0 && keeper_msg_check(&r, (size_t)n, nfds, k->setup.serve != 0, &e) < 0) {
-		io_close_all(fds, nfds);
+	if (n > 0 && keeper_msg_check(&c.r, (size_t)n, nfds, k->setup.serve != 0, &e) < 0) {
+		io_close_all(c.fds, nfds);
 		IGNORED(ops_refuse(sock, &e), "the connection ends either way");
 		return -1;
 	}
-	if (n > 0 && ops[r.op](k, &r, fds, &a, &e) == 0)
+	if (n > 0 && ops[c.r.op](k, &c, &e) == 0)
 		e = (struct err){ 0 };
-	io_close_all(fds, nfds);
+	io_close_all(c.fds, nfds);
 	reader_reap();
-	return say(sock, &a, r.op, &e) < 0 ? -1 : 1;
+	return say(sock, &c, &e) < 0 ? -1 : 1;
 }
 
 int ops_refuse(int sock, const struct err *why)
 {
-	struct answer a = { .fd = -1 };
-
-	return say(sock, &a, KEEPER_HELLO, why);
+	return say(sock, &(struct call){ .r.op = KEEPER_HELLO, .fd = -1 }, why);
 }
 
 int ops_serve(int sock, const struct keeper *k)
 {
-	struct answer hello = { .fd = -1 };
+	struct call hello = { .r.op = KEEPER_HELLO, .fd = -1 };
 	int more;
 
 	cell_init(&own);
 	fill_walls(k, NULL, &hello.reply.walls);
-	more = say(sock, &hello, KEEPER_HELLO, &(struct err){ 0 }) == 0;
+	more = say(sock, &hello, &(struct err){ 0 }) == 0;
 	while (more > 0)
 		more = serve_one(sock, k);
 	if (own.id[0] != '\0')

@@ -29,36 +29,26 @@ static bool become_root(const struct cell *c)
 
 /* Descriptors for the program: 1 the list, 2 nowhere, 3 the cell's root, 4 and up the layers in
  * order; then itself, which closes by its execution. */
-static bool place_fds(const struct cell *c, int out_fd)
-{
-	int fds[4 + KEEPER_LAYERS_MAX] = { out_fd, c->root_fd, c->root_fd };
-	int n = 3 + (int)c->nlayers;
-
-	memcpy(fds + 3, c->layers, sizeof(c->layers));
-	fds[n++] = KEEPER_FD_INIT;
-	for (int i = 0; i < n; i++)
-		if ((fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 100)) < 0)
-			return false;
-	for (int i = 0; i < n; i++)
-		if (dup3(fds[i], i + 1, i + 1 == n ? O_CLOEXEC : 0) < 0)
-			return false;
-	return kernel_close_range((unsigned)n + 1, ~0U) == 0;
-}
-
 static void NORETURN run_reader(const struct cell *c, int out_fd)
 {
 	char name[] = "cordon-init", verb[] = "diff";
 	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
 	char *argv[3 + KEEPER_LAYERS_MAX] = { name, verb };
 	char *envp[] = { NULL };
+	int fds[4 + KEEPER_LAYERS_MAX] = { out_fd, c->root_fd, c->root_fd };
+	unsigned self = 4 + c->nlayers;
 	struct err e;
 
 	memcpy(at, c->layer_at, sizeof(at));
-	for (unsigned i = 0; i < c->nlayers; i++)
+	for (unsigned i = 0; i < c->nlayers; i++) {
 		argv[2 + i] = at[i];
+		fds[3 + i] = c->layers[i];
+	}
+	fds[self - 1] = KEEPER_FD_INIT;
 	(void)alarm(SECONDS_MAX);
-	if (become_root(c) && place_fds(c, out_fd) && walls_no_new_privs(&e) == 0)
-		(void)kernel_execveat(4 + (int)c->nlayers, argv, envp);
+	if (become_root(c) && walls_only_fds(fds, self, 1, 1U << self, &e) == 0 &&
+	    walls_no_new_privs(&e) == 0)
+		(void)kernel_execveat((int)self, argv, envp);
 	_exit(125);
 }
 

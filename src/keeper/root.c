@@ -38,32 +38,24 @@ static int make_store(const struct keeper_create *r, struct root_parts *p, struc
 	if (kernel_move_mount(p->store, AT_FDCWD, "/tmp", 0) < 0)
 		return err_sys(e, "attach store at /tmp");
 	if (mkdirat(p->store, "at", 0555) < 0 || mkdirat(p->store, "empty", 0555) < 0 ||
-	    mknodat(p->store, "none", S_IFREG | 0444, 0) < 0)
+	    mkdirat(p->store, "dev", 0755) < 0 || mknodat(p->store, "none", S_IFREG | 0444, 0) < 0)
 		return err_sys(e, "fill store");
 	if ((r->flags & KEEPER_LINGER) == 0)
 		return 0;
 	return mounts_copy(p->store, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &p->kept, e);
 }
 
-static int make_dir(int dir, const char *name, mode_t mode, uint32_t uid, uint32_t gid,
+/* id: inside, of the owner and the group. */
+static int make_dir(const struct cell *c, int dir, const char *name, mode_t mode, uint32_t id,
 		    struct err *e)
 {
 	/* chmod after chown: the owner may not be ours, and mkdir is subject to the umask. */
 	if (mkdirat(dir, name, 0700) < 0 ||
-	    fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchownat(dir, name, ids_outside(&c->ids, 'u', id), ids_outside(&c->ids, 'g', id),
+		     AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fchmodat(dir, name, mode, 0) < 0)
 		return err_sys(e, "store: mkdir %s", name);
 	return 0;
-}
-
-static uint32_t outside_uid(const struct cell *c, uint32_t inside)
-{
-	return ids_outside(c->ids.uid, c->ids.runs, inside);
-}
-
-static uint32_t outside_gid(const struct cell *c, uint32_t inside)
-{
-	return ids_outside(c->ids.gid, c->ids.runs, inside);
 }
 
 /* The attributes of everything that is not a template: no devices, and in the locked profile no way
@@ -108,8 +100,7 @@ static int own_places(const struct cell *c, int upper, struct err *e)
 	};
 
 	for (size_t i = 0; i < COUNT(places); i++)
-		if (make_dir(upper, places[i].path, places[i].mode, outside_uid(c, places[i].id),
-			     outside_gid(c, places[i].id), e) < 0)
+		if (make_dir(c, upper, places[i].path, places[i].mode, places[i].id, e) < 0)
 			return -1;
 	return 0;
 }
@@ -131,7 +122,7 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 
 	for (const char *kind = "uw"; *kind != '\0'; kind++) {
 		(void)snprintf(name, sizeof(name), "%c%u", *kind, i);
-		if (make_dir(p->store, name, 0755, outside_uid(c, 0), outside_gid(c, 0), e) < 0)
+		if (make_dir(c, p->store, name, 0755, 0, e) < 0)
 			return -1;
 	}
 	/* A single id owns the template as it is. */
@@ -180,7 +171,7 @@ static int place_store_dir(const struct cell *c, const struct keeper_create *r,
 {
 	int copy = -1;
 
-	if (make_dir(p->store, name, mode, outside_uid(c, id), outside_gid(c, id), e) < 0 ||
+	if (make_dir(c, p->store, name, mode, id, e) < 0 ||
 	    mounts_copy(p->store, name, attrs(r) | MOUNT_ATTR_NOSUID, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
@@ -296,7 +287,7 @@ static int place_pts(const struct cell *c, int dev, struct err *e)
 						 { "gid", gid },	  { NULL, NULL } };
 	int made = -1;
 
-	(void)snprintf(gid, sizeof(gid), "%u", outside_gid(c, 5)); /* group tty */
+	(void)snprintf(gid, sizeof(gid), "%u", ids_outside(&c->ids, 'g', 5)); /* group tty */
 	if (mounts_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &made, e) < 0)
 		return -1;
 	OWN_FD pts = made;
@@ -328,8 +319,7 @@ static int place_dev(const struct cell *c, const struct keeper *k, const struct 
 	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
 	int copy = -1;
 
-	if (make_dir(p->store, "dev", 0755, 0, 0, e) < 0 ||
-	    mounts_copy(p->store, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
+	if (mounts_copy(p->store, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD dev = copy;
 	if (mounts_place(dev, p->root, "/dev", e) < 0 ||
@@ -363,8 +353,8 @@ static int place_mount(const struct cell *c, const struct keeper *k, const struc
 			    e) < 0)
 		return -1;
 	if (!k->setup.rootless) {
-		if (ids_translator(st.st_uid, outside_uid(c, r->uid), st.st_gid,
-				   outside_gid(c, r->gid), &ns, e) < 0)
+		if (ids_translator(st.st_uid, ids_outside(&c->ids, 'u', r->uid), st.st_gid,
+				   ids_outside(&c->ids, 'g', r->gid), &ns, e) < 0)
 			return -1;
 		OWN_FD translator = ns;
 		mapped = mounts_idmap(p->mounts[i], translator, e);
@@ -377,8 +367,8 @@ static int place_mount(const struct cell *c, const struct keeper *k, const struc
 			       "could not own "
 			       "what it writes; mount it read-only",
 			       at);
-	if (mounts_make_target(p->root, at, S_ISDIR(st.st_mode), outside_uid(c, 0),
-			       outside_gid(c, 0), e) < 0)
+	if (mounts_make_target(p->root, at, S_ISDIR(st.st_mode), ids_outside(&c->ids, 'u', 0),
+			       ids_outside(&c->ids, 'g', 0), e) < 0)
 		return err_wrap(e, "mount");
 	return mounts_place(p->mounts[i], p->root, at, e);
 }

@@ -42,6 +42,22 @@ int walls_drop_caps(enum keeper_profile profile, bool file_caps, struct err *e)
 	return 0;
 }
 
+int walls_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err *e)
+{
+	/* First out of the way of each other. */
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 32)) < 0)
+			return err_sys(e, "descriptors");
+	for (unsigned i = 0; i < n; i++, first++)
+		if (fds[i] < 0)
+			(void)close(first);
+		else if (dup3(fds[i], first, (cloexec & 1U << first) != 0 ? O_CLOEXEC : 0) < 0)
+			return err_sys(e, "descriptors");
+	if (kernel_close_range((unsigned)first, ~0U) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
 /* linux/landlock.h of Linux 6.1 knows version 2; these are the additions up to 6. */
 #define ABI_USABLE 2
 #define ACCESS_TRUNCATE (1ULL << 14)

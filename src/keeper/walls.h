@@ -11,6 +11,10 @@
  * root of the cell may give capabilities to files. */
 int walls_drop_caps(enum keeper_profile profile, bool file_caps, struct err *e) MUST_USE;
 
+/* These descriptors become first, first + 1, ...; -1: none is to be there. All behind them are
+ * closed. cloexec: the set of numbers (1 << number) that close by exec. */
+int walls_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err *e) MUST_USE;
+
 /* Nothing but what lies below the current root can be opened, whatever descriptor or mount may
  * turn up; nothing outside can be signalled or reached by abstract socket. */
 int walls_landlock(struct err *e) MUST_USE;
@@ -35,3 +39,8 @@ int filter_setid(struct err *e) MUST_USE;
  * destination local (so that a connect is refused at once, or accepted by a listener that was put
  * there), and lets every user bind low ports. proc_sys_fd is the directory /proc/sys. */
 int netns_setup(int proc_sys_fd, struct err *e) MUST_USE;
+
+/* There, too: from now on a TCP connection to anywhere but loopback goes to who listens at
+ * DOOR_PORT on the socket returned, if anybody does. -1: this kernel cannot; then all are refused.
+ */
+int netns_door(void);

@@ -1,4 +1,5 @@
-/* fifo.c - a queue of bytes in one piece of memory. */
+/* fifo.c - a queue of bytes in one piece of memory. That is wiped when it is given back: there may
+ * have been a secret in it. */
 #include "fifo.h"
 
 #include <assert.h>
@@ -25,12 +26,15 @@ uint8_t *fifo_reserve(struct fifo *f, size_t n)
 	data = malloc(size);
 	if (!data)
 		return NULL;
-	if (f->data)
+	if (f->data) {
 		memcpy(data, f->data + f->at, f->len);
+		explicit_bzero(f->data, f->top);
+	}
 	free(f->data);
 	f->data = data;
 	f->size = size;
 	f->at = 0;
+	f->top = f->len;
 	return f->data + f->len;
 }
 
@@ -38,6 +42,7 @@ void fifo_commit(struct fifo *f, size_t n)
 {
 	assert(n <= f->size - f->at - f->len);
 	f->len += n;
+	f->top = f->top > f->at + f->len ? f->top : f->at + f->len;
 }
 
 int fifo_add(struct fifo *f, const void *data, size_t n)
@@ -63,6 +68,8 @@ void fifo_consume(struct fifo *f, size_t n)
 
 void fifo_release(struct fifo *f)
 {
+	if (f->data)
+		explicit_bzero(f->data, f->top);
 	free(f->data);
 	*f = (struct fifo){ 0 };
 }

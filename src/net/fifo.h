@@ -12,6 +12,7 @@ struct fifo {
 	size_t at;     /* where the first byte is */
 	size_t len;
 	size_t size;
+	size_t top; /* as far as there ever was something */
 };
 
 /* The first byte (NULL if there was never one); valid until the next fifo_reserve() or fifo_add().

@@ -6,15 +6,20 @@
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <string.h>
 
 #include "tls_socket.h"
+#include "tls_x509.h"
 
 struct tls {
 	SSL_CTX *ctx;
 	BIO_METHOD *socket;
+	bool borrows; /* the socket's method: OpenSSL has numbers for about a hundred of them */
+	X509 *cert;   /* shown instead of the context's; NULL: none */
+	EVP_PKEY *key;
 };
 
 struct tls_conn {
@@ -46,7 +51,8 @@ static SSL_CTX *new_context(const SSL_METHOD *method, struct err *e)
 		return NULL;
 	}
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-					 SSL_OP_CIPHER_SERVER_PREFERENCE);
+					 SSL_OP_CIPHER_SERVER_PREFERENCE |
+					 SSL_OP_CLEANSE_PLAINTEXT); /* there may be secrets in it */
 	/* RELEASE_BUFFERS: idle connections keep none of OpenSSL's 34 KiB. */
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
@@ -101,6 +107,13 @@ static int use_key(SSL_CTX *ctx, const char *key_file, struct err *e)
 	return err_set(e, ERR_INVALID, "the key is not that of the certificate");
 }
 
+static void set_server_rules(SSL_CTX *ctx)
+{
+	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+	/* Requests say themselves where they end. A client must notice, though. */
+	SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
+}
+
 static SSL_CTX *server_context(const char *chain_file, const char *key_file, struct err *e)
 {
 	SSL_CTX *ctx = new_context(TLS_server_method(), e);
@@ -110,9 +123,7 @@ static SSL_CTX *server_context(const char *chain_file, const char *key_file, str
 	if (SSL_CTX_use_certificate_chain_file(ctx, chain_file) != 1)
 		(void)failed(e, "the certificate cannot be used", NULL);
 	else if (use_key(ctx, key_file, e) == 0) {
-		SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-		/* Requests say themselves where they end. A client must notice, though. */
-		SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
+		set_server_rules(ctx);
 		return ctx;
 	}
 	SSL_CTX_free(ctx);
@@ -140,6 +151,31 @@ struct tls *tls_server_new(const char *chain_file, const char *key_file, struct 
 	SSL_CTX *ctx = server_context(chain_file, key_file, e);
 
 	return ctx ? wrap(ctx, e) : NULL;
+}
+
+struct tls *tls_server_bare(struct err *e)
+{
+	SSL_CTX *ctx = new_context(TLS_server_method(), e);
+
+	if (!ctx)
+		return NULL;
+	set_server_rules(ctx);
+	return wrap(ctx, e);
+}
+
+struct tls *tls_server_like(struct tls *bare, X509 *cert, EVP_PKEY *key, struct err *e)
+{
+	struct tls *t = calloc(1, sizeof(*t));
+
+	if (!t || SSL_CTX_up_ref(bare->ctx) != 1) {
+		(void)err_set(e, ERR_LIMIT, "no memory for TLS");
+		free(t);
+		return NULL;
+	}
+	*t = (struct tls){ bare->ctx, bare->socket, true, cert, key };
+	(void)X509_up_ref(cert);
+	(void)EVP_PKEY_up_ref(key);
+	return t;
 }
 
 int tls_server_renew(struct tls *t, const char *chain_file, const char *key_file, struct err *e)
@@ -186,12 +222,63 @@ struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
 	return NULL;
 }
 
+/* Every certificate of the text. OpenSSL's reader says "no start line" at the end of it. */
+static int trust_all(X509_STORE *store, BIO *in, struct err *e)
+{
+	for (;;) {
+		X509 *cert = PEM_read_bio_X509(in, NULL, NULL, NULL);
+		bool added = cert && X509_STORE_add_cert(store, cert) == 1;
+
+		X509_free(cert);
+		if (!cert)
+			break;
+		if (!added)
+			return failed(e, "an authority cannot be used", NULL);
+	}
+	if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+		return failed(e, "an authority cannot be read", NULL);
+	ERR_clear_error();
+	return 0;
+}
+
+int tls_client_trust(struct tls *t, const char *pem, size_t len, struct err *e)
+{
+	BIO *in = len > INT_MAX ? NULL : BIO_new_mem_buf(pem, (int)len);
+	int result;
+
+	if (!in)
+		return err_set(e, ERR_LIMIT, "no memory for authorities");
+	result = trust_all(SSL_CTX_get_cert_store(t->ctx), in, e);
+	BIO_free(in);
+	return result;
+}
+
+struct tls *tls_client_new_pem(const char *pem, size_t len, struct err *e)
+{
+	static const unsigned char ours[] = "\x08http/1.1";
+	SSL_CTX *ctx = new_context(TLS_client_method(), e);
+	struct tls *t = ctx ? wrap(ctx, e) : NULL;
+
+	if (!t)
+		return NULL;
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	if (SSL_CTX_set_alpn_protos(ctx, ours, sizeof(ours) - 1) != 0)
+		(void)failed(e, "cannot set up TLS", NULL);
+	else if (tls_client_trust(t, pem, len, e) == 0)
+		return t;
+	tls_free(t);
+	return NULL;
+}
+
 void tls_free(struct tls *t)
 {
 	if (!t)
 		return;
 	SSL_CTX_free(t->ctx);
-	BIO_meth_free(t->socket);
+	if (!t->borrows)
+		BIO_meth_free(t->socket);
+	X509_free(t->cert);
+	EVP_PKEY_free(t->key);
 	free(t);
 }
 
@@ -213,6 +300,19 @@ static bool expect_host(SSL *ssl, const char *host)
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
+/* Tickets are good for the certificate they were given with. */
+static bool show(SSL *ssl, struct tls *t)
+{
+	unsigned char id[SSL_MAX_SID_CTX_LENGTH];
+	unsigned n = sizeof(id);
+
+	if (!t->cert)
+		return true;
+	return X509_digest(t->cert, EVP_sha256(), id, &n) == 1 &&
+	       SSL_set_session_id_context(ssl, id, n) == 1 &&
+	       SSL_use_cert_and_key(ssl, t->cert, t->key, NULL, 1) == 1;
+}
+
 struct tls_conn *tls_open(struct tls *t, int fd, const char *host, struct err *e)
 {
 	struct tls_conn *c = calloc(1, sizeof(*c));
@@ -226,7 +326,7 @@ struct tls_conn *tls_open(struct tls *t, int fd, const char *host, struct err *e
 		goto undo;
 	BIO_set_data(bio, (void *)(intptr_t)fd);
 	BIO_set_init(bio, 1);
-	if (host && !expect_host(c->ssl, host))
+	if (host ? !expect_host(c->ssl, host) : !show(c->ssl, t))
 		goto undo;
 	SSL_set_bio(c->ssl, bio, bio);
 	if (host)

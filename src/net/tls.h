@@ -1,5 +1,5 @@
-/* tls.h - TLS 1.2 and 1.3 over non-blocking sockets. OpenSSL is known to this, tls_socket.h and
- * selfsign.h only.
+/* tls.h - TLS 1.2 and 1.3 over non-blocking sockets. OpenSSL is known to this, tls_socket.h,
+ * tls_x509.h, pair.h and what is made of it only.
  *
  * No signal comes of it (a broken connection is an error, not SIGPIPE). The handshake happens
  * inside the first reads and writes, or explicitly in tls_handshake(). */
@@ -27,6 +27,13 @@ const char *tls_server_flaw(const struct tls *t, const char *host);
 /* A client's: verifies against ca_file (PEM), or the system's authorities if that is NULL.
  * insecure: against nothing. */
 struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e) MUST_USE;
+/* A client's, for who cannot open files: verifies against the authorities in a PEM text (other
+ * lines between them are skipped; without any every server is refused), and offers http/1.1 (ALPN).
+ * No session is kept or resumed: connections of different cells have nothing in common that a
+ * server could see. */
+struct tls *tls_client_new_pem(const char *pem, size_t len, struct err *e) MUST_USE;
+/* Further ones. On failure some of them may be trusted: the caller gives up. */
+int tls_client_trust(struct tls *t, const char *pem, size_t len, struct err *e) MUST_USE;
 void tls_free(struct tls *t);
 
 /* fd is borrowed and non-blocking. host: the name or address a client wants to see in the

@@ -17,7 +17,8 @@
 	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
-	"used_cpu_us, used_memory_peak, used_disk, used_bytes_out"
+	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
+	"net_bytes_in, net_bytes_out, net_requests"
 
 #define SESSION_PAGE                                \
 	" AND (?1 = 0 OR ((1 << state) & ?1) <> 0)" \
@@ -40,6 +41,12 @@
 
 #define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
 
+#define NET_COLUMNS "seq, tenant, session, time_ms, kind, allowed, name, data"
+
+#define SECRET_COLUMNS                                                          \
+	"id, tenant, name, version, created_ms, updated_ms, expires_ms, ways, " \
+	"metadata, hosts, methods, paths, places, box"
+
 #define Q5 "?, ?, ?, ?, ?"
 
 /* clang-format off */
@@ -59,6 +66,8 @@ const char *const sql_text[] = {
 	[SQL_TENANT_GET] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE id = ?",
 	[SQL_TENANT_BY_NAME] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE name = ?",
 	[SQL_TENANT_EACH] = "SELECT " TENANT_COLUMNS " FROM tenant ORDER BY name",
+	[SQL_TENANT_POLICY] = "SELECT policy FROM tenant WHERE id = ?",
+	[SQL_TENANT_SET_POLICY] = "UPDATE tenant SET policy = ? WHERE id = ?",
 
 	[SQL_KEY_INSERT] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (" Q5 ", " Q5 ")",
 	[SQL_KEY_GET] = "SELECT " KEY_COLUMNS " FROM key WHERE id = ?",
@@ -71,14 +80,16 @@ const char *const sql_text[] = {
 		" ORDER BY created_ms, id",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ? WHERE id = ?",
 	[SQL_SESSION_SETTINGS] = "UPDATE session SET timeout_ms = ?, idle_ms = ?, on_timeout = ?,"
-		" on_idle = ?, metadata = ?, rules = ?, network = ?, client = ? WHERE id = ?",
+		" on_idle = ?, metadata = ?, rules = ?, network = ?, client = ?, policy = ?,"
+		" secrets = ? WHERE id = ?",
 	[SQL_SESSION_USAGE] = "UPDATE session SET used_cpu_us = ?, used_memory_peak = ?,"
-		" used_disk = ?, used_bytes_out = ? WHERE id = ?",
+		" used_disk = ?, used_bytes_out = ?, net_bytes_in = ?, net_bytes_out = ?,"
+		" net_requests = ? WHERE id = ?",
 	[SQL_SESSION_GET] = "SELECT " SESSION_COLUMNS " FROM session WHERE id = ?",
 	[SQL_SESSION_LIST_UP] = "SELECT " SESSION_COLUMNS " FROM session"
 		" WHERE (created_ms, id) > (?3, ?4)" SESSION_PAGE
@@ -141,6 +152,34 @@ const char *const sql_text[] = {
 	[SQL_EVENT_PRUNE] = "DELETE FROM event WHERE seq IN (SELECT seq FROM"
 		" (SELECT seq, time_ms FROM event ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
 		" (SELECT max(seq) FROM event) - ?2)",
+
+	[SQL_NET_APPEND] = "INSERT INTO net (tenant, session, time_ms, kind, allowed, name, data)"
+		" VALUES (" Q5 ", ?, ?)",
+	[SQL_NET_LIST] = "SELECT " NET_COLUMNS " FROM net INDEXED BY net_session"
+		" WHERE session = ?1 AND seq > ?2 AND (?4 IS NULL OR kind = ?4)"
+		" AND (?5 < 0 OR allowed = ?5) AND (?6 IS NULL OR name = ?6) ORDER BY seq LIMIT ?3",
+	[SQL_NET_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'net'), 0)",
+	[SQL_NET_COUNT] = "SELECT count(*) FROM net INDEXED BY net_session WHERE session = ?",
+	[SQL_NET_BOUND] = "DELETE FROM net WHERE session = ?1 AND seq <= (SELECT seq FROM net"
+		" INDEXED BY net_session WHERE session = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+	[SQL_NET_PRUNE] = "DELETE FROM net WHERE seq IN (SELECT seq FROM"
+		" (SELECT seq, time_ms FROM net ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
+		" (SELECT max(seq) FROM net) - ?2)",
+
+	[SQL_SECRET_INSERT] = "INSERT INTO secret (" SECRET_COLUMNS ") VALUES ("
+		Q5 ", " Q5 ", ?, ?, ?, ?)",
+	[SQL_SECRET_UPDATE] = "UPDATE secret SET version = ?, updated_ms = ?, expires_ms = ?, ways = ?,"
+		" metadata = ?, hosts = ?, methods = ?, paths = ?, places = ?, box = ? WHERE id = ?",
+	[SQL_SECRET_RESEAL] = "UPDATE secret SET box = ?1 WHERE id = ?2 AND version = ?3",
+	[SQL_SECRET_GET] = "SELECT " SECRET_COLUMNS " FROM secret WHERE id = ?",
+	[SQL_SECRET_BY_NAME] = "SELECT " SECRET_COLUMNS " FROM secret WHERE tenant = ? AND name = ?",
+	[SQL_SECRET_DELETE] = "DELETE FROM secret WHERE id = ?",
+	[SQL_SECRET_LIST] = "SELECT " SECRET_COLUMNS " FROM secret WHERE tenant = ? AND name > ?"
+		" ORDER BY name LIMIT ?",
+	[SQL_SECRET_EACH] = "SELECT " SECRET_COLUMNS " FROM secret WHERE id > ? ORDER BY id LIMIT ?",
+	[SQL_SECRET_EXPIRING] = "SELECT " SECRET_COLUMNS " FROM secret INDEXED BY secret_expires"
+		" WHERE expires_ms > 0 AND expires_ms > ? AND expires_ms <= ? ORDER BY expires_ms, id",
+	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
 };
 /* clang-format on */
 static_assert(COUNT(sql_text) == SQL_COUNT, "a text for every statement");

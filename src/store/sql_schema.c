@@ -89,8 +89,33 @@ static const char version_5[] =
 static const char version_6[] =
 	"CREATE INDEX execution_kept ON execution (session, ended_ms, id, log_bytes, output_open)"
 	" WHERE log_bytes > 0 AND output_open = 0 AND ended_ms > 0;";
+
+/* Whom sessions may contact, what secrets they have, and what they tried. Records have a table of
+ * their own: they are many, and live shorter than what the journal says. */
+static const char version_7[] =
+	"ALTER TABLE tenant ADD COLUMN policy TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE session ADD COLUMN policy TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE session ADD COLUMN secrets TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE session ADD COLUMN net_bytes_in INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN net_bytes_out INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN net_requests INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE net ("
+	" seq INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, session TEXT NOT NULL,"
+	" time_ms INTEGER NOT NULL, kind TEXT NOT NULL, allowed INTEGER NOT NULL,"
+	" name TEXT NOT NULL, data TEXT NOT NULL) STRICT;"
+	"CREATE INDEX net_session ON net (session, seq);";
+
+/* Secrets: what they are for in the clear, their values sealed. */
+static const char version_8[] =
+	"CREATE TABLE secret ("
+	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL REFERENCES tenant(id), name TEXT NOT NULL,"
+	" version INTEGER NOT NULL, created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,"
+	" expires_ms INTEGER NOT NULL, ways INTEGER NOT NULL, metadata TEXT NOT NULL,"
+	" hosts TEXT NOT NULL, methods TEXT NOT NULL, paths TEXT NOT NULL, places TEXT NOT NULL,"
+	" box BLOB NOT NULL, UNIQUE (tenant, name)) STRICT;"
+	"CREATE INDEX secret_expires ON secret (expires_ms) WHERE expires_ms > 0;";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2, version_3,
-					 version_4, version_5, version_6 };
+const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4,
+					 version_5, version_6, version_7, version_8 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -1,7 +1,8 @@
 /* store.h - what cordond remembers, in one SQLite database: DIR/cordon.db.
  *
  * One connection, one thread. The rows and their functions are in store_tenant.h, store_key.h,
- * store_session.h, store_execution.h and store_event.h. For all of them:
+ * store_session.h, store_execution.h, store_event.h, store_net.h and store_secret.h. For all of
+ * them:
  *
  * - Text in a row is borrowed: on the way in from the caller; in a callback from SQLite, until the
  *   callback returns; after a *_get() from the row's own block, which *_release() frees. It is
@@ -25,7 +26,7 @@
 
 #define STORE_ID_MAX 24
 #define STORE_NAME_MAX 64
-#define STORE_VERSION 6 /* of the schema */
+#define STORE_VERSION 8 /* of the schema */
 #define STORE_FILE "cordon.db"
 
 struct store;

@@ -48,6 +48,8 @@ static void put_settings(struct stmt *q, const struct store_session *row)
 	stmt_text(q, row->rules);
 	stmt_text(q, row->network);
 	stmt_text(q, row->client);
+	stmt_text(q, row->policy);
+	stmt_text(q, row->secrets);
 }
 
 static void put_usage(struct stmt *q, const struct store_usage *usage)
@@ -56,6 +58,9 @@ static void put_usage(struct stmt *q, const struct store_usage *usage)
 	stmt_u64(q, usage->memory_peak_bytes);
 	stmt_u64(q, usage->disk_bytes);
 	stmt_u64(q, usage->bytes_out);
+	stmt_u64(q, usage->net_bytes_in);
+	stmt_u64(q, usage->net_bytes_out);
+	stmt_u64(q, usage->net_requests);
 }
 
 static void read_row(struct stmt *q, struct store_session *ret)
@@ -93,10 +98,15 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->rules = stmt_get_text(q);
 	ret->network = stmt_get_text(q);
 	ret->client = stmt_get_text(q);
+	ret->policy = stmt_get_text(q);
+	ret->secrets = stmt_get_text(q);
 	ret->usage.cpu_us = stmt_get_u64(q);
 	ret->usage.memory_peak_bytes = stmt_get_u64(q);
 	ret->usage.disk_bytes = stmt_get_u64(q);
 	ret->usage.bytes_out = stmt_get_u64(q);
+	ret->usage.net_bytes_in = stmt_get_u64(q);
+	ret->usage.net_bytes_out = stmt_get_u64(q);
+	ret->usage.net_requests = stmt_get_u64(q);
 	ret->owned = NULL;
 }
 
@@ -145,8 +155,8 @@ int store_session_update_usage(struct store *s, const char *id, const struct sto
 
 static int own(struct store_session *row, struct err *e)
 {
-	const char **const texts[] = { &row->mounts, &row->detail,  &row->metadata,
-				       &row->rules,  &row->network, &row->client };
+	const char **const texts[] = { &row->mounts,  &row->detail, &row->metadata, &row->rules,
+				       &row->network, &row->client, &row->policy,   &row->secrets };
 
 	return stmt_own(texts, COUNT(texts), &row->env, row->env_len, &row->owned, e);
 }

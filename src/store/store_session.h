@@ -12,6 +12,7 @@ struct store_limits {
 
 struct store_usage {
 	uint64_t cpu_us, memory_peak_bytes, disk_bytes, bytes_out;
+	uint64_t net_bytes_in, net_bytes_out, net_requests;
 };
 
 struct store_session {
@@ -39,7 +40,9 @@ struct store_session {
 	uint64_t timeout_ms, idle_ms;
 	uint32_t on_timeout, on_idle;
 	const char *metadata, *rules, *network;
-	const char *client; /* what the interface that made it keeps of it */
+	const char *client;  /* what the interface that made it keeps of it */
+	const char *policy;  /* whom it may contact: its own layer, a document of policy.h */
+	const char *secrets; /* which it has, opaque */
 
 	struct store_usage usage; /* store_session_update_usage() */
 

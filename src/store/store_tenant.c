@@ -1,5 +1,7 @@
 #include "store_tenant.h"
 
+#include <string.h>
+
 #include "stmt.h"
 
 static void put_limits(struct stmt *q, const struct store_tenant *row)
@@ -82,6 +84,36 @@ int store_tenant_get_by_name(struct store *s, const char *name, struct store_ten
 			     struct err *e)
 {
 	return get(s, SQL_TENANT_BY_NAME, name, ret, e);
+}
+
+int store_tenant_get_policy(struct store *s, const char *id, char **ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	*ret = NULL;
+	stmt_open(&q, s, SQL_TENANT_POLICY);
+	stmt_text(&q, id);
+	got = stmt_step(&q, "tenant", id, e);
+	if (got > 0) {
+		*ret = strdup(stmt_get_text(&q));
+		if (*ret == NULL)
+			got = err_sys(e, "store: tenant %.40s", id);
+	}
+	stmt_close(&q);
+	if (got == 0)
+		return err_set(e, ERR_NOT_FOUND, "store: tenant %.40s: not found", id);
+	return got > 0 ? 0 : -1;
+}
+
+int store_tenant_set_policy(struct store *s, const char *id, const char *policy, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_TENANT_SET_POLICY);
+	stmt_text(&q, policy);
+	stmt_text(&q, id);
+	return stmt_run(&q, true, "tenant", id, e);
 }
 
 int store_tenant_each(struct store *s, store_tenant_fn *fn, void *cookie, struct err *e)

@@ -29,5 +29,10 @@ int store_tenant_get(struct store *s, const char *id, struct store_tenant *ret,
 int store_tenant_get_by_name(struct store *s, const char *name, struct store_tenant *ret,
 			     struct err *e) MUST_USE;
 
+/* The layer of its policy, a document of policy.h; "": none. The caller frees *ret. */
+int store_tenant_get_policy(struct store *s, const char *id, char **ret, struct err *e) MUST_USE;
+int store_tenant_set_policy(struct store *s, const char *id, const char *policy,
+			    struct err *e) MUST_USE;
+
 /* All, by name. */
 int store_tenant_each(struct store *s, store_tenant_fn *fn, void *cookie, struct err *e) MUST_USE;

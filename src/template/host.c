@@ -7,23 +7,25 @@
  * it; when a new one is made, others that nobody holds are removed.
  *
  * Of the machine's /etc only what is listed in `copied` is taken, and of that only plain files that
- * everybody may read and links into /usr: data that packages put there, no settings or secrets. */
+ * everybody may read and links into /usr: data that packages put there, no settings or secrets. The
+ * certificate of the node's authority is added to what came of its trusted ones (trust.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "cache.h"
 #include "io.h"
 #include "template.h"
 #include "tree.h"
+#include "trust.h"
 
-#define FORMAT 2 /* to be raised with every change of what is made here */
+#define FORMAT 3 /* to be raised with every change of what is made here */
 #define FILE_MAX (8U << 20)
 
 static const struct {
@@ -67,7 +69,7 @@ static const struct {
 	{ "etc/hosts", 0644,
 	  "127.0.0.1 localhost cordon\n::1 localhost ip6-localhost ip6-loopback cordon\n" },
 	{ "etc/hostname", 0644, "cordon\n" },
-	{ "etc/resolv.conf", 0644, "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n" },
+	{ "etc/resolv.conf", 0644, "nameserver 198.18.0.1\noptions timeout:2 attempts:3\n" },
 	{ "etc/nsswitch.conf", 0644,
 	  "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
 	  "protocols: files\nservices: files\nethers: files\nrpc: files\n" },
@@ -103,6 +105,7 @@ static const struct {
 } links[] = {
 	{ "var/run", "/run" },
 	{ "var/lock", "/run/lock" },
+	{ "run/secrets", "/dev/shm/secrets" },	 /* of cells that have any (secret_keep.c) */
 	{ "etc/machine-id", "/dev/machine-id" }, /* each cell has its own */
 	{ "etc/mtab", "/proc/self/mounts" },
 	{ "etc/localtime", "/usr/share/zoneinfo/Etc/UTC" },
@@ -117,6 +120,8 @@ static const char *const copied[] = {
 	"ssl/openssl.cnf",
 	"ca-certificates.conf",
 	"pki/tls/certs",
+	"pki/ca-trust/extracted",
+	"pki/java",
 	"services",
 	"protocols",
 	"mime.types",
@@ -155,7 +160,7 @@ static void mix_stat(uint64_t *h, const char *path)
 	mix(h, &st.st_mtim, sizeof(st.st_mtim));
 }
 
-static uint64_t fingerprint(void)
+static uint64_t fingerprint(const struct authority *authority)
 {
 	uint64_t h = 0xcbf29ce484222325ULL + FORMAT;
 	char path[PATH_MAX];
@@ -170,6 +175,8 @@ static uint64_t fingerprint(void)
 		(void)snprintf(path, sizeof(path), "/%s", top_dirs[i]);
 		mix_stat(&h, path);
 	}
+	if (authority != NULL)
+		mix(&h, authority->cert, strlen(authority->cert));
 	return h;
 }
 
@@ -325,7 +332,7 @@ static int copy_item(int host_etc, int etc, const char *item, struct err *e)
 	return copy_etc(from, to, slash + 1, e);
 }
 
-static int fill(int root, struct err *e)
+static int fill(int root, const struct authority *authority, struct err *e)
 {
 	if (make_dirs(root, e) < 0 || make_top_links(root, e) < 0)
 		return -1;
@@ -343,44 +350,7 @@ static int fill(int root, struct err *e)
 	for (size_t i = 0; i < COUNT(copied); i++)
 		if (copy_item(host_etc, etc, copied[i], e) < 0)
 			return -1;
-	return 0;
-}
-
-/* root: /var/cache/cordon. Others: ~/.cache/cordon, or without a home a private place in /tmp. */
-static int open_cache(int *ret_fd, struct err *e)
-{
-	const char *home = secure_getenv("HOME");
-	char path[PATH_MAX];
-	struct stat st;
-
-	if (geteuid() == 0) {
-		(void)mkdir("/var", 0755); /* on the barest of machines */
-		(void)mkdir("/var/cache", 0755);
-		(void)snprintf(path, sizeof(path), "/var/cache/cordon");
-	} else {
-		if (home == NULL || home[0] != '/') {
-			struct passwd *pw = getpwuid(geteuid());
-
-			home = pw == NULL ? NULL : pw->pw_dir;
-		}
-		if (home != NULL && access(home, W_OK) == 0) {
-			(void)snprintf(path, sizeof(path), "%s/.cache", home);
-			(void)mkdir(path, 0700);
-			(void)snprintf(path, sizeof(path), "%s/.cache/cordon", home);
-		} else {
-			(void)snprintf(path, sizeof(path), "/tmp/cordon-%u", geteuid());
-		}
-	}
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, "mkdir %s", path);
-	OWN_FD fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, "open %s", path);
-	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
-		return err_set(e, ERR_DENIED,
-			       "%s: belongs to somebody else or others may write to it", path);
-	*ret_fd = TAKE_FD(fd);
-	return 0;
+	return authority == NULL ? 0 : trust_add(etc, authority, e);
 }
 
 /* Removes what no cell uses: other fingerprints, and what a killed builder left. */
@@ -406,7 +376,7 @@ static void remove_unused(int cache, const char *keep)
 }
 
 /* Builds under another name, locked so that nobody takes it for a leftover, and renames. */
-static int build(int cache, const char *name, struct err *e)
+static int build(int cache, const char *name, const struct authority *authority, struct err *e)
 {
 	char temporary[32];
 	uint64_t random = 0;
@@ -421,7 +391,7 @@ static int build(int cache, const char *name, struct err *e)
 		(void)err_sys(e, "open %s", temporary);
 		goto undo;
 	}
-	if (fill(root, e) < 0)
+	if (fill(root, authority, e) < 0)
 		goto undo;
 	if (renameat(cache, temporary, cache, name) < 0 && errno != ENOTEMPTY && errno != EEXIST) {
 		(void)err_sys(e, "rename to %s", name);
@@ -435,7 +405,8 @@ undo:
 	return err_wrap(e, "host template");
 }
 
-static int open_skeleton(int cache, const char *name, int *ret_fd, struct err *e)
+static int open_skeleton(int cache, const char *name, const struct authority *authority,
+			 int *ret_fd, struct err *e)
 {
 	for (int tries = 0; tries < 4; tries++) {
 		struct stat st;
@@ -447,7 +418,7 @@ static int open_skeleton(int cache, const char *name, int *ret_fd, struct err *e
 			*ret_fd = TAKE_FD(fd);
 			return 0;
 		}
-		if (build(cache, name, e) < 0)
+		if (build(cache, name, authority, e) < 0)
 			return -1;
 	}
 	return err_set(e, ERR_CONFLICT, "host template: %s is removed again and again", name);
@@ -463,17 +434,18 @@ static int add_layer(struct template *t, const char *at, struct err *e)
 	return 0;
 }
 
-int host_open(struct template *ret, struct err *e)
+int host_open(const struct authority *authority, struct template *ret, struct err *e)
 {
 	struct template t = { .nlayers = 0 };
 	char name[32], path[16];
 	int found = -1;
 
-	(void)snprintf(name, sizeof(name), "host-%016llx", (unsigned long long)fingerprint());
-	if (open_cache(&found, e) < 0)
+	(void)snprintf(name, sizeof(name), "host-%016llx",
+		       (unsigned long long)fingerprint(authority));
+	if (cache_open(&found, e) < 0)
 		return -1;
 	OWN_FD cache = found;
-	if (open_skeleton(cache, name, &t.fds[0], e) < 0)
+	if (open_skeleton(cache, name, authority, &t.fds[0], e) < 0)
 		return -1;
 	t.nlayers = 1;
 	(void)snprintf(t.at[0], sizeof(t.at[0]), "/");

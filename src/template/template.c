@@ -4,11 +4,12 @@
 
 #include "io.h"
 
-int template_open(const char *name, struct template *ret, struct err *e)
+int template_open(const char *name, const struct authority *authority, struct template *ret,
+		  struct err *e)
 {
 	if (strcmp(name, "host") != 0)
 		return err_set(e, ERR_NOT_FOUND, "no template '%.60s'; there is: host", name);
-	return host_open(ret, e);
+	return host_open(authority, ret, e);
 }
 
 void template_release(struct template *t)

@@ -1,6 +1,7 @@
 /* template.h - what a cell is made from: a stack of read-only layers, each with its place. */
 #pragma once
 
+#include "authority.h"
 #include "keeper_msg.h"
 
 struct template
@@ -10,9 +11,11 @@ struct template
 	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
 };
 
-/* Opens a template by name; "host" is the only one so far. */
-int template_open(const char *name, struct template *ret, struct err *e) MUST_USE;
+/* Opens a template by name; "host" is the only one so far. authority: whom its programs trust
+ * beside those of the machine, or NULL. */
+int template_open(const char *name, const struct authority *authority, struct template *ret,
+		  struct err *e) MUST_USE;
 void template_release(struct template *t);
 
 /* The machine's own /usr, with a root directory and an /etc made for cells. */
-int host_open(struct template *ret, struct err *e) MUST_USE;
+int host_open(const struct authority *authority, struct template *ret, struct err *e) MUST_USE;

@@ -7,6 +7,7 @@
 #include "members.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +39,19 @@ static bool is_deep(const char *text, size_t len)
 	return false;
 }
 
+/* There may be secrets in what clients send. */
+static void wipe(void *p)
+{
+	if (p != NULL)
+		explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
 void members_setup(void)
 {
 	size_t seed;
 
+	json_set_alloc_funcs(malloc, wipe);
 	rand_bytes(&seed, sizeof(seed));
 	json_object_seed(seed | 1);
 }

@@ -11,9 +11,10 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 4
+#define AGENT_VERSION 5
 #define AGENT_VERSION_MARKS 3 /* the first that knows KILL_TREE with a mark */
 #define AGENT_VERSION_DIAL 4  /* the first that knows DIAL */
+#define AGENT_VERSION_DOOR 5  /* the first that knows DOOR */
 /* Arguments and environment together; execve(2) takes less. */
 #define AGENT_REQUEST_MAX (4U << 20)
 #define AGENT_REPLY_MAX 1024U
@@ -36,6 +37,7 @@ enum agent_type {
 	AGENT_STAT,	   /* answered by STATED */
 	AGENT_END,	   /* the cell is over */
 	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
+	AGENT_DOOR,	   /* opens the cell's way out; answered by DOORED */
 	AGENT_REQUESTS_END,
 	/* from PID 1 */
 	AGENT_READY = 64, /* first message of every connection; the cell is usable */
@@ -49,6 +51,7 @@ enum agent_type {
 	AGENT_LINGERING,  /* answer to LINGER: sys is 0, or why it cannot */
 	AGENT_STATED,	  /* answer to STAT */
 	AGENT_DIALED,	  /* answer to DIAL: sys is 0 and a socket comes along, or why not */
+	AGENT_DOORED,	  /* answer to DOOR: sys is 0 and two sockets come along, or why not */
 	AGENT_EVENTS_END,
 };
 
@@ -71,7 +74,8 @@ enum {
  *	IS_TTY			the PTY's master, alone
  *	IS_STARTING		none: STARTED or FAILED is still to come
  *
- * With DIALED: a TCP socket, connected or about to be, if sys is 0. */
+ * With DIALED: a TCP socket, connected or about to be, if sys is 0.
+ * With DOORED: a TCP socket that listens and a UDP socket, if sys is 0. */
 enum {
 	AGENT_IS_TTY = 1 << 0,
 	AGENT_IS_HELD = 1 << 1,

@@ -33,11 +33,14 @@ enum {
 	KEEPER_FD_ROOTS = KEEPER_FD_CGROUP + KEEPER_CGROUP_DIRS,
 };
 
-/* Descriptors that PID 1 of a lingering cell is started with, beside channel B. It keeps them to
+/* Descriptors that PID 1 is started with, beside channel B. Those of a lingering cell it keeps to
  * itself and does nothing with them. */
 enum {
-	KEEPER_INIT_SLOT_FD = 6,  /* the lock on its id range; not if rootless */
-	KEEPER_INIT_STORE_FD = 7, /* the store's root directory, for a later keeper's DIFF */
+	KEEPER_INIT_SLOT_FD = 6, /* lingering: the lock on its id range; not if rootless */
+	KEEPER_INIT_STORE_FD =
+		7, /* lingering: the store's root directory, for a later keeper's DIFF */
+	KEEPER_INIT_DOOR_FD =
+		8, /* a transparent TCP socket, not bound yet; not without walls.door */
 };
 
 /* What a server's root may be used for. */
@@ -159,6 +162,7 @@ struct keeper_walls {
 	uint32_t landlock_abi;	 /* 0: the kernel has none */
 	uint32_t idmapped;	 /* layers show their owners as the cell's own */
 	uint32_t freezer;	 /* cells can be frozen */
+	uint32_t door;		 /* CREATE: the kernel can lead the cell's connections to us */
 	char no_limits_why[128];
 };
 

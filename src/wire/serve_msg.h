@@ -22,13 +22,34 @@ enum {
 	SERVE_FD_CGROUP = 6,				      /* as keepers have them; may lack */
 	SERVE_FD_CERT = SERVE_FD_CGROUP + KEEPER_CGROUP_DIRS, /* PEM; may lack */
 	SERVE_FD_KEY,
+	SERVE_FD_SECRETS, /* keys of secrets, see seal.h */
 	SERVE_FD_LISTEN, /* and up */
 };
 
 /* Messages over the control socket. */
 enum {
 	SERVE_KEEPER = 'K', /* to cordond, with a descriptor: a keeper's channel A */
+	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: cordon-egress's channel C */
 	SERVE_READY = 'R',  /* to the supervisor: requests are answered */
+};
+
+/* What cordon-egress has at its start, from the supervisor or from cordon run. It reads the files
+ * and closes them. */
+enum {
+	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may lack */
+	EGRESS_FD_CHANNEL,     /* the first channel C (egress_msg.h); may lack if there is control */
+	EGRESS_FD_RESOLV,      /* resolv.conf of the node; may lack */
+	EGRESS_FD_HOSTS,       /* hosts of the node; may lack */
+	EGRESS_FD_BUNDLE,      /* PEM: authorities that servers are verified by */
+	EGRESS_FD_AUTHORITY,   /* PEM: key and certificate of the authority that cells trust */
+	EGRESS_FD_EXTRA,       /* PEM: further authorities, the operator's; may lack */
+	EGRESS_FDS_END,
+};
+
+/* Messages over the control socket of cordon-egress, to it. */
+enum {
+	EGRESS_CONTROL_CHANNEL = 'C', /* one descriptor: a new channel C */
+	EGRESS_CONTROL_NAMES = 'H',   /* two descriptors: resolv.conf and hosts have changed */
 };
 
 struct serve_template {

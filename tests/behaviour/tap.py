@@ -34,6 +34,7 @@ SEED = None  # to replay a random test
 STAGE = "CORDON_TEST_STAGE"
 TIMEOUT = 60  # of any one command; a test that hits it has found a hang
 LEFT_WAIT = 5.0
+HELPERS = set()  # processes of the test itself
 RANGE = (0x70000000, 0x80000000)  # ids that cells of a privileged keeper get
 KEYS = {
     "id": str,
@@ -53,6 +54,7 @@ KEYS = {
     "level": str,
     "profile": str,
     "walls": dict,
+    "network": (dict, type(None)),
 }
 LIMITS = {None, "timeout", "memory", "pids", "disk", "inodes", "output", "cpu"}
 
@@ -196,10 +198,10 @@ def read_result(path, rc=None):
 
 
 def processes():
-    """{pid: (parent, name)} of this pid namespace, without its process 1 and ourselves."""
+    """{pid: (parent, name)} of this pid namespace, without its process 1, ourselves and our own helpers."""
     found = {}
     for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) in (1, os.getpid()):
+        if not entry.isdigit() or int(entry) in (1, os.getpid(), *HELPERS):
             continue
         try:
             with open(f"/proc/{entry}/stat", "rb") as f:
@@ -329,7 +331,7 @@ def reachable(program):
     folder = tempfile.mkdtemp(prefix="cordon-test-", dir="/var/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
-    for name in ("cordon", "cordon-keeper", "cordon-init"):
+    for name in ("cordon", "cordon-keeper", "cordon-init", "cordon-egress"):
         shutil.copy(os.path.join(os.path.dirname(program), name), folder)
     return os.path.join(folder, "cordon")
 
@@ -422,9 +424,13 @@ def parse_args():
     return args.names
 
 
-def main(module):
+def main(module, begin=None):
+    """begin: makes what all tests of the module share, and is no part of what they leave behind."""
     names = parse_args()
     isolate()
+    if begin is not None:
+        with contextlib.suppress(Skip):  # each test says so, too
+            begin()
     tests = [f for name, f in module.items() if name.startswith("test_") and callable(f)]
     if names:
         tests = [f for f in tests if f.__name__ in names or f.__name__[5:] in names]

@@ -58,6 +58,7 @@ def test_doctor_as_root():
         ("wall", "locked profile"),
         ("wall", "user ids"),
         ("wall", "Landlock"),
+        ("wall", "door"),
         ("limit", "memory"),
         ("limit", "cpus"),
         ("limit", "pids"),
@@ -88,6 +89,7 @@ def test_doctor_agrees_with_what_happens():
     walls = tap.run(cmd=["true"], result=True).result["walls"]
     equal(got["limit", "memory"], "yes" if walls["memory_limit"] else "no")
     equal(got["wall", "Landlock"], "yes" if walls["landlock"] else "no")
+    equal(got["wall", "door"], "yes" if walls["door"] else "no")
 
 
 def test_doctor_as_an_ordinary_user():

@@ -960,6 +960,7 @@ def test_result_of_a_plain_run():
         "capabilities",
         "landlock",
         "network",
+        "door",
         "memory_limit",
         "cpu_limit",
         "pids_limit",

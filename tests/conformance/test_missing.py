@@ -33,11 +33,6 @@ GONE = [
     ("POST", "/volumecontent/v/dir?path=/x", None),
     ("GET", "/volumecontent/v/file?path=/x", None),
     ("PUT", "/volumecontent/v/file?path=/x", b"data"),
-    ("GET", "/secrets", None),
-    ("POST", "/secrets", {"name": "s", "value": "v"}),
-    ("GET", "/secrets/s", None),
-    ("POST", "/secrets/s", {"value": "v"}),
-    ("DELETE", "/secrets/s", None),
     ("GET", "/teams", None),
     ("GET", "/teams/t/metrics", None),
     ("GET", "/teams/t/metrics/max?metric=concurrent_sandboxes", None),
@@ -76,7 +71,7 @@ def test_deleting_a_template(server):
 
 
 def test_without_a_key_they_say_401_and_nothing_more(server):
-    for path in ("/snapshots", "/volumes", "/secrets", "/teams", "/api-keys", "/templates/base/tags"):
+    for path in ("/snapshots", "/volumes", "/teams", "/api-keys", "/templates/base/tags"):
         refused(server, 401, "GET", path, key=None)
 
 

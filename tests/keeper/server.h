@@ -86,7 +86,7 @@ static inline void start_server(struct server *s, bool unified)
 {
 	memset(s, 0, sizeof(*s));
 	s->userns = -1;
-	MUST(template_open("host", &s->t, &e));
+	MUST(template_open("host", NULL, &s->t, &e));
 	(void)snprintf(s->folder, sizeof(s->folder), "/tmp/cordon-keeper-test-XXXXXX");
 	CHECK(mkdtemp(s->folder) != NULL && chmod(s->folder, 0755) == 0);
 	for (unsigned i = 0; i < KEEPER_LAYERS_MAX; i++)

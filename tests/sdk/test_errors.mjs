@@ -2,7 +2,7 @@
 // server: pool_size=2
 import { check, e2b, equal, fails, matches, operator, run, test, within } from './harness.mjs'
 
-const { RateLimitError, Sandbox, SandboxError, Secret, SecretError, Template, Volume, VolumeError } = e2b
+const { RateLimitError, Sandbox, SandboxError, Template, Volume, VolumeError } = e2b
 
 // Rejected within three seconds with words that a user understands; whichever class the SDK makes of it.
 async function unsupported(name, promise) {
@@ -62,15 +62,6 @@ test('volumes', async () => {
   await unsupported('destroy', Volume.destroy('v'))
   const mounted = await fails(Sandbox.create({ volumeMounts: { '/data': 'v' } }), SandboxError, /not supported/)
   check([400, 501].includes(mounted.statusCode), mounted.message)
-})
-
-test('secrets', async () => {
-  equal((await unsupported('create', Secret.create('s', 'value'))).constructor.name, SecretError.name)
-  await unsupported('list', Secret.list().nextItems())
-  await unsupported('getInfo', Secret.getInfo('s'))
-  await unsupported('update', Secret.update('s', 'value'))
-  await unsupported('exists', Secret.exists('s'))
-  await unsupported('destroy', Secret.destroy('s'))
 })
 
 test('MCP needs a template that is not there', async () => {

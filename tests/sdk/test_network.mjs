@@ -1,4 +1,4 @@
-// Network options: checked, kept, shown; tokens and masks of ports.
+// Network options: checked, kept, shown, enforced; tokens and masks of ports.
 // server: pool_size=2
 import { check, e2b, equal, fails, request, run, test } from './harness.mjs'
 import { serve } from './inside.mjs'
@@ -122,6 +122,58 @@ test('maskRequestHost is what the server inside sees', async (t) => {
   const sandbox = await t.create({ network: { maskRequestHost: 'my.app:${PORT}' } })
   await serve(sandbox, 3000)
   equal((await request('GET', '/', { host: sandbox.getHost(3000) })).json.headers.host, 'my.app:3000')
+})
+
+// ---- enforced: what the sandbox can reach is what the options say. Names need no server to be judged by:
+// one that is allowed has an address, another does not exist; addresses are judged when they are connected to.
+
+const looksUp = async (sandbox, name) => (await sandbox.commands.run(`getent ahosts ${name} || true`)).stdout !== ''
+const connects = async (sandbox, address) => {
+  const script = `import socket\ntry:\n s = socket.create_connection(("${address}", 80), 5)\n s.sendall(b"GET / HTTP/1.1\\r\\nHost: ${address}\\r\\n\\r\\n")\n print(s.recv(4096).decode())\nexcept OSError as e:\n print("error", e)`
+  return (await sandbox.commands.run(`python3 -c '${script.replace(/'/g, "'\\''")}'`)).stdout
+}
+
+test('a domain that is allowed exists, others do not', async (t) => {
+  const sandbox = await t.create({ network: { allowOut: ['a.example', '*.b.example'], denyOut: [ALL_TRAFFIC] } })
+  check(await looksUp(sandbox, 'a.example'), 'an allowed name')
+  check(await looksUp(sandbox, 'x.b.example'), 'a name below an allowed one')
+  check(!(await looksUp(sandbox, 'b.example')), 'the name above')
+  check(!(await looksUp(sandbox, 'c.example')), 'a name that is not allowed')
+})
+
+test('without internet access nothing is there', async (t) => {
+  const sandbox = await t.create({ allowInternetAccess: false })
+  check(!(await looksUp(sandbox, 'a.example')), 'a name')
+  check(!(await connects(sandbox, '203.0.113.5')).includes('200 OK'), 'an address')
+})
+
+test('a name that is not denied exists when only addresses are denied', async (t) => {
+  const sandbox = await t.create({ network: { denyOut: ['8.8.8.8'] } })
+  check(await looksUp(sandbox, 'a.example'), 'a name')
+  const said = await connects(sandbox, '8.8.8.8')
+  check(/error|403/.test(said), `a denied address: ${said}`)
+})
+
+test('private addresses stay closed', async (t) => {
+  const sandbox = await t.create({ network: { allowOut: ['169.254.169.254', '10.0.0.0/8'] } })
+  for (const address of ['169.254.169.254', '10.0.0.1'])
+    check(!/200 OK/.test(await connects(sandbox, address)), address)
+})
+
+test('updateNetwork counts at once', async (t) => {
+  const sandbox = await t.create({ network: { allowOut: ['a.example'], denyOut: [ALL_TRAFFIC] } })
+  check(await looksUp(sandbox, 'a.example'), 'before')
+  await sandbox.updateNetwork({ allowOut: ['b.example'], denyOut: [ALL_TRAFFIC] })
+  check(!(await looksUp(sandbox, 'a.example')), 'the old name')
+  check(await looksUp(sandbox, 'b.example'), 'the new one')
+  await sandbox.updateNetwork({ allowInternetAccess: false })
+  check(!(await looksUp(sandbox, 'b.example')), 'after everything was denied')
+})
+
+test('a header that needs what there is not is refused', async () => {
+  const rules = (value) => ({ 'a.example': [{ transform: { headers: { 'X-Key': value } } }] })
+  for (const value of ['${e2b.secrets.NOSUCH}', '${e2b.identity.tokens.mine}'])
+    equal((await fails(Sandbox.create({ network: { rules: rules(value) } }), SandboxError)).statusCode, 400)
 })
 
 await run()

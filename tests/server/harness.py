@@ -32,7 +32,7 @@ from cells import cgroups_of, children, comm, free_port, processes_of, rss  # no
 from tap import Failed, Skip, check, equal, has, isolate, note, short  # noqa: E402,F401
 
 PROGRAM = ""  # the cordon under test, set by run_tests()
-PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordond", "cordon-client")
+PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordond", "cordon-client", "cordon-egress")
 USER = 64983  # cordond's; nobody needs to know it
 LEFT_WAIT = 10.0
 

@@ -30,7 +30,7 @@ def needed(method, pattern):
     """The scope that a route needs, by the contract and not by the server's table."""
     if not pattern.startswith("/v1/"):
         return None
-    if pattern.startswith(("/v1/keys", "/v1/tenants")):
+    if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets")):
         return "admin"
     if method == "GET" and not pattern.endswith("/attach"):  # which can type
         return "read"

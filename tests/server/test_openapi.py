@@ -34,6 +34,8 @@ CANNOT = {
     ("*", "*", "500"): "a fault of ours; tests/chaos looks for those",
     ("GET", "/readyz", "503"): "only for the moment before the first keeper is there",
     ("POST", "/v1/sessions", "503"): "only while starting or ending",
+    ("PUT", "/v1/sessions/{session}/network", "422"): "a cell of an older version, or a kernel without nftables",
+    ("PUT", "/v1/sessions/{session}/network", "503"): "only while there is no egress",
     ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
@@ -188,6 +190,8 @@ def make_fixtures(p):
     p.probe(204, "DELETE", SESSION, ids=p.dead)
     p.tenant = p.json(201, "POST", "/v1/tenants", body={"name": "openapi", "max_sessions": 1, "create_rate": 1.5})
     p.ids["tenant"] = p.tenant["id"]
+    p.ids["secret"] = p.json(201, "POST", "/v1/secrets", body={
+        "name": "openapi", "value": "v", "hosts": ["a.example.org"], "ttl": "1h"})["name"]
 
 
 def generic(p):
@@ -225,6 +229,7 @@ def good_body(pattern):
         "/v1/sessions": {}, SESSION + "/timeout": {"timeout": 600}, SESSION + "/executions": {"command": "true"},
         EXECUTION + "/signals": {"signal": "TERM"}, EXECUTION + "/resize": {"rows": 24, "cols": 80},
         FILES + "/mkdir": {"path": "/tmp/x"}, FILES + "/move": {"from": "a", "to": "b"},
+        SESSION + "/network": {"version": 1}, "/v1/tenants/{tenant}/network": {"version": 1},
         "/v1/tenants/{tenant}": {"burst": 5}, "/v1/tenants/{tenant}/keys": {"scopes": ["read"]},
     }.get(pattern)
 
@@ -260,6 +265,7 @@ def sessions(p):
     p.probe(200, "GET", SESSION + "/events", query="limit=1")
     p.probe(200, "GET", SESSION + "/events", query="follow=true", send="HEAD")
     p.probe(200, "GET", "/v1/events", query="after=1&limit=2")
+    network(p)
     p.probe(200, "POST", SESSION + "/resume")
     if p.s.request("GET", "/v1/node")[2]["walls"]["pause"]:
         p.probe(200, "POST", SESSION + "/pause")
@@ -269,6 +275,25 @@ def sessions(p):
         p.probe(422, "POST", SESSION + "/pause")
         CANNOT[("POST", SESSION + "/pause", "200")] = "this machine has no freezer"
         del CANNOT[("POST", SESSION + "/pause", "422")]
+
+
+def network(p):
+    p.probe(200, "GET", SESSION + "/network")
+    p.probe(200, "GET", SESSION + "/network", ids=p.dead)
+    for choice in ("deny", ["pypi", "npm"], {"version": 1, "rules": ["a.example/x/**"]}):
+        p.probe(200, "PUT", SESSION + "/network", body=json.dumps(choice).encode(),
+                headers={"Content-Type": "application/json"})
+    p.probe(200, "GET", SESSION + "/network")
+    p.json(200, "POST", SESSION + "/executions", query="wait=true",
+           body={"command": "getent ahosts b.example; getent ahosts a.example"})
+    p.probe(200, "GET", SESSION + "/network/log")
+    p.probe(200, "GET", SESSION + "/network/log", query="kind=dns&allowed=false&name=b.example&limit=1")
+    p.probe(200, "GET", SESSION + "/network/log", query="follow=true", send="HEAD")
+    p.probe(400, "GET", SESSION + "/network/log", query="kind=other")
+    p.probe(200, "GET", "/v1/tenants/{tenant}/network")
+    p.probe(200, "PUT", "/v1/tenants/{tenant}/network", body={"version": 1, "rules": ["a.example"]})
+    p.probe(200, "GET", "/v1/tenants/{tenant}/network")
+    p.probe(200, "PUT", "/v1/tenants/{tenant}/network", body=b"null", headers={"Content-Type": "application/json"})
 
 
 def executions(p):
@@ -408,6 +433,19 @@ def keys_and_tenants(p):
     p.probe(401, "GET", "/v1/keys", key=other)
 
 
+def secrets(p):
+    p.probe(200, "GET", "/v1/secrets")
+    p.probe(200, "GET", "/v1/secrets/{secret}")
+    p.probe(200, "PUT", "/v1/secrets/{secret}", body={"value": "w", "ttl": 0})
+    p.probe(409, "POST", "/v1/secrets", body={"name": "openapi", "value": "v"})
+    p.json(201, "POST", "/v1/sessions", body={"secrets": [{"name": "openapi", "as": "env", "env": "S"}]})
+    for i in range(1000):
+        if p.call("POST", "/v1/secrets", body={"name": f"many{i}", "value": "v"})[0] == 429:
+            break
+    p.probe(429, "POST", "/v1/secrets", body={"name": "more", "value": "v"})
+    p.probe(204, "DELETE", "/v1/secrets/{secret}")
+
+
 def methods(p):
     """405 with Allow and OPTIONS, wherever."""
     for pattern in DOC["paths"]:
@@ -454,7 +492,7 @@ def main():
     try:
         routes(p, pathlib.Path(program).resolve().parent / "cordond")
         make_fixtures(p)
-        for part in (generic, sessions, executions, files, keys_and_tenants, methods, coverage):
+        for part in (generic, sessions, executions, files, keys_and_tenants, secrets, methods, coverage):
             part(p)
     finally:
         try:

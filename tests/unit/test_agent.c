@@ -423,6 +423,43 @@ static void only_tcp_sockets_are_dialed(void)
 	end();
 }
 
+/* What a door is made of, and what is not: each in the place of the listener, then of the UDP
+ * socket. */
+static void a_door_is_a_listener_and_a_udp_socket(void)
+{
+	static const struct {
+		int domain, type;
+		bool listens;
+	} kinds[] = { { AF_INET6, SOCK_STREAM, true }, { AF_INET6, SOCK_DGRAM, false },
+		      { AF_INET, SOCK_STREAM, true },  { AF_INET, SOCK_DGRAM, false },
+		      { AF_INET, SOCK_STREAM, false }, { AF_UNIX, SOCK_STREAM, true },
+		      { AF_UNIX, SOCK_DGRAM, false } };
+
+	for (size_t i = 0; i < COUNT(kinds) * COUNT(kinds); i++) {
+		size_t at[2] = { i / COUNT(kinds), i % COUNT(kinds) };
+		bool right = (at[0] == 0 || at[0] == 2) && (at[1] == 1 || at[1] == 3);
+		int fds[2];
+
+		begin();
+		for (size_t k = 0; k < 2; k++) {
+			fds[k] = make_socket(kinds[at[k]].domain, kinds[at[k]].type);
+			/* Without a name a Unix socket cannot listen, and is wrong anyway. */
+			CHECK(!kinds[at[k]].listens || kinds[at[k]].domain == AF_UNIX ||
+			      listen(fds[k], 1) == 0);
+		}
+		say_event(AGENT_DOORED, &event, fds, 2);
+		io_close_all(fds, 2);
+		CHECK(next(true, NULL) == (right ? 1 : -1));
+		for (size_t k = 0; right && k < 2; k++)
+			CHECK((fcntl(agent.fds[k], F_GETFL) & O_NONBLOCK) != 0);
+		end();
+	}
+	begin();
+	say_event(AGENT_DOORED, &event, NULL, 0); /* success without any */
+	CHECK(next(true, NULL) == -1);
+	end();
+}
+
 /* A socket is closed that is refused, that nobody takes, that is one of too many, or that waits
  * where nobody reads any more. It must not hold us up then. PID 1 had it, too, and is gone. */
 static void no_socket_keeps_us_waiting(void)
@@ -970,6 +1007,7 @@ TEST_MAIN({ "takes every message", takes_every_message },
 	  { "descriptors left over are closed", descriptors_left_over_are_closed },
 	  { "a dialed socket is ready for use", a_dialed_socket_is_ready_for_use },
 	  { "only TCP sockets are dialed", only_tcp_sockets_are_dialed },
+	  { "a door is a listener and a UDP socket", a_door_is_a_listener_and_a_udp_socket },
 	  { "no socket keeps us waiting", no_socket_keeps_us_waiting },
 	  { "directions are checked", directions_are_checked },
 	  { "descriptors are as the flags say", descriptors_are_as_the_flags_say },

@@ -376,8 +376,10 @@ static void descriptors_follow_from_flags(void)
 		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
 		CHECK(agent_event_fds(AGENT_EXITED, &v) == 0);
 		CHECK(agent_event_fds(AGENT_DIALED, &v) == 1);
+		CHECK(agent_event_fds(AGENT_DOORED, &v) == 2);
 		v.sys = 111;
 		CHECK(agent_event_fds(AGENT_DIALED, &v) == 0);
+		CHECK(agent_event_fds(AGENT_DOORED, &v) == 0);
 		v.sys = 0;
 		v.flags |= AGENT_HAS_EXITED;
 		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
@@ -421,6 +423,7 @@ static const struct {
 	{ AGENT_STAT, 0 },
 	{ AGENT_END, 0 },
 	{ AGENT_DIAL, HANDLE | PORT },
+	{ AGENT_DOOR, 0 },
 	{ 0, ~0U },
 	{ AGENT_SPAWN, ~0U },
 	{ AGENT_REQUESTS_END, ~0U },

@@ -77,4 +77,34 @@ static void refuses(void)
 	CHECK(strncmp(e.msg, "--timeout: ", 11) == 0);
 }
 
-TEST_MAIN({ "composes", composes }, { "mounts", mounts }, { "refuses", refuses })
+static int network(json_t *body, const char *const *policy, size_t npolicy,
+		   const char *const *allow, size_t nallow)
+{
+	struct option_list p = { .n = npolicy }, a = { .n = nallow };
+
+	memcpy(p.items, policy, npolicy * sizeof(policy[0]));
+	memcpy(a.items, allow, nallow * sizeof(allow[0]));
+	return compose_network(body, "network", &p, &a, &e);
+}
+
+static void networks(void)
+{
+	static const char *const presets[] = { "pypi", "npm" };
+	static const char *const hosts[] = { "a.example/x/**", "b.example:8443" };
+	static const char *const missing[] = { "./nowhere.json" };
+	json_t *body = json_object(), *want;
+
+	CHECK(network(body, presets, 0, hosts, 0) == 0 && json_object_size(body) == 0);
+	CHECK(network(body, presets, 2, hosts, 2) == 0);
+	want = json_pack("{s:{s:i, s:[s, s], s:[s, s]}}", "network", "version", 1, "extends",
+			 "pypi", "npm", "rules", "a.example/x/**", "b.example:8443");
+	CHECK(json_equal(body, want));
+	json_decref(want);
+	json_decref(body);
+	body = json_object();
+	CHECK(network(body, missing, 1, hosts, 0) < 0 && strstr(e.msg, "--policy") != NULL);
+	json_decref(body);
+}
+
+TEST_MAIN({ "whom a session may contact", networks }, { "composes", composes },
+	  { "mounts", mounts }, { "refuses", refuses })

@@ -190,6 +190,7 @@ static void has_every_field(void)
 					 .cgroup_version = 2,
 					 .limits = KEEPER_LIMIT_ALL,
 					 .landlock_abi = 6,
+					 .door = 1,
 					 .idmapped = 1 };
 	write_json(&o);
 	check_field("id", "\"0123456789abcdef\"");
@@ -216,6 +217,7 @@ static void has_every_field(void)
 	check_field("walls.no_new_privs", "false");
 	check_field("walls.capabilities", "\"cut\"");
 	check_field("walls.landlock", "6");
+	check_field("walls.door", "true");
 	check_field("walls.cgroup", "2");
 	check_field("walls.memory_limit", "true");
 	check_field("walls.cpu_limit", "true");
@@ -248,6 +250,7 @@ static void tells_what_is_not_there(void)
 	check_field("walls.rootless", "true");
 	check_field("walls.ids", "1");
 	check_field("walls.landlock", "0");
+	check_field("walls.door", "false");
 	check_field("walls.cgroup", "null");
 	check_field("walls.memory_limit", "false");
 	check_field("walls.cpu_limit", "false");

@@ -1,0 +1,36 @@
+/* Any bytes as what Host, CONNECT and URLs name: what is taken is written so that it is read back
+ * as the same place. */
+#include "fuzz.h"
+
+#include "aim.h"
+#include "names.h"
+
+unsigned long fuzz_accepted;
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct guest guest;
+	char *bytes = fuzz_copy(data, size), host[AIM_HOST_MAX];
+	const char *why = NULL;
+	struct aim a, again;
+	struct ip v4, v6;
+
+	if (guest.names == NULL) {
+		guest.names = names_new();
+		assert(guest.names != NULL);
+		assert(names_give(guest.names, "example.com", &v4, &v6) == 0);
+	}
+	if (aim_read(&guest, (struct http1_span){ bytes, size }, size % 2 == 0 ? 80 : 0, &a,
+		     &why) == 0) {
+		fuzz_accepted++;
+		assert(a.port > 0);
+		aim_host(&a, size % 3 == 0, host);
+		assert(aim_read(&guest, (struct http1_span){ host, strlen(host) },
+				size % 3 == 0 ? 443 : 80, &again, &why) == 0);
+		assert(aim_same(&a, &again) && a.nowhere == again.nowhere);
+	} else {
+		assert(why != NULL);
+	}
+	free(bytes);
+	return 0;
+}

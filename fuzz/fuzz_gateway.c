@@ -1,0 +1,411 @@
+/* The gateway between a program and servers that both send any bytes: what the program sends is
+ * before the first "\0\0" of the input, what servers answer behind it. Whatever that is, a server
+ * gets well-formed requests only, each for whom the connection was made to, and the program's first
+ * answer is well-formed. Everything outside of the gateway is made up here. */
+#include "fuzz.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "chunk.h"
+#include "gateway_inside.h"
+#include "guest_limits.h"
+#include "model.h"
+#include "names.h"
+#include "record.h"
+
+#define TURNS 60
+#define SERVERS 64
+
+unsigned long fuzz_accepted;
+
+static struct egress egress;
+static struct guest guest;
+static struct flow *flow;
+static const uint8_t *answers;
+static size_t answers_n;
+static int servers[SERVERS];
+static size_t nservers;
+static struct outbound *dialing;
+static struct loop_task turn;
+static int turns;
+
+/* ---- what is made up */
+
+void flow_end(struct flow *f, bool reset)
+{
+	gateway_free(f->gateway, reset, NULL);
+	f->gateway = NULL;
+	flow = NULL;
+}
+
+void flow_record(struct flow *f, bool allowed, const char *reason)
+{
+	(void)f;
+	(void)allowed;
+	assert(reason != NULL);
+}
+
+void record_send(struct guest *g, const struct record *r)
+{
+	assert(g == &guest && r->kind == RECORD_REQUEST);
+}
+
+void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o)
+{
+	assert(g == &guest && strcmp(to->host, "web.example") == 0 && to->port == 80);
+	dialing = o;
+}
+
+void outbound_cancel(struct outbound *o)
+{
+	if (dialing == o)
+		dialing = NULL;
+}
+
+void policy_ask(const struct policy *p, const struct policy_target *to,
+		const struct policy_request *r, struct policy_answer *ret)
+{
+	(void)p;
+	(void)to;
+	assert(r->method[0] != '\0' && (r->path[0] == '/' || strcmp(r->path, "*") == 0));
+	ret->verdict = strstr(r->path, "refuse") != NULL ? POLICY_REFUSE : POLICY_PERMIT;
+}
+
+const struct policy_limits *policy_limits(const struct policy *p)
+{
+	static const struct policy_limits none;
+
+	(void)p;
+	return &none;
+}
+
+bool limits_request(struct guest *g, const struct policy_rule *rule, const char **ret_why)
+{
+	(void)g;
+	(void)rule;
+	*ret_why = "";
+	return true;
+}
+
+bool limits_bytes(struct guest *g, const struct policy_rule *rule, uint64_t out, uint64_t in,
+		  const char **ret_why)
+{
+	(void)g;
+	(void)rule;
+	*ret_why = "too much";
+	return out + in < (1U << 20);
+}
+
+const struct mask *secrets_mask(const struct secrets *s)
+{
+	(void)s;
+	return NULL;
+}
+
+int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_span name,
+		   struct http1_span value, char *ret, size_t cap)
+{
+	(void)s;
+	(void)u;
+	(void)name;
+	if (!http1_span_is(value, "placeholder"))
+		return 0;
+	assert(cap > 6);
+	memcpy(ret, "secret", 6);
+	return 6;
+}
+
+int secrets_expand(const struct secrets *s, struct secrets_use *u, const char *template, char *ret,
+		   size_t cap, struct err *e)
+{
+	(void)s;
+	(void)u;
+	(void)template;
+	(void)ret;
+	(void)cap;
+	return err_set(e, ERR_INVALID, "none");
+}
+
+bool secrets_wants_body(const struct secrets *s, const struct secrets_use *u,
+			struct http1_span content_type)
+{
+	(void)s;
+	(void)u;
+	(void)content_type;
+	return false;
+}
+
+int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_span content_type,
+		 const uint8_t *body, size_t len, uint8_t **ret)
+{
+	(void)s;
+	(void)u;
+	(void)content_type;
+	(void)body;
+	(void)len;
+	*ret = NULL;
+	return 0;
+}
+
+struct model *model_new(const char *path, bool prompts)
+{
+	(void)path;
+	(void)prompts;
+	return NULL;
+}
+
+void model_free(struct model *m)
+{
+	(void)m;
+}
+
+void model_request(struct model *m, const uint8_t *data, size_t len)
+{
+	(void)m;
+	(void)data;
+	(void)len;
+}
+
+void model_response(struct model *m, int status, struct http1_span content_type)
+{
+	(void)m;
+	(void)status;
+	(void)content_type;
+}
+
+void model_answer(struct model *m, const uint8_t *data, size_t len, uint64_t since_ns)
+{
+	(void)m;
+	(void)data;
+	(void)len;
+	(void)since_ns;
+}
+
+void model_write(struct model *m, struct json *j)
+{
+	(void)m;
+	(void)j;
+}
+
+/* ---- the loop */
+
+static void make_pair(int ret[2])
+{
+	assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ret) == 0);
+}
+
+static void connect_server(void)
+{
+	struct outbound *o = dialing;
+	struct err e = { .code = ERR_SYSTEM, .sys = ETIMEDOUT, .msg = "nobody answers" };
+	struct ip at = { { 0 } };
+	int pair[2];
+
+	dialing = NULL;
+	if (nservers == SERVERS) {
+		o->done(o, -1, NULL, &e);
+		return;
+	}
+	make_pair(pair);
+	assert(send(pair[1], answers, answers_n, MSG_NOSIGNAL) == (ssize_t)answers_n);
+	(void)shutdown(pair[1], SHUT_WR);
+	servers[nservers++] = pair[1];
+	o->done(o, pair[0], &at, NULL);
+}
+
+static void on_turn(struct loop_task *t)
+{
+	if (dialing != NULL)
+		connect_server();
+	if (--turns > 0)
+		loop_defer(egress.loop, t);
+	else
+		loop_stop(egress.loop);
+}
+
+/* ---- what must hold */
+
+static size_t receive(int fd, char *ret, size_t cap)
+{
+	size_t n = 0;
+	ssize_t got;
+
+	while (n < cap && (got = recv(fd, ret + n, cap - n, 0)) > 0)
+		n += (size_t)got;
+	return n;
+}
+
+/* How long the body is that begins here; SIZE_MAX: it is not complete. */
+static size_t body_length(const struct http1_request *r, const char *bytes, size_t n)
+{
+	struct http1_span data;
+	struct chunk c;
+	size_t at = 0, used;
+
+	if (r->framing == HTTP1_LENGTH)
+		return r->content_length <= n ? (size_t)r->content_length : SIZE_MAX;
+	if (r->framing != HTTP1_CHUNKED)
+		return 0;
+	chunk_init(&c, UINT64_MAX);
+	for (;;) {
+		switch (chunk_read(&c, bytes + at, n - at, &used, &data)) {
+		case CHUNK_DATA:
+			chunk_took(&c, data.n);
+			at += used + data.n;
+			break;
+		case CHUNK_END:
+			return at + used;
+		case CHUNK_MORE:
+			return SIZE_MAX;
+		case CHUNK_BAD:
+		case CHUNK_TOO_LONG:
+			assert(!"a server got chunks that are none");
+		}
+	}
+}
+
+static void check_server(const char *bytes, size_t n)
+{
+	struct http1_request r;
+	struct http1_fault fault;
+
+	while (n > 0) {
+		int head = http1_request_read(bytes, n, &r, &fault);
+		size_t body;
+
+		assert(head >= 0);
+		if (head == 0)
+			return;
+		fuzz_accepted++;
+		assert(http1_span_is(r.host, "web.example") && r.form != HTTP1_ABSOLUTE);
+		assert(memmem(r.path.p, r.path.n, "refuse", 6) == NULL);
+		bytes += head;
+		n -= (size_t)head;
+		if (r.upgrade_websocket)
+			return; /* what follows may be a tunnel's */
+		body = body_length(&r, bytes, n);
+		if (body == SIZE_MAX)
+			return;
+		bytes += body;
+		n -= body;
+	}
+}
+
+static void start(int fd)
+{
+	static struct flow f;
+	struct err e;
+
+	memset(&f, 0, sizeof(f));
+	f.guest = &guest;
+	f.fd = fd;
+	f.watch.fd = -1;
+	f.aim = (struct aim){ .host = "web.example", .port = 80, .by_name = true };
+	f.answer.verdict = POLICY_PERMIT;
+	flow = &f;
+	assert(gateway_start(&f, NULL, &e) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static char got[1 << 20];
+	const uint8_t *middle = memmem(data, size, "\0\0", 2);
+	size_t asks = middle != NULL ? (size_t)(middle - data) : size, n;
+	struct http1_response r;
+	struct http1_fault fault;
+	struct err e;
+	int pair[2];
+
+	if (size > 65536)
+		return 0;
+	answers = middle != NULL ? middle + 2 : data + size;
+	answers_n = size - (size_t)(answers - data);
+	egress.loop = loop_new(&e);
+	assert(egress.loop != NULL);
+	guest.egress = &egress;
+	guest.names = names_new();
+	guest.upstreams = upstreams_new(&guest);
+	assert(guest.names != NULL && guest.upstreams != NULL);
+	make_pair(pair);
+	assert(send(pair[1], data, asks, MSG_NOSIGNAL) == (ssize_t)asks);
+	(void)shutdown(pair[1], SHUT_WR);
+	start(pair[0]);
+	turns = TURNS;
+	turn = (struct loop_task){ .run = on_turn };
+	loop_defer(egress.loop, &turn);
+	assert(loop_run(egress.loop, &e) == 0);
+	if (flow != NULL)
+		flow_end(flow, true);
+	n = receive(pair[1], got, sizeof(got));
+	if (n > 0)
+		assert(http1_response_read(got, n, HTTP1_HEAD, &r, &fault) >= 0);
+	(void)close(pair[1]);
+	for (size_t i = 0; i < nservers; i++) {
+		n = receive(servers[i], got, sizeof(got));
+		check_server(got, n);
+		(void)close(servers[i]);
+	}
+	nservers = 0;
+	upstreams_free(guest.upstreams);
+	names_free(guest.names);
+	loop_free(egress.loop);
+	return 0;
+}
+
+/* ---- TLS is not spoken here */
+
+struct tls_conn *tls_open(struct tls *t, int fd, const char *host, struct err *e)
+{
+	(void)t;
+	(void)fd;
+	(void)host;
+	(void)err_set(e, ERR_UNSUPPORTED, "no TLS");
+	return NULL;
+}
+
+void tls_close(struct tls_conn *c)
+{
+	assert(c == NULL);
+}
+
+void tls_break(struct tls_conn *c)
+{
+	(void)c;
+	abort();
+}
+
+int tls_shut(struct tls_conn *c)
+{
+	(void)c;
+	abort();
+}
+
+ssize_t tls_read(struct tls_conn *c, void *buf, size_t cap)
+{
+	(void)c;
+	(void)buf;
+	(void)cap;
+	abort();
+}
+
+ssize_t tls_write(struct tls_conn *c, const void *data, size_t len)
+{
+	(void)c;
+	(void)data;
+	(void)len;
+	abort();
+}
+
+int tls_handshake(struct tls_conn *c, struct err *e)
+{
+	(void)c;
+	(void)e;
+	abort();
+}
+
+bool tls_wants_write(const struct tls_conn *c)
+{
+	(void)c;
+	abort();
+}

@@ -1,0 +1,171 @@
+/* api_network.c - whom a session may contact: shown, and changed while it runs; and the layer of a
+ * tenant, for the operator. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_handlers.h"
+#include "auth.h"
+#include "choice.h"
+#include "json.h"
+#include "reply.h"
+#include "request.h"
+#include "session.h"
+
+#define NETWORK_JSON_MAX (8U << 20)
+
+/* A document as the asking one may see it; 500 later if memory is short. */
+static void show_document(struct json *j, const char *name, const char *document, bool all)
+{
+	OWN_MEM char *text = choice_shown(document, all);
+
+	if (text == NULL)
+		j->full = true;
+	else
+		json_raw(j, name, text);
+}
+
+/* ---- of a session */
+
+static int show(struct request *r, struct json *j, const struct store_session *row,
+		const struct session *live, struct err *e)
+{
+	const char *chosen = session_chosen(r->core, row);
+	OWN_MEM char *merged = NULL;
+	char name[CHOICE_NAME_MAX];
+
+	if (session_merged(r->core, r->tenant, row, &merged, e) < 0)
+		return -1;
+	choice_name(chosen, name);
+	json_open(j, NULL, '{');
+	json_text(j, "name", name);
+	json_text(j, "from", row->policy[0] == '\0' ? "default" : "session");
+	json_text(j, "state", live == NULL ? "none" : session_network_state(live));
+	show_document(j, "policy", chosen, true);
+	show_document(j, "effective", merged, auth_is_operator(r));
+	json_open(j, "usage", '{');
+	json_uint(j, "bytes_in", row->usage.net_bytes_in);
+	json_uint(j, "bytes_out", row->usage.net_bytes_out);
+	json_uint(j, "requests", row->usage.net_requests);
+	json_close(j, '}');
+	json_close(j, '}');
+	return 0;
+}
+
+void api_network_get(struct request *r)
+{
+	struct session *live = NULL;
+	struct store_session row = { 0 };
+	struct err e = { 0 };
+	struct json j;
+	int shown;
+
+	if (request_owns(r, &live, &e) < 0 ||
+	    session_get(r->core, r->tenant, r->session_id, &row, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	json_init_heap(&j, NETWORK_JSON_MAX);
+	shown = show(r, &j, &row, live, &e);
+	store_session_release(&row);
+	if (shown == 0) {
+		reply_json(r, 200, &j);
+		return;
+	}
+	json_release(&j);
+	reply_error(r, &e);
+}
+
+static void in_force(struct wait *w, const struct err *e)
+{
+	struct request *r = w->arg;
+
+	if (e != NULL)
+		reply_error(r, e);
+	else
+		api_network_get(r);
+}
+
+static void put(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct err e = { 0 };
+	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
+	OWN_MEM char *document = NULL;
+
+	r->wait.done = in_force;
+	if (s == NULL || choice_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
+	    session_set_policy(s, document, &r->wait, &e) < 0)
+		reply_error(r, &e);
+}
+
+void api_network_put(struct request *r)
+{
+	request_body(r, put);
+}
+
+/* ---- of a tenant */
+
+static struct tenant *find(struct request *r)
+{
+	struct tenant *t;
+
+	if (!auth_is_operator(r)) {
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+		return NULL;
+	}
+	t = tenant_find(r->core, r->id);
+	if (t != NULL && !tenant_row(t)->disabled)
+		return t;
+	reply_code(r, 404, "not_found", "there is no such tenant");
+	return NULL;
+}
+
+static void reply_tenant(struct request *r, const struct tenant *t)
+{
+	struct json j;
+
+	json_init_heap(&j, NETWORK_JSON_MAX);
+	json_open(&j, NULL, '{');
+	if (tenant_policy(t)[0] == '\0')
+		json_none(&j, "policy");
+	else
+		show_document(&j, "policy", tenant_policy(t), true);
+	json_close(&j, '}');
+	reply_json(r, 200, &j);
+}
+
+void api_network_tenant_get(struct request *r)
+{
+	struct tenant *t = find(r);
+
+	if (t != NULL)
+		reply_tenant(r, t);
+}
+
+static bool is_null(const uint8_t *body, size_t len)
+{
+	return len == 4 && memcmp(body, "null", 4) == 0;
+}
+
+static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct tenant *t = find(r);
+	OWN_MEM char *document = NULL;
+	struct err e = { 0 };
+
+	if (t == NULL)
+		return;
+	if ((!is_null(body, len) &&
+	     choice_read((const char *)body, len, POLICY_TENANT, &document, &e) < 0) ||
+	    tenant_set_policy(r->core, t, document == NULL ? "" : document, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_tenant(r, t);
+}
+
+void api_network_tenant_put(struct request *r)
+{
+	if (find(r) != NULL)
+		request_body(r, put_tenant);
+}

@@ -1,0 +1,163 @@
+/* api_secrets.c - secrets: made, changed, shown without their values, revoked. */
+#include "api_handlers.h"
+#include "json.h"
+#include "reply.h"
+#include "request.h"
+#include "secret.h"
+#include "shape.h"
+#include "spec_secret.h"
+
+#define SECRET_JSON_MAX (128U << 10)
+#define PAGE 1000 /* as many as a tenant may have */
+
+static void lines(struct json *j, const char *name, const char *text)
+{
+	json_open(j, name, '[');
+	while (*text != '\0') {
+		size_t n = 0;
+
+		while (text[n] != '\n' && text[n] != '\0')
+			n++;
+		json_bytes(j, NULL, text, n);
+		text += n + (text[n] == '\n');
+	}
+	json_close(j, ']');
+}
+
+static void show(struct json *j, struct core *c, const struct store_secret *s)
+{
+	struct err e = { 0 };
+	bool usable = secret_usable(c, s, &e) == 0;
+
+	json_open(j, NULL, '{');
+	json_text(j, "id", s->id);
+	json_text(j, "name", s->name);
+	json_uint(j, "version", s->version);
+	json_raw(j, "metadata", s->metadata[0] == '\0' ? "{}" : s->metadata);
+	lines(j, "hosts", s->hosts);
+	lines(j, "methods", s->methods);
+	lines(j, "paths", s->paths);
+	lines(j, "in", s->places[0] == '\0' ? "header\nbasic" : s->places);
+	json_open(j, "ways", '[');
+	for (unsigned way = 1; way < SECRET_WAYS; way <<= 1)
+		if ((s->ways & way) != 0)
+			json_text(j, NULL, secret_line_way(way));
+	json_close(j, ']');
+	json_bool(j, "usable", usable);
+	json_text(j, "problem", usable ? NULL : e.msg);
+	shape_time(j, "created_at", s->created_ms);
+	shape_time(j, "updated_at", s->updated_ms);
+	shape_time(j, "expires_at", s->expires_ms);
+	json_close(j, '}');
+}
+
+static void reply_secret(struct request *r, int status, struct store_secret *s)
+{
+	struct json j;
+
+	json_init_heap(&j, SECRET_JSON_MAX);
+	show(&j, r->core, s);
+	store_secret_release(s);
+	reply_json(r, status, &j);
+}
+
+struct list {
+	struct json j;
+	struct core *core;
+};
+
+static int list_one(const struct store_secret *row, void *cookie)
+{
+	struct list *l = cookie;
+
+	show(&l->j, l->core, row);
+	return 0;
+}
+
+void api_secrets_list(struct request *r)
+{
+	struct list l = { .core = r->core };
+	struct err e = { 0 };
+
+	json_init_heap(&l.j, REPLY_JSON_MAX);
+	json_open(&l.j, NULL, '{');
+	json_open(&l.j, "secrets", '[');
+	if (store_secret_list(core_store(r->core), tenant_row(r->tenant)->id, "", PAGE, list_one,
+			      &l, &e) < 0) {
+		json_release(&l.j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&l.j, ']');
+	json_close(&l.j, '}');
+	reply_json(r, 200, &l.j);
+}
+
+static void create(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct store_secret row;
+	struct spec_secret spec;
+	struct err e = { 0 };
+	int made = spec_secret_read(body, len, false, &spec, &e);
+
+	if (made == 0 && spec.name == NULL)
+		made = err_set(&e, ERR_INVALID, "name: is missing");
+	if (made == 0)
+		made = secret_create(r->core, r->tenant, spec.name, &spec.wish, &row, &e);
+	spec_secret_release(&spec);
+	if (made < 0)
+		reply_error(r, &e);
+	else
+		reply_secret(r, 201, &row);
+}
+
+void api_secrets_create(struct request *r)
+{
+	request_body(r, create);
+}
+
+void api_secrets_get(struct request *r)
+{
+	struct store_secret row;
+	struct err e = { 0 };
+
+	if (secret_get(r->core, r->tenant, r->id, &row, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_secret(r, 200, &row);
+}
+
+static void update(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct store_secret row;
+	struct spec_secret spec;
+	struct err e = { 0 };
+	int done = spec_secret_read(body, len, false, &spec, &e);
+
+	if (done == 0 && spec.name != NULL)
+		done = err_set(&e, ERR_INVALID, "name: cannot be changed");
+	if (done == 0)
+		done = secret_update(r->core, r->tenant, r->id, &spec.wish, &row, &e);
+	spec_secret_release(&spec);
+	if (done < 0)
+		reply_error(r, &e);
+	else
+		reply_secret(r, 200, &row);
+}
+
+void api_secrets_update(struct request *r)
+{
+	request_body(r, update);
+}
+
+void api_secrets_delete(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (secret_delete(r->core, r->tenant, r->id, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}

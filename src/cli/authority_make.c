@@ -1,0 +1,56 @@
+#include "authority_make.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "child.h"
+
+/* Until it ends, or there is no more room. */
+static size_t read_all(int fd, char *ret, size_t cap)
+{
+	size_t n = 0;
+	ssize_t got;
+
+	while (n < cap && ((got = read(fd, ret + n, cap - n)) > 0 || (got < 0 && errno == EINTR)))
+		n += got > 0 ? (size_t)got : 0;
+	return n;
+}
+
+static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *e)
+{
+	int ends[2], status = -1;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD hears = ends[0], says = ends[1];
+	if (child_start(&(struct child_start){ .name = "cordon-egress",
+					       .word = "--make-authority",
+					       .out = says },
+			&pid, e) < 0)
+		return -1;
+	(void)close(TAKE_FD(says));
+	*ret_len = read_all(hears, ret_text, AUTHORITY_TEXT_MAX);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (status != 0)
+		return err_set(e, ERR_SYSTEM, "cordon-egress could not make an authority");
+	return 0;
+}
+
+int authority_make(struct authority *ret, struct err *e)
+{
+	char text[AUTHORITY_TEXT_MAX];
+	int result;
+	size_t n = 0;
+
+	if (authority_open(ret, e) == 0)
+		return 0;
+	if (e->code != ERR_NOT_FOUND || make(text, &n, e) < 0)
+		return -1;
+	result = authority_save(text, n, e);
+	explicit_bzero(text, sizeof(text));
+	return result < 0 ? -1 : authority_open(ret, e);
+}

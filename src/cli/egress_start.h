@@ -1,0 +1,20 @@
+/* egress_start.h - starts cordon-egress with what it may use: for cordon serve and cordon run. */
+#pragma once
+
+#include "child.h"
+
+struct egress_start {
+	int control, channel; /* borrowed; -1: lacks */
+	int authority;	      /* borrowed: the node's, key and certificate; read from its start */
+	const char *ca; /* file of further authorities that servers are verified by; "": none */
+	unsigned log_format, log_level; /* enum log_format, enum log_level */
+	bool drop;			/* as child_start()'s */
+	uid_t uid;
+	gid_t gid;
+};
+
+int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e) MUST_USE;
+
+/* The node's resolv.conf and hosts, opened; empty for one that is not there. The caller owns both.
+ */
+void egress_start_names(int ret_fds[2]);

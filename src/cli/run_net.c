@@ -1,0 +1,305 @@
+#include "run_net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "authority_make.h"
+#include "clock.h"
+#include "egress_msg.h"
+#include "egress_start.h"
+#include "foreign.h"
+#include "io.h"
+#include "log.h"
+#include "run_policy.h"
+
+#define PATIENCE_MS 10000
+#define END_MS 2000
+#define IN_MAX (2U * EGRESS_PROMPT_MAX)
+#define READ_AT_ONCE 65536
+#define LOG_MAX (16U << 20) /* of what is printed at the end */
+#define NOBODY 65534
+
+void run_net_init(struct run_net *n)
+{
+	*n = (struct run_net){ .sock = -1, .log = -1, .authority = { .fd = -1 } };
+	buf_init(&n->in, IN_MAX);
+	buf_init(&n->order, EGRESS_TEXT_MAX);
+}
+
+static bool log_is_late(const struct run_net *n)
+{
+	return n->o->net_log != NULL && strcmp(n->o->net_log, "-") == 0;
+}
+
+/* What is printed at the end waits in memory. */
+static int open_log(struct run_net *n, struct err *e)
+{
+	const char *path = n->o->net_log;
+
+	if (path == NULL)
+		return 0;
+	n->log = log_is_late(n) ? memfd_create("net-log", MFD_CLOEXEC)
+				: open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	return n->log < 0 ? err_sys(e, "--net-log %.120s", path) : 0;
+}
+
+static int start(struct run_net *n, struct err *e)
+{
+	const struct passwd *user = getuid() == 0 ? getpwnam("cordon-net") : NULL;
+	struct egress_start how = { .control = -1,
+				    .authority = n->authority.fd,
+				    .ca = n->o->egress_ca == NULL ? "" : n->o->egress_ca,
+				    .log_level = LOG_LEVEL_ERROR, /* what matters is told to us */
+				    .drop = getuid() == 0,
+				    .uid = user == NULL ? NOBODY : user->pw_uid,
+				    .gid = user == NULL ? NOBODY : user->pw_gid };
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return err_sys(e, "channel C");
+	n->sock = ends[0];
+	OWN_FD its = ends[1];
+	how.channel = its;
+	return egress_start(&how, &n->pid, e);
+}
+
+int run_net_check(struct run_net *n, const struct run_options *o, struct outcome_network *told,
+		  struct err *e)
+{
+	n->o = o;
+	n->told = told;
+	told->wanted = run_policy_is_wanted(o);
+	if (!told->wanted)
+		return 0;
+	if (o->egress_ca != NULL && access(o->egress_ca, R_OK) < 0)
+		return err_sys(e, "--egress-ca %.120s", o->egress_ca);
+	return open_log(n, e) < 0 ? -1 : run_policy_write(o, &n->order, e);
+}
+
+int run_net_open(struct run_net *n, const struct authority **ret, struct err *e)
+{
+	*ret = NULL;
+	if (!n->told->wanted)
+		return 0;
+	if (authority_make(&n->authority, e) < 0)
+		return -1;
+	*ret = &n->authority;
+	return start(n, e);
+}
+
+/* ---- what egress says */
+
+static uint64_t number(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at == NULL ? 0 : strtoull(at + strlen(name), NULL, 10);
+}
+
+static void take_record(struct run_net *n, const char *text)
+{
+	struct err e;
+	off_t have = log_is_late(n) ? lseek(n->log, 0, SEEK_CUR) : 0;
+
+	/* Quotes inside of a value have backslashes. */
+	if (strstr(text, "\"verdict\":\"deny\"") != NULL)
+		n->told->refused++;
+	if (n->log < 0 || have > (off_t)LOG_MAX)
+		return;
+	if (io_write_all(n->log, text, strlen(text), &e) < 0 ||
+	    io_write_all(n->log, "\n", 1, &e) < 0)
+		io_close_all(&n->log, 1);
+}
+
+static void take_counts(struct run_net *n, const char *text)
+{
+	n->told->requests = number(text, "\"requests\":");
+	n->told->connections = number(text, "\"connections\":");
+	n->told->bytes = number(text, "\"bytes_in\":") + number(text, "\"bytes_out\":");
+}
+
+/* The next frame that is here, as text with a NUL. 1, 0: none, -1: nonsense. */
+static int next(struct run_net *n, struct egress_msg *ret, char **ret_text, struct err *e)
+{
+	struct frame f;
+	int used = frame_read(n->in.data, n->in.len, EGRESS_ID_MAX + EGRESS_PROMPT_MAX, &f, e);
+
+	if (used <= 0)
+		return used;
+	if (egress_msg_read(&f, ret, e) < 0)
+		return -1;
+	*ret_text = strndup(ret->text == NULL ? "" : ret->text, ret->len);
+	buf_consume(&n->in, (size_t)used);
+	return *ret_text == NULL ? err_sys(e, "memory") : 1;
+}
+
+/* Everything that is here. Stops behind a TAKEN, whose text it returns in *ret_taken. */
+static int take_all(struct run_net *n, char **ret_taken, struct err *e)
+{
+	struct egress_msg m;
+	char *text;
+	int got;
+
+	while ((got = next(n, &m, &text, e)) > 0) {
+		if (m.type == EGRESS_TAKEN && ret_taken != NULL) {
+			*ret_taken = text;
+			return 0;
+		}
+		if (m.type == EGRESS_RECORD)
+			take_record(n, text);
+		if (m.type == EGRESS_COUNTS)
+			take_counts(n, text);
+		free(text);
+	}
+	return got;
+}
+
+/* Bytes that come within so long: > 0, 0 at the end, -1. */
+static ssize_t pull(struct run_net *n, int ms)
+{
+	struct pollfd fd = { .fd = n->sock, .events = POLLIN };
+	struct err e;
+	uint8_t *to = buf_reserve(&n->in, READ_AT_ONCE, &e);
+
+	if (to == NULL || n->sock < 0 || poll(&fd, 1, ms) <= 0)
+		return -1;
+	ssize_t got = recv(n->sock, to, READ_AT_ONCE, MSG_DONTWAIT);
+	if (got > 0)
+		buf_commit(&n->in, (size_t)got);
+	return got;
+}
+
+/* Cells have no way out any more; the command is told nothing, as with a network that fails. */
+static void lose(struct run_net *n, const char *why)
+{
+	(void)fprintf(stderr, "cordon: the network is gone: %s\n", why);
+	io_close_all(&n->sock, 1);
+}
+
+void run_net_hear(struct run_net *n)
+{
+	struct err e = { 0 };
+	ssize_t got = pull(n, 0);
+
+	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+		lose(n, "cordon-egress has ended");
+	else if (got > 0 && take_all(n, NULL, &e) < 0)
+		lose(n, e.msg);
+}
+
+/* ---- the door */
+
+static int send_frame(struct run_net *n, enum egress_type type, const char *id, const int *fds,
+		      size_t nfds, struct err *e)
+{
+	uint8_t head[EGRESS_HEAD];
+	size_t len = type == EGRESS_ATTACH ? n->order.len : 0;
+
+	egress_msg_head(head, type, id, len);
+	if (io_send(n->sock, head, sizeof(head), fds, nfds, e) < 0)
+		return -1;
+	for (size_t at = 0; at < len;) {
+		ssize_t sent = send(n->sock, n->order.data + at, len - at, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno != EINTR)
+			return err_sys(e, "channel C");
+		at += sent > 0 ? (size_t)sent : 0;
+	}
+	return 0;
+}
+
+static int attach(struct run_net *n, const char *id, const int door[2], struct err *e)
+{
+	uint64_t until = clock_now_ns() + PATIENCE_MS * CLOCK_MS;
+	OWN_MEM char *taken = NULL;
+
+	(void)snprintf(n->id, sizeof(n->id), "%s", id);
+	if (send_frame(n, EGRESS_ATTACH, id, door, 2, e) < 0)
+		return err_wrap(e, "cordon-egress");
+	while (taken == NULL && clock_now_ns() < until) {
+		ssize_t got = pull(n, 100);
+
+		if (got == 0)
+			return err_set(e, ERR_SYSTEM, "cordon-egress has ended");
+		if (take_all(n, &taken, e) < 0)
+			return err_wrap(e, "cordon-egress");
+	}
+	if (taken == NULL)
+		return err_set(e, ERR_SYSTEM, "cordon-egress does not answer");
+	return taken[0] == '\0' ? 0 : err_set(e, ERR_INVALID, "%.200s", taken);
+}
+
+int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys, struct err *e)
+{
+	int attached, door[2];
+
+	if (sys == EOPNOTSUPP)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "--allow: cells have no way out here; cordon doctor says why");
+	errno = sys;
+	if (sys != 0 || agent->nfds != COUNT(door))
+		return err_sys(e, "open the cell's way out");
+	memcpy(door, agent->fds, sizeof(door));
+	agent->nfds = 0;
+	attached = attach(n, id, door, e);
+	foreign_close(door, COUNT(door));
+	return attached;
+}
+
+/* ---- the end */
+
+static void print_log(const struct run_net *n)
+{
+	char bytes[4096];
+	off_t at = 0;
+	ssize_t got;
+	struct err e;
+
+	while ((got = pread(n->log, bytes, sizeof(bytes), at)) > 0) {
+		IGNORED(io_write_all(STDERR_FILENO, bytes, (size_t)got, &e), "nobody listens");
+		at += got;
+	}
+}
+
+static void wait_for(pid_t pid)
+{
+	uint64_t until = clock_now_ns() + END_MS * CLOCK_MS;
+
+	while (waitpid(pid, NULL, WNOHANG) == 0) {
+		if (clock_now_ns() > until)
+			(void)kill(pid, SIGKILL);
+		(void)poll(NULL, 0, 2);
+	}
+}
+
+void run_net_close(struct run_net *n)
+{
+	struct err e;
+
+	if (n->sock >= 0) {
+		/* It says what it has to say, and ends. */
+		if (n->id[0] != '\0')
+			IGNORED(send_frame(n, EGRESS_DETACH, n->id, NULL, 0, &e), "it is gone");
+		(void)shutdown(n->sock, SHUT_WR);
+		while (pull(n, END_MS) > 0 && take_all(n, NULL, &e) == 0)
+			;
+	}
+	io_close_all(&n->sock, 1);
+	if (n->pid > 0)
+		wait_for(n->pid);
+	n->pid = 0;
+	if (n->log >= 0 && log_is_late(n))
+		print_log(n);
+	io_close_all(&n->log, 1);
+	authority_release(&n->authority);
+	buf_release(&n->in);
+	buf_release(&n->order);
+}

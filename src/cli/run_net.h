@@ -1,0 +1,38 @@
+/* run_net.h - the way out of the cell of `cordon run`: a cordon-egress of its own. It ends when its
+ * channel does. */
+#pragma once
+
+#include "agent.h"
+#include "authority.h"
+#include "buf.h"
+#include "egress_msg.h"
+#include "outcome.h"
+#include "run_options.h"
+
+struct run_net {
+	const struct run_options *o;  /* borrowed */
+	struct outcome_network *told; /* borrowed: what happened, counted here */
+	struct authority authority;
+	char id[EGRESS_ID_MAX]; /* "": not attached */
+	pid_t pid;		/* 0: none */
+	int sock;		/* owned: channel C; -1 */
+	int log;		/* owned: where records go; -1 */
+	struct buf in, order;
+};
+
+/* Does nothing but to be safe for run_net_close(). */
+void run_net_init(struct run_net *n);
+/* Looks at what the options say: -1 is the caller's fault. */
+int run_net_check(struct run_net *n, const struct run_options *o, struct outcome_network *told,
+		  struct err *e) MUST_USE;
+/* Starts cordon-egress, if it is wanted. *ret: the authority that the cell shall trust, borrowed,
+ * or NULL. */
+int run_net_open(struct run_net *n, const struct authority **ret, struct err *e) MUST_USE;
+/* With the answer to agent_send_door(), whose descriptors it takes; sys: what it said. Returns when
+ * the policy is in force. ERR_INVALID: it is none. */
+int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys,
+		   struct err *e) MUST_USE;
+/* Hears what waits. */
+void run_net_hear(struct run_net *n);
+/* The cell is gone: hears the rest and waits for cordon-egress to end. */
+void run_net_close(struct run_net *n);

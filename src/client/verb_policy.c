@@ -1,0 +1,220 @@
+/* verb_policy.c - theory of operation
+ *
+ * Policies without a server: the library that decides in cordon-egress reads them here, so what is
+ * said here is what happens there. */
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "buf.h"
+#include "explain.h"
+#include "policy.h"
+#include "show.h"
+#include "verbs.h"
+
+#define NOT_GOOD 1
+
+struct fields {
+	struct args_common common;
+	const char *policy, *preset, *node, *tenant, *session;
+	const char *host, *method, *path, *layer;
+	uint64_t port;
+	bool plain, strict;
+};
+
+#define FIELD(name) offsetof(struct fields, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "policy", "FILE", OPTION_TEXT, FIELD(policy), 0, 0,
+	  "explain: the session's policy (- is standard input)" },
+	{ "preset", "NAME", OPTION_TEXT, FIELD(preset), 0, 0, "explain: a preset instead" },
+	{ "node", "FILE", OPTION_TEXT, FIELD(node), 0, 0, "merge, explain: the node's policy" },
+	{ "tenant", "FILE", OPTION_TEXT, FIELD(tenant), 0, 0, "merge, explain: the tenant's policy" },
+	{ "session", "FILE", OPTION_TEXT, FIELD(session), 0, 0, "merge: the session's policy" },
+	{ "host", "NAME", OPTION_TEXT, FIELD(host), 0, 0, "explain: a name or an address" },
+	{ "port", "PORT", OPTION_COUNT, FIELD(port), 1, 65535, "explain: (default 443, or 80 if plain)" },
+	{ "method", "NAME", OPTION_TEXT, FIELD(method), 0, 0, "explain: (default GET)" },
+	{ "path", "PATH", OPTION_TEXT, FIELD(path), 0, 0, "explain: with ?query if wanted (default /)" },
+	{ "plain", NULL, OPTION_FLAG, FIELD(plain), 0, 0, "explain: HTTP without TLS" },
+	{ "layer", "NAME", OPTION_TEXT, FIELD(layer), 0, 0,
+	  "check: whose policy it is: node, tenant or session (default)" },
+	{ "strict", NULL, OPTION_FLAG, FIELD(strict), 0, 0, "check: a warning is an error" },
+	{ "help", NULL, OPTION_FLAG, FIELD(common.help), 0, 0, "shows this" },
+};
+/* clang-format on */
+
+/* All of a file. */
+static int load(const char *path, struct buf *ret, struct err *e)
+{
+	FILE *from = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+	char piece[4096];
+	size_t n;
+	int result = 0;
+
+	if (from == NULL)
+		return err_sys(e, "cannot open %.120s", path);
+	while (result == 0 && (n = fread(piece, 1, sizeof(piece), from)) > 0)
+		result = buf_add(ret, piece, n, e);
+	if (result == 0 && ferror(from))
+		result = err_sys(e, "cannot read %.120s", path);
+	if (result == 0 && ret->len == 0)
+		result = err_set(e, ERR_INVALID, "%.120s is empty", path);
+	if (result == 0 && memchr(ret->data, '\0', ret->len) != NULL)
+		result = err_set(e, ERR_INVALID, "%.120s is no text", path);
+	if (from != stdin)
+		(void)fclose(from);
+	return result;
+}
+
+/* The files of up to three layers, merged. *ret is freed by the caller. */
+static int merge(const char *const paths[POLICY_LAYERS], const char *preset, char **ret,
+		 struct err *e)
+{
+	const char *texts[POLICY_LAYERS] = { NULL, NULL, preset };
+	struct buf files[POLICY_LAYERS];
+	int result = 0;
+
+	for (size_t i = 0; i < POLICY_LAYERS; i++) {
+		buf_init(&files[i], POLICY_TEXT_MAX);
+		if (result < 0 || paths[i] == NULL)
+			continue;
+		result = load(paths[i], &files[i], e);
+		if (result == 0)
+			texts[i] = buf_text(&files[i]);
+	}
+	if (result == 0)
+		result = policy_merge(texts, ret, e);
+	for (size_t i = 0; i < POLICY_LAYERS; i++)
+		buf_release(&files[i]);
+	return result;
+}
+
+static int not_good(const struct err *e)
+{
+	(void)args_fail(e);
+	return NOT_GOOD;
+}
+
+static void warn(const char *text, void *arg)
+{
+	(void)fputs("warning: ", stdout);
+	show_text(text, stdout);
+	(void)putchar('\n');
+	++*(size_t *)arg;
+}
+
+static int check(const struct fields *f, const char *path)
+{
+	static const char *const layers[POLICY_LAYERS] = { "node", "tenant", "session" };
+	const char *paths[POLICY_LAYERS] = { NULL };
+	OWN_MEM char *text = NULL;
+	struct policy *p = NULL;
+	struct err e = { 0 };
+	size_t warnings = 0, layer = POLICY_SESSION;
+
+	for (layer = 0; f->layer != NULL && layer < POLICY_LAYERS; layer++)
+		if (strcmp(layers[layer], f->layer) == 0)
+			break;
+	if (f->layer == NULL)
+		layer = POLICY_SESSION;
+	if (layer == POLICY_LAYERS)
+		return args_wrong(&verb_policy, "no layer '%.40s'", f->layer);
+	paths[layer] = path;
+	if (merge(paths, NULL, &text, &e) < 0 ||
+	    policy_read(text, strlen(text), POLICY_LAYERS, &p, &e) < 0)
+		return not_good(&e);
+	policy_check(p, warn, &warnings);
+	(void)printf("%zu rules, %zu warnings\n", policy_rules(p), warnings);
+	policy_free(p);
+	return warnings > 0 && f->strict ? NOT_GOOD : ARGS_OK;
+}
+
+static int explain(const struct fields *f)
+{
+	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->policy };
+	const char *preset = f->preset != NULL ? policy_preset(f->preset) : NULL;
+	struct explain_question q = { .host = f->host,
+				      .method = f->method != NULL ? f->method : "GET",
+				      .path = f->path != NULL ? f->path : "/",
+				      .plain = f->plain };
+	OWN_MEM char *text = NULL;
+	struct policy *p = NULL;
+	struct err e = { 0 };
+	int allowed;
+
+	if (f->host == NULL)
+		return args_wrong(&verb_policy, "explain needs --host");
+	if (f->preset != NULL && (preset == NULL || f->policy != NULL))
+		return args_wrong(&verb_policy,
+				  preset == NULL ? "no preset '%.40s'"
+						 : "--preset '%.40s' or --policy, "
+						   "not both",
+				  f->preset);
+	q.port = (uint16_t)(f->port != 0 ? f->port : f->plain ? 80 : 443);
+	if (merge(paths, preset, &text, &e) < 0 ||
+	    policy_read(text, strlen(text), POLICY_LAYERS, &p, &e) < 0)
+		return not_good(&e);
+	allowed = explain_print(p, &q, &e);
+	policy_free(p);
+	return allowed < 0 ? not_good(&e) : allowed > 0 ? ARGS_OK : NOT_GOOD;
+}
+
+static int print_merged(const struct fields *f)
+{
+	const char *const paths[POLICY_LAYERS] = { f->node, f->tenant, f->session };
+	OWN_MEM char *text = NULL;
+	struct err e = { 0 };
+
+	if (merge(paths, NULL, &text, &e) < 0)
+		return not_good(&e);
+	(void)puts(text);
+	return ARGS_OK;
+}
+
+static int presets(const char *name)
+{
+	const char *summary = NULL, *one;
+
+	if (name != NULL && policy_preset(name) == NULL)
+		return args_wrong(&verb_policy, "no preset '%.40s'", name);
+	if (name != NULL) {
+		(void)puts(policy_preset(name));
+		return ARGS_OK;
+	}
+	for (size_t i = 0; (one = policy_preset_name(i, &summary)) != NULL; i++)
+		(void)printf("%-12s %s\n", one, summary);
+	return ARGS_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	int code = args_read(&verb_policy, argc, argv, &f, &words, 1, 2);
+	const char *what = words.at[0];
+
+	if (code != ARGS_GO)
+		return code;
+	if (strcmp(what, "check") == 0 && words.n == 2)
+		return check(&f, words.at[1]);
+	if (strcmp(what, "explain") == 0 && words.n == 1)
+		return explain(&f);
+	if (strcmp(what, "merge") == 0 && words.n == 1)
+		return print_merged(&f);
+	if (strcmp(what, "presets") == 0)
+		return presets(words.n == 2 ? words.at[1] : NULL);
+	return args_wrong(&verb_policy, "check FILE, explain, merge or presets, not '%.40s'", what);
+}
+
+const struct verb verb_policy = {
+	.name = "policy",
+	.usage = "check FILE | explain [options] | merge [options] | presets [NAME]",
+	.summary = "Checks and explains network policies; needs no server.",
+	.text = "check exits with 1 if the document cannot be used, explain if it refuses. A "
+		"policy "
+		"is described in doc/policy.md.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

@@ -1,0 +1,265 @@
+/* verb_secret.c - secrets: set, listed, shown without their values, removed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+#include "columns.h"
+#include "compose.h"
+#include "member.h"
+#include "show.h"
+#include "show_json.h"
+#include "verbs.h"
+
+#define VALUE_MAX 65536
+#define ITEMS_MAX 1000
+
+struct fields {
+	struct args_common common;
+	const char *from_file, *value_env, *ttl;
+	struct option_list hosts, methods, paths, in, ways, metadata;
+};
+
+#define FIELD(name) offsetof(struct fields, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "from-file", "FILE", OPTION_TEXT, FIELD(from_file), 0, 0,
+	  "set: the value is what is in this file, without a newline at its end; - is standard input" },
+	{ "value-env", "VAR", OPTION_TEXT, FIELD(value_env), 0, 0,
+	  "set: the value is in this variable" },
+	{ "host", "NAME", OPTION_LIST, FIELD(hosts), 0, 0,
+	  "set: a host it may go to, or *.NAME; may be given again, as those that follow" },
+	{ "method", "METHOD", OPTION_LIST, FIELD(methods), 0, 0, "set: only in such requests" },
+	{ "path", "PATTERN", OPTION_LIST, FIELD(paths), 0, 0,
+	  "set: only in requests for such paths, such as /v1/**" },
+	{ "in", "PLACE", OPTION_LIST, FIELD(in), 0, 0,
+	  "set: where its placeholder is replaced: header, basic, body:FIELD (default: the first two)" },
+	{ "way", "WAY", OPTION_LIST, FIELD(ways), 0, 0,
+	  "set: how sessions may get it: broker, env, file, socket (default: all)" },
+	{ "metadata", "K=V", OPTION_LIST, FIELD(metadata), 0, 0, "set: a note" },
+	{ "ttl", "TIME", OPTION_TEXT, FIELD(ttl), 0, 0,
+	  "set: how long it is good from now on; 0: for ever" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+/* At most VALUE_MAX bytes, and the newline that editors leave. */
+static int read_all(int fd, char ret[VALUE_MAX + 2], struct err *e)
+{
+	size_t n = 0;
+
+	while (n < VALUE_MAX + 1) {
+		ssize_t got = read(fd, ret + n, VALUE_MAX + 1 - n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return err_sys(e, "--from-file");
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	if (n > 0 && ret[n - 1] == '\n')
+		n--;
+	if (n > VALUE_MAX || memchr(ret, '\0', n) != NULL)
+		return err_set(e, ERR_INVALID, "--from-file: must be text of at most %d bytes",
+			       VALUE_MAX);
+	ret[n] = '\0';
+	return 0;
+}
+
+static int read_value(const struct fields *f, char ret[VALUE_MAX + 2], struct err *e)
+{
+	OWN_FD fd = -1;
+	const char *set;
+
+	if (f->value_env != NULL) {
+		set = secure_getenv(f->value_env);
+		if (set == NULL || strlen(set) > VALUE_MAX)
+			return err_set(e, ERR_INVALID, "--value-env: %.60s is not set, or too long",
+				       f->value_env);
+		memcpy(ret, set, strlen(set) + 1);
+		return 0;
+	}
+	if (strcmp(f->from_file, "-") == 0)
+		return read_all(STDIN_FILENO, ret, e);
+	fd = open(f->from_file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, "--from-file: %.200s", f->from_file);
+	return read_all(fd, ret, e);
+}
+
+static int add_list(json_t *body, const char *member, const char *option,
+		    const struct option_list *l, struct err *e)
+{
+	return l->n == 0 ? 0 : compose_list(body, member, option, l->items, l->n, e);
+}
+
+/* What was asked for; of one that is there already the rest stays as it is. */
+static json_t *compose(const struct fields *f, struct err *e)
+{
+	json_t *body = json_object();
+	char value[VALUE_MAX + 2];
+	int done = body == NULL ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+
+	if (done == 0 && (f->from_file != NULL || f->value_env != NULL)) {
+		done = read_value(f, value, e);
+		if (done == 0)
+			done = compose_text(body, "value", "the value", value, e);
+		explicit_bzero(value, sizeof(value));
+	}
+	if (done == 0 && (add_list(body, "hosts", "--host", &f->hosts, e) < 0 ||
+			  add_list(body, "methods", "--method", &f->methods, e) < 0 ||
+			  add_list(body, "paths", "--path", &f->paths, e) < 0 ||
+			  add_list(body, "in", "--in", &f->in, e) < 0 ||
+			  add_list(body, "ways", "--way", &f->ways, e) < 0 ||
+			  compose_pairs(body, "metadata", "--metadata", &f->metadata, e) < 0 ||
+			  compose_time_text(body, "ttl", "--ttl", f->ttl, e) < 0))
+		done = -1;
+	if (done == 0)
+		return body;
+	json_decref(body);
+	return NULL;
+}
+
+static void target_of(struct target *t, const char *name)
+{
+	target_init(t, "/v1/secrets");
+	target_part(t, name);
+}
+
+static void show(const struct fields *f, const json_t *secret)
+{
+	if (f->common.json) {
+		show_json(secret, true, stdout);
+		return;
+	}
+	show_text(member_text(secret, "name", "?"), stdout);
+	(void)putchar('\n');
+}
+
+static int set(const struct fields *f, struct ask *a, const char *name, struct err *e)
+{
+	OWN_JSON *body = NULL;
+	OWN_JSON *secret = NULL;
+	struct target t;
+
+	if (f->from_file != NULL && f->value_env != NULL)
+		return err_set(e, ERR_INVALID, "--from-file and --value-env: one of the two");
+	body = compose(f, e);
+	if (body == NULL)
+		return -1;
+	target_of(&t, name);
+	if (ask_json(a, "PUT", &t, body, &secret, e) < 0) {
+		if (a->status != 404)
+			return -1;
+		if (compose_text(body, "name", "the name", name, e) < 0)
+			return -1;
+		target_init(&t, "/v1/secrets");
+		if (ask_json(a, "POST", &t, body, &secret, e) < 0)
+			return -1;
+	}
+	show(f, secret);
+	return 0;
+}
+
+static int show_one(const struct fields *f, struct ask *a, const char *name, struct err *e)
+{
+	OWN_JSON *secret = NULL;
+	struct target t;
+
+	(void)f;
+	target_of(&t, name);
+	if (ask_json(a, "GET", &t, NULL, &secret, e) < 0)
+		return -1;
+	show_json(secret, true, stdout);
+	return 0;
+}
+
+static int remove_one(struct ask *a, const char *name, struct err *e)
+{
+	struct target t;
+
+	target_of(&t, name);
+	return ask_json(a, "DELETE", &t, NULL, NULL, e);
+}
+
+static void add_member(struct columns *t, const json_t *item, const char *name)
+{
+	const json_t *v = json_object_get(item, name);
+	OWN_MEM char *text = json_is_string(v) || json_is_null(v)
+				     ? NULL
+				     : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+
+	columns_add(t, "%s", text != NULL ? text : member_text(item, name, "-"));
+}
+
+static int list(const struct fields *f, struct ask *a, struct err *e)
+{
+	static const char *const heads[] = { "NAME",	"VERSION", "HOSTS",  "WAYS",
+					     "UPDATED", "EXPIRES", "PROBLEM" };
+	static const char *const names[] = { "name",	   "version",	 "hosts",  "ways",
+					     "updated_at", "expires_at", "problem" };
+	OWN_JSON *items = NULL;
+	OWN_COLUMNS c;
+	struct target t;
+
+	target_init(&t, "/v1/secrets");
+	if (ask_pages(a, &t, "secrets", NULL, ITEMS_MAX, &items, e) < 0) {
+		columns_init(&c, heads, COUNT(heads));
+		return -1;
+	}
+	columns_init(&c, heads, COUNT(heads));
+	if (f->common.json) {
+		OWN_JSON *page = json_pack("{s:O}", "secrets", items);
+
+		show_json(page, true, stdout);
+		return 0;
+	}
+	for (size_t i = 0; i < json_array_size(items); i++)
+		for (size_t k = 0; k < COUNT(names); k++)
+			add_member(&c, json_array_get(items, i), names[k]);
+	columns_print(&c, SIZE_MAX, 0, stdout);
+	return 0;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+	static struct args_words words;
+	OWN_ASK a = { 0 };
+	struct err e = { 0 };
+	int code = args_read(&verb_secret, argc, argv, &f, &words, 1, 2), result;
+	const char *what = words.at[0];
+
+	if (code != ARGS_GO)
+		return code;
+	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+		return args_fail(&e);
+	if (strcmp(what, "ls") == 0 && words.n == 1)
+		result = list(&f, &a, &e);
+	else if (strcmp(what, "set") == 0 && words.n == 2)
+		result = set(&f, &a, words.at[1], &e);
+	else if (strcmp(what, "show") == 0 && words.n == 2)
+		result = show_one(&f, &a, words.at[1], &e);
+	else if (strcmp(what, "rm") == 0 && words.n == 2)
+		result = remove_one(&a, words.at[1], &e);
+	else
+		return args_wrong(&verb_secret, "it is cordon secret ls, set, show or rm NAME");
+	return result < 0 ? args_fail(&e) : ARGS_OK;
+}
+
+const struct verb verb_secret = {
+	.name = "secret",
+	.usage = "ls | set NAME [options] | show NAME | rm NAME",
+	.summary = "Lists, sets, shows and removes secrets.",
+	.text = "A value is never shown again. set changes one that is there: the value, if there "
+		"is\n"
+		"one, and what else is said. rm takes it away from every session at once.\n"
+		"doc/secrets.md says how sessions get them.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

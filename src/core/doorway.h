@@ -1,0 +1,62 @@
+/* doorway.h - a session's way to the network: PID 1 of its cell opens the door and passes it out,
+ * and cordon-egress serves it by the session's policy.
+ *
+ *   none -> wanted -> asked (of PID 1) -> sent (to egress) -> open
+ *
+ * A session whose policy is "none" has no door: whatever connects inside is refused by the kernel
+ * at once. A door that is open stays open until the session ends, since PID 1 listens: a policy
+ * that refuses everything closes it as well. While there is no egress, connections of cells wait.
+ */
+#pragma once
+
+#include "core.h"
+#include "live_cell.h"
+
+enum doorway_state { DOOR_NONE, DOOR_WANTED, DOOR_ASKED, DOOR_SENT, DOOR_OPEN, DOOR_FAILED };
+
+struct doorway {
+	enum doorway_state state;
+	bool kept;	   /* of a paused session: known to egress, but not attached anew */
+	bool creating;	   /* the session is not usable until it is open */
+	unsigned orders;   /* that egress has not answered */
+	struct wait made;  /* of creating */
+	struct waits when; /* in force */
+	struct loop_timer timer;
+};
+
+void doorway_init(struct session *s);
+
+/* Does its policy ask for one? */
+bool doorway_is_wanted(const struct session *s);
+
+/* The session is there: if its policy wants a door, it is opened before anybody is told. */
+void doorway_create(struct session *s, void (*done)(struct wait *w, const struct err *e));
+
+/* Its policy or its secrets have changed: egress is told, or the door is opened. w (may be NULL) is
+ * told when it is in force, at once if there is nothing to do, or why it is not:
+ *
+ * ERR_UNSUPPORTED	the cell was made by an older version, or this kernel has no way to do it
+ * ERR_SYSTEM		sys is ESHUTDOWN: there was no egress for 5 s, or it did not answer
+ * others		egress or PID 1 refused; the session is without network then */
+void doorway_changed(struct session *s, struct wait *w);
+
+/* A daemon before us left it: perhaps it has a door. */
+void doorway_adopted(struct session *s);
+/* Its cell can be asked now, perhaps: it was adopted, or resumed. */
+void doorway_try(struct session *s);
+void doorway_resumed(struct session *s);
+
+/* What PID 1 says. */
+void doorway_answered(struct session *s, struct live_cell *c, const struct agent_event *v);
+
+/* What the channel says. */
+void doorway_channel_new(struct session *s);
+void doorway_channel_lost(struct session *s);
+void doorway_taken(struct session *s, const char *why, size_t len);
+/* Should egress have it, and cannot yet? */
+bool doorway_is_missing(const struct session *s);
+
+/* The session ends: egress forgets it; who waits is told. Repeatable. */
+void doorway_end(struct session *s, const struct err *e);
+/* The daemon ends, the session goes on: egress is not told. */
+void doorway_leave(struct session *s, const struct err *e);

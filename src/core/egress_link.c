@@ -1,0 +1,381 @@
+/* egress_link.c - theory of operation
+ *
+ * Frames wait in a list until the socket takes them; the two descriptors of one travel with its
+ * first byte. What comes in is gathered until a frame is whole. Records of one turn are stored in
+ * one transaction, which ends before anything else is looked at: others begin their own.
+ *
+ * The bound on what waits is far above what an egress that reads ever leaves; one that does not
+ * read is given up, as one that talks nonsense. The supervisor sends another channel when it has
+ * started another egress, or asks the same one anew. */
+#include "egress_link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "doorway.h"
+#include "foreign.h"
+#include "inside.h"
+#include "io.h"
+#include "log.h"
+#include "net_log.h"
+
+#define QUEUED_MAX (256U << 20)
+#define IN_MAX (FRAME_HEAD + EGRESS_ID_MAX + EGRESS_PROMPT_MAX)
+#define READ_SIZE 65536
+#define FRAMES_PER_TURN 256 /* so that one flood of records does not keep others waiting */
+#define SYNC_MS 10000	    /* for PID 1s to pass their doors, after which egress may forget them */
+
+struct egress_out {
+	struct egress_out *next;
+	int fds[2]; /* owned until sent */
+	size_t nfds, len, sent;
+	uint8_t bytes[];
+};
+
+static void on_channel(struct loop_fd *f, uint32_t events);
+static void on_sync(struct loop_task *t);
+static void on_more(struct loop_task *t);
+
+void egress_link_init(struct egress_link *l, struct core *c)
+{
+	*l = (struct egress_link){ .core = c,
+				   .sock = -1,
+				   .watch = { .fd = -1, .ready = on_channel } };
+	l->watch.arg = l;
+	l->sync = (struct loop_task){ .run = on_sync, .arg = l };
+	l->more = (struct loop_task){ .run = on_more, .arg = l };
+	l->end = &l->first;
+	buf_init(&l->in, IN_MAX + READ_SIZE);
+}
+
+static void drop_first(struct egress_link *l)
+{
+	struct egress_out *o = l->first;
+
+	l->first = o->next;
+	if (l->first == NULL)
+		l->end = &l->first;
+	l->queued -= o->len;
+	foreign_close(o->fds, o->nfds);
+	explicit_bzero(o->bytes, o->len);
+	free(o);
+}
+
+static void hang_up(struct egress_link *l)
+{
+	loop_remove(l->core->loop, &l->watch);
+	loop_task_cancel(l->core->loop, &l->more);
+	io_close_all(&l->sock, 1);
+	while (l->first != NULL)
+		drop_first(l);
+	buf_release(&l->in);
+	l->synced = false;
+}
+
+void egress_link_release(struct egress_link *l)
+{
+	loop_task_cancel(l->core->loop, &l->sync);
+	hang_up(l);
+}
+
+static void lost_one(struct session *s, void *arg)
+{
+	(void)arg;
+	doorway_channel_lost(s);
+}
+
+static void detach(struct egress_link *l, const char *why)
+{
+	log_warn("egress is gone", "why=%s", why);
+	hang_up(l);
+	session_each(l->core, NULL, lost_one, NULL);
+}
+
+bool egress_link_up(const struct egress_link *l)
+{
+	return l->sock >= 0;
+}
+
+/* ---- out */
+
+static int send_first(struct egress_link *l, struct err *e)
+{
+	struct egress_out *o = l->first;
+	ssize_t n;
+
+	if (o->nfds > 0 && o->sent == 0) {
+		/* One byte with the descriptors: taken, or not. */
+		if (io_send(l->sock, o->bytes, 1, o->fds, o->nfds, e) < 0)
+			return e->sys == EAGAIN ? 0 : -1;
+		foreign_close(o->fds, o->nfds);
+		o->sent = 1;
+	}
+	n = send(l->sock, o->bytes + o->sent, o->len - o->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : err_sys(e, "egress");
+	o->sent += (size_t)n;
+	return o->sent == o->len;
+}
+
+static void flush(struct egress_link *l)
+{
+	struct err e;
+	int sent = 1;
+
+	while (l->first != NULL && (sent = send_first(l, &e)) > 0)
+		drop_first(l);
+	if (sent < 0)
+		detach(l, e.msg);
+	else
+		loop_modify(l->core->loop, &l->watch, EPOLLIN | (l->first != NULL ? EPOLLOUT : 0));
+}
+
+int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
+		     size_t len, int *fds, struct err *e)
+{
+	struct egress_out *o = malloc(sizeof(*o) + EGRESS_HEAD + len);
+
+	assert(o != NULL && len <= EGRESS_TEXT_MAX);
+	*o = (struct egress_out){ .fds = { -1, -1 }, .len = EGRESS_HEAD + len };
+	if (fds != NULL) {
+		o->fds[0] = TAKE_FD(fds[0]);
+		o->fds[1] = TAKE_FD(fds[1]);
+		o->nfds = 2;
+	}
+	egress_msg_head(o->bytes, type, id, len);
+	if (len > 0)
+		memcpy(o->bytes + EGRESS_HEAD, text, len);
+	*l->end = o;
+	l->end = &o->next;
+	l->queued += o->len;
+	if (l->sock >= 0 && l->queued <= QUEUED_MAX) {
+		/* Sent from the loop, so that a broken channel is not told from inside. */
+		loop_modify(l->core->loop, &l->watch, EPOLLIN | EPOLLOUT);
+		return 0;
+	}
+	if (l->sock >= 0) {
+		l->numbers.broken++;
+		detach(l, "it does not read what it is told");
+	} else {
+		drop_first(l);
+	}
+	return err_set(e, ERR_LIMIT, "egress does not listen");
+}
+
+/* ---- in */
+
+/* Records are written together. */
+struct turn {
+	struct egress_link *link;
+	bool open; /* a transaction */
+};
+
+static void store_turn(struct turn *t)
+{
+	struct core *c = t->link->core;
+	struct err e;
+
+	if (t->open && store_commit(c->store, &e) < 0) {
+		store_rollback(c->store);
+		log_error("network records not written", "error=%s", e.msg);
+	}
+	t->open = false;
+}
+
+static int on_record(struct turn *t, struct session *s, const struct egress_msg *m, struct err *e)
+{
+	struct egress_link *l = t->link;
+	bool allowed = false;
+	struct err failed;
+
+	if (!t->open && store_begin(l->core->store, &failed) < 0) {
+		log_error("network record not written", "error=%s", failed.msg);
+		return 0;
+	}
+	t->open = true;
+	if (net_log_take(s, m->text, m->len, &allowed, e) < 0) {
+		if (e->code == ERR_INVALID)
+			return -1;
+		t->open = false; /* the store has taken it back */
+		log_error("network record not written", "session_id=%s error=%s", m->id, e->msg);
+		return 0;
+	}
+	l->numbers.records++;
+	l->numbers.refused += allowed ? 0 : 1;
+	return 0;
+}
+
+static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
+{
+	struct session *s = session_by_id(t->link->core, m->id);
+
+	if (m->type < EGRESS_TAKEN)
+		return err_set(e, ERR_INVALID, "egress gives orders");
+	if (s == NULL)
+		return 0; /* it has ended meanwhile */
+	if (m->type == EGRESS_RECORD)
+		return on_record(t, s, m, e);
+	store_turn(t);
+	if (m->type == EGRESS_COUNTS)
+		return net_log_counts(s, m->text, m->len, e);
+	doorway_taken(s, m->text, m->len);
+	return 0;
+}
+
+/* Returns how many bytes were used; -1: it talks nonsense. */
+static ssize_t take_frames(struct egress_link *l, struct err *e)
+{
+	struct turn t = { .link = l };
+	size_t at = 0;
+	int sock = l->sock;
+
+	for (unsigned i = 0; l->sock == sock; i++) {
+		struct egress_msg m;
+		struct frame f;
+		int n = frame_read(l->in.data + at, l->in.len - at, IN_MAX - FRAME_HEAD, &f, e);
+
+		if (n == 0)
+			break;
+		if (i == FRAMES_PER_TURN) {
+			loop_defer(l->core->loop, &l->more);
+			break;
+		}
+		if (n < 0 || egress_msg_read(&f, &m, e) < 0 || on_message(&t, &m, e) < 0) {
+			store_turn(&t);
+			return -1;
+		}
+		at += (size_t)n;
+	}
+	store_turn(&t);
+	return (ssize_t)at;
+}
+
+/* 1: something came. */
+static int receive(struct egress_link *l, struct err *e)
+{
+	uint8_t *room = buf_reserve(&l->in, READ_SIZE, e);
+	ssize_t n;
+
+	if (room == NULL)
+		return -1;
+	n = recv(l->sock, room, READ_SIZE, MSG_DONTWAIT); /* descriptors, if any, are dropped */
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0)
+		return err_sys(e, "egress");
+	if (n == 0)
+		return err_set(e, ERR_SYSTEM, "it closed its channel");
+	buf_commit(&l->in, (size_t)n);
+	return 1;
+}
+
+/* What is there already; false: the channel is gone. */
+static bool use(struct egress_link *l)
+{
+	struct err e = { 0 };
+	int sock = l->sock;
+	ssize_t used = take_frames(l, &e);
+
+	if (l->sock != sock)
+		return false;
+	if (used < 0) {
+		l->numbers.broken++;
+		detach(l, e.msg);
+		return false;
+	}
+	buf_consume(&l->in, (size_t)used);
+	return true;
+}
+
+static void on_more(struct loop_task *t)
+{
+	(void)use(t->arg);
+}
+
+static void on_channel(struct loop_fd *f, uint32_t events)
+{
+	struct egress_link *l = f->arg;
+	struct err e = { 0 };
+
+	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+		/* A frame that is whole is used before more is taken. */
+		if (l->in.len <= IN_MAX && receive(l, &e) < 0) {
+			detach(l, e.msg);
+			return;
+		}
+		if (!use(l))
+			return;
+	}
+	flush(l);
+}
+
+/* ---- sessions */
+
+static void attach_one(struct session *s, void *arg)
+{
+	(void)arg;
+	doorway_channel_new(s);
+}
+
+int egress_link_attach(struct egress_link *l, int sock, struct err *e)
+{
+	OWN_FD mine = sock;
+
+	if (fcntl(mine, F_SETFD, FD_CLOEXEC) < 0)
+		return err_sys(e, "egress's channel");
+	if (l->sock >= 0)
+		detach(l, "there is another");
+	l->sock = TAKE_FD(mine);
+	l->since_ns = clock_now_ns();
+	if (loop_add(l->core->loop, &l->watch, l->sock, EPOLLIN, e) < 0) {
+		hang_up(l);
+		return -1;
+	}
+	log_info("egress ready", "");
+	session_each(l->core, NULL, attach_one, NULL);
+	egress_link_sync(l);
+	return 0;
+}
+
+void egress_link_changed(struct session *s)
+{
+	doorway_changed(s, NULL);
+}
+
+static void look_one(struct session *s, void *arg)
+{
+	bool *ret_missing = arg;
+
+	doorway_try(s);
+	if (doorway_is_missing(s))
+		*ret_missing = true;
+}
+
+void egress_link_sync(struct egress_link *l)
+{
+	bool missing = false;
+	struct err e;
+
+	if (l->sock < 0 || l->synced || !l->core->recovered)
+		return;
+	session_each(l->core, NULL, look_one, &missing);
+	if (missing && clock_now_ns() < l->since_ns + SYNC_MS * CLOCK_MS)
+		return;
+	l->synced = true;
+	IGNORED(egress_link_send(l, EGRESS_SYNCED, "", NULL, 0, NULL, &e), "then it is gone");
+}
+
+static void on_sync(struct loop_task *t)
+{
+	egress_link_sync(t->arg);
+}
+
+void egress_link_sync_later(struct egress_link *l)
+{
+	loop_defer(l->core->loop, &l->sync);
+}

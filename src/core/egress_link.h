@@ -1,0 +1,54 @@
+/* egress_link.h - channel C on the loop: what cordon-egress is told, and what it says.
+ *
+ * An egress may die at any moment and be replaced, and it outlives a daemon. After every new
+ * channel each session that has a door is attached again (doorway.h), then SYNCED is said. What it
+ * says is believed no more than it must be: an egress that breaks the protocol loses its channel,
+ * and cells go without network until another comes. */
+#pragma once
+
+#include "buf.h"
+#include "egress_msg.h"
+#include "loop.h"
+
+struct core;
+struct session;
+struct egress_out;
+
+struct egress_numbers {
+	uint64_t records, refused, bytes_in, bytes_out, requests;
+	uint64_t broken; /* channels that were given up */
+};
+
+struct egress_link {
+	struct core *core; /* borrowed */
+	int sock;	   /* owned; -1: no egress at the moment */
+	struct loop_fd watch;
+	struct buf in;
+	struct egress_out *first, **end; /* waiting to be sent */
+	size_t queued;			 /* bytes of those */
+	bool synced;			 /* every session it should know was attached */
+	uint64_t since_ns;		 /* of the channel */
+	unsigned asking;		 /* doors asked of PID 1s */
+	struct loop_task sync, more;
+	struct egress_numbers numbers;
+};
+
+void egress_link_init(struct egress_link *l, struct core *c);
+void egress_link_release(struct egress_link *l);
+
+/* A new egress's channel, taken over. */
+int egress_link_attach(struct egress_link *l, int sock, struct err *e) MUST_USE;
+bool egress_link_up(const struct egress_link *l);
+
+/* Queues a frame. text is copied, and wiped when it is sent: there are secrets in it. fds: NULL or
+ * two, taken over in any case. ERR_LIMIT: egress does not read; the channel is given up. */
+int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
+		     size_t len, int *fds, struct err *e) MUST_USE;
+
+/* Something of what its order is made of has changed: policy or secrets. */
+void egress_link_changed(struct session *s);
+
+/* Asks for doors that are missing; says SYNCED if everybody is there. Repeatable. */
+void egress_link_sync(struct egress_link *l);
+/* At the end of the turn. */
+void egress_link_sync_later(struct egress_link *l);

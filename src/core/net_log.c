@@ -1,0 +1,126 @@
+#include "net_log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "inside.h"
+#include "log.h"
+#include "record_text.h"
+#include "store_net.h"
+
+/* Deleted in pieces: a session that is at its bound pays for one delete in so many records. */
+#define BOUND_SLACK 16
+
+/* The oldest go when there are too many. */
+static int bound(struct session *s, struct err *e)
+{
+	uint64_t max = s->core->o.config->network_records_session_max;
+
+	if (s->net_records == 0 &&
+	    store_net_count(s->core->store, s->row.id, &s->net_records, e) < 0)
+		return -1;
+	if (s->net_records <= max + max / BOUND_SLACK)
+		return 0;
+	if (store_net_bound(s->core->store, s->row.id, max, e) < 0)
+		return -1;
+	s->net_records = max;
+	return 0;
+}
+
+static void tell_later(struct session *s)
+{
+	struct core *c = s->core;
+	bool any = false;
+
+	for (struct net_log_listener *l = c->net_listeners; l != NULL; l = l->next)
+		if (strcmp(l->session, s->row.id) == 0)
+			any = l->due = true;
+	if (any)
+		loop_defer(c->loop, &c->tell_net);
+}
+
+int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allowed, struct err *e)
+{
+	struct store_net row = { 0 };
+	struct record_text r;
+	OWN_MEM char *clean = NULL;
+
+	if (record_text_read(text, len, &r, &clean, e) < 0)
+		return -1;
+	memcpy(row.tenant, s->row.tenant, sizeof(row.tenant));
+	memcpy(row.session, s->row.id, sizeof(row.session));
+	memcpy(row.kind, r.kind, sizeof(row.kind));
+	memcpy(row.name, r.name, sizeof(row.name));
+	row.time_ms = r.time_ms;
+	row.allowed = *ret_allowed = r.allowed;
+	row.data = clean;
+	if (store_net_append(s->core->store, &row, NULL, e) < 0)
+		return -1;
+	if (s->net_records > 0)
+		s->net_records++;
+	tell_later(s);
+	return bound(s, e);
+}
+
+/* Totals since it was attached. A smaller one than before is another egress's: it counts from 0. */
+static void add(uint64_t now, uint64_t *seen, uint64_t *sum, uint64_t *all)
+{
+	uint64_t more = now >= *seen ? now - *seen : now;
+
+	*seen = now;
+	*sum += more;
+	*all += more;
+}
+
+int net_log_counts(struct session *s, const char *text, size_t len, struct err *e)
+{
+	struct store_usage *u = &s->row.usage;
+	struct egress_numbers *all = &s->core->egress.numbers;
+	struct record_counts now;
+
+	if (record_text_counts(text, len, &now, e) < 0)
+		return -1;
+	/* The first time after a start of ours: part of it may be in the row already. */
+	if (!s->net_counted) {
+		s->net_seen = (struct net_seen){ .bytes_in = u->net_bytes_in,
+						 .bytes_out = u->net_bytes_out,
+						 .requests = u->net_requests };
+		s->net_counted = true;
+	}
+	add(now.bytes_in, &s->net_seen.bytes_in, &u->net_bytes_in, &all->bytes_in);
+	add(now.bytes_out, &s->net_seen.bytes_out, &u->net_bytes_out, &all->bytes_out);
+	add(now.requests, &s->net_seen.requests, &u->net_requests, &all->requests);
+	return 0;
+}
+
+void net_log_listen(struct core *c, struct net_log_listener *l)
+{
+	l->next = c->net_listeners;
+	l->link = &c->net_listeners;
+	if (l->next != NULL)
+		l->next->link = &l->next;
+	c->net_listeners = l;
+}
+
+void net_log_unlisten(struct net_log_listener *l)
+{
+	if (l->link == NULL)
+		return;
+	*l->link = l->next;
+	if (l->next != NULL)
+		l->next->link = l->link;
+	l->link = NULL;
+}
+
+void net_log_tell(struct loop_task *t)
+{
+	struct core *c = t->arg;
+
+	for (struct net_log_listener *l = c->net_listeners, *next; l != NULL; l = next) {
+		next = l->next;
+		if (!l->due)
+			continue;
+		l->due = false;
+		l->more(l);
+	}
+}

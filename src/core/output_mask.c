@@ -1,0 +1,88 @@
+/* output_mask.c - theory of operation
+ *
+ * Output without a mask moves by splice(2) and is never in our memory. With one it must be read: it
+ * is peeked at with tee(2), masked, and what is decided goes into the log and is then taken from
+ * the pipe. What could be the start of a value is not taken: it stays in the pipe, which PID 1
+ * holds, too, until more of it has come or somebody has waited long enough. So a killed daemon
+ * loses nothing that was held back, and nothing unmasked is ever written.
+ *
+ * Writing to the log and taking from the pipe are two steps, and a daemon can die between them. The
+ * record is therefore open, unseen by readers, until the second is done. Its successor compares
+ * what is in the pipe with the open record: equal (but for what was covered), and the record goes,
+ * since its bytes will come again; else they were taken, and it is closed. Only output that repeats
+ * itself there exactly could be taken for the other.
+ *
+ * The cell may change pages that it has given to a pipe (vmsplice(2)): what is written is what was
+ * looked at, our copy. It may also fill the pipe with pieces so small that what is held hides the
+ * rest: then nothing more is waited for. */
+#include "output_mask.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "pipe_io.h"
+
+#define PEEK_MAX 65536U
+#define HOLD_MAX 16384U /* of a pipe's bytes: the rest must be seen behind them */
+
+size_t output_mask_held(const struct output_mask *k)
+{
+	return k->stream.n - k->stream.shown;
+}
+
+void output_mask_release(struct output_mask *k)
+{
+	mask_stream_release(&k->stream);
+}
+
+void output_mask_flush(struct output_mask *k, const struct mask *m, struct output_log *l,
+		       enum output_stream stream, int pipe_fd, uint64_t now_ms)
+{
+	OWN_MEM uint8_t *out = malloc(k->stream.n + 1);
+	size_t n;
+
+	assert(out != NULL);
+	n = mask_flush(m, &k->stream, out);
+	output_log_put(l, stream, pipe_fd, out, n, now_ms);
+}
+
+static void take(struct output_mask *k, const struct mask *m, struct output_log *l,
+		 enum output_stream stream, int pipe_fd, const uint8_t *fresh, size_t n,
+		 uint64_t now_ms)
+{
+	/* The mask may be another than the one by which something was held back. */
+	size_t room = n + mask_reach(m) + k->stream.n;
+	OWN_MEM uint8_t *out = malloc(room);
+
+	assert(out != NULL);
+	n = mask_feed(m, &k->stream, fresh, n, out);
+	output_log_put(l, stream, pipe_fd, out, n, now_ms);
+}
+
+int output_mask_move(struct output_mask *k, const struct mask *m, struct output_log *l,
+		     enum output_stream stream, int pipe_fd, uint64_t now_ms, struct err *e)
+{
+	size_t held = output_mask_held(k), turn;
+	static uint8_t seen[PEEK_MAX];
+	int there = 0;
+	ssize_t n;
+
+	if (ioctl(pipe_fd, FIONREAD, &there) < 0)
+		return err_sys(e, "output of %s", l->name);
+	if ((size_t)there <= held)
+		return 0;
+	turn = output_log_turn(l, there);
+	if (turn == 0)
+		return 1;
+	n = pipe_io_peek(pipe_fd, seen, turn > held && turn < PEEK_MAX ? turn : PEEK_MAX);
+	if (n < 0)
+		return 0;
+	if ((size_t)n <= held || held > HOLD_MAX) {
+		output_mask_flush(k, m, l, stream, pipe_fd, now_ms);
+		return 1;
+	}
+	take(k, m, l, stream, pipe_fd, seen + held, (size_t)n - held, now_ms);
+	explicit_bzero(seen, (size_t)n);
+	return 1;
+}

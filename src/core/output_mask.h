@@ -1,0 +1,21 @@
+/* output_mask.h - output_log_move() for sessions with secrets: what they say is masked on its way
+ * into the log. */
+#pragma once
+
+#include "mask.h"
+#include "output_log.h"
+
+struct output_mask {
+	struct mask_stream stream;
+};
+
+/* As output_log_move(). Afterwards output_mask_held() bytes are still in the pipe that are known:
+ * they could be the start of something. */
+int output_mask_move(struct output_mask *k, const struct mask *m, struct output_log *l,
+		     enum output_stream stream, int pipe_fd, uint64_t now_ms,
+		     struct err *e) MUST_USE;
+size_t output_mask_held(const struct output_mask *k);
+/* Moves those, too. */
+void output_mask_flush(struct output_mask *k, const struct mask *m, struct output_log *l,
+		       enum output_stream stream, int pipe_fd, uint64_t now_ms);
+void output_mask_release(struct output_mask *k);

@@ -1,0 +1,49 @@
+/* secret_mask.c - what a session says is masked by all the values it has, or had: see
+ * session_set_mask(). The values are in the clear here for the moment in which the mask is made. */
+#include <assert.h>
+#include <string.h>
+
+#include "inside.h"
+#include "log.h"
+#include "seal.h"
+#include "secret_inside.h"
+
+struct values {
+	char **at;
+	size_t *lens;
+	size_t n;
+};
+
+static void add(const char *value, size_t len, void *arg)
+{
+	struct values *v = arg;
+
+	v->at = realloc(v->at, (v->n + 1) * sizeof(*v->at));
+	v->lens = realloc(v->lens, (v->n + 1) * sizeof(*v->lens));
+	assert(v->at != NULL && v->lens != NULL);
+	v->at[v->n] = malloc(len + 1);
+	assert(v->at[v->n] != NULL);
+	memcpy(v->at[v->n], value, len);
+	v->lens[v->n++] = len;
+}
+
+void secret_mask(struct session *s)
+{
+	struct values v = { 0 };
+	struct mask *m;
+	struct err e;
+
+	secret_each_value(s, add, &v);
+	if (v.n > 0) {
+		m = session_make_mask(s, (const char *const *)v.at, v.lens, v.n, &e);
+		if (m != NULL)
+			session_set_mask(s, m);
+		else
+			log_error("output is not masked", "session_id=%s error=%s", s->row.id,
+				  e.msg);
+	}
+	for (size_t i = 0; i < v.n; i++)
+		seal_wipe(v.at[i], v.lens[i]);
+	free(v.at);
+	free(v.lens);
+}

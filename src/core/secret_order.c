@@ -1,0 +1,368 @@
+/* secret_order.c - what the processes outside of a cell are told of its secrets: egress, which puts
+ * them into requests, and whoever masks output; and who must hear of a change. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inside.h"
+#include "log.h"
+#include "rand.h"
+#include "seal.h"
+#include "secret_inside.h"
+
+#define REFERENCE "${secret."
+#define PLACEHOLDER "cordon_"
+#define PLACEHOLDER_CHARS 32
+#define PAST_MAX 64  /* old values that are remembered */
+#define NAMES_MAX 32 /* that rules refer to; egress takes 64 in all */
+
+/* ---- at create */
+
+static void make_placeholder(char ret[SECRET_PLACEHOLDER_MAX])
+{
+	static const char chars[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	size_t n = strlen(PLACEHOLDER);
+
+	memcpy(ret, PLACEHOLDER, n);
+	for (size_t i = 0; i < PLACEHOLDER_CHARS; i++)
+		ret[n + i] = chars[rand_below(sizeof(chars) - 1)];
+	ret[n + PLACEHOLDER_CHARS] = '\0';
+}
+
+/* May this session have it so? */
+static int check_one(struct session *s, struct secret_line *l, struct err *e)
+{
+	struct store_secret row;
+	int may;
+
+	if (secret_line_check(l, e) < 0)
+		return -1;
+	if (store_secret_get_by_name(s->core->store, s->row.tenant, l->name, &row, e) < 0)
+		return e->code == ERR_NOT_FOUND
+			       ? err_set(e, ERR_INVALID, "secret %s: there is none of that name",
+					 l->name)
+			       : -1;
+	may = secret_usable(s->core, &row, e);
+	if (may == 0 && (row.ways & l->way) == 0)
+		may = err_set(e, ERR_DENIED, "secret %s: may not be used as %s", l->name,
+			      secret_line_way(l->way));
+	if (may == 0 && l->way == SECRET_BROKER && row.hosts[0] == '\0')
+		may = err_set(e, ERR_INVALID,
+			      "secret %s: is bound to no host, so a placeholder would be worth "
+			      "nothing",
+			      l->name);
+	store_secret_release(&row);
+	return may;
+}
+
+static bool is_twice(const char *lines, const struct secret_line *l)
+{
+	struct secret_line other;
+
+	while (secret_line_next(&lines, &other))
+		if (strcmp(other.where, l->where) == 0 &&
+		    ((other.way | l->way) & SECRET_SOCKET) == 0 &&
+		    (other.way == SECRET_FILE) == (l->way == SECRET_FILE))
+			return true;
+	return false;
+}
+
+int secret_settle(struct session *s, struct err *e)
+{
+	const char *at = s->row.secrets;
+	struct buf lines = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + 256));
+	struct secret_line l;
+	unsigned n = 0;
+	int settled = 0;
+
+	if (at == NULL || *at == '\0')
+		return 0;
+	while (settled == 0 && secret_line_next(&at, &l)) {
+		if (++n > SECRET_LINES_MAX)
+			settled = err_set(e, ERR_LIMIT, "secrets: at most %d", SECRET_LINES_MAX);
+		else
+			settled = check_one(s, &l, e);
+		if (settled == 0 && is_twice(buf_text(&lines), &l))
+			settled = err_set(e, ERR_INVALID, "secret %s: its place is taken", l.name);
+		if (l.way == SECRET_BROKER)
+			make_placeholder(l.placeholder);
+		if (settled == 0)
+			secret_line_write(&l, &lines);
+	}
+	if (settled == 0)
+		settled = buf_check(&lines, e);
+	if (settled == 0) {
+		struct secret_state *st = secret_state(s);
+
+		st->lines = strdup(buf_text(&lines));
+		assert(st->lines != NULL);
+		s->row.secrets = st->lines;
+		st->bringing = secret_is_carried(s);
+	}
+	buf_release(&lines);
+	return settled;
+}
+
+struct secret_state *secret_state(struct session *s)
+{
+	if (s->secrets == NULL) {
+		s->secrets = calloc(1, sizeof(*s->secrets));
+		assert(s->secrets != NULL);
+		s->secrets->session = s;
+	}
+	return s->secrets;
+}
+
+/* ---- for egress */
+
+static void write_lines(struct json *j, const char *name, const char *lines)
+{
+	json_open(j, name, '[');
+	while (*lines != '\0') {
+		size_t n = strcspn(lines, "\n");
+
+		json_bytes(j, NULL, lines, n);
+		lines += n + (lines[n] == '\n');
+	}
+	json_close(j, ']');
+}
+
+/* One that may be put into requests; placeholder "": by rules only. Not there, or not usable: then
+ * it is left out, and what needs it is refused by egress. */
+static void write_one(struct session *s, struct json *j, const char *name, const char *placeholder)
+{
+	struct store_secret row;
+	char *value = NULL;
+	size_t len = 0;
+	struct err e;
+
+	if (store_secret_get_by_name(s->core->store, s->row.tenant, name, &row, &e) < 0)
+		return;
+	if ((row.ways & SECRET_BROKER) != 0 && !secret_is_expired(&row) &&
+	    secret_open(s->core, &row, &value, &len, &e) == 0) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", row.name);
+		json_bytes(j, "value", value, len);
+		if (*placeholder != '\0')
+			json_text(j, "placeholder", placeholder);
+		write_lines(j, "hosts", row.hosts);
+		write_lines(j, "methods", row.methods);
+		write_lines(j, "paths", row.paths);
+		write_lines(j, "in", row.places[0] == '\0' ? "header\nbasic" : row.places);
+		json_uint(j, "expires_ms", row.expires_ms);
+		json_close(j, '}');
+		seal_wipe(value, len);
+	}
+	store_secret_release(&row);
+}
+
+static bool has_line(const char *lines, const char *name, size_t n)
+{
+	while (lines != NULL && *lines != '\0') {
+		size_t len = strcspn(lines, "\n");
+
+		if (len == n && memcmp(lines, name, n) == 0)
+			return true;
+		lines += len + (lines[len] == '\n');
+	}
+	return false;
+}
+
+/* Names that the order's rules refer to, as lines. */
+static void find_references(const char *text, struct buf *names)
+{
+	unsigned n = 0;
+
+	while (text != NULL && (text = strstr(text, REFERENCE)) != NULL && n < NAMES_MAX) {
+		char name[STORE_NAME_MAX];
+		size_t len = strcspn(text += strlen(REFERENCE), "}\"\\");
+
+		if (text[len] != '}' || len >= sizeof(name))
+			continue;
+		memcpy(name, text, len);
+		name[len] = '\0';
+		if (!secret_line_is_name(name) || has_line(buf_text(names), name, len))
+			continue;
+		buf_printf(names, "%s\n", name);
+		n++;
+	}
+}
+
+/* Does it come with a placeholder? */
+static bool is_brokered(const struct session *s, const char *name)
+{
+	const char *at = s->row.secrets;
+	struct secret_line l;
+
+	while (secret_line_next(&at, &l))
+		if (l.way == SECRET_BROKER && strcmp(l.name, name) == 0)
+			return true;
+	return false;
+}
+
+struct masking {
+	struct json *j;
+};
+
+static void mask_one(const char *value, size_t len, void *arg)
+{
+	struct masking *m = arg;
+
+	json_bytes(m->j, NULL, value, len);
+}
+
+int secret_write_order(struct session *s, struct json *j, struct err *e)
+{
+	struct buf names = BUF_INIT(NAMES_MAX * STORE_NAME_MAX + SECRET_LINES_MAX * STORE_NAME_MAX);
+	struct masking masking = { .j = j };
+	struct secret_state *st = NULL;
+	const char *at = s->row.secrets;
+	struct secret_line l;
+	bool news;
+
+	json_keep_secret(j);
+	find_references(j->text, &names);
+	json_open(j, "secrets", '[');
+	for (const char *name = buf_text(&names); *name != '\0';) {
+		char one[STORE_NAME_MAX];
+		size_t n = strcspn(name, "\n");
+
+		(void)snprintf(one, sizeof(one), "%.*s", (int)n, name);
+		if (!is_brokered(s, one))
+			write_one(s, j, one, "");
+		name += n + 1;
+	}
+	while (secret_line_next(&at, &l))
+		if (l.way == SECRET_BROKER) {
+			write_one(s, j, l.name, l.placeholder);
+			buf_printf(&names, "%s\n", l.name);
+		}
+	json_close(j, ']');
+	json_open(j, "mask", '[');
+	secret_each_value(s, mask_one, &masking);
+	json_close(j, ']');
+	if (names.len > 0 || s->secrets != NULL) {
+		st = secret_state(s);
+		news = st->told == NULL || strcmp(st->told, buf_text(&names)) != 0;
+		free(st->told);
+		st->told = strdup(buf_text(&names));
+		if (news)
+			secret_mask(s);
+	}
+	buf_release(&names);
+	if (!json_ok(j))
+		return err_set(e, ERR_LIMIT, "policy and secrets are too large together");
+	return 0;
+}
+
+/* ---- masks */
+
+static void see_row(struct session *s, const char *name,
+		    void (*see)(const char *value, size_t len, void *arg), void *arg)
+{
+	struct store_secret row;
+	char *value = NULL;
+	size_t len = 0;
+	struct err e;
+
+	if (store_secret_get_by_name(s->core->store, s->row.tenant, name, &row, &e) < 0)
+		return;
+	if (secret_open(s->core, &row, &value, &len, &e) == 0) {
+		see(value, len, arg);
+		seal_wipe(value, len);
+	}
+	store_secret_release(&row);
+}
+
+void secret_each_value(struct session *s, void (*see)(const char *value, size_t len, void *arg),
+		       void *arg)
+{
+	const char *at = s->row.secrets, *told = s->secrets == NULL ? NULL : s->secrets->told;
+	struct secret_line l;
+	struct err e;
+
+	while (secret_line_next(&at, &l))
+		see_row(s, l.name, see, arg);
+	while (told != NULL && *told != '\0') {
+		char name[STORE_NAME_MAX];
+		size_t n = strcspn(told, "\n");
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)n, told);
+		see_row(s, name, see, arg);
+		told += n + 1;
+	}
+	for (struct secret_past *p = s->secrets == NULL ? NULL : s->secrets->past; p != NULL;
+	     p = p->next) {
+		char *value = NULL;
+		size_t len = 0;
+
+		if (seal_open(s->core->o.seal, p->about, p->box, p->len, &value, &len, &e) == 0) {
+			see(value, len, arg);
+			seal_wipe(value, len);
+		}
+	}
+}
+
+/* ---- changes */
+
+static bool has(const struct session *s, const char *name)
+{
+	const char *at = s->row.secrets;
+	struct secret_line l;
+
+	while (secret_line_next(&at, &l))
+		if (strcmp(l.name, name) == 0)
+			return true;
+	return s->secrets != NULL && has_line(s->secrets->told, name, strlen(name));
+}
+
+static void keep_one(struct session *s, void *arg)
+{
+	const struct store_secret *row = arg;
+	struct secret_past *p;
+
+	if (!has(s, row->name) || s->row.state >= SESSION_STOPPING)
+		return;
+	p = malloc(sizeof(*p) + row->box_len);
+	assert(p != NULL);
+	secret_about(row, p->about);
+	p->len = row->box_len;
+	memcpy(p->box, row->box, row->box_len);
+	p->next = secret_state(s)->past;
+	s->secrets->past = p;
+	for (unsigned n = 1; p != NULL; p = p->next, n++)
+		if (n == PAST_MAX && p->next != NULL) {
+			free(p->next); /* the oldest, of which there is one more than there may be
+					*/
+			p->next = NULL;
+		}
+}
+
+void secret_keep_masked(struct core *c, const struct tenant *t, const struct store_secret *row)
+{
+	struct store_secret copy = *row;
+
+	session_each(c, t, keep_one, &copy);
+}
+
+struct change {
+	const char *name;
+};
+
+static void tell_one(struct session *s, void *arg)
+{
+	const struct change *change = arg;
+
+	if (!has(s, change->name) || s->row.state >= SESSION_STOPPING)
+		return;
+	secret_mask(s);
+	secret_bring(s);
+	egress_link_changed(s);
+}
+
+void secret_changed(struct core *c, const struct tenant *t, const char *name)
+{
+	struct change change = { .name = name };
+
+	session_each(c, t, tell_one, &change);
+}

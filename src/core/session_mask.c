@@ -1,0 +1,65 @@
+/* Which secrets are covered in what a session says and what is recorded of it: its own and the
+ * operator's patterns, in one mask. */
+#include <string.h>
+
+#include "inside.h"
+
+#define PATTERNS_MAX 64
+
+/* Words of the setting, which is checked. */
+static size_t split(char *text, const char **ret)
+{
+	size_t n = 0;
+	char *rest = text, *word;
+
+	while (n < PATTERNS_MAX && (word = strsep(&rest, " ")) != NULL)
+		if (*word != '\0')
+			ret[n++] = word;
+	return n;
+}
+
+static struct mask *make(const struct core *c, const char *const *values, const size_t *lens,
+			 size_t n, struct err *e)
+{
+	const char *patterns[PATTERNS_MAX];
+	char text[sizeof(c->o.config->redact_patterns)];
+	size_t npatterns;
+
+	memcpy(text, c->o.config->redact_patterns, sizeof(text));
+	npatterns = split(text, patterns);
+	return mask_new(values, lens, n, patterns, npatterns, e);
+}
+
+int session_mask_setup(struct core *c, struct err *e)
+{
+	if (c->o.config->redact_patterns[0] == '\0')
+		return 0;
+	c->mask = make(c, NULL, NULL, 0, e);
+	return c->mask == NULL ? err_wrap(e, "redact_patterns") : 0;
+}
+
+const struct mask *session_mask(const struct session *s)
+{
+	return s->mask != NULL ? s->mask : s->core->mask;
+}
+
+struct mask *session_make_mask(const struct session *s, const char *const *values,
+			       const size_t *lens, size_t n, struct err *e)
+{
+	return make(s->core, values, lens, n, e);
+}
+
+void session_set_mask(struct session *s, struct mask *m)
+{
+	if (s->mask != m)
+		mask_free(s->mask);
+	s->mask = m;
+}
+
+void session_redact(const struct session *s, char *text)
+{
+	const struct mask *m = session_mask(s);
+
+	if (m != NULL)
+		(void)mask_text(m, (uint8_t *)text, strlen(text));
+}

@@ -1,0 +1,278 @@
+/* network_policy.c - theory of operation
+ *
+ * E2B: whatever is in allowOut is allowed, then whatever is in denyOut is denied, and the rest is
+ * allowed unless everything is denied. So the rules of the document are: hosts with header
+ * transforms, as far as they are allowed (a transform allows nothing by itself), allowOut, denyOut;
+ * and its default. Addresses are reached with any protocol, names with TLS or HTTP that names them.
+ * Whatever is allowed here, private addresses stay closed unless the operator opened them. */
+#include "network_policy.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "netname.h"
+#include "own.h"
+
+#define SECRET_THEIRS "${e2b.secrets."
+#define SECRET_OURS "${secret."
+#define IDENTITY "${e2b.identity."
+#define SECRET_NAME_MAX 128
+#define VALUE_MAX 4096
+
+struct asked {
+	const json_t *allow, *deny, *rules, *proxy;
+	bool everything; /* but what is denied */
+	bool said;	 /* anything at all */
+};
+
+static bool is_everything(const char *entry)
+{
+	return strcmp(entry, "0.0.0.0/0") == 0 || strcmp(entry, "::/0") == 0;
+}
+
+static bool holds_everything(const json_t *list)
+{
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (is_everything(json_string_value(json_array_get(list, i))))
+			return true;
+	return false;
+}
+
+static void read_asked(const json_t *root, bool open, struct asked *ret)
+{
+	const json_t *internet = json_object_get(root, "allowInternetAccess");
+
+	ret->allow = json_object_get(root, "allowOut");
+	ret->deny = json_object_get(root, "denyOut");
+	ret->rules = json_object_get(root, "rules");
+	ret->proxy = json_object_get(root, "egressProxy");
+	ret->said = json_array_size(ret->allow) + json_array_size(ret->deny) +
+				    json_object_size(ret->rules) + json_object_size(ret->proxy) >
+			    0 ||
+		    internet != NULL;
+	if (holds_everything(ret->allow))
+		ret->everything = true; /* it wins over whatever is denied */
+	else if (json_is_false(internet) || holds_everything(ret->deny))
+		ret->everything = false;
+	else
+		ret->everything = json_is_true(internet) || json_array_size(ret->deny) > 0 || open;
+}
+
+/* ---- headers */
+
+/* The next placeholder of a kind in a text, and the name in it. */
+static const char *placeholder(const char *text, const char *kind, char ret[SECRET_NAME_MAX],
+			       const char **ret_end)
+{
+	const char *at = strstr(text, kind), *end;
+	size_t n;
+
+	if (at == NULL)
+		return NULL;
+	end = strchr(at, '}');
+	n = end == NULL ? 0 : (size_t)(end - at) - strlen(kind);
+	if (end == NULL || n == 0 || n >= SECRET_NAME_MAX)
+		return NULL; /* not one of theirs: it is sent as it is */
+	(void)snprintf(ret, SECRET_NAME_MAX, "%.*s", (int)n, at + strlen(kind));
+	*ret_end = end + 1;
+	return at;
+}
+
+static json_t *translate(const char *value, struct err *e)
+{
+	char out[VALUE_MAX], name[SECRET_NAME_MAX];
+	const char *at, *end;
+	size_t n = 0;
+
+	if (strstr(value, IDENTITY) != NULL) {
+		(void)err_set(e, ERR_INVALID,
+			      "network.rules: workload identity is not supported here");
+		return NULL;
+	}
+	while ((at = placeholder(value, SECRET_THEIRS, name, &end)) != NULL && n < sizeof(out)) {
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%.*s" SECRET_OURS "%s}",
+				      (int)(at - value), value, name);
+		value = end;
+	}
+	if (n < sizeof(out))
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s", value);
+	if (n >= sizeof(out)) {
+		(void)err_set(e, ERR_INVALID, "network.rules: a header is too long");
+		return NULL;
+	}
+	return json_string(out);
+}
+
+static json_t *headers_of(const json_t *list)
+{
+	const json_t *transform = json_object_get(json_array_get(list, 0), "transform");
+
+	return json_object_get(transform, "headers");
+}
+
+static int put_headers(json_t *rule, json_t *headers, struct err *e)
+{
+	json_t *set = json_object(), *value;
+	const char *name;
+
+	if (json_object_set_new(rule, "set_headers", set) < 0)
+		return err_set(e, ERR_SYSTEM, "network: memory is short");
+	json_object_foreach(headers, name, value)
+	{
+		json_t *ours = translate(json_string_value(value), e);
+
+		if (ours == NULL)
+			return -1;
+		if (json_object_set_new(set, name, ours) < 0)
+			return err_set(e, ERR_SYSTEM, "network: memory is short");
+	}
+	return 0;
+}
+
+int network_policy_secrets(const char *text, int (*fn)(const char *name, void *arg), void *arg)
+{
+	json_t *root = json_loads(text, 0, NULL), *list, *value;
+	const char *host, *header;
+	int told = 0;
+
+	json_object_foreach(json_object_get(root, "rules"), host, list)
+	{
+		json_object_foreach(headers_of(list), header, value)
+		{
+			const char *at = json_string_value(value), *end;
+			char name[SECRET_NAME_MAX];
+
+			while (told == 0 && placeholder(at, SECRET_THEIRS, name, &end) != NULL) {
+				told = fn(name, arg);
+				at = end;
+			}
+		}
+	}
+	json_decref(root);
+	return told;
+}
+
+/* ---- rules */
+
+/* Of one entry, allowed or not. The caller gives it away. */
+static json_t *rule_of(const char *entry, const char *action)
+{
+	bool address = netname_is_address(entry);
+	json_t *rule = json_pack("{s:s, s:s, s:s}", address ? "cidr" : "host", entry, "ports",
+				 "any", "action", action);
+
+	if (address && strcmp(action, "allow") == 0)
+		IGNORED(json_object_set_new(rule, "protocol", json_string("tcp")),
+			"then it is narrower");
+	return rule;
+}
+
+static int add(json_t *rules, json_t *rule, struct err *e)
+{
+	if (rule == NULL || json_array_append_new(rules, rule) < 0)
+		return err_set(e, ERR_SYSTEM, "network: memory is short");
+	return 0;
+}
+
+static int add_entries(json_t *rules, const json_t *list, const char *action, struct err *e)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *entry = json_string_value(json_array_get(list, i));
+
+		if (!is_everything(entry) && add(rules, rule_of(entry, action), e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Is a name in the list, by itself or by a "*." above it? */
+static bool fits(const char *entry, const char *host)
+{
+	size_t n = strlen(entry), h = strlen(host);
+
+	if (strcasecmp(entry, host) == 0)
+		return true;
+	return strncmp(entry, "*.", 2) == 0 && h > n - 1 &&
+	       strcasecmp(host + h - (n - 1), entry + 1) == 0;
+}
+
+static bool is_allowed(const struct asked *a, const char *host)
+{
+	if (a->everything)
+		return true;
+	for (size_t i = 0; i < json_array_size(a->allow); i++)
+		if (fits(json_string_value(json_array_get(a->allow, i)), host))
+			return true;
+	return false;
+}
+
+static int add_transforms(json_t *rules, const struct asked *a, struct err *e)
+{
+	const char *host;
+	json_t *list, *all = json_deep_copy(a->rules);
+	int result = 0;
+
+	json_object_foreach(all, host, list)
+	{
+		json_t *headers = headers_of(list), *rule;
+
+		if (json_object_size(headers) == 0)
+			continue;
+		rule = netname_is_address(host)
+			       ? json_pack("{s:s, s:s}", "cidr", host, "ports", "any")
+			       : json_pack("{s:s, s:s}", "host", host, "ports", "any");
+		/* Also of one that is not allowed: what is wrong with it is told. */
+		if (put_headers(rule, headers, e) < 0) {
+			json_decref(rule);
+			result = -1;
+			break;
+		}
+		if (!is_allowed(a, host))
+			json_decref(rule);
+		else if (add(rules, rule, e) < 0)
+			result = -1;
+	}
+	json_decref(all);
+	return result;
+}
+
+static json_t *compose(const struct asked *a, struct err *e)
+{
+	json_t *rules = json_array();
+	json_t *root = json_pack("{s:i, s:s, s:o}", "version", 1, "default",
+				 a->everything ? "allow" : "deny", "rules", rules);
+	json_t *proxy = json_deep_copy(a->proxy);
+
+	if (add_transforms(rules, a, e) < 0 || add_entries(rules, a->allow, "allow", e) < 0 ||
+	    add_entries(rules, a->deny, "deny", e) < 0) {
+		json_decref(root);
+		json_decref(proxy);
+		return NULL;
+	}
+	if (proxy != NULL && json_object_set_new(root, "proxy", proxy) < 0) {
+		json_decref(root);
+		(void)err_set(e, ERR_SYSTEM, "network: memory is short");
+		return NULL;
+	}
+	return root;
+}
+
+int network_policy_write(const char *text, bool open, char **ret, struct err *e)
+{
+	json_t *given = json_loads(text, 0, NULL), *root = NULL;
+	struct asked a = { 0 };
+
+	*ret = NULL;
+	read_asked(given, open, &a);
+	if (a.said)
+		root = compose(&a, e);
+	json_decref(given);
+	if (a.said && root == NULL)
+		return -1;
+	*ret = a.said ? json_dumps(root, JSON_COMPACT) : strdup("");
+	json_decref(root);
+	return *ret == NULL ? err_set(e, ERR_SYSTEM, "network: memory is short") : 0;
+}

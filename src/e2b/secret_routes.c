@@ -1,0 +1,153 @@
+/* secret_routes.c - E2B's secrets: the same as Cordon's own, bound to no hosts. So no placeholder
+ * can be had for one; a network rule that names it (${e2b.secrets.NAME}) binds it to its host. */
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter.h"
+#include "json.h"
+#include "reply.h"
+#include "rfc3339.h"
+#include "secret.h"
+#include "spec_secret.h"
+
+#define SECRET_JSON_MAX (64U << 10)
+#define LIMIT_MAX 100
+
+static void show(struct json *j, const struct store_secret *s)
+{
+	char created[RFC3339_MAX], updated[RFC3339_MAX];
+
+	rfc3339_write(s->created_ms, created);
+	rfc3339_write(s->updated_ms, updated);
+	json_open(j, NULL, '{');
+	json_text(j, "secretID", s->id);
+	json_text(j, "name", s->name);
+	json_uint(j, "currentVersion", s->version);
+	json_raw(j, "metadata", s->metadata[0] == '\0' ? "{}" : s->metadata);
+	json_text(j, "createdAt", created);
+	json_text(j, "updatedAt", updated);
+	json_close(j, '}');
+}
+
+static void reply_secret(struct request *r, int status, struct store_secret *s)
+{
+	struct json j;
+
+	json_init_heap(&j, SECRET_JSON_MAX);
+	show(&j, s);
+	store_secret_release(s);
+	reply_json(r, status, &j);
+}
+
+struct list {
+	struct json j;
+	uint64_t limit;
+	uint64_t n;
+	char last[STORE_NAME_MAX];
+	bool more;
+};
+
+static int list_one(const struct store_secret *row, void *cookie)
+{
+	struct list *l = cookie;
+
+	if (l->n == l->limit) {
+		l->more = true;
+		return 1;
+	}
+	show(&l->j, row);
+	memcpy(l->last, row->name, sizeof(l->last));
+	l->n++;
+	return 0;
+}
+
+void secret_routes_list(struct request *r)
+{
+	struct list l = { .limit = LIMIT_MAX };
+	char after[STORE_NAME_MAX] = "";
+	struct err e = { 0 };
+
+	json_init_heap(&l.j, REPLY_JSON_MAX);
+	json_open(&l.j, NULL, '[');
+	if (request_number(r, "limit", 1, LIMIT_MAX, &l.limit, &e) < 0 ||
+	    request_text(r, "nextToken", after, sizeof(after), &e) < 0 ||
+	    store_secret_list(core_store(r->core), tenant_row(r->tenant)->id, after,
+			      (unsigned)l.limit + 1, list_one, &l, &e) < 0) {
+		json_release(&l.j);
+		reply_error(r, &e);
+		return;
+	}
+	json_close(&l.j, ']');
+	if (l.more) /* the last name: they need no other token */
+		exchange_header(r->x, "X-Next-Token", l.last);
+	reply_json(r, 200, &l.j);
+}
+
+static void create(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct store_secret row;
+	struct spec_secret spec;
+	struct err e = { 0 };
+	int made = spec_secret_read(body, len, true, &spec, &e);
+
+	if (made == 0 && spec.name == NULL)
+		made = err_set(&e, ERR_INVALID, "name: is missing");
+	if (made == 0)
+		made = secret_create(r->core, r->tenant, spec.name, &spec.wish, &row, &e);
+	spec_secret_release(&spec);
+	if (made < 0)
+		reply_error(r, &e);
+	else
+		reply_secret(r, 201, &row);
+}
+
+void secret_routes_create(struct request *r)
+{
+	request_body(r, create);
+}
+
+void secret_routes_get(struct request *r)
+{
+	struct store_secret row;
+	struct err e = { 0 };
+
+	if (secret_get(r->core, r->tenant, r->id, &row, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_secret(r, 200, &row);
+}
+
+static void update(struct exchange *x, const uint8_t *body, size_t len)
+{
+	struct request *r = request_of(x);
+	struct store_secret row;
+	struct spec_secret spec;
+	struct err e = { 0 };
+	int done = spec_secret_read(body, len, true, &spec, &e);
+
+	if (done == 0 && spec.wish.value == NULL)
+		done = err_set(&e, ERR_INVALID, "value: is missing");
+	if (done == 0)
+		done = secret_update(r->core, r->tenant, r->id, &spec.wish, &row, &e);
+	spec_secret_release(&spec);
+	if (done < 0)
+		reply_error(r, &e);
+	else
+		reply_secret(r, 200, &row);
+}
+
+void secret_routes_update(struct request *r)
+{
+	request_body(r, update);
+}
+
+void secret_routes_delete(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (secret_delete(r->core, r->tenant, r->id, &e) < 0)
+		reply_error(r, &e);
+	else
+		reply_empty(r, 204);
+}

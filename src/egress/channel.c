@@ -1,0 +1,366 @@
+/* channel.c - theory of operation
+ *
+ * Orders come in frames, a frame's descriptors with its first byte: they wait in a small queue until
+ * the frame is whole. What egress says waits in one buffer, which outlives a channel: if cordond
+ * dies, its guests go on for EGRESS_ORPHAN_MS and their records wait for the next cordond. A frame
+ * that was sent in part to the dead one is sent again as a whole. */
+#include "channel.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "fifo.h"
+#include "io.h"
+#include "json.h"
+#include "log.h"
+#include "resolver.h"
+#include "serve_msg.h"
+#include "text_file.h"
+
+#define WAITING_MAX ((size_t)8 << 20) /* records; answers may go a little beyond */
+#define READ_AT_ONCE ((size_t)64 << 10)
+#define FDS_WAITING 64
+#define COUNTS_MS 1000
+
+struct channel {
+	struct egress *egress;
+	int sock, control; /* owned; -1: none */
+	struct loop_fd on_sock, on_control;
+	struct loop_timer orphans, counts;
+	struct fifo in, out;
+	size_t sent; /* of the first frame in out */
+	int fds[FDS_WAITING];
+	size_t nfds;
+};
+
+static void flush(struct channel *c);
+
+/* ---- what egress says */
+
+/* Of the first frame that waits; there is one. */
+static size_t frame_size(const struct channel *c)
+{
+	const uint8_t *bytes = fifo_bytes(&c->out);
+
+	assert(bytes != NULL);
+	return FRAME_HEAD + ((size_t)bytes[0] | (size_t)bytes[1] << 8 | (size_t)bytes[2] << 16 |
+			     (size_t)bytes[3] << 24);
+}
+
+bool channel_say(struct channel *c, enum egress_type type, const char *id, const char *text,
+		 size_t len)
+{
+	uint8_t head[EGRESS_HEAD];
+	uint8_t *to;
+
+	if (type == EGRESS_RECORD && c->out.len + len > WAITING_MAX)
+		return false;
+	egress_msg_head(head, type, id, len);
+	to = fifo_reserve(&c->out, sizeof(head) + len);
+	if (to == NULL)
+		return false;
+	memcpy(to, head, sizeof(head));
+	if (len > 0)
+		memcpy(to + sizeof(head), text, len);
+	fifo_commit(&c->out, sizeof(head) + len);
+	flush(c);
+	return true;
+}
+
+void channel_count(struct channel *c, struct guest *g)
+{
+	char text[256];
+	struct json j;
+
+	if (memcmp(&g->counts, &g->told, sizeof(g->counts)) == 0)
+		return;
+	json_init(&j, text, sizeof(text));
+	json_open(&j, NULL, '{');
+	json_uint(&j, "bytes_in", g->counts.bytes_in);
+	json_uint(&j, "bytes_out", g->counts.bytes_out);
+	json_uint(&j, "requests", g->counts.requests);
+	json_uint(&j, "connections", g->counts.connections);
+	json_close(&j, '}');
+	if (channel_say(c, EGRESS_COUNTS, g->id, text, j.len))
+		g->told = g->counts;
+}
+
+static void on_counts(struct loop_timer *t)
+{
+	struct channel *c = t->arg;
+
+	for (struct guest *g = c->egress->guests; g != NULL; g = g->next)
+		channel_count(c, g);
+	loop_timer_set(c->egress->loop, t, loop_now_ns(c->egress->loop) + COUNTS_MS * CLOCK_MS);
+}
+
+/* ---- the socket */
+
+static void drop_fds(struct channel *c)
+{
+	io_close_all(c->fds, c->nfds);
+	c->nfds = 0;
+}
+
+static void lose(struct channel *c)
+{
+	struct loop *l = c->egress->loop;
+
+	loop_remove(l, &c->on_sock);
+	io_close_all(&c->sock, 1);
+	fifo_release(&c->in);
+	drop_fds(c);
+	c->sent = 0;
+	if (c->control < 0) {
+		loop_stop(l);
+		return;
+	}
+	for (struct guest *g = c->egress->guests; g != NULL; g = g->next)
+		g->here = false;
+	loop_timer_set(l, &c->orphans, clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
+}
+
+static void drop_absent(struct channel *c)
+{
+	struct guest *next;
+
+	loop_timer_cancel(c->egress->loop, &c->orphans);
+	for (struct guest *g = c->egress->guests; g != NULL; g = next) {
+		next = g->next;
+		if (!g->here)
+			guest_detach(g);
+	}
+}
+
+static void on_orphans(struct loop_timer *t)
+{
+	drop_absent(t->arg);
+}
+
+static void flush(struct channel *c)
+{
+	while (c->sock >= 0 && c->out.len > 0) {
+		ssize_t n = send(c->sock, fifo_bytes(&c->out) + c->sent, c->out.len - c->sent,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0) /* a channel that is gone shows when it is read */
+			break;
+		c->sent += (size_t)n;
+		while (c->out.len > 0 && c->sent >= frame_size(c)) {
+			c->sent -= frame_size(c);
+			fifo_consume(&c->out, frame_size(c));
+		}
+	}
+	if (c->out.len == 0)
+		fifo_release(&c->out);
+	if (c->sock >= 0)
+		loop_modify(c->egress->loop, &c->on_sock,
+			    EPOLLIN | (c->out.len > 0 ? (uint32_t)EPOLLOUT : 0));
+}
+
+/* ---- orders */
+
+static void answer(struct channel *c, const char *id, int result, const struct err *e)
+{
+	const char *why = result == 0 ? "" : e->msg;
+
+	if (result < 0)
+		log_warn("order not taken", "session_id=%s error=%s", id, why);
+	IGNORED(channel_say(c, EGRESS_TAKEN, id, why, strlen(why)) ? 0 : -1, "memory is short");
+}
+
+static void attach(struct channel *c, const struct egress_msg *m)
+{
+	int fds[2] = { c->fds[0], c->fds[1] };
+	struct err e = { 0 };
+
+	c->nfds -= 2;
+	memmove(c->fds, c->fds + 2, c->nfds * sizeof(c->fds[0]));
+	answer(c, m->id, guest_attach(c->egress, m->id, fds, m->text, m->len, &e), &e);
+}
+
+/* A session that is asked to change and cannot is cut off: its old policy is not what was asked. */
+static void change(struct channel *c, const struct egress_msg *m)
+{
+	struct guest *g = guest_find(c->egress, m->id);
+	struct err e = { 0 };
+	int changed = -1;
+
+	if (g == NULL)
+		(void)err_set(&e, ERR_NOT_FOUND, "session %s has no door here", m->id);
+	else
+		changed = guest_change(g, m->text, m->len, &e);
+	if (changed == 0) /* of a paused cell, whose PID 1 cannot pass its door again */
+		g->here = true;
+	if (changed < 0 && g != NULL)
+		guest_detach(g);
+	answer(c, m->id, changed, &e);
+}
+
+static int obey(struct channel *c, const struct egress_msg *m, struct err *e)
+{
+	struct guest *g;
+
+	if (c->nfds < egress_msg_fds(m->type))
+		return err_set(e, ERR_INVALID, "channel C: descriptors are missing");
+	switch (m->type) {
+	case EGRESS_ATTACH:
+		attach(c, m);
+		return 0;
+	case EGRESS_CHANGE:
+		change(c, m);
+		return 0;
+	case EGRESS_DETACH:
+		g = guest_find(c->egress, m->id);
+		if (g != NULL)
+			guest_detach(g);
+		return 0;
+	case EGRESS_SYNCED:
+		drop_absent(c);
+		return 0;
+	case EGRESS_REQUESTS_END:
+	case EGRESS_TAKEN:
+	case EGRESS_RECORD:
+	case EGRESS_COUNTS:
+	case EGRESS_EVENTS_END:
+		break;
+	}
+	return err_set(e, ERR_INVALID, "channel C: a message in the wrong direction");
+}
+
+static int obey_all(struct channel *c, struct err *e)
+{
+	struct egress_msg m;
+	struct frame f;
+	int n;
+
+	while ((n = frame_read(fifo_bytes(&c->in), c->in.len, EGRESS_ID_MAX + EGRESS_TEXT_MAX, &f,
+			       e)) > 0) {
+		if (egress_msg_read(&f, &m, e) < 0 || obey(c, &m, e) < 0)
+			return -1;
+		explicit_bzero(fifo_bytes(&c->in), (size_t)n); /* secrets come this way */
+		fifo_consume(&c->in, (size_t)n);
+	}
+	if (c->in.len == 0)
+		fifo_release(&c->in);
+	return n;
+}
+
+static void on_sock(struct loop_fd *f, uint32_t events)
+{
+	struct channel *c = f->arg;
+	uint8_t *to = fifo_reserve(&c->in, READ_AT_ONCE);
+	struct err e = { 0 };
+	size_t nfds = 0;
+	ssize_t n = -1;
+
+	if ((events & EPOLLOUT) != 0)
+		flush(c);
+	if ((events & ~(uint32_t)EPOLLOUT) == 0 || to == NULL)
+		return;
+	if (c->nfds + 2 <= FDS_WAITING)
+		n = io_recv(c->sock, to, READ_AT_ONCE, c->fds + c->nfds, FDS_WAITING - c->nfds,
+			    &nfds, &e);
+	if (n <= 0) {
+		log_warn("the channel has ended", "error=%s", n < 0 ? e.msg : "");
+		lose(c);
+		return;
+	}
+	c->nfds += nfds;
+	fifo_commit(&c->in, (size_t)n);
+	if (obey_all(c, &e) < 0) {
+		log_error("the channel talks nonsense", "error=%s", e.msg);
+		lose(c);
+	}
+}
+
+static int use(struct channel *c, int sock, struct err *e)
+{
+	if (c->sock >= 0)
+		lose(c);
+	loop_timer_set(c->egress->loop, &c->orphans,
+		       clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
+	c->sock = sock;
+	if (loop_add(c->egress->loop, &c->on_sock, sock, EPOLLIN, e) < 0)
+		return -1;
+	flush(c);
+	return 0;
+}
+
+/* ---- the supervisor */
+
+static void renew_names(struct channel *c, const int fds[2])
+{
+	char *conf = text_file_read(fds[0], TEXT_FILE_MAX), *hosts = text_file_read(fds[1], TEXT_FILE_MAX);
+
+	if (conf != NULL && hosts != NULL)
+		resolver_renew(c->egress->resolver, conf, hosts);
+	free(conf);
+	free(hosts);
+}
+
+static void on_control(struct loop_fd *f, uint32_t events)
+{
+	struct channel *c = f->arg;
+	int fds[2] = { -1, -1 };
+	size_t nfds = 0;
+	char word = 0;
+	struct err e = { 0 };
+	ssize_t n = io_recv(f->fd, &word, 1, fds, 2, &nfds, &e);
+
+	(void)events;
+	if (n <= 0) {
+		loop_stop(c->egress->loop);
+		return;
+	}
+	if (word == EGRESS_CONTROL_CHANNEL && nfds == 1) {
+		if (use(c, fds[0], &e) < 0)
+			log_error("channel not taken", "error=%s", e.msg);
+		return;
+	}
+	if (word == EGRESS_CONTROL_NAMES && nfds == 2)
+		renew_names(c, fds);
+	io_close_all(fds, nfds);
+}
+
+struct channel *channel_new(struct egress *g, int sock, int control, struct err *e)
+{
+	struct channel *c = calloc(1, sizeof(*c));
+
+	if (c == NULL) {
+		(void)err_set(e, ERR_SYSTEM, "memory is short");
+		return NULL;
+	}
+	c->egress = g;
+	c->sock = -1;
+	c->control = control;
+	c->on_sock = (struct loop_fd){ .fd = -1, .ready = on_sock, .arg = c };
+	c->on_control = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = c };
+	c->orphans = (struct loop_timer){ .fire = on_orphans, .arg = c };
+	c->counts = (struct loop_timer){ .fire = on_counts, .arg = c };
+	if ((control >= 0 && loop_add(g->loop, &c->on_control, control, EPOLLIN, e) < 0) ||
+	    (sock >= 0 && use(c, sock, e) < 0)) {
+		channel_free(c);
+		return NULL;
+	}
+	on_counts(&c->counts);
+	return c;
+}
+
+void channel_free(struct channel *c)
+{
+	loop_remove(c->egress->loop, &c->on_sock);
+	loop_remove(c->egress->loop, &c->on_control);
+	loop_timer_cancel(c->egress->loop, &c->orphans);
+	loop_timer_cancel(c->egress->loop, &c->counts);
+	drop_fds(c);
+	io_close_all(&c->sock, 1);
+	io_close_all(&c->control, 1);
+	fifo_release(&c->in);
+	fifo_release(&c->out);
+	free(c);
+}

@@ -1,0 +1,271 @@
+/* dns.c - what a cell is told about a name.
+ *
+ *	a name that its policy may allow: A and AAAA are synthetic (names.h), HTTPS and SVCB exist
+ *	    but are empty, so that a client learns neither keys for an encrypted ClientHello nor an
+ *	    alternative such as QUIC; all other types are refused (a TXT record is a tunnel)
+ *	localhost and below: loopback, by RFC 6761
+ *	PTR of a synthetic address: its name
+ *	any other name: does not exist, for a short time, since policies change
+ *
+ * Answers are at most DNS_MSG_UDP bytes long, so none is ever truncated. Queries are paced: what is
+ * too fast is dropped, as a network would, and recorded once a second. */
+#include "dns.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "clock.h"
+#include "dns_msg.h"
+#include "dns_state.h"
+#include "names.h"
+#include "record.h"
+
+#define TTL 60
+#define TTL_NO 5
+#define RATE_NS (5 * CLOCK_MS) /* one query each, on average */
+#define BURST_NS (1000 * RATE_NS)
+#define REPEAT_NS (1000 * CLOCK_MS)
+
+struct dns_state *dns_state_of(struct guest *g)
+{
+	if (!g->dns) {
+		g->dns = calloc(1, sizeof(*g->dns));
+		if (g->dns)
+			g->dns->guest = g;
+	}
+	return g->dns;
+}
+
+/* ---- records */
+
+static uint64_t question_hash(const char *name, uint16_t type)
+{
+	uint64_t h = UINT64_C(0xCBF29CE484222325) ^ type;
+
+	for (; *name != '\0'; name++)
+		h = (h ^ (uint64_t)tolower((unsigned char)*name)) * UINT64_C(0x100000001B3);
+	return h | 1; /* 0: an empty place */
+}
+
+/* Has the same question been recorded within the last second? */
+static bool repeated(struct dns_state *s, const struct dns_msg_query *q, bool allowed)
+{
+	uint64_t h = question_hash(q->name, q->type) ^ (allowed ? 2 : 0), now = clock_now_ns();
+	size_t at = (h >> 8) % DNS_STATE_RECENT;
+
+	if (s->recent[at].hash == h && now - s->recent[at].at_ns < REPEAT_NS)
+		return true;
+	s->recent[at].hash = h;
+	s->recent[at].at_ns = now;
+	return false;
+}
+
+static void tell(struct guest *g, const struct dns_msg_query *q, const char *host,
+		 const struct policy_answer *a)
+{
+	bool allowed = a->verdict != POLICY_REFUSE;
+	char type[12];
+	struct record r = { .kind = RECORD_DNS,
+			    .start_ns = clock_now_ns(),
+			    .name = host ? host : q->name,
+			    .port = 53,
+			    .scheme = "dns",
+			    .qtype = dns_msg_type_name(q->type, type),
+			    .allowed = allowed,
+			    .rule = a->rule,
+			    .reason = allowed ? "" : a->reason };
+
+	if (!repeated(g->dns, q, allowed))
+		record_send(g, &r);
+}
+
+static bool too_fast(struct guest *g)
+{
+	struct dns_state *s = g->dns;
+	uint64_t now = clock_now_ns();
+	struct record r = { .kind = RECORD_DNS,
+			    .start_ns = now,
+			    .port = 53,
+			    .scheme = "dns",
+			    .reason = "too many queries" };
+
+	if (s->paced_ns < now)
+		s->paced_ns = now;
+	if (s->paced_ns - now <= BURST_NS) {
+		s->paced_ns += RATE_NS;
+		return false;
+	}
+	if (s->flood_ns == 0 || now - s->flood_ns >= REPEAT_NS) {
+		s->flood_ns = now;
+		record_send(g, &r);
+	}
+	return true;
+}
+
+/* ---- answers */
+
+struct asked {
+	struct guest *guest;
+	const uint8_t *query;
+	struct dns_msg_query q;
+	struct policy_answer verdict;
+	uint8_t *ret;
+};
+
+static size_t empty(struct asked *a, int rcode, bool soa)
+{
+	struct dns_msg_writer w;
+
+	dns_msg_begin(&w, a->ret, DNS_TEXT_MAX, a->query, &a->q, rcode);
+	if (soa)
+		dns_msg_put_soa(&w, TTL_NO);
+	return dns_msg_end(&w, &a->q, rcode);
+}
+
+static size_t refuse(struct asked *a, const char *host, int rcode, const char *why)
+{
+	a->verdict.verdict = POLICY_REFUSE;
+	if (why)
+		(void)snprintf(a->verdict.reason, sizeof(a->verdict.reason), "%s", why);
+	tell(a->guest, &a->q, host, &a->verdict);
+	return empty(a, rcode, rcode == DNS_MSG_NXDOMAIN);
+}
+
+/* A name that exists: its addresses, or what else of it may be known. */
+static size_t answer_types(struct asked *a, const struct ip *v4, const struct ip *v6, uint32_t ttl)
+{
+	bool wants_v6 = a->q.type == DNS_MSG_AAAA;
+	struct dns_msg_writer w;
+
+	if (a->q.type != DNS_MSG_A && !wants_v6)
+		return empty(a, DNS_MSG_OK, true);
+	dns_msg_begin(&w, a->ret, DNS_TEXT_MAX, a->query, &a->q, DNS_MSG_OK);
+	dns_msg_put_address(&w, wants_v6 ? v6 : v4, wants_v6, ttl);
+	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
+}
+
+static bool is_localhost(const char *host)
+{
+	static const char below[] = ".localhost";
+	size_t n = strlen(host);
+
+	return strcmp(host, below + 1) == 0 ||
+	       (n > sizeof(below) - 1 && strcmp(host + n - (sizeof(below) - 1), below) == 0);
+}
+
+static size_t answer_localhost(struct asked *a)
+{
+	static const struct ip v4 = { { [10] = 0xFF, [11] = 0xFF, [12] = 127, [15] = 1 } };
+	static const struct ip v6 = { { [15] = 1 } };
+
+	return answer_types(a, &v4, &v6, TTL);
+}
+
+/* "4.3.2.1.in-addr.arpa" of 1.2.3.4. */
+static int read_reverse_v4(const char *name, struct ip *ret)
+{
+	const char *part[4];
+	int n[4];
+	char text[IP_TEXT_MAX];
+
+	for (size_t i = 0; i < COUNT(part); i++) {
+		part[i] = name;
+		n[i] = (int)strspn(name, "0123456789");
+		if (n[i] == 0 || n[i] > 3 || name[n[i]] != '.')
+			return -1;
+		name += n[i] + 1;
+	}
+	if (strcasecmp(name, "in-addr.arpa") != 0)
+		return -1;
+	(void)snprintf(text, sizeof(text), "%.*s.%.*s.%.*s.%.*s", n[3], part[3], n[2], part[2],
+		       n[1], part[1], n[0], part[0]);
+	return ip_read(text, strlen(text), ret);
+}
+
+/* 32 hexadecimal digits, the last first, then "ip6.arpa". */
+static int read_reverse_v6(const char *name, struct ip *ret)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	if (strlen(name) != 64 + 8 || strcasecmp(name + 64, "ip6.arpa") != 0)
+		return -1;
+	*ret = (struct ip){ { 0 } };
+	for (size_t i = 0; i < 32; i++) {
+		const char *digit = strchr(digits, tolower((unsigned char)name[2 * i]));
+
+		if (!digit || name[2 * i + 1] != '.')
+			return -1;
+		ret->b[15 - i / 2] |= (uint8_t)((digit - digits) << (i % 2 ? 4 : 0));
+	}
+	return 0;
+}
+
+static size_t answer_ptr(struct asked *a)
+{
+	struct dns_msg_writer w;
+	const char *host;
+	struct ip ip;
+
+	if (read_reverse_v4(a->q.name, &ip) < 0 && read_reverse_v6(a->q.name, &ip) < 0)
+		return refuse(a, NULL, DNS_MSG_NXDOMAIN, "no such name");
+	host = names_find(a->guest->names, &ip);
+	if (!host)
+		return refuse(a, NULL, DNS_MSG_NXDOMAIN, "no name has this address");
+	a->verdict.verdict = POLICY_PERMIT;
+	tell(a->guest, &a->q, NULL, &a->verdict);
+	dns_msg_begin(&w, a->ret, DNS_TEXT_MAX, a->query, &a->q, DNS_MSG_OK);
+	dns_msg_put_ptr(&w, host, TTL);
+	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
+}
+
+static bool is_answered(uint16_t type)
+{
+	return type == DNS_MSG_A || type == DNS_MSG_AAAA || type == DNS_MSG_HTTPS ||
+	       type == DNS_MSG_SVCB;
+}
+
+static size_t answer_name(struct asked *a)
+{
+	char host[HOST_MAX];
+	struct ip v4, v6;
+
+	if (host_normal(a->q.name, strlen(a->q.name), host) < 0)
+		return refuse(a, NULL, a->q.name[0] == '\0' ? DNS_MSG_REFUSED : DNS_MSG_NXDOMAIN,
+			      "not a host name");
+	if (is_localhost(host))
+		return is_answered(a->q.type) ? answer_localhost(a)
+					      : empty(a, DNS_MSG_REFUSED, false);
+	policy_name(a->guest->policy, host, &a->verdict);
+	if (a->verdict.verdict == POLICY_REFUSE)
+		return refuse(a, host, DNS_MSG_NXDOMAIN, NULL);
+	if (!is_answered(a->q.type))
+		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not given out");
+	if (names_give(a->guest->names, host, &v4, &v6) < 0)
+		return refuse(a, host, DNS_MSG_SERVFAIL, "no memory for another name");
+	tell(a->guest, &a->q, host, &a->verdict);
+	return answer_types(a, &v4, &v6, TTL);
+}
+
+size_t dns_answer(struct guest *g, const uint8_t *query, size_t len, bool udp,
+		  uint8_t ret[DNS_TEXT_MAX])
+{
+	struct asked a = { .guest = g, .query = query, .ret = ret };
+	int rcode = dns_msg_read_query(query, len, &a.q);
+	size_t n;
+
+	if (rcode < 0 || !dns_state_of(g) || too_fast(g))
+		return 0;
+	if (rcode != DNS_MSG_OK)
+		n = refuse(&a, NULL, rcode, "malformed query");
+	else if (a.q.class != DNS_MSG_IN)
+		n = refuse(&a, NULL, DNS_MSG_REFUSED, "not of class IN");
+	else if (a.q.type == DNS_MSG_PTR)
+		n = answer_ptr(&a);
+	else
+		n = answer_name(&a);
+	assert(!udp || n <= DNS_MSG_UDP);
+	return n;
+}

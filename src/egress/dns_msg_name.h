@@ -1,0 +1,9 @@
+/* dns_msg_name.h - reads one name of a DNS message. For dns_msg.c and dns_msg_reply.c. */
+#pragma once
+
+#include "dns_msg.h"
+
+/* From *at on; *at is then behind it. compressed: pointers are followed, each to a place before all
+ * bytes of the name read so far. -1: malformed or longer than 255 bytes. */
+int dns_msg_name_read(const uint8_t *msg, size_t len, size_t *at, bool compressed,
+		      char ret[DNS_MSG_NAME_MAX]) MUST_USE;

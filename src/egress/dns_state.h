@@ -1,0 +1,24 @@
+/* dns_state.h - what the resolver of one guest remembers. For dns.c, dns_udp.c and dns_tcp.c. */
+#pragma once
+
+#include "guest.h"
+
+#define DNS_STATE_RECENT 64
+
+struct dns_conn; /* dns_tcp.c */
+
+struct dns_state {
+	struct guest *guest;
+	uint64_t paced_ns; /* every answer moves it on; how far it may be ahead is the burst */
+	uint64_t flood_ns; /* when too many queries were recorded last; 0: never */
+	struct {
+		uint64_t hash, at_ns;
+	} recent[DNS_STATE_RECENT]; /* what was recorded lately, by hash */
+	struct dns_conn *conns;
+	unsigned nconns;
+	unsigned idle_wakes; /* of the UDP socket, with nothing to read, in a row */
+	struct loop_timer pause;
+};
+
+/* Made at the first use; NULL: no memory. Freed by dns_tcp_cut_all(). */
+struct dns_state *dns_state_of(struct guest *g);

@@ -1,0 +1,171 @@
+/* dns_tcp.c - DNS over TCP (RFC 7766): a length of two bytes before each message. One query of a
+ * connection at a time; the next is read when the answer is written. */
+#include "dns.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "dns_state.h"
+
+#define CONNS_MAX 16
+#define QUERIES_MAX 100 /* of one connection */
+#define QUERY_MAX 1024
+#define LIFE_NS (30000 * CLOCK_MS)
+
+struct dns_conn {
+	struct dns_conn *next;
+	struct guest *guest;
+	int fd;
+	struct loop_fd on_fd;
+	struct loop_timer end;
+	unsigned served;
+	uint8_t in[2 + QUERY_MAX], out[2 + DNS_TEXT_MAX];
+	size_t nin, nout, sent;
+};
+
+static void cut(struct dns_conn *c)
+{
+	struct dns_state *s = c->guest->dns;
+	struct dns_conn **p = &s->conns;
+
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+	s->nconns--;
+	loop_remove(c->guest->egress->loop, &c->on_fd);
+	loop_timer_cancel(c->guest->egress->loop, &c->end);
+	(void)close(c->fd);
+	free(c);
+}
+
+static void on_end(struct loop_timer *t)
+{
+	cut(t->arg);
+}
+
+/* Bytes of the query that is being read, with its length; 2 while that is not known. */
+static size_t wanted(const struct dns_conn *c)
+{
+	return c->nin < 2 ? 2 : 2 + ((size_t)c->in[0] << 8 | c->in[1]);
+}
+
+/* 1: a whole query is there, 0: not yet, -1: the connection is over. */
+static int read_query(struct dns_conn *c)
+{
+	while (c->nin < wanted(c)) {
+		ssize_t n;
+
+		if (wanted(c) > sizeof(c->in))
+			return -1;
+		n = recv(c->fd, c->in + c->nin, wanted(c) - c->nin, MSG_DONTWAIT);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n <= 0)
+			return -1;
+		c->nin += (size_t)n;
+	}
+	return c->nin > 2 ? 1 : -1;
+}
+
+static int compose(struct dns_conn *c)
+{
+	size_t n = dns_answer(c->guest, c->in + 2, c->nin - 2, false, c->out + 2);
+
+	if (n == 0 || ++c->served > QUERIES_MAX)
+		return -1;
+	c->out[0] = (uint8_t)(n >> 8);
+	c->out[1] = (uint8_t)n;
+	c->nout = n + 2;
+	c->sent = c->nin = 0;
+	return 0;
+}
+
+/* 1: written, 0: not yet, -1: the connection is over. */
+static int write_answer(struct dns_conn *c)
+{
+	while (c->sent < c->nout) {
+		ssize_t n = send(c->fd, c->out + c->sent, c->nout - c->sent,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return 0;
+		if (n < 0)
+			return -1;
+		c->sent += (size_t)n;
+	}
+	return 1;
+}
+
+/* One query a turn, so that a connection cannot keep the others from theirs. */
+static int go_on(struct dns_conn *c)
+{
+	int more;
+
+	if (c->sent == c->nout) {
+		more = read_query(c);
+		if (more <= 0)
+			return more;
+		if (compose(c) < 0)
+			return -1;
+	}
+	more = write_answer(c);
+	if (more >= 0)
+		loop_modify(c->guest->egress->loop, &c->on_fd, more > 0 ? EPOLLIN : EPOLLOUT);
+	return more;
+}
+
+static void on_ready(struct loop_fd *f, uint32_t events)
+{
+	struct dns_conn *c = f->arg;
+
+	(void)events;
+	if (go_on(c) < 0)
+		cut(c);
+}
+
+void dns_serve_tcp(struct guest *g, int fd)
+{
+	OWN_FD owned = fd;
+	struct dns_state *s = dns_state_of(g);
+	struct dns_conn *c;
+	struct err e;
+
+	if (!s || s->nconns == CONNS_MAX)
+		return;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return;
+	*c = (struct dns_conn){ .guest = g,
+				.fd = fd,
+				.on_fd = { .fd = -1, .ready = on_ready, .arg = c },
+				.end = { .fire = on_end, .arg = c } };
+	if (loop_add(g->egress->loop, &c->on_fd, fd, EPOLLIN, &e) < 0) {
+		free(c);
+		return;
+	}
+	loop_timer_set(g->egress->loop, &c->end, clock_now_ns() + LIFE_NS);
+	(void)TAKE_FD(owned);
+	c->next = s->conns;
+	s->conns = c;
+	s->nconns++;
+}
+
+void dns_tcp_cut_all(struct guest *g)
+{
+	struct dns_state *s = g->dns;
+
+	if (!s)
+		return;
+	while (s->conns)
+		cut(s->conns);
+	loop_timer_cancel(g->egress->loop, &s->pause);
+	g->dns = NULL;
+	free(s);
+}

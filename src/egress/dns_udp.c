@@ -1,0 +1,119 @@
+/* dns_udp.c - the guest's UDP socket.
+ *
+ * PID 1 of the cell holds it, too, and is hostile: it may clear O_NONBLOCK (so every call has
+ * MSG_DONTWAIT), read what we were woken for, or leave the socket in a state that is ready forever
+ * with nothing to read (shutdown(2), errors that wait). After some such wakes in a row the socket
+ * is left alone for a while: the cell has no resolver for that long, and nobody else notices. */
+#include "dns.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "clock.h"
+#include "dns_msg.h"
+#include "dns_state.h"
+
+#define AT_A_TIME 32
+#define IDLE_WAKES 16
+#define PAUSE_NS (1000 * CLOCK_MS)
+#define QUERY_MAX 4096
+
+/* Room for either kind of pktinfo, and a little that PID 1 may have asked for. */
+union control {
+	struct cmsghdr align;
+	uint8_t bytes[256];
+};
+
+static void resume(struct loop_timer *t)
+{
+	struct dns_state *s = t->arg;
+	struct guest *g = s->guest;
+	struct err e;
+
+	s->idle_wakes = 0;
+	if (g->udp < 0 || g->on_udp.fd >= 0)
+		return; /* it has another socket by now */
+	if (loop_add(g->egress->loop, &g->on_udp, g->udp, EPOLLIN, &e) < 0)
+		loop_timer_set(g->egress->loop, t, clock_now_ns() + PAUSE_NS);
+}
+
+static void note_idle(struct guest *g)
+{
+	struct dns_state *s = dns_state_of(g);
+
+	if (!s || ++s->idle_wakes < IDLE_WAKES)
+		return;
+	loop_remove(g->egress->loop, &g->on_udp);
+	s->pause.fire = resume;
+	s->pause.arg = s;
+	loop_timer_set(g->egress->loop, &s->pause, clock_now_ns() + PAUSE_NS);
+}
+
+/* Leaves in m, as control data for the answer, from which address it is to come: the one that was
+ * asked. The interface is not named: there is only one. */
+static void keep_pktinfo(struct msghdr *m, union control *to)
+{
+	struct msghdr out = { .msg_control = to, .msg_controllen = sizeof(*to) };
+	struct cmsghdr *w = CMSG_FIRSTHDR(&out);
+	size_t used = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c && used == 0; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO &&
+		    c->cmsg_len == CMSG_LEN(sizeof(struct in6_pktinfo))) {
+			struct in6_pktinfo info;
+
+			memcpy(&info, CMSG_DATA(c), sizeof(info));
+			info.ipi6_ifindex = 0;
+			*w = (struct cmsghdr){ .cmsg_level = IPPROTO_IPV6,
+					       .cmsg_type = IPV6_PKTINFO,
+					       .cmsg_len = CMSG_LEN(sizeof(info)) };
+			memcpy(CMSG_DATA(w), &info, sizeof(info));
+			used = CMSG_SPACE(sizeof(info));
+		}
+	}
+	m->msg_control = used > 0 ? to : NULL;
+	m->msg_controllen = used;
+}
+
+/* False: nothing waits. */
+static bool serve_one(struct guest *g)
+{
+	uint8_t query[QUERY_MAX], answer[DNS_TEXT_MAX];
+	struct sockaddr_storage peer;
+	union control got = { 0 }, put = { 0 };
+	struct iovec bytes = { query, sizeof(query) };
+	struct msghdr m = { .msg_name = &peer,
+			    .msg_namelen = sizeof(peer),
+			    .msg_iov = &bytes,
+			    .msg_iovlen = 1,
+			    .msg_control = &got,
+			    .msg_controllen = sizeof(got) };
+	ssize_t n = recvmsg(g->udp, &m, MSG_DONTWAIT);
+	size_t len;
+
+	if (n < 0)
+		return false;
+	if (m.msg_flags & MSG_TRUNC || m.msg_namelen == 0)
+		return true;
+	len = dns_answer(g, query, (size_t)n, true, answer);
+	if (len == 0)
+		return true;
+	keep_pktinfo(&m, &put);
+	bytes = (struct iovec){ answer, len };
+	/* What cannot be sent is lost: the client asks again. */
+	(void)sendmsg(g->udp, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return true;
+}
+
+void dns_serve_udp(struct guest *g)
+{
+	if (!serve_one(g)) {
+		note_idle(g);
+		return;
+	}
+	if (g->dns)
+		g->dns->idle_wakes = 0;
+	for (int i = 1; i < AT_A_TIME && serve_one(g); i++)
+		;
+}

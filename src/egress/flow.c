@@ -1,0 +1,256 @@
+/* flow.c - theory of operation
+ *
+ * A connection is taken out of the cell's listener, and the address it was made to (getsockname())
+ * is where the program wanted to go: a name, if the address is one of those that stand for names.
+ * The policy decides what may come of it: nothing, bytes of any kind, or what must be looked at
+ * first. Even what is refused is looked at: a program that speaks HTTP or TLS is told why.
+ *
+ * Everything is bounded: flows per guest, accepts per turn, time until it is known what it is. */
+#include "flow.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "dns.h"
+#include "flow_inside.h"
+#include "foreign.h"
+#include "gateway.h"
+#include "hello.h"
+#include "guest_limits.h"
+#include "names.h"
+#include "pass.h"
+#include "record.h"
+#include "upstreams.h"
+
+#define ACCEPTS_MAX 64 /* per turn and guest */
+#define TOLD_NS (1000 * CLOCK_MS)
+
+static void reset(int fd)
+{
+	const struct linger now = { .l_onoff = 1 };
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	(void)close(fd);
+}
+
+void flow_end(struct flow *f, bool cut)
+{
+	struct guest *g = f->guest;
+	struct loop *l = g->egress->loop;
+
+	outbound_cancel(&f->outbound);
+	loop_timer_cancel(l, &f->timer);
+	loop_remove(l, &f->watch);
+	gateway_free(f->gateway, cut, f->cut);
+	pass_free(f->pass);
+	if (f->fd >= 0 && cut)
+		reset(f->fd);
+	else if (f->fd >= 0)
+		(void)close(f->fd);
+	if (f->counted)
+		limits_connection_over(g, f->counted_rule, f->counted_version);
+	*(f->prev ? &f->prev->next : &g->flows) = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	g->nflows--;
+	free(f);
+}
+
+void flow_record(struct flow *f, bool allowed, const char *reason)
+{
+	struct record r = { .kind = RECORD_CONNECT,
+			    .start_ns = f->start_ns,
+			    .name = f->aim.host[0] ? f->aim.host : NULL,
+			    .port = f->aim.port,
+			    .scheme = f->scheme,
+			    .tls = f->tls,
+			    .allowed = allowed,
+			    .rule = f->answer.rule,
+			    .reason = reason,
+			    .bytes_out = f->out,
+			    .bytes_in = f->in,
+			    .proxied = f->proxied };
+
+	if (!r.name && f->sni[0])
+		r.name = f->sni;
+	if (f->connected)
+		r.ip = &f->at;
+	else if (!f->aim.by_name && !f->aim.host[0])
+		r.ip = &f->aim.ip;
+	record_send(f->guest, &r);
+}
+
+/* What has arrived is taken first: closed with bytes unread, a connection is reset, and the alert
+ * may be lost with it. */
+static void say_alert(int fd, int description)
+{
+	uint8_t alert[HELLO_ALERT_LEN], rest[HELLO_MAX];
+
+	hello_alert(alert, description);
+	for (int i = 0; i < 4 && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0; i++)
+		continue;
+	(void)send(fd, alert, sizeof(alert), MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)shutdown(fd, SHUT_WR);
+}
+
+void flow_refuse(struct flow *f, const char *reason, int alert)
+{
+	flow_record(f, false, reason);
+	if (alert > 0)
+		say_alert(f->fd, alert);
+	flow_end(f, alert <= 0);
+}
+
+bool flow_count(struct flow *f, int alert)
+{
+	const char *why;
+
+	if (f->counted)
+		return true;
+	if (!limits_connection(f->guest, f->answer.rule, &why)) {
+		flow_refuse(f, why, alert);
+		return false;
+	}
+	f->counted = true;
+	f->counted_rule = f->answer.rule;
+	f->counted_version = f->guest->version;
+	return true;
+}
+
+void flow_judge(struct flow *f)
+{
+	struct policy_target to = aim_target(&f->aim);
+
+	f->answer = (struct policy_answer){ .verdict = POLICY_REFUSE };
+	if (!f->aim.nowhere) {
+		policy_connect(f->guest->policy, &to, &f->answer);
+		return;
+	}
+	(void)snprintf(f->answer.reason, sizeof(f->answer.reason),
+		       "this address stands for no name any more, or never did: ask the resolver");
+}
+
+static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
+{
+	struct flow *f = calloc(1, sizeof(*f));
+
+	if (!f) {
+		reset(fd);
+		return;
+	}
+	f->guest = g;
+	f->fd = fd;
+	f->watch.fd = -1;
+	f->start_ns = loop_now_ns(g->egress->loop);
+	f->next = g->flows;
+	if (f->next)
+		f->next->prev = f;
+	g->flows = f;
+	g->nflows++;
+	if (names_is_door(ip) && port == NAMES_PROXY_PORT) {
+		f->door = f->proxied = true;
+		f->aim = (struct aim){ .ip = *ip, .port = port };
+		f->answer.verdict = POLICY_LOOK;
+		flow_sniff(f);
+		return;
+	}
+	aim_at(g, ip, port, &f->aim);
+	flow_judge(f);
+	if (f->answer.verdict == POLICY_PERMIT && f->answer.rule && f->answer.rule->raw) {
+		f->scheme = "tcp";
+		flow_pass(f);
+	} else {
+		flow_sniff(f);
+	}
+}
+
+/* One more than there may be: said once a second at most, or it would be a way to fill the log. */
+static void turn_away(struct guest *g, int fd, const struct ip *ip, uint16_t port)
+{
+	uint64_t now = loop_now_ns(g->egress->loop);
+	struct record r = { .kind = RECORD_CONNECT,
+			    .start_ns = now,
+			    .ip = ip,
+			    .port = port,
+			    .reason = "this session has too many connections" };
+
+	reset(fd);
+	if (g->turned_away_ns + TOLD_NS > now)
+		return;
+	g->turned_away_ns = now;
+	record_send(g, &r);
+}
+
+static void take(struct guest *g, int fd)
+{
+	struct sockaddr_storage at = { 0 };
+	socklen_t len = sizeof(at);
+	uint16_t port = 0;
+	struct ip ip;
+
+	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0 ||
+	    ip_of_sockaddr((struct sockaddr *)&at, &ip, &port) < 0)
+		reset(fd);
+	else if (port == 53)
+		dns_serve_tcp(g, fd);
+	else if (g->nflows >= GUEST_FLOWS_MAX)
+		turn_away(g, fd, &ip, port);
+	else
+		begin(g, fd, &ip, port);
+}
+
+void flow_accept(struct guest *g)
+{
+	struct sockaddr_storage peer;
+	socklen_t len;
+
+	for (int i = 0; i < ACCEPTS_MAX; i++) {
+		int fd;
+
+		len = sizeof(peer);
+		fd = foreign_accept(g->tcp, &peer, &len);
+		if (fd >= 0) {
+			take(g, fd);
+			continue;
+		}
+		if (errno == EDEADLK) /* PID 1 of the cell plays with it: no door, then */
+			guest_detach(g);
+		else if (errno == EMFILE || errno == ENFILE)
+			upstreams_empty(g->upstreams);
+		return;
+	}
+}
+
+void flow_recheck(struct guest *g)
+{
+	struct flow *next;
+
+	upstreams_empty(g->upstreams);
+	for (struct flow *f = g->flows; f; f = next) {
+		next = f->next;
+		if (f->state == FLOW_GATEWAY) {
+			gateway_recheck(f->gateway);
+		} else if (f->state == FLOW_SNIFF) {
+			if (!f->door)
+				flow_judge(f);
+		} else {
+			flow_pass_recheck(f);
+		}
+	}
+}
+
+void flow_cut_all(struct guest *g)
+{
+	while (g->flows) {
+		struct flow *f = g->flows;
+
+		f->cut = "the session's network was closed";
+		if (f->state == FLOW_PASS || f->state == FLOW_DIAL)
+			flow_record(f, true, f->cut);
+		flow_end(f, true);
+	}
+}

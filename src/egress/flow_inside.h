@@ -1,0 +1,71 @@
+/* flow_inside.h - what a flow is made of. For flow*.c and gateway*.c only.
+ *
+ * flow.c has the list, the end and the record of each; flow_sniff.c looks at first bytes;
+ * flow_connect.c is the proxy's CONNECT; flow_pass.c connects and passes bytes on unseen; gateway.c
+ * and its kin are what HTTP goes through. Whoever calls flow_end() or flow_refuse() touches the
+ * flow no more. */
+#pragma once
+
+#include "aim.h"
+#include "flow.h"
+#include "http1.h"
+#include "outbound.h"
+
+#define FLOW_SNIFF_MS 10000 /* from its first moment until it is known what it is */
+#define FLOW_PASS_IDLE_MS 900000
+#define FLOW_HEAD_MAX 65536 /* bytes of a head, either way */
+
+enum flow_state {
+	FLOW_SNIFF,
+	FLOW_DIAL, /* to be passed on */
+	FLOW_PASS,
+	FLOW_GATEWAY
+};
+
+struct flow {
+	struct flow *prev, *next;
+	struct guest *guest;
+	enum flow_state state;
+	int fd; /* owned while in FLOW_SNIFF and FLOW_DIAL, else -1 */
+	struct loop_fd watch;
+	struct loop_timer timer;
+	uint64_t start_ns;
+	struct aim aim;
+	bool door;		     /* an explicit proxy's, and not (yet) a tunnel */
+	bool proxied;		     /* came by it */
+	struct policy_answer answer; /* of policy_connect() */
+	const char *scheme, *tls;    /* for the record */
+	char sni[HOST_MAX];
+	size_t seen; /* bytes that were there at the last look */
+
+	bool counted; /* by limits_connection(), then by this rule of that version */
+	const struct policy_rule *counted_rule;
+	uint64_t counted_version;
+
+	struct outbound outbound;
+	struct pass *pass;
+	struct ip at; /* where egress is connected to */
+	bool connected;
+	uint64_t out, in;
+	const char *cut; /* why it is ended, if it is by us */
+
+	struct gateway *gateway;
+};
+
+/* Frees everything; no record. reset: the program sees that it was cut off. */
+void flow_end(struct flow *f, bool reset);
+/* Asks the policy about where it goes. */
+void flow_judge(struct flow *f);
+/* A record about the connection as a whole, now. */
+void flow_record(struct flow *f, bool allowed, const char *reason);
+/* Record, a TLS alert if alert > 0, end. */
+void flow_refuse(struct flow *f, const char *reason, int alert);
+/* Counts it as a connection by its rule. False: too many, and it was refused. */
+bool flow_count(struct flow *f, int alert);
+
+void flow_sniff(struct flow *f);				  /* begins to look */
+void flow_connect(struct flow *f, const char *bytes, size_t len); /* CONNECT ..., so far */
+void flow_pass(struct flow *f); /* to where it wants to go, unseen */
+void flow_pass_recheck(struct flow *f);
+/* More bytes than were seen are needed. */
+void flow_wait_more(struct flow *f, size_t seen);

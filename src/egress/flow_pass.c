@@ -1,0 +1,119 @@
+/* flow_pass.c - connections that are passed on unseen: what they are was looked at before, or the
+ * rule says that it does not matter. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "flow_inside.h"
+#include "hello.h"
+#include "guest_limits.h"
+#include "pass.h"
+
+static bool on_moved(void *arg, uint64_t out, uint64_t in)
+{
+	struct flow *f = arg;
+	const char *why;
+
+	f->out += out;
+	f->in += in;
+	if (limits_bytes(f->guest, f->answer.rule, out, in, &why))
+		return true;
+	f->cut = why;
+	return false;
+}
+
+static void on_over(void *arg, const char *why)
+{
+	struct flow *f = arg;
+
+	flow_record(f, true, f->cut ? f->cut : why);
+	flow_end(f, false); /* frees the pass, too */
+}
+
+static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
+{
+	struct flow *f = o->arg;
+	struct loop *l = f->guest->egress->loop;
+	struct err failed = { 0 };
+	struct pass_options p = { .cell = f->fd,
+				  .server = fd,
+				  .idle_ms = FLOW_PASS_IDLE_MS,
+				  .moved = on_moved,
+				  .over = on_over,
+				  .arg = f };
+
+	if (fd < 0) {
+		if (e->code == ERR_DENIED) {
+			flow_refuse(f, e->msg, f->tls ? HELLO_ACCESS_DENIED : 0);
+			return;
+		}
+		flow_record(f, true, e->msg);
+		flow_end(f, true);
+		return;
+	}
+	f->at = *ip;
+	f->connected = true;
+	loop_remove(l, &f->watch);
+	f->fd = -1;
+	f->state = FLOW_PASS;
+	f->pass = pass_new(l, &p, &failed);
+	if (!f->pass) {
+		flow_record(f, true, failed.msg);
+		flow_end(f, true);
+	}
+}
+
+/* While it is being connected only its end matters. */
+static void on_gone(struct loop_fd *w, uint32_t events)
+{
+	struct flow *f = w->arg;
+
+	(void)events;
+	flow_record(f, true, "the program gave up before it was connected");
+	flow_end(f, true);
+}
+
+void flow_pass(struct flow *f)
+{
+	struct policy_target to = aim_target(&f->aim);
+	int alert = f->tls ? HELLO_ACCESS_DENIED : 0;
+	struct err e;
+	const char *why;
+
+	if (!flow_count(f, alert))
+		return;
+	if (!limits_request(f->guest, f->answer.rule, &why)) {
+		flow_refuse(f, why, alert);
+		return;
+	}
+	f->state = FLOW_DIAL;
+	f->watch = (struct loop_fd){ .fd = -1, .ready = on_gone, .arg = f };
+	if (loop_add(f->guest->egress->loop, &f->watch, f->fd, 0, &e) < 0) {
+		flow_refuse(f, e.msg, alert);
+		return;
+	}
+	f->outbound = (struct outbound){ .done = on_connected, .arg = f };
+	outbound_start(f->guest, &to, &f->outbound);
+}
+
+void flow_pass_recheck(struct flow *f)
+{
+	struct policy_answer old = f->answer;
+	char why[POLICY_REASON_MAX + 32];
+	bool unseen;
+
+	flow_judge(f);
+	unseen = f->answer.verdict == POLICY_PERMIT &&
+		 (!f->answer.rule || f->answer.rule->raw ||
+		  (f->tls && f->answer.rule->tls != POLICY_TLS_TERMINATE));
+	if (unseen)
+		return;
+	if (f->answer.verdict == POLICY_REFUSE)
+		(void)snprintf(why, sizeof(why), "the policy changed: %s", f->answer.reason);
+	else
+		(void)snprintf(why, sizeof(why), "the policy changed: it must be looked at now");
+	f->answer = old; /* by which it was there; it lives until this is over */
+	f->cut = why;
+	flow_record(f, false, why);
+	flow_end(f, true);
+}

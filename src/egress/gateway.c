@@ -1,0 +1,360 @@
+/* gateway.c - theory of operation
+ *
+ * Two streams and a state. Whatever happens (bytes, room, a connection, a timer), advance() makes
+ * steps until nothing moves any more, then says what to wait for. A request is under way from its
+ * head to the end of its answer (`asked`); its end is gateway_done(), which records it. Between
+ * requests nothing of the last one is left but the two streams.
+ *
+ * Bounds: one head, STREAM_IN_MAX and STREAM_OUT_MAX each way. What cannot be sent on is not read:
+ * the kernel's buffers fill, and the sender waits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "gateway_inside.h"
+
+#define ROUNDS_MAX 32 /* steps in a turn: others want theirs, too */
+#define DROP_MAX ((size_t)64 * 1024)
+
+/* ---- waiting */
+
+void gateway_wait(struct gateway *x, uint64_t ms)
+{
+	x->deadline_ns = loop_now_ns(x->loop) + ms * CLOCK_MS;
+	/* A timer that is set too early finds out when it fires: cheaper than setting it each time.
+	 */
+	if (x->timer.place == 0 || x->timer.at_ns > x->deadline_ns)
+		loop_timer_set(x->loop, &x->timer, x->deadline_ns);
+}
+
+void gateway_later(struct gateway *x)
+{
+	loop_defer(x->loop, &x->task);
+}
+
+/* ---- steps: each returns whether anything moved */
+
+static bool step_shake(struct gateway *x)
+{
+	struct err e = { 0 };
+	int shaken = stream_shake(&x->cell, &e);
+
+	if (shaken == 0)
+		return false;
+	if (shaken > 0) {
+		x->state = GATEWAY_HEAD;
+		gateway_wait(x, GATEWAY_HEAD_MS);
+		return true;
+	}
+	flow_record(x->flow, true,
+		    "the program broke off TLS: it does not trust this node's authority, or pins "
+		    "certificates (then a rule with tls pass would be needed)");
+	x->over = true;
+	return true;
+}
+
+static void bad_head(struct gateway *x, int status, const char *words)
+{
+	x->asked = true;
+	x->start_ns = loop_now_ns(x->loop);
+	x->aim = x->flow->aim;
+	memset(&x->r, 0, sizeof(x->r));
+	x->out = (struct gateway_body){ 0 }; /* and so it is the last */
+	gateway_fail(x, status, words);
+}
+
+static int head_end(struct gateway *x)
+{
+	if (x->cell.in.len == 0)
+		return 0;
+	return http1_head_end((char *)fifo_bytes(&x->cell.in), x->cell.in.len, &x->scanned);
+}
+
+/* No whole head is there: reads more of it. */
+static bool read_head(struct gateway *x)
+{
+	bool began = x->cell.in.len == 0, filled;
+
+	if (x->cell.in.len >= FLOW_HEAD_MAX) {
+		bad_head(x, 431, "the head of the request is too long");
+		return true;
+	}
+	filled = stream_fill(&x->cell, FLOW_HEAD_MAX);
+	if (x->cell.deaf || x->cell.broken || (x->cell.ended && !filled) ||
+	    (x->cell.ended && x->cell.in.len == 0))
+		x->over = true;
+	else if (began && x->cell.in.len > 0 && !x->first)
+		gateway_wait(x, GATEWAY_HEAD_MS);
+	return filled || x->over;
+}
+
+static bool step_head(struct gateway *x)
+{
+	bool moved = stream_flush(&x->cell);
+	int n;
+
+	if (stream_room(&x->cell) == 0 && !x->cell.deaf)
+		return moved; /* who does not read our answers is not asked for more */
+	n = x->cell.deaf ? 0 : head_end(x);
+	if (n == 0)
+		return read_head(x) || moved;
+	x->first = false;
+	if (n < 0)
+		bad_head(x, 400, "a control byte, or a CR or LF alone");
+	else
+		gateway_request(x, (size_t)n);
+	return true;
+}
+
+void gateway_gone(struct gateway *x)
+{
+	gateway_note(x, "the program closed the connection");
+	x->over = x->reset = true;
+}
+
+static bool step_collect(struct gateway *x)
+{
+	bool moved = stream_flush(&x->cell);
+
+	moved = stream_fill(&x->cell, STREAM_IN_MAX) || moved;
+	if (x->cell.broken || x->cell.deaf) {
+		gateway_gone(x);
+		return true;
+	}
+	if (moved)
+		gateway_wait(x, GATEWAY_ANSWER_MS);
+	gateway_collect(x);
+	return moved || x->state != GATEWAY_COLLECT;
+}
+
+static bool step_exchange(struct gateway *x)
+{
+	bool moved = gateway_body_out(x);
+
+	if (x->over || (x->state != GATEWAY_EXCHANGE && x->state != GATEWAY_TUNNEL))
+		return true;
+	/* The next request, or the end: read, so that epoll has told of it. */
+	if (x->out.done && x->cell.in.len == 0)
+		moved = stream_fill(&x->cell, FLOW_HEAD_MAX) || moved;
+	moved = gateway_answer(x) || moved;
+	if (x->over || (x->state != GATEWAY_EXCHANGE && x->state != GATEWAY_TUNNEL))
+		return true;
+	if (x->cell.broken || x->cell.deaf) {
+		gateway_gone(x);
+		return true;
+	}
+	if (moved)
+		gateway_wait(x, x->state == GATEWAY_TUNNEL ? GATEWAY_TUNNEL_MS : GATEWAY_ANSWER_MS);
+	return moved;
+}
+
+static bool step_dial(struct gateway *x)
+{
+	if (x->cell.broken) {
+		gateway_gone(x);
+		return true;
+	}
+	return gateway_dialed(x);
+}
+
+static bool step_linger(struct gateway *x)
+{
+	bool moved = stream_flush(&x->cell);
+
+	moved = stream_fill(&x->cell, DROP_MAX) || moved;
+	fifo_consume(&x->cell.in, x->cell.in.len);
+	if (x->cell.ended || x->cell.broken || x->cell.deaf)
+		x->over = true;
+	return moved || x->over;
+}
+
+static bool step(struct gateway *x)
+{
+	switch (x->state) {
+	case GATEWAY_SHAKE:
+		return step_shake(x);
+	case GATEWAY_HEAD:
+		return step_head(x);
+	case GATEWAY_COLLECT:
+		return step_collect(x);
+	case GATEWAY_DIAL:
+		return step_dial(x);
+	case GATEWAY_EXCHANGE:
+	case GATEWAY_TUNNEL:
+		return step_exchange(x);
+	case GATEWAY_LINGER:
+		return step_linger(x);
+	}
+	return false;
+}
+
+/* ---- the loop's side */
+
+static bool wants_cell(const struct gateway *x)
+{
+	switch (x->state) {
+	case GATEWAY_DIAL:
+		return false;
+	case GATEWAY_EXCHANGE:
+	case GATEWAY_TUNNEL:
+		return x->cell.in.len < STREAM_IN_MAX && (!x->out.done || x->cell.in.len == 0);
+	case GATEWAY_HEAD:
+		return stream_room(&x->cell) > 0;
+	case GATEWAY_SHAKE:
+	case GATEWAY_COLLECT:
+	case GATEWAY_LINGER:
+		break;
+	}
+	return true;
+}
+
+static void arm(struct gateway *x)
+{
+	stream_arm(&x->cell, wants_cell(x));
+	if (x->up)
+		stream_arm(&x->up->stream,
+			   x->up->stream.in.len < STREAM_IN_MAX && stream_room(&x->cell) > 0);
+}
+
+static void advance(struct gateway *x)
+{
+	int rounds = 0;
+
+	while (!x->over && rounds < ROUNDS_MAX && step(x))
+		rounds++;
+	if (x->over) {
+		flow_end(x->flow, x->reset); /* frees x */
+		return;
+	}
+	arm(x);
+	if (rounds == ROUNDS_MAX)
+		gateway_later(x);
+}
+
+void gateway_ready(struct stream *s)
+{
+	advance(s->arg);
+}
+
+static void on_task(struct loop_task *t)
+{
+	advance(t->arg);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct gateway *x = t->arg;
+
+	if (loop_now_ns(x->loop) < x->deadline_ns) {
+		loop_timer_set(x->loop, t, x->deadline_ns);
+		return;
+	}
+	switch (x->state) {
+	case GATEWAY_HEAD:
+		if (x->cell.in.len > 0)
+			bad_head(x, 408, "the head of the request took too long");
+		else
+			x->over = true;
+		break;
+	case GATEWAY_COLLECT:
+		gateway_fail(x, 408, "the body of the request took too long");
+		break;
+	case GATEWAY_DIAL:
+	case GATEWAY_EXCHANGE:
+		gateway_fail(x, 504, "the server took too long");
+		break;
+	case GATEWAY_TUNNEL:
+		gateway_note(x, "nothing moved for too long");
+		x->over = true;
+		break;
+	case GATEWAY_SHAKE:
+		flow_record(x->flow, true, "the program's TLS handshake took too long");
+		x->over = true;
+		break;
+	case GATEWAY_LINGER:
+		x->over = true;
+		break;
+	}
+	advance(x);
+}
+
+int gateway_start(struct flow *f, struct tls *tls, struct err *e)
+{
+	struct gateway *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return err_set(e, ERR_SYSTEM, "memory is short");
+	x->flow = f;
+	x->guest = f->guest;
+	x->loop = f->guest->egress->loop;
+	x->tls = tls != NULL;
+	x->first = true;
+	x->timer = (struct loop_timer){ .fire = on_timer, .arg = x };
+	x->task = (struct loop_task){ .run = on_task, .arg = x };
+	buf_init(&x->head, FLOW_HEAD_MAX);
+	buf_init(&x->text, (size_t)3 * FLOW_HEAD_MAX);
+	buf_init(&x->ask, (size_t)4 * FLOW_HEAD_MAX);
+	buf_init(&x->collected, SECRETS_BODY_MAX);
+	if (stream_open(&x->cell, x->loop, TAKE_FD(f->fd), e) < 0) {
+		free(x);
+		return -1;
+	}
+	stream_tell(&x->cell, gateway_ready, x);
+	if (tls && stream_secure(&x->cell, tls, NULL, e) < 0) {
+		stream_close(&x->cell, true);
+		free(x);
+		return -1;
+	}
+	f->gateway = x;
+	f->state = FLOW_GATEWAY;
+	x->state = tls ? GATEWAY_SHAKE : GATEWAY_HEAD;
+	gateway_wait(x, tls ? GATEWAY_SHAKE_MS : GATEWAY_HEAD_MS);
+	gateway_later(x); /* what was looked at is still to be read */
+	return 0;
+}
+
+void gateway_recheck(struct gateway *x)
+{
+	const struct policy_rule *old = x->rule;
+	char why[sizeof(x->reason)];
+
+	x->flow->answer.rule = NULL; /* the old policy's */
+	if (x->mask) {
+		x->mask = secrets_mask(x->guest->secrets);
+		x->strict = x->strict && x->mask;
+	}
+	if (!x->asked || !x->allowed)
+		return;
+	if (gateway_ask(x)) {
+		x->use.rule = x->rule;
+		return;
+	}
+	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
+	gateway_note(x, why);
+	x->rule = old; /* by which it was there */
+	x->allowed = false;
+	flow_end(x->flow, true);
+}
+
+void gateway_free(struct gateway *x, bool reset, const char *why)
+{
+	if (!x)
+		return;
+	if (x->asked) {
+		if (why)
+			gateway_note(x, why);
+		gateway_record(x);
+	}
+	loop_timer_cancel(x->loop, &x->timer);
+	loop_task_cancel(x->loop, &x->task);
+	gateway_drop_server(x);
+	stream_close(&x->cell, reset);
+	gateway_forget(x);
+	buf_release(&x->head);
+	buf_release(&x->text);
+	buf_release(&x->ask);
+	free(x->mask_room);
+	free(x);
+}

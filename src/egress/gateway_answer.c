@@ -1,0 +1,161 @@
+/* gateway_answer.c - theory of operation
+ *
+ * An answer's head is read as strictly as a request's, and written anew. Bodies without a known end
+ * become chunks, or, for HTTP/1.0, end with the connection. An answer that ends too early is cut
+ * for the cell, too, so that it never looks whole. */
+#include <string.h>
+
+#include "gateway_inside.h"
+#include "model.h"
+
+static bool is_plain(const struct http1_response *a)
+{
+	struct http1_span coding;
+	size_t n = http1_find(a->headers, a->headers_n, "content-encoding", &coding);
+
+	return n == 0 || (n == 1 && (coding.n == 0 || http1_span_is_nocase(coding, "identity")));
+}
+
+static void begin_body(struct gateway *x, const struct http1_response *a)
+{
+	bool endless = a->framing == HTTP1_UNTIL_CLOSE || a->framing == HTTP1_CHUNKED;
+
+	gateway_body_begin(&x->in, a->framing, a->content_length, UINT64_MAX);
+	x->in.rechunk = endless && x->r.minor > 0;
+	x->up_keep = a->keep_alive;
+	x->cell_keep = x->r.keep_alive && x->out.done && (!endless || x->r.minor > 0);
+}
+
+static void begin_tunnel(struct gateway *x)
+{
+	x->state = GATEWAY_TUNNEL;
+	gateway_body_begin(&x->out, HTTP1_UNTIL_CLOSE, 0, 0);
+	gateway_body_begin(&x->in, HTTP1_UNTIL_CLOSE, 0, 0);
+	x->cell_keep = x->up_keep = false;
+}
+
+static void interim(struct gateway *x, const struct http1_response *a)
+{
+	x->up_scanned = 0;
+	if (++x->interim > GATEWAY_INTERIM_MAX) {
+		gateway_fail(x, 502, "the server sends one interim answer after another");
+		return;
+	}
+	if (x->r.minor == 0 || (a->status == 100 && !x->r.expect_continue))
+		return;
+	if (gateway_head_answer(x, a, true) < 0)
+		x->over = true;
+}
+
+static void final(struct gateway *x, const struct http1_response *a)
+{
+	struct http1_span type = { 0 };
+
+	if (a->status == 101 && (!x->r.upgrade_websocket ||
+				 !http1_lists(a->headers, a->headers_n, "upgrade", "websocket"))) {
+		gateway_fail(x, 502, "the server changes the protocol, which nobody asked for");
+		return;
+	}
+	if (!is_plain(a) && a->framing != HTTP1_NO_BODY) {
+		if (x->strict && secrets_mask(x->guest->secrets)) {
+			gateway_fail(x, 502,
+				     "the answer is compressed, and it could hold a secret");
+			return;
+		}
+		x->mask = NULL;
+		model_free(x->model);
+		x->model = NULL;
+	}
+	x->status = a->status;
+	x->answered = true;
+	begin_body(x, a);
+	if (x->model) {
+		(void)http1_find(a->headers, a->headers_n, "content-type", &type);
+		model_response(x->model, a->status, type);
+	}
+	if (a->status == 101)
+		begin_tunnel(x);
+	if (gateway_head_answer(x, a, false) < 0)
+		x->over = true;
+}
+
+static bool read_head(struct gateway *x)
+{
+	static struct http1_response a; /* large, and of no use after this */
+	struct stream *s = &x->up->stream;
+	struct http1_fault fault = { .words = "a control byte, or a CR or LF alone" };
+	int n;
+
+	if (s->in.len == 0)
+		return false;
+	x->heard = true;
+	n = http1_head_end((char *)fifo_bytes(&s->in), s->in.len, &x->up_scanned);
+	if (n == 0 && s->in.len < FLOW_HEAD_MAX)
+		return false;
+	if (n > FLOW_HEAD_MAX)
+		n = 0;
+	if (n == 0)
+		fault.words = "the head of the server's answer is too long";
+	if (n > 0)
+		n = http1_response_read((char *)fifo_bytes(&s->in), (size_t)n, x->r.method, &a,
+					&fault);
+	if (n <= 0) {
+		gateway_fail(x, 502, fault.words);
+		return true;
+	}
+	x->mask = x->tls ? secrets_mask(x->guest->secrets) : NULL;
+	fifo_consume(&s->in, (size_t)n); /* it stays readable until more is read */
+	if (!gateway_count(x, 0, (uint64_t)n))
+		return true;
+	if (a.status < 200 && a.status != 101)
+		interim(x, &a);
+	else
+		final(x, &a);
+	return true;
+}
+
+static bool is_cut(const struct gateway *x)
+{
+	const struct stream *s = &x->up->stream;
+
+	/* What came before the end is delivered first; half a head is nothing. */
+	return (s->broken || s->ended) && (s->in.len == 0 || !x->answered);
+}
+
+static void end_tunnel(struct gateway *x)
+{
+	if (x->up->stream.broken && x->up->stream.in.len == 0)
+		x->over = x->reset = true;
+	if (x->in.done && !x->cell.shut)
+		stream_shut(&x->cell);
+	if (x->in.done && x->out.done && x->cell.out.len == 0 && x->up->stream.out.len == 0)
+		x->over = true;
+}
+
+bool gateway_answer(struct gateway *x)
+{
+	struct stream *s = &x->up->stream;
+	bool moved = stream_fill(s, STREAM_IN_MAX);
+
+	if (!x->answered && read_head(x))
+		return true;
+	if (x->answered && !x->in.done) {
+		moved = gateway_body_in(x) || moved;
+		if (x->over || x->state == GATEWAY_LINGER || x->state == GATEWAY_HEAD)
+			return true;
+	}
+	moved = stream_flush(&x->cell) || moved;
+	if (x->state == GATEWAY_TUNNEL) {
+		end_tunnel(x);
+		return moved || x->over;
+	}
+	if (x->answered && x->in.done) {
+		gateway_done(x);
+		return true;
+	}
+	if (is_cut(x)) {
+		gateway_lost(x);
+		return true;
+	}
+	return moved;
+}

@@ -1,0 +1,264 @@
+/* gateway_body.c - theory of operation
+ *
+ * A body is taken out of its framing piece by piece and put into the one it goes on in: of known
+ * length as it is, else in chunks. What there is no room for stays where it is. On its way to the
+ * cell a piece passes the mask, which may hold back its end until more is known. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "gateway_inside.h"
+#include "model.h"
+
+#define PIECE_MAX ((size_t)16 * 1024) /* through the mask at once */
+#define CHUNK_EXTRA (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL))
+
+void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
+			uint64_t max)
+{
+	*b = (struct gateway_body){ .framing = framing, .left = length };
+	b->done = framing == HTTP1_NO_BODY || (framing == HTTP1_LENGTH && length == 0);
+	b->rechunk = framing == HTTP1_CHUNKED;
+	if (framing == HTTP1_CHUNKED)
+		chunk_init(&b->chunk, max);
+}
+
+/* The next piece, if any has arrived; framing in front of it is taken. Empty: nothing, or done. */
+static struct http1_span next_piece(struct gateway_body *b, struct stream *from)
+{
+	struct http1_span data = { 0 };
+	size_t used = 0;
+
+	if (b->framing != HTTP1_CHUNKED) {
+		data = (struct http1_span){ (char *)fifo_bytes(&from->in), from->in.len };
+		if (b->framing == HTTP1_LENGTH && data.n > b->left)
+			data.n = (size_t)b->left;
+		return data;
+	}
+	if (from->in.len == 0)
+		return data;
+	switch (chunk_read(&b->chunk, fifo_bytes(&from->in), from->in.len, &used, &data)) {
+	case CHUNK_DATA:
+		break;
+	case CHUNK_END:
+		b->done = true;
+		data.n = 0;
+		break;
+	case CHUNK_MORE:
+		data.n = 0;
+		break;
+	case CHUNK_BAD:
+		b->bad = "the chunks of the body are malformed";
+		b->bad_status = 400;
+		return (struct http1_span){ 0 };
+	case CHUNK_TOO_LONG:
+		b->bad = "the body is larger than the policy allows";
+		b->bad_status = 413;
+		return (struct http1_span){ 0 };
+	}
+	fifo_consume(&from->in, used); /* it stays readable */
+	return data;
+}
+
+static void took(struct gateway_body *b, struct stream *from, size_t n)
+{
+	if (b->framing == HTTP1_CHUNKED)
+		chunk_took(&b->chunk, n);
+	else if (b->framing == HTTP1_LENGTH)
+		b->left -= n;
+	fifo_consume(&from->in, n);
+	if (b->framing == HTTP1_LENGTH && b->left == 0)
+		b->done = true;
+}
+
+/* All of it, whether there is room or not. */
+static void emit(const struct gateway_body *b, struct stream *to, const void *data, size_t n)
+{
+	char head[CHUNK_HEAD_MAX];
+
+	if (n == 0)
+		return;
+	if (b->rechunk)
+		stream_add(to, head, chunk_head(head, n));
+	stream_add(to, data, n);
+	if (b->rechunk)
+		stream_add(to, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
+}
+
+static size_t put(const struct gateway_body *b, struct stream *to, const void *data, size_t n)
+{
+	size_t room;
+
+	if (!b->rechunk)
+		return stream_put(to, data, n);
+	room = stream_room(to);
+	if (n + CHUNK_EXTRA > room && room < STREAM_OUT_MAX / 2)
+		return 0; /* as stream_put(): no chunks of crumbs */
+	if (n > room - CHUNK_EXTRA)
+		n = room - CHUNK_EXTRA;
+	emit(b, to, data, n);
+	return n;
+}
+
+/* ---- to the server */
+
+bool gateway_body_out(struct gateway *x)
+{
+	struct gateway_body *b = &x->out;
+	struct stream *from = &x->cell, *to = &x->up->stream;
+	bool moved = stream_flush(to);
+	uint64_t sent = 0;
+
+	while (!b->done && !b->bad && !to->deaf && !to->broken) {
+		struct http1_span piece = next_piece(b, from);
+		size_t n = piece.n > 0 ? put(b, to, piece.p, piece.n) : 0;
+
+		if (n > 0) {
+			if (x->model)
+				model_request(x->model, (const uint8_t *)piece.p, n);
+			took(b, from, n);
+			sent += n;
+			continue;
+		}
+		if (b->done || b->bad || piece.n > 0)
+			break;
+		if (!stream_fill(from, STREAM_IN_MAX) || from->in.len == 0)
+			break;
+	}
+	if (b->done && b->rechunk) {
+		b->rechunk = false;
+		stream_add(to, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
+		moved = true;
+	}
+	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0) {
+		b->done = true;
+		stream_shut(to);
+		moved = true;
+	}
+	if (!b->done && b->framing != HTTP1_UNTIL_CLOSE && from->ended && from->in.len == 0) {
+		gateway_gone(x);
+		return true;
+	}
+	if (sent > 0 && !gateway_count(x, sent, 0))
+		return true;
+	if (b->bad) {
+		gateway_fail(x, b->bad_status, b->bad);
+		return true;
+	}
+	return stream_flush(to) || moved || sent > 0;
+}
+
+/* ---- to the cell */
+
+/* What is held when there is no mask any more: what is known to be covered stays so. */
+static size_t release_held(struct gateway *x, uint8_t *ret)
+{
+	struct mask_stream *s = &x->masked;
+	size_t n = s->n;
+
+	if (n > 0)
+		memcpy(ret, s->held, n);
+	memset(ret, '*', s->covered < n ? s->covered : n);
+	mask_stream_release(s);
+	return n;
+}
+
+/* Room for a piece and for all that may be held back. */
+static uint8_t *mask_room(struct gateway *x)
+{
+	size_t need = PIECE_MAX + x->masked.n + (x->mask ? mask_reach(x->mask) : 0) + 1;
+	uint8_t *room;
+
+	if (need <= x->mask_cap)
+		return x->mask_room;
+	room = realloc(x->mask_room, need);
+	if (!room)
+		return NULL;
+	x->mask_room = room;
+	x->mask_cap = need;
+	return room;
+}
+
+static size_t put_masked(struct gateway *x, struct http1_span piece)
+{
+	size_t n = piece.n < PIECE_MAX ? piece.n : PIECE_MAX;
+	uint8_t *room = mask_room(x);
+
+	if (stream_room(&x->cell) == 0)
+		return 0;
+	if (!room) {
+		x->in.bad = "memory is short";
+		return 0;
+	}
+	if (!x->mask) {
+		emit(&x->in, &x->cell, room, release_held(x, room));
+		return put(&x->in, &x->cell, piece.p, n);
+	}
+	emit(&x->in, &x->cell, room,
+	     mask_feed(x->mask, &x->masked, (const uint8_t *)piece.p, n, room));
+	return n;
+}
+
+static void end_masked(struct gateway *x)
+{
+	uint8_t *room = mask_room(x);
+
+	if (!room)
+		x->in.bad = "memory is short";
+	else if (x->mask)
+		emit(&x->in, &x->cell, room, mask_end(x->mask, &x->masked, room));
+	else if (x->masked.n > 0)
+		emit(&x->in, &x->cell, room, release_held(x, room));
+}
+
+static bool is_masked(const struct gateway *x)
+{
+	return x->mask || x->masked.n > 0;
+}
+
+static uint64_t move_in(struct gateway *x)
+{
+	struct gateway_body *b = &x->in;
+	struct stream *from = &x->up->stream;
+	uint64_t got = 0;
+
+	while (!b->done && !b->bad && !x->cell.deaf && !x->cell.broken) {
+		struct http1_span piece = next_piece(b, from);
+		size_t n = 0;
+
+		if (piece.n > 0)
+			n = is_masked(x) ? put_masked(x, piece)
+					 : put(b, &x->cell, piece.p, piece.n);
+		if (n == 0)
+			break;
+		if (x->model)
+			model_answer(x->model, (const uint8_t *)piece.p, n,
+				     clock_now_ns() - x->start_ns);
+		took(b, from, n);
+		got += n;
+	}
+	return got;
+}
+
+bool gateway_body_in(struct gateway *x)
+{
+	struct gateway_body *b = &x->in;
+	struct stream *from = &x->up->stream;
+	uint64_t got = move_in(x);
+	bool moved = got > 0;
+
+	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0)
+		b->done = moved = true;
+	if (b->done) {
+		if (is_masked(x))
+			end_masked(x);
+		if (b->rechunk)
+			stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
+		b->rechunk = false;
+	}
+	if (got > 0 && !gateway_count(x, 0, got))
+		return true;
+	if (b->bad)
+		gateway_fail(x, 502, b->bad);
+	return moved || b->bad;
+}

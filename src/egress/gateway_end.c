@@ -1,0 +1,196 @@
+/* gateway_end.c - how a request ends: answered, refused, failed or cut; what is recorded of it, and
+ * what is left for the next. */
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway_inside.h"
+#include "guest_limits.h"
+#include "json.h"
+#include "model.h"
+#include "record.h"
+#include "refusal.h"
+
+#define MODEL_TEXT_MAX ((size_t)768 * 1024)
+#define KEPT_MAX ((size_t)8 * 1024)
+
+static const char *model_text(struct gateway *x, struct json *j)
+{
+	if (!x->model)
+		return NULL;
+	json_init_heap(j, MODEL_TEXT_MAX);
+	json_open(j, NULL, '{');
+	model_write(x->model, j);
+	json_close(j, '}');
+	return json_ok(j) ? j->text : NULL;
+}
+
+void gateway_record(struct gateway *x)
+{
+	struct json j = { 0 };
+	struct record r = { .kind = RECORD_REQUEST,
+			    .start_ns = x->start_ns,
+			    .name = x->aim.host[0] ? x->aim.host : NULL,
+			    .port = x->aim.port,
+			    .scheme = x->tls ? "https" : "http",
+			    .tls = x->tls ? "terminate" : NULL,
+			    .method = x->method,
+			    .path = x->path,
+			    .query = x->query,
+			    .allowed = x->allowed,
+			    .rule = x->rule,
+			    .reason = x->reason,
+			    .status = x->status,
+			    .bytes_out = x->bytes_out,
+			    .bytes_in = x->bytes_in,
+			    .secrets = x->use.names,
+			    .model = model_text(x, &j),
+			    .proxied = x->flow->proxied };
+
+	if (x->use.misused && !x->reason[0])
+		r.reason = "placeholder of a secret sent where it does not belong";
+	if (x->up)
+		r.ip = &x->up->at;
+	else if (!x->aim.host[0] && !x->aim.by_name)
+		r.ip = &x->aim.ip;
+	record_send(x->guest, &r);
+	if (x->model)
+		json_release(&j);
+}
+
+/* What was unusually long is not kept for the next. */
+static void empty(struct buf *b)
+{
+	if (b->size > KEPT_MAX)
+		buf_release(b);
+	else
+		buf_clear(b);
+}
+
+void gateway_forget(struct gateway *x)
+{
+	empty(&x->head);
+	empty(&x->text);
+	empty(&x->ask);
+	buf_release(&x->collected);
+	mask_stream_release(&x->masked);
+	model_free(x->model);
+	x->model = NULL;
+	x->mask = NULL;
+	x->rule = NULL;
+	x->method = x->path = x->query = NULL;
+	x->aim.host[0] = '\0';
+	x->reason[0] = '\0';
+	x->use.names[0] = '\0';
+	x->use.misused = false;
+	x->status = 0;
+	x->bytes_out = x->bytes_in = 0;
+	x->allowed = x->asked = x->answered = x->heard = x->strict = x->collects = false;
+	x->scanned = x->up_scanned = 0;
+	x->interim = 0;
+}
+
+void gateway_drop_server(struct gateway *x)
+{
+	outbound_cancel(&x->outbound);
+	upstream_free(x->up);
+	x->up = NULL;
+}
+
+void gateway_done(struct gateway *x)
+{
+	bool keep = x->cell_keep && x->out.done;
+
+	gateway_record(x);
+	if (x->up && x->up_keep && x->out.done && x->up->stream.out.len == 0) {
+		x->up->served++;
+		upstreams_keep(x->guest->upstreams, x->up);
+		x->up = NULL;
+	}
+	gateway_drop_server(x);
+	gateway_forget(x);
+	if (keep) {
+		x->state = GATEWAY_HEAD;
+		gateway_wait(x, GATEWAY_IDLE_MS);
+		return;
+	}
+	x->state = GATEWAY_LINGER;
+	stream_shut(&x->cell);
+	gateway_wait(x, GATEWAY_LINGER_MS);
+}
+
+void gateway_note(struct gateway *x, const char *reason)
+{
+	(void)snprintf(x->reason, sizeof(x->reason), "%s", reason);
+}
+
+static void give_up(struct gateway *x, int status, bool denied, const char *reason)
+{
+	struct buf b = BUF_INIT(REFUSAL_MAX);
+	struct refusal r = { .status = status,
+			     .denied = denied,
+			     .reason = x->reason,
+			     .rule = denied && x->rule ? x->rule->name : NULL,
+			     .json = x->r.headers_n > 0 &&
+				     refusal_wants_json(x->r.headers, x->r.headers_n),
+			     .bodiless = x->r.method == HTTP1_HEAD };
+
+	if (reason != x->reason)
+		gateway_note(x, reason);
+	if (denied)
+		x->allowed = false;
+	if (x->answered) { /* too late for words */
+		gateway_record(x);
+		x->asked = false;
+		x->over = x->reset = true;
+		return;
+	}
+	gateway_drop_server(x);
+	x->status = status;
+	x->cell_keep = x->r.keep_alive && x->out.done && x->r.minor > 0;
+	r.close = !x->cell_keep;
+	refusal_write(&b, &r);
+	stream_add(&x->cell, b.data, b.len);
+	buf_release(&b);
+	gateway_done(x);
+}
+
+void gateway_deny(struct gateway *x, int status, const char *reason)
+{
+	give_up(x, status, true, reason);
+}
+
+void gateway_fail(struct gateway *x, int status, const char *reason)
+{
+	give_up(x, status, false, reason);
+}
+
+bool gateway_ask(struct gateway *x)
+{
+	struct policy_target to = aim_target(&x->aim);
+	struct policy_request q = { .tls = x->tls,
+				    .method = x->method,
+				    .path = x->path,
+				    .query = x->query,
+				    .headers = x->r.headers,
+				    .nheaders = x->r.headers_n };
+	struct policy_answer a = { 0 };
+
+	policy_ask(x->guest->policy, &to, &q, &a);
+	x->rule = a.rule;
+	x->allowed = a.verdict == POLICY_PERMIT;
+	if (!x->allowed)
+		gateway_note(x, a.reason);
+	return x->allowed;
+}
+
+bool gateway_count(struct gateway *x, uint64_t out, uint64_t in)
+{
+	const char *why;
+
+	x->bytes_out += out;
+	x->bytes_in += in;
+	if (limits_bytes(x->guest, x->rule, out, in, &why))
+		return true;
+	gateway_deny(x, 403, why);
+	return false;
+}

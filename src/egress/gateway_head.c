@@ -1,0 +1,317 @@
+/* gateway_head.c - heads, written anew in both directions.
+ *
+ * What was read strictly is written strictly: each header by itself, without those that are about
+ * one connection only, and with the framing as we send it. A value that was changed on its way (a
+ * secret put in, or covered) is checked again. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "gateway_inside.h"
+#include "model.h"
+
+#define VALUE_MAX ((size_t)FLOW_HEAD_MAX)
+
+struct headers {
+	const struct http1_header *at;
+	size_t n;
+	bool connection; /* there is a Connection header, which may name others */
+};
+
+static bool is_among(struct http1_span name, const char *const *names)
+{
+	for (; *names; names++) {
+		if (http1_span_is_nocase(name, *names))
+			return true;
+	}
+	return false;
+}
+
+/* Does Connection name it? */
+static bool is_named(const struct headers *h, struct http1_span name)
+{
+	char text[128];
+
+	if (!h->connection || name.n >= sizeof(text))
+		return false; /* nothing that means anything to a connection is so long */
+	memcpy(text, name.p, name.n);
+	text[name.n] = '\0';
+	return http1_lists(h->at, h->n, "connection", text);
+}
+
+static bool is_hop(const struct headers *h, struct http1_span name)
+{
+	static const char *const hop[] = {
+		"connection", "content-length", "keep-alive", "transfer-encoding", "te", "trailer",
+		"upgrade",    "http2-settings", NULL
+	};
+
+	if (name.n >= 6 && strncasecmp(name.p, "proxy-", 6) == 0)
+		return true;
+	return is_among(name, hop) || is_named(h, name);
+}
+
+static void put_span(struct buf *b, struct http1_span s)
+{
+	if (s.n > 0)
+		buf_put(b, s.p, s.n);
+}
+
+static void put_header(struct buf *b, struct http1_span name, struct http1_span value)
+{
+	put_span(b, name);
+	buf_put_text(b, ": ");
+	put_span(b, value);
+	buf_put_text(b, "\r\n");
+}
+
+static struct http1_span span(const char *text)
+{
+	return (struct http1_span){ text, strlen(text) };
+}
+
+/* ---- requests */
+
+/* Is it to be sent in the policy's words, not in the program's? */
+static bool is_set(const struct gateway *x, struct http1_span name)
+{
+	for (size_t i = 0; x->rule && i < x->rule->nset; i++) {
+		if (http1_span_is_nocase(name, x->rule->set[i].name))
+			return true;
+	}
+	return false;
+}
+
+/* What must be readable may be neither compressed nor asked for in pieces: in pieces a secret would
+ * not be found. */
+static bool is_unreadable(struct http1_span name)
+{
+	static const char *const names[] = { "accept-encoding", "range", "if-range",
+					     "sec-websocket-extensions", NULL };
+
+	return is_among(name, names);
+}
+
+static bool goes_on(const struct gateway *x, const struct headers *h, struct http1_span name)
+{
+	if (is_hop(h, name) || http1_span_is_nocase(name, "host") || is_set(x, name))
+		return false;
+	if (http1_span_is_nocase(name, "expect"))
+		return x->r.expect_continue && !x->collects;
+	if (x->strict && is_unreadable(name))
+		return false;
+	return !x->model || !http1_span_is_nocase(name, "accept-encoding");
+}
+
+static int put_request_headers(struct gateway *x, const char **ret_why)
+{
+	static char changed[VALUE_MAX];
+	struct headers h = { .at = x->r.headers, .n = x->r.headers_n };
+
+	h.connection = http1_find(h.at, h.n, "connection", NULL) > 0;
+	for (size_t i = 0; i < h.n; i++) {
+		struct http1_span value = h.at[i].value;
+		int n = 0;
+
+		if (!goes_on(x, &h, h.at[i].name))
+			continue;
+		n = secrets_header(x->guest->secrets, &x->use, h.at[i].name, value, changed,
+				   sizeof(changed));
+		*ret_why = "a header with a secret in it is too long, or no header";
+		if (n < 0 || (n > 0 && !http1_is_value(changed, (size_t)n)))
+			return -1;
+		if (n > 0)
+			value = (struct http1_span){ changed, (size_t)n };
+		put_header(&x->ask, h.at[i].name, value);
+	}
+	return 0;
+}
+
+static int put_set_headers(struct gateway *x, const char **ret_why)
+{
+	static char value[VALUE_MAX];
+	static struct err e;
+
+	for (size_t i = 0; x->rule && i < x->rule->nset; i++) {
+		int n = secrets_expand(x->guest->secrets, &x->use, x->rule->set[i].value, value,
+				       sizeof(value), &e);
+
+		*ret_why = e.msg;
+		if (n < 0)
+			return -1;
+		*ret_why = "a header that the policy sets is none";
+		if (!http1_is_value(value, (size_t)n) ||
+		    !http1_is_token(x->rule->set[i].name, strlen(x->rule->set[i].name)))
+			return -1;
+		put_header(&x->ask, span(x->rule->set[i].name),
+			   (struct http1_span){ value, (size_t)n });
+	}
+	return 0;
+}
+
+static void put_request_framing(struct gateway *x)
+{
+	if (x->collects && x->out.done)
+		buf_printf(&x->ask, "Content-Length: %zu\r\n", x->collected.len);
+	else if (x->r.framing == HTTP1_LENGTH)
+		buf_printf(&x->ask, "Content-Length: %llu\r\n",
+			   (unsigned long long)x->r.content_length);
+	else if (x->r.framing == HTTP1_CHUNKED)
+		buf_put_text(&x->ask, "Transfer-Encoding: chunked\r\n");
+	if (x->r.upgrade_websocket)
+		buf_put_text(&x->ask, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+	buf_put_text(&x->ask, "\r\n");
+}
+
+/* Whose address was used may be called by a name there; who is called by a name is called by it. */
+static void put_host(struct gateway *x)
+{
+	char host[AIM_HOST_MAX];
+
+	aim_host(&x->aim, x->tls, host);
+	if (!x->aim.host[0] && x->r.host.n > 0)
+		put_header(&x->ask, span("Host"), x->r.host);
+	else
+		put_header(&x->ask, span("Host"), span(host));
+}
+
+/* What was collected and is longer than can be looked at goes on as it came: as the first chunk. */
+static void put_collected(struct gateway *x)
+{
+	char head[CHUNK_HEAD_MAX];
+
+	if (x->collected.len == 0)
+		return;
+	if (!x->out.done && x->r.framing == HTTP1_CHUNKED) {
+		buf_put(&x->ask, head, chunk_head(head, x->collected.len));
+		buf_put(&x->ask, x->collected.data, x->collected.len);
+		buf_put_text(&x->ask, CHUNK_TAIL);
+	} else {
+		buf_put(&x->ask, x->collected.data, x->collected.len);
+	}
+	buf_release(&x->collected);
+}
+
+static int write_request(struct gateway *x, const char **ret_why)
+{
+	struct err e;
+
+	buf_clear(&x->ask);
+	x->ask.cap = (size_t)4 * FLOW_HEAD_MAX + x->collected.len;
+	buf_put_text(&x->ask, x->method);
+	buf_put_text(&x->ask, " ");
+	buf_put_text(&x->ask, x->path);
+	if (x->query) {
+		buf_put_text(&x->ask, "?");
+		buf_put_text(&x->ask, x->query);
+	}
+	buf_put_text(&x->ask, " HTTP/1.1\r\n");
+	put_host(x);
+	if (put_request_headers(x, ret_why) < 0 || put_set_headers(x, ret_why) < 0)
+		return -1;
+	if (x->strict || x->model)
+		buf_put_text(&x->ask, "Accept-Encoding: identity\r\n");
+	put_request_framing(x);
+	*ret_why = "the head of the request is too long";
+	return buf_check(&x->ask, &e);
+}
+
+int gateway_head_request(struct gateway *x, const char **ret_why)
+{
+	struct err e;
+
+	if (write_request(x, ret_why) < 0)
+		return -1;
+	if (x->use.names[0] && !x->strict) { /* now it is known: the answer must be readable */
+		x->strict = true;
+		if (write_request(x, ret_why) < 0)
+			return -1;
+	}
+	put_collected(x);
+	return buf_check(&x->ask, &e);
+}
+
+/* ---- answers */
+
+static void put_covered(struct gateway *x, struct http1_span s)
+{
+	static uint8_t text[VALUE_MAX];
+
+	if (!x->mask || s.n == 0 || s.n > sizeof(text)) {
+		stream_add(&x->cell, s.n > 0 ? s.p : "", s.n);
+		return;
+	}
+	memcpy(text, s.p, s.n);
+	(void)mask_text(x->mask, text, s.n);
+	stream_add(&x->cell, text, s.n);
+}
+
+static void put_answer_headers(struct gateway *x, const struct http1_response *a)
+{
+	struct headers h = { .at = a->headers, .n = a->headers_n };
+
+	h.connection = http1_find(h.at, h.n, "connection", NULL) > 0;
+	for (size_t i = 0; i < h.n; i++) {
+		/* Other ways to the same server (QUIC, other ports) are none here. */
+		if (is_hop(&h, h.at[i].name) || http1_span_is_nocase(h.at[i].name, "alt-svc"))
+			continue;
+		put_covered(x, h.at[i].name);
+		stream_add(&x->cell, ": ", 2);
+		put_covered(x, h.at[i].value);
+		stream_add(&x->cell, "\r\n", 2);
+	}
+}
+
+static void put_line(struct gateway *x, const char *text)
+{
+	stream_add(&x->cell, text, strlen(text));
+}
+
+/* HEAD and 304 say how long a body would be. */
+static void put_length_of_none(struct gateway *x, const struct http1_response *a)
+{
+	struct http1_span text;
+
+	if (a->status == 101 || a->status == 204 || a->status < 200 ||
+	    http1_find(a->headers, a->headers_n, "content-length", &text) != 1)
+		return;
+	put_line(x, "Content-Length: ");
+	stream_add(&x->cell, text.p, text.n);
+	put_line(x, "\r\n");
+}
+
+static void put_answer_framing(struct gateway *x, const struct http1_response *a)
+{
+	char line[64];
+
+	if (x->in.rechunk) {
+		put_line(x, "Transfer-Encoding: chunked\r\n");
+	} else if (a->framing == HTTP1_LENGTH) {
+		(void)snprintf(line, sizeof(line), "Content-Length: %llu\r\n",
+			       (unsigned long long)a->content_length);
+		put_line(x, line);
+	} else if (a->framing == HTTP1_NO_BODY) {
+		put_length_of_none(x, a);
+	}
+	if (a->status == 101)
+		put_line(x, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
+	else if (!x->cell_keep)
+		put_line(x, "Connection: close\r\n");
+	else if (x->r.minor == 0)
+		put_line(x, "Connection: keep-alive\r\n");
+}
+
+int gateway_head_answer(struct gateway *x, const struct http1_response *a, bool interim)
+{
+	char line[32];
+
+	(void)snprintf(line, sizeof(line), "HTTP/1.1 %d ", a->status);
+	put_line(x, line);
+	put_covered(x, a->reason);
+	put_line(x, "\r\n");
+	put_answer_headers(x, a);
+	if (!interim)
+		put_answer_framing(x, a);
+	put_line(x, "\r\n");
+	return x->cell.broken ? -1 : 0;
+}

@@ -1,0 +1,140 @@
+/* gateway_inside.h - what a gateway is made of. For gateway*.c only.
+ *
+ * gateway.c has the states and waits; gateway_end.c ends requests; gateway_request.c reads a
+ * request and decides; gateway_head.c writes heads anew; gateway_body.c moves bodies;
+ * gateway_server.c gets connections to servers; gateway_answer.c reads answers.
+ *
+ * The rule that keeps it free of use-after-free: only advance() in gateway.c ends a gateway, and it
+ * is called by the loop. All others set a state, or `over`. */
+#pragma once
+
+#include "buf.h"
+#include "chunk.h"
+#include "gateway.h"
+#include "secrets.h"
+#include "upstreams.h"
+
+#define GATEWAY_HEAD_MS 30000	 /* to receive a whole head, from its first byte */
+#define GATEWAY_IDLE_MS 300000	 /* between requests */
+#define GATEWAY_SHAKE_MS 15000	 /* TLS, either side */
+#define GATEWAY_ANSWER_MS 300000 /* without any progress of request or answer */
+#define GATEWAY_TUNNEL_MS 900000
+#define GATEWAY_LINGER_MS 2000
+#define GATEWAY_YOUNG_MS 2000  /* a connection kept for a request that cannot be sent twice */
+#define GATEWAY_INTERIM_MAX 16 /* answers before the answer (1xx) */
+
+enum gateway_state {
+	GATEWAY_SHAKE,	  /* TLS with the cell */
+	GATEWAY_HEAD,	  /* waiting for a request, or inside its head */
+	GATEWAY_COLLECT,  /* its body is collected, to put secrets in */
+	GATEWAY_DIAL,	  /* waiting for a server */
+	GATEWAY_EXCHANGE, /* request and answer on their way */
+	GATEWAY_TUNNEL,	  /* both sides speak something else now */
+	GATEWAY_LINGER /* answered, our side is shut: input is dropped, or a reset would overtake it
+			*/
+};
+
+/* One direction's body. */
+struct gateway_body {
+	enum http1_framing framing;
+	uint64_t left;	    /* HTTP1_LENGTH */
+	struct chunk chunk; /* HTTP1_CHUNKED */
+	bool rechunk;	    /* it goes on in chunks; else as it is */
+	bool done;
+	const char *bad; /* it cannot be read on */
+	int bad_status;	 /* what its sender is told then, if it can be told */
+};
+
+struct gateway {
+	struct flow *flow;
+	struct guest *guest;
+	struct loop *loop;
+	struct stream cell;
+	struct upstream *up; /* owned; NULL: none */
+	struct outbound outbound;
+	struct loop_timer timer;
+	struct loop_task task;
+	uint64_t deadline_ns;
+	enum gateway_state state;
+	bool tls; /* towards the cell, and so towards the server */
+	bool over, reset;
+	bool first; /* no request came yet */
+	size_t scanned;
+
+	/* the request under way */
+	bool asked;	 /* there is one */
+	struct buf head; /* its head; what follows points into it */
+	struct http1_request r;
+	uint64_t start_ns;
+	struct aim aim;
+	struct buf text; /* method, path, query: NUL-terminated, one behind the other */
+	const char *method, *path, *query;
+	const struct policy_rule *rule;
+	bool allowed;
+	char reason[POLICY_REASON_MAX + 64];
+	struct secrets_use use;
+	bool strict;	/* a secret may be in the answer: it must be readable */
+	struct buf ask; /* as it goes to the server */
+	struct buf collected;
+	struct gateway_body out, in;
+	bool retriable, collects;
+
+	/* its answer */
+	bool answered; /* something of it went to the cell */
+	bool heard;    /* something of it came from the server */
+	bool up_keep, cell_keep;
+	size_t up_scanned;
+	unsigned interim;
+	int status;
+	uint64_t bytes_out, bytes_in;
+	struct model *model;
+	const struct mask *mask;
+	struct mask_stream masked;
+	uint8_t *mask_room; /* owned */
+	size_t mask_cap;
+};
+
+/* ---- gateway.c */
+void gateway_wait(struct gateway *x, uint64_t ms); /* until it is too late, from now */
+void gateway_gone(struct gateway *x);		   /* the cell's side has ended */
+void gateway_later(struct gateway *x);		   /* advance() in the next turn */
+void gateway_ready(struct stream *s);		   /* of both streams */
+
+/* ---- gateway_end.c */
+/* The request goes nowhere: an answer of ours, if none has begun, else it is cut. */
+void gateway_deny(struct gateway *x, int status, const char *reason);
+void gateway_fail(struct gateway *x, int status, const char *reason);
+/* The request is over: record, and everything of it is forgotten. */
+void gateway_done(struct gateway *x);
+/* The policy's word on the request under way; sets rule and reason. */
+bool gateway_ask(struct gateway *x);
+bool gateway_count(struct gateway *x, uint64_t out, uint64_t in); /* false: it was cut */
+/* Parts of these, for gateway.c. */
+void gateway_note(struct gateway *x, const char *reason); /* for the record */
+void gateway_record(struct gateway *x);
+void gateway_forget(struct gateway *x);
+void gateway_drop_server(struct gateway *x);
+
+/* ---- gateway_request.c: a head of n bytes is in cell.in */
+void gateway_request(struct gateway *x, size_t n);
+void gateway_collect(struct gateway *x);
+
+/* ---- gateway_head.c */
+int gateway_head_request(struct gateway *x, const char **ret_why) MUST_USE;
+/* interim: a 1xx. Adds it to what the cell gets. */
+int gateway_head_answer(struct gateway *x, const struct http1_response *a, bool interim) MUST_USE;
+
+/* ---- gateway_body.c */
+void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
+			uint64_t max);
+/* Each moves what it can. True if anything moved or changed. */
+bool gateway_body_out(struct gateway *x);
+bool gateway_body_in(struct gateway *x);
+
+/* ---- gateway_server.c */
+void gateway_dial(struct gateway *x, bool fresh); /* fresh: not one that was kept */
+bool gateway_dialed(struct gateway *x);		  /* progress while in GATEWAY_DIAL */
+void gateway_lost(struct gateway *x);		  /* the server's side ended too early */
+
+/* ---- gateway_answer.c */
+bool gateway_answer(struct gateway *x); /* progress of the answer */

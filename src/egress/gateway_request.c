@@ -1,0 +1,341 @@
+/* gateway_request.c - theory of operation
+ *
+ * The head is copied out of the stream, so that it stays where it is while the body moves and the
+ * policy may be asked again. Then, in this order: is it well-formed, is it for whom the connection
+ * was made to, what is its path in normal form, does the policy allow it, are the limits kept. Only
+ * what passed all of these is written anew for the server. Nothing here trusts that an earlier
+ * request on the same connection was good. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "clock.h"
+#include "gateway_inside.h"
+#include "guest_limits.h"
+#include "model.h"
+#include "path.h"
+
+/* ---- who it is for */
+
+static int aim_of_proxy(struct gateway *x, const char **ret_why)
+{
+	const struct http1_request *r = &x->r;
+
+	*ret_why = "the proxy wants CONNECT (as the first request), or a URL that begins with "
+		   "http://";
+	if (r->form != HTTP1_ABSOLUTE || strncasecmp(r->target.p, "http://", 7) != 0)
+		return -1;
+	if (aim_read(x->guest, r->authority, 80, &x->aim, ret_why) < 0)
+		return -1;
+	*ret_why = "this address stands for no name any more, or never did: ask the resolver";
+	return x->aim.nowhere ? -1 : 0;
+}
+
+/* A connection to a name is for that name; one to an address may name whom it likes there, and the
+ * policy sees the address. */
+static int aim_of_flow(struct gateway *x, const char **ret_why)
+{
+	const struct http1_request *r = &x->r;
+	struct aim named;
+	bool ported;
+
+	x->aim = x->flow->aim;
+	*ret_why = "CONNECT is for the proxy only";
+	if (r->form == HTTP1_AUTHORITY)
+		return -1;
+	*ret_why = "the target's scheme is not that of the connection";
+	if (r->form == HTTP1_ABSOLUTE &&
+	    strncasecmp(r->target.p, x->tls ? "https://" : "http://", x->tls ? 8 : 7) != 0)
+		return -1;
+	if (r->host.n == 0) /* HTTP/1.0 */
+		return 0;
+	if (aim_read(x->guest, r->host, x->aim.port, &named, ret_why) < 0)
+		return -1;
+	ported = named.port == x->aim.port;
+	*ret_why = "the host of the request is not that of the connection";
+	return ported && (!x->aim.host[0] || aim_same(&named, &x->aim)) ? 0 : -1;
+}
+
+/* ---- what it is */
+
+static void put_text(struct buf *b, const char *text, size_t n)
+{
+	if (n > 0)
+		buf_put(b, text, n);
+	buf_put(b, "", 1);
+}
+
+/* Method, path and query, normal, where they stay. */
+static int take_names(struct gateway *x, const char **ret_why)
+{
+	static char path[PATH_NORMAL_MAX], query[PATH_NORMAL_MAX];
+	const struct http1_request *r = &x->r;
+	int npath = 1, nquery = 0;
+	struct err e;
+
+	if (r->form == HTTP1_ASTERISK)
+		memcpy(path, "*", 2);
+	else
+		npath = path_normal(r->path, path, sizeof(path), ret_why);
+	if (npath < 0)
+		return -1;
+	if (r->query.p)
+		nquery = path_normal_query(r->query, query, sizeof(query), ret_why);
+	if (nquery < 0)
+		return -1;
+	put_text(&x->text, r->method_name.p, r->method_name.n);
+	put_text(&x->text, path, (size_t)npath);
+	put_text(&x->text, query, (size_t)nquery);
+	*ret_why = "memory is short";
+	if (buf_check(&x->text, &e) < 0)
+		return -1;
+	x->method = (const char *)x->text.data;
+	x->path = x->method + r->method_name.n + 1;
+	x->query = r->query.p ? x->path + npath + 1 : NULL;
+	return 0;
+}
+
+/* ---- whether it may be */
+
+static bool is_refused_flow(struct gateway *x)
+{
+	return !x->flow->door && x->flow->answer.verdict == POLICY_REFUSE;
+}
+
+static bool is_within_limits(struct gateway *x)
+{
+	uint64_t max = x->rule ? x->rule->limits.body_bytes : 0;
+	uint64_t all = policy_limits(x->guest->policy)->body_bytes;
+	const char *why;
+
+	if (all > 0 && (max == 0 || all < max))
+		max = all;
+	if (!limits_request(x->guest, x->rule, &why)) {
+		gateway_deny(x, 429, why);
+		return false;
+	}
+	if (max > 0 && x->r.framing == HTTP1_LENGTH && x->r.content_length > max) {
+		gateway_deny(x, 413, "the body is larger than the policy allows");
+		return false;
+	}
+	gateway_body_begin(&x->out, x->r.framing, x->r.content_length, max > 0 ? max : UINT64_MAX);
+	return true;
+}
+
+/* ---- what it will be */
+
+/* May what was sent be sent again, if the server turns out to have closed the connection? */
+static bool is_retriable(const struct gateway *x)
+{
+	switch (x->r.method) {
+	case HTTP1_GET:
+	case HTTP1_HEAD:
+	case HTTP1_OPTIONS:
+	case HTTP1_TRACE:
+	case HTTP1_PUT:
+	case HTTP1_DELETE:
+		return x->out.done;
+	case HTTP1_OTHER:
+	case HTTP1_POST:
+	case HTTP1_PATCH:
+	case HTTP1_CONNECT:
+	case HTTP1_METHODS:
+		break;
+	}
+	return false;
+}
+
+static void use_secrets(struct gateway *x)
+{
+	struct http1_span type = { 0 };
+
+	x->use = (struct secrets_use){ .host = x->aim.host,
+				       .method = x->method,
+				       .path = x->path,
+				       .rule = x->rule,
+				       .verified_tls = x->tls,
+				       .now_ms = clock_wall_ms() };
+	x->strict = x->tls && x->rule && (x->rule->nsecrets > 0 || x->rule->nset > 0);
+	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
+	x->collects = x->tls && !x->out.done &&
+		      (x->r.framing != HTTP1_LENGTH || x->r.content_length <= SECRETS_BODY_MAX) &&
+		      secrets_wants_body(x->guest->secrets, &x->use, type);
+}
+
+/* The head for the server is written when all is known that it says. */
+static void send_on(struct gateway *x)
+{
+	const char *why = "the head of the request cannot be written";
+
+	if (gateway_head_request(x, &why) < 0) {
+		gateway_fail(x, 400, why);
+		return;
+	}
+	x->retriable = is_retriable(x);
+	gateway_dial(x, false);
+}
+
+static void proceed(struct gateway *x)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+	if (x->rule && x->rule->class == POLICY_MODEL)
+		x->model = model_new(x->path, x->rule->prompts);
+	use_secrets(x);
+	if (!x->collects) {
+		send_on(x);
+		return;
+	}
+	x->state = GATEWAY_COLLECT;
+	gateway_wait(x, GATEWAY_ANSWER_MS);
+	if (x->r.expect_continue)
+		stream_add(&x->cell, go_on, sizeof(go_on) - 1);
+}
+
+/* The head, out of the stream and read. */
+static int take_head(struct gateway *x, size_t n, struct http1_fault *fault)
+{
+	struct err e;
+
+	x->asked = true;
+	x->start_ns = loop_now_ns(x->loop);
+	x->aim = x->flow->aim;
+	x->out = x->in = (struct gateway_body){ 0 };
+	x->r.headers_n = 0;
+	x->r.keep_alive = false;
+	x->r.method = HTTP1_OTHER;
+	*fault = (struct http1_fault){ 503, "memory is short" };
+	if (buf_add(&x->head, fifo_bytes(&x->cell.in), n, &e) < 0)
+		return -1;
+	fifo_consume(&x->cell.in, n);
+	x->scanned = 0;
+	if (http1_request_read((char *)x->head.data, n, &x->r, fault) > 0)
+		return 0;
+	x->r.headers_n = 0;
+	x->r.keep_alive = false;
+	x->r.method = HTTP1_OTHER;
+	return -1;
+}
+
+void gateway_request(struct gateway *x, size_t n)
+{
+	struct http1_fault fault;
+	const char *why = "";
+
+	if (take_head(x, n, &fault) < 0) {
+		gateway_fail(x, fault.status, fault.words);
+		return;
+	}
+	x->out.done = x->r.framing == HTTP1_NO_BODY ||
+		      (x->r.framing == HTTP1_LENGTH && x->r.content_length == 0);
+	if (take_names(x, &why) < 0) {
+		gateway_fail(x, 400, why);
+		return;
+	}
+	if (is_refused_flow(x)) {
+		x->r.keep_alive = false;
+		x->rule = x->flow->answer.rule;
+		gateway_deny(x, 403, x->flow->answer.reason);
+		return;
+	}
+	if ((x->flow->door ? aim_of_proxy(x, &why) : aim_of_flow(x, &why)) < 0) {
+		x->r.keep_alive = false;
+		gateway_deny(x, x->r.form == HTTP1_AUTHORITY ? 400 : 403, why);
+		return;
+	}
+	if (!gateway_ask(x))
+		gateway_deny(x, 403, x->reason);
+	else if (is_within_limits(x))
+		proceed(x);
+}
+
+/* ---- bodies that are collected */
+
+/* One piece; false if no more fits. */
+static bool collect_piece(struct gateway *x, const void *data, size_t n)
+{
+	struct err e;
+
+	return buf_add(&x->collected, data, n, &e) == 0;
+}
+
+/* 1: all is there; 0: more is to come; -1: it cannot be; 2: too long to be collected. */
+static int collect_more(struct gateway *x)
+{
+	struct gateway_body *b = &x->out;
+	struct fifo *in = &x->cell.in;
+
+	while (!b->done && in->len > 0) {
+		struct http1_span data = { (char *)fifo_bytes(in), in->len };
+		size_t used = 0;
+
+		if (b->framing == HTTP1_CHUNKED) {
+			switch (chunk_read(&b->chunk, fifo_bytes(in), in->len, &used, &data)) {
+			case CHUNK_MORE:
+				fifo_consume(in, used);
+				return 0;
+			case CHUNK_END:
+				fifo_consume(in, used);
+				b->done = true;
+				return 1;
+			case CHUNK_BAD:
+			case CHUNK_TOO_LONG:
+				return -1;
+			case CHUNK_DATA:
+				fifo_consume(in, used);
+				break;
+			}
+		} else if (data.n > b->left) {
+			data.n = (size_t)b->left;
+		}
+		if (data.n > SECRETS_BODY_MAX - x->collected.len)
+			return 2;
+		if (!collect_piece(x, data.p, data.n))
+			return -1;
+		if (b->framing == HTTP1_CHUNKED)
+			chunk_took(&b->chunk, data.n);
+		else
+			b->left -= data.n;
+		b->done = b->framing == HTTP1_LENGTH && b->left == 0;
+		fifo_consume(in, data.n);
+	}
+	return b->done ? 1 : 0;
+}
+
+static void put_secrets(struct gateway *x)
+{
+	struct http1_span type = { 0 };
+	OWN_MEM uint8_t *changed = NULL;
+	struct err e;
+	int n;
+
+	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
+	n = secrets_body(x->guest->secrets, &x->use, type, x->collected.data, x->collected.len,
+			 &changed);
+	if (n <= 0 || !changed)
+		return;
+	buf_release(&x->collected);
+	buf_init(&x->collected, (size_t)n);
+	IGNORED(buf_add(&x->collected, changed, (size_t)n, &e), "the length tells, below");
+}
+
+void gateway_collect(struct gateway *x)
+{
+	int got = collect_more(x);
+
+	if (got == 0 && x->cell.ended) {
+		gateway_gone(x);
+		return;
+	}
+	if (got == 0)
+		return;
+	if (got < 0) {
+		gateway_fail(x, 400, "the body of the request is malformed, or too long");
+		return;
+	}
+	if (x->model && x->collected.len > 0)
+		model_request(x->model, x->collected.data, x->collected.len);
+	if (got == 1)
+		put_secrets(x);
+	send_on(x);
+}

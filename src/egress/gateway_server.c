@@ -1,0 +1,119 @@
+/* gateway_server.c - the server's side of a request: a connection that was kept, or a new one. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "gateway_inside.h"
+
+static void make_key(const struct gateway *x, struct upstream_key *ret)
+{
+	char name[HOST_MAX];
+
+	*ret = (struct upstream_key){
+		.tls = x->tls, .by_ip = !x->aim.host[0], .ip = x->aim.ip, .port = x->aim.port
+	};
+	aim_name(&x->aim, name);
+	/* An address may be called by a name: the certificate must be for that. */
+	if (ret->by_ip && x->tls && x->flow->sni[0])
+		memcpy(ret->host, x->flow->sni, sizeof(ret->host));
+	else
+		memcpy(ret->host, name, sizeof(ret->host));
+}
+
+static void send_head(struct gateway *x)
+{
+	x->state = GATEWAY_EXCHANGE;
+	gateway_wait(x, GATEWAY_ANSWER_MS);
+	stream_add(&x->up->stream, x->ask.data, x->ask.len);
+	(void)gateway_count(x, x->ask.len, 0);
+}
+
+static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
+{
+	struct gateway *x = o->arg;
+	struct upstream_key key;
+	struct err failed = { 0 };
+
+	gateway_later(x);
+	if (fd < 0) {
+		if (e->code == ERR_DENIED)
+			gateway_deny(x, 403, e->msg);
+		else
+			gateway_fail(x, e->code == ERR_SYSTEM && e->sys == ETIMEDOUT ? 504 : 502,
+				     e->msg);
+		return;
+	}
+	make_key(x, &key);
+	x->up = upstream_new(x->loop, &key, fd, ip, &failed);
+	if (!x->up) {
+		gateway_fail(x, 502, failed.msg);
+		return;
+	}
+	stream_tell(&x->up->stream, gateway_ready, x);
+	if (x->tls &&
+	    stream_secure(&x->up->stream, x->guest->egress->upstream, key.host, &failed) < 0)
+		gateway_fail(x, 502, failed.msg);
+	else
+		gateway_wait(x, GATEWAY_SHAKE_MS);
+}
+
+void gateway_dial(struct gateway *x, bool fresh)
+{
+	struct policy_target to = aim_target(&x->aim);
+	struct upstream_key key;
+
+	make_key(x, &key);
+	if (!fresh)
+		x->up = upstreams_take(x->guest->upstreams, &key,
+				       x->retriable ? 0 : GATEWAY_YOUNG_MS * CLOCK_MS);
+	if (x->up) {
+		stream_tell(&x->up->stream, gateway_ready, x);
+		send_head(x);
+		return;
+	}
+	x->state = GATEWAY_DIAL;
+	gateway_wait(x, GATEWAY_ANSWER_MS); /* it has a time of its own */
+	x->outbound = (struct outbound){ .done = on_connected, .arg = x };
+	outbound_start(x->guest, &to, &x->outbound);
+}
+
+bool gateway_dialed(struct gateway *x)
+{
+	struct err e = { 0 };
+	char why[sizeof(x->reason)];
+	int shaken;
+
+	if (!x->up)
+		return false;
+	shaken = stream_shake(&x->up->stream, &e);
+	if (shaken == 0)
+		return false;
+	if (shaken > 0) {
+		send_head(x);
+		return true;
+	}
+	if (e.code == ERR_DENIED)
+		(void)snprintf(why, sizeof(why), "certificate of %.100s does not verify: %.180s",
+			       x->up->key.host, e.msg);
+	else
+		(void)snprintf(why, sizeof(why), "TLS with %.100s: %.200s", x->up->key.host, e.msg);
+	gateway_fail(x, 502, why);
+	return true;
+}
+
+void gateway_lost(struct gateway *x)
+{
+	char why[sizeof(x->reason)], name[HOST_MAX];
+
+	if (!x->heard && x->up->served > 0 && x->retriable) {
+		upstream_free(x->up);
+		x->up = NULL;
+		gateway_dial(x, true);
+		return;
+	}
+	aim_name(&x->aim, name);
+	(void)snprintf(why, sizeof(why), "%s closed the connection before its answer was complete",
+		       name);
+	gateway_fail(x, 502, why);
+}

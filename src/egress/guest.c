@@ -1,0 +1,239 @@
+/* guest.c - theory of operation
+ *
+ * An order is read in full before anything of the guest changes, so a bad one leaves it as it was.
+ * With a new policy every connection is judged again; the old policy lives until that is done.
+ *
+ * Both descriptors are shared with PID 1 of the cell, who may do anything with them: they are
+ * checked for what they are, and never called in a way that could wait. */
+#include "guest.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "channel.h"
+#include "dns.h"
+#include "flow.h"
+#include "foreign.h"
+#include "guest_limits.h"
+#include "names.h"
+#include "secrets.h"
+#include "upstreams.h"
+
+struct guest *guest_find(struct egress *g, const char *id)
+{
+	for (struct guest *at = g->guests; at != NULL; at = at->next)
+		if (strcmp(at->id, id) == 0)
+			return at;
+	return NULL;
+}
+
+/* What an order says. */
+struct order {
+	struct policy *policy;
+	struct secrets *secrets;
+};
+
+static void order_release(struct order *o)
+{
+	policy_free(o->policy);
+	if (o->secrets != NULL)
+		secrets_free(o->secrets);
+}
+
+/* Of who cannot merge: the layers' documents, as texts. */
+static char *merge(const json_t *layers, struct err *e)
+{
+	const char *texts[POLICY_LAYERS];
+	char *merged = NULL;
+
+	if (json_array_size(layers) != POLICY_LAYERS) {
+		(void)err_set(e, ERR_INVALID, "order: no policy");
+		return NULL;
+	}
+	for (size_t i = 0; i < POLICY_LAYERS; i++)
+		texts[i] = json_string_value(json_array_get(layers, i));
+	return policy_merge(texts, &merged, e) < 0 ? NULL : merged;
+}
+
+static int read_policy(const char *text, size_t len, struct policy **ret, struct err *e)
+{
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *policy = json_object_get(root, "policy");
+	char *written = policy == NULL ? merge(json_object_get(root, "layers"), e)
+				       : json_dumps(policy, JSON_COMPACT);
+	int read = -1;
+
+	if (written != NULL)
+		read = policy_read(written, strlen(written), POLICY_LAYERS, ret, e);
+	free(written);
+	json_decref(root);
+	return read;
+}
+
+static int order_read(const char *text, size_t len, struct order *ret, struct err *e)
+{
+	*ret = (struct order){ 0 };
+	if (read_policy(text, len, &ret->policy, e) < 0)
+		return -1;
+	if (secrets_read(text, len, &ret->secrets, e) == 0)
+		return 0;
+	order_release(ret);
+	return -1;
+}
+
+static void name_host(const char *host, void *arg)
+{
+	struct guest *g = arg;
+	struct ip v4, v6;
+
+	IGNORED(names_give(g->names, host, &v4, &v6), "it is given when it is asked for");
+}
+
+/* Takes what the order holds. */
+static int obey(struct guest *g, struct order *o, struct err *e)
+{
+	struct policy *old = g->policy;
+	struct secrets *old_secrets = g->secrets;
+
+	g->policy = o->policy;
+	g->version++;
+	if (limits_renew(g, e) < 0) {
+		g->policy = old;
+		g->version--;
+		return -1;
+	}
+	g->secrets = o->secrets;
+	*o = (struct order){ 0 };
+	policy_each_host(g->policy, name_host, g);
+	if (old != NULL) {
+		flow_recheck(g);
+		policy_free(old);
+		secrets_free(old_secrets);
+	}
+	return 0;
+}
+
+int guest_change(struct guest *g, const char *text, size_t len, struct err *e)
+{
+	struct order o;
+	int obeyed;
+
+	if (order_read(text, len, &o, e) < 0)
+		return -1;
+	obeyed = obey(g, &o, e);
+	order_release(&o);
+	return obeyed;
+}
+
+static int check_socket(int fd, int type, struct err *e)
+{
+	int got = 0, listens = 0, domain = 0;
+	socklen_t len = sizeof(int);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &got, &len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) < 0)
+		return err_sys(e, "door");
+	if (got != type || (domain != AF_INET && domain != AF_INET6) ||
+	    (type == SOCK_STREAM) != (listens != 0))
+		return err_set(e, ERR_INVALID, "door: not the sockets it should be");
+	return 0;
+}
+
+static void on_tcp(struct loop_fd *f, uint32_t events)
+{
+	(void)events;
+	flow_accept(f->arg);
+}
+
+static void on_udp(struct loop_fd *f, uint32_t events)
+{
+	(void)events;
+	dns_serve_udp(f->arg);
+}
+
+static void close_door(struct guest *g)
+{
+	loop_remove(g->egress->loop, &g->on_tcp);
+	loop_remove(g->egress->loop, &g->on_udp);
+	foreign_close(&g->tcp, 1);
+	foreign_close(&g->udp, 1);
+}
+
+/* Takes both descriptors, also on failure. */
+static int open_door(struct guest *g, int fds[2], struct err *e)
+{
+	close_door(g);
+	g->tcp = fds[0];
+	g->udp = fds[1];
+	fds[0] = fds[1] = -1;
+	g->on_tcp = (struct loop_fd){ .fd = -1, .ready = on_tcp, .arg = g };
+	g->on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp, .arg = g };
+	if (check_socket(g->tcp, SOCK_STREAM, e) < 0 || check_socket(g->udp, SOCK_DGRAM, e) < 0 ||
+	    loop_add(g->egress->loop, &g->on_tcp, g->tcp, EPOLLIN, e) < 0 ||
+	    loop_add(g->egress->loop, &g->on_udp, g->udp, EPOLLIN, e) < 0)
+		return -1;
+	return 0;
+}
+
+static struct guest *guest_new(struct egress *egress, const char *id)
+{
+	struct guest *g = calloc(1, sizeof(*g));
+
+	if (g == NULL)
+		return NULL;
+	g->egress = egress;
+	memcpy(g->id, id, strlen(id) + 1);
+	g->tcp = g->udp = -1;
+	g->on_tcp.fd = g->on_udp.fd = -1;
+	g->names = names_new();
+	g->upstreams = upstreams_new(g);
+	g->next = egress->guests;
+	egress->guests = g;
+	egress->nguests++;
+	return g;
+}
+
+int guest_attach(struct egress *egress, const char *id, int fds[2], const char *text, size_t len,
+		 struct err *e)
+{
+	struct guest *g = guest_find(egress, id);
+	int attached = -1;
+
+	if (g == NULL)
+		g = guest_new(egress, id);
+	if (g == NULL || g->names == NULL || g->upstreams == NULL)
+		(void)err_set(e, ERR_SYSTEM, "memory is short");
+	else if (guest_change(g, text, len, e) == 0)
+		attached = open_door(g, fds, e);
+	foreign_close(fds, 2);
+	if (attached == 0)
+		g->here = true;
+	else if (g != NULL)
+		guest_detach(g);
+	return attached;
+}
+
+void guest_detach(struct guest *g)
+{
+	struct guest **at = &g->egress->guests;
+
+	close_door(g);
+	dns_tcp_cut_all(g);
+	flow_cut_all(g);
+	upstreams_free(g->upstreams);
+	channel_count(g->egress->channel, g);
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	g->egress->nguests--;
+	names_free(g->names);
+	limits_free(g->rates);
+	policy_free(g->policy);
+	if (g->secrets != NULL)
+		secrets_free(g->secrets);
+	free(g);
+}

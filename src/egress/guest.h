@@ -1,0 +1,66 @@
+/* guest.h - one session, as cordon-egress sees it: its door, its policy, its names, its secrets, and
+ * what it has under way. And egress itself, which has all of them.
+ *
+ * One process, one thread, one loop. Everything a guest can cause is bounded per guest, so that none
+ * can take what the others need. */
+#pragma once
+
+#include "egress_msg.h"
+#include "loop.h"
+#include "policy.h"
+
+struct channel;	 /* channel.h: to cordond */
+struct resolver; /* resolver.h */
+struct mint;	 /* mint.h: certificates for cells */
+struct tls;	 /* tls.h: upstream, always verified */
+struct names;	 /* names.h */
+struct secrets;	 /* secrets.h */
+struct dns_state; /* dns_state.h */
+struct flow;	 /* flow.h */
+struct upstreams; /* upstreams.h: idle connections to servers */
+
+struct egress {
+	struct loop *loop;
+	struct channel *channel;
+	struct resolver *resolver;
+	struct mint *mint;
+	struct tls *upstream;
+	struct guest *guests;
+	unsigned nguests;
+};
+
+#define GUEST_FLOWS_MAX 1024 /* connections at a time, whatever the policy says */
+
+struct guest_counts {
+	uint64_t bytes_in, bytes_out, requests, connections;
+};
+
+struct guest {
+	struct guest *next;
+	struct egress *egress;
+	char id[EGRESS_ID_MAX];
+	struct policy *policy;	 /* owned; replaced as a whole */
+	uint64_t version;	 /* of the policy: counts up with every change */
+	struct secrets *secrets; /* owned; never NULL */
+	struct names *names;	 /* owned */
+	struct dns_state *dns;	 /* NULL at first; made by dns.c, freed by dns_tcp_cut_all() */
+	struct upstreams *upstreams; /* owned */
+	int tcp, udp;		 /* owned; foreign: PID 1 of the cell holds them, too */
+	struct loop_fd on_tcp, on_udp;
+	struct flow *flows;
+	unsigned nflows;
+	uint64_t turned_away_ns; /* flow.c: when that was last recorded */
+	struct guest_counts counts, told; /* told: by the last EGRESS_COUNTS */
+	struct rates *rates;		  /* owned: guest_limits.h */
+	bool here;			  /* attached since the channel is new */
+	uint64_t records_lost;
+};
+
+struct guest *guest_find(struct egress *g, const char *id);
+/* Takes both descriptors, checks that they are what they should be. A session that is here already
+ * gets the new order and the new descriptors. On failure nothing of it is left. */
+int guest_attach(struct egress *g, const char *id, int fds[2], const char *order, size_t len,
+		 struct err *e) MUST_USE;
+/* All or nothing: on failure the guest goes on as before (the caller detaches it). */
+int guest_change(struct guest *g, const char *order, size_t len, struct err *e) MUST_USE;
+void guest_detach(struct guest *g);

@@ -1,0 +1,338 @@
+/* A byte at a time through one state machine. What is open is a short stack; of names the beginning
+ * is kept, of values nothing but a word and a piece of text on its way to the caller. */
+#include "json_scan.h"
+
+#include <string.h>
+
+enum state {
+	VALUE,	      /* must come */
+	VALUE_OR_END, /* behind '[' */
+	KEY_OR_END,   /* behind '{' */
+	KEY,	      /* behind ',' in an object */
+	COLON,
+	AFTER, /* a value */
+	STRING,
+	ESCAPE,
+	HEX,
+	SCALAR,
+};
+
+void json_scan_init(struct json_scan *s, const struct json_scan_calls *calls, void *arg)
+{
+	*s = (struct json_scan){ .calls = calls, .arg = arg };
+}
+
+const char *json_scan_key(const struct json_scan *s)
+{
+	return s->depth == 0 || s->level[s->depth - 1].array ? "" : s->level[s->depth - 1].key;
+}
+
+bool json_scan_is(const struct json_scan *s, const char *path)
+{
+	for (unsigned i = 0; i < s->depth; i++) {
+		const char *name = s->level[i].array ? "[]" : s->level[i].key;
+		size_t n = strlen(name);
+
+		if (n == 0 || strncmp(path, name, n) != 0)
+			return false;
+		path += n;
+		if (*path == '.' && i + 1 < s->depth)
+			path++;
+		else if (*path != '\0' || i + 1 < s->depth)
+			return false;
+	}
+	return *path == '\0';
+}
+
+/* ---- strings */
+
+static void flush(struct json_scan *s)
+{
+	if (s->npiece > 0 && s->calls->text != NULL)
+		s->calls->text(s, s->piece, s->npiece);
+	s->npiece = 0;
+}
+
+static void put(struct json_scan *s, unsigned char c)
+{
+	struct json_scan_level *l = &s->level[s->depth > 0 ? s->depth - 1 : 0];
+
+	if (s->in_key) {
+		if (s->nword < JSON_SCAN_KEY)
+			s->nword++;
+		if (s->nword < JSON_SCAN_KEY)
+			l->key[s->nword - 1] = (char)c;
+		return;
+	}
+	if (!s->wanted)
+		return;
+	s->piece[s->npiece++] = (char)c;
+	if (s->npiece == sizeof(s->piece))
+		flush(s);
+}
+
+static void put_code(struct json_scan *s, unsigned c)
+{
+	if (c < 0x80) {
+		put(s, (unsigned char)c);
+		return;
+	}
+	if (c < 0x800) {
+		put(s, (unsigned char)(0xc0 | c >> 6));
+	} else {
+		if (c < 0x10000) {
+			put(s, (unsigned char)(0xe0 | c >> 12));
+		} else {
+			put(s, (unsigned char)(0xf0 | c >> 18));
+			put(s, (unsigned char)(0x80 | (c >> 12 & 0x3f)));
+		}
+		put(s, (unsigned char)(0x80 | (c >> 6 & 0x3f)));
+	}
+	put(s, (unsigned char)(0x80 | (c & 0x3f)));
+}
+
+/* Half a pair that stays alone becomes U+FFFD. */
+static void end_high(struct json_scan *s)
+{
+	if (s->high != 0)
+		put_code(s, 0xfffd);
+	s->high = 0;
+}
+
+static void end_code(struct json_scan *s)
+{
+	unsigned c = s->code;
+
+	s->state = STRING;
+	if (c >= 0xdc00 && c < 0xe000 && s->high != 0) {
+		put_code(s, 0x10000 + ((s->high - 0xd800) << 10) + (c - 0xdc00));
+		s->high = 0;
+		return;
+	}
+	end_high(s);
+	if (c >= 0xd800 && c < 0xdc00)
+		s->high = c;
+	else
+		put_code(s, (c >= 0xdc00 && c < 0xe000) || c == 0 ? 0xfffd : c);
+}
+
+static void begin_string(struct json_scan *s, bool key)
+{
+	s->state = STRING;
+	s->in_key = key;
+	s->nword = 0;
+	s->high = 0;
+	s->wanted = !key && s->calls->begin != NULL && s->calls->begin(s);
+}
+
+static void end_string(struct json_scan *s)
+{
+	end_high(s);
+	if (s->in_key) {
+		struct json_scan_level *l = &s->level[s->depth - 1];
+
+		l->key[s->nword < JSON_SCAN_KEY ? s->nword : 0] = '\0';
+		s->state = COLON;
+		return;
+	}
+	flush(s);
+	if (s->calls->end != NULL)
+		s->calls->end(s);
+	s->state = AFTER;
+}
+
+static void in_string(struct json_scan *s, uint8_t c)
+{
+	if (c == '\\') {
+		s->state = ESCAPE;
+	} else if (c == '"') {
+		end_string(s);
+	} else if (c < 0x20) {
+		s->bad = true;
+	} else {
+		end_high(s);
+		put(s, c);
+	}
+}
+
+static void in_escape(struct json_scan *s, uint8_t c)
+{
+	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+	const char *at = c == '\0' ? NULL : strchr(from, c);
+
+	if (c == 'u') {
+		s->state = HEX;
+		s->digits = s->code = 0;
+		return;
+	}
+	if (at == NULL) {
+		s->bad = true;
+		return;
+	}
+	end_high(s);
+	put(s, (unsigned char)to[at - from]);
+	s->state = STRING;
+}
+
+static void in_hex(struct json_scan *s, uint8_t c)
+{
+	unsigned lower = c | 0x20U, digit;
+
+	if (c >= '0' && c <= '9')
+		digit = c - '0';
+	else if (lower >= 'a' && lower <= 'f')
+		digit = lower - 'a' + 10;
+	else {
+		s->bad = true;
+		return;
+	}
+	s->code = s->code << 4 | digit;
+	if (++s->digits == 4)
+		end_code(s);
+}
+
+/* ---- the rest */
+
+static void open_level(struct json_scan *s, bool array)
+{
+	if (s->depth == JSON_SCAN_DEPTH) {
+		s->bad = true;
+		return;
+	}
+	s->level[s->depth].array = array;
+	s->level[s->depth++].key[0] = '\0';
+	s->state = array ? VALUE_OR_END : KEY_OR_END;
+}
+
+static void close_level(struct json_scan *s, bool array)
+{
+	if (s->depth == 0 || s->level[s->depth - 1].array != array) {
+		s->bad = true;
+		return;
+	}
+	s->depth--;
+	s->state = AFTER;
+}
+
+static bool is_word(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' ||
+	       c == '.' || c == 'E';
+}
+
+static void end_scalar(struct json_scan *s)
+{
+	const char *w = s->word;
+
+	w = s->word;
+	s->word[s->nword] = '\0';
+	s->state = AFTER;
+	if (strcmp(w, "true") != 0 && strcmp(w, "false") != 0 && strcmp(w, "null") != 0 &&
+	    (w[strspn(w, "+-.eE0123456789")] != '\0' || strpbrk(w, "0123456789") == NULL ||
+	     strchr("+.eE", w[0]) != NULL)) {
+		s->bad = true;
+		return;
+	}
+	if (s->calls->scalar != NULL)
+		s->calls->scalar(s, w);
+}
+
+static void begin_value(struct json_scan *s, uint8_t c)
+{
+	if (c == '"') {
+		begin_string(s, false);
+	} else if (c == '{' || c == '[') {
+		open_level(s, c == '[');
+	} else if (is_word((char)c)) {
+		s->state = SCALAR;
+		s->nword = 0;
+		s->word[s->nword++] = (char)c;
+	} else {
+		s->bad = true;
+	}
+}
+
+static void after_value(struct json_scan *s, uint8_t c)
+{
+	if (c == '}' || c == ']')
+		close_level(s, c == ']');
+	else if (c == ',' && s->depth > 0)
+		s->state = s->level[s->depth - 1].array ? VALUE : KEY;
+	else
+		s->bad = true;
+}
+
+static void between(struct json_scan *s, uint8_t c)
+{
+	if (c == ' ' || c == '\n' || c == '\r' || c == '\t')
+		return;
+	switch ((enum state)s->state) {
+	case VALUE_OR_END:
+		if (c == ']')
+			close_level(s, true);
+		else
+			begin_value(s, c);
+		return;
+	case VALUE:
+		begin_value(s, c);
+		return;
+	case KEY_OR_END:
+	case KEY:
+		if (c == '"')
+			begin_string(s, true);
+		else if (c == '}' && s->state == KEY_OR_END)
+			close_level(s, false);
+		else
+			s->bad = true;
+		return;
+	case COLON:
+		s->state = VALUE;
+		s->bad = c != ':';
+		return;
+	case AFTER:
+		after_value(s, c);
+		return;
+	case STRING:
+	case ESCAPE:
+	case HEX:
+	case SCALAR:
+		return;
+	}
+}
+
+static void take(struct json_scan *s, uint8_t c)
+{
+	if (s->state == STRING) {
+		in_string(s, c);
+	} else if (s->state == ESCAPE) {
+		in_escape(s, c);
+	} else if (s->state == HEX) {
+		in_hex(s, c);
+	} else if (s->state == SCALAR && is_word((char)c)) {
+		if (s->nword == sizeof(s->word) - 1)
+			s->bad = true;
+		else
+			s->word[s->nword++] = (char)c;
+	} else {
+		if (s->state == SCALAR)
+			end_scalar(s);
+		if (!s->bad)
+			between(s, c);
+	}
+}
+
+void json_scan_feed(struct json_scan *s, const uint8_t *data, size_t n)
+{
+	for (size_t i = 0; i < n && !s->bad; i++, s->at++) {
+		/* Most of it is text that nobody wants. */
+		while (s->state == STRING && !s->wanted && !s->in_key && s->high == 0 && i < n &&
+		       data[i] >= 0x20 && data[i] != '"' && data[i] != '\\') {
+			i++;
+			s->at++;
+		}
+		if (i == n)
+			break;
+		take(s, data[i]);
+	}
+	s->done = !s->bad && s->depth == 0 && s->state == AFTER;
+}

@@ -1,0 +1,50 @@
+/* json_scan.h - reads JSON that arrives in pieces, without keeping it: says what is where. Pure,
+ * bounded; strict enough that no other reader sees another structure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define JSON_SCAN_DEPTH 24
+#define JSON_SCAN_KEY 40 /* with its NUL; a longer name is none that anybody looks for: "" */
+#define JSON_SCAN_SCALAR 32
+
+struct json_scan;
+
+/* All may be NULL. `at` of the scanner is the offset of the byte that is being read. */
+struct json_scan_calls {
+	/* A string value begins (at: its quote). True: its text is wanted. */
+	bool (*begin)(struct json_scan *s);
+	void (*text)(struct json_scan *s, const char *bytes, size_t n); /* decoded, in pieces */
+	void (*end)(struct json_scan *s);				/* at: its closing quote */
+	void (*scalar)(struct json_scan *s, const char *word); /* a number, true, false, null */
+};
+
+struct json_scan_level {
+	bool array;
+	char key[JSON_SCAN_KEY]; /* of an object: of the member that is being read */
+};
+
+struct json_scan {
+	const struct json_scan_calls *calls;
+	void *arg; /* the caller's */
+	uint64_t at;
+	bool bad, done; /* done: the value is complete; only white space may follow */
+	/* its own */
+	unsigned state, depth;
+	struct json_scan_level level[JSON_SCAN_DEPTH];
+	bool in_key, wanted;
+	char word[JSON_SCAN_SCALAR];
+	size_t nword;
+	unsigned digits, code, high; /* of an escape */
+	char piece[64];
+	size_t npiece;
+};
+
+void json_scan_init(struct json_scan *s, const struct json_scan_calls *calls, void *arg);
+void json_scan_feed(struct json_scan *s, const uint8_t *data, size_t n);
+/* Is the value at "usage.tokens", or "choices.[].text"? */
+bool json_scan_is(const struct json_scan *s, const char *path);
+/* The name of the member that is being read; "" in an array. */
+const char *json_scan_key(const struct json_scan *s);

@@ -1,0 +1,139 @@
+/* main.c - cordon-egress: the only way out of a cell. The order of its start, and nothing else.
+ *
+ * It is started with everything it may use: the channel to whoever decides, the node's resolver
+ * settings, the authorities that servers are verified by, and the authority that cells trust. It
+ * reads them, gives up all files, and serves: names, connections and requests of its guests, each
+ * by its own policy. If it dies, cells have no way out until it is back. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "authority_out.h"
+#include "channel.h"
+#include "confine_egress.h"
+#include "log.h"
+#include "mint.h"
+#include "resolver.h"
+#include "serve_msg.h"
+#include "text_file.h"
+#include "tls.h"
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* "" for one that lacks. */
+static char *read_given(int fd)
+{
+	char *text = is_open(fd) ? text_file_read(fd, TEXT_FILE_MAX) : strdup("");
+
+	(void)close(fd);
+	return text;
+}
+
+/* Both bundles, one behind the other. */
+static char *join(const char *a, const char *b)
+{
+	size_t n = strlen(a) + strlen(b) + 2;
+	char *both = malloc(n);
+
+	if (both != NULL)
+		(void)snprintf(both, n, "%s\n%s", a, b);
+	return both;
+}
+
+static int open_resolver(struct egress *g, struct err *e)
+{
+	char *conf = read_given(EGRESS_FD_RESOLV), *hosts = read_given(EGRESS_FD_HOSTS);
+
+	g->resolver = conf == NULL || hosts == NULL ? NULL : resolver_new(g->loop, conf, hosts, e);
+	free(conf);
+	free(hosts);
+	return g->resolver == NULL ? err_wrap(e, "resolver") : 0;
+}
+
+static int open_upstream(struct egress *g, struct err *e)
+{
+	char *bundle = read_given(EGRESS_FD_BUNDLE), *extra = read_given(EGRESS_FD_EXTRA);
+	char *both = bundle == NULL || extra == NULL ? NULL : join(bundle, extra);
+
+	(void)err_set(e, ERR_INVALID, "authorities: unreadable, or longer than 4 MiB");
+	g->upstream = both == NULL ? NULL : tls_client_new_pem(both, strlen(both), e);
+	free(bundle);
+	free(extra);
+	free(both);
+	return g->upstream == NULL ? -1 : 0;
+}
+
+static int open_mint(struct egress *g, struct err *e)
+{
+	char *pem = read_given(EGRESS_FD_AUTHORITY);
+
+	(void)err_set(e, ERR_INVALID, "authority: unreadable");
+	g->mint = pem == NULL ? NULL : mint_new(pem, e);
+	if (pem != NULL)
+		explicit_bzero(pem, strlen(pem));
+	free(pem);
+	return g->mint == NULL ? -1 : 0;
+}
+
+static int start(struct egress *g, struct err *e)
+{
+	int control = is_open(EGRESS_FD_CONTROL) ? EGRESS_FD_CONTROL : -1;
+	int sock = is_open(EGRESS_FD_CHANNEL) ? EGRESS_FD_CHANNEL : -1;
+	struct rlimit files;
+
+	if (control < 0 && sock < 0)
+		return err_set(e, ERR_INVALID, "started by cordon, not by hand");
+	for (int fd = EGRESS_FD_CONTROL; fd < EGRESS_FDS_END; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+	g->loop = loop_new(e);
+	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
+	    open_mint(g, e) < 0)
+		return -1;
+	g->channel = channel_new(g, sock, control, e);
+	return g->channel == NULL ? -1 : confine_egress(e);
+}
+
+/* "--log=F:L", both as numbers of log.h. */
+static void set_log(const char *word)
+{
+	static const char name[] = "--log=";
+	unsigned format, level;
+
+	if (strncmp(word, name, strlen(name)) != 0 || strlen(word) != strlen(name) + 3)
+		return;
+	format = (unsigned)(word[strlen(name)] - '0');
+	level = (unsigned)(word[strlen(name) + 2] - '0');
+	if (format < LOG_FORMATS && level < LOG_LEVELS)
+		log_setup((enum log_format)format, (enum log_level)level);
+}
+
+int main(int argc, char **argv)
+{
+	static struct egress g;
+	struct err e = { 0 };
+
+	if (argc == 2 && strcmp(argv[1], "--make-authority") == 0)
+		return authority_out();
+	if (argc == 2)
+		set_log(argv[1]);
+	(void)prctl(PR_SET_NAME, "cordon-egress", 0, 0, 0); /* started by descriptor, it has none */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);	    /* secrets pass through here */
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (start(&g, &e) < 0 || loop_run(g.loop, &e) < 0) {
+		log_error("cordon-egress cannot go on", "error=%s", e.msg);
+		return 1;
+	}
+	return 0;
+}

@@ -1,0 +1,348 @@
+/* model.c - theory of operation
+ *
+ * Bodies are read by json_scan.h as they pass and not kept; a table says which member of which
+ * shape means what. A stream of events is taken apart into its "data" lines, each JSON of its own,
+ * read by the same table. The shapes of the two providers have no member in common that means
+ * different things, so one table serves both. */
+#include "model.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "buf.h"
+#include "json_scan.h"
+#include "model_shape.h"
+
+#define LOOK_MAX (16U << 20) /* of a body, or of one event */
+#define KEEP_MAX (256U << 10)
+#define WORD_MAX 96
+
+struct operation {
+	const char *suffix, *provider, *name;
+};
+
+/* The longer ones first. */
+static const struct operation operations[] = {
+	{ "/chat/completions", "openai", "chat" },
+	{ "/completions", "openai", "completion" },
+	{ "/responses", "openai", "response" },
+	{ "/embeddings", "openai", "embedding" },
+	{ "/v1/messages/count_tokens", "anthropic", "count_tokens" },
+	{ "/v1/messages", "anthropic", "chat" },
+};
+
+/* A text that is read, up to its bound. */
+struct kept {
+	struct buf text;
+	bool cut;
+};
+
+/* Where in a stream of events we are. */
+enum line { FIELD, VALUE_START, DATA, OTHER };
+
+struct model {
+	const struct operation *op;
+	bool prompts;
+	bool reads_json, reads_events; /* of the answer */
+	struct json_scan request, answer;
+	uint64_t asked, answered; /* bytes looked at */
+	char model[WORD_MAX], stop[WORD_MAX];
+	size_t nword;
+	bool streams, stream_known;
+	int64_t tokens[MODEL_SHAPE_CACHED + 1]; /* MODEL_SHAPE_INPUT, MODEL_SHAPE_OUTPUT,
+						   MODEL_SHAPE_CACHED; -1: not said */
+	uint64_t since_ns;			/* of the bytes that are being read */
+	int64_t first_ms;
+	enum model_shape now; /* what the string that is being read is */
+	struct kept prompt, completion;
+	enum line line;
+	char field[8];
+	size_t nfield;
+};
+
+/* ---- texts */
+
+/* Cuts between two characters. */
+static void keep(struct kept *k, const char *bytes, size_t n)
+{
+	size_t room = KEEP_MAX - k->text.len, take = n < room ? n : room;
+
+	if (k->cut)
+		return;
+	k->cut = take < n;
+	while (take < n && take > 0 && ((unsigned char)bytes[take] & 0xc0) == 0x80)
+		take--;
+	buf_put(&k->text, bytes, take);
+}
+
+static void add_word(struct model *m, char word[WORD_MAX], const char *bytes, size_t n)
+{
+	size_t room = WORD_MAX - 1 - m->nword, take = n < room ? n : room;
+
+	memcpy(word + m->nword, bytes, take);
+	m->nword += take;
+	word[m->nword] = '\0';
+}
+
+static void first_token(struct model *m)
+{
+	if (m->first_ms < 0 && m->reads_events)
+		m->first_ms = (int64_t)(m->since_ns / 1000000);
+}
+
+static void on_text(struct json_scan *s, const char *bytes, size_t n)
+{
+	struct model *m = s->arg;
+
+	switch (m->now) {
+	case MODEL_SHAPE_MODEL:
+		add_word(m, m->model, bytes, n);
+		return;
+	case MODEL_SHAPE_STOP:
+		add_word(m, m->stop, bytes, n);
+		return;
+	case MODEL_SHAPE_ROLE:
+	case MODEL_SHAPE_PROMPT:
+		keep(&m->prompt, bytes, n);
+		return;
+	case MODEL_SHAPE_COMPLETION:
+		first_token(m);
+		if (m->prompts)
+			keep(&m->completion, bytes, n);
+		return;
+	case MODEL_SHAPE_TOKEN:
+		first_token(m);
+		return;
+	case MODEL_SHAPE_NOTHING:
+	case MODEL_SHAPE_STREAM:
+	case MODEL_SHAPE_INPUT:
+	case MODEL_SHAPE_OUTPUT:
+	case MODEL_SHAPE_CACHED:
+		return;
+	}
+}
+
+static bool begin_text(struct model *m, enum model_shape what)
+{
+	m->now = what;
+	m->nword = 0;
+	if (what == MODEL_SHAPE_PROMPT || what == MODEL_SHAPE_ROLE)
+		return m->prompts;
+	return what == MODEL_SHAPE_MODEL || what == MODEL_SHAPE_STOP ||
+	       what == MODEL_SHAPE_COMPLETION || what == MODEL_SHAPE_TOKEN;
+}
+
+/* ---- the request */
+
+static bool on_request_begin(struct json_scan *s)
+{
+	return begin_text(s->arg, model_shape_request(s));
+}
+
+static void on_request_end(struct json_scan *s)
+{
+	struct model *m = s->arg;
+
+	if (m->prompts && m->now == MODEL_SHAPE_ROLE)
+		keep(&m->prompt, ": ", 2);
+	else if (m->prompts && m->now == MODEL_SHAPE_PROMPT)
+		keep(&m->prompt, "\n", 1);
+}
+
+static void on_request_scalar(struct json_scan *s, const char *word)
+{
+	struct model *m = s->arg;
+
+	if (model_shape_request(s) == MODEL_SHAPE_STREAM) {
+		m->streams = strcmp(word, "true") == 0;
+		m->stream_known = true;
+	}
+}
+
+static const struct json_scan_calls request_calls = { .begin = on_request_begin,
+						      .text = on_text,
+						      .end = on_request_end,
+						      .scalar = on_request_scalar };
+
+/* ---- the answer */
+
+static bool on_answer_begin(struct json_scan *s)
+{
+	return begin_text(s->arg, model_shape_answer(s));
+}
+
+static void on_answer_scalar(struct json_scan *s, const char *word)
+{
+	struct model *m = s->arg;
+	enum model_shape what = model_shape_answer(s);
+	int64_t n = 0;
+
+	if (what != MODEL_SHAPE_INPUT && what != MODEL_SHAPE_OUTPUT && what != MODEL_SHAPE_CACHED)
+		return;
+	if (strspn(word, "0123456789") != strlen(word) || strlen(word) > 15)
+		return; /* null, or no count */
+	for (const char *p = word; *p != '\0'; p++)
+		n = n * 10 + (*p - '0');
+	m->tokens[what] = n;
+}
+
+static const struct json_scan_calls answer_calls = { .begin = on_answer_begin,
+						     .text = on_text,
+						     .scalar = on_answer_scalar };
+
+static void look(struct json_scan *s, uint64_t *looked, const uint8_t *data, size_t n)
+{
+	uint64_t room = LOOK_MAX > *looked ? LOOK_MAX - *looked : 0;
+
+	*looked += n;
+	json_scan_feed(s, data, n < room ? n : (size_t)room);
+}
+
+static void end_line(struct model *m)
+{
+	if (m->line == FIELD && m->nfield == 0) { /* an empty one ends the event */
+		json_scan_init(&m->answer, &answer_calls, m);
+		m->answered = 0;
+	} else if (m->line == DATA) {
+		look(&m->answer, &m->answered, (const uint8_t *)"\n", 1);
+	}
+	m->line = FIELD;
+	m->nfield = 0;
+}
+
+static void in_field(struct model *m, char c)
+{
+	if (c == ':') {
+		m->line = m->nfield == 4 && memcmp(m->field, "data", 4) == 0 ? VALUE_START : OTHER;
+		return;
+	}
+	if (m->nfield == sizeof(m->field))
+		m->line = OTHER;
+	else
+		m->field[m->nfield++] = c;
+}
+
+static void read_events(struct model *m, const uint8_t *data, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		const uint8_t *end;
+		size_t run;
+
+		if (data[i] == '\n') {
+			end_line(m);
+			i++;
+			continue;
+		}
+		if (m->line == FIELD) {
+			if (data[i] != '\r')
+				in_field(m, (char)data[i]);
+			i++;
+			continue;
+		}
+		if (m->line == VALUE_START) {
+			m->line = DATA;
+			if (data[i] == ' ') {
+				i++;
+				continue;
+			}
+		}
+		end = memchr(data + i, '\n', n - i);
+		run = end == NULL ? n - i : (size_t)(end - (data + i));
+		if (m->line == DATA)
+			look(&m->answer, &m->answered, data + i, run);
+		i += run;
+	}
+}
+
+/* ---- outside */
+
+struct model *model_new(const char *path, bool prompts)
+{
+	size_t len = strlen(path);
+	struct model *m;
+
+	for (size_t i = 0; i < COUNT(operations); i++) {
+		size_t n = strlen(operations[i].suffix);
+
+		if (len < n || strcmp(path + len - n, operations[i].suffix) != 0)
+			continue;
+		m = calloc(1, sizeof(*m));
+		if (m == NULL)
+			return NULL;
+		m->op = &operations[i];
+		m->prompts = prompts;
+		m->first_ms = m->tokens[MODEL_SHAPE_INPUT] = m->tokens[MODEL_SHAPE_OUTPUT] =
+			m->tokens[MODEL_SHAPE_CACHED] = -1;
+		buf_init(&m->prompt.text, KEEP_MAX);
+		buf_init(&m->completion.text, KEEP_MAX);
+		json_scan_init(&m->request, &request_calls, m);
+		json_scan_init(&m->answer, &answer_calls, m);
+		return m;
+	}
+	return NULL;
+}
+
+void model_free(struct model *m)
+{
+	if (m == NULL)
+		return;
+	buf_release(&m->prompt.text);
+	buf_release(&m->completion.text);
+	free(m);
+}
+
+void model_request(struct model *m, const uint8_t *data, size_t len)
+{
+	look(&m->request, &m->asked, data, len);
+}
+
+void model_response(struct model *m, int status, struct http1_span content_type)
+{
+	struct http1_span type = http1_media_type(content_type);
+
+	(void)status; /* an error's body has none of the members */
+	m->reads_events = http1_span_is_nocase(type, "text/event-stream");
+	m->reads_json = http1_span_is_nocase(type, "application/json");
+}
+
+void model_answer(struct model *m, const uint8_t *data, size_t len, uint64_t since_ns)
+{
+	m->since_ns = since_ns;
+	if (m->reads_events)
+		read_events(m, data, len);
+	else if (m->reads_json)
+		look(&m->answer, &m->answered, data, len);
+}
+
+static void write_count(struct json *j, const char *name, int64_t n)
+{
+	if (n < 0)
+		json_none(j, name);
+	else
+		json_int(j, name, n);
+}
+
+static void write_kept(struct json *j, const char *name, const char *cut, struct kept *k)
+{
+	json_bytes(j, name, buf_text(&k->text), k->text.len);
+	if (k->cut)
+		json_bool(j, cut, true);
+}
+
+void model_write(struct model *m, struct json *j)
+{
+	json_text(j, "provider", m->op->provider);
+	json_text(j, "operation", m->op->name);
+	json_text(j, "model", m->model[0] == '\0' ? NULL : m->model);
+	json_bool(j, "stream", m->stream_known ? m->streams : m->reads_events);
+	write_count(j, "input_tokens", m->tokens[MODEL_SHAPE_INPUT]);
+	write_count(j, "output_tokens", m->tokens[MODEL_SHAPE_OUTPUT]);
+	write_count(j, "cached_tokens", m->tokens[MODEL_SHAPE_CACHED]);
+	write_count(j, "first_token_ms", m->first_ms);
+	json_text(j, "stop", m->stop[0] == '\0' ? NULL : m->stop);
+	if (m->prompts) {
+		write_kept(j, "prompt", "prompt_cut", &m->prompt);
+		write_kept(j, "completion", "completion_cut", &m->completion);
+	}
+}

@@ -1,0 +1,401 @@
+/* outbound.c - connects.
+ *
+ * A call: the name is looked up (or there is just one address), then addresses are tried in order,
+ * the next one when the last has failed or STAGGER_NS are over, until one is connected; the others
+ * are dropped. With a proxy the same happens with the proxy's name, and then it is asked for the
+ * rest.
+ *
+ * Each address is judged right before its connect(2), by the policy of that moment: what a name
+ * pointed to a minute or a millisecond ago does not matter, so there is nothing to rebind. An
+ * address of this machine itself is refused, too, though it may be a public one: our own services
+ * take connections from here for local ones. Whether it is one the kernel knows best: it chooses
+ * the destination as the source for it, and for that no packet has to be sent (a UDP socket).
+ *
+ * Every step begins in the loop, never inside outbound_start(). */
+#include "outbound.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "host.h"
+#include "outbound_socks.h"
+#include "resolver.h"
+
+#define STAGGER_NS (250 * CLOCK_MS)
+#define LIFE_NS (10000 * CLOCK_MS)
+
+struct attempt {
+	struct outbound_call *call;
+	int fd; /* owned; -1: none */
+	struct ip ip;
+	struct loop_fd on_fd;
+};
+
+struct outbound_call {
+	struct guest *guest;
+	struct outbound *out;
+	char host[HOST_MAX]; /* that is looked up; "": an address was given */
+	uint16_t port;
+	bool proxied;
+	struct outbound_socks socks; /* if proxied */
+	struct lookup lookup;
+	struct ip ips[RESOLVER_ADDRESSES_MAX];
+	size_t nips, next, trying;
+	struct attempt attempts[RESOLVER_ADDRESSES_MAX];
+	struct attempt *winner;	   /* talks to the proxy */
+	struct err denied, failed; /* the last of each; code ERR_NONE: none */
+	struct loop_timer stagger, life;
+	struct loop_task begin;
+};
+
+static struct loop *loop_of(const struct outbound_call *c)
+{
+	return c->guest->egress->loop;
+}
+
+/* ---- the end */
+
+static void drop(struct attempt *a)
+{
+	if (a->fd < 0)
+		return;
+	loop_remove(loop_of(a->call), &a->on_fd);
+	(void)close(a->fd);
+	a->fd = -1;
+	a->call->trying--;
+}
+
+static void free_call(struct outbound_call *c)
+{
+	struct loop *l = loop_of(c);
+
+	resolver_cancel(&c->lookup);
+	loop_timer_cancel(l, &c->stagger);
+	loop_timer_cancel(l, &c->life);
+	loop_task_cancel(l, &c->begin);
+	for (size_t i = 0; i < c->next; i++)
+		drop(&c->attempts[i]);
+	outbound_socks_clear(&c->socks);
+	c->out->call = NULL;
+	free(c);
+}
+
+static void fail(struct outbound_call *c, const struct err *why)
+{
+	struct outbound *o = c->out;
+	struct err e = *why;
+
+	free_call(c);
+	o->done(o, -1, NULL, &e);
+}
+
+/* Nothing is left to try. What was tried and failed says more than what was left out. */
+static void give_up(struct outbound_call *c)
+{
+	struct err e;
+
+	if (c->failed.code != ERR_NONE) {
+		fail(c, &c->failed);
+	} else if (c->denied.code != ERR_NONE) {
+		fail(c, &c->denied);
+	} else {
+		(void)err_set(&e, ERR_NOT_FOUND, "%s has no address", c->host);
+		fail(c, &e);
+	}
+}
+
+static void succeed(struct outbound_call *c, struct attempt *a)
+{
+	struct outbound *o = c->out;
+	struct ip ip = a->ip;
+	int fd = a->fd;
+
+	loop_remove(loop_of(c), &a->on_fd);
+	a->fd = -1;
+	c->trying--;
+	free_call(c);
+	o->done(o, fd, &ip, NULL);
+}
+
+/* ---- judging */
+
+static void deny(struct outbound_call *c, const struct ip *ip, const char *what)
+{
+	char text[IP_TEXT_MAX];
+
+	ip_format(ip, text);
+	if (c->host[0] != '\0')
+		(void)err_set(&c->denied, ERR_DENIED, "%s resolves to %s, %s", c->host, text, what);
+	else
+		(void)err_set(&c->denied, ERR_DENIED, "%s is %s", text, what);
+}
+
+/* Where the socket is bound is where it leads: so it leads back here. */
+static bool is_own(int fd, const struct ip *ip)
+{
+	struct sockaddr_storage at;
+	socklen_t n = sizeof(at);
+	uint16_t port;
+	struct ip own;
+
+	return getsockname(fd, (struct sockaddr *)&at, &n) == 0 &&
+	       ip_of_sockaddr((const struct sockaddr *)&at, &own, &port) == 0 && ip_same(&own, ip);
+}
+
+static bool is_this_machine(const struct ip *ip)
+{
+	struct sockaddr_storage to;
+	socklen_t n = ip_to_sockaddr(ip, 53, &to);
+	OWN_FD fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd >= 0 && connect(fd, (const struct sockaddr *)&to, n) == 0 && is_own(fd, ip);
+}
+
+static bool may_reach(struct outbound_call *c, const struct ip *ip)
+{
+	enum ip_kind kind = ip_kind(ip);
+	const char *name = ip_kind_name(kind);
+	char what[64];
+
+	if (!policy_reachable(c->guest->policy, ip)) {
+		(void)snprintf(what, sizeof(what), "%s %s address",
+			       strchr("aeiou", name[0]) ? "an" : "a", name);
+		deny(c, ip, what);
+		return false;
+	}
+	if (c->host[0] != '\0') {
+		const struct policy_target to = { .host = c->host, .port = c->port };
+		const struct policy_rule *rule = NULL;
+
+		if (!policy_resolved(c->guest->policy, &to, ip, &rule)) {
+			(void)snprintf(what, sizeof(what), "which %.40s denies", rule->name);
+			deny(c, ip, what);
+			return false;
+		}
+	}
+	/* Others that are reachable the operator has named. */
+	if (kind == IP_PUBLIC && is_this_machine(ip)) {
+		deny(c, ip, "an address of this node itself");
+		return false;
+	}
+	return true;
+}
+
+/* ---- trying */
+
+static void try_next(struct outbound_call *c);
+
+static void note_failure(struct outbound_call *c, const struct ip *ip, int sys)
+{
+	char text[IP_TEXT_MAX];
+
+	ip_format(ip, text);
+	errno = sys;
+	(void)err_sys(&c->failed, "cannot connect to %s port %u", text, c->port);
+}
+
+static void on_attempt(struct loop_fd *f, uint32_t events);
+
+/* 0: under way. -1: errno. */
+static int begin_attempt(struct outbound_call *c, struct attempt *a)
+{
+	struct sockaddr_storage to;
+	socklen_t n = ip_to_sockaddr(&a->ip, c->port, &to);
+	OWN_FD fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct err e;
+
+	if (fd < 0)
+		return -1;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	if (connect(fd, (const struct sockaddr *)&to, n) < 0 && errno != EINPROGRESS)
+		return -1;
+	if (loop_add(loop_of(c), &a->on_fd, fd, EPOLLOUT, &e) < 0)
+		return -1;
+	a->fd = TAKE_FD(fd);
+	c->trying++;
+	return 0;
+}
+
+static void try_next(struct outbound_call *c)
+{
+	while (c->next < c->nips) {
+		struct attempt *a = &c->attempts[c->next];
+
+		*a = (struct attempt){ .call = c,
+				       .fd = -1,
+				       .ip = c->ips[c->next++],
+				       .on_fd = { .fd = -1, .ready = on_attempt, .arg = a } };
+		if (!may_reach(c, &a->ip))
+			continue;
+		if (begin_attempt(c, a) < 0) {
+			note_failure(c, &a->ip, errno);
+			continue;
+		}
+		if (c->next < c->nips)
+			loop_timer_set(loop_of(c), &c->stagger, clock_now_ns() + STAGGER_NS);
+		return;
+	}
+	if (c->trying == 0)
+		give_up(c);
+}
+
+static void on_stagger(struct loop_timer *t)
+{
+	try_next(t->arg);
+}
+
+static void talk_socks(struct outbound_call *c)
+{
+	uint32_t events;
+	char text[IP_TEXT_MAX];
+	struct err e;
+	int made = outbound_socks_go(&c->socks, c->winner->fd, &events, &e);
+
+	if (made < 0) {
+		ip_format(&c->winner->ip, text);
+		(void)err_wrap(&e, "proxy %s", c->host[0] != '\0' ? c->host : text);
+		fail(c, &e);
+	} else if (made > 0) {
+		succeed(c, c->winner);
+	} else {
+		loop_modify(loop_of(c), &c->winner->on_fd, events);
+	}
+}
+
+static void win(struct outbound_call *c, struct attempt *a)
+{
+	loop_timer_cancel(loop_of(c), &c->stagger);
+	for (size_t i = 0; i < c->next; i++) {
+		if (&c->attempts[i] != a)
+			drop(&c->attempts[i]);
+	}
+	if (!c->proxied) {
+		succeed(c, a);
+		return;
+	}
+	c->winner = a;
+	talk_socks(c);
+}
+
+static void on_attempt(struct loop_fd *f, uint32_t events)
+{
+	struct attempt *a = f->arg;
+	struct outbound_call *c = a->call;
+	socklen_t n = sizeof(int);
+	int sys = 0;
+
+	(void)events;
+	if (c->winner) {
+		talk_socks(c);
+		return;
+	}
+	if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &sys, &n) < 0)
+		sys = errno;
+	if (sys == 0 && ip_kind(&a->ip) == IP_PUBLIC && is_own(a->fd, &a->ip)) {
+		/* It was not ours when it was judged. */
+		deny(c, &a->ip, "an address of this node itself");
+	} else if (sys == 0) {
+		win(c, a);
+		return;
+	} else {
+		note_failure(c, &a->ip, sys);
+	}
+	drop(a);
+	try_next(c);
+}
+
+/* ---- beginning */
+
+static void on_life(struct loop_timer *t)
+{
+	struct outbound_call *c = t->arg;
+	struct err e;
+
+	(void)err_set(&e, ERR_SYSTEM, "cannot connect to %s port %u: it took too long",
+		      c->host[0] != '\0' ? c->host : "the address", c->port);
+	e.sys = ETIMEDOUT;
+	fail(c, &e);
+}
+
+static void on_lookup(struct lookup *l, const struct ip *ips, size_t n, const struct err *e)
+{
+	struct outbound_call *c = l->arg;
+
+	if (n == 0) {
+		fail(c, e);
+		return;
+	}
+	memcpy(c->ips, ips, n * sizeof(*ips));
+	c->nips = n;
+	try_next(c);
+}
+
+static void on_begin(struct loop_task *t)
+{
+	struct outbound_call *c = t->arg;
+
+	if (c->failed.code != ERR_NONE || c->denied.code != ERR_NONE)
+		give_up(c);
+	else if (c->host[0] != '\0')
+		resolver_lookup(c->guest->egress->resolver, c->host, &c->lookup);
+	else
+		try_next(c);
+}
+
+/* Where to: a name, or an address that was written as one. */
+static void aim(struct outbound_call *c, const char *host, const struct ip *ip, uint16_t port)
+{
+	c->port = port;
+	if (host && ip_read(host, strlen(host), &c->ips[0]) == 0)
+		c->nips = 1;
+	else if (host)
+		(void)snprintf(c->host, sizeof(c->host), "%s", host);
+	else
+		c->ips[c->nips++] = *ip;
+}
+
+/* The proxy connects for us, from wherever it is: an address that we may not reach it may not be
+ * asked for, either. */
+static void aim_at_proxy(struct outbound_call *c, const struct policy_proxy *proxy,
+			 const struct policy_target *to)
+{
+	c->proxied = true;
+	if (!to->host && !may_reach(c, &to->ip))
+		return;
+	if (outbound_socks_init(&c->socks, proxy, to, &c->failed) == 0)
+		aim(c, proxy->host, NULL, proxy->port);
+}
+
+void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o)
+{
+	const struct policy_proxy *proxy = policy_proxy(g->policy);
+	struct outbound_call *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		abort(); /* as the loop does: a call that never ends helps nobody */
+	c->guest = g;
+	c->out = o;
+	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = g };
+	c->stagger = (struct loop_timer){ .fire = on_stagger, .arg = c };
+	c->life = (struct loop_timer){ .fire = on_life, .arg = c };
+	c->begin = (struct loop_task){ .run = on_begin, .arg = c };
+	o->call = c;
+	if (proxy && proxy->host)
+		aim_at_proxy(c, proxy, to);
+	else
+		aim(c, to->host, &to->ip, to->port);
+	loop_timer_set(loop_of(c), &c->life, clock_now_ns() + LIFE_NS);
+	loop_defer(loop_of(c), &c->begin);
+}
+
+void outbound_cancel(struct outbound *o)
+{
+	if (o->call)
+		free_call(o->call);
+}

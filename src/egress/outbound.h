@@ -1,0 +1,24 @@
+/* outbound.h - the only place where cordon-egress connects to anything outside (the resolver's
+ * queries aside). Every address is judged right before connect(2), each time. */
+#pragma once
+
+#include "guest.h"
+
+struct outbound_call;
+
+struct outbound {
+	/* Connected: fd is the callee's, non-blocking, no Nagle; ip is where to. Or fd is -1:
+	 * ERR_NOT_FOUND (no such name), ERR_DENIED (its addresses may not be reached: the message
+	 * says which and why), ERR_SYSTEM (refused, unreachable, sys ETIMEDOUT), ERR_LIMIT (the
+	 * guest looks up too many names at once). */
+	void (*done)(struct outbound *o, int fd, const struct ip *ip, const struct err *e);
+	void *arg;
+	struct outbound_call *call; /* private; NULL: nothing under way */
+};
+
+/* to->host is resolved, or to->ip used. All records are looked at: one that may not be reached is
+ * left out, and if none is left it is refused. Happy Eyeballs (RFC 8305): families in turn, 250 ms
+ * apart. 10 s in all. Through the policy's SOCKS5 proxy, if it has one: then the proxy resolves.
+ * done comes later, never from inside. */
+void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o);
+void outbound_cancel(struct outbound *o);

@@ -1,0 +1,34 @@
+/* record.h - one event for each thing a cell tried: to cordond, as JSON, with every known secret
+ * masked. doc/network.md lists the members. */
+#pragma once
+
+#include "guest.h"
+
+enum record_kind {
+	RECORD_DNS,	/* a name was asked for */
+	RECORD_CONNECT, /* a connection that was refused, passed on or tunnelled, at its end */
+	RECORD_REQUEST, /* one HTTP request, at its end */
+	RECORD_KINDS
+};
+
+struct record {
+	enum record_kind kind;
+	uint64_t start_ns;	 /* monotonic */
+	const char *name;	 /* host, normal form; or what was asked for, printable. NULL: none */
+	const struct ip *ip;	 /* where egress connected to, or the address used by the cell; NULL */
+	uint16_t port;
+	const char *scheme;	 /* "http", "https", "tcp", "dns"; NULL */
+	const char *tls;	 /* "pass", "terminate"; NULL: none */
+	const char *method, *path, *query; /* requests only */
+	const char *qtype;	 /* dns only: "A", "HTTPS", ... */
+	bool allowed;
+	const struct policy_rule *rule; /* NULL: the default, or decided before any rule */
+	const char *reason;	 /* of a refusal or a failure; "" or NULL */
+	int status;		 /* of the answer; 0: none */
+	uint64_t bytes_out, bytes_in;
+	const char *secrets;	 /* names put in, comma separated; NULL */
+	const char *model;	 /* JSON of model.h's, embedded as "model"; NULL */
+	bool proxied;		 /* by the explicit proxy */
+};
+
+void record_send(struct guest *g, const struct record *r);

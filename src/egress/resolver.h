@@ -1,0 +1,36 @@
+/* resolver.h - finds the addresses of names for egress itself: hosts and resolv.conf of the node,
+ * UDP with TCP behind it, A and AAAA at once, CNAMEs followed, cached by TTL. What it finds is not
+ * trusted with anything but being an address: whoever connects checks it (outbound.h). */
+#pragma once
+
+#include "err.h"
+#include "ip.h"
+#include "loop.h"
+
+#define RESOLVER_ADDRESSES_MAX 16
+#define RESOLVER_OWNER_MAX 32
+
+struct resolver;
+
+/* Texts of /etc/resolv.conf and /etc/hosts as read before egress was confined; copied. */
+struct resolver *resolver_new(struct loop *l, const char *resolv_conf, const char *hosts,
+			      struct err *e) MUST_USE;
+/* New texts: the cache is emptied. */
+void resolver_renew(struct resolver *r, const char *resolv_conf, const char *hosts);
+void resolver_free(struct resolver *r);
+
+struct lookup {
+	/* n > 0 addresses, in order of preference, valid during the call; or 0 and why:
+	 * ERR_NOT_FOUND no such name or no address; ERR_SYSTEM (sys ETIMEDOUT: nobody answered);
+	 * ERR_LIMIT too many lookups under way, in all or of this owner. */
+	void (*done)(struct lookup *l, const struct ip *ips, size_t n, const struct err *e);
+	void *arg;
+	const void *owner; /* for whom: RESOLVER_OWNER_MAX names may be asked for at a time; NULL:
+			      nobody */
+	void *query;	   /* the resolver's; NULL: nothing under way */
+};
+
+/* host in its normal form. done comes later, never from inside, unless resolver_cancel() is first.
+ */
+void resolver_lookup(struct resolver *r, const char *host, struct lookup *l);
+void resolver_cancel(struct lookup *l);

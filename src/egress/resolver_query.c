@@ -1,0 +1,378 @@
+/* resolver_query.c - asks servers.
+ *
+ * What makes an answer believable: a fresh, connected socket for every try, so the kernel chooses a
+ * random port and drops what comes from anybody else; a random id; and a question in random case
+ * ("0x20") that must come back byte for byte. What does not match is ignored, and the wait goes on.
+ * Only a matching answer in another case is treated otherwise: some servers do not keep it, so the
+ * same is asked over TCP, where nobody can guess.
+ *
+ * We do not offer EDNS: an answer of more than 512 bytes is rare, comes over TCP then, and nothing
+ * is ever pieced together from IP fragments.
+ *
+ * Every step of a query begins in its timer, never inside resolver_query_new(). */
+#include "resolver_query.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "host.h"
+#include "rand.h"
+
+#define PORT 53
+#define SILENT_NS (30000 * CLOCK_MS)
+#define DATAGRAMS 16	/* read in one turn */
+#define REPLY_MAX 16384 /* over TCP */
+
+struct resolver_query {
+	struct loop *loop;
+	struct resolver_servers *servers;
+	struct resolver_conf conf; /* as it was when the query began */
+	size_t order[RESOLVER_CONF_SERVERS];
+	char host[HOST_MAX]; /* the name, or what it is an alias of */
+	uint16_t type;
+	unsigned hops;
+	uint32_t ttl; /* of the aliases so far */
+	resolver_query_fn *done;
+	void *arg;
+
+	unsigned tries; /* begun */
+	bool tcp;	/* the try under way, or the next, is */
+	bool again;	/* the next try is at the same server */
+	int sys;	/* why the last one failed */
+	int fd;		/* owned; -1: none */
+	struct loop_fd on_fd;
+	struct loop_timer timer; /* of the try, or for the next one */
+	uint8_t out[2 + DNS_MSG_QUERY_MAX];
+	size_t nout, sent; /* with the two bytes of length, which UDP does without */
+	uint8_t *in;	   /* owned; over TCP */
+	size_t nin;
+};
+
+static void end_try(struct resolver_query *q)
+{
+	loop_remove(q->loop, &q->on_fd);
+	if (q->fd >= 0)
+		(void)close(q->fd);
+	q->fd = -1;
+	free(q->in);
+	q->in = NULL;
+	q->nin = 0;
+}
+
+static void try_later(struct resolver_query *q, int sys)
+{
+	end_try(q);
+	q->sys = sys;
+	loop_timer_set(q->loop, &q->timer, clock_now_ns());
+}
+
+static void try_tcp(struct resolver_query *q)
+{
+	q->tcp = q->again = true;
+	try_later(q, EPROTO);
+}
+
+static const struct ip *server(const struct resolver_query *q)
+{
+	return &q->conf.servers[q->order[(q->tries - 1) % q->conf.nservers]];
+}
+
+static void note_silence(struct resolver_query *q)
+{
+	struct resolver_servers *s = q->servers;
+
+	for (size_t i = 0; i < s->conf.nservers; i++) {
+		if (ip_same(&s->conf.servers[i], server(q)))
+			s->silent_until_ns[i] = clock_now_ns() + SILENT_NS;
+	}
+}
+
+/* ---- answers */
+
+static void finish(struct resolver_query *q, const struct dns_msg_reply *reply, int sys)
+{
+	end_try(q);
+	loop_timer_cancel(q->loop, &q->timer);
+	q->done(q->arg, reply, sys);
+}
+
+/* The name is an alias of one that the server did not look at: asks for that. */
+static int follow_alias(struct resolver_query *q, const struct dns_msg_reply *r)
+{
+	char host[HOST_MAX];
+
+	if (q->hops > DNS_MSG_HOPS || host_normal(r->alias, strlen(r->alias), host) < 0)
+		return -1;
+	memcpy(q->host, host, sizeof(host));
+	q->tries = 0;
+	q->tcp = q->conf.use_vc;
+	try_later(q, 0);
+	return 0;
+}
+
+static void take_reply(struct resolver_query *q, struct dns_msg_reply *r)
+{
+	if (r->truncated) {
+		if (q->tcp)
+			try_later(q, EPROTO);
+		else
+			try_tcp(q);
+		return;
+	}
+	if (r->rcode != DNS_MSG_OK && r->rcode != DNS_MSG_NXDOMAIN) {
+		try_later(q, EREMOTEIO);
+		return;
+	}
+	q->hops += r->hops;
+	if (r->ttl > q->ttl)
+		r->ttl = q->ttl;
+	q->ttl = r->ttl;
+	if (r->rcode == DNS_MSG_OK && r->n == 0 && r->alias[0] != '\0' && !r->no &&
+	    follow_alias(q, r) == 0)
+		return;
+	finish(q, r, 0);
+}
+
+/* ---- UDP */
+
+/* 0: wait on. 1: the query has gone on, perhaps it is freed. */
+static int read_datagram(struct resolver_query *q)
+{
+	uint8_t msg[4096];
+	struct dns_msg_reply reply;
+	ssize_t n = recv(q->fd, msg, sizeof(msg), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0) {
+		try_later(q, errno); /* nobody listens there */
+		return 1;
+	}
+	switch (dns_msg_read_reply(msg, (size_t)n, q->out + 2, q->nout - 2, &reply)) {
+	case DNS_MSG_OTHER:
+		return 0;
+	case DNS_MSG_RESPELT:
+		try_tcp(q);
+		return 1;
+	case DNS_MSG_ANSWER:
+		break;
+	}
+	take_reply(q, &reply);
+	return 1;
+}
+
+static void on_datagram(struct loop_fd *f, uint32_t events)
+{
+	(void)events;
+	for (int i = 0; i < DATAGRAMS; i++) {
+		if (read_datagram(f->arg) > 0)
+			return;
+	}
+}
+
+/* ---- TCP */
+
+static int send_query(struct resolver_query *q)
+{
+	while (q->sent < q->nout) {
+		ssize_t n = send(q->fd, q->out + q->sent, q->nout - q->sent,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		if (n < 0)
+			return -1;
+		q->sent += (size_t)n;
+	}
+	loop_modify(q->loop, &q->on_fd, EPOLLIN);
+	return 0;
+}
+
+/* 1: the whole reply is there. */
+static int receive_reply(struct resolver_query *q)
+{
+	for (;;) {
+		size_t want = q->nin < 2 ? 2 : 2 + ((size_t)q->in[0] << 8 | q->in[1]);
+		ssize_t n;
+
+		if (q->nin >= 2 && q->nin == want)
+			return 1;
+		if (want > REPLY_MAX) {
+			errno = EMSGSIZE;
+			return -1;
+		}
+		n = recv(q->fd, q->in + q->nin, want - q->nin, MSG_DONTWAIT);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		if (n == 0)
+			errno = ECONNRESET;
+		if (n <= 0)
+			return -1;
+		q->nin += (size_t)n;
+	}
+}
+
+/* The stream is the server's own, so the case need not be kept; an answer it must be. */
+static enum dns_msg_match read_stream(struct resolver_query *q, struct dns_msg_reply *ret)
+{
+	const uint8_t *query = q->out + 2;
+	size_t n = q->nout - 2;
+	enum dns_msg_match match = dns_msg_read_reply(q->in + 2, q->nin - 2, query, n, ret);
+
+	if (match != DNS_MSG_RESPELT)
+		return match;
+	memcpy(q->in + 2 + DNS_MSG_HEAD, query + DNS_MSG_HEAD, n - DNS_MSG_HEAD);
+	return dns_msg_read_reply(q->in + 2, q->nin - 2, query, n, ret);
+}
+
+static void on_stream(struct loop_fd *f, uint32_t events)
+{
+	struct resolver_query *q = f->arg;
+	struct dns_msg_reply reply;
+	int got = q->sent < q->nout ? send_query(q) : receive_reply(q);
+
+	(void)events;
+	if (got < 0)
+		try_later(q, errno);
+	else if (got == 0)
+		return;
+	else if (read_stream(q, &reply) == DNS_MSG_ANSWER)
+		take_reply(q, &reply);
+	else
+		try_later(q, EPROTO);
+}
+
+/* ---- tries */
+
+static void compose(struct resolver_query *q)
+{
+	uint8_t mix[32];
+	uint16_t id;
+	size_t n;
+
+	rand_bytes(mix, sizeof(mix));
+	rand_bytes(&id, sizeof(id));
+	n = dns_msg_ask(q->out + 2, id, q->host, q->type, mix);
+	q->out[0] = (uint8_t)(n >> 8);
+	q->out[1] = (uint8_t)n;
+	q->nout = n > 0 ? n + 2 : 0;
+	q->sent = 0;
+}
+
+static int open_socket(struct resolver_query *q)
+{
+	struct sockaddr_storage to;
+	socklen_t n = ip_to_sockaddr(server(q), PORT, &to);
+	int type = (q->tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;
+	struct err e;
+
+	q->fd = socket(to.ss_family, type, 0);
+	if (q->fd < 0)
+		return -1;
+	if (connect(q->fd, (const struct sockaddr *)&to, n) < 0 && errno != EINPROGRESS)
+		return -1;
+	q->on_fd.ready = q->tcp ? on_stream : on_datagram;
+	if (loop_add(q->loop, &q->on_fd, q->fd, q->tcp ? EPOLLOUT : EPOLLIN, &e) < 0)
+		return -1;
+	if (q->tcp) {
+		q->in = malloc(REPLY_MAX);
+		return q->in ? 0 : -1;
+	}
+	q->sent = q->nout;
+	return send(q->fd, q->out + 2, q->nout - 2, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+static void begin_try(struct resolver_query *q)
+{
+	if (q->again) {
+		q->again = false;
+	} else {
+		if (q->tries == q->conf.attempts * q->conf.nservers) {
+			finish(q, NULL, q->sys);
+			return;
+		}
+		q->tries++;
+		q->tcp = q->conf.use_vc;
+	}
+	compose(q);
+	if (open_socket(q) < 0) {
+		try_later(q, errno);
+		return;
+	}
+	loop_timer_set(q->loop, &q->timer, clock_now_ns() + q->conf.timeout_ms * CLOCK_MS);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct resolver_query *q = t->arg;
+
+	if (q->fd >= 0) {
+		note_silence(q);
+		end_try(q);
+		q->sys = ETIMEDOUT;
+	}
+	begin_try(q);
+}
+
+/* The servers in order, those that were silent lately behind the others. */
+static void choose_order(struct resolver_query *q)
+{
+	struct resolver_servers *s = q->servers;
+	size_t count = q->conf.nservers, first = q->conf.rotate ? s->turn++ % count : 0, n = 0;
+	uint64_t now = clock_now_ns();
+
+	for (int silent = 0; silent < 2; silent++) {
+		for (size_t i = 0; i < count; i++) {
+			size_t at = (first + i) % count;
+
+			if ((s->silent_until_ns[at] > now) == silent)
+				q->order[n++] = at;
+		}
+	}
+}
+
+struct resolver_query *resolver_query_new(struct loop *l, struct resolver_servers *servers,
+					  const char *host, uint16_t type, resolver_query_fn *done,
+					  void *arg)
+{
+	size_t n = strlen(host);
+	struct resolver_query *q;
+
+	if (n == 0 || n >= HOST_MAX)
+		return NULL;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	q->loop = l;
+	q->servers = servers;
+	q->conf = servers->conf;
+	memcpy(q->host, host, n + 1);
+	q->type = type;
+	q->ttl = INT32_MAX;
+	q->done = done;
+	q->arg = arg;
+	q->fd = -1;
+	q->on_fd = (struct loop_fd){ .fd = -1, .arg = q };
+	q->timer = (struct loop_timer){ .fire = on_timer, .arg = q };
+	choose_order(q);
+	compose(q);
+	if (q->nout == 0) {
+		free(q);
+		return NULL;
+	}
+	try_later(q, ETIMEDOUT);
+	return q;
+}
+
+void resolver_query_free(struct resolver_query *q)
+{
+	if (!q)
+		return;
+	end_try(q);
+	loop_timer_cancel(q->loop, &q->timer);
+	free(q);
+}

@@ -1,0 +1,245 @@
+/* secrets.c - theory of operation
+ *
+ * Whether a secret may be put in depends on nothing the cell can choose freely: the connection is
+ * verified TLS to the host that the policy was asked about; host, method and path (all in their
+ * normal forms, those that are sent) fit what the secret is bound to; and the rule that allowed the
+ * request names it, or names none while the secret has hosts of its own. A secret without hosts
+ * goes where a rule names it. Everything else leaves the placeholder as it is. */
+#include "secrets.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base64.h"
+#include "path.h"
+#include "secrets_inside.h"
+
+/* ---- may it? */
+
+static bool in_list(char *const *list, const char *word)
+{
+	for (; list != NULL && *list != NULL; list++)
+		if (strcmp(*list, word) == 0)
+			return true;
+	return false;
+}
+
+static bool host_fits(const struct secret *s, const char *host)
+{
+	for (size_t i = 0; i < s->nhosts; i++)
+		if (host_pattern_fits(&s->hosts[i], host, strlen(host)))
+			return true;
+	return false;
+}
+
+static bool path_is_bound(const struct secret *s, const char *path)
+{
+	for (char *const *p = s->paths; p != NULL && *p != NULL; p++)
+		if (path_fits(*p, path))
+			return true;
+	return s->paths == NULL;
+}
+
+static bool rule_fits(const struct secret *s, const struct policy_rule *rule)
+{
+	if (rule == NULL || rule->nsecrets == 0)
+		return s->nhosts > 0;
+	for (size_t i = 0; i < rule->nsecrets; i++)
+		if (strcmp(rule->secrets[i], s->name) == 0)
+			return true;
+	return false;
+}
+
+bool secrets_may(const struct secret *s, const struct secrets_use *u)
+{
+	if (!u->verified_tls || (s->expires_ms != 0 && u->now_ms >= s->expires_ms))
+		return false;
+	if (s->nhosts > 0 && (u->host == NULL || !host_fits(s, u->host)))
+		return false;
+	return (s->methods == NULL || in_list(s->methods, u->method)) &&
+	       path_is_bound(s, u->path) && rule_fits(s, u->rule);
+}
+
+void secrets_note(const struct secret *s, struct secrets_use *u)
+{
+	size_t n = strlen(u->names), len = strlen(s->name);
+
+	for (const char *at = u->names; *at != '\0'; at += strspn(at, ",")) {
+		size_t item = strcspn(at, ",");
+
+		if (item == len && memcmp(at, s->name, len) == 0)
+			return;
+		at += item;
+	}
+	if (n + len + 2 <= sizeof(u->names))
+		(void)snprintf(u->names + n, sizeof(u->names) - n, "%s%s", n > 0 ? "," : "",
+			       s->name);
+}
+
+bool secrets_holds(struct http1_span text, const struct secret *s)
+{
+	return s->placeholder != NULL && text.n >= s->placeholder_len &&
+	       memmem(text.p, text.n, s->placeholder, s->placeholder_len) != NULL;
+}
+
+/* ---- headers */
+
+/* Which of them is in the text and may be there, as a set; those that may not are misused. */
+static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http1_span text,
+		     bool basic)
+{
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		const struct secret *x = &s->all[i];
+
+		if (!secrets_holds(text, x))
+			continue;
+		if (secrets_may(x, u) && (basic ? x->in_basic : x->in_header) &&
+		    (basic || http1_is_value(x->value, x->len)))
+			set |= 1ULL << i;
+		else
+			u->misused = true;
+	}
+	return set;
+}
+
+/* The one of the set whose placeholder is at p. */
+static const struct secret *at_place(const struct secrets *s, uint64_t set, const char *p, size_t n)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct secret *x = &s->all[i];
+
+		if ((set >> i & 1) != 0 && x->placeholder_len <= n &&
+		    memcmp(p, x->placeholder, x->placeholder_len) == 0)
+			return x;
+	}
+	return NULL;
+}
+
+/* Copies the text with those of the set put in. Values are not looked at again. */
+static int put_in(const struct secrets *s, struct secrets_use *u, uint64_t set,
+		  struct http1_span text, char *ret, size_t cap)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < text.n;) {
+		const struct secret *x = at_place(s, set, text.p + i, text.n - i);
+		size_t len = x == NULL ? 1 : x->len;
+
+		if (len > cap - n)
+			return -1;
+		memcpy(ret + n, x == NULL ? text.p + i : x->value, len);
+		n += len;
+		i += x == NULL ? 1 : x->placeholder_len;
+		if (x != NULL)
+			secrets_note(x, u);
+	}
+	return (int)n;
+}
+
+#define BASIC_MAX 4096
+
+/* "Basic " and base64 of "user:password". 0: nothing of ours is in it. */
+static int put_basic(const struct secrets *s, struct secrets_use *u, struct http1_span value,
+		     char *ret, size_t cap)
+{
+	size_t skip = 6;
+	uint8_t plain[BASE64_BYTES(BASIC_MAX + 3)];
+	char made[2 * BASIC_MAX];
+	uint64_t set;
+	ssize_t n;
+	int got = -1;
+
+	while (skip < value.n && value.p[skip] == ' ')
+		skip++;
+	if (skip == value.n || value.n - skip > BASIC_MAX)
+		return 0;
+	n = base64_decode_any(value.p + skip, value.n - skip, plain);
+	if (n <= 0)
+		return 0;
+	set = find(s, u, (struct http1_span){ (char *)plain, (size_t)n }, true);
+	if (set == 0)
+		return 0;
+	n = put_in(s, u, set, (struct http1_span){ (char *)plain, (size_t)n }, made, sizeof(made));
+	if (n >= 0 && 6 + BASE64_LENGTH((size_t)n) < cap) {
+		memcpy(ret, "Basic ", 6);
+		base64_encode(made, (size_t)n, ret + 6);
+		got = (int)(6 + BASE64_LENGTH((size_t)n));
+	}
+	explicit_bzero(made, sizeof(made));
+	return got;
+}
+
+static bool is_basic(struct http1_span name, struct http1_span value)
+{
+	return value.n > 6 && value.p[5] == ' ' &&
+	       http1_span_is_nocase((struct http1_span){ value.p, 5 }, "basic") &&
+	       (http1_span_is_nocase(name, "authorization") ||
+		http1_span_is_nocase(name, "proxy-authorization"));
+}
+
+int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_span name,
+		   struct http1_span value, char *ret, size_t cap)
+{
+	uint64_t set;
+
+	if (s == NULL || s->n == 0)
+		return 0;
+	if (is_basic(name, value))
+		return put_basic(s, u, value, ret, cap);
+	set = find(s, u, value, false);
+	return set == 0 ? 0 : put_in(s, u, set, value, ret, cap);
+}
+
+/* ---- a rule's own */
+
+static const struct secret *by_name(const struct secrets *s, const char *name, size_t n)
+{
+	for (size_t i = 0; s != NULL && i < s->n; i++)
+		if (strlen(s->all[i].name) == n && memcmp(s->all[i].name, name, n) == 0)
+			return &s->all[i];
+	return NULL;
+}
+
+int secrets_expand(const struct secrets *s, struct secrets_use *u, const char *template, char *ret,
+		   size_t cap, struct err *e)
+{
+	static const char mark[] = "${secret.";
+	size_t n = 0;
+
+	while (*template != '\0') {
+		bool is_mark = strncmp(template, mark, sizeof(mark) - 1) == 0;
+		const char *name = template + sizeof(mark) - 1;
+		size_t len = is_mark ? strcspn(name, "}") : 1;
+		const char *from = template;
+
+		if (is_mark) {
+			const struct secret *x = by_name(s, name, len);
+
+			if (name[len] != '}' || x == NULL)
+				return err_set(e, ERR_NOT_FOUND, "secret %.*s is not there",
+					       (int)(len < 64 ? len : 64), name);
+			if (!secrets_may(x, u) || !http1_is_value(x->value, x->len))
+				return err_set(e, ERR_DENIED,
+					       "secret %s is not for this request, or has expired",
+					       x->name);
+			template = name + len + 1;
+			from = x->value;
+			len = x->len;
+			secrets_note(x, u);
+		} else {
+			template ++;
+		}
+		if (len > cap - n)
+			return err_set(e, ERR_LIMIT, "header with a secret is too long");
+		memcpy(ret + n, from, len);
+		n += len;
+	}
+	return (int)n;
+}
+
+const struct mask *secrets_mask(const struct secrets *s)
+{
+	return s == NULL ? NULL : s->mask;
+}

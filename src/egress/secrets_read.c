@@ -1,0 +1,250 @@
+/* The order's secrets, checked: whoever sends it is cordond, but what it says comes from tenants.
+ */
+#include <jansson.h>
+#include <malloc.h>
+#include <string.h>
+
+#include "path.h"
+#include "secrets_inside.h"
+
+static int bad(struct err *e, const struct secret *s, const char *why)
+{
+	return err_set(e, ERR_INVALID, "secret '%s': %s", s->name, why);
+}
+
+static char *copy(const json_t *text)
+{
+	size_t n = json_string_length(text);
+	char *p = malloc(n + 1);
+
+	if (p != NULL)
+		memcpy(p, json_string_value(text), n + 1);
+	return p;
+}
+
+static void list_free(char **list)
+{
+	for (char **p = list; p != NULL && *p != NULL; p++)
+		free(*p);
+	free(list);
+}
+
+void secrets_free(struct secrets *s)
+{
+	if (s == NULL)
+		return;
+	for (size_t i = 0; i < s->n; i++) {
+		struct secret *x = &s->all[i];
+
+		if (x->value != NULL)
+			explicit_bzero(x->value, x->len);
+		free(x->value);
+		free(x->placeholder);
+		free(x->hosts);
+		list_free(x->methods);
+		list_free(x->paths);
+		list_free(x->fields);
+	}
+	mask_free(s->mask);
+	explicit_bzero(s, sizeof(*s));
+	free(s);
+}
+
+/* A list of texts; absent or empty: NULL. */
+static int read_list(const struct secret *s, const json_t *list, char ***ret, struct err *e)
+{
+	size_t n = json_array_size(list);
+
+	if (list != NULL && !json_is_null(list) && !json_is_array(list))
+		return bad(e, s, "a list is expected");
+	if (n > SECRETS_LIST_MAX)
+		return bad(e, s, "a list is too long");
+	if (n == 0)
+		return 0;
+	*ret = calloc(n + 1, sizeof(**ret));
+	if (*ret == NULL)
+		return err_sys(e, "allocate");
+	for (size_t i = 0; i < n; i++) {
+		const json_t *item = json_array_get(list, i);
+
+		if (!json_is_string(item) || json_string_length(item) == 0)
+			return bad(e, s, "a list holds something else than texts");
+		(*ret)[i] = copy(item);
+		if ((*ret)[i] == NULL)
+			return err_sys(e, "allocate");
+	}
+	return 0;
+}
+
+static int read_hosts(struct secret *s, const json_t *list, struct err *e)
+{
+	char **texts = NULL;
+	size_t n = json_array_size(list);
+	int got = read_list(s, list, &texts, e);
+
+	if (got == 0 && texts != NULL) {
+		s->hosts = calloc(n, sizeof(s->hosts[0]));
+		if (s->hosts == NULL)
+			got = err_sys(e, "allocate");
+	}
+	for (size_t i = 0; got == 0 && texts != NULL && texts[i] != NULL; i++) {
+		if (host_pattern_read(texts[i], &s->hosts[i]) < 0)
+			got = bad(e, s, "a host is not a name or a pattern of names");
+		s->nhosts++;
+	}
+	list_free(texts);
+	return got;
+}
+
+/* "header", "basic", "body:FIELD". Without a word: the first two. */
+static int read_in(struct secret *s, const json_t *list, struct err *e)
+{
+	char **texts = NULL;
+	int got = read_list(s, list, &texts, e);
+	size_t n = 0;
+
+	s->in_header = s->in_basic = got == 0 && texts == NULL;
+	for (char **p = texts; got == 0 && p != NULL && *p != NULL; p++) {
+		if (strcmp(*p, "header") == 0)
+			s->in_header = true;
+		else if (strcmp(*p, "basic") == 0)
+			s->in_basic = true;
+		else if (strncmp(*p, "body:", 5) != 0 || (*p)[5] == '\0')
+			got = bad(e, s, "\"in\" is none of header, basic, body:FIELD");
+		else { /* those stay, at the front, without the word */
+			char *field = *p;
+
+			memmove(field, field + 5, strlen(field + 5) + 1);
+			*p = texts[n];
+			texts[n++] = field;
+		}
+	}
+	if (got < 0 || n == 0) {
+		list_free(texts);
+		return got;
+	}
+	for (char **p = texts + n; *p != NULL; p++) {
+		free(*p);
+		*p = NULL;
+	}
+	s->fields = texts;
+	return 0;
+}
+
+static int read_value(struct secret *s, const json_t *o, struct err *e)
+{
+	const json_t *value = json_object_get(o, "value");
+	const json_t *placeholder = json_object_get(o, "placeholder");
+
+	if (!json_is_string(value) || json_string_length(value) == 0 ||
+	    json_string_length(value) > MASK_VALUE_MAX)
+		return bad(e, s, "has no value, or one that is too long");
+	s->len = json_string_length(value);
+	s->value = copy(value);
+	if (s->value == NULL)
+		return err_sys(e, "allocate");
+	if (placeholder == NULL || json_is_null(placeholder))
+		return 0;
+	if (!json_is_string(placeholder) ||
+	    json_string_length(placeholder) < SECRETS_PLACEHOLDER_MIN ||
+	    json_string_length(placeholder) > 256)
+		return bad(e, s, "has a placeholder that is too short or too long");
+	s->placeholder_len = json_string_length(placeholder);
+	s->placeholder = copy(placeholder);
+	return s->placeholder == NULL ? err_sys(e, "allocate") : 0;
+}
+
+static int read_one(struct secret *s, const json_t *o, struct err *e)
+{
+	const char *name = json_string_value(json_object_get(o, "name"));
+	const json_t *expires = json_object_get(o, "expires_ms");
+
+	if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof(s->name) ||
+	    strchr(name, ',') != NULL)
+		return err_set(e, ERR_INVALID, "a secret has no name, or a bad one");
+	memcpy(s->name, name, strlen(name) + 1);
+	if (read_value(s, o, e) < 0 || read_hosts(s, json_object_get(o, "hosts"), e) < 0 ||
+	    read_list(s, json_object_get(o, "methods"), &s->methods, e) < 0 ||
+	    read_list(s, json_object_get(o, "paths"), &s->paths, e) < 0 ||
+	    read_in(s, json_object_get(o, "in"), e) < 0)
+		return -1;
+	for (char **p = s->paths; p != NULL && *p != NULL; p++)
+		if (path_pattern_check(*p, e) < 0)
+			return err_wrap(e, "secret '%s'", s->name);
+	if (expires != NULL && !json_is_null(expires) &&
+	    (!json_is_integer(expires) || json_integer_value(expires) < 0))
+		return bad(e, s, "expires_ms is not a time");
+	s->expires_ms = (uint64_t)json_integer_value(expires);
+	return 0;
+}
+
+/* All values, expired ones, too: they are still nobody's business. */
+static int make_mask(struct secrets *s, const json_t *more, struct err *e)
+{
+	size_t extra = json_array_size(more), total = s->n + extra;
+	const char **values = calloc(total + 1, sizeof(values[0]));
+	size_t *lens = calloc(total + 1, sizeof(lens[0]));
+	int got = values == NULL || lens == NULL ? err_sys(e, "allocate") : 0;
+
+	for (size_t i = 0; got == 0 && i < total; i++) {
+		const json_t *v = i < s->n ? NULL : json_array_get(more, i - s->n);
+
+		values[i] = i < s->n ? s->all[i].value : json_string_value(v);
+		lens[i] = i < s->n ? s->all[i].len : json_string_length(v);
+		if (values[i] == NULL)
+			got = err_set(e, ERR_INVALID, "mask holds something else than texts");
+	}
+	if (got == 0 && total > 0) {
+		s->mask = mask_new(values, lens, total, NULL, 0, e);
+		got = s->mask == NULL ? -1 : 0;
+	}
+	free(values);
+	free(lens);
+	return got;
+}
+
+static int read_all(struct secrets *s, const json_t *root, struct err *e)
+{
+	const json_t *list = json_object_get(root, "secrets"),
+		     *more = json_object_get(root, "mask");
+
+	if (!json_is_object(root) || (list != NULL && !json_is_array(list)) ||
+	    (more != NULL && !json_is_array(more)))
+		return err_set(e, ERR_INVALID, "the order's secrets are malformed");
+	if (json_array_size(list) > SECRETS_MAX || json_array_size(more) > 16 * SECRETS_MAX)
+		return err_set(e, ERR_LIMIT, "a session has at most %d secrets", SECRETS_MAX);
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (read_one(&s->all[s->n++], json_array_get(list, i), e) < 0)
+			return -1;
+	return make_mask(s, more, e);
+}
+
+/* The parser copies texts several times; none of that may be found in our memory later. */
+static void wipe_and_free(void *p)
+{
+	if (p == NULL)
+		return;
+	explicit_bzero(p, malloc_usable_size(p));
+	free(p);
+}
+
+int secrets_read(const char *order, size_t len, struct secrets **ret, struct err *e)
+{
+	struct secrets *s = calloc(1, sizeof(*s));
+	json_t *root;
+	int got;
+
+	json_set_alloc_funcs(malloc, wipe_and_free);
+	root = json_loadb(order, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+	if (s == NULL || root == NULL)
+		got = err_set(e, ERR_INVALID, "the order is not JSON");
+	else
+		got = read_all(s, root, e);
+	json_decref(root);
+	if (got < 0) {
+		secrets_free(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}

@@ -1,0 +1,250 @@
+/* stream.c - theory of operation
+ *
+ * Plain sockets are read once per turn unless all that was asked for came: level-triggered epoll
+ * tells of the rest, and a second read that finds nothing would cost as much as the first. TLS is
+ * read until it says "again", since decrypted bytes that wait are told of by nobody.
+ *
+ * What goes out over TLS always goes through `out`: OpenSSL wants to see the same bytes again after
+ * "again", and the front of `out` changes only by what was sent. Large pieces for plain sockets are
+ * written from where they are. */
+#include "stream.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define GRAB_MIN ((size_t)16 * 1024)
+#define DIRECT_MIN ((size_t)8 * 1024) /* below, a copy is cheaper than a system call of its own */
+
+static void on_ready(struct loop_fd *f, uint32_t events)
+{
+	struct stream *s = f->arg;
+
+	/* Reported even when nothing is waited for: over and over, unless it is the end. */
+	if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (f->events & EPOLLIN) == 0)
+		s->broken = true;
+	s->ready(s);
+}
+
+int stream_open(struct stream *s, struct loop *l, int fd, struct err *e)
+{
+	*s = (struct stream){ .loop = l, .fd = fd, .grab = GRAB_MIN, .shaken = true };
+	s->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = s };
+	if (loop_add(l, &s->watch, fd, 0, e) == 0)
+		return 0;
+	(void)close(fd);
+	s->fd = -1;
+	s->broken = true;
+	return -1;
+}
+
+void stream_tell(struct stream *s, void (*ready)(struct stream *s), void *arg)
+{
+	s->ready = ready;
+	s->arg = arg;
+}
+
+int stream_secure(struct stream *s, struct tls *t, const char *host, struct err *e)
+{
+	s->tls = tls_open(t, s->fd, host, e);
+	s->shaken = false;
+	return s->tls ? 0 : -1;
+}
+
+int stream_shake(struct stream *s, struct err *e)
+{
+	if (s->shaken)
+		return 1;
+	if (tls_handshake(s->tls, e) == 0) {
+		s->shaken = true;
+		return 1;
+	}
+	if (errno == EAGAIN)
+		return 0;
+	s->broken = true;
+	return -1;
+}
+
+void stream_close(struct stream *s, bool reset)
+{
+	const struct linger now = { .l_onoff = 1 };
+
+	if (s->fd < 0)
+		return;
+	if (reset && s->tls)
+		tls_break(s->tls);
+	tls_close(s->tls);
+	s->tls = NULL;
+	loop_remove(s->loop, &s->watch);
+	if (reset)
+		(void)setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	(void)close(s->fd);
+	s->fd = -1;
+	s->broken = true;
+	fifo_release(&s->in);
+	fifo_release(&s->out);
+}
+
+static ssize_t get(struct stream *s, void *data, size_t n)
+{
+	return s->tls ? tls_read(s->tls, data, n) : recv(s->fd, data, n, 0);
+}
+
+/* How much came; 0: nothing now, or never again. */
+static size_t fill_once(struct stream *s, size_t n)
+{
+	uint8_t *to = fifo_reserve(&s->in, n);
+	ssize_t got = to ? get(s, to, n) : -1;
+
+	if (to && got > 0) {
+		fifo_commit(&s->in, (size_t)got);
+		return (size_t)got;
+	}
+	if (to && got == 0)
+		s->ended = true;
+	else if (!to || (errno != EAGAIN && errno != EINTR))
+		s->broken = true;
+	return 0;
+}
+
+bool stream_fill(struct stream *s, size_t max)
+{
+	bool any = false;
+
+	if (!s->shaken)
+		return false;
+	while (!s->ended && !s->broken && s->in.len < max) {
+		size_t n = s->grab < max - s->in.len ? s->grab : max - s->in.len;
+		size_t got = fill_once(s, n);
+
+		any = any || got > 0 || s->ended || s->broken;
+		if (got == 0)
+			break;
+		if (got == s->grab && s->grab < STREAM_IN_MAX)
+			s->grab *= 2;
+		if (!s->tls && got < n)
+			break;
+	}
+	return any;
+}
+
+void stream_add(struct stream *s, const void *data, size_t n)
+{
+	if (fifo_add(&s->out, data, n) < 0)
+		s->broken = true;
+}
+
+size_t stream_room(const struct stream *s)
+{
+	return s->out.len < STREAM_OUT_MAX ? STREAM_OUT_MAX - s->out.len : 0;
+}
+
+/* What waits, and data behind it, in one go. Returns how much of data went. */
+static size_t put_direct(struct stream *s, const void *data, size_t n)
+{
+	union {
+		const void *from;
+		void *to;
+	} bytes = { .from = data }; /* writev(2) takes what it does not change without const */
+	struct iovec v[2] = { { .iov_base = fifo_bytes(&s->out), .iov_len = s->out.len },
+			      { .iov_base = bytes.to, .iov_len = n } };
+	struct msghdr m = { .msg_iov = s->out.len > 0 ? v : v + 1,
+			    .msg_iovlen = s->out.len > 0 ? 2 : 1 };
+	size_t waiting = s->out.len, sent;
+	ssize_t went = sendmsg(s->fd, &m, MSG_NOSIGNAL);
+
+	s->blocked = went < 0 || (size_t)went < waiting + n;
+	if (went < 0) {
+		s->deaf = errno != EAGAIN && errno != EINTR;
+		return 0;
+	}
+	sent = (size_t)went;
+	fifo_consume(&s->out, sent < waiting ? sent : waiting);
+	return sent > waiting ? sent - waiting : 0;
+}
+
+size_t stream_put(struct stream *s, const void *data, size_t n)
+{
+	size_t room = stream_room(s);
+
+	if (s->broken || s->deaf || !s->shaken)
+		return 0;
+	if (!s->tls && n >= DIRECT_MIN)
+		return put_direct(s, data, n);
+	s->blocked = false;
+	if (n > room && room < STREAM_OUT_MAX / 2)
+		return 0; /* crumbs cost as much as loaves */
+	if (n > room)
+		n = room;
+	stream_add(s, data, n);
+	return n;
+}
+
+static ssize_t give(struct stream *s)
+{
+	if (s->tls)
+		return tls_write(s->tls, fifo_bytes(&s->out), s->out.len);
+	return send(s->fd, fifo_bytes(&s->out), s->out.len, MSG_NOSIGNAL);
+}
+
+static void shut_now(struct stream *s)
+{
+	if (s->tls && tls_shut(s->tls) < 0 && errno == EAGAIN)
+		return; /* again */
+	s->unshut = false;
+	s->shut = true;
+	(void)shutdown(s->fd, SHUT_WR);
+}
+
+bool stream_flush(struct stream *s)
+{
+	bool any = false;
+
+	while (s->shaken && !s->broken && !s->deaf && s->out.len > 0) {
+		size_t asked = s->out.len;
+		ssize_t went = give(s);
+
+		if (went < 0) {
+			s->deaf = errno != EAGAIN && errno != EINTR;
+			any = any || s->deaf;
+			break;
+		}
+		fifo_consume(&s->out, (size_t)went);
+		any = true;
+		if (!s->tls && (size_t)went < asked)
+			break;
+	}
+	if (s->deaf)
+		fifo_release(&s->out); /* nobody will ever want it */
+	if (s->unshut && s->out.len == 0 && s->shaken && !s->broken)
+		shut_now(s);
+	return any;
+}
+
+void stream_shut(struct stream *s)
+{
+	s->unshut = !s->shut;
+}
+
+void stream_arm(struct stream *s, bool want_in)
+{
+	uint32_t events = 0;
+
+	if (s->fd < 0 || s->watch.fd < 0)
+		return;
+	if (s->broken) { /* which epoll would tell for ever */
+		loop_remove(s->loop, &s->watch);
+		return;
+	}
+	if (!s->shaken)
+		events = tls_wants_write(s->tls) ? EPOLLOUT : EPOLLIN;
+	else {
+		if (want_in && !s->ended)
+			events |= EPOLLIN;
+		if (s->out.len > 0 || s->unshut || s->blocked)
+			events |= EPOLLOUT;
+	}
+	loop_modify(s->loop, &s->watch, events);
+}

@@ -1,0 +1,9 @@
+/* text_file.h - whole small files, given as descriptors. */
+#pragma once
+
+#include <stddef.h>
+
+#define TEXT_FILE_MAX ((size_t)4 << 20)
+
+/* From its start; malloc'ed, ends in NUL. NULL: unreadable, longer than max, or with a NUL inside. */
+char *text_file_read(int fd, size_t max);

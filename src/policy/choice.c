@@ -1,0 +1,140 @@
+#include "choice.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "own.h"
+
+#define PRESETS_MAX 32
+
+/* What a word or a list of words stands for. Takes the list over. */
+static json_t *extend(json_t *list)
+{
+	return json_pack("{s:i, s:o}", "version", 1, "extends", list);
+}
+
+static json_t *document_of(json_t *value, struct err *e)
+{
+	if (json_is_string(value))
+		return extend(json_pack("[O]", value));
+	if (json_is_object(value)) {
+		json_t *names = json_object_get(value, "extends");
+
+		/* One name by itself is a list of one. */
+		if (json_is_string(names))
+			IGNORED(json_object_set_new(value, "extends", json_pack("[O]", names)),
+				"policy_read() takes either");
+		return json_incref(value);
+	}
+	if (!json_is_array(value) || json_array_size(value) == 0 ||
+	    json_array_size(value) > PRESETS_MAX) {
+		(void)err_set(e, ERR_INVALID,
+			      "must be a policy, the name of a preset, or a list of names");
+		return NULL;
+	}
+	for (size_t i = 0; i < json_array_size(value); i++)
+		if (!json_is_string(json_array_get(value, i))) {
+			(void)err_set(e, ERR_INVALID, "must be a list of names of presets");
+			return NULL;
+		}
+	return extend(json_incref(value));
+}
+
+/* Takes the document over. */
+static int finish(json_t *document, enum policy_layer layer, char **ret, struct err *e)
+{
+	char *text = json_dumps(document, JSON_COMPACT);
+	struct policy *p = NULL;
+
+	json_decref(document);
+	if (text == NULL)
+		return err_set(e, ERR_SYSTEM, "policy: memory is short");
+	if (policy_read(text, strlen(text), layer, &p, e) < 0) {
+		free(text);
+		return -1;
+	}
+	policy_free(p);
+	*ret = text;
+	return 0;
+}
+
+int choice_read(const char *json, size_t len, enum policy_layer layer, char **ret, struct err *e)
+{
+	json_error_t why;
+	json_t *value, *document;
+
+	*ret = NULL;
+	if (len > POLICY_TEXT_MAX)
+		return err_set(e, ERR_INVALID, "policy: longer than %u bytes", POLICY_TEXT_MAX);
+	value = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	if (value == NULL)
+		return err_set(e, ERR_INVALID, "policy: line %d: %.100s", why.line, why.text);
+	document = document_of(value, e);
+	json_decref(value);
+	return document == NULL ? -1 : finish(document, layer, ret, e);
+}
+
+int choice_presets(const char *words, char **ret, struct err *e)
+{
+	json_t *list = json_array(), *document;
+
+	*ret = NULL;
+	while (*words != '\0') {
+		size_t n = strcspn(words, ",");
+
+		IGNORED(json_array_append_new(list, json_stringn(words, n)), "found out below");
+		words += n + (words[n] == ',');
+	}
+	document = document_of(list, e);
+	json_decref(list);
+	return document == NULL ? -1 : finish(document, POLICY_SESSION, ret, e);
+}
+
+/* "none" adds nothing; what else is there? */
+static bool says_more(const json_t *root)
+{
+	return json_array_size(json_object_get(root, "rules")) > 0 ||
+	       json_object_get(root, "default") != NULL;
+}
+
+bool choice_is_none(const char *document)
+{
+	json_t *root = json_loads(document, 0, NULL);
+	const json_t *list = json_object_get(root, "extends");
+	bool none = root != NULL && !says_more(root) && json_array_size(list) > 0;
+
+	for (size_t i = 0; none && i < json_array_size(list); i++)
+		none = strcmp(json_string_value(json_array_get(list, i)), "none") == 0;
+	json_decref(root);
+	return none;
+}
+
+void choice_name(const char *document, char ret[CHOICE_NAME_MAX])
+{
+	json_t *root = json_loads(document, 0, NULL);
+	const json_t *list = json_object_get(root, "extends");
+	size_t at = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < json_array_size(list) && at < CHOICE_NAME_MAX; i++)
+		at += (size_t)snprintf(ret + at, CHOICE_NAME_MAX - at, "%s%s", i == 0 ? "" : "+",
+				       json_string_value(json_array_get(list, i)));
+	if (at < CHOICE_NAME_MAX && (at == 0 || says_more(root)))
+		(void)snprintf(ret + at, CHOICE_NAME_MAX - at, "%scustom", at == 0 ? "" : "+");
+	json_decref(root);
+}
+
+char *choice_shown(const char *document, bool all)
+{
+	json_t *root = json_loads(document, 0, NULL);
+	char *text;
+
+	(void)json_object_del(json_object_get(root, "proxy"), "password");
+	if (!all)
+		(void)json_object_del(root, "private");
+	text = root == NULL ? strdup("{}") : json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	return text;
+}

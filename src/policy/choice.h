@@ -1,0 +1,30 @@
+/* choice.h - what somebody chose for a layer: a preset by its name, several of them, or a document
+ * of policy.h. Pure. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "err.h"
+#include "policy.h"
+
+#define CHOICE_NAME_MAX 128
+
+/* json: "pypi", ["pypi", "npm"] or {...}. Checked in full; *ret is the document it means, written
+ * by us, the caller's to free. Errors are policy_read()'s. */
+int choice_read(const char *json, size_t len, enum policy_layer layer, char **ret,
+		struct err *e) MUST_USE;
+
+/* The same for words of a setting: presets, separated by commas. */
+int choice_presets(const char *words, char **ret, struct err *e) MUST_USE;
+
+/* A document as choice_read() wrote it: is it "none" and nothing else? Such a session has no door
+ * at all. */
+bool choice_is_none(const char *document);
+
+/* For people: the names of its presets and, if it says more, "custom", joined by "+". */
+void choice_name(const char *document, char ret[CHOICE_NAME_MAX]);
+
+/* The document as it may be shown: without the password of its proxy and, unless all, without the
+ * private addresses that the operator named. The caller frees it; NULL without memory. */
+char *choice_shown(const char *document, bool all);

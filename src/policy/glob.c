@@ -1,0 +1,143 @@
+/* glob.c - theory of operation
+ *
+ * What stands in front of the first star and behind the last one is compared at once: most texts
+ * are decided there. With one star that is all. With more, the pattern becomes a row of items (a
+ * byte, or a star) and a set of bits says how many items may be behind us after each byte of the
+ * text; every byte moves the whole set, some words at a time. There is no way back and no
+ * recursion, so no pattern is slow for any text. */
+#include "glob.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define WORDS ((GLOB_MAX * 2 + 2 + 63) / 64) /* a '*' may take two items */
+
+struct set {
+	uint64_t w[WORDS];
+};
+
+struct items {
+	struct set byte[128], any_but_slash, any; /* which items take this byte; the last stay */
+	struct set once;			  /* any byte but '/', once */
+	size_t n;
+};
+
+static void set_add(struct set *s, size_t i)
+{
+	s->w[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static bool set_has(const struct set *s, size_t i)
+{
+	return (s->w[i / 64] >> (i % 64) & 1) != 0;
+}
+
+/* How many stars stand at p. */
+static size_t stars(const char *p)
+{
+	return strspn(p, "*");
+}
+
+/* Is the star at pattern[i] all there is of its segment? */
+static bool is_whole_segment(const char *pattern, size_t i)
+{
+	return i > 0 && pattern[i - 1] == '/' && (pattern[i + 1] == '/' || pattern[i + 1] == '\0');
+}
+
+/* False: a byte that no text we see holds. */
+static bool compile(const char *pattern, bool segments, struct items *it)
+{
+	memset(it, 0, sizeof(*it));
+	for (size_t i = 0; pattern[i] != '\0';) {
+		size_t run = stars(pattern + i);
+
+		if (run == 0) {
+			unsigned char c = (unsigned char)pattern[i++];
+
+			if (c >= 128)
+				return false;
+			set_add(&it->byte[c], it->n++);
+			continue;
+		}
+		if (run == 1 && segments) {
+			if (is_whole_segment(pattern, i))
+				set_add(&it->once, it->n++);
+			set_add(&it->any_but_slash, it->n++);
+		} else {
+			set_add(&it->any, it->n++);
+		}
+		i += run;
+	}
+	return true;
+}
+
+/* A star may also take nothing; no two stand side by side. */
+static void skip_stars(const struct items *it, struct set *s)
+{
+	uint64_t carry = 0;
+
+	for (size_t i = 0; i < WORDS; i++) {
+		uint64_t at = s->w[i] & (it->any.w[i] | it->any_but_slash.w[i]);
+
+		s->w[i] |= at << 1 | carry;
+		carry = at >> 63;
+	}
+}
+
+static void step(const struct items *it, struct set *s, unsigned char c)
+{
+	uint64_t carry = 0, not_slash = c != '/' ? UINT64_MAX : 0;
+
+	for (size_t i = 0; i < WORDS; i++) {
+		uint64_t byte = c < 128 ? it->byte[c].w[i] : 0;
+		uint64_t go = s->w[i] & (byte | (it->once.w[i] & not_slash));
+		uint64_t stay = s->w[i] & (it->any.w[i] | (it->any_but_slash.w[i] & not_slash));
+
+		s->w[i] = go << 1 | carry | stay;
+		carry = go >> 63;
+	}
+	skip_stars(it, s);
+}
+
+static bool fits_slowly(const char *pattern, const char *text, size_t n, bool segments)
+{
+	struct items it;
+	struct set s = { 0 };
+
+	if (!compile(pattern, segments, &it))
+		return false;
+	set_add(&s, 0);
+	skip_stars(&it, &s);
+	for (size_t i = 0; i < n; i++)
+		step(&it, &s, (unsigned char)text[i]);
+	return set_has(&s, it.n);
+}
+
+bool glob_is_slow(const char *pattern)
+{
+	size_t first = strcspn(pattern, "*");
+
+	return strchr(pattern + first + stars(pattern + first), '*') != NULL;
+}
+
+bool glob_fits(const char *pattern, const char *text, size_t len, bool segments)
+{
+	size_t n = strlen(pattern), front = strcspn(pattern, "*"), run, back;
+
+	if (n > GLOB_MAX)
+		return false;
+	if (front == n)
+		return n == len && memcmp(pattern, text, n) == 0;
+	run = stars(pattern + front);
+	back = n - (size_t)(strrchr(pattern, '*') - pattern) - 1;
+	if (len < front + back || memcmp(pattern, text, front) != 0 ||
+	    memcmp(pattern + n - back, text + len - back, back) != 0)
+		return false;
+	if (front + run + back < n)
+		return fits_slowly(pattern, text, len, segments);
+	if (!segments || run > 1)
+		return true;
+	if (len == front + back && is_whole_segment(pattern, front))
+		return false;
+	return memchr(text + front, '/', len - front - back) == NULL;
+}

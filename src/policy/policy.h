@@ -1,0 +1,162 @@
+/* policy.h - whom a session may contact: one document, read once, asked for every name, connection
+ * and request. Pure: no clock, no I/O. doc/policy.md describes the document for its authors.
+ *
+ * Rules are tried in order, the first that matches decides, and what no rule matches is refused
+ * (unless "default" says allow). Names are compared in their normal form (host.h), paths too
+ * (path.h): what was compared is what is sent on.
+ *
+ * Three layers make one document: node, tenant, session, in that order. A layer's "ceiling" is a
+ * list of rules that what lower layers allow must fit, too. Only the node's layer can name private
+ * addresses that may be reached ("private"), whatever rules say. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "http1.h"
+#include "ip.h"
+
+#define POLICY_TEXT_MAX (2U << 20)
+#define POLICY_RULES_MAX 4096
+#define POLICY_NAME_MAX 64
+#define POLICY_REASON_MAX 256
+
+struct policy;
+
+enum policy_layer { POLICY_NODE, POLICY_TENANT, POLICY_SESSION, POLICY_LAYERS };
+enum policy_class {
+	POLICY_OTHER,
+	POLICY_PACKAGES,
+	POLICY_DOCS,
+	POLICY_API,
+	POLICY_MODEL,
+	POLICY_CLASSES
+};
+const char *policy_class_name(enum policy_class c);
+
+enum policy_tls {
+	POLICY_TLS_AUTO,      /* terminated where a rule needs to see requests, else passed */
+	POLICY_TLS_PASS,      /* never terminated: for clients that pin certificates */
+	POLICY_TLS_TERMINATE, /* always */
+};
+
+/* 0: no limit. Of a policy (for the session) or of a rule (for what that rule allowed). */
+struct policy_limits {
+	uint64_t connections;	      /* at a time */
+	uint64_t requests_per_minute; /* requests, or connections where requests are not seen */
+	uint64_t bytes_out, bytes_in; /* in total */
+	uint64_t body_bytes;	      /* of one request */
+};
+
+struct policy_header {
+	const char *name, *value; /* value may hold ${secret.NAME} */
+};
+
+struct policy_rule {
+	const char *name; /* as given, or "session rules[3]"; unique enough for people */
+	enum policy_layer layer;
+	size_t number; /* its place in the merged document, for tables of who counts by rule */
+	enum policy_class class;
+	bool allow;
+	const char *reason; /* "": none was given */
+	enum policy_tls tls;
+	bool raw; /* "protocol": "tcp": bytes of any kind, nothing is looked at */
+	struct policy_limits limits;
+	const struct policy_header *set; /* headers set in requests it allows */
+	size_t nset;
+	const char *const *secrets; /* names of those that may be put in for it */
+	size_t nsecrets;
+	bool prompts;	   /* of model calls: prompt and completion are recorded */
+	const void *match; /* private to src/policy */
+};
+
+/* Where something wants to go. host: in its normal form; NULL: an address was used. */
+struct policy_target {
+	const char *host;
+	struct ip ip; /* if host is NULL */
+	uint16_t port;
+};
+
+/* One request. Path and query as path_normal() left them. */
+struct policy_request {
+	bool tls;			   /* terminated TLS; else plain */
+	const char *method, *path, *query; /* query: NULL if there is none */
+	const struct http1_header *headers;
+	size_t nheaders;
+};
+
+enum policy_verdict {
+	POLICY_REFUSE,
+	POLICY_PERMIT,
+	POLICY_LOOK, /* it depends on the request */
+};
+
+struct policy_answer {
+	enum policy_verdict verdict;
+	/* NULL: the default, which allows bytes of any kind as a raw rule does. With LOOK: the
+	 * first that may match. */
+	const struct policy_rule *rule;
+	char reason[POLICY_REASON_MAX]; /* of a refusal: for the program in the cell and the record
+					 */
+};
+
+/* Reads a document. layer POLICY_LAYERS: a merged one. Of one layer alone, only its own rules are
+ * there: what it extends is checked and comes with policy_merge(). Errors name the member and the
+ * rule: "rules[3].host: ...". The caller frees it. */
+int policy_read(const char *text, size_t len, enum policy_layer layer, struct policy **ret,
+		struct err *e) MUST_USE;
+void policy_free(struct policy *p);
+
+/* One document of up to three; NULL or "" for one that is not there. "extends": presets are written
+ * out here. *ret is freed by the caller. A document whose session layer is absent, or extends
+ * "none" only, allows nothing of its own. */
+int policy_merge(const char *const layers[POLICY_LAYERS], char **ret, struct err *e) MUST_USE;
+
+/* Does this name exist for the session: could anything be allowed there? */
+void policy_name(const struct policy *p, const char *host, struct policy_answer *ret);
+/* A connection. PERMIT: everything there is allowed by that rule (if it is not raw: TLS with the
+ * name in its ClientHello, or HTTP with it in Host). */
+void policy_connect(const struct policy *p, const struct policy_target *to,
+		    struct policy_answer *ret);
+/* A request: never POLICY_LOOK. */
+void policy_ask(const struct policy *p, const struct policy_target *to,
+		const struct policy_request *r, struct policy_answer *ret);
+
+/* May egress connect to this address at all? Public, or inside what the operator named in
+ * "private" (metadata services only if named by their very address), whatever rules say. */
+bool policy_reachable(const struct policy *p, const struct ip *ip);
+
+/* Should a session with this policy have a door at all: does any layer say more than "none"? */
+bool policy_door(const struct policy *p);
+
+/* What is probably not meant, one sentence at a time: rules that are never reached, private
+ * addresses that stay unreachable. */
+void policy_check(const struct policy *p, void (*warn)(const char *text, void *arg), void *arg);
+
+/* A name that was allowed leads to this address: do the rules for addresses deny that? In order: a
+ * rule that denies the address counts, unless one before it allows the name or the address,
+ * whatever the request is. false: *ret_rule denies it. */
+bool policy_resolved(const struct policy *p, const struct policy_target *to, const struct ip *ip,
+		     const struct policy_rule **ret_rule);
+
+size_t policy_rules(const struct policy *p);
+const struct policy_rule *policy_rule(const struct policy *p, size_t number);
+const struct policy_limits *policy_limits(const struct policy *p);
+/* Calls fn for every exact host name of an allow rule, in order: what can be named beforehand. */
+void policy_each_host(const struct policy *p, void (*fn)(const char *host, void *arg), void *arg);
+
+struct policy_proxy {
+	const char *host; /* NULL: connections are made directly */
+	uint16_t port;
+	const char *user, *password; /* "": none */
+};
+/* "proxy": a SOCKS5 proxy all connections go through. */
+const struct policy_proxy *policy_proxy(const struct policy *p);
+
+/* The document of a preset: "none", "deny", "internet", "pypi", "npm", "debian", "github-read",
+ * "openai", "anthropic"; NULL if there is no such one. */
+const char *policy_preset(const char *name);
+/* i counts from 0; NULL at the end. */
+const char *policy_preset_name(size_t i, const char **ret_summary);

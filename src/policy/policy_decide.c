@@ -1,0 +1,264 @@
+/* policy_decide.c - theory of operation
+ *
+ * Three questions, one order of rules. A name exists if a rule that allows something there comes
+ * before one that denies all of it. A connection is decided by the first rule for its host and port
+ * that does not look at requests; if one that does stands before it, and anything can be allowed at
+ * all, requests must be looked at. A request is decided by the first rule that fits all of it.
+ *
+ * What a lower layer allows must also be allowed by the ceilings of the layers above it, which are
+ * lists of the same kind. Whatever is not clearly allowed is refused. */
+#include "policy_inside.h"
+
+#include <string.h>
+
+static bool needs_requests(const struct policy_rule *r)
+{
+	return r->nset > 0 || r->nsecrets > 0 || r->class == POLICY_MODEL ||
+	       r->tls == POLICY_TLS_TERMINATE;
+}
+
+/* What a ceiling says of a connection. */
+static enum policy_verdict ceiling_connect(const struct policy_list *list,
+					   const struct policy_target *to, bool any_port)
+{
+	const struct policy_rule *r;
+	struct policy_walk w;
+	bool looks = false, may = false;
+
+	policy_list_walk(list, to, any_port, &w);
+	while ((r = policy_list_next(&w)) != NULL) {
+		const struct policy_match *m = policy_match_of(r);
+		/* For a name all ports count: what is about some of them decides nothing. */
+		bool partial = m->looks || (any_port && !r->allow && m->nports > 0);
+
+		if (!partial)
+			break;
+		looks = true;
+		may |= r->allow;
+	}
+	may |= r != NULL && r->allow;
+	if (!may)
+		return POLICY_REFUSE;
+	return looks ? POLICY_LOOK : POLICY_PERMIT;
+}
+
+/* What all ceilings above a layer say, found when it is first asked for. */
+struct above {
+	const struct policy *p;
+	const struct policy_target *to;
+	bool any_port;
+	bool known[POLICY_LAYERS];
+	enum policy_verdict verdict[POLICY_LAYERS];
+	enum policy_layer who; /* refused last, or has to look */
+};
+
+static enum policy_verdict find_above(struct above *a, enum policy_layer layer)
+{
+	enum policy_verdict all = POLICY_PERMIT;
+
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++) {
+		enum policy_verdict one;
+
+		if (!a->p->ceilings[i].given)
+			continue;
+		one = ceiling_connect(&a->p->ceilings[i], a->to, a->any_port);
+		if (one != POLICY_PERMIT)
+			a->who = (enum policy_layer)i;
+		if (one == POLICY_REFUSE)
+			return one;
+		if (one == POLICY_LOOK)
+			all = one;
+	}
+	return all;
+}
+
+static enum policy_verdict ask_above(struct above *a, enum policy_layer layer)
+{
+	if (!a->known[layer]) {
+		a->verdict[layer] = find_above(a, layer);
+		a->known[layer] = true;
+	}
+	return a->verdict[layer];
+}
+
+void policy_name(const struct policy *p, const char *host, struct policy_answer *ret)
+{
+	const struct policy_target to = { .host = host };
+	struct above above = { .p = p, .to = &to, .any_port = true };
+	const struct policy_rule *r, *cut = NULL;
+	struct policy_walk w;
+
+	*ret = (struct policy_answer){ .verdict = POLICY_REFUSE };
+	policy_list_walk(&p->list, &to, true, &w);
+	while ((r = policy_list_next(&w)) != NULL) {
+		const struct policy_match *m = policy_match_of(r);
+
+		ret->rule = r;
+		if (!r->allow && !m->looks && m->nports == 0) {
+			policy_reason_rule(&to, r, ret);
+			return;
+		}
+		if (!r->allow)
+			continue;
+		if (ask_above(&above, r->layer) != POLICY_REFUSE) {
+			ret->verdict = POLICY_PERMIT;
+			return;
+		}
+		cut = r;
+	}
+	ret->rule = cut;
+	if (p->allow && ask_above(&above, p->allow_layer) != POLICY_REFUSE)
+		*ret = (struct policy_answer){ .verdict = POLICY_PERMIT };
+	else if (cut != NULL || p->allow)
+		policy_reason_ceiling(&to, above.who, "", ret);
+	else
+		policy_reason_none(p, &to, NULL, ret);
+}
+
+/* What the rules for a connection come to. */
+struct course {
+	const struct policy_rule *first;   /* that looks at requests */
+	const struct policy_rule *decides; /* the first that does not; NULL: the default */
+	bool may;			   /* one that looks could allow */
+};
+
+static struct course find_course(struct above *above)
+{
+	struct course c = { 0 };
+	const struct policy_rule *r;
+	struct policy_walk w;
+
+	policy_list_walk(&above->p->list, above->to, false, &w);
+	while ((r = policy_list_next(&w)) != NULL) {
+		if (!policy_match_of(r)->looks)
+			break;
+		if (c.first == NULL)
+			c.first = r;
+		c.may = c.may || (r->allow && ask_above(above, r->layer) != POLICY_REFUSE);
+	}
+	c.decides = r;
+	return c;
+}
+
+static bool is_unseen(const struct policy_rule *r)
+{
+	return r != NULL && (r->raw || r->tls == POLICY_TLS_PASS);
+}
+
+/* What the rule or default that decides the connection says by itself. */
+static enum policy_verdict decide_end(struct above *above, const struct policy_rule *r,
+				      struct policy_answer *ret)
+{
+	const struct policy *p = above->p;
+	enum policy_verdict verdict;
+
+	if (r != NULL && !r->allow) {
+		policy_reason_rule(above->to, r, ret);
+		return POLICY_REFUSE;
+	}
+	if (r == NULL && !p->allow) {
+		policy_reason_none(p, above->to, NULL, ret);
+		return POLICY_REFUSE;
+	}
+	verdict = ask_above(above, r != NULL ? r->layer : p->allow_layer);
+	if (verdict == POLICY_LOOK && is_unseen(r)) {
+		policy_reason_ceiling(above->to, above->who, " without looking at requests", ret);
+		return POLICY_REFUSE;
+	}
+	if (verdict == POLICY_REFUSE)
+		policy_reason_ceiling(above->to, above->who, "", ret);
+	if (verdict == POLICY_PERMIT && r != NULL && needs_requests(r))
+		return POLICY_LOOK;
+	return verdict;
+}
+
+void policy_connect(const struct policy *p, const struct policy_target *to,
+		    struct policy_answer *ret)
+{
+	struct above above = { .p = p, .to = to };
+	struct course c = find_course(&above);
+
+	*ret = (struct policy_answer){ .rule = c.decides };
+	ret->verdict = decide_end(&above, c.decides, ret);
+	if (c.first != NULL && (ret->verdict != POLICY_REFUSE || c.may))
+		*ret = (struct policy_answer){ .verdict = POLICY_LOOK, .rule = c.first };
+}
+
+static const struct policy_rule *find_fit(const struct policy_list *list,
+					  const struct policy_target *to,
+					  const struct policy_seen *q)
+{
+	const struct policy_rule *r;
+	struct policy_walk w;
+
+	policy_list_walk(list, to, false, &w);
+	w.seen = q;
+	while ((r = policy_list_next(&w)) != NULL)
+		if (!w.match->looks || policy_request_fits(w.match, q))
+			return r;
+	return NULL;
+}
+
+/* The layer above that does not allow it; POLICY_LAYERS: none. */
+static enum policy_layer find_ceiling(const struct policy *p, enum policy_layer layer,
+				      const struct policy_target *to, const struct policy_seen *q)
+{
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++) {
+		const struct policy_rule *r;
+
+		if (!p->ceilings[i].given)
+			continue;
+		r = find_fit(&p->ceilings[i], to, q);
+		if (r == NULL || !r->allow)
+			return (enum policy_layer)i;
+	}
+	return POLICY_LAYERS;
+}
+
+void policy_ask(const struct policy *p, const struct policy_target *to,
+		const struct policy_request *r, struct policy_answer *ret)
+{
+	const struct policy_rule *rule;
+	struct policy_seen seen;
+	enum policy_layer above;
+
+	policy_request_see(r, &seen);
+	rule = find_fit(&p->list, to, &seen);
+	*ret = (struct policy_answer){ .verdict = POLICY_REFUSE, .rule = rule };
+	if (rule == NULL && !p->allow) {
+		policy_reason_none(p, to, r, ret);
+		return;
+	}
+	if (rule != NULL && !rule->allow) {
+		policy_reason_rule(to, rule, ret);
+		return;
+	}
+	above = find_ceiling(p, rule != NULL ? rule->layer : p->allow_layer, to, &seen);
+	if (above != POLICY_LAYERS)
+		policy_reason_ceiling(to, above, "", ret);
+	else if (rule != NULL && rule->nsecrets > 0 && !r->tls)
+		policy_reason_plain(to, rule, ret);
+	else
+		ret->verdict = POLICY_PERMIT;
+}
+
+/* What nobody can mean by a block of private addresses: a service that hands out the keys of the
+ * machine must be named by itself. */
+static bool is_named(const struct ip_net *net, const struct ip *ip, enum ip_kind kind)
+{
+	return ip_net_holds(net, ip) && (kind != IP_METADATA || net->bits == 128);
+}
+
+bool policy_reachable(const struct policy *p, const struct ip *ip)
+{
+	enum ip_kind kind = ip_kind(ip);
+
+	if (kind == IP_PUBLIC)
+		return true;
+	if (kind == IP_MULTICAST || kind == IP_UNSPECIFIED)
+		return false;
+	for (size_t i = 0; i < p->nprivate; i++)
+		if (is_named(&p->private_nets[i], ip, kind))
+			return true;
+	return false;
+}

@@ -1,0 +1,190 @@
+/* policy_inside.h - a document as src/policy keeps it. Private to this folder. */
+#pragma once
+
+#include <jansson.h>
+
+#include "host.h"
+#include "policy.h"
+
+#define POLICY_ITEMS_MAX 256   /* of one list in a rule */
+#define POLICY_HOSTS_MAX 16384 /* of a document */
+#define POLICY_SLOW_MAX 256    /* patterns of a document that are not decided at their ends */
+#define POLICY_LABELS_MAX 130  /* lists one name can be found in */
+
+static inline void policy_json_free_(json_t **j)
+{
+	json_decref(*j);
+}
+#define OWN_POLICY_JSON __attribute__((cleanup(policy_json_free_))) json_t
+
+struct policy_ports {
+	uint16_t first, last;
+};
+
+/* A query's parameter or a header, and the pattern its value must fit. */
+struct policy_pair {
+	const char *name, *glob;
+};
+
+/* A block of addresses, in words: what is left of an address behind mask must be want. */
+struct policy_net {
+	uint64_t mask[2], want[2];
+};
+
+/* A pattern of paths, and the first bytes in front of its first star (or of it and its NUL),
+ * masked: most paths are told apart by them, without a look at the texts. */
+#define POLICY_HEAD_WORDS 3
+struct policy_path {
+	const char *text;
+	uint64_t mask[POLICY_HEAD_WORDS], want[POLICY_HEAD_WORDS];
+};
+
+/* A request, with the first bytes of its path, zeroes behind them. */
+struct policy_seen {
+	const struct policy_request *request;
+	uint64_t head[POLICY_HEAD_WORDS];
+};
+
+/* First what most rules are passed over by: it is one line of the processor's cache. */
+struct policy_match {
+	const struct policy_ports *ports;
+	size_t nports; /* 0: any */
+	const struct policy_path *paths;
+	size_t npaths;
+	size_t nmethods, nquery, nheaders;
+	bool looks;    /* at requests: methods, paths, query or headers are there */
+	bool anywhere; /* neither host nor cidr was given */
+	bool allow;    /* as the rule does */
+	const char *const *methods;
+	const struct policy_pair *query, *headers;
+	size_t nhosts, nnets;
+	const struct host_pattern *hosts;
+	const struct ip_net *nets;
+	const struct policy_net *fast_nets; /* the same */
+};
+
+/* Where the rules for one pattern of names are: numbers of a list, rising. */
+struct policy_entry {
+	const struct host_pattern *key;
+	uint32_t hash;
+	uint32_t next; /* in the same slot; UINT32_MAX: the last */
+	uint32_t *rules;
+	size_t n;
+};
+
+/* Rules, tried in order. */
+struct policy_list {
+	struct policy_rule *rules;
+	const struct policy_match **matches; /* theirs, close to each other */
+	size_t n;
+	struct policy_entry *entries;
+	size_t nentries;
+	uint32_t *slots; /* a power of two of them */
+	size_t nslots;
+	uint32_t *names, *addresses; /* rules for every name; rules for addresses */
+	size_t nnames, naddresses;
+	bool given; /* a ceiling: there is one */
+};
+
+struct policy {
+	json_t *root, *expanded; /* most texts are borrowed from them */
+	struct policy_chunk *chunks;
+	struct policy_list list;
+	struct policy_list ceilings[POLICY_LAYERS];
+	bool merged;
+	bool allow; /* "default" */
+	enum policy_layer allow_layer;
+	bool door;
+	struct policy_limits limits;
+	struct policy_proxy proxy;
+	const struct ip_net *private_nets;
+	size_t nprivate;
+	size_t hosts, slow; /* so far, against the maxima */
+};
+
+/* Zeroed memory that lives as long as the policy. NULL without memory. */
+void *policy_alloc(struct policy *p, size_t n, size_t size);
+int policy_no_memory(struct err *e);
+
+extern const char *const policy_layer_names[POLICY_LAYERS];
+
+/* policy_value.c: members of documents. at: "" or where they are, "rules[3]". Each fails with the
+ * place in the message. */
+int policy_value_fail(struct err *e, const char *at, const char *name, const char *fmt, ...)
+	PRINTF(4, 5);
+int policy_value_known(const json_t *object, const char *const *names, size_t n, const char *at,
+		       struct err *e) MUST_USE;
+/* v NULL: *ret stays. Printable, 1 to max bytes. */
+int policy_value_text(const json_t *v, size_t max, const char *at, const char *name,
+		      const char **ret, struct err *e) MUST_USE;
+int policy_value_bool(const json_t *v, const char *at, const char *name, bool *ret,
+		      struct err *e) MUST_USE;
+/* One of words; *ret is its place. */
+int policy_value_word(const json_t *v, const char *const *words, size_t n, const char *at,
+		      const char *name, size_t *ret, struct err *e) MUST_USE;
+/* A text or a list of texts. */
+int policy_value_texts(struct policy *p, const json_t *v, size_t max, const char *at,
+		       const char *name, const char *const **ret, size_t *ret_n,
+		       struct err *e) MUST_USE;
+int policy_value_nets(struct policy *p, const json_t *v, const char *at, const char *name,
+		      const struct ip_net **ret, size_t *ret_n, struct err *e) MUST_USE;
+int policy_value_limits(const json_t *v, const char *at, struct policy_limits *ret,
+			struct err *e) MUST_USE;
+
+/* policy_rule.c */
+/* "HOST[:PORT][/PATH]" as an object: a new reference. NULL: it is none. */
+json_t *policy_rule_expand(const char *text);
+int policy_rule_read(struct policy *p, json_t *v, const char *at, bool ceiling,
+		     struct policy_rule *ret, struct err *e) MUST_USE;
+/* policy_rule_match.c: the members that say what a rule is for. */
+int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool allow,
+		      struct policy_match *ret, struct err *e) MUST_USE;
+/* policy_rule_give.c: the members that say what happens to what it allows. */
+int policy_rule_give(struct policy *p, const json_t *v, const char *at, struct policy_rule *r,
+		     struct err *e) MUST_USE;
+
+/* policy_list.c: an index over list->rules, and the walk over those that are for a target. */
+int policy_list_index(struct policy *p, struct policy_list *list, struct err *e) MUST_USE;
+
+struct policy_walk {
+	const struct policy_list *list;
+	struct policy_cursor {
+		const uint32_t *at, *end;
+	} cursors[POLICY_LABELS_MAX];
+	size_t n;
+	uint32_t last;
+	bool started;
+	const struct policy_seen *seen;	  /* what is asked for, to pass over most rules; or NULL */
+	const struct policy_match *match; /* of the rule that was found last */
+	const struct policy_target *to;	  /* ports are not compared if any_port */
+	bool any_port;
+};
+void policy_list_walk(const struct policy_list *list, const struct policy_target *to, bool any_port,
+		      struct policy_walk *ret);
+/* The next rule that is for the target; NULL at the end. */
+const struct policy_rule *policy_list_next(struct policy_walk *w);
+
+/* policy_proxy.c; after the ceilings were read. */
+int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer,
+		      struct err *e) MUST_USE;
+
+/* policy_request.c */
+void policy_request_see(const struct policy_request *q, struct policy_seen *ret);
+bool policy_request_fits(const struct policy_match *m, const struct policy_seen *s);
+void policy_request_compile(const char *pattern, struct policy_path *ret);
+
+/* policy_reason.c */
+void policy_reason_rule(const struct policy_target *to, const struct policy_rule *r,
+			struct policy_answer *ret);
+/* q NULL: a name or a connection. */
+void policy_reason_none(const struct policy *p, const struct policy_target *to,
+			const struct policy_request *q, struct policy_answer *ret);
+void policy_reason_ceiling(const struct policy_target *to, enum policy_layer layer, const char *why,
+			   struct policy_answer *ret);
+void policy_reason_plain(const struct policy_target *to, const struct policy_rule *r,
+			 struct policy_answer *ret);
+
+static inline const struct policy_match *policy_match_of(const struct policy_rule *r)
+{
+	return r->match;
+}

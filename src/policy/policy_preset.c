@@ -1,0 +1,74 @@
+#include "policy_inside.h"
+
+#include <string.h>
+
+#define READ "\"methods\":[\"GET\",\"HEAD\"]"
+#define PUSH "this policy allows reading only: pushing is not possible from here"
+
+struct preset {
+	const char *name, *summary, *text;
+};
+
+static const struct preset presets[] = {
+	{ "none", "no network at all: the session has no door", "{\"version\":1}" },
+	{ "deny", "a door that lets nothing through: every attempt is refused and on record",
+	  "{\"version\":1,\"default\":\"deny\"}" },
+	{ "internet", "every public name and address, every port",
+	  "{\"version\":1,\"default\":\"allow\"}" },
+	{ "pypi", "Python packages, reading only",
+	  "{\"version\":1,\"rules\":[{\"name\":\"pypi\",\"class\":\"packages\","
+	  "\"host\":[\"pypi.org\",\"files.pythonhosted.org\"]," READ "}]}" },
+	{ "npm", "npm packages, reading only, and npm's audit",
+	  "{\"version\":1,\"rules\":["
+	  "{\"name\":\"npm\",\"class\":\"packages\",\"host\":\"registry.npmjs.org\"," READ "},"
+	  "{\"name\":\"npm audit\",\"class\":\"packages\",\"host\":\"registry.npmjs.org\","
+	  "\"methods\":[\"POST\"],\"paths\":[\"/-/npm/v1/security/**\"]}]}" },
+	{ "debian", "Debian packages, reading only, also over plain HTTP",
+	  "{\"version\":1,\"rules\":[{\"name\":\"debian\",\"class\":\"packages\","
+	  "\"host\":[\"deb.debian.org\",\"security.debian.org\"]," READ "}]}" },
+	{ "github-read", "GitHub: clone, fetch, download, the API's reads; no push",
+	  "{\"version\":1,\"rules\":["
+	  "{\"name\":\"github push\",\"host\":[\"github.com\",\"gist.github.com\"],"
+	  "\"paths\":[\"/**/git-receive-pack\"],\"action\":\"deny\",\"reason\":\"" PUSH "\"},"
+	  "{\"name\":\"github push\",\"host\":[\"github.com\",\"gist.github.com\"],"
+	  "\"query\":{\"service\":\"git-receive-pack\"},\"action\":\"deny\",\"reason\":\"" PUSH
+	  "\"},"
+	  "{\"name\":\"github fetch\",\"host\":[\"github.com\",\"gist.github.com\"],"
+	  "\"methods\":[\"POST\"],\"paths\":[\"/**/git-upload-pack\"]},"
+	  "{\"name\":\"github read\",\"host\":[\"github.com\",\"gist.github.com\","
+	  "\"api.github.com\",\"codeload.github.com\",\"raw.githubusercontent.com\","
+	  "\"objects.githubusercontent.com\",\"release-assets.githubusercontent.com\","
+	  "\"gist.githubusercontent.com\"]," READ "}]}" },
+	{ "openai", "the OpenAI API, calls on record",
+	  "{\"version\":1,\"rules\":["
+	  "{\"name\":\"openai\",\"class\":\"model\",\"host\":\"api.openai.com\",\"ports\":[443],"
+	  "\"methods\":[\"POST\"],\"paths\":[\"/v1/chat/completions\",\"/v1/completions\","
+	  "\"/v1/responses\",\"/v1/embeddings\",\"/v1/moderations\",\"/v1/images/**\","
+	  "\"/v1/audio/**\"]},"
+	  "{\"name\":\"openai models\",\"class\":\"model\",\"host\":\"api.openai.com\","
+	  "\"ports\":[443]," READ ",\"paths\":[\"/v1/models\",\"/v1/models/*\"]}]}" },
+	{ "anthropic", "the Anthropic API, calls on record",
+	  "{\"version\":1,\"rules\":["
+	  "{\"name\":\"anthropic\",\"class\":\"model\",\"host\":\"api.anthropic.com\","
+	  "\"ports\":[443],\"methods\":[\"POST\"],\"paths\":[\"/v1/messages\","
+	  "\"/v1/messages/count_tokens\",\"/v1/complete\"]},"
+	  "{\"name\":\"anthropic models\",\"class\":\"model\",\"host\":\"api.anthropic.com\","
+	  "\"ports\":[443]," READ ",\"paths\":[\"/v1/models\",\"/v1/models/*\"]}]}" },
+};
+
+const char *policy_preset(const char *name)
+{
+	for (size_t i = 0; i < COUNT(presets); i++)
+		if (strcmp(presets[i].name, name) == 0)
+			return presets[i].text;
+	return NULL;
+}
+
+const char *policy_preset_name(size_t i, const char **ret_summary)
+{
+	if (i >= COUNT(presets))
+		return NULL;
+	if (ret_summary != NULL)
+		*ret_summary = presets[i].summary;
+	return presets[i].name;
+}

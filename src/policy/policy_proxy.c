@@ -1,0 +1,90 @@
+#include "policy_inside.h"
+
+#include <string.h>
+
+/* "name:1080", "192.0.2.1:1080", "[2001:db8::1]:1080". */
+static int read_address(struct policy *p, const char *text, struct err *e)
+{
+	const char *colon = strrchr(text, ':');
+	size_t n = colon == NULL ? 0 : (size_t)(colon - text);
+	size_t digits = colon == NULL ? 0 : strspn(colon + 1, "0123456789");
+	char *host = policy_alloc(p, HOST_MAX, 1);
+	struct ip ip;
+
+	if (host == NULL)
+		return policy_no_memory(e);
+	if (n > 2 && text[0] == '[' && text[n - 1] == ']') {
+		text++;
+		n -= 2;
+	} else if (memchr(text, ':', n) != NULL) {
+		n = 0; /* an IPv6 address without brackets: where does it end? */
+	}
+	if (n == 0 || n >= HOST_MAX || digits == 0 || digits > 5 || colon[1 + digits] != '\0' ||
+	    strtoul(colon + 1, NULL, 10) == 0 || strtoul(colon + 1, NULL, 10) > 65535)
+		return policy_value_fail(e, "proxy", "address", "must be HOST:PORT");
+	if (ip_read(text, n, &ip) == 0) {
+		memcpy(host, text, n);
+	} else if (host_normal(text, n, host) < 0) {
+		return policy_value_fail(e, "proxy", "address", "must be HOST:PORT");
+	}
+	p->proxy.host = host;
+	p->proxy.port = (uint16_t)strtoul(colon + 1, NULL, 10);
+	return 0;
+}
+
+/* Everything goes there first: who may not contact it may not go through it. */
+static int check_ceilings(const struct policy *p, enum policy_layer layer, struct err *e)
+{
+	struct policy_target to = { .host = p->proxy.host, .port = p->proxy.port };
+
+	if (ip_read(p->proxy.host, strlen(p->proxy.host), &to.ip) == 0)
+		to.host = NULL;
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++) {
+		const struct policy_rule *r;
+		struct policy_walk w;
+
+		if (!p->ceilings[i].given)
+			continue;
+		policy_list_walk(&p->ceilings[i], &to, false, &w);
+		r = policy_list_next(&w);
+		if (r == NULL || !r->allow || policy_match_of(r)->looks)
+			return err_set(e, ERR_DENIED, "proxy: the %s's policy does not allow it",
+				       policy_layer_names[i]);
+	}
+	return 0;
+}
+
+int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer, struct err *e)
+{
+	static const char *const members[] = { "address", "username", "password", "layer" };
+	const char *address = NULL;
+	size_t whose = layer;
+
+	if (v == NULL)
+		return 0;
+	p->proxy.user = p->proxy.password = "";
+	if (policy_value_known(v, members, p->merged ? COUNT(members) : COUNT(members) - 1, "proxy",
+			       e) < 0 ||
+	    policy_value_text(json_object_get(v, "address"), 300, "proxy", "address", &address, e) <
+		    0 ||
+	    policy_value_text(json_object_get(v, "username"), 255, "proxy", "username",
+			      &p->proxy.user, e) < 0 ||
+	    policy_value_text(json_object_get(v, "password"), 255, "proxy", "password",
+			      &p->proxy.password, e) < 0 ||
+	    policy_value_word(json_object_get(v, "layer"), policy_layer_names, POLICY_LAYERS,
+			      "proxy", "layer", &whose, e) < 0)
+		return -1;
+	if (address == NULL)
+		return policy_value_fail(e, "proxy", "address", "is missing");
+	if ((*p->proxy.user == '\0') != (*p->proxy.password == '\0'))
+		return policy_value_fail(e, "proxy", "",
+					 "needs both username and password, or none");
+	if (read_address(p, address, e) < 0)
+		return -1;
+	return check_ceilings(p, (enum policy_layer)whose, e);
+}
+
+const struct policy_proxy *policy_proxy(const struct policy *p)
+{
+	return &p->proxy;
+}

@@ -1,0 +1,113 @@
+/* policy_reason.c - theory of operation
+ *
+ * A refusal is read by an agent that may otherwise try the next way around: each says what was
+ * refused, by what, and what is allowed instead. Never what a policy's headers or secrets hold. */
+#include "policy_inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HOST_SHOWN 100
+
+static void say(struct policy_answer *a, const char *fmt, ...) PRINTF(2, 3);
+
+/* Adds to the reason; what does not fit is cut. */
+static void say(struct policy_answer *a, const char *fmt, ...)
+{
+	size_t n = strlen(a->reason);
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(a->reason + n, sizeof(a->reason) - n, fmt, ap);
+	va_end(ap);
+}
+
+static void say_target(struct policy_answer *a, const struct policy_target *to)
+{
+	char text[IP_TEXT_MAX];
+
+	a->reason[0] = '\0';
+	if (to->host != NULL) {
+		say(a, "%.*s%s", HOST_SHOWN, to->host, strlen(to->host) > HOST_SHOWN ? "..." : "");
+	} else {
+		ip_format(&to->ip, text);
+		say(a, ip_is_v4(&to->ip) ? "%s" : "[%s]", text);
+	}
+	if (to->port != 0)
+		say(a, ":%u", to->port);
+}
+
+void policy_reason_rule(const struct policy_target *to, const struct policy_rule *r,
+			struct policy_answer *ret)
+{
+	say_target(ret, to);
+	say(ret, " is denied by this session's network policy (%s)", r->name);
+	if (*r->reason != '\0')
+		say(ret, ": %s", r->reason);
+}
+
+void policy_reason_plain(const struct policy_target *to, const struct policy_rule *r,
+			 struct policy_answer *ret)
+{
+	say_target(ret, to);
+	say(ret, " is allowed over https only: '%s' puts in a secret, which is never sent in plain",
+	    r->name);
+}
+
+void policy_reason_ceiling(const struct policy_target *to, enum policy_layer layer, const char *why,
+			   struct policy_answer *ret)
+{
+	say_target(ret, to);
+	say(ret, " is not allowed%s by the %s's policy, which this session's cannot exceed", why,
+	    policy_layer_names[layer]);
+}
+
+static size_t shown_length(const struct host_pattern *h)
+{
+	return h->n + (h->below ? 2 : 0) + 2;
+}
+
+/* The hosts of rules that allow, as many as there is room for. False: no more. */
+static bool say_hosts(struct policy_answer *a, const struct policy_match *m, bool *first)
+{
+	for (size_t i = 0; i < m->nhosts; i++) {
+		const struct host_pattern *h = &m->hosts[i];
+
+		if (strlen(a->reason) + shown_length(h) + sizeof("; allowed hosts: ...") >=
+		    sizeof(a->reason)) {
+			if (!*first)
+				say(a, ", ...");
+			return false;
+		}
+		say(a, "%s%s%s", *first ? "; allowed hosts: " : ", ",
+		    h->any     ? "*"
+		    : h->below ? "*."
+			       : "",
+		    h->text);
+		*first = false;
+	}
+	return true;
+}
+
+void policy_reason_none(const struct policy *p, const struct policy_target *to,
+			const struct policy_request *q, struct policy_answer *ret)
+{
+	bool first = true;
+
+	say_target(ret, to);
+	if (q != NULL) {
+		ret->reason[0] = '\0';
+		say(ret, "%.20s %.60s%s at ", q->method, q->path,
+		    strlen(q->path) > 60 ? "..." : "");
+		say(ret, "%.*s", HOST_SHOWN, to->host != NULL ? to->host : "this address");
+		say(ret, " is not allowed by this session's network policy (no rule for this "
+			 "request)");
+		return;
+	}
+	say(ret, " is not allowed by this session's network policy (no rule matches)");
+	for (size_t i = 0; i < p->list.n; i++)
+		if (p->list.rules[i].allow &&
+		    !say_hosts(ret, policy_match_of(&p->list.rules[i]), &first))
+			return;
+}

@@ -1,0 +1,95 @@
+#include "record_text.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "own.h"
+
+#define MEMBERS_MAX 64
+
+static const char *const kinds[] = { "dns", "connect", "request" };
+
+static json_t *parse(const char *text, size_t len, struct err *e)
+{
+	json_error_t why;
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+
+	if (root == NULL)
+		(void)err_set(e, ERR_INVALID, "record: %.100s", why.text);
+	if (root != NULL && !json_is_object(root)) {
+		json_decref(root);
+		root = NULL;
+		(void)err_set(e, ERR_INVALID, "record: not an object");
+	}
+	return root;
+}
+
+static int read_number(const json_t *root, const char *name, uint64_t *ret, struct err *e)
+{
+	const json_t *value = json_object_get(root, name);
+
+	if (!json_is_integer(value) || json_integer_value(value) < 0)
+		return err_set(e, ERR_INVALID, "record: %s is not a number", name);
+	*ret = (uint64_t)json_integer_value(value);
+	return 0;
+}
+
+static int read_kind(const json_t *root, struct record_text *ret, struct err *e)
+{
+	const char *kind = json_string_value(json_object_get(root, "kind"));
+
+	for (size_t i = 0; kind != NULL && i < COUNT(kinds); i++)
+		if (strcmp(kind, kinds[i]) == 0) {
+			(void)snprintf(ret->kind, sizeof(ret->kind), "%s", kind);
+			return 0;
+		}
+	return err_set(e, ERR_INVALID, "record: of no kind");
+}
+
+static int read_members(const json_t *root, struct record_text *ret, struct err *e)
+{
+	const char *verdict = json_string_value(json_object_get(root, "verdict"));
+	const char *name = json_string_value(json_object_get(root, "name"));
+
+	memset(ret, 0, sizeof(*ret));
+	if (json_object_size(root) > MEMBERS_MAX)
+		return err_set(e, ERR_INVALID, "record: more than %d members", MEMBERS_MAX);
+	if (read_kind(root, ret, e) < 0 || read_number(root, "time_ms", &ret->time_ms, e) < 0)
+		return -1;
+	if (verdict == NULL || (strcmp(verdict, "allow") != 0 && strcmp(verdict, "deny") != 0))
+		return err_set(e, ERR_INVALID, "record: no verdict");
+	ret->allowed = verdict[0] == 'a';
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", name == NULL ? "" : name);
+	return 0;
+}
+
+int record_text_read(const char *text, size_t len, struct record_text *ret, char **ret_text,
+		     struct err *e)
+{
+	json_t *root = parse(text, len, e);
+	int read = root == NULL ? -1 : read_members(root, ret, e);
+
+	*ret_text = NULL;
+	if (read == 0) {
+		*ret_text = json_dumps(root, JSON_COMPACT);
+		if (*ret_text == NULL)
+			read = err_set(e, ERR_SYSTEM, "record: memory is short");
+	}
+	json_decref(root);
+	return read;
+}
+
+int record_text_counts(const char *text, size_t len, struct record_counts *ret, struct err *e)
+{
+	json_t *root = parse(text, len, e);
+	int read = -1;
+
+	*ret = (struct record_counts){ 0 };
+	if (root != NULL && read_number(root, "bytes_in", &ret->bytes_in, e) == 0 &&
+	    read_number(root, "bytes_out", &ret->bytes_out, e) == 0 &&
+	    read_number(root, "requests", &ret->requests, e) == 0)
+		read = read_number(root, "connections", &ret->connections, e);
+	json_decref(root);
+	return read;
+}

@@ -1,0 +1,48 @@
+/* store_net.h - what sessions tried to reach, in order. See store.h for what holds for all rows. */
+#pragma once
+
+#include "store.h"
+
+struct store_net {
+	uint64_t seq; /* given by the store; grows, and is never given twice */
+	char tenant[STORE_ID_MAX];
+	char session[STORE_ID_MAX];
+	uint64_t time_ms;
+	char kind[16]; /* "dns", "connect", "request" */
+	bool allowed;
+	char name[256];	  /* the host, or ""; cut */
+	const char *data; /* the whole record, JSON */
+};
+
+enum store_net_verdict { STORE_NET_REFUSED, STORE_NET_ALLOWED, STORE_NET_ANY };
+
+struct store_net_filter {
+	const char *session;
+	uint64_t after_seq;
+	const char *kind; /* NULL: all */
+	enum store_net_verdict verdict;
+	const char *name; /* NULL: all */
+	unsigned limit;	  /* rows at most; 0: no limit */
+};
+
+typedef int store_net_fn(const struct store_net *row, void *cookie);
+
+/* seq is ignored on the way in; *ret_seq, if not NULL, is what it became. */
+int store_net_append(struct store *s, const struct store_net *row, uint64_t *ret_seq,
+		     struct err *e) MUST_USE;
+
+/* Those after a number, in order. */
+int store_net_list(struct store *s, const struct store_net_filter *filter, store_net_fn *fn,
+		   void *cookie, struct err *e) MUST_USE;
+
+/* The last number given, 0 if none ever was. */
+int store_net_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;
+
+/* How many a session has. */
+int store_net_count(struct store *s, const char *session, uint64_t *ret, struct err *e) MUST_USE;
+/* Deletes all of a session but the `keep` newest. */
+int store_net_bound(struct store *s, const char *session, uint64_t keep, struct err *e) MUST_USE;
+
+/* As store_event_prune(). */
+int store_net_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,
+		    struct err *e) MUST_USE;

@@ -1,0 +1,50 @@
+/* store_secret.h - secrets: what each is for, and its value in a box that the store cannot open.
+ * See store.h for what holds for all rows. */
+#pragma once
+
+#include "store.h"
+
+struct store_secret {
+	char id[STORE_ID_MAX]; /* "sec_..." */
+	char tenant[STORE_ID_MAX];
+	char name[STORE_NAME_MAX]; /* no other of that tenant has it */
+	uint64_t version;	   /* of the value: 1, 2, ... */
+	uint64_t created_ms, updated_ms, expires_ms;
+	uint32_t ways;	      /* bits; the store does not know them */
+	const char *metadata; /* opaque */
+	/* Lines; "": none were given. */
+	const char *hosts, *methods, *paths, *places;
+	const void *box;
+	size_t box_len;
+
+	void *owned; /* the texts of a row from store_secret_get() */
+};
+
+typedef int store_secret_fn(const struct store_secret *row, void *cookie);
+
+/* ERR_CONFLICT: the name is taken. */
+int store_secret_insert(struct store *s, const struct store_secret *row, struct err *e) MUST_USE;
+/* Everything but id, tenant, name and created_ms. */
+int store_secret_update(struct store *s, const struct store_secret *row, struct err *e) MUST_USE;
+/* Another box for the same value; ERR_NOT_FOUND if it is not of that version any more. */
+int store_secret_reseal(struct store *s, const struct store_secret *row, struct err *e) MUST_USE;
+
+/* The caller releases the row. */
+int store_secret_get(struct store *s, const char *id, struct store_secret *ret,
+		     struct err *e) MUST_USE;
+int store_secret_get_by_name(struct store *s, const char *tenant, const char *name,
+			     struct store_secret *ret, struct err *e) MUST_USE;
+void store_secret_release(struct store_secret *row);
+
+int store_secret_delete(struct store *s, const char *id, struct err *e) MUST_USE;
+
+/* Of a tenant, by name, those behind one ("" or NULL: all); at most so many (0: no limit). */
+int store_secret_list(struct store *s, const char *tenant, const char *after, unsigned limit,
+		      store_secret_fn *fn, void *cookie, struct err *e) MUST_USE;
+/* Of all tenants, in the order of ids, those behind one. */
+int store_secret_each(struct store *s, const char *after_id, unsigned limit, store_secret_fn *fn,
+		      void *cookie, struct err *e) MUST_USE;
+/* Whose time was over after one moment and until another. */
+int store_secret_expiring(struct store *s, uint64_t after_ms, uint64_t until_ms,
+			  store_secret_fn *fn, void *cookie, struct err *e) MUST_USE;
+int store_secret_count(struct store *s, const char *tenant, uint64_t *ret, struct err *e) MUST_USE;

@@ -1,0 +1,163 @@
+/* trust.c - theory of operation
+ *
+ * Who checks certificates looks in one of three kinds of places: a folder with links named after
+ * hashes (OpenSSL), a bundle of all of them in one file (nearly everybody else), a key store
+ * (Java). Distributions link these to each other, so places are resolved as the cell will: with the
+ * template as root. They are copies of ours; some came without the right to write even for the
+ * owner. */
+#include "trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "keystore.h"
+
+#define FILE_MAX (8U << 20)
+
+static const char *const bundles[] = {
+	"etc/ssl/certs/ca-certificates.crt",
+	"etc/pki/tls/certs/ca-bundle.crt",
+	"etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+};
+
+static const char *const keystores[] = {
+	"etc/ssl/certs/java/cacerts",
+	"etc/pki/java/cacerts",
+	"etc/pki/ca-trust/extracted/java/cacerts",
+};
+
+/* A file of the template; *ret_fd is -1 if there is none of that name. It is ours to change for as
+ * long as it has the mode 0600; leave() ends that. */
+static int enter(int root, const char *path, int *ret_fd, struct stat *ret, struct err *e)
+{
+	char self[32];
+
+	*ret_fd = -1;
+	OWN_FD there = kernel_openat2(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+				      RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	if (there < 0)
+		return 0;
+	if (fstat(there, ret) < 0 || !S_ISREG(ret->st_mode) || ret->st_size > FILE_MAX)
+		return 0;
+	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", (int)there);
+	if (fchmod(there, 0600) < 0 || (*ret_fd = open(self, O_RDWR | O_CLOEXEC)) < 0)
+		return err_sys(e, "open %s", path);
+	return 0;
+}
+
+static int leave(int fd, const struct stat *was, const char *path, struct err *e)
+{
+	return fchmod(fd, was->st_mode & 07777) < 0 ? err_sys(e, "chmod %s", path) : 0;
+}
+
+static int make(int dir, const char *path, const char *text, struct err *e)
+{
+	OWN_FD fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return err_sys(e, "create %s", path);
+	if (io_write_all(fd, text, strlen(text), e) < 0)
+		return err_wrap(e, "%s", path);
+	return fchmod(fd, 0644) < 0 ? err_sys(e, "chmod %s", path) : 0;
+}
+
+/* Another certificate may have that hash, too: then the next number is looked at. */
+static int make_link(int certs, const char *link, struct err *e)
+{
+	char name[AUTHORITY_LINK_MAX];
+	size_t last = strlen(link) - 1;
+
+	memcpy(name, link, last + 2);
+	for (char digit = '0'; digit <= '9'; digit++) {
+		name[last] = digit;
+		if (symlinkat("cordon.pem", certs, name) == 0)
+			return 0;
+		if (errno != EEXIST)
+			break;
+	}
+	return err_sys(e, "link %s", link);
+}
+
+/* Once each, though two names may lead to the same. */
+static int add_to_bundle(int root, const char *path, const char *cert, struct err *e)
+{
+	OWN_MEM char *text = NULL;
+	struct stat st;
+	int opened;
+	ssize_t n;
+
+	if (enter(root, path, &opened, &st, e) < 0)
+		return -1;
+	if (opened < 0)
+		return 0;
+	OWN_FD fd = opened;
+	text = malloc((size_t)st.st_size + 1);
+	if (text == NULL || (n = pread(fd, text, (size_t)st.st_size, 0)) < 0)
+		return err_sys(e, "read %s", path);
+	text[n] = '\0';
+	if (strstr(text, cert) == NULL) {
+		if (lseek(fd, 0, SEEK_END) < 0)
+			return err_sys(e, "append to %s", path);
+		if ((n > 0 && text[n - 1] != '\n' && io_write_all(fd, "\n", 1, e) < 0) ||
+		    io_write_all(fd, cert, strlen(cert), e) < 0)
+			return err_wrap(e, "%s", path);
+	}
+	return leave(fd, &st, path, e);
+}
+
+static int add_to_keystore(int root, const char *path, const char *cert, struct err *e)
+{
+	OWN_MEM uint8_t *bytes = NULL, *made = NULL;
+	struct err unusual = { 0 };
+	size_t made_len = 0;
+	struct stat st;
+	int opened;
+	ssize_t n;
+
+	if (enter(root, path, &opened, &st, e) < 0)
+		return -1;
+	if (opened < 0)
+		return 0;
+	OWN_FD fd = opened;
+	bytes = malloc((size_t)st.st_size + 1);
+	if (bytes == NULL || (n = pread(fd, bytes, (size_t)st.st_size, 0)) < 0)
+		return err_sys(e, "read %s", path);
+	/* What it does not know it leaves alone: Java then trusts whom it trusted before. */
+	if (keystore_add(bytes, (size_t)n, "cordon", cert, &made, &made_len, &unusual) == 0 &&
+	    (lseek(fd, 0, SEEK_SET) < 0 || io_write_all(fd, made, made_len, e) < 0))
+		return err_sys(e, "write %s", path);
+	return leave(fd, &st, path, e);
+}
+
+int trust_add(int etc, const struct authority *a, struct err *e)
+{
+	static const char bundle[] = "ca-certificates.crt";
+	struct stat st;
+
+	OWN_FD root = openat(etc, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0 || (mkdirat(etc, "ssl", 0755) < 0 && errno != EEXIST) ||
+	    (mkdirat(etc, "ssl/certs", 0755) < 0 && errno != EEXIST))
+		return err_sys(e, "mkdir ssl/certs");
+	OWN_FD certs = kernel_openat2(root, "etc/ssl/certs", O_RDONLY | O_DIRECTORY | O_CLOEXEC,
+				      RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	if (certs < 0)
+		return err_sys(e, "open ssl/certs");
+	if (make(certs, "cordon.pem", a->cert, e) < 0 || make_link(certs, a->link, e) < 0)
+		return -1;
+	if (fstatat(certs, bundle, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
+	    make(certs, bundle, a->cert, e) < 0)
+		return -1;
+	for (size_t i = 0; i < COUNT(bundles); i++)
+		if (add_to_bundle(root, bundles[i], a->cert, e) < 0)
+			return -1;
+	for (size_t i = 0; i < COUNT(keystores); i++)
+		if (add_to_keystore(root, keystores[i], a->cert, e) < 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/python3 -B
+"""Goal: programs that know nothing of a gateway just work where the policy allows, and are refused in words
+where it does not: plain sockets, curl, wget, git, Python, node, a static binary; and by the explicit proxy.
+
+    test_egress_clients.py CORDON PLAIN [name ...]
+
+PLAIN is the static program plain.c. Runs in a small internet of its own (internet.py)."""
+import os
+import sys
+
+import internet
+from harness import Skip, check, equal, has, wait_for
+from internet_client import TRUST, both, curl, make, policy, probe, records, recorded, sh, shared
+
+PLAIN = ""
+
+
+def have(server, s, program):
+    done = sh(server, s, f"command -v {program}")
+    if done["exit_code"] != 0:
+        raise Skip(f"{program} is not on this machine")
+
+
+def test_curl_http(server):
+    s = shared(server)
+    for user in ("root", "user"):
+        code, status, text = curl(server, s, "http://web.example/echo?a=b", user=user)
+        equal((code, status), (0, 200), text)
+        has(text, '"path": "/echo?a=b"', "what the server saw")
+    equal(len(internet.NET.hit("/echo", host="web.example")), 2, "hits")
+    code, status, text = curl(server, s, "http://other.example/")
+    equal((code, status), (6, 0), f"a name outside the policy does not exist ({text})")
+
+
+def test_curl_https_passed_on(server):
+    s = shared(server)
+    code, status, text = curl(server, s, "https://web.example/echo", "--cacert", TRUST)
+    equal((code, status), (0, 200), text)
+    has(text, '"sni": "web.example"', "the server name")
+    equal(curl(server, s, "https://web.example/echo")[0], 60, "the certificate is the server's own")
+
+
+def test_curl_https_terminated(server):
+    s = shared(server)
+    code, status, text = curl(server, s, "https://look.example/open/x")
+    equal((code, status), (0, 200), f"with the authority that cells trust ({text})")
+    has(text, '"sni": "look.example"', "TLS to the server, too")
+    code, status, text = curl(server, s, "https://look.example/shut")
+    equal((code, status), (0, 403), text)
+    has(text, "not allowed", "the reason")
+    equal(internet.NET.hit("/shut"), [], "what was refused arrived")
+
+
+def test_curl_http2_falls_back(server):
+    s = shared(server)
+    for url in ("https://look.example/open/2", "https://web.example/echo"):
+        trust = ["--cacert", TRUST] if "web" in url else []
+        code, status, text = curl(server, s, url, "--http2", "-o", "/dev/null", "-w", "\n%{http_version} %{http_code}", *trust)
+        equal((code, status), (0, 200), text)
+        check("1.1" in text or status == 200, text)
+
+
+def test_curl_ipv6(server):
+    s = make(server, policy({"host": "six.example"}, {"host": "web.example"}))
+    for options, url in (((), "http://six.example/echo"), (("-6",), "http://six.example/echo"), (("-4",), "http://six.example/echo"),
+                         (("-6",), "http://web.example/echo"), (("-6", "--cacert", TRUST), "https://six.example/echo")):
+        code, status, text = curl(server, s, url, *options)
+        equal((code, status), (0, 200), f"{url} {options}: {text}")
+
+
+def test_curl_uploads_and_downloads(server):
+    s = make(server, policy({"host": "web.example"}, {"host": "look.example", "paths": ["/**"]}))
+    for base, trust in (("http://web.example", ""), ("https://web.example", f"--cacert {TRUST}"), ("https://look.example", "")):
+        done = sh(server, s, f"head -c 5000000 /dev/urandom > /tmp/up; sha256sum < /tmp/up; "
+                  f"curl -sS -m 20 {trust} -T /tmp/up {base}/echo; curl -sS -m 20 {trust} -H 'Transfer-Encoding: chunked' "
+                  f"-d @/tmp/up -X POST {base}/echo | head -c 0; curl -sS -m 30 {trust} '{base}/huge?n=50000000' | wc -c", 0)
+        has(done["stdout"], done["stdout"][:64] + '"', f"the digest of an upload to {base}")
+        check(done["stdout"].endswith("50000000\n"), f"a download from {base}: {done['stdout'][-40:]}")
+
+
+def test_one_large_download(server):
+    s = make(server, policy({"host": "web.example"}))
+    done = sh(server, s, "curl -sS -m 60 http://web.example/huge | wc -c", 0)
+    equal(done["stdout"].strip(), str(1 << 30), "1 GiB")
+
+
+def test_wget(server):
+    s = shared(server)
+    have(server, s, "wget")
+    has(sh(server, s, "wget -q -T 10 -t 1 -O - http://web.example/echo", 0)["stdout"], "web.example", "http")
+    has(sh(server, s, "wget -q -T 10 -t 1 -O - https://look.example/open/w", 0)["stdout"], "look.example", "https")
+    check(sh(server, s, "wget -q -T 10 -t 1 -O - https://look.example/shut")["exit_code"] == 8, "403 is an error")
+
+
+READ = {"host": "git.example", "paths": ["/git/**"], "methods": ["GET", "POST"]}
+NO_PUSH = [{"host": "git.example", "paths": ["/git/**/git-receive-pack"], "action": "deny", "reason": "read only"},
+           {"host": "git.example", "paths": ["/git/**/info/refs"], "query": {"service": "git-receive-pack"},
+            "action": "deny", "reason": "this session may only read"}]
+PUSH = """cd /tmp/clone && date +%N >> file && git -c user.name=t -c user.email=t@t.example commit -qam more &&
+    git push -q origin main"""
+
+
+def test_git_clone_and_push(server):
+    s = make(server, policy(*NO_PUSH, READ))
+    sh(server, s, "cd /tmp && git clone -q https://git.example/git/repo.git clone && cat clone/file", 0)
+    before = internet.NET.sites.pushed()
+    done = sh(server, s, PUSH)
+    check(done["exit_code"] != 0, f"a push that the policy refuses: {done}")
+    has(done["stderr"], "403", "what git says")
+    equal(internet.NET.sites.pushed(), before, "commits")
+    check(not [h for h in internet.NET.hits if "receive-pack" in h["path"]], "nothing of a push arrives")
+    denied = recorded(server, s, lambda r: r.get("path") == "/git/repo.git/info/refs" and r["verdict"] == "deny")
+    equal(denied[-1]["reason"], "this session may only read", "the reason on record")
+    internet_put = policy(READ)
+    server.want(200, "PUT", f"/v1/sessions/{s['id']}/network", internet_put)
+    sh(server, s, "cd /tmp/clone && git push -q origin main", 0)
+    equal(internet.NET.sites.pushed(), before + 1, "commits after a push that is allowed")
+
+
+def test_python_urllib(server):
+    s = shared(server)
+    before = "import urllib.request, urllib.error"
+    for url, want in (("http://web.example/echo", 200), ("https://look.example/open/p", 200)):
+        equal(both(server, s, f"urllib.request.urlopen('{url}', timeout=10).status", before=before), [want, want], url)
+    got = probe(server, s, "answer()", before=before + """
+def answer():
+    try:
+        urllib.request.urlopen('https://look.example/shut', timeout=10)
+    except urllib.error.HTTPError as e:
+        return [e.code, e.read().decode(), e.headers['X-Cordon-Denied']]
+""")
+    check(got[0] == 403 and "not allowed" in got[1] and got[2], f"{got}")
+
+
+def test_node_fetch(server):
+    s = shared(server)
+    have(server, s, "node")
+    code = ("const f=async u=>{try{const r=await fetch(u);return r.status}catch(e){return e.cause?e.cause.code:String(e)}};"
+            "(async()=>console.log(JSON.stringify([await f('http://web.example/echo'),await f('https://look.example/open/n'),"
+            "await f('https://look.example/shut'),await f('http://other.example/')])))()")
+    done = server.run(s["id"], ["node", "-e", code])
+    equal(done["stdout"].strip(), '[200,200,403,"ENOTFOUND"]', f"node ({done['stderr']})")
+
+
+def test_java(server):
+    s = shared(server)
+    have(server, s, "java")
+    have(server, s, "jshell")
+    code = ('var c=java.net.http.HttpClient.newHttpClient();var q=java.net.http.HttpRequest.newBuilder('
+            'java.net.URI.create("http://web.example/echo")).build();'
+            'System.out.println(c.send(q,java.net.http.HttpResponse.BodyHandlers.ofString()).statusCode())')
+    done = server.run(s["id"], ["sh", "-c", 'echo "$1" | jshell -s -', "sh", code])
+    has(done["stdout"], "200", f"java ({done['stderr'][-500:]})")
+
+
+def test_static_binary(server):
+    s = shared(server)
+    with open(PLAIN, "rb") as f:
+        server.want(204, "PUT", f"/v1/sessions/{s['id']}/files?path=/tmp/plain&mode=755", f.read())
+    for user in ("root", "user"):
+        done = sh(server, s, "/tmp/plain web.example 80 /echo", 0, user=user, env={"http_proxy": "http://192.0.2.9:1"})
+        has(done["stdout"], "HTTP/1.1 200", "plain sockets")
+        done = sh(server, s, "/tmp/plain other.example 80 /echo", user=user)
+        equal(done["exit_code"], 2, "a name that does not exist")
+
+
+def test_raw_bytes(server):
+    s = make(server, policy({"host": "raw.example", "ports": [2222], "protocol": "tcp"}, {"host": "web.example", "ports": [22, 80]}))
+    equal(probe(server, s, "echoed()", before="""
+def echoed():
+    s = connect('raw.example', 2222)
+    s.sendall(b'SSH-2.0-x')
+    return s.recv(99).decode()"""), "SSH-2.0-x", "bytes of any kind where the rule says so")
+    got = probe(server, s, "raw('web.example', 22, 'SSH-2.0-x\\r\\n')")
+    check("SSH" not in got and "!" in got or got == "", f"a host for HTTP takes no other bytes: {got!r}")
+
+
+def test_explicit_proxy(server):
+    s = shared(server)
+    for url, options, want in (("http://web.example/echo", (), 200), ("https://look.example/open/e", (), 200),
+                               ("https://web.example/echo", ("--cacert", TRUST), 200), ("http://look.example/echo", ("-p",), 200),
+                               ("http://other.example/", (), 403), ("https://look.example/shut", (), 403)):
+        _, status, text = curl(server, s, url, "-x", "http://198.18.0.1:3128", *options)
+        equal(status, want, f"{url} by the proxy ({text})")
+    code, status, text = curl(server, s, "https://other.example/", "-x", "http://198.18.0.1:3128")
+    check(code == 56 and "403" in text, f"CONNECT to a host outside the policy: {code} {text}")
+    done = sh(server, s, "curl -sS -m 9 -o /dev/null -w '%{http_code}' http://web.example/echo", 0,
+              env={"http_proxy": "http://198.18.0.1:3128"})
+    equal(done["stdout"], "200", "by the variable")
+    wait_for(lambda: [r for r in records(server, s, kind="request") if r.get("proxied")], 5, "the record says so")
+
+
+def test_websocket(server):
+    s = make(server, policy({"host": "ws.example", "paths": ["/ws"]}))
+    got = probe(server, s, "talk()", before="""
+def talk():
+    out = []
+    for encrypted in (False, True):
+        s = connect('ws.example', 443 if encrypted else 80)
+        if encrypted:
+            s = ssl.create_default_context().wrap_socket(s, server_hostname='ws.example')
+        s.sendall(b'GET /ws HTTP/1.1\\r\\nHost: ws.example\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n'
+                  b'Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n')
+        head = s.recv(4096)
+        s.sendall(b'ping')
+        out += [head.split(b' ')[1].decode(), s.recv(99).decode()]
+    return out""")
+    equal(got, ["101", "<ping>", "101", "<ping>"], "WebSocket")
+
+
+def test_socks_upstream(server):
+    s = make(server, policy({"host": "web.example"}, proxy={"address": "socks.example:1080", "username": "u", "password": "pw"}))
+    code, status, text = curl(server, s, "http://web.example/echo")
+    equal((code, status), (0, 200), text)
+    equal([h["path"] for h in internet.NET.hits if h["method"] == "SOCKS"], ["u:pw@web.example:80"], "what the proxy was asked")
+
+
+def test_resolvers_of_all_kinds(server):
+    s = shared(server)
+    equal(both(server, s, "[dns('web.example')[:2], dns('web.example', 28)[:2], dns('other.example')[:2], "
+               "dns('web.example', 65)[:2], dns('web.example', over='tcp')[:2], dns('web.example', server='9.9.9.9')[:2]]"),
+          [[[0, 1], [0, 1], [3, 0], [0, 0], [0, 1], [0, 1]]] * 2, "answers")
+    equal(internet.NET.asked, [], "and nothing of it reaches a resolver outside")
+
+
+def test_odd_upstream_names(server):
+    hosts = ("slow.example", "cut.example", "garbage.example", "alias.example", "mixed.example", "gone.example")
+    s = make(server, policy(*({"host": h} for h in hosts)))
+    got = {h: curl(server, s, f"http://{h}/echo", seconds=15)[1] for h in hosts}
+    equal(got, {"slow.example": 200, "cut.example": 200, "garbage.example": 502, "alias.example": 200,
+                "mixed.example": 200, "gone.example": 502}, "answers")
+    check(("cut.example", 1, "tcp") in internet.NET.asked, "an answer that was cut is asked for by TCP")
+
+
+def test_broken_servers(server):
+    s = make(server, policy({"host": "web.example"}))
+    check(curl(server, s, "http://web.example/cut")[0] == 18, "an answer that ends early does not look whole")
+    equal(curl(server, s, "http://web.example/silent")[1], 502, "no answer")
+    equal(curl(server, s, "http://web.example/slow?s=1")[1], 200, "a slow one")
+    equal(curl(server, s, "http://web.example:8080/echo")[1], 403, "a port outside the policy")
+
+
+if __name__ == "__main__":
+    if "CORDON_PLAIN" not in os.environ:
+        os.environ["CORDON_PLAIN"] = os.path.abspath(sys.argv.pop(2))
+    PLAIN = os.environ["CORDON_PLAIN"]
+    internet.enter()
+    internet.run_tests(globals(), pool_size=2)

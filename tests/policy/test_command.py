@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""cordon policy as a user types it: check, explain, merge and presets, without any server.
+
+    test_command.py CORDON-CLIENT
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+CLIENT = os.path.abspath(sys.argv[1])
+POLICY = {
+    "version": 1,
+    "extends": ["pypi", "github-read"],
+    "rules": [
+        "api.example.com:8443/v1/",
+        {"name": "mine", "host": "*.example.org", "tls": "pass"},
+        {"name": "shadowed", "host": "x.example.org"},
+        {"cidr": "192.168.0.0/16", "ports": [22], "protocol": "tcp"},
+    ],
+}
+
+
+def cordon(*words, text=None):
+    done = subprocess.run([CLIENT, "policy", *words], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=20, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def good():
+    with open("p.json", "w", encoding="utf-8") as f:
+        json.dump(POLICY, f)
+
+
+def check_tells_what_is_doubtful():
+    good()
+    code, out, _ = cordon("check", "p.json")
+    assert code == 0, out
+    assert "shadowed is never reached: mine decides before it" in out, out
+    assert "192.168.0.0 is private address space" in out, out
+    assert cordon("check", "--strict", "p.json")[0] == 1
+    assert cordon("check", "-", text=json.dumps({"version": 1, "rules": ["a.test"]}))[:2] == (0, "1 rules, 0 warnings\n")
+
+
+def check_says_where_an_error_is():
+    for document, words in (
+        ({"version": 1, "rules": ["a.test", {"hots": "x"}]}, "rules[1]: unknown member 'hots'"),
+        ({"version": 1, "private": ["10.0.0.0/8"]}, "private: is for the node's policy only"),
+        ("{\"version\":1,\n\"rules\":[}", "line 2"),
+        ("", "is empty"),
+    ):
+        code, out, err = cordon("check", "-", text=document if isinstance(document, str) else json.dumps(document))
+        assert code == 1 and words in err and out == "", (code, out, err)
+    assert cordon("check", "--layer", "node", "-", text='{"version":1,"private":["10.0.0.0/8"]}')[0] == 0
+    assert cordon("check", "/nowhere/p.json")[0] == 1
+
+
+def explains(words, code, *parts):
+    got, out, err = cordon("explain", *words)
+    assert got == code and all(p in out for p in parts), (got, out, err)
+
+
+def explain_goes_through_the_stages():
+    good()
+    mine = ["--policy", "p.json", "--host"]
+    explains([*mine, "evil.test"], 1, "does not exist", "no rule matches")
+    explains([*mine, "Api.Example.com."], 1, "name", "exists", "api.example.com:443 is not allowed")
+    explains([*mine, "api.example.com", "--port", "8443", "--path", "/v1/%78"], 0, "TLS is terminated", "GET /v1/x: allowed")
+    explains([*mine, "api.example.com", "--port", "8443", "--path", "/v2"], 1, "request", "refused")
+    explains([*mine, "a.example.org"], 0, "TLS is passed on", "(mine)")
+    explains([*mine, "192.168.1.1", "--port", "22"], 1, "never connected to: it is private")
+    push = ["--path", "/o/r.git/info/refs?service=git-receive-pack"]
+    explains([*mine, "github.com", *push], 1, "reading only")
+    explains([*mine, "github.com", "--path", "/o/r.git/info/refs?service=git-upload-pack"], 0, "(github read)")
+    explains([*mine, "github.com", "--method", "POST", "--path", "/o/r.git/git-receive-pack"], 1, "github push")
+    explains(["--preset", "pypi", "--host", "pypi.org", "--plain"], 0, "port 80", "(pypi)")
+    explains(["--preset", "none", "--host", "pypi.org"], 1, "does not exist")
+    assert cordon("explain", "--preset", "pypi", "--host", "0x7f.1")[0] == 1
+    assert cordon("explain", "--preset", "pypi", "--host", "pypi.org", "--path", "/../x")[0] == 1
+    assert cordon("explain", "--preset", "nope", "--host", "pypi.org")[0] == 2
+    assert cordon("explain", "--preset", "pypi")[0] == 2
+
+
+def merge_keeps_layers():
+    good()
+    with open("n.json", "w", encoding="utf-8") as f:
+        json.dump({"version": 1, "ceiling": ["pypi.org"], "rules": [{"host": "bad.test", "action": "deny"}]}, f)
+    code, out, err = cordon("merge", "--node", "n.json", "--session", "p.json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert [r["layer"] for r in document["rules"][:2]] == ["node", "session"], out
+    assert len(document["ceilings"]["node"]) == 1 and document["merged"] is True, out
+    explains(["--node", "n.json", "--policy", "p.json", "--host", "github.com"], 1, "node's policy")
+    explains(["--node", "n.json", "--policy", "p.json", "--host", "pypi.org"], 0, "(pypi)")
+
+
+def presets_are_documents():
+    code, out, _ = cordon("presets")
+    names = [line.split()[0] for line in out.splitlines()]
+    assert code == 0 and {"none", "pypi", "npm", "debian", "github-read", "openai", "anthropic"} <= set(names), out
+    for name in names:
+        code, out, _ = cordon("presets", name)
+        assert code == 0 and json.loads(out)["version"] == 1
+        assert cordon("check", "--strict", "-", text=out)[0] == 0, name
+    assert cordon("presets", "nope")[0] == 2
+
+
+def is_found_like_other_verbs():
+    done = subprocess.run([CLIENT, "--verbs"], stdout=subprocess.PIPE, timeout=20, text=True, check=True)
+    assert "cordon policy" in done.stdout
+    assert cordon("--help")[0] == 0 and cordon("nonsense")[0] == 2 and cordon()[0] == 2
+
+
+TESTS = [check_tells_what_is_doubtful, check_says_where_an_error_is, explain_goes_through_the_stages, merge_keeps_layers,
+         presets_are_documents, is_found_like_other_verbs]
+
+
+def main():
+    failed = 0
+    print(f"1..{len(TESTS)}")
+    for i, test in enumerate(TESTS, 1):
+        with tempfile.TemporaryDirectory() as place:
+            os.chdir(place)
+            try:
+                test()
+                print(f"ok {i} - {test.__name__.replace('_', ' ')}")
+            except (AssertionError, subprocess.SubprocessError, ValueError) as e:
+                failed += 1
+                print("#", repr(e).replace("\n", "\n# "))
+                print(f"not ok {i} - {test.__name__.replace('_', ' ')}")
+            os.chdir("/")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,382 @@
+#!/usr/bin/python3 -B
+"""Goal: a session reaches what its policy allows and nothing else, whatever dies meanwhile; a change of
+the policy counts at once, for what is open, too; and everything that was tried is on record.
+
+    test_network_policy.py CORDON [name ...]
+
+Runs in a network of its own, in which there is one server, origin.test, at an address that the
+operator opened, and another at one that he did not.
+"""
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from harness import Skip, check, equal, has, run_tests, wait_for
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
+from tap import bind  # noqa: E402
+
+KILLS = True  # tests here kill programs of the server
+STAGE = "CORDON_TEST_OWN_NETWORK"
+ORIGIN, PRIVATE, PORT = "10.99.0.1", "10.98.0.1", 8000
+HOSTS = f"127.0.0.1 localhost\n{ORIGIN} origin.test other.test\n{PRIVATE} private.test\n"
+NODE = {"version": 1, "private": ["10.99.0.0/16"]}
+
+
+class Origin(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        if self.path.startswith("/drip"):
+            return self.drip()
+        body = f"{self.command} {self.path} {self.headers.get('Host')}\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def drip(self):
+        """A piece every 50 ms, until somebody has enough."""
+        self.send_response(200)
+        self.send_header("Content-Length", "100000000")
+        self.end_headers()
+        try:
+            for _ in range(1200):
+                self.wfile.write(b"x" * 10)
+                self.wfile.flush()
+                time.sleep(0.05)
+        except OSError:
+            pass
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+def rule(host="origin.test", **more):
+    return {"host": host, "ports": [PORT], **more}
+
+
+def policy(*rules, **more):
+    return {"version": 1, "rules": list(rules), **more}
+
+
+def curl(server, session, url, *options, seconds=10):
+    """(exit code, status, output)"""
+    words = " ".join(["curl", "-sS", "-m", str(seconds), "-w", "'\\n%{http_code}'", *options, f"'{url}'"])
+    done = server.run(session["id"], words)
+    text, _, status = done["stdout"].rpartition("\n")
+    return done["exit_code"], int(status or 0), text + done["stderr"]
+
+
+def reaches(server, session, url=f"http://origin.test:{PORT}/hello"):
+    return curl(server, session, url)[1] == 200
+
+
+def records(server, session, **query):
+    words = "&".join(f"{k}={v}" for k, v in query.items())
+    return server.want(200, "GET", f"/v1/sessions/{session['id']}/network/log?{words}")["records"]
+
+
+def put(server, session, what):
+    return server.want(200, "PUT", f"/v1/sessions/{session['id']}/network", what)
+
+
+def test_none(server):
+    s = server.create()
+    equal(s["network"], None, "network of a session that does not say")
+    shown = server.want(200, "GET", f"/v1/sessions/{s['id']}/network")
+    equal((shown["name"], shown["from"], shown["state"]), ("none", "default", "none"), "network")
+    began = time.monotonic()
+    code, status, text = curl(server, s, f"http://{ORIGIN}:{PORT}/")
+    check(code == 7 and status == 0, f"a session without network connects: {code} {status} {text}")
+    code, _, text = curl(server, s, f"http://origin.test:{PORT}/")
+    check(code == 6, f"a session without network knows names: {code} {text}")
+    check(time.monotonic() - began < 5, "a refusal takes long")
+    equal(records(server, s), [], "records of a session without a door")
+
+
+def test_allowed_and_denied(server):
+    s = server.create(network=policy(rule(name="origin")))
+    equal(s["network"], "custom", "network of the session")
+    equal(server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"], "open", "state when it is made")
+    code, status, text = curl(server, s, f"http://origin.test:{PORT}/hello?a=b")
+    equal((code, status), (0, 200), f"an allowed request ({text})")
+    has(text, f"GET /hello?a=b origin.test:{PORT}", "what the origin saw")
+    code, status, _ = curl(server, s, f"http://other.test:{PORT}/")
+    check(status != 200 and code != 0, "a name that no rule has is reached")
+    code, status, _ = curl(server, s, f"http://{ORIGIN}:{PORT}/")
+    check(status != 200, "an address that no rule has is reached")
+    wait_for(lambda: len(records(server, s, kind="request", allowed="true")) >= 1, 5, "the record of a request")
+    good = records(server, s, kind="request", allowed="true")[0]
+    for name, want in {"name": "origin.test", "port": PORT, "method": "GET", "path": "/hello", "query": "a=b",
+                       "verdict": "allow", "rule": "origin", "status": 200}.items():
+        equal(good.get(name), want, f"member {name} of {good}")
+    denied = wait_for(lambda: records(server, s, allowed="false"), 5, "the record of a refusal")
+    check(all(r["verdict"] == "deny" and r.get("reason") for r in denied), f"refusals have reasons: {denied}")
+    check("other.test" in [r.get("name") for r in denied], f"the refused name is there: {denied}")
+    equal([r["seq"] for r in denied], sorted(r["seq"] for r in denied), "order of records")
+    everything = records(server, s)
+    page = server.want(200, "GET", f"/v1/sessions/{s['id']}/network/log?limit=1")
+    equal([r["seq"] for r in page["records"]], [everything[0]["seq"]], "a page")
+    after = records(server, s, after=page["next"])
+    equal([r["seq"] for r in after], [r["seq"] for r in everything[1:]], "the pages after it")
+    equal(records(server, s, name="origin.test", kind="request")[0]["seq"], good["seq"], "by name")
+    wait_for(lambda: server.get(s["id"])["usage"]["network"]["requests"] >= 1, 5, "the count of requests")
+    check(server.get(s["id"])["usage"]["network"]["bytes_in"] > 0, "bytes are counted")
+
+
+def test_private_stays_closed(server):
+    s = server.create(network=policy(rule("private.test"), {"cidr": f"{PRIVATE}/32", "ports": [PORT]}))
+    for url in (f"http://private.test:{PORT}/", f"http://{PRIVATE}:{PORT}/"):
+        check(not reaches(server, s, url), f"{url} is reached, which the operator did not open")
+
+
+def test_denied_block_by_name(server):
+    """What is denied by address is denied under any name that leads there."""
+    blocked = {"cidr": f"{ORIGIN}/32", "ports": "any", "action": "deny"}
+    s = server.create(network=policy(blocked, default="allow"))
+    check(not reaches(server, s, f"http://{ORIGIN}:{PORT}/"), "a denied address is reached")
+    check(not reaches(server, s), "a denied address is reached by its name")
+    s = server.create(network=policy(rule(), blocked, default="allow"))
+    check(reaches(server, s), "a name that was allowed before is not reached")
+
+
+def test_presets_and_mistakes(server):
+    for network in ("deny", ["pypi", "npm"], {"version": 1, "extends": ["pypi"]}):
+        server.create(network=network)
+    for network, words in (
+        ("nothing-of-that-name", "nothing-of-that-name"),
+        ({"version": 1, "rules": [{"host": "a b"}]}, "rules[0].host"),
+        ({"version": 1, "rules": [], "unheard": 1}, "unheard"),
+        ({"version": 1, "private": ["10.0.0.0/8"]}, "private"),
+        (5, "network"),
+    ):
+        server.refused(400, "invalid", "POST", "/v1/sessions", {"network": network}, words)
+    s = server.create()
+    server.refused(400, "invalid", "PUT", f"/v1/sessions/{s['id']}/network", {"version": 2}, "version")
+    server.refused(404, "not_found", "PUT", "/v1/sessions/i0000/network", "deny")
+    server.refused(400, "invalid", "GET", f"/v1/sessions/{s['id']}/network/log?kind=x", None, "kind")
+
+
+def test_change_counts_at_once(server):
+    s = server.create(network="deny")
+    check(not reaches(server, s), "denied, and reached")
+    shown = put(server, s, policy(rule()))
+    equal((shown["name"], shown["state"]), ("custom", "open"), "after the change")
+    check(reaches(server, s), "allowed by a change, and not reached")
+    x = server.spawn(s["id"], f"curl -sSN -m 60 -o /tmp/got http://origin.test:{PORT}/drip")
+    wait_for(lambda: server.run(s["id"], "wc -c < /tmp/got")["stdout"].strip() not in ("", "0"), 10, "the first bytes")
+    began = time.monotonic()
+    put(server, s, "deny")
+    done = server.ended(x, 10)
+    check(done["exit_code"] != 0 and time.monotonic() - began < 5, f"an open connection is cut: {done}")
+    check(not reaches(server, s), "denied by a change, and reached")
+    kinds = [v["type"] for v in server.want(200, "GET", f"/v1/sessions/{s['id']}/events")["events"]]
+    equal(kinds.count("session.network"), 2, f"events of changes in {kinds}")
+
+
+def test_none_and_back(server):
+    s = server.create()
+    put(server, s, policy(rule()))
+    check(reaches(server, s), "a door that is opened later")
+    shown = put(server, s, "none")
+    equal(shown["name"], "deny", "none of a session that has a door")
+    began = time.monotonic()
+    check(not reaches(server, s), "none, and reached")
+    check(time.monotonic() - began < 5, "a refusal takes long")
+    put(server, s, policy(rule()))
+    check(reaches(server, s), "and back")
+
+
+def test_paused(server):
+    s = server.create(network=policy(rule()))
+    status, _, body = server.request("POST", f"/v1/sessions/{s['id']}/pause")
+    if status == 422:
+        raise Skip("no pause here")
+    equal(status, 200, f"pause ({body})")
+    put(server, s, "deny")
+    check(not reaches(server, s), "denied while it was paused, and reached")
+    server.want(200, "POST", f"/v1/sessions/{s['id']}/pause")
+    put(server, s, policy(rule()))
+    check(reaches(server, s), "allowed while it was paused, and not reached")
+
+
+def test_tenant_layer(server):
+    ident, key = server.tenant("layered")
+    path = f"/v1/tenants/{ident}/network"
+    equal(server.want(200, "GET", path)["policy"], None, "layer of a new tenant")
+    s = server.create(key=key, network=policy(rule(), rule("other.test")))
+    s_run = lambda url: server.run(s["id"], f"curl -sS -m 5 -o /dev/null -w '%{{http_code}}' {url}", key=key)["stdout"]  # noqa: E731
+    equal(s_run(f"http://other.test:{PORT}/"), "200", "before")
+    server.want(200, "PUT", path, {"version": 1, "rules": [{**rule("other.test"), "action": "deny", "reason": "not here"}]})
+    equal(s_run(f"http://origin.test:{PORT}/"), "200", "what the tenant's layer does not name")
+    check(s_run(f"http://other.test:{PORT}/") != "200", "what the tenant's layer denies is reached")
+    server.refused(403, "forbidden", "PUT", path, "deny", key=key)
+    server.refused(400, "invalid", "PUT", path, {"version": 1, "private": ["10.0.0.0/8"]}, "private")
+    server.want(200, "PUT", path, {"version": 1})
+    server.delete(s["id"], key=key)
+    server.want(204, "DELETE", f"/v1/tenants/{ident}")
+
+
+def dripping(server, s):
+    x = server.spawn(s["id"], f"curl -sSN -m 100 -o /tmp/got http://origin.test:{PORT}/drip")
+    size = lambda: int(server.run(s["id"], "wc -c < /tmp/got 2>/dev/null || echo 0")["stdout"].strip() or 0)  # noqa: E731
+    wait_for(size, 10, "the first bytes")
+    return x, size
+
+
+def test_restart_of_the_daemon(server):
+    s = server.create(network=policy(rule()))
+    x, size = dripping(server, s)
+    server.kill("cordond")
+    time.sleep(0.3)
+    server.wait_ready()
+    wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", 10, "the door")
+    before = size()
+    wait_for(lambda: size() > before, 5, "bytes of a connection from before")
+    check(reaches(server, s), "a new connection after a restart")
+    put(server, s, "deny")
+    check(server.ended(x, 10)["exit_code"] != 0, "a connection from before is cut by a change")
+    check(not reaches(server, s), "the policy counts after a restart")
+
+
+def test_restart_while_paused(server):
+    s = server.create(network=policy(rule()))
+    x, size = dripping(server, s)
+    status, _, body = server.request("POST", f"/v1/sessions/{s['id']}/pause")
+    if status == 422:
+        raise Skip("no pause here")
+    equal(status, 200, f"pause ({body})")
+    server.kill("cordond")
+    time.sleep(0.3)
+    server.wait_ready()
+    time.sleep(1.5)  # everything that runs is attached again, and egress forgets the others
+    server.want(200, "POST", f"/v1/sessions/{s['id']}/resume")
+    wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", 10, "the door")
+    check(reaches(server, s), "a new connection after it")
+    check(not reaches(server, s, f"http://other.test:{PORT}/"), "the policy is intact")
+    before = size()
+    wait_for(lambda: size() > before, 5, "bytes of a connection from before")
+    server.want(204, "DELETE", f"/v1/sessions/{s['id']}/executions/{x['id']}")
+
+
+def test_death_of_egress(server):
+    s = server.create(network=policy(rule()))
+    closed = server.create(network="deny")
+    x, _ = dripping(server, s)
+    old = server.kill("cordon-egress")
+    check(server.ended(x, 10)["exit_code"] != 0, "connections end with it")
+    wait_for(lambda: server.pid("cordon-egress") not in (None, old), 15, "another egress")
+    wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", 10, "the door")
+    check(reaches(server, s), "the policy is intact: allowed")
+    check(not reaches(server, closed), "the policy is intact: denied")
+    check(not reaches(server, s, f"http://other.test:{PORT}/"), "the policy is intact: what it does not name")
+    fresh = server.create(network=policy(rule()))
+    check(reaches(server, fresh), "a new session after it")
+
+
+def test_followed(server):
+    s = server.create(network=policy(rule()))
+    link = server.link(timeout=20)
+    link.request("GET", f"/v1/sessions/{s['id']}/network/log?follow=true&kind=request&after=0",
+                 headers={"Authorization": f"Bearer {server.key}"})
+    answer = link.getresponse()
+    equal((answer.status, answer.getheader("content-type")), (200, "text/event-stream"), "the stream")
+    for path in ("/one", "/two"):
+        check(reaches(server, s, f"http://origin.test:{PORT}{path}"), path)
+    seen = []
+    while len(seen) < 2:
+        line = answer.fp.readline().decode()
+        check(line != "", "the stream ends")
+        if line.startswith("data:"):
+            seen.append(json.loads(line[5:])["path"])
+    equal(seen, ["/one", "/two"], "what was followed")
+    link.close()
+
+
+def test_command_line(server):
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+
+    def cordon(*words, code=0):
+        done = subprocess.run([server.program, *words], env=env, capture_output=True, text=True, timeout=30)
+        equal(done.returncode, code, f"cordon {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    ident = cordon("create", "--allow", f"origin.test:{PORT}").strip()
+    server.ids.add(ident)
+    s = {"id": ident}
+    check(reaches(server, s), "--allow")
+    check(not reaches(server, s, f"http://other.test:{PORT}/"), "what --allow did not name")
+    wait_for(lambda: records(server, s, allowed="false"), 5, "records")
+    lines = wait_for(lambda: [v for v in cordon("net", ident).splitlines() if " request " in v], 5, "the request")
+    check(re.search(rf"allow +request +GET http://origin.test:{PORT}/hello 200 ", lines[0]), lines[0])
+    denied = cordon("net", "--denied", ident).splitlines()
+    check(denied and all(" deny " in v for v in denied), f"--denied: {denied}")
+    for line in cordon("net", "--json", ident).splitlines():
+        check("seq" in json.loads(line), line)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        json.dump(policy(rule("other.test")), f)
+        f.flush()
+        ident = cordon("create", "--policy", f.name, "--policy", "pypi").strip()
+    server.ids.add(ident)
+    equal(server.get(ident)["network"], "pypi+custom", "network of --policy FILE and PRESET")
+    check(reaches(server, {"id": ident}, f"http://other.test:{PORT}/"), "--policy FILE")
+
+
+def test_metrics(server):
+    text = server.request("GET", "/metrics", raw=True)[2].decode()
+    numbers = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    equal(numbers["cordon_egress_up"], "1", "egress")
+    check(int(numbers['cordon_network_records_total{verdict="allow"}']) > 0, "records")
+    check(int(numbers['cordon_network_records_total{verdict="deny"}']) > 0, "refusals")
+    check(int(numbers['cordon_network_bytes_total{direction="in"}']) > 0, "bytes")
+
+
+def own_network():
+    """Comes back in network and mount namespaces of our own."""
+    if os.environ.get(STAGE) is None:
+        os.environ[STAGE] = "1"
+        os.execvp("unshare", ["unshare", "--net", "--mount", "--", sys.executable, "-B", *sys.argv])
+    if os.environ[STAGE] == "1":
+        os.environ[STAGE] = "2"
+        for words in ("link set lo up", f"addr add {ORIGIN}/32 dev lo", f"addr add {PRIVATE}/32 dev lo"):
+            subprocess.run(["ip", *words.split()], check=True)
+        with tempfile.NamedTemporaryFile("w", delete=False) as f:
+            f.write(HOSTS)
+        os.chmod(f.name, 0o644)
+        bind(f.name, "/etc/hosts")
+        os.unlink(f.name)
+
+
+def serve():
+    for address in (ORIGIN, PRIVATE):
+        origin = http.server.ThreadingHTTPServer((address, PORT), Origin)
+        origin.daemon_threads = True
+        threading.Thread(target=origin.serve_forever, daemon=True).start()
+
+
+class Late(dict):
+    """The test functions; the origin is started when they are asked for: threads do not survive fork()."""
+
+    def items(self):
+        serve()
+        return super().items()
+
+
+if __name__ == "__main__":
+    if os.geteuid() == 0:
+        own_network()
+    with tempfile.NamedTemporaryFile("w", suffix=".json", dir="/var/tmp") as node:
+        json.dump(NODE, node)
+        node.flush()
+        os.chmod(node.name, 0o644)
+        run_tests(Late(globals()), pool_size=2, egress_policy=node.name)

@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+"""test_redaction.py - what the operator's patterns describe is covered in all that sessions say and in all that is
+recorded of them, wherever it is cut, and whatever happens to the daemon in between."""
+import os
+import random
+import re
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import Server, check, equal, run_tests, wait_for  # noqa: E402
+from test_process_rpc import Box, ended  # noqa: E402
+
+KILLS = True
+PATTERNS = "sk-[A-Za-z0-9]{20,64} [0-9]{4}-[0-9]{4}-[0-9]{4}-[0-9]{4}"
+KEY = "sk-" + "Ab3" * 10
+CARD = "1234-5678-9012-3456"
+
+
+def path_of(x):
+    return f"/v1/sessions/{x['session_id']}/executions/{x['id']}"
+
+
+def output(server, x, stream="stdout"):
+    return server.request("GET", f"{path_of(x)}/output?stream={stream}", raw=True)[2].decode()
+
+
+def not_on_disk(server, *values):
+    """None of them is in any file of the server, its log included."""
+    for folder, _, names in os.walk(server.folder):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.isfile(path) or os.path.islink(path):
+                continue
+            with open(path, "rb") as f:
+                data = f.read()
+            for value in values:
+                check(value.encode() not in data, f"{value} is in {path}")
+
+
+def test_both_streams(server):
+    s = server.create()["id"]
+    done = server.run(s, f"k=sk-; k=${{k}}$(printf 'Ab3%.0s' 1 2 3 4 5 6 7 8 9 10); echo \"a $k b\"; echo \"$k\" >&2")
+    equal((done["stdout"], done["stderr"]), (f"a {'*' * 33} b\n", "*" * 33 + "\n"))
+    done = server.run(s, "echo plain text, sk-short and 1234-5678-9012")
+    equal(done["stdout"], "plain text, sk-short and 1234-5678-9012\n")
+    not_on_disk(server, KEY)
+
+
+def test_in_pieces(server):
+    """A byte at a time, and with pauses that are long enough to show what was held back."""
+    s = server.create()["id"]
+    x = server.spawn(s, "k=1234-5678-9012-; for c in $(echo ${k}3456x | sed 's/./& /g'); do printf $c; done")
+    server.ended(x)
+    equal(output(server, x), "*" * 19 + "x")
+    x = server.spawn(s, "printf 1234-5678; sleep 0.4; printf -- -9012-3456.; sleep 0.2; printf end")
+    server.ended(x)
+    equal(output(server, x), "1234-5678" + "*" * 10 + ".end")
+
+
+def test_prompt_is_shown(server):
+    s = server.create()["id"]
+    x = server.spawn(s, "printf 'number: 1234'; sleep 60")
+    wait_for(lambda: output(server, x) == "number: 1234", 3, "the prompt")
+    server.request("DELETE", path_of(x))
+
+
+def test_outcome_has_all(server):
+    """What is held back when a program ends belongs to what it said; so does what children say later."""
+    s = server.create()["id"]
+    for _ in range(20):
+        equal(server.run(s, "printf 'last words 1234-5678'")["stdout"], "last words 1234-5678")
+    x = server.spawn(s, "(sleep 0.5; printf -- -9012-3456,) & printf 1234-5678")
+    server.ended(x)
+    equal(output(server, x), "1234-5678")
+    wait_for(lambda: output(server, x) == "1234-5678" + "*" * 10 + ",", 5, "the child's output")
+
+
+def test_much(server):
+    """More than a pipe holds, with one in every piece, and its bytes counted right."""
+    s = server.create()["id"]
+    line = "x" * 977 + " " + CARD
+    x = server.run(s, f"k=1234-5678-9012-; for i in $(seq 1000); do echo {'x' * 977} ${{k}}3456; done", output_limit="8M")
+    want = (line.replace(CARD, "*" * 19) + "\n") * 1000
+    got = output(server, x)
+    check(got == want, f"{len(got)} bytes of {len(want)}, {got[-100:]!r}")
+    equal(server.execution(x)["stdout_bytes"], len(want))
+
+
+def test_terminal(server):
+    box = Box(server)
+    out, _, end, _ = box.run("k=1234-5678-9012-; echo a ${k}3456 b")
+    equal((out, end), (f"a {'*' * 19} b\n".encode(), ended(0)))
+    s = server.create()["id"]
+    x = server.spawn(s, "k=1234-5678-9012-; echo a ${k}3456 b", tty={"rows": 24, "cols": 80})
+    server.ended(x)
+    equal(output(server, x), f"a {'*' * 19} b\r\n")
+
+
+def test_records(server):
+    """The command, the folder, an error's words."""
+    s = server.create()["id"]
+    x = server.run(s, f"true {KEY}", record="text")
+    equal(server.execution(x)["command"], "true " + "*" * len(KEY))
+    check(KEY not in str(server.execution(x)), "in the record")
+    x = server.spawn(s, "true", cwd=f"/nowhere/{KEY}")
+    check(KEY not in str(server.ended(x)), "in an error")
+    check(KEY not in str(server.want(200, "GET", f"/v1/sessions/{s}/events")), "in events")
+    not_on_disk(server, KEY)
+
+
+def test_speed(server):
+    """Not held up: 100 MB in a few seconds at most, although something could begin at every end of a piece."""
+    s = server.create()["id"]
+    begin = time.monotonic()
+    x = server.run(s, "yes 'a line of 1234 and 567, sk' | head -c 100000000", output_limit="128M")
+    took = time.monotonic() - begin
+    equal(server.execution(x)["stdout_bytes"], 100000000)
+    check(took < 20, f"{took:.1f} s")
+
+
+def test_killed_at_any_time(server):
+    """kill -9 of cordond, again and again, while numbers and lines are written: each line comes once, in order."""
+    s = server.create(timeout="1h")["id"]
+    x = server.spawn(s, "k=1234-5678-9012-; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); echo line $i ${k}3456; done",
+                     output_limit="64M")
+    for _ in range(10):
+        time.sleep(random.uniform(0.02, 0.2))
+        pid = server.kill("cordond")
+        wait_for(lambda pid=pid: server.pid("cordond") not in (None, pid), 10, "cordond")
+        server.wait_ready()
+    server.ended(x, 60)
+    lines = output(server, x).split("\n")
+    equal(lines.pop(), "", "the end")
+    for number, line in enumerate(lines):
+        check(re.fullmatch(rf"line {number + 1} \*{{19}}", line), f"line {number + 1}: {line!r}")
+    equal(len(lines), 40000)
+    not_on_disk(server, CARD)
+
+
+def test_bad_patterns_are_refused(server):
+    for pattern in ("a*bcd", "abc", "[abcd", "(abcd)", "sk-[A-Z]{1,300}"):
+        try:
+            Server(server.program, redact_patterns=pattern).close()
+        except Exception as e:  # pylint: disable=broad-except
+            check("redact_patterns" in str(e), str(e))
+        else:
+            check(False, f"{pattern} was taken")
+
+
+if __name__ == "__main__":
+    run_tests(globals(), redact_patterns=PATTERNS, pool_size=2)

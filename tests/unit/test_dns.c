@@ -1,0 +1,484 @@
+/* What a cell is told, by a policy that allows "allowed.example" and all below "wild.example". */
+#include "dns_text.h"
+
+#include <arpa/inet.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "clock.h"
+#include "dns.h"
+#include "dns_msg.h"
+#include "dns_state.h"
+#include "host.h"
+#include "names.h"
+#include "record.h"
+
+static struct guest guest;
+static unsigned nrecords;
+static struct record last;
+static char last_name[2048], last_type[16], last_reason[256];
+static uint64_t skew_ns;
+
+static bool real_clock;
+
+/* In place of the library's: time passes when we say so, unless there is a loop. */
+uint64_t clock_now_ns(void)
+{
+	struct timespec now;
+
+	if (!real_clock)
+		return 1000000000 + skew_ns;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void policy_name(const struct policy *p, const char *host, struct policy_answer *ret)
+{
+	size_t n = strlen(host);
+
+	(void)p;
+	*ret = (struct policy_answer){ .verdict = POLICY_REFUSE, .reason = "not on the list" };
+	if (strcmp(host, "allowed.example") == 0)
+		ret->verdict = POLICY_PERMIT;
+	if (n > 13 && strcmp(host + n - 13, ".wild.example") == 0)
+		ret->verdict = POLICY_LOOK;
+}
+
+void record_send(struct guest *g, const struct record *r)
+{
+	CHECK(g == &guest && r->kind == RECORD_DNS);
+	nrecords++;
+	last = *r;
+	(void)snprintf(last_name, sizeof(last_name), "%s", r->name ? r->name : "");
+	(void)snprintf(last_type, sizeof(last_type), "%s", r->qtype ? r->qtype : "");
+	(void)snprintf(last_reason, sizeof(last_reason), "%s", r->reason ? r->reason : "");
+}
+
+struct answer {
+	int rcode;
+	unsigned an, ns, ar;
+	struct text t;
+	size_t rr; /* behind the question */
+};
+
+static void begin(void)
+{
+	guest = (struct guest){ .names = names_new() };
+}
+
+static struct answer ask_raw(const struct text *q)
+{
+	struct answer a = { 0 };
+	uint8_t out[DNS_TEXT_MAX];
+	size_t n = dns_answer(&guest, q->b, q->n, true, out);
+
+	if (n == 0) {
+		a.rcode = -1;
+		return a;
+	}
+	CHECK(n >= DNS_MSG_HEAD && n <= 512);
+	memcpy(a.t.b, out, n);
+	a.t.n = n;
+	CHECK(out[0] == q->b[0] && out[1] == q->b[1] && out[2] & 0x80 && !(out[2] & 2));
+	a.rcode = out[3] & 15;
+	a.an = out[7];
+	a.ns = out[9];
+	a.ar = out[11];
+	a.rr = q->n;
+	return a;
+}
+
+static struct answer ask(const char *name, unsigned type)
+{
+	struct text q;
+	struct answer a;
+
+	put_head(&q, 0x4242, 0x0100, 1, 0, 0, 0);
+	put_question(&q, name, type);
+	a = ask_raw(&q);
+	/* The question comes back as it was spelled. */
+	CHECK(a.rcode < 0 || memcmp(a.t.b + 12, q.b + 12, q.n - 12) == 0);
+	return a;
+}
+
+static struct ip address(const struct answer *a, size_t n)
+{
+	struct ip ip = { { [10] = 0xFF, [11] = 0xFF } };
+
+	CHECK(a->rcode == 0 && a->an == 1 && a->t.n >= a->rr + 12 + n);
+	CHECK(a->t.b[a->rr + 9] == 60 && a->t.b[a->rr + 11] == n); /* TTL, length */
+	memcpy(ip.b + 16 - n, a->t.b + a->rr + 12, n);
+	return ip;
+}
+
+static void allowed(void)
+{
+	struct answer a;
+	struct ip v4, v6;
+
+	begin();
+	a = ask("allowed.example", DNS_MSG_A);
+	v4 = address(&a, 4);
+	CHECK(names_is_synthetic(&v4));
+	CHECK_STR(names_find(guest.names, &v4), "allowed.example");
+	CHECK(nrecords == 1 && last.allowed);
+	CHECK_STR(last_name, "allowed.example");
+	CHECK_STR(last_type, "A");
+	a = ask("aLLowed.EXAMPLE", DNS_MSG_AAAA);
+	v6 = address(&a, 16);
+	CHECK_STR(names_find(guest.names, &v6), "allowed.example");
+	CHECK_STR(last_name, "allowed.example");
+	a = ask("x.y.wild.example", DNS_MSG_A);
+	v4 = address(&a, 4);
+	CHECK_STR(names_find(guest.names, &v4), "x.y.wild.example");
+}
+
+static void others_do_not_exist(void)
+{
+	static const char *const names[] = { "denied.example",	"allowed.example.corp.example",
+					     "wild.example",	"example",
+					     "notwild.example", "1.2.3.4",
+					     "0x7f000001",	"a b.wild.example",
+					     "*.wild.example",	"wpad" };
+
+	begin();
+	for (size_t i = 0; i < COUNT(names); i++) {
+		struct answer a = ask(names[i], DNS_MSG_A);
+
+		CHECK(a.rcode == DNS_MSG_NXDOMAIN && a.an == 0 && a.ns == 1);
+		CHECK(!last.allowed && last_reason[0] != '\0');
+		CHECK(ask(names[i], DNS_MSG_TXT).rcode == DNS_MSG_NXDOMAIN);
+	}
+	CHECK(nrecords == 2 * COUNT(names));
+}
+
+static void dot_in_a_label(void)
+{
+	struct text q;
+
+	begin();
+	put_head(&q, 1, 0x0100, 1, 0, 0, 0);
+	put_bytes(&q, "\17allowed.example\0\0\1\0\1", 21);
+	CHECK(ask_raw(&q).rcode == DNS_MSG_NXDOMAIN);
+	CHECK_STR(last_name, "allowed\\046example");
+}
+
+static void types(void)
+{
+	static const uint16_t refused[] = {
+		DNS_MSG_TXT,   DNS_MSG_MX,    DNS_MSG_SRV,    DNS_MSG_ANY, DNS_MSG_NS, DNS_MSG_SOA,
+		DNS_MSG_CNAME, 10 /* NULL */, 252 /* AXFR */, 0,	   65535
+	};
+	struct answer a;
+
+	begin();
+	for (size_t i = 0; i < COUNT(refused); i++) {
+		a = ask("allowed.example", refused[i]);
+		CHECK(a.rcode == DNS_MSG_REFUSED && a.an == 0 && !last.allowed);
+	}
+	CHECK_STR(last_type, "TYPE65535");
+	/* There, and empty: neither keys nor alternatives. */
+	a = ask("allowed.example", DNS_MSG_HTTPS);
+	CHECK(a.rcode == 0 && a.an == 0 && a.ns == 1 && last.allowed);
+	a = ask("allowed.example", DNS_MSG_SVCB);
+	CHECK(a.rcode == 0 && a.an == 0 && a.ns == 1);
+	CHECK(ask("denied.example", DNS_MSG_HTTPS).rcode == DNS_MSG_NXDOMAIN);
+	CHECK(ask("", DNS_MSG_NS).rcode == DNS_MSG_REFUSED);
+}
+
+static void localhost(void)
+{
+	struct answer a;
+
+	begin();
+	a = ask("localhost", DNS_MSG_A);
+	CHECK(memcmp(a.t.b + a.rr + 12, "\177\0\0\1", 4) == 0);
+	a = ask("app.LocalHost", DNS_MSG_AAAA);
+	CHECK(a.an == 1 && memcmp(a.t.b + a.rr + 12, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1", 16) == 0);
+	CHECK(ask("localhost", DNS_MSG_TXT).rcode == DNS_MSG_REFUSED);
+	CHECK(ask("notlocalhost", DNS_MSG_A).rcode == DNS_MSG_NXDOMAIN);
+	CHECK(nrecords == 1); /* nobody wants to know about localhost */
+}
+
+static void reverse_name(const struct ip *ip, char ret[128])
+{
+	size_t n = 0;
+
+	if (ip_is_v4(ip)) {
+		(void)snprintf(ret, 128, "%u.%u.%u.%u.in-addr.arpa", ip->b[15], ip->b[14],
+			       ip->b[13], ip->b[12]);
+		return;
+	}
+	for (size_t i = 16; i-- > 0;)
+		n += (size_t)snprintf(ret + n, 128 - n, "%X.%x.", ip->b[i] & 15U, ip->b[i] >> 4U);
+	(void)snprintf(ret + n, 128 - n, "ip6.ARPA");
+}
+
+static void reverse(void)
+{
+	static const char *const nobody[] = { "1.0.18.198.in-addr.arpa", "4.3.2.1.in-addr.arpa",
+					      "300.3.2.1.in-addr.arpa",	 "3.2.1.in-addr.arpa",
+					      "+1.3.2.1.in-addr.arpa",	 "1.2.3.4.5.in-addr.arpa",
+					      "allowed.example" };
+	struct ip v4, v6;
+	struct answer a;
+	char name[128];
+
+	begin();
+	CHECK(names_give(guest.names, "allowed.example", &v4, &v6) == 0);
+	for (int i = 0; i < 2; i++) {
+		reverse_name(i ? &v6 : &v4, name);
+		a = ask(name, DNS_MSG_PTR);
+		CHECK(a.rcode == 0 && a.an == 1 && last.allowed);
+		CHECK(memcmp(a.t.b + a.rr + 12, "\7allowed\7example", 17) == 0);
+		CHECK(a.t.b[a.rr + 11] == 17);
+	}
+	for (size_t i = 0; i < COUNT(nobody); i++)
+		CHECK(ask(nobody[i], DNS_MSG_PTR).rcode == DNS_MSG_NXDOMAIN);
+	v6.b[9] = 1;
+	reverse_name(&v6, name);
+	CHECK(ask(name, DNS_MSG_PTR).rcode == DNS_MSG_NXDOMAIN);
+}
+
+static void odd_messages(void)
+{
+	struct text q;
+	struct answer a;
+
+	begin();
+	put_head(&q, 5, 0x0100, 1, 0, 0, 1);
+	put_question(&q, "allowed.example", DNS_MSG_A);
+	put_bytes(&q, "\0\0\x29\x10\0\0\0\x80\0\0\0", 11);
+	a = ask_raw(&q);
+	CHECK(a.rcode == 0 && a.an == 1 && a.ar == 1);
+	CHECK(memcmp(a.t.b + a.t.n - 11, "\0\0\x29\x04\xd0\0\0\0\0\0\0", 11) == 0);
+	q.b[q.n - 5] = 1; /* EDNS version */
+	a = ask_raw(&q);
+	CHECK(a.an == 0 && a.rcode == 0 && a.t.b[a.t.n - 6] == 1); /* BADVERS is 16 */
+	put_head(&q, 5, 0x0100, 2, 0, 0, 0);
+	put_question(&q, "allowed.example", DNS_MSG_A);
+	put_question(&q, "allowed.example", DNS_MSG_AAAA);
+	CHECK(ask_raw(&q).rcode == DNS_MSG_FORMERR);
+	put_head(&q, 5, 0x2800, 1, 0, 0, 0); /* UPDATE */
+	put_question(&q, "allowed.example", DNS_MSG_SOA);
+	CHECK(ask_raw(&q).rcode == DNS_MSG_NOTIMP);
+	put_head(&q, 5, 0x8180, 1, 0, 0, 0);
+	put_question(&q, "allowed.example", DNS_MSG_A);
+	CHECK(ask_raw(&q).rcode == -1);
+	q.n = 11;
+	CHECK(ask_raw(&q).rcode == -1);
+	put_head(&q, 5, 0x0100, 1, 0, 0, 0);
+	put_labels(&q, "allowed.example");
+	put_u16(&q, DNS_MSG_TXT);
+	put_u16(&q, 3); /* CHAOS */
+	CHECK(ask_raw(&q).rcode == DNS_MSG_REFUSED);
+}
+
+static void records_once(void)
+{
+	begin();
+	for (int i = 0; i < 10; i++)
+		(void)ask(i % 2 ? "Denied.example" : "denied.example", DNS_MSG_A);
+	CHECK(nrecords == 1);
+	(void)ask("denied.example", DNS_MSG_AAAA);
+	CHECK(nrecords == 2);
+	skew_ns += 1001 * CLOCK_MS;
+	(void)ask("denied.example", DNS_MSG_A);
+	CHECK(nrecords == 3);
+}
+
+static void paced(void)
+{
+	unsigned answered = 0, was;
+	char name[64];
+
+	begin();
+	for (unsigned i = 0; i < 5000; i++) {
+		(void)snprintf(name, sizeof(name), "n%u.wild.example", i);
+		answered += ask(name, DNS_MSG_A).rcode >= 0;
+	}
+	CHECK(answered >= 1000 && answered <= 1001);
+	CHECK(nrecords == answered + 1); /* and one of the flood */
+	CHECK_STR(last_reason, "too many queries");
+	was = answered;
+	skew_ns += 1000 * CLOCK_MS;
+	for (unsigned i = 0; i < 5000; i++)
+		answered += ask("allowed.example", DNS_MSG_A).rcode >= 0;
+	CHECK(answered - was >= 199 && answered - was <= 201);
+}
+
+/* Over a socket as PID 1 leaves it: the answer comes from the address that was asked. */
+static void over_udp(void)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	socklen_t n = sizeof(any);
+	struct egress egress = { .loop = NULL };
+	uint8_t out[DNS_TEXT_MAX];
+	struct text q;
+	int client;
+
+	begin();
+	guest.egress = &egress;
+	guest.udp = socket(AF_INET6, SOCK_DGRAM, 0); /* blocking: PID 1 may have made it so */
+	CHECK(guest.udp >= 0);
+	CHECK(setsockopt(guest.udp, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) == 0);
+	CHECK(setsockopt(guest.udp, IPPROTO_IPV6, IPV6_RECVPKTINFO, &(int){ 1 }, sizeof(int)) == 0);
+	CHECK(setsockopt(guest.udp, IPPROTO_IP, IP_PKTINFO, &(int){ 1 }, sizeof(int)) == 0);
+	CHECK(bind(guest.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(getsockname(guest.udp, (struct sockaddr *)&any, &n) == 0);
+	client = socket(AF_INET, SOCK_DGRAM, 0);
+	to.sin_port = any.sin6_port;
+	CHECK(inet_pton(AF_INET, "127.1.2.3", &to.sin_addr) == 1);
+	CHECK(connect(client, (struct sockaddr *)&to, sizeof(to)) == 0); /* hears nobody else */
+	put_head(&q, 0x4242, 0x0100, 1, 0, 0, 0);
+	put_question(&q, "allowed.example", DNS_MSG_A);
+	CHECK(send(client, q.b, q.n, 0) == (ssize_t)q.n);
+	dns_serve_udp(&guest);
+	CHECK(recv(client, out, sizeof(out), MSG_DONTWAIT) == (ssize_t)q.n + 16);
+	CHECK(out[0] == 0x42 && out[7] == 1);
+	dns_serve_udp(&guest); /* nothing waits: does not block */
+	CHECK(guest.dns->idle_wakes == 1);
+}
+
+/* ---- with a loop */
+
+static struct egress egress;
+static unsigned wakes;
+
+static void stop(struct loop_timer *t)
+{
+	(void)t;
+	loop_stop(egress.loop);
+}
+
+static void run_for(uint64_t ms)
+{
+	struct loop_timer end = { .fire = stop };
+	struct err e;
+
+	loop_timer_set(egress.loop, &end, clock_now_ns() + ms * CLOCK_MS);
+	CHECK(loop_run(egress.loop, &e) == 0);
+}
+
+static void begin_loop(void)
+{
+	struct err e;
+
+	begin();
+	real_clock = true;
+	egress.loop = loop_new(&e);
+	CHECK(egress.loop);
+	guest.egress = &egress;
+	guest.udp = -1;
+	guest.on_udp.fd = -1;
+}
+
+static void end_loop(void)
+{
+	dns_tcp_cut_all(&guest);
+	CHECK(!guest.dns);
+	names_free(guest.names);
+	loop_free(egress.loop);
+}
+
+static void put_query(struct text *t, unsigned id)
+{
+	struct text q;
+
+	put_head(&q, id, 0x0100, 1, 0, 0, 0);
+	put_question(&q, "allowed.example", DNS_MSG_A);
+	put_u16(t, (unsigned)q.n);
+	put_bytes(t, q.b, q.n);
+}
+
+static void over_tcp(void)
+{
+	struct text t = { .n = 0 };
+	uint8_t got[512];
+	size_t one;
+	int s[2];
+
+	begin_loop();
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s) == 0);
+	dns_serve_tcp(&guest, s[1]);
+	put_query(&t, 1);
+	one = t.n;
+	put_query(&t, 2);
+	CHECK(write(s[0], t.b, 1) == 1); /* in pieces */
+	run_for(20);
+	CHECK(write(s[0], t.b + 1, one + 5) == (ssize_t)one + 5);
+	run_for(20);
+	CHECK(read(s[0], got, sizeof(got)) == (ssize_t)one + 16);
+	CHECK(got[1] == one - 2 + 16 && got[3] == 1 && got[9] == 1);
+	CHECK(write(s[0], t.b + one + 6, t.n - one - 6) == (ssize_t)(t.n - one - 6));
+	run_for(20);
+	CHECK(read(s[0], got, sizeof(got)) == (ssize_t)one + 16 && got[3] == 2);
+	CHECK(guest.dns->nconns == 1);
+	CHECK(write(s[0], "\377\377", 2) == 2); /* longer than any query */
+	run_for(20);
+	CHECK(guest.dns->nconns == 0 && read(s[0], got, sizeof(got)) == 0);
+	(void)close(s[0]);
+	end_loop();
+}
+
+static void tcp_is_bounded(void)
+{
+	char byte;
+	int s[20][2];
+
+	begin_loop();
+	for (int i = 0; i < 20; i++) {
+		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s[i]) == 0);
+		dns_serve_tcp(&guest, s[i][1]);
+	}
+	CHECK(guest.dns->nconns == 16);
+	CHECK(read(s[15][0], &byte, 1) == -1 && read(s[16][0], &byte, 1) == 0);
+	(void)close(s[3][0]);
+	run_for(20);
+	CHECK(guest.dns->nconns == 15);
+	end_loop();
+	CHECK(read(s[0][0], &byte, 1) == 0); /* cut */
+	for (int i = 0; i < 20; i++)
+		(void)(i == 3 || close(s[i][0]));
+}
+
+static void on_udp(struct loop_fd *f, uint32_t events)
+{
+	(void)f;
+	(void)events;
+	wakes++;
+	dns_serve_udp(&guest);
+}
+
+/* PID 1 shuts the socket down: epoll says "readable" forever, and there is nothing to read. */
+static void socket_that_cries_wolf(void)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };
+	struct err e;
+
+	begin_loop();
+	guest.udp = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	CHECK(guest.udp >= 0 && bind(guest.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
+	guest.on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp };
+	CHECK(loop_add(egress.loop, &guest.on_udp, guest.udp, EPOLLIN, &e) == 0);
+	(void)shutdown(guest.udp, SHUT_RDWR);
+	run_for(300);
+	CHECK(wakes == 16 && guest.on_udp.fd < 0);
+	run_for(1000);
+	CHECK(wakes == 32); /* it was given another chance */
+	dns_tcp_cut_all(&guest);
+	run_for(1200);
+	CHECK(wakes == 32); /* and no more: the guest is gone */
+	(void)close(guest.udp);
+	end_loop();
+}
+
+TEST_MAIN({ "allowed names", allowed }, { "others do not exist", others_do_not_exist },
+	  { "a dot inside a label", dot_in_a_label }, { "types", types },
+	  { "localhost", localhost }, { "addresses back to names", reverse },
+	  { "odd messages", odd_messages }, { "records of repeated questions", records_once },
+	  { "too many queries", paced }, { "over UDP", over_udp }, { "over TCP", over_tcp },
+	  { "connections are bounded", tcp_is_bounded },
+	  { "a socket that cries wolf", socket_that_cries_wolf })

@@ -1,0 +1,348 @@
+/* Goal: a document says what its author meant, or the error says where not; layers keep each other
+ * within their ceilings; what was merged can be read again. */
+#include "test.h"
+
+#include "policy.h"
+
+static const char *fault(enum policy_layer layer, const char *text)
+{
+	static struct err e;
+	struct policy *p = NULL;
+
+	e = (struct err){ 0 };
+	if (policy_read(text, strlen(text), layer, &p, &e) == 0) {
+		policy_free(p);
+		return "";
+	}
+	CHECK(p == NULL && e.msg[0] != '\0');
+	return e.msg;
+}
+
+static bool says(const char *text, const char *words)
+{
+	const char *msg = fault(POLICY_SESSION, text);
+
+	if (strstr(msg, words) != NULL)
+		return true;
+	printf("# '%s' for %s\n", msg, text);
+	return false;
+}
+
+#define RULE(text) "{\"version\":1,\"rules\":[\"a.test\"," text "]}"
+
+static void errors_name_the_place(void)
+{
+	CHECK(says("", "line 1"));
+	CHECK(says("[]", "must be an object"));
+	CHECK(says("{}", "version: must be 1"));
+	CHECK(says("{\"version\":2}", "version: must be 1"));
+	CHECK(says("{\"version\":1,\"version\":1}", "duplicate"));
+	CHECK(says("{\"version\":1,\"rule\":[]}", "unknown member 'rule'"));
+	CHECK(says("{\"version\":1,\"merged\":true}", "unknown member 'merged'"));
+	CHECK(says("{\"version\":1,\"extends\":[\"nope\"]}", "extends: there is no preset 'nope'"));
+	CHECK(says("{\"version\":1,\"default\":\"maybe\"}",
+		   "default: must be one of: deny, allow"));
+	CHECK(says("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}", "private: is for the node"));
+	CHECK(says("{\"version\":1,\"ceiling\":[]}", "ceiling: is for"));
+	CHECK(says("{\"version\":1,\"rules\":{}}", "rules: must be a list"));
+	CHECK(says("{\"version\":1,\"limits\":{\"x\":1}}", "limits: unknown member 'x'"));
+	CHECK(says("{\"version\":1,\"limits\":{\"bytes_in\":-1}}", "limits.bytes_in: must be"));
+	CHECK(says("{\"version\":1,\"proxy\":{}}", "proxy.address: is missing"));
+	CHECK(says("{\"version\":1,\"proxy\":{\"address\":\"::1:80\"}}", "proxy.address: must be"));
+}
+
+static void errors_of_rules(void)
+{
+	CHECK(says(RULE("{\"hots\":\"a\"}"), "rules[1]: unknown member 'hots'"));
+	CHECK(says(RULE("{\"host\":\"a\",\"layer\":\"node\"}"), "unknown member 'layer'"));
+	CHECK(says(RULE("{\"host\":\"10.0.0.1\"}"), "rules[1].host: '10.0.0.1'"));
+	CHECK(says(RULE("{\"host\":[]}"), "rules[1].host: must have 1 to"));
+	CHECK(says(RULE("{\"cidr\":\"10.0.0.1/8\"}"), "rules[1].cidr"));
+	CHECK(says(RULE("{\"cidr\":\"1.2.3.4\",\"host\":\"a\"}"), "make two rules"));
+	CHECK(says(RULE("{\"host\":\"a\",\"ports\":[0]}"), "rules[1].ports: item 0"));
+	CHECK(says(RULE("{\"host\":\"a\",\"ports\":[[2,1]]}"), "rules[1].ports"));
+	CHECK(says(RULE("{\"host\":\"a\",\"ports\":\"all\"}"), "rules[1].ports"));
+	CHECK(says(RULE("{\"host\":\"a\",\"paths\":[\"/a/../b\"]}"), "is to be written '/b'"));
+	CHECK(says(RULE("{\"host\":\"a\",\"methods\":[\"G T\"]}"), "rules[1].methods"));
+	CHECK(says(RULE("{\"host\":\"a\",\"methods\":[\"CONNECT\"]}"), "rules[1].methods"));
+	CHECK(says(RULE("{\"host\":\"a\",\"headers\":{\"a b\":\"c\"}}"), "rules[1].headers"));
+	CHECK(says(RULE("{\"host\":\"a\",\"reason\":\"x\"}"), "for rules that deny"));
+	CHECK(says(RULE("{\"host\":\"a\",\"name\":\"x\\u0007\"}"), "rules[1].name"));
+	CHECK(says(RULE("\"a b\""), "rules[1].host"));
+	CHECK(says(RULE("\"a:99999\""), "rules[1].ports"));
+	CHECK(says(RULE("\"a:x\""), "is not HOST"));
+	CHECK(says(RULE("\"/x\""), "is not HOST"));
+	CHECK(says(RULE("17"), "rules[1]: must be an object"));
+}
+
+static void contradictions(void)
+{
+	CHECK(says(RULE("{\"host\":\"a\",\"protocol\":\"tcp\",\"paths\":[\"/\"]}"),
+		   "protocol tcp"));
+	CHECK(says(RULE("{\"host\":\"a\",\"protocol\":\"tcp\",\"tls\":\"pass\"}"), "protocol tcp"));
+	CHECK(says(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"methods\":[\"GET\"]}"), "tls pass"));
+	CHECK(says(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"secret\":\"X\"}"), "tls pass"));
+	CHECK(says(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"class\":\"model\"}"), "tls pass"));
+	CHECK(says(RULE("{\"host\":\"a\",\"action\":\"deny\",\"secret\":\"X\"}"), "that denies"));
+	CHECK(says(RULE("{\"host\":\"a\",\"prompts\":true}"), "class model"));
+	CHECK(says(RULE("{\"host\":\"a\",\"set_headers\":{\"Host\":\"b\"}}"), "cannot be set"));
+	CHECK(says(RULE("{\"host\":\"a\",\"set_headers\":{\"A\":\"b\\r\\nC: d\"}}"),
+		   "set_headers"));
+	CHECK(says(RULE("{\"host\":\"a\",\"set_headers\":{\"A\":\"${env.X}\"}}"),
+		   "${secret.NAME}"));
+	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
+					  "\"secret\":\"X\"}]}"),
+		     "ceiling[0].secret: means nothing in a ceiling") != NULL);
+}
+
+static void too_much_is_refused(void)
+{
+	size_t cap = 1 << 20, n;
+	char *text = malloc(cap);
+
+	CHECK(text != NULL);
+	n = (size_t)snprintf(text, cap, "{\"version\":1,\"rules\":[\"a\"");
+	for (int i = 0; i < POLICY_RULES_MAX; i++)
+		n += (size_t)snprintf(text + n, cap - n, ",\"a\"");
+	(void)snprintf(text + n, cap - n, "]}");
+	CHECK(says(text, "more than 4096 rules"));
+	n = (size_t)snprintf(text, cap, "{\"version\":1,\"rules\":[\"a\"");
+	for (int i = 0; i < 257; i++)
+		n += (size_t)snprintf(text + n, cap - n, ",\"a/%d/*/b/**\"", i);
+	(void)snprintf(text + n, cap - n, "]}");
+	CHECK(says(text, "patterns with several stars"));
+	free(text);
+}
+
+static struct policy *merge(const char *node, const char *tenant, const char *session)
+{
+	const char *const layers[POLICY_LAYERS] = { node, tenant, session };
+	struct policy *p = NULL;
+	struct err e = { 0 };
+	char *text = NULL;
+
+	if (policy_merge(layers, &text, &e) < 0) {
+		printf("# %s\n", e.msg);
+		return NULL;
+	}
+	CHECK(policy_read(text, strlen(text), POLICY_LAYERS, &p, &e) == 0);
+	free(text);
+	return p;
+}
+
+static enum policy_verdict connect_to(const struct policy *p, const char *host, uint16_t port)
+{
+	const struct policy_target to = { .host = host, .port = port };
+	struct policy_answer a;
+
+	policy_connect(p, &to, &a);
+	return a.verdict;
+}
+
+static enum policy_verdict ask(const struct policy *p, const char *host, const char *method,
+			       const char *path)
+{
+	const struct policy_target to = { .host = host, .port = 443 };
+	const struct policy_request q = { .tls = true, .method = method, .path = path };
+	struct policy_answer a;
+
+	policy_ask(p, &to, &q, &a);
+	return a.verdict;
+}
+
+static void layers_are_tried_in_order(void)
+{
+	struct policy *p =
+		merge("{\"version\":1,\"rules\":[{\"host\":\"evil.test\",\"action\":\"deny\"}]}",
+		      "{\"version\":1,\"rules\":[\"corp.test\"],"
+		      "\"limits\":{\"connections\":5,\"bytes_in\":9}}",
+		      "{\"version\":1,\"default\":\"allow\",\"rules\":[\"evil.test\"],"
+		      "\"limits\":{\"connections\":10,\"bytes_out\":7}}");
+
+	CHECK(p != NULL && policy_rules(p) == 3);
+	CHECK(policy_rule(p, 0)->layer == POLICY_NODE &&
+	      policy_rule(p, 2)->layer == POLICY_SESSION);
+	CHECK_STR(policy_rule(p, 2)->name, "session rules[0]");
+	CHECK(connect_to(p, "evil.test", 443) == POLICY_REFUSE);
+	CHECK(connect_to(p, "corp.test", 443) == POLICY_PERMIT);
+	CHECK(connect_to(p, "other.test", 22) == POLICY_PERMIT);
+	CHECK(policy_limits(p)->connections == 5 && policy_limits(p)->bytes_in == 9 &&
+	      policy_limits(p)->bytes_out == 7);
+	policy_free(p);
+}
+
+static void ceilings_hold(void)
+{
+	static const char node[] =
+		"{\"version\":1,\"rules\":[\"node.test\"],\"ceiling\":[\"*.corp.test\","
+		"{\"host\":\"look.test\",\"methods\":[\"GET\"]}]}";
+	static const char session[] =
+		"{\"version\":1,\"default\":\"allow\",\"rules\":[\"a.corp.test\","
+		"\"evil.test\",{\"host\":\"look.test\",\"tls\":\"pass\"},"
+		"{\"host\":\"evil2.test\",\"paths\":[\"/x\"]}]}";
+	struct policy *p = merge(node, NULL, session);
+	struct policy_answer a;
+
+	CHECK(p != NULL);
+	CHECK(connect_to(p, "node.test", 443) == POLICY_PERMIT); /* its own layer's */
+	CHECK(connect_to(p, "a.corp.test", 443) == POLICY_PERMIT);
+	CHECK(connect_to(p, "b.corp.test", 443) == POLICY_PERMIT); /* by default */
+	CHECK(connect_to(p, "b.corp.test", 22) == POLICY_REFUSE);
+	CHECK(connect_to(p, "evil.test", 443) == POLICY_REFUSE);
+	CHECK(connect_to(p, "evil2.test", 443) == POLICY_REFUSE);
+	CHECK(connect_to(p, "look.test", 443) == POLICY_REFUSE); /* cannot be looked at */
+	CHECK(ask(p, "evil2.test", "GET", "/x") == POLICY_REFUSE);
+	CHECK(ask(p, "a.corp.test", "GET", "/x") == POLICY_PERMIT);
+	policy_name(p, "evil.test", &a);
+	CHECK(a.verdict == POLICY_REFUSE && strstr(a.reason, "node's policy") != NULL);
+	policy_name(p, "a.corp.test", &a);
+	CHECK(a.verdict == POLICY_PERMIT);
+	policy_free(p);
+	p = merge(node, NULL, "{\"version\":1,\"rules\":[\"look.test\"]}");
+	CHECK(connect_to(p, "look.test", 443) == POLICY_LOOK);
+	CHECK(ask(p, "look.test", "GET", "/") == POLICY_PERMIT);
+	CHECK(ask(p, "look.test", "POST", "/") == POLICY_REFUSE);
+	policy_free(p);
+	/* An empty ceiling: nothing of those below. */
+	p = merge("{\"version\":1,\"ceiling\":[]}", NULL, "{\"version\":1,\"default\":\"allow\"}");
+	CHECK(connect_to(p, "x.test", 443) == POLICY_REFUSE &&
+	      ask(p, "x.test", "GET", "/") == POLICY_REFUSE);
+	policy_free(p);
+}
+
+static void proxies(void)
+{
+	static const char session[] =
+		"{\"version\":1,\"proxy\":{\"address\":\"[2001:db8::1]:1080\","
+		"\"username\":\"u\",\"password\":\"p\"}}";
+	struct policy *p = merge(NULL, NULL, session);
+
+	CHECK(p != NULL);
+	CHECK_STR(policy_proxy(p)->host, "2001:db8::1");
+	CHECK(policy_proxy(p)->port == 1080);
+	CHECK_STR(policy_proxy(p)->password, "p");
+	policy_free(p);
+	CHECK(merge("{\"version\":1,\"ceiling\":[\"a.test\"]}", NULL, session) == NULL);
+	p = merge("{\"version\":1,\"proxy\":{\"address\":\"Proxy.Corp.test:3128\"}}", NULL,
+		  session);
+	CHECK(p != NULL);
+	CHECK_STR(policy_proxy(p)->host, "proxy.corp.test");
+	policy_free(p);
+	p = merge(NULL, NULL, NULL);
+	CHECK(p != NULL && policy_proxy(p)->host == NULL && !policy_door(p));
+	CHECK(connect_to(p, "a.test", 443) == POLICY_REFUSE);
+	policy_free(p);
+}
+
+static bool reaches(const struct policy *p, const char *text)
+{
+	struct ip ip;
+
+	CHECK(ip_read(text, strlen(text), &ip) == 0);
+	return policy_reachable(p, &ip);
+}
+
+static void private_addresses_are_the_operators(void)
+{
+	struct policy *p = merge("{\"version\":1,\"private\":[\"10.1.0.0/16\",\"169.254.0.0/16\"]}",
+				 NULL, "{\"version\":1,\"rules\":[{\"cidr\":\"192.168.0.0/16\"}]}");
+
+	CHECK(reaches(p, "93.184.216.34") && reaches(p, "10.1.2.3"));
+	CHECK(!reaches(p, "10.2.0.1") && !reaches(p, "192.168.1.1") && !reaches(p, "127.0.0.1"));
+	CHECK(!reaches(p, "169.254.169.254")); /* a block does not name it */
+	CHECK(!reaches(p, "::1") && !reaches(p, "fd00:ec2::254") && !reaches(p, "100.64.0.1"));
+	CHECK(!reaches(p, "::ffff:127.0.0.1") && !reaches(p, "0.0.0.0") &&
+	      !reaches(p, "224.0.0.1"));
+	policy_free(p);
+	p = merge("{\"version\":1,\"private\":[\"169.254.169.254\"]}", NULL, NULL);
+	CHECK(reaches(p, "169.254.169.254"));
+	policy_free(p);
+}
+
+static void count(const char *text, void *arg)
+{
+	CHECK(text[0] != '\0');
+	++*(size_t *)arg;
+}
+
+static size_t warnings(const char *session)
+{
+	struct policy *p = merge(NULL, NULL, session);
+	size_t n = 0;
+
+	CHECK(p != NULL);
+	policy_check(p, count, &n);
+	policy_free(p);
+	return n;
+}
+
+static void doubtful_rules_are_told(void)
+{
+	CHECK(warnings(RULE("\"b.test\"")) == 0);
+	CHECK(warnings(RULE("\"a.test\"")) == 1);
+	CHECK(warnings(RULE("\"a.test:8080\"")) == 0);
+	CHECK(warnings(RULE("\"*.b.test\",\"x.b.test/y\"")) == 1);
+	CHECK(warnings(RULE("\"*.b.test\",\"b.test\"")) == 0);
+	CHECK(warnings(RULE("\"x.b.test/y\",\"x.b.test\"")) == 0);
+	CHECK(warnings(RULE("\"*.x.b.test\",\"*.b.test\"")) == 0);
+	CHECK(warnings(RULE("\"*.b.test\",\"*.x.b.test\"")) == 1);
+	CHECK(warnings(RULE("\"192.168.0.0/16\"")) == 1);
+	CHECK(warnings(RULE("\"93.184.216.0/24\",\"93.184.216.34\"")) == 1);
+}
+
+static void presets_do_what_they_say(void)
+{
+	const char *summary = NULL;
+	struct policy *p;
+	size_t n = 0;
+
+	for (const char *name; (name = policy_preset_name(n, &summary)) != NULL; n++) {
+		CHECK_STR(fault(POLICY_SESSION, policy_preset(name)), "");
+		CHECK(summary != NULL && *summary != '\0');
+	}
+	CHECK(n == 9 && policy_preset("nope") == NULL);
+	p = merge(NULL, NULL, policy_preset("none"));
+	CHECK(!policy_door(p));
+	policy_free(p);
+	p = merge(NULL, NULL, policy_preset("deny"));
+	CHECK(policy_door(p) && connect_to(p, "a.test", 443) == POLICY_REFUSE);
+	policy_free(p);
+	p = merge(NULL, NULL,
+		  "{\"version\":1,\"extends\":[\"pypi\",\"github-read\",\"openai\"],"
+		  "\"rules\":[{\"host\":\"files.pythonhosted.org\",\"action\":\"deny\"}]}");
+	CHECK(connect_to(p, "files.pythonhosted.org", 443) == POLICY_REFUSE); /* own rules first */
+	CHECK(ask(p, "pypi.org", "GET", "/simple/x/") == POLICY_PERMIT);
+	CHECK(ask(p, "pypi.org", "POST", "/legacy/") == POLICY_REFUSE);
+	CHECK(ask(p, "github.com", "POST", "/o/r.git/git-upload-pack") == POLICY_PERMIT);
+	CHECK(ask(p, "github.com", "POST", "/o/r.git/git-receive-pack") == POLICY_REFUSE);
+	CHECK(ask(p, "github.com", "GET", "/o/r") == POLICY_PERMIT);
+	CHECK(ask(p, "api.openai.com", "POST", "/v1/responses") == POLICY_PERMIT);
+	CHECK(ask(p, "api.openai.com", "POST", "/v1/files") == POLICY_REFUSE);
+	policy_free(p);
+}
+
+static void shorthand(void)
+{
+	struct policy *p = merge(NULL, NULL,
+				 "{\"version\":1,\"rules\":[\"A.test/simple\",\"b.test:8080/x/\","
+				 "\"c.test/*/y\",\"93.184.216.34:22\",\"[2001:4860::1]:443\"]}");
+
+	CHECK(p != NULL);
+	CHECK(ask(p, "a.test", "PUT", "/simple") == POLICY_PERMIT);
+	CHECK(ask(p, "a.test", "PUT", "/simple/z") == POLICY_PERMIT);
+	CHECK(ask(p, "a.test", "PUT", "/simplest") == POLICY_REFUSE);
+	CHECK(connect_to(p, "b.test", 8080) == POLICY_LOOK &&
+	      connect_to(p, "b.test", 80) == POLICY_REFUSE);
+	CHECK(ask(p, "c.test", "GET", "/x/y") == POLICY_PERMIT);
+	CHECK(ask(p, "c.test", "GET", "/x/y/z") == POLICY_REFUSE);
+	policy_free(p);
+}
+
+TEST_MAIN({ "errors name the place", errors_name_the_place },
+	  { "errors of rules", errors_of_rules }, { "contradictions", contradictions },
+	  { "too much is refused", too_much_is_refused },
+	  { "layers are tried in order", layers_are_tried_in_order },
+	  { "ceilings hold", ceilings_hold }, { "proxies", proxies },
+	  { "private addresses are the operator's", private_addresses_are_the_operators },
+	  { "doubtful rules are told", doubtful_rules_are_told },
+	  { "presets do what they say", presets_do_what_they_say }, { "shorthand", shorthand })

@@ -1,0 +1,265 @@
+/* Goal: a secret goes where it is bound, in the form that fits the place, and nowhere else. */
+#include "secrets.h"
+
+#include "base64.h"
+#include "json_scan.h"
+#include "support.h"
+
+#define P1 "cordon_0123456789abcdef0123456789abcdef"
+#define P2 "cordon_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"
+#define P3 "cordon_nohostsnohostsnohostsnohostsnoho"
+
+static const char order[] =
+	"{\"policy\":{},\"secrets\":["
+	"{\"name\":\"API\",\"value\":\"real-value-1\",\"placeholder\":\"" P1 "\","
+	"\"hosts\":[\"api.example.com\",\"*.corp.example\"],\"methods\":[\"GET\",\"POST\"],"
+	"\"paths\":[\"/v1/**\"],\"in\":[\"header\",\"basic\",\"body:token\"],\"expires_ms\":5000},"
+	"{\"name\":\"B\",\"value\":\"two \\\"q\\\"\\n&=\",\"placeholder\":\"" P2 "\","
+	"\"hosts\":[\"api.example.com\"],\"in\":[\"body:token\"]},"
+	"{\"name\":\"FREE\",\"value\":\"free-value\",\"placeholder\":\"" P3 "\"}],"
+	"\"mask\":[\"further-value\"]}";
+
+static struct secrets *read_order(void)
+{
+	struct secrets *s = NULL;
+	struct err e;
+
+	CHECK(secrets_read(order, strlen(order), &s, &e) == 0);
+	return s;
+}
+
+static struct secrets_use good(void)
+{
+	return (struct secrets_use){ .host = "api.example.com",
+				     .method = "POST",
+				     .path = "/v1/x",
+				     .verified_tls = true,
+				     .now_ms = 1000 };
+}
+
+static struct http1_span span(const char *text)
+{
+	return (struct http1_span){ text, strlen(text) };
+}
+
+/* The header's value as it is sent. */
+static const char *header(const struct secrets *s, struct secrets_use *u, const char *name,
+			  const char *value)
+{
+	static char ret[512];
+	char *exact = exact_copy(value, strlen(value));
+	int n = secrets_header(s, u, span(name), (struct http1_span){ exact, strlen(value) }, ret,
+			       sizeof(ret) - 1);
+
+	free(exact);
+	CHECK(n >= 0);
+	if (n == 0)
+		return value;
+	ret[n] = '\0';
+	return ret;
+}
+
+static void goes_where_it_is_bound(void)
+{
+	struct secrets *s = read_order();
+	struct secrets_use u = good();
+
+	CHECK_STR(header(s, &u, "Authorization", "Bearer " P1), "Bearer real-value-1");
+	CHECK_STR(header(s, &u, "X-Key", P1 "," P1), "real-value-1,real-value-1");
+	CHECK_STR(u.names, "API");
+	CHECK(!u.misused);
+	CHECK_STR(header(s, &u, "Accept", "*/*"), "*/*");
+	u = good();
+	u.host = "a.corp.example";
+	CHECK_STR(header(s, &u, "x", P1), "real-value-1");
+	secrets_free(s);
+}
+
+static void goes_nowhere_else(void)
+{
+	static const struct {
+		const char *host, *method, *path;
+		bool plain;
+		uint64_t now;
+	} bad[] = { { "api.example.com.evil", "POST", "/v1/x", false, 1000 },
+		    { "evil.example", "POST", "/v1/x", false, 1000 },
+		    { "corp.example", "POST", "/v1/x", false, 1000 },
+		    { NULL, "POST", "/v1/x", false, 1000 },
+		    { "api.example.com", "DELETE", "/v1/x", false, 1000 },
+		    { "api.example.com", "post", "/v1/x", false, 1000 },
+		    { "api.example.com", "POST", "/v2/x", false, 1000 },
+		    { "api.example.com", "POST", "/v1/x", true, 1000 },
+		    { "api.example.com", "POST", "/v1/x", false, 5000 } };
+	struct secrets *s = read_order();
+
+	for (size_t i = 0; i < COUNT(bad); i++) {
+		struct secrets_use u = { .host = bad[i].host,
+					 .method = bad[i].method,
+					 .path = bad[i].path,
+					 .verified_tls = !bad[i].plain,
+					 .now_ms = bad[i].now };
+
+		CHECK_STR(header(s, &u, "Authorization", "Bearer " P1), "Bearer " P1);
+		CHECK(u.misused && u.names[0] == '\0');
+		CHECK(!secrets_wants_body(s, &u, span("application/json")) || i >= 3);
+	}
+	secrets_free(s);
+}
+
+static void the_rule_has_a_say(void)
+{
+	const char *const free_only[] = { "FREE" };
+	struct policy_rule rule = { .secrets = free_only, .nsecrets = 1 };
+	struct secrets *s = read_order();
+	struct secrets_use u = good();
+
+	CHECK_STR(header(s, &u, "x", P3), P3); /* no hosts, and no rule names it */
+	CHECK(u.misused);
+	u = good();
+	u.rule = &rule;
+	CHECK_STR(header(s, &u, "x", P3), "free-value");
+	CHECK(!u.misused);
+	CHECK_STR(header(s, &u, "x", P1), P1); /* the rule names others */
+	CHECK(u.misused);
+	secrets_free(s);
+}
+
+static void only_in_its_place(void)
+{
+	struct secrets *s = read_order();
+	struct secrets_use u = good();
+	char small[16];
+
+	CHECK_STR(header(s, &u, "x", P2), P2); /* for a body only */
+	CHECK(u.misused);
+	u = good();
+	CHECK(secrets_header(s, &u, span("x"), span("Bearer " P1), small, sizeof(small)) == -1);
+	secrets_free(s);
+}
+
+static void basic(void)
+{
+	struct secrets *s = read_order();
+	struct secrets_use u = good();
+	char value[256] = "Basic ", want[256] = "Basic ";
+
+	base64_encode("user:" P1, strlen("user:" P1), value + 6);
+	base64_encode("user:real-value-1", strlen("user:real-value-1"), want + 6);
+	CHECK_STR(header(s, &u, "authorization", value), want);
+	CHECK_STR(u.names, "API");
+	CHECK_STR(header(s, &u, "X-Other", value), value);
+	u.verified_tls = false;
+	CHECK_STR(header(s, &u, "Authorization", value), value);
+	CHECK(u.misused);
+	CHECK_STR(header(s, &u, "Authorization", "Basic "), "Basic ");
+	CHECK_STR(header(s, &u, "Authorization", "Basic !!!!"), "Basic !!!!");
+	secrets_free(s);
+}
+
+static void expands(void)
+{
+	const char *const both[] = { "FREE", "API" };
+	struct policy_rule rule = { .secrets = both, .nsecrets = 2 };
+	struct secrets *s = read_order();
+	struct secrets_use u = good();
+	char ret[64];
+	struct err e;
+	int n;
+
+	u.rule = &rule;
+	n = secrets_expand(s, &u, "Bearer ${secret.FREE}/${secret.API}$", ret, sizeof(ret), &e);
+	CHECK(n == 31 && memcmp(ret, "Bearer free-value/real-value-1$", 31) == 0);
+	CHECK_STR(u.names, "FREE,API");
+	CHECK(secrets_expand(s, &u, "${secret.NONE}", ret, sizeof(ret), &e) < 0);
+	CHECK(secrets_expand(s, &u, "${secret.B}", ret, sizeof(ret), &e) < 0);
+	CHECK(secrets_expand(s, &u, "${secret.FREE", ret, sizeof(ret), &e) < 0);
+	CHECK(secrets_expand(s, &u, "${secret.FREE}", ret, 4, &e) < 0);
+	u.now_ms = 9000;
+	CHECK(secrets_expand(s, &u, "${secret.API}", ret, sizeof(ret), &e) < 0);
+	secrets_free(s);
+}
+
+static void check_body(const char *type, const char *body, const char *want, bool misused)
+{
+	struct secrets *s = read_order();
+	struct secrets_use u = good();
+	uint8_t *made = NULL, *exact = exact_copy(body, strlen(body));
+	int n = secrets_body(s, &u, span(type), exact, strlen(body), &made);
+
+	CHECK_CASE(body, n >= 0 && u.misused == misused);
+	if (want == NULL)
+		CHECK_CASE(body, n == 0 && made == NULL && u.names[0] == '\0');
+	else
+		CHECK_CASE(body, n == (int)strlen(want) && memcmp(made, want, (size_t)n) == 0);
+	free(made);
+	free(exact);
+	secrets_free(s);
+}
+
+static void bodies(void)
+{
+	const char *json = "application/json; charset=utf-8",
+		   *form = "application/x-www-form-urlencoded";
+
+	check_body(json, "{\"a\":[{\"token\": \"x " P1 "\"}],\"n\":1.50}",
+		   "{\"a\":[{\"token\": \"x real-value-1\"}],\"n\":1.50}", false);
+	check_body(json, "{\"token\":\"" P2 "\"}", "{\"token\":\"two \\\"q\\\"\\u000a&=\"}", false);
+	check_body(json, "{\"other\":\"" P1 "\"}", NULL, true);
+	check_body(json, "{\"other\":\"" P1 "\",\"token\":\"" P1 "\"}",
+		   "{\"other\":\"" P1 "\",\"token\":\"real-value-1\"}", true);
+	check_body(json, "{\"token\":{\"x\":\"" P1 "\"}}", NULL, true);
+	check_body(json, "{\"token\":[\"" P1 "\"]}", NULL, true);
+	check_body(json, "{\"" P1 "\":\"token\"}", NULL, true);
+	check_body(json, "{\"token\":\"" P1 "\"", NULL, true); /* no JSON */
+	check_body(json, "{\"token\":\"" P1 "\"}}", NULL, true);
+	check_body(json, "{\"token\":\"nothing\"}", NULL, false);
+	check_body("text/plain", "{\"token\":\"" P1 "\"}", NULL, false);
+	check_body(form, "a=1&token=" P2 "&b=2", "a=1&token=two%20%22q%22%0A%26%3D&b=2", false);
+	check_body(form, "a=" P1 "&token=z", NULL, true);
+	check_body(form, "to%6ben=" P1, "to%6ben=real-value-1", false);
+}
+
+static void masks_all(void)
+{
+	struct secrets *s = read_order();
+	char text[] = "real-value-1 free-value further-value cmVhbC12YWx1ZS0x";
+
+	CHECK(secrets_mask(s) != NULL && secrets_mask(NULL) == NULL);
+	(void)mask_text(secrets_mask(s), (uint8_t *)text, strlen(text));
+	CHECK_STR(text, "************ ********** ************* ****************");
+	secrets_free(s);
+}
+
+static void refuses_bad_orders(void)
+{
+	static const char *const bad[] = {
+		"",
+		"[]",
+		"{\"secrets\":{}}",
+		"{\"secrets\":[{}]}",
+		"{\"secrets\":[{\"name\":\"a\"}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"\"}]}",
+		"{\"secrets\":[{\"name\":\"a,b\",\"value\":\"v\"}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"placeholder\":\"short\"}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"hosts\":[\"1.2.3.4\"]}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"hosts\":[1]}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"paths\":[\"x\"]}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"in\":[\"cookie\"]}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"in\":[\"body:\"]}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"expires_ms\":\"1\"}]}",
+		"{\"mask\":[1]}",
+	};
+	struct secrets *s = NULL;
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(bad); i++)
+		CHECK_CASE(bad[i], secrets_read(bad[i], strlen(bad[i]), &s, &e) < 0 && s == NULL);
+	CHECK(secrets_read("{}", 2, &s, &e) == 0 && secrets_mask(s) == NULL);
+	secrets_free(s);
+}
+
+TEST_MAIN({ "goes where it is bound", goes_where_it_is_bound },
+	  { "goes nowhere else", goes_nowhere_else }, { "the rule has a say", the_rule_has_a_say },
+	  { "only in its place", only_in_its_place }, { "basic", basic }, { "expands", expands },
+	  { "bodies", bodies }, { "masks all", masks_all },
+	  { "refuses bad orders", refuses_bad_orders })
