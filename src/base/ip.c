@@ -163,6 +163,22 @@ static enum ip_kind plain_kind(const struct ip *ip)
 	return IP_PUBLIC;
 }
 
+static void take_inner(const struct ip *ip, size_t at, struct ip *ret)
+{
+	memcpy(ret->b, v4_prefix, sizeof(v4_prefix));
+	memcpy(ret->b + sizeof(v4_prefix), ip->b + at, 4);
+}
+
+bool ip_behind(const struct ip *ip, struct ip *ret)
+{
+	static const uint8_t nat64[12] = { 0x00, 0x64, 0xff, 0x9b };
+
+	if (memcmp(ip->b, nat64, sizeof(nat64)) != 0)
+		return false;
+	take_inner(ip, sizeof(nat64), ret);
+	return true;
+}
+
 enum ip_kind ip_kind(const struct ip *ip)
 {
 	enum ip_kind kind = plain_kind(ip);
@@ -173,8 +189,7 @@ enum ip_kind ip_kind(const struct ip *ip)
 	for (size_t i = 0; i < COUNT(holders); i++) {
 		if (!holds(holders[i].net, ip))
 			continue;
-		memcpy(inner.b, v4_prefix, sizeof(v4_prefix));
-		memcpy(inner.b + sizeof(v4_prefix), ip->b + holders[i].at, 4);
+		take_inner(ip, holders[i].at, &inner);
 		kind = plain_kind(&inner);
 		return kind == IP_PUBLIC && !holders[i].needed ? IP_RESERVED : kind;
 	}

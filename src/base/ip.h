@@ -47,6 +47,8 @@ bool ip_net_holds(const struct ip_net *net, const struct ip *ip);
 /* An IPv4 address that is hidden in an IPv6 one (mapped, compatible, NAT64, 6to4) has the kind of
  * the IPv4 address, unless that is public and the form is one nobody needs: then IP_RESERVED. */
 enum ip_kind ip_kind(const struct ip *ip);
+/* The IPv4 address that a gateway of the network (NAT64) connects to for this one; false: none. */
+bool ip_behind(const struct ip *ip, struct ip *ret);
 const char *ip_kind_name(enum ip_kind kind); /* "private", "metadata", ... */
 
 /* AF_INET and AF_INET6. -1: neither. */

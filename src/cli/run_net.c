@@ -22,7 +22,7 @@
 
 #define PATIENCE_MS 10000
 #define END_MS 2000
-#define IN_MAX (2U * EGRESS_PROMPT_MAX)
+#define IN_MAX ((size_t)2 * EGRESS_PROMPT_MAX)
 #define READ_AT_ONCE 65536
 #define LOG_MAX (16U << 20) /* of what is printed at the end */
 #define NOBODY 65534

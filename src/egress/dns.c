@@ -147,15 +147,6 @@ static size_t answer_types(struct asked *a, const struct ip *v4, const struct ip
 	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
 }
 
-static bool is_localhost(const char *host)
-{
-	static const char below[] = ".localhost";
-	size_t n = strlen(host);
-
-	return strcmp(host, below + 1) == 0 ||
-	       (n > sizeof(below) - 1 && strcmp(host + n - (sizeof(below) - 1), below) == 0);
-}
-
 static size_t answer_localhost(struct asked *a)
 {
 	static const struct ip v4 = { { [10] = 0xFF, [11] = 0xFF, [12] = 127, [15] = 1 } };
@@ -235,7 +226,7 @@ static size_t answer_name(struct asked *a)
 	if (host_normal(a->q.name, strlen(a->q.name), host) < 0)
 		return refuse(a, NULL, a->q.name[0] == '\0' ? DNS_MSG_REFUSED : DNS_MSG_NXDOMAIN,
 			      "not a host name");
-	if (is_localhost(host))
+	if (host_is_localhost(host))
 		return is_answered(a->q.type) ? answer_localhost(a)
 					      : empty(a, DNS_MSG_REFUSED, false);
 	policy_name(a->guest->policy, host, &a->verdict);

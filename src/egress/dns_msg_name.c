@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define WIRE_MAX 255
+#define JUMPS_MAX 127 /* a name has no more labels; a chain of pointers costs no bytes of it */
 
 static char *put_byte(char *to, uint8_t c)
 {
@@ -21,7 +22,7 @@ static char *put_byte(char *to, uint8_t c)
 int dns_msg_name_read(const uint8_t *msg, size_t len, size_t *at, bool compressed,
 		      char ret[DNS_MSG_NAME_MAX])
 {
-	size_t here = *at, lowest = here, end = 0, wire = 0;
+	size_t here = *at, lowest = here, end = 0, wire = 0, jumps = 0;
 	char *to = ret;
 
 	for (;;) {
@@ -33,7 +34,7 @@ int dns_msg_name_read(const uint8_t *msg, size_t len, size_t *at, bool compresse
 		if (n >= 0xC0) {
 			size_t target;
 
-			if (!compressed || len - here < 2)
+			if (!compressed || len - here < 2 || ++jumps > JUMPS_MAX)
 				return -1;
 			target = (size_t)(n & 0x3F) << 8 | msg[here + 1];
 			if (target < DNS_MSG_HEAD || target >= lowest)

@@ -16,7 +16,7 @@
 
 struct names *names_new(void);
 void names_free(struct names *n);
-/* Addresses for a name in its normal form. -1: no place (never with fewer than NAMES_MAX). */
+/* Addresses for a name in its normal form. -1: no memory. */
 int names_give(struct names *n, const char *host, struct ip *ret_v4, struct ip *ret_v6) MUST_USE;
 /* The name of an address; NULL: it stands for none. Valid until the next names_give(). */
 const char *names_find(struct names *n, const struct ip *ip);

@@ -77,14 +77,6 @@ static void fail(struct job *j, enum err_code code, const char *what)
 
 /* ---- lookups */
 
-static bool is_localhost(const char *host)
-{
-	size_t n = strlen(host);
-
-	return strcmp(host, "localhost") == 0 ||
-	       (n > 10 && strcmp(host + n - 10, ".localhost") == 0);
-}
-
 /* Names that need no server. */
 static bool find_near(struct resolver *r, const char *host, struct result *ret)
 {
@@ -96,7 +88,7 @@ static bool find_near(struct resolver *r, const char *host, struct result *ret)
 	size_t n = resolver_conf_hosts_find(r->hosts, host, all, COUNT(all)),
 	       have[RESOLVER_FAMILIES] = { 0 };
 
-	if (n == 0 && is_localhost(host)) {
+	if (n == 0 && host_is_localhost(host)) {
 		memcpy(all, loopback, sizeof(loopback));
 		n = COUNT(loopback);
 	}

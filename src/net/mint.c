@@ -246,7 +246,7 @@ static struct tls *keep(struct mint *m, const char *host, struct tls *tls, int64
 	}
 	if (m->n == MINT_CACHE_MAX)
 		forget(m, m->oldest);
-	memcpy(x->host, host, strlen(host));
+	memcpy(x->host, host, strlen(host) + 1);
 	x->tls = tls;
 	x->renew_at = now + RENEW_AFTER;
 	x->chain = *bucket;

@@ -17,7 +17,7 @@ struct set {
 };
 
 struct items {
-	struct set byte[128], any_but_slash, any; /* which items take this byte; the last stay */
+	struct set byte[256], any_but_slash, any; /* which items take this byte; the last stay */
 	struct set once;			  /* any byte but '/', once */
 	size_t n;
 };
@@ -44,19 +44,14 @@ static bool is_whole_segment(const char *pattern, size_t i)
 	return i > 0 && pattern[i - 1] == '/' && (pattern[i + 1] == '/' || pattern[i + 1] == '\0');
 }
 
-/* False: a byte that no text we see holds. */
-static bool compile(const char *pattern, bool segments, struct items *it)
+static void compile(const char *pattern, bool segments, struct items *it)
 {
 	memset(it, 0, sizeof(*it));
 	for (size_t i = 0; pattern[i] != '\0';) {
 		size_t run = stars(pattern + i);
 
 		if (run == 0) {
-			unsigned char c = (unsigned char)pattern[i++];
-
-			if (c >= 128)
-				return false;
-			set_add(&it->byte[c], it->n++);
+			set_add(&it->byte[(unsigned char)pattern[i++]], it->n++);
 			continue;
 		}
 		if (run == 1 && segments) {
@@ -68,7 +63,6 @@ static bool compile(const char *pattern, bool segments, struct items *it)
 		}
 		i += run;
 	}
-	return true;
 }
 
 /* A star may also take nothing; no two stand side by side. */
@@ -89,7 +83,7 @@ static void step(const struct items *it, struct set *s, unsigned char c)
 	uint64_t carry = 0, not_slash = c != '/' ? UINT64_MAX : 0;
 
 	for (size_t i = 0; i < WORDS; i++) {
-		uint64_t byte = c < 128 ? it->byte[c].w[i] : 0;
+		uint64_t byte = it->byte[c].w[i];
 		uint64_t go = s->w[i] & (byte | (it->once.w[i] & not_slash));
 		uint64_t stay = s->w[i] & (it->any.w[i] | (it->any_but_slash.w[i] & not_slash));
 
@@ -104,8 +98,7 @@ static bool fits_slowly(const char *pattern, const char *text, size_t n, bool se
 	struct items it;
 	struct set s = { 0 };
 
-	if (!compile(pattern, segments, &it))
-		return false;
+	compile(pattern, segments, &it);
 	set_add(&s, 0);
 	skip_stars(&it, &s);
 	for (size_t i = 0; i < n; i++)

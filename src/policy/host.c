@@ -49,6 +49,14 @@ int host_normal(const char *text, size_t n, char ret[HOST_MAX])
 	return label == n || is_number(ret + label) ? -1 : 0;
 }
 
+bool host_is_localhost(const char *host)
+{
+	static const char below[] = ".localhost";
+	size_t n = strlen(host), tail = sizeof(below) - 1;
+
+	return strcmp(host, below + 1) == 0 || (n > tail && strcmp(host + n - tail, below) == 0);
+}
+
 int host_pattern_read(const char *text, struct host_pattern *ret)
 {
 	*ret = (struct host_pattern){ 0 };

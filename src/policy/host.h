@@ -14,6 +14,9 @@
  * (bytes above 127, escapes, "@", NUL): names in other scripts come as xn--. */
 int host_normal(const char *text, size_t n, char ret[HOST_MAX]) MUST_USE;
 
+/* localhost, and what is below it: loopback, whatever a server says (RFC 6761). host: normal. */
+bool host_is_localhost(const char *host);
+
 /* "example.com" itself; "*.example.com": all below it, at any depth, not itself; "*": every name.
  */
 struct host_pattern {

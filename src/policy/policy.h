@@ -137,7 +137,7 @@ void policy_check(const struct policy *p, void (*warn)(const char *text, void *a
 
 /* A name that was allowed leads to this address: do the rules for addresses deny that? In order: a
  * rule that denies the address counts, unless one before it allows the name or the address,
- * whatever the request is. false: *ret_rule denies it. */
+ * whatever the request is. to->host NULL: there is no name. false: *ret_rule denies it. */
 bool policy_resolved(const struct policy *p, const struct policy_target *to, const struct ip *ip,
 		     const struct policy_rule **ret_rule);
 

@@ -145,6 +145,9 @@ int policy_rule_give(struct policy *p, const json_t *v, const char *at, struct p
 
 /* policy_list.c: an index over list->rules, and the walk over those that are for a target. */
 int policy_list_index(struct policy *p, struct policy_list *list, struct err *e) MUST_USE;
+bool policy_list_fits_port(const struct policy_match *m, uint16_t port);
+/* Is the address in a block of the rule? For one that denies: or what a gateway makes of it. */
+bool policy_list_fits_block(const struct policy_match *m, const struct ip *ip);
 
 struct policy_walk {
 	const struct policy_list *list;
@@ -164,7 +167,7 @@ void policy_list_walk(const struct policy_list *list, const struct policy_target
 /* The next rule that is for the target; NULL at the end. */
 const struct policy_rule *policy_list_next(struct policy_walk *w);
 
-/* policy_proxy.c; after the ceilings were read. */
+/* policy_proxy.c; after the rules and ceilings were read. */
 int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer,
 		      struct err *e) MUST_USE;
 

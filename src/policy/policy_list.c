@@ -188,7 +188,7 @@ void policy_list_walk(const struct policy_list *list, const struct policy_target
 	add_cursor(ret, list->names, list->nnames);
 }
 
-static bool fits_port(const struct policy_match *m, uint16_t port)
+bool policy_list_fits_port(const struct policy_match *m, uint16_t port)
 {
 	for (size_t i = 0; i < m->nports; i++)
 		if (port >= m->ports[i].first && port <= m->ports[i].last)
@@ -196,7 +196,7 @@ static bool fits_port(const struct policy_match *m, uint16_t port)
 	return m->nports == 0;
 }
 
-static bool fits_address(const struct policy_match *m, const struct ip *ip)
+static bool is_in_block(const struct policy_match *m, const struct ip *ip)
 {
 	uint64_t word[2];
 
@@ -208,7 +208,16 @@ static bool fits_address(const struct policy_match *m, const struct ip *ip)
 		     ((word[1] & net->mask[1]) ^ net->want[1])) == 0)
 			return true;
 	}
-	return m->anywhere;
+	return false;
+}
+
+bool policy_list_fits_block(const struct policy_match *m, const struct ip *ip)
+{
+	struct ip behind;
+
+	if (is_in_block(m, ip))
+		return true;
+	return !m->allow && m->nnets > 0 && ip_behind(ip, &behind) && is_in_block(m, &behind);
 }
 
 /* The lowest number that is next in any list; false at the end. */
@@ -251,10 +260,11 @@ const struct policy_rule *policy_list_next(struct policy_walk *w)
 			continue; /* two of its patterns fit */
 		w->started = true;
 		w->last = number;
-		if (w->to->host == NULL && !fits_address(m, &w->to->ip))
+		if (w->to->host == NULL && !m->anywhere &&
+		    !policy_list_fits_block(m, &w->to->ip))
 			continue;
 		w->match = m;
-		if (w->any_port || fits_port(m, w->to->port))
+		if (w->any_port || policy_list_fits_port(m, w->to->port))
 			return &w->list->rules[number];
 	}
 	return NULL;

@@ -32,8 +32,30 @@ static int read_address(struct policy *p, const char *text, struct err *e)
 	return 0;
 }
 
+static int refuse(enum policy_layer whose, struct err *e)
+{
+	return err_set(e, ERR_DENIED, "proxy: the %s's policy does not allow it",
+		       policy_layer_names[whose]);
+}
+
+/* What a layer above denies stays denied. */
+static int check_rules(const struct policy *p, const struct policy_target *to,
+		       enum policy_layer layer, struct err *e)
+{
+	const struct policy_rule *r;
+	struct policy_walk w;
+
+	policy_list_walk(&p->list, to, false, &w);
+	while ((r = policy_list_next(&w)) != NULL && r->layer < layer) {
+		if (policy_match_of(r)->looks)
+			continue;
+		return r->allow ? 0 : refuse(r->layer, e);
+	}
+	return 0;
+}
+
 /* Everything goes there first: who may not contact it may not go through it. */
-static int check_ceilings(const struct policy *p, enum policy_layer layer, struct err *e)
+static int check_above(const struct policy *p, enum policy_layer layer, struct err *e)
 {
 	struct policy_target to = { .host = p->proxy.host, .port = p->proxy.port };
 
@@ -48,10 +70,9 @@ static int check_ceilings(const struct policy *p, enum policy_layer layer, struc
 		policy_list_walk(&p->ceilings[i], &to, false, &w);
 		r = policy_list_next(&w);
 		if (r == NULL || !r->allow || policy_match_of(r)->looks)
-			return err_set(e, ERR_DENIED, "proxy: the %s's policy does not allow it",
-				       policy_layer_names[i]);
+			return refuse((enum policy_layer)i, e);
 	}
-	return 0;
+	return check_rules(p, &to, layer, e);
 }
 
 int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer, struct err *e)
@@ -81,7 +102,7 @@ int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer
 					 "needs both username and password, or none");
 	if (read_address(p, address, e) < 0)
 		return -1;
-	return check_ceilings(p, (enum policy_layer)whose, e);
+	return check_above(p, (enum policy_layer)whose, e);
 }
 
 const struct policy_proxy *policy_proxy(const struct policy *p)

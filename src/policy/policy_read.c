@@ -189,7 +189,8 @@ static int check_members(const struct policy *p, struct err *e)
 	if (policy_value_known(p->root, p->merged ? merged : single,
 			       p->merged ? COUNT(merged) : COUNT(single), "", e) < 0)
 		return -1;
-	if (!json_is_integer(version) || json_integer_value(version) != 1)
+	/* The first there was: who says nothing means it. */
+	if (version != NULL && (!json_is_integer(version) || json_integer_value(version) != 1))
 		return policy_value_fail(e, "", "version", "must be 1");
 	if (p->merged && !json_is_true(json_object_get(p->root, "merged")))
 		return policy_value_fail(e, "", "merged", "must be true");

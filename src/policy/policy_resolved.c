@@ -5,24 +5,12 @@
 
 #include "policy_inside.h"
 
-static bool fits_port(const struct policy_match *m, uint16_t port)
+static bool fits_host(const struct policy_match *m, const char *host)
 {
-	for (size_t i = 0; i < m->nports; i++)
-		if (port >= m->ports[i].first && port <= m->ports[i].last)
-			return true;
-	return m->nports == 0;
-}
+	size_t n = host == NULL ? 0 : strlen(host);
 
-static bool fits_ip(const struct policy_match *m, const struct ip *ip)
-{
-	for (size_t i = 0; i < m->nnets; i++)
-		if (ip_net_holds(&m->nets[i], ip))
-			return true;
-	return false;
-}
-
-static bool fits_host(const struct policy_match *m, const char *host, size_t n)
-{
+	if (host == NULL)
+		return m->anywhere;
 	for (size_t i = 0; i < m->nhosts; i++)
 		if (host_pattern_fits(&m->hosts[i], host, n))
 			return true;
@@ -32,19 +20,17 @@ static bool fits_host(const struct policy_match *m, const char *host, size_t n)
 bool policy_resolved(const struct policy *p, const struct policy_target *to, const struct ip *ip,
 		     const struct policy_rule **ret_rule)
 {
-	size_t n = strlen(to->host);
-
 	for (size_t i = 0; i < p->list.n; i++) {
 		const struct policy_match *m = p->list.matches[i];
 
 		/* One that looks at requests may not be the one that allowed: it does not count. */
-		if (m->looks || !fits_port(m, to->port))
+		if (m->looks || !policy_list_fits_port(m, to->port))
 			continue;
-		if (fits_ip(m, ip)) {
+		if (policy_list_fits_block(m, ip)) {
 			*ret_rule = &p->list.rules[i];
 			return m->allow;
 		}
-		if (m->allow && fits_host(m, to->host, n))
+		if (m->allow && fits_host(m, to->host))
 			return true;
 	}
 	return true;

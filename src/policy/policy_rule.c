@@ -56,7 +56,7 @@ static int cut_port(char *host, json_int_t *ret_port)
 	if (n == 0 || n > 5 || digits != n)
 		return -1;
 	*ret_port = (json_int_t)strtoul(colon + 1, NULL, 10);
-	return 0;
+	return *ret_port == 0 ? -1 : 0;
 }
 
 json_t *policy_rule_expand(const char *text)

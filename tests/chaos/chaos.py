@@ -6,7 +6,7 @@ what is there.
 
 Workers use the native interface (ledger.py), clients that of E2B (e2b.py).
 
-kill -9 of cordond, cordon-keeper, a cell's PID 1, the supervisor (which is started again), or all three
+kill -9 of cordond, cordon-keeper, cordon-egress, a cell's PID 1, the supervisor (which is started again), or all three
 programs at once, at random moments: often within milliseconds after a request was sent, sometimes while
 the server still comes back from the last one. The seed is printed; the same one makes the same choices."""
 import argparse
@@ -125,7 +125,9 @@ class Chaos:
         self.server.start(ready=False)
 
     def kill(self):
-        what = self.random.choices(["cordond", "keeper", "init", "supervisor", "all"], [35, 25, 12, 16, 12])[0]
+        what = self.random.choices(
+            ["cordond", "keeper", "cordon-egress", "init", "supervisor", "all"], [30, 20, 12, 12, 14, 12]
+        )[0]
         if self.random.random() < 0.6:  # right after a request was sent
             self.ledger.started.clear()
             self.ledger.started.wait(0.5)

@@ -84,11 +84,22 @@ def replace(folder, number):
         os.rename(new, os.path.join(folder, name))
 
 
+def serving(server):
+    """The cordond that serves, not one that is only asked something before it; None if there is none."""
+    pid = server.pid("cordond")
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            uid = next(line.split()[1] for line in f if line.startswith("Uid:"))
+    except OSError:
+        return None
+    return pid if int(uid) == harness.USER else None
+
+
 def upgrade(server, folder, number):
-    before = server.pid("cordond")
+    before = serving(server)
     replace(folder, number)
     os.kill(server.process.pid, signal.SIGHUP)
-    now = wait_for(lambda: (p := server.pid("cordond")) and p != before and p, 15, "a new cordond")
+    now = wait_for(lambda: (p := serving(server)) and p != before and p, 15, "a new cordond")
     wait_for(lambda: os.path.exists(f"/proc/{now}/exe") and harness.comm(now) == "cordond", 5, "its program")
     for name, pid in (("cordond", now), ("cordon", server.process.pid)):
         equal(os.stat(f"/proc/{pid}/exe").st_ino, os.stat(os.path.join(folder, name)).st_ino, f"file of {name}")

@@ -155,6 +155,7 @@ def git(q):
 ROUTES = {"/echo": echo, "/redirect": redirect, "/secret": echo_secret, "/huge": huge, "/drip": drip,
           "/bomb": gzip_bomb, "/ws": websocket, "/slow": slow, "/v1/chat/completions": model, "/v1/messages": model,
           "/cut": lambda q: q.conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nabc"),
+          "/close": lambda q: q.conn.sendall(echo(q).replace(b"\r\n", b"\r\nConnection: close\r\n", 1)),
           "/silent": lambda q: None}
 
 

@@ -55,9 +55,8 @@ def test_curl_http2_falls_back(server):
     s = shared(server)
     for url in ("https://look.example/open/2", "https://web.example/echo"):
         trust = ["--cacert", TRUST] if "web" in url else []
-        code, status, text = curl(server, s, url, "--http2", "-o", "/dev/null", "-w", "\n%{http_version} %{http_code}", *trust)
-        equal((code, status), (0, 200), text)
-        check("1.1" in text or status == 200, text)
+        code, status, text = curl(server, s, url, "--http2", "-o", "/dev/null", "-w", "%{http_version}\n%{http_code}", *trust)
+        equal((code, status, text), (0, 200, "1.1"), url)
 
 
 def test_curl_ipv6(server):
@@ -110,7 +109,7 @@ def test_git_clone_and_push(server):
     equal(internet.NET.sites.pushed(), before, "commits")
     check(not [h for h in internet.NET.hits if "receive-pack" in h["path"]], "nothing of a push arrives")
     denied = recorded(server, s, lambda r: r.get("path") == "/git/repo.git/info/refs" and r["verdict"] == "deny")
-    equal(denied[-1]["reason"], "this session may only read", "the reason on record")
+    has(denied[-1]["reason"], "this session may only read", "the reason on record")
     internet_put = policy(READ)
     server.want(200, "PUT", f"/v1/sessions/{s['id']}/network", internet_put)
     sh(server, s, "cd /tmp/clone && git push -q origin main", 0)
@@ -156,7 +155,7 @@ def test_java(server):
 def test_static_binary(server):
     s = shared(server)
     with open(PLAIN, "rb") as f:
-        server.want(204, "PUT", f"/v1/sessions/{s['id']}/files?path=/tmp/plain&mode=755", f.read())
+        server.want(201, "PUT", f"/v1/sessions/{s['id']}/files?path=/tmp/plain&mode=755", f.read())
     for user in ("root", "user"):
         done = sh(server, s, "/tmp/plain web.example 80 /echo", 0, user=user, env={"http_proxy": "http://192.0.2.9:1"})
         has(done["stdout"], "HTTP/1.1 200", "plain sockets")
@@ -227,14 +226,15 @@ def test_odd_upstream_names(server):
     hosts = ("slow.example", "cut.example", "garbage.example", "alias.example", "mixed.example", "gone.example")
     s = make(server, policy(*({"host": h} for h in hosts)))
     got = {h: curl(server, s, f"http://{h}/echo", seconds=15)[1] for h in hosts}
-    equal(got, {"slow.example": 200, "cut.example": 200, "garbage.example": 502, "alias.example": 200,
+    equal(got, {"slow.example": 200, "cut.example": 200, "garbage.example": 504, "alias.example": 200,
                 "mixed.example": 200, "gone.example": 502}, "answers")
     check(("cut.example", 1, "tcp") in internet.NET.asked, "an answer that was cut is asked for by TCP")
 
 
 def test_broken_servers(server):
     s = make(server, policy({"host": "web.example"}))
-    check(curl(server, s, "http://web.example/cut")[0] == 18, "an answer that ends early does not look whole")
+    code, _, text = curl(server, s, "http://web.example/cut")
+    check(code in (18, 56), f"an answer that ends early does not look whole: {code} {text}")
     equal(curl(server, s, "http://web.example/silent")[1], 502, "no answer")
     equal(curl(server, s, "http://web.example/slow?s=1")[1], 200, "a slow one")
     equal(curl(server, s, "http://web.example:8080/echo")[1], 403, "a port outside the policy")
