@@ -6,9 +6,12 @@ connects; the others run it beside their proxy, and tell it so. A slice starts a
 egress of its own, and warms up before it counts.
 """
 import json
+import pathlib
 import re
 import statistics
 import subprocess
+import threading
+import time
 
 import egress_world as world
 from server import table
@@ -21,6 +24,8 @@ TARGETS = {"squid": 1.0, "mitmproxy": 5.0, "download": 2.0, "decision": 10.0}
 INSIDE = "/opt/egressload"
 INSIDE_CA = "/opt/origin-ca.pem"
 PATIENCE = 180
+FIGURES = ("rate", "median_us", "p99_us", "cpu_us")
+HEADINGS = ("per second", "median us", "p99 us", "proxy's CPU us")
 
 # name, URL, the rule that lets a cell do it: a path must be looked at, so TLS is terminated for it
 KINDS = {"plain HTTP": (HTTP, f"{world.NAME}:80"),
@@ -29,10 +34,56 @@ KINDS = {"plain HTTP": (HTTP, f"{world.NAME}:80"),
 
 
 class Contestant:
-    """How the load is run for one row."""
+    """How the load is run for one row. proxy: the name of the process in between, if any."""
 
-    def __init__(self, name, before=(), options=(), trust=True):
+    def __init__(self, name, before=(), options=(), trust=True, proxy=None):
         self.name, self.before, self.options, self.trust = name, before, options, trust
+        self.proxy = proxy
+
+
+class Meter:
+    """How busy a process is while the load runs: seconds of processor time per second. The first
+    moments, when it starts, do not count."""
+
+    def __init__(self, find):
+        self.find, self.readings, self.over = find, [], threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while not self.over.wait(0.1):
+            try:
+                text = pathlib.Path(f"/proc/{self.find()}/schedstat").read_text()
+            except OSError:
+                continue
+            self.readings.append((time.monotonic(), int(text.split()[0]) / 1e9))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+    def busy(self):
+        if len(self.readings) < 6:
+            return None
+        (begin, used_before), (end, used) = self.readings[3], self.readings[-1]
+        return (used - used_before) / (end - begin)
+
+
+def shown(figures):
+    """The cells of a table."""
+    return [f"{figures[name]:.0f}" if figures[name] else "" for name in FIGURES]
+
+
+def child(pid, name):
+    """Of that process; None if there is none of that name."""
+    try:
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return next((c for c in children if pathlib.Path(f"/proc/{c}/comm").read_text().strip() == name), None)
+    except OSError:
+        return None
 
 
 class Part:
@@ -54,42 +105,51 @@ class Part:
         return Contestant(name, (self.setup.cordon, "run", "--mount", f"{self.load}:{INSIDE}:ro",
                                  "--mount", f"{authority}:{INSIDE_CA}:ro", *allowed,
                                  "--allow-private", f"{world.ADDRESS}/32", "--egress-ca", authority, "--"),
-                          options, trust)
+                          options, trust, "cordon-egress")
 
     def field(self, kind):
         """Who takes part in this kind."""
         tls = KINDS[kind][0] == HTTPS
         found = [Contestant("direct")]
         if self.peers["squid"] and kind != "TLS terminated":
-            found.append(Contestant("squid", options=("-p", f"127.0.0.1:{world.SQUID}", *(["-T"] if tls else []))))
+            found.append(Contestant("squid", options=("-p", f"127.0.0.1:{world.SQUID}", *(["-T"] if tls else [])),
+                                    proxy="squid"))
         if self.peers["mitmdump"] and kind != "TLS passed through":
             found.append(Contestant("mitmproxy", options=("-p", f"127.0.0.1:{world.MITM}", *(["-T"] if tls else [])),
-                                    trust=self.world.path("mitm") / "mitmproxy-ca-cert.pem"))
+                                    trust=self.world.path("mitm") / "mitmproxy-ca-cert.pem", proxy="mitmdump"))
         found.append(self.cordon(KINDS[kind][1], trust=INSIDE_CA if kind == "TLS passed through" else None))
         if kind == "plain HTTP":
             found.append(self.cordon(KINDS[kind][1], "cordon, as a proxy", ("-p", "198.18.0.1:3128")))
         return found
+
+    def call(self, who, command):
+        """Runs it in the node's namespace. (exit code or None, output, errors, how busy the proxy was)"""
+        with self.world.inside("node"):
+            process = subprocess.Popen(list(map(str, command)), text=True, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        peer = self.world.running.get(who.proxy)
+        with Meter(lambda: peer.pid if peer else child(process.pid, who.proxy)) as meter:
+            try:
+                output, errors = process.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                return None, "", f"not done in {PATIENCE} s", None
+        return process.returncode, output, errors, meter.busy()
 
     def run(self, who, url, *options):
         """One run of the load: its figures, or None (and said)."""
         trust = self.world.path("ca.pem") if who.trust is True else who.trust
         program = INSIDE if who.before else self.load
         command = [*who.before, program, *options, *who.options, *(["-a", trust] if trust else []), url]
-        with self.world.inside("node"):
-            try:
-                done = subprocess.run(list(map(str, command)), text=True, stdin=subprocess.DEVNULL,
-                                      capture_output=True, timeout=PATIENCE)
-            except subprocess.TimeoutExpired:
-                print(f"{who.name}, {url}: FAILED: not done in {PATIENCE} s")
-                self.setup.failed = True
-                return None
-        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        code, output, errors, busy = self.call(who, command)
+        lines = [line for line in output.splitlines() if line.startswith("{")]
         figures = json.loads(lines[-1]) if lines else None
-        if done.returncode or not figures:
-            why = figures["failure"] if figures else done.stderr.strip()[-300:]
-            print(f"{who.name}, {url}: FAILED: {why}")
+        if code != 0 or not figures:
+            print(f"{who.name}, {url}: FAILED: {figures['failure'] if figures else errors.strip()[-300:]}")
             self.setup.failed = True
             return None
+        figures["cpu_us"] = busy * 1e6 / figures["rate"] if busy and who.proxy else 0.0
         return figures
 
     # -- requests
@@ -102,7 +162,7 @@ class Part:
                 figures = self.run(who, url, "-c", connections, "-t", self.seconds, *options)
                 taken.setdefault((who.name, connections), []).append(figures)
         return {key: {name: statistics.median(f[name] for f in all_of)
-                      for name in ("rate", "median_us", "p99_us")}
+                      for name in FIGURES}
                 for key, all_of in taken.items() if None not in all_of}
 
     def show(self, figures, connections, bases):
@@ -111,9 +171,8 @@ class Part:
             if n != connections:
                 continue
             ratios = [f"{f['rate'] / figures[base, n]['rate']:.2f}" if (base, n) in figures else "" for base in bases]
-            rows.append((name, f"{f['rate']:.0f}", f"{f['median_us']:.0f}", f"{f['p99_us']:.0f}", *ratios))
-        table((f"{connections} connection{'s' * (connections > 1)}", "per second", "median us", "p99 us",
-               *(f"x {base}" for base in bases)), rows)
+            rows.append((name, *shown(f), *ratios))
+        table((f"{connections} connection{'s' * (connections > 1)}", *HEADINGS, *(f"x {base}" for base in bases)), rows)
         print()
 
     def requests(self, kind):
@@ -134,8 +193,8 @@ class Part:
             rows = [(who, base + "/small", CONNECTIONS[-1]) for who in self.field(kind)]
             for (name, _), f in self.slices_of(rows, "-x").items():
                 figures[kind, name] = f
-        table((f"{CONNECTIONS[-1]} at a time", "", "per second", "median us", "p99 us", "x direct"),
-              [(kind, name, f"{f['rate']:.0f}", f"{f['median_us']:.0f}", f"{f['p99_us']:.0f}",
+        table((f"{CONNECTIONS[-1]} at a time", "", *HEADINGS, "x direct"),
+              [(kind, name, *shown(f),
                 f"{f['rate'] / figures[kind, 'direct']['rate']:.2f}" if (kind, "direct") in figures else "")
                for (kind, name), f in figures.items()])
 

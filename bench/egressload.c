@@ -180,6 +180,8 @@ static void report(struct load *l, int64_t begin_ns)
 		reopened += l->conns[i].reopened;
 	}
 	samples_sort(&l->samples);
+	if (l->samples.n == 0 && l->failure[0] == '\0')
+		(void)snprintf(l->failure, sizeof(l->failure), "no answer in time");
 	for (char *c = l->failure; *c != '\0'; c++)
 		if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\')
 			*c = ' ';

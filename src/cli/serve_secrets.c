@@ -102,6 +102,24 @@ static int make_own(int dir, char ret[KEYS_MAX], struct err *e)
 	return 0;
 }
 
+/* The folder is cordond's, which may have put anything there: a link, a FIFO. */
+static int read_plain(int dir, char ret[KEYS_MAX], struct err *e)
+{
+	OWN_FD fd = openat(dir, OWN_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "open " OWN_FILE);
+	if (!S_ISREG(st.st_mode) || st.st_size >= KEYS_MAX)
+		return err_set(e, ERR_INVALID, OWN_FILE ": not a file of keys");
+	n = read(fd, ret, KEYS_MAX - 1);
+	if (n < 0)
+		return err_sys(e, "read " OWN_FILE);
+	ret[n] = '\0';
+	return 0;
+}
+
 static int read_own(const struct serve *s, bool make, char ret[KEYS_MAX], struct err *e)
 {
 	OWN_FD dir = open(s->config.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -111,7 +129,7 @@ static int read_own(const struct serve *s, bool make, char ret[KEYS_MAX], struct
 		return err_sys(e, "open %s", s->config.state_dir);
 	if (faccessat(dir, OWN_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return make ? make_own(dir, ret, e) : 0;
-	if (io_read_file(dir, OWN_FILE, ret, KEYS_MAX, e) < 0)
+	if (read_plain(dir, ret, e) < 0)
 		return -1;
 	return check(OWN_FILE, ret, e);
 }

@@ -6,5 +6,5 @@
  *	-----BEGIN PRIVATE KEY-----    ...
  *	-----BEGIN CERTIFICATE-----    ...
  * Any reader of PEM skips the first line, and one without OpenSSL can take it all apart. Returns
- *the status to exit with. */
+ * the status to exit with. */
 int authority_out(void);

@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "fifo.h"
+#include "foreign.h"
 #include "io.h"
 #include "json.h"
 #include "log.h"
@@ -102,7 +103,7 @@ static void on_counts(struct loop_timer *t)
 
 static void drop_fds(struct channel *c)
 {
-	io_close_all(c->fds, c->nfds);
+	foreign_close(c->fds, c->nfds);
 	c->nfds = 0;
 }
 
@@ -166,7 +167,8 @@ static void flush(struct channel *c)
 
 static void answer(struct channel *c, const char *id, int result, const struct err *e)
 {
-	const char *why = result == 0 ? "" : e->msg;
+	/* Without a word it would be a yes. */
+	const char *why = result == 0 ? "" : e->msg[0] != '\0' ? e->msg : "it failed";
 
 	if (result < 0)
 		log_warn("order not taken", "session_id=%s error=%s", id, why);

@@ -1,5 +1,6 @@
 /* confine_egress.h - gives up what cordon-egress does not need, in one call, before the first byte
- * of a cell or a server is read. What cannot be installed is an error. */
+ * of a cell or a server is read. What cannot be installed is an error; only a kernel that has no
+ * Landlock at all is served without, and that is logged. */
 #pragma once
 
 #include "err.h"

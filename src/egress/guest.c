@@ -62,10 +62,13 @@ static int read_policy(const char *text, size_t len, struct policy **ret, struct
 {
 	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
 	json_t *policy = json_object_get(root, "policy");
-	char *written = policy == NULL ? merge(json_object_get(root, "layers"), e)
-				       : json_dumps(policy, JSON_COMPACT);
+	char *written = NULL;
 	int read = -1;
 
+	if (policy == NULL)
+		written = merge(json_object_get(root, "layers"), e);
+	else if ((written = json_dumps(policy, JSON_COMPACT)) == NULL)
+		(void)err_set(e, ERR_INVALID, "order: its policy is no object, or memory is short");
 	if (written != NULL)
 		read = policy_read(written, strlen(written), POLICY_LAYERS, ret, e);
 	free(written);

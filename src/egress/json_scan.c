@@ -224,7 +224,6 @@ static void end_scalar(struct json_scan *s)
 {
 	const char *w = s->word;
 
-	w = s->word;
 	s->word[s->nword] = '\0';
 	s->state = AFTER;
 	if (strcmp(w, "true") != 0 && strcmp(w, "false") != 0 && strcmp(w, "null") != 0 &&

@@ -19,6 +19,7 @@
 #include "log.h"
 #include "mint.h"
 #include "resolver.h"
+#include "secrets.h"
 #include "serve_msg.h"
 #include "text_file.h"
 #include "tls.h"
@@ -52,6 +53,7 @@ static int open_resolver(struct egress *g, struct err *e)
 {
 	char *conf = read_given(EGRESS_FD_RESOLV), *hosts = read_given(EGRESS_FD_HOSTS);
 
+	(void)err_set(e, ERR_INVALID, "resolv.conf or hosts: unreadable, or longer than 4 MiB");
 	g->resolver = conf == NULL || hosts == NULL ? NULL : resolver_new(g->loop, conf, hosts, e);
 	free(conf);
 	free(hosts);
@@ -97,6 +99,7 @@ static int start(struct egress *g, struct err *e)
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
+	secrets_prepare();
 	g->loop = loop_new(e);
 	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
 	    open_mint(g, e) < 0)

@@ -5,11 +5,9 @@
  * are dropped. With a proxy the same happens with the proxy's name, and then it is asked for the
  * rest.
  *
- * Each address is judged right before its connect(2), by the policy of that moment: what a name
- * pointed to a minute or a millisecond ago does not matter, so there is nothing to rebind. An
- * address of this machine itself is refused, too, though it may be a public one: our own services
- * take connections from here for local ones. Whether it is one the kernel knows best: it chooses
- * the destination as the source for it, and for that no packet has to be sent (a UDP socket).
+ * Each address is judged right before its connect(2) (outbound_judge.h), by the policy of that
+ * moment: what a name pointed to a minute or a millisecond ago does not matter, so there is nothing
+ * to rebind.
  *
  * Every step begins in the loop, never inside outbound_start(). */
 #include "outbound.h"
@@ -24,6 +22,7 @@
 
 #include "clock.h"
 #include "host.h"
+#include "outbound_judge.h"
 #include "outbound_socks.h"
 #include "resolver.h"
 
@@ -123,68 +122,12 @@ static void succeed(struct outbound_call *c, struct attempt *a)
 	o->done(o, fd, &ip, NULL);
 }
 
-/* ---- judging */
-
-static void deny(struct outbound_call *c, const struct ip *ip, const char *what)
+static struct outbound_judge judge_of(const struct outbound_call *c)
 {
-	char text[IP_TEXT_MAX];
-
-	ip_format(ip, text);
-	if (c->host[0] != '\0')
-		(void)err_set(&c->denied, ERR_DENIED, "%s resolves to %s, %s", c->host, text, what);
-	else
-		(void)err_set(&c->denied, ERR_DENIED, "%s is %s", text, what);
-}
-
-/* Where the socket is bound is where it leads: so it leads back here. */
-static bool is_own(int fd, const struct ip *ip)
-{
-	struct sockaddr_storage at;
-	socklen_t n = sizeof(at);
-	uint16_t port;
-	struct ip own;
-
-	return getsockname(fd, (struct sockaddr *)&at, &n) == 0 &&
-	       ip_of_sockaddr((const struct sockaddr *)&at, &own, &port) == 0 && ip_same(&own, ip);
-}
-
-static bool is_this_machine(const struct ip *ip)
-{
-	struct sockaddr_storage to;
-	socklen_t n = ip_to_sockaddr(ip, 53, &to);
-	OWN_FD fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-	return fd >= 0 && connect(fd, (const struct sockaddr *)&to, n) == 0 && is_own(fd, ip);
-}
-
-static bool may_reach(struct outbound_call *c, const struct ip *ip)
-{
-	enum ip_kind kind = ip_kind(ip);
-	const char *name = ip_kind_name(kind);
-	char what[64];
-
-	if (!policy_reachable(c->guest->policy, ip)) {
-		(void)snprintf(what, sizeof(what), "%s %s address",
-			       strchr("aeiou", name[0]) ? "an" : "a", name);
-		deny(c, ip, what);
-		return false;
-	}
-	if (c->host[0] != '\0') {
-		const struct policy_target to = { .host = c->host, .port = c->port };
-		const struct policy_rule *rule = NULL;
-
-		if (!policy_resolved(c->guest->policy, &to, ip, &rule)) {
-			(void)snprintf(what, sizeof(what), "which %.40s denies", rule->name);
-			deny(c, ip, what);
-			return false;
-		}
-	}
-	/* Others that are reachable the operator has named. */
-	if (kind == IP_PUBLIC && is_this_machine(ip)) {
-		deny(c, ip, "an address of this node itself");
-		return false;
-	}
-	return true;
+	return (struct outbound_judge){ .policy = c->guest->policy,
+					.host = c->host,
+					.port = c->port,
+					.chosen = c->proxied || c->host[0] != '\0' };
 }
 
 /* ---- trying */
@@ -224,6 +167,8 @@ static int begin_attempt(struct outbound_call *c, struct attempt *a)
 
 static void try_next(struct outbound_call *c)
 {
+	const struct outbound_judge judge = judge_of(c);
+
 	while (c->next < c->nips) {
 		struct attempt *a = &c->attempts[c->next];
 
@@ -231,7 +176,7 @@ static void try_next(struct outbound_call *c)
 				       .fd = -1,
 				       .ip = c->ips[c->next++],
 				       .on_fd = { .fd = -1, .ready = on_attempt, .arg = a } };
-		if (!may_reach(c, &a->ip))
+		if (!outbound_judge(&judge, &a->ip, &c->denied))
 			continue;
 		if (begin_attempt(c, a) < 0) {
 			note_failure(c, &a->ip, errno);
@@ -287,6 +232,7 @@ static void on_attempt(struct loop_fd *f, uint32_t events)
 {
 	struct attempt *a = f->arg;
 	struct outbound_call *c = a->call;
+	const struct outbound_judge judge = judge_of(c);
 	socklen_t n = sizeof(int);
 	int sys = 0;
 
@@ -297,15 +243,12 @@ static void on_attempt(struct loop_fd *f, uint32_t events)
 	}
 	if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &sys, &n) < 0)
 		sys = errno;
-	if (sys == 0 && ip_kind(&a->ip) == IP_PUBLIC && is_own(a->fd, &a->ip)) {
-		/* It was not ours when it was judged. */
-		deny(c, &a->ip, "an address of this node itself");
-	} else if (sys == 0) {
+	if (sys == 0 && outbound_judge_made(&judge, a->fd, &a->ip, &c->denied)) {
 		win(c, a);
 		return;
-	} else {
-		note_failure(c, &a->ip, sys);
 	}
+	if (sys != 0)
+		note_failure(c, &a->ip, sys);
 	drop(a);
 	try_next(c);
 }
@@ -365,9 +308,11 @@ static void aim(struct outbound_call *c, const char *host, const struct ip *ip, 
 static void aim_at_proxy(struct outbound_call *c, const struct policy_proxy *proxy,
 			 const struct policy_target *to)
 {
-	c->proxied = true;
-	if (!to->host && !may_reach(c, &to->ip))
+	const struct outbound_judge judge = judge_of(c);
+
+	if (!to->host && !outbound_judge(&judge, &to->ip, &c->denied))
 		return;
+	c->proxied = true;
 	if (outbound_socks_init(&c->socks, proxy, to, &c->failed) == 0)
 		aim(c, proxy->host, NULL, proxy->port);
 }

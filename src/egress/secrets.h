@@ -10,6 +10,8 @@
 
 struct secrets;
 
+/* Once, before the first order is read: from then on what the JSON library gives back is wiped. */
+void secrets_prepare(void);
 /* order: the members "secrets" and "mask" of the order (egress_msg.h), JSON text of the whole. */
 int secrets_read(const char *order, size_t len, struct secrets **ret, struct err *e) MUST_USE;
 void secrets_free(struct secrets *s); /* wipes them */

@@ -38,6 +38,7 @@ bool secrets_wants_body(const struct secrets *s, const struct secrets_use *u,
 struct work {
 	const struct secrets *s;
 	struct secrets_use *u;
+	uint64_t may; /* those that may be put into this request */
 	const uint8_t *body;
 	size_t copied; /* of the body */
 	size_t begin;  /* of the string that is being read */
@@ -84,13 +85,17 @@ static void put_form(struct buf *b, const char *p, size_t n)
  * something follows. */
 static void replace(struct work *w, const char *field, size_t from, size_t to, enum kind kind)
 {
-	for (size_t i = from; i < to; i++)
+	uint64_t set = 0;
+
+	for (size_t k = 0; k < w->s->n; k++)
+		if ((w->may >> k & 1) != 0 && is_field(&w->s->all[k], field))
+			set |= 1ULL << k;
+	for (size_t i = from; set != 0 && i < to; i++)
 		for (size_t k = 0; k < w->s->n; k++) {
 			const struct secret *x = &w->s->all[k];
 
-			if (x->placeholder == NULL || to - i < x->placeholder_len ||
-			    memcmp(w->body + i, x->placeholder, x->placeholder_len) != 0 ||
-			    !is_field(x, field) || !secrets_may(x, w->u))
+			if ((set >> k & 1) == 0 || to - i < x->placeholder_len ||
+			    memcmp(w->body + i, x->placeholder, x->placeholder_len) != 0)
 				continue;
 			buf_put(&w->made, w->body + w->copied, i - w->copied);
 			(kind == JSON ? put_json : put_form)(&w->made, x->value, x->len);
@@ -100,6 +105,16 @@ static void replace(struct work *w, const char *field, size_t from, size_t to, e
 			secrets_note(x, w->u);
 			break;
 		}
+}
+
+static uint64_t find_allowed(const struct secrets *s, const struct secrets_use *u)
+{
+	uint64_t set = 0;
+
+	for (size_t k = 0; k < s->n; k++)
+		if (s->all[k].placeholder != NULL && secrets_may(&s->all[k], u))
+			set |= 1ULL << k;
+	return set;
 }
 
 static bool on_begin(struct json_scan *s)
@@ -163,21 +178,18 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 
 	if (s == NULL || kind == NEITHER || len > SECRETS_BODY_MAX)
 		return 0;
-	/* All of it now: what grows leaves copies behind. */
-	if (buf_reserve(&w.made, MADE_MAX, &e) == NULL)
-		return -1;
+	w.made.secret = true;
+	w.may = find_allowed(s, u);
 	memcpy(names, u->names, sizeof(names));
 	valid = kind == JSON ? walk_json(&w, len) : walk_form(&w, len);
 	buf_put(&w.made, body + w.copied, len - w.copied);
 	if (!valid || !w.changed) {
-		explicit_bzero(w.made.data, w.made.len);
 		memcpy(u->names, names, sizeof(names));
 		find_misuse(&w, body, len);
 		buf_release(&w.made);
 		return 0;
 	}
 	if (buf_check(&w.made, &e) < 0) {
-		explicit_bzero(w.made.data, w.made.len);
 		buf_release(&w.made);
 		return -1;
 	}

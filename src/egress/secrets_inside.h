@@ -4,7 +4,7 @@
 #include "host.h"
 #include "secrets.h"
 
-#define SECRETS_MAX 64
+#define SECRETS_MAX 64 /* as many as a set has bits */
 #define SECRETS_LIST_MAX 32
 #define SECRETS_NAME_MAX 64
 #define SECRETS_PLACEHOLDER_MIN 16 /* nothing that a program could say by chance */

@@ -228,13 +228,17 @@ static void wipe_and_free(void *p)
 	free(p);
 }
 
+void secrets_prepare(void)
+{
+	json_set_alloc_funcs(malloc, wipe_and_free);
+}
+
 int secrets_read(const char *order, size_t len, struct secrets **ret, struct err *e)
 {
 	struct secrets *s = calloc(1, sizeof(*s));
 	json_t *root;
 	int got;
 
-	json_set_alloc_funcs(malloc, wipe_and_free);
 	root = json_loadb(order, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 	if (s == NULL || root == NULL)
 		got = err_set(e, ERR_INVALID, "the order is not JSON");

@@ -3,8 +3,9 @@
  *	outbound_probe POLICY RESOLV_CONF HOSTS TARGET...
  *
  * Three texts (the policy as a node's document), then targets, one after the other: "name:port",
- * "@address:port", or "N*name:port" for N at the same time. One line for each connection: result,
- *address, errno, milliseconds, message, and what the server said first, with tabs between them. */
+ * "@address:port", or "N*name:port" for N at the same time ("N*#.name:port": each with a name of
+ *its own, 100.name and so on). One line for each connection: result, address, errno, milliseconds,
+ *message, and what the server said first, with tabs between them. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "host.h"
 #include "outbound.h"
 #include "resolver.h"
 
@@ -80,6 +82,12 @@ static void start(char *target)
 	under_way = n;
 	began_ns = clock_now_ns();
 	for (unsigned i = 0; i < n; i++) {
+		char own[HOST_MAX];
+
+		if (target[0] == '#') {
+			(void)snprintf(own, sizeof(own), "%u%s", 100 + i, target + 1);
+			to.host = own;
+		}
 		calls[i] = (struct outbound){ .done = on_done };
 		outbound_start(&guest, &to, &calls[i]);
 		if (!calls[i].call)

@@ -83,6 +83,8 @@ class Other:
             return 0, [alias(name, "alias-circle.test")], []
         if name == "planted.test":
             return 0, [address("ok.test", OTHER), address(name, GOOD)] if kind == A else [], []
+        if name.endswith(".limit.test"):
+            return (0, [address(name, GOOD)], []) if kind == A else (0, [], [NO])
         if name not in PLAIN:
             return 3, [], [NO]
         found = [x for x in PLAIN[name] if (":" in x) == (kind == AAAA)]
@@ -135,7 +137,7 @@ class Other:
                 sock.sendto(b"", peer)
                 liar.sendto(lie, peer)
                 delay = 0.3
-            if name in ("slow.test", "limit.test"):
+            if name == "slow.test" or name.endswith("limit.test"):
                 delay = 0.7
             threading.Timer(delay, sock.sendto, (text, peer)).start() if delay else sock.sendto(text, peer)
 
@@ -501,14 +503,23 @@ def _(w):
     check(w.state()["queries"] == [], "it was asked for")
 
 
-@test("many at once: asked once, and bounded")
+@test("many connections to one name at once: asked once, and none is refused")
 def _(w):
-    results = w.connect("40*limit.test:80")
+    results = w.connect("80*limit.test:80")
+    check(len(results) == 80, results)
+    for r in results:
+        reaches(r, GOOD)
+    check(len(w.state()["queries"]) == 2, "asked more than once")
+
+
+@test("many names at once: bounded")
+def _(w):
+    results = w.connect("40*#.limit.test:80")
     limited = [r for r in results if r["result"] == "limit"]
     check(len(results) == 40 and len(limited) == 8, results)
     for r in results:
         r["result"] == "limit" or reaches(r, GOOD)
-    check(len(w.state()["queries"]) == 2, "asked more than once")
+    check(len({q[2] for q in w.state()["queries"]}) == 32, "more names were asked for")
 
 
 @test("through a SOCKS5 proxy, by name")

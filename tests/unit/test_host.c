@@ -113,7 +113,15 @@ static void patterns_are_checked(void)
 	CHECK(host_pattern_read("", &p) < 0);
 }
 
+static void knows_this_machine(void)
+{
+	CHECK(host_is_localhost("localhost") && host_is_localhost("a.localhost"));
+	CHECK(!host_is_localhost("alocalhost") && !host_is_localhost("localhost.a"));
+	CHECK(!host_is_localhost(".localhost") && !host_is_localhost("a"));
+}
+
 TEST_MAIN({ "has one spelling", has_one_spelling }, { "refuses addresses", refuses_addresses },
 	  { "refuses what is no name", refuses_what_is_no_name },
 	  { "patterns fit whole labels", patterns_fit_whole_labels },
-	  { "patterns are checked", patterns_are_checked })
+	  { "patterns are checked", patterns_are_checked },
+	  { "knows this machine", knows_this_machine })

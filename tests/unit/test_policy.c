@@ -180,6 +180,12 @@ static void queries_and_headers(void)
 	policy_ask(p, &to, &q, &a);
 	CHECK(a.verdict == POLICY_REFUSE);
 	policy_free(p);
+	/* Bytes of every kind, also where the pattern has several stars. */
+	p = make(RULES("{\"host\":\"a.test\",\"query\":{\"k\":\"*\xc3\xa4*\"},"
+		       "\"action\":\"deny\"},\"a.test\""));
+	CHECK(asks(p, "a.test", "GET", "/", "k=x%C3%A4y").verdict == POLICY_REFUSE);
+	CHECK(asks(p, "a.test", "GET", "/", "k=x%C3%A5y").verdict == POLICY_PERMIT);
+	policy_free(p);
 }
 
 static void addresses(void)

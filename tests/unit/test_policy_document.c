@@ -34,7 +34,8 @@ static void errors_name_the_place(void)
 {
 	CHECK(says("", "line 1"));
 	CHECK(says("[]", "must be an object"));
-	CHECK(says("{}", "version: must be 1"));
+	CHECK(says("{\"version\":\"1\"}", "version: must be 1"));
+	CHECK(says("{\"version\":null}", "version: must be 1"));
 	CHECK(says("{\"version\":2}", "version: must be 1"));
 	CHECK(says("{\"version\":1,\"version\":1}", "duplicate"));
 	CHECK(says("{\"version\":1,\"rule\":[]}", "unknown member 'rule'"));
@@ -71,6 +72,7 @@ static void errors_of_rules(void)
 	CHECK(says(RULE("\"a b\""), "rules[1].host"));
 	CHECK(says(RULE("\"a:99999\""), "rules[1].ports"));
 	CHECK(says(RULE("\"a:x\""), "is not HOST"));
+	CHECK(says(RULE("\"a:0\""), "is not HOST"));
 	CHECK(says(RULE("\"/x\""), "is not HOST"));
 	CHECK(says(RULE("17"), "rules[1]: must be an object"));
 }
@@ -223,6 +225,21 @@ static void proxies(void)
 	CHECK_STR(policy_proxy(p)->password, "p");
 	policy_free(p);
 	CHECK(merge("{\"version\":1,\"ceiling\":[\"a.test\"]}", NULL, session) == NULL);
+	/* What is denied above stays denied, by address and by name. */
+	CHECK(merge("{\"rules\":[{\"cidr\":\"2001:db8::/32\",\"action\":\"deny\"}]}", NULL,
+		    session) == NULL);
+	CHECK(merge("{}", "{\"rules\":[{\"host\":\"*.test\",\"action\":\"deny\"}]}",
+		    "{\"proxy\":{\"address\":\"a.test:1080\"}}") == NULL);
+	p = merge("{\"rules\":[{\"host\":\"a.test\",\"ports\":[1080]},"
+		  "{\"host\":\"*.test\",\"action\":\"deny\"}]}",
+		  NULL, "{\"proxy\":{\"address\":\"a.test:1080\"}}");
+	CHECK(p != NULL);
+	policy_free(p);
+	p = merge(NULL, NULL,
+		  "{\"rules\":[{\"host\":\"*\",\"action\":\"deny\"}],"
+		  "\"proxy\":{\"address\":\"a.test:1080\"}}");
+	CHECK(p != NULL); /* its own rules are about what goes through it */
+	policy_free(p);
 	p = merge("{\"version\":1,\"proxy\":{\"address\":\"Proxy.Corp.test:3128\"}}", NULL,
 		  session);
 	CHECK(p != NULL);
@@ -240,6 +257,16 @@ static bool reaches(const struct policy *p, const char *text)
 
 	CHECK(ip_read(text, strlen(text), &ip) == 0);
 	return policy_reachable(p, &ip);
+}
+
+static void version_may_be_left_out(void)
+{
+	struct policy *p = merge("{\"ceiling\":[\"*.test\"]}", "{}", "{\"rules\":[\"a.test\"]}");
+
+	CHECK_STR(fault(POLICY_SESSION, "{}"), "");
+	CHECK(p != NULL && policy_rules(p) == 1);
+	CHECK(connect_to(p, "a.test", 443) == POLICY_PERMIT);
+	policy_free(p);
 }
 
 static void private_addresses_are_the_operators(void)
@@ -343,6 +370,7 @@ TEST_MAIN({ "errors name the place", errors_name_the_place },
 	  { "too much is refused", too_much_is_refused },
 	  { "layers are tried in order", layers_are_tried_in_order },
 	  { "ceilings hold", ceilings_hold }, { "proxies", proxies },
+	  { "version may be left out", version_may_be_left_out },
 	  { "private addresses are the operator's", private_addresses_are_the_operators },
 	  { "doubtful rules are told", doubtful_rules_are_told },
 	  { "presets do what they say", presets_do_what_they_say }, { "shorthand", shorthand })

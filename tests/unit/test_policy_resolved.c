@@ -49,4 +49,21 @@ static void order(void)
 	CHECK(!may(LOOKS "," DENY, "a.example", 443, "9.1.2.3"));
 }
 
-TEST_MAIN({ "a denied block is denied by name", blocks }, { "rules count in order", order })
+/* A gateway of the network connects to the IPv4 address that is inside. */
+static void behind_a_gateway(void)
+{
+	CHECK(!may(DENY, "a.example", 443, "64:ff9b::9.1.2.3"));
+	CHECK(may(DENY, "a.example", 443, "64:ff9b::8.1.2.3"));
+	CHECK(!may(ALLOW "," DENY, "a.example", 443, "64:ff9b::9.9.9.9"));
+}
+
+static void without_a_name(void)
+{
+	CHECK(!may(HOST "," DENY, NULL, 443, "9.1.2.3"));
+	CHECK(may(ALLOW "," DENY, NULL, 443, "9.9.9.9"));
+	CHECK(may("{\"ports\":\"any\"}," DENY, NULL, 443, "9.1.2.3"));
+}
+
+TEST_MAIN({ "a denied block is denied by name", blocks }, { "rules count in order", order },
+	  { "a gateway is no way around", behind_a_gateway },
+	  { "an address without a name", without_a_name })

@@ -1,0 +1,76 @@
+/* outbound_judge.c - theory of operation
+ *
+ * Private addresses and the like are refused whatever rules say; then the rules for addresses are
+ * asked, of one that only a name led to. An address of this machine itself is refused, too, though
+ * it may be a public one: our own services take connections from here for local ones. Whether it is
+ * one the kernel knows best: it chooses the destination as the source for it, and for that no
+ * packet has to be sent (a UDP socket). */
+#include "outbound_judge.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static bool deny(const struct outbound_judge *j, const struct ip *ip, const char *what,
+		 struct err *ret_why)
+{
+	char text[IP_TEXT_MAX];
+
+	ip_format(ip, text);
+	if (j->host[0] != '\0')
+		(void)err_set(ret_why, ERR_DENIED, "%s resolves to %s, %s", j->host, text, what);
+	else
+		(void)err_set(ret_why, ERR_DENIED, "%s is %s", text, what);
+	return false;
+}
+
+/* Where the socket is bound is where it leads: so it leads back here. */
+static bool is_own(int fd, const struct ip *ip)
+{
+	struct sockaddr_storage at;
+	socklen_t n = sizeof(at);
+	uint16_t port;
+	struct ip own;
+
+	return getsockname(fd, (struct sockaddr *)&at, &n) == 0 &&
+	       ip_of_sockaddr((const struct sockaddr *)&at, &own, &port) == 0 && ip_same(&own, ip);
+}
+
+static bool is_this_machine(const struct ip *ip)
+{
+	struct sockaddr_storage to;
+	socklen_t n = ip_to_sockaddr(ip, 53, &to);
+	OWN_FD fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd >= 0 && connect(fd, (const struct sockaddr *)&to, n) == 0 && is_own(fd, ip);
+}
+
+bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct err *ret_why)
+{
+	const struct policy_target to = { .host = j->host[0] != '\0' ? j->host : NULL,
+					  .port = j->port };
+	const struct policy_rule *rule = NULL;
+	enum ip_kind kind = ip_kind(ip);
+	const char *name = ip_kind_name(kind);
+	char what[64];
+
+	if (!policy_reachable(j->policy, ip)) {
+		(void)snprintf(what, sizeof(what), "%s %s address",
+			       strchr("aeiou", name[0]) ? "an" : "a", name);
+		return deny(j, ip, what, ret_why);
+	}
+	if (j->chosen && !policy_resolved(j->policy, &to, ip, &rule)) {
+		(void)snprintf(what, sizeof(what), "which %.40s denies", rule->name);
+		return deny(j, ip, what, ret_why);
+	}
+	/* Others that are reachable the operator has named. */
+	return kind != IP_PUBLIC || !is_this_machine(ip) ||
+	       deny(j, ip, "an address of this node itself", ret_why);
+}
+
+bool outbound_judge_made(const struct outbound_judge *j, int fd, const struct ip *ip,
+			 struct err *ret_why)
+{
+	return ip_kind(ip) != IP_PUBLIC || !is_own(fd, ip) ||
+	       deny(j, ip, "an address of this node itself", ret_why);
+}
