@@ -92,7 +92,7 @@ class Part:
     def __init__(self, setup, surroundings, judge):
         self.setup, self.world, self.judge = setup, surroundings, judge
         short = setup.options.rounds < 100
-        self.slices, self.seconds = (1, 1) if short else (3, 2)
+        self.slices, self.seconds = 1 if short else 3, 2
         self.load = setup.build / "egressload"
         self.peers = {name: not world.missing({name: package}) for name, package in world.PEERS.items()}
 

@@ -60,11 +60,8 @@ static const struct {
 	size_t at;
 	bool needed; /* there are networks in which public hosts are reached by it */
 } holders[] = {
-	{ "64:ff9b::/96", 12, true },
-	{ "64:ff9b:1::/48", 12, false },
-	{ "2002::/16", 2, false },
-	{ "::/96", 12, false },
-	{ "::ffff:0:0:0/96", 12, false },
+	{ "64:ff9b::/96", 12, true }, { "64:ff9b:1::/48", 12, false },	{ "2002::/16", 2, false },
+	{ "::/96", 12, false },	      { "::ffff:0:0:0/96", 12, false },
 };
 
 bool ip_is_v4(const struct ip *ip)
@@ -199,9 +196,9 @@ enum ip_kind ip_kind(const struct ip *ip)
 const char *ip_kind_name(enum ip_kind kind)
 {
 	static const char *const names[] = {
-		[IP_PUBLIC] = "public",	      [IP_UNSPECIFIED] = "unspecified",
-		[IP_LOOPBACK] = "loopback",   [IP_PRIVATE] = "private",
-		[IP_LINK_LOCAL] = "link-local", [IP_METADATA] = "metadata",
+		[IP_PUBLIC] = "public",		  [IP_UNSPECIFIED] = "unspecified",
+		[IP_LOOPBACK] = "loopback",	  [IP_PRIVATE] = "private",
+		[IP_LINK_LOCAL] = "link-local",	  [IP_METADATA] = "metadata",
 		[IP_CGNAT] = "carrier-grade NAT", [IP_MULTICAST] = "multicast",
 		[IP_RESERVED] = "reserved",
 	};

@@ -18,7 +18,7 @@ struct ip {
 };
 
 struct ip_net {
-	struct ip ip; /* bits behind the prefix are zero */
+	struct ip ip;  /* bits behind the prefix are zero */
 	unsigned bits; /* of 128: an IPv4 /8 is 104 */
 };
 
@@ -31,7 +31,7 @@ enum ip_kind {
 	IP_METADATA,   /* cloud metadata services, wherever they are */
 	IP_CGNAT,      /* 100.64/10 */
 	IP_MULTICAST,  /* and broadcast */
-	IP_RESERVED,   /* documentation, benchmarks, future use, tunnels that hide an IPv4 address */
+	IP_RESERVED, /* documentation, benchmarks, future use, tunnels that hide an IPv4 address */
 	IP_KINDS
 };
 

@@ -70,12 +70,13 @@ static void print_row(const char *stage, const char *what, const char *words,
 	(void)putchar('\n');
 }
 
-static const char *connection_words(const struct policy_answer *a)
+static const char *connection_words(const struct policy_answer *a, bool plain)
 {
 	if (a->verdict == POLICY_REFUSE)
 		return "refused:";
 	if (a->verdict == POLICY_LOOK)
-		return "each request is looked at; TLS is terminated";
+		return plain ? "each request is looked at"
+			     : "each request is looked at; TLS is terminated";
 	if (a->rule == NULL || a->rule->raw)
 		return "allowed; bytes of any kind are passed on";
 	return "allowed; TLS is passed on after its name was checked";
@@ -118,7 +119,7 @@ int explain_print(const struct policy *p, const struct explain_question *q, stru
 		return 0;
 	policy_connect(p, &asked.to, &a);
 	(void)snprintf(what, sizeof(what), "%s port %u", q->host, q->port);
-	print_row("connection", what, connection_words(&a), &a);
+	print_row("connection", what, connection_words(&a, q->plain), &a);
 	if (a.verdict != POLICY_LOOK)
 		return a.verdict == POLICY_PERMIT;
 	policy_ask(p, &asked.to, &asked.request, &a);

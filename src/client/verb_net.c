@@ -45,7 +45,8 @@ static void place_of(const json_t *r, char ret[PLACE_MAX])
 	uint64_t port = member_number(r, "port", 0);
 	char where[24] = "";
 	bool usual = scheme != NULL && ((port == 443 && strcmp(scheme, "https") == 0) ||
-					(port == 80 && strcmp(scheme, "http") == 0));
+					(port == 80 && strcmp(scheme, "http") == 0) ||
+					(port == 53 && strcmp(scheme, "dns") == 0));
 
 	if (port != 0 && !usual)
 		(void)snprintf(where, sizeof(where), ":%llu", (unsigned long long)port);

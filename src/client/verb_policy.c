@@ -104,20 +104,25 @@ static void warn(const char *text, void *arg)
 	++*(size_t *)arg;
 }
 
-static int check(const struct fields *f, const char *path)
+/* POLICY_LAYERS: there is no such one. */
+static size_t find_layer(const char *name)
 {
 	static const char *const layers[POLICY_LAYERS] = { "node", "tenant", "session" };
+	size_t i = 0;
+
+	while (i < POLICY_LAYERS && strcmp(layers[i], name) != 0)
+		i++;
+	return i;
+}
+
+static int check(const struct fields *f, const char *path)
+{
 	const char *paths[POLICY_LAYERS] = { NULL };
 	OWN_MEM char *text = NULL;
 	struct policy *p = NULL;
 	struct err e = { 0 };
-	size_t warnings = 0, layer = POLICY_SESSION;
+	size_t warnings = 0, layer = f->layer == NULL ? POLICY_SESSION : find_layer(f->layer);
 
-	for (layer = 0; f->layer != NULL && layer < POLICY_LAYERS; layer++)
-		if (strcmp(layers[layer], f->layer) == 0)
-			break;
-	if (f->layer == NULL)
-		layer = POLICY_SESSION;
 	if (layer == POLICY_LAYERS)
 		return args_wrong(&verb_policy, "no layer '%.40s'", f->layer);
 	paths[layer] = path;

@@ -90,9 +90,9 @@ struct config {
 	uint64_t tenant_max_storage; /* 0: no limit */
 
 	/* whom sessions may contact */
-	char egress_user[CONFIG_NAME_MAX]; /* cordon-egress becomes this one; "": see the table */
-	char egress_ca[CONFIG_PATH_MAX];   /* further authorities of servers; "": none */
-	char egress_policy[CONFIG_PATH_MAX];   /* the node's layer; "": none */
+	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress becomes this one; "": see the table */
+	char egress_ca[CONFIG_PATH_MAX];     /* further authorities of servers; "": none */
+	char egress_policy[CONFIG_PATH_MAX]; /* the node's layer; "": none */
 	char network_default[CONFIG_NAME_MAX]; /* of sessions that do not say: presets */
 
 	/* what is kept, what is taken */

@@ -68,8 +68,22 @@ static void settle(struct session *s, enum doorway_state state, const struct err
 	waits_tell(&s->door.when, e == NULL ? NULL : &copy);
 }
 
+/* It forgets what it knows of the session, and cuts its connections. */
+static void detach(struct session *s)
+{
+	bool known = s->door.state == DOOR_SENT || s->door.state == DOOR_OPEN;
+	struct err ignored;
+
+	if (known && egress_link_up(link_of(s)))
+		IGNORED(egress_link_send(link_of(s), EGRESS_DETACH, s->row.id, NULL, 0, NULL,
+					 &ignored),
+			"then it is gone, and its guests with it");
+}
+
+/* What could not be said may have been stricter than what egress goes by: it goes by nothing. */
 static void fail(struct session *s, const struct err *e)
 {
+	detach(s);
 	settle(s, DOOR_FAILED, e);
 	egress_link_sync_later(link_of(s));
 }
@@ -126,6 +140,7 @@ static void on_timer(struct loop_timer *t)
 	if (s->door.state == DOOR_ASKED) {
 		(void)err_set(&e, ERR_SYSTEM, "session %s: PID 1 does not pass its door",
 			      s->row.id);
+		s->door.late = true;
 		fail(s, &e);
 		return;
 	}
@@ -161,8 +176,10 @@ void doorway_answered(struct session *s, struct live_cell *c, const struct agent
 	int fds[FDS];
 	struct err e;
 
-	if (s->door.state != DOOR_ASKED)
-		return; /* too late, or PID 1 lies; what came along is closed */
+	/* A cell that has little of the processor may take long: better late than never. */
+	if (s->door.state != DOOR_ASKED && (s->door.state != DOOR_FAILED || !s->door.late))
+		return; /* PID 1 lies; what came along is closed */
+	s->door.late = false;
 	if (v->sys != 0) {
 		errno = v->sys;
 		(void)err_sys(&e, "session %s: its door does not open", s->row.id);
@@ -199,6 +216,7 @@ static int ask(struct session *s, struct err *e)
 	if (agent_send_door(&c->agent, e) < 0)
 		return -1;
 	s->door.state = DOOR_ASKED;
+	s->door.late = false;
 	s->core->fds.owed += FDS;
 	link_of(s)->asking++;
 	be_patient(s);
@@ -331,7 +349,8 @@ void doorway_channel_lost(struct session *s)
 
 void doorway_resumed(struct session *s)
 {
-	if (s->door.kept) {
+	/* Perhaps it failed because PID 1 was frozen when it was asked. */
+	if (s->door.kept || s->door.state == DOOR_FAILED) {
 		s->door.kept = false;
 		s->door.orders = 0;
 		s->door.state = DOOR_WANTED;
@@ -360,12 +379,6 @@ void doorway_leave(struct session *s, const struct err *e)
 
 void doorway_end(struct session *s, const struct err *e)
 {
-	bool known = s->door.state == DOOR_SENT || s->door.state == DOOR_OPEN;
-	struct err ignored;
-
-	if (known && egress_link_up(link_of(s)))
-		IGNORED(egress_link_send(link_of(s), EGRESS_DETACH, s->row.id, NULL, 0, NULL,
-					 &ignored),
-			"then it is gone, and its guests with it");
+	detach(s);
 	doorway_leave(s, e);
 }

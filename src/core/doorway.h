@@ -18,6 +18,7 @@ struct doorway {
 	enum doorway_state state;
 	bool kept;	   /* of a paused session: known to egress, but not attached anew */
 	bool creating;	   /* the session is not usable until it is open */
+	bool late;	   /* PID 1 was asked, and has not answered in time */
 	unsigned orders;   /* that egress has not answered */
 	struct wait made;  /* of creating */
 	struct waits when; /* in force */

@@ -361,10 +361,11 @@ void egress_link_sync(struct egress_link *l)
 	bool missing = false;
 	struct err e;
 
-	if (l->sock < 0 || l->synced || !l->core->recovered)
+	if (l->sock < 0 || !l->core->recovered)
 		return;
+	/* Also later: who could not be asked while others were has his turn now. */
 	session_each(l->core, NULL, look_one, &missing);
-	if (missing && clock_now_ns() < l->since_ns + SYNC_MS * CLOCK_MS)
+	if (l->synced || (missing && clock_now_ns() < l->since_ns + SYNC_MS * CLOCK_MS))
 		return;
 	l->synced = true;
 	IGNORED(egress_link_send(l, EGRESS_SYNCED, "", NULL, 0, NULL, &e), "then it is gone");

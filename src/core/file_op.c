@@ -29,7 +29,7 @@ struct file_op {
 	int in, out, errors; /* owned */
 	struct loop_fd watch_in, watch_out;
 	bool started, exited, paused, failed;
-	bool inside; /* of our own: see file_op_start_inside() */
+	bool inside;		/* of our own: see file_op_start_inside() */
 	bool wide_in, wide_out; /* their pipes */
 	bool owed;		/* its descriptors are on their way */
 	int status;

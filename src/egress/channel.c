@@ -1,9 +1,9 @@
 /* channel.c - theory of operation
  *
- * Orders come in frames, a frame's descriptors with its first byte: they wait in a small queue until
- * the frame is whole. What egress says waits in one buffer, which outlives a channel: if cordond
- * dies, its guests go on for EGRESS_ORPHAN_MS and their records wait for the next cordond. A frame
- * that was sent in part to the dead one is sent again as a whole. */
+ * Orders come in frames, a frame's descriptors with its first byte: they wait in a small queue
+ * until the frame is whole. What egress says waits in one buffer, which outlives a channel: if
+ * cordond dies, its guests go on for EGRESS_ORPHAN_MS and their records wait for the next cordond.
+ * A frame that was sent in part to the dead one is sent again as a whole. */
 #include "channel.h"
 
 #include <assert.h>
@@ -284,8 +284,7 @@ static int use(struct channel *c, int sock, struct err *e)
 {
 	if (c->sock >= 0)
 		lose(c);
-	loop_timer_set(c->egress->loop, &c->orphans,
-		       clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
+	loop_timer_set(c->egress->loop, &c->orphans, clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
 	c->sock = sock;
 	if (loop_add(c->egress->loop, &c->on_sock, sock, EPOLLIN, e) < 0)
 		return -1;
@@ -297,7 +296,8 @@ static int use(struct channel *c, int sock, struct err *e)
 
 static void renew_names(struct channel *c, const int fds[2])
 {
-	char *conf = text_file_read(fds[0], TEXT_FILE_MAX), *hosts = text_file_read(fds[1], TEXT_FILE_MAX);
+	char *conf = text_file_read(fds[0], TEXT_FILE_MAX),
+	     *hosts = text_file_read(fds[1], TEXT_FILE_MAX);
 
 	if (conf != NULL && hosts != NULL)
 		resolver_renew(c->egress->resolver, conf, hosts);

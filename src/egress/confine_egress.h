@@ -5,6 +5,6 @@
 
 #include "err.h"
 
-/* No file can be opened, no program started, no socket made but TCP and UDP ones to connect with, no
- * port listened at. No new privileges. */
+/* No file can be opened, no program started, no socket made but TCP and UDP ones to connect with,
+ * no port listened at. No new privileges. */
 int confine_egress(struct err *e) MUST_USE;

@@ -52,8 +52,8 @@ struct flow {
 	struct gateway *gateway;
 };
 
-/* Frees everything; no record. reset: the program sees that it was cut off. */
-void flow_end(struct flow *f, bool reset);
+/* Frees everything; no record. cut: the program sees that it was cut off. */
+void flow_end(struct flow *f, bool cut);
 /* Asks the policy about where it goes. */
 void flow_judge(struct flow *f);
 /* A record about the connection as a whole, now. */

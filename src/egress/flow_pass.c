@@ -113,7 +113,6 @@ void flow_pass_recheck(struct flow *f)
 	else
 		(void)snprintf(why, sizeof(why), "the policy changed: it must be looked at now");
 	f->answer = old; /* by which it was there; it lives until this is over */
-	f->cut = why;
 	flow_record(f, false, why);
 	flow_end(f, true);
 }

@@ -1,22 +1,22 @@
-/* guest.h - one session, as cordon-egress sees it: its door, its policy, its names, its secrets, and
- * what it has under way. And egress itself, which has all of them.
+/* guest.h - one session, as cordon-egress sees it: its door, its policy, its names, its secrets,
+ * and what it has under way. And egress itself, which has all of them.
  *
- * One process, one thread, one loop. Everything a guest can cause is bounded per guest, so that none
- * can take what the others need. */
+ * One process, one thread, one loop. Everything a guest can cause is bounded per guest, so that
+ * none can take what the others need. */
 #pragma once
 
 #include "egress_msg.h"
 #include "loop.h"
 #include "policy.h"
 
-struct channel;	 /* channel.h: to cordond */
-struct resolver; /* resolver.h */
-struct mint;	 /* mint.h: certificates for cells */
-struct tls;	 /* tls.h: upstream, always verified */
-struct names;	 /* names.h */
-struct secrets;	 /* secrets.h */
+struct channel;	  /* channel.h: to cordond */
+struct resolver;  /* resolver.h */
+struct mint;	  /* mint.h: certificates for cells */
+struct tls;	  /* tls.h: upstream, always verified */
+struct names;	  /* names.h */
+struct secrets;	  /* secrets.h */
 struct dns_state; /* dns_state.h */
-struct flow;	 /* flow.h */
+struct flow;	  /* flow.h */
 struct upstreams; /* upstreams.h: idle connections to servers */
 
 struct egress {
@@ -39,17 +39,17 @@ struct guest {
 	struct guest *next;
 	struct egress *egress;
 	char id[EGRESS_ID_MAX];
-	struct policy *policy;	 /* owned; replaced as a whole */
-	uint64_t version;	 /* of the policy: counts up with every change */
-	struct secrets *secrets; /* owned; never NULL */
-	struct names *names;	 /* owned */
-	struct dns_state *dns;	 /* NULL at first; made by dns.c, freed by dns_tcp_cut_all() */
+	struct policy *policy;	     /* owned; replaced as a whole */
+	uint64_t version;	     /* of the policy: counts up with every change */
+	struct secrets *secrets;     /* owned; never NULL */
+	struct names *names;	     /* owned */
+	struct dns_state *dns;	     /* NULL at first; made by dns.c, freed by dns_tcp_cut_all() */
 	struct upstreams *upstreams; /* owned */
-	int tcp, udp;		 /* owned; foreign: PID 1 of the cell holds them, too */
+	int tcp, udp;		     /* owned; foreign: PID 1 of the cell holds them, too */
 	struct loop_fd on_tcp, on_udp;
 	struct flow *flows;
 	unsigned nflows;
-	uint64_t turned_away_ns; /* flow.c: when that was last recorded */
+	uint64_t turned_away_ns;	  /* flow.c: when that was last recorded */
 	struct guest_counts counts, told; /* told: by the last EGRESS_COUNTS */
 	struct rates *rates;		  /* owned: guest_limits.h */
 	bool here;			  /* attached since the channel is new */

@@ -1,5 +1,5 @@
-/* guest_limits.h - what a guest may use: connections, requests per minute, bytes; by its policy as a whole
- * and by rule. */
+/* guest_limits.h - what a guest may use: connections, requests per minute, bytes; by its policy as
+ * a whole and by rule. */
 #pragma once
 
 #include "guest.h"

@@ -43,8 +43,8 @@ void limits_free(struct rates *r)
 
 static struct used *used_of(const struct guest *g, const struct policy_rule *rule)
 {
-	return rule == NULL || rule->number >= g->rates->nrules ? NULL :
-								   &g->rates->rules[rule->number];
+	return rule == NULL || rule->number >= g->rates->nrules ? NULL
+								: &g->rates->rules[rule->number];
 }
 
 static bool room_for_connection(const struct policy_limits *l, const struct used *u)

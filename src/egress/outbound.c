@@ -42,6 +42,7 @@ struct outbound_call {
 	char host[HOST_MAX]; /* that is looked up; "": an address was given */
 	uint16_t port;
 	bool proxied;
+	enum policy_layer below;     /* see outbound_judge.h */
 	struct outbound_socks socks; /* if proxied */
 	struct lookup lookup;
 	struct ip ips[RESOLVER_ADDRESSES_MAX];
@@ -124,10 +125,9 @@ static void succeed(struct outbound_call *c, struct attempt *a)
 
 static struct outbound_judge judge_of(const struct outbound_call *c)
 {
-	return (struct outbound_judge){ .policy = c->guest->policy,
-					.host = c->host,
-					.port = c->port,
-					.chosen = c->proxied || c->host[0] != '\0' };
+	return (struct outbound_judge){
+		.policy = c->guest->policy, .host = c->host, .port = c->port, .below = c->below
+	};
 }
 
 /* ---- trying */
@@ -292,9 +292,11 @@ static void on_begin(struct loop_task *t)
 }
 
 /* Where to: a name, or an address that was written as one. */
-static void aim(struct outbound_call *c, const char *host, const struct ip *ip, uint16_t port)
+static void aim(struct outbound_call *c, const char *host, const struct ip *ip, uint16_t port,
+		enum policy_layer below)
 {
 	c->port = port;
+	c->below = below;
 	if (host && ip_read(host, strlen(host), &c->ips[0]) == 0)
 		c->nips = 1;
 	else if (host)
@@ -308,13 +310,13 @@ static void aim(struct outbound_call *c, const char *host, const struct ip *ip, 
 static void aim_at_proxy(struct outbound_call *c, const struct policy_proxy *proxy,
 			 const struct policy_target *to)
 {
-	const struct outbound_judge judge = judge_of(c);
+	const struct outbound_judge judge = judge_of(c); /* its rules were asked already */
 
 	if (!to->host && !outbound_judge(&judge, &to->ip, &c->denied))
 		return;
 	c->proxied = true;
 	if (outbound_socks_init(&c->socks, proxy, to, &c->failed) == 0)
-		aim(c, proxy->host, NULL, proxy->port);
+		aim(c, proxy->host, NULL, proxy->port, proxy->layer);
 }
 
 void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o)
@@ -334,7 +336,7 @@ void outbound_start(struct guest *g, const struct policy_target *to, struct outb
 	if (proxy && proxy->host)
 		aim_at_proxy(c, proxy, to);
 	else
-		aim(c, to->host, &to->ip, to->port);
+		aim(c, to->host, &to->ip, to->port, to->host ? POLICY_LAYERS : POLICY_NODE);
 	loop_timer_set(loop_of(c), &c->life, clock_now_ns() + LIFE_NS);
 	loop_defer(loop_of(c), &c->begin);
 }

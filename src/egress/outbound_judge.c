@@ -1,10 +1,10 @@
 /* outbound_judge.c - theory of operation
  *
  * Private addresses and the like are refused whatever rules say; then the rules for addresses are
- * asked, of one that only a name led to. An address of this machine itself is refused, too, though
- * it may be a public one: our own services take connections from here for local ones. Whether it is
- * one the kernel knows best: it chooses the destination as the source for it, and for that no
- * packet has to be sent (a UDP socket). */
+ * asked, of one that they were not asked of yet. An address of this machine itself is refused, too,
+ * though it may be a public one: our own services take connections from here for local ones.
+ * Whether it is one the kernel knows best: it chooses the destination as the source for it, and for
+ * that no packet has to be sent (a UDP socket). */
 #include "outbound_judge.h"
 
 #include <stdio.h>
@@ -59,7 +59,8 @@ bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct 
 			       strchr("aeiou", name[0]) ? "an" : "a", name);
 		return deny(j, ip, what, ret_why);
 	}
-	if (j->chosen && !policy_resolved(j->policy, &to, ip, &rule)) {
+	if (j->below != POLICY_NODE && !policy_resolved(j->policy, &to, ip, &rule) &&
+	    rule->layer < j->below) {
 		(void)snprintf(what, sizeof(what), "which %.40s denies", rule->name);
 		return deny(j, ip, what, ret_why);
 	}

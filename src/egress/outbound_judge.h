@@ -7,8 +7,10 @@ struct outbound_judge {
 	const struct policy *policy; /* of this moment */
 	const char *host;	     /* that led there; "": none did */
 	uint16_t port;
-	bool chosen; /* the rules were not asked about the address itself yet: a name led there, or it
-			is a proxy's */
+	/* Rules for addresses are asked as far as they are of layers above this one. POLICY_NODE:
+	 * none, they were asked already; POLICY_LAYERS: all, a name led there. Of a proxy: whose
+	 * it is, for his own rules are about what goes through it. */
+	enum policy_layer below;
 };
 
 /* False, and *ret_why (ERR_DENIED) says which address, and what is wrong with it. */

@@ -21,8 +21,11 @@ static void make_clean(const char *reason, char ret[REASON_MAX])
 {
 	size_t n = 0;
 
-	for (; reason[n] && n < REASON_MAX - 1; n++)
-		ret[n] = reason[n] >= 0x20 && reason[n] < 0x7f ? reason[n] : '?';
+	for (; reason[n] && n < REASON_MAX - 1; n++) {
+		ret[n] = reason[n];
+		if (reason[n] < 0x20 || reason[n] >= 0x7f)
+			ret[n] = '?';
+	}
 	while (n > 0 && ret[n - 1] == ' ')
 		n--;
 	ret[n] = '\0';

@@ -5,5 +5,6 @@
 
 #define TEXT_FILE_MAX ((size_t)4 << 20)
 
-/* From its start; malloc'ed, ends in NUL. NULL: unreadable, longer than max, or with a NUL inside. */
+/* From its start; malloc'ed, ends in NUL. NULL: unreadable, longer than max, or with a NUL inside.
+ */
 char *text_file_read(int fd, size_t max);

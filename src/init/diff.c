@@ -158,7 +158,8 @@ static void one_entry(struct place p, const char *name, size_t at, unsigned dept
 		record('C', &now);
 	if (!S_ISDIR(now.st_mode))
 		return;
-	/* Secrets that were brought in are no work of the cell's; that they have a place is said. */
+	/* Secrets that were brought in are no work of the cell's; that they have a place is said.
+	 */
 	if (strcmp(path, SECRET_TABLE_DIR) == 0)
 		return;
 	OWN_FD upper = enter(p.upper, name);

@@ -151,6 +151,7 @@ struct policy_proxy {
 	const char *host; /* NULL: connections are made directly */
 	uint16_t port;
 	const char *user, *password; /* "": none */
+	enum policy_layer layer;     /* whose it is */
 };
 /* "proxy": a SOCKS5 proxy all connections go through. */
 const struct policy_proxy *policy_proxy(const struct policy *p);

@@ -260,8 +260,7 @@ const struct policy_rule *policy_list_next(struct policy_walk *w)
 			continue; /* two of its patterns fit */
 		w->started = true;
 		w->last = number;
-		if (w->to->host == NULL && !m->anywhere &&
-		    !policy_list_fits_block(m, &w->to->ip))
+		if (w->to->host == NULL && !m->anywhere && !policy_list_fits_block(m, &w->to->ip))
 			continue;
 		w->match = m;
 		if (w->any_port || policy_list_fits_port(m, w->to->port))

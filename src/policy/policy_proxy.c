@@ -102,7 +102,8 @@ int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer
 					 "needs both username and password, or none");
 	if (read_address(p, address, e) < 0)
 		return -1;
-	return check_above(p, (enum policy_layer)whose, e);
+	p->proxy.layer = (enum policy_layer)whose;
+	return check_above(p, p->proxy.layer, e);
 }
 
 const struct policy_proxy *policy_proxy(const struct policy *p)

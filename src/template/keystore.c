@@ -3,9 +3,11 @@
  *	u32 0xfeedfeed, u32 2, u32 count, entries, 20 bytes of SHA-1
  *
  * all of the network's byte order. The sum is over the password in UTF-16, the words "Mighty
- * Aphrodite", and all before it: it finds accidents, not attacks. The entry of a trusted
- *certificate is u32 2, alias, u64 time, "X.509", u32 length, DER; strings have u16 lengths. Entries
- *need not be read to add one behind them. */
+ * Aphrodite", and all before it: it finds accidents, not attacks. A trusted certificate is
+ *
+ *	u32 2, alias, u64 time, "X.509", u32 length, DER
+ *
+ * where strings have u16 lengths. Entries need not be read to add one behind them. */
 #include "keystore.h"
 
 #include <stdlib.h>

@@ -15,8 +15,8 @@
 #include "err.h"
 #include "frame.h"
 
-#define EGRESS_ID_MAX 40	     /* with its NUL */
-#define EGRESS_TEXT_MAX (4U << 20)   /* to egress: policy and secrets */
+#define EGRESS_ID_MAX 40	      /* with its NUL */
+#define EGRESS_TEXT_MAX (4U << 20)    /* to egress: policy and secrets */
 #define EGRESS_RECORD_MAX (32U << 10) /* from egress; but prompts: EGRESS_PROMPT_MAX */
 #define EGRESS_PROMPT_MAX (1U << 20)
 #define EGRESS_ORPHAN_MS 30000

@@ -23,7 +23,7 @@ enum {
 	SERVE_FD_CERT = SERVE_FD_CGROUP + KEEPER_CGROUP_DIRS, /* PEM; may lack */
 	SERVE_FD_KEY,
 	SERVE_FD_SECRETS, /* keys of secrets, see seal.h */
-	SERVE_FD_LISTEN, /* and up */
+	SERVE_FD_LISTEN,  /* and up */
 };
 
 /* Messages over the control socket. */
@@ -37,12 +37,12 @@ enum {
  * and closes them. */
 enum {
 	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may lack */
-	EGRESS_FD_CHANNEL,     /* the first channel C (egress_msg.h); may lack if there is control */
-	EGRESS_FD_RESOLV,      /* resolv.conf of the node; may lack */
-	EGRESS_FD_HOSTS,       /* hosts of the node; may lack */
-	EGRESS_FD_BUNDLE,      /* PEM: authorities that servers are verified by */
-	EGRESS_FD_AUTHORITY,   /* PEM: key and certificate of the authority that cells trust */
-	EGRESS_FD_EXTRA,       /* PEM: further authorities, the operator's; may lack */
+	EGRESS_FD_CHANNEL,   /* the first channel C (egress_msg.h); may lack if there is control */
+	EGRESS_FD_RESOLV,    /* resolv.conf of the node; may lack */
+	EGRESS_FD_HOSTS,     /* hosts of the node; may lack */
+	EGRESS_FD_BUNDLE,    /* PEM: authorities that servers are verified by */
+	EGRESS_FD_AUTHORITY, /* PEM: key and certificate of the authority that cells trust */
+	EGRESS_FD_EXTRA,     /* PEM: further authorities, the operator's; may lack */
 	EGRESS_FDS_END,
 };
 

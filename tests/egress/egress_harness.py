@@ -507,8 +507,9 @@ class Cell:
         s.close()
         if struct.unpack_from("!H", got, 6)[0] == 0:
             return None
-        n = 16 if kind == 28 else 4
-        return socket.inet_ntop(socket.AF_INET6 if kind == 28 else socket.AF_INET, got[len(query) + 12:len(query) + 12 + n])
+        family, n = (socket.AF_INET6, 16) if kind == 28 else (socket.AF_INET, 4)
+        at = len(query) + 12
+        return socket.inet_ntop(family, got[at:at + n])
 
     def connect(self, where, port, timeout=10):
         """where: a name, which is looked up, or an address."""

@@ -11,7 +11,8 @@ by a server: also what is neither TCP nor answered.
         internet.run_tests(globals(), pool_size=2)
 
 `internet.NET` is the world then: NET.hits, NET.asked, NET.zone; and after each test the canaries are
-looked at. Standard library only; needs root.
+looked at. A test program may have a function control(server), called behind each test: it shows that what
+is allowed works, so that "refused" did not mean "broken". Standard library only; needs root.
 """
 import ctypes
 import os
@@ -287,16 +288,19 @@ class Late(dict):
         if NET is None:
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 9)
             NET = Internet()
-        return [(n, self.guarded(f) if n.startswith("test_") and callable(f) else f) for n, f in super().items()]
+        control = self.get("control")
+        return [(n, self.guarded(f, control) if n.startswith("test_") and callable(f) else f) for n, f in super().items()]
 
     @staticmethod
-    def guarded(function):
+    def guarded(function, control):
         def guarded_test(server):
             NET.mark()
             try:
                 function(server)
             finally:
                 NET.check_canaries()
+            if control:
+                control(server)
 
         return guarded_test
 

@@ -2,10 +2,11 @@
  *
  *	outbound_probe POLICY RESOLV_CONF HOSTS TARGET...
  *
- * Three texts (the policy as a node's document), then targets, one after the other: "name:port",
+ * Three texts (the policy, merged or as a node's document), then targets, one after the other:
+ *"name:port",
  * "@address:port", or "N*name:port" for N at the same time ("N*#.name:port": each with a name of
- *its own, 100.name and so on). One line for each connection: result, address, errno, milliseconds,
- *message, and what the server said first, with tabs between them. */
+ * its own, 100.name and so on). One line for each connection: result, address, errno, milliseconds,
+ * message, and what the server said first, with tabs between them. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -110,7 +111,9 @@ int main(int argc, char **argv)
 
 	if (argc < 5)
 		die("usage: outbound_probe POLICY RESOLV_CONF HOSTS TARGET...", NULL);
-	if (policy_read(argv[1], strlen(argv[1]), POLICY_NODE, &guest.policy, &e) < 0)
+	if (policy_read(argv[1], strlen(argv[1]),
+			strstr(argv[1], "\"merged\"") ? POLICY_LAYERS : POLICY_NODE, &guest.policy,
+			&e) < 0)
 		die("policy", &e);
 	egress.loop = loop_new(&e);
 	if (!egress.loop)

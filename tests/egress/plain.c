@@ -1,7 +1,6 @@
-/* plain.c - an HTTP client with plain sockets, linked statically: no library that could be persuaded, no
- * variable that it reads.
- *	plain HOST PORT PATH
- * Exits with 2 if there is no such host, with 3 if nobody answers. */
+/* plain.c - an HTTP client with plain sockets, linked statically: no library that could be
+ *persuaded, no variable that it reads. plain HOST PORT PATH Exits with 2 if there is no such host,
+ *with 3 if nobody answers. */
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +19,9 @@ int main(int argc, char **argv)
 	int s = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (s < 0 || connect(s, found->ai_addr, found->ai_addrlen) < 0)
 		return 3;
-	int len = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
-			   argv[3], argv[1]);
+	int len = snprintf(text, sizeof(text),
+			   "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", argv[3],
+			   argv[1]);
 	if (len < 0 || write(s, text, (size_t)len) != len)
 		return 3;
 	ssize_t n;

@@ -28,6 +28,13 @@ def wide(server):
     return WIDE["session"]
 
 
+def control(server):
+    """Behind each test: what is allowed is reached, from the same sessions."""
+    for s in (shared(server), wide(server)):
+        got = probe(server, s, "[get('web.example'), by_proxy('web.example')[1], tls_get('look.example', check=False)]")
+        check(all(served(text.rpartition("\r\n\r\nHTTP")[0] or text) for text in got), f"what is allowed does not work: {got}")
+
+
 def served(text):
     """Somebody's server answered, not the gateway."""
     return '"sha256"' in text or "CANARY" in text or " 200 " in text.split("\r\n")[0]
@@ -41,7 +48,7 @@ def refused(got, what=""):
             continue
         good = text.startswith("!") or text == "" or text.split(" ")[0] in ("HTTP/1.1", "tunnel") and not served(
             text.removeprefix("tunnel "))
-        check(good and "timed out" not in text, f"{what}: not refused: {text[:300]!r}")
+        check(good and "Timeout" not in text, f"{what}: not refused: {text[:300]!r}")
 
 
 def address_refused(server, spelling, port=80):
@@ -307,7 +314,7 @@ def test_no_sni(server):
 def test_encrypted_client_hello(server):
     """The inner name cannot be read: then it is not passed on, but ended here, where only the outer one has a certificate."""
     s = shared(server)
-    got = both(server, s, "[outcome(raw('web.example', 443, hello(b'web.example', [(0xfe0d, b'\\0' * 60)]))), "
+    got = both(server, s, "[outcome(raw('web.example', 443, hello(b'web.example', [(0xfe0d, b'\\0' * 60)]), 1)), "
                "outcome(raw('web.example', 443, hello(b'evil.example', [(0xfe0d, b'\\0' * 60)]))), dns('web.example', 65), dns('web.example', 64)]")
     for g in got:
         check(g[1].startswith("alert"), f"an outer name that is not the name: {g[1]}")
@@ -391,19 +398,19 @@ def test_te_cl_smuggling(server):
     got = probe(server, s, f"[raw('look.example', 80, t) for t in {listed}]")
     got += probe(server, s, f"[tls('look.example', 'look.example', t) for t in {listed}]")
     for text, answer in zip(texts * 2, got):
-        check("timed out" not in answer, f"{text}: {answer[:200]}")
+        check("Timeout" not in answer, f"{text}: {answer[:200]}")
     equal([h["path"] for h in internet.NET.hits if "shut" in h["path"] or b"shut" in h["body"]], [], "what was smuggled")
 
 
 def test_connect_pipelining(server):
     s = shared(server)
-    got = both(server, s, "[raw(*PROXY, 'CONNECT ' + t + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\nGET /echo HTTP/1.1\\r\\nHost: ' + h + '\\r\\n\\r\\n') for t, h in "
+    got = both(server, s, "[raw(*PROXY, 'CONNECT ' + t + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\nGET /echo HTTP/1.1\\r\\nHost: ' + h + '\\r\\nConnection: close\\r\\n\\r\\n') for t, h in "
                "(('web.example:80', 'evil.example'), ('look.example:80', 'evil.example'), ('evil.example:80', 'evil.example'), ('web.example:22', 'web.example'), "
                "('web.example:443', 'web.example'), ('web.example', 'web.example'), ('web.example:99999', 'web.example'), ('198.18.0.1:3128', 'x'))]")
     for g in got:
         for text in g:
             check('"sha256"' not in text, f"served: {text[:200]}")
-    got = probe(server, s, "raw(*PROXY, 'CONNECT look.example:80 HTTP/1.1\\r\\nHost: look.example:80\\r\\n\\r\\nCONNECT evil.example:80 HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n')")
+    got = probe(server, s, "raw(*PROXY, 'CONNECT look.example:80 HTTP/1.1\\r\\nHost: look.example:80\\r\\n\\r\\nCONNECT evil.example:80 HTTP/1.1\\r\\nHost: evil.example\\r\\nConnection: close\\r\\n\\r\\n')")
     check(" 200 " not in got.partition("\r\n\r\n")[2], f"CONNECT in a tunnel: {got}")
     equal([h for h in internet.NET.hits if h["host"] != "web.example"], [], "hits")
 
@@ -456,7 +463,7 @@ def test_doh(server):
 
 def test_dot_853(server):
     s = shared(server)
-    refused(both(server, s, f"[tls('web.example', 'web.example', port=853, check=False), raw('9.9.9.9', 853, 'x'), raw('{EVIL}', 853, hello(b'evil.example')).replace(chr(21), '!')]"))
+    refused(both(server, s, f"[tls('web.example', 'web.example', port=853, check=False), raw('9.9.9.9', 853, hello(b'web.example')).replace(chr(21), '!'), raw('{EVIL}', 853, hello(b'evil.example')).replace(chr(21), '!')]"))
     equal(internet.NET.connections, [], "connections")
 
 
@@ -537,7 +544,7 @@ def from53():
     s.connect(('{EVIL}', 80))
     s.sendall(b'GET /echo HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n')
     return everything(s)""")
-    equal(got[0], [3, 0], "DNS from there is answered by the gateway itself")
+    check(got[0][1] == 0, f"an answer from outside: {got[0]}")  # its own question may come back to it
     refused(got[1])
 
 

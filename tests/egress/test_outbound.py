@@ -548,6 +548,19 @@ def _(w):
     check(w.state()["proxied"] == [], "the proxy was asked")
 
 
+@test("a proxy that a layer above denies by its address is not connected to, its own rules do not count")
+def _(w):
+    def policy(address, layer):
+        deny = {"cidr": f"{PROXY}/32", "ports": "any", "action": "deny", "layer": layer}
+        return {"version": 1, "merged": True, "rules": [deny], "default": "allow", "default_layer": "session",
+                "proxy": {"address": address, "username": "me", "password": "right", "layer": "session"}}
+    denied(w.one("ok.test:80", policy=policy("proxy.test:1080", "tenant")), PROXY)
+    check(w.state()["proxied"] == [], "the proxy was asked")
+    for address in ("proxy.test:1080", f"{PROXY}:1080"):
+        r = w.one("ok.test:80", policy=policy(address, "session"))
+        check(r["result"] == "connected" and r["ip"] == PROXY, r)
+
+
 def main():
     if sys.argv[1:] == ["--other"]:
         sys.stdin.readline()

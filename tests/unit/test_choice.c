@@ -52,7 +52,7 @@ static void refused(void)
 					   "[5]",
 					   "\"nothing-of-that-name\"",
 					   "[\"pypi\",\"\"]",
-					   "{}",
+					   "{\"version\":2}",
 					   "{\"version\":1,\"version\":1}",
 					   "{\"version\":1,\"unheard\":1}",
 					   "{\"version\":1,\"private\":[\"10.0.0.0/8\"]}",

@@ -321,9 +321,36 @@ static void reply_pointers(void)
 	}
 }
 
+/* A chain of pointers, each to the one before it: as long as a name can need, and no longer. */
+static bool takes_chain(unsigned n)
+{
+	struct text q = asked("a.x", DNS_MSG_A), r = reply_head("a.x", DNS_MSG_A, REPLY, 2, 0);
+	struct dns_msg_reply got;
+	unsigned before = 12;
+
+	put_bytes(&r, "\300\14\0\20\0\1\0\0\0\11", 10); /* TXT */
+	put_bytes(&r, (uint8_t[]){ (uint8_t)(2 * (n - 1) >> 8), (uint8_t)(2 * (n - 1)) }, 2);
+	for (unsigned i = 1; i < n; i++) {
+		unsigned here = (unsigned)r.n;
+
+		put_bytes(&r, (uint8_t[]){ (uint8_t)(0xC0 | before >> 8), (uint8_t)before }, 2);
+		before = here;
+	}
+	put_bytes(&r, (uint8_t[]){ (uint8_t)(0xC0 | before >> 8), (uint8_t)before }, 2);
+	put_bytes(&r, "\0\1\0\1\0\0\0\11\0\4\1\2\3\4", 14);
+	return dns_msg_read_reply(r.b, r.n, q.b, q.n, &got) == DNS_MSG_ANSWER && got.n == 1;
+}
+
+static void reply_pointer_chain(void)
+{
+	CHECK(takes_chain(1) && takes_chain(127));
+	CHECK(!takes_chain(128) && !takes_chain(200));
+}
+
 TEST_MAIN({ "a query", query_read }, { "queries that are none", query_bad }, { "EDNS", query_edns },
 	  { "names", names }, { "answers", answers }, { "our queries", ask },
 	  { "a reply and what is none", reply_matches }, { "aliases, in any order", reply_alias },
 	  { "an alias alone", reply_alias_alone }, { "aliases in a circle", reply_alias_loop },
 	  { "a long chain", reply_alias_chain }, { "no, and how long", reply_no },
-	  { "sizes and bounds", reply_sizes }, { "pointers", reply_pointers })
+	  { "sizes and bounds", reply_sizes }, { "pointers", reply_pointers },
+	  { "a chain of pointers", reply_pointer_chain })

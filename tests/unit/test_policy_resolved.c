@@ -1,4 +1,5 @@
-/* Goal: what is denied by its address is denied under any name, unless the name was allowed before. */
+/* Goal: what is denied by its address is denied under any name, unless the name was allowed before.
+ */
 #include "policy.h"
 
 #include "support.h"

@@ -1,0 +1,256 @@
+#!/usr/bin/python3 -B
+"""Goal: everything that a session tried is on record once, with everything that NET-6 asks for: names, connections
+that were passed on, requests, refusals with their rule and reason, calls of models; and it is counted.
+
+    test_egress_records.py CORDON [name ...]
+
+Runs in a small internet of its own (internet.py)."""
+import json
+import os
+import re
+import subprocess
+import time
+
+import internet
+from harness import check, equal, has, wait_for
+from internet import ONLY6, WEB, WEB6
+from internet_client import TRUST, curl, make, policy, probe, put, records, recorded, sh
+
+RULES = [{"name": "web", "host": "web.example", "class": "docs"},
+         {"name": "no writing", "host": "look.example", "methods": ["PUT"], "action": "deny", "reason": "reading only; ask for a copy"},
+         {"name": "look", "host": "look.example", "paths": ["/open/**"], "class": "api"},
+         {"name": "bytes", "host": "raw.example", "ports": [2222], "protocol": "tcp"},
+         {"name": "six", "host": "six.example"}]
+EVERY = {"seq", "time", "time_ms", "kind", "verdict", "us"}
+
+
+def settled(server, s, seconds=5):
+    """All records, when no more come."""
+    before, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        now = records(server, s)
+        if now and len(now) == len(before):
+            return now
+        before = now
+        time.sleep(0.4)
+    return before
+
+
+def only(rows, **members):
+    found = [r for r in rows if all(r.get(k) == v for k, v in members.items())]
+    check(len(found) == 1, f"{len(found)} records of {members}: {found or rows}")
+    return found[0]
+
+
+def complete(r, *more):
+    missing = (EVERY | set(more)) - set(r)
+    equal(sorted(missing), [], f"members that {r} lacks")
+    check(re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", r["time"]), r["time"])
+    check(abs(r["time_ms"] / 1000 - time.time()) < 120 and 0 <= r["us"] < 60_000_000, f"times of {r}")
+
+
+REQUEST = ("name", "address", "port", "scheme", "method", "path", "status", "bytes_out", "bytes_in", "rule")
+
+
+def test_requests(server):
+    s = make(server, policy(*RULES))
+    equal(curl(server, s, "http://web.example/echo?a=b")[1], 200)
+    equal(curl(server, s, "https://look.example/open/1", "-d", "12345")[1], 200)
+    equal(curl(server, s, "http://six.example/echo")[1], 200)
+    sh(server, s, "curl -sS -o /dev/null -o /dev/null -m 9 http://web.example/one http://web.example/two", 0)
+    rows = settled(server, s)
+    r = only(rows, kind="request", name="web.example", path="/echo")
+    complete(r, *REQUEST, "query", "class")
+    check(r["address"] in (WEB, WEB6), r["address"])
+    equal((r["port"], r["scheme"], r["method"], r["query"], r["status"], r["verdict"], r["rule"], r["class"]),
+          (80, "http", "GET", "a=b", 200, "allow", "web", "docs"), "members")
+    check(r["bytes_in"] > 200 and r["bytes_out"] > 50, f"bytes of {r}")
+    r = only(rows, kind="request", name="look.example")
+    complete(r, *REQUEST, "tls")
+    equal((r["scheme"], r["tls"], r["method"], r["port"], r["rule"]), ("https", "terminate", "POST", 443, "look"), "terminated")
+    equal(only(rows, kind="request", name="six.example")["address"], ONLY6, "IPv6")
+    for path in ("/one", "/two"):
+        complete(only(rows, kind="request", path=path), *REQUEST)
+    equal(len([r for r in rows if r["kind"] == "request"]), 5, "requests")
+    equal([r for r in rows if r["kind"] == "connect"], [], "connections are told by their requests")
+    equal([r["seq"] for r in rows], sorted(r["seq"] for r in rows), "order")
+
+
+def test_connections(server):
+    s = make(server, policy(*RULES))
+    equal(curl(server, s, "https://web.example/echo", "--cacert", TRUST)[1], 200)
+    probe(server, s, "tcp()", before="""
+def tcp():
+    s = connect('raw.example', 2222)
+    s.sendall(b'12345')
+    return len(s.recv(99))""")
+    rows = settled(server, s)
+    r = only(rows, kind="connect", name="web.example")
+    complete(r, "name", "address", "port", "scheme", "tls", "rule", "bytes_out", "bytes_in")
+    equal((r["scheme"], r["tls"], r["port"], r["verdict"], r["rule"]), ("https", "pass", 443, "allow", "web"), "passed on")
+    check(r["bytes_in"] > 500 and r["bytes_out"] > 200, f"bytes of {r}")
+    r = only(rows, kind="connect", name="raw.example")
+    equal((r["scheme"], r["bytes_out"], r["bytes_in"], r["rule"]), ("tcp", 5, 5, "bytes"), "bytes of any kind")
+    equal([r for r in rows if r["kind"] == "request"], [], "requests nobody saw")
+
+
+def test_refusals(server):
+    s = make(server, policy(*RULES))
+    curl(server, s, "https://look.example/open/1", "-T", "/etc/hostname")
+    curl(server, s, "https://look.example/shut")
+    curl(server, s, "http://93.184.216.66/x")
+    curl(server, s, "https://93.184.216.66/x")
+    curl(server, s, "http://web.example:8080/x")
+    probe(server, s, "tls('web.example', 'evil.example', check=False)")
+    rows = [r for r in settled(server, s) if r["verdict"] == "deny"]
+    for r in rows:
+        complete(r, "reason")
+    r = only(rows, kind="request", method="PUT")
+    equal((r["rule"], r["status"], r["name"], r["path"]), ("no writing", 403, "look.example", "/open/1"), "by a rule")
+    has(r["reason"], "reading only; ask for a copy", "its reason")
+    r = only(rows, kind="request", path="/shut")
+    has(r["reason"], "not allowed", "by no rule")
+    r = only(rows, kind="request", address="93.184.216.66")
+    equal((r["port"], r["status"]), (80, 403), "an address")
+    r = only(rows, kind="connect", address="93.184.216.66")
+    equal((r["port"], r["scheme"]), (443, "https"), "an address, TLS")
+    equal(only(rows, name="web.example", port=8080)["status"], 403, "a port")
+    has(only(rows, kind="connect", port=443, name="web.example")["reason"], "SNI evil.example differs", "another SNI")
+    equal(len(rows), 6, f"refusals: {rows}")
+    r = only(records(server, s, allowed="false", name="web.example", kind="connect"), port=443)
+    equal(r["verdict"], "deny", "asked for by its members")
+
+
+def test_names(server):
+    s = make(server, policy(*RULES))
+    probe(server, s, "[dns('web.example'), dns('web.example', 28), dns('web.example', 65), dns('evil.example'), dns('web.example', 16), "
+          "dns('Six.Example', over='tcp')]")
+    rows = settled(server, s)
+    for r in rows:
+        equal(r["kind"], "dns", "kind")
+        complete(r, "name", "type", "scheme")
+    for kind in ("A", "AAAA", "HTTPS"):
+        equal(only(rows, name="web.example", type=kind)["verdict"], "allow", kind)
+    r = only(rows, name="evil.example")
+    equal((r["verdict"], r["type"]), ("deny", "A"), "a name that does not exist")
+    has(r["reason"], "evil.example is not allowed", "why")
+    equal(only(rows, type="TXT")["verdict"], "deny", "TXT")
+    equal(only(rows, name="six.example")["type"], "A", "by TCP")
+    equal(len(rows), 6, "questions")
+
+
+def test_exactly_once_under_load(server):
+    s = make(server, policy(*RULES))
+    probe(server, s, "many()", before="""
+import threading
+def one(t):
+    s = connect('web.example', 80)
+    for i in range(25):
+        s.sendall(f'GET /n/{t}/{i} HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n'.encode())
+        everything(s)
+    s.close()
+def many():
+    threads = [threading.Thread(target=one, args=(t,)) for t in range(16)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+    return 1""")
+    wait_for(lambda: len(records(server, s, kind="request")) >= 400, 10, "400 records")
+    paths = [r["path"] for r in settled(server, s) if r["kind"] == "request"]
+    equal(sorted(paths), sorted(f"/n/{t}/{i}" for t in range(16) for i in range(25)), "each request once")
+    equal(len(internet.NET.hits), 400, "hits")
+    use = wait_for(lambda: (u := server.get(s["id"])["usage"]["network"])["requests"] >= 400 and u, 5, "the count")
+    equal(use["requests"], 400, "requests counted")
+    total = sum(r.get("bytes_in", 0) for r in records(server, s))
+    wait_for(lambda: server.get(s["id"])["usage"]["network"]["bytes_in"] >= total * 9 // 10, 5, f"bytes counted ({use}, {total})")
+
+
+def test_usage(server):
+    s = make(server, policy(*RULES))
+    sh(server, s, "curl -sS -m 20 -o /dev/null 'http://web.example/huge?n=3000000'; head -c 2000000 /dev/zero | curl -sS -m 20 -T - http://web.example/echo", 0)
+    r = recorded(server, s, lambda r: r.get("path") == "/huge")[0]
+    check(3_000_000 <= r["bytes_in"] < 3_010_000, f"{r}")
+    use = wait_for(lambda: (u := server.get(s["id"])["usage"]["network"])["requests"] >= 2 and u["bytes_out"] >= 2_000_000 and u, 5, "usage")
+    check(3_000_000 <= use["bytes_in"] < 3_020_000 and 2_000_000 <= use["bytes_out"] < 2_020_000, f"{use}")
+    server.delete(s["id"])
+    equal(server.get(s["id"])["usage"]["network"], use, "after its end")
+    check(len(records(server, s, kind="request")) == 2, "records after its end")
+
+
+MODEL = {"name": "model", "host": "model.example", "class": "model", "methods": ["POST"], "paths": ["/v1/**"]}
+
+
+def model_call(server, s, path, body):
+    equal(curl(server, s, f"https://model.example{path}", "-H", "Content-Type: application/json", "-d", json.dumps(body))[1], 200, path)
+
+
+def test_model_calls(server):
+    s = make(server, policy(MODEL))
+    question = [{"role": "user", "content": "two and two, privately?"}]
+    for stream, tokens in ((False, {"/v1/chat/completions": (11, 7), "/v1/messages": (13, 5)}),
+                           (True, {"/v1/chat/completions": (21, 9), "/v1/messages": (23, 8)})):
+        for path, model in (("/v1/chat/completions", "gpt-small"), ("/v1/messages", "claude-small")):
+            model_call(server, s, path, {"model": model, "messages": question, "stream": stream, "max_tokens": 9,
+                                         **({"stream_options": {"include_usage": True}} if stream and "chat" in path else {})})
+            r = recorded(server, s, lambda r, p=path, w=stream: r.get("path") == p and r.get("model", {}).get("stream", False) == w)[0]
+            complete(r, *REQUEST)
+            m = r["model"]
+            equal((m["model"], m["input_tokens"], m["output_tokens"]), (model, *tokens[path]), f"{path} {stream}: {m}")
+            equal(m["provider"], "openai" if "chat" in path else "anthropic", f"{m}")
+            check("prompt" not in m and "completion" not in m and "privately" not in str(r), f"prompts nobody asked for: {r}")
+            equal((r["class"], r["status"]), ("model", 200), "class")
+            if stream:
+                check(0 <= m["first_token_ms"] * 1000 <= r["us"], f"latency: {r}")
+    put(server, s, policy({**MODEL, "prompts": True}))
+    model_call(server, s, "/v1/chat/completions", {"model": "gpt-small", "messages": question})
+    r = recorded(server, s, lambda r: "privately" in str(r.get("model", {}).get("prompt")))[0]
+    has(str(r["model"]["completion"]), "four", "the completion, where it is asked for")
+
+
+def cordon(server, *words, **how):
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    return subprocess.run([server.program, *words], env=env, capture_output=True, text=True, timeout=30, check=True, **how).stdout
+
+
+def test_command_line(server):
+    s = make(server, policy(*RULES))
+    curl(server, s, "http://web.example/echo?a=b")
+    curl(server, s, "https://look.example/shut")
+    curl(server, s, "http://evil.example/")
+    settled(server, s)
+    lines = cordon(server, "net", s["id"]).splitlines()
+    check(any(re.search(r" allow +request +GET http://web\.example/echo\?a=b 200 .* web", v) for v in lines), f"{lines}")
+    check(any(re.search(r" deny +request +GET https://look\.example/shut 403 .*not allowed", v) for v in lines), f"{lines}")
+    check(any(re.search(r" deny +dns +A evil\.example .*not allowed", v) for v in lines), f"{lines}")
+    equal(len(lines), len(records(server, s)), "a line for each")
+    denied = cordon(server, "net", "--denied", s["id"]).splitlines()
+    equal(len(denied), len(records(server, s, allowed="false")), "--denied")
+    equal([json.loads(v)["seq"] for v in cordon(server, "net", "--json", s["id"]).splitlines()], [r["seq"] for r in records(server, s)], "--json")
+
+
+def test_followed_by_the_command_line(server):
+    s = make(server, policy(*RULES))
+    env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
+    with subprocess.Popen([server.program, "net", "-f", "--kind", "request", s["id"]], env=env, stdout=subprocess.PIPE, text=True) as live:
+        try:
+            for path in ("/first", "/second"):
+                curl(server, s, f"http://web.example{path}")
+                began = time.monotonic()
+                has(live.stdout.readline(), path, "the next line")
+                check(time.monotonic() - began < 3, "a live line takes long")
+        finally:
+            live.kill()
+
+
+def test_records_of_other_sessions_are_not_shown(server):
+    _, key = server.tenant("others")
+    s = make(server, policy(*RULES))
+    curl(server, s, "http://web.example/mine")
+    recorded(server, s, lambda r: r.get("path") == "/mine")
+    equal(server.request("GET", f"/v1/sessions/{s['id']}/network/log", key=key)[0], 404, "another tenant")
+    other = make(server, policy(*RULES))
+    equal(records(server, other), [], "another session")
+
+
+if __name__ == "__main__":
+    internet.enter()
+    internet.run_tests(globals(), pool_size=2)
