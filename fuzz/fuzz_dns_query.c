@@ -7,7 +7,7 @@
 #include "dns_msg.h"
 #include "host.h"
 #include "names.h"
-#include "record.h"
+#include "attempt.h"
 
 unsigned long fuzz_accepted;
 
@@ -26,11 +26,11 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 	*ret = (struct policy_answer){ .verdict = allowed ? POLICY_LOOK : POLICY_REFUSE };
 }
 
-void record_send(struct guest *g, const struct record *r)
+void attempt_send(struct guest *g, const struct attempt *r)
 {
 	(void)g;
 	records++;
-	assert(r->kind == RECORD_DNS && r->reason);
+	assert(r->kind == ATTEMPT_DNS && r->reason);
 	for (const char *p = r->name ? r->name : ""; *p != '\0'; p++)
 		assert(*p > ' ' && *p < 127);
 }

@@ -12,7 +12,7 @@
 #include "guest_limits.h"
 #include "model.h"
 #include "names.h"
-#include "record.h"
+#include "attempt.h"
 
 #define TURNS 60
 #define SERVERS 64
@@ -46,9 +46,9 @@ void flow_record(struct flow *f, bool allowed, const char *reason)
 	assert(reason != NULL);
 }
 
-void record_send(struct guest *g, const struct record *r)
+void attempt_send(struct guest *g, const struct attempt *r)
 {
-	assert(g == &guest && r->kind == RECORD_REQUEST);
+	assert(g == &guest && r->kind == ATTEMPT_REQUEST);
 }
 
 void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o)

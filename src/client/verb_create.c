@@ -20,8 +20,7 @@ static const struct option options[] = {
 	{ "env", "K=V", OPTION_LIST, FIELD(env), 0, 0,
 	  "sets a variable for every command of the session" },
 	{ "secret", "NAME[=WAY]", OPTION_LIST, FIELD(secrets), 0, 0,
-	  "gives it a secret: broker:VAR (a placeholder, replaced on its way to the secret's hosts), env:VAR, "
-	  "file:NAME (in /run/secrets), socket:PROGRAM (which may ask for it); alone: a file of its name" },
+	  "gives it a secret as broker:VAR, env:VAR, file:NAME or socket:PROGRAM" },
 	{ "timeout", "TIME", OPTION_TEXT, FIELD(timeout), 0, 0,
 	  "how long the session may live, such as 10m; 0: no limit, if that is allowed" },
 	{ "idle-timeout", "TIME", OPTION_TEXT, FIELD(idle_timeout), 0, 0,

@@ -26,7 +26,7 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "from-file", "FILE", OPTION_TEXT, FIELD(from_file), 0, 0,
-	  "set: the value is what is in this file, without a newline at its end; - is standard input" },
+	  "set: the value is this file, without its last newline; -: standard input" },
 	{ "value-env", "VAR", OPTION_TEXT, FIELD(value_env), 0, 0,
 	  "set: the value is in this variable" },
 	{ "host", "NAME", OPTION_LIST, FIELD(hosts), 0, 0,
@@ -35,7 +35,7 @@ static const struct option options[] = {
 	{ "path", "PATTERN", OPTION_LIST, FIELD(paths), 0, 0,
 	  "set: only in requests for such paths, such as /v1/**" },
 	{ "in", "PLACE", OPTION_LIST, FIELD(in), 0, 0,
-	  "set: where its placeholder is replaced: header, basic, body:FIELD (default: the first two)" },
+	  "set: where it is put in: header, basic, body:FIELD (default: the first two)" },
 	{ "way", "WAY", OPTION_LIST, FIELD(ways), 0, 0,
 	  "set: how sessions may get it: broker, env, file, socket (default: all)" },
 	{ "metadata", "K=V", OPTION_LIST, FIELD(metadata), 0, 0, "set: a note" },

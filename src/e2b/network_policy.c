@@ -1,9 +1,11 @@
 /* network_policy.c - theory of operation
  *
  * E2B: whatever is in allowOut is allowed, then whatever is in denyOut is denied, and the rest is
- * allowed unless everything is denied. So the rules of the document are: hosts with header
- * transforms, as far as they are allowed (a transform allows nothing by itself), allowOut, denyOut;
- * and its default. Addresses are reached with any protocol, names with TLS or HTTP that names them.
+ * allowed unless everything is denied. So the rules of the document are: allowOut, denyOut, and its
+ * default. A transform of headers allows nothing by itself: its rule stands before allowOut for
+ * what that names, and behind denyOut for what is left to the default. Addresses are reached with
+ * any protocol, names with TLS or HTTP that names them. "0.0.0.0/0" is everything, as E2B knows no
+ * IPv6; where somebody speaks of "::/0", too, each means its own kind.
  * Whatever is allowed here, private addresses stay closed unless the operator opened them. */
 #include "network_policy.h"
 
@@ -25,18 +27,17 @@
 struct asked {
 	const json_t *allow, *deny, *rules, *proxy;
 	bool everything; /* but what is denied */
+	bool six;	 /* IPv6 is spoken of by itself */
 	bool said;	 /* anything at all */
 };
 
-static bool is_everything(const char *entry)
-{
-	return strcmp(entry, "0.0.0.0/0") == 0 || strcmp(entry, "::/0") == 0;
-}
+#define EVERYTHING "0.0.0.0/0"
+#define EVERYTHING_SIX "::/0"
 
-static bool holds_everything(const json_t *list)
+static bool holds(const json_t *list, const char *entry)
 {
 	for (size_t i = 0; i < json_array_size(list); i++)
-		if (is_everything(json_string_value(json_array_get(list, i))))
+		if (strcmp(json_string_value(json_array_get(list, i)), entry) == 0)
 			return true;
 	return false;
 }
@@ -53,9 +54,11 @@ static void read_asked(const json_t *root, bool open, struct asked *ret)
 				    json_object_size(ret->rules) + json_object_size(ret->proxy) >
 			    0 ||
 		    internet != NULL;
-	if (holds_everything(ret->allow))
+	ret->six = holds(ret->allow, EVERYTHING_SIX) || holds(ret->deny, EVERYTHING_SIX);
+	if (holds(ret->allow, EVERYTHING))
 		ret->everything = true; /* it wins over whatever is denied */
-	else if (json_is_false(internet) || holds_everything(ret->deny))
+	else if (json_is_false(internet) || holds(ret->deny, EVERYTHING) ||
+		 holds(ret->deny, EVERYTHING_SIX))
 		ret->everything = false;
 	else
 		ret->everything = json_is_true(internet) || json_array_size(ret->deny) > 0 || open;
@@ -177,12 +180,15 @@ static int add(json_t *rules, json_t *rule, struct err *e)
 	return 0;
 }
 
-static int add_entries(json_t *rules, const json_t *list, const char *action, struct err *e)
+static int add_entries(json_t *rules, const struct asked *a, const json_t *list, const char *action,
+		       struct err *e)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const char *entry = json_string_value(json_array_get(list, i));
 
-		if (!is_everything(entry) && add(rules, rule_of(entry, action), e) < 0)
+		if (strcmp(entry, EVERYTHING) == 0 && !a->six)
+			continue; /* the default says it */
+		if (add(rules, rule_of(entry, action), e) < 0)
 			return -1;
 	}
 	return 0;
@@ -199,17 +205,46 @@ static bool fits(const char *entry, const char *host)
 	       strcasecmp(host + h - (n - 1), entry + 1) == 0;
 }
 
-static bool is_allowed(const struct asked *a, const char *host)
+static bool is_named(const struct asked *a, const char *host)
 {
-	if (a->everything)
-		return true;
 	for (size_t i = 0; i < json_array_size(a->allow); i++)
 		if (fits(json_string_value(json_array_get(a->allow, i)), host))
 			return true;
 	return false;
 }
 
-static int add_transforms(json_t *rules, const struct asked *a, struct err *e)
+/* What a transform's rule is for, on that side of denyOut; may be nothing. The caller gives it
+ * away. */
+static json_t *hosts_of(const struct asked *a, const char *host, bool rest)
+{
+	bool whole = is_named(a, host);
+	json_t *hosts =
+		whole != rest && (whole || a->everything) ? json_pack("[s]", host) : json_array();
+
+	for (size_t i = 0; !whole && !rest && i < json_array_size(a->allow); i++) {
+		json_t *entry = json_array_get(a->allow, i);
+
+		if (fits(host, json_string_value(entry)) && json_array_append(hosts, entry) < 0)
+			break;
+	}
+	return hosts;
+}
+
+static int add_transform(json_t *rules, json_t *hosts, json_t *headers, struct err *e)
+{
+	json_t *first = json_array_get(hosts, 0);
+	json_t *rule = json_pack("{s:O, s:s}",
+				 netname_is_address(json_string_value(first)) ? "cidr" : "host",
+				 json_array_size(hosts) == 1 ? first : hosts, "ports", "any");
+
+	if (put_headers(rule, headers, e) < 0) {
+		json_decref(rule);
+		return -1;
+	}
+	return add(rules, rule, e);
+}
+
+static int add_transforms(json_t *rules, const struct asked *a, bool rest, struct err *e)
 {
 	const char *host;
 	json_t *list, *all = json_deep_copy(a->rules);
@@ -217,23 +252,30 @@ static int add_transforms(json_t *rules, const struct asked *a, struct err *e)
 
 	json_object_foreach(all, host, list)
 	{
-		json_t *headers = headers_of(list), *rule;
+		json_t *hosts = hosts_of(a, host, rest), *headers = headers_of(list);
 
-		if (json_object_size(headers) == 0)
-			continue;
-		rule = netname_is_address(host)
-			       ? json_pack("{s:s, s:s}", "cidr", host, "ports", "any")
-			       : json_pack("{s:s, s:s}", "host", host, "ports", "any");
-		/* Also of one that is not allowed: what is wrong with it is told. */
-		if (put_headers(rule, headers, e) < 0) {
-			json_decref(rule);
-			result = -1;
-			break;
-		}
-		if (!is_allowed(a, host))
-			json_decref(rule);
-		else if (add(rules, rule, e) < 0)
-			result = -1;
+		if (result == 0 && json_array_size(hosts) > 0 && json_object_size(headers) > 0)
+			result = add_transform(rules, hosts, headers, e);
+		json_decref(hosts);
+	}
+	json_decref(all);
+	return result;
+}
+
+/* Also of those that are not allowed: what is wrong with them is told. */
+static int check_transforms(const struct asked *a, struct err *e)
+{
+	const char *host;
+	json_t *list, *all = json_deep_copy(a->rules);
+	int result = 0;
+
+	json_object_foreach(all, host, list)
+	{
+		json_t *ignored = json_object();
+
+		if (result == 0)
+			result = put_headers(ignored, headers_of(list), e);
+		json_decref(ignored);
 	}
 	json_decref(all);
 	return result;
@@ -246,8 +288,10 @@ static json_t *compose(const struct asked *a, struct err *e)
 				 a->everything ? "allow" : "deny", "rules", rules);
 	json_t *proxy = json_deep_copy(a->proxy);
 
-	if (add_transforms(rules, a, e) < 0 || add_entries(rules, a->allow, "allow", e) < 0 ||
-	    add_entries(rules, a->deny, "deny", e) < 0) {
+	if (check_transforms(a, e) < 0 || add_transforms(rules, a, false, e) < 0 ||
+	    add_entries(rules, a, a->allow, "allow", e) < 0 ||
+	    add_entries(rules, a, a->deny, "deny", e) < 0 ||
+	    add_transforms(rules, a, true, e) < 0) {
 		json_decref(root);
 		json_decref(proxy);
 		return NULL;

@@ -21,7 +21,7 @@
 #include "dns_msg.h"
 #include "dns_state.h"
 #include "names.h"
-#include "record.h"
+#include "attempt.h"
 
 #define TTL 60
 #define TTL_NO 5
@@ -68,29 +68,29 @@ static void tell(struct guest *g, const struct dns_msg_query *q, const char *hos
 {
 	bool allowed = a->verdict != POLICY_REFUSE;
 	char type[12];
-	struct record r = { .kind = RECORD_DNS,
-			    .start_ns = clock_now_ns(),
-			    .name = host ? host : q->name,
-			    .port = 53,
-			    .scheme = "dns",
-			    .qtype = dns_msg_type_name(q->type, type),
-			    .allowed = allowed,
-			    .rule = a->rule,
-			    .reason = allowed ? "" : a->reason };
+	struct attempt r = { .kind = ATTEMPT_DNS,
+			     .start_ns = clock_now_ns(),
+			     .name = host ? host : q->name,
+			     .port = 53,
+			     .scheme = "dns",
+			     .qtype = dns_msg_type_name(q->type, type),
+			     .allowed = allowed,
+			     .rule = a->rule,
+			     .reason = allowed ? "" : a->reason };
 
 	if (!repeated(g->dns, q, allowed))
-		record_send(g, &r);
+		attempt_send(g, &r);
 }
 
 static bool too_fast(struct guest *g)
 {
 	struct dns_state *s = g->dns;
 	uint64_t now = clock_now_ns();
-	struct record r = { .kind = RECORD_DNS,
-			    .start_ns = now,
-			    .port = 53,
-			    .scheme = "dns",
-			    .reason = "too many queries" };
+	struct attempt r = { .kind = ATTEMPT_DNS,
+			     .start_ns = now,
+			     .port = 53,
+			     .scheme = "dns",
+			     .reason = "too many queries" };
 
 	if (s->paced_ns < now)
 		s->paced_ns = now;
@@ -100,7 +100,7 @@ static bool too_fast(struct guest *g)
 	}
 	if (s->flood_ns == 0 || now - s->flood_ns >= REPEAT_NS) {
 		s->flood_ns = now;
-		record_send(g, &r);
+		attempt_send(g, &r);
 	}
 	return true;
 }

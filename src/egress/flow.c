@@ -23,7 +23,7 @@
 #include "guest_limits.h"
 #include "names.h"
 #include "pass.h"
-#include "record.h"
+#include "attempt.h"
 #include "upstreams.h"
 
 #define ACCEPTS_MAX 64 /* per turn and guest */
@@ -47,6 +47,7 @@ void flow_end(struct flow *f, bool cut)
 	loop_remove(l, &f->watch);
 	gateway_free(f->gateway, cut, f->cut);
 	pass_free(f->pass);
+	free(f->first);
 	if (f->fd >= 0 && cut)
 		reset(f->fd);
 	else if (f->fd >= 0)
@@ -62,18 +63,18 @@ void flow_end(struct flow *f, bool cut)
 
 void flow_record(struct flow *f, bool allowed, const char *reason)
 {
-	struct record r = { .kind = RECORD_CONNECT,
-			    .start_ns = f->start_ns,
-			    .name = f->aim.host[0] ? f->aim.host : NULL,
-			    .port = f->aim.port,
-			    .scheme = f->scheme,
-			    .tls = f->tls,
-			    .allowed = allowed,
-			    .rule = f->answer.rule,
-			    .reason = reason,
-			    .bytes_out = f->out,
-			    .bytes_in = f->in,
-			    .proxied = f->proxied };
+	struct attempt r = { .kind = ATTEMPT_CONNECT,
+			     .start_ns = f->start_ns,
+			     .name = f->aim.host[0] ? f->aim.host : NULL,
+			     .port = f->aim.port,
+			     .scheme = f->scheme,
+			     .tls = f->tls,
+			     .allowed = allowed,
+			     .rule = f->answer.rule,
+			     .reason = reason,
+			     .bytes_out = f->out,
+			     .bytes_in = f->in,
+			     .proxied = f->proxied };
 
 	if (!r.name && f->sni[0])
 		r.name = f->sni;
@@ -81,7 +82,7 @@ void flow_record(struct flow *f, bool allowed, const char *reason)
 		r.ip = &f->at;
 	else if (!f->aim.by_name && !f->aim.host[0])
 		r.ip = &f->aim.ip;
-	record_send(f->guest, &r);
+	attempt_send(f->guest, &r);
 }
 
 /* What has arrived is taken first: closed with bytes unread, a connection is reset, and the alert
@@ -172,17 +173,17 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 static void turn_away(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 {
 	uint64_t now = loop_now_ns(g->egress->loop);
-	struct record r = { .kind = RECORD_CONNECT,
-			    .start_ns = now,
-			    .ip = ip,
-			    .port = port,
-			    .reason = "this session has too many connections" };
+	struct attempt r = { .kind = ATTEMPT_CONNECT,
+			     .start_ns = now,
+			     .ip = ip,
+			     .port = port,
+			     .reason = "this session has too many connections" };
 
 	reset(fd);
 	if (g->turned_away_ns + TOLD_NS > now)
 		return;
 	g->turned_away_ns = now;
-	record_send(g, &r);
+	attempt_send(g, &r);
 }
 
 static void take(struct guest *g, int fd)
@@ -217,7 +218,9 @@ void flow_accept(struct guest *g)
 			take(g, fd);
 			continue;
 		}
-		if (errno == EDEADLK) /* PID 1 of the cell plays with it: no door, then */
+		/* PID 1 of the cell plays with it (makes it block, or listen no more): no door, or
+		 * it would be reported for ever. */
+		if (errno == EDEADLK || errno == EINVAL)
 			guest_detach(g);
 		else if (errno == EMFILE || errno == ENFILE)
 			upstreams_empty(g->upstreams);

@@ -37,6 +37,8 @@ struct flow {
 	const char *scheme, *tls;    /* for the record */
 	char sni[HOST_MAX];
 	size_t seen; /* bytes that were there at the last look */
+	uint8_t *first; /* owned; what was judged, and is sent before all that follows */
+	size_t first_n;
 
 	bool counted; /* by limits_connection(), then by this rule of that version */
 	const struct policy_rule *counted_rule;

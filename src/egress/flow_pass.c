@@ -2,6 +2,7 @@
  * rule says that it does not matter. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "flow_inside.h"
@@ -37,6 +38,8 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	struct err failed = { 0 };
 	struct pass_options p = { .cell = f->fd,
 				  .server = fd,
+				  .first = f->first,
+				  .first_n = f->first_n,
 				  .idle_ms = FLOW_PASS_IDLE_MS,
 				  .moved = on_moved,
 				  .over = on_over,
@@ -57,6 +60,8 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	f->fd = -1;
 	f->state = FLOW_PASS;
 	f->pass = pass_new(l, &p, &failed);
+	free(f->first);
+	f->first = NULL;
 	if (!f->pass) {
 		flow_record(f, true, failed.msg);
 		flow_end(f, true);

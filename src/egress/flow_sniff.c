@@ -1,10 +1,16 @@
 /* flow_sniff.c - theory of operation
  *
  * First bytes are looked at with MSG_PEEK and stay in the socket, so that whoever gets the
- * connection then (TLS, HTTP, or a server unseen) reads it from its beginning. What is not enough
- * to tell is waited for with SO_RCVLOWAT, else epoll would report the same bytes for ever. */
+ * connection then (TLS or HTTP) reads it from its beginning. What is not enough to tell is waited
+ * for with SO_RCVLOWAT, else epoll would report the same bytes for ever.
+ *
+ * What is read again may have changed: a program can splice(2) pages of its own into the socket and
+ * write to them later, and PID 1 can have the look begin somewhere else (SO_PEEK_OFF). Whoever
+ * reads on judges for himself; but for what is passed on unseen the look was all. So the very bytes
+ * that were looked at are kept and sent, and those in the socket are thrown away. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -99,7 +105,21 @@ static bool must_terminate(const struct flow *f, const struct hello *h)
 	       (h->ech && mode == POLICY_TLS_AUTO && f->aim.host[0]);
 }
 
-static void decide_tls(struct flow *f, const struct hello *h)
+/* Out of the socket, and kept as they were looked at. */
+static bool take_first(struct flow *f, const uint8_t *bytes, size_t len)
+{
+	static uint8_t again[HELLO_MAX];
+	size_t n = len < sizeof(again) ? len : sizeof(again);
+
+	f->first = malloc(n);
+	if (!f->first || recv(f->fd, again, n, MSG_DONTWAIT) != (ssize_t)n)
+		return false;
+	memcpy(f->first, bytes, n);
+	f->first_n = n;
+	return true;
+}
+
+static void decide_tls(struct flow *f, const struct hello *h, const uint8_t *bytes, size_t len)
 {
 	char why[2 * HOST_MAX + 64];
 
@@ -124,7 +144,10 @@ static void decide_tls(struct flow *f, const struct hello *h)
 	}
 	stop_looking(f);
 	f->tls = "pass";
-	flow_pass(f);
+	if (take_first(f, bytes, len))
+		flow_pass(f);
+	else
+		flow_refuse(f, "what it said first cannot be read", HELLO_ACCESS_DENIED);
 }
 
 static void look_at_tls(struct flow *f, const uint8_t *bytes, size_t len)
@@ -136,7 +159,7 @@ static void look_at_tls(struct flow *f, const uint8_t *bytes, size_t len)
 	if (f->door)
 		flow_refuse(f, "the proxy is spoken to in plain HTTP", HELLO_ACCESS_DENIED);
 	else if (got > 0)
-		decide_tls(f, &h);
+		decide_tls(f, &h, bytes, len);
 	else if (got == 0 && len < HELLO_MAX)
 		flow_wait_more(f, len);
 	else

@@ -150,17 +150,19 @@ bool gateway_body_out(struct gateway *x)
 
 /* ---- to the cell */
 
-/* What is held when there is no mask any more: what is known to be covered stays so. */
+/* What is held when there is no mask any more: what is known to be covered stays so, and may have
+ * been shown already. */
 static size_t release_held(struct gateway *x, uint8_t *ret)
 {
 	struct mask_stream *s = &x->masked;
-	size_t n = s->n;
+	size_t n = s->n, shown = s->shown < n ? s->shown : n;
 
 	if (n > 0)
 		memcpy(ret, s->held, n);
 	memset(ret, '*', s->covered < n ? s->covered : n);
+	memmove(ret, ret + shown, n - shown);
 	mask_stream_release(s);
-	return n;
+	return n - shown;
 }
 
 /* Room for a piece and for all that may be held back. */

@@ -7,7 +7,7 @@
 #include "guest_limits.h"
 #include "json.h"
 #include "model.h"
-#include "record.h"
+#include "attempt.h"
 #include "refusal.h"
 
 #define MODEL_TEXT_MAX ((size_t)768 * 1024)
@@ -27,24 +27,24 @@ static const char *model_text(struct gateway *x, struct json *j)
 void gateway_record(struct gateway *x)
 {
 	struct json j = { 0 };
-	struct record r = { .kind = RECORD_REQUEST,
-			    .start_ns = x->start_ns,
-			    .name = x->aim.host[0] ? x->aim.host : NULL,
-			    .port = x->aim.port,
-			    .scheme = x->tls ? "https" : "http",
-			    .tls = x->tls ? "terminate" : NULL,
-			    .method = x->method,
-			    .path = x->path,
-			    .query = x->query,
-			    .allowed = x->allowed,
-			    .rule = x->rule,
-			    .reason = x->reason,
-			    .status = x->status,
-			    .bytes_out = x->bytes_out,
-			    .bytes_in = x->bytes_in,
-			    .secrets = x->use.names,
-			    .model = model_text(x, &j),
-			    .proxied = x->flow->proxied };
+	struct attempt r = { .kind = ATTEMPT_REQUEST,
+			     .start_ns = x->start_ns,
+			     .name = x->aim.host[0] ? x->aim.host : NULL,
+			     .port = x->aim.port,
+			     .scheme = x->tls ? "https" : "http",
+			     .tls = x->tls ? "terminate" : NULL,
+			     .method = x->method,
+			     .path = x->path,
+			     .query = x->query,
+			     .allowed = x->allowed,
+			     .rule = x->rule,
+			     .reason = x->reason,
+			     .status = x->status,
+			     .bytes_out = x->bytes_out,
+			     .bytes_in = x->bytes_in,
+			     .secrets = x->use.names,
+			     .model = model_text(x, &j),
+			     .proxied = x->flow->proxied };
 
 	if (x->use.misused && !x->reason[0])
 		r.reason = "placeholder of a secret sent where it does not belong";
@@ -52,7 +52,7 @@ void gateway_record(struct gateway *x)
 		r.ip = &x->up->at;
 	else if (!x->aim.host[0] && !x->aim.by_name)
 		r.ip = &x->aim.ip;
-	record_send(x->guest, &r);
+	attempt_send(x->guest, &r);
 	if (x->model)
 		json_release(&j);
 }

@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "channel.h"
+#include "channel_c.h"
 #include "dns.h"
 #include "flow.h"
 #include "foreign.h"
@@ -241,7 +241,7 @@ void guest_detach(struct guest *g)
 	dns_tcp_cut_all(g);
 	flow_cut_all(g);
 	upstreams_free(g->upstreams);
-	channel_count(g->egress->channel, g);
+	channel_c_count(g->egress->channel, g);
 	while (*at != g)
 		at = &(*at)->next;
 	*at = g->next;

@@ -9,7 +9,7 @@
 #include "loop.h"
 #include "policy.h"
 
-struct channel;	  /* channel.h: to cordond */
+struct channel_c; /* channel_c.h: to cordond */
 struct resolver;  /* resolver.h */
 struct mint;	  /* mint.h: certificates for cells */
 struct tls;	  /* tls.h: upstream, always verified */
@@ -21,7 +21,7 @@ struct upstreams; /* upstreams.h: idle connections to servers */
 
 struct egress {
 	struct loop *loop;
-	struct channel *channel;
+	struct channel_c *channel;
 	struct resolver *resolver;
 	struct mint *mint;
 	struct tls *upstream;

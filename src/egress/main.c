@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "authority_out.h"
-#include "channel.h"
+#include "channel_c.h"
 #include "confine_egress.h"
 #include "log.h"
 #include "mint.h"
@@ -104,7 +104,7 @@ static int start(struct egress *g, struct err *e)
 	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
 	    open_mint(g, e) < 0)
 		return -1;
-	g->channel = channel_new(g, sock, control, e);
+	g->channel = channel_c_new(g, sock, control, e);
 	return g->channel == NULL ? -1 : confine_egress(e);
 }
 

@@ -1,8 +1,9 @@
 /* stream.c - theory of operation
  *
- * Plain sockets are read once per turn unless all that was asked for came: level-triggered epoll
- * tells of the rest, and a second read that finds nothing would cost as much as the first. TLS is
- * read until it says "again", since decrypted bytes that wait are told of by nobody.
+ * Plain sockets are read once unless all that was asked for came; TLS is read until it says
+ * "again", since decrypted bytes that wait are told of by nobody. Then it is dry, and not looked at
+ * until epoll, which is level-triggered, says that there is more: whoever wants more waits for it,
+ * and a read that finds nothing costs as much as one that does.
  *
  * What goes out over TLS always goes through `out`: OpenSSL wants to see the same bytes again after
  * "again", and the front of `out` changes only by what was sent. Large pieces for plain sockets are
@@ -22,6 +23,8 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct stream *s = f->arg;
 
+	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+		s->dry = false;
 	/* Reported even when nothing is waited for: over and over, unless it is the end. */
 	if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (f->events & EPOLLIN) == 0)
 		s->broken = true;
@@ -104,16 +107,24 @@ static size_t fill_once(struct stream *s, size_t n)
 	}
 	if (to && got == 0)
 		s->ended = true;
-	else if (!to || (errno != EAGAIN && errno != EINTR))
+	else if (to && errno == EAGAIN)
+		s->dry = true;
+	else if (!to || errno != EINTR)
 		s->broken = true;
 	return 0;
+}
+
+bool stream_look(struct stream *s, size_t max)
+{
+	s->dry = false;
+	return stream_fill(s, max);
 }
 
 bool stream_fill(struct stream *s, size_t max)
 {
 	bool any = false;
 
-	if (!s->shaken)
+	if (!s->shaken || s->dry)
 		return false;
 	while (!s->ended && !s->broken && s->in.len < max) {
 		size_t n = s->grab < max - s->in.len ? s->grab : max - s->in.len;
@@ -124,7 +135,8 @@ bool stream_fill(struct stream *s, size_t max)
 			break;
 		if (got == s->grab && s->grab < STREAM_IN_MAX)
 			s->grab *= 2;
-		if (!s->tls && got < n)
+		s->dry = !s->tls && got < n;
+		if (s->dry)
 			break;
 	}
 	return any;

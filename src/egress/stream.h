@@ -20,6 +20,7 @@ struct stream {
 	struct fifo in, out;
 	size_t grab;  /* how much is read at once: grows while all of it comes */
 	bool shaken;  /* plain, or the handshake is complete */
+	bool dry;     /* nothing was left to read; the loop tells when there is more */
 	bool ended;   /* the peer has sent all it will, and it is in `in` */
 	bool broken;  /* nothing more can be read or written */
 	bool deaf;    /* nothing more can be written; what it said before can still be read */
@@ -40,8 +41,11 @@ int stream_shake(struct stream *s, struct err *e) MUST_USE;
 /* Closes it. reset: so that the peer sees that it was not the end. */
 void stream_close(struct stream *s, bool reset);
 
-/* Reads until max bytes are in `in`, or nothing waits. True if anything came, or the end. */
+/* Reads until max bytes are in `in`, or nothing waits, as far as the loop has told. True if
+ * anything came, or the end. */
 bool stream_fill(struct stream *s, size_t max);
+/* The same, and does not wait for the loop to tell. */
+bool stream_look(struct stream *s, size_t max);
 /* Adds to what is to be sent, without a bound: for heads. Failing, it is broken. */
 void stream_add(struct stream *s, const void *data, size_t n);
 /* Takes as much as fits: perhaps nothing. What is large is sent without being copied. */

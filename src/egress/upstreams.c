@@ -107,7 +107,7 @@ static bool is_same(const struct upstream_key *a, const struct upstream_key *b)
 /* Told of by nobody in this turn yet, perhaps: a look costs less than a request that fails. */
 static bool is_alive(struct upstream *up)
 {
-	(void)stream_fill(&up->stream, 1);
+	(void)stream_look(&up->stream, 1);
 	return !up->stream.ended && !up->stream.broken && up->stream.in.len == 0;
 }
 

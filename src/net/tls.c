@@ -56,6 +56,9 @@ static SSL_CTX *new_context(const SSL_METHOD *method, struct err *e)
 	/* RELEASE_BUFFERS: idle connections keep none of OpenSSL's 34 KiB. */
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
+	/* With it a read goes on as long as messages come that hold no data. A peer has a million
+	 * of them (new keys, tickets) ready, and nobody else would be served meanwhile. */
+	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	return ctx;
 }
@@ -262,7 +265,9 @@ struct tls *tls_client_new_pem(const char *pem, size_t len, struct err *e)
 	if (!t)
 		return NULL;
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	if (SSL_CTX_set_alpn_protos(ctx, ours, sizeof(ours) - 1) != 0)
+	/* Finite-field groups are the server's choice, of up to 10,000 bits: a second of work. */
+	if (SSL_CTX_set_cipher_list(ctx, "DEFAULT:!kDHE") != 1 ||
+	    SSL_CTX_set_alpn_protos(ctx, ours, sizeof(ours) - 1) != 0)
 		(void)failed(e, "cannot set up TLS", NULL);
 	else if (tls_client_trust(t, pem, len, e) == 0)
 		return t;

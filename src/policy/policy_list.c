@@ -120,7 +120,7 @@ int policy_list_index(struct policy *p, struct policy_list *list, struct err *e)
 		list->nslots *= 2;
 	list->slots = policy_alloc(p, list->nslots, sizeof(*list->slots));
 	list->entries = policy_alloc(p, n, sizeof(*list->entries));
-	list->matches = policy_alloc(p, list->n, sizeof(*list->matches));
+	list->matches = policy_alloc(p, list->n, sizeof(void *));
 	list->names = policy_alloc(p, list->n, sizeof(*list->names));
 	list->addresses = policy_alloc(p, list->n, sizeof(*list->addresses));
 	if (uses == NULL || numbers == NULL || list->slots == NULL || list->entries == NULL ||
@@ -196,6 +196,13 @@ bool policy_list_fits_port(const struct policy_match *m, uint16_t port)
 	return m->nports == 0;
 }
 
+/* Who allows IPv6 addresses by a block as wide as ::/0 does not mean IPv4, though that is kept
+ * inside of it; who denies one may. */
+static bool is_meant(const struct policy_match *m, size_t net, const struct ip *ip)
+{
+	return !m->allow || m->nets[net].bits >= 96 || !ip_is_v4(ip);
+}
+
 static bool is_in_block(const struct policy_match *m, const struct ip *ip)
 {
 	uint64_t word[2];
@@ -205,7 +212,8 @@ static bool is_in_block(const struct policy_match *m, const struct ip *ip)
 		const struct policy_net *net = &m->fast_nets[i];
 
 		if ((((word[0] & net->mask[0]) ^ net->want[0]) |
-		     ((word[1] & net->mask[1]) ^ net->want[1])) == 0)
+		     ((word[1] & net->mask[1]) ^ net->want[1])) == 0 &&
+		    is_meant(m, i, ip))
 			return true;
 	}
 	return false;

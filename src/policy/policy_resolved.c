@@ -17,21 +17,44 @@ static bool fits_host(const struct policy_match *m, const char *host)
 	return m->anywhere;
 }
 
+/* The first rule that says something of the address, or allows the name whatever the request is;
+ * NULL: none. *low: the lowest layer that allows something there. */
+static const struct policy_rule *find(const struct policy_list *list,
+				      const struct policy_target *to, const struct ip *ip,
+				      enum policy_layer *low)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		const struct policy_match *m = list->matches[i];
+		bool named = m->allow && fits_host(m, to->host);
+
+		if (!policy_list_fits_port(m, to->port))
+			continue;
+		if (named && list->rules[i].layer > *low)
+			*low = list->rules[i].layer;
+		/* One that looks at requests may not be the one that allowed: it does not count. */
+		if (!m->looks && (named || policy_list_fits_block(m, ip)))
+			return &list->rules[i];
+	}
+	return NULL;
+}
+
 bool policy_resolved(const struct policy *p, const struct policy_target *to, const struct ip *ip,
 		     const struct policy_rule **ret_rule)
 {
-	for (size_t i = 0; i < p->list.n; i++) {
-		const struct policy_match *m = p->list.matches[i];
+	enum policy_layer low = POLICY_NODE, ignored = POLICY_NODE;
+	const struct policy_rule *r = find(&p->list, to, ip, &low);
 
-		/* One that looks at requests may not be the one that allowed: it does not count. */
-		if (m->looks || !policy_list_fits_port(m, to->port))
+	*ret_rule = r;
+	if (r != NULL && !r->allow)
+		return false;
+	if (r == NULL && p->allow && p->allow_layer > low)
+		low = p->allow_layer;
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)low; i++) {
+		r = find(&p->ceilings[i], to, ip, &ignored);
+		if (r == NULL || r->allow)
 			continue;
-		if (policy_list_fits_block(m, ip)) {
-			*ret_rule = &p->list.rules[i];
-			return m->allow;
-		}
-		if (m->allow && fits_host(m, to->host))
-			return true;
+		*ret_rule = r;
+		return false;
 	}
 	return true;
 }

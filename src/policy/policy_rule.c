@@ -149,6 +149,8 @@ static int check_contradictions(const json_t *v, const char *at, bool ceiling,
 	if (ceiling && (name != NULL || r->tls != POLICY_TLS_AUTO))
 		return policy_value_fail(e, at, name != NULL ? name : "tls",
 					 "means nothing in a ceiling");
+	if (ceiling && json_object_get(v, "protocol") != NULL)
+		return policy_value_fail(e, at, "protocol", "means nothing in a ceiling");
 	return 0;
 }
 

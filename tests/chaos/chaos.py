@@ -23,6 +23,7 @@ from harness import Failed, Server, check, comm, note, rss, wait_for  # noqa: E4
 from e2b import Client  # noqa: E402
 from e2b_box import Sandbox  # noqa: E402
 from ledger import Ledger, Worker  # noqa: E402
+from net_clients import NetWorker, Watch, internet  # noqa: E402
 from tap import STAGE, namespaces  # noqa: E402
 
 LIVE = ("running", "paused", "pausing", "resuming")
@@ -117,7 +118,7 @@ class Chaos:
         self.server.start(ready=False)
 
     def kill_all(self):
-        pids = [self.server.pid("cordond"), self.server.pid("keeper")]
+        pids = [self.server.pid(name) for name in ("cordond", "keeper", "cordon-egress")]
         self.server.process.kill()
         for pid in pids:
             self.kill_pid(pid)
@@ -150,6 +151,8 @@ class Chaos:
     def run(self):
         workers = [Worker(self.ledger, i, self.args.seed) for i in range(self.args.workers)]
         workers += [Client(self.ledger, f"e{i}", self.args.seed) for i in range(self.args.clients)]
+        workers += [NetWorker(self.ledger, f"n{i}", self.args.seed) for i in range(self.args.networkers)]
+        workers.append(Watch(self.ledger))
         for w in workers:
             w.start()
         time.sleep(0.5 if self.args.kills else 10)  # without kills it is the clients that are tested
@@ -290,15 +293,15 @@ def check_store(server):
     check(not live, f"executions that never ended: {live}")
 
 
-def check_descriptors(server, before):
+def check_descriptors(server, name, before):
     def back():
-        now = descriptors(server.pid("cordond"))
+        now = descriptors(server.pid(name))
         return abs(now - before) <= 4 and now
 
     try:
-        wait_for(back, 10, f"descriptors of cordond back at {before}", step=0.2)
+        wait_for(back, 10, f"descriptors of {name} back at {before}", step=0.2)
     except Failed as e:
-        folder = f"/proc/{server.pid('cordond')}/fd"
+        folder = f"/proc/{server.pid(name)}/fd"
         raise Failed(f"{e}: {sorted(os.readlink(f'{folder}/{n}') for n in os.listdir(folder))}") from None
 
 
@@ -325,6 +328,7 @@ def parse_args():
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--clients", type=int, default=3)
+    parser.add_argument("--networkers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "big"))
     parser.add_argument("--keep", action="store_true", help="leave the files of the server for a look")
     return parser.parse_args()
@@ -335,16 +339,19 @@ def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root")
         sys.exit(1 if os.environ.get("CORDON_MUST_WORK") == "1" else 0)
+    internet.enter()
     if STAGE not in os.environ and "--seed" not in sys.argv:
         sys.argv += ["--seed", str(args.seed)]
     harness.isolate()
     spaces = namespaces()
     cgroups = OwnCgroups()
-    print(f"1..7\n# seed {args.seed}, {args.kills} kills", flush=True)
+    internet.start()
+    print(f"1..8\n# seed {args.seed}, {args.kills} kills", flush=True)
     program = harness.reachable(os.path.abspath(args.cordon))
     server = Server(program, pool_size=4, pool_max=8, memory_default="64M", disk_default="32M")
     wait_for(lambda: server.want(200, "GET", "/v1/node")["pool"]["ready"] >= 4, 10, "the pool")
     before, memory = descriptors(server.pid("cordond")), rss(server.pid("cordond"))
+    egress = descriptors(server.pid("cordon-egress"))
     chaos, bad = Chaos(server, args), 0
 
     def step(number, name, function, *more):
@@ -361,14 +368,15 @@ def main():
     step(2, "nothing acknowledged is lost", chaos.compare_all)
     step(3, "every session can be deleted", chaos.end_all)
     step(4, "no log and no record is without the other", check_store, server)
-    step(5, "descriptors of cordond are back", check_descriptors, server, before)
-    step(6, "memory of cordond is back", check_memory, server, memory)
+    step(5, "descriptors of cordond are back", check_descriptors, server, "cordond", before)
+    step(6, "descriptors of cordon-egress are back", check_descriptors, server, "cordon-egress", egress)
+    step(7, "memory of cordond is back", check_memory, server, memory)
     server.note_cells()
     try:
         server.stop()
     except Failed as e:
         note(e)
-    step(7, "no process, mount, cgroup, socket or namespace is left", check_gone, server, cgroups, spaces)
+    step(8, "no process, mount, cgroup, socket or namespace is left", check_gone, server, cgroups, spaces)
     if bad:
         note(f"replay: --seed {args.seed} --kills {args.kills}")
         note("\n".join(line for line in server.log().splitlines() if "level=warn" in line or "level=error" in line)[-4000:])

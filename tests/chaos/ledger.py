@@ -171,13 +171,16 @@ class Worker(threading.Thread):
         self.serial += 1
         return f"w{self.number}x{self.serial}"
 
-    def create(self):
-        if len([s for s in self.mine if not s.lost_allowed]) >= 4:
-            return self.delete()
+    def spec(self):
         spec = {"timeout": "1h", "metadata": {"worker": str(self.number)}}
         if self.random.random() < 0.3:
             spec["limits"] = {"memory": "200M"}  # not from the pool
-        status, data = self.ask("POST", "/v1/sessions", spec)
+        return spec
+
+    def create(self):
+        if len([s for s in self.mine if not s.lost_allowed]) >= 4:
+            return self.delete()
+        status, data = self.ask("POST", "/v1/sessions", self.spec())
         if status == 201:
             s = Session(data["id"])
             self.mine.append(s)

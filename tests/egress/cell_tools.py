@@ -52,7 +52,8 @@ def raw(host, port, text, seconds=8):
 
 
 def get(host, path="/echo", more="", port=80, at=None, seconds=8):
-    return raw(at or host, port, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n", seconds)
+    at, host = at or host, f"[{host}]" if host.count(":") > 1 and host[0] != "[" else host
+    return raw(at, port, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n", seconds)
 
 
 def tls(host, sni, text=None, port=443, alpn=None, cafile=None, sock=None, check=True, tweak=None):

@@ -14,7 +14,6 @@ by a server: also what is neither TCP nor answered.
 looked at. A test program may have a function control(server), called behind each test: it shows that what
 is allowed works, so that "refused" did not mean "broken". Standard library only; needs root.
 """
-import ctypes
 import os
 import re
 import socket
@@ -33,7 +32,6 @@ from tap import bind  # noqa: E402
 
 STAGE = "CORDON_TEST_INTERNET"
 FOLDER = "/mnt"  # a tmpfs of our own mount namespace: nothing to remove, however the test ends
-PR_SET_PDEATHSIG = 1
 PORTS = (80, 443, 8080, 8443, 22, 853, 2222, 1080)
 
 NODE_PUBLIC = "93.184.217.1"  # the node has a public address, too
@@ -279,15 +277,19 @@ def enter():
     Net.authority(Net.__new__(Net))
 
 
+def start():
+    """The world begins. Threads do it: not before the last fork of this process."""
+    global NET
+    if NET is None:
+        NET = Internet()
+
+
 class Late(dict):
     """The test functions, each with a look at the canaries behind it. The world is started when they are
     asked for: that is behind the last fork, which threads do not survive."""
 
     def items(self):
-        global NET
-        if NET is None:
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 9)
-            NET = Internet()
+        start()
         control = self.get("control")
         return [(n, self.guarded(f, control) if n.startswith("test_") and callable(f) else f) for n, f in super().items()]
 

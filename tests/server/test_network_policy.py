@@ -227,6 +227,26 @@ def test_tenant_layer(server):
     server.want(204, "DELETE", f"/v1/tenants/{ident}")
 
 
+def test_change_that_does_not_merge(server):
+    """What cannot be put together with a stricter layer does not go on as if there were none."""
+    ident, key = server.tenant("many-rules")
+    s = server.create(key=key, network=policy(rule(), *[rule(f"h{i}.test") for i in range(4090)]))
+    path = f"http://origin.test:{PORT}"
+    get = f"curl -sS -m 3 -o /dev/null -w '%{{http_code}}' {path}/"
+    equal(server.run(s["id"], get, key=key)["stdout"], "200", "before")
+    x = server.spawn(s["id"], f"curl -sSN -m 60 -o /tmp/got {path}/drip", key=key)
+    wait_for(lambda: server.run(s["id"], "wc -c < /tmp/got", key=key)["stdout"].strip() not in ("", "0"), 10, "bytes")
+    deny = [{**rule(f"x{i}.test"), "action": "deny"} for i in range(20)]
+    server.want(200, "PUT", f"/v1/tenants/{ident}/network", {"version": 1, "rules": [{**rule(), "action": "deny"}, *deny]})
+    done = lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/executions/{x['id']}", key=key)["ended_at"]  # noqa: E731
+    wait_for(done, 5, "the end of a connection that was open")
+    check(server.run(s["id"], get, key=key)["stdout"] != "200", "the old policy is in force")
+    server.want(200, "PUT", f"/v1/tenants/{ident}/network", {"version": 1})
+    wait_for(lambda: server.run(s["id"], get, key=key)["stdout"] == "200", 10, "the network, when it merges again")
+    server.delete(s["id"], key=key)
+    server.want(204, "DELETE", f"/v1/tenants/{ident}")
+
+
 def dripping(server, s):
     x = server.spawn(s["id"], f"curl -sSN -m 100 -o /tmp/got http://origin.test:{PORT}/drip")
     size = lambda: int(server.run(s["id"], "wc -c < /tmp/got 2>/dev/null || echo 0")["stdout"].strip() or 0)  # noqa: E731

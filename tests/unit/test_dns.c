@@ -12,11 +12,11 @@
 #include "dns_state.h"
 #include "host.h"
 #include "names.h"
-#include "record.h"
+#include "attempt.h"
 
 static struct guest guest;
 static unsigned nrecords;
-static struct record last;
+static struct attempt last;
 static char last_name[2048], last_type[16], last_reason[256];
 static uint64_t skew_ns;
 
@@ -45,9 +45,9 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		ret->verdict = POLICY_LOOK;
 }
 
-void record_send(struct guest *g, const struct record *r)
+void attempt_send(struct guest *g, const struct attempt *r)
 {
-	CHECK(g == &guest && r->kind == RECORD_DNS);
+	CHECK(g == &guest && r->kind == ATTEMPT_DNS);
 	nrecords++;
 	last = *r;
 	(void)snprintf(last_name, sizeof(last_name), "%s", r->name ? r->name : "");

@@ -64,6 +64,12 @@ static void entries(void)
 		  DOC("allow", CIDR("9.9.9.9") "," NO_CIDR("9.0.0.0/8")));
 	CHECK_STR(of("{\"allowOut\":[\"0.0.0.0/0\"],\"denyOut\":[\"0.0.0.0/0\"]}", false),
 		  DOC("allow", ""));
+	/* who speaks of IPv6, too, means each by itself */
+	CHECK_STR(of("{\"allowOut\":[\"::/0\"],\"denyOut\":[\"0.0.0.0/0\"]}", true),
+		  DOC("deny", CIDR("::/0") "," NO_CIDR("0.0.0.0/0")));
+	CHECK_STR(of("{\"allowOut\":[\"0.0.0.0/0\"],\"denyOut\":[\"::/0\"]}", false),
+		  DOC("allow", CIDR("0.0.0.0/0") "," NO_CIDR("::/0")));
+	CHECK_STR(of("{\"denyOut\":[\"::/0\"]}", true), DOC("deny", NO_CIDR("::/0")));
 	/* only allowed, and nothing denied: as the node's default */
 	CHECK_STR(of("{\"allowOut\":[\"1.1.1.1\"]}", true), DOC("allow", CIDR("1.1.1.1")));
 	CHECK_STR(of("{\"allowOut\":[\"1.1.1.1\"]}", false), DOC("deny", CIDR("1.1.1.1")));
@@ -91,6 +97,21 @@ static void transforms(void)
 			     "a.example", "v") "}",
 		     true),
 		  DOC("deny", HOST("*.a.example")));
+	/* nor does it open what is denied */
+	CHECK_STR(of("{\"denyOut\":[\"9.9.9.9\"]," RULES("a.example", "v") "}", true),
+		  DOC("allow", NO_CIDR("9.9.9.9") "," SET("a.example", "v")));
+	CHECK_STR(of("{\"denyOut\":[\"9.9.9.9\"],\"rules\":{\"9.9.9.9\":[{\"transform\":{"
+		     "\"headers\":{\"X-K\":\"v\"}}}]}}",
+		     true),
+		  DOC("allow", NO_CIDR("9.9.9.9") ",{\"cidr\":\"9.9.9.9\",\"ports\":\"any\","
+						  "\"set_headers\":{\"X-K\":\"v\"}}"));
+	/* of all below a name it is for those that are allowed */
+	CHECK_STR(of("{\"allowOut\":[\"a.example\",\"b.test\",\"c.example\"],"
+		     "\"denyOut\":[\"0.0.0.0/0\"]," RULES("*.example", "v") "}",
+		     true),
+		  DOC("deny", "{\"host\":[\"a.example\",\"c.example\"],\"ports\":\"any\","
+			      "\"set_headers\":{\"X-K\":\"v\"}}," HOST("a.example") "," HOST(
+				      "b.test") "," HOST("c.example")));
 	CHECK(strstr(of("{" RULES("a.example", "${e2b.identity.tokens.X}") "}", true),
 		     "identity") != NULL);
 	CHECK(text == NULL && e.code == ERR_INVALID);

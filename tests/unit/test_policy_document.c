@@ -95,6 +95,9 @@ static void contradictions(void)
 	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
 					  "\"secret\":\"X\"}]}"),
 		     "ceiling[0].secret: means nothing in a ceiling") != NULL);
+	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
+					  "\"protocol\":\"http\"}]}"),
+		     "ceiling[0].protocol: means nothing in a ceiling") != NULL);
 }
 
 static void too_much_is_refused(void)

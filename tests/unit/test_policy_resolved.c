@@ -65,6 +65,53 @@ static void without_a_name(void)
 	CHECK(may("{\"ports\":\"any\"}," DENY, NULL, 443, "9.1.2.3"));
 }
 
+static bool may_below(const char *node, const char *session, const char *host, const char *address)
+{
+	const char *const layers[POLICY_LAYERS] = {
+		[POLICY_NODE] = node, [POLICY_SESSION] = session
+	};
+	const struct policy_target to = { .host = host, .port = 443 };
+	const struct policy_rule *rule = NULL;
+	struct policy *p = NULL;
+	char *text = NULL;
+	struct ip ip;
+	struct err e;
+	bool result;
+
+	CHECK(policy_merge(layers, &text, &e) == 0);
+	CHECK(policy_read(text, strlen(text), POLICY_LAYERS, &p, &e) == 0);
+	CHECK(ip_read(address, strlen(address), &ip) == 0);
+	result = policy_resolved(p, &to, &ip, &rule);
+	CHECK(result || (rule != NULL && rule->layer == POLICY_NODE));
+	policy_free(p);
+	free(text);
+	return result;
+}
+
+#define NODE(more) "{\"version\":1,\"ceiling\":[" DENY ",\"*.example\"]" more "}"
+#define SESSION(rules) "{\"version\":1,\"rules\":[" rules "]}"
+
+static void ceilings(void)
+{
+	CHECK(!may_below(NODE(""), SESSION(HOST), "a.example", "9.1.2.3"));
+	CHECK(may_below(NODE(""), SESSION(HOST), "a.example", "8.1.2.3"));
+	CHECK(!may_below(NODE(""), SESSION(LOOKS), "a.example", "9.1.2.3"));
+	CHECK(!may_below(NODE(""), "{\"version\":1,\"default\":\"allow\"}", "a.example",
+			 "9.1.2.3"));
+	/* its own rules a ceiling does not bind */
+	CHECK(may_below(NODE(",\"rules\":[" HOST "]"), SESSION(HOST), "a.example", "9.1.2.3"));
+}
+
+/* Who allows all of IPv6 does not mean IPv4; who denies it may. */
+static void wide_blocks(void)
+{
+	CHECK(!may("{\"cidr\":\"::/0\"}," DENY, "a.example", 443, "9.1.2.3"));
+	CHECK(may("{\"cidr\":\"::/0\"}," DENY6, "a.example", 443, "2001:db8::1"));
+	CHECK(may("{\"cidr\":\"0.0.0.0/0\"}," DENY, "a.example", 443, "9.1.2.3"));
+	CHECK(!may("{\"cidr\":\"::/0\",\"action\":\"deny\"}", "a.example", 443, "9.1.2.3"));
+}
+
 TEST_MAIN({ "a denied block is denied by name", blocks }, { "rules count in order", order },
 	  { "a gateway is no way around", behind_a_gateway },
-	  { "an address without a name", without_a_name })
+	  { "an address without a name", without_a_name }, { "ceilings count, too", ceilings },
+	  { "IPv6 is not IPv4", wide_blocks })

@@ -1,17 +1,17 @@
-#include "record.h"
+#include "attempt.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-#include "channel.h"
+#include "channel_c.h"
 #include "clock.h"
 #include "json.h"
 #include "secrets.h"
 
 static const char *const kinds[] = { "dns", "connect", "request" };
-static_assert(COUNT(kinds) == RECORD_KINDS, "every kind has a name");
+static_assert(COUNT(kinds) == ATTEMPT_KINDS, "every kind has a name");
 
-static void write_where(struct json *j, const struct record *r)
+static void write_where(struct json *j, const struct attempt *r)
 {
 	char text[IP_TEXT_MAX];
 
@@ -29,7 +29,7 @@ static void write_where(struct json *j, const struct record *r)
 		json_text(j, "tls", r->tls);
 }
 
-static void write_request(struct json *j, const struct record *r)
+static void write_request(struct json *j, const struct attempt *r)
 {
 	if (r->qtype != NULL)
 		json_text(j, "type", r->qtype);
@@ -43,7 +43,7 @@ static void write_request(struct json *j, const struct record *r)
 		json_bool(j, "proxied", true);
 }
 
-static void write_verdict(struct json *j, const struct record *r)
+static void write_verdict(struct json *j, const struct attempt *r)
 {
 	json_text(j, "verdict", r->allowed ? "allow" : "deny");
 	if (r->rule != NULL) {
@@ -56,7 +56,7 @@ static void write_verdict(struct json *j, const struct record *r)
 		json_text(j, "secrets", r->secrets);
 }
 
-static void write_outcome(struct json *j, const struct guest *g, const struct record *r)
+static void write_outcome(struct json *j, const struct guest *g, const struct attempt *r)
 {
 	uint64_t now = clock_now_ns();
 
@@ -72,7 +72,7 @@ static void write_outcome(struct json *j, const struct guest *g, const struct re
 }
 
 /* false: it does not fit. */
-static bool compose(struct json *j, const struct guest *g, const struct record *r)
+static bool compose(struct json *j, const struct guest *g, const struct attempt *r)
 {
 	uint64_t since = clock_now_ns() - r->start_ns;
 
@@ -88,9 +88,9 @@ static bool compose(struct json *j, const struct guest *g, const struct record *
 }
 
 /* What a cell asked for may be long; what matters of it is how it begins. */
-static bool compose_short(struct json *j, const struct guest *g, const struct record *r)
+static bool compose_short(struct json *j, const struct guest *g, const struct attempt *r)
 {
-	struct record brief = *r;
+	struct attempt brief = *r;
 	char path[1024];
 
 	(void)snprintf(path, sizeof(path), "%.1000s", r->path == NULL ? "" : r->path);
@@ -100,7 +100,7 @@ static bool compose_short(struct json *j, const struct guest *g, const struct re
 	return compose(j, g, &brief);
 }
 
-void record_send(struct guest *g, const struct record *r)
+void attempt_send(struct guest *g, const struct attempt *r)
 {
 	const struct mask *mask = secrets_mask(g->secrets);
 	struct json j;
@@ -115,7 +115,7 @@ void record_send(struct guest *g, const struct record *r)
 	}
 	if (mask != NULL)
 		(void)mask_text(mask, (uint8_t *)j.text, j.len);
-	if (whole && channel_say(g->egress->channel, EGRESS_RECORD, g->id, j.text, j.len))
+	if (whole && channel_c_say(g->egress->channel, EGRESS_RECORD, g->id, j.text, j.len))
 		g->records_lost = 0;
 	else
 		g->records_lost++;

@@ -1,10 +1,10 @@
-/* channel.c - theory of operation
+/* channel_c.c - theory of operation
  *
  * Orders come in frames, a frame's descriptors with its first byte: they wait in a small queue
  * until the frame is whole. What egress says waits in one buffer, which outlives a channel: if
  * cordond dies, its guests go on for EGRESS_ORPHAN_MS and their records wait for the next cordond.
  * A frame that was sent in part to the dead one is sent again as a whole. */
-#include "channel.h"
+#include "channel_c.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -27,23 +27,22 @@
 #define FDS_WAITING 64
 #define COUNTS_MS 1000
 
-struct channel {
+struct channel_c {
 	struct egress *egress;
 	int sock, control; /* owned; -1: none */
 	struct loop_fd on_sock, on_control;
 	struct loop_timer orphans, counts;
+	struct loop_task later; /* sends what was said in this turn */
 	struct fifo in, out;
 	size_t sent; /* of the first frame in out */
 	int fds[FDS_WAITING];
 	size_t nfds;
 };
 
-static void flush(struct channel *c);
-
 /* ---- what egress says */
 
 /* Of the first frame that waits; there is one. */
-static size_t frame_size(const struct channel *c)
+static size_t frame_size(const struct channel_c *c)
 {
 	const uint8_t *bytes = fifo_bytes(&c->out);
 
@@ -52,8 +51,8 @@ static size_t frame_size(const struct channel *c)
 			     (size_t)bytes[3] << 24);
 }
 
-bool channel_say(struct channel *c, enum egress_type type, const char *id, const char *text,
-		 size_t len)
+bool channel_c_say(struct channel_c *c, enum egress_type type, const char *id, const char *text,
+		   size_t len)
 {
 	uint8_t head[EGRESS_HEAD];
 	uint8_t *to;
@@ -68,11 +67,11 @@ bool channel_say(struct channel *c, enum egress_type type, const char *id, const
 	if (len > 0)
 		memcpy(to + sizeof(head), text, len);
 	fifo_commit(&c->out, sizeof(head) + len);
-	flush(c);
+	loop_defer(c->egress->loop, &c->later);
 	return true;
 }
 
-void channel_count(struct channel *c, struct guest *g)
+void channel_c_count(struct channel_c *c, struct guest *g)
 {
 	char text[256];
 	struct json j;
@@ -86,28 +85,28 @@ void channel_count(struct channel *c, struct guest *g)
 	json_uint(&j, "requests", g->counts.requests);
 	json_uint(&j, "connections", g->counts.connections);
 	json_close(&j, '}');
-	if (channel_say(c, EGRESS_COUNTS, g->id, text, j.len))
+	if (channel_c_say(c, EGRESS_COUNTS, g->id, text, j.len))
 		g->told = g->counts;
 }
 
 static void on_counts(struct loop_timer *t)
 {
-	struct channel *c = t->arg;
+	struct channel_c *c = t->arg;
 
 	for (struct guest *g = c->egress->guests; g != NULL; g = g->next)
-		channel_count(c, g);
+		channel_c_count(c, g);
 	loop_timer_set(c->egress->loop, t, loop_now_ns(c->egress->loop) + COUNTS_MS * CLOCK_MS);
 }
 
 /* ---- the socket */
 
-static void drop_fds(struct channel *c)
+static void drop_fds(struct channel_c *c)
 {
 	foreign_close(c->fds, c->nfds);
 	c->nfds = 0;
 }
 
-static void lose(struct channel *c)
+static void lose(struct channel_c *c)
 {
 	struct loop *l = c->egress->loop;
 
@@ -125,7 +124,7 @@ static void lose(struct channel *c)
 	loop_timer_set(l, &c->orphans, clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
 }
 
-static void drop_absent(struct channel *c)
+static void drop_absent(struct channel_c *c)
 {
 	struct guest *next;
 
@@ -142,7 +141,7 @@ static void on_orphans(struct loop_timer *t)
 	drop_absent(t->arg);
 }
 
-static void flush(struct channel *c)
+static void flush(struct channel_c *c)
 {
 	while (c->sock >= 0 && c->out.len > 0) {
 		ssize_t n = send(c->sock, fifo_bytes(&c->out) + c->sent, c->out.len - c->sent,
@@ -163,19 +162,24 @@ static void flush(struct channel *c)
 			    EPOLLIN | (c->out.len > 0 ? (uint32_t)EPOLLOUT : 0));
 }
 
+static void flush_later(struct loop_task *t)
+{
+	flush(t->arg);
+}
+
 /* ---- orders */
 
-static void answer(struct channel *c, const char *id, int result, const struct err *e)
+static void answer(struct channel_c *c, const char *id, int result, const struct err *e)
 {
 	/* Without a word it would be a yes. */
 	const char *why = result == 0 ? "" : e->msg[0] != '\0' ? e->msg : "it failed";
 
 	if (result < 0)
 		log_warn("order not taken", "session_id=%s error=%s", id, why);
-	IGNORED(channel_say(c, EGRESS_TAKEN, id, why, strlen(why)) ? 0 : -1, "memory is short");
+	IGNORED(channel_c_say(c, EGRESS_TAKEN, id, why, strlen(why)) ? 0 : -1, "memory is short");
 }
 
-static void attach(struct channel *c, const struct egress_msg *m)
+static void attach(struct channel_c *c, const struct egress_msg *m)
 {
 	int fds[2] = { c->fds[0], c->fds[1] };
 	struct err e = { 0 };
@@ -186,7 +190,7 @@ static void attach(struct channel *c, const struct egress_msg *m)
 }
 
 /* A session that is asked to change and cannot is cut off: its old policy is not what was asked. */
-static void change(struct channel *c, const struct egress_msg *m)
+static void change(struct channel_c *c, const struct egress_msg *m)
 {
 	struct guest *g = guest_find(c->egress, m->id);
 	struct err e = { 0 };
@@ -203,7 +207,7 @@ static void change(struct channel *c, const struct egress_msg *m)
 	answer(c, m->id, changed, &e);
 }
 
-static int obey(struct channel *c, const struct egress_msg *m, struct err *e)
+static int obey(struct channel_c *c, const struct egress_msg *m, struct err *e)
 {
 	struct guest *g;
 
@@ -234,7 +238,7 @@ static int obey(struct channel *c, const struct egress_msg *m, struct err *e)
 	return err_set(e, ERR_INVALID, "channel C: a message in the wrong direction");
 }
 
-static int obey_all(struct channel *c, struct err *e)
+static int obey_all(struct channel_c *c, struct err *e)
 {
 	struct egress_msg m;
 	struct frame f;
@@ -254,7 +258,7 @@ static int obey_all(struct channel *c, struct err *e)
 
 static void on_sock(struct loop_fd *f, uint32_t events)
 {
-	struct channel *c = f->arg;
+	struct channel_c *c = f->arg;
 	uint8_t *to = fifo_reserve(&c->in, READ_AT_ONCE);
 	struct err e = { 0 };
 	size_t nfds = 0;
@@ -280,7 +284,7 @@ static void on_sock(struct loop_fd *f, uint32_t events)
 	}
 }
 
-static int use(struct channel *c, int sock, struct err *e)
+static int use(struct channel_c *c, int sock, struct err *e)
 {
 	if (c->sock >= 0)
 		lose(c);
@@ -294,7 +298,7 @@ static int use(struct channel *c, int sock, struct err *e)
 
 /* ---- the supervisor */
 
-static void renew_names(struct channel *c, const int fds[2])
+static void renew_names(struct channel_c *c, const int fds[2])
 {
 	char *conf = text_file_read(fds[0], TEXT_FILE_MAX),
 	     *hosts = text_file_read(fds[1], TEXT_FILE_MAX);
@@ -307,7 +311,7 @@ static void renew_names(struct channel *c, const int fds[2])
 
 static void on_control(struct loop_fd *f, uint32_t events)
 {
-	struct channel *c = f->arg;
+	struct channel_c *c = f->arg;
 	int fds[2] = { -1, -1 };
 	size_t nfds = 0;
 	char word = 0;
@@ -329,9 +333,9 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	io_close_all(fds, nfds);
 }
 
-struct channel *channel_new(struct egress *g, int sock, int control, struct err *e)
+struct channel_c *channel_c_new(struct egress *g, int sock, int control, struct err *e)
 {
-	struct channel *c = calloc(1, sizeof(*c));
+	struct channel_c *c = calloc(1, sizeof(*c));
 
 	if (c == NULL) {
 		(void)err_set(e, ERR_SYSTEM, "memory is short");
@@ -344,21 +348,23 @@ struct channel *channel_new(struct egress *g, int sock, int control, struct err 
 	c->on_control = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = c };
 	c->orphans = (struct loop_timer){ .fire = on_orphans, .arg = c };
 	c->counts = (struct loop_timer){ .fire = on_counts, .arg = c };
+	c->later = (struct loop_task){ .run = flush_later, .arg = c };
 	if ((control >= 0 && loop_add(g->loop, &c->on_control, control, EPOLLIN, e) < 0) ||
 	    (sock >= 0 && use(c, sock, e) < 0)) {
-		channel_free(c);
+		channel_c_free(c);
 		return NULL;
 	}
 	on_counts(&c->counts);
 	return c;
 }
 
-void channel_free(struct channel *c)
+void channel_c_free(struct channel_c *c)
 {
 	loop_remove(c->egress->loop, &c->on_sock);
 	loop_remove(c->egress->loop, &c->on_control);
 	loop_timer_cancel(c->egress->loop, &c->orphans);
 	loop_timer_cancel(c->egress->loop, &c->counts);
+	loop_task_cancel(c->egress->loop, &c->later);
 	drop_fds(c);
 	io_close_all(&c->sock, 1);
 	io_close_all(&c->control, 1);
