@@ -36,7 +36,7 @@ struct flow {
 	struct policy_answer answer; /* of policy_connect() */
 	const char *scheme, *tls;    /* for the record */
 	char sni[HOST_MAX];
-	size_t seen; /* bytes that were there at the last look */
+	size_t seen;	/* bytes that were there at the last look */
 	uint8_t *first; /* owned; what was judged, and is sent before all that follows */
 	size_t first_n;
 

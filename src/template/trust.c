@@ -32,28 +32,50 @@ static const char *const keystores[] = {
 	"etc/pki/ca-trust/extracted/java/cacerts",
 };
 
-/* A file of the template; *ret_fd is -1 if there is none of that name. It is ours to change for as
- * long as it has the mode 0600; leave() ends that. */
-static int enter(int root, const char *path, int *ret_fd, struct stat *ret, struct err *e)
+/* A file of the template, read whole. It is ours to change for as long as it has the mode 0600;
+ * leave() ends that. */
+struct place {
+	const char *path;
+	int fd; /* owned; -1: there is none of that name */
+	mode_t mode;
+	char *bytes; /* owned, with a NUL behind them */
+	size_t n;
+};
+
+static void place_release(struct place *p)
+{
+	free(p->bytes);
+	io_close_all(&p->fd, 1);
+}
+#define OWN_PLACE __attribute__((cleanup(place_release))) struct place
+
+static int enter(int root, struct place *p, struct err *e)
 {
 	char self[32];
+	struct stat st;
+	ssize_t n;
 
-	*ret_fd = -1;
-	OWN_FD there = kernel_openat2(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+	OWN_FD there = kernel_openat2(root, p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK,
 				      RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 	if (there < 0)
 		return 0;
-	if (fstat(there, ret) < 0 || !S_ISREG(ret->st_mode) || ret->st_size > FILE_MAX)
+	if (fstat(there, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
 		return 0;
+	p->mode = st.st_mode & 07777;
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", (int)there);
-	if (fchmod(there, 0600) < 0 || (*ret_fd = open(self, O_RDWR | O_CLOEXEC)) < 0)
-		return err_sys(e, "open %s", path);
+	if (fchmod(there, 0600) < 0 || (p->fd = open(self, O_RDWR | O_CLOEXEC)) < 0)
+		return err_sys(e, "open %s", p->path);
+	p->bytes = malloc((size_t)st.st_size + 1);
+	if (p->bytes == NULL || (n = pread(p->fd, p->bytes, (size_t)st.st_size, 0)) < 0)
+		return err_sys(e, "read %s", p->path);
+	p->bytes[n] = '\0';
+	p->n = (size_t)n;
 	return 0;
 }
 
-static int leave(int fd, const struct stat *was, const char *path, struct err *e)
+static int leave(const struct place *p, struct err *e)
 {
-	return fchmod(fd, was->st_mode & 07777) < 0 ? err_sys(e, "chmod %s", path) : 0;
+	return fchmod(p->fd, p->mode) < 0 ? err_sys(e, "chmod %s", p->path) : 0;
 }
 
 static int make(int dir, const char *path, const char *text, struct err *e)
@@ -74,8 +96,8 @@ static int make_link(int certs, const char *link, struct err *e)
 	size_t last = strlen(link) - 1;
 
 	memcpy(name, link, last + 2);
-	for (char digit = '0'; digit <= '9'; digit++) {
-		name[last] = digit;
+	for (int digit = 0; digit <= 9; digit++) {
+		name[last] = (char)('0' + digit);
 		if (symlinkat("cordon.pem", certs, name) == 0)
 			return 0;
 		if (errno != EEXIST)
@@ -87,52 +109,39 @@ static int make_link(int certs, const char *link, struct err *e)
 /* Once each, though two names may lead to the same. */
 static int add_to_bundle(int root, const char *path, const char *cert, struct err *e)
 {
-	OWN_MEM char *text = NULL;
-	struct stat st;
-	int opened;
-	ssize_t n;
+	OWN_PLACE p = { .path = path, .fd = -1 };
 
-	if (enter(root, path, &opened, &st, e) < 0)
+	if (enter(root, &p, e) < 0)
 		return -1;
-	if (opened < 0)
+	if (p.fd < 0)
 		return 0;
-	OWN_FD fd = opened;
-	text = malloc((size_t)st.st_size + 1);
-	if (text == NULL || (n = pread(fd, text, (size_t)st.st_size, 0)) < 0)
-		return err_sys(e, "read %s", path);
-	text[n] = '\0';
-	if (strstr(text, cert) == NULL) {
-		if (lseek(fd, 0, SEEK_END) < 0)
+	if (strstr(p.bytes, cert) == NULL) {
+		if (lseek(p.fd, 0, SEEK_END) < 0)
 			return err_sys(e, "append to %s", path);
-		if ((n > 0 && text[n - 1] != '\n' && io_write_all(fd, "\n", 1, e) < 0) ||
-		    io_write_all(fd, cert, strlen(cert), e) < 0)
+		if ((p.n > 0 && p.bytes[p.n - 1] != '\n' && io_write_all(p.fd, "\n", 1, e) < 0) ||
+		    io_write_all(p.fd, cert, strlen(cert), e) < 0)
 			return err_wrap(e, "%s", path);
 	}
-	return leave(fd, &st, path, e);
+	return leave(&p, e);
 }
 
 static int add_to_keystore(int root, const char *path, const char *cert, struct err *e)
 {
-	OWN_MEM uint8_t *bytes = NULL, *made = NULL;
+	OWN_PLACE p = { .path = path, .fd = -1 };
+	OWN_MEM uint8_t *made = NULL;
 	struct err unusual = { 0 };
 	size_t made_len = 0;
-	struct stat st;
-	int opened;
-	ssize_t n;
 
-	if (enter(root, path, &opened, &st, e) < 0)
+	if (enter(root, &p, e) < 0)
 		return -1;
-	if (opened < 0)
+	if (p.fd < 0)
 		return 0;
-	OWN_FD fd = opened;
-	bytes = malloc((size_t)st.st_size + 1);
-	if (bytes == NULL || (n = pread(fd, bytes, (size_t)st.st_size, 0)) < 0)
-		return err_sys(e, "read %s", path);
 	/* What it does not know it leaves alone: Java then trusts whom it trusted before. */
-	if (keystore_add(bytes, (size_t)n, "cordon", cert, &made, &made_len, &unusual) == 0 &&
-	    (lseek(fd, 0, SEEK_SET) < 0 || io_write_all(fd, made, made_len, e) < 0))
-		return err_sys(e, "write %s", path);
-	return leave(fd, &st, path, e);
+	if (keystore_add((const uint8_t *)p.bytes, p.n, "cordon", cert, &made, &made_len,
+			 &unusual) == 0 &&
+	    io_write_all(p.fd, made, made_len, e) < 0)
+		return err_wrap(e, "%s", path);
+	return leave(&p, e);
 }
 
 int trust_add(int etc, const struct authority *a, struct err *e)

@@ -73,5 +73,5 @@ void egress_msg_head(uint8_t ret[EGRESS_HEAD], enum egress_type type, const char
 	assert(n < EGRESS_ID_MAX && len <= text_max(type));
 	memset(ret, 0, EGRESS_HEAD);
 	frame_head(ret, (uint16_t)type, (uint32_t)(EGRESS_ID_MAX + len));
-	memcpy(ret + FRAME_HEAD, id, n);
+	memcpy(ret + FRAME_HEAD, id, n + 1);
 }
