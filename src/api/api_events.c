@@ -4,7 +4,6 @@
  * there is more and reads it from the store after the last number it has, a few at a time, when its
  * client has room: so a slow one costs nothing, and nothing is missed. */
 #include <stdio.h>
-#include <string.h>
 
 #include "api_handlers.h"
 #include "feed.h"
@@ -12,7 +11,6 @@
 #include "json.h"
 #include "reply.h"
 #include "shape.h"
-#include "units.h"
 
 #define LIMIT 100 /* unless told */
 #define LIMIT_MAX 1000
@@ -157,28 +155,9 @@ static void list(struct request *r, uint64_t after, unsigned limit)
 		return;
 	}
 	json_close(&j, ']');
-	if (l.more)
-		json_uint(&j, "next", l.last);
-	else
-		json_none(&j, "next");
+	shape_next(&j, l.more, l.last);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
-}
-
-/* Who reconnects to a stream says where it broke off. */
-static bool last_event_id(struct request *r, uint64_t *ret)
-{
-	const struct http1_request *q = exchange_request(r->x);
-	struct http1_span value;
-	char text[24];
-	struct err e;
-
-	if (http1_find(q->headers, q->headers_n, "last-event-id", &value) != 1 || value.n == 0 ||
-	    value.n >= sizeof(text))
-		return false;
-	memcpy(text, value.p, value.n);
-	text[value.n] = '\0';
-	return units_count(text, 0, INT64_MAX, ret, &e) == 0;
 }
 
 void api_events_tenant(struct request *r)
@@ -194,7 +173,7 @@ void api_events_tenant(struct request *r)
 		return;
 	}
 	if (following) {
-		bool given = last_event_id(r, &after) || after != UINT64_MAX;
+		bool given = feed_last_id(r, &after) || after != UINT64_MAX;
 
 		follow(r, after, given);
 		return;

@@ -105,21 +105,6 @@ void api_network_put(struct request *r)
 
 /* ---- of a tenant */
 
-static struct tenant *find(struct request *r)
-{
-	struct tenant *t;
-
-	if (!auth_is_operator(r)) {
-		reply_code(r, 403, "forbidden", "only the operator may do this");
-		return NULL;
-	}
-	t = tenant_find(r->core, r->id);
-	if (t != NULL && !tenant_row(t)->disabled)
-		return t;
-	reply_code(r, 404, "not_found", "there is no such tenant");
-	return NULL;
-}
-
 static void reply_tenant(struct request *r, const struct tenant *t)
 {
 	struct json j;
@@ -136,7 +121,7 @@ static void reply_tenant(struct request *r, const struct tenant *t)
 
 void api_network_tenant_get(struct request *r)
 {
-	struct tenant *t = find(r);
+	struct tenant *t = api_tenants_find(r);
 
 	if (t != NULL)
 		reply_tenant(r, t);
@@ -150,7 +135,7 @@ static bool is_null(const uint8_t *body, size_t len)
 static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct tenant *t = find(r);
+	struct tenant *t = api_tenants_find(r);
 	OWN_MEM char *document = NULL;
 	struct err e = { 0 };
 
@@ -166,6 +151,6 @@ static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_network_tenant_put(struct request *r)
 {
-	if (find(r) != NULL)
+	if (api_tenants_find(r) != NULL)
 		request_body(r, put_tenant);
 }

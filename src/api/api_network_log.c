@@ -4,7 +4,6 @@
  * api_events.c does it with the journal. A record is shown as it was stored, with its number and
  * its time in front. */
 #include <stdio.h>
-#include <string.h>
 
 #include "api_handlers.h"
 #include "feed.h"
@@ -13,7 +12,6 @@
 #include "reply.h"
 #include "shape.h"
 #include "store_net.h"
-#include "units.h"
 
 #define LIMIT 100 /* unless told */
 #define LIMIT_MAX 1000
@@ -137,7 +135,8 @@ static int list_one(const struct store_net *row, void *cookie)
 {
 	struct listing *l = cookie;
 
-	if (l->shown == l->limit) {
+	/* A record may hold a whole prompt: a page ends before it is too large to be sent. */
+	if (l->shown == l->limit || l->j->len > REPLY_JSON_MAX - RECORD_MAX) {
 		l->more = true;
 		return 1;
 	}
@@ -165,28 +164,9 @@ static void list(struct request *r, const struct wanted *w)
 		return;
 	}
 	json_close(&j, ']');
-	if (l.more)
-		json_uint(&j, "next", l.last);
-	else
-		json_none(&j, "next");
+	shape_next(&j, l.more, l.last);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
-}
-
-/* Who reconnects to a stream says where it broke off. */
-static bool last_event_id(struct request *r, uint64_t *ret)
-{
-	const struct http1_request *q = exchange_request(r->x);
-	struct http1_span value;
-	char text[24];
-	struct err e;
-
-	if (http1_find(q->headers, q->headers_n, "last-event-id", &value) != 1 || value.n == 0 ||
-	    value.n >= sizeof(text))
-		return false;
-	memcpy(text, value.p, value.n);
-	text[value.n] = '\0';
-	return units_count(text, 0, INT64_MAX, ret, &e) == 0;
 }
 
 static int read_wanted(struct request *r, struct wanted *w, struct err *e)
@@ -208,7 +188,7 @@ static int read_wanted(struct request *r, struct wanted *w, struct err *e)
 	(void)snprintf(w->kind, sizeof(w->kind), "%s", kinds[kind]);
 	if (given[0] != '\0')
 		w->verdict = allowed ? STORE_NET_ALLOWED : STORE_NET_REFUSED;
-	w->after_given = (w->follow && last_event_id(r, &w->after)) || w->after != UINT64_MAX;
+	w->after_given = (w->follow && feed_last_id(r, &w->after)) || w->after != UINT64_MAX;
 	if (!w->after_given)
 		w->after = 0;
 	return 0;

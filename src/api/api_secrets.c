@@ -2,12 +2,10 @@
 #include "api_handlers.h"
 #include "json.h"
 #include "reply.h"
-#include "request.h"
 #include "secret.h"
+#include "secret_calls.h"
 #include "shape.h"
-#include "spec_secret.h"
 
-#define SECRET_JSON_MAX (128U << 10)
 #define PAGE 1000 /* as many as a tenant may have */
 
 static void lines(struct json *j, const char *name, const char *text)
@@ -51,15 +49,7 @@ static void show(struct json *j, struct core *c, const struct store_secret *s)
 	json_close(j, '}');
 }
 
-static void reply_secret(struct request *r, int status, struct store_secret *s)
-{
-	struct json j;
-
-	json_init_heap(&j, SECRET_JSON_MAX);
-	show(&j, r->core, s);
-	store_secret_release(s);
-	reply_json(r, status, &j);
-}
+static const struct secret_calls how = { .show = show };
 
 struct list {
 	struct json j;
@@ -95,21 +85,7 @@ void api_secrets_list(struct request *r)
 
 static void create(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct store_secret row;
-	struct spec_secret spec;
-	struct err e = { 0 };
-	int made = spec_secret_read(body, len, false, &spec, &e);
-
-	if (made == 0 && spec.name == NULL)
-		made = err_set(&e, ERR_INVALID, "name: is missing");
-	if (made == 0)
-		made = secret_create(r->core, r->tenant, spec.name, &spec.wish, &row, &e);
-	spec_secret_release(&spec);
-	if (made < 0)
-		reply_error(r, &e);
-	else
-		reply_secret(r, 201, &row);
+	secret_calls_create(request_of(x), &how, body, len);
 }
 
 void api_secrets_create(struct request *r)
@@ -119,32 +95,12 @@ void api_secrets_create(struct request *r)
 
 void api_secrets_get(struct request *r)
 {
-	struct store_secret row;
-	struct err e = { 0 };
-
-	if (secret_get(r->core, r->tenant, r->id, &row, &e) < 0)
-		reply_error(r, &e);
-	else
-		reply_secret(r, 200, &row);
+	secret_calls_get(r, &how);
 }
 
 static void update(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct store_secret row;
-	struct spec_secret spec;
-	struct err e = { 0 };
-	int done = spec_secret_read(body, len, false, &spec, &e);
-
-	if (done == 0 && spec.name != NULL)
-		done = err_set(&e, ERR_INVALID, "name: cannot be changed");
-	if (done == 0)
-		done = secret_update(r->core, r->tenant, r->id, &spec.wish, &row, &e);
-	spec_secret_release(&spec);
-	if (done < 0)
-		reply_error(r, &e);
-	else
-		reply_secret(r, 200, &row);
+	secret_calls_update(request_of(x), &how, body, len);
 }
 
 void api_secrets_update(struct request *r)
@@ -154,10 +110,5 @@ void api_secrets_update(struct request *r)
 
 void api_secrets_delete(struct request *r)
 {
-	struct err e = { 0 };
-
-	if (secret_delete(r->core, r->tenant, r->id, &e) < 0)
-		reply_error(r, &e);
-	else
-		reply_empty(r, 204);
+	secret_calls_delete(r);
 }

@@ -41,8 +41,7 @@ static void reply_tenant(struct request *r, int status, const struct store_tenan
 	reply_json(r, status, &j);
 }
 
-/* The operator, and a tenant of that id; else answers. */
-static struct tenant *find(struct request *r)
+struct tenant *api_tenants_find(struct request *r)
 {
 	struct tenant *t;
 
@@ -140,7 +139,7 @@ void api_tenants_create(struct request *r)
 
 void api_tenants_get(struct request *r)
 {
-	struct tenant *t = find(r);
+	struct tenant *t = api_tenants_find(r);
 
 	if (t != NULL)
 		reply_tenant(r, 200, tenant_row(t));
@@ -149,7 +148,7 @@ void api_tenants_get(struct request *r)
 static void update(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct tenant *t = find(r);
+	struct tenant *t = api_tenants_find(r);
 	struct store_tenant row;
 	struct err e = { 0 };
 
@@ -164,7 +163,7 @@ static void update(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_tenants_update(struct request *r)
 {
-	if (find(r) != NULL)
+	if (api_tenants_find(r) != NULL)
 		request_body(r, update);
 }
 

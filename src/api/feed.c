@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "sse.h"
+#include "units.h"
 
 #define KEEPALIVE_NS (15000 * CLOCK_MS)
 #define TURN_MAX \
@@ -128,4 +129,19 @@ void feed_release(struct feed *f)
 	}
 	free(f->pending);
 	f->pending = NULL;
+}
+
+bool feed_last_id(struct request *r, uint64_t *ret)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span value;
+	char text[24];
+	struct err e;
+
+	if (http1_find(q->headers, q->headers_n, "last-event-id", &value) != 1 || value.n == 0 ||
+	    value.n >= sizeof(text))
+		return false;
+	memcpy(text, value.p, value.n);
+	text[value.n] = '\0';
+	return units_count(text, 0, INT64_MAX, ret, &e) == 0;
 }

@@ -18,6 +18,8 @@ struct feed {
 	bool ended;
 };
 
+/* Who reconnects says where his stream broke off: the last id he saw. False: he does not. */
+bool feed_last_id(struct request *r, uint64_t *ret);
 /* Starts the answer. A HEAD request is answered at once; false then. */
 bool feed_begin(struct feed *f, struct request *r, void (*more)(struct request *r));
 /* Can it take an event now? If not, more is called when it can. */

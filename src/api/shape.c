@@ -319,6 +319,14 @@ void shape_event(struct json *j, const char *name, const struct store_event *v)
 	json_close(j, '}');
 }
 
+void shape_next(struct json *j, bool more, uint64_t last)
+{
+	if (more)
+		json_uint(j, "next", last);
+	else
+		json_none(j, "next");
+}
+
 void shape_net(struct json *j, const char *name, const struct store_net *row)
 {
 	size_t len = strlen(row->data);

@@ -12,6 +12,9 @@
 /* Milliseconds since 1970 as "2026-11-15T08:00:00.123Z"; 0 is null. */
 void shape_time(struct json *j, const char *name, uint64_t ms);
 
+/* Where the next page begins: behind last, or nowhere. */
+void shape_next(struct json *j, bool more, uint64_t last);
+
 /* live is NULL for a stopped session. look: read what its cell uses now; else, where that would
  * cost too much, as last written. */
 void shape_session(struct json *j, const char *name, const struct store_session *row,

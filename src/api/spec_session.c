@@ -77,24 +77,6 @@ static void read_mounts(struct members *m, struct session_spec *spec)
 			return;
 }
 
-static void read_metadata(struct members *m, struct spec_session *s)
-{
-	json_t *object = members_object(m, "metadata", SPEC_METADATA_MAX), *value;
-	const char *key;
-
-	if (object == NULL)
-		return;
-	json_object_foreach(object, key, value) if (!json_is_string(value) || key[0] == '\0')
-	{
-		(void)members_fail(m, "metadata", "must have names and strings only");
-		return;
-	}
-	s->metadata = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
-	if (s->metadata == NULL || strlen(s->metadata) > SPEC_METADATA_TEXT_MAX)
-		(void)members_fail(m, "metadata", "is too large");
-	s->spec.metadata = s->metadata;
-}
-
 static const char *read_prefixes(struct members *m, const char *name, struct buf *to)
 {
 	json_t *list = members_array(m, name, SESSION_RULES_MAX);
@@ -175,7 +157,8 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	spec->env = (const char *)ret->env.data;
 	spec->env_len = ret->env.len;
 	read_mounts(&m, spec);
-	read_metadata(&m, ret);
+	members_notes(&m, "metadata", SPEC_METADATA_MAX, SPEC_METADATA_TEXT_MAX, &ret->metadata);
+	ret->spec.metadata = ret->metadata;
 	members_time(&m, "timeout", &spec->timeout_ms, &spec->timeout_given);
 	members_time(&m, "idle_timeout", &spec->idle_ms, &spec->idle_given);
 	members_choice(&m, "on_timeout", actions, COUNT(actions), &on_timeout);

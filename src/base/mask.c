@@ -122,7 +122,7 @@ static int index_needles(struct mask *m)
 			m->reach = extent;
 	}
 	for (int raw = 0; raw < 2; raw++) {
-		m->active[raw] = calloc(m->n + 1, sizeof(m->active[raw][0]));
+		m->active[raw] = calloc(m->n + 1, sizeof(void *));
 		if (m->active[raw] == NULL)
 			return -1;
 	}

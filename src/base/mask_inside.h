@@ -62,6 +62,14 @@ static inline int mask_hex(uint8_t c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* The byte that an escape at p (three bytes) stands for; -1: it is none. */
+static inline int mask_escape(const uint8_t *p)
+{
+	int high = mask_hex(p[1]), low = mask_hex(p[2]);
+
+	return p[0] == '%' && high >= 0 && low >= 0 ? high * 16 + low : -1;
+}
+
 /* All forms of a value; add is called for each, and copies. */
 typedef int mask_needle_add(void *arg, const uint8_t *text, size_t len, bool raw);
 int mask_needle_each(const uint8_t *value, size_t len, mask_needle_add *add, void *arg) MUST_USE;
@@ -73,7 +81,7 @@ bool mask_needle_step(struct mask_needle *n, uint8_t c);
 
 #define MASK_BREAKS_MAX 2 /* in a row: CR LF */
 /* Longest extent of a byte in the folded stream: an escape, after escaped line breaks. */
-#define MASK_EXTENT (3 * (1 + MASK_BREAKS_MAX))
+#define MASK_EXTENT ((size_t)3 * (1 + MASK_BREAKS_MAX))
 
 struct mask {
 	struct mask_needle *needles; /* owned */

@@ -6,12 +6,10 @@
 /* The unit of the folded stream that ends at `end` > 0: its length and byte. */
 static size_t unit_before(const uint8_t *src, size_t end, uint8_t *ret)
 {
-	*ret = src[end - 1];
-	if (end < 3 || src[end - 3] != '%' || mask_hex(src[end - 2]) < 0 ||
-	    mask_hex(src[end - 1]) < 0)
-		return 1;
-	*ret = (uint8_t)(mask_hex(src[end - 2]) << 4 | mask_hex(src[end - 1]));
-	return 3;
+	int escaped = end < 3 ? -1 : mask_escape(src + end - 3);
+
+	*ret = escaped < 0 ? src[end - 1] : (uint8_t)escaped;
+	return escaped < 0 ? 1 : 3;
 }
 
 /* Where `units` bytes of the folded stream begin that end at `end`; or stop, if that is behind. */
@@ -115,12 +113,14 @@ static size_t skip(const struct mask_look *l, size_t i)
 static size_t unit_at(const struct mask_look *l, size_t i, bool final, uint8_t *ret)
 {
 	size_t left = l->n - i;
+	int escaped;
 
 	*ret = l->src[i];
 	if (*ret != '%')
 		return 1;
-	if (left > 2 && mask_hex(l->src[i + 1]) >= 0 && mask_hex(l->src[i + 2]) >= 0) {
-		*ret = (uint8_t)(mask_hex(l->src[i + 1]) << 4 | mask_hex(l->src[i + 2]));
+	escaped = left > 2 ? mask_escape(l->src + i) : -1;
+	if (escaped >= 0) {
+		*ret = (uint8_t)escaped;
 		return 3;
 	}
 	if (!final && l->m->n > 0 && (left == 1 || (left == 2 && mask_hex(l->src[i + 1]) >= 0)))
@@ -187,8 +187,7 @@ size_t mask_look_hold(const struct mask_look *l)
 				h = m->patterns[i].began[k];
 	/* Not from the middle of an escape. */
 	for (size_t k = 1; k <= 2 && k <= h; k++)
-		if (l->src[h - k] == '%' && h - k + 2 < l->n && mask_hex(l->src[h - k + 1]) >= 0 &&
-		    mask_hex(l->src[h - k + 2]) >= 0)
+		if (h - k + 2 < l->n && mask_escape(l->src + h - k) >= 0)
 			return h - k;
 	return h;
 }

@@ -80,7 +80,7 @@ static void fill_fail(struct mask_needle *n)
 int mask_needle_make(const uint8_t *text, size_t len, bool raw, struct mask_needle *ret)
 {
 	*ret = (struct mask_needle){ .raw = raw };
-	ret->text = malloc(len + 1);
+	ret->text = calloc(1, len + 1);
 	ret->fail = malloc((len + 1) * sizeof(ret->fail[0]));
 	if (ret->text == NULL || ret->fail == NULL) {
 		mask_needle_release(ret);

@@ -48,9 +48,11 @@ int authority_make(struct authority *ret, struct err *e)
 
 	if (authority_open(ret, e) == 0)
 		return 0;
-	if (e->code != ERR_NOT_FOUND || make(text, &n, e) < 0)
+	if (e->code != ERR_NOT_FOUND)
 		return -1;
-	result = authority_save(text, n, e);
+	result = make(text, &n, e);
+	if (result == 0)
+		result = authority_save(text, n, e);
 	explicit_bzero(text, sizeof(text));
 	return result < 0 ? -1 : authority_open(ret, e);
 }

@@ -52,8 +52,8 @@ static void NORETURN become(const struct child_start *how, int program, const ch
 		memcpy(fds, how->fds, how->nfds * sizeof(fds[0]));
 	fds[n - 1] = program;
 	for (int i = 0; i < n; i++)
-		if (fds[i] >= 0)
-			fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ASIDE);
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ASIDE)) < 0)
+			_exit(126);
 	for (int i = 0; i < n; i++) {
 		if (fds[i] >= 0 && dup3(fds[i], FIRST + i, i + 1 == n ? O_CLOEXEC : 0) < 0)
 			_exit(126);

@@ -2,6 +2,7 @@
  * processes. */
 #pragma once
 
+#include <limits.h>
 #include <sys/types.h>
 
 #include "cgroups.h"
@@ -57,9 +58,22 @@ int serve_secrets_check(const struct serve *s, struct err *e) MUST_USE;
 /* serve_try.c: whether the program on disk, started as this one was, would accept its settings and
  * files now: what SIGHUP would end for one that cannot start is better left running. */
 int serve_try(const struct serve *s, struct err *e) MUST_USE;
-/* serve_try.c: waits for the end of a child. The last line it writes to `said` (borrowed; the other
- * end must be its alone) is the error, unless it ends with 0. */
-int serve_hear(const char *what, pid_t pid, int said, struct err *e) MUST_USE;
+
+/* serve_ask.c: a question to a program that was installed with this one, answered by how it ends:
+ * unless with 0, the last line it wrote to standard error is the error. */
+struct serve_question {
+	const char *name; /* of the program */
+	const char *what; /* it is asked, for messages */
+	int in;		  /* borrowed: its standard input, for become */
+	/* In the child; does not return. */
+	void (*become)(const struct serve *s, const struct serve_question *q);
+	/* found by serve_ask(), for become: */
+	char path[PATH_MAX];
+	int program, said;
+};
+int serve_ask(const struct serve *s, struct serve_question *q, struct err *e) MUST_USE;
+/* For a child that parses: it becomes the program, without rights. */
+void serve_ask_as_nobody(const struct serve_question *q, int program, char **argv) NORETURN;
 
 /* serve_watch.c: runs all processes until a signal says otherwise. Returns the exit code. */
 int serve_watch(struct serve *s);

@@ -50,8 +50,8 @@ static int find_user(const char *setting, const char *name, uid_t *ret_uid, gid_
 /* Whom cordond and cordon-egress become. Without root: whoever we are. */
 static int find_users(struct serve *s, struct err *e)
 {
-	char after[CONFIG_NAME_MAX] = "cordon-net";
-	const char *name = s->config.egress_user;
+	char usual[CONFIG_NAME_MAX] = "cordon-net";
+	const char *name = s->config.egress_user[0] == '\0' ? usual : s->config.egress_user;
 
 	s->uid = s->egress_uid = getuid();
 	s->gid = s->egress_gid = getgid();
@@ -60,9 +60,8 @@ static int find_users(struct serve *s, struct err *e)
 	if (find_user("user", s->config.user, &s->uid, &s->gid, e) < 0)
 		return -1;
 	if (s->config.user[0] >= '1' && s->config.user[0] <= '9') /* who needs no accounts */
-		(void)snprintf(after, sizeof(after), "%u", s->uid + 1);
-	if (find_user("egress_user", name[0] == '\0' ? after : name, &s->egress_uid, &s->egress_gid,
-		      e) < 0)
+		(void)snprintf(usual, sizeof(usual), "%u", s->uid + 1);
+	if (find_user("egress_user", name, &s->egress_uid, &s->egress_gid, e) < 0)
 		return -1;
 	if (s->egress_uid == s->uid)
 		return err_set(e, ERR_INVALID, "egress_user: '%s' is user, too", name);

@@ -40,8 +40,8 @@ static int check(const char *name, const char *text, struct err *e)
 			continue;
 		colon = memchr(text, ':', len);
 		good = colon != NULL && colon > text &&
-		       len - (size_t)(colon + 1 - text) == BASE64_LENGTH(KEY_BYTES) &&
-		       base64_decode(colon + 1, BASE64_LENGTH(KEY_BYTES), key) == KEY_BYTES;
+		       len - (size_t)(colon + 1 - text) == (size_t)BASE64_LENGTH(KEY_BYTES) &&
+		       base64_decode(colon + 1, (size_t)BASE64_LENGTH(KEY_BYTES), key) == KEY_BYTES;
 		explicit_bzero(key, sizeof(key));
 		if (!good)
 			return err_set(e, ERR_INVALID,
@@ -84,9 +84,11 @@ static int make_own(int dir, char ret[KEYS_MAX], struct err *e)
 {
 	uint8_t key[KEY_BYTES];
 	char text[BASE64_LENGTH(KEY_BYTES) + 1], id[RAND_ID_MAX];
-	OWN_FD fd = openat(dir, OWN_FILE ".new",
-			   O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
+	/* The folder is cordond's: nothing that it has put there is opened. */
+	(void)unlinkat(dir, OWN_FILE ".new", 0);
+	OWN_FD fd = openat(dir, OWN_FILE ".new",
+			   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_sys(e, "make " OWN_FILE);
 	rand_bytes(key, sizeof(key));

@@ -3,20 +3,15 @@
  * asked before anything is started, so that a wrong file is a message and not a server that dies
  * again and again. */
 #include <fcntl.h>
-#include <grp.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "child.h"
 #include "io.h"
-#include "kernel.h"
 #include "log.h"
 #include "serve.h"
 
 #define PEM_MAX (1 << 20)
-#define NOBODY 65534
 
 /* A copy in memory: only we may read the file, cordond gets what is in it. */
 static int load_pem(const char *name, const char *path, int *ret_fd, struct err *e)
@@ -42,13 +37,13 @@ static int load_pem(const char *name, const char *path, int *ret_fd, struct err 
 	return 0;
 }
 
-/* In the child: the two where cordond expects them, and no rights. */
-static void NORETURN become_checker(const struct serve *s, int program, int said, const char *path)
+/* In the child: the two where cordond expects them. */
+static void NORETURN become_checker(const struct serve *s, const struct serve_question *q)
 {
 	char name[] = "cordond", verb[] = "--check-tls";
 	char cert[CONFIG_PATH_MAX], key[CONFIG_PATH_MAX];
-	char *argv[] = { name, verb, cert, key, NULL }, *envp[] = { NULL };
-	int from[] = { s->cert_fd, s->key_fd, program, said };
+	char *argv[] = { name, verb, cert, key, NULL };
+	int from[] = { s->cert_fd, s->key_fd, q->program, q->said };
 	const int to[] = { SERVE_FD_CERT, SERVE_FD_KEY, SERVE_FD_LISTEN, STDERR_FILENO };
 
 	memcpy(cert, s->config.tls_cert, sizeof(cert));
@@ -58,46 +53,22 @@ static void NORETURN become_checker(const struct serve *s, int program, int said
 	for (size_t i = 0; i < COUNT(from); i++)
 		if (dup3(from[i], to[i], to[i] == SERVE_FD_LISTEN ? O_CLOEXEC : 0) < 0)
 			_exit(126);
-	if (getuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-			      setresuid(NOBODY, NOBODY, NOBODY) < 0))
-		_exit(126);
-	(void)kernel_execveat(SERVE_FD_LISTEN, argv, envp);
-	(void)execve(path, argv, envp); /* a script around it, which its shell must find */
-	_exit(127);
-}
-
-static int ask_cordond(const struct serve *s, struct err *e)
-{
-	char path[PATH_MAX];
-	int ends[2];
-	pid_t pid;
-
-	if (child_beside("cordond", path, sizeof(path), e) < 0)
-		return -1;
-	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
-	if (program < 0)
-		return err_sys(e, "%s", path);
-	if (pipe2(ends, O_CLOEXEC) < 0)
-		return err_sys(e, "pipe");
-	OWN_FD hears = ends[0];
-	pid = fork();
-	if (pid == 0)
-		become_checker(s, program, ends[1], path);
-	(void)close(ends[1]);
-	if (pid < 0)
-		return err_sys(e, "fork");
-	return serve_hear("cordond --check-tls", pid, hears, e);
+	serve_ask_as_nobody(q, SERVE_FD_LISTEN, argv);
 }
 
 int serve_tls(struct serve *s, struct err *e)
 {
+	struct serve_question q = { .name = "cordond",
+				    .what = "cordond --check-tls",
+				    .become = become_checker };
+
 	s->cert_fd = s->key_fd = -1;
 	if (s->config.tls_cert[0] == '\0')
 		return 0;
 	if (load_pem("tls_cert", s->config.tls_cert, &s->cert_fd, e) < 0 ||
 	    load_pem("tls_key", s->config.tls_key, &s->key_fd, e) < 0)
 		return -1;
-	return ask_cordond(s, e);
+	return serve_ask(s, &q, e);
 }
 
 /* A certificate made here is worth nothing to clients that do not know who made it. */

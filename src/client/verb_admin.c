@@ -1,15 +1,10 @@
 /* verb_admin.c - API keys and tenants. */
 #include <string.h>
 
-#include "columns.h"
 #include "compose.h"
 #include "member.h"
-#include "pick.h"
-#include "show.h"
-#include "show_json.h"
+#include "rows.h"
 #include "verbs.h"
-
-#define ITEMS_MAX 10000
 
 struct fields {
 	struct args_common common;
@@ -48,67 +43,6 @@ static const struct option tenant_options[] = {
 };
 /* clang-format on */
 
-static void print_one(const struct fields *f, const json_t *answer, const char *member)
-{
-	if (f->common.json && answer != NULL) {
-		show_json(answer, true, stdout);
-	} else if (!f->common.json) {
-		show_text(member_text(answer, member, "?"), stdout);
-		(void)putchar('\n');
-	}
-}
-
-/* Text as it is, anything else as JSON. */
-static void add_member(struct columns *t, const json_t *item, const char *name)
-{
-	const json_t *v = json_object_get(item, name);
-	OWN_MEM char *text = json_is_string(v) || json_is_null(v)
-				     ? NULL
-				     : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-
-	columns_add(t, "%s", text != NULL ? text : member_text(item, name, "-"));
-}
-
-static void print_list(const struct fields *f, json_t *items, const char *member,
-		       const char *const *heads, const char *const *names, size_t n)
-{
-	OWN_COLUMNS t;
-
-	if (f->common.json) {
-		OWN_JSON *page = json_pack("{s:O}", member, items);
-
-		show_json(page, true, stdout);
-		return;
-	}
-	columns_init(&t, heads, n);
-	for (size_t i = 0; i < json_array_size(items); i++)
-		for (size_t k = 0; k < n; k++)
-			add_member(&t, json_array_get(items, i), names[k]);
-	columns_print(&t, SIZE_MAX, 0, stdout);
-}
-
-static int list(const struct fields *f, struct ask *a, const char *path, const char *member,
-		const char *const *heads, const char *const *names, size_t n, struct err *e)
-{
-	OWN_JSON *items = NULL;
-	struct target t;
-
-	target_init(&t, path);
-	if (ask_pages(a, &t, member, NULL, ITEMS_MAX, &items, e) < 0)
-		return -1;
-	print_list(f, items, member, heads, names, n);
-	return 0;
-}
-
-static int delete_one(struct ask *a, const char *path, const char *id, struct err *e)
-{
-	struct target t;
-
-	target_init(&t, path);
-	target_part(&t, id);
-	return ask_json(a, "DELETE", &t, NULL, NULL, e);
-}
-
 static int create_key(const struct fields *f, struct ask *a, struct err *e)
 {
 	static const char *const usual[] = { "sessions" };
@@ -128,7 +62,7 @@ static int create_key(const struct fields *f, struct ask *a, struct err *e)
 	}
 	if (ask_json(a, "POST", &t, body, &key, e) < 0)
 		return -1;
-	print_one(f, key, "key");
+	rows_show(&f->common, key, "key");
 	return 0;
 }
 
@@ -138,6 +72,7 @@ static int run_key(int argc, char **argv)
 					     "CREATED", "EXPIRES", "LAST USED" };
 	static const char *const names[] = { "id",	   "name",	 "prefix",	"scopes",
 					     "created_at", "expires_at", "last_used_at" };
+	static const struct rows keys = { "/v1/keys", "keys", heads, names, COUNT(heads) };
 	static struct fields f;
 	static struct args_words words;
 	OWN_ASK a = { 0 };
@@ -150,11 +85,11 @@ static int run_key(int argc, char **argv)
 	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (strcmp(what, "ls") == 0 && words.n == 1)
-		result = list(&f, &a, "/v1/keys", "keys", heads, names, COUNT(heads), &e);
+		result = rows_list(&f.common, &a, &keys, &e);
 	else if (strcmp(what, "create") == 0 && words.n == 1)
 		result = create_key(&f, &a, &e);
 	else if (strcmp(what, "rm") == 0 && words.n == 2)
-		result = delete_one(&a, "/v1/keys", words.at[1], &e);
+		result = rows_remove(&a, "/v1/keys", words.at[1], &e);
 	else
 		return args_wrong(&verb_key, "it is cordon key ls, create or rm ID");
 	return result < 0 ? args_fail(&e) : ARGS_OK;
@@ -189,7 +124,7 @@ static int change_tenant(const struct fields *f, struct ask *a, const char *name
 		target_part(&t, id);
 	if (ask_json(a, id == NULL ? "POST" : "PATCH", &t, body, &tenant, e) < 0)
 		return -1;
-	print_one(f, tenant, "id");
+	rows_show(&f->common, tenant, "id");
 	return 0;
 }
 
@@ -201,6 +136,7 @@ static int run_tenant(int argc, char **argv)
 					     "max_sessions", "create_rate_millis",
 					     "burst",	     "queue_length",
 					     "created_at" };
+	static const struct rows tenants = { "/v1/tenants", "tenants", heads, names, COUNT(heads) };
 	static struct fields f;
 	static struct args_words words;
 	OWN_ASK a = { 0 };
@@ -213,13 +149,13 @@ static int run_tenant(int argc, char **argv)
 	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (strcmp(what, "ls") == 0 && words.n == 1)
-		result = list(&f, &a, "/v1/tenants", "tenants", heads, names, COUNT(heads), &e);
+		result = rows_list(&f.common, &a, &tenants, &e);
 	else if (strcmp(what, "create") == 0 && words.n == 2)
 		result = change_tenant(&f, &a, words.at[1], NULL, &e);
 	else if (strcmp(what, "set") == 0 && words.n == 2)
 		result = change_tenant(&f, &a, f.name, words.at[1], &e);
 	else if (strcmp(what, "rm") == 0 && words.n == 2)
-		result = delete_one(&a, "/v1/tenants", words.at[1], &e);
+		result = rows_remove(&a, "/v1/tenants", words.at[1], &e);
 	else
 		return args_wrong(&verb_tenant,
 				  "it is cordon tenant ls, create NAME, set ID or rm ID");

@@ -1,5 +1,4 @@
-/* verb_net.c - what a session tried to reach (net), and what it may: --policy and --allow of
- * create. */
+/* verb_net.c - what a session tried to reach. */
 #include <stdio.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
  *
  * Policies without a server: the library that decides in cordon-egress reads them here, so what is
  * said here is what happens there. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,6 +91,18 @@ static int merge(const char *const paths[POLICY_LAYERS], const char *preset, cha
 	return result;
 }
 
+/* The same, as what decides. */
+static int read_merged(const char *const paths[POLICY_LAYERS], const char *preset,
+		       struct policy **ret, struct err *e)
+{
+	OWN_MEM char *text = NULL;
+
+	if (merge(paths, preset, &text, e) < 0)
+		return -1;
+	assert(text != NULL);
+	return policy_read(text, strlen(text), POLICY_LAYERS, ret, e);
+}
+
 static int not_good(const struct err *e)
 {
 	(void)args_fail(e);
@@ -118,7 +131,6 @@ static size_t find_layer(const char *name)
 static int check(const struct fields *f, const char *path)
 {
 	const char *paths[POLICY_LAYERS] = { NULL };
-	OWN_MEM char *text = NULL;
 	struct policy *p = NULL;
 	struct err e = { 0 };
 	size_t warnings = 0, layer = f->layer == NULL ? POLICY_SESSION : find_layer(f->layer);
@@ -126,8 +138,7 @@ static int check(const struct fields *f, const char *path)
 	if (layer == POLICY_LAYERS)
 		return args_wrong(&verb_policy, "no layer '%.40s'", f->layer);
 	paths[layer] = path;
-	if (merge(paths, NULL, &text, &e) < 0 ||
-	    policy_read(text, strlen(text), POLICY_LAYERS, &p, &e) < 0)
+	if (read_merged(paths, NULL, &p, &e) < 0)
 		return not_good(&e);
 	policy_check(p, warn, &warnings);
 	(void)printf("%zu rules, %zu warnings\n", policy_rules(p), warnings);
@@ -143,7 +154,6 @@ static int explain(const struct fields *f)
 				      .method = f->method != NULL ? f->method : "GET",
 				      .path = f->path != NULL ? f->path : "/",
 				      .plain = f->plain };
-	OWN_MEM char *text = NULL;
 	struct policy *p = NULL;
 	struct err e = { 0 };
 	int allowed;
@@ -157,8 +167,7 @@ static int explain(const struct fields *f)
 						   "not both",
 				  f->preset);
 	q.port = (uint16_t)(f->port != 0 ? f->port : f->plain ? 80 : 443);
-	if (merge(paths, preset, &text, &e) < 0 ||
-	    policy_read(text, strlen(text), POLICY_LAYERS, &p, &e) < 0)
+	if (read_merged(paths, preset, &p, &e) < 0)
 		return not_good(&e);
 	allowed = explain_print(p, &q, &e);
 	policy_free(p);

@@ -4,16 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ask.h"
-#include "columns.h"
 #include "compose.h"
 #include "member.h"
-#include "show.h"
+#include "rows.h"
 #include "show_json.h"
 #include "verbs.h"
 
 #define VALUE_MAX 65536
-#define ITEMS_MAX 1000
 
 struct fields {
 	struct args_common common;
@@ -130,16 +127,6 @@ static void target_of(struct target *t, const char *name)
 	target_part(t, name);
 }
 
-static void show(const struct fields *f, const json_t *secret)
-{
-	if (f->common.json) {
-		show_json(secret, true, stdout);
-		return;
-	}
-	show_text(member_text(secret, "name", "?"), stdout);
-	(void)putchar('\n');
-}
-
 static int set(const struct fields *f, struct ask *a, const char *name, struct err *e)
 {
 	OWN_JSON *body = NULL;
@@ -161,16 +148,15 @@ static int set(const struct fields *f, struct ask *a, const char *name, struct e
 		if (ask_json(a, "POST", &t, body, &secret, e) < 0)
 			return -1;
 	}
-	show(f, secret);
+	rows_show(&f->common, secret, "name");
 	return 0;
 }
 
-static int show_one(const struct fields *f, struct ask *a, const char *name, struct err *e)
+static int show_one(struct ask *a, const char *name, struct err *e)
 {
 	OWN_JSON *secret = NULL;
 	struct target t;
 
-	(void)f;
 	target_of(&t, name);
 	if (ask_json(a, "GET", &t, NULL, &secret, e) < 0)
 		return -1;
@@ -178,55 +164,13 @@ static int show_one(const struct fields *f, struct ask *a, const char *name, str
 	return 0;
 }
 
-static int remove_one(struct ask *a, const char *name, struct err *e)
-{
-	struct target t;
-
-	target_of(&t, name);
-	return ask_json(a, "DELETE", &t, NULL, NULL, e);
-}
-
-static void add_member(struct columns *t, const json_t *item, const char *name)
-{
-	const json_t *v = json_object_get(item, name);
-	OWN_MEM char *text = json_is_string(v) || json_is_null(v)
-				     ? NULL
-				     : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-
-	columns_add(t, "%s", text != NULL ? text : member_text(item, name, "-"));
-}
-
-static int list(const struct fields *f, struct ask *a, struct err *e)
+static int run(int argc, char **argv)
 {
 	static const char *const heads[] = { "NAME",	"VERSION", "HOSTS",  "WAYS",
 					     "UPDATED", "EXPIRES", "PROBLEM" };
 	static const char *const names[] = { "name",	   "version",	 "hosts",  "ways",
 					     "updated_at", "expires_at", "problem" };
-	OWN_JSON *items = NULL;
-	OWN_COLUMNS c;
-	struct target t;
-
-	target_init(&t, "/v1/secrets");
-	if (ask_pages(a, &t, "secrets", NULL, ITEMS_MAX, &items, e) < 0) {
-		columns_init(&c, heads, COUNT(heads));
-		return -1;
-	}
-	columns_init(&c, heads, COUNT(heads));
-	if (f->common.json) {
-		OWN_JSON *page = json_pack("{s:O}", "secrets", items);
-
-		show_json(page, true, stdout);
-		return 0;
-	}
-	for (size_t i = 0; i < json_array_size(items); i++)
-		for (size_t k = 0; k < COUNT(names); k++)
-			add_member(&c, json_array_get(items, i), names[k]);
-	columns_print(&c, SIZE_MAX, 0, stdout);
-	return 0;
-}
-
-static int run(int argc, char **argv)
-{
+	static const struct rows secrets = { "/v1/secrets", "secrets", heads, names, COUNT(heads) };
 	static struct fields f;
 	static struct args_words words;
 	OWN_ASK a = { 0 };
@@ -239,13 +183,13 @@ static int run(int argc, char **argv)
 	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (strcmp(what, "ls") == 0 && words.n == 1)
-		result = list(&f, &a, &e);
+		result = rows_list(&f.common, &a, &secrets, &e);
 	else if (strcmp(what, "set") == 0 && words.n == 2)
 		result = set(&f, &a, words.at[1], &e);
 	else if (strcmp(what, "show") == 0 && words.n == 2)
-		result = show_one(&f, &a, words.at[1], &e);
+		result = show_one(&a, words.at[1], &e);
 	else if (strcmp(what, "rm") == 0 && words.n == 2)
-		result = remove_one(&a, words.at[1], &e);
+		result = rows_remove(&a, secrets.path, words.at[1], &e);
 	else
 		return args_wrong(&verb_secret, "it is cordon secret ls, set, show or rm NAME");
 	return result < 0 ? args_fail(&e) : ARGS_OK;

@@ -102,10 +102,12 @@ static int find_old(const struct store_session *row, void *cookie)
 static void retire_one(struct core *c, const char *id)
 {
 	struct store_execution_filter x = { .session = id };
+	uint64_t gone;
 	struct err e;
 
 	IGNORED(store_execution_list(c->store, &x, remove_log, c, &e), "tried again in a minute");
-	IGNORED(store_net_bound(c->store, id, 0, &e), "its own retention does it, then");
+	IGNORED(store_net_drop(c->store, id, INT64_MAX, &gone, &e),
+		"its own retention does it, then");
 	IGNORED(store_session_delete(c->store, id, &e), "tried again in a minute");
 }
 

@@ -285,12 +285,12 @@ void doorway_changed(struct session *s, struct wait *w)
 		break;
 	case DOOR_NONE:
 	case DOOR_FAILED:
+	case DOOR_WANTED:
 		d->state = DOOR_WANTED;
 		if (s->row.state == SESSION_PAUSED) /* opened before anything in it runs again */
 			settle(s, DOOR_WANTED, NULL);
 		doorway_try(s);
 		break;
-	case DOOR_WANTED:
 	case DOOR_ASKED: /* what is sent then is the newest */
 		break;
 	}

@@ -161,7 +161,8 @@ static int put_strings(struct session *s, const struct execution_spec *spec, str
 		own += strlen(own) + 1;
 	*ret_envc = spec->envc;
 	secret_env(s, &secrets);
-	if (buf_reserve(to, spec->strings_len + secrets.len + s->row.env_len + 1, e) == NULL) {
+	if (buf_check(&secrets, e) < 0 ||
+	    buf_reserve(to, spec->strings_len + secrets.len + s->row.env_len + 1, e) == NULL) {
 		buf_release(&secrets);
 		return -1;
 	}

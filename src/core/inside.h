@@ -71,11 +71,13 @@ struct core {
 	struct journal_listener *listeners;
 	struct loop_task tell_listeners;
 	struct net_log_listener *net_listeners;
+	uint64_t net_stored; /* records, since the start */
 	struct loop_task tell_net;
 	struct mask *mask;	  /* owned: the operator's patterns; NULL: none */
 	struct loop_timer chores; /* once a second */
 	uint64_t chores_done;
-	uint64_t secrets_seen_ms; /* until then: those whose time was over are gone */
+	uint64_t secrets_seen_ms; /* those whose time was over by then are gone; of that moment: */
+	char secrets_seen_id[STORE_ID_MAX]; /* up to this one */
 };
 
 /* One that ended a moment ago, by its process id. */

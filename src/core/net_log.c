@@ -10,21 +10,36 @@
 
 /* Deleted in pieces: a session that is at its bound pays for one delete in so many records. */
 #define BOUND_SLACK 16
+#define PRUNE_EVERY 256
 
 /* The oldest go when there are too many. */
 static int bound(struct session *s, struct err *e)
 {
-	uint64_t max = s->core->o.config->network_records_session_max;
+	uint64_t max = s->core->o.config->network_records_session_max, gone = 0;
 
 	if (s->net_records == 0 &&
 	    store_net_count(s->core->store, s->row.id, &s->net_records, e) < 0)
 		return -1;
 	if (s->net_records <= max + max / BOUND_SLACK)
 		return 0;
-	if (store_net_bound(s->core->store, s->row.id, max, e) < 0)
+	if (store_net_drop(s->core->store, s->row.id, s->net_records - max, &gone, e) < 0)
 		return -1;
-	s->net_records = max;
+	/* Others may have gone before: of those that are too old. Then it is counted again. */
+	s->net_records = gone < s->net_records - max ? 0 : s->net_records - gone;
 	return 0;
+}
+
+/* Of all sessions. What is done once a minute (core.c) would not hold a flood. */
+static int bound_all(struct core *c, struct err *e)
+{
+	const struct config *o = c->o.config;
+
+	if (++c->net_stored % PRUNE_EVERY != 0)
+		return 0;
+	return store_net_prune(c->store, core_now_ms() - o->event_retention_ms,
+			       o->network_records_max, 2 * PRUNE_EVERY, e) < 0
+		       ? -1
+		       : 0;
 }
 
 static void tell_later(struct session *s)
@@ -57,9 +72,9 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 	if (store_net_append(s->core->store, &row, NULL, e) < 0)
 		return -1;
 	if (s->net_records > 0)
-		s->net_records++;
+		s->net_records += STORE_NET_WEIGHT(strlen(clean));
 	tell_later(s);
-	return bound(s, e);
+	return bound(s, e) < 0 ? -1 : bound_all(s->core, e);
 }
 
 /* Totals since it was attached. A smaller one than before is another egress's: it counts from 0. */

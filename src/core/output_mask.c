@@ -78,11 +78,10 @@ int output_mask_move(struct output_mask *k, const struct mask *m, struct output_
 	n = pipe_io_peek(pipe_fd, seen, turn > held && turn < PEEK_MAX ? turn : PEEK_MAX);
 	if (n < 0)
 		return 0;
-	if ((size_t)n <= held || held > HOLD_MAX) {
+	if ((size_t)n <= held || held > HOLD_MAX)
 		output_mask_flush(k, m, l, stream, pipe_fd, now_ms);
-		return 1;
-	}
-	take(k, m, l, stream, pipe_fd, seen + held, (size_t)n - held, now_ms);
+	else
+		take(k, m, l, stream, pipe_fd, seen + held, (size_t)n - held, now_ms);
 	explicit_bzero(seen, (size_t)n);
 	return 1;
 }

@@ -16,6 +16,7 @@
 #include "secret_inside.h"
 
 #define BATCH 64
+#define BATCHES_MAX 16 /* in a turn: others want theirs, too */
 
 void secret_about(const struct store_secret *row, char ret[SECRET_ABOUT_MAX])
 {
@@ -147,7 +148,8 @@ int secret_create(struct core *c, const struct tenant *t, const char *name,
 	row.updated_ms = row.created_ms;
 	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", t->row.id);
 	(void)snprintf(row.name, sizeof(row.name), "%s", name);
-	if (take_wish(w, &row, e) < 0 || seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
+	if (take_wish(w, &row, e) < 0 || secret_room_change(c, t, name, w->value_len, e) < 0 ||
+	    seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
 	    save(c, &row, "secret.created", store_secret_insert, e) < 0)
 		return e->code == ERR_CONFLICT
 			       ? err_set(e, ERR_CONFLICT, "secret %s: the name is taken", name)
@@ -168,6 +170,8 @@ int secret_update(struct core *c, const struct tenant *t, const char *which,
 	row = old;
 	row.updated_ms = core_now_ms();
 	done = take_wish(w, &row, e);
+	if (done == 0 && w->value != NULL)
+		done = secret_room_change(c, t, old.name, w->value_len, e);
 	if (done == 0 && w->value != NULL) {
 		row.version++;
 		done = seal_value(c, w->value, w->value_len, &row, &box, e);
@@ -229,6 +233,7 @@ void secret_delete_all(struct core *c, const struct tenant *t)
 struct some {
 	struct {
 		char id[STORE_ID_MAX], tenant[STORE_ID_MAX], name[STORE_NAME_MAX];
+		uint64_t expires_ms;
 		bool old;
 	} at[BATCH];
 	unsigned n;
@@ -242,6 +247,7 @@ static int note(const struct store_secret *row, void *cookie)
 	memcpy(l->at[l->n].id, row->id, sizeof(row->id));
 	memcpy(l->at[l->n].tenant, row->tenant, sizeof(row->tenant));
 	memcpy(l->at[l->n].name, row->name, sizeof(row->name));
+	l->at[l->n].expires_ms = row->expires_ms;
 	l->at[l->n].old = !seal_is_current(l->seal, row->box, row->box_len);
 	return ++l->n == BATCH;
 }
@@ -287,15 +293,16 @@ int secret_start(struct core *c, struct err *e)
 	return 0;
 }
 
-/* Whose time is over since the last look. */
-void secret_chores(struct core *c)
+/* Some whose time is over since the last look. True if there may be more. */
+static bool expire_some(struct core *c, uint64_t now)
 {
 	struct some l = { .seal = c->o.seal };
-	uint64_t now = core_now_ms();
 	struct err e;
 
-	if (store_secret_expiring(c->store, c->secrets_seen_ms, now, note, &l, &e) < 0)
-		return; /* again in a second */
+	if (store_secret_expiring(c->store, c->secrets_seen_ms, c->secrets_seen_id, now, BATCH,
+				  note, &l, &e) < 0 ||
+	    l.n == 0)
+		return false; /* again in a second */
 	for (unsigned i = 0; i < l.n; i++) {
 		const struct tenant *t = tenant_find(c, l.at[i].tenant);
 
@@ -304,6 +311,15 @@ void secret_chores(struct core *c)
 		log_info("secret expired", "tenant=%s secret=%s", l.at[i].tenant, l.at[i].name);
 		secret_changed(c, t, l.at[i].name);
 	}
-	if (l.n < BATCH) /* else there are more */
-		c->secrets_seen_ms = now;
+	c->secrets_seen_ms = l.at[l.n - 1].expires_ms;
+	memcpy(c->secrets_seen_id, l.at[l.n - 1].id, sizeof(c->secrets_seen_id));
+	return l.n == BATCH;
+}
+
+void secret_chores(struct core *c)
+{
+	uint64_t now = core_now_ms();
+
+	for (unsigned i = 0; i < BATCHES_MAX && expire_some(c, now); i++)
+		continue;
 }

@@ -28,6 +28,7 @@ struct secret_state {
 	char *lines;		  /* owned: what the row points to; NULL: it has its own */
 	struct secret_past *past; /* owned */
 	char *told;		  /* owned: lines, the names in the last order for egress */
+	size_t bytes;		  /* of all values that are masked */
 	/* The built-in in the cell. */
 	struct file_op *op;
 	struct buf table;  /* what is being sent; wiped then */
@@ -51,6 +52,13 @@ bool secret_is_carried(const struct session *s);
  * they were before. Wiped when see returns. */
 void secret_each_value(struct session *s, void (*see)(const char *value, size_t len, void *arg),
 		       void *arg);
+/* secret_order.c: is it one of its secrets, or does a rule put it in? */
+bool secret_is_had(const struct session *s, const char *name);
+/* secret_room.c: may the sessions of a tenant have so many bytes more; may the secret get a value
+ * of that length? ERR_LIMIT. */
+int secret_room_more(struct core *c, const struct tenant *t, size_t more, struct err *e) MUST_USE;
+int secret_room_change(struct core *c, const struct tenant *t, const char *name, size_t len,
+		       struct err *e) MUST_USE;
 /* secret_order.c: the secret of that name has changed, was revoked, or is new. */
 void secret_changed(struct core *c, const struct tenant *t, const char *name);
 /* secret_order.c: its value stays masked in the sessions that had it. */

@@ -42,8 +42,12 @@ void secret_mask(struct session *s)
 			log_error("output is not masked", "session_id=%s error=%s", s->row.id,
 				  e.msg);
 	}
-	for (size_t i = 0; i < v.n; i++)
+	if (s->secrets != NULL)
+		s->secrets->bytes = 0;
+	for (size_t i = 0; i < v.n; i++) {
+		secret_state(s)->bytes += v.lens[i];
 		seal_wipe(v.at[i], v.lens[i]);
+	}
 	free(v.at);
 	free(v.lens);
 }

@@ -30,7 +30,7 @@ static void make_placeholder(char ret[SECRET_PLACEHOLDER_MAX])
 }
 
 /* May this session have it so? */
-static int check_one(struct session *s, struct secret_line *l, struct err *e)
+static int check_one(struct session *s, struct secret_line *l, size_t *bytes, struct err *e)
 {
 	struct store_secret row;
 	int may;
@@ -51,6 +51,7 @@ static int check_one(struct session *s, struct secret_line *l, struct err *e)
 			      "secret %s: is bound to no host, so a placeholder would be worth "
 			      "nothing",
 			      l->name);
+	*bytes += row.box_len;
 	store_secret_release(&row);
 	return may;
 }
@@ -70,8 +71,9 @@ static bool is_twice(const char *lines, const struct secret_line *l)
 int secret_settle(struct session *s, struct err *e)
 {
 	const char *at = s->row.secrets;
-	struct buf lines = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + 256));
+	struct buf lines = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256));
 	struct secret_line l;
+	size_t bytes = 0;
 	unsigned n = 0;
 	int settled = 0;
 
@@ -81,7 +83,7 @@ int secret_settle(struct session *s, struct err *e)
 		if (++n > SECRET_LINES_MAX)
 			settled = err_set(e, ERR_LIMIT, "secrets: at most %d", SECRET_LINES_MAX);
 		else
-			settled = check_one(s, &l, e);
+			settled = check_one(s, &l, &bytes, e);
 		if (settled == 0 && is_twice(buf_text(&lines), &l))
 			settled = err_set(e, ERR_INVALID, "secret %s: its place is taken", l.name);
 		if (l.way == SECRET_BROKER)
@@ -91,6 +93,8 @@ int secret_settle(struct session *s, struct err *e)
 	}
 	if (settled == 0)
 		settled = buf_check(&lines, e);
+	if (settled == 0)
+		settled = secret_room_more(s->core, s->tenant, bytes, e);
 	if (settled == 0) {
 		struct secret_state *st = secret_state(s);
 
@@ -274,6 +278,18 @@ static void see_row(struct session *s, const char *name,
 	store_secret_release(&row);
 }
 
+/* Is it one that was asked for at create? */
+static bool is_own(const struct session *s, const char *name)
+{
+	const char *at = s->row.secrets;
+	struct secret_line l;
+
+	while (secret_line_next(&at, &l))
+		if (strcmp(l.name, name) == 0)
+			return true;
+	return false;
+}
+
 void secret_each_value(struct session *s, void (*see)(const char *value, size_t len, void *arg),
 		       void *arg)
 {
@@ -288,7 +304,8 @@ void secret_each_value(struct session *s, void (*see)(const char *value, size_t 
 		size_t n = strcspn(told, "\n");
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)n, told);
-		see_row(s, name, see, arg);
+		if (!is_own(s, name))
+			see_row(s, name, see, arg);
 		told += n + 1;
 	}
 	for (struct secret_past *p = s->secrets == NULL ? NULL : s->secrets->past; p != NULL;
@@ -305,15 +322,10 @@ void secret_each_value(struct session *s, void (*see)(const char *value, size_t 
 
 /* ---- changes */
 
-static bool has(const struct session *s, const char *name)
+bool secret_is_had(const struct session *s, const char *name)
 {
-	const char *at = s->row.secrets;
-	struct secret_line l;
-
-	while (secret_line_next(&at, &l))
-		if (strcmp(l.name, name) == 0)
-			return true;
-	return s->secrets != NULL && has_line(s->secrets->told, name, strlen(name));
+	return is_own(s, name) ||
+	       (s->secrets != NULL && has_line(s->secrets->told, name, strlen(name)));
 }
 
 static void keep_one(struct session *s, void *arg)
@@ -321,7 +333,7 @@ static void keep_one(struct session *s, void *arg)
 	const struct store_secret *row = arg;
 	struct secret_past *p;
 
-	if (!has(s, row->name) || s->row.state >= SESSION_STOPPING)
+	if (!secret_is_had(s, row->name) || s->row.state >= SESSION_STOPPING)
 		return;
 	p = malloc(sizeof(*p) + row->box_len);
 	assert(p != NULL);
@@ -353,7 +365,7 @@ static void tell_one(struct session *s, void *arg)
 {
 	const struct change *change = arg;
 
-	if (!has(s, change->name) || s->row.state >= SESSION_STOPPING)
+	if (!secret_is_had(s, change->name) || s->row.state >= SESSION_STOPPING)
 		return;
 	secret_mask(s);
 	secret_bring(s);

@@ -267,7 +267,7 @@ void secret_bring(struct session *s)
 		return;
 	}
 	st->failed = (struct err){ 0 };
-	buf_init(&st->answer, FILE_MSG_MAX * 2);
+	buf_init(&st->answer, 2 * (size_t)FILE_MSG_MAX);
 	st->op = file_op_start_inside(s, who(s), argv, COUNT(argv), &events, st, &e);
 	if (st->op == NULL)
 		not_in_force(st, &e);

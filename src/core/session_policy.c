@@ -6,6 +6,12 @@
 #include "choice.h"
 #include "inside.h"
 #include "policy.h"
+#include "secret_inside.h"
+
+/* Of all sessions of a tenant together; small ones are always taken, so that a session can be made
+ * stricter whatever the others have. */
+#define DOCUMENTS_MAX (4U << 20)
+#define DOCUMENT_SMALL (4U << 10)
 
 int session_policy_setup(struct core *c, struct err *e)
 {
@@ -69,6 +75,26 @@ int session_policy(const struct session *s, char **ret, struct err *e)
 	return merge(s->core, s->tenant, session_choice(s), ret, e);
 }
 
+static void add_size(struct session *s, void *arg)
+{
+	size_t *sum = arg;
+
+	*sum += s->row.policy == NULL ? 0 : strlen(s->row.policy);
+}
+
+static int check_size(struct core *c, const struct tenant *t, const char *document, struct err *e)
+{
+	size_t sum = strlen(document);
+
+	if (sum <= DOCUMENT_SMALL)
+		return 0;
+	session_each(c, t, add_size, &sum);
+	if (sum <= DOCUMENTS_MAX)
+		return 0;
+	return err_set(e, ERR_LIMIT, "quota_policies: those of all sessions have at most %u bytes",
+		       DOCUMENTS_MAX);
+}
+
 int session_check_policy(struct core *c, const struct tenant *t, const char *document,
 			 struct err *e)
 {
@@ -77,6 +103,9 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 
 	if (document[0] == '\0' || choice_is_none(document))
 		return 0; /* the default was checked when it was read */
+	if (check_size(c, t, document, e) < 0 ||
+	    (strstr(document, "${secret.") != NULL && secret_room_more(c, t, 0, e) < 0))
+		return -1;
 	if (merge(c, t, document, &merged, e) < 0 ||
 	    policy_read(merged, strlen(merged), POLICY_LAYERS, &p, e) < 0)
 		return err_wrap(e, "network");

@@ -61,7 +61,7 @@ static void read_asked(const json_t *root, bool open, struct asked *ret)
 		 holds(ret->deny, EVERYTHING_SIX))
 		ret->everything = false;
 	else
-		ret->everything = json_is_true(internet) || json_array_size(ret->deny) > 0 || open;
+		ret->everything = json_is_true(internet) || open; /* denying opens nothing */
 }
 
 /* ---- headers */

@@ -7,16 +7,15 @@
 #include "json.h"
 #include "reply.h"
 #include "rfc3339.h"
-#include "secret.h"
-#include "spec_secret.h"
+#include "secret_calls.h"
 
-#define SECRET_JSON_MAX (64U << 10)
 #define LIMIT_MAX 100
 
-static void show(struct json *j, const struct store_secret *s)
+static void show(struct json *j, struct core *c, const struct store_secret *s)
 {
 	char created[RFC3339_MAX], updated[RFC3339_MAX];
 
+	(void)c;
 	rfc3339_write(s->created_ms, created);
 	rfc3339_write(s->updated_ms, updated);
 	json_open(j, NULL, '{');
@@ -29,15 +28,7 @@ static void show(struct json *j, const struct store_secret *s)
 	json_close(j, '}');
 }
 
-static void reply_secret(struct request *r, int status, struct store_secret *s)
-{
-	struct json j;
-
-	json_init_heap(&j, SECRET_JSON_MAX);
-	show(&j, s);
-	store_secret_release(s);
-	reply_json(r, status, &j);
-}
+static const struct secret_calls how = { .lenient = true, .show = show };
 
 struct list {
 	struct json j;
@@ -55,7 +46,7 @@ static int list_one(const struct store_secret *row, void *cookie)
 		l->more = true;
 		return 1;
 	}
-	show(&l->j, row);
+	show(&l->j, NULL, row);
 	memcpy(l->last, row->name, sizeof(l->last));
 	l->n++;
 	return 0;
@@ -85,21 +76,7 @@ void secret_routes_list(struct request *r)
 
 static void create(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct store_secret row;
-	struct spec_secret spec;
-	struct err e = { 0 };
-	int made = spec_secret_read(body, len, true, &spec, &e);
-
-	if (made == 0 && spec.name == NULL)
-		made = err_set(&e, ERR_INVALID, "name: is missing");
-	if (made == 0)
-		made = secret_create(r->core, r->tenant, spec.name, &spec.wish, &row, &e);
-	spec_secret_release(&spec);
-	if (made < 0)
-		reply_error(r, &e);
-	else
-		reply_secret(r, 201, &row);
+	secret_calls_create(request_of(x), &how, body, len);
 }
 
 void secret_routes_create(struct request *r)
@@ -109,32 +86,12 @@ void secret_routes_create(struct request *r)
 
 void secret_routes_get(struct request *r)
 {
-	struct store_secret row;
-	struct err e = { 0 };
-
-	if (secret_get(r->core, r->tenant, r->id, &row, &e) < 0)
-		reply_error(r, &e);
-	else
-		reply_secret(r, 200, &row);
+	secret_calls_get(r, &how);
 }
 
 static void update(struct exchange *x, const uint8_t *body, size_t len)
 {
-	struct request *r = request_of(x);
-	struct store_secret row;
-	struct spec_secret spec;
-	struct err e = { 0 };
-	int done = spec_secret_read(body, len, true, &spec, &e);
-
-	if (done == 0 && spec.wish.value == NULL)
-		done = err_set(&e, ERR_INVALID, "value: is missing");
-	if (done == 0)
-		done = secret_update(r->core, r->tenant, r->id, &spec.wish, &row, &e);
-	spec_secret_release(&spec);
-	if (done < 0)
-		reply_error(r, &e);
-	else
-		reply_secret(r, 200, &row);
+	secret_calls_update(request_of(x), &how, body, len);
 }
 
 void secret_routes_update(struct request *r)
@@ -144,10 +101,5 @@ void secret_routes_update(struct request *r)
 
 void secret_routes_delete(struct request *r)
 {
-	struct err e = { 0 };
-
-	if (secret_delete(r->core, r->tenant, r->id, &e) < 0)
-		reply_error(r, &e);
-	else
-		reply_empty(r, 204);
+	secret_calls_delete(r);
 }

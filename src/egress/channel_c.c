@@ -290,8 +290,10 @@ static int use(struct channel_c *c, int sock, struct err *e)
 		lose(c);
 	loop_timer_set(c->egress->loop, &c->orphans, clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
 	c->sock = sock;
-	if (loop_add(c->egress->loop, &c->on_sock, sock, EPOLLIN, e) < 0)
+	if (loop_add(c->egress->loop, &c->on_sock, sock, EPOLLIN, e) < 0) {
+		io_close_all(&c->sock, 1);
 		return -1;
+	}
 	flush(c);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "dns_msg.h"
 #include "dns_state.h"
+#include "hex.h"
 #include "names.h"
 #include "attempt.h"
 
@@ -179,19 +180,18 @@ static int read_reverse_v4(const char *name, struct ip *ret)
 /* 32 hexadecimal digits, the last first, then "ip6.arpa". */
 static int read_reverse_v6(const char *name, struct ip *ret)
 {
-	static const char digits[] = "0123456789abcdef";
+	char digits[2 * sizeof(ret->b)];
+	struct err e;
 
-	if (strlen(name) != 64 + 8 || strcasecmp(name + 64, "ip6.arpa") != 0)
+	if (strlen(name) != 2 * sizeof(digits) + 8 ||
+	    strcasecmp(name + 2 * sizeof(digits), "ip6.arpa") != 0)
 		return -1;
-	*ret = (struct ip){ { 0 } };
-	for (size_t i = 0; i < 32; i++) {
-		const char *digit = strchr(digits, tolower((unsigned char)name[2 * i]));
-
-		if (!digit || name[2 * i + 1] != '.')
+	for (size_t i = 0; i < sizeof(digits); i++) {
+		if (name[2 * i + 1] != '.')
 			return -1;
-		ret->b[15 - i / 2] |= (uint8_t)((digit - digits) << (i % 2 ? 4 : 0));
+		digits[sizeof(digits) - 1 - i] = name[2 * i];
 	}
-	return 0;
+	return hex_decode(digits, sizeof(digits), ret->b, sizeof(ret->b), &e);
 }
 
 static size_t answer_ptr(struct asked *a)

@@ -6,7 +6,6 @@
 #include "dns_msg.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -211,8 +210,8 @@ size_t dns_msg_ask(uint8_t ret[DNS_MSG_QUERY_MAX], uint16_t id, const char *host
 	for (size_t i = 0; i < n; i++) {
 		uint8_t *c = ret + DNS_MSG_HEAD + 1 + i;
 
-		if (host[i] != '.' && mix[i / 8] & 1U << i % 8)
-			*c = (uint8_t)toupper(*c);
+		if (*c >= 'a' && *c <= 'z' && mix[i / 8] & 1U << i % 8)
+			*c = (uint8_t)(*c - 'a' + 'A');
 	}
 	put16(&w, type);
 	put16(&w, DNS_MSG_IN);

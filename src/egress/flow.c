@@ -161,7 +161,7 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 	}
 	aim_at(g, ip, port, &f->aim);
 	flow_judge(f);
-	if (f->answer.verdict == POLICY_PERMIT && f->answer.rule && f->answer.rule->raw) {
+	if (flow_is_raw(f)) {
 		f->scheme = "tcp";
 		flow_pass(f);
 	} else {

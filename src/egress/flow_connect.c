@@ -54,7 +54,7 @@ static void open_tunnel(struct flow *f, bool json)
 		flow_end(f, true);
 		return;
 	}
-	if (f->answer.verdict == POLICY_PERMIT && f->answer.rule && f->answer.rule->raw) {
+	if (flow_is_raw(f)) {
 		loop_remove(f->guest->egress->loop, &f->watch);
 		loop_timer_cancel(f->guest->egress->loop, &f->timer);
 		f->scheme = "tcp";

@@ -67,6 +67,8 @@ bool flow_count(struct flow *f, int alert);
 
 void flow_sniff(struct flow *f);				  /* begins to look */
 void flow_connect(struct flow *f, const char *bytes, size_t len); /* CONNECT ..., so far */
+/* May it be passed on without a look? */
+bool flow_is_raw(const struct flow *f);
 void flow_pass(struct flow *f); /* to where it wants to go, unseen */
 void flow_pass_recheck(struct flow *f);
 /* More bytes than were seen are needed. */

@@ -78,6 +78,14 @@ static void on_gone(struct loop_fd *w, uint32_t events)
 	flow_end(f, true);
 }
 
+/* By the default everything is allowed, but where nearly all is TLS or HTTP it is looked at, for
+ * the record. */
+bool flow_is_raw(const struct flow *f)
+{
+	return f->answer.verdict == POLICY_PERMIT && f->answer.raw &&
+	       (f->answer.rule || (f->aim.port != 80 && f->aim.port != 443));
+}
+
 void flow_pass(struct flow *f)
 {
 	struct policy_target to = aim_target(&f->aim);
@@ -101,19 +109,35 @@ void flow_pass(struct flow *f)
 	outbound_start(f->guest, &to, &f->outbound);
 }
 
+/* Where it leads may be denied now. What is not connected yet begins anew, by the new policy. */
+static bool leads_on(struct flow *f, struct err *ret_why)
+{
+	struct policy_target to = aim_target(&f->aim);
+
+	if (f->connected)
+		return outbound_complies(f->guest, &to, &f->at, ret_why);
+	outbound_cancel(&f->outbound);
+	outbound_start(f->guest, &to, &f->outbound);
+	return true;
+}
+
 void flow_pass_recheck(struct flow *f)
 {
 	struct policy_answer old = f->answer;
 	char why[POLICY_REASON_MAX + 32];
+	struct err e = { 0 };
 	bool unseen;
 
 	flow_judge(f);
 	unseen = f->answer.verdict == POLICY_PERMIT &&
-		 (!f->answer.rule || f->answer.rule->raw ||
-		  (f->tls && f->answer.rule->tls != POLICY_TLS_TERMINATE));
-	if (unseen)
+		 (f->answer.raw ||
+		  (f->tls && (!f->answer.rule || f->answer.rule->tls != POLICY_TLS_TERMINATE)));
+	if (unseen && leads_on(f, &e))
 		return;
-	if (f->answer.verdict == POLICY_REFUSE)
+	if (unseen)
+		(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX,
+			       e.msg);
+	else if (f->answer.verdict == POLICY_REFUSE)
 		(void)snprintf(why, sizeof(why), "the policy changed: %s", f->answer.reason);
 	else
 		(void)snprintf(why, sizeof(why), "the policy changed: it must be looked at now");

@@ -189,6 +189,12 @@ static void look(struct flow *f, const uint8_t *bytes, size_t len)
 		flow_refuse(f, "HTTP/2 without TLS is not spoken here: use HTTP/1.1", 0);
 		break;
 	case KIND_OTHER:
+		if (f->answer.verdict == POLICY_PERMIT && f->answer.raw) {
+			stop_looking(f);
+			f->scheme = "tcp";
+			flow_pass(f);
+			break;
+		}
 		flow_refuse(
 			f,
 			f->answer.verdict == POLICY_REFUSE

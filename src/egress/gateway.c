@@ -315,6 +315,30 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	return 0;
 }
 
+/* By the new policy: may it go on to where it is sent, with what was put into it? A connection that
+ * is not there yet is made anew. */
+static bool leads_on(struct gateway *x)
+{
+	struct policy_target to = aim_target(&x->aim);
+	struct err e = { 0 };
+
+	if (x->use.names[0]) /* a secret that is out already must not go out again */
+		x->retriable = false;
+	if (x->use.names[0] && x->state == GATEWAY_DIAL) {
+		gateway_note(x, "a secret in it may be another one by now");
+		return false;
+	}
+	if (x->up && !outbound_complies(x->guest, &to, &x->up->at, &e)) {
+		gateway_note(x, e.msg);
+		return false;
+	}
+	if (x->outbound.call) {
+		outbound_cancel(&x->outbound);
+		gateway_dial(x, true);
+	}
+	return true;
+}
+
 void gateway_recheck(struct gateway *x)
 {
 	const struct policy_rule *old = x->rule;
@@ -327,7 +351,7 @@ void gateway_recheck(struct gateway *x)
 	}
 	if (!x->asked || !x->allowed)
 		return;
-	if (gateway_ask(x)) {
+	if (gateway_ask(x) && leads_on(x)) {
 		x->use.rule = x->rule;
 		return;
 	}

@@ -103,7 +103,7 @@ static bool read_head(struct gateway *x)
 		gateway_fail(x, 502, fault.words);
 		return true;
 	}
-	x->mask = x->tls ? secrets_mask(x->guest->secrets) : NULL;
+	x->mask = secrets_mask(x->guest->secrets);
 	fifo_consume(&s->in, (size_t)n); /* it stays readable until more is read */
 	if (!gateway_count(x, 0, (uint64_t)n))
 		return true;
@@ -137,6 +137,9 @@ bool gateway_answer(struct gateway *x)
 	struct stream *s = &x->up->stream;
 	bool moved = stream_fill(s, STREAM_IN_MAX);
 
+	/* Who does not read interim answers gets no more of them: they would pile up. */
+	if (!x->answered && stream_room(&x->cell) == 0)
+		return stream_flush(&x->cell) || moved;
 	if (!x->answered && read_head(x))
 		return true;
 	if (x->answered && !x->in.done) {

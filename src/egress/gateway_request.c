@@ -155,7 +155,7 @@ static void use_secrets(struct gateway *x)
 				       .rule = x->rule,
 				       .verified_tls = x->tls,
 				       .now_ms = clock_wall_ms() };
-	x->strict = x->tls && x->rule && (x->rule->nsecrets > 0 || x->rule->nset > 0);
+	x->strict = secrets_known_there(x->guest->secrets, &x->use);
 	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
 	x->collects = x->tls && !x->out.done &&
 		      (x->r.framing != HTTP1_LENGTH || x->r.content_length <= SECRETS_BODY_MAX) &&
@@ -302,7 +302,8 @@ static int collect_more(struct gateway *x)
 	return b->done ? 1 : 0;
 }
 
-static void put_secrets(struct gateway *x)
+/* False: memory is short. */
+static bool put_secrets(struct gateway *x)
 {
 	struct http1_span type = { 0 };
 	OWN_MEM uint8_t *changed = NULL;
@@ -313,10 +314,10 @@ static void put_secrets(struct gateway *x)
 	n = secrets_body(x->guest->secrets, &x->use, type, x->collected.data, x->collected.len,
 			 &changed);
 	if (n <= 0 || !changed)
-		return;
+		return true;
 	buf_release(&x->collected);
 	buf_init(&x->collected, (size_t)n);
-	IGNORED(buf_add(&x->collected, changed, (size_t)n, &e), "the length tells, below");
+	return buf_add(&x->collected, changed, (size_t)n, &e) == 0;
 }
 
 void gateway_collect(struct gateway *x)
@@ -335,7 +336,8 @@ void gateway_collect(struct gateway *x)
 	}
 	if (x->model && x->collected.len > 0)
 		model_request(x->model, x->collected.data, x->collected.len);
-	if (got == 1)
-		put_secrets(x);
-	send_on(x);
+	if (got == 1 && !put_secrets(x))
+		gateway_fail(x, 503, "memory is short");
+	else
+		send_on(x);
 }

@@ -130,12 +130,12 @@ static int obey(struct guest *g, struct order *o, struct err *e)
 	return 0;
 }
 
-int guest_change(struct guest *g, const char *text, size_t len, struct err *e)
+int guest_change(struct guest *g, const char *order, size_t len, struct err *e)
 {
 	struct order o;
 	int obeyed;
 
-	if (order_read(text, len, &o, e) < 0)
+	if (order_read(order, len, &o, e) < 0)
 		return -1;
 	obeyed = obey(g, &o, e);
 	order_release(&o);
@@ -213,7 +213,7 @@ static struct guest *guest_new(struct egress *egress, const char *id)
 	return g;
 }
 
-int guest_attach(struct egress *egress, const char *id, int fds[2], const char *text, size_t len,
+int guest_attach(struct egress *egress, const char *id, int fds[2], const char *order, size_t len,
 		 struct err *e)
 {
 	struct guest *g = guest_find(egress, id);
@@ -223,7 +223,7 @@ int guest_attach(struct egress *egress, const char *id, int fds[2], const char *
 		g = guest_new(egress, id);
 	if (g == NULL || g->names == NULL || g->upstreams == NULL)
 		(void)err_set(e, ERR_SYSTEM, "memory is short");
-	else if (guest_change(g, text, len, e) == 0)
+	else if (guest_change(g, order, len, e) == 0)
 		attached = open_door(g, fds, e);
 	foreign_close(fds, 2);
 	if (attached == 0)

@@ -59,7 +59,7 @@ struct guest {
 struct guest *guest_find(struct egress *g, const char *id);
 /* Takes both descriptors, checks that they are what they should be. A session that is here already
  * gets the new order and the new descriptors. On failure nothing of it is left. */
-int guest_attach(struct egress *g, const char *id, int fds[2], const char *order, size_t len,
+int guest_attach(struct egress *egress, const char *id, int fds[2], const char *order, size_t len,
 		 struct err *e) MUST_USE;
 /* All or nothing: on failure the guest goes on as before (the caller detaches it). */
 int guest_change(struct guest *g, const char *order, size_t len, struct err *e) MUST_USE;

@@ -346,3 +346,20 @@ void outbound_cancel(struct outbound *o)
 	if (o->call)
 		free_call(o->call);
 }
+
+bool outbound_complies(const struct guest *g, const struct policy_target *to, const struct ip *at,
+		       struct err *ret_why)
+{
+	const struct policy_proxy *proxy = policy_proxy(g->policy);
+	struct outbound_judge judge = { .policy = g->policy,
+					.host = to->host ? to->host : "",
+					.port = to->port,
+					.below = to->host ? POLICY_LAYERS : POLICY_NODE };
+
+	if (proxy && proxy->host) {
+		judge.host = proxy->host;
+		judge.port = proxy->port;
+		judge.below = proxy->layer;
+	}
+	return outbound_judge(&judge, at, ret_why);
+}

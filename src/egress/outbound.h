@@ -22,3 +22,6 @@ struct outbound {
  * done comes later, never from inside. */
 void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o);
 void outbound_cancel(struct outbound *o);
+/* Might a connection that was made to this address be made by the policy of now? False, and why. */
+bool outbound_complies(const struct guest *g, const struct policy_target *to, const struct ip *at,
+		       struct err *ret_why) MUST_USE;

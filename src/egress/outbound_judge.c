@@ -2,7 +2,9 @@
  *
  * Private addresses and the like are refused whatever rules say; then the rules for addresses are
  * asked, of one that they were not asked of yet. An address of this machine itself is refused, too,
- * though it may be a public one: our own services take connections from here for local ones.
+ * though it may be a public one or in a block that the operator opened: our own services take
+ * connections from here for local ones. Only loopback, which is nothing else, can be opened as a
+ * block; any other address of the machine must be named by itself.
  * Whether it is one the kernel knows best: it chooses the destination as the source for it, and for
  * that no packet has to be sent (a UDP socket). */
 #include "outbound_judge.h"
@@ -45,6 +47,11 @@ static bool is_this_machine(const struct ip *ip)
 	return fd >= 0 && connect(fd, (const struct sockaddr *)&to, n) == 0 && is_own(fd, ip);
 }
 
+static bool may_be_own(const struct outbound_judge *j, const struct ip *ip)
+{
+	return ip_kind(ip) == IP_LOOPBACK || policy_names(j->policy, ip);
+}
+
 bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct err *ret_why)
 {
 	const struct policy_target to = { .host = j->host[0] != '\0' ? j->host : NULL,
@@ -64,14 +71,13 @@ bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct 
 		(void)snprintf(what, sizeof(what), "which %.40s denies", rule->name);
 		return deny(j, ip, what, ret_why);
 	}
-	/* Others that are reachable the operator has named. */
-	return kind != IP_PUBLIC || !is_this_machine(ip) ||
+	return may_be_own(j, ip) || !is_this_machine(ip) ||
 	       deny(j, ip, "an address of this node itself", ret_why);
 }
 
 bool outbound_judge_made(const struct outbound_judge *j, int fd, const struct ip *ip,
 			 struct err *ret_why)
 {
-	return ip_kind(ip) != IP_PUBLIC || !is_own(fd, ip) ||
+	return may_be_own(j, ip) || !is_own(fd, ip) ||
 	       deny(j, ip, "an address of this node itself", ret_why);
 }

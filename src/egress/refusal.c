@@ -21,7 +21,7 @@ static void make_clean(const char *reason, char ret[REASON_MAX])
 {
 	size_t n = 0;
 
-	for (; reason[n] && n < REASON_MAX - 1; n++) {
+	for (; n < REASON_MAX - 1 && reason[n]; n++) {
 		ret[n] = reason[n];
 		if (reason[n] < 0x20 || reason[n] >= 0x7f)
 			ret[n] = '?';

@@ -60,6 +60,14 @@ bool secrets_may(const struct secret *s, const struct secrets_use *u)
 	       path_is_bound(s, u->path) && rule_fits(s, u->rule);
 }
 
+bool secrets_known_there(const struct secrets *s, const struct secrets_use *u)
+{
+	for (size_t i = 0; s != NULL && i < s->n; i++)
+		if (u->host != NULL && host_fits(&s->all[i], u->host))
+			return true;
+	return u->rule != NULL && (u->rule->nsecrets > 0 || u->rule->nset > 0);
+}
+
 void secrets_note(const struct secret *s, struct secrets_use *u)
 {
 	size_t n = strlen(u->names), len = strlen(s->name);
@@ -163,7 +171,7 @@ static int put_basic(const struct secrets *s, struct secrets_use *u, struct http
 		return 0;
 	n = put_in(s, u, set, (struct http1_span){ (char *)plain, (size_t)n }, made, sizeof(made));
 	if (n >= 0 && 6 + BASE64_LENGTH((size_t)n) < cap) {
-		memcpy(ret, "Basic ", 6);
+		memcpy(ret, "Basic ", 7); /* its NUL is written over */
 		base64_encode(made, (size_t)n, ret + 6);
 		got = (int)(6 + BASE64_LENGTH((size_t)n));
 	}

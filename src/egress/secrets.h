@@ -28,6 +28,10 @@ struct secrets_use {
 	bool misused;	 /* a placeholder was there that does not belong there, or has expired */
 };
 
+/* Could the server know one? It was, or may be, put into some request to this host, so its answers
+ * must be readable, also to requests that hold none: what was stored can be asked for. */
+bool secrets_known_there(const struct secrets *s, const struct secrets_use *u);
+
 /* A header's value with placeholders replaced (also inside "Basic" base64). Returns the length in
  * ret, 0 if nothing changed (ret untouched), -1 if it does not fit. */
 int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_span name,

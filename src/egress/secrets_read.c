@@ -182,25 +182,27 @@ static int read_one(struct secret *s, const json_t *o, struct err *e)
 static int make_mask(struct secrets *s, const json_t *more, struct err *e)
 {
 	size_t extra = json_array_size(more), total = s->n + extra;
-	const char **values = calloc(total + 1, sizeof(values[0]));
-	size_t *lens = calloc(total + 1, sizeof(lens[0]));
-	int got = values == NULL || lens == NULL ? err_sys(e, "allocate") : 0;
+	OWN_MEM const char **values = calloc(total + 1, sizeof(values[0]));
+	OWN_MEM size_t *lens = calloc(total + 1, sizeof(lens[0]));
 
-	for (size_t i = 0; got == 0 && i < total; i++) {
-		const json_t *v = i < s->n ? NULL : json_array_get(more, i - s->n);
+	if (values == NULL || lens == NULL)
+		return err_sys(e, "allocate");
+	if (total == 0)
+		return 0;
+	for (size_t i = 0; i < s->n; i++) {
+		values[i] = s->all[i].value;
+		lens[i] = s->all[i].len;
+	}
+	for (size_t i = s->n; i < total; i++) {
+		const json_t *v = json_array_get(more, i - s->n);
 
-		values[i] = i < s->n ? s->all[i].value : json_string_value(v);
-		lens[i] = i < s->n ? s->all[i].len : json_string_length(v);
-		if (values[i] == NULL)
-			got = err_set(e, ERR_INVALID, "mask holds something else than texts");
+		if (!json_is_string(v))
+			return err_set(e, ERR_INVALID, "mask holds something else than texts");
+		values[i] = json_string_value(v);
+		lens[i] = json_string_length(v);
 	}
-	if (got == 0 && total > 0) {
-		s->mask = mask_new(values, lens, total, NULL, 0, e);
-		got = s->mask == NULL ? -1 : 0;
-	}
-	free(values);
-	free(lens);
-	return got;
+	s->mask = mask_new(values, lens, total, NULL, 0, e);
+	return s->mask == NULL ? -1 : 0;
 }
 
 static int read_all(struct secrets *s, const json_t *root, struct err *e)
@@ -211,7 +213,7 @@ static int read_all(struct secrets *s, const json_t *root, struct err *e)
 	if (!json_is_object(root) || (list != NULL && !json_is_array(list)) ||
 	    (more != NULL && !json_is_array(more)))
 		return err_set(e, ERR_INVALID, "the order's secrets are malformed");
-	if (json_array_size(list) > SECRETS_MAX || json_array_size(more) > 16 * SECRETS_MAX)
+	if (json_array_size(list) > SECRETS_MAX || json_array_size(more) > (size_t)16 * SECRETS_MAX)
 		return err_set(e, ERR_LIMIT, "a session has at most %d secrets", SECRETS_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++)
 		if (read_one(&s->all[s->n++], json_array_get(list, i), e) < 0)

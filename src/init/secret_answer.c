@@ -92,7 +92,9 @@ static bool become(const struct ucred *who)
 	if (syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM)
 		return false;
 	return syscall(SYS_setresgid, who->gid, who->gid, who->gid) == 0 &&
-	       syscall(SYS_setresuid, who->uid, who->uid, who->uid) == 0;
+	       syscall(SYS_setresuid, who->uid, who->uid, who->uid) == 0 &&
+	       /* Where fs.suid_dumpable is 1, who changed his user could be read by the new one. */
+	       prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 }
 
 /* The file that a process runs is the program. */

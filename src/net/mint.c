@@ -65,9 +65,7 @@ int mint_authority(int64_t now, char ret_pem[MINT_PEM_MAX], struct err *e)
 	(void)snprintf(name, sizeof(name), "Cordon egress %08x", (unsigned)number);
 	if (pair_make(name, now, AUTHORITY_DAYS, &p, e) < 0)
 		return -1;
-	if (X509_set_issuer_name(p.cert, X509_get_subject_name(p.cert)) != 1 ||
-	    !pair_extend(p.cert, p.cert, all, COUNT(all)) ||
-	    X509_sign(p.cert, p.key, EVP_sha256()) == 0)
+	if (!pair_sign(&p, &p, all, COUNT(all)))
 		return pair_failed(e, "make an authority");
 	return pair_write(p.key, p.cert, ret_pem, e);
 }
@@ -177,9 +175,7 @@ static struct tls *make_server(struct mint *m, const char *host, int64_t now, st
 	(void)EVP_PKEY_up_ref(m->key);
 	if (pair_make("Cordon egress", now, SERVER_DAYS, &p, e) < 0)
 		return NULL;
-	if (X509_set_issuer_name(p.cert, X509_get_subject_name(m->authority.cert)) != 1 ||
-	    !pair_extend(p.cert, m->authority.cert, all, COUNT(all)) || !add_name(p.cert, host) ||
-	    X509_sign(p.cert, m->authority.key, EVP_sha256()) == 0) {
+	if (!add_name(p.cert, host) || !pair_sign(&p, &m->authority, all, COUNT(all))) {
 		(void)pair_failed(e, "sign a certificate");
 		return NULL;
 	}

@@ -144,3 +144,11 @@ int pair_make(const char *name, int64_t now, int days, struct pair *ret, struct 
 		return pair_failed(e, "make a certificate");
 	return 0;
 }
+
+bool pair_sign(struct pair *p, const struct pair *issuer, const struct pair_extension *all,
+	       size_t n)
+{
+	return X509_set_issuer_name(p->cert, X509_get_subject_name(issuer->cert)) == 1 &&
+	       pair_extend(p->cert, issuer->cert, all, n) &&
+	       X509_sign(p->cert, issuer->key, EVP_sha256()) != 0;
+}

@@ -40,3 +40,8 @@ struct pair_extension {
 /* NULL on failure; the caller frees it. */
 X509_EXTENSION *pair_extension(const struct pair_extension *x, X509 *issuer, X509 *subject);
 bool pair_extend(X509 *cert, X509 *issuer, const struct pair_extension *all, size_t n);
+
+/* What pair_make() left out: extensions, and the issuer's name and signature (p itself: its own).
+ */
+bool pair_sign(struct pair *p, const struct pair *issuer, const struct pair_extension *all,
+	       size_t n);

@@ -72,9 +72,7 @@ int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PE
 	(void)snprintf(name, sizeof(name), "Cordon for %.50s", domain);
 	if (pair_make(name, now, SELFSIGN_AUTHORITY_DAYS, &p, e) < 0)
 		return -1;
-	if (X509_set_issuer_name(p.cert, X509_get_subject_name(p.cert)) != 1 ||
-	    !pair_extend(p.cert, p.cert, all, COUNT(all)) ||
-	    X509_sign(p.cert, p.key, EVP_sha256()) == 0)
+	if (!pair_sign(&p, &p, all, COUNT(all)))
 		return pair_failed(e, "make an authority");
 	return pair_write(p.key, p.cert, ret_pem, e);
 }
@@ -105,9 +103,7 @@ int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
 	if (pair_read(authority_pem, &authority, e) < 0 ||
 	    pair_make("Cordon", now, SELFSIGN_SERVER_DAYS, &p, e) < 0)
 		return -1;
-	if (X509_set_issuer_name(p.cert, X509_get_subject_name(authority.cert)) != 1 ||
-	    !pair_extend(p.cert, authority.cert, all, COUNT(all)) ||
-	    X509_sign(p.cert, authority.key, EVP_sha256()) == 0)
+	if (!pair_sign(&p, &authority, all, COUNT(all)))
 		return pair_failed(e, "sign a certificate");
 	return pair_write(p.key, p.cert, ret_pem, e);
 }

@@ -6,21 +6,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <string.h>
 
+#include "tls_inside.h"
 #include "tls_socket.h"
-#include "tls_x509.h"
-
-struct tls {
-	SSL_CTX *ctx;
-	BIO_METHOD *socket;
-	bool borrows; /* the socket's method: OpenSSL has numbers for about a hundred of them */
-	X509 *cert;   /* shown instead of the context's; NULL: none */
-	EVP_PKEY *key;
-};
 
 struct tls_conn {
 	SSL *ssl;
@@ -28,8 +19,7 @@ struct tls_conn {
 	bool broken; /* no goodbye after an error */
 };
 
-/* Moves OpenSSL's first error, the cause of the others, into e; its queue is empty afterwards. */
-static int failed(struct err *e, const char *what, const char *name)
+int tls_failed(struct err *e, const char *what, const char *name)
 {
 	unsigned long code = ERR_peek_error();
 	const char *why = code ? ERR_reason_error_string(code) : NULL;
@@ -41,12 +31,12 @@ static int failed(struct err *e, const char *what, const char *name)
 
 /* ---- contexts */
 
-static SSL_CTX *new_context(const SSL_METHOD *method, struct err *e)
+SSL_CTX *tls_context(const SSL_METHOD *method, struct err *e)
 {
 	SSL_CTX *ctx = SSL_CTX_new(method);
 
 	if (!ctx || !SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION)) {
-		(void)failed(e, "cannot set up TLS", NULL);
+		(void)tls_failed(e, "cannot set up TLS", NULL);
 		SSL_CTX_free(ctx);
 		return NULL;
 	}
@@ -63,77 +53,7 @@ static SSL_CTX *new_context(const SSL_METHOD *method, struct err *e)
 	return ctx;
 }
 
-/* A client that offers protocols gets HTTP/1.1, or no connection if it is not among them. */
-static int choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
-			   const unsigned char *offered, unsigned len, void *arg)
-{
-	static const unsigned char ours[] = "\x08http/1.1";
-	unsigned char *chosen;
-
-	(void)ssl;
-	(void)arg;
-	if (SSL_select_next_proto(&chosen, ret_len, ours, sizeof(ours) - 1, offered, len) !=
-	    OPENSSL_NPN_NEGOTIATED)
-		return SSL_TLSEXT_ERR_ALERT_FATAL;
-	*ret = chosen;
-	return SSL_TLSEXT_ERR_OK;
-}
-
-/* A key that needs a password is refused; OpenSSL would ask the terminal for it. */
-static int no_password(char *buf, int size, int rwflag, void *arg)
-{
-	(void)buf;
-	(void)size;
-	(void)rwflag;
-	*(bool *)arg = true;
-	return -1;
-}
-
-/* The certificate is there already. */
-static int use_key(SSL_CTX *ctx, const char *key_file, struct err *e)
-{
-	bool locked = false, used;
-
-	SSL_CTX_set_default_passwd_cb(ctx, no_password);
-	SSL_CTX_set_default_passwd_cb_userdata(ctx, &locked);
-	used = SSL_CTX_use_PrivateKey_file(ctx, key_file, SSL_FILETYPE_PEM) == 1;
-	SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
-	if (used && SSL_CTX_check_private_key(ctx) == 1)
-		return 0;
-	if (locked) {
-		ERR_clear_error();
-		return err_set(e, ERR_INVALID, "the key cannot be used: it needs a password");
-	}
-	if (!used && ERR_GET_LIB(ERR_peek_last_error()) != ERR_LIB_X509)
-		return failed(e, "the key cannot be used", NULL);
-	ERR_clear_error();
-	return err_set(e, ERR_INVALID, "the key is not that of the certificate");
-}
-
-static void set_server_rules(SSL_CTX *ctx)
-{
-	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-	/* Requests say themselves where they end. A client must notice, though. */
-	SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
-}
-
-static SSL_CTX *server_context(const char *chain_file, const char *key_file, struct err *e)
-{
-	SSL_CTX *ctx = new_context(TLS_server_method(), e);
-
-	if (!ctx)
-		return NULL;
-	if (SSL_CTX_use_certificate_chain_file(ctx, chain_file) != 1)
-		(void)failed(e, "the certificate cannot be used", NULL);
-	else if (use_key(ctx, key_file, e) == 0) {
-		set_server_rules(ctx);
-		return ctx;
-	}
-	SSL_CTX_free(ctx);
-	return NULL;
-}
-
-static struct tls *wrap(SSL_CTX *ctx, struct err *e)
+struct tls *tls_wrap(SSL_CTX *ctx, struct err *e)
 {
 	struct tls *t = calloc(1, sizeof(*t));
 
@@ -147,132 +67,6 @@ static struct tls *wrap(SSL_CTX *ctx, struct err *e)
 	}
 	t->ctx = ctx;
 	return t;
-}
-
-struct tls *tls_server_new(const char *chain_file, const char *key_file, struct err *e)
-{
-	SSL_CTX *ctx = server_context(chain_file, key_file, e);
-
-	return ctx ? wrap(ctx, e) : NULL;
-}
-
-struct tls *tls_server_bare(struct err *e)
-{
-	SSL_CTX *ctx = new_context(TLS_server_method(), e);
-
-	if (!ctx)
-		return NULL;
-	set_server_rules(ctx);
-	return wrap(ctx, e);
-}
-
-struct tls *tls_server_like(struct tls *bare, X509 *cert, EVP_PKEY *key, struct err *e)
-{
-	struct tls *t = calloc(1, sizeof(*t));
-
-	if (!t || SSL_CTX_up_ref(bare->ctx) != 1) {
-		(void)err_set(e, ERR_LIMIT, "no memory for TLS");
-		free(t);
-		return NULL;
-	}
-	*t = (struct tls){ bare->ctx, bare->socket, true, cert, key };
-	(void)X509_up_ref(cert);
-	(void)EVP_PKEY_up_ref(key);
-	return t;
-}
-
-int tls_server_renew(struct tls *t, const char *chain_file, const char *key_file, struct err *e)
-{
-	SSL_CTX *ctx = server_context(chain_file, key_file, e);
-
-	if (!ctx)
-		return -1;
-	SSL_CTX_free(t->ctx); /* connections hold it as long as they live */
-	t->ctx = ctx;
-	return 0;
-}
-
-const char *tls_server_flaw(const struct tls *t, const char *host)
-{
-	X509 *cert = SSL_CTX_get0_certificate(t->ctx);
-	const char *flaw = NULL;
-
-	if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
-		flaw = "it is not valid yet";
-	else if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
-		flaw = "it has expired";
-	else if (X509_check_host(cert, host, strlen(host), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS,
-				 NULL) != 1)
-		flaw = "it is for other names";
-	ERR_clear_error();
-	return flaw;
-}
-
-struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
-{
-	SSL_CTX *ctx = new_context(TLS_client_method(), e);
-
-	if (!ctx)
-		return NULL;
-	if (insecure)
-		return wrap(ctx, e);
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	if (ca_file ? SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
-		    : SSL_CTX_set_default_verify_paths(ctx) == 1)
-		return wrap(ctx, e);
-	(void)failed(e, "cannot read the authorities", ca_file);
-	SSL_CTX_free(ctx);
-	return NULL;
-}
-
-/* Every certificate of the text. OpenSSL's reader says "no start line" at the end of it. */
-static int trust_all(X509_STORE *store, BIO *in, struct err *e)
-{
-	for (;;) {
-		X509 *cert = PEM_read_bio_X509(in, NULL, NULL, NULL);
-		bool added = cert && X509_STORE_add_cert(store, cert) == 1;
-
-		X509_free(cert);
-		if (!cert)
-			break;
-		if (!added)
-			return failed(e, "an authority cannot be used", NULL);
-	}
-	if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-		return failed(e, "an authority cannot be read", NULL);
-	ERR_clear_error();
-	return 0;
-}
-
-int tls_client_trust(struct tls *t, const char *pem, size_t len, struct err *e)
-{
-	BIO *in = len > INT_MAX ? NULL : BIO_new_mem_buf(pem, (int)len);
-	int result;
-
-	if (!in)
-		return err_set(e, ERR_LIMIT, "no memory for authorities");
-	result = trust_all(SSL_CTX_get_cert_store(t->ctx), in, e);
-	BIO_free(in);
-	return result;
-}
-
-struct tls *tls_client_new_pem(const char *pem, size_t len, struct err *e)
-{
-	static const unsigned char ours[] = "\x08http/1.1";
-	SSL_CTX *ctx = new_context(TLS_client_method(), e);
-	struct tls *t = ctx ? wrap(ctx, e) : NULL;
-
-	if (!t)
-		return NULL;
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	/* Finite-field groups are the server's choice, of up to 10,000 bits: a second of work. */
-	if (SSL_CTX_set_cipher_list(ctx, "DEFAULT:!kDHE") != 1 ||
-	    SSL_CTX_set_alpn_protos(ctx, ours, sizeof(ours) - 1) != 0)
-		(void)failed(e, "cannot set up TLS", NULL);
-	else if (tls_client_trust(t, pem, len, e) == 0)
-		return t;
-	tls_free(t);
-	return NULL;
 }
 
 void tls_free(struct tls *t)
@@ -340,7 +134,7 @@ struct tls_conn *tls_open(struct tls *t, int fd, const char *host, struct err *e
 		SSL_set_accept_state(c->ssl);
 	return c;
 undo:
-	(void)failed(e, "cannot open a TLS connection", NULL);
+	(void)tls_failed(e, "cannot open a TLS connection", NULL);
 	BIO_free(bio);
 	if (c)
 		SSL_free(c->ssl);
@@ -459,7 +253,7 @@ int tls_handshake(struct tls_conn *c, struct err *e)
 		(void)err_set(e, ERR_DENIED, "the server's certificate: %s",
 			      X509_verify_cert_error_string(verdict));
 	else
-		(void)failed(e, "TLS handshake", NULL);
+		(void)tls_failed(e, "TLS handshake", NULL);
 	ERR_clear_error();
 	errno = EPROTO;
 	return -1;

@@ -64,10 +64,11 @@ int choice_read(const char *json, size_t len, enum policy_layer layer, char **re
 {
 	json_error_t why;
 	json_t *value, *document;
+	unsigned max = layer == POLICY_SESSION ? CHOICE_SESSION_MAX : POLICY_TEXT_MAX;
 
 	*ret = NULL;
-	if (len > POLICY_TEXT_MAX)
-		return err_set(e, ERR_INVALID, "policy: longer than %u bytes", POLICY_TEXT_MAX);
+	if (len > max)
+		return err_set(e, ERR_INVALID, "policy: longer than %u bytes", max);
 	value = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (value == NULL)
 		return err_set(e, ERR_INVALID, "policy: line %d: %.100s", why.line, why.text);
@@ -126,14 +127,34 @@ void choice_name(const char *document, char ret[CHOICE_NAME_MAX])
 	json_decref(root);
 }
 
+/* Of a merged document: an operator may have put a key of his own into a header. */
+static void hide_headers(json_t *rules)
+{
+	for (size_t i = 0; i < json_array_size(rules); i++) {
+		json_t *rule = json_array_get(rules, i),
+		       *set = json_object_get(rule, "set_headers");
+		const char *layer = json_string_value(json_object_get(rule, "layer")), *name;
+		json_t *value;
+
+		if (layer == NULL || strcmp(layer, "session") == 0)
+			continue;
+		json_object_foreach(set, name, value)
+		{
+			(void)json_object_set_new(set, name, json_string("(not shown)"));
+		}
+	}
+}
+
 char *choice_shown(const char *document, bool all)
 {
 	json_t *root = json_loads(document, 0, NULL);
 	char *text;
 
 	(void)json_object_del(json_object_get(root, "proxy"), "password");
-	if (!all)
+	if (!all) {
 		(void)json_object_del(root, "private");
+		hide_headers(json_object_get(root, "rules"));
+	}
 	text = root == NULL ? strdup("{}") : json_dumps(root, JSON_COMPACT);
 	json_decref(root);
 	return text;

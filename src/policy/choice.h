@@ -9,6 +9,9 @@
 #include "policy.h"
 
 #define CHOICE_NAME_MAX 128
+/* Of a session's own document: there are many sessions, and each process that goes by a document
+ * pays for it in time and many times its size in memory. */
+#define CHOICE_SESSION_MAX (256U << 10)
 
 /* json: "pypi", ["pypi", "npm"] or {...}. Checked in full; *ret is the document it means, written
  * by us, the caller's to free. Errors are policy_read()'s. */
@@ -25,6 +28,7 @@ bool choice_is_none(const char *document);
 /* For people: the names of its presets and, if it says more, "custom", joined by "+". */
 void choice_name(const char *document, char ret[CHOICE_NAME_MAX]);
 
-/* The document as it may be shown: without the password of its proxy and, unless all, without the
- * private addresses that the operator named. The caller frees it; NULL without memory. */
+/* The document as it may be shown: without the password of its proxy and, unless all, without what
+ * is the operator's own: private addresses, and values of headers that rules of the node or the
+ * tenant set. The caller frees it; NULL without memory. */
 char *choice_shown(const char *document, bool all);

@@ -34,7 +34,9 @@ int host_normal(const char *text, size_t n, char ret[HOST_MAX])
 	if (n == 0 || n >= HOST_MAX)
 		return -1;
 	for (size_t i = 0; i < n; i++) {
-		ret[i] = text[i] == '.' ? text[i] : label_byte(text[i]);
+		ret[i] = text[i];
+		if (ret[i] != '.')
+			ret[i] = label_byte(text[i]);
 		if (ret[i] == '\0')
 			return -1;
 		if (ret[i] == '.') {

@@ -95,9 +95,8 @@ enum policy_verdict {
 
 struct policy_answer {
 	enum policy_verdict verdict;
-	/* NULL: the default, which allows bytes of any kind as a raw rule does. With LOOK: the
-	 * first that may match. */
-	const struct policy_rule *rule;
+	const struct policy_rule *rule; /* NULL: the default. With LOOK: the first that may match */
+	bool raw; /* of a connection that is permitted: bytes of any kind are */
 	char reason[POLICY_REASON_MAX]; /* of a refusal: for the program in the cell and the record
 					 */
 };
@@ -140,6 +139,9 @@ void policy_check(const struct policy *p, void (*warn)(const char *text, void *a
  * whatever the request is. to->host NULL: there is no name. false: *ret_rule denies it. */
 bool policy_resolved(const struct policy *p, const struct policy_target *to, const struct ip *ip,
 		     const struct policy_rule **ret_rule);
+
+/* Has the operator named this very address ("private")? */
+bool policy_names(const struct policy *p, const struct ip *ip);
 
 size_t policy_rules(const struct policy *p);
 const struct policy_rule *policy_rule(const struct policy *p, size_t number);

@@ -145,11 +145,21 @@ static bool is_unseen(const struct policy_rule *r)
 	return r != NULL && (r->raw || r->tls == POLICY_TLS_PASS);
 }
 
+/* A ceiling allows names, and who sends bytes of any kind to one may mean another behind it. */
+static bool has_ceiling(const struct policy *p, enum policy_layer layer)
+{
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++)
+		if (p->ceilings[i].given)
+			return true;
+	return false;
+}
+
 /* What the rule or default that decides the connection says by itself. */
 static enum policy_verdict decide_end(struct above *above, const struct policy_rule *r,
 				      struct policy_answer *ret)
 {
 	const struct policy *p = above->p;
+	enum policy_layer layer = r != NULL ? r->layer : p->allow_layer;
 	enum policy_verdict verdict;
 
 	if (r != NULL && !r->allow) {
@@ -160,7 +170,12 @@ static enum policy_verdict decide_end(struct above *above, const struct policy_r
 		policy_reason_none(p, above->to, NULL, ret);
 		return POLICY_REFUSE;
 	}
-	verdict = ask_above(above, r != NULL ? r->layer : p->allow_layer);
+	verdict = ask_above(above, layer);
+	ret->raw = (r == NULL || r->raw) && !has_ceiling(p, layer);
+	if (verdict == POLICY_PERMIT && r != NULL && r->raw && !ret->raw) {
+		policy_reason_ceiling_raw(above->to, ret);
+		return POLICY_REFUSE;
+	}
 	if (verdict == POLICY_LOOK && is_unseen(r)) {
 		policy_reason_ceiling(above->to, above->who, " without looking at requests", ret);
 		return POLICY_REFUSE;
@@ -259,6 +274,14 @@ bool policy_reachable(const struct policy *p, const struct ip *ip)
 		return false;
 	for (size_t i = 0; i < p->nprivate; i++)
 		if (is_named(&p->private_nets[i], ip, kind))
+			return true;
+	return false;
+}
+
+bool policy_names(const struct policy *p, const struct ip *ip)
+{
+	for (size_t i = 0; i < p->nprivate; i++)
+		if (p->private_nets[i].bits == 128 && ip_same(&p->private_nets[i].ip, ip))
 			return true;
 	return false;
 }

@@ -171,6 +171,9 @@ const struct policy_rule *policy_list_next(struct policy_walk *w);
 int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer,
 		      struct err *e) MUST_USE;
 
+/* policy_set.c; after the rules and ceilings were read. */
+int policy_set_check(const struct policy *p, struct err *e) MUST_USE;
+
 /* policy_request.c */
 void policy_request_see(const struct policy_request *q, struct policy_seen *ret);
 bool policy_request_fits(const struct policy_match *m, const struct policy_seen *s);
@@ -184,6 +187,8 @@ void policy_reason_none(const struct policy *p, const struct policy_target *to,
 			const struct policy_request *q, struct policy_answer *ret);
 void policy_reason_ceiling(const struct policy_target *to, enum policy_layer layer, const char *why,
 			   struct policy_answer *ret);
+/* It is allowed, but not bytes of any kind. */
+void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_answer *ret);
 void policy_reason_plain(const struct policy_target *to, const struct policy_rule *r,
 			 struct policy_answer *ret);
 

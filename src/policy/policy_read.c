@@ -210,6 +210,8 @@ static int read_document(struct policy *p, enum policy_layer layer, struct err *
 	    (p->merged &&
 	     policy_value_bool(json_object_get(p->root, "door"), "", "door", &p->door, e) < 0))
 		return -1;
+	if (policy_set_check(p, e) < 0)
+		return -1;
 	return policy_proxy_read(p, json_object_get(p->root, "proxy"), layer, e);
 }
 

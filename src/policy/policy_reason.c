@@ -63,6 +63,14 @@ void policy_reason_ceiling(const struct policy_target *to, enum policy_layer lay
 	    policy_layer_names[layer]);
 }
 
+void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_answer *ret)
+{
+	say_target(ret, to);
+	say(ret,
+	    " may be reached with TLS or HTTP only: a ceiling above this session's policy does "
+	    "not allow protocol tcp");
+}
+
 static size_t shown_length(const struct host_pattern *h)
 {
 	return h->n + (h->below ? 2 : 0) + 2;

@@ -20,7 +20,7 @@
 #define KEY 32
 #define NONCE 12
 #define TAG 16
-#define BASE64_KEY BASE64_LENGTH(KEY)
+#define BASE64_KEY ((size_t)BASE64_LENGTH(KEY))
 #define ID_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 struct key {
@@ -101,7 +101,7 @@ int seal_read(const char *text, size_t len, struct seal **ret, struct err *e)
 {
 	struct seal *s;
 
-	if (len > SEAL_TEXT_MAX)
+	if (len > (size_t)SEAL_TEXT_MAX)
 		return err_set(e, ERR_LIMIT, "more than %u bytes", SEAL_TEXT_MAX);
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)

@@ -41,6 +41,8 @@
 
 #define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
 
+/* As STORE_NET_WEIGHT(). */
+#define NET_WEIGHT "1 + length(CAST(data AS BLOB)) / 1024"
 #define NET_COLUMNS "seq, tenant, session, time_ms, kind, allowed, name, data"
 
 #define SECRET_COLUMNS                                                          \
@@ -159,9 +161,13 @@ const char *const sql_text[] = {
 		" WHERE session = ?1 AND seq > ?2 AND (?4 IS NULL OR kind = ?4)"
 		" AND (?5 < 0 OR allowed = ?5) AND (?6 IS NULL OR name = ?6) ORDER BY seq LIMIT ?3",
 	[SQL_NET_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'net'), 0)",
-	[SQL_NET_COUNT] = "SELECT count(*) FROM net INDEXED BY net_session WHERE session = ?",
-	[SQL_NET_BOUND] = "DELETE FROM net WHERE session = ?1 AND seq <= (SELECT seq FROM net"
-		" INDEXED BY net_session WHERE session = ?1 ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+	[SQL_NET_COUNT] = "SELECT coalesce(sum(" NET_WEIGHT "), 0) FROM net INDEXED BY net_session"
+		" WHERE session = ?",
+	/* Each weighs 1 at least, so that no more than ?2 have to be looked at. */
+	[SQL_NET_DROP] = "DELETE FROM net WHERE session = ?1 AND seq <= (SELECT max(seq) FROM"
+		" (SELECT seq, sum(weight) OVER (ORDER BY seq) - weight AS before FROM"
+		" (SELECT seq, " NET_WEIGHT " AS weight FROM net INDEXED BY net_session"
+		" WHERE session = ?1 ORDER BY seq LIMIT ?2)) WHERE before < ?2) RETURNING " NET_WEIGHT,
 	[SQL_NET_PRUNE] = "DELETE FROM net WHERE seq IN (SELECT seq FROM"
 		" (SELECT seq, time_ms FROM net ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
 		" (SELECT max(seq) FROM net) - ?2)",
@@ -178,7 +184,8 @@ const char *const sql_text[] = {
 		" ORDER BY name LIMIT ?",
 	[SQL_SECRET_EACH] = "SELECT " SECRET_COLUMNS " FROM secret WHERE id > ? ORDER BY id LIMIT ?",
 	[SQL_SECRET_EXPIRING] = "SELECT " SECRET_COLUMNS " FROM secret INDEXED BY secret_expires"
-		" WHERE expires_ms > 0 AND expires_ms > ? AND expires_ms <= ? ORDER BY expires_ms, id",
+		" WHERE expires_ms > 0 AND expires_ms >= ?1 AND (expires_ms > ?1 OR id > ?2)"
+		" AND expires_ms <= ?3 ORDER BY expires_ms, id LIMIT ?4",
 	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
 };
 /* clang-format on */

@@ -84,14 +84,20 @@ int store_net_count(struct store *s, const char *session, uint64_t *ret, struct 
 	return read_number(&q, ret, e);
 }
 
-int store_net_bound(struct store *s, const char *session, uint64_t keep, struct err *e)
+int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64_t *ret,
+		   struct err *e)
 {
 	struct stmt q;
+	int got;
 
-	stmt_open(&q, s, SQL_NET_BOUND);
+	*ret = 0;
+	stmt_open(&q, s, SQL_NET_DROP);
 	stmt_text(&q, session);
-	stmt_u64(&q, keep);
-	return stmt_run(&q, false, "net", session, e);
+	stmt_u64(&q, weight);
+	while ((got = stmt_step(&q, "net", session, e)) > 0)
+		*ret += stmt_get_u64(&q);
+	stmt_close(&q);
+	return got;
 }
 
 int store_net_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,

@@ -38,10 +38,15 @@ int store_net_list(struct store *s, const struct store_net_filter *filter, store
 /* The last number given, 0 if none ever was. */
 int store_net_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;
 
-/* How many a session has. */
+/* A long record counts as several: a bound on their number is one on their bytes, too. */
+#define STORE_NET_WEIGHT(len) (1 + (uint64_t)(len) / 1024)
+
+/* How many a session has, by weight. */
 int store_net_count(struct store *s, const char *session, uint64_t *ret, struct err *e) MUST_USE;
-/* Deletes all of a session but the `keep` newest. */
-int store_net_bound(struct store *s, const char *session, uint64_t keep, struct err *e) MUST_USE;
+/* Deletes the oldest of a session, so many that they weigh that much; INT64_MAX: all. *ret: what
+ * they did weigh. */
+int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64_t *ret,
+		   struct err *e) MUST_USE;
 
 /* As store_event_prune(). */
 int store_net_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,

@@ -171,14 +171,17 @@ int store_secret_each(struct store *s, const char *after_id, unsigned limit, sto
 	return each(&q, fn, cookie, e);
 }
 
-int store_secret_expiring(struct store *s, uint64_t after_ms, uint64_t until_ms,
-			  store_secret_fn *fn, void *cookie, struct err *e)
+int store_secret_expiring(struct store *s, uint64_t after_ms, const char *after_id,
+			  uint64_t until_ms, unsigned limit, store_secret_fn *fn, void *cookie,
+			  struct err *e)
 {
 	struct stmt q;
 
 	stmt_open(&q, s, SQL_SECRET_EXPIRING);
 	stmt_u64(&q, after_ms);
+	stmt_text(&q, after_id);
 	stmt_u64(&q, until_ms);
+	stmt_limit(&q, limit);
 	return each(&q, fn, cookie, e);
 }
 

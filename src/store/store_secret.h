@@ -44,7 +44,9 @@ int store_secret_list(struct store *s, const char *tenant, const char *after, un
 /* Of all tenants, in the order of ids, those behind one. */
 int store_secret_each(struct store *s, const char *after_id, unsigned limit, store_secret_fn *fn,
 		      void *cookie, struct err *e) MUST_USE;
-/* Whose time was over after one moment and until another. */
-int store_secret_expiring(struct store *s, uint64_t after_ms, uint64_t until_ms,
-			  store_secret_fn *fn, void *cookie, struct err *e) MUST_USE;
+/* Whose time was over behind one (its moment and id) and until another moment, in that order: many
+ * may share a moment. */
+int store_secret_expiring(struct store *s, uint64_t after_ms, const char *after_id,
+			  uint64_t until_ms, unsigned limit, store_secret_fn *fn, void *cookie,
+			  struct err *e) MUST_USE;
 int store_secret_count(struct store *s, const char *tenant, uint64_t *ret, struct err *e) MUST_USE;

@@ -272,3 +272,22 @@ json_t *members_array(struct members *m, const char *name, size_t max)
 		(void)members_fail(m, name, "has too many elements");
 	return m->failed ? NULL : value;
 }
+
+void members_notes(struct members *m, const char *name, size_t max, size_t max_bytes, char **ret)
+{
+	json_t *object = members_object(m, name, max), *value;
+	const char *key;
+
+	if (object == NULL)
+		return;
+	json_object_foreach(object, key, value)
+	{
+		if (!json_is_string(value) || key[0] == '\0') {
+			(void)members_fail(m, name, "must have names and strings only");
+			return;
+		}
+	}
+	*ret = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
+	if (*ret == NULL || strlen(*ret) > max_bytes)
+		(void)members_fail(m, name, "is too large");
+}

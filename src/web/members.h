@@ -5,8 +5,8 @@
  *	return members_end(&m);
  *
  * Nothing is written for a member that is absent or null. The first mistake is kept, names the
- *member and makes members_end() fail; so does a member nobody asked for, since it is most likely
- *misspelt. Texts are borrowed from the object. */
+ * member and makes members_end() fail; so does a member nobody asked for, since it is most likely
+ * misspelt. Texts are borrowed from the object. */
 #pragma once
 
 #include <jansson.h>
@@ -54,6 +54,9 @@ void members_count(struct members *m, const char *name, uint64_t min, uint64_t m
 void members_bytes(struct members *m, const char *name, uint64_t *ret, bool *given);
 void members_time(struct members *m, const char *name, uint64_t *ret_ms, bool *given);
 void members_millis(struct members *m, const char *name, uint64_t *ret);
+/* An object of texts with names, such as notes of the user's, as JSON of at most max_bytes. *ret is
+ * the caller's to free, also on failure. */
+void members_notes(struct members *m, const char *name, size_t max, size_t max_bytes, char **ret);
 /* An object or an array in it; NULL if absent (or of another type, which fails). */
 json_t *members_object(struct members *m, const char *name, size_t max);
 json_t *members_array(struct members *m, const char *name, size_t max);

@@ -71,24 +71,6 @@ static const char *read_list(struct members *m, const char *name, fits_fn *fits,
 	return buf_text(to);
 }
 
-static void read_metadata(struct members *m, struct spec_secret *s)
-{
-	json_t *object = members_object(m, "metadata", LIST_MAX), *value;
-	const char *key;
-
-	if (object == NULL)
-		return;
-	json_object_foreach(object, key, value) if (!json_is_string(value) || key[0] == '\0')
-	{
-		(void)members_fail(m, "metadata", "must have names and strings only");
-		return;
-	}
-	s->metadata = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
-	if (s->metadata == NULL || strlen(s->metadata) > SECRET_METADATA_BYTES)
-		(void)members_fail(m, "metadata", "is too large");
-	s->wish.metadata = s->metadata;
-}
-
 static void read_ways(struct members *m, unsigned *ret)
 {
 	json_t *list = members_array(m, "ways", 4);
@@ -139,7 +121,8 @@ int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_sec
 	members_begin(&m, ret->root, "", e);
 	members_text(&m, "name", 255, &ret->name);
 	read_value(&m, w);
-	read_metadata(&m, ret);
+	members_notes(&m, "metadata", LIST_MAX, SECRET_METADATA_BYTES, &ret->metadata);
+	w->metadata = ret->metadata;
 	if (lenient)
 		return members_end_lenient(&m);
 	w->hosts =

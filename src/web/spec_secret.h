@@ -23,4 +23,4 @@ void spec_secret_release(struct spec_secret *s);
 
 /* The member `secrets` of a session, as lines of secret_line.h. */
 void spec_secret_list(struct members *m, const char *name, struct buf *to);
-#define SPEC_SECRET_LINES_BYTES (SECRET_LINES_MAX * (SECRET_WHERE_MAX + 256U))
+#define SPEC_SECRET_LINES_BYTES (SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256))

@@ -41,6 +41,14 @@ def name_of(e):
     return f"!{type(e).__name__}: {e}"
 
 
+def usual(address):
+    """In its usual form, as libc understands it: so that only the address itself is left to refuse."""
+    try:
+        return socket.getaddrinfo(address, 80, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError:
+        return address
+
+
 def raw(host, port, text, seconds=8):
     """Sends bytes and gives what came, or "!WHY"."""
     try:

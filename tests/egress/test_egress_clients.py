@@ -6,11 +6,12 @@ where it does not: plain sockets, curl, wget, git, Python, node, a static binary
 
 PLAIN is the static program plain.c. Runs in a small internet of its own (internet.py)."""
 import os
+import subprocess
 import sys
 
 import internet
 from harness import Skip, check, equal, has, wait_for
-from internet_client import TRUST, both, curl, make, policy, probe, records, recorded, sh, shared
+from internet_client import TRUST, both, curl, make, policy, probe, put, records, recorded, sh, shared
 
 PLAIN = ""
 
@@ -110,8 +111,7 @@ def test_git_clone_and_push(server):
     check(not [h for h in internet.NET.hits if "receive-pack" in h["path"]], "nothing of a push arrives")
     denied = recorded(server, s, lambda r: r.get("path") == "/git/repo.git/info/refs" and r["verdict"] == "deny")
     has(denied[-1]["reason"], "this session may only read", "the reason on record")
-    internet_put = policy(READ)
-    server.want(200, "PUT", f"/v1/sessions/{s['id']}/network", internet_put)
+    put(server, s, policy(READ))
     sh(server, s, "cd /tmp/clone && git push -q origin main", 0)
     equal(internet.NET.sites.pushed(), before + 1, "commits after a push that is allowed")
 
@@ -238,6 +238,19 @@ def test_broken_servers(server):
     equal(curl(server, s, "http://web.example/silent")[1], 502, "no answer")
     equal(curl(server, s, "http://web.example/slow?s=1")[1], 200, "a slow one")
     equal(curl(server, s, "http://web.example:8080/echo")[1], 403, "a port outside the policy")
+
+
+def test_cordon_run(server):
+    """The same without a server."""
+    for words, code, status in ((["--allow", "web.example"], 0, "200"), (["--allow", "look.example"], 6, "000"), ([], 6, "000"),
+                                (["--allow", "web.example/open", "--egress-ca", os.path.join(internet.FOLDER, "world.pem")], 0, "403")):
+        done = subprocess.run([server.program, "run", *words, "--", "curl", "-sS", "-m", "9", "-o", "/dev/null", "-w", "%{http_code}",
+                               "http://web.example/echo"], capture_output=True, text=True, timeout=30, check=False)
+        equal((done.returncode, done.stdout), (code, status), f"cordon run {words}: {done.stderr}")
+    done = subprocess.run([server.program, "run", "--allow", "git.example/git/repo.git", "--egress-ca", os.path.join(internet.FOLDER, "world.pem"), "--",
+                           "sh", "-c", "cd /tmp && git clone -q https://git.example/git/repo.git c && cat c/file"], capture_output=True, text=True,
+                          timeout=30, check=False)
+    equal((done.returncode, done.stdout[:6]), (0, "hello\n"), f"git clone: {done.stderr}")
 
 
 if __name__ == "__main__":

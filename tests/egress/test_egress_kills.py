@@ -6,6 +6,7 @@ refuses, ever; sessions go on, the network comes back by itself, and policies ar
 
 Two sessions make requests as fast as they can, one over connections it keeps, one with new ones; a third attacks:
 addresses and names that its policy refuses, without pause. Runs in a small internet of its own (internet.py)."""
+import contextlib
 import json
 import os
 import signal
@@ -166,7 +167,8 @@ def test_everything_killed(server):
     pids = [server.pid(n) for n in ("cordond", "keeper", "cordon-egress")]
     server.process.kill()
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # they end with their supervisor
+            os.kill(pid, signal.SIGKILL)
     server.process.wait()
     time.sleep(0.5)  # the attack goes on, and nobody is there to refuse it
     internet.NET.check_canaries()
@@ -190,10 +192,8 @@ def test_egress_away(server):
         os.kill(old, signal.SIGKILL)
         revived(server, "cordon-egress", old)
     finally:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(old, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
     wait_for(lambda: curl(server, s, "http://web.example/echo")[1] == 200, READY_S, "the network")
     server.delete(s["id"])
 

@@ -380,7 +380,9 @@ def _(w):
     with socket.create_server((OWN, 80)) as server:
         denied(w.one("self.test:80"), OWN, "this node itself")
         denied(w.one(f"@{OWN}:80"), "this node itself")
+        denied(w.one("self.test:80", policy={"private": ["11.0.0.0/24"]}), "this node itself")
         check(not select.select([server], [], [], 0.2)[0], "it was connected to")
+        reaches(w.one("self.test:80", policy={"private": [OWN]}), OWN)
 
 
 @test("TTL: 60 is kept, 0 is not")

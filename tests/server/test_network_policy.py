@@ -210,6 +210,24 @@ def test_paused(server):
     check(reaches(server, s), "allowed while it was paused, and not reached")
 
 
+def test_change_while_paused_after_a_death(server):
+    """Nobody is there to ask, so the change is in force when it is written."""
+    s = server.create(network=policy(rule()))
+    status, _, body = server.request("POST", f"/v1/sessions/{s['id']}/pause")
+    if status == 422:
+        raise Skip("no pause here")
+    equal(status, 200, f"pause ({body})")
+    old = server.kill("cordon-egress")
+    wait_for(lambda: server.pid("cordon-egress") not in (None, old), 15, "another egress")
+    time.sleep(1.5)
+    began = time.monotonic()
+    put(server, s, "deny")
+    check(time.monotonic() - began < 3, "a change of a paused session waits")
+    put(server, s, policy(rule()))
+    server.want(200, "POST", f"/v1/sessions/{s['id']}/resume")
+    wait_for(lambda: reaches(server, s), 10, "its network")
+
+
 def test_tenant_layer(server):
     ident, key = server.tenant("layered")
     path = f"/v1/tenants/{ident}/network"

@@ -39,6 +39,8 @@ CANNOT = {
     ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
+    ("PUT", SESSION + "/network", "429"): "needs 4 MiB of policies in a tenant's sessions",
+    ("PUT", "/v1/secrets/{secret}", "429"): "needs 4 MiB of values in a tenant's sessions",
     ("POST", SESSION + "/pause", "409"): "only while the session is in between two states",
     ("POST", SESSION + "/pause", "422"): "only on a machine without a freezer",
     ("POST", SESSION + "/executions", "409"): "only while the session is in between two states",

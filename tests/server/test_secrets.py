@@ -137,6 +137,29 @@ def test_what_a_session_cannot_have(server):
     drop(server, "free")
 
 
+def test_together_they_have_a_bound(server):
+    """Masks take memory for each session and value, here and in egress: a tenant cannot have any amount of it."""
+    for i in range(16):
+        put(server, f"large{i}", random.token_hex(31000))
+    put(server, "tiny", "x" * 20)
+    wish = {"secrets": [{"name": f"large{i}", "as": "env", "env": f"L{i}"} for i in range(16)]
+            + [{"name": "tiny", "as": "env", "env": "T"}]}
+    made = []
+    while (answer := server.request("POST", "/v1/sessions", wish))[0] == 201:
+        made.append(answer[2]["id"])
+        server.ids.add(made[-1])
+        check(len(made) < 6, "there is no bound")
+    equal((answer[0], answer[2]["error"]["code"]), (429, "quota_secret_bytes"), "of one more")
+    server.refused(429, "quota_secret_bytes", "PUT", "/v1/secrets/tiny", {"value": "y" * 65000})
+    server.want(200, "PUT", "/v1/secrets/tiny", {"value": "z" * 500})  # a small one can be changed always
+    server.create()  # and who has none is not concerned
+    for ident in made:
+        server.delete(ident)
+    wait_for(lambda: server.request("PUT", "/v1/secrets/tiny", {"value": "y" * 65000})[0] == 200, 10, "room")
+    for name in ["tiny"] + [f"large{i}" for i in range(16)]:
+        drop(server, name)
+
+
 def test_a_variable(server):
     first, second = value(), value()
     put(server, "token", first)

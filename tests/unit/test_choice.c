@@ -68,6 +68,18 @@ static void refused(void)
 	CHECK(choice_presets("pypi,,npm", &text, &e) < 0);
 }
 
+static void too_long(void)
+{
+	static char long_one[CHOICE_SESSION_MAX + 64];
+
+	memset(long_one, ' ', sizeof(long_one) - 1);
+	memcpy(long_one, "{\"version\":1}", 13);
+	CHECK(take(long_one, POLICY_SESSION) < 0 && strstr(e.msg, "longer than") != NULL);
+	CHECK(take(long_one, POLICY_TENANT) == 0);
+	free(text);
+	text = NULL;
+}
+
 static void none(void)
 {
 	CHECK(take("\"none\"", POLICY_SESSION) == 0 && choice_is_none(text));
@@ -98,9 +110,16 @@ static void shown(void)
 	less = choice_shown("{\"private\":[\"10.0.0.0/8\"]}", false);
 	CHECK_STR(all, "{\"private\":[\"10.0.0.0/8\"]}");
 	CHECK_STR(less, "{}");
+	free(less);
+	less = choice_shown("{\"rules\":[{\"layer\":\"node\",\"set_headers\":{\"A\":\"hunter2\"}},"
+			    "{\"layer\":\"session\",\"set_headers\":{\"A\":\"own\"}}]}",
+			    false);
+	CHECK_STR(less, "{\"rules\":[{\"layer\":\"node\",\"set_headers\":{\"A\":\"(not shown)\"}},"
+			"{\"layer\":\"session\",\"set_headers\":{\"A\":\"own\"}}]}");
 	free(text);
 	text = NULL;
 }
 
 TEST_MAIN({ "presets by name", words }, { "what is wrong is refused", refused },
-	  { "none is nothing else", none }, { "passwords and private addresses stay here", shown })
+	  { "a session's is not long", too_long }, { "none is nothing else", none },
+	  { "passwords and private addresses stay here", shown })

@@ -56,11 +56,12 @@ static void entries(void)
 		     "\"denyOut\":[\"0.0.0.0/0\"]}",
 		     true),
 		  DOC("deny", CIDR("1.1.1.1") "," HOST("a.example") "," HOST("*.b.example")));
-	/* only denied: the rest is open, whatever the node's default is */
-	CHECK_STR(of("{\"denyOut\":[\"8.8.8.8\",\"9.0.0.0/8\"]}", false),
+	/* only denied: the rest is as the node's default says; denying opens nothing */
+	CHECK_STR(of("{\"denyOut\":[\"8.8.8.8\",\"9.0.0.0/8\"]}", true),
 		  DOC("allow", NO_CIDR("8.8.8.8") "," NO_CIDR("9.0.0.0/8")));
+	CHECK_STR(of("{\"denyOut\":[\"8.8.8.8\"]}", false), DOC("deny", NO_CIDR("8.8.8.8")));
 	/* allowed comes first: it wins */
-	CHECK_STR(of("{\"allowOut\":[\"9.9.9.9\"],\"denyOut\":[\"9.0.0.0/8\"]}", false),
+	CHECK_STR(of("{\"allowOut\":[\"9.9.9.9\"],\"denyOut\":[\"9.0.0.0/8\"]}", true),
 		  DOC("allow", CIDR("9.9.9.9") "," NO_CIDR("9.0.0.0/8")));
 	CHECK_STR(of("{\"allowOut\":[\"0.0.0.0/0\"],\"denyOut\":[\"0.0.0.0/0\"]}", false),
 		  DOC("allow", ""));

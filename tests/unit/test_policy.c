@@ -276,10 +276,66 @@ static void many_rules(void)
 	policy_free(p);
 }
 
+/* Three layers, or why not: NULL, and the words are printed. */
+static struct policy *make_all(const char *node, const char *session)
+{
+	const char *const layers[POLICY_LAYERS] = { node, NULL, session };
+	struct policy *p = NULL;
+	struct err e = { 0 };
+	char *merged = NULL;
+
+	if (policy_merge(layers, &merged, &e) < 0 ||
+	    policy_read(merged, strlen(merged), POLICY_LAYERS, &p, &e) < 0)
+		printf("# %s\n", e.msg);
+	free(merged);
+	return p;
+}
+
+static void ceilings_are_for_what_can_be_named(void)
+{
+	static const char node[] = "{\"ceiling\":[{\"host\":\"a.test\",\"ports\":\"any\"}]}";
+	static const char raw[] =
+		RULES("{\"host\":\"a.test\",\"ports\":[22],\"protocol\":\"tcp\"}");
+	struct policy *p = make_all(node, "{\"default\":\"allow\"}");
+
+	CHECK(at(p, "a.test", 443).verdict == POLICY_PERMIT && !at(p, "a.test", 443).raw);
+	CHECK(at(p, "b.test", 443).verdict == POLICY_REFUSE);
+	policy_free(p);
+	p = make_all(node, raw);
+	CHECK(at(p, "a.test", 22).verdict == POLICY_REFUSE);
+	policy_free(p);
+	p = make_all(NULL, raw);
+	CHECK(at(p, "a.test", 22).verdict == POLICY_PERMIT && at(p, "a.test", 22).raw);
+	policy_free(p);
+	p = make_all(NULL, "{\"default\":\"allow\"}");
+	CHECK(at(p, "b.test", 22).verdict == POLICY_PERMIT && at(p, "b.test", 22).raw);
+	policy_free(p);
+}
+
+static void what_is_compared_above_is_not_set_below(void)
+{
+	static const char set[] = RULES("{\"host\":\"a.test\",\"set_headers\":{\"x-mode\":\"w\"}}");
+	static const char *const nodes[] = {
+		"{\"ceiling\":[{\"host\":\"a.test\",\"headers\":{\"X-Mode\":\"r\"}}]}",
+		RULES("{\"host\":\"a.test\",\"headers\":{\"X-Mode\":\"w\"},\"action\":\"deny\"}"),
+	};
+
+	for (size_t i = 0; i < COUNT(nodes); i++)
+		CHECK(make_all(nodes[i], set) == NULL);
+	struct policy *p = make_all(RULES("{\"host\":\"a.test\",\"headers\":{\"X-Other\":\"w\"},"
+					  "\"action\":\"deny\"}"),
+				    set);
+
+	CHECK(p != NULL);
+	policy_free(p);
+}
+
 TEST_MAIN({ "hosts and ports", hosts_and_ports }, { "first match decides", first_match_decides },
 	  { "looks only where it must", looks_only_where_it_must },
 	  { "denials see what lenient servers see", denials_see_what_lenient_servers_see },
 	  { "queries and headers", queries_and_headers }, { "addresses", addresses },
 	  { "secrets need TLS", secrets_need_tls },
 	  { "long names do not break reasons", long_names_do_not_break_reasons },
-	  { "many rules", many_rules })
+	  { "many rules", many_rules },
+	  { "ceilings are for what can be named", ceilings_are_for_what_can_be_named },
+	  { "what is compared above is not set below", what_is_compared_above_is_not_set_below })

@@ -68,7 +68,7 @@ static void bounded(void)
 {
 	struct store *s = new_store();
 	char name[8];
-	uint64_t n = 0;
+	uint64_t n = 0, gone = 0;
 	struct err e;
 
 	for (int i = 0; i < 20; i++) {
@@ -77,10 +77,11 @@ static void bounded(void)
 	}
 	MUST(store_net_count(s, "ses_a", &n, &e));
 	CHECK(n == 10);
-	MUST(store_net_bound(s, "ses_a", 3, &e));
+	MUST(store_net_drop(s, "ses_a", 7, &gone, &e));
+	CHECK(gone == 7);
 	CHECK_STR(LIST(.verdict = STORE_NET_ANY), "n14 n16 n18");
-	MUST(store_net_bound(s, "ses_a", 3, &e));
-	MUST(store_net_bound(s, "ses_a", 100, &e));
+	MUST(store_net_drop(s, "ses_a", 0, &gone, &e));
+	CHECK(gone == 0);
 	MUST(store_net_count(s, "ses_a", &n, &e));
 	CHECK(n == 3);
 	MUST(store_net_count(s, "ses_b", &n, &e));
@@ -93,13 +94,36 @@ static void bounded(void)
 	CHECK(store_net_prune(s, 0, 5, 100, &e) > 0);
 	CHECK_STR(LIST(.verdict = STORE_NET_ANY), "n16 n18");
 	/* all of a session */
-	MUST(store_net_bound(s, "ses_a", 0, &e));
+	MUST(store_net_drop(s, "ses_a", INT64_MAX, &gone, &e));
 	CHECK_STR(LIST(.verdict = STORE_NET_ANY), "");
 	/* a number is not given twice */
-	MUST(store_net_bound(s, "ses_b", 0, &e));
+	MUST(store_net_drop(s, "ses_b", INT64_MAX, &gone, &e));
 	append(s, "ses_a", "dns", true, "again");
 	MUST(store_net_last(s, &n, &e));
 	CHECK(n == 21);
+	end_store(s);
+}
+
+/* Long ones count as several. */
+static void heavy(void)
+{
+	struct store *s = new_store();
+	static char text[5000];
+	struct store_net row = { .session = "ses_a", .kind = "dns", .data = text };
+	uint64_t n = 0;
+	struct err e;
+
+	memset(text, 'x', sizeof(text) - 1);
+	for (int i = 0; i < 4; i++) {
+		row.data = i == 1 ? text : "{}";
+		MUST(store_net_append(s, &row, NULL, &e));
+	}
+	MUST(store_net_count(s, "ses_a", &n, &e));
+	CHECK(n == 3 + STORE_NET_WEIGHT(strlen(text)) && n == 8);
+	MUST(store_net_drop(s, "ses_a", 2, &n, &e));
+	CHECK(n == 6);
+	MUST(store_net_count(s, "ses_a", &n, &e));
+	CHECK(n == 2);
 	end_store(s);
 }
 
@@ -123,4 +147,4 @@ static void policies(void)
 
 TEST_MAIN({ "records are found by what they are", records },
 	  { "records are bounded, by session, age and number", bounded },
-	  { "policies of tenants", policies })
+	  { "long records count as several", heavy }, { "policies of tenants", policies })

@@ -137,11 +137,39 @@ static void lists(void)
 	MUST(store_secret_each(s, "sec_0", 2, add, &ids, &e));
 	CHECK_STR(ids.text, "sec_1 sec_2");
 	ids = (struct ids){ 0 };
-	MUST(store_secret_expiring(s, 0, 9, add, &ids, &e));
+	MUST(store_secret_expiring(s, 0, "", 9, 64, add, &ids, &e));
 	CHECK_STR(ids.text, "");
-	MUST(store_secret_expiring(s, 10, 30, add, &ids, &e));
+	MUST(store_secret_expiring(s, 10, "~", 30, 64, add, &ids, &e));
 	CHECK_STR(ids.text, "sec_2 sec_3");
 	end_store(s);
 }
 
-TEST_MAIN({ "rows", rows }, { "changes", changes }, { "lists", lists })
+/* Goal: a page that ends inside of a moment is followed by the rest of that moment. */
+static void same_moment(void)
+{
+	struct err e = { 0 };
+	struct store *s = new_store();
+	struct ids ids = { 0 };
+
+	for (size_t i = 0; i < 5; i++) {
+		struct store_secret row;
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "sec_%zu", i);
+		row = a_secret(id, "ten_a", id);
+		row.expires_ms = i == 0 ? 10 : 20;
+		MUST(store_secret_insert(s, &row, &e));
+	}
+	MUST(store_secret_expiring(s, 0, "", 20, 3, add, &ids, &e));
+	CHECK_STR(ids.text, "sec_0 sec_1 sec_2");
+	ids = (struct ids){ 0 };
+	MUST(store_secret_expiring(s, 20, "sec_2", 20, 3, add, &ids, &e));
+	CHECK_STR(ids.text, "sec_3 sec_4");
+	ids = (struct ids){ 0 };
+	MUST(store_secret_expiring(s, 20, "sec_4", 20, 3, add, &ids, &e));
+	CHECK_STR(ids.text, "");
+	end_store(s);
+}
+
+TEST_MAIN({ "rows", rows }, { "changes", changes }, { "lists", lists },
+	  { "same moment", same_moment })

@@ -1,0 +1,169 @@
+/* run_command.c - theory of operation
+ *
+ * PID 1 says READY when it is there, then STARTED or why not. A command without a way out is asked
+ * for before PID 1 is born, if it fits into the socket; one with a way out is asked for when the
+ * policy is in force. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "run_inside.h"
+
+#define PATIENCE_MS 60000
+
+size_t run_command_size(const struct run_options *o)
+{
+	size_t len = strlen(o->cwd);
+
+	for (char **a = o->command; *a != NULL; a++)
+		len += strlen(*a) + 1;
+	for (size_t i = 0; i < o->env.n; i++)
+		len += strlen(o->env.items[i]) + 1;
+	return len;
+}
+
+/* Arguments and environment, one string after another. */
+static char *join_strings(const struct run_options *o, struct agent_spawn *s)
+{
+	char *text = malloc(run_command_size(o) + 1), *at = text;
+
+	s->envc = (uint32_t)o->env.n;
+	while (o->command[s->argc] != NULL)
+		s->argc++;
+	for (uint32_t i = 0; text != NULL && i < s->argc + s->envc; i++) {
+		const char *word = i < s->argc ? o->command[i] : o->env.items[i - s->argc];
+		size_t n = strlen(word) + 1;
+
+		memcpy(at, word, n);
+		at += n;
+	}
+	s->strings = text;
+	s->strings_len = (size_t)(at - text);
+	return text;
+}
+
+int run_command_send(struct run *r, struct err *e)
+{
+	struct agent_spawn s = { .handle = RUN_HANDLE,
+				 .flags = r->o.tty ? (uint32_t)AGENT_TTY : 0,
+				 .rows = 24,
+				 .cols = 80,
+				 .timeout_ms = r->o.timeout_ms,
+				 .user = r->o.user,
+				 .cwd = r->o.cwd };
+	OWN_MEM char *strings = join_strings(&r->o, &s);
+
+	if (strings == NULL)
+		return err_sys(e, "allocate");
+	r->spawn_sent = true;
+	r->requested_ns = clock_now_ns();
+	if (s.argc > AGENT_STRINGS_MAX)
+		return err_set(e, ERR_LIMIT, "%u arguments, at most %u", s.argc, AGENT_STRINGS_MAX);
+	terminal_size(&s.rows, &s.cols);
+	return agent_send_spawn(&r->agent, &s, e);
+}
+
+/* PID 1 says why the command does not run. */
+static int start_failure(struct run *r, const struct agent_event *v, struct err *e)
+{
+	const char *command = r->o.command[0];
+
+	errno = v->sys;
+	switch ((enum agent_stage)v->stage) {
+	case AGENT_AT_USER:
+		r->outcome.start_failed = EXIT_CORDON;
+		(void)err_sys(e, "--user %.60s", r->o.user[0] == '\0' ? "user" : r->o.user);
+		return run_failed(r, true);
+	case AGENT_AT_CWD:
+		r->outcome.start_failed = EXIT_CORDON;
+		(void)err_sys(e, "--cwd %.120s", r->o.cwd);
+		return run_failed(r, true);
+	case AGENT_AT_EXEC:
+		r->outcome.start_failed = v->sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+		if (v->sys == ENOENT && strchr(command, '/') == NULL)
+			(void)err_set(e, ERR_NOT_FOUND, "%.120s: command not found", command);
+		else
+			(void)err_sys(e, "%.120s", command);
+		return run_failed(r, true);
+	case AGENT_AT_SYSTEM:
+	case AGENT_STAGES:
+		break;
+	}
+	(void)err_sys(e, "start the command");
+	return run_failed(r, false);
+}
+
+static int take_stdio(struct run *r, struct err *e)
+{
+	int *fds = r->agent.fds;
+	size_t n = r->agent.nfds;
+
+	if (n != (r->o.tty ? 1 : 3))
+		return err_set(e, ERR_INVALID, "PID 1 sent %zu descriptors", n);
+	r->agent.nfds = 0;
+	if (!r->o.tty) {
+		relay_init(&r->relay, fds[0], fds[1], fds[2], r->o.output_limit);
+		return 0;
+	}
+	/* One PTY master serves both ways; each side of the relay owns its own. */
+	int in = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
+
+	relay_init_tty(&r->relay, in, fds[0], r->o.output_limit);
+	if (in < 0)
+		return err_sys(e, "PTY");
+	return terminal_start(&r->terminal, in, e);
+}
+
+/* What PID 1 owes us at once. It gets the command's time, or a minute on a busy machine. */
+int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
+		     struct err *e)
+{
+	uint64_t ms = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
+	int got = agent_next(&r->agent,
+			     r->o.timeout_ms == 0 || ms > PATIENCE_MS ? PATIENCE_MS : (int)ms,
+			     ret_type, ret, e);
+
+	if (got == 0)
+		return err_set(e, ERR_SYSTEM, "PID 1 does not answer");
+	return got < 0 ? -1 : 0;
+}
+
+/* The cell's way out, in force before there is anybody to take it. */
+static int open_door(struct run *r, struct err *e)
+{
+	enum agent_type type;
+	struct agent_event v;
+
+	if (agent_send_door(&r->agent, e) < 0 || run_command_hear(r, &type, &v, e) < 0)
+		return -1;
+	if (type != AGENT_DOORED)
+		return err_set(e, ERR_SYSTEM, "PID 1 answered something else");
+	if (run_net_attach(&r->net, r->outcome.id, &r->agent, v.sys, e) < 0)
+		return run_failed(r, e->code == ERR_INVALID);
+	return 0;
+}
+
+/* READY, then STARTED: the command runs. */
+int run_command_start(struct run *r, struct err *e)
+{
+	enum agent_type type;
+	struct agent_event v;
+
+	if (!r->outcome.network.wanted && !r->spawn_sent && run_command_send(r, e) < 0)
+		return -1;
+	if (run_command_hear(r, &type, &v, e) < 0)
+		return -1;
+	if (type != AGENT_READY || v.pid != AGENT_VERSION)
+		return err_set(e, ERR_SYSTEM, "PID 1 is of another version");
+	if (r->outcome.network.wanted && (open_door(r, e) < 0 || run_command_send(r, e) < 0))
+		return -1;
+	if (run_command_hear(r, &type, &v, e) < 0)
+		return -1;
+	if (type == AGENT_FAILED)
+		return start_failure(r, &v, e);
+	if (type != AGENT_STARTED)
+		return err_set(e, ERR_SYSTEM, "PID 1 answered something else");
+	return take_stdio(r, e);
+}

@@ -1,0 +1,68 @@
+/* run_inside.h - what a run is made of. For run*.c only.
+ *
+ * run.c has the order of things, from the command line to the exit code; run_cell.c has the cell
+ * made, listed and destroyed; run_command.c has the command started in it; run_wait.c is with it
+ * until it ends. */
+#pragma once
+
+#include "agent.h"
+#include "keeper_client.h"
+#include "outcome.h"
+#include "relay.h"
+#include "run_net.h"
+#include "run_options.h"
+#include "template.h"
+#include "terminal.h"
+
+#define RUN_HANDLE 1		  /* of the one command, towards PID 1 */
+#define RUN_TIMEOUT_GRACE_MS 2000 /* PID 1 enforces the timeout; this much later we do */
+
+struct run {
+	struct run_options o;
+	struct template template;
+	int sources[KEEPER_MOUNTS_MAX]; /* owned */
+	struct keeper_client keeper;
+	struct agent agent;
+	struct relay relay;
+	struct terminal terminal;
+	struct outcome outcome;
+	struct run_net net;
+	int pidfd;     /* owned */
+	int signal_fd; /* owned */
+	uint64_t requested_ns, started_ns;
+	bool spawn_sent;
+};
+
+/* ---- run.c */
+/* Remembers whose fault the error was. Returns -1. */
+int run_failed(struct run *r, bool user_fault);
+
+/* ---- run_cell.c */
+/* Opens what shall be mounted. */
+int run_cell_sources(struct run *r, struct err *e) MUST_USE;
+/* Limits that were asked for and cannot be had are refused; those by default are done without. */
+int run_cell_limits(struct run *r, struct err *e) MUST_USE;
+/* Has the keeper make the cell; a short command is on its way before it is there. */
+int run_cell_create(struct run *r, uint32_t uid, struct err *e) MUST_USE;
+/* Prints what the command changed. Everything in the cell is killed first. */
+int run_cell_changes(struct run *r, struct err *e) MUST_USE;
+int run_cell_destroy(struct run *r, struct err *e) MUST_USE;
+
+/* ---- run_command.c */
+/* Bytes of command line and environment. */
+size_t run_command_size(const struct run_options *o);
+/* Tells PID 1 to start it, whether it is born already or not. */
+int run_command_send(struct run *r, struct err *e) MUST_USE;
+/* Returns when the command runs and its input and output are ours; else says why it does not. */
+int run_command_start(struct run *r, struct err *e) MUST_USE;
+/* What PID 1 owes us at once. */
+int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
+		     struct err *e) MUST_USE;
+
+/* ---- run_wait.c */
+/* From here on signals are for the command. */
+int run_wait_signals(struct run *r, struct err *e) MUST_USE;
+/* From here on we are woken when the command's time is long over. */
+void run_wait_backstop(const struct run *r);
+/* Relays until the command has ended or the cell is lost. */
+int run_wait(struct run *r, struct err *e) MUST_USE;

@@ -1,0 +1,119 @@
+/* run_wait.c - with the command until its end: its input and output, its signals, its time. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/time.h>
+
+#include "clock.h"
+#include "run_inside.h"
+
+int run_wait_signals(struct run *r, struct err *e)
+{
+	static const int caught[] = {
+		SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH
+	};
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < COUNT(caught); i++)
+		(void)sigaddset(&set, caught[i]);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return err_sys(e, "signal mask");
+	r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (r->signal_fd < 0)
+		return err_sys(e, "signalfd");
+	return 0;
+}
+
+static void forward_signal(struct run *r)
+{
+	struct signalfd_siginfo info;
+	struct err e;
+
+	if (read(r->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return;
+	if (info.ssi_signo == SIGWINCH)
+		terminal_resize(&r->terminal);
+	else
+		IGNORED(agent_send_signal(&r->agent, RUN_HANDLE, (int)info.ssi_signo, &e),
+			"a dead cell shows by itself");
+}
+
+/* Milliseconds until we end the cell because PID 1 did not end the command; -1: never. */
+static int backstop_ms(const struct run *r)
+{
+	uint64_t limit = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
+	uint64_t spent = (clock_now_ns() - r->started_ns) / CLOCK_MS;
+
+	if (r->o.timeout_ms == 0)
+		return -1;
+	if (spent >= limit)
+		return 0;
+	return limit - spent > 60000 ? 60000 : (int)(limit - spent);
+}
+
+static void wake_up(int sig)
+{
+	(void)sig;
+}
+
+/* A PID 1 that was taken over shares its pipes' flags with us and can make them block; the backstop
+ * must work all the same. So from then on a signal interrupts whatever we are in, every second. */
+void run_wait_backstop(const struct run *r)
+{
+	const struct sigaction act = { .sa_handler = wake_up };
+	uint64_t ms = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
+	const struct itimerval timer = { .it_interval = { .tv_sec = 1 },
+					 .it_value = { .tv_sec = (time_t)(ms / 1000),
+						       .tv_usec = (suseconds_t)(ms % 1000) * 1000 +
+								  1 } };
+
+	if (r->o.timeout_ms == 0)
+		return;
+	(void)sigaction(SIGALRM, &act, NULL);
+	(void)setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+int run_wait(struct run *r, struct err *e)
+{
+	for (;;) {
+		struct pollfd fds[RELAY_POLLS + 4] = { 0 };
+		size_t n = relay_wants(&r->relay, fds);
+		enum agent_type type;
+		struct agent_event v;
+		int got, wait_ms = backstop_ms(r);
+
+		if (wait_ms == 0) {
+			r->outcome.timed_out = true;
+			return 0;
+		}
+		fds[n] = (struct pollfd){ .fd = r->agent.sock, .events = POLLIN };
+		fds[n + 1] = (struct pollfd){ .fd = r->signal_fd, .events = POLLIN };
+		fds[n + 2] = (struct pollfd){ .fd = r->keeper.sock, .events = POLLIN };
+		fds[n + 3] = (struct pollfd){ .fd = r->net.sock, .events = POLLIN };
+		if (poll(fds, n + 4, wait_ms) < 0 && errno != EINTR)
+			return err_sys(e, "poll");
+		if (fds[n + 2].revents != 0)
+			return err_set(e, ERR_SYSTEM, "the keeper died");
+		if (fds[n + 1].revents != 0)
+			forward_signal(r);
+		if (fds[n + 3].revents != 0)
+			run_net_hear(&r->net);
+		relay_turn(&r->relay, fds, n);
+		if (fds[n].revents == 0)
+			continue;
+		got = agent_next(&r->agent, 0, &type, &v, e);
+		if (got < 0)
+			return err_wrap(e, "the cell was lost");
+		if (got == 0 || type != AGENT_EXITED)
+			continue;
+		r->outcome.ended = true;
+		r->outcome.event = v;
+		/* Believed only if it can be true. */
+		r->outcome.timed_out =
+			v.timed_out != 0 && r->o.timeout_ms != 0 &&
+			clock_now_ns() - r->requested_ns >= r->o.timeout_ms * CLOCK_MS;
+		return 0;
+	}
+}

@@ -1,0 +1,48 @@
+/* secret_room.c - how much of values the sessions of a tenant may have together. A value is looked
+ * for in many spellings, which takes many times its size, for each session, here and in egress. */
+#include <string.h>
+
+#include "inside.h"
+#include "secret_inside.h"
+
+#define ROOM (4U << 20)
+#define SMALL 512 /* always taken: a key must be able to change, whatever others have */
+
+struct sum {
+	const char *name; /* that changes; NULL: none */
+	size_t len, all;
+};
+
+static void add(struct session *s, void *arg)
+{
+	struct sum *sum = arg;
+
+	sum->all += s->secrets == NULL ? 0 : s->secrets->bytes;
+	if (sum->name != NULL && secret_is_had(s, sum->name))
+		sum->all += sum->len;
+}
+
+static int check(struct core *c, const struct tenant *t, struct sum *sum, struct err *e)
+{
+	session_each(c, t, add, sum);
+	if (sum->all <= ROOM)
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "quota_secret_bytes: values in all sessions have at most %u bytes together",
+		       ROOM);
+}
+
+int secret_room_more(struct core *c, const struct tenant *t, size_t more, struct err *e)
+{
+	struct sum sum = { .all = more };
+
+	return check(c, t, &sum, e);
+}
+
+int secret_room_change(struct core *c, const struct tenant *t, const char *name, size_t len,
+		       struct err *e)
+{
+	struct sum sum = { .name = name, .len = len };
+
+	return len <= SMALL ? 0 : check(c, t, &sum, e);
+}

@@ -1,0 +1,23 @@
+/* tls_inside.h - what one side of TLS is made of. For tls*.c only: tls_server.c and tls_client.c
+ * make one, tls.c has its connections. */
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include "tls.h"
+
+struct tls {
+	SSL_CTX *ctx;
+	BIO_METHOD *socket;
+	bool borrows; /* the socket's method: OpenSSL has numbers for about a hundred of them */
+	X509 *cert;   /* shown instead of the context's; NULL: none */
+	EVP_PKEY *key;
+};
+
+/* Moves OpenSSL's first error, the cause of the others, into e; its queue is empty afterwards.
+ * name: of what, or NULL. Returns -1. */
+int tls_failed(struct err *e, const char *what, const char *name);
+/* With what holds for both sides. */
+SSL_CTX *tls_context(const SSL_METHOD *method, struct err *e) MUST_USE;
+/* ctx is taken, also on failure. */
+struct tls *tls_wrap(SSL_CTX *ctx, struct err *e) MUST_USE;

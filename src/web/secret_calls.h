@@ -1,0 +1,21 @@
+/* secret_calls.h - requests about secrets: the same for every interface but for how one is shown.
+ * Each answers the request. */
+#pragma once
+
+#include "json.h"
+#include "request.h"
+#include "store_secret.h"
+
+struct secret_calls {
+	bool lenient; /* an E2B client's, see spec_secret.h: an update is a new value */
+	/* Writes one, without its value. */
+	void (*show)(struct json *j, struct core *c, const struct store_secret *row);
+};
+
+void secret_calls_create(struct request *r, const struct secret_calls *how, const void *body,
+			 size_t len);
+/* The one that the path names. */
+void secret_calls_get(struct request *r, const struct secret_calls *how);
+void secret_calls_update(struct request *r, const struct secret_calls *how, const void *body,
+			 size_t len);
+void secret_calls_delete(struct request *r);
