@@ -72,7 +72,9 @@ def test_secret_is_put_in_where_it_belongs(server):
         h.never_in(text, "the echo")
         code, status, text = curl(server, h.session, "https://api.example/v1/basic", "-u", f"user:{h.placeholder}")
         equal(h.arrived("/v1/basic"), ["Basic " + base64.b64encode(f"user:{h.value}".encode()).decode()], "basic authentication")
-        h.never_in(sh(server, h.session, "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'", user="root")["stdout"], "the cell")
+        seen = sh(server, h.session, "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | od -An -v -tx1 | tr -d ' \\n'", user="root")["stdout"]
+        has(text := bytes.fromhex(seen).decode("latin-1"), h.placeholder, "what is in the cell")
+        h.never_in(text, "the cell")
 
 
 def test_secret_echo_in_response(server):
