@@ -52,13 +52,20 @@ static void asked_over(struct session *s)
 	link_of(s)->asking--;
 }
 
+/* Whatever egress will answer to what it was told: it is not about what comes now. */
+static void abandon(struct doorway *d)
+{
+	d->stale += d->orders;
+	d->orders = 0;
+}
+
 static void settle(struct session *s, enum doorway_state state, const struct err *e)
 {
 	struct err copy;
 
 	asked_over(s);
 	s->door.state = state;
-	s->door.orders = 0;
+	abandon(&s->door);
 	loop_timer_cancel(s->core->loop, &s->door.timer);
 	if (e != NULL) {
 		copy = *e;
@@ -302,8 +309,12 @@ void doorway_taken(struct session *s, const char *why, size_t len)
 	struct doorway *d = &s->door;
 	struct err e;
 
+	if (d->stale > 0) {
+		d->stale--;
+		return;
+	}
 	if (d->state != DOOR_SENT || d->orders == 0)
-		return; /* of what is not so any more, or egress lies */
+		return; /* egress lies */
 	d->orders--;
 	if (len == 0) {
 		if (d->orders == 0)
@@ -312,8 +323,7 @@ void doorway_taken(struct session *s, const char *why, size_t len)
 	}
 	if (d->kept) { /* a new egress: it will know the session when that is thawed */
 		d->kept = false;
-		d->orders = 0;
-		d->state = DOOR_WANTED;
+		settle(s, DOOR_WANTED, NULL);
 		return;
 	}
 	(void)err_set(&e, ERR_SYSTEM, "session %s: egress refuses: %.*s", s->row.id,
@@ -333,7 +343,7 @@ void doorway_channel_new(struct session *s)
 	if (d->state == DOOR_NONE && !doorway_is_wanted(s))
 		return;
 	d->state = DOOR_WANTED;
-	d->orders = 0;
+	d->orders = d->stale = 0;
 	doorway_try(s);
 }
 
@@ -343,7 +353,7 @@ void doorway_channel_lost(struct session *s)
 
 	if (d->state == DOOR_SENT || d->state == DOOR_OPEN || d->state == DOOR_FAILED)
 		d->state = DOOR_WANTED;
-	d->orders = 0;
+	d->orders = d->stale = 0;
 	d->kept = false;
 }
 
@@ -352,7 +362,7 @@ void doorway_resumed(struct session *s)
 	/* Perhaps it failed because PID 1 was frozen when it was asked. */
 	if (s->door.kept || s->door.state == DOOR_FAILED) {
 		s->door.kept = false;
-		s->door.orders = 0;
+		abandon(&s->door);
 		s->door.state = DOOR_WANTED;
 	}
 	doorway_try(s);

@@ -20,6 +20,7 @@ struct doorway {
 	bool creating;	   /* the session is not usable until it is open */
 	bool late;	   /* PID 1 was asked, and has not answered in time */
 	unsigned orders;   /* that egress has not answered */
+	unsigned stale;	   /* before those: their answers do not matter any more */
 	struct wait made;  /* of creating */
 	struct waits when; /* in force */
 	struct loop_timer timer;

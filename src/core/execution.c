@@ -139,7 +139,7 @@ static bool assigns(const char *strings, uint32_t n, const char *assignment)
 /* Appends those of n bytes of assignments that nobody has replaced yet. */
 static void put_env(struct buf *to, size_t own, uint32_t *envc, const char *at, size_t n)
 {
-	for (const char *end = at + n; at < end; at += n) {
+	for (const char *end = n == 0 ? at : at + n; at < end; at += n) {
 		n = strlen(at) + 1;
 		if (assigns(buf_text(to) + own, *envc, at))
 			continue;

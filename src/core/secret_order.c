@@ -175,15 +175,17 @@ static bool has_line(const char *lines, const char *name, size_t n)
 /* Names that the order's rules refer to, as lines. */
 static void find_references(const char *text, struct buf *names)
 {
-	unsigned n = 0;
+	const char *at = text == NULL ? NULL : strstr(text, REFERENCE);
 
-	while (text != NULL && (text = strstr(text, REFERENCE)) != NULL && n < NAMES_MAX) {
+	for (unsigned n = 0; at != NULL && n < NAMES_MAX; at = strstr(at, REFERENCE)) {
 		char name[STORE_NAME_MAX];
-		size_t len = strcspn(text += strlen(REFERENCE), "}\"\\");
+		size_t len;
 
-		if (text[len] != '}' || len >= sizeof(name))
+		at += strlen(REFERENCE);
+		len = strcspn(at, "}\"\\");
+		if (at[len] != '}' || len >= sizeof(name))
 			continue;
-		memcpy(name, text, len);
+		memcpy(name, at, len);
 		name[len] = '\0';
 		if (!secret_line_is_name(name) || has_line(buf_text(names), name, len))
 			continue;
@@ -204,21 +206,14 @@ static bool is_brokered(const struct session *s, const char *name)
 	return false;
 }
 
-struct masking {
-	struct json *j;
-};
-
 static void mask_one(const char *value, size_t len, void *arg)
 {
-	struct masking *m = arg;
-
-	json_bytes(m->j, NULL, value, len);
+	json_bytes(arg, NULL, value, len);
 }
 
 int secret_write_order(struct session *s, struct json *j, struct err *e)
 {
 	struct buf names = BUF_INIT(NAMES_MAX * STORE_NAME_MAX + SECRET_LINES_MAX * STORE_NAME_MAX);
-	struct masking masking = { .j = j };
 	struct secret_state *st = NULL;
 	const char *at = s->row.secrets;
 	struct secret_line l;
@@ -243,13 +238,14 @@ int secret_write_order(struct session *s, struct json *j, struct err *e)
 		}
 	json_close(j, ']');
 	json_open(j, "mask", '[');
-	secret_each_value(s, mask_one, &masking);
+	secret_each_value(s, mask_one, j);
 	json_close(j, ']');
 	if (names.len > 0 || s->secrets != NULL) {
 		st = secret_state(s);
 		news = st->told == NULL || strcmp(st->told, buf_text(&names)) != 0;
 		free(st->told);
 		st->told = strdup(buf_text(&names));
+		assert(st->told != NULL);
 		if (news)
 			secret_mask(s);
 	}

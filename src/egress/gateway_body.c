@@ -181,24 +181,48 @@ static uint8_t *mask_room(struct gateway *x)
 	return room;
 }
 
-static size_t put_masked(struct gateway *x, struct http1_span piece)
+/* Pieces that are there, in one: what is held back is looked at again with each that comes, and who
+ * sends a byte at a time would have it looked at for each byte. */
+static size_t gather(struct gateway *x, uint8_t *ret, size_t cap)
 {
-	size_t n = piece.n < PIECE_MAX ? piece.n : PIECE_MAX;
-	uint8_t *room = mask_room(x);
+	struct gateway_body *b = &x->in;
+	struct stream *from = &x->up->stream;
+	size_t n = 0;
 
-	if (stream_room(&x->cell) == 0)
-		return 0;
-	if (!room) {
-		x->in.bad = "memory is short";
-		return 0;
+	while (n < cap && !b->done && !b->bad) {
+		struct http1_span piece = next_piece(b, from);
+		size_t more = piece.n < cap - n ? piece.n : cap - n;
+
+		if (more == 0)
+			break;
+		memcpy(ret + n, piece.p, more);
+		took(b, from, more);
+		n += more;
 	}
-	if (!x->mask) {
-		emit(&x->in, &x->cell, room, release_held(x, room));
-		return put(&x->in, &x->cell, piece.p, n);
-	}
-	emit(&x->in, &x->cell, room,
-	     mask_feed(x->mask, &x->masked, (const uint8_t *)piece.p, n, room));
 	return n;
+}
+
+static uint64_t move_masked(struct gateway *x)
+{
+	static uint8_t pieces[PIECE_MAX];
+	uint64_t got = 0;
+	size_t n = 1;
+
+	while (n > 0 && !x->cell.deaf && !x->cell.broken && stream_room(&x->cell) > 0) {
+		uint8_t *room = mask_room(x);
+
+		if (!room) {
+			x->in.bad = "memory is short";
+			break;
+		}
+		n = gather(x, pieces, sizeof(pieces));
+		if (n > 0 && x->model)
+			model_answer(x->model, pieces, n, clock_now_ns() - x->start_ns);
+		emit(&x->in, &x->cell, room, mask_feed(x->mask, &x->masked, pieces, n, room));
+		explicit_bzero(pieces, n);
+		got += n;
+	}
+	return got;
 }
 
 static void end_masked(struct gateway *x)
@@ -218,7 +242,7 @@ static bool is_masked(const struct gateway *x)
 	return x->mask || x->masked.n > 0;
 }
 
-static uint64_t move_in(struct gateway *x)
+static uint64_t move_plain(struct gateway *x)
 {
 	struct gateway_body *b = &x->in;
 	struct stream *from = &x->up->stream;
@@ -226,11 +250,8 @@ static uint64_t move_in(struct gateway *x)
 
 	while (!b->done && !b->bad && !x->cell.deaf && !x->cell.broken) {
 		struct http1_span piece = next_piece(b, from);
-		size_t n = 0;
+		size_t n = piece.n > 0 ? put(b, &x->cell, piece.p, piece.n) : 0;
 
-		if (piece.n > 0)
-			n = is_masked(x) ? put_masked(x, piece)
-					 : put(b, &x->cell, piece.p, piece.n);
 		if (n == 0)
 			break;
 		if (x->model)
@@ -240,6 +261,21 @@ static uint64_t move_in(struct gateway *x)
 		got += n;
 	}
 	return got;
+}
+
+static uint64_t move_in(struct gateway *x)
+{
+	if (x->mask)
+		return move_masked(x);
+	if (x->masked.n > 0) { /* there was one */
+		uint8_t *room = mask_room(x);
+
+		if (room)
+			emit(&x->in, &x->cell, room, release_held(x, room));
+		else
+			x->in.bad = "memory is short";
+	}
+	return move_plain(x);
 }
 
 bool gateway_body_in(struct gateway *x)

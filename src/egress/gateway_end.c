@@ -57,10 +57,10 @@ void gateway_record(struct gateway *x)
 		json_release(&j);
 }
 
-/* What was unusually long is not kept for the next. */
+/* What was unusually long is not kept for the next, nor what may have held a secret. */
 static void empty(struct buf *b)
 {
-	if (b->size > KEPT_MAX)
+	if (b->size > KEPT_MAX || b->secret)
 		buf_release(b);
 	else
 		buf_clear(b);
@@ -166,13 +166,14 @@ void gateway_fail(struct gateway *x, int status, const char *reason)
 
 bool gateway_ask(struct gateway *x)
 {
+	static struct http1_header judged[HTTP1_HEADERS_MAX]; /* large, and of no use after this */
 	struct policy_target to = aim_target(&x->aim);
 	struct policy_request q = { .tls = x->tls,
 				    .method = x->method,
 				    .path = x->path,
 				    .query = x->query,
-				    .headers = x->r.headers,
-				    .nheaders = x->r.headers_n };
+				    .headers = judged,
+				    .nheaders = gateway_head_judged(x, judged) };
 	struct policy_answer a = { 0 };
 
 	policy_ask(x->guest->policy, &to, &q, &a);

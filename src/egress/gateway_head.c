@@ -39,13 +39,14 @@ static bool is_named(const struct headers *h, struct http1_span name)
 	return http1_lists(h->at, h->n, "connection", text);
 }
 
+/* About one connection only, named or not. */
+static const char *const hop[] = {
+	"connection", "content-length", "keep-alive", "transfer-encoding", "te", "trailer",
+	"upgrade",    "http2-settings", NULL
+};
+
 static bool is_hop(const struct headers *h, struct http1_span name)
 {
-	static const char *const hop[] = {
-		"connection", "content-length", "keep-alive", "transfer-encoding", "te", "trailer",
-		"upgrade",    "http2-settings", NULL
-	};
-
 	if (name.n >= 6 && strncasecmp(name.p, "proxy-", 6) == 0)
 		return true;
 	return is_among(name, hop) || is_named(h, name);
@@ -71,6 +72,18 @@ static struct http1_span span(const char *text)
 }
 
 /* ---- requests */
+
+size_t gateway_head_judged(const struct gateway *x, struct http1_header *ret)
+{
+	struct headers h = { .at = x->r.headers, .n = x->r.headers_n };
+	size_t n = 0;
+
+	h.connection = http1_find(h.at, h.n, "connection", NULL) > 0;
+	for (size_t i = 0; i < h.n; i++)
+		if (is_among(h.at[i].name, hop) || !is_named(&h, h.at[i].name))
+			ret[n++] = h.at[i];
+	return n;
+}
 
 /* Is it to be sent in the policy's words, not in the program's? */
 static bool is_set(const struct gateway *x, struct http1_span name)
@@ -103,6 +116,17 @@ static bool goes_on(const struct gateway *x, const struct headers *h, struct htt
 	return !x->model || !http1_span_is_nocase(name, "accept-encoding");
 }
 
+/* A value with a secret in it, which is not left behind. */
+static bool put_changed(struct gateway *x, struct http1_span name, char *value, size_t n)
+{
+	bool good = http1_is_value(value, n);
+
+	if (good)
+		put_header(&x->ask, name, (struct http1_span){ value, n });
+	explicit_bzero(value, n);
+	return good;
+}
+
 static int put_request_headers(struct gateway *x, const char **ret_why)
 {
 	static char changed[VALUE_MAX];
@@ -110,19 +134,19 @@ static int put_request_headers(struct gateway *x, const char **ret_why)
 
 	h.connection = http1_find(h.at, h.n, "connection", NULL) > 0;
 	for (size_t i = 0; i < h.n; i++) {
-		struct http1_span value = h.at[i].value;
 		int n = 0;
 
 		if (!goes_on(x, &h, h.at[i].name))
 			continue;
-		n = secrets_header(x->guest->secrets, &x->use, h.at[i].name, value, changed,
+		n = secrets_header(x->guest->secrets, &x->use, h.at[i].name, h.at[i].value, changed,
 				   sizeof(changed));
 		*ret_why = "a header with a secret in it is too long, or no header";
-		if (n < 0 || (n > 0 && !http1_is_value(changed, (size_t)n)))
+		if (n < 0)
+			explicit_bzero(changed, sizeof(changed));
+		if (n < 0 || (n > 0 && !put_changed(x, h.at[i].name, changed, (size_t)n)))
 			return -1;
-		if (n > 0)
-			value = (struct http1_span){ changed, (size_t)n };
-		put_header(&x->ask, h.at[i].name, value);
+		if (n == 0)
+			put_header(&x->ask, h.at[i].name, h.at[i].value);
 	}
 	return 0;
 }
@@ -137,14 +161,14 @@ static int put_set_headers(struct gateway *x, const char **ret_why)
 				       sizeof(value), &e);
 
 		*ret_why = e.msg;
-		if (n < 0)
+		if (n < 0) {
+			explicit_bzero(value, sizeof(value));
 			return -1;
+		}
 		*ret_why = "a header that the policy sets is none";
-		if (!http1_is_value(value, (size_t)n) ||
+		if (!put_changed(x, span(x->rule->set[i].name), value, (size_t)n) ||
 		    !http1_is_token(x->rule->set[i].name, strlen(x->rule->set[i].name)))
 			return -1;
-		put_header(&x->ask, span(x->rule->set[i].name),
-			   (struct http1_span){ value, (size_t)n });
 	}
 	return 0;
 }
@@ -197,6 +221,7 @@ static int write_request(struct gateway *x, const char **ret_why)
 	struct err e;
 
 	buf_clear(&x->ask);
+	x->ask.secret = secrets_mask(x->guest->secrets) != NULL;
 	x->ask.cap = (size_t)4 * FLOW_HEAD_MAX + x->collected.len;
 	buf_put_text(&x->ask, x->method);
 	buf_put_text(&x->ask, " ");

@@ -121,6 +121,9 @@ void gateway_collect(struct gateway *x);
 
 /* ---- gateway_head.c */
 int gateway_head_request(struct gateway *x, const char **ret_why) MUST_USE;
+/* The headers that rules may look at: not those that Connection names, which a server never sees.
+ * ret has room for HTTP1_HEADERS_MAX. */
+size_t gateway_head_judged(const struct gateway *x, struct http1_header *ret);
 /* interim: a 1xx. Adds it to what the cell gets. */
 int gateway_head_answer(struct gateway *x, const struct http1_response *a, bool interim) MUST_USE;
 

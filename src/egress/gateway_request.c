@@ -308,7 +308,7 @@ static bool put_secrets(struct gateway *x)
 	struct http1_span type = { 0 };
 	OWN_MEM uint8_t *changed = NULL;
 	struct err e;
-	int n;
+	int n, added;
 
 	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
 	n = secrets_body(x->guest->secrets, &x->use, type, x->collected.data, x->collected.len,
@@ -317,7 +317,10 @@ static bool put_secrets(struct gateway *x)
 		return true;
 	buf_release(&x->collected);
 	buf_init(&x->collected, (size_t)n);
-	return buf_add(&x->collected, changed, (size_t)n, &e) == 0;
+	x->collected.secret = true;
+	added = buf_add(&x->collected, changed, (size_t)n, &e);
+	explicit_bzero(changed, (size_t)n);
+	return added == 0;
 }
 
 void gateway_collect(struct gateway *x)

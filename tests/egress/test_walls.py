@@ -2,6 +2,7 @@
 """What hostile cells and servers do to cordon-egress itself, by means the protocols do not know of:
 bytes that change after they were looked at, options of a shared socket, floods without content."""
 
+import base64
 import contextlib
 import ctypes
 import gzip
@@ -225,6 +226,42 @@ def test_denied_address(egress):
     cell.detach()
 
 
+# ---- secrets
+
+def is_in_memory(egress, *needles):
+    with open(f"/proc/{egress.process.pid}/maps", encoding="ascii") as f:
+        places = [line.split()[0].split("-") for line in f if " rw" in line]
+    with open(f"/proc/{egress.process.pid}/mem", "rb", 0) as f:
+        for first, last in places:
+            f.seek(int(first, 16))
+            with contextlib.suppress(OSError):
+                data = f.read(int(last, 16) - int(first, 16))
+                if any(n in data for n in needles):
+                    return True
+    return False
+
+
+def test_nothing_left(egress):
+    secret, placeholder = "an-other-Secret-9876543210-xyz", "cordon_" + "fedcba9876543210" * 2
+    needles = secret.encode(), base64.b64encode(b"user:" + secret.encode())[8:36]
+    rule = {"host": "web.example", "secret": ["S"], "set_headers": {"X-Set": "v ${secret.S}"}}
+    cell = egress.cell({"rules": [rule]},
+                       [{"name": "S", "value": secret, "placeholder": placeholder,
+                         "hosts": ["web.example"], "in": ["header", "basic", "body:key"]}])
+    body = f'{{"key": "{placeholder}"}}'
+    basic = base64.b64encode(f"user:{placeholder}".encode()).decode()
+    with cell.tls("web.example") as s:
+        r = ask(s, f"POST /store HTTP/1.1\r\nHost: web.example\r\nX-Key: {placeholder}\r\n"
+                f"Authorization: Basic {basic}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n{body}")
+        tap.same((r.status, STORED[-1:]), (200, [secret]), "a secret was put in, in every way")
+        tap.ok(is_in_memory(egress, *needles), "it is found in memory while it is in use")
+        tap.same(cell.change({"rules": [{"host": "web.example", "tls": "terminate"}]}), "",
+                 "it is taken away")
+        tap.ok(not is_in_memory(egress, *needles), "and nothing of it is left in memory")
+    cell.detach()
+
+
 # ---- secrets that a server has stored
 
 def test_stored_secret(egress):
@@ -306,6 +343,7 @@ def main():
     test_denied_address(egress)
     Origin(net, WEB, 443, web, tls=net.certificate("web.example"))
     test_stored_secret(egress)
+    test_nothing_left(egress)
     tap.same(egress.close(), 0, "it ends well")
     net.close()
     return tap.done()

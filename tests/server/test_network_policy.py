@@ -26,7 +26,7 @@ KILLS = True  # tests here kill programs of the server
 STAGE = "CORDON_TEST_OWN_NETWORK"
 ORIGIN, PRIVATE, PORT = "10.99.0.1", "10.98.0.1", 8000
 HOSTS = f"127.0.0.1 localhost\n{ORIGIN} origin.test other.test\n{PRIVATE} private.test\n"
-NODE = {"version": 1, "private": ["10.99.0.0/16"]}
+NODE = {"version": 1, "private": ["10.99.0.0/16", ORIGIN]}  # an address of the node itself must be named by itself
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
