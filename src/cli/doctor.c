@@ -81,11 +81,19 @@ static void check_walls(const struct keeper_walls *w)
 	bool ok = try_cell("standard", text, sizeof(text), &door);
 
 	row("wall", "standard profile", ok, true, ok ? "a cell was made and ran a command" : text,
-	    "the message names the step; see README, \"Limits of this version\"");
-	row("wall", "door", door, false,
-	    door ? "what a cell connects to can be led to cordon-egress"
-		 : "this kernel has no nftables with tproxy: cells have no network but loopback",
-	    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
+	    strstr(text, "private mounts: Invalid") != NULL ||
+			    strstr(text, "namespaces: Operation not permitted") != NULL
+		    ? "this may be a chroot, in which Linux makes no user namespaces: use "
+		      "pivot_root (systemd-nspawn does), or the machine itself"
+		    : "the message names the step; see README, \"Limits of this version\"");
+	if (ok)
+		row("wall", "door", door, false,
+		    door ? "what a cell connects to can be led to cordon-egress"
+			 : "this kernel has no nftables with tproxy: cells have no network but "
+			   "loopback",
+		    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
+	else
+		row("wall", "door", false, false, "not tried: it needs a cell", "");
 	ok = try_cell("locked", text, sizeof(text), &ignored);
 	row("wall", "locked profile", ok, false, ok ? "a cell was made and ran a command" : text,
 	    "");

@@ -187,10 +187,10 @@ static json_t *list_in(json_t *policy, const char *name)
 	return json_is_array(list) ? list : NULL;
 }
 
-static int append(json_t *policy, const char *name, const char *option, const char *text,
+static int append(json_t *policy, const char *name, const char *option, const char *text, size_t n,
 		  struct err *e)
 {
-	json_t *list = list_in(policy, name), *j = text_of(option, text, strlen(text), e);
+	json_t *list = list_in(policy, name), *j = text_of(option, text, n, e);
 
 	if (j == NULL)
 		return -1;
@@ -199,6 +199,20 @@ static int append(json_t *policy, const char *name, const char *option, const ch
 		return err_set(e, ERR_INVALID, "%s: %s of the policy is not a list", option, name);
 	}
 	return json_array_append_new(list, j) < 0 ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
+}
+
+/* One, or several with commas between them. */
+static int append_presets(json_t *policy, const char *words, struct err *e)
+{
+	for (;;) {
+		size_t n = strcspn(words, ",");
+
+		if (append(policy, "extends", "--policy", words, n, e) < 0)
+			return -1;
+		if (words[n] == '\0')
+			return 0;
+		words += n + 1;
+	}
 }
 
 int compose_network(json_t *body, const char *member, const struct option_list *policy,
@@ -223,11 +237,10 @@ int compose_network(json_t *body, const char *member, const struct option_list *
 		return -1;
 	p = json_object_get(body, member);
 	for (size_t i = 0; i < policy->n; i++)
-		if (!is_file(policy->items[i]) &&
-		    append(p, "extends", "--policy", policy->items[i], e) < 0)
+		if (!is_file(policy->items[i]) && append_presets(p, policy->items[i], e) < 0)
 			return -1;
 	for (size_t i = 0; i < allow->n; i++)
-		if (append(p, "rules", "--allow", allow->items[i], e) < 0)
+		if (append(p, "rules", "--allow", allow->items[i], strlen(allow->items[i]), e) < 0)
 			return -1;
 	return 0;
 }

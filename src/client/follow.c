@@ -8,6 +8,7 @@
 #include "member.h"
 
 #define PATIENCE_MS 60000
+#define LIST_MAX 100000 /* items, without follow */
 
 enum { BROKEN = 2 };
 
@@ -101,4 +102,32 @@ int follow_events(struct ask *a, const struct target *t, const struct follow_opt
 		if (wait_turn(&f, result == BROKEN, &pause_ms, e) < 0)
 			return -1;
 	}
+}
+
+static int print_event(void *arg, const struct follow_event *event, struct err *e)
+{
+	const struct follow_list *l = arg;
+
+	(void)e;
+	if (event->json != NULL)
+		l->print(l->arg, event->json);
+	(void)fflush(stdout);
+	return ferror(stdout) ? 1 : 0;
+}
+
+int follow_list(struct ask *a, struct target *t, const struct follow_list *l, struct err *e)
+{
+	/* From the first one on, or the server would begin with now, and again after each break. */
+	struct follow_options o = { .after = l->after == NULL ? "0" : l->after, .resumes = true };
+	OWN_JSON *list = NULL;
+
+	if (l->follow) {
+		target_query(t, "follow", "true");
+		return follow_events(a, t, &o, print_event, (void *)(uintptr_t)l, e);
+	}
+	if (ask_pages(a, t, l->member, l->after, LIST_MAX, &list, e) < 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(list); i++)
+		l->print(l->arg, json_array_get(list, i));
+	return 0;
 }

@@ -13,8 +13,8 @@ typedef int follow_fn(void *arg, const struct follow_event *event, struct err *e
 
 /* Gives every event of the stream at t to take, from behind the position after (NULL: from the
  * start; t must not have "after" in it). resumes: events have positions, so that a break loses
- * nothing; without that it is an error. ends: the stream's end is the end; without that it is a
- * break. a should be opened with ASK_STREAM_MS. */
+ * nothing; without that it is an error. complete: once that is true the stream's end is the end;
+ * before, it is a break. a should be opened with ASK_STREAM_MS. */
 struct follow_options {
 	const char *after;
 	bool resumes;
@@ -23,3 +23,16 @@ struct follow_options {
 
 int follow_events(struct ask *a, const struct target *t, const struct follow_options *o,
 		  follow_fn *take, void *arg, struct err *e) MUST_USE;
+
+/* Things that have happened, and that will. */
+struct follow_list {
+	const char *member; /* of a page: the list */
+	const char *after;  /* behind this position; NULL: from the start */
+	bool follow;	    /* go on for ever */
+	void (*print)(const void *arg, const json_t *item);
+	const void *arg;
+};
+
+/* Prints what is at t, in pages or as a stream. */
+int follow_list(struct ask *a, struct target *t, const struct follow_list *l,
+		struct err *e) MUST_USE;

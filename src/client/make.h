@@ -40,7 +40,7 @@ struct make_options {
 	  "shows a directory or file of the server's machine, where its operator allows it" }, \
 	{ "metadata", "K=V", OPTION_LIST, offsetof(type, make.metadata), 0, 0, \
 	  "a note to find the session by" }, \
-	{ "policy", "FILE|PRESET", OPTION_LIST, offsetof(type, make.policy), 0, 0, \
+	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(type, make.policy), 0, 0, \
 	  "whom it may contact: a policy, or presets (see cordon policy presets)" }, \
 	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(type, make.allow), 0, 0, \
 	  "lets it contact this host, too" }

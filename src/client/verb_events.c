@@ -8,8 +8,6 @@
 #include "show_json.h"
 #include "verbs.h"
 
-#define EVENTS_MAX 100000
-
 struct fields {
 	struct args_common common;
 	bool follow;
@@ -32,8 +30,9 @@ static const struct option watch_options[] = {
 };
 /* clang-format on */
 
-static void print_event(const struct fields *f, const json_t *event)
+static void print_event(const void *arg, const json_t *event)
 {
+	const struct fields *f = arg;
 	static const char *const words[] = { "time", "type", "session_id", "execution_id" };
 	const json_t *data = json_object_get(event, "data");
 
@@ -53,38 +52,11 @@ static void print_event(const struct fields *f, const json_t *event)
 		(void)putchar('\n');
 }
 
-static int take_event(void *arg, const struct follow_event *event, struct err *e)
-{
-	(void)e;
-	if (event->json != NULL)
-		print_event(arg, event->json);
-	(void)fflush(stdout);
-	return ferror(stdout) ? 1 : 0;
-}
-
-static int print_events(const struct fields *f, struct ask *a, struct target *t, struct err *e)
-{
-	/* From the first one on, or the server would begin with now, and again after each break. */
-	struct follow_options o = { .after = f->after == NULL ? "0" : f->after, .resumes = true };
-	OWN_JSON *list = NULL;
-
-	if (f->follow) {
-		target_query(t, "follow", "true");
-		return follow_events(a, t, &o, take_event, (void *)(uintptr_t)f, e);
-	}
-	if (ask_pages(a, t, "events", f->after, EVENTS_MAX, &list, e) < 0)
-		return -1;
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *event = json_array_get(list, i);
-		print_event(f, event);
-	}
-	return 0;
-}
-
 static int run_events(int argc, char **argv)
 {
 	static struct fields f;
 	static struct args_words words;
+	struct follow_list l = { .member = "events", .print = print_event, .arg = &f };
 	OWN_ASK a = { 0 };
 	struct err e = { 0 };
 	char id[PICK_ID_MAX];
@@ -93,6 +65,8 @@ static int run_events(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
+	l.follow = f.follow;
+	l.after = f.after;
 	if (ask_open(&a, &f.common, f.follow ? ASK_STREAM_MS : ASK_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	target_init(&t, "/v1/events");
@@ -101,7 +75,7 @@ static int run_events(int argc, char **argv)
 			return args_fail(&e);
 		pick_target(&t, id, "events");
 	}
-	return print_events(&f, &a, &t, &e) < 0 ? args_fail(&e) : ARGS_OK;
+	return follow_list(&a, &t, &l, &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
 
 const struct verb verb_events = {

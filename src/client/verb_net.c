@@ -10,7 +10,6 @@
 #include "units.h"
 #include "verbs.h"
 
-#define RECORDS_MAX 100000
 #define PLACE_MAX 512
 
 struct fields {
@@ -88,52 +87,31 @@ static void print_line(const json_t *r)
 	(void)putchar('\n');
 }
 
-static void print_record(const struct fields *f, const json_t *r)
+static void print_record(const void *arg, const json_t *r)
 {
+	const struct fields *f = arg;
+
 	if (f->common.json)
 		show_json(r, false, stdout);
 	else
 		print_line(r);
 }
 
-static int take(void *arg, const struct follow_event *event, struct err *e)
+static void choose(const struct fields *f, struct target *t)
 {
-	(void)e;
-	if (event->json != NULL)
-		print_record(arg, event->json);
-	(void)fflush(stdout);
-	return ferror(stdout) ? 1 : 0;
-}
-
-static int print_records(const struct fields *f, struct ask *a, struct target *t, struct err *e)
-{
-	/* From the first one on, or the server would begin with now, and again after each break. */
-	struct follow_options o = { .after = f->after == NULL ? "0" : f->after, .resumes = true };
-	OWN_JSON *list = NULL;
-
 	if (f->denied)
 		target_query(t, "allowed", "false");
 	if (f->kind != NULL)
 		target_query(t, "kind", f->kind);
 	if (f->name != NULL)
 		target_query(t, "name", f->name);
-	if (f->follow) {
-		target_query(t, "follow", "true");
-		return follow_events(a, t, &o, take, (void *)(uintptr_t)f, e);
-	}
-	if (ask_pages(a, t, "records", f->after, RECORDS_MAX, &list, e) < 0)
-		return -1;
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *r = json_array_get(list, i);
-		print_record(f, r);
-	}
-	return 0;
 }
 
 static int run(int argc, char **argv)
 {
 	static struct fields f;
 	static struct args_words words;
+	struct follow_list l = { .member = "records", .print = print_record, .arg = &f };
 	OWN_ASK a = { 0 };
 	struct err e = { 0 };
 	char id[PICK_ID_MAX];
@@ -147,7 +125,10 @@ static int run(int argc, char **argv)
 		return args_fail(&e);
 	pick_target(&t, id, "network");
 	target_part(&t, "log");
-	return print_records(&f, &a, &t, &e) < 0 ? args_fail(&e) : ARGS_OK;
+	choose(&f, &t);
+	l.follow = f.follow;
+	l.after = f.after;
+	return follow_list(&a, &t, &l, &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
 
 const struct verb verb_net = {

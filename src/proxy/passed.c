@@ -23,12 +23,27 @@ static bool is_among(struct http1_span name, const char *const *names)
 	return false;
 }
 
+/* Of Connection headers, together. The list is read for each other header, and one of thousands of
+ * names would take milliseconds: who gives more than anybody needs has them not looked at. */
+#define CONNECTION_MAX 1024
+
+static size_t connection_bytes(const struct http1_header *headers, size_t n)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (http1_span_is_nocase(headers[i].name, "connection"))
+			bytes += headers[i].value.n;
+	}
+	return bytes;
+}
+
 /* http1_lists() wants text, and a name is a span. */
 static bool is_named(const struct http1_header *headers, size_t n, struct http1_span name)
 {
 	char text[128];
 
-	if (name.n >= sizeof(text))
+	if (name.n >= sizeof(text) || connection_bytes(headers, n) > CONNECTION_MAX)
 		return false; /* nothing that means anything to a connection is so long */
 	memcpy(text, name.p, name.n);
 	text[name.n] = '\0';

@@ -13,10 +13,13 @@ import internet  # noqa: E402
 
 AGAIN_S = 20  # for the network to come back
 OPEN = {"version": 1, "rules": [{"host": "web.example"}]}
-POLICIES = {"open": OPEN, "shut": "deny", "path": {"version": 1, "rules": [{"host": "web.example", "paths": ["/chaos/**"]}]}}
+POLICIES = {"open": OPEN, "shut": "deny",
+            "path": {"version": 1, "rules": [{"host": "web.example", "paths": ["/chaos/**"]}]}}
 CURL = "curl -sS -m 5 -o - "
-BAD = (f"http://{internet.EVIL}/echo", f"http://{internet.METADATA}/latest", f"http://[{internet.EVIL6}]/echo", "http://evil.example/echo",
-       f"-k https://{internet.EVIL}/echo", f"-x http://198.18.0.1:3128 http://{internet.INTERNAL}/echo", "http://look.example/echo")
+BAD = (f"http://{internet.EVIL}/echo", f"http://{internet.METADATA}/latest", f"http://[{internet.EVIL6}]/echo",
+       "http://evil.example/echo",
+       f"-k https://{internet.EVIL}/echo", f"-x http://198.18.0.1:3128 http://{internet.INTERNAL}/echo",
+       "http://look.example/echo")
 
 
 class NetWorker(Worker):
@@ -32,7 +35,8 @@ class NetWorker(Worker):
         super().create()
         for s in self.mine[before:]:  # it attacks all the time, whoever is dying
             urls = " ".join(f"{CURL} {url} >> /tmp/won;" for url in BAD)
-            self.ask("POST", f"/v1/sessions/{s.id}/executions", {"command": f"while :; do {urls} sleep 0.05; done 2>/dev/null"}, s)
+            self.ask("POST", f"/v1/sessions/{s.id}/executions", {"command": f"while :; do {urls} sleep 0.05; "
+                    f"done 2>/dev/null"}, s)
 
     def known(self, s):
         """Policies that may be in force, by name."""

@@ -85,7 +85,8 @@ def tls(host, sni, text=None, port=443, alpn=None, cafile=None, sock=None, check
 
 
 def tls_get(host, path="/echo", more="", **how):
-    return tls(how.pop("at", host), how.pop("sni", host), f"GET {path} HTTP/1.1\r\nHost: {how.pop('header', host)}\r\n{more}\r\n", **how)
+    return tls(how.pop("at", host), how.pop("sni", host), f"GET {path} HTTP/1.1\r\nHost: "
+               f"{how.pop('header', host)}\r\n{more}\r\n", **how)
 
 
 def proxied(target, *behind):
@@ -173,7 +174,8 @@ def by_proxy(target, path="/echo", host=None):
     """In every way that the explicit proxy has: absolute form, and a tunnel with plain HTTP in it."""
     out = [raw(*PROXY, f"GET http://{target}{path} HTTP/1.1\r\nHost: {host or target}\r\n\r\n")]
     try:
-        s, head = proxied(target if target.rpartition(":")[2].isdigit() and not target.endswith("]") else target + ":80")
+        ported = target.rpartition(":")[2].isdigit() and not target.endswith("]")
+        s, head = proxied(target if ported else target + ":80")
         if " 200 " in head.split("\r\n")[0]:
             s.sendall(f"GET {path} HTTP/1.1\r\nHost: {host or target}\r\n\r\n".encode("latin-1"))
             out.append("tunnel " + everything(s))

@@ -291,7 +291,8 @@ class Late(dict):
     def items(self):
         start()
         control = self.get("control")
-        return [(n, self.guarded(f, control) if n.startswith("test_") and callable(f) else f) for n, f in super().items()]
+        return [(n, self.guarded(f, control) if n.startswith("test_") and callable(f) else f) for n,
+                f in super().items()]
 
     @staticmethod
     def guarded(function, control):

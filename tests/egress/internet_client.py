@@ -54,7 +54,8 @@ def probe(server, s, expression, user="root", before=""):
     try:
         return json.loads(done["stdout"].splitlines()[-1])
     except (IndexError, ValueError):
-        raise Failed(f"{expression}: exit {done['exit_code']} {done['stdout'][-500:]} {done['stderr'][-1500:]}") from None
+        said = done["stdout"][-500:] + done["stderr"][-1500:]
+        raise Failed(f"{expression}: exit {done['exit_code']} {said}") from None
 
 
 def both(server, s, expression, **more):

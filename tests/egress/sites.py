@@ -34,7 +34,8 @@ def local(conn):
 
 def echo(q):
     shown = {"method": q.method, "path": q.path, "host": q.get("Host"), "headers": q.headers, "address": q.address,
-             "tls": q.sni is not None, "sni": q.sni, "length": len(q.body), "sha256": hashlib.sha256(q.body).hexdigest()}
+             "tls": q.sni is not None, "sni": q.sni, "length": len(q.body),
+             "sha256": hashlib.sha256(q.body).hexdigest()}
     return answer(json.dumps(shown).encode(), headers=("Content-Type: application/json",))
 
 
@@ -262,7 +263,8 @@ class Sites:
                 q.body = reader.chunks()
             if q.body is None:
                 return
-            self.net.hits.append({"address": address, "port": port, "sni": q.sni, "host": q.get("Host"), "method": q.method,
+            self.net.hits.append({"address": address, "port": port, "sni": q.sni, "host": q.get("Host"),
+                                  "method": q.method,
                                   "path": q.path, "headers": q.headers, "body": q.body})
             reply = route(q)
             if reply is None:

@@ -25,7 +25,8 @@ class Holder:
 
     def __init__(self, server, rules=(RULE, *OTHERS), **bound):
         self.server, self.value = server, "s3cr3t/" + random.token_urlsafe(24) + "+x"
-        bound = {"hosts": ["api.example"], "methods": ["GET", "POST"], "paths": ["/v1/**", "/secret", "/redirect"], **bound}
+        bound = {"hosts": ["api.example"], "methods": ["GET", "POST"], "paths": ["/v1/**", "/secret", "/redirect"],
+                 **bound}
         server.want(201, "POST", "/v1/secrets", {"name": "token", "value": self.value, **bound})
         self.session = make(server, policy(*rules), secrets=[{"name": "token", "as": "broker", "env": "TOKEN"}])
         self.placeholder = sh(server, self.session, "printf %s $TOKEN")["stdout"]
@@ -40,7 +41,8 @@ class Holder:
     def get(self, url, *options):
         """(exit code, status, what the cell saw). As hexadecimal digits it leaves the cell: cordond masks output, too,
         and it is the gateway that is tested."""
-        words = ["curl", "-sS", "-m", "10", "-i", "-w", "\n%{http_code}", "-H", f"Authorization: Bearer {self.placeholder}", *options, url]
+        words = ["curl", "-sS", "-m", "10", "-i", "-w", "\n%{http_code}", "-H", f"Authorization: Bearer "
+                 f"{self.placeholder}", *options, url]
         line = '"$@" > /tmp/seen 2>&1; echo $? >> /tmp/seen; od -An -v -tx1 /tmp/seen | tr -d " \\n"'
         done = self.server.run(self.session["id"], ["sh", "-c", line, "sh", *words])
         text = bytes.fromhex(done["stdout"]).decode("latin-1")
@@ -71,8 +73,10 @@ def test_secret_is_put_in_where_it_belongs(server):
         equal(h.arrived("/v1/x"), [f"Bearer {h.value}"], "what the server got")
         h.never_in(text, "the echo")
         code, status, text = curl(server, h.session, "https://api.example/v1/basic", "-u", f"user:{h.placeholder}")
-        equal(h.arrived("/v1/basic"), ["Basic " + base64.b64encode(f"user:{h.value}".encode()).decode()], "basic authentication")
-        seen = sh(server, h.session, "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | od -An -v -tx1 | tr -d ' \\n'", user="root")["stdout"]
+        equal(h.arrived("/v1/basic"), ["Basic " + base64.b64encode(f"user:{h.value}".encode()).decode()],
+              "basic authentication")
+        seen = sh(server, h.session, "cat /proc/*/environ /proc/*/cmdline 2>/dev/null | od -An -v -tx1 | tr -d ' \\n'",
+                  user="root")["stdout"]
         has(text := bytes.fromhex(seen).decode("latin-1"), h.placeholder, "what is in the cell")
         h.never_in(text, "the cell")
 
@@ -112,14 +116,16 @@ def test_secret_echo_in_log(server):
     with Holder(server) as h:
         h.get("https://api.example/secret")
         h.get(f"https://api.example/v1/{urllib.parse.quote(h.value, safe='')}?q={urllib.parse.quote(h.value, safe='')}")
-        sh(server, h.session, f"echo '{h.value}' | base64; echo '{h.value}'; curl -sS -m 5 'http://web.example/echo?x={h.value}'")
+        sh(server, h.session, f"echo '{h.value}' | base64; echo '{h.value}'; "
+           f"curl -sS -m 5 'http://web.example/echo?x={h.value}'")
         recorded(server, h.session, lambda r: r.get("path") == "/secret")
         h.never_in(str(records(server, h.session)), "records")
         events = server.want(200, "GET", f"/v1/sessions/{h.session['id']}/events")
         lines = [line for line in server.log().splitlines() if h.session["id"] in line]
         h.never_in("\n".join(lines), "the server's log")
         h.never_in(str([e for e in events["events"] if e["type"].startswith("session.")]), "events")
-        equal([r["secrets"] for r in records(server, h.session, kind="request") if r.get("path") == "/secret"], ["token"], "its name is there")
+        equal([r["secrets"] for r in records(server, h.session, kind="request") if r.get("path") == "/secret"],
+              ["token"], "its name is there")
 
 
 def test_secret_only_for_exact_host(server):
@@ -127,8 +133,10 @@ def test_secret_only_for_exact_host(server):
         for host in ("look.example", "web.example", "other.example", "git.example"):
             h.get(f"https://{host}/v1/h")
         equal(set(h.arrived("/v1/h")), {f"Bearer {h.placeholder}"}, "other hosts")
-        check(recorded(server, h.session, lambda r: r.get("path") == "/v1/h" and "placeholder" in r.get("reason", "")), "on record")
-        probe(server, h.session, f"tls_get('look.example', '/v1/n', 'Authorization: {h.placeholder}\\r\\n', header='api.example')")
+        check(recorded(server, h.session, lambda r: r.get("path") == "/v1/h" and "placeholder" in r.get("reason", "")),
+              "on record")
+        probe(server, h.session, f"tls_get('look.example', '/v1/n', 'Authorization: {h.placeholder}\\r\\n', "
+              f"header='api.example')")
         equal([v for v in h.arrived("/v1/n") if h.value in v], [], "a Host of another connection")
 
 
@@ -167,7 +175,8 @@ def test_secret_only_where_it_may_stand(server):
 
 def test_secret_never_on_a_redirect(server):
     with Holder(server) as h:
-        for to in ("https://look.example/echo", "http://api.example/v1/plain", "http://web.example/echo", "https://api.example/echo"):
+        for to in ("https://look.example/echo", "http://api.example/v1/plain", "http://web.example/echo",
+                   "https://api.example/echo"):
             h.get(f"https://api.example/redirect?to={to}", "-L", "--location-trusted")
         equal([v for v in h.arrived("/echo") + h.arrived("/v1/plain") if h.value in v], [], "behind a redirect")
         equal(len(h.arrived("/redirect")), 4, "before it")
@@ -180,7 +189,8 @@ def test_secret_never_to_plain_http(server):
         h.get("http://api.example/v1/plain")
         equal(h.arrived("/v1/plain"), [f"Bearer {h.placeholder}"], "what arrives in the clear")
         h.get("http://api.example:443/v1/plain")
-        probe(server, h.session, f"raw(*PROXY, 'GET http://api.example/v1/plain HTTP/1.1\\r\\nHost: api.example\\r\\nAuthorization: {h.placeholder}\\r\\n\\r\\n')")
+        probe(server, h.session, f"raw(*PROXY, 'GET http://api.example/v1/plain HTTP/1.1\\r\\nHost: "
+              f"api.example\\r\\nAuthorization: {h.placeholder}\\r\\n\\r\\n')")
         equal([v for v in h.arrived("/v1/plain") if h.value in v], [], "in the clear")
     with Holder(server) as h:
         _, status, text = h.get("http://api.example/v1/plain")
@@ -188,7 +198,8 @@ def test_secret_never_to_plain_http(server):
 
 
 def test_secret_never_to_an_unverified_server(server):
-    with Holder(server, rules=({"host": "wrongname.example", "secret": "token"}, {"host": "selfsigned.example", "secret": "token"}),
+    with Holder(server, rules=({"host": "wrongname.example", "secret": "token"},
+                               {"host": "selfsigned.example", "secret": "token"}),
                 hosts=["wrongname.example", "selfsigned.example"]) as h:
         for host in ("wrongname.example", "selfsigned.example"):
             _, status, text = h.get(f"https://{host}/v1/x", "-k")
@@ -210,12 +221,17 @@ def test_secret_revoked_at_once(server):
 
 def test_allowed_service_as_a_way_out(server):
     """One bucket of a store that is allowed for reading is no other bucket and no way to write."""
-    s = make(server, policy({"name": "mine", "host": "store.example", "methods": ["GET", "HEAD"], "paths": ["/mine/**"]}))
+    s = make(server, policy({"name": "mine", "host": "store.example", "methods": ["GET", "HEAD"],
+                             "paths": ["/mine/**"]}))
     check(curl(server, s, "https://store.example/mine/x")[1] == 200, "reading")
-    for url, *options in (("https://store.example/theirs/x",), ("https://store.example/mine/x", "-T", "/etc/passwd"), ("https://store.example/mine/x", "-d", "data"),
-                          ("https://store.example/mine/x", "-X", "DELETE"), ("https://store.example/mine/../theirs/x", "--path-as-is"),
-                          ("https://store.example/", "-H", "Host: theirs.store.example"), ("https://store.example/mine/x", "-H", "Host: evil.example"),
-                          ("https://store.example/theirs/x", "-H", "X-HTTP-Method-Override: GET"), ("https://theirs.store.example/mine/x",)):
+    for url, *options in (("https://store.example/theirs/x",), ("https://store.example/mine/x", "-T", "/etc/passwd"),
+                          ("https://store.example/mine/x", "-d", "data"),
+                          ("https://store.example/mine/x", "-X", "DELETE"),
+                          ("https://store.example/mine/../theirs/x", "--path-as-is"),
+                          ("https://store.example/", "-H", "Host: theirs.store.example"),
+                          ("https://store.example/mine/x", "-H", "Host: evil.example"),
+                          ("https://store.example/theirs/x", "-H", "X-HTTP-Method-Override: GET"),
+                          ("https://theirs.store.example/mine/x",)):
         code, status, text = curl(server, s, url, *options)
         check(status == 403 or code == 6, f"{url} {options}: {code} {status} {text[:200]}")
     equal([x["path"] for x in internet.NET.hits], ["/mine/x"], "what arrived")
@@ -224,7 +240,8 @@ def test_allowed_service_as_a_way_out(server):
 def test_package_proxy_as_pivot(server):
     """The gateway itself reaches nothing internal, whoever asks it, however a registry sends it there."""
     s = make(server, {"version": 1, "default": "allow"})
-    for to in (f"http://{INTERNAL}/", f"http://{METADATA}/latest/meta-data/", "http://127.0.0.1:8088/", "http://internal.corp.example/"):
+    for to in (f"http://{INTERNAL}/", f"http://{METADATA}/latest/meta-data/", "http://127.0.0.1:8088/",
+               "http://internal.corp.example/"):
         _, status, text = curl(server, s, f"http://registry.example/redirect?to={to}", "-L")
         check(status in (0, 302, 403), f"{to}: {status} {text[:200]}")
         _, status, _ = curl(server, s, f"http://registry.example/{to}", "--path-as-is")
@@ -250,7 +267,8 @@ def test_gateway_is_unprivileged(server):
 
 def test_gateway_parsers_are_fuzzed(server):
     folder = os.path.join(internet.HERE, "..", "..", "fuzz")
-    for name in ("dns_query", "dns_reply", "hello", "http_request", "http_response", "chunk", "policy", "host_path", "secrets", "model", "egress_msg",
+    for name in ("dns_query", "dns_reply", "hello", "http_request", "http_response", "chunk", "policy", "host_path",
+                 "secrets", "model", "egress_msg",
                  "aim", "mask", "resolv_conf"):
         check(os.path.exists(f"{folder}/fuzz_{name}.c"), f"no fuzz target {name}")
         check(os.listdir(f"{folder}/corpus/{name}"), f"no corpus of {name}")
@@ -277,9 +295,12 @@ def test_publish_to_a_registry_is_blocked(server):
     equal([x["method"] for x in internet.NET.hits], ["GET"], "what arrived")
     if sh(server, s, "command -v npm")["exit_code"] != 0:
         raise Skip("npm is not on this machine; the same was tried with curl")
-    done = sh(server, s, "mkdir -p /tmp/p && cd /tmp/p && echo '{\"name\":\"p\",\"version\":\"1.0.0\"}' > package.json && "
-              "npm publish --registry=https://registry.example/ --//registry.example/:_authToken=x --no-audit --no-update-notifier")
-    check(done["exit_code"] != 0 and "403" in done["stderr"], f"npm publish: {done['exit_code']} {done['stderr'][-500:]}")
+    done = sh(server, s, "mkdir -p /tmp/p && cd /tmp/p && echo '{\"name\":\"p\",\"version\":\"1.0.0\"}' > package.json "
+              "&& "
+              "npm publish --registry=https://registry.example/ --//registry.example/:_authToken=x --no-audit "
+              "--no-update-notifier")
+    check(done["exit_code"] != 0 and "403" in done["stderr"], f"npm publish: {done['exit_code']} "
+          f"{done['stderr'][-500:]}")
     check(all(x["method"] == "GET" for x in internet.NET.hits), "what npm sent")
     denied = recorded(server, s, lambda r: r.get("method") == "PUT" and r["verdict"] == "deny")
     check(denied[0]["reason"], "the reason on record")
@@ -288,7 +309,8 @@ def test_publish_to_a_registry_is_blocked(server):
 def test_dependency_confusion_fails_closed(server):
     """Names of packages are paths: what is not named is not there. (An age gate is none of this gateway's.)"""
     s = make(server, policy({**READ, "paths": ["/@ours/**", "/@ours%2F*"]}))
-    for path, want in (("/@ours/pkg", 200), ("/@ours%2fpkg", 200), ("/pkg", 403), ("/@theirs/pkg", 403), ("/@ours/../pkg", 403),
+    for path, want in (("/@ours/pkg", 200), ("/@ours%2fpkg", 200), ("/pkg", 403), ("/@theirs/pkg", 403),
+                       ("/@ours/../pkg", 403),
                        ("/@ours%2f..%2fpkg", 400), ("/@ours/..%2fpkg", 400)):
         status = curl(server, s, f"https://registry.example{path}", "--path-as-is")[1]
         check(status == want or want == 400 and status == 403, f"{path}: {status}, want {want}")

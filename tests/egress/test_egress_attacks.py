@@ -56,7 +56,8 @@ def address_refused(server, spelling, port=80):
     """Used as an address, as a host of the proxy, as a Host, and as a name."""
     s = wide(server)
     bare = spelling.strip("[]")
-    got = both(server, s, f"[get({bare!r}, port={port}), get(usual({bare!r}), port={port}, at={bare!r}), *by_proxy({spelling + (':%d' % port if port != 80 else '')!r}), "
+    got = both(server, s, f"[get({bare!r}, port={port}), get(usual({bare!r}), port={port}, at={bare!r}), "
+               f"*by_proxy({spelling + (':%d' % port if port != 80 else '')!r}), "
                f"get({spelling!r}, at='web.example')]")
     refused(got, spelling)
     if ":" not in bare:
@@ -66,7 +67,8 @@ def address_refused(server, spelling, port=80):
 
 def name_refused(server, name, port=80):
     """A name that leads where nobody may go. The name exists (its addresses are not known before), or does not."""
-    got = both(server, wide(server), f"[get({name!r}, port={port}), *by_proxy({name + (':%d' % port if port != 80 else '')!r}), "
+    got = both(server, wide(server), f"[get({name!r}, port={port}), "
+               f"*by_proxy({name + (':%d' % port if port != 80 else '')!r}), "
                f"tls_get({name!r}, check=False)]")
     refused(got, name)
 
@@ -76,7 +78,8 @@ def name_refused(server, name, port=80):
 
 def test_connect_and_socks_to_an_address_when_only_domains_are_allowed(server):
     s = shared(server)
-    refused(both(server, s, f"[*by_proxy('{WEB}'), get('web.example', at='{WEB}'), tls_get('web.example', at='{WEB}', check=False)]"))
+    refused(both(server, s, f"[*by_proxy('{WEB}'), get('web.example', at='{WEB}'), tls_get('web.example', at='{WEB}', "
+                 f"check=False)]"))
     got = both(server, s, "[raw(*PROXY, bytes([5, 1, 0])), raw('198.18.0.1', 1080, bytes([5, 1, 0]))]")
     check(all(t.startswith("!") or t == "" or t.startswith("HTTP/1.1 4") for g in got for t in g), f"SOCKS: {got}")
     equal(internet.NET.connections, [], "connections to the host whose name is allowed")
@@ -102,7 +105,8 @@ def test_metadata_as_octal(server):
 
 
 def test_metadata_mapped_into_ipv6(server):
-    for spelling in ("[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[::169.254.169.254]"):
+    for spelling in ("[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]",
+                     "[::169.254.169.254]"):
         address_refused(server, spelling)
     for name in ("meta.example", "mapped.example", "nat64.example"):
         name_refused(server, name)
@@ -131,19 +135,22 @@ def test_metadata_google_internal(server):
 
 
 def test_zero_loopback_localhost_and_docker(server):
-    for spelling in ("0.0.0.0", "[::]", "127.1", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0", "0x7f.1", "192.0.2.1"):
+    for spelling in ("0.0.0.0", "[::]", "127.1", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0", "0x7f.1",
+                     "192.0.2.1"):
         address_refused(server, spelling, 8088)
     for name in ("localhost", "x.localhost", "host.docker.internal", "loop.example", "zero.example", "multi.example"):
         name_refused(server, name, 8088)
 
 
 def test_private_addresses(server):
-    for spelling in (INTERNAL, "10.5", "167772165", "192.168.1.1", "172.16.0.1", "[fd12:3456:789a::5]", "224.0.0.1", "255.255.255.255",
+    for spelling in (INTERNAL, "10.5", "167772165", "192.168.1.1", "172.16.0.1", "[fd12:3456:789a::5]", "224.0.0.1",
+                     "255.255.255.255",
                      "198.18.0.1", "198.19.255.255", "192.0.0.1", "240.0.0.1"):
         address_refused(server, spelling)
     name_refused(server, "internal.corp.example")
     s = make(server, policy({"cidr": ["10.0.0.0/8", "169.254.0.0/16", "fd00::/8"], "ports": "any"}, {"host": "*"}))
-    refused(both(server, s, f"[get('{INTERNAL}'), get('{METADATA}'), get('{METADATA6}'), get('internal.corp.example')]"),
+    refused(both(server, s,
+                 f"[get('{INTERNAL}'), get('{METADATA}'), get('{METADATA6}'), get('internal.corp.example')]"),
             "a rule of the session's own does not open them")
 
 
@@ -177,7 +184,8 @@ def test_cname_to_disallowed(server):
 
 def test_trailing_dot(server):
     s = shared(server)
-    got = both(server, s, "[get('web.example.'), get('evil.example.', at='web.example'), get('web.example..', at='web.example'), "
+    got = both(server, s, "[get('web.example.'), get('evil.example.', at='web.example'), get('web.example..', "
+               "at='web.example'), "
                "*by_proxy('evil.example.')]")
     for g in got:
         check(served(g[0]) and '"host": "web.example' in g[0], f"the same name: {g[0][:200]}")
@@ -188,7 +196,8 @@ def test_trailing_dot(server):
 
 def test_case(server):
     s = make(server, policy({"host": "look.example", "action": "deny"}, {"host": "*.example"}))
-    got = both(server, s, "[get('WEB.Example'), get('LOOK.eXample'), *by_proxy('LOOK.EXAMPLE'), get('LOOK.EXAMPLE', at='web.example')]")
+    got = both(server, s, "[get('WEB.Example'), get('LOOK.eXample'), *by_proxy('LOOK.EXAMPLE'), get('LOOK.EXAMPLE', "
+               "at='web.example')]")
     for g in got:
         check(served(g[0]), g[0][:200])
         refused(g[1:], "a rule that denies")
@@ -198,8 +207,10 @@ def test_case(server):
 def test_punycode_and_idna(server):
     s = make(server, policy({"host": "xn--bcher-kva.example"}, {"host": "web.example"}))
     check(served(probe(server, s, "get('xn--bcher-kva.example')")), "the name in its ASCII form")
-    refused(both(server, s, "[get('b\\xfccher.example', at='web.example'), get('w\\u0435b.example'.encode().decode('latin-1'), at='web.example'), "
-                 "*by_proxy('w\\xd0\\xb5b.example'), *by_proxy('xn--wb-jlc.example'), get('\\uff57eb.example'.encode().decode('latin-1'), at='web.example')]"))
+    refused(both(server, s, "[get('b\\xfccher.example', at='web.example'), "
+                 "get('w\\u0435b.example'.encode().decode('latin-1'), at='web.example'), "
+                 "*by_proxy('w\\xd0\\xb5b.example'), *by_proxy('xn--wb-jlc.example'), "
+                 "get('\\uff57eb.example'.encode().decode('latin-1'), at='web.example')]"))
     for labels in ("[b'w\\xd0\\xb5b', b'example']", "[b'xn--wb-jlc', b'example']", "[b'b\\xfccher', b'example']"):
         got = probe(server, s, f"dns({labels})")
         check(got[0] != 0 and got[1] == 0, f"{labels}: {got}")
@@ -207,10 +218,14 @@ def test_punycode_and_idna(server):
 
 def test_percent_encoding(server):
     s = shared(server)
-    refused(both(server, s, "[get(h, at='web.example') for h in ('web%2eexample', '%65vil.example', 'evil%2Eexample', 'web.example%00.evil.example', "
-                 "'web.example%2f.evil.example')] + by_proxy('web.example%2f@evil.example') + by_proxy('%65vil.example')"))
-    paths = ("/%73hut", "/open/../shut", "/open/%2e%2e/shut", "/open/.%2e/shut", "/open/..%2fshut", "/open%2f..%2fshut", "/open/%2e%2e%2fshut",
-             "/open/..%5cshut", "/open/..;/shut", "/open/%00/../shut", "//shut", "/open/%c0%ae%c0%ae/shut", "/open/..%c0%afshut", "/open/%u002e%u002e/shut")
+    refused(both(server, s, "[get(h, at='web.example') for h in ('web%2eexample', '%65vil.example', 'evil%2Eexample', "
+                 "'web.example%00.evil.example', "
+                 "'web.example%2f.evil.example')] + by_proxy('web.example%2f@evil.example') + "
+                 "by_proxy('%65vil.example')"))
+    paths = ("/%73hut", "/open/../shut", "/open/%2e%2e/shut", "/open/.%2e/shut", "/open/..%2fshut", "/open%2f..%2fshut",
+             "/open/%2e%2e%2fshut",
+             "/open/..%5cshut", "/open/..;/shut", "/open/%00/../shut", "//shut", "/open/%c0%ae%c0%ae/shut",
+             "/open/..%c0%afshut", "/open/%u002e%u002e/shut")
     got = probe(server, s, f"[get('look.example', p) for p in {paths!r}]")
     refused(got, "paths")
     equal([h["path"] for h in internet.NET.hits if "shut" in h["path"]], [], "paths that arrived")
@@ -219,7 +234,8 @@ def test_percent_encoding(server):
 def test_userinfo(server):
     s = shared(server)
     refused(both(server, s, "[*by_proxy('web.example@evil.example'), *by_proxy('web.example:80@evil.example'), "
-                 "get('web.example@evil.example', at='web.example'), *by_proxy('web.example', host='web.example@evil.example'), "
+                 "get('web.example@evil.example', at='web.example'), *by_proxy('web.example', "
+                 "host='web.example@evil.example'), "
                  "raw(*PROXY, 'GET http://web.example\\\\@evil.example/ HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n'), "
                  "raw(*PROXY, 'GET http://web.example#@evil.example/ HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n')]"))
     check(curl(server, s, "http://web.example@evil.example/")[1] != 200, "curl")
@@ -230,10 +246,13 @@ def test_nul_byte_in_a_socks5_name(server):
     """The names that egress gives to its own SOCKS5 proxy are those that it has judged, whatever they held."""
     s = make(server, policy({"host": "web.example"}, {"host": "*.example"}, {"host": "evil.example", "action": "deny"},
                             proxy={"address": "socks.example:1080", "username": "u", "password": "p"}))
-    refused(both(server, s, "[get('evil.example\\0.web.example', at='web.example'), *by_proxy('evil.example\\0.web.example'), "
-                 "*by_proxy('evil.example%00.web.example'), outcome(raw('web.example', 443, hello(b'web.example\\0.evil'))), "
+    refused(both(server, s, "[get('evil.example\\0.web.example', at='web.example'), "
+                 "*by_proxy('evil.example\\0.web.example'), "
+                 "*by_proxy('evil.example%00.web.example'), outcome(raw('web.example', 443, "
+                 "hello(b'web.example\\0.evil'))), "
                  "outcome(raw('web.example', 443, hello(b'web.example\\0')))]".replace("outcome(", "'!'+outcome(")))
-    for labels in ("[b'evil\\0', b'example']", "[b'evil.example\\0', b'web', b'example']", "[b'web.example', b'example']", "[b'a', b'b\\n', b'example']"):
+    for labels in ("[b'evil\\0', b'example']", "[b'evil.example\\0', b'web', b'example']",
+                   "[b'web.example', b'example']", "[b'a', b'b\\n', b'example']"):
         got = probe(server, s, f"dns({labels})")
         check(got[0] != 0 and got[1] == 0, f"{labels}: {got}")
     bad = [h["path"] for h in internet.NET.hits if h["method"] == "SOCKS" and h["host"] != "web.example"]
@@ -243,20 +262,24 @@ def test_nul_byte_in_a_socks5_name(server):
 def test_cr_lf_in_host(server):
     s = shared(server)
     refused(both(server, s, "[raw('web.example', 80, 'GET /echo HTTP/1.1\\r\\nHost: ' + h + '\\r\\n\\r\\n') for h in "
-                 "('web.example\\revil.example', 'web.example\\nX: y', 'web.example\\r\\n evil.example', 'web.example\\tevil.example', "
-                 "' web.example evil.example', 'web.example,evil.example', '')] + by_proxy('web.example\\r\\nX-Y: z')[:1]"))
+                 "('web.example\\revil.example', 'web.example\\nX: y', 'web.example\\r\\n evil.example', "
+                 "'web.example\\tevil.example', "
+                 "' web.example evil.example', 'web.example,evil.example', "
+                 "'')] + by_proxy('web.example\\r\\nX-Y: z')[:1]"))
     refused(both(server, s, "raw('web.example', 80, 'GET /echo\\rX HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n')"))
     equal(internet.NET.hits, [], "hits")
 
 
 def test_overlong_labels(server):
     s = wide(server)
-    refused(both(server, s, "[get(h, at='web.example') for h in ('a' * 64 + '.example', 'a.' * 127 + 'example', 'a' * 5000 + '.example', '.web.example', "
+    refused(both(server, s, "[get(h, at='web.example') for h in ('a' * 64 + '.example', 'a.' * 127 + 'example', "
+                 "'a' * 5000 + '.example', '.web.example', "
                  "'web..example')] + by_proxy('a' * 64 + '.example') + by_proxy('a.' * 130 + 'example')"))
     for labels in ("[b'a' * 63] * 5", "[b'a'] * 130"):
         got = probe(server, s, f"dns({labels})")
         check(isinstance(got, str) or got[1] == 0, f"{labels}: {got}")
-    got = probe(server, s, "udp('198.18.0.1', 53, struct.pack('!HHHHHH', 7, 256, 1, 0, 0, 0) + b'\\xc0\\x0c' + struct.pack('!HH', 1, 1))")
+    got = probe(server, s, "udp('198.18.0.1', 53, struct.pack('!HHHHHH', 7, 256, 1, 0, 0, "
+                "0) + b'\\xc0\\x0c' + struct.pack('!HH', 1, 1))")
     check(got.startswith("!") or got.encode("latin-1")[6:8] == b"\0\0", f"a name that points at itself: {got!r}")
     check(served(probe(server, s, "get('web.example')")), "and it still serves")
 
@@ -264,7 +287,8 @@ def test_overlong_labels(server):
 def lookalike(server, name):
     s = shared(server)
     equal([a[:2] for a in both(server, s, f"dns({name!r})")], [[3, 0]] * 2, "names")
-    refused(both(server, s, f"[get({name!r}, at='web.example'), *by_proxy({name!r}), tls_get({name!r}, at='web.example', check=False), "
+    refused(both(server, s, f"[get({name!r}, at='web.example'), *by_proxy({name!r}), tls_get({name!r}, "
+                 f"at='web.example', check=False), "
                  f"get({name!r}, at='{EVIL}')]"), name)
 
 
@@ -273,7 +297,8 @@ def test_allowed_com_evil_com(server):
 
 
 def test_evilallowed_com_vs_allowed_com(server):
-    for name in ("evilweb.example", "evil-web.example", "evilwild.example", "wild.example", "wild.example.evil.example"):
+    for name in ("evilweb.example", "evil-web.example", "evilwild.example", "wild.example",
+                 "wild.example.evil.example"):
         lookalike(server, name)
 
 
@@ -282,19 +307,22 @@ def test_evilallowed_com_vs_allowed_com(server):
 
 def test_sni_differs_from_host(server):
     s = shared(server)
-    got = both(server, s, "[tls_get('look.example', header=h) for h in ('look.example', 'web.example', 'evil.example', 'look.example:8443', "
+    got = both(server, s, "[tls_get('look.example', header=h) for h in ('look.example', 'web.example', 'evil.example', "
+               "'look.example:8443', "
                f"'{WEB}', 'look.example.evil.example')]")
     for g in got:
         check(served(g[0]), g[0][:200])
         refused(g[1:], "a Host that is not the SNI")
-    refused(both(server, s, "[tls_get('web.example', sni=n, check=False) for n in ('evil.example', 'look.example', 'web.example.evil.example')]"),
+    refused(both(server, s, "[tls_get('web.example', sni=n, check=False) for n in ('evil.example', 'look.example', "
+                 "'web.example.evil.example')]"),
             "an SNI that is not the name")
     recorded(server, s, lambda r: r["verdict"] == "deny" and "SNI evil.example differs" in r.get("reason", ""))
 
 
 def test_sni_differs_from_certificate(server):
     names = ("wrongname.example", "expired.example", "selfsigned.example")
-    s = make(server, policy(*({"host": n, "tls": "terminate"} for n in names), {"host": "bysni.example", "tls": "terminate"}))
+    s = make(server, policy(*({"host": n, "tls": "terminate"} for n in names),
+                            {"host": "bysni.example", "tls": "terminate"}))
     for name in names:
         got = probe(server, s, f"tls_get('{name}')")
         check(got.startswith("HTTP/1.1 502 ") and "certificate" in got, f"{name}: {got[:300]}")
@@ -305,7 +333,8 @@ def test_sni_differs_from_certificate(server):
 def test_no_sni(server):
     s = shared(server)
     got = both(server, s, "[tls('web.example', None, check=False), tls('look.example', None, check=False), "
-               "outcome(raw('web.example', 443, hello())), outcome(raw('web.example', 443, hello(b''))), outcome(raw('web.example', 443, hello(b'10.0.0.5')))]")
+               "outcome(raw('web.example', 443, hello())), outcome(raw('web.example', 443, hello(b''))), "
+               "outcome(raw('web.example', 443, hello(b'10.0.0.5')))]")
     for g in got:
         refused(g[:2])
         check(all(t.startswith(("alert", "!")) or t == "" for t in g[2:]), f"{g}")
@@ -313,10 +342,11 @@ def test_no_sni(server):
 
 
 def test_encrypted_client_hello(server):
-    """The inner name cannot be read: then it is not passed on, but ended here, where only the outer one has a certificate."""
+    """The inner name cannot be read: it is not passed on, but ended here, where only the outer has a certificate."""
     s = shared(server)
     got = both(server, s, "[outcome(raw('web.example', 443, hello(b'web.example', [(0xfe0d, b'\\0' * 60)]), 1)), "
-               "outcome(raw('web.example', 443, hello(b'evil.example', [(0xfe0d, b'\\0' * 60)]))), dns('web.example', 65), dns('web.example', 64)]")
+               "outcome(raw('web.example', 443, hello(b'evil.example', [(0xfe0d, b'\\0' * 60)]))), dns('web.example', "
+               "65), dns('web.example', 64)]")
     for g in got:
         check(g[1].startswith("alert"), f"an outer name that is not the name: {g[1]}")
         equal([a[:2] for a in g[2:]], [[0, 0], [0, 0]], "no keys are given")
@@ -326,14 +356,16 @@ def test_encrypted_client_hello(server):
 def test_host_differs_from_authority(server):
     """There is no :authority where requests are looked at: HTTP/2 is not spoken there."""
     s = shared(server)
-    got = both(server, s, "[tls('look.example', 'look.example', alpn=['h2']), tls('look.example', 'look.example', alpn=['h2', 'http/1.1'])]")
+    got = both(server, s, "[tls('look.example', 'look.example', alpn=['h2']), tls('look.example', 'look.example', "
+               "alpn=['h2', 'http/1.1'])]")
     for g in got:
         check(g[0].startswith("!") and g[1] == "shaken http/1.1", f"{g}")
 
 
 def test_http2_coalescing(server):
     s = shared(server)
-    code, status, text = curl(server, s, "https://look.example/open/c", "--http2", "-o", "/dev/null", "-w", "%{http_version}\n%{http_code}")
+    code, status, text = curl(server, s, "https://look.example/open/c", "--http2", "-o", "/dev/null", "-w",
+                              "%{http_version}\n%{http_code}")
     equal((code, status, text), (0, 200, "1.1"), "HTTP/1.1, whatever the client would like")
     got = probe(server, s, "two()", before="""
 def two():
@@ -356,9 +388,11 @@ def test_certificate_for_a_wildcard(server):
 
 def test_client_certificates_bypass_nothing(server):
     s = shared(server)
-    sh(server, s, "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /tmp/c.key -out /tmp/c.pem -subj /CN=admin -days 2 "
+    sh(server, s, "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /tmp/c.key -out "
+       "/tmp/c.pem -subj /CN=admin -days 2 "
        "2>/dev/null && chmod 644 /tmp/c.key", 0)
-    got = both(server, s, "[tls_get('look.example', p, tweak=lambda c: c.load_cert_chain('/tmp/c.pem', '/tmp/c.key')) for p in ('/echo', '/shut')]")
+    got = both(server, s, "[tls_get('look.example', p, tweak=lambda c: c.load_cert_chain('/tmp/c.pem', "
+               "'/tmp/c.key')) for p in ('/echo', '/shut')]")
     for g in got:
         check(served(g[0]), g[0][:200])
         refused(g[1:], "with a client's certificate")
@@ -369,71 +403,95 @@ def test_client_certificates_bypass_nothing(server):
 
 def test_absolute_form_differs_from_host(server):
     s = shared(server)
-    refused(both(server, s, "[raw(h, p, 'GET ' + u + ' HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n') for h, p in (('web.example', 80), PROXY) "
-                 f"for u in ('http://evil.example/echo', 'http://{EVIL}/echo', 'https://evil.example/echo', 'ftp://web.example/', 'http:evil.example', "
+    refused(both(server, s, "[raw(h, p, 'GET ' + u + ' HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n') "
+                 "for h, p in (('web.example', 80), PROXY) "
+                 f"for u in ('http://evil.example/echo', 'http://{EVIL}/echo', 'https://evil.example/echo', "
+                 f"'ftp://web.example/', 'http:evil.example', "
                  "'http:///echo', 'file:///etc/passwd')]"))
     equal([h for h in internet.NET.hits if h["address"] != WEB], [], "hits")
 
 
 def test_two_host_headers(server):
-    refused(both(server, shared(server), "[raw('web.example', 80, t), raw(*PROXY, t.replace('/echo', 'http://web.example/echo'))]",
+    refused(both(server, shared(server), "[raw('web.example', 80, t), raw(*PROXY, t.replace('/echo', "
+                 "'http://web.example/echo'))]",
                  before="t = 'GET /echo HTTP/1.1\\r\\nHost: web.example\\r\\nHost: evil.example\\r\\n\\r\\n'"))
     equal(internet.NET.hits, [], "hits")
 
 
 SMUGGLED = "GET /shut HTTP/1.1\\r\\nHost: look.example\\r\\n\\r\\n"
 SMUGGLING = [
-    ("Content-Length: 4\\r\\nTransfer-Encoding: chunked", "0\\r\\n\\r\\n"), ("Transfer-Encoding: chunked\\r\\nContent-Length: 0", "0\\r\\n\\r\\n"),
-    ("Content-Length: 0\\r\\nContent-Length: 60", ""), ("Transfer-Encoding: xchunked", "0\\r\\n\\r\\n"), ("Transfer-Encoding : chunked", "0\\r\\n\\r\\n"),
-    ("Transfer-Encoding:\\x0bchunked", "0\\r\\n\\r\\n"), ("Transfer-Encoding: chunked, identity", "0\\r\\n\\r\\n"), ("Transfer-Encoding: identity", ""),
-    ("Content-Length: +0", ""), ("Content-Length: 0x0", ""), ("Content-Length: 0, 0", ""), (" Content-Length: 50", ""), ("X: y\\n\\nGET /shut HTTP/1.1", ""),
-    ("Transfer-Encoding: chunked", "0;a=\\n\\r\\n"), ("Transfer-Encoding: chunked", "00000000000000000\\r\\n\\r\\n"), ("Transfer-Encoding: chunked", "-0\\r\\n\\r\\n"),
-    ("Transfer-Encoding: chunked", "0\\n\\n"), ("Transfer-Encoding\\0: chunked", "0\\r\\n\\r\\n"), ("Content_Length: 3", ""), ("Connection: Content-Length\\r\\nContent-Length: 0", ""),
+    ("Content-Length: 4\\r\\nTransfer-Encoding: chunked", "0\\r\\n\\r\\n"), ("Transfer-Encoding: "
+    "chunked\\r\\nContent-Length: 0", "0\\r\\n\\r\\n"),
+    ("Content-Length: 0\\r\\nContent-Length: 60", ""), ("Transfer-Encoding: xchunked", "0\\r\\n\\r\\n"),
+    ("Transfer-Encoding : chunked", "0\\r\\n\\r\\n"),
+    ("Transfer-Encoding:\\x0bchunked", "0\\r\\n\\r\\n"), ("Transfer-Encoding: chunked, identity", "0\\r\\n\\r\\n"),
+    ("Transfer-Encoding: identity", ""),
+    ("Content-Length: +0", ""), ("Content-Length: 0x0", ""), ("Content-Length: 0, 0", ""), (" Content-Length: 50", ""),
+    ("X: y\\n\\nGET /shut HTTP/1.1", ""),
+    ("Transfer-Encoding: chunked", "0;a=\\n\\r\\n"), ("Transfer-Encoding: chunked", "00000000000000000\\r\\n\\r\\n"),
+    ("Transfer-Encoding: chunked", "-0\\r\\n\\r\\n"),
+    ("Transfer-Encoding: chunked", "0\\n\\n"), ("Transfer-Encoding\\0: chunked", "0\\r\\n\\r\\n"),
+    ("Content_Length: 3", ""), ("Connection: Content-Length\\r\\nContent-Length: 0", ""),
 ]
 
 
 def test_te_cl_smuggling(server):
     s = shared(server)
-    texts = [f"POST /open/s{i} HTTP/1.1\\r\\nHost: look.example\\r\\n{head}\\r\\n\\r\\n{body}{SMUGGLED}" for i, (head, body) in enumerate(SMUGGLING)]
+    texts = [f"POST /open/s{i} HTTP/1.1\\r\\nHost: look.example\\r\\n{head}\\r\\n\\r\\n{body}{SMUGGLED}" for i,
+             (head, body) in enumerate(SMUGGLING)]
     listed = "[" + ", ".join(f"'{t}'" for t in texts) + "]"
     got = probe(server, s, f"[raw('look.example', 80, t) for t in {listed}]")
     got += probe(server, s, f"[tls('look.example', 'look.example', t) for t in {listed}]")
     for text, answer in zip(texts * 2, got):
         check("Timeout" not in answer, f"{text}: {answer[:200]}")
-    equal([h["path"] for h in internet.NET.hits if "shut" in h["path"] or b"shut" in h["body"]], [], "what was smuggled")
+    equal([h["path"] for h in internet.NET.hits if "shut" in h["path"] or b"shut" in h["body"]], [],
+          "what was smuggled")
 
 
 def test_connect_pipelining(server):
     s = shared(server)
-    got = both(server, s, "[raw(*PROXY, 'CONNECT ' + t + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\nGET /echo HTTP/1.1\\r\\nHost: ' + h + '\\r\\nConnection: close\\r\\n\\r\\n') for t, h in "
-               "(('web.example:80', 'evil.example'), ('look.example:80', 'evil.example'), ('evil.example:80', 'evil.example'), ('web.example:22', 'web.example'), "
-               "('web.example:443', 'web.example'), ('web.example', 'web.example'), ('web.example:99999', 'web.example'), ('198.18.0.1:3128', 'x'))]")
+    got = both(server, s, "[raw(*PROXY, 'CONNECT ' + t + ' HTTP/1.1\\r\\nHost: x\\r\\n\\r\\nGET /echo "
+               "HTTP/1.1\\r\\nHost: ' + h + '\\r\\nConnection: close\\r\\n\\r\\n') for t, h in "
+               "(('web.example:80', 'evil.example'), ('look.example:80', 'evil.example'), ('evil.example:80', "
+               "'evil.example'), ('web.example:22', 'web.example'), "
+               "('web.example:443', 'web.example'), ('web.example', 'web.example'), ('web.example:99999', "
+               "'web.example'), ('198.18.0.1:3128', 'x'))]")
     for g in got:
         for text in g:
             check('"sha256"' not in text, f"served: {text[:200]}")
-    got = probe(server, s, "raw(*PROXY, 'CONNECT look.example:80 HTTP/1.1\\r\\nHost: look.example:80\\r\\n\\r\\nCONNECT evil.example:80 HTTP/1.1\\r\\nHost: evil.example\\r\\nConnection: close\\r\\n\\r\\n')")
+    got = probe(server, s, "raw(*PROXY, 'CONNECT look.example:80 HTTP/1.1\\r\\nHost: "
+                "look.example:80\\r\\n\\r\\nCONNECT evil.example:80 HTTP/1.1\\r\\nHost: evil.example\\r\\nConnection: "
+                "close\\r\\n\\r\\n')")
     check(" 200 " not in got.partition("\r\n\r\n")[2], f"CONNECT in a tunnel: {got}")
     equal([h for h in internet.NET.hits if h["host"] != "web.example"], [], "hits")
 
 
-UPGRADE = "Connection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n"
+UPGRADE = ("Connection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Version: 13\\r\\n"
+           "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n")
 
 
 def test_upgrade_to_websocket_then_tunnel(server):
     s = shared(server)
-    refused(both(server, s, f"[get('look.example', '/ws', '{UPGRADE}'), tls_get('look.example', '/ws', '{UPGRADE}')]"), "a path that is not allowed")
-    got = probe(server, s, f"raw('look.example', 80, 'GET /echo HTTP/1.1\\r\\nHost: look.example\\r\\n{UPGRADE}\\r\\n{SMUGGLED}')")
+    refused(both(server, s, f"[get('look.example', '/ws', '{UPGRADE}'), tls_get('look.example', '/ws', '{UPGRADE}')]"),
+            "a path that is not allowed")
+    got = probe(server, s, f"raw('look.example', 80, 'GET /echo HTTP/1.1\\r\\nHost: "
+                f"look.example\\r\\n{UPGRADE}\\r\\n{SMUGGLED}')")
     equal(internet.NET.hit("/shut"), [], f"what follows an upgrade that the server did not do ({got[:200]})")
-    refused(both(server, s, "get('web.example', '/h2c', 'Connection: Upgrade\\r\\nUpgrade: tcp\\r\\n')"), "a protocol nobody knows")
+    refused(both(server, s, "get('web.example', '/h2c', 'Connection: Upgrade\\r\\nUpgrade: tcp\\r\\n')"),
+            "a protocol nobody knows")
 
 
 def test_h2c_upgrade(server):
     s = shared(server)
-    got = probe(server, s, "get('web.example', '/echo', 'Connection: Upgrade, HTTP2-Settings\\r\\nUpgrade: h2c\\r\\nHTTP2-Settings: AAMAAABkAAQAAP__\\r\\n')")
+    got = probe(server, s, "get('web.example', '/echo', 'Connection: Upgrade, "
+                "HTTP2-Settings\\r\\nUpgrade: h2c\\r\\nHTTP2-Settings: AAMAAABkAAQAAP__\\r\\n')")
     check(served(got), got[:200])
-    check(not [n for n, v in internet.NET.hits[-1]["headers"] if n.lower() in ("upgrade", "http2-settings")], "the server was offered it")
-    refused(both(server, s, "raw('web.example', 80, 'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + '\\0' * 9)"), "without asking")
-    check(" 502 " in probe(server, s, f"get('web.example', '/h2c', '{UPGRADE}')"), "a server that changes to it by itself")
+    check(not [n for n, v in internet.NET.hits[-1]["headers"] if n.lower() in ("upgrade", "http2-settings")],
+          "the server was offered it")
+    refused(both(server, s, "raw('web.example', 80, 'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + '\\0' * 9)"),
+            "without asking")
+    check(" 502 " in probe(server, s, f"get('web.example', '/h2c', '{UPGRADE}')"),
+          "a server that changes to it by itself")
 
 
 # ---- other protocols
@@ -441,13 +499,15 @@ def test_h2c_upgrade(server):
 
 def udp_refused(server, port, data="b'x' * 40"):
     s = wide(server)
-    got = both(server, s, f"[udp('web.example', {port}, {data}), udp('{EVIL}', {port}, {data}), udp('{EVIL6}', {port}, {data}), udp('{METADATA}', {port}, {data})]")
+    got = both(server, s, f"[udp('web.example', {port}, {data}), udp('{EVIL}', {port}, {data}), udp('{EVIL6}', {port}, "
+               f"{data}), udp('{METADATA}', {port}, {data})]")
     check(all("ConnectionRefused" in t for g in got for t in g), f"at once: {got}")
 
 
 def test_quic_udp_443(server):
     udp_refused(server, 443, "b'\\xc3\\0\\0\\0\\1' + b'\\0' * 1195")
-    check('Alt-Svc' not in probe(server, shared(server), "get('web.example', '/altsvc')"), "a server's advice to use it")
+    check('Alt-Svc' not in probe(server, shared(server), "get('web.example', '/altsvc')"),
+          "a server's advice to use it")
 
 
 def test_ntp(server):
@@ -457,14 +517,18 @@ def test_ntp(server):
 def test_doh(server):
     """Where paths are given, /dns-query is none of them; and an address learnt that way is refused anyhow."""
     s = shared(server)
-    refused(both(server, s, "[raw('look.example', 80, 'POST /dns-query HTTP/1.1\\r\\nHost: look.example\\r\\nContent-Type: application/dns-message\\r\\nContent-Length: 3\\r\\n\\r\\nabc'), "
-                 f"tls_get('look.example', '/dns-query?dns=AAAA'), get('evil.example', at='{EVIL}'), tls_get('evil.example', at='{EVIL}', check=False)]"))
+    refused(both(server, s, "[raw('look.example', 80, 'POST /dns-query HTTP/1.1\\r\\nHost: "
+                 "look.example\\r\\nContent-Type: application/dns-message\\r\\nContent-Length: 3\\r\\n\\r\\nabc'), "
+                 f"tls_get('look.example', '/dns-query?dns=AAAA'), get('evil.example', at='{EVIL}'), "
+                 f"tls_get('evil.example', at='{EVIL}', check=False)]"))
     equal(internet.NET.hits, [], "hits")
 
 
 def test_dot_853(server):
     s = shared(server)
-    refused(both(server, s, f"[tls('web.example', 'web.example', port=853, check=False), raw('9.9.9.9', 853, hello(b'web.example')).replace(chr(21), '!'), raw('{EVIL}', 853, hello(b'evil.example')).replace(chr(21), '!')]"))
+    refused(both(server, s, f"[tls('web.example', 'web.example', port=853, check=False), raw('9.9.9.9', 853, "
+                 f"hello(b'web.example')).replace(chr(21), '!'), raw('{EVIL}', 853, "
+                 f"hello(b'evil.example')).replace(chr(21), '!')]"))
     equal(internet.NET.connections, [], "connections")
 
 
@@ -507,7 +571,8 @@ def made(kind):
 
 def test_ipv6_only_path(server):
     s = shared(server)
-    refused(both(server, s, f"[get('evil.example', at='{EVIL6}'), *by_proxy('[{EVIL6}]'), get('web.example', at='{internet.WEB6}'), "
+    refused(both(server, s, f"[get('evil.example', at='{EVIL6}'), *by_proxy('[{EVIL6}]'), get('web.example', "
+                 f"at='{internet.WEB6}'), "
                  f"tls_get('web.example', at='{internet.WEB6}', check=False)]"))
     equal([a[:2] for a in both(server, s, "dns('evil.example', 28)")], [[3, 0]] * 2, "names")
     equal(internet.NET.connections, [], "connections")
@@ -526,8 +591,10 @@ def made():
 
 
 def test_ip_fragments(server):
-    raw_socket(server, "socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW", f"s.sendto(b'\\x45' + b'\\0' * 39, ('{EVIL}', 0))")
-    raw_socket(server, "socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW", f"s.sendto(b'\\x60' + b'\\0' * 47, ('{EVIL6}', 0))")
+    raw_socket(server, "socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW", f"s.sendto(b'\\x45' + b'\\0' * 39, "
+               f"('{EVIL}', 0))")
+    raw_socket(server, "socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW", f"s.sendto(b'\\x60' + b'\\0' * 47, "
+               f"('{EVIL6}', 0))")
 
 
 def test_raw_socket_to_the_gateway(server):
@@ -553,7 +620,9 @@ def test_tcp_to_the_proxys_own_admin_port(server):
     port = server.address[1]
     s = wide(server)
     for host in ("127.0.0.1", "localhost", "[::1]", "192.0.2.1", NODE_PUBLIC, "self.example", "198.18.0.1"):
-        refused(both(server, s, f"[raw({host.strip('[]')!r}, {port}, 'GET /healthz HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n'), *by_proxy('{host}:{port}', '/healthz')]"), host)
+        refused(both(server, s, f"[raw({host.strip('[]')!r}, {port}, "
+                     f"'GET /healthz HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n'), *by_proxy('{host}:{port}', "
+                     f"'/healthz')]"), host)
 
 
 def test_proxy_reaching_its_own_loopback(server):
@@ -561,8 +630,10 @@ def test_proxy_reaching_its_own_loopback(server):
     for host in ("127.0.0.1", "127.0.0.53", "self.example", NODE_PUBLIC, "loop.example", "2001:db8::1"):
         host = f"[{host}]" if ":" in host else host
         s = wide(server)
-        refused(both(server, s, f"[*by_proxy('{host}:8088'), *by_proxy('{host}:80'), *by_proxy('{host}:3128'), *by_proxy('{host}:53')]"), host)
-    refused(both(server, wide(server), "[*by_proxy('198.18.0.1:3128'), *by_proxy('[fd63:6f72:646f:6e00::1]:3128')]"), "the proxy by itself")
+        refused(both(server, s, f"[*by_proxy('{host}:8088'), *by_proxy('{host}:80'), *by_proxy('{host}:3128'), "
+                     f"*by_proxy('{host}:53')]"), host)
+    refused(both(server, wide(server), "[*by_proxy('198.18.0.1:3128'), *by_proxy('[fd63:6f72:646f:6e00::1]:3128')]"),
+            "the proxy by itself")
 
 
 # ---- clients that do not want to
@@ -588,7 +659,8 @@ int connect(int s, const struct sockaddr *a, unsigned n)
     done = sh(server, s, f"cat > /tmp/p.c <<'E'\n{source}\nE\ncc -shared -fPIC -o /tmp/p.so /tmp/p.c")
     if done["exit_code"] != 0:
         raise Skip(f"no compiler in the cell: {done['stderr'][-200:]}")
-    done = sh(server, s, "LD_PRELOAD=/tmp/p.so curl -4 -sS -m 10 -o /dev/null -w '%{http_code}' http://web.example/echo")
+    done = sh(server, s, "LD_PRELOAD=/tmp/p.so curl -4 -sS -m 10 -o /dev/null -w '%{http_code}' "
+              "http://web.example/echo")
     check(done["stdout"] in ("403", "000"), f"{done}")
 
 
@@ -603,7 +675,8 @@ def test_static_binary_that_ignores_the_environment(server):
 
 def test_redirects_to_disallowed(server):
     s = shared(server)
-    for to in ("http://evil.example/", f"http://{EVIL}/", f"http://{METADATA}/latest/", "http://127.0.0.1:8088/", "http://look.example/shut",
+    for to in ("http://evil.example/", f"http://{EVIL}/", f"http://{METADATA}/latest/", "http://127.0.0.1:8088/",
+               "http://look.example/shut",
                "http://[::ffff:169.254.169.254]/", "https://evil.example/", "http://2852039166/"):
         for code in ("301", "302", "307", "308"):
             got, status, text = curl(server, s, f"http://web.example/redirect?code={code}&to={to}", "-L")
@@ -638,7 +711,8 @@ def steady(asks):
 
 def test_connection_reuse_after_policy_change(server):
     s = make(server)
-    x = server.spawn(s["id"], ["/usr/bin/python3", "-c", TOOLS + STEADY + f"\nshown(steady([plain(), inside('web.example', '{TRUST}'), inside('look.example', None)]))"])
+    x = server.spawn(s["id"], ["/usr/bin/python3", "-c", TOOLS + STEADY + f"\nshown(steady([plain(), "
+                               f"inside('web.example', '{TRUST}'), inside('look.example', None)]))"])
     path = f"/v1/sessions/{s['id']}/executions/{x['id']}/output?stream=stdout"
     wait_for(lambda: b"ready" in server.want(200, "GET", path, raw=True), 15, "three connections that are used")
     before = len(internet.NET.hits)
@@ -654,8 +728,10 @@ def test_connection_reuse_after_policy_change(server):
 def test_policy_race_at_startup(server):
     """Before the policy is there nothing gets out: attempts begin with the cell's first moment."""
     code = (f"import socket\nn = 0\nfor i in range(60):\n for a in ('{EVIL}', '{METADATA}', '{EVIL6}'):\n"
-            "  try:\n   s = socket.socket(socket.AF_INET6 if ':' in a else socket.AF_INET); s.settimeout(2); s.connect((a, 80)); "
-            "s.sendall(b'GET /echo HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n'); n += b'sha256' in s.recv(9999)\n  except OSError: pass\nprint(n)")
+            "  try:\n   s = socket.socket(socket.AF_INET6 if ':' in a else socket.AF_INET); s.settimeout(2); "
+            "s.connect((a, 80)); "
+            "s.sendall(b'GET /echo HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n'); "
+            "n += b'sha256' in s.recv(9999)\n  except OSError: pass\nprint(n)")
     for network in ("deny", "none", POLICY, POLICY, POLICY, POLICY):
         s = server.create(network=network)
         x = server.spawn(s["id"], ["/usr/bin/python3", "-c", code])
@@ -666,7 +742,8 @@ def test_policy_race_at_startup(server):
                 put(server, s, policy({"host": f"h{n}.example"}))
         done = wait_for(lambda: (now := server.execution(x))["ended_at"] and now, 30, "its end")
         equal(done["exit_code"], 0, "exit")
-        equal(server.want(200, "GET", f"/v1/sessions/{s['id']}/executions/{x['id']}/output?stream=stdout", raw=True), b"0\n", "answers it got")
+        equal(server.want(200, "GET", f"/v1/sessions/{s['id']}/executions/{x['id']}/output?stream=stdout", raw=True),
+              b"0\n", "answers it got")
         server.delete(s["id"])
 
 
@@ -701,15 +778,18 @@ time.sleep(20)
 
 def test_giant_headers(server):
     s = shared(server)
-    got = both(server, s, "[get('web.example', more='X: ' + 'a' * n + '\\r\\n') for n in (300000, 3000000)] + [get('web.example', more='X-%d: y\\r\\n' * 1 % 1 * 5000), "
-               "get('web.example', '/' + 'a' * 200000), raw('web.example', 80, 'A' * 300000), raw('198.18.0.1', 3128, 'CONNECT ' + 'a' * 200000)]")
+    got = both(server, s, "[get('web.example', more='X: ' + 'a' * n + '\\r\\n') for n in (300000, "
+               "3000000)] + [get('web.example', more='X-%d: y\\r\\n' * 1 % 1 * 5000), "
+               "get('web.example', '/' + 'a' * 200000), raw('web.example', 80, 'A' * 300000), raw('198.18.0.1', 3128, "
+               "'CONNECT ' + 'a' * 200000)]")
     refused(got)
     equal(internet.NET.hits, [], "hits")
 
 
 def test_header_of_64_kib(server):
     s = shared(server)
-    refused(both(server, s, "[get('web.example', more='X: ' + 'a' * 65536 + '\\r\\n'), get('web.example', '/bighead')]"))
+    refused(both(server, s,
+                 "[get('web.example', more='X: ' + 'a' * 65536 + '\\r\\n'), get('web.example', '/bighead')]"))
     check(" 502 " in probe(server, s, "get('web.example', '/bighead')"), "of a server")
 
 

@@ -56,13 +56,15 @@ def test_curl_http2_falls_back(server):
     s = shared(server)
     for url in ("https://look.example/open/2", "https://web.example/echo"):
         trust = ["--cacert", TRUST] if "web" in url else []
-        code, status, text = curl(server, s, url, "--http2", "-o", "/dev/null", "-w", "%{http_version}\n%{http_code}", *trust)
+        code, status, text = curl(server, s, url, "--http2", "-o", "/dev/null", "-w", "%{http_version}\n%{http_code}",
+                                  *trust)
         equal((code, status, text), (0, 200, "1.1"), url)
 
 
 def test_curl_ipv6(server):
     s = make(server, policy({"host": "six.example"}, {"host": "web.example"}))
-    for options, url in (((), "http://six.example/echo"), (("-6",), "http://six.example/echo"), (("-4",), "http://six.example/echo"),
+    for options, url in (((), "http://six.example/echo"), (("-6",), "http://six.example/echo"),
+                         (("-4",), "http://six.example/echo"),
                          (("-6",), "http://web.example/echo"), (("-6", "--cacert", TRUST), "https://six.example/echo")):
         code, status, text = curl(server, s, url, *options)
         equal((code, status), (0, 200), f"{url} {options}: {text}")
@@ -70,10 +72,13 @@ def test_curl_ipv6(server):
 
 def test_curl_uploads_and_downloads(server):
     s = make(server, policy({"host": "web.example"}, {"host": "look.example", "paths": ["/**"]}))
-    for base, trust in (("http://web.example", ""), ("https://web.example", f"--cacert {TRUST}"), ("https://look.example", "")):
+    for base, trust in (("http://web.example", ""), ("https://web.example", f"--cacert {TRUST}"),
+                        ("https://look.example", "")):
         done = sh(server, s, f"head -c 5000000 /dev/urandom > /tmp/up; sha256sum < /tmp/up; "
-                  f"curl -sS -m 20 {trust} -T /tmp/up {base}/echo; curl -sS -m 20 {trust} -H 'Transfer-Encoding: chunked' "
-                  f"-d @/tmp/up -X POST {base}/echo | head -c 0; curl -sS -m 30 {trust} '{base}/huge?n=50000000' | wc -c", 0)
+                  f"curl -sS -m 20 {trust} -T /tmp/up {base}/echo; "
+                  f"curl -sS -m 20 {trust} -H 'Transfer-Encoding: chunked' "
+                  f"-d @/tmp/up -X POST {base}/echo | head -c 0; "
+                  f"curl -sS -m 30 {trust} '{base}/huge?n=50000000' | wc -c", 0)
         has(done["stdout"], done["stdout"][:64] + '"', f"the digest of an upload to {base}")
         check(done["stdout"].endswith("50000000\n"), f"a download from {base}: {done['stdout'][-40:]}")
 
@@ -134,8 +139,10 @@ def answer():
 def test_node_fetch(server):
     s = shared(server)
     have(server, s, "node")
-    code = ("const f=async u=>{try{const r=await fetch(u);return r.status}catch(e){return e.cause?e.cause.code:String(e)}};"
-            "(async()=>console.log(JSON.stringify([await f('http://web.example/echo'),await f('https://look.example/open/n'),"
+    code = ("const f=async u=>{try{const r=await fetch(u);return r.status}catch(e){return "
+            "e.cause?e.cause.code:String(e)}};"
+            "(async()=>console.log(JSON.stringify([await f('http://web.example/echo'),await "
+            "f('https://look.example/open/n'),"
             "await f('https://look.example/shut'),await f('http://other.example/')])))()")
     done = server.run(s["id"], ["node", "-e", code])
     equal(done["stdout"].strip(), '[200,200,403,"ENOTFOUND"]', f"node ({done['stderr']})")
@@ -164,7 +171,8 @@ def test_static_binary(server):
 
 
 def test_raw_bytes(server):
-    s = make(server, policy({"host": "raw.example", "ports": [2222], "protocol": "tcp"}, {"host": "web.example", "ports": [22, 80]}))
+    s = make(server, policy({"host": "raw.example", "ports": [2222], "protocol": "tcp"},
+                            {"host": "web.example", "ports": [22, 80]}))
     equal(probe(server, s, "echoed()", before="""
 def echoed():
     s = connect('raw.example', 2222)
@@ -177,7 +185,8 @@ def echoed():
 def test_explicit_proxy(server):
     s = shared(server)
     for url, options, want in (("http://web.example/echo", (), 200), ("https://look.example/open/e", (), 200),
-                               ("https://web.example/echo", ("--cacert", TRUST), 200), ("http://look.example/echo", ("-p",), 200),
+                               ("https://web.example/echo", ("--cacert", TRUST), 200),
+                               ("http://look.example/echo", ("-p",), 200),
                                ("http://other.example/", (), 403), ("https://look.example/shut", (), 403)):
         _, status, text = curl(server, s, url, "-x", "http://198.18.0.1:3128", *options)
         equal(status, want, f"{url} by the proxy ({text})")
@@ -208,16 +217,19 @@ def talk():
 
 
 def test_socks_upstream(server):
-    s = make(server, policy({"host": "web.example"}, proxy={"address": "socks.example:1080", "username": "u", "password": "pw"}))
+    s = make(server, policy({"host": "web.example"},
+                            proxy={"address": "socks.example:1080", "username": "u", "password": "pw"}))
     code, status, text = curl(server, s, "http://web.example/echo")
     equal((code, status), (0, 200), text)
-    equal([h["path"] for h in internet.NET.hits if h["method"] == "SOCKS"], ["u:pw@web.example:80"], "what the proxy was asked")
+    equal([h["path"] for h in internet.NET.hits if h["method"] == "SOCKS"], ["u:pw@web.example:80"],
+          "what the proxy was asked")
 
 
 def test_resolvers_of_all_kinds(server):
     s = shared(server)
     equal(both(server, s, "[dns('web.example')[:2], dns('web.example', 28)[:2], dns('other.example')[:2], "
-               "dns('web.example', 65)[:2], dns('web.example', over='tcp')[:2], dns('web.example', server='9.9.9.9')[:2]]"),
+               "dns('web.example', 65)[:2], dns('web.example', over='tcp')[:2], dns('web.example', "
+               "server='9.9.9.9')[:2]]"),
           [[[0, 1], [0, 1], [3, 0], [0, 0], [0, 1], [0, 1]]] * 2, "answers")
     equal(internet.NET.asked, [], "and nothing of it reaches a resolver outside")
 
@@ -242,13 +254,18 @@ def test_broken_servers(server):
 
 def test_cordon_run(server):
     """The same without a server."""
-    for words, code, status in ((["--allow", "web.example"], 0, "200"), (["--allow", "look.example"], 6, "000"), ([], 6, "000"),
-                                (["--allow", "web.example/open", "--egress-ca", os.path.join(internet.FOLDER, "world.pem")], 0, "403")):
-        done = subprocess.run([server.program, "run", *words, "--", "curl", "-sS", "-m", "9", "-o", "/dev/null", "-w", "%{http_code}",
+    for words, code, status in ((["--allow", "web.example"], 0, "200"), (["--allow", "look.example"], 6, "000"),
+                                ([], 6, "000"),
+                                (["--allow", "web.example/open", "--egress-ca",
+                                os.path.join(internet.FOLDER, "world.pem")], 0, "403")):
+        done = subprocess.run([server.program, "run", *words, "--", "curl", "-sS", "-m", "9", "-o", "/dev/null", "-w",
+                               "%{http_code}",
                                "http://web.example/echo"], capture_output=True, text=True, timeout=30, check=False)
         equal((done.returncode, done.stdout), (code, status), f"cordon run {words}: {done.stderr}")
-    done = subprocess.run([server.program, "run", "--allow", "git.example/git/repo.git", "--egress-ca", os.path.join(internet.FOLDER, "world.pem"), "--",
-                           "sh", "-c", "cd /tmp && git clone -q https://git.example/git/repo.git c && cat c/file"], capture_output=True, text=True,
+    done = subprocess.run([server.program, "run", "--allow", "git.example/git/repo.git", "--egress-ca",
+                           os.path.join(internet.FOLDER, "world.pem"), "--",
+                           "sh", "-c", "cd /tmp && git clone -q https://git.example/git/repo.git c && cat c/file"],
+                           capture_output=True, text=True,
                           timeout=30, check=False)
     equal((done.returncode, done.stdout[:6]), (0, "hello\n"), f"git clone: {done.stderr}")
 

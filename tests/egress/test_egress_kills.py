@@ -47,8 +47,11 @@ ATTACK = f"""
 def attack():
     n, won = 0, 0
     while True:
-        for where, port, text in (('{EVIL}', 80, b'GET /echo HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n'), ('{METADATA}', 80, b'GET /latest HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'),
-                                  ('{EVIL6}', 443, hello(b'evil.example')), ('{INTERNAL}', 22, b'SSH-2.0-x\\r\\n'), ('198.18.0.1', 3128, b'CONNECT evil.example:443 HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n')):
+        for where, port, text in (
+                ('{EVIL}', 80, b'GET /echo HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n'),
+                ('{METADATA}', 80, b'GET /latest HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'),
+                ('{EVIL6}', 443, hello(b'evil.example')), ('{INTERNAL}', 22, b'SSH-2.0-x\\r\\n'),
+                ('198.18.0.1', 3128, b'CONNECT evil.example:443 HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n')):
             try:
                 s = socket.socket(socket.AF_INET6 if ':' in where else socket.AF_INET)
                 s.settimeout(0.5)
@@ -74,9 +77,11 @@ class Crowd:
 
     def __init__(self, server):
         self.server = server
-        self.sessions = {"kept": make(server, policy({"host": "web.example"})), "new": make(server, policy({"host": "web.example"})),
+        self.sessions = {"kept": make(server, policy({"host": "web.example"})),
+                         "new": make(server, policy({"host": "web.example"})),
                          "attack": make(server)}
-        for name, code in (("kept", LOAD.replace("KEEP", "True")), ("new", LOAD.replace("KEEP", "False")), ("attack", ATTACK)):
+        for name, code in (("kept", LOAD.replace("KEEP", "True")), ("new", LOAD.replace("KEEP", "False")),
+                           ("attack", ATTACK)):
             server.spawn(self.sessions[name]["id"], ["/usr/bin/python3", "-c", TOOLS + code], user="root")
         for name in self.sessions:
             wait_for(lambda n=name: self.count(n)[0] > 0, 15, f"work of {name}")
@@ -101,12 +106,14 @@ class Crowd:
 
     def policies_intact(self, why):
         s = self.sessions["kept"]
-        wait_for(lambda: self.server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S, f"the door {why}")
+        wait_for(lambda: self.server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S,
+                 f"the door {why}")
         equal(curl(self.server, s, "http://web.example/echo")[1], 200, f"what is allowed {why}")
         code, status, _ = curl(self.server, s, "http://look.example/echo")
         check(code == 6 and status == 0, f"what is not, {why}: {code} {status}")
         equal(curl(self.server, s, f"http://{EVIL}/")[1], 403, f"an address {why}")
-        equal(self.server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["policy"]["rules"], [{"host": "web.example"}], f"the policy {why}")
+        equal(self.server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["policy"]["rules"],
+              [{"host": "web.example"}], f"the policy {why}")
 
     def end(self):
         for s in self.sessions.values():
@@ -206,13 +213,16 @@ def test_killed_while_a_policy_changes(server):
         put(server, s, POLICY if allowed else "deny")
         old = server.kill(name)
         revived(server, name, old)
-        wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S, "the door")
+        wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S,
+                 "the door")
         before = len(internet.NET.hits)
         if allowed:
-            wait_for(lambda: curl(server, s, "http://web.example/echo")[1] == 200, READY_S, f"what is allowed after {name}")
+            wait_for(lambda: curl(server, s, "http://web.example/echo")[1] == 200, READY_S,
+                     f"what is allowed after {name}")
         else:
             for _ in range(10):
-                check(curl(server, s, "http://web.example/echo")[1] != 200, f"denied, acknowledged, and reached after {name} died")
+                check(curl(server, s, "http://web.example/echo")[1] != 200, f"denied, acknowledged, "
+                      f"and reached after {name} died")
             equal(len(internet.NET.hits), before, "hits")
     server.delete(s["id"])
 
@@ -223,13 +233,16 @@ def test_records_survive(server):
     for n in range(5):
         equal(curl(server, s, f"http://web.example/before/{n}")[1], 200)
     wait_for(lambda: len(records(server, s, kind="request")) >= 5, 5, "records")
-    x = server.spawn(s["id"], "sleep 0.3; for i in 0 1 2 3 4; do curl -sS -m 5 -o /dev/null http://web.example/while/$i; done")
+    x = server.spawn(s["id"], "sleep 0.3; for i in 0 1 2 3 4; "
+                     "do curl -sS -m 5 -o /dev/null http://web.example/while/$i; done")
     old = server.kill("cordond")
     revived(server, "cordond", old)
     server.ended(x)
-    wait_for(lambda: len([r for r in records(server, s, kind="request") if r["path"].startswith("/while/")]) >= 5, 10, "records that waited")
+    wait_for(lambda: len([r for r in records(server, s, kind="request") if r["path"].startswith("/while/")]) >= 5, 10,
+             "records that waited")
     paths = sorted(r["path"] for r in records(server, s, kind="request"))
-    equal(paths, sorted([f"/before/{n}" for n in range(5)] + [f"/while/{n}" for n in range(5)]), f"each once: {json.dumps(paths)}")
+    equal(paths, sorted([f"/before/{n}" for n in range(5)] + [f"/while/{n}" for n in range(5)]),
+          f"each once: {json.dumps(paths)}")
     server.delete(s["id"])
 
 

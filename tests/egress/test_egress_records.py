@@ -17,7 +17,8 @@ from internet import ONLY6, WEB, WEB6
 from internet_client import TRUST, curl, make, policy, probe, put, records, recorded, sh
 
 RULES = [{"name": "web", "host": "web.example", "class": "docs"},
-         {"name": "no writing", "host": "look.example", "methods": ["PUT"], "action": "deny", "reason": "reading only; ask for a copy"},
+         {"name": "no writing", "host": "look.example", "methods": ["PUT"], "action": "deny",
+         "reason": "reading only; ask for a copy"},
          {"name": "look", "host": "look.example", "paths": ["/open/**"], "class": "api"},
          {"name": "bytes", "host": "raw.example", "ports": [2222], "protocol": "tcp"},
          {"name": "six", "host": "six.example"}]
@@ -67,7 +68,8 @@ def test_requests(server):
     check(r["bytes_in"] > 200 and r["bytes_out"] > 50, f"bytes of {r}")
     r = only(rows, kind="request", name="look.example")
     complete(r, *REQUEST, "tls")
-    equal((r["scheme"], r["tls"], r["method"], r["port"], r["rule"]), ("https", "terminate", "POST", 443, "look"), "terminated")
+    equal((r["scheme"], r["tls"], r["method"], r["port"], r["rule"]), ("https", "terminate", "POST", 443, "look"),
+          "terminated")
     equal(only(rows, kind="request", name="six.example")["address"], ONLY6, "IPv6")
     for path in ("/one", "/two"):
         complete(only(rows, kind="request", path=path), *REQUEST)
@@ -87,7 +89,8 @@ def tcp():
     rows = settled(server, s)
     r = only(rows, kind="connect", name="web.example")
     complete(r, "name", "address", "port", "scheme", "tls", "rule", "bytes_out", "bytes_in")
-    equal((r["scheme"], r["tls"], r["port"], r["verdict"], r["rule"]), ("https", "pass", 443, "allow", "web"), "passed on")
+    equal((r["scheme"], r["tls"], r["port"], r["verdict"], r["rule"]), ("https", "pass", 443, "allow", "web"),
+          "passed on")
     check(r["bytes_in"] > 500 and r["bytes_out"] > 200, f"bytes of {r}")
     r = only(rows, kind="connect", name="raw.example")
     equal((r["scheme"], r["bytes_out"], r["bytes_in"], r["rule"]), ("tcp", 5, 5, "bytes"), "bytes of any kind")
@@ -123,7 +126,8 @@ def test_refusals(server):
 
 def test_names(server):
     s = make(server, policy(*RULES))
-    probe(server, s, "[dns('web.example'), dns('web.example', 28), dns('web.example', 65), dns('evil.example'), dns('web.example', 16), "
+    probe(server, s, "[dns('web.example'), dns('web.example', 28), dns('web.example', 65), dns('evil.example'), "
+          "dns('web.example', 16), "
           "dns('Six.Example', over='tcp')]")
     rows = settled(server, s)
     for r in rows:
@@ -161,15 +165,22 @@ def many():
     use = wait_for(lambda: (u := server.get(s["id"])["usage"]["network"])["requests"] >= 400 and u, 5, "the count")
     equal(use["requests"], 400, "requests counted")
     total = sum(r.get("bytes_in", 0) for r in records(server, s))
-    wait_for(lambda: server.get(s["id"])["usage"]["network"]["bytes_in"] >= total * 9 // 10, 5, f"bytes counted ({use}, {total})")
+    wait_for(lambda: server.get(s["id"])["usage"]["network"]["bytes_in"] >= total * 9 // 10, 5,
+             f"bytes counted ({use}, {total})")
 
 
 def test_usage(server):
     s = make(server, policy(*RULES))
-    sh(server, s, "curl -sS -m 20 -o /dev/null 'http://web.example/huge?n=3000000'; head -c 2000000 /dev/zero | curl -sS -m 20 -T - http://web.example/echo", 0)
+    sh(server, s, "curl -sS -m 20 -o /dev/null 'http://web.example/huge?n=3000000'; "
+       "head -c 2000000 /dev/zero | curl -sS -m 20 -T - http://web.example/echo", 0)
     r = recorded(server, s, lambda r: r.get("path") == "/huge")[0]
     check(3_000_000 <= r["bytes_in"] < 3_010_000, f"{r}")
-    use = wait_for(lambda: (u := server.get(s["id"])["usage"]["network"])["requests"] >= 2 and u["bytes_out"] >= 2_000_000 and u, 5, "usage")
+
+    def used():
+        now = server.get(s["id"])["usage"]["network"]
+        return now["requests"] >= 2 and now["bytes_out"] >= 2_000_000 and now
+
+    use = wait_for(used, 5, "usage")
     check(3_000_000 <= use["bytes_in"] < 3_020_000 and 2_000_000 <= use["bytes_out"] < 2_020_000, f"{use}")
     server.delete(s["id"])
     equal(server.get(s["id"])["usage"]["network"], use, "after its end")
@@ -180,7 +191,8 @@ MODEL = {"name": "model", "host": "model.example", "class": "model", "methods": 
 
 
 def model_call(server, s, path, body):
-    equal(curl(server, s, f"https://model.example{path}", "-H", "Content-Type: application/json", "-d", json.dumps(body))[1], 200, path)
+    equal(curl(server, s, f"https://model.example{path}", "-H", "Content-Type: application/json", "-d",
+               json.dumps(body))[1], 200, path)
 
 
 def test_model_calls(server):
@@ -189,14 +201,17 @@ def test_model_calls(server):
     for stream, tokens in ((False, {"/v1/chat/completions": (11, 7), "/v1/messages": (13, 5)}),
                            (True, {"/v1/chat/completions": (21, 9), "/v1/messages": (23, 8)})):
         for path, model in (("/v1/chat/completions", "gpt-small"), ("/v1/messages", "claude-small")):
-            model_call(server, s, path, {"model": model, "messages": question, "stream": stream, "max_tokens": 9,
-                                         **({"stream_options": {"include_usage": True}} if stream and "chat" in path else {})})
-            r = recorded(server, s, lambda r, p=path, w=stream: r.get("path") == p and r.get("model", {}).get("stream", False) == w)[0]
+            body = {"model": model, "messages": question, "stream": stream, "max_tokens": 9}
+            if stream and "chat" in path:
+                body["stream_options"] = {"include_usage": True}
+            model_call(server, s, path, body)
+            r = recorded(server, s, lambda r: r.get("path") == path and r["model"].get("stream", False) == stream)[0]
             complete(r, *REQUEST)
             m = r["model"]
             equal((m["model"], m["input_tokens"], m["output_tokens"]), (model, *tokens[path]), f"{path} {stream}: {m}")
             equal(m["provider"], "openai" if "chat" in path else "anthropic", f"{m}")
-            check("prompt" not in m and "completion" not in m and "privately" not in str(r), f"prompts nobody asked for: {r}")
+            check("prompt" not in m and "completion" not in m and "privately" not in str(r),
+                  f"prompts nobody asked for: {r}")
             equal((r["class"], r["status"]), ("model", 200), "class")
             if stream:
                 check(0 <= m["first_token_ms"] * 1000 <= r["us"], f"latency: {r}")
@@ -208,7 +223,8 @@ def test_model_calls(server):
 
 def cordon(server, *words, **how):
     env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
-    return subprocess.run([server.program, *words], env=env, capture_output=True, text=True, timeout=30, check=True, **how).stdout
+    return subprocess.run([server.program, *words], env=env, capture_output=True, text=True, timeout=30, check=True,
+                          **how).stdout
 
 
 def test_command_line(server):
@@ -218,19 +234,23 @@ def test_command_line(server):
     curl(server, s, "http://evil.example/")
     settled(server, s)
     lines = cordon(server, "net", s["id"]).splitlines()
-    check(any(re.search(r" allow +request +GET http://web\.example/echo\?a=b 200 .* web", v) for v in lines), f"{lines}")
-    check(any(re.search(r" deny +request +GET https://look\.example/shut 403 .*not allowed", v) for v in lines), f"{lines}")
+    check(any(re.search(r" allow +request +GET http://web\.example/echo\?a=b 200 .* web", v) for v in lines),
+          f"{lines}")
+    check(any(re.search(r" deny +request +GET https://look\.example/shut 403 .*not allowed", v) for v in lines),
+          f"{lines}")
     check(any(re.search(r" deny +dns +A evil\.example .*not allowed", v) for v in lines), f"{lines}")
     equal(len(lines), len(records(server, s)), "a line for each")
     denied = cordon(server, "net", "--denied", s["id"]).splitlines()
     equal(len(denied), len(records(server, s, allowed="false")), "--denied")
-    equal([json.loads(v)["seq"] for v in cordon(server, "net", "--json", s["id"]).splitlines()], [r["seq"] for r in records(server, s)], "--json")
+    equal([json.loads(v)["seq"] for v in cordon(server, "net", "--json", s["id"]).splitlines()],
+          [r["seq"] for r in records(server, s)], "--json")
 
 
 def test_followed_by_the_command_line(server):
     s = make(server, policy(*RULES))
     env = {**os.environ, "CORDON_SERVER": server.url, "CORDON_API_KEY": server.key}
-    with subprocess.Popen([server.program, "net", "-f", "--kind", "request", s["id"]], env=env, stdout=subprocess.PIPE, text=True) as live:
+    with subprocess.Popen([server.program, "net", "-f", "--kind", "request", s["id"]], env=env, stdout=subprocess.PIPE,
+                          text=True) as live:
         try:
             for path in ("/first", "/second"):
                 curl(server, s, f"http://web.example{path}")

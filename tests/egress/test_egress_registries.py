@@ -39,7 +39,8 @@ def reachable(url):
     try:
         with urllib.request.urlopen(url, timeout=10):
             pass
-        return {a[4][0] for a in socket.getaddrinfo(parts.hostname, parts.port or parts.scheme, type=socket.SOCK_STREAM)}
+        return {a[4][0] for a in socket.getaddrinfo(parts.hostname, parts.port or parts.scheme,
+                type=socket.SOCK_STREAM)}
     except (OSError, ValueError) as e:
         raise Skip(f"what this machine is configured to use does not answer: {e}") from None
 
@@ -50,7 +51,9 @@ def options(folder, url, addresses, methods=None):
     port = parts.port or (443 if parts.scheme == "https" else 80)
     path = os.path.join(folder, "policy.json")
     with open(path, "w", encoding="ascii") as f:
-        json.dump({"version": 1, "rules": [{"host": parts.hostname, "ports": [port], "methods": methods or READ, "class": "packages"}]}, f)
+        json.dump({"version": 1,
+                   "rules": [{"host": parts.hostname, "ports": [port], "methods": methods or READ,
+                   "class": "packages"}]}, f)
     words = ["--policy", path, "--net-log", os.path.join(folder, "log")]
     for a in addresses:
         if not ipaddress.ip_address(a).is_global:
@@ -63,6 +66,12 @@ def records(folder):
         return [json.loads(line) for line in f]
 
 
+def fetched(folder, end):
+    """A request for something whose name ends so was allowed, and is on record."""
+    good = [r for r in records(folder) if (r["kind"], r["verdict"], r.get("class")) == ("request", "allow", "packages")]
+    check([r for r in good if r["path"].endswith(end)], f"{end} is on record: {good}")
+
+
 def test_npm(*_):
     if shutil.which("npm") is None:
         raise Skip("npm is not on this machine")
@@ -70,13 +79,14 @@ def test_npm(*_):
     addresses = reachable(registry + "is-number")
     npm = f"cd /tmp && npm --registry={registry} --no-update-notifier --cache /tmp/cache --fetch-retries=0 "
     with tempfile.TemporaryDirectory() as folder:
-        done = run(*options(folder, registry, addresses), cmd=npm + "install --no-audit --no-fund is-number@7.0.0 && ls node_modules/is-number", timeout=90).exits(0)
+        done = run(*options(folder, registry, addresses), cmd=npm + "install --no-audit --no-fund is-number@7.0.0 && "
+                   "ls node_modules/is-number", timeout=90).exits(0)
         has(done.text, "package.json")
-        check(any(r["kind"] == "request" and r["verdict"] == "allow" and r.get("class") == "packages" and r["path"].endswith(".tgz") for r in records(folder)),
-              "the package is on record")
+        fetched(folder, ".tgz")
         make = "mkdir p && cd p && echo '{\"name\":\"cordon-test-never\",\"version\":\"1.0.0\"}' > package.json && "
         token = f"--{registry.partition(':')[2]}:_authToken=none"
-        done = run(*options(folder, registry, addresses), cmd=npm.replace("&& npm", "&& " + make + "npm") + f"publish {token}", timeout=90)
+        done = run(*options(folder, registry, addresses), cmd=npm.replace("&& npm", "&& " + make + "npm") + f"publish "
+                   f"{token}", timeout=90)
         check(done.rc != 0, "npm publish")
         refused = [r for r in records(folder) if r.get("method") == "PUT"]
         check(refused and all(r["verdict"] == "deny" for r in refused), f"npm publish: {records(folder)}")
@@ -87,21 +97,28 @@ def test_npm(*_):
 def test_apt(*_):
     if shutil.which("apt-get") is None:
         raise Skip("apt-get is not on this machine")
-    lines = configured("apt-get", "indextargets", "--format", "$(IDENTIFIER)|$(SITE)|$(RELEASE)|$(COMPONENT)").splitlines()
+    lines = configured("apt-get", "indextargets", "--format",
+                       "$(IDENTIFIER)|$(SITE)|$(RELEASE)|$(COMPONENT)").splitlines()
     targets = [line.split("|")[1:] for line in lines if line.startswith("Packages|http")]
     if not targets:
         raise Skip("apt has no sources by HTTP")
-    site, release, component = min(targets, key=lambda t: ("security" not in t[1], "updates" not in t[1]))  # the small ones
+    site, release, component = min(targets,
+                                   key=lambda t: ("security" not in t[1], "updates" not in t[1]))  # the small ones
     addresses = reachable(f"{site}/dists/{release}/InRelease")
-    apt = ("mkdir -p /tmp/a/etc/apt.conf.d /tmp/a/lists/partial /tmp/a/cache/archives/partial && touch /tmp/a/empty && cd /tmp/a && "
-           f"echo 'deb {site} {release} {component}' > sources.list && apt-get -o Dir::Etc=/tmp/a/etc -o Dir::Etc::sourcelist=/tmp/a/sources.list -o Dir::Etc::sourceparts=/tmp/a/etc "
-           "-o Dir::State::lists=/tmp/a/lists -o Dir::State::status=/tmp/a/empty -o Dir::Cache=/tmp/a/cache -o APT::Sandbox::User=root "
+    apt = ("mkdir -p /tmp/a/etc/apt.conf.d /tmp/a/lists/partial /tmp/a/cache/archives/partial && touch /tmp/a/empty && "
+           "cd /tmp/a && "
+           f"echo 'deb {site} {release} {component}' > sources.list && apt-get -o Dir::Etc=/tmp/a/etc -o "
+           f"Dir::Etc::sourcelist=/tmp/a/sources.list -o Dir::Etc::sourceparts=/tmp/a/etc "
+           "-o Dir::State::lists=/tmp/a/lists -o Dir::State::status=/tmp/a/empty -o Dir::Cache=/tmp/a/cache -o "
+           "APT::Sandbox::User=root "
            "-o Dir::Etc::trustedparts=/usr/share/keyrings -o Acquire::Languages=none -o Acquire::Retries=0 ")
     with tempfile.TemporaryDirectory() as folder:
-        done = run("--user", "root", *options(folder, site, addresses), cmd=apt + "-o APT::Update::Error-Mode=any update && ls /tmp/a/lists", timeout=120).exits(0)
+        done = run("--user", "root", *options(folder, site, addresses), cmd=apt + "-o APT::Update::Error-Mode=any "
+                   "update && ls /tmp/a/lists", timeout=120).exits(0)
         has(done.text, "InRelease")
-        check([r for r in records(folder) if r["kind"] == "request" and r["verdict"] == "allow" and r["path"].endswith("/InRelease")], "on record")
-        done = run("--user", "root", "--allow", "nothing.example", cmd=apt + "-o APT::Update::Error-Mode=any update", timeout=60)
+        fetched(folder, "/InRelease")
+        done = run("--user", "root", "--allow", "nothing.example", cmd=apt + "-o APT::Update::Error-Mode=any update",
+                   timeout=60)
         check(done.rc != 0, "sources that no rule allows")
 
 

@@ -168,6 +168,34 @@ def test_key_updates(egress, other):
     cell.detach()
 
 
+def test_connection_list(egress):
+    cell = egress.cell({"rules": [{"host": "web.example", "paths": ["/**"]}]})
+    request = (b"GET / HTTP/1.1\r\nHost: web.example\r\n"
+               + b"".join(b"X%d: y\r\n" % i for i in range(60))
+               + b"Connection: " + b"x," * 28000 + b"x\r\n\r\n")
+    before = cpu_seconds(egress)
+    with cell.connect("web.example", 80) as s:
+        done = [ask(s, request).status for _ in range(40)]
+    spent = cpu_seconds(egress) - before
+    tap.ok(done == [200] * 40 and spent < 0.3, "a list of 28,000 headers is not read for each one",
+           spent)
+    cell.detach()
+
+
+def test_mask_drip(egress):
+    """A server that has a secret answers with how it begins, a byte at a time."""
+    cell = egress.cell({"rules": [{"host": "drip.example", "paths": ["/**"]}]},
+                       [{"name": "S", "value": DRIP, "hosts": ["drip.example"]}])
+    before = cpu_seconds(egress)
+    with cell.tls("drip.example") as s:
+        s.settimeout(60)
+        r = ask(s, "GET / HTTP/1.1\r\nHost: drip.example\r\n\r\n")
+    spent = cpu_seconds(egress) - before
+    tap.ok(len(r.body or b"") == len(DRIPPED) and spent < 0.5, "what is held back is not looked at for each byte",
+           (len(r.body or b""), spent))
+    cell.detach()
+
+
 def test_dead_listener(egress):
     cell = egress.cell({"rules": [{"host": "web.example"}]})
     cell.tcp.shutdown(socket.SHUT_RDWR)
@@ -230,12 +258,14 @@ def test_denied_address(egress):
 
 def is_in_memory(egress, *needles):
     with open(f"/proc/{egress.process.pid}/maps", encoding="ascii") as f:
-        places = [line.split()[0].split("-") for line in f if " rw" in line]
+        places = [[int(n, 16) for n in line.split()[0].split("-")] for line in f if " rw" in line]
     with open(f"/proc/{egress.process.pid}/mem", "rb", 0) as f:
         for first, last in places:
-            f.seek(int(first, 16))
+            if last - first > 1 << 30:  # a sanitizer's shadow
+                continue
+            f.seek(first)
             with contextlib.suppress(OSError):
-                data = f.read(int(last, 16) - int(first, 16))
+                data = f.read(last - first)
                 if any(n in data for n in needles):
                     return True
     return False
@@ -310,6 +340,15 @@ def web(request):
     return answer(body)
 
 
+DRIP = "".join(chr(97 + i * i // 7 % 26) for i in range(2300))
+DRIPPED = DRIP[:-1].encode() * 20
+
+
+def drip(request):
+    return (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"".join(b"1\r\n%c\r\n" % c for c in DRIPPED) + b"0\r\n\r\n")
+
+
 def early(request):
     for _ in range(16):
         request.conn.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: " + b"a" * 60000 + b"\r\n\r\n")
@@ -329,6 +368,8 @@ def main():
     for port in (80, 8080):
         Origin(net, WEB, port, web)
     Origin(net, "93.184.216.41", 80, early)
+    net.name("drip.example", "93.184.216.42")
+    Origin(net, "93.184.216.42", 443, drip, tls=net.certificate("drip.example"))
     Echo(net, WEB, 2222, None)
     egress = Egress(net, os.environ.get("CORDON_EGRESS", "./cordon-egress"))
     other = egress.cell({"rules": [{"host": "web.example"}, {"host": "pass.example"}]})
@@ -338,6 +379,8 @@ def main():
     test_peek_offset(other, server)
     server.close()
     test_key_updates(egress, other)
+    test_connection_list(egress)
+    test_mask_drip(egress)
     test_dead_listener(egress)
     test_interim_pile(egress)
     test_denied_address(egress)

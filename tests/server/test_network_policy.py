@@ -11,6 +11,7 @@ import http.server
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -320,6 +321,22 @@ def test_death_of_egress(server):
     check(not reaches(server, s, f"http://other.test:{PORT}/"), "the policy is intact: what it does not name")
     fresh = server.create(network=policy(rule()))
     check(reaches(server, fresh), "a new session after it")
+
+
+def test_slow_pid_1(server):
+    """A cell that has no time to answer when egress comes back has its network when it does."""
+    s = server.create(network=policy(rule()))
+    init = server.cell_pids(s["id"])[0]
+    os.kill(init, signal.SIGSTOP)
+    try:
+        old = server.kill("cordon-egress")
+        wait_for(lambda: server.pid("cordon-egress") not in (None, old), 15, "another egress")
+        state = lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"]  # noqa: E731
+        wait_for(lambda: state() == "failed", 10, "the end of patience")
+    finally:
+        os.kill(init, signal.SIGCONT)
+    wait_for(lambda: state() == "open", 5, "the door, late")
+    check(reaches(server, s), "the network, late")
 
 
 def test_followed(server):

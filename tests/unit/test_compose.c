@@ -91,6 +91,7 @@ static void networks(void)
 {
 	static const char *const presets[] = { "pypi", "npm" };
 	static const char *const hosts[] = { "a.example/x/**", "b.example:8443" };
+	static const char *const both[] = { "pypi,npm" };
 	static const char *const missing[] = { "./nowhere.json" };
 	json_t *body = json_object(), *want;
 
@@ -99,6 +100,9 @@ static void networks(void)
 	want = json_pack("{s:{s:i, s:[s, s], s:[s, s]}}", "network", "version", 1, "extends",
 			 "pypi", "npm", "rules", "a.example/x/**", "b.example:8443");
 	CHECK(json_equal(body, want));
+	json_decref(body);
+	body = json_object();
+	CHECK(network(body, both, 1, hosts, 2) == 0 && json_equal(body, want));
 	json_decref(want);
 	json_decref(body);
 	body = json_object();
