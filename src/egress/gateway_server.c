@@ -23,10 +23,14 @@ static void make_key(const struct gateway *x, struct upstream_key *ret)
 
 static void send_head(struct gateway *x)
 {
+	size_t n = x->ask.len;
+
 	x->state = GATEWAY_EXCHANGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
-	stream_add(&x->up->stream, x->ask.data, x->ask.len);
-	(void)gateway_count(x, x->ask.len, 0);
+	stream_add(&x->up->stream, x->ask.data, n);
+	if (!x->retriable) /* a body that was collected is in it */
+		buf_release(&x->ask);
+	(void)gateway_count(x, n, 0);
 }
 
 static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
