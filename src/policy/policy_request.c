@@ -125,27 +125,42 @@ static bool tally_says(const struct policy_match *m, struct tally t)
 	return m->allow ? t.all > 0 && t.fit == t.all : t.fit > 0;
 }
 
+/* Of one name. There may be thousands of them and of rules, and each value is read for each rule.
+ */
+#define VALUES_MAX 256
+
+/* As it is sent: without an escape it is as long as what it stands for. */
+static bool may_be(struct http1_span name, const char *wanted)
+{
+	return name.n == strlen(wanted) ||
+	       (name.n > 0 && (memchr(name.p, '%', name.n) || memchr(name.p, '+', name.n)));
+}
+
 static APART bool fits_parameter(const struct policy_match *m, const struct policy_pair *pair,
 				 const char *query)
 {
 	struct http1_span rest = { query, query == NULL ? 0 : strlen(query) }, name, value;
 	char text[PATH_NORMAL_MAX];
-	struct tally t = { 0 };
+	size_t all = 0;
 
 	while (url_query_next(&rest, &name, &value)) {
-		int n = url_decode_form(name, text, sizeof(text));
+		bool fits;
+		int n;
 
+		if (!may_be(name, pair->name))
+			continue;
+		n = url_decode_form(name, text, sizeof(text));
 		if (n >= 0 && strcmp(text, pair->name) != 0)
 			continue;
-		t.all++;
-		if (n < 0) { /* cannot be known: never in favour */
-			t.fit += m->allow ? 0 : 1;
-			continue;
-		}
-		n = url_decode_form(value, text, sizeof(text));
-		t.fit += n < 0 ? !m->allow : glob_fits(pair->glob, text, (size_t)n, false);
+		if (n >= 0)
+			n = url_decode_form(value, text, sizeof(text));
+		/* What cannot be known is never in favour. */
+		fits = n < 0 || all++ == VALUES_MAX ? !m->allow
+						    : glob_fits(pair->glob, text, (size_t)n, false);
+		if (fits != m->allow) /* one that does not fit, or does, is enough */
+			return fits;
 	}
-	return tally_says(m, t);
+	return m->allow && all > 0;
 }
 
 static bool fits_header(const struct policy_match *m, const struct policy_pair *pair,

@@ -30,7 +30,7 @@ from egress_harness import Net, own_namespace, run  # noqa: E402
 from harness import Failed, check  # noqa: E402,F401
 from tap import bind  # noqa: E402
 
-STAGE = "CORDON_TEST_INTERNET"
+STAGE = "SMALL_INTERNET"
 FOLDER = "/mnt"  # a tmpfs of our own mount namespace: nothing to remove, however the test ends
 PORTS = (80, 443, 8080, 8443, 22, 853, 2222, 1080)
 
@@ -150,6 +150,7 @@ table inet canary {
     type filter hook prerouting priority raw; policy accept;
     iifname != "cable" accept
     ip daddr 192.0.2.2 meta l4proto { tcp, udp } th dport 53 accept
+    ip daddr 192.0.2.2 icmp type destination-unreachable accept  # its answer, to who was killed meanwhile
     ip daddr @good4 meta l4proto tcp accept
     ip6 daddr @good6 meta l4proto tcp accept
     icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, mld2-listener-report } accept

@@ -271,8 +271,8 @@ def test_cordon_run(server):
 
 
 if __name__ == "__main__":
-    if "CORDON_PLAIN" not in os.environ:
-        os.environ["CORDON_PLAIN"] = os.path.abspath(sys.argv.pop(2))
-    PLAIN = os.environ["CORDON_PLAIN"]
+    if "PLAIN_PROGRAM" not in os.environ:
+        os.environ["PLAIN_PROGRAM"] = os.path.abspath(sys.argv.pop(2))
+    PLAIN = os.environ["PLAIN_PROGRAM"]
     internet.enter()
     internet.run_tests(globals(), pool_size=2)
