@@ -115,7 +115,7 @@ void attempt_send(struct guest *g, const struct attempt *r)
 	}
 	if (mask != NULL)
 		(void)mask_text(mask, (uint8_t *)j.text, j.len);
-	if (whole && channel_c_say(g->egress->channel, EGRESS_RECORD, g->id, j.text, j.len))
+	if (whole && channel_c_record(g->egress->channel, g, j.text, j.len))
 		g->records_lost = 0;
 	else
 		g->records_lost++;

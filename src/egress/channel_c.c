@@ -23,6 +23,7 @@
 #include "text_file.h"
 
 #define WAITING_MAX ((size_t)8 << 20) /* records; answers may go a little beyond */
+#define SHARE_MAX (WAITING_MAX / 16)  /* of one guest, while more than half waits */
 #define READ_AT_ONCE ((size_t)64 << 10)
 #define FDS_WAITING 64
 #define COUNTS_MS 1000
@@ -34,7 +35,8 @@ struct channel_c {
 	struct loop_timer orphans, counts;
 	struct loop_task later; /* sends what was said in this turn */
 	struct fifo in, out;
-	size_t sent; /* of the first frame in out */
+	size_t sent;	  /* of the first frame in out */
+	uint64_t emptied; /* how often all of it was sent */
 	int fds[FDS_WAITING];
 	size_t nfds;
 };
@@ -68,6 +70,19 @@ bool channel_c_say(struct channel_c *c, enum egress_type type, const char *id, c
 		memcpy(to + sizeof(head), text, len);
 	fifo_commit(&c->out, sizeof(head) + len);
 	loop_defer(c->egress->loop, &c->later);
+	return true;
+}
+
+bool channel_c_record(struct channel_c *c, struct guest *g, const char *text, size_t len)
+{
+	if (g->emptied != c->emptied)
+		g->waiting = 0;
+	g->emptied = c->emptied;
+	if (c->out.len > WAITING_MAX / 2 && g->waiting > SHARE_MAX)
+		return false;
+	if (!channel_c_say(c, EGRESS_RECORD, g->id, text, len))
+		return false;
+	g->waiting += len;
 	return true;
 }
 
@@ -155,8 +170,10 @@ static void flush(struct channel_c *c)
 			fifo_consume(&c->out, frame_size(c));
 		}
 	}
-	if (c->out.len == 0)
+	if (c->out.len == 0) {
 		fifo_release(&c->out);
+		c->emptied++;
+	}
 	if (c->sock >= 0)
 		loop_modify(c->egress->loop, &c->on_sock,
 			    EPOLLIN | (c->out.len > 0 ? (uint32_t)EPOLLOUT : 0));

@@ -7,6 +7,9 @@
  * taken over; -1: none, and egress ends with its channel (cordon run). */
 struct channel_c *channel_c_new(struct egress *g, int sock, int control, struct err *e) MUST_USE;
 void channel_c_free(struct channel_c *c);
+/* A record of this guest. While much waits, none may have more than a share of it: a flood of one
+ * loses its own records, not those of others. False: it is lost. */
+bool channel_c_record(struct channel_c *c, struct guest *g, const char *text, size_t len);
 /* Queues; false if the bound of what may wait is reached (it is lost, the caller counts). */
 bool channel_c_say(struct channel_c *c, enum egress_type type, const char *id, const char *text,
 		   size_t len);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include "clock.h"
@@ -27,6 +28,7 @@
 #include "upstreams.h"
 
 #define ACCEPTS_MAX 64 /* per turn and guest */
+#define PAUSE_MS 100   /* without descriptors */
 #define TOLD_NS (1000 * CLOCK_MS)
 
 static void reset(int fd)
@@ -204,6 +206,24 @@ static void take(struct guest *g, int fd)
 		begin(g, fd, &ip, port);
 }
 
+static void on_again(struct loop_timer *t)
+{
+	struct guest *g = t->arg;
+
+	loop_modify(g->egress->loop, &g->on_tcp, EPOLLIN);
+}
+
+/* What waits would be reported again and again: let it wait. */
+static void hold_off(struct guest *g)
+{
+	struct loop *l = g->egress->loop;
+
+	upstreams_empty(g->upstreams);
+	loop_modify(l, &g->on_tcp, 0);
+	g->again = (struct loop_timer){ .place = g->again.place, .fire = on_again, .arg = g };
+	loop_timer_set(l, &g->again, loop_now_ns(l) + PAUSE_MS * CLOCK_MS);
+}
+
 void flow_accept(struct guest *g)
 {
 	struct sockaddr_storage peer;
@@ -223,7 +243,7 @@ void flow_accept(struct guest *g)
 		if (errno == EDEADLK || errno == EINVAL)
 			guest_detach(g);
 		else if (errno == EMFILE || errno == ENFILE)
-			upstreams_empty(g->upstreams);
+			hold_off(g);
 		return;
 	}
 }

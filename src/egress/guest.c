@@ -173,6 +173,7 @@ static void on_udp(struct loop_fd *f, uint32_t events)
 
 static void close_door(struct guest *g)
 {
+	loop_timer_cancel(g->egress->loop, &g->again);
 	loop_remove(g->egress->loop, &g->on_tcp);
 	loop_remove(g->egress->loop, &g->on_udp);
 	foreign_close(&g->tcp, 1);

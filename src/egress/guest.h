@@ -29,7 +29,8 @@ struct egress {
 	unsigned nguests;
 };
 
-#define GUEST_FLOWS_MAX 1024 /* connections at a time, whatever the policy says */
+/* Connections at a time, whatever the policy says: one may cost 350 KiB of buffers. */
+#define GUEST_FLOWS_MAX 256
 
 struct guest_counts {
 	uint64_t bytes_in, bytes_out, requests, connections;
@@ -47,6 +48,7 @@ struct guest {
 	struct upstreams *upstreams; /* owned */
 	int tcp, udp;		     /* owned; foreign: PID 1 of the cell holds them, too */
 	struct loop_fd on_tcp, on_udp;
+	struct loop_timer again; /* while there are no descriptors to accept with */
 	struct flow *flows;
 	unsigned nflows;
 	uint64_t turned_away_ns;	  /* flow.c: when that was last recorded */
@@ -54,6 +56,8 @@ struct guest {
 	struct rates *rates;		  /* owned: guest_limits.h */
 	bool here;			  /* attached since the channel is new */
 	uint64_t records_lost;
+	size_t waiting;	  /* bytes of its records since the channel had none waiting, */
+	uint64_t emptied; /* which was for the so many-th time */
 };
 
 struct guest *guest_find(struct egress *g, const char *id);

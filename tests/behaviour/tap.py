@@ -426,8 +426,8 @@ def parse_args():
 
 def main(module, begin=None):
     """begin: makes what all tests of the module share, and is no part of what they leave behind."""
+    isolate()  # starts the program anew: what is made before would be left behind
     names = parse_args()
-    isolate()
     if begin is not None:
         with contextlib.suppress(Skip):  # each test says so, too
             begin()
