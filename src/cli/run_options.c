@@ -51,7 +51,7 @@ static const struct option options[] = {
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
 	  "shows a directory or file in the cell, read-only unless rw; sockets in it can be used" },
 	{ "allow", "HOST[:PORT][/PATH]", OPTION_LIST, FIELD(allow), 0, 0,
-	  "lets the command reach a host: pypi.org, *.example.com, api.example.com/v1 (default: none)" },
+	  "lets the command reach a host: pypi.org, *.example.com, api.host/v1 (default: none)" },
 	{ "deny", "HOST", OPTION_LIST, FIELD(deny), 0, 0,
 	  "refuses a host that would be allowed otherwise" },
 	{ "policy", "FILE|PRESET,...", OPTION_TEXT, FIELD(policy), 0, 0,

@@ -20,6 +20,7 @@
 #include "gateway.h"
 #include "hello.h"
 #include "mint.h"
+#include "secrets.h"
 
 enum kind { KIND_MORE, KIND_TLS, KIND_HTTP, KIND_CONNECT, KIND_HTTP2, KIND_OTHER };
 
@@ -95,14 +96,17 @@ static void terminate(struct flow *f, const struct hello *h)
 		flow_refuse(f, e.msg, HELLO_ACCESS_DENIED);
 }
 
-/* Could the name that counts be hidden in what cannot be read? Only if nobody looks inside. */
+/* Could the name that counts be hidden in what cannot be read? Only if nobody looks inside. Nor
+ * could a secret be put in there that is bound to this host. */
 static bool must_terminate(const struct flow *f, const struct hello *h)
 {
 	const struct policy_rule *rule = f->answer.rule;
 	enum policy_tls mode = rule ? rule->tls : POLICY_TLS_AUTO;
+	struct secrets_use use = { .host = f->aim.host, .rule = rule };
 
-	return f->answer.verdict == POLICY_LOOK || mode == POLICY_TLS_TERMINATE ||
-	       (h->ech && mode == POLICY_TLS_AUTO && f->aim.host[0]);
+	if (f->answer.verdict == POLICY_LOOK || mode != POLICY_TLS_AUTO)
+		return f->answer.verdict == POLICY_LOOK || mode == POLICY_TLS_TERMINATE;
+	return f->aim.host[0] && (h->ech || secrets_known_there(f->guest->secrets, &use));
 }
 
 /* Out of the socket, and kept as they were looked at. */

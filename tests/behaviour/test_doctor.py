@@ -9,6 +9,12 @@ import tap
 from tap import Done, Skip, check, equal, has
 
 OPTIONS = [
+    "allow",
+    "deny",
+    "policy",
+    "allow-private",
+    "net-log",
+    "egress-ca",
     "template",
     "profile",
     "level",

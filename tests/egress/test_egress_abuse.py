@@ -81,6 +81,13 @@ def test_secret_is_put_in_where_it_belongs(server):
         h.never_in(text, "the cell")
 
 
+def test_secret_needs_no_rule_that_looks(server):
+    """`cordon create --allow api.example --secret token=broker:TOKEN`: a rule that is a host and nothing else."""
+    with Holder(server, rules=("api.example", *OTHERS)) as h:
+        h.get("https://api.example/v1/bare")
+        equal(h.arrived("/v1/bare"), [f"Bearer {h.value}"], "at the server")
+
+
 def test_secret_echo_in_response(server):
     with Holder(server) as h:
         _, status, text = h.get("https://api.example/secret")
