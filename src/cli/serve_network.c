@@ -1,6 +1,7 @@
 /* serve_network.c - the operator's settings for the network are read by cordond, which knows what a
  * policy is; but it is asked before anything is started, so that a mistake is told to him, and not
  * to the log of a program that cannot start. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,23 @@ static void NORETURN become_checker(const struct serve *s, const struct serve_qu
 	serve_ask_as_nobody(q, q->program, argv);
 }
 
+/* As cordond will, if it is known already whom that runs as: a file that only root can read would
+ * pass here, and never there. */
+static int open_as_server(const struct serve *s, const char *file)
+{
+	bool other = geteuid() == 0 && s->uid != 0;
+	int fd, sys;
+
+	if (other && (setegid(s->gid) < 0 || seteuid(s->uid) < 0))
+		return -1;
+	fd = open(file, O_RDONLY | O_CLOEXEC);
+	sys = errno;
+	if (other && (seteuid(0) < 0 || setegid(0) < 0))
+		_exit(126); /* cannot be */
+	errno = sys;
+	return fd;
+}
+
 int serve_network(const struct serve *s, struct err *e)
 {
 	const char *file = s->config.egress_policy;
@@ -26,9 +44,10 @@ int serve_network(const struct serve *s, struct err *e)
 				    .what = "cordond --check-network",
 				    .become = become_checker };
 
-	OWN_FD policy = open(file[0] == '\0' ? "/dev/null" : file, O_RDONLY | O_CLOEXEC);
+	OWN_FD policy = open_as_server(s, file[0] == '\0' ? "/dev/null" : file);
 	if (policy < 0)
-		return err_sys(e, "egress_policy: open %s", file);
+		return err_sys(e, "egress_policy: open %s%s", file,
+			       errno == EACCES ? " as the user of the server" : "");
 	q.in = policy;
 	return serve_ask(s, &q, e);
 }

@@ -1,5 +1,6 @@
 #include "compose.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -245,6 +246,18 @@ int compose_network(json_t *body, const char *member, const struct option_list *
 	return 0;
 }
 
+/* Only the name was said: a placeholder, in a variable of that name. */
+static json_t *brokered(const char *name)
+{
+	char variable[128];
+	size_t n = 0;
+
+	for (; name[n] != '\0' && n < sizeof(variable) - 1; n++)
+		variable[n] = isalnum((unsigned char)name[n]) ? (char)toupper(name[n]) : '_';
+	variable[n] = '\0';
+	return json_pack("{s:s, s:s, s:s}", "name", name, "as", "broker", "env", variable);
+}
+
 static json_t *one_secret(const char *text, struct err *e)
 {
 	static const struct {
@@ -253,8 +266,10 @@ static json_t *one_secret(const char *text, struct err *e)
 		{ "broker", "env" }, { "env", "env" }, { "file", "path" }, { "socket", "program" }
 	};
 	size_t name = strcspn(text, "="), way;
-	const char *rest = text[name] == '\0' ? "file" : text + name + 1;
+	const char *rest = text + name + 1;
 
+	if (text[name] == '\0')
+		return brokered(text);
 	way = strcspn(rest, ":");
 	for (size_t i = 0; i < COUNT(ways); i++)
 		if (strlen(ways[i].way) == way && strncmp(ways[i].way, rest, way) == 0) {

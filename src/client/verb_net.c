@@ -1,7 +1,8 @@
-/* verb_net.c - what a session tried to reach. */
+/* verb_net.c - what a session tried to reach, and whom it may contact from now on. */
 #include <stdio.h>
 #include <string.h>
 
+#include "compose.h"
 #include "follow.h"
 #include "member.h"
 #include "pick.h"
@@ -16,6 +17,7 @@ struct fields {
 	struct args_common common;
 	bool follow, denied;
 	const char *kind, *name, *after;
+	struct option_list policy, allow;
 };
 
 /* clang-format off */
@@ -30,6 +32,10 @@ static const struct option options[] = {
 	  "only of this host" },
 	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
 	  "only those behind this one" },
+	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
+	  "gives it another policy instead: JSON, or presets (none: nothing)" },
+	{ "allow", "HOST[:PORT][/PATH]", OPTION_LIST, offsetof(struct fields, allow), 0, 0,
+	  "gives it another policy: this host, and what --policy says" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -107,6 +113,22 @@ static void choose(const struct fields *f, struct target *t)
 		target_query(t, "name", f->name);
 }
 
+/* Another policy, in place of its own. */
+static int change(const struct fields *f, struct ask *a, const char *id, struct err *e)
+{
+	OWN_JSON *body = json_object(), *answer = NULL;
+	struct target t;
+
+	if (compose_network(body, "network", &f->policy, &f->allow, e) < 0)
+		return -1;
+	pick_target(&t, id, "network");
+	if (ask_json(a, "PUT", &t, json_object_get(body, "network"), &answer, e) < 0)
+		return -1;
+	if (f->common.json)
+		show_json(answer, true, stdout);
+	return 0;
+}
+
 static int run(int argc, char **argv)
 {
 	static struct fields f;
@@ -123,6 +145,8 @@ static int run(int argc, char **argv)
 	if (ask_open(&a, &f.common, f.follow ? ASK_STREAM_MS : ASK_PATIENCE_MS, &e) < 0 ||
 	    pick_session(&a, words.at[0], id, &e) < 0)
 		return args_fail(&e);
+	if (f.policy.n + f.allow.n > 0)
+		return change(&f, &a, id, &e) < 0 ? args_fail(&e) : ARGS_OK;
 	pick_target(&t, id, "network");
 	target_part(&t, "log");
 	choose(&f, &t);
@@ -134,10 +158,12 @@ static int run(int argc, char **argv)
 const struct verb verb_net = {
 	.name = "net",
 	.usage = "[options] SESSION",
-	.summary = "Prints what a session tried to reach.",
+	.summary = "Prints what a session tried to reach, or changes whom it may contact.",
 	.text = "One line each: time, verdict, kind, method (or type of a name's record), place, "
 		"status,\n"
-		"bytes, time it took, rule that decided, reason of a refusal.\n",
+		"bytes, time it took, rule that decided, reason of a refusal. With --policy or "
+		"--allow the session\n"
+		"gets another policy at once, and connections that it does not allow are cut.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

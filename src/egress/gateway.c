@@ -214,8 +214,8 @@ static void arm(struct gateway *x)
 {
 	stream_arm(&x->cell, wants_cell(x));
 	if (x->up)
-		stream_arm(&x->up->stream,
-			   x->up->stream.in.len < STREAM_IN_MAX && stream_room(&x->cell) > 0);
+		stream_arm(&x->up->stream, x->up->stream.in.len < STREAM_IN_MAX && x->piped == 0 &&
+						   stream_room(&x->cell) > 0);
 }
 
 static void advance(struct gateway *x)
@@ -379,6 +379,7 @@ void gateway_free(struct gateway *x, bool reset, const char *why)
 	buf_release(&x->head);
 	buf_release(&x->text);
 	buf_release(&x->ask);
+	gateway_splice_end(x);
 	free(x->mask_room);
 	free(x);
 }

@@ -135,7 +135,7 @@ static void end_tunnel(struct gateway *x)
 bool gateway_answer(struct gateway *x)
 {
 	struct stream *s = &x->up->stream;
-	bool moved = stream_fill(s, STREAM_IN_MAX);
+	bool moved = !gateway_splices(x) && stream_fill(s, STREAM_IN_MAX);
 
 	/* Who does not read interim answers gets no more of them: they would pile up. */
 	if (!x->answered && stream_room(&x->cell) == 0)

@@ -265,6 +265,8 @@ static uint64_t move_plain(struct gateway *x)
 
 static uint64_t move_in(struct gateway *x)
 {
+	if (gateway_splices(x))
+		return gateway_splice(x);
 	if (x->mask)
 		return move_masked(x);
 	if (x->masked.n > 0) { /* there was one */

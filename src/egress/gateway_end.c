@@ -68,6 +68,7 @@ static void empty(struct buf *b)
 
 void gateway_forget(struct gateway *x)
 {
+	gateway_splice_end(x);
 	empty(&x->head);
 	empty(&x->text);
 	empty(&x->ask);

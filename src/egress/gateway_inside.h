@@ -90,7 +90,10 @@ struct gateway {
 	struct model *model;
 	const struct mask *mask;
 	struct mask_stream masked;
-	uint8_t *mask_room; /* owned */
+	bool has_pipe, no_pipe; /* no_pipe: none is to be had */
+	int pipe[2];		/* owned, if there is one; see gateway_splice.c */
+	size_t piped;		/* what is in it */
+	uint8_t *mask_room;	/* owned */
 	size_t mask_cap;
 };
 
@@ -133,6 +136,11 @@ void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint
 /* Each moves what it can. True if anything moved or changed. */
 bool gateway_body_out(struct gateway *x);
 bool gateway_body_in(struct gateway *x);
+/* gateway_splice.c: does the answer's body go on without being read here? Then gateway_splice()
+ * moves what it can, and says how much. */
+bool gateway_splices(const struct gateway *x);
+uint64_t gateway_splice(struct gateway *x);
+void gateway_splice_end(struct gateway *x);
 
 /* ---- gateway_server.c */
 void gateway_dial(struct gateway *x, bool fresh); /* fresh: not one that was kept */

@@ -451,6 +451,23 @@ def test_aborts(cell, origin):
     s.recv(100)
     s.close()
     tap.ok(done.wait(5), "a program that goes away takes the server's connection with it")
+
+    def half(request):
+        request.conn.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {BIG}\r\n\r\n".encode())
+        for _ in range(BIG // len(PATTERN) // 2):
+            request.conn.sendall(PATTERN)
+        raise OSError("it breaks off")
+
+    SCRIPT["/half"] = half
+    s = cell.connect("web.example", 80)
+    s.sendall(get("/half").encode())
+    got = 0
+    with contextlib.suppress(ConnectionResetError):
+        while piece := s.recv(1 << 16):
+            got += len(piece)
+    tap.ok(BIG // 4 < got < BIG, "of a long answer that breaks off comes what there was", got)
+    r = cell.record(lambda r: r.get("path") == "/half")
+    tap.ok(r and r.get("reason"), "and the record says so", r)
     before = origin.broken
     s = cell.connect("web.example", 80)
     s.sendall(b"POST /part HTTP/1.1\r\nHost: web.example\r\nContent-Length: 100\r\n\r\nhalf")

@@ -378,6 +378,10 @@ def test_command_line(server):
     check(denied and all(" deny " in v for v in denied), f"--denied: {denied}")
     for line in cordon("net", "--json", ident).splitlines():
         check("seq" in json.loads(line), line)
+    cordon("net", "--allow", f"other.test:{PORT}", ident)
+    check(not reaches(server, s) and reaches(server, s, f"http://other.test:{PORT}/"), "another policy by net --allow")
+    cordon("net", "--policy", "none", ident)
+    check(not reaches(server, s, f"http://other.test:{PORT}/"), "net --policy none")
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(policy(rule("other.test")), f)
         f.flush()

@@ -1,0 +1,110 @@
+/* gateway_splice.c - theory of operation
+ *
+ * A long body that nobody looks into (no mask, no model call, both sides plain, its length known)
+ * goes from socket to socket through a pipe, and its bytes are never copied here. Less than that is
+ * not worth a pipe. What is in the pipe goes first, whatever has changed meanwhile. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "gateway_inside.h"
+
+#define WORTH ((uint64_t)512 * 1024)
+#define PIPE_SIZE (256 * 1024)
+#define TURN_MAX ((uint64_t)1 << 20) /* then it is the others' turn */
+
+bool gateway_splices(const struct gateway *x)
+{
+	const struct stream *from = &x->up->stream, *to = &x->cell;
+
+	if (x->piped > 0)
+		return true;
+	return !x->no_pipe && x->answered && !x->in.done && x->in.framing == HTTP1_LENGTH &&
+	       x->in.left >= (x->has_pipe ? 1 : WORTH) && !x->mask && x->masked.n == 0 &&
+	       !x->model && !from->tls && !to->tls && from->in.len == 0 && to->out.len == 0 &&
+	       !from->ended && !from->broken && !to->deaf && !to->broken;
+}
+
+/* False: there is no pipe to be had. */
+static bool open_pipe(struct gateway *x)
+{
+	if (x->has_pipe)
+		return true;
+	if (pipe2(x->pipe, O_NONBLOCK | O_CLOEXEC) < 0) {
+		x->no_pipe = true; /* it is copied, then */
+		return false;
+	}
+	(void)fcntl(x->pipe[1], F_SETPIPE_SZ, PIPE_SIZE); /* a smaller one is slower, no more */
+	x->has_pipe = true;
+	return true;
+}
+
+/* From the server into the pipe. */
+static bool draw(struct gateway *x)
+{
+	struct stream *from = &x->up->stream;
+	size_t most = x->in.left < PIPE_SIZE ? (size_t)x->in.left : PIPE_SIZE;
+	ssize_t n =
+		splice(from->fd, NULL, x->pipe[1], NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+	if (n > 0) {
+		x->piped = (size_t)n;
+		x->in.left -= (uint64_t)n;
+		return true;
+	}
+	if (n == 0)
+		from->ended = true;
+	else if (errno == EAGAIN)
+		from->dry = true;
+	else if (errno != EINTR)
+		from->broken = true;
+	return false;
+}
+
+/* From the pipe to the cell. */
+static bool pour(struct gateway *x)
+{
+	ssize_t n = splice(x->pipe[0], NULL, x->cell.fd, NULL, x->piped,
+			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+
+	if (n > 0) {
+		x->piped -= (size_t)n;
+		return true;
+	}
+	x->cell.blocked = n < 0 && (errno == EAGAIN || errno == EINTR);
+	x->cell.deaf = !x->cell.blocked;
+	return false;
+}
+
+uint64_t gateway_splice(struct gateway *x)
+{
+	uint64_t moved = 0;
+
+	x->cell.blocked = false;
+	if (!open_pipe(x))
+		return 0;
+	while (moved < TURN_MAX) {
+		size_t before = x->piped;
+
+		if (before > 0) {
+			if (!pour(x))
+				break;
+			moved += before - x->piped;
+		} else if (x->in.left == 0 || !draw(x)) {
+			break;
+		}
+	}
+	if (x->in.left == 0 && x->piped == 0)
+		x->in.done = true;
+	return moved;
+}
+
+void gateway_splice_end(struct gateway *x)
+{
+	if (x->has_pipe) {
+		(void)close(x->pipe[0]);
+		(void)close(x->pipe[1]);
+	}
+	x->has_pipe = x->no_pipe = false;
+	x->piped = 0;
+}
