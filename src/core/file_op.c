@@ -320,9 +320,9 @@ static int spawn(struct file_op *op, const char *user, const char *const *argv, 
 	return 0;
 }
 
-static struct file_op *start(struct session *s, const char *user, const char *const *argv,
-			     unsigned argc, bool write, bool inside,
-			     const struct file_op_events *events, void *arg, struct err *e)
+/* Known to the session and the cell, and not started yet. */
+static struct file_op *make(struct session *s, bool inside, const struct file_op_events *events,
+			    void *arg, struct err *e)
 {
 	struct file_op *op;
 
@@ -349,25 +349,30 @@ static struct file_op *start(struct session *s, const char *user, const char *co
 	live_cell_add(s->cell, &op->program);
 	op->owed = true;
 	s->core->fds.owed += FD_ROOM_EACH;
-	if (spawn(op, user, argv, argc, write, e) < 0) {
-		release(op);
-		return NULL;
-	}
 	return op;
+}
+
+static struct file_op *start(struct file_op *op, const char *user, const char *const *argv,
+			     unsigned argc, bool write, struct err *e)
+{
+	if (op == NULL || spawn(op, user, argv, argc, write, e) == 0)
+		return op;
+	release(op);
+	return NULL;
 }
 
 struct file_op *file_op_start(struct session *s, const char *user, const char *const *argv,
 			      unsigned argc, bool write, const struct file_op_events *events,
 			      void *arg, struct err *e)
 {
-	return start(s, user, argv, argc, write, false, events, arg, e);
+	return start(make(s, false, events, arg, e), user, argv, argc, write, e);
 }
 
 struct file_op *file_op_start_inside(struct session *s, const char *user, const char *const *argv,
 				     unsigned argc, const struct file_op_events *events, void *arg,
 				     struct err *e)
 {
-	return start(s, user, argv, argc, false, true, events, arg, e);
+	return start(make(s, true, events, arg, e), user, argv, argc, false, e);
 }
 
 bool file_op_is_busy(const struct session *s)

@@ -10,7 +10,7 @@
 #include "gateway_inside.h"
 
 #define WORTH ((uint64_t)512 * 1024)
-#define PIPE_SIZE (256 * 1024)
+#define PIPE_SIZE ((size_t)256 * 1024)
 #define TURN_MAX ((uint64_t)1 << 20) /* then it is the others' turn */
 
 bool gateway_splices(const struct gateway *x)
@@ -34,7 +34,8 @@ static bool open_pipe(struct gateway *x)
 		x->no_pipe = true; /* it is copied, then */
 		return false;
 	}
-	(void)fcntl(x->pipe[1], F_SETPIPE_SZ, PIPE_SIZE); /* a smaller one is slower, no more */
+	(void)fcntl(x->pipe[1], F_SETPIPE_SZ,
+		    (int)PIPE_SIZE); /* a smaller one is slower, no more */
 	x->has_pipe = true;
 	return true;
 }
