@@ -252,7 +252,7 @@ def test_clock_jumps():
     with open(jump, "wb") as f:
         f.write(bytes(4096))
     with open(folder + "/cordond", "w") as f:
-        f.write(f"#!/bin/sh\nLD_PRELOAD={folder}/clock.so FALSE_CLOCK={jump} exec {folder}/real/cordond\n")
+        f.write(f"#!/bin/sh\nLD_PRELOAD={folder}/clock.so FALSE_CLOCK={jump} exec {folder}/real/cordond \"$@\"\n")
     os.chmod(folder + "/cordond", 0o755)
 
     def set_clock(seconds):

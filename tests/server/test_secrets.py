@@ -524,11 +524,15 @@ def test_the_client(server):
     has(cli("secret", "show", "c"), '"usable": true')
     cli("secret", "set", "c", "--from-file", "-", data=text.encode() + b"-two\n")
     equal(server.want(200, "GET", "/v1/secrets/c")["version"], 2)
-    made = cli("create", "--secret", "c=broker:B", "--secret", "c=env:E", "--secret", "c", "--secret",
+    made = cli("create", "--secret", "c=broker:B", "--secret", "c=env:E", "--secret", "c=file", "--secret",
                f"c=socket:{PYTHON}").strip()
     equal([s["as"] for s in server.get(made)["secrets"]], ["broker", "env", "file", "socket"])
     equal(server.run(made, "echo ${#E}; stat -L -c %s /run/secrets/c")["stdout"], f"{len(text) + 4}\n{len(text) + 4}\n")
     cli("create", "--secret", "c=mail:X", code=125)
+    named = cli("create", "--secret", "c").strip()
+    equal([s["as"] for s in server.get(named)["secrets"]], ["broker"], "only its name")
+    has(server.run(named, "echo $C")["stdout"], "cordon_")
+    server.delete(named)
     cli("secret", "set", "new", code=125)
     cli("secret", "rm", "c")
     cli("secret", "show", "c", code=125)
