@@ -252,7 +252,7 @@ static json_t *brokered(const char *name)
 	char variable[128];
 	size_t n = 0;
 
-	for (; name[n] != '\0' && n < sizeof(variable) - 1; n++)
+	for (; n < sizeof(variable) - 1 && name[n] != '\0'; n++)
 		variable[n] = isalnum((unsigned char)name[n]) ? (char)toupper(name[n]) : '_';
 	variable[n] = '\0';
 	return json_pack("{s:s, s:s, s:s}", "name", name, "as", "broker", "env", variable);
