@@ -219,8 +219,10 @@ class Other:
         self.thread(self.serve_proxy, socket.create_server((PRIVATE, 1080)))
         print("ready", flush=True)
         for _ in sys.stdin:
-            print(json.dumps({"hits": self.hits, "queries": self.queries, "proxied": self.proxied}), flush=True)
+            state = {"hits": self.hits, "queries": self.queries, "proxied": self.proxied}
+            # Before it is told: then the next test begins.
             self.hits, self.queries, self.proxied, self.asked = [], [], [], {}
+            print(json.dumps(state), flush=True)
 
     def serve_second(self, sock):
         while True:
@@ -435,7 +437,7 @@ def _(w):
 def _(w):
     reaches(w.one("tc.test:80"), GOOD)
     kinds = [q[1] for q in w.state()["queries"]]
-    check(kinds.count("udp") <= 2 and kinds.count("tcp") == 2, kinds)
+    check(kinds.count("udp") == 2 and kinds.count("tcp") == 2, kinds)
 
 
 @test("more than we take over TCP")
@@ -576,16 +578,12 @@ def main():
     bad, hits = 0, []
     print(f"1..{len(TESTS) + 1}", flush=True)
     for i, (name, fn) in enumerate(TESTS, 1):
-        for again in (True, False):  # datagrams are lost and late on a busy machine; what was reached counts always
-            try:
-                fn(w)
-                print(f"ok {i} - {name}", flush=True)
-                break
-            except (AssertionError, subprocess.TimeoutExpired) as e:
-                bad += not again
-                print(f"# {e}" if again else f"# {e}\nnot ok {i} - {name}", flush=True)
-                time.sleep(1)
-                hits += w.state()["hits"]
+        try:
+            fn(w)
+            print(f"ok {i} - {name}", flush=True)
+        except (AssertionError, subprocess.TimeoutExpired) as e:
+            bad += 1
+            print(f"# {e}\nnot ok {i} - {name}", flush=True)
         hits += w.state()["hits"]
     forbidden = [x for x in hits if x in (PRIVATE, METADATA, OTHER)]
     bad += bool(forbidden)
