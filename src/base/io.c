@@ -106,8 +106,8 @@ static void collect(struct cmsghdr *c, int *ret_fds, size_t cap, size_t *nfds, b
 	}
 }
 
-ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
-		struct err *e)
+ssize_t io_recv_lossy(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
+		      bool *ret_lost, struct err *e)
 {
 	union fd_space space;
 	struct iovec iov = { .iov_base = data, .iov_len = len };
@@ -130,14 +130,24 @@ ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 		collect(c, ret_fds, cap, &nfds, &over);
-	if (over || (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
+	/* Whole but for its descriptors: more than fit, or than we may open now. */
+	*ret_lost = !over && (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == MSG_CTRUNC;
+	if (over || (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0)
 		io_close_all(ret_fds, nfds);
-		/* Whole but for its descriptors: more than fit, or than we may open now. */
-		if (!over && (m.msg_flags & MSG_TRUNC) == 0)
-			return err_set(e, ERR_LIMIT, "receive: no room for the descriptors");
+	if (over || (m.msg_flags & MSG_TRUNC) != 0)
 		return err_set(e, ERR_INVALID, "receive: message or descriptors too many");
-	}
-	*ret_nfds = nfds;
+	*ret_nfds = *ret_lost ? 0 : nfds;
+	return n;
+}
+
+ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
+		struct err *e)
+{
+	bool lost = false;
+	ssize_t n = io_recv_lossy(sock, data, len, ret_fds, cap, ret_nfds, &lost, e);
+
+	if (n >= 0 && lost)
+		return err_set(e, ERR_LIMIT, "receive: no room for the descriptors");
 	return n;
 }
 

@@ -1,6 +1,7 @@
 /* io.h - whole reads and writes, and descriptors passed over Unix sockets. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -29,6 +30,9 @@ int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
  * data, but this process ran out of room for its descriptors, which are gone. */
 ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
 		struct err *e) MUST_USE;
+/* The same, but a message without room for its descriptors is received without them: *ret_lost. */
+ssize_t io_recv_lossy(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
+		      bool *ret_lost, struct err *e) MUST_USE;
 
 /* Closes each that is >= 0 and sets it to -1. */
 void io_close_all(int *fds, size_t n);
