@@ -186,5 +186,6 @@ int gauges_write(struct core *c, struct buf *b, struct err *e)
 	metrics_set(M_MEMORY_PROMISED, 0, (int64_t)c->memory_bytes);
 	metrics_set(M_JOURNAL_PAGES, 0, store_journal_pages(c->store));
 	metrics_write(b);
+	turns_write(loop_turns(c->loop), "cordon", b);
 	return buf_check(b, e);
 }

@@ -36,6 +36,11 @@ struct loop {
 
 	struct loop_task *first_task, *last_task; /* for the end of this turn */
 	struct loop_task *running;		  /* of this turn, not yet run */
+
+	struct turns turns;
+	struct turns_turn turn;	      /* this one, so far */
+	struct turns_callback called; /* the callback that runs */
+	uint64_t mark_ns;	      /* when it began */
 };
 
 struct loop *loop_new(struct err *e)
@@ -52,7 +57,7 @@ struct loop *loop_new(struct err *e)
 		free(l);
 		return NULL;
 	}
-	l->now_ns = clock_now_ns();
+	l->now_ns = l->turns.window_ns = clock_now_ns();
 	return l;
 }
 
@@ -75,9 +80,38 @@ void loop_stop(struct loop *l)
 	l->stop = true;
 }
 
+const struct turns *loop_turns(const struct loop *l)
+{
+	return &l->turns;
+}
+
+void loop_note(struct loop *l, const char *what)
+{
+	l->called.note = what;
+}
+
+/* A callback begins. What it is called for may be gone when it returns. */
+static void begin(struct loop *l, enum turns_kind kind, const char *file)
+{
+	l->called = (struct turns_callback){ .kind = kind, .file = file };
+}
+
+/* It has returned: the next one begins now. */
+static void end(struct loop *l)
+{
+	uint64_t now = clock_now_ns();
+
+	l->called.ns = now - l->mark_ns;
+	l->mark_ns = now;
+	l->turn.callbacks++;
+	if (l->called.ns > l->turn.longest.ns)
+		l->turn.longest = l->called;
+}
+
 /* ---- descriptors */
 
-int loop_add(struct loop *l, struct loop_fd *f, int fd, uint32_t events, struct err *e)
+int loop_add_from(struct loop *l, struct loop_fd *f, int fd, uint32_t events, const char *file,
+		  struct err *e)
 {
 	struct epoll_event event = { .events = events, .data.ptr = f };
 
@@ -86,6 +120,7 @@ int loop_add(struct loop *l, struct loop_fd *f, int fd, uint32_t events, struct 
 		return err_sys(e, "cannot watch descriptor %d", fd);
 	f->fd = fd;
 	f->events = events;
+	f->file = file;
 	return 0;
 }
 
@@ -179,9 +214,10 @@ static void grow_heap(struct loop *l)
 	l->timers_cap = cap;
 }
 
-void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t at_ns)
+void loop_timer_set_from(struct loop *l, struct loop_timer *t, uint64_t at_ns, const char *file)
 {
 	assert(t->fire);
+	t->file = file;
 	if (l->firing && at_ns <= l->now_ns)
 		at_ns = l->now_ns + 1; /* the next turn: others are due, too */
 	if (t->place == 0) {
@@ -214,18 +250,21 @@ static void fire_timers(struct loop *l)
 		struct loop_timer *t = l->heap[0];
 
 		loop_timer_cancel(l, t);
+		begin(l, TURNS_TIMER, t->file);
 		t->fire(t);
+		end(l);
 	}
 	l->firing = false;
 }
 
 /* ---- tasks */
 
-void loop_defer(struct loop *l, struct loop_task *t)
+void loop_defer_from(struct loop *l, struct loop_task *t, const char *file)
 {
 	assert(t->run);
 	if (t->queued)
 		return;
+	t->file = file;
 	t->queued = true;
 	t->next = NULL;
 	if (l->first_task)
@@ -276,7 +315,9 @@ static void run_tasks(struct loop *l)
 
 		l->running = t->next;
 		t->queued = false;
+		begin(l, TURNS_TASK, t->file);
 		t->run(t);
+		end(l);
 	}
 }
 
@@ -307,18 +348,24 @@ static int turn(struct loop *l, struct err *e)
 
 	if (n < 0 && errno != EINTR)
 		return err_sys(e, "cannot wait for events");
-	l->now_ns = clock_now_ns();
+	l->now_ns = l->mark_ns = clock_now_ns();
+	l->turn = (struct turns_turn){ 0 };
 	l->nevents = n > 0 ? (size_t)n : 0;
 	for (l->next_event = 0; l->next_event < l->nevents;) {
 		struct epoll_event *event = &l->events[l->next_event++];
 		struct loop_fd *f = event->data.ptr;
 
-		if (f)
-			f->ready(f, event->events);
+		if (!f)
+			continue;
+		begin(l, TURNS_FD, f->file);
+		f->ready(f, event->events);
+		end(l);
 	}
 	l->nevents = 0;
 	fire_timers(l);
 	run_tasks(l);
+	l->turn.ns = l->mark_ns - l->now_ns;
+	turns_add(&l->turns, &l->turn, l->mark_ns);
 	return 0;
 }
 

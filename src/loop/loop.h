@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "turns.h"
 
 struct loop;
 struct loop_fd;
@@ -23,43 +24,55 @@ struct loop_fd {
 	int fd; /* borrowed; -1 while not registered */
 	uint32_t events;
 	loop_ready_fn *ready;
-	void *arg; /* the caller's */
+	void *arg;	  /* the caller's */
+	const char *file; /* the loop's: where it was registered, for turns.h */
 };
 
 struct loop_timer {
 	uint64_t at_ns; /* monotonic, see clock.h */
 	size_t place;	/* the loop's: index in its heap plus one; 0 while not set */
 	loop_fire_fn *fire;
-	void *arg; /* the caller's */
+	void *arg;	  /* the caller's */
+	const char *file; /* the loop's: where it was set */
 };
 
 struct loop_task {
 	struct loop_task *next;
 	bool queued;
 	loop_task_fn *run;
-	void *arg; /* the caller's */
+	void *arg;	  /* the caller's */
+	const char *file; /* the loop's: where it was put off */
 };
 
 struct loop *loop_new(struct err *e) MUST_USE;
 void loop_free(struct loop *l);
 
 /* Registers fd with f. f->ready and f->arg are set by the caller beforehand. */
-int loop_add(struct loop *l, struct loop_fd *f, int fd, uint32_t events, struct err *e) MUST_USE;
+#define loop_add(l, f, fd, events, e) loop_add_from(l, f, fd, events, __FILE__, e)
+int loop_add_from(struct loop *l, struct loop_fd *f, int fd, uint32_t events, const char *file,
+		  struct err *e) MUST_USE;
 void loop_modify(struct loop *l, struct loop_fd *f, uint32_t events);
 /* Safe inside callbacks, for itself or any other; after it no callback of f comes, not even one
  * already collected in this turn. No-op if f is not registered. Does not close the descriptor. */
 void loop_remove(struct loop *l, struct loop_fd *f);
 
 /* (Re)sets a timer; it fires once, at or after at_ns. */
-void loop_timer_set(struct loop *l, struct loop_timer *t, uint64_t at_ns);
+#define loop_timer_set(l, t, at_ns) loop_timer_set_from(l, t, at_ns, __FILE__)
+void loop_timer_set_from(struct loop *l, struct loop_timer *t, uint64_t at_ns, const char *file);
 void loop_timer_cancel(struct loop *l, struct loop_timer *t);
 
 /* Runs the task once, after the callbacks of this turn. No-op if it is queued already. */
-void loop_defer(struct loop *l, struct loop_task *t);
+#define loop_defer(l, t) loop_defer_from(l, t, __FILE__)
+void loop_defer_from(struct loop *l, struct loop_task *t, const char *file);
 void loop_task_cancel(struct loop *l, struct loop_task *t);
 
 /* The time at the start of this turn: cheap, and the same for all that happens in it. */
 uint64_t loop_now_ns(const struct loop *l);
+
+/* What the running callback is doing, for the numbers of this turn: a constant text. */
+void loop_note(struct loop *l, const char *what);
+/* How long turns took. */
+const struct turns *loop_turns(const struct loop *l);
 
 /* Runs until loop_stop(). */
 int loop_run(struct loop *l, struct err *e) MUST_USE;

@@ -140,6 +140,8 @@ void routes_dispatch(const struct routes *t, struct request *r)
 	unsigned methods;
 
 	r->route = find(t, q->method, q->path, &params, &methods);
+	if (r->route != NULL)
+		loop_note(core_loop(r->core), r->route->pattern);
 	if (r->route == NULL)
 		no_route(t, r, methods);
 	else if (r->route->scope != 0 && auth_check(r, r->route->scope, &e) < 0)

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include "buf.h"
 #include "clock.h"
 #include "test.h"
 
@@ -227,10 +228,81 @@ static void tasks_run_once_in_order(void)
 	loop_free(l);
 }
 
+/* ---- how long turns take */
+
+static void wait_ms(uint64_t ms)
+{
+	uint64_t until = clock_now_ns() + ms * CLOCK_MS;
+
+	while (clock_now_ns() < until)
+		;
+}
+
+static void on_long_task(struct loop_task *t)
+{
+	(void)t;
+	loop_note(l, "/v1/long");
+	wait_ms(30);
+}
+
+static void on_short_timer(struct loop_timer *t)
+{
+	loop_defer(l, t->arg);
+}
+
+static void the_slowest_turn_names_its_longest_callback(void)
+{
+	struct loop_task task = { .run = on_long_task };
+	struct loop_timer timer = { .fire = on_short_timer, .arg = &task };
+	char name[TURNS_NAME_MAX];
+	const struct turns *t;
+
+	start();
+	loop_timer_set(l, &timer, clock_now_ns());
+	stop_after(100);
+	run();
+	t = loop_turns(l);
+	CHECK(t->count >= 2 && t->sum_ns >= 30 * CLOCK_MS && t->max_ns >= 30 * CLOCK_MS);
+	CHECK(turns_slowest(t)->longest.kind == TURNS_TASK && turns_slowest(t)->callbacks >= 2);
+	turns_name(&turns_slowest(t)->longest, name);
+	CHECK(strstr(name, "task ") == name && strstr(name, "test_loop.c: /v1/long") != NULL);
+	loop_free(l);
+}
+
+static void turns_are_counted_by_their_length(void)
+{
+	struct turns_turn turn = { .ns = 60000, .callbacks = 1 };
+	struct buf b = BUF_INIT(65536);
+	struct turns t = { 0 };
+
+	turn.longest = (struct turns_callback){ .kind = TURNS_TIMER, .file = "../src/core/core.c" };
+	for (unsigned i = 0; i < 1000; i++)
+		turns_add(&t, &turn, 1000);
+	turn.ns = 30 * CLOCK_MS;
+	turns_add(&t, &turn, 2000);
+	turns_write(&t, "cordon", &b);
+	CHECK(strstr(buf_text(&b), "bucket{le=\"0.000050000\"} 0\n") != NULL);
+	CHECK(strstr(buf_text(&b), "bucket{le=\"0.000100000\"} 1000\n") != NULL);
+	CHECK(strstr(buf_text(&b), "bucket{le=\"0.050000000\"} 1001\n") != NULL);
+	CHECK(strstr(buf_text(&b),
+		     "cordon_loop_turn_slowest_seconds{callback=\"timer core/core.c\"} "
+		     "0.030000000\n") != NULL);
+	/* Two windows later it is forgotten, but for the maximum. */
+	turn.ns = 1000;
+	turns_add(&t, &turn, (TURNS_WINDOW_S + 1) * 1000 * CLOCK_MS);
+	CHECK(turns_slowest(&t)->ns == 30 * CLOCK_MS);
+	turns_add(&t, &turn, 2 * (TURNS_WINDOW_S + 1) * 1000 * CLOCK_MS);
+	CHECK(turns_slowest(&t)->ns == 1000 && t.max_ns == 30 * CLOCK_MS);
+	buf_release(&b);
+}
+
 TEST_MAIN({ "timers fire in order", timers_fire_in_order },
 	  { "a timer can cancel another that is due", a_timer_can_cancel_another_that_is_due },
 	  { "a timer for now starves nobody", a_timer_for_now_starves_nobody },
 	  { "timers are precise", timers_are_precise }, { "removed is silent", removed_is_silent },
 	  { "modify changes what comes", modify_changes_what_comes },
 	  { "add fails for files", add_fails_for_files },
-	  { "tasks run once, in order", tasks_run_once_in_order })
+	  { "tasks run once, in order", tasks_run_once_in_order },
+	  { "the slowest turn names its longest callback",
+	    the_slowest_turn_names_its_longest_callback },
+	  { "turns are counted by their length", turns_are_counted_by_their_length })

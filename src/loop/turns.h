@@ -1,0 +1,54 @@
+/* turns.h - how long the turns of a loop take, and what in them took longest.
+ *
+ * loop.c reads the clock between two callbacks and tells this file. A process shows the numbers
+ * with turns_write() (Prometheus text) or reads them from the structure. Pure, but for one line of
+ * log for a turn that was too long. */
+#pragma once
+
+#include <stdint.h>
+
+struct buf;
+
+#define TURNS_BUCKETS 14
+#define TURNS_SLOW_MS 100 /* from here on a turn is logged */
+#define TURNS_WINDOW_S 60
+
+/* What a callback was called for. */
+enum turns_kind { TURNS_NONE, TURNS_FD, TURNS_TIMER, TURNS_TASK };
+
+struct turns_callback {
+	enum turns_kind kind;
+	const char *file; /* constant: the file that registered it */
+	const char *note; /* constant: what it said of itself, see loop_note(); or NULL */
+	uint64_t ns;
+};
+
+struct turns_turn {
+	uint64_t ns;
+	unsigned callbacks;
+	struct turns_callback longest;
+};
+
+struct turns {
+	uint64_t count, sum_ns, max_ns; /* since the start */
+	uint64_t buckets[TURNS_BUCKETS + 1];
+	struct turns_turn slowest[2]; /* of this window and of the one before it */
+	uint64_t window_ns;	      /* when this one began */
+};
+
+/* Upper bounds of the buckets, in nanoseconds; the last bucket has none. */
+extern const uint64_t turns_bounds_ns[TURNS_BUCKETS];
+
+/* A turn that ended at now_ns. */
+void turns_add(struct turns *t, const struct turns_turn *turn, uint64_t now_ns);
+
+/* The slowest turn of the last one to two minutes. */
+const struct turns_turn *turns_slowest(const struct turns *t);
+
+/* "timer core/core.c", or with a note "descriptor net/conn.c: /v1/keys". */
+#define TURNS_NAME_MAX 160
+void turns_name(const struct turns_callback *c, char ret[TURNS_NAME_MAX]);
+
+/* PREFIX_loop_turn_seconds (a histogram), PREFIX_loop_turn_max_seconds and
+ * PREFIX_loop_turn_slowest_seconds{callback="..."}. */
+void turns_write(const struct turns *t, const char *prefix, struct buf *to);
