@@ -27,6 +27,7 @@ struct loop {
 	bool stop;
 	bool firing;
 	uint64_t now_ns;
+	uint64_t step; /* callbacks so far */
 
 	struct epoll_event events[EVENTS];
 	size_t next_event, nevents; /* collected; those before next_event are delivered */
@@ -75,6 +76,11 @@ uint64_t loop_now_ns(const struct loop *l)
 	return l->now_ns;
 }
 
+uint64_t loop_step(const struct loop *l)
+{
+	return l->step;
+}
+
 void loop_stop(struct loop *l)
 {
 	l->stop = true;
@@ -93,6 +99,7 @@ void loop_note(struct loop *l, const char *what)
 /* A callback begins. What it is called for may be gone when it returns. */
 static void begin(struct loop *l, enum turns_kind kind, const char *file)
 {
+	l->step++;
 	l->called = (struct turns_callback){ .kind = kind, .file = file };
 }
 
@@ -128,7 +135,7 @@ void loop_modify(struct loop *l, struct loop_fd *f, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = f };
 
-	if (f->events == events)
+	if (f->fd < 0 || f->events == events)
 		return;
 	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, f->fd, &event) < 0)
 		abort(); /* it was closed before loop_remove(): our bug, and no event could be

@@ -51,6 +51,7 @@ void loop_free(struct loop *l);
 #define loop_add(l, f, fd, events, e) loop_add_from(l, f, fd, events, __FILE__, e)
 int loop_add_from(struct loop *l, struct loop_fd *f, int fd, uint32_t events, const char *file,
 		  struct err *e) MUST_USE;
+/* No-op if f is not registered. */
 void loop_modify(struct loop *l, struct loop_fd *f, uint32_t events);
 /* Safe inside callbacks, for itself or any other; after it no callback of f comes, not even one
  * already collected in this turn. No-op if f is not registered. Does not close the descriptor. */
@@ -73,6 +74,9 @@ uint64_t loop_now_ns(const struct loop *l);
 void loop_note(struct loop *l, const char *what);
 /* How long turns took. */
 const struct turns *loop_turns(const struct loop *l);
+/* Changes with every callback of the loop: two calls that return the same number were made inside
+ * the same callback. */
+uint64_t loop_step(const struct loop *l);
 
 /* Runs until loop_stop(). */
 int loop_run(struct loop *l, struct err *e) MUST_USE;

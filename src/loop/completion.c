@@ -1,0 +1,142 @@
+/* completion.c - completion.h: one end for each request. */
+#include "completion.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "clock.h"
+
+static void unlink_it(struct completion *c)
+{
+	if (c->link != NULL) {
+		*c->link = c->next;
+		if (c->next != NULL)
+			c->next->link = c->link;
+	}
+	c->link = NULL;
+	c->next = NULL;
+}
+
+/* Out of the list, the timers and the tasks. */
+static void settle(struct completion *c)
+{
+	unlink_it(c);
+	if (c->loop != NULL) {
+		loop_timer_cancel(c->loop, &c->deadline);
+		loop_task_cancel(c->loop, &c->later);
+	}
+	c->state = COMPLETION_IDLE;
+}
+
+void completion_cancel(struct completion *c)
+{
+	if (c->state != COMPLETION_IDLE)
+		settle(c);
+}
+
+bool completion_is_waiting(const struct completion *c)
+{
+	return c->state == COMPLETION_WAITING;
+}
+
+static void on_later(struct loop_task *t)
+{
+	struct completion *c = t->arg;
+	struct err e = c->err;
+
+	settle(c);
+	c->on_done(c, e.code == ERR_NONE ? NULL : &e);
+}
+
+static void on_deadline(struct loop_timer *t)
+{
+	struct completion *c = t->arg;
+	struct err e;
+
+	IGNORED(err_set(&e, ERR_SYSTEM, "%s: no answer within %llu ms", c->what,
+			(unsigned long long)c->deadline_ms),
+		"told");
+	e.sys = ETIMEDOUT;
+	completion_end(c, &e);
+}
+
+void completion_begin(struct completion *c, struct loop *l, struct completions *list)
+{
+	assert(c->on_done != NULL);
+	completion_cancel(c);
+	c->state = COMPLETION_WAITING;
+	c->loop = l;
+	c->begun_at = loop_step(l);
+	c->deadline = (struct loop_timer){ .fire = on_deadline, .arg = c };
+	c->later = (struct loop_task){ .run = on_later, .arg = c };
+	if (list == NULL)
+		return;
+	c->next = list->first;
+	c->link = &list->first;
+	if (c->next != NULL)
+		c->next->link = &c->next;
+	list->first = c;
+}
+
+void completion_set_deadline(struct completion *c, uint64_t ms, const char *what)
+{
+	if (c->state != COMPLETION_WAITING)
+		return;
+	c->what = what;
+	c->deadline_ms = ms;
+	loop_timer_set(c->loop, &c->deadline, clock_now_ns() + ms * CLOCK_MS);
+}
+
+static void end_twice(void)
+{
+#ifdef CORDON_TEST_ABORTS
+	abort();
+#endif
+}
+
+void completion_end(struct completion *c, const struct err *e)
+{
+	struct err copy = { 0 };
+
+	if (c->state != COMPLETION_WAITING) {
+		end_twice();
+		return;
+	}
+	if (e != NULL)
+		copy = *e; /* it may belong to what the callback frees */
+	settle(c);
+	if (c->begun_at != loop_step(c->loop)) {
+		c->on_done(c, e == NULL ? NULL : &copy);
+		return;
+	}
+	c->state = COMPLETION_ENDED;
+	c->err = copy;
+	loop_defer(c->loop, &c->later);
+}
+
+void completion_end_soon(struct completion *c, struct loop *l, const struct err *e)
+{
+	completion_begin(c, l, NULL);
+	completion_end(c, e);
+}
+
+void completions_move(struct completions *from, struct completions *to)
+{
+	assert(to->first == NULL);
+	to->first = from->first;
+	from->first = NULL;
+	if (to->first != NULL)
+		to->first->link = &to->first;
+}
+
+void completions_end_all(struct completions *list, const struct err *e)
+{
+	struct completions now = { 0 };
+	struct err copy = { 0 };
+
+	if (e != NULL)
+		copy = *e;
+	completions_move(list, &now);
+	while (now.first != NULL)
+		completion_end(now.first, e == NULL ? NULL : &copy);
+}
