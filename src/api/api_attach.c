@@ -165,7 +165,7 @@ static void feed(struct attach *a)
 	a->eof = false;
 }
 
-static void room(struct wait *w, const struct err *e)
+static void room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct attach *a = r->state;
@@ -211,7 +211,7 @@ static void message(struct exchange *x, bool text, const uint8_t *data, size_t l
 		ws_close(x, WS_CODE_TOO_BIG, "more input than can wait");
 		return;
 	}
-	if (a->r->wait.link == NULL) /* else it is full, and we are told */
+	if (!completion_is_waiting(&a->r->wait)) /* else its pipe is full: room() comes */
 		feed(a);
 }
 
@@ -252,7 +252,7 @@ static void open_attach(struct request *r, struct session *live)
 	}
 	if (live != NULL && a->reader.x != NULL)
 		request_hold(r, live);
-	r->wait.done = room;
+	r->wait.on_done = room;
 	exchange_accept_ws(r->x, &events, MESSAGE_MAX);
 	exchange_on_writable(r->x, writable);
 	loop_defer(core_loop(r->core), &a->go_on);

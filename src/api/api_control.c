@@ -45,7 +45,7 @@ static void no_matter(struct execution_follower *f)
 	(void)f; /* followed only so that it stays in memory */
 }
 
-static void room(struct wait *w, const struct err *e)
+static void room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct input *in = r->state;
@@ -111,7 +111,7 @@ static void start_input(struct request *r, struct session *s)
 	in->follower.more = no_matter;
 	execution_follow(in->x, &in->follower);
 	request_hold(r, s);
-	r->wait.done = room;
+	r->wait.on_done = room;
 	exchange_read_body(r->x, UINT64_MAX, take, all_taken);
 }
 

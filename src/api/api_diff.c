@@ -1,4 +1,5 @@
 /* api_diff.c - what a session changed in its file system since its start. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +16,6 @@
 
 struct diff {
 	struct session_diff diff;
-	bool running;
 	struct json j;
 	struct buf record; /* one that has not come whole */
 	unsigned shown;
@@ -28,8 +28,7 @@ static void release(struct request *r, bool answered)
 	struct diff *d = r->state;
 
 	(void)answered;
-	if (d->running)
-		session_diff_cancel(&d->diff);
+	session_diff_cancel(&d->diff);
 	json_release(&d->j);
 	buf_release(&d->record);
 }
@@ -82,18 +81,33 @@ static void data(struct session_diff *sd, const uint8_t *bytes, size_t len)
 	}
 }
 
-static void done(struct wait *w, const struct err *e)
+/* The reader did not come to its end: the session was stopped, or the keeper died. */
+static void cut_short(struct request *r)
 {
-	struct request *r = w->arg;
+	struct err e = { 0 };
+
+	if (session_live(r->core, r->tenant, r->session_id, &e) != NULL) {
+		IGNORED(err_set(&e, ERR_SYSTEM, "the list of changes was cut short"), "answered");
+		e.sys = EAGAIN;
+	}
+	reply_error(r, &e);
+}
+
+static void done(struct session_diff *sd, const struct err *e)
+{
+	struct request *r = sd->arg;
 	struct diff *d = r->state;
 
-	d->running = false;
 	if (e != NULL) {
 		reply_error(r, e);
 		return;
 	}
-	if (d->failed || !d->whole) { /* it is not the client who was wrong */
-		reply_code(r, 500, "internal", "the list of changes is malformed or not whole");
+	if (d->failed) { /* it is not the client who was wrong */
+		reply_code(r, 500, "internal", "the list of changes is malformed");
+		return;
+	}
+	if (!d->whole) {
+		cut_short(r);
 		return;
 	}
 	json_close(&d->j, ']');
@@ -112,9 +126,7 @@ static void start(struct request *r, struct session *s)
 	buf_init(&d->record, RECORD_MAX);
 	d->diff.on_data = data;
 	d->diff.arg = r;
-	d->diff.wait.done = done;
-	d->diff.wait.arg = r;
-	d->running = true;
+	d->diff.on_done = done;
 	session_diff(s, &d->diff);
 }
 

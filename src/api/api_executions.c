@@ -1,4 +1,5 @@
 /* api_executions.c - executions: started (and waited for), shown, listed, ended. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +35,8 @@ static void reply_execution(struct request *r, int status, const struct store_ex
 struct starting {
 	struct spec_exec spec;
 	bool wait, base64;
-	struct execution *x; /* while we wait for it */
+	struct execution *x; /* while it is followed */
+	struct execution_follower follower;
 };
 
 static void release_start(struct request *r, bool answered)
@@ -43,6 +45,12 @@ static void release_start(struct request *r, bool answered)
 
 	(void)answered; /* an execution goes on without whoever waited for it */
 	spec_exec_release(&s->spec);
+	execution_unfollow(&s->follower);
+}
+
+static void no_matter(struct execution_follower *f)
+{
+	(void)f; /* followed only so that it stays in memory */
 }
 
 struct inlined {
@@ -94,19 +102,25 @@ static void write_stream(struct json *j, const struct starting *s, const char *n
 	json_text(j, coded_name, coded);
 }
 
-static void waited(struct wait *w, const struct err *why)
+static void waited(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct starting *s = r->state;
 	struct inlined in = { .streams = { BUF_INIT(INLINE_MAX), BUF_INIT(INLINE_MAX) } };
-	const struct store_execution *row = execution_row(s->x);
+	const struct store_execution *row;
 	struct err e = { 0 };
 	struct json j;
 
+	if (why == NULL && s->follower.link == NULL) {
+		IGNORED(err_set(&e, ERR_CONFLICT, "session %s was stopped", r->session_id), "told");
+		e.sys = ESTALE;
+		why = &e;
+	}
 	if (why != NULL) {
 		reply_error(r, why);
 		return;
 	}
+	row = execution_row(s->x);
 	json_init_heap(&j, WAITED_JSON_MAX);
 	if (row->out_bytes + row->err_bytes > 0 && read_log(r, row->id, &in, &e) < 0) {
 		json_release(&j);
@@ -150,7 +164,9 @@ static void start(struct request *r, struct session *session)
 		return;
 	}
 	s->x = x;
-	r->wait.done = waited;
+	s->follower.more = no_matter;
+	execution_follow(x, &s->follower);
+	r->wait.on_done = waited;
 	execution_wait(x, &r->wait);
 }
 
@@ -298,7 +314,7 @@ void api_executions_list(struct request *r)
 
 /* ---- end */
 
-static void ended(struct wait *w, const struct err *e)
+static void ended(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -315,7 +331,7 @@ static void start_kill(struct request *r, struct session *s)
 	struct store_execution row = { 0 };
 	struct err e = { 0 };
 
-	r->wait.done = ended;
+	r->wait.on_done = ended;
 	if (x != NULL) {
 		execution_kill(x, &r->wait);
 	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {

@@ -75,7 +75,7 @@ void api_network_get(struct request *r)
 	reply_error(r, &e);
 }
 
-static void in_force(struct wait *w, const struct err *e)
+static void in_force(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -92,7 +92,7 @@ static void put(struct exchange *x, const uint8_t *body, size_t len)
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 	OWN_MEM char *document = NULL;
 
-	r->wait.done = in_force;
+	r->wait.on_done = in_force;
 	if (s == NULL || choice_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
 	    session_set_policy(s, document, &r->wait, &e) < 0)
 		reply_error(r, &e);

@@ -82,7 +82,7 @@ void api_sessions_delete(struct request *r)
 		reply_empty(r, 204);
 }
 
-static void changed(struct wait *w, const struct err *e)
+static void changed(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -92,7 +92,7 @@ static void changed(struct wait *w, const struct err *e)
 		api_sessions_get(r);
 }
 
-static void change(struct request *r, void (*how)(struct session *s, struct wait *w))
+static void change(struct request *r, void (*how)(struct session *s, struct completion *w))
 {
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
@@ -101,7 +101,7 @@ static void change(struct request *r, void (*how)(struct session *s, struct wait
 		reply_error(r, &e);
 		return;
 	}
-	r->wait.done = changed;
+	r->wait.on_done = changed;
 	how(s, &r->wait);
 }
 

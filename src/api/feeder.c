@@ -9,14 +9,14 @@ static size_t waiting;
 struct feeder {
 	struct execution *x; /* stays as long as we follow it */
 	struct execution_follower follower;
-	struct wait wait;
+	struct completion wait;
 	uint8_t *bytes; /* owned */
 	size_t len, given;
 };
 
 static void stop(struct feeder *f)
 {
-	wait_cancel(&f->wait);
+	completion_cancel(&f->wait);
 	execution_unfollow(&f->follower);
 	waiting -= f->len;
 	free(f->bytes);
@@ -37,14 +37,14 @@ static void feed(struct feeder *f)
 		}
 		if (n == 0)
 			return; /* told when there is room */
-		wait_cancel(&f->wait);
+		completion_cancel(&f->wait);
 		f->given += (size_t)n;
 	}
 	execution_close_input(f->x);
 	stop(f);
 }
 
-static void has_room(struct wait *w, const struct err *e)
+static void has_room(struct completion *w, const struct err *e)
 {
 	if (e != NULL)
 		stop(w->arg);
@@ -79,7 +79,7 @@ int feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e)
 	f->bytes = bytes;
 	f->len = len;
 	waiting += len;
-	f->wait.done = has_room;
+	f->wait.on_done = has_room;
 	f->wait.arg = f;
 	f->follower.more = more;
 	f->follower.arg = f;

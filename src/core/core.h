@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cgroups.h"
+#include "completion.h"
 #include "config.h"
 #include "keeper_msg.h"
 #include "loop.h"
@@ -17,24 +18,6 @@ struct core;
 struct tenant;
 struct seal;
 struct session;
-
-/* Somebody who waits for one answer. Embedded in whoever waits; done is called once, with the error
- * (NULL: it worked), unless wait_cancel() comes first. */
-struct wait {
-	struct wait *next, **link; /* the core's; link is NULL while not waiting */
-	void (*done)(struct wait *w, const struct err *e);
-	void *arg; /* the caller's */
-};
-
-void wait_cancel(struct wait *w);
-
-struct waits {
-	struct wait *first;
-};
-
-void waits_add(struct waits *l, struct wait *w);
-/* Empties the list and tells each. Those told may add themselves again or cancel others. */
-void waits_tell(struct waits *l, const struct err *e);
 
 #define CORE_TEMPLATES_MAX 16
 #define CORE_ROOTS_MAX 16

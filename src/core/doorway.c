@@ -72,7 +72,7 @@ static void settle(struct session *s, enum doorway_state state, const struct err
 		log_warn("door not open", "session_id=%s error=%s", s->row.id, copy.msg);
 	}
 	/* Whoever is told may end the session, but nobody frees it now. */
-	waits_tell(&s->door.when, e == NULL ? NULL : &copy);
+	completions_end_all(&s->door.when, e == NULL ? NULL : &copy);
 }
 
 /* It forgets what it knows of the session, and cuts its connections. */
@@ -156,7 +156,7 @@ static void on_timer(struct loop_timer *t)
 		      egress_link_up(link_of(s)) ? "its network is not ready: no answer in 5 s"
 						 : "its network is not ready: there is no egress");
 	e.sys = ESHUTDOWN;
-	waits_tell(&s->door.when, &e);
+	completions_end_all(&s->door.when, &e);
 }
 
 /* ---- the door */
@@ -263,25 +263,25 @@ void doorway_adopted(struct session *s)
 	doorway_try(s);
 }
 
-void doorway_create(struct session *s, void (*done)(struct wait *w, const struct err *e))
+void doorway_create(struct session *s, completion_fn *on_done)
 {
 	s->door.creating = true;
-	s->door.made = (struct wait){ .done = done, .arg = s };
+	s->door.made = (struct completion){ .on_done = on_done, .arg = s };
 	doorway_changed(s, &s->door.made);
 }
 
-void doorway_changed(struct session *s, struct wait *w)
+void doorway_changed(struct session *s, struct completion *w)
 {
 	struct doorway *d = &s->door;
 	struct err e;
 
 	if (d->state == DOOR_NONE && !doorway_is_wanted(s)) {
 		if (w != NULL)
-			w->done(w, NULL);
+			completion_end_soon(w, s->core->loop, NULL);
 		return;
 	}
 	if (w != NULL)
-		waits_add(&d->when, w);
+		completion_begin(w, s->core->loop, &d->when);
 	be_patient(s);
 	switch (d->state) {
 	case DOOR_SENT:
@@ -384,7 +384,7 @@ void doorway_leave(struct session *s, const struct err *e)
 	loop_timer_cancel(s->core->loop, &d->timer);
 	d->state = DOOR_NONE;
 	d->creating = false;
-	waits_tell(&d->when, e);
+	completions_end_all(&d->when, e);
 }
 
 void doorway_end(struct session *s, const struct err *e)

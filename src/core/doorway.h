@@ -16,13 +16,13 @@ enum doorway_state { DOOR_NONE, DOOR_WANTED, DOOR_ASKED, DOOR_SENT, DOOR_OPEN, D
 
 struct doorway {
 	enum doorway_state state;
-	bool kept;	   /* of a paused session: known to egress, but not attached anew */
-	bool creating;	   /* the session is not usable until it is open */
-	bool late;	   /* PID 1 was asked, and has not answered in time */
-	unsigned orders;   /* that egress has not answered */
-	unsigned stale;	   /* before those: their answers do not matter any more */
-	struct wait made;  /* of creating */
-	struct waits when; /* in force */
+	bool kept;		 /* of a paused session: known to egress, but not attached anew */
+	bool creating;		 /* the session is not usable until it is open */
+	bool late;		 /* PID 1 was asked, and has not answered in time */
+	unsigned orders;	 /* that egress has not answered */
+	unsigned stale;		 /* before those: their answers do not matter any more */
+	struct completion made;	 /* of creating */
+	struct completions when; /* in force */
 	struct loop_timer timer;
 };
 
@@ -32,7 +32,7 @@ void doorway_init(struct session *s);
 bool doorway_is_wanted(const struct session *s);
 
 /* The session is there: if its policy wants a door, it is opened before anybody is told. */
-void doorway_create(struct session *s, void (*done)(struct wait *w, const struct err *e));
+void doorway_create(struct session *s, completion_fn *on_done);
 
 /* Its policy or its secrets have changed: egress is told, or the door is opened. w (may be NULL) is
  * told when it is in force, at once if there is nothing to do, or why it is not:
@@ -40,7 +40,7 @@ void doorway_create(struct session *s, void (*done)(struct wait *w, const struct
  * ERR_UNSUPPORTED	the cell was made by an older version, or this kernel has no way to do it
  * ERR_SYSTEM		sys is ESHUTDOWN: there was no egress for 5 s, or it did not answer
  * others		egress or PID 1 refused; the session is without network then */
-void doorway_changed(struct session *s, struct wait *w);
+void doorway_changed(struct session *s, struct completion *w);
 
 /* A daemon before us left it: perhaps it has a door. */
 void doorway_adopted(struct session *s);

@@ -65,12 +65,13 @@ static struct execution *new_execution(struct session *s)
 void execution_free(struct execution *x)
 {
 	struct session *s = x->session;
+	struct completions ended = { 0 }, dead = { 0 }, room = { 0 };
 	struct err e;
 
 	(void)err_set(&e, ERR_CONFLICT, "execution %s is over", x->row.id);
-	waits_tell(&x->when_ended, &e);
-	waits_tell(&x->when_dead, NULL);
-	waits_tell(&x->when_room, &e);
+	completions_move(&x->when_ended, &ended);
+	completions_move(&x->when_dead, &dead);
+	completions_move(&x->when_room, &room);
 	while (x->followers != NULL)
 		execution_unfollow(x->followers);
 	loop_task_cancel(s->core->loop, &x->tell);
@@ -87,6 +88,9 @@ void execution_free(struct execution *x)
 	free(x->texts);
 	store_execution_release(&x->row);
 	free(x);
+	completions_end_all(&ended, &e);
+	completions_end_all(&dead, NULL);
+	completions_end_all(&room, &e);
 }
 
 /* ---- starting */
@@ -359,7 +363,7 @@ static void finish(struct execution *x)
 		  x->row.limit);
 	execution_maybe_complete(x);
 	execution_notify(x);
-	waits_tell(&x->when_ended, NULL);
+	completions_end_all(&x->when_ended, NULL);
 }
 
 void execution_retry_save(struct execution *x)
@@ -439,13 +443,13 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 	x->pid = v->pid;
 	x->row.state = EXECUTION_RUNNING;
 	execution_notify(x);
-	waits_tell(&x->when_room, NULL);
+	completions_end_all(&x->when_room, NULL);
 }
 
 static void on_tree_dead(struct execution *x)
 {
 	x->killing = false;
-	waits_tell(&x->when_dead, NULL);
+	completions_end_all(&x->when_dead, NULL);
 	execution_maybe_complete(x);
 }
 

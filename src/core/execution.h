@@ -83,19 +83,19 @@ enum execution_fault execution_fault(const struct execution *x, int *ret_sys);
 
 /* Told when it has ended (outcome known and output up to then in the log); at once if so. Inside
  * done the execution and its row are still there. */
-void execution_wait(struct execution *x, struct wait *w);
+void execution_wait(struct execution *x, struct completion *w);
 
 /* Kills the whole tree; told when it is dead. */
-void execution_kill(struct execution *x, struct wait *w);
+void execution_kill(struct execution *x, struct completion *w);
 /* The same for one that is not live any more, but may have left children: the mark in its row. Its
  * session must be running (session_use). ERR_LIMIT: too many at once, or some are left. */
-void execution_kill_ended(struct session *s, uint64_t mark, struct wait *w);
+void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w);
 int execution_signal(struct execution *x, int sig, struct err *e) MUST_USE;
 int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e) MUST_USE;
 
 /* Gives bytes to its stdin; returns how many were taken: 0 means full, and w (if not NULL) is told
  * when there is room. -1: it has no open stdin (any more). */
-ssize_t execution_input(struct execution *x, const void *data, size_t len, struct wait *w,
+ssize_t execution_input(struct execution *x, const void *data, size_t len, struct completion *w,
 			struct err *e);
 void execution_close_input(struct execution *x);
 

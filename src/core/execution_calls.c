@@ -121,15 +121,15 @@ enum execution_fault execution_fault(const struct execution *x, int *ret_sys)
 	return x->fault;
 }
 
-void execution_wait(struct execution *x, struct wait *w)
+void execution_wait(struct execution *x, struct completion *w)
 {
 	if (x->ended)
-		w->done(w, NULL);
+		completion_end_soon(w, x->session->core->loop, NULL);
 	else
-		waits_add(&x->when_ended, w);
+		completion_begin(w, x->session->core->loop, &x->when_ended);
 }
 
-void execution_kill(struct execution *x, struct wait *w)
+void execution_kill(struct execution *x, struct completion *w)
 {
 	struct live_cell *c = x->session->cell;
 	struct err e;
@@ -142,12 +142,12 @@ void execution_kill(struct execution *x, struct wait *w)
 	if (c == NULL || !c->connected ||
 	    (x->program.handle != 0 &&
 	     agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)) {
-		w->done(w, NULL);
+		completion_end_soon(w, x->session->core->loop, NULL);
 		return;
 	}
 	x->killed = x->killed || !x->ended;
 	x->killing = true;
-	waits_add(&x->when_dead, w);
+	completion_begin(w, x->session->core->loop, &x->when_dead);
 	live_cell_flush(c);
 }
 

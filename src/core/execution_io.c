@@ -204,11 +204,11 @@ static void on_room(struct loop_fd *f, uint32_t events)
 		close_in(x);
 		x->stdin_open = false;
 		(void)err_set(&e, ERR_CONFLICT, "execution %s has closed its input", x->row.id);
-		waits_tell(&x->when_room, &e);
+		completions_end_all(&x->when_room, &e);
 		return;
 	}
 	loop_modify(x->session->core->loop, f, 0);
-	waits_tell(&x->when_room, NULL);
+	completions_end_all(&x->when_room, NULL);
 }
 
 /* Its descriptors have come, or never will. */
@@ -269,7 +269,7 @@ void execution_maybe_complete(struct execution *x)
 	execution_notify(x);
 }
 
-ssize_t execution_input(struct execution *x, const void *data, size_t len, struct wait *w,
+ssize_t execution_input(struct execution *x, const void *data, size_t len, struct completion *w,
 			struct err *e)
 {
 	ssize_t n;
@@ -280,7 +280,7 @@ ssize_t execution_input(struct execution *x, const void *data, size_t len, struc
 		return 0;
 	if (x->in < 0) { /* it does not run yet */
 		if (w != NULL)
-			waits_add(&x->when_room, w);
+			completion_begin(w, x->session->core->loop, &x->when_room);
 		return 0;
 	}
 	n = pipe_io_write(x->in, data, len);
@@ -292,7 +292,7 @@ ssize_t execution_input(struct execution *x, const void *data, size_t len, struc
 		return err_set(e, ERR_CONFLICT, "execution %s has closed its input", x->row.id);
 	}
 	if (n == 0 && w != NULL) {
-		waits_add(&x->when_room, w);
+		completion_begin(w, x->session->core->loop, &x->when_room);
 		loop_modify(x->session->core->loop, &x->watch_in, EPOLLOUT);
 	}
 	return n;

@@ -18,7 +18,7 @@ struct tree_kill {
 	struct live_program program;
 	uint64_t mark;
 	bool sent;
-	struct waits when_dead;
+	struct completions when_dead;
 };
 
 static void end(struct tree_kill *k, const struct err *e)
@@ -32,7 +32,7 @@ static void end(struct tree_kill *k, const struct err *e)
 		}
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &k->program);
-	waits_tell(&k->when_dead, e);
+	completions_end_all(&k->when_dead, e);
 	free(k);
 }
 
@@ -87,7 +87,7 @@ static struct tree_kill *begin(struct session *s, uint64_t mark)
 	return k;
 }
 
-void execution_kill_ended(struct session *s, uint64_t mark, struct wait *w)
+void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w)
 {
 	struct live_cell *c = s->cell;
 	struct tree_kill *k;
@@ -96,23 +96,23 @@ void execution_kill_ended(struct session *s, uint64_t mark, struct wait *w)
 
 	/* Without a cell nothing of it lives, without a mark nothing of it ever did. */
 	if (mark == 0 || c == NULL || !c->connected) {
-		w->done(w, NULL);
+		completion_end_soon(w, s->core->loop, NULL);
 		return;
 	}
 	k = find(s, mark, &n);
 	if (k != NULL) {
-		waits_add(&k->when_dead, w);
+		completion_begin(w, s->core->loop, &k->when_dead);
 		return;
 	}
 	if (n >= KILLS_MAX) {
 		(void)err_set(&e, ERR_LIMIT,
 			      "quota_executions: at most %d are being ended in one session",
 			      KILLS_MAX);
-		w->done(w, &e);
+		completion_end_soon(w, s->core->loop, &e);
 		return;
 	}
 	k = begin(s, mark);
-	waits_add(&k->when_dead, w);
+	completion_begin(w, s->core->loop, &k->when_dead);
 	if (c->synced)
 		ask(k, c);
 }

@@ -34,6 +34,7 @@ struct tenant {
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
 	unsigned requests; /* being answered */
+	unsigned diffs;	   /* being read */
 	char *policy;	   /* owned: its layer; "": none */
 };
 
@@ -65,6 +66,7 @@ struct core {
 
 	struct tenant *tenants;
 	unsigned requests;   /* of all of them */
+	unsigned diffs;	     /* being read */
 	struct tenant *turn; /* whose queue is looked at next */
 	struct loop_timer queue_turn;
 	struct pool *pool;
@@ -107,7 +109,7 @@ struct session {
 	unsigned running;    /* executions not ended */
 	uint64_t records;    /* of executions; 0: not counted yet */
 	uint64_t kept_bytes; /* in the logs of all of them */
-	struct waits when_running, when_paused;
+	struct completions when_running, when_paused;
 	struct loop_task tell; /* that it is running */
 	unsigned holds;
 	uint64_t used_ns;
@@ -153,7 +155,7 @@ struct execution {
 	struct output_log log;
 	struct output_mask mask[2]; /* of stdout and stderr */
 	struct loop_timer hold_timer;
-	struct waits when_ended, when_dead, when_room;
+	struct completions when_ended, when_dead, when_room;
 	struct execution_follower *followers;
 	struct loop_task tell; /* followers */
 };

@@ -298,13 +298,11 @@ void quota_refuse_all(struct tenant *t, const struct err *e)
 {
 	while (t->queue != NULL) {
 		struct session *s = t->queue;
-		struct waits told = s->when_running;
+		struct completions told = { 0 };
 
 		quota_unqueue(s);
-		s->when_running.first = NULL;
-		if (told.first != NULL)
-			told.first->link = &told.first;
+		completions_move(&s->when_running, &told);
 		session_free(s);
-		waits_tell(&told, e);
+		completions_end_all(&told, e);
 	}
 }

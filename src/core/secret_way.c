@@ -165,7 +165,7 @@ static void give_up(struct secret_state *st)
 	struct err why = st->failed;
 
 	st->bringing = false;
-	waits_tell(&s->when_running, &why);
+	completions_end_all(&s->when_running, &why);
 	session_stop(s, SESSION_CRASHED, "its secrets could not be brought");
 }
 

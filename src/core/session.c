@@ -53,6 +53,14 @@ static void list_out(struct session *s)
 
 void session_free(struct session *s)
 {
+	struct completions running = { 0 }, paused = { 0 };
+	struct err e;
+
+	(void)err_set(&e, ERR_CONFLICT, "session %s is over", s->row.id);
+	e.sys = ESTALE;
+	completions_move(&s->when_running, &running);
+	completions_move(&s->when_paused, &paused);
+	completion_cancel(&s->door.made);
 	secret_forget(s);
 	if (s->listed)
 		list_out(s);
@@ -61,8 +69,8 @@ void session_free(struct session *s)
 	while (s->executions != NULL)
 		execution_free(s->executions);
 	execution_kills_lost(s);
-	dial_all_lost(s, &(struct err){ .code = ERR_CONFLICT, .sys = ESTALE });
-	doorway_leave(s, &(struct err){ .code = ERR_CONFLICT, .sys = ESTALE });
+	dial_all_lost(s, &e);
+	doorway_leave(s, &e);
 	free(s->samples);
 	free(s->past);
 	free(s->texts);
@@ -71,6 +79,9 @@ void session_free(struct session *s)
 	mask_free(s->mask);
 	store_session_release(&s->row);
 	free(s);
+	/* None should be left; one that were would point into the session. */
+	completions_end_all(&running, &e);
+	completions_end_all(&paused, &e);
 }
 
 struct session *session_find(struct core *c, const char *id)
@@ -174,24 +185,22 @@ static void tell_running(struct loop_task *t)
 	struct session *s = t->arg;
 
 	if (session_usable(s))
-		waits_tell(&s->when_running, NULL);
+		completions_end_all(&s->when_running, NULL);
 }
 
 static void on_queue_timeout(struct loop_timer *t)
 {
 	struct session *s = t->arg;
-	struct waits told = s->when_running;
+	struct completions told = { 0 };
 	struct err e;
 
 	quota_unqueue(s);
 	(void)err_set(&e, ERR_LIMIT, "queue_timeout: no room within %llu ms",
 		      (unsigned long long)quota_queue_ms(s));
 	gauges_refused("queue_timeout");
-	s->when_running.first = NULL;
-	if (told.first != NULL)
-		told.first->link = &told.first;
+	completions_move(&s->when_running, &told);
 	session_free(s);
-	waits_tell(&told, &e);
+	completions_end_all(&told, &e);
 }
 
 static struct session *new_session(struct core *c, struct tenant *t)
@@ -209,7 +218,7 @@ static struct session *new_session(struct core *c, struct tenant *t)
 }
 
 int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
-		   struct wait *w, struct session **ret, unsigned *ret_retry_s, struct err *e)
+		   struct completion *w, struct session **ret, unsigned *ret_retry_s, struct err *e)
 {
 	struct session *s;
 	const char *why;
@@ -242,7 +251,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 		return -1;
 	}
 	*ret = s;
-	waits_add(&s->when_running, w);
+	completion_begin(w, c->loop, &s->when_running);
 	if (admitted == 0) {
 		session_begin(s);
 		return 0;

@@ -74,7 +74,7 @@ struct session_spec {
  * session_delete. *ret_retry_s is set with ERR_LIMIT, whose message
  * begins with a word for programs and a colon: "quota_sessions: ...", "capacity_memory: ...". */
 int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
-		   struct wait *w, struct session **ret, unsigned *ret_retry_s,
+		   struct completion *w, struct session **ret, unsigned *ret_retry_s,
 		   struct err *e) MUST_USE;
 
 /* The row of any session of that tenant, live or stopped. ERR_NOT_FOUND otherwise. */
@@ -95,15 +95,15 @@ struct core *session_core(const struct session *s);
 
 /* Somebody uses it: resets the idle clock; a paused session is resumed. w is told when it is
  * running, at once (from inside the call) if it is. */
-void session_use(struct session *s, struct wait *w);
+void session_use(struct session *s, struct completion *w);
 
 /* While somebody is connected (a stream, an attachment) the session is not idle. */
 void session_hold(struct session *s);
 void session_let_go(struct session *s);
 
 /* Each is told when it is so; at once if it is so already. */
-void session_pause(struct session *s, struct wait *w);
-void session_resume(struct session *s, struct wait *w);
+void session_pause(struct session *s, struct completion *w);
+void session_resume(struct session *s, struct completion *w);
 
 /* Ends it: told when it is journalled as stopping; teardown goes on behind. Idempotent, also for
  * stopped ones. ERR_NOT_FOUND if that tenant never had it. */
@@ -121,7 +121,7 @@ int session_set_network(struct session *s, const char *network, struct err *e) M
  * together with the other layers, written, and told to egress; w is told when it is in force,
  * perhaps from inside, or why it is not (doorway.h). -1: nothing has changed, and w is not used. A
  * session that has a door keeps it: "none" becomes "deny" then. */
-int session_set_policy(struct session *s, const char *document, struct wait *w,
+int session_set_policy(struct session *s, const char *document, struct completion *w,
 		       struct err *e) MUST_USE;
 /* Would it be possible, together with the other layers? */
 int session_check_policy(struct core *c, const struct tenant *t, const char *document,
@@ -139,15 +139,18 @@ void session_count(const struct core *c, unsigned ret[SESSION_STATES]);
 void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),
 		  void *arg); /* t NULL: all */
 
-/* What changed in its file system: records as src/init/diff.h has them arrive in on_data; then wait
- * is told. Whether the list is whole, its last record says. */
+/* What changed in its file system: records as src/init/diff.h has them arrive in on_data; then
+ * on_done comes. Whether the list is whole, its last record says. All zeros but for the caller's
+ * members before it is begun. session_diff_cancel() is allowed at any time. */
 struct keeper_call;
 struct session_diff {
 	void (*on_data)(struct session_diff *d, const uint8_t *data, size_t len);
-	void *arg;	   /* the caller's */
-	struct wait wait;  /* the caller's: done */
-	struct loop_fd fd; /* the core's from here on */
-	struct core *core;
+	void (*on_done)(struct session_diff *d, const struct err *e);
+	void *arg;	       /* the caller's */
+	struct completion end; /* the core's from here on */
+	struct loop_fd fd;
+	struct core *core; /* NULL: not under way */
+	struct tenant *tenant;
 	struct keeper_call *call;
 	int pipe; /* owned */
 };

@@ -1,3 +1,8 @@
+/* session_diff.c - the list of what a cell changed, as a reader of the keeper writes it to a pipe.
+ *
+ * Two events make one end: the pipe ends, and the keeper answers. Their order is open: a keeper
+ * that refuses closes its end of the pipe first, and a short list is over before the answer comes.
+ * The request is over when both have come, or when one of them failed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -7,12 +12,38 @@
 #include "io.h"
 
 #define BUFFER 65536
+#define SILENCE_MS 60000 /* without a byte */
+#define TENANT_MAX 4
+#define NODE_MAX 8 /* as many readers as the keeper has */
+
+/* Nothing comes any more. Repeatable. */
+static void release(struct session_diff *d)
+{
+	if (d->core == NULL)
+		return;
+	if (d->call != NULL)
+		keeper_link_cancel(d->call);
+	d->call = NULL;
+	loop_remove(d->core->loop, &d->fd);
+	io_close_all(&d->pipe, 1);
+	d->core->diffs--;
+	d->tenant->diffs--;
+	d->core = NULL;
+}
 
 static void finish(struct session_diff *d, const struct err *e)
 {
-	loop_remove(d->core->loop, &d->fd);
-	io_close_all(&d->pipe, 1);
-	d->wait.done(&d->wait, e);
+	release(d);
+	completion_end(&d->end, e);
+}
+
+/* Also when it has been silent for too long. */
+static void on_end(struct completion *c, const struct err *e)
+{
+	struct session_diff *d = c->arg;
+
+	release(d);
+	d->on_done(d, e);
 }
 
 static void on_readable(struct loop_fd *f, uint32_t events)
@@ -26,6 +57,7 @@ static void on_readable(struct loop_fd *f, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0) {
+		completion_set_deadline(&d->end, SILENCE_MS, "changes of the session");
 		d->on_data(d, bytes, (size_t)n);
 		return;
 	}
@@ -35,66 +67,105 @@ static void on_readable(struct loop_fd *f, uint32_t events)
 		return;
 	}
 	/* Whether the list is whole, its last record says. */
-	finish(d, NULL);
+	loop_remove(d->core->loop, &d->fd);
+	io_close_all(&d->pipe, 1);
+	if (d->call == NULL)
+		finish(d, NULL);
 }
 
-/* The keeper has started the reader, or not. The pipe's other end is closed by now. */
+/* The keeper has started the reader, or not. */
 static void on_reply(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct session_diff *d = arg;
+	OWN_FD unused = fd;
 	struct err why;
 
+	(void)unused;
 	(void)reply;
-	(void)fd;
 	d->call = NULL;
 	if (e != NULL) {
 		why = *e;
+		if (why.code ==
+		    ERR_LIMIT) /* its bound, where ours counts a cancelled one no more */
+			(void)err_wrap(&why, "capacity_diffs");
 		finish(d, &why);
+	} else if (d->pipe < 0) {
+		finish(d, NULL);
 	}
+}
+
+static int admit(const struct session *s, struct err *e)
+{
+	if (s->tenant->diffs >= TENANT_MAX)
+		return err_set(e, ERR_LIMIT,
+			       "quota_diffs: the changes of %d sessions are being read already",
+			       TENANT_MAX);
+	if (s->core->diffs >= NODE_MAX)
+		return err_set(e, ERR_LIMIT,
+			       "capacity_diffs: the changes of %d sessions are being read already",
+			       NODE_MAX);
+	if (s->cell == NULL)
+		return err_set(e, ERR_CONFLICT, "session %s has no cell", s->row.id);
+	return 0;
+}
+
+static void ask(struct session *s, struct session_diff *d, const struct keeper_create *plan, int to)
+{
+	struct keeper_diff r;
+
+	memset(&r, 0, sizeof(r));
+	r.named = (struct keeper_named){ .op = KEEPER_DIFF, .pid = (uint32_t)s->cell->pid };
+	memcpy(r.named.id, s->row.id, sizeof(r.named.id));
+	r.nlayers = plan->nlayers;
+	memcpy(r.layer_at, plan->layer_at, sizeof(r.layer_at));
+	memcpy(r.layer_from, plan->layer_from, sizeof(r.layer_from));
+	d->call = keeper_link_ask(&s->core->keeper, &r, sizeof(r), to, true, on_reply, d);
+}
+
+static int begin(struct session *s, struct session_diff *d, struct err *e)
+{
+	struct keeper_create plan;
+	int ends[2];
+
+	if (spec_plan(s->core, &s->row, &plan, e) < 0)
+		return -1;
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD to = ends[1];
+
+	d->pipe = ends[0];
+	if (fcntl(d->pipe, F_SETFL, O_NONBLOCK) < 0)
+		return err_sys(e, "pipe");
+	if (loop_add(s->core->loop, &d->fd, d->pipe, EPOLLIN, e) < 0)
+		return -1;
+	ask(s, d, &plan, TAKE_FD(to));
+	return 0;
 }
 
 void session_diff(struct session *s, struct session_diff *d)
 {
-	struct keeper_create plan;
-	struct keeper_diff r;
-	int ends[2];
 	struct err e;
 
+	d->end = (struct completion){ .on_done = on_end, .arg = d };
+	if (admit(s, &e) < 0) {
+		completion_end_soon(&d->end, s->core->loop, &e);
+		return;
+	}
+	completion_begin(&d->end, s->core->loop, NULL);
+	completion_set_deadline(&d->end, SILENCE_MS, "changes of the session");
 	d->core = s->core;
+	d->tenant = s->tenant;
+	d->core->diffs++;
+	d->tenant->diffs++;
 	d->pipe = -1;
 	d->call = NULL;
 	d->fd = (struct loop_fd){ .fd = -1, .ready = on_readable, .arg = d };
-	memset(&r, 0, sizeof(r));
-	if (spec_plan(s->core, &s->row, &plan, &e) < 0) {
-		d->wait.done(&d->wait, &e);
-		return;
-	}
-	if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0) {
-		(void)err_sys(&e, "pipe");
-		d->wait.done(&d->wait, &e);
-		return;
-	}
-	d->pipe = ends[0];
-	r.named = (struct keeper_named){ .op = KEEPER_DIFF, .pid = (uint32_t)s->cell->pid };
-	memcpy(r.named.id, s->row.id, sizeof(r.named.id));
-	r.nlayers = plan.nlayers;
-	memcpy(r.layer_at, plan.layer_at, sizeof(r.layer_at));
-	memcpy(r.layer_from, plan.layer_from, sizeof(r.layer_from));
-	if (loop_add(s->core->loop, &d->fd, d->pipe, EPOLLIN, &e) < 0) {
-		(void)close(ends[1]);
+	if (begin(s, d, &e) < 0)
 		finish(d, &e);
-		return;
-	}
-	d->call = keeper_link_ask(&s->core->keeper, &r, sizeof(r), ends[1], true, on_reply, d);
 }
 
 void session_diff_cancel(struct session_diff *d)
 {
-	if (d->core == NULL)
-		return;
-	if (d->call != NULL)
-		keeper_link_cancel(d->call);
-	loop_remove(d->core->loop, &d->fd);
-	io_close_all(&d->pipe, 1);
-	d->core = NULL;
+	completion_cancel(&d->end);
+	release(d);
 }

@@ -88,13 +88,6 @@ void session_retry_save(struct session *s)
 		forget_stopped(s);
 }
 
-static void deny(struct waits *l, const struct err *e)
-{
-	struct err copy = *e;
-
-	waits_tell(l, &copy);
-}
-
 /* ---- beginning */
 
 static int insert(struct session *s, enum session_state state, struct err *e)
@@ -131,7 +124,7 @@ static void ready(struct session *s)
 }
 
 /* Its network is as its policy says, or there is none and so no session. */
-static void door_made(struct wait *w, const struct err *e)
+static void door_made(struct completion *w, const struct err *e)
 {
 	struct session *s = w->arg;
 	struct err why;
@@ -142,7 +135,7 @@ static void door_made(struct wait *w, const struct err *e)
 		return;
 	}
 	why = *e;
-	deny(&s->when_running, &why);
+	completions_end_all(&s->when_running, &why);
 	session_stop(s, SESSION_CRASHED, "its network could not be opened");
 }
 
@@ -162,11 +155,9 @@ static void began(struct session *s)
 /* Nothing of it is in the store, and nothing will be: told, then forgotten. */
 static void never_was(struct session *s, const struct err *e)
 {
-	struct waits told = s->when_running;
+	struct completions told = { 0 };
 
-	s->when_running.first = NULL;
-	if (told.first != NULL)
-		told.first->link = &told.first;
+	completions_move(&s->when_running, &told);
 	if (s->cell != NULL) {
 		live_cell_own(s->cell, &core_orphan_events, NULL);
 		live_cell_end(s->cell);
@@ -174,7 +165,7 @@ static void never_was(struct session *s, const struct err *e)
 	}
 	quota_release(s);
 	session_free(s);
-	deny(&told, e);
+	completions_end_all(&told, e);
 }
 
 void session_begin(struct session *s)
@@ -225,7 +216,7 @@ static void cell_up(struct live_cell *cell, const struct err *e)
 			s->row.detail = "the cell could not be made";
 			save_anyway(s, SESSION_STOPPED, SESSION_CRASHED);
 		}
-		deny(&s->when_running, &why);
+		completions_end_all(&s->when_running, &why);
 		quota_release(s);
 		if (!s->unsaved)
 			session_free(s);
@@ -235,7 +226,7 @@ static void cell_up(struct live_cell *cell, const struct err *e)
 	s->row.started_ms = core_now_ms();
 	s->row.deadline_ms = s->row.timeout_ms == 0 ? 0 : s->row.started_ms + s->row.timeout_ms;
 	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
-		deny(&s->when_running, &why);
+		completions_end_all(&s->when_running, &why);
 		session_stop(s, SESSION_CRASHED, "its start could not be recorded");
 		return;
 	}
@@ -419,8 +410,8 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
 	doorway_end(s, &e);
-	deny(&s->when_running, &e);
-	deny(&s->when_paused, &e);
+	completions_end_all(&s->when_running, &e);
+	completions_end_all(&s->when_paused, &e);
 	if (s->cell != NULL)
 		live_cell_end(s->cell);
 }

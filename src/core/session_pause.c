@@ -57,7 +57,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		s->cell->frozen = true;
 		if (session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &why) == 0) {
 			session_plan_timer(s);
-			waits_tell(&s->when_paused, NULL);
+			completions_end_all(&s->when_paused, NULL);
 			if (s->when_running.first != NULL) /* somebody came meanwhile */
 				session_resume(s, NULL);
 			return;
@@ -74,22 +74,22 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		s->row.deadline_ms = core_now_ms() + PAUSE_AGAIN_MS;
 	ask_freeze(s, false, on_thawed);
 	session_touch(s);
-	waits_tell(&s->when_paused, &told);
+	completions_end_all(&s->when_paused, &told);
 	loop_defer(s->core->loop, &s->tell); /* somebody may have come meanwhile */
 }
 
-void session_pause(struct session *s, struct wait *w)
+void session_pause(struct session *s, struct completion *w)
 {
 	struct err e;
 
 	if (s->row.state == SESSION_PAUSED) {
 		if (w != NULL)
-			w->done(w, NULL);
+			completion_end_soon(w, s->core->loop, NULL);
 		return;
 	}
 	if (s->row.state == SESSION_PAUSING) {
 		if (w != NULL)
-			waits_add(&s->when_paused, w);
+			completion_begin(w, s->core->loop, &s->when_paused);
 		return;
 	}
 	if (s->core->keeper.walls.freezer == 0)
@@ -102,14 +102,14 @@ void session_pause(struct session *s, struct wait *w)
 		s->row.paused_since_ms = core_now_ms();
 		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
 			if (w != NULL)
-				waits_add(&s->when_paused, w);
+				completion_begin(w, s->core->loop, &s->when_paused);
 			ask_freeze(s, true, on_frozen);
 			return;
 		}
 		s->row.paused_since_ms = 0;
 	}
 	if (w != NULL)
-		w->done(w, &e);
+		completion_end_soon(w, s->core->loop, &e);
 }
 
 static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
@@ -139,7 +139,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		IGNORED(session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &(struct err){ 0 }),
 			"it is paused, whatever the store says");
 		s->row.state = SESSION_PAUSED;
-		waits_tell(&s->when_running, &why);
+		completions_end_all(&s->when_running, &why);
 		return;
 	}
 	uint64_t now = core_now_ms();
@@ -164,29 +164,27 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 	doorway_resumed(s);
 	secret_refresh(s);
 	if (session_usable(s))
-		waits_tell(&s->when_running, NULL);
+		completions_end_all(&s->when_running, NULL);
 }
 
-void session_resume(struct session *s, struct wait *w)
+void session_resume(struct session *s, struct completion *w)
 {
 	struct err e;
 	uint64_t slept;
 
-	if (w != NULL)
-		waits_add(&s->when_running, w);
 	if (session_usable(s)) {
-		if (w != NULL) {
-			wait_cancel(w);
-			w->done(w, NULL);
-		}
+		if (w != NULL)
+			completion_end_soon(w, s->core->loop, NULL);
 		return;
 	}
+	if (w != NULL)
+		completion_begin(w, s->core->loop, &s->when_running);
 	/* creating, pausing, resuming, just adopted: told when it gets there */
 	if (s->row.state != SESSION_PAUSED)
 		return;
 	core_check_clock(s->core);
 	if (session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
-		waits_tell(&s->when_running, &e);
+		completions_end_all(&s->when_running, &e);
 		return;
 	}
 	/* Before it runs again, or its deadlines would strike first. */
@@ -197,7 +195,7 @@ void session_resume(struct session *s, struct wait *w)
 	ask_freeze(s, false, on_thawed);
 }
 
-void session_use(struct session *s, struct wait *w)
+void session_use(struct session *s, struct completion *w)
 {
 	session_touch(s);
 	session_resume(s, w);

@@ -138,7 +138,7 @@ static int save(struct session *s, const char *document, struct err *e)
 	return 0;
 }
 
-int session_set_policy(struct session *s, const char *document, struct wait *w, struct err *e)
+int session_set_policy(struct session *s, const char *document, struct completion *w, struct err *e)
 {
 	OWN_MEM char *deny = NULL;
 

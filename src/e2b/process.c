@@ -120,7 +120,7 @@ static struct execution *find(struct request *r, struct session *s)
 
 /* ---- SendSignal */
 
-static void killed(struct wait *w, const struct err *e)
+static void killed(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -144,7 +144,7 @@ static void send_signal(struct request *r, struct session *s)
 		return;
 	}
 	if (execution_ended(x)) { /* whoever holds its output open goes, so that it is over */
-		r->wait.done = killed;
+		r->wait.on_done = killed;
 		execution_kill(x, &r->wait);
 		return;
 	}

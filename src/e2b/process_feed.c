@@ -238,7 +238,7 @@ static void more(struct execution_follower *fo)
 }
 
 /* It has ended, or its session has, perhaps without telling followers. */
-static void over(struct wait *w, const struct err *e)
+static void over(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct process_feed *f = r->state;
@@ -268,7 +268,7 @@ void process_feed_begin(struct process_feed *f, struct request *r, struct sessio
 	request_hold(r, s);
 	/* The time of a process is kept by PID 1 of its cell. */
 	rpc_stream_begin(&f->stream, r, PROCESS_EVENT_KEEPALIVE, pump, own ? NULL : late);
-	r->wait.done = over;
+	r->wait.on_done = over;
 	if (!execution_ended(x))
 		execution_wait(x, &r->wait);
 	pump(r);

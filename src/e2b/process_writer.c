@@ -100,7 +100,7 @@ static void go_on(struct process_writer *w)
 		finish(w);
 }
 
-static void room(struct wait *wait, const struct err *e)
+static void room(struct completion *wait, const struct err *e)
 {
 	struct request *r = wait->arg;
 	struct process_writer *w = r->state;
@@ -118,7 +118,7 @@ static void news(struct execution_follower *f)
 	struct process_writer *w = f->arg;
 
 	if (w->busy && execution_ended(w->x)) {
-		wait_cancel(&w->r->wait);
+		completion_cancel(&w->r->wait);
 		fail(w, "the process has ended");
 	}
 }
@@ -133,7 +133,7 @@ void process_writer_follow(struct process_writer *w, struct request *r, struct s
 	w->follower.arg = w;
 	execution_follow(x, &w->follower);
 	request_hold(r, s);
-	r->wait.done = room;
+	r->wait.on_done = room;
 }
 
 void process_writer_give(struct process_writer *w)

@@ -79,7 +79,7 @@ struct waking {
 	bool extend; /* others wake it, too */
 };
 
-static void woken(struct wait *w, const struct err *why)
+static void woken(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct waking *k = r->state;
@@ -114,7 +114,7 @@ static void wake(struct request *r, struct session *s, uint64_t timeout_ms, bool
 		return;
 	k->timeout_ms = timeout_ms;
 	k->extend = session_row(s)->state == SESSION_RESUMING;
-	r->wait.done = woken;
+	r->wait.on_done = woken;
 	session_resume(s, &r->wait);
 }
 
@@ -206,7 +206,7 @@ void sandbox_resume(struct request *r)
 
 /* ---- put to sleep */
 
-static void paused(struct wait *w, const struct err *e)
+static void paused(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -220,7 +220,7 @@ static void paused(struct wait *w, const struct err *e)
 }
 
 /* It runs now. */
-static void pause_it(struct wait *w, const struct err *why)
+static void pause_it(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct session *s;
@@ -232,7 +232,7 @@ static void pause_it(struct wait *w, const struct err *why)
 	s = sandbox_find(r);
 	if (s == NULL)
 		return;
-	r->wait.done = paused;
+	r->wait.on_done = paused;
 	session_pause(s, &r->wait);
 }
 
@@ -260,7 +260,7 @@ static void pause_body(struct exchange *x, const uint8_t *body, size_t len)
 		reply_code(r, 501, "unsupported",
 			   "memory: a pause without memory is not supported here");
 	} else {
-		r->wait.done = pause_it;
+		r->wait.on_done = pause_it;
 		session_resume(s, &r->wait); /* at once, unless it is waking up */
 	}
 }

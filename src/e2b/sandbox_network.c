@@ -49,7 +49,7 @@ int sandbox_network_policy(struct request *r, const char *text, char **ret, stru
 	return 0;
 }
 
-static void in_force(struct wait *w, const struct err *e)
+static void in_force(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -68,7 +68,7 @@ static int update(struct request *r, struct session *s, json_t *root, struct err
 	    session_check_policy(r->core, r->tenant, policy, e) < 0 ||
 	    session_set_network(s, text, e) < 0)
 		return -1;
-	r->wait.done = in_force;
+	r->wait.on_done = in_force;
 	return session_set_policy(s, policy, &r->wait, e);
 }
 

@@ -6,7 +6,7 @@
 #include "reply.h"
 
 struct making {
-	struct session *s; /* until it is told how it went */
+	struct session *s; /* until it is told how it went; NULL: it could not even be begun */
 	bool told;
 	bool failed;
 	struct err why; /* if so */
@@ -41,7 +41,7 @@ static void finish(struct request *r)
 	m->made(r, m->s);
 }
 
-static void told(struct wait *w, const struct err *e)
+static void told(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct making *m = r->state;
@@ -50,8 +50,7 @@ static void told(struct wait *w, const struct err *e)
 	m->failed = e != NULL;
 	if (e != NULL)
 		m->why = *e;
-	if (m->s != NULL) /* else session_create() has not returned yet */
-		finish(r);
+	finish(r);
 }
 
 int making_start(struct request *r, const struct session_spec *spec,
@@ -66,13 +65,12 @@ int making_start(struct request *r, const struct session_spec *spec,
 	m->made = made;
 	r->state = m;
 	r->release = abandon;
-	r->wait.done = told;
+	r->wait.on_done = told;
 	if (session_create(r->core, r->tenant, spec, &r->wait, &s, ret_retry_s, e) < 0) {
 		m->told = true;
 		return -1;
 	}
-	m->s = s;
-	if (m->told)
-		finish(r);
+	if (completion_is_waiting(&r->wait)) /* else it failed, s is freed, and told() comes */
+		m->s = s;
 	return 0;
 }

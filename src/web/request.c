@@ -20,7 +20,7 @@ static void done(struct exchange *x, bool answered)
 	struct session *s;
 	struct err e;
 
-	wait_cancel(&r->wait);
+	completion_cancel(&r->wait);
 	if (r->release != NULL)
 		r->release(r, answered);
 	free(r->state);
@@ -140,7 +140,7 @@ int request_owns(struct request *r, struct session **ret_live, struct err *e)
 	return -1;
 }
 
-static void usable(struct wait *w, const struct err *why)
+static void usable(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct session *s;
@@ -179,7 +179,7 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 		return;
 	}
 	r->use = then;
-	r->wait.done = usable;
+	r->wait.on_done = usable;
 	session_use(s, &r->wait);
 }
 

@@ -43,7 +43,7 @@ struct request {
 	unsigned scopes;
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
-	struct wait wait; /* for any one thing; cancelled at the end */
+	struct completion wait; /* for any one thing; cancelled at the end */
 	void (*use)(struct request *r, struct session *s); /* of request_use() */
 	bool holds;					   /* see request_hold() */
 	bool lets_sleep; /* a paused session is not resumed for it, but gone */
