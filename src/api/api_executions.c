@@ -197,7 +197,7 @@ void api_executions_create(struct request *r)
 		return;
 	}
 	s->base64 = encoding == 1;
-	request_body(r, create);
+	request_long_body(r, create);
 }
 
 /* ---- show */

@@ -100,7 +100,7 @@ static void put(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_network_put(struct request *r)
 {
-	request_body(r, put);
+	request_long_body(r, put);
 }
 
 /* ---- of a tenant */
@@ -152,5 +152,5 @@ static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
 void api_network_tenant_put(struct request *r)
 {
 	if (api_tenants_find(r) != NULL)
-		request_body(r, put_tenant);
+		request_long_body(r, put_tenant);
 }

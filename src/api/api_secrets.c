@@ -90,7 +90,7 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_secrets_create(struct request *r)
 {
-	request_body(r, create);
+	request_long_body(r, create);
 }
 
 void api_secrets_get(struct request *r)
@@ -105,7 +105,7 @@ static void update(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_secrets_update(struct request *r)
 {
-	request_body(r, update);
+	request_long_body(r, update);
 }
 
 void api_secrets_delete(struct request *r)

@@ -45,7 +45,7 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_sessions_create(struct request *r)
 {
-	request_body(r, create);
+	request_long_body(r, create);
 }
 
 /* ---- show */

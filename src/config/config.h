@@ -41,7 +41,7 @@ struct config {
 	char tls_cert[CONFIG_PATH_MAX], tls_key[CONFIG_PATH_MAX]; /* both or none */
 	bool tls_local;			   /* instead of those: a certificate made here */
 	char unix_socket[CONFIG_PATH_MAX]; /* "": none */
-	uint64_t connections_max;
+	uint64_t connections_max, unkeyed_per_address;
 	uint64_t head_timeout_ms, body_timeout_ms, write_timeout_ms, keepalive_ms;
 
 	/* where its files are, who it is, what it says */
@@ -101,7 +101,7 @@ struct config {
 	uint64_t event_max;
 	uint64_t network_records_max, network_records_session_max;
 	uint64_t file_max;
-	uint64_t request_body_max;
+	uint64_t request_body_max, tenant_bodies_max;
 	char redact_patterns[1024]; /* of mask.h, with blanks between them */
 };
 

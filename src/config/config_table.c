@@ -47,6 +47,10 @@ const struct config_setting config_table[] = {
 	  "Unix socket to listen at; a relative name is in run_dir; empty: none" },
 	{ "connections_max", "COUNT", CONFIG_COUNT, FIELD(connections_max), "4096", 1, 1000000, NULL,
 	  "client connections at a time" },
+	{ "unkeyed_per_address", "COUNT", CONFIG_COUNT, FIELD(unkeyed_per_address), "512", 0, 1000000, NULL,
+	  "of these, those of one address (IPv6: of 64 bits of it) that have not shown a key; with a reverse proxy in "
+	  "front all clients have its address; 0: no bound. Three quarters of connections_max is the bound for all "
+	  "addresses" },
 	{ "head_timeout", "TIME", CONFIG_TIME, FIELD(head_timeout_ms), "10s", 100, HOUR, NULL,
 	  "time a client has to send the head of a request" },
 	{ "body_timeout", "TIME", CONFIG_TIME, FIELD(body_timeout_ms), "30s", 100, HOUR, NULL,
@@ -185,6 +189,9 @@ const struct config_setting config_table[] = {
 	  "bytes of one file that is uploaded" },
 	{ "request_body_max", "SIZE", CONFIG_BYTES, FIELD(request_body_max), "1M", 4 * KIB, GIB, NULL,
 	  "bytes of any other request's body" },
+	{ "tenant_bodies_max", "SIZE", CONFIG_BYTES, FIELD(tenant_bodies_max), "64M", 2 * MIB, 64 * TIB, NULL,
+	  "bytes of one tenant's request bodies in memory at a time, files aside; all tenants together have four times "
+	  "that" },
 	{ "redact_patterns", "PATTERN ...", CONFIG_TEXT, FIELD(redact_patterns), "", 0, 1023, NULL,
 	  "what is covered with '*' in output, records and errors of all sessions, as their secrets are: patterns "
 	  "of bytes, [sets] and {n,m}, with blanks between them, such as sk-[A-Za-z0-9]{20,64}; each must match 4 "

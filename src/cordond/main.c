@@ -37,6 +37,7 @@
 #include "serve_msg.h"
 #include "server.h"
 #include "store.h"
+#include "tally.h"
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for the one before us to end */
@@ -53,6 +54,7 @@ struct daemon {
 	struct e2b *e2b;
 	struct certificate certificate;
 	struct server *servers[2]; /* with TLS (if there is any) and plain */
+	struct tally tally;	   /* of both */
 	int state_fd, run_fd, lock_fd;
 	int cgroup_fds[KEEPER_CGROUP_DIRS]; /* -1: lacks */
 	struct loop_fd control, signals;
@@ -214,6 +216,11 @@ static int start_servers(struct daemon *d, struct err *e)
 {
 	struct server_options o = { .head_max = HEAD_MAX,
 				    .connections_max = d->config.connections_max,
+				    .unkeyed_max = d->config.connections_max / 4 * 3,
+				    .unkeyed_per_address = d->config.unkeyed_per_address,
+				    .bodies_one_max = d->config.tenant_bodies_max,
+				    .bodies_all_max = 4 * d->config.tenant_bodies_max,
+				    .all = &d->tally,
 				    .head_ms = d->config.head_timeout_ms,
 				    .idle_ms = d->config.keepalive_ms,
 				    .body_ms = d->config.body_timeout_ms,

@@ -33,9 +33,10 @@ struct tenant {
 	uint64_t tokens_milli, tokens_at_ns;
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
-	unsigned requests; /* being answered */
-	unsigned diffs;	   /* being read */
-	char *policy;	   /* owned: its layer; "": none */
+	unsigned requests;  /* being answered */
+	unsigned diffs;	    /* being read */
+	struct tally tally; /* kept by src/net on its behalf */
+	char *policy;	    /* owned: its layer; "": none */
 };
 
 struct core {

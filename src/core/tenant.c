@@ -89,6 +89,11 @@ const struct store_tenant *tenant_row(const struct tenant *t)
 	return &t->row;
 }
 
+struct tally *tenant_tally(struct tenant *t)
+{
+	return &t->tally;
+}
+
 struct tenant *tenant_find(struct core *c, const char *id)
 {
 	struct tenant *t = c->tenants;

@@ -4,6 +4,7 @@
 #include "core.h"
 #include "store_key.h"
 #include "store_tenant.h"
+#include "tally.h"
 
 enum {
 	TENANT_ADMIN = 1 << 0,
@@ -20,6 +21,8 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 				   unsigned *ret_scopes, char ret_key_id[STORE_ID_MAX]);
 
 const struct store_tenant *tenant_row(const struct tenant *t);
+/* What is in memory for its requests; counted by others. */
+struct tally *tenant_tally(struct tenant *t);
 struct tenant *tenant_find(struct core *c, const char *id);
 
 /* A request of the tenant's, or to a sandbox of its, begins; it is counted until tenant_leave().

@@ -199,8 +199,10 @@ static bool traffic_allowed(struct request *r, const struct edge *g)
 	if (g->sandbox.public_traffic)
 		return true;
 	n = http1_find(q->headers, q->headers_n, "e2b-traffic-access-token", &token);
-	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_TRAFFIC, r->session_id, token))
+	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_TRAFFIC, r->session_id, token)) {
+		exchange_charge(r->x, tenant_tally(r->tenant), true);
 		return true;
+	}
 	reply_edge(r, 403, n == 0 ? missing : wrong, 0);
 	return false;
 }

@@ -160,8 +160,10 @@ static bool allowed(struct request *r, bool asleep)
 	if (!b.secure || (http1_span_is(q->path, "/health") && !asleep))
 		return true;
 	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
-	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token))
+	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token)) {
+		exchange_charge(r->x, tenant_tally(r->tenant), true);
 		return true;
+	}
 	if (http1_span_is(q->path, "/health"))
 		edge_gone(r); /* it is asleep, and for a stranger it stays so */
 	else if (n > 0 && is_files(q))

@@ -128,5 +128,5 @@ static void got(struct exchange *x, const uint8_t *body, size_t len)
 
 void files_compose(struct request *r)
 {
-	request_body(r, got);
+	request_long_body(r, got);
 }

@@ -158,6 +158,7 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e)
 /* ---- the body */
 
 struct body {
+	struct exchange *x;
 	struct rpc_lift in; /* not lifting: just its text */
 	size_t came, max, counted;
 	bool stream, failed;
@@ -174,6 +175,7 @@ static void forget(struct body *b)
 	rpc_lift_release(&b->in);
 	rpc_uncount(b->counted);
 	b->counted = 0;
+	exchange_kept(b->x);
 }
 
 static void give_back(struct request *r)
@@ -210,6 +212,8 @@ static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 				       "too many large requests at a time, try again");
 		b->counted += len;
 	}
+	if (!exchange_keep(b->x, len))
+		return err_set(e, ERR_LIMIT, "too many requests at a time, try again");
 	return b->got_bytes != NULL ? rpc_lift_add(&b->in, data, len, e)
 				    : buf_add(&b->in.text, data, len, e);
 }
@@ -296,6 +300,7 @@ static void read_body(struct request *r, const struct body *with)
 		return;
 	}
 	*b = *with;
+	b->x = r->x;
 	b->max += b->stream ? RPC_ENVELOPE_HEAD : 0;
 	b->state = r->state;
 	b->release = r->release;
@@ -303,6 +308,7 @@ static void read_body(struct request *r, const struct body *with)
 	r->state = b;
 	r->release = release;
 	exchange_read_body(r->x, UINT64_MAX, take, all_taken);
+	exchange_keeps_body(r->x, with->max);
 }
 
 void rpc_read(struct request *r, void (*got)(struct request *r, json_t *message))

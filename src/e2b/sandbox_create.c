@@ -88,10 +88,10 @@ static void create_v2(struct exchange *x, const uint8_t *body, size_t len)
 
 void sandbox_create_v1(struct request *r)
 {
-	request_body(r, create_v1);
+	request_long_body(r, create_v1);
 }
 
 void sandbox_create_v2(struct request *r)
 {
-	request_body(r, create_v2);
+	request_long_body(r, create_v2);
 }

@@ -91,5 +91,5 @@ static void set_network(struct exchange *x, const uint8_t *body, size_t len)
 
 void sandbox_network(struct request *r)
 {
-	request_body(r, set_network);
+	request_long_body(r, set_network);
 }

@@ -81,7 +81,7 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 
 void secret_routes_create(struct request *r)
 {
-	request_body(r, create);
+	request_long_body(r, create);
 }
 
 void secret_routes_get(struct request *r)
@@ -96,7 +96,7 @@ static void update(struct exchange *x, const uint8_t *body, size_t len)
 
 void secret_routes_update(struct request *r)
 {
-	request_body(r, update);
+	request_long_body(r, update);
 }
 
 void secret_routes_delete(struct request *r)

@@ -13,6 +13,7 @@
 #include "loop.h"
 
 #define HEAD_MAX 1024
+#define RETRY "Retry-After: 1\r\n"
 #define HINT_MAX_S \
 	5 /* what a client is told less than it has, so that its request never meets our close */
 
@@ -106,6 +107,14 @@ void answer_send(struct exchange *x, const char *type, uint64_t length, const vo
 	fifo_release(&x->headers);
 }
 
+void answer_ended(struct exchange *x)
+{
+	x->answer = ANSWER_ENDED;
+	x->ended_ns = loop_now_ns(x->conn->loop);
+	x->owed = x->conn->out.len;
+	conn_wake(x->conn);
+}
+
 /* The words of doc/openapi.yaml: a client sees one kind of error, whoever found it. */
 static const char *code_of(int status)
 {
@@ -116,6 +125,10 @@ static const char *code_of(int status)
 	case 414:
 	case 431:
 		return "too_large";
+	case 429:
+		return "quota_bodies";
+	case 503:
+		return "unavailable";
 	case 501:
 	case 505:
 		return "unsupported";
@@ -134,17 +147,18 @@ void answer_refuse(struct exchange *x, int status, const char *words)
 	x->close = true;
 	x->truncated = true;
 	x->refused = true;
+	if ((status == 429 || status == 503) && fifo_add(&x->headers, RETRY, sizeof(RETRY) - 1) < 0)
+		conn_doom(x->conn);
 	json_init(&j, text, sizeof(text));
 	json_open(&j, NULL, '{');
 	json_open(&j, "error", '{');
 	json_text(&j, "code", code_of(status));
 	json_text(&j, "message", words);
-	json_text(&j, "fault", "user");
+	json_text(&j, "fault", status == 503 ? "platform" : "user");
 	json_text(&j, "session_id", NULL);
 	json_text(&j, "request_id", x->id);
 	json_close(&j, '}');
 	json_close(&j, '}');
 	answer_send(x, "application/json", strlen(text), text, strlen(text));
-	x->answer = ANSWER_ENDED;
-	conn_wake(x->conn);
+	answer_ended(x);
 }

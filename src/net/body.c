@@ -114,6 +114,19 @@ static void give(struct conn *c, struct http1_span data)
 	c->read_ns = loop_now_ns(c->loop); /* the time a handler takes is not the client's */
 }
 
+/* Only what is collected stays with us; the rest goes where its handler takes it. */
+static bool may_keep(struct conn *c, size_t n)
+{
+	int status = c->x->got ? charge_body(c->x, n) : 0;
+
+	if (status == 0)
+		return true;
+	body_fault(c, status,
+		   status == 429 ? "too many request bodies are under way already"
+				 : "the server has too many request bodies under way");
+	return false;
+}
+
 bool body_deliver(struct conn *c)
 {
 	struct http1_span data;
@@ -126,7 +139,8 @@ bool body_deliver(struct conn *c)
 		return false;
 	switch (next(c, &data)) {
 	case NEXT_DATA:
-		give(c, data);
+		if (may_keep(c, data.n))
+			give(c, data);
 		return true;
 	case NEXT_END:
 		ended(c);

@@ -8,8 +8,7 @@
  *
  * Bounds: input is read only when somebody wants it, at most IN_BODY bytes at a time; the output of
  * a stream waits in at most CONN_OUT_MAX bytes. Both buffers go when they are empty. Answers in one
- * piece may be much longer: if those of all connections together are over OUT_ALL_MAX, because
- * nobody reads them, the longest is given up. */
+ * piece may be much longer: charge.c bounds their sum. */
 #include "conn.h"
 
 #include <errno.h>
@@ -27,7 +26,7 @@
 #define TLS_READS 4 /* records of 16 KiB */
 #define TLS_WRITES 16
 #define LINGER_MS 2000
-#define OUT_ALL_MAX ((size_t)512 << 20)
+#define PACE_BYTES ((size_t)64 * 1024) /* that a client takes in a second at least */
 #define FRESH_MS 500 /* at the end, for the first request of whoever has just connected */
 
 /* ---- output */
@@ -72,25 +71,6 @@ void conn_put(struct conn *c, const struct iovec *parts, int n, bool now)
 	}
 }
 
-static void drop_out(struct conn *c)
-{
-	c->server->out_waiting -= c->out.len;
-	fifo_release(&c->out);
-}
-
-static void relieve(struct server *s)
-{
-	struct conn *longest = NULL;
-
-	for (struct conn *c = s->first; c; c = c->next)
-		if (!longest || c->out.len > longest->out.len)
-			longest = c;
-	if (!longest)
-		return;
-	drop_out(longest);
-	conn_doom(longest);
-}
-
 void conn_put_bytes(struct conn *c, const void *data, size_t len)
 {
 	if (c->doomed || c->state == CONN_DEAD)
@@ -102,9 +82,8 @@ void conn_put_bytes(struct conn *c, const void *data, size_t len)
 		return;
 	}
 	conn_wake(c);
-	c->server->out_waiting += len;
-	if (c->server->out_waiting > OUT_ALL_MAX)
-		relieve(c->server);
+	charge_answer(c, len);
+	charge_relieve(c);
 }
 
 /* Writes what waits, once: what the socket does not take now waits for EPOLLOUT. */
@@ -119,7 +98,7 @@ void conn_flush(struct conn *c)
 		n = send_parts(c, &part, 1);
 		if (n > 0) {
 			fifo_consume(&c->out, (size_t)n);
-			c->server->out_waiting -= (size_t)n;
+			charge_answer_gone(c, (size_t)n);
 			c->write_ns = loop_now_ns(c->loop);
 		}
 	}
@@ -185,11 +164,26 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a && (!b || a < b) ? a : b;
 }
 
+/* When what waits must have been taken; 0: nothing waits. A client that takes a byte now and then
+ * goes on for ever in a stream, but not once all is said. */
+static uint64_t out_deadline(const struct conn *c)
+{
+	const struct server_options *o = &c->server->options;
+	uint64_t at = c->write_ns + o->write_ms * CLOCK_MS, whole;
+
+	if (c->out.len == 0)
+		return 0;
+	if (c->state != CONN_EXCHANGE || c->x->answer != ANSWER_ENDED)
+		return at;
+	whole = o->answer_ms + c->x->owed / PACE_BYTES * 1000;
+	return earlier(c->x->ended_ns + whole * CLOCK_MS, at);
+}
+
 /* When patience ends; 0: never. */
 static uint64_t deadline(const struct conn *c)
 {
 	const struct server_options *o = &c->server->options;
-	uint64_t at = c->out.len > 0 ? c->write_ns + o->write_ms * CLOCK_MS : 0;
+	uint64_t at = out_deadline(c);
 
 	switch (c->state) {
 	case CONN_HEAD:
@@ -202,7 +196,8 @@ static uint64_t deadline(const struct conn *c)
 		if (c->x->ws)
 			return earlier(ws_conn_deadline(c), at);
 		if (body_is_awaited(c))
-			return earlier(c->read_ns + o->body_ms * CLOCK_MS, at);
+			return earlier(c->x->body_by_ns,
+				       earlier(c->read_ns + o->body_ms * CLOCK_MS, at));
 		return at;
 	case CONN_DISCARD:
 		return c->read_ns + o->body_ms * CLOCK_MS;
@@ -216,8 +211,7 @@ static uint64_t deadline(const struct conn *c)
 
 static void timed_out(struct conn *c)
 {
-	uint64_t write_ns = c->server->options.write_ms * CLOCK_MS;
-	bool stuck = c->out.len > 0 && loop_now_ns(c->loop) >= c->write_ns + write_ns;
+	bool stuck = c->out.len > 0 && loop_now_ns(c->loop) >= out_deadline(c);
 
 	if (!stuck && c->state == CONN_HEAD && c->in.len > 0)
 		steps_refuse_head(c, 408, "the request did not arrive in time");
@@ -342,15 +336,30 @@ bool conn_is_idle(const struct conn *c)
 	return c->state == CONN_HEAD && c->in.len == 0;
 }
 
-void conn_open(struct server *s, int fd, const char *peer)
+static void link_conn(struct conn *c)
+{
+	struct server *s = c->server;
+
+	c->next = s->first;
+	if (c->next)
+		c->next->prev = c;
+	s->first = c;
+	s->nconns++;
+	charge_open(c);
+}
+
+void conn_open(struct server *s, int fd, struct peer *from, const char *peer)
 {
 	OWN_FD own = fd;
 	struct conn *c = calloc(1, sizeof(*c));
 	struct err e;
 
-	if (!c)
+	if (!c) {
+		peers_leave(&s->peers, from);
 		return;
+	}
 	c->server = s;
+	c->from = from;
 	c->loop = s->loop;
 	c->fd = fd;
 	c->watch = (struct loop_fd){ .fd = -1, .ready = ready, .arg = c };
@@ -364,14 +373,11 @@ void conn_open(struct server *s, int fd, const char *peer)
 	    loop_add(s->loop, &c->watch, fd, EPOLLIN | EPOLLRDHUP, &e) < 0) {
 		tls_close(c->tls);
 		free(c);
+		peers_leave(&s->peers, from);
 		return;
 	}
 	(void)TAKE_FD(own);
-	c->next = s->first;
-	if (c->next)
-		c->next->prev = c;
-	s->first = c;
-	s->nconns++;
+	link_conn(c);
 	await(c);
 }
 
@@ -399,7 +405,8 @@ void conn_drop(struct conn *c)
 	if (c->next)
 		c->next->prev = c->prev;
 	c->server->nconns--;
+	charge_close(c);
 	fifo_release(&c->in);
-	drop_out(c);
+	fifo_release(&c->out);
 	free(c);
 }

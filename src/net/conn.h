@@ -2,7 +2,8 @@
  *
  * conn.c moves bytes and waits; steps.c decides what happens next; body.c decodes request bodies;
  * exchange.c is what handlers see; answer.c composes heads; ws_conn.c speaks WebSocket once an
- * exchange is one, tunnel.c moves bytes once it is a tunnel.
+ * exchange is one, tunnel.c moves bytes once it is a tunnel; charge.c counts what waits in memory,
+ * room.c ends connections when others need their room.
  *
  * The rule that keeps it free of use-after-free: exchange_*() and ws_*() change state, may write to
  * the socket, and call no handler's callback (but for the bodiless exchange_read_all()); a
@@ -13,6 +14,7 @@
 #include "chunk.h"
 #include "fifo.h"
 #include "loop.h"
+#include "peers.h"
 #include "server.h"
 
 #include <sys/uio.h>
@@ -49,6 +51,10 @@ struct conn {
 	int fd;
 	enum conn_state state;
 	struct exchange *x;
+	struct peer *from;     /* its address, which has the connections counted */
+	struct tally *account; /* what its bytes in memory count for */
+	bool keyed;	       /* counted as one that has shown a key */
+	bool stays_keyed;      /* also between requests */
 	struct fifo in, out;
 	size_t scanned; /* of the head in `in`, see http1_head_end() */
 	struct body body;
@@ -80,14 +86,18 @@ struct exchange {
 	void (*on_end)(struct exchange *x, bool ok);
 	void (*got)(struct exchange *x, const uint8_t *body, size_t len);
 	struct fifo collected;
+	size_t charged;	     /* bytes of it that the account has */
+	uint64_t body_by_ns; /* when a body that is collected must be here; 0: no such time */
 	bool paused;
 	bool too_long; /* the announced length is beyond what the reader wants */
 
 	/* the answer */
 	enum answer answer;
 	int status;
-	bool close;    /* the connection ends with it */
-	bool headless; /* no body is sent: HEAD, 204, 304 */
+	uint64_t ended_ns; /* when the answer was whole */
+	size_t owed;	   /* bytes of it that waited then */
+	bool close;	   /* the connection ends with it */
+	bool headless;	   /* no body is sent: HEAD, 204, 304 */
 	bool chunked;
 	bool endless;	/* a stream of events: its client comes again where it was */
 	bool starved;	/* on_writable is owed */
@@ -113,8 +123,9 @@ struct server {
 	struct listen *listeners;
 	size_t nlisteners;
 	struct conn *first;
-	size_t nconns;
-	size_t out_waiting; /* bytes of answers, of all connections */
+	size_t nconns, unkeyed;
+	struct peers peers;
+	struct tally *all, own; /* all: own, or the options' */
 	bool draining;
 	int fd_bound;	 /* connections get descriptors below it */
 	uint64_t ids;	 /* the next request id; starts at random */
@@ -122,8 +133,8 @@ struct server {
 	char date[32];
 };
 
-/* Takes over fd, or closes it. */
-void conn_open(struct server *s, int fd, const char *peer);
+/* Takes over fd and one connection of the peer's, or closes it and leaves the peer. */
+void conn_open(struct server *s, int fd, struct peer *from, const char *peer);
 /* Ends it now: the exchange gets its on_done. Not from inside a handler's callback. */
 void conn_drop(struct conn *c);
 /* local: a Unix socket, whose client may have sent descriptors along (foreign.h). */
@@ -138,6 +149,20 @@ void conn_put_bytes(struct conn *c, const void *data, size_t len);
 /* Writes what waits, once: what the socket does not take now waits for EPOLLOUT. */
 void conn_flush(struct conn *c);
 bool conn_is_idle(const struct conn *c);
+
+/* Is there room for one more from this address, perhaps because another one has been ended? */
+bool room_make(struct server *s, const struct peer *newcomer);
+
+/* Bytes of an answer wait, or do so no longer. */
+void charge_answer(struct conn *c, size_t n);
+void charge_answer_gone(struct conn *c, size_t n);
+/* After charge_answer(): gives up an answer if too much waits. */
+void charge_relieve(struct conn *c);
+/* 0: that much more of a body may be kept; else the status to refuse it with. */
+int charge_body(struct exchange *x, size_t n);
+void charge_open(struct conn *c);
+void charge_end_exchange(struct exchange *x);
+void charge_close(struct conn *c);
 
 /* Does the next thing. False: there is nothing to do but wait. */
 bool steps_take(struct conn *c);
@@ -161,6 +186,8 @@ bool body_is_awaited(const struct conn *c);
  * value of Content-Length, or EXCHANGE_CHUNKED. */
 void answer_send(struct exchange *x, const char *type, uint64_t length, const void *body,
 		 size_t len);
+/* The answer is whole: what waits of it has its time from now on. */
+void answer_ended(struct exchange *x);
 /* Answers with an error of our own and closes the connection afterwards. */
 void answer_refuse(struct exchange *x, int status, const char *words);
 

@@ -80,6 +80,7 @@ void exchange_read_all(struct exchange *x, size_t max,
 		return;
 	}
 	exchange_read_body(x, max, collect, collected);
+	exchange_keeps_body(x, max);
 }
 
 void exchange_read_body(struct exchange *x, uint64_t max,
@@ -120,8 +121,7 @@ static void end_answer(struct exchange *x)
 {
 	x->on_data = NULL;
 	x->on_end = NULL;
-	x->answer = ANSWER_ENDED;
-	conn_wake(x->conn);
+	answer_ended(x);
 }
 
 void exchange_header(struct exchange *x, const char *name, const char *value)

@@ -16,7 +16,7 @@
 
 #define LISTENERS_MAX 8
 #define FDS_SPARE 64
-#define IDLE_MIN_MS 1000 /* that a connection may say nothing even if others wait for its place */
+#define ANSWER_MS 10000
 
 struct server *server_new(struct loop *l, const struct server_options *o, struct err *e)
 {
@@ -33,6 +33,12 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 	}
 	s->loop = l;
 	s->options = *o;
+	if (o->answer_ms == 0)
+		s->options.answer_ms = ANSWER_MS;
+	if (o->unkeyed_max == 0 || o->unkeyed_max > o->connections_max)
+		s->options.unkeyed_max = o->connections_max;
+	s->all = o->all ? o->all : &s->own;
+	peers_init(&s->peers);
 	rand_bytes(&s->ids, sizeof(s->ids));
 	s->fd_bound = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX
 			      ? INT_MAX
@@ -57,34 +63,22 @@ static void turn_away(struct server *s, int fd, bool local)
 	conn_close_fd(fd, local);
 }
 
-/* Connections cost an attacker nothing, not even a key: of those that are owed no answer, who has
- * said nothing for longest makes room for who comes. */
-static bool make_room(struct server *s)
-{
-	struct conn *idlest = NULL;
-
-	for (struct conn *c = s->first; c; c = c->next)
-		if (c->state != CONN_EXCHANGE && (!idlest || c->read_ns < idlest->read_ns))
-			idlest = c;
-	if (!idlest || loop_now_ns(s->loop) < idlest->read_ns + IDLE_MIN_MS * CLOCK_MS)
-		return false;
-	conn_drop(idlest);
-	return true;
-}
-
 static void accepted(struct listen *l, int fd, const struct addr *peer)
 {
 	struct server *s = l->arg;
+	struct peer *from = peers_enter(&s->peers, peer);
 	char text[ADDR_TEXT_MAX];
 
 	/* Numbers are given lowest first: a high one says that few are left, and others need them
 	 * more than one connection more does. */
-	if ((s->nconns >= s->options.connections_max && !make_room(s)) || fd >= s->fd_bound) {
+	if (!from || fd >= s->fd_bound || !room_make(s, from)) {
 		turn_away(s, fd, addr_is_unix(peer));
+		if (from)
+			peers_leave(&s->peers, from);
 		return;
 	}
 	addr_format(peer, text, sizeof(text));
-	conn_open(s, fd, addr_is_unix(peer) ? "unix" : text);
+	conn_open(s, fd, from, addr_is_unix(peer) ? "unix" : text);
 }
 
 int server_listen(struct server *s, int listen_fd, struct err *e)
@@ -124,6 +118,11 @@ void server_drain(struct server *s)
 size_t server_connections(const struct server *s)
 {
 	return s->nconns;
+}
+
+size_t server_unkeyed(const struct server *s)
+{
+	return s->unkeyed;
 }
 
 void server_free(struct server *s)

@@ -23,16 +23,27 @@
 struct loop;
 struct server;
 struct exchange;
+struct tally;
 struct tls;
 
 struct server_options {
 	size_t head_max;	/* bytes of a request head; 431 beyond */
 	size_t connections_max; /* beyond: accepted, answered 503, closed */
-	uint64_t head_ms;	/* to receive a whole head, from its first byte; 408 beyond */
-	uint64_t idle_ms;	/* keep-alive without a request; clients are told a little less */
-	uint64_t body_ms;	/* without any progress of a request body; 408 beyond */
-	uint64_t write_ms;	/* without any progress of an answer; the connection is dropped */
-	struct tls *tls;	/* NULL: plain; borrowed */
+	/* Connections that have not shown a key (exchange_charge()), in all and for each address;
+	 * 0: connections_max, and no bound. The rest is for those that have. */
+	size_t unkeyed_max, unkeyed_per_address;
+	/* Bytes of bodies that are being collected, on one account and on all; 0: no bound. Beyond:
+	 * 429 and 503. */
+	size_t bodies_one_max, bodies_all_max;
+	struct tally *all;  /* the sum, which several servers may share; NULL: its own */
+	uint64_t head_ms;   /* to receive a whole head, from its first byte; 408 beyond */
+	uint64_t idle_ms;   /* keep-alive without a request; clients are told a little less */
+	uint64_t body_ms;   /* without any progress of a request body; 408 beyond. A body that is
+			       collected has that much and a second for each 64 KiB in all */
+	uint64_t write_ms;  /* without any progress of an answer; the connection is dropped */
+	uint64_t answer_ms; /* for an answer that is whole to be read, and a second for each
+			       64 KiB; the connection is dropped. 0: ten seconds */
+	struct tls *tls;    /* NULL: plain; borrowed */
 	void (*handle)(struct exchange *x, void *arg);
 	/* Called when an exchange has been answered (status) or was dropped (status 0), before its
 	 * on_done; also for requests that were refused before a handler saw them (their request is
@@ -49,6 +60,8 @@ int server_listen(struct server *s, int listen_fd, struct err *e) MUST_USE;
  * WebSockets and tunnels, which would go on for ever. Other exchanges in progress go on. */
 void server_drain(struct server *s);
 size_t server_connections(const struct server *s);
+/* Of these: those that have not shown a key. */
+size_t server_unkeyed(const struct server *s);
 void server_free(struct server *s);
 
 /* ---- the request */
@@ -67,10 +80,22 @@ void *exchange_carrier(const struct exchange *x);
  * exchange_*() or ws_*() call. */
 void exchange_on_done(struct exchange *x, void (*on_done)(struct exchange *x, bool answered));
 
+/* What waits in memory for this request is on this account (which outlives it) rather than on its
+ * address's, and its connection is none without a key; keyed: nor is it afterwards. Before the body
+ * is read and the answer begins. */
+void exchange_charge(struct exchange *x, struct tally *account, bool keyed);
+
 /* Collects the whole body, at most max bytes (else the server answers 413 itself), then calls got.
  * The bytes are valid until the exchange ends. Called at once if there is no body. */
 void exchange_read_all(struct exchange *x, size_t max,
 		       void (*got)(struct exchange *x, const uint8_t *body, size_t len));
+
+/* For handlers that stream a body and keep it in memory all the same: it has the time of one that
+ * exchange_read_all() collects. exchange_keep() counts n bytes more of it for the account; false:
+ * there is no room. exchange_kept(): they are gone; the end of the exchange says it, too. */
+void exchange_keeps_body(struct exchange *x, size_t max);
+bool exchange_keep(struct exchange *x, size_t n) MUST_USE;
+void exchange_kept(struct exchange *x);
 
 /* Streams the body. on_data returns how many of the bytes it took: fewer means "not now", and it is
  * called again after exchange_resume_body(). on_end: ok is false if the body was malformed or the

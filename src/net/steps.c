@@ -40,6 +40,7 @@ static struct exchange *new_exchange(struct conn *c, size_t head_len)
 
 static void free_exchange(struct exchange *x)
 {
+	charge_end_exchange(x);
 	fifo_release(&x->collected);
 	fifo_release(&x->headers);
 	ws_conn_free(x->ws);

@@ -45,6 +45,7 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, key_id);
 	if (r->tenant == NULL)
 		return deny(e, EACCES, "the key is not valid (any more)");
+	exchange_charge(r->x, tenant_tally(r->tenant), true);
 	if ((have & TENANT_SESSIONS) != 0)
 		have |= TENANT_READ;
 	r->scopes = have;

@@ -72,6 +72,7 @@ int request_count(struct request *r, struct err *e)
 	if (tenant_enter(r->core, r->tenant, e) < 0)
 		return -1;
 	r->counted = true;
+	exchange_charge(r->x, tenant_tally(r->tenant), false);
 	return 0;
 }
 
@@ -191,12 +192,12 @@ void request_hold(struct request *r, struct session *s)
 	r->holds = true;
 }
 
-void request_body(struct request *r,
-		  void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+static void collect(struct request *r, size_t max,
+		    void (*got)(struct exchange *x, const uint8_t *body, size_t len))
 {
 	const struct http1_request *q = exchange_request(r->x);
+	uint64_t allowed = core_config(r->core)->request_body_max;
 	struct http1_span type;
-	uint64_t max;
 
 	/* A browser sends other types across origins without asking first; we take none of them. */
 	if (http1_find(q->headers, q->headers_n, "content-type", &type) > 0) {
@@ -210,6 +211,17 @@ void request_body(struct request *r,
 			return;
 		}
 	}
-	max = core_config(r->core)->request_body_max;
-	exchange_read_all(r->x, max < MEMBERS_BODY_MAX ? (size_t)max : MEMBERS_BODY_MAX, got);
+	exchange_read_all(r->x, allowed < max ? (size_t)allowed : max, got);
+}
+
+void request_body(struct request *r,
+		  void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+{
+	collect(r, REQUEST_BODY_MAX, got);
+}
+
+void request_long_body(struct request *r,
+		       void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+{
+	collect(r, MEMBERS_BODY_MAX, got);
 }

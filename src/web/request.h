@@ -89,9 +89,13 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 void request_hold(struct request *r, struct session *s);
 
 /* ---- the body */
-/* got is called with all of it if it is said to be JSON (or has no type), within the
- * configured bound and MEMBERS_BODY_MAX. */
+/* got is called with all of it if it is said to be JSON (or has no type), within the configured
+ * bound and REQUEST_BODY_MAX. */
+#define REQUEST_BODY_MAX ((size_t)64 * 1024)
 void request_body(struct request *r,
 		  void (*got)(struct exchange *x, const uint8_t *body, size_t len));
+/* The same within MEMBERS_BODY_MAX, for the few that need it. */
+void request_long_body(struct request *r,
+		       void (*got)(struct exchange *x, const uint8_t *body, size_t len));
 /* The request of an exchange that a route handles. */
 struct request *request_of(const struct exchange *x);

@@ -2,8 +2,8 @@
  *
  *	echo_server ADDRESS [NAME=VALUE]...
  *
- * Names: head_max, connections_max, head_ms, idle_ms, body_ms, write_ms, cert, key. Prints the
- * address it listens on. GET /quit ends it; it then frees everything, so that leaks show. */
+ * Names: those of set_option(), cert, key. Requests with a header X-Key have shown a key. Prints
+ *the address it listens on. GET /quit ends it; it then frees everything, so that leaks show. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "loop.h"
 #include "server.h"
+#include "tally.h"
 #include "tls.h"
 #include "units.h"
 #include "url.h"
@@ -23,6 +24,7 @@
 static struct loop *the_loop;
 static struct server *the_server;
 static uint64_t calls, answered, gone, logged, dropped;
+static struct tally keyed; /* of requests with a header X-Key */
 static uint8_t pattern[PIECE];
 
 /* One for each exchange: freed in on_done, so that a second on_done, or none, is found. */
@@ -398,6 +400,9 @@ static void handle(struct exchange *x, void *arg)
 	call->timer.arg = call;
 	exchange_set_arg(x, call);
 	exchange_on_done(x, done);
+	if (http1_find(exchange_request(x)->headers, exchange_request(x)->headers_n, "x-key",
+		       NULL) > 0)
+		exchange_charge(x, &keyed, true);
 	route(x, call);
 }
 
@@ -406,14 +411,22 @@ static void handle(struct exchange *x, void *arg)
 static int set_option(struct server_options *o, const char **cert, const char **key, char *text,
 		      struct err *e)
 {
-	static const char *const names[] = { "head_max", "connections_max", "head_ms",
-					     "idle_ms",	 "body_ms",	    "write_ms" };
+	static const char *const names[] = {
+		"head_max",	  "connections_max", "unkeyed_max", "unkeyed_per_address",
+		"bodies_one_max", "bodies_all_max",  "head_ms",	    "idle_ms",
+		"body_ms",	  "write_ms",	     "answer_ms"
+	};
 	uint64_t *const to[] = { (uint64_t *)&o->head_max,
 				 (uint64_t *)&o->connections_max,
+				 (uint64_t *)&o->unkeyed_max,
+				 (uint64_t *)&o->unkeyed_per_address,
+				 (uint64_t *)&o->bodies_one_max,
+				 (uint64_t *)&o->bodies_all_max,
 				 &o->head_ms,
 				 &o->idle_ms,
 				 &o->body_ms,
-				 &o->write_ms };
+				 &o->write_ms,
+				 &o->answer_ms };
 	char *value = strchr(text, '=');
 
 	if (!value)

@@ -1,0 +1,152 @@
+/* charge.c - on whose account bytes wait in memory.
+ *
+ * A connection's bytes are on the account of the address it comes from, until a request has said
+ * whose it is (exchange_charge()); then on that one's, until the request ends. Collected bodies
+ * have a bound for each account and for all; beyond it a request is refused. Answers in one piece
+ * have the same, but are complete already: beyond it the longest is given up, of the account that
+ * has most. */
+#include "conn.h"
+
+#include <assert.h>
+
+#include "clock.h"
+
+#define UNREAD_ALL_MAX ((size_t)512 << 20)
+#define UNREAD_ONE_MAX ((size_t)128 << 20)
+#define PACE_BYTES ((size_t)64 * 1024) /* of a body in a second, at least */
+
+void charge_answer(struct conn *c, size_t n)
+{
+	c->account->unread += n;
+	c->server->all->unread += n;
+}
+
+void charge_answer_gone(struct conn *c, size_t n)
+{
+	c->account->unread -= n;
+	c->server->all->unread -= n;
+}
+
+static struct conn *longest_of(const struct server *s, const struct tally *of)
+{
+	struct conn *found = NULL;
+
+	for (struct conn *c = s->first; c; c = c->next)
+		if (c->account == of && (!found || c->out.len > found->out.len))
+			found = c;
+	return found;
+}
+
+static const struct tally *most_unread(const struct server *s)
+{
+	const struct tally *most = NULL;
+
+	for (struct conn *c = s->first; c; c = c->next)
+		if (!most || c->account->unread > most->unread)
+			most = c->account;
+	return most;
+}
+
+void charge_relieve(struct conn *c)
+{
+	struct server *s = c->server;
+	struct conn *longest = NULL;
+
+	if (c->account->unread > UNREAD_ONE_MAX)
+		longest = longest_of(s, c->account);
+	else if (s->all->unread > UNREAD_ALL_MAX)
+		longest = longest_of(s, most_unread(s));
+	if (!longest)
+		return;
+	charge_answer_gone(longest, longest->out.len);
+	fifo_release(&longest->out);
+	conn_doom(longest);
+}
+
+/* The last quarter of all is for accounts that have little. */
+int charge_body(struct exchange *x, size_t n)
+{
+	struct conn *c = x->conn;
+	const struct server_options *o = &c->server->options;
+	size_t one = c->account->bodies + n, all = c->server->all->bodies + n;
+
+	if (o->bodies_one_max > 0 && one > o->bodies_one_max)
+		return 429;
+	if (o->bodies_all_max > 0 && (all > o->bodies_all_max || (all > o->bodies_all_max / 4 * 3 &&
+								  one > o->bodies_all_max / 8)))
+		return 503;
+	c->account->bodies += n;
+	c->server->all->bodies += n;
+	x->charged += n;
+	return 0;
+}
+
+void exchange_keeps_body(struct exchange *x, size_t max)
+{
+	const struct server_options *o = &x->conn->server->options;
+
+	if (x->request.framing == HTTP1_LENGTH && x->request.content_length < max)
+		max = (size_t)x->request.content_length;
+	x->body_by_ns =
+		loop_now_ns(x->conn->loop) + (o->body_ms + max / PACE_BYTES * 1000) * CLOCK_MS;
+}
+
+bool exchange_keep(struct exchange *x, size_t n)
+{
+	return x->conn->state != CONN_DEAD && charge_body(x, n) == 0;
+}
+
+void exchange_kept(struct exchange *x)
+{
+	x->conn->account->bodies -= x->charged;
+	x->conn->server->all->bodies -= x->charged;
+	x->charged = 0;
+}
+
+static void set_keyed(struct conn *c, bool keyed)
+{
+	if (c->keyed == keyed)
+		return;
+	c->keyed = keyed;
+	c->from->unkeyed += keyed ? -1U : 1U;
+	c->server->unkeyed += keyed ? (size_t)-1 : 1U;
+}
+
+void exchange_charge(struct exchange *x, struct tally *account, bool keyed)
+{
+	struct conn *c = x->conn;
+
+	if (c->state == CONN_DEAD)
+		return;
+	assert(c->out.len == 0 && x->charged == 0);
+	c->account = account;
+	c->stays_keyed = c->stays_keyed || keyed;
+	set_keyed(c, true);
+}
+
+void charge_open(struct conn *c)
+{
+	c->account = &c->from->tally;
+	c->from->unkeyed++;
+	c->server->unkeyed++;
+}
+
+/* Nothing of its answer waits any more. */
+void charge_end_exchange(struct exchange *x)
+{
+	struct conn *c = x->conn;
+
+	exchange_kept(x);
+	if (c->state == CONN_DEAD)
+		return; /* charge_close() follows */
+	assert(c->out.len == 0);
+	c->account = &c->from->tally;
+	set_keyed(c, c->stays_keyed);
+}
+
+void charge_close(struct conn *c)
+{
+	charge_answer_gone(c, c->out.len);
+	set_keyed(c, true);
+	peers_leave(&c->server->peers, c->from);
+}

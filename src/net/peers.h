@@ -1,0 +1,31 @@
+/* peers.h - the addresses that connections come from, each with what it holds. Only for src/net.
+ *
+ * An entry lives as long as it has connections. IPv6 addresses count by their first 64 bits, since
+ * one machine has all of those; all clients of Unix sockets count as one address. */
+#pragma once
+
+#include <stdint.h>
+
+#include "addr.h"
+#include "tally.h"
+
+struct peer {
+	struct peer *next;
+	uint8_t key[16];
+	unsigned conns;	  /* all of its connections */
+	unsigned unkeyed; /* those that have not shown a key */
+	struct tally tally;
+};
+
+#define PEERS_BUCKETS 1024
+
+struct peers {
+	uint64_t seed; /* so that addresses cannot be chosen to meet in one bucket */
+	struct peer *buckets[PEERS_BUCKETS];
+};
+
+void peers_init(struct peers *p);
+/* The entry of an address, made if there is none, with one connection more; NULL: no memory. */
+struct peer *peers_enter(struct peers *p, const struct addr *a);
+/* One connection less; the last one frees the entry. */
+void peers_leave(struct peers *p, struct peer *one);
