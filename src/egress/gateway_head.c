@@ -5,32 +5,12 @@
  * secret put in, or covered) is checked again. */
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "gateway_inside.h"
+#include "hop.h"
 #include "model.h"
 
 #define VALUE_MAX ((size_t)FLOW_HEAD_MAX)
-
-/* Of Connection headers, together. The list is read for each other header: one of 28,000 names took
- * 30 ms. Who gives more names than anybody needs has them not looked at. */
-#define CONNECTION_MAX 1024
-
-struct headers {
-	const struct http1_header *at;
-	size_t n;
-	bool connection; /* there is a Connection header, which may name others */
-};
-
-static struct headers headers_of(const struct http1_header *at, size_t n)
-{
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (http1_span_is_nocase(at[i].name, "connection"))
-			bytes += at[i].value.n;
-	return (struct headers){ at, n, bytes > 0 && bytes <= CONNECTION_MAX };
-}
 
 static bool is_among(struct http1_span name, const char *const *names)
 {
@@ -39,31 +19,6 @@ static bool is_among(struct http1_span name, const char *const *names)
 			return true;
 	}
 	return false;
-}
-
-/* Does Connection name it? */
-static bool is_named(const struct headers *h, struct http1_span name)
-{
-	char text[128];
-
-	if (!h->connection || name.n >= sizeof(text))
-		return false; /* nothing that means anything to a connection is so long */
-	memcpy(text, name.p, name.n);
-	text[name.n] = '\0';
-	return http1_lists(h->at, h->n, "connection", text);
-}
-
-/* About one connection only, named or not. */
-static const char *const hop[] = {
-	"connection", "content-length", "keep-alive", "transfer-encoding", "te", "trailer",
-	"upgrade",    "http2-settings", NULL
-};
-
-static bool is_hop(const struct headers *h, struct http1_span name)
-{
-	if (name.n >= 6 && strncasecmp(name.p, "proxy-", 6) == 0)
-		return true;
-	return is_among(name, hop) || is_named(h, name);
 }
 
 static void put_span(struct buf *b, struct http1_span s)
@@ -87,14 +42,23 @@ static struct http1_span span(const char *text)
 
 /* ---- requests */
 
+/* Not passed on as it came, but said anew of the same request. */
+static bool is_said_anew(struct http1_span name)
+{
+	static const char *const names[] = { "content-length", "transfer-encoding", "upgrade",
+					     NULL };
+
+	return is_among(name, names);
+}
+
 size_t gateway_head_judged(const struct gateway *x, struct http1_header *ret)
 {
-	struct headers h = headers_of(x->r.headers, x->r.headers_n);
+	const struct hop hop = hop_of(x->r.headers, x->r.headers_n);
 	size_t n = 0;
 
-	for (size_t i = 0; i < h.n; i++)
-		if (is_among(h.at[i].name, hop) || !is_named(&h, h.at[i].name))
-			ret[n++] = h.at[i];
+	for (size_t i = 0; i < hop.n; i++)
+		if (is_said_anew(hop.at[i].name) || !hop_is(&hop, hop.at[i].name))
+			ret[n++] = hop.at[i];
 	return n;
 }
 
@@ -118,9 +82,9 @@ static bool is_unreadable(struct http1_span name)
 	return is_among(name, names);
 }
 
-static bool goes_on(const struct gateway *x, const struct headers *h, struct http1_span name)
+static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_span name)
 {
-	if (is_hop(h, name) || http1_span_is_nocase(name, "host") || is_set(x, name))
+	if (hop_is(h, name) || http1_span_is_nocase(name, "host") || is_set(x, name))
 		return false;
 	if (http1_span_is_nocase(name, "expect"))
 		return x->r.expect_continue && !x->collects;
@@ -143,7 +107,7 @@ static bool put_changed(struct gateway *x, struct http1_span name, char *value, 
 static int put_request_headers(struct gateway *x, const char **ret_why)
 {
 	static char changed[VALUE_MAX];
-	struct headers h = headers_of(x->r.headers, x->r.headers_n);
+	struct hop h = hop_of(x->r.headers, x->r.headers_n);
 
 	for (size_t i = 0; i < h.n; i++) {
 		int n = 0;
@@ -187,12 +151,9 @@ static int put_set_headers(struct gateway *x, const char **ret_why)
 
 static void put_request_framing(struct gateway *x)
 {
-	if (x->collects && x->out.done)
-		buf_printf(&x->ask, "Content-Length: %zu\r\n", x->collected.len);
-	else if (x->r.framing == HTTP1_LENGTH)
-		buf_printf(&x->ask, "Content-Length: %llu\r\n",
-			   (unsigned long long)x->r.content_length);
-	else if (x->r.framing == HTTP1_CHUNKED)
+	if (x->out.goes_on == HTTP1_LENGTH)
+		buf_printf(&x->ask, "Content-Length: %llu\r\n", (unsigned long long)x->out.length);
+	else if (x->out.goes_on == HTTP1_CHUNKED)
 		buf_put_text(&x->ask, "Transfer-Encoding: chunked\r\n");
 	if (x->r.upgrade_websocket)
 		buf_put_text(&x->ask, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
@@ -218,7 +179,8 @@ static void put_collected(struct gateway *x)
 
 	if (x->collected.len == 0)
 		return;
-	if (!x->out.done && x->r.framing == HTTP1_CHUNKED) {
+	x->out.sent += x->collected.len;
+	if (x->out.goes_on == HTTP1_CHUNKED) {
 		buf_put(&x->ask, head, chunk_head(head, x->collected.len));
 		buf_put(&x->ask, x->collected.data, x->collected.len);
 		buf_put_text(&x->ask, CHUNK_TAIL);
@@ -257,6 +219,7 @@ int gateway_head_request(struct gateway *x, const char **ret_why)
 {
 	struct err e;
 
+	gateway_body_frame(x);
 	if (write_request(x, ret_why) < 0)
 		return -1;
 	if (x->use.names[0] && !x->strict) { /* now it is known: the answer must be readable */
@@ -285,11 +248,11 @@ static void put_covered(struct gateway *x, struct http1_span s)
 
 static void put_answer_headers(struct gateway *x, const struct http1_response *a)
 {
-	struct headers h = headers_of(a->headers, a->headers_n);
+	struct hop h = hop_of(a->headers, a->headers_n);
 
 	for (size_t i = 0; i < h.n; i++) {
 		/* Other ways to the same server (QUIC, other ports) are none here. */
-		if (is_hop(&h, h.at[i].name) || http1_span_is_nocase(h.at[i].name, "alt-svc"))
+		if (hop_is(&h, h.at[i].name) || http1_span_is_nocase(h.at[i].name, "alt-svc"))
 			continue;
 		put_covered(x, h.at[i].name);
 		stream_add(&x->cell, ": ", 2);

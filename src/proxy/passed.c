@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "hop.h"
+
 static bool begins(struct http1_span s, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -21,41 +23,6 @@ static bool is_among(struct http1_span name, const char *const *names)
 			return true;
 	}
 	return false;
-}
-
-/* Of Connection headers, together. The list is read for each other header, and one of thousands of
- * names would take milliseconds: who gives more than anybody needs has them not looked at. */
-#define CONNECTION_MAX 1024
-
-static size_t connection_bytes(const struct http1_header *headers, size_t n)
-{
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		if (http1_span_is_nocase(headers[i].name, "connection"))
-			bytes += headers[i].value.n;
-	}
-	return bytes;
-}
-
-/* http1_lists() wants text, and a name is a span. */
-static bool is_named(const struct http1_header *headers, size_t n, struct http1_span name)
-{
-	char text[128];
-
-	if (name.n >= sizeof(text) || connection_bytes(headers, n) > CONNECTION_MAX)
-		return false; /* nothing that means anything to a connection is so long */
-	memcpy(text, name.p, name.n);
-	text[name.n] = '\0';
-	return http1_lists(headers, n, "connection", text);
-}
-
-static bool is_hop(const struct http1_header *headers, size_t n, struct http1_span name)
-{
-	static const char *const hop[] = { "connection", "content-length",    "keep-alive", "te",
-					   "trailer",	 "transfer-encoding", "upgrade",    NULL };
-
-	return is_among(name, hop) || begins(name, "proxy-") || is_named(headers, n, name);
 }
 
 bool passed_wants_upgrade(const struct http1_request *r)
@@ -103,20 +70,22 @@ static void put_line(struct buf *b, const struct http1_request *r, const char *t
 	buf_put_text(b, " HTTP/1.1\r\n");
 }
 
-static bool is_request_header(const struct http1_request *r, const struct passed_options *o,
+static bool is_request_header(const struct hop *hop, const struct passed_options *o,
 			      struct http1_span name)
 {
 	static const char *const told[] = { "host", "expect", "forwarded", "x-real-ip", NULL };
 
-	return !is_hop(r->headers, r->headers_n, name) && !is_among(name, told) &&
-	       !begins(name, "x-forwarded-") && !is_among(name, o->drop);
+	return !hop_is(hop, name) && !is_among(name, told) && !begins(name, "x-forwarded-") &&
+	       !is_among(name, o->drop);
 }
 
 static void put_headers(struct buf *b, const struct http1_request *r,
 			const struct passed_options *o)
 {
+	const struct hop hop = hop_of(r->headers, r->headers_n);
+
 	for (size_t i = 0; i < r->headers_n; i++) {
-		if (!is_request_header(r, o, r->headers[i].name))
+		if (!is_request_header(&hop, o, r->headers[i].name))
 			continue;
 		put_span(b, r->headers[i].name);
 		buf_put_text(b, ": ");
@@ -197,9 +166,11 @@ int passed_request(const struct http1_request *r, const struct passed_options *o
 
 bool passed_in_answer(const struct http1_response *r, const struct http1_header *h)
 {
+	const struct hop hop = hop_of(r->headers, r->headers_n);
+
 	if (r->status == 101 && http1_span_is_nocase(h->name, "upgrade"))
 		return true;
-	return !is_hop(r->headers, r->headers_n, h->name);
+	return !hop_is(&hop, h->name);
 }
 
 uint64_t passed_length(const struct http1_response *r)

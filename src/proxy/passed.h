@@ -1,9 +1,8 @@
 /* passed.h - what of a head is passed on: a request's to the server in a cell, and which headers of
  * its answer back. Pure.
  *
- * Never passed on are the headers that belong to one connection (RFC 9110, 7.6.1: Connection and
- * all that it names, Keep-Alive, Proxy-*, TE, Trailer, Transfer-Encoding, Upgrade) and those by
- * which a client could say who it is (Forwarded, X-Forwarded-*, X-Real-Ip). Where the message ends
+ * Never passed on are the headers that belong to one connection (hop.h) and those by which a client
+ * could say who it is (Forwarded, X-Forwarded-*, X-Real-Ip). Where the message ends
  * is said anew, out of what the parser found, so that both ends believe the same. */
 #pragma once
 

@@ -1,0 +1,24 @@
+/* hop.h - which headers belong to one connection only, and are never passed on to the next. Pure.
+ *
+ * RFC 9110, 7.6.1: Connection and all that it names, Keep-Alive, Proxy-*, TE, Trailer,
+ * Transfer-Encoding, Upgrade, HTTP2-Settings. Content-Length is among them, too: a proxy says
+ * itself how long what it sends is. Used by both proxies, src/proxy and src/egress, so that they
+ * cannot differ. */
+#pragma once
+
+#include "http1.h"
+
+/* Of all Connection headers of a message, together. Their list is read for each other header: one
+ * of 28,000 names took 30 ms. Of a longer one no name is looked at. */
+#define HOP_CONNECTION_MAX 1024
+
+struct hop {
+	const struct http1_header *at;
+	size_t n;
+	bool connection; /* there is a Connection header that may name others */
+};
+
+/* Borrows the headers. */
+struct hop hop_of(const struct http1_header *headers, size_t n);
+/* Is it about one connection: by its own name, or because Connection names it? */
+bool hop_is(const struct hop *h, struct http1_span name);
