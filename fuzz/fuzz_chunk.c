@@ -1,6 +1,7 @@
-/* How long the pieces are, how much is taken at once, how much body is allowed (one byte each),
- * then a chunked body: in pieces and whole it decodes to the same bytes and ends in the same place;
- * what is decoded is no more than allowed, and encoded again it is the same. */
+/* How long the pieces are (and its first bit: is it the body of an answer), how much is taken at
+ * once, how much body is allowed (one byte each), then a chunked body: in pieces and whole it
+ * decodes to the same bytes and ends in the same place; what is decoded is no more than allowed,
+ * and encoded again it is the same. */
 #include "fuzz.h"
 
 #include "chunk.h"
@@ -13,12 +14,17 @@ struct decoded {
 	char *bytes;
 };
 
+static bool of_answer;
+
 static void decode(const uint8_t *data, size_t size, size_t piece, size_t take, uint64_t max,
 		   struct decoded *ret)
 {
 	struct chunk c;
 
-	chunk_init(&c, max);
+	if (of_answer)
+		chunk_init_answer(&c, max);
+	else
+		chunk_init(&c, max);
 	*ret = (struct decoded){ .result = CHUNK_MORE, .bytes = fuzz_copy(data, size) };
 	while (ret->result == CHUNK_MORE || ret->result == CHUNK_DATA) {
 		size_t len = size - ret->used < piece ? size - ret->used : piece, used;
@@ -76,8 +82,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 3)
 		return 0;
+	of_answer = (data[0] & 0x80) != 0;
 	decode(data + 3, size - 3, SIZE_MAX, SIZE_MAX, data[2], &whole);
-	decode(data + 3, size - 3, (size_t)data[0] + 1, (size_t)data[1] + 1, data[2], &pieces);
+	decode(data + 3, size - 3, (size_t)(data[0] & 0x7f) + 1, (size_t)data[1] + 1, data[2],
+	       &pieces);
 	assert(whole.result == pieces.result && whole.n == pieces.n && whole.used == pieces.used);
 	assert(memcmp(whole.bytes, pieces.bytes, whole.n) == 0);
 	if (whole.result == CHUNK_END) {

@@ -10,6 +10,7 @@
 
 enum state {
 	SIZE,
+	EXTENSION,
 	SIZE_LF,
 	DATA,
 	DATA_CR,
@@ -29,12 +30,32 @@ void chunk_init(struct chunk *c, uint64_t max)
 	*c = (struct chunk){ .max = max, .state = SIZE };
 }
 
+void chunk_init_answer(struct chunk *c, uint64_t max)
+{
+	chunk_init(c, max);
+	c->extended = true;
+}
+
+/* Behind a size, until the end of its line: text. */
+static enum state on_extension(struct chunk *c, uint8_t b)
+{
+	if (b == '\r')
+		return SIZE_LF;
+	if ((b < 0x20 && b != '\t') || b == 0x7f || ++c->extension > CHUNK_EXTENSION_MAX)
+		return BAD;
+	return EXTENSION;
+}
+
 static enum state on_size(struct chunk *c, uint8_t b)
 {
 	int value = http1_hex((char)b);
 
 	if (b == '\r' && c->digits > 0)
 		return SIZE_LF;
+	if (c->extended && c->digits > 0 && (b == ';' || b == ' ' || b == '\t')) {
+		c->extension = 0;
+		return EXTENSION;
+	}
 	if (value < 0 || c->digits == DIGITS_MAX)
 		return BAD;
 	c->digits++;
@@ -106,6 +127,8 @@ static enum state step(struct chunk *c, uint8_t b)
 {
 	if (c->state == SIZE)
 		return on_size(c, b);
+	if (c->state == EXTENSION)
+		return on_extension(c, b);
 	if (c->state == LINE || c->state == NAME || c->state == VALUE)
 		return on_trailer(c, b);
 	if (b != edges[c->state].byte)

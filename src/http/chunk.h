@@ -1,7 +1,8 @@
 /* chunk.h - the chunked transfer coding, decoded as it arrives, and encoded.
  *
- * Strict: CRLF only, at most 15 hex digits, no extensions. Trailers are checked as headers
- * are, bounded and dropped. The decoder copies nothing:
+ * Strict: CRLF only, at most 15 hex digits. Extensions are refused in requests; in answers they are
+ * legal, are checked, bounded and dropped. Trailers are checked as headers are, bounded and
+ *dropped. The decoder copies nothing:
  *
  *	switch (chunk_read(&c, bytes, len, &used, &data)) {
  *	case CHUNK_DATA: take up to data.n bytes at data.p, then chunk_took(&c, n), used += n */
@@ -10,6 +11,7 @@
 #include "http1.h"
 
 #define CHUNK_TRAILER_MAX 4096
+#define CHUNK_EXTENSION_MAX 1024 /* bytes behind the size of one chunk */
 
 enum chunk_result {
 	CHUNK_MORE,    /* everything was used; call again with what arrives */
@@ -27,10 +29,14 @@ struct chunk {
 	uint8_t name_n;
 	uint8_t digits;
 	uint8_t state;
+	bool extended;	    /* extensions are skipped */
+	uint16_t extension; /* bytes of one so far */
 };
 
 /* max: bytes of body allowed. */
 void chunk_init(struct chunk *c, uint64_t max);
+/* Of an answer: its chunks may have extensions. */
+void chunk_init_answer(struct chunk *c, uint64_t max);
 /* *ret_used is how many of the bytes need not be passed again. CHUNK_BAD, CHUNK_TOO_LONG and
  * CHUNK_END stay. */
 enum chunk_result chunk_read(struct chunk *c, const void *bytes, size_t len, size_t *ret_used,

@@ -286,7 +286,7 @@ static void begin_answer(struct client *c)
 	c->used = true;
 	c->left = c->answer.content_length;
 	if (c->answer.framing == HTTP1_CHUNKED)
-		chunk_init(&c->chunk, UINT64_MAX);
+		chunk_init_answer(&c->chunk, UINT64_MAX);
 	c->over = c->answer.framing == HTTP1_NO_BODY ||
 		  (c->answer.framing == HTTP1_LENGTH && c->left == 0);
 	if (c->answer.status == 101)

@@ -83,7 +83,7 @@ static void begin(struct forward *f, const struct http1_response *r)
 	}
 	f->framing = r->framing;
 	f->left = r->content_length;
-	chunk_init(&f->chunk, UINT64_MAX);
+	chunk_init_answer(&f->chunk, UINT64_MAX);
 	f->state = FORWARD_BODY;
 	exchange_begin(f->x, r->status, type[0] ? type : NULL, length_of(r));
 	if (f->framing == HTTP1_NO_BODY || (f->framing == HTTP1_LENGTH && f->left == 0))

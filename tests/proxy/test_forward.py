@@ -319,6 +319,29 @@ def bodies_without_length():
         assert answer.body == b"abcde" and "transfer-encoding" not in answer.headers
 
 
+def chunk_extensions_and_trailers():
+    """Legal in an answer, and about one connection: the body is passed, they are not."""
+    body = b"5;ext=1\r\nhello\r\n6 ;a=\"b\"\r\n world\r\n0;last\r\nX-Sum: 1\r\nETag: x\r\n\r\n"
+    with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" + body)) as front:
+        with front.connect() as s:
+            reader = Reader(s)
+            for _ in range(3):
+                s.sendall(GET)
+                answer = read_answer(reader)
+                assert answer.status == 200 and answer.body == b"hello world", answer.body
+                assert "x-sum" not in answer.headers and "trailer" not in answer.headers
+    with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"x" * 2000 + b"\r\nhello\r\n0\r\n\r\n")) as front:
+        with front.connect() as s:
+            s.sendall(GET)
+            try:
+                data = b""
+                while piece := s.recv(65536):
+                    data += piece
+            except OSError:
+                pass
+            assert b"hello" not in data and not data.endswith(b"0\r\n\r\n"), data
+
+
 def head_204_304():
     with Front(says(b"HTTP/1.1 200 OK\r\nContent-Length: 1234567890123\r\nX-A: b\r\n\r\n")) as front, front.connect() as s:
         reader = Reader(s)
@@ -971,7 +994,7 @@ def smuggling_by_the_server():
                 answer = read_answer(reader)
                 assert answer.status == 502 and answer.headers["x-failed"] == "yes", f"{name}: {answer.status}"
                 assert b"evil" not in answer.body and "set-cookie" not in answer.headers and "x" not in answer.headers
-    for body in (b"5\r\nhelloX", b"5;x\r\nhello\r\n0\r\n\r\n", b"5\nhello\r\n", b"zz\r\n", b"3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n",
+    for body in (b"5\r\nhelloX", b"5;x\ny\r\nhello\r\n0\r\n\r\n", b"5\nhello\r\n", b"zz\r\n", b"3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n",
                  b"10000000000000000\r\n"):
         with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)) as front, front.connect() as s:
             s.sendall(GET + GET)
@@ -1127,7 +1150,7 @@ def tls_front(play, **options):
 
 
 TESTS = [what_the_server_sees, what_the_client_sees, the_scheme_is_told_over_tls, interim_answers_are_dropped, expect_continue,
-         large_bodies_both_ways, both_ways_at_once, bodies_without_length, head_204_304, events_come_at_once,
+         large_bodies_both_ways, both_ways_at_once, bodies_without_length, chunk_extensions_and_trailers, head_204_304, events_come_at_once,
          a_head_without_body_yet_comes_at_once, byte_by_byte_is_the_same, a_slow_client_holds_the_server_back,
          a_slow_server_holds_the_client_back, memory_of_many_slow_clients, websocket_tunnel, a_large_tunnel,
          half_closes_of_a_tunnel, the_last_bytes_of_a_closed_client_arrive, upgrades_that_are_refused, tunnels_that_break,

@@ -7,6 +7,8 @@
 
 /* Feeds it in pieces of `step` bytes, taking at most `take` at once. Returns how it ended; *used is
  * how much of it was read, out (NUL-terminated) what was decoded. */
+static bool of_answer; /* what is decoded is the body of an answer */
+
 static enum chunk_result decode(const char *text, size_t step, size_t take, uint64_t max,
 				size_t *used, char out[256])
 {
@@ -14,7 +16,10 @@ static enum chunk_result decode(const char *text, size_t step, size_t take, uint
 	size_t len = strlen(text), n = 0;
 	struct chunk c;
 
-	chunk_init(&c, max);
+	if (of_answer)
+		chunk_init_answer(&c, max);
+	else
+		chunk_init(&c, max);
 	*used = 0;
 	while (r == CHUNK_MORE || r == CHUNK_DATA) {
 		size_t piece = len - *used < step ? len - *used : step, one;
@@ -118,6 +123,46 @@ static void decodes_whatever_the_pieces(void)
 	}
 }
 
+/* Extensions are legal in answers, and dropped; nothing in them ends a line. */
+static const struct {
+	const char *text, *out;
+	enum chunk_result result;
+} answers[] = {
+	{ "5;ext=1\r\nhello\r\n0;last\r\n\r\n", "hello", CHUNK_END },
+	{ "5 ; a=\"b;c\"\t\r\nhello\r\n0\r\nT: x\r\n\r\n", "hello", CHUNK_END },
+	{ "5  \r\nhello\r\n0\r\n\r\n", "hello", CHUNK_END },
+	{ ";a\r\n", "", CHUNK_BAD },
+	{ " 5\r\n", "", CHUNK_BAD },
+	{ "5;a\nb\r\nhello\r\n0\r\n\r\n", "", CHUNK_BAD },
+	{ "5;a\rb\r\n", "", CHUNK_BAD },
+	{ "5;\x01\r\n", "", CHUNK_BAD },
+	{ "5;\x7f\r\n", "", CHUNK_BAD },
+};
+
+static void skips_extensions_of_answers(void)
+{
+	char out[256], *longest = malloc(CHUNK_EXTENSION_MAX + 32);
+	size_t used;
+
+	of_answer = true;
+	for (size_t i = 0; i < COUNT(answers); i++) {
+		for (size_t step = 1; step < 40; step++) {
+			CHECK_CASE(answers[i].text, decode(answers[i].text, step, 3, NO_LIMIT,
+							   &used, out) == answers[i].result);
+			CHECK_CASE(answers[i].text, strcmp(out, answers[i].out) == 0);
+		}
+	}
+	for (size_t n = CHUNK_EXTENSION_MAX; n <= CHUNK_EXTENSION_MAX + 1; n++) {
+		memcpy(longest, "1;", 2);
+		memset(longest + 2, 'x', n);
+		memcpy(longest + 2 + n, "\r\na\r\n0\r\n\r\n", sizeof("\r\na\r\n0\r\n\r\n"));
+		CHECK((decode(longest, 99, 99, NO_LIMIT, &used, out) == CHUNK_END) ==
+		      (n == CHUNK_EXTENSION_MAX));
+	}
+	free(longest);
+	of_answer = false;
+}
+
 static void bounds_the_body(void)
 {
 	static const char text[] = "3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n";
@@ -185,5 +230,6 @@ static void encodes_heads(void)
 }
 
 TEST_MAIN({ "decodes whatever the pieces", decodes_whatever_the_pieces },
+	  { "skips extensions of answers", skips_extensions_of_answers },
 	  { "bounds the body", bounds_the_body }, { "bounds the trailers", bounds_the_trailers },
 	  { "stays where it ended", stays_where_it_ended }, { "encodes heads", encodes_heads })
