@@ -95,7 +95,9 @@ static bool expect_host(SSL *ssl, const char *host)
 	if (len >= sizeof(name))
 		return false;
 	memcpy(name, host, len + 1);
-	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	/* Names count in subjectAltName only: a common name is free text. */
+	SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+				       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
