@@ -21,6 +21,8 @@ static void begin_body(struct gateway *x, const struct http1_response *a)
 	bool endless = a->framing == HTTP1_UNTIL_CLOSE || a->framing == HTTP1_CHUNKED;
 
 	gateway_body_begin(&x->in, a->framing, a->content_length, UINT64_MAX);
+	if (a->framing == HTTP1_CHUNKED)
+		chunk_init_answer(&x->in.chunk, UINT64_MAX);
 	x->in.rechunk = endless && x->r.minor > 0;
 	x->up_keep = a->keep_alive;
 	x->cell_keep = x->r.keep_alive && x->out.done && (!endless || x->r.minor > 0);

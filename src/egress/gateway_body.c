@@ -3,6 +3,7 @@
  * A body is taken out of its framing piece by piece and put into the one it goes on in: of known
  * length as it is, else in chunks. What there is no room for stays where it is. On its way to the
  * cell a piece passes the mask, which may hold back its end until more is known. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,16 @@ void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint
 	b->rechunk = framing == HTTP1_CHUNKED;
 	if (framing == HTTP1_CHUNKED)
 		chunk_init(&b->chunk, max);
+}
+
+void gateway_body_frame(struct gateway *x)
+{
+	bool collected = x->collects && x->out.done;
+
+	x->out.goes_on = collected ? HTTP1_LENGTH : x->r.framing;
+	x->out.length = collected ? x->collected.len : x->r.content_length;
+	x->out.sent = 0;
+	x->out.rechunk = x->out.goes_on == HTTP1_CHUNKED;
 }
 
 /* The next piece, if any has arrived; framing in front of it is taken. Empty: nothing, or done. */
@@ -125,6 +136,8 @@ bool gateway_body_out(struct gateway *x)
 		if (!stream_fill(from, STREAM_IN_MAX) || from->in.len == 0)
 			break;
 	}
+	b->sent += sent;
+	assert(!b->done || b->goes_on != HTTP1_LENGTH || b->sent == b->length);
 	if (b->done && b->rechunk) {
 		b->rechunk = false;
 		stream_add(to, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);

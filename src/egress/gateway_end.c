@@ -73,6 +73,7 @@ void gateway_forget(struct gateway *x)
 	empty(&x->text);
 	empty(&x->ask);
 	buf_release(&x->collected);
+	buf_init(&x->collected, SECRETS_BODY_MAX); /* with secrets put in it had another bound */
 	mask_stream_release(&x->masked);
 	model_free(x->model);
 	x->model = NULL;

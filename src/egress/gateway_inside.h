@@ -37,9 +37,11 @@ enum gateway_state {
 /* One direction's body. */
 struct gateway_body {
 	enum http1_framing framing;
-	uint64_t left;	    /* HTTP1_LENGTH */
-	struct chunk chunk; /* HTTP1_CHUNKED */
-	bool rechunk;	    /* it goes on in chunks; else as it is */
+	uint64_t left;		    /* HTTP1_LENGTH */
+	struct chunk chunk;	    /* HTTP1_CHUNKED */
+	bool rechunk;		    /* it goes on in chunks; else as it is */
+	enum http1_framing goes_on; /* of a request: how the server gets it, in head and body */
+	uint64_t length, sent;	    /* HTTP1_LENGTH: what the head says, what went so far */
 	bool done;
 	const char *bad; /* it cannot be read on */
 	int bad_status;	 /* what its sender is told then, if it can be told */
@@ -133,6 +135,8 @@ int gateway_head_answer(struct gateway *x, const struct http1_response *a, bool 
 /* ---- gateway_body.c */
 void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
 			uint64_t max);
+/* Decides how the request's body goes on, once: the head and the body are both written by it. */
+void gateway_body_frame(struct gateway *x);
 /* Each moves what it can. True if anything moved or changed. */
 bool gateway_body_out(struct gateway *x);
 bool gateway_body_in(struct gateway *x);

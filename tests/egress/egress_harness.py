@@ -22,6 +22,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -267,6 +268,10 @@ class Reader:
             body.append(piece[:-2])
 
 
+STRAYS = []  # what servers got that belongs to no request: bytes behind a body, no request line
+REQUEST_LINE = re.compile(rb"[!-~]+ (/|\*)[!-~]* HTTP/1\.1\r\n")
+
+
 class Origin:
     """A server of the world. handle(request) returns bytes to send, or None to close, or has done
     everything with request.conn itself and returns b""."""
@@ -307,11 +312,19 @@ class Origin:
             with contextlib.suppress(OSError):
                 conn.close()
 
+    @staticmethod
+    def stray(what):
+        """Kept, and Tap.done() fails by it: egress sends whole requests, one after the other."""
+        STRAYS.append(bytes(what[:200]))
+
     def converse(self, conn):
         reader = Reader(conn)
         while True:
             head = reader.until(b"\r\n\r\n")
             if head is None:
+                return
+            if not REQUEST_LINE.match(head):
+                self.stray(head)
                 return
             request = Request(head, b"", conn)
             request.reader = reader
@@ -323,6 +336,8 @@ class Origin:
                 if request.body is None:
                     self.broken += 1
                     return
+                if reader.bytes and not request.get("Upgrade"):
+                    self.stray(reader.bytes)
             self.requests.append(request)
             reply = self.handle(request)
             if reply is None:
@@ -612,5 +627,6 @@ class Tap:
         self.ok(got == want, name, f"got {got!r}, wanted {want!r}")
 
     def done(self):
+        self.same(STRAYS, [], "no server got bytes behind a body, or anything but requests")
         print(f"1..{self.n}", flush=True)
         return 1 if self.failed else 0
