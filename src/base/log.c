@@ -65,8 +65,8 @@ static uint32_t decode(const char *s, size_t n)
 /* What would move a terminal's cursor, end a line somewhere or turn the reading direction. */
 static bool is_hidden(uint32_t c)
 {
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
-	       (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
 static void put_char(struct line *l, const char *s, size_t n)

@@ -27,3 +27,15 @@ size_t utf8_length(const uint8_t *p, size_t n)
 	}
 	return 0;
 }
+
+bool utf8_is_control(const uint8_t *p, size_t n)
+{
+	if (n == 1)
+		return p[0] < 0x20 || p[0] == 0x7f;
+	if (n == 2)
+		return (p[0] == 0xc2 && p[1] <= 0x9f) || (p[0] == 0xd8 && p[1] == 0x9c);
+	if (n != 3 || p[0] != 0xe2)
+		return false;
+	return (p[1] == 0x80 && (p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae))) ||
+	       (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
+}

@@ -41,9 +41,7 @@ static void print_path(const char *path, FILE *to)
 		size_t n = utf8_length((const uint8_t *)path, left);
 		unsigned char c = (unsigned char)*path;
 
-		/* U+0080 to U+009F, two bytes from C2 80 to C2 9F, are controls too. */
-		if (n == 0 || c < 0x20 || c == 0x7f || c == '\\' ||
-		    (n == 2 && c == 0xc2 && (unsigned char)path[1] < 0xa0)) {
+		if (n == 0 || c == '\\' || utf8_is_control((const uint8_t *)path, n)) {
 			n = n == 0 ? 1 : n;
 			for (size_t i = 0; i < n; i++)
 				(void)fprintf(to, "\\x%02x", (unsigned char)path[i]);

@@ -5,10 +5,11 @@
 
 #include "utf8.h"
 
-/* U+0080 to U+009F are control characters, too: some terminals obey them. */
-static bool is_control(const uint8_t *c, size_t n)
+/* The number of a character of two or three bytes. */
+static unsigned number_of(const uint8_t *c, size_t n)
 {
-	return n == 1 ? c[0] < 0x20 || c[0] == 0x7f : n == 2 && c[0] == 0xc2 && c[1] <= 0x9f;
+	return n == 2 ? (c[0] & 0x1fU) << 6 | (c[1] & 0x3fU)
+		      : (c[0] & 0x0fU) << 12 | (c[1] & 0x3fU) << 6 | (c[2] & 0x3fU);
 }
 
 /* One character at p, n bytes long (0: not UTF-8), as it may be printed. Returns its length. */
@@ -16,14 +17,14 @@ static size_t one(const uint8_t *p, size_t n, char ret[8])
 {
 	int len;
 
-	if (n > 0 && !is_control(p, n)) {
+	if (n > 0 && !utf8_is_control(p, n)) {
 		memcpy(ret, p, n);
 		return n;
 	}
 	if (*p == '\n' || *p == '\t' || *p == '\r')
 		len = snprintf(ret, 8, "\\%c", *p == '\n' ? 'n' : *p == '\t' ? 't' : 'r');
-	else if (n == 2)
-		len = snprintf(ret, 8, "\\u00%02x", p[1]);
+	else if (n > 1)
+		len = snprintf(ret, 8, "\\u%04x", number_of(p, n));
 	else
 		len = snprintf(ret, 8, "\\x%02x", *p);
 	return len > 0 ? (size_t)len : 0;
@@ -42,7 +43,7 @@ size_t show_escape(const char *text, char *ret, size_t cap)
 			break;
 		memcpy(ret + at, piece, len);
 		at += len;
-		columns += n > 1 && !is_control(p, n) ? 1 : len;
+		columns += n > 1 && !utf8_is_control(p, n) ? 1 : len;
 		p += step;
 		left -= step;
 	}

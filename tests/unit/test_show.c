@@ -18,6 +18,13 @@ static void escapes(void)
 		{ "\x07\x7f", "\\x07\\x7f", 8 },
 		{ "\xc2\x9b\xc2\x80", "\\u009b\\u0080", 12 }, /* C1: CSI in eight bits */
 		{ "\xc2\xa0", "\xc2\xa0", 1 },
+		/* marks of direction: "exe.txt" that is "txt.exe" */
+		{ "a\xe2\x80\xaetxt.exe", "a\\u202etxt.exe", 14 },
+		{ "\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c", "\\u200e\\u200f\\u061c", 18 },
+		{ "\xe2\x81\xa6\xe2\x81\xa9", "\\u2066\\u2069", 12 },
+		{ "\xe2\x80\xa8", "\\u2028", 6 },
+		{ "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5", "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5",
+		  3 },
 		{ "\x9b\xff\xc3", "\\x9b\\xff\\xc3", 12 },
 		{ "\xed\xa0\x80", "\\xed\\xa0\\x80", 12 },
 	};
