@@ -13,7 +13,8 @@
 #include "pack.h"
 #include "pick.h"
 #include "progress.h"
-#include "rand.h"
+#include "saved_file.h"
+#include "units.h"
 #include "unpack.h"
 
 /* "/v1/sessions/{id}/files[/part]?path=...&user=..." */
@@ -155,30 +156,65 @@ int transfer_send_tree(struct ask *a, const struct transfer_place *p, const char
 
 struct drain {
 	struct ask *a;
-	int fd;
+	uint64_t max; /* bytes that may come; 0: any number */
 	struct progress progress;
 };
+
+static int too_long(const char *name, uint64_t max, struct err *e)
+{
+	char text[32];
+
+	units_format_bytes(max, text, sizeof(text));
+	return err_set(e, ERR_LIMIT, "%.150s: more than %s; --max-size allows more", name, text);
+}
 
 static ssize_t drain(void *arg, void *buf, size_t cap, struct err *e)
 {
 	struct drain *d = arg;
 	ssize_t n = client_read(d->a->client, buf, cap, e);
 
-	if (n > 0)
-		progress_add(&d->progress, (size_t)n);
+	if (n <= 0)
+		return n;
+	progress_add(&d->progress, (size_t)n);
+	if (d->max > 0 && d->progress.done > d->max)
+		return too_long(d->progress.name, d->max, e);
 	return n;
 }
 
-/* The body of the answer into d->fd. */
-static int drain_all(struct drain *d, const char *name, struct err *e)
+/* Begins to take the body of the answer, unless its length says that it is too long. */
+static int drain_begin(struct drain *d, const char *name, struct err *e)
+{
+	uint64_t length = client_length(d->a->client);
+
+	if (d->max > 0 && length != UINT64_MAX && length > d->max)
+		return too_long(name, d->max, e);
+	progress_init(&d->progress, name, length);
+	return 0;
+}
+
+/* Where bytes of a body go. */
+typedef int put_fn(void *to, const void *bytes, size_t n, struct err *e);
+
+static int put_fd(void *to, const void *bytes, size_t n, struct err *e)
+{
+	return io_write_all(*(const int *)to, bytes, n, e);
+}
+
+static int put_saved(void *to, const void *bytes, size_t n, struct err *e)
+{
+	return saved_file_write(to, bytes, n, e);
+}
+
+static int drain_all(struct drain *d, const char *name, put_fn *put, void *to, struct err *e)
 {
 	static char buffer[65536];
 	ssize_t n;
 	int result = 0;
 
-	progress_init(&d->progress, name, client_length(d->a->client));
+	if (drain_begin(d, name, e) < 0)
+		return -1;
 	while (result == 0 && (n = drain(d, buffer, sizeof(buffer), e)) != 0)
-		result = n < 0 ? -1 : io_write_all(d->fd, buffer, (size_t)n, e);
+		result = n < 0 ? -1 : put(to, buffer, (size_t)n, e);
 	progress_end(&d->progress);
 	return result;
 }
@@ -198,37 +234,22 @@ static mode_t told_mode(struct ask *a)
 	return mode & 0777 & ~mask;
 }
 
-/* Beside the file it will replace; removed unless it does. */
-static int save(struct ask *a, const char *to, struct err *e)
+static int save(struct drain *d, const char *to, struct err *e)
 {
-	struct drain d = { .a = a };
-	char part[PATH_MAX], id[RAND_ID_MAX];
-	int n;
+	struct saved_file f;
+	int result = -1;
 
-	rand_id("", id, sizeof(id));
-	n = snprintf(part, sizeof(part), "%s.%s", to, id);
-	if (n < 0 || (size_t)n >= sizeof(part))
-		return err_set(e, ERR_INVALID, "%.100s: the path is too long", to);
-	OWN_FD fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_sys(e, "%.150s", to);
-	d.fd = fd;
-	if (drain_all(&d, to, e) < 0)
-		goto undo;
-	if (fchmod(fd, told_mode(a)) < 0 || rename(part, to) < 0) {
-		(void)err_sys(e, "%.150s", to);
-		goto undo;
-	}
-	return 0;
-undo:
-	(void)unlink(part);
-	return -1;
+	if (saved_file_open(&f, to, e) == 0 && drain_all(d, to, put_saved, &f, e) == 0)
+		result = saved_file_commit(&f, told_mode(d->a), e);
+	saved_file_release(&f);
+	return result;
 }
 
 int transfer_get_file(struct ask *a, const struct transfer_place *p, const char *to, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
-	struct drain d = { .a = a, .fd = STDOUT_FILENO };
+	struct drain d = { .a = a, .max = p->max_bytes };
+	int out = STDOUT_FILENO;
 	struct target t;
 	struct stat st;
 
@@ -236,22 +257,22 @@ int transfer_get_file(struct ask *a, const struct transfer_place *p, const char 
 	if (ask_send(a, &r, &t, e) < 0)
 		return -1;
 	if (to == NULL)
-		return drain_all(&d, p->path, e);
+		return drain_all(&d, p->path, put_fd, &out, e);
 	/* A device or pipe is written to, not replaced. */
 	if (stat(to, &st) < 0 || S_ISREG(st.st_mode))
-		return save(a, to, e);
+		return save(&d, to, e);
 	OWN_FD fd = open(to, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, "%.150s", to);
-	d.fd = fd;
-	return drain_all(&d, to, e);
+	return drain_all(&d, to, put_fd, &fd, e);
 }
 
 int transfer_get_tree(struct ask *a, const struct transfer_place *p, const char *to, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
-	struct drain d = { .a = a, .fd = STDOUT_FILENO };
+	struct drain d = { .a = a, .max = p->max_bytes };
 	struct unpack_count count;
+	int out = STDOUT_FILENO;
 	struct target t;
 	int result;
 
@@ -264,7 +285,7 @@ int transfer_get_tree(struct ask *a, const struct transfer_place *p, const char 
 	if (ask_send(a, &r, &t, e) < 0)
 		return -1;
 	if (to == NULL)
-		return drain_all(&d, p->path, e);
+		return drain_all(&d, p->path, put_fd, &out, e);
 	progress_init(&d.progress, to, UINT64_MAX);
 	result = unpack_tree(top, drain, &d, &count, e);
 	progress_end(&d.progress);

@@ -8,6 +8,7 @@ struct transfer_place {
 	const char *session; /* full id */
 	const char *path;    /* as the server takes it: relative to the home of the user */
 	const char *user;    /* NULL: the server's default */
+	uint64_t max_bytes;  /* that may come from there; 0: any number */
 };
 
 enum transfer_kind { TRANSFER_MISSING, TRANSFER_FILE, TRANSFER_DIRECTORY, TRANSFER_OTHER };

@@ -18,6 +18,7 @@
 
 #include "io.h"
 #include "kernel.h"
+#include "saved_file.h"
 #include "tar_head.h"
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
@@ -54,7 +55,7 @@ static int read_body(struct unpack *u, uint64_t size, int fd, struct err *e)
 		size_t n = left < sizeof(buffer) ? (size_t)left : sizeof(buffer);
 
 		if (read_exactly(u, buffer, n, e) < 0 ||
-		    (fd >= 0 && io_write_all(fd, buffer, n, e) < 0))
+		    (fd >= 0 && saved_file_put(fd, buffer, n, e) < 0))
 			return -1;
 		left -= n;
 	}
@@ -160,6 +161,8 @@ static int make_file(struct unpack *u, int dir, const char *name, const struct t
 		return err_sys(e, "make '%.100s'", name);
 	if (read_body(u, h->size, fd, e) < 0)
 		return -1;
+	if (ftruncate(fd, (off_t)h->size) < 0)
+		return err_sys(e, "set length of '%.100s'", name);
 	if (fchmod(fd, h->mode & 0777 & ~u->mask) < 0 || futimens(fd, times) < 0)
 		return err_sys(e, "set mode of '%.100s'", name);
 	u->count->files++;

@@ -13,12 +13,18 @@
 struct fields {
 	struct args_common common;
 	const char *user;
+	uint64_t max_size;
 };
+
+#define MAX_SIZE (16ULL << 30)
 
 /* clang-format off */
 static const struct option options[] = {
 	{ "user", "NAME", OPTION_TEXT, offsetof(struct fields, user), 0, 0,
 	  "as whom to read and write in the session (default: user)", 'u' },
+	{ "max-size", "SIZE", OPTION_BYTES, offsetof(struct fields, max_size), 0, UINT64_MAX,
+	  "the most bytes to take out of a session, holes of files included (default: 16G; 0: any "
+	  "number)" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -94,7 +100,7 @@ static int copy(const struct fields *f, const char *from, const char *to, json_t
 		struct err *e)
 {
 	OWN_ASK a = { 0 };
-	struct transfer_place p = { .user = f->user };
+	struct transfer_place p = { .user = f->user, .max_bytes = f->max_size };
 	char word[PICK_ID_MAX], id[PICK_ID_MAX];
 	bool sends = place_split(to, word, sizeof(word), &p.path);
 
@@ -108,7 +114,7 @@ static int copy(const struct fields *f, const char *from, const char *to, json_t
 
 static int run(int argc, char **argv)
 {
-	static struct fields f;
+	static struct fields f = { .max_size = MAX_SIZE };
 	static struct args_words words;
 	OWN_JSON *made = NULL;
 	struct err e = { 0 };

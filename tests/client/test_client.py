@@ -312,6 +312,40 @@ def test_copy(w):
     w("cp", "-u", "root", "big", name + ":/usr/new")
 
 
+def blocks(path):
+    return os.stat(path).st_blocks * 512
+
+
+def test_copy_of_holes(w):
+    """A file that takes no space in the session takes none here, and its size is looked at first."""
+    name = w.one("create")
+    w("exec", name, "--", "sh", "-c", "mkdir -p d; truncate -s 300M d/holes; printf end >> d/holes; truncate -s 5T huge")
+    w("cp", name + ":d/holes", "holes")
+    equal(os.path.getsize(w.home + "/holes"), (300 << 20) + 3)
+    assert blocks(w.home + "/holes") < 1 << 20, blocks(w.home + "/holes")
+    w("cp", name + ":d", "d")
+    equal(os.path.getsize(w.home + "/d/holes"), (300 << 20) + 3)
+    assert blocks(w.home + "/d/holes") < 1 << 20, blocks(w.home + "/d/holes")
+    before = set(os.listdir(w.home))
+    assert b"--max-size" in w("cp", name + ":huge", "huge", code=125).stderr
+    assert b"--max-size" in w("cp", "--max-size", "1M", name + ":d/holes", "less", code=125).stderr
+    assert b"--max-size" in w("cp", "--max-size", "1M", name + ":d", "-", code=125).stderr
+    equal(set(os.listdir(w.home)), before)
+
+
+def test_copy_that_is_ended(w):
+    """Nothing of it is left in the folder, however the process ends."""
+    name = w.one("create")
+    w("exec", name, "--", "truncate", "-s", "8G", "zeros")
+    before = set(os.listdir(w.home))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        p = subprocess.Popen([CORDON, "cp", name + ":zeros", "zeros"], env=w.env, cwd=w.home, stderr=subprocess.DEVNULL)
+        time.sleep(0.3)
+        p.send_signal(number)
+        p.wait(20)
+        equal(set(os.listdir(w.home)), before)
+
+
 def test_copy_trees(w):
     name = w.one("create")
     top = w.home + "/tree"
