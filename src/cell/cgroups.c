@@ -129,8 +129,7 @@ static void find_v1(const struct tables *t, struct cgroups *r)
 		    (r->dirs[DIR_PIDS] >= 0 ? (unsigned)KEEPER_LIMIT_PIDS : 0);
 }
 
-/* Hands the controllers on to sub-directories. Fails with EBUSY where processes sit in it. */
-static unsigned enable_v2(int dir)
+unsigned cgroups_enable(int dir)
 {
 	static const struct {
 		const char *word, *enable;
@@ -176,7 +175,7 @@ static void find_v2(const struct tables *t, struct cgroups *r, const char *base)
 	if (r->dirs[0] < 0)
 		return;
 	if (geteuid() == 0 || step_aside(r->dirs[0]) == 0)
-		r->limits = enable_v2(r->dirs[0]);
+		r->limits = cgroups_enable(r->dirs[0]);
 }
 
 static int read_tables(struct tables *ret, struct err *e)
@@ -311,21 +310,27 @@ static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[K
 	return true;
 }
 
-int cgroups_remember(struct cgroups *c, int dir_fd, const char *name, struct err *e)
+bool cgroups_recall(struct cgroups *c, int dir_fd, const char *name)
 {
 	static char text[KEEPER_CGROUP_DIRS * (PATH_MAX + 1) + 1];
 	int dirs[KEEPER_CGROUP_DIRS] = { -1, -1, -1, -1, -1 };
+	struct err e;
 
-	if (!is_ours(dir_fd, name) || io_read_file(dir_fd, name, text, sizeof(text), e) < 0 ||
+	if (!is_ours(dir_fd, name) || io_read_file(dir_fd, name, text, sizeof(text), &e) < 0 ||
 	    !open_paths(text, c, dirs)) {
 		io_close_all(dirs, KEEPER_CGROUP_DIRS);
-		if (!is_ours(dir_fd, name))
-			(void)unlinkat(dir_fd, name, 0);
-		return write_paths(c, dir_fd, name, e);
+		return false;
 	}
 	io_close_all(c->dirs, KEEPER_CGROUP_DIRS);
 	memcpy(c->dirs, dirs, sizeof(dirs));
-	return 0;
+	return true;
+}
+
+int cgroups_remember(const struct cgroups *c, int dir_fd, const char *name, struct err *e)
+{
+	if (!is_ours(dir_fd, name))
+		(void)unlinkat(dir_fd, name, 0);
+	return write_paths(c, dir_fd, name, e);
 }
 
 void cgroups_release(struct cgroups *c)

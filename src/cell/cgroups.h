@@ -1,6 +1,8 @@
 /* cgroups.h - where on this machine cells' cgroups can be, for the keeper to be started with. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "keeper_msg.h"
 
 struct cgroups {
@@ -19,10 +21,16 @@ void cgroups_release(struct cgroups *c);
  * once. Tries it by making a directory, so it is for servers, not for every cordon run. */
 void cgroups_find_unified(struct cgroups *c);
 
+/* v2: lets sub-directories of this one have the controllers that cells need. Returns the set of
+ * KEEPER_LIMIT_* that they have now. Fails with EBUSY where processes sit in the directory. */
+unsigned cgroups_enable(int dir);
+
 /* Cells of a server are below the cgroup it was first started in, and the next one, maybe started
- * elsewhere, must find them: takes the directories that the file dir_fd/name remembers, if they are
- * all there still, else writes c's own into it. The file belongs where a reboot removes it. */
-int cgroups_remember(struct cgroups *c, int dir_fd, const char *name, struct err *e) MUST_USE;
+ * elsewhere, must find them: cgroups_remember() writes the directories into the file dir_fd/name,
+ * cgroups_recall() takes those of the file, if they are all there still. The file belongs where a
+ * reboot removes it. */
+bool cgroups_recall(struct cgroups *c, int dir_fd, const char *name) MUST_USE;
+int cgroups_remember(const struct cgroups *c, int dir_fd, const char *name, struct err *e) MUST_USE;
 
 /* Removes what killed keepers left behind: directories that nobody holds and nobody is in, but for
  * those of lingering cells, whose server has them in its books. */

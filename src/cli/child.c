@@ -10,9 +10,13 @@
 #include <sys/prctl.h>
 
 #include "clock.h"
+#include "io.h"
 #include "kernel.h"
 #include "log.h"
 
+/* When the machine is out of memory, cells and other programs end before the daemons: what a cell
+ * takes is mostly files, which the kernel counts for no process. */
+#define OOM_SCORE "-900"
 #define FIRST 3	  /* behind the standard ones */
 #define ASIDE 200 /* no agreed number is as high */
 #define PAUSE_MIN_MS 20
@@ -43,6 +47,7 @@ static void NORETURN become(const struct child_start *how, int program, const ch
 	char *argv[] = { name, how->word == NULL ? NULL : word, NULL }, *envp[] = { NULL };
 	int fds[CHILD_FDS_MAX + 1], n = (int)how->nfds + 1;
 	sigset_t none;
+	struct err e;
 
 	(void)snprintf(name, sizeof(name), "%s", how->name);
 	(void)snprintf(word, sizeof(word), "%s", how->word == NULL ? "" : how->word);
@@ -64,6 +69,8 @@ static void NORETURN become(const struct child_start *how, int program, const ch
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)setsid(); /* a terminal's Ctrl-C is for us alone */
+	IGNORED(io_write_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE, &e),
+		"only root may lower it");
 	if (how->drop && (setgroups(0, NULL) < 0 || setresgid(how->gid, how->gid, how->gid) < 0 ||
 			  setresuid(how->uid, how->uid, how->uid) < 0))
 		_exit(126);

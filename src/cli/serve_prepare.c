@@ -15,7 +15,9 @@
 #include <dirent.h>
 
 #include "authority_make.h"
+#include "cgroups_group.h"
 #include "io.h"
+#include "log.h"
 #include "rootless.h"
 #include "serve.h"
 #include "serve_egress.h"
@@ -181,16 +183,59 @@ static int open_mount_roots(struct serve *s, struct err *e)
 	return 0;
 }
 
+/* A group of cgroups for this server's cells, named after its run folder. */
+static int make_group(struct serve *s, int run, struct err *e)
+{
+	char name[40];
+	struct stat st;
+
+	if (s->cgroups.version == 0)
+		return 0;
+	if (fstat(run, &st) < 0)
+		return err_sys(e, "run_dir");
+	(void)snprintf(name, sizeof(name), "%llx-%llx", (unsigned long long)st.st_dev,
+		       (unsigned long long)st.st_ino);
+	return cgroups_group_make(&s->cgroups, name, e);
+}
+
+/* Without limits one cell can take all of the machine's memory and processes. */
+static int check_limits(const struct serve *s, struct err *e)
+{
+	if (s->cgroups.limits == KEEPER_LIMIT_ALL)
+		return 0;
+	if (!s->config.best_effort)
+		return err_set(
+			e, ERR_UNSUPPORTED,
+			"cells cannot be limited here: %s. Start it %s, or set best_effort to "
+			"go on without",
+			s->cgroups.why,
+			s->root ? "where cgroups with cpu, memory and pids are writable"
+				: "inside `systemd-run --user --scope -p Delegate=yes`");
+	log_warn("cells are not limited as they should be", "reason=%s", s->cgroups.why);
+	return 0;
+}
+
 static int find_cgroups(struct serve *s, struct err *e)
 {
+	const struct cgroups_sums sums = { .memory_bytes = s->config.node_memory_limit,
+					   .pids = s->config.node_pids_limit };
 	OWN_FD run = open(s->config.run_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	bool bounded;
 
 	if (run < 0)
 		return err_sys(e, "open %s", s->config.run_dir);
 	cgroups_find(&s->cgroups);
 	cgroups_find_unified(&s->cgroups);
-	if (cgroups_remember(&s->cgroups, run, "cgroups", e) < 0)
+	if (check_limits(s, e) < 0)
 		return -1;
+	if (!cgroups_recall(&s->cgroups, run, "cgroups") &&
+	    (make_group(s, run, e) < 0 || cgroups_remember(&s->cgroups, run, "cgroups", e) < 0))
+		return -1;
+	if (cgroups_group_bound(&s->cgroups, &sums, &bounded, e) < 0)
+		return -1;
+	if (!bounded && s->cgroups.limits == KEEPER_LIMIT_ALL)
+		log_warn("cells have no common limit of memory and processes",
+			 "reason=\"the run folder is of an earlier version\"");
 	cgroups_sweep(&s->cgroups);
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "cgroups_group.h"
 #include "child.h"
 #include "clock.h"
 #include "io.h"
@@ -332,5 +333,8 @@ int serve_watch(struct serve *s)
 			press_end(&w);
 	}
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
-	return w.upgrading ? start_again(&w) : 0;
+	if (w.upgrading)
+		return start_again(&w);
+	cgroups_group_remove(&s->cgroups);
+	return 0;
 }

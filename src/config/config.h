@@ -60,6 +60,9 @@ struct config {
 	/* the node as a whole */
 	uint64_t node_max_sessions;
 	uint64_t node_max_memory;	 /* 0: no bound on promises */
+	uint64_t node_memory_limit;	 /* of all cells together; 0: a share of the machine's */
+	uint64_t node_pids_limit;	 /* the same, of processes and threads */
+	bool best_effort;		 /* cells although some limits cannot be enforced */
 	uint64_t node_create_rate_milli; /* sessions per second; 0: no limit */
 
 	/* a session */

@@ -92,6 +92,12 @@ const struct config_setting config_table[] = {
 	  "sessions of all tenants at a time", .group = "Limits of the node" },
 	{ "node_max_memory", "SIZE", CONFIG_BYTES, FIELD(node_max_memory), "0", 0, 64 * TIB, NULL,
 	  "sum of the memory limits of all sessions; 0: no bound but what the machine has left" },
+	{ "node_memory_limit", "SIZE", CONFIG_BYTES, FIELD(node_memory_limit), "0", 0, 64 * TIB, NULL,
+	  "memory that all cells together can use, enforced by the kernel; 0: seven eighths of the machine's" },
+	{ "node_pids_limit", "COUNT", CONFIG_COUNT, FIELD(node_pids_limit), "0", 0, 4194304, NULL,
+	  "processes and threads that all cells together can have; 0: three quarters of what the machine can" },
+	{ "best_effort", "yes|no", CONFIG_BOOL, FIELD(best_effort), "no", 0, 0, NULL,
+	  "start although the memory, processors or processes of cells cannot be limited here" },
 	{ "node_create_rate", "RATE", CONFIG_MILLIS, FIELD(node_create_rate_milli), "1000", 0, MANY, NULL,
 	  "sessions created per second; 0: no limit" },
 

@@ -283,7 +283,7 @@ static int place_pts(const struct cell *c, int dev, struct err *e)
 {
 	char gid[16];
 	const struct mounts_option options[] = { { "newinstance", NULL }, { "ptmxmode", "0666" },
-						 { "mode", "0620" },	  { "max", "256" },
+						 { "mode", "0620" },	  { "max", "64" },
 						 { "gid", gid },	  { NULL, NULL } };
 	int made = -1;
 

@@ -54,18 +54,17 @@ class OwnCgroups:
             self.paths.append(path)
 
     def cells(self):
-        return [os.path.join(p, n) for p in self.paths for n in os.listdir(p) if n.startswith("cordon-")]
+        return [os.path.join(f, n) for p in self.paths for f, dirs, _ in os.walk(p) for n in dirs if n.startswith("cordon-")]
 
     def leave(self):
         for path in self.paths:
             with open(os.path.dirname(path) + "/cgroup.procs", "w") as f:
                 f.write("0")
-            for folder in [*(os.path.join(path, n) for n in os.listdir(path)), path]:
-                if os.path.isdir(folder):
-                    try:
-                        os.rmdir(folder)
-                    except OSError as e:
-                        note(f"{folder}: {e}")
+            for folder, _, _ in os.walk(path, topdown=False):
+                try:
+                    os.rmdir(folder)
+                except OSError as e:
+                    note(f"{folder}: {e}")
 
 
 def pid1(session_id):

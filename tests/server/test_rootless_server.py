@@ -26,7 +26,7 @@ class UserServer(Server):
     def __init__(self, who, bare=False, **settings):
         self.who, self.bare = who, bare
         os.makedirs(os.path.join(who.home, "server"), exist_ok=True)
-        super().__init__(folder=os.path.join(who.home, "server"), uid=plain.UID, **settings)
+        super().__init__(folder=os.path.join(who.home, "server"), uid=plain.UID, **{"best_effort": "yes", **settings})
 
     def start(self, ready=True):
         args = [self.program, "serve"]

@@ -1,0 +1,153 @@
+#include "cgroups_group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+#include "io.h"
+
+/* Not KEEPER_CGROUP_PREFIX: cgroups_sweep() removes empty directories with that one. */
+#define GROUP_PREFIX "cordon.server-"
+#define KEPT_MEMORY 8 /* one part in so many of the memory is never the cells' */
+#define KEPT_PIDS 4   /* and of the process ids */
+
+/* The files that limit the sum, by what is limited: v1's name, v2's name. */
+static const struct limit {
+	unsigned bit;
+	int dir_v1; /* index in cgroups.dirs; v2 has one directory, the first */
+	const char *file_v1, *file_v2;
+} limits[] = {
+	{ KEEPER_LIMIT_MEMORY, 2, "memory.limit_in_bytes", "memory.max" },
+	{ KEEPER_LIMIT_PIDS, 3, "pids.max", "pids.max" },
+};
+
+/* Replaces dirs[i] by the directory of that name below it. */
+static int step_into(struct cgroups *c, unsigned i, const char *name, struct err *e)
+{
+	if (mkdirat(c->dirs[i], name, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, "make cgroup %s", name);
+	OWN_FD group = openat(c->dirs[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (group < 0)
+		return err_sys(e, "open cgroup %s", name);
+	if (c->version == 2 && cgroups_enable(group) != c->limits)
+		return err_set(e, ERR_SYSTEM, "cgroup %s does not pass its controllers on", name);
+	io_close_all(&c->dirs[i], 1);
+	c->dirs[i] = TAKE_FD(group);
+	return 0;
+}
+
+int cgroups_group_make(struct cgroups *c, const char *name, struct err *e)
+{
+	char full[64];
+
+	(void)snprintf(full, sizeof(full), GROUP_PREFIX "%s", name);
+	for (unsigned i = 0; i < KEEPER_CGROUP_UNIFIED; i++)
+		if (c->dirs[i] >= 0 && step_into(c, i, full, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* The last part of the directory's path; "" if it cannot be found out. */
+static void name_of(int dir, char *ret_name, size_t cap)
+{
+	char link[64], path[PATH_MAX];
+	ssize_t n;
+	const char *slash;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n < 0 ? 0 : n] = '\0';
+	slash = strrchr(path, '/');
+	(void)snprintf(ret_name, cap, "%.*s", (int)cap - 1, slash == NULL ? "" : slash + 1);
+}
+
+static bool is_group(int dir)
+{
+	char name[NAME_MAX + 1];
+
+	name_of(dir, name, sizeof(name));
+	return strncmp(name, GROUP_PREFIX, strlen(GROUP_PREFIX)) == 0;
+}
+
+/* The smaller of the two bounds that Linux has on process ids; 0: unknown. */
+static uint64_t machine_pids(void)
+{
+	static const char *const files[] = { "/proc/sys/kernel/pid_max",
+					     "/proc/sys/kernel/threads-max" };
+	uint64_t least = 0;
+	char text[32];
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(files); i++) {
+		uint64_t n = io_read_file(AT_FDCWD, files[i], text, sizeof(text), &e) < 0
+				     ? 0
+				     : strtoull(text, NULL, 10);
+
+		if (n > 0 && (least == 0 || n < least))
+			least = n;
+	}
+	return least;
+}
+
+static int sum_of(const struct limit *l, const struct cgroups_sums *sums, uint64_t *ret,
+		  struct err *e)
+{
+	struct sysinfo machine;
+
+	*ret = l->bit == KEEPER_LIMIT_MEMORY ? sums->memory_bytes : sums->pids;
+	if (*ret > 0)
+		return 0;
+	if (l->bit == KEEPER_LIMIT_MEMORY) {
+		if (sysinfo(&machine) < 0)
+			return err_sys(e, "memory of the machine");
+		*ret = (uint64_t)machine.totalram * machine.mem_unit;
+		*ret -= *ret / KEPT_MEMORY;
+	} else {
+		*ret = machine_pids();
+		*ret -= *ret / KEPT_PIDS;
+	}
+	return *ret > 0 ? 0 : err_set(e, ERR_SYSTEM, "the machine's process ids are not known");
+}
+
+int cgroups_group_bound(const struct cgroups *c, const struct cgroups_sums *sums, bool *ret_bounded,
+			struct err *e)
+{
+	char text[32];
+	uint64_t sum;
+
+	*ret_bounded = true;
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		const struct limit *l = &limits[i];
+		int dir = c->dirs[c->version == 2 ? 0 : l->dir_v1];
+
+		if ((c->limits & l->bit) == 0 || dir < 0 || !is_group(dir)) {
+			*ret_bounded = false;
+			continue;
+		}
+		if (sum_of(l, sums, &sum, e) < 0)
+			return -1;
+		(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)sum);
+		if (io_write_file(dir, c->version == 2 ? l->file_v2 : l->file_v1, text, e) < 0)
+			return err_wrap(e, "limit of all cells");
+	}
+	return 0;
+}
+
+void cgroups_group_remove(const struct cgroups *c)
+{
+	char name[NAME_MAX + 1];
+
+	for (unsigned i = 0; i < KEEPER_CGROUP_UNIFIED; i++) {
+		if (c->dirs[i] < 0 || !is_group(c->dirs[i]))
+			continue;
+		name_of(c->dirs[i], name, sizeof(name));
+		OWN_FD parent = openat(c->dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (parent >= 0)
+			(void)unlinkat(parent, name, AT_REMOVEDIR);
+	}
+}
