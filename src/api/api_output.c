@@ -37,7 +37,7 @@ static void release(struct request *r, bool answered)
 		return;
 	loop_task_cancel(core_loop(r->core), &g->go_on);
 	if (g->fd >= 0)
-		(void)close(g->fd);
+		fd_close(g->fd);
 }
 
 static bool is_wanted(const struct range *g, enum output_stream stream)

@@ -100,7 +100,7 @@ static void collect(struct cmsghdr *c, int *ret_fds, size_t cap, size_t *nfds, b
 		if (*nfds < cap) {
 			ret_fds[(*nfds)++] = fd;
 		} else {
-			(void)close(fd);
+			fd_close(fd);
 			*over = true;
 		}
 	}
@@ -154,8 +154,7 @@ ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size
 void io_close_all(int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
+		fd_close(fds[i]);
 		fds[i] = -1;
 	}
 }

@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "fd.h"
+
 #define MUST_USE __attribute__((warn_unused_result))
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define NORETURN __attribute__((noreturn))
 
 static inline void own_close_(int *fd)
 {
-	if (*fd >= 0)
-		(void)close(*fd);
+	fd_close(*fd);
 }
 
 static inline void own_free_(void *p)

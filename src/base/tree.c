@@ -19,7 +19,7 @@ static void remove_below(int dir_fd, const char *name, unsigned depth)
 	d = fd < 0 || depth == 0 ? NULL : fdopendir(fd);
 	if (d == NULL) {
 		if (fd >= 0)
-			(void)close(fd);
+			fd_close(fd);
 		return;
 	}
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;)

@@ -98,7 +98,7 @@ static int place_fds(const struct start *s)
 	}
 	for (int i = 0; i < PLACES; i++) {
 		if (high[i] < 0)
-			(void)close(KEEPER_FD_CHANNEL + i);
+			fd_close(KEEPER_FD_CHANNEL + i);
 		else if (dup2(high[i], KEEPER_FD_CHANNEL + i) < 0)
 			return -1;
 	}
@@ -130,12 +130,12 @@ static int start_mapped(const struct start *s, const struct rootless_ranges *ran
 	if (*ret_pid < 0)
 		return err_sys(e, "fork");
 	if (*ret_pid == 0) {
-		(void)close(ours);
+		fd_close(ours);
 		if (rootless_enter_mapped(theirs, e) == 0)
 			become_keeper(s);
 		_exit(127);
 	}
-	(void)close(TAKE_FD(theirs));
+	fd_close(TAKE_FD(theirs));
 	return rootless_map(*ret_pid, ours, ranges, e);
 }
 
@@ -213,7 +213,7 @@ int keeper_client_start(struct keeper_client *ret, struct err *e)
 		.asks = pair[0], .hears = theirs, .userns = -1, .cgroups = &ret->cgroups
 	};
 	started = keeper_client_spawn(&how, &ret->pid, e);
-	(void)close(TAKE_FD(theirs));
+	fd_close(TAKE_FD(theirs));
 	if (started < 0)
 		keeper_client_stop(ret, NULL);
 	else

@@ -31,7 +31,7 @@ static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *
 					       .out = says },
 			&pid, e) < 0)
 		return -1;
-	(void)close(TAKE_FD(says));
+	fd_close(TAKE_FD(says));
 	*ret_len = read_all(hears, ret_text, AUTHORITY_TEXT_MAX);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;

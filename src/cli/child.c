@@ -63,7 +63,7 @@ static void NORETURN become(const struct child_start *how, int program, const ch
 		if (fds[i] >= 0 && dup3(fds[i], FIRST + i, i + 1 == n ? O_CLOEXEC : 0) < 0)
 			_exit(126);
 		if (fds[i] < 0)
-			(void)close(FIRST + i);
+			fd_close(FIRST + i);
 	}
 	(void)kernel_close_range((unsigned)(FIRST + n), ~0U);
 	(void)sigemptyset(&none);

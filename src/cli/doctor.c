@@ -63,7 +63,7 @@ static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_
 		(void)dup2(to, STDERR_FILENO);
 		_exit(run_main(6, argv));
 	}
-	(void)close(TAKE_FD(to));
+	fd_close(TAKE_FD(to));
 	n = read(from, ret_text, cap - 1);
 	ret_text[n < 0 ? 0 : n] = '\0';
 	ret_text[strcspn(ret_text, "\n")] = '\0';

@@ -22,23 +22,11 @@ static void usage(FILE *to)
 	(void)fflush(to);
 }
 
-/* A descriptor we open must never become 0, 1 or 2 because the caller closed those. */
-static void fill_stdio(void)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR); /* NOLINT: 0 to 2 are to be inherited */
-	while (fd >= 0 && fd <= 2);
-	if (fd > 2)
-		(void)close(fd);
-}
-
 int main(int argc, char **argv)
 {
 	static char list_verbs[] = "--verbs";
 
-	fill_stdio();
+	fd_fill_std(); /* the caller may have closed them */
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_DFL); /* the caller may ignore it; we wait for children */
 	/* A run on a server; only as the first option, so that no table is needed to find it. */

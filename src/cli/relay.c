@@ -6,12 +6,13 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "fd.h"
+
 #define DRAIN_MS 1000
 
 static void close_fd(int *fd)
 {
-	if (*fd >= 0)
-		(void)close(*fd);
+	fd_close(*fd);
 	*fd = -1;
 }
 

@@ -129,7 +129,7 @@ int run_cell_changes(struct run *r, struct err *e)
 	if (keeper_client_ask(&r->keeper, &request, sizeof(request), &ends[1], 1, &reply, NULL, e) <
 	    0)
 		return -1;
-	(void)close(TAKE_FD(to));
+	fd_close(TAKE_FD(to));
 	return changes_print(from, stdout, e);
 }
 

@@ -67,7 +67,7 @@ int serve_ask(const struct serve *s, struct serve_question *q, struct err *e)
 		q->become(s, q);
 		_exit(126);
 	}
-	(void)close(ends[1]);
+	fd_close(ends[1]);
 	if (pid < 0)
 		return err_sys(e, "fork");
 	return hear(q->what, pid, hears, e);

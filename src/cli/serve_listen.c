@@ -51,7 +51,7 @@ static int take_one(const struct serve *s, int fd, bool *ret_unix, int *ret_fd, 
 	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 100);
 	if (*ret_fd < 0 || fcntl(*ret_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
 		return err_sys(e, "descriptor %d given to us", fd);
-	(void)close(fd);
+	fd_close(fd);
 	return 0;
 }
 

@@ -31,6 +31,7 @@ static int finish(int code)
 
 int main(int argc, char **argv)
 {
+	fd_fill_std();
 	(void)signal(SIGPIPE, SIG_IGN);
 	for (size_t i = 0; argc > 1 && i < COUNT(verbs); i++)
 		if (strcmp(argv[1], verbs[i]->name) == 0)

@@ -132,7 +132,7 @@ static int put_directory(struct pack *p, int fd, unsigned depth, struct err *e)
 	int result = 0;
 
 	if (d == NULL) {
-		(void)close(fd);
+		fd_close(fd);
 		return err_sys(e, "read directory %.150s", p->path);
 	}
 	while (result == 0 && (entry = readdir(d)) != NULL) {
@@ -185,7 +185,7 @@ int pack_start(const char *dir, pid_t *ret_child, struct err *e)
 	if (*ret_child < 0)
 		return err_sys(e, "fork");
 	if (*ret_child == 0) {
-		(void)close(TAKE_FD(from));
+		fd_close(TAKE_FD(from));
 		write_archive(TAKE_FD(top), to);
 	}
 	return TAKE_FD(from);

@@ -143,7 +143,7 @@ int transfer_send_tree(struct ask *a, const struct transfer_place *p, const char
 	progress_init(&f.progress, dir, UINT64_MAX);
 	sent = ask_send(a, &r, &t, e);
 	progress_end(&f.progress);
-	(void)close(f.fd);
+	fd_close(f.fd);
 	read = pack_end(child, &skipped, &unread);
 	if (sent < 0)
 		return -1;

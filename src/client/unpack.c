@@ -123,7 +123,7 @@ static int find(struct unpack *u, char *path, const char **ret_name, struct err 
 			return TAKE_FD(at);
 		}
 		next = here ? fcntl(at, F_DUPFD_CLOEXEC, 3) : step(at, name);
-		(void)close(at);
+		fd_close(at);
 		at = next;
 		name += n + gap;
 	}

@@ -33,7 +33,7 @@ static struct tls *open_lent(const char *cert_name, const char *key_name, struct
 	tls = tls_server_new(cert, key, e);
 	if (tls == NULL)
 		(void)err_wrap(e, "tls_cert %.80s, tls_key %.80s", cert_name, key_name);
-	(void)close(SERVE_FD_KEY);
+	fd_close(SERVE_FD_KEY);
 	return tls;
 }
 

@@ -136,7 +136,7 @@ static int read_keys(struct daemon *d, struct err *e)
 	int done = n < 0 ? err_sys(e, "read") : seal_read(text, (size_t)n, &d->seal, e);
 
 	explicit_bzero(text, sizeof(text));
-	(void)close(SERVE_FD_SECRETS);
+	fd_close(SERVE_FD_SECRETS);
 	return done < 0 ? err_wrap(e, "keys of secrets") : 0;
 }
 
@@ -395,6 +395,7 @@ int main(int argc, char **argv)
 	static struct daemon d;
 	struct err e = { 0 };
 
+	fd_fill_std();
 	if (argc == 2 && strcmp(argv[1], "--routes") == 0) {
 		api_print_routes(stdout);
 		return 0;

@@ -397,7 +397,7 @@ static int ask_create(struct live_cell *c, struct err *e)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel");
 	if (connect_channel(c, ends[0], e) < 0) {
-		(void)close(ends[1]);
+		fd_close(ends[1]);
 		disconnect(c);
 		return -1;
 	}

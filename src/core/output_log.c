@@ -27,8 +27,7 @@ void output_log_init(struct output_log *l, int dir_fd, const char *execution_id,
 
 void output_log_release(struct output_log *l)
 {
-	if (l->fd >= 0)
-		(void)close(l->fd);
+	fd_close(l->fd);
 	l->fd = -1;
 }
 

@@ -110,7 +110,7 @@ static void let_go(struct process_feed *f)
 {
 	execution_unfollow(&f->follower);
 	if (f->fd >= 0)
-		(void)close(f->fd);
+		fd_close(f->fd);
 	f->fd = -1;
 }
 

@@ -37,7 +37,7 @@ static void cut(struct dns_conn *c)
 	s->nconns--;
 	loop_remove(c->guest->egress->loop, &c->on_fd);
 	loop_timer_cancel(c->guest->egress->loop, &c->end);
-	(void)close(c->fd);
+	fd_close(c->fd);
 	free(c);
 }
 

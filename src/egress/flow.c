@@ -38,7 +38,7 @@ static void reset(int fd)
 	const struct linger now = { .l_onoff = 1 };
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	(void)close(fd);
+	fd_close(fd);
 }
 
 void flow_end(struct flow *f, bool cut)
@@ -55,7 +55,7 @@ void flow_end(struct flow *f, bool cut)
 	if (f->fd >= 0 && cut)
 		reset(f->fd);
 	else if (f->fd >= 0)
-		(void)close(f->fd);
+		fd_close(f->fd);
 	if (f->counted)
 		limits_connection_over(g, f->counted_rule, f->counted_version);
 	*(f->prev ? &f->prev->next : &g->flows) = f->next;

@@ -103,8 +103,8 @@ uint64_t gateway_splice(struct gateway *x)
 void gateway_splice_end(struct gateway *x)
 {
 	if (x->has_pipe) {
-		(void)close(x->pipe[0]);
-		(void)close(x->pipe[1]);
+		fd_close(x->pipe[0]);
+		fd_close(x->pipe[1]);
 	}
 	x->has_pipe = x->no_pipe = false;
 	x->piped = 0;

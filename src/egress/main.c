@@ -34,7 +34,7 @@ static char *read_given(int fd)
 {
 	char *text = is_open(fd) ? text_file_read(fd, TEXT_FILE_MAX) : strdup("");
 
-	(void)close(fd);
+	fd_close(fd);
 	return text;
 }
 
@@ -127,6 +127,7 @@ int main(int argc, char **argv)
 	static struct egress g;
 	struct err e = { 0 };
 
+	fd_fill_std();
 	if (argc == 2 && strcmp(argv[1], "--make-authority") == 0)
 		return authority_out();
 	if (argc == 2)

@@ -66,7 +66,7 @@ static void drop(struct attempt *a)
 	if (a->fd < 0)
 		return;
 	loop_remove(loop_of(a->call), &a->on_fd);
-	(void)close(a->fd);
+	fd_close(a->fd);
 	a->fd = -1;
 	a->call->trying--;
 }

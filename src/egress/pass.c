@@ -79,8 +79,8 @@ static void pipe_give(struct half *h)
 	if (h->held == 0 && nstock < STOCK_MAX) {
 		memcpy(stock[nstock++], h->pipe, sizeof(h->pipe));
 	} else {
-		(void)close(h->pipe[0]);
-		(void)close(h->pipe[1]);
+		fd_close(h->pipe[0]);
+		fd_close(h->pipe[1]);
 	}
 	h->pipe[0] = h->pipe[1] = -1;
 	h->held = 0;
@@ -242,7 +242,7 @@ static void close_all(struct pass *p, bool cut)
 			(void)setsockopt(p->socks[side], SOL_SOCKET, SO_LINGER, &reset,
 					 sizeof(reset));
 		if (p->socks[side] >= 0)
-			(void)close(p->socks[side]);
+			fd_close(p->socks[side]);
 		p->socks[side] = -1;
 		free(h->rest);
 		h->rest = NULL;
@@ -330,8 +330,8 @@ struct pass *pass_new(struct loop *l, const struct pass_options *o, struct err *
 
 	if (!p) {
 		(void)err_set(e, ERR_LIMIT, "no memory for a connection");
-		(void)close(o->cell);
-		(void)close(o->server);
+		fd_close(o->cell);
+		fd_close(o->server);
 		return NULL;
 	}
 	p->loop = l;

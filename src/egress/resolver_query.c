@@ -56,7 +56,7 @@ static void end_try(struct resolver_query *q)
 {
 	loop_remove(q->loop, &q->on_fd);
 	if (q->fd >= 0)
-		(void)close(q->fd);
+		fd_close(q->fd);
 	q->fd = -1;
 	free(q->in);
 	q->in = NULL;

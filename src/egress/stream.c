@@ -37,7 +37,7 @@ int stream_open(struct stream *s, struct loop *l, int fd, struct err *e)
 	s->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = s };
 	if (loop_add(l, &s->watch, fd, 0, e) == 0)
 		return 0;
-	(void)close(fd);
+	fd_close(fd);
 	s->fd = -1;
 	s->broken = true;
 	return -1;
@@ -83,7 +83,7 @@ void stream_close(struct stream *s, bool reset)
 	loop_remove(s->loop, &s->watch);
 	if (reset)
 		(void)setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	(void)close(s->fd);
+	fd_close(s->fd);
 	s->fd = -1;
 	s->broken = true;
 	fifo_release(&s->in);

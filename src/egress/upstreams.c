@@ -24,7 +24,7 @@ struct upstream *upstream_new(struct loop *l, const struct upstream_key *key, in
 	struct upstream *up = calloc(1, sizeof(*up));
 
 	if (!up) {
-		(void)close(fd);
+		fd_close(fd);
 		(void)err_set(e, ERR_SYSTEM, "memory is short");
 		return NULL;
 	}

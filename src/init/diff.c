@@ -178,7 +178,7 @@ static DIR *list(int dir)
 	DIR *d = again < 0 ? NULL : fdopendir(again);
 
 	if (d == NULL && again >= 0)
-		(void)close(again);
+		fd_close(again);
 	return d;
 }
 

@@ -82,7 +82,7 @@ static DIR *open_below(const struct walk *w, const char *path)
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
 	if (d == NULL && fd >= 0)
-		(void)close(fd);
+		fd_close(fd);
 	return d;
 }
 

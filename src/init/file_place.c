@@ -130,7 +130,7 @@ static int make_and_enter(int dir, const char *name, const char *path, struct er
 		return builtin_io_fail(e, "enter directory", path);
 	if (is_new && file_user_give(fd) < 0) {
 		(void)builtin_io_fail(e, "change owner", path);
-		(void)close(fd);
+		fd_close(fd);
 		return -1;
 	}
 	return fd;
@@ -157,7 +157,7 @@ static int walk_making(int base, char *dirs, const char *path, struct err *e)
 				next = make_and_enter(at, dirs, path, e);
 			if (next < 0)
 				return -1;
-			(void)close(at);
+			fd_close(at);
 			at = next;
 		}
 		dirs += n + !last;

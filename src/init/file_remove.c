@@ -34,7 +34,7 @@ static int push(int in, const char *name)
 	l->dir = fd < 0 ? NULL : fdopendir(fd);
 	if (l->dir == NULL) {
 		if (fd >= 0)
-			(void)close(fd);
+			fd_close(fd);
 		return -1;
 	}
 	l->worked = false;

@@ -54,7 +54,7 @@ void file_stage_drop(struct file_stage *s)
 		return;
 	if (s->name[0] != '\0')
 		(void)unlinkat(s->dir, s->name, 0);
-	(void)close(s->fd);
+	fd_close(s->fd);
 	s->fd = -1;
 }
 

@@ -421,6 +421,7 @@ static int catch_children(void)
 
 int main(int argc, char **argv)
 {
+	fd_fill_std();
 	if (argc > 1 && strcmp(argv[1], "diff") == 0)
 		return diff_main(argc - 2, argv + 2);
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);

@@ -144,14 +144,15 @@ static void serve_one(void)
 		return;
 	pid = k.clients < CLIENTS_MAX ? fork() : -1;
 	if (pid == 0) {
-		(void)close(k.listener);
-		(void)close(0); /* or cordond's end would seem to be open still */
-		(void)close(1);
+		fd_close(k.listener);
+		/* Or cordond's end of them would seem to be open still. */
+		(void)fd_replace_std(STDIN_FILENO, STDERR_FILENO);
+		(void)fd_replace_std(STDOUT_FILENO, STDERR_FILENO);
 		secret_answer(sock, &k.table);
 	}
 	if (pid > 0)
 		k.clients++;
-	(void)close(sock);
+	fd_close(sock);
 }
 
 static void reap(void)

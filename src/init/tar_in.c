@@ -52,7 +52,7 @@ static int open_way(int top, char *dirs)
 		dirs[n] = '\0';
 		next = step_making(at, dirs);
 		dirs[n] = end;
-		(void)close(at);
+		fd_close(at);
 		at = next;
 		dirs += n + (end != '\0');
 	}

@@ -123,7 +123,7 @@ static int push(int dir, const char *name, size_t path_len)
 
 	if (d == NULL) {
 		if (fd >= 0)
-			(void)close(fd);
+			fd_close(fd);
 		return -1;
 	}
 	stack[used++] = (struct level){ d, path_len };

@@ -95,7 +95,7 @@ static int scan(const char *path, bool news, struct err *e)
 
 	if (d == NULL) {
 		if (fd >= 0)
-			(void)close(fd);
+			fd_close(fd);
 		return 0;
 	}
 	for (struct dirent *entry; rc == 0 && (entry = readdir(d)) != NULL;) {

@@ -64,7 +64,7 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	if (pid < 0)
 		return err_sys(e, "start PID 1 in new namespaces");
 	if (pid == 0) {
-		(void)close(b->sync_fd); /* or its own death would never show as end of file */
+		fd_close(b->sync_fd); /* or its own death would never show as end of file */
 		enter_cell(&plan);
 	}
 	c->pid = pid;
@@ -176,7 +176,7 @@ static int build(struct builder *b, struct err *e)
 	if ((b->keeper->setup.rootless && take_trees(b, e) < 0) ||
 	    start_pid1(b, sync_inside, e) < 0)
 		return -1;
-	(void)close(TAKE_FD(sync_inside));
+	fd_close(TAKE_FD(sync_inside));
 	if (ids_write(&b->cell->ids, b->cell->pid, e) < 0 ||
 	    ids_open_ns(b->cell->pid, "user", &b->cell->userns_fd, e) < 0 || make_proc(b, e) < 0 ||
 	    root_assemble(b->cell, b->keeper, b->request, &b->parts, e) < 0)

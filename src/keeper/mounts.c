@@ -105,7 +105,7 @@ int mounts_make_target(int root_fd, const char *path, bool directory, uint32_t u
 		if (S_ISDIR(st.st_mode) != (!last || directory))
 			return err_set(e, ERR_INVALID, "%s: %s", upto,
 				       S_ISDIR(st.st_mode) ? "is a directory" : "not a directory");
-		(void)close(dir);
+		fd_close(dir);
 		dir = TAKE_FD(there);
 	}
 	return 0;

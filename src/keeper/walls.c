@@ -50,7 +50,7 @@ int walls_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err
 			return err_sys(e, "descriptors");
 	for (unsigned i = 0; i < n; i++, first++)
 		if (fds[i] < 0)
-			(void)close(first);
+			fd_close(first);
 		else if (dup3(fds[i], first, (cloexec & 1U << first) != 0 ? O_CLOEXEC : 0) < 0)
 			return err_sys(e, "descriptors");
 	if (kernel_close_range((unsigned)first, ~0U) < 0)

@@ -66,7 +66,7 @@ void loop_free(struct loop *l)
 {
 	if (!l)
 		return;
-	(void)close(l->epoll_fd);
+	fd_close(l->epoll_fd);
 	free(l->heap);
 	free(l);
 }

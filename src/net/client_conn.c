@@ -124,7 +124,7 @@ void client_close(struct client *c)
 	tls_close(c->tls_conn);
 	c->tls_conn = NULL;
 	if (c->fd >= 0)
-		(void)close(c->fd);
+		fd_close(c->fd);
 	c->fd = -1;
 	c->used = false;
 	fifo_release(&c->in);

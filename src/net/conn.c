@@ -385,7 +385,7 @@ void conn_close_fd(int fd, bool local)
 {
 	if (local)
 		foreign_drain(fd);
-	(void)close(fd);
+	fd_close(fd);
 }
 
 void conn_drop(struct conn *c)

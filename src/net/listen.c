@@ -40,10 +40,10 @@ static void out_of_descriptors(struct listen *l)
 	int fd;
 
 	if (l->spare_fd >= 0) {
-		(void)close(l->spare_fd);
+		fd_close(l->spare_fd);
 		fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
-			(void)close(fd);
+			fd_close(fd);
 		l->spare_fd = open_spare();
 	}
 	loop_modify(l->loop, &l->watch, 0);
@@ -107,8 +107,8 @@ void listen_stop(struct listen *l)
 		return;
 	loop_timer_cancel(l->loop, &l->pause);
 	loop_remove(l->loop, &l->watch);
-	(void)close(l->fd);
+	fd_close(l->fd);
 	if (l->spare_fd >= 0)
-		(void)close(l->spare_fd);
+		fd_close(l->spare_fd);
 	l->loop = NULL;
 }

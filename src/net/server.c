@@ -86,7 +86,7 @@ int server_listen(struct server *s, int listen_fd, struct err *e)
 	struct listen *l = &s->listeners[s->nlisteners];
 
 	if (s->nlisteners == LISTENERS_MAX) {
-		(void)close(listen_fd);
+		fd_close(listen_fd);
 		return err_set(e, ERR_LIMIT, "more than %d listeners", LISTENERS_MAX);
 	}
 	l->accepted = accepted;

@@ -48,7 +48,7 @@ void reader_close(struct reader *rd)
 	execution_unfollow(&rd->follower);
 	rd->x = NULL;
 	if (rd->fd >= 0)
-		(void)close(rd->fd);
+		fd_close(rd->fd);
 	rd->fd = -1;
 }
 
