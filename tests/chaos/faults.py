@@ -100,6 +100,57 @@ def test_full_disk():
             server.create()
 
 
+def standard(server):
+    """What descriptors 0, 1 and 2 of cordond are."""
+    return [os.readlink(f"/proc/{server.pid('cordond')}/fd/{fd}") for fd in range(3)]
+
+
+def test_full_disk_keeps_streams_apart():
+    """A record that cannot be written closes no descriptor of another request: no byte of one tenant's stream comes
+    out of another's connection, however many executions fail, and the daemon lives."""
+    with small_disk() as folder:
+        with OnSmallDisk(folder=folder, pool_size=0) as server:
+            daemon, before = server.pid("cordond"), standard(server)
+            (_, a), (_, b) = server.tenant("a"), server.tenant("b")
+            mine, other = server.create(key=a)["id"], server.create(key=b)["id"]
+            server.run(other, "mkdir w", key=b)
+            server.spawn(other, "while sleep 0.2; do i=$((i+1)); echo > w/OF-TENANT-B-$i; done", key=b)
+            fill(server.state + "/fill")
+
+            def execute():
+                return server.request("POST", f"/v1/sessions/{mine}/executions", {"command": "true"}, key=a)[0]
+
+            equal(execute(), 507, "an execution on a full disk")
+            watch = socket.create_connection(server.address)
+            watch.settimeout(10)
+            watch.sendall(
+                f"GET /v1/sessions/{other}/files/watch?path=w HTTP/1.1\r\nHost: x\r\nX-API-Key: {b}\r\n\r\n".encode()
+            )
+            has(watch.recv(4096).decode(), " 200 ", "the watch")
+            equal(execute(), 507, "another")
+            bare = [socket.create_connection(server.address) for _ in range(4)]
+            seen = b""
+            while seen.count(b"OF-TENANT-B-") < 5:
+                part = watch.recv(4096)
+                check(part, "the watch has ended")
+                seen += part
+                equal(execute(), 507, "an execution beside the watch")
+            for link in bare:
+                link.setblocking(False)
+                try:
+                    got = link.recv(4096)
+                    check(False, f"a connection that sent nothing received {got!r}")
+                except BlockingIOError:
+                    pass
+                link.close()
+            watch.close()
+            equal(standard(server), before, "descriptors 0, 1 and 2")
+            equal(server.pid("cordond"), daemon, "the daemon")
+            os.unlink(server.state + "/fill")
+            wait_for(lambda: execute() == 202, 5, "an execution afterwards")
+            equal(standard(server), before, "descriptors 0, 1 and 2 afterwards")
+
+
 def test_full_disk_at_a_kill():
     """An outcome that could not be written is PID 1's to keep until it can."""
     with small_disk() as folder:
