@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "fd.h"
+
 void fd_reserve_fill(struct fd_reserve *r)
 {
 	while (r->n < FD_RESERVE_MAX) {
@@ -17,7 +19,7 @@ void fd_reserve_fill(struct fd_reserve *r)
 void fd_reserve_lend(struct fd_reserve *r, size_t n)
 {
 	for (; n > 0 && r->n > 0; n--)
-		(void)close(r->fds[--r->n]);
+		fd_close(r->fds[--r->n]);
 }
 
 size_t fd_reserve_left(const struct fd_reserve *r)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "fd_std.h"
 #include "options.h"
 #include "profile.h"
 #include "remote.h"
@@ -26,7 +27,7 @@ int main(int argc, char **argv)
 {
 	static char list_verbs[] = "--verbs";
 
-	fd_fill_std(); /* the caller may have closed them */
+	fd_std_fill(); /* the caller may have closed them */
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_DFL); /* the caller may ignore it; we wait for children */
 	/* A run on a server; only as the first option, so that no table is needed to find it. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "fd_std.h"
 #include "verbs.h"
 
 static const struct verb *const verbs[] = {
@@ -31,7 +32,7 @@ static int finish(int code)
 
 int main(int argc, char **argv)
 {
-	fd_fill_std();
+	fd_std_fill();
 	(void)signal(SIGPIPE, SIG_IGN);
 	for (size_t i = 0; argc > 1 && i < COUNT(verbs); i++)
 		if (strcmp(argv[1], verbs[i]->name) == 0)

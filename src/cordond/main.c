@@ -25,6 +25,7 @@
 #include "confine.h"
 #include "core.h"
 #include "e2b.h"
+#include "fd_std.h"
 #include "gauges.h"
 #include "io.h"
 #include "log.h"
@@ -395,7 +396,7 @@ int main(int argc, char **argv)
 	static struct daemon d;
 	struct err e = { 0 };
 
-	fd_fill_std();
+	fd_std_fill();
 	if (argc == 2 && strcmp(argv[1], "--routes") == 0) {
 		api_print_routes(stdout);
 		return 0;

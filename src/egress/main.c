@@ -16,6 +16,7 @@
 #include "authority_out.h"
 #include "channel_c.h"
 #include "confine_egress.h"
+#include "fd_std.h"
 #include "log.h"
 #include "mint.h"
 #include "resolver.h"
@@ -127,7 +128,7 @@ int main(int argc, char **argv)
 	static struct egress g;
 	struct err e = { 0 };
 
-	fd_fill_std();
+	fd_std_fill();
 	if (argc == 2 && strcmp(argv[1], "--make-authority") == 0)
 		return authority_out();
 	if (argc == 2)

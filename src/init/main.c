@@ -26,6 +26,7 @@
 #include "diff.h"
 #include "disk.h"
 #include "door.h"
+#include "fd_std.h"
 #include "io.h"
 #include "keeper_msg.h"
 #include "kill_tree.h"
@@ -421,7 +422,7 @@ static int catch_children(void)
 
 int main(int argc, char **argv)
 {
-	fd_fill_std();
+	fd_std_fill();
 	if (argc > 1 && strcmp(argv[1], "diff") == 0)
 		return diff_main(argc - 2, argv + 2);
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);

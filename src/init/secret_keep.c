@@ -22,6 +22,7 @@
 
 #include "builtin_io.h"
 #include "builtin_table.h"
+#include "fd_std.h"
 #include "file_names.h"
 #include "io.h"
 #include "secret_answer.h"
@@ -146,8 +147,8 @@ static void serve_one(void)
 	if (pid == 0) {
 		fd_close(k.listener);
 		/* Or cordond's end of them would seem to be open still. */
-		(void)fd_replace_std(STDIN_FILENO, STDERR_FILENO);
-		(void)fd_replace_std(STDOUT_FILENO, STDERR_FILENO);
+		(void)fd_std_replace(STDIN_FILENO, STDERR_FILENO);
+		(void)fd_std_replace(STDOUT_FILENO, STDERR_FILENO);
 		secret_answer(sock, &k.table);
 	}
 	if (pid > 0)

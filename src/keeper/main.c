@@ -43,7 +43,6 @@ int main(void)
 	struct keeper k = { .proc_sys_fd = -1 };
 	struct err e = { 0 };
 
-	fd_fill_std();
 	if (!read_setup(&k.setup)) {
 		(void)fprintf(stderr,
 			      "cordon-keeper: cordon of this version starts it, nobody else\n");

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "fd_std.h"
 #include "support.h"
 
 static bool is_open(int fd)
@@ -23,7 +24,7 @@ static void closes_others(void)
 	fd_close(-1);
 }
 
-/* With FD_STRICT the caller is ended; without it nothing happens. */
+/* With FD_STRICT=1 the caller is ended; without it nothing happens. */
 static void keeps_the_standard_ones(void)
 {
 	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
@@ -36,7 +37,7 @@ static void keeps_the_standard_ones(void)
 			_exit(is_open(fd) ? 0 : 1);
 		}
 		CHECK(waitpid(pid, &status, 0) == pid);
-#ifdef FD_STRICT
+#if FD_STRICT
 		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 #else
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -54,7 +55,7 @@ static void fills_what_is_closed(void)
 	if (pid == 0) {
 		(void)close(0);
 		(void)close(2);
-		fd_fill_std();
+		fd_std_fill();
 		_exit(stat("/dev/null", &null) == 0 && fstat(0, &got) == 0 &&
 				      got.st_rdev == null.st_rdev && is_open(1) && is_open(2)
 			      ? 0
@@ -70,9 +71,9 @@ static void replaces_standard_ones_only(void)
 	struct stat want, got;
 
 	CHECK(null >= 0 && fstat(null, &want) == 0);
-	CHECK(fd_replace_std(0, null) == 0);
+	CHECK(fd_std_replace(0, null) == 0);
 	CHECK(fstat(0, &got) == 0 && got.st_rdev == want.st_rdev);
-	CHECK(fd_replace_std(null, 1) < 0 && fd_replace_std(-1, 1) < 0);
+	CHECK(fd_std_replace(null, 1) < 0 && fd_std_replace(-1, 1) < 0);
 }
 
 TEST_MAIN({ "closes others", closes_others },
