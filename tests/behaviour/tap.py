@@ -29,6 +29,8 @@ import tempfile
 import time
 import traceback
 
+import sanitizer
+
 PROGRAM = ""  # the binary under test
 SEED = None  # to replay a random test
 STAGE = "CORDON_TEST_STAGE"
@@ -149,6 +151,8 @@ def finish(process, data=None, timeout=TIMEOUT):
         process.kill()
         process.communicate(timeout=TIMEOUT)
         raise Failed(f"hangs: no end after {timeout} s") from None
+    for report in sanitizer.reports((err or b"").decode("utf-8", "replace")):
+        raise Failed(report)
     return Done(process.returncode, out or b"", err or b"")
 
 

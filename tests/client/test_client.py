@@ -25,6 +25,9 @@ import termios
 import time
 import traceback
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
+import sanitizer  # noqa: E402
+
 STAGE = "CORDON_CLIENT_TEST_STAGE"
 CORDON = os.path.abspath(sys.argv[1])
 USER = "64997"
@@ -95,7 +98,10 @@ class World:
             subprocess.run([CORDON, "rm", "--all"], env=self.env, capture_output=True, timeout=60)
             self.server.send_signal(signal.SIGTERM)
             self.server.wait(30)
+        with open(self.dir + "/log", errors="replace") as f:
+            found = sanitizer.reports(f.read())
         shutil.rmtree(self.dir)
+        assert not found, "\n".join(found)
 
 
 def equal(got, want):

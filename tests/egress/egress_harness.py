@@ -28,9 +28,13 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import time
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
+import sanitizer  # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
@@ -396,11 +400,14 @@ class Egress:
             self.channel.shutdown(socket.SHUT_RDWR)  # close() alone waits for who reads it
         self.channel.close()
         try:
-            return self.process.wait(timeout=5)
+            code = self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            return "did not end with its channel"
+            code = "did not end with its channel"
+        with open(self.log.name, errors="replace") as f:
+            found = sanitizer.reports(f.read())
+        return "\n".join(found) or code
 
     def listen(self):
         reader = Reader(self.channel)

@@ -7,7 +7,8 @@ end searched for anything that it left behind.
         status, headers, body = server.request("GET", "/v1/node")
 
 Every setting of doc/configuration.md is a keyword. Leaving the block deletes all sessions, stops the
-server, and fails if a process, a cgroup, a mount or a socket of one of its cells is still there.
+server, and fails if a process, a cgroup, a mount or a socket of one of its cells is still there. A report of a
+sanitizer in a server's log fails the test that ran, however the server ended.
 
 A test program is a file of functions test_*(server); `run_tests(globals(), pool_size=4)` runs them in
 order against one server. Needs root.
@@ -28,6 +29,7 @@ import time
 import traceback
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
+import sanitizer  # noqa: E402
 from cells import cgroups_of, children, comm, free_port, processes_of, rss  # noqa: E402,F401
 from tap import Failed, Skip, check, equal, has, isolate, note, short  # noqa: E402,F401
 
@@ -35,6 +37,7 @@ PROGRAM = ""  # the cordon under test, set by run_tests()
 PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordond", "cordon-client", "cordon-egress")
 USER = 64983  # cordond's; nobody needs to know it
 LEFT_WAIT = 10.0
+REPORTS = []  # of sanitizers, from the logs of all servers of this program
 
 
 def wait_for(what, seconds=10.0, name="it", step=0.01):
@@ -75,6 +78,7 @@ class Server:
         self.settings.setdefault("listen", f"127.0.0.1:{free_port()}")
         self.state, self.run_dir = os.path.join(self.folder, "state"), os.path.join(self.folder, "run")
         self.process, self.ids, self.key = None, set(), ""
+        self.searched = 0  # bytes of the log in which reports were looked for
         try:
             self.start()
         except BaseException:
@@ -140,6 +144,16 @@ class Server:
     def log(self):
         with open(os.path.join(self.folder, "log"), errors="replace") as f:
             return f.read()
+
+    def reports(self):
+        """Reports of sanitizers since the last call, which are kept in REPORTS, too."""
+        try:
+            text = self.log()
+        except FileNotFoundError:
+            return []
+        found, self.searched = sanitizer.reports(text[self.searched :]), len(text)
+        REPORTS.extend(found)
+        return found
 
     # -- requests
 
@@ -301,6 +315,8 @@ class Server:
             found = self.left()
             if found:
                 raise Failed("left behind:\n" + "\n".join(found[:40]))
+            if self.reports():
+                raise Failed("\n".join(REPORTS))
         finally:
             self.destroy()
 
@@ -319,6 +335,7 @@ class Server:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        self.reports()
         if self.own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -335,13 +352,15 @@ class Server:
 # --- running the tests ------------------------------------------------------------------------------
 
 
-def reachable(program):
-    """A copy, with its companions, that other users can reach: a clone may well be in /root."""
+def reachable(program, instead=None):
+    """A copy, with its companions, that other users can reach: a clone may well be in /root.
+    instead: {name: file} of programs that are copied from elsewhere."""
     folder = tempfile.mkdtemp(prefix="cordon-test-", dir="/var/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.chmod(folder, 0o755)
     for name in PROGRAMS:
-        shutil.copy(os.path.join(os.path.dirname(program), name), folder)
+        source = (instead or {}).get(name) or os.path.join(os.path.dirname(program), name)
+        shutil.copy(source, os.path.join(folder, name))
     return os.path.join(folder, "cordon")
 
 
@@ -381,6 +400,9 @@ def run_tests(names, **settings):
     def report(name, verdict, why, began):
         nonlocal bad, number
         number += 1
+        if REPORTS:
+            verdict, why = "not ok", f"{why}\n" + "\n".join(REPORTS)
+            REPORTS.clear()
         skipped = verdict not in ("ok", "not ok")
         if skipped and os.environ.get("CORDON_MUST_WORK") == "1":
             verdict, why, skipped = "not ok", f"skipped: {verdict}", False
@@ -392,6 +414,7 @@ def run_tests(names, **settings):
         began, at = time.monotonic(), len(server.log())
         takes = inspect.signature(function).parameters
         verdict, why = attempt(function, *([server] if takes else []))
+        server.reports()
         if verdict == "not ok":
             lines = [line for line in server.log()[at:].splitlines() if "msg=request " not in line]
             why += "\nlog of the server:\n" + "\n".join(lines[-20:])
