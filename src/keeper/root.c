@@ -192,11 +192,11 @@ static int place_writable(const struct cell *c, const struct keeper_create *r, s
 /* Of /proc, what tells about the machine or its devices. Not kallsyms, iomem and ioports: there the
  * kernel itself shows zeros to all but the machine's root. */
 static const char *const hidden[] = {
-	"acpi",	      "asound",	       "bootconfig",	"bus",	       "cmdline",
-	"config.gz",  "driver",	       "dynamic_debug", "interrupts",  "kcore",
-	"key-users",  "keys",	       "kmsg",		"kpagecgroup", "kpagecount",
-	"kpageflags", "latency_stats", "modules",	"sched_debug", "scsi",
-	"slabinfo",   "sysrq-trigger", "timer_list",	"vmallocinfo",
+	"acpi",	      "asound",	    "bootconfig",    "bus",	   "cmdline",
+	"config.gz",  "driver",	    "dynamic_debug", "interrupts", "kallsyms",
+	"kcore",      "key-users",  "keys",	     "kmsg",	   "kpagecgroup",
+	"kpagecount", "kpageflags", "latency_stats", "modules",	   "sched_debug",
+	"scsi",	      "slabinfo",   "sysrq-trigger", "timer_list", "vmallocinfo",
 };
 static bool covered[COUNT(hidden)], covered_dir[COUNT(hidden)];
 
