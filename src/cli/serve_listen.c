@@ -99,21 +99,30 @@ static int listen_at(struct serve *s, const char *text, mode_t mode, struct err 
 }
 
 /* Below localhost all names are this machine (RFC 6761), and a port that the kernel chose is known
- * now. Certificates have no *.localhost, see config_check.c. */
+ * now. Certificates have no *.localhost, see config_check.c. A domain of the operator's gets the
+ * port only where clients connect to this server itself: one without TLS has a proxy before it,
+ * which has the usual port. */
 static int name_domain(struct serve *s, struct err *e)
 {
-	const char *name = s->config.tls_local ? "cordon.localhost" : "localhost";
+	bool given = s->config.domain[0] != '\0';
+	bool tls = s->config.tls_local || s->config.tls_cert[0] != '\0';
+	char name[CONFIG_DOMAIN_MAX];
 	struct addr a;
 
-	if (s->config.domain[0] != '\0')
-		return 0;
+	(void)snprintf(name, sizeof(name), "%s",
+		       given		     ? s->config.domain
+		       : s->config.tls_local ? "cordon.localhost"
+					     : "localhost");
 	(void)snprintf(s->config.domain, sizeof(s->config.domain), "%s", name);
-	if (s->setup.tls_from == 0)
+	if (s->setup.tls_from == 0 || strchr(name, ':') != NULL || (given && !tls))
 		return 0;
 	if (addr_of_socket(s->listeners[0], &a, e) < 0)
 		return -1;
-	(void)snprintf(s->config.domain, sizeof(s->config.domain), "%s:%u", name,
-		       (unsigned)addr_port(&a));
+	if (given && addr_port(&a) == 443)
+		return 0;
+	if ((size_t)snprintf(s->config.domain, sizeof(s->config.domain), "%s:%u", name,
+			     (unsigned)addr_port(&a)) >= sizeof(s->config.domain))
+		return err_set(e, ERR_INVALID, "domain: too long for a port behind it");
 	return 0;
 }
 

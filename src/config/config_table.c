@@ -34,7 +34,7 @@ const struct config_setting config_table[] = {
 	  "listen beyond this machine even without TLS: keys and output then travel in the clear" },
 	{ "domain", "NAME[:PORT]", CONFIG_DOMAIN, FIELD(domain), "", 0, CONFIG_DOMAIN_MAX - 1, NULL,
 	  "the name that clients know this server by; a session's port is at port-session.NAME, the interface "
-	  "at api.NAME; PORT: the one they connect to, where that is not 80 or, with TLS, 443",
+	  "at api.NAME; PORT: the one they connect to; without it a server with TLS adds its own, unless that is 443",
 	  .shown = "localhost and the port of listen; with tls_local cordon.localhost" },
 	{ "tls_cert", "FILE", CONFIG_PATH, FIELD(tls_cert), "", 0, PATH_LONGEST, NULL,
 	  "certificate chain, PEM, with a wildcard for domain; with tls_key it turns TLS on; SIGHUP reads both again" },
