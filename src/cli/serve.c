@@ -43,7 +43,7 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 	int n = 0;
 
 	for (int i = 0; i < argc;) {
-		int words = config_flag_words(argv[i]);
+		int words = config_flag_words(argv[i], i + 1 < argc ? argv[i + 1] : NULL);
 
 		if (words == 0) {
 			int took = options_parse(&serve_verb, 1, argv + i, o, NULL,

@@ -245,14 +245,21 @@ static const struct config_setting *flag_setting(const char *word, const char **
 	return config_table_find_flag(word, n);
 }
 
-int config_flag_words(const char *word)
+static bool is_yes_or_no(const char *word)
+{
+	return word != NULL && (strcmp(word, "yes") == 0 || strcmp(word, "no") == 0);
+}
+
+int config_flag_words(const char *word, const char *next)
 {
 	const char *value;
 	const struct config_setting *s = flag_setting(word, &value);
 
 	if (s == NULL)
 		return 0;
-	return value != NULL || s->kind == CONFIG_BOOL ? 1 : 2;
+	if (value != NULL)
+		return 1;
+	return s->kind != CONFIG_BOOL || is_yes_or_no(next) ? 2 : 1;
 }
 
 static int parse_flags(struct config *c, int argc, char *const *argv, struct err *e)
@@ -263,9 +270,11 @@ static int parse_flags(struct config *c, int argc, char *const *argv, struct err
 
 		if (s == NULL)
 			return err_set(e, ERR_INVALID, "'%.40s' is not a setting", argv[i]);
-		if (value == NULL && s->kind == CONFIG_BOOL)
+		const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (value == NULL && s->kind == CONFIG_BOOL && !is_yes_or_no(next))
 			value = "yes";
-		else if (value == NULL && i + 1 < argc)
+		else if (value == NULL && next != NULL)
 			value = argv[++i];
 		if (value == NULL)
 			return err_set(e, ERR_INVALID, "--%s needs a value: %s", s->name,

@@ -127,10 +127,10 @@ void config_defaults(struct config *ret, const struct config_who *who);
 int config_load(struct config *ret, const char *path, int argc, char *const *argv, char *const *env,
 		struct err *e) MUST_USE;
 
-/* How many words the setting at the start of argv takes: 0 if it is none of ours, 1 for
- * "--name=value" and for "--name" of a yes-or-no, 2 for "--name value". So that a verb can have
- * options beside the settings. */
-int config_flag_words(const char *word);
+/* How many words the setting `word` takes, if `next` (or NULL) follows: 0 if it is none of ours,
+ * 1 for "--name=value" and for "--name" of a yes-or-no that neither of these follows, 2 for "--name
+ * value". So that a verb can have options beside the settings. */
+int config_flag_words(const char *word, const char *next);
 
 /* The first variable CORDON_... in the environment that is no setting and none of `known` (ends
  * with NULL; may be NULL itself), or NULL: worth a warning, since others use the prefix, too. */

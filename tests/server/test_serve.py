@@ -228,6 +228,23 @@ def test_tls():
             equal(server.run(session["id"], "echo hi")["stdout"], "hi\n", "after a death")
 
 
+def test_the_domain_has_the_port_that_clients_need():
+    """With TLS of its own clients connect to this server; without, to a proxy before it."""
+    with tempfile.TemporaryDirectory() as d:
+        cert, key = certificate(d)
+        with TlsServer(pool_size=0, tls_cert=cert, tls_key=key, domain="boxes.example") as server:
+            made = server.want(201, "POST", "/v2/sandboxes", {"templateID": "base"})
+            equal(made["domain"], "boxes.example:%d" % server.address[1], "with TLS")
+    with Server(pool_size=0, domain="boxes.example") as server:
+        equal(server.want(201, "POST", "/v2/sandboxes", {"templateID": "base"})["domain"], "boxes.example", "without")
+
+
+def test_yes_and_no_may_stand_apart():
+    for words, want in ((["--best-effort", "yes"], "yes"), (["--best-effort", "no"], "no"), (["--best-effort"], "yes")):
+        done = subprocess.run([harness.PROGRAM, "serve", "--check", *words, "--pool-size", "3"], capture_output=True, text=True)
+        has(done.stdout, f"best_effort = {want}\n", str(words))
+
+
 def test_tls_files_that_are_none():
     with tempfile.TemporaryDirectory() as d:
         cert, key = certificate(d)

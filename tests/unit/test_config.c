@@ -281,10 +281,15 @@ static void flags_have_many_forms(void)
 	CHECK(load(&c, path, WORDS(W("word")), no_env, &e) < 0);
 	CHECK(load(&c, path, no_env, WORDS(W("CORDON_POOL_SIZE=many")), &e) < 0);
 	CHECK_STR(e.msg, "environment CORDON_POOL_SIZE: pool_size: 'many' is not a whole number");
-	CHECK(config_flag_words("--pool-size") == 2 && config_flag_words("--pool-size=1") == 1);
-	CHECK(config_flag_words("--allow-remote-plain") == 1 && config_flag_words("--state") == 2);
-	CHECK(config_flag_words("--check") == 0 && config_flag_words("pool-size") == 0);
-	CHECK(config_flag_words("--") == 0 && config_flag_words("") == 0);
+	CHECK(config_flag_words("--pool-size", NULL) == 2 &&
+	      config_flag_words("--pool-size=1", NULL) == 1);
+	CHECK(config_flag_words("--allow-remote-plain", NULL) == 1 &&
+	      config_flag_words("--state", NULL) == 2);
+	CHECK(config_flag_words("--check", NULL) == 0 && config_flag_words("pool-size", NULL) == 0);
+	CHECK(config_flag_words("--tls-local", "yes") == 2);
+	CHECK(config_flag_words("--tls-local", "--state") == 1);
+	CHECK(config_flag_words("--tls-local=no", "yes") == 1);
+	CHECK(config_flag_words("--", NULL) == 0 && config_flag_words("", NULL) == 0);
 }
 
 static void strangers_in_the_environment(void)
