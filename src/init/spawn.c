@@ -26,7 +26,8 @@
 #include "kernel.h"
 #include "users.h"
 
-#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+/* The last one has names that a template adds to what its /usr has. */
+#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin"
 #define EXTRA_ENV 13
 #define FEW 256
 

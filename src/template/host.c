@@ -20,96 +20,14 @@
 #include <sys/stat.h>
 
 #include "cache.h"
+#include "host_files.h"
 #include "io.h"
 #include "template.h"
 #include "tree.h"
 #include "trust.h"
 
-#define FORMAT 3 /* to be raised with every change of what is made here */
+#define FORMAT 4 /* to be raised with every change of what is made here */
 #define FILE_MAX (8U << 20)
-
-static const struct {
-	const char *path;
-	mode_t mode;
-	uid_t owner;
-} dirs[] = {
-	{ "etc", 0755, 0 },	  { "etc/pam.d", 0755, 0 },    { "etc/sudoers.d", 0755, 0 },
-	{ "home", 0755, 0 },	  { "home/user", 0755, 1000 }, { "root", 0700, 0 },
-	{ "tmp", 01777, 0 },	  { "run", 0755, 0 },	       { "run/lock", 01777, 0 },
-	{ "var", 0755, 0 },	  { "var/tmp", 01777, 0 },     { "var/lib", 0755, 0 },
-	{ "var/cache", 0755, 0 }, { "var/log", 0755, 0 },      { "var/spool", 0755, 0 },
-	{ "usr", 0755, 0 },	  { "opt", 0755, 0 },	       { "srv", 0755, 0 },
-	{ "mnt", 0755, 0 },	  { "media", 0755, 0 },	       { "proc", 0555, 0 },
-	{ "dev", 0755, 0 },	  { "sys", 0555, 0 },
-};
-
-static const char pam_permit[] =
-	"auth required pam_permit.so\naccount required pam_permit.so\n"
-	"password required pam_permit.so\nsession required pam_permit.so\n";
-
-static const struct {
-	const char *path;
-	mode_t mode;
-	const char *text;
-} files[] = {
-	{ "etc/passwd", 0644,
-	  "root:x:0:0:root:/root:/bin/bash\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
-	  "bin:x:2:2:bin:/bin:/usr/sbin/nologin\nsys:x:3:3:sys:/dev:/usr/sbin/nologin\n"
-	  "man:x:6:12:man:/var/cache/man:/usr/sbin/nologin\n"
-	  "www-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n"
-	  "_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\n"
-	  "user:x:1000:1000:user:/home/user:/bin/bash\n"
-	  "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n" },
-	{ "etc/group", 0644,
-	  "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\n"
-	  "man:x:12:\nsudo:x:27:user\nwww-data:x:33:\nshadow:x:42:\nutmp:x:43:\nstaff:x:50:\n"
-	  "users:x:100:\nuser:x:1000:\nnogroup:x:65534:\n" },
-	{ "etc/shadow", 0600, "root:*:19000:0:99999:7:::\nuser:*:19000:0:99999:7:::\n" },
-	{ "etc/gshadow", 0600, "root:*::\nsudo:*::user\nuser:!::\n" },
-	{ "etc/hosts", 0644,
-	  "127.0.0.1 localhost cordon\n::1 localhost ip6-localhost ip6-loopback cordon\n" },
-	{ "etc/hostname", 0644, "cordon\n" },
-	{ "etc/resolv.conf", 0644, "nameserver 198.18.0.1\noptions timeout:2 attempts:3\n" },
-	{ "etc/nsswitch.conf", 0644,
-	  "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
-	  "protocols: files\nservices: files\nethers: files\nrpc: files\n" },
-	{ "etc/host.conf", 0644, "multi on\n" },
-	{ "etc/networks", 0644, "loopback 127.0.0.0\n" },
-	{ "etc/shells", 0644, "/bin/sh\n/bin/bash\n/usr/bin/bash\n/usr/bin/sh\n" },
-	{ "etc/timezone", 0644, "Etc/UTC\n" },
-	{ "etc/login.defs", 0644,
-	  "ENV_PATH PATH=/usr/local/bin:/usr/bin:/bin\n"
-	  "ENV_SUPATH PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
-	  "UID_MIN 1000\nUID_MAX 60000\nGID_MIN 1000\nGID_MAX 60000\nUMASK 022\nENCRYPT_METHOD "
-	  "SHA512\n" },
-	{ "etc/profile", 0644,
-	  "[ -n \"$PATH\" ] || PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
-	  "export PATH\n" },
-	{ "etc/sudoers", 0440,
-	  "Defaults env_reset, !fqdn\n"
-	  "Defaults secure_path=\"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\"\n"
-	  "root ALL=(ALL:ALL) NOPASSWD: ALL\n%sudo ALL=(ALL:ALL) NOPASSWD: ALL\n"
-	  "@includedir /etc/sudoers.d\n" },
-	{ "etc/pam.d/other", 0644, pam_permit },
-	{ "etc/pam.d/sudo", 0644, pam_permit },
-	{ "etc/pam.d/su", 0644, pam_permit },
-	{ "etc/pam.d/common-auth", 0644, "auth required pam_permit.so\n" },
-	{ "etc/pam.d/common-account", 0644, "account required pam_permit.so\n" },
-	{ "etc/pam.d/common-password", 0644, "password required pam_permit.so\n" },
-	{ "etc/pam.d/common-session", 0644, "session required pam_permit.so\n" },
-	{ "etc/pam.d/common-session-noninteractive", 0644, "session required pam_permit.so\n" },
-};
-
-static const struct {
-	const char *path, *target;
-} links[] = {
-	{ "var/run", "/run" },
-	{ "var/lock", "/run/lock" },
-	{ "run/secrets", "/dev/shm/secrets" },	 /* of cells that have any (secret_keep.c) */
-	{ "etc/machine-id", "/dev/machine-id" }, /* each cell has its own */
-	{ "etc/mtab", "/proc/self/mounts" },
-	{ "etc/localtime", "/usr/share/zoneinfo/Etc/UTC" },
-};
 
 static const char *const copied[] = {
 	"ld.so.cache",
@@ -160,13 +78,20 @@ static void mix_stat(uint64_t *h, const char *path)
 	mix(h, &st.st_mtim, sizeof(st.st_mtim));
 }
 
+/* What E2B's base image and many programs call python is python3 on most machines. */
+static bool lacks_python(void)
+{
+	return access("/usr/bin/python", F_OK) < 0 && access("/usr/local/bin/python", F_OK) < 0 &&
+	       access("/usr/bin/python3", F_OK) == 0;
+}
+
 static uint64_t fingerprint(const struct authority *authority)
 {
 	uint64_t h = 0xcbf29ce484222325ULL + FORMAT;
 	char path[PATH_MAX];
 
-	for (size_t i = 0; i < COUNT(files); i++)
-		mix(&h, files[i].text, strlen(files[i].text));
+	for (size_t i = 0; i < host_nfiles; i++)
+		mix(&h, host_files[i].text, strlen(host_files[i].text));
 	for (size_t i = 0; i < COUNT(copied); i++) {
 		(void)snprintf(path, sizeof(path), "/etc/%s", copied[i]);
 		mix_stat(&h, path);
@@ -175,6 +100,7 @@ static uint64_t fingerprint(const struct authority *authority)
 		(void)snprintf(path, sizeof(path), "/%s", top_dirs[i]);
 		mix_stat(&h, path);
 	}
+	mix(&h, lacks_python() ? "p" : "", 1);
 	if (authority != NULL)
 		mix(&h, authority->cert, strlen(authority->cert));
 	return h;
@@ -182,14 +108,14 @@ static uint64_t fingerprint(const struct authority *authority)
 
 static int make_dirs(int root, struct err *e)
 {
-	for (size_t i = 0; i < COUNT(dirs); i++) {
-		if (mkdirat(root, dirs[i].path, 0700) < 0 ||
-		    fchmodat(root, dirs[i].path, dirs[i].mode, 0) < 0)
-			return err_sys(e, "mkdir %s", dirs[i].path);
+	for (size_t i = 0; i < host_ndirs; i++) {
+		if (mkdirat(root, host_dirs[i].path, 0700) < 0 ||
+		    fchmodat(root, host_dirs[i].path, host_dirs[i].mode, 0) < 0)
+			return err_sys(e, "mkdir %s", host_dirs[i].path);
 		/* An ordinary user owns it all; the keeper gives such cells homes of their own. */
-		if (geteuid() == 0 &&
-		    fchownat(root, dirs[i].path, dirs[i].owner, dirs[i].owner, 0) < 0)
-			return err_sys(e, "chown %s", dirs[i].path);
+		if (geteuid() == 0 && fchownat(root, host_dirs[i].path, host_dirs[i].owner,
+					       host_dirs[i].owner, 0) < 0)
+			return err_sys(e, "chown %s", host_dirs[i].path);
 	}
 	return 0;
 }
@@ -336,13 +262,15 @@ static int fill(int root, const struct authority *authority, struct err *e)
 {
 	if (make_dirs(root, e) < 0 || make_top_links(root, e) < 0)
 		return -1;
-	for (size_t i = 0; i < COUNT(files); i++)
-		if (make_file(root, files[i].path, files[i].mode, files[i].text,
-			      strlen(files[i].text), e) < 0)
+	for (size_t i = 0; i < host_nfiles; i++)
+		if (make_file(root, host_files[i].path, host_files[i].mode, host_files[i].text,
+			      strlen(host_files[i].text), e) < 0)
 			return -1;
-	for (size_t i = 0; i < COUNT(links); i++)
-		if (symlinkat(links[i].target, root, links[i].path) < 0)
-			return err_sys(e, "link %s", links[i].path);
+	for (size_t i = 0; i < host_nlinks; i++)
+		if (symlinkat(host_links[i].target, root, host_links[i].path) < 0)
+			return err_sys(e, "link %s", host_links[i].path);
+	if (lacks_python() && symlinkat("/usr/bin/python3", root, HOST_PROGRAMS "/python") < 0)
+		return err_sys(e, "link python");
 	OWN_FD host_etc = open("/etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	OWN_FD etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (host_etc < 0 || etc < 0)

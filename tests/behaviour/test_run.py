@@ -301,7 +301,7 @@ def environment(d):
 
 
 DEFAULT_ENV = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin",
     "HOME": "/home/user",
     "USER": "user",
     "LOGNAME": "user",
@@ -726,6 +726,22 @@ def test_tty_job_control_and_foreground():
     time.sleep(0.2)
     t.type(b"exit 11\n")
     t.end(11)
+
+
+def test_an_interactive_shell_says_who_and_where():
+    t = Terminal("--hostname", "box", cmd=["bash", "-i"])
+    t.until(b"user@box")
+    t.type(b"cd /tmp; echo done\n")
+    t.until(b"/tmp")
+    t.type(b"exit 4\n")
+    t.end(4)
+
+
+def test_python_has_its_short_name():
+    """By PATH, in a login shell, and for root by sudo."""
+    run(cmd="python -c 'import sys; sys.exit(sys.version_info < (3,))'").exits(0)
+    run(cmd=["bash", "-lc", "python -c 'print(1)'"]).exits(0)
+    run(cmd="sudo python -c 'print(1)'").exits(0)
 
 
 def test_tty_is_restored_after_every_end():
