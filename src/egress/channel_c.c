@@ -13,10 +13,11 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "counts.h"
+#include "fd_reserve.h"
 #include "fifo.h"
 #include "foreign.h"
 #include "io.h"
-#include "json.h"
 #include "log.h"
 #include "resolver.h"
 #include "serve_msg.h"
@@ -26,7 +27,7 @@
 #define SHARE_MAX (WAITING_MAX / 16)  /* of one guest, while more than half waits */
 #define READ_AT_ONCE ((size_t)64 << 10)
 #define FDS_WAITING 64
-#define COUNTS_MS 1000
+#define COUNTS_MS 200
 
 struct channel_c {
 	struct egress *egress;
@@ -35,10 +36,11 @@ struct channel_c {
 	struct loop_timer orphans, counts;
 	struct loop_task later; /* sends what was said in this turn */
 	struct fifo in, out;
-	size_t sent;	  /* of the first frame in out */
-	uint64_t emptied; /* how often all of it was sent */
-	int fds[FDS_WAITING];
+	size_t sent;	      /* of the first frame in out */
+	uint64_t emptied;     /* how often all of it was sent */
+	int fds[FDS_WAITING]; /* -1: came without room for it, and is lost */
 	size_t nfds;
+	struct fd_reserve reserve;
 };
 
 /* ---- what egress says */
@@ -59,7 +61,7 @@ bool channel_c_say(struct channel_c *c, enum egress_type type, const char *id, c
 	uint8_t head[EGRESS_HEAD];
 	uint8_t *to;
 
-	if (type == EGRESS_RECORD && c->out.len + len > WAITING_MAX)
+	if ((type == EGRESS_RECORD || type == EGRESS_COUNTS) && c->out.len + len > WAITING_MAX)
 		return false;
 	egress_msg_head(head, type, id, len);
 	to = fifo_reserve(&c->out, sizeof(head) + len);
@@ -86,30 +88,13 @@ bool channel_c_record(struct channel_c *c, struct guest *g, const char *text, si
 	return true;
 }
 
-void channel_c_count(struct channel_c *c, struct guest *g)
-{
-	char text[256];
-	struct json j;
-
-	if (memcmp(&g->counts, &g->told, sizeof(g->counts)) == 0)
-		return;
-	json_init(&j, text, sizeof(text));
-	json_open(&j, NULL, '{');
-	json_uint(&j, "bytes_in", g->counts.bytes_in);
-	json_uint(&j, "bytes_out", g->counts.bytes_out);
-	json_uint(&j, "requests", g->counts.requests);
-	json_uint(&j, "connections", g->counts.connections);
-	json_close(&j, '}');
-	if (channel_c_say(c, EGRESS_COUNTS, g->id, text, j.len))
-		g->told = g->counts;
-}
-
 static void on_counts(struct loop_timer *t)
 {
 	struct channel_c *c = t->arg;
 
 	for (struct guest *g = c->egress->guests; g != NULL; g = g->next)
-		channel_c_count(c, g);
+		counts_tell(g);
+	fd_reserve_fill(&c->reserve);
 	loop_timer_set(c->egress->loop, t, loop_now_ns(c->egress->loop) + COUNTS_MS * CLOCK_MS);
 }
 
@@ -156,7 +141,7 @@ static void on_orphans(struct loop_timer *t)
 	drop_absent(t->arg);
 }
 
-static void flush(struct channel_c *c)
+void channel_c_flush(struct channel_c *c)
 {
 	while (c->sock >= 0 && c->out.len > 0) {
 		ssize_t n = send(c->sock, fifo_bytes(&c->out) + c->sent, c->out.len - c->sent,
@@ -181,7 +166,7 @@ static void flush(struct channel_c *c)
 
 static void flush_later(struct loop_task *t)
 {
-	flush(t->arg);
+	channel_c_flush(t->arg);
 }
 
 /* ---- orders */
@@ -196,14 +181,29 @@ static void answer(struct channel_c *c, const char *id, int result, const struct
 	IGNORED(channel_c_say(c, EGRESS_TAKEN, id, why, strlen(why)) ? 0 : -1, "memory is short");
 }
 
+/* There was no room for its door. What is known of the session is not what was asked for. */
+static int refuse(struct channel_c *c, const char *id, struct err *e)
+{
+	struct guest *g = guest_find(c->egress, id);
+
+	if (g != NULL)
+		guest_detach(g);
+	return err_set(e, ERR_LIMIT, "cordon-egress has no descriptors left");
+}
+
 static void attach(struct channel_c *c, const struct egress_msg *m)
 {
 	int fds[2] = { c->fds[0], c->fds[1] };
 	struct err e = { 0 };
+	int attached;
 
 	c->nfds -= 2;
 	memmove(c->fds, c->fds + 2, c->nfds * sizeof(c->fds[0]));
-	answer(c, m->id, guest_attach(c->egress, m->id, fds, m->text, m->len, &e), &e);
+	if (fds[0] < 0)
+		attached = refuse(c, m->id, &e);
+	else
+		attached = guest_attach(c->egress, m->id, fds, m->text, m->len, &e);
+	answer(c, m->id, attached, &e);
 }
 
 /* A session that is asked to change and cannot is cut off: its old policy is not what was asked. */
@@ -273,27 +273,44 @@ static int obey_all(struct channel_c *c, struct err *e)
 	return n;
 }
 
+/* A message's descriptors come with its first byte, which is the last that is read at once: so what
+ * is lost is the pair of the frame that begins there, and a pair of -1 takes its place. */
+static ssize_t receive(struct channel_c *c, uint8_t *to, struct err *e)
+{
+	bool lost = false;
+	size_t nfds = 0;
+	ssize_t n;
+
+	fd_reserve_lend(&c->reserve, 2);
+	n = io_recv_lossy(c->sock, to, READ_AT_ONCE, c->fds + c->nfds, FDS_WAITING - c->nfds, &nfds,
+			  &lost, e);
+	fd_reserve_fill(&c->reserve);
+	if (n > 0 && lost) {
+		c->fds[c->nfds] = c->fds[c->nfds + 1] = -1;
+		nfds = 2;
+	}
+	c->nfds += nfds;
+	return n;
+}
+
 static void on_sock(struct loop_fd *f, uint32_t events)
 {
 	struct channel_c *c = f->arg;
 	uint8_t *to = fifo_reserve(&c->in, READ_AT_ONCE);
 	struct err e = { 0 };
-	size_t nfds = 0;
 	ssize_t n = -1;
 
 	if ((events & EPOLLOUT) != 0)
-		flush(c);
+		channel_c_flush(c);
 	if ((events & ~(uint32_t)EPOLLOUT) == 0 || to == NULL)
 		return;
 	if (c->nfds + 2 <= FDS_WAITING)
-		n = io_recv(c->sock, to, READ_AT_ONCE, c->fds + c->nfds, FDS_WAITING - c->nfds,
-			    &nfds, &e);
+		n = receive(c, to, &e);
 	if (n <= 0) {
 		log_warn("the channel has ended", "error=%s", n < 0 ? e.msg : "");
 		lose(c);
 		return;
 	}
-	c->nfds += nfds;
 	fifo_commit(&c->in, (size_t)n);
 	if (obey_all(c, &e) < 0) {
 		log_error("the channel talks nonsense", "error=%s", e.msg);
@@ -311,7 +328,7 @@ static int use(struct channel_c *c, int sock, struct err *e)
 		io_close_all(&c->sock, 1);
 		return -1;
 	}
-	flush(c);
+	channel_c_flush(c);
 	return 0;
 }
 
@@ -335,9 +352,16 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	size_t nfds = 0;
 	char word = 0;
 	struct err e = { 0 };
-	ssize_t n = io_recv(f->fd, &word, 1, fds, 2, &nfds, &e);
+	ssize_t n;
 
 	(void)events;
+	fd_reserve_lend(&c->reserve, 2);
+	n = io_recv(f->fd, &word, 1, fds, 2, &nfds, &e);
+	fd_reserve_fill(&c->reserve);
+	if (n < 0 && e.code == ERR_LIMIT) { /* the supervisor finds out, and tries again */
+		log_error("control message not taken", "error=%s", e.msg);
+		return;
+	}
 	if (n <= 0) {
 		loop_stop(c->egress->loop);
 		return;
@@ -373,6 +397,7 @@ struct channel_c *channel_c_new(struct egress *g, int sock, int control, struct 
 		channel_c_free(c);
 		return NULL;
 	}
+	fd_reserve_fill(&c->reserve);
 	on_counts(&c->counts);
 	return c;
 }
@@ -385,6 +410,7 @@ void channel_c_free(struct channel_c *c)
 	loop_timer_cancel(c->egress->loop, &c->counts);
 	loop_task_cancel(c->egress->loop, &c->later);
 	drop_fds(c);
+	fd_reserve_release(&c->reserve);
 	io_close_all(&c->sock, 1);
 	io_close_all(&c->control, 1);
 	fifo_release(&c->in);

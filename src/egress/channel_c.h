@@ -13,5 +13,5 @@ bool channel_c_record(struct channel_c *c, struct guest *g, const char *text, si
 /* Queues; false if the bound of what may wait is reached (it is lost, the caller counts). */
 bool channel_c_say(struct channel_c *c, enum egress_type type, const char *id, const char *text,
 		   size_t len);
-/* Tells what the guest has used, if that has changed. */
-void channel_c_count(struct channel_c *c, struct guest *g);
+/* Sends what waits, now, as far as the socket takes it. */
+void channel_c_flush(struct channel_c *c);

@@ -29,8 +29,7 @@
 #include "attempt.h"
 #include "upstreams.h"
 
-#define ACCEPTS_MAX 64 /* per turn and guest */
-#define PAUSE_MS 100   /* without descriptors */
+#define PAUSE_MS 100 /* without descriptors */
 #define TOLD_NS (1000 * CLOCK_MS)
 
 static void reset(int fd)
@@ -57,7 +56,10 @@ void flow_end(struct flow *f, bool cut)
 	else if (f->fd >= 0)
 		fd_close(f->fd);
 	if (f->counted)
-		limits_connection_over(g, f->counted_rule, f->counted_version);
+		limits_connection_over(g);
+	if (f->counted_by)
+		f->counted_by->connections--;
+	share_give_fds(g, SHARE_FLOW_FDS);
 	*(f->prev ? &f->prev->next : &g->flows) = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
@@ -116,14 +118,16 @@ bool flow_count(struct flow *f, int alert)
 
 	if (f->counted)
 		return true;
-	if (!limits_connection(f->guest, f->answer.rule, &why)) {
-		flow_refuse(f, why, alert);
-		return false;
-	}
-	f->counted = true;
-	f->counted_rule = f->answer.rule;
-	f->counted_version = f->guest->version;
-	return true;
+	f->counted = limits_connection(f->guest, &why);
+	if (f->counted && flow_count_by(f, f->answer.rule, &why))
+		return true;
+	flow_refuse(f, why, alert);
+	return false;
+}
+
+bool flow_count_by(struct flow *f, const struct policy_rule *rule, const char **ret_why)
+{
+	return limits_connection_by(f->guest, rule, &f->counted_by, ret_why);
 }
 
 void flow_judge(struct flow *f)
@@ -144,6 +148,7 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 	struct flow *f = calloc(1, sizeof(*f));
 
 	if (!f) {
+		share_give_fds(g, SHARE_FLOW_FDS);
 		reset(fd);
 		return;
 	}
@@ -174,20 +179,28 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 }
 
 /* One more than there may be: said once a second at most, or it would be a way to fill the log. */
-static void turn_away(struct guest *g, int fd, const struct ip *ip, uint16_t port)
+static void turn_away(struct guest *g, int fd, const struct ip *ip, uint16_t port,
+		      const char *reason)
 {
 	uint64_t now = loop_now_ns(g->egress->loop);
-	struct attempt r = { .kind = ATTEMPT_CONNECT,
-			     .start_ns = now,
-			     .ip = ip,
-			     .port = port,
-			     .reason = "this session has too many connections" };
+	struct attempt r = {
+		.kind = ATTEMPT_CONNECT, .start_ns = now, .ip = ip, .port = port, .reason = reason
+	};
 
 	reset(fd);
 	if (g->turned_away_ns + TOLD_NS > now)
 		return;
 	g->turned_away_ns = now;
 	attempt_send(g, &r);
+}
+
+/* Made to the listener itself, not led to it from elsewhere: from inside the cell, or through one
+ * of its ports. There is nothing to be reached, and nobody to be told. */
+static bool is_own_port(const struct ip *ip, uint16_t port)
+{
+	static const struct ip v6 = { { [15] = 1 } };
+
+	return port == FLOW_OWN_PORT && ((ip_is_v4(ip) && ip->b[12] == 127) || ip_same(ip, &v6));
 }
 
 static void take(struct guest *g, int fd)
@@ -203,10 +216,15 @@ static void take(struct guest *g, int fd)
 	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0 ||
 	    ip_of_sockaddr((struct sockaddr *)&at, &ip, &port) < 0)
 		reset(fd);
+	else if (is_own_port(&ip, port))
+		reset(fd);
 	else if (port == 53)
 		dns_serve_tcp(g, fd);
 	else if (g->nflows >= GUEST_FLOWS_MAX)
-		turn_away(g, fd, &ip, port);
+		turn_away(g, fd, &ip, port, "this session has too many connections");
+	else if (!share_take_fds(g, SHARE_FLOW_FDS))
+		turn_away(g, fd, &ip, port,
+			  "this tenant's sessions have too many connections for this node");
 	else
 		begin(g, fd, &ip, port);
 }
@@ -234,7 +252,7 @@ void flow_accept(struct guest *g)
 	struct sockaddr_storage peer;
 	socklen_t len;
 
-	for (int i = 0; i < ACCEPTS_MAX; i++) {
+	while (share_turn_accept(g)) {
 		int fd;
 
 		len = sizeof(peer);

@@ -11,6 +11,7 @@
 #include "http1.h"
 #include "outbound.h"
 
+#define FLOW_OWN_PORT 1	    /* of the listener, which all connections are led to */
 #define FLOW_SNIFF_MS 10000 /* from its first moment until it is known what it is */
 #define FLOW_PASS_IDLE_MS 900000
 #define FLOW_HEAD_MAX 65536 /* bytes of a head, either way */
@@ -40,9 +41,8 @@ struct flow {
 	uint8_t *first; /* owned; what was judged, and is sent before all that follows */
 	size_t first_n;
 
-	bool counted; /* by limits_connection(), then by this rule of that version */
-	const struct policy_rule *counted_rule;
-	uint64_t counted_version;
+	bool counted;		 /* by limits_connection(), */
+	struct used *counted_by; /* and as one of this rule's; NULL: of none */
 
 	struct outbound outbound;
 	struct pass *pass;
@@ -64,6 +64,9 @@ void flow_record(struct flow *f, bool allowed, const char *reason);
 void flow_refuse(struct flow *f, const char *reason, int alert);
 /* Counts it as a connection by its rule. False: too many, and it was refused. */
 bool flow_count(struct flow *f, int alert);
+/* It carries something that this rule allowed: from now on it is counted as one of that rule's.
+ * False, and why: that has too many. */
+bool flow_count_by(struct flow *f, const struct policy_rule *rule, const char **ret_why);
 
 void flow_sniff(struct flow *f);				  /* begins to look */
 void flow_connect(struct flow *f, const char *bytes, size_t len); /* CONNECT ..., so far */

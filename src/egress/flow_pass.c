@@ -10,17 +10,27 @@
 #include "guest_limits.h"
 #include "pass.h"
 
-static bool on_moved(void *arg, uint64_t out, uint64_t in)
+static uint64_t on_left(void *arg, bool out, const char **ret_why)
 {
 	struct flow *f = arg;
-	const char *why;
 
-	f->out += out;
-	f->in += in;
-	if (limits_bytes(f->guest, f->answer.rule, out, in, &why))
-		return true;
-	f->cut = why;
-	return false;
+	return limits_left(f->guest, f->answer.rule, out ? USED_OUT : USED_IN, 1, ret_why);
+}
+
+static void on_moved(void *arg, bool out, uint64_t n)
+{
+	struct flow *f = arg;
+
+	*(out ? &f->out : &f->in) += n;
+	limits_moved(f->guest, f->answer.rule, out ? USED_OUT : USED_IN, n);
+	share_turn_moved(f->guest, n);
+}
+
+static uint64_t on_turn(void *arg)
+{
+	struct flow *f = arg;
+
+	return share_turn_left(f->guest);
 }
 
 static void on_over(void *arg, const char *why)
@@ -41,7 +51,9 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 				  .first = f->first,
 				  .first_n = f->first_n,
 				  .idle_ms = FLOW_PASS_IDLE_MS,
+				  .left = on_left,
 				  .moved = on_moved,
+				  .turn = on_turn,
 				  .over = on_over,
 				  .arg = f };
 
@@ -95,7 +107,8 @@ void flow_pass(struct flow *f)
 
 	if (!flow_count(f, alert))
 		return;
-	if (!limits_request(f->guest, f->answer.rule, &why)) {
+	if (!limits_any_left(f->guest, f->answer.rule, &why) ||
+	    !limits_request(f->guest, f->answer.rule, &why)) {
 		flow_refuse(f, why, alert);
 		return;
 	}

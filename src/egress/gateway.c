@@ -222,14 +222,14 @@ static void advance(struct gateway *x)
 {
 	int rounds = 0;
 
-	while (!x->over && rounds < ROUNDS_MAX && step(x))
+	while (!x->over && rounds < ROUNDS_MAX && share_turn_left(x->guest) > 0 && step(x))
 		rounds++;
 	if (x->over) {
 		flow_end(x->flow, x->reset); /* frees x */
 		return;
 	}
 	arm(x);
-	if (rounds == ROUNDS_MAX)
+	if (rounds == ROUNDS_MAX || share_turn_left(x->guest) == 0)
 		gateway_later(x);
 }
 

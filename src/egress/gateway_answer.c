@@ -107,8 +107,11 @@ static bool read_head(struct gateway *x)
 	}
 	x->mask = secrets_mask(x->guest->secrets);
 	fifo_consume(&s->in, (size_t)n); /* it stays readable until more is read */
-	if (!gateway_count(x, 0, (uint64_t)n))
+	if (gateway_left(x, USED_IN, (uint64_t)n) < (uint64_t)n) {
+		gateway_spent(x, USED_IN);
 		return true;
+	}
+	gateway_count(x, USED_IN, (uint64_t)n);
 	if (a.status < 200 && a.status != 101)
 		interim(x, &a);
 	else

@@ -82,36 +82,65 @@ static void took(struct gateway_body *b, struct stream *from, size_t n)
 		b->done = true;
 }
 
-/* All of it, whether there is room or not. */
-static void emit(const struct gateway_body *b, struct stream *to, const void *data, size_t n)
+/* All of it, whether there is room or not. Returns how many bytes that is in its framing. */
+static size_t emit(const struct gateway_body *b, struct stream *to, const void *data, size_t n)
 {
 	char head[CHUNK_HEAD_MAX];
+	size_t nhead;
 
 	if (n == 0)
-		return;
-	if (b->rechunk)
-		stream_add(to, head, chunk_head(head, n));
+		return 0;
+	if (!b->rechunk) {
+		stream_add(to, data, n);
+		return n;
+	}
+	nhead = chunk_head(head, n);
+	stream_add(to, head, nhead);
 	stream_add(to, data, n);
-	if (b->rechunk)
-		stream_add(to, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
+	stream_add(to, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
+	return nhead + n + sizeof(CHUNK_TAIL) - 1;
 }
 
-static size_t put(const struct gateway_body *b, struct stream *to, const void *data, size_t n)
+/* Returns how much of it was taken; *ret_went is that in its framing. */
+static size_t put(const struct gateway_body *b, struct stream *to, const void *data, size_t n,
+		  size_t *ret_went)
 {
 	size_t room;
 
+	*ret_went = 0;
 	if (!b->rechunk)
-		return stream_put(to, data, n);
+		return *ret_went = stream_put(to, data, n);
 	room = stream_room(to);
 	if (n + CHUNK_EXTRA > room && room < STREAM_OUT_MAX / 2)
 		return 0; /* as stream_put(): no chunks of crumbs */
 	if (n > room - CHUNK_EXTRA)
 		n = room - CHUNK_EXTRA;
-	emit(b, to, data, n);
+	*ret_went = emit(b, to, data, n);
 	return n;
 }
 
+/* How much of a piece may go, if `left` bytes may: less than all of it, or nothing. */
+static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t framing)
+{
+	left = left > framing ? left - framing : 0;
+	b->spent = n > 0 && left == 0;
+	return left < n ? (size_t)left : n;
+}
+
 /* ---- to the server */
+
+/* The server gets no byte beyond the limits, framing and all: so room for the last chunk is left.
+ */
+static size_t put_out(struct gateway *x, struct http1_span piece)
+{
+	size_t framing = x->out.rechunk ? CHUNK_EXTRA + sizeof(CHUNK_LAST) - 1 : 0, went = 0, n;
+	size_t most = within(&x->out, piece.n, gateway_left(x, USED_OUT, 1), framing);
+
+	n = most > 0 ? put(&x->out, &x->up->stream, piece.p, most, &went) : 0;
+	if (went > 0)
+		gateway_count(x, USED_OUT, went);
+	return n;
+}
 
 bool gateway_body_out(struct gateway *x)
 {
@@ -122,7 +151,7 @@ bool gateway_body_out(struct gateway *x)
 
 	while (!b->done && !b->bad && !to->deaf && !to->broken) {
 		struct http1_span piece = next_piece(b, from);
-		size_t n = piece.n > 0 ? put(b, to, piece.p, piece.n) : 0;
+		size_t n = piece.n > 0 ? put_out(x, piece) : 0;
 
 		if (n > 0) {
 			if (x->model)
@@ -140,7 +169,12 @@ bool gateway_body_out(struct gateway *x)
 	assert(!b->done || b->goes_on != HTTP1_LENGTH || b->sent == b->length);
 	if (b->done && b->rechunk) {
 		b->rechunk = false;
+		if (gateway_left(x, USED_OUT, sizeof(CHUNK_LAST) - 1) < sizeof(CHUNK_LAST) - 1) {
+			gateway_spent(x, USED_OUT);
+			return true;
+		}
 		stream_add(to, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
+		gateway_count(x, USED_OUT, sizeof(CHUNK_LAST) - 1);
 		moved = true;
 	}
 	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0) {
@@ -152,8 +186,10 @@ bool gateway_body_out(struct gateway *x)
 		gateway_gone(x);
 		return true;
 	}
-	if (sent > 0 && !gateway_count(x, sent, 0))
+	if (b->spent) {
+		gateway_spent(x, USED_OUT);
 		return true;
+	}
 	if (b->bad) {
 		gateway_fail(x, b->bad_status, b->bad);
 		return true;
@@ -196,7 +232,7 @@ static uint8_t *mask_room(struct gateway *x)
 
 /* Pieces that are there, in one: what is held back is looked at again with each that comes, and who
  * sends a byte at a time would have it looked at for each byte. */
-static size_t gather(struct gateway *x, uint8_t *ret, size_t cap)
+static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
 {
 	struct gateway_body *b = &x->in;
 	struct stream *from = &x->up->stream;
@@ -206,6 +242,7 @@ static size_t gather(struct gateway *x, uint8_t *ret, size_t cap)
 		struct http1_span piece = next_piece(b, from);
 		size_t more = piece.n < cap - n ? piece.n : cap - n;
 
+		more = within(b, more, left - n, 0);
 		if (more == 0)
 			break;
 		memcpy(ret + n, piece.p, more);
@@ -215,7 +252,7 @@ static size_t gather(struct gateway *x, uint8_t *ret, size_t cap)
 	return n;
 }
 
-static uint64_t move_masked(struct gateway *x)
+static uint64_t move_masked(struct gateway *x, uint64_t left)
 {
 	static uint8_t pieces[PIECE_MAX];
 	uint64_t got = 0;
@@ -228,7 +265,7 @@ static uint64_t move_masked(struct gateway *x)
 			x->in.bad = "memory is short";
 			break;
 		}
-		n = gather(x, pieces, sizeof(pieces));
+		n = gather(x, pieces, sizeof(pieces), left - got);
 		if (n > 0 && x->model)
 			model_answer(x->model, pieces, n, clock_now_ns() - x->start_ns);
 		emit(&x->in, &x->cell, room, mask_feed(x->mask, &x->masked, pieces, n, room));
@@ -255,15 +292,17 @@ static bool is_masked(const struct gateway *x)
 	return x->mask || x->masked.n > 0;
 }
 
-static uint64_t move_plain(struct gateway *x)
+static uint64_t move_plain(struct gateway *x, uint64_t left)
 {
 	struct gateway_body *b = &x->in;
 	struct stream *from = &x->up->stream;
 	uint64_t got = 0;
+	size_t went;
 
 	while (!b->done && !b->bad && !x->cell.deaf && !x->cell.broken) {
 		struct http1_span piece = next_piece(b, from);
-		size_t n = piece.n > 0 ? put(b, &x->cell, piece.p, piece.n) : 0;
+		size_t most = within(b, piece.n, left - got, 0);
+		size_t n = most > 0 ? put(b, &x->cell, piece.p, most, &went) : 0;
 
 		if (n == 0)
 			break;
@@ -276,12 +315,15 @@ static uint64_t move_plain(struct gateway *x)
 	return got;
 }
 
-static uint64_t move_in(struct gateway *x)
+/* At most `left` bytes of the server's. */
+static uint64_t move_in(struct gateway *x, uint64_t left)
 {
-	if (gateway_splices(x))
-		return gateway_splice(x);
+	if (gateway_splices(x)) {
+		x->in.spent = left == 0;
+		return left == 0 ? 0 : gateway_splice(x, left);
+	}
 	if (x->mask)
-		return move_masked(x);
+		return move_masked(x, left);
 	if (x->masked.n > 0) { /* there was one */
 		uint8_t *room = mask_room(x);
 
@@ -290,16 +332,18 @@ static uint64_t move_in(struct gateway *x)
 		else
 			x->in.bad = "memory is short";
 	}
-	return move_plain(x);
+	return move_plain(x, left);
 }
 
 bool gateway_body_in(struct gateway *x)
 {
 	struct gateway_body *b = &x->in;
 	struct stream *from = &x->up->stream;
-	uint64_t got = move_in(x);
+	uint64_t got = move_in(x, gateway_left(x, USED_IN, 1));
 	bool moved = got > 0;
 
+	if (got > 0)
+		gateway_count(x, USED_IN, got);
 	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0)
 		b->done = moved = true;
 	if (b->done) {
@@ -309,8 +353,10 @@ bool gateway_body_in(struct gateway *x)
 			stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
 		b->rechunk = false;
 	}
-	if (got > 0 && !gateway_count(x, 0, got))
+	if (b->spent && gateway_left(x, USED_IN, 1) == 0) {
+		gateway_spent(x, USED_IN);
 		return true;
+	}
 	if (b->bad)
 		gateway_fail(x, 502, b->bad);
 	return moved || b->bad;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "gateway_inside.h"
-#include "guest_limits.h"
 #include "json.h"
 #include "model.h"
 #include "attempt.h"
@@ -186,14 +185,24 @@ bool gateway_ask(struct gateway *x)
 	return x->allowed;
 }
 
-bool gateway_count(struct gateway *x, uint64_t out, uint64_t in)
+uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want)
 {
 	const char *why;
 
-	x->bytes_out += out;
-	x->bytes_in += in;
-	if (limits_bytes(x->guest, x->rule, out, in, &why))
-		return true;
+	return limits_left(x->guest, x->rule, way, want, &why);
+}
+
+void gateway_count(struct gateway *x, enum used_way way, uint64_t n)
+{
+	*(way == USED_OUT ? &x->bytes_out : &x->bytes_in) += n;
+	limits_moved(x->guest, x->rule, way, n);
+	share_turn_moved(x->guest, n);
+}
+
+void gateway_spent(struct gateway *x, enum used_way way)
+{
+	const char *why;
+
+	(void)limits_left(x->guest, x->rule, way, 1, &why);
 	gateway_deny(x, 403, why);
-	return false;
 }

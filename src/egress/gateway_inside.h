@@ -11,6 +11,7 @@
 #include "buf.h"
 #include "chunk.h"
 #include "gateway.h"
+#include "guest_limits.h"
 #include "secrets.h"
 #include "upstreams.h"
 
@@ -43,6 +44,7 @@ struct gateway_body {
 	enum http1_framing goes_on; /* of a request: how the server gets it, in head and body */
 	uint64_t length, sent;	    /* HTTP1_LENGTH: what the head says, what went so far */
 	bool done;
+	bool spent;	 /* there is more, and no more may go */
 	const char *bad; /* it cannot be read on */
 	int bad_status;	 /* what its sender is told then, if it can be told */
 };
@@ -113,7 +115,11 @@ void gateway_fail(struct gateway *x, int status, const char *reason);
 void gateway_done(struct gateway *x);
 /* The policy's word on the request under way; sets rule and reason. */
 bool gateway_ask(struct gateway *x);
-bool gateway_count(struct gateway *x, uint64_t out, uint64_t in); /* false: it was cut */
+/* How many bytes may go this way now, as limits_left(); what went is told right after. */
+uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want);
+void gateway_count(struct gateway *x, enum used_way way, uint64_t n);
+/* There is more to go this way than may: it is cut, or refused. */
+void gateway_spent(struct gateway *x, enum used_way way);
 /* Parts of these, for gateway.c. */
 void gateway_note(struct gateway *x, const char *reason); /* for the record */
 void gateway_record(struct gateway *x);
@@ -143,7 +149,7 @@ bool gateway_body_in(struct gateway *x);
 /* gateway_splice.c: does the answer's body go on without being read here? Then gateway_splice()
  * moves what it can, and says how much. */
 bool gateway_splices(const struct gateway *x);
-uint64_t gateway_splice(struct gateway *x);
+uint64_t gateway_splice(struct gateway *x, uint64_t most);
 void gateway_splice_end(struct gateway *x);
 
 /* ---- gateway_server.c */

@@ -11,7 +11,6 @@
 
 #include "clock.h"
 #include "gateway_inside.h"
-#include "guest_limits.h"
 #include "model.h"
 #include "path.h"
 
@@ -110,8 +109,12 @@ static bool is_within_limits(struct gateway *x)
 
 	if (all > 0 && (max == 0 || all < max))
 		max = all;
-	if (!limits_request(x->guest, x->rule, &why)) {
+	if (!flow_count_by(x->flow, x->rule, &why) || !limits_request(x->guest, x->rule, &why)) {
 		gateway_deny(x, 429, why);
+		return false;
+	}
+	if (!limits_any_left(x->guest, x->rule, &why)) {
+		gateway_deny(x, 403, why);
 		return false;
 	}
 	if (max > 0 && x->r.framing == HTTP1_LENGTH && x->r.content_length > max) {

@@ -25,12 +25,16 @@ static void send_head(struct gateway *x)
 {
 	size_t n = x->ask.len;
 
+	if (gateway_left(x, USED_OUT, n) < n) {
+		gateway_spent(x, USED_OUT);
+		return;
+	}
 	x->state = GATEWAY_EXCHANGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
 	stream_add(&x->up->stream, x->ask.data, n);
 	if (!x->retriable) /* a body that was collected is in it */
 		buf_release(&x->ask);
-	(void)gateway_count(x, n, 0);
+	gateway_count(x, USED_OUT, n);
 }
 
 static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)

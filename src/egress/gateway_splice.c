@@ -40,11 +40,12 @@ static bool open_pipe(struct gateway *x)
 	return true;
 }
 
-/* From the server into the pipe. */
-static bool draw(struct gateway *x)
+/* From the server into the pipe, up to max. */
+static bool draw(struct gateway *x, uint64_t max)
 {
 	struct stream *from = &x->up->stream;
-	size_t most = x->in.left < PIPE_SIZE ? (size_t)x->in.left : PIPE_SIZE;
+	size_t room = max < PIPE_SIZE ? (size_t)max : PIPE_SIZE;
+	size_t most = x->in.left < room ? (size_t)x->in.left : room;
 	ssize_t n =
 		splice(from->fd, NULL, x->pipe[1], NULL, most, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
@@ -62,10 +63,10 @@ static bool draw(struct gateway *x)
 	return false;
 }
 
-/* From the pipe to the cell. */
-static bool pour(struct gateway *x)
+/* From the pipe to the cell, up to max. */
+static bool pour(struct gateway *x, uint64_t max)
 {
-	ssize_t n = splice(x->pipe[0], NULL, x->cell.fd, NULL, x->piped,
+	ssize_t n = splice(x->pipe[0], NULL, x->cell.fd, NULL, max < x->piped ? max : x->piped,
 			   SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
 	if (n > 0) {
@@ -77,21 +78,23 @@ static bool pour(struct gateway *x)
 	return false;
 }
 
-uint64_t gateway_splice(struct gateway *x)
+uint64_t gateway_splice(struct gateway *x, uint64_t most)
 {
 	uint64_t moved = 0;
 
 	x->cell.blocked = false;
 	if (!open_pipe(x))
 		return 0;
-	while (moved < TURN_MAX) {
+	if (most > TURN_MAX)
+		most = TURN_MAX;
+	while (moved < most) {
 		size_t before = x->piped;
 
 		if (before > 0) {
-			if (!pour(x))
+			if (!pour(x, most - moved))
 				break;
 			moved += before - x->piped;
-		} else if (x->in.left == 0 || !draw(x)) {
+		} else if (x->in.left == 0 || !draw(x, most - moved)) {
 			break;
 		}
 	}

@@ -9,12 +9,13 @@
 
 #include <jansson.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "channel_c.h"
+#include "counts.h"
 #include "dns.h"
 #include "flow.h"
 #include "foreign.h"
@@ -35,6 +36,8 @@ struct guest *guest_find(struct egress *g, const char *id)
 struct order {
 	struct policy *policy;
 	struct secrets *secrets;
+	json_t *used; /* NULL: nothing was, so far */
+	char tenant[EGRESS_ID_MAX];
 };
 
 static void order_release(struct order *o)
@@ -42,6 +45,7 @@ static void order_release(struct order *o)
 	policy_free(o->policy);
 	if (o->secrets != NULL)
 		secrets_free(o->secrets);
+	json_decref(o->used);
 }
 
 /* Of who cannot merge: the layers' documents, as texts. */
@@ -59,9 +63,8 @@ static char *merge(const json_t *layers, struct err *e)
 	return policy_merge(texts, &merged, e) < 0 ? NULL : merged;
 }
 
-static int read_policy(const char *text, size_t len, struct policy **ret, struct err *e)
+static int read_policy(const json_t *root, struct policy **ret, struct err *e)
 {
-	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
 	json_t *policy = json_object_get(root, "policy");
 	char *written = NULL;
 	int read = -1;
@@ -73,19 +76,39 @@ static int read_policy(const char *text, size_t len, struct policy **ret, struct
 	if (written != NULL)
 		read = policy_read(written, strlen(written), POLICY_LAYERS, ret, e);
 	free(written);
-	json_decref(root);
 	return read;
 }
 
 static int order_read(const char *text, size_t len, struct order *ret, struct err *e)
 {
-	*ret = (struct order){ 0 };
-	if (read_policy(text, len, &ret->policy, e) < 0)
-		return -1;
-	if (secrets_read(text, len, &ret->secrets, e) == 0)
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	const char *tenant = json_string_value(json_object_get(root, "tenant"));
+	int read = -1;
+
+	*ret = (struct order){ .used = json_incref(json_object_get(root, "used")) };
+	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", tenant == NULL ? "" : tenant);
+	if (read_policy(root, &ret->policy, e) == 0)
+		read = secrets_read(text, len, &ret->secrets, e);
+	json_decref(root);
+	if (read < 0)
+		order_release(ret);
+	return read;
+}
+
+/* It is this tenant's from now on. */
+static int join(struct guest *g, const char *tenant, struct err *e)
+{
+	struct share *s;
+
+	if (g->share != NULL && strcmp(g->share->tenant, tenant) == 0)
 		return 0;
-	order_release(ret);
-	return -1;
+	if (g->share != NULL)
+		return err_set(e, ERR_INVALID, "order: a session cannot change its tenant");
+	s = share_join(g->egress, tenant);
+	if (s == NULL)
+		return err_set(e, ERR_SYSTEM, "memory is short");
+	g->share = s;
+	return 0;
 }
 
 struct naming {
@@ -112,6 +135,9 @@ static int obey(struct guest *g, struct order *o, struct err *e)
 	struct secrets *old_secrets = g->secrets;
 	struct naming naming = { g->names, NAMES_MAX / 2 };
 
+	if (join(g, o->tenant, e) < 0)
+		return -1;
+	counts_restore(g, o->used);
 	g->policy = o->policy;
 	g->version++;
 	if (limits_renew(g, e) < 0) {
@@ -120,7 +146,8 @@ static int obey(struct guest *g, struct order *o, struct err *e)
 		return -1;
 	}
 	g->secrets = o->secrets;
-	*o = (struct order){ 0 };
+	o->policy = NULL;
+	o->secrets = NULL;
 	policy_each_host(g->policy, name_host, &naming);
 	if (old != NULL) {
 		flow_recheck(g);
@@ -203,6 +230,7 @@ static struct guest *guest_new(struct egress *egress, const char *id)
 	if (g == NULL)
 		return NULL;
 	g->egress = egress;
+	used_init(&g->used);
 	memcpy(g->id, id, strlen(id) + 1);
 	g->tcp = g->udp = -1;
 	g->on_tcp.fd = g->on_udp.fd = -1;
@@ -242,13 +270,14 @@ void guest_detach(struct guest *g)
 	dns_tcp_cut_all(g);
 	flow_cut_all(g);
 	upstreams_free(g->upstreams);
-	channel_c_count(g->egress->channel, g);
+	counts_tell(g);
 	while (*at != g)
 		at = &(*at)->next;
 	*at = g->next;
 	g->egress->nguests--;
 	names_free(g->names);
-	limits_free(g->rates);
+	used_release(&g->used);
+	share_leave(g->egress, g->share);
 	policy_free(g->policy);
 	if (g->secrets != NULL)
 		secrets_free(g->secrets);

@@ -8,6 +8,8 @@
 #include "egress_msg.h"
 #include "loop.h"
 #include "policy.h"
+#include "share.h"
+#include "used.h"
 
 struct channel_c; /* channel_c.h: to cordond */
 struct resolver;  /* resolver.h */
@@ -27,6 +29,8 @@ struct egress {
 	struct tls *upstream;
 	struct guest *guests;
 	unsigned nguests;
+	struct share *shares;  /* of the tenants that have guests */
+	unsigned fds, fds_max; /* descriptors of guests' connections, and how many there may be */
 };
 
 /* Connections at a time, whatever the policy says: one may cost 350 KiB of buffers. */
@@ -39,6 +43,7 @@ struct guest_counts {
 struct guest {
 	struct guest *next;
 	struct egress *egress;
+	struct share *share; /* of its tenant; never NULL */
 	char id[EGRESS_ID_MAX];
 	struct policy *policy;	     /* owned; replaced as a whole */
 	uint64_t version;	     /* of the policy: counts up with every change */
@@ -51,9 +56,11 @@ struct guest {
 	struct loop_timer again; /* while there are no descriptors to accept with */
 	struct flow *flows;
 	unsigned nflows;
+	unsigned fds; /* share.h */
+	struct share_turn turn;
 	uint64_t turned_away_ns;	  /* flow.c: when that was last recorded */
 	struct guest_counts counts, told; /* told: by the last EGRESS_COUNTS */
-	struct rates *rates;		  /* owned: guest_limits.h */
+	struct used_table used;		  /* owned: guest_limits.h */
 	bool here;			  /* attached since the channel is new */
 	uint64_t records_lost;
 	size_t waiting;	  /* bytes of its records since the channel had none waiting, */

@@ -1,20 +1,30 @@
 /* guest_limits.h - what a guest may use: connections, requests per minute, bytes; by its policy as
- * a whole and by rule. */
+ * a whole and by rule. What it has used is in g->used (used.h), and goes on from policy to policy.
+ */
 #pragma once
 
 #include "guest.h"
+#include "used.h"
 
-struct rates;
-
-/* For a guest's policy. Counts of rules begin anew with every policy; the guest's own go on. */
+/* For a guest's new policy. */
 int limits_renew(struct guest *g, struct err *e) MUST_USE;
-void limits_free(struct rates *r);
 
 /* Each: false, and why, if it is too much. rule: that allowed it, or NULL. */
-bool limits_connection(struct guest *g, const struct policy_rule *rule, const char **ret_why);
-/* One that limits_connection() counted is over. version: g->version when it was counted. */
-void limits_connection_over(struct guest *g, const struct policy_rule *rule, uint64_t version);
+
+/* One connection more of the guest. */
+bool limits_connection(struct guest *g, const char **ret_why);
+void limits_connection_over(struct guest *g);
+/* It is one of this rule from now on, and no more one of *by (NULL: of none), which is set. On
+ * failure it stays what it was. */
+bool limits_connection_by(struct guest *g, const struct policy_rule *rule, struct used **by,
+			  const char **ret_why);
 bool limits_request(struct guest *g, const struct policy_rule *rule, const char **ret_why);
-/* Counts them into the guest's totals, too. */
-bool limits_bytes(struct guest *g, const struct policy_rule *rule, uint64_t out, uint64_t in,
-		  const char **ret_why);
+
+/* How many bytes may go this way now, at most, asked right before each move: at least `want`,
+ * unless fewer are left. 0: none, and why. */
+uint64_t limits_left(struct guest *g, const struct policy_rule *rule, enum used_way way,
+		     uint64_t want, const char **ret_why);
+/* Is there anything left both ways? Asked before something begins. */
+bool limits_any_left(struct guest *g, const struct policy_rule *rule, const char **ret_why);
+/* So many went, no more than limits_left() said; told before anything else moves. */
+void limits_moved(struct guest *g, const struct policy_rule *rule, enum used_way way, uint64_t n);

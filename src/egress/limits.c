@@ -1,82 +1,62 @@
+/* limits.c - theory of operation
+ *
+ * Bytes are asked for before they move and counted right after, in one thread: so whatever is left
+ * is left for all connections together, and no sum of them moves a byte too many. What the answer
+ * allows has been claimed with cordond before (used.h): the message is in its socket when this
+ * returns, unless the socket is full. */
 #include "guest_limits.h"
 
-#include <stdlib.h>
-
 #include "clock.h"
+#include "counts.h"
 
 #define MINUTE_NS (60000 * CLOCK_MS)
 
-/* What was used, of the guest or of one rule. Requests are counted by a bucket that holds a
- * minute's worth and fills evenly. */
-struct used {
-	uint64_t connections, bytes_out, bytes_in;
-	uint64_t full_ns; /* when the bucket will be full again */
-};
-
-struct rates {
-	uint64_t version; /* of the policy */
-	size_t nrules;
-	struct used guest;
-	struct used rules[];
-};
-
 int limits_renew(struct guest *g, struct err *e)
 {
-	size_t n = policy_rules(g->policy);
-	struct rates *r = calloc(1, sizeof(*r) + n * sizeof(r->rules[0]));
-
-	if (r == NULL)
-		return err_set(e, ERR_SYSTEM, "memory is short");
-	if (g->rates != NULL)
-		r->guest = g->rates->guest;
-	r->version = g->version;
-	r->nrules = n;
-	limits_free(g->rates);
-	g->rates = r;
-	return 0;
+	return used_renew(&g->used, g->policy) < 0 ? err_set(e, ERR_SYSTEM, "memory is short") : 0;
 }
 
-void limits_free(struct rates *r)
-{
-	free(r);
-}
-
-static struct used *used_of(const struct guest *g, const struct policy_rule *rule)
-{
-	return rule == NULL || rule->number >= g->rates->nrules ? NULL
-								: &g->rates->rules[rule->number];
-}
+/* ---- connections */
 
 static bool room_for_connection(const struct policy_limits *l, const struct used *u)
 {
 	return l->connections == 0 || u->connections < l->connections;
 }
 
-bool limits_connection(struct guest *g, const struct policy_rule *rule, const char **ret_why)
+bool limits_connection(struct guest *g, const char **ret_why)
 {
-	struct used *all = &g->rates->guest, *of_rule = used_of(g, rule);
-
 	*ret_why = "this session has too many connections";
-	if (!room_for_connection(policy_limits(g->policy), all))
+	if (!room_for_connection(policy_limits(g->policy), &g->used.own))
 		return false;
-	*ret_why = "the rule's limit of connections is reached";
-	if (of_rule != NULL && !room_for_connection(&rule->limits, of_rule))
-		return false;
-	all->connections++;
-	if (of_rule != NULL)
-		of_rule->connections++;
+	g->used.own.connections++;
 	g->counts.connections++;
 	return true;
 }
 
-void limits_connection_over(struct guest *g, const struct policy_rule *rule, uint64_t version)
+void limits_connection_over(struct guest *g)
 {
-	struct used *of_rule = version == g->rates->version ? used_of(g, rule) : NULL;
-
-	g->rates->guest.connections--;
-	if (of_rule != NULL && of_rule->connections > 0)
-		of_rule->connections--;
+	g->used.own.connections--;
 }
+
+bool limits_connection_by(struct guest *g, const struct policy_rule *rule, struct used **by,
+			  const char **ret_why)
+{
+	struct used *u = used_of(&g->used, rule);
+
+	if (u == *by)
+		return true;
+	*ret_why = "the rule's limit of connections is reached";
+	if (u != NULL && !room_for_connection(&rule->limits, u))
+		return false;
+	if (*by != NULL)
+		(*by)->connections--;
+	if (u != NULL)
+		u->connections++;
+	*by = u;
+	return true;
+}
+
+/* ---- requests: a bucket that holds a minute's worth and fills evenly */
 
 static bool take_request(const struct policy_limits *l, struct used *u, uint64_t now)
 {
@@ -96,37 +76,55 @@ static bool take_request(const struct policy_limits *l, struct used *u, uint64_t
 bool limits_request(struct guest *g, const struct policy_rule *rule, const char **ret_why)
 {
 	uint64_t now = loop_now_ns(g->egress->loop);
-	struct used *of_rule = used_of(g, rule);
+	struct used *of_rule = used_of(&g->used, rule);
 
 	*ret_why = "the rule's limit of requests per minute is reached";
 	if (of_rule != NULL && !take_request(&rule->limits, of_rule, now))
 		return false;
 	*ret_why = "this session's limit of requests per minute is reached";
-	if (!take_request(policy_limits(g->policy), &g->rates->guest, now))
+	if (!take_request(policy_limits(g->policy), &g->used.own, now))
 		return false;
 	g->counts.requests++;
 	return true;
 }
 
-static bool add_bytes(const struct policy_limits *l, struct used *u, uint64_t out, uint64_t in)
+/* ---- bytes */
+
+static uint64_t limit_of(const struct policy_limits *l, enum used_way way)
 {
-	u->bytes_out += out;
-	u->bytes_in += in;
-	return (l->bytes_out == 0 || u->bytes_out <= l->bytes_out) &&
-	       (l->bytes_in == 0 || u->bytes_in <= l->bytes_in);
+	return way == USED_OUT ? l->bytes_out : l->bytes_in;
 }
 
-bool limits_bytes(struct guest *g, const struct policy_rule *rule, uint64_t out, uint64_t in,
-		  const char **ret_why)
+uint64_t limits_left(struct guest *g, const struct policy_rule *rule, enum used_way way,
+		     uint64_t want, const char **ret_why)
 {
-	struct used *of_rule = used_of(g, rule);
-	bool fits = of_rule == NULL || add_bytes(&rule->limits, of_rule, out, in);
+	struct used *own = &g->used.own, *of_rule = used_of(&g->used, rule);
+	uint64_t left = used_left(own, way, limit_of(policy_limits(g->policy), way), want);
+	uint64_t by_rule = of_rule == NULL
+				   ? UINT64_MAX
+				   : used_left(of_rule, way, limit_of(&rule->limits, way), want);
 
-	g->counts.bytes_out += out;
-	g->counts.bytes_in += in;
-	*ret_why = "the rule's limit of bytes is reached";
-	if (add_bytes(policy_limits(g->policy), &g->rates->guest, out, in))
-		return fits;
-	*ret_why = "this session's limit of bytes is reached";
-	return false;
+	*ret_why = left <= by_rule ? "this session's limit of bytes is reached"
+				   : "the rule's limit of bytes is reached";
+	if (own->due || (of_rule != NULL && of_rule->due))
+		counts_claim(g, of_rule);
+	return left < by_rule ? left : by_rule;
+}
+
+bool limits_any_left(struct guest *g, const struct policy_rule *rule, const char **ret_why)
+{
+	return limits_left(g, rule, USED_OUT, 1, ret_why) > 0 &&
+	       limits_left(g, rule, USED_IN, 1, ret_why) > 0;
+}
+
+void limits_moved(struct guest *g, const struct policy_rule *rule, enum used_way way, uint64_t n)
+{
+	struct used *of_rule = used_of(&g->used, rule);
+
+	used_moved(&g->used.own, way, n);
+	if (of_rule != NULL) {
+		used_moved(of_rule, way, n);
+		g->used.untold = g->used.untold || of_rule->untold;
+	}
+	*(way == USED_OUT ? &g->counts.bytes_out : &g->counts.bytes_in) += n;
 }

@@ -100,6 +100,7 @@ static int start(struct egress *g, struct err *e)
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
+	g->fds_max = share_fds_of(getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0);
 	secrets_prepare();
 	g->loop = loop_new(e);
 	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||

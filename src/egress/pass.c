@@ -37,7 +37,7 @@ struct half {
 	int pipe[2]; /* -1: none; else there is something in it: */
 	size_t held;
 	bool bulk, ended, shut;
-	uint64_t moved; /* since the last report */
+	uint64_t moved; /* in this turn */
 };
 
 struct pass {
@@ -114,28 +114,55 @@ static enum step keep(struct pass *p, struct half *h, const uint8_t *data, size_
 	return STEP_WAIT;
 }
 
-/* Returns what was written, 0 if it must wait, -1. */
-static ssize_t put(int fd, const uint8_t *data, size_t n)
+/* At most n bytes, of what may go this way. 0: it is told why it is cut then. */
+static size_t allowed(struct pass *p, int side, size_t n, const char **ret_why)
 {
-	ssize_t sent = send(fd, data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	uint64_t left = p->o.left(p->o.arg, side == CELL, ret_why);
+
+	return left < n ? (size_t)left : n;
+}
+
+static enum step spent(struct pass *p, const char *why)
+{
+	p->why = why;
+	return STEP_FAILED;
+}
+
+static void count(struct pass *p, int side, size_t n)
+{
+	p->halves[side].moved += n;
+	if (n > 0)
+		p->o.moved(p->o.arg, side == CELL, n);
+}
+
+/* Returns what was written, 0 if it must wait, -1. */
+static ssize_t put(struct pass *p, int side, const uint8_t *data, size_t n)
+{
+	ssize_t sent = send(p->socks[!side], data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (sent < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
+	if (sent > 0)
+		count(p, side, (size_t)sent);
 	return sent;
 }
 
 static enum step write_rest(struct pass *p, int side)
 {
 	struct half *h = &p->halves[side];
-	ssize_t n = put(p->socks[!side], h->rest + h->rest_at, h->rest_n);
+	const char *why = NULL;
+	size_t most = allowed(p, side, h->rest_n, &why);
+	ssize_t n;
 
+	if (most == 0)
+		return spent(p, why);
+	n = put(p, side, h->rest + h->rest_at, most);
 	if (n < 0)
 		return broke(p, !side);
-	h->moved += (size_t)n;
 	h->rest_at += (size_t)n;
 	h->rest_n -= (size_t)n;
-	if (h->rest_n > 0)
-		return STEP_WAIT;
+	if (h->rest_n > 0) /* the next look says whether there is no room, or it may go no more */
+		return (size_t)n == most ? STEP_ON : STEP_WAIT;
 	free(h->rest);
 	h->rest = NULL;
 	return STEP_ON;
@@ -146,15 +173,20 @@ static enum step write_pipe(struct pass *p, int side)
 	struct half *h = &p->halves[side];
 
 	while (h->held > 0) {
-		ssize_t n = splice(h->pipe[0], NULL, p->socks[!side], NULL, h->held,
-				   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+		const char *why = NULL;
+		size_t most = allowed(p, side, h->held, &why);
+		ssize_t n;
 
+		if (most == 0)
+			return spent(p, why);
+		n = splice(h->pipe[0], NULL, p->socks[!side], NULL, most,
+			   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return STEP_WAIT;
 		if (n <= 0)
 			return broke(p, !side);
 		h->held -= (size_t)n;
-		h->moved += (size_t)n;
+		count(p, side, (size_t)n);
 	}
 	pipe_give(h);
 	return STEP_ON;
@@ -170,11 +202,13 @@ static enum step end_half(struct pass *p, int side)
 	return STEP_WAIT;
 }
 
-static enum step copy(struct pass *p, int side)
+/* Where nothing may go any more, one byte is read to see whether there is one, or it is the end. */
+static enum step copy(struct pass *p, int side, size_t most, const char *why)
 {
 	struct half *h = &p->halves[side];
 	static uint8_t buf[COPY_MAX]; /* never of two at a time */
-	ssize_t n = recv(p->socks[side], buf, sizeof(buf), MSG_DONTWAIT), sent;
+	size_t want = most == 0 ? 1 : most < sizeof(buf) ? most : sizeof(buf);
+	ssize_t n = recv(p->socks[side], buf, want, MSG_DONTWAIT), sent;
 
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? STEP_WAIT : broke(p, side);
@@ -182,25 +216,28 @@ static enum step copy(struct pass *p, int side)
 		h->ended = true;
 		return STEP_ON;
 	}
+	if (most == 0)
+		return spent(p, why);
 	h->bulk = n == sizeof(buf);
-	sent = put(p->socks[!side], buf, (size_t)n);
+	sent = put(p, side, buf, (size_t)n);
 	if (sent < 0)
 		return broke(p, !side);
-	h->moved += (size_t)sent;
 	if (sent < n)
 		return keep(p, h, buf + sent, (size_t)(n - sent));
-	return h->bulk ? STEP_ON : STEP_WAIT; /* a short read: most likely that was all */
+	/* a short read: most likely that was all */
+	return (size_t)n == want ? STEP_ON : STEP_WAIT;
 }
 
 static enum step move(struct pass *p, int side)
 {
 	struct half *h = &p->halves[side];
+	const char *why = NULL;
+	size_t most = allowed(p, side, PIPE_SIZE, &why);
 	ssize_t n;
 
-	if (!h->bulk || !pipe_take(h))
-		return copy(p, side);
-	n = splice(p->socks[side], NULL, h->pipe[1], NULL, PIPE_SIZE,
-		   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+	if (!h->bulk || most < SPLICE_WORTH || !pipe_take(h))
+		return copy(p, side, most, why);
+	n = splice(p->socks[side], NULL, h->pipe[1], NULL, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
 	if (n <= 0) {
 		int failure = errno;
 
@@ -275,16 +312,19 @@ static int watch(struct pass *p, int side, struct err *e)
 	return 0;
 }
 
-/* Tells what moved. Returns false if no more may. */
-static bool report(struct pass *p)
+/* Moves what it can of one direction, as far as its turn goes: epoll tells of the rest again. */
+static enum step move_all(struct pass *p, int side)
 {
-	uint64_t out = p->halves[CELL].moved, in = p->halves[SERVER].moved;
+	struct half *h = &p->halves[side];
+	enum step result = STEP_ON;
 
-	if (out == 0 && in == 0)
-		return true;
-	p->halves[CELL].moved = p->halves[SERVER].moved = 0;
-	p->moved_at_ns = loop_now_ns(p->loop);
-	return p->o.moved(p->o.arg, out, in);
+	h->moved = 0;
+	while (result == STEP_ON && h->moved < TURN_MAX &&
+	       (p->o.turn == NULL || p->o.turn(p->o.arg) > 0))
+		result = step(p, side);
+	if (h->moved > 0)
+		p->moved_at_ns = loop_now_ns(p->loop);
+	return result;
 }
 
 static void on_ready(struct loop_fd *fd, uint32_t events)
@@ -297,15 +337,10 @@ static void on_ready(struct loop_fd *fd, uint32_t events)
 
 	concerns[!at] = EPOLLOUT;
 	for (int side = 0; side < SIDES && result != STEP_FAILED; side++) {
-		if (!(events & (concerns[side] | EPOLLERR | EPOLLHUP)))
-			continue;
-		result = STEP_ON;
-		while (result == STEP_ON && p->halves[side].moved < TURN_MAX)
-			result = step(p, side);
+		if ((events & (concerns[side] | EPOLLERR | EPOLLHUP)) != 0)
+			result = move_all(p, side);
 	}
-	if (!report(p))
-		finish(p, p->why ? p->why : "its limit is reached");
-	else if (result == STEP_FAILED)
+	if (result == STEP_FAILED)
 		finish(p, p->why);
 	else if (p->halves[CELL].shut && p->halves[SERVER].shut)
 		finish(p, NULL);

@@ -12,9 +12,13 @@ struct pass_options {
 	const void *first; /* bytes for the server before anything else (copied); n may be 0 */
 	size_t first_n;
 	uint64_t idle_ms; /* nothing moves: it ends */
-	/* Bytes moved since the last call; false: no more is allowed, and it is cut (over() comes).
-	 * Must not free it. */
-	bool (*moved)(void *arg, uint64_t out, uint64_t in);
+	/* How many bytes may go this way now (out: to the server), asked before each move. 0, and
+	 * why: no more; it is cut as soon as there is one more byte. Must not free it. */
+	uint64_t (*left)(void *arg, bool out, const char **ret_why);
+	/* So many went, told right after each move. Must not free it. */
+	void (*moved)(void *arg, bool out, uint64_t n);
+	/* How many bytes it may move in this turn of the loop; NULL: as many as are good for it. */
+	uint64_t (*turn)(void *arg);
 	/* It is over (why: NULL, or what happened); both sockets are closed, or reset if there is a
 	 * why. Not after pass_free(). */
 	void (*over)(void *arg, const char *why);

@@ -12,6 +12,7 @@
 #include "guest.h"
 
 struct upstreams {
+	struct guest *guest;
 	struct loop *loop;
 	struct upstream *first, *last;
 	size_t n;
@@ -53,6 +54,7 @@ static void detach(struct upstream *up)
 	up->prev = up->next = NULL;
 	up->pool = NULL;
 	u->n--;
+	share_give_fds(u->guest, 1);
 }
 
 static void drop(struct upstream *up)
@@ -78,6 +80,7 @@ struct upstreams *upstreams_new(struct guest *g)
 
 	if (!u)
 		return NULL;
+	u->guest = g;
 	u->loop = g->egress->loop;
 	u->timer = (struct loop_timer){ .fire = on_timer, .arg = u };
 	return u;
@@ -147,12 +150,13 @@ void upstreams_keep(struct upstreams *u, struct upstream *up)
 {
 	struct stream *s = &up->stream;
 
-	if (s->ended || s->broken || s->in.len > 0 || s->out.len > 0) {
+	if (u->n >= UPSTREAMS_MAX)
+		drop(u->last);
+	if (s->ended || s->broken || s->in.len > 0 || s->out.len > 0 ||
+	    !share_take_fds(u->guest, 1)) {
 		upstream_free(up);
 		return;
 	}
-	if (u->n >= UPSTREAMS_MAX)
-		drop(u->last);
 	up->pool = u;
 	up->next = u->first;
 	*(u->first ? &u->first->prev : &u->last) = up;

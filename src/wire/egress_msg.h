@@ -32,14 +32,23 @@ enum egress_type {
 	EGRESS_TAKEN = 64, /* answer to ATTACH and CHANGE: text "" if it is in force, else why not:
 			      then the session is detached (fail closed) */
 	EGRESS_RECORD,	   /* text: one event, see doc/network.md */
-	EGRESS_COUNTS,	   /* text: {"bytes_in":..,"bytes_out":..,"requests":..,"connections":..},
-			      totals since ATTACH; at most once a second while they change, and
-			      before the guest goes */
+	EGRESS_COUNTS, /* text: see below; every 200 ms while they change, before bytes move that
+			  were not claimed yet, and before the guest goes */
 	EGRESS_EVENTS_END,
 };
 
-/* The order, as JSON:
- *	{"policy": {...},                  merged, see policy.h; or
+/* COUNTS, as JSON: totals of the session, begun with those of its order's "used":
+ *	{"bytes_in", "bytes_out", "requests", "connections",
+ *	 "claimed_in", "claimed_out",      what its limits have to count as used: bytes that went,
+ *	                                   and those that may go before the next message
+ *	 "rules": [{"rule": NAME, "claimed_in", "claimed_out"}]}       of rules with limits of
+ *	                                   bytes, only those that have changed
+ *
+ * The order, as JSON:
+ *	{"tenant": ID,                     whose it is; the same in all orders of a session
+ *	 "used": {"bytes_in", "bytes_out", "requests", "claimed_in", "claimed_out", "rules": [..]},
+ *	                                   as COUNTS, of all that was told before, each the largest
+ *	 "policy": {...},                  merged, see policy.h; or
  *	 "layers": ["..", "..", ".."],     node's, tenant's, session's document as text, "": none
  *	 "secrets": [{"name", "value", "placeholder", "hosts": [..], "methods": [..], "paths": [..],
  *	              "in": ["header", "basic", "body:FIELD"], "expires_ms"}],

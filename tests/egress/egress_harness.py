@@ -431,7 +431,7 @@ class Egress:
             elif who in self.cells and kind == RECORD:
                 self.cells[who].records.append(json.loads(text))
             elif who in self.cells and kind == COUNTS:
-                self.cells[who].counts = json.loads(text)
+                self.cells[who].count(json.loads(text))
             self.heard.notify_all()
 
     def say(self, kind, who, text="", fds=()):
@@ -452,9 +452,10 @@ class Egress:
                 if not self.heard.wait(end - time.monotonic()) and time.monotonic() >= end:
                     return found()
 
-    def cell(self, policy, secrets=(), mask=()):
+    def cell(self, policy, secrets=(), mask=(), **more):
+        """more: other members of the order, as tenant or used."""
         self.counter += 1
-        return Cell(self, f"ses_{self.counter}", policy, secrets, mask)
+        return Cell(self, f"ses_{self.counter}", policy, secrets, mask, more)
 
 
 def merged(policy):
@@ -469,9 +470,9 @@ def merged(policy):
 class Cell:
     """A guest: its namespace, its door, and what it can do there."""
 
-    def __init__(self, egress, name, policy, secrets, mask):
+    def __init__(self, egress, name, policy, secrets, mask, more=None):
         self.egress, self.net, self.id = egress, egress.net, name
-        self.records, self.counts = [], {}
+        self.records, self.counts, self.claims, self.more = [], {}, {}, more or {}
         self.ns = self.net.namespace()
         egress.cells[name] = self
         with self.inside():
@@ -502,11 +503,19 @@ class Cell:
     def order(self, kind, policy, secrets=(), mask=(), fds=()):
         """Returns why it is not in force; "" if it is."""
         before = len(self.egress.taken.get(self.id, ()))
-        order = {"policy": merged(policy), "secrets": list(secrets), "mask": list(mask)}
+        order = {"policy": merged(policy), "secrets": list(secrets), "mask": list(mask), **self.more}
         self.egress.say(kind, self.id, json.dumps(order), fds)
         if not self.egress.wait(lambda: len(self.egress.taken.get(self.id, ())) > before):
             return "no answer"
         return self.egress.taken[self.id][-1]
+
+    def count(self, counts):
+        self.counts = counts
+        self.claims.update({r["rule"]: r for r in counts.get("rules", ())})
+
+    def used(self):
+        """What cordond would give back to the next egress."""
+        return {**self.counts, "rules": list(self.claims.values())}
 
     def change(self, policy, secrets=(), mask=()):
         return self.order(CHANGE, policy, secrets, mask)

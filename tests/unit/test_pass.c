@@ -16,9 +16,10 @@
 struct bed {
 	struct loop *loop;
 	struct pass *pass;
-	int cell, server;	 /* far ends, blocking */
-	int inner[2];		 /* what the pass has: cell, server */
-	uint64_t out, in, allow; /* as told */
+	int cell, server; /* far ends, blocking */
+	int inner[2];	  /* what the pass has: cell, server */
+	uint64_t out, in; /* as told */
+	uint64_t allow;	  /* each way; 0: no limit */
 	bool over;
 	const char *why;
 	struct loop_timer stop;
@@ -39,13 +40,20 @@ static void tcp_pair(int ret[2])
 	CHECK(ret[1] >= 0);
 }
 
-static bool on_moved(void *arg, uint64_t out, uint64_t in)
+static uint64_t on_left(void *arg, bool out, const char **ret_why)
 {
 	struct bed *b = arg;
 
-	b->out += out;
-	b->in += in;
-	return b->allow == 0 || b->out + b->in < b->allow;
+	*ret_why = "its limit is reached";
+	return b->allow == 0 ? UINT64_MAX : b->allow - (out ? b->out : b->in);
+}
+
+static void on_moved(void *arg, bool out, uint64_t n)
+{
+	struct bed *b = arg;
+
+	*(out ? &b->out : &b->in) += n;
+	CHECK(n > 0 && (b->allow == 0 || (b->out <= b->allow && b->in <= b->allow)));
 }
 
 static void on_over(void *arg, const char *why)
@@ -89,6 +97,7 @@ static void open_bed(struct bed *b, const char *first, uint64_t idle_ms)
 						   .first = first,
 						   .first_n = first ? strlen(first) : 0,
 						   .idle_ms = idle_ms,
+						   .left = on_left,
 						   .moved = on_moved,
 						   .over = on_over,
 						   .arg = b },
@@ -252,15 +261,58 @@ static void a_limit_cuts(void)
 	char byte;
 
 	open_bed(&b, NULL, 60000);
-	b.allow = 10;
+	b.allow = 9;
 	CHECK(send(b.cell, "123456789", 9, 0) == 9);
 	run(&b, 50);
-	CHECK(!b.over);
+	CHECK(!b.over && b.out == 9); /* all it may, and no more was tried */
+	expect(b.server, "123456789");
 	CHECK(send(b.server, "0", 1, 0) == 1);
+	run(&b, 50);
+	expect(b.cell, "0");
+	CHECK(send(b.cell, "x", 1, 0) == 1);
 	run(&b, 1000);
 	CHECK(b.over && b.why != NULL && strstr(b.why, "limit") != NULL);
-	expect(b.cell, "0"); /* what was moved before it was counted */
+	CHECK(b.out == 9 && recv(b.server, &byte, 1, 0) == -1 && errno == ECONNRESET);
 	CHECK(recv(b.cell, &byte, 1, 0) == -1 && errno == ECONNRESET);
+	close_bed(&b);
+}
+
+static void an_end_at_the_limit_is_an_end(void)
+{
+	struct bed b;
+	char byte;
+
+	open_bed(&b, NULL, 60000);
+	b.allow = 9;
+	CHECK(send(b.cell, "123456789", 9, 0) == 9 && shutdown(b.cell, SHUT_WR) == 0);
+	CHECK(shutdown(b.server, SHUT_WR) == 0);
+	run(&b, 1000);
+	CHECK(b.over && b.why == NULL);
+	expect(b.server, "123456789");
+	CHECK(recv(b.server, &byte, 1, 0) == 0);
+	close_bed(&b);
+}
+
+/* Through pipes, with a reader that is slow: what is on its way counts. */
+static void a_limit_holds_in_bulk(void)
+{
+	static uint8_t buf[65536];
+	uint64_t sent = 0;
+	size_t got = 0;
+	struct bed b;
+	ssize_t n;
+
+	open_bed(&b, NULL, 60000);
+	b.allow = 777777;
+	while (!b.over) {
+		(void)flood(b.cell, &sent);
+		run(&b, 20);
+		n = recv(b.server, buf, sizeof(buf), MSG_DONTWAIT);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	while ((n = recv(b.server, buf, sizeof(buf), 0)) > 0)
+		got += (size_t)n;
+	CHECK(sent > b.allow && b.out == b.allow && got <= b.allow);
 	close_bed(&b);
 }
 
@@ -394,6 +446,9 @@ TEST_MAIN({ "both_ways_and_first_bytes", both_ways_and_first_bytes },
 	  { "ends_are_passed_on_one_by_one", ends_are_passed_on_one_by_one },
 	  { "a_slow_reader_holds_the_writer_up", a_slow_reader_holds_the_writer_up },
 	  { "it_rests_while_nobody_reads", it_rests_while_nobody_reads },
-	  { "a_limit_cuts", a_limit_cuts }, { "silence_ends_it", silence_ends_it },
-	  { "a_reset_is_no_end", a_reset_is_no_end }, { "much_goes_through", much_goes_through },
+	  { "a_limit_cuts", a_limit_cuts },
+	  { "an_end_at_the_limit_is_an_end", an_end_at_the_limit_is_an_end },
+	  { "a_limit_holds_in_bulk", a_limit_holds_in_bulk },
+	  { "silence_ends_it", silence_ends_it }, { "a_reset_is_no_end", a_reset_is_no_end },
+	  { "much_goes_through", much_goes_through },
 	  { "no_descriptor_is_left", no_descriptor_is_left })

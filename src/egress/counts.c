@@ -1,0 +1,126 @@
+#include "counts.h"
+
+#include <string.h>
+
+#include "channel_c.h"
+#include "json.h"
+
+#define RULES_EACH 64 /* in one message */
+
+static void begin(struct json *j, char *text, size_t cap, const struct guest *g)
+{
+	json_init(j, text, cap);
+	json_open(j, NULL, '{');
+	json_uint(j, "bytes_in", g->counts.bytes_in);
+	json_uint(j, "bytes_out", g->counts.bytes_out);
+	json_uint(j, "requests", g->counts.requests);
+	json_uint(j, "connections", g->counts.connections);
+	json_uint(j, "claimed_in", g->used.own.claimed[USED_IN]);
+	json_uint(j, "claimed_out", g->used.own.claimed[USED_OUT]);
+	json_open(j, "rules", '[');
+}
+
+static void add_rule(struct json *j, const struct used *u)
+{
+	json_open(j, NULL, '{');
+	json_text(j, "rule", u->rule);
+	json_uint(j, "claimed_in", u->claimed[USED_IN]);
+	json_uint(j, "claimed_out", u->claimed[USED_OUT]);
+	json_close(j, '}');
+}
+
+static bool end(struct json *j, struct guest *g)
+{
+	json_close(j, ']');
+	json_close(j, '}');
+	if (!json_ok(j) ||
+	    !channel_c_say(g->egress->channel, EGRESS_COUNTS, g->id, j->text, j->len))
+		return false;
+	g->told = g->counts;
+	g->used.own.untold = g->used.own.due = false;
+	return true;
+}
+
+/* Up to RULES_EACH of those from *at on. */
+static bool tell_some(struct guest *g, struct used **at)
+{
+	static char text[EGRESS_RECORD_MAX];
+	struct used *first = *at, *u = first;
+	struct json j;
+
+	begin(&j, text, sizeof(text), g);
+	for (size_t n = 0; u != NULL && n < RULES_EACH; u = u->next) {
+		if (!u->untold)
+			continue;
+		add_rule(&j, u);
+		n++;
+	}
+	if (!end(&j, g))
+		return false;
+	for (; first != u; first = first->next)
+		first->untold = first->due = false;
+	*at = u;
+	return true;
+}
+
+void counts_tell(struct guest *g)
+{
+	struct used *at = g->used.untold ? g->used.rules : NULL;
+
+	if (memcmp(&g->counts, &g->told, sizeof(g->counts)) == 0 && !g->used.own.untold &&
+	    !g->used.untold)
+		return;
+	do {
+		if (!tell_some(g, &at))
+			return;
+	} while (at != NULL);
+	g->used.untold = false;
+}
+
+void counts_claim(struct guest *g, struct used *of_rule)
+{
+	char text[1024];
+	struct json j;
+
+	begin(&j, text, sizeof(text), g);
+	if (of_rule != NULL && of_rule->untold)
+		add_rule(&j, of_rule);
+	if (!end(&j, g))
+		return; /* it stays due */
+	if (of_rule != NULL)
+		of_rule->untold = of_rule->due = false;
+	channel_c_flush(g->egress->channel);
+}
+
+/* ---- back again */
+
+static uint64_t number(const json_t *from, const char *name)
+{
+	json_int_t n = json_integer_value(json_object_get(from, name));
+
+	return n > 0 ? (uint64_t)n : 0;
+}
+
+static void raise_to(uint64_t *count, uint64_t given)
+{
+	if (*count < given)
+		*count = given;
+}
+
+void counts_restore(struct guest *g, const json_t *used)
+{
+	const json_t *rules = json_object_get(used, "rules");
+
+	raise_to(&g->counts.bytes_in, number(used, "bytes_in"));
+	raise_to(&g->counts.bytes_out, number(used, "bytes_out"));
+	raise_to(&g->counts.requests, number(used, "requests"));
+	used_restore(&g->used.own, number(used, "claimed_out"), number(used, "claimed_in"));
+	for (size_t i = 0; i < json_array_size(rules); i++) {
+		const json_t *rule = json_array_get(rules, i);
+		const char *name = json_string_value(json_object_get(rule, "rule"));
+		struct used *u = name == NULL ? NULL : used_find(&g->used, name);
+
+		if (u != NULL)
+			used_restore(u, number(rule, "claimed_out"), number(rule, "claimed_in"));
+	}
+}

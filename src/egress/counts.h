@@ -1,0 +1,15 @@
+/* counts.h - what a guest has used, told to cordond: EGRESS_COUNTS (egress_msg.h has its form). */
+#pragma once
+
+#include <jansson.h>
+
+#include "guest.h"
+#include "used.h"
+
+/* Everything that has changed. */
+void counts_tell(struct guest *g);
+/* The session's own claim and that of one rule (NULL: none), now: it is in the channel's socket
+ * when this returns, if there is a channel and it has room. */
+void counts_claim(struct guest *g, struct used *of_rule);
+/* "used" of an order: what was counted before, by another egress perhaps. Never counts down. */
+void counts_restore(struct guest *g, const json_t *used);

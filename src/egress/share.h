@@ -1,0 +1,59 @@
+/* share.h - what guests use together, by tenant and in all: descriptors, and work in one turn of
+ * the loop.
+ *
+ * Descriptors: a tenant may hold at most as many as are still free, so the first tenant gets half
+ * of them, and there is always something left for the next. A guest that holds none may always have
+ * one connection, out of what is kept back for that.
+ *
+ * Work: a guest that has moved SHARE_TURN_BYTES in this turn, or whose tenant has moved
+ * SHARE_TENANT_BYTES, waits for the next one; others have theirs meanwhile. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "egress_msg.h"
+
+struct egress;
+struct guest;
+
+#define SHARE_TURN_BYTES ((uint64_t)1 << 20)
+#define SHARE_TENANT_BYTES ((uint64_t)4 << 20)
+#define SHARE_TURN_ACCEPTS 32U
+#define SHARE_TENANT_ACCEPTS 64U
+
+#define SHARE_FLOW_FDS 6U /* of a connection, at most: both ends, and a pipe each way */
+
+/* What was done in the turn that began at this time. */
+struct share_turn {
+	uint64_t at_ns, bytes;
+	unsigned accepts;
+};
+
+/* Of one tenant. */
+struct share {
+	struct share *next;
+	char tenant[EGRESS_ID_MAX]; /* "": it was not said whose */
+	unsigned guests;
+	unsigned fds;	  /* that its guests may have open */
+	unsigned lookups; /* under way */
+	struct share_turn turn;
+};
+
+/* How many descriptors there are for guests' connections; called once, at the start. */
+unsigned share_fds_of(uint64_t limit);
+
+/* Finds or makes it; NULL: memory is short. */
+struct share *share_join(struct egress *e, const char *tenant);
+/* The last guest takes it along. */
+void share_leave(struct egress *e, struct share *s);
+
+/* n descriptors for this guest. False: its share, or its tenant's, is used up. */
+bool share_take_fds(struct guest *g, unsigned n);
+void share_give_fds(struct guest *g, unsigned n);
+
+/* What the guest may still move in this turn; 0: others first. */
+uint64_t share_turn_left(struct guest *g);
+void share_turn_moved(struct guest *g, uint64_t n);
+/* May it accept one more connection in this turn? Counts it. */
+bool share_turn_accept(struct guest *g);

@@ -1,0 +1,158 @@
+/* used.c - theory of operation
+ *
+ * Rules that have limits are found by name in a small hash table, once for each policy; then by
+ * their number. What a rule has used is kept when the rule goes, so that taking it away and giving
+ * it back is no way to begin anew; connections that it allowed still point to it, too. */
+#include "used.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 256U
+#define CLAIM_PART 64 /* of the limit */
+#define CLAIM_MIN ((uint64_t)1 << 10)
+#define CLAIM_MAX ((uint64_t)4 << 20)
+
+void used_init(struct used_table *t)
+{
+	*t = (struct used_table){ .n = 0 };
+}
+
+void used_release(struct used_table *t)
+{
+	while (t->rules != NULL) {
+		struct used *u = t->rules;
+
+		t->rules = u->next;
+		free(u);
+	}
+	free(t->buckets);
+	free(t->of_rule);
+	used_init(t);
+}
+
+static struct used **bucket(struct used_table *t, const char *rule)
+{
+	uint32_t h = 2166136261U;
+
+	for (; *rule != '\0'; rule++)
+		h = (h ^ (uint8_t)*rule) * 16777619U;
+	return &t->buckets[(h ^ h >> 16) % BUCKETS];
+}
+
+static struct used *add(struct used_table *t, const char *rule)
+{
+	struct used *u = t->n < USED_KEPT_MAX ? calloc(1, sizeof(*u)) : NULL;
+	struct used **here = bucket(t, rule);
+
+	if (u == NULL)
+		return NULL;
+	(void)snprintf(u->rule, sizeof(u->rule), "%s", rule);
+	u->next = t->rules;
+	t->rules = u;
+	u->next_here = *here;
+	*here = u;
+	t->n++;
+	return u;
+}
+
+struct used *used_find(struct used_table *t, const char *rule)
+{
+	struct used *u;
+
+	if (t->buckets == NULL)
+		t->buckets = calloc(BUCKETS, sizeof(struct used *));
+	if (t->buckets == NULL)
+		return NULL;
+	for (u = *bucket(t, rule); u != NULL; u = u->next_here)
+		if (strcmp(u->rule, rule) == 0)
+			return u;
+	return add(t, rule);
+}
+
+static bool has_limits(const struct policy_limits *l)
+{
+	return l->connections > 0 || l->requests_per_minute > 0 || l->bytes_out > 0 ||
+	       l->bytes_in > 0;
+}
+
+int used_renew(struct used_table *t, const struct policy *p)
+{
+	size_t n = policy_rules(p);
+	struct used **of_rule = calloc(n + 1, sizeof(struct used *));
+
+	for (size_t i = 0; of_rule != NULL && i < n; i++) {
+		const struct policy_rule *rule = policy_rule(p, i);
+
+		if (!has_limits(&rule->limits))
+			continue;
+		of_rule[i] = used_find(t, rule->name);
+		if (of_rule[i] == NULL) {
+			free(of_rule);
+			return -1;
+		}
+	}
+	if (of_rule == NULL)
+		return -1;
+	free(t->of_rule);
+	t->of_rule = of_rule;
+	t->nrules = n;
+	return 0;
+}
+
+struct used *used_of(const struct used_table *t, const struct policy_rule *rule)
+{
+	return rule == NULL || rule->number >= t->nrules ? NULL : t->of_rule[rule->number];
+}
+
+/* ---- bytes */
+
+static uint64_t claim_size(uint64_t limit)
+{
+	uint64_t part = limit / CLAIM_PART;
+
+	return part < CLAIM_MIN ? CLAIM_MIN : part > CLAIM_MAX ? CLAIM_MAX : part;
+}
+
+uint64_t used_left(struct used *u, enum used_way way, uint64_t limit, uint64_t want)
+{
+	uint64_t bytes = u->bytes[way], claim = claim_size(limit), to;
+
+	if (limit == 0)
+		return UINT64_MAX;
+	if (bytes >= limit)
+		return 0;
+	if (want < claim / 2)
+		want = claim / 2;
+	if (u->claimed[way] - bytes < want) {
+		claim = want > claim ? want : claim;
+		to = limit - bytes < claim ? limit : bytes + claim;
+		if (u->claimed[way] < to) {
+			u->claimed[way] = to;
+			u->untold = u->due = true;
+		}
+	}
+	/* A claim of an earlier policy may be beyond the limit of this one. */
+	return (u->claimed[way] < limit ? u->claimed[way] : limit) - bytes;
+}
+
+void used_moved(struct used *u, enum used_way way, uint64_t n)
+{
+	u->bytes[way] += n;
+	if (u->claimed[way] < u->bytes[way]) { /* there is no limit */
+		u->claimed[way] = u->bytes[way];
+		u->untold = true;
+	}
+}
+
+void used_restore(struct used *u, uint64_t out, uint64_t in)
+{
+	const uint64_t given[USED_WAYS] = { [USED_OUT] = out, [USED_IN] = in };
+
+	for (int way = 0; way < USED_WAYS; way++) {
+		if (given[way] <= u->claimed[way])
+			continue;
+		u->bytes[way] = u->claimed[way] = given[way];
+	}
+}
