@@ -23,8 +23,7 @@ static const struct option options[] = {
 	{ "user", "NAME", OPTION_TEXT, offsetof(struct fields, user), 0, 0,
 	  "as whom to read and write in the session (default: user)", 'u' },
 	{ "max-size", "SIZE", OPTION_BYTES, offsetof(struct fields, max_size), 0, UINT64_MAX,
-	  "the most bytes to take out of a session, holes of files included (default: 16G; 0: any "
-	  "number)" },
+	  "most bytes to take out of a session, holes of files included (default 16G; 0: any)" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "cgroups_group.h"
+#include "io.h"
 #include "support.h"
 
 static char top[] = "/tmp/cordon-cgroups-XXXXXX";
@@ -33,6 +35,12 @@ static void end(void)
 	(void)waitpid(pid, NULL, 0);
 }
 
+/* As a server does at its start: what the file says, or else what was found. */
+static int settle(struct cgroups *c, const char *name, struct err *e)
+{
+	return cgroups_recall(c, top_fd, name) ? 0 : cgroups_remember(c, top_fd, name, e);
+}
+
 static bool same(int fd, const char *name)
 {
 	struct stat a, b;
@@ -50,17 +58,17 @@ static void remembers_where_it_began(void)
 	first = (struct cgroups){ .version = 1, .dirs = { folder("a"), -1, folder("b"), -1, -1 } };
 	second = (struct cgroups){ .version = 1, .dirs = { folder("c"), -1, folder("d"), -1, -1 } };
 	before = count_fds();
-	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0);
+	CHECK(settle(&first, "file", &e) == 0);
 	CHECK(same(first.dirs[0], "a") && same(first.dirs[2], "b"));
-	CHECK(cgroups_remember(&second, top_fd, "file", &e) == 0);
+	CHECK(settle(&second, "file", &e) == 0);
 	CHECK(same(second.dirs[0], "a") && same(second.dirs[2], "b") && second.dirs[1] == -1);
 	CHECK(count_fds() == before);
 	/* Gone, so there can be no cell below it: begins anew. */
 	CHECK(unlinkat(top_fd, "b", AT_REMOVEDIR) == 0);
 	third = (struct cgroups){ .version = 1, .dirs = { folder("e"), -1, folder("f"), -1, -1 } };
-	CHECK(cgroups_remember(&third, top_fd, "file", &e) == 0);
+	CHECK(settle(&third, "file", &e) == 0);
 	CHECK(same(third.dirs[0], "e") && same(third.dirs[2], "f"));
-	CHECK(cgroups_remember(&second, top_fd, "file", &e) == 0);
+	CHECK(settle(&second, "file", &e) == 0);
 	CHECK(same(second.dirs[0], "e") && same(second.dirs[2], "f"));
 	end();
 }
@@ -73,8 +81,8 @@ static void another_set_of_controllers_begins_anew(void)
 	begin();
 	first = (struct cgroups){ .version = 1, .dirs = { folder("a"), -1, folder("b"), -1, -1 } };
 	second = (struct cgroups){ .version = 2, .dirs = { folder("c"), -1, -1, -1, -1 } };
-	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0);
-	CHECK(cgroups_remember(&second, top_fd, "file", &e) == 0);
+	CHECK(settle(&first, "file", &e) == 0);
+	CHECK(settle(&second, "file", &e) == 0);
 	CHECK(same(second.dirs[0], "c"));
 	end();
 }
@@ -92,7 +100,7 @@ static void a_broken_file_is_written_again(void)
 		struct err e = { 0 };
 		OWN_FD fd = openat(top_fd, "file", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		CHECK(fd >= 0 && write(fd, texts[i], strlen(texts[i])) >= 0);
-		CHECK(cgroups_remember(&c, top_fd, "file", &e) == 0);
+		CHECK(settle(&c, "file", &e) == 0);
 		CHECK_CASE(texts[i], c.dirs[0] == a);
 	}
 	end();
@@ -110,17 +118,17 @@ static void what_others_could_write_is_not_believed(void)
 	first = (struct cgroups){ .version = 2, .dirs = { folder("a"), -1, -1, -1, -1 } };
 	second = (struct cgroups){ .version = 2, .dirs = { folder("b"), -1, -1, -1, -1 } };
 	third = (struct cgroups){ .version = 2, .dirs = { proc, -1, -1, -1, -1 } };
-	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0);
+	CHECK(settle(&first, "file", &e) == 0);
 	CHECK(fchmodat(top_fd, "file", 0620, 0) == 0);
-	CHECK(cgroups_remember(&second, top_fd, "file", &e) == 0 && same(second.dirs[0], "b"));
+	CHECK(settle(&second, "file", &e) == 0 && same(second.dirs[0], "b"));
 	CHECK(fstatat(top_fd, "file", &st, 0) == 0 && (st.st_mode & 0777) == 0600);
 	CHECK(linkat(top_fd, "file", top_fd, "twin", 0) == 0);
-	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0 && same(first.dirs[0], "a"));
+	CHECK(settle(&first, "file", &e) == 0 && same(first.dirs[0], "a"));
 	CHECK(unlinkat(top_fd, "file", 0) == 0 && symlinkat("twin", top_fd, "file") == 0);
-	CHECK(cgroups_remember(&first, top_fd, "file", &e) == 0 && same(first.dirs[0], "a"));
+	CHECK(settle(&first, "file", &e) == 0 && same(first.dirs[0], "a"));
 	CHECK(fstatat(top_fd, "file", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode));
 	/* A folder of another file system is not the hierarchy that was found. */
-	CHECK(cgroups_remember(&third, top_fd, "file", &e) == 0 && third.dirs[0] == proc);
+	CHECK(settle(&third, "file", &e) == 0 && third.dirs[0] == proc);
 	end();
 }
 
@@ -130,13 +138,46 @@ static void says_when_it_cannot(void)
 	struct err e = { 0 };
 
 	begin();
-	CHECK(cgroups_remember(&c, top_fd, "none/file", &e) == -1 && e.code == ERR_SYSTEM);
-	CHECK(cgroups_remember(&c, top_fd, "file", &e) == 0);
-	CHECK(cgroups_remember(&c, top_fd, "file", &e) == 0 && c.dirs[0] == -1);
+	CHECK(settle(&c, "none/file", &e) == -1 && e.code == ERR_SYSTEM);
+	CHECK(settle(&c, "file", &e) == 0);
+	CHECK(settle(&c, "file", &e) == 0 && c.dirs[0] == -1);
 	end();
 }
 
-TEST_MAIN({ "remembers where it began", remembers_where_it_began },
+/* Directories stand in for cgroups: what the group makes, and that only groups are limited. */
+static void a_group_is_around_cells_only(void)
+{
+	const struct cgroups_sums sums = { .memory_bytes = 12345678, .pids = 77 };
+	struct cgroups c;
+	struct err e = { 0 };
+	char text[32];
+	bool bounded = true;
+
+	begin();
+	c = (struct cgroups){ .version = 1,
+			      .limits = KEEPER_LIMIT_ALL,
+			      .dirs = { folder("cpu"), -1, folder("memory"), folder("pids"), -1 } };
+	CHECK(cgroups_group_bound(&c, &sums, &bounded, &e) == 0 && !bounded);
+	CHECK(cgroups_group_make(&c, "1-2", &e) == 0);
+	CHECK(same(c.dirs[0], "cpu/cordon.server-1-2"));
+	CHECK(same(c.dirs[2], "memory/cordon.server-1-2"));
+	/* No such file, as no cgroup has it: a limit that cannot be set is an error. */
+	CHECK(cgroups_group_bound(&c, &sums, &bounded, &e) == -1);
+	close(openat(c.dirs[2], "memory.limit_in_bytes", O_CREAT | O_CLOEXEC, 0600));
+	close(openat(c.dirs[3], "pids.max", O_CREAT | O_CLOEXEC, 0600));
+	CHECK(cgroups_group_bound(&c, &sums, &bounded, &e) == 0 && bounded);
+	CHECK(io_read_file(c.dirs[2], "memory.limit_in_bytes", text, sizeof(text), &e) >= 0);
+	CHECK_STR(text, "12345678");
+	CHECK(io_read_file(c.dirs[3], "pids.max", text, sizeof(text), &e) >= 0);
+	CHECK_STR(text, "77");
+	cgroups_group_remove(&c); /* of empty directories only */
+	CHECK(faccessat(top_fd, "cpu/cordon.server-1-2", F_OK, 0) < 0);
+	CHECK(faccessat(top_fd, "pids/cordon.server-1-2", F_OK, 0) == 0);
+	end();
+}
+
+TEST_MAIN({ "a group is around cells only", a_group_is_around_cells_only },
+	  { "remembers where it began", remembers_where_it_began },
 	  { "another set of controllers begins anew", another_set_of_controllers_begins_anew },
 	  { "a broken file is written again", a_broken_file_is_written_again },
 	  { "what others could write is not believed", what_others_could_write_is_not_believed },
