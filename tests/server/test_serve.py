@@ -141,6 +141,7 @@ def test_beyond_this_machine_only_with_tls_or_a_word():
 
 def test_one_server_for_one_folder(server):
     with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o711)
         code, _, err = serve(f"--state={d}/s", f"--run={server.run_dir}", "--user=64983", "--listen=127.0.0.1:0")
     check(code not in (0, None), "a second server in the same run folder")
     has(err, "run_dir", "why")
@@ -237,6 +238,18 @@ def test_the_domain_has_the_port_that_clients_need():
             equal(made["domain"], "boxes.example:%d" % server.address[1], "with TLS")
     with Server(pool_size=0, domain="boxes.example") as server:
         equal(server.want(201, "POST", "/v2/sandboxes", {"templateID": "base"})["domain"], "boxes.example", "without")
+
+
+def test_a_folder_out_of_reach_is_told_at_once():
+    """Below a folder that only root may enter: one message that names it, and the end."""
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o700)
+        done = subprocess.run(
+            [harness.PROGRAM, "serve", "--user", str(harness.USER), "--state", d + "/s", "--run", d + "/r", "--listen", "127.0.0.1:0"],
+            capture_output=True, text=True, timeout=20,
+        )
+        equal(done.returncode, 1, "exit code")
+        has(done.stderr, f"cannot enter {d};")
 
 
 def test_yes_and_no_may_stand_apart():
