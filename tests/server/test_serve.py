@@ -260,6 +260,7 @@ def test_yes_and_no_may_stand_apart():
 
 def test_tls_files_that_are_none():
     with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o711)
         cert, key = certificate(d)
         for tls_cert, tls_key, named in ((d + "/none", key, "tls_cert"), (cert, d + "/none", "tls_key")):
             flags = [f"--tls-cert={tls_cert}", f"--tls-key={tls_key}", f"--state={d}/s", f"--run={d}/r"]
