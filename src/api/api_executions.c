@@ -137,6 +137,24 @@ static void waited(struct completion *w, const struct err *why)
 	buf_release(&in.streams[1]);
 }
 
+/* The server ends, the execution does not: its client asks again by the id. */
+static void hand_over(struct exchange *x)
+{
+	struct request *r = request_of(x);
+	struct starting *s = r->state;
+	struct err e = { 0 };
+
+	completion_cancel(&r->wait);
+	exchange_header(x, "Retry-After", "1");
+	if (s->follower.link != NULL) {
+		reply_execution(r, 202, execution_row(s->x), s->x);
+		return;
+	}
+	IGNORED(err_set(&e, ERR_CONFLICT, "session %s was stopped", r->session_id), "told");
+	e.sys = ESTALE;
+	reply_error(r, &e);
+}
+
 static int give_input(struct starting *s, struct execution *x, struct err *e)
 {
 	if (!s->spec.has_input)
@@ -167,6 +185,7 @@ static void start(struct request *r, struct session *session)
 	s->follower.more = no_matter;
 	execution_follow(x, &s->follower);
 	r->wait.on_done = waited;
+	exchange_on_drain(r->x, hand_over);
 	execution_wait(x, &r->wait);
 }
 

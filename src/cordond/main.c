@@ -42,7 +42,9 @@
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for the one before us to end */
-#define DRAIN_MS 5000	   /* at the end: for requests under way, and for cells of the pool to go */
+#define HURRY_MS 300	   /* at the end: for requests under way to be answered as usual */
+#define LEAVE_MS 1000	   /* then for what is being sent, and for connections to end */
+#define DRAIN_MS 5000	   /* for cells of the pool to go */
 #define DRAIN_LOOK_MS 5
 #define PATIENCE_MS 2000 /* of clients that come while sessions are still being found */
 
@@ -60,7 +62,8 @@ struct daemon {
 	int cgroup_fds[KEEPER_CGROUP_DIRS]; /* -1: lacks */
 	struct loop_fd control, signals;
 	struct loop_timer drain;
-	uint64_t drain_until_ns;
+	uint64_t drain_began_ns;
+	bool hurried;
 	struct loop_timer patience;
 	bool open;
 	char *node_policy; /* owned */
@@ -249,7 +252,7 @@ static void open_doors(struct daemon *d)
 	struct err e;
 
 	loop_timer_cancel(d->loop, &d->patience);
-	if (d->open || d->drain_until_ns != 0)
+	if (d->open || d->drain_began_ns != 0)
 		return;
 	d->open = true;
 	for (uint32_t i = 0; i < d->setup.nlisteners; i++)
@@ -282,9 +285,15 @@ static size_t connections(const struct daemon *d)
 static void on_drain(struct loop_timer *t)
 {
 	struct daemon *d = t->arg;
-	uint64_t now = clock_now_ns();
+	uint64_t now = clock_now_ns(), ms = (now - d->drain_began_ns) / CLOCK_MS;
+	bool left = ms >= LEAVE_MS || connections(d) == 0;
 
-	if (now >= d->drain_until_ns || (connections(d) == 0 && core_drained(d->core)))
+	if (ms >= HURRY_MS && !d->hurried) {
+		d->hurried = true;
+		server_hurry(d->servers[0]);
+		server_hurry(d->servers[1]);
+	}
+	if (ms >= DRAIN_MS || (left && core_drained(d->core)))
 		loop_stop(d->loop);
 	else
 		loop_timer_set(d->loop, t, now + DRAIN_LOOK_MS * CLOCK_MS);
@@ -292,14 +301,14 @@ static void on_drain(struct loop_timer *t)
 
 static void begin_end(struct daemon *d)
 {
-	if (d->drain_until_ns != 0)
+	if (d->drain_began_ns != 0)
 		return;
 	log_info("ending", "connections=%zu", connections(d));
 	core_drain(d->core);
 	server_drain(d->servers[0]);
 	server_drain(d->servers[1]);
 	d->drain = (struct loop_timer){ .fire = on_drain, .arg = d };
-	d->drain_until_ns = clock_now_ns() + DRAIN_MS * CLOCK_MS;
+	d->drain_began_ns = clock_now_ns();
 	loop_timer_set(d->loop, &d->drain, clock_now_ns());
 }
 

@@ -317,6 +317,7 @@ void core_free(struct core *c)
 	loop_timer_cancel(c->loop, &c->queue_turn);
 	loop_task_cancel(c->loop, &c->tell_listeners);
 	loop_task_cancel(c->loop, &c->tell_net);
+	loop_task_cancel(c->loop, &c->revoke);
 	free(c->default_policy);
 	mask_free(c->mask);
 	io_close_all(&c->cells_fd, 1);

@@ -7,6 +7,7 @@
 #include "execution.h"
 #include "fd_room.h"
 #include "file_op.h"
+#include "grant.h"
 #include "journal.h"
 #include "keeper_link.h"
 #include "live_cell.h"
@@ -66,9 +67,11 @@ struct core {
 	uint64_t tokens_milli, tokens_at_ns; /* of the node */
 
 	struct tenant *tenants;
-	unsigned requests;   /* of all of them */
-	unsigned diffs;	     /* being read */
-	struct tenant *turn; /* whose queue is looked at next */
+	unsigned requests;	 /* of all of them */
+	unsigned diffs;		 /* being read */
+	struct grant *grants;	 /* what is open because of a key */
+	struct loop_task revoke; /* tells those that are revoked */
+	struct tenant *turn;	 /* whose queue is looked at next */
 	struct loop_timer queue_turn;
 	struct pool *pool;
 	struct journal_listener *listeners;

@@ -57,7 +57,7 @@ static struct cached *look_up(struct core *c, const uint8_t hash[STORE_KEY_HASH]
 }
 
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
-				   unsigned *ret_scopes, char ret_key_id[STORE_ID_MAX])
+				   unsigned *ret_scopes, struct grant *ret)
 {
 	uint8_t hash[STORE_KEY_HASH];
 	struct cached *k;
@@ -80,7 +80,9 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 		IGNORED(store_key_touch(c->store, k->key.id, now, &e), "a hint for people");
 	}
 	*ret_scopes = k->key.scopes;
-	memcpy(ret_key_id, k->key.id, STORE_ID_MAX);
+	ret->tenant = t;
+	ret->expires_ms = k->key.expires_ms;
+	memcpy(ret->key_id, k->key.id, STORE_ID_MAX);
 	return t;
 }
 
@@ -230,6 +232,7 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 	free(r);
 	(void)err_set(&gone, ERR_DENIED, "the tenant was removed");
 	quota_refuse_all(t, &gone);
+	grant_revoke(c, t, NULL);
 	session_each(c, t, stop_one, NULL);
 	secret_delete_all(c, t);
 	return 0;
@@ -270,7 +273,10 @@ int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id
 	if (e->code == ERR_NOT_FOUND || strcmp(row.tenant, t->row.id) != 0)
 		return err_set(e, ERR_NOT_FOUND, "no key %.40s", key_id);
 	forget_keys();
-	return store_key_revoke(c->store, key_id, core_now_ms(), e);
+	if (store_key_revoke(c->store, key_id, core_now_ms(), e) < 0)
+		return -1;
+	grant_revoke(c, t, key_id);
+	return 0;
 }
 
 /* Whole or not at all: a key of which only half is in the file would be lost. */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core.h"
+#include "grant.h"
 #include "store_key.h"
 #include "store_tenant.h"
 #include "tally.h"
@@ -15,10 +16,10 @@ enum {
 
 #define TENANT_KEY_LEN 44 /* "e2b_" and 40 hex digits */
 
-/* Whose key is it? Constant time in the key's bytes. NULL: nobody's, expired, revoked, or the
- * tenant is disabled. */
+/* Whose key is it? Constant time in the key's bytes. NULL: there is no such key, it has expired or
+ * was revoked, or its tenant is disabled. Fills in tenant, key_id and expires_ms of the grant. */
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
-				   unsigned *ret_scopes, char ret_key_id[STORE_ID_MAX]);
+				   unsigned *ret_scopes, struct grant *ret);
 
 const struct store_tenant *tenant_row(const struct tenant *t);
 /* What is in memory for its requests; counted by others. */

@@ -26,6 +26,7 @@ enum ws_opcode {
 #define WS_CODE_PROTOCOL 1002
 #define WS_CODE_NO_STATUS 1005 /* never sent: "the frame had no code" */
 #define WS_CODE_NOT_TEXT 1007
+#define WS_CODE_POLICY 1008
 #define WS_CODE_TOO_BIG 1009
 #define WS_CODE_INTERNAL 1011
 

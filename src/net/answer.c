@@ -119,6 +119,8 @@ void answer_ended(struct exchange *x)
 static const char *code_of(int status)
 {
 	switch (status) {
+	case 401:
+		return "unauthorized";
 	case 408:
 		return "request_timeout";
 	case 413:

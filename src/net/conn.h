@@ -79,6 +79,9 @@ struct exchange {
 	char id[24];
 	void *arg, *carrier;
 	void (*on_done)(struct exchange *x, bool answered);
+	void (*on_drain)(struct exchange *x);
+	int revoked; /* the status to end it with; 0: it goes on */
+	const char *why_revoked;
 	uint64_t began_ns, bytes_out;
 
 	/* the request body */
@@ -205,4 +208,6 @@ bool ws_conn_wants_input(const struct conn *c);
 /* When ws_conn_timeout() is to be called. */
 uint64_t ws_conn_deadline(const struct conn *c);
 void ws_conn_timeout(struct conn *c);
+/* Says goodbye, and hears nothing more. */
+void ws_conn_revoke(struct conn *c);
 void ws_conn_free(struct ws_conn *w);

@@ -55,6 +55,20 @@ void exchange_on_done(struct exchange *x, void (*on_done)(struct exchange *x, bo
 	x->on_done = on_done;
 }
 
+void exchange_on_drain(struct exchange *x, void (*on_drain)(struct exchange *x))
+{
+	x->on_drain = on_drain;
+}
+
+void exchange_revoke(struct exchange *x, int status, const char *words)
+{
+	if (x->conn->state == CONN_DEAD)
+		return;
+	x->revoked = status;
+	x->why_revoked = words;
+	conn_wake(x->conn);
+}
+
 /* ---- its body */
 
 static size_t collect(struct exchange *x, const uint8_t *data, size_t len)

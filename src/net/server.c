@@ -115,6 +115,13 @@ void server_drain(struct server *s)
 	}
 }
 
+void server_hurry(struct server *s)
+{
+	for (struct conn *c = s->first; c; c = c->next)
+		if (c->x && c->x->answer == ANSWER_NONE)
+			exchange_revoke(c->x, 503, "the server is ending; ask what became of this");
+}
+
 size_t server_connections(const struct server *s)
 {
 	return s->nconns;

@@ -59,6 +59,9 @@ int server_listen(struct server *s, int listen_fd, struct err *e) MUST_USE;
 /* No more connections and requests; idle connections are closed, and streams of events and
  * WebSockets and tunnels, which would go on for ever. Other exchanges in progress go on. */
 void server_drain(struct server *s);
+/* Some time after server_drain(): what has not been answered yet is answered now, by its handler's
+ * on_drain or else with 503. */
+void server_hurry(struct server *s);
 size_t server_connections(const struct server *s);
 /* Of these: those that have not shown a key. */
 size_t server_unkeyed(const struct server *s);
@@ -84,6 +87,10 @@ void exchange_on_done(struct exchange *x, void (*on_done)(struct exchange *x, bo
  * address's, and its connection is none without a key; keyed: nor is it afterwards. Before the body
  * is read and the answer begins. */
 void exchange_charge(struct exchange *x, struct tally *account, bool keyed);
+
+/* Called by server_hurry() if there is no answer yet, for handlers that wait for something that
+ * outlives the server: time to say how things stand. */
+void exchange_on_drain(struct exchange *x, void (*on_drain)(struct exchange *x));
 
 /* Collects the whole body, at most max bytes (else the server answers 413 itself), then calls got.
  * The bytes are valid until the exchange ends. Called at once if there is no body. */
@@ -131,6 +138,11 @@ size_t exchange_room(const struct exchange *x);
  * without a last chunk, and by a reset, so that it is seen however the answer was framed. */
 void exchange_end(struct exchange *x);
 void exchange_abort(struct exchange *x);
+
+/* Ends it on behalf of who may: with this status if no answer has begun, else by cutting it off (a
+ * WebSocket is told so). An answer that is whole already goes its way. What the handler still says
+ * is dropped; its on_done comes soon. */
+void exchange_revoke(struct exchange *x, int status, const char *words);
 
 /* ---- tunnels */
 /* Answers 101 with the headers given before (Upgrade must be one; Connection is added); what

@@ -178,10 +178,33 @@ static bool step_input(struct conn *c)
 	return c->x->ws ? ws_conn_step(c) : body_deliver(c);
 }
 
+/* From outside: its key is gone, or the server ends. */
+static void end_revoked(struct conn *c)
+{
+	struct exchange *x = c->x;
+	int status = x->revoked;
+
+	x->revoked = 0;
+	if (x->answer == ANSWER_ENDED)
+		return;
+	if (status == 503 && x->on_drain && x->answer == ANSWER_NONE)
+		x->on_drain(x);
+	else if (x->ws)
+		ws_conn_revoke(c);
+	else if (x->answer == ANSWER_NONE)
+		body_fault(c, status, x->why_revoked);
+	else
+		exchange_abort(x);
+}
+
 static bool step_exchange(struct conn *c)
 {
 	struct exchange *x = c->x;
 
+	if (x->revoked) {
+		end_revoked(c);
+		return true;
+	}
 	if (step_input(c))
 		return true;
 	conn_flush(c);

@@ -57,6 +57,8 @@ void exchange_accept_ws(struct exchange *x, const struct ws_events *events, size
 	char key[WS_ACCEPT_LEN + 1];
 	struct ws_conn *w;
 
+	if (x->refused)
+		return;
 	assert(x->answer == ANSWER_NONE && x->request.upgrade_websocket);
 	w = calloc(1, sizeof(*w));
 	if (!w) {
@@ -95,8 +97,8 @@ bool ws_send(struct exchange *x, bool text, const void *data, size_t len)
 {
 	struct conn *c = x->conn;
 
-	if (c->doomed || c->state == CONN_DEAD)
-		return true; /* nobody will see it; on_done is on its way */
+	if (c->doomed || c->state == CONN_DEAD || x->refused)
+		return true; /* it has no reader any more; on_done is on its way */
 	assert(x->ws);
 	if (x->ws->close_sent)
 		return true;
@@ -114,7 +116,7 @@ void ws_close(struct exchange *x, uint16_t code, const char *reason)
 	uint8_t payload[WS_CONTROL_MAX];
 	struct ws_conn *w = x->ws;
 
-	if (x->conn->doomed || x->conn->state == CONN_DEAD)
+	if (x->conn->doomed || x->conn->state == CONN_DEAD || x->refused)
 		return;
 	assert(w);
 	if (w->close_sent)
@@ -123,7 +125,7 @@ void ws_close(struct exchange *x, uint16_t code, const char *reason)
 	w->close_sent = true;
 	w->close_ns = loop_now_ns(x->conn->loop);
 	if (w->close_came)
-		x->answer = ANSWER_ENDED;
+		answer_ended(x);
 }
 
 /* The peer broke the rules: we say which, and are done with it. */
@@ -131,7 +133,7 @@ static void fail(struct exchange *x, uint16_t code, const char *reason)
 {
 	ws_close(x, code, reason);
 	x->truncated = true;
-	x->answer = ANSWER_ENDED;
+	answer_ended(x);
 }
 
 /* ---- receiving */
@@ -171,7 +173,7 @@ static void end_control(struct exchange *x)
 	}
 	w->close_came = true;
 	ws_close(x, code == WS_CODE_NO_STATUS ? WS_CODE_NORMAL : code, "");
-	x->answer = ANSWER_ENDED;
+	answer_ended(x);
 }
 
 /* Data of a frame that is not, or not yet, there whole. */
@@ -266,6 +268,11 @@ bool ws_conn_step(struct conn *c)
 	return true;
 }
 
+void ws_conn_revoke(struct conn *c)
+{
+	fail(c->x, WS_CODE_POLICY, "not allowed any more");
+}
+
 bool ws_conn_wants_input(const struct conn *c)
 {
 	return c->x->answer != ANSWER_ENDED && !c->x->ws->paused;
@@ -273,7 +280,7 @@ bool ws_conn_wants_input(const struct conn *c)
 
 void ws_pause(struct exchange *x, bool pause)
 {
-	if (x->conn->doomed || x->conn->state == CONN_DEAD)
+	if (x->conn->doomed || x->conn->state == CONN_DEAD || x->refused)
 		return;
 	assert(x->ws);
 	x->ws->paused = pause;

@@ -35,14 +35,13 @@ static int deny(struct err *e, int sys, const char *words)
 int auth_check(struct request *r, unsigned scope, struct err *e)
 {
 	struct http1_span key = key_of(exchange_request(r->x));
-	char key_id[STORE_ID_MAX];
 	unsigned have = 0;
 
 	if (key.n != TENANT_KEY_LEN)
 		return deny(
 			e, EACCES,
 			"give one valid key: X-API-Key: e2b_..., or Authorization: Bearer e2b_...");
-	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, key_id);
+	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, &r->grant);
 	if (r->tenant == NULL)
 		return deny(e, EACCES, "the key is not valid (any more)");
 	exchange_charge(r->x, tenant_tally(r->tenant), true);

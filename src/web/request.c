@@ -28,6 +28,7 @@ static void done(struct exchange *x, bool answered)
 	s = r->holds ? session_live(r->core, r->tenant, r->session_id, &e) : NULL;
 	if (s != NULL)
 		session_let_go(s);
+	grant_close(&r->grant);
 	if (r->counted)
 		tenant_leave(r->core, r->tenant);
 	free(r);
@@ -67,11 +68,22 @@ void *request_state(struct request *r, size_t size,
 	return r->state;
 }
 
+static void on_revoked(struct grant *g)
+{
+	struct request *r = g->arg;
+
+	exchange_revoke(r->x, 401, "the key that this was asked with is not valid any more");
+}
+
 int request_count(struct request *r, struct err *e)
 {
 	if (tenant_enter(r->core, r->tenant, e) < 0)
 		return -1;
 	r->counted = true;
+	r->grant.tenant = r->tenant;
+	r->grant.on_revoked = on_revoked;
+	r->grant.arg = r;
+	grant_open(r->core, &r->grant);
 	exchange_charge(r->x, tenant_tally(r->tenant), false);
 	return 0;
 }

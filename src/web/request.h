@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core.h"
+#include "grant.h"
 #include "http1.h"
 #include "server.h"
 #include "session.h"
@@ -41,6 +42,7 @@ struct request {
 	const struct route *route; /* NULL: none */
 	struct tenant *tenant;	   /* NULL: no key was needed */
 	unsigned scopes;
+	struct grant grant;		 /* ends it when its key or its tenant does */
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
 	struct completion wait; /* for any one thing; cancelled at the end */
@@ -74,7 +76,8 @@ int request_choice(struct request *r, const char *name, const char *const *words
 
 bool request_is_head(const struct request *r);
 
-/* Counts it for its tenant (r->tenant), until it ends. ERR_LIMIT: it has too many. */
+/* Counts it for its tenant (r->tenant), until it ends; from now on it ends with the key that it was
+ * asked with, or with the tenant. ERR_LIMIT: the tenant has too many. */
 int request_count(struct request *r, struct err *e) MUST_USE;
 
 /* ---- the session in the path */

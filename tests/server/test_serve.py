@@ -381,18 +381,24 @@ def test_an_upgrade_loses_nothing():
     with Server(pool_size=2) as server:
         session = server.create()["id"]
         before, daemon = server.process.pid, server.pid("cordond")
-        results, stop = [], threading.Event()
+        results, slowest, stop = [], [0.0], threading.Event()
 
         def ask():
             while not stop.is_set():
+                began = time.monotonic()
                 try:
                     results.append(server.request("GET", f"/v1/sessions/{session}")[0])
                 except Exception as e:
                     results.append(repr(e))
+                slowest[0] = max(slowest[0], time.monotonic() - began)
+
+        def wait():
+            path = f"/v1/sessions/{session}/executions?wait=true"
+            waiting.append(server.request("POST", path, {"command": "sleep 8; echo done"}))
 
         askers = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
         waiting = []
-        slow = threading.Thread(target=lambda: waiting.append(server.run(session, "sleep 1; echo done")), daemon=True)
+        slow = threading.Thread(target=wait, daemon=True)
         for t in (*askers, slow):
             t.start()
         time.sleep(0.3)
@@ -406,7 +412,12 @@ def test_an_upgrade_loses_nothing():
             t.join(15)
         equal(set(results), {200}, f"of {len(results)} requests meanwhile")
         check(len(results) > 20, f"only {len(results)} requests")
-        equal([w["stdout"] for w in waiting], ["done\n"], "a request that was under way")
+        check(slowest[0] < 4, f"one of them took {slowest[0]} s: it waited for the one that waits")
+        status, headers, x = waiting[0]
+        equal((status, headers.get("retry-after")), (202, "1"), f"a request that waited: {x}")
+        equal(server.ended(x)["exit_code"], 0, "what it waited for")
+        path = f"/v1/sessions/{session}/executions/{x['id']}/output?stream=stdout"
+        equal(server.want(200, "GET", path), b"done\n", "its output")
         equal(server.process.pid, before, "pid of the supervisor")
         equal(server.run(session, "echo on")["stdout"], "on\n", "the session after it")
 
