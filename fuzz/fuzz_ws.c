@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "utf8.h"
-#include "ws.h"
+#include "ws_walk.h"
 
 unsigned long fuzz_accepted;
 
@@ -62,11 +62,51 @@ static void check_payload(const struct ws_head *h, uint8_t *p, size_t n)
 	check_text(p, n);
 }
 
+static void fill(void *ret, size_t n)
+{
+	memset(ret, 0x5a, n);
+}
+
+/* In pieces and whole the same goes on, and what went on is frames of which each has the new key.
+ */
+static void check_walk(const uint8_t *data, size_t size, bool masked, size_t piece)
+{
+	uint8_t *whole = fuzz_copy(data, size), *pieces = fuzz_copy(data, size);
+	struct ws_walk w, v, again;
+	ssize_t all, n = 0;
+	size_t at = 0, end = 0;
+
+	ws_walk_init(&w, masked, fill);
+	ws_walk_init(&v, masked, fill);
+	all = ws_walk(&w, whole, size);
+	if (all > 0 && ws_walk(&w, whole + all, size - (size_t)all) < 0)
+		all = -1;
+	while (n >= 0 && end < size) {
+		end = end + piece < size ? end + piece : size;
+		n = ws_walk(&v, pieces + at, end - at);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	if (n > 0 && at < size)
+		n = ws_walk(&v, pieces + at, size - at);
+	assert((all < 0) == (n < 0));
+	if (all >= 0) {
+		assert((size_t)all == at && memcmp(whole, pieces, at) == 0);
+		assert(w.frames == v.frames && w.left == v.left);
+		ws_walk_init(&again, masked, fill);
+		assert(ws_walk(&again, whole, at) == all); /* changed by nothing but the keys */
+		assert(memcmp(whole, pieces, at) == 0);
+	}
+	free(whole);
+	free(pieces);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	bool masked = size > 0 && (data[0] & 1) != 0, open = false;
 	size_t at = size > 0;
 
+	if (size > 0)
+		check_walk(data + 1, size - 1, masked, (size_t)(data[0] >> 1) + 1);
 	for (;;) {
 		uint8_t *bytes = fuzz_copy(data + at, size - at), again[WS_HEAD_MAX];
 		struct ws_head h;

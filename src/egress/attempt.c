@@ -64,6 +64,10 @@ static void write_outcome(struct json *j, const struct guest *g, const struct at
 		json_int(j, "status", r->status);
 	json_uint(j, "bytes_out", r->bytes_out);
 	json_uint(j, "bytes_in", r->bytes_in);
+	if (r->frames_out + r->frames_in > 0) {
+		json_uint(j, "frames_out", r->frames_out);
+		json_uint(j, "frames_in", r->frames_in);
+	}
 	json_uint(j, "us", now > r->start_ns ? (now - r->start_ns) / 1000 : 0);
 	if (r->model != NULL)
 		json_raw(j, "model", r->model);

@@ -26,9 +26,10 @@ struct attempt {
 	const char *reason;		/* of a refusal or a failure; "" or NULL */
 	int status;			/* of the answer; 0: none */
 	uint64_t bytes_out, bytes_in;
-	const char *secrets; /* names put in, comma separated; NULL */
-	const char *model;   /* JSON of model.h's, embedded as "model"; NULL */
-	bool proxied;	     /* by the explicit proxy */
+	uint64_t frames_out, frames_in; /* of a WebSocket; 0: it was none */
+	const char *secrets;		/* names put in, comma separated; NULL */
+	const char *model;		/* JSON of model.h's, embedded as "model"; NULL */
+	bool proxied;			/* by the explicit proxy */
 };
 
 void attempt_send(struct guest *g, const struct attempt *r);

@@ -31,8 +31,8 @@ static void begin_body(struct gateway *x, const struct http1_response *a)
 static void begin_tunnel(struct gateway *x)
 {
 	x->state = GATEWAY_TUNNEL;
-	gateway_body_begin(&x->out, HTTP1_UNTIL_CLOSE, 0, 0);
-	gateway_body_begin(&x->in, HTTP1_UNTIL_CLOSE, 0, 0);
+	gateway_body_frames(&x->out, true);
+	gateway_body_frames(&x->in, false);
 	x->cell_keep = x->up_keep = false;
 }
 
@@ -52,10 +52,10 @@ static void interim(struct gateway *x, const struct http1_response *a)
 static void final(struct gateway *x, const struct http1_response *a)
 {
 	struct http1_span type = { 0 };
+	const char *flaw = a->status == 101 ? gateway_ws_flaw(x, a) : NULL;
 
-	if (a->status == 101 && (!x->r.upgrade_websocket ||
-				 !http1_lists(a->headers, a->headers_n, "upgrade", "websocket"))) {
-		gateway_fail(x, 502, "the server changes the protocol, which nobody asked for");
+	if (flaw) {
+		gateway_fail(x, 502, flaw);
 		return;
 	}
 	if (!is_plain(a) && a->framing != HTTP1_NO_BODY) {

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "gateway_inside.h"
 #include "model.h"
+#include "rand.h"
 
 #define PIECE_MAX ((size_t)16 * 1024) /* through the mask at once */
 #define CHUNK_EXTRA (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL))
@@ -34,12 +35,38 @@ void gateway_body_frame(struct gateway *x)
 	x->out.rechunk = x->out.goes_on == HTTP1_CHUNKED;
 }
 
+void gateway_body_frames(struct gateway_body *b, bool masked)
+{
+	gateway_body_begin(b, HTTP1_UNTIL_CLOSE, 0, 0);
+	b->frames = true;
+	ws_walk_init(&b->walk, masked, rand_bytes);
+}
+
+/* What of the input is frames, as far as it came. */
+static struct http1_span next_frames(struct gateway_body *b, struct stream *from)
+{
+	uint8_t *bytes = fifo_bytes(&from->in);
+	ssize_t n = 0;
+
+	if (from->in.len > b->ready)
+		n = ws_walk(&b->walk, bytes + b->ready, from->in.len - b->ready);
+	if (n > 0)
+		b->ready += (size_t)n;
+	/* What is well-formed in front of it goes on first. */
+	if (b->ready == 0 && (n < 0 || (from->ended && from->in.len > 0)))
+		b->bad = b->walk.masked ? "the program sends what is no WebSocket frame"
+					: "the server sends what is no WebSocket frame";
+	return (struct http1_span){ (char *)bytes, b->ready };
+}
+
 /* The next piece, if any has arrived; framing in front of it is taken. Empty: nothing, or done. */
 static struct http1_span next_piece(struct gateway_body *b, struct stream *from)
 {
 	struct http1_span data = { 0 };
 	size_t used = 0;
 
+	if (b->frames)
+		return next_frames(b, from);
 	if (b->framing != HTTP1_CHUNKED) {
 		data = (struct http1_span){ (char *)fifo_bytes(&from->in), from->in.len };
 		if (b->framing == HTTP1_LENGTH && data.n > b->left)
@@ -73,6 +100,8 @@ static struct http1_span next_piece(struct gateway_body *b, struct stream *from)
 
 static void took(struct gateway_body *b, struct stream *from, size_t n)
 {
+	if (b->frames)
+		b->ready -= n;
 	if (b->framing == HTTP1_CHUNKED)
 		chunk_took(&b->chunk, n);
 	else if (b->framing == HTTP1_LENGTH)

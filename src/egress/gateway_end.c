@@ -41,6 +41,8 @@ void gateway_record(struct gateway *x)
 			     .status = x->status,
 			     .bytes_out = x->bytes_out,
 			     .bytes_in = x->bytes_in,
+			     .frames_out = x->out.frames ? x->out.walk.frames : 0,
+			     .frames_in = x->in.frames ? x->in.walk.frames : 0,
 			     .secrets = x->use.names,
 			     .model = model_text(x, &j),
 			     .proxied = x->flow->proxied };
@@ -174,11 +176,13 @@ bool gateway_ask(struct gateway *x)
 				    .path = x->path,
 				    .query = x->query,
 				    .headers = judged,
-				    .nheaders = gateway_head_judged(x, judged) };
+				    .nheaders = gateway_head_judged(x, judged),
+				    .websocket = x->r.upgrade_websocket };
 	struct policy_answer a = { 0 };
 
 	policy_ask(x->guest->policy, &to, &q, &a);
 	x->rule = a.rule;
+	x->looks = a.looks;
 	x->allowed = a.verdict == POLICY_PERMIT;
 	if (!x->allowed)
 		gateway_note(x, a.reason);

@@ -9,6 +9,7 @@
 #include "gateway_inside.h"
 #include "hop.h"
 #include "model.h"
+#include "rename.h"
 
 #define VALUE_MAX ((size_t)FLOW_HEAD_MAX)
 
@@ -89,6 +90,11 @@ static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_s
 	if (http1_span_is_nocase(name, "expect"))
 		return x->r.expect_continue && !x->collects;
 	if (x->strict && is_unreadable(name))
+		return false;
+	if (http1_span_is_nocase(name, "sec-websocket-extensions"))
+		return false; /* they change what frames are */
+	if ((x->looks || x->strict) && rename_is(name) &&
+	    !(x->rule && policy_compares(x->rule, name)))
 		return false;
 	return !x->model || !http1_span_is_nocase(name, "accept-encoding");
 }

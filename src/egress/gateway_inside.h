@@ -14,6 +14,7 @@
 #include "guest_limits.h"
 #include "secrets.h"
 #include "upstreams.h"
+#include "ws_walk.h"
 
 #define GATEWAY_HEAD_MS 30000	 /* to receive a whole head, from its first byte */
 #define GATEWAY_IDLE_MS 300000	 /* between requests */
@@ -44,7 +45,10 @@ struct gateway_body {
 	enum http1_framing goes_on; /* of a request: how the server gets it, in head and body */
 	uint64_t length, sent;	    /* HTTP1_LENGTH: what the head says, what went so far */
 	bool done;
-	bool spent;	 /* there is more, and no more may go */
+	bool spent;  /* there is more, and no more may go */
+	bool frames; /* WebSocket: only frames go on, and `ready` bytes of the input are */
+	struct ws_walk walk;
+	size_t ready;
 	const char *bad; /* it cannot be read on */
 	int bad_status;	 /* what its sender is told then, if it can be told */
 };
@@ -77,6 +81,7 @@ struct gateway {
 	bool allowed;
 	char reason[POLICY_REASON_MAX + 64];
 	struct secrets_use use;
+	bool looks;	/* the policy looks at requests: this one must mean what was judged */
 	bool strict;	/* a secret may be in the answer: it must be readable */
 	struct buf ask; /* as it goes to the server */
 	struct buf collected;
@@ -141,6 +146,8 @@ int gateway_head_answer(struct gateway *x, const struct http1_response *a, bool 
 /* ---- gateway_body.c */
 void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
 			uint64_t max);
+/* From now on it is WebSocket frames, until the connection ends. masked: a client's. */
+void gateway_body_frames(struct gateway_body *b, bool masked);
 /* Decides how the request's body goes on, once: the head and the body are both written by it. */
 void gateway_body_frame(struct gateway *x);
 /* Each moves what it can. True if anything moved or changed. */
@@ -156,6 +163,10 @@ void gateway_splice_end(struct gateway *x);
 void gateway_dial(struct gateway *x, bool fresh); /* fresh: not one that was kept */
 bool gateway_dialed(struct gateway *x);		  /* progress while in GATEWAY_DIAL */
 void gateway_lost(struct gateway *x);		  /* the server's side ended too early */
+
+/* ---- gateway_ws.c: has the server agreed to the WebSocket that was asked for? NULL, or why not.
+ */
+const char *gateway_ws_flaw(const struct gateway *x, const struct http1_response *a);
 
 /* ---- gateway_answer.c */
 bool gateway_answer(struct gateway *x); /* progress of the answer */

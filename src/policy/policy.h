@@ -42,6 +42,8 @@ enum policy_tls {
 	POLICY_TLS_TERMINATE, /* always */
 };
 
+enum policy_choice { POLICY_UNSET, POLICY_NO, POLICY_YES };
+
 /* 0: no limit. Of a policy (for the session) or of a rule (for what that rule allowed). */
 struct policy_limits {
 	uint64_t connections;	      /* at a time */
@@ -68,8 +70,9 @@ struct policy_rule {
 	size_t nset;
 	const char *const *secrets; /* names of those that may be put in for it */
 	size_t nsecrets;
-	bool prompts;	   /* of model calls: prompt and completion are recorded */
-	const void *match; /* private to src/policy */
+	enum policy_choice websocket; /* may requests become WebSockets? */
+	bool prompts;		      /* of model calls: prompt and completion are recorded */
+	const void *match;	      /* private to src/policy */
 };
 
 /* Where something wants to go. host: in its normal form; NULL: an address was used. */
@@ -85,6 +88,7 @@ struct policy_request {
 	const char *method, *path, *query; /* query: NULL if there is none */
 	const struct http1_header *headers;
 	size_t nheaders;
+	bool websocket; /* it asks to become one */
 };
 
 enum policy_verdict {
@@ -97,6 +101,9 @@ struct policy_answer {
 	enum policy_verdict verdict;
 	const struct policy_rule *rule; /* NULL: the default. With LOOK: the first that may match */
 	bool raw; /* of a connection that is permitted: bytes of any kind are */
+	/* Of a request that is permitted: rules for its target look at requests, so that it must
+	 * mean to the server what it was judged as. */
+	bool looks;
 	char reason[POLICY_REASON_MAX]; /* of a refusal: for the program in the cell and the record
 					 */
 };
@@ -122,6 +129,9 @@ void policy_connect(const struct policy *p, const struct policy_target *to,
 /* A request: never POLICY_LOOK. */
 void policy_ask(const struct policy *p, const struct policy_target *to,
 		const struct policy_request *r, struct policy_answer *ret);
+
+/* Does the rule compare a header of this name? */
+bool policy_compares(const struct policy_rule *r, struct http1_span header);
 
 /* May egress connect to this address at all? Public, or inside what the operator named in
  * "private" (metadata services only if named by their very address), whatever rules say. */

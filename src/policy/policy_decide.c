@@ -200,8 +200,7 @@ void policy_connect(const struct policy *p, const struct policy_target *to,
 }
 
 static const struct policy_rule *find_fit(const struct policy_list *list,
-					  const struct policy_target *to,
-					  const struct policy_seen *q)
+					  const struct policy_target *to, struct policy_seen *q)
 {
 	const struct policy_rule *r;
 	struct policy_walk w;
@@ -216,7 +215,7 @@ static const struct policy_rule *find_fit(const struct policy_list *list,
 
 /* The layer above that does not allow it; POLICY_LAYERS: none. */
 static enum policy_layer find_ceiling(const struct policy *p, enum policy_layer layer,
-				      const struct policy_target *to, const struct policy_seen *q)
+				      const struct policy_target *to, struct policy_seen *q)
 {
 	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++) {
 		const struct policy_rule *r;
@@ -230,31 +229,85 @@ static enum policy_layer find_ceiling(const struct policy *p, enum policy_layer 
 	return POLICY_LAYERS;
 }
 
-void policy_ask(const struct policy *p, const struct policy_target *to,
-		const struct policy_request *r, struct policy_answer *ret)
+/* Does a list look at requests there? By the first rule for the target: behind one that does not
+ * look, none is asked. */
+static bool list_looks(const struct policy_list *list, const struct policy_target *to)
 {
-	const struct policy_rule *rule;
-	struct policy_seen seen;
-	enum policy_layer above;
+	const struct policy_rule *r;
+	struct policy_walk w;
 
-	policy_request_see(r, &seen);
-	rule = find_fit(&p->list, to, &seen);
+	policy_list_walk(list, to, false, &w);
+	r = policy_list_next(&w);
+	return r != NULL && policy_match_of(r)->looks;
+}
+
+static bool any_looks(const struct policy *p, enum policy_layer layer,
+		      const struct policy_target *to)
+{
+	bool looks = list_looks(&p->list, to);
+
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++)
+		looks = looks || (p->ceilings[i].given && list_looks(&p->ceilings[i], to));
+	return looks;
+}
+
+/* A WebSocket is one request that was judged, and then bytes that are not. A ceiling that looks at
+ * requests must say that it means them, too. */
+static bool may_upgrade(const struct policy *p, const struct policy_rule *rule,
+			enum policy_layer layer, const struct policy_target *to,
+			struct policy_seen *q, struct policy_answer *ret)
+{
+	if (rule != NULL && rule->websocket == POLICY_NO) {
+		policy_reason_websocket(to, rule, layer, ret);
+		return false;
+	}
+	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++) {
+		const struct policy_list *list = &p->ceilings[i];
+		const struct policy_rule *r = list->given ? find_fit(list, to, q) : NULL;
+
+		if (r == NULL || r->websocket == POLICY_YES ||
+		    (r->websocket == POLICY_UNSET && !list_looks(list, to)))
+			continue;
+		policy_reason_websocket(to, NULL, (enum policy_layer)i, ret);
+		return false;
+	}
+	return true;
+}
+
+static void ask(const struct policy *p, const struct policy_target *to, struct policy_seen *seen,
+		struct policy_answer *ret)
+{
+	const struct policy_rule *rule = find_fit(&p->list, to, seen);
+	enum policy_layer layer = rule != NULL ? rule->layer : p->allow_layer, above;
+
 	*ret = (struct policy_answer){ .verdict = POLICY_REFUSE, .rule = rule };
 	if (rule == NULL && !p->allow) {
-		policy_reason_none(p, to, r, ret);
+		policy_reason_none(p, to, seen->request, ret);
 		return;
 	}
 	if (rule != NULL && !rule->allow) {
 		policy_reason_rule(to, rule, ret);
 		return;
 	}
-	above = find_ceiling(p, rule != NULL ? rule->layer : p->allow_layer, to, &seen);
-	if (above != POLICY_LAYERS)
+	above = find_ceiling(p, layer, to, seen);
+	if (above != POLICY_LAYERS) {
 		policy_reason_ceiling(to, above, "", ret);
-	else if (rule != NULL && rule->nsecrets > 0 && !r->tls)
+	} else if (rule != NULL && rule->nsecrets > 0 && !seen->request->tls) {
 		policy_reason_plain(to, rule, ret);
-	else
+	} else if (!seen->request->websocket || may_upgrade(p, rule, layer, to, seen, ret)) {
 		ret->verdict = POLICY_PERMIT;
+		ret->looks = any_looks(p, layer, to);
+	}
+}
+
+void policy_ask(const struct policy *p, const struct policy_target *to,
+		const struct policy_request *r, struct policy_answer *ret)
+{
+	struct policy_seen seen;
+
+	policy_request_see(r, &seen);
+	ask(p, to, &seen, ret);
+	policy_request_forget(&seen);
 }
 
 /* What nobody can mean by a block of private addresses: a service that hands out the keys of the

@@ -24,6 +24,7 @@ struct policy_ports {
 /* A query's parameter or a header, and the pattern its value must fit. */
 struct policy_pair {
 	const char *name, *glob;
+	const char *folded; /* name of a parameter, as fold_parameter() left it */
 };
 
 /* A block of addresses, in words: what is left of an address behind mask must be want. */
@@ -39,17 +40,21 @@ struct policy_path {
 	uint64_t mask[POLICY_HEAD_WORDS], want[POLICY_HEAD_WORDS];
 };
 
-/* A request, with the first bytes of its path, zeroes behind them. */
+/* A request, with the first bytes of its path, zeroes behind them. policy_request_forget() frees
+ * what was added while rules looked at it. */
 struct policy_seen {
 	const struct policy_request *request;
 	uint64_t head[POLICY_HEAD_WORDS];
+	bool overridden; /* a parameter "_method" names another method */
+	char *loose;	 /* owned: the path as fold_path() left it; NULL: nobody asked yet */
+	uint64_t loose_head[POLICY_HEAD_WORDS];
 };
 
 /* First what most rules are passed over by: it is one line of the processor's cache. */
 struct policy_match {
 	const struct policy_ports *ports;
-	size_t nports; /* 0: any */
-	const struct policy_path *paths;
+	size_t nports;				 /* 0: any */
+	const struct policy_path *paths, *loose; /* loose: as many, folded, of a rule that denies */
 	size_t npaths;
 	size_t nmethods, nquery, nheaders;
 	bool looks;    /* at requests: methods, paths, query or headers are there */
@@ -176,7 +181,8 @@ int policy_set_check(const struct policy *p, struct err *e) MUST_USE;
 
 /* policy_request.c */
 void policy_request_see(const struct policy_request *q, struct policy_seen *ret);
-bool policy_request_fits(const struct policy_match *m, const struct policy_seen *s);
+void policy_request_forget(struct policy_seen *s);
+bool policy_request_fits(const struct policy_match *m, struct policy_seen *s);
 void policy_request_compile(const char *pattern, struct policy_path *ret);
 
 /* policy_reason.c */
@@ -189,6 +195,9 @@ void policy_reason_ceiling(const struct policy_target *to, enum policy_layer lay
 			   struct policy_answer *ret);
 /* It is allowed, but not bytes of any kind. */
 void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_answer *ret);
+/* WebSockets: the rule says no, or (rule NULL) the ceiling of a layer does not say yes. */
+void policy_reason_websocket(const struct policy_target *to, const struct policy_rule *r,
+			     enum policy_layer layer, struct policy_answer *ret);
 void policy_reason_plain(const struct policy_target *to, const struct policy_rule *r,
 			 struct policy_answer *ret);
 

@@ -71,6 +71,19 @@ void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_ans
 	    "not allow protocol tcp");
 }
 
+void policy_reason_websocket(const struct policy_target *to, const struct policy_rule *r,
+			     enum policy_layer layer, struct policy_answer *ret)
+{
+	say_target(ret, to);
+	if (r != NULL)
+		say(ret, ": %.40s does not allow WebSocket", r->name);
+	else
+		say(ret,
+		    ": the %s's ceiling looks at requests there, and does not say that they may "
+		    "become a WebSocket",
+		    policy_layer_names[layer]);
+}
+
 static size_t shown_length(const struct host_pattern *h)
 {
 	return h->n + (h->below ? 2 : 0) + 2;

@@ -1,25 +1,19 @@
 /* policy_request.c - theory of operation
  *
  * Does a request fit what a rule says of methods, paths, query and headers? Where a name is there
- * several times, servers differ in which one counts: a rule that allows fits only if all do, a rule
- * that denies fits if any does. A rule that denies also sees the path as a lenient server would:
- * slashes merged, escaped ones undone, parameters behind ';' gone. */
+ * several times, also in another spelling (fold.h), servers differ in which one counts: a rule that
+ * allows fits only if all do, a rule that denies fits if any does. A rule that denies also sees the
+ * path as a lenient server would (fold_path()); a rule that allows compares it exactly. */
 #include "policy_inside.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "fold.h"
 #include "glob.h"
 #include "path.h"
 #include "url.h"
-
-static bool fits_method(const struct policy_match *m, const char *method)
-{
-	for (size_t i = 0; i < m->nmethods; i++)
-		if (strcmp(m->methods[i], method) == 0)
-			return true;
-	return m->nmethods == 0;
-}
 
 static void load_head(const char *text, size_t n, uint64_t ret[POLICY_HEAD_WORDS])
 {
@@ -41,17 +35,11 @@ void policy_request_compile(const char *pattern, struct policy_path *ret)
 	load_head(pattern, front, ret->want);
 }
 
-void policy_request_see(const struct policy_request *q, struct policy_seen *ret)
-{
-	ret->request = q;
-	load_head(q->path, strnlen(q->path, sizeof(ret->head)), ret->head);
-}
-
-static bool fits_one_path(const struct policy_match *m, const char *path,
+static bool fits_one_path(const struct policy_path *paths, size_t n, const char *path,
 			  const uint64_t head[POLICY_HEAD_WORDS])
 {
-	for (size_t i = 0; i < m->npaths; i++) {
-		const struct policy_path *p = &m->paths[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct policy_path *p = &paths[i];
 		uint64_t differs = 0;
 
 		for (size_t w = 0; w < POLICY_HEAD_WORDS; w++)
@@ -59,135 +47,240 @@ static bool fits_one_path(const struct policy_match *m, const char *path,
 		if (differs == 0 && path_fits(p->text, path))
 			return true;
 	}
-	return m->npaths == 0;
+	return false;
 }
 
-/* At p: an escape that lenient servers undo before they look for segments; 0: none. */
-static char undone(const char *p)
-{
-	if (strncmp(p, "%2F", 3) == 0)
-		return '/';
-	if (strncmp(p, "%2B", 3) == 0)
-		return '+';
-	return strncmp(p, "%3B", 3) == 0 ? ';' : '\0';
-}
-
-static void loosen(const char *path, char *ret, size_t cap)
-{
-	bool parameters = false;
-	size_t n = 0;
-
-	while (*path != '\0' && n + 1 < cap) {
-		char c = undone(path);
-
-		path += c != '\0' ? 3 : 1;
-		if (c == '\0')
-			c = path[-1];
-		if (c == '/')
-			parameters = false;
-		parameters |= c == ';';
-		if (!parameters && (c != '/' || n == 0 || ret[n - 1] != '/'))
-			ret[n++] = c;
-	}
-	ret[n] = '\0';
-}
-
-/* Both have large buffers, which who does not need them should not pay for. */
-#define APART __attribute__((noinline))
-
-static APART bool fits_path_loosely(const struct policy_match *m, const char *path)
-{
-	char loose[PATH_NORMAL_MAX];
-	uint64_t head[POLICY_HEAD_WORDS];
-
-	loosen(path, loose, sizeof(loose));
-	load_head(loose, strnlen(loose, sizeof(head)), head);
-	return fits_one_path(m, loose, head);
-}
-
-static bool fits_path(const struct policy_match *m, const struct policy_seen *s)
+/* Made once for a request, when the first rule asks for it. False: no memory. */
+static bool see_loosely(struct policy_seen *s)
 {
 	const char *path = s->request->path;
 
-	if (m->npaths == 0 || fits_one_path(m, path, s->head))
+	if (s->loose != NULL)
 		return true;
-	return !m->allow && (strpbrk(path, "%;") != NULL || strstr(path, "//") != NULL) &&
-	       fits_path_loosely(m, path);
+	s->loose = malloc(strlen(path) + 1);
+	if (s->loose == NULL)
+		return false;
+	load_head(s->loose, fold_path(path, s->loose), s->loose_head);
+	return true;
 }
 
-/* What is left of several values: 1 all fit, 0 some do not. */
-struct tally {
-	size_t fit, all;
-};
-
-static bool tally_says(const struct policy_match *m, struct tally t)
+static bool fits_path(const struct policy_match *m, struct policy_seen *s)
 {
-	return m->allow ? t.all > 0 && t.fit == t.all : t.fit > 0;
+	if (m->npaths == 0 || fits_one_path(m->paths, m->npaths, s->request->path, s->head))
+		return true;
+	if (m->allow)
+		return false;
+	/* What cannot be known is never in favour. */
+	return !see_loosely(s) || fits_one_path(m->loose, m->npaths, s->loose, s->loose_head);
 }
+
+/* ---- parameters */
 
 /* Of one name. There may be thousands of them and of rules, and each value is read for each rule.
  */
 #define VALUES_MAX 256
 
-/* As it is sent: without an escape it is as long as what it stands for. */
-static bool may_be(struct http1_span name, const char *wanted)
+/* Large buffers, which who does not need them should not pay for. */
+#define APART __attribute__((noinline))
+
+/* The next "name=value" between any of the separators; both still encoded. False at the end. */
+static bool next_item(const char **rest, const char *separators, struct http1_span *ret_name,
+		      struct http1_span *ret_value)
 {
-	return name.n == strlen(wanted) ||
-	       (name.n > 0 && (memchr(name.p, '%', name.n) || memchr(name.p, '+', name.n)));
+	size_t n, name;
+
+	*rest += strspn(*rest, separators);
+	n = strcspn(*rest, separators);
+	if (n == 0)
+		return false;
+	name = strcspn(*rest, "=");
+	name = name < n ? name : n;
+	*ret_name = (struct http1_span){ *rest, name };
+	*ret_value = name < n ? (struct http1_span){ *rest + name + 1, n - name - 1 }
+			      : (struct http1_span){ "", 0 };
+	*rest += n;
+	return true;
 }
 
-static APART bool fits_parameter(const struct policy_match *m, const struct policy_pair *pair,
-				 const char *query)
+/* As it is sent: without these it is as long as what it is folded to. */
+static bool may_be(struct http1_span name, const char *folded)
 {
-	struct http1_span rest = { query, query == NULL ? 0 : strlen(query) }, name, value;
-	char text[PATH_NORMAL_MAX];
-	size_t all = 0;
+	if (name.n == strlen(folded))
+		return true;
+	for (size_t i = 0; i < name.n; i++)
+		if (name.p[i] == '%' || name.p[i] == '+' || name.p[i] == '[')
+			return true;
+	return false;
+}
 
-	while (url_query_next(&rest, &name, &value)) {
+/* What is asked of one parameter: a pattern for its value, or one of a list of words. */
+struct wanted {
+	const char *name, *folded, *glob;
+	const char *const *words;
+	size_t nwords;
+	bool allow;
+};
+
+static bool fits_words(const struct wanted *w, const char *text)
+{
+	for (size_t i = 0; i < w->nwords; i++)
+		if (strcasecmp(w->words[i], text) == 0)
+			return true;
+	return false;
+}
+
+/* Names that fold to the same are the same. One that does not fit, or for a rule that denies one
+ * that does, is enough. For a rule that allows, one must have just this name. */
+static APART bool fits_items(const struct wanted *w, const char *query, const char *separators)
+{
+	struct http1_span name, value;
+	char text[PATH_NORMAL_MAX];
+	size_t all = 0, exact = 0;
+
+	while (next_item(&query, separators, &name, &value)) {
 		bool fits;
 		int n;
 
-		if (!may_be(name, pair->name))
+		if (!may_be(name, w->folded))
 			continue;
 		n = url_decode_form(name, text, sizeof(text));
-		if (n >= 0 && strcmp(text, pair->name) != 0)
-			continue;
-		if (n >= 0)
+		if (n >= 0) {
+			exact += strcmp(text, w->name) == 0;
+			fold_parameter(text);
+			if (strcmp(text, w->folded) != 0)
+				continue;
 			n = url_decode_form(value, text, sizeof(text));
+		}
 		/* What cannot be known is never in favour. */
-		fits = n < 0 || all++ == VALUES_MAX ? !m->allow
-						    : glob_fits(pair->glob, text, (size_t)n, false);
-		if (fits != m->allow) /* one that does not fit, or does, is enough */
+		if (n < 0 || all++ == VALUES_MAX)
+			return !w->allow;
+		fits = w->glob != NULL ? glob_fits(w->glob, text, (size_t)n, false)
+				       : fits_words(w, text);
+		if (fits != w->allow)
 			return fits;
 	}
-	return m->allow && all > 0;
+	return w->allow && exact > 0;
 }
 
+/* Some servers take ';' for '&'. A rule that allows does not fit such a query, one that denies
+ * reads it both ways. */
+static bool fits_parameter(const struct wanted *w, const char *query)
+{
+	if (query == NULL)
+		return false;
+	if (strchr(query, ';') == NULL)
+		return fits_items(w, query, "&");
+	return !w->allow && (fits_items(w, query, "&") || fits_items(w, query, "&;"));
+}
+
+/* ---- methods */
+
+static const struct wanted override = { .name = "_method", .folded = "_method", .glob = "*" };
+
+/* Frameworks take the method from a parameter of this name: both must be what the rule says. */
+static bool fits_method(const struct policy_match *m, const struct policy_seen *s)
+{
+	struct wanted w = override;
+	bool fits = m->nmethods == 0;
+
+	for (size_t i = 0; i < m->nmethods && !fits; i++)
+		fits = strcmp(m->methods[i], s->request->method) == 0;
+	if (m->nmethods == 0 || !s->overridden || fits != m->allow)
+		return fits;
+	w.glob = NULL;
+	w.words = m->methods;
+	w.nwords = m->nmethods;
+	w.allow = m->allow;
+	return fits_parameter(&w, s->request->query);
+}
+
+void policy_request_see(const struct policy_request *q, struct policy_seen *ret)
+{
+	*ret = (struct policy_seen){ .request = q };
+	load_head(q->path, strnlen(q->path, sizeof(ret->head)), ret->head);
+	ret->overridden = q->query != NULL && fits_parameter(&override, q->query);
+}
+
+void policy_request_forget(struct policy_seen *s)
+{
+	free(s->loose);
+}
+
+/* ---- headers */
+
+/* Each element of a list, unless the pattern is about the whole. */
+static bool fits_value(const struct policy_match *m, const char *glob, const struct http1_header *h)
+{
+	const char *p = h->value.n > 0 ? h->value.p : "", *end = p + h->value.n;
+	bool whole = glob_fits(glob, p, h->value.n, false), any = false, all = true;
+
+	if (strchr(glob, ',') != NULL || memchr(p, ',', h->value.n) == NULL ||
+	    !fold_is_list(h->name))
+		return whole;
+	while (p < end) {
+		const char *comma = memchr(p, ',', (size_t)(end - p));
+		const char *stop = comma != NULL ? comma : end, *next = stop;
+
+		while (p < stop && (*p == ' ' || *p == '\t'))
+			p++;
+		while (stop > p && (stop[-1] == ' ' || stop[-1] == '\t'))
+			stop--;
+		if (stop > p) {
+			bool fits = glob_fits(glob, p, (size_t)(stop - p), false);
+
+			any |= fits;
+			all &= fits;
+		}
+		p = next < end ? next + 1 : end;
+	}
+	return m->allow ? all && (any || whole) : any || whole;
+}
+
+/* Where a name is there several times, each must fit a rule that allows. Names that a server may
+ * take for this one count, too, but the one that is sent must be there. */
 static bool fits_header(const struct policy_match *m, const struct policy_pair *pair,
 			const struct policy_request *q)
 {
-	struct tally t = { 0 };
+	size_t exact = 0;
 
 	for (size_t i = 0; i < q->nheaders; i++) {
 		const struct http1_header *h = &q->headers[i];
 
-		if (!http1_span_is_nocase(h->name, pair->name))
+		if (!fold_same_header(h->name, pair->name))
 			continue;
-		t.all++;
-		t.fit += glob_fits(pair->glob, h->value.n > 0 ? h->value.p : "", h->value.n, false);
+		exact += http1_span_is_nocase(h->name, pair->name);
+		if (fits_value(m, pair->glob, h) != m->allow)
+			return !m->allow;
 	}
-	return tally_says(m, t);
+	return m->allow && exact > 0;
 }
 
-bool policy_request_fits(const struct policy_match *m, const struct policy_seen *s)
+bool policy_compares(const struct policy_rule *r, struct http1_span header)
+{
+	const struct policy_match *m = r->match;
+
+	for (size_t i = 0; i < m->nheaders; i++)
+		if (http1_span_is_nocase(header, m->headers[i].name))
+			return true;
+	return false;
+}
+
+bool policy_request_fits(const struct policy_match *m, struct policy_seen *s)
 {
 	const struct policy_request *q = s->request;
 
-	if (!fits_method(m, q->method) || !fits_path(m, s))
+	if (!fits_method(m, s) || !fits_path(m, s))
 		return false;
-	for (size_t i = 0; i < m->nquery; i++)
-		if (!fits_parameter(m, &m->query[i], q->query))
+	for (size_t i = 0; i < m->nquery; i++) {
+		const struct policy_pair *pair = &m->query[i];
+		const struct wanted w = { .name = pair->name,
+					  .folded = pair->folded,
+					  .glob = pair->glob,
+					  .allow = m->allow };
+
+		if (!fits_parameter(&w, q->query))
 			return false;
+	}
 	for (size_t i = 0; i < m->nheaders; i++)
 		if (!fits_header(m, &m->headers[i], q))
 			return false;

@@ -92,6 +92,7 @@ static int read_words(const json_t *v, const char *at, struct policy_rule *r, st
 	static const char *const protocols[] = { "http", "tcp" };
 	static const char *const actions[] = { "allow", "deny" };
 	size_t class = POLICY_OTHER, mode = POLICY_TLS_AUTO, protocol = 0, action = 0;
+	bool websocket = false;
 
 	if (policy_value_text(json_object_get(v, "name"), POLICY_NAME_MAX - 1, at, "name", &r->name,
 			      e) < 0 ||
@@ -103,8 +104,11 @@ static int read_words(const json_t *v, const char *at, struct policy_rule *r, st
 	    policy_value_word(json_object_get(v, "protocol"), protocols, COUNT(protocols), at,
 			      "protocol", &protocol, e) < 0 ||
 	    policy_value_word(json_object_get(v, "action"), actions, COUNT(actions), at, "action",
-			      &action, e) < 0)
+			      &action, e) < 0 ||
+	    policy_value_bool(json_object_get(v, "websocket"), at, "websocket", &websocket, e) < 0)
 		return -1;
+	if (json_object_get(v, "websocket") != NULL)
+		r->websocket = websocket ? POLICY_YES : POLICY_NO;
 	r->class = (enum policy_class) class;
 	r->tls = (enum policy_tls)mode;
 	r->raw = protocol == 1;
@@ -124,8 +128,8 @@ static const char *first_of(const json_t *v, const char *const *names, size_t n)
 static int check_contradictions(const json_t *v, const char *at, bool ceiling,
 				const struct policy_rule *r, struct err *e)
 {
-	static const char *const http[] = { "methods", "paths",	      "query",	"headers",
-					    "secret",  "set_headers", "prompts" };
+	static const char *const http[] = { "methods", "paths",	      "query",	 "headers",
+					    "secret",  "set_headers", "prompts", "websocket" };
 	static const char *const gifts[] = { "secret", "set_headers", "prompts", "limits" };
 	const char *name = first_of(v, http, COUNT(http));
 
@@ -146,6 +150,8 @@ static int check_contradictions(const json_t *v, const char *at, bool ceiling,
 	name = first_of(v, gifts, COUNT(gifts));
 	if (!r->allow && name != NULL)
 		return policy_value_fail(e, at, name, "means nothing in a rule that denies");
+	if (!r->allow && r->websocket != POLICY_UNSET)
+		return policy_value_fail(e, at, "websocket", "means nothing in a rule that denies");
 	if (ceiling && (name != NULL || r->tls != POLICY_TLS_AUTO))
 		return policy_value_fail(e, at, name != NULL ? name : "tls",
 					 "means nothing in a ceiling");
@@ -158,9 +164,9 @@ static int read_object(struct policy *p, const json_t *v, const char *at, bool c
 		       struct policy_rule *r, struct err *e)
 {
 	static const char *const members[] = {
-		"name",	  "class",	 "host",    "cidr",   "ports",	  "methods",
-		"paths",  "query",	 "headers", "tls",    "protocol", "limits",
-		"secret", "set_headers", "prompts", "action", "reason",	  "layer",
+		"name",	   "class",   "host",	"cidr",	    "ports",	 "methods", "paths",
+		"query",   "headers", "tls",	"protocol", "limits",	 "secret",  "set_headers",
+		"prompts", "action",  "reason", "layer",    "websocket",
 	};
 	struct policy_match *m = policy_alloc(p, 1, sizeof(*m));
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "fold.h"
 #include "glob.h"
 #include "path.h"
 
@@ -97,6 +98,25 @@ static int count_slow(struct policy *p, const char *glob, const char *at, const 
 	return 0;
 }
 
+/* As a rule that denies also compares them. */
+static int fold_paths(struct policy *p, struct policy_match *m, struct err *e)
+{
+	struct policy_path *loose = policy_alloc(p, m->npaths, sizeof(*loose));
+
+	if (loose == NULL)
+		return policy_no_memory(e);
+	for (size_t i = 0; i < m->npaths; i++) {
+		char *text = policy_alloc(p, strlen(m->paths[i].text) + 1, 1);
+
+		if (text == NULL)
+			return policy_no_memory(e);
+		fold_pattern(m->paths[i].text, text);
+		policy_request_compile(text, &loose[i]);
+	}
+	m->loose = loose;
+	return 0;
+}
+
 static int read_paths(struct policy *p, const json_t *v, const char *at, struct policy_match *m,
 		      struct err *e)
 {
@@ -119,7 +139,7 @@ static int read_paths(struct policy *p, const json_t *v, const char *at, struct 
 	}
 	m->paths = paths;
 	m->npaths = n;
-	return 0;
+	return m->allow || n == 0 ? 0 : fold_paths(p, m, e);
 }
 
 /* Loads 8 bytes; their order does not matter where all are masked alike. */
@@ -172,11 +192,19 @@ static int read_methods(struct policy *p, const json_t *v, const char *at, struc
 static int read_pair(struct policy *p, const char *key, const json_t *v, const char *at,
 		     const char *name, struct policy_pair *ret, struct err *e)
 {
+	char *folded;
+
 	if (*key == '\0' || strlen(key) > 128)
 		return policy_value_fail(e, at, name, "a name has 1 to 128 bytes");
 	ret->name = key;
 	if (policy_value_text(v, GLOB_MAX, at, name, &ret->glob, e) < 0)
 		return -1;
+	folded = policy_alloc(p, strlen(key) + 1, 1);
+	if (folded == NULL)
+		return policy_no_memory(e);
+	memcpy(folded, key, strlen(key) + 1);
+	fold_parameter(folded);
+	ret->folded = folded;
 	return count_slow(p, ret->glob, at, name, e);
 }
 
@@ -217,6 +245,7 @@ static int check_header_names(const struct policy_match *m, const char *at, stru
 int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool allow,
 		      struct policy_match *ret, struct err *e)
 {
+	ret->allow = allow;
 	if (read_hosts(p, json_object_get(v, "host"), at, ret, e) < 0 ||
 	    read_nets(p, json_object_get(v, "cidr"), at, ret, e) < 0 ||
 	    read_ports(p, json_object_get(v, "ports"), at, allow, ret, e) < 0 ||
@@ -230,7 +259,6 @@ int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool al
 		return -1;
 	if (ret->nhosts > 0 && ret->nnets > 0)
 		return policy_value_fail(e, at, "cidr", "cannot be with host: make two rules");
-	ret->allow = allow;
 	ret->anywhere = ret->nhosts == 0 && ret->nnets == 0;
 	ret->looks = ret->nmethods + ret->npaths + ret->nquery + ret->nheaders > 0;
 	return 0;

@@ -1,15 +1,20 @@
 /* policy_set.c - headers that a rule sets are set after everything was compared. So none may set
- * one that a layer above looks at: that layer's decision would be about another request. */
+ * one that a layer above looks at, nor one by which servers rename requests (rename.h) where a
+ * layer above looks at them: that layer's decision would be about another request. */
 #include "policy_inside.h"
 
-#include <strings.h>
+#include <string.h>
+
+#include "fold.h"
+#include "rename.h"
 
 static bool looks_at(const struct policy_match *m, const char *name)
 {
 	for (size_t i = 0; i < m->nheaders; i++)
-		if (strcasecmp(m->headers[i].name, name) == 0)
+		if (fold_same_header((struct http1_span){ name, strlen(name) }, m->headers[i].name))
 			return true;
-	return false;
+	/* Where requests are looked at, none may get another meaning by a header. */
+	return m->looks && rename_is((struct http1_span){ name, strlen(name) });
 }
 
 /* Does a rule of a layer above look at this header? */
@@ -25,11 +30,11 @@ static bool is_compared(const struct policy_list *list, const char *name, enum p
 static bool is_looking(const struct policy *p)
 {
 	for (size_t i = 0; i < p->list.n; i++)
-		if (p->list.rules[i].layer < POLICY_SESSION && p->list.matches[i]->nheaders > 0)
+		if (p->list.rules[i].layer < POLICY_SESSION && p->list.matches[i]->looks)
 			return true;
 	for (size_t i = 0; i < POLICY_LAYERS; i++)
 		for (size_t k = 0; k < p->ceilings[i].n; k++)
-			if (p->ceilings[i].matches[k]->nheaders > 0)
+			if (p->ceilings[i].matches[k]->looks)
 				return true;
 	return false;
 }

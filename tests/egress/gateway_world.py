@@ -35,16 +35,6 @@ def big_answer(request):
 SCRIPT["/big"] = big_answer
 
 
-def websocket(request):
-    request.conn.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-                         b"Connection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\nhello")
-    while True:
-        data = request.reader.take(4096) or request.conn.recv(4096)
-        if not data:
-            return None
-        request.conn.sendall(b"<" + data + b">")
-
-
 def expecting(request):
     """Says what it thinks of the expectation, then reads."""
     request.conn.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")

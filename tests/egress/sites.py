@@ -16,6 +16,7 @@ import time
 import urllib.parse
 
 from egress_harness import Reader, Request, answer
+from ws_frames import websocket
 
 GOOD_NAMES = ("web.example", "look.example", "api.example", "other.example", "git.example", "model.example",
               "registry.example", "store.example", "ws.example", "six.example", "alias.example", "evil.example",
@@ -76,15 +77,6 @@ def drip(q):
 def gzip_bomb(q):
     body = gzip.compress(b"\0" * (64 << 20), 6)
     return answer(body, headers=("Content-Encoding: gzip", "Content-Type: text/plain"))
-
-
-def websocket(q):
-    q.conn.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
-    while True:
-        data = q.reader.take(4096) or q.conn.recv(4096)
-        if not data:
-            return None
-        q.conn.sendall(b"<" + data + b">")
 
 
 def slow(q):

@@ -209,9 +209,11 @@ def talk():
             s = ssl.create_default_context().wrap_socket(s, server_hostname='ws.example')
         s.sendall(b'GET /ws HTTP/1.1\\r\\nHost: ws.example\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n'
                   b'Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n')
-        head = s.recv(4096)
-        s.sendall(b'ping')
-        out += [head.split(b' ')[1].decode(), s.recv(99).decode()]
+        got = b''
+        while b'hello' not in got:
+            got += s.recv(4096)
+        s.sendall(b'\\x81\\x84abcd' + bytes(a ^ b for a, b in zip(b'ping', b'abcd')))
+        out += [got.split(b' ')[1].decode(), s.recv(99)[2:].decode()]
     return out""")
     equal(got, ["101", "<ping>", "101", "<ping>"], "WebSocket")
 

@@ -12,7 +12,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from egress_harness import PROXY, Reader, answer, ask, read_response
-from gateway_world import SCRIPT, WEB, get, main, tap, websocket
+from gateway_world import SCRIPT, WEB, get, main, tap
+from ws_frames import WS_HEAD, frame, read_frame, websocket
 
 
 def test_refused(cell):
@@ -217,16 +218,14 @@ def test_proxy(cell, origin, net):
 def test_websocket(cell):
     SCRIPT["/ws"] = websocket
     s = cell.connect("ws.example", 80)
-    s.sendall(get("/ws", "ws.example", "Connection: Upgrade\r\nUpgrade: websocket\r\n"
-                  "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n")
-              .encode())
+    s.sendall(get("/ws", "ws.example", WS_HEAD).encode())
     reader = Reader(s)
     head = reader.until(b"\r\n\r\n")
     tap.ok(head and head.startswith(b"HTTP/1.1 101 ") and b"Upgrade: websocket\r\n" in head,
            "a WebSocket follows the rule that allowed its request", head)
-    tap.same(reader.exactly(5), b"hello", "bytes right behind the head arrive")
-    s.sendall(b"ping")
-    tap.same(reader.exactly(6), b"<ping>", "and then both ways")
+    tap.same(read_frame(reader), (1, True, None, b"hello"), "frames right behind the head arrive")
+    s.sendall(frame(b"ping", key=b"abcd"))
+    tap.same(read_frame(reader), (1, True, None, b"<ping>"), "and then both ways")
     return s, reader
 
 
@@ -244,8 +243,8 @@ def test_changes(egress, policy):
     http = cell.connect("web.example", 80)
     ask(http, get("/x"))
     tap.same(cell.change(policy), "", "the same policy again")
-    ws.sendall(b"still")
-    tap.same(reader.exactly(7), b"<still>", "cuts nothing")
+    ws.sendall(frame(b"still", key=b"abcd"))
+    tap.same(read_frame(reader), (1, True, None, b"<still>"), "cuts nothing")
     tap.same(cell.change(without), "", "a stricter policy")
     tap.same(Reader(raw).rest(), b"", "cuts what was passed on")
     tap.same(reader.rest(), b"", "and the WebSocket")

@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from egress_harness import Origin, Reader, answer, ask, read_response
 from gateway_world import SCRIPT, get, main, tap
+from ws_frames import WS_HEAD, frame, read_frame, switching, websocket
 
 VALUE, PLACEHOLDER = "s3cr3t-value-0123456789", "CORDON_PLACEHOLDER_abcdef"
 
@@ -68,7 +69,204 @@ def test_certificates(egress, net):
     s.close()
 
 
+RENAMING = {
+    "X-HTTP-Method-Override": "DELETE", "X-HTTP-Method": "DELETE", "X-Method-Override": "DELETE",
+    "X-Original-Method": "DELETE", "X-Original-URL": "/admin", "X-Rewrite-URL": "/admin",
+    "X-Original-Host": "evil.example", "X-Host": "evil.example", "X-Forwarded-Host": "evil.example",
+    "X-Forwarded-Server": "evil.example", "X-Forwarded-Prefix": "/admin", "X-Forwarded-Proto": "http",
+    "X-Forwarded-Path": "/admin", "Forwarded": "host=evil.example", "Transfer_Encoding": "chunked",
+    "X_Role": "admin", "Content_Length": "5",
+}
+
+
+def test_renaming_headers(egress, origin):
+    cell = egress.cell({"rules": [
+        {"host": "rules.example", "methods": ["GET"], "paths": ["/open/**"]},
+        {"host": "look.example", "headers": {"X-Forwarded-Proto": "https"}}, {"host": "web.example"}]})
+    more = "".join(f"{n}: {v}\r\n" for n, v in RENAMING.items())
+    s = cell.connect("rules.example", 80)
+    tap.same(ask(s, get("/open/1", "rules.example", more + "X-Plain: 1\r\n")).status, 200,
+             "a request with headers that rename it")
+    tap.same({n for n, _ in origin.requests[-1].headers}, {"Host", "X-Plain"},
+             "goes on without them where a rule looks at requests")
+    s.close()
+    s = cell.connect("web.example", 80)
+    ask(s, get("/x", more=more))
+    tap.same(set(RENAMING) - {n for n, _ in origin.requests[-1].headers}, set(),
+             "and with them where none does")
+    s.close()
+    s = cell.connect("look.example", 80)
+    ask(s, get("/x", "look.example", "X-Forwarded-Proto: https\r\nX-Host: x\r\n"))
+    tap.same({n for n, _ in origin.requests[-1].headers}, {"Host", "X-Forwarded-Proto"},
+             "but for one that the rule itself compares")
+    s.close()
+
+
+# what a rule {"query": {"mode": "read"}} must not allow, and one that denies "mode": "write" must not miss
+OTHER_READINGS = ["x=1;mode=write&mode=read", "mode[]=write&mode=read", "%20mode=write&mode=read",
+                  "+mode=write&mode=read", "Mode=write&mode=read", "mode=read&MODE%5B%5D=write",
+                  "mode=read;mode=write", "mode=read&mode=write", "mode%20=write&mode=read"]
+
+
+def test_parameters(egress):
+    allows = egress.cell({"rules": [{"host": "web.example", "query": {"mode": "read"}}]})
+    denies = egress.cell({"rules": [
+        {"host": "web.example", "query": {"mode": "write"}, "action": "deny"},
+        {"host": "web.example", "headers": {"X-Role": "admin"}, "action": "deny"},
+        {"host": "web.example", "paths": ["/admin", "/admin/**"], "action": "deny"},
+        {"host": "web.example", "methods": ["DELETE"], "action": "deny"}, {"host": "web.example"}]})
+    with allows.connect("web.example", 80) as a, denies.connect("web.example", 80) as d:
+        for query in OTHER_READINGS:
+            got = [ask(s, get(f"/?{query}")).status for s in (a, d)]
+            tap.same(got, [403, 403], f"?{query}")
+        for query, want in (("mode=read", [200, 200]), ("mode=read&x=%3B", [200, 200]),
+                            ("mode=READ", [403, 200]), ("Mode=read", [403, 200]),
+                            ("modes=write&mode=read", [200, 200])):
+            tap.same([ask(s, get(f"/?{query}")).status for s in (a, d)], want, f"?{query}")
+        for header, want in (("X-Role: admin", 403), ("X_Role: admin", 403), ("x-ROLE: user, admin", 403),
+                             ("X-Role: user,admin,x", 403), ("X-Role: administrator", 200),
+                             ("X-Role: user", 200)):
+            tap.same(ask(d, get("/", more=header + "\r\n")).status, want, header)
+        for path, want in (("/admin", 403), ("/Admin", 403), ("/admin.", 403), ("/admin%20", 403),
+                           ("/ADMIN./x", 403), ("/admin;v=1/x", 403), ("/admins", 200), ("/x/admin", 200)):
+            tap.same(ask(d, get(path)).status, want, path)
+        for query, want in (("_method=DELETE", 403), ("_METHOD=delete", 403), ("_method=PUT", 200)):
+            tap.same(ask(d, get(f"/?{query}")).status, want, f"?{query}")
+    cell = egress.cell({"rules": [{"host": "web.example", "methods": ["GET", "POST"]}]})
+    with cell.connect("web.example", 80) as s:
+        tap.same([ask(s, get(f"/?_method={m}")).status for m in ("POST", "get", "DELETE", "")],
+                 [200, 200, 403, 403], "a method in the query must be one of the rule's, too")
+
+
+def open_websocket(cell, more="", path="/ws", host="ws.example"):
+    s = cell.connect(host, 80)
+    s.sendall(get(path, host, WS_HEAD + more).encode())
+    reader = Reader(s)
+    return s, reader, read_response(reader)
+
+
+BAD_FROM_CLIENT = {
+    "a request": b"DELETE /admin HTTP/1.1\r\nHost: ws.example\r\n\r\n",
+    "a frame that is not masked": frame(b"x"),
+    "reserved bits": frame(b"x", key=b"abcd", rsv=4),
+    "an unknown opcode": frame(b"x", opcode=3, key=b"abcd"),
+    "a ping in fragments": frame(b"x", opcode=9, fin=False, key=b"abcd"),
+    "a length that is not the shortest": frame(b"x", key=b"abcd", length=b"\x7e\x00\x01"),
+    "a fragment of nothing": frame(b"x", opcode=0, key=b"abcd"),
+    "bytes behind Close": frame(b"", opcode=8, key=b"abcd") + b"GET / HTTP/1.1\r\n\r\n",
+}
+
+
+def test_frames(egress, origin):
+    """After 101 only frames pass, in both directions."""
+    SCRIPT["/ws"] = websocket
+    policy = {"rules": [{"host": "ws.example", "paths": ["/ws"]}]}
+    cell = egress.cell(policy)
+    s, reader, r = open_websocket(cell, "Sec-WebSocket-Extensions: permessage-deflate\r\n")
+    seen = origin.requests[-1]
+    tap.same((r.status, read_frame(reader)), (101, (1, True, None, b"hello")), "a WebSocket")
+    tap.same(seen.get("Sec-WebSocket-Extensions"), None, "is asked for without extensions")
+    message = os.urandom(70000)
+    s.sendall(frame(message[:100], 2, False, b"abcd") + frame(b"p", 9, key=b"efgh") +
+              frame(message[100:], 0, True, b"\0\0\0\0"))
+    got = [read_frame(reader) for _ in range(3)]
+    tap.same(got, [(2, False, None, b"<" + message[:100] + b">"), (9, True, None, b"<p>"),
+                   (0, True, None, b"<" + message[100:] + b">")], "fragments, a ping between them, a long one")
+    tap.ok(all(f[2] not in (b"abcd", b"efgh", b"\0\0\0\0") for f in seen.frames),
+           "the server sees other masking keys than the program chose", [f[2] for f in seen.frames])
+    s.sendall(frame(b"\x03\xe8", 8, key=b"abcd"))
+    tap.same(read_frame(reader)[0], 8, "and Close")
+    s.close()
+    r = cell.record(lambda r: r.get("frames_out") == 4)
+    tap.ok(r and r["frames_in"] == 5 and r["bytes_out"] > 70000, "frames and bytes are on record", r)
+    for name, data in BAD_FROM_CLIENT.items():
+        cell = egress.cell(policy)
+        s, reader, r = open_websocket(cell)
+        read_frame(reader)
+        before = len(origin.requests)
+        s.sendall(data)
+        reader.rest()
+        s.close()
+        seen = getattr(origin.requests[-1], "frames", [])
+        tap.ok(len(origin.requests) == before and all(f[0] == 8 for f in seen) and
+               cell.record(lambda r: r.get("path") == "/ws" and "no WebSocket frame" in r.get("reason", "")),
+               f"cut, with a record: {name}", (seen, cell.records))
+        cell.detach()
+    cell = egress.cell(policy)
+    s, reader, r = open_websocket(cell)
+    s.sendall(frame(b"x", key=b"abcd")[:3])
+    s.shutdown(1)
+    tap.ok(cell.record(lambda r: "no WebSocket frame" in r.get("reason", "")), "half a head at the end")
+    s.close()
+
+
+def test_bad_servers(egress):
+    """Servers that say 101 and do not mean WebSocket."""
+    cell = egress.cell({"rules": [{"host": "ws.example"}]})
+    heads = {
+        "a wrong Sec-WebSocket-Accept": lambda q: b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                                                  b"Sec-WebSocket-Accept: wrong\r\n\r\n",
+        "none": lambda q: b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+        "an extension": lambda q: switching(q, "Sec-WebSocket-Extensions: permessage-deflate\r\n"),
+        "a protocol that was not offered": lambda q: switching(q, "Sec-WebSocket-Protocol: mqtt\r\n"),
+        "another protocol": lambda q: switching(q).replace(b"Upgrade: websocket", b"Upgrade: h2c"),
+    }
+    for name, head in heads.items():
+        SCRIPT["/bad"] = head
+        s, _, r = open_websocket(cell, "Sec-WebSocket-Protocol: chat, superchat\r\n", "/bad")
+        tap.same(r and r.status, 502, f"a server that answers 101 with {name}")
+        s.close()
+    SCRIPT["/bad"] = lambda q: switching(q, "Sec-WebSocket-Protocol: superchat\r\n") + frame(b"x")
+    s, reader, r = open_websocket(cell, "Sec-WebSocket-Protocol: chat, superchat\r\n", "/bad")
+    tap.same((r.status, r.get("Sec-WebSocket-Protocol"), read_frame(reader)[3]), (101, "superchat", b"x"),
+             "one that was offered is fine")
+    s.close()
+    for name, data in {"masked": frame(b"x", key=b"abcd"), "HTTP": answer(b"x"), "RSV": frame(b"x", rsv=1)}.items():
+        SCRIPT["/bad"] = lambda q, data=data: switching(q) + frame(b"good") + data
+        s, reader, r = open_websocket(cell, path="/bad")
+        got = reader.rest()
+        tap.ok(got in (b"", frame(b"good")) and
+               cell.record(lambda r: "server sends what is no WebSocket frame" in r.get("reason", "")),
+               f"a server's frames: cut at {name}", got)
+        cell.records.clear()
+        s.close()
+
+
+def test_websocket_word(egress):
+    """Whether requests may become WebSockets is the policy's to say."""
+    SCRIPT["/ws"] = websocket
+    rule = {"host": "ws.example", "paths": ["/ws"]}
+
+    def status(rules, **more):
+        cell = egress.cell({"rules": rules, **more})
+        s, _, r = open_websocket(cell)
+        s.close()
+        cell.detach()
+        return r.status
+
+    def ceiling(*rules):
+        return {"ceilings": {"node": list(rules)}}
+
+    tap.same([status([rule]), status([{**rule, "websocket": True}]), status([{**rule, "websocket": False}])],
+             [101, 101, 403], "the rule's word; without one it may")
+    tap.same(status([rule], **ceiling({"host": "ws.example"})), 101, "below a ceiling that names hosts")
+    tap.same(status([rule], **ceiling(rule)), 403, "not below one that looks at requests")
+    tap.same(status([{**rule, "websocket": True}], **ceiling(rule)), 403, "whatever the rule says")
+    tap.same(status([rule], **ceiling({**rule, "websocket": True})), 101, "unless the ceiling says so")
+    tap.same(status([rule], **ceiling({"host": "ws.example", "websocket": False})), 403, "or not")
+    cell = egress.cell({"rules": [rule], **ceiling(rule)})
+    with cell.connect("ws.example", 80) as s:
+        tap.same(ask(s, get("/ws", "ws.example", WS_HEAD)).status, 403, "refused")
+        SCRIPT["/ws"] = answer(b"x")
+        tap.same(ask(s, get("/ws", "ws.example")).status, 200, "and other requests go on")
+
+
 def tests(w, egress, _cell):
+    test_renaming_headers(egress, w.origin)
+    test_parameters(egress)
+    test_frames(egress, w.origin)
+    test_bad_servers(egress)
+    test_websocket_word(egress)
     test_collected(egress, w.origin_tls)
     test_certificates(egress, w.net)
 

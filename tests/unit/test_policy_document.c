@@ -98,6 +98,14 @@ static void contradictions(void)
 	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
 					  "\"protocol\":\"http\"}]}"),
 		     "ceiling[0].protocol: means nothing in a ceiling") != NULL);
+	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":1}"), "websocket: must be true or false"));
+	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":true,\"action\":\"deny\"}"),
+		   "websocket: means nothing in a rule that denies"));
+	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":true,\"tls\":\"pass\"}"), "websocket"));
+	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":false,\"protocol\":\"tcp\"}"), "websocket"));
+	CHECK(strcmp(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
+					  "\"websocket\":true}]}"),
+		     "") == 0);
 }
 
 static void too_much_is_refused(void)
@@ -368,7 +376,31 @@ static void shorthand(void)
 	policy_free(p);
 }
 
-TEST_MAIN({ "errors name the place", errors_name_the_place },
+/* Where a layer above looks at requests, no rule below gives them another meaning. */
+static void set_headers_rename_nothing(void)
+{
+	static const char names[] = "{\"ceiling\":[\"a.test\"]}";
+	static const char looks[] = "{\"ceiling\":[{\"host\":\"a.test\",\"methods\":[\"GET\"],"
+				    "\"headers\":{\"X-Role\":\"user\"}}]}";
+	static const char *const headers[] = { "X-HTTP-Method-Override", "X-Original-URL", "X_Role",
+					       "X-Role" };
+
+	for (size_t i = 0; i < COUNT(headers); i++) {
+		char session[160];
+		struct policy *p;
+
+		(void)snprintf(session, sizeof(session),
+			       "{\"rules\":[{\"host\":\"a.test\",\"set_headers\":{\"%s\":\"x\"}}]}",
+			       headers[i]);
+		p = merge(names, NULL, session);
+		CHECK(p != NULL);
+		policy_free(p);
+		CHECK(merge(looks, NULL, session) == NULL);
+	}
+}
+
+TEST_MAIN({ "set headers rename nothing", set_headers_rename_nothing },
+	  { "errors name the place", errors_name_the_place },
 	  { "errors of rules", errors_of_rules }, { "contradictions", contradictions },
 	  { "too much is refused", too_much_is_refused },
 	  { "layers are tried in order", layers_are_tried_in_order },

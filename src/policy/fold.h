@@ -1,0 +1,25 @@
+/* fold.h - spellings that lenient servers take for the same. Pure.
+ *
+ * Servers differ in how they read names of parameters and headers, and paths: some ignore case,
+ * PHP cuts a parameter's name at '[' and reads '.' and ' ' as '_', CGI cannot tell '_' from '-' in
+ * a header's name, Windows ignores dots and spaces at the end of a name. Rules compare folded forms
+ * where a difference would be in favour of a request. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "http1.h"
+
+/* A parameter's name, decoded; in place. */
+void fold_parameter(char *name);
+/* Header names: without case, and '_' is '-'. */
+bool fold_same_header(struct http1_span name, const char *wanted);
+/* May a header of this name be a list of values? Not those that the standards define as one. */
+bool fold_is_list(struct http1_span name);
+/* A normal path as a lenient server may read it: slashes merged, escaped slashes undone, parameters
+ * behind ';' gone, dots and spaces at the end of segments gone, lower case. ret has room for as
+ * many bytes as path and its NUL. Returns the length. */
+size_t fold_path(const char *path, char *ret);
+/* A pattern of paths for what fold_path() makes: lower case. ret as above. */
+void fold_pattern(const char *pattern, char *ret);
