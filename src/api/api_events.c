@@ -1,8 +1,9 @@
 /* api_events.c - theory of operation
  *
  * What happened, in order, from the store: in pages, or followed live. A follower is told that
- * there is more and reads it from the store after the last number it has, a few at a time, when its
- * client has room: so a slow one costs nothing, and nothing is missed. */
+ * there is more (of its tenant and session only) and reads it from the store after the last number
+ * it has, a few at a time, in its tenant's share of the loop (share.h), when its client has room:
+ * so a slow one costs nothing, many cost their own tenant, and nothing is missed. */
 #include <stdio.h>
 
 #include "api_handlers.h"
@@ -11,6 +12,7 @@
 #include "json.h"
 #include "reply.h"
 #include "shape.h"
+#include "walk.h"
 
 #define LIMIT 100 /* unless told */
 #define LIMIT_MAX 1000
@@ -21,8 +23,8 @@ struct events {
 	struct feed feed; /* first, see feed.c */
 	struct journal_listener listener;
 	bool listening;
+	struct share_job job; /* reads a batch */
 	uint64_t after;
-	unsigned sent; /* of this batch */
 };
 
 static void release(struct request *r, bool answered)
@@ -31,6 +33,7 @@ static void release(struct request *r, bool answered)
 
 	(void)answered;
 	feed_release(&v->feed);
+	core_share_cancel(r->core, &v->job);
 	if (v->listening)
 		journal_unlisten(&v->listener);
 }
@@ -58,36 +61,41 @@ static int send_one(const struct store_event *row, void *cookie)
 	if (json_ok(&j))
 		feed_event(&v->feed, row->type, id, j.text, j.len);
 	json_release(&j);
-	v->after = row->seq;
-	v->sent++;
 	return 0;
+}
+
+/* A batch. When it was full there may be more: behind the other jobs of the tenant. */
+static bool on_batch(struct share_job *job)
+{
+	struct request *r = job->arg;
+	struct events *v = r->state;
+	struct store_event_filter filter = { .after_seq = v->after, .limit = BATCH };
+	struct store_looked looked;
+	struct err e = { 0 };
+
+	set_filter(r, &filter);
+	if (store_event_list(core_store(r->core), &filter, send_one, v, &looked, &e) < 0) {
+		v->feed.ended = true;
+		exchange_abort(r->x);
+		return false;
+	}
+	v->after = looked.seq;
+	if (!looked.end && feed_ready(&v->feed))
+		core_share(r->core, r->tenant, job);
+	return false;
 }
 
 static void pump(struct request *r)
 {
 	struct events *v = r->state;
-	struct store_event_filter filter = { .limit = BATCH };
-	struct err e = { 0 };
 
-	set_filter(r, &filter);
-	do {
-		v->sent = 0;
-		filter.after_seq = v->after;
-		if (store_event_list(core_store(r->core), &filter, send_one, v, &e) < 0) {
-			v->feed.ended = true;
-			exchange_abort(r->x);
-			return;
-		}
-	} while (v->sent == BATCH && feed_ready(&v->feed));
+	if (feed_ready(&v->feed))
+		core_share(r->core, r->tenant, &v->job);
 }
 
 static void more(struct journal_listener *l)
 {
-	struct request *r = l->arg;
-	struct events *v = r->state;
-
-	if (feed_ready(&v->feed))
-		pump(r);
+	pump(l->arg);
 }
 
 static void follow(struct request *r, uint64_t after, bool after_given)
@@ -98,6 +106,7 @@ static void follow(struct request *r, uint64_t after, bool after_given)
 	if (v == NULL)
 		return;
 	v->after = after;
+	v->job = (struct share_job){ .piece = on_batch, .arg = r };
 	/* Without a place to begin: from now on. */
 	if (!after_given && store_event_last(core_store(r->core), &v->after, &e) < 0) {
 		reply_error(r, &e);
@@ -117,47 +126,59 @@ static void follow(struct request *r, uint64_t after, bool after_given)
 /* ---- in pages */
 
 struct listing {
-	struct json *j;
+	struct walk walk; /* first */
 	unsigned limit, shown;
-	uint64_t last;
-	bool more;
+	uint64_t after;
+	bool more; /* than the page may have */
+	bool end;  /* there are no more */
 };
 
 static int list_one(const struct store_event *row, void *cookie)
 {
 	struct listing *l = cookie;
 
-	if (l->shown == l->limit) {
-		l->more = true;
+	l->more = l->shown == l->limit || walk_page_is_full(&l->walk);
+	if (l->more || walk_piece_is_full(&l->walk))
 		return 1;
-	}
-	shape_event(l->j, NULL, row);
+	shape_event(&l->walk.j, NULL, row);
 	l->shown++;
-	l->last = row->seq;
 	return 0;
+}
+
+static int on_piece(struct walk *w, struct err *e)
+{
+	struct listing *l = (struct listing *)w;
+	struct store_event_filter filter = { .after_seq = l->after, .limit = WALK_PIECE };
+	struct store_looked looked;
+
+	set_filter(w->r, &filter);
+	if (store_event_list(core_store(w->r->core), &filter, list_one, l, &looked, e) < 0)
+		return -1;
+	l->after = looked.seq;
+	l->end = looked.end;
+	return walk_count(w, &looked) && !l->more;
+}
+
+static void on_finish(struct walk *w)
+{
+	struct listing *l = (struct listing *)w;
+
+	json_close(&w->j, ']');
+	shape_next(&w->j, !l->end, l->after);
+	json_close(&w->j, '}');
 }
 
 static void list(struct request *r, uint64_t after, unsigned limit)
 {
-	struct store_event_filter filter = { .after_seq = after, .limit = limit + 1 };
-	struct listing l = { .limit = limit };
-	struct err e = { 0 };
-	struct json j;
+	struct listing *l = walk_new(r, sizeof(*l), on_piece, on_finish);
 
-	set_filter(r, &filter);
-	json_init_heap(&j, REPLY_JSON_MAX);
-	l.j = &j;
-	json_open(&j, NULL, '{');
-	json_open(&j, "events", '[');
-	if (store_event_list(core_store(r->core), &filter, list_one, &l, &e) < 0) {
-		json_release(&j);
-		reply_error(r, &e);
+	if (l == NULL)
 		return;
-	}
-	json_close(&j, ']');
-	shape_next(&j, l.more, l.last);
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
+	l->after = after;
+	l->limit = limit;
+	json_open(&l->walk.j, NULL, '{');
+	json_open(&l->walk.j, "events", '[');
+	walk_start(&l->walk);
 }
 
 void api_events_tenant(struct request *r)

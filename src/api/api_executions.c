@@ -1,4 +1,4 @@
-/* api_executions.c - executions: started (and waited for), shown, listed, ended. */
+/* api_executions.c - executions: started (and waited for), shown, ended. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,9 +6,7 @@
 #include "api_handlers.h"
 #include "base64.h"
 #include "buf.h"
-#include "cursor.h"
 #include "feeder.h"
-#include "page.h"
 #include "reply.h"
 #include "request.h"
 #include "shape.h"
@@ -242,93 +240,6 @@ void api_executions_get(struct request *r)
 		reply_execution(r, 200, &row, NULL);
 		store_execution_release(&row);
 	}
-}
-
-/* ---- list */
-
-struct listing {
-	struct session *session;
-	struct json *j;
-	uint32_t states; /* a set; 0: all */
-	unsigned limit, shown;
-	bool more;
-	uint64_t last_ms;
-	char last_id[STORE_ID_MAX];
-};
-
-static int list_one(const struct store_execution *row, void *cookie)
-{
-	struct listing *l = cookie;
-	struct execution *x = NULL;
-
-	if (l->session != NULL && row->ended_ms == 0)
-		x = execution_live(l->session, row->id);
-	if (x != NULL)
-		row = execution_row(x);
-	if (l->states != 0 && (l->states & 1U << row->state) == 0)
-		return 0;
-	if (l->shown == l->limit) {
-		l->more = true;
-		return 1;
-	}
-	shape_execution(l->j, NULL, row, x);
-	l->shown++;
-	l->last_ms = row->created_ms;
-	(void)snprintf(l->last_id, sizeof(l->last_id), "%s", row->id);
-	return 0;
-}
-
-static int read_state(struct request *r, uint32_t *ret, struct err *e)
-{
-	const char *names[EXECUTION_STATES];
-	unsigned state = EXECUTION_STATES;
-
-	for (unsigned i = 0; i < EXECUTION_STATES; i++)
-		names[i] = execution_state_name((enum execution_state)i);
-	if (request_choice(r, "state", names, EXECUTION_STATES, &state, e) < 0)
-		return -1;
-	*ret = state == EXECUTION_STATES ? 0 : 1U << state;
-	return 0;
-}
-
-static int list(struct request *r, struct listing *l, struct err *e)
-{
-	struct store_execution_filter filter = { .session = r->session_id };
-	struct page page;
-
-	if (request_owns(r, &l->session, e) < 0 || page_read(r, &page, e) < 0 ||
-	    read_state(r, &l->states, e) < 0)
-		return -1;
-	l->limit = page.limit;
-	filter.ascending = page.ascending;
-	filter.after_ms = page.after_ms;
-	filter.after_id = page.after_id;
-	filter.limit = l->states == 0 ? page.limit + 1 : 0;
-	return store_execution_list(core_store(r->core), &filter, list_one, l, e);
-}
-
-void api_executions_list(struct request *r)
-{
-	struct listing l = { 0 };
-	struct err e = { 0 };
-	struct json j;
-
-	json_init_heap(&j, REPLY_JSON_MAX);
-	l.j = &j;
-	json_open(&j, NULL, '{');
-	json_open(&j, "executions", '[');
-	if (list(r, &l, &e) < 0) {
-		json_release(&j);
-		reply_error(r, &e);
-		return;
-	}
-	json_close(&j, ']');
-	if (l.more)
-		cursor_write(&j, "next", l.last_ms, l.last_id);
-	else
-		json_none(&j, "next");
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
 }
 
 /* ---- end */

@@ -7,9 +7,11 @@
 #include "auth.h"
 #include "json.h"
 #include "members.h"
+#include "page.h"
 #include "reply.h"
 #include "request.h"
 #include "shape.h"
+#include "walk.h"
 
 #define KEY_JSON_MAX 4096
 
@@ -40,29 +42,66 @@ static void show(struct json *j, const char *name, const struct store_key *k, co
 	json_close(j, '}');
 }
 
+/* ---- list */
+
+struct listing {
+	struct walk walk; /* first */
+	struct page page;
+	unsigned shown;
+	bool more; /* than the page may have */
+	bool end;  /* there are no more */
+};
+
 static int list_one(const struct store_key *row, void *cookie)
 {
-	if (row->revoked_ms == 0)
-		show(cookie, NULL, row, NULL);
+	struct listing *l = cookie;
+
+	if (row->revoked_ms != 0)
+		return 0;
+	l->more = l->shown == l->page.limit;
+	if (l->more)
+		return 1;
+	show(&l->walk.j, NULL, row, NULL);
+	l->shown++;
 	return 0;
+}
+
+static int on_piece(struct walk *w, struct err *e)
+{
+	struct listing *l = (struct listing *)w;
+	struct store_looked looked;
+
+	if (store_key_list(core_store(w->r->core), tenant_row(w->r->tenant)->id, l->page.after_ms,
+			   l->page.after_id, WALK_PIECE, list_one, l, &looked, e) < 0)
+		return -1;
+	page_go_on(&l->page, &looked);
+	l->end = looked.end;
+	return walk_count(w, &looked) && !l->more;
+}
+
+static void on_finish(struct walk *w)
+{
+	struct listing *l = (struct listing *)w;
+
+	json_close(&w->j, ']');
+	page_next(&w->j, &l->page, l->end);
+	json_close(&w->j, '}');
 }
 
 void api_keys_list(struct request *r)
 {
+	struct listing *l = walk_new(r, sizeof(*l), on_piece, on_finish);
 	struct err e = { 0 };
-	struct json j;
 
-	json_init_heap(&j, REPLY_JSON_MAX);
-	json_open(&j, NULL, '{');
-	json_open(&j, "keys", '[');
-	if (store_key_each(core_store(r->core), tenant_row(r->tenant)->id, list_one, &j, &e) < 0) {
-		json_release(&j);
+	if (l == NULL)
+		return;
+	if (page_read(r, &l->page, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
-	json_close(&j, ']');
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
+	json_open(&l->walk.j, NULL, '{');
+	json_open(&l->walk.j, "keys", '[');
+	walk_start(&l->walk);
 }
 
 /* ---- create */

@@ -2,7 +2,8 @@
  *
  * What a session tried to reach, in order, from the store: in pages, or followed live, as
  * api_events.c does it with the journal. A record is shown as it was stored, with its number and
- * its time in front. */
+ * its time in front. A follower remembers the last record it looked at, not the last it sent: what
+ * its filter hides is looked at once. */
 #include <stdio.h>
 
 #include "api_handlers.h"
@@ -12,10 +13,11 @@
 #include "reply.h"
 #include "shape.h"
 #include "store_net.h"
+#include "walk.h"
 
 #define LIMIT 100 /* unless told */
 #define LIMIT_MAX 1000
-#define BATCH 32
+#define BATCH 64
 #define RECORD_MAX (2U << 20)
 
 struct wanted {
@@ -29,8 +31,8 @@ struct records {
 	struct feed feed; /* first, see feed.c */
 	struct net_log_listener listener;
 	bool listening;
+	struct share_job job; /* looks at a batch */
 	struct wanted wanted;
-	unsigned seen; /* of this batch */
 };
 
 static void set_filter(const struct request *r, const struct wanted *w,
@@ -51,6 +53,7 @@ static void release(struct request *r, bool answered)
 
 	(void)answered;
 	feed_release(&v->feed);
+	core_share_cancel(r->core, &v->job);
 	if (v->listening)
 		net_log_unlisten(&v->listener);
 }
@@ -69,35 +72,41 @@ static int send_one(const struct store_net *row, void *cookie)
 	if (json_ok(&j))
 		feed_event(&v->feed, row->kind, id, j.text, j.len);
 	json_release(&j);
-	v->wanted.after = row->seq;
-	v->seen++;
 	return 0;
+}
+
+/* A batch. When it was full there may be more: behind the other jobs of the tenant. */
+static bool on_batch(struct share_job *job)
+{
+	struct request *r = job->arg;
+	struct records *v = r->state;
+	struct store_net_filter filter = { .limit = BATCH };
+	struct store_looked looked;
+	struct err e = { 0 };
+
+	set_filter(r, &v->wanted, &filter);
+	if (store_net_list(core_store(r->core), &filter, send_one, v, &looked, &e) < 0) {
+		v->feed.ended = true;
+		exchange_abort(r->x);
+		return false;
+	}
+	v->wanted.after = looked.seq;
+	if (!looked.end && feed_ready(&v->feed))
+		core_share(r->core, r->tenant, job);
+	return false;
 }
 
 static void pump(struct request *r)
 {
 	struct records *v = r->state;
-	struct store_net_filter filter = { .limit = BATCH };
-	struct err e = { 0 };
 
-	do {
-		v->seen = 0;
-		set_filter(r, &v->wanted, &filter);
-		if (store_net_list(core_store(r->core), &filter, send_one, v, &e) < 0) {
-			v->feed.ended = true;
-			exchange_abort(r->x);
-			return;
-		}
-	} while (v->seen == BATCH && feed_ready(&v->feed));
+	if (feed_ready(&v->feed))
+		core_share(r->core, r->tenant, &v->job);
 }
 
 static void more(struct net_log_listener *l)
 {
-	struct request *r = l->arg;
-	struct records *v = r->state;
-
-	if (feed_ready(&v->feed))
-		pump(r);
+	pump(l->arg);
 }
 
 static void follow(struct request *r, const struct wanted *w)
@@ -108,6 +117,7 @@ static void follow(struct request *r, const struct wanted *w)
 	if (v == NULL)
 		return;
 	v->wanted = *w;
+	v->job = (struct share_job){ .piece = on_batch, .arg = r };
 	/* Without a place to begin: from now on. */
 	if (!w->after_given && store_net_last(core_store(r->core), &v->wanted.after, &e) < 0) {
 		reply_error(r, &e);
@@ -126,9 +136,11 @@ static void follow(struct request *r, const struct wanted *w)
 /* ---- in pages */
 
 struct listing {
-	struct json *j;
-	uint64_t limit, shown, last;
-	bool more;
+	struct walk walk; /* first */
+	struct wanted wanted;
+	uint64_t shown;
+	bool more; /* than the page may have */
+	bool end;  /* there are no more */
 };
 
 static int list_one(const struct store_net *row, void *cookie)
@@ -136,37 +148,47 @@ static int list_one(const struct store_net *row, void *cookie)
 	struct listing *l = cookie;
 
 	/* A record may hold a whole prompt: a page ends before it is too large to be sent. */
-	if (l->shown == l->limit || l->j->len > REPLY_JSON_MAX - RECORD_MAX) {
-		l->more = true;
+	l->more = l->shown == l->wanted.limit || walk_page_is_full(&l->walk);
+	if (l->more || walk_piece_is_full(&l->walk))
 		return 1;
-	}
-	shape_net(l->j, NULL, row);
+	shape_net(&l->walk.j, NULL, row);
 	l->shown++;
-	l->last = row->seq;
 	return 0;
 }
 
-static void list(struct request *r, const struct wanted *w)
+static int on_piece(struct walk *w, struct err *e)
 {
-	struct store_net_filter filter = { .limit = (unsigned)w->limit + 1 };
-	struct listing l = { .limit = w->limit };
-	struct err e = { 0 };
-	struct json j;
+	struct listing *l = (struct listing *)w;
+	struct store_net_filter filter = { .limit = WALK_PIECE };
+	struct store_looked looked;
 
-	set_filter(r, w, &filter);
-	json_init_heap(&j, REPLY_JSON_MAX);
-	l.j = &j;
-	json_open(&j, NULL, '{');
-	json_open(&j, "records", '[');
-	if (store_net_list(core_store(r->core), &filter, list_one, &l, &e) < 0) {
-		json_release(&j);
-		reply_error(r, &e);
+	set_filter(w->r, &l->wanted, &filter);
+	if (store_net_list(core_store(w->r->core), &filter, list_one, l, &looked, e) < 0)
+		return -1;
+	l->wanted.after = looked.seq;
+	l->end = looked.end;
+	return walk_count(w, &looked) && !l->more;
+}
+
+static void on_finish(struct walk *w)
+{
+	struct listing *l = (struct listing *)w;
+
+	json_close(&w->j, ']');
+	shape_next(&w->j, !l->end, l->wanted.after);
+	json_close(&w->j, '}');
+}
+
+static void list(struct request *r, const struct wanted *wanted)
+{
+	struct listing *l = walk_new(r, sizeof(*l), on_piece, on_finish);
+
+	if (l == NULL)
 		return;
-	}
-	json_close(&j, ']');
-	shape_next(&j, l.more, l.last);
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
+	l->wanted = *wanted;
+	json_open(&l->walk.j, NULL, '{');
+	json_open(&l->walk.j, "records", '[');
+	walk_start(&l->walk);
 }
 
 static int read_wanted(struct request *r, struct wanted *w, struct err *e)

@@ -1,38 +1,37 @@
-/* api_sessions_list.c - the tenant's sessions, in pages, filtered. */
+/* api_sessions_list.c - the tenant's sessions, in pages, filtered. Rows are looked at in pieces
+ * (walk.h); a page may be empty and have a next one. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api_handlers.h"
-#include "cursor.h"
 #include "page.h"
 #include "reply.h"
 #include "shape.h"
 #include "url.h"
+#include "walk.h"
 
 #define WANTED_MAX 8 /* metadata.NAME=VALUE in one query */
 #define WANTED_TEXT_MAX 512
-/* Bytes of metadata that one request may have parsed: as long nobody else is served. What was not
- * looked at is behind the cursor. */
-#define SCAN_MAX (2U << 20)
-#define SCAN_ROW 256 /* what a row costs without any */
+#define SCAN_MAX (64U << 10) /* bytes of metadata that one piece parses, about */
+#define SCAN_ROW 256	     /* what a row costs without any */
 
 struct listing {
-	struct request *r;
-	struct json *j;
+	struct walk walk; /* first */
 	struct page page;
+	uint32_t states; /* a set; 0: all */
+	char template[STORE_NAME_MAX];
 	unsigned shown;
-	size_t scanned;
-	bool more;
-	uint64_t last_ms;
-	char last_id[STORE_ID_MAX];
+	size_t scanned; /* in this piece */
+	bool more;	/* than the page may have */
+	bool end;	/* there are no more */
 	unsigned nwanted;
 	char names[WANTED_MAX][WANTED_TEXT_MAX], values[WANTED_MAX][WANTED_TEXT_MAX];
 };
 
 static int read_wanted(struct listing *l, struct err *e)
 {
-	struct http1_span rest = exchange_request(l->r->x)->query, name, value;
+	struct http1_span rest = exchange_request(l->walk.r->x)->query, name, value;
 	char text[WANTED_TEXT_MAX];
 	static const char prefix[] = "metadata.";
 
@@ -73,28 +72,22 @@ static bool is_wanted(const struct listing *l, const struct store_session *row)
 static int list_one(const struct store_session *row, void *cookie)
 {
 	struct listing *l = cookie;
-	struct err e;
+	struct session *live;
 
-	bool wanted = l->scanned <= SCAN_MAX && is_wanted(l, row);
-
-	if (l->scanned > SCAN_MAX || (wanted && l->shown == l->page.limit)) {
-		l->more = true;
+	if (l->scanned > SCAN_MAX || walk_piece_is_full(&l->walk))
 		return 1;
-	}
-	l->last_ms = row->created_ms;
-	(void)snprintf(l->last_id, sizeof(l->last_id), "%s", row->id);
+	row = session_now(l->walk.r->core, row, &live);
+	if (l->states != 0 && (l->states & 1U << row->state) == 0)
+		return 0;
 	if (l->nwanted > 0)
 		l->scanned += strlen(row->metadata) + SCAN_ROW;
-	if (!wanted)
+	if (!is_wanted(l, row))
 		return 0;
-	if (row->state == SESSION_STOPPED) {
-		shape_session(l->j, NULL, row, NULL, false);
-	} else {
-		struct session *s = session_live(l->r->core, l->r->tenant, row->id, &e);
-
-		/* Numbers of the last look: reading a hundred cgroups is too much for a list. */
-		shape_session(l->j, NULL, s == NULL ? row : session_row(s), s, false);
-	}
+	l->more = l->shown == l->page.limit || walk_page_is_full(&l->walk);
+	if (l->more)
+		return 1;
+	/* Numbers of the last look: reading a hundred cgroups is too much for a list. */
+	shape_session(&l->walk.j, NULL, row, live, false);
 	l->shown++;
 	return 0;
 }
@@ -122,43 +115,51 @@ static int read_states(struct request *r, uint32_t *ret, struct err *e)
 	return 0;
 }
 
-static int list(struct listing *l, struct err *e)
+static int on_piece(struct walk *w, struct err *e)
 {
-	struct store_session_filter filter = { .tenant = tenant_row(l->r->tenant)->id };
-	char template[STORE_NAME_MAX];
+	struct listing *l = (struct listing *)w;
+	struct store_session_filter filter = {
+		.tenant = tenant_row(w->r->tenant)->id,
+		.states = l->states,
+		.template = l->template[0] == '\0' ? NULL : l->template,
+		.ascending = l->page.ascending,
+		.after_ms = l->page.after_ms,
+		.after_id = l->page.after_id,
+		.limit = WALK_PIECE,
+	};
+	struct store_looked looked;
 
-	if (page_read(l->r, &l->page, e) < 0 || read_states(l->r, &filter.states, e) < 0 ||
-	    request_text(l->r, "template", template, sizeof(template), e) < 0 ||
-	    read_wanted(l, e) < 0)
+	l->scanned = 0;
+	if (store_session_list(core_store(w->r->core), &filter, list_one, l, &looked, e) < 0)
 		return -1;
-	filter.template = template[0] == '\0' ? NULL : template;
-	filter.ascending = l->page.ascending;
-	filter.after_ms = l->page.after_ms;
-	filter.after_id = l->page.after_id;
-	filter.limit = l->nwanted == 0 ? l->page.limit + 1 : 0;
-	return store_session_list(core_store(l->r->core), &filter, list_one, l, e);
+	page_go_on(&l->page, &looked);
+	l->end = looked.end;
+	return walk_count(w, &looked) && !l->more;
+}
+
+static void on_finish(struct walk *w)
+{
+	struct listing *l = (struct listing *)w;
+
+	json_close(&w->j, ']');
+	page_next(&w->j, &l->page, l->end);
+	json_close(&w->j, '}');
 }
 
 void api_sessions_list(struct request *r)
 {
-	struct listing l = { .r = r };
+	struct listing *l = walk_new(r, sizeof(*l), on_piece, on_finish);
 	struct err e = { 0 };
-	struct json j;
 
-	json_init_heap(&j, REPLY_JSON_MAX);
-	l.j = &j;
-	json_open(&j, NULL, '{');
-	json_open(&j, "sessions", '[');
-	if (list(&l, &e) < 0) {
-		json_release(&j);
+	if (l == NULL)
+		return;
+	if (page_read(r, &l->page, &e) < 0 || read_states(r, &l->states, &e) < 0 ||
+	    request_text(r, "template", l->template, sizeof(l->template), &e) < 0 ||
+	    read_wanted(l, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
-	json_close(&j, ']');
-	if (l.more)
-		cursor_write(&j, "next", l.last_ms, l.last_id);
-	else
-		json_none(&j, "next");
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
+	json_open(&l->walk.j, NULL, '{');
+	json_open(&l->walk.j, "sessions", '[');
+	walk_start(&l->walk);
 }

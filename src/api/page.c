@@ -22,3 +22,19 @@ int page_read(struct request *r, struct page *ret, struct err *e)
 		return 0;
 	return cursor_parse(after, &ret->after_ms, ret->after_id, e);
 }
+
+void page_go_on(struct page *p, const struct store_looked *looked)
+{
+	if (looked->rows == 0)
+		return;
+	p->after_ms = looked->ms;
+	memcpy(p->after_id, looked->id, sizeof(p->after_id));
+}
+
+void page_next(struct json *j, const struct page *p, bool end)
+{
+	if (end)
+		json_none(j, "next");
+	else
+		cursor_write(j, "next", p->after_ms, p->after_id);
+}

@@ -1,6 +1,7 @@
 /* page.h - lists in pieces: how many, from where, in which order. */
 #pragma once
 
+#include "json.h"
 #include "request.h"
 
 #define PAGE_LIMIT 100 /* unless told */
@@ -9,9 +10,14 @@
 struct page {
 	unsigned limit;
 	bool ascending;
-	uint64_t after_ms; /* of the last row of the page before */
+	uint64_t after_ms; /* of the last row that was looked at */
 	char after_id[STORE_ID_MAX];
 };
+
+/* Goes on behind what was looked at. */
+void page_go_on(struct page *p, const struct store_looked *looked);
+/* Writes the member "next": where to go on, or null at the end. */
+void page_next(struct json *j, const struct page *p, bool end);
 
 /* From the parameters limit, after and order (if the route has it). */
 int page_read(struct request *r, struct page *ret, struct err *e) MUST_USE;

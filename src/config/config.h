@@ -91,6 +91,8 @@ struct config {
 	uint64_t tenant_queue_ms;
 	uint64_t tenant_max_memory;  /* 0: no limit but the node's */
 	uint64_t tenant_max_storage; /* 0: no limit */
+	uint64_t tenant_max_records; /* bytes; 0: no limit */
+	uint64_t tenant_max_keys;
 
 	/* whom sessions may contact */
 	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress becomes this one; "": see the table */

@@ -146,8 +146,8 @@ const struct config_setting config_table[] = {
 	  "bytes of output of a process started by an E2B client that are kept until they are fetched, up to "
 	  "output_limit_max" },
 	{ "session_output_max", "SIZE", CONFIG_BYTES, FIELD(session_output_max), "1G", MIB, 64 * TIB, NULL,
-	  "bytes in the logs of all executions of one session; beyond it the logs of those that ended first are "
-	  "removed, and if that is not enough new output is cut" },
+	  "bytes in the logs of all executions of one session, and in the texts of its records; beyond it the logs "
+	  "of those that ended first are removed, and if that is not enough new output is cut" },
 	{ "executions_max", "COUNT", CONFIG_COUNT, FIELD(executions_max), "64", 1, 4096, NULL,
 	  "executions that run at a time in one session" },
 	{ "execution_records_max", "COUNT", CONFIG_COUNT, FIELD(execution_records_max), "100000", 1, MANY,
@@ -167,6 +167,11 @@ const struct config_setting config_table[] = {
 	  "sum of the memory limits of its sessions; 0: no limit but the node's" },
 	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "20G", 0, 64 * TIB, NULL,
 	  "sum of the disk limits of one tenant\'s sessions; 0: no limit" },
+	{ "tenant_max_records", "SIZE", CONFIG_BYTES, FIELD(tenant_max_records), "1G", 0, 64 * TIB, NULL,
+	  "bytes that the records of its sessions and executions take, ended ones until their retention is over; "
+	  "beyond it no session is made and nothing executed; 0: no limit" },
+	{ "tenant_max_keys", "COUNT", CONFIG_COUNT, FIELD(tenant_max_keys), "1000", 1, 1000000, NULL,
+	  "keys that can be used at a time" },
 
 	{ "network_default", "PRESET,...", CONFIG_TEXT, FIELD(network_default), "none", 1, CONFIG_NAME_MAX - 1, NULL,
 	  "whom a session may contact that does not say: presets of cordon policy presets, such as none, deny, "

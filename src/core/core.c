@@ -12,15 +12,12 @@
 #include "inside.h"
 #include "io.h"
 #include "log.h"
-#include "store_net.h"
 
 #define CHECKPOINT_PAGES 1000	   /* worth it, when nothing goes on */
 #define CHECKPOINT_PAGES_MAX 24000 /* 94 MiB: whatever goes on */
 #define QUIET_PAGES 500		   /* written in a second */
 #define CLOCK_JUMP_MS 2000
 #define SAMPLE_S 5
-#define RETENTION_S 60
-#define RETENTION_BATCH 100
 
 static void orphan_up(struct live_cell *c, const struct err *e)
 {
@@ -67,77 +64,6 @@ static void sample_one(struct session *s, void *arg)
 {
 	(void)arg;
 	session_sample(s);
-}
-
-static int remove_log(const struct store_execution *row, void *cookie)
-{
-	struct core *c = cookie;
-	char name[STORE_ID_MAX + 8];
-
-	(void)snprintf(name, sizeof(name), "%s.log", row->id);
-	(void)unlinkat(c->output_fd, name, 0);
-	return 0;
-}
-
-struct old {
-	char ids[RETENTION_BATCH][STORE_ID_MAX];
-	unsigned n;
-};
-
-static int note_old(const char *id, void *cookie)
-{
-	struct old *o = cookie;
-
-	if (o->n < RETENTION_BATCH)
-		(void)snprintf(o->ids[o->n++], STORE_ID_MAX, "%s", id);
-	return 0;
-}
-
-static int find_old(const struct store_session *row, void *cookie)
-{
-	return note_old(row->id, cookie);
-}
-
-/* First the files, then the rows, so that what is interrupted is done again. */
-static void retire_one(struct core *c, const char *id)
-{
-	struct store_execution_filter x = { .session = id };
-	uint64_t gone;
-	struct err e;
-
-	IGNORED(store_execution_list(c->store, &x, remove_log, c, &e), "tried again in a minute");
-	IGNORED(store_net_drop(c->store, id, INT64_MAX, &gone, &e),
-		"its own retention does it, then");
-	IGNORED(store_session_delete(c->store, id, &e), "tried again in a minute");
-}
-
-/* Records whose time is over, with their logs. */
-static void retire(struct core *c)
-{
-	uint64_t now = core_now_ms(), keep = c->o.config->retention_ms;
-	struct store_session_filter f = { .states = 1U << SESSION_STOPPED,
-					  .ascending = true,
-					  .limit = RETENTION_BATCH };
-	struct store_session row;
-	struct old *o = calloc(1, sizeof(*o));
-	struct err e;
-
-	assert(o != NULL);
-	IGNORED(store_session_list(c->store, &f, find_old, o, &e), "tried again in a minute");
-	for (unsigned i = 0; i < o->n; i++) {
-		if (store_session_get(c->store, o->ids[i], &row, &e) < 0)
-			continue;
-		if (row.ended_ms + keep <= now && session_by_id(c, row.id) == NULL)
-			retire_one(c, row.id);
-		store_session_release(&row);
-	}
-	free(o);
-	IGNORED(store_event_prune(c->store, now - c->o.config->event_retention_ms,
-				  c->o.config->event_max, 1000, &e),
-		"tried again in a minute");
-	IGNORED(store_net_prune(c->store, now - c->o.config->event_retention_ms,
-				c->o.config->network_records_max, 10000, &e),
-		"tried again in a minute");
 }
 
 static void recover(struct core *c)
@@ -222,8 +148,7 @@ static void on_chores(struct loop_timer *t)
 	secret_chores(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_each(c, NULL, sample_one, NULL);
-	if (c->chores_done % RETENTION_S == 0)
-		retire(c);
+	retention_start(c);
 	look_at_memory(c);
 	checkpoint(c);
 	loop_timer_set(c->loop, t, clock_now_ns() + 1000 * CLOCK_MS);
@@ -267,6 +192,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+	share_init(&c->share, l);
 	keeper_link_init(&c->keeper, l);
 	egress_link_init(&c->egress, c);
 	c->keeper.on_hello = on_hello;
@@ -315,6 +241,7 @@ void core_free(struct core *c)
 	egress_link_release(&c->egress);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
+	share_release(&c->share);
 	loop_task_cancel(c->loop, &c->tell_listeners);
 	loop_task_cancel(c->loop, &c->tell_net);
 	loop_task_cancel(c->loop, &c->revoke);
@@ -383,6 +310,16 @@ struct store *core_store(struct core *c)
 struct loop *core_loop(struct core *c)
 {
 	return c->loop;
+}
+
+void core_share(struct core *c, struct tenant *t, struct share_job *j)
+{
+	share_add(&c->share, t == NULL ? &c->work : &t->work, j);
+}
+
+void core_share_cancel(struct core *c, struct share_job *j)
+{
+	share_cancel(&c->share, j);
 }
 
 uint64_t core_started_ns(const struct core *c)

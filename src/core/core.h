@@ -12,6 +12,7 @@
 #include "config.h"
 #include "keeper_msg.h"
 #include "loop.h"
+#include "share.h"
 #include "store.h"
 
 struct core;
@@ -87,3 +88,7 @@ const struct core_options *core_options(const struct core *c);
 struct store *core_store(struct core *c);
 struct loop *core_loop(struct core *c);
 uint64_t core_started_ns(const struct core *c);
+
+/* Queues long work in a tenant's share of the loop (NULL: the node's own); see share.h. */
+void core_share(struct core *c, struct tenant *t, struct share_job *j);
+void core_share_cancel(struct core *c, struct share_job *j);

@@ -18,6 +18,7 @@
 #include "clock.h"
 #include "gauges.h"
 #include "inside.h"
+#include "record_room.h"
 #include "log.h"
 #include "rand.h"
 #include "sha256.h"
@@ -114,6 +115,8 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	x->row.client = memcpy(x->texts + cwd_len + text_len, client, client_len);
 	session_redact(x->session, x->texts);
 	session_redact(x->session, x->texts + cwd_len);
+	record_room_cut(x->texts + cwd_len);
+	record_room_text(x->session, x->texts + cwd_len);
 	x->row.error = "";
 	sha256_of(spec->text == NULL ? "" : spec->text, spec->text == NULL ? 0 : strlen(spec->text),
 		  x->row.command_hash);
@@ -205,19 +208,6 @@ static int send_spawn(struct execution *x, const struct execution_spec *spec, st
 	return sent;
 }
 
-/* Each record stays as long as its session's. */
-static int check_records(struct session *s, struct err *e)
-{
-	uint64_t max = s->core->o.config->execution_records_max;
-
-	if (s->records == 0 && store_execution_count(s->core->store, s->row.id, &s->records, e) < 0)
-		return -1;
-	if (s->records >= max)
-		return err_set(e, ERR_LIMIT, "quota_records: a session has at most %llu executions",
-			       (unsigned long long)max);
-	return 0;
-}
-
 struct execution *execution_start(struct session *s, const struct execution_spec *spec,
 				  struct err *e)
 {
@@ -241,7 +231,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 								       : "timeout");
 		return NULL;
 	}
-	if (fd_room_check(&s->core->fds, e) < 0 || check_records(s, e) < 0)
+	if (fd_room_check(&s->core->fds, e) < 0 || record_room_check(s, e) < 0)
 		return NULL;
 	x = new_execution(s);
 	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;

@@ -34,10 +34,22 @@ struct tenant {
 	uint64_t tokens_milli, tokens_at_ns;
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
-	unsigned requests;  /* being answered */
-	unsigned diffs;	    /* being read */
-	struct tally tally; /* kept by src/net on its behalf */
-	char *policy;	    /* owned: its layer; "": none */
+	unsigned requests; /* being answered */
+	unsigned diffs;	   /* being read */
+	struct share_queue work;
+	uint64_t keys_milli, keys_at_ns; /* how many it may make, see key_room.c */
+	struct tally tally;		 /* kept by src/net on its behalf */
+	char *policy;			 /* owned: its layer; "": none */
+};
+
+/* Where retention.c is. */
+struct retention {
+	struct share_job job;
+	unsigned step;
+	char id[STORE_ID_MAX]; /* the session that is being deleted; "": none */
+	uint64_t after_ms;     /* the last one that was looked at, by its end */
+	char after_id[STORE_ID_MAX];
+	uint64_t events; /* appended since the start */
 };
 
 struct core {
@@ -74,6 +86,9 @@ struct core {
 	struct tenant *turn;	 /* whose queue is looked at next */
 	struct loop_timer queue_turn;
 	struct pool *pool;
+	struct share share;	 /* long work, tenants in turn */
+	struct share_queue work; /* the node's own */
+	struct retention retention;
 	struct journal_listener *listeners;
 	struct loop_task tell_listeners;
 	struct net_log_listener *net_listeners;
@@ -112,6 +127,7 @@ struct session {
 	unsigned ndials;
 	unsigned running;    /* executions not ended */
 	uint64_t records;    /* of executions; 0: not counted yet */
+	uint64_t text_bytes; /* in those records */
 	uint64_t kept_bytes; /* in the logs of all of them */
 	struct completions when_running, when_paused;
 	struct loop_task tell; /* that it is running */
@@ -197,6 +213,13 @@ void quota_refuse_all(struct tenant *t, const struct err *e);
 void quota_queue(struct session *s);
 void quota_unqueue(struct session *s);
 uint64_t quota_queue_ms(const struct session *s);
+
+/* key_room.c: may the tenant make one more key? */
+int key_room_check(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+
+/* retention.c: begins to delete what is too old or too much, if it is not at it. */
+void retention_start(struct core *c);
+void retention_count_event(struct core *c);
 
 /* session_life.c */
 extern const struct live_cell_events session_cell_events;

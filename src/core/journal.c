@@ -8,6 +8,20 @@
 
 #define DATA_MAX 2048
 
+/* Only those of the event's tenant, and of its session if they follow one, have something to read.
+ */
+static void tell_later(struct core *c, const struct store_event *row)
+{
+	bool any = false;
+
+	for (struct journal_listener *l = c->listeners; l != NULL; l = l->next)
+		if (!l->due && strcmp(l->tenant, row->tenant) == 0 &&
+		    (l->session[0] == '\0' || strcmp(l->session, row->session) == 0))
+			any = l->due = true;
+	if (any)
+		loop_defer(c->loop, &c->tell_listeners);
+}
+
 int journal_event(struct core *c, const char *tenant, const char *session, const char *execution,
 		  const char *type, struct err *e, const char *fmt, ...)
 {
@@ -31,8 +45,8 @@ int journal_event(struct core *c, const char *tenant, const char *session, const
 	row.data = data;
 	if (store_event_append(c->store, &row, NULL, e) < 0)
 		return -1;
-	if (c->listeners != NULL)
-		loop_defer(c->loop, &c->tell_listeners);
+	retention_count_event(c);
+	tell_later(c, &row);
 	return 0;
 }
 
@@ -55,13 +69,15 @@ void journal_unlisten(struct journal_listener *l)
 	l->link = NULL;
 }
 
-/* Listeners look for themselves whether there is something for them: events come together. */
 void journal_tell(struct loop_task *t)
 {
 	struct core *c = t->arg;
 
 	for (struct journal_listener *l = c->listeners, *next; l != NULL; l = next) {
 		next = l->next;
+		if (!l->due)
+			continue;
+		l->due = false;
 		l->more(l);
 	}
 }

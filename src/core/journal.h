@@ -9,11 +9,12 @@
 int journal_event(struct core *c, const char *tenant, const char *session, const char *execution,
 		  const char *type, struct err *e, const char *fmt, ...) PRINTF(7, 8) MUST_USE;
 
-/* Listeners are told after the turn in which events were appended; they read them from the store
- * (store_event_list) after the last seq they have. session NULL: all of the tenant. */
+/* Listeners are told after the turn in which events of their tenant (and session) were appended;
+ * they read them from the store (store_event_list) after the last seq they have. */
 struct journal_listener {
 	struct journal_listener *next, **link;		  /* the core's */
 	char tenant[STORE_ID_MAX], session[STORE_ID_MAX]; /* session "": all */
+	bool due;					  /* the core's */
 	void (*more)(struct journal_listener *l);
 	void *arg; /* the caller's */
 };

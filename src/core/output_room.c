@@ -1,10 +1,10 @@
 /* output_room.c - theory of operation
  *
- * The logs of one session together stay within session_output_max. The session counts what its
- * files hold: those that still grow by their size, the others by their rows, from which a new
- * daemon counts again. Before bytes move into a log, room is made for them: the logs of executions
- * that ended first are removed, except those that somebody reads (he holds a lock, execution_log())
- * or follows. If that is not enough, the log that wants to grow is cut.
+ * The logs of one session together, with the texts of its records, stay within session_output_max.
+ * The session counts what its files hold: those that still grow by their size, the others by their
+ * rows, from which a new daemon counts again. Before bytes move into a log, room is made for them:
+ * the logs of executions that ended first are removed, except those that somebody reads (he holds a
+ * lock, execution_log()) or follows. If that is not enough, the log that wants to grow is cut.
  *
  * First the file goes, then its row says so. A daemon that dies in between leaves a row that counts
  * bytes of a file that is not there. Readers go by the file, and the row is set right when its turn
@@ -84,6 +84,7 @@ void output_room_make(struct execution *x, uint64_t need)
 	struct session *s = x->session;
 	uint64_t max = s->core->o.config->session_output_max;
 
+	max -= s->text_bytes < max ? s->text_bytes : max;
 	x->log.patient = false;
 	x->log.asked = need;
 	if (need > 0 && s->kept_bytes + need > max) {

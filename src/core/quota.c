@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "inside.h"
+#include "record_room.h"
 
 struct bounds {
 	uint64_t sessions, rate_milli, burst, memory, storage, queue;
@@ -79,7 +80,7 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	const struct config *g = c->o.config;
 	struct bounds b = bounds_of(t, g);
 	uint64_t memory = s->row.limits.memory_bytes, disk = s->row.limits.disk_bytes;
-	uint64_t now = clock_now_ns();
+	uint64_t now = clock_now_ns(), records;
 
 	if (b.sessions > 0 && t->sessions >= b.sessions)
 		return refuse("quota_sessions", 1, ret_retry_s, e,
@@ -90,6 +91,9 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
 		return refuse("quota_storage", 1, ret_retry_s, e, "the tenant's bytes of disk are",
 			      b.storage);
+	if (record_room_session(c, t, &records, e) > 0)
+		return refuse("quota_records", 60, ret_retry_s, e,
+			      "the tenant's bytes of records are", records);
 	if (c->live >= g->node_max_sessions)
 		return refuse("capacity_sessions", 1, ret_retry_s, e,
 			      "the node's sessions at a time are", g->node_max_sessions);

@@ -91,6 +91,15 @@ struct session *session_find(struct core *c, const char *id)
 	return s != NULL && s->row.state < SESSION_STOPPING ? s : NULL;
 }
 
+const struct store_session *session_now(struct core *c, const struct store_session *row,
+					struct session **ret_live)
+{
+	struct session *s = row->ended_ms != 0 ? NULL : session_by_id(c, row->id);
+
+	*ret_live = s != NULL && s->row.state < SESSION_STOPPING ? s : NULL;
+	return s == NULL ? row : &s->row;
+}
+
 struct tenant *session_tenant(const struct session *s)
 {
 	return s->tenant;

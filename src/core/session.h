@@ -86,6 +86,10 @@ struct session *session_live(struct core *c, const struct tenant *t, const char 
 
 /* A live session of whoever it is, or NULL: for those who prove by other means that they may. */
 struct session *session_find(struct core *c, const char *id);
+/* What is known of the session of a row: its own row while it is in memory, which is newer where
+ * the store could not be told, else the one given. *ret_live is NULL if it does not live. */
+const struct store_session *session_now(struct core *c, const struct store_session *row,
+					struct session **ret_live);
 struct tenant *session_tenant(const struct session *s);
 
 /* Readable until the next turn of the loop. */

@@ -185,21 +185,6 @@ int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *r
 	return 0;
 }
 
-struct revoke {
-	struct core *core;
-	char ids[256][STORE_ID_MAX];
-	unsigned n;
-};
-
-static int collect(const struct store_key *row, void *cookie)
-{
-	struct revoke *r = cookie;
-
-	if (row->revoked_ms == 0 && r->n < COUNT(r->ids))
-		memcpy(r->ids[r->n++], row->id, STORE_ID_MAX);
-	return 0;
-}
-
 static void stop_one(struct session *s, void *arg)
 {
 	(void)arg;
@@ -209,7 +194,6 @@ static void stop_one(struct session *s, void *arg)
 int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 {
 	struct store_tenant row = t->row;
-	struct revoke *r;
 	struct err gone;
 
 	if (row.is_operator)
@@ -223,13 +207,8 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 		return -1;
 	t->row = row;
 	forget_keys();
-	r = calloc(1, sizeof(*r));
-	assert(r != NULL);
-	if (store_key_each(c->store, row.id, collect, r, e) == 0)
-		for (unsigned i = 0; i < r->n; i++)
-			IGNORED(store_key_revoke(c->store, r->ids[i], core_now_ms(), e),
-				"the tenant is disabled, so its keys are worth nothing anyway");
-	free(r);
+	IGNORED(store_key_revoke_all(c->store, row.id, core_now_ms(), e),
+		"the tenant is disabled, so its keys are worth nothing anyway");
 	(void)err_set(&gone, ERR_DENIED, "the tenant was removed");
 	quota_refuse_all(t, &gone);
 	grant_revoke(c, t, NULL);
@@ -238,7 +217,7 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 	return 0;
 }
 
-int tenant_key_create(struct core *c, const struct tenant *t, const char *name, unsigned scopes,
+int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsigned scopes,
 		      uint64_t expires_ms, struct store_key *ret, char ret_key[TENANT_KEY_LEN + 1],
 		      struct err *e)
 {
@@ -247,6 +226,8 @@ int tenant_key_create(struct core *c, const struct tenant *t, const char *name, 
 				 .created_ms = core_now_ms(),
 				 .expires_ms = expires_ms };
 
+	if (key_room_check(c, t, e) < 0)
+		return -1;
 	rand_bytes(secret, sizeof(secret));
 	(void)snprintf(ret_key, TENANT_KEY_LEN + 1, "%s", KEY_PREFIX);
 	hex_encode(secret, sizeof(secret), ret_key + strlen(KEY_PREFIX));

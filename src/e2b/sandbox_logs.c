@@ -1,8 +1,9 @@
 /* sandbox_logs.c - theory of operation
  *
  * What the journal has of a sandbox, as log entries: each event is one, its facts are its fields.
- * The journal is read once, from the beginning (an index leads to a session's events); what is
- * wanted is kept until it is written: the first entries, or when read backward, the last. */
+ * The journal is read in the order that was asked for (an index leads to a session's events), in
+ * pieces (walk.h), until enough was found or ROWS_MAX events were looked at; what is wanted is kept
+ * until it is written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,11 @@
 #include "reply.h"
 #include "sandbox.h"
 #include "store_event.h"
+#include "walk.h"
 
 #define ENTRIES_MAX 1000
+#define ROWS_MAX 200000 /* events that one request looks at: the protocol has no cursor for more \
+			 */
 #define SEARCH_MAX 256
 #define ENTRY_TEXT_MAX (16U << 10)
 
@@ -30,13 +34,16 @@ struct entry {
 };
 
 struct logs {
+	struct walk walk; /* first */
+	uint64_t after;	  /* number of the last event that was looked at */
+	void (*write)(struct json *j, const struct logs *l);
 	uint64_t from_ms, to_ms;
 	uint64_t limit;
 	bool backward;
 	unsigned level; /* at least */
 	char search[SEARCH_MAX + 1];
-	struct entry *entries; /* a ring, if backward */
-	size_t n, first;
+	struct entry *entries; /* owned; in the order in which they are written */
+	size_t n;
 	bool failed;
 };
 
@@ -116,6 +123,8 @@ static int keep_one(const struct store_event *v, void *cookie)
 	struct logs *l = cookie;
 	struct entry n = { 0 };
 
+	if (l->n == l->limit)
+		return 1;
 	if (v->time_ms < l->from_ms || v->time_ms > l->to_ms)
 		return 0;
 	l->failed = !describe(v, &n);
@@ -123,21 +132,8 @@ static int keep_one(const struct store_event *v, void *cookie)
 		release_entry(&n);
 		return l->failed;
 	}
-	if (l->n < l->limit) {
-		l->entries[l->n++] = n;
-	} else if (l->backward && l->limit > 0) {
-		release_entry(&l->entries[l->first]);
-		l->entries[l->first] = n;
-		l->first = (l->first + 1) % l->limit;
-	} else {
-		release_entry(&n);
-	}
-	return !l->backward && l->n == l->limit;
-}
-
-static const struct entry *entry_at(const struct logs *l, size_t i)
-{
-	return &l->entries[(l->first + (l->backward ? l->n - 1 - i : i)) % l->n];
+	l->entries[l->n++] = n;
+	return 0;
 }
 
 /* ---- how they are written */
@@ -163,7 +159,7 @@ static void write_entries(struct json *j, const char *name, const struct logs *l
 {
 	json_open(j, name, '[');
 	for (size_t i = 0; i < l->n; i++) {
-		const struct entry *n = entry_at(l, i);
+		const struct entry *n = &l->entries[i];
 
 		json_open(j, NULL, '{');
 		sandbox_shape_time(j, "timestamp", n->time_ms);
@@ -180,7 +176,7 @@ static void write_v1(struct json *j, const struct logs *l)
 	json_open(j, NULL, '{');
 	json_open(j, "logs", '[');
 	for (size_t i = 0; i < l->n; i++)
-		write_line(j, entry_at(l, i));
+		write_line(j, &l->entries[i]);
 	json_close(j, ']');
 	write_entries(j, "logEntries", l);
 	json_close(j, '}');
@@ -193,70 +189,99 @@ static void write_v2(struct json *j, const struct logs *l)
 	json_close(j, '}');
 }
 
-static void answer(struct request *r, struct logs *l,
-		   void (*write)(struct json *j, const struct logs *l))
-{
-	struct store_event_filter filter = { .tenant = tenant_row(r->tenant)->id,
-					     .session = r->session_id };
-	struct err e = { 0 };
-	struct json j;
+/* ---- looking for them */
 
-	l->entries = calloc(ENTRIES_MAX, sizeof(*l->entries));
-	if (l->entries == NULL) {
-		reply_code(r, 500, "internal", "memory is short");
-		return;
-	}
-	if (l->limit > 0 && store_event_list(core_store(r->core), &filter, keep_one, l, &e) < 0) {
-		reply_error(r, &e);
-	} else if (l->failed) {
-		reply_code(r, 500, "internal", "memory is short");
-	} else {
-		json_init_heap(&j, REPLY_JSON_MAX);
-		write(&j, l);
-		reply_json(r, 200, &j);
-	}
+static void release(struct walk *w)
+{
+	struct logs *l = (struct logs *)w;
+
 	for (size_t i = 0; i < l->n; i++)
 		release_entry(&l->entries[i]);
 	free(l->entries);
 }
 
+static int on_piece(struct walk *w, struct err *e)
+{
+	struct logs *l = (struct logs *)w;
+	struct store_event_filter filter = { .tenant = tenant_row(w->r->tenant)->id,
+					     .session = w->r->session_id,
+					     .descending = l->backward,
+					     .after_seq = l->after,
+					     .limit = WALK_PIECE };
+	struct store_looked looked;
+
+	if (l->limit == 0)
+		return 0;
+	if (store_event_list(core_store(w->r->core), &filter, keep_one, l, &looked, e) < 0)
+		return -1;
+	if (l->failed)
+		return err_set(e, ERR_SYSTEM, "memory is short");
+	l->after = looked.seq;
+	return walk_count(w, &looked) && l->n < l->limit;
+}
+
+static void on_finish(struct walk *w)
+{
+	struct logs *l = (struct logs *)w;
+
+	l->write(&w->j, l);
+}
+
+static struct logs *new_logs(struct request *r, void (*write)(struct json *j, const struct logs *l))
+{
+	struct logs *l = walk_new(r, sizeof(*l), on_piece, on_finish);
+
+	if (l == NULL)
+		return NULL;
+	l->walk.release = release;
+	l->walk.rows_max = ROWS_MAX;
+	l->write = write;
+	l->to_ms = UINT64_MAX;
+	l->limit = ENTRIES_MAX;
+	l->entries = calloc(ENTRIES_MAX, sizeof(*l->entries));
+	if (l->entries != NULL)
+		return l;
+	reply_code(r, 500, "internal", "memory is short");
+	return NULL;
+}
+
 void sandbox_logs_v1(struct request *r)
 {
-	struct logs l = { .to_ms = UINT64_MAX, .limit = ENTRIES_MAX };
 	struct err e = { 0 };
+	struct logs *l;
 
-	if (sandbox_find(r) == NULL)
+	if (sandbox_find(r) == NULL || (l = new_logs(r, write_v1)) == NULL)
 		return;
-	if (request_number(r, "start", 0, INT64_MAX, &l.from_ms, &e) < 0 ||
-	    request_number(r, "limit", 0, INT32_MAX, &l.limit, &e) < 0) {
+	if (request_number(r, "start", 0, INT64_MAX, &l->from_ms, &e) < 0 ||
+	    request_number(r, "limit", 0, INT32_MAX, &l->limit, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
-	if (l.limit > ENTRIES_MAX)
-		l.limit = ENTRIES_MAX;
-	answer(r, &l, write_v1);
+	if (l->limit > ENTRIES_MAX)
+		l->limit = ENTRIES_MAX;
+	walk_start(&l->walk);
 }
 
 void sandbox_logs_v2(struct request *r)
 {
 	static const char *const directions[] = { "forward", "backward" };
-	struct logs l = { .limit = ENTRIES_MAX };
 	uint64_t cursor = UINT64_MAX;
 	unsigned direction = 0;
 	struct err e = { 0 };
+	struct logs *l;
 
-	if (sandbox_find(r) == NULL)
+	if (sandbox_find(r) == NULL || (l = new_logs(r, write_v2)) == NULL)
 		return;
 	if (request_number(r, "cursor", 0, INT64_MAX, &cursor, &e) < 0 ||
-	    request_number(r, "limit", 0, ENTRIES_MAX, &l.limit, &e) < 0 ||
+	    request_number(r, "limit", 0, ENTRIES_MAX, &l->limit, &e) < 0 ||
 	    request_choice(r, "direction", directions, COUNT(directions), &direction, &e) < 0 ||
-	    request_choice(r, "level", level_names, COUNT(level_names), &l.level, &e) < 0 ||
-	    request_text(r, "search", l.search, sizeof(l.search), &e) < 0) {
+	    request_choice(r, "level", level_names, COUNT(level_names), &l->level, &e) < 0 ||
+	    request_text(r, "search", l->search, sizeof(l->search), &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
-	l.backward = direction == 1;
-	l.from_ms = l.backward || cursor == UINT64_MAX ? 0 : cursor;
-	l.to_ms = l.backward ? cursor : UINT64_MAX;
-	answer(r, &l, write_v2);
+	l->backward = direction == 1;
+	l->from_ms = l->backward || cursor == UINT64_MAX ? 0 : cursor;
+	l->to_ms = l->backward ? cursor : UINT64_MAX;
+	walk_start(&l->walk);
 }

@@ -7,6 +7,9 @@
 #define KEY_COLUMNS \
 	"id, tenant, name, hash, prefix, scopes, created_ms, expires_ms, last_used_ms, revoked_ms"
 
+/* Cannot be used any more; ?2 is now. */
+#define KEY_DEAD "(revoked_ms > 0 OR (expires_ms > 0 AND expires_ms <= ?2))"
+
 #define TENANT_COLUMNS                                                                \
 	"id, name, operator, disabled, created_ms, max_sessions, create_rate_milli, " \
 	"create_burst, queue_length, queue_ms, max_memory, max_storage"
@@ -18,11 +21,16 @@
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
-	"net_bytes_in, net_bytes_out, net_requests"
+	"net_bytes_in, net_bytes_out, net_requests, size"
 
-#define SESSION_PAGE                                \
-	" AND (?1 = 0 OR ((1 << state) & ?1) <> 0)" \
-	" AND (?2 IS NULL OR template = ?2)"
+/* What a filter needs, all of it in the index: no row is read until it is wanted. */
+#define SESSION_LOOK                                                           \
+	"SELECT rowid, created_ms, id, state, ended_ms, template FROM session" \
+	" INDEXED BY session_look WHERE tenant = ?1 AND (created_ms, id) "
+
+#define EXECUTION_LOOK                                                 \
+	"SELECT rowid, created_ms, id, state, ended_ms FROM execution" \
+	" INDEXED BY execution_look WHERE session = ?1 AND (created_ms, id) "
 
 #define SESSION_TOTALS                                                                  \
 	"SELECT count(*), coalesce(sum(memory_bytes), 0), coalesce(sum(disk_bytes), 0)" \
@@ -32,7 +40,7 @@
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
-	"output_open, mark, client, output_limit"
+	"output_open, mark, client, output_limit, size"
 
 /* What execution_kept is an index of: logs that nobody writes to any more. */
 #define EXECUTION_KEPT                                                                      \
@@ -57,6 +65,9 @@ const char *const sql_text[] = {
 	[SQL_COMMIT] = "COMMIT",
 	[SQL_ROLLBACK] = "ROLLBACK",
 
+	[SQL_PAGES] = "PRAGMA page_count",
+	[SQL_FREE_PAGES] = "PRAGMA freelist_count",
+
 	[SQL_META_SET] = "INSERT INTO meta (key, value) VALUES (?, ?)"
 		" ON CONFLICT (key) DO UPDATE SET value = excluded.value",
 	[SQL_META_GET] = "SELECT value FROM meta WHERE key = ?",
@@ -77,56 +88,51 @@ const char *const sql_text[] = {
 	[SQL_KEY_TOUCH] = "UPDATE key SET last_used_ms = max(last_used_ms, ?) WHERE id = ?",
 	[SQL_KEY_REVOKE] = "UPDATE key SET revoked_ms ="
 		" CASE revoked_ms WHEN 0 THEN ? ELSE revoked_ms END WHERE id = ?",
-	[SQL_KEY_EACH] = "SELECT " KEY_COLUMNS " FROM key ORDER BY created_ms, id",
-	[SQL_KEY_EACH_OF_TENANT] = "SELECT " KEY_COLUMNS " FROM key WHERE tenant = ?"
-		" ORDER BY created_ms, id",
+	[SQL_KEY_REVOKE_ALL] = "UPDATE key SET revoked_ms = ? WHERE tenant = ? AND revoked_ms = 0",
+	[SQL_KEY_LIST] = "SELECT " KEY_COLUMNS " FROM key WHERE tenant = ?"
+		" AND (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?",
+	[SQL_KEY_COUNT] = "SELECT count(*) FROM key WHERE tenant = ?1 AND NOT " KEY_DEAD,
+	[SQL_KEY_PRUNE] = "DELETE FROM key WHERE id IN (SELECT id FROM key WHERE tenant = ?1 AND " KEY_DEAD
+		" ORDER BY created_ms DESC, id DESC LIMIT -1 OFFSET ?3)",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ? WHERE id = ?",
 	[SQL_SESSION_SETTINGS] = "UPDATE session SET timeout_ms = ?, idle_ms = ?, on_timeout = ?,"
 		" on_idle = ?, metadata = ?, rules = ?, network = ?, client = ?, policy = ?,"
-		" secrets = ? WHERE id = ?",
+		" secrets = ?, size = ? WHERE id = ?",
 	[SQL_SESSION_USAGE] = "UPDATE session SET used_cpu_us = ?, used_memory_peak = ?,"
 		" used_disk = ?, used_bytes_out = ?, net_bytes_in = ?, net_bytes_out = ?,"
 		" net_requests = ? WHERE id = ?",
 	[SQL_SESSION_GET] = "SELECT " SESSION_COLUMNS " FROM session WHERE id = ?",
-	[SQL_SESSION_LIST_UP] = "SELECT " SESSION_COLUMNS " FROM session"
-		" WHERE (created_ms, id) > (?3, ?4)" SESSION_PAGE
-		" ORDER BY created_ms, id LIMIT ?5",
-	[SQL_SESSION_LIST_DOWN] = "SELECT " SESSION_COLUMNS " FROM session"
-		" WHERE (created_ms, id) < (?3, ?4)" SESSION_PAGE
-		" ORDER BY created_ms DESC, id DESC LIMIT ?5",
-	[SQL_SESSION_LIST_TENANT_UP] = "SELECT " SESSION_COLUMNS " FROM session"
-		" WHERE tenant = ?6 AND (created_ms, id) > (?3, ?4)" SESSION_PAGE
-		" ORDER BY created_ms, id LIMIT ?5",
-	[SQL_SESSION_LIST_TENANT_DOWN] = "SELECT " SESSION_COLUMNS " FROM session"
-		" WHERE tenant = ?6 AND (created_ms, id) < (?3, ?4)" SESSION_PAGE
-		" ORDER BY created_ms DESC, id DESC LIMIT ?5",
+	[SQL_SESSION_ROW] = "SELECT " SESSION_COLUMNS " FROM session WHERE rowid = ?",
+	[SQL_SESSION_LOOK_UP] = SESSION_LOOK "> (?2, ?3) ORDER BY created_ms, id LIMIT ?4",
+	[SQL_SESSION_LOOK_DOWN] = SESSION_LOOK "< (?2, ?3) ORDER BY created_ms DESC, id DESC LIMIT ?4",
 	/* by name: the planner would rather walk over all sessions that ever were than sort a few */
 	[SQL_SESSION_LIVE] = "SELECT " SESSION_COLUMNS " FROM session INDEXED BY session_live"
 		" WHERE ended_ms = 0"
 		" ORDER BY created_ms, id",
-	[SQL_SESSION_DELETE_ENDED] = "DELETE FROM session WHERE id IN (SELECT id FROM session"
-		" WHERE ended_ms > 0 AND ended_ms < ? ORDER BY ended_ms LIMIT ?) RETURNING id",
+	[SQL_SESSION_NEXT_ENDED] = "SELECT ended_ms, id FROM session INDEXED BY session_retire"
+		" WHERE (ended_ms, id) > (?, ?) AND ended_ms < ?"
+		" ORDER BY ended_ms, id LIMIT 1",
+	[SQL_SESSION_SIZE] = "SELECT tenant, size FROM session WHERE id = ?",
 	[SQL_SESSION_DELETE] = "DELETE FROM session WHERE id = ?",
 	[SQL_SESSION_TOTALS] = SESSION_TOTALS,
 	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ")",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"
 		" truncated = ?, cpu_us = ?, output_open = ?, mark = ?, client = ? WHERE id = ?",
 	[SQL_EXECUTION_GET] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE id = ?",
-	[SQL_EXECUTION_LIST_UP] = "SELECT " EXECUTION_COLUMNS " FROM execution"
-		" WHERE session = ? AND (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?",
-	[SQL_EXECUTION_LIST_DOWN] = "SELECT " EXECUTION_COLUMNS " FROM execution"
-		" WHERE session = ? AND (created_ms, id) < (?, ?)"
-		" ORDER BY created_ms DESC, id DESC LIMIT ?",
+	[SQL_EXECUTION_ROW] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE rowid = ?",
+	[SQL_EXECUTION_LOOK_UP] = EXECUTION_LOOK "> (?2, ?3) ORDER BY created_ms, id LIMIT ?4",
+	[SQL_EXECUTION_LOOK_DOWN] = EXECUTION_LOOK
+		"< (?2, ?3) ORDER BY created_ms DESC, id DESC LIMIT ?4",
 	[SQL_EXECUTION_LIVE] = "SELECT " EXECUTION_COLUMNS " FROM execution WHERE ended_ms = 0"
 		" ORDER BY created_ms, id",
 	[SQL_EXECUTION_LIVE_OF_SESSION] = "SELECT " EXECUTION_COLUMNS " FROM execution"
@@ -134,7 +140,12 @@ const char *const sql_text[] = {
 	[SQL_EXECUTION_OPEN_OF_SESSION] = "SELECT " EXECUTION_COLUMNS " FROM execution"
 		" INDEXED BY execution_open WHERE output_open = 1 AND ended_ms > 0 AND session = ?"
 		" ORDER BY created_ms, id",
-	[SQL_EXECUTION_COUNT] = "SELECT count(*) FROM execution WHERE session = ?",
+	[SQL_EXECUTION_COUNT] = "SELECT count(*), coalesce(sum(size), 0) FROM execution"
+		" INDEXED BY execution_look WHERE session = ?",
+	[SQL_EXECUTION_OLDEST] = "SELECT id, tenant, size FROM execution"
+		" INDEXED BY execution_look WHERE session = ? ORDER BY created_ms, id LIMIT ?",
+	[SQL_EXECUTION_DELETE] = "DELETE FROM execution WHERE rowid IN (SELECT rowid FROM execution"
+		" INDEXED BY execution_look WHERE session = ? ORDER BY created_ms, id LIMIT ?)",
 	[SQL_EXECUTION_BY_MARK] = "SELECT id FROM execution INDEXED BY execution_mark"
 		" WHERE mark > 0 AND session = ? AND mark = ? LIMIT 1",
 	[SQL_EXECUTION_KEPT] = "SELECT id, log_bytes" EXECUTION_KEPT " ORDER BY ended_ms, id LIMIT ?",
@@ -150,6 +161,9 @@ const char *const sql_text[] = {
 	[SQL_EVENT_LIST_SESSION] = "SELECT " EVENT_COLUMNS " FROM event INDEXED BY event_session"
 		" WHERE session <> '' AND seq > ?1 AND session = ?4 AND (?3 IS NULL OR tenant = ?3)"
 		" ORDER BY seq LIMIT ?2",
+	[SQL_EVENT_LIST_SESSION_DOWN] = "SELECT " EVENT_COLUMNS " FROM event INDEXED BY event_session"
+		" WHERE session <> '' AND seq < ?1 AND session = ?4 AND (?3 IS NULL OR tenant = ?3)"
+		" ORDER BY seq DESC LIMIT ?2",
 	[SQL_EVENT_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)",
 	[SQL_EVENT_PRUNE] = "DELETE FROM event WHERE seq IN (SELECT seq FROM"
 		" (SELECT seq, time_ms FROM event ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
@@ -157,9 +171,11 @@ const char *const sql_text[] = {
 
 	[SQL_NET_APPEND] = "INSERT INTO net (tenant, session, time_ms, kind, allowed, name, data)"
 		" VALUES (" Q5 ", ?, ?)",
-	[SQL_NET_LIST] = "SELECT " NET_COLUMNS " FROM net INDEXED BY net_session"
-		" WHERE session = ?1 AND seq > ?2 AND (?4 IS NULL OR kind = ?4)"
-		" AND (?5 < 0 OR allowed = ?5) AND (?6 IS NULL OR name = ?6) ORDER BY seq LIMIT ?3",
+	/* Whether the filter lets it through: 1 or 0. The data, which may be long, is not read. */
+	[SQL_NET_LOOK] = "SELECT seq, (?4 IS NULL OR kind = ?4) AND (?5 < 0 OR allowed = ?5)"
+		" AND (?6 IS NULL OR name = ?6) FROM net INDEXED BY net_session"
+		" WHERE session = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3",
+	[SQL_NET_ROW] = "SELECT " NET_COLUMNS " FROM net WHERE seq = ?",
 	[SQL_NET_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'net'), 0)",
 	[SQL_NET_COUNT] = "SELECT coalesce(sum(" NET_WEIGHT "), 0) FROM net INDEXED BY net_session"
 		" WHERE session = ?",
@@ -187,6 +203,11 @@ const char *const sql_text[] = {
 		" WHERE expires_ms > 0 AND expires_ms >= ?1 AND (expires_ms > ?1 OR id > ?2)"
 		" AND expires_ms <= ?3 ORDER BY expires_ms, id LIMIT ?4",
 	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
+
+	[SQL_RECORDS_GET] = "SELECT rows, bytes FROM records WHERE tenant = ?",
+	[SQL_RECORDS_ADD] = "INSERT INTO records (tenant, rows, bytes) VALUES (?, ?, ?)"
+		" ON CONFLICT (tenant) DO UPDATE SET rows = max(0, rows + excluded.rows),"
+		" bytes = max(0, bytes + excluded.bytes)",
 };
 /* clang-format on */
 static_assert(COUNT(sql_text) == SQL_COUNT, "a text for every statement");

@@ -114,8 +114,23 @@ static const char version_8[] =
 	" hosts TEXT NOT NULL, methods TEXT NOT NULL, paths TEXT NOT NULL, places TEXT NOT NULL,"
 	" box BLOB NOT NULL, UNIQUE (tenant, name)) STRICT;"
 	"CREATE INDEX secret_expires ON secret (expires_ms) WHERE expires_ms > 0;";
+
+/* Lists that look at a bounded number of rows, by index alone; what records take. */
+static const char version_9[] =
+	"ALTER TABLE session ADD COLUMN size INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE execution ADD COLUMN size INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE records (tenant TEXT PRIMARY KEY, rows INTEGER NOT NULL,"
+	" bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+	"DROP INDEX session_created;"
+	"DROP INDEX session_tenant;"
+	"CREATE INDEX session_look ON session (tenant, created_ms, id, state, ended_ms, template);"
+	"DROP INDEX session_ended;"
+	"CREATE INDEX session_retire ON session (ended_ms, id);"
+	"DROP INDEX execution_session;"
+	"CREATE INDEX execution_look ON execution (session, created_ms, id, state, ended_ms, tenant,"
+	" size);";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4,
-					 version_5, version_6, version_7, version_8 };
+const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4, version_5,
+					 version_6, version_7, version_8, version_9 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

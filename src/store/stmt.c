@@ -49,6 +49,11 @@ void stmt_i32(struct stmt *q, int32_t value)
 	keep(q, sqlite3_bind_int(q->st, q->next, value));
 }
 
+void stmt_i64(struct stmt *q, int64_t value)
+{
+	keep(q, sqlite3_bind_int64(q->st, q->next, value));
+}
+
 void stmt_blob(struct stmt *q, const void *value, size_t len)
 {
 	keep(q, len == 0 ? sqlite3_bind_zeroblob(q->st, q->next, 0)

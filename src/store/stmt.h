@@ -36,6 +36,7 @@ void stmt_text(struct stmt *q, const char *value); /* NULL: "" */
 void stmt_text_or_null(struct stmt *q, const char *value);
 void stmt_u64(struct stmt *q, uint64_t value); /* at most INT64_MAX */
 void stmt_i32(struct stmt *q, int32_t value);
+void stmt_i64(struct stmt *q, int64_t value);
 void stmt_blob(struct stmt *q, const void *value, size_t len);
 void stmt_limit(struct stmt *q, unsigned rows); /* for LIMIT; 0: none */
 

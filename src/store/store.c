@@ -45,7 +45,8 @@ static int set_up(struct store *s, struct err *e)
 		{ SQLITE_DBCONFIG_DQS_DDL, 0 },	    { SQLITE_DBCONFIG_DQS_DML, 0 },
 		{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
 	};
-	static const char pragmas[] = "PRAGMA journal_mode = WAL;"
+	static const char pragmas[] = "PRAGMA auto_vacuum = INCREMENTAL;" /* if it is empty */
+				      "PRAGMA journal_mode = WAL;"
 				      "PRAGMA synchronous = NORMAL;"
 				      "PRAGMA temp_store = MEMORY;"
 				      "PRAGMA cell_size_check = ON;"
@@ -61,6 +62,32 @@ static int set_up(struct store *s, struct err *e)
 	}
 	code = sqlite3_exec(s->db, pragmas, NULL, NULL, NULL);
 	return code == SQLITE_OK ? 0 : stmt_error(s->db, code, "settings", "", e);
+}
+
+/* A database gives free pages back only if it was made, or rewritten, to keep track of them. One of
+ * an older version is rewritten when it is opened, if that takes no longer than a moment. */
+#define REWRITE_PAGES_MAX 16384 /* 64 MiB */
+
+static int64_t pragma(sqlite3 *db, const char *text)
+{
+	sqlite3_stmt *st = NULL;
+	int64_t value = -1;
+
+	if (sqlite3_prepare_v2(db, text, -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW)
+		value = sqlite3_column_int64(st, 0);
+	(void)sqlite3_finalize(st);
+	return value;
+}
+
+static void make_shrinkable(struct store *s)
+{
+	if (pragma(s->db, "PRAGMA auto_vacuum") == 0 &&
+	    pragma(s->db, "PRAGMA page_count") <= REWRITE_PAGES_MAX)
+		/* without room for a copy it stays as it is */
+		(void)sqlite3_exec(s->db, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM", NULL, NULL,
+				   NULL);
+	s->can_shrink = pragma(s->db, "PRAGMA auto_vacuum") == 2;
 }
 
 static int check_journal(struct store *s, struct err *e)
@@ -114,7 +141,10 @@ static int open_database(struct store *s, const char *path, struct err *e)
 		return stmt_error(s->db, code, "open", "", e);
 	(void)sqlite3_busy_timeout(s->db, OPEN_BUSY_MS);
 	if (set_up(s, e) < 0 || migrate_run(s->db, sql_schema_steps, STORE_VERSION, e) < 0 ||
-	    check_journal(s, e) < 0 || prepare_all(s, e) < 0)
+	    check_journal(s, e) < 0)
+		return -1;
+	make_shrinkable(s);
+	if (prepare_all(s, e) < 0)
 		return -1;
 	(void)sqlite3_wal_hook(s->db, on_commit, s);
 	(void)sqlite3_busy_timeout(s->db, BUSY_MS);
@@ -179,6 +209,22 @@ void store_rollback(struct store *s)
 	(void)sqlite3_reset(s->statements[SQL_ROLLBACK]);
 }
 
+int store_join(struct store *s, bool *ret_own, struct err *e)
+{
+	*ret_own = sqlite3_get_autocommit(s->db) != 0;
+	return *ret_own ? store_begin(s, e) : 0;
+}
+
+int store_leave(struct store *s, bool own, struct err *e)
+{
+	if (!own)
+		return 0;
+	if (store_commit(s, e) == 0)
+		return 0;
+	store_rollback(s);
+	return -1;
+}
+
 int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e)
 {
 	int pages = 0, code;
@@ -190,6 +236,43 @@ int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e)
 	if (ret_pages != NULL)
 		*ret_pages = pages < 0 ? 0 : (unsigned)pages;
 	return 0;
+}
+
+static int read_pages(struct store *s, enum sql sql, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, sql);
+	got = stmt_step(&q, "pages", "", e);
+	if (got > 0)
+		*ret = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+#define SHRINK_MIN 1024 /* free pages that are not worth the work */
+
+int store_shrink(struct store *s, unsigned pages, struct err *e)
+{
+	uint64_t all = 0, unused = 0;
+	char text[64];
+	int code;
+
+	if (!s->can_shrink)
+		return 0;
+	if (read_pages(s, SQL_FREE_PAGES, &unused, e) < 0 || read_pages(s, SQL_PAGES, &all, e) < 0)
+		return -1;
+	if (unused < SHRINK_MIN || unused < all / 4)
+		return 0;
+	(void)snprintf(text, sizeof(text), "PRAGMA incremental_vacuum(%u)", pages);
+	code = sqlite3_exec(s->db, text, NULL, NULL, NULL);
+	return code == SQLITE_OK ? (int)pages : stmt_error(s->db, code, "shrink", "", e);
+}
+
+bool store_can_shrink(const struct store *s)
+{
+	return s->can_shrink;
 }
 
 unsigned store_journal_pages(const struct store *s)

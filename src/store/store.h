@@ -26,10 +26,21 @@
 
 #define STORE_ID_MAX 24
 #define STORE_NAME_MAX 64
-#define STORE_VERSION 8 /* of the schema */
+#define STORE_VERSION 9 /* of the schema */
 #define STORE_FILE "cordon.db"
 
 struct store;
+
+/* How far a list has looked. A list looks at `limit` rows at most and shows those that its filter
+ * lets through, so a call is short even if the filter matches nothing; the next call goes on behind
+ * the last row that was looked at. A row at which the callback ended the iteration was not looked
+ * at: the next call begins with it. */
+struct store_looked {
+	unsigned rows;
+	bool end;	       /* there are no more */
+	uint64_t ms, seq;      /* of the last row: created_ms, or its number */
+	char id[STORE_ID_MAX]; /* "" if the list goes by numbers, or no row was looked at */
+};
 
 /* Opens or makes the database in a directory that exists; brings an older schema up to date. Fails
  * with ERR_UNSUPPORTED if the schema is newer than ours, ERR_INVALID if the file is no database of
@@ -55,6 +66,13 @@ int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e) MUST_U
 
 /* Pages in the journal after the last commit: whether a checkpoint is worth it. */
 unsigned store_journal_pages(const struct store *s);
+
+/* Gives up to so many free pages back to the file system, if a quarter of the file is free. Returns
+ * how many: 0 means that it is not worth it, or that the file cannot shrink (store_can_shrink()).
+ */
+int store_shrink(struct store *s, unsigned pages, struct err *e) MUST_USE;
+/* False for a large file that a version before 9 made: it must be rewritten once, see store.c. */
+bool store_can_shrink(const struct store *s);
 
 /* Small facts by name, such as the boot id of the last start. get copies the text, ERR_LIMIT if it
  * does not fit into cap. */

@@ -33,30 +33,41 @@ static void read_row(struct stmt *q, struct store_event *ret)
 	ret->data = stmt_get_text(q);
 }
 
-int store_event_list(struct store *s, const struct store_event_filter *filter, store_event_fn *fn,
-		     void *cookie, struct err *e)
+static enum sql statement_of(const struct store_event_filter *filter)
 {
+	if (filter->session != NULL)
+		return filter->descending ? SQL_EVENT_LIST_SESSION_DOWN : SQL_EVENT_LIST_SESSION;
+	return filter->tenant != NULL ? SQL_EVENT_LIST_TENANT : SQL_EVENT_LIST;
+}
+
+int store_event_list(struct store *s, const struct store_event_filter *filter, store_event_fn *fn,
+		     void *cookie, struct store_looked *ret, struct err *e)
+{
+	struct store_looked done = { .seq = filter->after_seq };
 	struct store_event row;
 	struct stmt q;
-	int got;
+	int got, said = 0;
 
-	if (filter->session != NULL)
-		stmt_open(&q, s, SQL_EVENT_LIST_SESSION);
-	else
-		stmt_open(&q, s, filter->tenant != NULL ? SQL_EVENT_LIST_TENANT : SQL_EVENT_LIST);
-	stmt_u64(&q, filter->after_seq);
+	stmt_open(&q, s, statement_of(filter));
+	stmt_u64(&q, filter->descending && filter->after_seq == 0 ? UINT64_MAX : filter->after_seq);
 	stmt_limit(&q, filter->limit);
 	if (filter->session != NULL || filter->tenant != NULL)
 		stmt_text_or_null(&q, filter->tenant);
 	if (filter->session != NULL)
 		stmt_text(&q, filter->session);
-	while ((got = stmt_step(&q, "events", "", e)) > 0) {
+	while (said == 0 && (got = stmt_step(&q, "events", "", e)) > 0) {
 		read_row(&q, &row);
-		if (fn(&row, cookie) != 0)
-			break;
+		said = fn(&row, cookie) != 0;
+		if (said == 0) {
+			done.seq = row.seq;
+			done.rows++;
+		}
 	}
 	stmt_close(&q);
-	return got < 0 ? -1 : 0;
+	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	if (ret != NULL)
+		*ret = done;
+	return said == 0 && got < 0 ? -1 : 0;
 }
 
 int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e)

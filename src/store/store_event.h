@@ -16,8 +16,9 @@ struct store_event {
 struct store_event_filter {
 	const char *tenant;  /* NULL: all */
 	const char *session; /* NULL: all */
-	uint64_t after_seq;
-	unsigned limit; /* rows at most; 0: no limit */
+	bool descending;     /* newest first; needs a session */
+	uint64_t after_seq;  /* in that order; descending, 0: from the newest */
+	unsigned limit;	     /* rows at most; 0: no limit */
 };
 
 typedef int store_event_fn(const struct store_event *row, void *cookie);
@@ -26,9 +27,10 @@ typedef int store_event_fn(const struct store_event *row, void *cookie);
 int store_event_append(struct store *s, const struct store_event *row, uint64_t *ret_seq,
 		       struct err *e) MUST_USE;
 
-/* Those after a number, in order. */
+/* Those after a number, in order. The filter is answered by an index: each row that is looked at is
+ * shown. ret may be NULL. */
 int store_event_list(struct store *s, const struct store_event_filter *filter, store_event_fn *fn,
-		     void *cookie, struct err *e) MUST_USE;
+		     void *cookie, struct store_looked *ret, struct err *e) MUST_USE;
 
 /* The last number given, 0 if none ever was. */
 int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;

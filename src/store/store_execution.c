@@ -1,6 +1,10 @@
 #include "store_execution.h"
 
+#include <string.h>
+
 #include "stmt.h"
+#include "store_db.h"
+#include "store_records.h"
 
 /* Values and columns come in the order of EXECUTION_COLUMNS in sql.c. */
 
@@ -26,7 +30,17 @@ static void put_progress(struct stmt *q, const struct store_execution *row)
 	stmt_text(q, row->client);
 }
 
-int store_execution_insert(struct store *s, const struct store_execution *row, struct err *e)
+static size_t length(const char *text)
+{
+	return text == NULL ? 0 : strlen(text);
+}
+
+static uint64_t size_of(const struct store_execution *row)
+{
+	return STORE_RECORD_BASE + length(row->command) + length(row->cwd);
+}
+
+static int insert(struct store *s, const struct store_execution *row, struct err *e)
 {
 	struct stmt q;
 
@@ -44,7 +58,18 @@ int store_execution_insert(struct store *s, const struct store_execution *row, s
 	stmt_u64(&q, row->timeout_ms);
 	put_progress(&q, row);
 	stmt_u64(&q, row->output_limit);
+	stmt_u64(&q, size_of(row));
 	return stmt_run(&q, true, "execution", row->id, e);
+}
+
+int store_execution_insert(struct store *s, const struct store_execution *row, struct err *e)
+{
+	bool own;
+
+	if (store_join(s, &own, e) < 0 || insert(s, row, e) < 0 ||
+	    store_records_add(s, row->tenant, 1, (int64_t)size_of(row), e) < 0)
+		return -1;
+	return store_leave(s, own, e);
 }
 
 int store_execution_update(struct store *s, const struct store_execution *row, struct err *e)
@@ -141,19 +166,64 @@ static int each(struct stmt *q, store_execution_fn *fn, void *cookie, struct err
 	return got < 0 ? -1 : 0;
 }
 
-int store_execution_list(struct store *s, const struct store_execution_filter *filter,
-			 store_execution_fn *fn, void *cookie, struct err *e)
+/* The whole row of one that an index showed. Returns what fn says; -1: failed. */
+static int show(struct store *s, uint64_t rowid, store_execution_fn *fn, void *cookie,
+		struct err *e)
 {
-	bool resumed = filter->after_id != NULL && filter->after_id[0] != '\0';
-	uint64_t start = filter->ascending ? 0 : UINT64_MAX;
+	struct store_execution row;
 	struct stmt q;
+	int got, said = 0;
 
-	stmt_open(&q, s, filter->ascending ? SQL_EXECUTION_LIST_UP : SQL_EXECUTION_LIST_DOWN);
+	stmt_open(&q, s, SQL_EXECUTION_ROW);
+	stmt_u64(&q, rowid);
+	got = stmt_step(&q, "executions", "", e);
+	if (got > 0) {
+		read_row(&q, &row);
+		said = fn(&row, cookie) != 0;
+	}
+	stmt_close(&q);
+	return got < 0 ? -1 : said;
+}
+
+static void look(struct stmt *q, struct store_looked *at, uint32_t *ret_state, bool *ret_ended)
+{
+	at->ms = stmt_get_u64(q);
+	stmt_copy_text(q, at->id, sizeof(at->id));
+	*ret_state = stmt_get_u32(q);
+	*ret_ended = stmt_get_u64(q) != 0;
+}
+
+int store_execution_list(struct store *s, const struct store_execution_filter *filter,
+			 store_execution_fn *fn, void *cookie, struct store_looked *ret,
+			 struct err *e)
+{
+	bool resumed = filter->after_id != NULL && filter->after_id[0] != '\0', ended;
+	struct store_looked done = { 0 }, at = { 0 };
+	uint32_t state;
+	struct stmt q;
+	int got, said = 0;
+
+	stmt_open(&q, s, filter->ascending ? SQL_EXECUTION_LOOK_UP : SQL_EXECUTION_LOOK_DOWN);
 	stmt_text(&q, filter->session);
-	stmt_u64(&q, resumed ? filter->after_ms : start);
+	stmt_u64(&q, resumed ? filter->after_ms : filter->ascending ? 0 : UINT64_MAX);
 	stmt_text(&q, filter->after_id);
 	stmt_limit(&q, filter->limit);
-	return each(&q, fn, cookie, e);
+	while (said == 0 && (got = stmt_step(&q, "executions", "", e)) > 0) {
+		uint64_t rowid = stmt_get_u64(&q);
+
+		look(&q, &at, &state, &ended);
+		if (filter->states == 0 || !ended || (filter->states >> state & 1) != 0)
+			said = show(s, rowid, fn, cookie, e);
+		if (said == 0) {
+			at.rows = done.rows + 1;
+			done = at;
+		}
+	}
+	stmt_close(&q);
+	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	if (ret != NULL)
+		*ret = done;
+	return said < 0 || (said == 0 && got < 0) ? -1 : 0;
 }
 
 int store_execution_each_live(struct store *s, const char *session, store_execution_fn *fn,
@@ -177,7 +247,50 @@ int store_execution_each_open(struct store *s, const char *session, store_execut
 	return each(&q, fn, cookie, e);
 }
 
-int store_execution_count(struct store *s, const char *session, uint64_t *ret, struct err *e)
+/* Tells of the oldest, and adds up what they take. They are one tenant's. */
+static int oldest(struct store *s, const char *session, unsigned limit, store_execution_id_fn *fn,
+		  void *cookie, char ret_tenant[STORE_ID_MAX], uint64_t *ret_bytes, struct err *e)
+{
+	struct stmt q;
+	int got, n = 0;
+
+	*ret_bytes = 0;
+	stmt_open(&q, s, SQL_EXECUTION_OLDEST);
+	stmt_text(&q, session);
+	stmt_limit(&q, limit);
+	for (; (got = stmt_step(&q, "executions of", session, e)) > 0; n++) {
+		fn(stmt_get_text(&q), cookie);
+		stmt_copy_text(&q, ret_tenant, STORE_ID_MAX);
+		*ret_bytes += stmt_get_u64(&q);
+	}
+	stmt_close(&q);
+	return got < 0 ? -1 : n;
+}
+
+int store_execution_delete_some(struct store *s, const char *session, unsigned limit,
+				store_execution_id_fn *fn, void *cookie, struct err *e)
+{
+	char tenant[STORE_ID_MAX];
+	uint64_t bytes;
+	struct stmt q;
+	bool own;
+	int n = oldest(s, session, limit, fn, cookie, tenant, &bytes, e);
+
+	if (n <= 0)
+		return n;
+	if (store_join(s, &own, e) < 0)
+		return -1;
+	stmt_open(&q, s, SQL_EXECUTION_DELETE);
+	stmt_text(&q, session);
+	stmt_limit(&q, limit);
+	if (stmt_run(&q, true, "executions of", session, e) < 0 ||
+	    store_records_add(s, tenant, -n, -(int64_t)bytes, e) < 0 || store_leave(s, own, e) < 0)
+		return -1;
+	return n;
+}
+
+int store_execution_count(struct store *s, const char *session, uint64_t *ret, uint64_t *ret_bytes,
+			  struct err *e)
 {
 	struct stmt q;
 	int got;
@@ -185,8 +298,10 @@ int store_execution_count(struct store *s, const char *session, uint64_t *ret, s
 	stmt_open(&q, s, SQL_EXECUTION_COUNT);
 	stmt_text(&q, session);
 	got = stmt_step(&q, "executions of", session, e);
-	if (got > 0)
+	if (got > 0) {
 		*ret = stmt_get_u64(&q);
+		*ret_bytes = stmt_get_u64(&q);
+	}
 	stmt_close(&q);
 	return got > 0 ? 0 : -1;
 }

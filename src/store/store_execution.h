@@ -44,10 +44,11 @@ typedef int store_execution_fn(const struct store_execution *row, void *cookie);
 
 struct store_execution_filter {
 	const char *session;
+	uint32_t states; /* set of 1 << state; 0: all. What has not ended passes: see below */
 	bool ascending;
-	uint64_t after_ms; /* created_ms and id of the last row seen; "" or NULL: from the start */
+	uint64_t after_ms; /* of the last row looked at; after_id "" or NULL: from the start */
 	const char *after_id;
-	unsigned limit; /* rows at most; 0: no limit */
+	unsigned limit; /* rows looked at, at most; 0: no limit */
 };
 
 /* Writes all fields. ERR_NOT_FOUND: no such session. */
@@ -61,9 +62,12 @@ int store_execution_get(struct store *s, const char *id, struct store_execution 
 			struct err *e) MUST_USE;
 void store_execution_release(struct store_execution *row);
 
-/* A page of one session's, in the order of (created_ms, id). */
+/* Those of one session, in the order of (created_ms, id). The filter is answered by an index. A row
+ * that has not ended is shown whatever its state: the caller may know a newer one, and decides.
+ * ret may be NULL. */
 int store_execution_list(struct store *s, const struct store_execution_filter *filter,
-			 store_execution_fn *fn, void *cookie, struct err *e) MUST_USE;
+			 store_execution_fn *fn, void *cookie, struct store_looked *ret,
+			 struct err *e) MUST_USE;
 
 /* Those that have not ended, of one session (NULL: of all), oldest first. */
 int store_execution_each_live(struct store *s, const char *session, store_execution_fn *fn,
@@ -92,6 +96,12 @@ int store_execution_logs_size(struct store *s, const char *session, uint64_t *re
 /* The log of that execution is not kept any more: log_bytes 0, truncated. */
 int store_execution_log_removed(struct store *s, const char *id, struct err *e) MUST_USE;
 
-/* How many records one session has. */
-int store_execution_count(struct store *s, const char *session, uint64_t *ret,
+/* How many records one session has, and what they take (see store_records.h). */
+int store_execution_count(struct store *s, const char *session, uint64_t *ret, uint64_t *ret_bytes,
 			  struct err *e) MUST_USE;
+
+/* Deletes the oldest of one session, so many at most, having told fn of each (which cannot stop
+ * it). Returns how many: 0 means there are none left. */
+typedef void store_execution_id_fn(const char *id, void *cookie);
+int store_execution_delete_some(struct store *s, const char *session, unsigned limit,
+				store_execution_id_fn *fn, void *cookie, struct err *e) MUST_USE;

@@ -1,5 +1,7 @@
 #include "store_key.h"
 
+#include <string.h>
+
 #include "stmt.h"
 
 int store_key_insert(struct store *s, const struct store_key *row, struct err *e)
@@ -86,21 +88,70 @@ int store_key_revoke(struct store *s, const char *id, uint64_t revoked_ms, struc
 	return stmt_run(&q, true, "key", id, e);
 }
 
-int store_key_each(struct store *s, const char *tenant, store_key_fn *fn, void *cookie,
+int store_key_revoke_all(struct store *s, const char *tenant, uint64_t revoked_ms, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_KEY_REVOKE_ALL);
+	stmt_u64(&q, revoked_ms);
+	stmt_text(&q, tenant);
+	return stmt_run(&q, false, "keys of", tenant, e);
+}
+
+int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const char *after_id,
+		   unsigned limit, store_key_fn *fn, void *cookie, struct store_looked *ret,
 		   struct err *e)
 {
+	struct store_looked done = { 0 };
 	struct store_key row;
+	struct stmt q;
+	int got, said = 0;
+
+	stmt_open(&q, s, SQL_KEY_LIST);
+	stmt_text(&q, tenant);
+	stmt_u64(&q, after_id == NULL || after_id[0] == '\0' ? 0 : after_ms);
+	stmt_text(&q, after_id);
+	stmt_limit(&q, limit);
+	while (said == 0 && (got = stmt_step(&q, "keys of", tenant, e)) > 0) {
+		read_row(&q, &row);
+		said = fn(&row, cookie) != 0;
+		if (said == 0) {
+			done.rows++;
+			done.ms = row.created_ms;
+			memcpy(done.id, row.id, sizeof(done.id));
+		}
+	}
+	stmt_close(&q);
+	done.end = said == 0 && got == 0 && (limit == 0 || done.rows < limit);
+	if (ret != NULL)
+		*ret = done;
+	return said == 0 && got < 0 ? -1 : 0;
+}
+
+int store_key_count(struct store *s, const char *tenant, uint64_t now_ms, uint64_t *ret,
+		    struct err *e)
+{
 	struct stmt q;
 	int got;
 
-	stmt_open(&q, s, tenant == NULL ? SQL_KEY_EACH : SQL_KEY_EACH_OF_TENANT);
-	if (tenant != NULL)
-		stmt_text(&q, tenant);
-	while ((got = stmt_step(&q, "keys", "", e)) > 0) {
-		read_row(&q, &row);
-		if (fn(&row, cookie) != 0)
-			break;
-	}
+	stmt_open(&q, s, SQL_KEY_COUNT);
+	stmt_text(&q, tenant);
+	stmt_u64(&q, now_ms);
+	got = stmt_step(&q, "keys of", tenant, e);
+	if (got > 0)
+		*ret = stmt_get_u64(&q);
 	stmt_close(&q);
-	return got < 0 ? -1 : 0;
+	return got > 0 ? 0 : -1;
+}
+
+int store_key_prune(struct store *s, const char *tenant, uint64_t now_ms, uint64_t keep,
+		    struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_KEY_PRUNE);
+	stmt_text(&q, tenant);
+	stmt_u64(&q, now_ms);
+	stmt_u64(&q, keep);
+	return stmt_run(&q, false, "keys of", tenant, e);
 }

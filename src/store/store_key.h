@@ -33,6 +33,19 @@ int store_key_touch(struct store *s, const char *id, uint64_t used_ms, struct er
 /* The first time counts: a key revoked again keeps its first time. */
 int store_key_revoke(struct store *s, const char *id, uint64_t revoked_ms, struct err *e) MUST_USE;
 
-/* Those of one tenant (NULL: of all), oldest first. */
-int store_key_each(struct store *s, const char *tenant, store_key_fn *fn, void *cookie,
+/* Those of one tenant behind (after_ms, after_id), oldest first; looks at so many at most (0: no
+ * limit). after_id "" or NULL: from the start. ret may be NULL. */
+int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const char *after_id,
+		   unsigned limit, store_key_fn *fn, void *cookie, struct store_looked *ret,
 		   struct err *e) MUST_USE;
+
+/* How many of a tenant's can be used at a time. */
+int store_key_count(struct store *s, const char *tenant, uint64_t now_ms, uint64_t *ret,
+		    struct err *e) MUST_USE;
+/* All of a tenant's at once. */
+int store_key_revoke_all(struct store *s, const char *tenant, uint64_t revoked_ms,
+			 struct err *e) MUST_USE;
+/* Deletes the oldest of a tenant's that cannot be used any more, but for the `keep` newest of them.
+ */
+int store_key_prune(struct store *s, const char *tenant, uint64_t now_ms, uint64_t keep,
+		    struct err *e) MUST_USE;

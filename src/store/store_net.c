@@ -34,27 +34,53 @@ static void read_row(struct stmt *q, struct store_net *ret)
 	ret->data = stmt_get_text(q);
 }
 
-int store_net_list(struct store *s, const struct store_net_filter *filter, store_net_fn *fn,
-		   void *cookie, struct err *e)
+/* The whole record of a number. Returns what fn says; -1: failed. */
+static int show(struct store *s, uint64_t seq, store_net_fn *fn, void *cookie, struct err *e)
 {
 	struct store_net row;
 	struct stmt q;
-	int got;
+	int got, said = 0;
 
-	stmt_open(&q, s, SQL_NET_LIST);
+	stmt_open(&q, s, SQL_NET_ROW);
+	stmt_u64(&q, seq);
+	got = stmt_step(&q, "net", "", e);
+	if (got > 0) {
+		read_row(&q, &row);
+		said = fn(&row, cookie) != 0;
+	}
+	stmt_close(&q);
+	return got < 0 ? -1 : said;
+}
+
+int store_net_list(struct store *s, const struct store_net_filter *filter, store_net_fn *fn,
+		   void *cookie, struct store_looked *ret, struct err *e)
+{
+	struct store_looked done = { .seq = filter->after_seq };
+	struct stmt q;
+	int got, said = 0;
+
+	stmt_open(&q, s, SQL_NET_LOOK);
 	stmt_text(&q, filter->session);
 	stmt_u64(&q, filter->after_seq);
 	stmt_limit(&q, filter->limit);
 	stmt_text_or_null(&q, filter->kind);
 	stmt_i32(&q, filter->verdict == STORE_NET_ANY ? -1 : (int32_t)filter->verdict);
 	stmt_text_or_null(&q, filter->name);
-	while ((got = stmt_step(&q, "net", filter->session, e)) > 0) {
-		read_row(&q, &row);
-		if (fn(&row, cookie) != 0)
-			break;
+	while (said == 0 && (got = stmt_step(&q, "net", filter->session, e)) > 0) {
+		uint64_t seq = stmt_get_u64(&q);
+
+		if (stmt_get_bool(&q))
+			said = show(s, seq, fn, cookie, e);
+		if (said == 0) {
+			done.seq = seq;
+			done.rows++;
+		}
 	}
 	stmt_close(&q);
-	return got < 0 ? -1 : 0;
+	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	if (ret != NULL)
+		*ret = done;
+	return said < 0 || (said == 0 && got < 0) ? -1 : 0;
 }
 
 static int read_number(struct stmt *q, uint64_t *ret, struct err *e)

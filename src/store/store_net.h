@@ -22,7 +22,7 @@ struct store_net_filter {
 	const char *kind; /* NULL: all */
 	enum store_net_verdict verdict;
 	const char *name; /* NULL: all */
-	unsigned limit;	  /* rows at most; 0: no limit */
+	unsigned limit;	  /* rows looked at, at most; 0: no limit */
 };
 
 typedef int store_net_fn(const struct store_net *row, void *cookie);
@@ -31,9 +31,9 @@ typedef int store_net_fn(const struct store_net *row, void *cookie);
 int store_net_append(struct store *s, const struct store_net *row, uint64_t *ret_seq,
 		     struct err *e) MUST_USE;
 
-/* Those after a number, in order. */
+/* Those after a number, in order. ret may be NULL. */
 int store_net_list(struct store *s, const struct store_net_filter *filter, store_net_fn *fn,
-		   void *cookie, struct err *e) MUST_USE;
+		   void *cookie, struct store_looked *ret, struct err *e) MUST_USE;
 
 /* The last number given, 0 if none ever was. */
 int store_net_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;

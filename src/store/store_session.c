@@ -1,6 +1,11 @@
 #include "store_session.h"
 
+#include <string.h>
+
 #include "stmt.h"
+#include "store_db.h"
+#include "store_execution.h"
+#include "store_records.h"
 
 /* Values and columns come in the order of SESSION_COLUMNS in sql.c. The groups are those of the
  * header. */
@@ -110,7 +115,19 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->owned = NULL;
 }
 
-int store_session_insert(struct store *s, const struct store_session *row, struct err *e)
+static size_t length(const char *text)
+{
+	return text == NULL ? 0 : strlen(text);
+}
+
+static uint64_t size_of(const struct store_session *row)
+{
+	return STORE_RECORD_BASE + row->env_len + length(row->mounts) + length(row->metadata) +
+	       length(row->rules) + length(row->network) + length(row->client) +
+	       length(row->policy) + length(row->secrets);
+}
+
+static int insert(struct store *s, const struct store_session *row, struct err *e)
 {
 	struct stmt q;
 
@@ -119,7 +136,40 @@ int store_session_insert(struct store *s, const struct store_session *row, struc
 	put_state(&q, row);
 	put_settings(&q, row);
 	put_usage(&q, &row->usage);
+	stmt_u64(&q, size_of(row));
 	return stmt_run(&q, true, "session", row->id, e);
+}
+
+int store_session_insert(struct store *s, const struct store_session *row, struct err *e)
+{
+	bool own;
+
+	if (store_join(s, &own, e) < 0 || insert(s, row, e) < 0 ||
+	    store_records_add(s, row->tenant, 1, (int64_t)size_of(row), e) < 0)
+		return -1;
+	return store_leave(s, own, e);
+}
+
+/* What its record counts. ERR_NOT_FOUND: there is none. */
+static int get_size(struct store *s, const char *id, char ret_tenant[STORE_ID_MAX], uint64_t *ret,
+		    struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_SESSION_SIZE);
+	stmt_text(&q, id);
+	got = stmt_step(&q, "session", id, e);
+	if (got > 0) {
+		stmt_copy_text(&q, ret_tenant, STORE_ID_MAX);
+		*ret = stmt_get_u64(&q);
+	}
+	stmt_close(&q);
+	if (got == 0) {
+		store_rollback(s);
+		return err_set(e, ERR_NOT_FOUND, "store: session %.40s: not found", id);
+	}
+	return got > 0 ? 0 : -1;
 }
 
 int store_session_update_state(struct store *s, const struct store_session *row, struct err *e)
@@ -134,12 +184,21 @@ int store_session_update_state(struct store *s, const struct store_session *row,
 
 int store_session_update_settings(struct store *s, const struct store_session *row, struct err *e)
 {
+	char tenant[STORE_ID_MAX];
+	uint64_t before;
 	struct stmt q;
+	bool own;
 
+	if (store_join(s, &own, e) < 0 || get_size(s, row->id, tenant, &before, e) < 0)
+		return -1;
 	stmt_open(&q, s, SQL_SESSION_SETTINGS);
 	put_settings(&q, row);
+	stmt_u64(&q, size_of(row));
 	stmt_text(&q, row->id);
-	return stmt_run(&q, true, "session", row->id, e);
+	if (stmt_run(&q, true, "session", row->id, e) < 0 ||
+	    store_records_add(s, tenant, 0, (int64_t)size_of(row) - (int64_t)before, e) < 0)
+		return -1;
+	return store_leave(s, own, e);
 }
 
 int store_session_update_usage(struct store *s, const char *id, const struct store_usage *usage,
@@ -203,26 +262,66 @@ static int each(struct stmt *q, store_session_fn *fn, void *cookie, struct err *
 	return got < 0 ? -1 : 0;
 }
 
-int store_session_list(struct store *s, const struct store_session_filter *filter,
-		       store_session_fn *fn, void *cookie, struct err *e)
+/* The whole row of one that an index showed. Returns what fn says; -1: failed. */
+static int show(struct store *s, uint64_t rowid, store_session_fn *fn, void *cookie, struct err *e)
 {
-	static const enum sql by[2][2] = {
-		{ SQL_SESSION_LIST_DOWN, SQL_SESSION_LIST_UP },
-		{ SQL_SESSION_LIST_TENANT_DOWN, SQL_SESSION_LIST_TENANT_UP },
-	};
-	bool resumed = filter->after_id != NULL && filter->after_id[0] != '\0';
-	uint64_t start = filter->ascending ? 0 : UINT64_MAX;
+	struct store_session row;
 	struct stmt q;
+	int got, said = 0;
 
-	stmt_open(&q, s, by[filter->tenant != NULL][filter->ascending]);
-	stmt_u64(&q, filter->states);
-	stmt_text_or_null(&q, filter->template);
-	stmt_u64(&q, resumed ? filter->after_ms : start);
+	stmt_open(&q, s, SQL_SESSION_ROW);
+	stmt_u64(&q, rowid);
+	got = stmt_step(&q, "sessions", "", e);
+	if (got > 0) {
+		read_row(&q, &row);
+		said = fn(&row, cookie) != 0;
+	}
+	stmt_close(&q);
+	return got < 0 ? -1 : said;
+}
+
+/* Reads what the index has of a row: does the filter let it through? */
+static bool look(struct stmt *q, const struct store_session_filter *filter, struct store_looked *at)
+{
+	uint32_t state;
+	bool ended;
+
+	at->ms = stmt_get_u64(q);
+	stmt_copy_text(q, at->id, sizeof(at->id));
+	state = stmt_get_u32(q);
+	ended = stmt_get_u64(q) != 0;
+	return (filter->states == 0 || !ended || (filter->states >> state & 1) != 0) &&
+	       (filter->template == NULL || strcmp(filter->template, stmt_get_text(q)) == 0);
+}
+
+int store_session_list(struct store *s, const struct store_session_filter *filter,
+		       store_session_fn *fn, void *cookie, struct store_looked *ret, struct err *e)
+{
+	bool resumed = filter->after_id != NULL && filter->after_id[0] != '\0';
+	struct store_looked done = { 0 }, at = { 0 };
+	struct stmt q;
+	int got, said = 0;
+
+	stmt_open(&q, s, filter->ascending ? SQL_SESSION_LOOK_UP : SQL_SESSION_LOOK_DOWN);
+	stmt_text(&q, filter->tenant);
+	stmt_u64(&q, resumed ? filter->after_ms : filter->ascending ? 0 : UINT64_MAX);
 	stmt_text(&q, filter->after_id);
 	stmt_limit(&q, filter->limit);
-	if (filter->tenant != NULL)
-		stmt_text(&q, filter->tenant);
-	return each(&q, fn, cookie, e);
+	while (said == 0 && (got = stmt_step(&q, "sessions", "", e)) > 0) {
+		uint64_t rowid = stmt_get_u64(&q);
+
+		if (look(&q, filter, &at))
+			said = show(s, rowid, fn, cookie, e);
+		if (said == 0) {
+			at.rows = done.rows + 1;
+			done = at;
+		}
+	}
+	stmt_close(&q);
+	done.end = said == 0 && got == 0 && (filter->limit == 0 || done.rows < filter->limit);
+	if (ret != NULL)
+		*ret = done;
+	return said < 0 || (said == 0 && got < 0) ? -1 : 0;
 }
 
 int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie, struct err *e)
@@ -233,29 +332,48 @@ int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie,
 	return each(&q, fn, cookie, e);
 }
 
-int store_session_delete_ended(struct store *s, uint64_t before_ms, unsigned limit,
-			       store_session_id_fn *fn, void *cookie, struct err *e)
+int store_session_next_ended(struct store *s, uint64_t after_ms, const char *after_id,
+			     uint64_t before_ms, uint64_t *ret_ms, char ret_id[STORE_ID_MAX],
+			     struct err *e)
 {
 	struct stmt q;
-	int got, n = 0;
+	int got;
 
-	stmt_open(&q, s, SQL_SESSION_DELETE_ENDED);
+	stmt_open(&q, s, SQL_SESSION_NEXT_ENDED);
+	stmt_u64(&q, after_ms == 0 ? 1 : after_ms); /* 0: it lives */
+	stmt_text(&q, after_id);
 	stmt_u64(&q, before_ms);
-	stmt_limit(&q, limit);
-	/* All are deleted before the first is returned, and the change counts when the last was. */
-	for (; (got = stmt_step(&q, "ended sessions", "", e)) > 0; n++)
-		IGNORED(fn(stmt_get_text(&q), cookie), "it cannot stop it");
+	got = stmt_step(&q, "ended sessions", "", e);
+	if (got > 0) {
+		*ret_ms = stmt_get_u64(&q);
+		stmt_copy_text(&q, ret_id, STORE_ID_MAX);
+	}
 	stmt_close(&q);
-	return got < 0 ? -1 : n;
+	return got;
+}
+
+static void ignore(const char *id, void *cookie)
+{
+	(void)id;
+	(void)cookie;
 }
 
 int store_session_delete(struct store *s, const char *id, struct err *e)
 {
+	char tenant[STORE_ID_MAX];
+	uint64_t size;
 	struct stmt q;
+	bool own;
 
+	if (store_join(s, &own, e) < 0 || get_size(s, id, tenant, &size, e) < 0 ||
+	    store_execution_delete_some(s, id, 0, ignore, NULL, e) < 0)
+		return -1;
 	stmt_open(&q, s, SQL_SESSION_DELETE);
 	stmt_text(&q, id);
-	return stmt_run(&q, true, "session", id, e);
+	if (stmt_run(&q, true, "session", id, e) < 0 ||
+	    store_records_add(s, tenant, -1, -(int64_t)size, e) < 0)
+		return -1;
+	return store_leave(s, own, e);
 }
 
 int store_session_totals(struct store *s, const char *tenant, struct store_totals *ret,

@@ -50,13 +50,13 @@ struct store_session {
 };
 
 struct store_session_filter {
-	const char *tenant;   /* NULL: all */
-	uint32_t states;      /* set of 1 << state; 0: all */
+	const char *tenant;
+	uint32_t states;      /* set of 1 << state; 0: all. What has not ended passes: see below */
 	const char *template; /* NULL: all */
 	bool ascending;	      /* oldest first; else newest first */
-	uint64_t after_ms; /* created_ms and id of the last row seen; "" or NULL: from the start */
+	uint64_t after_ms;    /* of the last row looked at; after_id "" or NULL: from the start */
 	const char *after_id;
-	unsigned limit; /* rows at most; 0: no limit */
+	unsigned limit; /* rows looked at, at most; 0: no limit */
 };
 
 struct store_totals { /* of live sessions */
@@ -64,7 +64,6 @@ struct store_totals { /* of live sessions */
 };
 
 typedef int store_session_fn(const struct store_session *row, void *cookie);
-typedef int store_session_id_fn(const char *id, void *cookie);
 
 /* Writes all fields. */
 int store_session_insert(struct store *s, const struct store_session *row, struct err *e) MUST_USE;
@@ -82,22 +81,25 @@ int store_session_get(struct store *s, const char *id, struct store_session *ret
 		      struct err *e) MUST_USE;
 void store_session_release(struct store_session *row);
 
-/* A page, in the order of (created_ms, id). */
+/* Those of one tenant, in the order of (created_ms, id). The filter is answered by an index. A row
+ * that has not ended is shown whatever its state: the caller may know a newer one, and decides.
+ * ret may be NULL. */
 int store_session_list(struct store *s, const struct store_session_filter *filter,
-		       store_session_fn *fn, void *cookie, struct err *e) MUST_USE;
+		       store_session_fn *fn, void *cookie, struct store_looked *ret,
+		       struct err *e) MUST_USE;
 
 /* The live ones, oldest first: what a new daemon has to look after. */
 int store_session_each_live(struct store *s, store_session_fn *fn, void *cookie,
 			    struct err *e) MUST_USE;
 
-/* Deletes at most `limit` sessions that ended before a time, with their executions, and says which.
- * In a transaction the caller can remove their files before he commits: what is interrupted is done
- * again. Events stay, they have a retention of their own. The callback cannot stop it. Returns how
- * many. */
-int store_session_delete_ended(struct store *s, uint64_t before_ms, unsigned limit,
-			       store_session_id_fn *fn, void *cookie, struct err *e) MUST_USE;
+/* The session that ended first of those behind (after_ms, after_id) and before a time. Returns 1,
+ * or 0 if there is none. */
+int store_session_next_ended(struct store *s, uint64_t after_ms, const char *after_id,
+			     uint64_t before_ms, uint64_t *ret_ms, char ret_id[STORE_ID_MAX],
+			     struct err *e) MUST_USE;
 
-/* One session with its executions, whatever its state. */
+/* One session, whatever its state. Its executions go with it: one that has many is emptied first,
+ * in pieces (store_execution_delete_some()). */
 int store_session_delete(struct store *s, const char *id, struct err *e) MUST_USE;
 
 /* Of one tenant (NULL: of all). */

@@ -124,7 +124,7 @@ static void load_dump(sqlite3 *db, const char *path)
 /* A database that the first version made, rows and all, is good for the one of today. */
 static void first_version_still_opens(void)
 {
-	struct store_session_filter all = { .ascending = true };
+	struct store_session_filter all = { .tenant = "ten_0000000000000001", .ascending = true };
 	struct store_event_filter events = { .tenant = "ten_0000000000000001" };
 	struct ids ids = { 0 };
 	struct store_session row;
@@ -137,7 +137,7 @@ static void first_version_still_opens(void)
 	load_dump(db, STORE_V1_SQL);
 	CHECK(sqlite3_close(db) == SQLITE_OK);
 	s = open_store();
-	MUST(store_session_list(s, &all, count_session, &ids, &e));
+	MUST(store_session_list(s, &all, count_session, &ids, NULL, &e));
 	CHECK_STR(ids.text, "ses_0000000000000001 ses_0000000000000002");
 	MUST(store_session_get(s, "ses_0000000000000002", &row, &e));
 	CHECK_STR(row.metadata, "{\"team\":\"red\"}");
@@ -148,7 +148,7 @@ static void first_version_still_opens(void)
 	MUST(store_execution_each_live(s, NULL, count_execution, &ids, &e));
 	CHECK_STR(ids.text, "exe_0000000000000001");
 	ids = (struct ids){ 0 };
-	MUST(store_event_list(s, &events, count_event, &ids, &e));
+	MUST(store_event_list(s, &events, count_event, &ids, NULL, &e));
 	CHECK_STR(ids.text, "session.created session.started");
 	/* and can be written to */
 	row = a_session("ses_new", "ten_0000000000000001", 5);

@@ -34,7 +34,7 @@ static const char *list(struct store *s, const struct store_net_filter *f)
 	struct err e;
 
 	ids = (struct ids){ 0 };
-	MUST(store_net_list(s, f, add, &ids, &e));
+	MUST(store_net_list(s, f, add, &ids, NULL, &e));
 	return ids.text;
 }
 

@@ -4,6 +4,7 @@
 #include "store_event.h"
 #include "store_execution.h"
 #include "store_key.h"
+#include "store_records.h"
 #include "store_support.h"
 
 static int add_tenant(const struct store_tenant *row, void *cookie)
@@ -68,6 +69,7 @@ static int add_key(const struct store_key *row, void *cookie)
 
 static void keys(void)
 {
+	struct store_looked looked;
 	struct store_key row = { .id = "key_1",
 				 .tenant = "ten_a",
 				 .name = "laptop",
@@ -110,11 +112,17 @@ static void keys(void)
 	memcpy(row.tenant, "ten_b", 6);
 	row.hash[31] ^= 2;
 	MUST(store_key_insert(s, &row, &e));
-	MUST(store_key_each(s, "ten_a", add_key, &ids, &e));
+	MUST(store_key_list(s, "ten_a", 0, NULL, 0, add_key, &ids, &looked, &e));
 	CHECK_STR(ids.text, "key_2 key_1");
+	CHECK(looked.end && looked.rows == 2);
 	ids = (struct ids){ 0 };
-	MUST(store_key_each(s, NULL, add_key, &ids, &e));
-	CHECK_STR(ids.text, "key_2 key_3 key_1");
+	MUST(store_key_list(s, "ten_a", 0, "", 1, add_key, &ids, &looked, &e));
+	CHECK_STR(ids.text, "key_2");
+	CHECK(!looked.end && looked.rows == 1 && looked.ms == 10);
+	CHECK_STR(looked.id, "key_2");
+	ids = (struct ids){ 0 };
+	MUST(store_key_list(s, "ten_a", 10, "key_2", 5, add_key, &ids, NULL, &e));
+	CHECK_STR(ids.text, "key_1");
 	memcpy(row.tenant, "ten_x", 6);
 	memcpy(row.id, "key_4", 6);
 	row.hash[31] ^= 4;
@@ -274,7 +282,7 @@ static const char *listed(struct store *s, const struct store_session_filter *f)
 	struct err e;
 
 	ids = (struct ids){ 0 };
-	MUST(store_session_list(s, f, add_session, &ids, &e));
+	MUST(store_session_list(s, f, add_session, &ids, NULL, &e));
 	return ids.text;
 }
 
@@ -308,8 +316,7 @@ static void session_pages(void)
 {
 	struct store *s = six_sessions();
 
-	CHECK_STR(LIST(.limit = 0), "ses_5 ses_4 ses_3 ses_6 ses_2 ses_1");
-	CHECK_STR(LIST(.ascending = true), "ses_1 ses_2 ses_6 ses_3 ses_4 ses_5");
+	CHECK_STR(LIST(.tenant = "ten_a", .ascending = true), "ses_1 ses_2 ses_3 ses_4 ses_5");
 	CHECK_STR(LIST(.tenant = "ten_a"), "ses_5 ses_4 ses_3 ses_2 ses_1");
 	CHECK_STR(LIST(.tenant = "ten_b"), "ses_6");
 	CHECK_STR(LIST(.tenant = "ten_x"), "");
@@ -321,14 +328,44 @@ static void session_pages(void)
 	CHECK_STR(LIST(.tenant = "ten_a", .after_ms = 10, .after_id = "ses_1"), "");
 	CHECK_STR(LIST(.tenant = "ten_a", .ascending = true, .after_ms = 40, .after_id = "ses_4"),
 		  "ses_5");
-	CHECK_STR(LIST(.ascending = true, .limit = 1, .after_ms = 20, .after_id = "ses_2"),
-		  "ses_6");
-	CHECK_STR(LIST(.after_id = ""), "ses_5 ses_4 ses_3 ses_6 ses_2 ses_1");
-	CHECK_STR(LIST(.template = "other"), "ses_3");
+	CHECK_STR(LIST(.tenant = "ten_a", .after_id = ""), "ses_5 ses_4 ses_3 ses_2 ses_1");
+	CHECK_STR(LIST(.tenant = "ten_a", .template = "other"), "ses_3");
 	CHECK_STR(LIST(.template = "host", .tenant = "ten_b"), "ses_6");
-	CHECK_STR(LIST(.states = 1 << 0 | 1 << 2), "ses_3 ses_1");
-	CHECK_STR(LIST(.states = 1 << 2, .template = "host"), "");
-	CHECK_STR(LIST(.states = 1U << 31), "");
+	/* what has not ended is shown whatever its state: the caller may know better */
+	CHECK_STR(LIST(.tenant = "ten_a", .states = 1 << 0 | 1 << 2), "ses_5 ses_4 ses_3 ses_1");
+	CHECK_STR(LIST(.tenant = "ten_a", .states = 1 << 2, .template = "other"), "ses_3");
+	CHECK_STR(LIST(.tenant = "ten_a", .states = 1U << 31), "ses_5 ses_4 ses_3");
+	/* the limit is on rows looked at */
+	CHECK_STR(LIST(.tenant = "ten_a", .states = 1, .ascending = true, .limit = 2), "ses_1");
+	end_store(s);
+}
+
+static void keys_are_counted_and_pruned(void)
+{
+	struct store *s = new_store();
+	struct store_key row = { .tenant = "ten_a", .name = "n" };
+	struct ids ids = { 0 };
+	uint64_t n;
+	struct err e;
+
+	for (uint8_t i = 0; i < 6; i++) {
+		(void)snprintf(row.id, sizeof(row.id), "key_%u", i);
+		row.hash[0] = i;
+		row.created_ms = 10U + i;
+		row.expires_ms = i == 1 ? 50 : 0;
+		row.revoked_ms = i == 2 || i == 3 ? 40 : 0;
+		MUST(store_key_insert(s, &row, &e));
+	}
+	MUST(store_key_count(s, "ten_a", 49, &n, &e));
+	CHECK(n == 4);
+	MUST(store_key_count(s, "ten_a", 50, &n, &e));
+	CHECK(n == 3);
+	MUST(store_key_prune(s, "ten_a", 50, 1, &e)); /* 1 and 2 go, 3 is the youngest dead one */
+	MUST(store_key_list(s, "ten_a", 0, NULL, 0, add_key, &ids, NULL, &e));
+	CHECK_STR(ids.text, "key_0 key_3 key_4 key_5");
+	MUST(store_key_revoke_all(s, "ten_a", 60, &e));
+	MUST(store_key_count(s, "ten_a", 50, &n, &e));
+	CHECK(n == 0);
 	end_store(s);
 }
 
@@ -353,10 +390,9 @@ static void session_live_and_totals(void)
 	end_store(s);
 }
 
-static int add_deleted(const char *id, void *cookie)
+static void add_deleted(const char *id, void *cookie)
 {
 	(void)add_id(cookie, id);
-	return 1; /* which does not stop it */
 }
 
 static void execute(struct store *s, const char *id, const char *session, uint64_t created_ms)
@@ -369,35 +405,96 @@ static void execute(struct store *s, const char *id, const char *session, uint64
 	MUST(store_execution_insert(s, &row, &e));
 }
 
+static const char *next_ended(struct store *s, uint64_t after_ms, const char *after,
+			      uint64_t before_ms)
+{
+	static char id[STORE_ID_MAX];
+	uint64_t ms;
+	struct err e;
+	int got = store_session_next_ended(s, after_ms, after, before_ms, &ms, id, &e);
+
+	CHECK(got >= 0);
+	return got == 0 ? "" : id;
+}
+
 static void session_retention(void)
 {
 	struct store *s = six_sessions();
 	struct ids ids = { 0 };
-	uint64_t n = 99;
+	uint64_t n = 99, bytes;
 	struct err e;
 
 	execute(s, "exe_1", "ses_1", 1);
 	execute(s, "exe_2", "ses_1", 2);
 	execute(s, "exe_3", "ses_3", 3);
-	CHECK(store_session_delete_ended(s, 100, 10, add_deleted, &ids, &e) == 0);
+	/* those that ended first come first, whenever they were made */
+	CHECK_STR(next_ended(s, 0, "", 100), "");
+	CHECK_STR(next_ended(s, 0, "", 1000), "ses_1");
+	CHECK_STR(next_ended(s, 100, "ses_1", 1000), "ses_2");
+	CHECK_STR(next_ended(s, 101, "ses_2", 1000), "");
 	/* in a transaction that is taken back nothing has happened */
 	MUST(store_begin(s, &e));
-	CHECK(store_session_delete_ended(s, 1000, 10, add_deleted, &ids, &e) == 2);
-	CHECK_STR(ids.text, "ses_1 ses_2");
+	CHECK(store_execution_delete_some(s, "ses_1", 10, add_deleted, &ids, &e) == 2);
+	CHECK_STR(ids.text, "exe_1 exe_2");
 	store_rollback(s);
-	MUST(store_execution_count(s, "ses_1", &n, &e));
+	MUST(store_execution_count(s, "ses_1", &n, &bytes, &e));
 	CHECK(n == 2);
+	/* in pieces */
 	ids = (struct ids){ 0 };
-	CHECK(store_session_delete_ended(s, 1000, 1, add_deleted, &ids, &e) == 1);
-	CHECK_STR(ids.text, "ses_1");
-	MUST(store_execution_count(s, "ses_1", &n, &e));
+	CHECK(store_execution_delete_some(s, "ses_1", 1, add_deleted, &ids, &e) == 1);
+	CHECK_STR(ids.text, "exe_1");
+	CHECK(store_execution_delete_some(s, "ses_1", 1, add_deleted, &ids, &e) == 1);
+	CHECK(store_execution_delete_some(s, "ses_1", 1, add_deleted, &ids, &e) == 0);
+	MUST(store_session_delete(s, "ses_1", &e));
+	MUST(store_session_delete(s, "ses_3", &e)); /* its execution goes with it */
+	MUST(store_execution_count(s, "ses_3", &n, &bytes, &e));
 	CHECK(n == 0);
-	CHECK(store_session_delete_ended(s, 101, 0, add_deleted, &ids, &e) == 0);
-	CHECK(store_session_delete_ended(s, 102, 0, add_deleted, &ids, &e) == 1);
-	CHECK_STR(LIST(.limit = 0), "ses_5 ses_4 ses_3 ses_6");
-	MUST(store_session_delete(s, "ses_3", &e));
-	MUST(store_execution_count(s, "ses_3", &n, &e));
-	CHECK(n == 0);
+	CHECK_STR(LIST(.tenant = "ten_a"), "ses_5 ses_4 ses_2");
+	end_store(s);
+}
+
+static uint64_t taken(struct store *s, const char *tenant, uint64_t *ret_rows)
+{
+	uint64_t bytes;
+	struct err e;
+
+	MUST(store_records_get(s, tenant, ret_rows, &bytes, &e));
+	return bytes;
+}
+
+/* What a tenant's records take is known after every write. */
+static void records_are_added_up(void)
+{
+	struct store *s = new_store();
+	struct store_session row = a_session("ses_1", "ten_a", 1);
+	struct store_execution x = { .id = "exe_1",
+				     .session = "ses_1",
+				     .tenant = "ten_a",
+				     .command = "make",
+				     .cwd = "/tmp" };
+	struct ids ids = { 0 };
+	uint64_t rows;
+	struct err e;
+
+	CHECK(taken(s, "ten_a", &rows) == 0 && rows == 0);
+	row.env = "A=b";
+	row.env_len = 4;
+	row.policy = "0123456789";
+	MUST(store_session_insert(s, &row, &e));
+	CHECK(taken(s, "ten_a", &rows) == STORE_RECORD_BASE + 14 && rows == 1);
+	row.policy = "01234";
+	MUST(store_session_update_settings(s, &row, &e));
+	CHECK(taken(s, "ten_a", &rows) == STORE_RECORD_BASE + 9 && rows == 1);
+	MUST(store_execution_insert(s, &x, &e));
+	CHECK(taken(s, "ten_a", &rows) == 2 * STORE_RECORD_BASE + 17 && rows == 2);
+	FAILS(store_execution_insert(s, &x, &e), ERR_CONFLICT); /* counts nothing */
+	CHECK(taken(s, "ten_a", &rows) == 2 * STORE_RECORD_BASE + 17 && rows == 2);
+	CHECK(taken(s, "ten_b", &rows) == 0);
+	CHECK(store_execution_delete_some(s, "ses_1", 9, add_deleted, &ids, &e) == 1);
+	CHECK(taken(s, "ten_a", &rows) == STORE_RECORD_BASE + 9 && rows == 1);
+	MUST(store_execution_insert(s, &x, &e));
+	MUST(store_session_delete(s, "ses_1", &e));
+	CHECK(taken(s, "ten_a", &rows) == 0 && rows == 0);
 	end_store(s);
 }
 
@@ -520,29 +617,30 @@ static void execution_pages(void)
 	struct store *s = six_sessions();
 	struct store_execution_filter f = { .session = "ses_1", .limit = 2 };
 	struct store_execution ended = { .id = "exe_2", .ended_ms = 1 };
+	struct store_looked looked;
 	struct ids ids = { 0 };
-	uint64_t n;
+	uint64_t n, bytes;
 	struct err e;
 
 	execute(s, "exe_1", "ses_1", 5);
 	execute(s, "exe_2", "ses_1", 6);
 	execute(s, "exe_3", "ses_1", 6);
 	execute(s, "exe_4", "ses_2", 1);
-	MUST(store_execution_list(s, &f, add_execution, &ids, &e));
+	MUST(store_execution_list(s, &f, add_execution, &ids, NULL, &e));
 	CHECK_STR(ids.text, "exe_3 exe_2");
 	f.after_ms = 6;
 	f.after_id = "exe_2";
 	ids = (struct ids){ 0 };
-	MUST(store_execution_list(s, &f, add_execution, &ids, &e));
+	MUST(store_execution_list(s, &f, add_execution, &ids, NULL, &e));
 	CHECK_STR(ids.text, "exe_1");
 	f = (struct store_execution_filter){ .session = "ses_1", .ascending = true };
 	ids = (struct ids){ 0 };
-	MUST(store_execution_list(s, &f, add_execution, &ids, &e));
+	MUST(store_execution_list(s, &f, add_execution, &ids, NULL, &e));
 	CHECK_STR(ids.text, "exe_1 exe_2 exe_3");
 	f.after_ms = 6;
 	f.after_id = "exe_2";
 	ids = (struct ids){ 0 };
-	MUST(store_execution_list(s, &f, add_execution, &ids, &e));
+	MUST(store_execution_list(s, &f, add_execution, &ids, NULL, &e));
 	CHECK_STR(ids.text, "exe_3");
 	MUST(store_execution_update(s, &ended, &e));
 	ids = (struct ids){ 0 };
@@ -551,8 +649,19 @@ static void execution_pages(void)
 	ids = (struct ids){ 0 };
 	MUST(store_execution_each_live(s, "ses_1", add_execution, &ids, &e));
 	CHECK_STR(ids.text, "exe_1 exe_3");
-	MUST(store_execution_count(s, "ses_1", &n, &e));
-	CHECK(n == 3);
+	MUST(store_execution_count(s, "ses_1", &n, &bytes, &e));
+	CHECK(n == 3 && bytes == 3 * STORE_RECORD_BASE);
+	/* a filter hides rows, and the cursor is behind what was looked at */
+	f = (struct store_execution_filter){ .session = "ses_1", .states = 1 << 5, .limit = 2 };
+	ids = (struct ids){ 0 };
+	MUST(store_execution_list(s, &f, add_execution, &ids, &looked, &e));
+	CHECK_STR(ids.text, "exe_3");
+	CHECK_STR(looked.id, "exe_2");
+	CHECK(looked.rows == 2 && looked.ms == 6 && !looked.end);
+	/* a row at which the callback stops was not looked at */
+	ids = (struct ids){ .stop_at = 1 };
+	MUST(store_execution_list(s, &f, add_execution, &ids, &looked, &e));
+	CHECK(looked.rows == 0 && !looked.end && looked.id[0] == '\0');
 	end_store(s);
 }
 
@@ -669,7 +778,7 @@ static const char *events(struct store *s, const char *tenant, const char *sessi
 	struct err e;
 
 	ids = (struct ids){ 0 };
-	MUST(store_event_list(s, &f, add_event, &ids, &e));
+	MUST(store_event_list(s, &f, add_event, &ids, NULL, &e));
 	return ids.text;
 }
 
@@ -704,7 +813,7 @@ static void events_in_order(void)
 	CHECK(seq == 0);
 	MUST(store_event_append(s, &a, &seq, &e));
 	CHECK(seq == 1);
-	MUST(store_event_list(s, &all, same_event, &seen, &e));
+	MUST(store_event_list(s, &all, same_event, &seen, NULL, &e));
 	CHECK(seen);
 	MUST(store_event_append(s, &b, NULL, &e));
 	memcpy(a.session, "ses_2", 6);
@@ -775,7 +884,7 @@ static void callbacks_may_read(void)
 	struct store_session_filter f = { .tenant = "ten_a" };
 	struct err e;
 
-	MUST(store_session_list(s, &f, read_inside, s, &e));
+	MUST(store_session_list(s, &f, read_inside, s, NULL, &e));
 	end_store(s);
 }
 
@@ -784,6 +893,8 @@ TEST_MAIN({ "tenants", tenants }, { "keys", keys },
 	  { "updates of a session", session_updates }, { "pages of sessions", session_pages },
 	  { "live sessions and totals", session_live_and_totals },
 	  { "retention of sessions", session_retention },
+	  { "records are added up", records_are_added_up },
+	  { "keys are counted and pruned", keys_are_counted_and_pruned },
 	  { "an execution, there and back", execution_there_and_back },
 	  { "pages of executions", execution_pages }, { "executions by mark", execution_marks },
 	  { "logs of a session", execution_logs }, { "events in order", events_in_order },

@@ -1,0 +1,161 @@
+/* retention.c - theory of operation
+ *
+ * What is too old or too much is deleted: ended sessions with their executions, output and network
+ * records, events, network records, and free pages of the database file. It is the node's own work
+ * in the loop's share (share.h): a piece deletes a few dozen rows or files, the steps take turns,
+ * and it goes on until none of them finds anything. So it keeps up with what comes, and no turn of
+ * the loop is long, however much there is.
+ *
+ * A session goes from its leaves: first the log of an execution, then its row, the network records,
+ * and the session last. Killed in between, the next daemon finds the rest by the session's row.
+ *
+ * It is started once a second, and after every so many events. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "inside.h"
+#include "log.h"
+#include "store_net.h"
+
+#define EXECUTIONS 32	/* with their logs, in a piece */
+#define NET_WEIGHT 256	/* of a session's network records */
+#define EVENTS 256	/* pruned in a piece, as network records are */
+#define SHRINK_PAGES 32 /* given back to the file system */
+#define EVENTS_EVERY 256
+
+static void remove_log(const char *id, void *cookie)
+{
+	struct core *c = cookie;
+	char name[STORE_ID_MAX + 8];
+
+	(void)snprintf(name, sizeof(name), "%s.log", id);
+	(void)unlinkat(c->output_fd, name, 0);
+}
+
+static void failed(const char *what, const struct err *e)
+{
+	static struct log_limit limit = { .burst = 1, .interval_ms = 60000 };
+	unsigned long long dropped;
+
+	if (log_limit(&limit, &dropped))
+		log_warn("retention failed, tried again in a second",
+			 "what=%s error=%s dropped=%llu", what, e->msg, dropped);
+}
+
+/* The next session whose time is over. One that is still in memory is passed over: its row may not
+ * be the last word. */
+static bool find_session(struct core *c)
+{
+	struct retention *r = &c->retention;
+	uint64_t now = core_now_ms(), keep = c->o.config->retention_ms;
+	struct err e;
+	int got =
+		store_session_next_ended(c->store, r->after_ms, r->after_id,
+					 now > keep ? now - keep + 1 : 0, &r->after_ms, r->id, &e);
+
+	if (got < 0)
+		failed("sessions", &e);
+	if (got <= 0) {
+		r->after_ms = 0;
+		r->after_id[0] = r->id[0] = '\0';
+		return false;
+	}
+	(void)snprintf(r->after_id, sizeof(r->after_id), "%s", r->id);
+	if (session_by_id(c, r->id) != NULL)
+		r->id[0] = '\0';
+	return true;
+}
+
+static bool retire(struct core *c)
+{
+	struct retention *r = &c->retention;
+	uint64_t gone = 0;
+	struct err e;
+	int n;
+
+	if (r->id[0] == '\0')
+		return find_session(c);
+	n = store_execution_delete_some(c->store, r->id, EXECUTIONS, remove_log, c, &e);
+	if (n > 0)
+		return true;
+	if (n == 0)
+		n = store_net_drop(c->store, r->id, NET_WEIGHT, &gone, &e);
+	if (n == 0 && gone > 0)
+		return true;
+	if (n == 0)
+		n = store_session_delete(c->store, r->id, &e);
+	if (n < 0) {
+		failed("a session", &e);
+		r->after_ms = 0;
+		r->after_id[0] = '\0';
+	}
+	r->id[0] = '\0';
+	return n == 0;
+}
+
+static uint64_t before(const struct core *c)
+{
+	uint64_t now = core_now_ms(), keep = c->o.config->event_retention_ms;
+
+	return now > keep ? now - keep : 0;
+}
+
+static bool prune_events(struct core *c)
+{
+	struct err e;
+	int n = store_event_prune(c->store, before(c), c->o.config->event_max, EVENTS, &e);
+
+	if (n < 0)
+		failed("events", &e);
+	return n > 0;
+}
+
+static bool prune_net(struct core *c)
+{
+	struct err e;
+	int n = store_net_prune(c->store, before(c), c->o.config->network_records_max, EVENTS, &e);
+
+	if (n < 0)
+		failed("network records", &e);
+	return n > 0;
+}
+
+static bool shrink(struct core *c)
+{
+	struct err e;
+	int n = store_shrink(c->store, SHRINK_PAGES, &e);
+
+	if (n < 0)
+		failed("free pages", &e);
+	return n > 0;
+}
+
+/* One piece of the first step, from the one whose turn it is, that finds something to do. */
+static bool on_piece(struct share_job *j)
+{
+	static bool (*const steps[])(struct core * c) = { retire, prune_events, prune_net, shrink };
+	struct core *c = j->arg;
+
+	for (unsigned i = 0; i < COUNT(steps); i++) {
+		unsigned at = (c->retention.step + i) % COUNT(steps);
+
+		if (steps[at](c)) {
+			c->retention.step = at + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+void retention_start(struct core *c)
+{
+	c->retention.job.piece = on_piece;
+	c->retention.job.arg = c;
+	core_share(c, NULL, &c->retention.job);
+}
+
+void retention_count_event(struct core *c)
+{
+	if (++c->retention.events % EVENTS_EVERY == 0)
+		retention_start(c);
+}

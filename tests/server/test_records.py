@@ -1,0 +1,258 @@
+#!/usr/bin/python3 -B
+"""Goal: records cannot fill the store, lists look at a bounded number of rows, and retention keeps up with what
+comes, whenever the server is killed.
+
+    test_records.py CORDON [name ...]
+"""
+import hashlib
+import itertools
+import os
+import threading
+
+import rows
+from harness import Failed, Server, check, equal, note, run_tests, wait_for
+
+KILLS = True  # of cordond, while it deletes
+numbers = itertools.count(1)
+
+
+def pages(server, path, member, key="", most=100):
+    """All that a list shows, and how many pages it took."""
+    found, after = [], None
+    for n in range(1, most + 1):
+        url = path + ("&" if "?" in path else "?") + (f"after={after}" if after is not None else "")
+        page = server.want(200, "GET", url.rstrip("?&"), key=key)
+        found += page[member]
+        after = page["next"]
+        if after is None:
+            return found, n
+    raise Failed(f"{path} has more than {most} pages")
+
+
+def outputs(server):
+    return os.listdir(os.path.join(server.state, "output"))
+
+
+def all_gone(server):
+    return rows.number(server, "SELECT (SELECT count(*) FROM session) + (SELECT count(*) FROM execution)") == 0
+
+
+def made(server, sessions, executions):
+    """Sessions that have ended, with executions that said something."""
+    for _ in range(sessions):
+        s = server.create()
+        for _ in range(executions):
+            server.run(s["id"], "echo said")
+        server.delete(s["id"])
+
+
+def test_retention_keeps_up():
+    """More sessions than a minute's worth of any fixed batch are gone a moment after their time."""
+    with Server(retention="1s", pool_size=4) as server:
+        made(server, 12, 3)
+        s = server.create()
+        rows_before = rows.number(server, "SELECT count(*) FROM session")
+        check(rows_before >= 1, "there was a session")
+        server.delete(s["id"])
+        server.stop()
+        rows.copies(server, "session", "id", 5000, f"id = '{s['id']}'")
+        server.start()
+        wait_for(lambda: all_gone(server), 30, "the end of all records")
+        equal(outputs(server), [], "logs that are left")
+        equal(rows.number(server, "SELECT coalesce(sum(rows), 0) + coalesce(sum(bytes), 0) FROM records"), 0,
+              "what records are said to take")
+
+
+def test_those_that_ended_first_go_first():
+    """A session that lives long does not keep younger ones, which ended before it, from going."""
+    with Server(retention="2s") as server:
+        old = server.create()
+        young = server.create()
+        server.run(young["id"], "echo said")
+        server.delete(young["id"])
+        wait_for(lambda: rows.number(server, "SELECT count(*) FROM session") == 1, 15, "the younger one's end")
+        equal(server.get(old["id"])["state"], "running", "state of the older one")
+        server.delete(old["id"])
+
+
+def test_killed_while_it_deletes():
+    """A session with many executions is deleted in pieces; killed at any moment, the next daemon goes on."""
+    with Server(retention="1s") as server:
+        s = server.create()
+        for _ in range(5):
+            server.run(s["id"], "echo said")
+        server.delete(s["id"])
+        server.stop()
+        rows.copies(server, "execution", "id", 20000,
+                    f"id = (SELECT max(id) FROM execution WHERE session = '{s['id']}')")
+        server.start()
+        kills = 0
+        while kills < 5 and not all_gone(server):
+            server.kill("cordond")
+            kills += 1
+            server.wait_ready()
+        note(f"{kills} kills")
+        wait_for(lambda: all_gone(server), 30, "the end of all records")
+        equal(outputs(server), [], "logs that are left")
+
+
+def test_events_stay_within_their_bound():
+    with Server(event_max=1000) as server:
+        s = server.create()
+        server.run(s["id"], "true")
+        server.stop()
+        rows.copies(server, "event", "seq", 20000, "seq = (SELECT max(seq) FROM event)")
+        server.start()
+        wait_for(lambda: rows.number(server, "SELECT count(*) FROM event") <= 1000, 20, "the bound")
+        threads = [threading.Thread(target=lambda: [server.run(s["id"], "true") for _ in range(100)]) for _ in range(4)]
+        for t in threads:
+            t.start()
+        most = 0
+        while any(t.is_alive() for t in threads):
+            most = max(most, rows.number(server, "SELECT count(*) FROM event"))
+        for t in threads:
+            t.join()
+        check(most <= 1000 + 512, f"there were {most} events while more came")
+        server.delete(s["id"])
+
+
+def test_text_of_a_record_is_cut(server):
+    s = server.create()
+    line = "true " + "é" * 5000
+    x = server.run(s["id"], line, record="text")
+    shown = server.want(200, "GET", f"/v1/sessions/{s['id']}/executions/{x['id']}")
+    check(len(shown["command"].encode()) <= 4096 and shown["command"].endswith("é..."), shown["command"][-10:])
+    check(line.startswith(shown["command"][:-3]), "it is the beginning")
+    equal(shown["command_sha256"], hashlib.sha256(line.encode()).hexdigest(), "the hash is of all of it")
+    server.delete(s["id"])
+
+
+def test_records_of_a_tenant_are_bounded():
+    """Bytes of records count, those of ended sessions too, until their time is over."""
+    with Server(tenant_max_records="64K", retention="3s") as server:
+        s = server.create(env={"A": "x" * 8000})
+        n = 0
+        while True:
+            status, _, body = server.request("POST", f"/v1/sessions/{s['id']}/executions?wait=true",
+                                             {"command": "true", "record": "text"})
+            if status != 200:
+                break
+            n += 1
+        equal((status, body["error"]["code"], body["error"]["fault"]), (429, "quota_records", "user"), "the refusal")
+        check(20 < n < 64, f"{n} executions")
+        equal(server.request("POST", "/v1/sessions", {})[2]["error"]["code"], "quota_records", "a session, too")
+        server.restart()
+        server.refused(429, "quota_records", "POST", "/v1/sessions", {})
+        server.delete(s["id"])
+        again = wait_for(lambda: (lambda a: a[2] if a[0] == 201 else None)(server.request("POST", "/v1/sessions", {})), 30,
+                         "room after retention", step=0.2)
+        server.ids.add(again["id"])
+        server.run(again["id"], "true")
+        server.delete(again["id"])
+
+
+def test_texts_count_for_the_session():
+    """Beyond session_output_max the text is left out; the hash stays."""
+    with Server(session_output_max="1M") as server:
+        s = server.create()
+        shown = []
+        for _ in range(270):  # of 4 KiB
+            shown.append(server.run(s["id"], "true " + "x" * 5000, record="text")["command"] is not None)
+        equal(shown.count(True), 256, "texts that were kept")
+        check(not shown[-1], "the last was not")
+        x = server.run(s["id"], "true " + "x" * 5000, record="text")
+        equal(x["command_sha256"], hashlib.sha256(("true " + "x" * 5000).encode()).hexdigest(), "hash")
+        server.delete(s["id"])
+
+
+def test_filters_that_match_nothing():
+    """A page ends after so many rows that were looked at, and says where to go on."""
+    with Server() as server:
+        s = server.create()
+        for _ in range(3):
+            server.run(s["id"], "true")
+        server.delete(s["id"])
+        server.stop()
+        rows.copies(server, "execution", "id", 50000,
+                    f"id = (SELECT max(id) FROM execution WHERE session = '{s['id']}')", created_ms="created_ms + i")
+        rows.copies(server, "session", "id", 30000, f"id = '{s['id']}'", created_ms="created_ms - i")
+        rows.copies(server, "event", "seq", 50000, f"seq = (SELECT max(seq) FROM event WHERE session = '{s['id']}')")
+        server.start()
+        found, n = pages(server, f"/v1/sessions/{s['id']}/executions?state=running", "executions")
+        equal((found, n), ([], 3), "of 50,003 executions")
+        found, n = pages(server, f"/v1/sessions/{s['id']}/executions?limit=1000&order=asc", "executions")
+        equal((len({x["id"] for x in found}), n), (50003, 51), "all of them, in pages")
+        found, n = pages(server, "/v1/sessions?state=creating", "sessions")
+        equal((found, n), ([], 2), "of 30,001 sessions")
+        found, n = pages(server, "/v1/sessions?template=none", "sessions")
+        equal((found, n), ([], 2), "the same by template")
+        found, n = pages(server, "/v1/sessions?metadata.a=b&limit=1000", "sessions")
+        equal((found, n), ([], 2), "the same by metadata")
+        check(len(pages(server, f"/v1/sessions/{s['id']}/events?limit=1000", "events")[0]) > 50000, "events")
+
+
+def test_many_lists_at_once(server):
+    """Lists of one tenant, more than a turn has room for, are all answered, and a client that leaves is no harm."""
+    s = server.create()
+    for _ in range(20):
+        server.run(s["id"], "true")
+    answers = []
+
+    def ask():
+        for _ in range(20):
+            answers.append(len(server.want(200, "GET", f"/v1/sessions/{s['id']}/executions?limit=7")["executions"]))
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for t in threads:
+        t.start()
+    for _ in range(200):
+        link = server.link()
+        link.request("GET", f"/v1/sessions/{s['id']}/executions?state=running", headers={"X-API-Key": server.key})
+        link.close()
+    for t in threads:
+        t.join()
+    equal(answers, [7] * 320, "rows of each page")
+    server.delete(s["id"])
+
+
+def test_lists_show_what_the_store_could_not_be_told(server):
+    """While nothing can be written, a list says of a deleted session what the session itself says."""
+    s = server.create()
+    with rows.database(server, write=True) as db:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            server.request("DELETE", f"/v1/sessions/{s['id']}")
+            wait_for(lambda: server.get(s["id"])["state"] == "stopped", 20, "its end")
+            listed = {x["id"]: x["state"] for x in server.want(200, "GET", "/v1/sessions")["sessions"]}
+            equal(listed[s["id"]], "stopped", "state in the list")
+            running = server.want(200, "GET", "/v1/sessions?state=running")["sessions"]
+            check(s["id"] not in [x["id"] for x in running], "it is not among those that run")
+        finally:
+            db.execute("ROLLBACK")
+    wait_for(lambda: rows.number(server, "SELECT ended_ms FROM session WHERE id = ?", s["id"]) > 0, 15, "the store's record")
+
+
+def test_keys_are_bounded():
+    with Server(tenant_max_keys=20) as server:
+        tenant = server.tenant("a")[0]
+        key = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": ["admin"]})["key"]
+        made_keys = [server.want(201, "POST", "/v1/keys", {"scopes": ["read"]}, key=key) for _ in range(18)]
+        server.refused(429, "quota_keys", "POST", "/v1/keys", {"scopes": ["read"]}, key=key)
+        found, n = pages(server, "/v1/keys?limit=7", "keys", key=key)
+        equal((len({k["id"] for k in found}), n), (20, 3), "keys in pages of 7")
+        server.want(204, "DELETE", f"/v1/keys/{made_keys[0]['id']}", key=key)
+        server.want(204, "DELETE", f"/v1/keys/{made_keys[0]['id']}", key=key)  # again is fine
+        server.want(201, "POST", "/v1/keys", {"scopes": ["read"]}, key=key)
+        server.refused(429, "quota_keys", "POST", "/v1/keys", {"scopes": ["read"]}, key=key)
+        for _ in range(250):  # beyond the burst
+            status, _, body = server.request("POST", "/v1/keys", {"scopes": ["read"]}, key=key)
+            if body["error"]["code"] == "quota_rate":
+                break
+        equal((status, body["error"]["code"]), (429, "quota_rate"), "too fast")
+        server.want(204, "DELETE", f"/v1/tenants/{tenant}")
+        equal(rows.number(server, "SELECT count(*) FROM key WHERE tenant = ? AND revoked_ms = 0", tenant), 0,
+              "keys of a tenant that was removed")
+
+
+if __name__ == "__main__":
+    run_tests(globals())
