@@ -81,15 +81,13 @@ static void data(struct session_diff *sd, const uint8_t *bytes, size_t len)
 	}
 }
 
-/* The reader did not come to its end: the session was stopped, or the keeper died. */
-static void cut_short(struct request *r)
+/* There is no list, or not all of it. The first reason is that the session was stopped. */
+static void cut_short(struct request *r, const struct err *why)
 {
 	struct err e = { 0 };
 
-	if (session_live(r->core, r->tenant, r->session_id, &e) != NULL) {
-		IGNORED(err_set(&e, ERR_SYSTEM, "the list of changes was cut short"), "answered");
-		e.sys = EAGAIN;
-	}
+	if (session_live(r->core, r->tenant, r->session_id, &e) != NULL)
+		e = *why;
 	reply_error(r, &e);
 }
 
@@ -99,15 +97,17 @@ static void done(struct session_diff *sd, const struct err *e)
 	struct diff *d = r->state;
 
 	if (e != NULL) {
-		reply_error(r, e);
+		cut_short(r, e);
 		return;
 	}
 	if (d->failed) { /* it is not the client who was wrong */
 		reply_code(r, 500, "internal", "the list of changes is malformed");
 		return;
 	}
-	if (!d->whole) {
-		cut_short(r);
+	if (!d->whole) { /* the keeper died, and its reader with it */
+		IGNORED(err_set(&d->why, ERR_SYSTEM, "the list of changes was cut short"), "told");
+		d->why.sys = EAGAIN;
+		cut_short(r, &d->why);
 		return;
 	}
 	json_close(&d->j, ']');

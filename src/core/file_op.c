@@ -1,3 +1,10 @@
+/* file_op.c - theory of operation
+ *
+ * PID 1 is asked to start a built-in and sends its descriptors; bytes go to and come from them
+ * directly; PID 1 says when it has exited. An operation has one end, a completion: before the
+ * callback comes it is out of its session, its cell and the loop, so the callback may stop the
+ * session. It also ends if PID 1 does not start it, or does not tell of its exit after the end of
+ * its output, within ANSWER_MS. That time does not count while the session is paused. */
 #include "file_op.h"
 
 #include <assert.h>
@@ -9,6 +16,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "clock.h"
 #include "inside.h"
 #include "io.h"
 #include "pipe_io.h"
@@ -19,10 +27,11 @@
 #define TURN_READS 16 /* buffers, before others have their turn: who writes may well be faster */
 #define PIPE_BYTES (256 << 10) /* once much goes through */
 #define OP_TIMEOUT_MS 3600000  /* a client that is this slow has gone to sleep */
+#define ANSWER_MS 10000	       /* for PID 1 */
 
 struct file_op {
-	struct file_op *next; /* of its session */
-	struct session *session;
+	struct file_op *next;	 /* of its session */
+	struct session *session; /* NULL: it has ended, and on_end is due */
 	struct live_program program;
 	const struct file_op_events *events;
 	void *arg;
@@ -37,11 +46,14 @@ struct file_op {
 	uint8_t *held; /* owned: output read and not yet taken; NULL if none */
 	size_t held_at, held_len;
 	struct loop_task step;
+	struct loop_timer answer; /* what PID 1 has to say is late then */
+	struct completion end;
 };
 
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v);
 static void step(struct loop_task *t);
+static void on_late(struct loop_timer *t);
 
 void *file_op_arg(const struct file_op *op)
 {
@@ -60,9 +72,13 @@ static void paid(struct file_op *op)
 	op->owed = false;
 }
 
-static void release(struct file_op *op)
+/* Nothing knows of it any more but the caller. Repeatable. */
+static void detach(struct file_op *op)
 {
 	struct session *s = op->session;
+
+	if (s == NULL)
+		return;
 
 	for (struct file_op **at = &s->file_ops; *at != NULL; at = &(*at)->next)
 		if (*at == op) {
@@ -75,24 +91,79 @@ static void release(struct file_op *op)
 	loop_task_cancel(loop_of(op), &op->step);
 	loop_remove(loop_of(op), &op->watch_in);
 	loop_remove(loop_of(op), &op->watch_out);
+	loop_timer_cancel(loop_of(op), &op->answer);
 	io_close_all(&op->in, 1);
 	io_close_all(&op->out, 1);
 	io_close_all(&op->errors, 1);
-	free(op->held);
 	session_touch(s);
+	op->session = NULL;
+}
+
+static void release(struct file_op *op)
+{
+	detach(op);
+	completion_cancel(&op->end);
+	free(op->held);
 	free(op);
 }
 
-/* One call of the events, then it is gone. */
 static void end(struct file_op *op, const struct err *e)
 {
-	const struct file_op_events *events = op->events;
-	struct err copy;
+	detach(op);
+	completion_end(&op->end, e);
+}
 
-	if (e != NULL)
-		copy = *e;
-	events->on_end(op, op->status, e == NULL ? NULL : &copy);
+static void on_ended(struct completion *c, const struct err *e)
+{
+	struct file_op *op = c->arg;
+
+	op->events->on_end(op, op->status, e);
 	release(op);
+}
+
+static void expect_answer(struct file_op *op)
+{
+	loop_timer_set(loop_of(op), &op->answer, clock_now_ns() + ANSWER_MS * CLOCK_MS);
+}
+
+static void kill_it(struct file_op *op)
+{
+	struct live_cell *c = op->session == NULL ? NULL : op->session->cell;
+	struct err e;
+
+	if (!op->exited && c != NULL && c->connected &&
+	    agent_send_signal(&c->agent, op->program.handle, SIGKILL, &e) == 0)
+		live_cell_flush(c);
+}
+
+static void on_late(struct loop_timer *t)
+{
+	struct file_op *op = t->arg;
+	struct err e;
+
+	if (op->session->row.state != SESSION_RUNNING) {
+		expect_answer(op);
+		return;
+	}
+	(void)err_set(&e, ERR_SYSTEM, "session %s: PID 1 does not answer", op->session->row.id);
+	e.sys = ETIMEDOUT;
+	kill_it(op);
+	end(op, &e);
+}
+
+static void fail(struct file_op *op, const struct err *e)
+{
+	op->failed = true;
+	op->err = *e;
+	loop_defer(loop_of(op), &op->step);
+}
+
+static void fail_sys(struct file_op *op)
+{
+	struct err e;
+
+	(void)err_sys(&e, "file operation");
+	fail(op, &e);
 }
 
 /* More fits into the pipe from now on, if the kernel likes: the two ends then wait less for each
@@ -134,9 +205,15 @@ static bool give(struct file_op *op)
 		op->held_at = op->held_len = 0;
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return false;
-		if (n <= 0) {
+		if (n < 0) { /* not its end: what came is not all */
+			fail_sys(op);
+			return false;
+		}
+		if (n == 0) {
 			loop_remove(loop_of(op), &op->watch_out);
 			io_close_all(&op->out, 1);
+			if (!op->exited)
+				expect_answer(op);
 			return true;
 		}
 		op->held_len = (size_t)n;
@@ -144,13 +221,6 @@ static bool give(struct file_op *op)
 			widen(op->out, &op->wide_out);
 	}
 	return false;
-}
-
-static void fail(struct file_op *op, const struct err *e)
-{
-	op->failed = true;
-	op->err = *e;
-	loop_defer(loop_of(op), &op->step);
 }
 
 /* Waits for output, if there is somebody to take it. A pipe that had hung up is not watched any
@@ -174,6 +244,7 @@ static void step(struct loop_task *t)
 	bool over;
 
 	if (op->failed) {
+		kill_it(op);
 		end(op, &op->err);
 		return;
 	}
@@ -216,6 +287,7 @@ static void on_started(struct file_op *op, struct live_cell *c, const struct age
 	if (op->started)
 		return;
 	op->started = true;
+	loop_timer_cancel(loop_of(op), &op->answer);
 	paid(op);
 	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < c->agent.nfds)
 		op->in = c->agent.fds[at++];
@@ -343,6 +415,8 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 	op->watch_in = (struct loop_fd){ .fd = -1, .ready = on_writable, .arg = op };
 	op->watch_out = (struct loop_fd){ .fd = -1, .ready = on_readable, .arg = op };
 	op->step = (struct loop_task){ .run = step, .arg = op };
+	op->answer = (struct loop_timer){ .fire = on_late, .arg = op };
+	op->end = (struct completion){ .on_done = on_ended, .arg = op };
 	op->program.event = on_program;
 	op->next = s->file_ops;
 	s->file_ops = op;
@@ -355,10 +429,15 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 static struct file_op *start(struct file_op *op, const char *user, const char *const *argv,
 			     unsigned argc, bool write, struct err *e)
 {
-	if (op == NULL || spawn(op, user, argv, argc, write, e) == 0)
-		return op;
-	release(op);
-	return NULL;
+	if (op == NULL)
+		return NULL;
+	if (spawn(op, user, argv, argc, write, e) < 0) {
+		release(op);
+		return NULL;
+	}
+	completion_begin(&op->end, loop_of(op), NULL);
+	expect_answer(op);
+	return op;
 }
 
 struct file_op *file_op_start(struct session *s, const char *user, const char *const *argv,
@@ -387,6 +466,8 @@ size_t file_op_input(struct file_op *op, const void *data, size_t len)
 {
 	ssize_t n;
 
+	if (op->session == NULL)
+		return len;
 	if (op->in < 0)
 		return op->started ? len : 0; /* it reads no more: its answer will say why */
 	n = pipe_io_write(op->in, data, len);
@@ -404,6 +485,8 @@ size_t file_op_input(struct file_op *op, const void *data, size_t len)
 
 void file_op_end_input(struct file_op *op)
 {
+	if (op->session == NULL)
+		return;
 	loop_remove(loop_of(op), &op->watch_in);
 	io_close_all(&op->in, 1);
 }
@@ -411,17 +494,13 @@ void file_op_end_input(struct file_op *op)
 void file_op_resume(struct file_op *op)
 {
 	op->paused = false;
-	loop_defer(loop_of(op), &op->step);
+	if (op->session != NULL)
+		loop_defer(loop_of(op), &op->step);
 }
 
 void file_op_cancel(struct file_op *op)
 {
-	struct live_cell *c = op->session->cell;
-	struct err e;
-
-	if (!op->exited && c != NULL && c->connected &&
-	    agent_send_signal(&c->agent, op->program.handle, SIGKILL, &e) == 0)
-		live_cell_flush(c);
+	kill_it(op);
 	release(op);
 }
 

@@ -40,6 +40,7 @@ struct secret_state {
 	bool awaiting;	   /* a table was sent, and not answered */
 	bool closing;	   /* it was told to end */
 	bool bringing;	   /* for the first time: the session is not ready before */
+	struct loop_task give_up;
 };
 
 /* The state of a session; made if there is none. */

@@ -158,15 +158,27 @@ static void in_force(struct secret_state *st)
 	}
 }
 
-/* A session that has not what it should have from the start never will be ready. */
-static void give_up(struct secret_state *st)
+/* A session that has not what it should have from the start never will be ready. From the loop, so
+ * that no callback of a file operation stops the session from inside. */
+static void give_up(struct loop_task *t)
 {
+	struct secret_state *st = t->arg;
 	struct session *s = st->session;
 	struct err why = st->failed;
 
+	if (!st->bringing || s->row.state >= SESSION_STOPPING)
+		return;
 	st->bringing = false;
 	completions_end_all(&s->when_running, &why);
 	session_stop(s, SESSION_CRASHED, "its secrets could not be brought");
+}
+
+static void give_up_soon(struct secret_state *st)
+{
+	if (st->give_up.queued)
+		return;
+	st->give_up = (struct loop_task){ .run = give_up, .arg = st };
+	loop_defer(st->session->core->loop, &st->give_up);
 }
 
 /* It is not as it should be in the cell: tried again by secret_retry(). */
@@ -234,7 +246,7 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 	}
 	not_in_force(st, &why);
 	if (st->bringing && e == NULL)
-		give_up(st); /* it was said why, and it would be said again */
+		give_up_soon(st); /* it was said why, and it would be said again */
 }
 
 static const struct file_op_events events = { .on_output = on_output,
@@ -282,7 +294,7 @@ void secret_retry(struct session *s)
 	if (st->tries++ < TRIES_MAX)
 		secret_bring(s);
 	else if (st->bringing)
-		give_up(st);
+		give_up_soon(st);
 }
 
 void secret_refresh(struct session *s)
@@ -306,6 +318,7 @@ void secret_forget(struct session *s)
 		return;
 	if (st->op != NULL)
 		file_op_cancel(st->op);
+	loop_task_cancel(s->core->loop, &st->give_up);
 	buf_release(&st->table);
 	buf_release(&st->answer);
 	while (st->past != NULL) {

@@ -37,6 +37,7 @@ static const struct meaning meanings[] = {
 	{ ERR_SYSTEM, EAGAIN, 503, "unavailable", true },
 	{ ERR_SYSTEM, EBUSY, 503, "unavailable", true },
 	{ ERR_SYSTEM, ESHUTDOWN, 503, "unavailable", true },
+	{ ERR_SYSTEM, ETIMEDOUT, 503, "unavailable", true },
 	{ ERR_SYSTEM, EPIPE, 503, "unavailable", true }, /* who was to do it has just died */
 };
 

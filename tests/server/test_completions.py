@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""test_completions.py - every request is answered once, whatever happens to the keeper, to PID 1 and to
+the session meanwhile: stopped, killed, refusing, late, or deleted in between. The daemon keeps its pid.
+
+    test_completions.py CORDON [name ...]
+"""
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import check, equal, has, run_tests, wait_for  # noqa: E402
+
+KILLS = True  # of the keeper, in here
+FILES = "mkdir -p d; cd d; seq 1 {} | xargs touch"
+
+
+def same_daemon(test):
+    """The daemon that answered the first request answers the last one, too."""
+
+    def tested(server):
+        before = server.pid("cordond")
+        test(server)
+        equal(server.pid("cordond"), before, "cordond's pid")
+        equal(server.request("GET", "/healthz", key=None)[0], 200)
+
+    tested.__name__ = test.__name__
+    return tested
+
+
+def at_once(calls):
+    """The answers of calls that are made at the same time."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [f.result() for f in [pool.submit(call) for call in calls]]
+
+
+def diff(server, s, key=""):
+    return server.request("GET", f"/v1/sessions/{s}/diff", key=key)
+
+
+def is_honest(answer, allowed):
+    """One of the statuses; those that may be tried again say when."""
+    status, headers, body = answer
+    check(status in allowed, f"{status}, want one of {allowed}: {body}")
+    if status in (429, 503):
+        check(int(headers.get("retry-after", 0)) > 0, f"{status} without Retry-After")
+    return status
+
+
+class stopped:
+    """A process that stands still inside the block."""
+
+    def __init__(self, pid):
+        self.pid = pid
+
+    def __enter__(self):
+        os.kill(self.pid, signal.SIGSTOP)
+        return self
+
+    def __exit__(self, *_):
+        try:
+            os.kill(self.pid, signal.SIGCONT)
+        except ProcessLookupError:
+            pass
+
+
+# --- lists of changes
+
+
+@same_daemon
+def test_many_diffs_at_once(server):
+    s = server.create(timeout="1h")["id"]
+    server.run(s, FILES.format(5000))
+    read = server.want(201, "POST", "/v1/keys", {"name": "reader", "scopes": ["read"]})["key"]
+    for n in (9, 12, 16):
+        got = [is_honest(a, (200, 429)) for a in at_once([lambda: diff(server, s, read)] * n)]
+        check(200 in got, f"all of {n} were refused")
+        check(429 in got, f"{n} readers at once, none was refused")
+    status, _, body = wait_for(lambda: (a := diff(server, s, read))[0] == 200 and a, 10, "a reader's place")
+    check(status == 200 and len(body["changes"]) >= 5000, "the list is whole")
+    server.delete(s)
+
+
+@same_daemon
+def test_diffs_and_the_end_of_their_session(server):
+    for _ in range(15):
+        s = server.create(timeout="1h")["id"]
+        server.run(s, FILES.format(300))
+        calls = [lambda s=s: diff(server, s)] * 3 + [lambda s=s: server.request("DELETE", f"/v1/sessions/{s}")]
+        for answer in at_once(calls):
+            is_honest(answer, (200, 204, 410, 429, 503))
+
+
+@same_daemon
+def test_diffs_of_a_keeper_that_is_late(server):
+    s = server.create(timeout="1h")["id"]
+    server.run(s, FILES.format(100))
+    with ThreadPoolExecutor(8) as pool:
+        with stopped(server.pid("keeper")):
+            calls = [pool.submit(diff, server, s) for _ in range(8)]
+            time.sleep(0.5)
+        got = [is_honest(c.result(), (200, 429)) for c in calls]
+    check(got.count(200) >= 4, f"answers: {got}")
+    server.delete(s)
+
+
+@same_daemon
+def test_diffs_of_a_keeper_that_dies(server):
+    s = server.create(timeout="1h")["id"]
+    server.run(s, FILES.format(20000))
+    for wait_s in (0.0, 0.02, 0.05, 0.1):
+        with ThreadPoolExecutor(4) as pool:
+            calls = [pool.submit(diff, server, s) for _ in range(4)]
+            time.sleep(wait_s)
+            server.kill("keeper")
+            for call in calls:
+                is_honest(call.result(), (200, 429, 503))
+        server.wait_ready()
+    server.delete(s)
+
+
+@same_daemon
+def test_a_diff_whose_client_has_gone(server):
+    s = server.create(timeout="1h")["id"]
+    server.run(s, FILES.format(2000))
+    for _ in range(20):
+        link = server.link()
+        link.request("GET", f"/v1/sessions/{s}/diff", headers={"X-API-Key": server.key})
+        link.close()
+    wait_for(lambda: diff(server, s)[0] == 200, 10, "a reader's place")
+    server.delete(s)
+
+
+# --- secrets that cannot be brought
+
+
+@same_daemon
+def test_secrets_that_cannot_be_brought(server):
+    server.want(201, "POST", "/v1/secrets", {"name": "tok", "value": "hunter2SECRETVALUE", "hosts": ["a.example.com"]})
+    for profile, owner in (("standard", "nosuch"), ("locked", "root")):
+        for _ in range(3):
+            spec = {"profile": profile, "secrets": [{"name": "tok", "as": "file", "owner": owner}]}
+            status, _, body = server.request("POST", "/v1/sessions", spec)
+            check(400 <= status < 500, f"{profile}, {owner}: {status} {body}")
+    def crashed():
+        ended = server.want(200, "GET", "/v1/sessions?state=stopped&limit=100")["sessions"]
+        return [e["reason"] for e in ended if e["detail"] == "its secrets could not be brought"] == ["crashed"] * 6
+
+    wait_for(crashed, 10, "the reason of six sessions")
+    server.want(204, "DELETE", "/v1/secrets/tok")
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=2)
