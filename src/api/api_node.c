@@ -42,7 +42,7 @@ void api_node_ready(struct request *r)
 {
 	const char *why = NULL;
 
-	if (core_ready(r->core, &why))
+	if (core_fit(r->core, &why))
 		reply_status(r, 200, "ok", NULL);
 	else
 		reply_status(r, 503, "unavailable", why == NULL ? "starting" : why);

@@ -5,7 +5,8 @@
  *
  * Channel A is a socketpair made here for each keeper; its other end is sent to cordond over the
  * control socket. A keeper ends when its channel closes, so a dead cordond takes its keeper with it
- * and both are started anew; a dead keeper is replaced under the running cordond. What dies at once
+ * and both are started anew; a dead keeper is replaced under the running cordond, as is one that
+ * cordond says does not answer: it is killed and not waited for. What dies at once
  * again and again is started with growing pauses. cordon-egress and cordond are independent of each
  * other: whenever one of the two is new, a new channel C is made and each gets an end. If this
  * process dies, both see their control sockets end and end, and the keeper with them; the cells go
@@ -227,6 +228,19 @@ static void on_signal(struct watch *w)
 	}
 }
 
+/* It may hang in the kernel, where no signal reaches it: the next one does not wait for its end. It
+ * does nothing more in any case, once it was sent SIGKILL. */
+static void replace(struct watch *w, struct child *c)
+{
+	if (c->pid == 0 || w->ending)
+		return;
+	log_warn("does not answer", "program=%s pid=%d", c->name, (int)c->pid);
+	(void)kill(c->pid, SIGKILL);
+	child_plan_again(c);
+	if (c == &w->egress.child)
+		serve_egress_let_go(&w->egress);
+}
+
 static void on_control(struct watch *w)
 {
 	char word = 0;
@@ -237,6 +251,10 @@ static void on_control(struct watch *w)
 		notify("READY=1");
 		serve_tls_say(w->s);
 	}
+	if (n == 1 && word == SERVE_KEEPER_HUNG)
+		replace(w, &w->keeper);
+	if (n == 1 && word == SERVE_EGRESS_HUNG)
+		replace(w, &w->egress.child);
 	if (n == 0)
 		io_close_all(&w->control, 1); /* its end follows */
 }

@@ -267,14 +267,31 @@ static void on_patience(struct loop_timer *t)
 	open_doors(t->arg);
 }
 
-static void on_ready(void *arg)
+static void tell_supervisor(char word)
 {
-	const char word = SERVE_READY;
-	struct daemon *d = arg;
 	struct err e;
 
-	open_doors(d);
 	IGNORED(io_send(SERVE_FD_CONTROL, &word, 1, NULL, 0, &e), "a gone supervisor shows below");
+}
+
+static void on_ready(void *arg)
+{
+	struct daemon *d = arg;
+
+	open_doors(d);
+	tell_supervisor(SERVE_READY);
+}
+
+static void replace_keeper(void *arg)
+{
+	(void)arg;
+	tell_supervisor(SERVE_KEEPER_HUNG);
+}
+
+static void replace_egress(void *arg)
+{
+	(void)arg;
+	tell_supervisor(SERVE_EGRESS_HUNG);
 }
 
 static size_t connections(const struct daemon *d)
@@ -386,6 +403,8 @@ static int start(struct daemon *d, struct err *e)
 	fill_options(d, &o);
 	o.ready = on_ready;
 	o.ready_arg = d;
+	o.replace_keeper = replace_keeper;
+	o.replace_egress = replace_egress;
 	d->patience = (struct loop_timer){ .fire = on_patience, .arg = d };
 	loop_timer_set(d->loop, &d->patience, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
 	d->core = core_new(d->loop, d->store, &o, e);

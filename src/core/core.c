@@ -162,10 +162,20 @@ static void on_hello(void *arg, const struct err *e)
 		log_error("the keeper cannot work", "error=%s", e->msg);
 		return;
 	}
+	c->keeper_hung = false;
 	log_info("keeper ready", "cgroup=%u rootless=%u freezer=%u", c->keeper.walls.cgroup_version,
 		 c->keeper.walls.rootless, c->keeper.walls.freezer);
 	recover(c);
 	pool_fill(c->pool);
+}
+
+static void on_keeper_hung(void *arg)
+{
+	struct core *c = arg;
+
+	c->keeper_hung = true;
+	if (c->o.replace_keeper != NULL)
+		c->o.replace_keeper(c->o.ready_arg);
 }
 
 static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
@@ -196,6 +206,9 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	keeper_link_init(&c->keeper, l);
 	egress_link_init(&c->egress, c);
 	c->keeper.on_hello = on_hello;
+	c->keeper.on_hung = on_keeper_hung;
+	c->keeper.timeout_ms = o->config->keeper_timeout_ms;
+	c->egress.timeout_ms = o->config->egress_timeout_ms;
 	c->keeper.arg = c;
 	c->tell_listeners = (struct loop_task){ .run = journal_tell, .arg = c };
 	c->tell_net = (struct loop_task){ .run = net_log_tell, .arg = c };
@@ -272,7 +285,17 @@ int core_set_egress(struct core *c, int channel_fd, struct err *e)
 
 bool core_ready(const struct core *c, const char **ret_why)
 {
-	*ret_why = !c->keeper.greeted ? "no keeper" : !c->recovered ? "recovering" : NULL;
+	*ret_why = !c->keeper.greeted ? c->keeper_hung ? "the keeper does not answer" : "no keeper"
+		   : !c->recovered    ? "recovering"
+				      : NULL;
+	return *ret_why == NULL;
+}
+
+bool core_fit(const struct core *c, const char **ret_why)
+{
+	if (!core_ready(c, ret_why))
+		return false;
+	*ret_why = c->egress.hung ? "cordon-egress does not answer" : NULL;
 	return *ret_why == NULL;
 }
 

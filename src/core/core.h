@@ -54,6 +54,9 @@ struct core_options {
 	/* Called once, when it is fit to serve for the first time. */
 	void (*ready)(void *arg);
 	void *ready_arg;
+	/* Called when the keeper (or cordon-egress) does not answer: another one is wanted. */
+	void (*replace_keeper)(void *arg);
+	void (*replace_egress)(void *arg);
 };
 
 /* Opens nothing by itself but what lies in the two folders. The store is open. */
@@ -73,6 +76,9 @@ int core_recover(struct core *c, struct err *e) MUST_USE;
 
 /* Is it fit to serve? ret_why says what is missing. */
 bool core_ready(const struct core *c, const char **ret_why);
+
+/* The same, and is everything else that sessions may need there, too? */
+bool core_fit(const struct core *c, const char **ret_why);
 
 /* Called before an upgrade or an end: the pool ends. Sessions go on, and requests that are here
  * already are served to their end. */

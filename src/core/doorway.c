@@ -147,6 +147,7 @@ static void on_timer(struct loop_timer *t)
 	if (s->door.state == DOOR_ASKED) {
 		(void)err_set(&e, ERR_SYSTEM, "session %s: PID 1 does not pass its door",
 			      s->row.id);
+		e.sys = ETIMEDOUT;
 		s->door.late = true;
 		fail(s, &e);
 		return;

@@ -28,7 +28,8 @@
 #define IN_MAX (FRAME_HEAD + EGRESS_ID_MAX + EGRESS_PROMPT_MAX)
 #define READ_SIZE 65536
 #define FRAMES_PER_TURN 256 /* so that one flood of records does not keep others waiting */
-#define SYNC_MS 10000	    /* for PID 1s to pass their doors, after which egress may forget them */
+#define TIMEOUT_MS 15000
+#define SYNC_MS 10000 /* for PID 1s to pass their doors, after which egress may forget them */
 
 struct egress_out {
 	struct egress_out *next;
@@ -40,6 +41,7 @@ struct egress_out {
 static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_sync(struct loop_task *t);
 static void on_more(struct loop_task *t);
+static void on_ping(struct loop_timer *t);
 
 void egress_link_init(struct egress_link *l, struct core *c)
 {
@@ -47,6 +49,8 @@ void egress_link_init(struct egress_link *l, struct core *c)
 				   .sock = -1,
 				   .watch = { .fd = -1, .ready = on_channel } };
 	l->watch.arg = l;
+	l->timeout_ms = TIMEOUT_MS;
+	l->ping = (struct loop_timer){ .fire = on_ping, .arg = l };
 	l->sync = (struct loop_task){ .run = on_sync, .arg = l };
 	l->more = (struct loop_task){ .run = on_more, .arg = l };
 	l->end = &l->first;
@@ -70,6 +74,7 @@ static void hang_up(struct egress_link *l)
 {
 	loop_remove(l->core->loop, &l->watch);
 	loop_task_cancel(l->core->loop, &l->more);
+	loop_timer_cancel(l->core->loop, &l->ping);
 	io_close_all(&l->sock, 1);
 	while (l->first != NULL)
 		drop_first(l);
@@ -216,7 +221,7 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 
 	if (m->type < EGRESS_TAKEN)
 		return err_set(e, ERR_INVALID, "egress gives orders");
-	if (s == NULL)
+	if (s == NULL || m->type == EGRESS_PONG)
 		return 0; /* it has ended meanwhile */
 	if (m->type == EGRESS_RECORD)
 		return on_record(t, s, m, e);
@@ -271,6 +276,7 @@ static int receive(struct egress_link *l, struct err *e)
 	if (n == 0)
 		return err_set(e, ERR_SYSTEM, "it closed its channel");
 	buf_commit(&l->in, (size_t)n);
+	l->heard_ns = clock_now_ns();
 	return 1;
 }
 
@@ -314,6 +320,32 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 	flush(l);
 }
 
+/* ---- is it alive? */
+
+/* A third of its time after the last look: whatever it has said since the last ping is an answer.
+ */
+static void on_ping(struct loop_timer *t)
+{
+	struct egress_link *l = t->arg;
+	uint64_t now = clock_now_ns();
+	struct err e;
+
+	if (l->heard_ns < l->pinged_ns) {
+		if (now - l->pinged_ns >= l->timeout_ms * CLOCK_MS) {
+			l->hung = true;
+			detach(l, "it does not answer");
+			if (l->core->o.replace_egress != NULL)
+				l->core->o.replace_egress(l->core->o.ready_arg);
+			return;
+		}
+	} else if (egress_link_send(l, EGRESS_PING, "", NULL, 0, NULL, &e) == 0) {
+		l->pinged_ns = now;
+	} else {
+		return; /* it was given up */
+	}
+	loop_timer_set(l->core->loop, t, now + l->timeout_ms * CLOCK_MS / 3);
+}
+
 /* ---- sessions */
 
 static void attach_one(struct session *s, void *arg)
@@ -331,11 +363,14 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 	if (l->sock >= 0)
 		detach(l, "there is another");
 	l->sock = TAKE_FD(mine);
-	l->since_ns = clock_now_ns();
+	l->since_ns = l->heard_ns = clock_now_ns();
+	l->pinged_ns = 0;
+	l->hung = false;
 	if (loop_add(l->core->loop, &l->watch, l->sock, EPOLLIN, e) < 0) {
 		hang_up(l);
 		return -1;
 	}
+	loop_timer_set(l->core->loop, &l->ping, l->since_ns);
 	log_info("egress ready", "");
 	session_each(l->core, NULL, attach_one, NULL);
 	egress_link_sync(l);

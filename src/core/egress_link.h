@@ -3,7 +3,8 @@
  * An egress may die at any moment and be replaced, and it outlives a daemon. After every new
  * channel each session that has a door is attached again (doorway.h), then SYNCED is said. What it
  * says is believed no more than it must be: an egress that breaks the protocol loses its channel,
- * and cells go without network until another comes. */
+ * and cells go without network until another comes. One that says nothing for timeout_ms after a
+ * ping is given up likewise, and the supervisor is asked for another. */
 #pragma once
 
 #include "buf.h"
@@ -30,6 +31,10 @@ struct egress_link {
 	uint64_t since_ns;		 /* of the channel */
 	unsigned asking;		 /* doors asked of PID 1s */
 	struct loop_task sync, more;
+	uint64_t timeout_ms;	      /* set after egress_link_init() to change it */
+	uint64_t pinged_ns, heard_ns; /* the last ping, the last byte */
+	struct loop_timer ping;
+	bool hung; /* it did not answer, and there is no other yet */
 	struct egress_numbers numbers;
 };
 

@@ -57,6 +57,7 @@ struct core {
 	struct store *store; /* borrowed */
 	struct core_options o;
 	struct keeper_link keeper;
+	bool keeper_hung; /* and there is no other yet */
 	struct egress_link egress;
 	char *default_policy; /* owned: of sessions that do not say */
 	int cells_fd;	      /* owned: RUN/cells */
@@ -172,6 +173,8 @@ struct execution {
 	bool owed; /* its descriptors are on their way */
 	uint32_t pid;
 	uint64_t started_ns;
+	uint64_t paused_before_ms; /* of its session, then */
+	struct loop_timer late;	   /* execution_late.c */
 	struct output_log log;
 	struct output_mask mask[2]; /* of stdout and stderr */
 	struct loop_timer hold_timer;
@@ -279,6 +282,11 @@ void execution_recover(struct session *s, const struct store_execution *row);
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_lost(struct execution *x); /* its cell is gone */
+/* Ends it here, whatever PID 1 does: it timed out, or failed for a reason (a constant). Its tree is
+ * killed. */
+void execution_give_up(struct execution *x, bool timed_out, const char *why);
+/* execution_late.c: it was asked for, or has started: PID 1 has its time for what comes next. */
+void execution_expect(struct execution *x);
 void execution_retry_save(struct execution *x);
 void execution_free(struct execution *x);
 void execution_notify(struct execution *x);

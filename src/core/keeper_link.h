@@ -1,7 +1,13 @@
 /* keeper_link.h - channel A on the loop: requests in order, answers in order.
  *
  * A keeper may die at any moment and be replaced. What was asked of the dead one and not answered
- * is told as ERR_SYSTEM with sys = EPIPE; what was not sent yet goes to the next one. */
+ * is told as ERR_SYSTEM with sys = EPIPE; what was not sent yet goes to the next one. A keeper that
+ * is silent for timeout_ms while it owes an answer counts as dead, and on_hung asks for another.
+ * What is urgent and could not even be sent in twice that time ends with ETIMEDOUT.
+ *
+ * A call is a completion in all but its type, as its answer brings a descriptor along: it is out of
+ * its queue before done is called, done comes once and from the loop only, and a cancelled call
+ * stays queued without a callback. */
 #pragma once
 
 #include "keeper_msg.h"
@@ -26,7 +32,12 @@ struct keeper_link {
 	struct keeper_walls walls;
 	struct keeper_queue urgent, patient, sent; /* sent: waiting for their answers */
 	bool patient_next;
+	bool hello_due;	     /* it has not said yet what it is */
+	uint64_t timeout_ms; /* set after keeper_link_init() to change it */
+	uint64_t waits_ns;   /* since when the oldest answer is due */
+	struct loop_timer late;
 	void (*on_hello)(void *arg, const struct err *e); /* a keeper is there, or cannot be */
+	void (*on_hung)(void *arg); /* it does not answer, and was given up; may be NULL */
 	void *arg;
 };
 

@@ -245,10 +245,14 @@ static int obey(struct channel_c *c, const struct egress_msg *m, struct err *e)
 	case EGRESS_SYNCED:
 		drop_absent(c);
 		return 0;
+	case EGRESS_PING:
+		IGNORED(channel_c_say(c, EGRESS_PONG, "", NULL, 0) ? 0 : -1, "memory is short");
+		return 0;
 	case EGRESS_REQUESTS_END:
 	case EGRESS_TAKEN:
 	case EGRESS_RECORD:
 	case EGRESS_COUNTS:
+	case EGRESS_PONG:
 	case EGRESS_EVENTS_END:
 		break;
 	}

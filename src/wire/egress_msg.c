@@ -33,6 +33,8 @@ static size_t text_max(enum egress_type type)
 		return EGRESS_RECORD_MAX;
 	case EGRESS_DETACH:
 	case EGRESS_SYNCED:
+	case EGRESS_PING:
+	case EGRESS_PONG:
 	case EGRESS_REQUESTS_END:
 	case EGRESS_EVENTS_END:
 		break;
@@ -46,12 +48,18 @@ static bool is_type(unsigned type)
 	       (type >= EGRESS_TAKEN && type < EGRESS_EVENTS_END);
 }
 
+/* Of no session: its id is empty. */
+static bool is_of_none(enum egress_type type)
+{
+	return type == EGRESS_SYNCED || type == EGRESS_PING || type == EGRESS_PONG;
+}
+
 int egress_msg_read(const struct frame *f, struct egress_msg *ret, struct err *e)
 {
 	if (!is_type(f->type))
 		return err_set(e, ERR_INVALID, "channel C: no message has type %u", f->type);
 	*ret = (struct egress_msg){ .type = (enum egress_type)f->type };
-	if (f->len < EGRESS_ID_MAX || !is_id(f->body, ret->type == EGRESS_SYNCED))
+	if (f->len < EGRESS_ID_MAX || !is_id(f->body, is_of_none(ret->type)))
 		return err_set(e, ERR_INVALID, "channel C: a message without a session");
 	memcpy(ret->id, f->body, EGRESS_ID_MAX);
 	ret->text = (const char *)f->body + EGRESS_ID_MAX;

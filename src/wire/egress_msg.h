@@ -27,6 +27,7 @@ enum egress_type {
 	EGRESS_CHANGE,	   /* text: a new order; connections that no longer comply are cut */
 	EGRESS_DETACH,	   /* no text; everything of the session is cut and forgotten */
 	EGRESS_SYNCED,	   /* id "", no text */
+	EGRESS_PING,	   /* id "", no text; answered by PONG */
 	EGRESS_REQUESTS_END,
 	/* from egress */
 	EGRESS_TAKEN = 64, /* answer to ATTACH and CHANGE: text "" if it is in force, else why not:
@@ -34,6 +35,7 @@ enum egress_type {
 	EGRESS_RECORD,	   /* text: one event, see doc/network.md */
 	EGRESS_COUNTS, /* text: see below; every 200 ms while they change, before bytes move that
 			  were not claimed yet, and before the guest goes */
+	EGRESS_PONG,   /* id "", no text: answer to PING */
 	EGRESS_EVENTS_END,
 };
 

@@ -31,6 +31,9 @@ enum {
 	SERVE_KEEPER = 'K', /* to cordond, with a descriptor: a keeper's channel A */
 	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: cordon-egress's channel C */
 	SERVE_READY = 'R',  /* to the supervisor: requests are answered */
+	/* To the supervisor: it does not answer, another one is wanted. */
+	SERVE_KEEPER_HUNG = 'k',
+	SERVE_EGRESS_HUNG = 'e',
 };
 
 /* What cordon-egress has at its start, from the supervisor or from cordon run. It reads the files
