@@ -76,6 +76,7 @@ void execution_free(struct execution *x)
 	while (x->followers != NULL)
 		execution_unfollow(x->followers);
 	loop_task_cancel(s->core->loop, &x->tell);
+	loop_timer_cancel(s->core->loop, &x->late);
 	execution_paid(x);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &x->program);
@@ -257,6 +258,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 		execution_lost(x);
 		return NULL;
 	}
+	execution_expect(x);
 	return x;
 }
 
@@ -328,6 +330,7 @@ static void finish(struct execution *x)
 	struct err e;
 
 	x->ended = true;
+	loop_timer_cancel(s->core->loop, &x->late);
 	execution_paid(x);
 	x->row.ended_ms = core_now_ms();
 	x->row.client = ""; /* whatever it was, nobody needs it any more */
@@ -354,6 +357,43 @@ static void finish(struct execution *x)
 	execution_maybe_complete(x);
 	execution_notify(x);
 	completions_end_all(&x->when_ended, NULL);
+	(void)err_set(&e, ERR_CONFLICT, "execution %s has ended", x->row.id);
+	completions_end_all(&x->when_room, &e);
+}
+
+static void kill_tree(struct execution *x)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (c == NULL || !c->connected || x->program.handle == 0 ||
+	    agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)
+		return;
+	x->killing = true;
+	live_cell_flush(c);
+}
+
+void execution_give_up(struct execution *x, bool timed_out, const char *why)
+{
+	if (x->ended)
+		return;
+	log_warn("execution given up", "session_id=%s execution_id=%s why=%s", x->row.session,
+		 x->row.id, timed_out ? "PID 1 does not keep its time" : why);
+	execution_drain(x);
+	execution_close_fds(x);
+	kill_tree(x);
+	x->row.timed_out = timed_out;
+	x->row.signal = timed_out ? SIGKILL : 0;
+	x->row.exit_code = timed_out ? EXIT_TIMEOUT : EXIT_NOT_EXECUTABLE;
+	x->row.state = timed_out ? EXECUTION_KILLED : EXECUTION_FAILED;
+	if (timed_out) {
+		(void)snprintf(x->row.limit, sizeof(x->row.limit), "timeout");
+	} else {
+		x->fault = EXECUTION_NO_PROCESS;
+		x->row.error_code = ERR_SYSTEM;
+		x->row.error = why;
+	}
+	finish(x);
 }
 
 void execution_retry_save(struct execution *x)
@@ -428,10 +468,14 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 		return;
 	x->started = true;
 	x->row.mark = v->mark; /* saved with the outcome: it may leave children behind */
-	if (execution_take_fds(x, c, v, &e) < 0)
+	if (execution_take_fds(x, c, v, &e) < 0) {
+		execution_give_up(x, false,
+				  "its output cannot be read: the daemon is short of memory");
 		return;
+	}
 	x->pid = v->pid;
 	x->row.state = EXECUTION_RUNNING;
+	execution_expect(x);
 	execution_notify(x);
 	completions_end_all(&x->when_room, NULL);
 }
@@ -484,6 +528,7 @@ void execution_recover(struct session *s, const struct store_execution *row)
 	if (x->log.cut && x->log.said[1] < x->row.err_bytes)
 		x->log.said[1] = x->row.err_bytes;
 	s->running += !x->ended;
+	execution_expect(x);
 }
 
 struct execution *execution_by_handle(struct session *s, uint32_t handle)
@@ -506,11 +551,14 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 	x->stdin_open = (v->flags & AGENT_HAS_STDIN) != 0;
 	if ((v->flags & AGENT_IS_STARTING) != 0)
 		return;
-	if (x->ended && execution_take_fds(x, c, v, &e) == 0) {
+	if (x->ended) {
 		x->started = true;
 		x->pid = v->pid;
 		x->row.mark = v->mark;
-		execution_drain(x);
+		if (execution_take_fds(x, c, v, &e) == 0)
+			execution_drain(x);
+		else
+			log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
 		execution_maybe_complete(x);
 		return;
 	}

@@ -9,6 +9,7 @@
 #include "inside.h"
 
 #define PAST_NS (30000 * CLOCK_MS)
+#define KILL_MS 30000 /* for PID 1 to end a tree */
 
 int execution_get(struct core *c, const char *session_id, const char *id,
 		  struct store_execution *ret, struct err *e)
@@ -148,6 +149,7 @@ void execution_kill(struct execution *x, struct completion *w)
 	x->killed = x->killed || !x->ended;
 	x->killing = true;
 	completion_begin(w, x->session->core->loop, &x->when_dead);
+	completion_set_deadline(w, KILL_MS, "end of the execution");
 	live_cell_flush(c);
 }
 

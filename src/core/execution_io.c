@@ -234,12 +234,13 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 	x->hold_timer = (struct loop_timer){ .fire = on_held, .arg = x };
 	settle(x);
 	x->watch_in = (struct loop_fd){ .fd = -1, .ready = on_room, .arg = x };
-	if (x->in >= 0 && loop_add(l, &x->watch_in, x->in, 0, e) < 0)
-		return -1;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		x->watch_out[i] = (struct loop_fd){ .fd = -1, .ready = on_output, .arg = x };
-		if (x->out[i] >= 0 && loop_add(l, &x->watch_out[i], x->out[i], EPOLLIN, e) < 0)
-			return -1;
+	if ((x->in >= 0 && loop_add(l, &x->watch_in, x->in, 0, e) < 0) ||
+	    (x->out[0] >= 0 && loop_add(l, &x->watch_out[0], x->out[0], EPOLLIN, e) < 0) ||
+	    (x->out[1] >= 0 && loop_add(l, &x->watch_out[1], x->out[1], EPOLLIN, e) < 0)) {
+		execution_close_fds(x);
+		return -1;
 	}
 	if (x->close_wanted)
 		execution_close_input(x);

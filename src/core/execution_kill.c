@@ -3,7 +3,8 @@
  * By then PID 1 has forgotten it, and so have we, but for its record. Its processes still have its
  * mark, so PID 1 is asked by that, under a new handle. What waits for the answer is a tree_kill: it
  * belongs to the session, not to whoever asked, and so nothing happens to it when that one goes.
- * There is one for each mark, and few in all: a PID 1 that never answers gathers no more. An
+ * There is one for each mark, and few in all: a PID 1 that never answers gathers no more, and who
+ * asked is answered after KILL_MS. An
  * adopted PID 1 is asked when it has said who it is. */
 #include <assert.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include "inside.h"
 
 #define KILLS_MAX 64 /* of a session, at once */
+#define KILL_MS 30000
 
 struct tree_kill {
 	struct tree_kill *next; /* of its session */
@@ -24,6 +26,7 @@ struct tree_kill {
 static void end(struct tree_kill *k, const struct err *e)
 {
 	struct session *s = k->session;
+	struct completions told = { 0 };
 
 	for (struct tree_kill **at = &s->kills; *at != NULL; at = &(*at)->next)
 		if (*at == k) {
@@ -32,8 +35,9 @@ static void end(struct tree_kill *k, const struct err *e)
 		}
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &k->program);
-	completions_end_all(&k->when_dead, e);
+	completions_move(&k->when_dead, &told);
 	free(k);
+	completions_end_all(&told, e);
 }
 
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
@@ -87,6 +91,12 @@ static struct tree_kill *begin(struct session *s, uint64_t mark)
 	return k;
 }
 
+static void wait_for(struct tree_kill *k, struct completion *w)
+{
+	completion_begin(w, k->session->core->loop, &k->when_dead);
+	completion_set_deadline(w, KILL_MS, "end of the execution");
+}
+
 void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w)
 {
 	struct live_cell *c = s->cell;
@@ -101,7 +111,7 @@ void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w
 	}
 	k = find(s, mark, &n);
 	if (k != NULL) {
-		completion_begin(w, s->core->loop, &k->when_dead);
+		wait_for(k, w);
 		return;
 	}
 	if (n >= KILLS_MAX) {
@@ -112,7 +122,7 @@ void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w
 		return;
 	}
 	k = begin(s, mark);
-	completion_begin(w, s->core->loop, &k->when_dead);
+	wait_for(k, w);
 	if (c->synced)
 		ask(k, c);
 }

@@ -97,9 +97,9 @@ const struct store_session *session_row(const struct session *s);
 unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
 
-/* Somebody uses it: resets the idle clock; a paused session is resumed. w is told when it is
- * running, at once (from inside the call) if it is. */
-void session_use(struct session *s, struct completion *w);
+/* Somebody uses it: resets the idle clock; a paused session is resumed. True: it is running, and w
+ * is not used. Else w ends when it is. */
+bool session_use(struct session *s, struct completion *w);
 
 /* While somebody is connected (a stream, an attachment) the session is not idle. */
 void session_hold(struct session *s);

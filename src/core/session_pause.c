@@ -8,6 +8,7 @@
 #include "log.h"
 
 #define PAUSE_AGAIN_MS 1000
+#define WAIT_MS 90000 /* of who waits for it: longer than a keeper or PID 1 may take */
 
 static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 {
@@ -78,6 +79,12 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	loop_defer(s->core->loop, &s->tell); /* somebody may have come meanwhile */
 }
 
+static void wait_for(struct session *s, struct completion *w, struct completions *list)
+{
+	completion_begin(w, s->core->loop, list);
+	completion_set_deadline(w, WAIT_MS, "change of the session's state");
+}
+
 void session_pause(struct session *s, struct completion *w)
 {
 	struct err e;
@@ -89,7 +96,7 @@ void session_pause(struct session *s, struct completion *w)
 	}
 	if (s->row.state == SESSION_PAUSING) {
 		if (w != NULL)
-			completion_begin(w, s->core->loop, &s->when_paused);
+			wait_for(s, w, &s->when_paused);
 		return;
 	}
 	if (s->core->keeper.walls.freezer == 0)
@@ -102,7 +109,7 @@ void session_pause(struct session *s, struct completion *w)
 		s->row.paused_since_ms = core_now_ms();
 		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
 			if (w != NULL)
-				completion_begin(w, s->core->loop, &s->when_paused);
+				wait_for(s, w, &s->when_paused);
 			ask_freeze(s, true, on_frozen);
 			return;
 		}
@@ -178,7 +185,7 @@ void session_resume(struct session *s, struct completion *w)
 		return;
 	}
 	if (w != NULL)
-		completion_begin(w, s->core->loop, &s->when_running);
+		wait_for(s, w, &s->when_running);
 	/* creating, pausing, resuming, just adopted: told when it gets there */
 	if (s->row.state != SESSION_PAUSED)
 		return;
@@ -195,10 +202,13 @@ void session_resume(struct session *s, struct completion *w)
 	ask_freeze(s, false, on_thawed);
 }
 
-void session_use(struct session *s, struct completion *w)
+bool session_use(struct session *s, struct completion *w)
 {
 	session_touch(s);
+	if (session_usable(s))
+		return true;
 	session_resume(s, w);
+	return false;
 }
 
 /* Nobody waits for it, so if it does not work now, it is tried again. */

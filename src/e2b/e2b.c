@@ -129,7 +129,6 @@ static void refuse_signature(struct e2b *b, struct exchange *x, bool busy)
 		reply_code(r, 401, "unauthorized", "invalid signature");
 		return;
 	}
-	exchange_header(x, "Retry-After", "1");
 	reply_code(r, 429, "quota", "too many signed requests, try again");
 }
 

@@ -98,10 +98,17 @@ void reply_empty(struct request *r, int status)
 	exchange_reply(r->x, status, NULL, "", 0);
 }
 
-static void send_error(struct request *r, const struct meaning *m, const char *message)
+/* What may be tried again says when. */
+static void send_error(struct request *r, const struct meaning *m, const char *message,
+		       unsigned retry_s)
 {
 	const struct failure f = { m->status, m->word, message, m->platform };
+	char seconds[16];
 
+	if (m->status == 429 || m->status == 503) {
+		(void)snprintf(seconds, sizeof(seconds), "%u", retry_s == 0 ? 1 : retry_s);
+		exchange_header(r->x, "Retry-After", seconds);
+	}
 	if (m->status >= 500)
 		log_error("request failed", "request_id=%s session_id=%s status=%d error=%s",
 			  exchange_id(r->x), r->session_id, m->status, message);
@@ -112,7 +119,7 @@ void reply_code(struct request *r, int status, const char *code, const char *mes
 {
 	const struct meaning m = { .status = status, .word = code, .platform = status >= 500 };
 
-	send_error(r, &m, message);
+	send_error(r, &m, message, 1);
 }
 
 /* The core begins the words of a refusal with the one for programs: "quota_rate: ...". */
@@ -132,18 +139,14 @@ static const char *refusal_word(const struct err *e, char *ret_word, size_t cap)
 void reply_refusal(struct request *r, const struct err *e, unsigned retry_s)
 {
 	struct meaning m = *meaning_of(e);
-	char seconds[16], word[32];
+	char word[32];
 	const char *words = refusal_word(e, word, sizeof(word));
 
 	if (words != NULL) {
 		m.word = word;
 		m.platform = strncmp(word, "quota_", 6) != 0; /* a quota is the tenant's own */
 	}
-	if (m.status == 429 || m.status == 503) {
-		(void)snprintf(seconds, sizeof(seconds), "%u", retry_s == 0 ? 1 : retry_s);
-		exchange_header(r->x, "Retry-After", seconds);
-	}
-	send_error(r, &m, words == NULL ? e->msg : words);
+	send_error(r, &m, words == NULL ? e->msg : words, retry_s);
 }
 
 void reply_error(struct request *r, const struct err *e)
@@ -163,7 +166,7 @@ void reply_file_error(struct request *r, const struct err *e)
 		m = find(file_meanings, COUNT(file_meanings), e);
 	if (m == NULL)
 		m = meaning_of(e);
-	send_error(r, m, e->msg);
+	send_error(r, m, e->msg, 1);
 }
 
 void reply_error_member(struct json *j, const struct err *e)

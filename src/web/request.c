@@ -193,7 +193,8 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 	}
 	r->use = then;
 	r->wait.on_done = usable;
-	session_use(s, &r->wait);
+	if (session_use(s, &r->wait))
+		then(r, s);
 }
 
 void request_hold(struct request *r, struct session *s)

@@ -152,5 +152,110 @@ def test_secrets_that_cannot_be_brought(server):
     server.want(204, "DELETE", "/v1/secrets/tok")
 
 
+# --- programs that do not answer
+
+
+def readiness(server):
+    """(status, reason) of /readyz."""
+    status, _, body = server.request("GET", "/readyz", key=None)
+    return status, str(body)
+
+
+@same_daemon
+def test_a_keeper_that_hangs_is_replaced(server):
+    before = server.pid("keeper")
+    s = server.create(timeout="1h")["id"]
+    with ThreadPoolExecutor(4) as pool:
+        os.kill(before, signal.SIGSTOP)
+        made = pool.submit(server.request, "POST", "/v1/sessions", {})
+        read = pool.submit(diff, server, s)
+        wait_for(lambda: server.pid("keeper") not in (None, before), 30, "another keeper")
+        status, _, body = made.result()
+        equal(status, 201, f"a session that the next keeper makes: {body}")
+        is_honest(read.result(), (200, 503))
+    has(server.log(), "the keeper does not answer")
+    server.wait_ready()
+    equal(diff(server, s)[0], 200)
+    server.delete(s)
+    server.delete(body["id"])
+
+
+@same_daemon
+def test_readiness_tells_of_a_keeper_that_hangs(server):
+    """The supervisor stands still, too, so that there is no other keeper for a while."""
+    before = server.pid("keeper")
+    s = server.create(timeout="1h")["id"]
+    with stopped(server.pid("supervisor")), ThreadPoolExecutor(4) as pool:
+        os.kill(before, signal.SIGSTOP)
+        late = pool.submit(diff, server, s)
+        paused = pool.submit(server.request, "POST", f"/v1/sessions/{s}/pause")
+        wait_for(lambda: readiness(server)[0] == 503, 30, "readiness")
+        has(readiness(server)[1], "the keeper does not answer")
+        is_honest(server.request("POST", "/v1/sessions", {}), (503,))
+        is_honest(late.result(), (503,))
+        is_honest(paused.result(), (503, 422, 501))
+        equal(server.run(s, "echo still here")["stdout"], "still here\n", "what needs no keeper")
+    server.wait_ready(30)
+    check(server.pid("keeper") != before, "the keeper was not replaced")
+    equal(diff(server, s)[0], 200)
+    server.delete(s)
+
+
+@same_daemon
+def test_an_egress_that_hangs_is_replaced(server):
+    before = server.pid("cordon-egress")
+    with stopped(server.pid("supervisor")):
+        os.kill(before, signal.SIGSTOP)
+        wait_for(lambda: readiness(server)[0] == 503, 30, "readiness")
+        has(readiness(server)[1], "cordon-egress does not answer")
+        is_honest(server.request("POST", "/v1/sessions", {"network": "deny"}), (503,))
+    wait_for(lambda: server.pid("cordon-egress") not in (None, before), 30, "another egress")
+    server.wait_ready()
+    s = server.create(timeout="1h", network="deny")["id"]
+    server.delete(s)
+
+
+@same_daemon
+def test_a_pid_1_that_hangs(server):
+    s = server.create(timeout="1h")["id"]
+    where = f"/v1/sessions/{s}"
+    server.run(s, "echo hello > file")
+    with stopped(server.cell_pids(s)[0]), ThreadPoolExecutor(8) as pool:
+        begun = time.monotonic()
+        short = {"command": "sleep 100", "timeout": "1s"}
+        calls = {
+            "file": pool.submit(server.request, "GET", f"{where}/files?path=file"),
+            "list": pool.submit(server.request, "GET", f"{where}/files/list?path=."),
+            "execution": pool.submit(server.request, "POST", f"{where}/executions?wait=true", short),
+            "policy": pool.submit(server.request, "PUT", f"{where}/network", "deny"),
+        }
+        for name in ("file", "list", "policy"):
+            is_honest(calls[name].result(), (503,))
+        status, _, body = calls["execution"].result()
+        equal((status, body["state"], body["limit"]), (200, "killed", "timeout"), "an execution that nothing ends")
+        check(time.monotonic() - begun < 40, "all of them took too long")
+    equal(server.want(200, "GET", f"{where}/files?path=file"), b"hello\n", "when it goes on")
+    equal(server.run(s, "echo again")["stdout"], "again\n", "when it goes on")
+    wait_for(lambda: server.run(s, "pgrep -x sleep || true")["stdout"] == "", 10, "end of what timed out")
+    server.delete(s)
+
+
+@same_daemon
+def test_a_session_deleted_while_its_pid_1_hangs(server):
+    s = server.create(timeout="1h")["id"]
+    where = f"/v1/sessions/{s}"
+    with stopped(server.cell_pids(s)[0]), ThreadPoolExecutor(8) as pool:
+        calls = [
+            pool.submit(server.request, "GET", f"{where}/files?path=file"),
+            pool.submit(server.request, "POST", f"{where}/executions?wait=true", {"command": "true"}),
+            pool.submit(server.request, "PUT", f"{where}/network", "deny"),
+        ]
+        time.sleep(0.3)
+        server.delete(s)
+        for call in calls:
+            is_honest(call.result(), (200, 410, 409))
+    server.reaches(s, "stopped")
+
+
 if __name__ == "__main__":
-    run_tests(globals(), pool_size=2)
+    run_tests(globals(), pool_size=0, keeper_timeout="3s", egress_timeout="3s")
