@@ -24,9 +24,6 @@
 #include "sha256.h"
 #include "usage.h"
 
-#define EXIT_TIMEOUT 124
-#define EXIT_NOT_EXECUTABLE 126
-#define EXIT_NOT_FOUND 127
 
 static const char *const names[] = {
 	[EXECUTION_STARTING] = "starting", [EXECUTION_RUNNING] = "running",
@@ -324,7 +321,7 @@ static int save(struct execution *x, struct err *e)
 }
 
 /* The outcome is known. If it cannot be written now, PID 1 goes on holding it. */
-static void finish(struct execution *x)
+void execution_finish(struct execution *x)
 {
 	struct session *s = x->session;
 	struct err e;
@@ -361,41 +358,6 @@ static void finish(struct execution *x)
 	completions_end_all(&x->when_room, &e);
 }
 
-static void kill_tree(struct execution *x)
-{
-	struct live_cell *c = x->session->cell;
-	struct err e;
-
-	if (c == NULL || !c->connected || x->program.handle == 0 ||
-	    agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)
-		return;
-	x->killing = true;
-	live_cell_flush(c);
-}
-
-void execution_give_up(struct execution *x, bool timed_out, const char *why)
-{
-	if (x->ended)
-		return;
-	log_warn("execution given up", "session_id=%s execution_id=%s why=%s", x->row.session,
-		 x->row.id, timed_out ? "PID 1 does not keep its time" : why);
-	execution_drain(x);
-	execution_close_fds(x);
-	kill_tree(x);
-	x->row.timed_out = timed_out;
-	x->row.signal = timed_out ? SIGKILL : 0;
-	x->row.exit_code = timed_out ? EXIT_TIMEOUT : EXIT_NOT_EXECUTABLE;
-	x->row.state = timed_out ? EXECUTION_KILLED : EXECUTION_FAILED;
-	if (timed_out) {
-		(void)snprintf(x->row.limit, sizeof(x->row.limit), "timeout");
-	} else {
-		x->fault = EXECUTION_NO_PROCESS;
-		x->row.error_code = ERR_SYSTEM;
-		x->row.error = why;
-	}
-	finish(x);
-}
-
 void execution_retry_save(struct execution *x)
 {
 	struct err e;
@@ -419,7 +381,7 @@ static void on_exited(struct execution *x, const struct agent_event *v)
 			   : v->signal != 0 ? 128 + (int32_t)v->signal
 					    : (int32_t)v->exit_code;
 	x->row.state = x->row.timed_out || v->signal != 0 ? EXECUTION_KILLED : EXECUTION_EXITED;
-	finish(x);
+	execution_finish(x);
 }
 
 static void on_failed(struct execution *x, const struct agent_event *v)
@@ -456,7 +418,7 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 	if (v->stage == AGENT_AT_SYSTEM && (v->sys == EAGAIN || v->sys == ENOMEM))
 		(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s",
 			       v->sys == EAGAIN ? "pids" : "memory");
-	finish(x);
+	execution_finish(x);
 }
 
 static void on_started(struct execution *x, struct live_cell *c, const struct agent_event *v)
@@ -588,7 +550,7 @@ void execution_lost(struct execution *x)
 				       x->session->row.reason == SESSION_OOM ? "memory" : "killed");
 		if (x->row.error_code == ERR_NONE)
 			set_error(x, ERR_CONFLICT, "the session ended");
-		finish(x);
+		execution_finish(x);
 	}
 	execution_drain(x);
 	execution_close_fds(x);

@@ -4,11 +4,50 @@
  * execution that it has not started within START_MS fails, and one whose timeout is over by
  * SLACK_MS has timed out. Its tree is killed when PID 1 hears of it again. Time in which the
  * session does not run does not count; after a restart of this daemon it counts from then. */
+#include <signal.h>
+#include <stdio.h>
+
 #include "clock.h"
 #include "inside.h"
+#include "log.h"
 
 #define START_MS 60000
 #define SLACK_MS 5000
+
+static void kill_tree(struct execution *x)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (c == NULL || !c->connected || x->program.handle == 0 ||
+	    agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)
+		return;
+	x->killing = true;
+	live_cell_flush(c);
+}
+
+void execution_give_up(struct execution *x, bool timed_out, const char *why)
+{
+	if (x->ended)
+		return;
+	log_warn("execution given up", "session_id=%s execution_id=%s why=%s", x->row.session,
+		 x->row.id, timed_out ? "PID 1 does not keep its time" : why);
+	execution_drain(x);
+	execution_close_fds(x);
+	kill_tree(x);
+	x->row.timed_out = timed_out;
+	x->row.signal = timed_out ? SIGKILL : 0;
+	x->row.exit_code = timed_out ? EXIT_TIMEOUT : EXIT_NOT_EXECUTABLE;
+	x->row.state = timed_out ? EXECUTION_KILLED : EXECUTION_FAILED;
+	if (timed_out) {
+		(void)snprintf(x->row.limit, sizeof(x->row.limit), "timeout");
+	} else {
+		x->fault = EXECUTION_NO_PROCESS;
+		x->row.error_code = ERR_SYSTEM;
+		x->row.error = why;
+	}
+	execution_finish(x);
+}
 
 static uint64_t ran_ms(const struct execution *x)
 {

@@ -25,6 +25,11 @@
 
 #define CORE_BUCKETS 4096
 
+/* Exit codes of executions, as shells have them. */
+#define EXIT_TIMEOUT 124
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
 struct tenant {
 	struct tenant *next;
 	struct store_tenant row;
@@ -281,9 +286,10 @@ void session_sample(struct session *s);
 void execution_recover(struct session *s, const struct store_execution *row);
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
-void execution_lost(struct execution *x); /* its cell is gone */
-/* Ends it here, whatever PID 1 does: it timed out, or failed for a reason (a constant). Its tree is
- * killed. */
+void execution_lost(struct execution *x);   /* its cell is gone */
+void execution_finish(struct execution *x); /* its outcome is in the row */
+/* execution_late.c: ends it here, whatever PID 1 does: it timed out, or failed for a reason (a
+ * constant). Its tree is killed. */
 void execution_give_up(struct execution *x, bool timed_out, const char *why);
 /* execution_late.c: it was asked for, or has started: PID 1 has its time for what comes next. */
 void execution_expect(struct execution *x);
