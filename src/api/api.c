@@ -23,7 +23,7 @@ static const struct route routes[] = {
 	{ HTTP1_GET, "/", 0, api_node_root, "" },
 	{ HTTP1_GET, "/healthz", 0, api_node_health, "" },
 	{ HTTP1_GET, "/readyz", 0, api_node_ready, "" },
-	{ HTTP1_GET, "/metrics", 0, api_node_metrics, "" },
+	{ HTTP1_GET, "/metrics", READ, api_node_metrics, "" },
 	{ HTTP1_GET, "/v1/node", READ, api_node_get, "" },
 	{ HTTP1_GET, "/v1/templates", READ, api_node_templates, "" },
 
@@ -134,9 +134,17 @@ static void fail(struct request *r, const struct failure *f)
 
 static const struct dialect dialect = { .fail = fail };
 
-static const struct routes all = {
-	.table = routes, .n = COUNT(routes), .dialect = &dialect, .take_ids = take_ids
-};
+/* What the operator has opened. */
+static bool waives(const struct request *r)
+{
+	return r->route->handle == api_node_metrics && api_node_metrics_are_open(r);
+}
+
+static const struct routes all = { .table = routes,
+				   .n = COUNT(routes),
+				   .dialect = &dialect,
+				   .waives = waives,
+				   .take_ids = take_ids };
 
 void api_print_routes(FILE *to)
 {

@@ -2,6 +2,8 @@
  * a request that has passed authentication and answers it, now or later. */
 #pragma once
 
+#include <stdbool.h>
+
 struct request;
 
 /* api_node.c */
@@ -9,6 +11,8 @@ void api_node_root(struct request *r);
 void api_node_health(struct request *r);
 void api_node_ready(struct request *r);
 void api_node_metrics(struct request *r);
+/* By the setting metrics: does this request for them need no key? */
+bool api_node_metrics_are_open(const struct request *r);
 void api_node_get(struct request *r);
 void api_node_templates(struct request *r);
 

@@ -15,7 +15,7 @@ void api_node_root(struct request *r)
 {
 	static const char text[] = "cordon " CORDON_VERSION "\n"
 				   "The API is below /v1; it is described in doc/openapi.yaml.\n"
-				   "GET /healthz, /readyz and /metrics need no key.\n";
+				   "GET /healthz and /readyz need no key.\n";
 
 	exchange_reply(r->x, 200, "text/plain; charset=utf-8", text, sizeof(text) - 1);
 }
@@ -48,12 +48,23 @@ void api_node_ready(struct request *r)
 		reply_status(r, 503, "unavailable", why == NULL ? "starting" : why);
 }
 
+bool api_node_metrics_are_open(const struct request *r)
+{
+	unsigned setting = core_config(r->core)->metrics;
+
+	return setting == CONFIG_METRICS_OPEN ||
+	       (setting == CONFIG_METRICS_LOCAL && exchange_is_local(r->x));
+}
+
+/* They tell of all tenants together, so a key must be the operator's. */
 void api_node_metrics(struct request *r)
 {
 	struct buf b = BUF_INIT(METRICS_MAX_BYTES);
 	struct err e = { 0 };
 
-	if (gauges_write(r->core, &b, &e) < 0 || buf_check(&b, &e) < 0)
+	if (r->tenant != NULL && !auth_is_operator(r))
+		reply_code(r, 403, "forbidden", "metrics are the operator's");
+	else if (gauges_write(r->core, &b, &e) < 0 || buf_check(&b, &e) < 0)
 		reply_error(r, &e);
 	else
 		exchange_reply(r->x, 200, "text/plain; version=0.0.4; charset=utf-8", buf_text(&b),
@@ -78,15 +89,34 @@ static void write_walls(struct json *j, const struct keeper_walls *w)
 	json_close(j, '}');
 }
 
-/* Numbers over all tenants: how busy the node is, and nothing about whom. */
-static void write_load(struct json *j, struct core *c)
+static void count_one(struct session *s, void *arg)
 {
-	const struct config *g = core_config(c);
-	unsigned states[SESSION_STATES] = { 0 };
+	unsigned *states = arg;
+
+	states[session_row(s)->state]++;
+}
+
+static void write_pool(struct json *j, struct core *c)
+{
 	struct gauges_pool pool = { 0 };
 
-	session_count(c, states);
 	gauges_pool(c, &pool);
+	json_open(j, "pool", '{');
+	json_uint(j, "size", pool.size);
+	json_uint(j, "ready", pool.ready);
+	json_uint(j, "hits", pool.hits);
+	json_uint(j, "misses", pool.misses);
+	json_close(j, '}');
+}
+
+/* The operator sees the sessions of all tenants and the pool; a tenant its own sessions. */
+static void write_load(struct json *j, const struct request *r)
+{
+	const struct config *g = core_config(r->core);
+	unsigned states[SESSION_STATES] = { 0 };
+	bool all = auth_is_operator(r);
+
+	session_each(r->core, all ? NULL : r->tenant, count_one, states);
 	json_open(j, "sessions", '{');
 	for (unsigned i = 0; i < SESSION_STOPPED; i++)
 		json_uint(j, session_state_name((enum session_state)i), states[i]);
@@ -96,12 +126,10 @@ static void write_load(struct json *j, struct core *c)
 	json_uint(j, "memory_bytes", g->node_max_memory);
 	json_uint(j, "create_rate_millis", g->node_create_rate_milli);
 	json_close(j, '}');
-	json_open(j, "pool", '{');
-	json_uint(j, "size", pool.size);
-	json_uint(j, "ready", pool.ready);
-	json_uint(j, "hits", pool.hits);
-	json_uint(j, "misses", pool.misses);
-	json_close(j, '}');
+	if (all)
+		write_pool(j, r->core);
+	else
+		json_none(j, "pool");
 }
 
 void api_node_get(struct request *r)
@@ -116,7 +144,7 @@ void api_node_get(struct request *r)
 	json_uint(&j, "cgroup_version", w == NULL ? 0 : w->cgroup_version);
 	json_bool(&j, "rootless", w != NULL && w->rootless != 0);
 	write_walls(&j, w);
-	write_load(&j, r->core);
+	write_load(&j, r);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
 }

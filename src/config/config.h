@@ -32,6 +32,13 @@ struct config_root {
 /* Plain values. Sizes in bytes, times in milliseconds, what is said in fractions in thousandths
  * (_milli). Where 0 has a meaning of its own the comment says so; "default" is what a session gets
  * that does not ask, "max" what it may ask for. */
+enum config_metrics {
+	CONFIG_METRICS_KEY,
+	CONFIG_METRICS_LOCAL,
+	CONFIG_METRICS_OPEN,
+	CONFIG_METRICS_CHOICES
+};
+
 struct config {
 	/* where it listens */
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
@@ -49,6 +56,7 @@ struct config {
 	char user[CONFIG_NAME_MAX]; /* cordond becomes this one, if started by root */
 	unsigned log_format;	    /* enum log_format */
 	unsigned log_level;	    /* enum log_level */
+	unsigned metrics;	    /* enum config_metrics */
 
 	/* what sessions are made from */
 	char template[CONFIG_NAME_MAX];

@@ -19,6 +19,9 @@ static_assert(COUNT(formats) == LOG_FORMATS + 1, "every format of log.h");
 static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
 static_assert(COUNT(levels) == LOG_LEVELS + 1, "every level of log.h");
 
+static const char *const metrics[] = { "key", "local", "open", NULL };
+static_assert(COUNT(metrics) == CONFIG_METRICS_CHOICES + 1, "every choice of config.h");
+
 #define FIELD(name) offsetof(struct config, name)
 #define PATH_LONGEST (CONFIG_PATH_MAX - 1)
 /* RUN/cells/ses_0123456789abcdef.sock must fit into a socket's address, unix(7): 108 bytes. */
@@ -76,6 +79,10 @@ const struct config_setting config_table[] = {
 	  "how lines of the log look: logfmt or json" },
 	{ "log_level", "LEVEL", CONFIG_CHOICE, FIELD(log_level), "info", 0, 0, levels,
 	  "least important events that are logged: debug, info, warn, error" },
+
+	{ "metrics", "WHO", CONFIG_CHOICE, FIELD(metrics), "key", 0, 0, metrics,
+	  "clients that may read /metrics, which tells of all tenants together: key: with a key of the operator, scope read; "
+	  "local: also any of this machine, which a reverse proxy is, too; open: all" },
 
 	{ "template", "NAME", CONFIG_TEXT, FIELD(template), "host", 1, CONFIG_NAME_MAX - 1, NULL,
 	  "template of sessions that name none", .group = "What sessions are made from" },

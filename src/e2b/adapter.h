@@ -3,6 +3,7 @@
  *   e2b.c             who answers a request
  *   destination.c     where does it go: here, or into a sandbox?
  *   token.c           who may use a sandbox, and signatures of files
+ *   tries.c           how many signatures an address may have tried
  *
  *   control.c         here: the table of the control plane
  *   sandbox.c         what a sandbox is, kept and shown; sandbox_spec.c, network.c, netname.c read
@@ -36,8 +37,8 @@ struct crowd; /* of watchers: filesystem_poll.c */
 struct e2b {
 	struct core *core; /* borrowed */
 	struct token_key key;
-	struct crowd *crowds;	      /* of those sandboxes that have watchers */
-	uint64_t tries, tries_second; /* of signatures, in this second */
+	struct crowd *crowds; /* of those sandboxes that have watchers */
+	struct tries *tries;  /* of signatures: tries.c */
 };
 
 /* The adapter that a request came by. */

@@ -15,11 +15,10 @@
 #include "rand.h"
 #include "reply.h"
 #include "store.h"
+#include "tries.h"
 #include "url.h"
 
 #define KEY_NAME "e2b.token_key"
-/* Tokens a second that strangers can make us try: about a fifth of a processor. */
-#define TRIES_PER_SECOND 30000
 #define PATH_MAX_BYTES 4096
 
 static int read_key(struct e2b *b, struct err *e)
@@ -45,8 +44,10 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 		return NULL;
 	}
 	b->core = core;
-	if (read_key(b, e) < 0) {
+	b->tries = tries_new(e);
+	if (b->tries == NULL || read_key(b, e) < 0) {
 		IGNORED(err_wrap(e, "key of access tokens"), "NULL says it");
+		free(b->tries);
 		free(b);
 		return NULL;
 	}
@@ -64,6 +65,7 @@ struct search {
 	struct e2b *b;
 	struct token_trial trial;
 	const struct session *found;
+	unsigned tried;
 };
 
 static void try_session(struct session *s, void *arg)
@@ -73,26 +75,16 @@ static void try_session(struct session *s, void *arg)
 
 	if (f->found != NULL)
 		return;
-	f->b->tries++;
+	f->tried++;
 	token_make(&f->b->key, TOKEN_ENVD, session_row(s)->id, token);
 	if (token_trial_is(&f->trial, token))
 		f->found = s;
 }
 
-static bool may_try(struct e2b *b)
+/* 1: the id of the sandbox whose token signed it; 0: none; -1: its address has asked too often. */
+static int find_signer(struct e2b *b, struct exchange *x, char ret_id[STORE_ID_MAX])
 {
-	uint64_t second = clock_now_ns() / (1000 * CLOCK_MS);
-
-	if (second != b->tries_second) {
-		b->tries_second = second;
-		b->tries = 0;
-	}
-	return b->tries < TRIES_PER_SECOND;
-}
-
-/* 1: the id of the sandbox whose token signed it; 0: none; -1: too many have asked. */
-static int find_signer(struct e2b *b, const struct http1_request *q, char ret_id[STORE_ID_MAX])
-{
+	const struct http1_request *q = exchange_request(x);
 	char path[PATH_MAX_BYTES], user[ENVD_USER_MAX], expires[24], signature[64];
 	struct search f = { .b = b };
 
@@ -101,11 +93,12 @@ static int find_signer(struct e2b *b, const struct http1_request *q, char ret_id
 	    url_query_get(q->query, "username", user, sizeof(user)) < 0 ||
 	    url_query_get(q->query, "signature_expiration", expires, sizeof(expires)) < 0)
 		return 0;
-	if (!may_try(b))
+	if (!tries_may(b->tries, exchange_address(x), clock_now_ns()))
 		return -1;
 	token_trial_begin(&f.trial, path, q->method == HTTP1_POST ? "write" : "read", user, expires,
 			  signature);
 	session_each(b->core, NULL, try_session, &f);
+	tries_count(b->tries, exchange_address(x), f.tried, f.found != NULL);
 	if (f.found == NULL)
 		return 0;
 	(void)snprintf(ret_id, STORE_ID_MAX, "%s", session_row(f.found)->id);
@@ -151,7 +144,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 	if (!http1_span_is(q->path, "/files") ||
 	    url_query_get(q->query, "signature", text, sizeof(text)) == 0)
 		return false;
-	found = find_signer(b, q, id);
+	found = find_signer(b, x, id);
 	if (found > 0)
 		edge_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
 	else

@@ -30,6 +30,16 @@ const char *exchange_peer(const struct exchange *x)
 	return x->conn->peer;
 }
 
+bool exchange_is_local(const struct exchange *x)
+{
+	return x->conn->from->local;
+}
+
+const uint8_t *exchange_address(const struct exchange *x)
+{
+	return x->conn->from->key;
+}
+
 void exchange_set_arg(struct exchange *x, void *arg)
 {
 	x->arg = arg;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mix.h"
 #include "rand.h"
 
 void peers_init(struct peers *p)
@@ -32,12 +33,7 @@ static void key_of(const struct addr *a, uint8_t ret[16])
 
 static struct peer **bucket_of(struct peers *p, const uint8_t key[16])
 {
-	uint64_t half[2], h;
-
-	memcpy(half, key, sizeof(half));
-	h = (half[0] ^ p->seed) * 0x9e3779b97f4a7c15ULL;
-	h = (h ^ (h >> 29) ^ half[1]) * 0xbf58476d1ce4e5b9ULL;
-	return &p->buckets[(h >> 32) % PEERS_BUCKETS];
+	return &p->buckets[mix16(key, p->seed) % PEERS_BUCKETS];
 }
 
 struct peer *peers_enter(struct peers *p, const struct addr *a)
@@ -54,6 +50,7 @@ struct peer *peers_enter(struct peers *p, const struct addr *a)
 		if (one == NULL)
 			return NULL;
 		memcpy(one->key, key, sizeof(key));
+		one->local = addr_is_loopback(a);
 		one->next = *at;
 		*at = one;
 	}

@@ -12,6 +12,7 @@
 struct peer {
 	struct peer *next;
 	uint8_t key[16];
+	bool local;	  /* this machine's */
 	unsigned conns;	  /* all of its connections */
 	unsigned unkeyed; /* those that have not shown a key */
 	struct tally tally;

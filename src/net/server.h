@@ -73,6 +73,10 @@ const struct http1_request *exchange_request(const struct exchange *x);
 const char *exchange_id(const struct exchange *x);
 /* "127.0.0.1:5123" or "unix". */
 const char *exchange_peer(const struct exchange *x);
+/* Does it come from this machine? */
+bool exchange_is_local(const struct exchange *x);
+/* 16 bytes that stand for the peer's address; IPv6: for the 64 bits in front. */
+const uint8_t *exchange_address(const struct exchange *x);
 void exchange_set_arg(struct exchange *x, void *arg);
 void *exchange_arg(const struct exchange *x);
 /* A second one, for who moves the bytes on the handler's behalf (src/proxy). */

@@ -138,15 +138,17 @@ void routes_dispatch(const struct routes *t, struct request *r)
 	struct url_params params = { 0 };
 	struct err e = { 0 };
 	unsigned methods;
+	bool keyed;
 
 	r->route = find(t, q->method, q->path, &params, &methods);
+	keyed = r->route != NULL && r->route->scope != 0 && (t->waives == NULL || !t->waives(r));
 	if (r->route != NULL)
 		loop_note(core_loop(r->core), r->route->pattern);
 	if (r->route == NULL)
 		no_route(t, r, methods);
-	else if (r->route->scope != 0 && auth_check(r, r->route->scope, &e) < 0)
+	else if (keyed && auth_check(r, r->route->scope, &e) < 0)
 		refuse(r, &e);
-	else if ((r->route->scope != 0 && request_count(r, &e) < 0) || check_query(r, &e) < 0)
+	else if ((keyed && request_count(r, &e) < 0) || check_query(r, &e) < 0)
 		reply_error(r, &e);
 	else if (t->take_ids(r, &params)) /* or it has answered */
 		r->route->handle(r);

@@ -29,6 +29,8 @@ struct routes {
 	size_t n;
 	const struct dialect *dialect;
 	bool open; /* no route needs a key, and whoever asks may know which there are */
+	/* Does this request need no key although its route does? NULL: none does. */
+	bool (*waives)(const struct request *r);
 	/* Takes what a pattern's {} matched, and answers if it cannot be: false then. */
 	bool (*take_ids)(struct request *r, const struct url_params *params);
 };

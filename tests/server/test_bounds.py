@@ -3,11 +3,14 @@
 
 Each of these is something that anyone who reaches the port, or one tenant, can open in numbers; the others must not
 feel it."""
-import json
+import base64
+import hashlib
 import os
 import socket
 import sys
+import threading
 import time
+from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Server, check, equal, rss, run_tests, wait_for
@@ -78,6 +81,84 @@ def test_only_some_bodies_are_long(server):
     server.refused(413, "too_large", "POST", f"/v1/sessions/{session}/files/move", long)
     server.refused(413, "too_large", "POST", "/v1/keys", {"name": "x" * 70000, "scopes": ["read"]})
     server.want(200, "POST", f"/v1/sessions/{session}/executions?wait=true", {"argv": ["/bin/true", "x" * 70000]})
+
+
+def test_metrics_are_the_operators(server):
+    """They count the sessions of all tenants."""
+    tenant, key = server.tenant("curious")
+    server.refused(401, "unauthorized", "GET", "/metrics", key=None)
+    server.refused(403, "forbidden", "GET", "/metrics", key=key)
+    check(b"cordon_sessions" in server.want(200, "GET", "/metrics", raw=True), "the operator's")
+    for setting, status in (("local", 200), ("open", 200), ("key", 401)):
+        with Server(metrics=setting, pool_size=0) as other:
+            equal(other.request("GET", "/metrics", key=None)[0], status, f"metrics={setting}")
+
+
+def test_a_tenant_sees_its_own_sessions_in_the_node(server):
+    _, key = server.tenant("lonely")
+    server.create()
+    seen = server.want(200, "GET", "/v1/node", key=key)
+    equal((sum(seen["sessions"].values()), seen["pool"]), (0, None), "what is not its own")
+    mine = server.create(key=key)["id"]
+    equal(server.want(200, "GET", "/v1/node", key=key)["sessions"]["running"], 1, "its own")
+    check(server.want(200, "GET", "/v1/node")["sessions"]["running"] >= 2, "all, for the operator")
+    server.delete(mine, key=key)
+
+
+def test_requests_without_a_key_do_not_fill_the_log():
+    with Server(pool_size=0) as server:
+        began = time.monotonic()
+        with socket.create_connection(server.address) as s:
+            s.settimeout(20)
+            s.sendall(b"GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+            got = b""
+            while got.count(b"HTTP/1.1 401") < 2000:
+                got = got + s.recv(1 << 16)
+        time.sleep(1.1)
+        server.request("GET", "/v1/nothing", key=None)
+        wait_for(lambda: "left_out=1" in server.log(), 5, "how many were left out")
+        lines = server.log().count("path=/v1/nothing")
+        allowed = 20 * (time.monotonic() - began + 2)
+        check(lines <= allowed, f"{lines} lines of 2001 requests, at most {allowed:.0f} may be")
+        for i in range(40):
+            server.request("GET", f"/v1/sessions?limit={i + 1}")
+        check(server.log().count("path=/v1/sessions ") == 40, "lines of requests with a key")
+
+
+def sign(box, path):
+    text = f"{path}:read::{box['envdAccessToken']}"
+    return "v1_" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+def test_one_address_does_not_switch_signed_urls_off():
+    """Signatures that do not name their sandbox are tried; those of one address have a budget of their own."""
+    with Server(pool_size=8) as server:
+        boxes = [server.want(201, "POST", "/v2/sandboxes", {"templateID": "base"}) for _ in range(12)]
+        server.ids |= {b["sandboxID"] for b in boxes}
+        good = f"/files?path=/etc/hostname&signature={quote(sign(boxes[5], '/etc/hostname'), safe='')}"
+        equal(server.request("GET", good, key=None)[0], 200, "a good one")
+        stop = threading.Event()
+        seen = []
+
+        def attack():
+            with socket.create_connection(server.address, source_address=("127.0.0.2", 0)) as s:
+                s.settimeout(5)
+                while not stop.is_set():
+                    s.sendall(b"GET /files?path=x&signature=v1_x HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
+                    got = b""
+                    while got.count(b"HTTP/1.1 ") < 50:
+                        got += s.recv(1 << 16)
+                    seen.append(got.count(b"HTTP/1.1 429"))
+
+        attackers = [threading.Thread(target=attack, daemon=True) for _ in range(2)]
+        for a in attackers:
+            a.start()
+        wait_for(lambda: sum(seen) > 100, 20, "the attacker's refusals")
+        answers = [server.request("GET", good, key=None)[0] for _ in range(40)]
+        stop.set()
+        for a in attackers:
+            a.join(10)
+        equal(set(answers), {200}, "signed URLs of another address")
 
 
 if __name__ == "__main__":

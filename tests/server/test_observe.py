@@ -110,7 +110,7 @@ def test_the_log_says_only_what_was_asked_for():
 
 def metrics(server):
     """{name{labels}: value}, by the rules of Prometheus' text format."""
-    status, headers, data = server.request("GET", "/metrics", key=None, raw=True)
+    status, headers, data = server.request("GET", "/metrics", raw=True)
     equal(status, 200, "/metrics")
     has(headers["content-type"], "text/plain", "type")
     text, types, helped, values = data.decode(), {}, set(), {}
@@ -182,7 +182,7 @@ def test_metrics_move(server):
     check(now["cordon_cell_memory_bytes"] > 40 << 20, f"memory of cells: {now['cordon_cell_memory_bytes']}")
     check(now["cordon_memory_promised_bytes"] >= 612 << 20, "memory promised")
     check(0 < moved("cordon_request_seconds_sum", now) < 100, "seconds of all requests")
-    text = server.want(200, "GET", "/metrics", key=None, raw=True).decode()
+    text = server.want(200, "GET", "/metrics", raw=True).decode()
     check(session not in text and "ten_" not in text, "tenants' data in /metrics")
     for s in server.want(200, "GET", "/v1/sessions?state=running")["sessions"]:
         server.delete(s["id"])

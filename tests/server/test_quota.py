@@ -83,7 +83,7 @@ class Waiter(threading.Thread):
 
 
 def metric(server, name):
-    text = server.want(200, "GET", "/metrics", key=None, raw=True).decode()
+    text = server.want(200, "GET", "/metrics", raw=True).decode()
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
 

@@ -1,0 +1,63 @@
+#include "tries.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "mix.h"
+#include "rand.h"
+
+/* A try takes about 2 us: one address can have about a hundredth of a processor, or one search
+ * through all sessions. */
+#define ONE_PER_SECOND 5000
+#define ALL_PER_SECOND 30000
+#define GOOD_PART 8 /* a good signature counts so much less: clients use several at a time */
+#define SLOTS 4096  /* two addresses may share one; the seed says which */
+
+struct slot {
+	uint64_t second;
+	unsigned tries;
+};
+
+struct tries {
+	uint64_t seed, second, all;
+	struct slot slots[SLOTS];
+};
+
+struct tries *tries_new(struct err *e)
+{
+	struct tries *t = calloc(1, sizeof(*t));
+
+	if (t == NULL) {
+		IGNORED(err_sys(e, "allocate"), "NULL says it");
+		return NULL;
+	}
+	rand_bytes(&t->seed, sizeof(t->seed));
+	return t;
+}
+
+static struct slot *slot_of(struct tries *t, const uint8_t address[TRIES_ADDRESS])
+{
+	return &t->slots[mix16(address, t->seed) % SLOTS];
+}
+
+bool tries_may(struct tries *t, const uint8_t address[TRIES_ADDRESS], uint64_t now_ns)
+{
+	struct slot *s = slot_of(t, address);
+	uint64_t second = now_ns / (1000 * CLOCK_MS);
+
+	if (t->second != second)
+		t->all = 0;
+	t->second = second;
+	if (s->second != second)
+		s->tries = 0;
+	s->second = second;
+	return s->tries == 0 || (s->tries < ONE_PER_SECOND && t->all < ALL_PER_SECOND);
+}
+
+void tries_count(struct tries *t, const uint8_t address[TRIES_ADDRESS], unsigned n, bool good)
+{
+	n = good ? n / GOOD_PART : n + 1;
+	slot_of(t, address)->tries += n;
+	t->all += n;
+}
