@@ -205,6 +205,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	share_init(&c->share, l);
 	keeper_link_init(&c->keeper, l);
 	egress_link_init(&c->egress, c);
+	net_used_init(&c->net_used, c);
 	c->keeper.on_hello = on_hello;
 	c->keeper.on_hung = on_keeper_hung;
 	c->keeper.timeout_ms = o->config->keeper_timeout_ms;
@@ -252,6 +253,7 @@ void core_free(struct core *c)
 	pool_free(c->pool);
 	keeper_link_release(&c->keeper);
 	egress_link_release(&c->egress);
+	net_used_release(&c->net_used);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
 	share_release(&c->share);

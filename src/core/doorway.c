@@ -104,6 +104,9 @@ static int write_order(struct session *s, struct json *j, struct err *e)
 	if (session_policy(s, &policy, e) < 0)
 		return -1;
 	json_open(j, NULL, '{');
+	json_text(j, "tenant", s->row.tenant);
+	if (net_used_write(s, j, e) < 0)
+		return -1;
 	json_raw(j, "policy", policy);
 	if (secret_write_order(s, j, e) < 0)
 		return -1;
@@ -392,4 +395,5 @@ void doorway_end(struct session *s, const struct err *e)
 {
 	detach(s);
 	doorway_leave(s, e);
+	net_used_end(s);
 }

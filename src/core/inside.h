@@ -12,6 +12,7 @@
 #include "keeper_link.h"
 #include "live_cell.h"
 #include "net_log.h"
+#include "net_used.h"
 #include "output_log.h"
 #include "output_mask.h"
 #include "pool.h"
@@ -97,6 +98,7 @@ struct core {
 	struct retention retention;
 	struct journal_listener *listeners;
 	struct loop_task tell_listeners;
+	struct net_used_due net_used;
 	struct net_log_listener *net_listeners;
 	uint64_t net_stored; /* records, since the start */
 	struct loop_task tell_net;
@@ -152,10 +154,7 @@ struct session {
 	struct doorway door;
 	struct secret_state *secrets; /* owned: secret_inside.h; NULL: it never had any */
 	uint64_t net_records;	      /* of what it tried to reach; 0: not counted yet */
-	bool net_counted;
-	struct net_seen { /* what egress said last that it used */
-		uint64_t bytes_in, bytes_out, requests;
-	} net_seen;
+	struct net_used used;
 };
 
 struct execution {

@@ -77,14 +77,13 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 	return bound(s, e) < 0 ? -1 : bound_all(s->core, e);
 }
 
-/* Totals since it was attached. A smaller one than before is another egress's: it counts from 0. */
-static void add(uint64_t now, uint64_t *seen, uint64_t *sum, uint64_t *all)
+/* Totals of the session: every egress goes on with those of its first order. */
+static void add(uint64_t now, uint64_t *sum, uint64_t *all)
 {
-	uint64_t more = now >= *seen ? now - *seen : now;
-
-	*seen = now;
-	*sum += more;
-	*all += more;
+	if (now <= *sum || now > INT64_MAX)
+		return;
+	*all += now - *sum;
+	*sum = now;
 }
 
 int net_log_counts(struct session *s, const char *text, size_t len, struct err *e)
@@ -95,16 +94,10 @@ int net_log_counts(struct session *s, const char *text, size_t len, struct err *
 
 	if (record_text_counts(text, len, &now, e) < 0)
 		return -1;
-	/* The first time after a start of ours: part of it may be in the row already. */
-	if (!s->net_counted) {
-		s->net_seen = (struct net_seen){ .bytes_in = u->net_bytes_in,
-						 .bytes_out = u->net_bytes_out,
-						 .requests = u->net_requests };
-		s->net_counted = true;
-	}
-	add(now.bytes_in, &s->net_seen.bytes_in, &u->net_bytes_in, &all->bytes_in);
-	add(now.bytes_out, &s->net_seen.bytes_out, &u->net_bytes_out, &all->bytes_out);
-	add(now.requests, &s->net_seen.requests, &u->net_requests, &all->requests);
+	add(now.bytes_in, &u->net_bytes_in, &all->bytes_in);
+	add(now.bytes_out, &u->net_bytes_out, &all->bytes_out);
+	add(now.requests, &u->net_requests, &all->requests);
+	net_used_take(s, &now);
 	return 0;
 }
 

@@ -83,6 +83,8 @@ static bool retire(struct core *c)
 	if (n == 0 && gone > 0)
 		return true;
 	if (n == 0)
+		n = store_used_delete(c->store, r->id, &e);
+	if (n == 0)
 		n = store_session_delete(c->store, r->id, &e);
 	if (n < 0) {
 		failed("a session", &e);

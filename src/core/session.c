@@ -71,6 +71,7 @@ void session_free(struct session *s)
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
 	doorway_leave(s, &e);
+	net_used_forget(s);
 	free(s->samples);
 	free(s->past);
 	free(s->texts);

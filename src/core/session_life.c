@@ -34,7 +34,7 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 		s->row.ended_ms = core_now_ms();
 	if (store_begin(c->store, e) == 0 &&
 	    store_session_update_state(c->store, &s->row, e) == 0 &&
-	    (to != SESSION_STOPPING ||
+	    ((to != SESSION_STOPPING && to != SESSION_STOPPED) ||
 	     store_session_update_usage(c->store, s->row.id, &s->row.usage, e) == 0) &&
 	    journal_event(c, s->row.tenant, s->row.id, "", "session.state", e,
 			  "from\t%s\nto\t%s\nreason\t%s\n", session_state_name(from),

@@ -80,6 +80,38 @@ int record_text_read(const char *text, size_t len, struct record_text *ret, char
 	return read;
 }
 
+static int read_claim(const json_t *from, struct record_claim *ret, struct err *e)
+{
+	return read_number(from, "claimed_in", &ret->in, e) < 0 ||
+			       read_number(from, "claimed_out", &ret->out, e) < 0
+		       ? -1
+		       : 0;
+}
+
+static int read_claims(const json_t *root, struct record_counts *ret, struct err *e)
+{
+	const json_t *rules = json_object_get(root, "rules");
+
+	if (json_object_get(root, "claimed_in") == NULL)
+		return 0;
+	if (read_claim(root, &ret->own, e) < 0)
+		return -1;
+	if (json_array_size(rules) > RECORD_TEXT_RULES_MAX)
+		return err_set(e, ERR_INVALID, "record: too many rules");
+	for (; ret->nrules < json_array_size(rules); ret->nrules++) {
+		struct record_claim *claim = &ret->rules[ret->nrules];
+		const json_t *rule = json_array_get(rules, ret->nrules);
+		const char *name = json_string_value(json_object_get(rule, "rule"));
+
+		if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof(claim->rule))
+			return err_set(e, ERR_INVALID, "record: a rule without a name");
+		memcpy(claim->rule, name, strlen(name) + 1);
+		if (read_claim(rule, claim, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 int record_text_counts(const char *text, size_t len, struct record_counts *ret, struct err *e)
 {
 	json_t *root = parse(text, len, e);
@@ -88,8 +120,9 @@ int record_text_counts(const char *text, size_t len, struct record_counts *ret, 
 	*ret = (struct record_counts){ 0 };
 	if (root != NULL && read_number(root, "bytes_in", &ret->bytes_in, e) == 0 &&
 	    read_number(root, "bytes_out", &ret->bytes_out, e) == 0 &&
-	    read_number(root, "requests", &ret->requests, e) == 0)
-		read = read_number(root, "connections", &ret->connections, e);
+	    read_number(root, "requests", &ret->requests, e) == 0 &&
+	    read_number(root, "connections", &ret->connections, e) == 0)
+		read = read_claims(root, ret, e);
 	json_decref(root);
 	return read;
 }

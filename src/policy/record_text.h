@@ -24,9 +24,21 @@ struct record_text {
 int record_text_read(const char *text, size_t len, struct record_text *ret, char **ret_text,
 		     struct err *e) MUST_USE;
 
+#define RECORD_TEXT_RULES_MAX 64
+#define RECORD_TEXT_RULE_MAX 64
+
+/* What was claimed of the limits of a rule. */
+struct record_claim {
+	char rule[RECORD_TEXT_RULE_MAX]; /* "": of the session's own */
+	uint64_t in, out;
+};
+
 struct record_counts {
 	uint64_t bytes_in, bytes_out, requests, connections;
+	struct record_claim own;
+	struct record_claim rules[RECORD_TEXT_RULES_MAX];
+	size_t nrules;
 };
-/* What EGRESS_COUNTS says. */
+/* What EGRESS_COUNTS says. Without claims: nothing was claimed. */
 int record_text_counts(const char *text, size_t len, struct record_counts *ret,
 		       struct err *e) MUST_USE;

@@ -188,6 +188,12 @@ const char *const sql_text[] = {
 		" (SELECT seq, time_ms FROM net ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
 		" (SELECT max(seq) FROM net) - ?2)",
 
+	[SQL_USED_SET] = "INSERT OR REPLACE INTO used (session, rule, bytes_in, bytes_out)"
+		" VALUES (?, ?, ?, ?)",
+	[SQL_USED_EACH] = "SELECT rule, bytes_in, bytes_out FROM used WHERE session = ?"
+		" ORDER BY rule LIMIT ?",
+	[SQL_USED_DELETE] = "DELETE FROM used WHERE session = ?",
+
 	[SQL_SECRET_INSERT] = "INSERT INTO secret (" SECRET_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_SECRET_UPDATE] = "UPDATE secret SET version = ?, updated_ms = ?, expires_ms = ?, ways = ?,"

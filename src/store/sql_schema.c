@@ -129,8 +129,14 @@ static const char version_9[] =
 	"DROP INDEX execution_session;"
 	"CREATE INDEX execution_look ON execution (session, created_ms, id, state, ended_ms, tenant,"
 	" size);";
+
+/* What live sessions have used of their limits, for the next egress. */
+static const char version_10[] =
+	"CREATE TABLE used ("
+	" session TEXT NOT NULL, rule TEXT NOT NULL, bytes_in INTEGER NOT NULL,"
+	" bytes_out INTEGER NOT NULL, PRIMARY KEY (session, rule)) STRICT, WITHOUT ROWID;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4, version_5,
-					 version_6, version_7, version_8, version_9 };
+					 version_6, version_7, version_8, version_9, version_10 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -246,6 +246,54 @@ def test_records_survive(server):
     server.delete(s["id"])
 
 
+def send(server, s, size):
+    """The status of a request with so many bytes."""
+    return curl(server, s, "http://web.example/echo", "--data-binary", f"@/tmp/{size}", "-H", "Expect:")[1]
+
+
+def network(server, s):
+    return server.want(200, "GET", f"/v1/sessions/{s['id']}")["usage"]["network"]
+
+
+def kill_in_turn(server):
+    """Who dies: one name, or several at a time."""
+    for names in (("cordon-egress",), ("cordond",), ("cordon-egress", "cordond")):
+        time.sleep(0.5)  # what was used is written
+        old = {n: server.kill(n) for n in names}
+        for n in names:
+            revived(server, n, old[n])
+        yield " and ".join(names)
+
+
+def test_limits_go_on(server):
+    """Limits "in total" and what usage shows, of a session and of a rule, whoever dies."""
+    web = {"name": "web", "host": "web.example"}
+    of_rule = policy({**web, "limits": {"bytes_out": 60000}})
+    sessions = [make(server, policy(web, limits={"bytes_out": 60000})), make(server, of_rule),
+                make(server, policy(web))]
+    for s in sessions:
+        server.run(s["id"], "head -c 20000 /dev/zero > /tmp/20000; head -c 10000 /dev/zero > /tmp/10000")
+        equal([send(server, s, 20000) for _ in range(2)], [200, 200], "two fit")
+    for who in kill_in_turn(server):
+        for s in sessions:
+            wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open",
+                     READY_S, "the door")
+            sent = network(server, s)["bytes_out"]
+            check(40000 < sent < 90000, f"usage after {who} died: {sent}")
+            if who == "cordon-egress":
+                equal(send(server, s, 10000), 200, f"what is left after {who} died")
+    for s in sessions[:2]:
+        equal(send(server, s, 20000), 403, "more than is left")
+        equal(send(server, s, 20000), 403, "and nothing is left then")
+    put(server, sessions[1], of_rule)
+    equal(send(server, sessions[1], 10000), 403, "the same policy again")
+    equal(send(server, sessions[2], 20000), 200, "without a limit it goes on")
+    for s in sessions:
+        server.delete(s["id"])
+        sent = network(server, s)["bytes_out"]
+        check(50000 < sent <= (90000 if s is sessions[2] else 60000), f"usage of one that has ended: {sent}")
+
+
 if __name__ == "__main__":
     internet.enter()
     internet.run_tests(globals(), pool_size=2)

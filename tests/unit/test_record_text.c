@@ -72,18 +72,34 @@ static void bad(void)
 		CHECK_CASE(texts[i], take(texts[i], &r) < 0 && e.code == ERR_INVALID);
 }
 
+#define TOTALS "{\"bytes_in\":1,\"bytes_out\":2,\"requests\":3,\"connections\":4"
+
 static void counts(void)
 {
-	static const char whole[] =
-		"{\"bytes_in\":1,\"bytes_out\":2,\"requests\":3,\"connections\":4}";
+	static const char whole[] = TOTALS "}";
 	static const char *const texts[] = {
-		"", "{}", "[1]", "{\"bytes_in\":1,\"bytes_out\":2,\"requests\":3}",
-		"{\"bytes_in\":1,\"bytes_out\":2,\"requests\":3,\"connections\":-4}"
+		"",
+		"{}",
+		"[1]",
+		"{\"bytes_in\":1,\"bytes_out\":2,\"requests\":3}",
+		"{\"bytes_in\":1,\"bytes_out\":2,\"requests\":3,\"connections\":-4}",
+		TOTALS ",\"claimed_in\":1}",
+		TOTALS ",\"claimed_in\":1,\"claimed_out\":-1}",
+		TOTALS ",\"claimed_in\":1,\"claimed_out\":1,\"rules\":[{\"rule\":\"\"}]}",
+		TOTALS ",\"claimed_in\":1,\"claimed_out\":1,\"rules\":[{\"rule\":\"a\"}]}",
+		TOTALS ",\"claimed_in\":1,\"claimed_out\":1,\"rules\":[5]}",
 	};
+	static const char claimed[] =
+		TOTALS ",\"claimed_in\":5,\"claimed_out\":6,\"rules\":["
+		       "{\"rule\":\"a\",\"claimed_in\":7,\"claimed_out\":8}]}";
 	struct record_counts c;
 
 	CHECK(record_text_counts(whole, strlen(whole), &c, &e) == 0);
 	CHECK(c.bytes_in == 1 && c.bytes_out == 2 && c.requests == 3 && c.connections == 4);
+	CHECK(c.nrules == 0 && c.own.in == 0);
+	CHECK(record_text_counts(claimed, strlen(claimed), &c, &e) == 0);
+	CHECK(c.own.in == 5 && c.own.out == 6 && c.nrules == 1);
+	CHECK(strcmp(c.rules[0].rule, "a") == 0 && c.rules[0].in == 7 && c.rules[0].out == 8);
 	for (size_t i = 0; i < COUNT(texts); i++)
 		CHECK_CASE(texts[i], record_text_counts(texts[i], strlen(texts[i]), &c, &e) < 0);
 }

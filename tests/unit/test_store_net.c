@@ -1,6 +1,7 @@
 /* Records of what sessions tried to reach: kept in order, found by what they are, bounded; and the
  * layers of policies. */
 #include "store_net.h"
+#include "store_used.h"
 
 #include "store_support.h"
 
@@ -127,6 +128,41 @@ static void heavy(void)
 	end_store(s);
 }
 
+static int add_up(const struct store_used *row, void *cookie)
+{
+	char *text = cookie;
+
+	(void)snprintf(text + strlen(text), 100, "%s=%llu/%llu ", row->rule,
+		       (unsigned long long)row->in, (unsigned long long)row->out);
+	return 0;
+}
+
+static void used(void)
+{
+	static const struct store_used rows[] = {
+		{ "b", 3, 4 }, { "", 1, 2 }, { "b", 5, INT64_MAX }, { "a", 0, 0 }
+	};
+	struct store *s = new_store();
+	char text[400] = "";
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		MUST(store_used_set(s, "ses_a", &rows[i], &e));
+	MUST(store_used_set(s, "ses_b", &rows[0], &e));
+	MUST(store_used_each(s, "ses_a", 100, add_up, text, &e));
+	CHECK_STR(text, "=1/2 a=0/0 b=5/9223372036854775807 ");
+	text[0] = '\0';
+	MUST(store_used_each(s, "ses_a", 1, add_up, text, &e));
+	CHECK_STR(text, "=1/2 ");
+	MUST(store_used_delete(s, "ses_a", &e));
+	MUST(store_used_delete(s, "ses_a", &e));
+	text[0] = '\0';
+	MUST(store_used_each(s, "ses_a", 100, add_up, text, &e));
+	MUST(store_used_each(s, "ses_b", 100, add_up, text, &e));
+	CHECK_STR(text, "b=3/4 ");
+	end_store(s);
+}
+
 static void policies(void)
 {
 	struct store *s = new_store();
@@ -147,4 +183,5 @@ static void policies(void)
 
 TEST_MAIN({ "records are found by what they are", records },
 	  { "records are bounded, by session, age and number", bounded },
-	  { "long records count as several", heavy }, { "policies of tenants", policies })
+	  { "long records count as several", heavy }, { "what was used of limits", used },
+	  { "policies of tenants", policies })
