@@ -5,10 +5,21 @@
 
 #include "fd.h"
 
+/* The first: an end of a pipe that nothing comes through. The others are copies of it. */
+static int open_first(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	(void)close(ends[1]);
+	return ends[0];
+}
+
 void fd_reserve_fill(struct fd_reserve *r)
 {
 	while (r->n < FD_RESERVE_MAX) {
-		int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		int fd = r->n == 0 ? open_first() : fcntl(r->fds[0], F_DUPFD_CLOEXEC, 0);
 
 		if (fd < 0)
 			return;

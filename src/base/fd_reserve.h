@@ -33,8 +33,8 @@ struct fd_reserve {
 		.n = 0  \
 	}
 
-/* Opens what is missing; stops quietly when the process may have no more. They are copies of
- * standard error, which every process of ours keeps open. */
+/* Opens what is missing; stops quietly when the process may have no more. Needs pipe2(2) and
+ * fcntl(2). */
 void fd_reserve_fill(struct fd_reserve *r);
 /* Closes up to n of them. */
 void fd_reserve_lend(struct fd_reserve *r, size_t n);
