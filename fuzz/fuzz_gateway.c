@@ -168,10 +168,13 @@ const struct mask *secrets_mask(const struct secrets *s)
 	return NULL;
 }
 
-bool secrets_known_there(const struct secrets *s, const struct secrets_use *u)
+bool secrets_known_there(const struct secrets *s, const struct policy *p,
+			 const struct policy_target *to, struct mask_pick *ret)
 {
 	(void)s;
-	(void)u;
+	(void)p;
+	(void)to;
+	(void)ret;
 	return false;
 }
 

@@ -1,94 +1,246 @@
 /* mask.c - theory of operation
  *
- * Values are not looked for in the bytes themselves but in the folded stream: percent-escapes are
- * undone, the two alphabets of base64 and a form's space are one, and line breaks are not there (a
- * third one in a row is: it ends every match, so that a match has a longest extent). So the value,
- * its three forms in base64 and its JSON form find whatever mixture of encodings there is. An
- * escape has '%' at its start only: where one begins does not depend on what was before, and the
- * stream can be walked in both directions. What holds a '%', or could seem to be part of an escape,
- * is also looked for in the bytes as they are, and so are patterns.
+ * A stream is seen in two views. The raw view has its bytes as they are; in the decoded view
+ * escapes of URLs, JSON and HTML are undone, each being one unit. In both the two alphabets of
+ * base64 and a form's space are one, and line breaks are not there. A value is looked for in both
+ * as it is and as its three forms in base64: needles.
  *
- * Almost all text is nothing. A bitmap of all pairs of bytes that something can begin with is asked
- * for each place; only where it says yes, and until nothing is under way any more, each byte is
- * given to the texts that are under way and to those that begin with it.
+ * A needle is a number of units and their hash, a polynomial modulo 2^64. A scan keeps the hash of
+ * all units up to each of the last ones, so that the hash of any text that ends here is a
+ * difference of two. Needles are sorted by the hash of their last units, as many as the widest
+ * window has that is not longer than the needle. So a byte costs, in each view, one look into a
+ * table for each of the four widths, and, where a window is there, one comparison for each needle
+ * that ends with it. Nothing is looked at again, no text is kept, and nothing that can be measured
+ * depends on a part of a value but its last 48 characters (or 24, 12, 6 of a shorter one), all of
+ * them at once. Two texts with the same hash are taken for each other: then a text is covered that
+ * need not be.
  *
- * A stream keeps what it held back as it was, from where the longest beginning starts, and looks at
- * it again with what comes next. At that place nothing else was under way, so a new look from there
- * sees what a look at the whole would see: where a stream is cut makes no difference. What was
- * found across that place is kept as a number of covered bytes. */
+ * Of a needle of more than MASK_UNITS_MAX units only the last ones are compared. Where they are
+ * found, as many bytes as the needle has are covered.
+ *
+ * mask_scan.c has the scan, mask_stream.c what is held back and given out, mask_escape.c the
+ * escapes, mask_pattern.c the operator's patterns; this file makes masks. */
 #include "mask.h"
 
-#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base64.h"
 #include "mask_inside.h"
 
-/* ---- making one */
+#define HOLD_MIN ((size_t)256)
+#define HOLD_MAX ((size_t)96 * 1024) /* the longest value, in base64 */
+#define TURN_BYTES ((size_t)64 * 1024)
+#define TURN_BYTES_MIN ((size_t)4096)
+#define TURN_COST 10 /* steps for a byte that need no smaller turn */
 
-static void pair_set(struct mask *m, uint8_t a, uint8_t b)
+static const uint32_t widths[MASK_WINDOWS] = { 48, 24, 12, 6 };
+
+/* ---- needles */
+
+static uint64_t power_of(uint64_t n)
 {
-	size_t i = (size_t)a << 8 | b;
+	uint64_t power = 1;
 
-	m->pairs[i >> 6] |= 1ULL << (i & 63);
-	m->single[a] = true;
+	for (uint64_t square = MASK_BASE; n > 0; n /= 2, square *= square)
+		if (n % 2 == 1)
+			power *= square;
+	return power;
 }
 
-static void pairs_of_needle(struct mask *m, const struct mask_needle *n)
+static uint64_t hash_of(const uint8_t *units, size_t n)
 {
-	for (unsigned a = 0; a < 256; a++) {
-		if ((n->raw ? a : mask_fold((uint8_t)a)) != n->text[0])
-			continue;
-		for (unsigned b = 0; b < 256; b++)
-			if ((n->raw ? b : mask_fold((uint8_t)b)) == n->text[1] ||
-			    (!n->raw && (b == '%' || mask_is_break((uint8_t)b))))
-				pair_set(m, (uint8_t)a, (uint8_t)b);
-	}
-	/* All of them: who begins inside of one would read it differently. */
-	for (unsigned b = 0; b < 256 && !n->raw; b++)
-		if (mask_hex((uint8_t)b) >= 0)
-			pair_set(m, '%', (uint8_t)b);
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < n; i++)
+		hash = mask_hash_add(hash, units[i]);
+	return hash;
 }
 
-static void pairs_of_pattern(struct mask *m, const struct mask_pattern *p)
+/* The units of a text: without line breaks, folded. Returns how many. */
+static size_t fold(const uint8_t *text, size_t len, uint8_t *ret)
 {
-	struct mask_set second = mask_pattern_second(p);
+	size_t n = 0;
 
-	for (unsigned a = 0; a < 256; a++)
-		for (unsigned b = 0; b < 256 && mask_set_has(&p->set[0], (uint8_t)a); b++)
-			if (mask_set_has(&second, (uint8_t)b))
-				pair_set(m, (uint8_t)a, (uint8_t)b);
+	for (size_t i = 0; i < len; i++)
+		if (!mask_is_break(text[i]))
+			ret[n++] = mask_fold(text[i]);
+	return n;
 }
 
-static int add_one(struct mask *m, const uint8_t *text, size_t len, bool raw)
+static bool is_known(const struct mask *m, const struct mask_needle *n)
 {
-	struct mask_needle made, *all;
-	int got = mask_needle_make(text, len, raw, &made);
-
-	if (got != 0)
-		return got < 0 ? -1 : 0;
 	for (size_t i = 0; i < m->n; i++)
-		if (m->needles[i].raw == raw && m->needles[i].len == made.len &&
-		    memcmp(m->needles[i].text, made.text, made.len) == 0) {
-			mask_needle_release(&made);
-			return 0;
-		}
+		if (m->needles[i].value == n->value && m->needles[i].units == n->units &&
+		    m->needles[i].before == n->before && m->needles[i].hash == n->hash)
+			return true;
+	return false;
+}
+
+static int add_needle(struct mask *m, const struct mask_needle *n)
+{
+	struct mask_needle *all;
+
+	if (is_known(m, n))
+		return 0;
 	all = reallocarray(m->needles, m->n + 1, sizeof(*all));
-	if (all == NULL) {
-		mask_needle_release(&made);
+	if (all == NULL)
 		return -1;
-	}
 	m->needles = all;
-	m->needles[m->n++] = made;
+	m->needles[m->n++] = *n;
+	m->longest = n->units > m->longest ? n->units : m->longest;
 	return 0;
 }
 
-/* Behind a '%' a text that begins with a digit looks like an escape, and is found as it is. */
-static int add_needle(void *arg, const uint8_t *text, size_t len, bool raw)
+static int add_text(struct mask *m, const uint8_t *text, size_t len, size_t value)
 {
-	if (add_one(arg, text, len, raw) < 0)
+	uint8_t *units = malloc(len + 1);
+	struct mask_needle n = { .value = (uint32_t)value };
+	size_t all;
+	int got;
+
+	if (units == NULL)
 		return -1;
-	return !raw && len > 0 && mask_hex(text[0]) >= 0 ? add_one(arg, text, len, true) : 0;
+	all = fold(text, len, units);
+	n.units = (uint32_t)(all < MASK_UNITS_MAX ? all : MASK_UNITS_MAX);
+	n.before = (uint32_t)(all - n.units);
+	n.power = power_of(n.units);
+	n.hash = hash_of(units + n.before, n.units);
+	while (n.window < MASK_WINDOWS && widths[n.window] > n.units)
+		n.window++;
+	if (n.window < MASK_WINDOWS)
+		n.end = hash_of(units + all - widths[n.window], widths[n.window]);
+	/* Without its line breaks it may be too short. */
+	got = n.window < MASK_WINDOWS ? add_needle(m, &n) : 0;
+	explicit_bzero(units, len);
+	free(units);
+	return got;
 }
+
+/* base64 of the value where j bytes stand before it: those characters that it alone decides. */
+static int add_base64(struct mask *m, const uint8_t *bytes, size_t len, size_t value)
+{
+	size_t cap = len + 2;
+	uint8_t *plain = calloc(1, cap);
+	char *text = malloc(BASE64_LENGTH(cap) + 1);
+	int got = plain == NULL || text == NULL ? -1 : 0;
+
+	for (size_t j = 0; got == 0 && j < 3; j++) {
+		size_t first = (8 * j + 5) / 6, end = 8 * (j + len) / 6;
+
+		memset(plain, 0, cap);
+		memcpy(plain + j, bytes, len);
+		base64_encode(plain, j + len, text);
+		got = add_text(m, (const uint8_t *)text + first, end - first, value);
+		explicit_bzero(text, BASE64_LENGTH(cap) + 1);
+	}
+	if (plain != NULL)
+		explicit_bzero(plain, cap);
+	free(plain);
+	free(text);
+	return got;
+}
+
+/* Space, tab and closing brackets: see mask_tick(). */
+static bool is_spaced(const char *value, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (value[i] == '\0' || strchr(" \t}])>", value[i]) != NULL)
+			return true;
+	return false;
+}
+
+static int add_value(struct mask *m, const char *value, size_t len, size_t i, struct err *e)
+{
+	if (len < MASK_VALUE_MIN)
+		return 0;
+	if (len > MASK_VALUE_MAX)
+		return err_set(e, ERR_LIMIT, "a value to mask has more than %d bytes",
+			       MASK_VALUE_MAX);
+	if (add_text(m, (const uint8_t *)value, len, i) < 0 ||
+	    add_base64(m, (const uint8_t *)value, len, i) < 0)
+		return err_sys(e, "allocate mask");
+	while (m->hold < 4 * len && m->hold < HOLD_MAX)
+		m->hold *= 2;
+	m->spaced = m->spaced || is_spaced(value, len);
+	return 0;
+}
+
+/* ---- the tables */
+
+/* Longest first, so that a chain is so, too. */
+static int by_length(const void *a, const void *b)
+{
+	const struct mask_needle *x = a, *y = b;
+
+	return (x->units < y->units) - (x->units > y->units);
+}
+
+static struct mask_slot *find_slot(const struct mask_window *w, uint64_t end)
+{
+	size_t i = end * MASK_BASE >> w->shift;
+
+	while (w->slots[i].first != 0 && w->slots[i].end != end)
+		i = (i + 1) & (w->n - 1);
+	return &w->slots[i];
+}
+
+/* Behind those that are longer. Returns how many are in the chain. */
+static size_t add_to_chain(struct mask *m, struct mask_slot *slot, uint32_t needle)
+{
+	uint32_t *at = &slot->first;
+	size_t n = 1;
+
+	slot->end = m->needles[needle].end;
+	for (; *at != 0; n++)
+		at = &m->needles[*at - 1].next;
+	*at = needle + 1;
+	return n;
+}
+
+static int make_window(struct mask *m, unsigned k)
+{
+	struct mask_window *w = &m->windows[m->nwindows];
+	size_t count = 0;
+
+	for (size_t i = 0; i < m->n; i++)
+		count += m->needles[i].window == k;
+	if (count == 0)
+		return 0;
+	w->width = widths[k];
+	w->power = power_of(w->width);
+	w->n = 4;
+	w->shift = 62;
+	while (w->n < 4 * count) {
+		w->n *= 2;
+		w->shift--;
+	}
+	w->slots = calloc(w->n, sizeof(w->slots[0]));
+	if (w->slots == NULL)
+		return -1;
+	m->nwindows++;
+	for (size_t i = 0; i < m->n; i++) {
+		const struct mask_needle *n = &m->needles[i];
+		size_t chain =
+			n->window != k ? 0 : add_to_chain(m, find_slot(w, n->end), (uint32_t)i);
+
+		m->chain = chain > m->chain ? chain : m->chain;
+	}
+	return 0;
+}
+
+static int make_tables(struct mask *m, struct err *e)
+{
+	if (m->n > 0)
+		qsort(m->needles, m->n, sizeof(m->needles[0]), by_length);
+	for (unsigned k = 0; k < MASK_WINDOWS; k++)
+		if (make_window(m, k) < 0)
+			return err_sys(e, "allocate mask");
+	m->scratch = mask_scan_new(m);
+	return m->scratch == NULL ? err_sys(e, "allocate mask") : 0;
+}
+
+/* ---- masks */
 
 static int add_patterns(struct mask *m, const char *const *patterns, size_t n, struct err *e)
 {
@@ -98,68 +250,40 @@ static int add_patterns(struct mask *m, const char *const *patterns, size_t n, s
 	if (m->patterns == NULL)
 		return err_sys(e, "allocate patterns");
 	m->npatterns = n;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		if (mask_pattern_read(patterns[i], &m->patterns[i], e) < 0)
 			return -1;
-		pairs_of_pattern(m, &m->patterns[i]);
-		if (m->patterns[i].n > m->reach)
-			m->reach = m->patterns[i].n;
-	}
 	return 0;
 }
 
-/* When all are there: their places do not change any more. */
-static int index_needles(struct mask *m)
+static int fill(struct mask *m, const char *const *values, const size_t *lens, size_t n,
+		const char *const *patterns, size_t npatterns, struct err *e)
 {
-	for (size_t i = 0; i < m->n; i++) {
-		struct mask_needle *n = &m->needles[i];
-		size_t extent = n->raw ? n->len : n->len * MASK_EXTENT;
-
-		n->next_first = m->first[n->raw][n->text[0]];
-		m->first[n->raw][n->text[0]] = n;
-		pairs_of_needle(m, n);
-		if (extent > m->reach)
-			m->reach = extent;
-	}
-	for (int raw = 0; raw < 2; raw++) {
-		m->active[raw] = calloc(m->n + 1, sizeof(void *));
-		if (m->active[raw] == NULL)
+	if (n > MASK_VALUES_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d values to mask", MASK_VALUES_MAX);
+	for (size_t i = 0; i < n; i++)
+		if (add_value(m, values[i], lens[i], i, e) < 0)
 			return -1;
-	}
-	return 0;
+	return add_patterns(m, patterns, npatterns, e) < 0 ? -1 : make_tables(m, e);
 }
 
 struct mask *mask_new(const char *const *values, const size_t *lens, size_t n,
 		      const char *const *patterns, size_t npatterns, struct err *e)
 {
+	static uint64_t ids;
 	struct mask *m = calloc(1, sizeof(*m));
 
 	if (m == NULL) {
 		(void)err_sys(e, "allocate mask");
 		return NULL;
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (lens[i] < MASK_VALUE_MIN)
-			continue;
-		if (lens[i] > MASK_VALUE_MAX)
-			(void)err_set(e, ERR_LIMIT, "a value to mask has more than %d bytes",
-				      MASK_VALUE_MAX);
-		else if (mask_needle_each((const uint8_t *)values[i], lens[i], add_needle, m) < 0)
-			(void)err_sys(e, "allocate mask");
-		else
-			continue;
+	m->id = ++ids;
+	m->hold = HOLD_MIN;
+	if (fill(m, values, lens, n, patterns, npatterns, e) < 0) {
 		mask_free(m);
 		return NULL;
 	}
-	if (add_patterns(m, patterns, npatterns, e) < 0) {
-		mask_free(m);
-		return NULL;
-	}
-	if (index_needles(m) < 0) {
-		(void)err_sys(e, "allocate mask");
-		mask_free(m);
-		return NULL;
-	}
+	m->hold = m->hold < HOLD_MAX ? m->hold : HOLD_MAX;
 	return m;
 }
 
@@ -167,137 +291,36 @@ void mask_free(struct mask *m)
 {
 	if (m == NULL)
 		return;
-	for (size_t i = 0; i < m->n; i++)
-		mask_needle_release(&m->needles[i]);
+	mask_scan_free(m->scratch);
+	if (m->needles != NULL)
+		explicit_bzero(m->needles, m->n * sizeof(m->needles[0]));
 	free(m->needles);
+	for (size_t k = 0; k < m->nwindows; k++)
+		free(m->windows[k].slots);
 	free(m->patterns);
-	free(m->active[0]);
-	free(m->active[1]);
 	explicit_bzero(m, sizeof(*m));
 	free(m);
 }
 
-size_t mask_reach(const struct mask *m)
+size_t mask_hold(const struct mask *m)
 {
-	return m->reach;
+	return m->hold;
 }
 
-/* Whoever uses a mask does not change it; what it notes during a look is nobody else's. */
-static struct mask *notes_of(const struct mask *m)
+size_t mask_cost(const struct mask *m)
 {
-	union {
-		const struct mask *in;
-		struct mask *out;
-	} u = { .in = m };
+	size_t cost = 2 * (m->nwindows + m->chain);
 
-	return u.out;
+	for (size_t i = 0; i < m->npatterns; i++)
+		cost += m->patterns[i].n + 1;
+	return cost;
 }
 
-size_t mask_text(const struct mask *m, uint8_t *text, size_t len)
+size_t mask_turn(const struct mask *m)
 {
-	struct mask_look l = { .m = notes_of(m), .n = len, .out = text };
-	uint8_t *copy = malloc(len + 1);
+	size_t cost = mask_cost(m), turn = TURN_BYTES;
 
-	assert(copy != NULL);
-	memcpy(copy, text, len);
-	l.src = copy;
-	mask_look_at(&l, true);
-	mask_look_cover_beginning(&l);
-	mask_look_forget(l.m);
-	explicit_bzero(copy, len);
-	free(copy);
-	return l.places;
-}
-
-/* ---- streams */
-
-void mask_stream_release(struct mask_stream *s)
-{
-	if (s->held != NULL)
-		explicit_bzero(s->held, s->n);
-	free(s->held);
-	*s = (struct mask_stream){ 0 };
-}
-
-/* Keeps src from h on. */
-static void hold(struct mask_stream *s, const struct mask_look *l, size_t h)
-{
-	uint8_t *held = NULL;
-	size_t n = l->n - h, covered = 0;
-
-	if (n > 0) {
-		held = malloc(n);
-		assert(held != NULL);
-		memcpy(held, l->src + h, n);
-	}
-	/* A '*' that was there counts as covered, and makes no difference. */
-	while (covered < n && l->out[h + covered] == '*')
-		covered++;
-	if (s->held != NULL)
-		explicit_bzero(s->held, s->n);
-	free(s->held);
-	s->held = held;
-	s->n = n;
-	s->covered = covered;
-	s->shown = s->shown > h ? s->shown - h : 0;
-}
-
-size_t mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data, size_t len,
-		 uint8_t *out)
-{
-	struct mask_look l = { .m = notes_of(m), .src = data, .n = s->n + len, .out = out };
-	size_t h, end, shown = s->shown;
-	uint8_t *both = NULL;
-
-	if (len == 0)
-		return 0;
-	if (s->n > 0) {
-		both = malloc(l.n);
-		assert(both != NULL);
-		memcpy(both, s->held, s->n);
-		memcpy(both + s->n, data, len);
-		l.src = both;
-	}
-	memcpy(out, l.src, l.n);
-	memset(out, '*', s->covered);
-	mask_look_at(&l, false);
-	h = mask_look_hold(&l);
-	hold(s, &l, h);
-	mask_look_forget(l.m);
-	if (both != NULL)
-		explicit_bzero(both, l.n);
-	free(both);
-	/* What is covered is known, even where something else may begin in it. */
-	end = h + s->covered;
-	if (end <= shown)
-		return 0;
-	if (s->shown < s->covered)
-		s->shown = s->covered;
-	memmove(out, out + shown, end - shown);
-	return end - shown;
-}
-
-size_t mask_flush(const struct mask *m, struct mask_stream *s, uint8_t *out)
-{
-	struct mask_look l = { .m = notes_of(m), .src = s->held, .n = s->n, .out = out };
-	size_t n = s->n - s->shown;
-
-	if (n == 0)
-		return 0;
-	memcpy(out, s->held, s->n);
-	memset(out, '*', s->covered);
-	mask_look_at(&l, true);
-	mask_look_cover_beginning(&l);
-	mask_look_forget(l.m);
-	memmove(out, out + s->shown, n);
-	s->shown = s->n;
-	return n;
-}
-
-size_t mask_end(const struct mask *m, struct mask_stream *s, uint8_t *out)
-{
-	size_t n = mask_flush(m, s, out);
-
-	mask_stream_release(s);
-	return n;
+	if (cost > TURN_COST)
+		turn = turn * TURN_COST / cost;
+	return turn > TURN_BYTES_MIN ? turn : TURN_BYTES_MIN;
 }

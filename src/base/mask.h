@@ -1,9 +1,16 @@
-/* mask.h - finds known values in a stream and covers them with '*', byte for byte: lengths stay.
- * Pure.
+/* mask.h - finds known values in a text or a stream and covers them with '*', byte for byte, so
+ * that lengths stay. Pure. Used by cordond for output and records and by cordon-egress for answers.
  *
- * Each value is also found as base64 (standard and URL alphabet, at any offset in what was encoded,
- * wrapped into lines or not), percent-encoded in any mixture, and as the inside of a JSON string.
- * Values shorter than MASK_VALUE_MIN are not looked for: they would be everywhere. */
+ * Two rules make it safe to show masked text to code that guesses values:
+ *  - Only whole values are covered. A part of a value is shown as any other text is.
+ *  - How long bytes of a stream are held back depends on how many there are and when they came,
+ *    never on whether they resemble a value.
+ *
+ * Forms in which a value is found: as it is; base64 (standard and URL alphabet, at any offset in
+ * what was encoded); percent-encoding; backslash escapes of JSON strings (also \u0041, \x41); HTML
+ * entities (&lt; &gt; &amp; &quot; &apos; &#65; &#x41;). Escapes may be mixed, and line breaks may
+ * be anywhere. Not found: everything else, see doc/decisions/016-masking.md. Values shorter than
+ * MASK_VALUE_MIN are not looked for: they occur by chance. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,10 +22,25 @@
 
 #define MASK_VALUE_MIN 6
 #define MASK_VALUE_MAX 65536
+#define MASK_VALUES_MAX 1152
 #define MASK_PATTERN_MIN 4   /* bytes that a pattern must match at least */
 #define MASK_PATTERN_MAX 256 /* and may match at most */
+#define MASK_TICK_MS 25	     /* between two calls of mask_tick() */
 
 struct mask;
+
+/* A subset of a mask's values, by their index in mask_new(). */
+struct mask_pick {
+	uint64_t bits[MASK_VALUES_MAX / 64];
+};
+static inline void mask_pick_add(struct mask_pick *p, size_t value)
+{
+	p->bits[value / 64] |= 1ULL << value % 64;
+}
+static inline bool mask_pick_has(const struct mask_pick *p, size_t value)
+{
+	return (p->bits[value / 64] >> value % 64 & 1) != 0;
+}
 
 /* Patterns: "sk-[A-Za-z0-9]{20,64}". Bytes stand for themselves; '.' is any but a line's end;
  * "[a-z_]" and "[^a-z]" are sets; a backslash takes the meaning from what follows; {n} and {n,m}
@@ -26,29 +48,51 @@ struct mask;
  * ')': a match has a bound. The first thing must be there at least once. */
 int mask_pattern_check(const char *pattern, struct err *e) MUST_USE;
 
-/* Borrowed texts are copied. NULL on failure (memory, a bad pattern, a value that is too long). */
+/* Of the values only hashes are kept. NULL on failure (memory, a bad pattern, too many values or
+ * one that is too long). */
 struct mask *mask_new(const char *const *values, const size_t *lens, size_t n,
 		      const char *const *patterns, size_t npatterns, struct err *e) MUST_USE;
 void mask_free(struct mask *m); /* wipes it */
-/* The most that a stream may hold back. */
-size_t mask_reach(const struct mask *m);
+/* How many bytes of a stream are held back: four times the longest value, rounded up to a power of
+ * two; 256 at least, 96 KiB at most. */
+size_t mask_hold(const struct mask *m);
+/* Steps that one byte may cost at most. */
+size_t mask_cost(const struct mask *m);
+/* How many bytes may be masked in one turn of an event loop. */
+size_t mask_turn(const struct mask *m);
 
-/* Covers what is found in a whole text, in place. Returns how many places. */
-size_t mask_text(const struct mask *m, uint8_t *text, size_t len);
+/* Covers what is found in a whole text, in place. only: NULL, or the values to look for. Returns in
+ * how many places. */
+size_t mask_text(const struct mask *m, const struct mask_pick *only, uint8_t *text, size_t len);
 
-/* A stream in pieces: what could be the start of something is held back until it is known.
- *	n = mask_feed(m, s, data, len, out)     out has room for len + mask_reach() bytes
- *	n = mask_flush(m, s, out)               what was held back, since somebody waits for it
+/* A stream in pieces. The last mask_hold() bytes are held back; the bytes before them are given
+ * out. A byte is let go by the second mask_tick() after it came. What was given out stays known: if
+ * a value is completed later, the rest of it is covered. A value that was found is given out as a
+ * whole, if it is not longer than mask_hold(): so up to twice as much may be held.
+ *	n = mask_feed(m, s, data, len, out)     out has room for len + mask_stream_held() bytes
+ *	n = mask_tick(m, s, words, out)         every MASK_TICK_MS while something is held;
+ *	                                        out has room for mask_stream_held() bytes
+ *	n = mask_flush(m, s, out)               all that is held; m may be NULL: there is none
+ *	                                        any more, and what was found stays covered
  *	n = mask_end(m, s, out)                 the same, and nothing will follow
- * A beginning of MASK_VALUE_MIN bytes or more of a value is covered when it must be shown; a
- * shorter one is not, but what follows it is, if it was one. Begins as { 0 }. */
+ * words: the end of a word (letters, digits and marks up to the next space or closing bracket) is
+ * let go only when more has come or after MASK_WORD_TICKS: so that an answer that stops inside of a
+ * value, because the network is slow, does not show its beginning.
+ *
+ * Begins as { 0 }. The mask may be another one in each call. */
+#define MASK_WORD_TICKS 80
+
+struct mask_state;
 struct mask_stream {
-	uint8_t *held;	   /* owned; NULL: nothing */
-	size_t n, covered; /* covered: how many of them are known to be part of something */
-	size_t shown;	   /* how many of them mask_flush() gave out already */
+	const struct mask_pick *only; /* borrowed; NULL: all values */
+	size_t most;		      /* hold back no more than this; 0: mask_hold() */
+	uint64_t places;	      /* covered so far */
+	struct mask_state *state;     /* owned */
 };
+size_t mask_stream_held(const struct mask_stream *s);
 size_t mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data, size_t len,
 		 uint8_t *out);
+size_t mask_tick(const struct mask *m, struct mask_stream *s, bool words, uint8_t *out);
 size_t mask_flush(const struct mask *m, struct mask_stream *s, uint8_t *out);
 size_t mask_end(const struct mask *m, struct mask_stream *s, uint8_t *out);
-void mask_stream_release(struct mask_stream *s); /* wipes it */
+void mask_stream_release(struct mask_stream *s); /* wipes it; keeps only, most and places */

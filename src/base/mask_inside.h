@@ -1,20 +1,36 @@
-/* mask_inside.h - what mask.c, mask_look.c, mask_needle.c and mask_pattern.c share. */
+/* mask_inside.h - what the files mask*.c share. mask.c explains how they work together. */
 #pragma once
 
 #include "mask.h"
 
 #define MASK_NONE SIZE_MAX
+#define MASK_UNITS_MAX 8192 /* of a needle that are compared */
+#define MASK_WINDOWS 4	    /* widths of windows */
 
-/* One text to find, with its table of Knuth, Morris and Pratt. */
+/* One form of one value. */
 struct mask_needle {
-	uint8_t *text;	/* owned */
-	uint32_t *fail; /* owned: [k] is the longest proper border of the first k bytes */
-	size_t len;
-	bool raw; /* in the bytes as they are; else in the folded stream, see mask.c */
-	struct mask_needle *next_first; /* with the same first byte */
-	/* while a text is looked at */
-	size_t state; /* bytes of it that the text ends with */
-	size_t end;   /* of its last match */
+	uint64_t hash;	 /* of its units: the last MASK_UNITS_MAX, if it has more */
+	uint64_t power;	 /* MASK_BASE to the power of units */
+	uint32_t units;	 /* that are hashed */
+	uint32_t before; /* and those before them, which are covered with them */
+	uint32_t value;	 /* its index in mask_new() */
+	uint32_t next;	 /* a shorter one with the same window: its index plus one; 0: none */
+	unsigned window; /* which width */
+	uint64_t end;	 /* hash of its last units, as many as the window has */
+};
+
+struct mask_slot {
+	uint64_t end;
+	uint32_t first; /* of a chain: index of a needle plus one; 0: the slot is free */
+};
+
+/* All needles with the same width of window, by the hash of their ends. */
+struct mask_window {
+	uint32_t width;
+	uint64_t power;
+	struct mask_slot *slots; /* owned */
+	unsigned shift;		 /* 64 minus the logarithm of their number */
+	size_t n;		 /* of slots */
 };
 
 struct mask_set {
@@ -31,87 +47,104 @@ struct mask_pattern {
 	size_t n;
 	struct mask_set set[MASK_PATTERN_MAX];
 	bool optional[MASK_PATTERN_MAX];
-	/* while a text is looked at: where the longest match began of which this many sets are
-	 * behind us, or MASK_NONE; up to top */
+};
+
+/* A pattern in a stream: began[k] is where the longest match began of which k sets are behind us,
+ * or MASK_NONE; for k up to top. */
+struct mask_pattern_state {
 	size_t began[MASK_PATTERN_MAX + 1];
 	size_t top; /* 0: none is under way */
 };
 
 int mask_pattern_read(const char *text, struct mask_pattern *ret, struct err *e) MUST_USE;
-/* What a second byte can be. */
-struct mask_set mask_pattern_second(const struct mask_pattern *p);
 /* Takes the byte at `at`. Returns where a match began that ends with it, or MASK_NONE. */
-size_t mask_pattern_step(struct mask_pattern *p, uint8_t c, size_t at);
+size_t mask_pattern_step(const struct mask_pattern *p, struct mask_pattern_state *s, uint8_t c,
+			 size_t at);
 
-/* In the folded stream these are one: the two alphabets of base64, and a form's space. */
+struct mask_scan;
+
+struct mask {
+	uint64_t id;		     /* of all masks that this process made */
+	struct mask_needle *needles; /* owned */
+	size_t n;
+	struct mask_window windows[MASK_WINDOWS];
+	size_t nwindows;
+	size_t longest;		       /* units of a needle, at most */
+	size_t chain;		       /* needles with the same window, at most */
+	struct mask_pattern *patterns; /* owned */
+	size_t npatterns;
+	size_t hold;
+	bool spaced; /* a value holds a byte that ends words: only line breaks end them then */
+	struct mask_scan *scratch; /* owned: for mask_text(); NULL at first */
+};
+
+/* ---- hashes: polynomials modulo 2^64 */
+#define MASK_BASE 0x9e3779b97f4a7c15ULL
+
+/* These are one character in both views: the two alphabets of base64, and a form's space. */
 static inline uint8_t mask_fold(uint8_t c)
 {
 	return c == '-' || c == ' ' ? '+' : c == '_' ? '/' : c;
 }
-
 static inline bool mask_is_break(uint8_t c)
 {
 	return c == '\n' || c == '\r';
 }
-
-static inline int mask_hex(uint8_t c)
+static inline uint64_t mask_hash_add(uint64_t hash, uint8_t c)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	return hash * MASK_BASE + c + 1;
 }
 
-/* The byte that an escape at p (three bytes) stands for; -1: it is none. */
-static inline int mask_escape(const uint8_t *p)
+/* ---- mask_escape.c: escapes of URLs, JSON and HTML */
+#define MASK_ESCAPE_MAX 10 /* bytes */
+enum mask_escape { MASK_ESCAPE_NONE, MASK_ESCAPE_MORE, MASK_ESCAPE_WHOLE };
+static inline bool mask_escape_begins(uint8_t c)
 {
-	int high = mask_hex(p[1]), low = mask_hex(p[2]);
-
-	return p[0] == '%' && high >= 0 && low >= 0 ? high * 16 + low : -1;
+	return c == '%' || c == '\\' || c == '&';
 }
+/* Is the text an escape, or the start of one? *ret: the character it stands for. The text is one
+ * byte longer in each call, and begins with mask_escape_begins(). */
+enum mask_escape mask_escape_read(const uint8_t *text, size_t n, uint32_t *ret);
 
-/* All forms of a value; add is called for each, and copies. */
-typedef int mask_needle_add(void *arg, const uint8_t *text, size_t len, bool raw);
-int mask_needle_each(const uint8_t *value, size_t len, mask_needle_add *add, void *arg) MUST_USE;
-/* Copies the text, folds it if it is not raw. 1: nothing is left to look for. -1: no memory. */
-int mask_needle_make(const uint8_t *text, size_t len, bool raw, struct mask_needle *ret) MUST_USE;
-void mask_needle_release(struct mask_needle *n); /* wipes it */
-/* The next byte. True if it ends a match. */
-bool mask_needle_step(struct mask_needle *n, uint8_t c);
+/* ---- mask_scan.c: one step for each byte */
 
-#define MASK_BREAKS_MAX 2 /* in a row: CR LF */
-/* Longest extent of a byte in the folded stream: an escape, after escaped line breaks. */
-#define MASK_EXTENT ((size_t)3 * (1 + MASK_BREAKS_MAX))
-
-struct mask {
-	struct mask_needle *needles; /* owned */
-	size_t n;
-	struct mask_pattern *patterns; /* owned */
-	size_t npatterns;
-	size_t reach;
-	struct mask_needle *first[2][256]; /* [raw][byte]: those that begin with it */
-	uint64_t pairs[1024];
-	bool single[256];
-	/* while a text is looked at */
-	struct mask_needle **active[2]; /* owned: [raw] */
-	size_t nactive[2];
+/* One view of the stream: its units and the hash of all of them up to each of the last ones. */
+struct mask_view {
+	uint64_t *sum; /* owned, [unit % size]: of all units before it */
+	uint32_t *at;  /* owned, [unit % size]: where it began, modulo 2^32 */
+	uint64_t units, hash;
 };
 
-/* One look at a text. */
-struct mask_look {
-	struct mask *m;
-	const uint8_t *src;
-	size_t n;
-	uint8_t *out; /* the same text, in which is covered */
-	size_t end;   /* of what was looked at: all but an escape that is cut */
-	size_t places, covered_to;
+struct mask_run {
+	uint64_t from, to;
 };
 
-/* final: nothing follows, so that an escape that is cut is none. Covers what it finds. */
-void mask_look_at(struct mask_look *l, bool final);
-/* After it: where what is under way begins; where the look ended, if nothing is. */
-size_t mask_look_hold(const struct mask_look *l);
-/* Nothing more can be waited for: what looks much like a value is covered. */
-void mask_look_cover_beginning(struct mask_look *l);
-/* Ends a look. */
-void mask_look_forget(struct mask *m);
+struct mask_scan {
+	const struct mask *m;	      /* borrowed */
+	const struct mask_pick *only; /* borrowed; NULL: all */
+	struct mask_view decoded, raw;
+	uint64_t size;			 /* of the views, a power of two */
+	uint8_t escape[MASK_ESCAPE_MAX]; /* that is being read */
+	size_t nescape;
+	uint64_t at;			     /* bytes so far */
+	struct mask_pattern_state *patterns; /* owned; NULL: none */
+	/* What is to be covered: apart from each other, in order. */
+	struct mask_run *runs; /* owned */
+	size_t first, n, cap;  /* runs[first] to runs[first + n - 1] */
+	uint64_t places;
+	uint64_t steps; /* for tests: windows and needles compared */
+};
+
+/* NULL: memory is short. */
+struct mask_scan *mask_scan_new(const struct mask *m);
+void mask_scan_free(struct mask_scan *s); /* wipes it */
+void mask_scan_restart(struct mask_scan *s);
+void mask_scan_feed(struct mask_scan *s, const uint8_t *data, size_t n);
+/* Nothing follows: an escape that is not complete is none. */
+void mask_scan_end(struct mask_scan *s);
+/* Covers what is found in the n bytes that began at `from`, a copy of which is in out. */
+void mask_scan_cover(const struct mask_scan *s, uint64_t from, uint8_t *out, size_t n);
+/* Where the run begins that goes across `at`; `at`, if none does. */
+uint64_t mask_scan_whole(const struct mask_scan *s, uint64_t at);
+/* What is before `to` is not asked for any more. */
+void mask_scan_forget(struct mask_scan *s, uint64_t to);

@@ -137,40 +137,28 @@ int mask_pattern_check(const char *pattern, struct err *e)
 	return mask_pattern_read(pattern, &p, e);
 }
 
-struct mask_set mask_pattern_second(const struct mask_pattern *p)
+size_t mask_pattern_step(const struct mask_pattern *p, struct mask_pattern_state *s, uint8_t c,
+			 size_t at)
 {
-	struct mask_set all = { 0 };
+	size_t top = 0, last = s->top < p->n - 1 ? s->top : p->n - 1;
 
-	for (size_t i = 1; i < p->n; i++) {
-		for (size_t k = 0; k < COUNT(all.bits); k++)
-			all.bits[k] |= p->set[i].bits[k];
-		if (!p->optional[i])
-			break;
-	}
-	return all;
-}
-
-size_t mask_pattern_step(struct mask_pattern *p, uint8_t c, size_t at)
-{
-	size_t top = 0, last = p->top < p->n - 1 ? p->top : p->n - 1;
-
-	p->began[0] = at;
+	s->began[0] = at;
 	for (size_t i = last + 1; i-- > 0;) {
-		bool fits = p->began[i] != MASK_NONE && mask_set_has(&p->set[i], c);
+		bool fits = s->began[i] != MASK_NONE && mask_set_has(&p->set[i], c);
 
-		p->began[i + 1] = fits ? p->began[i] : MASK_NONE;
+		s->began[i + 1] = fits ? s->began[i] : MASK_NONE;
 		if (fits && top == 0)
 			top = i + 1;
 	}
 	for (size_t i = 1; i <= top && i < p->n; i++) {
-		if (!p->optional[i] || p->began[i] == MASK_NONE)
+		if (!p->optional[i] || s->began[i] == MASK_NONE)
 			continue;
 		if (i == top)
-			p->began[++top] = MASK_NONE;
-		if (p->began[i] < p->began[i + 1])
-			p->began[i + 1] = p->began[i];
+			s->began[++top] = MASK_NONE;
+		if (s->began[i] < s->began[i + 1])
+			s->began[i + 1] = s->began[i];
 	}
 	/* All behind the end: nothing is left to wait for. */
-	p->top = top;
-	return top == p->n ? p->began[p->n] : MASK_NONE;
+	s->top = top;
+	return top == p->n ? s->began[p->n] : MASK_NONE;
 }

@@ -3,9 +3,11 @@
  * The pipes come from the cell. PID 1 holds the same open files and could make them block at any
  * time, so nothing here relies on O_NONBLOCK: bytes move by splice(2) with SPLICE_F_NONBLOCK.
  *
- * With a mask (output_mask.h) some bytes may stay in the pipe for a moment: the start of a secret,
- * perhaps. Such a pipe is readable all the time, so it is watched for news only (EPOLLET), and what
- * nobody added to for HOLD_MS is moved, so that prompts are seen. */
+ * With a mask (output_mask.h) the last bytes stay in the pipe for one or two ticks (MASK_TICK_MS),
+ * whatever they are. Such a pipe is readable all the time, so it is watched for news only
+ * (EPOLLET), and what is less than BULK is looked at with the next tick: peeking at a pipe costs
+ * what is in it, not what is new. All executions of a session share a bound on masked bytes in one
+ * turn of the loop; what exceeds it stays in the pipes for the next turn. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +21,7 @@
 #include "log.h"
 #include "pipe_io.h"
 
-#define HOLD_MS 25
+#define BULK 4096
 
 static void close_out(struct execution *x, int i)
 {
@@ -55,8 +57,21 @@ static enum output_stream stream_of(int i)
 	return i == 0 ? OUTPUT_STDOUT : OUTPUT_STDERR;
 }
 
-/* Moves what a mask held back. */
-static void move_held(struct execution *x, int i)
+/* ---- masks */
+
+/* Bytes in the pipe that the mask has not seen. */
+static size_t fresh_bytes(const struct execution *x, int i)
+{
+	size_t held = output_mask_held(&x->mask[i]);
+	int there = 0;
+
+	if (ioctl(x->out[i], FIONREAD, &there) < 0 || (size_t)there <= held)
+		return 0;
+	return (size_t)there - held;
+}
+
+/* Moves what a mask holds back: what has waited long enough, or all of it. */
+static void move_held(struct execution *x, int i, bool all)
 {
 	const struct mask *m = session_mask(x->session);
 	uint64_t before = x->log.size;
@@ -68,41 +83,37 @@ static void move_held(struct execution *x, int i)
 		return;
 	}
 	output_room_make(x, output_log_need(&x->log, x->out[i]));
-	output_mask_flush(&x->mask[i], m, &x->log, stream_of(i), x->out[i], core_now_ms());
+	(all ? output_mask_flush : output_mask_tick)(&x->mask[i], m, &x->log, stream_of(i),
+						     x->out[i], core_now_ms());
 	x->session->kept_bytes += x->log.size - before;
 	execution_notify(x);
 }
 
-static bool is_all_held(const struct execution *x, int i)
+/* How many bytes of the session may be masked in the rest of this turn. */
+static size_t *turn_left(struct session *s, const struct mask *m)
 {
-	size_t held = output_mask_held(&x->mask[i]);
-	int there = 0;
+	uint64_t now = loop_now_ns(s->core->loop);
 
-	return held > 0 && ioctl(x->out[i], FIONREAD, &there) == 0 && (size_t)there <= held;
+	if (s->mask_turn.at_ns != now) {
+		s->mask_turn.at_ns = now;
+		s->mask_turn.left = mask_turn(m);
+	}
+	return &s->mask_turn.left;
 }
 
-/* How a pipe is watched of which some bytes stay where they are. */
-static void watch_held(struct execution *x, int i)
+static int move_masked(struct execution *x, int i, const struct mask *m, struct err *e)
 {
-	struct loop *l = x->session->core->loop;
-	bool news = x->out[i] >= 0 && is_all_held(x, i);
+	size_t *left = turn_left(x->session, m), fresh = fresh_bytes(x, i), after;
+	int got;
 
-	if (x->watch_out[i].fd < 0)
-		return;
-	loop_modify(l, &x->watch_out[i], news ? EPOLLIN | (uint32_t)EPOLLET : EPOLLIN);
-	if (output_mask_held(&x->mask[i]) > 0)
-		loop_timer_set(l, &x->hold_timer, loop_now_ns(l) + HOLD_MS * CLOCK_MS);
-}
-
-static void on_held(struct loop_timer *t)
-{
-	struct execution *x = t->arg;
-
-	for (int i = 0; i < 2; i++)
-		if (x->out[i] >= 0 && output_mask_held(&x->mask[i]) > 0) {
-			move_held(x, i);
-			watch_held(x, i);
-		}
+	if (fresh > 0 && *left == 0)
+		return 1;
+	got = output_mask_move(&x->mask[i], m, &x->log, stream_of(i), x->out[i], *left,
+			       core_now_ms(), e);
+	after = fresh_bytes(x, i);
+	fresh = after < fresh ? fresh - after : 0;
+	*left -= fresh < *left ? fresh : *left;
+	return got;
 }
 
 static int move_some(struct execution *x, int i, struct err *e)
@@ -110,8 +121,7 @@ static int move_some(struct execution *x, int i, struct err *e)
 	const struct mask *m = session_mask(x->session);
 
 	if (m != NULL)
-		return output_mask_move(&x->mask[i], m, &x->log, stream_of(i), x->out[i],
-					core_now_ms(), e);
+		return move_masked(x, i, m, e);
 	output_mask_release(&x->mask[i]);
 	return output_log_move(&x->log, stream_of(i), x->out[i], core_now_ms(), e);
 }
@@ -140,13 +150,33 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 		log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
 		return true;
 	}
-	if (got > 0) {
+	if (got > 0)
 		execution_notify(x);
+	if (got > 0 && !(output_mask_held(&x->mask[i]) > 0 && fresh_bytes(x, i) == 0))
 		return false;
-	}
 	if (output_mask_held(&x->mask[i]) > 0 && is_hung_up(x->out[i]))
-		move_held(x, i);
+		move_held(x, i, true);
 	return is_over(x->out[i]);
+}
+
+/* Is what the mask has not seen too little to be worth a look before the next tick? */
+static bool is_little(const struct execution *x, int i)
+{
+	return session_mask(x->session) != NULL && fresh_bytes(x, i) < BULK &&
+	       !is_hung_up(x->out[i]);
+}
+
+/* How a pipe is watched of which some bytes stay where they are. */
+static void watch_held(struct execution *x, int i)
+{
+	struct loop *l = x->session->core->loop;
+
+	if (x->out[i] < 0 || x->watch_out[i].fd < 0)
+		return;
+	loop_modify(l, &x->watch_out[i], is_little(x, i) ? EPOLLIN | (uint32_t)EPOLLET : EPOLLIN);
+	if (x->hold_timer.place == 0 && session_mask(x->session) != NULL &&
+	    output_mask_held(&x->mask[i]) + fresh_bytes(x, i) > 0)
+		loop_timer_set(l, &x->hold_timer, loop_now_ns(l) + MASK_TICK_MS * CLOCK_MS);
 }
 
 static void on_output(struct loop_fd *f, uint32_t events)
@@ -155,13 +185,32 @@ static void on_output(struct loop_fd *f, uint32_t events)
 	int i = f == &x->watch_out[1];
 
 	(void)events;
-	if (!move_out(x, i, true)) {
+	if (is_little(x, i) || !move_out(x, i, true)) {
 		watch_held(x, i);
 		return;
 	}
 	close_out(x, i);
 	execution_notify(x);
 	execution_maybe_complete(x);
+}
+
+static void on_tick(struct loop_timer *t)
+{
+	struct execution *x = t->arg;
+	bool over = false;
+
+	for (int i = 0; i < 2; i++) {
+		if (x->out[i] >= 0 && fresh_bytes(x, i) > 0 && move_out(x, i, true)) {
+			close_out(x, i);
+			over = true;
+		}
+		move_held(x, i, false);
+		watch_held(x, i);
+	}
+	if (over) {
+		execution_notify(x);
+		execution_maybe_complete(x);
+	}
 }
 
 /* A record that an earlier daemon died over: before anything else is written. */
@@ -179,18 +228,21 @@ static void settle(struct execution *x)
 void execution_drain(struct execution *x)
 {
 	settle(x);
+	x->session->mask_turn.at_ns = loop_now_ns(x->session->core->loop);
+	x->session->mask_turn.left = SIZE_MAX; /* there is no later turn for these */
 	for (int i = 0; i < 2; i++)
 		for (int rounds = 63; x->out[i] >= 0 && rounds >= 0; rounds--) {
 			int there = 0;
 			bool over = move_out(x, i, rounds > 0);
 
-			if (!over && is_all_held(x, i))
-				move_held(x, i);
+			if (!over && fresh_bytes(x, i) == 0)
+				move_held(x, i, true);
 			if (over || is_over(x->out[i]))
 				close_out(x, i);
 			else if (ioctl(x->out[i], FIONREAD, &there) < 0 || there == 0)
 				break;
 		}
+	x->session->mask_turn.left = 0;
 	watch_held(x, 0);
 	watch_held(x, 1);
 }
@@ -231,7 +283,7 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 	for (int i = 0; i < 2 && at < n; i++)
 		x->out[i] = c->agent.fds[at++];
 	c->agent.nfds = 0;
-	x->hold_timer = (struct loop_timer){ .fire = on_held, .arg = x };
+	x->hold_timer = (struct loop_timer){ .fire = on_tick, .arg = x };
 	settle(x);
 	x->watch_in = (struct loop_fd){ .fd = -1, .ready = on_room, .arg = x };
 	for (int i = 0; i < 2; i++)

@@ -151,6 +151,10 @@ struct session {
 	struct execution_past *past; /* owned; a ring of EXECUTION_PAST, NULL until needed */
 	unsigned npast;
 	struct mask *mask; /* owned; NULL: the node's */
+	struct {
+		uint64_t at_ns;
+		size_t left;
+	} mask_turn; /* bytes of output that may be masked in the turn that began at at_ns */
 	struct doorway door;
 	struct secret_state *secrets; /* owned: secret_inside.h; NULL: it never had any */
 	uint64_t net_records;	      /* of what it tried to reach; 0: not counted yet */

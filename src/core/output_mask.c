@@ -1,10 +1,10 @@
 /* output_mask.c - theory of operation
  *
  * Output without a mask moves by splice(2) and is never in our memory. With one it must be read: it
- * is peeked at with tee(2), masked, and what is decided goes into the log and is then taken from
- * the pipe. What could be the start of a value is not taken: it stays in the pipe, which PID 1
- * holds, too, until more of it has come or somebody has waited long enough. So a killed daemon
- * loses nothing that was held back, and nothing unmasked is ever written.
+ * is peeked at with tee(2) and masked; what the mask gives out goes into the log and is then taken
+ * from the pipe. What the mask holds back (its last bytes, whatever they are) stays in the pipe,
+ * which PID 1 holds, too. So a killed daemon loses nothing that was held back, and nothing unmasked
+ * is ever written.
  *
  * Writing to the log and taking from the pipe are two steps, and a daemon can die between them. The
  * record is therefore open, unseen by readers, until the second is done. Its successor compares
@@ -24,11 +24,11 @@
 #include "pipe_io.h"
 
 #define PEEK_MAX 65536U
-#define HOLD_MAX 16384U /* of a pipe's bytes: the rest must be seen behind them */
+#define HOLD_MAX 24576U /* of a pipe's bytes: the rest must be seen behind them */
 
 size_t output_mask_held(const struct output_mask *k)
 {
-	return k->stream.n - k->stream.shown;
+	return mask_stream_held(&k->stream);
 }
 
 void output_mask_release(struct output_mask *k)
@@ -36,32 +36,51 @@ void output_mask_release(struct output_mask *k)
 	mask_stream_release(&k->stream);
 }
 
-void output_mask_flush(struct output_mask *k, const struct mask *m, struct output_log *l,
-		       enum output_stream stream, int pipe_fd, uint64_t now_ms)
+typedef size_t give_fn(const struct mask *m, struct mask_stream *s, uint8_t *out);
+
+static size_t tick(const struct mask *m, struct mask_stream *s, uint8_t *out)
 {
-	OWN_MEM uint8_t *out = malloc(k->stream.n + 1);
+	return mask_tick(m, s, false, out);
+}
+
+static void give(struct output_mask *k, const struct mask *m, struct output_log *l,
+		 enum output_stream stream, int pipe_fd, uint64_t now_ms, give_fn *fn)
+{
+	OWN_MEM uint8_t *out = malloc(output_mask_held(k) + 1);
 	size_t n;
 
 	assert(out != NULL);
-	n = mask_flush(m, &k->stream, out);
+	n = fn(m, &k->stream, out);
 	output_log_put(l, stream, pipe_fd, out, n, now_ms);
+}
+
+void output_mask_tick(struct output_mask *k, const struct mask *m, struct output_log *l,
+		      enum output_stream stream, int pipe_fd, uint64_t now_ms)
+{
+	give(k, m, l, stream, pipe_fd, now_ms, tick);
+}
+
+void output_mask_flush(struct output_mask *k, const struct mask *m, struct output_log *l,
+		       enum output_stream stream, int pipe_fd, uint64_t now_ms)
+{
+	give(k, m, l, stream, pipe_fd, now_ms, mask_flush);
 }
 
 static void take(struct output_mask *k, const struct mask *m, struct output_log *l,
 		 enum output_stream stream, int pipe_fd, const uint8_t *fresh, size_t n,
 		 uint64_t now_ms)
 {
-	/* The mask may be another than the one by which something was held back. */
-	size_t room = n + mask_reach(m) + k->stream.n;
-	OWN_MEM uint8_t *out = malloc(room);
+	OWN_MEM uint8_t *out = malloc(n + output_mask_held(k));
 
 	assert(out != NULL);
+	k->stream.most = HOLD_MAX;
 	n = mask_feed(m, &k->stream, fresh, n, out);
 	output_log_put(l, stream, pipe_fd, out, n, now_ms);
 }
 
 int output_mask_move(struct output_mask *k, const struct mask *m, struct output_log *l,
-		     enum output_stream stream, int pipe_fd, uint64_t now_ms, struct err *e)
+		     enum output_stream stream, int pipe_fd, size_t most, uint64_t now_ms,
+		     struct err *e)
 {
 	size_t held = output_mask_held(k), turn;
 	static uint8_t seen[PEEK_MAX];
@@ -75,10 +94,12 @@ int output_mask_move(struct output_mask *k, const struct mask *m, struct output_
 	turn = output_log_turn(l, there);
 	if (turn == 0)
 		return 1;
-	n = pipe_io_peek(pipe_fd, seen, turn > held && turn < PEEK_MAX ? turn : PEEK_MAX);
+	if (turn <= held || turn > PEEK_MAX)
+		turn = PEEK_MAX;
+	n = pipe_io_peek(pipe_fd, seen, turn - held < most ? turn : held + most);
 	if (n < 0)
 		return 0;
-	if ((size_t)n <= held || held > HOLD_MAX)
+	if ((size_t)n <= held)
 		output_mask_flush(k, m, l, stream, pipe_fd, now_ms);
 	else
 		take(k, m, l, stream, pipe_fd, seen + held, (size_t)n - held, now_ms);

@@ -1,5 +1,5 @@
 /* output_mask.h - output_log_move() for sessions with secrets: what they say is masked on its way
- * into the log. */
+ * into the log. Used by execution_io.c. */
 #pragma once
 
 #include "mask.h"
@@ -9,13 +9,16 @@ struct output_mask {
 	struct mask_stream stream;
 };
 
-/* As output_log_move(). Afterwards output_mask_held() bytes are still in the pipe that are known:
- * they could be the start of something. */
+/* As output_log_move(), for at most `most` bytes. Afterwards output_mask_held() bytes are still in
+ * the pipe that were looked at. */
 int output_mask_move(struct output_mask *k, const struct mask *m, struct output_log *l,
-		     enum output_stream stream, int pipe_fd, uint64_t now_ms,
+		     enum output_stream stream, int pipe_fd, size_t most, uint64_t now_ms,
 		     struct err *e) MUST_USE;
 size_t output_mask_held(const struct output_mask *k);
-/* Moves those, too. */
+/* Every MASK_TICK_MS while something is held: moves what has waited long enough. */
+void output_mask_tick(struct output_mask *k, const struct mask *m, struct output_log *l,
+		      enum output_stream stream, int pipe_fd, uint64_t now_ms);
+/* Moves all that is held. */
 void output_mask_flush(struct output_mask *k, const struct mask *m, struct output_log *l,
 		       enum output_stream stream, int pipe_fd, uint64_t now_ms);
 void output_mask_release(struct output_mask *k);

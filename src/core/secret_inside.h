@@ -17,7 +17,8 @@ bool secret_is_expired(const struct store_secret *row);
 /* A value that was replaced or revoked, sealed still: it is masked until its session ends. */
 struct secret_past {
 	struct secret_past *next;
-	char about[SECRET_ABOUT_MAX];
+	char about[SECRET_ABOUT_MAX], name[STORE_NAME_MAX];
+	const char *hosts; /* lines, behind the box: what it was bound to then */
 	size_t len;
 	uint8_t box[];
 };
@@ -27,7 +28,7 @@ struct secret_state {
 	struct session *session;
 	char *lines;		  /* owned: what the row points to; NULL: it has its own */
 	struct secret_past *past; /* owned */
-	char *told;		  /* owned: lines, the names in the last order for egress */
+	char *told;		  /* owned: lines, the names in all orders for egress */
 	size_t bytes;		  /* of all values that are masked */
 	/* The built-in in the cell. */
 	struct file_op *op;
@@ -49,9 +50,15 @@ struct secret_state *secret_state(struct session *s);
 /* secret_way.c */
 bool secret_is_carried(const struct session *s);
 
+/* One of a session's values, in the clear. */
+struct secret_value {
+	const char *value;
+	size_t len;
+	const char *name, *hosts; /* hosts: lines */
+};
 /* secret_order.c: every value that must not be seen: its secrets, those that rules put in, and what
  * they were before. Wiped when see returns. */
-void secret_each_value(struct session *s, void (*see)(const char *value, size_t len, void *arg),
+void secret_each_value(struct session *s, void (*see)(const struct secret_value *v, void *arg),
 		       void *arg);
 /* secret_order.c: is it one of its secrets, or does a rule put it in? */
 bool secret_is_had(const struct session *s, const char *name);

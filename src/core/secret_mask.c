@@ -1,5 +1,9 @@
-/* secret_mask.c - what a session says is masked by all the values it has, or had: see
- * session_set_mask(). The values are in the clear here for the moment in which the mask is made. */
+/* secret_mask.c - the output of a session is masked by all the values it has, or had: see
+ * session_set_mask(). The values are in the clear here for the moment in which the mask is made.
+ *
+ * Brokered values are among them, though the cell does not hold them: a server may have repeated
+ * one in a form that cordon-egress does not know. Whoever guesses learns nothing by it: only whole
+ * values are covered. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,17 +18,17 @@ struct values {
 	size_t n;
 };
 
-static void add(const char *value, size_t len, void *arg)
+static void add(const struct secret_value *one, void *arg)
 {
 	struct values *v = arg;
 
 	v->at = realloc(v->at, (v->n + 1) * sizeof(*v->at));
 	v->lens = realloc(v->lens, (v->n + 1) * sizeof(*v->lens));
 	assert(v->at != NULL && v->lens != NULL);
-	v->at[v->n] = malloc(len + 1);
+	v->at[v->n] = malloc(one->len + 1);
 	assert(v->at[v->n] != NULL);
-	memcpy(v->at[v->n], value, len);
-	v->lens[v->n++] = len;
+	memcpy(v->at[v->n], one->value, one->len);
+	v->lens[v->n++] = one->len;
 }
 
 void secret_mask(struct session *s)

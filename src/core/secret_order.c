@@ -15,6 +15,7 @@
 #define PLACEHOLDER_CHARS 32
 #define PAST_MAX 64  /* old values that are remembered */
 #define NAMES_MAX 32 /* that rules refer to; egress takes 64 in all */
+#define TOLD_MAX ((size_t)(NAMES_MAX + SECRET_LINES_MAX) * STORE_NAME_MAX)
 
 /* ---- at create */
 
@@ -206,14 +207,32 @@ static bool is_brokered(const struct session *s, const char *name)
 	return false;
 }
 
-static void mask_one(const char *value, size_t len, void *arg)
+static void mask_one(const struct secret_value *v, void *arg)
 {
-	json_bytes(arg, NULL, value, len);
+	json_open(arg, NULL, '{');
+	json_bytes(arg, "value", v->value, v->len);
+	json_text(arg, "name", v->name);
+	write_lines(arg, "hosts", v->hosts);
+	json_close(arg, '}');
+}
+
+/* Names of earlier orders stay: what was put in for them may come back. */
+static void keep_told(const struct session *s, struct buf *names)
+{
+	const char *told = s->secrets == NULL ? NULL : s->secrets->told;
+
+	while (told != NULL && *told != '\0' && names->len < TOLD_MAX) {
+		size_t n = strcspn(told, "\n");
+
+		if (!has_line(buf_text(names), told, n))
+			buf_printf(names, "%.*s\n", (int)n, told);
+		told += n + 1;
+	}
 }
 
 int secret_write_order(struct session *s, struct json *j, struct err *e)
 {
-	struct buf names = BUF_INIT(NAMES_MAX * STORE_NAME_MAX + SECRET_LINES_MAX * STORE_NAME_MAX);
+	struct buf names = BUF_INIT(2 * TOLD_MAX);
 	struct secret_state *st = NULL;
 	const char *at = s->row.secrets;
 	struct secret_line l;
@@ -237,6 +256,7 @@ int secret_write_order(struct session *s, struct json *j, struct err *e)
 			buf_printf(&names, "%s\n", l.name);
 		}
 	json_close(j, ']');
+	keep_told(s, &names);
 	json_open(j, "mask", '[');
 	secret_each_value(s, mask_one, j);
 	json_close(j, ']');
@@ -258,7 +278,7 @@ int secret_write_order(struct session *s, struct json *j, struct err *e)
 /* ---- masks */
 
 static void see_row(struct session *s, const char *name,
-		    void (*see)(const char *value, size_t len, void *arg), void *arg)
+		    void (*see)(const struct secret_value *v, void *arg), void *arg)
 {
 	struct store_secret row;
 	char *value = NULL;
@@ -268,7 +288,7 @@ static void see_row(struct session *s, const char *name,
 	if (store_secret_get_by_name(s->core->store, s->row.tenant, name, &row, &e) < 0)
 		return;
 	if (secret_open(s->core, &row, &value, &len, &e) == 0) {
-		see(value, len, arg);
+		see(&(struct secret_value){ value, len, row.name, row.hosts }, arg);
 		seal_wipe(value, len);
 	}
 	store_secret_release(&row);
@@ -286,7 +306,7 @@ static bool is_own(const struct session *s, const char *name)
 	return false;
 }
 
-void secret_each_value(struct session *s, void (*see)(const char *value, size_t len, void *arg),
+void secret_each_value(struct session *s, void (*see)(const struct secret_value *v, void *arg),
 		       void *arg)
 {
 	const char *at = s->row.secrets, *told = s->secrets == NULL ? NULL : s->secrets->told;
@@ -310,7 +330,7 @@ void secret_each_value(struct session *s, void (*see)(const char *value, size_t 
 		size_t len = 0;
 
 		if (seal_open(s->core->o.seal, p->about, p->box, p->len, &value, &len, &e) == 0) {
-			see(value, len, arg);
+			see(&(struct secret_value){ value, len, p->name, p->hosts }, arg);
 			seal_wipe(value, len);
 		}
 	}
@@ -328,12 +348,16 @@ static void keep_one(struct session *s, void *arg)
 {
 	const struct store_secret *row = arg;
 	struct secret_past *p;
+	size_t hosts_len;
 
 	if (!secret_is_had(s, row->name) || s->row.state >= SESSION_STOPPING)
 		return;
-	p = malloc(sizeof(*p) + row->box_len);
+	hosts_len = strlen(row->hosts);
+	p = malloc(sizeof(*p) + row->box_len + hosts_len + 1);
 	assert(p != NULL);
 	secret_about(row, p->about);
+	(void)snprintf(p->name, sizeof(p->name), "%s", row->name);
+	p->hosts = memcpy(p->box + row->box_len, row->hosts, hosts_len + 1);
 	p->len = row->box_len;
 	memcpy(p->box, row->box, row->box_len);
 	p->next = secret_state(s)->past;

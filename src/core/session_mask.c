@@ -61,5 +61,5 @@ void session_redact(const struct session *s, char *text)
 	const struct mask *m = session_mask(s);
 
 	if (m != NULL)
-		(void)mask_text(m, (uint8_t *)text, strlen(text));
+		(void)mask_text(m, NULL, (uint8_t *)text, strlen(text));
 }

@@ -69,6 +69,8 @@ static void write_outcome(struct json *j, const struct guest *g, const struct at
 		json_uint(j, "frames_in", r->frames_in);
 	}
 	json_uint(j, "us", now > r->start_ns ? (now - r->start_ns) / 1000 : 0);
+	if (r->masked > 0)
+		json_uint(j, "masked", r->masked);
 	if (r->model != NULL)
 		json_raw(j, "model", r->model);
 	if (g->records_lost > 0)
@@ -118,7 +120,7 @@ void attempt_send(struct guest *g, const struct attempt *r)
 		whole = compose_short(&j, g, r);
 	}
 	if (mask != NULL)
-		(void)mask_text(mask, (uint8_t *)j.text, j.len);
+		(void)mask_text(mask, NULL, (uint8_t *)j.text, j.len);
 	if (whole && channel_c_record(g->egress->channel, g, j.text, j.len))
 		g->records_lost = 0;
 	else

@@ -102,11 +102,13 @@ static bool must_terminate(const struct flow *f, const struct hello *h)
 {
 	const struct policy_rule *rule = f->answer.rule;
 	enum policy_tls mode = rule ? rule->tls : POLICY_TLS_AUTO;
-	struct secrets_use use = { .host = f->aim.host, .rule = rule };
+	struct policy_target to = aim_target(&f->aim);
+	struct mask_pick known;
 
 	if (f->answer.verdict == POLICY_LOOK || mode != POLICY_TLS_AUTO)
 		return f->answer.verdict == POLICY_LOOK || mode == POLICY_TLS_TERMINATE;
-	return f->aim.host[0] && (h->ech || secrets_known_there(f->guest->secrets, &use));
+	return f->aim.host[0] &&
+	       (h->ech || secrets_known_there(f->guest->secrets, f->guest->policy, &to, &known));
 }
 
 /* Out of the socket, and kept as they were looked at. */

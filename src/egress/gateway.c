@@ -345,12 +345,10 @@ void gateway_recheck(struct gateway *x)
 	char why[sizeof(x->reason)];
 
 	x->flow->answer.rule = NULL; /* the old policy's */
-	if (x->mask) {
-		x->mask = secrets_mask(x->guest->secrets);
-		x->strict = x->strict && x->mask;
-	}
 	if (!x->asked || !x->allowed)
 		return;
+	gateway_know(x);
+	x->mask = x->answered && x->knows ? secrets_mask(x->guest->secrets) : NULL;
 	if (gateway_ask(x) && leads_on(x)) {
 		x->use.rule = x->rule;
 		return;

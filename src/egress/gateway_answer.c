@@ -4,6 +4,7 @@
  * become chunks, or, for HTTP/1.0, end with the connection. An answer that ends too early is cut
  * for the cell, too, so that it never looks whole. */
 #include <string.h>
+#include <strings.h>
 
 #include "gateway_inside.h"
 #include "model.h"
@@ -14,6 +15,18 @@ static bool is_plain(const struct http1_response *a)
 	size_t n = http1_find(a->headers, a->headers_n, "content-encoding", &coding);
 
 	return n == 0 || (n == 1 && (coding.n == 0 || http1_span_is_nocase(coding, "identity")));
+}
+
+/* A part of something: a value in it may be cut anywhere. */
+static bool is_part(const struct http1_response *a)
+{
+	static const char parts[] = "multipart/byteranges";
+	struct http1_span type = { 0 };
+
+	if (a->status == 206 || http1_find(a->headers, a->headers_n, "content-range", &type) > 0)
+		return true;
+	return http1_find(a->headers, a->headers_n, "content-type", &type) > 0 &&
+	       type.n >= sizeof(parts) - 1 && strncasecmp(type.p, parts, sizeof(parts) - 1) == 0;
 }
 
 static void begin_body(struct gateway *x, const struct http1_response *a)
@@ -58,13 +71,13 @@ static void final(struct gateway *x, const struct http1_response *a)
 		gateway_fail(x, 502, flaw);
 		return;
 	}
+	if (x->mask && a->framing != HTTP1_NO_BODY && (!is_plain(a) || is_part(a))) {
+		gateway_fail(x, 502,
+			     is_plain(a) ? "the answer is a part, and it could hold one of a secret"
+					 : "the answer is compressed, and it could hold a secret");
+		return;
+	}
 	if (!is_plain(a) && a->framing != HTTP1_NO_BODY) {
-		if (x->strict && secrets_mask(x->guest->secrets)) {
-			gateway_fail(x, 502,
-				     "the answer is compressed, and it could hold a secret");
-			return;
-		}
-		x->mask = NULL;
 		model_free(x->model);
 		x->model = NULL;
 	}
@@ -105,7 +118,8 @@ static bool read_head(struct gateway *x)
 		gateway_fail(x, 502, fault.words);
 		return true;
 	}
-	x->mask = secrets_mask(x->guest->secrets);
+	x->mask = x->knows ? secrets_mask(x->guest->secrets) : NULL;
+	gateway_masked(x, (size_t)n);
 	fifo_consume(&s->in, (size_t)n); /* it stays readable until more is read */
 	if (gateway_left(x, USED_IN, (uint64_t)n) < (uint64_t)n) {
 		gateway_spent(x, USED_IN);

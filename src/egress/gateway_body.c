@@ -1,8 +1,12 @@
 /* gateway_body.c - theory of operation
  *
  * A body is taken out of its framing piece by piece and put into the one it goes on in: of known
- * length as it is, else in chunks. What there is no room for stays where it is. On its way to the
- * cell a piece passes the mask, which may hold back its end until more is known. */
+ * length as it is, else in chunks. What there is no room for stays where it is.
+ *
+ * On its way to the cell a piece passes the mask, if the server can know a secret. The mask holds
+ * back the last bytes, whatever they are; a timer lets them go. Time counts only while there is
+ * nothing to read and the cell takes what it gets: a cell that does not read must not be able to
+ * part a value. A masked byte counts as several in what a guest may move in one turn (share.h). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,25 +232,10 @@ bool gateway_body_out(struct gateway *x)
 
 /* ---- to the cell */
 
-/* What is held when there is no mask any more: what is known to be covered stays so, and may have
- * been shown already. */
-static size_t release_held(struct gateway *x, uint8_t *ret)
-{
-	struct mask_stream *s = &x->masked;
-	size_t n = s->n, shown = s->shown < n ? s->shown : n;
-
-	if (n > 0)
-		memcpy(ret, s->held, n);
-	memset(ret, '*', s->covered < n ? s->covered : n);
-	memmove(ret, ret + shown, n - shown);
-	mask_stream_release(s);
-	return n - shown;
-}
-
 /* Room for a piece and for all that may be held back. */
 static uint8_t *mask_room(struct gateway *x)
 {
-	size_t need = PIECE_MAX + x->masked.n + (x->mask ? mask_reach(x->mask) : 0) + 1;
+	size_t need = PIECE_MAX + mask_stream_held(&x->masked) + 1;
 	uint8_t *room;
 
 	if (need <= x->mask_cap)
@@ -259,8 +248,7 @@ static uint8_t *mask_room(struct gateway *x)
 	return room;
 }
 
-/* Pieces that are there, in one: what is held back is looked at again with each that comes, and who
- * sends a byte at a time would have it looked at for each byte. */
+/* Pieces that are there, in one. */
 static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
 {
 	struct gateway_body *b = &x->in;
@@ -281,12 +269,53 @@ static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
 	return n;
 }
 
+/* How much of a turn a masked byte takes, in bytes that are only moved. */
+static uint64_t weight(const struct mask *m)
+{
+	return SHARE_TURN_BYTES / mask_turn(m);
+}
+
+void gateway_masked(struct gateway *x, size_t n)
+{
+	if (x->mask)
+		share_turn_moved(x->guest, n * weight(x->mask));
+}
+
+static void watch_held(struct gateway *x);
+
+/* Whole words only, but at the end of a WebSocket's message: what an echo is answered with must not
+ * wait for the next. */
+static void on_tick(struct loop_timer *t)
+{
+	struct gateway *x = t->arg;
+	bool waits = x->up && (x->up->stream.in.len > 0 || !x->up->stream.dry);
+	bool message_ends = x->in.frames && x->in.walk.left == 0 && !x->in.walk.open;
+	uint8_t *room = mask_room(x);
+
+	if (room && !waits && x->cell.out.len == 0)
+		emit(&x->in, &x->cell, room,
+		     x->mask ? mask_tick(x->mask, &x->masked, !message_ends, room)
+			     : mask_flush(NULL, &x->masked, room));
+	watch_held(x);
+	gateway_later(x);
+}
+
+static void watch_held(struct gateway *x)
+{
+	if (mask_stream_held(&x->masked) == 0 || x->tick.place != 0)
+		return;
+	x->tick.fire = on_tick;
+	x->tick.arg = x;
+	loop_timer_set(x->loop, &x->tick, loop_now_ns(x->loop) + MASK_TICK_MS * CLOCK_MS);
+}
+
 static uint64_t move_masked(struct gateway *x, uint64_t left)
 {
 	static uint8_t pieces[PIECE_MAX];
-	uint64_t got = 0;
 	size_t n = 1;
+	uint64_t got = 0, most;
 
+	x->masked.only = &x->known;
 	while (n > 0 && !x->cell.deaf && !x->cell.broken && stream_room(&x->cell) > 0) {
 		uint8_t *room = mask_room(x);
 
@@ -294,13 +323,21 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 			x->in.bad = "memory is short";
 			break;
 		}
-		n = gather(x, pieces, sizeof(pieces), left - got);
+		most = share_turn_left(x->guest) / weight(x->mask);
+		if (most == 0) {
+			gateway_later(x);
+			break;
+		}
+		n = gather(x, pieces, most < sizeof(pieces) ? (size_t)most : sizeof(pieces),
+			   left - got);
+		gateway_masked(x, n);
 		if (n > 0 && x->model)
 			model_answer(x->model, pieces, n, clock_now_ns() - x->start_ns);
 		emit(&x->in, &x->cell, room, mask_feed(x->mask, &x->masked, pieces, n, room));
 		explicit_bzero(pieces, n);
 		got += n;
 	}
+	watch_held(x);
 	return got;
 }
 
@@ -312,13 +349,13 @@ static void end_masked(struct gateway *x)
 		x->in.bad = "memory is short";
 	else if (x->mask)
 		emit(&x->in, &x->cell, room, mask_end(x->mask, &x->masked, room));
-	else if (x->masked.n > 0)
-		emit(&x->in, &x->cell, room, release_held(x, room));
+	else
+		emit(&x->in, &x->cell, room, mask_flush(NULL, &x->masked, room));
 }
 
 static bool is_masked(const struct gateway *x)
 {
-	return x->mask || x->masked.n > 0;
+	return x->mask || mask_stream_held(&x->masked) > 0;
 }
 
 static uint64_t move_plain(struct gateway *x, uint64_t left)
@@ -353,11 +390,11 @@ static uint64_t move_in(struct gateway *x, uint64_t left)
 	}
 	if (x->mask)
 		return move_masked(x, left);
-	if (x->masked.n > 0) { /* there was one */
+	if (mask_stream_held(&x->masked) > 0) { /* there was one */
 		uint8_t *room = mask_room(x);
 
 		if (room)
-			emit(&x->in, &x->cell, room, release_held(x, room));
+			emit(&x->in, &x->cell, room, mask_flush(NULL, &x->masked, room));
 		else
 			x->in.bad = "memory is short";
 	}

@@ -43,6 +43,7 @@ void gateway_record(struct gateway *x)
 			     .bytes_in = x->bytes_in,
 			     .frames_out = x->out.frames ? x->out.walk.frames : 0,
 			     .frames_in = x->in.frames ? x->in.walk.frames : 0,
+			     .masked = x->masked.places,
 			     .secrets = x->use.names,
 			     .model = model_text(x, &j),
 			     .proxied = x->flow->proxied };
@@ -75,7 +76,9 @@ void gateway_forget(struct gateway *x)
 	empty(&x->ask);
 	buf_release(&x->collected);
 	buf_init(&x->collected, SECRETS_BODY_MAX); /* with secrets put in it had another bound */
+	loop_timer_cancel(x->loop, &x->tick);
 	mask_stream_release(&x->masked);
+	x->masked.places = 0;
 	model_free(x->model);
 	x->model = NULL;
 	x->mask = NULL;
@@ -87,7 +90,7 @@ void gateway_forget(struct gateway *x)
 	x->use.misused = false;
 	x->status = 0;
 	x->bytes_out = x->bytes_in = 0;
-	x->allowed = x->asked = x->answered = x->heard = x->strict = x->collects = false;
+	x->allowed = x->asked = x->answered = x->heard = x->strict = x->knows = x->collects = false;
 	x->scanned = x->up_scanned = 0;
 	x->interim = 0;
 }

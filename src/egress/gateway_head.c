@@ -5,6 +5,7 @@
  * secret put in, or covered) is checked again. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "gateway_inside.h"
 #include "hop.h"
@@ -73,14 +74,26 @@ static bool is_set(const struct gateway *x, struct http1_span name)
 	return false;
 }
 
+/* Range, If-Range and what servers call so themselves: Request-Range, x-ms-range. Content-Range
+ * says what is sent. */
+static bool is_range(struct http1_span name)
+{
+	static const char end[] = "-range";
+	size_t n = sizeof(end) - 1;
+
+	if (http1_span_is_nocase(name, "range"))
+		return true;
+	return name.n > n && strncasecmp(name.p + name.n - n, end, n) == 0 &&
+	       !http1_span_is_nocase(name, "content-range");
+}
+
 /* What must be readable may be neither compressed nor asked for in pieces: in pieces a secret would
  * not be found. */
 static bool is_unreadable(struct http1_span name)
 {
-	static const char *const names[] = { "accept-encoding", "range", "if-range",
-					     "sec-websocket-extensions", NULL };
+	static const char *const names[] = { "accept-encoding", "sec-websocket-extensions", NULL };
 
-	return is_among(name, names);
+	return is_among(name, names) || is_range(name);
 }
 
 static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_span name)
@@ -248,7 +261,7 @@ static void put_covered(struct gateway *x, struct http1_span s)
 		return;
 	}
 	memcpy(text, s.p, s.n);
-	(void)mask_text(x->mask, text, s.n);
+	x->masked.places += mask_text(x->mask, &x->known, text, s.n);
 	stream_add(&x->cell, text, s.n);
 }
 

@@ -81,8 +81,10 @@ struct gateway {
 	bool allowed;
 	char reason[POLICY_REASON_MAX + 64];
 	struct secrets_use use;
-	bool looks;	/* the policy looks at requests: this one must mean what was judged */
-	bool strict;	/* a secret may be in the answer: it must be readable */
+	bool looks;  /* the policy looks at requests: this one must mean what was judged */
+	bool strict; /* a secret may be in the answer: it must be readable */
+	bool knows;  /* the server can know values: those in known */
+	struct mask_pick known;
 	struct buf ask; /* as it goes to the server */
 	struct buf collected;
 	struct gateway_body out, in;
@@ -97,8 +99,9 @@ struct gateway {
 	int status;
 	uint64_t bytes_out, bytes_in;
 	struct model *model;
-	const struct mask *mask;
+	const struct mask *mask; /* NULL: there is nothing to find in the answer */
 	struct mask_stream masked;
+	struct loop_timer tick; /* while something is held back */
 	bool has_pipe, no_pipe; /* no_pipe: none is to be had */
 	int pipe[2];		/* owned, if there is one; see gateway_splice.c */
 	size_t piped;		/* what is in it */
@@ -134,6 +137,7 @@ void gateway_drop_server(struct gateway *x);
 /* ---- gateway_request.c: a head of n bytes is in cell.in */
 void gateway_request(struct gateway *x, size_t n);
 void gateway_collect(struct gateway *x);
+void gateway_know(struct gateway *x); /* finds out what the server can know */
 
 /* ---- gateway_head.c */
 int gateway_head_request(struct gateway *x, const char **ret_why) MUST_USE;
@@ -153,6 +157,8 @@ void gateway_body_frame(struct gateway *x);
 /* Each moves what it can. True if anything moved or changed. */
 bool gateway_body_out(struct gateway *x);
 bool gateway_body_in(struct gateway *x);
+/* So many bytes are masked: they count in the guest's share of this turn. */
+void gateway_masked(struct gateway *x, size_t n);
 /* gateway_splice.c: does the answer's body go on without being read here? Then gateway_splice()
  * moves what it can, and says how much. */
 bool gateway_splices(const struct gateway *x);

@@ -148,6 +148,13 @@ static bool is_retriable(const struct gateway *x)
 	return false;
 }
 
+void gateway_know(struct gateway *x)
+{
+	struct policy_target to = aim_target(&x->aim);
+
+	x->knows = secrets_known_there(x->guest->secrets, x->guest->policy, &to, &x->known);
+}
+
 static void use_secrets(struct gateway *x)
 {
 	struct http1_span type = { 0 };
@@ -158,7 +165,8 @@ static void use_secrets(struct gateway *x)
 				       .rule = x->rule,
 				       .verified_tls = x->tls,
 				       .now_ms = clock_wall_ms() };
-	x->strict = secrets_known_there(x->guest->secrets, &x->use);
+	gateway_know(x);
+	x->strict = x->knows || (x->rule && x->rule->nsecrets > 0);
 	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
 	x->collects = x->tls && !x->out.done &&
 		      (x->r.framing != HTTP1_LENGTH || x->r.content_length <= SECRETS_BODY_MAX) &&

@@ -20,9 +20,10 @@ bool gateway_splices(const struct gateway *x)
 	if (x->piped > 0)
 		return true;
 	return !x->no_pipe && x->answered && !x->in.done && x->in.framing == HTTP1_LENGTH &&
-	       x->in.left >= (x->has_pipe ? 1 : WORTH) && !x->mask && x->masked.n == 0 &&
-	       !x->model && !from->tls && !to->tls && from->in.len == 0 && to->out.len == 0 &&
-	       !from->ended && !from->broken && !to->deaf && !to->broken;
+	       x->in.left >= (x->has_pipe ? 1 : WORTH) && !x->mask &&
+	       mask_stream_held(&x->masked) == 0 && !x->model && !from->tls && !to->tls &&
+	       from->in.len == 0 && to->out.len == 0 && !from->ended && !from->broken &&
+	       !to->deaf && !to->broken;
 }
 
 /* False: there is no pipe to be had. */

@@ -45,9 +45,9 @@ struct guest {
 	struct egress *egress;
 	struct share *share; /* of its tenant; never NULL */
 	char id[EGRESS_ID_MAX];
-	struct policy *policy;	     /* owned; replaced as a whole */
-	uint64_t version;	     /* of the policy: counts up with every change */
-	struct secrets *secrets;     /* owned; never NULL */
+	struct policy *policy;	 /* owned; replaced as a whole */
+	uint64_t version;	 /* of the policy: counts up with every change */
+	struct secrets *secrets; /* owned; never NULL */
 	struct names *names;	     /* owned */
 	struct dns_state *dns;	     /* NULL at first; made by dns.c, freed by dns_tcp_cut_all() */
 	struct upstreams *upstreams; /* owned */

@@ -24,10 +24,10 @@ static bool in_list(char *const *list, const char *word)
 	return false;
 }
 
-static bool host_fits(const struct secret *s, const char *host)
+bool secrets_host_fits(const struct host_pattern *hosts, size_t n, const char *host)
 {
-	for (size_t i = 0; i < s->nhosts; i++)
-		if (host_pattern_fits(&s->hosts[i], host, strlen(host)))
+	for (size_t i = 0; i < n; i++)
+		if (host_pattern_fits(&hosts[i], host, strlen(host)))
 			return true;
 	return false;
 }
@@ -54,18 +54,10 @@ bool secrets_may(const struct secret *s, const struct secrets_use *u)
 {
 	if (!u->verified_tls || (s->expires_ms != 0 && u->now_ms >= s->expires_ms))
 		return false;
-	if (s->nhosts > 0 && (u->host == NULL || !host_fits(s, u->host)))
+	if (s->nhosts > 0 && (u->host == NULL || !secrets_host_fits(s->hosts, s->nhosts, u->host)))
 		return false;
 	return (s->methods == NULL || in_list(s->methods, u->method)) &&
 	       path_is_bound(s, u->path) && rule_fits(s, u->rule);
-}
-
-bool secrets_known_there(const struct secrets *s, const struct secrets_use *u)
-{
-	for (size_t i = 0; s != NULL && i < s->n; i++)
-		if (u->host != NULL && host_fits(&s->all[i], u->host))
-			return true;
-	return u->rule != NULL && (u->rule->nsecrets > 0 || u->rule->nset > 0);
 }
 
 void secrets_note(const struct secret *s, struct secrets_use *u)

@@ -15,7 +15,7 @@ void secrets_prepare(void);
 /* order: the members "secrets" and "mask" of the order (egress_msg.h), JSON text of the whole. */
 int secrets_read(const char *order, size_t len, struct secrets **ret, struct err *e) MUST_USE;
 void secrets_free(struct secrets *s); /* wipes them */
-/* Everything that must not be seen; NULL if there is nothing. Borrowed. */
+/* Every value that must not be recorded; NULL if there is nothing. Borrowed. */
 const struct mask *secrets_mask(const struct secrets *s);
 
 struct secrets_use {
@@ -28,9 +28,11 @@ struct secrets_use {
 	bool misused;	 /* a placeholder was there that does not belong there, or has expired */
 };
 
-/* Could the server know one? It was, or may be, put into some request to this host, so its answers
- * must be readable, also to requests that hold none: what was stored can be asked for. */
-bool secrets_known_there(const struct secrets *s, const struct secrets_use *u);
+/* Which values can the servers of this target know? Those that are bound to its host, and those
+ * that some rule of the policy may put into a request to it. What is known is masked in its
+ * answers, also to requests that hold no secret: what was stored can be asked for. False: none. */
+bool secrets_known_there(const struct secrets *s, const struct policy *p,
+			 const struct policy_target *to, struct mask_pick *ret);
 
 /* A header's value with placeholders replaced (also inside "Basic" base64). Returns the length in
  * ret, 0 if nothing changed (ret untouched), -1 if it does not fit. */

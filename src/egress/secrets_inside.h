@@ -1,4 +1,4 @@
-/* secrets_inside.h - what secrets.c and secrets_body.c share. */
+/* secrets_inside.h - what the files secrets*.c share. */
 #pragma once
 
 #include "host.h"
@@ -23,12 +23,23 @@ struct secret {
 	uint64_t expires_ms; /* 0: never */
 };
 
+/* A further value that is masked: one that was replaced, or that the cell holds itself. */
+struct secret_other {
+	char name[SECRETS_NAME_MAX]; /* "": it is masked in records only */
+	struct host_pattern *hosts;  /* owned */
+	size_t nhosts;
+};
+
+/* The mask's values are those of `all`, then those of `others`. */
 struct secrets {
 	struct secret all[SECRETS_MAX];
 	size_t n;
+	struct secret_other *others; /* owned */
+	size_t nothers;
 	struct mask *mask; /* owned */
 };
 
+bool secrets_host_fits(const struct host_pattern *hosts, size_t n, const char *host);
 /* May it be put into this request? */
 bool secrets_may(const struct secret *s, const struct secrets_use *u);
 /* It was. */

@@ -7,9 +7,9 @@
 #include "path.h"
 #include "secrets_inside.h"
 
-static int bad(struct err *e, const struct secret *s, const char *why)
+static int bad(struct err *e, const char *name, const char *why)
 {
-	return err_set(e, ERR_INVALID, "secret '%s': %s", s->name, why);
+	return err_set(e, ERR_INVALID, "secret '%s': %s", name, why);
 }
 
 static char *copy(const json_t *text)
@@ -45,20 +45,23 @@ void secrets_free(struct secrets *s)
 		list_free(x->paths);
 		list_free(x->fields);
 	}
+	for (size_t i = 0; i < s->nothers; i++)
+		free(s->others[i].hosts);
+	free(s->others);
 	mask_free(s->mask);
 	explicit_bzero(s, sizeof(*s));
 	free(s);
 }
 
 /* A list of texts; absent or empty: NULL. */
-static int read_list(const struct secret *s, const json_t *list, char ***ret, struct err *e)
+static int read_list(const char *name, const json_t *list, char ***ret, struct err *e)
 {
 	size_t n = json_array_size(list);
 
 	if (list != NULL && !json_is_null(list) && !json_is_array(list))
-		return bad(e, s, "a list is expected");
+		return bad(e, name, "a list is expected");
 	if (n > SECRETS_LIST_MAX)
-		return bad(e, s, "a list is too long");
+		return bad(e, name, "a list is too long");
 	if (n == 0)
 		return 0;
 	*ret = calloc(n + 1, sizeof(**ret));
@@ -68,7 +71,7 @@ static int read_list(const struct secret *s, const json_t *list, char ***ret, st
 		const json_t *item = json_array_get(list, i);
 
 		if (!json_is_string(item) || json_string_length(item) == 0)
-			return bad(e, s, "a list holds something else than texts");
+			return bad(e, name, "a list holds something else than texts");
 		(*ret)[i] = copy(item);
 		if ((*ret)[i] == NULL)
 			return err_sys(e, "allocate");
@@ -76,21 +79,22 @@ static int read_list(const struct secret *s, const json_t *list, char ***ret, st
 	return 0;
 }
 
-static int read_hosts(struct secret *s, const json_t *list, struct err *e)
+static int read_hosts(const char *name, const json_t *list, struct host_pattern **ret,
+		      size_t *ret_n, struct err *e)
 {
 	char **texts = NULL;
 	size_t n = json_array_size(list);
-	int got = read_list(s, list, &texts, e);
+	int got = read_list(name, list, &texts, e);
 
 	if (got == 0 && texts != NULL) {
-		s->hosts = calloc(n, sizeof(s->hosts[0]));
-		if (s->hosts == NULL)
+		*ret = calloc(n, sizeof(**ret));
+		if (*ret == NULL)
 			got = err_sys(e, "allocate");
 	}
 	for (size_t i = 0; got == 0 && texts != NULL && texts[i] != NULL; i++) {
-		if (host_pattern_read(texts[i], &s->hosts[i]) < 0)
-			got = bad(e, s, "a host is not a name or a pattern of names");
-		s->nhosts++;
+		if (host_pattern_read(texts[i], &(*ret)[i]) < 0)
+			got = bad(e, name, "a host is not a name or a pattern of names");
+		(*ret_n)++;
 	}
 	list_free(texts);
 	return got;
@@ -99,8 +103,9 @@ static int read_hosts(struct secret *s, const json_t *list, struct err *e)
 /* "header", "basic", "body:FIELD". Without a word: the first two. */
 static int read_in(struct secret *s, const json_t *list, struct err *e)
 {
+	const char *name = s->name;
 	char **texts = NULL;
-	int got = read_list(s, list, &texts, e);
+	int got = read_list(name, list, &texts, e);
 	size_t n = 0;
 
 	s->in_header = s->in_basic = got == 0 && texts == NULL;
@@ -110,7 +115,7 @@ static int read_in(struct secret *s, const json_t *list, struct err *e)
 		else if (strcmp(*p, "basic") == 0)
 			s->in_basic = true;
 		else if (strncmp(*p, "body:", 5) != 0 || (*p)[5] == '\0')
-			got = bad(e, s, "\"in\" is none of header, basic, body:FIELD");
+			got = bad(e, name, "\"in\" is none of header, basic, body:FIELD");
 		else { /* those stay, at the front, without the word */
 			char *field = *p;
 
@@ -133,12 +138,13 @@ static int read_in(struct secret *s, const json_t *list, struct err *e)
 
 static int read_value(struct secret *s, const json_t *o, struct err *e)
 {
+	const char *name = s->name;
 	const json_t *value = json_object_get(o, "value");
 	const json_t *placeholder = json_object_get(o, "placeholder");
 
 	if (!json_is_string(value) || json_string_length(value) == 0 ||
 	    json_string_length(value) > MASK_VALUE_MAX)
-		return bad(e, s, "has no value, or one that is too long");
+		return bad(e, name, "has no value, or one that is too long");
 	s->len = json_string_length(value);
 	s->value = copy(value);
 	if (s->value == NULL)
@@ -148,7 +154,7 @@ static int read_value(struct secret *s, const json_t *o, struct err *e)
 	if (!json_is_string(placeholder) ||
 	    json_string_length(placeholder) < SECRETS_PLACEHOLDER_MIN ||
 	    json_string_length(placeholder) > 256)
-		return bad(e, s, "has a placeholder that is too short or too long");
+		return bad(e, name, "has a placeholder that is too short or too long");
 	s->placeholder_len = json_string_length(placeholder);
 	s->placeholder = copy(placeholder);
 	return s->placeholder == NULL ? err_sys(e, "allocate") : 0;
@@ -163,9 +169,10 @@ static int read_one(struct secret *s, const json_t *o, struct err *e)
 	    strchr(name, ',') != NULL)
 		return err_set(e, ERR_INVALID, "a secret has no name, or a bad one");
 	memcpy(s->name, name, strlen(name) + 1);
-	if (read_value(s, o, e) < 0 || read_hosts(s, json_object_get(o, "hosts"), e) < 0 ||
-	    read_list(s, json_object_get(o, "methods"), &s->methods, e) < 0 ||
-	    read_list(s, json_object_get(o, "paths"), &s->paths, e) < 0 ||
+	if (read_value(s, o, e) < 0 ||
+	    read_hosts(name, json_object_get(o, "hosts"), &s->hosts, &s->nhosts, e) < 0 ||
+	    read_list(name, json_object_get(o, "methods"), &s->methods, e) < 0 ||
+	    read_list(name, json_object_get(o, "paths"), &s->paths, e) < 0 ||
 	    read_in(s, json_object_get(o, "in"), e) < 0)
 		return -1;
 	for (char **p = s->paths; p != NULL && *p != NULL; p++)
@@ -173,19 +180,38 @@ static int read_one(struct secret *s, const json_t *o, struct err *e)
 			return err_wrap(e, "secret '%s'", s->name);
 	if (expires != NULL && !json_is_null(expires) &&
 	    (!json_is_integer(expires) || json_integer_value(expires) < 0))
-		return bad(e, s, "expires_ms is not a time");
+		return bad(e, name, "expires_ms is not a time");
 	s->expires_ms = (uint64_t)json_integer_value(expires);
 	return 0;
 }
 
-/* All values, expired ones, too: they are still nobody's business. */
+/* An item of "mask": a value, or a value with the name and the hosts of its secret. */
+static int read_other(struct secret_other *o, const json_t *v, const char **ret, size_t *ret_len,
+		      struct err *e)
+{
+	const char *name = json_string_value(json_object_get(v, "name"));
+	const json_t *value = json_is_object(v) ? json_object_get(v, "value") : v;
+
+	if (!json_is_string(value) || (json_is_object(v) && (name == NULL || name[0] == '\0')) ||
+	    (name != NULL && strlen(name) >= sizeof(o->name)))
+		return err_set(e, ERR_INVALID, "mask holds something else than values");
+	*ret = json_string_value(value);
+	*ret_len = json_string_length(value);
+	if (name == NULL)
+		return 0;
+	memcpy(o->name, name, strlen(name) + 1);
+	return read_hosts(name, json_object_get(v, "hosts"), &o->hosts, &o->nhosts, e);
+}
+
+/* All values, expired ones, too: servers may still repeat them. */
 static int make_mask(struct secrets *s, const json_t *more, struct err *e)
 {
 	size_t extra = json_array_size(more), total = s->n + extra;
 	OWN_MEM const char **values = calloc(total + 1, sizeof(values[0]));
 	OWN_MEM size_t *lens = calloc(total + 1, sizeof(lens[0]));
 
-	if (values == NULL || lens == NULL)
+	s->others = calloc(extra + 1, sizeof(s->others[0]));
+	if (values == NULL || lens == NULL || s->others == NULL)
 		return err_sys(e, "allocate");
 	if (total == 0)
 		return 0;
@@ -193,14 +219,10 @@ static int make_mask(struct secrets *s, const json_t *more, struct err *e)
 		values[i] = s->all[i].value;
 		lens[i] = s->all[i].len;
 	}
-	for (size_t i = s->n; i < total; i++) {
-		const json_t *v = json_array_get(more, i - s->n);
-
-		if (!json_is_string(v))
-			return err_set(e, ERR_INVALID, "mask holds something else than texts");
-		values[i] = json_string_value(v);
-		lens[i] = json_string_length(v);
-	}
+	for (size_t i = 0; i < extra; i++)
+		if (read_other(&s->others[s->nothers++], json_array_get(more, i), &values[s->n + i],
+			       &lens[s->n + i], e) < 0)
+			return -1;
 	s->mask = mask_new(values, lens, total, NULL, 0, e);
 	return s->mask == NULL ? -1 : 0;
 }

@@ -120,6 +120,11 @@ void policy_free(struct policy *p);
  * "none" only, allows nothing of its own. */
 int policy_merge(const char *const layers[POLICY_LAYERS], char **ret, struct err *e) MUST_USE;
 
+/* Calls see for each rule that may put secrets into requests to the target, whatever their port,
+ * method and path are. */
+void policy_secrets(const struct policy *p, const struct policy_target *to,
+		    void (*see)(const struct policy_rule *rule, void *arg), void *arg);
+
 /* Does this name exist for the session: could anything be allowed there? */
 void policy_name(const struct policy *p, const char *host, struct policy_answer *ret);
 /* A connection. PERMIT: everything there is allowed by that rule (if it is not raw: TLS with the

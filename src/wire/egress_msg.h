@@ -54,7 +54,10 @@ enum egress_type {
  *	 "layers": ["..", "..", ".."],     node's, tenant's, session's document as text, "": none
  *	 "secrets": [{"name", "value", "placeholder", "hosts": [..], "methods": [..], "paths": [..],
  *	              "in": ["header", "basic", "body:FIELD"], "expires_ms"}],
- *	 "mask": ["value", ...]}           further values never to be shown to the cell or recorded
+ *	 "mask": [{"value", "name", "hosts": [..]}, ...]}
+ *	                                   further values never to be recorded, nor shown in answers
+ *	                                   of servers that can know the secret of that name; a text
+ *	                                   is a value that is never recorded
  */
 
 struct egress_msg {

@@ -17,7 +17,9 @@ static const char order[] =
 	"{\"name\":\"B\",\"value\":\"two \\\"q\\\"\\n&=\",\"placeholder\":\"" P2 "\","
 	"\"hosts\":[\"api.example.com\"],\"in\":[\"body:token\"]},"
 	"{\"name\":\"FREE\",\"value\":\"free-value\",\"placeholder\":\"" P3 "\"}],"
-	"\"mask\":[\"further-value\"]}";
+	"\"mask\":[\"further-value\",{\"value\":\"old-value-1\",\"name\":\"API\",\"hosts\":[\"old."
+	"example\"]},"
+	"{\"value\":\"old-value-2\",\"name\":\"FREE\",\"hosts\":[]}]}";
 
 static struct secrets *read_order(void)
 {
@@ -226,8 +228,50 @@ static void masks_all(void)
 	char text[] = "real-value-1 free-value further-value cmVhbC12YWx1ZS0x";
 
 	CHECK(secrets_mask(s) != NULL && secrets_mask(NULL) == NULL);
-	(void)mask_text(secrets_mask(s), (uint8_t *)text, strlen(text));
+	(void)mask_text(secrets_mask(s), NULL, (uint8_t *)text, strlen(text));
 	CHECK_STR(text, "************ ********** ************* ****************");
+	secrets_free(s);
+}
+
+/* Which of the values a server can know, as a text of their numbers: API, B, FREE, and those of
+ * "mask": a text, the old API, the old FREE. */
+static const char *known(const struct secrets *s, const char *rules, const char *host)
+{
+	static char ret[16];
+	struct policy *p = NULL;
+	struct policy_target to = { .host = host, .port = 8443 };
+	struct mask_pick pick;
+	char text[512];
+	size_t n = 0;
+	struct err e;
+	bool any;
+
+	(void)snprintf(text, sizeof(text), "{\"rules\":[%s]}", rules);
+	CHECK(policy_read(text, strlen(text), POLICY_SESSION, &p, &e) == 0);
+	any = secrets_known_there(s, p, &to, &pick);
+	for (size_t i = 0; i < 6; i++)
+		if (mask_pick_has(&pick, i))
+			ret[n++] = (char)('0' + i);
+	ret[n] = '\0';
+	CHECK(any == (n > 0));
+	policy_free(p);
+	return ret;
+}
+
+/* By binding or by any rule, whatever its path and port; nowhere else. */
+static void who_can_know(void)
+{
+	static const char named[] = "{\"host\":\"two.example\",\"paths\":[\"/put\"],"
+				    "\"set_headers\":{\"x\":\"${secret.FREE}\"}},"
+				    "{\"host\":\"two.example\"}";
+	struct secrets *s = read_order();
+
+	CHECK_STR(known(s, "{\"host\":\"*\"}", "api.example.com"), "01");
+	CHECK_STR(known(s, "{\"host\":\"*\"}", "a.corp.example"), "0");
+	CHECK_STR(known(s, "{\"host\":\"*\"}", "old.example"), "4");
+	CHECK_STR(known(s, "{\"host\":\"*\"}", "www.example"), "");
+	CHECK_STR(known(s, named, "two.example"), "25");
+	CHECK_STR(known(s, named, "three.example"), "");
 	secrets_free(s);
 }
 
@@ -249,6 +293,8 @@ static void refuses_bad_orders(void)
 		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"in\":[\"body:\"]}]}",
 		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"expires_ms\":\"1\"}]}",
 		"{\"mask\":[1]}",
+		"{\"mask\":[{\"value\":\"v\"}]}",
+		"{\"mask\":[{\"value\":\"v\",\"name\":\"a\",\"hosts\":[1]}]}",
 	};
 	struct secrets *s = NULL;
 	struct err e;
@@ -262,5 +308,5 @@ static void refuses_bad_orders(void)
 TEST_MAIN({ "goes where it is bound", goes_where_it_is_bound },
 	  { "goes nowhere else", goes_nowhere_else }, { "the rule has a say", the_rule_has_a_say },
 	  { "only in its place", only_in_its_place }, { "basic", basic }, { "expands", expands },
-	  { "bodies", bodies }, { "masks all", masks_all },
+	  { "bodies", bodies }, { "masks all", masks_all }, { "who can know", who_can_know },
 	  { "refuses bad orders", refuses_bad_orders })

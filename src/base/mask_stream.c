@@ -1,0 +1,230 @@
+/* mask_stream.c - texts and streams: what is held back, for how long, and what is given out. None
+ * of it depends on what was found; only what is given out does. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mask_inside.h"
+
+struct mask_state {
+	struct mask_scan *scan; /* owned */
+	uint64_t mask;		/* its id */
+	uint8_t *held;		/* owned: held[start] to held[start + n - 1] */
+	size_t start, n, cap;
+	size_t aged;	/* how many of them were there at the last tick */
+	unsigned stuck; /* ticks since some were let go, while there were aged ones */
+};
+
+/* ---- whole texts */
+
+size_t mask_text(const struct mask *m, const struct mask_pick *only, uint8_t *text, size_t len)
+{
+	struct mask_scan *s = m->scratch;
+
+	mask_scan_restart(s);
+	s->only = only;
+	mask_scan_feed(s, text, len);
+	mask_scan_end(s);
+	mask_scan_cover(s, 0, text, len);
+	return (size_t)s->places;
+}
+
+/* ---- streams */
+
+size_t mask_stream_held(const struct mask_stream *s)
+{
+	return s->state == NULL ? 0 : s->state->n;
+}
+
+void mask_stream_release(struct mask_stream *s)
+{
+	struct mask_state *st = s->state;
+
+	if (st == NULL)
+		return;
+	mask_scan_free(st->scan);
+	if (st->held != NULL)
+		explicit_bzero(st->held, st->cap);
+	free(st->held);
+	free(st);
+	s->state = NULL;
+}
+
+/* Where the first byte is that is held. */
+static uint64_t base(const struct mask_state *st)
+{
+	return st->scan->at - st->n;
+}
+
+/* Begins a new scan with what is held: what the old mask has found there stays covered. */
+static void change_mask(struct mask_state *st, const struct mask *m)
+{
+	if (st->scan != NULL && st->n > 0)
+		mask_scan_cover(st->scan, base(st), st->held + st->start, st->n);
+	mask_scan_free(st->scan);
+	st->scan = mask_scan_new(m);
+	assert(st->scan != NULL);
+	st->mask = m->id;
+}
+
+static struct mask_state *state_of(const struct mask *m, struct mask_stream *s)
+{
+	struct mask_state *st = s->state;
+
+	if (st == NULL) {
+		st = s->state = calloc(1, sizeof(*st));
+		assert(st != NULL);
+	}
+	if (st->scan == NULL || st->mask != m->id) {
+		change_mask(st, m);
+		st->scan->only = s->only;
+		if (st->n > 0)
+			mask_scan_feed(st->scan, st->held + st->start, st->n);
+	}
+	st->scan->only = s->only;
+	return st;
+}
+
+/* Room for more bytes behind those that are held. */
+static void make_room(struct mask_state *st, size_t more)
+{
+	uint8_t *grown;
+	size_t cap = st->cap == 0 ? 512 : st->cap;
+
+	if (st->start + st->n + more <= st->cap)
+		return;
+	while (cap < 2 * (st->n + more))
+		cap *= 2;
+	if (cap == st->cap) { /* at least half of it is free: this is done once for as many bytes */
+		memmove(st->held, st->held + st->start, st->n);
+		st->start = 0;
+		return;
+	}
+	grown = malloc(cap);
+	assert(grown != NULL);
+	if (st->n > 0)
+		memcpy(grown, st->held + st->start, st->n);
+	if (st->held != NULL)
+		explicit_bzero(st->held, st->cap);
+	free(st->held);
+	st->held = grown;
+	st->start = 0;
+	st->cap = cap;
+}
+
+/* How many of n bytes from `from` on are given out: a value that was found does not leave in parts,
+ * or one who dies in between would show the rest. If it is too long for that, it does. */
+static size_t whole_values(const struct mask_state *st, uint64_t from, size_t n, size_t hold)
+{
+	uint64_t at = mask_scan_whole(st->scan, from + n);
+	size_t less = at > from ? (size_t)(at - from) : 0;
+
+	return n - less <= hold ? less : n;
+}
+
+/* Gives out the first n of the bytes that are held. */
+static void let_go(struct mask_state *st, size_t n, uint8_t *out)
+{
+	if (n == 0)
+		return;
+	memcpy(out, st->held + st->start, n);
+	st->start += n;
+	st->n -= n;
+	st->aged -= st->aged < n ? st->aged : n;
+	if (st->n == 0)
+		st->start = 0;
+	st->stuck = 0;
+}
+
+/* What the runs say about n bytes from `from` on, which leave. */
+static void finish(struct mask_stream *s, struct mask_state *st, uint64_t from, uint8_t *out,
+		   size_t n)
+{
+	mask_scan_cover(st->scan, from, out, n);
+	mask_scan_forget(st->scan, from + n);
+	s->places += st->scan->places;
+	st->scan->places = 0;
+}
+
+size_t mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data, size_t len,
+		 uint8_t *out)
+{
+	struct mask_state *st = state_of(m, s);
+	size_t hold = s->most > 0 && s->most < m->hold ? s->most : m->hold;
+	size_t all = st->n + len, n = all > hold ? all - hold : 0, old;
+	uint64_t from = base(st);
+
+	if (len == 0)
+		return 0;
+	mask_scan_feed(st->scan, data, len);
+	n = whole_values(st, from, n, hold);
+	old = n < st->n ? n : st->n;
+	let_go(st, old, out);
+	if (n > old)
+		memcpy(out + old, data, n - old);
+	data += n - old;
+	len -= n - old;
+	make_room(st, len);
+	if (len > 0)
+		memcpy(st->held + st->start + st->n, data, len);
+	st->n += len;
+	finish(s, st, from, out, n);
+	return n;
+}
+
+/* Does the byte end a word? */
+static bool ends_word(const struct mask *m, uint8_t c)
+{
+	if (c == '\n')
+		return true;
+	return !m->spaced && (c <= ' ' || c == '}' || c == ']' || c == ')' || c == '>');
+}
+
+size_t mask_tick(const struct mask *m, struct mask_stream *s, bool words, uint8_t *out)
+{
+	struct mask_state *st;
+	uint64_t from;
+	size_t n;
+
+	if (s->state == NULL)
+		return 0;
+	st = state_of(m, s);
+	n = st->aged;
+	from = base(st);
+	if (words && ++st->stuck <= MASK_WORD_TICKS)
+		while (n > 0 && !ends_word(m, st->held[st->start + n - 1]))
+			n--;
+	n = whole_values(st, from, n, m->hold);
+	let_go(st, n, out);
+	finish(s, st, from, out, n);
+	st->aged = st->n;
+	return n;
+}
+
+size_t mask_flush(const struct mask *m, struct mask_stream *s, uint8_t *out)
+{
+	struct mask_state *st;
+	uint64_t from;
+	size_t n;
+
+	if (s->state == NULL)
+		return 0;
+	st = m == NULL ? s->state : state_of(m, s);
+	n = st->n;
+	from = base(st);
+	let_go(st, n, out);
+	finish(s, st, from, out, n);
+	return n;
+}
+
+size_t mask_end(const struct mask *m, struct mask_stream *s, uint8_t *out)
+{
+	size_t n;
+
+	if (s->state == NULL)
+		return 0;
+	mask_scan_end(state_of(m, s)->scan);
+	n = mask_flush(m, s, out);
+	mask_stream_release(s);
+	return n;
+}

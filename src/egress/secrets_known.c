@@ -1,0 +1,54 @@
+/* secrets_known.c - which secrets the servers of a target can know. The gateway asks for each
+ * request, whatever rule allowed it. */
+#include <string.h>
+
+#include "secrets_inside.h"
+
+struct known {
+	const struct secrets *s;
+	struct mask_pick *ret;
+	bool any;
+};
+
+static void know(struct known *k, size_t value)
+{
+	mask_pick_add(k->ret, value);
+	k->any = true;
+}
+
+/* Those without hosts are known where a rule names them. */
+static void on_rule(const struct policy_rule *rule, void *arg)
+{
+	struct known *k = arg;
+	const struct secrets *s = k->s;
+
+	for (size_t r = 0; r < rule->nsecrets; r++) {
+		for (size_t i = 0; i < s->n; i++)
+			if (s->all[i].nhosts == 0 && strcmp(s->all[i].name, rule->secrets[r]) == 0)
+				know(k, i);
+		for (size_t i = 0; i < s->nothers; i++)
+			if (s->others[i].nhosts == 0 &&
+			    strcmp(s->others[i].name, rule->secrets[r]) == 0)
+				know(k, s->n + i);
+	}
+}
+
+bool secrets_known_there(const struct secrets *s, const struct policy *p,
+			 const struct policy_target *to, struct mask_pick *ret)
+{
+	struct known k = { .s = s, .ret = ret };
+
+	*ret = (struct mask_pick){ 0 };
+	if (s == NULL || s->mask == NULL)
+		return false;
+	for (size_t i = 0; i < s->n; i++)
+		if (to->host != NULL &&
+		    secrets_host_fits(s->all[i].hosts, s->all[i].nhosts, to->host))
+			know(&k, i);
+	for (size_t i = 0; i < s->nothers; i++)
+		if (to->host != NULL &&
+		    secrets_host_fits(s->others[i].hosts, s->others[i].nhosts, to->host))
+			know(&k, s->n + i);
+	policy_secrets(p, to, on_rule, &k);
+	return k.any;
+}

@@ -1,0 +1,16 @@
+/* policy_secrets.c - which rules may put secrets into requests to a target. Called by cordon-egress
+ * to find out what a server can know, so it does not matter which rule allows a request, nor what
+ * its port, method and path are. */
+#include "policy_inside.h"
+
+void policy_secrets(const struct policy *p, const struct policy_target *to,
+		    void (*see)(const struct policy_rule *rule, void *arg), void *arg)
+{
+	const struct policy_rule *r;
+	struct policy_walk w;
+
+	policy_list_walk(&p->list, to, true, &w);
+	while ((r = policy_list_next(&w)) != NULL)
+		if (r->allow && r->nsecrets > 0)
+			see(r, arg);
+}
