@@ -228,8 +228,13 @@ static int check(struct session *s, uint16_t port, struct err *e)
 		e->sys = s->row.state >= SESSION_STOPPING ? ESTALE : 0;
 		return -1;
 	}
-	if (port == 0)
-		return err_set(e, ERR_NOT_FOUND, "session %s: nobody listens at port 0", s->row.id);
+	/* An older PID 1 would connect to its door. */
+	if (port == 0 || port == AGENT_DOOR_PORT) {
+		(void)err_set(e, ERR_NOT_FOUND, "session %s: nobody listens at port %u", s->row.id,
+			      port);
+		e->sys = ECONNREFUSED;
+		return -1;
+	}
 	if (s->ndials >= DIAL_MAX)
 		return err_set(e, ERR_LIMIT,
 			       "quota_connections: session %s has %d connections already",

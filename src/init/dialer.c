@@ -6,9 +6,15 @@
  * will, and may ask again. */
 #include "dialer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+
+#include "agent_msg.h"
+#include "door_rules.h"
+
+static_assert(AGENT_DOOR_PORT == DOOR_PORT, "one number for the port of the door");
 
 static int try_connect(const struct sockaddr *to, socklen_t len, int *ret_fd)
 {
@@ -34,8 +40,11 @@ int dialer_connect(uint16_t port, int *ret_fd)
 	const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
 					 .sin6_port = htons(port),
 					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	int sys = try_connect((const struct sockaddr *)&v4, sizeof(v4), ret_fd);
+	int sys;
 
+	if (port == AGENT_DOOR_PORT)
+		return ECONNREFUSED;
+	sys = try_connect((const struct sockaddr *)&v4, sizeof(v4), ret_fd);
 	if (sys != ECONNREFUSED)
 		return sys;
 	sys = try_connect((const struct sockaddr *)&v6, sizeof(v6), ret_fd);

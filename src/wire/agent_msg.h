@@ -15,6 +15,10 @@
 #define AGENT_VERSION_MARKS 3 /* the first that knows KILL_TREE with a mark */
 #define AGENT_VERSION_DIAL 4  /* the first that knows DIAL */
 #define AGENT_VERSION_DOOR 5  /* the first that knows DOOR */
+
+/* Where the door listens inside the cell (tools/gen-door). Nothing is connected to it from outside:
+ * behind it is cordon-egress, which talks to the cell only. */
+#define AGENT_DOOR_PORT 1
 /* Arguments and environment together; execve(2) takes less. */
 #define AGENT_REQUEST_MAX (4U << 20)
 #define AGENT_REPLY_MAX 1024U

@@ -100,6 +100,19 @@ def test_in_the_locked_profile(server):
     server.delete(s)
 
 
+def test_the_port_of_the_door(server):
+    """Port 1 of a cell with a network leads to cordon-egress, which is for the cell only: from outside it is
+    as closed as any port where nothing listens, and leaves no record."""
+    s = server.create(network="pypi")["id"]
+    closed = ask(server, s, 9)
+    equal(closed[0], 502)
+    got = ask(server, s, 1)
+    equal((got[0], got[1].replace('"port":1', '"port":9').replace("port 1", "port 9")), closed, "like any closed port")
+    check("allowed" not in got[1] and "pypi" not in got[1], f"the policy is told to a client without a key: {got}")
+    equal(server.want(200, "GET", f"/v1/sessions/{s}/network/log")["records"], [], "records of the session")
+    server.delete(s)
+
+
 def test_many_at_once(server):
     s = server.create()["id"]
     serve(server, s, ANSWERS, "AF_INET", "127.0.0.1")
