@@ -24,7 +24,6 @@
 #include "sha256.h"
 #include "usage.h"
 
-
 static const char *const names[] = {
 	[EXECUTION_STARTING] = "starting", [EXECUTION_RUNNING] = "running",
 	[EXECUTION_EXITED] = "exited",	   [EXECUTION_KILLED] = "killed",

@@ -31,6 +31,8 @@ enum {
 	M_NET_RECORDS,
 	M_NET_BYTES,
 	M_NET_REQUESTS,
+	M_WATCHERS,
+	M_WATCHER_BYTES,
 	M_COUNT
 };
 
@@ -73,9 +75,17 @@ static const struct metrics_def defs[] = {
 	[M_NET_RECORDS] = { METRICS_COUNTER, "cordon_network_records_total", "What sessions tried to reach, by verdict.", "verdict", verdicts, COUNT(verdicts) },
 	[M_NET_BYTES] = { METRICS_COUNTER, "cordon_network_bytes_total", "Bytes of sessions, by direction.", "direction", directions, COUNT(directions) },
 	[M_NET_REQUESTS] = { METRICS_COUNTER, "cordon_network_requests_total", "Requests of sessions that were seen.", NULL, NULL, 0 },
+	[M_WATCHERS] = { METRICS_GAUGE, "cordon_watchers", "Watchers of directories that clients poll.", NULL, NULL, 0 },
+	[M_WATCHER_BYTES] = { METRICS_GAUGE, "cordon_watcher_event_bytes", "Bytes of events that wait in them.", NULL, NULL, 0 },
 	/* clang-format on */
 };
 _Static_assert(COUNT(defs) == M_COUNT, "one definition for each metric");
+
+void gauges_watchers(size_t n, size_t bytes)
+{
+	metrics_set(M_WATCHERS, 0, (int64_t)n);
+	metrics_set(M_WATCHER_BYTES, 0, (int64_t)bytes);
+}
 
 void gauges_setup(void)
 {

@@ -11,6 +11,8 @@ void gauges_request(int status, uint64_t ns);
 void gauges_created(uint64_t ns, bool from_pool);
 void gauges_executed(uint64_t ns, enum gauges_outcome outcome, const char *limit);
 void gauges_refused(const char *why);
+/* Polled watchers of directories, and the bytes of events that wait in them. */
+void gauges_watchers(size_t n, size_t bytes);
 /* Everything, with what is read now (sessions by state, cell memory, pool). */
 int gauges_write(struct core *c, struct buf *b, struct err *e) MUST_USE;
 

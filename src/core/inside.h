@@ -137,7 +137,7 @@ struct session {
 	uint64_t records;    /* of executions; 0: not counted yet */
 	uint64_t text_bytes; /* in those records */
 	uint64_t kept_bytes; /* in the logs of all of them */
-	struct completions when_running, when_paused;
+	struct completions when_running, when_paused, when_over;
 	struct loop_task tell; /* that it is running */
 	unsigned holds;
 	uint64_t used_ns;

@@ -53,13 +53,14 @@ static void list_out(struct session *s)
 
 void session_free(struct session *s)
 {
-	struct completions running = { 0 }, paused = { 0 };
+	struct completions running = { 0 }, paused = { 0 }, over = { 0 };
 	struct err e;
 
 	(void)err_set(&e, ERR_CONFLICT, "session %s is over", s->row.id);
 	e.sys = ESTALE;
 	completions_move(&s->when_running, &running);
 	completions_move(&s->when_paused, &paused);
+	completions_move(&s->when_over, &over);
 	completion_cancel(&s->door.made);
 	secret_forget(s);
 	if (s->listed)
@@ -83,6 +84,7 @@ void session_free(struct session *s)
 	/* None should be left; one that were would point into the session. */
 	completions_end_all(&running, &e);
 	completions_end_all(&paused, &e);
+	completions_end_all(&over, &e);
 }
 
 struct session *session_find(struct core *c, const char *id)
@@ -99,6 +101,19 @@ const struct store_session *session_now(struct core *c, const struct store_sessi
 
 	*ret_live = s != NULL && s->row.state < SESSION_STOPPING ? s : NULL;
 	return s == NULL ? row : &s->row;
+}
+
+void session_when_over(struct session *s, struct completion *c)
+{
+	struct err e;
+
+	if (s->row.state < SESSION_STOPPING) {
+		completion_begin(c, s->core->loop, &s->when_over);
+		return;
+	}
+	(void)err_set(&e, ERR_CONFLICT, "session %s was stopped", s->row.id);
+	e.sys = ESTALE;
+	completion_end_soon(c, s->core->loop, &e);
 }
 
 struct tenant *session_tenant(const struct session *s)

@@ -101,6 +101,9 @@ struct core *session_core(const struct session *s);
  * is not used. Else w ends when it is. */
 bool session_use(struct session *s, struct completion *w);
 
+/* c ends when the session does, with the reason as its error. For what is kept elsewhere for it. */
+void session_when_over(struct session *s, struct completion *c);
+
 /* While somebody is connected (a stream, an attachment) the session is not idle. */
 void session_hold(struct session *s);
 void session_let_go(struct session *s);

@@ -412,6 +412,7 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 	doorway_end(s, &e);
 	completions_end_all(&s->when_running, &e);
 	completions_end_all(&s->when_paused, &e);
+	completions_end_all(&s->when_over, &e);
 	if (s->cell != NULL)
 		live_cell_end(s->cell);
 }

@@ -33,12 +33,15 @@
 #define ADAPTER_CLIENT_ID "cordon"
 
 struct crowd; /* of watchers: filesystem_poll.c */
+struct watch_sum;
 
 struct e2b {
 	struct core *core; /* borrowed */
 	struct token_key key;
-	struct crowd *crowds; /* of those sandboxes that have watchers */
-	struct tries *tries;  /* of signatures: tries.c */
+	struct crowd *crowds;	      /* of those sandboxes that have watchers */
+	struct watch_sum *sums;	      /* of tenants that have any */
+	size_t watchers, watch_bytes; /* of all */
+	struct tries *tries;	      /* of signatures: tries.c */
 };
 
 /* The adapter that a request came by. */

@@ -2,21 +2,26 @@
  * stream.
  *
  * They are kept in memory, so a restart of the daemon loses them, and they are bounded: so many in
- * a sandbox, so many events each and so many bytes in a sandbox, of which the oldest go first. One
- * that nobody asks for an hour is given up; those of a sandbox go with it. */
+ * a sandbox, so many events each and so many bytes in a sandbox and of a tenant, of which the
+ * oldest go first. One that nobody asks for an hour is given up. Once nothing more is told, events
+ * that are not fetched within a minute go. The watchers of a sandbox wait for its end (crowd.gone)
+ * and go with it, whether or not their built-ins still run. */
 #include <stdio.h>
 #include <string.h>
 
 #include "adapter.h"
 #include "clock.h"
 #include "dir_watch.h"
+#include "gauges.h"
 #include "rand.h"
 #include "reply.h"
 
 #define WATCHERS_MAX 64 /* of a sandbox */
 #define EVENTS_MAX 4096
 #define BYTES_MAX (2U << 20) /* of events of a sandbox */
+#define TENANT_BYTES_MAX (64U << 20)
 #define EVENT_MAX (64U << 10)
+#define STALE_NS (60ULL * 1000 * CLOCK_MS)
 #define FORGET_NS (3600ULL * 1000 * CLOCK_MS)
 #define ID_MAX 20
 
@@ -33,11 +38,19 @@ struct watcher {
 	char id[ID_MAX];
 	struct event *events, **events_end;
 	size_t nevents;
-	struct loop_timer forget;
+	struct loop_timer forget, stale;
 	struct loop_task lost; /* its built-in has ended: not from inside of its callbacks */
 	struct request *maker; /* until it is ready; whose state it is so long */
 	enum rpc_code code;    /* what the next question is answered with */
 	char why[sizeof(((struct err *)NULL)->msg)];
+};
+
+/* Of one tenant that has any. */
+struct watch_sum {
+	struct watch_sum *next; /* of the adapter's */
+	const struct tenant *tenant;
+	unsigned crowds;
+	size_t bytes; /* of events */
 };
 
 /* Those of one sandbox; never empty. */
@@ -48,11 +61,26 @@ struct crowd {
 	struct watcher *first;
 	unsigned n;
 	size_t bytes; /* of their events */
+	struct watch_sum *sum;
+	struct completion gone; /* the sandbox is */
 };
 
 static struct watcher *of(struct dir_watch *w)
 {
 	return (struct watcher *)(void *)w;
+}
+
+static void show(const struct e2b *b)
+{
+	gauges_watchers(b->watchers, b->watch_bytes);
+}
+
+static void count_bytes(struct crowd *c, ssize_t more)
+{
+	c->bytes = (size_t)((ssize_t)c->bytes + more);
+	c->sum->bytes = (size_t)((ssize_t)c->sum->bytes + more);
+	c->adapter->watch_bytes = (size_t)((ssize_t)c->adapter->watch_bytes + more);
+	show(c->adapter);
 }
 
 static void drop_oldest(struct watcher *w)
@@ -63,8 +91,14 @@ static void drop_oldest(struct watcher *w)
 	if (w->events == NULL)
 		w->events_end = &w->events;
 	w->nevents--;
-	w->crowd->bytes -= v->len;
+	count_bytes(w->crowd, -(ssize_t)v->len);
 	free(v);
+}
+
+static void drop_all(struct watcher *w)
+{
+	while (w->events != NULL)
+		drop_oldest(w);
 }
 
 static struct loop *loop_of(const struct watcher *w)
@@ -72,10 +106,26 @@ static struct loop *loop_of(const struct watcher *w)
 	return core_loop(w->crowd->adapter->core);
 }
 
+static void leave_sum(struct crowd *c)
+{
+	struct watch_sum *sum = c->sum;
+
+	if (--sum->crowds > 0)
+		return;
+	for (struct watch_sum **at = &c->adapter->sums; *at != NULL; at = &(*at)->next)
+		if (*at == sum) {
+			*at = sum->next;
+			break;
+		}
+	free(sum);
+}
+
 static void leave(struct watcher *w)
 {
 	struct crowd *c = w->crowd;
 
+	c->adapter->watchers--;
+	show(c->adapter);
 	for (struct watcher **at = &c->first; *at != NULL; at = &(*at)->next)
 		if (*at == w) {
 			*at = w->next;
@@ -88,6 +138,8 @@ static void leave(struct watcher *w)
 			*at = c->next;
 			break;
 		}
+	completion_cancel(&c->gone);
+	leave_sum(c);
 	free(c);
 }
 
@@ -95,9 +147,9 @@ static void forget(struct watcher *w)
 {
 	loop_timer_cancel(loop_of(w), &w->forget);
 	loop_task_cancel(loop_of(w), &w->lost);
+	loop_timer_cancel(loop_of(w), &w->stale);
 	dir_watch_release(&w->watch);
-	while (w->events != NULL)
-		drop_oldest(w);
+	drop_all(w);
 	leave(w);
 	free(w);
 }
@@ -107,9 +159,30 @@ static void on_forget(struct loop_timer *t)
 	forget(t->arg);
 }
 
+static void on_stale(struct loop_timer *t)
+{
+	drop_all(t->arg);
+}
+
 static void on_lost(struct loop_task *t)
 {
 	forget(t->arg);
+}
+
+/* Those that are still being made are let go of by their makers' requests, which fail. */
+static void on_gone(struct completion *done, const struct err *e)
+{
+	struct crowd *c = done->arg;
+	struct watcher *next;
+	bool last = false;
+
+	(void)e;
+	for (struct watcher *w = c->first; w != NULL && !last; w = next) {
+		next = w->next;
+		last = c->n == 1; /* the crowd goes with it */
+		if (w->maker == NULL)
+			forget(w);
+	}
 }
 
 /* Not before it is ready: until then its maker's request holds it, and lets go of it. */
@@ -132,8 +205,9 @@ static void keep(struct watcher *w, const struct json *j)
 	*w->events_end = v;
 	w->events_end = &v->next;
 	w->nevents++;
-	w->crowd->bytes += v->len;
-	while (w->nevents > EVENTS_MAX || (w->nevents > 1 && w->crowd->bytes > BYTES_MAX))
+	count_bytes(w->crowd, (ssize_t)v->len);
+	while (w->nevents > EVENTS_MAX || (w->nevents > 1 && w->crowd->bytes > BYTES_MAX) ||
+	       (w->nevents > 0 && w->crowd->sum->bytes > TENANT_BYTES_MAX))
 		drop_oldest(w);
 }
 
@@ -171,6 +245,7 @@ static void over(struct dir_watch *d, enum rpc_code code, const char *why)
 
 	w->code = code;
 	(void)snprintf(w->why, sizeof(w->why), "%s", why);
+	loop_timer_set(loop_of(w), &w->stale, loop_now_ns(loop_of(w)) + STALE_NS);
 }
 
 static void failed(struct dir_watch *d, const struct err *e)
@@ -213,6 +288,8 @@ static void start(struct request *r, struct session *s)
 
 	if (dir_watch_start(&w->watch, NULL, s, &events, &e) < 0)
 		dir_watch_fail(&w->watch, r, &e);
+	else if (!completion_is_waiting(&w->crowd->gone))
+		session_when_over(s, &w->crowd->gone);
 }
 
 static struct crowd *find_crowd(const struct request *r)
@@ -224,6 +301,23 @@ static struct crowd *find_crowd(const struct request *r)
 	return c;
 }
 
+static struct watch_sum *find_sum(struct e2b *b, const struct tenant *t)
+{
+	struct watch_sum *sum = b->sums;
+
+	while (sum != NULL && sum->tenant != t)
+		sum = sum->next;
+	if (sum != NULL)
+		return sum;
+	sum = calloc(1, sizeof(*sum));
+	if (sum == NULL)
+		return NULL;
+	sum->tenant = t;
+	sum->next = b->sums;
+	b->sums = sum;
+	return sum;
+}
+
 static struct crowd *make_crowd(struct request *r)
 {
 	struct e2b *b = adapter_of(r);
@@ -231,7 +325,14 @@ static struct crowd *make_crowd(struct request *r)
 
 	if (c == NULL)
 		return NULL;
+	c->sum = find_sum(b, r->tenant);
+	if (c->sum == NULL) {
+		free(c);
+		return NULL;
+	}
+	c->sum->crowds++;
 	c->adapter = b;
+	c->gone = (struct completion){ .on_done = on_gone, .arg = c };
 	memcpy(c->session_id, r->session_id, sizeof(c->session_id));
 	c->next = b->crowds;
 	b->crowds = c;
@@ -252,11 +353,14 @@ static struct watcher *make(struct request *r, struct crowd *c)
 	w->crowd = c;
 	w->events_end = &w->events;
 	w->forget = (struct loop_timer){ .fire = on_forget, .arg = w };
+	w->stale = (struct loop_timer){ .fire = on_stale, .arg = w };
 	w->lost = (struct loop_task){ .run = on_lost, .arg = w };
 	w->maker = r;
 	w->next = c->first;
 	c->first = w;
 	c->n++;
+	c->adapter->watchers++;
+	show(c->adapter);
 	return w;
 }
 
@@ -328,8 +432,7 @@ static void events_got(struct request *r, json_t *message)
 		json_raw(&j, NULL, v->text);
 	json_close(&j, ']');
 	json_close(&j, '}');
-	while (w->events != NULL)
-		drop_oldest(w);
+	drop_all(w);
 	rpc_reply(r, &j);
 }
 

@@ -414,6 +414,30 @@ def test_polled_watchers_are_bounded(server):
     equal(b.ask("POST", "/filesystem.Filesystem/GetWatcherEvents", json.dumps({"watcherId": rest[0]}).encode(), {"Content-Type": "application/json"})[0], 502, "with the sandbox")
 
 
+def watched(server):
+    """(watchers, bytes of events that wait in them), as /metrics has them."""
+    text = server.request("GET", "/metrics", key=None)[2].decode()
+    return tuple(int(re.search(rf"^{name} (\d+)$", text, re.M)[1]) for name in ("cordon_watchers", "cordon_watcher_event_bytes"))
+
+
+def test_polled_watchers_whose_directory_is_gone(server):
+    """Their built-ins have ended, so nothing but the end of the sandbox takes them away."""
+    before = watched(server)
+    for _ in range(3):
+        b = Sandbox(server)
+        b.sh("mkdir -p w/d1 w/d2")
+        ids = [b.rpc("CreateWatcher", {"path": f"w/d{i}"})["watcherId"] for i in (1, 2)]
+        b.sh("for i in 1 2; do (cd w/d$i; seq -f 'a-file-with-a-long-name-to-make-the-event-long-%.0f' 1 500 | xargs touch); done")
+        wait_for(lambda: watched(server)[1] > before[1] + 10000, 10, "events")
+        equal(watched(server)[0], before[0] + 2, "watchers")
+        b.sh("rm -rf w")
+        wait_for(lambda: len(server.cell_pids(b.id)) == 1, 10, "end of the built-ins")
+        check(watched(server)[1] > before[1], "events of a directory that is gone can still be fetched")
+        check(b.rpc("GetWatcherEvents", {"watcherId": ids[0]})["events"], "events")
+        server.delete(b.id)
+        equal(watched(server), before, "watchers and bytes after the sandbox's end")
+
+
 def test_polled_watchers_end_with_the_daemon():
     with Server(pool_size=1) as server:
         b = Sandbox(server)
