@@ -22,6 +22,7 @@
 #include "flow_inside.h"
 #include "foreign.h"
 #include "gateway.h"
+#include "handshakes.h"
 #include "hello.h"
 #include "guest_limits.h"
 #include "names.h"
@@ -46,6 +47,7 @@ void flow_end(struct flow *f, bool cut)
 	struct loop *l = g->egress->loop;
 
 	outbound_cancel(&f->outbound);
+	handshakes_drop(f);
 	loop_timer_cancel(l, &f->timer);
 	loop_remove(l, &f->watch);
 	gateway_free(f->gateway, cut, f->cut);

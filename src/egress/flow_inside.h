@@ -37,8 +37,9 @@ struct flow {
 	struct policy_answer answer; /* of policy_connect() */
 	const char *scheme, *tls;    /* for the record */
 	char sni[HOST_MAX];
-	size_t seen;	/* bytes that were there at the last look */
-	uint8_t *first; /* owned; what was judged, and is sent before all that follows */
+	size_t seen;		/* bytes that were there at the last look */
+	struct fair_item shake; /* handshakes.h */
+	uint8_t *first;		/* owned; what was judged, and is sent before all that follows */
 	size_t first_n;
 
 	bool counted;		 /* by limits_connection(), */
@@ -74,5 +75,9 @@ void flow_connect(struct flow *f, const char *bytes, size_t len); /* CONNECT ...
 bool flow_is_raw(const struct flow *f);
 void flow_pass(struct flow *f); /* to where it wants to go, unseen */
 void flow_pass_recheck(struct flow *f);
+/* It is this flow's turn (handshakes.h): TLS is terminated here. May end it. */
+void flow_handshake(struct flow *f);
+/* The name that its certificate is for: in ret, or the flow's own. */
+const char *flow_certified(const struct flow *f, char ret[HOST_MAX]);
 /* More bytes than were seen are needed. */
 void flow_wait_more(struct flow *f, size_t seen);

@@ -18,6 +18,7 @@
 #include "clock.h"
 #include "flow_inside.h"
 #include "gateway.h"
+#include "handshakes.h"
 #include "hello.h"
 #include "mint.h"
 #include "secrets.h"
@@ -75,12 +76,9 @@ static void to_gateway(struct flow *f, struct tls *tls)
 		flow_refuse(f, e.msg, 0);
 }
 
-static void terminate(struct flow *f, const struct hello *h)
+/* What comes is looked at no more until it is its turn. */
+static void await_handshake(struct flow *f, const struct hello *h)
 {
-	struct err e = { 0 };
-	char name[HOST_MAX];
-	struct tls *tls;
-
 	if (h->alpn && !h->http1) {
 		flow_refuse(f,
 			    "the program insists on HTTP/2 where requests must be looked at, and "
@@ -88,8 +86,29 @@ static void terminate(struct flow *f, const struct hello *h)
 			    HELLO_NO_PROTOCOL);
 		return;
 	}
-	aim_name(&f->aim, name);
-	tls = mint_server(f->guest->egress->mint, f->sni[0] ? f->sni : name, &e);
+	loop_modify(f->guest->egress->loop, &f->watch, 0);
+	handshakes_wait(f);
+}
+
+const char *flow_certified(const struct flow *f, char ret[HOST_MAX])
+{
+	if (f->sni[0])
+		return f->sni;
+	aim_name(&f->aim, ret);
+	return ret;
+}
+
+void flow_handshake(struct flow *f)
+{
+	struct err e = { 0 };
+	char name[HOST_MAX];
+	struct tls *tls;
+
+	if (f->answer.verdict == POLICY_REFUSE) { /* by now */
+		flow_refuse(f, f->answer.reason, HELLO_ACCESS_DENIED);
+		return;
+	}
+	tls = mint_server(f->guest->egress->mint, flow_certified(f, name), &e);
 	if (tls)
 		to_gateway(f, tls);
 	else
@@ -145,7 +164,7 @@ static void decide_tls(struct flow *f, const struct hello *h, const uint8_t *byt
 		return;
 	}
 	if (must_terminate(f, h)) {
-		terminate(f, h);
+		await_handshake(f, h);
 		return;
 	}
 	stop_looking(f);
@@ -215,8 +234,13 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 {
 	static uint8_t bytes[FLOW_HEAD_MAX];
 	struct flow *f = w->arg;
-	ssize_t n = recv(f->fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = 0;
 
+	if (f->shake.group != NULL) { /* reported though nothing is waited for: it is broken */
+		flow_end(f, true);
+		return;
+	}
+	n = recv(f->fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
@@ -241,6 +265,9 @@ static void on_late(struct loop_timer *t)
 
 	if (f->answer.verdict == POLICY_REFUSE)
 		flow_refuse(f, f->answer.reason, 0);
+	else if (f->shake.group != NULL)
+		flow_refuse(f, "too many TLS connections of this session wait for their handshake",
+			    0);
 	else
 		flow_refuse(f,
 			    f->seen > 0 ? "too slow to say what it is"

@@ -11,21 +11,23 @@
 #include "share.h"
 #include "used.h"
 
-struct channel_c; /* channel_c.h: to cordond */
-struct resolver;  /* resolver.h */
-struct mint;	  /* mint.h: certificates for cells */
-struct tls;	  /* tls.h: upstream, always verified */
-struct names;	  /* names.h */
-struct secrets;	  /* secrets.h */
-struct dns_state; /* dns_state.h */
-struct flow;	  /* flow.h */
-struct upstreams; /* upstreams.h: idle connections to servers */
+struct channel_c;  /* channel_c.h: to cordond */
+struct resolver;   /* resolver.h */
+struct handshakes; /* handshakes.h: whose is next */
+struct mint;	   /* mint.h: certificates for cells */
+struct tls;	   /* tls.h: upstream, always verified */
+struct names;	   /* names.h */
+struct secrets;	   /* secrets.h */
+struct dns_state;  /* dns_state.h */
+struct flow;	   /* flow.h */
+struct upstreams;  /* upstreams.h: idle connections to servers */
 
 struct egress {
 	struct loop *loop;
 	struct channel_c *channel;
 	struct resolver *resolver;
 	struct mint *mint;
+	struct handshakes *handshakes;
 	struct tls *upstream;
 	struct guest *guests;
 	unsigned nguests;
@@ -58,6 +60,8 @@ struct guest {
 	unsigned nflows;
 	unsigned fds; /* share.h */
 	struct share_turn turn;
+	struct fair_group shakes; /* handshakes.h */
+	uint64_t names_full_ns;
 	uint64_t turned_away_ns;	  /* flow.c: when that was last recorded */
 	struct guest_counts counts, told; /* told: by the last EGRESS_COUNTS */
 	struct used_table used;		  /* owned: guest_limits.h */

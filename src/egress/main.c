@@ -18,6 +18,7 @@
 #include "confine_egress.h"
 #include "fd_std.h"
 #include "log.h"
+#include "handshakes.h"
 #include "mint.h"
 #include "resolver.h"
 #include "secrets.h"
@@ -106,6 +107,9 @@ static int start(struct egress *g, struct err *e)
 	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
 	    open_mint(g, e) < 0)
 		return -1;
+	g->handshakes = handshakes_new(g);
+	if (g->handshakes == NULL)
+		return err_set(e, ERR_SYSTEM, "memory is short");
 	g->channel = channel_c_new(g, sock, control, e);
 	return g->channel == NULL ? -1 : confine_egress(e);
 }

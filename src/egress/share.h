@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "egress_msg.h"
+#include "fair.h"
 
 struct egress;
 struct guest;
@@ -38,6 +39,7 @@ struct share {
 	unsigned fds;	  /* that its guests may have open */
 	unsigned lookups; /* under way */
 	struct share_turn turn;
+	struct fair_owner shakes; /* handshakes.h */
 };
 
 /* How many descriptors there are for guests' connections; called once, at the start. */

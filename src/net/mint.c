@@ -184,13 +184,18 @@ static struct tls *make_server(struct mint *m, const char *host, int64_t now, st
 
 /* ---- the cache */
 
-static struct entry **bucket_of(struct mint *m, const char *host)
+static size_t bucket_number(const char *host)
 {
 	uint32_t hash = 2166136261U; /* FNV-1a; who makes names collide finds a list of few */
 
 	for (; *host != '\0'; host++)
 		hash = (hash ^ (unsigned char)*host) * 16777619U;
-	return &m->buckets[hash % BUCKETS];
+	return hash % BUCKETS;
+}
+
+static struct entry **bucket_of(struct mint *m, const char *host)
+{
+	return &m->buckets[bucket_number(host)];
 }
 
 static void unlink_entry(struct mint *m, struct entry *x)
@@ -220,9 +225,9 @@ static void forget(struct mint *m, struct entry *x)
 	free(x);
 }
 
-static struct entry *find(struct mint *m, const char *host)
+static struct entry *find(const struct mint *m, const char *host)
 {
-	struct entry *x = *bucket_of(m, host);
+	struct entry *x = m->buckets[bucket_number(host)];
 
 	while (x && strcmp(x->host, host) != 0)
 		x = x->chain;
@@ -274,6 +279,11 @@ struct tls *mint_server_at(struct mint *m, const char *host, int64_t now, struct
 	}
 	made = make_server(m, host, now, e);
 	return made ? keep(m, host, made, now, e) : NULL;
+}
+
+bool mint_knows(const struct mint *m, const char *host)
+{
+	return find(m, host) != NULL;
 }
 
 struct tls *mint_server(struct mint *m, const char *host, struct err *e)

@@ -3,6 +3,7 @@
  * start. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,5 +27,7 @@ void mint_free(struct mint *m); /* after the last connection */
  * (ALPN): who offers others only gets no_application_protocol. Borrowed until the next call; open
  * connections keep what they need when it leaves the cache. */
 struct tls *mint_server(struct mint *m, const char *host, struct err *e) MUST_USE;
+/* Is there one for this name already? */
+bool mint_knows(const struct mint *m, const char *host);
 /* The same at another time, in seconds since 1970. */
 struct tls *mint_server_at(struct mint *m, const char *host, int64_t now, struct err *e) MUST_USE;

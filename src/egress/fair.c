@@ -1,0 +1,91 @@
+/* fair.c - a queue with turns; see fair.h. */
+#include "fair.h"
+
+#include <assert.h>
+
+/* Three kinds of lists, each with a first and a last, each element with a next. */
+#define APPEND(list, x)                                                       \
+	do {                                                                  \
+		(x)->next = NULL;                                             \
+		*((list)->last ? &(list)->last->next : &(list)->first) = (x); \
+		(list)->last = (x);                                           \
+	} while (0)
+
+#define UNLINK(list, type, x)                                           \
+	do {                                                            \
+		type *before = NULL, *at = (list)->first;               \
+		while (at != (x)) {                                     \
+			before = at;                                    \
+			at = at->next;                                  \
+		}                                                       \
+		*(before ? &before->next : &(list)->first) = (x)->next; \
+		if ((list)->last == (x))                                \
+			(list)->last = before;                          \
+		(x)->next = NULL;                                       \
+	} while (0)
+
+void fair_add(struct fair *f, struct fair_owner *o, struct fair_group *g, struct fair_item *i)
+{
+	assert(i->group == NULL && (g->owner == NULL || g->owner == o));
+	if (g->owner == NULL) {
+		if (o->first == NULL)
+			APPEND(f, o);
+		APPEND(o, g);
+		g->owner = o;
+	}
+	i->group = g;
+	APPEND(g, i);
+}
+
+/* Out of its list, and what is empty then out of theirs. */
+static void unlink_item(struct fair *f, struct fair_item *i)
+{
+	struct fair_group *g = i->group;
+	struct fair_owner *o = g->owner;
+
+	UNLINK(g, struct fair_item, i);
+	i->group = NULL;
+	if (g->first != NULL)
+		return;
+	UNLINK(o, struct fair_group, g);
+	g->owner = NULL;
+	if (o->first == NULL)
+		UNLINK(f, struct fair_owner, o);
+}
+
+void fair_drop(struct fair *f, struct fair_item *i)
+{
+	if (i->group != NULL)
+		unlink_item(f, i);
+}
+
+/* The first session of the tenant that may have its turn. */
+static struct fair_group *find_group(const struct fair *f, const struct fair_owner *o,
+				     uint64_t turn, unsigned most)
+{
+	for (struct fair_group *g = o->first; g != NULL; g = g->next)
+		if ((g->turn != turn || g->taken < most) && (f->may == NULL || f->may(g->first)))
+			return g;
+	return NULL;
+}
+
+struct fair_item *fair_take(struct fair *f, uint64_t turn, unsigned most)
+{
+	for (struct fair_owner *o = f->first; o != NULL; o = o->next) {
+		struct fair_group *g = find_group(f, o, turn, most);
+		struct fair_item *i = g != NULL ? g->first : NULL;
+
+		if (i == NULL)
+			continue;
+		g->taken = g->turn == turn ? g->taken + 1 : 1;
+		g->turn = turn;
+		/* Both go behind the others. */
+		UNLINK(o, struct fair_group, g);
+		APPEND(o, g);
+		UNLINK(f, struct fair_owner, o);
+		APPEND(f, o);
+		unlink_item(f, i);
+		return i;
+	}
+	return NULL;
+}

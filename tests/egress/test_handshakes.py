@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+"""TLS handshakes in turns: programs that begin many and finish none keep no other session from its own."""
+
+import os
+import ssl
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from egress_harness import PROXY, Egress, Net, Origin, Tap, answer, ask
+
+tap = Tap()
+
+
+def hello(name):
+    """The bytes of a ClientHello for that name."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    conn = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=name)
+    try:
+        conn.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+class Flood:
+    """CONNECT and a ClientHello for a new name in one piece, as fast as it goes, never finished."""
+
+    def __init__(self, cell, number):
+        self.cell, self.number, self.count, self.stop = cell, number, 0, False
+        self.template = hello("a00000000.t.example")
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        held = []
+        while not self.stop:
+            name = f"{chr(97 + self.number)}{self.count:08d}.t.example".encode()
+            try:
+                s = self.cell.connect(*PROXY, timeout=2)
+                s.sendall(b"CONNECT " + name + b":443 HTTP/1.1\r\nHost: x\r\n\r\n" +
+                          self.template.replace(b"a00000000.t.example", name))
+                held.append(s)
+                self.count += 1
+            except OSError:
+                pass
+            if len(held) > 100:
+                held.pop(0).close()
+
+
+def served(cell, n):
+    """How many of n new connections with TLS got their answer."""
+    good = 0
+    for _ in range(n):
+        try:
+            s = cell.tls("look.example")
+            good += ask(s, "GET / HTTP/1.1\r\nHost: look.example\r\n\r\n").status == 200
+            s.close()
+        except OSError:
+            pass
+    return good
+
+
+def test_flood(egress):
+    quiet = egress.cell({"rules": [{"host": "look.example", "paths": ["/**"]}]})
+    flooding = [egress.cell({"rules": [{"host": "*.t.example", "tls": "terminate"}]}) for _ in range(4)]
+    floods = [Flood(c, i) for i, c in enumerate(flooding)]
+    end = time.monotonic() + 20
+    while time.monotonic() < end and min(f.count for f in floods) < 100:
+        time.sleep(0.05)
+    # The rate of certificates for new names is used up by now, in all four.
+    before = sum(f.count for f in floods)
+    tap.same(served(quiet, 20), 20, "another session has its handshakes, while four begin all they can")
+    tap.ok(sum(f.count for f in floods) > before, "and they did meanwhile")
+    for f in floods:
+        f.stop = True
+    for f in floods:
+        f.thread.join()
+    for c in flooding:
+        c.detach()
+
+
+def test_rate(egress):
+    """Certificates for new names: 64 at once, then 20 a second; names that have one are not held back."""
+    cell = egress.cell({"rules": [{"host": "*.r.example", "tls": "terminate"},
+                                  {"host": "look.example", "paths": ["/**"]}]})
+    served(cell, 1)
+    waiting = []
+    begin = time.monotonic()
+    for i in range(110):
+        s = cell.connect(*PROXY)
+        s.sendall(f"CONNECT n{i}.r.example:443 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        s.recv(4096)
+        s.sendall(hello(f"n{i}.r.example"))
+        waiting.append(s)
+    got = 0
+    for s in waiting:
+        s.settimeout(9)
+        try:
+            got += s.recv(1) == b"\x16"
+        except OSError:
+            pass
+    took = time.monotonic() - begin
+    tap.ok(got == 110 and took > 1.5, "110 new names are served, in more than a second and a half", (got, took))
+    for s in waiting:
+        s.close()
+    tap.same(served(cell, 3), 3, "and a name that has its certificate is served at once")
+
+
+def main():
+    if os.geteuid() != 0:
+        print("1..0 # SKIP needs root for network namespaces")
+        return 1 if os.environ.get("CORDON_MUST_WORK") == "1" else 0
+    net = Net()
+    net.name("look.example", "93.184.216.34")
+    Origin(net, "93.184.216.34", 443, lambda q: answer(b"x"), tls=net.certificate("look.example"))
+    egress = Egress(net, os.environ.get("CORDON_EGRESS", "./cordon-egress"))
+    try:
+        test_rate(egress)
+        test_flood(egress)
+        tap.ok(egress.process.poll() is None, "it is still there")
+    finally:
+        tap.same(egress.close(), 0, "and ends well with its channel")
+        net.close()
+    return tap.done()
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)
