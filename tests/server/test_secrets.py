@@ -430,6 +430,8 @@ def readable(pid):
             if "r" not in rights or "[v" in line:
                 continue
             begin, end = (int(x, 16) for x in place.split("-"))
+            if end - begin > 1 << 30:  # a sanitizer's shadow
+                continue
             while begin < end:
                 part = min(end - begin, 16 << 20)
                 try:
