@@ -166,8 +166,8 @@ class Process:
 
         if not self.pid and not read():
             return  # nobody was told that it would
-        if self.signalled and not read():
-            return
+        if (self.signalled or self.kind == "late") and not read():
+            return  # its end may come before its first line
         try:
             wait_for(lambda: self.is_right(read()), 15, "its end", step=0.1)
         except Failed as e:
@@ -205,7 +205,7 @@ class Sandbox(Session):
     def was_up(self, mark):
         """Since the mark it must have answered."""
         awake = mark == (self.sleeps, "no") and self.asleep == "no"
-        return (awake or self.auto) and not self.lost_allowed
+        return (awake or self.auto) and not self.lost_allowed and not self.hangs()
 
     def was_asleep(self, mark):
         return mark == self.mark() and self.asleep == "yes" and not self.auto

@@ -36,6 +36,10 @@ class Session:
         self.reasons = {"deleted"}  # that it may have when it was not killed
         self.files = {}  # path: contents that it may have
         self.executions = []
+        self.hung_until = 0.0  # monotonic: its PID 1 was stopped by us, and it may be slow
+
+    def hangs(self):
+        return time.monotonic() < self.hung_until
 
     @property
     def lost_allowed(self):
