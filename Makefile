@@ -3,7 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs up demo check lint asan fuzz bench install clean packages
+.PHONY: all programs sanitized up demo check lint asan soak fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -30,7 +30,7 @@ packages:
 	@tools/install-packages tools/packages-build
 
 # Everything that must hold. Ends with "N passed, N failed, N skipped".
-check: packages all
+check: packages all sanitized
 	@tools/install-packages tools/packages-test tests/vm/packages
 	@tools/check-banned
 	@tools/check-layers
@@ -41,13 +41,24 @@ lint:
 	@tools/install-packages tools/packages-build tools/packages-lint
 	@tools/lint $(BUILD)
 
-# Unit tests and corpora under AddressSanitizer and UndefinedBehaviorSanitizer.
+# cordond and cordon-egress with sanitizers, for the tests that look for memory errors.
+sanitized: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized
+
+# Every suite that can run under AddressSanitizer and UndefinedBehaviorSanitizer (HACKING.md lists the others).
+ASAN_SUITES ?= unit fuzz behaviour server conformance egress chaos sdk
 asan:
 	@tools/install-packages tools/packages-build tools/packages-lint tools/packages-test
 	@test -f $(BUILD)-asan/build.ninja || CC=clang meson setup $(BUILD)-asan -Dmusl=false \
 		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@ninja -C $(BUILD)-asan --quiet
-	@tools/run-tests $(BUILD)-asan unit fuzz
+	@tools/run-tests $(BUILD)-asan $(ASAN_SUITES)
+
+# The model fuzz for SOAK_SECONDS, hostile servers, failing calls and load: about twice as long in all.
+SOAK_SECONDS ?= 1800
+soak: packages all sanitized
+	@tools/install-packages tools/packages-test
+	@tools/soak $(BUILD) $(SOAK_SECONDS) $(SEED)
 
 # Each fuzz target for FUZZ_SECONDS.
 FUZZ_SECONDS ?= 60
