@@ -12,7 +12,7 @@ static int open_first(void)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -1;
-	(void)close(ends[1]);
+	fd_close(ends[1]);
 	return ends[0];
 }
 

@@ -108,6 +108,7 @@ static int join(struct guest *g, const char *tenant, struct err *e)
 	if (s == NULL)
 		return err_set(e, ERR_SYSTEM, "memory is short");
 	g->share = s;
+	g->lookups.tenant = &s->lookups;
 	return 0;
 }
 
@@ -270,6 +271,7 @@ void guest_detach(struct guest *g)
 	dns_tcp_cut_all(g);
 	flow_cut_all(g);
 	upstreams_free(g->upstreams);
+	resolver_owner_gone(g->egress->resolver, &g->lookups);
 	counts_tell(g);
 	while (*at != g)
 		at = &(*at)->next;

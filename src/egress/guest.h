@@ -47,9 +47,9 @@ struct guest {
 	struct egress *egress;
 	struct share *share; /* of its tenant; never NULL */
 	char id[EGRESS_ID_MAX];
-	struct policy *policy;	 /* owned; replaced as a whole */
-	uint64_t version;	 /* of the policy: counts up with every change */
-	struct secrets *secrets; /* owned; never NULL */
+	struct policy *policy;	     /* owned; replaced as a whole */
+	uint64_t version;	     /* of the policy: counts up with every change */
+	struct secrets *secrets;     /* owned; never NULL */
 	struct names *names;	     /* owned */
 	struct dns_state *dns;	     /* NULL at first; made by dns.c, freed by dns_tcp_cut_all() */
 	struct upstreams *upstreams; /* owned */
@@ -62,6 +62,7 @@ struct guest {
 	struct share_turn turn;
 	struct fair_group shakes; /* handshakes.h */
 	uint64_t names_full_ns;
+	struct resolver_owner lookups;	  /* resolver.h */
 	uint64_t turned_away_ns;	  /* flow.c: when that was last recorded */
 	struct guest_counts counts, told; /* told: by the last EGRESS_COUNTS */
 	struct used_table used;		  /* owned: guest_limits.h */

@@ -328,7 +328,7 @@ void outbound_start(struct guest *g, const struct policy_target *to, struct outb
 		abort(); /* as the loop does: a call that never ends helps nobody */
 	c->guest = g;
 	c->out = o;
-	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = g };
+	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = &g->lookups };
 	c->stagger = (struct loop_timer){ .fire = on_stagger, .arg = c };
 	c->life = (struct loop_timer){ .fire = on_life, .arg = c };
 	c->begin = (struct loop_task){ .run = on_begin, .arg = c };

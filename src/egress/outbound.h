@@ -9,8 +9,7 @@ struct outbound_call;
 struct outbound {
 	/* Connected: fd is the callee's, non-blocking, no Nagle; ip is where to. Or fd is -1:
 	 * ERR_NOT_FOUND (no such name), ERR_DENIED (its addresses may not be reached: the message
-	 * says which and why), ERR_SYSTEM (refused, unreachable, sys ETIMEDOUT), ERR_LIMIT (the
-	 * guest looks up too many names at once). */
+	 * says which and why), ERR_SYSTEM (refused, unreachable, sys ETIMEDOUT). */
 	void (*done)(struct outbound *o, int fd, const struct ip *ip, const struct err *e);
 	void *arg;
 	struct outbound_call *call; /* private; NULL: nothing under way */

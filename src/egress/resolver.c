@@ -5,18 +5,18 @@
  * come within GRACE_NS, the entry is known, for as long as its TTL says (within bounds). TTL 0 is
  * not kept at all: who waited gets it, the next one asks again.
  *
- * A lookup is a job. It waits at an entry, or has its result (a copy) and waits for its turn in the
- * loop: results are never given from inside of anything, so whoever is told may start and cancel
- * what he likes. */
+ * A lookup is a job. It waits for its turn (resolver_queue.c), or at an entry, or has its result (a
+ * copy) and waits for its turn in the loop: results are never given from inside of anything, so
+ * whoever is told may start and cancel what he likes. */
 #include "resolver_inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
 #include "rand.h"
 
 #define ENTRIES_MAX 4096
-#define UNDER_WAY_MAX 256
 
 /* ---- results */
 
@@ -102,50 +102,16 @@ static bool find_near(struct resolver *r, const char *host, struct result *ret)
 	return n > 0;
 }
 
-/* Names that are asked for on its behalf, each found at the first of those who wait for it. Who
- * waits for a name that is known, or asked for already, costs the name servers nothing. */
-static bool has_enough(const struct resolver *r, const void *owner)
+/* Asks, or joins those who wait for the same name. */
+static void ask(struct job *j)
 {
-	unsigned n = 0;
+	struct resolver *r = j->resolver;
+	struct entry *n = resolver_entry_find(r, j->host);
 
-	if (!owner)
-		return false;
-	for (const struct job *j = r->jobs; j; j = j->next)
-		n += j->entry && j->entry->owner == owner && j->entry->jobs == j;
-	return n >= RESOLVER_OWNER_MAX;
-}
-
-void resolver_lookup(struct resolver *r, const char *host, struct lookup *l)
-{
-	struct job *j = new_job(r, l);
-	struct entry *n;
-	struct result near;
-
-	if (find_near(r, host, &near)) {
-		resolver_give(j, &near);
-		return;
-	}
-	n = resolver_entry_find(r, host);
-	if (n && n->known && n->until_ns <= clock_now_ns()) {
-		resolver_entry_free(r, n);
-		n = NULL;
-	}
-	if (n && n->known) {
-		resolver_give(j, &n->result);
-		return;
-	}
-	if (!n && r->under_way >= UNDER_WAY_MAX) {
-		fail(j, ERR_LIMIT, "too many names are being looked up");
-		return;
-	}
-	if (!n && has_enough(r, l->owner)) {
-		fail(j, ERR_LIMIT, "too many names are being looked up for this session");
-		return;
-	}
 	if (!n && r->nentries >= ENTRIES_MAX)
 		resolver_entry_make_room(r);
 	if (!n)
-		n = resolver_entry_new(r, host, l->owner);
+		n = resolver_entry_new(r, j->host, j->lookup->owner);
 	if (!n) {
 		fail(j, ERR_NOT_FOUND, "not a name that can be looked up");
 		return;
@@ -155,6 +121,42 @@ void resolver_lookup(struct resolver *r, const char *host, struct lookup *l)
 	n->jobs = j;
 }
 
+/* The entry of its name, if that is known, or being asked for. */
+static struct entry *find(struct resolver *r, const char *host)
+{
+	struct entry *n = resolver_entry_find(r, host);
+
+	if (n && n->known && n->until_ns <= clock_now_ns()) {
+		resolver_entry_free(r, n);
+		n = NULL;
+	}
+	return n;
+}
+
+void resolver_begin(struct job *j)
+{
+	struct entry *n = find(j->resolver, j->host);
+
+	if (n && n->known)
+		resolver_give(j, &n->result);
+	else
+		ask(j);
+}
+
+void resolver_lookup(struct resolver *r, const char *host, struct lookup *l)
+{
+	struct job *j = new_job(r, l);
+	struct result near;
+
+	(void)snprintf(j->host, sizeof(j->host), "%s", host);
+	if (find_near(r, host, &near))
+		resolver_give(j, &near);
+	else if (find(r, host) || resolver_queue_may(r, l->owner))
+		resolver_begin(j);
+	else
+		resolver_queue_add(j);
+}
+
 void resolver_cancel(struct lookup *l)
 {
 	struct job *j = l->query, **p;
@@ -162,6 +164,8 @@ void resolver_cancel(struct lookup *l)
 
 	if (!j)
 		return;
+	if (j->queued)
+		resolver_queue_remove(j);
 	if (n) {
 		for (p = &n->jobs; *p != j; p = &(*p)->next_there)
 			;
@@ -170,6 +174,15 @@ void resolver_cancel(struct lookup *l)
 			resolver_entry_free(j->resolver, n); /* nobody waits any more */
 	}
 	free_job(j);
+}
+
+void resolver_owner_gone(struct resolver *r, struct resolver_owner *o)
+{
+	if (o->under_way == 0)
+		return;
+	for (struct entry *n = r->oldest; n; n = n->newer)
+		if (n->owner == o)
+			resolver_entry_uncount(n);
 }
 
 /* ---- the resolver */
@@ -187,6 +200,7 @@ struct resolver *resolver_new(struct loop *l, const char *resolv_conf, const cha
 		return NULL;
 	}
 	r->loop = l;
+	resolver_queue_init(r);
 	rand_bytes(&r->seed, sizeof(r->seed));
 	resolver_conf_read(resolv_conf, &r->servers.conf);
 	return r;
@@ -213,6 +227,7 @@ void resolver_free(struct resolver *r)
 		resolver_cancel(r->jobs->lookup);
 	while (r->oldest)
 		resolver_entry_free(r, r->oldest);
+	resolver_queue_release(r);
 	resolver_conf_hosts_free(r->hosts);
 	free(r);
 }

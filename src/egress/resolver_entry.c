@@ -33,16 +33,28 @@ struct entry *resolver_entry_find(struct resolver *r, const char *host)
 	return n;
 }
 
+void resolver_entry_uncount(struct entry *n)
+{
+	if (!n->owner)
+		return;
+	n->owner->under_way--;
+	if (n->owner->tenant)
+		n->owner->tenant->under_way--;
+	n->owner = NULL;
+}
+
 static void free_halves(struct resolver *r, struct entry *n)
 {
 	if (!n->halves)
 		return;
+	resolver_entry_uncount(n);
 	for (int i = 0; i < RESOLVER_FAMILIES; i++)
 		resolver_query_free(n->halves[i].query);
 	free(n->halves);
 	n->halves = NULL;
 	loop_timer_cancel(r->loop, &n->grace);
 	r->under_way--;
+	resolver_queue_room(r);
 }
 
 void resolver_entry_free(struct resolver *r, struct entry *n)
@@ -154,6 +166,20 @@ static void become_known(struct resolver *r, struct entry *n)
 		resolver_entry_free(r, n);
 }
 
+void resolver_entry_give_up(struct resolver *r, struct entry *n)
+{
+	for (int i = 0; i < RESOLVER_FAMILIES; i++) {
+		struct half *h = &n->halves[i];
+
+		if (!h->query)
+			continue;
+		resolver_query_free(h->query);
+		h->query = NULL;
+		h->sys = ETIMEDOUT;
+	}
+	become_known(r, n);
+}
+
 static void on_grace(struct loop_timer *t)
 {
 	struct half *h = t->arg;
@@ -180,7 +206,7 @@ static void on_reply(void *arg, const struct dns_msg_reply *reply, int sys)
 		loop_timer_set(h->resolver->loop, &n->grace, clock_now_ns() + GRACE_NS);
 }
 
-struct entry *resolver_entry_new(struct resolver *r, const char *host, const void *owner)
+struct entry *resolver_entry_new(struct resolver *r, const char *host, struct resolver_owner *owner)
 {
 	static const uint16_t types[RESOLVER_FAMILIES] = {
 		[RESOLVER_V6] = DNS_MSG_AAAA, [RESOLVER_V4] = DNS_MSG_A
@@ -196,6 +222,11 @@ struct entry *resolver_entry_new(struct resolver *r, const char *host, const voi
 	}
 	(void)snprintf(n->host, sizeof(n->host), "%s", host);
 	n->owner = owner;
+	if (owner)
+		owner->under_way++;
+	if (owner && owner->tenant)
+		owner->tenant->under_way++;
+	n->began_ns = clock_now_ns();
 	n->grace = (struct loop_timer){ .fire = on_grace, .arg = &n->halves[0] };
 	n->next_here = *here;
 	*here = n;

@@ -19,8 +19,11 @@ struct job {
 	struct job *next, **back; /* of all */
 	struct resolver *resolver;
 	struct lookup *lookup;
-	struct entry *entry;	/* waits there; NULL: has its result */
-	struct job *next_there; /* of the entry */
+	char host[HOST_MAX];
+	bool queued;		 /* waits for its turn: */
+	struct job *next_queued; /* of its owner */
+	struct entry *entry;	 /* waits there; NULL: has its result, or is queued */
+	struct job *next_there;	 /* of the entry */
 	struct result result;
 	struct loop_task task;
 };
@@ -39,7 +42,8 @@ struct entry {
 	struct entry *next_here; /* of the bucket */
 	struct entry *older, *newer;
 	char host[HOST_MAX];
-	const void *owner; /* for whom it was asked for first; compared, never looked into */
+	struct resolver_owner *owner; /* for whom it was asked for first, counted; or NULL */
+	uint64_t began_ns;
 	bool known;
 	uint64_t until_ns; /* known so long */
 	struct result result;
@@ -56,12 +60,20 @@ struct resolver {
 	struct entry *oldest, *newest;
 	size_t nentries, under_way;
 	struct job *jobs;
+	struct resolver_owner *queued; /* sessions that have lookups that wait */
+	struct loop_task pump;
+	struct loop_timer patience;
 	uint32_t seed;
 };
 
 struct entry *resolver_entry_find(struct resolver *r, const char *host);
 /* Begins to ask. NULL: no memory, or no name to ask for. */
-struct entry *resolver_entry_new(struct resolver *r, const char *host, const void *owner);
+struct entry *resolver_entry_new(struct resolver *r, const char *host,
+				 struct resolver_owner *owner);
+/* Not known yet: whoever waits for it gets what is there, or that nobody answered. */
+void resolver_entry_give_up(struct resolver *r, struct entry *n);
+/* It is not counted for its owner any more. */
+void resolver_entry_uncount(struct entry *n);
 /* Nobody may wait for it. */
 void resolver_entry_free(struct resolver *r, struct entry *n);
 /* One place less in use: the oldest that is known goes. */
@@ -73,3 +85,14 @@ size_t resolver_entry_interleave(const struct ip *v6, size_t n6, const struct ip
 
 /* resolver.c: a job has its result. */
 void resolver_give(struct job *j, const struct result *result);
+
+/* resolver_queue.c: may a name be asked for, for this owner? */
+bool resolver_queue_may(const struct resolver *r, const struct resolver_owner *o);
+void resolver_queue_init(struct resolver *r);
+void resolver_queue_release(struct resolver *r);
+void resolver_queue_add(struct job *j);
+void resolver_queue_remove(struct job *j);
+/* One place more. */
+void resolver_queue_room(struct resolver *r);
+/* resolver.c: it is its turn. */
+void resolver_begin(struct job *j);

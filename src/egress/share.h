@@ -14,6 +14,7 @@
 
 #include "egress_msg.h"
 #include "fair.h"
+#include "resolver.h"
 
 struct egress;
 struct guest;
@@ -36,8 +37,8 @@ struct share {
 	struct share *next;
 	char tenant[EGRESS_ID_MAX]; /* "": it was not said whose */
 	unsigned guests;
-	unsigned fds;	  /* that its guests may have open */
-	unsigned lookups; /* under way */
+	unsigned fds; /* that its guests may have open */
+	struct resolver_owner lookups;
 	struct share_turn turn;
 	struct fair_owner shakes; /* handshakes.h */
 };

@@ -290,6 +290,43 @@ def test_no_descriptors(net, program):
     tap.same(egress.close(), 0, "and it ends well")
 
 
+def ask_silent(cell, n, stop):
+    """As many names as it can that are never answered."""
+    for i in range(n):
+        def one(i=i):
+            while not stop.is_set():
+                with contextlib.suppress(OSError):
+                    with cell.connect(*PROXY) as s:
+                        name = f"{cell.id.replace('_', '')}-{i}-{time.monotonic_ns()}.silent.example"
+                        ask(s, f"GET http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n")
+        threading.Thread(target=one, daemon=True).start()
+
+
+def test_lookups(net, program):
+    """Sessions of one tenant whose names are not answered do not stop the lookups of another, nor of each other."""
+    egress = Egress(net, program)
+    answer_name = net.answer_name
+    net.answer_name = lambda q: None if b"\x06silent" in q else answer_name(q)
+    for i in range(40):
+        net.name(f"n{i}.other.example", AT)
+    policy = {"rules": [{"host": "*.silent.example"}, {"host": "*.other.example"}]}
+    stop = threading.Event()
+    for _ in range(10):
+        ask_silent(egress.cell(policy, tenant="ten_a"), 36, stop)
+    time.sleep(2)
+    for who, tenant, first in (("another tenant", "ten_b", 0), ("another session of the same", "ten_a", 20)):
+        cell = egress.cell(policy, tenant=tenant)
+        got = []
+        for i in range(first, first + 10):
+            name = f"n{i}.other.example"
+            r = ask(cell.connect(*PROXY), f"GET http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n")
+            got.append(r.status if r else None)
+        tap.same(got, [200] * 10, f"names of {who} are answered")
+    stop.set()
+    egress.process.kill()
+    net.answer_name = answer_name
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root for network namespaces")
@@ -305,6 +342,7 @@ def main():
         test_own_port(egress[1])
         test_descriptors(net, program)
         test_no_descriptors(net, program)
+        test_lookups(net, program)
         tap.same(egress[1].close(), 0, "egress ends well")
         for e in egress:
             e.log.seek(0)

@@ -516,15 +516,14 @@ def _(w):
     check(len(w.state()["queries"]) == 2, "asked more than once")
 
 
-@test("many names at once: bounded")
+@test("many names at once: more than 32 wait for their turn")
 def _(w):
     results = w.connect("40*#.limit.test:80")
-    limited = [r for r in results if r["result"] == "limit"]
-    check(len(results) == 40 and len(limited) == 8, results)
+    check(len(results) == 40, results)
     for r in results:
-        r["result"] == "limit" or reaches(r, GOOD)
+        reaches(r, GOOD)
     asked = {q[2] for q in w.state()["queries"] if q[2].endswith(".limit.test")}
-    check(len(asked) == 32, f"{len(asked)} names were asked for: {sorted(asked)}")
+    check(len(asked) == 40, f"{len(asked)} names were asked for: {sorted(asked)}")
 
 
 @test("through a SOCKS5 proxy, by name")

@@ -1,0 +1,176 @@
+/* resolver_queue.c - theory of operation
+ *
+ * Name servers, sockets and memory bound how many names are asked for at a time, and a name that is
+ * never answered takes its place for long. So:
+ *
+ * - a session has at most RESOLVER_OWNER_MAX of them, a tenant at most as many as are still free:
+ *   the first gets half, and there is always room for the next;
+ * - a tenant that has none gets one even then, and so does a session as long as its tenant is not
+ *   far ahead: RESERVE places are for that;
+ * - what is too much waits. Who has the fewest under way is next, by tenant first, then by session;
+ *   of one session, who came first;
+ * - while anybody waits, a name that is not answered for PATIENCE_NS is given up.
+ *
+ * Whoever asks gives up by himself after a while (outbound.c), so nothing waits for ever. */
+#include "resolver_inside.h"
+
+#include "clock.h"
+
+#define UNDER_WAY_MAX 256U
+#define RESERVE 64U /* share.c counts with both */
+#define BEGIN_PER_TURN 32U
+#define PATIENCE_NS (3000 * CLOCK_MS)
+
+bool resolver_queue_may(const struct resolver *r, const struct resolver_owner *o)
+{
+	unsigned under_way = (unsigned)r->under_way;
+	unsigned left = under_way < UNDER_WAY_MAX ? UNDER_WAY_MAX - under_way : 0;
+	const struct resolver_owner *tenant = o ? o->tenant : NULL;
+
+	if (!o)
+		return left > 0;
+	if (o->under_way >= RESOLVER_OWNER_MAX || under_way >= UNDER_WAY_MAX + RESERVE)
+		return false;
+	if (!tenant)
+		return left > 0 || o->under_way == 0;
+	return tenant->under_way < left || tenant->under_way == 0 ||
+	       (o->under_way == 0 && tenant->under_way < UNDER_WAY_MAX / 2 + RESERVE / 4);
+}
+
+/* ---- who waits */
+
+static void owner_in(struct resolver *r, struct resolver_owner *o)
+{
+	o->last = &o->first;
+	o->prev = NULL;
+	o->next = r->queued;
+	if (o->next)
+		o->next->prev = o;
+	r->queued = o;
+}
+
+static void owner_out(struct resolver *r, struct resolver_owner *o)
+{
+	*(o->prev ? &o->prev->next : &r->queued) = o->next;
+	if (o->next)
+		o->next->prev = o->prev;
+	o->prev = o->next = NULL;
+}
+
+/* For lookups of nobody, too: those share one place in the queue. */
+static struct resolver_owner *owner_of(const struct job *j)
+{
+	static struct resolver_owner nobody;
+
+	return j->lookup->owner ? j->lookup->owner : &nobody;
+}
+
+void resolver_queue_add(struct job *j)
+{
+	struct resolver *r = j->resolver;
+	struct resolver_owner *o = owner_of(j);
+
+	if (!o->first)
+		owner_in(r, o);
+	j->queued = true;
+	j->next_queued = NULL;
+	*o->last = j;
+	o->last = &j->next_queued;
+	if (r->patience.place == 0)
+		loop_timer_set(r->loop, &r->patience, clock_now_ns());
+}
+
+void resolver_queue_remove(struct job *j)
+{
+	struct resolver_owner *o = owner_of(j);
+	struct job **p = &o->first;
+
+	while (*p != j)
+		p = &(*p)->next_queued;
+	*p = j->next_queued;
+	if (!*p)
+		o->last = p;
+	j->queued = false;
+	if (!o->first)
+		owner_out(j->resolver, o);
+}
+
+/* ---- whose turn it is */
+
+static unsigned tenant_has(const struct resolver_owner *o)
+{
+	return o->tenant ? o->tenant->under_way : o->under_way;
+}
+
+static bool is_before(const struct resolver_owner *a, const struct resolver_owner *b)
+{
+	if (tenant_has(a) != tenant_has(b))
+		return tenant_has(a) < tenant_has(b);
+	return a->under_way <= b->under_way; /* of equals, who came first: behind in the list */
+}
+
+static struct resolver_owner *next_owner(const struct resolver *r)
+{
+	struct resolver_owner *best = NULL;
+
+	for (struct resolver_owner *o = r->queued; o; o = o->next)
+		if (resolver_queue_may(r, o) && (!best || is_before(o, best)))
+			best = o;
+	return best;
+}
+
+static void on_pump(struct loop_task *t)
+{
+	struct resolver *r = t->arg;
+	struct resolver_owner *o;
+
+	for (unsigned i = 0; (o = next_owner(r)) != NULL; i++) {
+		struct job *j = o->first;
+
+		if (i == BEGIN_PER_TURN) {
+			loop_defer(r->loop, t);
+			return;
+		}
+		resolver_queue_remove(j);
+		resolver_begin(j);
+	}
+}
+
+void resolver_queue_room(struct resolver *r)
+{
+	if (r->queued)
+		loop_defer(r->loop, &r->pump);
+}
+
+/* Names that take long, while others wait. */
+static void on_patience(struct loop_timer *t)
+{
+	struct resolver *r = t->arg;
+	uint64_t now = clock_now_ns(), next = now + PATIENCE_NS;
+
+	if (!r->queued)
+		return;
+	for (struct entry *n = r->oldest, *newer; n; n = newer) {
+		newer = n->newer;
+		if (n->known)
+			continue;
+		if (n->began_ns + PATIENCE_NS > now) { /* those behind it are younger */
+			next = n->began_ns + PATIENCE_NS;
+			break;
+		}
+		resolver_entry_give_up(r, n);
+	}
+	loop_timer_set(r->loop, t, next);
+}
+
+void resolver_queue_init(struct resolver *r)
+{
+	r->pump = (struct loop_task){ .run = on_pump, .arg = r };
+	r->patience = (struct loop_timer){ .fire = on_patience, .arg = r };
+}
+
+void resolver_queue_release(struct resolver *r)
+{
+	loop_task_cancel(r->loop, &r->pump);
+	loop_timer_cancel(r->loop, &r->patience);
+}
