@@ -178,6 +178,14 @@ bool secrets_known_there(const struct secrets *s, const struct policy *p,
 	return false;
 }
 
+bool secrets_gone(const struct secrets *was, const struct secrets *now, const struct secrets_use *u)
+{
+	(void)was;
+	(void)now;
+	(void)u;
+	return false;
+}
+
 int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_span name,
 		   struct http1_span value, char *ret, size_t cap)
 {

@@ -273,7 +273,7 @@ void flow_accept(struct guest *g)
 	}
 }
 
-void flow_recheck(struct guest *g)
+void flow_recheck(struct guest *g, const struct secrets *was)
 {
 	struct flow *next;
 
@@ -281,7 +281,7 @@ void flow_recheck(struct guest *g)
 	for (struct flow *f = g->flows; f; f = next) {
 		next = f->next;
 		if (f->state == FLOW_GATEWAY) {
-			gateway_recheck(f->gateway);
+			gateway_recheck(f->gateway, was);
 		} else if (f->state == FLOW_SNIFF) {
 			if (!f->door)
 				flow_judge(f);

@@ -6,7 +6,8 @@
 
 /* Accepts what waits at the guest's listener, a bounded number at a time. */
 void flow_accept(struct guest *g);
-/* The policy is another one: what no longer complies is cut, with a record; what goes on is by a
- * rule of the new one. The old policy's rules are gone after this call. */
-void flow_recheck(struct guest *g);
+/* The policy is another one, or the secrets are: what no longer complies, or was sent with a secret
+ * that it could not have now, is cut, with a record; what goes on is by a rule of the new policy.
+ * The old one's rules, and the secrets as they were, are gone after this call. */
+void flow_recheck(struct guest *g, const struct secrets *was);
 void flow_cut_all(struct guest *g);

@@ -339,7 +339,18 @@ static bool leads_on(struct gateway *x)
 	return true;
 }
 
-void gateway_recheck(struct gateway *x)
+static bool has_secrets(struct gateway *x, const struct secrets *was)
+{
+	x->use.rule = x->rule;
+	x->use.now_ms = clock_wall_ms();
+	if (!secrets_gone(was, x->guest->secrets, &x->use))
+		return true;
+	gateway_note(x, "a secret that it was sent with was removed or replaced, or is no longer "
+			"for it");
+	return false;
+}
+
+void gateway_recheck(struct gateway *x, const struct secrets *was)
 {
 	const struct policy_rule *old = x->rule;
 	char why[sizeof(x->reason)];
@@ -349,10 +360,8 @@ void gateway_recheck(struct gateway *x)
 		return;
 	gateway_know(x);
 	x->mask = x->answered && x->knows ? secrets_mask(x->guest->secrets) : NULL;
-	if (gateway_ask(x) && leads_on(x)) {
-		x->use.rule = x->rule;
+	if (gateway_ask(x) && has_secrets(x, was) && leads_on(x))
 		return;
-	}
 	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
 	gateway_note(x, why);
 	x->rule = old; /* by which it was there */

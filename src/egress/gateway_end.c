@@ -87,7 +87,7 @@ void gateway_forget(struct gateway *x)
 	x->aim.host[0] = '\0';
 	x->reason[0] = '\0';
 	x->use.names[0] = '\0';
-	x->use.misused = false;
+	x->use.misused = x->use.more = false;
 	x->status = 0;
 	x->bytes_out = x->bytes_in = 0;
 	x->allowed = x->asked = x->answered = x->heard = x->strict = x->knows = x->collects = false;

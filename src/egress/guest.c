@@ -151,7 +151,7 @@ static int obey(struct guest *g, struct order *o, struct err *e)
 	o->secrets = NULL;
 	policy_each_host(g->policy, name_host, &naming);
 	if (old != NULL) {
-		flow_recheck(g);
+		flow_recheck(g, old_secrets);
 		policy_free(old);
 		secrets_free(old_secrets);
 	}

@@ -71,6 +71,7 @@ void secrets_note(const struct secret *s, struct secrets_use *u)
 			return;
 		at += item;
 	}
+	u->more = u->more || n + len + 2 > sizeof(u->names);
 	if (n + len + 2 <= sizeof(u->names))
 		(void)snprintf(u->names + n, sizeof(u->names) - n, "%s%s", n > 0 ? "," : "",
 			       s->name);

@@ -25,6 +25,7 @@ struct secrets_use {
 	uint64_t now_ms; /* wall clock, for expiry */
 	/* Set here: */
 	char names[256]; /* of those put in, comma separated */
+	bool more;	 /* there was no room for all of the names */
 	bool misused;	 /* a placeholder was there that does not belong there, or has expired */
 };
 
@@ -33,6 +34,11 @@ struct secrets_use {
  * answers, also to requests that hold no secret: what was stored can be asked for. False: none. */
 bool secrets_known_there(const struct secrets *s, const struct policy *p,
 			 const struct policy_target *to, struct mask_pick *ret);
+
+/* By a new order: is a secret that was put into this request gone, or another one, or no longer for
+ * it? u->rule and u->now_ms are those of now. */
+bool secrets_gone(const struct secrets *was, const struct secrets *now,
+		  const struct secrets_use *u);
 
 /* A header's value with placeholders replaced (also inside "Basic" base64). Returns the length in
  * ret, 0 if nothing changed (ret untouched), -1 if it does not fit. */

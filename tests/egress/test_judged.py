@@ -4,6 +4,7 @@ differently, WebSocket frames, certificates, secrets that are taken away."""
 
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from egress_harness import Origin, Reader, answer, ask, read_response
@@ -261,7 +262,114 @@ def test_websocket_word(egress):
         tap.same(ask(s, get("/ws", "ws.example")).status, 200, "and other requests go on")
 
 
+def open_ended(request):
+    """An answer in chunks that goes on until the other side has enough."""
+    request.conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        request.conn.sendall(b"9\r\ndata: x\n\n\r\n")
+        time.sleep(0.02)
+
+
+def slow_upload(request):
+    """Reads a body that comes in pieces, and never ends it."""
+    while request.reader.more():
+        request.got = getattr(request, "got", 0) + 1
+    return None
+
+
+class Streams:
+    """One of each kind, over TLS that is looked into, each with the secret in a header."""
+
+    def __init__(self, cell, auth):
+        self.cell = cell
+        self.ws = cell.tls("look.example")
+        self.ws.sendall(get("/ws", "look.example", WS_HEAD + auth).encode())
+        self.ws_reader = Reader(self.ws)
+        self.opened = read_response(self.ws_reader).status, read_frame(self.ws_reader)[3]
+        self.sse = cell.tls("look.example")
+        self.sse.sendall(get("/sse", "look.example", auth).encode())
+        self.sse_reader = Reader(self.sse)
+        self.sse_reader.until(b"\r\n\r\n")
+        self.up = cell.tls("look.example")
+        self.up.sendall(f"POST /up HTTP/1.1\r\nHost: look.example\r\n{auth}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
+
+    def open(self):
+        """Which of them still work."""
+        return {"websocket": self.echoes(), "events": self.streams(), "upload": self.uploads()}
+
+    def echoes(self):
+        try:
+            self.ws.sendall(frame(b"ping", key=b"abcd"))
+            got = read_frame(self.ws_reader)
+        except OSError:
+            return False
+        return got is not None and got[3] == b"<ping>"
+
+    def streams(self):
+        self.sse.settimeout(5)
+        try:
+            self.sse_reader.bytes.clear()
+            for _ in range(20):  # what was on its way is read first
+                if self.sse_reader.exactly(16) is None:
+                    return False
+        except OSError:
+            return False
+        return True
+
+    def uploads(self):
+        try:
+            for _ in range(5):
+                self.up.sendall(b"1\r\nx\r\n")
+                time.sleep(0.05)
+        except OSError:
+            return False
+        return True
+
+    def close(self):
+        for s in (self.ws, self.sse, self.up):
+            s.close()
+
+
+ALL_OPEN = {"websocket": True, "events": True, "upload": True}
+ALL_CUT = {"websocket": False, "events": False, "upload": False}
+OTHER = {"name": "OTHER", "value": "another-value-987654321", "placeholder": "CORDON_PLACEHOLDER_other1",
+         "hosts": ["look.example"], "in": ["header"]}
+
+
+def test_revocation(egress):
+    """What was authenticated with a secret ends with it."""
+    SCRIPT.update({"/ws": websocket, "/sse": open_ended, "/up": slow_upload})
+    policy = {"rules": [{"host": "look.example"}, {"host": "web.example"}]}
+    auth = f"Authorization: Bearer {PLACEHOLDER}\r\n"
+    changes = {
+        "removed": [OTHER],
+        "replaced": [token(value="a-new-value-0123456789"), OTHER],
+        "bound to another host": [token("web.example"), OTHER],
+        "bound to another path": [token(paths=["/nothing"]), OTHER],
+        "expired": [token(expires_ms=1), OTHER],
+    }
+    for name, secrets in changes.items():
+        cell = egress.cell(policy, [token(), OTHER])
+        mine = Streams(cell, auth)
+        others = Streams(cell, f"Authorization: Bearer {OTHER['placeholder']}\r\n")
+        none = Streams(cell, "")
+        passed = cell.tls("web.example", trust=egress.net.path("world.pem"))
+        tap.same((mine.opened, mine.open()), ((101, b"hello"), ALL_OPEN), "streams with a secret")
+        tap.same(cell.change(policy, [token(), OTHER]), "", "the same order again")
+        tap.same(mine.open(), ALL_OPEN, "cuts none")
+        tap.same(cell.change(policy, secrets), "", f"the secret is {name}")
+        tap.same(mine.open(), ALL_CUT, "which cuts all that were sent with it")
+        tap.same((others.open(), none.open(), ask(passed, get("/x")).status), (ALL_OPEN, ALL_OPEN, 200),
+                 "and nothing else")
+        tap.ok(cell.record(lambda r: r.get("path") == "/ws" and "a secret that it was sent with" in r.get("reason", "")),
+               "with a record")
+        for s in (mine, others, none, passed):
+            s.close()
+        cell.detach()
+
+
 def tests(w, egress, _cell):
+    test_revocation(egress)
     test_renaming_headers(egress, w.origin)
     test_parameters(egress)
     test_frames(egress, w.origin)
