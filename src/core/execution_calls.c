@@ -246,7 +246,7 @@ int execution_log(struct core *c, const char *session_id, const char *id, int *r
 
 	(void)session_id; /* whoever asks has checked that they belong together */
 	(void)snprintf(name, sizeof(name), "%s.log", id);
-	*ret_fd = openat(c->output_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	*ret_fd = output_log_open(c->output_fd, name, O_RDONLY);
 	if (*ret_fd < 0 && errno != ENOENT)
 		return err_sys(e, "open log of %s", id);
 	if (*ret_fd >= 0)

@@ -73,12 +73,26 @@ static int mend(struct output_log *l, struct record *r, uint64_t there, struct e
 	return 0;
 }
 
+int output_log_open(int dir_fd, const char *name, int flags)
+{
+	OWN_FD fd = openat(dir_fd, name, flags | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW, 0600);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	return TAKE_FD(fd);
+}
+
 int output_log_reopen(struct output_log *l, struct err *e)
 {
 	struct record r;
 	struct stat st;
 
-	l->fd = openat(l->dir_fd, l->name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	l->fd = output_log_open(l->dir_fd, l->name, O_RDWR);
 	if (l->fd < 0 && errno == ENOENT)
 		return 0;
 	if (l->fd < 0 || fstat(l->fd, &st) < 0)
@@ -120,7 +134,7 @@ static int drop(int pipe_fd, size_t n)
 static int open_log(struct output_log *l)
 {
 	if (l->fd < 0)
-		l->fd = openat(l->dir_fd, l->name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		l->fd = output_log_open(l->dir_fd, l->name, O_RDWR | O_CREAT);
 	return l->fd < 0 ? -1 : 0;
 }
 

@@ -27,6 +27,10 @@ struct output_log {
 	} open;
 };
 
+/* Opens a log for reading or writing; -1 and errno. What is no regular file (EINVAL) is not a log:
+ * a FIFO would make the daemon wait for its other end. */
+int output_log_open(int dir_fd, const char *name, int flags) MUST_USE;
+
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit);
 void output_log_release(struct output_log *l);
 

@@ -32,7 +32,7 @@ static bool remove_file(const struct session *s, const char *id)
 	OWN_FD fd = -1;
 
 	(void)snprintf(name, sizeof(name), "%s.log", id);
-	fd = openat(s->core->output_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = output_log_open(s->core->output_fd, name, O_RDONLY);
 	if (fd < 0)
 		return errno == ENOENT; /* by a daemon that could not write it down */
 	return flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(s->core->output_fd, name, 0) == 0;

@@ -152,6 +152,65 @@ def test_secrets_that_cannot_be_brought(server):
     server.want(204, "DELETE", "/v1/secrets/tok")
 
 
+# --- logs that are not files
+
+
+@same_daemon
+def test_a_log_that_is_a_fifo(server):
+    s = server.create(timeout="1h")["id"]
+    x = server.run(s, "echo before")
+    name = os.path.join(server.state, "output", f"{x['id']}.log")
+    os.unlink(name)
+    os.mkfifo(name, 0o666)
+    os.chmod(name, 0o666)
+    for path in ("output", "output?follow=false", "stream"):
+        status, _, _ = server.request("GET", f"/v1/sessions/{s}/executions/{x['id']}/{path}", timeout=20)
+        check(status >= 200, path)
+    equal(server.run(s, "echo after")["stdout"], "after\n")
+    server.delete(s)
+
+
+# --- everything at once
+
+
+def everything(server, s):
+    """One request of every kind that another program has to do something for."""
+    where = f"/v1/sessions/{s}"
+    spare = server.create(timeout="1m")["id"]
+    return [
+        lambda: server.request("POST", "/v1/sessions", {"timeout": "1m"}, timeout=30),
+        lambda: server.request("POST", f"{where}/executions?wait=true", {"command": "echo x"}, timeout=30),
+        lambda: server.request("GET", f"{where}/diff", timeout=30),
+        lambda: server.request("POST", f"{where}/pause", timeout=30),
+        lambda: server.request("POST", f"{where}/resume", timeout=30),
+        lambda: server.request("GET", f"{where}/files?path=/etc/hostname", timeout=30),
+        lambda: server.request("GET", f"{where}/files/list?path=/", timeout=30),
+        lambda: server.request("GET", f"{where}/processes", timeout=30),
+        lambda: server.request("PUT", f"{where}/network", "deny", timeout=30),
+        lambda: server.request("GET", f"{where}/metrics", timeout=30),
+        lambda: server.request("PUT", f"{where}/files?path=up", b"x" * 100000, timeout=30),
+        lambda: server.request("DELETE", f"/v1/sessions/{spare}", timeout=30),
+    ]
+
+
+@same_daemon
+def test_every_request_is_answered_when_the_keeper_dies(server):
+    s = server.create(timeout="1h")["id"]
+    server.run(s, FILES.format(500))
+    for wait_s in (0.0, 0.003, 0.01, 0.03):
+        with ThreadPoolExecutor(24) as pool:
+            calls = [pool.submit(call) for call in everything(server, s) * 2]
+            time.sleep(wait_s)
+            server.kill("keeper")
+            for call in calls:
+                status, headers, body = call.result()  # an answer that does not come is an exception
+                check(status < 500 or status == 503, f"{status}: {body}")
+                check(status != 503 or "retry-after" in headers, "503 without Retry-After")
+        server.wait_ready()
+        server.want(200, "POST", f"/v1/sessions/{s}/resume")
+    server.delete(s)
+
+
 # --- programs that do not answer
 
 
