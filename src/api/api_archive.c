@@ -5,6 +5,7 @@
 #include "config.h"
 #include "file_call.h"
 #include "json.h"
+#include "masked.h"
 #include "reply.h"
 #include "upload.h"
 
@@ -25,7 +26,8 @@ static int read_path(struct request *r, char ret[FILE_MSG_PATH_MAX], struct err 
 struct packing {
 	struct file_call call;
 	char path[FILE_MSG_PATH_MAX], max[NUMBER_MAX];
-	bool begun;
+	bool begun, ending;
+	struct masked masked;
 };
 
 static void release_packing(struct request *r, bool answered)
@@ -34,6 +36,7 @@ static void release_packing(struct request *r, bool answered)
 
 	(void)answered;
 	file_call_release(&p->call);
+	masked_release(&p->masked);
 }
 
 static int pack_record(struct file_call *c, const struct file_msg *m, struct err *e)
@@ -52,14 +55,25 @@ static size_t pack_raw(struct file_call *c, const uint8_t *data, size_t len)
 		p->begun = true;
 		exchange_begin(c->r->x, 200, "application/x-tar", EXCHANGE_CHUNKED);
 	}
-	return exchange_write(c->r->x, data, len);
+	return masked_write(&p->masked, c->r, data, len);
+}
+
+static void end_packing(struct request *r, struct packing *p)
+{
+	p->ending = true;
+	if (masked_end(&p->masked, r))
+		exchange_end(r->x);
 }
 
 static void pack_writable(struct exchange *x)
 {
-	struct packing *p = request_of(x)->state;
+	struct request *r = request_of(x);
+	struct packing *p = r->state;
 
-	file_call_resume(&p->call);
+	if (p->ending)
+		end_packing(r, p);
+	else
+		file_call_resume(&p->call);
 }
 
 static void packed(struct file_call *c, int status, const struct err *e)
@@ -72,7 +86,7 @@ static void packed(struct file_call *c, int status, const struct err *e)
 	else if (e != NULL)
 		exchange_abort(c->r->x);
 	else if (p->begun)
-		exchange_end(c->r->x);
+		end_packing(c->r, p);
 	else
 		reply_code(c->r, 500, "internal", "the cell gave no archive");
 }
@@ -88,6 +102,7 @@ static void start_packing(struct request *r, struct session *s)
 
 	(void)snprintf(p->max, sizeof(p->max), "%llu",
 		       (unsigned long long)core_config(r->core)->disk_max);
+	masked_begin(&p->masked, r, s);
 	exchange_on_writable(r->x, pack_writable);
 	if (file_call_start(&p->call, r, s, argv, COUNT(argv), false, &events, &e) < 0)
 		reply_file_error(r, &e);

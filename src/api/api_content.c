@@ -8,6 +8,7 @@
 #include "config.h"
 #include "file_call.h"
 #include "json.h"
+#include "masked.h"
 #include "reply.h"
 #include "shape.h"
 #include "upload.h"
@@ -23,9 +24,11 @@ struct reading {
 	uint64_t offset, length; /* UINT64_MAX: to the end */
 	bool ranged;		 /* by the header */
 	struct byte_range range;
-	bool sized;		     /* the size is known, for a range from the end */
-	bool begun;		     /* the answer */
-	bool beyond;		     /* the range is */
+	bool sized;  /* the size is known, for a range from the end */
+	bool begun;  /* the answer */
+	bool beyond; /* the range is */
+	bool ending; /* only what is masked is left to be written */
+	struct masked masked;
 	struct file_msg_entry entry; /* numbers only */
 };
 
@@ -35,6 +38,7 @@ static void release_reading(struct request *r, bool answered)
 
 	(void)answered;
 	file_call_release(&g->call);
+	masked_release(&g->masked);
 }
 
 static void headers(struct request *r, const struct reading *g, uint64_t len)
@@ -80,14 +84,25 @@ static size_t read_raw(struct file_call *c, const uint8_t *data, size_t len)
 		exchange_begin(c->r->x, g->ranged ? 206 : 200, "application/octet-stream",
 			       c->raw_left);
 	}
-	return exchange_write(c->r->x, data, len);
+	return masked_write(&g->masked, c->r, data, len);
+}
+
+static void end_reading(struct request *r, struct reading *g)
+{
+	g->ending = true;
+	if (masked_end(&g->masked, r))
+		exchange_end(r->x);
 }
 
 static void read_writable(struct exchange *x)
 {
-	struct reading *g = request_of(x)->state;
+	struct request *r = request_of(x);
+	struct reading *g = r->state;
 
-	file_call_resume(&g->call);
+	if (g->ending)
+		end_reading(r, g);
+	else
+		file_call_resume(&g->call);
 }
 
 static void unsatisfiable(struct request *r, const struct reading *g)
@@ -107,7 +122,7 @@ static void read_ended(struct file_call *c, int status, const struct err *e)
 	if (g->begun && c->raw_left > 0) {
 		exchange_abort(c->r->x);
 	} else if (g->begun) { /* whole, also if the cell died right behind the last byte */
-		exchange_end(c->r->x);
+		end_reading(c->r, g);
 	} else if (e != NULL) {
 		reply_file_error(c->r, e);
 	} else if (g->beyond) {
@@ -139,6 +154,20 @@ static void sized(struct file_call *c, int status, const struct err *e)
 	request_use(r, start_reading);
 }
 
+/* Parts of a value cannot be covered, so there are no parts: a header Range need not be obeyed. */
+static bool read_whole(struct request *r, struct reading *g)
+{
+	if (!g->ranged && (g->offset != 0 || g->length != UINT64_MAX)) {
+		reply_code(r, 403, "denied",
+			   "with a key of scope read, files of this session are read as a whole");
+		return false;
+	}
+	g->ranged = false;
+	g->offset = 0;
+	g->length = UINT64_MAX;
+	return true;
+}
+
 static void start_reading(struct request *r, struct session *s)
 {
 	static const struct file_call_events size_events = { .record = read_record, .end = sized };
@@ -146,12 +175,16 @@ static void start_reading(struct request *r, struct session *s)
 							.raw = read_raw,
 							.end = read_ended };
 	struct reading *g = r->state;
-	bool size_first = g->ranged && g->range.from_end && !g->sized;
+	bool size_first;
 	const char *size_argv[] = { "stat", g->path };
 	const char *argv[] = { "read", g->path, g->offset_text, g->length_text };
 	struct err e = { 0 };
 	int started;
 
+	masked_begin(&g->masked, r, s);
+	if (g->masked.on && !read_whole(r, g))
+		return;
+	size_first = g->ranged && g->range.from_end && !g->sized;
 	(void)snprintf(g->offset_text, NUMBER_MAX, "%llu", (unsigned long long)g->offset);
 	(void)snprintf(g->length_text, NUMBER_MAX, g->length == UINT64_MAX ? "-1" : "%llu",
 		       (unsigned long long)g->length);

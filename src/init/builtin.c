@@ -70,6 +70,12 @@ static int run(int argc, char **argv, struct err *e)
 		argc -= 2;
 		argv += 2;
 	}
+	if (argc >= 2 && strcmp(argv[0], "--without") == 0) {
+		if (file_place_forbid(argv[1], e) < 0)
+			return -1;
+		argc -= 2;
+		argv += 2;
+	}
 	if (argc >= 2 && strcmp(argv[0], "--for") == 0) {
 		if (file_user_set(argv[1], e) < 0)
 			return -1;

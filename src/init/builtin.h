@@ -4,10 +4,11 @@
  * its only descriptors: the kernel checks every access as that user's. doc/file-protocol.md has the
  * arguments and records.
  *
- *	[--within P1:P2:...] [--for USER] NAME ARGUMENTS...
+ *	[--within P1:P2:...] [--without P1:P2:...] [--for USER] NAME ARGUMENTS...
  *
  * --within: real paths (absolute, no links in them, "/" for all); what is touched must lie at or
- * below one of them. --for: whose home relative paths and "~" are in, and who owns what is made.
+ * below one of them. --without: nor at or below one of these. --for: whose home relative paths and
+ *"~" are in, and who owns what is made.
  *
  *	read PATH OFFSET LENGTH|-1		ENTRY DATA, then the bytes
  *	write PATH MODE|- OWNER|- FLAGS MAX [METADATA]

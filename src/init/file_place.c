@@ -21,7 +21,8 @@
 #define LINKS_MAX 40
 #define HERE (O_PATH | O_CLOEXEC)
 
-static const char *within; /* borrowed from argv; NULL: anywhere */
+static const char *within;  /* borrowed from argv; NULL: anywhere */
+static const char *without; /* the same; NULL: nothing */
 
 /* The chain of directories that were made, below one that was there. */
 static struct {
@@ -29,24 +30,32 @@ static struct {
 	char chain[PATH_MAX];
 } made;
 
-int file_place_restrict(const char *list, struct err *e)
+static int check_list(const char *option, const char *list, struct err *e)
 {
 	for (const char *p = list;; p += strcspn(p, ":") + 1) {
 		if (*p != '/')
-			return err_set(e, ERR_INVALID, "--within: '%s' is not absolute", p);
+			return err_set(e, ERR_INVALID, "%s: '%s' is not absolute", option, p);
 		if (p[strcspn(p, ":")] == '\0')
-			break;
+			return 0;
 	}
-	within = list;
-	return 0;
 }
 
-/* Is real the path of one that is allowed, or below it? */
-static bool allowed(const char *real)
+int file_place_restrict(const char *list, struct err *e)
 {
-	if (within == NULL)
-		return true;
-	for (const char *p = within;; p++) {
+	within = list;
+	return check_list("--within", list, e);
+}
+
+int file_place_forbid(const char *list, struct err *e)
+{
+	without = list;
+	return check_list("--without", list, e);
+}
+
+/* Is real the path of one in the list, or below it? */
+static bool is_in(const char *list, const char *real)
+{
+	for (const char *p = list;; p++) {
 		size_t n = strcspn(p, ":");
 		const char *next = p + n;
 
@@ -59,6 +68,12 @@ static bool allowed(const char *real)
 			return false;
 		p = next;
 	}
+}
+
+static bool allowed(const char *real)
+{
+	return (within == NULL || is_in(within, real)) &&
+	       (without == NULL || !is_in(without, real));
 }
 
 static int real_path(int fd, char *ret, struct err *e)
@@ -74,6 +89,14 @@ static int real_path(int fd, char *ret, struct err *e)
 		return err_set(e, ERR_LIMIT, "real path of 4096 bytes or more");
 	ret[n] = '\0';
 	return 0;
+}
+
+bool file_place_allows(int dir)
+{
+	char real[FILE_MSG_PATH_MAX];
+	struct err e;
+
+	return without == NULL || (real_path(dir, real, &e) == 0 && allowed(real));
 }
 
 static int deny(const char *path, struct err *e)

@@ -29,6 +29,10 @@ enum {
 
 /* From now on every place must lie in one of these: real paths, separated by ':'. */
 int file_place_restrict(const char *list, struct err *e) MUST_USE;
+/* And none may lie in one of these. */
+int file_place_forbid(const char *list, struct err *e) MUST_USE;
+/* Is an open directory one that may be looked into? */
+bool file_place_allows(int dir);
 
 /* Finds an entry that need not exist. Its parent directory must, or is made. "/", "." and ".." name
  * no entry (ERR_INVALID). */

@@ -119,7 +119,7 @@ static int push(int dir, const char *name, size_t path_len)
 	int fd = used == COUNT(stack)
 			 ? -1
 			 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = fd < 0 || !file_place_allows(fd) ? NULL : fdopendir(fd);
 
 	if (d == NULL) {
 		if (fd >= 0)

@@ -53,6 +53,11 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	return 0;
 }
 
+bool auth_only_reads(const struct request *r)
+{
+	return r->grant.key_id[0] != '\0' && (r->scopes & TENANT_SESSIONS) == 0;
+}
+
 bool auth_is_operator(const struct request *r)
 {
 	return r->tenant != NULL && tenant_row(r->tenant)->is_operator;

@@ -1,7 +1,10 @@
 #include "file_call.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
+
+#include "auth.h"
 
 static void fail(struct file_call *c, const struct err *e)
 {
@@ -130,6 +133,7 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s,
 	static const struct file_op_events op_events = { .on_output = output,
 							 .on_room = room,
 							 .on_end = end };
+	const char *limited[2 + FILE_CALL_ARGS_MAX] = { "--without", FILE_CALL_HIDDEN };
 	char name[STORE_NAME_MAX] = "";
 	const char *user = c->user;
 
@@ -139,6 +143,15 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s,
 		return -1;
 	if (user == NULL)
 		user = name[0] == '\0' ? FILE_CALL_USER : name;
+	if (auth_only_reads(r)) {
+		if (c->user == NULL && strcmp(user, FILE_CALL_USER) != 0)
+			return err_set(e, ERR_DENIED,
+				       "a key of scope read reads as " FILE_CALL_USER " only");
+		assert(argc <= FILE_CALL_ARGS_MAX);
+		memcpy(&limited[2], argv, argc * sizeof(*argv));
+		argv = limited;
+		argc += 2;
+	}
 	if (c->bytes == NULL)
 		c->bytes = malloc(FILE_MSG_MAX);
 	if (c->bytes == NULL)

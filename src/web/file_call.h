@@ -8,6 +8,8 @@
 
 #define FILE_CALL_ARGS_MAX 8
 #define FILE_CALL_USER "user" /* unless told */
+/* What a key of scope read does not reach: secrets as files, and in environments of processes. */
+#define FILE_CALL_HIDDEN "/proc:/dev/shm/secrets:/run/secrets"
 
 struct file_call;
 

@@ -242,6 +242,7 @@ def upgrade():
 
 
 def sessions(p):
+    p.probe(200, "GET", "/metrics")
     p.probe(200, "GET", "/v1/node")
     p.probe(200, "GET", "/v1/templates")
     for query in ("", "limit=1&order=asc", "state=running,stopped&template=host&metadata.test=openapi"):

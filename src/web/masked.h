@@ -1,0 +1,23 @@
+/* masked.h - content of a session's files on its way to a key that may only read: values of the
+ * session's secrets are covered in it, as in its output. Lengths stay. */
+#pragma once
+
+#include "mask.h"
+#include "request.h"
+
+struct masked {
+	bool on; /* else everything passes as it is */
+	struct mask_stream stream;
+	uint8_t *out; /* owned: masked, and not yet written */
+	size_t at, len;
+	bool ended;
+};
+
+/* Is it needed for this request? */
+void masked_begin(struct masked *k, const struct request *r, const struct session *s);
+/* Takes up to len bytes and returns how many; fewer: on_writable follows. Aborts the answer if the
+ * session, or what is to be covered, is gone. */
+size_t masked_write(struct masked *k, struct request *r, const uint8_t *data, size_t len);
+/* No more will come. True: all is written; else it is to be called again when there is room. */
+bool masked_end(struct masked *k, struct request *r);
+void masked_release(struct masked *k); /* wipes it */
