@@ -43,9 +43,9 @@ static const struct mask *mask_now(struct request *r)
 	return m;
 }
 
-static bool make_room(struct masked *k, const struct mask *m, struct request *r, size_t len)
+static bool make_room(struct masked *k, struct request *r, size_t len)
 {
-	k->out = malloc(len + mask_reach(m));
+	k->out = malloc(len + mask_stream_held(&k->stream) + 1);
 	if (k->out == NULL)
 		exchange_abort(r->x);
 	return k->out != NULL;
@@ -61,7 +61,7 @@ size_t masked_write(struct masked *k, struct request *r, const uint8_t *data, si
 	if (!write_out(k, r))
 		return 0;
 	m = mask_now(r);
-	if (m == NULL || !make_room(k, m, r, n))
+	if (m == NULL || !make_room(k, r, n))
 		return len;
 	k->len = mask_feed(m, &k->stream, data, n, k->out);
 	(void)write_out(k, r);
@@ -79,7 +79,7 @@ bool masked_end(struct masked *k, struct request *r)
 	if (k->ended)
 		return true;
 	m = mask_now(r);
-	if (m == NULL || !make_room(k, m, r, 0))
+	if (m == NULL || !make_room(k, r, 0))
 		return false; /* on_done is on its way */
 	k->ended = true;
 	k->len = mask_end(m, &k->stream, k->out);
