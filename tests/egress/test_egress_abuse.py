@@ -108,6 +108,21 @@ def test_secret_echo_in_location(server):
         h.never_in(str(internet.NET.hit("/echo")), "the request behind the redirect")
 
 
+def test_secret_guessed_by_redirects(server):
+    """A server that sends back what it was asked for, the one that has the secret and another: a right guess of a part
+    looks like a wrong one."""
+    with Holder(server) as h:
+        h.get("https://api.example/secret")
+        guesses = [h.value[:n] for n in range(1, len(h.value), 3)]
+        guesses += [g[:-1] + ("a" if g[-1] != "a" else "b") for g in guesses]
+        for site in ("https://api.example", "http://web.example"):
+            urls = [f"{site}/redirect?to=https://x.example/{urllib.parse.quote(g, safe='')}" for g in guesses]
+            done = h.server.run(h.session["id"], ["sh", "-c", 'curl -sS -m 20 -i "$@" 2>&1 | grep -i "^location:" | '
+                                                  'od -An -v -tx1 | tr -d " \\n"', "sh", *urls])
+            lines = bytes.fromhex(done["stdout"]).decode("latin-1").split("\r\n")[:-1]
+            equal([urllib.parse.unquote(line.split("x.example/")[1]) for line in lines], guesses, site)
+
+
 def test_secret_echo_in_error(server):
     with Holder(server) as h:
         _, status, text = h.get("https://api.example/secret?as=error")

@@ -184,6 +184,23 @@ def test_a_variable(server):
     server.delete(session["id"])
 
 
+def test_guesses_in_output(server):
+    """A brokered secret, which the cell does not have: what prints a part of it looks like what prints anything."""
+    text = value()
+    put(server, "token", text, hosts=["api.example.com"], ways=["broker"])
+    session = server.create(secrets=[{"name": "token", "as": "broker", "env": "TOKEN"}])
+    for known in (1, 2, 5, 6, 7, 8, 20, len(text) - 1):
+        wrong = text[:known - 1] + ("0" if text[known - 1] != "0" else "1")
+        for guess in (text[:known], wrong, text[-known:]):
+            for line in (["printf", "%s", guess], f"printf %s '{guess}'; sleep 0.1; printf ."):
+                done = server.run(session["id"], line)
+                equal(done["stdout"], guess + ("." if isinstance(line, str) else ""), f"{known} characters")
+                equal(server.execution(done)["stdout_bytes"], len(done["stdout"]))
+    equal(sh(server, session, ["printf", "%s", text]), "*" * len(text), "all of it")
+    server.delete(session["id"])
+    drop(server, "token")
+
+
 def test_a_file(server):
     first, second = value(), value()
     put(server, "pass", first)
