@@ -85,9 +85,18 @@ bool secrets_holds(struct http1_span text, const struct secret *s)
 
 /* ---- headers */
 
-/* Which of them is in the text and may be there, as a set; those that may not are misused. */
-static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http1_span text,
-		     bool basic)
+static bool is_for_header(const struct secret *s, struct http1_span name)
+{
+	for (char *const *h = s->headers; !s->in_header && *h != NULL; h++)
+		if (http1_span_is_nocase(name, *h))
+			return true;
+	return s->in_header;
+}
+
+/* Which of them is in the text of a header and may be there, as a set; those that may not are
+ * misused. */
+static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http1_span header,
+		     struct http1_span text, bool basic)
 {
 	uint64_t set = 0;
 
@@ -96,7 +105,7 @@ static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http
 
 		if (!secrets_holds(text, x))
 			continue;
-		if (secrets_may(x, u) && (basic ? x->in_basic : x->in_header) &&
+		if (secrets_may(x, u) && (basic ? x->in_basic : is_for_header(x, header)) &&
 		    (basic || http1_is_value(x->value, x->len)))
 			set |= 1ULL << i;
 		else
@@ -142,8 +151,8 @@ static int put_in(const struct secrets *s, struct secrets_use *u, uint64_t set,
 #define BASIC_MAX 4096
 
 /* "Basic " and base64 of "user:password". 0: nothing of ours is in it. */
-static int put_basic(const struct secrets *s, struct secrets_use *u, struct http1_span value,
-		     char *ret, size_t cap)
+static int put_basic(const struct secrets *s, struct secrets_use *u, struct http1_span name,
+		     struct http1_span value, char *ret, size_t cap)
 {
 	size_t skip = 6;
 	uint8_t plain[BASE64_BYTES(BASIC_MAX + 3)];
@@ -159,7 +168,7 @@ static int put_basic(const struct secrets *s, struct secrets_use *u, struct http
 	n = base64_decode_any(value.p + skip, value.n - skip, plain);
 	if (n <= 0)
 		return 0;
-	set = find(s, u, (struct http1_span){ (char *)plain, (size_t)n }, true);
+	set = find(s, u, name, (struct http1_span){ (char *)plain, (size_t)n }, true);
 	if (set == 0)
 		return 0;
 	n = put_in(s, u, set, (struct http1_span){ (char *)plain, (size_t)n }, made, sizeof(made));
@@ -188,8 +197,8 @@ int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_
 	if (s == NULL || s->n == 0)
 		return 0;
 	if (is_basic(name, value))
-		return put_basic(s, u, value, ret, cap);
-	set = find(s, u, value, false);
+		return put_basic(s, u, name, value, ret, cap);
+	set = find(s, u, name, value, false);
 	return set == 0 ? 0 : put_in(s, u, set, value, ret, cap);
 }
 

@@ -29,7 +29,7 @@ bool secrets_wants_body(const struct secrets *s, const struct secrets_use *u,
 	if (s == NULL || kind_of(content_type) == NEITHER)
 		return false;
 	for (size_t i = 0; i < s->n; i++)
-		if (s->all[i].fields != NULL && s->all[i].placeholder != NULL &&
+		if (s->all[i].fields[0] != NULL && s->all[i].placeholder != NULL &&
 		    secrets_may(&s->all[i], u))
 			return true;
 	return false;

@@ -17,10 +17,10 @@ struct secret {
 	size_t placeholder_len;
 	struct host_pattern *hosts; /* owned; none: where a rule names it */
 	size_t nhosts;
-	char **methods, **paths,
-		**fields; /* owned, NULL at the end; NULL: all, or none of fields */
-	bool in_header, in_basic;
-	uint64_t expires_ms; /* 0: never */
+	char **methods, **paths;  /* owned, NULL at the end; NULL: all */
+	char **headers, **fields; /* owned, NULL at the end: headers and fields it is for */
+	bool in_header, in_basic; /* in_header: in any */
+	uint64_t expires_ms;	  /* 0: never */
 };
 
 /* A further value that is masked: one that was replaced, or that the cell holds itself. */

@@ -43,6 +43,7 @@ void secrets_free(struct secrets *s)
 		free(x->hosts);
 		list_free(x->methods);
 		list_free(x->paths);
+		list_free(x->headers);
 		list_free(x->fields);
 	}
 	for (size_t i = 0; i < s->nothers; i++)
@@ -100,40 +101,49 @@ static int read_hosts(const char *name, const json_t *list, struct host_pattern 
 	return got;
 }
 
-/* "header", "basic", "body:FIELD". Without a word: the first two. */
+/* Adds a copy to a list that has room for it. */
+static int list_add(char **list, const char *text)
+{
+	while (*list != NULL)
+		list++;
+	*list = strdup(text);
+	return *list == NULL ? -1 : 0;
+}
+
+static int read_place(struct secret *s, const char *text, struct err *e)
+{
+	static const char header[] = "header:", body[] = "body:";
+	size_t h = sizeof(header) - 1, b = sizeof(body) - 1;
+
+	if (strcmp(text, "header") == 0)
+		s->in_header = true;
+	else if (strcmp(text, "basic") == 0)
+		s->in_basic = true;
+	else if (strncmp(text, header, h) == 0 && http1_is_token(text + h, strlen(text + h)))
+		return list_add(s->headers, text + h) < 0 ? err_sys(e, "allocate") : 0;
+	else if (strncmp(text, body, b) == 0 && text[b] != '\0')
+		return list_add(s->fields, text + b) < 0 ? err_sys(e, "allocate") : 0;
+	else
+		return bad(e, s->name, "\"in\" is none of header, header:NAME, basic, body:FIELD");
+	return 0;
+}
+
+/* Without a word: header and basic. */
 static int read_in(struct secret *s, const json_t *list, struct err *e)
 {
-	const char *name = s->name;
 	char **texts = NULL;
-	int got = read_list(name, list, &texts, e);
-	size_t n = 0;
+	size_t n = json_array_size(list);
+	int got = read_list(s->name, list, &texts, e);
 
 	s->in_header = s->in_basic = got == 0 && texts == NULL;
-	for (char **p = texts; got == 0 && p != NULL && *p != NULL; p++) {
-		if (strcmp(*p, "header") == 0)
-			s->in_header = true;
-		else if (strcmp(*p, "basic") == 0)
-			s->in_basic = true;
-		else if (strncmp(*p, "body:", 5) != 0 || (*p)[5] == '\0')
-			got = bad(e, name, "\"in\" is none of header, basic, body:FIELD");
-		else { /* those stay, at the front, without the word */
-			char *field = *p;
-
-			memmove(field, field + 5, strlen(field + 5) + 1);
-			*p = texts[n];
-			texts[n++] = field;
-		}
-	}
-	if (got < 0 || n == 0) {
-		list_free(texts);
-		return got;
-	}
-	for (char **p = texts + n; *p != NULL; p++) {
-		free(*p);
-		*p = NULL;
-	}
-	s->fields = texts;
-	return 0;
+	s->headers = calloc(n + 1, sizeof(char *));
+	s->fields = calloc(n + 1, sizeof(char *));
+	if (s->headers == NULL || s->fields == NULL)
+		got = err_sys(e, "allocate");
+	for (size_t i = 0; got == 0 && texts != NULL && i < n; i++)
+		got = read_place(s, texts[i], e);
+	list_free(texts);
+	return got;
 }
 
 static int read_value(struct secret *s, const json_t *o, struct err *e)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "http1.h"
 #include "path.h"
 
 #define LIST_MAX 64
@@ -39,6 +40,8 @@ static bool is_place(const char *text)
 
 	if (strcmp(text, "header") == 0 || strcmp(text, "basic") == 0)
 		return true;
+	if (strncmp(text, "header:", 7) == 0)
+		return n <= 7 + FIELD_MAX && http1_is_token(text + 7, n - 7);
 	if (strncmp(text, "body:", 5) != 0 || n == 5 || n > 5 + FIELD_MAX)
 		return false;
 	for (; *text != '\0'; text++)
@@ -131,8 +134,8 @@ int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_sec
 		read_list(&m, "methods", is_method, "must be methods such as GET", &ret->methods);
 	w->paths = read_list(&m, "paths", is_path, "must be patterns of paths such as /v1/**",
 			     &ret->paths);
-	w->places =
-		read_list(&m, "in", is_place, "must be of header, basic, body:FIELD", &ret->places);
+	w->places = read_list(&m, "in", is_place,
+			      "must be of header, header:NAME, basic, body:FIELD", &ret->places);
 	read_ways(&m, &w->ways);
 	members_time(&m, "ttl", &w->ttl_ms, &w->ttl_given);
 	return members_end(&m);

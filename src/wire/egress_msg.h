@@ -53,7 +53,7 @@ enum egress_type {
  *	 "policy": {...},                  merged, see policy.h; or
  *	 "layers": ["..", "..", ".."],     node's, tenant's, session's document as text, "": none
  *	 "secrets": [{"name", "value", "placeholder", "hosts": [..], "methods": [..], "paths": [..],
- *	              "in": ["header", "basic", "body:FIELD"], "expires_ms"}],
+ *	              "in": ["header", "header:NAME", "basic", "body:FIELD"], "expires_ms"}],
  *	 "mask": [{"value", "name", "hosts": [..]}, ...]}
  *	                                   further values never to be recorded, nor shown in answers
  *	                                   of servers that can know the secret of that name; a text

@@ -53,11 +53,11 @@ def python(server, session, code, *args, program=PYTHON, **more):
 def test_made_shown_changed_removed(server):
     text = value()
     made = put(server, "github.token", text, metadata={"for": "ci"}, hosts=["api.github.com", "*.example.org"],
-               methods=["GET"], paths=["/repos/**"], **{"in": ["header", "body:token"]}, ttl="1h")
+               methods=["GET"], paths=["/repos/**"], **{"in": ["header:X-Token", "body:token"]}, ttl="1h")
     check(re.fullmatch(r"sec_[a-z0-9]{16}", made["id"]), made["id"])
     equal((made["name"], made["version"], made["usable"]), ("github.token", 1, True))
     equal((made["metadata"], made["hosts"], made["methods"], made["paths"], made["in"]),
-          ({"for": "ci"}, ["api.github.com", "*.example.org"], ["GET"], ["/repos/**"], ["header", "body:token"]))
+          ({"for": "ci"}, ["api.github.com", "*.example.org"], ["GET"], ["/repos/**"], ["header:X-Token", "body:token"]))
     equal(made["ways"], ["broker", "env", "file", "socket"])
     check(made["expires_at"] is not None, "no time")
     equal(server.want(200, "GET", "/v1/secrets/github.token"), made)

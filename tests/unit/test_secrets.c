@@ -127,6 +127,25 @@ static void the_rule_has_a_say(void)
 	secrets_free(s);
 }
 
+static void in_named_headers(void)
+{
+	static const char text[] =
+		"{\"secrets\":[{\"name\":\"A\",\"value\":\"real-value-1\",\"placeholder\":\"" P1
+		"\",\"hosts\":[\"api.example.com\"],\"in\":[\"header:Authorization\",\"header:X-"
+		"Key\"]}]}";
+	struct secrets *s = NULL;
+	struct secrets_use u = good();
+	struct err e;
+
+	CHECK(secrets_read(text, strlen(text), &s, &e) == 0);
+	CHECK_STR(header(s, &u, "authorization", "Bearer " P1), "Bearer real-value-1");
+	CHECK_STR(header(s, &u, "X-KEY", P1), "real-value-1");
+	CHECK(!u.misused);
+	CHECK_STR(header(s, &u, "User-Agent", P1), P1);
+	CHECK(u.misused && !secrets_wants_body(s, &u, span("application/json")));
+	secrets_free(s);
+}
+
 static void only_in_its_place(void)
 {
 	struct secrets *s = read_order();
@@ -291,6 +310,8 @@ static void refuses_bad_orders(void)
 		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"paths\":[\"x\"]}]}",
 		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"in\":[\"cookie\"]}]}",
 		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"in\":[\"body:\"]}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"in\":[\"header:\"]}]}",
+		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"in\":[\"header:a b\"]}]}",
 		"{\"secrets\":[{\"name\":\"a\",\"value\":\"v\",\"expires_ms\":\"1\"}]}",
 		"{\"mask\":[1]}",
 		"{\"mask\":[{\"value\":\"v\"}]}",
@@ -307,6 +328,7 @@ static void refuses_bad_orders(void)
 
 TEST_MAIN({ "goes where it is bound", goes_where_it_is_bound },
 	  { "goes nowhere else", goes_nowhere_else }, { "the rule has a say", the_rule_has_a_say },
-	  { "only in its place", only_in_its_place }, { "basic", basic }, { "expands", expands },
-	  { "bodies", bodies }, { "masks all", masks_all }, { "who can know", who_can_know },
+	  { "in named headers", in_named_headers }, { "only in its place", only_in_its_place },
+	  { "basic", basic }, { "expands", expands }, { "bodies", bodies },
+	  { "masks all", masks_all }, { "who can know", who_can_know },
 	  { "refuses bad orders", refuses_bad_orders })
