@@ -23,8 +23,23 @@
 
 #define BULK 4096
 
+/* A session that prints values again and again is said so: at 100, 1000, ... of them. */
+static void count_covered(struct session *s, uint64_t places)
+{
+	uint64_t before = s->covered, step = 100;
+
+	s->covered += places;
+	while (step <= before)
+		step *= 10;
+	if (s->covered >= step)
+		log_warn("many values of secrets in output", "session_id=%s covered=%llu",
+			 s->row.id, (unsigned long long)s->covered);
+}
+
 static void close_out(struct execution *x, int i)
 {
+	count_covered(x->session, x->mask[i].stream.places);
+	x->mask[i].stream.places = 0;
 	output_mask_release(&x->mask[i]);
 	loop_remove(x->session->core->loop, &x->watch_out[i]);
 	io_close_all(&x->out[i], 1);

@@ -154,7 +154,8 @@ struct session {
 	struct {
 		uint64_t at_ns;
 		size_t left;
-	} mask_turn; /* bytes of output that may be masked in the turn that began at at_ns */
+	} mask_turn;	  /* bytes of output that may be masked in the turn that began at at_ns */
+	uint64_t covered; /* values of secrets and matches of patterns in its output so far */
 	struct doorway door;
 	struct secret_state *secrets; /* owned: secret_inside.h; NULL: it never had any */
 	uint64_t net_records;	      /* of what it tried to reach; 0: not counted yet */

@@ -5,6 +5,7 @@
 
 #include "gateway_inside.h"
 #include "json.h"
+#include "log.h"
 #include "model.h"
 #include "attempt.h"
 #include "refusal.h"
@@ -21,6 +22,19 @@ static const char *model_text(struct gateway *x, struct json *j)
 	model_write(x->model, j);
 	json_close(j, '}');
 	return json_ok(j) ? j->text : NULL;
+}
+
+/* A session that has values covered again and again is said so: at 100, 1000, ... of them. */
+static void count_covered(struct gateway *x)
+{
+	uint64_t before = x->guest->covered, step = 100;
+
+	x->guest->covered += x->masked.places;
+	while (step <= before)
+		step *= 10;
+	if (x->guest->covered >= step)
+		log_warn("many values of secrets in answers", "session_id=%s covered=%llu",
+			 x->guest->id, (unsigned long long)x->guest->covered);
 }
 
 void gateway_record(struct gateway *x)
@@ -55,6 +69,7 @@ void gateway_record(struct gateway *x)
 	else if (!x->aim.host[0] && !x->aim.by_name)
 		r.ip = &x->aim.ip;
 	attempt_send(x->guest, &r);
+	count_covered(x);
 	if (x->model)
 		json_release(&j);
 }

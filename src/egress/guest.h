@@ -68,6 +68,7 @@ struct guest {
 	struct used_table used;		  /* owned: guest_limits.h */
 	bool here;			  /* attached since the channel is new */
 	uint64_t records_lost;
+	uint64_t covered; /* values of secrets in its answers so far */
 	size_t waiting;	  /* bytes of its records since the channel had none waiting, */
 	uint64_t emptied; /* which was for the so many-th time */
 };
