@@ -12,6 +12,7 @@
 #include "inside.h"
 #include "io.h"
 #include "log.h"
+#include "pipe_io.h"
 
 #define CHECKPOINT_PAGES 1000	   /* worth it, when nothing goes on */
 #define CHECKPOINT_PAGES_MAX 24000 /* 94 MiB: whatever goes on */
@@ -202,7 +203,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	jobs_init(&c->jobs, l);
+	share_init(&c->share, l);
 	keeper_link_init(&c->keeper, l);
 	egress_link_init(&c->egress, c);
 	net_used_init(&c->net_used, c);
@@ -224,7 +225,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	}
 	n = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", c->boot_id,
 			 sizeof(c->boot_id), e);
-	if (n < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
+	if (n < 0 || pipe_io_setup(e) < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
 	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 || tenant_load_all(c, e) < 0 ||
 	    tenant_first(c, e) < 0 || session_mask_setup(c, e) < 0 ||
 	    session_policy_setup(c, e) < 0 || secret_start(c, e) < 0) {
@@ -256,7 +257,7 @@ void core_free(struct core *c)
 	net_used_release(&c->net_used);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
-	jobs_release(&c->jobs);
+	share_release(&c->share);
 	loop_task_cancel(c->loop, &c->tell_listeners);
 	loop_task_cancel(c->loop, &c->tell_net);
 	loop_task_cancel(c->loop, &c->revoke);
@@ -337,14 +338,14 @@ struct loop *core_loop(struct core *c)
 	return c->loop;
 }
 
-void core_job_add(struct core *c, struct tenant *t, struct job *j)
+void core_share(struct core *c, struct tenant *t, struct share_job *j)
 {
-	jobs_add(&c->jobs, t == NULL ? &c->work : &t->work, j);
+	share_add(&c->share, t == NULL ? &c->work : &t->work, j);
 }
 
-void core_job_cancel(struct core *c, struct job *j)
+void core_share_cancel(struct core *c, struct share_job *j)
 {
-	jobs_cancel(&c->jobs, j);
+	share_cancel(&c->share, j);
 }
 
 uint64_t core_started_ns(const struct core *c)

@@ -117,20 +117,6 @@ int output_log_reopen(struct output_log *l, struct err *e)
 	return 0;
 }
 
-/* /dev/null for what is not kept: takes pages without copying them. */
-static int drop(int pipe_fd, size_t n)
-{
-	static int null_fd = -1;
-	ssize_t moved;
-
-	if (null_fd < 0)
-		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	do
-		moved = splice(pipe_fd, NULL, null_fd, NULL, n, SPLICE_F_NONBLOCK);
-	while (moved < 0 && errno == EINTR);
-	return moved < 0 ? -1 : (int)moved;
-}
-
 static int open_log(struct output_log *l)
 {
 	if (l->fd < 0)
@@ -249,7 +235,7 @@ size_t output_log_turn(const struct output_log *l, int there)
 static void drop_all(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n)
 {
 	while (n > 0) {
-		int dropped = drop(pipe_fd, n);
+		ssize_t dropped = pipe_io_drop(pipe_fd, n);
 
 		if (dropped <= 0)
 			return; /* somebody else took them */
@@ -345,7 +331,8 @@ void output_log_settle(struct output_log *l, enum output_stream stream, int pipe
 int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd, uint64_t now_ms,
 		    struct err *e)
 {
-	int there = 0, dropped;
+	ssize_t dropped;
+	int there = 0;
 	size_t want;
 
 	if (ioctl(pipe_fd, FIONREAD, &there) < 0)
@@ -367,7 +354,7 @@ int output_log_move(struct output_log *l, enum output_stream stream, int pipe_fd
 		mark_cut(l, why, now_ms);
 		want -= kept;
 	}
-	dropped = drop(pipe_fd, want);
+	dropped = pipe_io_drop(pipe_fd, want);
 	if (dropped > 0)
 		l->said[stream - 1] += (uint64_t)dropped;
 	return 1;

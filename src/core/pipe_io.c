@@ -9,10 +9,40 @@
 
 /* Empty between two calls. */
 static int scratch[2] = { -1, -1 };
+/* /dev/null, which takes pages without copying them. */
+static int null_fd = -1;
 
 static int open_scratch(void)
 {
 	return scratch[0] >= 0 ? 0 : pipe2(scratch, O_CLOEXEC | O_NONBLOCK);
+}
+
+static int open_null(void)
+{
+	if (null_fd < 0)
+		null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	return null_fd < 0 ? -1 : 0;
+}
+
+int pipe_io_setup(struct err *e)
+{
+	if (open_scratch() < 0)
+		return err_sys(e, "pipe");
+	if (open_null() < 0)
+		return err_sys(e, "open /dev/null");
+	return 0;
+}
+
+ssize_t pipe_io_drop(int fd, size_t n)
+{
+	ssize_t moved;
+
+	if (open_null() < 0)
+		return -1;
+	do
+		moved = splice(fd, NULL, null_fd, NULL, n, SPLICE_F_NONBLOCK);
+	while (moved < 0 && errno == EINTR);
+	return moved;
 }
 
 ssize_t pipe_io_read(int fd, void *ret, size_t cap)

@@ -6,6 +6,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "err.h"
+
+/* Opens what the functions below need, so that none of them can fail for want of a descriptor;
+ * once, before the first client. Without it they open it themselves. */
+int pipe_io_setup(struct err *e) MUST_USE;
+
 /* As read(2): -1 with EAGAIN if there is nothing now, 0 at the end. 64 KiB at most. */
 ssize_t pipe_io_read(int fd, void *ret, size_t cap);
 
@@ -15,3 +21,7 @@ ssize_t pipe_io_write(int fd, const void *data, size_t len);
 /* The first bytes in the pipe, which stay there: 64 KiB at most, perhaps fewer than there are. -1
  * with EAGAIN if there is nothing now. */
 ssize_t pipe_io_peek(int fd, void *ret, size_t cap);
+
+/* Takes up to n bytes out of the pipe, unread. Returns how many, 0 at the end, -1 with EAGAIN if
+ * there is nothing now. */
+ssize_t pipe_io_drop(int fd, size_t n);
