@@ -128,12 +128,18 @@ static void remember_userns(struct watch *w)
 			"asked again before the next keeper");
 }
 
+/* A keeper is given to cordond over its control socket, which ends before cordond is seen to. */
+static bool daemon_listens(const struct watch *w)
+{
+	return w->daemon.pid != 0 && w->control >= 0;
+}
+
 /* Both are there, and one of them is new. */
 static void join(struct watch *w)
 {
 	struct err e;
 
-	if (w->daemon.pid == 0 || w->control < 0 || w->egress.child.pid == 0)
+	if (!daemon_listens(w) || w->egress.child.pid == 0)
 		return;
 	if (serve_egress_join(&w->egress, w->control, &e) < 0)
 		log_warn("cordond and cordon-egress have no channel", "error=%s", e.msg);
@@ -162,7 +168,7 @@ static void start_missing(struct watch *w)
 			fresh = true;
 		}
 	}
-	if (w->daemon.pid != 0 && child_is_due(&w->keeper)) {
+	if (daemon_listens(w) && child_is_due(&w->keeper)) {
 		if (start_keeper(w, &e) < 0)
 			child_failed(&w->keeper, &e);
 		else
@@ -266,7 +272,7 @@ static int sleep_ms(struct watch *w)
 
 	for (size_t i = 0; i < COUNT(all) && !w->ending; i++)
 		if (all[i]->pid == 0 && all[i]->again_ns < at &&
-		    (all[i] != &w->keeper || w->daemon.pid != 0))
+		    (all[i] != &w->keeper || daemon_listens(w)))
 			at = all[i]->again_ns;
 	if (at == UINT64_MAX)
 		return -1;
