@@ -1,8 +1,7 @@
 /* fd_std.h - descriptors 0, 1 and 2, which are open from the first line of main() to the end. */
 #pragma once
 
-/* Opens /dev/null for each that is closed: the first call of each main() but the
- * keeper's, whose starter has made it. */
+/* Opens /dev/null for each that is closed: the first call of each main(). */
 void fd_std_fill(void);
 
 /* Replaces one of them with with, which stays open. Returns -1 and sets errno if it cannot. */

@@ -414,7 +414,7 @@ static struct live_cell *new_cell(struct core *core, const char *id,
 	assert(c != NULL);
 	c->core = core;
 	(void)snprintf(c->id, sizeof(c->id), "%s", id);
-	c->pidfd = c->listener = -1;
+	c->pidfd = c->listener = c->agent.sock = c->agent.out_fd = -1;
 	c->channel.fd = c->death.fd = -1;
 	c->timer = (struct loop_timer){ .fire = on_timer, .arg = c };
 	/* Handles of an earlier daemon's built-ins may still be in use; they are not held and so

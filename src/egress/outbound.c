@@ -328,6 +328,8 @@ void outbound_start(struct guest *g, const struct policy_target *to, struct outb
 		abort(); /* as the loop does: a call that never ends helps nobody */
 	c->guest = g;
 	c->out = o;
+	for (size_t i = 0; i < COUNT(c->attempts); i++)
+		c->attempts[i].fd = c->attempts[i].on_fd.fd = -1;
 	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = &g->lookups };
 	c->stagger = (struct loop_timer){ .fire = on_stagger, .arg = c };
 	c->life = (struct loop_timer){ .fire = on_life, .arg = c };

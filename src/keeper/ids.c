@@ -123,7 +123,8 @@ int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32
 {
 	struct ids ids = { .uid = { { from_uid, to_uid, 1 } },
 			   .gid = { { from_gid, to_gid, 1 } },
-			   .runs = 1 };
+			   .runs = 1,
+			   .slot_fd = -1 };
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
 	pid_t parent = getpid();
 	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));

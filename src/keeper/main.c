@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "build.h"
+#include "fd_std.h"
 #include "kernel.h"
 #include "walls.h"
 
@@ -43,6 +44,7 @@ int main(void)
 	struct keeper k = { .proc_sys_fd = -1 };
 	struct err e = { 0 };
 
+	fd_std_fill();
 	if (!read_setup(&k.setup)) {
 		(void)fprintf(stderr,
 			      "cordon-keeper: cordon of this version starts it, nobody else\n");

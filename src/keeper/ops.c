@@ -19,7 +19,7 @@ static struct cell own; /* the one that does not linger */
 /* A request with its descriptors, and the answer. */
 struct call {
 	union keeper_request r;
-	int fds[IO_FDS_MAX]; /* owned */
+	int fds[IO_FDS_MAX]; /* owned; valid while it is served, as many as came */
 	struct keeper_reply reply;
 	int fd; /* owned; sent along if >= 0 */
 };
