@@ -35,15 +35,16 @@ check: packages all sanitized
 	@tools/check-banned
 	@tools/check-layers
 	@tools/check-size
+	@tools/check-fds
 	@tools/run-tests $(BUILD)
 
 lint:
 	@tools/install-packages tools/packages-build tools/packages-lint
 	@tools/lint $(BUILD)
 
-# cordond and cordon-egress with sanitizers, for the tests that look for memory errors.
+# cordond and cordon-egress with sanitizers, and with calls that fail on demand, for the tests that look for memory errors.
 sanitized: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized
+	@ninja -C $(BUILD) --quiet cordond.sanitized cordon-egress.sanitized faults
 
 # Every suite that can run under AddressSanitizer and UndefinedBehaviorSanitizer (HACKING.md lists the others).
 ASAN_SUITES ?= unit fuzz behaviour server conformance egress chaos sdk
@@ -54,11 +55,13 @@ asan:
 	@ninja -C $(BUILD)-asan --quiet
 	@tools/run-tests $(BUILD)-asan $(ASAN_SUITES)
 
-# The model fuzz for SOAK_SECONDS, hostile servers, failing calls and load: about twice as long in all.
+# The model fuzz for SOAK_SECONDS, hostile servers, failing calls for FAULT_SECONDS and load: about three times as long
+# in all.
 SOAK_SECONDS ?= 1800
+FAULT_SECONDS ?= 1800
 soak: packages all sanitized
 	@tools/install-packages tools/packages-test
-	@tools/soak $(BUILD) $(SOAK_SECONDS) $(SEED)
+	@FAULT_SECONDS=$(FAULT_SECONDS) tools/soak $(BUILD) $(SOAK_SECONDS) $(SEED)
 
 # Each fuzz target for FUZZ_SECONDS.
 FUZZ_SECONDS ?= 60
