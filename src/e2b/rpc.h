@@ -68,7 +68,7 @@ struct rpc_stream {
 	void (*late)(struct request *r);
 	char *pending; /* owned: the rest of a frame */
 	size_t len, sent;
-	bool begun, ended;
+	bool begun, said, ended;
 };
 
 /* Starts the answer. keepalive: the message to send when nothing else was for as long as the header

@@ -69,20 +69,24 @@ static bool put(struct rpc_stream *s, unsigned flags, const char *message, size_
 	s->sent = 0;
 	s->spent += RPC_ENVELOPE_HEAD + len;
 	s->said_ns = loop_now_ns(core_loop(s->r->core));
+	s->said = true;
 	flush(s);
 	return true;
 }
 
+/* Not before the first message: clients take that one for the start. */
 static void keep_alive(struct loop_timer *t)
 {
 	struct rpc_stream *s = t->arg;
 	struct loop *l = core_loop(s->r->core);
 
-	if (s->pending == NULL && loop_now_ns(l) - s->said_ns >= s->keepalive_ns &&
+	if (s->said && s->pending == NULL && loop_now_ns(l) - s->said_ns >= s->keepalive_ns &&
 	    !put(s, 0, s->keepalive_message, strlen(s->keepalive_message)))
 		return;
 	/* Behind a frame that waits for room nothing more is due. */
-	loop_timer_set(l, t, (s->pending == NULL ? s->said_ns : loop_now_ns(l)) + s->keepalive_ns);
+	loop_timer_set(l, t,
+		       (s->said && s->pending == NULL ? s->said_ns : loop_now_ns(l)) +
+			       s->keepalive_ns);
 	s->more(s->r);
 }
 

@@ -457,6 +457,16 @@ def test_keepalive(server):
     equal(events[0], {"keepalive": {}})
 
 
+def test_the_first_message_is_the_start(server):
+    """Clients read it as that: no keepalive comes before it, however long PID 1 of the sandbox takes."""
+    box = Box(server)
+    pid1 = server.cell_pids(box.id)[0]
+    os.kill(pid1, signal.SIGSTOP)
+    threading.Timer(2.5, os.kill, (pid1, signal.SIGCONT)).start()
+    stream = box.start("echo x", keepalive=1)
+    has(next(iter(stream)), "start", "the first message")
+
+
 # --- the protocol
 
 
