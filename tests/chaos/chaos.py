@@ -231,7 +231,7 @@ class Chaos:
             row = self.server.want(200, "GET", path)
             return row if row["ended_at"] and (not whole or not row["output_open"]) else None
 
-        row = wait_for(over, 20, f"end of {x.id} ({x.kind}) of {s.id}", step=0.05)
+        row = wait_for(over, 60, f"end of {x.id} ({x.kind}) of {s.id}", step=0.05)
         for stream, want in (("stdout", x.out), ("stderr", x.err)):
             got = self.server.want(200, "GET", f"{path}/output?stream={stream}", raw=True)
             good = got == want if whole and x.code is not None else want.startswith(got)

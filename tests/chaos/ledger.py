@@ -112,9 +112,9 @@ def program(random_, marker):
         line = f"(for i in $(seq {n}); do echo {marker} $i; sleep 0.02; done) & exit {code}"
         return kind, {"command": line}, "".join(f"{marker} {i}\n" for i in range(1, n + 1)).encode(), b"", code
     if kind == "binary":
-        seed = hashlib.sha256(marker.encode()).digest() * (n * 64)
+        seed = hashlib.sha256(marker.encode()).digest() * (n * 16)
         text = base64.b64encode(seed[:32]).decode()
-        line = f"printf %s {text} | base64 -d > /tmp/{marker}; for i in $(seq {n * 64}); do cat /tmp/{marker}; done; exit {code}"
+        line = f"printf %s {text} | base64 -d > /tmp/{marker}; for i in $(seq {n * 16}); do cat /tmp/{marker}; done; exit {code}"
         return kind, {"command": line}, seed, b"", code
     return kind, {"argv": ["/bin/sh", "-c", f"exit {code}"]}, b"", b"", code
 

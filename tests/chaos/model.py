@@ -64,7 +64,7 @@ class Run:
         self.ledger = ledger.Ledger(self.server)
         self.tenants = [Tenant(self.server, self.ledger, f"t{i}", RudeView) for i in range(args.tenants)]
         self.trouble = Trouble(self.server, args, self.ledger, self.tenants)
-        self.health = Health(self.ledger)
+        self.health = Health(self.ledger, self.trouble)
 
     def workers(self):
         made, seed = [self.health, Watch(self.ledger), Outsider(self.tenants, self.args.seed)], self.args.seed

@@ -20,6 +20,7 @@ class Trouble(Chaos):
     def __init__(self, server, args, whole, tenants):
         super().__init__(server, args)
         self.ledger, self.tenants = whole, tenants
+        self.last = []  # what was done last, and when
         self.chaos = []
         for tenant in tenants:
             one = Chaos(tenant.view, args)
@@ -72,6 +73,7 @@ class Trouble(Chaos):
             self.ledger.started.wait(0.5)
             time.sleep(self.random.random() * 0.005)
         self.killed[what] = self.killed.get(what, 0) + 1
+        self.last = [*self.last[-2:], f"{what} {time.strftime('%H:%M:%S', time.gmtime())}"]
         self.ledger.generation += 1
         if what == "init":
             self.kill_init()
