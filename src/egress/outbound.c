@@ -269,6 +269,7 @@ static void on_life(struct loop_timer *t)
 static void on_lookup(struct lookup *l, const struct ip *ips, size_t n, const struct err *e)
 {
 	struct outbound_call *c = l->arg;
+	struct outbound_judge judge;
 
 	if (n == 0) {
 		fail(c, e);
@@ -276,7 +277,11 @@ static void on_lookup(struct lookup *l, const struct ip *ips, size_t n, const st
 	}
 	memcpy(c->ips, ips, n * sizeof(*ips));
 	c->nips = n;
-	try_next(c);
+	judge = judge_of(c);
+	if (outbound_judge_all(&judge, c->ips, n, &c->denied))
+		try_next(c);
+	else
+		give_up(c);
 }
 
 static void on_begin(struct loop_task *t)

@@ -52,11 +52,32 @@ static bool may_be_own(const struct outbound_judge *j, const struct ip *ip)
 	return ip_kind(ip) == IP_LOOPBACK || policy_names(j->policy, ip);
 }
 
-bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct err *ret_why)
+/* Do the rules for addresses allow it? */
+static bool fits_rules(const struct outbound_judge *j, const struct ip *ip, struct err *ret_why)
 {
 	const struct policy_target to = { .host = j->host[0] != '\0' ? j->host : NULL,
 					  .port = j->port };
 	const struct policy_rule *rule = NULL;
+	char what[64];
+
+	if (j->below == POLICY_NODE || policy_resolved(j->policy, &to, ip, &rule) ||
+	    rule->layer >= j->below)
+		return true;
+	(void)snprintf(what, sizeof(what), "which %.40s denies", rule->name);
+	return deny(j, ip, what, ret_why);
+}
+
+bool outbound_judge_all(const struct outbound_judge *j, const struct ip *ips, size_t n,
+			struct err *ret_why)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!fits_rules(j, &ips[i], ret_why))
+			return false;
+	return true;
+}
+
+bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct err *ret_why)
+{
 	enum ip_kind kind = ip_kind(ip);
 	const char *name = ip_kind_name(kind);
 	char what[64];
@@ -66,11 +87,8 @@ bool outbound_judge(const struct outbound_judge *j, const struct ip *ip, struct 
 			       strchr("aeiou", name[0]) ? "an" : "a", name);
 		return deny(j, ip, what, ret_why);
 	}
-	if (j->below != POLICY_NODE && !policy_resolved(j->policy, &to, ip, &rule) &&
-	    rule->layer < j->below) {
-		(void)snprintf(what, sizeof(what), "which %.40s denies", rule->name);
-		return deny(j, ip, what, ret_why);
-	}
+	if (!fits_rules(j, ip, ret_why))
+		return false;
 	return may_be_own(j, ip) || !is_this_machine(ip) ||
 	       deny(j, ip, "an address of this node itself", ret_why);
 }

@@ -16,6 +16,10 @@ struct outbound_judge {
 /* False, and *ret_why (ERR_DENIED) says which address, and what is wrong with it. */
 bool outbound_judge(const struct outbound_judge *j, const struct ip *ip,
 		    struct err *ret_why) MUST_USE;
+/* All addresses of a name: false if the rules for addresses deny one of them. Who denies an address
+ * means the host there, which may have others. */
+bool outbound_judge_all(const struct outbound_judge *j, const struct ip *ips, size_t n,
+			struct err *ret_why) MUST_USE;
 /* The same of a connection that was made: an address can become one of this node meanwhile. */
 bool outbound_judge_made(const struct outbound_judge *j, int fd, const struct ip *ip,
 			 struct err *ret_why) MUST_USE;

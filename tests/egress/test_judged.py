@@ -368,7 +368,30 @@ def test_revocation(egress):
         cell.detach()
 
 
+def test_denied_addresses(egress, net):
+    """A name one of whose addresses is denied is denied, also where it has others."""
+    net.name("dual.example", "93.184.216.50", "2606:4700::50")
+    net.name("six2.example", "2606:4700::50")
+    for address in ("93.184.216.50", "2606:4700::50"):
+        Origin(net, address, 80, lambda q: answer(b"x"))
+    denied = {"cidr": "93.184.216.0/24", "action": "deny", "name": "a block"}
+
+    def status(name, *rules):
+        cell = egress.cell({"default": "allow", "rules": list(rules)})
+        with cell.connect(name, 80) as s:
+            r = ask(s, get("/", name))
+        cell.detach()
+        return r.status, b"a block" in r.body
+
+    tap.same(status("dual.example", denied), (403, True), "by its IPv4 address, though it has IPv6")
+    tap.same(status("six2.example", denied), (200, False), "not one that has none of them")
+    tap.same(status("dual.example"), (200, False), "nor without the rule")
+    tap.same(status("dual.example", {"host": "dual.example", "ports": "any"}, denied), (200, False),
+             "nor one that a rule before it allows")
+
+
 def tests(w, egress, _cell):
+    test_denied_addresses(egress, w.net)
     test_revocation(egress)
     test_renaming_headers(egress, w.origin)
     test_parameters(egress)
