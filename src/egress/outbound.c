@@ -27,7 +27,7 @@
 #include "resolver.h"
 
 #define STAGGER_NS (250 * CLOCK_MS)
-#define LIFE_NS (10000 * CLOCK_MS)
+#define LIFE_MS 10000
 
 struct attempt {
 	struct outbound_call *call;
@@ -50,7 +50,7 @@ struct outbound_call {
 	struct attempt attempts[RESOLVER_ADDRESSES_MAX];
 	struct attempt *winner;	   /* talks to the proxy */
 	struct err denied, failed; /* the last of each; code ERR_NONE: none */
-	struct loop_timer stagger, life;
+	struct loop_timer stagger;
 	struct loop_task begin;
 };
 
@@ -77,7 +77,6 @@ static void free_call(struct outbound_call *c)
 
 	resolver_cancel(&c->lookup);
 	loop_timer_cancel(l, &c->stagger);
-	loop_timer_cancel(l, &c->life);
 	loop_task_cancel(l, &c->begin);
 	for (size_t i = 0; i < c->next; i++)
 		drop(&c->attempts[i]);
@@ -86,13 +85,26 @@ static void free_call(struct outbound_call *c)
 	free(c);
 }
 
+/* The end of a call: it failed, it was connected, or its time was over. */
+static void on_end(struct completion *k, const struct err *e)
+{
+	struct outbound *o = k->arg;
+	struct ip at = o->at;
+	int fd = o->connected ? o->fd : -1;
+
+	if (o->call)
+		free_call(o->call);
+	o->connected = false;
+	o->done(o, fd, fd >= 0 ? &at : NULL, e);
+}
+
 static void fail(struct outbound_call *c, const struct err *why)
 {
 	struct outbound *o = c->out;
 	struct err e = *why;
 
 	free_call(c);
-	o->done(o, -1, NULL, &e);
+	completion_end(&o->end, &e);
 }
 
 /* Nothing is left to try. What was tried and failed says more than what was left out. */
@@ -113,14 +125,15 @@ static void give_up(struct outbound_call *c)
 static void succeed(struct outbound_call *c, struct attempt *a)
 {
 	struct outbound *o = c->out;
-	struct ip ip = a->ip;
-	int fd = a->fd;
 
 	loop_remove(loop_of(c), &a->on_fd);
+	o->at = a->ip;
+	o->fd = a->fd;
+	o->connected = true;
 	a->fd = -1;
 	c->trying--;
 	free_call(c);
-	o->done(o, fd, &ip, NULL);
+	completion_end(&o->end, NULL);
 }
 
 static struct outbound_judge judge_of(const struct outbound_call *c)
@@ -255,17 +268,6 @@ static void on_attempt(struct loop_fd *f, uint32_t events)
 
 /* ---- beginning */
 
-static void on_life(struct loop_timer *t)
-{
-	struct outbound_call *c = t->arg;
-	struct err e;
-
-	(void)err_set(&e, ERR_SYSTEM, "cannot connect to %s port %u: it took too long",
-		      c->host[0] != '\0' ? c->host : "the address", c->port);
-	e.sys = ETIMEDOUT;
-	fail(c, &e);
-}
-
 static void on_lookup(struct lookup *l, const struct ip *ips, size_t n, const struct err *e)
 {
 	struct outbound_call *c = l->arg;
@@ -337,21 +339,28 @@ void outbound_start(struct guest *g, const struct policy_target *to, struct outb
 		c->attempts[i].fd = c->attempts[i].on_fd.fd = -1;
 	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = &g->lookups };
 	c->stagger = (struct loop_timer){ .fire = on_stagger, .arg = c };
-	c->life = (struct loop_timer){ .fire = on_life, .arg = c };
 	c->begin = (struct loop_task){ .run = on_begin, .arg = c };
 	o->call = c;
 	if (proxy && proxy->host)
 		aim_at_proxy(c, proxy, to);
 	else
 		aim(c, to->host, &to->ip, to->port, to->host ? POLICY_LAYERS : POLICY_NODE);
-	loop_timer_set(loop_of(c), &c->life, clock_now_ns() + LIFE_NS);
+	o->connected = false;
+	o->end.on_done = on_end;
+	o->end.arg = o;
+	completion_begin(&o->end, loop_of(c), NULL);
+	completion_set_deadline(&o->end, LIFE_MS, "connection to the server");
 	loop_defer(loop_of(c), &c->begin);
 }
 
 void outbound_cancel(struct outbound *o)
 {
+	completion_cancel(&o->end);
 	if (o->call)
 		free_call(o->call);
+	if (o->connected)
+		fd_close(o->fd);
+	o->connected = false;
 }
 
 bool outbound_complies(const struct guest *g, const struct policy_target *to, const struct ip *at,
