@@ -2,7 +2,7 @@
  *
  * What happened, in order, from the store: in pages, or followed live. A follower is told that
  * there is more (of its tenant and session only) and reads it from the store after the last number
- * it has, a few at a time, in its tenant's share of the loop (share.h), when its client has room:
+ * it has, a few at a time, in its tenant's share of the loop (jobs.h), when its client has room:
  * so a slow one costs nothing, many cost their own tenant, and nothing is missed. */
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ struct events {
 	struct feed feed; /* first, see feed.c */
 	struct journal_listener listener;
 	bool listening;
-	struct share_job job; /* reads a batch */
+	struct job job; /* reads a batch */
 	uint64_t after;
 };
 
@@ -33,7 +33,7 @@ static void release(struct request *r, bool answered)
 
 	(void)answered;
 	feed_release(&v->feed);
-	core_share_cancel(r->core, &v->job);
+	core_job_cancel(r->core, &v->job);
 	if (v->listening)
 		journal_unlisten(&v->listener);
 }
@@ -65,7 +65,7 @@ static int send_one(const struct store_event *row, void *cookie)
 }
 
 /* A batch. When it was full there may be more: behind the other jobs of the tenant. */
-static bool on_batch(struct share_job *job)
+static bool on_batch(struct job *job)
 {
 	struct request *r = job->arg;
 	struct events *v = r->state;
@@ -81,7 +81,7 @@ static bool on_batch(struct share_job *job)
 	}
 	v->after = looked.seq;
 	if (!looked.end && feed_ready(&v->feed))
-		core_share(r->core, r->tenant, job);
+		core_job_add(r->core, r->tenant, job);
 	return false;
 }
 
@@ -90,7 +90,7 @@ static void pump(struct request *r)
 	struct events *v = r->state;
 
 	if (feed_ready(&v->feed))
-		core_share(r->core, r->tenant, &v->job);
+		core_job_add(r->core, r->tenant, &v->job);
 }
 
 static void more(struct journal_listener *l)
@@ -106,7 +106,7 @@ static void follow(struct request *r, uint64_t after, bool after_given)
 	if (v == NULL)
 		return;
 	v->after = after;
-	v->job = (struct share_job){ .piece = on_batch, .arg = r };
+	v->job = (struct job){ .piece = on_batch, .arg = r };
 	/* Without a place to begin: from now on. */
 	if (!after_given && store_event_last(core_store(r->core), &v->after, &e) < 0) {
 		reply_error(r, &e);

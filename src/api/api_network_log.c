@@ -31,7 +31,7 @@ struct records {
 	struct feed feed; /* first, see feed.c */
 	struct net_log_listener listener;
 	bool listening;
-	struct share_job job; /* looks at a batch */
+	struct job job; /* looks at a batch */
 	struct wanted wanted;
 };
 
@@ -53,7 +53,7 @@ static void release(struct request *r, bool answered)
 
 	(void)answered;
 	feed_release(&v->feed);
-	core_share_cancel(r->core, &v->job);
+	core_job_cancel(r->core, &v->job);
 	if (v->listening)
 		net_log_unlisten(&v->listener);
 }
@@ -76,7 +76,7 @@ static int send_one(const struct store_net *row, void *cookie)
 }
 
 /* A batch. When it was full there may be more: behind the other jobs of the tenant. */
-static bool on_batch(struct share_job *job)
+static bool on_batch(struct job *job)
 {
 	struct request *r = job->arg;
 	struct records *v = r->state;
@@ -92,7 +92,7 @@ static bool on_batch(struct share_job *job)
 	}
 	v->wanted.after = looked.seq;
 	if (!looked.end && feed_ready(&v->feed))
-		core_share(r->core, r->tenant, job);
+		core_job_add(r->core, r->tenant, job);
 	return false;
 }
 
@@ -101,7 +101,7 @@ static void pump(struct request *r)
 	struct records *v = r->state;
 
 	if (feed_ready(&v->feed))
-		core_share(r->core, r->tenant, &v->job);
+		core_job_add(r->core, r->tenant, &v->job);
 }
 
 static void more(struct net_log_listener *l)
@@ -117,7 +117,7 @@ static void follow(struct request *r, const struct wanted *w)
 	if (v == NULL)
 		return;
 	v->wanted = *w;
-	v->job = (struct share_job){ .piece = on_batch, .arg = r };
+	v->job = (struct job){ .piece = on_batch, .arg = r };
 	/* Without a place to begin: from now on. */
 	if (!w->after_given && store_net_last(core_store(r->core), &v->wanted.after, &e) < 0) {
 		reply_error(r, &e);

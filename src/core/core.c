@@ -203,7 +203,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	share_init(&c->share, l);
+	jobs_init(&c->jobs, l);
 	keeper_link_init(&c->keeper, l);
 	egress_link_init(&c->egress, c);
 	net_used_init(&c->net_used, c);
@@ -257,7 +257,7 @@ void core_free(struct core *c)
 	net_used_release(&c->net_used);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
-	share_release(&c->share);
+	jobs_release(&c->jobs);
 	loop_task_cancel(c->loop, &c->tell_listeners);
 	loop_task_cancel(c->loop, &c->tell_net);
 	loop_task_cancel(c->loop, &c->revoke);
@@ -338,14 +338,14 @@ struct loop *core_loop(struct core *c)
 	return c->loop;
 }
 
-void core_share(struct core *c, struct tenant *t, struct share_job *j)
+void core_job_add(struct core *c, struct tenant *t, struct job *j)
 {
-	share_add(&c->share, t == NULL ? &c->work : &t->work, j);
+	jobs_add(&c->jobs, t == NULL ? &c->work : &t->work, j);
 }
 
-void core_share_cancel(struct core *c, struct share_job *j)
+void core_job_cancel(struct core *c, struct job *j)
 {
-	share_cancel(&c->share, j);
+	jobs_cancel(&c->jobs, j);
 }
 
 uint64_t core_started_ns(const struct core *c)

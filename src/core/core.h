@@ -12,7 +12,7 @@
 #include "config.h"
 #include "keeper_msg.h"
 #include "loop.h"
-#include "share.h"
+#include "jobs.h"
 #include "store.h"
 
 struct core;
@@ -95,6 +95,6 @@ struct store *core_store(struct core *c);
 struct loop *core_loop(struct core *c);
 uint64_t core_started_ns(const struct core *c);
 
-/* Queues long work in a tenant's share of the loop (NULL: the node's own); see share.h. */
-void core_share(struct core *c, struct tenant *t, struct share_job *j);
-void core_share_cancel(struct core *c, struct share_job *j);
+/* Queues long work in a tenant's share of the loop (NULL: the node's own); see jobs.h. */
+void core_job_add(struct core *c, struct tenant *t, struct job *j);
+void core_job_cancel(struct core *c, struct job *j);

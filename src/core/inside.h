@@ -42,7 +42,7 @@ struct tenant {
 	unsigned queued;
 	unsigned requests; /* being answered */
 	unsigned diffs;	   /* being read */
-	struct share_queue work;
+	struct job_queue work;
 	uint64_t keys_milli, keys_at_ns; /* how many it may make, see key_room.c */
 	struct tally tally;		 /* kept by src/net on its behalf */
 	char *policy;			 /* owned: its layer; "": none */
@@ -50,7 +50,7 @@ struct tenant {
 
 /* Where retention.c is. */
 struct retention {
-	struct share_job job;
+	struct job job;
 	unsigned step;
 	char id[STORE_ID_MAX]; /* the session that is being deleted; "": none */
 	uint64_t after_ms;     /* the last one that was looked at, by its end */
@@ -93,8 +93,8 @@ struct core {
 	struct tenant *turn;	 /* whose queue is looked at next */
 	struct loop_timer queue_turn;
 	struct pool *pool;
-	struct share share;	 /* long work, tenants in turn */
-	struct share_queue work; /* the node's own */
+	struct jobs jobs;      /* long work, tenants in turn */
+	struct job_queue work; /* the node's own */
 	struct retention retention;
 	struct journal_listener *listeners;
 	struct loop_task tell_listeners;

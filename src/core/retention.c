@@ -2,7 +2,7 @@
  *
  * What is too old or too much is deleted: ended sessions with their executions, output and network
  * records, events, network records, and free pages of the database file. It is the node's own work
- * in the loop's share (share.h): a piece deletes a few dozen rows or files, the steps take turns,
+ * in the loop's share (jobs.h): a piece deletes a few dozen rows or files, the steps take turns,
  * and it goes on until none of them finds anything. So it keeps up with what comes, and no turn of
  * the loop is long, however much there is.
  *
@@ -133,7 +133,7 @@ static bool shrink(struct core *c)
 }
 
 /* One piece of the first step, from the one whose turn it is, that finds something to do. */
-static bool on_piece(struct share_job *j)
+static bool on_piece(struct job *j)
 {
 	static bool (*const steps[])(struct core * c) = { retire, prune_events, prune_net, shrink };
 	struct core *c = j->arg;
@@ -153,7 +153,7 @@ void retention_start(struct core *c)
 {
 	c->retention.job.piece = on_piece;
 	c->retention.job.arg = c;
-	core_share(c, NULL, &c->retention.job);
+	core_job_add(c, NULL, &c->retention.job);
 }
 
 void retention_count_event(struct core *c)

@@ -9,7 +9,7 @@ static void release(struct request *r, bool answered)
 	struct walk *w = r->state;
 
 	(void)answered;
-	core_share_cancel(r->core, &w->job);
+	core_job_cancel(r->core, &w->job);
 	if (w->release != NULL)
 		w->release(w);
 	json_release(&w->j);
@@ -40,7 +40,7 @@ static void answer(struct walk *w)
 	reply_json(w->r, 200, &j);
 }
 
-static bool on_piece(struct share_job *job)
+static bool on_piece(struct job *job)
 {
 	struct walk *w = job->arg;
 	struct err e = { 0 };
@@ -62,7 +62,7 @@ void walk_start(struct walk *w)
 {
 	w->job.piece = on_piece;
 	w->job.arg = w;
-	core_share(w->r->core, w->r->tenant, &w->job);
+	core_job_add(w->r->core, w->r->tenant, &w->job);
 }
 
 int walk_count(struct walk *w, const struct store_looked *looked)

@@ -1,5 +1,5 @@
 /* walk.h - an answer made of rows that have to be looked for: in pieces, in the tenant's share of
- * the loop (share.h).
+ * the loop (jobs.h).
  *
  * A route's state begins with a struct walk. Its piece() looks at WALK_PIECE rows, adds what it
  * found to the answer, and says whether there are more; between two pieces others are served. After
@@ -8,7 +8,7 @@
 
 #include "json.h"
 #include "request.h"
-#include "share.h"
+#include "jobs.h"
 #include "store.h"
 
 #define WALK_PIECE 256		/* rows in one piece */
@@ -18,7 +18,7 @@
 
 struct walk {
 	struct request *r;
-	struct share_job job;
+	struct job job;
 	struct json j;	    /* the answer so far */
 	size_t piece_began; /* its length when this piece began */
 	unsigned rows, rows_max;

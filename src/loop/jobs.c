@@ -1,4 +1,4 @@
-#include "share.h"
+#include "jobs.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 /* ---- owners that have jobs */
 
-static void append_queue(struct share *s, struct share_queue *q)
+static void append_queue(struct jobs *s, struct job_queue *q)
 {
 	q->next = NULL;
 	q->link = s->end;
@@ -15,7 +15,7 @@ static void append_queue(struct share *s, struct share_queue *q)
 	s->end = &q->next;
 }
 
-static void remove_queue(struct share *s, struct share_queue *q)
+static void remove_queue(struct jobs *s, struct job_queue *q)
 {
 	*q->link = q->next;
 	if (q->next != NULL)
@@ -27,7 +27,7 @@ static void remove_queue(struct share *s, struct share_queue *q)
 
 /* ---- jobs of an owner */
 
-static void remove_job(struct share_queue *q, struct share_job *j)
+static void remove_job(struct job_queue *q, struct job *j)
 {
 	*j->link = j->next;
 	if (j->next != NULL)
@@ -37,7 +37,7 @@ static void remove_job(struct share_queue *q, struct share_job *j)
 	j->link = NULL;
 }
 
-static void put_first(struct share_queue *q, struct share_job *j)
+static void put_first(struct job_queue *q, struct job *j)
 {
 	j->next = q->first;
 	j->link = &q->first;
@@ -48,7 +48,7 @@ static void put_first(struct share_queue *q, struct share_job *j)
 	q->first = j;
 }
 
-static void append_job(struct share_queue *q, struct share_job *j)
+static void append_job(struct job_queue *q, struct job *j)
 {
 	if (q->first == NULL)
 		q->end = &q->first;
@@ -58,7 +58,7 @@ static void append_job(struct share_queue *q, struct share_job *j)
 	q->end = &j->next;
 }
 
-void share_add(struct share *s, struct share_queue *q, struct share_job *j)
+void jobs_add(struct jobs *s, struct job_queue *q, struct job *j)
 {
 	assert(j->piece != NULL);
 	if (j->link != NULL)
@@ -70,9 +70,9 @@ void share_add(struct share *s, struct share_queue *q, struct share_job *j)
 	loop_defer(s->loop, &s->task);
 }
 
-void share_cancel(struct share *s, struct share_job *j)
+void jobs_cancel(struct jobs *s, struct job *j)
 {
-	struct share_queue *q = j->queue;
+	struct job_queue *q = j->queue;
 
 	if (j->link == NULL)
 		return;
@@ -84,10 +84,10 @@ void share_cancel(struct share *s, struct share_job *j)
 /* ---- turns */
 
 /* One piece of the owner whose turn it is. */
-static void run_one(struct share *s)
+static void run_one(struct jobs *s)
 {
-	struct share_queue *q = s->first;
-	struct share_job *j = q->first;
+	struct job_queue *q = s->first;
+	struct job *j = q->first;
 
 	remove_queue(s, q);
 	remove_job(q, j);
@@ -99,8 +99,8 @@ static void run_one(struct share *s)
 
 static void on_turn(struct loop_task *t)
 {
-	struct share *s = t->arg;
-	uint64_t until = clock_now_ns() + SHARE_TURN_NS;
+	struct jobs *s = t->arg;
+	uint64_t until = clock_now_ns() + JOBS_TURN_NS;
 
 	do {
 		if (s->first == NULL)
@@ -111,14 +111,14 @@ static void on_turn(struct loop_task *t)
 		loop_defer(s->loop, &s->task);
 }
 
-void share_init(struct share *s, struct loop *l)
+void jobs_init(struct jobs *s, struct loop *l)
 {
-	*s = (struct share){ .loop = l };
+	*s = (struct jobs){ .loop = l };
 	s->end = &s->first;
 	s->task = (struct loop_task){ .run = on_turn, .arg = s };
 }
 
-void share_release(struct share *s)
+void jobs_release(struct jobs *s)
 {
 	if (s->loop != NULL)
 		loop_task_cancel(s->loop, &s->task);
