@@ -28,6 +28,7 @@
 #include "fd_std.h"
 #include "gauges.h"
 #include "io.h"
+#include "json.h"
 #include "log.h"
 #include "loop.h"
 #include "members.h"
@@ -68,6 +69,8 @@ struct daemon {
 	bool open;
 	char *node_policy; /* owned */
 	struct seal *seal;
+	char unfit[128]; /* why it cannot serve; "": it can */
+	struct loop_timer unfit_end;
 };
 
 /* Before anything is opened, which would get the numbers of those that lack. */
@@ -209,13 +212,14 @@ static bool may_log(const struct request *about, int status, unsigned long long 
 static void log_request(const struct exchange *x, int status, uint64_t bytes_out, uint64_t ns,
 			void *arg)
 {
+	const struct daemon *d = arg;
 	const struct http1_request *r = exchange_request(x);
 	const struct request *about = request_of(x); /* NULL: no handler saw it */
 	char method[16], path[512];
 	unsigned long long dropped;
 
-	(void)arg;
-	gauges_request(status, ns);
+	if (d->core != NULL)
+		gauges_request(status, ns);
 	if (!log_wants(LOG_LEVEL_INFO) || !may_log(about, status, &dropped))
 		return;
 	(void)snprintf(method, sizeof(method), "%.*s", (int)r->method_name.n, r->method_name.p);
@@ -246,6 +250,51 @@ static void handle_unix(struct exchange *x, void *arg)
 		api_handle(x, d->core);
 }
 
+/* ---- a damaged database
+ *
+ * Nothing can be served then, and starting anew does not help. Clients are told, and readiness is
+ * what it is; cells go on, and the keeper that looks after them. After a while it ends and is
+ * started again: the operator may have put the file right. */
+#define UNFIT_MS 10000
+
+static void handle_unfit(struct exchange *x, void *arg)
+{
+	const struct daemon *d = arg;
+	char text[1024 + 6 * sizeof(d->unfit)];
+	struct json j;
+
+	json_init(&j, text, sizeof(text));
+	json_open(&j, NULL, '{');
+	json_open(&j, "error", '{');
+	json_text(&j, "code", "unavailable");
+	json_text(&j, "message", d->unfit);
+	json_text(&j, "fault", "platform");
+	json_text(&j, "request_id", exchange_id(x));
+	json_close(&j, '}');
+	json_close(&j, '}');
+	exchange_header(x, "Retry-After", "10");
+	exchange_reply(x, 503, "application/json", j.text, j.len);
+}
+
+static void on_unfit_end(struct loop_timer *t)
+{
+	struct daemon *d = t->arg;
+
+	loop_stop(d->loop);
+}
+
+static void set_unfit(struct daemon *d, const struct err *e)
+{
+	(void)snprintf(d->unfit, sizeof(d->unfit), "the server's database is damaged: see its log");
+	log_error("the database is damaged; nothing is served until it is put right",
+		  "folder=%s file=%s error=%s help=%s", d->config.state_dir, STORE_FILE, e->msg,
+		  "restore it from a backup, or recover it with sqlite3 and .recover; without the "
+		  "file the server starts empty, with a new first.key");
+	d->unfit_end = (struct loop_timer){ .fire = on_unfit_end, .arg = d };
+	loop_timer_set(d->loop, &d->unfit_end, clock_now_ns() + UNFIT_MS * CLOCK_MS);
+	loop_timer_set(d->loop, &d->patience, clock_now_ns());
+}
+
 static int start_servers(struct daemon *d, struct err *e)
 {
 	struct server_options o = { .head_max = HEAD_MAX,
@@ -259,7 +308,7 @@ static int start_servers(struct daemon *d, struct err *e)
 				    .idle_ms = d->config.keepalive_ms,
 				    .body_ms = d->config.body_timeout_ms,
 				    .write_ms = d->config.write_timeout_ms,
-				    .handle = handle_tcp,
+				    .handle = d->unfit[0] != '\0' ? handle_unfit : handle_tcp,
 				    .log = log_request,
 				    .arg = d };
 
@@ -268,7 +317,8 @@ static int start_servers(struct daemon *d, struct err *e)
 	o.tls = d->certificate.tls;
 	d->servers[0] = server_new(d->loop, &o, e);
 	o.tls = NULL;
-	o.handle = handle_unix;
+	if (d->unfit[0] == '\0')
+		o.handle = handle_unix;
 	d->servers[1] = d->servers[0] == NULL ? NULL : server_new(d->loop, &o, e);
 	if (d->servers[1] == NULL)
 		return -1;
@@ -340,7 +390,7 @@ static void on_drain(struct loop_timer *t)
 		server_hurry(d->servers[0]);
 		server_hurry(d->servers[1]);
 	}
-	if (ms >= DRAIN_MS || (left && core_drained(d->core)))
+	if (ms >= DRAIN_MS || (left && (d->core == NULL || core_drained(d->core))))
 		loop_stop(d->loop);
 	else
 		loop_timer_set(d->loop, t, now + DRAIN_LOOK_MS * CLOCK_MS);
@@ -351,7 +401,8 @@ static void begin_end(struct daemon *d)
 	if (d->drain_began_ns != 0)
 		return;
 	log_info("ending", "connections=%zu", connections(d));
-	core_drain(d->core);
+	if (d->core != NULL)
+		core_drain(d->core);
 	server_drain(d->servers[0]);
 	server_drain(d->servers[1]);
 	d->drain = (struct loop_timer){ .fire = on_drain, .arg = d };
@@ -384,6 +435,8 @@ static void on_control(struct loop_fd *f, uint32_t events)
 		loop_stop(d->loop); /* the next one starts anew; cells go on */
 		return;
 	}
+	if (d->core == NULL)
+		return; /* they are held, or the programs behind them would end */
 	if (word == SERVE_EGRESS) {
 		if (core_set_egress(d->core, fds[0], &e) < 0)
 			log_error("egress not taken", "error=%s", e.msg);
@@ -411,6 +464,27 @@ static int watch(struct daemon *d, struct err *e)
 	return loop_add(d->loop, &d->control, SERVE_FD_CONTROL, EPOLLIN, e);
 }
 
+/* What needs the database. With EUCLEAN it is damaged. */
+static int start_core(struct daemon *d, const struct core_options *o, struct err *e)
+{
+	if (store_open(&d->store, d->config.state_dir, e) < 0)
+		return -1;
+	if (!store_can_shrink(d->store))
+		log_warn("the database was made by an older version and cannot get smaller",
+			 "help=%s",
+			 "while the server is stopped: sqlite3 cordon.db 'PRAGMA auto_vacuum = 2; "
+			 "VACUUM'");
+	d->core = core_new(d->loop, d->store, o, e);
+	if (d->core == NULL)
+		return -1;
+	d->e2b = e2b_new(d->core, e);
+	if (d->e2b != NULL)
+		return 0;
+	core_free(d->core);
+	d->core = NULL;
+	return -1;
+}
+
 static int start(struct daemon *d, struct err *e)
 {
 	struct core_options o;
@@ -421,7 +495,7 @@ static int start(struct daemon *d, struct err *e)
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
 	log_setup((enum log_format)d->config.log_format, (enum log_level)d->config.log_level);
-	if (open_folders(d, e) < 0 || store_open(&d->store, d->config.state_dir, e) < 0)
+	if (open_folders(d, e) < 0)
 		return -1;
 	d->loop = loop_new(e);
 	if (d->loop == NULL)
@@ -437,11 +511,12 @@ static int start(struct daemon *d, struct err *e)
 	o.replace_egress = replace_egress;
 	d->patience = (struct loop_timer){ .fire = on_patience, .arg = d };
 	loop_timer_set(d->loop, &d->patience, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
-	d->core = core_new(d->loop, d->store, &o, e);
-	if (d->core == NULL)
-		return -1;
-	d->e2b = e2b_new(d->core, e);
-	if (d->e2b == NULL || start_servers(d, e) < 0 || watch(d, e) < 0)
+	if (start_core(d, &o, e) < 0) {
+		if (e->sys != EUCLEAN)
+			return -1;
+		set_unfit(d, e);
+	}
+	if (start_servers(d, e) < 0 || watch(d, e) < 0)
 		return -1;
 	return confine(&(struct confine_files){ .folders = { d->state_fd, d->run_fd },
 						.read = o.cgroups.dirs,
@@ -482,5 +557,5 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	log_info("ended", "");
-	return 0;
+	return d.unfit[0] != '\0';
 }

@@ -11,29 +11,13 @@
 #include "adapter.h"
 #include "clock.h"
 #include "destination.h"
-#include "hex.h"
-#include "rand.h"
+#include "kept_key.h"
 #include "reply.h"
-#include "store.h"
 #include "tries.h"
 #include "url.h"
 
 #define KEY_NAME "e2b.token_key"
 #define PATH_MAX_BYTES 4096
-
-static int read_key(struct e2b *b, struct err *e)
-{
-	struct store *s = core_store(b->core);
-	char text[2 * TOKEN_KEY_SIZE + 1] = "";
-
-	if (store_meta_get(s, KEY_NAME, text, sizeof(text), e) == 0)
-		return hex_decode(text, strlen(text), b->key.bytes, TOKEN_KEY_SIZE, e);
-	if (e->code != ERR_NOT_FOUND)
-		return -1;
-	rand_bytes(b->key.bytes, TOKEN_KEY_SIZE);
-	hex_encode(b->key.bytes, TOKEN_KEY_SIZE, text);
-	return store_meta_set(s, KEY_NAME, text, e);
-}
 
 struct e2b *e2b_new(struct core *core, struct err *e)
 {
@@ -45,7 +29,8 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 	}
 	b->core = core;
 	b->tries = tries_new(e);
-	if (b->tries == NULL || read_key(b, e) < 0) {
+	if (b->tries == NULL ||
+	    kept_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
 		IGNORED(err_wrap(e, "key of access tokens"), "NULL says it");
 		free(b->tries);
 		free(b);

@@ -70,6 +70,7 @@ const char *const sql_text[] = {
 
 	[SQL_META_SET] = "INSERT INTO meta (key, value) VALUES (?, ?)"
 		" ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+	[SQL_META_DELETE] = "DELETE FROM meta WHERE key = ?",
 	[SQL_META_GET] = "SELECT value FROM meta WHERE key = ?",
 
 	[SQL_TENANT_INSERT] = "INSERT INTO tenant (" TENANT_COLUMNS ") VALUES (" Q5 ", " Q5 ", ?, ?)",

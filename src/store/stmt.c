@@ -110,7 +110,8 @@ static struct meaning meaning_of(int code, int sys)
 		return (struct meaning){ ERR_SYSTEM, sys != 0 ? sys : EIO, "cannot be opened" };
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
-		return (struct meaning){ ERR_INVALID, 0, "the file is damaged or no database" };
+		return (struct meaning){ ERR_INVALID, EUCLEAN,
+					 "the file is damaged or no database" };
 	default:
 		return (struct meaning){ ERR_SYSTEM, sys, "failed" };
 	}

@@ -312,3 +312,21 @@ int store_meta_get(struct store *s, const char *key, char *ret_value, size_t cap
 	stmt_close(&q);
 	return got > 0 ? 0 : -1;
 }
+
+/* With secure_delete what is deleted is overwritten with zeros. The journal has the page as it was:
+ * it is moved into the database and cut. */
+int store_meta_wipe(struct store *s, const char *key, struct err *e)
+{
+	struct stmt q;
+	int done, code;
+
+	(void)sqlite3_exec(s->db, "PRAGMA secure_delete = ON", NULL, NULL, NULL);
+	stmt_open(&q, s, SQL_META_DELETE);
+	stmt_text(&q, key);
+	done = stmt_run(&q, false, "meta", key, e);
+	(void)sqlite3_exec(s->db, "PRAGMA secure_delete = OFF", NULL, NULL, NULL);
+	if (done < 0 || sqlite3_changes(s->db) == 0)
+		return done;
+	code = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	return code == SQLITE_OK ? 0 : stmt_error(s->db, code, "wipe", key, e);
+}

@@ -12,7 +12,8 @@
  *   write. It returns 0 to go on, anything else to end the iteration (which is no error).
  * - Errors: ERR_NOT_FOUND no such row (on insert: no such row to belong to); ERR_CONFLICT the id
  *   or name is taken; ERR_LIMIT the disk is full or a value too large; ERR_SYSTEM the rest, with
- *   sys = EBUSY where another process holds the database and EIO where the disk fails. After any
+ *   sys = EBUSY where another process holds the database and EIO where the disk fails; ERR_INVALID
+ *   with sys = EUCLEAN the file is damaged. After any
  *   of them the store goes on working: a failed write leaves nothing behind and, inside a
  *   transaction, takes the whole transaction back, so that the caller just returns.
  * - Numbers are kept as 63 bits; what is larger is kept as the largest. */
@@ -79,3 +80,5 @@ bool store_can_shrink(const struct store *s);
 int store_meta_set(struct store *s, const char *key, const char *value, struct err *e) MUST_USE;
 int store_meta_get(struct store *s, const char *key, char *ret_value, size_t cap,
 		   struct err *e) MUST_USE;
+/* Deletes one so that its text is nowhere in the files any more. No error if there is none. */
+int store_meta_wipe(struct store *s, const char *key, struct err *e) MUST_USE;

@@ -23,6 +23,7 @@ struct meaning {
 };
 
 static const struct meaning meanings[] = {
+	{ ERR_INVALID, EUCLEAN, 500, "internal", true }, /* the database is damaged */
 	{ ERR_INVALID, ANY, 400, "invalid", false },
 	{ ERR_DENIED, ANY, 403, "forbidden", false },
 	{ ERR_NOT_FOUND, ANY, 404, "not_found", false },

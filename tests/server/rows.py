@@ -20,6 +20,12 @@ def number(server, sql, *values):
         return db.execute(sql, values).fetchone()[0]
 
 
+def names(server):
+    """Of the small facts."""
+    with database(server) as db:
+        return {row[0] for row in db.execute("SELECT key FROM meta")}
+
+
 def columns(db, table):
     return [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
 

@@ -254,5 +254,68 @@ def test_keys_are_bounded():
               "keys of a tenant that was removed")
 
 
+def test_the_key_of_tokens_is_sealed():
+    """A copy of the database has no key that makes tokens; one in the clear, of an older version, is wiped."""
+    with Server() as server:
+        sandbox = server.want(201, "POST", "/sandboxes", {"templateID": "host", "secure": True})
+        server.ids.add(sandbox["sandboxID"])
+        names = rows.names(server)
+        check("e2b.token_key" not in names and "e2b.token_key.sealed" in names, f"names {names}")
+        server.stop()
+        clear = os.urandom(32).hex()
+        with rows.database(server, write=True) as db:
+            db.execute("DELETE FROM meta WHERE key = 'e2b.token_key.sealed'")
+            db.execute("INSERT INTO meta VALUES ('e2b.token_key', ?)", (clear,))
+        server.start()
+        names = rows.names(server)
+        check("e2b.token_key" not in names and "e2b.token_key.sealed" in names, f"names after the start {names}")
+        first = server.want(200, "POST", f"/sandboxes/{sandbox['sandboxID']}/connect", {"timeout": 60})["envdAccessToken"]
+        server.restart()
+        again = server.want(200, "POST", f"/sandboxes/{sandbox['sandboxID']}/connect", {"timeout": 60})["envdAccessToken"]
+        equal(again, first, "the token that the same key makes")
+        check(first != sandbox["envdAccessToken"], "it is another key's than before")
+        server.stop()
+        for name in os.listdir(server.state):
+            if name.startswith("cordon.db"):
+                with open(os.path.join(server.state, name), "rb") as f:
+                    check(clear.encode() not in f.read(), f"the clear key is in {name}")
+        server.start()
+
+
+def test_a_damaged_database():
+    """Clients are told, nothing is started again and again, and it serves when the file is right again."""
+    with Server() as server:
+        server.stop()
+        path = os.path.join(server.state, "cordon.db")
+        with rows.database(server, write=True) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with open(path, "rb") as f:
+            good = f.read()
+        with open(path, "r+b") as f:
+            f.seek(4096)
+            f.write(os.urandom(len(good) - 4096))
+        server.start(ready=False)
+        for probe in ("/readyz", "/v1/sessions"):
+            status, headers, body = wait_for(lambda p=probe: answer_of(server, p), 15, "an answer")
+            equal((status, body["error"]["code"]), (503, "unavailable"), probe)
+            check("damaged" in body["error"]["message"] and headers["retry-after"].isdigit(), f"{body} {headers}")
+        check("recover" in server.log(), "the log says what to do")
+        pid = server.pid("cordond")
+        wait_for(lambda: server.pid("keeper"), 5, "a keeper")
+        equal(server.pid("cordond"), pid, "the daemon, a moment later")
+        with open(path, "r+b") as f:
+            f.write(good)
+        server.wait_ready(40)
+        s = server.create()
+        server.delete(s["id"])
+
+
+def answer_of(server, path):
+    try:
+        return server.request("GET", path)
+    except OSError:
+        return None
+
+
 if __name__ == "__main__":
     run_tests(globals())

@@ -1,0 +1,98 @@
+#include "kept_key.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hex.h"
+#include "inside.h"
+#include "log.h"
+#include "rand.h"
+#include "seal.h"
+
+#define NAME_MAX_BYTES 64
+#define BOX_MAX 256 /* bytes of a sealed key */
+
+/* In the store a box is text, under a name of its own. */
+static void box_name(const char *name, char ret[NAME_MAX_BYTES + 8])
+{
+	(void)snprintf(ret, NAME_MAX_BYTES + 8, "%.*s.sealed", NAME_MAX_BYTES, name);
+}
+
+static int write_box(struct core *c, const char *name, const uint8_t *key, size_t len,
+		     struct err *e)
+{
+	char text[2 * BOX_MAX + 1], sealed[NAME_MAX_BYTES + 8];
+	uint8_t *box = NULL;
+	size_t box_len = 0;
+
+	if (seal_close(c->o.seal, name, key, len, &box, &box_len, e) < 0)
+		return -1;
+	assert(box_len <= BOX_MAX);
+	hex_encode(box, box_len, text);
+	free(box);
+	box_name(name, sealed);
+	return store_meta_set(c->store, sealed, text, e);
+}
+
+/* 1: read; 0: there is none, or it cannot be opened any more. */
+static int read_box(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
+{
+	char text[2 * BOX_MAX + 1], sealed[NAME_MAX_BYTES + 8], *value = NULL;
+	uint8_t box[BOX_MAX];
+	size_t n, value_len = 0;
+	int opened;
+
+	box_name(name, sealed);
+	if (store_meta_get(c->store, sealed, text, sizeof(text), e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	n = strlen(text) / 2;
+	if (hex_decode(text, strlen(text), box, n, e) < 0)
+		return -1;
+	opened = seal_open(c->o.seal, name, box, n, &value, &value_len, e);
+	if (opened < 0 || value_len != len) {
+		seal_wipe(value, value_len);
+		log_warn("a kept key cannot be opened, a new one is made", "name=%s error=%s", name,
+			 opened < 0 ? e->msg : "another length");
+		return 0;
+	}
+	memcpy(ret, value, len);
+	seal_wipe(value, value_len);
+	if (!seal_is_current(c->o.seal, box, n) && write_box(c, name, ret, len, e) < 0)
+		return -1;
+	return 1;
+}
+
+/* As a version before 9 kept it. 1: read. */
+static int read_clear(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
+{
+	char text[2 * KEPT_KEY_MAX + 1];
+	int got = store_meta_get(c->store, name, text, sizeof(text), e);
+
+	if (got < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	got = hex_decode(text, strlen(text), ret, len, e);
+	explicit_bzero(text, sizeof(text));
+	return got < 0 ? -1 : 1;
+}
+
+int kept_key_get(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
+{
+	int sealed = read_box(c, name, ret, len, e), clear = 0;
+
+	assert(len <= KEPT_KEY_MAX);
+	if (sealed < 0)
+		return -1;
+	if (sealed == 0) {
+		clear = read_clear(c, name, ret, len, e);
+		if (clear < 0)
+			return -1;
+		if (clear == 0)
+			rand_bytes(ret, len);
+		if (write_box(c, name, ret, len, e) < 0)
+			return -1;
+	}
+	/* Killed before this, the next start does it. */
+	return store_meta_wipe(c->store, name, e);
+}
