@@ -61,12 +61,6 @@ static void retry_one(struct session *s, void *arg)
 	session_retry_save(s);
 }
 
-static void sample_one(struct session *s, void *arg)
-{
-	(void)arg;
-	session_sample(s);
-}
-
 static void recover(struct core *c)
 {
 	struct err e;
@@ -148,7 +142,7 @@ static void on_chores(struct loop_timer *t)
 	egress_link_sync(&c->egress);
 	secret_chores(c);
 	if (c->chores_done % SAMPLE_S == 0)
-		session_each(c, NULL, sample_one, NULL);
+		session_sample_all(c);
 	retention_start(c);
 	look_at_memory(c);
 	checkpoint(c);

@@ -6,7 +6,6 @@
 #include "buf.h"
 #include "inside.h"
 #include "metrics.h"
-#include "usage.h"
 
 enum {
 	M_REQUESTS,
@@ -65,7 +64,7 @@ static const struct metrics_def defs[] = {
 	[M_POOL_READY] = { METRICS_GAUGE, "cordon_pool_ready", "Cells that are ready.", NULL, NULL, 0 },
 	[M_POOL_HITS] = { METRICS_COUNTER, "cordon_pool_hits_total", "Sessions that got a ready cell.", NULL, NULL, 0 },
 	[M_POOL_MISSES] = { METRICS_COUNTER, "cordon_pool_misses_total", "Sessions that had to wait for theirs.", NULL, NULL, 0 },
-	[M_CELL_MEMORY] = { METRICS_GAUGE, "cordon_cell_memory_bytes", "Memory that live cells use.", NULL, NULL, 0 },
+	[M_CELL_MEMORY] = { METRICS_GAUGE, "cordon_cell_memory_bytes", "Memory that live cells use, a few seconds ago.", NULL, NULL, 0 },
 	[M_MEMORY_PROMISED] = { METRICS_GAUGE, "cordon_memory_promised_bytes", "Sum of the memory limits of live sessions.", NULL, NULL, 0 },
 	[M_CELLS_FAILED] = { METRICS_COUNTER, "cordon_cells_failed_total", "Cells that could not be made.", NULL, NULL, 0 },
 	[M_JOURNAL_PAGES] = { METRICS_GAUGE, "cordon_store_journal_pages", "Pages in the store's journal.", NULL, NULL, 0 },
@@ -130,15 +129,6 @@ void gauges_refused(const char *why)
 		metrics_add(M_REFUSED, (unsigned)at, 1);
 }
 
-static void add_memory(struct session *s, void *arg)
-{
-	uint64_t *sum = arg;
-	struct usage now;
-
-	usage_read(&s->core->o.cgroups, s->row.id, &now);
-	*sum += now.memory_bytes;
-}
-
 /* A counter that is kept elsewhere. */
 static void catch_up(unsigned metric, unsigned label, uint64_t to)
 {
@@ -180,7 +170,6 @@ int gauges_write(struct core *c, struct buf *b, struct err *e)
 {
 	unsigned count[SESSION_STATES];
 	struct gauges_pool p;
-	uint64_t memory = 0;
 
 	session_count(c, count);
 	for (unsigned i = 0; i < SESSION_STATES; i++)
@@ -192,8 +181,7 @@ int gauges_write(struct core *c, struct buf *b, struct err *e)
 	catch_up(M_POOL_MISSES, 0, p.misses);
 	catch_up(M_CELLS_FAILED, 0, c->cells_failed);
 	egress(c);
-	session_each(c, NULL, add_memory, &memory);
-	metrics_set(M_CELL_MEMORY, 0, (int64_t)memory);
+	metrics_set(M_CELL_MEMORY, 0, (int64_t)c->cell_memory_bytes);
 	metrics_set(M_MEMORY_PROMISED, 0, (int64_t)c->memory_bytes);
 	metrics_set(M_JOURNAL_PAGES, 0, store_journal_pages(c->store));
 	metrics_write(b);

@@ -48,6 +48,13 @@ struct tenant {
 	char *policy;			 /* owned: its layer; "": none */
 };
 
+/* Where session_sample.c is. */
+struct sampling {
+	struct job job;
+	unsigned bucket;
+	uint64_t memory_bytes; /* of those before it */
+};
+
 /* Where retention.c is. */
 struct retention {
 	struct job job;
@@ -96,6 +103,8 @@ struct core {
 	struct jobs jobs;      /* long work, tenants in turn */
 	struct job_queue work; /* the node's own */
 	struct retention retention;
+	struct sampling sampling;
+	uint64_t cell_memory_bytes; /* of all cells, at the last look */
 	struct journal_listener *listeners;
 	struct loop_task tell_listeners;
 	struct net_used_due net_used;
@@ -148,6 +157,7 @@ struct session {
 	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
 	struct session_sample *samples; /* owned; a ring of SESSION_SAMPLES, NULL until needed */
 	size_t nsamples, last_sample;
+	uint64_t memory_bytes;	     /* of its cell, at the last look */
 	struct execution_past *past; /* owned; a ring of EXECUTION_PAST, NULL until needed */
 	unsigned npast;
 	struct mask *mask; /* owned; NULL: the node's */
@@ -283,8 +293,8 @@ void secret_forget(struct session *s);
 /* secret_mask.c: what may not be seen in its output has changed. */
 void secret_mask(struct session *s);
 
-/* session_sample.c: the periodic part of session.h's numbers. */
-void session_sample(struct session *s);
+/* session_sample.c: begins to look at what all sessions use. */
+void session_sample_all(struct core *c);
 
 /* execution.c, execution_io.c */
 void execution_recover(struct session *s, const struct store_execution *row);

@@ -1,5 +1,6 @@
-/* session_sample.c - what sessions use, now and over the last minutes. Sessions that nobody uses
- * are not looked at: they use what they used. */
+/* session_sample.c - what sessions use, now and over the last minutes. Reading the files of a
+ * cgroup takes long enough that all sessions are looked at in pieces, by a job of the node's
+ * (jobs.h). Sessions that nobody uses are looked at once: they use what they used. */
 #include <assert.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "inside.h"
 #include "usage.h"
 
+#define PIECE 16
 #define ACTIVE_NS (60ULL * 1000 * CLOCK_MS)
 
 void session_sample_now(struct session *s, struct session_sample *ret)
@@ -30,19 +32,64 @@ void session_sample_now(struct session *s, struct session_sample *ret)
 		live_cell_flush(s->cell);
 }
 
-void session_sample(struct session *s)
+static void sample(struct session *s)
 {
-	if (s->row.state != SESSION_RUNNING ||
-	    (s->running == 0 && clock_now_ns() - s->used_ns > ACTIVE_NS))
-		return;
 	if (s->samples == NULL) {
 		s->samples = calloc(SESSION_SAMPLES, sizeof(*s->samples));
 		assert(s->samples != NULL);
 	}
 	session_sample_now(s, &s->samples[s->last_sample]);
+	s->memory_bytes = s->samples[s->last_sample].memory_bytes;
 	s->last_sample = (s->last_sample + 1) % SESSION_SAMPLES;
 	if (s->nsamples < SESSION_SAMPLES)
 		s->nsamples++;
+}
+
+/* True if it took time. */
+static bool look_at(struct session *s)
+{
+	struct usage now;
+
+	if (s->row.state == SESSION_RUNNING &&
+	    (s->running > 0 || clock_now_ns() - s->used_ns <= ACTIVE_NS)) {
+		sample(s);
+		return true;
+	}
+	if (s->memory_bytes > 0 || s->cell == NULL)
+		return false;
+	usage_read_little(&s->core->o.cgroups, s->row.id, &now);
+	s->memory_bytes = now.memory_bytes;
+	return true;
+}
+
+/* Buckets of the table, until enough sessions were looked at. Those that come or go meanwhile are
+ * seen or not. */
+static bool on_piece(struct job *j)
+{
+	struct core *c = j->arg;
+	unsigned looked = 0;
+
+	while (c->sampling.bucket < CORE_BUCKETS && looked < PIECE) {
+		for (struct session *s = c->sessions[c->sampling.bucket]; s != NULL; s = s->next) {
+			looked += look_at(s) ? 1 : 0;
+			c->sampling.memory_bytes += s->memory_bytes;
+		}
+		c->sampling.bucket++;
+	}
+	if (c->sampling.bucket < CORE_BUCKETS)
+		return true;
+	c->cell_memory_bytes = c->sampling.memory_bytes;
+	return false;
+}
+
+void session_sample_all(struct core *c)
+{
+	struct sampling *s = &c->sampling;
+
+	if (s->job.link != NULL)
+		return; /* the last round is not over */
+	*s = (struct sampling){ .job = { .piece = on_piece, .arg = c } };
+	core_job_add(c, NULL, &s->job);
 }
 
 size_t session_history(const struct session *s, struct session_sample ret[SESSION_SAMPLES])

@@ -6,6 +6,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "jobs.h"
 #include "test.h"
 
 static struct loop *l;
@@ -228,7 +229,17 @@ static void tasks_run_once_in_order(void)
 	loop_free(l);
 }
 
-/* ---- how long turns take */
+/* ---- long work in pieces */
+
+static char worked[256];
+static struct jobs jobs;
+
+struct work {
+	struct job job;
+	char name;
+	unsigned left;
+	uint64_t ms; /* that a piece takes */
+};
 
 static void wait_ms(uint64_t ms)
 {
@@ -237,6 +248,100 @@ static void wait_ms(uint64_t ms)
 	while (clock_now_ns() < until)
 		;
 }
+
+static bool on_work(struct job *j)
+{
+	struct work *w = j->arg;
+	size_t n = strlen(worked);
+
+	CHECK(j->link == NULL && n + 1 < sizeof(worked));
+	worked[n] = w->name;
+	wait_ms(w->ms);
+	return --w->left > 0;
+}
+
+static void add_work(struct job_queue *q, struct work *w, char name, unsigned pieces, uint64_t ms)
+{
+	*w = (struct work){ .job = { .piece = on_work, .arg = w }, .name = name, .left = pieces };
+	w->ms = ms;
+	jobs_add(&jobs, q, &w->job);
+	jobs_add(&jobs, q, &w->job); /* queued already */
+}
+
+static void owners_take_turns(void)
+{
+	struct job_queue a = { 0 }, b = { 0 };
+	struct work w[5];
+
+	start();
+	jobs_init(&jobs, l);
+	add_work(&a, &w[0], 'a', 3, 0);
+	add_work(&a, &w[1], 'A', 2, 0);
+	add_work(&a, &w[2], 'x', 2, 0);
+	add_work(&b, &w[3], 'b', 2, 0);
+	add_work(&b, &w[4], 'B', 1, 0);
+	jobs_cancel(&jobs, &w[2].job);
+	jobs_cancel(&jobs, &w[2].job);
+	stop_after(50);
+	run();
+	/* one piece of each owner in turn; an owner's jobs one after the other */
+	CHECK_STR(worked, "ababaBAA");
+	jobs_release(&jobs);
+	loop_free(l);
+}
+
+static unsigned turns_between;
+
+static void on_other(struct loop_timer *t)
+{
+	turns_between++;
+	loop_timer_set(l, t, clock_now_ns());
+}
+
+static void others_are_served_between(void)
+{
+	struct loop_timer other = { .fire = on_other };
+	struct job_queue a = { 0 };
+	struct work w;
+
+	start();
+	jobs_init(&jobs, l);
+	add_work(&a, &w, 'a', 20, 3); /* each more than a turn's worth */
+	loop_timer_set(l, &other, clock_now_ns());
+	stop_after(200);
+	run();
+	CHECK(strlen(worked) == 20 && turns_between >= 20);
+	CHECK(loop_turns(l)->count >= 20);
+	jobs_release(&jobs);
+	loop_free(l);
+}
+
+static struct work victim;
+
+static bool on_cancel_other(struct job *j)
+{
+	jobs_cancel(&jobs, &victim.job);
+	jobs_cancel(&jobs, j); /* itself, which is not queued while it runs */
+	return false;
+}
+
+static void a_piece_may_cancel_others(void)
+{
+	struct job_queue a = { 0 }, b = { 0 };
+	struct job killer = { .piece = on_cancel_other };
+
+	start();
+	jobs_init(&jobs, l);
+	jobs_add(&jobs, &a, &killer);
+	add_work(&b, &victim, 'v', 1, 0);
+	stop_after(20);
+	run();
+	CHECK_STR(worked, "");
+	jobs_release(&jobs);
+	loop_free(l);
+}
+
+/* ---- how long turns take */
 
 static void on_long_task(struct loop_task *t)
 {
@@ -303,6 +408,9 @@ TEST_MAIN({ "timers fire in order", timers_fire_in_order },
 	  { "modify changes what comes", modify_changes_what_comes },
 	  { "add fails for files", add_fails_for_files },
 	  { "tasks run once, in order", tasks_run_once_in_order },
+	  { "owners of long work take turns", owners_take_turns },
+	  { "others are served between pieces", others_are_served_between },
+	  { "a piece may cancel others", a_piece_may_cancel_others },
 	  { "the slowest turn names its longest callback",
 	    the_slowest_turn_names_its_longest_callback },
 	  { "turns are counted by their length", turns_are_counted_by_their_length })

@@ -179,7 +179,7 @@ def test_metrics_move(server):
     equal(moved("cordon_execution_seconds_count", now), 6, "executions' time")
     equal(moved('cordon_limit_hits_total{limit="timeout"}', now), 1, "limits hit")
     equal((moved("cordon_pool_hits_total", now), moved("cordon_pool_misses_total", now)), (1, 1), "pool")
-    check(now["cordon_cell_memory_bytes"] > 40 << 20, f"memory of cells: {now['cordon_cell_memory_bytes']}")
+    wait_for(lambda: metrics(server)["cordon_cell_memory_bytes"] > 40 << 20, 20, "memory of cells")
     check(now["cordon_memory_promised_bytes"] >= 612 << 20, "memory promised")
     check(0 < moved("cordon_request_seconds_sum", now) < 100, "seconds of all requests")
     text = server.want(200, "GET", "/metrics", raw=True).decode()
