@@ -279,6 +279,7 @@ void doorway_changed(struct session *s, struct completion *w)
 	struct doorway *d = &s->door;
 	struct err e;
 
+	d->changed = false;
 	if (d->state == DOOR_NONE && !doorway_is_wanted(s)) {
 		if (w != NULL)
 			completion_end_soon(w, s->core->loop, NULL);

@@ -17,6 +17,7 @@ enum doorway_state { DOOR_NONE, DOOR_WANTED, DOOR_ASKED, DOOR_SENT, DOOR_OPEN, D
 struct doorway {
 	enum doorway_state state;
 	bool kept;		 /* of a paused session: known to egress, but not attached anew */
+	bool changed;		 /* egress_link.c: a new order is due */
 	bool creating;		 /* the session is not usable until it is open */
 	bool late;		 /* PID 1 was asked, and has not answered in time */
 	unsigned orders;	 /* that egress has not answered */

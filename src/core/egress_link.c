@@ -29,6 +29,7 @@
 #define READ_SIZE 65536
 #define FRAMES_PER_TURN 256 /* so that one flood of records does not keep others waiting */
 #define TIMEOUT_MS 15000
+#define CHANGES_MS 5  /* of one turn, for orders */
 #define SYNC_MS 10000 /* for PID 1s to pass their doors, after which egress may forget them */
 
 struct egress_out {
@@ -41,6 +42,7 @@ struct egress_out {
 static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_sync(struct loop_task *t);
 static void on_more(struct loop_task *t);
+static void on_changes(struct loop_task *t);
 static void on_ping(struct loop_timer *t);
 
 void egress_link_init(struct egress_link *l, struct core *c)
@@ -53,6 +55,7 @@ void egress_link_init(struct egress_link *l, struct core *c)
 	l->ping = (struct loop_timer){ .fire = on_ping, .arg = l };
 	l->sync = (struct loop_task){ .run = on_sync, .arg = l };
 	l->more = (struct loop_task){ .run = on_more, .arg = l };
+	l->changes = (struct loop_task){ .run = on_changes, .arg = l };
 	l->end = &l->first;
 	buf_init(&l->in, IN_MAX + READ_SIZE);
 }
@@ -85,6 +88,7 @@ static void hang_up(struct egress_link *l)
 void egress_link_release(struct egress_link *l)
 {
 	loop_task_cancel(l->core->loop, &l->sync);
+	loop_task_cancel(l->core->loop, &l->changes);
 	hang_up(l);
 }
 
@@ -221,6 +225,8 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 
 	if (m->type < EGRESS_TAKEN)
 		return err_set(e, ERR_INVALID, "egress gives orders");
+	if (m->type == EGRESS_TURNS)
+		return egress_turns_take(&t->link->turns, m->text, m->len, e);
 	if (s == NULL || m->type == EGRESS_PONG)
 		return 0; /* it has ended meanwhile */
 	if (m->type == EGRESS_RECORD)
@@ -377,9 +383,41 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 	return 0;
 }
 
+/* A change of a tenant's policy or of a secret concerns many sessions, and an order may be large.
+ */
+struct changes {
+	uint64_t until_ns;
+	bool left;
+};
+
+static void change_one(struct session *s, void *arg)
+{
+	struct changes *c = arg;
+
+	if (!s->door.changed)
+		return;
+	if (clock_now_ns() > c->until_ns)
+		c->left = true;
+	else if (s->row.state < SESSION_STOPPING)
+		doorway_changed(s, NULL);
+	else
+		s->door.changed = false;
+}
+
+static void on_changes(struct loop_task *t)
+{
+	struct egress_link *l = t->arg;
+	struct changes c = { .until_ns = clock_now_ns() + CHANGES_MS * CLOCK_MS };
+
+	session_each(l->core, NULL, change_one, &c);
+	if (c.left)
+		loop_defer(l->core->loop, t);
+}
+
 void egress_link_changed(struct session *s)
 {
-	doorway_changed(s, NULL);
+	s->door.changed = true;
+	loop_defer(s->core->loop, &s->core->egress.changes);
 }
 
 static void look_one(struct session *s, void *arg)

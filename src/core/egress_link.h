@@ -9,6 +9,7 @@
 
 #include "buf.h"
 #include "egress_msg.h"
+#include "egress_turns.h"
 #include "loop.h"
 
 struct core;
@@ -36,6 +37,8 @@ struct egress_link {
 	struct loop_timer ping;
 	bool hung; /* it did not answer, and there is no other yet */
 	struct egress_numbers numbers;
+	struct egress_turns turns;
+	struct loop_task changes; /* orders of sessions that have changed, some in each turn */
 };
 
 void egress_link_init(struct egress_link *l, struct core *c);
@@ -50,7 +53,8 @@ bool egress_link_up(const struct egress_link *l);
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
 		     size_t len, int *fds, struct err *e) MUST_USE;
 
-/* Something of what its order is made of has changed: policy or secrets. */
+/* Something of what its order is made of has changed: policy or secrets. Orders are made and sent
+ * from the end of this turn on, as many as 5 ms allow in each. */
 void egress_link_changed(struct session *s);
 
 /* Asks for doors that are missing; says SYNCED if everybody is there. Repeatable. */

@@ -186,5 +186,6 @@ int gauges_write(struct core *c, struct buf *b, struct err *e)
 	metrics_set(M_JOURNAL_PAGES, 0, store_journal_pages(c->store));
 	metrics_write(b);
 	turns_write(loop_turns(c->loop), "cordon", b);
+	egress_turns_write(&c->egress.turns, b);
 	return buf_check(b, e);
 }

@@ -22,12 +22,14 @@
 #include "resolver.h"
 #include "serve_msg.h"
 #include "text_file.h"
+#include "turns_tell.h"
 
 #define WAITING_MAX ((size_t)8 << 20) /* records; answers may go a little beyond */
 #define SHARE_MAX (WAITING_MAX / 16)  /* of one guest, while more than half waits */
 #define READ_AT_ONCE ((size_t)64 << 10)
 #define FDS_WAITING 64
 #define COUNTS_MS 200
+#define TURNS_EACH 25 /* of those */
 
 struct channel_c {
 	struct egress *egress;
@@ -41,6 +43,7 @@ struct channel_c {
 	int fds[FDS_WAITING]; /* -1: came without room for it, and is lost */
 	size_t nfds;
 	struct fd_reserve reserve;
+	unsigned ticks; /* of counts */
 };
 
 /* ---- what egress says */
@@ -95,6 +98,8 @@ static void on_counts(struct loop_timer *t)
 	for (struct guest *g = c->egress->guests; g != NULL; g = g->next)
 		counts_tell(g);
 	fd_reserve_fill(&c->reserve);
+	if (c->sock >= 0 && ++c->ticks % TURNS_EACH == 0)
+		turns_tell(c->egress);
 	loop_timer_set(c->egress->loop, t, loop_now_ns(c->egress->loop) + COUNTS_MS * CLOCK_MS);
 }
 
@@ -253,6 +258,7 @@ static int obey(struct channel_c *c, const struct egress_msg *m, struct err *e)
 	case EGRESS_RECORD:
 	case EGRESS_COUNTS:
 	case EGRESS_PONG:
+	case EGRESS_TURNS:
 	case EGRESS_EVENTS_END:
 		break;
 	}

@@ -106,9 +106,15 @@ static void write_histogram(const struct turns *t, const char *prefix, struct bu
 
 void turns_write(const struct turns *t, const char *prefix, struct buf *to)
 {
-	const struct turns_turn *slowest = turns_slowest(t);
 	char name[TURNS_NAME_MAX];
 
+	turns_name(&turns_slowest(t)->longest, name);
+	turns_write_named(t, prefix, name, to);
+}
+
+void turns_write_named(const struct turns *t, const char *prefix, const char *longest,
+		       struct buf *to)
+{
 	write_histogram(t, prefix, to);
 	write_head(to, prefix, "turn_max_seconds", "The longest turn since the start.", "gauge");
 	buf_printf(to, "%s_loop_turn_max_seconds ", prefix);
@@ -117,8 +123,7 @@ void turns_write(const struct turns *t, const char *prefix, struct buf *to)
 	write_head(to, prefix, "turn_slowest_seconds",
 		   "The longest turn of the last minute or two, and its longest callback.",
 		   "gauge");
-	turns_name(&slowest->longest, name);
-	buf_printf(to, "%s_loop_turn_slowest_seconds{callback=\"%s\"} ", prefix, name);
-	write_seconds(to, slowest->ns);
+	buf_printf(to, "%s_loop_turn_slowest_seconds{callback=\"%s\"} ", prefix, longest);
+	write_seconds(to, turns_slowest(t)->ns);
 	buf_put_text(to, "\n");
 }

@@ -52,3 +52,6 @@ void turns_name(const struct turns_callback *c, char ret[TURNS_NAME_MAX]);
 /* PREFIX_loop_turn_seconds (a histogram), PREFIX_loop_turn_max_seconds and
  * PREFIX_loop_turn_slowest_seconds{callback="..."}. */
 void turns_write(const struct turns *t, const char *prefix, struct buf *to);
+/* The same of another process, which has said what took longest. */
+void turns_write_named(const struct turns *t, const char *prefix, const char *longest,
+		       struct buf *to);

@@ -126,3 +126,38 @@ int record_text_counts(const char *text, size_t len, struct record_counts *ret, 
 	json_decref(root);
 	return read;
 }
+
+static int read_buckets(const json_t *root, struct record_turns *ret, struct err *e)
+{
+	const json_t *buckets = json_object_get(root, "buckets");
+
+	if (json_array_size(buckets) > RECORD_TEXT_BUCKETS_MAX)
+		return err_set(e, ERR_INVALID, "turns: too many buckets");
+	for (; ret->nbuckets < json_array_size(buckets); ret->nbuckets++) {
+		json_int_t n = json_integer_value(json_array_get(buckets, ret->nbuckets));
+
+		ret->buckets[ret->nbuckets] = n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
+int record_text_turns(const char *text, size_t len, struct record_turns *ret, struct err *e)
+{
+	json_t *root = parse(text, len, e);
+	const char *slowest = json_string_value(json_object_get(root, "slowest"));
+	int read = -1;
+
+	*ret = (struct record_turns){ 0 };
+	if (slowest != NULL)
+		(void)snprintf(ret->slowest, sizeof(ret->slowest), "%s", slowest);
+	for (char *at = ret->slowest; *at != '\0'; at++)
+		if (*at < ' ' || *at > '~' || *at == '"' || *at == '\\')
+			*at = '?';
+	if (root != NULL && read_number(root, "count", &ret->count, e) == 0 &&
+	    read_number(root, "sum_ns", &ret->sum_ns, e) == 0 &&
+	    read_number(root, "max_ns", &ret->max_ns, e) == 0 &&
+	    read_number(root, "slowest_ns", &ret->slowest_ns, e) == 0)
+		read = read_buckets(root, ret, e);
+	json_decref(root);
+	return read;
+}

@@ -24,6 +24,19 @@ struct record_text {
 int record_text_read(const char *text, size_t len, struct record_text *ret, char **ret_text,
 		     struct err *e) MUST_USE;
 
+#define RECORD_TEXT_BUCKETS_MAX 32
+#define RECORD_TEXT_CALLBACK_MAX 160
+
+/* What EGRESS_TURNS says. */
+struct record_turns {
+	uint64_t count, sum_ns, max_ns, slowest_ns;
+	uint64_t buckets[RECORD_TEXT_BUCKETS_MAX];
+	size_t nbuckets;
+	char slowest[RECORD_TEXT_CALLBACK_MAX]; /* letters that need no escape; cut */
+};
+int record_text_turns(const char *text, size_t len, struct record_turns *ret,
+		      struct err *e) MUST_USE;
+
 #define RECORD_TEXT_RULES_MAX 64
 #define RECORD_TEXT_RULE_MAX 64
 

@@ -30,6 +30,7 @@ static size_t text_max(enum egress_type type)
 		return EGRESS_PROMPT_MAX;
 	case EGRESS_TAKEN:
 	case EGRESS_COUNTS:
+	case EGRESS_TURNS:
 		return EGRESS_RECORD_MAX;
 	case EGRESS_DETACH:
 	case EGRESS_SYNCED:
@@ -51,7 +52,8 @@ static bool is_type(unsigned type)
 /* Of no session: its id is empty. */
 static bool is_of_none(enum egress_type type)
 {
-	return type == EGRESS_SYNCED || type == EGRESS_PING || type == EGRESS_PONG;
+	return type == EGRESS_SYNCED || type == EGRESS_PING || type == EGRESS_PONG ||
+	       type == EGRESS_TURNS;
 }
 
 int egress_msg_read(const struct frame *f, struct egress_msg *ret, struct err *e)

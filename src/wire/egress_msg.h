@@ -36,6 +36,8 @@ enum egress_type {
 	EGRESS_COUNTS, /* text: see below; every 200 ms while they change, before bytes move that
 			  were not claimed yet, and before the guest goes */
 	EGRESS_PONG,   /* id "", no text: answer to PING */
+	EGRESS_TURNS,  /* id "", text: {"count","sum_ns","max_ns","slowest_ns","slowest",
+			  "buckets":[..]}, see turns.h; every 5 s */
 	EGRESS_EVENTS_END,
 };
 

@@ -246,6 +246,33 @@ def test_tenant_layer(server):
     server.want(204, "DELETE", f"/v1/tenants/{ident}")
 
 
+def test_tenant_layer_of_many(server):
+    """A layer that concerns many sessions, whose orders are sent over several turns, reaches all of them."""
+    ident, key = server.tenant("many-sessions")
+    many = [rule(f"h{i}.test") for i in range(3000)]
+    sessions = [server.create(key=key, network=policy(rule(), *many)) for _ in range(4)]
+    get = f"curl -sS -m 3 -o /dev/null -w '%{{http_code}}' http://origin.test:{PORT}/"
+    reach = lambda: [server.run(s["id"], get, key=key)["stdout"] for s in sessions]  # noqa: E731
+    equal(reach(), ["200"] * 4, "before")
+    path = f"/v1/tenants/{ident}/network"
+    server.want(200, "PUT", path, {"version": 1, "rules": [{**rule(), "action": "deny"}]})
+    wait_for(lambda: "200" not in reach(), 10, "the layer in all of them")
+    server.want(200, "PUT", path, {"version": 1})
+    wait_for(lambda: reach() == ["200"] * 4, 10, "the network, without the layer")
+    for s in sessions:
+        server.delete(s["id"], key=key)
+    server.want(204, "DELETE", f"/v1/tenants/{ident}")
+
+
+def test_turns_of_egress(server):
+    def count():
+        text = server.want(200, "GET", "/metrics", raw=True).decode()
+        found = re.search(r"^cordon_egress_loop_turn_seconds_count (\d+)$", text, re.M)
+        return found is not None and int(found[1]) > 0 and "cordon_egress_loop_turn_slowest_seconds{callback=" in text
+
+    wait_for(count, 15, "turns of egress in /metrics")
+
+
 def test_change_that_does_not_merge(server):
     """What cannot be put together with a stricter layer does not go on as if there were none."""
     ident, key = server.tenant("many-rules")

@@ -104,5 +104,24 @@ static void counts(void)
 		CHECK_CASE(texts[i], record_text_counts(texts[i], strlen(texts[i]), &c, &e) < 0);
 }
 
+static void turns(void)
+{
+	static const char whole[] = "{\"count\":3,\"sum_ns\":30,\"max_ns\":20,\"slowest_ns\":9,"
+				    "\"slowest\":\"timer \\\"x\\n\",\"buckets\":[1,2,0]}";
+	static const char *const texts[] = {
+		"", "{}", "{\"count\":-1,\"sum_ns\":1,\"max_ns\":1,\"slowest_ns\":1}",
+		"{\"count\":1,\"sum_ns\":1,\"max_ns\":1,\"slowest_ns\":1,\"buckets\":["
+		"1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}"
+	};
+	struct record_turns t;
+
+	CHECK(record_text_turns(whole, strlen(whole), &t, &e) == 0);
+	CHECK(t.count == 3 && t.sum_ns == 30 && t.max_ns == 20 && t.slowest_ns == 9);
+	CHECK(t.nbuckets == 3 && t.buckets[1] == 2);
+	CHECK_STR(t.slowest, "timer ?x?");
+	for (size_t i = 0; i < COUNT(texts); i++)
+		CHECK_CASE(texts[i], record_text_turns(texts[i], strlen(texts[i]), &t, &e) < 0);
+}
+
 TEST_MAIN({ "a record", good }, { "a long name is cut", long_name },
-	  { "what is none is refused", bad }, { "counts", counts })
+	  { "what is none is refused", bad }, { "counts", counts }, { "turns", turns })

@@ -1,0 +1,24 @@
+#include "egress_turns.h"
+
+#include <string.h>
+
+#include "record_text.h"
+
+int egress_turns_take(struct egress_turns *t, const char *text, size_t len, struct err *e)
+{
+	struct record_turns now;
+
+	if (record_text_turns(text, len, &now, e) < 0)
+		return -1;
+	t->turns = (struct turns){ .count = now.count, .sum_ns = now.sum_ns, .max_ns = now.max_ns };
+	for (size_t i = 0; i < TURNS_BUCKETS + 1 && i < now.nbuckets; i++)
+		t->turns.buckets[i] = now.buckets[i];
+	t->turns.slowest[0].ns = now.slowest_ns;
+	memcpy(t->slowest, now.slowest, sizeof(t->slowest));
+	return 0;
+}
+
+void egress_turns_write(const struct egress_turns *t, struct buf *to)
+{
+	turns_write_named(&t->turns, "cordon_egress", t->slowest, to);
+}
