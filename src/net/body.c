@@ -8,6 +8,8 @@
 
 #include "loop.h"
 
+#define LONG_BODY ((size_t)16 * 1024)
+
 enum next { NEXT_DATA, NEXT_MORE, NEXT_END, NEXT_BAD, NEXT_TOO_LONG };
 
 void body_start(struct conn *c, const struct http1_request *r)
@@ -127,6 +129,18 @@ static bool may_keep(struct conn *c, size_t n)
 	return false;
 }
 
+/* A long body takes its handler some milliseconds: one in a turn, so that others get theirs. */
+static bool must_yield(struct conn *c)
+{
+	uint64_t now = loop_now_ns(c->loop);
+
+	if (!c->x->got || c->x->collected.len < LONG_BODY)
+		return false;
+	c->yields = c->server->long_body_ns == now;
+	c->server->long_body_ns = now;
+	return c->yields;
+}
+
 bool body_deliver(struct conn *c)
 {
 	struct http1_span data;
@@ -143,7 +157,8 @@ bool body_deliver(struct conn *c)
 			give(c, data);
 		return true;
 	case NEXT_END:
-		ended(c);
+		if (!must_yield(c))
+			ended(c);
 		return true;
 	case NEXT_BAD:
 		body_fault(c, 400, "the request's body is malformed");

@@ -255,14 +255,15 @@ static void advance(struct conn *c)
 	int steps = STEPS;
 
 	c->busy = true;
-	while (!c->doomed && steps > 0 && steps_take(c))
+	c->yields = false;
+	while (!c->doomed && !c->yields && steps > 0 && steps_take(c))
 		steps--;
 	c->busy = false;
 	if (c->doomed) {
 		conn_drop(c);
 		return;
 	}
-	if (steps == 0)
+	if (steps == 0 || c->yields)
 		loop_defer(c->loop, &c->task);
 	await(c);
 }

@@ -62,6 +62,7 @@ struct conn {
 	uint64_t read_ns,
 		write_ns; /* last progress; in CONN_HEAD read_ns is where the clock began */
 	bool busy;	  /* inside advance() */
+	bool yields;	  /* it goes on in the next turn */
 	bool doomed;	  /* to be dropped by advance() */
 	bool ended;	  /* the peer sent all it will, and we have read it */
 	bool hung_up;	  /* the peer closed its side; there may be bytes to read before */
@@ -130,9 +131,10 @@ struct server {
 	struct peers peers;
 	struct tally *all, own; /* all: own, or the options' */
 	bool draining;
-	int fd_bound;	 /* connections get descriptors below it */
-	uint64_t ids;	 /* the next request id; starts at random */
-	uint64_t date_s; /* the second that date is of */
+	uint64_t long_body_ns; /* the turn in which a long body was handed over last */
+	int fd_bound;	       /* connections get descriptors below it */
+	uint64_t ids;	       /* the next request id; starts at random */
+	uint64_t date_s;       /* the second that date is of */
 	char date[32];
 };
 

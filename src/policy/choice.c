@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_size.h"
 #include "own.h"
 
 #define PRESETS_MAX 32
@@ -65,10 +66,13 @@ int choice_read(const char *json, size_t len, enum policy_layer layer, char **re
 	json_error_t why;
 	json_t *value, *document;
 	unsigned max = layer == POLICY_SESSION ? CHOICE_SESSION_MAX : POLICY_TEXT_MAX;
+	unsigned values = layer == POLICY_SESSION ? CHOICE_SESSION_VALUES : CHOICE_VALUES_MAX;
 
 	*ret = NULL;
 	if (len > max)
 		return err_set(e, ERR_INVALID, "policy: longer than %u bytes", max);
+	if (!json_size_fits(json, len, CHOICE_DEPTH_MAX, values))
+		return err_set(e, ERR_INVALID, "policy: too deep, or more than %u values", values);
 	value = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (value == NULL)
 		return err_set(e, ERR_INVALID, "policy: line %d: %.100s", why.line, why.text);

@@ -143,7 +143,7 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s,
 		return -1;
 	if (user == NULL)
 		user = name[0] == '\0' ? FILE_CALL_USER : name;
-	if (auth_only_reads(r)) {
+	if (r != NULL && auth_only_reads(r)) { /* NULL: for no request, such as a polled watch */
 		if (c->user == NULL && strcmp(user, FILE_CALL_USER) != 0)
 			return err_set(e, ERR_DENIED,
 				       "a key of scope read reads as " FILE_CALL_USER " only");

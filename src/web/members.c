@@ -1,9 +1,9 @@
 /* members.c - theory of operation
  *
  * jansson refuses what is not JSON, not UTF-8, or says the same member twice, and (without
- * JSON_ALLOW_NUL) texts with NULs, so that a C string is all of it. It recurses; the depth is
- * counted before, over the brackets outside of strings. Whoever reads an object asks for each
- * member he knows by name; what is left over at the end is an error. */
+ * JSON_ALLOW_NUL) texts with NULs, so that a C string is all of it. It recurses, and a small text
+ * can be many values; depth and values are counted before. A reader of an object asks for each
+ * member that it knows by name; what is left over at the end is an error. */
 #include "members.h"
 
 #include <assert.h>
@@ -12,32 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_size.h"
 #include "rand.h"
 #include "units.h"
 
 #define NUMBER_MAX 9007199254740992.0 /* 2^53: up to here a double is exact */
-
-static bool is_deep(const char *text, size_t len)
-{
-	unsigned depth = 0;
-	bool quoted = false;
-
-	for (size_t i = 0; i < len; i++) {
-		if (quoted && text[i] == '\\')
-			i++;
-		else if (text[i] == '"')
-			quoted = !quoted;
-		else if (quoted)
-			continue;
-		else if (text[i] == '{' || text[i] == '[')
-			depth++;
-		else if ((text[i] == '}' || text[i] == ']') && depth > 0)
-			depth--;
-		if (depth > MEMBERS_DEPTH_MAX)
-			return true;
-	}
-	return false;
-}
 
 /* There may be secrets in what clients send. */
 static void wipe(void *p)
@@ -67,8 +46,12 @@ json_t *members_parse(const void *body, size_t len, struct err *e)
 			IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "NULL says it");
 		return root;
 	}
-	if (len > MEMBERS_BODY_MAX || is_deep(body, len)) {
-		IGNORED(err_set(e, ERR_INVALID, "the body is too large or too deep"), "NULL");
+	if (len > MEMBERS_BODY_MAX ||
+	    !json_size_fits(body, len, MEMBERS_DEPTH_MAX, MEMBERS_VALUES_MAX)) {
+		IGNORED(err_set(e, ERR_INVALID,
+				"the body is too large, too deep or has more than %d values",
+				MEMBERS_VALUES_MAX),
+			"NULL says it");
 		return NULL;
 	}
 	root = json_loadb(body, len, JSON_REJECT_DUPLICATES, &why);

@@ -17,7 +17,8 @@
 
 #define MEMBERS_BODY_MAX (1U << 20) /* bytes of a body */
 #define MEMBERS_DEPTH_MAX 64
-#define MEMBERS_MAX 24 /* known ones of an object */
+#define MEMBERS_VALUES_MAX 12000 /* of a body, at any depth: about 10 ms */
+#define MEMBERS_MAX 24		 /* known ones of an object */
 
 struct members {
 	json_t *object;

@@ -5,6 +5,7 @@ Each of these is something that anyone who reaches the port, or one tenant, can 
 feel it."""
 import base64
 import hashlib
+import json
 import os
 import socket
 import sys
@@ -13,7 +14,7 @@ import time
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Server, check, equal, rss, run_tests, wait_for
+from harness import Server, check, equal, note, rss, run_tests, wait_for
 
 
 def unread(server, text):
@@ -123,6 +124,50 @@ def test_requests_without_a_key_do_not_fill_the_log():
         for i in range(40):
             server.request("GET", f"/v1/sessions?limit={i + 1}")
         check(server.log().count("path=/v1/sessions ") == 40, "lines of requests with a key")
+
+
+def test_wide_and_deep_json_is_refused_before_it_is_parsed(server):
+    session = server.create()["id"]
+    for body in (
+        {f"m{i}": 1 for i in range(70000)},
+        {"metadata": {f"m{i}": "x" for i in range(60000)}},
+        {"env": [[] for _ in range(200000)]},
+    ):
+        server.refused(400, "invalid", "POST", "/v1/sessions", body, "values")
+    deep = b'{"a":' + b"[" * 100000 + b"]" * 100000 + b"}"
+    server.refused(400, "invalid", "POST", "/v1/sessions", deep, "deep", headers={"Content-Type": "application/json"})
+    wide = {"version": 1, "rules": [{"host": f"h{i}.example.com", "ports": [1, 2, 3]} for i in range(3000)]}
+    server.refused(400, "invalid", "PUT", f"/v1/sessions/{session}/network", wide, "values")
+    server.want(200, "POST", f"/v1/sessions/{session}/executions?wait=true", {"argv": ["/bin/true", *["x"] * 4000]})
+    server.delete(session)
+
+
+def test_long_bodies_take_turns(server):
+    """Parsing one takes some milliseconds; clients that send many at a time do not hold others up by their sum."""
+    body = json.dumps({"metadata": {f"m{i}": "x" * 60 for i in range(11000)}}).encode()
+    ask = f"POST /v1/sessions HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\nContent-Length: {len(body)}\r\n\r\n"
+    stop = threading.Event()
+
+    def flood():
+        with socket.create_connection(server.address) as s:
+            s.settimeout(30)
+            while not stop.is_set():
+                s.sendall(ask.encode() + body)
+                check(s.recv(1 << 16).startswith(b"HTTP/1.1 400"), "an answer")
+
+    floods = [threading.Thread(target=flood, daemon=True) for _ in range(8)]
+    for f in floods:
+        f.start()
+    waits = []
+    for _ in range(40):
+        began = time.monotonic()
+        equal(server.request("GET", "/healthz", key=None)[0], 200)
+        waits.append(time.monotonic() - began)
+    stop.set()
+    for f in floods:
+        f.join(30)
+    note(f"others wait {sorted(waits)[20] * 1000:.0f} ms, at most {max(waits) * 1000:.0f}")
+    check(sorted(waits)[20] < 1, f"others wait {sorted(waits)[20]} s")
 
 
 def sign(box, path):
