@@ -50,7 +50,7 @@ const struct config_setting config_table[] = {
 	  "Unix socket to listen at; a relative name is in run_dir; empty: none" },
 	{ "connections_max", "COUNT", CONFIG_COUNT, FIELD(connections_max), "4096", 1, 1000000, NULL,
 	  "client connections at a time" },
-	{ "unkeyed_per_address", "COUNT", CONFIG_COUNT, FIELD(unkeyed_per_address), "512", 0, 1000000, NULL,
+	{ "unkeyed_per_address", "COUNT", CONFIG_COUNT, FIELD(unkeyed_per_address), "1024", 0, 1000000, NULL,
 	  "of these, those of one address (IPv6: of 64 bits of it) that have not shown a key; with a reverse proxy in "
 	  "front all clients have its address; 0: no bound. Three quarters of connections_max is the bound for all "
 	  "addresses" },

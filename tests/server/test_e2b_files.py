@@ -416,7 +416,7 @@ def test_polled_watchers_are_bounded(server):
 
 def watched(server):
     """(watchers, bytes of events that wait in them), as /metrics has them."""
-    text = server.request("GET", "/metrics", key=None)[2].decode()
+    text = server.request("GET", "/metrics", raw=True)[2].decode()
     return tuple(int(re.search(rf"^{name} (\d+)$", text, re.M)[1]) for name in ("cordon_watchers", "cordon_watcher_event_bytes"))
 
 
