@@ -59,7 +59,7 @@ static int list_one(const struct store_key *row, void *cookie)
 	if (row->revoked_ms != 0)
 		return 0;
 	l->more = l->shown == l->page.limit;
-	if (l->more)
+	if (l->more || walk_piece_is_full(&l->walk))
 		return 1;
 	show(&l->walk.j, NULL, row, NULL);
 	l->shown++;

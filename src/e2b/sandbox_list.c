@@ -1,7 +1,9 @@
 /* sandbox_list.c - theory of operation
  *
  * Only live sessions are sandboxes, and those are in memory: they are looked through, those that
- * are wanted sorted, and one page of them written. A tenant's quota bounds all of it. */
+ * are wanted sorted, and one page of them written. A tenant's quota bounds all of it; it is one
+ * piece of the tenant's long work (walk.h), so that many lists at once do not make one long turn.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include "reply.h"
 #include "rfc3339.h"
 #include "sandbox.h"
+#include "walk.h"
 
 #define LIMIT_MAX 100
 
@@ -19,6 +22,7 @@ struct found {
 };
 
 struct list {
+	struct walk walk; /* first */
 	struct request *r;
 	struct filter metadata;
 	unsigned states;
@@ -130,16 +134,19 @@ static void write_page(struct list *l, struct json *j)
 	json_close(j, ']');
 }
 
-static void answer(struct list *l)
+static int on_piece(struct walk *w, struct err *e)
 {
-	struct json j;
-	char total[16];
+	struct list *l = (struct list *)w;
 
 	session_each(l->r->core, l->r->tenant, see, l);
-	if (l->failed) {
-		reply_code(l->r, 500, "internal", "memory is short");
-		return;
-	}
+	return l->failed ? err_set(e, ERR_SYSTEM, "memory is short") : 0;
+}
+
+static void on_finish(struct walk *w)
+{
+	struct list *l = (struct list *)w;
+	char total[16];
+
 	if (l->n > 0)
 		qsort(l->found, l->n, sizeof(*l->found),
 		      l->ascending ? compare_ascending : compare);
@@ -147,9 +154,7 @@ static void answer(struct list *l)
 		(void)snprintf(total, sizeof(total), "%u", l->running);
 		exchange_header(l->r->x, "X-Total-Running", total);
 	}
-	json_init_heap(&j, REPLY_JSON_MAX);
-	write_page(l, &j);
-	reply_json(l->r, 200, &j);
+	write_page(l, &w->j);
 }
 
 static int read_metadata(struct list *l, struct err *e)
@@ -212,20 +217,34 @@ static int read_v2(struct list *l, struct err *e)
 	return read_metadata(l, e);
 }
 
+static void release(struct walk *w)
+{
+	struct list *l = (struct list *)w;
+
+	filter_release(&l->metadata);
+	free(l->found);
+}
+
 static void list(struct request *r, int (*read)(struct list *l, struct err *e))
 {
-	struct list l = { .r = r, .states = FILTER_RUNNING };
+	struct list *l;
 	struct err e = { 0 };
 	const char *why;
 
-	if (!core_ready(r->core, &why)) /* then there may be more of them */
+	if (!core_ready(r->core, &why)) { /* then there may be more of them */
 		reply_code(r, 503, "unavailable", why);
-	else if (read(&l, &e) < 0)
+		return;
+	}
+	l = walk_new(r, sizeof(*l), on_piece, on_finish);
+	if (l == NULL)
+		return;
+	l->walk.release = release;
+	l->r = r;
+	l->states = FILTER_RUNNING;
+	if (read(l, &e) < 0)
 		reply_error(r, &e);
 	else
-		answer(&l);
-	filter_release(&l.metadata);
-	free(l.found);
+		walk_start(&l->walk);
 }
 
 void sandbox_list_v1(struct request *r)

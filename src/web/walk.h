@@ -11,10 +11,10 @@
 #include "jobs.h"
 #include "store.h"
 
-#define WALK_PIECE 256		/* rows in one piece */
-#define WALK_ROWS 20000		/* in one request, for lists with a cursor */
-#define WALK_BYTES (4U << 20)	/* of an answer: a list ends its page there */
-#define WALK_PIECE_BYTES 262144 /* by which an answer grows in one piece, about */
+#define WALK_PIECE 256	       /* rows in one piece */
+#define WALK_ROWS 20000	       /* in one request, for lists with a cursor */
+#define WALK_BYTES (4U << 20)  /* of an answer: a list ends its page there */
+#define WALK_PIECE_BYTES 65536 /* by which an answer grows in one piece, about */
 
 struct walk {
 	struct request *r;
