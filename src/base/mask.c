@@ -92,7 +92,8 @@ static int add_needle(struct mask *m, const struct mask_needle *n)
 	return 0;
 }
 
-static int add_text(struct mask *m, const uint8_t *text, size_t len, size_t value)
+/* before: bytes of the same form in front of the text, which are not compared. */
+static int add_text(struct mask *m, const uint8_t *text, size_t len, size_t before, size_t value)
 {
 	uint8_t *units = malloc(len + 1);
 	struct mask_needle n = { .value = (uint32_t)value };
@@ -103,9 +104,9 @@ static int add_text(struct mask *m, const uint8_t *text, size_t len, size_t valu
 		return -1;
 	all = fold(text, len, units);
 	n.units = (uint32_t)(all < MASK_UNITS_MAX ? all : MASK_UNITS_MAX);
-	n.before = (uint32_t)(all - n.units);
+	n.before = (uint32_t)(before + all - n.units);
 	n.power = power_of(n.units);
-	n.hash = hash_of(units + n.before, n.units);
+	n.hash = hash_of(units + all - n.units, n.units);
 	while (n.window < MASK_WINDOWS && widths[n.window] > n.units)
 		n.window++;
 	if (n.window < MASK_WINDOWS)
@@ -117,25 +118,31 @@ static int add_text(struct mask *m, const uint8_t *text, size_t len, size_t valu
 	return got;
 }
 
-/* base64 of the value where j bytes stand before it: those characters that it alone decides. */
-static int add_base64(struct mask *m, const uint8_t *bytes, size_t len, size_t value)
+/* base64 of the value where j bytes stand before it: those characters that it alone decides. Of a
+ * long value only its end is encoded, from a place where a group of four characters begins. */
+static int add_base64(struct mask *m, const uint8_t *bytes, size_t len, size_t j, size_t value)
 {
-	size_t cap = len + 2;
-	uint8_t *plain = calloc(1, cap);
-	char *text = malloc(BASE64_LENGTH(cap) + 1);
-	int got = plain == NULL || text == NULL ? -1 : 0;
+	size_t first = (8 * j + 5) / 6, end = 8 * (j + len) / 6, groups = 0, skip;
+	uint8_t *plain = calloc(1, len + 2);
+	char *text = malloc(BASE64_LENGTH(len + 2) + 1);
+	int got = -1;
 
-	for (size_t j = 0; got == 0 && j < 3; j++) {
-		size_t first = (8 * j + 5) / 6, end = 8 * (j + len) / 6;
-
-		memset(plain, 0, cap);
-		memcpy(plain + j, bytes, len);
-		base64_encode(plain, j + len, text);
-		got = add_text(m, (const uint8_t *)text + first, end - first, value);
-		explicit_bzero(text, BASE64_LENGTH(cap) + 1);
+	while (end - 4 * groups > 2 * MASK_UNITS_MAX)
+		groups += MASK_UNITS_MAX / 4;
+	skip = 3 * groups;
+	if (plain != NULL && text != NULL) {
+		if (groups == 0)
+			memcpy(plain + j, bytes, len);
+		else
+			memcpy(plain, bytes + skip - j, len + j - skip);
+		base64_encode(plain, j + len - skip, text);
+		got = groups == 0
+			      ? add_text(m, (const uint8_t *)text + first, end - first, 0, value)
+			      : add_text(m, (const uint8_t *)text, end - 4 * groups,
+					 4 * groups - first, value);
+		explicit_bzero(text, BASE64_LENGTH(len + 2) + 1);
+		explicit_bzero(plain, len + 2);
 	}
-	if (plain != NULL)
-		explicit_bzero(plain, cap);
 	free(plain);
 	free(text);
 	return got;
@@ -157,9 +164,11 @@ static int add_value(struct mask *m, const char *value, size_t len, size_t i, st
 	if (len > MASK_VALUE_MAX)
 		return err_set(e, ERR_LIMIT, "a value to mask has more than %d bytes",
 			       MASK_VALUE_MAX);
-	if (add_text(m, (const uint8_t *)value, len, i) < 0 ||
-	    add_base64(m, (const uint8_t *)value, len, i) < 0)
+	if (add_text(m, (const uint8_t *)value, len, 0, i) < 0)
 		return err_sys(e, "allocate mask");
+	for (size_t j = 0; j < 3; j++)
+		if (add_base64(m, (const uint8_t *)value, len, j, i) < 0)
+			return err_sys(e, "allocate mask");
 	while (m->hold < 4 * len && m->hold < HOLD_MAX)
 		m->hold *= 2;
 	m->spaced = m->spaced || is_spaced(value, len);

@@ -4,7 +4,7 @@
 #include "mask.h"
 
 #define MASK_NONE SIZE_MAX
-#define MASK_UNITS_MAX 8192 /* of a needle that are compared */
+#define MASK_UNITS_MAX 4096 /* of a needle that are compared */
 #define MASK_WINDOWS 4	    /* widths of windows */
 
 /* One form of one value. */

@@ -387,6 +387,5 @@ void gateway_free(struct gateway *x, bool reset, const char *why)
 	buf_release(&x->text);
 	buf_release(&x->ask);
 	gateway_splice_end(x);
-	free(x->mask_room);
 	free(x);
 }

@@ -232,19 +232,21 @@ bool gateway_body_out(struct gateway *x)
 
 /* ---- to the cell */
 
-/* Room for a piece and for all that may be held back. */
-static uint8_t *mask_room(struct gateway *x)
+/* Room for a piece and for all that is held back: for what is masked now, until the next call. */
+static uint8_t *mask_room(const struct gateway *x)
 {
+	static uint8_t *room;
+	static size_t cap;
 	size_t need = PIECE_MAX + mask_stream_held(&x->masked) + 1;
-	uint8_t *room;
+	uint8_t *grown;
 
-	if (need <= x->mask_cap)
-		return x->mask_room;
-	room = realloc(x->mask_room, need);
-	if (!room)
+	if (need <= cap)
+		return room;
+	grown = realloc(room, need);
+	if (!grown)
 		return NULL;
-	x->mask_room = room;
-	x->mask_cap = need;
+	room = grown;
+	cap = need;
 	return room;
 }
 

@@ -105,8 +105,6 @@ struct gateway {
 	bool has_pipe, no_pipe; /* no_pipe: none is to be had */
 	int pipe[2];		/* owned, if there is one; see gateway_splice.c */
 	size_t piped;		/* what is in it */
-	uint8_t *mask_room;	/* owned */
-	size_t mask_cap;
 };
 
 /* ---- gateway.c */

@@ -412,9 +412,10 @@ static void covers_long_values(void)
 	size_t n = MASK_VALUE_MAX;
 	char *value = malloc(n + 1);
 	uint8_t *text = malloc(3 * n), *out = malloc(4 * n);
+	char *coded = malloc(2 * n);
 	struct mask *m;
 
-	CHECK(value != NULL && text != NULL && out != NULL);
+	CHECK(value != NULL && text != NULL && out != NULL && coded != NULL);
 	for (uint32_t i = 0, x = 1; i < n; i++, x = x * 1664525 + 1013904223)
 		value[i] = (char)('!' + (x >> 16) % 89);
 	value[n] = '\0';
@@ -424,6 +425,18 @@ static void covers_long_values(void)
 	CHECK(in_pieces(m, text, 3 * n, 1000, out) == 3 * n);
 	for (size_t i = 0; i < 3 * n; i++)
 		CHECK(out[i] == (i >= n && i < 2 * n ? '*' : '.'));
+	for (size_t j = 0; j < 3; j++) { /* in base64 */
+		size_t first = (8 * j + 5) / 6, end = 8 * (j + n) / 6;
+
+		memset(text, '.', j);
+		memcpy(text + j, value, n);
+		base64_encode(text, n + j, coded);
+		CHECK(in_pieces(m, (const uint8_t *)coded, strlen(coded), 1000, out) ==
+		      strlen(coded));
+		for (size_t i = 0; coded[i] != '\0'; i++)
+			CHECK(out[i] == (i >= first && i < end ? '*' : (uint8_t)coded[i]));
+	}
+	free(coded);
 	mask_free(m);
 	free(value);
 	free(text);
