@@ -151,6 +151,68 @@ def test_full_disk_keeps_streams_apart():
             equal(standard(server), before, "descriptors 0, 1 and 2 afterwards")
 
 
+def test_full_disk_answers():
+    """Every request that must write is refused with 507, what must not goes on, deletes work and are shown by lists."""
+    with small_disk() as folder:
+        with OnSmallDisk(folder=folder, pool_size=0) as server:
+            s, gone = server.create(timeout="1h")["id"], server.create(timeout="1h")["id"]
+            box = server.want(201, "POST", "/v2/sandboxes", {"templateID": "base"})["sandboxID"]
+            server.ids.add(box)
+            key = server.want(201, "POST", "/v1/keys", {"name": "k", "scopes": ["read"]})
+            server.want(201, "POST", "/v1/secrets", {"name": "old", "value": "some-value"})
+            tenant = server.want(201, "POST", "/v1/tenants", {"name": "t"})["id"]
+            server.want(201, "PUT", f"/v1/sessions/{s}/files?path=f", b"before")
+            fill(server.state + "/fill")
+            one = f"/v1/sessions/{s}"
+            for method, path, body in (
+                ("POST", "/v1/sessions", {}),
+                ("POST", f"{one}/executions?wait=true", {"command": "true"}),
+                ("POST", f"{one}/timeout", {"timeout": "50m"}),
+                ("POST", f"{one}/pause", None),
+                ("PUT", f"{one}/network", {"version": 1, "rules": [{"host": "a.example.com"}]}),
+                ("POST", "/v1/keys", {"name": "n", "scopes": ["read"]}),
+                ("POST", "/v1/secrets", {"name": "new", "value": "another-value"}),
+                ("PUT", "/v1/secrets/old", {"value": "another-value"}),
+                ("POST", "/v1/tenants", {"name": "u"}),
+                ("PATCH", f"/v1/tenants/{tenant}", {"max_sessions": 3}),
+                ("PUT", f"/v1/tenants/{tenant}/network", {"version": 1}),
+                ("POST", f"/v1/tenants/{tenant}/keys", {"name": "k", "scopes": ["read"]}),
+                ("POST", "/v2/sandboxes", {"templateID": "base"}),
+                ("POST", f"/sandboxes/{box}/timeout", {"timeout": 100}),
+                ("POST", "/secrets", {"name": "E2B_NEW", "value": "another-value"}),
+            ):
+                status, _, data = server.request(method, path, body)
+                equal(status, 507, f"{method} {path}: {data}")
+            # what needs no record goes on, and what was refused has changed nothing
+            server.want(200, "PUT", f"{one}/files?path=f", b"after")
+            equal(server.want(200, "GET", f"{one}/files?path=f", raw=True), b"after", "a file in the session")
+            for session in (s, gone, box):
+                equal(server.get(session)["state"], "running", "a session")
+            equal(server.request("GET", "/v1/sessions", key=key["key"])[0], 200, "the key")
+            server.delete(gone)
+            server.want(204, "DELETE", f"/sandboxes/{box}")
+            wait_for(lambda: not server.cell_pids(gone) and not server.cell_pids(box), 10, "the end of the cells")
+            for path in ("/v1/sessions?state=running", "/v1/sessions"):
+                shown = {r["id"]: r["state"] for r in server.want(200, "GET", path)["sessions"]}
+                equal(shown.get(s), "running", f"the one that runs, in {path}")
+                check("running" not in (shown.get(gone), shown.get(box)), f"deleted, and running in {path}: {shown}")
+            listed = [b["sandboxID"] for b in server.want(200, "GET", "/v2/sandboxes?state=running")]
+            check(box not in listed, "deleted, and a running sandbox")
+            equal(standard(server)[0], "/dev/null", "descriptor 0")
+            os.unlink(server.state + "/fill")
+            for session in (gone, box):
+                equal(server.reaches(session, "stopped")["reason"], "deleted", "reason")
+            equal([t["name"] for t in server.want(200, "GET", "/v1/tenants")["tenants"] if t["name"] == "u"], [], "refused")
+            equal([x["name"] for x in server.want(200, "GET", "/v1/secrets")["secrets"]], ["old"], "secrets")
+            wait_for(lambda: server.request("POST", f"{one}/timeout", {"timeout": "50m"})[0] == 200, 5, "room again")
+            for session in (gone, box):
+                query = f"SELECT 1 FROM session WHERE id = '{session}' AND ended_ms > 0"
+                wait_for(lambda: rows(server, query), 5, "the end of the session in the store")
+            server.kill("cordond")
+            server.wait_ready()
+            equal(server.get(gone)["reason"], "deleted", "reason in the store")
+
+
 def test_full_disk_at_a_kill():
     """An outcome that could not be written is PID 1's to keep until it can."""
     with small_disk() as folder:
