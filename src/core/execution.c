@@ -465,22 +465,21 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 
 /* ---- after a daemon's death */
 
-void execution_recover(struct session *s, const struct store_execution *row)
+int execution_recover(struct session *s, const struct store_execution *row, struct err *e)
 {
 	struct execution *x = new_execution(s);
-	struct err e;
 
-	if (store_execution_get(s->core->store, row->id, &x->row, &e) < 0) {
+	if (store_execution_get(s->core->store, row->id, &x->row, e) < 0) {
 		execution_free(x);
-		return;
+		return -1;
 	}
 	x->background = x->row.kind != 0;
 	x->started_ns = clock_now_ns();
 	output_log_init(&x->log, s->core->output_fd, x->row.id,
 			x->row.output_limit == 0 ? s->row.limits.output_bytes
 						 : x->row.output_limit);
-	if (output_log_reopen(&x->log, &e) < 0)
-		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e.msg);
+	if (output_log_reopen(&x->log, e) < 0)
+		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e->msg);
 	s->kept_bytes += x->log.size;
 	x->ended = x->row.ended_ms != 0;
 	if (x->log.cut &&
@@ -490,6 +489,7 @@ void execution_recover(struct session *s, const struct store_execution *row)
 		x->log.said[1] = x->row.err_bytes;
 	s->running += !x->ended;
 	execution_expect(x);
+	return 0;
 }
 
 struct execution *execution_by_handle(struct session *s, uint32_t handle)

@@ -297,7 +297,7 @@ void secret_mask(struct session *s);
 void session_sample_all(struct core *c);
 
 /* execution.c, execution_io.c */
-void execution_recover(struct session *s, const struct store_execution *row);
+int execution_recover(struct session *s, const struct store_execution *row, struct err *e) MUST_USE;
 void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_lost(struct execution *x);   /* its cell is gone */

@@ -20,12 +20,12 @@ static ssize_t read_head(int fd, uint64_t at, struct record *ret)
 	return n;
 }
 
-bool record_is_open(int fd, uint64_t at, struct record *ret)
+bool record_is_open(struct record *r)
 {
-	if (read_head(fd, at, ret) != RECORD_HEAD || (ret->stream & RECORD_OPEN) == 0)
+	if ((r->stream & RECORD_OPEN) == 0)
 		return false;
-	ret->stream &= ~RECORD_OPEN;
-	return ret->len > 0 && (ret->stream == OUTPUT_STDOUT || ret->stream == OUTPUT_STDERR);
+	r->stream &= ~RECORD_OPEN;
+	return r->len > 0 && (r->stream == OUTPUT_STDOUT || r->stream == OUTPUT_STDERR);
 }
 
 int record_read(int fd, uint64_t at, struct record *ret)
@@ -34,9 +34,9 @@ int record_read(int fd, uint64_t at, struct record *ret)
 
 	if (n < 0)
 		return -1;
-	if (n != RECORD_HEAD || ret->stream < OUTPUT_STDOUT || ret->stream > OUTPUT_CUT)
-		return 0;
-	return 1;
+	if (n != RECORD_HEAD)
+		*ret = (struct record){ 0 };
+	return n == RECORD_HEAD && ret->stream >= OUTPUT_STDOUT && ret->stream <= OUTPUT_CUT;
 }
 
 int record_write(int fd, uint64_t at, const struct record *r)

@@ -87,17 +87,31 @@ int output_log_open(int dir_fd, const char *name, int flags)
 	return TAKE_FD(fd);
 }
 
+/* What is in the file stays there, and nothing more comes: it is not known where. */
+static int give_up(struct output_log *l, const struct stat *st, struct err *e)
+{
+	int why = errno;
+
+	l->cut = true;
+	l->why = OUTPUT_BY_DISK;
+	if (st != NULL && (uint64_t)st->st_size > l->size)
+		l->size = (uint64_t)st->st_size;
+	errno = why;
+	return err_sys(e, "read %s", l->name);
+}
+
 int output_log_reopen(struct output_log *l, struct err *e)
 {
 	struct record r;
 	struct stat st;
+	int got;
 
 	l->fd = output_log_open(l->dir_fd, l->name, O_RDWR);
 	if (l->fd < 0 && errno == ENOENT)
 		return 0;
 	if (l->fd < 0 || fstat(l->fd, &st) < 0)
-		return err_sys(e, "open %s", l->name);
-	while (record_read(l->fd, l->size, &r) > 0) {
+		return give_up(l, NULL, e);
+	while ((got = record_read(l->fd, l->size, &r)) > 0) {
 		uint64_t there = (uint64_t)st.st_size - l->size - RECORD_HEAD;
 
 		if (r.len > there)
@@ -105,8 +119,9 @@ int output_log_reopen(struct output_log *l, struct err *e)
 		count(l, &r);
 		l->size += RECORD_HEAD + r.len;
 	}
-	if (record_is_open(l->fd, l->size, &r) &&
-	    r.len <= (uint64_t)st.st_size - l->size - RECORD_HEAD) {
+	if (got < 0)
+		return give_up(l, &st, e);
+	if (record_is_open(&r) && r.len <= (uint64_t)st.st_size - l->size - RECORD_HEAD) {
 		l->open.stream = (enum output_stream)r.stream;
 		l->open.len = r.len;
 		l->open.time_ms = r.time_ms;

@@ -34,7 +34,8 @@ int output_log_open(int dir_fd, const char *name, int flags) MUST_USE;
 void output_log_init(struct output_log *l, int dir_fd, const char *execution_id, uint64_t limit);
 void output_log_release(struct output_log *l);
 
-/* Opens a log that an earlier daemon wrote, if there is one; mends its last record; counts. */
+/* Opens a log that an earlier daemon wrote, if there is one; mends its last record; counts. A log
+ * that cannot be read is cut: what is in it stays, nothing is added. */
 int output_log_reopen(struct output_log *l, struct err *e) MUST_USE;
 
 /* By how much the file would grow in the next move if there were room: 0 if nothing is in the pipe,

@@ -13,9 +13,10 @@ struct record {
 	uint64_t offset; /* in its stream */
 };
 
-/* 1 if a whole, sane head is at that place, 0 if there is none, -1 if it cannot be read. */
+/* 1 if a whole, sane head is at that place, 0 if there is none (*ret is then what is there, or
+ * zeros), -1 if it cannot be read. */
 int record_read(int fd, uint64_t at, struct record *ret);
-/* Is an open one there, which readers do not see? Its stream is then without the mark. */
+/* Is what was read an open one, which readers do not see? Its stream is then without the mark. */
 #define RECORD_OPEN 0x80000000U
-bool record_is_open(int fd, uint64_t at, struct record *ret);
+bool record_is_open(struct record *r);
 int record_write(int fd, uint64_t at, const struct record *r);

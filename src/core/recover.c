@@ -40,10 +40,30 @@ static int add_session(const struct store_session *row, void *cookie)
 	return 0;
 }
 
+struct restoring {
+	struct session *session;
+	struct err *e;
+	int result;
+};
+
 static int add_execution(const struct store_execution *row, void *cookie)
 {
-	execution_recover(cookie, row);
-	return 0;
+	struct restoring *r = cookie;
+
+	r->result = execution_recover(r->session, row, r->e);
+	return r->result < 0;
+}
+
+static int add_executions(struct core *c, struct session *s, struct err *e)
+{
+	struct restoring r = { .session = s, .e = e };
+
+	if (store_execution_logs_size(c->store, s->row.id, &s->kept_bytes, e) < 0 ||
+	    store_execution_each_live(c->store, s->row.id, add_execution, &r, e) < 0 ||
+	    r.result < 0 ||
+	    store_execution_each_open(c->store, s->row.id, add_execution, &r, e) < 0)
+		return -1;
+	return r.result;
 }
 
 /* Its cell is gone: what was running in it ended with it. */
@@ -55,17 +75,16 @@ static void bury(struct session *s, enum session_reason reason, const char *deta
 	session_stopped(s);
 }
 
-/* Is it this process that lacks something, and not the cell? */
+/* Is it this process that lacks something, and not the cell? ENOSPC: of watches of epoll. */
 static bool is_shortage(const struct err *e)
 {
-	return e->sys == EMFILE || e->sys == ENFILE || e->sys == ENOMEM || e->sys == ENOBUFS;
+	return e->sys == EMFILE || e->sys == ENFILE || e->sys == ENOMEM || e->sys == ENOBUFS ||
+	       e->sys == ENOSPC;
 }
 
 static int adopt(struct core *c, struct session *s, struct err *e)
 {
-	if (store_execution_logs_size(c->store, s->row.id, &s->kept_bytes, e) < 0 ||
-	    store_execution_each_live(c->store, s->row.id, add_execution, s, e) < 0 ||
-	    store_execution_each_open(c->store, s->row.id, add_execution, s, e) < 0)
+	if (add_executions(c, s, e) < 0)
 		return err_wrap(e, "executions");
 	if (strcmp(s->row.boot_id, c->boot_id) != 0) {
 		bury(s, SESSION_HOST_RESTART, "the machine was restarted");
