@@ -3,12 +3,14 @@
 each kind that a step makes is made to fail once. Nothing dies or hangs, nothing that was acknowledged is lost, an answer
 that is whole is right, and descriptors and memory return.
 
-    run.py CORDON [--seconds N] [--seed N] [--all] [--only STEP ...] [--kinds KIND ...] [--random SECONDS]
+    run.py CORDON [--seconds N] [--seed N] [--all] [--only STEP ...] [--kinds KIND ...]
+           [--recover SECONDS] [--random SECONDS]
 
 Without --all a sample: --seconds of failures, chosen by the seed. "KIND:N" with --only repeats one failure."""
 import argparse
 import os
 import random
+import re
 import shutil
 import sys
 import threading
@@ -18,7 +20,7 @@ import steps_api
 import steps_e2b  # noqa: F401
 from client import Finding
 from control import ERRORS, KINDS, error_name
-from world import World, harness, install
+from world import World, harness, install, reports
 
 STEPS = steps_api.STEPS
 COUNTED = [k for k in KINDS]
@@ -165,6 +167,60 @@ def run_random(w, report, seed, seconds):
     w.mend()
 
 
+def recover_once(w, kind, nth, error):
+    """cordond is killed; one call fails while the next one starts and takes over what runs. It may end and be started
+    again, but nothing is lost."""
+    x = w.server.spawn(w.s, "echo said; sleep 0.3; exit 7")
+    w.settle(lambda: w.server.execution(x)["stdout_bytes"] > 0 or w.server.execution(x)["ended_at"])
+    w.control.arm(kind, nth, error)
+    w.server.kill("cordond")
+    try:
+        w.server.wait_ready(30)
+    finally:
+        w.control.disarm()
+    w.daemon, w.std = w.server.pid("cordond"), w.standard()
+    log = w.server.log()
+    new, w.at = log[w.at :], len(log)
+    if found := reports(new):
+        raise Finding(found[0])
+    if bad := [s for s in re.findall(r"msg=ended program=cordond pid=\d+ status=\d+ signal=(\d+)", new) if s not in ("0", "9")]:
+        raise Finding(f"cordond died of signal {bad}")
+    state = w.server.get(w.s)["state"]
+    if state != "running":
+        raise Finding(f"the session is {state}: {new[-1500:]}")
+    row = w.server.ended(x)
+    out = w.server.want(200, "GET", f"/v1/sessions/{w.s}/executions/{x['id']}/output?stream=stdout", raw=True)
+    if row["state"] == "exited" and (row["exit_code"] != 7 or (out != b"said\n" and not row["output_truncated"])):
+        raise Finding(f"the execution: {row['state']} {row['exit_code']} {out!r}")
+    w.mend()
+
+
+def run_recover(w, report, seed, seconds):
+    """Failing calls of a start, chosen by the seed."""
+    w.control.count()
+    w.server.kill("cordond")
+    w.server.wait_ready(30)
+    time.sleep(0.3)
+    w.control.disarm()
+    calls = w.control.calls()
+    print("# calls of a start: " + ", ".join(f"{k} {n}" for k, n in calls.items() if n), flush=True)
+    items = [(k, n, e) for k in KINDS for n in range(1, calls[k] + 1) for e in ERRORS[k]]
+    random.Random(seed).shuffle(items)
+    end, tried = time.monotonic() + seconds, 0
+    for kind, nth, error in items:
+        if time.monotonic() > end:
+            break
+        tried += 1
+        try:
+            recover_once(w, kind, nth, error)
+        except Exception as e:
+            report.found(f"recovery: call {nth} of {kind} fails with {error_name(kind, error)}", f"{type(e).__name__}: {e}")
+            w.control.disarm()
+            w.revive()
+    w.daemon, w.std, w.at = w.server.pid("cordond"), w.standard(), len(w.server.log())
+    return f"{tried} of {len(items)} failing calls while cordond takes over"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("cordon", help="of a build directory in which the target faults was built")
@@ -173,6 +229,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="every call of every kind, with every error")
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--kinds", nargs="+", default=COUNTED)
+    parser.add_argument("--recover", type=float, default=0, help="seconds of failures while a killed cordond starts again")
     parser.add_argument("--random", type=float, default=0, help="seconds of failures at random, four clients at once")
     args = parser.parse_args()
     if os.geteuid() != 0:
@@ -238,6 +295,13 @@ def run(w, report, args, seed):
     seconds = time.monotonic() - began
     report.line(not report.findings, f"{hits} failing calls in {seconds:.0f} s, {tried} of {len(items)} tried")
     print("# answers: " + ", ".join(f"{s} {n}" for s, n in sorted(w.statuses.items())), flush=True)
+    if args.recover:
+        found = len(report.findings)
+        text = run_recover(w, report, seed, args.recover)
+        report.line(len(report.findings) == found, text)
+        clear(w)
+        w.make()
+        before = at_rest(w)
     if args.random:
         found = len(report.findings)
         try:
