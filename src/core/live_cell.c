@@ -282,12 +282,18 @@ static int connect_channel(struct live_cell *c, int sock, struct err *e)
 static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct live_cell *c = arg;
+	struct err why;
 
 	(void)reply;
 	(void)fd;
 	c->call = NULL;
 	if (c->state == LIVE_ENDING) {
 		ask_destroy(c);
+		return;
+	}
+	if (e != NULL && e->sys == ETIMEDOUT) { /* there is no keeper */
+		why = *e;
+		fail(c, &why);
 		return;
 	}
 	if (e != NULL && ++c->clears < CLEAR_TRIES) {

@@ -1,0 +1,66 @@
+/* bed.h - the whole core on its loop, with a keeper and a PID 1 that the test plays on the other
+ * ends of their sockets: each may answer, refuse, be silent or die, whenever the test likes.
+ *
+ * One bed at a time; each test is a process of its own. A process that only waits stands for PID 1
+ * where the kernel is asked about it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "agent_msg.h"
+#include "execution.h"
+#include "keeper_msg.h"
+#include "session.h"
+#include "support.h"
+
+/* What the keeper does when it is asked for something. */
+enum bed_way { BED_ANSWER, BED_HOLD, BED_REFUSE, BED_DIE };
+
+struct bed {
+	struct loop *loop;
+	struct core *core;
+	struct tenant *tenant;
+	struct session *session;
+	/* the keeper */
+	enum bed_way way[KEEPER_OPS];
+	unsigned asked[KEEPER_OPS];
+	int list; /* where the last DIFF's list goes; -1: closed */
+	unsigned hung;
+	/* PID 1 */
+	bool deaf; /* it reads nothing */
+	unsigned ordered[AGENT_REQUESTS_END];
+	uint32_t handle;   /* of the last program, tree or connection asked for */
+	int in, out, errs; /* its ends of that program's stdio; -1 */
+};
+
+extern struct bed bed;
+
+/* keeper_timeout_ms: of the core's patience with its keeper. */
+void bed_make(unsigned keeper_timeout_ms);
+/* Frees all; fails if a descriptor is left. */
+void bed_end(void);
+
+/* Turns the loop until the condition holds; fails after some seconds. */
+void bed_until(bool (*holds)(void));
+/* For so many milliseconds: what must not happen has its chance. */
+void bed_turn(unsigned ms);
+
+/* A keeper comes (again), and greets. */
+void bed_keeper(void);
+void bed_keeper_dies(void);
+/* Answers the oldest request that was held: well, or with ERR_LIMIT. */
+void bed_keeper_answers(bool well);
+void bed_close_list(void);
+
+/* A running session, bed.session. */
+void bed_session(void);
+/* The second waits until nothing of it is left, if the keeper lets it. */
+void bed_begin_delete(void);
+void bed_delete(void);
+
+/* PID 1 says something of bed.handle. */
+void bed_started(void);
+void bed_says(enum agent_type type, const struct agent_event *v);
+void bed_close_output(void);
+void bed_pid1_dies(void);

@@ -1,0 +1,702 @@
+/* Goal: every asynchronous request of the core ends exactly once, or not at all if it was
+ * cancelled, whatever order its answers come in: before, with and after the end of its input; with
+ * its owner or its session gone in between; from a keeper or a PID 1 that is late, silent, refuses
+ * or dies. */
+#include <errno.h>
+#include <signal.h>
+
+#include "bed.h"
+#include "dial.h"
+#include "file_op.h"
+#include "inside.h"
+
+static unsigned ends; /* of the request under test */
+static struct err last;
+static bool stop_inside; /* the callback ends the session */
+
+static void note(const struct err *e)
+{
+	ends++;
+	last = e == NULL ? (struct err){ 0 } : *e;
+}
+
+static bool has_ended(void)
+{
+	return ends > 0;
+}
+
+static bool is_asked_diff(void)
+{
+	return bed.asked[KEEPER_DIFF] > 0;
+}
+
+/* Nothing more comes, whatever happens to the rest. */
+static void check_once(unsigned want)
+{
+	bed_turn(20);
+	CHECK(ends == want);
+	bed_end();
+	CHECK(ends == want);
+}
+
+/* ---- lists of changes */
+
+/* Freed in its own callback. */
+static struct session_diff *diff;
+
+static void on_data(struct session_diff *d, const uint8_t *data, size_t len)
+{
+	(void)data;
+	CHECK(d == diff && len > 0);
+}
+
+static void on_diff(struct session_diff *d, const struct err *e)
+{
+	note(e);
+	session_diff_cancel(d);
+	memset(d, 0xa5, sizeof(*d));
+	free(d);
+	diff = NULL;
+}
+
+static void begin_diff(enum bed_way way, unsigned timeout_ms)
+{
+	bed_make(timeout_ms);
+	bed_session();
+	bed.way[KEEPER_DIFF] = way;
+	diff = calloc(1, sizeof(*diff));
+	CHECK(diff != NULL);
+	diff->on_data = on_data;
+	diff->on_done = on_diff;
+	session_diff(bed.session, diff);
+	CHECK(ends == 0);
+}
+
+static void list_then_answer(void)
+{
+	begin_diff(BED_HOLD, 30000);
+	bed_until(is_asked_diff);
+	CHECK(write(bed.list, "x", 1) == 1);
+	bed_close_list();
+	bed_turn(10);
+	CHECK(ends == 0);
+	bed_keeper_answers(true);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	bed_delete();
+	check_once(1);
+}
+
+static void answer_then_list(void)
+{
+	begin_diff(BED_ANSWER, 30000);
+	bed_until(is_asked_diff);
+	bed_turn(10);
+	CHECK(ends == 0 && write(bed.list, "x", 1) == 1);
+	bed_close_list();
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	check_once(1);
+}
+
+static void answer_and_list_together(void)
+{
+	begin_diff(BED_HOLD, 30000);
+	bed_until(is_asked_diff);
+	bed_close_list();
+	bed_keeper_answers(true);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	check_once(1);
+}
+
+static void refused_after_the_end_of_the_list(void)
+{
+	begin_diff(BED_HOLD, 30000);
+	bed_until(is_asked_diff);
+	bed_close_list();
+	bed_turn(10);
+	bed_keeper_answers(false);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_LIMIT);
+	check_once(1);
+}
+
+static void refused_before_the_end_of_the_list(void)
+{
+	begin_diff(BED_HOLD, 30000);
+	bed_until(is_asked_diff);
+	bed_keeper_answers(false);
+	bed_until(has_ended);
+	bed_close_list();
+	CHECK(last.code == ERR_LIMIT);
+	check_once(1);
+}
+
+static void keeper_dies_over_a_list(void)
+{
+	begin_diff(BED_DIE, 30000);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_SYSTEM && last.sys == EPIPE);
+	check_once(1);
+}
+
+static void keeper_is_silent_over_a_list(void)
+{
+	begin_diff(BED_HOLD, 50);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_SYSTEM && last.sys == EPIPE && bed.hung == 1);
+	check_once(1);
+}
+
+static void list_cancelled(void)
+{
+	begin_diff(BED_HOLD, 30000);
+	bed_until(is_asked_diff);
+	session_diff_cancel(diff);
+	session_diff_cancel(diff);
+	bed_close_list();
+	bed_keeper_answers(false);
+	check_once(0);
+	free(diff);
+}
+
+static void list_cancelled_at_once(void)
+{
+	begin_diff(BED_ANSWER, 30000);
+	session_diff_cancel(diff);
+	check_once(0);
+	free(diff);
+}
+
+static void list_cancelled_between_end_and_answer(void)
+{
+	begin_diff(BED_HOLD, 30000);
+	bed_until(is_asked_diff);
+	bed_close_list();
+	bed_turn(10);
+	session_diff_cancel(diff);
+	bed_keeper_answers(true);
+	check_once(0);
+	free(diff);
+}
+
+static void session_deleted_over_a_list(void)
+{
+	begin_diff(BED_HOLD, 30000);
+	bed_until(is_asked_diff);
+	bed_delete();
+	bed_close_list();
+	bed_turn(10);
+	bed_keeper_answers(false);
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void more_lists_than_there_may_be(void)
+{
+	static struct session_diff many[5];
+
+	bed_make(30000);
+	bed_session();
+	bed.way[KEEPER_DIFF] = BED_HOLD;
+	for (unsigned i = 0; i < 5; i++) {
+		many[i].on_data = on_data;
+		many[i].on_done = on_diff;
+		session_diff(bed.session, &many[i]);
+	}
+	CHECK(ends == 0); /* never from inside */
+	for (unsigned i = 0; i < 4; i++)
+		session_diff_cancel(&many[i]);
+	diff = calloc(1, sizeof(*diff));
+	CHECK(diff != NULL);
+	session_diff_cancel(&many[4]); /* refused already, and not told yet */
+	check_once(0);
+	free(diff);
+}
+
+/* ---- making, pausing */
+
+static void on_state(struct completion *c, const struct err *e)
+{
+	(void)c;
+	note(e);
+}
+
+static struct completion state = { .on_done = on_state };
+
+static void begin_session(enum bed_way way, unsigned timeout_ms)
+{
+	struct session_spec spec = { .profile = -1 };
+	unsigned retry;
+	struct err e;
+
+	bed_make(timeout_ms);
+	bed.way[KEEPER_CREATE] = way;
+	CHECK(session_create(bed.core, bed.tenant, &spec, &state, &bed.session, &retry, &e) == 0);
+	CHECK(ends == 0);
+}
+
+static bool is_asked_create(void)
+{
+	return bed.asked[KEEPER_CREATE] > 0;
+}
+
+static bool is_hung(void)
+{
+	return bed.hung > 0;
+}
+
+static void a_cell_is_refused(void)
+{
+	begin_session(BED_REFUSE, 30000);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_LIMIT);
+	check_once(1);
+}
+
+static void the_next_keeper_makes_the_cell(void)
+{
+	begin_session(BED_DIE, 30000);
+	bed_until(is_asked_create);
+	bed_turn(10);
+	bed.way[KEEPER_CREATE] = BED_ANSWER;
+	bed_keeper();
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	bed_delete();
+	check_once(1);
+}
+
+static void a_silent_keeper_is_replaced(void)
+{
+	const char *why;
+
+	begin_session(BED_HOLD, 50);
+	bed_until(is_hung);
+	CHECK(!core_ready(bed.core, &why) && strstr(why, "does not answer") != NULL);
+	bed.way[KEEPER_CREATE] = BED_ANSWER;
+	bed_keeper();
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE && core_ready(bed.core, &why));
+	check_once(1);
+}
+
+static void no_keeper_ever_comes(void)
+{
+	begin_session(BED_HOLD, 50);
+	bed_until(is_hung);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_SYSTEM && last.sys == ETIMEDOUT);
+	check_once(1);
+}
+
+static void begin_pause(enum bed_way way, unsigned timeout_ms)
+{
+	bed_make(timeout_ms);
+	bed_session();
+	bed.way[KEEPER_FREEZE] = way;
+	session_pause(bed.session, &state);
+	CHECK(ends == 0);
+}
+
+static bool is_asked_freeze(void)
+{
+	return bed.asked[KEEPER_FREEZE] > 0;
+}
+
+static void paused_and_paused_again(void)
+{
+	begin_pause(BED_ANSWER, 30000);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	session_pause(bed.session, &state);
+	CHECK(ends == 1); /* known at once, told from the loop */
+	bed_turn(5);
+	CHECK(ends == 2);
+	check_once(2);
+}
+
+static void deleted_while_it_is_paused(void)
+{
+	begin_pause(BED_HOLD, 30000);
+	bed_until(is_asked_freeze);
+	bed_delete();
+	bed_until(has_ended);
+	CHECK(last.sys == ESTALE);
+	bed_keeper_answers(true);
+	check_once(1);
+}
+
+static void the_next_keeper_pauses(void)
+{
+	begin_pause(BED_DIE, 30000);
+	bed_until(is_asked_freeze);
+	bed_turn(10);
+	CHECK(ends == 0);
+	bed.way[KEEPER_FREEZE] = BED_ANSWER;
+	bed_keeper();
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	check_once(1);
+}
+
+static void a_pause_is_refused(void)
+{
+	begin_pause(BED_REFUSE, 30000);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_LIMIT);
+	check_once(1);
+}
+
+/* ---- file operations */
+
+static struct file_op *op;
+static int status;
+
+static size_t on_output(struct file_op *o, const uint8_t *data, size_t len)
+{
+	(void)o;
+	(void)data;
+	return len;
+}
+
+static void on_op_end(struct file_op *o, int exit_status, const struct err *e)
+{
+	CHECK(o == op);
+	note(e);
+	status = exit_status;
+	if (stop_inside)
+		bed_begin_delete();
+	op = NULL;
+}
+
+static const struct file_op_events op_events = { .on_output = on_output, .on_end = on_op_end };
+static const struct agent_event exited = { .exit_code = 3 };
+
+static bool is_spawned(void)
+{
+	return bed.ordered[AGENT_SPAWN] > 0;
+}
+
+static void begin_op(void)
+{
+	static const char *const argv[] = { "list", "/" };
+	struct err e;
+
+	bed_make(30000);
+	bed_session();
+	op = file_op_start(bed.session, "user", argv, 2, false, &op_events, NULL, &e);
+	CHECK(op != NULL);
+	bed_until(is_spawned);
+}
+
+static void op_output_ends_then_it_exits(void)
+{
+	begin_op();
+	bed_started();
+	bed_turn(5);
+	bed_close_output();
+	bed_turn(5);
+	CHECK(ends == 0);
+	bed_says(AGENT_EXITED, &exited);
+	bed_until(has_ended);
+	CHECK(status == 3 && last.code == ERR_NONE);
+	check_once(1);
+}
+
+static void op_exits_then_its_output_ends(void)
+{
+	begin_op();
+	bed_started();
+	bed_says(AGENT_EXITED, &exited);
+	bed_turn(5);
+	CHECK(ends == 0);
+	bed_close_output();
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void op_all_at_once(void)
+{
+	begin_op();
+	bed_started();
+	bed_close_output();
+	bed_says(AGENT_EXITED, &exited);
+	bed_says(AGENT_EXITED, &exited); /* PID 1 lies */
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void op_fails_to_start(void)
+{
+	begin_op();
+	bed_says(AGENT_FAILED, &(struct agent_event){ .stage = AGENT_AT_USER, .sys = ENOENT });
+	bed_until(has_ended);
+	CHECK(last.code == ERR_INVALID);
+	check_once(1);
+}
+
+static void op_whose_end_ends_its_session(void)
+{
+	stop_inside = true;
+	begin_op();
+	bed_started();
+	bed_close_output();
+	bed_says(AGENT_EXITED, &exited);
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void op_whose_failure_ends_its_session(void)
+{
+	stop_inside = true;
+	begin_op();
+	bed_says(AGENT_FAILED, &(struct agent_event){ .stage = AGENT_AT_SYSTEM, .sys = EAGAIN });
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void op_cancelled(void)
+{
+	begin_op();
+	file_op_cancel(op);
+	bed_started(); /* it comes too late: nothing of it is kept */
+	bed_says(AGENT_EXITED, &exited);
+	bed_turn(5);
+	CHECK(bed.ordered[AGENT_SIGNAL] == 1);
+	check_once(0);
+}
+
+static void op_and_the_end_of_its_session(void)
+{
+	begin_op();
+	bed_delete();
+	bed_until(has_ended);
+	CHECK(last.sys == ESTALE);
+	check_once(1);
+}
+
+static void op_and_the_death_of_pid_1(void)
+{
+	begin_op();
+	bed_started();
+	bed_turn(5);
+	bed_pid1_dies();
+	bed_until(has_ended);
+	check_once(1);
+}
+
+/* ---- executions */
+
+static struct execution *x;
+static struct completion awaited = { .on_done = on_state }, input = { .on_done = on_state };
+
+static void begin_execution(void)
+{
+	const struct execution_spec spec = {
+		.argc = 1, .strings = "a", .strings_len = 2, .stdin_open = true
+	};
+	struct err e;
+
+	bed_make(30000);
+	bed_session();
+	x = execution_start(bed.session, &spec, &e);
+	CHECK(x != NULL);
+	execution_wait(x, &awaited);
+	bed_until(is_spawned);
+	CHECK(ends == 0);
+}
+
+static void execution_exits(void)
+{
+	begin_execution();
+	bed_started();
+	bed_close_output();
+	bed_says(AGENT_EXITED, &exited);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NONE);
+	check_once(1);
+}
+
+static void execution_exits_with_its_output_open(void)
+{
+	begin_execution();
+	bed_started();
+	bed_says(AGENT_EXITED, &exited);
+	bed_until(has_ended);
+	bed_close_output();
+	check_once(1);
+}
+
+static void execution_and_the_end_of_its_session(void)
+{
+	begin_execution();
+	bed_delete();
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void execution_and_the_death_of_pid_1(void)
+{
+	begin_execution();
+	bed_started();
+	bed_turn(5);
+	bed_pid1_dies();
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void execution_no_longer_waited_for(void)
+{
+	begin_execution();
+	completion_cancel(&awaited);
+	bed_started();
+	bed_close_output();
+	bed_says(AGENT_EXITED, &exited);
+	check_once(0);
+}
+
+static void execution_given_up(void)
+{
+	begin_execution();
+	CHECK(execution_input(x, "x", 1, &input, &last) ==
+	      0); /* told when there is room, or never */
+	execution_give_up(x, false, "test");
+	bed_turn(5);
+	CHECK(ends == 2 && last.code == ERR_CONFLICT && bed.ordered[AGENT_KILL_TREE] == 1);
+	bed_started(); /* too late */
+	bed_says(AGENT_EXITED, &exited);
+	bed_says(AGENT_TREE_DEAD, &(struct agent_event){ 0 });
+	check_once(2);
+}
+
+static bool is_killed(void)
+{
+	return bed.ordered[AGENT_KILL_TREE] > 0;
+}
+
+static void begin_kill(void)
+{
+	begin_execution();
+	completion_cancel(&awaited);
+	bed_started();
+	bed_turn(5);
+	execution_kill(x, &awaited);
+	bed_until(is_killed);
+	CHECK(ends == 0);
+}
+
+static void a_tree_dies(void)
+{
+	begin_kill();
+	bed_says(AGENT_EXITED, &(struct agent_event){ .signal = SIGKILL });
+	bed_says(AGENT_TREE_DEAD, &(struct agent_event){ 0 });
+	bed_until(has_ended);
+	check_once(1);
+}
+
+static void a_session_ends_over_a_tree(void)
+{
+	begin_kill();
+	bed_delete();
+	bed_until(has_ended);
+	check_once(1);
+}
+
+/* ---- connections */
+
+static void on_dial(struct dial *d, int fd, const struct err *e)
+{
+	(void)d;
+	CHECK(fd < 0);
+	note(e);
+}
+
+static struct dial dial = { .done = on_dial };
+
+static bool is_dialled(void)
+{
+	return bed.ordered[AGENT_DIAL] > 0;
+}
+
+static void begin_dial(uint16_t port)
+{
+	bed_make(30000);
+	bed_session();
+	dial_start(bed.session, port, &dial);
+	CHECK(ends == 0);
+}
+
+static void a_port_is_closed(void)
+{
+	begin_dial(80);
+	bed_until(is_dialled);
+	bed_says(AGENT_DIALED, &(struct agent_event){ .sys = ECONNREFUSED });
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NOT_FOUND);
+	check_once(1);
+}
+
+static void the_door_is_a_closed_port(void)
+{
+	begin_dial(AGENT_DOOR_PORT);
+	bed_until(has_ended);
+	CHECK(last.code == ERR_NOT_FOUND && bed.ordered[AGENT_DIAL] == 0);
+	check_once(1);
+}
+
+static void a_session_ends_over_a_connection(void)
+{
+	begin_dial(80);
+	bed_until(is_dialled);
+	bed_delete();
+	bed_until(has_ended);
+	CHECK(last.sys == ESTALE);
+	check_once(1);
+}
+
+static void a_connection_is_cancelled(void)
+{
+	begin_dial(80);
+	bed_until(is_dialled);
+	dial_cancel(&dial);
+	bed_says(AGENT_DIALED, &(struct agent_event){ .sys = ECONNREFUSED });
+	check_once(0);
+}
+
+/* ---- the end of a session */
+
+static void what_waits_for_the_end_of_a_session(void)
+{
+	bed_make(30000);
+	bed_session();
+	session_when_over(bed.session, &state);
+	bed_turn(5);
+	CHECK(ends == 0);
+	bed_delete();
+	bed_until(has_ended);
+	check_once(1);
+}
+
+#define T(name)             \
+	{                   \
+#name, name \
+	}
+
+TEST_MAIN(T(list_then_answer), T(answer_then_list), T(answer_and_list_together),
+	  T(refused_after_the_end_of_the_list), T(refused_before_the_end_of_the_list),
+	  T(keeper_dies_over_a_list), T(keeper_is_silent_over_a_list), T(list_cancelled),
+	  T(list_cancelled_at_once), T(list_cancelled_between_end_and_answer),
+	  T(session_deleted_over_a_list), T(more_lists_than_there_may_be), T(a_cell_is_refused),
+	  T(the_next_keeper_makes_the_cell), T(a_silent_keeper_is_replaced),
+	  T(no_keeper_ever_comes), T(paused_and_paused_again), T(deleted_while_it_is_paused),
+	  T(the_next_keeper_pauses), T(a_pause_is_refused), T(op_output_ends_then_it_exits),
+	  T(op_exits_then_its_output_ends), T(op_all_at_once), T(op_fails_to_start),
+	  T(op_whose_end_ends_its_session), T(op_whose_failure_ends_its_session), T(op_cancelled),
+	  T(op_and_the_end_of_its_session), T(op_and_the_death_of_pid_1), T(execution_exits),
+	  T(execution_exits_with_its_output_open), T(execution_and_the_end_of_its_session),
+	  T(execution_and_the_death_of_pid_1), T(execution_no_longer_waited_for),
+	  T(execution_given_up), T(a_tree_dies), T(a_session_ends_over_a_tree), T(a_port_is_closed),
+	  T(the_door_is_a_closed_port), T(a_session_ends_over_a_connection),
+	  T(a_connection_is_cancelled), T(what_waits_for_the_end_of_a_session))
