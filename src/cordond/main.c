@@ -181,6 +181,21 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	}
 }
 
+static size_t connections(const struct daemon *d)
+{
+	return server_connections(d->servers[0]) + server_connections(d->servers[1]);
+}
+
+static void note_clients(const struct daemon *d)
+{
+	const struct gauges_clients now = { .connections = connections(d),
+					    .unkeyed = server_unkeyed(d->servers[0]) +
+						       server_unkeyed(d->servers[1]),
+					    .held = d->tally };
+
+	gauges_clients(&now);
+}
+
 /* Clients without a key cause lines at will: of each kind so many a second are written, and the
  * next one says how many were not. */
 static bool may_log(const struct request *about, int status, unsigned long long *ret_dropped)
@@ -218,8 +233,10 @@ static void log_request(const struct exchange *x, int status, uint64_t bytes_out
 	char method[16], path[512];
 	unsigned long long dropped;
 
-	if (d->core != NULL)
+	if (d->core != NULL) {
 		gauges_request(status, ns);
+		note_clients(d);
+	}
 	if (!log_wants(LOG_LEVEL_INFO) || !may_log(about, status, &dropped))
 		return;
 	(void)snprintf(method, sizeof(method), "%.*s", (int)r->method_name.n, r->method_name.p);
@@ -372,11 +389,6 @@ static void replace_egress(void *arg)
 {
 	(void)arg;
 	tell_supervisor(SERVE_EGRESS_HUNG);
-}
-
-static size_t connections(const struct daemon *d)
-{
-	return server_connections(d->servers[0]) + server_connections(d->servers[1]);
 }
 
 static void on_drain(struct loop_timer *t)

@@ -30,6 +30,9 @@ enum {
 	M_NET_RECORDS,
 	M_NET_BYTES,
 	M_NET_REQUESTS,
+	M_CONNECTIONS,
+	M_HELD,
+	M_OPEN,
 	M_WATCHERS,
 	M_WATCHER_BYTES,
 	M_COUNT
@@ -49,6 +52,8 @@ static const char *const refusals[] = { "quota_sessions",    "quota_rate",	"quot
 
 static const char *const verdicts[] = { "allow", "deny" };
 static const char *const directions[] = { "in", "out" };
+static const char *const keyed[] = { "yes", "no" };
+static const char *const held[] = { "bodies", "unread" };
 
 static const struct metrics_def defs[] = {
 	/* clang-format off */
@@ -74,11 +79,22 @@ static const struct metrics_def defs[] = {
 	[M_NET_RECORDS] = { METRICS_COUNTER, "cordon_network_records_total", "What sessions tried to reach, by verdict.", "verdict", verdicts, COUNT(verdicts) },
 	[M_NET_BYTES] = { METRICS_COUNTER, "cordon_network_bytes_total", "Bytes of sessions, by direction.", "direction", directions, COUNT(directions) },
 	[M_NET_REQUESTS] = { METRICS_COUNTER, "cordon_network_requests_total", "Requests of sessions that were seen.", NULL, NULL, 0 },
+	[M_CONNECTIONS] = { METRICS_GAUGE, "cordon_connections", "Connections of clients, by whether they have shown a key.", "key", keyed, COUNT(keyed) },
+	[M_HELD] = { METRICS_GAUGE, "cordon_request_bytes", "Bytes in memory of request bodies and of answers that wait to be read.", "of", held, COUNT(held) },
+	[M_OPEN] = { METRICS_GAUGE, "cordon_requests_open", "Requests of tenants that are under way, streams included.", NULL, NULL, 0 },
 	[M_WATCHERS] = { METRICS_GAUGE, "cordon_watchers", "Watchers of directories that clients poll.", NULL, NULL, 0 },
 	[M_WATCHER_BYTES] = { METRICS_GAUGE, "cordon_watcher_event_bytes", "Bytes of events that wait in them.", NULL, NULL, 0 },
 	/* clang-format on */
 };
 _Static_assert(COUNT(defs) == M_COUNT, "one definition for each metric");
+
+void gauges_clients(const struct gauges_clients *g)
+{
+	metrics_set(M_CONNECTIONS, 0, (int64_t)(g->connections - g->unkeyed));
+	metrics_set(M_CONNECTIONS, 1, (int64_t)g->unkeyed);
+	metrics_set(M_HELD, 0, (int64_t)g->held.bodies);
+	metrics_set(M_HELD, 1, (int64_t)g->held.unread);
+}
 
 void gauges_watchers(size_t n, size_t bytes)
 {
@@ -151,6 +167,7 @@ static void egress(struct core *c)
 	unsigned guests = 0;
 
 	session_each(c, NULL, count_guest, &guests);
+	metrics_set(M_OPEN, 0, c->requests);
 	metrics_set(M_EGRESS_UP, 0, egress_link_up(&c->egress) ? 1 : 0);
 	metrics_set(M_EGRESS_GUESTS, 0, guests);
 	catch_up(M_EGRESS_BROKEN, 0, n->broken);

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -67,6 +68,8 @@ def test_unfinished_bodies_have_a_bound():
         check(refused < 60, "all were refused")
         wait_for(lambda: server.request("GET", "/v1/sessions", key=modest)[0] == 200, 10, "another tenant")
         made = server.want(201, "POST", "/v1/sessions", {"metadata": {"a": "x" * 1000}}, key=modest)
+        counted = re.search(rb'cordon_request_bytes{of="bodies"} (\d+)', server.want(200, "GET", "/metrics", raw=True))
+        check(1 << 20 < int(counted[1]) <= 9 << 20, f"{counted[1]} bytes in the metrics")
         grown = rss(server.pid("cordond")) - before
         check(grown < 40 << 20, f"60 bodies of 1 MB take {grown >> 20} MB")
         server.refused(429, "quota_bodies", "POST", "/v1/sessions", {"metadata": {"a": "x" * 800000}}, key=greedy)
