@@ -168,11 +168,12 @@ const struct mask *secrets_mask(const struct secrets *s)
 	return NULL;
 }
 
-bool secrets_known_there(const struct secrets *s, const struct policy *p,
+bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
 			 const struct policy_target *to, struct mask_pick *ret)
 {
 	(void)s;
 	(void)p;
+	(void)sent;
 	(void)to;
 	(void)ret;
 	return false;

@@ -126,8 +126,8 @@ static bool must_terminate(const struct flow *f, const struct hello *h)
 
 	if (f->answer.verdict == POLICY_LOOK || mode != POLICY_TLS_AUTO)
 		return f->answer.verdict == POLICY_LOOK || mode == POLICY_TLS_TERMINATE;
-	return f->aim.host[0] &&
-	       (h->ech || secrets_known_there(f->guest->secrets, f->guest->policy, &to, &known));
+	return f->aim.host[0] && (h->ech || secrets_known_there(f->guest->secrets, f->guest->policy,
+								&f->guest->sent, &to, &known));
 }
 
 /* Out of the socket, and kept as they were looked at. */

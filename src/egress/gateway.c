@@ -356,6 +356,7 @@ void gateway_recheck(struct gateway *x, const struct secrets *was)
 	char why[sizeof(x->reason)];
 
 	x->flow->answer.rule = NULL; /* the old policy's */
+	x->mask = NULL;		     /* and so is it */
 	if (!x->asked || !x->allowed)
 		return;
 	gateway_know(x);

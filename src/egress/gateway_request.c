@@ -152,7 +152,8 @@ void gateway_know(struct gateway *x)
 {
 	struct policy_target to = aim_target(&x->aim);
 
-	x->knows = secrets_known_there(x->guest->secrets, x->guest->policy, &to, &x->known);
+	x->knows = secrets_known_there(x->guest->secrets, x->guest->policy, &x->guest->sent, &to,
+				       &x->known);
 }
 
 static void use_secrets(struct gateway *x)
@@ -182,6 +183,8 @@ static void send_on(struct gateway *x)
 		gateway_fail(x, 400, why);
 		return;
 	}
+	if (x->use.names[0] && x->aim.host[0])
+		sent_add(&x->guest->sent, x->aim.host, x->use.names);
 	x->retriable = is_retriable(x);
 	gateway_dial(x, false);
 }

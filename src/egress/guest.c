@@ -283,5 +283,6 @@ void guest_detach(struct guest *g)
 	policy_free(g->policy);
 	if (g->secrets != NULL)
 		secrets_free(g->secrets);
+	sent_release(&g->sent);
 	free(g);
 }

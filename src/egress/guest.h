@@ -8,6 +8,7 @@
 #include "egress_msg.h"
 #include "loop.h"
 #include "policy.h"
+#include "sent.h"
 #include "share.h"
 #include "used.h"
 
@@ -50,6 +51,7 @@ struct guest {
 	struct policy *policy;	     /* owned; replaced as a whole */
 	uint64_t version;	     /* of the policy: counts up with every change */
 	struct secrets *secrets;     /* owned; never NULL */
+	struct sent sent;	     /* where they went */
 	struct names *names;	     /* owned */
 	struct dns_state *dns;	     /* NULL at first; made by dns.c, freed by dns_tcp_cut_all() */
 	struct upstreams *upstreams; /* owned */

@@ -7,6 +7,7 @@
 #include "http1.h"
 #include "mask.h"
 #include "policy.h"
+#include "sent.h"
 
 struct secrets;
 
@@ -29,10 +30,11 @@ struct secrets_use {
 	bool misused;	 /* a placeholder was there that does not belong there, or has expired */
 };
 
-/* Which values can the servers of this target know? Those that are bound to its host, and those
- * that some rule of the policy may put into a request to it. What is known is masked in its
- * answers, also to requests that hold no secret: what was stored can be asked for. False: none. */
-bool secrets_known_there(const struct secrets *s, const struct policy *p,
+/* Which values can the servers of this target know? Those that are bound to its host, that were
+ * sent to it, or that some rule of the policy may put into a request to it. What is known is masked
+ * in its answers, also to requests that hold no secret: what was stored can be asked for. False:
+ * none. */
+bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
 			 const struct policy_target *to, struct mask_pick *ret);
 
 /* By a new order: is a secret that was put into this request gone, or another one, or no longer for

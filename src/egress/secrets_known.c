@@ -33,7 +33,22 @@ static void on_rule(const struct policy_rule *rule, void *arg)
 	}
 }
 
-bool secrets_known_there(const struct secrets *s, const struct policy *p,
+/* By what they are bound to, or since one of that name was sent there. */
+static void know_by_host(struct known *k, const struct sent *sent, const char *host)
+{
+	const struct secrets *s = k->s;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (secrets_host_fits(s->all[i].hosts, s->all[i].nhosts, host) ||
+		    sent_has(sent, host, s->all[i].name))
+			know(k, i);
+	for (size_t i = 0; i < s->nothers; i++)
+		if (secrets_host_fits(s->others[i].hosts, s->others[i].nhosts, host) ||
+		    sent_has(sent, host, s->others[i].name))
+			know(k, s->n + i);
+}
+
+bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
 			 const struct policy_target *to, struct mask_pick *ret)
 {
 	struct known k = { .s = s, .ret = ret };
@@ -41,14 +56,8 @@ bool secrets_known_there(const struct secrets *s, const struct policy *p,
 	*ret = (struct mask_pick){ 0 };
 	if (s == NULL || s->mask == NULL)
 		return false;
-	for (size_t i = 0; i < s->n; i++)
-		if (to->host != NULL &&
-		    secrets_host_fits(s->all[i].hosts, s->all[i].nhosts, to->host))
-			know(&k, i);
-	for (size_t i = 0; i < s->nothers; i++)
-		if (to->host != NULL &&
-		    secrets_host_fits(s->others[i].hosts, s->others[i].nhosts, to->host))
-			know(&k, s->n + i);
+	if (to->host != NULL)
+		know_by_host(&k, sent, to->host);
 	policy_secrets(p, to, on_rule, &k);
 	return k.any;
 }

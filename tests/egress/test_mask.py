@@ -236,6 +236,17 @@ def test_changes(cell):
     tap.same(r.body, f"value={SECRET} {'*' * len(FREE)}\n".encode(), "or where a rule names it")
 
 
+def test_after_the_rule(w, cell):
+    """A server that was sent a value knows it, also when no rule sends it there any more."""
+    cell.change(POLICY, SECRETS)
+    ask(cell.tls("free.example"), get("/put", "free.example"))
+    tap.same(w.tls["free"].requests[-1].get("Authorization"), f"Bearer {FREE}", "a rule puts the value in")
+    cell.change({"rules": [{"host": "*.example"}]}, SECRETS[:1], [{"value": FREE, "name": "free", "hosts": []}])
+    for name, shown in (("free", "*" * len(FREE)), ("www", FREE)):
+        r = ask(cell.connect(f"{name}.example", 80), get("/stored", f"{name}.example"))
+        tap.same(r.body, f"value={SECRET} {shown}\n".encode(), f"without the rule, at {name}.example")
+
+
 def stream(cell, host):
     s = cell.connect(host, 80)
     s.sendall(get("/flood", host).encode())
@@ -285,6 +296,7 @@ def main():
         test_websocket(cell)
         test_no_parts(w, cell)
         test_changes(cell)
+        test_after_the_rule(w, cell)
         cell.detach()
         test_neighbours(egress)
     finally:

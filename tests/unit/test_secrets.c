@@ -252,6 +252,8 @@ static void masks_all(void)
 	secrets_free(s);
 }
 
+static struct sent sent;
+
 /* Which of the values a server can know, as a text of their numbers: API, B, FREE, and those of
  * "mask": a text, the old API, the old FREE. */
 static const char *known(const struct secrets *s, const char *rules, const char *host)
@@ -267,7 +269,7 @@ static const char *known(const struct secrets *s, const char *rules, const char 
 
 	(void)snprintf(text, sizeof(text), "{\"rules\":[%s]}", rules);
 	CHECK(policy_read(text, strlen(text), POLICY_SESSION, &p, &e) == 0);
-	any = secrets_known_there(s, p, &to, &pick);
+	any = secrets_known_there(s, p, &sent, &to, &pick);
 	for (size_t i = 0; i < 6; i++)
 		if (mask_pick_has(&pick, i))
 			ret[n++] = (char)('0' + i);
@@ -291,6 +293,17 @@ static void who_can_know(void)
 	CHECK_STR(known(s, "{\"host\":\"*\"}", "www.example"), "");
 	CHECK_STR(known(s, named, "two.example"), "25");
 	CHECK_STR(known(s, named, "three.example"), "");
+	sent_add(&sent, "three.example", "OTHER,FREE");
+	CHECK_STR(known(s, "", "three.example"), "25"); /* it was sent there once */
+	CHECK_STR(known(s, "", "two.example"), "");
+	for (int i = 0; i < 2 * SENT_MAX; i++) {
+		char host[32];
+
+		(void)snprintf(host, sizeof(host), "h%d.example", i);
+		sent_add(&sent, host, "API");
+	}
+	CHECK(sent.n == SENT_MAX && sent_has(&sent, "h511.example", "API"));
+	sent_release(&sent);
 	secrets_free(s);
 }
 
