@@ -94,6 +94,10 @@ bool gateway_dialed(struct gateway *x)
 
 	if (!x->up)
 		return false;
+	if (x->tls && !share_turn_shake(x->guest)) {
+		gateway_later(x); /* others first */
+		return false;
+	}
 	shaken = stream_shake(&x->up->stream, &e);
 	if (shaken == 0)
 		return false;

@@ -116,3 +116,14 @@ bool share_turn_accept(struct guest *g)
 	all->accepts++;
 	return true;
 }
+
+bool share_turn_shake(struct guest *g)
+{
+	struct share_turn *own = now(&g->turn, g), *all = now(&g->share->turn, g);
+
+	if (own->shakes >= SHARE_TURN_SHAKES || all->shakes >= SHARE_TENANT_SHAKES)
+		return false;
+	own->shakes++;
+	all->shakes++;
+	return true;
+}

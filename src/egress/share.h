@@ -23,13 +23,15 @@ struct guest;
 #define SHARE_TENANT_BYTES ((uint64_t)4 << 20)
 #define SHARE_TURN_ACCEPTS 32U
 #define SHARE_TENANT_ACCEPTS 64U
+#define SHARE_TURN_SHAKES 2U /* steps of TLS handshakes with servers: one may verify a chain */
+#define SHARE_TENANT_SHAKES 4U
 
 #define SHARE_FLOW_FDS 6U /* of a connection, at most: both ends, and a pipe each way */
 
 /* What was done in the turn that began at this time. */
 struct share_turn {
 	uint64_t at_ns, bytes;
-	unsigned accepts;
+	unsigned accepts, shakes;
 };
 
 /* Of one tenant. */
@@ -60,3 +62,5 @@ uint64_t share_turn_left(struct guest *g);
 void share_turn_moved(struct guest *g, uint64_t n);
 /* May it accept one more connection in this turn? Counts it. */
 bool share_turn_accept(struct guest *g);
+/* May it take one more step of a handshake with a server in this turn? Counts it. */
+bool share_turn_shake(struct guest *g);

@@ -26,7 +26,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "server"), os.path.join(HERE, "..", "behaviour")]
 import harness  # noqa: E402
-from egress_harness import Net, own_namespace, run  # noqa: E402
+from egress_harness import STRAYS, Net, own_namespace, run  # noqa: E402
 from harness import Failed, check  # noqa: E402,F401
 from tap import bind  # noqa: E402
 
@@ -303,6 +303,8 @@ class Late(dict):
                 function(server)
             finally:
                 NET.check_canaries()
+                strays, STRAYS[:] = STRAYS[:], []
+            check(not strays, f"a server got what is no request: {strays}")
             if control:
                 control(server)
 

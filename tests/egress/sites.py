@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.parse
 
-from egress_harness import Reader, Request, answer
+from egress_harness import REQUEST_LINE, STRAYS, Reader, Request, answer
 from ws_frames import websocket
 
 GOOD_NAMES = ("web.example", "look.example", "api.example", "other.example", "git.example", "model.example",
@@ -243,6 +243,9 @@ class Sites:
     def converse(self, conn, address, port):
         reader = Reader(conn)
         while (head := reader.until(b"\r\n\r\n")) is not None:
+            if not REQUEST_LINE.match(head):
+                STRAYS.append(bytes(head[:200]))
+                return
             q = Request(head, b"", conn)
             q.net, q.reader, q.address, q.sni = self.net, reader, address, getattr(conn, "sni", None)
             q.method, q.path = q.line.split(" ")[:2]
