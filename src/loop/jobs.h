@@ -11,7 +11,7 @@
 
 #include "loop.h"
 
-#define JOBS_TURN_NS 2000000ULL /* a piece should take half of it at most */
+#define JOBS_TURN_NS 1000000ULL /* a piece should take half of it at most */
 
 struct job {
 	struct job *next, **link; /* link is NULL while not queued */

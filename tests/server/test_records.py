@@ -6,6 +6,7 @@ comes, whenever the server is killed.
 """
 import hashlib
 import itertools
+import json
 import os
 import threading
 
@@ -189,6 +190,54 @@ def test_filters_that_match_nothing():
         found, n = pages(server, "/v1/sessions?metadata.a=b&limit=1000", "sessions")
         equal((found, n), ([], 2), "the same by metadata")
         check(len(pages(server, f"/v1/sessions/{s['id']}/events?limit=1000", "events")[0]) > 50000, "events")
+
+
+def test_a_follower_passes_what_its_filter_hides():
+    """It looks at 30,000 records that it does not show, and then at new ones only."""
+    with Server() as server:
+        s = server.create(network={"version": 1, "rules": ["nothing.example"]})
+        server.run(s["id"], "curl -s -m 5 http://hidden.example/; true")
+        wait_for(lambda: rows.number(server, "SELECT count(*) FROM net") > 0, 10, "a record")
+        server.stop()
+        rows.copies(server, "net", "seq", 30000, "seq = (SELECT min(seq) FROM net)")
+        server.start()
+        link = server.link(30)
+        link.request("GET", f"/v1/sessions/{s['id']}/network/log?follow=true&after=0&name=wanted.example",
+                     headers={"X-API-Key": server.key})
+        stream = link.getresponse()
+        for n in range(2):
+            server.run(s["id"], "curl -s -m 5 http://wanted.example/; true")
+            line = b""
+            while b"wanted.example" not in line:
+                line = stream.readline()
+                check(line, f"the stream ended before record {n}")
+        link.close()
+        server.delete(s["id"])
+
+
+def test_events_reach_followers_of_their_tenant(server):
+    """Two tenants follow; each sees its own sessions, in order and none twice."""
+    streams = {}
+    for name in ("a", "b"):
+        key = server.tenant(f"follow{name}{next(numbers)}")[1]
+        link = server.link(30)
+        link.request("GET", "/v1/events?follow=true", headers={"X-API-Key": key})
+        streams[name] = (key, link, link.getresponse())
+    made = {name: [server.create(key=streams[name][0])["id"] for _ in range(3)] for name in ("a", "b")}
+    for name, (key, link, stream) in streams.items():
+        for i in made[name]:
+            server.delete(i, key=key)
+        seen, last = [], 0
+        while sum(x[1] == "stopped" for x in seen) < 3:
+            line = stream.readline().decode()
+            check(line, f"the stream ended after {seen}")
+            if line.startswith("data:"):
+                event = json.loads(line[5:])
+                check(event["seq"] > last, f"seq {event['seq']} after {last}")
+                last = event["seq"]
+                seen.append((event["session_id"], event["data"].get("to", event["data"].get("state"))))
+        check({x[0] for x in seen} <= set(made[name]) | {None}, f"{name} sees {seen}")
+        link.close()
 
 
 def test_many_lists_at_once(server):
