@@ -288,6 +288,11 @@ bool core_ready(const struct core *c, const char **ret_why)
 	return *ret_why == NULL;
 }
 
+bool core_recovered(const struct core *c)
+{
+	return c->recovered;
+}
+
 bool core_fit(const struct core *c, const char **ret_why)
 {
 	if (!core_ready(c, ret_why))

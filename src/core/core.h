@@ -80,6 +80,9 @@ bool core_ready(const struct core *c, const char **ret_why);
 /* The same, and is everything else that sessions may need there, too? */
 bool core_fit(const struct core *c, const char **ret_why);
 
+/* The sessions of before are known again: one that is not found is not there. */
+bool core_recovered(const struct core *c);
+
 /* Called before an upgrade or an end: the pool ends. Sessions go on, and requests that are here
  * already are served to their end. */
 void core_drain(struct core *c);

@@ -103,11 +103,12 @@ static void refuse_signature(struct e2b *b, struct exchange *x, bool busy)
 
 	if (r == NULL)
 		return;
-	if (!busy) {
+	if (busy)
+		reply_code(r, 429, "quota", "too many signed requests, try again");
+	else if (core_recovered(b->core))
 		reply_code(r, 401, "unauthorized", "invalid signature");
-		return;
-	}
-	reply_code(r, 429, "quota", "too many signed requests, try again");
+	else
+		reply_code(r, 503, "unavailable", "the server is starting, try again");
 }
 
 /* A request without a sandbox's name that is envd's all the same: by its token (older clients), or

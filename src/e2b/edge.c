@@ -74,9 +74,15 @@ static void reply_edge(struct request *r, int status, const char *message, unsig
 	exchange_reply(r->x, status, "application/json; charset=utf-8", j.text, j.len);
 }
 
+/* A server that has just started does not know its sandboxes yet. */
 void edge_gone(struct request *r)
 {
-	reply_edge(r, 502, GONE, 0);
+	if (core_recovered(r->core)) {
+		reply_edge(r, 502, GONE, 0);
+		return;
+	}
+	exchange_header(r->x, "Retry-After", "1");
+	reply_edge(r, 503, "The server is starting, try again", 0);
 }
 
 static void fail(struct request *r, const struct failure *f)

@@ -467,6 +467,29 @@ def test_the_first_message_is_the_start(server):
     has(next(iter(stream)), "start", "the first message")
 
 
+def test_a_server_that_starts_says_so(server):
+    """cordond does not know its sandboxes before the keeper is there: that is no reason to call them gone."""
+    box = Box(server)
+
+    def ask(path, **more):
+        try:
+            status = server.request("GET", path, key=None, timeout=10, **more)[0]
+        except (OSError, http.client.HTTPException):
+            return None  # the one that was killed
+        return status
+
+    keeper = server.kill("keeper", signal.SIGSTOP)
+    try:
+        server.kill("cordond")
+        health = wait_for(lambda: ask("/health", headers=box.headers(None)), 20, "an answer")
+        signed = ask("/files?path=/etc/hostname&username=user&signature=v1_" + "A" * 43)
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    equal((health, signed), (503, 503), "while it starts")
+    server.wait_ready()
+    equal(ask("/health", headers=box.headers(None)), 204, "later")
+
+
 # --- the protocol
 
 
