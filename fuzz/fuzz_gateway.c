@@ -142,6 +142,13 @@ bool share_turn_shake(struct guest *g)
 	return true;
 }
 
+bool share_memory(struct guest *g, size_t before, size_t now)
+{
+	(void)g;
+	(void)before;
+	return now < 1 << 20;
+}
+
 bool share_take_fds(struct guest *g, unsigned n)
 {
 	(void)g;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/utsname.h>
@@ -18,6 +19,7 @@
 
 #include "io.h"
 #include "keeper_client.h"
+#include "nofile.h"
 #include "run.h"
 
 static unsigned missing_needed;
@@ -109,6 +111,25 @@ static void check_walls(const struct keeper_walls *w)
 	    "second wall");
 }
 
+/* cordon serve raises its own to the hard one. */
+static void check_descriptors(void)
+{
+	struct rlimit limit = { 0 };
+	char text[160];
+	bool ok;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		limit.rlim_max = 0;
+	ok = limit.rlim_max >= nofile_wanted(NOFILE_SESSIONS);
+	(void)snprintf(text, sizeof(text),
+		       "%llu for each program of a server; %u sessions want %llu",
+		       (unsigned long long)limit.rlim_max, NOFILE_SESSIONS,
+		       (unsigned long long)nofile_wanted(NOFILE_SESSIONS));
+	row("limit", "descriptors", ok, false, text,
+	    "raise the hard limit (LimitNOFILE= of the service, ulimit -Hn), or set "
+	    "node_max_sessions lower");
+}
+
 static void check_limits(const struct keeper_walls *w)
 {
 	static const struct {
@@ -131,6 +152,7 @@ static void check_limits(const struct keeper_walls *w)
 	}
 	row("limit", "disk, inodes", true, true, "sized tmpfs", "");
 	row("limit", "nofile, output, time", true, true, "", "");
+	check_descriptors();
 }
 
 static void check_levels(void)

@@ -18,6 +18,7 @@
 #include "cgroups_group.h"
 #include "io.h"
 #include "log.h"
+#include "nofile.h"
 #include "rootless.h"
 #include "serve.h"
 #include "serve_egress.h"
@@ -82,6 +83,12 @@ static void raise_nofile(struct serve *s)
 	}
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
+	if (limit.rlim_cur < nofile_wanted(s->config.node_max_sessions))
+		log_warn("few descriptors for so many sessions",
+			 "limit=%llu wanted=%llu node_max_sessions=%llu",
+			 (unsigned long long)limit.rlim_cur,
+			 (unsigned long long)nofile_wanted(s->config.node_max_sessions),
+			 (unsigned long long)s->config.node_max_sessions);
 	if (s->config.nofile_max > limit.rlim_max)
 		s->config.nofile_max = limit.rlim_max;
 	if (s->config.nofile_default > limit.rlim_max)

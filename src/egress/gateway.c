@@ -17,6 +17,7 @@
 
 #define ROUNDS_MAX 32 /* steps in a turn: others want theirs, too */
 #define DROP_MAX ((size_t)64 * 1024)
+#define IDLE_MAX ((size_t)16 * 1024) /* of input, while a request waits for its answer */
 
 /* ---- waiting */
 
@@ -218,12 +219,45 @@ static void arm(struct gateway *x)
 						   stream_room(&x->cell) > 0);
 }
 
+static size_t memory_of(const struct gateway *x)
+{
+	const struct stream *up = x->up ? &x->up->stream : NULL;
+
+	return sizeof(*x) + x->cell.in.size + x->cell.out.size +
+	       (up ? sizeof(*x->up) + up->in.size + up->out.size : 0) + x->head.size +
+	       x->text.size + x->ask.size + x->collected.size;
+}
+
+static bool recount(struct gateway *x)
+{
+	size_t before = x->memory;
+
+	x->memory = memory_of(x);
+	return share_memory(x->guest, before, x->memory);
+}
+
+/* Buffers grow by what both sides send: who has too much of them loses the request that grows. */
+static void count_memory(struct gateway *x)
+{
+	if (x->asked && x->out.done && x->cell.in.len == 0 && x->cell.in.size > IDLE_MAX)
+		fifo_release(&x->cell.in); /* what comes next is another request */
+	if (recount(x) || !x->asked || x->over)
+		return;
+	x->r.keep_alive = false;
+	gateway_fail(x, 503,
+		     "requests under way take too much memory, of this session or its tenant");
+	if (x->state == GATEWAY_LINGER)
+		fifo_release(&x->cell.in);
+	(void)recount(x);
+}
+
 static void advance(struct gateway *x)
 {
 	int rounds = 0;
 
 	while (!x->over && rounds < ROUNDS_MAX && share_turn_left(x->guest) > 0 && step(x))
 		rounds++;
+	count_memory(x);
 	if (x->over) {
 		flow_end(x->flow, x->reset); /* frees x */
 		return;
@@ -388,5 +422,6 @@ void gateway_free(struct gateway *x, bool reset, const char *why)
 	buf_release(&x->text);
 	buf_release(&x->ask);
 	gateway_splice_end(x);
+	(void)share_memory(x->guest, x->memory, 0);
 	free(x);
 }

@@ -105,6 +105,7 @@ struct gateway {
 	bool has_pipe, no_pipe; /* no_pipe: none is to be had */
 	int pipe[2];		/* owned, if there is one; see gateway_splice.c */
 	size_t piped;		/* what is in it */
+	size_t memory;		/* that is counted for it: share.h */
 };
 
 /* ---- gateway.c */

@@ -60,7 +60,8 @@ struct guest {
 	struct loop_timer again; /* while there are no descriptors to accept with */
 	struct flow *flows;
 	unsigned nflows;
-	unsigned fds; /* share.h */
+	unsigned fds;  /* share.h */
+	size_t memory; /* of its requests under way */
 	struct share_turn turn;
 	struct fair_group shakes; /* handshakes.h */
 	uint64_t names_full_ns;

@@ -76,6 +76,14 @@ void share_give_fds(struct guest *g, unsigned n)
 	g->fds -= n;
 }
 
+bool share_memory(struct guest *g, size_t before, size_t now)
+{
+	g->memory += now - before;
+	g->share->memory += now - before;
+	return now <= before ||
+	       (g->memory <= SHARE_MEMORY_MAX && g->share->memory <= SHARE_TENANT_MEMORY);
+}
+
 /* ---- turns */
 
 static struct share_turn *now(struct share_turn *t, const struct guest *g)

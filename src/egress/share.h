@@ -26,6 +26,9 @@ struct guest;
 #define SHARE_TURN_SHAKES 2U /* steps of TLS handshakes with servers: one may verify a chain */
 #define SHARE_TENANT_SHAKES 4U
 
+#define SHARE_MEMORY_MAX ((size_t)32 << 20)	/* of one guest's requests under way */
+#define SHARE_TENANT_MEMORY ((size_t)256 << 20) /* and of all of its tenant's */
+
 #define SHARE_FLOW_FDS 6U /* of a connection, at most: both ends, and a pipe each way */
 
 /* What was done in the turn that began at this time. */
@@ -39,7 +42,8 @@ struct share {
 	struct share *next;
 	char tenant[EGRESS_ID_MAX]; /* "": it was not said whose */
 	unsigned guests;
-	unsigned fds; /* that its guests may have open */
+	unsigned fds;  /* that its guests may have open */
+	size_t memory; /* of its guests' requests */
 	struct resolver_owner lookups;
 	struct share_turn turn;
 	struct fair_owner shakes; /* handshakes.h */
@@ -56,6 +60,10 @@ void share_leave(struct egress *e, struct share *s);
 /* n descriptors for this guest. False: its share, or its tenant's, is used up. */
 bool share_take_fds(struct guest *g, unsigned n);
 void share_give_fds(struct guest *g, unsigned n);
+
+/* A request under way has `now` bytes of buffers, and had `before`. False: the guest, or its
+ * tenant, has too much; it counts all the same. */
+bool share_memory(struct guest *g, size_t before, size_t now);
 
 /* What the guest may still move in this turn; 0: others first. */
 uint64_t share_turn_left(struct guest *g);

@@ -2,6 +2,7 @@
 """test_doctor.py - the verbs that only tell: doctor, profile, help, the manual page."""
 import os
 import re
+import resource
 import shutil
 import subprocess
 
@@ -53,6 +54,12 @@ def rows(text):
         if m:
             found[m[1], m[2].strip()] = m[3]
     return found
+
+
+def test_doctor_counts_descriptors():
+    d = cordon("doctor", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (5000, 5000)))
+    equal(rows(d.text)["limit", "descriptors"], "no", "5,000 descriptors")
+    has(d.text, "1000 sessions want")
 
 
 def test_doctor_as_root():

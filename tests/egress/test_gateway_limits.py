@@ -327,6 +327,34 @@ def test_lookups(net, program):
     net.answer_name = answer_name
 
 
+def test_memory(net, egress):
+    """Requests that wait, with all that they hold, are bounded for a session; others go on."""
+    net.name("wait.example", "93.184.219.2")
+    go_on = threading.Event()
+    Origin(net, "93.184.219.2", 80, lambda q: go_on.wait(60) and answer(b"late"))
+    policy = {"rules": [{"host": "wait.example"}, {"host": "few.example"}]}
+    cell, other = egress.cell(policy, tenant="ten_m"), egress.cell(policy, tenant="ten_n")
+    address = cell.lookup("wait.example")
+    long = b"".join(b"X-%d: %s\r\n" % (i, b"h" * 4000) for i in range(15))
+    socks = [cell.connect(address, 80) for _ in range(240)]
+    for s in socks:
+        s.sendall(b"GET / HTTP/1.1\r\nHost: wait.example\r\n" + long + b"\r\n")
+    tap.ok(cell.record(lambda r: r.get("status") == 503 and "too much memory" in r.get("reason", "")),
+           "requests that hold too much memory are refused")
+    r = ask(other.connect("few.example", 80), "GET / HTTP/1.1\r\nHost: few.example\r\n\r\n")
+    tap.same(r.status if r else None, 200, "another session is served")
+    go_on.set()
+    good = 0
+    for s in socks:
+        s.settimeout(5)
+        with contextlib.suppress(OSError):
+            good += b" 200 " in s.recv(1000)[:20]
+        s.close()
+    tap.ok(60 <= good < 240, f"{good} of 240 were answered")
+    r = ask(cell.connect("few.example", 80), "GET / HTTP/1.1\r\nHost: few.example\r\n\r\n")
+    tap.same(r.status if r else None, 200, "and all memory comes back")
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root for network namespaces")
@@ -340,6 +368,7 @@ def main():
         test_goes_on(net, *egress)
         test_connections(net, egress[1])
         test_own_port(egress[1])
+        test_memory(net, egress[1])
         test_descriptors(net, program)
         test_no_descriptors(net, program)
         test_lookups(net, program)
