@@ -6,15 +6,11 @@
  * will, and may ask again. */
 #include "dialer.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "agent_msg.h"
-#include "door_rules.h"
-
-static_assert(AGENT_DOOR_PORT == DOOR_PORT, "one number for the port of the door");
 
 static int try_connect(const struct sockaddr *to, socklen_t len, int *ret_fd)
 {

@@ -18,6 +18,7 @@
 #include "log.h"
 #include "seal.h"
 #include "store.h"
+#include "tree.h"
 
 #define UNTIL_MS 20000
 #define HELD_MAX 8
@@ -424,8 +425,6 @@ void bed_make(unsigned keeper_timeout_ms)
 
 void bed_end(void)
 {
-	char command[128];
-
 	core_free(bed.core);
 	loop_remove(bed.loop, &on_keeper);
 	loop_remove(bed.loop, &on_pid1);
@@ -443,8 +442,7 @@ void bed_end(void)
 		(void)kill(children[i], SIGKILL);
 		(void)waitpid(children[i], NULL, 0);
 	}
-	(void)snprintf(command, sizeof(command), "rm -rf %s", folder);
-	CHECK(system(command) == 0);
+	tree_remove(AT_FDCWD, folder);
 	if (count_fds() >
 	    before + 2) /* what the core keeps for good: /dev/null, a spare pipe end */
 		fail_at(__FILE__, __LINE__, "descriptors are left");
