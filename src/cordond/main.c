@@ -25,6 +25,7 @@
 #include "confine.h"
 #include "core.h"
 #include "e2b.h"
+#include "fd_reserve.h"
 #include "fd_std.h"
 #include "gauges.h"
 #include "io.h"
@@ -438,9 +439,15 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	int fds[IO_FDS_MAX];
 	size_t nfds = 0;
 	struct err e;
-	ssize_t n = io_recv(f->fd, &word, 1, fds, IO_FDS_MAX, &nfds, &e);
+	struct fd_reserve *reserve = d->core == NULL ? NULL : core_reserve(d->core);
+	ssize_t n;
 
 	(void)events;
+	if (reserve != NULL)
+		fd_reserve_lend(reserve, 1);
+	n = io_recv(f->fd, &word, 1, fds, IO_FDS_MAX, &nfds, &e);
+	if (reserve != NULL)
+		fd_reserve_fill(reserve);
 	if (n <= 0 || (word != SERVE_KEEPER && word != SERVE_EGRESS) || nfds != 1) {
 		io_close_all(fds, nfds);
 		log_warn("the supervisor is gone", "");

@@ -199,6 +199,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	jobs_init(&c->jobs, l);
 	keeper_link_init(&c->keeper, l);
+	c->keeper.reserve = &c->fds.reserve;
 	egress_link_init(&c->egress, c);
 	net_used_init(&c->net_used, c);
 	c->keeper.on_hello = on_hello;
@@ -257,6 +258,7 @@ void core_free(struct core *c)
 	loop_task_cancel(c->loop, &c->revoke);
 	free(c->default_policy);
 	mask_free(c->mask);
+	fd_reserve_release(&c->fds.reserve);
 	io_close_all(&c->cells_fd, 1);
 	io_close_all(&c->output_fd, 1);
 	io_close_all(&c->meminfo_fd, 1);
@@ -268,6 +270,11 @@ void core_free(struct core *c)
 		free(t);
 	}
 	free(c);
+}
+
+struct fd_reserve *core_reserve(struct core *c)
+{
+	return &c->fds.reserve;
 }
 
 int core_set_keeper(struct core *c, int channel_fd, struct err *e)

@@ -64,6 +64,9 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 		      struct err *e) MUST_USE;
 void core_free(struct core *c);
 
+/* Descriptors for what comes over the supervisor's socket when there are no others. */
+struct fd_reserve *core_reserve(struct core *c);
+
 /* A keeper is there: its channel A (taken over). Also called when a new one replaces a dead one. */
 int core_set_keeper(struct core *c, int channel_fd, struct err *e) MUST_USE;
 

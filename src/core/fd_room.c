@@ -23,7 +23,8 @@ void fd_room_init(struct fd_room *f)
 {
 	struct rlimit files;
 
-	*f = (struct fd_room){ .max = INT_MAX };
+	*f = (struct fd_room){ .max = INT_MAX, .reserve = FD_RESERVE_INIT };
+	fd_reserve_fill(&f->reserve);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < INT_MAX)
 		f->max = (int)files.rlim_cur;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "fd_reserve.h"
 
 #define FD_ROOM_EACH 4 /* for an execution or a file operation, at most */
 
@@ -14,6 +15,7 @@ struct fd_room {
 	unsigned owed; /* that PID 1s will send, of programs being started and connections */
 	int used;      /* counted lately, when it was close */
 	uint64_t counted_ns;
+	struct fd_reserve reserve; /* for what the supervisor and the keeper send */
 };
 
 void fd_room_init(struct fd_room *f);

@@ -237,6 +237,21 @@ static void on_reply(struct keeper_link *k, const struct keeper_reply *reply, in
 		finish(c, reply, TAKE_FD(mine), NULL);
 }
 
+/* With a descriptor of the reserve, if there is none else: a reply without room for its own would
+ * look like the end of the keeper. */
+static ssize_t receive(struct keeper_link *k, struct keeper_reply *ret, int *fds, size_t *nfds,
+		       struct err *e)
+{
+	ssize_t n;
+
+	if (k->reserve != NULL)
+		fd_reserve_lend(k->reserve, 1);
+	n = io_recv(k->sock, ret, sizeof(*ret), fds, IO_FDS_MAX, nfds, e);
+	if (k->reserve != NULL)
+		fd_reserve_fill(k->reserve);
+	return n;
+}
+
 static void on_channel(struct loop_fd *f, uint32_t events)
 {
 	struct keeper_link *k = f->arg;
@@ -247,7 +262,7 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 		int fds[IO_FDS_MAX];
 		size_t nfds = 0;
 		struct err e = { 0 };
-		ssize_t n = io_recv(k->sock, &reply, sizeof(reply), fds, IO_FDS_MAX, &nfds, &e);
+		ssize_t n = receive(k, &reply, fds, &nfds, &e);
 
 		if (n < 0 && e.sys == EAGAIN)
 			break;

@@ -10,6 +10,7 @@
  * stays queued without a callback. */
 #pragma once
 
+#include "fd_reserve.h"
 #include "keeper_msg.h"
 #include "loop.h"
 
@@ -25,8 +26,9 @@ struct keeper_queue {
 };
 
 struct keeper_link {
-	struct loop *loop; /* borrowed */
-	int sock;	   /* owned; -1: no keeper at the moment */
+	struct loop *loop;	    /* borrowed */
+	int sock;		    /* owned; -1: no keeper at the moment */
+	struct fd_reserve *reserve; /* the owner's; NULL: none */
 	struct loop_fd watch;
 	bool greeted;
 	struct keeper_walls walls;
