@@ -23,6 +23,7 @@
 #define UNTIL_MS 20000
 #define HELD_MAX 8
 #define CELLS_MAX 8
+#define KEPT 3 /* descriptors that the core opens once and keeps: a pipe and /dev/null */
 
 struct bed bed;
 
@@ -443,8 +444,7 @@ void bed_end(void)
 		(void)waitpid(children[i], NULL, 0);
 	}
 	tree_remove(AT_FDCWD, folder);
-	if (count_fds() >
-	    before + 2) /* what the core keeps for good: /dev/null, a spare pipe end */
+	if (count_fds() > before + KEPT)
 		fail_at(__FILE__, __LINE__, "descriptors are left");
 }
 
