@@ -14,9 +14,9 @@
 #include "log.h"
 #include "pipe_io.h"
 
-#define CHECKPOINT_PAGES 1000	   /* worth it, when nothing goes on */
-#define CHECKPOINT_PAGES_MAX 24000 /* 94 MiB: whatever goes on */
-#define QUIET_PAGES 500		   /* written in a second */
+#define CHECKPOINT_PAGES 1000	  /* worth it, when nothing goes on */
+#define CHECKPOINT_PAGES_MAX 4000 /* 16 MiB: whatever goes on, a larger one takes too long */
+#define QUIET_PAGES 500		  /* written in a second */
 #define CLOCK_JUMP_MS 2000
 #define SAMPLE_S 5
 

@@ -16,8 +16,7 @@
 #include "walk.h"
 
 #define ENTRIES_MAX 1000
-#define ROWS_MAX 200000 /* events that one request looks at: the protocol has no cursor for more \
-			 */
+#define ROWS_MAX 200000 /* events that one request looks at */
 #define SEARCH_MAX 256
 #define ENTRY_TEXT_MAX (16U << 10)
 
