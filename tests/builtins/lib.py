@@ -145,10 +145,11 @@ def broken(data, size=1 << 16):
     )
 
 
-def run(*args, data=b"", within=None, whose=None, user=None, drop=None, cwd=None, prefix=(), raw_after=None, timeout=60):
+def run(*args, data=b"", within=None, without=None, whose=None, user=None, drop=None, cwd=None, prefix=(), raw_after=None, timeout=60):
     """Runs the tool; `whose` is for --for, `user` who runs it, `drop` the same behind the prefix."""
     argv = [*prefix, *(["setpriv", f"--reuid={drop}", f"--regid={drop}", "--clear-groups"] if drop else []), TOOL]
-    argv += [*(["--within", within] if within else []), *(["--for", whose] if whose is not None else [])]
+    argv += [*(["--within", within] if within else []), *(["--without", without] if without else [])]
+    argv += [*(["--for", whose] if whose is not None else [])]
     more = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     p = subprocess.run(
         [*argv, *map(str, args)], input=data, capture_output=True, cwd=cwd, timeout=timeout, check=False, **more

@@ -220,6 +220,27 @@ def test_write_in_place_where_a_rename_cannot(d):
 # --- --within ---------------------------------------------------------------------------------------
 
 
+def test_without(d):
+    """What lies in such a place is not opened, whichever way leads there; an archive leaves it out."""
+    hidden = d / "tree/hidden"
+    hidden.mkdir(parents=True)
+    (hidden / "f").write_bytes(b"SECRET")
+    (d / "tree/hidden2").write_bytes(b"shown")
+    os.symlink("tree/hidden/f", d / "filelink")
+    os.symlink("tree/hidden", d / "dirlink")
+    w = f"/nosuch:{os.path.realpath(hidden)}"
+    for path in (hidden / "f", d / "filelink", d / "dirlink/f", d / "tree/../tree/hidden/f"):
+        run("read", path, 0, -1, without=w).fails("denied", 0)
+        run("tar-out", path, BIG, without=w).fails("denied", 0)
+    for path in (hidden, d / "dirlink"):
+        run("list", path, 1, 10, without=w).fails("denied", 0)
+        run("tar-out", path, BIG, without=w).fails("denied", 0)
+    run("read", d / "tree/hidden2", 0, -1, without=w).ok()
+    done = subprocess.run([lib.TOOL, "--without", w, "tar-out", str(d), str(BIG)], capture_output=True, check=False)
+    equal(done.returncode, 2, "status of an archive that lacks something")
+    check(b"shown" in done.stdout and b"SECRET" not in done.stdout, "content of the archive")
+
+
 def test_within(d):
     inside, outside = d / "in", d / "in2"
     inside.mkdir()
