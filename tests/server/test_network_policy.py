@@ -249,7 +249,7 @@ def test_tenant_layer(server):
 def test_tenant_layer_of_many(server):
     """A layer that concerns many sessions, whose orders are sent over several turns, reaches all of them."""
     ident, key = server.tenant("many-sessions")
-    many = [rule(f"h{i}.test") for i in range(3000)]
+    many = [f"h{i}.test:{PORT}" for i in range(3000)]
     sessions = [server.create(key=key, network=policy(rule(), *many)) for _ in range(4)]
     get = f"curl -sS -m 3 -o /dev/null -w '%{{http_code}}' http://origin.test:{PORT}/"
     reach = lambda: [server.run(s["id"], get, key=key)["stdout"] for s in sessions]  # noqa: E731
@@ -276,7 +276,7 @@ def test_turns_of_egress(server):
 def test_change_that_does_not_merge(server):
     """What cannot be put together with a stricter layer does not go on as if there were none."""
     ident, key = server.tenant("many-rules")
-    s = server.create(key=key, network=policy(rule(), *[rule(f"h{i}.test") for i in range(4090)]))
+    s = server.create(key=key, network=policy(rule(), *[f"h{i}.test:{PORT}" for i in range(4090)]))
     path = f"http://origin.test:{PORT}"
     get = f"curl -sS -m 3 -o /dev/null -w '%{{http_code}}' {path}/"
     equal(server.run(s["id"], get, key=key)["stdout"], "200", "before")

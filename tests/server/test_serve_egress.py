@@ -73,6 +73,7 @@ def test_it_goes_with_the_supervisor():
 def test_settings_that_cannot_be_are_said_at_once():
     def refused(*flags):
         with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+            os.chmod(d, 0o755)  # the server's user enters it
             done = subprocess.run(
                 [harness.PROGRAM, "serve", f"--state={d}/s", f"--run={d}/r", "--listen=127.0.0.1:0", *flags],
                 capture_output=True, timeout=30, text=True,
