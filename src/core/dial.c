@@ -4,6 +4,9 @@
  * whoever asked until he cancels it. All of a session's calls are in its list: the list is the
  * count, and when the session ends, each is told or, if held, cut loose.
  *
+ * It is a completion in all but its type, as the answer is a descriptor that stays held: out of
+ * every list before done is called, told once and from the loop only, with a deadline of WAIT_MS.
+ *
  * One of an adopted cell waits until its PID 1 has said of which version it is. Sometimes a refusal
  * is known only here, after PID 1 had no reason to try the other address: then it is asked again,
  * once. */

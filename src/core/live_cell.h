@@ -4,7 +4,11 @@
  *
  * Until it was told to linger (staying), a cell dies with this daemon; from then on it listens at
  * RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a cell
- * is freed after up() with an error, or after gone(). */
+ * is freed after up() with an error, or after gone().
+ *
+ * One call of the keeper is under way at a time (call), whose time keeper_link.h keeps; a cell that
+ * does not greet has GREET_MS. Nothing frees a cell inside its own events but what the keeper says.
+ */
 #pragma once
 
 #include "agent.h"
