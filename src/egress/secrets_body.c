@@ -176,7 +176,7 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 	struct err e;
 	bool valid;
 
-	if (s == NULL || kind == NEITHER || len > SECRETS_BODY_MAX)
+	if (s == NULL || kind == NEITHER || len == 0 || len > SECRETS_BODY_MAX)
 		return 0;
 	w.made.secret = true;
 	w.may = find_allowed(s, u);
