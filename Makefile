@@ -52,7 +52,7 @@ asan:
 	@tools/install-packages tools/packages-build tools/packages-lint tools/packages-test
 	@test -f $(BUILD)-asan/build.ninja || CC=clang meson setup $(BUILD)-asan -Dmusl=false \
 		-Db_sanitize=address,undefined -Db_lundef=false >/dev/null
-	@ninja -C $(BUILD)-asan --quiet
+	@ninja -C $(BUILD)-asan --quiet all faults
 	@tools/run-tests $(BUILD)-asan $(ASAN_SUITES)
 
 # The model fuzz for SOAK_SECONDS, hostile servers, failing calls for FAULT_SECONDS and load: about three times as long
