@@ -157,6 +157,7 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 	f->guest = g;
 	f->fd = fd;
 	f->watch.fd = -1;
+	f->outbound.fd = -1;
 	f->start_ns = loop_now_ns(g->egress->loop);
 	f->next = g->flows;
 	if (f->next)
