@@ -294,6 +294,7 @@ static int write_memories(struct serve *s, struct err *e)
 
 int serve_prepare(struct serve *s, struct err *e)
 {
+	log_setup((enum log_format)s->config.log_format, (enum log_level)s->config.log_level);
 	s->root = getuid() == 0;
 	(void)umask(022);
 	raise_nofile(s);

@@ -331,7 +331,6 @@ int serve_watch(struct serve *s)
 			   .control = -1 };
 	sigset_t set;
 
-	log_setup((enum log_format)s->config.log_format, (enum log_level)s->config.log_level);
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGCHLD);
 	(void)sigaddset(&set, SIGTERM);

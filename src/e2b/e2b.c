@@ -29,8 +29,7 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 	}
 	b->core = core;
 	b->tries = tries_new(e);
-	if (b->tries == NULL ||
-	    kept_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
+	if (b->tries == NULL || kept_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
 		IGNORED(err_wrap(e, "key of access tokens"), "NULL says it");
 		free(b->tries);
 		free(b);

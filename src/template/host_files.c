@@ -87,9 +87,9 @@ const struct host_file host_files[] = {
 	{ "etc/sudoers", 0440,
 	  "Defaults env_reset, !fqdn\n"
 	  "Defaults secure_path=\"" PATH_ALL "\"\n"
-					      "root ALL=(ALL:ALL) NOPASSWD: ALL\n%sudo "
-					      "ALL=(ALL:ALL) NOPASSWD: ALL\n"
-					      "@includedir /etc/sudoers.d\n" },
+	  "root ALL=(ALL:ALL) NOPASSWD: ALL\n%sudo "
+	  "ALL=(ALL:ALL) NOPASSWD: ALL\n"
+	  "@includedir /etc/sudoers.d\n" },
 	{ "etc/pam.d/other", 0644, pam_permit },
 	{ "etc/pam.d/sudo", 0644, pam_permit },
 	{ "etc/pam.d/su", 0644, pam_permit },

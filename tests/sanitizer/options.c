@@ -1,8 +1,8 @@
-/* options.c - how sanitized builds of cordond and cordon-egress report; linked into them only. The supervisor passes no
- * environment on, so that ASAN_OPTIONS does not reach them.
+/* options.c - how sanitized builds of cordond and cordon-egress report; linked into them only. The
+ * supervisor passes no environment on, so that ASAN_OPTIONS does not reach them.
  *
- * No search for leaks: it needs ptrace and clone, which their filters of system calls refuse. A small quarantine, so
- * that tests can tell memory that is kept from memory that was freed.
+ * No search for leaks: it needs ptrace and clone, which their filters of system calls refuse. A
+ * small quarantine, so that tests can tell memory that is kept from memory that was freed.
  */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);

@@ -38,6 +38,8 @@ CANNOT = {
     ("PUT", "/v1/sessions/{session}/network", "503"): "only while there is no egress",
     ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
+    ("GET", SESSION + "/diff", "429"): "needs nine that are read at once: test_completions.py",
+    ("GET", SESSION + "/diff", "503"): "only when the keeper ends or hangs: test_completions.py",
     ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
     ("PUT", SESSION + "/network", "429"): "needs 4 MiB of policies in a tenant's sessions",
     ("PUT", "/v1/secrets/{secret}", "429"): "needs 4 MiB of values in a tenant's sessions",

@@ -205,7 +205,7 @@ static const struct {
 	{ "/\302\2332J", "/\\xc2\\x9b2J" }, /* and as UTF-8 */
 	{ "/\xc2\x80\xc2\x9f", "/\\xc2\\x80\\xc2\\x9f" },
 	{ "/\xe2\x80\xaegpj", "/\\xe2\\x80\\xaegpj" }, /* from right to left */
-	{ "/\xc2\xa0", "/\xc2\xa0" }, /* the first that is no control */
+	{ "/\xc2\xa0", "/\xc2\xa0" },		       /* the first that is no control */
 	{ "/\xff\xc0\x80", "/\\xff\\xc0\\x80" },
 	{ "/\xed\xa0\x80", "/\\xed\\xa0\\x80" },
 	{ "/\xe2\x82", "/\\xe2\\x82" },
