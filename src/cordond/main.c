@@ -355,8 +355,10 @@ static void open_doors(struct daemon *d)
 	d->open = true;
 	for (uint32_t i = 0; i < d->setup.nlisteners; i++)
 		if (server_listen(d->servers[i < d->setup.tls_from ? 0 : 1],
-				  SERVE_FD_LISTEN + (int)i, &e) < 0)
+				  SERVE_FD_LISTEN + (int)i, &e) < 0) {
 			log_error("cannot listen", "error=%s", e.msg);
+			loop_stop(d->loop); /* the next one tries again; cells go on */
+		}
 }
 
 /* What is missing takes long: those who ask shall hear of it. */
