@@ -697,7 +697,7 @@ def test_the_root_directory():
         },
         f"more than expected in /: {top}",
     )
-    equal(d.text.split("/home:")[1].split(), ["user", "/mnt:", "/opt:", "/root:", "/srv:"])
+    equal(d.text.split("/home:")[1].split(), ["user", "/mnt:", "/opt:", "cordon", "/root:", "/srv:"])
 
 
 def test_passwd_and_homes():

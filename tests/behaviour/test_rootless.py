@@ -305,7 +305,7 @@ def nothing_of_the_host_is_visible(who):
     d = who.run(
         "--user", "root", cmd="ls -A /home /root /opt /srv /mnt; ls -A /sys/* /boot/* 2>/dev/null; cat /etc/passwd"
     )
-    equal(d.text.split("root:x:0")[0].split(), ["/home:", "user", "/mnt:", "/opt:", "/root:", "/srv:"])
+    equal(d.text.split("root:x:0")[0].split(), ["/home:", "user", "/mnt:", "/opt:", "cordon", "/root:", "/srv:"])
     check(NAME not in d.text, "the machine's passwd is visible")
 
 
