@@ -83,16 +83,23 @@ static void raise_nofile(struct serve *s)
 	}
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
-	if (limit.rlim_cur < nofile_wanted(s->config.node_max_sessions))
-		log_warn("few descriptors for so many sessions",
-			 "limit=%llu wanted=%llu node_max_sessions=%llu",
-			 (unsigned long long)limit.rlim_cur,
-			 (unsigned long long)nofile_wanted(s->config.node_max_sessions),
-			 (unsigned long long)s->config.node_max_sessions);
 	if (s->config.nofile_max > limit.rlim_max)
 		s->config.nofile_max = limit.rlim_max;
 	if (s->config.nofile_default > limit.rlim_max)
 		s->config.nofile_default = limit.rlim_max;
+}
+
+/* Said once all else is found good: a server that does not start has one message. */
+static void warn_nofile(const struct serve *s)
+{
+	uint64_t wanted = nofile_wanted(s->config.node_max_sessions);
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted)
+		log_warn("few descriptors for so many sessions",
+			 "limit=%llu wanted=%llu node_max_sessions=%llu",
+			 (unsigned long long)limit.rlim_cur, (unsigned long long)wanted,
+			 (unsigned long long)s->config.node_max_sessions);
 }
 
 /* Makes a folder with those above it; the last one is cordond's alone. */
@@ -310,5 +317,6 @@ int serve_prepare(struct serve *s, struct err *e)
 	find_userns(s);
 	if (open_template(s, e) < 0 || open_mount_roots(s, e) < 0)
 		return -1;
+	warn_nofile(s);
 	return write_memories(s, e);
 }

@@ -98,9 +98,9 @@ struct config {
 	uint64_t tenant_create_burst;
 	uint64_t tenant_queue_length; /* 0: refuse at once */
 	uint64_t tenant_queue_ms;
-	uint64_t tenant_max_memory;  /* 0: no limit but the node's */
-	uint64_t tenant_max_storage; /* 0: no limit */
-	uint64_t tenant_max_records; /* bytes; 0: no limit */
+	uint64_t tenant_max_memory;			/* 0: no limit but the node's */
+	uint64_t tenant_max_storage;			/* 0: no limit */
+	uint64_t tenant_max_output, tenant_max_records; /* bytes; 0: no limit */
 	uint64_t tenant_max_keys;
 
 	/* whom sessions may contact */

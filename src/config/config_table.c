@@ -178,6 +178,9 @@ const struct config_setting config_table[] = {
 	  "sum of the memory limits of its sessions; 0: no limit but the node's" },
 	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "20G", 0, 64 * TIB, NULL,
 	  "sum of the disk limits of one tenant\'s sessions; 0: no limit" },
+	{ "tenant_max_output", "SIZE", CONFIG_BYTES, FIELD(tenant_max_output), "20G", 0, 64 * TIB, NULL,
+	  "bytes in the logs of all its executions, those of ended sessions until their retention is over; beyond it "
+	  "new output is cut; 0: no limit" },
 	{ "tenant_max_records", "SIZE", CONFIG_BYTES, FIELD(tenant_max_records), "1G", 0, 64 * TIB, NULL,
 	  "bytes that the records of its sessions and executions take, ended ones until their retention is over; "
 	  "beyond it no session is made and nothing executed; 0: no limit" },

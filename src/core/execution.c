@@ -480,7 +480,7 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 						 : x->row.output_limit);
 	if (output_log_reopen(&x->log, e) < 0)
 		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e->msg);
-	s->kept_bytes += x->log.size;
+	output_room_count(x, 0);
 	x->ended = x->row.ended_ms != 0;
 	if (x->log.cut &&
 	    x->log.said[0] < x->row.out_bytes) /* the log does not know what it left out */

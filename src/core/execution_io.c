@@ -100,7 +100,7 @@ static void move_held(struct execution *x, int i, bool all)
 	output_room_make(x, output_log_need(&x->log, x->out[i]));
 	(all ? output_mask_flush : output_mask_tick)(&x->mask[i], m, &x->log, stream_of(i),
 						     x->out[i], core_now_ms());
-	x->session->kept_bytes += x->log.size - before;
+	output_room_count(x, before);
 	execution_notify(x);
 }
 
@@ -160,7 +160,7 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 	output_room_make(x, output_log_need(&x->log, x->out[i]));
 	x->log.patient = x->log.patient && can_wait;
 	got = move_some(x, i, &e);
-	x->session->kept_bytes += x->log.size - before;
+	output_room_count(x, before);
 	if (got < 0) {
 		log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
 		return true;
@@ -235,7 +235,7 @@ static void settle(struct execution *x)
 		uint64_t before = x->log.size;
 
 		output_log_settle(&x->log, stream_of(i), x->out[i]);
-		x->session->kept_bytes += x->log.size - before;
+		output_room_count(x, before);
 	}
 }
 

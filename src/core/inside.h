@@ -40,8 +40,9 @@ struct tenant {
 	uint64_t tokens_milli, tokens_at_ns;
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
-	unsigned requests; /* being answered */
-	unsigned diffs;	   /* being read */
+	unsigned requests;   /* being answered */
+	unsigned diffs;	     /* being read */
+	uint64_t kept_bytes; /* in the logs of its executions, ended sessions' included */
 	struct job_queue work;
 	uint64_t keys_milli, keys_at_ns; /* how many it may make, see key_room.c */
 	struct tally tally;		 /* kept by src/net on its behalf */
@@ -326,6 +327,10 @@ int session_mask_setup(struct core *c, struct err *e) MUST_USE;
 
 /* output_room.c: sets by how much the log may grow, having tried to make room for need bytes. */
 void output_room_make(struct execution *x, uint64_t need);
+/* The log has grown from that size, or has shrunk. */
+void output_room_count(struct execution *x, uint64_t before);
+/* Logs of so many bytes were removed with their session's record. */
+void output_room_gone(struct tenant *t, uint64_t bytes);
 
 /* execution_kill.c: the session's cell can be asked now; or is gone, and all in it. */
 void execution_kills_synced(struct session *s);

@@ -6,6 +6,9 @@
  * the logs of executions that ended first are removed, except those that somebody reads (he holds a
  * lock, execution_log()) or follows. If that is not enough, the log that wants to grow is cut.
  *
+ * The logs of all sessions of a tenant stay within tenant_max_output, those of ended sessions until
+ * their retention is over. A session makes room only among its own.
+ *
  * First the file goes, then its row says so. A daemon that dies in between leaves a row that counts
  * bytes of a file that is not there. Readers go by the file, and the row is set right when its turn
  * comes: it is one of the first to be removed.
@@ -79,20 +82,47 @@ static uint64_t remove_logs(struct session *s, uint64_t bytes)
 	return gone;
 }
 
+void output_room_count(struct execution *x, uint64_t before)
+{
+	x->session->kept_bytes += x->log.size - before;
+	x->session->tenant->kept_bytes += x->log.size - before;
+}
+
+static void take(uint64_t *from, uint64_t bytes)
+{
+	*from -= bytes < *from ? bytes : *from;
+}
+
+void output_room_gone(struct tenant *t, uint64_t bytes)
+{
+	take(&t->kept_bytes, bytes);
+}
+
+/* By how much the logs of the session may still grow: what it has left, or its tenant. */
+static uint64_t room_of(const struct session *s)
+{
+	const struct config *g = s->core->o.config;
+	uint64_t used = s->kept_bytes + s->text_bytes, all = s->tenant->kept_bytes;
+	uint64_t room = used < g->session_output_max ? g->session_output_max - used : 0;
+	uint64_t left = all < g->tenant_max_output ? g->tenant_max_output - all : 0;
+
+	return g->tenant_max_output > 0 && left < room ? left : room;
+}
+
 void output_room_make(struct execution *x, uint64_t need)
 {
 	struct session *s = x->session;
-	uint64_t max = s->core->o.config->session_output_max;
+	uint64_t room = room_of(s);
 
-	max -= s->text_bytes < max ? s->text_bytes : max;
 	x->log.patient = false;
 	x->log.asked = need;
-	if (need > 0 && s->kept_bytes + need > max) {
-		uint64_t lack = s->kept_bytes + need - max;
+	if (need > room) {
+		uint64_t lack = need - room;
 		uint64_t gone = remove_logs(s, lack < REMOVE_BYTES_MAX ? lack : REMOVE_BYTES_MAX);
 
-		s->kept_bytes -= gone < s->kept_bytes ? gone : s->kept_bytes;
+		take(&s->kept_bytes, gone);
+		output_room_gone(s->tenant, gone);
 		x->log.patient = gone > 0;
 	}
-	x->log.room = s->kept_bytes < max ? max - s->kept_bytes : 0;
+	x->log.room = room_of(s);
 }

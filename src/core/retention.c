@@ -10,7 +10,9 @@
  * and the session last. Killed in between, the next daemon finds the rest by the session's row.
  *
  * It is started once a second, and after every so many events. */
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "inside.h"
@@ -23,13 +25,19 @@
 #define SHRINK_PAGES 32 /* given back to the file system */
 #define EVENTS_EVERY 256
 
-static void remove_log(const char *id, void *cookie)
+static void remove_log(const char *id, const char *tenant, void *cookie)
 {
 	struct core *c = cookie;
+	struct tenant *t = tenant_find(c, tenant);
 	char name[STORE_ID_MAX + 8];
+	struct stat st;
 
 	(void)snprintf(name, sizeof(name), "%s.log", id);
-	(void)unlinkat(c->output_fd, name, 0);
+	if (fstatat(c->output_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    unlinkat(c->output_fd, name, 0) < 0)
+		return;
+	if (t != NULL)
+		output_room_gone(t, (uint64_t)st.st_size);
 }
 
 static void failed(const char *what, const struct err *e)

@@ -151,6 +151,8 @@ const char *const sql_text[] = {
 		" WHERE mark > 0 AND session = ? AND mark = ? LIMIT 1",
 	[SQL_EXECUTION_KEPT] = "SELECT id, log_bytes" EXECUTION_KEPT " ORDER BY ended_ms, id LIMIT ?",
 	[SQL_EXECUTION_KEPT_BYTES] = "SELECT coalesce(sum(log_bytes), 0)" EXECUTION_KEPT,
+	[SQL_EXECUTION_KEPT_BY_TENANT] = "SELECT tenant, sum(log_bytes) FROM execution"
+		" WHERE log_bytes > 0 AND output_open = 0 AND ended_ms > 0 GROUP BY tenant",
 	[SQL_EXECUTION_LOG_REMOVED] = "UPDATE execution SET log_bytes = 0, truncated = 1 WHERE id = ?",
 
 	[SQL_EVENT_APPEND] = "INSERT INTO event (tenant, session, execution, time_ms, type, data)"

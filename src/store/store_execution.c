@@ -259,8 +259,11 @@ static int oldest(struct store *s, const char *session, unsigned limit, store_ex
 	stmt_text(&q, session);
 	stmt_limit(&q, limit);
 	for (; (got = stmt_step(&q, "executions of", session, e)) > 0; n++) {
-		fn(stmt_get_text(&q), cookie);
+		char id[STORE_ID_MAX];
+
+		stmt_copy_text(&q, id, sizeof(id));
 		stmt_copy_text(&q, ret_tenant, STORE_ID_MAX);
+		fn(id, ret_tenant, cookie);
 		*ret_bytes += stmt_get_u64(&q);
 	}
 	stmt_close(&q);
@@ -337,6 +340,22 @@ int store_execution_logs_size(struct store *s, const char *session, uint64_t *re
 		*ret = stmt_get_u64(&q);
 	stmt_close(&q);
 	return got > 0 ? 0 : -1;
+}
+
+int store_execution_logs_by_tenant(struct store *s, store_execution_sum_fn *fn, void *cookie,
+				   struct err *e)
+{
+	char tenant[STORE_ID_MAX];
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EXECUTION_KEPT_BY_TENANT);
+	while ((got = stmt_step(&q, "logs of", "all", e)) > 0) {
+		stmt_copy_text(&q, tenant, sizeof(tenant));
+		fn(tenant, stmt_get_u64(&q), cookie);
+	}
+	stmt_close(&q);
+	return got;
 }
 
 int store_execution_log_removed(struct store *s, const char *id, struct err *e)

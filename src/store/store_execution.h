@@ -93,6 +93,11 @@ int store_execution_logs(struct store *s, const char *session, unsigned limit,
 /* What all of them come to. */
 int store_execution_logs_size(struct store *s, const char *session, uint64_t *ret,
 			      struct err *e) MUST_USE;
+/* The same for each tenant that has any, of all its sessions. Looks at every execution: for the
+ * start only. */
+typedef void store_execution_sum_fn(const char *tenant, uint64_t bytes, void *cookie);
+int store_execution_logs_by_tenant(struct store *s, store_execution_sum_fn *fn, void *cookie,
+				   struct err *e) MUST_USE;
 /* The log of that execution is not kept any more: log_bytes 0, truncated. */
 int store_execution_log_removed(struct store *s, const char *id, struct err *e) MUST_USE;
 
@@ -102,6 +107,6 @@ int store_execution_count(struct store *s, const char *session, uint64_t *ret, u
 
 /* Deletes the oldest of one session, so many at most, having told fn of each (which cannot stop
  * it). Returns how many: 0 means there are none left. */
-typedef void store_execution_id_fn(const char *id, void *cookie);
+typedef void store_execution_id_fn(const char *id, const char *tenant, void *cookie);
 int store_execution_delete_some(struct store *s, const char *session, unsigned limit,
 				store_execution_id_fn *fn, void *cookie, struct err *e) MUST_USE;

@@ -352,9 +352,10 @@ int store_session_next_ended(struct store *s, uint64_t after_ms, const char *aft
 	return got;
 }
 
-static void ignore(const char *id, void *cookie)
+static void ignore(const char *id, const char *tenant, void *cookie)
 {
 	(void)id;
+	(void)tenant;
 	(void)cookie;
 }
 

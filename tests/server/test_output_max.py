@@ -142,6 +142,31 @@ def test_too_much_for_all(server):
     is_gone(server, x, 40)
 
 
+def on_disk(server):
+    folder = os.path.join(server.state, "output")
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+
+
+def test_too_much_for_a_tenant(_):
+    """All sessions of a tenant share tenant_max_output, ended ones until their retention is over; another tenant does
+    not. A restart counts the same."""
+    with Server(pool_size=1, tenant_max_output="6M", retention="1s") as server:
+        _, key = server.tenant("other")
+        first = server.create(timeout="1h")["id"]
+        is_whole(server, say(server, first, 4), 4)
+        server.want(204, "DELETE", f"/v1/sessions/{first}")
+        second = server.create(timeout="1h")["id"]
+        server.kill("cordond")
+        server.wait_ready()
+        say(server, second, 4)
+        check(on_disk(server) <= (6 << 20) + SLACK, f"{on_disk(server)} bytes of output are kept")
+        wait_for(lambda: on_disk(server) < 3 * MB, 20, "retention of the ended session's output")
+        is_whole(server, say(server, second, 3), 3)  # there is room again
+        theirs = server.create(timeout="1h", key=key)["id"]
+        done = server.run(theirs, f"head -c {5 * MB} /dev/zero", key=key)
+        equal((done["stdout_bytes"], done["output_truncated"]), (5 * MB, False), "another tenant's output")
+
+
 def test_own_limit_first(server):
     """What would not be kept anyway drives nothing out."""
     s = server.create(timeout="1h")["id"]

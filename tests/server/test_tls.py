@@ -335,6 +335,7 @@ def test_an_operators_wildcard():
 
 def test_files_that_do_not_fit_are_an_error_at_once():
     with operators() as a, operators() as b, operators(kind="rsa") as c, tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o711)
         openssl("ec", "-in", a + "/key.pem", "-aes128", "-passout", "pass:x", "-out", d + "/locked.pem")
         with open(d + "/garbage.pem", "w") as f:
             f.write("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")

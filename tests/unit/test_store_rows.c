@@ -390,8 +390,9 @@ static void session_live_and_totals(void)
 	end_store(s);
 }
 
-static void add_deleted(const char *id, void *cookie)
+static void add_deleted(const char *id, const char *tenant, void *cookie)
 {
+	CHECK_STR(tenant, "ten_a");
 	(void)add_id(cookie, id);
 }
 
