@@ -1,5 +1,6 @@
 #include "serve.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,6 +68,17 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 static const char *const others[] = { "CORDON_SERVER",	  "CORDON_API_KEY",	"CORDON_CONFIG",
 				      "CORDON_MUST_WORK", "CORDON_SECRETS_KEY", NULL };
 
+/* Until serve_watch() looks at signals. A SIGHUP would end a server that has not started yet. The
+ * others, which an earlier self may have blocked, may. */
+static void block_upgrades(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGHUP);
+	(void)sigprocmask(SIG_SETMASK, &set, NULL);
+}
+
 static int run(int argc, char **argv)
 {
 	static struct serve s;
@@ -111,6 +123,7 @@ static int run(int argc, char **argv)
 		return 0;
 	}
 	s.argv = argv - 2; /* as the kernel gave them */
+	block_upgrades();
 	if (serve_prepare(&s, &e) < 0) {
 		(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 		return 1;

@@ -355,9 +355,10 @@ int serve_watch(struct serve *s)
 		if (w.ending)
 			press_end(&w);
 	}
-	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
+	/* Signals stay blocked over exec: a SIGHUP that comes meanwhile is for the next one. */
 	if (w.upgrading)
 		return start_again(&w);
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 	cgroups_group_remove(&s->cgroups);
 	return 0;
 }

@@ -377,6 +377,18 @@ def test_sessions_outlive_the_server():
         equal(out, [str(i) for i in range(400)], "its output")
 
 
+def test_upgrades_one_after_the_other():
+    """A SIGHUP at any moment of an upgrade, also before the new supervisor looks at signals, ends nothing."""
+    with Server(pool_size=1) as server:
+        session, pid = server.create()["id"], server.process.pid
+        for i in range(60):
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.005 + 0.002 * (i % 20))
+        server.wait_ready()
+        equal((server.process.poll(), server.process.pid), (None, pid), "the supervisor")
+        equal(server.run(session, "echo hi")["stdout"], "hi\n", "a session from before")
+
+
 def test_an_upgrade_loses_nothing():
     with Server(pool_size=2) as server:
         session = server.create()["id"]
