@@ -279,8 +279,9 @@ void model_answer(struct model *m, const uint8_t *data, size_t len, uint64_t sin
 	(void)since_ns;
 }
 
-void model_write(struct model *m, struct json *j)
+void model_write(struct model *m, const struct mask *mask, struct json *j)
 {
+	(void)mask;
 	(void)m;
 	(void)j;
 }

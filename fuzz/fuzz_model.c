@@ -32,7 +32,7 @@ static struct json read_call(const struct call *c, size_t cut_request, size_t cu
 	model_answer(m, c->answer + cut_answer, c->nanswer - cut_answer, 1000000);
 	json_init_heap(&j, 4U << 20);
 	json_open(&j, NULL, '{');
-	model_write(m, &j);
+	model_write(m, NULL, &j);
 	json_close(&j, '}');
 	assert(json_ok(&j) && json_check_valid(j.text, j.len));
 	model_free(m);

@@ -5,8 +5,9 @@
  * one transaction, which ends before anything else is looked at: others begin their own.
  *
  * The bound on what waits is far above what an egress that reads ever leaves; one that does not
- * read is given up, as one that talks nonsense. The supervisor sends another channel when it has
- * started another egress, or asks the same one anew. */
+ * read is given up, as one that breaks the protocol: the supervisor is asked for another egress at
+ * once. It is asked, too, if an egress has closed its channel and no other one comes: that egress
+ * may still run. A record that cannot be read is dropped and counted; the channel stays. */
 #include "egress_link.h"
 
 #include <assert.h>
@@ -98,11 +99,23 @@ static void lost_one(struct session *s, void *arg)
 	doorway_channel_lost(s);
 }
 
+/* The timer looks whether another channel has come by then. */
 static void detach(struct egress_link *l, const char *why)
 {
 	log_warn("egress is gone", "why=%s", why);
 	hang_up(l);
+	loop_timer_set(l->core->loop, &l->ping, clock_now_ns() + l->timeout_ms * CLOCK_MS);
 	session_each(l->core, NULL, lost_one, NULL);
+}
+
+/* It hangs, does not read or breaks the protocol: another one must be started. */
+static void give_up(struct egress_link *l, const char *why)
+{
+	l->hung = true;
+	l->numbers.broken++;
+	detach(l, why);
+	if (l->core->o.replace_egress != NULL)
+		l->core->o.replace_egress(l->core->o.ready_arg);
 }
 
 bool egress_link_up(const struct egress_link *l)
@@ -167,12 +180,10 @@ int egress_link_send(struct egress_link *l, enum egress_type type, const char *i
 		loop_modify(l->core->loop, &l->watch, EPOLLIN | EPOLLOUT);
 		return 0;
 	}
-	if (l->sock >= 0) {
-		l->numbers.broken++;
-		detach(l, "it does not read what it is told");
-	} else {
+	if (l->sock >= 0)
+		give_up(l, "it does not read what it is told");
+	else
 		drop_first(l);
-	}
 	return err_set(e, ERR_LIMIT, "egress does not listen");
 }
 
@@ -196,7 +207,20 @@ static void store_turn(struct turn *t)
 	t->open = false;
 }
 
-static int on_record(struct turn *t, struct session *s, const struct egress_msg *m, struct err *e)
+/* What it says of one session is wrong: that must not take the network from the others. */
+static void drop_invalid(struct egress_link *l, const struct egress_msg *m, struct err *e)
+{
+	static struct log_limit limit = { .burst = 5, .interval_ms = 10000 };
+	unsigned long long dropped;
+
+	l->numbers.invalid++;
+	err_sanitize(e);
+	if (log_limit(&limit, &dropped))
+		log_warn("invalid record of egress dropped", "session_id=%s error=%s dropped=%llu",
+			 m->id, e->msg, dropped);
+}
+
+static void on_record(struct turn *t, struct session *s, const struct egress_msg *m)
 {
 	struct egress_link *l = t->link;
 	bool allowed = false;
@@ -204,24 +228,27 @@ static int on_record(struct turn *t, struct session *s, const struct egress_msg 
 
 	if (!t->open && store_begin(l->core->store, &failed) < 0) {
 		log_error("network record not written", "error=%s", failed.msg);
-		return 0;
+		return;
 	}
 	t->open = true;
-	if (net_log_take(s, m->text, m->len, &allowed, e) < 0) {
-		if (e->code == ERR_INVALID)
-			return -1;
+	if (net_log_take(s, m->text, m->len, &allowed, &failed) < 0) {
+		if (failed.code == ERR_INVALID) {
+			drop_invalid(l, m, &failed);
+			return;
+		}
 		t->open = false; /* the store has taken it back */
-		log_error("network record not written", "session_id=%s error=%s", m->id, e->msg);
-		return 0;
+		log_error("network record not written", "session_id=%s error=%s", m->id,
+			  failed.msg);
+		return;
 	}
 	l->numbers.records++;
 	l->numbers.refused += allowed ? 0 : 1;
-	return 0;
 }
 
 static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 {
 	struct session *s = session_by_id(t->link->core, m->id);
+	struct err invalid;
 
 	if (m->type < EGRESS_TAKEN)
 		return err_set(e, ERR_INVALID, "egress gives orders");
@@ -229,12 +256,15 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 		return egress_turns_take(&t->link->turns, m->text, m->len, e);
 	if (s == NULL || m->type == EGRESS_PONG)
 		return 0; /* it has ended meanwhile */
-	if (m->type == EGRESS_RECORD)
-		return on_record(t, s, m, e);
+	if (m->type == EGRESS_RECORD) {
+		on_record(t, s, m);
+		return 0;
+	}
 	store_turn(t);
-	if (m->type == EGRESS_COUNTS)
-		return net_log_counts(s, m->text, m->len, e);
-	doorway_taken(s, m->text, m->len);
+	if (m->type == EGRESS_TAKEN)
+		doorway_taken(s, m->text, m->len);
+	else if (m->type == EGRESS_COUNTS && net_log_counts(s, m->text, m->len, &invalid) < 0)
+		drop_invalid(t->link, m, &invalid);
 	return 0;
 }
 
@@ -296,8 +326,7 @@ static bool use(struct egress_link *l)
 	if (l->sock != sock)
 		return false;
 	if (used < 0) {
-		l->numbers.broken++;
-		detach(l, e.msg);
+		give_up(l, e.msg);
 		return false;
 	}
 	buf_consume(&l->in, (size_t)used);
@@ -328,6 +357,14 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 
 /* ---- is it alive? */
 
+/* No channel has come since the last one was lost. */
+static void await_another(struct egress_link *l, uint64_t now)
+{
+	if (l->core->o.replace_egress != NULL)
+		l->core->o.replace_egress(l->core->o.ready_arg);
+	loop_timer_set(l->core->loop, &l->ping, now + l->timeout_ms * CLOCK_MS);
+}
+
 /* A third of its time after the last look: whatever it has said since the last ping is an answer.
  */
 static void on_ping(struct loop_timer *t)
@@ -336,12 +373,13 @@ static void on_ping(struct loop_timer *t)
 	uint64_t now = clock_now_ns();
 	struct err e;
 
+	if (l->sock < 0) {
+		await_another(l, now);
+		return;
+	}
 	if (l->heard_ns < l->pinged_ns) {
 		if (now - l->pinged_ns >= l->timeout_ms * CLOCK_MS) {
-			l->hung = true;
-			detach(l, "it does not answer");
-			if (l->core->o.replace_egress != NULL)
-				l->core->o.replace_egress(l->core->o.ready_arg);
+			give_up(l, "it does not answer");
 			return;
 		}
 	} else if (egress_link_send(l, EGRESS_PING, "", NULL, 0, NULL, &e) == 0) {

@@ -2,9 +2,9 @@
  *
  * An egress may die at any moment and be replaced, and it outlives a daemon. After every new
  * channel each session that has a door is attached again (doorway.h), then SYNCED is said. What it
- * says is believed no more than it must be: an egress that breaks the protocol loses its channel,
- * and cells go without network until another comes. One that says nothing for timeout_ms after a
- * ping is given up likewise, and the supervisor is asked for another. */
+ * says is believed no more than it must be: an egress that breaks the protocol, does not read or
+ * says nothing for timeout_ms after a ping loses its channel, and the supervisor is asked for
+ * another. Until that comes cells go without network. */
 #pragma once
 
 #include "buf.h"
@@ -18,7 +18,8 @@ struct egress_out;
 
 struct egress_numbers {
 	uint64_t records, refused, bytes_in, bytes_out, requests;
-	uint64_t broken; /* channels that were given up */
+	uint64_t broken;  /* channels that were given up */
+	uint64_t invalid; /* records and counts that could not be read */
 };
 
 struct egress_link {

@@ -27,6 +27,7 @@ enum {
 	M_EGRESS_UP,
 	M_EGRESS_GUESTS,
 	M_EGRESS_BROKEN,
+	M_EGRESS_INVALID,
 	M_NET_RECORDS,
 	M_NET_BYTES,
 	M_NET_REQUESTS,
@@ -76,6 +77,7 @@ static const struct metrics_def defs[] = {
 	[M_EGRESS_UP] = { METRICS_GAUGE, "cordon_egress_up", "Whether cordon-egress is there.", NULL, NULL, 0 },
 	[M_EGRESS_GUESTS] = { METRICS_GAUGE, "cordon_egress_guests", "Sessions that have a network now.", NULL, NULL, 0 },
 	[M_EGRESS_BROKEN] = { METRICS_COUNTER, "cordon_egress_broken_total", "Channels to cordon-egress that were given up.", NULL, NULL, 0 },
+	[M_EGRESS_INVALID] = { METRICS_COUNTER, "cordon_egress_invalid_total", "Records of cordon-egress that could not be read and were dropped.", NULL, NULL, 0 },
 	[M_NET_RECORDS] = { METRICS_COUNTER, "cordon_network_records_total", "What sessions tried to reach, by verdict.", "verdict", verdicts, COUNT(verdicts) },
 	[M_NET_BYTES] = { METRICS_COUNTER, "cordon_network_bytes_total", "Bytes of sessions, by direction.", "direction", directions, COUNT(directions) },
 	[M_NET_REQUESTS] = { METRICS_COUNTER, "cordon_network_requests_total", "Requests of sessions that were seen.", NULL, NULL, 0 },
@@ -171,6 +173,7 @@ static void egress(struct core *c)
 	metrics_set(M_EGRESS_UP, 0, egress_link_up(&c->egress) ? 1 : 0);
 	metrics_set(M_EGRESS_GUESTS, 0, guests);
 	catch_up(M_EGRESS_BROKEN, 0, n->broken);
+	catch_up(M_EGRESS_INVALID, 0, n->invalid);
 	catch_up(M_NET_RECORDS, 0, n->records - n->refused);
 	catch_up(M_NET_RECORDS, 1, n->refused);
 	catch_up(M_NET_BYTES, 0, n->bytes_in);

@@ -4,8 +4,10 @@
 
 #include "core.h"
 
-/* Appends an event. data: "key\tvalue\n" lines, or "". Inside a transaction of the store if one is
- * open, so that a transition and its event are written together. */
+/* Appends an event. data: "key\tvalue\n" lines, or "". The caller covers secrets
+ * in a value that is a text (session_redact()); here keys and numbers would be covered with it.
+ * Inside a transaction of the store if one is open, so that a transition and its event are written
+ * together. */
 int journal_event(struct core *c, const char *tenant, const char *session, const char *execution,
 		  const char *type, struct err *e, const char *fmt, ...) PRINTF(7, 8) MUST_USE;
 

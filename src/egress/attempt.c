@@ -1,25 +1,28 @@
 #include "attempt.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "channel_c.h"
 #include "clock.h"
 #include "json.h"
+#include "masked_text.h"
 #include "secrets.h"
+
+#define SHORT_MAX 1000 /* of a path, in a record that would be too long */
 
 static const char *const kinds[] = { "dns", "connect", "request" };
 static_assert(COUNT(kinds) == ATTEMPT_KINDS, "every kind has a name");
 
-static void write_where(struct json *j, const struct attempt *r)
+static void write_where(struct json *j, const struct mask *m, const struct attempt *r)
 {
 	char text[IP_TEXT_MAX];
 
 	if (r->name != NULL)
-		json_text(j, "name", r->name);
+		masked_text(j, m, "name", r->name);
 	if (r->ip != NULL) {
 		ip_format(r->ip, text);
-		json_text(j, "address", text);
+		masked_text(j, m, "address", text);
 	}
 	if (r->port != 0)
 		json_uint(j, "port", r->port);
@@ -29,31 +32,31 @@ static void write_where(struct json *j, const struct attempt *r)
 		json_text(j, "tls", r->tls);
 }
 
-static void write_request(struct json *j, const struct attempt *r)
+static void write_request(struct json *j, const struct mask *m, const struct attempt *r)
 {
 	if (r->qtype != NULL)
-		json_text(j, "type", r->qtype);
+		masked_text(j, m, "type", r->qtype);
 	if (r->method != NULL)
-		json_text(j, "method", r->method);
+		masked_text(j, m, "method", r->method);
 	if (r->path != NULL)
-		json_text(j, "path", r->path);
+		masked_text(j, m, "path", r->path);
 	if (r->query != NULL)
-		json_text(j, "query", r->query);
+		masked_text(j, m, "query", r->query);
 	if (r->proxied)
 		json_bool(j, "proxied", true);
 }
 
-static void write_verdict(struct json *j, const struct attempt *r)
+static void write_verdict(struct json *j, const struct mask *m, const struct attempt *r)
 {
 	json_text(j, "verdict", r->allowed ? "allow" : "deny");
 	if (r->rule != NULL) {
-		json_text(j, "rule", r->rule->name);
+		masked_text(j, m, "rule", r->rule->name);
 		json_text(j, "class", policy_class_name(r->rule->class));
 	}
 	if (r->reason != NULL && r->reason[0] != '\0')
-		json_text(j, "reason", r->reason);
+		masked_text(j, m, "reason", r->reason);
 	if (r->secrets != NULL && r->secrets[0] != '\0')
-		json_text(j, "secrets", r->secrets);
+		masked_text(j, m, "secrets", r->secrets);
 }
 
 static void write_outcome(struct json *j, const struct guest *g, const struct attempt *r)
@@ -80,27 +83,42 @@ static void write_outcome(struct json *j, const struct guest *g, const struct at
 /* false: it does not fit. */
 static bool compose(struct json *j, const struct guest *g, const struct attempt *r)
 {
+	const struct mask *m = secrets_mask(g->secrets);
 	uint64_t since = clock_now_ns() - r->start_ns;
 
 	json_open(j, NULL, '{');
 	json_uint(j, "time_ms", clock_wall_ms() - since / CLOCK_MS);
 	json_text(j, "kind", kinds[r->kind]);
-	write_where(j, r);
-	write_request(j, r);
-	write_verdict(j, r);
+	write_where(j, m, r);
+	write_request(j, m, r);
+	write_verdict(j, m, r);
 	write_outcome(j, g, r);
 	json_close(j, '}');
 	return json_ok(j);
+}
+
+/* The beginning of a text, cut after its values are covered: a part of a value is not found. NULL:
+ * there is none. */
+static char *beginning(const struct guest *g, const char *text)
+{
+	const struct mask *m = secrets_mask(g->secrets);
+	char *copy = text == NULL ? NULL : strdup(text);
+
+	if (copy == NULL)
+		return NULL;
+	if (m != NULL)
+		(void)mask_text(m, NULL, (uint8_t *)copy, strlen(copy));
+	copy[strnlen(copy, SHORT_MAX)] = '\0';
+	return copy;
 }
 
 /* What a cell asked for may be long; what matters of it is how it begins. */
 static bool compose_short(struct json *j, const struct guest *g, const struct attempt *r)
 {
 	struct attempt brief = *r;
-	char path[1024];
+	OWN_MEM char *path = beginning(g, r->path);
 
-	(void)snprintf(path, sizeof(path), "%.1000s", r->path == NULL ? "" : r->path);
-	brief.path = r->path == NULL ? NULL : path;
+	brief.path = path;
 	brief.query = r->query == NULL ? NULL : "(too long)";
 	brief.model = NULL;
 	return compose(j, g, &brief);
@@ -108,7 +126,6 @@ static bool compose_short(struct json *j, const struct guest *g, const struct at
 
 void attempt_send(struct guest *g, const struct attempt *r)
 {
-	const struct mask *mask = secrets_mask(g->secrets);
 	struct json j;
 	bool whole;
 
@@ -119,8 +136,6 @@ void attempt_send(struct guest *g, const struct attempt *r)
 		json_init_heap(&j, EGRESS_RECORD_MAX);
 		whole = compose_short(&j, g, r);
 	}
-	if (mask != NULL)
-		(void)mask_text(mask, NULL, (uint8_t *)j.text, j.len);
 	if (whole && channel_c_record(g->egress->channel, g, j.text, j.len))
 		g->records_lost = 0;
 	else

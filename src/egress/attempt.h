@@ -29,7 +29,7 @@ struct attempt {
 	uint64_t frames_out, frames_in; /* of a WebSocket; 0: it was none */
 	uint64_t masked;		/* values covered in the answer */
 	const char *secrets;		/* names put in, comma separated; NULL */
-	const char *model;		/* JSON of model.h's, embedded as "model"; NULL */
+	const char *model;		/* JSON of model.h's, masked, embedded as "model"; NULL */
 	bool proxied;			/* by the explicit proxy */
 };
 

@@ -19,7 +19,7 @@ static const char *model_text(struct gateway *x, struct json *j)
 		return NULL;
 	json_init_heap(j, MODEL_TEXT_MAX);
 	json_open(j, NULL, '{');
-	model_write(x->model, j);
+	model_write(x->model, secrets_mask(x->guest->secrets), j);
 	json_close(j, '}');
 	return json_ok(j) ? j->text : NULL;
 }

@@ -12,6 +12,7 @@
 
 #include "buf.h"
 #include "json_scan.h"
+#include "masked_text.h"
 #include "model_shape.h"
 
 #define LOOK_MAX (16U << 20) /* of a body, or of one event */
@@ -323,26 +324,27 @@ static void write_count(struct json *j, const char *name, int64_t n)
 		json_int(j, name, n);
 }
 
-static void write_kept(struct json *j, const char *name, const char *cut, struct kept *k)
+static void write_kept(struct json *j, const struct mask *mask, const char *name, const char *cut,
+		       struct kept *k)
 {
-	json_bytes(j, name, buf_text(&k->text), k->text.len);
+	masked_text_bytes(j, mask, name, buf_text(&k->text), k->text.len);
 	if (k->cut)
 		json_bool(j, cut, true);
 }
 
-void model_write(struct model *m, struct json *j)
+void model_write(struct model *m, const struct mask *mask, struct json *j)
 {
 	json_text(j, "provider", m->op->provider);
 	json_text(j, "operation", m->op->name);
-	json_text(j, "model", m->model[0] == '\0' ? NULL : m->model);
+	masked_text(j, mask, "model", m->model[0] == '\0' ? NULL : m->model);
 	json_bool(j, "stream", m->stream_known ? m->streams : m->reads_events);
 	write_count(j, "input_tokens", m->tokens[MODEL_SHAPE_INPUT]);
 	write_count(j, "output_tokens", m->tokens[MODEL_SHAPE_OUTPUT]);
 	write_count(j, "cached_tokens", m->tokens[MODEL_SHAPE_CACHED]);
 	write_count(j, "first_token_ms", m->first_ms);
-	json_text(j, "stop", m->stop[0] == '\0' ? NULL : m->stop);
+	masked_text(j, mask, "stop", m->stop[0] == '\0' ? NULL : m->stop);
 	if (m->prompts) {
-		write_kept(j, "prompt", "prompt_cut", &m->prompt);
-		write_kept(j, "completion", "completion_cut", &m->completion);
+		write_kept(j, mask, "prompt", "prompt_cut", &m->prompt);
+		write_kept(j, mask, "completion", "completion_cut", &m->completion);
 	}
 }

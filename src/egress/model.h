@@ -4,6 +4,7 @@
 
 #include "http1.h"
 #include "json.h"
+#include "mask.h"
 #include "policy.h"
 
 struct model;
@@ -16,5 +17,6 @@ void model_response(struct model *m, int status, struct http1_span content_type)
 /* Body as it passes, not compressed. since_ns: since the request began. */
 void model_answer(struct model *m, const uint8_t *data, size_t len, uint64_t since_ns);
 /* Members "provider", "model", "operation", "stream", "input_tokens", "output_tokens",
- * "cached_tokens", "first_token_ms", "stop", and, only if asked, "prompt" and "completion". */
-void model_write(struct model *m, struct json *j);
+ * "cached_tokens", "first_token_ms", "stop", and, only if asked, "prompt" and "completion". Values
+ * of the mask (NULL: none) are covered in each text. */
+void model_write(struct model *m, const struct mask *mask, struct json *j);

@@ -282,6 +282,19 @@ def test_neighbours(egress):
     good.detach()
 
 
+def test_records(egress):
+    """Values are covered in the texts of a record, whatever they are, and the record stays what it is."""
+    now = str(int(time.time() * 1000))
+    for value in ("time_ms", "request", "verdict", "bytes_in", now[:6], ':"deny"', '.example"', '"ab/cde"', "c:\\dir\\"):
+        cell = egress.cell({"rules": [{"host": "www.example"}]}, [{"name": "pin", "value": value, "hosts": ["api.example"]}])
+        path = "/?q=" + "".join("%%%02X" % c for c in value.encode())
+        ask(cell.connect("www.example", 80), get(path, "www.example"))
+        r = cell.record(lambda r: r["kind"] == "request")
+        tap.ok(r and r["name"] == "www.example" and r["verdict"] == "allow" and abs(r["time_ms"] - int(now)) < 600000
+               and r["query"].startswith("q=***"), f"the record of a session whose secret is {value}", r)
+        cell.detach()
+
+
 def main():
     if os.geteuid() != 0:
         print("1..0 # SKIP needs root for network namespaces")
@@ -299,6 +312,7 @@ def main():
         test_after_the_rule(w, cell)
         cell.detach()
         test_neighbours(egress)
+        test_records(egress)
     finally:
         tap.same(egress.close(), 0, "and ends well with its channel")
         egress.log.seek(0)

@@ -161,11 +161,26 @@ def test_records_and_counts():
         equal(server.get(s["id"])["usage"]["network"]["bytes_in"], 10, "the same totals again are nothing new")
 
 
+INVALID = [
+    [RECORD, "{"],
+    [RECORD, "[1]"],
+    [RECORD, '{"time_ms":1,"verdict":"deny"}'],
+    [RECORD, GOOD.replace("time_ms", "*******")],
+    [COUNTS, "{}"],
+]
+
+
+def test_invalid_records():
+    """A record or a count that cannot be read is dropped and counted. The channel stays, for all sessions."""
+    with Taken(answer=[*INVALID, [RECORD, GOOD], [TAKEN, ""]]) as server:
+        s = server.create(network="deny")
+        equal([r["name"] for r in log_of(server, s)], ["a.example"], "the valid record is stored")
+        equal(number(server, "cordon_egress_invalid_total"), len(INVALID), "invalid ones are counted")
+        equal(number(server, "cordon_egress_broken_total"), 0, "the channel stays")
+        server.want(200, "PUT", f"/v1/sessions/{s['id']}/network", "pypi")
+
+
 NONSENSE = {
-    "no JSON": [RECORD, "{"],
-    "no object": [RECORD, "[1]"],
-    "no kind": [RECORD, '{"time_ms":1,"verdict":"deny"}'],
-    "counts that are none": [COUNTS, "{}"],
     "an order": [3, ""],
     "no type": [99, ""],
 }
@@ -179,6 +194,29 @@ def test_nonsense():
             check(number(server, "cordon_egress_broken_total") >= 1, f"{what}: the channel is given up")
             s = server.create()
             equal(server.run(s["id"], "echo hi")["stdout"], "hi\n", f"{what}: the daemon goes on")
+
+
+def replaced(taken, broken, what):
+    """The supervisor starts another egress, which opens doors: without a restart of the server."""
+    server = taken.server
+    taken.say(answer=[[TAKEN, ""]])
+    wait_for(lambda: number(server, "cordon_egress_broken_total") > broken, 20, f"{what}: the end of the channel")
+    wait_for(lambda: number(server, "cordon_egress_up") == 1, 20, f"{what}: another channel")
+    wait_for(lambda: server.request("POST", "/v1/sessions", {"network": "deny"})[0] == 201, 30,
+             f"{what}: a session with a network")
+
+
+def test_replaced_after_broken_frame():
+    taken = Taken(hello=struct.pack("<IHH", 0xFFFFFFFF, RECORD, 0).hex())
+    with taken:
+        replaced(taken, 0, "a frame that is too long")
+
+
+def test_replaced_after_nonsense():
+    taken = Taken(answer=[[99, ""]])
+    with taken as server:
+        check(server.request("POST", "/v1/sessions", {"network": "deny"})[0] in (500, 503), "no session")
+        replaced(taken, 0, "a message of no type")
 
 
 def test_broken_frames():

@@ -35,7 +35,7 @@ static void run(const char *path, const char *request, const char *type, const c
 	}
 	json_init(&j, ret, cap);
 	json_open(&j, NULL, '{');
-	model_write(m, &j);
+	model_write(m, NULL, &j);
 	json_close(&j, '}');
 	CHECK(json_ok(&j));
 	model_free(m);
@@ -223,7 +223,7 @@ static void is_cut_and_says_so(void)
 		model_request(m, (const uint8_t *)"\xc3\xa9", 2);
 	json_init_heap(&j, 1 << 20);
 	json_open(&j, NULL, '{');
-	model_write(m, &j);
+	model_write(m, NULL, &j);
 	json_close(&j, '}');
 	CHECK(json_ok(&j) && strstr(j.text, "\"prompt_cut\":true") != NULL);
 	CHECK(j.len > 262000 && j.len < 263000 && strstr(j.text, "\xef\xbf\xbd") == NULL);
