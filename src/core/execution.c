@@ -73,6 +73,7 @@ void execution_free(struct execution *x)
 		execution_unfollow(x->followers);
 	loop_task_cancel(s->core->loop, &x->tell);
 	loop_timer_cancel(s->core->loop, &x->late);
+	core_job_cancel(s->core, &x->drain);
 	execution_paid(x);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &x->program);
@@ -369,9 +370,17 @@ void execution_retry_save(struct execution *x)
 
 static void on_exited(struct execution *x, const struct agent_event *v)
 {
-	if (x->ended)
+	if (x->ended || x->exiting)
 		return;
+	x->exiting = true;
+	x->exit = *v;
 	execution_drain(x);
+}
+
+void execution_exited(struct execution *x)
+{
+	const struct agent_event *v = &x->exit;
+
 	x->row.signal = (int32_t)v->signal;
 	x->row.timed_out = v->timed_out != 0;
 	x->row.cpu_us = v->cpu_us;
@@ -398,7 +407,7 @@ static void on_failed(struct execution *x, const struct agent_event *v)
 		[AGENT_AT_SYSTEM] = EXECUTION_NO_PROCESS,
 	};
 
-	if (x->ended)
+	if (x->ended || x->exiting)
 		return;
 	x->row.state = EXECUTION_FAILED;
 	x->fault = faults[v->stage];
@@ -517,7 +526,7 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 		x->pid = v->pid;
 		x->row.mark = v->mark;
 		if (execution_take_fds(x, c, v, &e) == 0)
-			execution_drain(x);
+			execution_catch_up(x);
 		else
 			log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
 		execution_maybe_complete(x);
@@ -539,8 +548,10 @@ void execution_adopt_failed(struct execution *x, struct live_cell *c, const stru
 /* Its cell is gone, or never knew it. */
 void execution_lost(struct execution *x)
 {
-	if (!x->ended) {
-		execution_drain(x);
+	execution_drain_last(x);
+	if (!x->ended && x->exiting) {
+		execution_exited(x);
+	} else if (!x->ended) {
 		x->row.state = EXECUTION_KILLED;
 		x->row.exit_code = 128 + SIGKILL;
 		x->row.signal = SIGKILL;
@@ -551,7 +562,6 @@ void execution_lost(struct execution *x)
 			set_error(x, ERR_CONFLICT, "the session ended");
 		execution_finish(x);
 	}
-	execution_drain(x);
 	execution_close_fds(x);
 	on_tree_dead(x);
 }

@@ -239,27 +239,108 @@ static void settle(struct execution *x)
 	}
 }
 
-/* What is in the pipes now, all of it; a pipe holds a MiB at most. */
-void execution_drain(struct execution *x)
+/* ---- the end: what was in the pipes then belongs to the execution */
+
+#define ROUNDS 64		/* of moving, in one turn */
+#define PIECES_WAITED 64	/* pieces for which a log may wait for room */
+#define LAST_BYTES (512U << 10) /* that are masked in one turn for executions whose pipes go */
+
+static void note_due(struct execution *x)
 {
-	settle(x);
-	x->session->mask_turn.at_ns = loop_now_ns(x->session->core->loop);
-	x->session->mask_turn.left = SIZE_MAX; /* there is no later turn for these */
+	for (int i = 0; i < 2; i++) {
+		int there = 0;
+
+		if (x->out[i] < 0 || ioctl(x->out[i], FIONREAD, &there) < 0)
+			there = 0;
+		x->due[i] = x->log.said[i] + (uint64_t)there;
+	}
+}
+
+static bool is_due(const struct execution *x, int i)
+{
+	return x->out[i] >= 0 && x->log.said[i] < x->due[i];
+}
+
+/* Moves what is due, as far as this turn allows. True when all of it has moved. */
+static bool drain_some(struct execution *x, bool can_wait)
+{
 	for (int i = 0; i < 2; i++)
-		for (int rounds = 63; x->out[i] >= 0 && rounds >= 0; rounds--) {
-			int there = 0;
-			bool over = move_out(x, i, rounds > 0);
+		for (int rounds = ROUNDS; is_due(x, i) && rounds > 0; rounds--) {
+			uint64_t before = x->log.said[i];
+			bool over = move_out(x, i, can_wait);
 
 			if (!over && fresh_bytes(x, i) == 0)
 				move_held(x, i, true);
-			if (over || is_over(x->out[i]))
+			if (over)
 				close_out(x, i);
-			else if (ioctl(x->out[i], FIONREAD, &there) < 0 || there == 0)
+			else if (x->log.said[i] == before)
 				break;
 		}
+	for (int i = 0; i < 2; i++) {
+		if (x->out[i] >= 0 && is_over(x->out[i]))
+			close_out(x, i);
+		watch_held(x, i);
+	}
+	return !is_due(x, 0) && !is_due(x, 1);
+}
+
+static bool on_drain_piece(struct job *j)
+{
+	struct execution *x = j->arg;
+
+	if (!drain_some(x, ++x->drain_pieces < PIECES_WAITED))
+		return true;
+	execution_exited(x);
+	return false;
+}
+
+/* The program has exited: execution_exited() follows, at once if nothing must be masked or little,
+ * else when the tenant's share of the loop has got to it. What its children write meanwhile is not
+ * waited for. */
+void execution_drain(struct execution *x)
+{
+	settle(x);
+	note_due(x);
+	if (drain_some(x, true)) {
+		execution_exited(x);
+		return;
+	}
+	x->drain = (struct job){ .piece = on_drain_piece, .arg = x };
+	core_job_add(x->session->core, x->session->tenant, &x->drain);
+}
+
+/* Its pipes are about to be closed. Masking costs time, and many executions can end at once with
+ * their session or several: what this turn has no time for is not kept, and marked as such. */
+void execution_drain_last(struct execution *x)
+{
+	struct core *c = x->session->core;
+	uint64_t now = loop_now_ns(c->loop);
+	size_t before;
+
+	core_job_cancel(c, &x->drain);
+	settle(x);
+	note_due(x);
+	if (c->last_turn.at_ns != now) {
+		c->last_turn.at_ns = now;
+		c->last_turn.left = LAST_BYTES;
+	}
+	before = c->last_turn.left;
+	x->session->mask_turn.at_ns = now;
+	x->session->mask_turn.left = before;
+	(void)drain_some(x, false);
+	c->last_turn.left -= before - x->session->mask_turn.left;
 	x->session->mask_turn.left = 0;
-	watch_held(x, 0);
-	watch_held(x, 1);
+	for (int i = 0; i < 2; i++)
+		if (is_due(x, i))
+			output_log_drop(&x->log, stream_of(i), x->due[i] - x->log.said[i],
+					core_now_ms());
+}
+
+/* The execution ended under an earlier daemon; its children may go on. */
+void execution_catch_up(struct execution *x)
+{
+	note_due(x);
+	(void)drain_some(x, true);
 }
 
 static void on_room(struct loop_fd *f, uint32_t events)

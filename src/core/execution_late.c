@@ -28,11 +28,11 @@ static void kill_tree(struct execution *x)
 
 void execution_give_up(struct execution *x, bool timed_out, const char *why)
 {
-	if (x->ended)
+	if (x->ended || x->exiting)
 		return;
 	log_warn("execution given up", "session_id=%s execution_id=%s why=%s", x->row.session,
 		 x->row.id, timed_out ? "PID 1 does not keep its time" : why);
-	execution_drain(x);
+	execution_drain_last(x);
 	execution_close_fds(x);
 	kill_tree(x);
 	x->row.timed_out = timed_out;

@@ -104,6 +104,11 @@ struct core {
 	struct jobs jobs;      /* long work, tenants in turn */
 	struct job_queue work; /* the node's own */
 	struct retention retention;
+	struct {
+		uint64_t at_ns;
+		size_t left;
+	} last_turn; /* bytes that execution_drain_last() may mask in the turn that began at at_ns
+		      */
 	struct sampling sampling;
 	uint64_t cell_memory_bytes; /* of all cells, at the last look */
 	struct journal_listener *listeners;
@@ -197,6 +202,11 @@ struct execution {
 	struct loop_timer late;	   /* execution_late.c */
 	struct output_log log;
 	struct output_mask mask[2]; /* of stdout and stderr */
+	bool exiting;		    /* `exit` came, and `due` of its output is being moved */
+	struct agent_event exit;
+	uint64_t due[2]; /* log.said then, and what was in the pipes */
+	struct job drain;
+	unsigned drain_pieces;
 	struct loop_timer hold_timer;
 	struct completions when_ended, when_dead, when_room;
 	struct execution_follower *followers;
@@ -319,6 +329,9 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 void execution_close_fds(struct execution *x);
 void execution_paid(struct execution *x);
 void execution_drain(struct execution *x);
+void execution_drain_last(struct execution *x);
+void execution_catch_up(struct execution *x);
+void execution_exited(struct execution *x); /* and what it wrote is in its log */
 void execution_maybe_complete(struct execution *x);
 struct execution *execution_by_handle(struct session *s, uint32_t handle);
 

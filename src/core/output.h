@@ -19,6 +19,7 @@ enum output_stream {
 #define OUTPUT_BY_LIMIT "limit"	    /* of the execution */
 #define OUTPUT_BY_DISK "disk"	    /* it is full */
 #define OUTPUT_BY_SESSION "session" /* the limit of all its session's logs together */
+#define OUTPUT_BY_END "end"	    /* the session ended before it was read */
 
 struct output_chunk {
 	enum output_stream stream;

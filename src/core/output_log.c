@@ -307,6 +307,13 @@ void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd
 	drop_all(l, stream, pipe_fd, n);
 }
 
+void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n, uint64_t now_ms)
+{
+	if (!l->cut)
+		mark_cut(l, OUTPUT_BY_END, now_ms);
+	l->said[stream - OUTPUT_STDOUT] += n;
+}
+
 /* Are the next bytes in the pipe those that the record stands for? */
 static bool is_in_pipe(const struct output_log *l, int pipe_fd)
 {

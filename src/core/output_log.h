@@ -57,6 +57,8 @@ size_t output_log_turn(const struct output_log *l, int there);
  * from the pipe. */
 void output_log_put(struct output_log *l, enum output_stream stream, int pipe_fd,
 		    const uint8_t *bytes, size_t n, uint64_t now_ms);
+/* So many bytes of a pipe are never read: the session ends, and there is no time for them. */
+void output_log_drop(struct output_log *l, enum output_stream stream, uint64_t n, uint64_t now_ms);
 /* After output_log_reopen(), before anything else is written: was the open record's share taken
  * from the pipe (-1: that is gone)? */
 void output_log_settle(struct output_log *l, enum output_stream stream, int pipe_fd);

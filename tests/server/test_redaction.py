@@ -47,6 +47,23 @@ def test_both_streams(server):
     not_on_disk(server, KEY)
 
 
+def test_the_end_of_a_session_with_much_to_mask(server):
+    """What the pipes hold when the session ends is masked and kept as far as one turn of the loop allows (512 KiB);
+    the rest is counted, and marked as left out."""
+    s = server.create(limits={"pids": 200}, timeout="1h")["id"]
+    floods = [server.spawn(s, f"yes {KEY}", output_limit="64M") for _ in range(40)]
+    wait_for(lambda: all(server.execution(x)["state"] == "running" for x in floods), 30, "start of all")
+    time.sleep(0.5)  # for full pipes: 2.5 MiB
+    server.delete(s)
+    server.reaches(s, "stopped")
+    rows = [server.execution(x) for x in floods]
+    texts = [output(server, x) for x in floods]
+    check(not any(KEY in text for text in texts), "nothing is shown")
+    cut = [r["stdout_bytes"] - len(text) for r, text in zip(rows, texts) if r["output_truncated"]]
+    check(sum(cut) > 0, "nothing was left out: all of it was masked in one turn")
+    check(all(r["stdout_bytes"] == len(text) for r, text in zip(rows, texts) if not r["output_truncated"]), "whole ones")
+
+
 def test_in_pieces(server):
     """A byte at a time, and with pauses that are long enough to show what was held back."""
     s = server.create()["id"]
