@@ -5,6 +5,8 @@
  * byte 0x01 stands for the placeholder. */
 #include "fuzz.h"
 
+#include <jansson.h>
+
 #include "secrets.h"
 
 unsigned long fuzz_accepted;
@@ -17,6 +19,15 @@ static const char order[] =
 	"{\"name\":\"H\",\"value\":\"" HEADER_VALUE "\",\"placeholder\":\"" PLACEHOLDER
 	"\",\"hosts\":[\"a.example\"],\"paths\":[\"/p/*\"],"
 	"\"in\":[\"header\",\"basic\",\"body:f\"]}]}";
+
+static int read_order(const char *text, size_t len, struct secrets **ret, struct err *e)
+{
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+	int read = secrets_read(root, ret, e);
+
+	json_decref(root);
+	return read;
+}
 
 static char *expand(const uint8_t *data, size_t n, size_t *ret_len)
 {
@@ -72,12 +83,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return 0;
-	if (secrets_read((const char *)data, size, &s, &e) == 0) {
+	if (read_order((const char *)data, size, &s, &e) == 0) {
 		fuzz_accepted++;
 		secrets_free(s);
 	}
 	s = NULL;
-	if (secrets_read(order, strlen(order), &s, &e) < 0)
+	if (read_order(order, strlen(order), &s, &e) < 0)
 		abort();
 	text = expand(data + 1, size - 1, &len);
 	exact = fuzz_copy(text, len);

@@ -10,6 +10,7 @@
 
 #include "clock.h"
 #include "inside.h"
+#include "policy_memo.h"
 #include "io.h"
 #include "log.h"
 #include "pipe_io.h"
@@ -257,6 +258,7 @@ void core_free(struct core *c)
 	loop_task_cancel(c->loop, &c->tell_net);
 	loop_task_cancel(c->loop, &c->revoke);
 	free(c->default_policy);
+	policy_memo_free(c->merged);
 	mask_free(c->mask);
 	fd_reserve_release(&c->fds.reserve);
 	io_close_all(&c->cells_fd, 1);

@@ -73,9 +73,10 @@ struct core {
 	struct keeper_link keeper;
 	bool keeper_hung; /* and there is no other yet */
 	struct egress_link egress;
-	char *default_policy; /* owned: of sessions that do not say */
-	int cells_fd;	      /* owned: RUN/cells */
-	int output_fd;	      /* owned: STATE/output */
+	char *default_policy;	    /* owned: of sessions that do not say */
+	struct policy_memo *merged; /* owned: the last merged policies */
+	int cells_fd;		    /* owned: RUN/cells */
+	int output_fd;		    /* owned: STATE/output */
 	char boot_id[40];
 	uint64_t started_ns;
 	bool recovered, draining;

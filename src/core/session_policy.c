@@ -6,6 +6,7 @@
 #include "choice.h"
 #include "inside.h"
 #include "policy.h"
+#include "policy_memo.h"
 #include "secret_inside.h"
 
 /* Of all sessions of a tenant together; small ones are always taken, so that a session can be made
@@ -17,6 +18,9 @@ int session_policy_setup(struct core *c, struct err *e)
 {
 	struct policy *p = NULL;
 
+	c->merged = policy_memo_new();
+	if (c->merged == NULL)
+		return err_sys(e, "allocate");
 	if (choice_presets(c->o.config->network_default, &c->default_policy, e) < 0)
 		return err_wrap(e, "network_default");
 	if (c->o.node_policy == NULL)
@@ -61,7 +65,7 @@ static int merge(const struct core *c, const struct tenant *t, const char *docum
 					      [POLICY_TENANT] = tenant_policy(t),
 					      [POLICY_SESSION] = document };
 
-	return policy_merge(layers, ret, e);
+	return policy_memo_merge(c->merged, layers, ret, e);
 }
 
 int session_merged(struct core *c, const struct tenant *t, const struct store_session *row,
@@ -99,18 +103,13 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 			 struct err *e)
 {
 	OWN_MEM char *merged = NULL;
-	struct policy *p = NULL;
 
 	if (document[0] == '\0' || choice_is_none(document))
 		return 0; /* the default was checked when it was read */
 	if (check_size(c, t, document, e) < 0 ||
 	    (strstr(document, "${secret.") != NULL && secret_room_more(c, t, 0, e) < 0))
 		return -1;
-	if (merge(c, t, document, &merged, e) < 0 ||
-	    policy_read(merged, strlen(merged), POLICY_LAYERS, &p, e) < 0)
-		return err_wrap(e, "network");
-	policy_free(p);
-	return 0;
+	return merge(c, t, document, &merged, e) < 0 ? err_wrap(e, "network") : 0;
 }
 
 static int save(struct session *s, const char *document, struct err *e)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base64.h"
+#include "json_fault.h"
 
 #define NAME_MAX_BYTES 64 /* of a member we ask for, with its NUL */
 #define VALUES_MAX 50000  /* of a message: arguments and environment of a program */
@@ -120,7 +121,7 @@ json_t *rpc_parse(const void *text, size_t len, struct err *e)
 		IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "NULL says it");
 	else if (root == NULL) {
 		IGNORED(err_set(e, ERR_INVALID, "unmarshal message: line %d, column %d: %s",
-				why.line, why.column, why.text),
+				why.line, why.column, json_fault(why.text)),
 			"NULL says it");
 		err_sanitize(e);
 	}

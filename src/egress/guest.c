@@ -49,10 +49,11 @@ static void order_release(struct order *o)
 }
 
 /* Of who cannot merge: the layers' documents, as texts. */
-static char *merge(const json_t *layers, struct err *e)
+static json_t *merge(const json_t *layers, struct err *e)
 {
 	const char *texts[POLICY_LAYERS];
 	char *merged = NULL;
+	json_t *root;
 
 	if (json_array_size(layers) != POLICY_LAYERS) {
 		(void)err_set(e, ERR_INVALID, "order: no policy");
@@ -60,35 +61,41 @@ static char *merge(const json_t *layers, struct err *e)
 	}
 	for (size_t i = 0; i < POLICY_LAYERS; i++)
 		texts[i] = json_string_value(json_array_get(layers, i));
-	return policy_merge(texts, &merged, e) < 0 ? NULL : merged;
+	if (policy_merge(texts, &merged, e) < 0)
+		return NULL;
+	root = json_loads(merged, 0, NULL);
+	free(merged);
+	if (root == NULL)
+		(void)err_set(e, ERR_SYSTEM, "memory is short");
+	return root;
 }
 
 static int read_policy(const json_t *root, struct policy **ret, struct err *e)
 {
-	json_t *policy = json_object_get(root, "policy");
-	char *written = NULL;
+	json_t *policy = json_incref(json_object_get(root, "policy"));
 	int read = -1;
 
 	if (policy == NULL)
-		written = merge(json_object_get(root, "layers"), e);
-	else if ((written = json_dumps(policy, JSON_COMPACT)) == NULL)
-		(void)err_set(e, ERR_INVALID, "order: its policy is no object, or memory is short");
-	if (written != NULL)
-		read = policy_read(written, strlen(written), POLICY_LAYERS, ret, e);
-	free(written);
+		policy = merge(json_object_get(root, "layers"), e);
+	if (policy != NULL)
+		read = policy_read_json(policy, POLICY_LAYERS, ret, e);
+	json_decref(policy);
 	return read;
 }
 
+/* An order may be long: it is parsed once. */
 static int order_read(const char *text, size_t len, struct order *ret, struct err *e)
 {
-	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 	const char *tenant = json_string_value(json_object_get(root, "tenant"));
 	int read = -1;
 
 	*ret = (struct order){ .used = json_incref(json_object_get(root, "used")) };
 	(void)snprintf(ret->tenant, sizeof(ret->tenant), "%s", tenant == NULL ? "" : tenant);
-	if (read_policy(root, &ret->policy, e) == 0)
-		read = secrets_read(text, len, &ret->secrets, e);
+	if (!json_is_object(root))
+		(void)err_set(e, ERR_INVALID, "the order is not a JSON object");
+	else if (read_policy(root, &ret->policy, e) == 0)
+		read = secrets_read(root, &ret->secrets, e);
 	json_decref(root);
 	if (read < 0)
 		order_release(ret);

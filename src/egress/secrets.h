@@ -9,12 +9,13 @@
 #include "policy.h"
 #include "sent.h"
 
+struct json_t; /* of jansson */
 struct secrets;
 
 /* Once, before the first order is read: from then on what the JSON library gives back is wiped. */
 void secrets_prepare(void);
-/* order: the members "secrets" and "mask" of the order (egress_msg.h), JSON text of the whole. */
-int secrets_read(const char *order, size_t len, struct secrets **ret, struct err *e) MUST_USE;
+/* Takes the members "secrets" and "mask" of the order (egress_msg.h). */
+int secrets_read(const struct json_t *order, struct secrets **ret, struct err *e) MUST_USE;
 void secrets_free(struct secrets *s); /* wipes them */
 /* Every value that must not be recorded; NULL if there is nothing. Borrowed. */
 const struct mask *secrets_mask(const struct secrets *s);

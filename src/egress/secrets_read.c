@@ -267,19 +267,13 @@ void secrets_prepare(void)
 	json_set_alloc_funcs(malloc, wipe_and_free);
 }
 
-int secrets_read(const char *order, size_t len, struct secrets **ret, struct err *e)
+int secrets_read(const json_t *order, struct secrets **ret, struct err *e)
 {
 	struct secrets *s = calloc(1, sizeof(*s));
-	json_t *root;
-	int got;
 
-	root = json_loadb(order, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-	if (s == NULL || root == NULL)
-		got = err_set(e, ERR_INVALID, "the order is not JSON");
-	else
-		got = read_all(s, root, e);
-	json_decref(root);
-	if (got < 0) {
+	if (s == NULL)
+		return err_sys(e, "allocate");
+	if (read_all(s, order, e) < 0) {
 		secrets_free(s);
 		return -1;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_fault.h"
 #include "json_size.h"
 #include "own.h"
 
@@ -43,22 +44,28 @@ static json_t *document_of(json_t *value, struct err *e)
 	return extend(json_incref(value));
 }
 
-/* Takes the document over. */
+/* Takes the document over. It is checked as it was parsed, not parsed anew. */
 static int finish(json_t *document, enum policy_layer layer, char **ret, struct err *e)
 {
-	char *text = json_dumps(document, JSON_COMPACT);
 	struct policy *p = NULL;
+	int read = policy_read_json(document, layer, &p, e);
 
-	json_decref(document);
-	if (text == NULL)
-		return err_set(e, ERR_SYSTEM, "policy: memory is short");
-	if (policy_read(text, strlen(text), layer, &p, e) < 0) {
-		free(text);
-		return -1;
-	}
 	policy_free(p);
-	*ret = text;
-	return 0;
+	if (read == 0)
+		*ret = json_dumps(document, JSON_COMPACT);
+	json_decref(document);
+	if (read == 0 && *ret == NULL)
+		return err_set(e, ERR_SYSTEM, "policy: memory is short");
+	return read;
+}
+
+static int check_rules(const json_t *document, enum policy_layer layer, struct err *e)
+{
+	size_t n = json_array_size(json_object_get(document, "rules"));
+
+	if (layer != POLICY_SESSION || n <= CHOICE_SESSION_RULES)
+		return 0;
+	return err_set(e, ERR_INVALID, "policy: more than %u rules", CHOICE_SESSION_RULES);
 }
 
 int choice_read(const char *json, size_t len, enum policy_layer layer, char **ret, struct err *e)
@@ -75,9 +82,14 @@ int choice_read(const char *json, size_t len, enum policy_layer layer, char **re
 		return err_set(e, ERR_INVALID, "policy: too deep, or more than %u values", values);
 	value = json_loadb(json, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (value == NULL)
-		return err_set(e, ERR_INVALID, "policy: line %d: %.100s", why.line, why.text);
+		return err_set(e, ERR_INVALID, "policy: line %d, column %d: %.100s", why.line,
+			       why.column, json_fault(why.text));
 	document = document_of(value, e);
 	json_decref(value);
+	if (document != NULL && check_rules(document, layer, e) < 0) {
+		json_decref(document);
+		return -1;
+	}
 	return document == NULL ? -1 : finish(document, layer, ret, e);
 }
 
@@ -104,9 +116,16 @@ static bool says_more(const json_t *root)
 	       json_object_get(root, "default") != NULL;
 }
 
+/* Does a document that we wrote have this member or text at all? Most do not, and are not parsed
+ * to learn it: names and words of ours are written without escapes. */
+static bool may_have(const char *document, const char *quoted)
+{
+	return strstr(document, quoted) != NULL;
+}
+
 bool choice_is_none(const char *document)
 {
-	json_t *root = json_loads(document, 0, NULL);
+	json_t *root = may_have(document, "\"none\"") ? json_loads(document, 0, NULL) : NULL;
 	const json_t *list = json_object_get(root, "extends");
 	bool none = root != NULL && !says_more(root) && json_array_size(list) > 0;
 
@@ -118,7 +137,7 @@ bool choice_is_none(const char *document)
 
 void choice_name(const char *document, char ret[CHOICE_NAME_MAX])
 {
-	json_t *root = json_loads(document, 0, NULL);
+	json_t *root = may_have(document, "\"extends\"") ? json_loads(document, 0, NULL) : NULL;
 	const json_t *list = json_object_get(root, "extends");
 	size_t at = 0;
 
@@ -151,9 +170,13 @@ static void hide_headers(json_t *rules)
 
 char *choice_shown(const char *document, bool all)
 {
-	json_t *root = json_loads(document, 0, NULL);
+	json_t *root;
 	char *text;
 
+	if (document[0] == '{' && !may_have(document, "\"password\"") &&
+	    (all || (!may_have(document, "\"private\"") && !may_have(document, "\"set_headers\""))))
+		return strdup(document);
+	root = json_loads(document, 0, NULL);
 	(void)json_object_del(json_object_get(root, "proxy"), "password");
 	if (!all) {
 		(void)json_object_del(root, "private");

@@ -11,8 +11,9 @@
 #define CHOICE_NAME_MAX 128
 /* Of a session's own document: there are many sessions, and each process that goes by a document
  * pays for it in time and many times its size in memory. */
-#define CHOICE_SESSION_MAX (256U << 10)
-#define CHOICE_SESSION_VALUES 10000U /* in all of its lists and objects */
+#define CHOICE_SESSION_MAX (128U << 10)
+#define CHOICE_SESSION_RULES 1000U
+#define CHOICE_SESSION_VALUES 3000U /* in all of its lists and objects */
 #define CHOICE_VALUES_MAX \
 	100000U /* of the node's and tenants' documents, which are the operator's */
 #define CHOICE_DEPTH_MAX 64U

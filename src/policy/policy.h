@@ -23,6 +23,7 @@
 #define POLICY_NAME_MAX 64
 #define POLICY_REASON_MAX 256
 
+struct json_t; /* of jansson */
 struct policy;
 
 enum policy_layer { POLICY_NODE, POLICY_TENANT, POLICY_SESSION, POLICY_LAYERS };
@@ -113,6 +114,9 @@ struct policy_answer {
  * rule: "rules[3].host: ...". The caller frees it. */
 int policy_read(const char *text, size_t len, enum policy_layer layer, struct policy **ret,
 		struct err *e) MUST_USE;
+/* The same of a document that is parsed already, of which the policy keeps a reference. */
+int policy_read_json(struct json_t *root, enum policy_layer layer, struct policy **ret,
+		     struct err *e) MUST_USE;
 void policy_free(struct policy *p);
 
 /* One document of up to three; NULL or "" for one that is not there. "extends": presets are written

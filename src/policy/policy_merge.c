@@ -3,8 +3,8 @@
  * Each layer is read for itself first, so that errors are about what its author wrote. Then its own
  * rules are put into the common list, those of the presets it extends behind them, each with the
  * layer it came from. The lowest layer that says so has the default; the strictest limit holds;
- * the highest layer that names a proxy has its way. The result is read again: what cannot be read
- * is not given away. */
+ * the highest layer that names a proxy has its way. The result is checked as it is, before it is
+ * written: what cannot be read is not given away. */
 #include "policy_inside.h"
 
 #include <stdio.h>
@@ -164,19 +164,21 @@ static int finish(json_t *root, char **ret, struct err *e)
 	bool door = json_object_get(root, "default") != NULL ||
 		    json_array_size(json_object_get(root, "rules")) > 0;
 	struct policy *p = NULL;
-	char *text = NULL;
 
-	if (json_object_set_new(root, "door", json_boolean(door)) == 0)
-		text = json_dumps(root, JSON_COMPACT);
-	if (text == NULL)
+	if (json_object_set_new(root, "door", json_boolean(door)) < 0)
 		return policy_no_memory(e);
-	if (policy_read(text, strlen(text), POLICY_LAYERS, &p, e) < 0) {
-		free(text);
+	if (policy_read_json(root, POLICY_LAYERS, &p, e) < 0)
 		return err_wrap(e, "all layers together");
-	}
 	policy_free(p);
-	*ret = text;
-	return 0;
+	*ret = json_dumps(root, JSON_COMPACT);
+	if (*ret == NULL)
+		return policy_no_memory(e);
+	if (strlen(*ret) <= POLICY_TEXT_MAX)
+		return 0;
+	free(*ret);
+	*ret = NULL;
+	return err_set(e, ERR_LIMIT, "all layers together: a policy has at most %u bytes",
+		       POLICY_TEXT_MAX);
 }
 
 int policy_merge(const char *const layers[POLICY_LAYERS], char **ret, struct err *e)

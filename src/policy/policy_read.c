@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_fault.h"
+
 /* Zeroed memory behind its head, freed with the policy. */
 struct policy_chunk {
 	struct policy_chunk *next;
@@ -220,27 +222,61 @@ static void free_policy(struct policy **p)
 	policy_free(*p);
 }
 
-int policy_read(const char *text, size_t len, enum policy_layer layer, struct policy **ret,
-		struct err *e)
+/* Texts are read up to their end: none may hold a NUL. Depth is bounded by the parser. */
+static bool has_nul(const json_t *v)
+{
+	size_t n = json_array_size(v);
+	const char *key;
+	json_t *member;
+
+	if (json_is_string(v))
+		return strlen(json_string_value(v)) != json_string_length(v);
+	for (size_t i = 0; i < n; i++)
+		if (has_nul(json_array_get(v, i)))
+			return true;
+	/* jansson's iteration does not change what it walks over. */
+	json_object_foreach((json_t *)(uintptr_t)v, key, member)
+	{
+		if (has_nul(member))
+			return true;
+	}
+	return false;
+}
+
+int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret, struct err *e)
 {
 	__attribute__((cleanup(free_policy))) struct policy *p = calloc(1, sizeof(*p));
-	json_error_t fault;
 
-	if (len > POLICY_TEXT_MAX)
-		return err_set(e, ERR_LIMIT, "a policy has at most %u bytes", POLICY_TEXT_MAX);
 	if (p == NULL)
 		return policy_no_memory(e);
 	p->merged = layer == POLICY_LAYERS;
+	p->root = json_incref(root);
 	p->expanded = json_array();
-	p->root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &fault);
-	if (p->root == NULL)
-		return err_set(e, ERR_INVALID, "line %d, column %d: %.160s", fault.line,
-			       fault.column, fault.text);
 	if (p->expanded == NULL)
 		return policy_no_memory(e);
+	if (has_nul(root))
+		return err_set(e, ERR_INVALID, "document: a text holds a NUL");
 	if (read_document(p, layer, e) < 0)
 		return -1;
 	*ret = p;
 	p = NULL;
 	return 0;
+}
+
+int policy_read(const char *text, size_t len, enum policy_layer layer, struct policy **ret,
+		struct err *e)
+{
+	json_error_t fault;
+	json_t *root;
+	int read;
+
+	if (len > POLICY_TEXT_MAX)
+		return err_set(e, ERR_LIMIT, "a policy has at most %u bytes", POLICY_TEXT_MAX);
+	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &fault);
+	if (root == NULL)
+		return err_set(e, ERR_INVALID, "line %d, column %d: %.160s", fault.line,
+			       fault.column, json_fault(fault.text));
+	read = policy_read_json(root, layer, ret, e);
+	json_decref(root);
+	return read;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_fault.h"
 #include "own.h"
 
 #define MEMBERS_MAX 64
@@ -16,7 +17,7 @@ static json_t *parse(const char *text, size_t len, struct err *e)
 	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 
 	if (root == NULL)
-		(void)err_set(e, ERR_INVALID, "record: %.100s", why.text);
+		(void)err_set(e, ERR_INVALID, "record: %.100s", json_fault(why.text));
 	if (root != NULL && !json_is_object(root)) {
 		json_decref(root);
 		root = NULL;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_fault.h"
 #include "json_size.h"
 #include "rand.h"
 #include "units.h"
@@ -57,7 +58,7 @@ json_t *members_parse(const void *body, size_t len, struct err *e)
 	root = json_loadb(body, len, JSON_REJECT_DUPLICATES, &why);
 	if (root == NULL) {
 		IGNORED(err_set(e, ERR_INVALID, "the body is not JSON: line %d, column %d: %s",
-				why.line, why.column, why.text),
+				why.line, why.column, json_fault(why.text)),
 			"NULL says it");
 		err_sanitize(e);
 		return NULL;

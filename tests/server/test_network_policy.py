@@ -249,7 +249,7 @@ def test_tenant_layer(server):
 def test_tenant_layer_of_many(server):
     """A layer that concerns many sessions, whose orders are sent over several turns, reaches all of them."""
     ident, key = server.tenant("many-sessions")
-    many = [f"h{i}.test:{PORT}" for i in range(3000)]
+    many = [f"h{i}.test:{PORT}" for i in range(990)]
     sessions = [server.create(key=key, network=policy(rule(), *many)) for _ in range(4)]
     get = f"curl -sS -m 3 -o /dev/null -w '%{{http_code}}' http://origin.test:{PORT}/"
     reach = lambda: [server.run(s["id"], get, key=key)["stdout"] for s in sessions]  # noqa: E731
@@ -276,13 +276,13 @@ def test_turns_of_egress(server):
 def test_change_that_does_not_merge(server):
     """What cannot be put together with a stricter layer does not go on as if there were none."""
     ident, key = server.tenant("many-rules")
-    s = server.create(key=key, network=policy(rule(), *[f"h{i}.test:{PORT}" for i in range(4090)]))
+    s = server.create(key=key, network=policy(rule(), *[f"h{i}.test:{PORT}" for i in range(990)]))
     path = f"http://origin.test:{PORT}"
     get = f"curl -sS -m 3 -o /dev/null -w '%{{http_code}}' {path}/"
     equal(server.run(s["id"], get, key=key)["stdout"], "200", "before")
     x = server.spawn(s["id"], f"curl -sSN -m 60 -o /tmp/got {path}/drip", key=key)
     wait_for(lambda: server.run(s["id"], "wc -c < /tmp/got", key=key)["stdout"].strip() not in ("", "0"), 10, "bytes")
-    deny = [{**rule(f"x{i}.test"), "action": "deny"} for i in range(20)]
+    deny = [{**rule(f"x{i}.test"), "action": "deny"} for i in range(3200)]
     server.want(200, "PUT", f"/v1/tenants/{ident}/network", {"version": 1, "rules": [{**rule(), "action": "deny"}, *deny]})
     done = lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/executions/{x['id']}", key=key)["ended_at"]  # noqa: E731
     wait_for(done, 5, "the end of a connection that was open")

@@ -137,6 +137,14 @@ def test_what_a_session_cannot_have(server):
     drop(server, "free")
 
 
+def test_a_body_that_is_no_json_is_not_repeated(server):
+    """What cannot be read may be a secret, and errors are logged."""
+    for body in (b'{"name": "x", "value": "hun\\u0000ter2"}', b'{"name": "x", "value": hunter2}', b'{"name": "x", "value": "hunter2'):
+        error = server.refused(400, "invalid", "POST", "/v1/secrets", body, "line 1, column",
+                               headers={"Content-Type": "application/json"})
+        check("hun" not in error["message"] and "near" not in error["message"], str(error))
+
+
 def test_together_they_have_a_bound(server):
     """Masks take memory for each session and value, here and in egress: a tenant cannot have any amount of it."""
     for i in range(16):

@@ -2,6 +2,9 @@
  * by name; "none" is known from everything else; nobody is shown a password. */
 #include "choice.h"
 
+#include <jansson.h>
+
+#include "policy_memo.h"
 #include "support.h"
 
 static struct err e;
@@ -80,6 +83,86 @@ static void too_long(void)
 	text = NULL;
 }
 
+/* How often the parser asked for memory: the work, whatever the machine. */
+static size_t allocations;
+
+static void *count_allocation(size_t n)
+{
+	allocations++;
+	return malloc(n);
+}
+
+static char *many_rules(size_t n)
+{
+	json_t *rules = json_array(), *root = json_pack("{s:i, s:o}", "version", 1, "rules", rules);
+	char host[32], *json;
+
+	for (size_t i = 0; i < n; i++) {
+		(void)snprintf(host, sizeof(host), "h%zu.example", i);
+		CHECK(json_array_append_new(rules, json_pack("{s:s}", "host", host)) == 0);
+	}
+	json = json_dumps(root, JSON_COMPACT);
+	json_decref(root);
+	return json;
+}
+
+static void many(void)
+{
+	char *most = many_rules(CHOICE_SESSION_RULES), *more = many_rules(CHOICE_SESSION_RULES + 1);
+	size_t parsed;
+	json_t *root;
+
+	json_set_alloc_funcs(count_allocation, free);
+	root = json_loads(most, 0, NULL);
+	parsed = allocations;
+	json_decref(root);
+	allocations = 0;
+	CHECK(take(most, POLICY_SESSION) == 0);
+	CHECK(allocations < parsed + parsed / 4); /* parsed once */
+	allocations = 0;
+	CHECK(!choice_is_none(text));
+	CHECK(allocations == 0);
+	json_set_alloc_funcs(malloc, free);
+	CHECK(take(more, POLICY_SESSION) < 0 && strstr(e.msg, "more than 1000 rules") != NULL);
+	CHECK(take(more, POLICY_TENANT) == 0);
+	free(text);
+	text = NULL;
+	free(most);
+	free(more);
+}
+
+static void merged_once(void)
+{
+	struct policy_memo *m = policy_memo_new();
+	const char *layers[POLICY_LAYERS] = { NULL, "{\"default\":\"deny\"}",
+					      "{\"rules\":[\"a.example\"]}" };
+	char *one = NULL, *two = NULL;
+
+	CHECK(policy_memo_merge(m, layers, &one, &e) == 0);
+	CHECK(policy_memo_merge(m, layers, &two, &e) == 0);
+	CHECK(policy_memo_merges(m) == 1 && strcmp(one, two) == 0);
+	free(two);
+	layers[POLICY_TENANT] = "{\"default\":\"allow\"}";
+	CHECK(policy_memo_merge(m, layers, &two, &e) == 0);
+	CHECK(policy_memo_merges(m) == 2 && strcmp(one, two) != 0);
+	layers[POLICY_TENANT] = "{";
+	free(two);
+	CHECK(policy_memo_merge(m, layers, &two, &e) < 0);
+	free(one);
+	policy_memo_free(m);
+}
+
+/* What is no JSON is not repeated: it may hold a secret. */
+static void not_repeated(void)
+{
+	static const char *const bad[] = { "{\"a\":\"qq\\u0000qqqqq\"}", "{\"qq\":qqqq}", "qqqq",
+					   "{\"a\":\"\\uqqqq\"}" };
+
+	for (size_t i = 0; i < COUNT(bad); i++)
+		CHECK_CASE(bad[i], take(bad[i], POLICY_SESSION) < 0 && strchr(e.msg, 'q') == NULL &&
+					   strstr(e.msg, "line 1, column") != NULL);
+}
+
 static void none(void)
 {
 	CHECK(take("\"none\"", POLICY_SESSION) == 0 && choice_is_none(text));
@@ -121,5 +204,7 @@ static void shown(void)
 }
 
 TEST_MAIN({ "presets by name", words }, { "what is wrong is refused", refused },
-	  { "a session's is not long", too_long }, { "none is nothing else", none },
-	  { "passwords and private addresses stay here", shown })
+	  { "a session's is not long", too_long },
+	  { "a session has so many rules, read once", many },
+	  { "layers are merged once", merged_once }, { "texts are not repeated", not_repeated },
+	  { "none is nothing else", none }, { "passwords and private addresses stay here", shown })

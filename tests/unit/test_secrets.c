@@ -1,6 +1,8 @@
 /* Goal: a secret goes where it is bound, in the form that fits the place, and nowhere else. */
 #include "secrets.h"
 
+#include <jansson.h>
+
 #include "base64.h"
 #include "json_scan.h"
 #include "support.h"
@@ -21,12 +23,21 @@ static const char order[] =
 	"example\"]},"
 	"{\"value\":\"old-value-2\",\"name\":\"FREE\",\"hosts\":[]}]}";
 
-static struct secrets *read_order(void)
+static int read_order(const char *text, struct secrets **ret, struct err *e)
+{
+	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+	int read = secrets_read(root, ret, e);
+
+	json_decref(root);
+	return read;
+}
+
+static struct secrets *known_order(void)
 {
 	struct secrets *s = NULL;
 	struct err e;
 
-	CHECK(secrets_read(order, strlen(order), &s, &e) == 0);
+	CHECK(read_order(order, &s, &e) == 0);
 	return s;
 }
 
@@ -63,7 +74,7 @@ static const char *header(const struct secrets *s, struct secrets_use *u, const 
 
 static void goes_where_it_is_bound(void)
 {
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 	struct secrets_use u = good();
 
 	CHECK_STR(header(s, &u, "Authorization", "Bearer " P1), "Bearer real-value-1");
@@ -93,7 +104,7 @@ static void goes_nowhere_else(void)
 		    { "api.example.com", "POST", "/v2/x", false, 1000, true },
 		    { "api.example.com", "POST", "/v1/x", true, 1000, false },
 		    { "api.example.com", "POST", "/v1/x", false, 5000, true } };
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct secrets_use u = { .host = bad[i].host,
@@ -113,7 +124,7 @@ static void the_rule_has_a_say(void)
 {
 	const char *const free_only[] = { "FREE" };
 	struct policy_rule rule = { .secrets = free_only, .nsecrets = 1 };
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 	struct secrets_use u = good();
 
 	CHECK_STR(header(s, &u, "x", P3), P3); /* no hosts, and no rule names it */
@@ -137,7 +148,7 @@ static void in_named_headers(void)
 	struct secrets_use u = good();
 	struct err e;
 
-	CHECK(secrets_read(text, strlen(text), &s, &e) == 0);
+	CHECK(read_order(text, &s, &e) == 0);
 	CHECK_STR(header(s, &u, "authorization", "Bearer " P1), "Bearer real-value-1");
 	CHECK_STR(header(s, &u, "X-KEY", P1), "real-value-1");
 	CHECK(!u.misused);
@@ -148,7 +159,7 @@ static void in_named_headers(void)
 
 static void only_in_its_place(void)
 {
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 	struct secrets_use u = good();
 	char small[16];
 
@@ -161,7 +172,7 @@ static void only_in_its_place(void)
 
 static void basic(void)
 {
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 	struct secrets_use u = good();
 	char value[256] = "Basic ", want[256] = "Basic ";
 
@@ -182,7 +193,7 @@ static void expands(void)
 {
 	const char *const both[] = { "FREE", "API" };
 	struct policy_rule rule = { .secrets = both, .nsecrets = 2 };
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 	struct secrets_use u = good();
 	char ret[64];
 	struct err e;
@@ -203,7 +214,7 @@ static void expands(void)
 
 static void check_body(const char *type, const char *body, const char *want, bool misused)
 {
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 	struct secrets_use u = good();
 	uint8_t *made = NULL, *exact = exact_copy(body, strlen(body));
 	int n = secrets_body(s, &u, span(type), exact, strlen(body), &made);
@@ -243,7 +254,7 @@ static void bodies(void)
 
 static void masks_all(void)
 {
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 	char text[] = "real-value-1 free-value further-value cmVhbC12YWx1ZS0x";
 
 	CHECK(secrets_mask(s) != NULL && secrets_mask(NULL) == NULL);
@@ -285,7 +296,7 @@ static void who_can_know(void)
 	static const char named[] = "{\"host\":\"two.example\",\"paths\":[\"/put\"],"
 				    "\"set_headers\":{\"x\":\"${secret.FREE}\"}},"
 				    "{\"host\":\"two.example\"}";
-	struct secrets *s = read_order();
+	struct secrets *s = known_order();
 
 	CHECK_STR(known(s, "{\"host\":\"*\"}", "api.example.com"), "01");
 	CHECK_STR(known(s, "{\"host\":\"*\"}", "a.corp.example"), "0");
@@ -334,8 +345,8 @@ static void refuses_bad_orders(void)
 	struct err e;
 
 	for (size_t i = 0; i < COUNT(bad); i++)
-		CHECK_CASE(bad[i], secrets_read(bad[i], strlen(bad[i]), &s, &e) < 0 && s == NULL);
-	CHECK(secrets_read("{}", 2, &s, &e) == 0 && secrets_mask(s) == NULL);
+		CHECK_CASE(bad[i], read_order(bad[i], &s, &e) < 0 && s == NULL);
+	CHECK(read_order("{}", &s, &e) == 0 && secrets_mask(s) == NULL);
 	secrets_free(s);
 }
 

@@ -1,0 +1,21 @@
+/* json_fault.h - what the JSON parser says of a text that it cannot read, without the piece of the
+ * text that it quotes: the text may hold a secret, and errors are logged. Line and column are in
+ * the parser's json_error_t. Pure. */
+#pragma once
+
+#include <stddef.h>
+#include <string.h>
+
+/* Cuts text (json_error_t.text) in place and returns it. */
+static inline const char *json_fault(char *text)
+{
+	static const char *const quotes[] = { " near ", " 0x", " escape '", " Unicode '" };
+
+	for (size_t i = 0; i < sizeof(quotes) / sizeof(quotes[0]); i++) {
+		char *at = strstr(text, quotes[i]);
+
+		if (at != NULL)
+			*at = '\0';
+	}
+	return text;
+}
