@@ -10,6 +10,7 @@
 #include "reply.h"
 #include "request.h"
 #include "session.h"
+#include "tenant.h"
 
 #define NETWORK_JSON_MAX (8U << 20)
 
@@ -93,7 +94,8 @@ static void put(struct exchange *x, const uint8_t *body, size_t len)
 	OWN_MEM char *document = NULL;
 
 	r->wait.on_done = in_force;
-	if (s == NULL || choice_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
+	if (s == NULL || tenant_change_room(r->tenant, len, &e) < 0 ||
+	    choice_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
 	    session_set_policy(s, document, &r->wait, &e) < 0)
 		reply_error(r, &e);
 }

@@ -44,9 +44,10 @@ struct tenant {
 	unsigned diffs;	     /* being read */
 	uint64_t kept_bytes; /* in the logs of its executions, ended sessions' included */
 	struct job_queue work;
-	uint64_t keys_milli, keys_at_ns; /* how many it may make, see key_room.c */
-	struct tally tally;		 /* kept by src/net on its behalf */
-	char *policy;			 /* owned: its layer; "": none */
+	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_room.c */
+	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_room.c */
+	struct tally tally;		      /* kept by src/net on its behalf */
+	char *policy;			      /* owned: its layer; "": none */
 };
 
 /* Where session_sample.c is. */

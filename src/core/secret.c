@@ -124,8 +124,8 @@ static int save(struct core *c, const struct store_secret *row, const char *even
 	return -1;
 }
 
-int secret_create(struct core *c, const struct tenant *t, const char *name,
-		  const struct secret_wish *w, struct store_secret *ret, struct err *e)
+int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_wish *w,
+		  struct store_secret *ret, struct err *e)
 {
 	struct store_secret row = { .version = 1,
 				    .ways = SECRET_WAYS,
@@ -149,6 +149,7 @@ int secret_create(struct core *c, const struct tenant *t, const char *name,
 	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", t->row.id);
 	(void)snprintf(row.name, sizeof(row.name), "%s", name);
 	if (take_wish(w, &row, e) < 0 || secret_room_change(c, t, name, w->value_len, e) < 0 ||
+	    tenant_change_room(t, w->value_len, e) < 0 ||
 	    seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
 	    save(c, &row, "secret.created", store_secret_insert, e) < 0)
 		return e->code == ERR_CONFLICT
@@ -158,8 +159,8 @@ int secret_create(struct core *c, const struct tenant *t, const char *name,
 	return secret_get(c, t, row.id, ret, e);
 }
 
-int secret_update(struct core *c, const struct tenant *t, const char *which,
-		  const struct secret_wish *w, struct store_secret *ret, struct err *e)
+int secret_update(struct core *c, struct tenant *t, const char *which, const struct secret_wish *w,
+		  struct store_secret *ret, struct err *e)
 {
 	struct store_secret old, row;
 	OWN_MEM uint8_t *box = NULL;
@@ -172,6 +173,8 @@ int secret_update(struct core *c, const struct tenant *t, const char *which,
 	done = take_wish(w, &row, e);
 	if (done == 0 && w->value != NULL)
 		done = secret_room_change(c, t, old.name, w->value_len, e);
+	if (done == 0 && w->value != NULL)
+		done = tenant_change_room(t, w->value_len, e);
 	if (done == 0 && w->value != NULL) {
 		row.version++;
 		done = seal_value(c, w->value, w->value_len, &row, &box, e);

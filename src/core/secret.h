@@ -32,10 +32,10 @@ struct secret_wish {
 
 /* Each fills in the row, which the caller releases. which: a name or an id. ERR_NOT_FOUND;
  * ERR_CONFLICT: the name is taken; ERR_LIMIT. */
-int secret_create(struct core *c, const struct tenant *t, const char *name,
-		  const struct secret_wish *w, struct store_secret *ret, struct err *e) MUST_USE;
-int secret_update(struct core *c, const struct tenant *t, const char *which,
-		  const struct secret_wish *w, struct store_secret *ret, struct err *e) MUST_USE;
+int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_wish *w,
+		  struct store_secret *ret, struct err *e) MUST_USE;
+int secret_update(struct core *c, struct tenant *t, const char *which, const struct secret_wish *w,
+		  struct store_secret *ret, struct err *e) MUST_USE;
 int secret_get(struct core *c, const struct tenant *t, const char *which, struct store_secret *ret,
 	       struct err *e) MUST_USE;
 /* Revokes it at once. */

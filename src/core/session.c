@@ -257,6 +257,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	core_check_clock(c);
 	s = new_session(c, t);
 	if (spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
+	    tenant_change_room(t, strlen(s->row.policy), e) < 0 ||
 	    session_check_policy(c, t, s->row.policy, e) < 0) {
 		session_free(s);
 		return -1;

@@ -39,6 +39,9 @@ int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *r
  * are told. */
 int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
 		      struct err *e) MUST_USE;
+/* May it change so many bytes of its sessions' policies or of its secrets now? They are counted if
+ * so; asked before they are parsed. ERR_LIMIT: in a second. */
+int tenant_change_room(struct tenant *t, size_t bytes, struct err *e) MUST_USE;
 const char *tenant_policy(const struct tenant *t);
 
 /* Disables it, revokes its keys, ends its sessions. The operator's own cannot be removed. */

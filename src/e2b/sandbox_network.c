@@ -64,6 +64,7 @@ static int update(struct request *r, struct session *s, json_t *root, struct err
 	OWN_MEM char *text = NULL, *policy = NULL;
 
 	if (network_update(session_row(s)->network, root, &text, e) < 0 ||
+	    tenant_change_room(r->tenant, strlen(text), e) < 0 ||
 	    sandbox_network_policy(r, text, &policy, e) < 0 ||
 	    session_check_policy(r->core, r->tenant, policy, e) < 0 ||
 	    session_set_network(s, text, e) < 0)

@@ -264,6 +264,26 @@ def test_tenant_layer_of_many(server):
     server.want(204, "DELETE", f"/v1/tenants/{ident}")
 
 
+def test_rate_of_changes(server):
+    """A tenant that changes long policies as fast as it can is held at a rate of bytes; others are not."""
+    _, key = server.tenant("fast")
+    s = server.create(key=key, network=policy(rule()))
+    path = f"/v1/sessions/{s['id']}/network"
+    many = policy(*[{"host": f"h{i}.test", "paths": "/" + "a" * 80} for i in range(990)])
+    answers = []
+    while not answers or (answers[-1][0] == 200 and len(answers) < 200):
+        answers.append(server.request("PUT", path, many, key=key))
+    status, headers, body = answers[-1]
+    equal((status, body["error"]["code"]), (429, "quota_rate"), f"after {len(answers)} changes")
+    check({k.lower(): v for k, v in headers.items()}.get("retry-after") == "1", str(headers))
+    check(len(answers) > 8, f"only {len(answers)} changes were taken")
+    other = server.create(network=policy(rule()))
+    server.want(200, "PUT", f"/v1/sessions/{other['id']}/network", many)
+    server.delete(other["id"])
+    wait_for(lambda: server.request("PUT", path, many, key=key)[0] == 200, 10, "the rate")
+    server.delete(s["id"], key=key)
+
+
 def test_turns_of_egress(server):
     def count():
         text = server.want(200, "GET", "/metrics", raw=True).decode()
