@@ -4,19 +4,18 @@
 #include <string.h>
 
 #include "api_handlers.h"
-#include "base64.h"
-#include "buf.h"
+#include "clock.h"
 #include "feeder.h"
+#include "inline_output.h"
+#include "jobs.h"
 #include "reply.h"
 #include "request.h"
+#include "routes.h"
 #include "shape.h"
 #include "spec_exec.h"
 
 #define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */
-#define INLINE_MAX (1U << 20)	      /* bytes of each stream in the answer of wait=true */
-/* Each byte may become "\u0000". */
-#define WAITED_JSON_MAX (EXECUTION_JSON_MAX + 2 * (6 * INLINE_MAX + 64))
-#define READ_SIZE 65536
+#define WAITED_JSON_MAX (EXECUTION_JSON_MAX + INLINE_OUTPUT_JSON_MAX)
 
 static void reply_execution(struct request *r, int status, const struct store_execution *row,
 			    const struct execution *x)
@@ -35,6 +34,9 @@ struct starting {
 	bool wait, base64;
 	struct execution *x; /* while it is followed */
 	struct execution_follower follower;
+	struct json j; /* the answer so far, when it has ended */
+	struct inline_output output;
+	struct job job;
 };
 
 static void release_start(struct request *r, bool answered)
@@ -42,8 +44,11 @@ static void release_start(struct request *r, bool answered)
 	struct starting *s = r->state;
 
 	(void)answered; /* an execution goes on without whoever waited for it */
+	core_job_cancel(r->core, &s->job);
 	spec_exec_release(&s->spec);
 	execution_unfollow(&s->follower);
+	inline_output_release(&s->output);
+	json_release(&s->j);
 }
 
 static void no_matter(struct execution_follower *f)
@@ -51,88 +56,80 @@ static void no_matter(struct execution_follower *f)
 	(void)f; /* followed only so that it stays in memory */
 }
 
-struct inlined {
-	struct buf streams[2];
-	bool cut;
-};
-
-/* What it said so far, each stream up to the bound. */
-static int read_log(struct request *r, const char *id, struct inlined *ret, struct err *e)
+static void reply_stopped(struct request *r)
 {
-	static uint8_t bytes[READ_SIZE];
-	struct output_chunk chunk;
-	uint64_t cursor = 0;
-	OWN_FD fd = -1;
-	int got;
+	struct err e = { 0 };
 
-	if (execution_log(r->core, r->session_id, id, &fd, e) < 0)
-		return -1;
-	while ((got = output_read(fd, &cursor, &chunk, bytes, sizeof(bytes), e)) > 0) {
-		struct buf *to = &ret->streams[chunk.stream == OUTPUT_STDERR];
-		size_t room = INLINE_MAX - to->len;
-
-		if (chunk.stream == OUTPUT_CUT)
-			continue;
-		if (chunk.len > room)
-			ret->cut = true;
-		buf_put(to, bytes, chunk.len < room ? chunk.len : room);
-		if (ret->streams[0].len == INLINE_MAX && ret->streams[1].len == INLINE_MAX)
-			break;
-	}
-	return got < 0 ? -1 : 0;
+	IGNORED(err_set(&e, ERR_CONFLICT, "session %s was stopped", r->session_id), "told");
+	e.sys = ESTALE;
+	reply_error(r, &e);
 }
 
-static void write_stream(struct json *j, const struct starting *s, const char *name,
-			 const char *coded_name, struct buf *bytes)
+/* A piece of the answer to a request that waited. */
+static bool on_piece(struct job *job)
 {
-	OWN_MEM char *coded = NULL;
+	struct request *r = job->arg;
+	struct starting *s = r->state;
+	struct err e = { 0 };
+	int got;
 
-	if (!s->base64) {
-		json_bytes(j, name, buf_text(bytes), bytes->len);
+	loop_note(core_loop(r->core), r->route->pattern);
+	if (s->follower.link == NULL) {
+		reply_stopped(r);
+		return false;
+	}
+	got = inline_output_piece(&s->output, &s->j, &e);
+	if (got > 0)
+		return true;
+	if (got < 0) {
+		reply_error(r, &e);
+		return false;
+	}
+	json_close(&s->j, '}');
+	reply_json(r, 200, &s->j);
+	return false;
+}
+
+/* Has this turn of the loop lasted for so long that others should come first? Many executions may
+ * end in one. */
+static bool turn_is_old(const struct request *r)
+{
+	return clock_now_ns() - loop_now_ns(core_loop(r->core)) >= JOBS_TURN_NS;
+}
+
+/* An answer of one piece, as most are, is sent at once. */
+static void begin_answer(struct request *r)
+{
+	struct starting *s = r->state;
+	const struct store_execution *row = execution_row(s->x);
+	struct err e = { 0 };
+	int fd = -1;
+
+	if (row->out_bytes + row->err_bytes > 0 &&
+	    execution_log(r->core, r->session_id, row->id, &fd, &e) < 0) {
+		reply_error(r, &e);
 		return;
 	}
-	coded = malloc(BASE64_LENGTH(bytes->len) + 1);
-	if (coded == NULL) {
-		json_none(j, coded_name);
-		return;
-	}
-	base64_encode(buf_text(bytes), bytes->len, coded);
-	json_text(j, coded_name, coded);
+	inline_output_init(&s->output, fd, s->base64);
+	json_init_heap(&s->j, WAITED_JSON_MAX);
+	shape_execution_open(&s->j, NULL, row, s->x);
+	s->job.piece = on_piece;
+	s->job.arg = r;
+	if (turn_is_old(r) || on_piece(&s->job))
+		core_job_add(r->core, r->tenant, &s->job);
 }
 
 static void waited(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct starting *s = r->state;
-	struct inlined in = { .streams = { BUF_INIT(INLINE_MAX), BUF_INIT(INLINE_MAX) } };
-	const struct store_execution *row;
-	struct err e = { 0 };
-	struct json j;
 
-	if (why == NULL && s->follower.link == NULL) {
-		IGNORED(err_set(&e, ERR_CONFLICT, "session %s was stopped", r->session_id), "told");
-		e.sys = ESTALE;
-		why = &e;
-	}
-	if (why != NULL) {
+	if (why != NULL)
 		reply_error(r, why);
-		return;
-	}
-	row = execution_row(s->x);
-	json_init_heap(&j, WAITED_JSON_MAX);
-	if (row->out_bytes + row->err_bytes > 0 && read_log(r, row->id, &in, &e) < 0) {
-		json_release(&j);
-		reply_error(r, &e);
-	} else {
-		shape_execution_open(&j, NULL, row, s->x);
-		write_stream(&j, s, "stdout", "stdout_base64", &in.streams[0]);
-		write_stream(&j, s, "stderr", "stderr_base64", &in.streams[1]);
-		json_bool(&j, "inline_truncated", in.cut);
-		json_close(&j, '}');
-		reply_json(r, 200, &j);
-	}
-	buf_release(&in.streams[0]);
-	buf_release(&in.streams[1]);
+	else if (s->follower.link == NULL)
+		reply_stopped(r);
+	else
+		begin_answer(r);
 }
 
 /* The server ends, the execution does not: its client asks again by the id. */
@@ -140,17 +137,14 @@ static void hand_over(struct exchange *x)
 {
 	struct request *r = request_of(x);
 	struct starting *s = r->state;
-	struct err e = { 0 };
 
 	completion_cancel(&r->wait);
+	core_job_cancel(r->core, &s->job);
 	exchange_header(x, "Retry-After", "1");
-	if (s->follower.link != NULL) {
+	if (s->follower.link != NULL)
 		reply_execution(r, 202, execution_row(s->x), s->x);
-		return;
-	}
-	IGNORED(err_set(&e, ERR_CONFLICT, "session %s was stopped", r->session_id), "told");
-	e.sys = ESTALE;
-	reply_error(r, &e);
+	else
+		reply_stopped(r);
 }
 
 static int give_input(struct starting *s, struct execution *x, struct err *e)

@@ -32,12 +32,18 @@ static bool grow(struct json *j, size_t n)
 	return true;
 }
 
+/* Is there room for n bytes more? If not, it is full. */
+static bool has_room(struct json *j, size_t n)
+{
+	if (j->full || (j->len + n + 1 > j->cap && !grow(j, n)))
+		j->full = true;
+	return !j->full;
+}
+
 static void put(struct json *j, const char *bytes, size_t n)
 {
-	if (j->full || (j->len + n + 1 > j->cap && !grow(j, n))) {
-		j->full = true;
+	if (!has_room(j, n))
 		return;
-	}
 	memcpy(j->text + j->len, bytes, n);
 	j->len += n;
 	j->text[j->len] = '\0';
@@ -58,40 +64,78 @@ static size_t plain(const char *s, size_t left)
 	return n;
 }
 
-/* By hand: output of programs may be nothing but such bytes, and printf(3) for each of a million
- * would hold up everybody else. */
-static void put_code(struct json *j, unsigned char c)
+/* How many bytes at s are written as numbers. */
+static size_t coded(const char *s, size_t left)
+{
+	size_t n = 0;
+
+	while (n < left &&
+	       (((unsigned char)s[n] < 0x20 && s[n] != '\n' && s[n] != '\t') || s[n] == 0x7f))
+		n++;
+	return n;
+}
+
+/* By hand, and all of a run at once: output of programs may be nothing but such bytes, and
+ * printf(3) for each of a million would hold up everybody else. */
+static void put_codes(struct json *j, const char *s, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";
-	const char text[6] = { '\\', 'u', '0', '0', digits[c >> 4], digits[c & 15] };
+	char *to;
 
-	put(j, text, sizeof(text));
+	if (!has_room(j, 6 * n))
+		return;
+	to = j->text + j->len;
+	for (size_t i = 0; i < n; i++, to += 6) {
+		unsigned char c = (unsigned char)s[i];
+
+		memcpy(to, "\\u00", 4);
+		to[4] = digits[c >> 4];
+		to[5] = digits[c & 15];
+	}
+	*to = '\0';
+	j->len += 6 * n;
+}
+
+/* Writes what is at s as part of a text: a run of bytes that are written alike, or one character.
+ * Returns how many bytes that were. */
+static size_t put_some(struct json *j, const char *s, size_t left)
+{
+	size_t n = plain(s, left);
+
+	if (n > 0) {
+		put(j, s, n);
+		return n;
+	}
+	n = coded(s, left);
+	if (n > 0) {
+		put_codes(j, s, n);
+		return n;
+	}
+	n = utf8_length((const uint8_t *)s, left);
+	if (n == 0) {
+		put_text(j, "\\ufffd");
+		return 1;
+	}
+	if (n == 1) /* one of "\\ and newline and tab */
+		put_text(j, "\\");
+	put(j, *s == '\n' ? "n" : *s == '\t' ? "t" : s, n);
+	return n;
+}
+
+static void put_escaped(struct json *j, const char *s, size_t left)
+{
+	while (left > 0 && !j->full) {
+		size_t n = put_some(j, s, left);
+
+		s += n;
+		left -= n;
+	}
 }
 
 static void put_quoted(struct json *j, const char *s, size_t left)
 {
 	put_text(j, "\"");
-	while (left > 0) {
-		size_t run = plain(s, left), n = run;
-
-		if (run == 0)
-			n = utf8_length((const uint8_t *)s, left);
-		if (n == 0) {
-			put_text(j, "\\ufffd");
-			n = 1;
-		} else if (run > 0) {
-			put(j, s, run);
-		} else if (*s == '"' || *s == '\\' || *s == '\n' || *s == '\t') {
-			put_text(j, "\\");
-			put(j, *s == '\n' ? "n" : *s == '\t' ? "t" : s, 1);
-		} else if ((unsigned char)*s < 0x20 || *s == 0x7f) {
-			put_code(j, (unsigned char)*s);
-		} else {
-			put(j, s, n);
-		}
-		s += n;
-		left -= n;
-	}
+	put_escaped(j, s, left);
 	put_text(j, "\"");
 }
 
@@ -163,6 +207,22 @@ void json_bytes(struct json *j, const char *name, const void *value, size_t n)
 {
 	begin(j, name);
 	put_quoted(j, value, n);
+}
+
+void json_begin_text(struct json *j, const char *name)
+{
+	begin(j, name);
+	put_text(j, "\"");
+}
+
+void json_add_text(struct json *j, const void *value, size_t n)
+{
+	put_escaped(j, value, n);
+}
+
+void json_end_text(struct json *j)
+{
+	put_text(j, "\"");
 }
 
 void json_raw(struct json *j, const char *name, const char *value)

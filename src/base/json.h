@@ -36,6 +36,11 @@ void json_close(struct json *j, char bracket);
 void json_text(struct json *j, const char *name, const char *value); /* NULL value: null */
 /* The same for bytes that may hold NULs. */
 void json_bytes(struct json *j, const char *name, const void *value, size_t n);
+/* The same in parts, for a long one: begin, add any number of times, end. A character must not be
+ * divided between two parts: see utf8_cut(). */
+void json_begin_text(struct json *j, const char *name);
+void json_add_text(struct json *j, const void *value, size_t n);
+void json_end_text(struct json *j);
 /* A value that is JSON already. */
 void json_raw(struct json *j, const char *name, const char *value);
 void json_uint(struct json *j, const char *name, uint64_t value);

@@ -28,6 +28,18 @@ size_t utf8_length(const uint8_t *p, size_t n)
 	return 0;
 }
 
+/* A character goes over the cut only if it begins with one of the 3 bytes before it. */
+size_t utf8_cut(const uint8_t *p, size_t n, size_t all)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		if (utf8_length(p + n - back, all - (n - back)) > back)
+			return n - back;
+		if (!is_tail(p[n - back]))
+			break;
+	}
+	return n;
+}
+
 bool utf8_is_control(const uint8_t *p, size_t n)
 {
 	if (n == 1)

@@ -8,6 +8,10 @@
 /* The length of the character at p, 1 to 4, or 0 if the bytes there are not UTF-8. n > 0. */
 size_t utf8_length(const uint8_t *p, size_t n);
 
+/* Where the first n bytes of all, n < all, can be cut off so that no character is cut in two: n or
+ * up to 3 less. */
+size_t utf8_cut(const uint8_t *p, size_t n, size_t all);
+
 /* Does the character at p, n bytes long as utf8_length() says, steer a terminal or the order of
  * what is read? C0 and C1 controls, separators of lines and paragraphs (U+2028, U+2029), and the
  * marks that change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to

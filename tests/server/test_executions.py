@@ -419,6 +419,22 @@ def test_many_at_once(server):
         equal((got[i]["exit_code"], got[i]["stdout"]), (i, chr(97 + i) * 100000), f"execution {i}")
 
 
+def test_long_answers(server):
+    """Executions whose output becomes 12 MiB of JSON each, composed one after the other in pieces."""
+    s = session(server)
+    command = "head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; exit 3"
+    done = []
+    waiting = [threading.Thread(target=lambda: done.append(server.run(s, command))) for _ in range(4)]
+    for t in waiting:
+        t.start()
+    for t in waiting:
+        t.join()
+    equal(len(done), 4)
+    for x in done:
+        check(x["stdout"] == x["stderr"] == "\0" * 1000000, "the output")
+        equal((x["exit_code"], x["inline_truncated"]), (3, False))
+
+
 def test_records(server):
     s = server.create()["id"]
     xs = [server.run(s, f"echo {i}; exit {i}") for i in range(5)]

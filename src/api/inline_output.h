@@ -1,0 +1,34 @@
+/* inline_output.h - what an execution said as members of a JSON object: "stdout", "stderr" (or
+ * "stdout_base64", "stderr_base64") and "inline_truncated". In pieces, since both streams together
+ * may become 12 MiB of JSON. api_executions.c calls it, one piece in a turn. */
+#pragma once
+
+#include "buf.h"
+#include "json.h"
+
+#define INLINE_OUTPUT_MAX (1U << 20) /* bytes of each stream */
+/* What it may add to the JSON: each byte may become "\u0000". */
+#define INLINE_OUTPUT_JSON_MAX (2 * (6 * INLINE_OUTPUT_MAX + 64))
+#define INLINE_OUTPUT_PIECE 65535  /* bytes read, and bytes written, in a piece: whole base64 */
+#define INLINE_OUTPUT_RECORDS 1024 /* of the log, read in a piece */
+
+struct inline_output {
+	int fd; /* of the log, owned; -1: it said nothing */
+	uint64_t cursor;
+	bool base64;
+	bool read; /* all of the log that is wanted */
+	bool cut;  /* some is not */
+	struct buf streams[2];
+	unsigned stream; /* that is being written */
+	size_t written;	 /* of it */
+	bool begun;	 /* its member */
+};
+
+/* Takes fd over. */
+void inline_output_init(struct inline_output *o, int fd, bool base64);
+/* Safe if it is all zero. */
+void inline_output_release(struct inline_output *o);
+
+/* Does a piece. 1: there is more to do; 0: all is written; -1: the log cannot be read. Output of
+ * one piece or less takes one call. */
+int inline_output_piece(struct inline_output *o, struct json *j, struct err *e) MUST_USE;

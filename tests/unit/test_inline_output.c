@@ -1,0 +1,175 @@
+/* Output of executions in JSON: whole and unchanged, however it is divided into pieces. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "inline_output.h"
+#include "output.h"
+#include "record.h"
+#include "test.h"
+
+struct log {
+	int fd;
+	uint64_t size;
+	uint64_t said[2];
+};
+
+static void say(struct log *l, enum output_stream stream, const void *bytes, size_t n)
+{
+	struct record r = { .len = (uint32_t)n, .stream = stream, .offset = l->said[stream - 1] };
+
+	CHECK(record_write(l->fd, l->size, &r) == 0);
+	CHECK(pwrite(l->fd, bytes, n, (off_t)(l->size + RECORD_HEAD)) == (ssize_t)n);
+	l->size += RECORD_HEAD + n;
+	l->said[stream - 1] += n;
+}
+
+static struct log new_log(void)
+{
+	struct log l = { .fd = memfd_create("log", MFD_CLOEXEC) };
+
+	CHECK(l.fd >= 0);
+	return l;
+}
+
+/* Writes all of it; how many pieces that took, and by how much one of them grew the JSON at most.
+ */
+static unsigned write_all(struct log *l, bool base64, struct json *ret, size_t *ret_longest)
+{
+	struct inline_output o;
+	unsigned pieces = 0;
+	struct err e;
+	int got;
+
+	inline_output_init(&o, l->fd, base64);
+	json_init_heap(ret, INLINE_OUTPUT_JSON_MAX + 4096);
+	json_open(ret, NULL, '{');
+	*ret_longest = 0;
+	do {
+		size_t before = ret->len;
+
+		got = inline_output_piece(&o, ret, &e);
+		CHECK(got >= 0);
+		pieces++;
+		if (ret->len - before > *ret_longest)
+			*ret_longest = ret->len - before;
+	} while (got > 0);
+	json_close(ret, '}');
+	CHECK(json_ok(ret));
+	inline_output_release(&o);
+	return pieces;
+}
+
+static void short_output_is_one_piece(void)
+{
+	struct log l = new_log();
+	size_t longest;
+	struct json j;
+
+	say(&l, OUTPUT_STDOUT, "a", 1);
+	say(&l, OUTPUT_STDERR, "\0", 1);
+	say(&l, OUTPUT_STDOUT, "b\n", 2);
+	CHECK(write_all(&l, false, &j, &longest) == 1);
+	CHECK(strcmp(j.text, "{\"stdout\":\"ab\\n\",\"stderr\":\"\\u0000\","
+			     "\"inline_truncated\":false}") == 0);
+	json_release(&j);
+}
+
+static void nothing_is_one_piece(void)
+{
+	struct log l = { .fd = -1 };
+	size_t longest;
+	struct json j;
+
+	CHECK(write_all(&l, true, &j, &longest) == 1);
+	CHECK(strcmp(j.text, "{\"stdout_base64\":\"\",\"stderr_base64\":\"\","
+			     "\"inline_truncated\":false}") == 0);
+	json_release(&j);
+}
+
+static void long_output_is_bounded_in_each_piece(void)
+{
+	char *zeros = calloc(1, INLINE_OUTPUT_MAX + 1);
+	struct log l = new_log();
+	size_t longest;
+	struct json j;
+
+	CHECK(zeros != NULL);
+	say(&l, OUTPUT_STDOUT, zeros, INLINE_OUTPUT_MAX + 1);
+	say(&l, OUTPUT_STDERR, zeros, INLINE_OUTPUT_MAX);
+	CHECK(write_all(&l, false, &j, &longest) >=
+	      2 * 2 * INLINE_OUTPUT_MAX / INLINE_OUTPUT_PIECE);
+	CHECK(longest <= 6 * INLINE_OUTPUT_PIECE + 128);
+	CHECK(j.len > 2 * 6 * INLINE_OUTPUT_MAX && strstr(j.text, "\"inline_truncated\":true}"));
+	json_release(&j);
+	free(zeros);
+}
+
+static void many_records_are_read_in_pieces(void)
+{
+	struct log l = new_log();
+	size_t longest;
+	struct json j;
+
+	for (int i = 0; i < 3 * INLINE_OUTPUT_RECORDS; i++)
+		say(&l, OUTPUT_STDOUT, "x", 1);
+	CHECK(write_all(&l, false, &j, &longest) > 3);
+	json_release(&j);
+}
+
+/* Text whose characters lie across the ends of pieces at every offset, and bytes that are none. */
+static void pieces_do_not_show(void)
+{
+	static const char unit[] =
+		"\xf0\x9f\x98\x80\xe2\x82\xac\x80\x80\x80\x80\xc3\xa4\xf0\x9f\xff";
+	size_t n = 300000, longest;
+	char *text = malloc(n);
+	struct json whole, j;
+	struct log l;
+
+	CHECK(text != NULL);
+	for (size_t shift = 0; shift < sizeof(unit) - 1; shift++) {
+		for (size_t i = 0; i < n; i++)
+			text[i] = unit[(i + shift) % (sizeof(unit) - 1)];
+		l = new_log();
+		say(&l, OUTPUT_STDERR, text, n);
+		(void)write_all(&l, false, &j, &longest);
+		json_init_heap(&whole, INLINE_OUTPUT_JSON_MAX);
+		json_open(&whole, NULL, '{');
+		json_text(&whole, "stdout", "");
+		json_bytes(&whole, "stderr", text, n);
+		json_bool(&whole, "inline_truncated", false);
+		json_close(&whole, '}');
+		CHECK(whole.len == j.len && memcmp(whole.text, j.text, j.len) == 0);
+		json_release(&whole);
+		json_release(&j);
+	}
+	free(text);
+}
+
+/* Padding only at the end. */
+static void base64_is_one_text(void)
+{
+	size_t n = 2 * INLINE_OUTPUT_PIECE + 4, longest;
+	char *zeros = calloc(1, n);
+	struct log l = new_log();
+	struct json j;
+
+	CHECK(zeros != NULL);
+	say(&l, OUTPUT_STDOUT, "x", 1);
+	say(&l, OUTPUT_STDERR, zeros, n);
+	(void)write_all(&l, true, &j, &longest);
+	CHECK(strstr(j.text, "{\"stdout_base64\":\"eA==\",\"stderr_base64\":\"AAAA") == j.text);
+	CHECK(strcspn(j.text + 41, "=") == (n + 2) / 3 * 4 - 2);
+	CHECK(strstr(j.text, "AAAA==\",\"inline_truncated\":false}") != NULL);
+	json_release(&j);
+	free(zeros);
+}
+
+TEST_MAIN({ "short output is one piece", short_output_is_one_piece },
+	  { "nothing is one piece", nothing_is_one_piece },
+	  { "long output is bounded in each piece", long_output_is_bounded_in_each_piece },
+	  { "many records are read in pieces", many_records_are_read_in_pieces },
+	  { "pieces do not show", pieces_do_not_show },
+	  { "base64 is one text", base64_is_one_text })
