@@ -421,8 +421,8 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 	return 0;
 }
 
-/* A change of a tenant's policy or of a secret concerns many sessions, and an order may be large.
- */
+/* A change of a tenant's policy or of a secret concerns many sessions; a mask takes time, and an
+ * order may be large. */
 struct changes {
 	uint64_t until_ns;
 	bool left;
@@ -436,9 +436,10 @@ static void change_one(struct session *s, void *arg)
 		return;
 	if (clock_now_ns() > c->until_ns)
 		c->left = true;
-	else if (s->row.state < SESSION_STOPPING)
+	else if (s->row.state < SESSION_STOPPING) {
+		secret_deliver(s);
 		doorway_changed(s, NULL);
-	else
+	} else
 		s->door.changed = false;
 }
 

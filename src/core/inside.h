@@ -303,6 +303,8 @@ void secret_retry(struct session *s);	/* once a second */
 /* Has the cell what it should have from the start? */
 bool secret_is_ready(const struct session *s);
 void secret_forget(struct session *s);
+/* secret_order.c: what a changed secret means for the session: its mask, then its cell. */
+void secret_deliver(struct session *s);
 /* secret_mask.c: what may not be seen in its output has changed. */
 void secret_mask(struct session *s);
 

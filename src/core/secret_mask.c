@@ -46,12 +46,20 @@ void secret_mask(struct session *s)
 			log_error("output is not masked", "session_id=%s error=%s", s->row.id,
 				  e.msg);
 	}
-	if (s->secrets != NULL)
+	if (s->secrets != NULL) {
 		s->secrets->bytes = 0;
+		s->secrets->unmasked = false;
+	}
 	for (size_t i = 0; i < v.n; i++) {
 		secret_state(s)->bytes += v.lens[i];
 		seal_wipe(v.at[i], v.lens[i]);
 	}
 	free(v.at);
 	free(v.lens);
+}
+
+void secret_mask_now(struct session *s)
+{
+	if (s->secrets != NULL && s->secrets->unmasked)
+		secret_mask(s);
 }

@@ -134,15 +134,16 @@ static void write_lines(struct json *j, const char *name, const char *lines)
 
 /* One that may be put into requests; placeholder "": by rules only. Not there, or not usable: then
  * it is left out, and what needs it is refused by egress. */
-static void write_one(struct session *s, struct json *j, const char *name, const char *placeholder)
+static bool write_one(struct session *s, struct json *j, const char *name, const char *placeholder)
 {
+	bool written = false;
 	struct store_secret row;
 	char *value = NULL;
 	size_t len = 0;
 	struct err e;
 
 	if (store_secret_get_by_name(s->core->store, s->row.tenant, name, &row, &e) < 0)
-		return;
+		return false;
 	if ((row.ways & SECRET_BROKER) != 0 && !secret_is_expired(&row) &&
 	    secret_open(s->core, &row, &value, &len, &e) == 0) {
 		json_open(j, NULL, '{');
@@ -157,8 +158,10 @@ static void write_one(struct session *s, struct json *j, const char *name, const
 		json_uint(j, "expires_ms", row.expires_ms);
 		json_close(j, '}');
 		seal_wipe(value, len);
+		written = true;
 	}
 	store_secret_release(&row);
+	return written;
 }
 
 static bool has_line(const char *lines, const char *name, size_t n)
@@ -195,6 +198,29 @@ static void find_references(const char *text, struct buf *names)
 	}
 }
 
+size_t secret_referenced(struct core *c, const struct tenant *t, const char *text)
+{
+	struct buf names = BUF_INIT(2 * TOLD_MAX);
+	size_t bytes = 0;
+
+	find_references(text, &names);
+	for (const char *at = buf_text(&names); *at != '\0';) {
+		char name[STORE_NAME_MAX];
+		struct store_secret row;
+		size_t n = strcspn(at, "\n");
+		struct err e;
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)n, at);
+		if (store_secret_get_by_name(c->store, t->row.id, name, &row, &e) == 0) {
+			bytes += row.box_len;
+			store_secret_release(&row);
+		}
+		at += n + 1;
+	}
+	buf_release(&names);
+	return bytes;
+}
+
 /* Does it come with a placeholder? */
 static bool is_brokered(const struct session *s, const char *name)
 {
@@ -207,13 +233,23 @@ static bool is_brokered(const struct session *s, const char *name)
 	return false;
 }
 
+struct masking {
+	struct json *j;
+	struct buf written; /* lines: names whose values are in "secrets" */
+};
+
+/* Those that are in "secrets" are masked by that: an order has each value once. */
 static void mask_one(const struct secret_value *v, void *arg)
 {
-	json_open(arg, NULL, '{');
-	json_bytes(arg, "value", v->value, v->len);
-	json_text(arg, "name", v->name);
-	write_lines(arg, "hosts", v->hosts);
-	json_close(arg, '}');
+	struct masking *m = arg;
+
+	if (!v->past && has_line(buf_text(&m->written), v->name, strlen(v->name)))
+		return;
+	json_open(m->j, NULL, '{');
+	json_bytes(m->j, "value", v->value, v->len);
+	json_text(m->j, "name", v->name);
+	write_lines(m->j, "hosts", v->hosts);
+	json_close(m->j, '}');
 }
 
 /* Names of earlier orders stay: what was put in for them may come back. */
@@ -230,46 +266,60 @@ static void keep_told(const struct session *s, struct buf *names)
 	}
 }
 
-int secret_write_order(struct session *s, struct json *j, struct err *e)
+/* Adds what comes with a placeholder to names. */
+static void write_secrets(struct session *s, struct masking *m, struct buf *names)
 {
-	struct buf names = BUF_INIT(2 * TOLD_MAX);
-	struct secret_state *st = NULL;
 	const char *at = s->row.secrets;
 	struct secret_line l;
-	bool news;
 
-	json_keep_secret(j);
-	find_references(j->text, &names);
-	json_open(j, "secrets", '[');
-	for (const char *name = buf_text(&names); *name != '\0';) {
+	json_open(m->j, "secrets", '[');
+	for (const char *name = buf_text(names); *name != '\0';) {
 		char one[STORE_NAME_MAX];
 		size_t n = strcspn(name, "\n");
 
 		(void)snprintf(one, sizeof(one), "%.*s", (int)n, name);
-		if (!is_brokered(s, one))
-			write_one(s, j, one, "");
+		if (!is_brokered(s, one) && write_one(s, m->j, one, ""))
+			buf_printf(&m->written, "%s\n", one);
 		name += n + 1;
 	}
 	while (secret_line_next(&at, &l))
 		if (l.way == SECRET_BROKER) {
-			write_one(s, j, l.name, l.placeholder);
-			buf_printf(&names, "%s\n", l.name);
+			if (write_one(s, m->j, l.name, l.placeholder))
+				buf_printf(&m->written, "%s\n", l.name);
+			buf_printf(names, "%s\n", l.name);
 		}
-	json_close(j, ']');
+	json_close(m->j, ']');
+}
+
+static void remember_told(struct session *s, struct buf *names)
+{
+	struct secret_state *st = secret_state(s);
+	bool news = st->told == NULL || strcmp(st->told, buf_text(names)) != 0;
+
+	free(st->told);
+	st->told = strdup(buf_text(names));
+	assert(st->told != NULL);
+	if (news)
+		secret_mask(s);
+}
+
+int secret_write_order(struct session *s, struct json *j, struct err *e)
+{
+	struct buf names = BUF_INIT(2 * TOLD_MAX);
+	struct masking m = { .j = j, .written = BUF_INIT(2 * TOLD_MAX) };
+
+	secret_mask_now(s);
+	json_keep_secret(j);
+	find_references(j->text, &names);
+	write_secrets(s, &m, &names);
 	keep_told(s, &names);
 	json_open(j, "mask", '[');
-	secret_each_value(s, mask_one, j);
+	secret_each_value(s, mask_one, &m);
 	json_close(j, ']');
-	if (names.len > 0 || s->secrets != NULL) {
-		st = secret_state(s);
-		news = st->told == NULL || strcmp(st->told, buf_text(&names)) != 0;
-		free(st->told);
-		st->told = strdup(buf_text(&names));
-		assert(st->told != NULL);
-		if (news)
-			secret_mask(s);
-	}
+	if (names.len > 0 || s->secrets != NULL)
+		remember_told(s, &names);
 	buf_release(&names);
+	buf_release(&m.written);
 	if (!json_ok(j))
 		return err_set(e, ERR_LIMIT, "policy and secrets are too large together");
 	return 0;
@@ -288,7 +338,7 @@ static void see_row(struct session *s, const char *name,
 	if (store_secret_get_by_name(s->core->store, s->row.tenant, name, &row, &e) < 0)
 		return;
 	if (secret_open(s->core, &row, &value, &len, &e) == 0) {
-		see(&(struct secret_value){ value, len, row.name, row.hosts }, arg);
+		see(&(struct secret_value){ value, len, row.name, row.hosts, false }, arg);
 		seal_wipe(value, len);
 	}
 	store_secret_release(&row);
@@ -330,7 +380,7 @@ void secret_each_value(struct session *s, void (*see)(const struct secret_value 
 		size_t len = 0;
 
 		if (seal_open(s->core->o.seal, p->about, p->box, p->len, &value, &len, &e) == 0) {
-			see(&(struct secret_value){ value, len, p->name, p->hosts }, arg);
+			see(&(struct secret_value){ value, len, p->name, p->hosts, true }, arg);
 			seal_wipe(value, len);
 		}
 	}
@@ -362,6 +412,7 @@ static void keep_one(struct session *s, void *arg)
 	memcpy(p->box, row->box, row->box_len);
 	p->next = secret_state(s)->past;
 	s->secrets->past = p;
+	s->secrets->bytes += row->box_len; /* until the mask is made */
 	for (unsigned n = 1; p != NULL; p = p->next, n++)
 		if (n == PAST_MAX && p->next != NULL) {
 			free(p->next); /* the oldest, of which there is one more than there may be
@@ -387,9 +438,18 @@ static void tell_one(struct session *s, void *arg)
 
 	if (!secret_is_had(s, change->name) || s->row.state >= SESSION_STOPPING)
 		return;
-	secret_mask(s);
-	secret_bring(s);
+	secret_state(s)->unmasked = true;
+	secret_state(s)->changed = true;
 	egress_link_changed(s);
+}
+
+void secret_deliver(struct session *s)
+{
+	secret_mask_now(s);
+	if (s->secrets == NULL || !s->secrets->changed)
+		return;
+	s->secrets->changed = false;
+	secret_bring(s);
 }
 
 void secret_changed(struct core *c, const struct tenant *t, const char *name)

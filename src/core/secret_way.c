@@ -54,6 +54,7 @@ void secret_env(struct session *s, struct buf *to)
 	const char *at = s->row.secrets;
 	struct secret_line l;
 
+	secret_mask_now(s);
 	to->secret = true;
 	while (secret_line_next(&at, &l)) {
 		char *value = NULL;
@@ -100,6 +101,7 @@ static void compose(struct secret_state *st)
 	struct fields_writer w = { .p = head, .n = sizeof(head) };
 	struct secret_line l;
 
+	secret_mask_now(st->session);
 	buf_init(&st->table, TABLE_HEAD + SECRET_LINES_MAX * (SECRET_VALUE_MAX + ROW_ROOM));
 	st->table.secret = true;
 	buf_put(&st->table, head, sizeof(head));

@@ -107,7 +107,8 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 	if (document[0] == '\0' || choice_is_none(document))
 		return 0; /* the default was checked when it was read */
 	if (check_size(c, t, document, e) < 0 ||
-	    (strstr(document, "${secret.") != NULL && secret_room_more(c, t, 0, e) < 0))
+	    (strstr(document, "${secret.") != NULL &&
+	     secret_room_more(c, t, secret_referenced(c, t, document), e) < 0))
 		return -1;
 	return merge(c, t, document, &merged, e) < 0 ? err_wrap(e, "network") : 0;
 }
