@@ -177,12 +177,14 @@ static int add_value(struct mask *m, const char *value, size_t len, size_t i, st
 
 /* ---- the tables */
 
-/* Longest first, so that a chain is so, too. */
+/* Longest first, so that a chain is so, too. What is covered counts: of long needles the units that
+ * are compared are equally many. */
 static int by_length(const void *a, const void *b)
 {
 	const struct mask_needle *x = a, *y = b;
+	uint64_t n = (uint64_t)x->units + x->before, k = (uint64_t)y->units + y->before;
 
-	return (x->units < y->units) - (x->units > y->units);
+	return (n < k) - (n > k);
 }
 
 static struct mask_slot *find_slot(const struct mask_window *w, uint64_t end)
