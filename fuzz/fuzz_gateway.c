@@ -192,6 +192,17 @@ bool secrets_known_there(const struct secrets *s, const struct policy *p, const 
 	return false;
 }
 
+bool secrets_known_also(const struct secrets *s, const struct policy *p, const struct sent *sent,
+			const struct policy_target *to, struct mask_pick *ret)
+{
+	(void)s;
+	(void)p;
+	(void)sent;
+	(void)to;
+	(void)ret;
+	return false;
+}
+
 bool secrets_gone(const struct secrets *was, const struct secrets *now, const struct secrets_use *u)
 {
 	(void)was;
@@ -277,6 +288,12 @@ void model_answer(struct model *m, const uint8_t *data, size_t len, uint64_t sin
 	(void)data;
 	(void)len;
 	(void)since_ns;
+}
+
+size_t model_memory(const struct model *m)
+{
+	(void)m;
+	return 0;
 }
 
 void model_write(struct model *m, const struct mask *mask, struct json *j)

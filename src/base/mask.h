@@ -90,6 +90,8 @@ struct mask_stream {
 	struct mask_state *state;     /* owned */
 };
 size_t mask_stream_held(const struct mask_stream *s);
+/* Bytes that it has allocated. */
+size_t mask_stream_memory(const struct mask_stream *s);
 size_t mask_feed(const struct mask *m, struct mask_stream *s, const uint8_t *data, size_t len,
 		 uint8_t *out);
 size_t mask_tick(const struct mask *m, struct mask_stream *s, bool words, uint8_t *out);

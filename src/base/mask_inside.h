@@ -128,6 +128,7 @@ struct mask_scan {
 	size_t nescape;
 	uint64_t at;			     /* bytes so far */
 	struct mask_pattern_state *patterns; /* owned; NULL: none */
+	size_t npatterns;		     /* of them: the mask may be gone */
 	/* What is to be covered: apart from each other, in order. */
 	struct mask_run *runs; /* owned */
 	size_t first, n, cap;  /* runs[first] to runs[first + n - 1] */
@@ -138,6 +139,7 @@ struct mask_scan {
 /* NULL: memory is short. */
 struct mask_scan *mask_scan_new(const struct mask *m);
 void mask_scan_free(struct mask_scan *s); /* wipes it */
+size_t mask_scan_memory(const struct mask_scan *s);
 void mask_scan_restart(struct mask_scan *s);
 void mask_scan_feed(struct mask_scan *s, const uint8_t *data, size_t n);
 /* Nothing follows: an escape that is not complete is none. */

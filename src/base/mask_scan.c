@@ -288,6 +288,7 @@ struct mask_scan *mask_scan_new(const struct mask *m)
 	if (s == NULL)
 		return NULL;
 	s->m = m;
+	s->npatterns = m->npatterns;
 	s->size = 1;
 	while (s->size < m->longest)
 		s->size *= 2;
@@ -299,6 +300,14 @@ struct mask_scan *mask_scan_new(const struct mask *m)
 		return NULL;
 	}
 	return s;
+}
+
+size_t mask_scan_memory(const struct mask_scan *s)
+{
+	size_t view = (size_t)s->size * (sizeof(s->raw.sum[0]) + sizeof(s->raw.at[0]));
+
+	return sizeof(*s) + 2 * view + s->npatterns * sizeof(s->patterns[0]) +
+	       s->cap * sizeof(s->runs[0]);
 }
 
 void mask_scan_free(struct mask_scan *s)

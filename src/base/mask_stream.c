@@ -36,6 +36,15 @@ size_t mask_stream_held(const struct mask_stream *s)
 	return s->state == NULL ? 0 : s->state->n;
 }
 
+size_t mask_stream_memory(const struct mask_stream *s)
+{
+	const struct mask_state *st = s->state;
+
+	if (st == NULL)
+		return 0;
+	return sizeof(*st) + st->cap + (st->scan == NULL ? 0 : mask_scan_memory(st->scan));
+}
+
 void mask_stream_release(struct mask_stream *s)
 {
 	struct mask_state *st = s->state;

@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "gateway_inside.h"
+#include "model.h"
 
 #define ROUNDS_MAX 32 /* steps in a turn: others want theirs, too */
 #define DROP_MAX ((size_t)64 * 1024)
@@ -225,7 +226,8 @@ static size_t memory_of(const struct gateway *x)
 
 	return sizeof(*x) + x->cell.in.size + x->cell.out.size +
 	       (up ? sizeof(*x->up) + up->in.size + up->out.size : 0) + x->head.size +
-	       x->text.size + x->ask.size + x->collected.size;
+	       x->text.size + x->ask.size + x->collected.size + mask_stream_memory(&x->masked) +
+	       model_memory(x->model);
 }
 
 static bool recount(struct gateway *x)

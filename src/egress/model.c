@@ -293,6 +293,11 @@ void model_free(struct model *m)
 	free(m);
 }
 
+size_t model_memory(const struct model *m)
+{
+	return m == NULL ? 0 : sizeof(*m) + m->prompt.text.size + m->completion.text.size;
+}
+
 void model_request(struct model *m, const uint8_t *data, size_t len)
 {
 	look(&m->request, &m->asked, data, len);

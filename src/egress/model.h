@@ -12,6 +12,7 @@ struct model;
 /* NULL if the path is none of a model API's. prompts: keep them, too. */
 struct model *model_new(const char *path, bool prompts);
 void model_free(struct model *m);
+size_t model_memory(const struct model *m); /* bytes that it has allocated; m may be NULL */
 void model_request(struct model *m, const uint8_t *data, size_t len); /* body as it passes */
 void model_response(struct model *m, int status, struct http1_span content_type);
 /* Body as it passes, not compressed. since_ns: since the request began. */

@@ -443,6 +443,56 @@ static void covers_long_values(void)
 	free(out);
 }
 
+/* Two long values with the same end: where the longer one is, all of it is covered, whichever was
+ * given first. */
+static void covers_the_longer_value(void)
+{
+	const size_t n = 5000, more = 1000;
+	char *longer = malloc(n + more + 1);
+	uint8_t *text = malloc(n + more);
+	struct err e;
+
+	CHECK(longer != NULL && text != NULL);
+	for (uint32_t i = 0, x = 7; i < n + more; i++, x = x * 1664525 + 1013904223)
+		longer[i] = (char)('a' + (x >> 16) % 26);
+	longer[n + more] = '\0';
+	for (int first = 0; first < 2; first++) {
+		const char *values[] = { longer + (first == 0 ? more : 0),
+					 longer + (first == 0 ? 0 : more) };
+		size_t lens[] = { strlen(values[0]), strlen(values[1]) };
+		struct mask *m = mask_new(values, lens, 2, NULL, 0, &e);
+
+		CHECK(m != NULL);
+		memcpy(text, longer, n + more);
+		CHECK(mask_text(m, NULL, text, n + more) > 0);
+		for (size_t i = 0; i < n + more; i++)
+			CHECK(text[i] == '*');
+		mask_free(m);
+	}
+	free(longer);
+	free(text);
+}
+
+/* What a stream holds is counted, also while its mask is gone. */
+static void counts_memory(void)
+{
+	static char value[MASK_VALUE_MAX];
+	static uint8_t data[16384], out[sizeof(data) + 2 * MASK_VALUE_MAX];
+	struct mask_stream s = { 0 };
+	struct mask *m;
+
+	CHECK(mask_stream_memory(&s) == 0);
+	memset(value, 'v', sizeof(value) - 1);
+	m = one(value, NULL);
+	for (int i = 0; i < 8; i++)
+		(void)mask_feed(m, &s, data, sizeof(data), out);
+	mask_free(m);
+	CHECK(mask_stream_held(&s) > 65536 &&
+	      mask_stream_memory(&s) > mask_stream_held(&s) + 65536);
+	mask_stream_release(&s);
+	CHECK(mask_stream_memory(&s) == 0);
+}
+
 TEST_MAIN({ "covers the value", covers_the_value }, { "shows parts", shows_parts },
 	  { "covers base64", covers_base64 }, { "covers percent-encoding", covers_percent },
 	  { "covers JSON", covers_json }, { "covers HTML", covers_html },
@@ -451,4 +501,6 @@ TEST_MAIN({ "covers the value", covers_the_value }, { "shows parts", shows_parts
 	  { "lets go by ticks", lets_go_by_ticks }, { "lets words go", lets_words_go },
 	  { "tells nothing of parts", tells_nothing_of_parts }, { "is not parted", is_not_parted },
 	  { "finds many", finds_many }, { "changes masks", changes_masks },
-	  { "is linear", is_linear }, { "covers long values", covers_long_values })
+	  { "is linear", is_linear }, { "covers long values", covers_long_values },
+	  { "covers the longer value", covers_the_longer_value },
+	  { "counts memory", counts_memory })
