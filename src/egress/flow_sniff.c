@@ -115,19 +115,32 @@ void flow_handshake(struct flow *f)
 		flow_refuse(f, e.msg, HELLO_ACCESS_DENIED);
 }
 
+/* Can the server know a secret: by the name or the address of the connection, or by the name that
+ * the program says to an address? */
+static bool can_know(const struct flow *f)
+{
+	struct guest *g = f->guest;
+	struct policy_target to = aim_target(&f->aim);
+	struct mask_pick known;
+
+	if (secrets_known_there(g->secrets, g->policy, &g->sent, &to, &known))
+		return true;
+	if (f->aim.host[0] || !f->sni[0])
+		return false;
+	to.host = f->sni;
+	return secrets_known_also(g->secrets, g->policy, &g->sent, &to, &known);
+}
+
 /* Could the name that counts be hidden in what cannot be read? Only if nobody looks inside. Nor
- * could a secret be put in there that is bound to this host. */
+ * could a secret be put in there that is bound to this host, or be masked in the answer. */
 static bool must_terminate(const struct flow *f, const struct hello *h)
 {
 	const struct policy_rule *rule = f->answer.rule;
 	enum policy_tls mode = rule ? rule->tls : POLICY_TLS_AUTO;
-	struct policy_target to = aim_target(&f->aim);
-	struct mask_pick known;
 
 	if (f->answer.verdict == POLICY_LOOK || mode != POLICY_TLS_AUTO)
 		return f->answer.verdict == POLICY_LOOK || mode == POLICY_TLS_TERMINATE;
-	return f->aim.host[0] && (h->ech || secrets_known_there(f->guest->secrets, f->guest->policy,
-								&f->guest->sent, &to, &known));
+	return (f->aim.host[0] && h->ech) || can_know(f);
 }
 
 /* Out of the socket, and kept as they were looked at. */

@@ -148,12 +148,30 @@ static bool is_retriable(const struct gateway *x)
 	return false;
 }
 
-void gateway_know(struct gateway *x)
+/* A name that the program says over a connection to an address. */
+static void know_by_name(struct gateway *x, const char *host)
 {
 	struct policy_target to = aim_target(&x->aim);
 
+	to.host = host;
+	if (host[0] && secrets_known_also(x->guest->secrets, x->guest->policy, &x->guest->sent, &to,
+					  &x->known))
+		x->knows = true;
+}
+
+void gateway_know(struct gateway *x)
+{
+	struct policy_target to = aim_target(&x->aim);
+	struct aim named = { 0 };
+	const char *why;
+
 	x->knows = secrets_known_there(x->guest->secrets, x->guest->policy, &x->guest->sent, &to,
 				       &x->known);
+	if (x->aim.host[0])
+		return;
+	know_by_name(x, x->flow->sni);
+	if (x->r.host.n > 0 && aim_read(x->guest, x->r.host, x->aim.port, &named, &why) == 0)
+		know_by_name(x, named.host);
 }
 
 static void use_secrets(struct gateway *x)
@@ -265,6 +283,10 @@ void gateway_request(struct gateway *x, size_t n)
 
 /* ---- bodies that are collected */
 
+/* A body is read as JSON, searched for placeholders and copied, all in one turn: as much work as if
+ * so many times its bytes were moved. */
+#define BODY_WEIGHT 16
+
 /* One piece; false if no more fits. */
 static bool collect_piece(struct gateway *x, const void *data, size_t n)
 {
@@ -312,6 +334,7 @@ static int collect_more(struct gateway *x)
 			b->left -= data.n;
 		b->done = b->framing == HTTP1_LENGTH && b->left == 0;
 		fifo_consume(in, data.n);
+		share_turn_moved(x->guest, data.n);
 	}
 	return b->done ? 1 : 0;
 }
@@ -351,6 +374,7 @@ void gateway_collect(struct gateway *x)
 		gateway_fail(x, 400, "the body of the request is malformed, or too long");
 		return;
 	}
+	share_turn_moved(x->guest, BODY_WEIGHT * x->collected.len);
 	if (x->model && x->collected.len > 0)
 		model_request(x->model, x->collected.data, x->collected.len);
 	if (got == 1 && !put_secrets(x))

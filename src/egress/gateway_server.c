@@ -24,10 +24,15 @@ static void make_key(const struct gateway *x, struct upstream_key *ret)
 static void send_head(struct gateway *x)
 {
 	size_t n = x->ask.len;
+	char at[IP_TEXT_MAX];
 
 	if (gateway_left(x, USED_OUT, n) < n) {
 		gateway_spent(x, USED_OUT);
 		return;
+	}
+	if (x->use.names[0]) { /* the server can be reached by its address, too */
+		ip_format(&x->up->at, at);
+		sent_add(&x->guest->sent, at, x->use.names);
 	}
 	x->state = GATEWAY_EXCHANGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);

@@ -37,6 +37,10 @@ struct secrets_use {
  * none. */
 bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
 			 const struct policy_target *to, struct mask_pick *ret);
+/* The same for a further name of the same server, which a program says over a connection to an
+ * address. Adds to ret. */
+bool secrets_known_also(const struct secrets *s, const struct policy *p, const struct sent *sent,
+			const struct policy_target *to, struct mask_pick *ret);
 
 /* By a new order: is a secret that was put into this request gone, or another one, or no longer for
  * it? u->rule and u->now_ms are those of now. */

@@ -48,16 +48,27 @@ static void know_by_host(struct known *k, const struct sent *sent, const char *h
 			know(k, s->n + i);
 }
 
+bool secrets_known_also(const struct secrets *s, const struct policy *p, const struct sent *sent,
+			const struct policy_target *to, struct mask_pick *ret)
+{
+	struct known k = { .s = s, .ret = ret };
+	char text[IP_TEXT_MAX];
+
+	if (s == NULL || s->mask == NULL)
+		return false;
+	if (to->host != NULL) {
+		know_by_host(&k, sent, to->host);
+	} else {
+		ip_format(&to->ip, text);
+		know_by_host(&k, sent, text);
+	}
+	policy_secrets(p, to, on_rule, &k);
+	return k.any;
+}
+
 bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
 			 const struct policy_target *to, struct mask_pick *ret)
 {
-	struct known k = { .s = s, .ret = ret };
-
 	*ret = (struct mask_pick){ 0 };
-	if (s == NULL || s->mask == NULL)
-		return false;
-	if (to->host != NULL)
-		know_by_host(&k, sent, to->host);
-	policy_secrets(p, to, on_rule, &k);
-	return k.any;
+	return secrets_known_also(s, p, sent, to, ret);
 }

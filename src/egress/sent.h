@@ -1,4 +1,5 @@
-/* sent.h - which secrets were put into requests of a guest, and to which hosts. Pure.
+/* sent.h - which secrets were put into requests of a guest, and to which hosts and
+ * addresses. Pure.
  *
  * A server that was sent a value can know it until the session ends, also when no rule sends it
  * there any more: secrets_known_there() asks. Of more than SENT_MAX pairs the last are kept. */
@@ -6,7 +7,7 @@
 
 #include "host.h"
 
-#define SENT_MAX 256
+#define SENT_MAX 512
 #define SENT_NAME_MAX 64
 
 struct sent_one {

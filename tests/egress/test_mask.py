@@ -282,6 +282,24 @@ def test_neighbours(egress):
     good.detach()
 
 
+def test_by_address(w, egress):
+    """The bound server, reached by its address with its name in Host or SNI, is masked as by its name."""
+    address = "93.184.216.34"
+    cell = egress.cell({"default": "allow", "rules": []}, SECRETS)
+    r = ask(cell.connect(address, 80), get("/stored", "api.example"))
+    tap.ok(r and SECRET.encode() not in r.body and COVER.encode() in r.body, "by address, with Host", r and r.body)
+    r = ask(cell.tls(address, sni="api.example"), get("/stored", "api.example"))
+    tap.ok(r and SECRET.encode() not in r.body and COVER.encode() in r.body, "by address, with SNI", r and r.body)
+    r = ask(cell.connect("93.184.216.35", 80), get("/stored", "www.example"))
+    tap.ok(r and SECRET.encode() in r.body, "another server is not masked", r and r.body)
+    r = ask(cell.connect(address, 80), get("/stored", "x.example"))
+    tap.ok(r and SECRET.encode() in r.body, "the address alone says nothing at first", r and r.body)
+    ask(cell.tls("api.example"), get("/", "api.example", f"Authorization: Bearer {PLACEHOLDER}\r\n"))
+    r = ask(cell.connect(address, 80), get("/stored", "x.example"))
+    tap.ok(r and SECRET.encode() not in r.body, "an address that a secret was sent to is masked", r and r.body)
+    cell.detach()
+
+
 def test_records(egress):
     """Values are covered in the texts of a record, whatever they are, and the record stays what it is."""
     now = str(int(time.time() * 1000))
@@ -312,6 +330,7 @@ def main():
         test_after_the_rule(w, cell)
         cell.detach()
         test_neighbours(egress)
+        test_by_address(w, egress)
         test_records(egress)
     finally:
         tap.same(egress.close(), 0, "and ends well with its channel")
