@@ -77,12 +77,6 @@ void secrets_note(const struct secret *s, struct secrets_use *u)
 			       s->name);
 }
 
-bool secrets_holds(struct http1_span text, const struct secret *s)
-{
-	return s->placeholder != NULL && text.n >= s->placeholder_len &&
-	       memmem(text.p, text.n, s->placeholder, s->placeholder_len) != NULL;
-}
-
 /* ---- headers */
 
 static bool is_for_header(const struct secret *s, struct http1_span name)
@@ -93,59 +87,60 @@ static bool is_for_header(const struct secret *s, struct http1_span name)
 	return s->in_header;
 }
 
+static bool may_be_in(const struct secret *x, const struct secrets_use *u, struct http1_span header,
+		      bool basic)
+{
+	return secrets_may(x, u) && (basic ? x->in_basic : is_for_header(x, header)) &&
+	       (basic || http1_is_value(x->value, x->len));
+}
+
 /* Which of them is in the text of a header and may be there, as a set; those that may not are
  * misused. */
 static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http1_span header,
 		     struct http1_span text, bool basic)
 {
-	uint64_t set = 0;
+	uint64_t set = 0, seen = 0;
+	const struct secret *x;
 
-	for (size_t i = 0; i < s->n; i++) {
-		const struct secret *x = &s->all[i];
+	for (size_t at = 0; (x = secrets_place(s, text, &at)) != NULL; at++) {
+		uint64_t bit = 1ULL << (x - s->all);
 
-		if (!secrets_holds(text, x))
+		if ((seen & bit) != 0)
 			continue;
-		if (secrets_may(x, u) && (basic ? x->in_basic : is_for_header(x, header)) &&
-		    (basic || http1_is_value(x->value, x->len)))
-			set |= 1ULL << i;
+		seen |= bit;
+		if (may_be_in(x, u, header, basic))
+			set |= bit;
 		else
 			u->misused = true;
 	}
 	return set;
 }
 
-/* The one of the set whose placeholder is at p. */
-static const struct secret *at_place(const struct secrets *s, uint64_t set, const char *p, size_t n)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		const struct secret *x = &s->all[i];
-
-		if ((set >> i & 1) != 0 && x->placeholder_len <= n &&
-		    memcmp(p, x->placeholder, x->placeholder_len) == 0)
-			return x;
-	}
-	return NULL;
-}
-
 /* Copies the text with those of the set put in. Values are not looked at again. */
 static int put_in(const struct secrets *s, struct secrets_use *u, uint64_t set,
 		  struct http1_span text, char *ret, size_t cap)
 {
-	size_t n = 0;
+	const struct secret *x;
+	size_t n = 0, copied = 0, at = 0;
 
-	for (size_t i = 0; i < text.n;) {
-		const struct secret *x = at_place(s, set, text.p + i, text.n - i);
-		size_t len = x == NULL ? 1 : x->len;
-
-		if (len > cap - n)
+	while ((x = secrets_place(s, text, &at)) != NULL) {
+		if ((set >> (x - s->all) & 1) == 0) {
+			at++;
+			continue;
+		}
+		if (at - copied > cap - n || x->len > cap - n - (at - copied))
 			return -1;
-		memcpy(ret + n, x == NULL ? text.p + i : x->value, len);
-		n += len;
-		i += x == NULL ? 1 : x->placeholder_len;
-		if (x != NULL)
-			secrets_note(x, u);
+		memcpy(ret + n, text.p + copied, at - copied);
+		n += at - copied;
+		memcpy(ret + n, x->value, x->len);
+		n += x->len;
+		copied = at += x->placeholder_len;
+		secrets_note(x, u);
 	}
-	return (int)n;
+	if (text.n - copied > cap - n)
+		return -1;
+	memcpy(ret + n, text.p + copied, text.n - copied);
+	return (int)(n + text.n - copied);
 }
 
 #define BASIC_MAX 4096

@@ -85,26 +85,21 @@ static void put_form(struct buf *b, const char *p, size_t n)
  * something follows. */
 static void replace(struct work *w, const char *field, size_t from, size_t to, enum kind kind)
 {
-	uint64_t set = 0;
+	struct http1_span text = { (const char *)w->body, to };
+	const struct secret *x;
+	size_t i = from;
 
-	for (size_t k = 0; k < w->s->n; k++)
-		if ((w->may >> k & 1) != 0 && is_field(&w->s->all[k], field))
-			set |= 1ULL << k;
-	for (size_t i = from; set != 0 && i < to; i++)
-		for (size_t k = 0; k < w->s->n; k++) {
-			const struct secret *x = &w->s->all[k];
-
-			if ((set >> k & 1) == 0 || to - i < x->placeholder_len ||
-			    memcmp(w->body + i, x->placeholder, x->placeholder_len) != 0)
-				continue;
-			buf_put(&w->made, w->body + w->copied, i - w->copied);
-			(kind == JSON ? put_json : put_form)(&w->made, x->value, x->len);
-			w->copied = i + x->placeholder_len;
-			i = w->copied - 1;
-			w->changed = true;
-			secrets_note(x, w->u);
-			break;
+	while (w->may != 0 && (x = secrets_place(w->s, text, &i)) != NULL) {
+		if ((w->may >> (x - w->s->all) & 1) == 0 || !is_field(x, field)) {
+			i++;
+			continue;
 		}
+		buf_put(&w->made, w->body + w->copied, i - w->copied);
+		(kind == JSON ? put_json : put_form)(&w->made, x->value, x->len);
+		w->copied = i += x->placeholder_len;
+		w->changed = true;
+		secrets_note(x, w->u);
+	}
 }
 
 static uint64_t find_allowed(const struct secrets *s, const struct secrets_use *u)
@@ -162,9 +157,10 @@ static bool walk_form(struct work *w, size_t len)
 /* A placeholder that is still there does not belong there. */
 static void find_misuse(struct work *w, const uint8_t *body, size_t len)
 {
-	for (size_t i = 0; i < w->s->n; i++)
-		if (secrets_holds((struct http1_span){ (const char *)body, len }, &w->s->all[i]))
-			w->u->misused = true;
+	size_t at = 0;
+
+	if (secrets_place(w->s, (struct http1_span){ (const char *)body, len }, &at) != NULL)
+		w->u->misused = true;
 }
 
 int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_span content_type,

@@ -37,6 +37,10 @@ struct secrets {
 	struct secret_other *others; /* owned */
 	size_t nothers;
 	struct mask *mask; /* owned */
+	/* secrets_place.c: */
+	uint8_t places[SECRETS_MAX]; /* those that have a placeholder, sorted by it */
+	size_t nplaces;
+	size_t prefix; /* bytes that all placeholders begin with */
 };
 
 bool secrets_host_fits(const struct host_pattern *hosts, size_t n, const char *host);
@@ -44,4 +48,8 @@ bool secrets_host_fits(const struct host_pattern *hosts, size_t n, const char *h
 bool secrets_may(const struct secret *s, const struct secrets_use *u);
 /* It was. */
 void secrets_note(const struct secret *s, struct secrets_use *u);
-bool secrets_holds(struct http1_span text, const struct secret *s);
+/* Once, when all are read. A placeholder that begins with another one is refused. */
+int secrets_places_make(struct secrets *s, struct err *e) MUST_USE;
+/* The secret whose placeholder is the next at *at or behind it; sets *at to where it begins. NULL:
+ * there is none. */
+const struct secret *secrets_place(const struct secrets *s, struct http1_span text, size_t *at);
