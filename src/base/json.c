@@ -227,8 +227,13 @@ void json_end_text(struct json *j)
 
 void json_raw(struct json *j, const char *name, const char *value)
 {
+	json_raw_bytes(j, name, value, strlen(value));
+}
+
+void json_raw_bytes(struct json *j, const char *name, const char *value, size_t n)
+{
 	begin(j, name);
-	put_text(j, value);
+	put(j, value, n);
 }
 
 void json_uint(struct json *j, const char *name, uint64_t value)

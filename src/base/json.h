@@ -43,6 +43,7 @@ void json_add_text(struct json *j, const void *value, size_t n);
 void json_end_text(struct json *j);
 /* A value that is JSON already. */
 void json_raw(struct json *j, const char *name, const char *value);
+void json_raw_bytes(struct json *j, const char *name, const char *value, size_t n);
 void json_uint(struct json *j, const char *name, uint64_t value);
 void json_int(struct json *j, const char *name, int64_t value);
 void json_bool(struct json *j, const char *name, bool value);

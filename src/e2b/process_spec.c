@@ -85,7 +85,11 @@ static void write_value(struct json *j, const char *name, const json_t *value)
 		json_raw(j, name, text);
 }
 
-/* What List will say of it. */
+/* What is kept of a process: {"tag":TAG,"config":CONFIG}, the tag null if it has none. So both are
+ * found without parsing. */
+#define KEPT_TAG "{\"tag\":"
+#define KEPT_CONFIG ",\"config\":"
+
 static int keep(struct process_spec *s, const json_t *process, const char *tag, struct err *e)
 {
 	const char *cmd = (const char *)s->strings.data;
@@ -94,6 +98,8 @@ static int keep(struct process_spec *s, const json_t *process, const char *tag, 
 	for (bool whole = true;; whole = false) {
 		json_init_heap(&j, PROCESS_SPEC_CLIENT_MAX);
 		json_open(&j, NULL, '{');
+		json_text(&j, "tag", tag);
+		json_open(&j, "config", '{');
 		json_bytes(&j, "cmd", cmd, whole || strlen(cmd) < CWD_MAX ? strlen(cmd) : CWD_MAX);
 		if (whole) {
 			write_value(&j, "args", rpc_member(process, "args"));
@@ -101,8 +107,7 @@ static int keep(struct process_spec *s, const json_t *process, const char *tag, 
 		}
 		if (s->cwd != NULL)
 			json_text(&j, "cwd", s->cwd);
-		if (tag != NULL)
-			json_text(&j, "tag", tag);
+		json_close(&j, '}');
 		json_close(&j, '}');
 		if (json_ok(&j) || !whole)
 			break;
@@ -196,7 +201,31 @@ void process_spec_default(struct process_spec *s, const char *others, size_t len
 	s->envc++;
 }
 
-void process_spec_show(struct json *j, const char *client, const char *command)
+/* How long the kept tag is, as JSON, behind KEPT_TAG. */
+static size_t tag_length(const char *at)
+{
+	size_t n = 1;
+
+	if (*at != '"')
+		return strncmp(at, "null", 4) == 0 ? 4 : 0;
+	while (at[n] != '"' && at[n] != '\0')
+		n += at[n] == '\\' && at[n + 1] != '\0' ? 2 : 1;
+	return at[n] == '"' ? n + 1 : n;
+}
+
+/* The tag, as JSON; NULL: what is kept has another form (an earlier version kept it). */
+static const char *kept_tag(const char *client, size_t *ret_len)
+{
+	const char *at = client + strlen(KEPT_TAG);
+
+	if (strncmp(client, KEPT_TAG, strlen(KEPT_TAG)) != 0)
+		return NULL;
+	*ret_len = tag_length(at);
+	return strncmp(at + *ret_len, KEPT_CONFIG, strlen(KEPT_CONFIG)) == 0 ? at : NULL;
+}
+
+/* As earlier versions kept it: the members of both in one object. */
+static void show_parsed(struct json *j, const char *client, const char *command)
 {
 	struct err e;
 	json_t *kept = *client == '\0' ? NULL : rpc_parse(client, strlen(client), &e);
@@ -218,7 +247,22 @@ void process_spec_show(struct json *j, const char *client, const char *command)
 	json_decref(kept);
 }
 
-bool process_spec_has_tag(const char *client, const char *tag)
+void process_spec_show(struct json *j, const char *client, const char *command)
+{
+	size_t n = 0;
+	const char *tag = kept_tag(client, &n), *config;
+
+	if (tag == NULL) {
+		show_parsed(j, client, command);
+		return;
+	}
+	config = tag + n + strlen(KEPT_CONFIG);
+	json_raw_bytes(j, "config", config, strlen(config) - 1); /* without the outer bracket */
+	if (*tag == '"')
+		json_raw_bytes(j, "tag", tag, n);
+}
+
+static bool has_parsed_tag(const char *client, const char *tag)
 {
 	const char *own = NULL;
 	struct err e;
@@ -232,6 +276,20 @@ bool process_spec_has_tag(const char *client, const char *tag)
 	       strcmp(own, tag) == 0;
 	json_decref(kept);
 	return same;
+}
+
+bool process_spec_has_tag(const char *client, const char *tag)
+{
+	size_t n = 0;
+	const char *own = kept_tag(client, &n);
+	char text[6 * TAG_MAX + 3];
+	struct json j;
+
+	if (own == NULL)
+		return has_parsed_tag(client, tag);
+	json_init(&j, text, sizeof(text));
+	json_text(&j, NULL, tag);
+	return json_ok(&j) && *own == '"' && j.len == n && memcmp(own, text, n) == 0;
 }
 
 int process_selector_read(const json_t *message, struct process_selector *ret, struct err *e)

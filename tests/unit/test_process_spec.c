@@ -133,6 +133,30 @@ static void what_list_says(void)
 	shown("", "sleep 1", "{\"config\":{\"cmd\":\"sleep 1\"}}");
 }
 
+/* What is kept is not parsed anew for each question: the tag is in front, and the rest, which is no
+ * JSON here, is neither read nor changed. */
+static void kept_text_is_not_parsed(void)
+{
+	static const char kept[] = "{\"tag\":\"a\\\"\\\\\",\"config\":{\"cmd\":nonsense}}";
+
+	CHECK(process_spec_has_tag(kept, "a\"\\") && !process_spec_has_tag(kept, "a"));
+	CHECK(!process_spec_has_tag(kept, "a\\\"\\\\"));
+	shown(kept, "", "{\"config\":{\"cmd\":nonsense},\"tag\":\"a\\\"\\\\\"}");
+	CHECK(!process_spec_has_tag("{\"tag\":null,\"config\":{\"cmd\":\"x\"}}", "null"));
+	shown("{\"tag\":null,\"config\":{\"cmd\":\"x\"}}", "", "{\"config\":{\"cmd\":\"x\"}}");
+}
+
+/* Of executions that an earlier version started. */
+static void earlier_forms_are_read(void)
+{
+	static const char kept[] = "{\"cmd\":\"x\",\"args\":[\"y\"],\"cwd\":\"/\",\"tag\":\"t\"}";
+
+	CHECK(process_spec_has_tag(kept, "t") && !process_spec_has_tag(kept, "u"));
+	shown(kept, "",
+	      "{\"config\":{\"cmd\":\"x\",\"args\":[\"y\"],\"cwd\":\"/\"},\"tag\":\"t\"}");
+	shown("{\"tag\":\"unfinished", "x", "{\"config\":{\"cmd\":\"x\"}}");
+}
+
 static void long_ones_are_kept_short(void)
 {
 	static char text[300000];
@@ -144,7 +168,7 @@ static void long_ones_are_kept_short(void)
 	memset(text + n, 'x', 200000);
 	(void)snprintf(text + n + 200000, 64, "\"]}}");
 	CHECK(understood(text, &s) == 0 && s.argc == 2 && s.strings.len == 200003);
-	CHECK_STR(s.client, "{\"cmd\":\"c\",\"tag\":\"t\"}");
+	CHECK_STR(s.client, "{\"tag\":\"t\",\"config\":{\"cmd\":\"c\"}}");
 	process_spec_release(&s);
 }
 
@@ -228,5 +252,7 @@ TEST_MAIN({ "a request as the SDK sends it", as_the_sdk_sends_it }, { "a termina
 	  { "mistakes name their member", mistakes },
 	  { "defaults of the environment", defaults_of_the_environment },
 	  { "what List says", what_list_says },
+	  { "kept text is not parsed", kept_text_is_not_parsed },
+	  { "earlier forms are read", earlier_forms_are_read },
 	  { "long commands are kept without arguments", long_ones_are_kept_short },
 	  { "selectors", selectors }, { "how a process ended", ends }, { "data", data })
