@@ -144,6 +144,7 @@ static void on_chores(struct loop_timer *t)
 	secret_chores(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_sample_all(c);
+	log_removal_retry(c);
 	retention_start(c);
 	look_at_memory(c);
 	checkpoint(c);
@@ -193,7 +194,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->loop = l;
 	c->store = s;
 	c->o = *o;
-	c->cells_fd = c->output_fd = -1;
+	c->cells_fd = c->output_fd = c->removed_fd = -1;
 	fd_room_init(&c->fds);
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
@@ -222,9 +223,10 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	n = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", c->boot_id,
 			 sizeof(c->boot_id), e);
 	if (n < 0 || pipe_io_setup(e) < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
-	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 || tenant_load_all(c, e) < 0 ||
-	    tenant_first(c, e) < 0 || session_mask_setup(c, e) < 0 ||
-	    session_policy_setup(c, e) < 0 || secret_start(c, e) < 0) {
+	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 ||
+	    log_removal_setup(c, e) < 0 || tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0 ||
+	    session_mask_setup(c, e) < 0 || session_policy_setup(c, e) < 0 ||
+	    secret_start(c, e) < 0) {
 		core_free(c);
 		return NULL;
 	}
@@ -262,6 +264,7 @@ void core_free(struct core *c)
 	mask_free(c->mask);
 	fd_reserve_release(&c->fds.reserve);
 	io_close_all(&c->cells_fd, 1);
+	log_removal_release(c);
 	io_close_all(&c->output_fd, 1);
 	io_close_all(&c->meminfo_fd, 1);
 	while (c->tenants != NULL) {

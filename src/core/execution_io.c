@@ -97,7 +97,7 @@ static void move_held(struct execution *x, int i, bool all)
 		output_mask_release(&x->mask[i]);
 		return;
 	}
-	output_room_make(x, output_log_need(&x->log, x->out[i]));
+	output_room_make(x, output_log_need(&x->log, x->out[i]), false);
 	(all ? output_mask_flush : output_mask_tick)(&x->mask[i], m, &x->log, stream_of(i),
 						     x->out[i], core_now_ms());
 	output_room_count(x, before);
@@ -157,7 +157,7 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 	struct err e;
 	int got;
 
-	output_room_make(x, output_log_need(&x->log, x->out[i]));
+	output_room_make(x, output_log_need(&x->log, x->out[i]), !x->draining);
 	x->log.patient = x->log.patient && can_wait;
 	got = move_some(x, i, &e);
 	output_room_count(x, before);
@@ -264,6 +264,7 @@ static bool is_due(const struct execution *x, int i)
 /* Moves what is due, as far as this turn allows. True when all of it has moved. */
 static bool drain_some(struct execution *x, bool can_wait)
 {
+	x->draining = true;
 	for (int i = 0; i < 2; i++)
 		for (int rounds = ROUNDS; is_due(x, i) && rounds > 0; rounds--) {
 			uint64_t before = x->log.said[i];
@@ -276,6 +277,7 @@ static bool drain_some(struct execution *x, bool can_wait)
 			else if (x->log.said[i] == before)
 				break;
 		}
+	x->draining = false;
 	for (int i = 0; i < 2; i++) {
 		if (x->out[i] >= 0 && is_over(x->out[i]))
 			close_out(x, i);

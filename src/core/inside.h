@@ -11,6 +11,7 @@
 #include "journal.h"
 #include "keeper_link.h"
 #include "live_cell.h"
+#include "log_removal.h"
 #include "net_log.h"
 #include "net_used.h"
 #include "output_log.h"
@@ -44,6 +45,7 @@ struct tenant {
 	unsigned diffs;	     /* being read */
 	uint64_t kept_bytes; /* in the logs of its executions, ended sessions' included */
 	struct job_queue work;
+	struct log_removal removal;
 	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_room.c */
 	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_room.c */
 	struct tally tally;		      /* kept by src/net on its behalf */
@@ -78,6 +80,7 @@ struct core {
 	struct policy_memo *merged; /* owned: the last merged policies */
 	int cells_fd;		    /* owned: RUN/cells */
 	int output_fd;		    /* owned: STATE/output */
+	int removed_fd;		    /* owned: STATE/output/removed */
 	char boot_id[40];
 	uint64_t started_ns;
 	bool recovered, draining;
@@ -111,6 +114,9 @@ struct core {
 		size_t left;
 	} last_turn; /* bytes that execution_drain_last() may mask in the turn that began at at_ns
 		      */
+	struct log_removal removal;	   /* of what an earlier daemon left */
+	struct removed_log_list held_logs; /* being read */
+	unsigned old_logs;		   /* that retention has removed, still taking space */
 	struct sampling sampling;
 	uint64_t cell_memory_bytes; /* of all cells, at the last look */
 	struct journal_listener *listeners;
@@ -191,6 +197,7 @@ struct execution {
 	struct loop_fd watch_in, watch_out[2];
 	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
+	bool draining;	 /* what is due at its end moves, see output_room_make() */
 	bool forget_due; /* PID 1 may forget it, and is told when everybody else has been */
 	bool killing;	 /* PID 1 will say when the tree is dead */
 	char why[160];	 /* what row.error points to, if it is not a constant */
@@ -342,8 +349,9 @@ struct execution *execution_by_handle(struct session *s, uint32_t handle);
 /* session_mask.c: the node's mask, of its settings. */
 int session_mask_setup(struct core *c, struct err *e) MUST_USE;
 
-/* output_room.c: sets by how much the log may grow, having tried to make room for need bytes. */
-void output_room_make(struct execution *x, uint64_t need);
+/* output_room.c: sets by how much the log may grow, having tried to make room for need bytes.
+ * can_wait: later will do, if the space of logs that went before is not free yet. */
+void output_room_make(struct execution *x, uint64_t need, bool can_wait);
 /* The log has grown from that size, or has shrunk. */
 void output_room_count(struct execution *x, uint64_t before);
 /* Logs of so many bytes were removed with their session's record. */

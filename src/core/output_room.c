@@ -13,7 +13,9 @@
  * bytes of a file that is not there. Readers go by the file, and the row is set right when its turn
  * comes: it is one of the first to be removed.
  *
- * Not many are removed at a time. What finds no room yet waits in its pipe for the next turn. */
+ * Not many are removed at a time, and their space is freed in pieces (log_removal.c). What finds no
+ * room yet waits in its pipe for a later turn, and so does what would need more removed while the
+ * tenant's removed logs still take much space. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,19 +28,20 @@
 
 #define LOOK_MAX 64
 #define REMOVE_MAX 16
-#define REMOVE_BYTES_MAX (64U << 20) /* that are worth a turn of the loop */
 
 /* False if it must stay. */
 static bool remove_file(const struct session *s, const char *id)
 {
-	char name[STORE_ID_MAX + 8];
+	char name[LOG_NAME_MAX];
+	uint64_t bytes;
 	OWN_FD fd = -1;
 
 	(void)snprintf(name, sizeof(name), "%s.log", id);
 	fd = output_log_open(s->core->output_fd, name, O_RDONLY);
 	if (fd < 0)
 		return errno == ENOENT; /* by a daemon that could not write it down */
-	return flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(s->core->output_fd, name, 0) == 0;
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	       log_removal_add(s->core, s->tenant, name, LOG_MAKES_ROOM, &bytes);
 }
 
 /* Live ones stay, unless nothing more can come of them and they only wait to be freed. */
@@ -49,7 +52,7 @@ static bool is_needed(struct session *s, const char *id)
 	return x != NULL && (!x->complete || x->followers != NULL || x->unsaved);
 }
 
-/* Removes logs until that many bytes are gone, or it has been long enough. Returns what is gone; 0
+/* Removes logs until that many bytes are gone, or enough logs for a turn. Returns what is gone; 0
  * also if the store could not be told. */
 static uint64_t remove_logs(struct session *s, uint64_t bytes)
 {
@@ -109,16 +112,17 @@ static uint64_t room_of(const struct session *s)
 	return g->tenant_max_output > 0 && left < room ? left : room;
 }
 
-void output_room_make(struct execution *x, uint64_t need)
+void output_room_make(struct execution *x, uint64_t need, bool can_wait)
 {
 	struct session *s = x->session;
 	uint64_t room = room_of(s);
 
 	x->log.patient = false;
 	x->log.asked = need;
-	if (need > room) {
-		uint64_t lack = need - room;
-		uint64_t gone = remove_logs(s, lack < REMOVE_BYTES_MAX ? lack : REMOVE_BYTES_MAX);
+	if (need > room && can_wait && log_removal_is_behind(s->tenant)) {
+		x->log.patient = true;
+	} else if (need > room) {
+		uint64_t gone = remove_logs(s, need - room);
 
 		take(&s->kept_bytes, gone);
 		output_room_gone(s->tenant, gone);

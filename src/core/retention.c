@@ -6,14 +6,14 @@
  * and it goes on until none of them finds anything. So it keeps up with what comes, and no turn of
  * the loop is long, however much there is.
  *
+ * The space of large logs is freed in pieces of its own (log_removal.c), and the next executions
+ * are deleted when that of the last ones is free.
+ *
  * A session goes from its leaves: first the log of an execution, then its row, the network records,
  * and the session last. Killed in between, the next daemon finds the rest by the session's row.
  *
  * It is started once a second, and after every so many events. */
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "inside.h"
 #include "log.h"
@@ -29,15 +29,12 @@ static void remove_log(const char *id, const char *tenant, void *cookie)
 {
 	struct core *c = cookie;
 	struct tenant *t = tenant_find(c, tenant);
-	char name[STORE_ID_MAX + 8];
-	struct stat st;
+	char name[LOG_NAME_MAX];
+	uint64_t bytes;
 
 	(void)snprintf(name, sizeof(name), "%s.log", id);
-	if (fstatat(c->output_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    unlinkat(c->output_fd, name, 0) < 0)
-		return;
-	if (t != NULL)
-		output_room_gone(t, (uint64_t)st.st_size);
+	if (log_removal_add(c, t, name, LOG_IS_OLD, &bytes) && t != NULL)
+		output_room_gone(t, bytes);
 }
 
 static void failed(const char *what, const struct err *e)
@@ -81,6 +78,8 @@ static bool retire(struct core *c)
 	struct err e;
 	int n;
 
+	if (c->old_logs > 0)
+		return false; /* started again when they are gone */
 	if (r->id[0] == '\0')
 		return find_session(c);
 	n = store_execution_delete_some(c->store, r->id, EXECUTIONS, remove_log, c, &e);

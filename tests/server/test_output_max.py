@@ -144,7 +144,7 @@ def test_too_much_for_all(server):
 
 def on_disk(server):
     folder = os.path.join(server.state, "output")
-    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder))
+    return sum(os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name != "removed")
 
 
 def test_too_much_for_a_tenant(_):
@@ -319,6 +319,38 @@ def test_killed_at_any_time(server):
     for y in ended_ones:
         size, said, cut = output(server, y)
         check(cut == "true" or size == said, f"{y['id']}: {size} of {said}, truncated {cut}")
+
+
+def removed(server):
+    return os.listdir(os.path.join(server.state, "output", "removed"))
+
+
+def test_killed_while_a_large_log_goes(_):
+    """Its space is freed in steps: the next daemon goes on, the row is true, and there is room."""
+    with Server(pool_size=1, session_output_max="160M", tenant_max_output="160M", retention="1s") as server:
+        s = server.create(timeout="1h")["id"]
+        x = say(server, s, 150, output_limit="256M")
+        is_whole(server, x, 150)
+        y = server.spawn(s, f"head -c {20 * MB} /dev/zero; read line", stdin_stream=True, output_limit="64M")
+        wait_for(lambda: removed(server) or not kept(server, x), 10, "the removal of the first log")
+        pid = server.kill("cordond")
+        wait_for(lambda: server.pid("cordond") not in (None, pid), 10, "cordond")
+        server.wait_ready()
+        wait_for(lambda: not removed(server), 10, "the end of what the killed one left")
+        equal(output(server, x), (0, 150 * MB, "true"))
+        wait_for(lambda: server.execution(y)["stdout_bytes"] == 20 * MB, 10, "what the other says")
+        equal(output(server, y), (20 * MB, 20 * MB, "false"))
+        is_whole(server, say(server, s, 130, output_limit="256M"), 130)
+        is_gone(server, x, 150)
+        server.stop()
+        left = os.path.join(server.state, "output", "removed", x["id"] + ".log")
+        with open(left, "wb") as f:
+            f.truncate(40 * MB)
+        os.chown(left, *(getattr(os.stat(os.path.dirname(left)), n) for n in ("st_uid", "st_gid")))
+        server.start()
+        wait_for(lambda: not removed(server), 10, "the end of a log that was half removed")
+        server.delete(s)
+        wait_for(lambda: on_disk(server) == 0 and not removed(server), 20, "the logs of an ended session")
 
 
 def test_e2b(server):

@@ -31,7 +31,7 @@ def pages(server, path, member, key="", most=100):
 
 
 def outputs(server):
-    return os.listdir(os.path.join(server.state, "output"))
+    return [name for name in os.listdir(os.path.join(server.state, "output")) if name != "removed"]
 
 
 def all_gone(server):
