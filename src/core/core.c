@@ -230,6 +230,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 		core_free(c);
 		return NULL;
 	}
+	tenant_remove_rest(c);
 	c->boot_id[strcspn(c->boot_id, "\n")] = '\0';
 	loop_timer_set(l, &c->chores, clock_now_ns() + 1000 * CLOCK_MS);
 	return c;

@@ -32,6 +32,13 @@
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND 127
 
+/* Where tenant_remove.c is. */
+struct tenant_removal {
+	struct core *core;
+	struct job job;
+	unsigned bucket; /* of the table of sessions */
+};
+
 struct tenant {
 	struct tenant *next;
 	struct store_tenant row;
@@ -46,6 +53,7 @@ struct tenant {
 	uint64_t kept_bytes; /* in the logs of its executions, ended sessions' included */
 	struct job_queue work;
 	struct log_removal removal;
+	struct tenant_removal end;
 	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_room.c */
 	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_room.c */
 	struct tally tally;		      /* kept by src/net on its behalf */
@@ -298,7 +306,8 @@ struct session *session_restore(struct core *c, struct tenant *t, const char *id
  * whose time is over are taken away. */
 int secret_start(struct core *c, struct err *e) MUST_USE;
 void secret_chores(struct core *c);
-void secret_delete_all(struct core *c, const struct tenant *t);
+/* Deletes one of the tenant's; false: there is none, or it could not. */
+bool secret_delete_one(struct core *c, const struct tenant *t);
 /* secret_order.c: checks the secrets of a new session, and gives it placeholders. */
 int secret_settle(struct session *s, struct err *e) MUST_USE;
 /* secret_way.c: appends "NAME=value" strings for an execution; wiped when it is released. */
@@ -363,6 +372,9 @@ void execution_kills_lost(struct session *s);
 
 /* tenant.c, journal.c, gauges.c */
 int tenant_load_all(struct core *c, struct err *e) MUST_USE;
+void tenant_forget_keys(void);
+/* tenant_remove.c: goes on with those that an earlier daemon was removing. */
+void tenant_remove_rest(struct core *c);
 void journal_tell(struct loop_task *t);
 void net_log_tell(struct loop_task *t);
 void gauges_setup(void);

@@ -216,19 +216,22 @@ static int first_name(const struct store_secret *row, void *cookie)
 	return 1;
 }
 
-void secret_delete_all(struct core *c, const struct tenant *t)
+bool secret_delete_one(struct core *c, const struct tenant *t)
 {
-	char name[STORE_NAME_MAX];
+	char name[STORE_NAME_MAX] = "";
 	struct err e;
 
-	do {
-		name[0] = '\0';
-		if (store_secret_list(c->store, t->row.id, "", 1, first_name, name, &e) < 0)
-			name[0] = '\0';
-	} while (name[0] != '\0' && secret_delete(c, t, name, &e) == 0);
-	if (name[0] != '\0')
-		log_error("a secret could not be removed", "tenant=%s secret=%s error=%s",
-			  t->row.id, name, e.msg);
+	if (store_secret_list(c->store, t->row.id, "", 1, first_name, name, &e) < 0) {
+		log_error("secrets could not be removed", "tenant=%s error=%s", t->row.id, e.msg);
+		return false;
+	}
+	if (name[0] == '\0')
+		return false;
+	if (secret_delete(c, t, name, &e) == 0)
+		return true;
+	log_error("a secret could not be removed", "tenant=%s secret=%s error=%s", t->row.id, name,
+		  e.msg);
+	return false;
 }
 
 /* ---- by itself */

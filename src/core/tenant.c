@@ -26,7 +26,7 @@ struct cached {
 };
 static struct cached cache[CACHE];
 
-static void forget_keys(void)
+void tenant_forget_keys(void)
 {
 	memset(cache, 0, sizeof(cache));
 }
@@ -188,40 +188,8 @@ int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *r
 	if (store_tenant_update(c->store, row, e) < 0)
 		return -1;
 	t->row = *row;
-	forget_keys();
+	tenant_forget_keys();
 	quota_serve_queues(c);
-	return 0;
-}
-
-static void stop_one(struct session *s, void *arg)
-{
-	(void)arg;
-	session_stop(s, SESSION_DELETED, "its tenant was removed");
-}
-
-int tenant_remove(struct core *c, struct tenant *t, struct err *e)
-{
-	struct store_tenant row = t->row;
-	struct err gone;
-
-	if (row.is_operator)
-		return err_set(e, ERR_CONFLICT, "the operator's tenant cannot be removed");
-	row.disabled = true;
-	/* Its name is free for another; its record stays as long as there are records of its
-	 * sessions. */
-	(void)snprintf(row.name, sizeof(row.name), "%s was %.*s", row.id,
-		       (int)(sizeof(row.name) - sizeof(row.id) - 8), t->row.name);
-	if (store_tenant_update(c->store, &row, e) < 0)
-		return -1;
-	t->row = row;
-	forget_keys();
-	IGNORED(store_key_revoke_all(c->store, row.id, core_now_ms(), e),
-		"the tenant is disabled, so its keys are worth nothing anyway");
-	(void)err_set(&gone, ERR_DENIED, "the tenant was removed");
-	quota_refuse_all(t, &gone);
-	grant_revoke(c, t, NULL);
-	session_each(c, t, stop_one, NULL);
-	secret_delete_all(c, t);
 	return 0;
 }
 
@@ -261,7 +229,7 @@ int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id
 		return -1;
 	if (e->code == ERR_NOT_FOUND || strcmp(row.tenant, t->row.id) != 0)
 		return err_set(e, ERR_NOT_FOUND, "no key %.40s", key_id);
-	forget_keys();
+	tenant_forget_keys();
 	if (store_key_revoke(c->store, key_id, core_now_ms(), e) < 0)
 		return -1;
 	grant_revoke(c, t, key_id);

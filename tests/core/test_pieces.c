@@ -1,5 +1,5 @@
 /* Goal: work that grows with what a tenant has is done in pieces of bounded size: the space of
- * removed logs. The pieces are run by hand here, and
+ * removed logs, the sessions and secrets of a removed tenant. The pieces are run by hand here, and
  * the effect of each is looked at. */
 #include <fcntl.h>
 #include <stdio.h>
@@ -126,10 +126,78 @@ static void what_is_read_is_left_whole(void)
 	bed_end();
 }
 
+/* ---- a removed tenant */
+
+#define SESSIONS 6
+
+static unsigned refused;
+
+static void on_made(struct completion *c, const struct err *e)
+{
+	(void)c;
+	CHECK(e != NULL);
+	refused++;
+}
+
+static int make_session(struct completion *made, struct err *e)
+{
+	struct session_spec spec = { .profile = -1 };
+	struct session *s;
+	unsigned retry;
+
+	*made = (struct completion){ .on_done = on_made };
+	return session_create(bed.core, bed.tenant, &spec, made, &s, &retry, e);
+}
+
+static void count_live(struct session *s, void *arg)
+{
+	unsigned *n = arg;
+
+	*n += s->row.state < SESSION_STOPPING;
+}
+
+static unsigned live(void)
+{
+	unsigned n = 0;
+
+	session_each(bed.core, bed.tenant, count_live, &n);
+	return n;
+}
+
+static void a_removed_tenant_is_stopped_in_pieces(void)
+{
+	struct completion made[SESSIONS + 1];
+	struct job *j;
+	struct err e;
+
+	bed_make(30000);
+	bed.way[KEEPER_CREATE] = BED_HOLD;
+	bed.tenant->row.is_operator = false;
+	bed.tenant->row.max_sessions = 0;
+	for (int i = 0; i < SESSIONS; i++)
+		CHECK(make_session(&made[i], &e) == 0);
+	CHECK(live() == SESSIONS);
+	CHECK(tenant_remove(bed.core, bed.tenant, &e) == 0);
+	j = &bed.tenant->end.job;
+	core_job_cancel(bed.core, j);
+	CHECK(live() == SESSIONS && refused == 0);
+	CHECK(make_session(&made[SESSIONS], &e) < 0 && e.code == ERR_DENIED);
+	for (unsigned left = SESSIONS; left > 0; left--) {
+		CHECK(live() == left);
+		CHECK(j->piece(j));
+		CHECK(live() == left - 1);
+	}
+	CHECK(!j->piece(j));
+	bed_turn(20);
+	CHECK(refused == SESSIONS && live() == 0);
+	bed_end();
+}
+
 #define T(name)             \
 	{                   \
 #name, name \
 	}
 
 TEST_MAIN(T(a_large_log_goes_in_steps), T(many_logs_go_one_by_one),
-	  T(those_that_make_room_go_first), T(what_is_read_is_left_whole))
+	  T(those_that_make_room_go_first), T(what_is_read_is_left_whole),
+	  T(a_removed_tenant_is_stopped_in_pieces))

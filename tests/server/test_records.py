@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import threading
+import time
 
 import rows
 from harness import Failed, Server, check, equal, note, run_tests, wait_for
@@ -364,6 +365,29 @@ def answer_of(server, path):
         return server.request("GET", path)
     except OSError:
         return None
+
+
+def test_a_tenant_is_removed_whenever_the_server_is_killed(_):
+    """Its sessions end one after the other, its secrets after them: the next daemon goes on."""
+    with Server(pool_size=2) as server:
+        for pause in (0, 0.01, 0.05):
+            tenant, key = server.tenant(f"doomed-{next(numbers)}")
+            admin = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": ["admin"]})["key"]
+            for i in range(3):
+                server.want(201, "POST", "/v1/secrets", {"name": f"s{i}", "value": "12345678"}, key=admin)
+            sessions = [server.create(key=key)["id"] for _ in range(8)]
+            server.want(204, "DELETE", f"/v1/tenants/{tenant}")
+            equal(server.request("GET", "/v1/sessions", key=key)[0], 401, "its key, at once")
+            equal(server.request("POST", "/v1/sessions", {}, key=key)[0], 401, "another session")
+            time.sleep(pause)
+            pid = server.kill("cordond")
+            wait_for(lambda pid=pid: server.pid("cordond") not in (None, pid), 10, "cordond")
+            server.wait_ready()
+            wait_for(lambda: not any(server.cell_pids(s) for s in sessions), 20, "the end of its processes")
+            live = "SELECT count(*) FROM session WHERE tenant = ? AND ended_ms = 0"
+            wait_for(lambda: rows.number(server, live, tenant) == 0, 20, "the end of its sessions")
+            kept = "SELECT count(*) FROM secret WHERE tenant = ?"
+            wait_for(lambda: rows.number(server, kept, tenant) == 0, 20, "the end of its secrets")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,70 @@
+/* tenant_remove.c - removes a tenant: at once for its clients, in pieces for what it had.
+ *
+ * When tenant_remove() returns, its keys are worth nothing, its streams end, what waited in its
+ * queue is refused, and no session can be made for it. Its sessions are then stopped and its
+ * secrets deleted by a job of its own (jobs.h), one in each piece. Killed in between, the next
+ * daemon stops the sessions when it adopts them (recover.c), and goes on with the rest. */
+#include <stdio.h>
+
+#include "inside.h"
+
+/* The next session that is not on its way out. */
+static bool stop_next(struct core *c, struct tenant *t)
+{
+	for (; t->end.bucket < CORE_BUCKETS; t->end.bucket++)
+		for (struct session *s = c->sessions[t->end.bucket]; s != NULL; s = s->next)
+			if (s->tenant == t && s->row.state < SESSION_STOPPING) {
+				session_stop(s, SESSION_DELETED, "its tenant was removed");
+				return true;
+			}
+	return false;
+}
+
+static bool on_piece(struct job *j)
+{
+	struct tenant *t = j->arg;
+	struct core *c = t->end.core;
+
+	return stop_next(c, t) || secret_delete_one(c, t);
+}
+
+static void start(struct core *c, struct tenant *t)
+{
+	t->end.core = c;
+	t->end.bucket = 0;
+	t->end.job.piece = on_piece;
+	t->end.job.arg = t;
+	core_job_add(c, t, &t->end.job);
+}
+
+int tenant_remove(struct core *c, struct tenant *t, struct err *e)
+{
+	struct store_tenant row = t->row;
+	struct err gone;
+
+	if (row.is_operator)
+		return err_set(e, ERR_CONFLICT, "the operator's tenant cannot be removed");
+	row.disabled = true;
+	/* Its name is free for another; its record stays as long as there are records of its
+	 * sessions. */
+	(void)snprintf(row.name, sizeof(row.name), "%s was %.*s", row.id,
+		       (int)(sizeof(row.name) - sizeof(row.id) - 8), t->row.name);
+	if (store_tenant_update(c->store, &row, e) < 0)
+		return -1;
+	t->row = row;
+	tenant_forget_keys();
+	IGNORED(store_key_revoke_all(c->store, row.id, core_now_ms(), e),
+		"the tenant is disabled, so its keys are worth nothing anyway");
+	(void)err_set(&gone, ERR_DENIED, "the tenant was removed");
+	quota_refuse_all(t, &gone);
+	grant_revoke(c, t, NULL);
+	start(c, t);
+	return 0;
+}
+
+void tenant_remove_rest(struct core *c)
+{
+	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
+		if (t->row.disabled)
+			start(c, t);
+}
