@@ -44,6 +44,7 @@
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for the one before us to end */
+#define LOCK_QUIET_MS 1000 /* it takes less, usually */
 #define HURRY_MS 300	   /* at the end: for requests under way to be answered as usual */
 #define LEAVE_MS 1000	   /* then for what is being sent, and for connections to end */
 #define DRAIN_MS 5000	   /* for cells of the pool to go */
@@ -97,14 +98,21 @@ static int read_setup(struct daemon *d, struct err *e)
 /* One daemon per state folder: a second one waits for the first to end. */
 static int lock_state(struct daemon *d, struct err *e)
 {
-	uint64_t until = clock_now_ns() + LOCK_WAIT_MS * CLOCK_MS;
+	uint64_t began = clock_now_ns(), now;
+	bool told = false;
 
 	d->lock_fd = openat(d->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (d->lock_fd < 0)
 		return err_sys(e, "open lock in %s", d->config.state_dir);
 	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK || clock_now_ns() > until)
+		now = clock_now_ns();
+		if (errno != EWOULDBLOCK || now > began + LOCK_WAIT_MS * CLOCK_MS)
 			return err_sys(e, "%s is used by another cordond", d->config.state_dir);
+		if (!told && now > began + LOCK_QUIET_MS * CLOCK_MS) {
+			told = true;
+			log_warn("waiting for another cordond that uses the state folder to end",
+				 "folder=%s for_ms=%d", d->config.state_dir, LOCK_WAIT_MS);
+		}
 		(void)poll(NULL, 0, 20);
 	}
 	return 0;

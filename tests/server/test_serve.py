@@ -152,6 +152,27 @@ def test_one_server_for_one_folder(server):
     check(code != 0 and "user" in err, f"an unknown user: {code} {err}")
 
 
+def test_a_second_server_says_what_it_waits_for(server):
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o711)
+        flags = [f"--state={server.state}", f"--run={d}/r", f"--user={server.settings['user']}", "--listen=127.0.0.1:0"]
+        with open(os.path.join(d, "log"), "w+") as log:
+            second = subprocess.Popen([harness.PROGRAM, "serve", *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            try:
+                said = wait_for(lambda: waits_in(log.name) or second.poll() is not None, 15, "a line in the log")
+                check(said is not True, f"it ended with {second.returncode}")
+                has(said, server.state, "the folder")
+            finally:
+                second.terminate()
+                second.wait(30)
+    server.want(200, "GET", "/v1/node")
+
+
+def waits_in(path):
+    with open(path) as f:
+        return next((line for line in f if "waiting for another cordond" in line), None)
+
+
 # -- sockets
 
 
