@@ -7,6 +7,7 @@
 #include "adapter.h"
 #include "cellfile.h"
 #include "entry.h"
+#include "jobs.h"
 #include "listing.h"
 #include "reply.h"
 #include "rpc.h"
@@ -25,6 +26,7 @@ struct filesystem {
 	bool write, begun, existed;
 	struct json j;
 	struct listing list;
+	struct job job; /* that writes the list */
 	bool truncated;
 };
 
@@ -33,6 +35,7 @@ static void release(struct request *r, bool answered)
 	struct filesystem *f = r->state;
 
 	(void)answered;
+	core_job_cancel(r->core, &f->job);
 	file_call_release(&f->call);
 	json_release(&f->j);
 	listing_release(&f->list);
@@ -257,6 +260,21 @@ static int list_record(struct file_call *c, const struct file_msg *m, struct err
 	return 0;
 }
 
+/* A short list takes one piece. */
+static bool on_list_piece(struct job *job)
+{
+	struct request *r = job->arg;
+	struct filesystem *f = r->state;
+
+	loop_note(core_loop(r->core), "ListDir");
+	if (listing_piece(&f->list, &f->j))
+		return true;
+	json_close(&f->j, ']');
+	json_close(&f->j, '}');
+	rpc_reply(r, &f->j);
+	return false;
+}
+
 static void list_ended(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;
@@ -277,9 +295,10 @@ static void list_ended(struct file_call *c, int status, const struct err *e)
 	}
 	json_init_heap(&f->j, REPLY_JSON_MAX);
 	json_open(&f->j, NULL, '{');
-	listing_write(&f->list, &f->j, "entries");
-	json_close(&f->j, '}');
-	rpc_reply(c->r, &f->j);
+	json_open(&f->j, "entries", '[');
+	f->job = (struct job){ .piece = on_list_piece, .arg = c->r };
+	if (on_list_piece(&f->job))
+		core_job_add(c->r->core, c->r->tenant, &f->job);
 }
 
 static void list_dir_got(struct request *r, json_t *message)

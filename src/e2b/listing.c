@@ -1,5 +1,6 @@
 #include "listing.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "reply.h"
@@ -85,14 +86,83 @@ static int compare(const void *a, const void *b, void *text)
 			     (char *)text + ((const struct listing_entry *)b)->path);
 }
 
-void listing_write(struct listing *l, struct json *j, const char *name)
+static size_t least(size_t a, size_t b)
 {
-	if (l->n > 0)
-		qsort_r(l->entries, l->n, sizeof(*l->entries), compare, l->text);
-	json_open(j, name, '[');
-	for (size_t i = 0; i < l->n; i++)
-		json_raw(j, NULL, l->text + l->entries[i].json);
-	json_close(j, ']');
+	return a < b ? a : b;
+}
+
+/* Sorts runs of LISTING_RUN. True: there are more. */
+static bool sort_runs(struct listing *l)
+{
+	size_t end = least(l->n, l->at + 4 * LISTING_RUN);
+
+	for (; l->at < end; l->at += LISTING_RUN)
+		qsort_r(l->entries + l->at, least(LISTING_RUN, l->n - l->at), sizeof(*l->entries),
+			compare, l->text);
+	return l->at < l->n;
+}
+
+/* The next entry of the two runs that become the one which l->at lies in. */
+static const struct listing_entry *next_of_two(struct listing *l)
+{
+	size_t first = l->at / (2 * l->run) * (2 * l->run);
+	size_t second = least(l->n, first + l->run), end = least(l->n, first + 2 * l->run);
+
+	if (l->at == first) {
+		l->left = first;
+		l->right = second;
+	}
+	if (l->right == end || (l->left < second &&
+				compare(&l->entries[l->left], &l->entries[l->right], l->text) <= 0))
+		return &l->entries[l->left++];
+	return &l->entries[l->right++];
+}
+
+/* Merges each two runs into one. True: there is more of this pass. */
+static bool merge_runs(struct listing *l)
+{
+	size_t end = least(l->n, l->at + LISTING_MERGED);
+	struct listing_entry *merged = l->spare;
+
+	for (; l->at < end; l->at++)
+		l->spare[l->at] = *next_of_two(l);
+	if (l->at < l->n)
+		return true;
+	l->spare = l->entries;
+	l->entries = merged;
+	l->cap = l->n;
+	return false;
+}
+
+/* Does a piece of the sorting. False: no memory. */
+static bool sort_piece(struct listing *l)
+{
+	if (l->run == 0 && l->spare == NULL) {
+		l->spare = reallocarray(NULL, l->n + 1, sizeof(*l->spare));
+		if (l->spare == NULL)
+			return false;
+	}
+	if (l->run == 0 ? sort_runs(l) : merge_runs(l))
+		return true;
+	l->run = l->run == 0 ? LISTING_RUN : 2 * l->run;
+	l->at = 0;
+	l->sorted = l->run >= l->n;
+	return true;
+}
+
+bool listing_piece(struct listing *l, struct json *j)
+{
+	size_t before = j->len;
+
+	if (!l->sorted && !sort_piece(l)) {
+		j->full = true;
+		return false;
+	}
+	if (!l->sorted)
+		return true;
+	for (; l->at < l->n && j->len - before < LISTING_WRITTEN; l->at++)
+		json_raw(j, NULL, l->text + l->entries[l->at].json);
+	return l->at < l->n;
 }
 
 void listing_release(struct listing *l)
@@ -100,5 +170,6 @@ void listing_release(struct listing *l)
 	rpc_uncount(rpc_countable(l->size));
 	free(l->text);
 	free(l->entries);
+	free(l->spare);
 	*l = (struct listing){ 0 };
 }

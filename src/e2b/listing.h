@@ -1,20 +1,33 @@
-/* listing.h - the entries of a directory, until all are there and can be put in order.
+/* listing.h - the entries of a directory, until all are there and can be put in order. filesystem.c
+ * calls it; sorting and writing are done in pieces, one in a turn of the loop, since there may be a
+ * hundred thousand entries.
  *
  * What is kept counts against the bound that all requests have together (rpc.h). */
 #pragma once
 
 #include "json.h"
 
+#define LISTING_RUN 256	      /* entries sorted at a time */
+#define LISTING_MERGED 4096   /* entries put in place in one piece */
+#define LISTING_WRITTEN 65536 /* bytes written in one piece, about */
+
 struct listing {
 	char *text; /* owned: paths and JSON, each with its NUL */
 	size_t len, size;
 	struct listing_entry *entries; /* owned */
 	size_t n, cap;
+	struct listing_entry *spare; /* owned: where runs are merged to */
+	size_t run;		     /* entries in each sorted run; 0: none is sorted yet */
+	size_t at;		     /* where this pass over the entries is */
+	size_t left, right;	     /* what comes next of the two runs that are merged */
+	bool sorted;
 };
 
 /* path: relative to the directory. False: it is too much. */
 bool listing_add(struct listing *l, const char *path, const struct json *entry) MUST_USE;
-/* An array, name by name: what is in a directory comes right behind it. */
-void listing_write(struct listing *l, struct json *j, const char *name);
+/* Does a piece of putting them in order and writing them as an array, name by name: what is in a
+ * directory comes right behind it. The caller has opened the array. False: it is done. j is full
+ * without memory. */
+bool listing_piece(struct listing *l, struct json *j) MUST_USE;
 /* Safe if it is all zero. */
 void listing_release(struct listing *l);
