@@ -1,10 +1,15 @@
-/* tally.h - bytes in memory that are held on behalf of one party: a tenant, an address, or all of
+/* tally.h - what src/net holds and does on behalf of one party: a tenant, an address, or all of
  * them together. src/net counts; the party's owner keeps the counter. */
 #pragma once
 
 #include <stddef.h>
 
+struct job_queue;
+
 struct tally {
 	size_t bodies; /* of request bodies that are being collected */
 	size_t unread; /* of answers that wait to be read */
+	/* Where its long bodies wait for their turn, see jobs.h; borrowed. NULL: in the server's
+	 * own queue, with those of other parties that have none. */
+	struct job_queue *work;
 };

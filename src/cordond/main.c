@@ -330,6 +330,7 @@ static int start_servers(struct daemon *d, struct err *e)
 				    .bodies_one_max = d->config.tenant_bodies_max,
 				    .bodies_all_max = 4 * d->config.tenant_bodies_max,
 				    .all = &d->tally,
+				    .jobs = d->core == NULL ? NULL : core_jobs(d->core),
 				    .head_ms = d->config.head_timeout_ms,
 				    .idle_ms = d->config.keepalive_ms,
 				    .body_ms = d->config.body_timeout_ms,

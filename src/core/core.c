@@ -355,6 +355,11 @@ void core_job_add(struct core *c, struct tenant *t, struct job *j)
 	jobs_add(&c->jobs, t == NULL ? &c->work : &t->work, j);
 }
 
+struct jobs *core_jobs(struct core *c)
+{
+	return &c->jobs;
+}
+
 void core_job_cancel(struct core *c, struct job *j)
 {
 	jobs_cancel(&c->jobs, j);

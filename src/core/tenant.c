@@ -113,6 +113,7 @@ static int load(const struct store_tenant *row, void *cookie)
 	assert(t != NULL);
 	t->row = *row;
 	t->queue_end = &t->queue;
+	t->tally.work = &t->work;
 	t->next = c->tenants;
 	c->tenants = t;
 	return 0;

@@ -149,7 +149,8 @@ void answer_refuse(struct exchange *x, int status, const char *words)
 	x->close = true;
 	x->truncated = true;
 	x->refused = true;
-	if ((status == 429 || status == 503) && fifo_add(&x->headers, RETRY, sizeof(RETRY) - 1) < 0)
+	if ((status == 429 || status == 503) && !x->retried &&
+	    fifo_add(&x->headers, RETRY, sizeof(RETRY) - 1) < 0)
 		conn_doom(x->conn);
 	json_init(&j, text, sizeof(text));
 	json_open(&j, NULL, '{');

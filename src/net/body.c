@@ -1,14 +1,18 @@
 /* body.c - the request's body: where it ends, who gets it, and what if it is wrong.
  *
  * Bytes are delivered straight out of the input buffer; what a handler does not take stays there,
- * and then nothing more is read from the socket. */
+ * and then nothing more is read from the socket.
+ *
+ * A handler that keeps a body works on it when it has ended, and that takes some milliseconds if it
+ * is long. So the end of a long one is a job of its account (jobs.h): accounts take turns, and
+ * between two turns all else is served. While it waits the body is done, and no deadline runs. */
 #include "conn.h"
 
 #include <assert.h>
 
 #include "loop.h"
 
-#define LONG_BODY ((size_t)16 * 1024)
+#define LONG_BODY ((size_t)4 * 1024)
 
 enum next { NEXT_DATA, NEXT_MORE, NEXT_END, NEXT_BAD, NEXT_TOO_LONG };
 
@@ -80,6 +84,7 @@ void body_fault(struct conn *c, int status, const char *words)
 	struct exchange *x = c->x;
 	void (*on_end)(struct exchange * x, bool ok) = x->on_end;
 
+	body_forget_turn(x);
 	x->on_data = NULL;
 	x->on_end = NULL;
 	x->close = true;
@@ -129,22 +134,45 @@ static bool may_keep(struct conn *c, size_t n)
 	return false;
 }
 
-/* A long body takes its handler some milliseconds: one in a turn, so that others get theirs. */
-static bool must_yield(struct conn *c)
+static bool on_turn(struct job *j)
 {
-	uint64_t now = loop_now_ns(c->loop);
+	struct exchange *x = j->arg;
 
-	if (!c->x->got || c->x->collected.len < LONG_BODY)
-		return false;
-	c->yields = c->server->long_body_ns == now;
-	c->server->long_body_ns = now;
-	return c->yields;
+	conn_do(x->conn, ended);
+	return false;
+}
+
+bool body_waits_for_turn(const struct exchange *x)
+{
+	return x->handover.link != NULL;
+}
+
+/* Tells the handler that its body has ended: at once, or in the account's turn if it is long. */
+static void hand_over(struct conn *c)
+{
+	struct exchange *x = c->x;
+	struct job_queue *work = c->account->work;
+
+	if (x->charged < LONG_BODY) {
+		ended(c);
+		return;
+	}
+	c->body.done = true;
+	x->handover = (struct job){ .piece = on_turn, .arg = x };
+	jobs_add(c->server->jobs, work ? work : &c->server->work, &x->handover);
+}
+
+void body_forget_turn(struct exchange *x)
+{
+	jobs_cancel(x->conn->server->jobs, &x->handover);
 }
 
 bool body_deliver(struct conn *c)
 {
 	struct http1_span data;
 
+	if (body_waits_for_turn(c->x))
+		return false;
 	if (c->x->on_data && c->body.done && c->x->answer != ANSWER_ENDED) {
 		ended(c); /* there was none */
 		return true;
@@ -157,8 +185,7 @@ bool body_deliver(struct conn *c)
 			give(c, data);
 		return true;
 	case NEXT_END:
-		if (!must_yield(c))
-			ended(c);
+		hand_over(c);
 		return true;
 	case NEXT_BAD:
 		body_fault(c, 400, "the request's body is malformed");

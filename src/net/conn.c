@@ -179,6 +179,14 @@ static uint64_t out_deadline(const struct conn *c)
 	return earlier(c->x->ended_ns + whole * CLOCK_MS, at);
 }
 
+/* When a head that has begun must be whole because the server ends; 0: it does not end. */
+static uint64_t head_at_end(const struct conn *c)
+{
+	uint64_t began = c->server->drain_ns > c->read_ns ? c->server->drain_ns : c->read_ns;
+
+	return c->server->draining ? began + FRESH_MS * CLOCK_MS : 0;
+}
+
 /* When patience ends; 0: never. */
 static uint64_t deadline(const struct conn *c)
 {
@@ -188,7 +196,7 @@ static uint64_t deadline(const struct conn *c)
 	switch (c->state) {
 	case CONN_HEAD:
 		if (c->in.len > 0 || (c->tls && !tls_is_established(c->tls)))
-			return c->read_ns + o->head_ms * CLOCK_MS;
+			return earlier(head_at_end(c), c->read_ns + o->head_ms * CLOCK_MS);
 		if (c->server->draining && FRESH_MS < o->idle_ms)
 			return c->read_ns + FRESH_MS * CLOCK_MS;
 		return c->read_ns + o->idle_ms * CLOCK_MS;
@@ -213,7 +221,7 @@ static void timed_out(struct conn *c)
 {
 	bool stuck = c->out.len > 0 && loop_now_ns(c->loop) >= out_deadline(c);
 
-	if (!stuck && c->state == CONN_HEAD && c->in.len > 0)
+	if (!stuck && c->state == CONN_HEAD && c->in.len > 0 && !c->server->draining)
 		steps_refuse_head(c, 408, "the request did not arrive in time");
 	else if (!stuck && c->state == CONN_EXCHANGE && c->x->ws)
 		ws_conn_timeout(c);
@@ -255,17 +263,24 @@ static void advance(struct conn *c)
 	int steps = STEPS;
 
 	c->busy = true;
-	c->yields = false;
-	while (!c->doomed && !c->yields && steps > 0 && steps_take(c))
+	while (!c->doomed && steps > 0 && steps_take(c))
 		steps--;
 	c->busy = false;
 	if (c->doomed) {
 		conn_drop(c);
 		return;
 	}
-	if (steps == 0 || c->yields)
+	if (steps == 0)
 		loop_defer(c->loop, &c->task);
 	await(c);
+}
+
+void conn_do(struct conn *c, void (*what)(struct conn *c))
+{
+	c->busy = true;
+	what(c);
+	c->busy = false;
+	advance(c);
 }
 
 static void ready(struct loop_fd *f, uint32_t events)
@@ -296,7 +311,7 @@ static void woken(struct loop_task *t)
 
 	/* A request that is here already is answered, even at the end. */
 	if (wants_input(c) && ((c->tls && !c->doomed && tls_has_pending(c->tls)) || c->unwatched ||
-			       (c->server->draining && conn_is_idle(c))))
+			       (c->server->draining && c->state == CONN_HEAD)))
 		receive(c);
 	advance(c);
 }
@@ -312,10 +327,7 @@ static void fired(struct loop_timer *t)
 		loop_timer_set(c->loop, &c->timer, at);
 		return;
 	}
-	c->busy = true;
-	timed_out(c);
-	c->busy = false;
-	advance(c);
+	conn_do(c, timed_out);
 }
 
 /* ---- life */

@@ -13,6 +13,7 @@
 
 #include "chunk.h"
 #include "fifo.h"
+#include "jobs.h"
 #include "loop.h"
 #include "peers.h"
 #include "server.h"
@@ -62,7 +63,6 @@ struct conn {
 	uint64_t read_ns,
 		write_ns; /* last progress; in CONN_HEAD read_ns is where the clock began */
 	bool busy;	  /* inside advance() */
-	bool yields;	  /* it goes on in the next turn */
 	bool doomed;	  /* to be dropped by advance() */
 	bool ended;	  /* the peer sent all it will, and we have read it */
 	bool hung_up;	  /* the peer closed its side; there may be bytes to read before */
@@ -92,6 +92,7 @@ struct exchange {
 	struct fifo collected;
 	size_t charged;	     /* bytes of it that the account has */
 	uint64_t body_by_ns; /* when a body that is collected must be here; 0: no such time */
+	struct job handover; /* queued: the body is here, its handler has not been told */
 	bool paused;
 	bool too_long; /* the announced length is beyond what the reader wants */
 
@@ -111,6 +112,7 @@ struct exchange {
 	void (*on_writable)(struct exchange *x);
 	struct fifo headers; /* extra ones, as they will be sent */
 	bool dated, named;   /* Date and X-Request-Id are among them */
+	bool retried;	     /* and Retry-After, by exchange_header() */
 
 	struct ws_conn *ws;
 
@@ -129,12 +131,14 @@ struct server {
 	struct conn *first;
 	size_t nconns, unkeyed;
 	struct peers peers;
-	struct tally *all, own; /* all: own, or the options' */
+	struct tally *all, own;	     /* all: own, or the options' */
+	struct jobs *jobs, own_jobs; /* jobs: own, or the options' */
+	struct job_queue work;	     /* of accounts that have no queue */
 	bool draining;
-	uint64_t long_body_ns; /* the turn in which a long body was handed over last */
-	int fd_bound;	       /* connections get descriptors below it */
-	uint64_t ids;	       /* the next request id; starts at random */
-	uint64_t date_s;       /* the second that date is of */
+	uint64_t drain_ns; /* since when */
+	int fd_bound;	   /* connections get descriptors below it */
+	uint64_t ids;	   /* the next request id; starts at random */
+	uint64_t date_s;   /* the second that date is of */
 	char date[32];
 };
 
@@ -147,6 +151,9 @@ void conn_close_fd(int fd, bool local);
 /* Something changed: look at it soon (now, if advance() is running). */
 void conn_wake(struct conn *c);
 void conn_doom(struct conn *c);
+/* Calls what, which may call a handler, and goes on with the connection, which may end it. Out of
+ * the loop's callbacks only. */
+void conn_do(struct conn *c, void (*what)(struct conn *c));
 /* Bytes for the peer; now: straight to the socket if nothing waits before them; else they are
  * queued and go at the end of the turn. Without memory the connection is doomed. */
 void conn_put(struct conn *c, const struct iovec *parts, int n, bool now);
@@ -186,6 +193,10 @@ bool body_discard(struct conn *c);
 void body_fault(struct conn *c, int status, const char *words);
 /* Is a handler waiting for bytes that have not come? */
 bool body_is_awaited(const struct conn *c);
+/* Has the whole body come, and is its handler to be told in a turn of its account? */
+bool body_waits_for_turn(const struct exchange *x);
+/* It is not told any more. Safe at any time. */
+void body_forget_turn(struct exchange *x);
 
 /* The head, with the extra headers, and the body (len bytes, may be 0) in one write. length: the
  * value of Content-Length, or EXCHANGE_CHUNKED. */

@@ -10,6 +10,7 @@
 #include "loop.h"
 #include "tls.h"
 
+#define RETRY_AFTER "Retry-After"
 #define HEADERS_MAX 8192
 #define CHUNK_OVERHEAD (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL) - 1)
 
@@ -152,9 +153,11 @@ void exchange_header(struct exchange *x, const char *name, const char *value)
 {
 	size_t n = strlen(name), v = strlen(value);
 	struct fifo *h = &x->headers;
+	bool retry = strcmp(name, RETRY_AFTER) == 0;
 
-	if (x->refused)
-		return;
+	if (x->refused || (retry && x->retried))
+		return; /* two times to try again would contradict each other */
+	x->retried = x->retried || retry;
 	assert(x->answer == ANSWER_NONE);
 	assert(http1_is_token(name, n) && http1_is_value(value, v));
 	assert(h->len + n + v + 4 <= HEADERS_MAX);

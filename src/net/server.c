@@ -38,6 +38,8 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 	if (o->unkeyed_max == 0 || o->unkeyed_max > o->connections_max)
 		s->options.unkeyed_max = o->connections_max;
 	s->all = o->all ? o->all : &s->own;
+	jobs_init(&s->own_jobs, l);
+	s->jobs = o->jobs ? o->jobs : &s->own_jobs;
 	peers_init(&s->peers);
 	rand_bytes(&s->ids, sizeof(s->ids));
 	s->fd_bound = getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur > INT_MAX
@@ -106,9 +108,10 @@ static void stop_listening(struct server *s)
 void server_drain(struct server *s)
 {
 	s->draining = true;
+	s->drain_ns = loop_now_ns(s->loop);
 	stop_listening(s);
 	for (struct conn *c = s->first; c; c = c->next) {
-		if (conn_is_idle(c))
+		if (c->state == CONN_HEAD)
 			conn_wake(c); /* which ends it: there may be callbacks above us */
 		else if (c->x && (c->x->endless || c->x->ws || c->x->tunnel))
 			conn_doom(c); /* would go on for ever; its client comes again */
@@ -139,6 +142,7 @@ void server_free(struct server *s)
 	stop_listening(s);
 	while (s->first)
 		conn_drop(s->first);
+	jobs_release(&s->own_jobs);
 	free(s->listeners);
 	free(s);
 }

@@ -20,6 +20,7 @@
 #include "err.h"
 #include "http1.h"
 
+struct jobs;
 struct loop;
 struct server;
 struct exchange;
@@ -36,6 +37,7 @@ struct server_options {
 	 * 429 and 503. */
 	size_t bodies_one_max, bodies_all_max;
 	struct tally *all;  /* the sum, which several servers may share; NULL: its own */
+	struct jobs *jobs;  /* where long bodies take turns; borrowed, outlives it; NULL: its own */
 	uint64_t head_ms;   /* to receive a whole head, from its first byte; 408 beyond */
 	uint64_t idle_ms;   /* keep-alive without a request; clients are told a little less */
 	uint64_t body_ms;   /* without any progress of a request body; 408 beyond. A body that is

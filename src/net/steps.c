@@ -40,6 +40,7 @@ static struct exchange *new_exchange(struct conn *c, size_t head_len)
 
 static void free_exchange(struct exchange *x)
 {
+	body_forget_turn(x);
 	charge_end_exchange(x);
 	fifo_release(&x->collected);
 	fifo_release(&x->headers);
@@ -166,6 +167,8 @@ static bool client_gone(const struct conn *c)
 {
 	if (c->x->tunnel)
 		return false; /* its handler decides: half of it may go on */
+	if (body_waits_for_turn(c->x))
+		return false; /* it gets the answer that its handler has at once */
 	if (c->ended)
 		return c->in.len == 0 || c->x->ws || !c->x->on_data;
 	return c->hung_up && (c->body.done || !c->x->on_data) && !c->x->ws;

@@ -2,8 +2,9 @@
  *
  *	echo_server ADDRESS [NAME=VALUE]...
  *
- * Names: those of set_option(), cert, key. Requests with a header X-Key have shown a key. Prints
- *the address it listens on. GET /quit ends it; it then frees everything, so that leaks show. */
+ * Names: those of set_option(), cert, key. Requests with a header X-Key have shown a key; those
+ *with X-Other one of another account. Prints the address it listens on. GET /quit ends it; it then
+ *frees everything, so that leaks show. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "addr.h"
 #include "clock.h"
+#include "jobs.h"
 #include "loop.h"
 #include "server.h"
 #include "tally.h"
@@ -24,7 +26,10 @@
 static struct loop *the_loop;
 static struct server *the_server;
 static uint64_t calls, answered, gone, logged, dropped;
-static struct tally keyed; /* of requests with a header X-Key */
+static struct job_queue queues[2];
+static struct tally keyed = { .work = &queues[0] }; /* of requests with a header X-Key */
+static struct tally other = { .work = &queues[1] }; /* and X-Other */
+static unsigned long long ordinal;
 static uint8_t pattern[PIECE];
 
 /* One for each exchange: freed in on_done, so that a second on_done, or none, is found. */
@@ -326,6 +331,20 @@ static void headers(struct exchange *x)
 	say(x, 200, "headers\n");
 }
 
+/* Takes a while, and says how many were worked on before. */
+static void work(struct exchange *x, const uint8_t *body, size_t len)
+{
+	uint64_t until = clock_now_ns() + 50 * CLOCK_MS;
+	char text[24];
+
+	(void)body;
+	(void)len;
+	while (clock_now_ns() < until)
+		;
+	(void)snprintf(text, sizeof(text), "%llu", ++ordinal);
+	say(x, 200, text);
+}
+
 static void route(struct exchange *x, struct call *call)
 {
 	struct http1_span path = exchange_request(x)->path;
@@ -334,6 +353,12 @@ static void route(struct exchange *x, struct call *call)
 		say(x, 200, "hello\n");
 	} else if (http1_span_is(path, "/echo")) {
 		exchange_read_all(x, BODY_MAX, echo);
+	} else if (http1_span_is(path, "/work")) {
+		exchange_read_all(x, BODY_MAX, work);
+	} else if (http1_span_is(path, "/retry")) {
+		exchange_header(x, "Retry-After", "7");
+		exchange_header(x, "Retry-After", "8");
+		say(x, 503, "later\n");
 	} else if (http1_span_is(path, "/count")) {
 		exchange_read_body(x, UINT64_MAX, count_data, counted);
 	} else if (http1_span_is(path, "/count-slowly")) {
@@ -403,6 +428,9 @@ static void handle(struct exchange *x, void *arg)
 	if (http1_find(exchange_request(x)->headers, exchange_request(x)->headers_n, "x-key",
 		       NULL) > 0)
 		exchange_charge(x, &keyed, true);
+	else if (http1_find(exchange_request(x)->headers, exchange_request(x)->headers_n, "x-other",
+			    NULL) > 0)
+		exchange_charge(x, &other, true);
 	route(x, call);
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What clients may hold of the server of src/net, and who makes room: test_bounds.py ECHO_SERVER."""
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -151,5 +152,64 @@ def a_body_has_its_time():
         assert read_answer(Reader(s)).status == 408
 
 
+def long_bodies_take_turns():
+    """All are here before the first is worked on, which takes longer than a turn of jobs: the only body of one account
+    is among the first, a few from the front, although it came last; a short one does not wait."""
+    with Server(PROGRAM, body_ms=1500) as server:
+        held = []
+        for extra, n in [(KEY, 50000)] * 40 + [(b"X-Other: yes\r\n", 50000), (b"X-Other: yes\r\n", 10)]:
+            s = server.connect()
+            s.sendall(b"POST /work HTTP/1.1\r\nHost: x\r\n" + extra + b"Content-Length: %d\r\n\r\n" % n + b"x" * (n - 1))
+            held.append(s)
+        time.sleep(0.3)
+        os.kill(server.pid, signal.SIGSTOP)
+        for s in held:
+            s.sendall(b"x")
+        os.kill(server.pid, signal.SIGCONT)
+        answers = [read_answer(Reader(s)) for s in held]
+        assert [a.status for a in answers] == [200] * 42, "a body that waits for its turn is not late"
+        places = [int(a.body) for a in answers]
+        assert sorted(places) == list(range(1, 43))
+        assert places[-2] <= 10, f"number {places[-2]}"
+        assert places[-1] <= 20, f"number {places[-1]} is short"
+        for s in held:
+            s.close()
+
+
+def a_body_in_the_queue_may_lose_its_client():
+    with Server(PROGRAM) as server:
+        held = [server.connect() for _ in range(30)]
+        os.kill(server.pid, signal.SIGSTOP)
+        for s in held:
+            s.sendall(b"POST /work HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50000)
+        os.kill(server.pid, signal.SIGCONT)
+        for s in held[:-1]:
+            s.close()
+        assert read_answer(Reader(held[-1])).status == 200
+        held[-1].close()
+        assert server.get("/hello").status == 200
+
+
+def half_a_head_does_not_hold_up_the_end():
+    with Server(PROGRAM, head_ms=60000) as server, server.connect() as s, server.connect() as last:
+        s.sendall(b"GET /hello HTTP/1.1\r\n")
+        time.sleep(0.2)
+        last.sendall(ask(b"/drain"))
+        assert read_answer(Reader(last)).status == 200
+        s.settimeout(20)
+        assert Reader(s).at_end()
+        server.process.terminate()
+        server.process.wait()
+        server.process.returncode = 0  # it listens no more, so it cannot be asked to quit
+
+
+def retry_after_is_said_once():
+    with Server(PROGRAM) as server:
+        answer = server.ask(ask(b"/retry"))
+        assert answer.status == 503 and answer.headers["retry-after"] == "7", answer.headers
+
+
 sys.exit(run([unread_answers_make_room, keyed_ones_make_room_last, connections_without_a_key_are_counted_by_address,
-     an_answer_that_is_whole_has_its_time, bodies_are_counted, bodies_have_a_sum, a_body_has_its_time]))
+     an_answer_that_is_whole_has_its_time, bodies_are_counted, bodies_have_a_sum, a_body_has_its_time,
+     long_bodies_take_turns, a_body_in_the_queue_may_lose_its_client, half_a_head_does_not_hold_up_the_end,
+     retry_after_is_said_once]))
