@@ -194,6 +194,11 @@ int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *r
 	return 0;
 }
 
+int tenant_check(const struct tenant *t, struct err *e)
+{
+	return t->row.disabled ? err_set(e, ERR_DENIED, "the tenant was removed") : 0;
+}
+
 int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsigned scopes,
 		      uint64_t expires_ms, struct store_key *ret, char ret_key[TENANT_KEY_LEN + 1],
 		      struct err *e)
@@ -259,6 +264,8 @@ int tenant_enter(struct core *c, struct tenant *t, struct err *e)
 {
 	uint64_t max = core_config(c)->connections_max;
 
+	if (tenant_check(t, e) < 0)
+		return -1;
 	if (c->requests >= max - max / 4 && t->requests > max / 8)
 		return err_set(e, ERR_LIMIT, "quota_connections: %u requests are under way already",
 			       t->requests);

@@ -46,6 +46,8 @@ const char *tenant_policy(const struct tenant *t);
 
 /* Disables it, revokes its keys, ends its sessions. The operator's own cannot be removed. */
 int tenant_remove(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+/* ERR_DENIED if it was removed: a request that was let in before may still be under way. */
+int tenant_check(const struct tenant *t, struct err *e) MUST_USE;
 
 /* A new key: the text is shown once and stored nowhere. */
 int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsigned scopes,

@@ -3,6 +3,7 @@
 stream, in both directions. test_revocation.py CORDON."""
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -162,6 +163,29 @@ def test_a_removed_tenant_ends_what_it_opened(server):
     opened = list(streams(server, session_of(server, key), key)) + list(boxes(server, key))
     server.want(204, "DELETE", f"/v1/tenants/{tenant}")
     all_end(opened)
+
+
+def test_a_removed_tenant_makes_no_session(server):
+    """Although its request was let in before, and ends in the turn of the loop in which the tenant is removed."""
+    tenant, key = server.tenant("gone-in-a-turn")
+    body = b'{"templateID":"base","timeout":300}'
+    head = f"POST /sandboxes HTTP/1.1\r\nHost: x\r\nX-API-Key: {key}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(server.address) as making, socket.create_connection(server.address) as operator:
+        making.settimeout(20)
+        operator.settimeout(20)
+        making.sendall(head.encode() + body[:-1])
+        operator.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        operator.recv(4096)
+        time.sleep(0.3)
+        pid = server.pid("cordond")
+        os.kill(pid, signal.SIGSTOP)
+        operator.sendall(f"DELETE /v1/tenants/{tenant} HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\n\r\n".encode())
+        time.sleep(0.1)
+        making.sendall(body[-1:])
+        os.kill(pid, signal.SIGCONT)
+        has(operator.recv(4096).decode(), "HTTP/1.1 204")
+        status = int(making.recv(1 << 16).split()[1])
+        check(status in (401, 403), f"status {status}")
 
 
 def test_a_key_that_revokes_itself_is_answered(server):
