@@ -18,7 +18,8 @@
 #include "ws.h"
 
 #define MESSAGE_MAX (1U << 20)
-#define TURN_FRAMES 64 /* before others have their turn */
+#define CONTROL_MAX (4U << 10) /* of a text, which is parsed at once; input is binary */
+#define TURN_FRAMES 64	       /* before others have their turn */
 #define TEXT_MAX (4U << 20)
 
 struct attach {
@@ -181,7 +182,9 @@ static void obey(struct attach *a, const uint8_t *data, size_t len)
 {
 	struct spec_exec_message m;
 	struct err e = { 0 };
-	int done = spec_exec_message(data, len, &m, &e);
+	int done = len > CONTROL_MAX ? err_set(&e, ERR_INVALID,
+					       "a text message has more than %u bytes", CONTROL_MAX)
+				     : spec_exec_message(data, len, &m, &e);
 
 	if (done == 0 && m.order == SPEC_EXEC_RESIZE)
 		done = execution_resize(a->reader.x, m.rows, m.cols, &e);

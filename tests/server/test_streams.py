@@ -181,6 +181,7 @@ def test_attach_signal_and_nonsense(server):
     with Attached(server, path(x, "attach")) as ws:
         for text in (
             b"nonsense", b"{}", b'{"type":"dance"}', b'{"type":"resize","rows":"x"}', b"[" * 10000,
+            b'{"type":"eof"}' + b" " * 5000,  # longer than any that makes sense
             b'{"type":"signal"}', b'{"type":"signal","signal":99}', b'{"type":"resize","rows":24,"cols":80}',
         ):  # fmt: skip
             ws.frame(ws.TEXT, text)
