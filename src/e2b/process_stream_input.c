@@ -2,8 +2,8 @@
  *
  * StreamInput: a request of many envelopes. The first names the process, the others hold bytes for
  * it (or nothing, to keep the connection alive). One envelope is collected at a time; while its
- * bytes wait for room in the pipe nothing more is read from the client. The answer is one empty
- * message, when the client has no more.
+ * bytes wait for room in the pipe nothing more is read from the client. A long one is parsed in a
+ * turn of its tenant (jobs.h). The answer is one empty message, when the client has no more.
  *
  * No client we know uses it: it is here because the contract has it. */
 #include "adapter.h"
@@ -12,6 +12,7 @@
 
 #define ENVELOPE_MAX (1U << 20)
 #define SMALL (16U << 10) /* more than that is counted */
+#define LONG (4U << 10)	  /* one from here on waits for a turn */
 
 struct input {
 	struct process_writer writer; /* first, see process_writer.c */
@@ -19,7 +20,8 @@ struct input {
 	struct buf envelope; /* as far as it has come */
 	size_t counted;	     /* bytes of it, see rpc_count() */
 	bool started;	     /* its process is known */
-	bool waiting;	     /* for the session */
+	struct job turn;     /* parses an envelope that is long */
+	bool waiting;	     /* for the session, or for that turn */
 	bool ended;	     /* the client has no more */
 	bool answered;
 };
@@ -36,6 +38,7 @@ static void release(struct request *r, bool answered)
 	struct input *in = r->state;
 
 	(void)answered;
+	core_job_cancel(r->core, &in->turn);
 	process_writer_release(&in->writer);
 	process_selector_release(&in->which);
 	forget_envelope(in);
@@ -201,8 +204,29 @@ static void collect(struct request *r, const uint8_t *bytes, size_t n)
 		       e.msg);
 	if (whole <= 0)
 		return;
+	if (len >= LONG) {
+		in->waiting = true;
+		core_job_add(r->core, r->tenant, &in->turn);
+		return;
+	}
 	take_message(r, text, len);
 	forget_envelope(in);
+}
+
+static bool on_turn(struct job *j)
+{
+	struct request *r = j->arg;
+	struct input *in = r->state;
+	struct buf whole = in->envelope; /* finish() expects that none is left */
+
+	buf_init(&in->envelope, RPC_ENVELOPE_HEAD + ENVELOPE_MAX);
+	in->waiting = false;
+	take_message(r, whole.data + RPC_ENVELOPE_HEAD, whole.len - RPC_ENVELOPE_HEAD);
+	buf_release(&whole);
+	forget_envelope(in);
+	if (!in->answered && !in->waiting && !in->writer.busy)
+		go_on(r);
+	return false;
 }
 
 static size_t take(struct exchange *x, const uint8_t *data, size_t len)
@@ -242,6 +266,7 @@ void process_stream_input(struct request *r)
 	in = request_state(r, sizeof(*in), release);
 	if (in == NULL)
 		return;
+	in->turn = (struct job){ .piece = on_turn, .arg = r };
 	buf_init(&in->envelope, RPC_ENVELOPE_HEAD + ENVELOPE_MAX);
 	exchange_read_body(r->x, UINT64_MAX, take, all_taken);
 }

@@ -3,7 +3,8 @@
  * A body is collected here and not by the server, for two reasons: it is given back as soon as it
  * is parsed, where the server's would stay for as long as a stream runs, and what clients make us
  * keep at a time is bounded for all of them together. Small bodies are not counted: their number is
- * bounded by that of connections. */
+ * bounded by that of connections. The server tells of the end of a long one in a turn of its tenant
+ * (jobs.h), so all_taken() may parse it at once. */
 #include "rpc.h"
 
 #include <stdarg.h>
@@ -324,5 +325,5 @@ void rpc_read_lifting(struct request *r, size_t max,
 
 void rpc_read_stream(struct request *r, void (*got)(struct request *r, json_t *message))
 {
-	read_body(r, &(struct body){ .max = RPC_STREAM_MAX, .stream = true, .got = got });
+	read_body(r, &(struct body){ .max = RPC_MESSAGE_MAX, .stream = true, .got = got });
 }

@@ -13,9 +13,10 @@
 #include "request.h"
 #include "rpc_message.h"
 
-/* Bytes of a message: parsing one takes a while in which nobody else is served. */
+/* Bytes of a message, without what is lifted: parsing one takes a while in which nothing else is
+ * served. The longest are arguments of a program: 128 KiB for one of them, which is 384 KiB if its
+ * characters are escaped. */
 #define RPC_MESSAGE_MAX (1U << 20)
-#define RPC_STREAM_MAX (5U << 20) /* one that asks for a stream: arguments of a program */
 
 /* ---- unary */
 /* Reads the body and calls got with the message (borrowed, for the time of the call), or answers

@@ -5,9 +5,11 @@
 
 #include "base64.h"
 #include "json_fault.h"
+#include "json_size.h"
 
 #define NAME_MAX_BYTES 64 /* of a member we ask for, with its NUL */
-#define VALUES_MAX 50000  /* of a message: arguments and environment of a program */
+#define DEPTH_MAX 64
+#define VALUES_MAX 12000 /* of a message: arguments and environment of a program, about 10 ms */
 
 static const struct {
 	const char *name;
@@ -86,36 +88,18 @@ void rpc_end_write(struct json *j, enum rpc_code code, const char *message)
 
 /* ---- messages */
 
-/* The parser takes up to 75 bytes for each byte of a message that is all small values. What is one
- * too many for us is few of them. */
-static bool has_many_values(const char *text, size_t len)
-{
-	size_t values = 0;
-	bool quoted = false;
-
-	for (size_t i = 0; i < len; i++) {
-		if (quoted && text[i] == '\\')
-			i++;
-		else if (text[i] == '"')
-			quoted = !quoted;
-		else if (!quoted && (text[i] == ',' || text[i] == '{' || text[i] == '['))
-			values++;
-	}
-	return values > VALUES_MAX;
-}
-
 json_t *rpc_parse(const void *text, size_t len, struct err *e)
 {
 	json_error_t why;
 	json_t *root;
 
-	if (has_many_values(text, len)) {
-		IGNORED(err_set(e, ERR_INVALID, "unmarshal message: more than %d values",
-				VALUES_MAX),
+	if (!json_size_fits(text, len, DEPTH_MAX, VALUES_MAX)) {
+		IGNORED(err_set(e, ERR_INVALID,
+				"unmarshal message: more than %d values, or deeper than %d",
+				VALUES_MAX, DEPTH_MAX),
 			"NULL says it");
 		return NULL;
 	}
-	/* What jansson bounds itself: the depth. */
 	root = len == 0 ? json_object() : json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (root == NULL && len == 0)
 		IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "NULL says it");

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import socket
 import sys
 import threading
@@ -171,6 +172,80 @@ def test_long_bodies_take_turns(server):
         f.join(30)
     note(f"others wait {sorted(waits)[20] * 1000:.0f} ms, at most {max(waits) * 1000:.0f}")
     check(sorted(waits)[20] < 1, f"others wait {sorted(waits)[20]} s")
+
+
+def almost(server, line, headers, body):
+    """A request of which only the last byte is missing."""
+    s = socket.create_connection(server.address)
+    s.settimeout(60)
+    head = "".join(f"{n}: {v}\r\n" for n, v in headers.items())
+    s.sendall(f"{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n{head}\r\n".encode() + body[:-1])
+    return s, body[-1:]
+
+
+def end_at_once(server, requests):
+    """The daemon finds the last bytes of all of them in one turn. The statuses, in the order of the requests."""
+    time.sleep(0.3)
+    pid = server.pid("cordond")
+    os.kill(pid, signal.SIGSTOP)
+    for s, last in requests:
+        s.sendall(last)
+    os.kill(pid, signal.SIGCONT)
+    statuses = [int(s.recv(1 << 16).split()[1]) for s, _ in requests]
+    for s, _ in requests:
+        s.close()
+    return statuses
+
+
+def turns_of(server):
+    text = server.want(200, "GET", "/metrics", raw=True).decode()
+    return int(re.search(r"^cordon_loop_turn_seconds_count (\d+)", text, re.M)[1])
+
+
+def test_long_bodies_of_tenants_take_turns(server):
+    """One tenant's bodies wait for each other; another tenant's is next but one, however many there are."""
+    _, greedy = server.tenant("greedy-bodies")
+    _, modest = server.tenant("modest-bodies")
+    mine = server.create(key=modest)["id"]
+    wide = b'{"a":[' + b",".join([b'{"b":1}'] * 5900) + b"]}"
+    long = json.dumps({"argv": ["/bin/true", "x" * 20000]}).encode()
+    path = f"/v1/sessions/{mine}/executions"
+    requests = [almost(server, "POST /v1/sessions", {"X-API-Key": greedy}, wide) for _ in range(40)]
+    requests.append(almost(server, f"POST {path}", {"X-API-Key": modest}, long))
+    old = len(server.log().splitlines())
+    statuses = end_at_once(server, requests)
+    equal((set(statuses[:-1]), statuses[-1] // 100), ({400}, 2))
+
+    def handled():
+        return [f"path={path} " in line for line in server.log().splitlines()[old:] if "path=/v1/sessions" in line]
+
+    wait_for(lambda: len(handled()) == 41, 10, "the log")
+    order = handled()
+    note(f"number {order.index(True) + 1} of {len(order)}")
+    check(order.index(True) < 20, f"number {order.index(True) + 1} of {len(order)}")
+    server.delete(mine, key=modest)
+
+
+def test_long_messages_of_envd_take_turns(server):
+    """Also those that need no token: each that is long has a turn of the loop for itself."""
+    wide = b'{"a":[' + b",".join([b'{"b":1}'] * 5900) + b"]}"
+    box = server.want(201, "POST", "/sandboxes", {"templateID": "base", "timeout": 300, "secure": False})["sandboxID"]
+    headers = {"E2b-Sandbox-Id": box, "E2b-Sandbox-Port": "49983", "Content-Type": "application/json"}
+    requests = [almost(server, "POST /filesystem.Filesystem/Stat", headers, wide) for _ in range(40)]
+    before = turns_of(server)
+    statuses = set(end_at_once(server, requests))
+    check(statuses == {200}, f"{statuses}")
+    note(f"{turns_of(server) - before} turns")
+    check(turns_of(server) - before >= 40, f"40 messages were parsed in {turns_of(server) - before} turns")
+    many = b'{"a":[' + b",".join([b'{"b":1}'] * 7000) + b"]}"
+    status, _, got = server.request("POST", "/filesystem.Filesystem/Stat", many, headers=headers, key=None)
+    check(status == 400 and "12000 values" in got["message"], f"{status} {got}")
+    large = b'{"process":{"cmd":"/bin/true","args":["' + b"x" * (1 << 20) + b'"]}}'
+    headers["Content-Type"] = "application/connect+json"
+    got = server.request("POST", "/process.Process/Start", b"\0" + len(large).to_bytes(4, "big") + large,
+                         headers=headers, key=None, raw=True)[2]
+    check(b"resource_exhausted" in got, f"{got[:200]}")
+    server.want(204, "DELETE", f"/sandboxes/{box}")
 
 
 def sign(box, path):

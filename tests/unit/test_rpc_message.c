@@ -147,16 +147,16 @@ static void many_values(void)
 
 	text[n++] = '{';
 	n += (size_t)snprintf(text + n, 8, "\"a\":[");
-	while (n < 120000)
+	while (n < 3 * 12000)
 		n += (size_t)snprintf(text + n, 4, "{},");
 	(void)snprintf(text + n, 8, "0]}");
 	CHECK(rpc_parse(text, strlen(text), &e) == NULL && e.code == ERR_INVALID);
 	CHECK(strstr(e.msg, "values") != NULL);
-	for (size_t i = 0; i < 3 * 33000; i += 3)
+	for (size_t i = 0; i < 3 * 11000; i += 3)
 		memcpy(text + 6 + i, "\"\",", 3); /* an argument each */
-	(void)snprintf(text + 6 + 3 * 33000, 8, "0]}");
+	(void)snprintf(text + 6 + 3 * 11000, 8, "0]}");
 	m = parsed(text);
-	CHECK(json_array_size(json_object_get(m, "a")) == 33001);
+	CHECK(json_array_size(json_object_get(m, "a")) == 11001);
 	json_decref(m);
 	memset(text, ',', sizeof(text) - 1); /* in a text they are no values */
 	memcpy(text, "{\"a\":\"\\\"", 8);
