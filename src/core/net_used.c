@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "clock.h"
+#include "egress_msg.h"
 #include "inside.h"
 #include "json.h"
 #include "log.h"
 #include "record_text.h"
 
-#define ROWS_MAX 8192U	   /* of a session; as many as egress remembers */
-#define ROWS_PER_TURN 256U /* written in one transaction */
-#define AGAIN_MS 1000	   /* after a failure */
+#define ROWS_MAX (1U + EGRESS_RULES_KEPT_MAX) /* of a session: its own, and its rules' */
+#define ROWS_PER_TURN 256U		      /* written in one transaction */
+#define AGAIN_MS 1000			      /* after a failure */
 
 static void on_due(struct loop_timer *t);
 

@@ -2,8 +2,8 @@
  * bytes (egress_msg.h): kept in the store, and given back with every order.
  *
  * It is written NET_USED_MS after it has changed, many sessions in one transaction. An egress that
- * outlives cordond says everything again; so only if both die within that time, less is counted
- * than was used. */
+ * outlives cordond says everything again over its new channel; so only if egress dies, too, before
+ * the new cordond has written it, less is counted than was used. */
 #pragma once
 
 #include "core.h"

@@ -3,7 +3,9 @@
  * Orders come in frames, a frame's descriptors with its first byte: they wait in a small queue
  * until the frame is whole. What egress says waits in one buffer, which outlives a channel: if
  * cordond dies, its guests go on for EGRESS_ORPHAN_MS and their records wait for the next cordond.
- * A frame that was sent in part to the dead one is sent again as a whole. */
+ * A frame that was sent in part to the dead one is sent again as a whole. What guests have used is
+ * told again as a whole, too: when a channel begins, and with a guest's first order over it, before
+ * which the new cordond may not know the session. */
 #include "channel_c.h"
 
 #include <assert.h>
@@ -338,6 +340,8 @@ static int use(struct channel_c *c, int sock, struct err *e)
 		io_close_all(&c->sock, 1);
 		return -1;
 	}
+	for (struct guest *g = c->egress->guests; g != NULL; g = g->next)
+		counts_repeat(g);
 	channel_c_flush(c);
 	return 0;
 }

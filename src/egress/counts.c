@@ -77,6 +77,16 @@ void counts_tell(struct guest *g)
 	g->used.untold = false;
 }
 
+void counts_repeat(struct guest *g)
+{
+	g->used.own.untold = true;
+	for (struct used *u = g->used.rules; u != NULL; u = u->next) {
+		u->untold = u->untold || u->claimed[USED_OUT] > 0 || u->claimed[USED_IN] > 0;
+		g->used.untold = g->used.untold || u->untold;
+	}
+	counts_tell(g);
+}
+
 void counts_claim(struct guest *g, struct used *of_rule)
 {
 	char text[1024];

@@ -8,6 +8,9 @@
 
 /* Everything that has changed. */
 void counts_tell(struct guest *g);
+/* A new cordond, or the same one over a new channel: all that was counted is told again, as what
+ * the last one was told may not have been written. */
+void counts_repeat(struct guest *g);
 /* The session's own claim and that of one rule (NULL: none), now: it is in the channel's socket
  * when this returns, if there is a channel and it has room. */
 void counts_claim(struct guest *g, struct used *of_rule);

@@ -157,6 +157,8 @@ static int obey(struct guest *g, struct order *o, struct err *e)
 	o->policy = NULL;
 	o->secrets = NULL;
 	policy_each_host(g->policy, name_host, &naming);
+	if (old != NULL && !g->here) /* the first order of a new channel: cordond knows it now */
+		counts_repeat(g);
 	if (old != NULL) {
 		flow_recheck(g, old_secrets);
 		policy_free(old);

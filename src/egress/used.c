@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "egress_msg.h"
+
 #define BUCKETS 256U
 #define CLAIM_PART 64 /* of the limit */
 #define CLAIM_MIN ((uint64_t)1 << 10)
@@ -43,7 +45,7 @@ static struct used **bucket(struct used_table *t, const char *rule)
 
 static struct used *add(struct used_table *t, const char *rule)
 {
-	struct used *u = t->n < USED_KEPT_MAX ? calloc(1, sizeof(*u)) : NULL;
+	struct used *u = t->n < EGRESS_RULES_KEPT_MAX ? calloc(1, sizeof(*u)) : NULL;
 	struct used **here = bucket(t, rule);
 
 	if (u == NULL)

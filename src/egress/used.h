@@ -36,8 +36,6 @@ struct used_table {
 	size_t nrules;
 };
 
-#define USED_KEPT_MAX 8192 /* rules that are remembered: twice as many as a policy may have */
-
 void used_init(struct used_table *t);
 void used_release(struct used_table *t);
 /* For a policy: each of its rules finds what it has used. -1: memory is short, nothing changed. */

@@ -62,6 +62,9 @@ enum egress_type {
  *	                                   is a value that is never recorded
  */
 
+/* Rules of a session whose counts are remembered: twice as many as a policy may have. */
+#define EGRESS_RULES_KEPT_MAX 8192U
+
 struct egress_msg {
 	enum egress_type type;
 	char id[EGRESS_ID_MAX];

@@ -363,6 +363,7 @@ class Egress:
 
     def __init__(self, net, program, resolv="nameserver 192.0.2.2\n", hosts="", extra=()):
         self.net = net
+        self.control, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pem = subprocess.run([program, "--make-authority"], check=True,
                                   stdout=subprocess.PIPE, text=True).stdout
         begin = self.pem.index("-----BEGIN CERTIFICATE")
@@ -373,15 +374,16 @@ class Egress:
         self.channel, theirs = socket.socketpair()
         with open(net.path("world.pem"), encoding="ascii") as f:
             bundle = f.read()
-        given = {4: theirs.fileno(), 5: memory_file(resolv), 6: memory_file(hosts),
-                 7: memory_file(bundle), 8: memory_file(self.pem)}
+        given = {3: its.fileno(), 4: theirs.fileno(), 5: memory_file(resolv), 6: memory_file(hosts),
+                 7: memory_file(bundle), 8: memory_file(self.pem), 9: memory_file("")}
         self.log = open(net.path("egress.log"), "w+b")
         with net.inside(net.node):
             self.process = subprocess.Popen(
                 [*extra, program], close_fds=False, stderr=self.log, stdin=subprocess.DEVNULL,
                 preexec_fn=lambda: self.place(given))
         theirs.close()
-        for fd in list(given.values())[1:]:
+        its.close()
+        for fd in list(given.values())[2:]:
             os.close(fd)
         self.cells, self.taken, self.counter = {}, {}, 0
         self.heard = threading.Condition()
@@ -399,6 +401,7 @@ class Egress:
         with contextlib.suppress(OSError):
             self.channel.shutdown(socket.SHUT_RDWR)  # close() alone waits for who reads it
         self.channel.close()
+        self.control.close()
         try:
             code = self.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
@@ -408,6 +411,18 @@ class Egress:
         with open(self.log.name, errors="replace") as f:
             found = sanitizer.reports(f.read())
         return "\n".join(found) or code
+
+    def renew(self):
+        """Another channel, as of another cordond, which knows nothing of what was said before."""
+        with self.sending, self.heard:
+            old = self.channel
+            old.shutdown(socket.SHUT_RDWR)
+            self.channel, theirs = socket.socketpair()
+            for cell in self.cells.values():
+                cell.counts, cell.claims = {}, {}
+        socket.send_fds(self.control, [b"C"], [theirs.fileno()])
+        theirs.close()
+        threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
         reader = Reader(self.channel)

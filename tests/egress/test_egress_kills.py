@@ -294,6 +294,37 @@ def test_limits_go_on(server):
         check(50000 < sent <= (90000 if s is sessions[2] else 60000), f"usage of one that has ended: {sent}")
 
 
+def open_again(server, sessions):
+    for s in sessions:
+        wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S,
+                 "the door")
+
+
+def test_limits_hold_if_one_dies_after_the_other(server):
+    """cordond dies before it has written what it was told, then egress: what was used is used."""
+    web = {"name": "web", "host": "web.example"}
+    for n in range(2):
+        sessions = [make(server, policy(web, limits={"bytes_out": 60000})),
+                    make(server, policy({**web, "limits": {"bytes_out": 60000}}))]
+        for s in sessions:
+            server.run(s["id"], "head -c 20000 /dev/zero > /tmp/20000")
+            equal(send(server, s, 20000), 200, "one fits")
+            server.spawn(s["id"], "sleep 0.7; curl -sS -m 5 -o /dev/null -H Expect: --data-binary @/tmp/20000 "
+                         f"http://web.example/late/{n}")
+        wait_for(lambda n=n: len(internet.NET.hit(f"/late/{n}")) == 2, 10, "what is sent last", step=0.01)
+        time.sleep(0.1)
+        old = server.kill("cordond")
+        revived(server, "cordond", old)
+        open_again(server, sessions)
+        time.sleep(1)  # it is told again, and written
+        old = server.kill("cordon-egress")
+        revived(server, "cordon-egress", old)
+        open_again(server, sessions)
+        for s in sessions:
+            equal(send(server, s, 20000), 403, "more than is left")
+            server.delete(s["id"])
+
+
 if __name__ == "__main__":
     internet.enter()
     internet.run_tests(globals(), pool_size=2)

@@ -199,6 +199,34 @@ def test_goes_on(net, egress, again):
         tap.ok(again.wait(lambda c=c: c.counts.get("bytes_out", 0) > 55_000), "totals go on, too")
 
 
+def test_told_again(net, egress):
+    """Nothing moves any more: another cordond is told all the same, of guests that it knows only later, too."""
+    net.name("again.example", AT)
+    policies = [{"rules": [{"name": "one", "host": "again.example", "limits": {"bytes_out": 60_000}}]},
+                {"rules": [{"host": "again.example"}], "limits": {"bytes_out": 60_000}}]
+    cells = [egress.cell(p) for p in policies]
+
+    def knows():
+        return (cells[0].claims.get("one", {}).get("claimed_out", 0) > 20_000 and
+                all(c.counts.get("claimed_out", 0) > 20_000 and c.counts["requests"] == 1 for c in cells))
+
+    for c in cells:
+        tap.same(post(c, "again.example", 20_000), 200, "one fits")
+    tap.ok(egress.wait(knows), "it is told")
+    time.sleep(0.5)  # nothing is left to tell
+    egress.renew()
+    tap.ok(egress.wait(knows), "and told again, to another cordond")
+    time.sleep(0.5)
+    with egress.heard:  # as if it had not known the sessions yet
+        for c in cells:
+            c.counts, c.claims = {}, {}
+    for c, p in zip(cells, policies):
+        tap.same(c.change(p), "", "its first order")
+    tap.ok(egress.wait(knows), "and with the first order")
+    for c in cells:
+        c.detach()
+
+
 def kept(cell, host, n):
     """How many of n connections to the proxy, all kept, are answered 200."""
     socks, good = [], 0
@@ -366,6 +394,7 @@ def main():
         test_bytes(net, egress[0])
         test_bytes_in(net, egress[0])
         test_goes_on(net, *egress)
+        test_told_again(net, egress[1])
         test_connections(net, egress[1])
         test_own_port(egress[1])
         test_memory(net, egress[1])

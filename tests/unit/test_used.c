@@ -2,6 +2,7 @@
  * to policy by the rule's name, and never counted down. */
 #include "used.h"
 
+#include "egress_msg.h"
 #include "support.h"
 
 static struct policy *read_policy(const char *rules)
@@ -102,7 +103,7 @@ static void there_is_a_bound(void)
 	char name[32];
 
 	used_init(&t);
-	for (unsigned i = 0; i < USED_KEPT_MAX; i++) {
+	for (unsigned i = 0; i < EGRESS_RULES_KEPT_MAX; i++) {
 		(void)snprintf(name, sizeof(name), "rule %u", i);
 		CHECK(used_find(&t, name) != NULL);
 	}
