@@ -318,6 +318,18 @@ size_t mask_hold(const struct mask *m)
 	return m->hold;
 }
 
+size_t mask_reach(const struct mask *m)
+{
+	size_t reach = m->npatterns > 0 ? MASK_PATTERN_MAX : 0;
+
+	for (size_t i = 0; i < m->n; i++) {
+		size_t n = m->needles[i].units * (size_t)MASK_ESCAPE_MAX + m->needles[i].before;
+
+		reach = n > reach ? n : reach;
+	}
+	return reach;
+}
+
 size_t mask_cost(const struct mask *m)
 {
 	size_t cost = 2 * (m->nwindows + m->chain);

@@ -56,6 +56,9 @@ void mask_free(struct mask *m); /* wipes it */
 /* How many bytes of a stream are held back: four times the longest value, rounded up to a power of
  * two; 256 at least, 96 KiB at most. */
 size_t mask_hold(const struct mask *m);
+/* How many bytes a value or a match takes at most in the longest of its forms, line breaks not
+ * counted. */
+size_t mask_reach(const struct mask *m);
 /* Steps that one byte may cost at most. */
 size_t mask_cost(const struct mask *m);
 /* How many bytes may be masked in one turn of an event loop. */

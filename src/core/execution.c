@@ -100,7 +100,9 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	const char *cwd = spec->cwd == NULL ? "" : spec->cwd;
 	const char *text = spec->keep_text && spec->text != NULL ? spec->text : "";
 	const char *client = spec->client == NULL ? "" : spec->client;
-	size_t cwd_len = strlen(cwd) + 1, text_len = strlen(text) + 1;
+	/* One byte more than is kept shows that it was cut. */
+	size_t part = session_redact_part(x->session, text, RECORD_TEXT_MAX + 1);
+	size_t cwd_len = strlen(cwd) + 1, text_len = part + 1;
 	size_t client_len = strlen(client) + 1;
 
 	rand_id("exe_", x->row.id, sizeof(x->row.id));
@@ -109,7 +111,8 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	x->texts = malloc(cwd_len + text_len + client_len);
 	assert(x->texts != NULL);
 	x->row.cwd = memcpy(x->texts, cwd, cwd_len);
-	x->row.command = memcpy(x->texts + cwd_len, text, text_len);
+	x->row.command = memcpy(x->texts + cwd_len, text, part);
+	x->texts[cwd_len + part] = '\0';
 	x->row.client = memcpy(x->texts + cwd_len + text_len, client, client_len);
 	session_redact(x->session, x->texts);
 	session_redact(x->session, x->texts + cwd_len);

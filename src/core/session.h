@@ -182,5 +182,8 @@ struct mask *session_make_mask(const struct session *s, const char *const *value
 			       const size_t *lens, size_t n, struct err *e) MUST_USE;
 /* Takes m over; NULL: only the operator's patterns from now on. */
 void session_set_mask(struct session *s, struct mask *m);
+/* How many bytes of a text have to be covered if only its first `keep` bytes are kept: with those
+ * that a value may take which begins there. */
+size_t session_redact_part(const struct session *s, const char *text, size_t keep);
 /* Covers in place; for texts that are kept or shown. */
 void session_redact(const struct session *s, char *text);

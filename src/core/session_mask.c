@@ -56,6 +56,16 @@ void session_set_mask(struct session *s, struct mask *m)
 	s->mask = m;
 }
 
+size_t session_redact_part(const struct session *s, const char *text, size_t keep)
+{
+	const struct mask *m = session_mask(s);
+	size_t n = strnlen(text, keep), reach = m == NULL ? 0 : mask_reach(m);
+
+	for (; reach > 0 && text[n] != '\0'; n++)
+		reach -= text[n] != '\n' && text[n] != '\r';
+	return n;
+}
+
 void session_redact(const struct session *s, char *text)
 {
 	const struct mask *m = session_mask(s);
