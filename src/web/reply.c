@@ -99,6 +99,23 @@ void reply_empty(struct request *r, int status)
 	exchange_reply(r->x, status, NULL, "", 0);
 }
 
+/* Clients can cause these at will: of each kind so many a second are written, and the next one says
+ * how many were not. */
+static void log_failure(const struct request *r, int status, const char *message)
+{
+	static struct log_limit limits[] = {
+		{ .burst = 20, .interval_ms = 1000 }, /* 500 */
+		{ .burst = 20, .interval_ms = 1000 }, /* 503 */
+		{ .burst = 20, .interval_ms = 1000 }, /* the rest */
+	};
+	unsigned long long dropped;
+
+	if (log_limit(&limits[status == 500 ? 0 : status == 503 ? 1 : 2], &dropped))
+		log_error("request failed",
+			  "request_id=%s session_id=%s status=%d error=%s left_out=%llu",
+			  exchange_id(r->x), r->session_id, status, message, dropped);
+}
+
 /* What may be tried again says when. */
 static void send_error(struct request *r, const struct meaning *m, const char *message,
 		       unsigned retry_s)
@@ -111,8 +128,7 @@ static void send_error(struct request *r, const struct meaning *m, const char *m
 		exchange_header(r->x, "Retry-After", seconds);
 	}
 	if (m->status >= 500)
-		log_error("request failed", "request_id=%s session_id=%s status=%d error=%s",
-			  exchange_id(r->x), r->session_id, m->status, message);
+		log_failure(r, m->status, message);
 	r->dialect->fail(r, &f);
 }
 

@@ -110,6 +110,19 @@ def test_a_tenant_sees_its_own_sessions_in_the_node(server):
     server.delete(mine, key=key)
 
 
+def test_failures_do_not_fill_the_log():
+    with Server(pool_size=0) as server:
+        began = time.monotonic()
+        for _ in range(300):
+            equal(server.request("GET", "/teams")[0], 501, "what is not supported")
+        time.sleep(1.1)
+        server.request("GET", "/teams")
+        failed = [line for line in server.log().splitlines() if "request failed" in line]
+        allowed = 20 * (time.monotonic() - began + 2)
+        check(len(failed) <= allowed, f"{len(failed)} lines of 301 requests, at most {allowed:.0f} may be")
+        check(any("left_out=" in line and "left_out=0" not in line for line in failed), "how many were left out")
+
+
 def test_requests_without_a_key_do_not_fill_the_log():
     with Server(pool_size=0) as server:
         began = time.monotonic()
