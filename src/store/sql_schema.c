@@ -135,8 +135,21 @@ static const char version_10[] =
 	"CREATE TABLE used ("
 	" session TEXT NOT NULL, rule TEXT NOT NULL, bytes_in INTEGER NOT NULL,"
 	" bytes_out INTEGER NOT NULL, PRIMARY KEY (session, rule)) STRICT, WITHOUT ROWID;";
+/* What records of before version 9 take, so that they count as all others. */
+static const char version_11[] =
+	"UPDATE session SET size = 1024 + length(env) + length(CAST(mounts AS BLOB))"
+	" + length(CAST(metadata AS BLOB)) + length(CAST(rules AS BLOB))"
+	" + length(CAST(network AS BLOB)) + length(CAST(client AS BLOB))"
+	" + length(CAST(policy AS BLOB)) + length(CAST(secrets AS BLOB)) WHERE size = 0;"
+	"UPDATE execution SET size = 1024 + length(CAST(command AS BLOB))"
+	" + length(CAST(cwd AS BLOB)) WHERE size = 0;"
+	"DELETE FROM records;"
+	"INSERT INTO records (tenant, rows, bytes) SELECT tenant, count(*), sum(size) FROM"
+	" (SELECT tenant, size FROM session UNION ALL SELECT tenant, size FROM execution)"
+	" GROUP BY tenant;";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2, version_3, version_4, version_5,
-					 version_6, version_7, version_8, version_9, version_10 };
+const char *const sql_schema_steps[] = { version_1, version_2,	version_3, version_4,
+					 version_5, version_6,	version_7, version_8,
+					 version_9, version_10, version_11 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -27,7 +27,7 @@
 
 #define STORE_ID_MAX 24
 #define STORE_NAME_MAX 64
-#define STORE_VERSION 10 /* of the schema */
+#define STORE_VERSION 11 /* of the schema */
 #define STORE_FILE "cordon.db"
 
 struct store;

@@ -2,8 +2,7 @@
  * included, until retention deletes them. See store.h for what holds for all rows.
  *
  * The sum is a row of its own, written in the same transaction as each record: it is exact after
- * any crash. A record counts with its texts and STORE_RECORD_BASE bytes for the rest. Records that
- * an older version wrote count nothing. */
+ * any crash. A record counts with its texts and STORE_RECORD_BASE bytes for the rest. */
 #pragma once
 
 #include "store.h"

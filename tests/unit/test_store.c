@@ -13,6 +13,7 @@
 #include "sql.h"
 #include "store_event.h"
 #include "store_execution.h"
+#include "store_records.h"
 #include "store_support.h"
 
 static void opens_and_opens_again(void)
@@ -191,6 +192,46 @@ static void first_step_is_never_changed(void)
 			     " SELECT name, sql FROM then_.sqlite_schema)") == 0);
 	CHECK(sqlite3_close(memory) == SQLITE_OK);
 	remove_dir();
+}
+
+static void ignore_id(const char *id, const char *tenant, void *cookie)
+{
+	(void)id;
+	(void)tenant;
+	(void)cookie;
+}
+
+/* Records of a version that did not count them count as those of today, and go as such. */
+static void records_of_before_count(void)
+{
+	static const char tenant[] = "ten_0000000000000001";
+	struct store_session row = a_session("ses_new", tenant, 5);
+	uint64_t rows, bytes, had;
+	struct store *s;
+	sqlite3 *db;
+	struct err e;
+
+	make_dir();
+	db = other_connection();
+	load_dump(db, STORE_V1_SQL);
+	/* characters of several bytes, and rows of the version that began to count */
+	other_runs(db, "UPDATE execution SET command = 'caf\xc3\xa9'");
+	MUST(migrate_run(db, sql_schema_steps, 10, &e));
+	other_runs(db, "INSERT INTO records VALUES ('ten_0000000000000001', 1, 5000);"
+		       "UPDATE session SET size = 5000 WHERE id = 'ses_0000000000000001'");
+	CHECK(sqlite3_close(db) == SQLITE_OK);
+	s = open_store();
+	MUST(store_records_get(s, tenant, &rows, &bytes, &e));
+	had = 5000 + STORE_RECORD_BASE + strlen("{\"team\":\"red\"}") + sizeof("A=b") +
+	      STORE_RECORD_BASE + strlen("caf\xc3\xa9") + strlen("/home/user");
+	CHECK(rows == 3 && bytes == had);
+	MUST(store_session_insert(s, &row, &e));
+	CHECK(store_execution_delete_some(s, "ses_0000000000000002", 9, ignore_id, NULL, &e) == 1);
+	MUST(store_session_delete(s, "ses_0000000000000001", &e));
+	MUST(store_session_delete(s, "ses_0000000000000002", &e));
+	MUST(store_records_get(s, tenant, &rows, &bytes, &e));
+	CHECK(rows == 1 && bytes == STORE_RECORD_BASE);
+	end_store(s);
 }
 
 #define NEXT (STORE_VERSION + 1)
@@ -486,6 +527,7 @@ TEST_MAIN({ "opens, remembers, opens again", opens_and_opens_again },
 	  { "the first step is never changed", first_step_is_never_changed },
 	  { "steps of the schema are taken once", steps_are_taken_once },
 	  { "a database of the first version is opened", first_version_is_opened },
+	  { "records of before count", records_of_before_count },
 	  { "transactions are whole", transactions_are_whole },
 	  { "busy is said and survived", busy_is_said_and_survived },
 	  { "a full disk is said and survived", full_disk },
