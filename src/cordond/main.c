@@ -376,11 +376,12 @@ static void on_patience(struct loop_timer *t)
 	open_doors(t->arg);
 }
 
-static void tell_supervisor(char word)
+/* False: it does not read what it was sent before, or it is gone, which shows below. */
+static bool tell_supervisor(char word)
 {
 	struct err e;
 
-	IGNORED(io_send(SERVE_FD_CONTROL, &word, 1, NULL, 0, &e), "a gone supervisor shows below");
+	return io_send(SERVE_FD_CONTROL, &word, 1, NULL, 0, &e) == 0;
 }
 
 static void on_ready(void *arg)
@@ -388,19 +389,19 @@ static void on_ready(void *arg)
 	struct daemon *d = arg;
 
 	open_doors(d);
-	tell_supervisor(SERVE_READY);
+	IGNORED(tell_supervisor(SERVE_READY) ? 0 : -1, "systemd's patience ends, then");
 }
 
-static void replace_keeper(void *arg)
+static bool replace_keeper(void *arg)
 {
 	(void)arg;
-	tell_supervisor(SERVE_KEEPER_HUNG);
+	return tell_supervisor(SERVE_KEEPER_HUNG);
 }
 
 static void replace_egress(void *arg)
 {
 	(void)arg;
-	tell_supervisor(SERVE_EGRESS_HUNG);
+	IGNORED(tell_supervisor(SERVE_EGRESS_HUNG) ? 0 : -1, "it is asked for again");
 }
 
 static void on_drain(struct loop_timer *t)

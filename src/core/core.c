@@ -130,12 +130,19 @@ static void checkpoint(struct core *c)
 	}
 }
 
+static void ask_for_keeper(struct core *c)
+{
+	if (c->keeper_wanted && c->o.replace_keeper != NULL)
+		c->keeper_wanted = !c->o.replace_keeper(c->o.ready_arg);
+}
+
 static void on_chores(struct loop_timer *t)
 {
 	struct core *c = t->arg;
 
 	c->chores_done++;
 	core_check_clock(c);
+	ask_for_keeper(c);
 	recover(c);
 	session_each(c, NULL, retry_one, NULL);
 	quota_serve_queues(c);
@@ -170,9 +177,8 @@ static void on_keeper_hung(void *arg)
 {
 	struct core *c = arg;
 
-	c->keeper_hung = true;
-	if (c->o.replace_keeper != NULL)
-		c->o.replace_keeper(c->o.ready_arg);
+	c->keeper_hung = c->keeper_wanted = true;
+	ask_for_keeper(c);
 }
 
 static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
@@ -285,6 +291,7 @@ struct fd_reserve *core_reserve(struct core *c)
 
 int core_set_keeper(struct core *c, int channel_fd, struct err *e)
 {
+	c->keeper_wanted = false;
 	return keeper_link_attach(&c->keeper, channel_fd, e);
 }
 

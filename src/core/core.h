@@ -54,8 +54,10 @@ struct core_options {
 	/* Called once, when it is fit to serve for the first time. */
 	void (*ready)(void *arg);
 	void *ready_arg;
-	/* Called when the keeper (or cordon-egress) does not answer: another one is wanted. */
-	void (*replace_keeper)(void *arg);
+	/* Called when the keeper (or cordon-egress) does not answer: another one is wanted. False:
+	 * the supervisor could not be asked, and this is called again in a second; for egress, when
+	 * no channel has come after its timeout. */
+	bool (*replace_keeper)(void *arg);
 	void (*replace_egress)(void *arg);
 };
 

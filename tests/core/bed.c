@@ -358,11 +358,16 @@ void bed_keeper(void)
 }
 
 /* As the supervisor would, without another one yet. */
-static void on_hung(void *arg)
+static bool on_hung(void *arg)
 {
 	(void)arg;
 	bed.hung++;
+	if (bed.unheard > 0) {
+		bed.unheard--;
+		return false;
+	}
 	bed_keeper_dies();
+	return true;
 }
 
 /* ---- the core */

@@ -282,6 +282,24 @@ static void a_silent_keeper_is_replaced(void)
 	check_once(1);
 }
 
+static bool is_asked_again(void)
+{
+	return bed.hung == 2;
+}
+
+/* The supervisor did not take the first word: it is told again, and not once more. */
+static void another_keeper_is_asked_for_until_it_is_heard(void)
+{
+	begin_session(BED_HOLD, 50);
+	bed.unheard = 1;
+	bed_until(is_asked_again);
+	bed_turn(1200);
+	CHECK(bed.hung == 2);
+	bed_keeper();
+	bed_until(has_ended);
+	check_once(1);
+}
+
 static bool is_cleared(void)
 {
 	return bed.core->ending == 0;
@@ -697,13 +715,14 @@ TEST_MAIN(T(list_then_answer), T(answer_then_list), T(answer_and_list_together),
 	  T(list_cancelled_at_once), T(list_cancelled_between_end_and_answer),
 	  T(session_deleted_over_a_list), T(more_lists_than_there_may_be), T(a_cell_is_refused),
 	  T(the_next_keeper_makes_the_cell), T(a_silent_keeper_is_replaced),
-	  T(no_keeper_ever_comes), T(paused_and_paused_again), T(deleted_while_it_is_paused),
-	  T(the_next_keeper_pauses), T(a_pause_is_refused), T(op_output_ends_then_it_exits),
-	  T(op_exits_then_its_output_ends), T(op_all_at_once), T(op_fails_to_start),
-	  T(op_whose_end_ends_its_session), T(op_whose_failure_ends_its_session), T(op_cancelled),
-	  T(op_and_the_end_of_its_session), T(op_and_the_death_of_pid_1), T(execution_exits),
-	  T(execution_exits_with_its_output_open), T(execution_and_the_end_of_its_session),
-	  T(execution_and_the_death_of_pid_1), T(execution_no_longer_waited_for),
-	  T(execution_given_up), T(a_tree_dies), T(a_session_ends_over_a_tree), T(a_port_is_closed),
-	  T(the_door_is_a_closed_port), T(a_session_ends_over_a_connection),
-	  T(a_connection_is_cancelled), T(what_waits_for_the_end_of_a_session))
+	  T(another_keeper_is_asked_for_until_it_is_heard), T(no_keeper_ever_comes),
+	  T(paused_and_paused_again), T(deleted_while_it_is_paused), T(the_next_keeper_pauses),
+	  T(a_pause_is_refused), T(op_output_ends_then_it_exits), T(op_exits_then_its_output_ends),
+	  T(op_all_at_once), T(op_fails_to_start), T(op_whose_end_ends_its_session),
+	  T(op_whose_failure_ends_its_session), T(op_cancelled), T(op_and_the_end_of_its_session),
+	  T(op_and_the_death_of_pid_1), T(execution_exits), T(execution_exits_with_its_output_open),
+	  T(execution_and_the_end_of_its_session), T(execution_and_the_death_of_pid_1),
+	  T(execution_no_longer_waited_for), T(execution_given_up), T(a_tree_dies),
+	  T(a_session_ends_over_a_tree), T(a_port_is_closed), T(the_door_is_a_closed_port),
+	  T(a_session_ends_over_a_connection), T(a_connection_is_cancelled),
+	  T(what_waits_for_the_end_of_a_session))
