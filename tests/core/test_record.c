@@ -18,8 +18,12 @@
 /* Each character in the longest of its forms. */
 static void spell_long(char *to)
 {
-	for (size_t i = 0; i < strlen(VALUE); i++)
-		to += sprintf(to, "&#x0000%02x;", (unsigned)VALUE[i]);
+	char one[MASK_ESCAPE_MAX + 1];
+
+	for (size_t i = 0; i < strlen(VALUE); i++, to += MASK_ESCAPE_MAX) {
+		(void)snprintf(one, sizeof(one), "&#x0000%02x;", VALUE[i] & 0xffU);
+		memcpy(to, one, MASK_ESCAPE_MAX);
+	}
 }
 
 /* Each character, and a lot of line breaks. */
