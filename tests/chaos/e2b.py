@@ -179,7 +179,9 @@ class Client(FileClient):
         except (Cut, TimeoutError) as e:
             self.broken("start", e)
             event = {}
-        if event is None or (event and "start" not in event):
+        if event is None and ((stream.last or {}).get("error") or {}).get("code") == "unavailable":
+            self.broken("start", stream.last)  # its PID 1 was killed
+        elif event is None or (event and "start" not in event):
             self.ledger.problem(f"{p.marker} of {box.id} does not start: {event} {stream.last}")
         if not p.pid:
             stream.close()
@@ -250,7 +252,8 @@ class Client(FileClient):
         if ended and "error" not in last:
             return
         code = last.get("error", {}).get("code")
-        if code != "not_found" or (generation == self.ledger.generation and not generation % 2):
+        same = generation == self.ledger.generation and not generation % 2
+        if code != "not_found" or (same and not self.ledger.upgrades):
             raise Failed(f"last frame {last}, end {ended}")
         while not self.ledger.stop.is_set():
             status, data = self.envd("ran", p.box, "GET", f"/files?path={p.path}", good=(200, 404))

@@ -55,6 +55,7 @@ class Ledger:
         self.problems, self.counts = [], collections.Counter()
         self.started = threading.Event()  # an operation has just begun
         self.stop = threading.Event()
+        self.upgrades = False  # the server may restart at any time, long after it was told to
         self.generation = 0  # of the server's processes; odd while one of them is being killed
 
     def problem(self, text):

@@ -28,6 +28,7 @@ class TenantLedger(Ledger):
     def __init__(self, whole, view, name):
         super().__init__(view)
         self.whole, self.name = whole, name
+        self.upgrades = True
         for shared in ("lock", "problems", "counts", "started", "stop"):
             setattr(self, shared, getattr(whole, shared))
 
