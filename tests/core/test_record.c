@@ -21,7 +21,7 @@ static void spell_long(char *to)
 	char one[MASK_ESCAPE_MAX + 1];
 
 	for (size_t i = 0; i < strlen(VALUE); i++, to += MASK_ESCAPE_MAX) {
-		(void)snprintf(one, sizeof(one), "&#x0000%02x;", VALUE[i] & 0xffU);
+		(void)snprintf(one, sizeof(one), "&#x0000%02x;", (unsigned)(unsigned char)VALUE[i]);
 		memcpy(to, one, MASK_ESCAPE_MAX);
 	}
 }
