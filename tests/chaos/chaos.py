@@ -291,7 +291,9 @@ def rows(server, query):
 
 
 def check_store(server):
-    logs = {n[:-4] for n in os.listdir(server.state + "/output")}
+    logs = {n[:-4] for n in os.listdir(server.state + "/output") if n != "removed"}
+    removed = server.state + "/output/removed"  # logs whose space is freed in pieces
+    wait_for(lambda: not os.listdir(removed), 20, "the end of removed logs")
     strays = logs - rows(server, "SELECT id FROM execution")
     check(not strays, f"logs without a record: {strays}")
     live = rows(server, "SELECT id FROM session WHERE ended_ms = 0")
