@@ -392,7 +392,7 @@ LOADS = {
                                  w.in_cells(1, ["sh", "-c", REFUSED], {"version": 1, "rules": ["web.example"]}))),
     "bodies": ("1,000 bodies that never end", lambda w: ([w.load("bodies", 1000)], [])),
     "masks": ("60 executions that write what 32 secrets begin with",
-              lambda w: ([], w.in_cells(2, ["sh", "-c", "tr '\\0' a < /dev/zero"], secrets=w.secrets(32, 20000), each=30))),
+              lambda w: ([], w.in_cells(2, ["sh", "-c", "tr '\\0' a < /dev/zero"], secrets=w.secrets(32, 16000), each=30))),
     "members": ("1 MB of JSON with 80,000 unknown members, 32 clients", lambda w: ([w.load("members", 32)], [])),
     "followers": ("3,000 followers of events, and executions by 4 clients",
                   lambda w: ([w.load("follow", 3000, "/v1/events?follow=true"), w.load("execute", 4)], [])),
