@@ -106,7 +106,7 @@ struct plan {
 };
 
 /* How one run of one command ended. */
-struct outcome {
+struct run_result {
 	int64_t ns;
 	int status;
 	bool timed_out;
@@ -354,9 +354,9 @@ static void set_timer(uint32_t seconds)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static struct outcome run_once(const struct row *row, uint32_t timeout_s, bool keep_stderr)
+static struct run_result run_once(const struct row *row, uint32_t timeout_s, bool keep_stderr)
 {
-	struct outcome out = { 0 };
+	struct run_result out = { 0 };
 	int64_t start;
 	pid_t pid;
 
@@ -381,12 +381,12 @@ static struct outcome run_once(const struct row *row, uint32_t timeout_s, bool k
 	return out;
 }
 
-static bool outcome_good(const struct outcome *out)
+static bool outcome_good(const struct run_result *out)
 {
 	return !out->timed_out && WIFEXITED(out->status) && WEXITSTATUS(out->status) == 0;
 }
 
-static void outcome_reason(const struct outcome *out, char *text, size_t size)
+static void outcome_reason(const struct run_result *out, char *text, size_t size)
 {
 	if (out->timed_out)
 		snprintf(text, size, "timed out");
@@ -405,7 +405,7 @@ static int run_check(struct plan *plan, const struct options *opt)
 	for (size_t i = 0; i < plan->nrows; i++) {
 		struct row *row = &plan->rows[i];
 		char reason[REASON_MAX] = "ok";
-		struct outcome out;
+		struct run_result out;
 
 		fill_id(row, i);
 		out = run_once(row, opt->timeout_s, true);
@@ -477,7 +477,7 @@ static bool wait_for_quiet(void)
 	return false;
 }
 
-static void record(struct row *row, const struct outcome *out, bool warm)
+static void record(struct row *row, const struct run_result *out, bool warm)
 {
 	if (outcome_good(out)) {
 		if (warm)
@@ -506,7 +506,7 @@ static void run_round(struct plan *plan, const struct options *opt, uint32_t rou
 
 	for (size_t i = 0; i < plan->nrows; i++) {
 		struct row *row = &plan->rows[order[i]];
-		struct outcome out;
+		struct run_result out;
 
 		if (!takes_part(row, round, opt->warmup))
 			continue;
@@ -679,7 +679,7 @@ static void work(struct row *row, struct worker *self, uint64_t id, const struct
 	int64_t end = start + (int64_t)opt->slice_s * NS_PER_SEC;
 
 	while (now_ns() < end) {
-		struct outcome out;
+		struct run_result out;
 
 		fill_id(row, id++);
 		out = run_once(row, opt->timeout_s, false);

@@ -27,7 +27,7 @@ static void wanted(int status, const char *what)
 }
 
 /* Two processors: the program and what it talks to must not take turns. */
-static void make_session(const char *limits, char id[CALLS_ID_MAX])
+static void create_session(const char *limits, char id[CALLS_ID_MAX])
 {
 	char body[256];
 
@@ -172,7 +172,7 @@ void bulk_output(uint64_t bytes)
 	int64_t begin;
 	uint64_t got;
 
-	make_session("", session);
+	create_session("", session);
 	begin = link_now_ns();
 	start_output(session, bytes, id);
 	wait_until_kept(session, id, bytes);
@@ -217,7 +217,7 @@ void bulk_files(uint64_t bytes)
 	(void)snprintf(limits, sizeof(limits), ",\"memory\":%llu,\"disk\":%llu",
 		       (unsigned long long)bytes + (512U << 20),
 		       (unsigned long long)bytes + (64U << 20));
-	make_session(limits, session);
+	create_session(limits, session);
 	(void)snprintf(path, sizeof(path), "/v1/sessions/%s/files?path=bulk", session);
 	begin = link_now_ns();
 	link_send_head(&l, "PUT", path, bytes, "");

@@ -18,7 +18,7 @@
 #include <time.h>
 
 #include "rand.h"
-#include "agent.h"
+#include "agent_client.h"
 #include "clock.h"
 #include "io.h"
 #include "keeper_client.h"

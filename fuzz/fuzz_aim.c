@@ -2,32 +2,32 @@
  * as the same place. */
 #include "fuzz.h"
 
-#include "aim.h"
-#include "names.h"
+#include "endpoint.h"
+#include "synthetic_names.h"
 
 unsigned long fuzz_accepted;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct guest guest;
-	char *bytes = fuzz_copy(data, size), host[AIM_HOST_MAX];
+	static struct egress_session guest;
+	char *bytes = fuzz_copy(data, size), host[ENDPOINT_HOST_MAX];
 	const char *why = NULL;
-	struct aim a, again;
+	struct endpoint a, again;
 	struct ip v4, v6;
 
 	if (guest.names == NULL) {
-		guest.names = names_new();
+		guest.names = synthetic_names_new();
 		assert(guest.names != NULL);
-		assert(names_give(guest.names, "example.com", &v4, &v6) == 0);
+		assert(synthetic_names_give(guest.names, "example.com", &v4, &v6) == 0);
 	}
-	if (aim_read(&guest, (struct http1_span){ bytes, size }, size % 2 == 0 ? 80 : 0, &a,
-		     &why) == 0) {
+	if (endpoint_read(&guest, (struct http1_span){ bytes, size }, size % 2 == 0 ? 80 : 0, &a,
+			  &why) == 0) {
 		fuzz_accepted++;
 		assert(a.port > 0);
-		aim_host(&a, size % 3 == 0, host);
-		assert(aim_read(&guest, (struct http1_span){ host, strlen(host) },
-				size % 3 == 0 ? 443 : 80, &again, &why) == 0);
-		assert(aim_same(&a, &again) && a.nowhere == again.nowhere);
+		endpoint_host(&a, size % 3 == 0, host);
+		assert(endpoint_read(&guest, (struct http1_span){ host, strlen(host) },
+				     size % 3 == 0 ? 443 : 80, &again, &why) == 0);
+		assert(endpoint_same(&a, &again) && a.nowhere == again.nowhere);
 	} else {
 		assert(why != NULL);
 	}

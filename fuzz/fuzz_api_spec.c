@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "byte_range.h"
-#include "change.h"
+#include "diff_record.h"
 #include "cursor.h"
 #include "spec_exec.h"
 #include "spec_session.h"
@@ -84,7 +84,7 @@ static int range(const char *text, size_t len, struct err *e)
 
 static int line(const char *text, struct err *e)
 {
-	struct change c = { 0 };
+	struct diff_record c = { 0 };
 	char id[STORE_ID_MAX];
 	uint64_t ms;
 
@@ -92,7 +92,7 @@ static int line(const char *text, struct err *e)
 		assert(ms <= INT64_MAX && id[0] != '\0' && strlen(id) < sizeof(id));
 		return 0;
 	}
-	if (change_parse(text, &c, e) < 0)
+	if (diff_record_parse(text, &c, e) < 0)
 		return -1;
 	assert(c.path[0] == '/' && c.path > text && c.path < text + strlen(text));
 	return 0;

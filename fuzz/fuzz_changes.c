@@ -6,18 +6,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "change.h"
-#include "changes.h"
+#include "diff_record.h"
+#include "diff_print.h"
 #include "json_check.h"
 
 unsigned long fuzz_accepted;
 
 static void check_record(const char *text)
 {
-	struct change r = { .kind = '?' };
+	struct diff_record r = { .kind = '?' };
 	struct err e = { 0 };
 
-	if (change_parse(text, &r, &e) < 0) {
+	if (diff_record_parse(text, &r, &e) < 0) {
 		assert(e.code == ERR_INVALID && r.kind == '?');
 		return;
 	}
@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(text);
 		records += nul != NULL;
 	}
-	result = changes_print(fd, to, &e);
+	result = diff_print(fd, to, &e);
 	assert((result < 0) == (e.code != ERR_NONE));
 	assert(fclose(to) == 0);
 	check_output(out, len, records, result);

@@ -6,8 +6,8 @@
 #include "dns.h"
 #include "dns_msg.h"
 #include "host.h"
-#include "names.h"
-#include "attempt.h"
+#include "synthetic_names.h"
+#include "access_record.h"
 
 unsigned long fuzz_accepted;
 
@@ -26,7 +26,7 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 	*ret = (struct policy_answer){ .verdict = allowed ? POLICY_LOOK : POLICY_REFUSE };
 }
 
-void attempt_send(struct guest *g, const struct attempt *r)
+void access_record_send(struct egress_session *g, const struct access_record *r)
 {
 	(void)g;
 	records++;
@@ -35,8 +35,8 @@ void attempt_send(struct guest *g, const struct attempt *r)
 		assert(*p > ' ' && *p < 127);
 }
 
-static void check_answer(struct guest *g, const uint8_t *query, size_t len, const uint8_t *out,
-			 size_t n)
+static void check_answer(struct egress_session *g, const uint8_t *query, size_t len,
+			 const uint8_t *out, size_t n)
 {
 	struct dns_msg_query q;
 	struct dns_msg_reply r;
@@ -59,20 +59,20 @@ static void check_answer(struct guest *g, const uint8_t *query, size_t len, cons
 	if (r.n == 0)
 		return;
 	assert(r.ttl == 60 && (q.type == DNS_MSG_A || q.type == DNS_MSG_AAAA));
-	if (names_is_synthetic(&r.ips[0]))
-		assert(allowed && names_find(g->names, &r.ips[0]));
+	if (synthetic_names_is_synthetic(&r.ips[0]))
+		assert(allowed && synthetic_names_find(g->names, &r.ips[0]));
 	else
 		assert(ip_kind(&r.ips[0]) == IP_LOOPBACK);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct guest g = { .names = names_new() };
+	struct egress_session g = { .names = synthetic_names_new() };
 	uint8_t *query = fuzz_copy(data, size), out[DNS_TEXT_MAX];
 	struct ip v4, v6;
 	size_t n;
 
-	assert(g.names && names_give(g.names, "allowed.example", &v4, &v6) == 0);
+	assert(g.names && synthetic_names_give(g.names, "allowed.example", &v4, &v6) == 0);
 	allowed = 0;
 	records = 0;
 	n = dns_answer(&g, query, size, true, out);
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (n > 0)
 		check_answer(&g, query, size, out, n);
 	free(g.dns);
-	names_free(g.names);
+	synthetic_names_free(g.names);
 	free(query);
 	return 0;
 }

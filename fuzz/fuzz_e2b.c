@@ -50,7 +50,7 @@ static int spec(const char *body, size_t len, enum sandbox_spec_version version,
 
 static int update(const char *body, size_t len, struct err *e)
 {
-	json_t *root = members_parse(body, len, e);
+	json_t *root = json_members_parse(body, len, e);
 	char *text = NULL, *again = NULL;
 	int r = root == NULL ? -1 : network_update("", root, &text, e);
 

@@ -9,11 +9,11 @@
 
 #include "chunk.h"
 #include "gateway_inside.h"
-#include "guest_limits.h"
-#include "model.h"
-#include "names.h"
+#include "session_limits.h"
+#include "llm_call.h"
+#include "synthetic_names.h"
 #include "rand.h"
-#include "attempt.h"
+#include "access_record.h"
 
 #define TURNS 60
 #define SERVERS 64
@@ -23,7 +23,7 @@
 unsigned long fuzz_accepted;
 
 static struct egress egress;
-static struct guest guest;
+static struct egress_session session;
 static struct flow *flow;
 static const uint8_t *answers;
 static size_t answers_n;
@@ -49,14 +49,14 @@ void flow_record(struct flow *f, bool allowed, const char *reason)
 	assert(reason != NULL);
 }
 
-void attempt_send(struct guest *g, const struct attempt *r)
+void access_record_send(struct egress_session *g, const struct access_record *r)
 {
-	assert(g == &guest && r->kind == ATTEMPT_REQUEST);
+	assert(g == &session && r->kind == ATTEMPT_REQUEST);
 }
 
-void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o)
+void outbound_start(struct egress_session *g, const struct policy_target *to, struct outbound *o)
 {
-	assert(g == &guest && strcmp(to->host, "web.example") == 0 && to->port == 80);
+	assert(g == &session && strcmp(to->host, "web.example") == 0 && to->port == 80);
 	dialing = o;
 }
 
@@ -66,8 +66,8 @@ void outbound_cancel(struct outbound *o)
 		dialing = NULL;
 }
 
-bool outbound_complies(const struct guest *g, const struct policy_target *to, const struct ip *at,
-		       struct err *ret_why)
+bool outbound_complies(const struct egress_session *g, const struct policy_target *to,
+		       const struct ip *at, struct err *ret_why)
 {
 	(void)g;
 	(void)to;
@@ -100,7 +100,7 @@ bool policy_compares(const struct policy_rule *r, struct http1_span header)
 	return false;
 }
 
-bool limits_request(struct guest *g, const struct policy_rule *rule, const char **ret_why)
+bool limits_request(struct egress_session *g, const struct policy_rule *rule, const char **ret_why)
 {
 	(void)g;
 	(void)rule;
@@ -108,7 +108,7 @@ bool limits_request(struct guest *g, const struct policy_rule *rule, const char 
 	return true;
 }
 
-uint64_t limits_left(struct guest *g, const struct policy_rule *rule, enum used_way way,
+uint64_t limits_left(struct egress_session *g, const struct policy_rule *rule, enum used_way way,
 		     uint64_t want, const char **ret_why)
 {
 	(void)rule;
@@ -117,51 +117,52 @@ uint64_t limits_left(struct guest *g, const struct policy_rule *rule, enum used_
 	return g->used.own.bytes[way] < BYTES_MAX ? BYTES_MAX - g->used.own.bytes[way] : 0;
 }
 
-bool limits_any_left(struct guest *g, const struct policy_rule *rule, const char **ret_why)
+bool limits_any_left(struct egress_session *g, const struct policy_rule *rule, const char **ret_why)
 {
 	return limits_left(g, rule, USED_OUT, 1, ret_why) > 0 &&
 	       limits_left(g, rule, USED_IN, 1, ret_why) > 0;
 }
 
-void limits_moved(struct guest *g, const struct policy_rule *rule, enum used_way way, uint64_t n)
+void limits_moved(struct egress_session *g, const struct policy_rule *rule, enum used_way way,
+		  uint64_t n)
 {
 	(void)rule;
 	g->used.own.bytes[way] += n;
 	assert(g->used.own.bytes[way] <= BYTES_MAX); /* whatever comes: not one byte more */
 }
 
-uint64_t share_turn_left(struct guest *g)
+uint64_t share_turn_left(struct egress_session *g)
 {
 	(void)g;
 	return 1;
 }
 
-bool share_turn_shake(struct guest *g)
+bool share_turn_shake(struct egress_session *g)
 {
 	(void)g;
 	return true;
 }
 
-bool share_memory(struct guest *g, size_t before, size_t now)
+bool share_memory(struct egress_session *g, size_t before, size_t now)
 {
 	(void)g;
 	(void)before;
 	return now < 1 << 20;
 }
 
-bool share_take_fds(struct guest *g, unsigned n)
+bool share_take_fds(struct egress_session *g, unsigned n)
 {
 	(void)g;
 	return n > 0;
 }
 
-void share_give_fds(struct guest *g, unsigned n)
+void share_give_fds(struct egress_session *g, unsigned n)
 {
 	(void)g;
 	(void)n;
 }
 
-void share_turn_moved(struct guest *g, uint64_t n)
+void share_turn_moved(struct egress_session *g, uint64_t n)
 {
 	(void)g;
 	(void)n;
@@ -256,33 +257,33 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 	return 0;
 }
 
-struct model *model_new(const char *path, bool prompts)
+struct llm_call *llm_call_new(const char *path, bool prompts)
 {
 	(void)path;
 	(void)prompts;
 	return NULL;
 }
 
-void model_free(struct model *m)
+void llm_call_free(struct llm_call *m)
 {
 	(void)m;
 }
 
-void model_request(struct model *m, const uint8_t *data, size_t len)
+void llm_call_request(struct llm_call *m, const uint8_t *data, size_t len)
 {
 	(void)m;
 	(void)data;
 	(void)len;
 }
 
-void model_response(struct model *m, int status, struct http1_span content_type)
+void llm_call_response(struct llm_call *m, int status, struct http1_span content_type)
 {
 	(void)m;
 	(void)status;
 	(void)content_type;
 }
 
-void model_answer(struct model *m, const uint8_t *data, size_t len, uint64_t since_ns)
+void llm_call_answer(struct llm_call *m, const uint8_t *data, size_t len, uint64_t since_ns)
 {
 	(void)m;
 	(void)data;
@@ -290,13 +291,13 @@ void model_answer(struct model *m, const uint8_t *data, size_t len, uint64_t sin
 	(void)since_ns;
 }
 
-size_t model_memory(const struct model *m)
+size_t llm_call_memory(const struct llm_call *m)
 {
 	(void)m;
 	return 0;
 }
 
-void model_write(struct model *m, const struct mask *mask, struct json *j)
+void llm_call_write(struct llm_call *m, const struct mask *mask, struct json *j)
 {
 	(void)mask;
 	(void)m;
@@ -426,11 +427,11 @@ static void start(int fd)
 	struct err e;
 
 	memset(&f, 0, sizeof(f));
-	f.guest = &guest;
-	guest.used = (struct used_table){ 0 };
+	f.session = &session;
+	session.used = (struct used_table){ 0 };
 	f.fd = fd;
 	f.watch.fd = -1;
-	f.aim = (struct aim){ .host = "web.example", .port = 80, .by_name = true };
+	f.endpoint = (struct endpoint){ .host = "web.example", .port = 80, .by_name = true };
 	f.answer.verdict = POLICY_PERMIT;
 	flow = &f;
 	assert(gateway_start(&f, NULL, &e) == 0);
@@ -452,10 +453,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	answers_n = size - (size_t)(answers - data);
 	egress.loop = loop_new(&e);
 	assert(egress.loop != NULL);
-	guest.egress = &egress;
-	guest.names = names_new();
-	guest.upstreams = upstreams_new(&guest);
-	assert(guest.names != NULL && guest.upstreams != NULL);
+	session.egress = &egress;
+	session.names = synthetic_names_new();
+	session.upstreams = idle_conns_new(&session);
+	assert(session.names != NULL && session.upstreams != NULL);
 	make_pair(pair);
 	assert(send(pair[1], data, asks, MSG_NOSIGNAL) == (ssize_t)asks);
 	(void)shutdown(pair[1], SHUT_WR);
@@ -476,8 +477,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)close(servers[i]);
 	}
 	nservers = 0;
-	upstreams_free(guest.upstreams);
-	names_free(guest.names);
+	idle_conns_free(session.upstreams);
+	synthetic_names_free(session.names);
 	loop_free(egress.loop);
 	return 0;
 }

@@ -3,15 +3,16 @@
  * not matter. */
 #include "fuzz.h"
 
-#include "hello.h"
+#include "tls_hello.h"
 
 unsigned long fuzz_accepted;
 
-static void check_prefix(const uint8_t *bytes, size_t part, int verdict, const struct hello *whole)
+static void check_prefix(const uint8_t *bytes, size_t part, int verdict,
+			 const struct tls_hello *whole)
 {
 	uint8_t *copy = fuzz_copy(bytes, part);
-	struct hello some;
-	int got = hello_read(copy, part, &some);
+	struct tls_hello some;
+	int got = tls_hello_read(copy, part, &some);
 
 	if (got == 1)
 		assert(verdict == 1 && memcmp(&some, whole, sizeof(some)) == 0);
@@ -20,7 +21,7 @@ static void check_prefix(const uint8_t *bytes, size_t part, int verdict, const s
 	if (got != 1)
 		assert(some.sni[0] == '\0' && !some.alpn && !some.ech);
 	if (part > 0 && got >= 0)
-		assert(hello_is_tls(copy, part));
+		assert(tls_hello_is_tls(copy, part));
 	free(copy);
 }
 
@@ -28,10 +29,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *copy = fuzz_copy(data, size);
 	char again[HOST_MAX];
-	struct hello h;
-	int got = hello_read(copy, size, &h);
+	struct tls_hello h;
+	int got = tls_hello_read(copy, size, &h);
 
-	assert(got >= -1 && got <= 1 && (got != 0 || size < HELLO_MAX));
+	assert(got >= -1 && got <= 1 && (got != 0 || size < TLS_HELLO_MAX));
 	if (got == 1) {
 		fuzz_accepted++;
 		assert(h.alpn || (!h.h2 && !h.http1));

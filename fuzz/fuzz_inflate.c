@@ -8,7 +8,7 @@
 
 unsigned long fuzz_accepted;
 
-struct feed {
+struct sse_stream {
 	const uint8_t *data;
 	size_t size, at, step;
 	uint8_t *piece; /* exactly what was given last */
@@ -18,7 +18,7 @@ struct feed {
 
 static ssize_t more(void *arg, const uint8_t **ret, struct err *e)
 {
-	struct feed *f = arg;
+	struct sse_stream *f = arg;
 	size_t n = f->size - f->at < f->step ? f->size - f->at : f->step;
 
 	(void)e;
@@ -31,7 +31,7 @@ static ssize_t more(void *arg, const uint8_t **ret, struct err *e)
 
 static int take(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 {
-	struct feed *f = arg;
+	struct sse_stream *f = arg;
 
 	assert(len > 0 && len <= 65536);
 	f->out += len;
@@ -42,13 +42,13 @@ static int take(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 	return 0;
 }
 
-static int unpack(const uint8_t *data, size_t size, size_t step, struct feed *ret)
+static int unpack(const uint8_t *data, size_t size, size_t step, struct sse_stream *ret)
 {
 	struct inflate_io io = { .more = more, .out = take, .arg = ret };
 	struct err e = { 0 };
 	int rc;
 
-	*ret = (struct feed){ .data = data, .size = size, .step = step };
+	*ret = (struct sse_stream){ .data = data, .size = size, .step = step };
 	rc = inflate_gzip(&io, &e);
 	free(ret->piece);
 	assert(rc == 0 || (rc == -1 && (e.code == ERR_INVALID || e.code == ERR_LIMIT)));
@@ -58,7 +58,7 @@ static int unpack(const uint8_t *data, size_t size, size_t step, struct feed *re
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct feed whole, pieces;
+	struct sse_stream whole, pieces;
 	int rc = unpack(data, size, size + 1, &whole);
 
 	assert(unpack(data, size, 1, &pieces) == rc);

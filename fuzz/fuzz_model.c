@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "json_check.h"
-#include "model.h"
+#include "llm_call.h"
 
 unsigned long fuzz_accepted;
 
@@ -20,22 +20,22 @@ struct call {
 static struct json read_call(const struct call *c, size_t cut_request, size_t cut_answer)
 {
 	static const char events[] = "text/event-stream", plain[] = "application/json";
-	struct model *m = model_new(c->path, true);
+	struct llm_call *m = llm_call_new(c->path, true);
 	const char *type = c->events ? events : plain;
 	struct json j;
 
 	assert(m != NULL && cut_request <= c->nrequest && cut_answer <= c->nanswer);
-	model_request(m, c->request, cut_request);
-	model_request(m, c->request + cut_request, c->nrequest - cut_request);
-	model_response(m, 200, (struct http1_span){ type, strlen(type) });
-	model_answer(m, c->answer, cut_answer, 1000000);
-	model_answer(m, c->answer + cut_answer, c->nanswer - cut_answer, 1000000);
+	llm_call_request(m, c->request, cut_request);
+	llm_call_request(m, c->request + cut_request, c->nrequest - cut_request);
+	llm_call_response(m, 200, (struct http1_span){ type, strlen(type) });
+	llm_call_answer(m, c->answer, cut_answer, 1000000);
+	llm_call_answer(m, c->answer + cut_answer, c->nanswer - cut_answer, 1000000);
 	json_init_heap(&j, 4U << 20);
 	json_open(&j, NULL, '{');
-	model_write(m, NULL, &j);
+	llm_call_write(m, NULL, &j);
 	json_close(&j, '}');
 	assert(json_ok(&j) && json_check_valid(j.text, j.len));
-	model_free(m);
+	llm_call_free(m);
 	return j;
 }
 

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "process_spec.h"
-#include "rpc_lift.h"
+#include "rpc_base64_stream.h"
 
 unsigned long fuzz_accepted;
 
@@ -62,18 +62,18 @@ static void others(const json_t *message, struct err *e)
  * the mark in it, which is shorter. */
 static void lift(const uint8_t *data, size_t size)
 {
-	struct rpc_lift whole, cut;
+	struct rpc_base64_stream whole, cut;
 	struct err e = { 0 };
 	size_t step = size == 0 ? 1 : 1 + data[size / 2] % 61;
 	int a, b = 0;
 
-	rpc_lift_init(&whole, 1U << 20, 1U << 20);
-	rpc_lift_init(&cut, 1U << 20, 1U << 20);
-	a = rpc_lift_add(&whole, data, size, &e);
+	rpc_base64_stream_init(&whole, 1U << 20, 1U << 20);
+	rpc_base64_stream_init(&cut, 1U << 20, 1U << 20);
+	a = rpc_base64_stream_add(&whole, data, size, &e);
 	for (size_t i = 0; b == 0 && i < size; i += step) {
 		uint8_t *piece = fuzz_copy(data + i, size - i < step ? size - i : step);
 
-		b = rpc_lift_add(&cut, piece, size - i < step ? size - i : step, &e);
+		b = rpc_base64_stream_add(&cut, piece, size - i < step ? size - i : step, &e);
 		free(piece);
 	}
 	assert(a == b);
@@ -85,8 +85,8 @@ static void lift(const uint8_t *data, size_t size)
 		assert(whole.lifted || whole.text.len == size);
 		fuzz_accepted += whole.lifted;
 	}
-	rpc_lift_release(&whole);
-	rpc_lift_release(&cut);
+	rpc_base64_stream_release(&whole);
+	rpc_base64_stream_release(&cut);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "secret_line.h"
+#include "secret_spec.h"
 #include "secret_table.h"
 
 unsigned long fuzz_accepted;
@@ -33,21 +33,21 @@ static void lines(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);
 	const char *at = text;
-	struct secret_line l, again;
+	struct secret_spec l, again;
 	struct err e;
 
 	if (text == NULL)
 		return;
 	memcpy(text, data, size);
 	text[size] = '\0';
-	while (secret_line_next(&at, &l)) {
+	while (secret_spec_next(&at, &l)) {
 		struct buf b = BUF_INIT(8192);
 		const char *written;
 
-		if (secret_line_check(&l, &e) == 0) {
-			secret_line_write(&l, &b);
+		if (secret_spec_check(&l, &e) == 0) {
+			secret_spec_write(&l, &b);
 			written = buf_text(&b);
-			if (!secret_line_next(&written, &again) || *written != '\0' ||
+			if (!secret_spec_next(&written, &again) || *written != '\0' ||
 			    strcmp(l.name, again.name) != 0 || strcmp(l.where, again.where) != 0 ||
 			    l.way != again.way || l.mode != again.mode)
 				abort();

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "place.h"
+#include "session_path.h"
 #include "show.h"
 #include "target.h"
 #include "utf8.h"
@@ -39,13 +39,13 @@ static void check_place(const char *text)
 	char id[40], name[64];
 	const char *path = NULL;
 
-	if (place_split(text, id, sizeof(id), &path)) {
+	if (session_path_split(text, id, sizeof(id), &path)) {
 		fuzz_accepted++;
 		assert(id[0] != '\0' && strpbrk(id, "/.:%") == NULL);
 		assert(strncmp(text, id, strlen(id)) == 0 && text[strlen(id)] == ':');
 		assert(*path != '\0');
 	}
-	if (place_name(text, name, sizeof(name))) {
+	if (session_path_name(text, name, sizeof(name))) {
 		assert(name[0] != '\0' && strchr(name, '/') == NULL);
 		assert(strcmp(name, ".") != 0 && strcmp(name, "..") != 0);
 		assert(strstr(text, name) != NULL);

@@ -7,7 +7,7 @@
 #include "json.h"
 #include "reply.h"
 #include "routes.h"
-#include "secret_line.h"
+#include "secret_spec.h"
 #include "url.h"
 
 #define SESSION "/v1/sessions/{session}"
@@ -96,7 +96,7 @@ static bool take_id(struct http1_span raw, char ret[REQUEST_ID_MAX])
 
 static bool take_name(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
-	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && secret_line_is_name(ret);
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && secret_spec_is_name(ret);
 }
 
 /* The ids of a path: the first of a session's route is the session. Secrets have names. */

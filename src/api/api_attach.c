@@ -11,9 +11,9 @@
 #include "api_handlers.h"
 #include "buf.h"
 #include "json.h"
-#include "reader.h"
+#include "log_reader.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 #include "spec_exec.h"
 #include "ws.h"
 
@@ -23,7 +23,7 @@
 #define TEXT_MAX (4U << 20)
 
 struct attach {
-	struct reader reader;
+	struct log_reader reader;
 	struct request *r;
 	struct loop_task go_on;
 	struct buf input; /* typed, not yet taken */
@@ -38,13 +38,13 @@ static void release(struct request *r, bool answered)
 	(void)answered;
 	if (a->r != NULL)
 		loop_task_cancel(core_loop(r->core), &a->go_on);
-	reader_close(&a->reader);
+	log_reader_close(&a->reader);
 	buf_release(&a->input);
 }
 
 /* ---- out */
 
-static bool send_bytes(struct attach *a, const struct reader_item *item)
+static bool send_bytes(struct attach *a, const struct log_reader_item *item)
 {
 	uint8_t frame[1 + sizeof(item->bytes)];
 
@@ -53,9 +53,9 @@ static bool send_bytes(struct attach *a, const struct reader_item *item)
 	return ws_send(a->r->x, false, frame, item->n + 1);
 }
 
-static bool send_text(struct attach *a, const struct reader_item *item)
+static bool send_text(struct attach *a, const struct log_reader_item *item)
 {
-	struct execution *x = reader_live(&a->reader);
+	struct execution *x = log_reader_live(&a->reader);
 	struct err e;
 	struct json j;
 	bool sent;
@@ -73,7 +73,7 @@ static bool send_text(struct attach *a, const struct reader_item *item)
 		json_bytes(&j, "reason", item->bytes, item->n);
 	} else {
 		json_text(&j, "type", "exit");
-		IGNORED(shape_reader(&j, "execution", &a->reader, &e), "it is just not shown");
+		IGNORED(json_view_reader(&j, "execution", &a->reader, &e), "it is just not shown");
 	}
 	json_uint(&j, "cursor", item->after);
 	json_close(&j, '}');
@@ -84,13 +84,13 @@ static bool send_text(struct attach *a, const struct reader_item *item)
 
 static void pump(struct attach *a)
 {
-	struct reader_item item;
+	struct log_reader_item item;
 	struct err e = { 0 };
 
 	for (int i = 0; i < TURN_FRAMES && !a->closed; i++) {
 		bool sent;
 
-		reader_next(&a->reader, false, &item, &e);
+		log_reader_next(&a->reader, false, &item, &e);
 		if (item.what == READER_NOTHING)
 			return;
 		if (item.what == READER_END || item.what == READER_FAILED) {
@@ -102,7 +102,7 @@ static void pump(struct attach *a)
 		sent = item.what == READER_BYTES ? send_bytes(a, &item) : send_text(a, &item);
 		if (!sent)
 			return; /* on_writable comes */
-		reader_told(&a->reader, &item);
+		log_reader_told(&a->reader, &item);
 	}
 	if (!a->closed)
 		loop_defer(core_loop(a->r->core), &a->go_on);
@@ -143,7 +143,7 @@ static void complain(struct attach *a, const struct err *e)
 /* Gives what waits; the viewer is heard again when nothing does. */
 static void feed(struct attach *a)
 {
-	struct execution *x = reader_live(&a->reader);
+	struct execution *x = log_reader_live(&a->reader);
 	struct err e = { 0 };
 
 	while (a->input.len > 0 && x != NULL) {
@@ -203,7 +203,7 @@ static void message(struct exchange *x, bool text, const uint8_t *data, size_t l
 	struct attach *a = request_of(x)->state;
 	struct err e = { 0 };
 
-	if (reader_live(&a->reader) == NULL || execution_ended(a->reader.x))
+	if (log_reader_live(&a->reader) == NULL || execution_ended(a->reader.x))
 		return; /* too late for anything */
 	if (text) {
 		obey(a, data, len);
@@ -248,8 +248,8 @@ static void open_attach(struct request *r, struct session *live)
 	a->go_on.run = go_on;
 	a->go_on.arg = a;
 	buf_init(&a->input, 2 * (size_t)MESSAGE_MAX);
-	if (reader_after(r, &after, &e) < 0 ||
-	    reader_open(&a->reader, r, live, after, more, &e) < 0) {
+	if (log_reader_after(r, &after, &e) < 0 ||
+	    log_reader_open(&a->reader, r, live, after, more, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}

@@ -10,7 +10,7 @@
 #include "json.h"
 #include "masked.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 #include "upload.h"
 
 #define NUMBER_MAX 24
@@ -262,7 +262,7 @@ static int write_record(struct file_call *c, const struct file_msg *m, struct er
 	if (m->kind != FILE_MSG_ENTRY || w->status != 0)
 		return file_call_refuse(e);
 	w->status = (m->entry.flags & FILE_MSG_EXISTED) != 0 ? 200 : 201;
-	shape_entry(&w->j, NULL, &m->entry);
+	json_view_entry(&w->j, NULL, &m->entry);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include "api_handlers.h"
 #include "buf.h"
-#include "change.h"
+#include "diff_record.h"
 #include "json.h"
 #include "reply.h"
 #include "request.h"
@@ -35,10 +35,10 @@ static void release(struct request *r, bool answered)
 
 static void show(struct diff *d, const char *text)
 {
-	struct change c;
+	struct diff_record c;
 	char mode[16];
 
-	if (change_parse(text, &c, &d->why) < 0) {
+	if (diff_record_parse(text, &c, &d->why) < 0) {
 		d->failed = true;
 		return;
 	}

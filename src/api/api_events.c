@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 #include "api_handlers.h"
-#include "feed.h"
-#include "journal.h"
+#include "sse_stream.h"
+#include "event_log.h"
 #include "json.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 #include "walk.h"
 
 #define LIMIT 100 /* unless told */
@@ -20,8 +20,8 @@
 #define EVENT_MAX (64U << 10)
 
 struct events {
-	struct feed feed; /* first, see feed.c */
-	struct journal_listener listener;
+	struct sse_stream feed; /* first, see sse_stream.c */
+	struct event_log_listener listener;
 	bool listening;
 	struct job job; /* reads a batch */
 	uint64_t after;
@@ -32,10 +32,10 @@ static void release(struct request *r, bool answered)
 	struct events *v = r->state;
 
 	(void)answered;
-	feed_release(&v->feed);
+	sse_stream_release(&v->feed);
 	core_job_cancel(r->core, &v->job);
 	if (v->listening)
-		journal_unlisten(&v->listener);
+		event_log_unlisten(&v->listener);
 }
 
 static void set_filter(struct request *r, struct store_event_filter *ret)
@@ -53,13 +53,13 @@ static int send_one(const struct store_event *row, void *cookie)
 	char id[24];
 	struct json j;
 
-	if (!feed_ready(&v->feed))
+	if (!sse_stream_ready(&v->feed))
 		return 1;
 	json_init_heap(&j, EVENT_MAX);
-	shape_event(&j, NULL, row);
+	json_view_event(&j, NULL, row);
 	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)row->seq);
 	if (json_ok(&j))
-		feed_event(&v->feed, row->type, id, j.text, j.len);
+		sse_stream_event(&v->feed, row->type, id, j.text, j.len);
 	json_release(&j);
 	return 0;
 }
@@ -80,7 +80,7 @@ static bool on_batch(struct job *job)
 		return false;
 	}
 	v->after = looked.seq;
-	if (!looked.end && feed_ready(&v->feed))
+	if (!looked.end && sse_stream_ready(&v->feed))
 		core_job_add(r->core, r->tenant, job);
 	return false;
 }
@@ -89,11 +89,11 @@ static void pump(struct request *r)
 {
 	struct events *v = r->state;
 
-	if (feed_ready(&v->feed))
+	if (sse_stream_ready(&v->feed))
 		core_job_add(r->core, r->tenant, &v->job);
 }
 
-static void more(struct journal_listener *l)
+static void more(struct event_log_listener *l)
 {
 	pump(l->arg);
 }
@@ -116,9 +116,9 @@ static void follow(struct request *r, uint64_t after, bool after_given)
 	(void)snprintf(v->listener.session, STORE_ID_MAX, "%.*s", STORE_ID_MAX - 1, r->session_id);
 	v->listener.more = more;
 	v->listener.arg = r;
-	if (!feed_begin(&v->feed, r, pump))
+	if (!sse_stream_begin(&v->feed, r, pump))
 		return;
-	journal_listen(r->core, &v->listener);
+	event_log_listen(r->core, &v->listener);
 	v->listening = true;
 	pump(r);
 }
@@ -140,7 +140,7 @@ static int list_one(const struct store_event *row, void *cookie)
 	l->more = l->shown == l->limit || walk_page_is_full(&l->walk);
 	if (l->more || walk_piece_is_full(&l->walk))
 		return 1;
-	shape_event(&l->walk.j, NULL, row);
+	json_view_event(&l->walk.j, NULL, row);
 	l->shown++;
 	return 0;
 }
@@ -164,7 +164,7 @@ static void on_finish(struct walk *w)
 	struct listing *l = (struct listing *)w;
 
 	json_close(&w->j, ']');
-	shape_next(&w->j, !l->end, l->after);
+	json_view_next(&w->j, !l->end, l->after);
 	json_close(&w->j, '}');
 }
 
@@ -194,7 +194,7 @@ void api_events_tenant(struct request *r)
 		return;
 	}
 	if (following) {
-		bool given = feed_last_id(r, &after) || after != UINT64_MAX;
+		bool given = sse_stream_last_id(r, &after) || after != UINT64_MAX;
 
 		follow(r, after, given);
 		return;

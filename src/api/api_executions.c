@@ -5,13 +5,13 @@
 
 #include "api_handlers.h"
 #include "clock.h"
-#include "feeder.h"
+#include "stdin_feeder.h"
 #include "inline_output.h"
 #include "jobs.h"
 #include "reply.h"
 #include "request.h"
 #include "routes.h"
-#include "shape.h"
+#include "json_views.h"
 #include "spec_exec.h"
 
 #define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */
@@ -23,7 +23,7 @@ static void reply_execution(struct request *r, int status, const struct store_ex
 	struct json j;
 
 	json_init_heap(&j, EXECUTION_JSON_MAX);
-	shape_execution(&j, NULL, row, x);
+	json_view_execution(&j, NULL, row, x);
 	reply_json(r, status, &j);
 }
 
@@ -112,7 +112,7 @@ static void begin_answer(struct request *r)
 	}
 	inline_output_init(&s->output, fd, s->base64);
 	json_init_heap(&s->j, WAITED_JSON_MAX);
-	shape_execution_open(&s->j, NULL, row, s->x);
+	json_view_execution_open(&s->j, NULL, row, s->x);
 	s->job.piece = on_piece;
 	s->job.arg = r;
 	if (turn_is_old(r) || on_piece(&s->job))
@@ -151,7 +151,7 @@ static int give_input(struct starting *s, struct execution *x, struct err *e)
 {
 	if (!s->spec.has_input)
 		return 0;
-	if (feeder_start(x, s->spec.input, s->spec.input_len, e) < 0)
+	if (stdin_feeder_start(x, s->spec.input, s->spec.input_len, e) < 0)
 		return -1;
 	s->spec.input = NULL;
 	return 0;
@@ -163,7 +163,7 @@ static void start(struct request *r, struct session *session)
 	struct err e = { 0 };
 	struct execution *x = NULL;
 
-	if (!s->spec.has_input || feeder_check(s->spec.input_len, &e) == 0)
+	if (!s->spec.has_input || stdin_feeder_check(s->spec.input_len, &e) == 0)
 		x = execution_start(session, &s->spec.spec, &e);
 	if (x == NULL || give_input(s, x, &e) < 0) {
 		reply_error(r, &e);

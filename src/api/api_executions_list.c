@@ -4,7 +4,7 @@
 #include "cursor.h"
 #include "page.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 #include "walk.h"
 
 struct listing {
@@ -31,7 +31,7 @@ static int list_one(const struct store_execution *row, void *cookie)
 	l->more = l->shown == l->page.limit || walk_page_is_full(&l->walk);
 	if (l->more || walk_piece_is_full(&l->walk))
 		return 1;
-	shape_execution(&l->walk.j, NULL, row, x);
+	json_view_execution(&l->walk.j, NULL, row, x);
 	l->shown++;
 	return 0;
 }

@@ -6,9 +6,9 @@
 #include "api_handlers.h"
 #include "file_call.h"
 #include "json.h"
-#include "members.h"
+#include "json_members.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 
 #define ENTRY_JSON_MAX (64U << 10)
 #define LIST_DEFAULT 1000
@@ -51,7 +51,7 @@ static void list_entry(struct files *f, const struct file_msg_entry *entry)
 	}
 	(void)snprintf(path, sizeof(path), "%s/%s", f->to, entry->path);
 	shown.path = path;
-	shape_entry(&f->j, NULL, &shown);
+	json_view_entry(&f->j, NULL, &shown);
 }
 
 static int record(struct file_call *c, const struct file_msg *m, struct err *e)
@@ -62,7 +62,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 		if (f->list)
 			list_entry(f, &m->entry);
 		else
-			shape_entry(&f->j, NULL, &m->entry);
+			json_view_entry(&f->j, NULL, &m->entry);
 		if (f->status == 201 && (m->entry.flags & FILE_MSG_EXISTED) != 0)
 			f->status = 200;
 		f->answered = true;
@@ -193,45 +193,45 @@ void api_files_delete(struct request *r)
 
 /* ---- with a body */
 
-static void copy_text(struct members *m, const char *name, char *ret, size_t cap)
+static void copy_text(struct json_members *m, const char *name, char *ret, size_t cap)
 {
 	const char *text = NULL;
 
-	members_text(m, name, cap - 1, &text);
+	json_members_text(m, name, cap - 1, &text);
 	if (text != NULL)
 		(void)snprintf(ret, cap, "%s", text);
 }
 
-static void need(struct members *m, const char *name, const char *value)
+static void need(struct json_members *m, const char *name, const char *value)
 {
 	if (value[0] == '\0')
-		(void)members_fail(m, name, "is missing");
+		(void)json_members_fail(m, name, "is missing");
 }
 
 static int read_mkdir(struct files *f, json_t *root, struct err *e)
 {
 	bool parents = false;
-	struct members m;
+	struct json_members m;
 
-	members_begin(&m, root, "", e);
+	json_members_begin(&m, root, "", e);
 	copy_text(&m, "path", f->path, sizeof(f->path));
 	copy_text(&m, "mode", f->mode, sizeof(f->mode));
 	copy_text(&m, "user", f->user, sizeof(f->user));
-	members_bool(&m, "parents", &parents);
+	json_members_bool(&m, "parents", &parents);
 	need(&m, "path", f->path);
 	if (f->mode[strspn(f->mode, "01234567")] != '\0' || strlen(f->mode) > 4)
-		(void)members_fail(&m, "mode", "must be octal digits like 0755");
+		(void)json_members_fail(&m, "mode", "must be octal digits like 0755");
 	f->argv[f->argc++] = f->path;
 	f->argv[f->argc++] = f->mode[0] == '\0' ? "-" : f->mode;
 	f->argv[f->argc++] = parents ? "p" : "-";
-	return members_end(&m);
+	return json_members_end(&m);
 }
 
 static int read_move(struct files *f, json_t *root, struct err *e)
 {
-	struct members m;
+	struct json_members m;
 
-	members_begin(&m, root, "", e);
+	json_members_begin(&m, root, "", e);
 	copy_text(&m, "from", f->path, sizeof(f->path));
 	copy_text(&m, "to", f->to, sizeof(f->to));
 	copy_text(&m, "user", f->user, sizeof(f->user));
@@ -239,7 +239,7 @@ static int read_move(struct files *f, json_t *root, struct err *e)
 	need(&m, "to", f->to);
 	f->argv[f->argc++] = f->path;
 	f->argv[f->argc++] = f->to;
-	return members_end(&m);
+	return json_members_end(&m);
 }
 
 static void with_body(struct exchange *x, const uint8_t *body, size_t len,
@@ -247,7 +247,7 @@ static void with_body(struct exchange *x, const uint8_t *body, size_t len,
 {
 	struct request *r = request_of(x);
 	struct err e = { 0 };
-	json_t *root = members_parse(body, len, &e);
+	json_t *root = json_members_parse(body, len, &e);
 	int done = root == NULL ? -1 : read(r->state, root, &e);
 
 	json_decref(root);

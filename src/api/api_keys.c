@@ -6,11 +6,11 @@
 #include "api_handlers.h"
 #include "auth.h"
 #include "json.h"
-#include "members.h"
+#include "json_members.h"
 #include "page.h"
 #include "reply.h"
 #include "request.h"
-#include "shape.h"
+#include "json_views.h"
 #include "walk.h"
 
 #define KEY_JSON_MAX 4096
@@ -35,10 +35,10 @@ static void show(struct json *j, const char *name, const struct store_key *k, co
 		if ((k->scopes & scopes[i].bit) != 0)
 			json_text(j, NULL, scopes[i].name);
 	json_close(j, ']');
-	shape_time(j, "created_at", k->created_ms);
-	shape_time(j, "expires_at", k->expires_ms);
-	shape_time(j, "last_used_at", k->last_used_ms);
-	shape_time(j, "revoked_at", k->revoked_ms);
+	json_view_time(j, "created_at", k->created_ms);
+	json_view_time(j, "expires_at", k->expires_ms);
+	json_view_time(j, "last_used_at", k->last_used_ms);
+	json_view_time(j, "revoked_at", k->revoked_ms);
 	json_close(j, '}');
 }
 
@@ -112,9 +112,9 @@ struct wish {
 	uint64_t expires_ms;
 };
 
-static void read_scopes(struct members *m, unsigned *ret)
+static void read_scopes(struct json_members *m, unsigned *ret)
 {
-	json_t *list = members_array(m, "scopes", COUNT(scopes));
+	json_t *list = json_members_array(m, "scopes", COUNT(scopes));
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
 		const char *word = json_string_value(json_array_get(list, i));
@@ -123,32 +123,33 @@ static void read_scopes(struct members *m, unsigned *ret)
 		while (word != NULL && s < COUNT(scopes) && strcmp(scopes[s].name, word) != 0)
 			s++;
 		if (word == NULL || s == COUNT(scopes)) {
-			(void)members_fail(m, "scopes", "must be of read, sessions, admin");
+			(void)json_members_fail(m, "scopes", "must be of read, sessions, admin");
 			return;
 		}
 		*ret |= scopes[s].bit;
 	}
 	if (!m->failed && *ret == 0)
-		(void)members_fail(m, "scopes", "must name at least one of read, sessions, admin");
+		(void)json_members_fail(m, "scopes",
+					"must name at least one of read, sessions, admin");
 }
 
 static int read_wish(const uint8_t *body, size_t len, struct wish *ret, struct err *e)
 {
-	json_t *root = members_parse(body, len, e);
+	json_t *root = json_members_parse(body, len, e);
 	const char *name = "";
 	uint64_t expires_in = 0;
 	struct timespec now;
-	struct members m;
+	struct json_members m;
 	int read;
 
 	if (root == NULL)
 		return -1;
-	members_begin(&m, root, "", e);
-	members_text(&m, "name", STORE_NAME_MAX - 1, &name);
-	members_time(&m, "expires_in", &expires_in, NULL);
+	json_members_begin(&m, root, "", e);
+	json_members_text(&m, "name", STORE_NAME_MAX - 1, &name);
+	json_members_time(&m, "expires_in", &expires_in, NULL);
 	read_scopes(&m, &ret->scopes);
 	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
-	read = members_end(&m);
+	read = json_members_end(&m);
 	json_decref(root);
 	(void)clock_gettime(CLOCK_REALTIME, &now);
 	if (expires_in > 0)

@@ -2,14 +2,14 @@
 #include "api_handlers.h"
 #include "reply.h"
 #include "request.h"
-#include "shape.h"
+#include "json_views.h"
 
 #define METRICS_JSON_MAX (64U << 10)
 
 static void write_now(struct json *j, const struct session_sample *n)
 {
 	json_open(j, "now", '{');
-	shape_time(j, "time", n->time_ms);
+	json_view_time(j, "time", n->time_ms);
 	json_uint(j, "cpu_ms", n->cpu_us / 1000);
 	json_uint(j, "memory_bytes", n->memory_bytes);
 	json_uint(j, "memory_peak_bytes", n->memory_peak_bytes);
@@ -22,7 +22,7 @@ static void write_now(struct json *j, const struct session_sample *n)
 static void write_past(struct json *j, const struct session_sample *n)
 {
 	json_open(j, NULL, '{');
-	shape_time(j, "time", n->time_ms);
+	json_view_time(j, "time", n->time_ms);
 	json_uint(j, "cpu_ms", n->cpu_us / 1000);
 	json_uint(j, "memory_bytes", n->memory_bytes);
 	json_uint(j, "pids", n->pids);
@@ -47,7 +47,7 @@ void api_metrics_get(struct request *r)
 	json_init_heap(&j, METRICS_JSON_MAX);
 	json_open(&j, NULL, '{');
 	write_now(&j, &now);
-	shape_limits(&j, "limits", &session_row(s)->limits);
+	json_view_limits(&j, "limits", &session_row(s)->limits);
 	json_open(&j, "history", '[');
 	for (size_t i = 0; i < n; i++)
 		write_past(&j, &past[i]);

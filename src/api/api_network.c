@@ -5,7 +5,7 @@
 
 #include "api_handlers.h"
 #include "auth.h"
-#include "choice.h"
+#include "policy_select.h"
 #include "json.h"
 #include "reply.h"
 #include "request.h"
@@ -17,7 +17,7 @@
 /* A document as the asking one may see it; 500 later if memory is short. */
 static void show_document(struct json *j, const char *name, const char *document, bool all)
 {
-	OWN_MEM char *text = choice_shown(document, all);
+	OWN_MEM char *text = policy_select_shown(document, all);
 
 	if (text == NULL)
 		j->full = true;
@@ -32,11 +32,11 @@ static int show(struct request *r, struct json *j, const struct store_session *r
 {
 	const char *chosen = session_chosen(r->core, row);
 	OWN_MEM char *merged = NULL;
-	char name[CHOICE_NAME_MAX];
+	char name[POLICY_SELECT_NAME_MAX];
 
 	if (session_merged(r->core, r->tenant, row, &merged, e) < 0)
 		return -1;
-	choice_name(chosen, name);
+	policy_select_name(chosen, name);
 	json_open(j, NULL, '{');
 	json_text(j, "name", name);
 	json_text(j, "from", row->policy[0] == '\0' ? "default" : "session");
@@ -95,7 +95,7 @@ static void put(struct exchange *x, const uint8_t *body, size_t len)
 
 	r->wait.on_done = in_force;
 	if (s == NULL || tenant_change_room(r->tenant, len, &e) < 0 ||
-	    choice_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
+	    policy_select_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
 	    session_set_policy(s, document, &r->wait, &e) < 0)
 		reply_error(r, &e);
 }
@@ -144,7 +144,7 @@ static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
 	if (t == NULL)
 		return;
 	if ((!is_null(body, len) &&
-	     choice_read((const char *)body, len, POLICY_TENANT, &document, &e) < 0) ||
+	     policy_select_read((const char *)body, len, POLICY_TENANT, &document, &e) < 0) ||
 	    tenant_set_policy(r->core, t, document == NULL ? "" : document, &e) < 0)
 		reply_error(r, &e);
 	else

@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 #include "api_handlers.h"
-#include "feed.h"
+#include "sse_stream.h"
 #include "json.h"
 #include "net_log.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 #include "store_net.h"
 #include "walk.h"
 
@@ -28,7 +28,7 @@ struct wanted {
 };
 
 struct records {
-	struct feed feed; /* first, see feed.c */
+	struct sse_stream feed; /* first, see sse_stream.c */
 	struct net_log_listener listener;
 	bool listening;
 	struct job job; /* looks at a batch */
@@ -52,7 +52,7 @@ static void release(struct request *r, bool answered)
 	struct records *v = r->state;
 
 	(void)answered;
-	feed_release(&v->feed);
+	sse_stream_release(&v->feed);
 	core_job_cancel(r->core, &v->job);
 	if (v->listening)
 		net_log_unlisten(&v->listener);
@@ -64,13 +64,13 @@ static int send_one(const struct store_net *row, void *cookie)
 	char id[24];
 	struct json j;
 
-	if (!feed_ready(&v->feed))
+	if (!sse_stream_ready(&v->feed))
 		return 1;
 	json_init_heap(&j, RECORD_MAX);
-	shape_net(&j, NULL, row);
+	json_view_net(&j, NULL, row);
 	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)row->seq);
 	if (json_ok(&j))
-		feed_event(&v->feed, row->kind, id, j.text, j.len);
+		sse_stream_event(&v->feed, row->kind, id, j.text, j.len);
 	json_release(&j);
 	return 0;
 }
@@ -91,7 +91,7 @@ static bool on_batch(struct job *job)
 		return false;
 	}
 	v->wanted.after = looked.seq;
-	if (!looked.end && feed_ready(&v->feed))
+	if (!looked.end && sse_stream_ready(&v->feed))
 		core_job_add(r->core, r->tenant, job);
 	return false;
 }
@@ -100,7 +100,7 @@ static void pump(struct request *r)
 {
 	struct records *v = r->state;
 
-	if (feed_ready(&v->feed))
+	if (sse_stream_ready(&v->feed))
 		core_job_add(r->core, r->tenant, &v->job);
 }
 
@@ -126,7 +126,7 @@ static void follow(struct request *r, const struct wanted *w)
 	(void)snprintf(v->listener.session, STORE_ID_MAX, "%.*s", STORE_ID_MAX - 1, r->session_id);
 	v->listener.more = more;
 	v->listener.arg = r;
-	if (!feed_begin(&v->feed, r, pump))
+	if (!sse_stream_begin(&v->feed, r, pump))
 		return;
 	net_log_listen(r->core, &v->listener);
 	v->listening = true;
@@ -151,7 +151,7 @@ static int list_one(const struct store_net *row, void *cookie)
 	l->more = l->shown == l->wanted.limit || walk_page_is_full(&l->walk);
 	if (l->more || walk_piece_is_full(&l->walk))
 		return 1;
-	shape_net(&l->walk.j, NULL, row);
+	json_view_net(&l->walk.j, NULL, row);
 	l->shown++;
 	return 0;
 }
@@ -175,7 +175,7 @@ static void on_finish(struct walk *w)
 	struct listing *l = (struct listing *)w;
 
 	json_close(&w->j, ']');
-	shape_next(&w->j, !l->end, l->wanted.after);
+	json_view_next(&w->j, !l->end, l->wanted.after);
 	json_close(&w->j, '}');
 }
 
@@ -210,7 +210,7 @@ static int read_wanted(struct request *r, struct wanted *w, struct err *e)
 	(void)snprintf(w->kind, sizeof(w->kind), "%s", kinds[kind]);
 	if (given[0] != '\0')
 		w->verdict = allowed ? STORE_NET_ALLOWED : STORE_NET_REFUSED;
-	w->after_given = (w->follow && feed_last_id(r, &w->after)) || w->after != UINT64_MAX;
+	w->after_given = (w->follow && sse_stream_last_id(r, &w->after)) || w->after != UINT64_MAX;
 	if (!w->after_given)
 		w->after = 0;
 	return 0;

@@ -5,7 +5,7 @@
 #include "auth.h"
 #include "buf.h"
 #include "clock.h"
-#include "gauges.h"
+#include "core_metrics.h"
 #include "reply.h"
 #include "request.h"
 
@@ -64,7 +64,7 @@ void api_node_metrics(struct request *r)
 
 	if (r->tenant != NULL && !auth_is_operator(r))
 		reply_code(r, 403, "forbidden", "metrics are the operator's");
-	else if (gauges_write(r->core, &b, &e) < 0 || buf_check(&b, &e) < 0)
+	else if (core_metrics_write(r->core, &b, &e) < 0 || buf_check(&b, &e) < 0)
 		reply_error(r, &e);
 	else
 		exchange_reply(r->x, 200, "text/plain; version=0.0.4; charset=utf-8", buf_text(&b),
@@ -98,9 +98,9 @@ static void count_one(struct session *s, void *arg)
 
 static void write_pool(struct json *j, struct core *c)
 {
-	struct gauges_pool pool = { 0 };
+	struct core_metrics_pool pool = { 0 };
 
-	gauges_pool(c, &pool);
+	core_metrics_pool(c, &pool);
 	json_open(j, "pool", '{');
 	json_uint(j, "size", pool.size);
 	json_uint(j, "ready", pool.ready);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "api_handlers.h"
-#include "reader.h"
+#include "log_reader.h"
 #include "reply.h"
 
 #define PIECE 65536

@@ -6,7 +6,7 @@
 #include "file_call.h"
 #include "json.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 #include "units.h"
 
 #define PID_MAX 4194304
@@ -57,7 +57,7 @@ static void show(struct request *r, struct json *j, const struct file_msg_proces
 	json_uint(j, "ppid", p->ppid);
 	json_uint(j, "user_id", p->uid);
 	json_text(j, "state", state);
-	shape_time(j, "started_at", p->start_ms <= 0 ? 0 : (uint64_t)p->start_ms);
+	json_view_time(j, "started_at", p->start_ms <= 0 ? 0 : (uint64_t)p->start_ms);
 	json_uint(j, "rss_bytes", p->rss_bytes);
 	json_uint(j, "cpu_ms", p->cpu_us / 1000);
 	json_text(j, "name", p->name);

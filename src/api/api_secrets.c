@@ -4,7 +4,7 @@
 #include "reply.h"
 #include "secret.h"
 #include "secret_calls.h"
-#include "shape.h"
+#include "json_views.h"
 
 #define PAGE 1000 /* as many as a tenant may have */
 
@@ -39,13 +39,13 @@ static void show(struct json *j, struct core *c, const struct store_secret *s)
 	json_open(j, "ways", '[');
 	for (unsigned way = 1; way < SECRET_WAYS; way <<= 1)
 		if ((s->ways & way) != 0)
-			json_text(j, NULL, secret_line_way(way));
+			json_text(j, NULL, secret_spec_way(way));
 	json_close(j, ']');
 	json_bool(j, "usable", usable);
 	json_text(j, "problem", usable ? NULL : e.msg);
-	shape_time(j, "created_at", s->created_ms);
-	shape_time(j, "updated_at", s->updated_ms);
-	shape_time(j, "expires_at", s->expires_ms);
+	json_view_time(j, "created_at", s->created_ms);
+	json_view_time(j, "updated_at", s->updated_ms);
+	json_view_time(j, "expires_at", s->expires_ms);
 	json_close(j, '}');
 }
 

@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "api_handlers.h"
-#include "making.h"
-#include "members.h"
+#include "session_request.h"
+#include "json_members.h"
 #include "reply.h"
 #include "request.h"
-#include "shape.h"
+#include "json_views.h"
 #include "spec_session.h"
 
 #define SESSION_JSON_MAX (256U << 10)
@@ -17,7 +17,7 @@ static void reply_session(struct request *r, int status, struct session *s, bool
 	struct json j;
 
 	json_init_heap(&j, SESSION_JSON_MAX);
-	shape_session(&j, NULL, session_row(s), s, !fresh);
+	json_view_session(&j, NULL, session_row(s), s, !fresh);
 	reply_json(r, status, &j);
 }
 
@@ -37,7 +37,7 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 	int making = spec_session_read(body, len, &spec, &e);
 
 	if (making == 0)
-		making = making_start(r, &spec.spec, made, &retry_s, &e);
+		making = session_request_start(r, &spec.spec, made, &retry_s, &e);
 	spec_session_release(&spec);
 	if (making < 0)
 		reply_refusal(r, &e, retry_s);
@@ -64,7 +64,7 @@ void api_sessions_get(struct request *r)
 		reply_session(r, 200, live, false);
 	} else {
 		json_init_heap(&j, SESSION_JSON_MAX);
-		shape_session(&j, NULL, &row, NULL, false);
+		json_view_session(&j, NULL, &row, NULL, false);
 		store_session_release(&row);
 		reply_json(r, 200, &j);
 	}
@@ -117,18 +117,18 @@ void api_sessions_resume(struct request *r)
 
 static int read_timeout(const uint8_t *body, size_t len, uint64_t *ret, struct err *e)
 {
-	json_t *root = members_parse(body, len, e);
+	json_t *root = json_members_parse(body, len, e);
 	bool given = false;
-	struct members m;
+	struct json_members m;
 	int read;
 
 	if (root == NULL)
 		return -1;
-	members_begin(&m, root, "", e);
-	members_time(&m, "timeout", ret, &given);
+	json_members_begin(&m, root, "", e);
+	json_members_time(&m, "timeout", ret, &given);
 	if (!given)
-		(void)members_fail(&m, "timeout", "is missing");
-	read = members_end(&m);
+		(void)json_members_fail(&m, "timeout", "is missing");
+	read = json_members_end(&m);
 	json_decref(root);
 	return read;
 }

@@ -7,7 +7,7 @@
 #include "api_handlers.h"
 #include "page.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 #include "url.h"
 #include "walk.h"
 
@@ -87,7 +87,7 @@ static int list_one(const struct store_session *row, void *cookie)
 	if (l->more)
 		return 1;
 	/* Numbers of the last look: reading a hundred cgroups is too much for a list. */
-	shape_session(&l->walk.j, NULL, row, live, false);
+	json_view_session(&l->walk.j, NULL, row, live, false);
 	l->shown++;
 	return 0;
 }

@@ -3,17 +3,17 @@
 
 #include "api_handlers.h"
 #include "base64.h"
-#include "feed.h"
+#include "sse_stream.h"
 #include "json.h"
-#include "reader.h"
+#include "log_reader.h"
 #include "reply.h"
-#include "shape.h"
+#include "json_views.h"
 
 #define EVENT_MAX (4U << 20) /* the exit event may hold the command */
 
 struct stream {
-	struct feed feed; /* first, see feed.c */
-	struct reader reader;
+	struct sse_stream feed; /* first, see sse_stream.c */
+	struct log_reader reader;
 };
 
 static void release(struct request *r, bool answered)
@@ -21,11 +21,11 @@ static void release(struct request *r, bool answered)
 	struct stream *s = r->state;
 
 	(void)answered;
-	feed_release(&s->feed);
-	reader_close(&s->reader);
+	sse_stream_release(&s->feed);
+	log_reader_close(&s->reader);
 }
 
-static void write_bytes(struct json *j, const struct reader_item *item)
+static void write_bytes(struct json *j, const struct log_reader_item *item)
 {
 	char coded[BASE64_LENGTH(sizeof(item->bytes)) + 1];
 
@@ -39,9 +39,9 @@ static void write_bytes(struct json *j, const struct reader_item *item)
 }
 
 /* The event's name; NULL: the execution is gone from the store. */
-static const char *write_item(struct stream *s, struct json *j, const struct reader_item *item)
+static const char *write_item(struct stream *s, struct json *j, const struct log_reader_item *item)
 {
-	struct execution *x = reader_live(&s->reader);
+	struct execution *x = log_reader_live(&s->reader);
 	const char *name = "cut";
 	struct err e;
 
@@ -59,7 +59,7 @@ static const char *write_item(struct stream *s, struct json *j, const struct rea
 		write_bytes(j, item);
 		break;
 	case READER_EXIT:
-		name = shape_reader(j, "execution", &s->reader, &e) < 0 ? NULL : "exit";
+		name = json_view_reader(j, "execution", &s->reader, &e) < 0 ? NULL : "exit";
 		break;
 	case READER_CUT:
 	case READER_NOTHING:
@@ -73,7 +73,7 @@ static const char *write_item(struct stream *s, struct json *j, const struct rea
 	return name;
 }
 
-static void send(struct stream *s, const struct reader_item *item)
+static void send(struct stream *s, const struct log_reader_item *item)
 {
 	const char *name;
 	char id[24];
@@ -86,8 +86,8 @@ static void send(struct stream *s, const struct reader_item *item)
 		s->feed.ended = true;
 		exchange_abort(s->feed.r->x);
 	} else {
-		feed_event(&s->feed, name, id, j.text, j.len);
-		reader_told(&s->reader, item);
+		sse_stream_event(&s->feed, name, id, j.text, j.len);
+		log_reader_told(&s->reader, item);
 	}
 	json_release(&j);
 }
@@ -95,15 +95,15 @@ static void send(struct stream *s, const struct reader_item *item)
 static void pump(struct request *r)
 {
 	struct stream *s = r->state;
-	struct reader_item item;
+	struct log_reader_item item;
 	struct err e = { 0 };
 
-	while (feed_ready(&s->feed)) {
-		reader_next(&s->reader, true, &item, &e);
+	while (sse_stream_ready(&s->feed)) {
+		log_reader_next(&s->reader, true, &item, &e);
 		if (item.what == READER_NOTHING)
 			return;
 		if (item.what == READER_END) {
-			feed_end(&s->feed);
+			sse_stream_end(&s->feed);
 			return;
 		}
 		if (item.what == READER_FAILED) {
@@ -128,14 +128,14 @@ static void open_stream(struct request *r, struct session *live)
 
 	if (s == NULL)
 		return;
-	if (reader_after(r, &after, &e) < 0 ||
-	    reader_open(&s->reader, r, live, after, more, &e) < 0) {
+	if (log_reader_after(r, &after, &e) < 0 ||
+	    log_reader_open(&s->reader, r, live, after, more, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
 	if (live != NULL && s->reader.x != NULL)
 		request_hold(r, live);
-	if (feed_begin(&s->feed, r, pump))
+	if (sse_stream_begin(&s->feed, r, pump))
 		pump(r);
 }
 

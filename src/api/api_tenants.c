@@ -5,10 +5,10 @@
 #include "api_handlers.h"
 #include "auth.h"
 #include "json.h"
-#include "members.h"
+#include "json_members.h"
 #include "reply.h"
 #include "request.h"
-#include "shape.h"
+#include "json_views.h"
 
 #define TENANT_JSON_MAX 4096
 #define COUNT_MAX 1000000
@@ -20,7 +20,7 @@ static void show(struct json *j, const struct store_tenant *t)
 	json_text(j, "name", t->name);
 	json_bool(j, "operator", t->is_operator);
 	json_bool(j, "disabled", t->disabled);
-	shape_time(j, "created_at", t->created_ms);
+	json_view_time(j, "created_at", t->created_ms);
 	/* 0 in each: as configured for all */
 	json_uint(j, "max_sessions", t->max_sessions);
 	json_uint(j, "create_rate_millis", t->create_rate_milli);
@@ -89,30 +89,30 @@ void api_tenants_list(struct request *r)
 /* Over what is in *row. */
 static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row, struct err *e)
 {
-	json_t *root = members_parse(body, len, e);
+	json_t *root = json_members_parse(body, len, e);
 	const char *name = NULL;
-	struct members m;
+	struct json_members m;
 	int read;
 
 	if (root == NULL)
 		return -1;
-	members_begin(&m, root, "", e);
-	members_text(&m, "name", STORE_NAME_MAX - 1, &name);
-	members_count(&m, "max_sessions", 0, COUNT_MAX, &row->max_sessions);
-	members_millis(&m, "create_rate", &row->create_rate_milli);
-	members_count(&m, "burst", 0, COUNT_MAX, &row->create_burst);
-	members_count(&m, "queue_length", 0, COUNT_MAX, &row->queue_length);
-	members_time(&m, "queue_timeout", &row->queue_ms, NULL);
-	members_bytes(&m, "max_memory", &row->max_memory, NULL);
-	members_bytes(&m, "max_storage", &row->max_storage, NULL);
+	json_members_begin(&m, root, "", e);
+	json_members_text(&m, "name", STORE_NAME_MAX - 1, &name);
+	json_members_count(&m, "max_sessions", 0, COUNT_MAX, &row->max_sessions);
+	json_members_millis(&m, "create_rate", &row->create_rate_milli);
+	json_members_count(&m, "burst", 0, COUNT_MAX, &row->create_burst);
+	json_members_count(&m, "queue_length", 0, COUNT_MAX, &row->queue_length);
+	json_members_time(&m, "queue_timeout", &row->queue_ms, NULL);
+	json_members_bytes(&m, "max_memory", &row->max_memory, NULL);
+	json_members_bytes(&m, "max_storage", &row->max_storage, NULL);
 	if (name != NULL)
 		(void)snprintf(row->name, sizeof(row->name), "%s", name);
 	if (row->name[0] == '\0')
-		(void)members_fail(&m, "name", "is missing");
+		(void)json_members_fail(&m, "name", "is missing");
 	for (const char *c = row->name; *c != '\0'; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			(void)members_fail(&m, "name", "must not have control characters");
-	read = members_end(&m);
+			(void)json_members_fail(&m, "name", "must not have control characters");
+	read = json_members_end(&m);
 	json_decref(root);
 	return read;
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "api_handlers.h"
-#include "feed.h"
+#include "sse_stream.h"
 #include "file_call.h"
 #include "json.h"
 #include "reply.h"
@@ -11,7 +11,7 @@
 #define EVENT_MAX (64U << 10)
 
 struct watch {
-	struct feed feed; /* first, see feed.c */
+	struct sse_stream feed; /* first, see sse_stream.c */
 	struct file_call call;
 	char path[FILE_MSG_PATH_MAX];
 	bool recursive, begun;
@@ -22,7 +22,7 @@ static void release(struct request *r, bool answered)
 	struct watch *w = r->state;
 
 	(void)answered;
-	feed_release(&w->feed);
+	sse_stream_release(&w->feed);
 	file_call_release(&w->call);
 }
 
@@ -40,7 +40,7 @@ static void send(struct watch *w, const char *name, const struct file_msg_event 
 		json_text(&j, "to", v->to[0] == '\0' ? NULL : v->to);
 	json_close(&j, '}');
 	if (json_ok(&j))
-		feed_event(&w->feed, name, NULL, j.text, j.len);
+		sse_stream_event(&w->feed, name, NULL, j.text, j.len);
 	json_release(&j);
 }
 
@@ -57,7 +57,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 
 	if (m->kind == FILE_MSG_READY && !w->begun) {
 		w->begun = true;
-		if (feed_begin(&w->feed, c->r, more))
+		if (sse_stream_begin(&w->feed, c->r, more))
 			send(w, "ready", NULL);
 		return 0;
 	}
@@ -72,7 +72,7 @@ static bool ready(struct file_call *c)
 {
 	struct watch *w = c->r->state;
 
-	return !w->begun || w->feed.ended || feed_ready(&w->feed);
+	return !w->begun || w->feed.ended || sse_stream_ready(&w->feed);
 }
 
 static void end(struct file_call *c, int status, const struct err *e)
@@ -85,7 +85,7 @@ static void end(struct file_call *c, int status, const struct err *e)
 	else if (!w->begun)
 		reply_code(c->r, 500, "internal", "the cell did not watch");
 	else
-		feed_end(&w->feed);
+		sse_stream_end(&w->feed);
 }
 
 static void start(struct request *r, struct session *s)

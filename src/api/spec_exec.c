@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base64.h"
-#include "members.h"
+#include "json_members.h"
 #include "spec_env.h"
 
 #define ENV_MAX 256
@@ -12,15 +12,15 @@
 #define CELLS_MAX 4096 /* rows or columns of a terminal */
 #define WORD_MAX 64
 
-static void read_argv(struct members *m, struct spec_exec *s)
+static void read_argv(struct json_members *m, struct spec_exec *s)
 {
-	json_t *list = members_array(m, "argv", SPEC_ARGS_MAX);
+	json_t *list = json_members_array(m, "argv", SPEC_ARGS_MAX);
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
 		json_t *word = json_array_get(list, i);
 
 		if (!json_is_string(word)) {
-			(void)members_fail(m, "argv", "must be an array of strings");
+			(void)json_members_fail(m, "argv", "must be an array of strings");
 			return;
 		}
 		buf_put(&s->strings, json_string_value(word), json_string_length(word) + 1);
@@ -29,33 +29,33 @@ static void read_argv(struct members *m, struct spec_exec *s)
 	}
 	if (list != NULL &&
 	    (s->spec.argc == 0 || s->strings.len == 0 || s->strings.data[0] == '\0'))
-		(void)members_fail(m, "argv", "must begin with a program");
+		(void)json_members_fail(m, "argv", "must begin with a program");
 }
 
-static void read_command(struct members *m, struct spec_exec *s)
+static void read_command(struct json_members *m, struct spec_exec *s)
 {
 	static const char shell[] = "sh\0-c"; /* with its NUL */
 	const char *command = NULL;
 
-	members_text(m, "command", MEMBERS_BODY_MAX, &command);
+	json_members_text(m, "command", JSON_MEMBERS_BODY_MAX, &command);
 	read_argv(m, s);
 	if (m->failed)
 		return;
 	if ((command == NULL) == (s->spec.argc == 0)) {
-		(void)members_fail(m, "command", "give either command or argv");
+		(void)json_members_fail(m, "command", "give either command or argv");
 		return;
 	}
 	if (command == NULL)
 		return;
 	if (command[0] == '\0')
-		(void)members_fail(m, "command", "is empty");
+		(void)json_members_fail(m, "command", "is empty");
 	buf_put(&s->strings, shell, sizeof(shell));
 	buf_put(&s->strings, command, strlen(command) + 1);
 	buf_put_text(&s->text, command);
 	s->spec.argc = 3;
 }
 
-static void decode_input(struct members *m, struct spec_exec *s, const char *text)
+static void decode_input(struct json_members *m, struct spec_exec *s, const char *text)
 {
 	size_t n = strlen(text);
 	ssize_t got;
@@ -63,21 +63,22 @@ static void decode_input(struct members *m, struct spec_exec *s, const char *tex
 	s->input = malloc(BASE64_BYTES(n) + 1);
 	got = s->input == NULL ? -1 : base64_decode(text, n, s->input);
 	if (got < 0)
-		(void)members_fail(m, "stdin_base64", "is not base64");
+		(void)json_members_fail(m, "stdin_base64", "is not base64");
 	else
 		s->input_len = (size_t)got;
 }
 
-static void read_input(struct members *m, struct spec_exec *s)
+static void read_input(struct json_members *m, struct spec_exec *s)
 {
 	const char *text = NULL, *coded = NULL;
 	bool stream = false;
 
-	members_text(m, "stdin", MEMBERS_BODY_MAX, &text);
-	members_text(m, "stdin_base64", MEMBERS_BODY_MAX, &coded);
-	members_bool(m, "stdin_stream", &stream);
+	json_members_text(m, "stdin", JSON_MEMBERS_BODY_MAX, &text);
+	json_members_text(m, "stdin_base64", JSON_MEMBERS_BODY_MAX, &coded);
+	json_members_bool(m, "stdin_stream", &stream);
 	if ((text != NULL) + (coded != NULL) + stream > 1)
-		(void)members_fail(m, "stdin", "give one of stdin, stdin_base64, stdin_stream");
+		(void)json_members_fail(m, "stdin",
+					"give one of stdin, stdin_base64, stdin_stream");
 	if (m->failed)
 		return;
 	s->has_input = text != NULL || coded != NULL;
@@ -88,36 +89,36 @@ static void read_input(struct members *m, struct spec_exec *s)
 		s->input_len = strlen(text);
 		s->input = malloc(s->input_len + 1);
 		if (s->input == NULL)
-			(void)members_fail(m, "stdin", "no memory for it");
+			(void)json_members_fail(m, "stdin", "no memory for it");
 		else
 			memcpy(s->input, text, s->input_len);
 	}
 }
 
-static void read_size(struct members *m, uint16_t *ret_rows, uint16_t *ret_cols)
+static void read_size(struct json_members *m, uint16_t *ret_rows, uint16_t *ret_cols)
 {
 	uint64_t rows = 0, cols = 0;
 
-	members_count(m, "rows", 1, CELLS_MAX, &rows);
-	members_count(m, "cols", 1, CELLS_MAX, &cols);
+	json_members_count(m, "rows", 1, CELLS_MAX, &rows);
+	json_members_count(m, "cols", 1, CELLS_MAX, &cols);
 	if (!m->failed && (rows == 0 || cols == 0))
-		(void)members_fail(m, rows == 0 ? "rows" : "cols", "is missing");
+		(void)json_members_fail(m, rows == 0 ? "rows" : "cols", "is missing");
 	*ret_rows = (uint16_t)rows;
 	*ret_cols = (uint16_t)cols;
 }
 
-static void read_tty(struct members *outer, struct execution_spec *spec)
+static void read_tty(struct json_members *outer, struct execution_spec *spec)
 {
-	json_t *object = members_object(outer, "tty", MEMBERS_MAX);
-	struct members m;
+	json_t *object = json_members_object(outer, "tty", JSON_MEMBERS_MAX);
+	struct json_members m;
 
 	if (object == NULL)
 		return;
 	spec->tty = true;
 	spec->stdin_open = true; /* a terminal is for both directions */
-	members_begin(&m, object, "tty", outer->e);
+	json_members_begin(&m, object, "tty", outer->e);
 	read_size(&m, &spec->rows, &spec->cols);
-	if (members_end(&m) < 0)
+	if (json_members_end(&m) < 0)
 		outer->failed = true;
 }
 
@@ -126,35 +127,35 @@ int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct e
 	static const char *const records[] = { "hash", "text" };
 	struct execution_spec *spec = &ret->spec;
 	unsigned record = 0;
-	struct members m;
+	struct json_members m;
 	struct err full;
 	int envc;
 
 	memset(ret, 0, sizeof(*ret));
 	buf_init(&ret->strings, STRINGS_MAX);
 	buf_init(&ret->text, STRINGS_MAX);
-	ret->root = members_parse(body, len, e);
+	ret->root = json_members_parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
-	members_begin(&m, ret->root, "", e);
+	json_members_begin(&m, ret->root, "", e);
 	read_command(&m, ret);
 	envc = spec_env_read(&m, "env", ENV_MAX, &ret->strings);
 	spec->envc = envc < 0 ? 0 : (uint32_t)envc;
-	members_text(&m, "cwd", 4095, &spec->cwd);
-	members_text(&m, "user", WORD_MAX - 1, &spec->user);
-	members_time(&m, "timeout", &spec->timeout_ms, NULL);
-	members_bytes(&m, "output_limit", &spec->output_limit, NULL);
-	members_choice(&m, "record", records, COUNT(records), &record);
-	members_bool(&m, "background", &spec->background);
+	json_members_text(&m, "cwd", 4095, &spec->cwd);
+	json_members_text(&m, "user", WORD_MAX - 1, &spec->user);
+	json_members_time(&m, "timeout", &spec->timeout_ms, NULL);
+	json_members_bytes(&m, "output_limit", &spec->output_limit, NULL);
+	json_members_choice(&m, "record", records, COUNT(records), &record);
+	json_members_bool(&m, "background", &spec->background);
 	read_input(&m, ret);
 	read_tty(&m, spec);
 	if (buf_check(&ret->strings, &full) < 0 || buf_check(&ret->text, &full) < 0)
-		(void)members_fail(&m, "argv", "arguments and environment are too large");
+		(void)json_members_fail(&m, "argv", "arguments and environment are too large");
 	spec->keep_text = record == 1;
 	spec->strings = (const char *)ret->strings.data;
 	spec->strings_len = ret->strings.len;
 	spec->text = buf_text(&ret->text);
-	return members_end(&m);
+	return json_members_end(&m);
 }
 
 void spec_exec_release(struct spec_exec *s)
@@ -178,9 +179,9 @@ static int signal_of(const char *name)
 	return 0;
 }
 
-static void read_signal(struct members *m, int *ret)
+static void read_signal(struct json_members *m, int *ret)
 {
-	json_t *value = members_take(m, "signal");
+	json_t *value = json_members_take(m, "signal");
 	json_int_t n = 0;
 
 	if (json_is_string(value))
@@ -188,29 +189,29 @@ static void read_signal(struct members *m, int *ret)
 	else if (json_is_integer(value))
 		n = json_integer_value(value);
 	if (n < 1 || n > 64)
-		(void)members_fail(m, "signal", "must be a signal like \"TERM\" or 15");
+		(void)json_members_fail(m, "signal", "must be a signal like \"TERM\" or 15");
 	else
 		*ret = (int)n;
 }
 
 /* A small body that has one reader. */
-static int read_with(const void *body, size_t len, void (*read)(struct members *m, void *ret),
+static int read_with(const void *body, size_t len, void (*read)(struct json_members *m, void *ret),
 		     void *ret, struct err *e)
 {
-	json_t *root = members_parse(body, len, e);
-	struct members m;
+	json_t *root = json_members_parse(body, len, e);
+	struct json_members m;
 	int r;
 
 	if (root == NULL)
 		return -1;
-	members_begin(&m, root, "", e);
+	json_members_begin(&m, root, "", e);
 	read(&m, ret);
-	r = members_end(&m);
+	r = json_members_end(&m);
 	json_decref(root);
 	return r;
 }
 
-static void signal_body(struct members *m, void *ret)
+static void signal_body(struct json_members *m, void *ret)
 {
 	read_signal(m, ret);
 }
@@ -220,7 +221,7 @@ int spec_exec_signal(const void *body, size_t len, int *ret, struct err *e)
 	return read_with(body, len, signal_body, ret, e);
 }
 
-static void size_body(struct members *m, void *ret)
+static void size_body(struct json_members *m, void *ret)
 {
 	struct spec_exec_message *v = ret;
 
@@ -239,19 +240,19 @@ int spec_exec_size(const void *body, size_t len, uint16_t *ret_rows, uint16_t *r
 	return 0;
 }
 
-static void message_body(struct members *m, void *ret)
+static void message_body(struct json_members *m, void *ret)
 {
 	static const char *const orders[] = { "resize", "signal", "eof" };
 	struct spec_exec_message *v = ret;
 	unsigned order = SPEC_EXEC_ORDERS;
 
-	members_choice(m, "type", orders, COUNT(orders), &order);
+	json_members_choice(m, "type", orders, COUNT(orders), &order);
 	if (order == SPEC_EXEC_RESIZE)
 		read_size(m, &v->rows, &v->cols);
 	else if (order == SPEC_EXEC_SIGNAL)
 		read_signal(m, &v->signal);
 	else if (order == SPEC_EXEC_ORDERS)
-		(void)members_fail(m, "type", "is missing");
+		(void)json_members_fail(m, "type", "is missing");
 	v->order = (enum spec_exec_order)order;
 }
 

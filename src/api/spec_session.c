@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "choice.h"
-#include "members.h"
+#include "policy_select.h"
+#include "json_members.h"
 #include "spec_env.h"
 #include "spec_secret.h"
 
@@ -22,42 +22,42 @@ static bool is_path(const char *s, const char *also_not)
 	return true;
 }
 
-static void read_limits(struct members *outer, struct keeper_limits *ret)
+static void read_limits(struct json_members *outer, struct keeper_limits *ret)
 {
-	json_t *object = members_object(outer, "limits", MEMBERS_MAX);
-	struct members m;
+	json_t *object = json_members_object(outer, "limits", JSON_MEMBERS_MAX);
+	struct json_members m;
 
 	if (object == NULL)
 		return;
-	members_begin(&m, object, "limits", outer->e);
-	members_bytes(&m, "memory", &ret->memory_bytes, NULL);
-	members_millis(&m, "cpus", &ret->cpu_millis);
-	members_count(&m, "pids", 0, UINT32_MAX, &ret->pids);
-	members_bytes(&m, "disk", &ret->disk_bytes, NULL);
-	members_count(&m, "inodes", 0, UINT32_MAX, &ret->inodes);
-	members_count(&m, "nofile", 0, UINT32_MAX, &ret->nofile);
-	if (members_end(&m) < 0)
+	json_members_begin(&m, object, "limits", outer->e);
+	json_members_bytes(&m, "memory", &ret->memory_bytes, NULL);
+	json_members_millis(&m, "cpus", &ret->cpu_millis);
+	json_members_count(&m, "pids", 0, UINT32_MAX, &ret->pids);
+	json_members_bytes(&m, "disk", &ret->disk_bytes, NULL);
+	json_members_count(&m, "inodes", 0, UINT32_MAX, &ret->inodes);
+	json_members_count(&m, "nofile", 0, UINT32_MAX, &ret->nofile);
+	if (json_members_end(&m) < 0)
 		outer->failed = true;
 }
 
-static int read_mount(struct members *outer, json_t *object, struct session_spec *spec)
+static int read_mount(struct json_members *outer, json_t *object, struct session_spec *spec)
 {
 	static const char *const modes[] = { "ro", "rw" };
 	const char *source = "", *target = "";
 	unsigned mode = 0;
-	struct members m;
+	struct json_members m;
 
 	if (!json_is_object(object))
-		return members_fail(outer, "mounts", "must be an array of objects");
-	members_begin(&m, object, "mounts", outer->e);
-	members_text(&m, "source", KEEPER_PATH_MAX - 1, &source);
-	members_text(&m, "target", KEEPER_PATH_MAX - 1, &target);
-	members_choice(&m, "mode", modes, COUNT(modes), &mode);
+		return json_members_fail(outer, "mounts", "must be an array of objects");
+	json_members_begin(&m, object, "mounts", outer->e);
+	json_members_text(&m, "source", KEEPER_PATH_MAX - 1, &source);
+	json_members_text(&m, "target", KEEPER_PATH_MAX - 1, &target);
+	json_members_choice(&m, "mode", modes, COUNT(modes), &mode);
 	if (!is_path(source, ""))
-		(void)members_fail(&m, "source", "must be an absolute path");
+		(void)json_members_fail(&m, "source", "must be an absolute path");
 	if (!is_path(target, "") || !keeper_msg_is_place(target, KEEPER_PATH_MAX))
-		(void)members_fail(&m, "target", "must be a plain absolute path");
-	if (members_end(&m) < 0) {
+		(void)json_members_fail(&m, "target", "must be a plain absolute path");
+	if (json_members_end(&m) < 0) {
 		outer->failed = true;
 		return -1;
 	}
@@ -68,63 +68,64 @@ static int read_mount(struct members *outer, json_t *object, struct session_spec
 	return 0;
 }
 
-static void read_mounts(struct members *m, struct session_spec *spec)
+static void read_mounts(struct json_members *m, struct session_spec *spec)
 {
-	json_t *list = members_array(m, "mounts", KEEPER_MOUNTS_MAX);
+	json_t *list = json_members_array(m, "mounts", KEEPER_MOUNTS_MAX);
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++)
 		if (read_mount(m, json_array_get(list, i), spec) < 0)
 			return;
 }
 
-static const char *read_prefixes(struct members *m, const char *name, struct buf *to)
+static const char *read_prefixes(struct json_members *m, const char *name, struct buf *to)
 {
-	json_t *list = members_array(m, name, SESSION_RULES_MAX);
+	json_t *list = json_members_array(m, name, SESSION_RULES_MAX);
 	struct err e;
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
 		const char *path = json_string_value(json_array_get(list, i));
 
 		if (path == NULL || !is_path(path, ":")) {
-			(void)members_fail(m, name, "must be absolute paths without a colon");
+			(void)json_members_fail(m, name, "must be absolute paths without a colon");
 			return NULL;
 		}
 		buf_printf(to, "%s%s", i == 0 ? "" : ":", path);
 	}
 	if (list != NULL && json_array_size(list) == 0)
-		(void)members_fail(m, name, "must not be empty: leave it out to allow everything");
+		(void)json_members_fail(m, name,
+					"must not be empty: leave it out to allow everything");
 	if (buf_check(to, &e) < 0)
-		(void)members_fail(m, name, "is too large");
+		(void)json_members_fail(m, name, "is too large");
 	return list == NULL ? NULL : buf_text(to);
 }
 
-static void read_rules(struct members *outer, struct spec_session *s)
+static void read_rules(struct json_members *outer, struct spec_session *s)
 {
-	json_t *object = members_object(outer, "rules", MEMBERS_MAX);
-	struct members m;
+	json_t *object = json_members_object(outer, "rules", JSON_MEMBERS_MAX);
+	struct json_members m;
 
 	if (object == NULL)
 		return;
-	members_begin(&m, object, "rules", outer->e);
+	json_members_begin(&m, object, "rules", outer->e);
 	s->spec.writable = read_prefixes(&m, "writable", &s->writable);
 	s->spec.exportable = read_prefixes(&m, "exportable", &s->exportable);
-	if (members_end(&m) < 0)
+	if (json_members_end(&m) < 0)
 		outer->failed = true;
 }
 
-static void read_network(struct members *m, struct spec_session *s)
+static void read_network(struct json_members *m, struct spec_session *s)
 {
-	json_t *value = members_take(m, "network");
+	json_t *value = json_members_take(m, "network");
 	OWN_MEM char *text = NULL;
 
 	if (value == NULL || m->failed)
 		return;
 	text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 	if (text == NULL) {
-		(void)members_fail(m, "network", "memory is short");
+		(void)json_members_fail(m, "network", "memory is short");
 		return;
 	}
-	if (choice_read(text, strlen(text), POLICY_SESSION, &s->policy, m->e) < 0) {
+	if (policy_select_read(text, strlen(text), POLICY_SESSION, &s->policy, m->e) < 0) {
 		m->failed = true;
 		IGNORED(err_wrap(m->e, "network"), "it fails anyway");
 	}
@@ -137,39 +138,40 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	static const char *const actions[] = { "kill", "pause" };
 	struct session_spec *spec = &ret->spec;
 	unsigned profile = KEEPER_PROFILES, on_timeout = 0, on_idle = 0;
-	struct members m;
+	struct json_members m;
 
 	memset(ret, 0, sizeof(*ret));
 	buf_init(&ret->env, ENV_BYTES_MAX);
 	buf_init(&ret->writable, RULES_BYTES_MAX);
 	buf_init(&ret->exportable, RULES_BYTES_MAX);
 	buf_init(&ret->secrets, SPEC_SECRET_LINES_BYTES);
-	ret->root = members_parse(body, len, e);
+	ret->root = json_members_parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
-	members_begin(&m, ret->root, "", e);
-	members_text(&m, "template", STORE_NAME_MAX - 1, &spec->template);
-	members_text(&m, "level", STORE_NAME_MAX - 1, &spec->level);
-	members_choice(&m, "profile", profiles, COUNT(profiles), &profile);
+	json_members_begin(&m, ret->root, "", e);
+	json_members_text(&m, "template", STORE_NAME_MAX - 1, &spec->template);
+	json_members_text(&m, "level", STORE_NAME_MAX - 1, &spec->level);
+	json_members_choice(&m, "profile", profiles, COUNT(profiles), &profile);
 	spec->profile = profile == KEEPER_PROFILES ? -1 : (int)profile;
 	read_limits(&m, &spec->limits);
-	IGNORED(spec_env_read(&m, "env", SPEC_ENV_MAX, &ret->env), "members_end() fails");
+	IGNORED(spec_env_read(&m, "env", SPEC_ENV_MAX, &ret->env), "json_members_end() fails");
 	spec->env = (const char *)ret->env.data;
 	spec->env_len = ret->env.len;
 	read_mounts(&m, spec);
-	members_notes(&m, "metadata", SPEC_METADATA_MAX, SPEC_METADATA_TEXT_MAX, &ret->metadata);
+	json_members_notes(&m, "metadata", SPEC_METADATA_MAX, SPEC_METADATA_TEXT_MAX,
+			   &ret->metadata);
 	ret->spec.metadata = ret->metadata;
-	members_time(&m, "timeout", &spec->timeout_ms, &spec->timeout_given);
-	members_time(&m, "idle_timeout", &spec->idle_ms, &spec->idle_given);
-	members_choice(&m, "on_timeout", actions, COUNT(actions), &on_timeout);
-	members_choice(&m, "on_idle", actions, COUNT(actions), &on_idle);
+	json_members_time(&m, "timeout", &spec->timeout_ms, &spec->timeout_given);
+	json_members_time(&m, "idle_timeout", &spec->idle_ms, &spec->idle_given);
+	json_members_choice(&m, "on_timeout", actions, COUNT(actions), &on_timeout);
+	json_members_choice(&m, "on_idle", actions, COUNT(actions), &on_idle);
 	spec->on_timeout = (enum session_action)on_timeout;
 	spec->on_idle = (enum session_action)on_idle;
 	read_rules(&m, ret);
 	read_network(&m, ret);
 	spec_secret_list(&m, "secrets", &ret->secrets);
 	spec->secrets = buf_text(&ret->secrets);
-	return members_end(&m);
+	return json_members_end(&m);
 }
 
 void spec_session_release(struct spec_session *s)

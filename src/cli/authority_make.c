@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "child.h"
+#include "child_process.h"
 
 /* Until it ends, or there is no more room. */
 static size_t read_all(int fd, char *ret, size_t cap)
@@ -26,10 +26,10 @@ static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
 	OWN_FD hears = ends[0], says = ends[1];
-	if (child_start(&(struct child_start){ .name = "cordon-egress",
-					       .word = "--make-authority",
-					       .out = says },
-			&pid, e) < 0)
+	if (child_process_start(&(struct child_process_start){ .name = "cordon-egress",
+							       .word = "--make-authority",
+							       .out = says },
+				&pid, e) < 0)
 		return -1;
 	fd_close(TAKE_FD(says));
 	*ret_len = read_all(hears, ret_text, AUTHORITY_TEXT_MAX);

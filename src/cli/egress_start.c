@@ -6,7 +6,7 @@
 
 #include "io.h"
 #include "log.h"
-#include "serve_msg.h"
+#include "supervisor_msg.h"
 
 /* Where systems keep the authorities they trust; the first that is there. */
 static const char *const bundles[] = {
@@ -65,13 +65,13 @@ int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e)
 	fds[EGRESS_FD_AUTHORITY - EGRESS_FD_CONTROL] = how->authority;
 	fds[EGRESS_FD_EXTRA - EGRESS_FD_CONTROL] = extra;
 	(void)snprintf(log, sizeof(log), "--log=%u:%u", how->log_format, how->log_level);
-	result = child_start(&(struct child_start){ .name = "cordon-egress",
-						    .word = log,
-						    .fds = fds,
-						    .nfds = COUNT(fds),
-						    .drop = how->drop,
-						    .uid = how->uid,
-						    .gid = how->gid },
-			     ret_pid, e);
+	result = child_process_start(&(struct child_process_start){ .name = "cordon-egress",
+								    .word = log,
+								    .fds = fds,
+								    .nfds = COUNT(fds),
+								    .drop = how->drop,
+								    .uid = how->uid,
+								    .gid = how->gid },
+				     ret_pid, e);
 	return result < 0 ? err_wrap(e, "start cordon-egress") : 0;
 }

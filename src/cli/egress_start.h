@@ -1,14 +1,14 @@
 /* egress_start.h - starts cordon-egress with what it may use: for cordon serve and cordon run. */
 #pragma once
 
-#include "child.h"
+#include "child_process.h"
 
 struct egress_start {
 	int control, channel; /* borrowed; -1: lacks */
 	int authority;	      /* borrowed: the node's, key and certificate; read from its start */
 	const char *ca; /* file of further authorities that servers are verified by; "": none */
 	unsigned log_format, log_level; /* enum log_format, enum log_level */
-	bool drop;			/* as child_start()'s */
+	bool drop;			/* as child_process_start()'s */
 	uid_t uid;
 	gid_t gid;
 };

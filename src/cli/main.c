@@ -8,7 +8,7 @@
 #include "fd_std.h"
 #include "options.h"
 #include "profile.h"
-#include "remote.h"
+#include "exec_client.h"
 #include "run_options.h"
 #include "serve.h"
 
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 	(void)signal(SIGCHLD, SIG_DFL); /* the caller may ignore it; we wait for children */
 	/* A run on a server; only as the first option, so that no table is needed to find it. */
 	if (argc > 2 && strcmp(argv[1], "run") == 0 && strncmp(argv[2], "--server", 8) == 0)
-		return remote_become(argv, false);
+		return exec_client_become(argv, false);
 	for (size_t i = 0; argc > 1 && i < COUNT(verbs); i++)
 		if (strcmp(argv[1], verbs[i]->name) == 0)
 			return verbs[i]->run(argc - 2, argv + 2);
@@ -47,11 +47,11 @@ int main(int argc, char **argv)
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
 		usage(stdout);
 		/* It adds its own verbs to the list, if it is there. */
-		(void)remote_become((char *[]){ argv[0], list_verbs, NULL }, true);
+		(void)exec_client_become((char *[]){ argv[0], list_verbs, NULL }, true);
 		return 0;
 	}
 	if (argc > 1 && argv[1][0] != '-')
-		return remote_become(argv, false);
+		return exec_client_become(argv, false);
 	if (argc > 1)
 		(void)fprintf(stderr, "cordon: no option '%.60s'\n", argv[1]);
 	usage(stderr);

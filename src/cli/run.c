@@ -146,8 +146,8 @@ int run_main(int argc, char **argv)
 		r.outcome.err = e;
 		(void)fprintf(stderr, "cordon: %s\n", e.msg);
 	}
-	code = outcome_exit_code(&r.outcome);
-	if (result >= 0 && outcome_write(&r.outcome, result, &e) < 0) {
+	code = run_result_exit_code(&r.outcome);
+	if (result >= 0 && run_result_write(&r.outcome, result, &e) < 0) {
 		(void)fprintf(stderr, "cordon: --result: %s\n", e.msg);
 		code = EXIT_CORDON;
 	}

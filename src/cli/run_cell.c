@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "changes.h"
+#include "diff_print.h"
 #include "io.h"
 #include "rand.h"
 #include "run_inside.h"
@@ -130,7 +130,7 @@ int run_cell_changes(struct run *r, struct err *e)
 	    0)
 		return -1;
 	fd_close(TAKE_FD(to));
-	return changes_print(from, stdout, e);
+	return diff_print(from, stdout, e);
 }
 
 int run_cell_destroy(struct run *r, struct err *e)

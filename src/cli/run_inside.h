@@ -5,9 +5,9 @@
  * until it ends. */
 #pragma once
 
-#include "agent.h"
+#include "agent_client.h"
 #include "keeper_client.h"
-#include "outcome.h"
+#include "run_result.h"
 #include "relay.h"
 #include "run_net.h"
 #include "run_options.h"
@@ -25,7 +25,7 @@ struct run {
 	struct agent agent;
 	struct relay relay;
 	struct terminal terminal;
-	struct outcome outcome;
+	struct run_result outcome;
 	struct run_net net;
 	int pidfd;     /* owned */
 	int signal_fd; /* owned */

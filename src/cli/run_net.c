@@ -15,7 +15,7 @@
 #include "clock.h"
 #include "egress_msg.h"
 #include "egress_start.h"
-#include "foreign.h"
+#include "untrusted_fd.h"
 #include "io.h"
 #include "log.h"
 #include "run_policy.h"
@@ -71,7 +71,7 @@ static int start(struct run_net *n, struct err *e)
 	return egress_start(&how, &n->pid, e);
 }
 
-int run_net_check(struct run_net *n, const struct run_options *o, struct outcome_network *told,
+int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *told,
 		  struct err *e)
 {
 	n->o = o;
@@ -250,7 +250,7 @@ int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int s
 	memcpy(door, agent->fds, sizeof(door));
 	agent->nfds = 0;
 	attached = attach(n, id, door, e);
-	foreign_close(door, COUNT(door));
+	untrusted_close(door, COUNT(door));
 	return attached;
 }
 

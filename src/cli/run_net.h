@@ -2,16 +2,16 @@
  * channel does. */
 #pragma once
 
-#include "agent.h"
+#include "agent_client.h"
 #include "authority.h"
 #include "buf.h"
 #include "egress_msg.h"
-#include "outcome.h"
+#include "run_result.h"
 #include "run_options.h"
 
 struct run_net {
-	const struct run_options *o;  /* borrowed */
-	struct outcome_network *told; /* borrowed: what happened, counted here */
+	const struct run_options *o;	 /* borrowed */
+	struct run_result_network *told; /* borrowed: what happened, counted here */
 	struct authority authority;
 	char id[EGRESS_ID_MAX]; /* "": not attached */
 	pid_t pid;		/* 0: none */
@@ -23,7 +23,7 @@ struct run_net {
 /* Does nothing but to be safe for run_net_close(). */
 void run_net_init(struct run_net *n);
 /* Looks at what the options say: -1 is the caller's fault. */
-int run_net_check(struct run_net *n, const struct run_options *o, struct outcome_network *told,
+int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *told,
 		  struct err *e) MUST_USE;
 /* Starts cordon-egress, if it is wanted. *ret: the authority that the cell shall trust, borrowed,
  * or NULL. */

@@ -9,7 +9,7 @@
 #include "config.h"
 #include "keeper_client.h"
 #include "options.h"
-#include "serve_msg.h"
+#include "supervisor_msg.h"
 #include "template.h"
 
 extern const struct verb serve_verb;
@@ -58,12 +58,13 @@ int serve_network(const struct serve *s, struct err *e) MUST_USE;
 int serve_secrets(struct serve *s, struct err *e) MUST_USE;
 int serve_secrets_check(const struct serve *s, struct err *e) MUST_USE;
 
-/* serve_try.c: whether the program on disk, started as this one was, would accept its settings and
- * files now: what SIGHUP would end for one that cannot start is better left running. */
+/* serve_upgrade_check.c: whether the program on disk, started as this one was, would accept its
+ * settings and files now: what SIGHUP would end for one that cannot start is better left running.
+ */
 int serve_try(const struct serve *s, struct err *e) MUST_USE;
 
-/* serve_ask.c: a question to a program that was installed with this one, answered by how it ends:
- * unless with 0, the last line it wrote to standard error is the error. */
+/* serve_precheck.c: a question to a program that was installed with this one, answered by how it
+ * ends: unless with 0, the last line it wrote to standard error is the error. */
 struct serve_question {
 	const char *name; /* of the program */
 	const char *what; /* it is asked, for messages */
@@ -78,5 +79,5 @@ int serve_ask(const struct serve *s, struct serve_question *q, struct err *e) MU
 /* For a child that parses: it becomes the program, without rights. */
 void serve_ask_as_nobody(const struct serve_question *q, int program, char **argv) NORETURN;
 
-/* serve_watch.c: runs all processes until a signal says otherwise. Returns the exit code. */
+/* supervisor.c: runs all processes until a signal says otherwise. Returns the exit code. */
 int serve_watch(struct serve *s);

@@ -2,11 +2,11 @@
  * by it: whichever of the two is new, they get a new channel C. */
 #pragma once
 
-#include "child.h"
+#include "child_process.h"
 #include "serve.h"
 
 struct serve_egress {
-	struct child child;
+	struct child_process child;
 	int control; /* owned: to cordon-egress; -1 */
 	uint64_t look_ns;
 	struct serve_stamp {

@@ -27,7 +27,7 @@ static void nap(int ms)
 }
 
 /* The events of one connection: 0 at its end, 1 if take wants no more, BROKEN, -1. */
-static int hear(struct follow *f, struct ask *a, follow_fn *take, void *arg, struct err *e)
+static int hear(struct follow *f, struct api_call *a, follow_fn *take, void *arg, struct err *e)
 {
 	struct client_event event;
 
@@ -47,16 +47,16 @@ static int hear(struct follow *f, struct ask *a, follow_fn *take, void *arg, str
 }
 
 /* One connection; as hear(). */
-static int once(struct follow *f, struct ask *a, const struct target *t, follow_fn *take, void *arg,
-		struct err *e)
+static int once(struct follow *f, struct api_call *a, const struct target *t, follow_fn *take,
+		void *arg, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct target at = *t;
 	int result;
 
 	target_query(&at, "after", f->position[0] == '\0' ? NULL : f->position);
-	if (ask_send(a, &r, &at, e) < 0)
-		return ask_is_passing(a) ? BROKEN : -1;
+	if (api_call_send(a, &r, &at, e) < 0)
+		return api_call_is_passing(a) ? BROKEN : -1;
 	f->ever = true;
 	f->lost_ns = 0;
 	result = hear(f, a, take, arg, e);
@@ -80,7 +80,7 @@ static int wait_turn(struct follow *f, bool failed, int *pause_ms, struct err *e
 	return 0;
 }
 
-int follow_events(struct ask *a, const struct target *t, const struct follow_options *o,
+int follow_events(struct api_call *a, const struct target *t, const struct follow_options *o,
 		  follow_fn *take, void *arg, struct err *e)
 {
 	struct follow f = { 0 };
@@ -115,7 +115,7 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 	return ferror(stdout) ? 1 : 0;
 }
 
-int follow_list(struct ask *a, struct target *t, const struct follow_list *l, struct err *e)
+int follow_list(struct api_call *a, struct target *t, const struct follow_list *l, struct err *e)
 {
 	/* From the first one on, or the server would begin with now, and again after each break. */
 	struct follow_options o = { .after = l->after == NULL ? "0" : l->after, .resumes = true };
@@ -125,7 +125,7 @@ int follow_list(struct ask *a, struct target *t, const struct follow_list *l, st
 		target_query(t, "follow", "true");
 		return follow_events(a, t, &o, print_event, (void *)(uintptr_t)l, e);
 	}
-	if (ask_pages(a, t, l->member, l->after, LIST_MAX, &list, e) < 0)
+	if (api_call_pages(a, t, l->member, l->after, LIST_MAX, &list, e) < 0)
 		return -1;
 	for (size_t i = 0; i < json_array_size(list); i++)
 		l->print(l->arg, json_array_get(list, i));

@@ -1,7 +1,7 @@
 /* follow.h - a stream of server-sent events that goes on after the server was away. */
 #pragma once
 
-#include "ask.h"
+#include "api_call.h"
 
 struct follow_event {
 	const char *name, *data; /* borrowed until the next one; data is the JSON text */
@@ -14,14 +14,14 @@ typedef int follow_fn(void *arg, const struct follow_event *event, struct err *e
 /* Gives every event of the stream at t to take, from behind the position after (NULL: from the
  * start; t must not have "after" in it). resumes: events have positions, so that a break loses
  * nothing; without that it is an error. complete: once that is true the stream's end is the end;
- * before, it is a break. a should be opened with ASK_STREAM_MS. */
+ * before, it is a break. a should be opened with API_CALL_STREAM_MS. */
 struct follow_options {
 	const char *after;
 	bool resumes;
 	const bool *complete; /* NULL: never */
 };
 
-int follow_events(struct ask *a, const struct target *t, const struct follow_options *o,
+int follow_events(struct api_call *a, const struct target *t, const struct follow_options *o,
 		  follow_fn *take, void *arg, struct err *e) MUST_USE;
 
 /* Things that have happened, and that will. */
@@ -34,5 +34,5 @@ struct follow_list {
 };
 
 /* Prints what is at t, in pages or as a stream. */
-int follow_list(struct ask *a, struct target *t, const struct follow_list *l,
+int follow_list(struct api_call *a, struct target *t, const struct follow_list *l,
 		struct err *e) MUST_USE;

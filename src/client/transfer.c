@@ -11,7 +11,7 @@
 #include "io.h"
 #include "member.h"
 #include "pack.h"
-#include "pick.h"
+#include "id_match.h"
 #include "progress.h"
 #include "saved_file.h"
 #include "units.h"
@@ -20,14 +20,14 @@
 /* "/v1/sessions/{id}/files[/part]?path=...&user=..." */
 static void place_target(struct target *t, const struct transfer_place *p, const char *part)
 {
-	pick_target(t, p->session, "files");
+	id_match_target(t, p->session, "files");
 	if (part != NULL)
 		target_part(t, part);
 	target_query(t, "path", p->path);
 	target_query(t, "user", p->user);
 }
 
-int transfer_look(struct ask *a, const struct transfer_place *p, enum transfer_kind *ret,
+int transfer_look(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
 		  struct err *e)
 {
 	OWN_JSON *entry = NULL;
@@ -37,7 +37,7 @@ int transfer_look(struct ask *a, const struct transfer_place *p, enum transfer_k
 	place_target(&t, p, "stat");
 	target_query(&t, "follow", "true");
 	*ret = TRANSFER_MISSING;
-	if (ask_json(a, "GET", &t, NULL, &entry, e) < 0)
+	if (api_call_json(a, "GET", &t, NULL, &entry, e) < 0)
 		return a->status == 404 && strcmp(a->code, "file_not_found") == 0 ? 0 : -1;
 	type = member_text(entry, "type", "");
 	*ret = strcmp(type, "file") == 0	? TRANSFER_FILE
@@ -46,14 +46,14 @@ int transfer_look(struct ask *a, const struct transfer_place *p, enum transfer_k
 	return 0;
 }
 
-struct feed {
+struct sse_stream {
 	int fd;
 	struct progress progress;
 };
 
 static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 {
-	struct feed *f = arg;
+	struct sse_stream *f = arg;
 	ssize_t n;
 
 	do
@@ -65,22 +65,22 @@ static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 	return n;
 }
 
-static int answer_of(struct ask *a, json_t **ret, struct err *e)
+static int answer_of(struct api_call *a, json_t **ret, struct err *e)
 {
 	OWN_MEM char *text = NULL;
 	size_t len = 0;
 
 	*ret = NULL;
-	if (client_read_all(a->client, ASK_ANSWER_MAX, &text, &len, e) < 0)
+	if (client_read_all(a->client, API_CALL_ANSWER_MAX, &text, &len, e) < 0)
 		return -1;
 	*ret = len == 0 ? NULL : json_loadb(text, len, 0, NULL);
 	return 0;
 }
 
-int transfer_send_file(struct ask *a, const struct transfer_place *p, int fd, const char *name,
+int transfer_send_file(struct api_call *a, const struct transfer_place *p, int fd, const char *name,
 		       json_t **ret, struct err *e)
 {
-	struct feed f = { .fd = fd };
+	struct sse_stream f = { .fd = fd };
 	struct client_request r = { .method = "PUT",
 				    .type = "application/octet-stream",
 				    .source = feed,
@@ -101,30 +101,30 @@ int transfer_send_file(struct ask *a, const struct transfer_place *p, int fd, co
 			r.source = NULL;
 	}
 	progress_init(&f.progress, name, S_ISREG(st.st_mode) ? r.source_len : UINT64_MAX);
-	result = ask_send(a, &r, &t, e);
+	result = api_call_send(a, &r, &t, e);
 	progress_end(&f.progress);
 	return result < 0 ? -1 : answer_of(a, ret, e);
 }
 
-static int make_directory(struct ask *a, const struct transfer_place *p, struct err *e)
+static int make_directory(struct api_call *a, const struct transfer_place *p, struct err *e)
 {
 	OWN_JSON *body = json_object();
 	struct target t;
 
-	pick_target(&t, p->session, "files");
+	id_match_target(&t, p->session, "files");
 	target_part(&t, "mkdir");
 	if (compose_text(body, "path", "the path", p->path, e) < 0 ||
 	    compose_text(body, "user", "--user", p->user, e) < 0)
 		return -1;
 	if (json_object_set_new(body, "parents", json_true()) < 0)
 		return err_set(e, ERR_SYSTEM, "out of memory");
-	return ask_json(a, "POST", &t, body, NULL, e);
+	return api_call_json(a, "POST", &t, body, NULL, e);
 }
 
-int transfer_send_tree(struct ask *a, const struct transfer_place *p, const char *dir, json_t **ret,
-		       struct err *e)
+int transfer_send_tree(struct api_call *a, const struct transfer_place *p, const char *dir,
+		       json_t **ret, struct err *e)
 {
-	struct feed f = { .fd = -1 };
+	struct sse_stream f = { .fd = -1 };
 	struct client_request r = {
 		.method = "PUT", .type = "application/x-tar", .source = feed, .source_arg = &f
 	};
@@ -141,7 +141,7 @@ int transfer_send_tree(struct ask *a, const struct transfer_place *p, const char
 		return -1;
 	place_target(&t, p, "tar");
 	progress_init(&f.progress, dir, UINT64_MAX);
-	sent = ask_send(a, &r, &t, e);
+	sent = api_call_send(a, &r, &t, e);
 	progress_end(&f.progress);
 	fd_close(f.fd);
 	read = pack_end(child, &skipped, &unread);
@@ -155,7 +155,7 @@ int transfer_send_tree(struct ask *a, const struct transfer_place *p, const char
 }
 
 struct drain {
-	struct ask *a;
+	struct api_call *a;
 	uint64_t max; /* bytes that may come; 0: any number */
 	struct progress progress;
 };
@@ -220,7 +220,7 @@ static int drain_all(struct drain *d, const char *name, put_fn *put, void *to, s
 }
 
 /* The mode the server tells, without what is not for others to decide. */
-static mode_t told_mode(struct ask *a)
+static mode_t told_mode(struct api_call *a)
 {
 	char text[16];
 	mode_t mask = umask(0);
@@ -245,7 +245,8 @@ static int save(struct drain *d, const char *to, struct err *e)
 	return result;
 }
 
-int transfer_get_file(struct ask *a, const struct transfer_place *p, const char *to, struct err *e)
+int transfer_get_file(struct api_call *a, const struct transfer_place *p, const char *to,
+		      struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct drain d = { .a = a, .max = p->max_bytes };
@@ -254,7 +255,7 @@ int transfer_get_file(struct ask *a, const struct transfer_place *p, const char 
 	struct stat st;
 
 	place_target(&t, p, NULL);
-	if (ask_send(a, &r, &t, e) < 0)
+	if (api_call_send(a, &r, &t, e) < 0)
 		return -1;
 	if (to == NULL)
 		return drain_all(&d, p->path, put_fd, &out, e);
@@ -267,7 +268,8 @@ int transfer_get_file(struct ask *a, const struct transfer_place *p, const char 
 	return drain_all(&d, to, put_fd, &fd, e);
 }
 
-int transfer_get_tree(struct ask *a, const struct transfer_place *p, const char *to, struct err *e)
+int transfer_get_tree(struct api_call *a, const struct transfer_place *p, const char *to,
+		      struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct drain d = { .a = a, .max = p->max_bytes };
@@ -282,7 +284,7 @@ int transfer_get_tree(struct ask *a, const struct transfer_place *p, const char 
 	OWN_FD top = to == NULL ? -1 : open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (to != NULL && top < 0)
 		return err_sys(e, "%.150s", to);
-	if (ask_send(a, &r, &t, e) < 0)
+	if (api_call_send(a, &r, &t, e) < 0)
 		return -1;
 	if (to == NULL)
 		return drain_all(&d, p->path, put_fd, &out, e);

@@ -1,7 +1,7 @@
 /* transfer.h - files and trees between this machine and a session. */
 #pragma once
 
-#include "ask.h"
+#include "api_call.h"
 
 /* One side of a copy in a session. */
 struct transfer_place {
@@ -14,21 +14,21 @@ struct transfer_place {
 enum transfer_kind { TRANSFER_MISSING, TRANSFER_FILE, TRANSFER_DIRECTORY, TRANSFER_OTHER };
 
 /* What is there, links followed. */
-int transfer_look(struct ask *a, const struct transfer_place *p, enum transfer_kind *ret,
+int transfer_look(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
 		  struct err *e) MUST_USE;
 
 /* fd: a file, whose size and mode are taken over, or anything that can be read. *ret is the entry
  * made, owned by the caller. */
-int transfer_send_file(struct ask *a, const struct transfer_place *p, int fd, const char *name,
+int transfer_send_file(struct api_call *a, const struct transfer_place *p, int fd, const char *name,
 		       json_t **ret, struct err *e) MUST_USE;
 /* Everything below the local directory, into the one at p, which is made. *ret is the server's
  * count. */
-int transfer_send_tree(struct ask *a, const struct transfer_place *p, const char *dir, json_t **ret,
-		       struct err *e) MUST_USE;
+int transfer_send_tree(struct api_call *a, const struct transfer_place *p, const char *dir,
+		       json_t **ret, struct err *e) MUST_USE;
 
 /* Into a file, which is replaced when all of it is here, or to stdout if to is NULL. */
-int transfer_get_file(struct ask *a, const struct transfer_place *p, const char *to,
+int transfer_get_file(struct api_call *a, const struct transfer_place *p, const char *to,
 		      struct err *e) MUST_USE;
 /* Into a local directory, which is made; as a tar archive to stdout if to is NULL. */
-int transfer_get_tree(struct ask *a, const struct transfer_place *p, const char *to,
+int transfer_get_tree(struct api_call *a, const struct transfer_place *p, const char *to,
 		      struct err *e) MUST_USE;

@@ -3,7 +3,7 @@
 
 #include "compose.h"
 #include "member.h"
-#include "rows.h"
+#include "resource_table.h"
 #include "verbs.h"
 
 struct fields {
@@ -43,7 +43,7 @@ static const struct option tenant_options[] = {
 };
 /* clang-format on */
 
-static int create_key(const struct fields *f, struct ask *a, struct err *e)
+static int create_key(const struct fields *f, struct api_call *a, struct err *e)
 {
 	static const char *const usual[] = { "sessions" };
 	OWN_JSON *body = json_object();
@@ -60,9 +60,9 @@ static int create_key(const struct fields *f, struct ask *a, struct err *e)
 		target_part(&t, f->tenant);
 		target_part(&t, "keys");
 	}
-	if (ask_json(a, "POST", &t, body, &key, e) < 0)
+	if (api_call_json(a, "POST", &t, body, &key, e) < 0)
 		return -1;
-	rows_show(&f->common, key, "key");
+	resource_table_show(&f->common, key, "key");
 	return 0;
 }
 
@@ -72,7 +72,8 @@ static int run_key(int argc, char **argv)
 					     "CREATED", "EXPIRES", "LAST USED" };
 	static const char *const names[] = { "id",	   "name",	 "prefix",	"scopes",
 					     "created_at", "expires_at", "last_used_at" };
-	static const struct rows keys = { "/v1/keys", "keys", heads, names, COUNT(heads) };
+	static const struct resource_table keys = { "/v1/keys", "keys", heads, names,
+						    COUNT(heads) };
 	static struct fields f;
 	static struct args_words words;
 	OWN_ASK a = { 0 };
@@ -82,14 +83,14 @@ static int run_key(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (strcmp(what, "ls") == 0 && words.n == 1)
-		result = rows_list(&f.common, &a, &keys, &e);
+		result = resource_table_list(&f.common, &a, &keys, &e);
 	else if (strcmp(what, "create") == 0 && words.n == 1)
 		result = create_key(&f, &a, &e);
 	else if (strcmp(what, "rm") == 0 && words.n == 2)
-		result = rows_remove(&a, "/v1/keys", words.at[1], &e);
+		result = resource_table_remove(&a, "/v1/keys", words.at[1], &e);
 	else
 		return args_wrong(&verb_key, "it is cordon key ls, create or rm ID");
 	return result < 0 ? args_fail(&e) : ARGS_OK;
@@ -105,8 +106,8 @@ const struct verb verb_key = {
 	.run = run_key,
 };
 
-static int change_tenant(const struct fields *f, struct ask *a, const char *name, const char *id,
-			 struct err *e)
+static int change_tenant(const struct fields *f, struct api_call *a, const char *name,
+			 const char *id, struct err *e)
 {
 	OWN_JSON *body = json_object();
 	OWN_JSON *tenant = NULL;
@@ -122,9 +123,9 @@ static int change_tenant(const struct fields *f, struct ask *a, const char *name
 	target_init(&t, "/v1/tenants");
 	if (id != NULL)
 		target_part(&t, id);
-	if (ask_json(a, id == NULL ? "POST" : "PATCH", &t, body, &tenant, e) < 0)
+	if (api_call_json(a, id == NULL ? "POST" : "PATCH", &t, body, &tenant, e) < 0)
 		return -1;
-	rows_show(&f->common, tenant, "id");
+	resource_table_show(&f->common, tenant, "id");
 	return 0;
 }
 
@@ -136,7 +137,8 @@ static int run_tenant(int argc, char **argv)
 					     "max_sessions", "create_rate_millis",
 					     "burst",	     "queue_length",
 					     "created_at" };
-	static const struct rows tenants = { "/v1/tenants", "tenants", heads, names, COUNT(heads) };
+	static const struct resource_table tenants = { "/v1/tenants", "tenants", heads, names,
+						       COUNT(heads) };
 	static struct fields f;
 	static struct args_words words;
 	OWN_ASK a = { 0 };
@@ -146,16 +148,16 @@ static int run_tenant(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (strcmp(what, "ls") == 0 && words.n == 1)
-		result = rows_list(&f.common, &a, &tenants, &e);
+		result = resource_table_list(&f.common, &a, &tenants, &e);
 	else if (strcmp(what, "create") == 0 && words.n == 2)
 		result = change_tenant(&f, &a, words.at[1], NULL, &e);
 	else if (strcmp(what, "set") == 0 && words.n == 2)
 		result = change_tenant(&f, &a, f.name, words.at[1], &e);
 	else if (strcmp(what, "rm") == 0 && words.n == 2)
-		result = rows_remove(&a, "/v1/tenants", words.at[1], &e);
+		result = resource_table_remove(&a, "/v1/tenants", words.at[1], &e);
 	else
 		return args_wrong(&verb_tenant,
 				  "it is cordon tenant ls, create NAME, set ID or rm ID");

@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include "member.h"
-#include "pick.h"
-#include "place.h"
+#include "id_match.h"
+#include "session_path.h"
 #include "show_json.h"
 #include "transfer.h"
 #include "verbs.h"
@@ -34,7 +34,7 @@ static int into(const char *directory, const char *source, char *ret, size_t cap
 	char name[NAME_MAX + 1];
 	int n;
 
-	if (!place_name(source, name, sizeof(name)))
+	if (!session_path_name(source, name, sizeof(name)))
 		n = snprintf(ret, cap, "%s", directory);
 	else
 		n = snprintf(ret, cap, "%s%s%s", directory,
@@ -46,7 +46,7 @@ static int into(const char *directory, const char *source, char *ret, size_t cap
 	return 0;
 }
 
-static int send_path(struct ask *a, const struct transfer_place *asked, const char *from,
+static int send_path(struct api_call *a, const struct transfer_place *asked, const char *from,
 		     json_t **ret, struct err *e)
 {
 	struct transfer_place p = *asked;
@@ -73,7 +73,8 @@ static int send_path(struct ask *a, const struct transfer_place *asked, const ch
 	return fd < 0 ? err_sys(e, "%.150s", from) : transfer_send_file(a, &p, fd, from, ret, e);
 }
 
-static int get_path(struct ask *a, const struct transfer_place *p, const char *to, struct err *e)
+static int get_path(struct api_call *a, const struct transfer_place *p, const char *to,
+		    struct err *e)
 {
 	enum transfer_kind there;
 	char path[PATH_MAX];
@@ -100,12 +101,13 @@ static int copy(const struct fields *f, const char *from, const char *to, json_t
 {
 	OWN_ASK a = { 0 };
 	struct transfer_place p = { .user = f->user, .max_bytes = f->max_size };
-	char word[PICK_ID_MAX], id[PICK_ID_MAX];
-	bool sends = place_split(to, word, sizeof(word), &p.path);
+	char word[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
+	bool sends = session_path_split(to, word, sizeof(word), &p.path);
 
 	if (!sends)
-		(void)place_split(from, word, sizeof(word), &p.path);
-	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0 || pick_session(&a, word, id, e) < 0)
+		(void)session_path_split(from, word, sizeof(word), &p.path);
+	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	    id_match_session(&a, word, id, e) < 0)
 		return -1;
 	p.session = id;
 	return sends ? send_path(&a, &p, from, ret, e) : get_path(&a, &p, to, e);
@@ -117,14 +119,14 @@ static int run(int argc, char **argv)
 	static struct args_words words;
 	OWN_JSON *made = NULL;
 	struct err e = { 0 };
-	char word[PICK_ID_MAX];
+	char word[ID_MATCH_ID_MAX];
 	const char *path;
 	int code = args_read(&verb_cp, argc, argv, &f, &words, 2, 2);
 
 	if (code != ARGS_GO)
 		return code;
-	if (place_split(words.at[0], word, sizeof(word), &path) ==
-	    place_split(words.at[1], word, sizeof(word), &path))
+	if (session_path_split(words.at[0], word, sizeof(word), &path) ==
+	    session_path_split(words.at[1], word, sizeof(word), &path))
 		return args_wrong(&verb_cp, "exactly one of the two must be SESSION:PATH");
 	if (copy(&f, words.at[0], words.at[1], &made, &e) < 0)
 		return args_fail(&e);

@@ -1,5 +1,5 @@
 #include "compose.h"
-#include "make.h"
+#include "create_options.h"
 #include "member.h"
 #include "show.h"
 #include "show_json.h"
@@ -7,7 +7,7 @@
 
 struct fields {
 	struct args_common common;
-	struct make_options make;
+	struct create_options make;
 	const char *timeout, *idle_timeout, *on_timeout, *on_idle;
 	struct option_list env, writable, exportable, secrets;
 };
@@ -16,7 +16,7 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	MAKE_OPTIONS(struct fields),
+	CREATE_OPTIONS(struct fields),
 	{ "env", "K=V", OPTION_LIST, FIELD(env), 0, 0,
 	  "sets a variable for every command of the session" },
 	{ "secret", "NAME[=WAY]", OPTION_LIST, FIELD(secrets), 0, 0,
@@ -57,7 +57,7 @@ static int add_rules(json_t *body, const struct fields *f, struct err *e)
 static int create(const struct fields *f, json_t **ret, struct err *e)
 {
 	OWN_ASK a = { 0 };
-	OWN_JSON *body = make_body(&f->make, e);
+	OWN_JSON *body = create_body(&f->make, e);
 
 	if (body == NULL || compose_pairs(body, "env", "--env", &f->env, e) < 0 ||
 	    compose_time_text(body, "timeout", "--timeout", f->timeout, e) < 0 ||
@@ -66,9 +66,9 @@ static int create(const struct fields *f, json_t **ret, struct err *e)
 	    compose_text(body, "on_idle", "--on-idle", f->on_idle, e) < 0 ||
 	    add_rules(body, f, e) < 0 || compose_secrets(body, "secrets", &f->secrets, e) < 0)
 		return -1;
-	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0)
 		return -1;
-	return make_session(&a, body, ret, e);
+	return create_session(&a, body, ret, e);
 }
 
 static int run(int argc, char **argv)

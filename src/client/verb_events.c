@@ -3,7 +3,7 @@
 
 #include "follow.h"
 #include "member.h"
-#include "pick.h"
+#include "id_match.h"
 #include "show.h"
 #include "show_json.h"
 #include "verbs.h"
@@ -59,7 +59,7 @@ static int run_events(int argc, char **argv)
 	struct follow_list l = { .member = "events", .print = print_event, .arg = &f };
 	OWN_ASK a = { 0 };
 	struct err e = { 0 };
-	char id[PICK_ID_MAX];
+	char id[ID_MATCH_ID_MAX];
 	struct target t;
 	int code = args_read(&verb_events, argc, argv, &f, &words, 0, 1);
 
@@ -67,13 +67,14 @@ static int run_events(int argc, char **argv)
 		return code;
 	l.follow = f.follow;
 	l.after = f.after;
-	if (ask_open(&a, &f.common, f.follow ? ASK_STREAM_MS : ASK_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, f.follow ? API_CALL_STREAM_MS : API_CALL_PATIENCE_MS, &e) <
+	    0)
 		return args_fail(&e);
 	target_init(&t, "/v1/events");
 	if (words.n > 0) {
-		if (pick_session(&a, words.at[0], id, &e) < 0)
+		if (id_match_session(&a, words.at[0], id, &e) < 0)
 			return args_fail(&e);
-		pick_target(&t, id, "events");
+		id_match_target(&t, id, "events");
 	}
 	return follow_list(&a, &t, &l, &e) < 0 ? args_fail(&e) : ARGS_OK;
 }
@@ -113,14 +114,14 @@ static int take_change(void *arg, const struct follow_event *event, struct err *
 static int watch(const struct fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_ASK a = { 0 };
-	char id[PICK_ID_MAX];
+	char id[ID_MATCH_ID_MAX];
 	struct follow_options o = { .resumes = false };
 	struct target t;
 
-	if (ask_open(&a, &f->common, ASK_STREAM_MS, e) < 0 ||
-	    pick_session(&a, words->at[0], id, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_STREAM_MS, e) < 0 ||
+	    id_match_session(&a, words->at[0], id, e) < 0)
 		return -1;
-	pick_target(&t, id, "files");
+	id_match_target(&t, id, "files");
 	target_part(&t, "watch");
 	target_query(&t, "path", words->n > 1 ? words->at[1] : ".");
 	target_query(&t, "recursive", "true");

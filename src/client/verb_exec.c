@@ -1,17 +1,17 @@
 /* verb_exec.c - commands in a session: start one, join one that runs. */
 #include <string.h>
 
-#include "launch.h"
+#include "exec_options.h"
 #include "member.h"
-#include "pick.h"
+#include "id_match.h"
 #include "show.h"
 #include "show_json.h"
-#include "talk.h"
+#include "attach.h"
 #include "verbs.h"
 
 struct fields {
 	struct args_common common;
-	struct launch_options launch;
+	struct exec_options exec;
 	bool interactive, detach;
 };
 
@@ -21,7 +21,7 @@ static const struct option exec_options[] = {
 	  "passes our input on", 'i' },
 	{ "detach", NULL, OPTION_FLAG, offsetof(struct fields, detach), 0, 0,
 	  "does not wait: prints the execution's id", 'd' },
-	LAUNCH_OPTIONS(struct fields),
+	EXEC_OPTIONS(struct fields),
 	ARGS_COMMON(struct fields),
 };
 
@@ -41,28 +41,28 @@ static int finish(const struct fields *f, const json_t *execution)
 	}
 	if (f->common.json)
 		show_json(execution, true, stderr);
-	return launch_exit_code(execution);
+	return exec_exit_code(execution);
 }
 
-static int exec_command(const struct fields *f, const char *word, struct launch_command *c,
-			json_t **ret, struct err *e)
+static int run_command(const struct fields *f, const char *word, struct exec_command *c,
+		       json_t **ret, struct err *e)
 {
 	OWN_ASK a = { 0 };
 	OWN_JSON *started = NULL;
-	char session[PICK_ID_MAX], id[PICK_ID_MAX];
-	bool input = f->interactive || f->launch.tty;
-	struct talk_options o = {
-		.session = session, .execution = id, .input = input, .tty = f->launch.tty
+	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
+	bool input = f->interactive || f->exec.tty;
+	struct attach_options o = {
+		.session = session, .execution = id, .input = input, .tty = f->exec.tty
 	};
 
 	c->input = input && !f->detach;
 	c->background = f->detach;
-	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0 ||
-	    pick_session(&a, word, session, e) < 0 ||
-	    launch_command(&a, session, &f->launch, c, id, &started, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	    id_match_session(&a, word, session, e) < 0 ||
+	    exec_command(&a, session, &f->exec, c, id, &started, e) < 0)
 		return -1;
 	if (!f->detach)
-		return talk_run(&o, &a, ret, e);
+		return attach_run(&o, &a, ret, e);
 	*ret = json_incref(started);
 	return 0;
 }
@@ -71,7 +71,7 @@ static int run_exec(int argc, char **argv)
 {
 	static struct fields f;
 	OWN_JSON *execution = NULL;
-	struct launch_command command;
+	struct exec_command command;
 	struct err e = { 0 };
 	char **words = NULL;
 	size_t n = 0, at = 1;
@@ -83,8 +83,8 @@ static int run_exec(int argc, char **argv)
 		at = 2;
 	if (n <= at)
 		return args_wrong(&verb_exec, "a session and a command are needed");
-	command = (struct launch_command){ .argv = words + at, .argc = n - at };
-	if (exec_command(&f, words[0], &command, &execution, &e) < 0)
+	command = (struct exec_command){ .argv = words + at, .argc = n - at };
+	if (run_command(&f, words[0], &command, &execution, &e) < 0)
 		return args_fail(&e);
 	if (!f.detach)
 		return finish(&f, execution);
@@ -117,20 +117,20 @@ static int attach(const struct fields *f, const struct args_words *words, json_t
 {
 	OWN_ASK a = { 0 };
 	OWN_JSON *execution = NULL;
-	char session[PICK_ID_MAX], id[PICK_ID_MAX];
-	struct talk_options o = { .session = session, .execution = id, .may_detach = true };
+	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
+	struct attach_options o = { .session = session, .execution = id, .may_detach = true };
 	struct target t;
 
-	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0 ||
-	    pick_session(&a, words->at[0], session, e) < 0 ||
-	    pick_execution(&a, session, words->at[1], id, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	    id_match_session(&a, words->at[0], session, e) < 0 ||
+	    id_match_execution(&a, session, words->at[1], id, e) < 0)
 		return -1;
-	pick_execution_target(&t, session, id, NULL);
-	if (ask_json(&a, "GET", &t, NULL, &execution, e) < 0)
+	id_match_execution_target(&t, session, id, NULL);
+	if (api_call_json(&a, "GET", &t, NULL, &execution, e) < 0)
 		return -1;
 	o.tty = member_bool(execution, "tty");
 	o.input = o.tty || f->interactive;
-	return talk_run(&o, &a, ret, e);
+	return attach_run(&o, &a, ret, e);
 }
 
 static int run_attach(int argc, char **argv)

@@ -4,7 +4,7 @@
 
 #include "compose.h"
 #include "member.h"
-#include "pick.h"
+#include "id_match.h"
 #include "show_json.h"
 #include "verbs.h"
 
@@ -36,17 +36,17 @@ static void print_session(const struct fields *f, const char *id, const json_t *
 }
 
 /* POST or DELETE at one session. action: NULL for the session itself. */
-static int act(const struct fields *f, struct ask *a, const char *word, const char *method,
+static int act(const struct fields *f, struct api_call *a, const char *word, const char *method,
 	       const char *action, const json_t *body, struct err *e)
 {
 	OWN_JSON *session = NULL;
-	char id[PICK_ID_MAX];
+	char id[ID_MATCH_ID_MAX];
 	struct target t;
 
-	if (pick_session(a, word, id, e) < 0)
+	if (id_match_session(a, word, id, e) < 0)
 		return err_wrap(e, "%.60s", word);
-	pick_target(&t, id, action);
-	if (ask_json(a, method, &t, body, &session, e) < 0)
+	id_match_target(&t, id, action);
+	if (api_call_json(a, method, &t, body, &session, e) < 0)
 		return err_wrap(e, "%s", id);
 	print_session(f, id, session);
 	return 0;
@@ -63,7 +63,7 @@ static int act_on_all(const struct verb *v, int argc, char **argv, const char *a
 
 	if (code != ARGS_GO)
 		return code;
-	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	for (size_t i = 0; i < words.n; i++)
 		if (act(&f, &a, words.at[i], "POST", action, NULL, &e) < 0)
@@ -101,7 +101,7 @@ const struct verb verb_resume = {
 	.run = run_resume,
 };
 
-static int remove_all(const struct fields *f, struct ask *a, struct err *e)
+static int remove_all(const struct fields *f, struct api_call *a, struct err *e)
 {
 	OWN_JSON *list = NULL;
 	struct target t;
@@ -109,7 +109,7 @@ static int remove_all(const struct fields *f, struct ask *a, struct err *e)
 
 	target_init(&t, "/v1/sessions");
 	target_query(&t, "state", "creating,running,pausing,paused,resuming,stopping");
-	if (ask_pages(a, &t, "sessions", NULL, SESSIONS_MAX, &list, e) < 0)
+	if (api_call_pages(a, &t, "sessions", NULL, SESSIONS_MAX, &list, e) < 0)
 		return args_fail(e);
 	for (size_t i = 0; i < json_array_size(list); i++)
 		if (act(f, a, member_text(json_array_get(list, i), "id", "?"), "DELETE", NULL, NULL,
@@ -131,7 +131,7 @@ static int run_rm(int argc, char **argv)
 		return code;
 	if ((words.n == 0) != f.all)
 		return args_wrong(&verb_rm, "either sessions or --all");
-	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (f.all)
 		return remove_all(&f, &a, &e);
@@ -163,7 +163,7 @@ static int run_timeout(int argc, char **argv)
 	if (code != ARGS_GO)
 		return code;
 	if (compose_time_text(body, "timeout", "the time", words.at[1], &e) < 0 ||
-	    ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0 ||
+	    api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0 ||
 	    act(&f, &a, words.at[0], "POST", "timeout", body, &e) < 0)
 		return args_fail(&e);
 	return ARGS_OK;

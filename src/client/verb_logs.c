@@ -8,7 +8,7 @@
 #include "base64.h"
 #include "follow.h"
 #include "io.h"
-#include "launch.h"
+#include "exec_options.h"
 #include "member.h"
 #include "show_json.h"
 #include "verbs.h"
@@ -35,15 +35,15 @@ static int take(void *arg, const void *data, size_t len, struct err *e)
 	return io_write_all(*(const int *)arg, data, len, e);
 }
 
-static int fetch(struct ask *a, const char *session, const char *id, const char *stream, int fd,
-		 struct err *e)
+static int fetch(struct api_call *a, const char *session, const char *id, const char *stream,
+		 int fd, struct err *e)
 {
 	struct client_request r = { .method = "GET" };
 	struct target t;
 
-	pick_execution_target(&t, session, id, "output");
+	id_match_execution_target(&t, session, id, "output");
 	target_query(&t, "stream", stream);
-	if (ask_send(a, &r, &t, e) < 0)
+	if (api_call_send(a, &r, &t, e) < 0)
 		return -1;
 	return client_read_each(a->client, take, &fd, e);
 }
@@ -56,8 +56,8 @@ static bool same_file(int one, int other)
 	       a.st_ino == b.st_ino;
 }
 
-static int print_all(struct ask *a, const struct fields *f, const char *session, const char *id,
-		     struct err *e)
+static int print_all(struct api_call *a, const struct fields *f, const char *session,
+		     const char *id, struct err *e)
 {
 	if (f->stream != NULL)
 		return fetch(a, session, id, f->stream, STDOUT_FILENO, e);
@@ -91,7 +91,7 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 	bool is_err = strcmp(event->name, "stderr") == 0;
 
 	f->exited |= strcmp(event->name, "exit") == 0 &&
-		     launch_has_ended(json_object_get(event->json, "execution"));
+		     exec_has_ended(json_object_get(event->json, "execution"));
 	if (f->common.json) {
 		OWN_JSON *line =
 			json_pack("{s:s, s:O?}", "event", event->name, "data", event->json);
@@ -111,17 +111,18 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 static int logs(struct fields *f, const struct args_words *words, struct err *e)
 {
 	OWN_ASK a = { 0 };
-	char session[PICK_ID_MAX], id[PICK_ID_MAX];
+	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	struct follow_options o = { .resumes = true, .complete = &f->exited };
 	struct target t;
 
-	if (ask_open(&a, &f->common, f->follow ? ASK_STREAM_MS : ASK_PATIENCE_MS, e) < 0 ||
-	    pick_session(&a, words->at[0], session, e) < 0 ||
-	    pick_execution(&a, session, words->at[1], id, e) < 0)
+	if (api_call_open(&a, &f->common, f->follow ? API_CALL_STREAM_MS : API_CALL_PATIENCE_MS,
+			  e) < 0 ||
+	    id_match_session(&a, words->at[0], session, e) < 0 ||
+	    id_match_execution(&a, session, words->at[1], id, e) < 0)
 		return -1;
 	if (!f->follow)
 		return print_all(&a, f, session, id, e);
-	pick_execution_target(&t, session, id, "events");
+	id_match_execution_target(&t, session, id, "events");
 	return follow_events(&a, &t, &o, print_event, f, e);
 }
 

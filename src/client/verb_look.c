@@ -5,7 +5,7 @@
 #include "columns.h"
 #include "compose.h"
 #include "member.h"
-#include "pick.h"
+#include "id_match.h"
 #include "show.h"
 #include "show_json.h"
 #include "units.h"
@@ -33,13 +33,14 @@ static int get(const struct fields *f, const char *word, const char *part, json_
 	       struct err *e)
 {
 	OWN_ASK a = { 0 };
-	char id[PICK_ID_MAX];
+	char id[ID_MATCH_ID_MAX];
 	struct target t;
 
-	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0 || pick_session(&a, word, id, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	    id_match_session(&a, word, id, e) < 0)
 		return -1;
-	pick_target(&t, id, part);
-	return ask_json(&a, "GET", &t, NULL, ret, e);
+	id_match_target(&t, id, part);
+	return api_call_json(&a, "GET", &t, NULL, ret, e);
 }
 
 static void add_process(struct columns *t, const json_t *p)
@@ -101,27 +102,27 @@ static int kill_one(const struct fields *f, const struct args_words *words, stru
 {
 	OWN_ASK a = { 0 };
 	OWN_JSON *body = json_object();
-	char session[PICK_ID_MAX], id[PICK_ID_MAX];
+	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	struct target t;
 
-	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0 ||
-	    pick_session(&a, words->at[0], session, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0 ||
+	    id_match_session(&a, words->at[0], session, e) < 0)
 		return -1;
 	if (words->at[1][strspn(words->at[1], "0123456789")] == '\0') {
 		if (f->signal != NULL)
 			return err_set(e, ERR_INVALID, "--signal is for executions, not for pids");
-		pick_target(&t, session, "processes");
+		id_match_target(&t, session, "processes");
 		target_part(&t, words->at[1]);
-		return ask_json(&a, "DELETE", &t, NULL, NULL, e);
+		return api_call_json(&a, "DELETE", &t, NULL, NULL, e);
 	}
-	if (pick_execution(&a, session, words->at[1], id, e) < 0)
+	if (id_match_execution(&a, session, words->at[1], id, e) < 0)
 		return -1;
-	pick_execution_target(&t, session, id, f->signal == NULL ? NULL : "signals");
+	id_match_execution_target(&t, session, id, f->signal == NULL ? NULL : "signals");
 	if (f->signal == NULL)
-		return ask_json(&a, "DELETE", &t, NULL, NULL, e);
+		return api_call_json(&a, "DELETE", &t, NULL, NULL, e);
 	if (compose_text(body, "signal", "--signal", f->signal, e) < 0)
 		return -1;
-	return ask_json(&a, "POST", &t, body, NULL, e);
+	return api_call_json(&a, "POST", &t, body, NULL, e);
 }
 
 static int run_kill(int argc, char **argv)
@@ -229,8 +230,8 @@ static int run_node(int argc, char **argv)
 	if (code != ARGS_GO)
 		return code;
 	target_init(&t, "/v1/node");
-	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0 ||
-	    ask_json(&a, "GET", &t, NULL, &answer, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0 ||
+	    api_call_json(&a, "GET", &t, NULL, &answer, &e) < 0)
 		return args_fail(&e);
 	if (f.common.json)
 		show_json(answer, true, stdout);

@@ -2,7 +2,7 @@
 
 #include "columns.h"
 #include "member.h"
-#include "pick.h"
+#include "id_match.h"
 #include "show.h"
 #include "show_json.h"
 #include "verbs.h"
@@ -119,21 +119,21 @@ static int add_filters(const struct fields *f, struct target *t, struct err *e)
 static int list(const struct fields *f, const char *word, json_t **ret, struct err *e)
 {
 	OWN_ASK a = { 0 };
-	char id[PICK_ID_MAX];
+	char id[ID_MATCH_ID_MAX];
 	struct target t;
 
-	if (ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0)
+	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0)
 		return -1;
 	if (word != NULL) {
-		if (pick_session(&a, word, id, e) < 0)
+		if (id_match_session(&a, word, id, e) < 0)
 			return -1;
-		pick_target(&t, id, "executions");
-		return ask_pages(&a, &t, "executions", NULL, ROWS_MAX, ret, e);
+		id_match_target(&t, id, "executions");
+		return api_call_pages(&a, &t, "executions", NULL, ROWS_MAX, ret, e);
 	}
 	target_init(&t, "/v1/sessions");
 	if (add_filters(f, &t, e) < 0)
 		return -1;
-	return ask_pages(&a, &t, "sessions", NULL, ROWS_MAX, ret, e);
+	return api_call_pages(&a, &t, "sessions", NULL, ROWS_MAX, ret, e);
 }
 
 static void print_ids(const json_t *items)

@@ -5,7 +5,7 @@
 #include "compose.h"
 #include "follow.h"
 #include "member.h"
-#include "pick.h"
+#include "id_match.h"
 #include "show.h"
 #include "show_json.h"
 #include "units.h"
@@ -114,15 +114,15 @@ static void choose(const struct fields *f, struct target *t)
 }
 
 /* Another policy, in place of its own. */
-static int change(const struct fields *f, struct ask *a, const char *id, struct err *e)
+static int change(const struct fields *f, struct api_call *a, const char *id, struct err *e)
 {
 	OWN_JSON *body = json_object(), *answer = NULL;
 	struct target t;
 
 	if (compose_network(body, "network", &f->policy, &f->allow, e) < 0)
 		return -1;
-	pick_target(&t, id, "network");
-	if (ask_json(a, "PUT", &t, json_object_get(body, "network"), &answer, e) < 0)
+	id_match_target(&t, id, "network");
+	if (api_call_json(a, "PUT", &t, json_object_get(body, "network"), &answer, e) < 0)
 		return -1;
 	if (f->common.json)
 		show_json(answer, true, stdout);
@@ -136,18 +136,19 @@ static int run(int argc, char **argv)
 	struct follow_list l = { .member = "records", .print = print_record, .arg = &f };
 	OWN_ASK a = { 0 };
 	struct err e = { 0 };
-	char id[PICK_ID_MAX];
+	char id[ID_MATCH_ID_MAX];
 	struct target t;
 	int code = args_read(&verb_net, argc, argv, &f, &words, 1, 1);
 
 	if (code != ARGS_GO)
 		return code;
-	if (ask_open(&a, &f.common, f.follow ? ASK_STREAM_MS : ASK_PATIENCE_MS, &e) < 0 ||
-	    pick_session(&a, words.at[0], id, &e) < 0)
+	if (api_call_open(&a, &f.common, f.follow ? API_CALL_STREAM_MS : API_CALL_PATIENCE_MS, &e) <
+		    0 ||
+	    id_match_session(&a, words.at[0], id, &e) < 0)
 		return args_fail(&e);
 	if (f.policy.n + f.allow.n > 0)
 		return change(&f, &a, id, &e) < 0 ? args_fail(&e) : ARGS_OK;
-	pick_target(&t, id, "network");
+	id_match_target(&t, id, "network");
 	target_part(&t, "log");
 	choose(&f, &t);
 	l.follow = f.follow;

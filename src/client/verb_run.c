@@ -2,22 +2,22 @@
  *
  * Whatever happens after the session was made, it is deleted; so the signals that could end us
  * between
- * the two are blocked all the time (while the command runs, talk.c reads them from a descriptor).
+ * the two are blocked all the time (while the command runs, attach.c reads them from a descriptor).
  * Ctrl-\ is left as the way out. */
 #include <fcntl.h>
 #include <signal.h>
 
-#include "launch.h"
-#include "make.h"
+#include "exec_options.h"
+#include "create_options.h"
 #include "member.h"
 #include "show_json.h"
-#include "talk.h"
+#include "attach.h"
 #include "verbs.h"
 
 struct fields {
 	struct args_common common;
-	struct make_options make;
-	struct launch_options launch;
+	struct create_options make;
+	struct exec_options exec;
 	bool server; /* what brought us here */
 	const char *result;
 };
@@ -26,8 +26,8 @@ struct fields {
 static const struct option options[] = {
 	{ "server", NULL, OPTION_FLAG, offsetof(struct fields, server), 0, 0,
 	  "must come first; which server: CORDON_SERVER" },
-	MAKE_OPTIONS(struct fields),
-	LAUNCH_OPTIONS(struct fields),
+	CREATE_OPTIONS(struct fields),
+	EXEC_OPTIONS(struct fields),
 	{ "result", "FILE", OPTION_TEXT, offsetof(struct fields, result), 0, 0,
 	  "writes how the command ended as one JSON object" },
 	{ "json", NULL, OPTION_FLAG, offsetof(struct fields, common.json), 0, 0,
@@ -47,38 +47,38 @@ static void block_signals(void)
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-static int use(const struct fields *f, struct ask *a, const char *session,
-	       const struct launch_command *c, json_t **ret, struct err *e)
+static int use(const struct fields *f, struct api_call *a, const char *session,
+	       const struct exec_command *c, json_t **ret, struct err *e)
 {
-	char id[PICK_ID_MAX];
-	struct talk_options o = {
-		.session = session, .execution = id, .input = true, .tty = f->launch.tty
+	char id[ID_MATCH_ID_MAX];
+	struct attach_options o = {
+		.session = session, .execution = id, .input = true, .tty = f->exec.tty
 	};
 	OWN_JSON *started = NULL;
 
-	if (launch_command(a, session, &f->launch, c, id, &started, e) < 0)
+	if (exec_command(a, session, &f->exec, c, id, &started, e) < 0)
 		return -1;
-	return talk_run(&o, a, ret, e);
+	return attach_run(&o, a, ret, e);
 }
 
-static int run_once(const struct fields *f, const struct launch_command *c, json_t **ret,
+static int run_once(const struct fields *f, const struct exec_command *c, json_t **ret,
 		    struct err *e)
 {
 	OWN_ASK a = { 0 };
 	OWN_JSON *session = NULL;
-	OWN_JSON *body = make_body(&f->make, e);
+	OWN_JSON *body = create_body(&f->make, e);
 	struct err later = { 0 };
 	struct target t;
 	int result;
 
-	if (body == NULL || ask_open(&a, &f->common, ASK_PATIENCE_MS, e) < 0)
+	if (body == NULL || api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0)
 		return -1;
 	block_signals();
-	if (make_session(&a, body, &session, e) < 0)
+	if (create_session(&a, body, &session, e) < 0)
 		return -1;
 	result = use(f, &a, member_text(session, "id", ""), c, ret, e);
-	pick_target(&t, member_text(session, "id", ""), NULL);
-	if (ask_json(&a, "DELETE", &t, NULL, NULL, &later) < 0 && result == 0) {
+	id_match_target(&t, member_text(session, "id", ""), NULL);
+	if (api_call_json(&a, "DELETE", &t, NULL, NULL, &later) < 0 && result == 0) {
 		*e = later;
 		return err_wrap(e, "the session could not be deleted");
 	}
@@ -102,7 +102,7 @@ static int run(int argc, char **argv)
 	OWN_JSON *execution = NULL;
 	struct err e = { 0 };
 	char **words = NULL;
-	struct launch_command command;
+	struct exec_command command;
 	FILE *result = NULL;
 	size_t n = 0;
 	int code = args_read_command(&verb_run, argc, argv, &f, &words, &n), ended;
@@ -113,12 +113,12 @@ static int run(int argc, char **argv)
 		return args_wrong(&verb_run, "no command given");
 	if (open_result(f.result, &result, &e) < 0)
 		return args_fail(&e);
-	command = (struct launch_command){ .argv = words, .argc = n, .input = true };
+	command = (struct exec_command){ .argv = words, .argc = n, .input = true };
 	ended = run_once(&f, &command, &execution, &e);
 	if (ended < 0)
 		code = args_fail(&e);
 	else
-		code = launch_exit_code(execution);
+		code = exec_exit_code(execution);
 	if (f.common.json && execution != NULL)
 		show_json(execution, true, stderr);
 	if (result != NULL) {

@@ -6,7 +6,7 @@
 
 #include "compose.h"
 #include "member.h"
-#include "rows.h"
+#include "resource_table.h"
 #include "show_json.h"
 #include "verbs.h"
 
@@ -127,7 +127,7 @@ static void target_of(struct target *t, const char *name)
 	target_part(t, name);
 }
 
-static int set(const struct fields *f, struct ask *a, const char *name, struct err *e)
+static int set(const struct fields *f, struct api_call *a, const char *name, struct err *e)
 {
 	OWN_JSON *body = NULL;
 	OWN_JSON *secret = NULL;
@@ -139,26 +139,26 @@ static int set(const struct fields *f, struct ask *a, const char *name, struct e
 	if (body == NULL)
 		return -1;
 	target_of(&t, name);
-	if (ask_json(a, "PUT", &t, body, &secret, e) < 0) {
+	if (api_call_json(a, "PUT", &t, body, &secret, e) < 0) {
 		if (a->status != 404)
 			return -1;
 		if (compose_text(body, "name", "the name", name, e) < 0)
 			return -1;
 		target_init(&t, "/v1/secrets");
-		if (ask_json(a, "POST", &t, body, &secret, e) < 0)
+		if (api_call_json(a, "POST", &t, body, &secret, e) < 0)
 			return -1;
 	}
-	rows_show(&f->common, secret, "name");
+	resource_table_show(&f->common, secret, "name");
 	return 0;
 }
 
-static int show_one(struct ask *a, const char *name, struct err *e)
+static int show_one(struct api_call *a, const char *name, struct err *e)
 {
 	OWN_JSON *secret = NULL;
 	struct target t;
 
 	target_of(&t, name);
-	if (ask_json(a, "GET", &t, NULL, &secret, e) < 0)
+	if (api_call_json(a, "GET", &t, NULL, &secret, e) < 0)
 		return -1;
 	show_json(secret, true, stdout);
 	return 0;
@@ -170,7 +170,8 @@ static int run(int argc, char **argv)
 					     "UPDATED", "EXPIRES", "PROBLEM" };
 	static const char *const names[] = { "name",	   "version",	 "hosts",  "ways",
 					     "updated_at", "expires_at", "problem" };
-	static const struct rows secrets = { "/v1/secrets", "secrets", heads, names, COUNT(heads) };
+	static const struct resource_table secrets = { "/v1/secrets", "secrets", heads, names,
+						       COUNT(heads) };
 	static struct fields f;
 	static struct args_words words;
 	OWN_ASK a = { 0 };
@@ -180,16 +181,16 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (strcmp(what, "ls") == 0 && words.n == 1)
-		result = rows_list(&f.common, &a, &secrets, &e);
+		result = resource_table_list(&f.common, &a, &secrets, &e);
 	else if (strcmp(what, "set") == 0 && words.n == 2)
 		result = set(&f, &a, words.at[1], &e);
 	else if (strcmp(what, "show") == 0 && words.n == 2)
 		result = show_one(&a, words.at[1], &e);
 	else if (strcmp(what, "rm") == 0 && words.n == 2)
-		result = rows_remove(&a, secrets.path, words.at[1], &e);
+		result = resource_table_remove(&a, secrets.path, words.at[1], &e);
 	else
 		return args_wrong(&verb_secret, "it is cordon secret ls, set, show or rm NAME");
 	return result < 0 ? args_fail(&e) : ARGS_OK;

@@ -14,7 +14,7 @@
 #include "clock.h"
 #include "columns.h"
 #include "member.h"
-#include "pick.h"
+#include "id_match.h"
 #include "show.h"
 #include "show_json.h"
 #include "terminal.h"
@@ -40,7 +40,7 @@ static const struct option options[] = {
 /* clang-format on */
 
 struct sample {
-	char id[PICK_ID_MAX];
+	char id[ID_MATCH_ID_MAX];
 	uint64_t cpu_ms, at_ns;
 	int share; /* thousandths of a processor; -1: not known yet */
 	uint64_t memory, memory_max, pids, pids_max, disk;
@@ -65,7 +65,7 @@ static void find_share(struct top *top, struct sample *s)
 	}
 }
 
-static void sample_one(struct top *top, struct ask *a, json_t *session)
+static void sample_one(struct top *top, struct api_call *a, json_t *session)
 {
 	struct sample *s = &top->now[top->nnow];
 	OWN_JSON *metrics = NULL;
@@ -77,8 +77,8 @@ static void sample_one(struct top *top, struct ask *a, json_t *session)
 	(void)snprintf(s->id, sizeof(s->id), "%s", member_text(session, "id", "?"));
 	(void)snprintf(s->state, sizeof(s->state), "%s", member_text(session, "state", "?"));
 	show_json_pairs(member_group(session, "metadata"), s->pairs, sizeof(s->pairs));
-	pick_target(&t, s->id, "metrics");
-	if (ask_json(a, "GET", &t, NULL, &metrics, &e) < 0)
+	id_match_target(&t, s->id, "metrics");
+	if (api_call_json(a, "GET", &t, NULL, &metrics, &e) < 0)
 		return; /* it has just ended */
 	now = member_group(metrics, "now");
 	limits = member_group(session, "limits");
@@ -102,7 +102,7 @@ static int by_share(const void *one, const void *other)
 	return a->memory < b->memory ? 1 : a->memory > b->memory ? -1 : strcmp(a->id, b->id);
 }
 
-static int look(struct top *top, struct ask *a, struct err *e)
+static int look(struct top *top, struct api_call *a, struct err *e)
 {
 	OWN_JSON *list = NULL;
 	struct target t;
@@ -112,7 +112,7 @@ static int look(struct top *top, struct ask *a, struct err *e)
 	top->nnow = 0;
 	target_init(&t, "/v1/sessions");
 	target_query(&t, "state", "running,paused");
-	if (ask_pages(a, &t, "sessions", NULL, 100000, &list, e) < 0)
+	if (api_call_pages(a, &t, "sessions", NULL, 100000, &list, e) < 0)
 		return -1;
 	top->all = json_array_size(list);
 	for (size_t i = 0; i < json_array_size(list) && top->nnow < SESSIONS_MAX; i++)
@@ -196,7 +196,7 @@ static bool wait_turn(int signals, uint64_t ms)
 	}
 }
 
-static int watch(struct top *top, struct ask *a, const struct fields *f, struct err *e)
+static int watch(struct top *top, struct api_call *a, const struct fields *f, struct err *e)
 {
 	struct terminal terminal = TERMINAL_NONE;
 	struct termios mode;
@@ -232,7 +232,7 @@ static int watch(struct top *top, struct ask *a, const struct fields *f, struct 
 }
 
 /* One look alone knows no shares. */
-static int look_twice(struct top *top, struct ask *a, struct err *e)
+static int look_twice(struct top *top, struct api_call *a, struct err *e)
 {
 	const struct timespec moment = { .tv_nsec = 300 * 1000000L };
 
@@ -264,7 +264,7 @@ static int run(int argc, char **argv)
 
 	if (code != ARGS_GO)
 		return code;
-	if (ask_open(&a, &f.common, ASK_PATIENCE_MS, &e) < 0)
+	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (f.once || f.common.json || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
 		code = look_twice(&top, &a, &e);

@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "local_cert.h"
 #include "log.h"
-#include "serve_msg.h"
+#include "supervisor_msg.h"
 #include "tls.h"
 
 /* The clock may be set at any time, so it is looked at often; that costs nothing. */

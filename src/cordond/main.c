@@ -27,17 +27,17 @@
 #include "e2b.h"
 #include "fd_reserve.h"
 #include "fd_std.h"
-#include "gauges.h"
+#include "core_metrics.h"
 #include "io.h"
 #include "json.h"
 #include "log.h"
 #include "loop.h"
-#include "members.h"
+#include "json_members.h"
 #include "network_check.h"
 #include "policy.h"
 #include "request.h"
 #include "seal.h"
-#include "serve_msg.h"
+#include "supervisor_msg.h"
 #include "server.h"
 #include "store.h"
 #include "tally.h"
@@ -197,12 +197,12 @@ static size_t connections(const struct daemon *d)
 
 static void note_clients(const struct daemon *d)
 {
-	const struct gauges_clients now = { .connections = connections(d),
-					    .unkeyed = server_unkeyed(d->servers[0]) +
-						       server_unkeyed(d->servers[1]),
-					    .held = d->tally };
+	const struct core_metrics_clients now = { .connections = connections(d),
+						  .unkeyed = server_unkeyed(d->servers[0]) +
+							     server_unkeyed(d->servers[1]),
+						  .held = d->tally };
 
-	gauges_clients(&now);
+	core_metrics_clients(&now);
 }
 
 /* Clients without a key cause lines at will: of each kind so many a second are written, and the
@@ -243,7 +243,7 @@ static void log_request(const struct exchange *x, int status, uint64_t bytes_out
 	unsigned long long dropped;
 
 	if (d->core != NULL) {
-		gauges_request(status, ns);
+		core_metrics_request(status, ns);
 		note_clients(d);
 	}
 	if (!log_wants(LOG_LEVEL_INFO) || !may_log(about, status, &dropped))
@@ -532,7 +532,7 @@ static int start(struct daemon *d, struct err *e)
 	if (d->loop == NULL)
 		return -1;
 	/* Before the first document is read: jansson would open a file for its seed later. */
-	members_setup();
+	json_members_setup();
 	if (read_policy(d, e) < 0 || read_keys(d, e) < 0)
 		return -1;
 	fill_options(d, &o);

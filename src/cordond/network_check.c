@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "choice.h"
+#include "policy_select.h"
 #include "own.h"
 #include "policy.h"
 
@@ -28,7 +28,7 @@ int network_check(const char *presets)
 {
 	OWN_MEM char *document = NULL;
 	struct err e = { 0 };
-	int good = choice_presets(presets, &document, &e);
+	int good = policy_select_presets(presets, &document, &e);
 
 	if (good < 0)
 		good = err_wrap(&e, "network_default");

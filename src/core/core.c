@@ -201,7 +201,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->store = s;
 	c->o = *o;
 	c->cells_fd = c->output_fd = c->removed_fd = -1;
-	fd_room_init(&c->fds);
+	fd_budget_init(&c->fds);
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -209,18 +209,18 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	keeper_link_init(&c->keeper, l);
 	c->keeper.reserve = &c->fds.reserve;
 	egress_link_init(&c->egress, c);
-	net_used_init(&c->net_used, c);
+	net_usage_init(&c->net_used, c);
 	c->keeper.on_hello = on_hello;
 	c->keeper.on_hung = on_keeper_hung;
 	c->keeper.timeout_ms = o->config->keeper_timeout_ms;
 	c->egress.timeout_ms = o->config->egress_timeout_ms;
 	c->keeper.arg = c;
-	c->tell_listeners = (struct loop_task){ .run = journal_tell, .arg = c };
+	c->tell_listeners = (struct loop_task){ .run = event_log_tell, .arg = c };
 	c->tell_net = (struct loop_task){ .run = net_log_tell, .arg = c };
 	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
 	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
 	c->pool = pool_new(c);
-	gauges_setup();
+	core_metrics_setup();
 	if (c->meminfo_fd < 0) {
 		(void)err_sys(e, "open /proc/meminfo"); /* or nobody would ever be refused by it */
 		core_free(c);
@@ -259,7 +259,7 @@ void core_free(struct core *c)
 	pool_free(c->pool);
 	keeper_link_release(&c->keeper);
 	egress_link_release(&c->egress);
-	net_used_release(&c->net_used);
+	net_usage_release(&c->net_used);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
 	jobs_release(&c->jobs);

@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "foreign.h"
+#include "untrusted_fd.h"
 #include "inside.h"
 
 #define WAIT_MS 5000
@@ -77,7 +77,7 @@ static void release(struct dial_call *k)
 	loop_remove(k->loop, &k->watch);
 	loop_timer_cancel(k->loop, &k->timer);
 	loop_task_cancel(k->loop, &k->later);
-	foreign_close(&k->fd, 1);
+	untrusted_close(&k->fd, 1);
 	k->dial->call = NULL;
 	free(k);
 }
@@ -136,7 +136,7 @@ static void retry(struct dial_call *k)
 {
 	k->again = true;
 	loop_remove(k->loop, &k->watch);
-	foreign_close(&k->fd, 1);
+	untrusted_close(&k->fd, 1);
 	ask_or_fail(k);
 }
 
@@ -242,7 +242,7 @@ static int check(struct session *s, uint16_t port, struct err *e)
 		return err_set(e, ERR_LIMIT,
 			       "quota_connections: session %s has %d connections already",
 			       s->row.id, DIAL_MAX);
-	if (fd_room_check(&s->core->fds, e) < 0) {
+	if (fd_budget_check(&s->core->fds, e) < 0) {
 		e->code = ERR_LIMIT;
 		return -1;
 	}

@@ -18,8 +18,8 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "doorway.h"
-#include "foreign.h"
+#include "session_egress.h"
+#include "untrusted_fd.h"
 #include "inside.h"
 #include "io.h"
 #include "log.h"
@@ -69,7 +69,7 @@ static void drop_first(struct egress_link *l)
 	if (l->first == NULL)
 		l->end = &l->first;
 	l->queued -= o->len;
-	foreign_close(o->fds, o->nfds);
+	untrusted_close(o->fds, o->nfds);
 	explicit_bzero(o->bytes, o->len);
 	free(o);
 }
@@ -96,7 +96,7 @@ void egress_link_release(struct egress_link *l)
 static void lost_one(struct session *s, void *arg)
 {
 	(void)arg;
-	doorway_channel_lost(s);
+	session_egress_channel_lost(s);
 }
 
 /* The timer looks whether another channel has come by then. */
@@ -134,7 +134,7 @@ static int send_first(struct egress_link *l, struct err *e)
 		/* One byte with the descriptors: taken, or not. */
 		if (io_send(l->sock, o->bytes, 1, o->fds, o->nfds, e) < 0)
 			return e->sys == EAGAIN ? 0 : -1;
-		foreign_close(o->fds, o->nfds);
+		untrusted_close(o->fds, o->nfds);
 		o->sent = 1;
 	}
 	n = send(l->sock, o->bytes + o->sent, o->len - o->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -262,7 +262,7 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 	}
 	store_turn(t);
 	if (m->type == EGRESS_TAKEN)
-		doorway_taken(s, m->text, m->len);
+		session_egress_taken(s, m->text, m->len);
 	else if (m->type == EGRESS_COUNTS && net_log_counts(s, m->text, m->len, &invalid) < 0)
 		drop_invalid(t->link, m, &invalid);
 	return 0;
@@ -395,7 +395,7 @@ static void on_ping(struct loop_timer *t)
 static void attach_one(struct session *s, void *arg)
 {
 	(void)arg;
-	doorway_channel_new(s);
+	session_egress_channel_new(s);
 }
 
 int egress_link_attach(struct egress_link *l, int sock, struct err *e)
@@ -438,7 +438,7 @@ static void change_one(struct session *s, void *arg)
 		c->left = true;
 	else if (s->row.state < SESSION_STOPPING) {
 		secret_deliver(s);
-		doorway_changed(s, NULL);
+		session_egress_changed(s, NULL);
 	} else
 		s->door.changed = false;
 }
@@ -463,8 +463,8 @@ static void look_one(struct session *s, void *arg)
 {
 	bool *ret_missing = arg;
 
-	doorway_try(s);
-	if (doorway_is_missing(s))
+	session_egress_try(s);
+	if (session_egress_is_missing(s))
 		*ret_missing = true;
 }
 

@@ -1,10 +1,10 @@
 /* egress_link.h - channel C on the loop: what cordon-egress is told, and what it says.
  *
  * An egress may die at any moment and be replaced, and it outlives a daemon. After every new
- * channel each session that has a door is attached again (doorway.h), then SYNCED is said. What it
- * says is believed no more than it must be: an egress that breaks the protocol, does not read or
- * says nothing for timeout_ms after a ping loses its channel, and the supervisor is asked for
- * another. Until that comes cells go without network. */
+ * channel each session that has a door is attached again (session_egress.h), then SYNCED is said.
+ * What it says is believed no more than it must be: an egress that breaks the protocol, does not
+ * read or says nothing for timeout_ms after a ping loses its channel, and the supervisor is asked
+ * for another. Until that comes cells go without network. */
 #pragma once
 
 #include "buf.h"

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-#include "record_text.h"
+#include "access_record_text.h"
 
 int egress_turns_take(struct egress_turns *t, const char *text, size_t len, struct err *e)
 {
 	struct record_turns now;
 
-	if (record_text_turns(text, len, &now, e) < 0)
+	if (access_record_text_turns(text, len, &now, e) < 0)
 		return -1;
 	t->turns = (struct turns){ .count = now.count, .sum_ns = now.sum_ns, .max_ns = now.max_ns };
 	for (size_t i = 0; i < TURNS_BUCKETS + 1 && i < now.nbuckets; i++)

@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 
 #include "clock.h"
-#include "gauges.h"
+#include "core_metrics.h"
 #include "inside.h"
-#include "record_room.h"
+#include "record_quota.h"
 #include "log.h"
 #include "rand.h"
 #include "sha256.h"
@@ -116,8 +116,8 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	x->row.client = memcpy(x->texts + cwd_len + text_len, client, client_len);
 	session_redact(x->session, x->texts);
 	session_redact(x->session, x->texts + cwd_len);
-	record_room_cut(x->texts + cwd_len);
-	record_room_text(x->session, x->texts + cwd_len);
+	record_quota_cut(x->texts + cwd_len);
+	record_quota_text(x->session, x->texts + cwd_len);
 	x->row.error = "";
 	sha256_of(spec->text == NULL ? "" : spec->text, spec->text == NULL ? 0 : strlen(spec->text),
 		  x->row.command_hash);
@@ -232,7 +232,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 								       : "timeout");
 		return NULL;
 	}
-	if (fd_room_check(&s->core->fds, e) < 0 || record_room_check(s, e) < 0)
+	if (fd_budget_check(&s->core->fds, e) < 0 || record_quota_check(s, e) < 0)
 		return NULL;
 	x = new_execution(s);
 	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;
@@ -250,7 +250,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	s->records++;
 	s->running++;
 	x->owed = true;
-	s->core->fds.owed += FD_ROOM_EACH;
+	s->core->fds.owed += FD_BUDGET_EACH;
 	session_touch(s);
 	if (send_spawn(x, spec, e) < 0) {
 		/* It has a record already: that says what happened. */
@@ -313,10 +313,10 @@ static int save(struct execution *x, struct err *e)
 	struct core *c = x->session->core;
 
 	if (store_begin(c->store, e) == 0 && store_execution_update(c->store, &x->row, e) == 0 &&
-	    journal_event(c, x->row.tenant, x->row.session, x->row.id, "execution.ended", e,
-			  "state\t%s\nexit_code\t%d\nlimit\t%s\n",
-			  execution_state_name((enum execution_state)x->row.state),
-			  x->row.exit_code, x->row.limit) == 0 &&
+	    event_log_append(c, x->row.tenant, x->row.session, x->row.id, "execution.ended", e,
+			     "state\t%s\nexit_code\t%d\nlimit\t%s\n",
+			     execution_state_name((enum execution_state)x->row.state),
+			     x->row.exit_code, x->row.limit) == 0 &&
 	    store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
@@ -345,11 +345,11 @@ void execution_finish(struct execution *x)
 	s->running--;
 	s->used_ns = clock_now_ns();
 	session_plan_timer(s);
-	gauges_executed(s->used_ns - x->started_ns,
-			x->row.state == EXECUTION_EXITED   ? GAUGES_EXITED
-			: x->row.state == EXECUTION_KILLED ? GAUGES_KILLED
-							   : GAUGES_FAILED,
-			x->row.limit);
+	core_metrics_executed(s->used_ns - x->started_ns,
+			      x->row.state == EXECUTION_EXITED	 ? GAUGES_EXITED
+			      : x->row.state == EXECUTION_KILLED ? GAUGES_KILLED
+								 : GAUGES_FAILED,
+			      x->row.limit);
 	log_debug("execution ended", "session_id=%s execution_id=%s state=%s exit_code=%d limit=%s",
 		  x->row.session, x->row.id,
 		  execution_state_name((enum execution_state)x->row.state), x->row.exit_code,
@@ -492,7 +492,7 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 						 : x->row.output_limit);
 	if (output_log_reopen(&x->log, e) < 0)
 		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e->msg);
-	output_room_count(x, 0);
+	output_quota_count(x, 0);
 	x->ended = x->row.ended_ms != 0;
 	if (x->log.cut &&
 	    x->log.said[0] < x->row.out_bytes) /* the log does not know what it left out */

@@ -97,10 +97,10 @@ static void move_held(struct execution *x, int i, bool all)
 		output_mask_release(&x->mask[i]);
 		return;
 	}
-	output_room_make(x, output_log_need(&x->log, x->out[i]), false);
+	output_quota_make(x, output_log_need(&x->log, x->out[i]), false);
 	(all ? output_mask_flush : output_mask_tick)(&x->mask[i], m, &x->log, stream_of(i),
 						     x->out[i], core_now_ms());
-	output_room_count(x, before);
+	output_quota_count(x, before);
 	execution_notify(x);
 }
 
@@ -157,10 +157,10 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 	struct err e;
 	int got;
 
-	output_room_make(x, output_log_need(&x->log, x->out[i]), !x->draining);
+	output_quota_make(x, output_log_need(&x->log, x->out[i]), !x->draining);
 	x->log.patient = x->log.patient && can_wait;
 	got = move_some(x, i, &e);
-	output_room_count(x, before);
+	output_quota_count(x, before);
 	if (got < 0) {
 		log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
 		return true;
@@ -235,7 +235,7 @@ static void settle(struct execution *x)
 		uint64_t before = x->log.size;
 
 		output_log_settle(&x->log, stream_of(i), x->out[i]);
-		output_room_count(x, before);
+		output_quota_count(x, before);
 	}
 }
 
@@ -365,7 +365,7 @@ static void on_room(struct loop_fd *f, uint32_t events)
 void execution_paid(struct execution *x)
 {
 	if (x->owed)
-		x->session->core->fds.owed -= FD_ROOM_EACH;
+		x->session->core->fds.owed -= FD_BUDGET_EACH;
 	x->owed = false;
 }
 

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "core.h"
-#include "doorway.h"
+#include "session_egress.h"
 #include "egress_link.h"
 #include "execution.h"
-#include "fd_room.h"
+#include "fd_budget.h"
 #include "file_op.h"
 #include "grant.h"
-#include "journal.h"
+#include "event_log.h"
 #include "keeper_link.h"
 #include "live_cell.h"
 #include "log_removal.h"
 #include "net_log.h"
-#include "net_used.h"
+#include "net_usage.h"
 #include "output_log.h"
 #include "output_mask.h"
 #include "pool.h"
@@ -54,8 +54,8 @@ struct tenant {
 	struct job_queue work;
 	struct log_removal removal;
 	struct tenant_removal end;
-	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_room.c */
-	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_room.c */
+	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_quota.c */
+	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_quota.c */
 	struct tally tally;		      /* kept by src/net on its behalf */
 	char *policy;			      /* owned: its layer; "": none */
 };
@@ -95,7 +95,7 @@ struct core {
 	bool recovered, draining;
 	uint64_t cells_failed;
 	int64_t clock_ahead_ms; /* of the wall clock, before the other */
-	struct fd_room fds;
+	struct fd_budget fds;
 	unsigned ending; /* cells on their way out */
 
 	struct session *sessions[CORE_BUCKETS];
@@ -128,9 +128,9 @@ struct core {
 	unsigned old_logs;		   /* that retention has removed, still taking space */
 	struct sampling sampling;
 	uint64_t cell_memory_bytes; /* of all cells, at the last look */
-	struct journal_listener *listeners;
+	struct event_log_listener *listeners;
 	struct loop_task tell_listeners;
-	struct net_used_due net_used;
+	struct net_usage_due net_used;
 	struct net_log_listener *net_listeners;
 	uint64_t net_stored; /* records, since the start */
 	struct loop_task tell_net;
@@ -189,10 +189,10 @@ struct session {
 		size_t left;
 	} mask_turn;	  /* bytes of output that may be masked in the turn that began at at_ns */
 	uint64_t covered; /* values of secrets and matches of patterns in its output so far */
-	struct doorway door;
+	struct session_egress door;
 	struct secret_state *secrets; /* owned: secret_inside.h; NULL: it never had any */
 	uint64_t net_records;	      /* of what it tried to reach; 0: not counted yet */
-	struct net_used used;
+	struct net_usage used;
 };
 
 struct execution {
@@ -206,7 +206,7 @@ struct execution {
 	struct loop_fd watch_in, watch_out[2];
 	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
-	bool draining;	 /* what is due at its end moves, see output_room_make() */
+	bool draining;	 /* what is due at its end moves, see output_quota_make() */
 	bool forget_due; /* PID 1 may forget it, and is told when everybody else has been */
 	bool killing;	 /* PID 1 will say when the tree is dead */
 	char why[160];	 /* what row.error points to, if it is not a constant */
@@ -217,7 +217,7 @@ struct execution {
 	uint32_t pid;
 	uint64_t started_ns;
 	uint64_t paused_before_ms; /* of its session, then */
-	struct loop_timer late;	   /* execution_late.c */
+	struct loop_timer late;	   /* execution_deadline.c */
 	struct output_log log;
 	struct output_mask mask[2]; /* of stdout and stderr */
 	bool exiting;		    /* `exit` came, and `due` of its output is being moved */
@@ -239,17 +239,17 @@ void core_check_clock(struct core *c);
 /* Wall clock in milliseconds. */
 uint64_t core_now_ms(void);
 
-/* states.c: may a session go from one state to another? */
-bool states_allow(enum session_state from, enum session_state to);
+/* session_states.c: may a session go from one state to another? */
+bool session_states_allow(enum session_state from, enum session_state to);
 
-/* spec.c: defaults and maxima of the configuration and the tenant; fills the row's settings. The
- * texts of the spec are copied into *ret_texts, which the row points into. */
-int spec_check(const struct core *c, const struct session_spec *spec, struct store_session *row,
-	       char **ret_texts, struct err *e) MUST_USE;
+/* session_spec.c: defaults and maxima of the configuration and the tenant; fills the row's
+ * settings. The texts of the spec are copied into *ret_texts, which the row points into. */
+int session_spec_check(const struct core *c, const struct session_spec *spec,
+		       struct store_session *row, char **ret_texts, struct err *e) MUST_USE;
 
-/* spec.c: what the keeper is asked to make of a row. */
-int spec_plan(const struct core *c, const struct store_session *row, struct keeper_create *ret,
-	      struct err *e) MUST_USE;
+/* session_spec.c: what the keeper is asked to make of a row. */
+int session_spec_plan(const struct core *c, const struct store_session *row,
+		      struct keeper_create *ret, struct err *e) MUST_USE;
 
 /* quota.c: may this session be now? 0: yes, and it is counted; 1: not now, it may wait; -1: no,
  * and when to ask again. */
@@ -265,14 +265,14 @@ void quota_queue(struct session *s);
 void quota_unqueue(struct session *s);
 uint64_t quota_queue_ms(const struct session *s);
 
-/* key_room.c: may the tenant make one more key? */
-int key_room_check(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+/* key_quota.c: may the tenant make one more key? */
+int key_quota_check(struct core *c, struct tenant *t, struct err *e) MUST_USE;
 
 /* retention.c: begins to delete what is too old or too much, if it is not at it. */
 void retention_start(struct core *c);
 void retention_count_event(struct core *c);
 
-/* session_life.c */
+/* session_lifecycle.c */
 extern const struct live_cell_events session_cell_events;
 void session_begin(struct session *s); /* admitted: claim a cell or have one made */
 void session_stop(struct session *s, enum session_reason reason, const char *detail);
@@ -294,7 +294,7 @@ void session_list_in(struct session *s);
 void session_free(struct session *s);
 struct session *session_by_id(struct core *c, const char *id);
 
-/* session_policy.c: a document of choice.h: its own, or the default. */
+/* session_policy.c: a document of policy_select.h: its own, or the default. */
 const char *session_choice(const struct session *s);
 /* All layers, merged. The caller frees *ret. */
 int session_policy(const struct session *s, char **ret, struct err *e) MUST_USE;
@@ -309,18 +309,18 @@ int secret_start(struct core *c, struct err *e) MUST_USE;
 void secret_chores(struct core *c);
 /* Deletes one of the tenant's; false: there is none, or it could not. */
 bool secret_delete_one(struct core *c, const struct tenant *t);
-/* secret_order.c: checks the secrets of a new session, and gives it placeholders. */
+/* secret_egress.c: checks the secrets of a new session, and gives it placeholders. */
 int secret_settle(struct session *s, struct err *e) MUST_USE;
-/* secret_way.c: appends "NAME=value" strings for an execution; wiped when it is released. */
+/* secret_delivery.c: appends "NAME=value" strings for an execution; wiped when it is released. */
 void secret_env(struct session *s, struct buf *to);
-/* secret_way.c: its cell gets what it should have, now or when it can. Repeatable. */
+/* secret_delivery.c: its cell gets what it should have, now or when it can. Repeatable. */
 void secret_bring(struct session *s);
 void secret_refresh(struct session *s); /* it was resumed, or adopted */
 void secret_retry(struct session *s);	/* once a second */
 /* Has the cell what it should have from the start? */
 bool secret_is_ready(const struct session *s);
 void secret_forget(struct session *s);
-/* secret_order.c: what a changed secret means for the session: its mask, then its cell. */
+/* secret_egress.c: what a changed secret means for the session: its mask, then its cell. */
 void secret_deliver(struct session *s);
 /* secret_mask.c: what may not be seen in its output has changed. */
 void secret_mask(struct session *s);
@@ -334,10 +334,11 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
 void execution_lost(struct execution *x);   /* its cell is gone */
 void execution_finish(struct execution *x); /* its outcome is in the row */
-/* execution_late.c: ends it here, whatever PID 1 does: it timed out, or failed for a reason (a
+/* execution_deadline.c: ends it here, whatever PID 1 does: it timed out, or failed for a reason (a
  * constant). Its tree is killed. */
 void execution_give_up(struct execution *x, bool timed_out, const char *why);
-/* execution_late.c: it was asked for, or has started: PID 1 has its time for what comes next. */
+/* execution_deadline.c: it was asked for, or has started: PID 1 has its time for what comes next.
+ */
 void execution_expect(struct execution *x);
 void execution_retry_save(struct execution *x);
 void execution_free(struct execution *x);
@@ -359,26 +360,26 @@ struct execution *execution_by_handle(struct session *s, uint32_t handle);
 /* session_mask.c: the node's mask, of its settings. */
 int session_mask_setup(struct core *c, struct err *e) MUST_USE;
 
-/* output_room.c: sets by how much the log may grow, having tried to make room for need bytes.
+/* output_quota.c: sets by how much the log may grow, having tried to make room for need bytes.
  * can_wait: later will do, if the space of logs that went before is not free yet. */
-void output_room_make(struct execution *x, uint64_t need, bool can_wait);
+void output_quota_make(struct execution *x, uint64_t need, bool can_wait);
 /* The log has grown from that size, or has shrunk. */
-void output_room_count(struct execution *x, uint64_t before);
+void output_quota_count(struct execution *x, uint64_t before);
 /* Logs of so many bytes were removed with their session's record. */
-void output_room_gone(struct tenant *t, uint64_t bytes);
+void output_quota_gone(struct tenant *t, uint64_t bytes);
 
 /* execution_kill.c: the session's cell can be asked now; or is gone, and all in it. */
 void execution_kills_synced(struct session *s);
 void execution_kills_lost(struct session *s);
 
-/* tenant.c, journal.c, gauges.c */
+/* tenant.c, event_log.c, core_metrics.c */
 int tenant_load_all(struct core *c, struct err *e) MUST_USE;
 void tenant_forget_keys(void);
 /* tenant_remove.c: goes on with those that an earlier daemon was removing. */
 void tenant_remove_rest(struct core *c);
-void journal_tell(struct loop_task *t);
+void event_log_tell(struct loop_task *t);
 void net_log_tell(struct loop_task *t);
-void gauges_setup(void);
+void core_metrics_setup(void);
 
 /* file_op.c: its cell is gone. */
 void file_op_lost(struct file_op *op);

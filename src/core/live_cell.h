@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "agent.h"
+#include "agent_client.h"
 #include "core.h"
 #include "keeper_link.h"
 

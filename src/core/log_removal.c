@@ -5,7 +5,7 @@
  * name, and is counted as gone. A job of its tenant's then shortens it, a step in each piece, and
  * unlinks the rest.
  *
- * Logs that make room for others (output_room.c) go first: their session is writing. Those of
+ * Logs that make room for others (output_quota.c) go first: their session is writing. Those of
  * sessions whose retention is over (retention.c) go when there are none of the first kind. One that
  * is being read, by a client that opened it before its retention was over, is held until the reader
  * has closed it; that is looked at once a second.

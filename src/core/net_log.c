@@ -5,7 +5,7 @@
 
 #include "inside.h"
 #include "log.h"
-#include "record_text.h"
+#include "access_record_text.h"
 #include "store_net.h"
 
 /* Deleted in pieces: a session that is at its bound pays for one delete in so many records. */
@@ -57,10 +57,10 @@ static void tell_later(struct session *s)
 int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allowed, struct err *e)
 {
 	struct store_net row = { 0 };
-	struct record_text r;
+	struct access_record_text r;
 	OWN_MEM char *clean = NULL;
 
-	if (record_text_read(text, len, &r, &clean, e) < 0)
+	if (access_record_text_read(text, len, &r, &clean, e) < 0)
 		return -1;
 	memcpy(row.tenant, s->row.tenant, sizeof(row.tenant));
 	memcpy(row.session, s->row.id, sizeof(row.session));
@@ -92,12 +92,12 @@ int net_log_counts(struct session *s, const char *text, size_t len, struct err *
 	struct egress_numbers *all = &s->core->egress.numbers;
 	struct record_counts now;
 
-	if (record_text_counts(text, len, &now, e) < 0)
+	if (access_record_text_counts(text, len, &now, e) < 0)
 		return -1;
 	add(now.bytes_in, &u->net_bytes_in, &all->bytes_in);
 	add(now.bytes_out, &u->net_bytes_out, &all->bytes_out);
 	add(now.requests, &u->net_requests, &all->requests);
-	net_used_take(s, &now);
+	net_usage_take(s, &now);
 	return 0;
 }
 

@@ -6,42 +6,42 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "record.h"
+#include "output_record.h"
 
-static_assert(sizeof(struct record) == RECORD_HEAD, "written as it is");
+static_assert(sizeof(struct output_record) == OUTPUT_RECORD_HEAD, "written as it is");
 
-static ssize_t read_head(int fd, uint64_t at, struct record *ret)
+static ssize_t read_head(int fd, uint64_t at, struct output_record *ret)
 {
 	ssize_t n;
 
 	do
-		n = pread(fd, ret, RECORD_HEAD, (off_t)at);
+		n = pread(fd, ret, OUTPUT_RECORD_HEAD, (off_t)at);
 	while (n < 0 && errno == EINTR);
 	return n;
 }
 
-bool record_is_open(struct record *r)
+bool output_record_is_open(struct output_record *r)
 {
-	if ((r->stream & RECORD_OPEN) == 0)
+	if ((r->stream & OUTPUT_RECORD_OPEN) == 0)
 		return false;
-	r->stream &= ~RECORD_OPEN;
+	r->stream &= ~OUTPUT_RECORD_OPEN;
 	return r->len > 0 && (r->stream == OUTPUT_STDOUT || r->stream == OUTPUT_STDERR);
 }
 
-int record_read(int fd, uint64_t at, struct record *ret)
+int output_record_read(int fd, uint64_t at, struct output_record *ret)
 {
 	ssize_t n = read_head(fd, at, ret);
 
 	if (n < 0)
 		return -1;
-	if (n != RECORD_HEAD)
-		*ret = (struct record){ 0 };
-	return n == RECORD_HEAD && ret->stream >= OUTPUT_STDOUT && ret->stream <= OUTPUT_CUT;
+	if (n != OUTPUT_RECORD_HEAD)
+		*ret = (struct output_record){ 0 };
+	return n == OUTPUT_RECORD_HEAD && ret->stream >= OUTPUT_STDOUT && ret->stream <= OUTPUT_CUT;
 }
 
-int record_write(int fd, uint64_t at, const struct record *r)
+int output_record_write(int fd, uint64_t at, const struct output_record *r)
 {
-	return pwrite(fd, r, RECORD_HEAD, (off_t)at) == RECORD_HEAD ? 0 : -1;
+	return pwrite(fd, r, OUTPUT_RECORD_HEAD, (off_t)at) == OUTPUT_RECORD_HEAD ? 0 : -1;
 }
 
 /* Where a reader is. In the middle of a record it must still name the record, so a cursor has two
@@ -71,21 +71,21 @@ int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf
 		struct err *e)
 {
 	struct cursor c = unpack(*cursor);
-	struct record r;
+	struct output_record r;
 	size_t want;
 	ssize_t n;
 	int got;
 
 	if (fd < 0)
 		return 0;
-	got = record_read(fd, c.record, &r);
+	got = output_record_read(fd, c.record, &r);
 	if (got < 0)
 		return err_sys(e, "read log");
 	if (got == 0 || c.skip > r.len)
 		return 0;
 	want = r.len - c.skip < cap ? r.len - c.skip : cap;
 	do
-		n = pread(fd, buf, want, (off_t)(c.record + RECORD_HEAD + c.skip));
+		n = pread(fd, buf, want, (off_t)(c.record + OUTPUT_RECORD_HEAD + c.skip));
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_sys(e, "read log");
@@ -97,7 +97,7 @@ int output_read(int fd, uint64_t *cursor, struct output_chunk *ret, uint8_t *buf
 				      .len = (size_t)n };
 	c.skip += (uint32_t)n;
 	if (c.skip == r.len)
-		c = (struct cursor){ .record = c.record + RECORD_HEAD + r.len };
+		c = (struct cursor){ .record = c.record + OUTPUT_RECORD_HEAD + r.len };
 	*cursor = pack(c);
 	return 1;
 }

@@ -10,7 +10,7 @@
 
 #include "own.h"
 #include "pipe_io.h"
-#include "record.h"
+#include "output_record.h"
 
 #define MOVE_MAX (1U << 20)
 
@@ -37,7 +37,7 @@ static const char *read_why(const struct output_log *l)
 	static const char *const words[] = { OUTPUT_BY_DISK, OUTPUT_BY_SESSION };
 	char text[8] = "";
 
-	IGNORED(pread(l->fd, text, sizeof(text) - 1, (off_t)(l->size + RECORD_HEAD)),
+	IGNORED(pread(l->fd, text, sizeof(text) - 1, (off_t)(l->size + OUTPUT_RECORD_HEAD)),
 		"then it was the limit");
 	for (size_t i = 0; i < COUNT(words); i++)
 		if (strcmp(text, words[i]) == 0)
@@ -45,7 +45,7 @@ static const char *read_why(const struct output_log *l)
 	return OUTPUT_BY_LIMIT;
 }
 
-static void count(struct output_log *l, const struct record *r)
+static void count(struct output_log *l, const struct output_record *r)
 {
 	if (r->stream == OUTPUT_CUT) {
 		l->cut = true;
@@ -58,7 +58,7 @@ static void count(struct output_log *l, const struct record *r)
 
 /* The daemon died between writing a head and moving all its bytes: the head promises too much. The
  * missing ones are still in the pipe. */
-static int mend(struct output_log *l, struct record *r, uint64_t there, struct err *e)
+static int mend(struct output_log *l, struct output_record *r, uint64_t there, struct err *e)
 {
 	if (there == 0) {
 		if (ftruncate(l->fd, (off_t)l->size) < 0)
@@ -66,10 +66,10 @@ static int mend(struct output_log *l, struct record *r, uint64_t there, struct e
 		return 0;
 	}
 	r->len = (uint32_t)there;
-	if (record_write(l->fd, l->size, r) < 0)
+	if (output_record_write(l->fd, l->size, r) < 0)
 		return err_sys(e, "mend %s", l->name);
 	count(l, r);
-	l->size += RECORD_HEAD + r->len;
+	l->size += OUTPUT_RECORD_HEAD + r->len;
 	return 0;
 }
 
@@ -102,7 +102,7 @@ static int give_up(struct output_log *l, const struct stat *st, struct err *e)
 
 int output_log_reopen(struct output_log *l, struct err *e)
 {
-	struct record r;
+	struct output_record r;
 	struct stat st;
 	int got;
 
@@ -111,17 +111,18 @@ int output_log_reopen(struct output_log *l, struct err *e)
 		return 0;
 	if (l->fd < 0 || fstat(l->fd, &st) < 0)
 		return give_up(l, NULL, e);
-	while ((got = record_read(l->fd, l->size, &r)) > 0) {
-		uint64_t there = (uint64_t)st.st_size - l->size - RECORD_HEAD;
+	while ((got = output_record_read(l->fd, l->size, &r)) > 0) {
+		uint64_t there = (uint64_t)st.st_size - l->size - OUTPUT_RECORD_HEAD;
 
 		if (r.len > there)
 			return mend(l, &r, there, e);
 		count(l, &r);
-		l->size += RECORD_HEAD + r.len;
+		l->size += OUTPUT_RECORD_HEAD + r.len;
 	}
 	if (got < 0)
 		return give_up(l, &st, e);
-	if (record_is_open(&r) && r.len <= (uint64_t)st.st_size - l->size - RECORD_HEAD) {
+	if (output_record_is_open(&r) &&
+	    r.len <= (uint64_t)st.st_size - l->size - OUTPUT_RECORD_HEAD) {
 		l->open.stream = (enum output_stream)r.stream;
 		l->open.len = r.len;
 		l->open.time_ms = r.time_ms;
@@ -141,25 +142,27 @@ static int open_log(struct output_log *l)
 
 static void mark_cut(struct output_log *l, const char *why, uint64_t now_ms)
 {
-	struct record r = { .len = (uint32_t)strlen(why), .stream = OUTPUT_CUT, .time_ms = now_ms };
+	struct output_record r = { .len = (uint32_t)strlen(why),
+				   .stream = OUTPUT_CUT,
+				   .time_ms = now_ms };
 
 	l->cut = true;
 	l->why = why;
 	if (open_log(l) < 0)
 		return;
 	/* The mark itself may not fit on a full disk; the record in the store says it too. */
-	if (record_write(l->fd, l->size, &r) == 0 &&
-	    pwrite(l->fd, why, r.len, (off_t)(l->size + RECORD_HEAD)) == (ssize_t)r.len)
-		l->size += RECORD_HEAD + r.len;
+	if (output_record_write(l->fd, l->size, &r) == 0 &&
+	    pwrite(l->fd, why, r.len, (off_t)(l->size + OUTPUT_RECORD_HEAD)) == (ssize_t)r.len)
+		l->size += OUTPUT_RECORD_HEAD + r.len;
 	else
 		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
 }
 
 /* Makes a head promise what came. Returns false if it could not be, and the record is gone. */
-static bool shorten(struct output_log *l, struct record *r, size_t came)
+static bool shorten(struct output_log *l, struct output_record *r, size_t came)
 {
 	r->len = (uint32_t)came;
-	if (came > 0 && record_write(l->fd, l->size, r) == 0)
+	if (came > 0 && output_record_write(l->fd, l->size, r) == 0)
 		return true;
 	IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
 	return false;
@@ -170,14 +173,14 @@ static bool shorten(struct output_log *l, struct record *r, size_t came)
 static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n,
 		   uint64_t now_ms)
 {
-	struct record r = { .len = (uint32_t)n,
-			    .stream = stream,
-			    .time_ms = now_ms,
-			    .offset = l->said[stream - 1] };
-	off_t at = (off_t)(l->size + RECORD_HEAD);
+	struct output_record r = { .len = (uint32_t)n,
+				   .stream = stream,
+				   .time_ms = now_ms,
+				   .offset = l->said[stream - 1] };
+	off_t at = (off_t)(l->size + OUTPUT_RECORD_HEAD);
 	size_t done = 0;
 
-	if (open_log(l) < 0 || record_write(l->fd, l->size, &r) < 0)
+	if (open_log(l) < 0 || output_record_write(l->fd, l->size, &r) < 0)
 		return 0;
 	while (done < n) {
 		ssize_t moved = splice(pipe_fd, NULL, l->fd, &at, n - done, SPLICE_F_NONBLOCK);
@@ -191,7 +194,7 @@ static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd,
 	l->said[stream - 1] += done;
 	if (done < n && !shorten(l, &r, done))
 		return done;
-	l->size += RECORD_HEAD + done;
+	l->size += OUTPUT_RECORD_HEAD + done;
 	l->kept += done;
 	return done;
 }
@@ -210,7 +213,7 @@ uint64_t output_log_need(const struct output_log *l, int pipe_fd)
 	if (l->cut || own == 0 || ioctl(pipe_fd, FIONREAD, &there) < 0 || there <= 0)
 		return 0;
 	own = own < MOVE_MAX ? own : MOVE_MAX;
-	return RECORD_HEAD + ((uint64_t)there < own ? (uint64_t)there : own);
+	return OUTPUT_RECORD_HEAD + ((uint64_t)there < own ? (uint64_t)there : own);
 }
 
 /* How many of the bytes in the pipe this move is about. Those that came after room was made for the
@@ -218,7 +221,7 @@ uint64_t output_log_need(const struct output_log *l, int pipe_fd)
 static size_t in_turn(const struct output_log *l, int there)
 {
 	size_t want = there > (int)MOVE_MAX ? MOVE_MAX : (size_t)there;
-	uint64_t asked = l->asked > RECORD_HEAD ? l->asked - RECORD_HEAD : 0;
+	uint64_t asked = l->asked > OUTPUT_RECORD_HEAD ? l->asked - OUTPUT_RECORD_HEAD : 0;
 
 	if (l->cut || own_room(l) == 0) /* nothing of it is kept */
 		return want;
@@ -229,7 +232,7 @@ static size_t in_turn(const struct output_log *l, int there)
 static size_t find_room(const struct output_log *l, size_t want, const char **ret_why)
 {
 	uint64_t own = own_room(l);
-	uint64_t shared = l->room > RECORD_HEAD ? l->room - RECORD_HEAD : 0;
+	uint64_t shared = l->room > OUTPUT_RECORD_HEAD ? l->room - OUTPUT_RECORD_HEAD : 0;
 	uint64_t least = own < shared ? own : shared;
 
 	*ret_why = shared < own ? OUTPUT_BY_SESSION : OUTPUT_BY_LIMIT;
@@ -263,13 +266,13 @@ static void drop_all(struct output_log *l, enum output_stream stream, int pipe_f
 static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, const uint8_t *bytes,
 		size_t n, uint64_t now_ms)
 {
-	struct record r = { .len = (uint32_t)n,
-			    .stream = stream | RECORD_OPEN,
-			    .time_ms = now_ms,
-			    .offset = l->said[stream - 1] };
+	struct output_record r = { .len = (uint32_t)n,
+				   .stream = stream | OUTPUT_RECORD_OPEN,
+				   .time_ms = now_ms,
+				   .offset = l->said[stream - 1] };
 
-	if (open_log(l) < 0 || record_write(l->fd, l->size, &r) < 0 ||
-	    pwrite(l->fd, bytes, n, (off_t)(l->size + RECORD_HEAD)) != (ssize_t)n) {
+	if (open_log(l) < 0 || output_record_write(l->fd, l->size, &r) < 0 ||
+	    pwrite(l->fd, bytes, n, (off_t)(l->size + OUTPUT_RECORD_HEAD)) != (ssize_t)n) {
 		if (l->fd >= 0)
 			IGNORED(ftruncate(l->fd, (off_t)l->size),
 				"what is behind size is not read");
@@ -278,9 +281,9 @@ static bool put(struct output_log *l, enum output_stream stream, int pipe_fd, co
 	drop_all(l, stream, pipe_fd, n);
 	l->said[stream - 1] = r.offset + n;
 	r.stream = stream;
-	if (record_write(l->fd, l->size, &r) < 0)
+	if (output_record_write(l->fd, l->size, &r) < 0)
 		return true; /* gone, as on a disk that fails: the next record takes its place */
-	l->size += RECORD_HEAD + n;
+	l->size += OUTPUT_RECORD_HEAD + n;
 	l->kept += n;
 	return true;
 }
@@ -324,7 +327,7 @@ static bool is_in_pipe(const struct output_log *l, int pipe_fd)
 		return false;
 	n = pipe_io_peek(pipe_fd, there, l->open.len);
 	if (n != (ssize_t)l->open.len ||
-	    pread(l->fd, said, l->open.len, (off_t)(l->size + RECORD_HEAD)) != n)
+	    pread(l->fd, said, l->open.len, (off_t)(l->size + OUTPUT_RECORD_HEAD)) != n)
 		return false;
 	for (ssize_t i = 0; i < n; i++)
 		if (said[i] != '*' && said[i] != there[i])
@@ -334,18 +337,18 @@ static bool is_in_pipe(const struct output_log *l, int pipe_fd)
 
 void output_log_settle(struct output_log *l, enum output_stream stream, int pipe_fd)
 {
-	struct record r = { .len = l->open.len,
-			    .stream = l->open.stream,
-			    .time_ms = l->open.time_ms,
-			    .offset = l->said[stream - 1] };
+	struct output_record r = { .len = l->open.len,
+				   .stream = l->open.stream,
+				   .time_ms = l->open.time_ms,
+				   .offset = l->said[stream - 1] };
 
 	if (l->open.len == 0 || l->open.stream != stream)
 		return;
 	if (pipe_fd >= 0 && is_in_pipe(l, pipe_fd)) {
 		IGNORED(ftruncate(l->fd, (off_t)l->size), "what is behind size is never read");
-	} else if (record_write(l->fd, l->size, &r) == 0) {
+	} else if (output_record_write(l->fd, l->size, &r) == 0) {
 		count(l, &r);
-		l->size += RECORD_HEAD + r.len;
+		l->size += OUTPUT_RECORD_HEAD + r.len;
 	}
 	l->open.len = 0;
 }

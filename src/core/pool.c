@@ -132,10 +132,10 @@ void pool_fill(struct pool *p)
 	const char *why;
 
 	if (!core_ready(p->core, &why) || p->core->draining || p->failures > 3 ||
-	    fd_room_check(&p->core->fds, &e) < 0)
+	    fd_budget_check(&p->core->fds, &e) < 0)
 		return;
 	if (!p->usable) {
-		if (spec_check(p->core, &spec, &p->like, &texts, &e) < 0) {
+		if (session_spec_check(p->core, &spec, &p->like, &texts, &e) < 0) {
 			log_warn("no pool", "error=%s", e.msg);
 			return;
 		}
@@ -145,7 +145,7 @@ void pool_fill(struct pool *p)
 	}
 	while (p->nready + p->making < p->size && p->making < MAKING_MAX && may_make(p)) {
 		rand_id("i", p->like.id, sizeof(p->like.id));
-		if (spec_plan(p->core, &p->like, &plan, &e) < 0)
+		if (session_spec_plan(p->core, &p->like, &plan, &e) < 0)
 			return;
 		p->making++;
 		(void)live_cell_make(p->core, &plan, false, &pool_events, p);

@@ -9,7 +9,7 @@
 
 #include "clock.h"
 #include "inside.h"
-#include "record_room.h"
+#include "record_quota.h"
 
 struct bounds {
 	uint64_t sessions, rate_milli, burst, memory, storage, queue;
@@ -91,7 +91,7 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
 		return refuse("quota_storage", 1, ret_retry_s, e, "the tenant's bytes of disk are",
 			      b.storage);
-	if (record_room_session(c, t, &records, e) > 0)
+	if (record_quota_session(c, t, &records, e) > 0)
 		return refuse("quota_records", 60, ret_retry_s, e,
 			      "the tenant's bytes of records are", records);
 	if (c->live >= g->node_max_sessions)

@@ -34,7 +34,7 @@ static void remove_log(const char *id, const char *tenant, void *cookie)
 
 	(void)snprintf(name, sizeof(name), "%s.log", id);
 	if (log_removal_add(c, t, name, LOG_IS_OLD, &bytes) && t != NULL)
-		output_room_gone(t, bytes);
+		output_quota_gone(t, bytes);
 }
 
 static void failed(const char *what, const struct err *e)

@@ -1,5 +1,5 @@
 /* secret.c - secrets as their owners see them: made, changed, looked up, revoked. How they get into
- * sessions is in secret_way.c (the cell) and secret_order.c (egress).
+ * sessions is in secret_delivery.c (the cell) and secret_egress.c (egress).
  *
  * The box that a value is kept in is about "tenant, name, version": a row that somebody copied over
  * another's does not open. */
@@ -116,8 +116,8 @@ static int save(struct core *c, const struct store_secret *row, const char *even
 		struct err *e)
 {
 	if (store_begin(c->store, e) == 0 && how(c->store, row, e) == 0 &&
-	    journal_event(c, row->tenant, "", "", event, e, "name\t%s\nversion\t%llu\n", row->name,
-			  (unsigned long long)row->version) == 0 &&
+	    event_log_append(c, row->tenant, "", "", event, e, "name\t%s\nversion\t%llu\n",
+			     row->name, (unsigned long long)row->version) == 0 &&
 	    store_commit(c->store, e) == 0)
 		return 0;
 	store_rollback(c->store);
@@ -133,7 +133,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	OWN_MEM uint8_t *box = NULL;
 	uint64_t count = 0;
 
-	if (!secret_line_is_name(name))
+	if (!secret_spec_is_name(name))
 		return err_set(e, ERR_INVALID,
 			       "name: must be of letters, digits, '_', '.' and '-', at most %d",
 			       STORE_NAME_MAX - 1);
@@ -148,7 +148,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	row.updated_ms = row.created_ms;
 	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", t->row.id);
 	(void)snprintf(row.name, sizeof(row.name), "%s", name);
-	if (take_wish(w, &row, e) < 0 || secret_room_change(c, t, name, w->value_len, e) < 0 ||
+	if (take_wish(w, &row, e) < 0 || secret_quota_change(c, t, name, w->value_len, e) < 0 ||
 	    tenant_change_room(t, w->value_len, e) < 0 ||
 	    seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
 	    save(c, &row, "secret.created", store_secret_insert, e) < 0)
@@ -172,7 +172,7 @@ int secret_update(struct core *c, struct tenant *t, const char *which, const str
 	row.updated_ms = core_now_ms();
 	done = take_wish(w, &row, e);
 	if (done == 0 && w->value != NULL)
-		done = secret_room_change(c, t, old.name, w->value_len, e);
+		done = secret_quota_change(c, t, old.name, w->value_len, e);
 	if (done == 0 && w->value != NULL)
 		done = tenant_change_room(t, w->value_len, e);
 	if (done == 0 && w->value != NULL) {

@@ -11,7 +11,7 @@
 #include "buf.h"
 #include "core.h"
 #include "json.h"
-#include "secret_line.h"
+#include "secret_spec.h"
 #include "store_secret.h"
 
 #define SECRET_VALUE_MAX 65536

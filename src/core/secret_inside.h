@@ -49,7 +49,7 @@ struct secret_state {
 /* The state of a session; made if there is none. */
 struct secret_state *secret_state(struct session *s);
 
-/* secret_way.c */
+/* secret_delivery.c */
 bool secret_is_carried(const struct session *s);
 
 /* One of a session's values, in the clear. */
@@ -59,24 +59,24 @@ struct secret_value {
 	const char *name, *hosts; /* hosts: lines */
 	bool past;		  /* it was replaced or revoked */
 };
-/* secret_order.c: every value that must not be seen: its secrets, those that rules put in, and what
- * they were before. Wiped when see returns. */
+/* secret_egress.c: every value that must not be seen: its secrets, those that rules put in, and
+ * what they were before. Wiped when see returns. */
 void secret_each_value(struct session *s, void (*see)(const struct secret_value *v, void *arg),
 		       void *arg);
-/* secret_order.c: is it one of its secrets, or does a rule put it in? */
+/* secret_egress.c: is it one of its secrets, or does a rule put it in? */
 bool secret_is_had(const struct session *s, const char *name);
 /* secret_mask.c: makes the mask if a value has changed. Called before any value of the session is
  * taken for its cell or for egress. */
 void secret_mask_now(struct session *s);
-/* secret_order.c: bytes of the secrets that a document refers to. */
+/* secret_egress.c: bytes of the secrets that a document refers to. */
 size_t secret_referenced(struct core *c, const struct tenant *t, const char *text);
-/* secret_room.c: may the sessions of a tenant have so many bytes more; may the secret get a value
+/* secret_quota.c: may the sessions of a tenant have so many bytes more; may the secret get a value
  * of that length? ERR_LIMIT. */
-int secret_room_more(struct core *c, const struct tenant *t, size_t more, struct err *e) MUST_USE;
-int secret_room_change(struct core *c, const struct tenant *t, const char *name, size_t len,
-		       struct err *e) MUST_USE;
-/* secret_order.c: the secret of that name has changed, was revoked, or is new. The sessions that
+int secret_quota_more(struct core *c, const struct tenant *t, size_t more, struct err *e) MUST_USE;
+int secret_quota_change(struct core *c, const struct tenant *t, const char *name, size_t len,
+			struct err *e) MUST_USE;
+/* secret_egress.c: the secret of that name has changed, was revoked, or is new. The sessions that
  * have it are marked; egress_link.c calls secret_deliver() for each, some in each turn. */
 void secret_changed(struct core *c, const struct tenant *t, const char *name);
-/* secret_order.c: its value stays masked in the sessions that had it. */
+/* secret_egress.c: its value stays masked in the sessions that had it. */
 void secret_keep_masked(struct core *c, const struct tenant *t, const struct store_secret *row);

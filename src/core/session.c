@@ -1,5 +1,5 @@
 /* session.c - the table of live sessions, and how one begins. What happens to it then is in
- * session_life.c. */
+ * session_lifecycle.c. */
 #include "session.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "gauges.h"
+#include "core_metrics.h"
 #include "inside.h"
 #include "log.h"
 #include "rand.h"
@@ -71,8 +71,8 @@ void session_free(struct session *s)
 		execution_free(s->executions);
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
-	doorway_leave(s, &e);
-	net_used_forget(s);
+	session_egress_leave(s, &e);
+	net_usage_forget(s);
 	free(s->samples);
 	free(s->past);
 	free(s->texts);
@@ -222,7 +222,7 @@ static void on_queue_timeout(struct loop_timer *t)
 	quota_unqueue(s);
 	(void)err_set(&e, ERR_LIMIT, "queue_timeout: no room within %llu ms",
 		      (unsigned long long)quota_queue_ms(s));
-	gauges_refused("queue_timeout");
+	core_metrics_refused("queue_timeout");
 	completions_move(&s->when_running, &told);
 	session_free(s);
 	completions_end_all(&told, &e);
@@ -238,7 +238,7 @@ static struct session *new_session(struct core *c, struct tenant *t)
 	s->created_ns = s->used_ns = clock_now_ns();
 	s->tell = (struct loop_task){ .run = tell_running, .arg = s };
 	s->timer = (struct loop_timer){ .fire = on_queue_timeout, .arg = s };
-	doorway_init(s);
+	session_egress_init(s);
 	return s;
 }
 
@@ -252,11 +252,11 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	*ret_retry_s = 1;
 	if (!core_ready(c, &why))
 		return not_ready(why, e);
-	if (tenant_check(t, e) < 0 || fd_room_check(&c->fds, e) < 0)
+	if (tenant_check(t, e) < 0 || fd_budget_check(&c->fds, e) < 0)
 		return -1;
 	core_check_clock(c);
 	s = new_session(c, t);
-	if (spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
+	if (session_spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
 	    tenant_change_room(t, strlen(s->row.policy), e) < 0 ||
 	    session_check_policy(c, t, s->row.policy, e) < 0) {
 		session_free(s);
@@ -272,7 +272,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 		char name[32];
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(e->msg, ":"), e->msg);
-		gauges_refused(name);
+		core_metrics_refused(name);
 		session_free(s);
 		return -1;
 	}

@@ -60,8 +60,8 @@ struct session_spec {
 		bool writable;
 	} mounts[KEEPER_MOUNTS_MAX];
 	const char *network; /* opaque here; "" or NULL: none */
-	const char
-		*policy; /* whom it may contact: a document of choice.h; "" or NULL: the default */
+	const char *policy;  /* whom it may contact: a document of policy_select.h; "" or NULL: the
+				default */
 	const char *secrets; /* opaque here; "" or NULL: none */
 	const char *client;  /* of the interface that asks, opaque here; "" or NULL: none */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */
@@ -124,10 +124,10 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e) MUST_U
 /* Replaces its network settings. */
 int session_set_network(struct session *s, const char *network, struct err *e) MUST_USE;
 
-/* Whom it may contact: its own layer, as choice_read() wrote it; "" for the node's default. Checked
- * together with the other layers, written, and told to egress; w is told when it is in force,
- * perhaps from inside, or why it is not (doorway.h). -1: nothing has changed, and w is not used. A
- * session that has a door keeps it: "none" becomes "deny" then. */
+/* Whom it may contact: its own layer, as policy_select_read() wrote it; "" for the node's default.
+ * Checked together with the other layers, written, and told to egress; w is told when it is in
+ * force, perhaps from inside, or why it is not (session_egress.h). -1: nothing has changed, and w
+ * is not used. A session that has a door keeps it: "none" becomes "deny" then. */
 int session_set_policy(struct session *s, const char *document, struct completion *w,
 		       struct err *e) MUST_USE;
 /* Would it be possible, together with the other layers? */

@@ -168,7 +168,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		s->unsaved = true;
 	}
 	session_touch(s);
-	doorway_resumed(s);
+	session_egress_resumed(s);
 	secret_refresh(s);
 	if (session_usable(s))
 		completions_end_all(&s->when_running, NULL);

@@ -3,7 +3,7 @@
  * change of one counts for all. */
 #include <string.h>
 
-#include "choice.h"
+#include "policy_select.h"
 #include "inside.h"
 #include "policy.h"
 #include "policy_memo.h"
@@ -21,7 +21,7 @@ int session_policy_setup(struct core *c, struct err *e)
 	c->merged = policy_memo_new();
 	if (c->merged == NULL)
 		return err_sys(e, "allocate");
-	if (choice_presets(c->o.config->network_default, &c->default_policy, e) < 0)
+	if (policy_select_presets(c->o.config->network_default, &c->default_policy, e) < 0)
 		return err_wrap(e, "network_default");
 	if (c->o.node_policy == NULL)
 		return 0;
@@ -104,11 +104,11 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 {
 	OWN_MEM char *merged = NULL;
 
-	if (document[0] == '\0' || choice_is_none(document))
+	if (document[0] == '\0' || policy_select_is_none(document))
 		return 0; /* the default was checked when it was read */
 	if (check_size(c, t, document, e) < 0 ||
 	    (strstr(document, "${secret.") != NULL &&
-	     secret_room_more(c, t, secret_referenced(c, t, document), e) < 0))
+	     secret_quota_more(c, t, secret_referenced(c, t, document), e) < 0))
 		return -1;
 	return merge(c, t, document, &merged, e) < 0 ? err_wrap(e, "network") : 0;
 }
@@ -116,17 +116,17 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 static int save(struct session *s, const char *document, struct err *e)
 {
 	struct store_session before = s->row;
-	char *copy = strdup(document), name[CHOICE_NAME_MAX];
+	char *copy = strdup(document), name[POLICY_SELECT_NAME_MAX];
 	struct core *c = s->core;
 
 	if (copy == NULL)
 		return err_sys(e, "allocate");
 	s->row.policy = copy;
-	choice_name(session_choice(s), name);
+	policy_select_name(session_choice(s), name);
 	if (store_begin(c->store, e) < 0 ||
 	    store_session_update_settings(c->store, &s->row, e) < 0 ||
-	    journal_event(c, s->row.tenant, s->row.id, "", "session.network", e, "policy\t%s\n",
-			  name) < 0 ||
+	    event_log_append(c, s->row.tenant, s->row.id, "", "session.network", e, "policy\t%s\n",
+			     name) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		s->row = before;
@@ -146,14 +146,14 @@ int session_set_policy(struct session *s, const char *document, struct completio
 		return -1;
 	/* PID 1 listens for good: what nobody serves would wait for ever, not be refused. */
 	if (s->door.state != DOOR_NONE &&
-	    choice_is_none(document[0] == '\0' ? s->core->default_policy : document)) {
-		if (choice_presets("deny", &deny, e) < 0)
+	    policy_select_is_none(document[0] == '\0' ? s->core->default_policy : document)) {
+		if (policy_select_presets("deny", &deny, e) < 0)
 			return -1;
 		document = deny;
 	}
 	if (save(s, document, e) < 0)
 		return -1;
 	session_touch(s);
-	doorway_changed(s, w);
+	session_egress_changed(s, w);
 	return 0;
 }

@@ -157,7 +157,7 @@ int tenant_set_policy(struct core *c, struct tenant *t, const char *document, st
 		return err_sys(e, "allocate");
 	if (store_begin(c->store, e) < 0 ||
 	    store_tenant_set_policy(c->store, t->row.id, document, e) < 0 ||
-	    journal_event(c, t->row.id, "", "", "tenant.network", e, "%s", "") < 0 ||
+	    event_log_append(c, t->row.id, "", "", "tenant.network", e, "%s", "") < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		free(copy);
@@ -176,7 +176,8 @@ int tenant_create(struct core *c, struct store_tenant *row, struct err *e)
 	if (store_begin(c->store, e) < 0)
 		return -1;
 	if (store_tenant_insert(c->store, row, e) < 0 ||
-	    journal_event(c, row->id, "", "", "tenant.created", e, "name\t%s\n", row->name) < 0 ||
+	    event_log_append(c, row->id, "", "", "tenant.created", e, "name\t%s\n", row->name) <
+		    0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		return -1;
@@ -208,7 +209,7 @@ int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsign
 				 .created_ms = core_now_ms(),
 				 .expires_ms = expires_ms };
 
-	if (key_room_check(c, t, e) < 0)
+	if (key_quota_check(c, t, e) < 0)
 		return -1;
 	rand_bytes(secret, sizeof(secret));
 	(void)snprintf(ret_key, TENANT_KEY_LEN + 1, "%s", KEY_PREFIX);

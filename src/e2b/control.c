@@ -1,8 +1,8 @@
 /* control.c - the table of E2B's control plane; see routes.h for what follows from it. What the
- * contract has and Cordon does not stands here, too, and is answered by missing.c. */
+ * contract has and Cordon does not stands here, too, and is answered by unsupported.c. */
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "destination.h"
 #include "json.h"
 #include "reply.h"
@@ -41,40 +41,40 @@ static const struct route table[] = {
 	{ HTTP1_GET, "/v2/templates", READ, template_list_v2, NULL },
 	{ HTTP1_GET, "/templates/aliases/{template}", READ, template_alias, NULL },
 	{ HTTP1_GET, "/templates/{template}", READ, template_get, NULL },
-	{ HTTP1_DELETE, "/templates/tags", USE, missing_builds, NULL },
+	{ HTTP1_DELETE, "/templates/tags", USE, unsupported_builds, NULL },
 	{ HTTP1_DELETE, "/templates/{template}", USE, template_delete, NULL },
 
-	{ HTTP1_POST, ONE "/snapshots", USE, missing_snapshots, NULL },
-	{ HTTP1_GET, "/snapshots", READ, missing_snapshots, NULL },
-	{ HTTP1_POST, ONE "/fork", USE, missing_fork, NULL },
-	{ HTTP1_POST, "/v2" ONE "/fork", USE, missing_fork, NULL },
+	{ HTTP1_POST, ONE "/snapshots", USE, unsupported_snapshots, NULL },
+	{ HTTP1_GET, "/snapshots", READ, unsupported_snapshots, NULL },
+	{ HTTP1_POST, ONE "/fork", USE, unsupported_fork, NULL },
+	{ HTTP1_POST, "/v2" ONE "/fork", USE, unsupported_fork, NULL },
 
-	{ HTTP1_POST, "/templates", USE, missing_builds, NULL },
-	{ HTTP1_POST, "/v2/templates", USE, missing_builds, NULL },
-	{ HTTP1_POST, "/v3/templates", USE, missing_builds, NULL },
-	{ HTTP1_POST, "/templates/tags", USE, missing_builds, NULL },
-	{ HTTP1_GET, "/templates/{template}/tags", READ, missing_builds, NULL },
-	{ HTTP1_GET, "/templates/{template}/files/{hash}", READ, missing_builds, NULL },
-	{ HTTP1_POST, "/templates/{template}", USE, missing_builds, NULL },
-	{ HTTP1_PATCH, "/templates/{template}", USE, missing_builds, NULL },
-	{ HTTP1_PATCH, "/v2/templates/{template}", USE, missing_builds, NULL },
-	{ HTTP1_POST, BUILD, USE, missing_builds, NULL },
-	{ HTTP1_POST, "/v2" BUILD, USE, missing_builds, NULL },
-	{ HTTP1_GET, BUILD "/status", READ, missing_builds, NULL },
-	{ HTTP1_GET, BUILD "/logs", READ, missing_builds, NULL },
+	{ HTTP1_POST, "/templates", USE, unsupported_builds, NULL },
+	{ HTTP1_POST, "/v2/templates", USE, unsupported_builds, NULL },
+	{ HTTP1_POST, "/v3/templates", USE, unsupported_builds, NULL },
+	{ HTTP1_POST, "/templates/tags", USE, unsupported_builds, NULL },
+	{ HTTP1_GET, "/templates/{template}/tags", READ, unsupported_builds, NULL },
+	{ HTTP1_GET, "/templates/{template}/files/{hash}", READ, unsupported_builds, NULL },
+	{ HTTP1_POST, "/templates/{template}", USE, unsupported_builds, NULL },
+	{ HTTP1_PATCH, "/templates/{template}", USE, unsupported_builds, NULL },
+	{ HTTP1_PATCH, "/v2/templates/{template}", USE, unsupported_builds, NULL },
+	{ HTTP1_POST, BUILD, USE, unsupported_builds, NULL },
+	{ HTTP1_POST, "/v2" BUILD, USE, unsupported_builds, NULL },
+	{ HTTP1_GET, BUILD "/status", READ, unsupported_builds, NULL },
+	{ HTTP1_GET, BUILD "/logs", READ, unsupported_builds, NULL },
 
-	{ HTTP1_GET, "/volumes", READ, missing_volumes, NULL },
-	{ HTTP1_POST, "/volumes", USE, missing_volumes, NULL },
-	{ HTTP1_GET, "/volumes/{volume}", READ, missing_volumes, NULL },
-	{ HTTP1_DELETE, "/volumes/{volume}", USE, missing_volumes, NULL },
+	{ HTTP1_GET, "/volumes", READ, unsupported_volumes, NULL },
+	{ HTTP1_POST, "/volumes", USE, unsupported_volumes, NULL },
+	{ HTTP1_GET, "/volumes/{volume}", READ, unsupported_volumes, NULL },
+	{ HTTP1_DELETE, "/volumes/{volume}", USE, unsupported_volumes, NULL },
 	/* With a volume's own token: nobody can have one. */
-	{ HTTP1_GET, CONTENT "/path", 0, missing_content, NULL },
-	{ HTTP1_PATCH, CONTENT "/path", 0, missing_content, NULL },
-	{ HTTP1_DELETE, CONTENT "/path", 0, missing_content, NULL },
-	{ HTTP1_GET, CONTENT "/dir", 0, missing_content, NULL },
-	{ HTTP1_POST, CONTENT "/dir", 0, missing_content, NULL },
-	{ HTTP1_GET, CONTENT "/file", 0, missing_content, NULL },
-	{ HTTP1_PUT, CONTENT "/file", 0, missing_content, NULL },
+	{ HTTP1_GET, CONTENT "/path", 0, unsupported_content, NULL },
+	{ HTTP1_PATCH, CONTENT "/path", 0, unsupported_content, NULL },
+	{ HTTP1_DELETE, CONTENT "/path", 0, unsupported_content, NULL },
+	{ HTTP1_GET, CONTENT "/dir", 0, unsupported_content, NULL },
+	{ HTTP1_POST, CONTENT "/dir", 0, unsupported_content, NULL },
+	{ HTTP1_GET, CONTENT "/file", 0, unsupported_content, NULL },
+	{ HTTP1_PUT, CONTENT "/file", 0, unsupported_content, NULL },
 
 	/* Who may only use sessions may use secrets in them, and not change them. */
 	{ HTTP1_GET, "/secrets", READ, secret_routes_list, NULL },
@@ -84,15 +84,15 @@ static const struct route table[] = {
 	{ HTTP1_PUT, "/secrets/{secret}", ADMIN, secret_routes_update, NULL },
 	{ HTTP1_DELETE, "/secrets/{secret}", ADMIN, secret_routes_delete, NULL },
 
-	{ HTTP1_GET, "/teams", READ, missing_teams, NULL },
-	{ HTTP1_GET, "/teams/{team}/metrics", READ, missing_teams, NULL },
-	{ HTTP1_GET, "/teams/{team}/metrics/max", READ, missing_teams, NULL },
-	{ HTTP1_GET, "/api-keys", ADMIN, missing_teams, NULL },
-	{ HTTP1_POST, "/api-keys", ADMIN, missing_teams, NULL },
-	{ HTTP1_PATCH, "/api-keys/{key}", ADMIN, missing_teams, NULL },
-	{ HTTP1_DELETE, "/api-keys/{key}", ADMIN, missing_teams, NULL },
-	{ HTTP1_POST, "/access-tokens", ADMIN, missing_teams, NULL },
-	{ HTTP1_DELETE, "/access-tokens/{token}", ADMIN, missing_teams, NULL },
+	{ HTTP1_GET, "/teams", READ, unsupported_teams, NULL },
+	{ HTTP1_GET, "/teams/{team}/metrics", READ, unsupported_teams, NULL },
+	{ HTTP1_GET, "/teams/{team}/metrics/max", READ, unsupported_teams, NULL },
+	{ HTTP1_GET, "/api-keys", ADMIN, unsupported_teams, NULL },
+	{ HTTP1_POST, "/api-keys", ADMIN, unsupported_teams, NULL },
+	{ HTTP1_PATCH, "/api-keys/{key}", ADMIN, unsupported_teams, NULL },
+	{ HTTP1_DELETE, "/api-keys/{key}", ADMIN, unsupported_teams, NULL },
+	{ HTTP1_POST, "/access-tokens", ADMIN, unsupported_teams, NULL },
+	{ HTTP1_DELETE, "/access-tokens/{token}", ADMIN, unsupported_teams, NULL },
 };
 
 /* A sandbox's id, perhaps with a client's behind it; or any one id. */

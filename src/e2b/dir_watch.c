@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "entry.h"
 
 #define CREATE "EVENT_TYPE_CREATE"
@@ -110,7 +110,7 @@ static void ended(struct file_call *c, int status, const struct err *e)
 
 	(void)status;
 	IGNORED(err_set(&silent, ERR_SYSTEM, "the cell does not watch any more"), "told");
-	if (w->ended && (e == NULL || !cellfile_is_gone(e)))
+	if (w->ended && (e == NULL || !cell_file_is_gone(e)))
 		return; /* told already */
 	w->ended = true;
 	w->events->failed(w, e == NULL ? &silent : e);
@@ -138,12 +138,12 @@ int dir_watch_start(struct dir_watch *w, struct request *r, struct session *s,
 							     .end = ended };
 
 	w->events = events;
-	cellfile_init(&w->file, "watch");
-	cellfile_add(&w->file, w->path);
-	cellfile_add(&w->file, w->recursive ? "recursive" : "-");
+	cell_file_init(&w->file, "watch");
+	cell_file_add(&w->file, w->path);
+	cell_file_add(&w->file, w->recursive ? "recursive" : "-");
 	if (w->entries)
-		cellfile_add(&w->file, "entries");
-	return cellfile_start(&w->file, &w->call, r, s, false, &call_events, e);
+		cell_file_add(&w->file, "entries");
+	return cell_file_start(&w->file, &w->call, r, s, false, &call_events, e);
 }
 
 void dir_watch_release(struct dir_watch *w)
@@ -158,7 +158,7 @@ void dir_watch_fail(struct dir_watch *w, struct request *r, const struct err *e)
 	else if (e->sys == ENOTDIR)
 		rpc_fail(r, RPC_INVALID_ARGUMENT, "path %.200s not a directory", w->path);
 	else
-		cellfile_fail_rpc(r, &w->file, w->path, e);
+		cell_file_fail_rpc(r, &w->file, w->path, e);
 }
 
 void dir_watch_shape(struct json *j, const char *member, const char *type, const char *name,

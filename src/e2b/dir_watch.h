@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "cellfile.h"
+#include "cell_file.h"
 #include "rpc.h"
 
 struct dir_watch;
@@ -27,7 +27,7 @@ struct dir_watch_events {
 
 struct dir_watch {
 	struct file_call call; /* first */
-	struct cellfile file;
+	struct cell_file file;
 	const struct dir_watch_events *events;
 	char path[FILE_MSG_PATH_MAX];
 	bool recursive, entries;

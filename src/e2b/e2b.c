@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "clock.h"
 #include "destination.h"
 #include "kept_key.h"
@@ -123,7 +123,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 		return false;
 	if (http1_find(q->headers, q->headers_n, "x-access-token", &token) == 1 &&
 	    token_id(token, id)) {
-		edge_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
+		sandbox_entry_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
 		return true;
 	}
 	if (!http1_span_is(q->path, "/files") ||
@@ -131,7 +131,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 		return false;
 	found = find_signer(b, x, id);
 	if (found > 0)
-		edge_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
+		sandbox_entry_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
 	else
 		refuse_signature(b, x, found < 0);
 	return true;
@@ -165,7 +165,7 @@ bool e2b_handle(struct e2b *b, struct exchange *x, bool tls)
 		return true;
 	}
 	if (to.kind == DESTINATION_SANDBOX) {
-		edge_handle(b, x, to.id, to.port, tls);
+		sandbox_entry_handle(b, x, to.id, to.port, tls);
 		return true;
 	}
 	if (by_token(b, x, tls))

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "base64.h"
 #include "json.h"
 #include "reply.h"
@@ -57,7 +57,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 static void fail(struct request *r, const struct failure *f)
 {
 	if (f->status == 410 || session_find(r->core, r->session_id) == NULL)
-		edge_gone(r);
+		sandbox_entry_gone(r);
 	else
 		control_dialect.fail(r, f);
 }
@@ -165,7 +165,7 @@ static bool allowed(struct request *r, bool asleep)
 		return true;
 	}
 	if (http1_span_is(q->path, "/health"))
-		edge_gone(r); /* it is asleep, and for a stranger it stays so */
+		sandbox_entry_gone(r); /* it is asleep, and for a stranger it stays so */
 	else if (n > 0 && is_files(q))
 		unauthorized(r, "access token present in header but does not match");
 	else if (n == 0 && is_files(q))

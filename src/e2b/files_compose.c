@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
-#include "cellfile.h"
+#include "e2b_private.h"
+#include "cell_file.h"
 #include "entry.h"
-#include "members.h"
+#include "json_members.h"
 #include "reply.h"
 
 #define SOURCES_MAX 100
@@ -14,7 +14,7 @@
 
 struct composing {
 	struct file_call call;
-	struct cellfile file;
+	struct cell_file file;
 	json_t *root; /* owned: the arguments point into it */
 	const char *destination;
 	struct json j;
@@ -49,7 +49,7 @@ static void ended(struct file_call *call, int status, const struct err *e)
 
 	(void)status;
 	if (e != NULL)
-		cellfile_fail_http(call->r, &c->file, c->destination, e);
+		cell_file_fail_http(call->r, &c->file, c->destination, e);
 	else if (!c->begun)
 		reply_code(call->r, 500, "internal", "the cell did not say what it did");
 	else
@@ -62,8 +62,8 @@ static void start(struct request *r, struct session *s)
 	struct composing *c = r->state;
 	struct err e = { 0 };
 
-	if (cellfile_start(&c->file, &c->call, r, s, true, &events, &e) < 0)
-		cellfile_fail_http(r, &c->file, c->destination, &e);
+	if (cell_file_start(&c->file, &c->call, r, s, true, &events, &e) < 0)
+		cell_file_fail_http(r, &c->file, c->destination, &e);
 }
 
 static int read_sources(struct composing *c, const json_t *sources, struct err *e)
@@ -80,7 +80,7 @@ static int read_sources(struct composing *c, const json_t *sources, struct err *
 		if (path == NULL || path[0] == '\0' || strlen(path) >= FILE_MSG_PATH_MAX)
 			return err_set(e, ERR_INVALID, "source_paths: must be paths");
 		sum += strlen(path) + 1;
-		cellfile_add(&c->file, path);
+		cell_file_add(&c->file, path);
 	}
 	if (sum > STRINGS_MAX)
 		return err_set(e, ERR_INVALID, "source_paths: too long in all");
@@ -92,23 +92,24 @@ static int read_body(struct request *r, struct composing *c, const uint8_t *body
 {
 	const char *user = NULL;
 	json_t *sources;
-	struct members m;
+	struct json_members m;
 
-	c->root = members_parse(body, len, e);
+	c->root = json_members_parse(body, len, e);
 	if (c->root == NULL)
 		return -1;
-	members_begin(&m, c->root, "", e);
-	members_text(&m, "destination", FILE_MSG_PATH_MAX - 1, &c->destination);
-	members_text(&m, "username", ENVD_USER_MAX - 1, &user);
-	sources = members_array(&m, "source_paths", SOURCES_MAX);
-	if (members_end(&m) < 0 || (user == NULL && envd_user_of_files(r, c->file.user, e) < 0))
+	json_members_begin(&m, c->root, "", e);
+	json_members_text(&m, "destination", FILE_MSG_PATH_MAX - 1, &c->destination);
+	json_members_text(&m, "username", ENVD_USER_MAX - 1, &user);
+	sources = json_members_array(&m, "source_paths", SOURCES_MAX);
+	if (json_members_end(&m) < 0 ||
+	    (user == NULL && envd_user_of_files(r, c->file.user, e) < 0))
 		return -1;
 	if (user != NULL)
 		(void)snprintf(c->file.user, sizeof(c->file.user), "%s", user);
 	if (c->destination == NULL || c->destination[0] == '\0')
 		return err_set(e, ERR_INVALID, "destination: is missing");
-	cellfile_init(&c->file, "join");
-	cellfile_add(&c->file, c->destination);
+	cell_file_init(&c->file, "join");
+	cell_file_add(&c->file, c->destination);
 	return read_sources(c, sources, e);
 }
 

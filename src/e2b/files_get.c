@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "byte_range.h"
-#include "cellfile.h"
+#include "cell_file.h"
 #include "condition.h"
 #include "disposition.h"
 #include "reply.h"
@@ -17,7 +17,7 @@
 
 struct getting {
 	struct file_call call;
-	struct cellfile file;
+	struct cell_file file;
 	char path[FILE_MSG_PATH_MAX], offset_text[NUMBER_MAX], length_text[NUMBER_MAX];
 	bool ranged;
 	struct byte_range range;
@@ -83,7 +83,7 @@ static void is_directory(struct request *r, const struct getting *g)
 {
 	struct err e = { .code = ERR_SYSTEM, .sys = EISDIR };
 
-	cellfile_fail_http(r, &g->file, g->path, &e);
+	cell_file_fail_http(r, &g->file, g->path, &e);
 }
 
 /* ---- reading */
@@ -131,7 +131,7 @@ static void read_ended(struct file_call *c, int status, const struct err *e)
 	} else if (g->begun) { /* whole, also if the cell died right behind the last byte */
 		exchange_end(c->r->x);
 	} else if (e != NULL) {
-		cellfile_fail_http(c->r, &g->file, g->path, e);
+		cell_file_fail_http(c->r, &g->file, g->path, e);
 	} else if (g->beyond) {
 		unsatisfiable(c->r, g);
 	} else {
@@ -154,12 +154,12 @@ static void start_reading(struct request *r, struct session *s)
 		       (unsigned long long)g->length);
 	exchange_on_writable(r->x, writable);
 	request_hold(r, s);
-	cellfile_init(&g->file, "read");
-	cellfile_add(&g->file, g->path);
-	cellfile_add(&g->file, g->offset_text);
-	cellfile_add(&g->file, g->length_text);
-	if (cellfile_start(&g->file, &g->call, r, s, false, &events, &e) < 0)
-		cellfile_fail_http(r, &g->file, g->path, &e);
+	cell_file_init(&g->file, "read");
+	cell_file_add(&g->file, g->path);
+	cell_file_add(&g->file, g->offset_text);
+	cell_file_add(&g->file, g->length_text);
+	if (cell_file_start(&g->file, &g->call, r, s, false, &events, &e) < 0)
+		cell_file_fail_http(r, &g->file, g->path, &e);
 }
 
 /* ---- looking first */
@@ -205,7 +205,7 @@ static void looked(struct file_call *c, int status, const struct err *e)
 
 	(void)status;
 	if (e != NULL) {
-		cellfile_fail_http(r, &g->file, g->path, e);
+		cell_file_fail_http(r, &g->file, g->path, e);
 		return;
 	}
 	if (g->is_dir) {
@@ -234,10 +234,10 @@ static void start_looking(struct request *r, struct session *s)
 	struct getting *g = r->state;
 	struct err e = { 0 };
 
-	cellfile_init(&g->file, "stat");
-	cellfile_add(&g->file, g->path);
-	if (cellfile_start(&g->file, &g->call, r, s, false, &events, &e) < 0)
-		cellfile_fail_http(r, &g->file, g->path, &e);
+	cell_file_init(&g->file, "stat");
+	cell_file_add(&g->file, g->path);
+	if (cell_file_start(&g->file, &g->call, r, s, false, &events, &e) < 0)
+		cell_file_fail_http(r, &g->file, g->path, &e);
 }
 
 /* ---- the request */

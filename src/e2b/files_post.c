@@ -8,15 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
-#include "cellfile.h"
-#include "chunker.h"
+#include "e2b_private.h"
+#include "cell_file.h"
+#include "chunk_writer.h"
 #include "config.h"
 #include "multipart.h"
 #include "post_head.h"
 #include "reply.h"
 #include "upload.h"
-#include "written.h"
+#include "upload_result.h"
 
 #define NUMBER_MAX 24
 #define SKIPPED_MAX (1U << 20) /* bytes of a form that are no file's */
@@ -31,8 +31,8 @@ enum step {
 
 struct posting {
 	struct file_call call;
-	struct cellfile file;
-	struct chunker out;
+	struct cell_file file;
+	struct chunk_writer out;
 	enum step step;
 	bool reading, answered;
 	struct post_head head;
@@ -41,7 +41,7 @@ struct posting {
 	char path[FILE_MSG_PATH_MAX];	/* of the query; "": none */
 	char target[FILE_MSG_PATH_MAX]; /* of this file */
 	char max[NUMBER_MAX];
-	struct written done;
+	struct upload_result done;
 	/* why it failed: of the built-in, or of the request */
 	bool of_file;
 	int status;
@@ -54,7 +54,7 @@ static void release(struct request *r, bool answered)
 
 	(void)answered;
 	file_call_release(&p->call);
-	written_release(&p->done);
+	upload_result_release(&p->done);
 }
 
 /* ---- the end */
@@ -67,11 +67,11 @@ static void answer(struct request *r)
 		return;
 	p->answered = true;
 	if (p->step == FAILED && p->of_file)
-		cellfile_fail_http(r, &p->file, p->target, &p->why);
+		cell_file_fail_http(r, &p->file, p->target, &p->why);
 	else if (p->step == FAILED)
 		reply_code(r, p->status, "invalid", p->why.msg);
 	else
-		written_reply(&p->done, r);
+		upload_result_reply(&p->done, r);
 }
 
 static void fail(struct request *r, int status)
@@ -112,14 +112,14 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 
 	if (m->kind != FILE_MSG_ENTRY)
 		return file_call_refuse(e);
-	return written_add(&p->done, p->target, &m->entry, e);
+	return upload_result_add(&p->done, p->target, &m->entry, e);
 }
 
 static void room(struct file_call *c)
 {
 	struct posting *p = c->r->state;
 
-	if (chunker_room(&p->out) && p->reading)
+	if (chunk_writer_room(&p->out) && p->reading)
 		exchange_resume_body(c->r->x);
 }
 
@@ -138,7 +138,7 @@ static void ended(struct file_call *c, int status, const struct err *e)
 	}
 	if (e != NULL) {
 		fail_file(c->r, e);
-	} else if (written_is_twice(&p->done)) {
+	} else if (upload_result_is_twice(&p->done)) {
 		(void)snprintf(p->why.msg, sizeof(p->why.msg),
 			       "you cannot upload multiple files to the same path '%.150s'",
 			       p->target);
@@ -163,25 +163,25 @@ static void begin_file(struct request *r, struct session *s, uint64_t known)
 
 	file_call_release(&p->call);
 	p->call = (struct file_call){ 0 };
-	cellfile_init(&p->file, "write");
-	cellfile_add(&p->file, p->target);
-	cellfile_add(&p->file, "-");
-	cellfile_add(&p->file, "-");
-	cellfile_add(&p->file, p->head.gzip ? "pz" : "p");
-	cellfile_add(&p->file, p->max);
-	cellfile_add(&p->file, p->head.meta);
-	if (cellfile_start(&p->file, &p->call, r, s, true, &events, &e) < 0) {
+	cell_file_init(&p->file, "write");
+	cell_file_add(&p->file, p->target);
+	cell_file_add(&p->file, "-");
+	cell_file_add(&p->file, "-");
+	cell_file_add(&p->file, p->head.gzip ? "pz" : "p");
+	cell_file_add(&p->file, p->max);
+	cell_file_add(&p->file, p->head.meta);
+	if (cell_file_start(&p->file, &p->call, r, s, true, &events, &e) < 0) {
 		fail_file(r, &e);
 		return;
 	}
-	chunker_init(&p->out, &p->call, known);
+	chunk_writer_init(&p->out, &p->call, known);
 	p->step = WRITING;
 }
 
 static void end_file(struct posting *p)
 {
 	p->step = FINISHING;
-	chunker_end(&p->out);
+	chunk_writer_end(&p->out);
 }
 
 /* ---- forms */
@@ -202,7 +202,7 @@ static void begin_part(struct request *r)
 		fail_text(r, 400, "a part of the form has no filename, and there is no path");
 		return;
 	}
-	if (written_has(&p->done, p->target)) {
+	if (upload_result_has(&p->done, p->target)) {
 		(void)snprintf(p->why.msg, sizeof(p->why.msg),
 			       "you cannot upload multiple files to the same path '%.150s', only "
 			       "the first one was uploaded",
@@ -223,7 +223,7 @@ static size_t take_part(struct request *r, const uint8_t *data, size_t len)
 	struct posting *p = r->state;
 
 	if (p->step == WRITING)
-		return chunker_put(&p->out, data, len);
+		return chunk_writer_put(&p->out, data, len);
 	p->skipped += len;
 	if (p->step == SKIPPING && p->skipped > SKIPPED_MAX)
 		fail_text(r, 413, "too much of the form is no file");
@@ -283,7 +283,7 @@ static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 	if (p->step != FAILED && p->head.is_form)
 		done = take_form(r, data, len);
 	else if (p->step == WRITING)
-		done = chunker_put(&p->out, data, len);
+		done = chunk_writer_put(&p->out, data, len);
 	if (p->step != FAILED)
 		return done;
 	p->dropped += len - done;

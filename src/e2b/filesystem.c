@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
-#include "cellfile.h"
+#include "e2b_private.h"
+#include "cell_file.h"
 #include "entry.h"
 #include "jobs.h"
 #include "listing.h"
@@ -19,7 +19,7 @@
 
 struct filesystem {
 	struct file_call call;
-	struct cellfile file;
+	struct cell_file file;
 	char path[FILE_MSG_PATH_MAX], to[FILE_MSG_PATH_MAX];
 	char depth[NUMBER_MAX], limit[NUMBER_MAX];
 	const struct file_call_events *events;
@@ -46,8 +46,8 @@ static void start(struct request *r, struct session *s)
 	struct filesystem *f = r->state;
 	struct err e = { 0 };
 
-	if (cellfile_start(&f->file, &f->call, r, s, f->write, f->events, &e) < 0)
-		cellfile_fail_rpc(r, &f->file, f->path, &e);
+	if (cell_file_start(&f->file, &f->call, r, s, f->write, f->events, &e) < 0)
+		cell_file_fail_rpc(r, &f->file, f->path, &e);
 }
 
 static int read_path(const json_t *message, const char *name, char ret[FILE_MSG_PATH_MAX],
@@ -79,8 +79,8 @@ static struct filesystem *begin(struct request *r, const json_t *message, const 
 		return NULL;
 	}
 	f->events = events;
-	cellfile_init(&f->file, builtin);
-	cellfile_add(&f->file, f->path);
+	cell_file_init(&f->file, builtin);
+	cell_file_add(&f->file, f->path);
 	return f;
 }
 
@@ -107,7 +107,7 @@ static void one_ended(struct file_call *c, int status, const struct err *e)
 
 	(void)status;
 	if (e != NULL)
-		cellfile_fail_rpc(c->r, &f->file, f->path, e);
+		cell_file_fail_rpc(c->r, &f->file, f->path, e);
 	else if (!f->begun)
 		rpc_fail(c->r, RPC_INTERNAL, "the cell did not say what it did");
 	else
@@ -122,7 +122,7 @@ static void stat_got(struct request *r, json_t *message)
 
 	if (f == NULL)
 		return;
-	cellfile_add(&f->file, "nofollow");
+	cell_file_add(&f->file, "nofollow");
 	request_use(r, start);
 }
 
@@ -152,8 +152,8 @@ static void make_dir_got(struct request *r, json_t *message)
 	if (f == NULL)
 		return;
 	f->write = true;
-	cellfile_add(&f->file, "-");
-	cellfile_add(&f->file, "p");
+	cell_file_add(&f->file, "-");
+	cell_file_add(&f->file, "p");
 	request_use(r, start);
 }
 
@@ -174,8 +174,8 @@ static void move_got(struct request *r, json_t *message)
 		return;
 	}
 	f->write = true;
-	cellfile_add(&f->file, f->to);
-	cellfile_add(&f->file, "p");
+	cell_file_add(&f->file, f->to);
+	cell_file_add(&f->file, "p");
 	request_use(r, start);
 }
 
@@ -199,7 +199,7 @@ static void removed(struct file_call *c, int status, const struct err *e)
 
 	(void)status;
 	if (e != NULL && e->sys != ENOENT)
-		cellfile_fail_rpc(c->r, &f->file, f->path, e);
+		cell_file_fail_rpc(c->r, &f->file, f->path, e);
 	else
 		rpc_reply_empty(c->r);
 }
@@ -212,7 +212,7 @@ static void remove_got(struct request *r, json_t *message)
 	if (f == NULL)
 		return;
 	f->write = true;
-	cellfile_add(&f->file, "recursive");
+	cell_file_add(&f->file, "recursive");
 	request_use(r, start);
 }
 
@@ -285,7 +285,7 @@ static void list_ended(struct file_call *c, int status, const struct err *e)
 		return;
 	}
 	if (e != NULL) {
-		cellfile_fail_rpc(c->r, &f->file, f->path, e);
+		cell_file_fail_rpc(c->r, &f->file, f->path, e);
 		return;
 	}
 	if (f->truncated) {
@@ -317,8 +317,8 @@ static void list_dir_got(struct request *r, json_t *message)
 	depth = depth == 0 ? 1 : depth;
 	(void)snprintf(f->depth, sizeof(f->depth), "%u", depth < DEPTH_MAX ? depth : DEPTH_MAX);
 	(void)snprintf(f->limit, sizeof(f->limit), "%u", LIST_MAX);
-	cellfile_add(&f->file, f->depth);
-	cellfile_add(&f->file, f->limit);
+	cell_file_add(&f->file, f->depth);
+	cell_file_add(&f->file, f->limit);
 	request_use(r, start);
 }
 

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "clock.h"
 #include "dir_watch.h"
-#include "gauges.h"
+#include "core_metrics.h"
 #include "rand.h"
 #include "reply.h"
 
@@ -72,7 +72,7 @@ static struct watcher *of(struct dir_watch *w)
 
 static void show(const struct e2b *b)
 {
-	gauges_watchers(b->watchers, b->watch_bytes);
+	core_metrics_watchers(b->watchers, b->watch_bytes);
 }
 
 static void count_bytes(struct crowd *c, ssize_t more)
@@ -258,7 +258,7 @@ static void failed(struct dir_watch *d, const struct err *e)
 		r->state = NULL;
 		dir_watch_fail(d, r, e);
 	}
-	if (r == NULL && !cellfile_is_gone(e)) {
+	if (r == NULL && !cell_file_is_gone(e)) {
 		over(d, RPC_INTERNAL, e->msg);
 		return;
 	}

@@ -1,6 +1,6 @@
 /* filesystem_watch.c - WatchDir: changes below a directory as a stream of messages, at the client's
  * pace. A rename is two messages, of which the second may have to wait for room here. */
-#include "adapter.h"
+#include "e2b_private.h"
 #include "dir_watch.h"
 
 #define EVENT_MAX (64U << 10)
@@ -123,7 +123,7 @@ static void failed(struct dir_watch *w, const struct err *e)
 
 	if (!g->stream.begun)
 		dir_watch_fail(w, w->call.r, e);
-	else if (cellfile_is_gone(e) && !g->stream.ended)
+	else if (cell_file_is_gone(e) && !g->stream.ended)
 		rpc_stream_drop(&g->stream);
 	else
 		rpc_stream_end(&g->stream, RPC_INTERNAL, e->msg);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "members.h"
+#include "json_members.h"
 #include "netname.h"
 
 #define ENTRIES_MAX 512
@@ -46,30 +46,31 @@ static bool is_header_value(const char *text)
 	return true;
 }
 
-static void keep(struct members *m, json_t *kept, const char *name, json_t *value)
+static void keep(struct json_members *m, json_t *kept, const char *name, json_t *value)
 {
 	if (!m->failed && value != NULL && json_object_set(kept, name, value) < 0)
-		(void)members_fail(m, name, "memory is short");
+		(void)json_members_fail(m, name, "memory is short");
 }
 
-static int refuse_entry(struct members *m, const char *name, const char *entry, const char *why)
+static int refuse_entry(struct json_members *m, const char *name, const char *entry,
+			const char *why)
 {
 	char text[128];
 
 	(void)snprintf(text, sizeof(text), "'%.60s' is not %s", entry, why);
-	return members_fail(m, name, text);
+	return json_members_fail(m, name, text);
 }
 
 /* Whom it may contact, or not. */
-static json_t *read_entries(struct members *m, const char *name, bool names, bool *ret_names)
+static json_t *read_entries(struct json_members *m, const char *name, bool names, bool *ret_names)
 {
-	json_t *list = members_array(m, name, ENTRIES_MAX);
+	json_t *list = json_members_array(m, name, ENTRIES_MAX);
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
 		const char *entry = json_string_value(json_array_get(list, i));
 
 		if (entry == NULL) {
-			(void)members_fail(m, name, "must be an array of strings");
+			(void)json_members_fail(m, name, "must be an array of strings");
 			return NULL;
 		}
 		if (netname_is_address(entry))
@@ -93,30 +94,30 @@ static bool holds_everything(const json_t *list)
 	return false;
 }
 
-static void read_proxy(struct members *m, json_t *kept)
+static void read_proxy(struct json_members *m, json_t *kept)
 {
-	json_t *object = members_object(m, "egressProxy", MEMBERS_MAX), *clean;
+	json_t *object = json_members_object(m, "egressProxy", JSON_MEMBERS_MAX), *clean;
 	const char *address = NULL, *user = NULL, *password = NULL;
-	struct members in;
+	struct json_members in;
 
 	if (object == NULL)
 		return;
-	members_begin(&in, object, "egressProxy", m->e);
-	members_text(&in, "address", NETNAME_MAX + 8, &address);
-	members_text(&in, "username", CREDENTIAL_MAX, &user);
-	members_text(&in, PASSWORD, CREDENTIAL_MAX, &password);
+	json_members_begin(&in, object, "egressProxy", m->e);
+	json_members_text(&in, "address", NETNAME_MAX + 8, &address);
+	json_members_text(&in, "username", CREDENTIAL_MAX, &user);
+	json_members_text(&in, PASSWORD, CREDENTIAL_MAX, &password);
 	if (address == NULL || !netname_is_endpoint(address))
-		(void)members_fail(&in, "address", "must be host:port of a SOCKS5 proxy");
+		(void)json_members_fail(&in, "address", "must be host:port of a SOCKS5 proxy");
 	if (password != NULL && user == NULL)
-		(void)members_fail(&in, PASSWORD, "needs a username");
-	if (members_end_lenient(&in) < 0) {
+		(void)json_members_fail(&in, PASSWORD, "needs a username");
+	if (json_members_end_lenient(&in) < 0) {
 		m->failed = true;
 		return;
 	}
 	clean = json_pack("{s:s, s:s*, s:s*}", "address", address, "username", user, PASSWORD,
 			  password);
 	if (clean == NULL)
-		(void)members_fail(m, "egressProxy", "memory is short");
+		(void)json_members_fail(m, "egressProxy", "memory is short");
 	keep(m, kept, "egressProxy", clean);
 	json_decref(clean);
 }
@@ -149,9 +150,9 @@ static bool is_rule(const json_t *list)
 	return true;
 }
 
-static void read_rules(struct members *m, json_t *kept)
+static void read_rules(struct json_members *m, json_t *kept)
 {
-	json_t *rules = members_object(m, "rules", RULES_MAX), *list;
+	json_t *rules = json_members_object(m, "rules", RULES_MAX), *list;
 	const char *host;
 
 	if (rules == NULL)
@@ -172,7 +173,7 @@ static void read_rules(struct members *m, json_t *kept)
 }
 
 /* Whom the sandbox may contact. */
-static void read_egress(struct members *m, enum network_internet internet, json_t *kept)
+static void read_egress(struct json_members *m, enum network_internet internet, json_t *kept)
 {
 	bool names = false;
 	json_t *allow = read_entries(m, "allowOut", true, &names);
@@ -192,21 +193,21 @@ static void read_egress(struct members *m, enum network_internet internet, json_
 		keep(m, kept, INTERNET, internet == NETWORK_YES ? json_true() : json_false());
 }
 
-static void read_ports(struct members *m, json_t *kept)
+static void read_ports(struct json_members *m, json_t *kept)
 {
-	json_t *list = members_array(m, "httpsPorts", PORTS_MAX);
+	json_t *list = json_members_array(m, "httpsPorts", PORTS_MAX);
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
 		json_t *port = json_array_get(list, i);
 
 		if (!json_is_integer(port) || json_integer_value(port) < 1 ||
 		    json_integer_value(port) > 65535 || json_integer_value(port) == ENVD_PORT) {
-			(void)members_fail(m, "httpsPorts", "must be ports, and not envd's");
+			(void)json_members_fail(m, "httpsPorts", "must be ports, and not envd's");
 			return;
 		}
 		for (size_t k = 0; k < i; k++)
 			if (json_equal(json_array_get(list, k), port)) {
-				(void)members_fail(m, "httpsPorts", "has a port twice");
+				(void)json_members_fail(m, "httpsPorts", "has a port twice");
 				return;
 			}
 	}
@@ -214,17 +215,17 @@ static void read_ports(struct members *m, json_t *kept)
 }
 
 /* Who may contact it. */
-static void read_ingress(struct members *m, struct network *ret, json_t *kept)
+static void read_ingress(struct json_members *m, struct network *ret, json_t *kept)
 {
 	const char *mask = NULL;
 	json_t *given = json_object_get(m->object, "allowPublicTraffic");
 
-	members_bool(m, "allowPublicTraffic", &ret->public_traffic);
+	json_members_bool(m, "allowPublicTraffic", &ret->public_traffic);
 	if (json_is_boolean(given))
 		keep(m, kept, "allowPublicTraffic", given);
-	members_text(m, "maskRequestHost", NETWORK_HOST_MAX - 1, &mask);
+	json_members_text(m, "maskRequestHost", NETWORK_HOST_MAX - 1, &mask);
 	if (mask != NULL && !netname_is_host(mask))
-		(void)members_fail(m, "maskRequestHost", "must be a host, or host:${PORT}");
+		(void)json_members_fail(m, "maskRequestHost", "must be a host, or host:${PORT}");
 	if (mask != NULL && !m->failed) {
 		(void)snprintf(ret->mask_host, sizeof(ret->mask_host), "%s", mask);
 		keep(m, kept, "maskRequestHost", json_object_get(m->object, "maskRequestHost"));
@@ -244,17 +245,17 @@ int network_read(json_t *network, enum network_internet internet, struct network
 		 struct err *e)
 {
 	json_t *kept = json_object(), *empty = json_object();
-	struct members m;
+	struct json_members m;
 	int read;
 
 	*ret = (struct network){ .public_traffic = true };
-	members_begin(&m, network == NULL ? empty : network, "network", e);
+	json_members_begin(&m, network == NULL ? empty : network, "network", e);
 	if (!json_is_object(m.object)) {
 		read = err_set(e, ERR_INVALID, "network: must be an object");
 	} else {
 		read_egress(&m, internet, kept);
 		read_ingress(&m, ret, kept);
-		read = members_end_lenient(&m);
+		read = json_members_end_lenient(&m);
 	}
 	json_decref(empty);
 	if (read == 0)
@@ -276,18 +277,18 @@ int network_update(const char *before, json_t *update, char **ret, struct err *e
 	json_t *old = json_loads(before, 0, NULL), *kept = json_object();
 	enum network_internet internet = NETWORK_UNSAID;
 	bool allowed = true;
-	struct members m;
+	struct json_members m;
 
 	*ret = NULL;
-	members_begin(&m, update, "", e);
+	json_members_begin(&m, update, "", e);
 	for (size_t i = 0; i < COUNT(stays); i++)
 		keep(&m, kept, stays[i], json_object_get(old, stays[i]));
 	json_decref(old);
-	members_bool(&m, "allow_internet_access", &allowed);
+	json_members_bool(&m, "allow_internet_access", &allowed);
 	if (json_is_boolean(json_object_get(update, "allow_internet_access")))
 		internet = allowed ? NETWORK_YES : NETWORK_NO;
 	read_egress(&m, internet, kept);
-	if (members_end_lenient(&m) == 0)
+	if (json_members_end_lenient(&m) == 0)
 		return write_text(kept, ret, e);
 	json_decref(kept);
 	return -1;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "process_find.h"
 #include "reply.h"
 #include "rpc.h"

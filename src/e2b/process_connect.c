@@ -1,6 +1,6 @@
 /* process_connect.c - Connect: follows a process from now on. One that ended a moment ago is told
  * of by its record. */
-#include "adapter.h"
+#include "e2b_private.h"
 #include "process_event.h"
 #include "process_feed.h"
 #include "process_find.h"

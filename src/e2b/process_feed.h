@@ -1,7 +1,7 @@
 /* process_feed.h - the stream that follows one process: its start, what it says, its end. */
 #pragma once
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "execution.h"
 #include "rpc.h"
 

@@ -1,6 +1,6 @@
 /* process_input.c - SendInput: bytes for a process' pipe or terminal. Answered when it has them
  * all. */
-#include "adapter.h"
+#include "e2b_private.h"
 #include "process_writer.h"
 
 #define INPUT_MAX (64U << 20) /* bytes of a request */

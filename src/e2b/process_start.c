@@ -2,7 +2,7 @@
  * its client, whose output is kept for its streams, and whose time is Connect-Timeout-Ms. */
 #include <stdio.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "process_feed.h"
 #include "process_spec.h"
 #include "reply.h"

@@ -6,7 +6,7 @@
  * turn of its tenant (jobs.h). The answer is one empty message, when the client has no more.
  *
  * No client we know uses it: it is here because the contract has it. */
-#include "adapter.h"
+#include "e2b_private.h"
 #include "buf.h"
 #include "process_writer.h"
 

@@ -8,14 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rpc_lift.h"
+#include "rpc_base64_stream.h"
 
 static int read_bytes(const json_t *input, const char *name, struct buf *lifted, uint8_t **ret,
 		      size_t *ret_len, struct err *e)
 {
 	const char *text = json_string_value(rpc_member(input, name));
 
-	if (lifted == NULL || lifted->len == 0 || text == NULL || strcmp(text, RPC_LIFT_MARK) != 0)
+	if (lifted == NULL || lifted->len == 0 || text == NULL ||
+	    strcmp(text, RPC_BASE64_STREAM_MARK) != 0)
 		return rpc_bytes(input, name, ret, ret_len, e);
 	*ret = lifted->data;
 	*ret_len = lifted->len;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "adapter.h"
-#include "rpc_lift.h"
+#include "e2b_private.h"
+#include "rpc_base64_stream.h"
 
 #define COUNTED_MAX ((size_t)256 << 20)
 #define DROPPED_MAX ((size_t)512 << 20)
@@ -62,7 +62,7 @@ static void fail_stream(struct request *r, enum rpc_code code, const char *messa
 static void fail(struct request *r, enum rpc_code code, const char *message)
 {
 	if (session_find(r->core, r->session_id) == NULL)
-		edge_gone(r); /* whatever else went wrong */
+		sandbox_entry_gone(r); /* whatever else went wrong */
 	else if (r->dialect == &rpc_stream_dialect)
 		fail_stream(r, code, message);
 	else
@@ -72,7 +72,7 @@ static void fail(struct request *r, enum rpc_code code, const char *message)
 static void fail_in_dialect(struct request *r, const struct failure *f)
 {
 	if (f->status == 410)
-		edge_gone(r); /* it is asleep */
+		sandbox_entry_gone(r); /* it is asleep */
 	else
 		fail(r, rpc_code_of_status(f->status), f->message);
 }
@@ -160,7 +160,7 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e)
 
 struct body {
 	struct exchange *x;
-	struct rpc_lift in; /* not lifting: just its text */
+	struct rpc_base64_stream in; /* not lifting: just its text */
 	size_t came, max, counted;
 	bool stream, failed;
 	struct err why;
@@ -173,7 +173,7 @@ struct body {
 
 static void forget(struct body *b)
 {
-	rpc_lift_release(&b->in);
+	rpc_base64_stream_release(&b->in);
 	rpc_uncount(b->counted);
 	b->counted = 0;
 	exchange_kept(b->x);
@@ -215,7 +215,7 @@ static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 	}
 	if (!exchange_keep(b->x, len))
 		return err_set(e, ERR_LIMIT, "too many requests at a time, try again");
-	return b->got_bytes != NULL ? rpc_lift_add(&b->in, data, len, e)
+	return b->got_bytes != NULL ? rpc_base64_stream_add(&b->in, data, len, e)
 				    : buf_add(&b->in.text, data, len, e);
 }
 
@@ -305,7 +305,7 @@ static void read_body(struct request *r, const struct body *with)
 	b->max += b->stream ? RPC_ENVELOPE_HEAD : 0;
 	b->state = r->state;
 	b->release = r->release;
-	rpc_lift_init(&b->in, b->got_bytes != NULL ? RPC_MESSAGE_MAX : b->max, b->max);
+	rpc_base64_stream_init(&b->in, b->got_bytes != NULL ? RPC_MESSAGE_MAX : b->max, b->max);
 	r->state = b;
 	r->release = release;
 	exchange_read_body(r->x, UINT64_MAX, take, all_taken);

@@ -3,7 +3,7 @@
  *
  * A stream's errors are its last frame, under HTTP 200; only what is wrong before a sandbox was
  * found has a status of its own. Whatever fails because the sandbox has ended meanwhile is answered
- * as edge.c does it, whatever the error says. */
+ * as sandbox_entry.c does it, whatever the error says. */
 #pragma once
 
 #include <jansson.h>
@@ -23,8 +23,8 @@
  * why not. Sets the dialect. Meanwhile the request's state is not the handler's; what there was
  * before is there again in got. */
 void rpc_read(struct request *r, void (*got)(struct request *r, json_t *message));
-/* The same for a message of at most max bytes whose first long text is lifted, see rpc_lift.h: the
- * bytes are got's to take over. */
+/* The same for a message of at most max bytes whose first long text is lifted, see
+ * rpc_base64_stream.h: the bytes are got's to take over. */
 void rpc_read_lifting(struct request *r, size_t max,
 		      void (*got)(struct request *r, json_t *message, struct buf *bytes));
 /* Sends what was written and releases it. */

@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <sys/sysinfo.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "network.h"
 #include "reply.h"
 #include "rfc3339.h"

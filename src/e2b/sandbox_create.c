@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
-#include "making.h"
+#include "e2b_private.h"
+#include "session_request.h"
 #include "reply.h"
 #include "sandbox.h"
 #include "sandbox_spec.h"
@@ -65,7 +65,7 @@ static void create(struct request *r, const uint8_t *body, size_t len,
 	    complete(r, &spec, &client, &e) == 0 &&
 	    sandbox_network_policy(r, spec.network.text, &policy, &e) == 0) {
 		spec.spec.policy = policy;
-		making = making_start(r, &spec.spec, made, &retry_s, &e);
+		making = session_request_start(r, &spec.spec, made, &retry_s, &e);
 	}
 	sandbox_spec_release(&spec);
 	free(client);

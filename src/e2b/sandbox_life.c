@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "clock.h"
 #include "reply.h"
 #include "sandbox.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "buf.h"
 #include "reply.h"
 #include "sandbox.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "destination.h"
 #include "reply.h"
 #include "sandbox.h"

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
-#include "choice.h"
-#include "members.h"
+#include "e2b_private.h"
+#include "policy_select.h"
+#include "json_members.h"
 #include "network.h"
 #include "network_policy.h"
 #include "reply.h"
@@ -33,17 +33,17 @@ static int check_secret(const char *name, void *arg)
 int sandbox_network_policy(struct request *r, const char *text, char **ret, struct err *e)
 {
 	struct naming naming = { .r = r, .e = e };
-	char name[CHOICE_NAME_MAX];
+	char name[POLICY_SELECT_NAME_MAX];
 	OWN_MEM char *policy = NULL;
 
 	if (network_policy_secrets(text, check_secret, &naming) != 0)
 		return -1;
-	choice_name(session_chosen(r->core, &(struct store_session){ 0 }), name);
+	policy_select_name(session_chosen(r->core, &(struct store_session){ 0 }), name);
 	if (network_policy_write(text, strcmp(name, "internet") == 0, &policy, e) < 0)
 		return -1;
 	/* Checked once more, as what any client gives. */
 	if (policy[0] != '\0')
-		return choice_read(policy, strlen(policy), POLICY_SESSION, ret, e);
+		return policy_select_read(policy, strlen(policy), POLICY_SESSION, ret, e);
 	*ret = policy;
 	policy = NULL;
 	return 0;
@@ -83,7 +83,7 @@ static void set_network(struct exchange *x, const uint8_t *body, size_t len)
 
 	if (s == NULL)
 		return;
-	root = members_parse(body, len, &e);
+	root = json_members_parse(body, len, &e);
 	set = root == NULL ? -1 : update(r, s, root, &e);
 	json_decref(root);
 	if (set < 0)

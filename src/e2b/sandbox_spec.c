@@ -11,7 +11,7 @@
 #define TIMEOUT_V2_S 300
 
 /* Fails with words that are E2B's. */
-static void refuse(struct members *m, enum err_code code, const char *why)
+static void refuse(struct json_members *m, enum err_code code, const char *why)
 {
 	if (m->failed)
 		return;
@@ -19,24 +19,24 @@ static void refuse(struct members *m, enum err_code code, const char *why)
 	(void)err_set(m->e, code, "%s", why);
 }
 
-static bool read_seconds(struct members *m, const char *name, int64_t *ret)
+static bool read_seconds(struct json_members *m, const char *name, int64_t *ret)
 {
-	json_t *value = members_take(m, name);
+	json_t *value = json_members_take(m, name);
 
 	if (value == NULL)
 		return false;
 	if (!json_is_integer(value) || json_integer_value(value) > INT32_MAX ||
 	    json_integer_value(value) < INT32_MIN) {
-		(void)members_fail(m, name, "must be a whole number of seconds");
+		(void)json_members_fail(m, name, "must be a whole number of seconds");
 		return false;
 	}
 	*ret = json_integer_value(value);
 	return true;
 }
 
-static void read_metadata(struct members *m, struct sandbox_spec *s)
+static void read_metadata(struct json_members *m, struct sandbox_spec *s)
 {
-	json_t *object = members_object(m, "metadata", SANDBOX_SPEC_METADATA_MAX), *value;
+	json_t *object = json_members_object(m, "metadata", SANDBOX_SPEC_METADATA_MAX), *value;
 	const char *key;
 
 	if (object == NULL)
@@ -44,28 +44,28 @@ static void read_metadata(struct members *m, struct sandbox_spec *s)
 	json_object_foreach(object, key, value)
 	{
 		if (!json_is_string(value)) {
-			(void)members_fail(m, "metadata", "must have strings only");
+			(void)json_members_fail(m, "metadata", "must have strings only");
 			return;
 		}
 	}
 	s->metadata = json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS);
 	if (s->metadata == NULL || strlen(s->metadata) > SANDBOX_SPEC_METADATA_TEXT_MAX)
-		(void)members_fail(m, "metadata", "is too large");
+		(void)json_members_fail(m, "metadata", "is too large");
 	s->spec.metadata = s->metadata;
 }
 
-static void read_lifecycle(struct members *m, struct sandbox_spec *s)
+static void read_lifecycle(struct json_members *m, struct sandbox_spec *s)
 {
-	json_t *resume = members_object(m, "autoResume", MEMBERS_MAX);
+	json_t *resume = json_members_object(m, "autoResume", JSON_MEMBERS_MAX);
 	bool pause = false, memory = true;
-	struct members in;
+	struct json_members in;
 
-	members_bool(m, "autoPause", &pause);
-	members_bool(m, "autoPauseMemory", &memory);
+	json_members_bool(m, "autoPause", &pause);
+	json_members_bool(m, "autoPauseMemory", &memory);
 	if (resume != NULL && !m->failed) {
-		members_begin(&in, resume, "autoResume", m->e);
-		members_bool(&in, "enabled", &s->auto_resume);
-		if (members_end_lenient(&in) < 0)
+		json_members_begin(&in, resume, "autoResume", m->e);
+		json_members_bool(&in, "enabled", &s->auto_resume);
+		if (json_members_end_lenient(&in) < 0)
 			m->failed = true;
 	}
 	if (!memory && !pause)
@@ -78,13 +78,13 @@ static void read_lifecycle(struct members *m, struct sandbox_spec *s)
 	s->spec.on_timeout = pause ? SESSION_PAUSE : SESSION_KILL;
 }
 
-static void read_network(struct members *m, struct sandbox_spec *s)
+static void read_network(struct json_members *m, struct sandbox_spec *s)
 {
-	json_t *network = members_object(m, "network", MEMBERS_MAX);
+	json_t *network = json_members_object(m, "network", JSON_MEMBERS_MAX);
 	enum network_internet internet = NETWORK_UNSAID;
 	bool allowed = true;
 
-	members_bool(m, "allow_internet_access", &allowed);
+	json_members_bool(m, "allow_internet_access", &allowed);
 	if (m->failed)
 		return;
 	if (json_is_boolean(json_object_get(m->object, "allow_internet_access")))
@@ -99,52 +99,52 @@ static void read_network(struct members *m, struct sandbox_spec *s)
 }
 
 /* What the contract has and we have not. */
-static void refuse_missing(struct members *m)
+static void refuse_missing(struct json_members *m)
 {
-	json_t *volumes = members_array(m, "volumeMounts", SIZE_MAX);
-	json_t *iam = members_object(m, "iam", SIZE_MAX);
+	json_t *volumes = json_members_array(m, "volumeMounts", SIZE_MAX);
+	json_t *iam = json_members_object(m, "iam", SIZE_MAX);
 
 	if (json_array_size(volumes) > 0)
 		refuse(m, ERR_UNSUPPORTED, "volumeMounts: volumes are not supported here");
 	if (json_object_size(json_object_get(iam, "tokens")) > 0)
 		refuse(m, ERR_INVALID, "iam.tokens: not supported here");
 	/* Clients start the gateway themselves; the template has it or not. */
-	(void)members_object(m, "mcp", SIZE_MAX);
+	(void)json_members_object(m, "mcp", SIZE_MAX);
 }
 
 int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version version,
 		      struct sandbox_spec *ret, struct err *e)
 {
 	int64_t seconds = version == SANDBOX_SPEC_V1 ? TIMEOUT_V1_S : TIMEOUT_V2_S;
-	struct members m;
+	struct json_members m;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->spec.profile = -1;
 	ret->secure = version == SANDBOX_SPEC_V2;
 	buf_init(&ret->env, ENV_BYTES_MAX);
-	ret->root = members_parse(body, len, e);
+	ret->root = json_members_parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
-	members_begin(&m, ret->root, "", e);
-	members_text(&m, "templateID", TEMPLATE_TEXT_MAX, &ret->template);
+	json_members_begin(&m, ret->root, "", e);
+	json_members_text(&m, "templateID", TEMPLATE_TEXT_MAX, &ret->template);
 	if (ret->template == NULL || ret->template[0] == '\0')
-		(void)members_fail(&m, "templateID", "is missing");
+		(void)json_members_fail(&m, "templateID", "is missing");
 	(void)read_seconds(&m, "timeout", &seconds);
 	if (seconds <= 0)
 		refuse(&m, ERR_INVALID, "Timeout must be greater than 0");
 	ret->spec.timeout_ms = seconds <= 0 ? 0 : (uint64_t)seconds * 1000;
 	ret->spec.timeout_given = true;
 	if (version == SANDBOX_SPEC_V1)
-		members_bool(&m, "secure", &ret->secure);
+		json_members_bool(&m, "secure", &ret->secure);
 	IGNORED(spec_env_read(&m, "envVars", SANDBOX_SPEC_ENV_MAX, &ret->env),
-		"members_end_lenient() fails");
+		"json_members_end_lenient() fails");
 	ret->spec.env = (const char *)ret->env.data;
 	ret->spec.env_len = ret->env.len;
 	read_metadata(&m, ret);
 	read_lifecycle(&m, ret);
 	read_network(&m, ret);
 	refuse_missing(&m);
-	return members_end_lenient(&m);
+	return json_members_end_lenient(&m);
 }
 
 void sandbox_spec_release(struct sandbox_spec *s)
@@ -158,17 +158,17 @@ void sandbox_spec_release(struct sandbox_spec *s)
 int sandbox_spec_wake(const void *body, size_t len, const char *name, struct sandbox_spec_wake *ret,
 		      struct err *e)
 {
-	json_t *root = members_parse(body, len, e);
-	struct members m;
+	json_t *root = json_members_parse(body, len, e);
+	struct json_members m;
 	int read;
 
 	*ret = (struct sandbox_spec_wake){ .memory = true };
 	if (root == NULL)
 		return -1;
-	members_begin(&m, root, "", e);
+	json_members_begin(&m, root, "", e);
 	ret->given = read_seconds(&m, name, &ret->timeout_s);
-	members_bool(&m, "memory", &ret->memory);
-	read = members_end_lenient(&m);
+	json_members_bool(&m, "memory", &ret->memory);
+	read = json_members_end_lenient(&m);
 	json_decref(root);
 	return read;
 }

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "buf.h"
-#include "members.h"
+#include "json_members.h"
 #include "network.h"
 #include "session.h"
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "json.h"
 #include "reply.h"
 #include "rfc3339.h"

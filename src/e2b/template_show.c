@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "e2b_private.h"
 #include "clock.h"
 #include "hex.h"
 #include "reply.h"
@@ -202,5 +202,5 @@ void template_alias(struct request *r)
 void template_delete(struct request *r)
 {
 	if (find(r) != NULL)
-		missing_builds(r);
+		unsupported_builds(r);
 }

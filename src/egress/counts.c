@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-#include "channel_c.h"
+#include "control_channel.h"
 #include "json.h"
 
 #define RULES_EACH 64 /* in one message */
 
-static void begin(struct json *j, char *text, size_t cap, const struct guest *g)
+static void begin(struct json *j, char *text, size_t cap, const struct egress_session *g)
 {
 	json_init(j, text, cap);
 	json_open(j, NULL, '{');
@@ -29,12 +29,12 @@ static void add_rule(struct json *j, const struct used *u)
 	json_close(j, '}');
 }
 
-static bool end(struct json *j, struct guest *g)
+static bool end(struct json *j, struct egress_session *g)
 {
 	json_close(j, ']');
 	json_close(j, '}');
 	if (!json_ok(j) ||
-	    !channel_c_say(g->egress->channel, EGRESS_COUNTS, g->id, j->text, j->len))
+	    !control_channel_say(g->egress->channel, EGRESS_COUNTS, g->id, j->text, j->len))
 		return false;
 	g->told = g->counts;
 	g->used.own.untold = g->used.own.due = false;
@@ -42,7 +42,7 @@ static bool end(struct json *j, struct guest *g)
 }
 
 /* Up to RULES_EACH of those from *at on. */
-static bool tell_some(struct guest *g, struct used **at)
+static bool tell_some(struct egress_session *g, struct used **at)
 {
 	static char text[EGRESS_RECORD_MAX];
 	struct used *first = *at, *u = first;
@@ -63,7 +63,7 @@ static bool tell_some(struct guest *g, struct used **at)
 	return true;
 }
 
-void counts_tell(struct guest *g)
+void counts_tell(struct egress_session *g)
 {
 	struct used *at = g->used.untold ? g->used.rules : NULL;
 
@@ -77,7 +77,7 @@ void counts_tell(struct guest *g)
 	g->used.untold = false;
 }
 
-void counts_repeat(struct guest *g)
+void counts_repeat(struct egress_session *g)
 {
 	g->used.own.untold = true;
 	for (struct used *u = g->used.rules; u != NULL; u = u->next) {
@@ -87,7 +87,7 @@ void counts_repeat(struct guest *g)
 	counts_tell(g);
 }
 
-void counts_claim(struct guest *g, struct used *of_rule)
+void counts_claim(struct egress_session *g, struct used *of_rule)
 {
 	char text[1024];
 	struct json j;
@@ -99,7 +99,7 @@ void counts_claim(struct guest *g, struct used *of_rule)
 		return; /* it stays due */
 	if (of_rule != NULL)
 		of_rule->untold = of_rule->due = false;
-	channel_c_flush(g->egress->channel);
+	control_channel_flush(g->egress->channel);
 }
 
 /* ---- back again */
@@ -117,7 +117,7 @@ static void raise_to(uint64_t *count, uint64_t given)
 		*count = given;
 }
 
-void counts_restore(struct guest *g, const json_t *used)
+void counts_restore(struct egress_session *g, const json_t *used)
 {
 	const json_t *rules = json_object_get(used, "rules");
 

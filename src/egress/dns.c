@@ -1,7 +1,7 @@
 /* dns.c - what a cell is told about a name.
  *
- *	a name that its policy may allow: A and AAAA are synthetic (names.h), HTTPS and SVCB exist
- *	    but are empty, so that a client learns neither keys for an encrypted ClientHello nor an
+ *	a name that its policy may allow: A and AAAA are synthetic (synthetic_names.h), HTTPS and
+ *SVCB exist but are empty, so that a client learns neither keys for an encrypted ClientHello nor an
  *	    alternative such as QUIC; all other types are refused (a TXT record is a tunnel)
  *	localhost and below: loopback, by RFC 6761
  *	PTR of a synthetic address: its name
@@ -21,8 +21,8 @@
 #include "dns_msg.h"
 #include "dns_state.h"
 #include "hex.h"
-#include "names.h"
-#include "attempt.h"
+#include "synthetic_names.h"
+#include "access_record.h"
 
 #define TTL 60
 #define TTL_NO 5
@@ -30,12 +30,12 @@
 #define BURST_NS (1000 * RATE_NS)
 #define REPEAT_NS (1000 * CLOCK_MS)
 
-struct dns_state *dns_state_of(struct guest *g)
+struct dns_state *dns_state_of(struct egress_session *g)
 {
 	if (!g->dns) {
 		g->dns = calloc(1, sizeof(*g->dns));
 		if (g->dns)
-			g->dns->guest = g;
+			g->dns->session = g;
 	}
 	return g->dns;
 }
@@ -64,34 +64,34 @@ static bool repeated(struct dns_state *s, const struct dns_msg_query *q, bool al
 	return false;
 }
 
-static void tell(struct guest *g, const struct dns_msg_query *q, const char *host,
+static void tell(struct egress_session *g, const struct dns_msg_query *q, const char *host,
 		 const struct policy_answer *a)
 {
 	bool allowed = a->verdict != POLICY_REFUSE;
 	char type[12];
-	struct attempt r = { .kind = ATTEMPT_DNS,
-			     .start_ns = clock_now_ns(),
-			     .name = host ? host : q->name,
-			     .port = 53,
-			     .scheme = "dns",
-			     .qtype = dns_msg_type_name(q->type, type),
-			     .allowed = allowed,
-			     .rule = a->rule,
-			     .reason = allowed ? "" : a->reason };
+	struct access_record r = { .kind = ATTEMPT_DNS,
+				   .start_ns = clock_now_ns(),
+				   .name = host ? host : q->name,
+				   .port = 53,
+				   .scheme = "dns",
+				   .qtype = dns_msg_type_name(q->type, type),
+				   .allowed = allowed,
+				   .rule = a->rule,
+				   .reason = allowed ? "" : a->reason };
 
 	if (!repeated(g->dns, q, allowed))
-		attempt_send(g, &r);
+		access_record_send(g, &r);
 }
 
-static bool too_fast(struct guest *g)
+static bool too_fast(struct egress_session *g)
 {
 	struct dns_state *s = g->dns;
 	uint64_t now = clock_now_ns();
-	struct attempt r = { .kind = ATTEMPT_DNS,
-			     .start_ns = now,
-			     .port = 53,
-			     .scheme = "dns",
-			     .reason = "too many queries" };
+	struct access_record r = { .kind = ATTEMPT_DNS,
+				   .start_ns = now,
+				   .port = 53,
+				   .scheme = "dns",
+				   .reason = "too many queries" };
 
 	if (s->paced_ns < now)
 		s->paced_ns = now;
@@ -101,7 +101,7 @@ static bool too_fast(struct guest *g)
 	}
 	if (s->flood_ns == 0 || now - s->flood_ns >= REPEAT_NS) {
 		s->flood_ns = now;
-		attempt_send(g, &r);
+		access_record_send(g, &r);
 	}
 	return true;
 }
@@ -109,7 +109,7 @@ static bool too_fast(struct guest *g)
 /* ---- answers */
 
 struct asked {
-	struct guest *guest;
+	struct egress_session *session;
 	const uint8_t *query;
 	struct dns_msg_query q;
 	struct policy_answer verdict;
@@ -131,7 +131,7 @@ static size_t refuse(struct asked *a, const char *host, int rcode, const char *w
 	a->verdict.verdict = POLICY_REFUSE;
 	if (why)
 		(void)snprintf(a->verdict.reason, sizeof(a->verdict.reason), "%s", why);
-	tell(a->guest, &a->q, host, &a->verdict);
+	tell(a->session, &a->q, host, &a->verdict);
 	return empty(a, rcode, rcode == DNS_MSG_NXDOMAIN);
 }
 
@@ -202,11 +202,11 @@ static size_t answer_ptr(struct asked *a)
 
 	if (read_reverse_v4(a->q.name, &ip) < 0 && read_reverse_v6(a->q.name, &ip) < 0)
 		return refuse(a, NULL, DNS_MSG_NXDOMAIN, "no such name");
-	host = names_find(a->guest->names, &ip);
+	host = synthetic_names_find(a->session->names, &ip);
 	if (!host)
 		return refuse(a, NULL, DNS_MSG_NXDOMAIN, "no name has this address");
 	a->verdict.verdict = POLICY_PERMIT;
-	tell(a->guest, &a->q, NULL, &a->verdict);
+	tell(a->session, &a->q, NULL, &a->verdict);
 	dns_msg_begin(&w, a->ret, DNS_TEXT_MAX, a->query, &a->q, DNS_MSG_OK);
 	dns_msg_put_ptr(&w, host, TTL);
 	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
@@ -229,21 +229,21 @@ static size_t answer_name(struct asked *a)
 	if (host_is_localhost(host))
 		return is_answered(a->q.type) ? answer_localhost(a)
 					      : empty(a, DNS_MSG_REFUSED, false);
-	policy_name(a->guest->policy, host, &a->verdict);
+	policy_name(a->session->policy, host, &a->verdict);
 	if (a->verdict.verdict == POLICY_REFUSE)
 		return refuse(a, host, DNS_MSG_NXDOMAIN, NULL);
 	if (!is_answered(a->q.type))
 		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not given out");
-	if (names_give(a->guest->names, host, &v4, &v6) < 0)
+	if (synthetic_names_give(a->session->names, host, &v4, &v6) < 0)
 		return refuse(a, host, DNS_MSG_SERVFAIL, "no memory for another name");
-	tell(a->guest, &a->q, host, &a->verdict);
+	tell(a->session, &a->q, host, &a->verdict);
 	return answer_types(a, &v4, &v6, TTL);
 }
 
-size_t dns_answer(struct guest *g, const uint8_t *query, size_t len, bool udp,
+size_t dns_answer(struct egress_session *g, const uint8_t *query, size_t len, bool udp,
 		  uint8_t ret[DNS_TEXT_MAX])
 {
-	struct asked a = { .guest = g, .query = query, .ret = ret };
+	struct asked a = { .session = g, .query = query, .ret = ret };
 	int rcode = dns_msg_read_query(query, len, &a.q);
 	size_t n;
 

@@ -1,14 +1,14 @@
-/* dns_state.h - what the resolver of one guest remembers. For dns.c, dns_udp.c and dns_tcp.c. */
+/* dns_state.h - what the resolver of one session remembers. For dns.c, dns_udp.c and dns_tcp.c. */
 #pragma once
 
-#include "guest.h"
+#include "egress_session.h"
 
 #define DNS_STATE_RECENT 64
 
 struct dns_conn; /* dns_tcp.c */
 
 struct dns_state {
-	struct guest *guest;
+	struct egress_session *session;
 	uint64_t paced_ns; /* every answer moves it on; how far it may be ahead is the burst */
 	uint64_t flood_ns; /* when too many queries were recorded last; 0: never */
 	struct {
@@ -21,4 +21,4 @@ struct dns_state {
 };
 
 /* Made at the first use; NULL: no memory. Freed by dns_tcp_cut_all(). */
-struct dns_state *dns_state_of(struct guest *g);
+struct dns_state *dns_state_of(struct egress_session *g);

@@ -17,7 +17,7 @@
 
 struct dns_conn {
 	struct dns_conn *next;
-	struct guest *guest;
+	struct egress_session *session;
 	int fd;
 	struct loop_fd on_fd;
 	struct loop_timer end;
@@ -28,15 +28,15 @@ struct dns_conn {
 
 static void cut(struct dns_conn *c)
 {
-	struct dns_state *s = c->guest->dns;
+	struct dns_state *s = c->session->dns;
 	struct dns_conn **p = &s->conns;
 
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
 	s->nconns--;
-	loop_remove(c->guest->egress->loop, &c->on_fd);
-	loop_timer_cancel(c->guest->egress->loop, &c->end);
+	loop_remove(c->session->egress->loop, &c->on_fd);
+	loop_timer_cancel(c->session->egress->loop, &c->end);
 	fd_close(c->fd);
 	free(c);
 }
@@ -74,7 +74,7 @@ static int read_query(struct dns_conn *c)
 
 static int compose(struct dns_conn *c)
 {
-	size_t n = dns_answer(c->guest, c->in + 2, c->nin - 2, false, c->out + 2);
+	size_t n = dns_answer(c->session, c->in + 2, c->nin - 2, false, c->out + 2);
 
 	if (n == 0 || ++c->served > QUERIES_MAX)
 		return -1;
@@ -117,7 +117,7 @@ static int go_on(struct dns_conn *c)
 	}
 	more = write_answer(c);
 	if (more >= 0)
-		loop_modify(c->guest->egress->loop, &c->on_fd, more > 0 ? EPOLLIN : EPOLLOUT);
+		loop_modify(c->session->egress->loop, &c->on_fd, more > 0 ? EPOLLIN : EPOLLOUT);
 	return more;
 }
 
@@ -130,7 +130,7 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 		cut(c);
 }
 
-void dns_serve_tcp(struct guest *g, int fd)
+void dns_serve_tcp(struct egress_session *g, int fd)
 {
 	OWN_FD owned = fd;
 	struct dns_state *s = dns_state_of(g);
@@ -142,7 +142,7 @@ void dns_serve_tcp(struct guest *g, int fd)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;
-	*c = (struct dns_conn){ .guest = g,
+	*c = (struct dns_conn){ .session = g,
 				.fd = fd,
 				.on_fd = { .fd = -1, .ready = on_ready, .arg = c },
 				.end = { .fire = on_end, .arg = c } };
@@ -157,7 +157,7 @@ void dns_serve_tcp(struct guest *g, int fd)
 	s->nconns++;
 }
 
-void dns_tcp_cut_all(struct guest *g)
+void dns_tcp_cut_all(struct egress_session *g)
 {
 	struct dns_state *s = g->dns;
 

@@ -1,4 +1,4 @@
-/* dns_udp.c - the guest's UDP socket.
+/* dns_udp.c - the session's UDP socket.
  *
  * PID 1 of the cell holds it, too, and is hostile: it may clear O_NONBLOCK (so every call has
  * MSG_DONTWAIT), read what we were woken for, or leave the socket in a state that is ready forever
@@ -28,7 +28,7 @@ union control {
 static void resume(struct loop_timer *t)
 {
 	struct dns_state *s = t->arg;
-	struct guest *g = s->guest;
+	struct egress_session *g = s->session;
 	struct err e;
 
 	s->idle_wakes = 0;
@@ -38,7 +38,7 @@ static void resume(struct loop_timer *t)
 		loop_timer_set(g->egress->loop, t, clock_now_ns() + PAUSE_NS);
 }
 
-static void note_idle(struct guest *g)
+static void note_idle(struct egress_session *g)
 {
 	struct dns_state *s = dns_state_of(g);
 
@@ -77,7 +77,7 @@ static void keep_pktinfo(struct msghdr *m, union control *to)
 }
 
 /* False: nothing waits. */
-static bool serve_one(struct guest *g)
+static bool serve_one(struct egress_session *g)
 {
 	uint8_t query[QUERY_MAX], answer[DNS_TEXT_MAX];
 	struct sockaddr_storage peer;
@@ -106,7 +106,7 @@ static bool serve_one(struct guest *g)
 	return true;
 }
 
-void dns_serve_udp(struct guest *g)
+void dns_serve_udp(struct egress_session *g)
 {
 	if (!serve_one(g)) {
 		note_idle(g);

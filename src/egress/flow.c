@@ -5,7 +5,7 @@
  * The policy decides what may come of it: nothing, bytes of any kind, or what must be looked at
  * first. Even what is refused is looked at: a program that speaks HTTP or TLS is told why.
  *
- * Everything is bounded: flows per guest, accepts per turn, time until it is known what it is. */
+ * Everything is bounded: flows per session, accepts per turn, time until it is known what it is. */
 #include "flow.h"
 
 #include <errno.h>
@@ -20,15 +20,15 @@
 #include "clock.h"
 #include "dns.h"
 #include "flow_inside.h"
-#include "foreign.h"
+#include "untrusted_fd.h"
 #include "gateway.h"
 #include "handshakes.h"
-#include "hello.h"
-#include "guest_limits.h"
-#include "names.h"
-#include "pass.h"
-#include "attempt.h"
-#include "upstreams.h"
+#include "tls_hello.h"
+#include "session_limits.h"
+#include "synthetic_names.h"
+#include "splice_relay.h"
+#include "access_record.h"
+#include "idle_conns.h"
 
 #define PAUSE_MS 100 /* without descriptors */
 #define TOLD_NS (1000 * CLOCK_MS)
@@ -43,7 +43,7 @@ static void reset(int fd)
 
 void flow_end(struct flow *f, bool cut)
 {
-	struct guest *g = f->guest;
+	struct egress_session *g = f->session;
 	struct loop *l = g->egress->loop;
 
 	outbound_cancel(&f->outbound);
@@ -51,7 +51,7 @@ void flow_end(struct flow *f, bool cut)
 	loop_timer_cancel(l, &f->timer);
 	loop_remove(l, &f->watch);
 	gateway_free(f->gateway, cut, f->cut);
-	pass_free(f->pass);
+	splice_relay_free(f->pass);
 	free(f->first);
 	if (f->fd >= 0 && cut)
 		reset(f->fd);
@@ -71,35 +71,35 @@ void flow_end(struct flow *f, bool cut)
 
 void flow_record(struct flow *f, bool allowed, const char *reason)
 {
-	struct attempt r = { .kind = ATTEMPT_CONNECT,
-			     .start_ns = f->start_ns,
-			     .name = f->aim.host[0] ? f->aim.host : NULL,
-			     .port = f->aim.port,
-			     .scheme = f->scheme,
-			     .tls = f->tls,
-			     .allowed = allowed,
-			     .rule = f->answer.rule,
-			     .reason = reason,
-			     .bytes_out = f->out,
-			     .bytes_in = f->in,
-			     .proxied = f->proxied };
+	struct access_record r = { .kind = ATTEMPT_CONNECT,
+				   .start_ns = f->start_ns,
+				   .name = f->endpoint.host[0] ? f->endpoint.host : NULL,
+				   .port = f->endpoint.port,
+				   .scheme = f->scheme,
+				   .tls = f->tls,
+				   .allowed = allowed,
+				   .rule = f->answer.rule,
+				   .reason = reason,
+				   .bytes_out = f->out,
+				   .bytes_in = f->in,
+				   .proxied = f->proxied };
 
 	if (!r.name && f->sni[0])
 		r.name = f->sni;
 	if (f->connected)
 		r.ip = &f->at;
-	else if (!f->aim.by_name && !f->aim.host[0])
-		r.ip = &f->aim.ip;
-	attempt_send(f->guest, &r);
+	else if (!f->endpoint.by_name && !f->endpoint.host[0])
+		r.ip = &f->endpoint.ip;
+	access_record_send(f->session, &r);
 }
 
 /* What has arrived is taken first: closed with bytes unread, a connection is reset, and the alert
  * may be lost with it. */
 static void say_alert(int fd, int description)
 {
-	uint8_t alert[HELLO_ALERT_LEN], rest[HELLO_MAX];
+	uint8_t alert[TLS_HELLO_ALERT_LEN], rest[TLS_HELLO_MAX];
 
-	hello_alert(alert, description);
+	tls_hello_alert(alert, description);
 	for (int i = 0; i < 4 && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0; i++)
 		continue;
 	(void)send(fd, alert, sizeof(alert), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -120,7 +120,7 @@ bool flow_count(struct flow *f, int alert)
 
 	if (f->counted)
 		return true;
-	f->counted = limits_connection(f->guest, &why);
+	f->counted = limits_connection(f->session, &why);
 	if (f->counted && flow_count_by(f, f->answer.rule, &why))
 		return true;
 	flow_refuse(f, why, alert);
@@ -129,23 +129,23 @@ bool flow_count(struct flow *f, int alert)
 
 bool flow_count_by(struct flow *f, const struct policy_rule *rule, const char **ret_why)
 {
-	return limits_connection_by(f->guest, rule, &f->counted_by, ret_why);
+	return limits_connection_by(f->session, rule, &f->counted_by, ret_why);
 }
 
 void flow_judge(struct flow *f)
 {
-	struct policy_target to = aim_target(&f->aim);
+	struct policy_target to = endpoint_target(&f->endpoint);
 
 	f->answer = (struct policy_answer){ .verdict = POLICY_REFUSE };
-	if (!f->aim.nowhere) {
-		policy_connect(f->guest->policy, &to, &f->answer);
+	if (!f->endpoint.nowhere) {
+		policy_connect(f->session->policy, &to, &f->answer);
 		return;
 	}
 	(void)snprintf(f->answer.reason, sizeof(f->answer.reason),
 		       "this address stands for no name any more, or never did: ask the resolver");
 }
 
-static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
+static void begin(struct egress_session *g, int fd, const struct ip *ip, uint16_t port)
 {
 	struct flow *f = calloc(1, sizeof(*f));
 
@@ -154,7 +154,7 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 		reset(fd);
 		return;
 	}
-	f->guest = g;
+	f->session = g;
 	f->fd = fd;
 	f->watch.fd = -1;
 	f->outbound.fd = -1;
@@ -164,14 +164,14 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 		f->next->prev = f;
 	g->flows = f;
 	g->nflows++;
-	if (names_is_door(ip) && port == NAMES_PROXY_PORT) {
+	if (synthetic_names_is_door(ip) && port == SYNTHETIC_NAMES_PROXY_PORT) {
 		f->door = f->proxied = true;
-		f->aim = (struct aim){ .ip = *ip, .port = port };
+		f->endpoint = (struct endpoint){ .ip = *ip, .port = port };
 		f->answer.verdict = POLICY_LOOK;
 		flow_sniff(f);
 		return;
 	}
-	aim_at(g, ip, port, &f->aim);
+	endpoint_at(g, ip, port, &f->endpoint);
 	flow_judge(f);
 	if (flow_is_raw(f)) {
 		f->scheme = "tcp";
@@ -182,11 +182,11 @@ static void begin(struct guest *g, int fd, const struct ip *ip, uint16_t port)
 }
 
 /* One more than there may be: said once a second at most, or it would be a way to fill the log. */
-static void turn_away(struct guest *g, int fd, const struct ip *ip, uint16_t port,
+static void turn_away(struct egress_session *g, int fd, const struct ip *ip, uint16_t port,
 		      const char *reason)
 {
 	uint64_t now = loop_now_ns(g->egress->loop);
-	struct attempt r = {
+	struct access_record r = {
 		.kind = ATTEMPT_CONNECT, .start_ns = now, .ip = ip, .port = port, .reason = reason
 	};
 
@@ -194,7 +194,7 @@ static void turn_away(struct guest *g, int fd, const struct ip *ip, uint16_t por
 	if (g->turned_away_ns + TOLD_NS > now)
 		return;
 	g->turned_away_ns = now;
-	attempt_send(g, &r);
+	access_record_send(g, &r);
 }
 
 /* Made to the listener itself, not led to it from elsewhere: from inside the cell, or through one
@@ -206,7 +206,7 @@ static bool is_own_port(const struct ip *ip, uint16_t port)
 	return port == FLOW_OWN_PORT && ((ip_is_v4(ip) && ip->b[12] == 127) || ip_same(ip, &v6));
 }
 
-static void take(struct guest *g, int fd)
+static void take(struct egress_session *g, int fd)
 {
 	struct sockaddr_storage at = { 0 };
 	socklen_t len = sizeof(at);
@@ -223,7 +223,7 @@ static void take(struct guest *g, int fd)
 		reset(fd);
 	else if (port == 53)
 		dns_serve_tcp(g, fd);
-	else if (g->nflows >= GUEST_FLOWS_MAX)
+	else if (g->nflows >= EGRESS_SESSION_FLOWS_MAX)
 		turn_away(g, fd, &ip, port, "this session has too many connections");
 	else if (!share_take_fds(g, SHARE_FLOW_FDS))
 		turn_away(g, fd, &ip, port,
@@ -234,23 +234,23 @@ static void take(struct guest *g, int fd)
 
 static void on_again(struct loop_timer *t)
 {
-	struct guest *g = t->arg;
+	struct egress_session *g = t->arg;
 
 	loop_modify(g->egress->loop, &g->on_tcp, EPOLLIN);
 }
 
 /* What waits would be reported again and again: let it wait. */
-static void hold_off(struct guest *g)
+static void hold_off(struct egress_session *g)
 {
 	struct loop *l = g->egress->loop;
 
-	upstreams_empty(g->upstreams);
+	idle_conns_empty(g->upstreams);
 	loop_modify(l, &g->on_tcp, 0);
 	g->again = (struct loop_timer){ .place = g->again.place, .fire = on_again, .arg = g };
 	loop_timer_set(l, &g->again, loop_now_ns(l) + PAUSE_MS * CLOCK_MS);
 }
 
-void flow_accept(struct guest *g)
+void flow_accept(struct egress_session *g)
 {
 	struct sockaddr_storage peer;
 	socklen_t len;
@@ -259,7 +259,7 @@ void flow_accept(struct guest *g)
 		int fd;
 
 		len = sizeof(peer);
-		fd = foreign_accept(g->tcp, &peer, &len);
+		fd = untrusted_accept(g->tcp, &peer, &len);
 		if (fd >= 0) {
 			take(g, fd);
 			continue;
@@ -267,18 +267,18 @@ void flow_accept(struct guest *g)
 		/* PID 1 of the cell plays with it (makes it block, or listen no more): no door, or
 		 * it would be reported for ever. */
 		if (errno == EDEADLK || errno == EINVAL)
-			guest_detach(g);
+			egress_session_detach(g);
 		else if (errno == EMFILE || errno == ENFILE)
 			hold_off(g);
 		return;
 	}
 }
 
-void flow_recheck(struct guest *g, const struct secrets *was)
+void flow_recheck(struct egress_session *g, const struct secrets *was)
 {
 	struct flow *next;
 
-	upstreams_empty(g->upstreams);
+	idle_conns_empty(g->upstreams);
 	for (struct flow *f = g->flows; f; f = next) {
 		next = f->next;
 		if (f->state == FLOW_GATEWAY) {
@@ -292,7 +292,7 @@ void flow_recheck(struct guest *g, const struct secrets *was)
 	}
 }
 
-void flow_cut_all(struct guest *g)
+void flow_cut_all(struct egress_session *g)
 {
 	while (g->flows) {
 		struct flow *f = g->flows;

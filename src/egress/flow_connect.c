@@ -7,13 +7,14 @@
 #include <sys/socket.h>
 
 #include "flow_inside.h"
-#include "refusal.h"
+#include "deny_page.h"
 
 static void answer(struct flow *f, int status, bool denied, const char *reason, bool json)
 {
-	struct buf b = BUF_INIT(REFUSAL_MAX);
+	struct buf b = BUF_INIT(DENY_PAGE_MAX);
 
-	refusal_write(&b, &(struct refusal){ .status = status,
+	deny_page_write(&b,
+			&(struct deny_page){ .status = status,
 					     .denied = denied,
 					     .reason = reason,
 					     .rule = f->answer.rule ? f->answer.rule->name : NULL,
@@ -55,8 +56,8 @@ static void open_tunnel(struct flow *f, bool json)
 		return;
 	}
 	if (flow_is_raw(f)) {
-		loop_remove(f->guest->egress->loop, &f->watch);
-		loop_timer_cancel(f->guest->egress->loop, &f->timer);
+		loop_remove(f->session->egress->loop, &f->watch);
+		loop_timer_cancel(f->session->egress->loop, &f->timer);
 		f->scheme = "tcp";
 		flow_pass(f);
 	} /* else the watch goes on, and looks at what comes */
@@ -80,9 +81,9 @@ void flow_connect(struct flow *f, const char *bytes, size_t len)
 		       n == 0 ? "the head of the request is too long" : why, false);
 		return;
 	}
-	json = refusal_wants_json(r.headers, r.headers_n);
-	if (aim_read(f->guest, r.authority, 0, &f->aim, &why) < 0) {
-		f->aim = (struct aim){ .by_name = true };
+	json = deny_page_wants_json(r.headers, r.headers_n);
+	if (endpoint_read(f->session, r.authority, 0, &f->endpoint, &why) < 0) {
+		f->endpoint = (struct endpoint){ .by_name = true };
 		(void)take_head(f, (size_t)n);
 		answer(f, 400, false, why, json);
 		return;

@@ -6,7 +6,7 @@
  * flow no more. */
 #pragma once
 
-#include "aim.h"
+#include "endpoint.h"
 #include "flow.h"
 #include "http1.h"
 #include "outbound.h"
@@ -25,13 +25,13 @@ enum flow_state {
 
 struct flow {
 	struct flow *prev, *next;
-	struct guest *guest;
+	struct egress_session *session;
 	enum flow_state state;
 	int fd; /* owned while in FLOW_SNIFF and FLOW_DIAL, else -1 */
 	struct loop_fd watch;
 	struct loop_timer timer;
 	uint64_t start_ns;
-	struct aim aim;
+	struct endpoint endpoint;
 	bool door;		     /* an explicit proxy's, and not (yet) a tunnel */
 	bool proxied;		     /* came by it */
 	struct policy_answer answer; /* of policy_connect() */
@@ -46,7 +46,7 @@ struct flow {
 	struct used *counted_by; /* and as one of this rule's; NULL: of none */
 
 	struct outbound outbound;
-	struct pass *pass;
+	struct splice_relay *pass;
 	struct ip at; /* where egress is connected to */
 	bool connected;
 	uint64_t out, in;

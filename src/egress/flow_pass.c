@@ -6,15 +6,15 @@
 #include <sys/socket.h>
 
 #include "flow_inside.h"
-#include "hello.h"
-#include "guest_limits.h"
-#include "pass.h"
+#include "tls_hello.h"
+#include "session_limits.h"
+#include "splice_relay.h"
 
 static uint64_t on_left(void *arg, bool out, const char **ret_why)
 {
 	struct flow *f = arg;
 
-	return limits_left(f->guest, f->answer.rule, out ? USED_OUT : USED_IN, 1, ret_why);
+	return limits_left(f->session, f->answer.rule, out ? USED_OUT : USED_IN, 1, ret_why);
 }
 
 static void on_moved(void *arg, bool out, uint64_t n)
@@ -22,15 +22,15 @@ static void on_moved(void *arg, bool out, uint64_t n)
 	struct flow *f = arg;
 
 	*(out ? &f->out : &f->in) += n;
-	limits_moved(f->guest, f->answer.rule, out ? USED_OUT : USED_IN, n);
-	share_turn_moved(f->guest, n);
+	limits_moved(f->session, f->answer.rule, out ? USED_OUT : USED_IN, n);
+	share_turn_moved(f->session, n);
 }
 
 static uint64_t on_turn(void *arg)
 {
 	struct flow *f = arg;
 
-	return share_turn_left(f->guest);
+	return share_turn_left(f->session);
 }
 
 static void on_over(void *arg, const char *why)
@@ -44,18 +44,18 @@ static void on_over(void *arg, const char *why)
 static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
 {
 	struct flow *f = o->arg;
-	struct loop *l = f->guest->egress->loop;
+	struct loop *l = f->session->egress->loop;
 	struct err failed = { 0 };
-	struct pass_options p = { .cell = f->fd,
-				  .server = fd,
-				  .first = f->first,
-				  .first_n = f->first_n,
-				  .idle_ms = FLOW_PASS_IDLE_MS,
-				  .left = on_left,
-				  .moved = on_moved,
-				  .turn = on_turn,
-				  .over = on_over,
-				  .arg = f };
+	struct splice_relay_options p = { .cell = f->fd,
+					  .server = fd,
+					  .first = f->first,
+					  .first_n = f->first_n,
+					  .idle_ms = FLOW_PASS_IDLE_MS,
+					  .left = on_left,
+					  .moved = on_moved,
+					  .turn = on_turn,
+					  .over = on_over,
+					  .arg = f };
 
 	if (fd < 0) {
 		if (e->code == ERR_DENIED) {
@@ -71,7 +71,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	loop_remove(l, &f->watch);
 	f->fd = -1;
 	f->state = FLOW_PASS;
-	f->pass = pass_new(l, &p, &failed);
+	f->pass = splice_relay_new(l, &p, &failed);
 	free(f->first);
 	f->first = NULL;
 	if (!f->pass) {
@@ -95,42 +95,42 @@ static void on_gone(struct loop_fd *w, uint32_t events)
 bool flow_is_raw(const struct flow *f)
 {
 	return f->answer.verdict == POLICY_PERMIT && f->answer.raw &&
-	       (f->answer.rule || (f->aim.port != 80 && f->aim.port != 443));
+	       (f->answer.rule || (f->endpoint.port != 80 && f->endpoint.port != 443));
 }
 
 void flow_pass(struct flow *f)
 {
-	struct policy_target to = aim_target(&f->aim);
+	struct policy_target to = endpoint_target(&f->endpoint);
 	int alert = f->tls ? HELLO_ACCESS_DENIED : 0;
 	struct err e;
 	const char *why;
 
 	if (!flow_count(f, alert))
 		return;
-	if (!limits_any_left(f->guest, f->answer.rule, &why) ||
-	    !limits_request(f->guest, f->answer.rule, &why)) {
+	if (!limits_any_left(f->session, f->answer.rule, &why) ||
+	    !limits_request(f->session, f->answer.rule, &why)) {
 		flow_refuse(f, why, alert);
 		return;
 	}
 	f->state = FLOW_DIAL;
 	f->watch = (struct loop_fd){ .fd = -1, .ready = on_gone, .arg = f };
-	if (loop_add(f->guest->egress->loop, &f->watch, f->fd, 0, &e) < 0) {
+	if (loop_add(f->session->egress->loop, &f->watch, f->fd, 0, &e) < 0) {
 		flow_refuse(f, e.msg, alert);
 		return;
 	}
 	f->outbound = (struct outbound){ .done = on_connected, .arg = f };
-	outbound_start(f->guest, &to, &f->outbound);
+	outbound_start(f->session, &to, &f->outbound);
 }
 
 /* Where it leads may be denied now. What is not connected yet begins anew, by the new policy. */
 static bool leads_on(struct flow *f, struct err *ret_why)
 {
-	struct policy_target to = aim_target(&f->aim);
+	struct policy_target to = endpoint_target(&f->endpoint);
 
 	if (f->connected)
-		return outbound_complies(f->guest, &to, &f->at, ret_why);
+		return outbound_complies(f->session, &to, &f->at, ret_why);
 	outbound_cancel(&f->outbound);
-	outbound_start(f->guest, &to, &f->outbound);
+	outbound_start(f->session, &to, &f->outbound);
 	return true;
 }
 

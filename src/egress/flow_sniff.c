@@ -19,8 +19,8 @@
 #include "flow_inside.h"
 #include "gateway.h"
 #include "handshakes.h"
-#include "hello.h"
-#include "mint.h"
+#include "tls_hello.h"
+#include "leaf_certs.h"
 #include "secrets.h"
 
 enum kind { KIND_MORE, KIND_TLS, KIND_HTTP, KIND_CONNECT, KIND_HTTP2, KIND_OTHER };
@@ -32,7 +32,7 @@ static enum kind kind_of(const uint8_t *bytes, size_t len)
 {
 	size_t n = 0;
 
-	if (hello_is_tls(bytes, len))
+	if (tls_hello_is_tls(bytes, len))
 		return KIND_TLS;
 	if (memcmp(bytes, http2, len < sizeof(http2) - 1 ? len : sizeof(http2) - 1) == 0)
 		return len < sizeof(http2) - 1 ? KIND_MORE : KIND_HTTP2;
@@ -59,8 +59,8 @@ static void stop_looking(struct flow *f)
 
 	if (f->seen > 0)
 		(void)setsockopt(f->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
-	loop_remove(f->guest->egress->loop, &f->watch);
-	loop_timer_cancel(f->guest->egress->loop, &f->timer);
+	loop_remove(f->session->egress->loop, &f->watch);
+	loop_timer_cancel(f->session->egress->loop, &f->timer);
 }
 
 static void to_gateway(struct flow *f, struct tls *tls)
@@ -77,7 +77,7 @@ static void to_gateway(struct flow *f, struct tls *tls)
 }
 
 /* What comes is looked at no more until it is its turn. */
-static void await_handshake(struct flow *f, const struct hello *h)
+static void await_handshake(struct flow *f, const struct tls_hello *h)
 {
 	if (h->alpn && !h->http1) {
 		flow_refuse(f,
@@ -86,7 +86,7 @@ static void await_handshake(struct flow *f, const struct hello *h)
 			    HELLO_NO_PROTOCOL);
 		return;
 	}
-	loop_modify(f->guest->egress->loop, &f->watch, 0);
+	loop_modify(f->session->egress->loop, &f->watch, 0);
 	handshakes_wait(f);
 }
 
@@ -94,7 +94,7 @@ const char *flow_certified(const struct flow *f, char ret[HOST_MAX])
 {
 	if (f->sni[0])
 		return f->sni;
-	aim_name(&f->aim, ret);
+	endpoint_name(&f->endpoint, ret);
 	return ret;
 }
 
@@ -108,7 +108,7 @@ void flow_handshake(struct flow *f)
 		flow_refuse(f, f->answer.reason, HELLO_ACCESS_DENIED);
 		return;
 	}
-	tls = mint_server(f->guest->egress->mint, flow_certified(f, name), &e);
+	tls = leaf_certs_server(f->session->egress->mint, flow_certified(f, name), &e);
 	if (tls)
 		to_gateway(f, tls);
 	else
@@ -119,13 +119,13 @@ void flow_handshake(struct flow *f)
  * the program says to an address? */
 static bool can_know(const struct flow *f)
 {
-	struct guest *g = f->guest;
-	struct policy_target to = aim_target(&f->aim);
+	struct egress_session *g = f->session;
+	struct policy_target to = endpoint_target(&f->endpoint);
 	struct mask_pick known;
 
 	if (secrets_known_there(g->secrets, g->policy, &g->sent, &to, &known))
 		return true;
-	if (f->aim.host[0] || !f->sni[0])
+	if (f->endpoint.host[0] || !f->sni[0])
 		return false;
 	to.host = f->sni;
 	return secrets_known_also(g->secrets, g->policy, &g->sent, &to, &known);
@@ -133,20 +133,20 @@ static bool can_know(const struct flow *f)
 
 /* Could the name that counts be hidden in what cannot be read? Only if nobody looks inside. Nor
  * could a secret be put in there that is bound to this host, or be masked in the answer. */
-static bool must_terminate(const struct flow *f, const struct hello *h)
+static bool must_terminate(const struct flow *f, const struct tls_hello *h)
 {
 	const struct policy_rule *rule = f->answer.rule;
 	enum policy_tls mode = rule ? rule->tls : POLICY_TLS_AUTO;
 
 	if (f->answer.verdict == POLICY_LOOK || mode != POLICY_TLS_AUTO)
 		return f->answer.verdict == POLICY_LOOK || mode == POLICY_TLS_TERMINATE;
-	return (f->aim.host[0] && h->ech) || can_know(f);
+	return (f->endpoint.host[0] && h->ech) || can_know(f);
 }
 
 /* Out of the socket, and kept as they were looked at. */
 static bool take_first(struct flow *f, const uint8_t *bytes, size_t len)
 {
-	static uint8_t again[HELLO_MAX];
+	static uint8_t again[TLS_HELLO_MAX];
 	size_t n = len < sizeof(again) ? len : sizeof(again);
 
 	f->first = malloc(n);
@@ -157,7 +157,7 @@ static bool take_first(struct flow *f, const uint8_t *bytes, size_t len)
 	return true;
 }
 
-static void decide_tls(struct flow *f, const struct hello *h, const uint8_t *bytes, size_t len)
+static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t *bytes, size_t len)
 {
 	char why[2 * HOST_MAX + 64];
 
@@ -167,12 +167,12 @@ static void decide_tls(struct flow *f, const struct hello *h, const uint8_t *byt
 		flow_refuse(f, why, HELLO_ACCESS_DENIED);
 		return;
 	}
-	if (f->aim.host[0] && strcmp(f->sni, f->aim.host) != 0) {
+	if (f->endpoint.host[0] && strcmp(f->sni, f->endpoint.host) != 0) {
 		if (f->sni[0])
 			(void)snprintf(why, sizeof(why), "SNI %s differs from the name %s", f->sni,
-				       f->aim.host);
+				       f->endpoint.host);
 		else
-			(void)snprintf(why, sizeof(why), "no SNI: it must be %s", f->aim.host);
+			(void)snprintf(why, sizeof(why), "no SNI: it must be %s", f->endpoint.host);
 		flow_refuse(f, why, HELLO_UNRECOGNIZED_NAME);
 		return;
 	}
@@ -190,15 +190,15 @@ static void decide_tls(struct flow *f, const struct hello *h, const uint8_t *byt
 
 static void look_at_tls(struct flow *f, const uint8_t *bytes, size_t len)
 {
-	struct hello h;
-	int got = hello_read(bytes, len, &h);
+	struct tls_hello h;
+	int got = tls_hello_read(bytes, len, &h);
 
 	f->scheme = "https";
 	if (f->door)
 		flow_refuse(f, "the proxy is spoken to in plain HTTP", HELLO_ACCESS_DENIED);
 	else if (got > 0)
 		decide_tls(f, &h, bytes, len);
-	else if (got == 0 && len < HELLO_MAX)
+	else if (got == 0 && len < TLS_HELLO_MAX)
 		flow_wait_more(f, len);
 	else
 		flow_refuse(f, "a ClientHello that cannot be read", HELLO_ACCESS_DENIED);
@@ -291,7 +291,7 @@ static void on_late(struct loop_timer *t)
 
 void flow_sniff(struct flow *f)
 {
-	struct loop *l = f->guest->egress->loop;
+	struct loop *l = f->session->egress->loop;
 	struct err e;
 
 	f->state = FLOW_SNIFF;

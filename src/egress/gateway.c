@@ -14,7 +14,7 @@
 
 #include "clock.h"
 #include "gateway_inside.h"
-#include "model.h"
+#include "llm_call.h"
 
 #define ROUNDS_MAX 32 /* steps in a turn: others want theirs, too */
 #define DROP_MAX ((size_t)64 * 1024)
@@ -61,7 +61,7 @@ static void bad_head(struct gateway *x, int status, const char *words)
 {
 	x->asked = true;
 	x->start_ns = loop_now_ns(x->loop);
-	x->aim = x->flow->aim;
+	x->endpoint = x->flow->endpoint;
 	memset(&x->r, 0, sizeof(x->r));
 	x->out = (struct gateway_body){ 0 }; /* and so it is the last */
 	gateway_fail(x, status, words);
@@ -227,7 +227,7 @@ static size_t memory_of(const struct gateway *x)
 	return sizeof(*x) + x->cell.in.size + x->cell.out.size +
 	       (up ? sizeof(*x->up) + up->in.size + up->out.size : 0) + x->head.size +
 	       x->text.size + x->ask.size + x->collected.size + mask_stream_memory(&x->masked) +
-	       model_memory(x->model);
+	       llm_call_memory(x->model);
 }
 
 static bool recount(struct gateway *x)
@@ -235,7 +235,7 @@ static bool recount(struct gateway *x)
 	size_t before = x->memory;
 
 	x->memory = memory_of(x);
-	return share_memory(x->guest, before, x->memory);
+	return share_memory(x->session, before, x->memory);
 }
 
 /* Buffers grow by what both sides send: who has too much of them loses the request that grows. */
@@ -257,7 +257,7 @@ static void advance(struct gateway *x)
 {
 	int rounds = 0;
 
-	while (!x->over && rounds < ROUNDS_MAX && share_turn_left(x->guest) > 0 && step(x))
+	while (!x->over && rounds < ROUNDS_MAX && share_turn_left(x->session) > 0 && step(x))
 		rounds++;
 	count_memory(x);
 	if (x->over) {
@@ -265,7 +265,7 @@ static void advance(struct gateway *x)
 		return;
 	}
 	arm(x);
-	if (rounds == ROUNDS_MAX || share_turn_left(x->guest) == 0)
+	if (rounds == ROUNDS_MAX || share_turn_left(x->session) == 0)
 		gateway_later(x);
 }
 
@@ -323,8 +323,8 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	if (!x)
 		return err_set(e, ERR_SYSTEM, "memory is short");
 	x->flow = f;
-	x->guest = f->guest;
-	x->loop = f->guest->egress->loop;
+	x->session = f->session;
+	x->loop = f->session->egress->loop;
 	x->tls = tls != NULL;
 	x->first = true;
 	x->timer = (struct loop_timer){ .fire = on_timer, .arg = x };
@@ -355,7 +355,7 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
  * is not there yet is made anew. */
 static bool leads_on(struct gateway *x)
 {
-	struct policy_target to = aim_target(&x->aim);
+	struct policy_target to = endpoint_target(&x->endpoint);
 	struct err e = { 0 };
 
 	if (x->use.names[0]) /* a secret that is out already must not go out again */
@@ -364,7 +364,7 @@ static bool leads_on(struct gateway *x)
 		gateway_note(x, "a secret in it may be another one by now");
 		return false;
 	}
-	if (x->up && !outbound_complies(x->guest, &to, &x->up->at, &e)) {
+	if (x->up && !outbound_complies(x->session, &to, &x->up->at, &e)) {
 		gateway_note(x, e.msg);
 		return false;
 	}
@@ -379,7 +379,7 @@ static bool has_secrets(struct gateway *x, const struct secrets *was)
 {
 	x->use.rule = x->rule;
 	x->use.now_ms = clock_wall_ms();
-	if (!secrets_gone(was, x->guest->secrets, &x->use))
+	if (!secrets_gone(was, x->session->secrets, &x->use))
 		return true;
 	gateway_note(x, "a secret that it was sent with was removed or replaced, or is no longer "
 			"for it");
@@ -396,7 +396,7 @@ void gateway_recheck(struct gateway *x, const struct secrets *was)
 	if (!x->asked || !x->allowed)
 		return;
 	gateway_know(x);
-	x->mask = x->answered && x->knows ? secrets_mask(x->guest->secrets) : NULL;
+	x->mask = x->answered && x->knows ? secrets_mask(x->session->secrets) : NULL;
 	if (gateway_ask(x) && has_secrets(x, was) && leads_on(x))
 		return;
 	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
@@ -424,6 +424,6 @@ void gateway_free(struct gateway *x, bool reset, const char *why)
 	buf_release(&x->text);
 	buf_release(&x->ask);
 	gateway_splice_end(x);
-	(void)share_memory(x->guest, x->memory, 0);
+	(void)share_memory(x->session, x->memory, 0);
 	free(x);
 }

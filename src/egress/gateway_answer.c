@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "gateway_inside.h"
-#include "model.h"
+#include "llm_call.h"
 
 static bool is_plain(const struct http1_response *a)
 {
@@ -78,7 +78,7 @@ static void final(struct gateway *x, const struct http1_response *a)
 		return;
 	}
 	if (!is_plain(a) && a->framing != HTTP1_NO_BODY) {
-		model_free(x->model);
+		llm_call_free(x->model);
 		x->model = NULL;
 	}
 	x->status = a->status;
@@ -86,7 +86,7 @@ static void final(struct gateway *x, const struct http1_response *a)
 	begin_body(x, a);
 	if (x->model) {
 		(void)http1_find(a->headers, a->headers_n, "content-type", &type);
-		model_response(x->model, a->status, type);
+		llm_call_response(x->model, a->status, type);
 	}
 	if (a->status == 101)
 		begin_tunnel(x);
@@ -118,7 +118,7 @@ static bool read_head(struct gateway *x)
 		gateway_fail(x, 502, fault.words);
 		return true;
 	}
-	x->mask = x->knows ? secrets_mask(x->guest->secrets) : NULL;
+	x->mask = x->knows ? secrets_mask(x->session->secrets) : NULL;
 	gateway_masked(x, (size_t)n);
 	fifo_consume(&s->in, (size_t)n); /* it stays readable until more is read */
 	if (gateway_left(x, USED_IN, (uint64_t)n) < (uint64_t)n) {

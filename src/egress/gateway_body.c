@@ -6,14 +6,15 @@
  * On its way to the cell a piece passes the mask, if the server can know a secret. The mask holds
  * back the last bytes, whatever they are; a timer lets them go. Time counts only while there is
  * nothing to read and the cell takes what it gets: a cell that does not read must not be able to
- * part a value. A masked byte counts as several in what a guest may move in one turn (share.h). */
+ * part a value. A masked byte counts as several in what a session may move in one turn (share.h).
+ */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
 #include "gateway_inside.h"
-#include "model.h"
+#include "llm_call.h"
 #include "rand.h"
 
 #define PIECE_MAX ((size_t)16 * 1024) /* through the mask at once */
@@ -188,7 +189,7 @@ bool gateway_body_out(struct gateway *x)
 
 		if (n > 0) {
 			if (x->model)
-				model_request(x->model, (const uint8_t *)piece.p, n);
+				llm_call_request(x->model, (const uint8_t *)piece.p, n);
 			took(b, from, n);
 			sent += n;
 			continue;
@@ -280,7 +281,7 @@ static uint64_t weight(const struct mask *m)
 void gateway_masked(struct gateway *x, size_t n)
 {
 	if (x->mask)
-		share_turn_moved(x->guest, n * weight(x->mask));
+		share_turn_moved(x->session, n * weight(x->mask));
 }
 
 static void watch_held(struct gateway *x);
@@ -325,7 +326,7 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 			x->in.bad = "memory is short";
 			break;
 		}
-		most = share_turn_left(x->guest) / weight(x->mask);
+		most = share_turn_left(x->session) / weight(x->mask);
 		if (most == 0) {
 			gateway_later(x);
 			break;
@@ -334,7 +335,7 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 			   left - got);
 		gateway_masked(x, n);
 		if (n > 0 && x->model)
-			model_answer(x->model, pieces, n, clock_now_ns() - x->start_ns);
+			llm_call_answer(x->model, pieces, n, clock_now_ns() - x->start_ns);
 		emit(&x->in, &x->cell, room, mask_feed(x->mask, &x->masked, pieces, n, room));
 		explicit_bzero(pieces, n);
 		got += n;
@@ -375,8 +376,8 @@ static uint64_t move_plain(struct gateway *x, uint64_t left)
 		if (n == 0)
 			break;
 		if (x->model)
-			model_answer(x->model, (const uint8_t *)piece.p, n,
-				     clock_now_ns() - x->start_ns);
+			llm_call_answer(x->model, (const uint8_t *)piece.p, n,
+					clock_now_ns() - x->start_ns);
 		took(b, from, n);
 		got += n;
 	}

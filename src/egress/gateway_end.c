@@ -6,9 +6,9 @@
 #include "gateway_inside.h"
 #include "json.h"
 #include "log.h"
-#include "model.h"
-#include "attempt.h"
-#include "refusal.h"
+#include "llm_call.h"
+#include "access_record.h"
+#include "deny_page.h"
 
 #define MODEL_TEXT_MAX ((size_t)768 * 1024)
 #define KEPT_MAX ((size_t)8 * 1024)
@@ -19,7 +19,7 @@ static const char *model_text(struct gateway *x, struct json *j)
 		return NULL;
 	json_init_heap(j, MODEL_TEXT_MAX);
 	json_open(j, NULL, '{');
-	model_write(x->model, secrets_mask(x->guest->secrets), j);
+	llm_call_write(x->model, secrets_mask(x->session->secrets), j);
 	json_close(j, '}');
 	return json_ok(j) ? j->text : NULL;
 }
@@ -27,48 +27,48 @@ static const char *model_text(struct gateway *x, struct json *j)
 /* A session that has values covered again and again is said so: at 100, 1000, ... of them. */
 static void count_covered(struct gateway *x)
 {
-	uint64_t before = x->guest->covered, step = 100;
+	uint64_t before = x->session->covered, step = 100;
 
-	x->guest->covered += x->masked.places;
+	x->session->covered += x->masked.places;
 	while (step <= before)
 		step *= 10;
-	if (x->guest->covered >= step)
+	if (x->session->covered >= step)
 		log_warn("many values of secrets in answers", "session_id=%s covered=%llu",
-			 x->guest->id, (unsigned long long)x->guest->covered);
+			 x->session->id, (unsigned long long)x->session->covered);
 }
 
 void gateway_record(struct gateway *x)
 {
 	struct json j = { 0 };
-	struct attempt r = { .kind = ATTEMPT_REQUEST,
-			     .start_ns = x->start_ns,
-			     .name = x->aim.host[0] ? x->aim.host : NULL,
-			     .port = x->aim.port,
-			     .scheme = x->tls ? "https" : "http",
-			     .tls = x->tls ? "terminate" : NULL,
-			     .method = x->method,
-			     .path = x->path,
-			     .query = x->query,
-			     .allowed = x->allowed,
-			     .rule = x->rule,
-			     .reason = x->reason,
-			     .status = x->status,
-			     .bytes_out = x->bytes_out,
-			     .bytes_in = x->bytes_in,
-			     .frames_out = x->out.frames ? x->out.walk.frames : 0,
-			     .frames_in = x->in.frames ? x->in.walk.frames : 0,
-			     .masked = x->masked.places,
-			     .secrets = x->use.names,
-			     .model = model_text(x, &j),
-			     .proxied = x->flow->proxied };
+	struct access_record r = { .kind = ATTEMPT_REQUEST,
+				   .start_ns = x->start_ns,
+				   .name = x->endpoint.host[0] ? x->endpoint.host : NULL,
+				   .port = x->endpoint.port,
+				   .scheme = x->tls ? "https" : "http",
+				   .tls = x->tls ? "terminate" : NULL,
+				   .method = x->method,
+				   .path = x->path,
+				   .query = x->query,
+				   .allowed = x->allowed,
+				   .rule = x->rule,
+				   .reason = x->reason,
+				   .status = x->status,
+				   .bytes_out = x->bytes_out,
+				   .bytes_in = x->bytes_in,
+				   .frames_out = x->out.frames ? x->out.walk.frames : 0,
+				   .frames_in = x->in.frames ? x->in.walk.frames : 0,
+				   .masked = x->masked.places,
+				   .secrets = x->use.names,
+				   .model = model_text(x, &j),
+				   .proxied = x->flow->proxied };
 
 	if (x->use.misused && !x->reason[0])
 		r.reason = "placeholder of a secret sent where it does not belong";
 	if (x->up)
 		r.ip = &x->up->at;
-	else if (!x->aim.host[0] && !x->aim.by_name)
-		r.ip = &x->aim.ip;
-	attempt_send(x->guest, &r);
+	else if (!x->endpoint.host[0] && !x->endpoint.by_name)
+		r.ip = &x->endpoint.ip;
+	access_record_send(x->session, &r);
 	count_covered(x);
 	if (x->model)
 		json_release(&j);
@@ -94,12 +94,12 @@ void gateway_forget(struct gateway *x)
 	loop_timer_cancel(x->loop, &x->tick);
 	mask_stream_release(&x->masked);
 	x->masked.places = 0;
-	model_free(x->model);
+	llm_call_free(x->model);
 	x->model = NULL;
 	x->mask = NULL;
 	x->rule = NULL;
 	x->method = x->path = x->query = NULL;
-	x->aim.host[0] = '\0';
+	x->endpoint.host[0] = '\0';
 	x->reason[0] = '\0';
 	x->use.names[0] = '\0';
 	x->use.misused = x->use.more = false;
@@ -124,7 +124,7 @@ void gateway_done(struct gateway *x)
 	gateway_record(x);
 	if (x->up && x->up_keep && x->out.done && x->up->stream.out.len == 0) {
 		x->up->served++;
-		upstreams_keep(x->guest->upstreams, x->up);
+		idle_conns_keep(x->session->upstreams, x->up);
 		x->up = NULL;
 	}
 	gateway_drop_server(x);
@@ -146,14 +146,14 @@ void gateway_note(struct gateway *x, const char *reason)
 
 static void give_up(struct gateway *x, int status, bool denied, const char *reason)
 {
-	struct buf b = BUF_INIT(REFUSAL_MAX);
-	struct refusal r = { .status = status,
-			     .denied = denied,
-			     .reason = x->reason,
-			     .rule = denied && x->rule ? x->rule->name : NULL,
-			     .json = x->r.headers_n > 0 &&
-				     refusal_wants_json(x->r.headers, x->r.headers_n),
-			     .bodiless = x->r.method == HTTP1_HEAD };
+	struct buf b = BUF_INIT(DENY_PAGE_MAX);
+	struct deny_page r = { .status = status,
+			       .denied = denied,
+			       .reason = x->reason,
+			       .rule = denied && x->rule ? x->rule->name : NULL,
+			       .json = x->r.headers_n > 0 &&
+				       deny_page_wants_json(x->r.headers, x->r.headers_n),
+			       .bodiless = x->r.method == HTTP1_HEAD };
 
 	if (reason != x->reason)
 		gateway_note(x, reason);
@@ -169,7 +169,7 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 	x->status = status;
 	x->cell_keep = x->r.keep_alive && x->out.done && x->r.minor > 0;
 	r.close = !x->cell_keep;
-	refusal_write(&b, &r);
+	deny_page_write(&b, &r);
 	stream_add(&x->cell, b.data, b.len);
 	buf_release(&b);
 	gateway_done(x);
@@ -188,7 +188,7 @@ void gateway_fail(struct gateway *x, int status, const char *reason)
 bool gateway_ask(struct gateway *x)
 {
 	static struct http1_header judged[HTTP1_HEADERS_MAX]; /* large, and of no use after this */
-	struct policy_target to = aim_target(&x->aim);
+	struct policy_target to = endpoint_target(&x->endpoint);
 	struct policy_request q = { .tls = x->tls,
 				    .method = x->method,
 				    .path = x->path,
@@ -198,7 +198,7 @@ bool gateway_ask(struct gateway *x)
 				    .websocket = x->r.upgrade_websocket };
 	struct policy_answer a = { 0 };
 
-	policy_ask(x->guest->policy, &to, &q, &a);
+	policy_ask(x->session->policy, &to, &q, &a);
 	x->rule = a.rule;
 	x->looks = a.looks;
 	x->allowed = a.verdict == POLICY_PERMIT;
@@ -211,20 +211,20 @@ uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want)
 {
 	const char *why;
 
-	return limits_left(x->guest, x->rule, way, want, &why);
+	return limits_left(x->session, x->rule, way, want, &why);
 }
 
 void gateway_count(struct gateway *x, enum used_way way, uint64_t n)
 {
 	*(way == USED_OUT ? &x->bytes_out : &x->bytes_in) += n;
-	limits_moved(x->guest, x->rule, way, n);
-	share_turn_moved(x->guest, n);
+	limits_moved(x->session, x->rule, way, n);
+	share_turn_moved(x->session, n);
 }
 
 void gateway_spent(struct gateway *x, enum used_way way)
 {
 	const char *why;
 
-	(void)limits_left(x->guest, x->rule, way, 1, &why);
+	(void)limits_left(x->session, x->rule, way, 1, &why);
 	gateway_deny(x, 403, why);
 }

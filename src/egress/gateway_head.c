@@ -9,7 +9,7 @@
 
 #include "gateway_inside.h"
 #include "hop.h"
-#include "model.h"
+#include "llm_call.h"
 #include "rename.h"
 
 #define VALUE_MAX ((size_t)FLOW_HEAD_MAX)
@@ -133,8 +133,8 @@ static int put_request_headers(struct gateway *x, const char **ret_why)
 
 		if (!goes_on(x, &h, h.at[i].name))
 			continue;
-		n = secrets_header(x->guest->secrets, &x->use, h.at[i].name, h.at[i].value, changed,
-				   sizeof(changed));
+		n = secrets_header(x->session->secrets, &x->use, h.at[i].name, h.at[i].value,
+				   changed, sizeof(changed));
 		*ret_why = "a header with a secret in it is too long, or no header";
 		if (n < 0)
 			explicit_bzero(changed, sizeof(changed));
@@ -152,7 +152,7 @@ static int put_set_headers(struct gateway *x, const char **ret_why)
 	static struct err e;
 
 	for (size_t i = 0; x->rule && i < x->rule->nset; i++) {
-		int n = secrets_expand(x->guest->secrets, &x->use, x->rule->set[i].value, value,
+		int n = secrets_expand(x->session->secrets, &x->use, x->rule->set[i].value, value,
 				       sizeof(value), &e);
 
 		*ret_why = e.msg;
@@ -182,10 +182,10 @@ static void put_request_framing(struct gateway *x)
 /* Whose address was used may be called by a name there; who is called by a name is called by it. */
 static void put_host(struct gateway *x)
 {
-	char host[AIM_HOST_MAX];
+	char host[ENDPOINT_HOST_MAX];
 
-	aim_host(&x->aim, x->tls, host);
-	if (!x->aim.host[0] && x->r.host.n > 0)
+	endpoint_host(&x->endpoint, x->tls, host);
+	if (!x->endpoint.host[0] && x->r.host.n > 0)
 		put_header(&x->ask, span("Host"), x->r.host);
 	else
 		put_header(&x->ask, span("Host"), span(host));
@@ -214,7 +214,7 @@ static int write_request(struct gateway *x, const char **ret_why)
 	struct err e;
 
 	buf_clear(&x->ask);
-	x->ask.secret = secrets_mask(x->guest->secrets) != NULL;
+	x->ask.secret = secrets_mask(x->session->secrets) != NULL;
 	x->ask.cap = (size_t)4 * FLOW_HEAD_MAX + x->collected.len;
 	buf_put_text(&x->ask, x->method);
 	buf_put_text(&x->ask, " ");

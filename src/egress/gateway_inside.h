@@ -11,9 +11,9 @@
 #include "buf.h"
 #include "chunk.h"
 #include "gateway.h"
-#include "guest_limits.h"
+#include "session_limits.h"
 #include "secrets.h"
-#include "upstreams.h"
+#include "idle_conns.h"
 #include "ws_walk.h"
 
 #define GATEWAY_HEAD_MS 30000	 /* to receive a whole head, from its first byte */
@@ -55,7 +55,7 @@ struct gateway_body {
 
 struct gateway {
 	struct flow *flow;
-	struct guest *guest;
+	struct egress_session *session;
 	struct loop *loop;
 	struct stream cell;
 	struct upstream *up; /* owned; NULL: none */
@@ -74,7 +74,7 @@ struct gateway {
 	struct buf head; /* its head; what follows points into it */
 	struct http1_request r;
 	uint64_t start_ns;
-	struct aim aim;
+	struct endpoint endpoint;
 	struct buf text; /* method, path, query: NUL-terminated, one behind the other */
 	const char *method, *path, *query;
 	const struct policy_rule *rule;
@@ -98,7 +98,7 @@ struct gateway {
 	unsigned interim;
 	int status;
 	uint64_t bytes_out, bytes_in;
-	struct model *model;
+	struct llm_call *model;
 	const struct mask *mask; /* NULL: there is nothing to find in the answer */
 	struct mask_stream masked;
 	struct loop_timer tick; /* while something is held back */
@@ -156,7 +156,7 @@ void gateway_body_frame(struct gateway *x);
 /* Each moves what it can. True if anything moved or changed. */
 bool gateway_body_out(struct gateway *x);
 bool gateway_body_in(struct gateway *x);
-/* So many bytes are masked: they count in the guest's share of this turn. */
+/* So many bytes are masked: they count in the session's share of this turn. */
 void gateway_masked(struct gateway *x, size_t n);
 /* gateway_splice.c: does the answer's body go on without being read here? Then gateway_splice()
  * moves what it can, and says how much. */

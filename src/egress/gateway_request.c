@@ -11,12 +11,12 @@
 
 #include "clock.h"
 #include "gateway_inside.h"
-#include "model.h"
+#include "llm_call.h"
 #include "path.h"
 
 /* ---- who it is for */
 
-static int aim_of_proxy(struct gateway *x, const char **ret_why)
+static int endpoint_of_proxy(struct gateway *x, const char **ret_why)
 {
 	const struct http1_request *r = &x->r;
 
@@ -24,21 +24,21 @@ static int aim_of_proxy(struct gateway *x, const char **ret_why)
 		   "http://";
 	if (r->form != HTTP1_ABSOLUTE || strncasecmp(r->target.p, "http://", 7) != 0)
 		return -1;
-	if (aim_read(x->guest, r->authority, 80, &x->aim, ret_why) < 0)
+	if (endpoint_read(x->session, r->authority, 80, &x->endpoint, ret_why) < 0)
 		return -1;
 	*ret_why = "this address stands for no name any more, or never did: ask the resolver";
-	return x->aim.nowhere ? -1 : 0;
+	return x->endpoint.nowhere ? -1 : 0;
 }
 
 /* A connection to a name is for that name; one to an address may name whom it likes there, and the
  * policy sees the address. */
-static int aim_of_flow(struct gateway *x, const char **ret_why)
+static int endpoint_of_flow(struct gateway *x, const char **ret_why)
 {
 	const struct http1_request *r = &x->r;
-	struct aim named;
+	struct endpoint named;
 	bool ported;
 
-	x->aim = x->flow->aim;
+	x->endpoint = x->flow->endpoint;
 	*ret_why = "CONNECT is for the proxy only";
 	if (r->form == HTTP1_AUTHORITY)
 		return -1;
@@ -48,11 +48,11 @@ static int aim_of_flow(struct gateway *x, const char **ret_why)
 		return -1;
 	if (r->host.n == 0) /* HTTP/1.0 */
 		return 0;
-	if (aim_read(x->guest, r->host, x->aim.port, &named, ret_why) < 0)
+	if (endpoint_read(x->session, r->host, x->endpoint.port, &named, ret_why) < 0)
 		return -1;
-	ported = named.port == x->aim.port;
+	ported = named.port == x->endpoint.port;
 	*ret_why = "the host of the request is not that of the connection";
-	return ported && (!x->aim.host[0] || aim_same(&named, &x->aim)) ? 0 : -1;
+	return ported && (!x->endpoint.host[0] || endpoint_same(&named, &x->endpoint)) ? 0 : -1;
 }
 
 /* ---- what it is */
@@ -104,16 +104,16 @@ static bool is_refused_flow(struct gateway *x)
 static bool is_within_limits(struct gateway *x)
 {
 	uint64_t max = x->rule ? x->rule->limits.body_bytes : 0;
-	uint64_t all = policy_limits(x->guest->policy)->body_bytes;
+	uint64_t all = policy_limits(x->session->policy)->body_bytes;
 	const char *why;
 
 	if (all > 0 && (max == 0 || all < max))
 		max = all;
-	if (!flow_count_by(x->flow, x->rule, &why) || !limits_request(x->guest, x->rule, &why)) {
+	if (!flow_count_by(x->flow, x->rule, &why) || !limits_request(x->session, x->rule, &why)) {
 		gateway_deny(x, 429, why);
 		return false;
 	}
-	if (!limits_any_left(x->guest, x->rule, &why)) {
+	if (!limits_any_left(x->session, x->rule, &why)) {
 		gateway_deny(x, 403, why);
 		return false;
 	}
@@ -151,26 +151,27 @@ static bool is_retriable(const struct gateway *x)
 /* A name that the program says over a connection to an address. */
 static void know_by_name(struct gateway *x, const char *host)
 {
-	struct policy_target to = aim_target(&x->aim);
+	struct policy_target to = endpoint_target(&x->endpoint);
 
 	to.host = host;
-	if (host[0] && secrets_known_also(x->guest->secrets, x->guest->policy, &x->guest->sent, &to,
-					  &x->known))
+	if (host[0] && secrets_known_also(x->session->secrets, x->session->policy,
+					  &x->session->sent, &to, &x->known))
 		x->knows = true;
 }
 
 void gateway_know(struct gateway *x)
 {
-	struct policy_target to = aim_target(&x->aim);
-	struct aim named = { 0 };
+	struct policy_target to = endpoint_target(&x->endpoint);
+	struct endpoint named = { 0 };
 	const char *why;
 
-	x->knows = secrets_known_there(x->guest->secrets, x->guest->policy, &x->guest->sent, &to,
-				       &x->known);
-	if (x->aim.host[0])
+	x->knows = secrets_known_there(x->session->secrets, x->session->policy, &x->session->sent,
+				       &to, &x->known);
+	if (x->endpoint.host[0])
 		return;
 	know_by_name(x, x->flow->sni);
-	if (x->r.host.n > 0 && aim_read(x->guest, x->r.host, x->aim.port, &named, &why) == 0)
+	if (x->r.host.n > 0 &&
+	    endpoint_read(x->session, x->r.host, x->endpoint.port, &named, &why) == 0)
 		know_by_name(x, named.host);
 }
 
@@ -178,7 +179,7 @@ static void use_secrets(struct gateway *x)
 {
 	struct http1_span type = { 0 };
 
-	x->use = (struct secrets_use){ .host = x->aim.host,
+	x->use = (struct secrets_use){ .host = x->endpoint.host,
 				       .method = x->method,
 				       .path = x->path,
 				       .rule = x->rule,
@@ -189,7 +190,7 @@ static void use_secrets(struct gateway *x)
 	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
 	x->collects = x->tls && !x->out.done &&
 		      (x->r.framing != HTTP1_LENGTH || x->r.content_length <= SECRETS_BODY_MAX) &&
-		      secrets_wants_body(x->guest->secrets, &x->use, type);
+		      secrets_wants_body(x->session->secrets, &x->use, type);
 }
 
 /* The head for the server is written when all is known that it says. */
@@ -201,8 +202,8 @@ static void send_on(struct gateway *x)
 		gateway_fail(x, 400, why);
 		return;
 	}
-	if (x->use.names[0] && x->aim.host[0])
-		sent_add(&x->guest->sent, x->aim.host, x->use.names);
+	if (x->use.names[0] && x->endpoint.host[0])
+		sent_add(&x->session->sent, x->endpoint.host, x->use.names);
 	x->retriable = is_retriable(x);
 	gateway_dial(x, false);
 }
@@ -212,7 +213,7 @@ static void proceed(struct gateway *x)
 	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 	if (x->rule && x->rule->class == POLICY_MODEL)
-		x->model = model_new(x->path, x->rule->prompts);
+		x->model = llm_call_new(x->path, x->rule->prompts);
 	use_secrets(x);
 	if (!x->collects) {
 		send_on(x);
@@ -231,7 +232,7 @@ static int take_head(struct gateway *x, size_t n, struct http1_fault *fault)
 
 	x->asked = true;
 	x->start_ns = loop_now_ns(x->loop);
-	x->aim = x->flow->aim;
+	x->endpoint = x->flow->endpoint;
 	x->out = x->in = (struct gateway_body){ 0 };
 	x->r.headers_n = 0;
 	x->r.keep_alive = false;
@@ -270,7 +271,7 @@ void gateway_request(struct gateway *x, size_t n)
 		gateway_deny(x, 403, x->flow->answer.reason);
 		return;
 	}
-	if ((x->flow->door ? aim_of_proxy(x, &why) : aim_of_flow(x, &why)) < 0) {
+	if ((x->flow->door ? endpoint_of_proxy(x, &why) : endpoint_of_flow(x, &why)) < 0) {
 		x->r.keep_alive = false;
 		gateway_deny(x, x->r.form == HTTP1_AUTHORITY ? 400 : 403, why);
 		return;
@@ -334,7 +335,7 @@ static int collect_more(struct gateway *x)
 			b->left -= data.n;
 		b->done = b->framing == HTTP1_LENGTH && b->left == 0;
 		fifo_consume(in, data.n);
-		share_turn_moved(x->guest, data.n);
+		share_turn_moved(x->session, data.n);
 	}
 	return b->done ? 1 : 0;
 }
@@ -348,7 +349,7 @@ static bool put_secrets(struct gateway *x)
 	int n, added;
 
 	(void)http1_find(x->r.headers, x->r.headers_n, "content-type", &type);
-	n = secrets_body(x->guest->secrets, &x->use, type, x->collected.data, x->collected.len,
+	n = secrets_body(x->session->secrets, &x->use, type, x->collected.data, x->collected.len,
 			 &changed);
 	if (n <= 0 || !changed)
 		return true;
@@ -374,9 +375,9 @@ void gateway_collect(struct gateway *x)
 		gateway_fail(x, 400, "the body of the request is malformed, or too long");
 		return;
 	}
-	share_turn_moved(x->guest, BODY_WEIGHT * x->collected.len);
+	share_turn_moved(x->session, BODY_WEIGHT * x->collected.len);
 	if (x->model && x->collected.len > 0)
-		model_request(x->model, x->collected.data, x->collected.len);
+		llm_call_request(x->model, x->collected.data, x->collected.len);
 	if (got == 1 && !put_secrets(x))
 		gateway_fail(x, 503, "memory is short");
 	else

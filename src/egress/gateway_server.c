@@ -10,10 +10,11 @@ static void make_key(const struct gateway *x, struct upstream_key *ret)
 {
 	char name[HOST_MAX];
 
-	*ret = (struct upstream_key){
-		.tls = x->tls, .by_ip = !x->aim.host[0], .ip = x->aim.ip, .port = x->aim.port
-	};
-	aim_name(&x->aim, name);
+	*ret = (struct upstream_key){ .tls = x->tls,
+				      .by_ip = !x->endpoint.host[0],
+				      .ip = x->endpoint.ip,
+				      .port = x->endpoint.port };
+	endpoint_name(&x->endpoint, name);
 	/* An address may be called by a name: the certificate must be for that. */
 	if (ret->by_ip && x->tls && x->flow->sni[0])
 		memcpy(ret->host, x->flow->sni, sizeof(ret->host));
@@ -32,7 +33,7 @@ static void send_head(struct gateway *x)
 	}
 	if (x->use.names[0]) { /* the server can be reached by its address, too */
 		ip_format(&x->up->at, at);
-		sent_add(&x->guest->sent, at, x->use.names);
+		sent_add(&x->session->sent, at, x->use.names);
 	}
 	x->state = GATEWAY_EXCHANGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
@@ -65,7 +66,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	}
 	stream_tell(&x->up->stream, gateway_ready, x);
 	if (x->tls &&
-	    stream_secure(&x->up->stream, x->guest->egress->upstream, key.host, &failed) < 0)
+	    stream_secure(&x->up->stream, x->session->egress->upstream, key.host, &failed) < 0)
 		gateway_fail(x, 502, failed.msg);
 	else
 		gateway_wait(x, GATEWAY_SHAKE_MS);
@@ -73,13 +74,13 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 
 void gateway_dial(struct gateway *x, bool fresh)
 {
-	struct policy_target to = aim_target(&x->aim);
+	struct policy_target to = endpoint_target(&x->endpoint);
 	struct upstream_key key;
 
 	make_key(x, &key);
 	if (!fresh)
-		x->up = upstreams_take(x->guest->upstreams, &key,
-				       x->retriable ? 0 : GATEWAY_YOUNG_MS * CLOCK_MS);
+		x->up = idle_conns_take(x->session->upstreams, &key,
+					x->retriable ? 0 : GATEWAY_YOUNG_MS * CLOCK_MS);
 	if (x->up) {
 		stream_tell(&x->up->stream, gateway_ready, x);
 		send_head(x);
@@ -88,7 +89,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 	x->state = GATEWAY_DIAL;
 	gateway_wait(x, GATEWAY_ANSWER_MS); /* it has a time of its own */
 	x->outbound = (struct outbound){ .done = on_connected, .arg = x };
-	outbound_start(x->guest, &to, &x->outbound);
+	outbound_start(x->session, &to, &x->outbound);
 }
 
 bool gateway_dialed(struct gateway *x)
@@ -99,7 +100,7 @@ bool gateway_dialed(struct gateway *x)
 
 	if (!x->up)
 		return false;
-	if (x->tls && !share_turn_shake(x->guest)) {
+	if (x->tls && !share_turn_shake(x->session)) {
 		gateway_later(x); /* others first */
 		return false;
 	}
@@ -129,7 +130,7 @@ void gateway_lost(struct gateway *x)
 		gateway_dial(x, true);
 		return;
 	}
-	aim_name(&x->aim, name);
+	endpoint_name(&x->endpoint, name);
 	(void)snprintf(why, sizeof(why), "%s closed the connection before its answer was complete",
 		       name);
 	gateway_fail(x, 502, why);

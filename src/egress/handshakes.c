@@ -5,10 +5,10 @@
 
 #include "clock.h"
 #include "flow_inside.h"
-#include "mint.h"
+#include "leaf_certs.h"
 
-#define TURN_MAX 4  /* handshakes in a turn of the loop: about 2 ms */
-#define GUEST_MAX 2 /* of one session */
+#define TURN_MAX 4    /* handshakes in a turn of the loop: about 2 ms */
+#define SESSION_MAX 2 /* of one session */
 /* Certificates for new names, of one session: so many at once, and so many a second. */
 #define NAMES_BURST 64
 #define NAMES_PER_S 20
@@ -28,14 +28,14 @@ static struct flow *flow_of(struct fair_item *i)
 }
 
 /* When the bucket will be full again says how full it is. */
-static bool has_name(const struct guest *g, uint64_t now)
+static bool has_name(const struct egress_session *g, uint64_t now)
 {
 	uint64_t span = NAMES_BURST * (1000 / NAMES_PER_S) * CLOCK_MS;
 
 	return g->names_full_ns < now + span;
 }
 
-static void take_name(struct guest *g, uint64_t now)
+static void take_name(struct egress_session *g, uint64_t now)
 {
 	if (g->names_full_ns < now)
 		g->names_full_ns = now;
@@ -46,14 +46,14 @@ static bool is_known(const struct flow *f)
 {
 	char name[HOST_MAX];
 
-	return mint_knows(f->guest->egress->mint, flow_certified(f, name));
+	return leaf_certs_knows(f->session->egress->mint, flow_certified(f, name));
 }
 
 static bool may_begin(struct fair_item *i)
 {
 	const struct flow *f = flow_of(i);
 
-	return has_name(f->guest, loop_now_ns(f->guest->egress->loop)) || is_known(f);
+	return has_name(f->session, loop_now_ns(f->session->egress->loop)) || is_known(f);
 }
 
 static void run(struct handshakes *h)
@@ -63,12 +63,12 @@ static void run(struct handshakes *h)
 
 	h->turns++;
 	while (n < TURN_MAX) {
-		struct fair_item *i = fair_take(&h->queue, h->turns, GUEST_MAX);
+		struct fair_item *i = fair_take(&h->queue, h->turns, SESSION_MAX);
 
 		if (i == NULL)
 			break;
 		if (!is_known(flow_of(i)))
-			take_name(flow_of(i)->guest, loop_now_ns(l));
+			take_name(flow_of(i)->session, loop_now_ns(l));
 		flow_handshake(flow_of(i)); /* may end it */
 		n++;
 	}
@@ -105,14 +105,14 @@ struct handshakes *handshakes_new(struct egress *e)
 
 void handshakes_wait(struct flow *f)
 {
-	struct handshakes *h = f->guest->egress->handshakes;
+	struct handshakes *h = f->session->egress->handshakes;
 
-	fair_add(&h->queue, &f->guest->share->shakes, &f->guest->shakes, &f->shake);
+	fair_add(&h->queue, &f->session->share->shakes, &f->session->shakes, &f->shake);
 	loop_defer(h->egress->loop, &h->task);
 }
 
 void handshakes_drop(struct flow *f)
 {
 	if (f->shake.group != NULL)
-		fair_drop(&f->guest->egress->handshakes->queue, &f->shake);
+		fair_drop(&f->session->egress->handshakes->queue, &f->shake);
 }

@@ -6,7 +6,7 @@
  * names that have none in the cache have a rate for each session. */
 #pragma once
 
-#include "guest.h"
+#include "egress_session.h"
 
 struct flow;
 struct handshakes;

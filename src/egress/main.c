@@ -2,7 +2,7 @@
  *
  * It is started with everything it may use: the channel to whoever decides, the node's resolver
  * settings, the authorities that servers are verified by, and the authority that cells trust. It
- * reads them, gives up all files, and serves: names, connections and requests of its guests, each
+ * reads them, gives up all files, and serves: names, connections and requests of its sessions, each
  * by its own policy. If it dies, cells have no way out until it is back. */
 #include <fcntl.h>
 #include <signal.h>
@@ -13,17 +13,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "authority_out.h"
-#include "channel_c.h"
+#include "ca_create.h"
+#include "control_channel.h"
 #include "confine_egress.h"
 #include "fd_std.h"
 #include "log.h"
 #include "handshakes.h"
-#include "mint.h"
+#include "leaf_certs.h"
 #include "resolver.h"
 #include "secrets.h"
-#include "serve_msg.h"
-#include "text_file.h"
+#include "supervisor_msg.h"
+#include "read_file.h"
 #include "tls.h"
 
 static bool is_open(int fd)
@@ -34,7 +34,7 @@ static bool is_open(int fd)
 /* "" for one that lacks. */
 static char *read_given(int fd)
 {
-	char *text = is_open(fd) ? text_file_read(fd, TEXT_FILE_MAX) : strdup("");
+	char *text = is_open(fd) ? read_file(fd, READ_FILE_MAX) : strdup("");
 
 	fd_close(fd);
 	return text;
@@ -80,7 +80,7 @@ static int open_mint(struct egress *g, struct err *e)
 	char *pem = read_given(EGRESS_FD_AUTHORITY);
 
 	(void)err_set(e, ERR_INVALID, "authority: unreadable");
-	g->mint = pem == NULL ? NULL : mint_new(pem, e);
+	g->mint = pem == NULL ? NULL : leaf_certs_new(pem, e);
 	if (pem != NULL)
 		explicit_bzero(pem, strlen(pem));
 	free(pem);
@@ -110,7 +110,7 @@ static int start(struct egress *g, struct err *e)
 	g->handshakes = handshakes_new(g);
 	if (g->handshakes == NULL)
 		return err_set(e, ERR_SYSTEM, "memory is short");
-	g->channel = channel_c_new(g, sock, control, e);
+	g->channel = control_channel_new(g, sock, control, e);
 	return g->channel == NULL ? -1 : confine_egress(e);
 }
 
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 
 	fd_std_fill();
 	if (argc == 2 && strcmp(argv[1], "--make-authority") == 0)
-		return authority_out();
+		return ca_create();
 	if (argc == 2)
 		set_log(argv[1]);
 	(void)prctl(PR_SET_NAME, "cordon-egress", 0, 0, 0); /* started by descriptor, it has none */

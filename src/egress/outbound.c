@@ -29,7 +29,7 @@
 #define STAGGER_NS (250 * CLOCK_MS)
 #define LIFE_MS 10000
 
-struct attempt {
+struct access_record {
 	struct outbound_call *call;
 	int fd; /* owned; -1: none */
 	struct ip ip;
@@ -37,7 +37,7 @@ struct attempt {
 };
 
 struct outbound_call {
-	struct guest *guest;
+	struct egress_session *session;
 	struct outbound *out;
 	char host[HOST_MAX]; /* that is looked up; "": an address was given */
 	uint16_t port;
@@ -47,21 +47,21 @@ struct outbound_call {
 	struct lookup lookup;
 	struct ip ips[RESOLVER_ADDRESSES_MAX];
 	size_t nips, next, trying;
-	struct attempt attempts[RESOLVER_ADDRESSES_MAX];
-	struct attempt *winner;	   /* talks to the proxy */
-	struct err denied, failed; /* the last of each; code ERR_NONE: none */
+	struct access_record attempts[RESOLVER_ADDRESSES_MAX];
+	struct access_record *winner; /* talks to the proxy */
+	struct err denied, failed;    /* the last of each; code ERR_NONE: none */
 	struct loop_timer stagger;
 	struct loop_task begin;
 };
 
 static struct loop *loop_of(const struct outbound_call *c)
 {
-	return c->guest->egress->loop;
+	return c->session->egress->loop;
 }
 
 /* ---- the end */
 
-static void drop(struct attempt *a)
+static void drop(struct access_record *a)
 {
 	if (a->fd < 0)
 		return;
@@ -122,7 +122,7 @@ static void give_up(struct outbound_call *c)
 	}
 }
 
-static void succeed(struct outbound_call *c, struct attempt *a)
+static void succeed(struct outbound_call *c, struct access_record *a)
 {
 	struct outbound *o = c->out;
 
@@ -139,7 +139,7 @@ static void succeed(struct outbound_call *c, struct attempt *a)
 static struct outbound_judge judge_of(const struct outbound_call *c)
 {
 	return (struct outbound_judge){
-		.policy = c->guest->policy, .host = c->host, .port = c->port, .below = c->below
+		.policy = c->session->policy, .host = c->host, .port = c->port, .below = c->below
 	};
 }
 
@@ -159,7 +159,7 @@ static void note_failure(struct outbound_call *c, const struct ip *ip, int sys)
 static void on_attempt(struct loop_fd *f, uint32_t events);
 
 /* 0: under way. -1: errno. */
-static int begin_attempt(struct outbound_call *c, struct attempt *a)
+static int begin_attempt(struct outbound_call *c, struct access_record *a)
 {
 	struct sockaddr_storage to;
 	socklen_t n = ip_to_sockaddr(&a->ip, c->port, &to);
@@ -183,12 +183,12 @@ static void try_next(struct outbound_call *c)
 	const struct outbound_judge judge = judge_of(c);
 
 	while (c->next < c->nips) {
-		struct attempt *a = &c->attempts[c->next];
+		struct access_record *a = &c->attempts[c->next];
 
-		*a = (struct attempt){ .call = c,
-				       .fd = -1,
-				       .ip = c->ips[c->next++],
-				       .on_fd = { .fd = -1, .ready = on_attempt, .arg = a } };
+		*a = (struct access_record){ .call = c,
+					     .fd = -1,
+					     .ip = c->ips[c->next++],
+					     .on_fd = { .fd = -1, .ready = on_attempt, .arg = a } };
 		if (!outbound_judge(&judge, &a->ip, &c->denied))
 			continue;
 		if (begin_attempt(c, a) < 0) {
@@ -226,7 +226,7 @@ static void talk_socks(struct outbound_call *c)
 	}
 }
 
-static void win(struct outbound_call *c, struct attempt *a)
+static void win(struct outbound_call *c, struct access_record *a)
 {
 	loop_timer_cancel(loop_of(c), &c->stagger);
 	for (size_t i = 0; i < c->next; i++) {
@@ -243,7 +243,7 @@ static void win(struct outbound_call *c, struct attempt *a)
 
 static void on_attempt(struct loop_fd *f, uint32_t events)
 {
-	struct attempt *a = f->arg;
+	struct access_record *a = f->arg;
 	struct outbound_call *c = a->call;
 	const struct outbound_judge judge = judge_of(c);
 	socklen_t n = sizeof(int);
@@ -293,14 +293,14 @@ static void on_begin(struct loop_task *t)
 	if (c->failed.code != ERR_NONE || c->denied.code != ERR_NONE)
 		give_up(c);
 	else if (c->host[0] != '\0')
-		resolver_lookup(c->guest->egress->resolver, c->host, &c->lookup);
+		resolver_lookup(c->session->egress->resolver, c->host, &c->lookup);
 	else
 		try_next(c);
 }
 
 /* Where to: a name, or an address that was written as one. */
-static void aim(struct outbound_call *c, const char *host, const struct ip *ip, uint16_t port,
-		enum policy_layer below)
+static void endpoint(struct outbound_call *c, const char *host, const struct ip *ip, uint16_t port,
+		     enum policy_layer below)
 {
 	c->port = port;
 	c->below = below;
@@ -314,7 +314,7 @@ static void aim(struct outbound_call *c, const char *host, const struct ip *ip, 
 
 /* The proxy connects for us, from wherever it is: an address that we may not reach it may not be
  * asked for, either. */
-static void aim_at_proxy(struct outbound_call *c, const struct policy_proxy *proxy,
+static void set_proxy_endpoint(struct outbound_call *c, const struct policy_proxy *proxy,
 			 const struct policy_target *to)
 {
 	const struct outbound_judge judge = judge_of(c); /* its rules were asked already */
@@ -323,17 +323,17 @@ static void aim_at_proxy(struct outbound_call *c, const struct policy_proxy *pro
 		return;
 	c->proxied = true;
 	if (outbound_socks_init(&c->socks, proxy, to, &c->failed) == 0)
-		aim(c, proxy->host, NULL, proxy->port, proxy->layer);
+		endpoint(c, proxy->host, NULL, proxy->port, proxy->layer);
 }
 
-void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o)
+void outbound_start(struct egress_session *g, const struct policy_target *to, struct outbound *o)
 {
 	const struct policy_proxy *proxy = policy_proxy(g->policy);
 	struct outbound_call *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		abort(); /* as the loop does: a call that never ends helps nobody */
-	c->guest = g;
+	c->session = g;
 	c->out = o;
 	for (size_t i = 0; i < COUNT(c->attempts); i++)
 		c->attempts[i].fd = c->attempts[i].on_fd.fd = -1;
@@ -342,9 +342,9 @@ void outbound_start(struct guest *g, const struct policy_target *to, struct outb
 	c->begin = (struct loop_task){ .run = on_begin, .arg = c };
 	o->call = c;
 	if (proxy && proxy->host)
-		aim_at_proxy(c, proxy, to);
+		set_proxy_endpoint(c, proxy, to);
 	else
-		aim(c, to->host, &to->ip, to->port, to->host ? POLICY_LAYERS : POLICY_NODE);
+		endpoint(c, to->host, &to->ip, to->port, to->host ? POLICY_LAYERS : POLICY_NODE);
 	o->connected = false;
 	o->end.on_done = on_end;
 	o->end.arg = o;
@@ -363,8 +363,8 @@ void outbound_cancel(struct outbound *o)
 	o->connected = false;
 }
 
-bool outbound_complies(const struct guest *g, const struct policy_target *to, const struct ip *at,
-		       struct err *ret_why)
+bool outbound_complies(const struct egress_session *g, const struct policy_target *to,
+		       const struct ip *at, struct err *ret_why)
 {
 	const struct policy_proxy *proxy = policy_proxy(g->policy);
 	struct outbound_judge judge = { .policy = g->policy,

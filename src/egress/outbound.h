@@ -3,7 +3,7 @@
 #pragma once
 
 #include "completion.h"
-#include "guest.h"
+#include "egress_session.h"
 
 struct outbound_call;
 
@@ -26,9 +26,9 @@ struct outbound {
  * apart. 10 s in all. Through the policy's SOCKS5 proxy, if it has one: then the proxy resolves.
  * done comes once, later, never from inside, unless it is cancelled; whatever it is called with,
  * nothing is under way any more then, and the outbound may be started again or freed. */
-void outbound_start(struct guest *g, const struct policy_target *to, struct outbound *o);
+void outbound_start(struct egress_session *g, const struct policy_target *to, struct outbound *o);
 /* At any time, also if nothing is under way. */
 void outbound_cancel(struct outbound *o);
 /* Might a connection that was made to this address be made by the policy of now? False, and why. */
-bool outbound_complies(const struct guest *g, const struct policy_target *to, const struct ip *at,
-		       struct err *ret_why) MUST_USE;
+bool outbound_complies(const struct egress_session *g, const struct policy_target *to,
+		       const struct ip *at, struct err *ret_why) MUST_USE;

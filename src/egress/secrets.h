@@ -1,4 +1,5 @@
-/* secrets.h - the secrets of one guest, and where each may go. Pure but for the clock it is given.
+/* secrets.h - the secrets of one session, and where each may go. Pure but for the clock it is
+ * given.
  *
  * The cell holds placeholders. For a request over verified TLS to a host, method and path that a
  * secret is bound to, its placeholder is replaced; anywhere else it stays what it is: worthless. */

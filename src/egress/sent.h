@@ -1,4 +1,4 @@
-/* sent.h - which secrets were put into requests of a guest, and to which hosts and
+/* sent.h - which secrets were put into requests of a session, and to which hosts and
  * addresses. Pure.
  *
  * A server that was sent a value can know it until the session ends, also when no rule sends it

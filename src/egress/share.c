@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "fd_reserve.h"
-#include "guest.h"
+#include "egress_session.h"
 
 #define FIXED_FDS 128U	     /* log, channels, names, the loop */
 #define LOOKUP_FDS 640U	     /* two queries for each of as many as there may be (resolver.c) */
-#define KEPT_FDS (64U * 6U)  /* for guests that hold none */
+#define KEPT_FDS (64U * 6U)  /* for sessions that hold none */
 #define LEAST_FDS (16U * 6U) /* whatever the limit is */
 
 unsigned share_fds_of(uint64_t limit)
@@ -34,7 +34,7 @@ struct share *share_join(struct egress *e, const char *tenant)
 		s->next = e->shares;
 		e->shares = s;
 	}
-	s->guests++;
+	s->sessions++;
 	return s;
 }
 
@@ -42,7 +42,7 @@ void share_leave(struct egress *e, struct share *s)
 {
 	struct share **at = &e->shares;
 
-	if (s == NULL || --s->guests > 0)
+	if (s == NULL || --s->sessions > 0)
 		return;
 	while (*at != s)
 		at = &(*at)->next;
@@ -52,14 +52,14 @@ void share_leave(struct egress *e, struct share *s)
 
 /* ---- descriptors */
 
-bool share_take_fds(struct guest *g, unsigned n)
+bool share_take_fds(struct egress_session *g, unsigned n)
 {
 	struct egress *e = g->egress;
-	unsigned doors = 2 * e->nguests;
+	unsigned doors = 2 * e->nsessions;
 	unsigned used = e->fds + doors, left = used < e->fds_max ? e->fds_max - used : 0;
 	bool fits = n <= left && g->share->fds + n <= left;
 
-	/* One connection of a guest that has none; there are as many kept as that takes, and no
+	/* One connection of a session that has none; there are as many kept as that takes, and no
 	 * more. */
 	if (!fits && (g->fds > 0 || e->fds + doors + n > e->fds_max + KEPT_FDS))
 		return false;
@@ -69,14 +69,14 @@ bool share_take_fds(struct guest *g, unsigned n)
 	return true;
 }
 
-void share_give_fds(struct guest *g, unsigned n)
+void share_give_fds(struct egress_session *g, unsigned n)
 {
 	g->egress->fds -= n;
 	g->share->fds -= n;
 	g->fds -= n;
 }
 
-bool share_memory(struct guest *g, size_t before, size_t now)
+bool share_memory(struct egress_session *g, size_t before, size_t now)
 {
 	g->memory += now - before;
 	g->share->memory += now - before;
@@ -86,7 +86,7 @@ bool share_memory(struct guest *g, size_t before, size_t now)
 
 /* ---- turns */
 
-static struct share_turn *now(struct share_turn *t, const struct guest *g)
+static struct share_turn *now(struct share_turn *t, const struct egress_session *g)
 {
 	uint64_t at = loop_now_ns(g->egress->loop);
 
@@ -100,7 +100,7 @@ static uint64_t under(uint64_t n, uint64_t max)
 	return n < max ? max - n : 0;
 }
 
-uint64_t share_turn_left(struct guest *g)
+uint64_t share_turn_left(struct egress_session *g)
 {
 	uint64_t own = under(now(&g->turn, g)->bytes, SHARE_TURN_BYTES);
 	uint64_t all = under(now(&g->share->turn, g)->bytes, SHARE_TENANT_BYTES);
@@ -108,13 +108,13 @@ uint64_t share_turn_left(struct guest *g)
 	return own < all ? own : all;
 }
 
-void share_turn_moved(struct guest *g, uint64_t n)
+void share_turn_moved(struct egress_session *g, uint64_t n)
 {
 	now(&g->turn, g)->bytes += n;
 	now(&g->share->turn, g)->bytes += n;
 }
 
-bool share_turn_accept(struct guest *g)
+bool share_turn_accept(struct egress_session *g)
 {
 	struct share_turn *own = now(&g->turn, g), *all = now(&g->share->turn, g);
 
@@ -125,7 +125,7 @@ bool share_turn_accept(struct guest *g)
 	return true;
 }
 
-bool share_turn_shake(struct guest *g)
+bool share_turn_shake(struct egress_session *g)
 {
 	struct share_turn *own = now(&g->turn, g), *all = now(&g->share->turn, g);
 

@@ -6,7 +6,7 @@
 
 #include "builtin_io.h"
 #include "builtin_table.h"
-#include "file_place.h"
+#include "file_resolve.h"
 #include "file_user.h"
 
 /* Which arguments are paths. */
@@ -65,13 +65,13 @@ static int run_one(const struct builtin *b, int argc, char **argv, struct err *e
 static int run(int argc, char **argv, struct err *e)
 {
 	if (argc >= 2 && strcmp(argv[0], "--within") == 0) {
-		if (file_place_restrict(argv[1], e) < 0)
+		if (file_resolve_restrict(argv[1], e) < 0)
 			return -1;
 		argc -= 2;
 		argv += 2;
 	}
 	if (argc >= 2 && strcmp(argv[0], "--without") == 0) {
-		if (file_place_forbid(argv[1], e) < 0)
+		if (file_resolve_forbid(argv[1], e) < 0)
 			return -1;
 		argc -= 2;
 		argv += 2;

@@ -1,8 +1,8 @@
 /* channel.h - channel B, PID 1's end: whole requests in, events out, and the next connection.
  *
  * Nothing here blocks. An event is taken by the kernel whole or not at all; what it does not take
- * is owed, and tell.c remembers it. When the other end is gone, the cell is over, unless it was
- * told to linger: then channel_is_open() is false until somebody connects. */
+ * is owed, and event_out.c remembers it. When the other end is gone, the cell is over, unless it
+ * was told to linger: then channel_is_open() is false until somebody connects. */
 #pragma once
 
 #include <poll.h>

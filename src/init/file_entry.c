@@ -7,7 +7,7 @@
 #include "builtin_io.h"
 #include "file_names.h"
 #include "file_path.h"
-#include "file_place.h"
+#include "file_resolve.h"
 #include "file_xattr.h"
 
 static uint8_t type_of(mode_t mode)
@@ -86,7 +86,7 @@ static int complete(struct file_msg *m, int dir, const char *name, int pinned, s
 
 		target[n > 0 ? n : 0] = '\0';
 		f->target = target;
-		led = file_place_follow(dir, name, resolved);
+		led = file_resolve_follow(dir, name, resolved);
 		if (led >= 0 && fstat(led, &st) == 0) {
 			f->resolved = resolved;
 			f->target_type = type = type_of(st.st_mode);

@@ -15,7 +15,7 @@
 #include "file_put.h"
 
 static struct source {
-	struct file_place place;
+	struct file_resolve place;
 	struct stat st;
 	int fd;
 } sources[BUILTIN_SOURCES_MAX];
@@ -23,7 +23,7 @@ static size_t count;
 
 static int open_source(const char *path, struct source *s, struct err *e)
 {
-	if (file_place_find(path, 0, &s->place, e) < 0)
+	if (file_resolve_find(path, 0, &s->place, e) < 0)
 		return -1;
 	s->fd = openat(s->place.dir, s->place.name,
 		       O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -64,7 +64,7 @@ static int remove_source(const struct source *s, const char *path, struct err *e
 
 /* Is it the name that the result has now? Then it is none of the sources any more, even if it was
  * written in place and is the same file still. */
-static bool is_result(const struct source *s, const struct file_place *result)
+static bool is_result(const struct source *s, const struct file_resolve *result)
 {
 	struct stat a, b;
 
@@ -76,7 +76,7 @@ int file_join(int argc, char **argv, struct err *e)
 {
 	static const struct file_xattr none;
 	struct file_put r = file_put_for_user(argv[0]);
-	FILE_PLACE p = FILE_PLACE_NONE;
+	FILE_PLACE p = FILE_RESOLVE_NONE;
 	int existed;
 
 	r.parents = true;

@@ -14,7 +14,7 @@
 #include "builtin_io.h"
 #include "builtin_table.h"
 #include "file_entry.h"
-#include "file_place.h"
+#include "file_resolve.h"
 #include "kernel.h"
 #include "units.h"
 
@@ -133,7 +133,7 @@ int file_list(int argc, char **argv, struct err *e)
 	if (units_count(argv[1], 1, BUILTIN_DEPTH_MAX, &w.depth, e) < 0 ||
 	    units_count(argv[2], 1, UINT32_MAX, &w.max, e) < 0)
 		return -1;
-	top = file_place_open(argv[0], true, real, e);
+	top = file_resolve_open(argv[0], true, real, e);
 	if (top < 0)
 		return -1;
 	errno = ENOTDIR;

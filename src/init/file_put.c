@@ -40,7 +40,7 @@ struct file_put file_put_for_user(const char *path)
 }
 
 /* What is there now, and may it be replaced? */
-static int look(const struct file_put *r, const struct file_place *p, struct old *ret,
+static int look(const struct file_put *r, const struct file_resolve *p, struct old *ret,
 		struct err *e)
 {
 	ret->exists = fstatat(p->dir, p->name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -57,7 +57,7 @@ static int look(const struct file_put *r, const struct file_place *p, struct old
 	return builtin_io_fail(e, "write", r->path);
 }
 
-static int open_stage(const struct file_put *r, const struct file_place *p, const struct old *old,
+static int open_stage(const struct file_put *r, const struct file_resolve *p, const struct old *old,
 		      struct file_stage *ret, struct err *e)
 {
 	OWN_FD tmp = -1;
@@ -101,7 +101,7 @@ static int dress(const struct file_put *r, const struct old *old, int fd, struct
 	return r->meta == NULL ? 0 : file_xattr_replace(fd, r->meta, r->path, e);
 }
 
-static int write_in_place(const struct file_put *r, const struct file_place *p,
+static int write_in_place(const struct file_put *r, const struct file_resolve *p,
 			  const struct file_stage *s, struct err *e)
 {
 	OWN_FD fd = openat(p->dir, p->name,
@@ -127,7 +127,7 @@ static int write_in_place(const struct file_put *r, const struct file_place *p,
 	return 0;
 }
 
-static int commit(const struct file_put *r, const struct file_place *p, struct file_stage *s,
+static int commit(const struct file_put *r, const struct file_resolve *p, struct file_stage *s,
 		  struct old *old, struct err *e)
 {
 	bool elsewhere = s->dir != p->dir; /* it cannot be linked here */
@@ -149,7 +149,7 @@ static int commit(const struct file_put *r, const struct file_place *p, struct f
 
 /* Punches a hole where there is nothing: the kernel tells of that as of a write. Where it cannot be
  * done, nobody is told. */
-static void feign_write(const struct file_place *p)
+static void feign_write(const struct file_resolve *p)
 {
 	OWN_FD fd =
 		openat(p->dir, p->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -162,7 +162,7 @@ static void feign_write(const struct file_place *p)
 
 static int stage_and_commit(const struct file_put *r,
 			    int (*fill)(struct file_stage *s, void *arg, struct err *e), void *arg,
-			    const struct file_place *p, struct err *e)
+			    const struct file_resolve *p, struct err *e)
 {
 	FILE_STAGE stage = FILE_STAGE_NONE;
 	struct old old;
@@ -176,22 +176,22 @@ static int stage_and_commit(const struct file_put *r,
 }
 
 int file_put(const struct file_put *r, int (*fill)(struct file_stage *s, void *arg, struct err *e),
-	     void *arg, struct file_place *ret, struct err *e)
+	     void *arg, struct file_resolve *ret, struct err *e)
 {
 	unsigned flags = FILE_PLACE_FOLLOW | (r->parents ? FILE_PLACE_PARENTS : 0);
 	int existed = -1;
 
-	if (file_place_find(r->path, flags, ret, e) == 0)
+	if (file_resolve_find(r->path, flags, ret, e) == 0)
 		existed = stage_and_commit(r, fill, arg, ret, e);
 	if (existed < 0)
-		file_place_unmake();
+		file_resolve_unmake();
 	return existed;
 }
 
-int file_put_say(const struct file_put *r, const struct file_place *p, int existed, struct err *e)
+int file_put_say(const struct file_put *r, const struct file_resolve *p, int existed, struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
-	OWN_FD fd = file_place_open_at(p, real, e);
+	OWN_FD fd = file_resolve_open_at(p, real, e);
 
 	return fd < 0 ? -1
 		      : file_entry_say(fd, real, r->path, existed > 0 ? FILE_MSG_EXISTED : 0, e);

@@ -12,7 +12,7 @@
 #include "builtin_io.h"
 #include "builtin_table.h"
 #include "file_entry.h"
-#include "file_place.h"
+#include "file_resolve.h"
 #include "units.h"
 
 #define UNSIZED_MAX (16U << 20)
@@ -152,7 +152,7 @@ int file_read(int argc, char **argv, struct err *e)
 	(void)argc;
 	if (parse_span(argv, &s, e) < 0)
 		return -1;
-	pinned = file_place_open(argv[0], true, real, e);
+	pinned = file_resolve_open(argv[0], true, real, e);
 	if (pinned < 0)
 		return -1;
 	if (fstat(pinned, &st) < 0)
@@ -163,7 +163,7 @@ int file_read(int argc, char **argv, struct err *e)
 	}
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_INVALID, "not a regular file: %s", argv[0]);
-	fd = file_place_reopen(pinned, O_RDONLY | O_NONBLOCK);
+	fd = file_resolve_reopen(pinned, O_RDONLY | O_NONBLOCK);
 	if (fd < 0)
 		return builtin_io_fail(e, "open", argv[0]);
 	first = read_at(fd, s.at, s.len);

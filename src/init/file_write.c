@@ -45,7 +45,7 @@ int file_write(int argc, char **argv, struct err *e)
 {
 	static struct file_xattr meta;
 	struct file_put r = file_put_for_user(argv[0]);
-	FILE_PLACE p = FILE_PLACE_NONE;
+	FILE_PLACE p = FILE_RESOLVE_NONE;
 	struct source s = { 0 };
 	int existed;
 

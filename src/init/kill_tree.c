@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 
 #include "clock.h"
-#include "marks.h"
+#include "tree_mark.h"
 #include "proc.h"
 
 #define EFFORT_MS 2000ULL
@@ -68,7 +68,7 @@ static bool belongs(const struct program *p, const struct proc *c)
 
 static bool is_victim(const struct proc *c)
 {
-	if (marks_is_hiding(c->locks))
+	if (tree_mark_is_hiding(c->locks))
 		return true;
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
 		if (p->kill_end_ns != 0 && belongs(p, c))

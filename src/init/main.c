@@ -7,8 +7,8 @@
  *
  * Everything happens in one loop over: the channel, SIGCHLD, the error pipes of programs being
  * started, held terminals, trees being killed, and the nearest deadline. Nothing in it waits for
- * the outside: what cannot be said now is owed (tell.c). With no program there is nothing to wake
- * up for. */
+ * the outside: what cannot be said now is owed (event_out.c). With no program there is nothing to
+ * wake up for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,16 +24,16 @@
 #include "clock.h"
 #include "dialer.h"
 #include "diff.h"
-#include "disk.h"
-#include "door.h"
+#include "disk_usage.h"
+#include "egress_listener.h"
 #include "fd_std.h"
 #include "io.h"
 #include "keeper_msg.h"
 #include "kill_tree.h"
-#include "marks.h"
+#include "tree_mark.h"
 #include "proc.h"
 #include "programs.h"
-#include "tell.h"
+#include "event_out.h"
 
 /* How often the disk is looked at while a program runs: one that is watched as it goes, or held. */
 #define SAMPLE_MS 100
@@ -74,7 +74,7 @@ static void go_on_killing(void)
 		return;
 	killing_all = false;
 	programs_usage(&v);
-	tell_all_dead(&v);
+	event_out_all_dead(&v);
 }
 
 static void on_spawn(const struct frame *f)
@@ -86,7 +86,7 @@ static void on_spawn(const struct frame *f)
 	if (agent_spawn_read(f->body, f->len, &request, &e) < 0)
 		_exit(1);
 	if (!programs_start(&request, &failed))
-		tell_answer(AGENT_FAILED, &failed);
+		event_out_answer(AGENT_FAILED, &failed);
 }
 
 static void on_kill_tree(uint32_t handle, uint64_t mark)
@@ -94,12 +94,12 @@ static void on_kill_tree(uint32_t handle, uint64_t mark)
 	struct program *p = programs_find(handle);
 	struct agent_event v = { .handle = handle, .flags = AGENT_NOT_KNOWN };
 
-	if (p == NULL && marks_was_given(mark)) {
+	if (p == NULL && tree_mark_was_given(mark)) {
 		p = programs_stand_in(handle, mark);
 		v.flags = AGENT_SOME_REMAIN; /* for all we know, if the table is full */
 	}
 	if (p == NULL) {
-		tell_answer(AGENT_TREE_DEAD, &v);
+		event_out_answer(AGENT_TREE_DEAD, &v);
 		return;
 	}
 	kill_tree_begin(p, clock_now_ns(), true);
@@ -110,7 +110,7 @@ static void on_linger(void)
 {
 	const struct agent_event v = { .sys = channel_linger() };
 
-	tell_answer(AGENT_LINGERING, &v);
+	event_out_answer(AGENT_LINGERING, &v);
 }
 
 static void on_dial(uint32_t handle, uint16_t port)
@@ -119,15 +119,15 @@ static void on_dial(uint32_t handle, uint16_t port)
 	int fd = -1;
 
 	v.sys = dialer_connect(port, &fd);
-	tell_answer_fd(AGENT_DIALED, &v, fd);
+	event_out_answer_fd(AGENT_DIALED, &v, fd);
 }
 
 static void on_door(void)
 {
 	const int *fds = NULL;
-	const struct agent_event v = { .sys = door_open(&fds) };
+	const struct agent_event v = { .sys = egress_listener_open(&fds) };
 
-	tell_answer_kept(AGENT_DOORED, &v, fds, v.sys == 0 ? DOOR_FDS : 0);
+	event_out_answer_kept(AGENT_DOORED, &v, fds, v.sys == 0 ? EGRESS_LISTENER_FDS : 0);
 }
 
 static void on_stat(void)
@@ -136,8 +136,8 @@ static void on_stat(void)
 	int others = proc < 0 ? -1 : proc_each(proc, NULL, NULL);
 	struct agent_event v = { .processes = others < 0 ? 0 : (uint64_t)others + 1 };
 
-	disk_stat(&v);
-	tell_answer(AGENT_STATED, &v);
+	disk_usage_stat(&v);
+	event_out_answer(AGENT_STATED, &v);
 }
 
 /* Its group; one that has just been born has none yet, and finds the signal pending. */
@@ -159,7 +159,7 @@ static void on_program_order(uint16_t type, const struct agent_order *o)
 	else if (type == AGENT_CLOSE_STDIN)
 		programs_close_stdin(p);
 	else if (type == AGENT_RESIZE && p->pump != NULL)
-		pump_resize(p->pump, o->rows, o->cols);
+		pty_pump_resize(p->pump, o->rows, o->cols);
 	else if (type == AGENT_FORGET)
 		programs_forget(p);
 }
@@ -219,7 +219,7 @@ static void talk(void)
 {
 	struct frame f;
 
-	while (tell_all() && channel_next(&f))
+	while (event_out_all() && channel_next(&f))
 		on_frame(&f);
 	notice_loss();
 }
@@ -245,7 +245,7 @@ static void on_connect(void)
 		programs_lost();
 	connected = true;
 	killing_all = false;
-	tell_begin(true);
+	event_out_begin(true);
 	talk();
 }
 
@@ -302,7 +302,7 @@ static void sample(uint64_t now_ns)
 	if (next_sample_ns != 0 && next_sample_ns > now_ns)
 		return;
 	if (next_sample_ns != 0)
-		disk_sample();
+		disk_usage_sample();
 	next_sample_ns = now_ns + (loose ? SAMPLE_MS : SAMPLE_HELD_MS) * CLOCK_MS;
 }
 
@@ -330,7 +330,7 @@ static int sleep_ms(uint64_t now_ns)
 
 #define FIXED_FDS (1 + CHANNEL_FDS) /* signals, channel */
 
-static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PUMP_FDS];
+static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PTY_PUMP_FDS];
 
 /* What programs have to be waited for, behind the fixed ones. */
 static nfds_t collect(void)
@@ -343,7 +343,7 @@ static nfds_t collect(void)
 		if (p->error_fd >= 0)
 			fds[n++] = (struct pollfd){ p->error_fd, POLLIN, 0 };
 		else if (p->pump != NULL)
-			n += pump_wants(p->pump, fds + n);
+			n += pty_pump_wants(p->pump, fds + n);
 	}
 	return n;
 }
@@ -351,7 +351,7 @@ static nfds_t collect(void)
 /* In the same order: nothing has changed the table since. */
 static void serve_programs(void)
 {
-	struct pollfd again[PUMP_FDS];
+	struct pollfd again[PTY_PUMP_FDS];
 	nfds_t n = FIXED_FDS;
 
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
@@ -359,9 +359,9 @@ static void serve_programs(void)
 			if (fds[n++].revents != 0)
 				programs_on_started(p);
 		} else if (p->pump != NULL) {
-			unsigned wanted = pump_wants(p->pump, again);
+			unsigned wanted = pty_pump_wants(p->pump, again);
 
-			pump_turn(p->pump, fds + n, wanted);
+			pty_pump_turn(p->pump, fds + n, wanted);
 			n += wanted;
 		}
 	}
@@ -431,7 +431,7 @@ int main(int argc, char **argv)
 	/* What is not there cannot be told so; see keeper_msg.h. */
 	for (int fd = KEEPER_INIT_SLOT_FD; fd <= KEEPER_INIT_DOOR_FD; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-	tell_begin(false);
+	event_out_begin(false);
 	talk();
 	for (;;)
 		turn();

@@ -7,7 +7,7 @@
 
 #include "clock.h"
 #include "io.h"
-#include "marks.h"
+#include "tree_mark.h"
 #include "spawn.h"
 
 static struct program programs[AGENT_PROGRAMS_MAX];
@@ -49,7 +49,7 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
 {
 	struct program *p = programs_find(request->handle) == NULL ? free_slot() : NULL;
 	struct spawn_failure fail = { AGENT_AT_SYSTEM, EAGAIN };
-	uint64_t mark = marks_next();
+	uint64_t mark = tree_mark_next();
 	struct spawn s;
 
 	*ret_failed = (struct agent_event){ .handle = request->handle };
@@ -69,7 +69,7 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
 			       .disk_before = disk_samples };
 	memcpy(p->stdio, s.stdio, sizeof(p->stdio));
 	if (s.master >= 0)
-		p->pump = pump_new(s.master, s.output, s.input); /* if not, it hangs up */
+		p->pump = pty_pump_new(s.master, s.output, s.input); /* if not, it hangs up */
 	return true;
 }
 
@@ -121,7 +121,7 @@ void programs_usage(struct agent_event *v)
 	v->cpu_us = (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
 		    (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 	v->maxrss_bytes = (uint64_t)u.ru_maxrss * 1024;
-	disk_sample();
+	disk_usage_sample();
 	v->disk_full = disk_samples.full;
 	v->inodes_full = disk_samples.inodes_full;
 }
@@ -132,7 +132,7 @@ static void own_usage(const struct program *p, struct agent_event *v, const stru
 	v->cpu_us = (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000 +
 		    (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 	v->maxrss_bytes = (uint64_t)u->ru_maxrss * 1024;
-	disk_sample();
+	disk_usage_sample();
 	v->disk_full = disk_samples.full - p->disk_before.full;
 	v->inodes_full = disk_samples.inodes_full - p->disk_before.inodes_full;
 }
@@ -181,7 +181,7 @@ void programs_forget(struct program *p)
 {
 	io_close_all(&p->error_fd, 1);
 	io_close_all(p->stdio, 3);
-	pump_free(p->pump);
+	pty_pump_free(p->pump);
 	p->pump = NULL;
 	p->used = false;
 }

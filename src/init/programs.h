@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 
 #include "agent_msg.h"
-#include "disk.h"
-#include "pump.h"
+#include "disk_usage.h"
+#include "pty_pump.h"
 
 /* What is owed to the outside about one program. HELD says all that STARTED and EXITED would. */
 enum {
@@ -33,11 +33,11 @@ struct program {
 	uint64_t kill_end_ns; /* 0: its tree is not being killed; else when to give up */
 	uint32_t tree_flags;  /* of TREE_DEAD */
 	pid_t pid;
-	int error_fd;			 /* >= 0 until the program runs */
-	int stdio[3];			 /* the outside's ends, until told or, if held, forgotten */
-	struct pump *pump;		 /* of a held PTY */
-	struct disk_samples disk_before; /* samples when it started */
-	struct agent_event end;		 /* FAILED or EXITED */
+	int error_fd;	       /* >= 0 until the program runs */
+	int stdio[3];	       /* the outside's ends, until told or, if held, forgotten */
+	struct pty_pump *pump; /* of a held PTY */
+	struct disk_usage_samples disk_before; /* samples when it started */
+	struct agent_event end;		       /* FAILED or EXITED */
 };
 
 /* Iterates over the records in use: NULL begins and ends. */

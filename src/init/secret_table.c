@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "fields.h"
+#include "codec.h"
 
 #define NAME_MAX_ 64
 #define FILE_MAX_ 256
@@ -15,14 +15,14 @@ static bool is_plain(const char *s)
 	return *s != '\0' && *s != '.' && strchr(s, '/') == NULL;
 }
 
-static int read_one(struct fields_reader *r, struct secret_table_entry *t, struct err *e)
+static int read_one(struct codec_reader *r, struct secret_table_entry *t, struct err *e)
 {
-	t->kind = (char)fields_get(r, 1);
-	t->name = fields_get_string(r, NAME_MAX_);
-	t->place = fields_get_string(r, t->kind == 'f' ? FILE_MAX_ : PATH_MAX_);
-	t->owner = fields_get_string(r, NAME_MAX_);
-	t->mode = (uint32_t)fields_get(r, 4);
-	t->len = (uint32_t)fields_get(r, 4);
+	t->kind = (char)codec_get(r, 1);
+	t->name = codec_get_string(r, NAME_MAX_);
+	t->place = codec_get_string(r, t->kind == 'f' ? FILE_MAX_ : PATH_MAX_);
+	t->owner = codec_get_string(r, NAME_MAX_);
+	t->mode = (uint32_t)codec_get(r, 4);
+	t->len = (uint32_t)codec_get(r, 4);
 	if (r->bad || r->n < t->len || (t->kind != 'f' && t->kind != 's') || !is_plain(t->name))
 		return err_set(e, ERR_INVALID, "secrets: the table is malformed");
 	t->value = r->p;
@@ -35,7 +35,7 @@ static int read_one(struct fields_reader *r, struct secret_table_entry *t, struc
 
 int secret_table_read(const uint8_t *bytes, size_t len, struct secret_table *ret, struct err *e)
 {
-	struct fields_reader r = { .p = bytes, .n = len };
+	struct codec_reader r = { .p = bytes, .n = len };
 
 	for (ret->n = 0; r.n > 0; ret->n++) {
 		if (ret->n == SECRET_TABLE_MAX)

@@ -31,7 +31,7 @@
 #define EXTRA_ENV 13
 #define FEW 256
 
-struct child {
+struct child_process {
 	const struct agent_spawn *request;
 	struct users_entry user;
 	uint32_t groups[USERS_GROUPS_MAX];
@@ -76,7 +76,7 @@ static void refresh(struct snapshot *s, const char *path)
 		s->len += (size_t)n;
 }
 
-static int find_user(struct child *c, struct spawn_failure *fail)
+static int find_user(struct child_process *c, struct spawn_failure *fail)
 {
 	static struct snapshot passwd, group;
 	char own[16];
@@ -123,7 +123,7 @@ static bool env_has(char *const *envp, size_t n, const char *assignment)
 
 /* Cuts the strings into argv and envp, and adds the variables every program expects. The lists live
  * until exec or exit of the child; PID 1 frees its own. */
-static int make_lists(struct child *c)
+static int make_lists(struct child_process *c)
 {
 	static char extra[EXTRA_ENV][320];
 	static char *few[FEW]; /* enough for most, and no heap of its own for each cell */
@@ -155,7 +155,7 @@ static int make_lists(struct child *c)
 	return 0;
 }
 
-static int make_pipes(struct child *c, struct spawn *s)
+static int make_pipes(struct child_process *c, struct spawn *s)
 {
 	for (int i = 0; i < 3; i++) {
 		int ends[2];
@@ -176,7 +176,7 @@ static int make_pipes(struct child *c, struct spawn *s)
 	return 0;
 }
 
-static int make_tty(struct child *c, struct spawn *s)
+static int make_tty(struct child_process *c, struct spawn *s)
 {
 	struct winsize size = { .ws_row = c->request->rows, .ws_col = c->request->cols };
 	int unlock = 0;
@@ -213,7 +213,7 @@ static int hold_tty(struct spawn *s)
 	return 0;
 }
 
-static int make_stdio(struct child *c, struct spawn *s)
+static int make_stdio(struct child_process *c, struct spawn *s)
 {
 	if (!c->tty)
 		return make_pipes(c, s);
@@ -234,7 +234,7 @@ static void NORETURN report(int fd, enum agent_stage stage)
 
 /* execvpe(3), with the PATH the program will see. The first error that is not "no such file" wins.
  */
-static void search_and_exec(const struct child *c)
+static void search_and_exec(const struct child_process *c)
 {
 	char path[4096];
 	const char *dirs = DEFAULT_PATH, *name = c->argv[0];
@@ -273,7 +273,7 @@ static void clean_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static int take_stdio(const struct child *c)
+static int take_stdio(const struct child_process *c)
 {
 	/* First out of the way of 0, 1 and 2 themselves. */
 	int high[3];
@@ -291,7 +291,7 @@ static int take_stdio(const struct child *c)
 	return 0;
 }
 
-static int become_user(const struct child *c)
+static int become_user(const struct child_process *c)
 {
 	/* The locked profile has one user, and no call that could change to it. */
 	if (c->user.uid == getuid() && c->user.gid == getgid())
@@ -306,7 +306,7 @@ static int become_user(const struct child *c)
 }
 
 /* "~", "~/x" and relative ones are in the user's home. */
-static int enter_directory(const struct child *c)
+static int enter_directory(const struct child_process *c)
 {
 	const char *cwd = c->request->cwd;
 
@@ -322,7 +322,7 @@ static int enter_directory(const struct child *c)
 }
 
 /* Before the user changes: what was raised for PID 1 may be lowered, never raised again. */
-static int take_limits(const struct child *c)
+static int take_limits(const struct child_process *c)
 {
 	struct rlimit files = { c->request->nofile, c->request->nofile };
 	struct rlimit mark = { c->mark, c->mark };
@@ -334,7 +334,7 @@ static int take_limits(const struct child *c)
 
 /* All that PID 1 has open is the cell's fate: not one of it may stay. The error pipe closes with
  * it, which says that the program runs. */
-static void NORETURN run_builtin(const struct child *c, int error_fd)
+static void NORETURN run_builtin(const struct child_process *c, int error_fd)
 {
 	(void)prctl(PR_SET_NAME, "cordon-builtin", 0, 0, 0);
 	if (kernel_close_range(3, ~0U) < 0)
@@ -342,7 +342,7 @@ static void NORETURN run_builtin(const struct child *c, int error_fd)
 	_exit(builtin_main((int)c->request->argc, c->argv));
 }
 
-static void NORETURN run_child(const struct child *c, int error_fd)
+static void NORETURN run_child(const struct child_process *c, int error_fd)
 {
 	clean_signals();
 	if (setsid() < 0 || take_stdio(c) < 0 || (c->tty && ioctl(0, TIOCSCTTY, 0) < 0) ||
@@ -361,7 +361,7 @@ static void NORETURN run_child(const struct child *c, int error_fd)
 int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *ret,
 		struct spawn_failure *fail)
 {
-	struct child c = { .request = request, .stdio = { -1, -1, -1 }, .mark = mark };
+	struct child_process c = { .request = request, .stdio = { -1, -1, -1 }, .mark = mark };
 	struct spawn s = { .pid = -1,
 			   .error_fd = -1,
 			   .stdio = { -1, -1, -1 },

@@ -16,7 +16,7 @@
 #include "builtin_io.h"
 #include "builtin_table.h"
 #include "file_entry.h"
-#include "file_place.h"
+#include "file_resolve.h"
 #include "io.h"
 #include "tar_head.h"
 #include "units.h"
@@ -119,7 +119,7 @@ static int push(int dir, const char *name, size_t path_len)
 	int fd = used == COUNT(stack)
 			 ? -1
 			 : openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 || !file_place_allows(fd) ? NULL : fdopendir(fd);
+	DIR *d = fd < 0 || !file_resolve_allows(fd) ? NULL : fdopendir(fd);
 
 	if (d == NULL) {
 		if (fd >= 0)
@@ -223,14 +223,14 @@ int tar_out(int argc, char **argv, struct err *e)
 	(void)argc;
 	if (units_count(argv[1], 0, INT64_MAX, &room, e) < 0)
 		return -1;
-	pinned = file_place_open(argv[0], true, real, e);
+	pinned = file_resolve_open(argv[0], true, real, e);
 	if (pinned < 0)
 		return -1;
 	if (fstat(pinned, &st) < 0)
 		return builtin_io_fail(e, "stat", argv[0]);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
 		return err_set(e, ERR_INVALID, "neither directory nor file: %s", argv[0]);
-	top = file_place_reopen(pinned, O_RDONLY | O_NONBLOCK);
+	top = file_resolve_reopen(pinned, O_RDONLY | O_NONBLOCK);
 	if (top < 0)
 		return builtin_io_fail(e, "open", argv[0]);
 	if (file_entry_say(pinned, real, argv[0], 0, e) < 0)

@@ -22,7 +22,7 @@
 #include "builtin_table.h"
 #include "file_stage.h"
 #include "watch_table.h"
-#include "watch_tell.h"
+#include "watch_event_out.h"
 
 #define MASK                                                                           \
 	(IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
@@ -50,24 +50,24 @@ static unsigned depth_of(const char *path)
 /* Watches one directory. One that went away meanwhile, or that the user may not read, is none. */
 static int watch_one(const char *path, struct err *e)
 {
-	OWN_FD fd = watch_tell_open(path, O_PATH);
+	OWN_FD fd = watch_event_out_open(path, O_PATH);
 	char link[32];
 	int wd;
 
 	if (fd < 0)
 		return 0;
 	if (depth_of(path) > BUILTIN_DEPTH_MAX)
-		return watch_tell_limit(path, e);
+		return watch_event_out_limit(path, e);
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	wd = inotify_add_watch(w.in, link, MASK);
 	if (wd < 0)
-		return errno == ENOSPC ? watch_tell_limit(path, e) : 0;
+		return errno == ENOSPC ? watch_event_out_limit(path, e) : 0;
 	if (*path == '\0')
 		w.top_wd = wd;
 	if (watch_table_add(wd, path))
 		return 0;
 	(void)inotify_rm_watch(w.in, wd);
-	return watch_tell_limit(path, e);
+	return watch_event_out_limit(path, e);
 }
 
 static bool join(char *ret, const char *dir, const char *name)
@@ -89,7 +89,7 @@ static bool is_directory(int dir, const struct dirent *entry)
 /* Watches the directories in one that is watched, and tells of all in it if that is news. */
 static int scan(const char *path, bool news, struct err *e)
 {
-	int fd = watch_tell_open(path, O_RDONLY | O_NONBLOCK);
+	int fd = watch_event_out_open(path, O_RDONLY | O_NONBLOCK);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	int rc = 0;
 
@@ -106,7 +106,7 @@ static int scan(const char *path, bool news, struct err *e)
 		    !join(child, path, entry->d_name))
 			continue;
 		if (news)
-			rc = watch_tell(FILE_MSG_CREATE, is_dir, child, "", e);
+			rc = watch_event_out(FILE_MSG_CREATE, is_dir, child, "", e);
 		if (rc == 0 && is_dir)
 			rc = watch_one(child, e);
 	}
@@ -150,12 +150,12 @@ static int settle_move(struct err *e)
 		return 0;
 	if (w.moving_dir && w.recursive)
 		forget_tree(w.from);
-	return watch_tell(FILE_MSG_RENAME, w.moving_dir, w.from, "", e);
+	return watch_event_out(FILE_MSG_RENAME, w.moving_dir, w.from, "", e);
 }
 
 static int appeared(const char *path, bool is_dir, struct err *e)
 {
-	if (watch_tell(FILE_MSG_CREATE, is_dir, path, "", e) < 0)
+	if (watch_event_out(FILE_MSG_CREATE, is_dir, path, "", e) < 0)
 		return -1;
 	return is_dir && w.recursive ? watch_tree(path, true, e) : 0;
 }
@@ -168,10 +168,10 @@ static int moved_to(const struct inotify_event *v, const char *path, struct err 
 		return settle_move(e) < 0 ? -1 : appeared(path, is_dir, e);
 	w.moving = false;
 	if (w.moving_staged)
-		return watch_tell(FILE_MSG_WRITE, false, path, "", e);
+		return watch_event_out(FILE_MSG_WRITE, false, path, "", e);
 	if (is_dir)
 		watch_table_rename(w.from, path);
-	return watch_tell(FILE_MSG_RENAME, is_dir, w.from, path, e);
+	return watch_event_out(FILE_MSG_RENAME, is_dir, w.from, path, e);
 }
 
 static int moved_from(const struct inotify_event *v, const char *path, bool staged, struct err *e)
@@ -197,7 +197,7 @@ static bool is_nameless(const struct inotify_event *v, const char *path)
 	    v->name[1 + strspn(v->name + 1, "0123456789")] != '\0')
 		return false;
 	(void)snprintf(dir, sizeof(dir), "%.*s", slash == NULL ? 0 : (int)(slash - path), path);
-	OWN_FD fd = watch_tell_open(dir, O_PATH);
+	OWN_FD fd = watch_event_out_open(dir, O_PATH);
 	return fd < 0 || fstatat(fd, v->name, &st, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
@@ -218,11 +218,11 @@ static int entry_event(const struct inotify_event *v, const char *path, struct e
 	if ((v->mask & IN_CREATE) != 0)
 		return appeared(path, is_dir, e);
 	if ((v->mask & IN_DELETE) != 0)
-		return watch_tell(FILE_MSG_REMOVE, is_dir, path, "", e);
+		return watch_event_out(FILE_MSG_REMOVE, is_dir, path, "", e);
 	if (is_nameless(v, path))
 		return 0;
-	return watch_tell((v->mask & IN_MODIFY) != 0 ? FILE_MSG_WRITE : FILE_MSG_CHMOD, is_dir,
-			  path, "", e);
+	return watch_event_out((v->mask & IN_MODIFY) != 0 ? FILE_MSG_WRITE : FILE_MSG_CHMOD, is_dir,
+			       path, "", e);
 }
 
 /* Returns 1 when what was watched is gone. */
@@ -232,12 +232,12 @@ static int one_event(const struct inotify_event *v, struct err *e)
 	char path[FILE_MSG_PATH_MAX];
 
 	if ((v->mask & IN_Q_OVERFLOW) != 0)
-		return watch_tell(FILE_MSG_OVERFLOW, false, "", "", e);
+		return watch_event_out(FILE_MSG_OVERFLOW, false, "", "", e);
 	if (t == NULL)
 		return 0;
 	if (v->wd == w.top_wd &&
 	    (v->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)) != 0) {
-		if (settle_move(e) < 0 || watch_tell(FILE_MSG_GONE, true, "", "", e) < 0)
+		if (settle_move(e) < 0 || watch_event_out(FILE_MSG_GONE, true, "", "", e) < 0)
 			return -1;
 		return 1;
 	}
@@ -248,7 +248,7 @@ static int one_event(const struct inotify_event *v, struct err *e)
 	/* Of a directory below the top its parent's watch tells. */
 	if (v->len == 0)
 		return v->wd == w.top_wd && (v->mask & IN_ATTRIB) != 0
-			       ? watch_tell(FILE_MSG_CHMOD, true, "", "", e)
+			       ? watch_event_out(FILE_MSG_CHMOD, true, "", "", e)
 			       : 0;
 	return join(path, t->path, v->name) ? entry_event(v, path, e) : 0;
 }
@@ -301,7 +301,7 @@ int watch_directory(int argc, char **argv, struct err *e)
 	w.recursive = strcmp(argv[1], "recursive") == 0;
 	if (!w.recursive && strcmp(argv[1], "-") != 0)
 		return err_set(e, ERR_INVALID, "watch: neither recursive nor -: %s", argv[1]);
-	if (watch_tell_begin(argv[0], entries, e) < 0)
+	if (watch_event_out_begin(argv[0], entries, e) < 0)
 		return -1;
 	/* The directory we are in would not go: the kernel would not tell us. */
 	if (chdir("/") < 0)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/vfs.h>
 
-#include "build.h"
+#include "cell_build.h"
 #include "io.h"
 #include "kernel.h"
 
@@ -63,7 +63,7 @@ int cell_create(struct cell *c, const struct keeper *k, const struct keeper_crea
 	cell_init(c);
 	memcpy(c->id, r->id, sizeof(c->id));
 	if (take_ids(c, k, r, e) == 0 && cgroup_create(&k->cgroups, r, &c->cgroup, e) == 0) {
-		if (build_cell(c, k, r, channel_fd, fds, e) == 0)
+		if (cell_build(c, k, r, channel_fd, fds, e) == 0)
 			return 0;
 		IGNORED(cell_destroy(c, k, 1000, NULL, &(struct err){ 0 }),
 			"the first error is the one to tell");

@@ -1,4 +1,5 @@
-/* cell.h - one cell: made (cell.c), found again (adopt.c), read (reader.c), destroyed (cell.c). */
+/* cell.h - one cell: made (cell.c), found again (adopt.c), read (log_reader.c), destroyed (cell.c).
+ */
 #pragma once
 
 #include <sys/types.h>
@@ -56,7 +57,7 @@ int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff 
 
 /* Starts a child that writes what the cell changed to out_fd, with the rights of the cell's root
  * and no others; it ends by itself. ERR_LIMIT if too many are at it. */
-int reader_start(const struct cell *c, int out_fd, struct err *e) MUST_USE;
+int diff_reader_start(const struct cell *c, int out_fd, struct err *e) MUST_USE;
 
 /* Collects readers and PID 1s that have ended. */
-void reader_reap(void);
+void diff_reader_reap(void);

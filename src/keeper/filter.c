@@ -7,7 +7,7 @@
 
 #include "kernel.h"
 #include "seccomp_program.h"
-#include "walls.h"
+#include "restrict.h"
 
 #define MODE_SETID 06000
 #define NR_FCHMODAT2 452 /* Linux 6.6 */

@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "build.h"
+#include "cell_build.h"
 #include "fd_std.h"
 #include "kernel.h"
-#include "walls.h"
+#include "restrict.h"
 
 static int start(struct keeper *k, struct err *e)
 {
@@ -22,7 +22,7 @@ static int start(struct keeper *k, struct err *e)
 	for (int i = 0, fd = KEEPER_FD_CGROUP; i < CGROUP_DIRS; i++, fd++)
 		k->cgroups.dirs[i] = fcntl(fd, F_GETFD) < 0 ? -1 : fd;
 	root_learn_proc();
-	k->landlock_abi = walls_landlock_abi();
+	k->landlock_abi = restrict_landlock_abi();
 	k->proc_sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (k->proc_sys_fd < 0)
 		return err_sys(e, "open /proc/sys");

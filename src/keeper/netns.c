@@ -9,7 +9,7 @@
 
 #include "door_rules.h"
 #include "io.h"
-#include "walls.h"
+#include "restrict.h"
 
 /* More than the largest UDP datagram with its headers: nothing is ever fragmented. */
 #define LO_MTU 65600

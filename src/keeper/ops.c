@@ -94,10 +94,10 @@ static int op_diff(const struct keeper *k, struct call *c, struct err *e)
 	int result;
 
 	if (strcmp(own.id, c->r.named.id) == 0)
-		return reader_start(&own, c->fds[0], e);
+		return diff_reader_start(&own, c->fds[0], e);
 	result = adopt_cell(&found, k, &c->r.diff, e);
 	if (result == 0)
-		result = reader_start(&found, c->fds[0], e);
+		result = diff_reader_start(&found, c->fds[0], e);
 	cell_release(&found);
 	return result;
 }
@@ -141,7 +141,7 @@ static int serve_one(int sock, const struct keeper *k)
 	struct err e = { 0 };
 	ssize_t n = io_recv(sock, &c.r, sizeof(c.r), c.fds, IO_FDS_MAX, &nfds, &e);
 
-	reader_reap();
+	diff_reader_reap();
 	/* ERR_LIMIT: it came, but not all its descriptors found room with us. */
 	if (n == 0 || (n < 0 && e.code != ERR_LIMIT))
 		return (int)n;
@@ -153,7 +153,7 @@ static int serve_one(int sock, const struct keeper *k)
 	if (n > 0 && ops[c.r.op](k, &c, &e) == 0)
 		e = (struct err){ 0 };
 	io_close_all(c.fds, nfds);
-	reader_reap();
+	diff_reader_reap();
 	return say(sock, &c, &e) < 0 ? -1 : 1;
 }
 

@@ -14,7 +14,7 @@
  *
  * The store is attached to /tmp of the builder's private mount namespace and goes away with the old
  * root; overlays and descriptors keep it alive. */
-#include "build.h"
+#include "cell_build.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* conn.c - one connection: bytes in, bytes out, and what comes next.
  *
  * Whatever happens (input, room for output, time, a handler that answered) ends in advance(), which
- * takes steps (steps.c) until there is nothing to do but wait, and then sets what to wait for.
+ * takes steps (conn_step.c) until there is nothing to do but wait, and then sets what to wait for.
  * Nothing else changes the state or frees. A handler that answers inside its callback is answered
  * without another turn of the loop and without a call of epoll_ctl; one that answers later wakes
  * the connection by a task.
@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "foreign.h"
+#include "untrusted_fd.h"
 #include "tls.h"
 
 #define IN_HEAD ((size_t)8 * 1024)
@@ -117,7 +117,7 @@ static ssize_t receive_once(struct conn *c, size_t room)
 		errno = ENOMEM;
 		return -1;
 	}
-	n = c->tls ? tls_read(c->tls, to, room) : foreign_recv(c->fd, to, room);
+	n = c->tls ? tls_read(c->tls, to, room) : untrusted_recv(c->fd, to, room);
 	if (n > 0)
 		fifo_commit(&c->in, (size_t)n);
 	return n;
@@ -397,7 +397,7 @@ void conn_open(struct server *s, int fd, struct peer *from, const char *peer)
 void conn_close_fd(int fd, bool local)
 {
 	if (local)
-		foreign_drain(fd);
+		untrusted_drain(fd);
 	fd_close(fd);
 }
 

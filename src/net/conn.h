@@ -1,13 +1,13 @@
 /* conn.h - inside the server: what a connection and its exchange are made of. Only for src/net.
  *
- * conn.c moves bytes and waits; steps.c decides what happens next; body.c decodes request bodies;
- * exchange.c is what handlers see; answer.c composes heads; ws_conn.c speaks WebSocket once an
- * exchange is one, tunnel.c moves bytes once it is a tunnel; charge.c counts what waits in memory,
- * room.c ends connections when others need their room.
+ * conn.c moves bytes and waits; conn_step.c decides what happens next; body.c decodes request
+ * bodies; exchange.c is what handlers see; response.c composes heads; ws_conn.c speaks WebSocket
+ * once an exchange is one, tunnel.c moves bytes once it is a tunnel; charge.c counts what waits in
+ * memory, room.c ends connections when others need their room.
  *
  * The rule that keeps it free of use-after-free: exchange_*() and ws_*() change state, may write to
  * the socket, and call no handler's callback (but for the bodiless exchange_read_all()); a
- * connection is dropped and an exchange ended only in conn.c and steps.c, out of the loop's
+ * connection is dropped and an exchange ended only in conn.c and conn_step.c, out of the loop's
  * callbacks. */
 #pragma once
 
@@ -146,7 +146,7 @@ struct server {
 void conn_open(struct server *s, int fd, struct peer *from, const char *peer);
 /* Ends it now: the exchange gets its on_done. Not from inside a handler's callback. */
 void conn_drop(struct conn *c);
-/* local: a Unix socket, whose client may have sent descriptors along (foreign.h). */
+/* local: a Unix socket, whose client may have sent descriptors along (untrusted_fd.h). */
 void conn_close_fd(int fd, bool local);
 /* Something changed: look at it soon (now, if advance() is running). */
 void conn_wake(struct conn *c);

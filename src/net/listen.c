@@ -72,7 +72,8 @@ static void ready(struct loop_fd *f, uint32_t events)
 }
 
 /* Those of TCP fail at Unix sockets, that of Unix sockets at TCP and before Linux 6.16: nothing is
- * lost by that. Clients have no descriptors to send; if one does it all the same, see foreign.h. */
+ * lost by that. Clients have no descriptors to send; if one does it all the same, see
+ * untrusted_fd.h. */
 static void set_options(int fd)
 {
 	int off = 0, on = 1, idle = KEEPALIVE_IDLE_S, every = KEEPALIVE_EVERY_S,

@@ -14,30 +14,30 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "pair.h"
+#include "keypair.h"
 
-#define NAMES_MAX 1024
+#define SYNTHETIC_NAMES_MAX 1024
 
 /* ---- extensions */
 
 /* As OpenSSL's configuration says it. */
-static void constraints_of(const char *domain, char ret[NAMES_MAX])
+static void constraints_of(const char *domain, char ret[SYNTHETIC_NAMES_MAX])
 {
-	(void)snprintf(ret, NAMES_MAX,
+	(void)snprintf(ret, SYNTHETIC_NAMES_MAX,
 		       "critical,permitted;DNS:%s,permitted;DNS:localhost,"
 		       "permitted;IP:127.0.0.1/255.255.255.255,"
 		       "permitted;IP:::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 		       domain);
 }
 
-static void names_of(const char *domain, char ret[NAMES_MAX])
+static void names_of(const char *domain, char ret[SYNTHETIC_NAMES_MAX])
 {
-	(void)snprintf(ret, NAMES_MAX, "DNS:%s,DNS:*.%s,DNS:localhost,IP:127.0.0.1,IP:::1", domain,
-		       domain);
+	(void)snprintf(ret, SYNTHETIC_NAMES_MAX,
+		       "DNS:%s,DNS:*.%s,DNS:localhost,IP:127.0.0.1,IP:::1", domain, domain);
 }
 
 /* Whether the certificate has this one, byte for byte. */
-static bool has_extension(X509 *cert, const struct pair_extension *x)
+static bool has_extension(X509 *cert, const struct keypair_extension *x)
 {
 	int at = X509_get_ext_by_NID(cert, x->nid, -1);
 	X509_EXTENSION *made = pair_extension(x, cert, cert);
@@ -57,8 +57,8 @@ static bool has_extension(X509 *cert, const struct pair_extension *x)
 int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PEM_MAX],
 		       struct err *e)
 {
-	char constraints[NAMES_MAX], name[64];
-	const struct pair_extension all[] = {
+	char constraints[SYNTHETIC_NAMES_MAX], name[64];
+	const struct keypair_extension all[] = {
 		{ NID_basic_constraints, "critical,CA:TRUE,pathlen:0" },
 		{ NID_key_usage, "critical,keyCertSign,cRLSign" },
 		{ NID_ext_key_usage, "serverAuth" },
@@ -70,25 +70,26 @@ int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PE
 	constraints_of(domain, constraints);
 	/* Says which node's it is: a browser's list of authorities shows nothing else. */
 	(void)snprintf(name, sizeof(name), "Cordon for %.50s", domain);
-	if (pair_make(name, now, SELFSIGN_AUTHORITY_DAYS, &p, e) < 0)
+	if (keypair_make(name, now, SELFSIGN_AUTHORITY_DAYS, &p, e) < 0)
 		return -1;
-	if (!pair_sign(&p, &p, all, COUNT(all)))
-		return pair_failed(e, "make an authority");
-	return pair_write(p.key, p.cert, ret_pem, e);
+	if (!keypair_sign(&p, &p, all, COUNT(all)))
+		return keypair_failed(e, "make an authority");
+	return keypair_write(p.key, p.cert, ret_pem, e);
 }
 
 int selfsign_public(const char *authority_pem, char ret_pem[SELFSIGN_PEM_MAX], struct err *e)
 {
 	OWN_PAIR p = { 0 };
 
-	return pair_read(authority_pem, &p, e) < 0 ? -1 : pair_write(NULL, p.cert, ret_pem, e);
+	return keypair_read(authority_pem, &p, e) < 0 ? -1
+						      : keypair_write(NULL, p.cert, ret_pem, e);
 }
 
 int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
 		    char ret_pem[SELFSIGN_PEM_MAX], struct err *e)
 {
-	char names[NAMES_MAX];
-	const struct pair_extension all[] = {
+	char names[SYNTHETIC_NAMES_MAX];
+	const struct keypair_extension all[] = {
 		{ NID_basic_constraints, "critical,CA:FALSE" },
 		{ NID_key_usage, "critical,digitalSignature" },
 		{ NID_ext_key_usage, "serverAuth" },
@@ -100,12 +101,12 @@ int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
 	OWN_PAIR p = { 0 };
 
 	names_of(domain, names);
-	if (pair_read(authority_pem, &authority, e) < 0 ||
-	    pair_make("Cordon", now, SELFSIGN_SERVER_DAYS, &p, e) < 0)
+	if (keypair_read(authority_pem, &authority, e) < 0 ||
+	    keypair_make("Cordon", now, SELFSIGN_SERVER_DAYS, &p, e) < 0)
 		return -1;
-	if (!pair_sign(&p, &authority, all, COUNT(all)))
-		return pair_failed(e, "sign a certificate");
-	return pair_write(p.key, p.cert, ret_pem, e);
+	if (!keypair_sign(&p, &authority, all, COUNT(all)))
+		return keypair_failed(e, "sign a certificate");
+	return keypair_write(p.key, p.cert, ret_pem, e);
 }
 
 /* ---- judging */
@@ -129,14 +130,15 @@ static int check_time(X509 *cert, int64_t now, int days, int64_t *ret_renew_at, 
 int selfsign_check_authority(const char *authority_pem, const char *domain, int64_t now,
 			     struct err *e)
 {
-	char constraints[NAMES_MAX];
+	char constraints[SYNTHETIC_NAMES_MAX];
 	int64_t renew_at;
 	OWN_PAIR p = { 0 };
 
 	constraints_of(domain, constraints);
-	if (pair_read(authority_pem, &p, e) < 0)
+	if (keypair_read(authority_pem, &p, e) < 0)
 		return -1;
-	if (!has_extension(p.cert, &(struct pair_extension){ NID_name_constraints, constraints }))
+	if (!has_extension(p.cert,
+			   &(struct keypair_extension){ NID_name_constraints, constraints }))
 		return err_set(e, ERR_INVALID, "it is for another domain");
 	if (X509_check_ca(p.cert) != 1 || X509_verify(p.cert, p.key) != 1) {
 		ERR_clear_error();
@@ -148,14 +150,14 @@ int selfsign_check_authority(const char *authority_pem, const char *domain, int6
 int selfsign_check_server(const char *authority_pem, const char *server_pem, const char *domain,
 			  int64_t now, int64_t *ret_renew_at, struct err *e)
 {
-	char names[NAMES_MAX];
+	char names[SYNTHETIC_NAMES_MAX];
 	OWN_PAIR authority = { 0 };
 	OWN_PAIR p = { 0 };
 
 	names_of(domain, names);
-	if (pair_read(authority_pem, &authority, e) < 0 || pair_read(server_pem, &p, e) < 0)
+	if (keypair_read(authority_pem, &authority, e) < 0 || keypair_read(server_pem, &p, e) < 0)
 		return -1;
-	if (!has_extension(p.cert, &(struct pair_extension){ NID_subject_alt_name, names }))
+	if (!has_extension(p.cert, &(struct keypair_extension){ NID_subject_alt_name, names }))
 		return err_set(e, ERR_INVALID, "it is for other names");
 	if (X509_verify(p.cert, authority.key) != 1) {
 		ERR_clear_error();

@@ -10,7 +10,7 @@
 
 #include "clock.h"
 #include "conn.h"
-#include "foreign.h"
+#include "untrusted_fd.h"
 #include "listen.h"
 #include "rand.h"
 
@@ -60,7 +60,7 @@ static void turn_away(struct server *s, int fd, bool local)
 		(void)send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		(void)shutdown(fd, SHUT_WR);
 		/* Closing with input unread would reset the connection, and the answer with it. */
-		(void)foreign_recv(fd, unread, sizeof(unread));
+		(void)untrusted_recv(fd, unread, sizeof(unread));
 	}
 	conn_close_fd(fd, local);
 }

@@ -1,5 +1,5 @@
 /* tls.h - TLS 1.2 and 1.3 over non-blocking sockets. OpenSSL is known to this, tls_socket.h,
- * tls_x509.h, pair.h and what is made of it only.
+ * tls_x509.h, keypair.h and what is made of it only.
  *
  * No signal comes of it (a broken connection is an error, not SIGPIPE). The handshake happens
  * inside the first reads and writes, or explicitly in tls_handshake(). */

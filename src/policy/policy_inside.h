@@ -144,7 +144,7 @@ int policy_rule_read(struct policy *p, json_t *v, const char *at, bool ceiling,
 /* policy_rule_match.c: the members that say what a rule is for. */
 int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool allow,
 		      struct policy_match *ret, struct err *e) MUST_USE;
-/* policy_rule_give.c: the members that say what happens to what it allows. */
+/* policy_rule_effects.c: the members that say what happens to what it allows. */
 int policy_rule_give(struct policy *p, const json_t *v, const char *at, struct policy_rule *r,
 		     struct err *e) MUST_USE;
 
@@ -176,7 +176,7 @@ const struct policy_rule *policy_list_next(struct policy_walk *w);
 int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer,
 		      struct err *e) MUST_USE;
 
-/* policy_set.c; after the rules and ceilings were read. */
+/* policy_set_headers.c; after the rules and ceilings were read. */
 int policy_set_check(const struct policy *p, struct err *e) MUST_USE;
 
 /* policy_request.c */

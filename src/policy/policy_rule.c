@@ -1,8 +1,8 @@
 /* policy_rule.c - theory of operation
  *
  * A rule is an object, or one text for the most common kind, which is written out as an object
- * first. What it matches is read by policy_rule_match.c, what it gives by policy_rule_give.c; here
- * is what both have in common, and what contradicts itself. */
+ * first. What it matches is read by policy_rule_match.c, what it gives by policy_rule_effects.c;
+ * here is what both have in common, and what contradicts itself. */
 #include "policy_inside.h"
 
 #include <stdio.h>

@@ -14,7 +14,7 @@
 
 #include "buf.h"
 #include "clock.h"
-#include "passed.h"
+#include "forward_headers.h"
 
 #define HEAD_ROOM ((size_t)256 * 1024) /* of a request; what a client may send is bounded */
 #define HALF_MS 60000		       /* idle, for a tunnel that is closed on one side */
@@ -270,13 +270,13 @@ static void writable(struct exchange *x)
 static int put_head(struct forward *f, struct err *e)
 {
 	const struct forward_options *o = &f->options;
-	struct passed_options p = { .host = o->host,
-				    .target = o->target,
-				    .scheme = o->scheme,
-				    .peer = exchange_peer(f->x),
-				    .drop = o->drop };
+	struct forward_headers_options p = { .host = o->host,
+					     .target = o->target,
+					     .scheme = o->scheme,
+					     .peer = exchange_peer(f->x),
+					     .drop = o->drop };
 	struct buf head = BUF_INIT(HEAD_ROOM);
-	int r = passed_request(exchange_request(f->x), &p, &head, e);
+	int r = forward_headers_request(exchange_request(f->x), &p, &head, e);
 
 	if (r == 0 && fifo_add(&f->up, head.data, head.len) < 0)
 		r = err_set(e, ERR_LIMIT, "no memory for a forwarded request");
@@ -313,7 +313,7 @@ struct forward *forward_new(struct loop *l, struct exchange *x, int fd,
 	f->fd = fd;
 	f->options = *o;
 	f->chunked = r->framing == HTTP1_CHUNKED;
-	f->wanted_up = passed_wants_upgrade(r);
+	f->wanted_up = forward_headers_wants_upgrade(r);
 	f->watch = (struct loop_fd){ .fd = -1, .ready = ready, .arg = f };
 	f->timer = (struct loop_timer){ .fire = fired, .arg = f };
 	moved(f);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "passed.h"
+#include "forward_headers.h"
 
 #define INTERIMS_MAX 64
 #define TYPE_MAX 256
@@ -55,7 +55,7 @@ static bool pass_headers(struct forward *f, const struct http1_response *r, bool
 	for (size_t i = 0; i < r->headers_n; i++) {
 		const struct http1_header *h = &r->headers[i];
 
-		if (!passed_in_answer(r, h) ||
+		if (!forward_headers_in_answer(r, h) ||
 		    (typed && http1_span_is_nocase(h->name, "content-type")))
 			continue;
 		if (exchange_pass_header(f->x, h->name, h->value) < 0)
@@ -69,7 +69,7 @@ static uint64_t length_of(const struct http1_response *r)
 	if (r->framing == HTTP1_LENGTH)
 		return r->content_length;
 	/* HEAD: what GET would have; 204 and 304 say nothing of it. */
-	return r->framing == HTTP1_NO_BODY ? passed_length(r) : EXCHANGE_CHUNKED;
+	return r->framing == HTTP1_NO_BODY ? forward_headers_length(r) : EXCHANGE_CHUNKED;
 }
 
 static void begin(struct forward *f, const struct http1_response *r)

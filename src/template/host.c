@@ -23,7 +23,7 @@
 #include "host_files.h"
 #include "io.h"
 #include "template.h"
-#include "tree.h"
+#include "rmtree.h"
 #include "trust.h"
 
 #define FORMAT 4 /* to be raised with every change of what is made here */
@@ -298,7 +298,7 @@ static void remove_unused(int cache, const char *keep)
 		OWN_FD fd = openat(cache, entry->d_name,
 				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-			tree_remove(cache, entry->d_name);
+			rmtree(cache, entry->d_name);
 	}
 	(void)closedir(d);
 }
@@ -325,11 +325,11 @@ static int build(int cache, const char *name, const struct authority *authority,
 		(void)err_sys(e, "rename to %s", name);
 		goto undo;
 	}
-	tree_remove(cache, temporary); /* only there if another builder was faster */
+	rmtree(cache, temporary); /* only there if another builder was faster */
 	remove_unused(cache, name);
 	return 0;
 undo:
-	tree_remove(cache, temporary);
+	rmtree(cache, temporary);
 	return err_wrap(e, "host template");
 }
 

@@ -103,7 +103,7 @@ const struct host_file host_files[] = {
 const struct host_link host_links[] = {
 	{ "var/run", "/run" },
 	{ "var/lock", "/run/lock" },
-	{ "run/secrets", "/dev/shm/secrets" },	 /* of cells that have any (secret_keep.c) */
+	{ "run/secrets", "/dev/shm/secrets" },	 /* of cells that have any (secret_builtin.c) */
 	{ "etc/machine-id", "/dev/machine-id" }, /* each cell has its own */
 	{ "etc/mtab", "/proc/self/mounts" },
 	{ "etc/localtime", "/usr/share/zoneinfo/Etc/UTC" },

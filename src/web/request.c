@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "members.h"
+#include "json_members.h"
 #include "reply.h"
 #include "units.h"
 #include "url.h"
@@ -236,5 +236,5 @@ void request_body(struct request *r,
 void request_long_body(struct request *r,
 		       void (*got)(struct exchange *x, const uint8_t *body, size_t len))
 {
-	collect(r, MEMBERS_BODY_MAX, got);
+	collect(r, JSON_MEMBERS_BODY_MAX, got);
 }

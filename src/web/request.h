@@ -97,7 +97,7 @@ void request_hold(struct request *r, struct session *s);
 #define REQUEST_BODY_MAX ((size_t)64 * 1024)
 void request_body(struct request *r,
 		  void (*got)(struct exchange *x, const uint8_t *body, size_t len));
-/* The same within MEMBERS_BODY_MAX, for the few that need it. */
+/* The same within JSON_MEMBERS_BODY_MAX, for the few that need it. */
 void request_long_body(struct request *r,
 		       void (*got)(struct exchange *x, const uint8_t *body, size_t len));
 /* The request of an exchange that a route handles. */

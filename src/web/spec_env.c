@@ -11,9 +11,9 @@ static bool is_name(const char *s)
 	return *s != '\0' && strchr(first, *s) != NULL && s[n] == '\0' && n <= 256;
 }
 
-int spec_env_read(struct members *m, const char *name, size_t max, struct buf *to)
+int spec_env_read(struct json_members *m, const char *name, size_t max, struct buf *to)
 {
-	json_t *env = members_object(m, name, max), *value;
+	json_t *env = json_members_object(m, name, max), *value;
 	const char *key;
 	struct err e;
 	int n = 0;
@@ -23,14 +23,14 @@ int spec_env_read(struct members *m, const char *name, size_t max, struct buf *t
 	json_object_foreach(env, key, value)
 	{
 		if (!is_name(key))
-			return members_fail(m, name, "a name is not [A-Za-z_][A-Za-z0-9_]*");
+			return json_members_fail(m, name, "a name is not [A-Za-z_][A-Za-z0-9_]*");
 		if (!json_is_string(value))
-			return members_fail(m, name, "a value is not a string");
+			return json_members_fail(m, name, "a value is not a string");
 		buf_printf(to, "%s=", key);
 		buf_put(to, json_string_value(value), json_string_length(value) + 1);
 		n++;
 	}
 	if (buf_check(to, &e) < 0)
-		return members_fail(m, name, "is too large");
+		return json_members_fail(m, name, "is too large");
 	return n;
 }

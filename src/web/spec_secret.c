@@ -51,10 +51,10 @@ static bool is_place(const char *text)
 }
 
 /* A list of texts as lines; NULL if it is not there. */
-static const char *read_list(struct members *m, const char *name, fits_fn *fits, const char *why,
-			     struct buf *to)
+static const char *read_list(struct json_members *m, const char *name, fits_fn *fits,
+			     const char *why, struct buf *to)
 {
-	json_t *list = members_array(m, name, LIST_MAX);
+	json_t *list = json_members_array(m, name, LIST_MAX);
 	struct err e;
 
 	if (list == NULL)
@@ -63,44 +63,44 @@ static const char *read_list(struct members *m, const char *name, fits_fn *fits,
 		const char *text = json_string_value(json_array_get(list, i));
 
 		if (text == NULL || !fits(text)) {
-			(void)members_fail(m, name, why);
+			(void)json_members_fail(m, name, why);
 			return NULL;
 		}
 		buf_put_text(to, text);
 		buf_put_text(to, "\n");
 	}
 	if (buf_check(to, &e) < 0)
-		(void)members_fail(m, name, "is too large");
+		(void)json_members_fail(m, name, "is too large");
 	return buf_text(to);
 }
 
-static void read_ways(struct members *m, unsigned *ret)
+static void read_ways(struct json_members *m, unsigned *ret)
 {
-	json_t *list = members_array(m, "ways", 4);
+	json_t *list = json_members_array(m, "ways", 4);
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++) {
 		const char *word = json_string_value(json_array_get(list, i));
-		unsigned way = word == NULL ? 0 : secret_line_find_way(word);
+		unsigned way = word == NULL ? 0 : secret_spec_find_way(word);
 
 		if (way == 0) {
-			(void)members_fail(m, "ways", "must be of broker, env, file, socket");
+			(void)json_members_fail(m, "ways", "must be of broker, env, file, socket");
 			return;
 		}
 		*ret |= way;
 	}
 	if (list != NULL && *ret == 0)
-		(void)members_fail(m, "ways", "must name at least one");
+		(void)json_members_fail(m, "ways", "must name at least one");
 }
 
-/* Not members_text(): its message would have to be about a length that is ours to say. */
-static void read_value(struct members *m, struct secret_wish *w)
+/* Not json_members_text(): its message would have to be about a length that is ours to say. */
+static void read_value(struct json_members *m, struct secret_wish *w)
 {
-	json_t *value = members_take(m, "value");
+	json_t *value = json_members_take(m, "value");
 
 	if (value == NULL)
 		return;
 	if (!json_is_string(value)) {
-		(void)members_fail(m, "value", "must be a string");
+		(void)json_members_fail(m, "value", "must be a string");
 		return;
 	}
 	w->value = json_string_value(value);
@@ -111,23 +111,23 @@ int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_sec
 		     struct err *e)
 {
 	struct secret_wish *w = &ret->wish;
-	struct members m;
+	struct json_members m;
 
 	memset(ret, 0, sizeof(*ret));
 	buf_init(&ret->hosts, SECRET_LIST_BYTES);
 	buf_init(&ret->methods, SECRET_LIST_BYTES);
 	buf_init(&ret->paths, SECRET_LIST_BYTES);
 	buf_init(&ret->places, SECRET_LIST_BYTES);
-	ret->root = members_parse(body, len, e);
+	ret->root = json_members_parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
-	members_begin(&m, ret->root, "", e);
-	members_text(&m, "name", 255, &ret->name);
+	json_members_begin(&m, ret->root, "", e);
+	json_members_text(&m, "name", 255, &ret->name);
 	read_value(&m, w);
-	members_notes(&m, "metadata", LIST_MAX, SECRET_METADATA_BYTES, &ret->metadata);
+	json_members_notes(&m, "metadata", LIST_MAX, SECRET_METADATA_BYTES, &ret->metadata);
 	w->metadata = ret->metadata;
 	if (lenient)
-		return members_end_lenient(&m);
+		return json_members_end_lenient(&m);
 	w->hosts =
 		read_list(&m, "hosts", is_host, "must be names of hosts, or *.NAME", &ret->hosts);
 	w->methods =
@@ -137,8 +137,8 @@ int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_sec
 	w->places = read_list(&m, "in", is_place,
 			      "must be of header, header:NAME, basic, body:FIELD", &ret->places);
 	read_ways(&m, &w->ways);
-	members_time(&m, "ttl", &w->ttl_ms, &w->ttl_given);
-	return members_end(&m);
+	json_members_time(&m, "ttl", &w->ttl_ms, &w->ttl_given);
+	return json_members_end(&m);
 }
 
 void spec_secret_release(struct spec_secret *s)
@@ -153,65 +153,65 @@ void spec_secret_release(struct spec_secret *s)
 
 /* ---- of a session */
 
-static void copy(struct members *m, const char *name, char *ret, size_t cap)
+static void copy(struct json_members *m, const char *name, char *ret, size_t cap)
 {
 	const char *text = NULL;
 
-	members_text(m, name, cap - 1, &text);
+	json_members_text(m, name, cap - 1, &text);
 	if (text != NULL && strpbrk(text, "\t\r\n") != NULL)
-		(void)members_fail(m, name, "must not hold a tab or a newline");
+		(void)json_members_fail(m, name, "must not hold a tab or a newline");
 	else if (text != NULL)
 		(void)snprintf(ret, cap, "%s", text);
 }
 
-static void read_mode(struct members *m, uint32_t *ret)
+static void read_mode(struct json_members *m, uint32_t *ret)
 {
 	const char *text = NULL;
 	char *end;
 
-	members_text(m, "mode", 4, &text);
+	json_members_text(m, "mode", 4, &text);
 	if (text == NULL)
 		return;
 	*ret = (uint32_t)strtoul(text, &end, 8);
 	if (*text < '0' || *text > '7' || *end != '\0' || *ret == 0 || *ret > 0777)
-		(void)members_fail(m, "mode", "must be octal, such as 0400");
+		(void)json_members_fail(m, "mode", "must be octal, such as 0400");
 }
 
-static int read_one(struct members *outer, const char *name, json_t *object, struct buf *to)
+static int read_one(struct json_members *outer, const char *name, json_t *object, struct buf *to)
 {
 	static const char *const words[] = { "broker", "env", "file", "socket" };
 	static const char *const where[] = { "env", "env", "path", "program" };
-	struct secret_line l = { 0 };
+	struct secret_spec l = { 0 };
 	unsigned as = 0;
-	struct members m;
+	struct json_members m;
 
 	if (!json_is_object(object))
-		return members_fail(outer, name, "must be an array of objects");
-	members_begin(&m, object, name, outer->e);
+		return json_members_fail(outer, name, "must be an array of objects");
+	json_members_begin(&m, object, name, outer->e);
 	copy(&m, "name", l.name, sizeof(l.name));
-	members_choice(&m, "as", words, COUNT(words), &as);
-	l.way = secret_line_find_way(words[as]);
+	json_members_choice(&m, "as", words, COUNT(words), &as);
+	l.way = secret_spec_find_way(words[as]);
 	copy(&m, where[as], l.where, sizeof(l.where));
 	if ((l.way & (SECRET_FILE | SECRET_SOCKET)) != 0)
 		copy(&m, "owner", l.owner, sizeof(l.owner));
 	if (l.way == SECRET_FILE)
 		read_mode(&m, &l.mode);
-	if (members_end(&m) < 0 || secret_line_check(&l, outer->e) < 0) {
+	if (json_members_end(&m) < 0 || secret_spec_check(&l, outer->e) < 0) {
 		outer->failed = true;
 		return -1;
 	}
-	secret_line_write(&l, to);
+	secret_spec_write(&l, to);
 	return 0;
 }
 
-void spec_secret_list(struct members *m, const char *name, struct buf *to)
+void spec_secret_list(struct json_members *m, const char *name, struct buf *to)
 {
-	json_t *list = members_array(m, name, SECRET_LINES_MAX);
+	json_t *list = json_members_array(m, name, SECRET_LINES_MAX);
 	struct err e;
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++)
 		if (read_one(m, name, json_array_get(list, i), to) < 0)
 			return;
 	if (buf_check(to, &e) < 0)
-		(void)members_fail(m, name, "is too large");
+		(void)json_members_fail(m, name, "is too large");
 }

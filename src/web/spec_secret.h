@@ -3,7 +3,7 @@
 #pragma once
 
 #include "buf.h"
-#include "members.h"
+#include "json_members.h"
 #include "secret.h"
 
 /* What was read, and what its texts point into. */
@@ -21,6 +21,6 @@ int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_sec
 		     struct err *e) MUST_USE;
 void spec_secret_release(struct spec_secret *s);
 
-/* The member `secrets` of a session, as lines of secret_line.h. */
-void spec_secret_list(struct members *m, const char *name, struct buf *to);
+/* The member `secrets` of a session, as lines of secret_spec.h. */
+void spec_secret_list(struct json_members *m, const char *name, struct buf *to);
 #define SPEC_SECRET_LINES_BYTES (SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256))

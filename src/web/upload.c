@@ -30,7 +30,7 @@ static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 	struct file_call *c = u->out.call;
 
 	if (c->op != NULL && !c->failed)
-		return chunker_put(&u->out, data, len);
+		return chunk_writer_put(&u->out, data, len);
 	/* The built-in has given up: the rest is dropped. */
 	u->dropped += len;
 	if (u->dropped > UPLOAD_DROP_MAX)
@@ -52,21 +52,21 @@ static void body_ended(struct exchange *x, bool ok)
 	if (u->out.call->op == NULL)
 		answer(u);
 	else
-		chunker_end(&u->out);
+		chunk_writer_end(&u->out);
 }
 
 void upload_start(struct upload *u, struct file_call *c, uint64_t max)
 {
 	const struct http1_request *q = exchange_request(c->r->x);
 
-	chunker_init(&u->out, c, q->framing == HTTP1_LENGTH ? q->content_length : 0);
+	chunk_writer_init(&u->out, c, q->framing == HTTP1_LENGTH ? q->content_length : 0);
 	u->reading = true;
 	exchange_read_body(c->r->x, max, take, body_ended);
 }
 
 void upload_room(struct upload *u)
 {
-	if (chunker_room(&u->out) && u->reading)
+	if (chunk_writer_room(&u->out) && u->reading)
 		exchange_resume_body(u->out.call->r->x);
 }
 

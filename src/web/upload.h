@@ -1,12 +1,12 @@
 /* upload.h - a request's body into a built-in of the cell. */
 #pragma once
 
-#include "chunker.h"
+#include "chunk_writer.h"
 
 #define UPLOAD_DROP_MAX (64U << 20)
 
 struct upload {
-	struct chunker out;
+	struct chunk_writer out;
 	bool reading;	  /* the body is not at its end */
 	uint64_t dropped; /* bytes of it that came after the call's end */
 	void (*then)(struct file_call *c);

@@ -4,7 +4,7 @@
  * it must: egress talks to hostile bytes on both sides. Every body begins with a session's id; what
  * follows is a text, JSON, not NUL-terminated. Descriptors travel with the first byte of a frame.
  *
- * Egress outlives cordond: when the channel ends it keeps its guests for EGRESS_ORPHAN_MS, and
+ * Egress outlives cordond: when the channel ends it keeps its sessions for EGRESS_ORPHAN_MS, and
  * records wait. A new channel comes from the supervisor; then each live session is attached anew
  * (its connections go on), SYNCED ends the list, and who was not in it is dropped. */
 #pragma once
@@ -34,7 +34,7 @@ enum egress_type {
 			      then the session is detached (fail closed) */
 	EGRESS_RECORD,	   /* text: one event, see doc/network.md */
 	EGRESS_COUNTS, /* text: see below; every 200 ms while they change, before bytes move that
-			  were not claimed yet, and before the guest goes */
+			  were not claimed yet, and before the session goes */
 	EGRESS_PONG,   /* id "", no text: answer to PING */
 	EGRESS_TURNS,  /* id "", text: {"count","sum_ns","max_ns","slowest_ns","slowest",
 			  "buckets":[..]}, see turns.h; every 5 s */

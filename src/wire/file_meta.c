@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "fields.h"
+#include "codec.h"
 
 struct sum {
 	size_t pairs, total;
@@ -11,15 +11,15 @@ struct sum {
 bool file_meta_next(const struct file_meta *m, size_t *at, const char **ret_key,
 		    const char **ret_value)
 {
-	struct fields_reader r = { NULL, 0, false };
+	struct codec_reader r = { NULL, 0, false };
 	const char *key, *value;
 
 	if (*at >= m->len)
 		return false;
 	r.p = m->bytes + *at;
 	r.n = m->len - *at;
-	key = fields_get_string(&r, FILE_META_KEY_MAX);
-	value = fields_get_string(&r, FILE_META_VALUE_MAX);
+	key = codec_get_string(&r, FILE_META_KEY_MAX);
+	value = codec_get_string(&r, FILE_META_VALUE_MAX);
 	if (r.bad || *key == '\0')
 		return false;
 	*at = m->len - r.n;
@@ -55,14 +55,14 @@ bool file_meta_add(uint8_t ret[FILE_META_PACKED_MAX], size_t *len, const char *k
 		   const char *value)
 {
 	const struct file_meta m = { ret, *len };
-	struct fields_writer w = { ret + *len, FILE_META_PACKED_MAX - *len, false };
+	struct codec_writer w = { ret + *len, FILE_META_PACKED_MAX - *len, false };
 	struct sum sum;
 
 	if (*key == '\0' || strlen(key) >= FILE_META_KEY_MAX || !add_up(&m, *len, key, &sum) ||
 	    !fits(&sum, key, value))
 		return false;
-	fields_put_string(&w, FILE_META_KEY_MAX, key);
-	fields_put_string(&w, FILE_META_VALUE_MAX, value);
+	codec_put_string(&w, FILE_META_KEY_MAX, key);
+	codec_put_string(&w, FILE_META_VALUE_MAX, value);
 	if (w.bad)
 		return false;
 	*len = FILE_META_PACKED_MAX - w.n;

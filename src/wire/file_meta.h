@@ -1,5 +1,5 @@
 /* file_meta.h - what clients keep with a file: keys and values, packed into a row of bytes (each a
- * string of fields.h). In a file they are the extended attributes user.e2b.<key>. Pure. */
+ * string of codec.h). In a file they are the extended attributes user.e2b.<key>. Pure. */
 #pragma once
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "agent.h"
+#include "agent_client.h"
 
 #define WAIT_MS 10000
 

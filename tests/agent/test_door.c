@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "foreign.h"
+#include "untrusted_fd.h"
 #include "held.h"
 #include "io.h"
 #include "test.h"
@@ -80,7 +80,7 @@ static int expect_call(const char *wanted)
 	int fd;
 
 	CHECK(poll(&p, 1, WAIT_MS) == 1);
-	fd = foreign_accept(door[0], &from, &len);
+	fd = untrusted_accept(door[0], &from, &len);
 	CHECK(fd >= 0);
 	CHECK(getsockname(fd, (struct sockaddr *)&to, &to_len) == 0);
 	memcpy(&v4, &to, sizeof(v4));

@@ -18,7 +18,7 @@
 #include "log.h"
 #include "seal.h"
 #include "store.h"
-#include "tree.h"
+#include "rmtree.h"
 
 #define UNTIL_MS 20000
 #define HELD_MAX 8
@@ -448,7 +448,7 @@ void bed_end(void)
 		(void)kill(children[i], SIGKILL);
 		(void)waitpid(children[i], NULL, 0);
 	}
-	tree_remove(AT_FDCWD, folder);
+	rmtree(AT_FDCWD, folder);
 	if (count_fds() > before + KEPT)
 		fail_at(__FILE__, __LINE__, "descriptors are left");
 }

@@ -139,7 +139,7 @@ static void on_made(struct completion *c, const struct err *e)
 	refused++;
 }
 
-static int make_session(struct completion *made, struct err *e)
+static int create_session(struct completion *made, struct err *e)
 {
 	struct session_spec spec = { .profile = -1 };
 	struct session *s;
@@ -175,13 +175,13 @@ static void a_removed_tenant_is_stopped_in_pieces(void)
 	bed.tenant->row.is_operator = false;
 	bed.tenant->row.max_sessions = 0;
 	for (int i = 0; i < SESSIONS; i++)
-		CHECK(make_session(&made[i], &e) == 0);
+		CHECK(create_session(&made[i], &e) == 0);
 	CHECK(live() == SESSIONS);
 	CHECK(tenant_remove(bed.core, bed.tenant, &e) == 0);
 	j = &bed.tenant->end.job;
 	core_job_cancel(bed.core, j);
 	CHECK(live() == SESSIONS && refused == 0);
-	CHECK(make_session(&made[SESSIONS], &e) < 0 && e.code == ERR_DENIED);
+	CHECK(create_session(&made[SESSIONS], &e) < 0 && e.code == ERR_DENIED);
 	for (unsigned left = SESSIONS; left > 0; left--) {
 		CHECK(live() == left);
 		CHECK(j->piece(j));

@@ -7,8 +7,8 @@
 #include "inside.h"
 #include "json.h"
 #include "mask_inside.h"
-#include "record_room.h"
-#include "record_text.h"
+#include "record_quota.h"
+#include "access_record_text.h"
 
 #define VALUE "Zq7#Zq8#Zq9#Zq0#"
 #define LONG_COMMAND ((size_t)1 << 20)
@@ -122,12 +122,12 @@ static void as_many_rules_as_egress_remembers(void)
 	for (unsigned i = 0; i <= EGRESS_RULES_KEPT_MAX; i++) {
 		(void)snprintf(now.rules[0].rule, sizeof(now.rules[0].rule), "rule%05u", i);
 		now.rules[0].in = now.rules[0].out = i + 1;
-		net_used_take(bed.session, &now);
+		net_usage_take(bed.session, &now);
 	}
 	CHECK(bed.session->used.n == 1 + EGRESS_RULES_KEPT_MAX);
 	json_init_heap(&j, (size_t)4 << 20);
 	json_open(&j, NULL, '{');
-	CHECK(net_used_write(bed.session, &j, &e) == 0);
+	CHECK(net_usage_write(bed.session, &j, &e) == 0);
 	json_close(&j, '}');
 	CHECK(json_ok(&j));
 	CHECK(strstr(j.text, "\"rule08191\",\"claimed_in\":8192,") != NULL);

@@ -22,7 +22,7 @@
 #define MANY 256
 
 static struct egress egress;
-static struct guest guest = { .egress = &egress, .tcp = -1, .udp = -1 };
+static struct egress_session guest = { .egress = &egress, .tcp = -1, .udp = -1 };
 static struct outbound calls[MANY];
 static unsigned under_way;
 static uint64_t began_ns;

@@ -1,4 +1,4 @@
-/* answer.c - turns results of system calls into the words of the tables, and small helpers. */
+/* response.c - turns results of system calls into the words of the tables, and small helpers. */
 #include "probe.h"
 
 #include <dirent.h>

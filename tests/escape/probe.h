@@ -68,7 +68,7 @@ extern const struct table paths_table, links_table, proc_table, pid1_table, moun
 extern const struct table kernel_table, tty_table, process_table, ipc_table, resource_table;
 extern const struct table socket_table, net_table;
 
-/* answer.c: from results to words. All return static or constant strings. */
+/* response.c: from results to words. All return static or constant strings. */
 const char *answer(long rc);	    /* "done", or the name of errno when rc < 0 */
 const char *answer_errno(int err);  /* "EPERM" */
 const char *answer_signal(int sig); /* "SIGSYS" */
@@ -78,7 +78,7 @@ const char *answer_read(
 const char *answer_child(long pid); /* reaps: done if it left with 0, errno if with errno */
 const char *answer_text(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* answer.c: small helpers of the tables. */
+/* response.c: small helpers of the tables. */
 long slurp(const char *path, char *buf, size_t size); /* whole file, NUL at the end; -1 and errno */
 uint64_t hash_file(const char *path);		      /* FNV-1a; 0 when it cannot be read */
 long status_field(const char *name, int base);	  /* a number of /proc/self/status; -1 if absent */

@@ -13,7 +13,7 @@
 
 #include "rand.h"
 #include "../unit/support.h"
-#include "agent.h"
+#include "agent_client.h"
 #include "io.h"
 #include "keeper_client.h"
 #include "template.h"

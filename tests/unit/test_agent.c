@@ -2,7 +2,7 @@
  * formed or -1, and when we let go of it, nothing has leaked.
  *
  * The test plays PID 1 on a socketpair, with raw sendmsg(2). */
-#include "agent.h"
+#include "agent_client.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,23 +1,23 @@
 /* Goal: where a program wants to go is read in one way only, and written so that it is read back as
  * the same. */
-#include "aim.h"
+#include "endpoint.h"
 
 #include <string.h>
 
-#include "names.h"
+#include "synthetic_names.h"
 #include "support.h"
 
-static struct guest guest;
+static struct egress_session guest;
 
-static int aim(const char *text, uint16_t port, struct aim *ret)
+static int aim(const char *text, uint16_t port, struct endpoint *ret)
 {
 	const char *why = NULL;
 	int got;
 
 	if (guest.names == NULL)
-		guest.names = names_new();
+		guest.names = synthetic_names_new();
 	CHECK(guest.names != NULL);
-	got = aim_read(&guest, (struct http1_span){ text, strlen(text) }, port, ret, &why);
+	got = endpoint_read(&guest, (struct http1_span){ text, strlen(text) }, port, ret, &why);
 
 	CHECK(got == 0 || why != NULL);
 	return got;
@@ -38,16 +38,16 @@ static void reads_hosts(void)
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		char name[HOST_MAX], host[AIM_HOST_MAX];
-		struct aim a, again;
+		char name[HOST_MAX], host[ENDPOINT_HOST_MAX];
+		struct endpoint a, again;
 
 		CHECK_CASE(cases[i].text, aim(cases[i].text, cases[i].given, &a) == 0);
-		aim_name(&a, name);
-		aim_host(&a, false, host);
+		endpoint_name(&a, name);
+		endpoint_host(&a, false, host);
 		CHECK_CASE(cases[i].text, strcmp(name, cases[i].name) == 0);
 		CHECK_CASE(cases[i].text, strcmp(host, cases[i].host) == 0);
 		CHECK_CASE(cases[i].text, a.port == cases[i].port);
-		CHECK_CASE(cases[i].text, aim(host, 80, &again) == 0 && aim_same(&a, &again));
+		CHECK_CASE(cases[i].text, aim(host, 80, &again) == 0 && endpoint_same(&a, &again));
 	}
 }
 
@@ -75,7 +75,7 @@ static void refuses_others(void)
 		"ex\xc3\xa4.com",
 		"a..b",
 	};
-	struct aim a;
+	struct endpoint a;
 
 	for (size_t i = 0; i < COUNT(cases); i++)
 		CHECK_CASE(cases[i], aim(cases[i], 80, &a) == -1);
@@ -87,18 +87,18 @@ static void knows_our_own_addresses(void)
 	struct policy_target to;
 	struct ip v4, v6;
 	char text[IP_TEXT_MAX];
-	struct aim a;
+	struct endpoint a;
 
 	CHECK(aim("192.0.2.1", 80, &a) == 0);
-	CHECK(names_give(guest.names, "example.com", &v4, &v6) == 0);
+	CHECK(synthetic_names_give(guest.names, "example.com", &v4, &v6) == 0);
 	ip_format(&v4, text);
 	CHECK(aim(text, 80, &a) == 0 && strcmp(a.host, "example.com") == 0 && !a.nowhere);
-	aim_at(&guest, &v6, 443, &a);
-	to = aim_target(&a);
+	endpoint_at(&guest, &v6, 443, &a);
+	to = endpoint_target(&a);
 	CHECK(strcmp(to.host, "example.com") == 0 && to.port == 443);
 	CHECK(aim("198.19.255.254", 80, &a) == 0 && a.nowhere);
-	CHECK(aim(NAMES_DOOR_V4, 80, &a) == 0 && a.nowhere);
-	CHECK(aim("192.0.2.1", 80, &a) == 0 && aim_target(&a).host == NULL);
+	CHECK(aim(SYNTHETIC_NAMES_DOOR_V4, 80, &a) == 0 && a.nowhere);
+	CHECK(aim("192.0.2.1", 80, &a) == 0 && endpoint_target(&a).host == NULL);
 }
 
 TEST_MAIN({ "reads_hosts", reads_hosts }, { "refuses_others", refuses_others },

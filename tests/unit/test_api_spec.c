@@ -2,7 +2,7 @@
 #include <jansson.h>
 
 #include "byte_range.h"
-#include "change.h"
+#include "diff_record.h"
 #include "cursor.h"
 #include "spec_exec.h"
 #include "spec_session.h"
@@ -271,13 +271,13 @@ static void changes(void)
 					   "A\t644\t1\ta",
 					   "A\t644\t1",
 					   "A\t644\t99999999999999999999\t/a" };
-	struct change c;
+	struct diff_record c;
 
-	CHECK(change_parse("C\t100644\t12\t/etc/a\tb", &c, &e) == 0);
+	CHECK(diff_record_parse("C\t100644\t12\t/etc/a\tb", &c, &e) == 0);
 	CHECK(c.kind == 'C' && c.mode == 0100644 && c.size == 12);
 	CHECK_STR(c.path, "/etc/a\tb");
 	for (size_t i = 0; i < COUNT(bad); i++)
-		CHECK(change_parse(bad[i], &c, &e) < 0);
+		CHECK(diff_record_parse(bad[i], &c, &e) < 0);
 }
 
 static void cursors(void)

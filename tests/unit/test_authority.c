@@ -17,7 +17,7 @@
 #include "keystore.h"
 #include "sha1.h"
 #include "test.h"
-#include "tree.h"
+#include "rmtree.h"
 #include "trust.h"
 
 #define KEY "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"
@@ -104,7 +104,7 @@ static void it_is_kept(void)
 	CHECK(authority_open(&a, &e) == -1 && e.code == ERR_DENIED);
 	CHECK(unlink(path) == 0 && symlink("/dev/null", path) == 0);
 	CHECK(authority_open(&a, &e) == -1 && e.code != ERR_NOT_FOUND);
-	tree_remove(AT_FDCWD, home);
+	rmtree(AT_FDCWD, home);
 }
 
 /* Many at once: all end up with the same one, whole. */
@@ -134,7 +134,7 @@ static void the_first_maker_is_right(void)
 		CHECK(WEXITSTATUS(status) == first.link[0]);
 	}
 	authority_release(&first);
-	tree_remove(AT_FDCWD, home);
+	rmtree(AT_FDCWD, home);
 }
 
 /* A store without certificates, of the password that all have. */
@@ -255,7 +255,7 @@ static void all_places_get_it(void)
 			CHECK(holds(etc, "ssl/certs/ca-certificates.crt", CERT, 0644));
 		}
 	}
-	tree_remove(AT_FDCWD, home);
+	rmtree(AT_FDCWD, home);
 }
 
 TEST_MAIN({ "the text is taken apart", the_text_is_taken_apart }, { "it is kept", it_is_kept },

@@ -1,7 +1,7 @@
 /* Goal: the list of changes is read exactly, and no file name of a cell reaches the terminal raw.
  */
-#include "change.h"
-#include "changes.h"
+#include "diff_record.h"
+#include "diff_print.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,10 +58,10 @@ static const struct {
 	{ "A\t1\t99999999999999999999999\t/a", false, 0, 0, 0, NULL },
 };
 
-static int parse(const char *text, struct change *ret)
+static int parse(const char *text, struct diff_record *ret)
 {
 	struct err e = { 0 };
-	int got = change_parse(text, ret, &e);
+	int got = diff_record_parse(text, ret, &e);
 
 	CHECK(got == 0 || (got == -1 && e.code == ERR_INVALID));
 	return got;
@@ -70,7 +70,7 @@ static int parse(const char *text, struct change *ret)
 static void reads_records(void)
 {
 	for (size_t i = 0; i < COUNT(records); i++) {
-		struct change r = { .kind = '?' };
+		struct diff_record r = { .kind = '?' };
 		char *exact = exact_copy(records[i].text, strlen(records[i].text) + 1);
 
 		CHECK_CASE(records[i].text, parse(exact, &r) == (records[i].ok ? 0 : -1));
@@ -89,7 +89,7 @@ static void modes_are_bounded(void)
 {
 	static const char *const bad[] = { "A\t40000000000\t0\t/a", "A\t40000100644\t0\t/a",
 					   "A\t7777777777777777777777777\t0\t/a" };
-	struct change r;
+	struct diff_record r;
 
 	CHECK(parse("A\t37777777777\t0\t/a", &r) == 0 && r.mode == UINT32_MAX);
 	for (size_t i = 0; i < COUNT(bad); i++)
@@ -119,7 +119,7 @@ static int print_raw(const void *bytes, size_t len, size_t step, struct err *e)
 		_exit(0);
 	}
 	(void)close(ends[1]);
-	got = changes_print(ends[0], to, e);
+	got = diff_print(ends[0], to, e);
 	(void)close(ends[0]);
 	CHECK(fclose(to) == 0);
 	CHECK(waitpid(pid, NULL, 0) == pid);
@@ -323,10 +323,10 @@ static void says_why_it_cannot_read_or_write(void)
 
 	CHECK(full != NULL && fd >= 0 && write(fd, list, sizeof(list)) == (ssize_t)sizeof(list));
 	CHECK(lseek(fd, 0, SEEK_SET) == 0);
-	CHECK(changes_print(fd, full, &e) == -1);
+	CHECK(diff_print(fd, full, &e) == -1);
 	CHECK(e.code == ERR_SYSTEM && e.sys == ENOSPC);
 	(void)close(fd);
-	CHECK(changes_print(fd, full, &e) == -1);
+	CHECK(diff_print(fd, full, &e) == -1);
 	CHECK(e.sys == EBADF);
 	(void)fclose(full);
 }

@@ -1,6 +1,6 @@
 /* Goal: what a client chooses for a session's network becomes the document it means, or is refused
  * by name; "none" is known from everything else; nobody is shown a password. */
-#include "choice.h"
+#include "policy_select.h"
 
 #include <jansson.h>
 
@@ -14,16 +14,16 @@ static int take(const char *json, enum policy_layer layer)
 {
 	free(text);
 	e = (struct err){ 0 };
-	return choice_read(json, strlen(json), layer, &text, &e);
+	return policy_select_read(json, strlen(json), layer, &text, &e);
 }
 
 static const char *name_of(const char *json)
 {
-	static char name[CHOICE_NAME_MAX];
+	static char name[POLICY_SELECT_NAME_MAX];
 
 	if (take(json, POLICY_SESSION) < 0)
 		return e.msg;
-	choice_name(text, name);
+	policy_select_name(text, name);
 	return name;
 }
 
@@ -37,7 +37,7 @@ static void words(void)
 	CHECK_STR(text, "{\"version\":1,\"extends\":[\"pypi\"]}");
 	free(text);
 	text = NULL;
-	CHECK(choice_presets("pypi,npm", &text, &e) == 0);
+	CHECK(policy_select_presets("pypi,npm", &text, &e) == 0);
 	CHECK_STR(text, "{\"version\":1,\"extends\":[\"pypi\",\"npm\"]}");
 	CHECK_STR(name_of("\"pypi\""), "pypi");
 	CHECK_STR(name_of("[\"pypi\",\"npm\"]"), "pypi+npm");
@@ -67,13 +67,13 @@ static void refused(void)
 	CHECK(take("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}", POLICY_NODE) == 0);
 	free(text);
 	text = NULL;
-	CHECK(choice_presets("", &text, &e) < 0);
-	CHECK(choice_presets("pypi,,npm", &text, &e) < 0);
+	CHECK(policy_select_presets("", &text, &e) < 0);
+	CHECK(policy_select_presets("pypi,,npm", &text, &e) < 0);
 }
 
 static void too_long(void)
 {
-	static char long_one[CHOICE_SESSION_MAX + 64];
+	static char long_one[POLICY_SELECT_SESSION_MAX + 64];
 
 	memset(long_one, ' ', sizeof(long_one) - 1);
 	memcpy(long_one, "{\"version\":1}", 13);
@@ -108,7 +108,8 @@ static char *many_rules(size_t n)
 
 static void many(void)
 {
-	char *most = many_rules(CHOICE_SESSION_RULES), *more = many_rules(CHOICE_SESSION_RULES + 1);
+	char *most = many_rules(POLICY_SELECT_SESSION_RULES),
+	     *more = many_rules(POLICY_SELECT_SESSION_RULES + 1);
 	size_t parsed;
 	json_t *root;
 
@@ -120,7 +121,7 @@ static void many(void)
 	CHECK(take(most, POLICY_SESSION) == 0);
 	CHECK(allocations < parsed + parsed / 4); /* parsed once */
 	allocations = 0;
-	CHECK(!choice_is_none(text));
+	CHECK(!policy_select_is_none(text));
 	CHECK(allocations == 0);
 	json_set_alloc_funcs(malloc, free);
 	CHECK(take(more, POLICY_SESSION) < 0 && strstr(e.msg, "more than 1000 rules") != NULL);
@@ -165,18 +166,18 @@ static void not_repeated(void)
 
 static void none(void)
 {
-	CHECK(take("\"none\"", POLICY_SESSION) == 0 && choice_is_none(text));
+	CHECK(take("\"none\"", POLICY_SESSION) == 0 && policy_select_is_none(text));
 	CHECK(take("{\"version\":1,\"extends\":[\"none\"]}", POLICY_SESSION) == 0);
-	CHECK(choice_is_none(text));
-	CHECK(take("\"deny\"", POLICY_SESSION) == 0 && !choice_is_none(text));
-	CHECK(take("[\"none\",\"pypi\"]", POLICY_SESSION) == 0 && !choice_is_none(text));
+	CHECK(policy_select_is_none(text));
+	CHECK(take("\"deny\"", POLICY_SESSION) == 0 && !policy_select_is_none(text));
+	CHECK(take("[\"none\",\"pypi\"]", POLICY_SESSION) == 0 && !policy_select_is_none(text));
 	CHECK(take("{\"version\":1,\"extends\":[\"none\"],\"rules\":[\"a.example\"]}",
 		   POLICY_SESSION) == 0);
-	CHECK(!choice_is_none(text));
+	CHECK(!policy_select_is_none(text));
 	CHECK(take("{\"version\":1,\"extends\":[\"none\"],\"default\":\"allow\"}",
 		   POLICY_SESSION) == 0);
-	CHECK(!choice_is_none(text));
-	CHECK(!choice_is_none("") && !choice_is_none("{}"));
+	CHECK(!policy_select_is_none(text));
+	CHECK(!policy_select_is_none("") && !policy_select_is_none("{}"));
 }
 
 static void shown(void)
@@ -186,17 +187,18 @@ static void shown(void)
 	CHECK(take("{\"version\":1,\"proxy\":{\"address\":\"p.example:1080\",\"username\":\"u\","
 		   "\"password\":\"hunter2\"}}",
 		   POLICY_SESSION) == 0);
-	seen = choice_shown(text, true);
+	seen = policy_select_shown(text, true);
 	CHECK(seen != NULL && strstr(seen, "hunter2") == NULL && strstr(seen, "p.example") != NULL);
 	CHECK(strstr(text, "hunter2") != NULL);
-	all = choice_shown("{\"private\":[\"10.0.0.0/8\"]}", true);
-	less = choice_shown("{\"private\":[\"10.0.0.0/8\"]}", false);
+	all = policy_select_shown("{\"private\":[\"10.0.0.0/8\"]}", true);
+	less = policy_select_shown("{\"private\":[\"10.0.0.0/8\"]}", false);
 	CHECK_STR(all, "{\"private\":[\"10.0.0.0/8\"]}");
 	CHECK_STR(less, "{}");
 	free(less);
-	less = choice_shown("{\"rules\":[{\"layer\":\"node\",\"set_headers\":{\"A\":\"hunter2\"}},"
-			    "{\"layer\":\"session\",\"set_headers\":{\"A\":\"own\"}}]}",
-			    false);
+	less = policy_select_shown(
+		"{\"rules\":[{\"layer\":\"node\",\"set_headers\":{\"A\":\"hunter2\"}},"
+		"{\"layer\":\"session\",\"set_headers\":{\"A\":\"own\"}}]}",
+		false);
 	CHECK_STR(less, "{\"rules\":[{\"layer\":\"node\",\"set_headers\":{\"A\":\"(not shown)\"}},"
 			"{\"layer\":\"session\",\"set_headers\":{\"A\":\"own\"}}]}");
 	free(text);

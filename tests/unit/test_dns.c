@@ -11,12 +11,12 @@
 #include "dns_msg.h"
 #include "dns_state.h"
 #include "host.h"
-#include "names.h"
-#include "attempt.h"
+#include "synthetic_names.h"
+#include "access_record.h"
 
-static struct guest guest;
+static struct egress_session session;
 static unsigned nrecords;
-static struct attempt last;
+static struct access_record last;
 static char last_name[2048], last_type[16], last_reason[256];
 static uint64_t skew_ns;
 
@@ -51,9 +51,9 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		ret->verdict = POLICY_LOOK;
 }
 
-void attempt_send(struct guest *g, const struct attempt *r)
+void access_record_send(struct egress_session *g, const struct access_record *r)
 {
-	CHECK(g == &guest && r->kind == ATTEMPT_DNS);
+	CHECK(g == &session && r->kind == ATTEMPT_DNS);
 	nrecords++;
 	last = *r;
 	(void)snprintf(last_name, sizeof(last_name), "%s", r->name ? r->name : "");
@@ -70,14 +70,14 @@ struct answer {
 
 static void begin(void)
 {
-	guest = (struct guest){ .names = names_new() };
+	session = (struct egress_session){ .names = synthetic_names_new() };
 }
 
 static struct answer ask_raw(const struct text *q)
 {
 	struct answer a = { 0 };
 	uint8_t out[DNS_TEXT_MAX];
-	size_t n = dns_answer(&guest, q->b, q->n, true, out);
+	size_t n = dns_answer(&session, q->b, q->n, true, out);
 
 	if (n == 0) {
 		a.rcode = -1;
@@ -126,18 +126,18 @@ static void allowed(void)
 	begin();
 	a = ask("allowed.example", DNS_MSG_A);
 	v4 = address(&a, 4);
-	CHECK(names_is_synthetic(&v4));
-	CHECK_STR(names_find(guest.names, &v4), "allowed.example");
+	CHECK(synthetic_names_is_synthetic(&v4));
+	CHECK_STR(synthetic_names_find(session.names, &v4), "allowed.example");
 	CHECK(nrecords == 1 && last.allowed);
 	CHECK_STR(last_name, "allowed.example");
 	CHECK_STR(last_type, "A");
 	a = ask("aLLowed.EXAMPLE", DNS_MSG_AAAA);
 	v6 = address(&a, 16);
-	CHECK_STR(names_find(guest.names, &v6), "allowed.example");
+	CHECK_STR(synthetic_names_find(session.names, &v6), "allowed.example");
 	CHECK_STR(last_name, "allowed.example");
 	a = ask("x.y.wild.example", DNS_MSG_A);
 	v4 = address(&a, 4);
-	CHECK_STR(names_find(guest.names, &v4), "x.y.wild.example");
+	CHECK_STR(synthetic_names_find(session.names, &v4), "x.y.wild.example");
 }
 
 static void others_do_not_exist(void)
@@ -232,7 +232,7 @@ static void reverse(void)
 	char name[128];
 
 	begin();
-	CHECK(names_give(guest.names, "allowed.example", &v4, &v6) == 0);
+	CHECK(synthetic_names_give(session.names, "allowed.example", &v4, &v6) == 0);
 	for (int i = 0; i < 2; i++) {
 		reverse_name(i ? &v6 : &v4, name);
 		a = ask(name, DNS_MSG_PTR);
@@ -326,14 +326,14 @@ static void over_udp(void)
 	int client;
 
 	begin();
-	guest.egress = &egress;
-	guest.udp = socket(AF_INET6, SOCK_DGRAM, 0); /* blocking: PID 1 may have made it so */
-	CHECK(guest.udp >= 0);
-	CHECK(setsockopt(guest.udp, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) == 0);
-	CHECK(setsockopt(guest.udp, IPPROTO_IPV6, IPV6_RECVPKTINFO, &(int){ 1 }, sizeof(int)) == 0);
-	CHECK(setsockopt(guest.udp, IPPROTO_IP, IP_PKTINFO, &(int){ 1 }, sizeof(int)) == 0);
-	CHECK(bind(guest.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
-	CHECK(getsockname(guest.udp, (struct sockaddr *)&any, &n) == 0);
+	session.egress = &egress;
+	session.udp = socket(AF_INET6, SOCK_DGRAM, 0); /* blocking: PID 1 may have made it so */
+	CHECK(session.udp >= 0);
+	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) == 0);
+	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_RECVPKTINFO, &(int){ 1 }, sizeof(int)) == 0);
+	CHECK(setsockopt(session.udp, IPPROTO_IP, IP_PKTINFO, &(int){ 1 }, sizeof(int)) == 0);
+	CHECK(bind(session.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(getsockname(session.udp, (struct sockaddr *)&any, &n) == 0);
 	client = socket(AF_INET, SOCK_DGRAM, 0);
 	to.sin_port = any.sin6_port;
 	CHECK(inet_pton(AF_INET, "127.1.2.3", &to.sin_addr) == 1);
@@ -341,11 +341,11 @@ static void over_udp(void)
 	put_head(&q, 0x4242, 0x0100, 1, 0, 0, 0);
 	put_question(&q, "allowed.example", DNS_MSG_A);
 	CHECK(send(client, q.b, q.n, 0) == (ssize_t)q.n);
-	dns_serve_udp(&guest);
+	dns_serve_udp(&session);
 	CHECK(recv(client, out, sizeof(out), MSG_DONTWAIT) == (ssize_t)q.n + 16);
 	CHECK(out[0] == 0x42 && out[7] == 1);
-	dns_serve_udp(&guest); /* nothing waits: does not block */
-	CHECK(guest.dns->idle_wakes == 1);
+	dns_serve_udp(&session); /* nothing waits: does not block */
+	CHECK(session.dns->idle_wakes == 1);
 }
 
 /* ---- with a loop */
@@ -376,16 +376,16 @@ static void begin_loop(void)
 	real_clock = true;
 	egress.loop = loop_new(&e);
 	CHECK(egress.loop);
-	guest.egress = &egress;
-	guest.udp = -1;
-	guest.on_udp.fd = -1;
+	session.egress = &egress;
+	session.udp = -1;
+	session.on_udp.fd = -1;
 }
 
 static void end_loop(void)
 {
-	dns_tcp_cut_all(&guest);
-	CHECK(!guest.dns);
-	names_free(guest.names);
+	dns_tcp_cut_all(&session);
+	CHECK(!session.dns);
+	synthetic_names_free(session.names);
 	loop_free(egress.loop);
 }
 
@@ -408,7 +408,7 @@ static void over_tcp(void)
 
 	begin_loop();
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s) == 0);
-	dns_serve_tcp(&guest, s[1]);
+	dns_serve_tcp(&session, s[1]);
 	put_query(&t, 1);
 	one = t.n;
 	put_query(&t, 2);
@@ -421,10 +421,10 @@ static void over_tcp(void)
 	CHECK(write(s[0], t.b + one + 6, t.n - one - 6) == (ssize_t)(t.n - one - 6));
 	run_for(20);
 	CHECK(read(s[0], got, sizeof(got)) == (ssize_t)one + 16 && got[3] == 2);
-	CHECK(guest.dns->nconns == 1);
+	CHECK(session.dns->nconns == 1);
 	CHECK(write(s[0], "\377\377", 2) == 2); /* longer than any query */
 	run_for(20);
-	CHECK(guest.dns->nconns == 0 && read(s[0], got, sizeof(got)) == 0);
+	CHECK(session.dns->nconns == 0 && read(s[0], got, sizeof(got)) == 0);
 	(void)close(s[0]);
 	end_loop();
 }
@@ -437,13 +437,13 @@ static void tcp_is_bounded(void)
 	begin_loop();
 	for (int i = 0; i < 20; i++) {
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s[i]) == 0);
-		dns_serve_tcp(&guest, s[i][1]);
+		dns_serve_tcp(&session, s[i][1]);
 	}
-	CHECK(guest.dns->nconns == 16);
+	CHECK(session.dns->nconns == 16);
 	CHECK(read(s[15][0], &byte, 1) == -1 && read(s[16][0], &byte, 1) == 0);
 	(void)close(s[3][0]);
 	run_for(20);
-	CHECK(guest.dns->nconns == 15);
+	CHECK(session.dns->nconns == 15);
 	end_loop();
 	CHECK(read(s[0][0], &byte, 1) == 0); /* cut */
 	for (int i = 0; i < 20; i++)
@@ -455,7 +455,7 @@ static void on_udp(struct loop_fd *f, uint32_t events)
 	(void)f;
 	(void)events;
 	wakes++;
-	dns_serve_udp(&guest);
+	dns_serve_udp(&session);
 }
 
 /* PID 1 shuts the socket down: epoll says "readable" forever, and there is nothing to read. */
@@ -465,19 +465,19 @@ static void socket_that_cries_wolf(void)
 	struct err e;
 
 	begin_loop();
-	guest.udp = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-	CHECK(guest.udp >= 0 && bind(guest.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
-	guest.on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp };
-	CHECK(loop_add(egress.loop, &guest.on_udp, guest.udp, EPOLLIN, &e) == 0);
-	(void)shutdown(guest.udp, SHUT_RDWR);
+	session.udp = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+	CHECK(session.udp >= 0 && bind(session.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
+	session.on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp };
+	CHECK(loop_add(egress.loop, &session.on_udp, session.udp, EPOLLIN, &e) == 0);
+	(void)shutdown(session.udp, SHUT_RDWR);
 	run_for(300);
-	CHECK(wakes == 16 && guest.on_udp.fd < 0);
+	CHECK(wakes == 16 && session.on_udp.fd < 0);
 	run_for(1000);
 	CHECK(wakes == 32); /* it was given another chance */
-	dns_tcp_cut_all(&guest);
+	dns_tcp_cut_all(&session);
 	run_for(1200);
-	CHECK(wakes == 32); /* and no more: the guest is gone */
-	(void)close(guest.udp);
+	CHECK(wakes == 32); /* and no more: the session is gone */
+	(void)close(session.udp);
 	end_loop();
 }
 

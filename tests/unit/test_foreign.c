@@ -2,7 +2,7 @@
  * it gets rid of them, and nothing leaks.
  *
  * Each case is given a TCP connection whose last close(2) would wait for 20 s. */
-#include "foreign.h"
+#include "untrusted_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,13 +46,13 @@ static void bytes_come_without_them(void)
 	char bytes[8];
 
 	begin(1, IO_FDS_MAX);
-	CHECK(foreign_recv(ends[0], bytes, 2) == 2);
-	CHECK(foreign_recv(ends[0], bytes + 2, 6) == 1);
+	CHECK(untrusted_recv(ends[0], bytes, 2) == 2);
+	CHECK(untrusted_recv(ends[0], bytes + 2, 6) == 1);
 	CHECK(memcmp(bytes, "abc", 3) == 0);
 	CHECK(send(ends[1], "d", 1, 0) == 1);
-	CHECK(foreign_recv(ends[0], bytes, 8) == 1 && bytes[0] == 'd');
+	CHECK(untrusted_recv(ends[0], bytes, 8) == 1 && bytes[0] == 'd');
 	CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
-	CHECK(foreign_recv(ends[0], bytes, 8) == -1 && errno == EAGAIN);
+	CHECK(untrusted_recv(ends[0], bytes, 8) == -1 && errno == EAGAIN);
 	end();
 }
 
@@ -61,8 +61,8 @@ static void a_socket_that_nobody_read_can_be_closed(void)
 	char byte;
 
 	begin(5, 2);
-	CHECK(foreign_recv(ends[0], &byte, 1) == 1);
-	foreign_drain(ends[0]);
+	CHECK(untrusted_recv(ends[0], &byte, 1) == 1);
+	untrusted_drain(ends[0]);
 	CHECK(send(ends[1], "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
 	CHECK(send(ends[0], "y", 1, MSG_NOSIGNAL) == 1); /* the other way is open */
 	end();
@@ -76,7 +76,7 @@ static void too_many_are_refused(void)
 	int fds[3];
 
 	begin(1, 4);
-	CHECK(foreign_recv_fds(ends[0], bytes, 8, fds, 3, &n, &e) == -1);
+	CHECK(untrusted_recv_fds(ends[0], bytes, 8, fds, 3, &n, &e) == -1);
 	CHECK(e.code == ERR_INVALID && n == 7);
 	end();
 }
@@ -89,9 +89,9 @@ static void some_are_taken(void)
 	int fds[3];
 
 	begin(1, 3);
-	CHECK(foreign_recv_fds(ends[0], bytes, 8, fds, 3, &n, &e) == 3 && n == 3);
+	CHECK(untrusted_recv_fds(ends[0], bytes, 8, fds, 3, &n, &e) == 3 && n == 3);
 	CHECK((fcntl(fds[2], F_GETFD) & FD_CLOEXEC) != 0);
-	foreign_close(fds, n);
+	untrusted_close(fds, n);
 	CHECK(fds[0] == -1 && fds[2] == -1);
 	end();
 }

@@ -1,6 +1,6 @@
 /* Goal: whoever shares a listening socket with us can neither hold us up at accept(2) nor at the
  * close of what we accepted. */
-#include "foreign.h"
+#include "untrusted_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static int take(int listener)
 	struct sockaddr_storage from = { 0 };
 	socklen_t len = sizeof(from);
 
-	return foreign_accept(listener, &from, &len);
+	return untrusted_accept(listener, &from, &len);
 }
 
 static void no_timer_is_left(void)
@@ -63,7 +63,7 @@ static void a_connection_is_accepted(void)
 	CHECK(take(listener) == -1 && errno == EAGAIN);
 	no_timer_is_left();
 	caller = call();
-	fd = foreign_accept(listener, &from, &len);
+	fd = untrusted_accept(listener, &from, &len);
 	CHECK(fd >= 0 && from.ss_family == AF_INET && len == sizeof(struct sockaddr_in));
 	no_timer_is_left();
 	CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

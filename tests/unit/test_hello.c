@@ -1,12 +1,12 @@
 /* Goal: the name a client asks for is read as a server would read it, whatever way the records are
  * cut, and what two readers could read differently is refused. */
-#include "hello.h"
+#include "tls_hello.h"
 
 #include "support.h"
 
 /* A message in the making. */
 struct made {
-	uint8_t b[HELLO_MAX + 4096];
+	uint8_t b[TLS_HELLO_MAX + 4096];
 	size_t n;
 };
 
@@ -87,7 +87,7 @@ static void records(const struct made *msg, size_t each, struct made *ret)
 	}
 }
 
-static int read_exts(const struct made *exts, struct hello *ret)
+static int read_exts(const struct made *exts, struct tls_hello *ret)
 {
 	static struct made msg, all;
 	OWN_MEM uint8_t *exact = NULL;
@@ -97,13 +97,13 @@ static int read_exts(const struct made *exts, struct hello *ret)
 	exact = malloc(all.n);
 	CHECK(exact != NULL);
 	memcpy(exact, all.b, all.n);
-	return hello_read(exact, all.n, ret);
+	return tls_hello_read(exact, all.n, ret);
 }
 
 static void reads_what_is_asked_for(void)
 {
 	struct made x = { .n = 0 };
-	struct hello h;
+	struct tls_hello h;
 
 	add_names(&x, "API.Example.COM", NULL);
 	add_alpn(&x, "\x02h2\x08http/1.1");
@@ -125,27 +125,27 @@ static void reads_what_is_asked_for(void)
 static void any_cut_is_the_same(void)
 {
 	static struct made x, msg, all;
-	struct hello h;
+	struct tls_hello h;
 
 	add_names(&x, "a.example", NULL);
 	message(&x, &msg);
 	for (size_t each = 1; each <= msg.n; each++) {
 		records(&msg, each, &all);
 		for (size_t n = 0; n < all.n; n++) {
-			CHECK(hello_read(all.b, n, &h) == 0);
+			CHECK(tls_hello_read(all.b, n, &h) == 0);
 			CHECK(h.sni[0] == '\0');
 		}
-		CHECK(hello_read(all.b, all.n, &h) == 1);
+		CHECK(tls_hello_read(all.b, all.n, &h) == 1);
 		CHECK_STR(h.sni, "a.example");
 		add(&all, "\x14\3\3\0\1\1", 6); /* early data and the like */
-		CHECK(hello_read(all.b, all.n, &h) == 1);
+		CHECK(tls_hello_read(all.b, all.n, &h) == 1);
 	}
 }
 
 static void ambiguity_is_refused(void)
 {
 	struct made x = { .n = 0 };
-	struct hello h;
+	struct tls_hello h;
 
 	add_names(&x, "a.example", "b.example");
 	CHECK(read_exts(&x, &h) == -1);
@@ -177,7 +177,7 @@ static void names_that_are_none(void)
 	static const char *const bad[] = { "",	  "127.0.0.1", "::1",
 					   "a b", "a..b",      "b\xc3\xbc.example",
 					   "a/b", "0x7f.1",    "example.com:443" };
-	struct hello h;
+	struct tls_hello h;
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct made x = { .n = 0 };
@@ -190,35 +190,36 @@ static void names_that_are_none(void)
 static void framing_is_strict(void)
 {
 	static struct made x, msg, all;
-	struct hello h;
+	struct tls_hello h;
 
 	add_names(&x, "a.example", NULL);
 	message(&x, &msg);
 	records(&msg, 16384, &all);
-	CHECK(!hello_is_tls((const uint8_t *)"GET / HTTP/1.1", 14) && !hello_is_tls(NULL, 0));
-	CHECK(hello_is_tls(all.b, 1) && hello_is_tls(all.b, all.n));
-	CHECK(hello_read((const uint8_t *)"GET / HTTP/1.1", 14, &h) == -1);
+	CHECK(!tls_hello_is_tls((const uint8_t *)"GET / HTTP/1.1", 14) &&
+	      !tls_hello_is_tls(NULL, 0));
+	CHECK(tls_hello_is_tls(all.b, 1) && tls_hello_is_tls(all.b, all.n));
+	CHECK(tls_hello_read((const uint8_t *)"GET / HTTP/1.1", 14, &h) == -1);
 	for (size_t at = 0; at < 6; at++) { /* type, version, length (too long), message type */
 		uint8_t was = all.b[at];
 
 		all.b[at] = 0xff;
 		if (at != 2 && at != 4)
-			CHECK(hello_read(all.b, all.n, &h) == -1);
+			CHECK(tls_hello_read(all.b, all.n, &h) == -1);
 		all.b[at] = was;
 	}
-	CHECK(hello_read((const uint8_t *)"\x16\3\1\0\0", 5, &h) == -1); /* empty */
-	add(&msg, "more", 4);						 /* in the same record */
+	CHECK(tls_hello_read((const uint8_t *)"\x16\3\1\0\0", 5, &h) == -1); /* empty */
+	add(&msg, "more", 4); /* in the same record */
 	records(&msg, 16384, &all);
-	CHECK(hello_read(all.b, all.n, &h) == -1);
-	CHECK(hello_read((const uint8_t *)"\x16\3\1\x40\0\1\0\xff\xff", 9, &h) ==
+	CHECK(tls_hello_read(all.b, all.n, &h) == -1);
+	CHECK(tls_hello_read((const uint8_t *)"\x16\3\1\x40\0\1\0\xff\xff", 9, &h) ==
 	      -1); /* too long */
 }
 
 static void length_is_bounded(void)
 {
-	static uint8_t padding[HELLO_MAX], endless[HELLO_MAX + 100];
+	static uint8_t padding[TLS_HELLO_MAX], endless[TLS_HELLO_MAX + 100];
 	static struct made x;
-	struct hello h;
+	struct tls_hello h;
 
 	add_names(&x, "a.example", NULL);
 	add_extension(&x, 21, padding, 15000);
@@ -231,16 +232,16 @@ static void length_is_bounded(void)
 		memcpy(endless + at, "\x16\3\1\0\1\0", 6);
 	endless[5] = 1;
 	endless[17] = 0x30; /* of 12288 bytes */
-	CHECK(hello_read(endless, HELLO_MAX - 1, &h) == 0);
-	CHECK(hello_read(endless, HELLO_MAX, &h) == -1);
-	CHECK(hello_read(endless, sizeof(endless), &h) == -1);
+	CHECK(tls_hello_read(endless, TLS_HELLO_MAX - 1, &h) == 0);
+	CHECK(tls_hello_read(endless, TLS_HELLO_MAX, &h) == -1);
+	CHECK(tls_hello_read(endless, sizeof(endless), &h) == -1);
 }
 
 static void alerts_are_records(void)
 {
-	uint8_t alert[HELLO_ALERT_LEN];
+	uint8_t alert[TLS_HELLO_ALERT_LEN];
 
-	hello_alert(alert, HELLO_ACCESS_DENIED);
+	tls_hello_alert(alert, HELLO_ACCESS_DENIED);
 	CHECK(memcmp(alert, "\x15\3\3\0\2\2\x31", sizeof(alert)) == 0);
 }
 

@@ -57,7 +57,7 @@ static const char zeros[] =
 #define TEXT "It is said that content repeats itself, that content repeats, that it is said.\n"
 #define LEN(packed) (sizeof(packed) - 1)
 
-struct feed {
+struct sse_stream {
 	const uint8_t *bytes;
 	size_t len, at, step; /* step: how many bytes at once */
 	uint8_t *piece;	      /* exactly what was given last */
@@ -67,7 +67,7 @@ struct feed {
 
 static ssize_t more(void *arg, const uint8_t **ret, struct err *e)
 {
-	struct feed *f = arg;
+	struct sse_stream *f = arg;
 	size_t n = f->len - f->at < f->step ? f->len - f->at : f->step;
 
 	(void)e;
@@ -80,7 +80,7 @@ static ssize_t more(void *arg, const uint8_t **ret, struct err *e)
 
 static int take(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 {
-	struct feed *f = arg;
+	struct sse_stream *f = arg;
 
 	if (len > f->out_max - f->out_len)
 		return err_set(e, ERR_LIMIT, "full");
@@ -92,7 +92,9 @@ static int take(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 /* Returns the length of what comes out into `out`, or -1 if it is refused as malformed. */
 static ssize_t unpack(const void *bytes, size_t len, size_t step, char *out, size_t max)
 {
-	struct feed f = { .bytes = bytes, .len = len, .step = step, .out = out, .out_max = max };
+	struct sse_stream f = {
+		.bytes = bytes, .len = len, .step = step, .out = out, .out_max = max
+	};
 	const struct inflate_io io = { .more = more, .out = take, .arg = &f };
 	struct err e = { 0 };
 	int rc = inflate_gzip(&io, &e);
@@ -358,7 +360,7 @@ static ssize_t fail_more(void *arg, const uint8_t **ret, struct err *e)
 
 static void errors_of_the_caller(void)
 {
-	struct feed f = { .bytes = (const uint8_t *)fixed, .len = LEN(fixed), .step = 10 };
+	struct sse_stream f = { .bytes = (const uint8_t *)fixed, .len = LEN(fixed), .step = 10 };
 	struct inflate_io io = { .more = more, .out = fail_out, .arg = &f };
 	struct err e = { 0 };
 

@@ -6,7 +6,7 @@
 
 #include "inline_output.h"
 #include "output.h"
-#include "record.h"
+#include "output_record.h"
 #include "test.h"
 
 struct log {
@@ -17,11 +17,13 @@ struct log {
 
 static void say(struct log *l, enum output_stream stream, const void *bytes, size_t n)
 {
-	struct record r = { .len = (uint32_t)n, .stream = stream, .offset = l->said[stream - 1] };
+	struct output_record r = { .len = (uint32_t)n,
+				   .stream = stream,
+				   .offset = l->said[stream - 1] };
 
-	CHECK(record_write(l->fd, l->size, &r) == 0);
-	CHECK(pwrite(l->fd, bytes, n, (off_t)(l->size + RECORD_HEAD)) == (ssize_t)n);
-	l->size += RECORD_HEAD + n;
+	CHECK(output_record_write(l->fd, l->size, &r) == 0);
+	CHECK(pwrite(l->fd, bytes, n, (off_t)(l->size + OUTPUT_RECORD_HEAD)) == (ssize_t)n);
+	l->size += OUTPUT_RECORD_HEAD + n;
 	l->said[stream - 1] += n;
 }
 

@@ -1,7 +1,7 @@
 /* Goal: strict clients that trust the authority take what it makes, for that name only, over
  * TLS 1.2 and 1.3; certificates are made once, again in time, and no more than the cache holds are
  * kept. */
-#include "mint.h"
+#include "leaf_certs.h"
 
 #include <fcntl.h>
 #include <openssl/err.h>
@@ -17,19 +17,19 @@
 #define NOW 1800000000LL
 #define DAY 86400LL
 
-static char authority[MINT_PEM_MAX], public_pem[MINT_PEM_MAX];
+static char authority[LEAF_CERTS_PEM_MAX], public_pem[LEAF_CERTS_PEM_MAX];
 
-static struct mint *new_mint(int64_t now)
+static struct leaf_certs *new_mint(int64_t now)
 {
 	struct err e = { 0 };
-	struct mint *m;
+	struct leaf_certs *m;
 	char link[16];
 
-	CHECK(mint_authority(now, authority, &e) == 0);
-	CHECK(mint_public(authority, public_pem, link, &e) == 0);
+	CHECK(leaf_certs_authority(now, authority, &e) == 0);
+	CHECK(leaf_certs_public(authority, public_pem, link, &e) == 0);
 	CHECK(strstr(public_pem, "PRIVATE") == NULL && strstr(authority, "PRIVATE") != NULL);
 	CHECK(strlen(link) == 10 && strcmp(link + 8, ".0") == 0);
-	m = mint_new(authority, &e);
+	m = leaf_certs_new(authority, &e);
 	CHECK(m != NULL);
 	return m;
 }
@@ -116,10 +116,10 @@ static void close_ends(struct ends *x)
 	(void)close(x->socks[1]);
 }
 
-static X509 *shown_for(struct mint *m, const char *host, int64_t now)
+static X509 *shown_for(struct leaf_certs *m, const char *host, int64_t now)
 {
 	struct err e = { 0 };
-	struct tls *t = mint_server_at(m, host, now, &e);
+	struct tls *t = leaf_certs_server_at(m, host, now, &e);
 	struct ends x;
 	X509 *cert;
 
@@ -135,11 +135,11 @@ static X509 *shown_for(struct mint *m, const char *host, int64_t now)
 
 /* ---- */
 
-static bool accepts(struct mint *m, const char *made_for, const char *asked, int version,
+static bool accepts(struct leaf_certs *m, const char *made_for, const char *asked, int version,
 		    const char *alpn)
 {
 	struct err e = { 0 };
-	struct tls *t = mint_server(m, made_for, &e);
+	struct tls *t = leaf_certs_server(m, made_for, &e);
 	struct ends x;
 	bool content;
 
@@ -157,7 +157,7 @@ static bool accepts(struct mint *m, const char *made_for, const char *asked, int
 static void strict_clients_take_it(void)
 {
 	static const int versions[] = { TLS1_2_VERSION, TLS1_3_VERSION };
-	struct mint *m = new_mint((int64_t)time(NULL));
+	struct leaf_certs *m = new_mint((int64_t)time(NULL));
 
 	for (size_t i = 0; i < COUNT(versions); i++) {
 		CHECK(accepts(m, "api.example", "api.example", versions[i], NULL));
@@ -168,49 +168,53 @@ static void strict_clients_take_it(void)
 		CHECK(!accepts(m, "192.0.2.7", "192.0.2.8", versions[i], NULL));
 	}
 	CHECK(!accepts(m, "api.example", "api.example", TLS1_1_VERSION, NULL));
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 static void http1_or_nothing(void)
 {
-	struct mint *m = new_mint((int64_t)time(NULL));
+	struct leaf_certs *m = new_mint((int64_t)time(NULL));
 	struct err e = { 0 };
 	struct ends x;
 
 	CHECK(accepts(m, "a.example", "a.example", TLS1_3_VERSION, "\x02h2\x08http/1.1"));
 	CHECK(!accepts(m, "a.example", "a.example", TLS1_3_VERSION, "\x02h2"));
-	open_ends(&x, mint_server(m, "a.example", &e), "a.example", TLS1_3_VERSION, "\x02h2", NULL);
+	open_ends(&x, leaf_certs_server(m, "a.example", &e), "a.example", TLS1_3_VERSION, "\x02h2",
+		  NULL);
 	CHECK(!shake_hands(&x));
 	ERR_clear_error();
 	CHECK(SSL_do_handshake(x.client) == -1);
 	CHECK(ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL);
 	close_ends(&x);
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 static void a_ticket_is_good_for_its_name_only(void)
 {
-	struct mint *m = new_mint((int64_t)time(NULL));
+	struct leaf_certs *m = new_mint((int64_t)time(NULL));
 	struct err e = { 0 };
 	SSL_SESSION *session;
 	struct ends x;
 
-	open_ends(&x, mint_server(m, "a.example", &e), "a.example", TLS1_3_VERSION, NULL, NULL);
+	open_ends(&x, leaf_certs_server(m, "a.example", &e), "a.example", TLS1_3_VERSION, NULL,
+		  NULL);
 	CHECK(shake_hands(&x));
 	tell_client(&x);
 	session = SSL_get1_session(x.client);
 	CHECK(session != NULL && SSL_SESSION_is_resumable(session));
 	close_ends(&x);
 
-	open_ends(&x, mint_server(m, "a.example", &e), "a.example", TLS1_3_VERSION, NULL, session);
+	open_ends(&x, leaf_certs_server(m, "a.example", &e), "a.example", TLS1_3_VERSION, NULL,
+		  session);
 	CHECK(shake_hands(&x));
 	CHECK(SSL_session_reused(x.client));
 	close_ends(&x);
-	open_ends(&x, mint_server(m, "b.example", &e), "b.example", TLS1_3_VERSION, NULL, session);
+	open_ends(&x, leaf_certs_server(m, "b.example", &e), "b.example", TLS1_3_VERSION, NULL,
+		  session);
 	CHECK(shake_hands(&x) && !SSL_session_reused(x.client));
 	close_ends(&x);
 	SSL_SESSION_free(session);
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 static int64_t seconds_from(const ASN1_TIME *at, int64_t since)
@@ -225,7 +229,7 @@ static int64_t seconds_from(const ASN1_TIME *at, int64_t since)
 
 static void says_what_it_should(void)
 {
-	struct mint *m = new_mint(NOW);
+	struct leaf_certs *m = new_mint(NOW);
 	X509 *cert = shown_for(m, "a.example", NOW), *ca = read_cert(public_pem);
 	GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
 
@@ -243,12 +247,12 @@ static void says_what_it_should(void)
 	GENERAL_NAMES_free(names);
 	X509_free(cert);
 	X509_free(ca);
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 static void is_made_again_in_time(void)
 {
-	struct mint *m = new_mint(NOW);
+	struct leaf_certs *m = new_mint(NOW);
 	X509 *first = shown_for(m, "a.example", NOW), *cert;
 
 	cert = shown_for(m, "a.example", NOW + 15 * DAY - 1);
@@ -261,12 +265,12 @@ static void is_made_again_in_time(void)
 	CHECK(seconds_from(X509_get0_notBefore(cert), NOW) == -3 * DAY);
 	X509_free(cert);
 	X509_free(first);
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 static void the_least_used_goes(void)
 {
-	struct mint *m = new_mint(NOW);
+	struct leaf_certs *m = new_mint(NOW);
 	struct err e = { 0 };
 	X509 *first = shown_for(m, "first.example", NOW),
 	     *second = shown_for(m, "second.example", NOW);
@@ -274,17 +278,17 @@ static void the_least_used_goes(void)
 	struct ends open;
 	char name[64];
 
-	open_ends(&open, mint_server_at(m, "second.example", NOW, &e), "second.example",
+	open_ends(&open, leaf_certs_server_at(m, "second.example", NOW, &e), "second.example",
 		  TLS1_3_VERSION, NULL, NULL);
 	SSL_set_verify(open.client, SSL_VERIFY_NONE, NULL);
-	for (int i = 0; i < MINT_CACHE_MAX - 2; i++) {
+	for (int i = 0; i < LEAF_CERTS_CACHE_MAX - 2; i++) {
 		(void)snprintf(name, sizeof(name), "n%d.example", i);
-		CHECK(mint_server_at(m, name, NOW, &e) != NULL);
+		CHECK(leaf_certs_server_at(m, name, NOW, &e) != NULL);
 	}
 	cert = shown_for(m, "first.example", NOW); /* now the second is the oldest */
 	CHECK(X509_cmp(first, cert) == 0);
 	X509_free(cert);
-	CHECK(mint_server_at(m, "one-more.example", NOW, &e) != NULL);
+	CHECK(leaf_certs_server_at(m, "one-more.example", NOW, &e) != NULL);
 	cert = shown_for(m, "first.example", NOW);
 	CHECK(X509_cmp(first, cert) == 0);
 	X509_free(cert);
@@ -296,12 +300,12 @@ static void the_least_used_goes(void)
 	X509_free(cert);
 	X509_free(first);
 	X509_free(second);
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 static void names_are_no_language(void)
 {
-	struct mint *m = new_mint(NOW);
+	struct leaf_certs *m = new_mint(NOW);
 	X509 *cert = shown_for(m, "a.example,DNS:b.example", NOW);
 	GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
 	struct err e = { 0 };
@@ -313,24 +317,25 @@ static void names_are_no_language(void)
 	X509_free(cert);
 	memset(name, 'a', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
-	CHECK(mint_server(m, name, &e) == NULL && e.code == ERR_INVALID);
-	CHECK(mint_server(m, "", &e) == NULL);
-	mint_free(m);
-	CHECK(mint_new("nonsense", &e) == NULL && e.code == ERR_INVALID);
+	CHECK(leaf_certs_server(m, name, &e) == NULL && e.code == ERR_INVALID);
+	CHECK(leaf_certs_server(m, "", &e) == NULL);
+	leaf_certs_free(m);
+	CHECK(leaf_certs_new("nonsense", &e) == NULL && e.code == ERR_INVALID);
 }
 
 /* With the program others use, and for the folder they look in. */
 static void openssl_verifies_it(void)
 {
-	char dir[] = "/tmp/test_mint.XXXXXX", path[96], link[16], command[400], pem[MINT_PEM_MAX];
-	struct mint *m = new_mint((int64_t)time(NULL));
+	char dir[] = "/tmp/test_mint.XXXXXX", path[96], link[16], command[400],
+	     pem[LEAF_CERTS_PEM_MAX];
+	struct leaf_certs *m = new_mint((int64_t)time(NULL));
 	X509 *cert = shown_for(m, "a.example", (int64_t)time(NULL));
 	struct err e = { 0 };
 	FILE *to;
 	pid_t pid;
 	int status = -1;
 
-	CHECK(mint_public(authority, pem, link, &e) == 0);
+	CHECK(leaf_certs_public(authority, pem, link, &e) == 0);
 	CHECK(mkdtemp(dir) != NULL);
 	(void)snprintf(path, sizeof(path), "%s/%s", dir, link);
 	to = fopen(path, "we");
@@ -350,19 +355,19 @@ static void openssl_verifies_it(void)
 	}
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	X509_free(cert);
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 static void a_bundle_of_text_is_trusted(void)
 {
-	struct mint *m = new_mint((int64_t)time(NULL));
-	char other[MINT_PEM_MAX], both[2 * MINT_PEM_MAX + 64];
+	struct leaf_certs *m = new_mint((int64_t)time(NULL));
+	char other[LEAF_CERTS_PEM_MAX], both[2 * LEAF_CERTS_PEM_MAX + 64];
 	struct err e = { 0 };
 	struct tls *trusting, *strange, *nobody;
-	char link[16], made[MINT_PEM_MAX];
+	char link[16], made[LEAF_CERTS_PEM_MAX];
 
-	CHECK(mint_authority((int64_t)time(NULL), made, &e) == 0);
-	CHECK(mint_public(made, other, link, &e) == 0);
+	CHECK(leaf_certs_authority((int64_t)time(NULL), made, &e) == 0);
+	CHECK(leaf_certs_public(made, other, link, &e) == 0);
 	(void)snprintf(both, sizeof(both), "# some words\n%s\n# others\n%s", other, public_pem);
 	trusting = tls_client_new_pem(both, strlen(both), &e);
 	strange = tls_client_new_pem(other, strlen(other), &e);
@@ -377,7 +382,7 @@ static void a_bundle_of_text_is_trusted(void)
 
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, socks) == 0);
 		a = tls_open(t, socks[0], i == 2 ? "b.example" : "a.example", &e);
-		b = tls_open(mint_server(m, "a.example", &e), socks[1], NULL, &e);
+		b = tls_open(leaf_certs_server(m, "a.example", &e), socks[1], NULL, &e);
 		CHECK(a != NULL && b != NULL);
 		for (int n = 0; n < 20 && !(client && server); n++) {
 			client = client || tls_handshake(a, &at_client) == 0;
@@ -395,7 +400,7 @@ static void a_bundle_of_text_is_trusted(void)
 	tls_free(trusting);
 	tls_free(strange);
 	tls_free(nobody);
-	mint_free(m);
+	leaf_certs_free(m);
 }
 
 TEST_MAIN({ "strict_clients_take_it", strict_clients_take_it },

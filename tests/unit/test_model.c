@@ -1,5 +1,5 @@
 /* Goal: what a model call was, from bodies as the two providers send them, cut at every byte. */
-#include "model.h"
+#include "llm_call.h"
 
 #include "support.h"
 
@@ -12,7 +12,7 @@ static struct http1_span span(const char *text)
 static void run(const char *path, const char *request, const char *type, const char *answer,
 		bool prompts, size_t n, char *ret, size_t cap)
 {
-	struct model *m = model_new(path, prompts);
+	struct llm_call *m = llm_call_new(path, prompts);
 	size_t len = strlen(answer);
 	struct json j;
 
@@ -20,25 +20,25 @@ static void run(const char *path, const char *request, const char *type, const c
 	for (size_t i = 0, left = strlen(request); i < strlen(request); i += n, left -= n) {
 		char *piece = exact_copy(request + i, left < n ? left : n);
 
-		model_request(m, (const uint8_t *)piece, left < n ? left : n);
+		llm_call_request(m, (const uint8_t *)piece, left < n ? left : n);
 		free(piece);
 		if (left < n)
 			break;
 	}
-	model_response(m, 200, span(type));
+	llm_call_response(m, 200, span(type));
 	for (size_t i = 0; i < len; i += n) {
 		size_t piece_n = len - i < n ? len - i : n;
 		char *piece = exact_copy(answer + i, piece_n);
 
-		model_answer(m, (const uint8_t *)piece, piece_n, 42000000);
+		llm_call_answer(m, (const uint8_t *)piece, piece_n, 42000000);
 		free(piece);
 	}
 	json_init(&j, ret, cap);
 	json_open(&j, NULL, '{');
-	model_write(m, NULL, &j);
+	llm_call_write(m, NULL, &j);
 	json_close(&j, '}');
 	CHECK(json_ok(&j));
-	model_free(m);
+	llm_call_free(m);
 }
 
 static void check(const char *path, const char *request, const char *type, const char *answer,
@@ -195,8 +195,8 @@ static void anthropic(void)
 
 static void not_understood(void)
 {
-	CHECK(model_new("/v1/models", false) == NULL && model_new("", false) == NULL);
-	CHECK(model_new("/v1/messages/batches", false) == NULL);
+	CHECK(llm_call_new("/v1/models", false) == NULL && llm_call_new("", false) == NULL);
+	CHECK(llm_call_new("/v1/messages/batches", false) == NULL);
 	check("/v1/messages", "no json", "text/html", "<html>", false,
 	      "{\"provider\":\"anthropic\",\"operation\":\"chat\",\"model\":null,\"stream\":false,"
 	      "\"input_tokens\":null,\"output_tokens\":null,\"cached_tokens\":null,\"first_token_"
@@ -213,22 +213,22 @@ static void not_understood(void)
 
 static void is_cut_and_says_so(void)
 {
-	struct model *m = model_new("/v1/completions", true);
+	struct llm_call *m = llm_call_new("/v1/completions", true);
 	const char *begin = "{\"prompt\":\"";
 	struct json j;
 
 	CHECK(m != NULL);
-	model_request(m, (const uint8_t *)begin, strlen(begin));
+	llm_call_request(m, (const uint8_t *)begin, strlen(begin));
 	for (size_t i = 0; i < 300000; i++)
-		model_request(m, (const uint8_t *)"\xc3\xa9", 2);
+		llm_call_request(m, (const uint8_t *)"\xc3\xa9", 2);
 	json_init_heap(&j, 1 << 20);
 	json_open(&j, NULL, '{');
-	model_write(m, NULL, &j);
+	llm_call_write(m, NULL, &j);
 	json_close(&j, '}');
 	CHECK(json_ok(&j) && strstr(j.text, "\"prompt_cut\":true") != NULL);
 	CHECK(j.len > 262000 && j.len < 263000 && strstr(j.text, "\xef\xbf\xbd") == NULL);
 	json_release(&j);
-	model_free(m);
+	llm_call_free(m);
 }
 
 TEST_MAIN({ "openai chat", openai_chat }, { "openai stream", openai_stream },

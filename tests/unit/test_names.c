@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "clock.h"
-#include "names.h"
+#include "synthetic_names.h"
 
 static uint64_t now_ns = 1;
 
@@ -20,17 +20,17 @@ static struct ip address(const char *text)
 	return ip;
 }
 
-static void give(struct names *n, const char *host, struct ip *v4, struct ip *v6)
+static void give(struct synthetic_names *n, const char *host, struct ip *v4, struct ip *v6)
 {
-	CHECK(names_give(n, host, v4, v6) == 0);
-	CHECK(names_is_synthetic(v4) && names_is_synthetic(v6));
+	CHECK(synthetic_names_give(n, host, v4, v6) == 0);
+	CHECK(synthetic_names_is_synthetic(v4) && synthetic_names_is_synthetic(v6));
 	CHECK(ip_is_v4(v4) && !ip_is_v4(v6));
-	CHECK(!names_is_door(v4) && !names_is_door(v6));
+	CHECK(!synthetic_names_is_door(v4) && !synthetic_names_is_door(v6));
 }
 
 static void both_ways(void)
 {
-	struct names *n = names_new();
+	struct synthetic_names *n = synthetic_names_new();
 	struct ip v4, v6, again4, again6, other4, other6;
 
 	give(n, "a.example", &v4, &v6);
@@ -38,28 +38,28 @@ static void both_ways(void)
 	give(n, "a.example", &again4, &again6);
 	CHECK(ip_same(&v4, &again4) && ip_same(&v6, &again6));
 	CHECK(!ip_same(&v4, &other4) && !ip_same(&v6, &other6));
-	CHECK_STR(names_find(n, &v4), "a.example");
-	CHECK_STR(names_find(n, &v6), "a.example");
-	CHECK_STR(names_find(n, &other6), "b.example");
-	names_free(n);
+	CHECK_STR(synthetic_names_find(n, &v4), "a.example");
+	CHECK_STR(synthetic_names_find(n, &v6), "a.example");
+	CHECK_STR(synthetic_names_find(n, &other6), "b.example");
+	synthetic_names_free(n);
 }
 
 static void same_after_restart(void)
 {
-	struct names *n = names_new();
+	struct synthetic_names *n = synthetic_names_new();
 	struct ip v4, v6, again4, again6;
 	char text[IP_TEXT_MAX];
 
 	give(n, "x.example", &v4, &v6);
 	give(n, "pypi.org", &v4, &v6);
-	names_free(n);
-	n = names_new();
+	synthetic_names_free(n);
+	n = synthetic_names_new();
 	give(n, "pypi.org", &again4, &again6);
 	CHECK(ip_same(&v4, &again4) && ip_same(&v6, &again6));
 	/* And from release to release: sessions outlive them. */
 	ip_format(&v4, text);
 	CHECK_STR(text, "198.18.48.157");
-	names_free(n);
+	synthetic_names_free(n);
 }
 
 static void not_ours(void)
@@ -74,39 +74,40 @@ static void not_ours(void)
 					      "fd63:6f72:646f:6e00::1",
 					      "fd63:6f72:646f:6e00:1::100",
 					      "fd63:6f72:646f:6e00::ffff:ffff" };
-	struct names *n = names_new();
+	struct synthetic_names *n = synthetic_names_new();
 	struct ip ip;
 
 	for (size_t i = 0; i < COUNT(others); i++) {
 		ip = address(others[i]);
-		CHECK(!names_is_synthetic(&ip) && !names_find(n, &ip) && !names_is_door(&ip));
+		CHECK(!synthetic_names_is_synthetic(&ip) && !synthetic_names_find(n, &ip) &&
+		      !synthetic_names_is_door(&ip));
 	}
 	for (size_t i = 0; i < COUNT(nobody); i++) {
 		ip = address(nobody[i]);
-		CHECK(names_is_synthetic(&ip) && !names_find(n, &ip));
+		CHECK(synthetic_names_is_synthetic(&ip) && !synthetic_names_find(n, &ip));
 	}
-	ip = address(NAMES_DOOR_V4);
-	CHECK(names_is_door(&ip));
-	ip = address(NAMES_DOOR_V6);
-	CHECK(names_is_door(&ip));
+	ip = address(SYNTHETIC_NAMES_DOOR_V4);
+	CHECK(synthetic_names_is_door(&ip));
+	ip = address(SYNTHETIC_NAMES_DOOR_V6);
+	CHECK(synthetic_names_is_door(&ip));
 	ip = address("198.18.0.2");
-	CHECK(!names_is_door(&ip));
-	names_free(n);
+	CHECK(!synthetic_names_is_door(&ip));
+	synthetic_names_free(n);
 }
 
 /* The upper half of the IPv6 address is part of it: no second spelling of a name's address. */
 static void only_that_address(void)
 {
-	struct names *n = names_new();
+	struct synthetic_names *n = synthetic_names_new();
 	struct ip v4, v6;
 
 	give(n, "a.example", &v4, &v6);
 	v6.b[9] = 1;
-	CHECK(!names_find(n, &v6));
-	names_free(n);
+	CHECK(!synthetic_names_find(n, &v6));
+	synthetic_names_free(n);
 }
 
-static void fill(struct names *n, const char *prefix, unsigned count, struct ip *ret)
+static void fill(struct synthetic_names *n, const char *prefix, unsigned count, struct ip *ret)
 {
 	char host[64];
 	struct ip v6;
@@ -136,51 +137,52 @@ static void check_unlike(const struct ip *ips, size_t n)
 
 static void oldest_goes(void)
 {
-	static struct ip ips[2 * NAMES_MAX];
-	struct names *n = names_new();
+	static struct ip ips[2 * SYNTHETIC_NAMES_MAX];
+	struct synthetic_names *n = synthetic_names_new();
 	struct ip v4, v6;
 
-	fill(n, "n", NAMES_MAX, ips);
-	CHECK_STR(names_find(n, &ips[0]), "n0.example"); /* used: n1 is the oldest now */
+	fill(n, "n", SYNTHETIC_NAMES_MAX, ips);
+	CHECK_STR(synthetic_names_find(n, &ips[0]), "n0.example"); /* used: n1 is the oldest now */
 	give(n, "new.example", &v4, &v6);
-	CHECK_STR(names_find(n, &ips[0]), "n0.example");
-	CHECK(!names_find(n, &ips[1]));
-	CHECK_STR(names_find(n, &ips[2]), "n2.example");
-	CHECK_STR(names_find(n, &v4), "new.example");
-	names_free(n);
+	CHECK_STR(synthetic_names_find(n, &ips[0]), "n0.example");
+	CHECK(!synthetic_names_find(n, &ips[1]));
+	CHECK_STR(synthetic_names_find(n, &ips[2]), "n2.example");
+	CHECK_STR(synthetic_names_find(n, &v4), "new.example");
+	synthetic_names_free(n);
 }
 
 /* A stale address leads nowhere for a minute, however many names come meanwhile, up to a bound. */
 static void no_reuse(void)
 {
-	static struct ip ips[2 * NAMES_MAX];
-	struct names *n = names_new();
+	static struct ip ips[2 * SYNTHETIC_NAMES_MAX];
+	struct synthetic_names *n = synthetic_names_new();
 
-	fill(n, "old", NAMES_MAX, ips);
-	fill(n, "new", NAMES_MAX, ips + NAMES_MAX);
+	fill(n, "old", SYNTHETIC_NAMES_MAX, ips);
+	fill(n, "new", SYNTHETIC_NAMES_MAX, ips + SYNTHETIC_NAMES_MAX);
 	check_unlike(ips, COUNT(ips));
-	for (size_t i = 0; i < NAMES_MAX; i++)
-		CHECK(!names_find(n, &ips[i]) && names_find(n, &ips[NAMES_MAX + i]));
-	names_free(n);
+	for (size_t i = 0; i < SYNTHETIC_NAMES_MAX; i++)
+		CHECK(!synthetic_names_find(n, &ips[i]) &&
+		      synthetic_names_find(n, &ips[SYNTHETIC_NAMES_MAX + i]));
+	synthetic_names_free(n);
 }
 
 /* Later, or when there is no other, they come back, and the table works on. */
 static void goes_on(void)
 {
-	static struct ip ips[NAMES_MAX];
-	struct names *n = names_new();
+	static struct ip ips[SYNTHETIC_NAMES_MAX];
+	struct synthetic_names *n = synthetic_names_new();
 	char prefix[16];
 
 	for (unsigned round = 0; round < 6; round++) {
 		(void)snprintf(prefix, sizeof(prefix), "r%u-", round);
-		fill(n, prefix, NAMES_MAX, ips);
+		fill(n, prefix, SYNTHETIC_NAMES_MAX, ips);
 		check_unlike(ips, COUNT(ips));
-		for (size_t i = 0; i < NAMES_MAX; i++)
-			CHECK(names_find(n, &ips[i]));
+		for (size_t i = 0; i < SYNTHETIC_NAMES_MAX; i++)
+			CHECK(synthetic_names_find(n, &ips[i]));
 		if (round % 2)
 			now_ns += 100000 * CLOCK_MS;
 	}
-	names_free(n);
+	synthetic_names_free(n);
 }
 
 TEST_MAIN({ "a name has its addresses, both ways", both_ways },

@@ -1,5 +1,5 @@
 /* Goal: however a run ended, exit code, limit and JSON agree on it and are as documented. */
-#include "outcome.h"
+#include "run_result.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,14 @@ static char json[16384];
 static size_t json_len;
 
 /* Writes the outcome through a pipe into json. */
-static void write_json(const struct outcome *o)
+static void write_json(const struct run_result *o)
 {
 	struct err e = { 0 };
 	int ends[2];
 	ssize_t n;
 
 	CHECK(pipe2(ends, O_CLOEXEC) == 0);
-	CHECK(outcome_write(o, ends[1], &e) == 0);
+	CHECK(run_result_write(o, ends[1], &e) == 0);
 	(void)close(ends[1]);
 	for (json_len = 0; (n = read(ends[0], json + json_len, sizeof(json) - 1 - json_len)) > 0;)
 		json_len += (size_t)n;
@@ -42,19 +42,19 @@ static void check_field(const char *path, const char *want)
 	CHECK_STR(got, want);
 }
 
-static struct outcome ended(uint32_t exit_code, uint32_t sig)
+static struct run_result ended(uint32_t exit_code, uint32_t sig)
 {
-	return (struct outcome){ .id = "0123456789abcdef",
-				 .started_at = "2026-01-02T03:04:05.678Z",
-				 .wall_ms = 1234,
-				 .ended = true,
-				 .event = { .exit_code = exit_code, .signal = sig },
-				 .cell_made = true };
+	return (struct run_result){ .id = "0123456789abcdef",
+				    .started_at = "2026-01-02T03:04:05.678Z",
+				    .wall_ms = 1234,
+				    .ended = true,
+				    .event = { .exit_code = exit_code, .signal = sig },
+				    .cell_made = true };
 }
 
 static const struct {
 	const char *name;
-	struct outcome o;
+	struct run_result o;
 	int want;
 	const char *state;
 } ends[] = {
@@ -123,7 +123,7 @@ static void exits_as_documented(void)
 	for (size_t i = 0; i < COUNT(ends); i++) {
 		char want[16];
 
-		CHECK_CASE(ends[i].name, outcome_exit_code(&ends[i].o) == ends[i].want);
+		CHECK_CASE(ends[i].name, run_result_exit_code(&ends[i].o) == ends[i].want);
 		write_json(&ends[i].o);
 		(void)snprintf(want, sizeof(want), "%d", ends[i].want);
 		check_field("exit_code", want);
@@ -139,7 +139,7 @@ static const char *const limits[] = {
 static void tells_the_limit_that_ended_it(void)
 {
 	for (unsigned set = 0; set < 1U << COUNT(limits); set++) {
-		struct outcome o = ended(0, 0);
+		struct run_result o = ended(0, 0);
 		const char *want = NULL;
 		char quoted[32];
 
@@ -153,7 +153,7 @@ static void tells_the_limit_that_ended_it(void)
 		for (size_t i = COUNT(limits); i-- > 0;)
 			if ((set >> i & 1) != 0)
 				want = limits[i];
-		CHECK((outcome_limit(&o) == NULL) == (want == NULL));
+		CHECK((run_result_limit(&o) == NULL) == (want == NULL));
 		write_json(&o);
 		(void)snprintf(quoted, sizeof(quoted), "\"%s\"", want == NULL ? "" : want);
 		check_field("limit", want == NULL ? "null" : quoted);
@@ -162,24 +162,24 @@ static void tells_the_limit_that_ended_it(void)
 
 static void hears_of_limits_from_both_sides(void)
 {
-	struct outcome o = ended(1, 0);
+	struct run_result o = ended(1, 0);
 
 	o.event.disk_full = 1; /* PID 1 saw it, at the end there was room again */
-	CHECK_STR(outcome_limit(&o), "disk");
+	CHECK_STR(run_result_limit(&o), "disk");
 	o.event.disk_full = 0;
 	o.event.inodes_full = UINT64_MAX;
-	CHECK_STR(outcome_limit(&o), "inodes");
+	CHECK_STR(run_result_limit(&o), "inodes");
 	o = ended(0, SIGXCPU);
-	CHECK_STR(outcome_limit(&o), "cpu");
+	CHECK_STR(run_result_limit(&o), "cpu");
 	o.ended = false; /* then the event means nothing */
-	CHECK(outcome_limit(&o) == NULL);
+	CHECK(run_result_limit(&o) == NULL);
 	o = ended(0, SIGKILL);
-	CHECK(outcome_limit(&o) == NULL); /* killed, but by no limit of ours */
+	CHECK(run_result_limit(&o) == NULL); /* killed, but by no limit of ours */
 }
 
 static void has_every_field(void)
 {
-	struct outcome o = ended(3, 0);
+	struct run_result o = ended(3, 0);
 
 	o.usage = (struct usage){ .cpu_us = 5999, .memory_peak_bytes = 4096, .pids_peak = 2 };
 	o.disk.bytes = 77;
@@ -227,7 +227,7 @@ static void has_every_field(void)
 
 static void tells_what_is_not_there(void)
 {
-	struct outcome o = ended(0, 15);
+	struct run_result o = ended(0, 15);
 
 	o.profile = KEEPER_LOCKED;
 	o.output_truncated = true;
@@ -266,7 +266,7 @@ static void tells_what_is_not_there(void)
 
 static void tells_errors(void)
 {
-	struct outcome o = { .user_fault = true, .start_failed = 127 };
+	struct run_result o = { .user_fault = true, .start_failed = 127 };
 
 	(void)err_set(&o.err, ERR_NOT_FOUND, "nope: command not found");
 	write_json(&o);
@@ -284,7 +284,7 @@ static void tells_errors(void)
 /* Messages quote names of the caller and of the cell. */
 static void is_json_whatever_the_words(void)
 {
-	struct outcome o = ended(0, 0);
+	struct run_result o = ended(0, 0);
 
 	for (int c = 1; c < 256; c++) {
 		o.err.code = ERR_SYSTEM;
@@ -302,7 +302,7 @@ static void is_json_whatever_the_words(void)
 
 static void the_largest_values_fit(void)
 {
-	struct outcome o;
+	struct run_result o;
 
 	memset(&o, 0xff, sizeof(o));
 	o.ended = o.timed_out = o.output_truncated = o.user_fault = o.cell_made = true;
@@ -316,12 +316,12 @@ static void the_largest_values_fit(void)
 
 static void says_when_it_cannot_write(void)
 {
-	struct outcome o = ended(0, 0);
+	struct run_result o = ended(0, 0);
 	struct err e = { 0 };
 	OWN_FD full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
 	CHECK(full >= 0);
-	CHECK(outcome_write(&o, full, &e) == -1);
+	CHECK(run_result_write(&o, full, &e) == -1);
 	CHECK(e.code == ERR_SYSTEM && e.sys == ENOSPC);
 }
 

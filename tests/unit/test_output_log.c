@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "output_log.h"
-#include "record.h"
+#include "output_record.h"
 #include "support.h"
 #include "test.h"
 
@@ -147,7 +147,7 @@ static void any_length_is_mended(void)
 static void a_broken_promise_is_corrected(void)
 {
 	struct fixture f;
-	struct record r = { .len = 100, .stream = OUTPUT_STDOUT, .time_ms = 1, .offset = 3 };
+	struct output_record r = { .len = 100, .stream = OUTPUT_STDOUT, .time_ms = 1, .offset = 3 };
 	struct output_log again;
 	struct err e;
 
@@ -155,8 +155,8 @@ static void a_broken_promise_is_corrected(void)
 	say(&f, OUTPUT_STDOUT, "abc");
 	/* A head for bytes of which none, then two, arrived. */
 	for (size_t came = 0; came < 3; came += 2) {
-		CHECK(record_write(f.log.fd, f.log.size, &r) == 0);
-		CHECK(pwrite(f.log.fd, "xy", came, (off_t)(f.log.size + RECORD_HEAD)) ==
+		CHECK(output_record_write(f.log.fd, f.log.size, &r) == 0);
+		CHECK(pwrite(f.log.fd, "xy", came, (off_t)(f.log.size + OUTPUT_RECORD_HEAD)) ==
 		      (ssize_t)came);
 		output_log_init(&again, f.dir_fd, "exe_1", 1000);
 		CHECK(output_log_reopen(&again, &e) == 0);
@@ -173,7 +173,7 @@ static void no_room_cuts_and_says_so(void)
 
 	set_up(&f, 1000);
 	say(&f, OUTPUT_STDOUT, "one");
-	f.log.room = RECORD_HEAD + 2;
+	f.log.room = OUTPUT_RECORD_HEAD + 2;
 	say(&f, OUTPUT_STDERR, "four");
 	f.log.room = 1000; /* too late */
 	say(&f, OUTPUT_STDOUT, "more");
@@ -184,7 +184,7 @@ static void no_room_cuts_and_says_so(void)
 
 	/* Not even a first byte: there is a log all the same, which says it to the next daemon. */
 	set_up(&f, 1000);
-	f.log.room = RECORD_HEAD;
+	f.log.room = OUTPUT_RECORD_HEAD;
 	say(&f, OUTPUT_STDOUT, "one");
 	read_all(&f, 256, text, sizeof(text));
 	CHECK(strcmp(text, "3@0:session|") == 0);
@@ -192,7 +192,7 @@ static void no_room_cuts_and_says_so(void)
 
 	/* Of both limits the nearer one. */
 	set_up(&f, 2);
-	f.log.room = RECORD_HEAD + 2;
+	f.log.room = OUTPUT_RECORD_HEAD + 2;
 	say(&f, OUTPUT_STDOUT, "one");
 	read_all(&f, 256, text, sizeof(text));
 	CHECK(strcmp(text, "1@0:on|3@0:limit|") == 0);
@@ -208,14 +208,14 @@ static void patience_leaves_it_in_the_pipe(void)
 
 	set_up(&f, 6);
 	f.log.patient = true;
-	f.log.room = RECORD_HEAD;
+	f.log.room = OUTPUT_RECORD_HEAD;
 	say(&f, OUTPUT_STDOUT, "1234567");
 	CHECK(fstatat(f.dir_fd, "exe_1.log", &st, 0) < 0 && f.log.said[0] == 0);
-	CHECK(output_log_need(&f.log, f.pipe[0]) == RECORD_HEAD + 6);
-	f.log.room = RECORD_HEAD + 2;
+	CHECK(output_log_need(&f.log, f.pipe[0]) == OUTPUT_RECORD_HEAD + 6);
+	f.log.room = OUTPUT_RECORD_HEAD + 2;
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
-	CHECK(output_log_need(&f.log, f.pipe[0]) == RECORD_HEAD + 4);
-	CHECK(f.log.size == RECORD_HEAD + 2 && !f.log.cut);
+	CHECK(output_log_need(&f.log, f.pipe[0]) == OUTPUT_RECORD_HEAD + 4);
+	CHECK(f.log.size == OUTPUT_RECORD_HEAD + 2 && !f.log.cut);
 	/* its own limit does not wait */
 	f.log.room = 1000;
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
@@ -235,13 +235,13 @@ static void what_comes_later_waits(void)
 
 	set_up(&f, 100);
 	CHECK(write(f.pipe[1], "12345", 5) == 5);
-	f.log.asked = f.log.room = RECORD_HEAD + 3;
+	f.log.asked = f.log.room = OUTPUT_RECORD_HEAD + 3;
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
 	CHECK(!f.log.cut && f.log.said[0] == 3);
 	f.log.asked = 0; /* nothing was there when it was asked */
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 0);
-	CHECK(!f.log.cut && output_log_need(&f.log, f.pipe[0]) == RECORD_HEAD + 2);
-	f.log.asked = f.log.room = RECORD_HEAD + 2;
+	CHECK(!f.log.cut && output_log_need(&f.log, f.pipe[0]) == OUTPUT_RECORD_HEAD + 2);
+	f.log.asked = f.log.room = OUTPUT_RECORD_HEAD + 2;
 	CHECK(output_log_move(&f.log, OUTPUT_STDOUT, f.pipe[0], 7, &e) == 1);
 	read_all(&f, 256, text, sizeof(text));
 	CHECK_STR(text, "1@0:123|1@3:45|");
@@ -254,7 +254,7 @@ static void the_reason_outlives_a_daemon(void)
 		uint64_t limit, room;
 		const char *why;
 	} cases[] = { { 2, 1000, OUTPUT_BY_LIMIT },
-		      { 1000, RECORD_HEAD + 2, OUTPUT_BY_SESSION },
+		      { 1000, OUTPUT_RECORD_HEAD + 2, OUTPUT_BY_SESSION },
 		      { 1000, 1000, "" } };
 	struct output_log again;
 	struct fixture f;

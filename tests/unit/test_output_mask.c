@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 
 #include "output_mask.h"
-#include "record.h"
+#include "output_record.h"
 #include "support.h"
 #include "test.h"
 
@@ -188,11 +188,11 @@ static void begin_again(struct fixture *f)
 /* Makes the last record what it was before its bytes were gone from the pipe. */
 static void open_last(struct fixture *f, uint64_t at)
 {
-	struct record r;
+	struct output_record r;
 
-	CHECK(record_read(f->log.fd, at, &r) == 1);
-	r.stream |= RECORD_OPEN;
-	CHECK(record_write(f->log.fd, at, &r) == 0);
+	CHECK(output_record_read(f->log.fd, at, &r) == 1);
+	r.stream |= OUTPUT_RECORD_OPEN;
+	CHECK(output_record_write(f->log.fd, at, &r) == 0);
 }
 
 static void dies_after_taking(void)
@@ -261,7 +261,7 @@ static void dies_while_writing(void)
 	CHECK(in_pipe(&f) == 0);
 	open_last(&f, at);
 	check_said(&f, "one ");
-	CHECK(ftruncate(f.log.fd, (off_t)(at + RECORD_HEAD + 1)) == 0);
+	CHECK(ftruncate(f.log.fd, (off_t)(at + OUTPUT_RECORD_HEAD + 1)) == 0);
 	CHECK(write(f.pipe[1], "two,", 4) == 4);
 	begin_again(&f);
 	check_said(&f, "one ");

@@ -1,6 +1,6 @@
 /* Goal: every byte arrives, in order, in both directions, also when a reader is slow; ends are
  * passed on one by one, a cut is seen as a cut; and nothing is left behind. */
-#include "pass.h"
+#include "splice_relay.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,7 +15,7 @@
 /* A pass under test: far ends in the test's hands. */
 struct bed {
 	struct loop *loop;
-	struct pass *pass;
+	struct splice_relay *pass;
 	int cell, server; /* far ends, blocking */
 	int inner[2];	  /* what the pass has: cell, server */
 	uint64_t out, in; /* as told */
@@ -63,7 +63,7 @@ static void on_over(void *arg, const char *why)
 	CHECK(!b->over);
 	b->over = true;
 	b->why = why;
-	pass_free(b->pass);
+	splice_relay_free(b->pass);
 	b->pass = NULL;
 	loop_stop(b->loop);
 }
@@ -91,17 +91,18 @@ static void open_bed(struct bed *b, const char *first, uint64_t idle_ms)
 	b->server = pair[0];
 	b->inner[1] = pair[1];
 	b->stop = (struct loop_timer){ .fire = on_stop, .arg = b };
-	b->pass = pass_new(b->loop,
-			   &(struct pass_options){ .cell = b->inner[0],
-						   .server = b->inner[1],
-						   .first = first,
-						   .first_n = first ? strlen(first) : 0,
-						   .idle_ms = idle_ms,
-						   .left = on_left,
-						   .moved = on_moved,
-						   .over = on_over,
-						   .arg = b },
-			   &e);
+	b->pass = splice_relay_new(
+		b->loop,
+		&(struct splice_relay_options){ .cell = b->inner[0],
+						.server = b->inner[1],
+						.first = first,
+						.first_n = first ? strlen(first) : 0,
+						.idle_ms = idle_ms,
+						.left = on_left,
+						.moved = on_moved,
+						.over = on_over,
+						.arg = b },
+		&e);
 	CHECK(b->pass != NULL && !b->over);
 }
 
@@ -119,7 +120,7 @@ static void run(struct bed *b, uint64_t ms)
 
 static void close_bed(struct bed *b)
 {
-	pass_free(b->pass);
+	splice_relay_free(b->pass);
 	loop_free(b->loop);
 	if (b->cell >= 0)
 		(void)close(b->cell);

@@ -1,7 +1,7 @@
 /* Goal: what reaches a server in a cell is one request that ends where the client's ended, without
  * what belongs to the client's connection; and what is passed back is the answer's, and not the
  * connection's. */
-#include "passed.h"
+#include "forward_headers.h"
 
 #include "support.h"
 
@@ -29,7 +29,7 @@ static void read_response(const char *text, enum http1_method method, struct htt
 
 static const struct {
 	const char *text;
-	struct passed_options options;
+	struct forward_headers_options options;
 	const char *want;
 } requests[] = {
 	{ "GET /a?b HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -87,7 +87,7 @@ static void composes_requests(void)
 		struct err e;
 
 		read_request(requests[i].text, &r);
-		CHECK(passed_request(&r, &requests[i].options, &b, &e) == 0);
+		CHECK(forward_headers_request(&r, &requests[i].options, &b, &e) == 0);
 		CHECK_STR(buf_text(&b), requests[i].want);
 		buf_release(&b);
 	}
@@ -111,7 +111,7 @@ static void leaves_out_what_is_the_connections(void)
 	static const char *const in[] = { "Cookie", "Authorization", "Proxies", "X-Forwarder",
 					  "Accept" };
 	static const char *const drop[] = { "secret", NULL };
-	struct passed_options o = { .drop = drop };
+	struct forward_headers_options o = { .drop = drop };
 
 	for (size_t i = 0; i < COUNT(out) + COUNT(in); i++) {
 		bool is_out = i < COUNT(out);
@@ -125,7 +125,7 @@ static void leaves_out_what_is_the_connections(void)
 			"GET / HTTP/1.1\r\nHost: h\r\nConnection: x-named\r\n%s: canary\r\n\r\n",
 			is_out ? out[i] : in[i - COUNT(out)]);
 		read_request(text, &r);
-		CHECK(passed_request(&r, &o, &b, &e) == 0);
+		CHECK(forward_headers_request(&r, &o, &b, &e) == 0);
 		CHECK((strstr(buf_text(&b), "canary") == NULL) == is_out);
 		buf_release(&b);
 	}
@@ -133,12 +133,12 @@ static void leaves_out_what_is_the_connections(void)
 
 static void refuses_unclean_options_and_long_heads(void)
 {
-	static const struct passed_options bad[] = {
+	static const struct forward_headers_options bad[] = {
 		{ .host = "a\r\nB: c" },	  { .host = "" },   { .target = "/a b" },
 		{ .target = "/\r\nB: c" },	  { .target = "" }, { .scheme = "http\n" },
 		{ .peer = "1.2.3.4\r\nB: c:80" },
 	};
-	struct passed_options none = { 0 };
+	struct forward_headers_options none = { 0 };
 	struct http1_request r;
 	struct err e;
 
@@ -146,14 +146,14 @@ static void refuses_unclean_options_and_long_heads(void)
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct buf b = BUF_INIT(HEAD_MAX);
 
-		CHECK(passed_request(&r, &bad[i], &b, &e) == -1 && e.code == ERR_INVALID);
+		CHECK(forward_headers_request(&r, &bad[i], &b, &e) == -1 && e.code == ERR_INVALID);
 		CHECK(b.len == 0);
 		buf_release(&b);
 	}
 	for (size_t cap = 0; cap < 60; cap++) {
 		struct buf b = BUF_INIT(cap);
 
-		CHECK(passed_request(&r, &none, &b, &e) == -1 && e.code == ERR_LIMIT);
+		CHECK(forward_headers_request(&r, &none, &b, &e) == -1 && e.code == ERR_LIMIT);
 		buf_release(&b);
 	}
 }
@@ -175,13 +175,14 @@ static void picks_headers_of_answers(void)
 
 		for (size_t k = 0; k < COUNT(out); k++)
 			is_out = is_out || http1_span_is_nocase(r.headers[i].name, out[k]);
-		CHECK(passed_in_answer(&r, &r.headers[i]) == !is_out);
+		CHECK(forward_headers_in_answer(&r, &r.headers[i]) == !is_out);
 		passed += !is_out;
 	}
 	CHECK(passed == 3);
 	read_response("HTTP/1.1 101 OK\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n", HTTP1_GET,
 		      &r);
-	CHECK(!passed_in_answer(&r, &r.headers[0]) && passed_in_answer(&r, &r.headers[1]));
+	CHECK(!forward_headers_in_answer(&r, &r.headers[0]) &&
+	      forward_headers_in_answer(&r, &r.headers[1]));
 }
 
 static void knows_the_length_of_what_is_not_sent(void)
@@ -190,9 +191,9 @@ static void knows_the_length_of_what_is_not_sent(void)
 
 	read_response("HTTP/1.1 200 OK\r\nContent-Length: 123456789012345678\r\n\r\n", HTTP1_HEAD,
 		      &r);
-	CHECK(passed_length(&r) == 123456789012345678);
+	CHECK(forward_headers_length(&r) == 123456789012345678);
 	read_response("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", HTTP1_HEAD, &r);
-	CHECK(passed_length(&r) == UINT64_MAX);
+	CHECK(forward_headers_length(&r) == UINT64_MAX);
 }
 
 TEST_MAIN({ "composes requests", composes_requests },

@@ -1,5 +1,5 @@
 /* Goal: SESSION:PATH and local names are told apart, and names taken from paths are names. */
-#include "place.h"
+#include "session_path.h"
 
 #include "support.h"
 
@@ -26,7 +26,7 @@ static void splits(void)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const char *path = NULL;
 		char id[32] = "";
-		bool remote = place_split(cases[i].word, id, sizeof(id), &path);
+		bool remote = session_path_split(cases[i].word, id, sizeof(id), &path);
 
 		CHECK_CASE(cases[i].word, remote == (cases[i].id != NULL));
 		if (!remote)
@@ -46,7 +46,7 @@ static void names(void)
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char name[16];
-		bool found = place_name(cases[i].path, name, sizeof(name));
+		bool found = session_path_name(cases[i].path, name, sizeof(name));
 
 		CHECK_CASE(cases[i].path, found == (cases[i].want != NULL));
 		if (found)

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include "marks.h"
+#include "tree_mark.h"
 #include "support.h"
 
 #define REST " 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 "
@@ -116,12 +116,14 @@ static void we_find_ourselves(void)
 
 static void marks_get_smaller(void)
 {
-	uint64_t first = marks_next(), second = marks_next(), last = marks_next();
+	uint64_t first = tree_mark_next(), second = tree_mark_next(), last = tree_mark_next();
 
 	CHECK(first > second && second > last && last > 0);
-	CHECK(!marks_is_hiding(first) && !marks_is_hiding(second) && !marks_is_hiding(last));
-	CHECK(marks_is_hiding(last - 1) && marks_is_hiding(0));
-	CHECK(!marks_is_hiding(UINT64_MAX) && !marks_is_hiding(first + 1)); /* not marked yet */
+	CHECK(!tree_mark_is_hiding(first) && !tree_mark_is_hiding(second) &&
+	      !tree_mark_is_hiding(last));
+	CHECK(tree_mark_is_hiding(last - 1) && tree_mark_is_hiding(0));
+	CHECK(!tree_mark_is_hiding(UINT64_MAX) &&
+	      !tree_mark_is_hiding(first + 1)); /* not marked yet */
 }
 
 /* In a cell in a cell: below our own, and none when there are no more. */
@@ -130,8 +132,9 @@ static void marks_run_out(void)
 	const struct rlimit own = { 3, 3 };
 
 	CHECK(setrlimit(RLIMIT_LOCKS, &own) == 0);
-	CHECK(marks_next() == 2 && marks_next() == 1 && marks_next() == 0 && marks_next() == 0);
-	CHECK(!marks_is_hiding(0)); /* some have none now */
+	CHECK(tree_mark_next() == 2 && tree_mark_next() == 1 && tree_mark_next() == 0 &&
+	      tree_mark_next() == 0);
+	CHECK(!tree_mark_is_hiding(0)); /* some have none now */
 }
 
 TEST_MAIN({ "stats are read", stats_are_read }, { "limits are read", limits_are_read },

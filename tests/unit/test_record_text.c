@@ -1,7 +1,7 @@
 /* Goal: what cordon-egress says is read as it is meant, or refused; nothing else gets into the
  * store.
  */
-#include "record_text.h"
+#include "access_record_text.h"
 
 #include "support.h"
 
@@ -11,10 +11,10 @@ static struct err e;
 	"{\"time_ms\":1700000000123,\"kind\":\"request\",\"name\":\"a.example\",\"port\":443," \
 	"\"verdict\":\"deny\",\"bytes_out\":1}"
 
-static int take(const char *text, struct record_text *ret)
+static int take(const char *text, struct access_record_text *ret)
 {
 	OWN_MEM char *clean = NULL;
-	int read = record_text_read(text, strlen(text), ret, &clean, &e);
+	int read = access_record_text_read(text, strlen(text), ret, &clean, &e);
 
 	CHECK((read == 0) == (clean != NULL));
 	return read;
@@ -22,10 +22,10 @@ static int take(const char *text, struct record_text *ret)
 
 static void good(void)
 {
-	struct record_text r;
+	struct access_record_text r;
 	OWN_MEM char *clean = NULL;
 
-	CHECK(record_text_read(GOOD, strlen(GOOD), &r, &clean, &e) == 0);
+	CHECK(access_record_text_read(GOOD, strlen(GOOD), &r, &clean, &e) == 0);
 	CHECK_STR(r.kind, "request");
 	CHECK_STR(r.name, "a.example");
 	CHECK(!r.allowed && r.time_ms == 1700000000123);
@@ -37,14 +37,14 @@ static void good(void)
 static void long_name(void)
 {
 	char text[1200], name[1001];
-	struct record_text r;
+	struct access_record_text r;
 
 	memset(name, 'a', 1000);
 	name[1000] = '\0';
 	(void)snprintf(text, sizeof(text),
 		       "{\"kind\":\"dns\",\"time_ms\":1,\"verdict\":\"deny\",\"name\":\"%s\"}",
 		       name);
-	CHECK(take(text, &r) == 0 && strlen(r.name) == RECORD_TEXT_NAME_MAX - 1);
+	CHECK(take(text, &r) == 0 && strlen(r.name) == ACCESS_RECORD_TEXT_NAME_MAX - 1);
 }
 
 static void bad(void)
@@ -66,7 +66,7 @@ static void bad(void)
 		"{\"kind\":\"dns\",\"kind\":\"dns\",\"time_ms\":1,\"verdict\":\"deny\"}",
 		"{\"kind\":\"dns\",\"time_ms\":1,\"verdict\":\"deny\",\"x\":\"\xff\"}",
 	};
-	struct record_text r;
+	struct access_record_text r;
 
 	for (size_t i = 0; i < COUNT(texts); i++)
 		CHECK_CASE(texts[i], take(texts[i], &r) < 0 && e.code == ERR_INVALID);
@@ -94,14 +94,15 @@ static void counts(void)
 		       "{\"rule\":\"a\",\"claimed_in\":7,\"claimed_out\":8}]}";
 	struct record_counts c;
 
-	CHECK(record_text_counts(whole, strlen(whole), &c, &e) == 0);
+	CHECK(access_record_text_counts(whole, strlen(whole), &c, &e) == 0);
 	CHECK(c.bytes_in == 1 && c.bytes_out == 2 && c.requests == 3 && c.connections == 4);
 	CHECK(c.nrules == 0 && c.own.in == 0);
-	CHECK(record_text_counts(claimed, strlen(claimed), &c, &e) == 0);
+	CHECK(access_record_text_counts(claimed, strlen(claimed), &c, &e) == 0);
 	CHECK(c.own.in == 5 && c.own.out == 6 && c.nrules == 1);
 	CHECK(strcmp(c.rules[0].rule, "a") == 0 && c.rules[0].in == 7 && c.rules[0].out == 8);
 	for (size_t i = 0; i < COUNT(texts); i++)
-		CHECK_CASE(texts[i], record_text_counts(texts[i], strlen(texts[i]), &c, &e) < 0);
+		CHECK_CASE(texts[i],
+			   access_record_text_counts(texts[i], strlen(texts[i]), &c, &e) < 0);
 }
 
 static void turns(void)
@@ -115,12 +116,13 @@ static void turns(void)
 	};
 	struct record_turns t;
 
-	CHECK(record_text_turns(whole, strlen(whole), &t, &e) == 0);
+	CHECK(access_record_text_turns(whole, strlen(whole), &t, &e) == 0);
 	CHECK(t.count == 3 && t.sum_ns == 30 && t.max_ns == 20 && t.slowest_ns == 9);
 	CHECK(t.nbuckets == 3 && t.buckets[1] == 2);
 	CHECK_STR(t.slowest, "timer ?x?");
 	for (size_t i = 0; i < COUNT(texts); i++)
-		CHECK_CASE(texts[i], record_text_turns(texts[i], strlen(texts[i]), &t, &e) < 0);
+		CHECK_CASE(texts[i],
+			   access_record_text_turns(texts[i], strlen(texts[i]), &t, &e) < 0);
 }
 
 TEST_MAIN({ "a record", good }, { "a long name is cut", long_name },

@@ -1,13 +1,13 @@
 /* Lines of the column `secrets`: what can be said, and what is read back. */
-#include "secret_line.h"
+#include "secret_spec.h"
 
 #include <string.h>
 
 #include "support.h"
 
-static struct secret_line line(const char *name, unsigned way, const char *where)
+static struct secret_spec line(const char *name, unsigned way, const char *where)
 {
-	struct secret_line l = { .way = way };
+	struct secret_spec l = { .way = way };
 
 	(void)snprintf(l.name, sizeof(l.name), "%s", name);
 	(void)snprintf(l.where, sizeof(l.where), "%s", where);
@@ -22,15 +22,15 @@ static void names(void)
 	char most[STORE_NAME_MAX + 1];
 
 	for (size_t i = 0; i < COUNT(good); i++)
-		CHECK(secret_line_is_name(good[i]));
+		CHECK(secret_spec_is_name(good[i]));
 	for (size_t i = 0; i < COUNT(bad); i++)
-		CHECK(!secret_line_is_name(bad[i]));
+		CHECK(!secret_spec_is_name(bad[i]));
 	memset(most, 'x', sizeof(most));
 	most[STORE_NAME_MAX - 1] = '\0';
-	CHECK(secret_line_is_name(most));
+	CHECK(secret_spec_is_name(most));
 	most[STORE_NAME_MAX - 1] = 'x';
 	most[STORE_NAME_MAX] = '\0';
-	CHECK(!secret_line_is_name(most));
+	CHECK(!secret_spec_is_name(most));
 }
 
 static void checks(void)
@@ -66,9 +66,9 @@ static void checks(void)
 	struct err e;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct secret_line l = line("n", cases[i].way, cases[i].where);
+		struct secret_spec l = line("n", cases[i].way, cases[i].where);
 
-		CHECK((secret_line_check(&l, &e) == 0) == cases[i].good);
+		CHECK((secret_spec_check(&l, &e) == 0) == cases[i].good);
 		if (cases[i].good && l.way == SECRET_FILE) {
 			CHECK(strchr(l.where, '/') == NULL && l.where[0] != '\0');
 			CHECK(l.mode == 0400);
@@ -79,7 +79,7 @@ static void checks(void)
 
 static void round_trip(void)
 {
-	struct secret_line in[] = { line("a", SECRET_BROKER, "A"), line("b.c", SECRET_FILE, "f"),
+	struct secret_spec in[] = { line("a", SECRET_BROKER, "A"), line("b.c", SECRET_FILE, "f"),
 				    line("d", SECRET_SOCKET, "/usr/bin/a b") },
 			   got;
 	struct buf b = BUF_INIT(8192);
@@ -89,17 +89,17 @@ static void round_trip(void)
 	(void)snprintf(in[1].owner, sizeof(in[1].owner), "root");
 	in[1].mode = 0640;
 	for (size_t i = 0; i < COUNT(in); i++)
-		secret_line_write(&in[i], &b);
+		secret_spec_write(&in[i], &b);
 	at = buf_text(&b);
 	for (size_t i = 0; i < COUNT(in); i++) {
-		CHECK(secret_line_next(&at, &got));
+		CHECK(secret_spec_next(&at, &got));
 		CHECK_STR(got.name, in[i].name);
 		CHECK_STR(got.where, in[i].where);
 		CHECK_STR(got.owner, in[i].owner);
 		CHECK_STR(got.placeholder, in[i].placeholder);
 		CHECK(got.way == in[i].way && got.mode == in[i].mode);
 	}
-	CHECK(!secret_line_next(&at, &got));
+	CHECK(!secret_spec_next(&at, &got));
 	buf_release(&b);
 }
 
@@ -111,12 +111,12 @@ static void nonsense(void)
 		"\n", "a\tenv\tA\t\t0\t\tx\n"
 	};
 	static const char good[] = "a\tenv\tA\t\t0\t\n";
-	struct secret_line got;
+	struct secret_spec got;
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		const char *at = bad[i];
 
-		CHECK(!secret_line_next(&at, &got));
+		CHECK(!secret_spec_next(&at, &got));
 	}
 	for (size_t n = 0; n < sizeof(good) - 1; n++) {
 		char text[sizeof(good)];
@@ -124,7 +124,7 @@ static void nonsense(void)
 
 		memcpy(text, good, n);
 		text[n] = '\0';
-		CHECK(!secret_line_next(&at, &got));
+		CHECK(!secret_spec_next(&at, &got));
 	}
 }
 

@@ -3,21 +3,21 @@
 
 #include <string.h>
 
-#include "fields.h"
+#include "codec.h"
 #include "support.h"
 
 static size_t put(uint8_t *to, size_t cap, char kind, const char *name, const char *place,
 		  uint32_t mode, const char *value)
 {
-	struct fields_writer w = { .p = to, .n = cap };
+	struct codec_writer w = { .p = to, .n = cap };
 	size_t len = strlen(value);
 
-	fields_put(&w, 1, (uint8_t)kind);
-	fields_put_string(&w, 64, name);
-	fields_put_string(&w, 4096, place);
-	fields_put_string(&w, 64, "root");
-	fields_put(&w, 4, mode);
-	fields_put(&w, 4, len);
+	codec_put(&w, 1, (uint8_t)kind);
+	codec_put_string(&w, 64, name);
+	codec_put_string(&w, 4096, place);
+	codec_put_string(&w, 64, "root");
+	codec_put(&w, 4, mode);
+	codec_put(&w, 4, len);
 	CHECK(!w.bad && w.n >= len);
 	memcpy(w.p, value, len);
 	return cap - w.n + len;

@@ -51,7 +51,8 @@ static void the_document_says_the_same(void)
 	CHECK(rows >= 9);
 	for (int from = 0; from < SESSION_STATES; from++)
 		for (int to = 0; to < SESSION_STATES; to++) {
-			bool real = states_allow((enum session_state)from, (enum session_state)to);
+			bool real = session_states_allow((enum session_state)from,
+							 (enum session_state)to);
 
 			if (real != allowed[from][to])
 				printf("# %s -> %s\n", session_state_name((enum session_state)from),
@@ -63,9 +64,9 @@ static void the_document_says_the_same(void)
 static void nothing_leaves_stopped(void)
 {
 	for (int to = 0; to < SESSION_STATES; to++)
-		CHECK(!states_allow(SESSION_STOPPED, (enum session_state)to));
-	CHECK(!states_allow(SESSION_STATES, SESSION_RUNNING));
-	CHECK(!states_allow(SESSION_RUNNING, SESSION_STATES));
+		CHECK(!session_states_allow(SESSION_STOPPED, (enum session_state)to));
+	CHECK(!session_states_allow(SESSION_STATES, SESSION_RUNNING));
+	CHECK(!session_states_allow(SESSION_RUNNING, SESSION_STATES));
 }
 
 static void names(void)

@@ -1,5 +1,5 @@
 /* Goal: a tree goes away as a whole, and nothing outside it does. */
-#include "tree.h"
+#include "rmtree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,15 +63,15 @@ static void removes_what_is_no_tree(void)
 	int before = count_fds();
 
 	begin();
-	tree_remove(top, "missing");
+	rmtree(top, "missing");
 	make_file(top, "file");
-	tree_remove(top, "file");
+	rmtree(top, "file");
 	CHECK(!is_there("file"));
 	CHECK(mkdirat(top, "empty", 0700) == 0);
-	tree_remove(top, "empty");
+	rmtree(top, "empty");
 	CHECK(!is_there("empty"));
 	CHECK(mkfifoat(top, "fifo", 0600) == 0); /* must not be opened: nobody writes to it */
-	tree_remove(top, "fifo");
+	rmtree(top, "fifo");
 	CHECK(!is_there("fifo"));
 	end();
 	CHECK(count_fds() == before);
@@ -99,7 +99,7 @@ static void removes_all_kinds(void)
 	sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CHECK(sock >= 0 && bind(sock, (struct sockaddr *)&a, sizeof(a)) == 0);
 	(void)close(sock);
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(!is_there("t"));
 	end();
 	CHECK(count_fds() == before);
@@ -116,11 +116,11 @@ static void follows_no_link(void)
 	      symlinkat("../outside", top, "t/link") == 0 &&
 	      symlinkat("../outside/precious", top, "t/file") == 0);
 	CHECK(linkat(top, "outside/precious", top, "t/hard", 0) == 0);
-	tree_remove(top, "link");
+	rmtree(top, "link");
 	CHECK(!is_there("link") && is_there("outside/precious"));
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(!is_there("t") && is_there("outside/precious"));
-	tree_remove(top, "outside");
+	rmtree(top, "outside");
 	CHECK(!is_there("outside"));
 	end();
 	CHECK(count_fds() == before);
@@ -144,12 +144,12 @@ static void leaves_what_it_may_not_remove(void)
 		CHECK(setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
 		      setresuid(NOBODY, NOBODY, NOBODY) == 0);
 	}
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(is_there("t/link") && is_there("t/file") && is_there("outside/precious"));
 	CHECK(fchmodat(top, "t", 0700, 0) == 0);
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(!is_there("t") && is_there("outside/precious"));
-	tree_remove(top, "outside");
+	rmtree(top, "outside");
 	end();
 }
 
@@ -160,10 +160,10 @@ static void leaves_the_neighbours(void)
 	make_file(top, "t/x");
 	make_file(top, "tt/x");
 	make_file(top, "t.x");
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(!is_there("t") && is_there("tt/x") && is_there("t.x"));
-	tree_remove(top, "tt");
-	tree_remove(top, "t.x");
+	rmtree(top, "tt");
+	rmtree(top, "t.x");
 	end();
 }
 
@@ -181,7 +181,7 @@ static void removes_many(void)
 		else
 			CHECK(symlinkat("x", top, name) == 0);
 	}
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(!is_there("t"));
 	end();
 }
@@ -192,7 +192,7 @@ static void removes_256_levels(void)
 
 	begin();
 	make_chain(256);
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(!is_there("t"));
 	end();
 	CHECK(count_fds() == before);
@@ -205,7 +205,7 @@ static void stops_below_that(void)
 
 	begin();
 	make_chain(600);
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(is_there("t"));
 	CHECK(count_fds() == before + 1); /* top */
 	for (int round = 0; round < 2;
@@ -217,10 +217,10 @@ static void stops_below_that(void)
 			(void)close(at);
 			at = below;
 		}
-		tree_remove(at, "t");
+		rmtree(at, "t");
 		(void)close(at);
 	}
-	tree_remove(top, "t");
+	rmtree(top, "t");
 	CHECK(!is_there("t"));
 	end();
 	CHECK(count_fds() == before);

@@ -1,0 +1,364 @@
+#include "json_views.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "policy_select.h"
+#include "log_reader.h"
+#include "hex.h"
+#include "reply.h"
+#include "secret_spec.h"
+
+#define EXIT_TIMEOUT 124
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
+void json_view_time(struct json *j, const char *name, uint64_t ms)
+{
+	time_t t = (time_t)(ms / 1000);
+	char text[48], day[32];
+	struct tm tm;
+
+	if (ms == 0 || gmtime_r(&t, &tm) == NULL ||
+	    strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm) == 0) {
+		json_none(j, name);
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "%s.%03uZ", day, (unsigned)(ms % 1000));
+	json_text(j, name, text);
+}
+
+void json_view_limits(struct json *j, const char *name, const struct store_limits *l)
+{
+	json_open(j, name, '{');
+	json_uint(j, "memory_bytes", l->memory_bytes);
+	json_uint(j, "cpu_millis", l->cpu_millis);
+	json_uint(j, "pids", l->pids);
+	json_uint(j, "disk_bytes", l->disk_bytes);
+	json_uint(j, "inodes", l->inodes);
+	json_uint(j, "nofile", l->nofile);
+	json_close(j, '}');
+}
+
+/* A part of a text that ends at a separator, as a JSON string. */
+static const char *part(struct json *j, const char *name, const char *text, const char *ends)
+{
+	size_t n = strcspn(text, ends);
+
+	json_bytes(j, name, text, n);
+	return text[n] == '\0' ? text + n : text + n + 1;
+}
+
+/* Lines "source TAB target TAB mode". */
+static void mounts(struct json *j, const char *text)
+{
+	json_open(j, "mounts", '[');
+	while (*text != '\0') {
+		json_open(j, NULL, '{');
+		text = part(j, "source", text, "\t\n");
+		text = part(j, "target", text, "\t\n");
+		text = part(j, "mode", text, "\n");
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static const char *prefixes(struct json *j, const char *name, const char *text)
+{
+	const char *end = text + strcspn(text, "\n");
+
+	if (end == text)
+		json_none(j, name);
+	if (end > text) {
+		json_open(j, name, '[');
+		while (text < end)
+			text = part(j, NULL, text, ":\n");
+		json_close(j, ']');
+	}
+	return *end == '\0' ? end : end + 1;
+}
+
+/* A line of writable prefixes, a line of exportable ones; an empty one is no rule. */
+static void rules(struct json *j, const char *text)
+{
+	json_open(j, "rules", '{');
+	text = prefixes(j, "writable", text);
+	(void)prefixes(j, "exportable", text);
+	json_close(j, '}');
+}
+
+static void usage(struct json *j, const struct store_session *row, struct session *live)
+{
+	struct store_usage u = row->usage;
+	struct session_sample now = { 0 };
+
+	if (live != NULL) {
+		session_sample_now(live, &now);
+		u.cpu_us = now.cpu_us;
+		u.memory_peak_bytes = now.memory_peak_bytes;
+		u.disk_bytes = now.disk_bytes;
+	}
+	json_open(j, "usage", '{');
+	json_uint(j, "cpu_ms", u.cpu_us / 1000);
+	json_uint(j, "memory_peak_bytes", u.memory_peak_bytes);
+	json_uint(j, "disk_bytes", u.disk_bytes);
+	json_open(j, "network", '{');
+	json_uint(j, "bytes_in", u.net_bytes_in);
+	json_uint(j, "bytes_out", u.net_bytes_out);
+	json_uint(j, "requests", u.net_requests);
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
+/* What it has chosen; null is the node's default. */
+static void network(struct json *j, const struct store_session *row)
+{
+	char name[POLICY_SELECT_NAME_MAX];
+
+	if (row->policy == NULL || row->policy[0] == '\0') {
+		json_none(j, "network");
+		return;
+	}
+	policy_select_name(row->policy, name);
+	json_text(j, "network", name);
+}
+
+/* Which it has and how, never what: placeholders are for the cell only. */
+static void secrets(struct json *j, const char *lines)
+{
+	struct secret_spec l;
+
+	json_open(j, "secrets", '[');
+	while (secret_spec_next(&lines, &l)) {
+		json_open(j, NULL, '{');
+		json_text(j, "name", l.name);
+		json_text(j, "as", secret_spec_way(l.way));
+		json_text(j,
+			  l.way == SECRET_FILE	   ? "path"
+			  : l.way == SECRET_SOCKET ? "program"
+						   : "env",
+			  l.where);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
+static const char *or_null(const char *text)
+{
+	return text == NULL || *text == '\0' ? NULL : text;
+}
+
+static const char *or_empty(const char *text)
+{
+	return text == NULL ? "" : text;
+}
+
+static const char *action(uint32_t a)
+{
+	return a == SESSION_PAUSE ? "pause" : "kill";
+}
+
+void json_view_session(struct json *j, const char *name, const struct store_session *row,
+		       struct session *live, bool look)
+{
+	json_open(j, name, '{');
+	json_text(j, "id", row->id);
+	json_text(j, "state", session_state_name((enum session_state)row->state));
+	json_text(j, "reason", or_null(session_reason_name((enum session_reason)row->reason)));
+	json_text(j, "detail", or_null(row->detail));
+	json_text(j, "template", row->template);
+	json_text(j, "profile", keeper_profile_name((enum keeper_profile)row->profile));
+	json_text(j, "level", "container");
+	json_view_time(j, "created_at", row->created_ms);
+	json_view_time(j, "started_at", row->started_ms);
+	json_view_time(j, "ended_at", row->ended_ms);
+	/* While it is paused its time stands still. */
+	json_view_time(j, "expires_at",
+		       row->state == SESSION_PAUSED || row->ended_ms != 0 ? 0 : row->deadline_ms);
+	json_uint(j, "timeout_ms", row->timeout_ms);
+	json_uint(j, "idle_timeout_ms", row->idle_ms);
+	json_text(j, "on_timeout", action(row->on_timeout));
+	json_text(j, "on_idle", action(row->on_idle));
+	json_view_limits(j, "limits", &row->limits);
+	/* Our own words: spec_session.c wrote them. */
+	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
+	mounts(j, or_empty(row->mounts));
+	rules(j, or_empty(row->rules));
+	network(j, row);
+	secrets(j, row->secrets);
+	usage(j, row, look ? live : NULL);
+	json_uint(j, "executions_running", live == NULL ? 0 : session_executions_running(live));
+	json_close(j, '}');
+}
+
+/* As cordon run exits. */
+static void exit_code(struct json *j, const struct store_execution *row)
+{
+	if (row->timed_out)
+		json_uint(j, "exit_code", EXIT_TIMEOUT);
+	else if (row->state == EXECUTION_FAILED && row->exit_code == 0)
+		json_uint(j, "exit_code",
+			  row->error_code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
+	else if (row->signal != 0)
+		json_int(j, "exit_code", 128 + row->signal);
+	else
+		json_int(j, "exit_code", row->exit_code);
+}
+
+static void outcome(struct json *j, const struct store_execution *row)
+{
+	bool ended = row->ended_ms != 0;
+	struct err e = { .code = (enum err_code)row->error_code };
+
+	if (ended)
+		exit_code(j, row);
+	else
+		json_none(j, "exit_code");
+	if (ended && row->signal != 0)
+		json_int(j, "signal", row->signal);
+	else
+		json_none(j, "signal");
+	json_text(j, "limit", row->timed_out ? "timeout" : or_null(row->limit));
+	if (row->error_code >= ERR_CODES)
+		e.code = ERR_SYSTEM;
+	(void)snprintf(e.msg, sizeof(e.msg), "%s", or_empty(row->error));
+	reply_error_member(j, &e);
+}
+
+void json_view_execution_open(struct json *j, const char *name, const struct store_execution *row,
+			      const struct execution *x)
+{
+	char hash[2 * STORE_COMMAND_HASH + 1];
+
+	hex_encode(row->command_hash, STORE_COMMAND_HASH, hash);
+	json_open(j, name, '{');
+	json_text(j, "id", row->id);
+	json_text(j, "session_id", row->session);
+	json_text(j, "state", execution_state_name((enum execution_state)row->state));
+	json_text(j, "command", or_null(row->command));
+	json_text(j, "command_sha256", hash);
+	json_text(j, "cwd", or_null(row->cwd));
+	json_text(j, "user", or_null(row->user));
+	json_bool(j, "tty", row->tty);
+	json_bool(j, "background", row->kind == EXECUTION_BACKGROUND);
+	if (x != NULL && execution_pid(x) != 0 &&
+	    !execution_ended(x)) /* a number that is its own */
+		json_uint(j, "pid", execution_pid(x));
+	else
+		json_none(j, "pid");
+	json_view_time(j, "started_at", row->started_ms != 0 ? row->started_ms : row->created_ms);
+	json_view_time(j, "ended_at", row->ended_ms);
+	if (row->ended_ms >= row->created_ms && row->ended_ms != 0)
+		json_uint(j, "wall_ms",
+			  row->ended_ms - (row->started_ms != 0 && row->started_ms <= row->ended_ms
+						   ? row->started_ms
+						   : row->created_ms));
+	else
+		json_none(j, "wall_ms");
+	outcome(j, row);
+	json_uint(j, "stdout_bytes", row->out_bytes);
+	json_uint(j, "stderr_bytes", row->err_bytes);
+	json_bool(j, "output_truncated", row->truncated);
+	json_bool(j, "output_open", x != NULL && !execution_complete(x));
+	json_uint(j, "cpu_ms", row->cpu_us / 1000);
+}
+
+void json_view_execution(struct json *j, const char *name, const struct store_execution *row,
+			 const struct execution *x)
+{
+	json_view_execution_open(j, name, row, x);
+	json_close(j, '}');
+}
+
+void json_view_entry(struct json *j, const char *name, const struct file_msg_entry *f)
+{
+	const char *slash = strrchr(f->path, '/');
+	char mode[16];
+
+	(void)snprintf(mode, sizeof(mode), "%04o", f->mode & 07777U);
+	json_open(j, name, '{');
+	json_text(j, "name", slash == NULL || slash[1] == '\0' ? f->path : slash + 1);
+	json_text(j, "path", f->path);
+	json_text(j, "type", file_msg_type_name((enum file_msg_type)f->type));
+	json_text(j, "mode", mode);
+	json_uint(j, "uid", f->uid);
+	json_uint(j, "gid", f->gid);
+	json_text(j, "owner", or_null(f->owner));
+	json_text(j, "group", or_null(f->group));
+	json_uint(j, "size", f->size);
+	json_view_time(j, "modified_at", f->mtime_ns <= 0 ? 0 : (uint64_t)f->mtime_ns / 1000000);
+	json_text(j, "target", or_null(f->target));
+	json_close(j, '}');
+}
+
+void json_view_event(struct json *j, const char *name, const struct store_event *v)
+{
+	const char *at = or_empty(v->data);
+
+	json_open(j, name, '{');
+	json_uint(j, "seq", v->seq);
+	json_view_time(j, "time", v->time_ms);
+	json_text(j, "type", v->type);
+	json_text(j, "session_id", or_null(v->session));
+	json_text(j, "execution_id", or_null(v->execution));
+	json_open(j, "data", '{');
+	/* Lines "key TAB value". */
+	while (*at != '\0') {
+		size_t line = strcspn(at, "\n"), key = strcspn(at, "\t\n");
+		char label[64];
+
+		if (key < line && key < sizeof(label)) {
+			memcpy(label, at, key);
+			label[key] = '\0';
+			json_bytes(j, label, at + key + 1, line - key - 1);
+		}
+		at += line + (at[line] == '\n');
+	}
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
+void json_view_next(struct json *j, bool more, uint64_t last)
+{
+	if (more)
+		json_uint(j, "next", last);
+	else
+		json_none(j, "next");
+}
+
+void json_view_net(struct json *j, const char *name, const struct store_net *row)
+{
+	size_t len = strlen(row->data);
+	OWN_MEM char *text = NULL;
+	char head[128];
+	struct json h;
+
+	json_init(&h, head, sizeof(head));
+	json_open(&h, NULL, '{');
+	json_uint(&h, "seq", row->seq);
+	json_view_time(&h, "time", row->time_ms);
+	text = malloc(h.len + len + 2);
+	if (text == NULL || len < 2) { /* ours begins with '{' and has a member */
+		j->full = true;
+		return;
+	}
+	(void)snprintf(text, h.len + len + 2, "%s,%s", h.text, row->data + 1);
+	json_raw(j, name, text);
+}
+
+int json_view_reader(struct json *j, const char *name, struct log_reader *rd, struct err *e)
+{
+	struct execution *x = log_reader_live(rd);
+	struct store_execution row = { 0 };
+
+	if (x != NULL) {
+		json_view_execution(j, name, execution_row(x), x);
+		return 0;
+	}
+	if (execution_get(rd->core, rd->session_id, rd->id, &row, e) < 0)
+		return -1;
+	json_view_execution(j, name, &row, NULL);
+	store_execution_release(&row);
+	return 0;
+}

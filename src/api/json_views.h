@@ -1,0 +1,39 @@
+/* json_views.h - how the core's objects look as JSON: one function for each, used wherever it is
+ * shown.
+ */
+#pragma once
+
+#include "execution.h"
+#include "file_msg.h"
+#include "json.h"
+#include "session.h"
+#include "store_event.h"
+#include "store_net.h"
+
+/* Milliseconds since 1970 as "2026-11-15T08:00:00.123Z"; 0 is null. */
+void json_view_time(struct json *j, const char *name, uint64_t ms);
+
+/* Where the next page begins: behind last, or nowhere. */
+void json_view_next(struct json *j, bool more, uint64_t last);
+
+/* live is NULL for a stopped session. look: read what its cell uses now; else, where that would
+ * cost too much, as last written. */
+void json_view_session(struct json *j, const char *name, const struct store_session *row,
+		       struct session *live, bool look);
+void json_view_limits(struct json *j, const char *name, const struct store_limits *l);
+
+/* x is NULL for one that is not live. Leaves the object open for more members. */
+void json_view_execution_open(struct json *j, const char *name, const struct store_execution *row,
+			      const struct execution *x);
+void json_view_execution(struct json *j, const char *name, const struct store_execution *row,
+			 const struct execution *x);
+
+/* The execution that a reader follows, as it is now. */
+struct log_reader;
+int json_view_reader(struct json *j, const char *name, struct log_reader *rd,
+		     struct err *e) MUST_USE;
+
+void json_view_entry(struct json *j, const char *name, const struct file_msg_entry *f);
+void json_view_event(struct json *j, const char *name, const struct store_event *v);
+/* A record of doc/network.md: what egress said, with seq and time in front. */
+void json_view_net(struct json *j, const char *name, const struct store_net *row);

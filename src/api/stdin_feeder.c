@@ -1,0 +1,89 @@
+#include "stdin_feeder.h"
+
+/* Of all executions together: a program that does not read holds its input here, and whoever sent
+ * it has long been answered. */
+#define WAITING_MAX ((size_t)256 << 20)
+
+static size_t waiting;
+
+struct feeder {
+	struct execution *x; /* stays as long as we follow it */
+	struct execution_follower follower;
+	struct completion wait;
+	uint8_t *bytes; /* owned */
+	size_t len, given;
+};
+
+static void stop(struct feeder *f)
+{
+	completion_cancel(&f->wait);
+	execution_unfollow(&f->follower);
+	waiting -= f->len;
+	free(f->bytes);
+	free(f);
+}
+
+static void feed(struct feeder *f)
+{
+	struct err e;
+
+	while (f->given < f->len) {
+		ssize_t n =
+			execution_input(f->x, f->bytes + f->given, f->len - f->given, &f->wait, &e);
+
+		if (n < 0) {
+			stop(f);
+			return;
+		}
+		if (n == 0)
+			return; /* told when there is room */
+		completion_cancel(&f->wait);
+		f->given += (size_t)n;
+	}
+	execution_close_input(f->x);
+	stop(f);
+}
+
+static void has_room(struct completion *w, const struct err *e)
+{
+	if (e != NULL)
+		stop(w->arg);
+	else
+		feed(w->arg);
+}
+
+static void more(struct execution_follower *f)
+{
+	struct feeder *feeder = f->arg;
+
+	if (execution_ended(feeder->x))
+		stop(feeder);
+}
+
+int stdin_feeder_check(size_t len, struct err *e)
+{
+	if (len <= WAITING_MAX - waiting)
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "capacity_input: %zu MiB of input wait for programs to read them",
+		       waiting >> 20);
+}
+
+int stdin_feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e)
+{
+	struct feeder *f = calloc(1, sizeof(*f));
+
+	if (f == NULL)
+		return err_sys(e, "allocate");
+	f->x = x;
+	f->bytes = bytes;
+	f->len = len;
+	waiting += len;
+	f->wait.on_done = has_room;
+	f->wait.arg = f;
+	f->follower.more = more;
+	f->follower.arg = f;
+	execution_follow(x, &f->follower);
+	feed(f);
+	return 0;
+}

@@ -1,0 +1,376 @@
+/* agent_client.c - theory of operation
+ *
+ * Out: every request is put together in a buffer and sent as far as the socket takes it; the buffer
+ * is there only while something waits. In: every message of PID 1 has the same size, so one read
+ * takes one message and never a byte of the next; descriptors travel with the first byte of their
+ * message and so never get ahead of it. */
+#include "agent_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "clock.h"
+#include "untrusted_fd.h"
+#include "io.h"
+
+void agent_init(struct agent *a, int sock)
+{
+	memset(a, 0, sizeof(*a));
+	a->sock = sock;
+	a->out_fd = -1;
+}
+
+/* Wiped: there may be secrets in an environment. */
+static void drop_out(struct agent *a)
+{
+	if (a->out != NULL)
+		explicit_bzero(a->out, a->out_len);
+	free(a->out);
+	a->out = NULL;
+	a->out_len = a->out_at = 0;
+	io_close_all(&a->out_fd, 1);
+}
+
+void agent_release(struct agent *a)
+{
+	if (a->sock >= 0)
+		untrusted_drain(a->sock);
+	io_close_all(&a->sock, 1);
+	untrusted_close(a->fds, a->nfds);
+	a->nfds = a->have = 0;
+	drop_out(a);
+}
+
+/* Room for n more bytes behind what waits, or NULL. */
+static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
+{
+	size_t waiting = a->out_len - a->out_at;
+	uint8_t *grown;
+
+	if (waiting + n > AGENT_OUT_MAX) {
+		(void)err_set(e, ERR_LIMIT, "PID 1 does not take requests: %zu bytes wait",
+			      waiting);
+		return NULL;
+	}
+	if (a->out_at > 0) {
+		memmove(a->out, a->out + a->out_at, waiting);
+		a->out_fd_at -= a->out_fd >= 0 ? a->out_at : 0;
+		a->out_len = waiting;
+		a->out_at = 0;
+	}
+	grown = malloc(waiting + n); /* realloc(3) could leave a copy behind */
+	if (grown == NULL) {
+		(void)err_sys(e, "allocate");
+		return NULL;
+	}
+	if (waiting > 0)
+		memcpy(grown, a->out, waiting);
+	if (a->out != NULL)
+		explicit_bzero(a->out, waiting);
+	free(a->out);
+	a->out = grown;
+	a->out_len += n;
+	return grown + waiting;
+}
+
+/* One sendmsg(2) of bytes that go together: up to the one a descriptor goes with, or from it on. */
+static ssize_t send_some(struct agent *a)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	bool with_fd = a->out_fd >= 0 && a->out_at == a->out_fd_at;
+	size_t end = a->out_fd >= 0 && !with_fd ? a->out_fd_at : a->out_len;
+	struct iovec iov = { .iov_base = a->out + a->out_at, .iov_len = end - a->out_at };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (with_fd) {
+		memset(&control, 0, sizeof(control));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &a->out_fd, sizeof(int));
+		m.msg_control = &control;
+		m.msg_controllen = sizeof(control.bytes);
+	}
+	return sendmsg(a->sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+int agent_flush(struct agent *a, struct err *e)
+{
+	while (a->out_at < a->out_len) {
+		ssize_t n = send_some(a);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return 1;
+		if (n < 0)
+			return err_sys(e, "PID 1: send");
+		if (a->out_fd >= 0 && a->out_at == a->out_fd_at)
+			io_close_all(&a->out_fd, 1);
+		a->out_at += (size_t)n;
+	}
+	drop_out(a);
+	return 0;
+}
+
+static int flushed(struct agent *a, struct err *e)
+{
+	return agent_flush(a, e) < 0 ? -1 : 0;
+}
+
+int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e)
+{
+	size_t len = agent_spawn_size(s);
+	uint8_t *at;
+
+	if (len == 0)
+		return err_set(e, ERR_LIMIT, "arguments and environment are larger than %u MiB",
+			       AGENT_REQUEST_MAX >> 20);
+	at = reserve(a, FRAME_HEAD + len, e);
+	if (at == NULL)
+		return -1;
+	frame_head(at, AGENT_SPAWN, (uint32_t)len);
+	agent_spawn_write(s, at + FRAME_HEAD);
+	return flushed(a, e);
+}
+
+static int queue_order(struct agent *a, enum agent_type type, const struct agent_order *o,
+		       struct err *e)
+{
+	uint8_t *at;
+
+	at = reserve(a, FRAME_HEAD + sizeof(*o), e);
+	if (at == NULL)
+		return -1;
+	frame_head(at, (uint16_t)type, sizeof(*o));
+	memcpy(at + FRAME_HEAD, o, sizeof(*o));
+	return 0;
+}
+
+static int send_order(struct agent *a, enum agent_type type, const struct agent_order *o,
+		      struct err *e)
+{
+	return queue_order(a, type, o, e) < 0 ? -1 : flushed(a, e);
+}
+
+int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e)
+{
+	return send_order(a, AGENT_SIGNAL, &(struct agent_order){ .handle = handle, .sig = sig },
+			  e);
+}
+
+int agent_send_kill_all(struct agent *a, struct err *e)
+{
+	return send_order(a, AGENT_KILL_ALL, &(struct agent_order){ 0 }, e);
+}
+
+int agent_send_kill_tree(struct agent *a, uint32_t handle, uint64_t mark, struct err *e)
+{
+	return send_order(a, AGENT_KILL_TREE, &(struct agent_order){ .handle = handle, .ms = mark },
+			  e);
+}
+
+int agent_send_close_stdin(struct agent *a, uint32_t handle, struct err *e)
+{
+	return send_order(a, AGENT_CLOSE_STDIN, &(struct agent_order){ .handle = handle }, e);
+}
+
+int agent_send_resize(struct agent *a, uint32_t handle, uint16_t rows, uint16_t cols, struct err *e)
+{
+	const struct agent_order o = { .handle = handle, .rows = rows, .cols = cols };
+
+	return send_order(a, AGENT_RESIZE, &o, e);
+}
+
+int agent_send_forget(struct agent *a, uint32_t handle, struct err *e)
+{
+	return send_order(a, AGENT_FORGET, &(struct agent_order){ .handle = handle }, e);
+}
+
+int agent_send_paused(struct agent *a, uint64_t ms, struct err *e)
+{
+	const struct agent_order o = { .ms = ms < AGENT_PAUSED_MAX_MS ? ms : AGENT_PAUSED_MAX_MS };
+
+	return send_order(a, AGENT_PAUSED, &o, e);
+}
+
+int agent_send_stat(struct agent *a, struct err *e)
+{
+	return send_order(a, AGENT_STAT, &(struct agent_order){ 0 }, e);
+}
+
+int agent_send_end(struct agent *a, struct err *e)
+{
+	return send_order(a, AGENT_END, &(struct agent_order){ 0 }, e);
+}
+
+int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err *e)
+{
+	return send_order(a, AGENT_DIAL, &(struct agent_order){ .handle = handle, .port = port },
+			  e);
+}
+
+int agent_send_door(struct agent *a, struct err *e)
+{
+	return send_order(a, AGENT_DOOR, &(struct agent_order){ 0 }, e);
+}
+
+int agent_send_linger(struct agent *a, int fd, struct err *e)
+{
+	if (a->out_fd >= 0)
+		return err_set(e, ERR_CONFLICT, "PID 1 has not taken the last socket yet");
+	OWN_FD copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (copy < 0)
+		return err_sys(e, "socket for PID 1");
+	if (queue_order(a, AGENT_LINGER, &(struct agent_order){ 0 }, e) < 0)
+		return -1;
+	a->out_fd = TAKE_FD(copy);
+	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(struct agent_order);
+	return flushed(a, e);
+}
+
+/* A descriptor from a cell could be anything: a terminal of somebody, a file that blocks. Pipes,
+ * and the master side of a PTY, are the things we asked for. */
+static int check_fd(int fd, bool master, int direction, struct err *e)
+{
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	if (fstat(fd, &st) < 0 || flags < 0)
+		return err_sys(e, "descriptor from PID 1");
+	if (master ? !S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2) : !S_ISFIFO(st.st_mode))
+		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no %s",
+			       master ? "PTY" : "pipe");
+	/* O_PATH shows as neither direction's flags alone. */
+	if ((flags & (O_ACCMODE | O_PATH)) != direction)
+		return err_set(e, ERR_INVALID, "PID 1 sent a pipe of the wrong direction");
+	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return err_sys(e, "descriptor from PID 1");
+	return 0;
+}
+
+static bool option_is(int fd, int name, int a, int b)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && (value == a || value == b);
+}
+
+/* TCP or UDP over IP and nothing else. F_SETFL with this flag alone takes O_ASYNC away, too.
+ * SO_LINGER would make close(2) wait. */
+static int check_socket(int fd, bool tcp, bool listens, struct err *e)
+{
+	const struct linger no = { 0 };
+	int type = tcp ? SOCK_STREAM : SOCK_DGRAM, protocol = tcp ? IPPROTO_TCP : IPPROTO_UDP;
+
+	if (!option_is(fd, SO_DOMAIN, AF_INET, AF_INET6) || !option_is(fd, SO_TYPE, type, type) ||
+	    !option_is(fd, SO_PROTOCOL, protocol, protocol) ||
+	    !option_is(fd, SO_ACCEPTCONN, listens, listens))
+		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no %s",
+			       !tcp	 ? "UDP socket"
+			       : listens ? "TCP socket that listens"
+					 : "TCP connection");
+	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no)) < 0)
+		return err_sys(e, "socket from PID 1");
+	return 0;
+}
+
+static int check_fds(const struct agent *a, enum agent_type type, const struct agent_event *v,
+		     struct err *e)
+{
+	bool master = (v->flags & (AGENT_IS_TTY | AGENT_IS_HELD)) == AGENT_IS_TTY;
+	bool input = (v->flags & AGENT_HAS_STDIN) != 0;
+
+	if (a->nfds != agent_event_fds(type, v))
+		return err_set(e, ERR_INVALID, "PID 1 sent %u descriptors", a->nfds);
+	if (type == AGENT_DIALED)
+		return a->nfds == 0 ? 0 : check_socket(a->fds[0], true, false, e);
+	if (type == AGENT_DOORED && a->nfds == 2)
+		return check_socket(a->fds[0], true, true, e) < 0
+			       ? -1
+			       : check_socket(a->fds[1], false, false, e);
+	for (uint32_t i = 0; i < a->nfds; i++) {
+		int direction = master ? O_RDWR : i == 0 && input ? O_WRONLY : O_RDONLY;
+
+		if (check_fd(a->fds[i], master, direction, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Takes the message out of the buffer, if it is whole. What is wrong with its head is known as soon
+ * as that is there. */
+static int take(struct agent *a, enum agent_type *ret_type, struct agent_event *ret, struct err *e)
+{
+	struct frame f;
+	int n = frame_read(a->bytes, a->have, sizeof(*ret), &f, e);
+
+	if (n <= 0)
+		return n;
+	if (agent_event_read(&f, ret, e) < 0 || check_fds(a, (enum agent_type)f.type, ret, e) < 0)
+		return -1;
+	*ret_type = (enum agent_type)f.type;
+	a->have = 0;
+	return 1;
+}
+
+static int fill(struct agent *a, struct err *e)
+{
+	int fds[AGENT_FDS];
+	size_t nfds = 0;
+	ssize_t n = untrusted_recv_fds(a->sock, a->bytes + a->have, sizeof(a->bytes) - a->have, fds,
+				       AGENT_FDS, &nfds, e);
+
+	if (n <= 0)
+		return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "PID 1 is gone");
+	a->have += (uint32_t)n;
+	if (a->nfds + nfds > AGENT_FDS) {
+		untrusted_close(fds, nfds);
+		return err_set(e, ERR_INVALID, "PID 1 sent too many descriptors");
+	}
+	memcpy(a->fds + a->nfds, fds, nfds * sizeof(int));
+	a->nfds += (uint32_t)nfds;
+	return 0;
+}
+
+int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
+	       struct err *e)
+{
+	const uint64_t end = wait_ms == 0 ? 0 : clock_now_ns() + (unsigned)wait_ms * CLOCK_MS;
+
+	if (a->have == 0 && a->nfds > 0) {
+		untrusted_close(a->fds, a->nfds);
+		a->nfds = 0;
+	}
+	for (;;) {
+		struct pollfd p = { .fd = a->sock, .events = POLLIN };
+		uint64_t now = wait_ms == 0 ? 0 : clock_now_ns();
+		int got = take(a, ret_type, ret, e), more;
+
+		if (got != 0)
+			return got;
+		/* What PID 1 said last is worth more than that it takes no more requests. */
+		more = agent_flush(a, &(struct err){ 0 });
+		p.events |= more > 0 ? POLLOUT : 0;
+		if (poll(&p, 1, now < end ? (int)((end - now) / CLOCK_MS) + 1 : 0) <= 0) {
+			if (now >= end)
+				return 0;
+			continue; /* interrupted, or a moment early */
+		}
+		if ((p.revents & ~POLLOUT) != 0 && fill(a, e) < 0)
+			return -1;
+	}
+}

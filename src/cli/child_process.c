@@ -1,0 +1,134 @@
+#include "child_process.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "clock.h"
+#include "io.h"
+#include "kernel.h"
+#include "log.h"
+
+/* When the machine is out of memory, cells and other programs end before the daemons: what a cell
+ * takes is mostly files, which the kernel counts for no process. */
+#define OOM_SCORE "-900"
+#define FIRST 3	  /* behind the standard ones */
+#define ASIDE 200 /* no agreed number is as high */
+#define PAUSE_MIN_MS 20
+#define PAUSE_MAX_MS 1000
+#define LIVED_MS 1000 /* one that lived this long may be started at once */
+
+int child_process_beside(const char *name, char *ret_path, size_t cap, struct err *e)
+{
+	ssize_t n = readlink("/proc/self/exe", ret_path, cap - strlen(name) - 2);
+	char *slash;
+
+	if (n < 0)
+		return err_sys(e, "own path");
+	ret_path[n] = '\0';
+	/* An upgrade replaced the file we were started from. */
+	if (n > 10 && strcmp(ret_path + n - 10, " (deleted)") == 0)
+		ret_path[n - 10] = '\0';
+	slash = strrchr(ret_path, '/');
+	(void)snprintf(slash + 1, cap - (size_t)(slash + 1 - ret_path), "%s", name);
+	return 0;
+}
+
+/* In the child: descriptors where they belong, nobody's rights, then the program, whose own
+ * descriptor is behind the others. */
+static void NORETURN become(const struct child_process_start *how, int program, const char *path)
+{
+	char name[32], word[32];
+	char *argv[] = { name, how->word == NULL ? NULL : word, NULL }, *envp[] = { NULL };
+	int fds[CHILD_PROCESS_FDS_MAX + 1], n = (int)how->nfds + 1;
+	sigset_t none;
+	struct err e;
+
+	(void)snprintf(name, sizeof(name), "%s", how->name);
+	(void)snprintf(word, sizeof(word), "%s", how->word == NULL ? "" : how->word);
+	if (how->out != 0 && dup2(how->out, STDOUT_FILENO) < 0)
+		_exit(126);
+	if (how->nfds > 0)
+		memcpy(fds, how->fds, how->nfds * sizeof(fds[0]));
+	fds[n - 1] = program;
+	for (int i = 0; i < n; i++)
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, ASIDE)) < 0)
+			_exit(126);
+	for (int i = 0; i < n; i++) {
+		if (fds[i] >= 0 && dup3(fds[i], FIRST + i, i + 1 == n ? O_CLOEXEC : 0) < 0)
+			_exit(126);
+		if (fds[i] < 0)
+			fd_close(FIRST + i);
+	}
+	(void)kernel_close_range((unsigned)(FIRST + n), ~0U);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)setsid(); /* a terminal's Ctrl-C is for us alone */
+	IGNORED(io_write_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE, &e),
+		"only root may lower it");
+	if (how->drop && (setgroups(0, NULL) < 0 || setresgid(how->gid, how->gid, how->gid) < 0 ||
+			  setresuid(how->uid, how->uid, how->uid) < 0))
+		_exit(126);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		_exit(126);
+	(void)kernel_execveat(FIRST + n - 1, argv, envp);
+	(void)execve(path, argv, envp); /* a script around it, which its shell must find */
+	_exit(127);
+}
+
+int child_process_start(const struct child_process_start *how, pid_t *ret_pid, struct err *e)
+{
+	char path[PATH_MAX];
+	pid_t pid;
+
+	assert(how->nfds <= CHILD_PROCESS_FDS_MAX);
+	if (child_process_beside(how->name, path, sizeof(path), e) < 0)
+		return -1;
+	/* By descriptor: it may lie where only we can go, such as below /root. */
+	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
+	if (program < 0 || access(path, X_OK) < 0)
+		return err_sys(e, "%s", path);
+	pid = fork();
+	if (pid == 0)
+		become(how, program, path);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	*ret_pid = pid;
+	return 0;
+}
+
+void child_process_started(struct child_process *c)
+{
+	c->since_ns = clock_now_ns();
+	log_info("started", "program=%s pid=%d", c->name, (int)c->pid);
+}
+
+void child_process_plan_again(struct child_process *c)
+{
+	uint64_t now = clock_now_ns();
+
+	if (now - c->since_ns > LIVED_MS * CLOCK_MS)
+		c->pause_ms = 0;
+	c->again_ns = now + c->pause_ms * CLOCK_MS;
+	c->pause_ms = c->pause_ms == 0		       ? PAUSE_MIN_MS
+		      : 2 * c->pause_ms < PAUSE_MAX_MS ? 2 * c->pause_ms
+						       : PAUSE_MAX_MS;
+	c->pid = 0;
+}
+
+void child_process_failed(struct child_process *c, const struct err *e)
+{
+	log_error("cannot start", "program=%s error=%s", c->name, e->msg);
+	c->since_ns = clock_now_ns();
+	child_process_plan_again(c);
+}
+
+bool child_process_is_due(const struct child_process *c)
+{
+	return c->pid == 0 && c->again_ns <= clock_now_ns();
+}

@@ -1,0 +1,10 @@
+/* diff_print.h - the list of what a cell changed, made fit for people's eyes. */
+#pragma once
+
+#include <stdio.h>
+
+#include "err.h"
+
+/* Reads NUL-ended records from fd until its end and prints a line for each. A list whose last
+ * record is not 'E' was cut short: an error. */
+int diff_print(int fd, FILE *to, struct err *e) MUST_USE;

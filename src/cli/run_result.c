@@ -1,0 +1,149 @@
+#include "run_result.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io.h"
+#include "json.h"
+
+const char *run_result_limit(const struct run_result *o)
+{
+	const struct {
+		bool hit;
+		const char *name;
+	} limits[] = {
+		{ o->timed_out, "timeout" },
+		{ o->usage.oom_kills > 0, "memory" },
+		{ o->output_truncated, "output" },
+		{ o->usage.pids_refused > 0, "pids" },
+		{ o->disk.bytes_full || o->event.disk_full > 0, "disk" },
+		{ o->disk.inodes_full || o->event.inodes_full > 0, "inodes" },
+		{ o->ended && o->event.signal == SIGXCPU, "cpu" },
+	};
+
+	for (size_t i = 0; i < COUNT(limits); i++)
+		if (limits[i].hit)
+			return limits[i].name;
+	return NULL;
+}
+
+int run_result_exit_code(const struct run_result *o)
+{
+	if (o->timed_out)
+		return EXIT_TIMEOUT;
+	if (o->start_failed != 0)
+		return o->start_failed;
+	/* PID 1 itself was the one that had to go. */
+	if (!o->ended && o->usage.oom_kills > 0)
+		return EXIT_MEMORY;
+	if (!o->ended || o->err.code != ERR_NONE)
+		return EXIT_CORDON;
+	return o->event.signal != 0 ? 128 + (int)o->event.signal : (int)o->event.exit_code;
+}
+
+static const char *state(const struct run_result *o)
+{
+	if (!o->ended && !o->timed_out)
+		return "failed";
+	return o->timed_out || o->event.signal != 0 ? "killed" : "exited";
+}
+
+static void write_error(struct json *j, const struct run_result *o)
+{
+	if (o->err.code == ERR_NONE) {
+		json_none(j, "error");
+		return;
+	}
+	json_open(j, "error", '{');
+	json_text(j, "code", err_code_name(o->err.code));
+	json_text(j, "message", o->err.msg);
+	json_text(j, "fault", o->user_fault ? "user" : "platform");
+	json_close(j, '}');
+}
+
+static void write_walls(struct json *j, const struct run_result *o)
+{
+	const struct keeper_walls *w = &o->walls;
+	char text[64];
+
+	json_open(j, "walls", '{');
+	if (o->cell_made) {
+		json_text(j, "namespaces", "user mount pid net ipc uts cgroup time");
+		json_uint(j, "ids", w->ids);
+		json_bool(j, "rootless", w->rootless != 0);
+		json_bool(j, "idmapped_layers", w->idmapped != 0);
+		json_text(j, "seccomp", keeper_profile_name(o->profile));
+		json_bool(j, "no_new_privs", o->profile == KEEPER_LOCKED);
+		json_text(j, "capabilities", o->profile == KEEPER_LOCKED ? "none" : "cut");
+		json_uint(j, "landlock", w->landlock_abi);
+		json_text(j, "network", o->network.wanted ? "by policy" : "loopback only");
+		json_bool(j, "door", w->door != 0);
+		json_text(j, "disk", "tmpfs with bytes and inodes limited");
+		if (w->cgroup_version == 0)
+			json_none(j, "cgroup");
+		else
+			json_uint(j, "cgroup", w->cgroup_version);
+		json_bool(j, "memory_limit", (w->limits & KEEPER_LIMIT_MEMORY) != 0);
+		json_bool(j, "cpu_limit", (w->limits & KEEPER_LIMIT_CPU) != 0);
+		json_bool(j, "pids_limit", (w->limits & KEEPER_LIMIT_PIDS) != 0);
+		(void)snprintf(text, sizeof(text), "%.63s", w->no_limits_why);
+		json_text(j, "missing", text[0] == '\0' ? NULL : text);
+	}
+	json_close(j, '}');
+}
+
+static void write_network(struct json *j, const struct run_result_network *n)
+{
+	if (!n->wanted) {
+		json_none(j, "network");
+		return;
+	}
+	json_open(j, "network", '{');
+	json_uint(j, "connections", n->connections);
+	json_uint(j, "requests", n->requests);
+	json_uint(j, "refused", n->refused);
+	json_uint(j, "bytes", n->bytes);
+	json_close(j, '}');
+}
+
+int run_result_write(const struct run_result *o, int fd, struct err *e)
+{
+	char text[8192];
+	struct json j;
+	uint64_t cpu_us = o->usage.cpu_us > 0 ? o->usage.cpu_us : o->event.cpu_us;
+	uint64_t peak =
+		o->usage.memory_peak_bytes > 0 ? o->usage.memory_peak_bytes : o->event.maxrss_bytes;
+
+	json_init(&j, text, sizeof(text) - 1);
+	json_open(&j, NULL, '{');
+	json_text(&j, "id", o->id);
+	json_text(&j, "state", state(o));
+	json_uint(&j, "exit_code", (uint64_t)run_result_exit_code(o));
+	if (o->ended && o->event.signal != 0)
+		json_uint(&j, "signal", o->event.signal);
+	else
+		json_none(&j, "signal");
+	json_text(&j, "limit", run_result_limit(o));
+	write_error(&j, o);
+	json_text(&j, "started_at", o->started_at);
+	json_uint(&j, "wall_ms", o->wall_ms);
+	json_uint(&j, "cpu_ms", cpu_us / 1000);
+	json_uint(&j, "memory_peak_bytes", peak);
+	if (o->usage.pids_peak > 0)
+		json_uint(&j, "pids_peak", o->usage.pids_peak);
+	else
+		json_none(&j, "pids_peak");
+	json_uint(&j, "disk_bytes", o->disk.bytes);
+	json_uint(&j, "output_bytes", o->output_bytes);
+	json_bool(&j, "output_truncated", o->output_truncated);
+	json_text(&j, "level", "container");
+	json_text(&j, "profile", keeper_profile_name(o->profile));
+	write_walls(&j, o);
+	write_network(&j, &o->network);
+	json_close(&j, '}');
+	if (!json_ok(&j))
+		return err_set(e, ERR_LIMIT, "result is larger than %zu bytes", sizeof(text));
+	text[j.len] = '\n';
+	return io_write_all(fd, text, j.len + 1, e);
+}

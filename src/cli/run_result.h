@@ -1,0 +1,49 @@
+/* run_result.h - how a run ended, as an exit code and as JSON. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "agent_msg.h"
+#include "keeper_msg.h"
+#include "usage.h"
+
+enum {
+	EXIT_TIMEOUT = 124,
+	EXIT_CORDON = 125,
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_NOT_FOUND = 127,
+	EXIT_MEMORY = 137,
+};
+
+struct run_result_network {
+	bool wanted;
+	uint64_t connections, requests, refused, bytes;
+};
+
+struct run_result {
+	char id[KEEPER_ID_MAX];
+	char started_at[32];
+	uint64_t wall_ms;
+	bool ended; /* the command ran and its end was seen */
+	bool timed_out;
+	bool user_fault;	  /* of err: the caller's, not ours */
+	int start_failed;	  /* exit code if it could not be started, else 0 */
+	struct agent_event event; /* EXITED, if ended */
+	struct usage usage;
+	struct keeper_disk disk;
+	struct keeper_walls walls;
+	uint64_t output_bytes;
+	bool output_truncated;
+	enum keeper_profile profile;
+	bool cell_made;
+	struct run_result_network network;
+	struct err err; /* ERR_NONE: nothing went wrong on our side */
+};
+
+/* The name of the limit that was hit, or NULL. If several were, the one that ended the command. */
+const char *run_result_limit(const struct run_result *o);
+
+int run_result_exit_code(const struct run_result *o);
+
+/* Writes the JSON object to fd. */
+int run_result_write(const struct run_result *o, int fd, struct err *e) MUST_USE;

@@ -1,0 +1,86 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "child_process.h"
+#include "kernel.h"
+#include "serve.h"
+
+#define NOBODY 65534
+
+/* Warnings may come before. */
+static char *last_line(char *text)
+{
+	size_t n = strlen(text);
+	char *before;
+
+	while (n > 0 && text[n - 1] == '\n')
+		text[--n] = '\0';
+	before = strrchr(text, '\n');
+	return before == NULL ? text : before + 1;
+}
+
+/* Waits for its end. */
+static int hear(const char *what, pid_t pid, int said, struct err *e)
+{
+	char text[sizeof(e->msg)] = "", *words;
+	size_t n = 0;
+	ssize_t got;
+	int status;
+
+	while (n < sizeof(text) - 1 && ((got = read(said, text + n, sizeof(text) - 1 - n)) > 0 ||
+					(got < 0 && errno == EINTR)))
+		n += got > 0 ? (size_t)got : 0;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_sys(e, "%s", what);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	words = last_line(text);
+	if (words[0] != '\0')
+		return err_set(e, ERR_INVALID, "%s", words);
+	return err_set(e, ERR_INVALID, "%s: ended with %s %d", what,
+		       WIFEXITED(status) ? "status" : "signal",
+		       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+int serve_ask(const struct serve *s, struct serve_question *q, struct err *e)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (child_process_beside(q->name, q->path, sizeof(q->path), e) < 0)
+		return -1;
+	/* By descriptor: it may lie where only we can go, such as below /root. */
+	OWN_FD program = open(q->path, O_PATH | O_CLOEXEC);
+	if (program < 0)
+		return err_sys(e, "%s", q->path);
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_sys(e, "pipe");
+	OWN_FD hears = ends[0];
+	q->program = program;
+	q->said = ends[1];
+	pid = fork();
+	if (pid == 0) {
+		q->become(s, q);
+		_exit(126);
+	}
+	fd_close(ends[1]);
+	if (pid < 0)
+		return err_sys(e, "fork");
+	return hear(q->what, pid, hears, e);
+}
+
+void serve_ask_as_nobody(const struct serve_question *q, int program, char **argv)
+{
+	char *envp[] = { NULL };
+
+	if (getuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+			      setresuid(NOBODY, NOBODY, NOBODY) < 0))
+		_exit(126);
+	(void)kernel_execveat(program, argv, envp);
+	(void)execve(q->path, argv, envp); /* a script around it, which its shell must find */
+	_exit(127);
+}

@@ -1,0 +1,41 @@
+/* serve_upgrade_check.c - whether the program on disk would start with what is there now. */
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "serve.h"
+
+#define TRY_S 10
+#define WORDS_MAX 1024
+
+/* In the child. Signals that the supervisor blocks would stay so. */
+static void NORETURN become_next(const struct serve *s, const struct serve_question *q)
+{
+	char check[] = "--check";
+	char *argv[WORDS_MAX + 2];
+	size_t n = 0;
+	sigset_t none;
+	int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (; n < WORDS_MAX && s->argv[n] != NULL; n++)
+		argv[n] = s->argv[n];
+	argv[n++] = check;
+	argv[n] = NULL;
+	if (nowhere < 0 || dup2(nowhere, STDIN_FILENO) < 0 || dup2(nowhere, STDOUT_FILENO) < 0 ||
+	    dup2(q->said, STDERR_FILENO) < 0)
+		_exit(126);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)alarm(TRY_S);
+	(void)execve(q->path, argv, environ);
+	_exit(127);
+}
+
+int serve_try(const struct serve *s, struct err *e)
+{
+	struct serve_question q = { .name = "cordon",
+				    .what = "cordon serve --check",
+				    .become = become_next };
+
+	return serve_ask(s, &q, e);
+}

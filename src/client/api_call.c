@@ -1,0 +1,158 @@
+#include "api_call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "member.h"
+
+#define ERROR_MAX 65536
+#define PAGES_MAX 10000
+
+int api_call_open(struct api_call *a, const struct args_common *o, uint64_t io_ms, struct err *e)
+{
+	struct client_options options = { .url = server_address(o),
+					  .ca_file = o->ca_file,
+					  .insecure = o->insecure,
+					  .io_ms = io_ms };
+	char key[SERVER_ADDRESS_KEY_MAX];
+
+	*a = (struct api_call){ 0 };
+	if (server_address_key(o, key, sizeof(key), e) < 0)
+		return -1;
+	if (key[0] != '\0') {
+		(void)snprintf(a->authorization, sizeof(a->authorization), "Bearer %s", key);
+		a->headers[a->nheaders++] =
+			(struct client_header){ "Authorization", a->authorization };
+	}
+	a->client = client_new(&options, e);
+	return a->client == NULL ? -1 : 0;
+}
+
+int api_call_refused(struct api_call *a, struct err *e)
+{
+	OWN_MEM char *text = NULL;
+	size_t len = 0;
+	struct err unread = { 0 };
+	const json_t *told;
+	const char *message, *request;
+
+	a->status = client_status(a->client);
+	a->code[0] = '\0';
+	if (client_read_all(a->client, ERROR_MAX, &text, &len, &unread) < 0)
+		return err_set(e, ERR_SYSTEM, "the server answered %d: %.160s", a->status,
+			       unread.msg);
+	OWN_JSON *answer = json_loadb(text, len, 0, NULL);
+	told = member_group(answer, "error");
+	message = member_text(told, "message", NULL);
+	(void)snprintf(a->code, sizeof(a->code), "%s", member_text(told, "code", ""));
+	request = member_text(told, "request_id", "?");
+	if (message == NULL)
+		return err_set(e, ERR_SYSTEM, "the server answered %d, which is no answer of ours",
+			       a->status);
+	if (a->status == 401 && a->nheaders == 0)
+		return err_set(e, ERR_DENIED,
+			       "no API key found: set CORDON_API_KEY or give --key-file");
+	return err_set(e, a->status == 404 ? ERR_NOT_FOUND : ERR_SYSTEM,
+		       "%.150s (%.40s, request %.40s)", message, a->code, request);
+}
+
+int api_call_send(struct api_call *a, struct client_request *r, const struct target *t,
+		  struct err *e)
+{
+	r->target = target_text(t, e);
+	a->status = 0;
+	a->code[0] = '\0';
+	if (r->target == NULL)
+		return -1;
+	r->headers = a->headers;
+	r->nheaders = a->nheaders;
+	if (client_send(a->client, r, e) < 0)
+		return -1;
+	a->status = client_status(a->client);
+	return a->status < 200 || a->status > 299 ? api_call_refused(a, e) : 0;
+}
+
+int api_call_json(struct api_call *a, const char *method, const struct target *t,
+		  const json_t *body, json_t **ret, struct err *e)
+{
+	struct client_request r = { .method = method };
+	OWN_MEM char *sent = NULL;
+	OWN_MEM char *text = NULL;
+	json_error_t wrong;
+	size_t len = 0;
+
+	if (ret != NULL)
+		*ret = NULL;
+	if (body != NULL) {
+		sent = json_dumps(body, JSON_COMPACT);
+		if (sent == NULL)
+			return err_set(e, ERR_SYSTEM, "out of memory");
+		r.type = "application/json";
+		r.body = sent;
+		r.body_len = strlen(sent);
+	}
+	if (api_call_send(a, &r, t, e) < 0 ||
+	    client_read_all(a->client, API_CALL_ANSWER_MAX, &text, &len, e) < 0)
+		return -1;
+	if (ret == NULL || len == 0)
+		return 0;
+	*ret = json_loadb(text, len, 0, &wrong);
+	if (*ret == NULL)
+		return err_set(e, ERR_SYSTEM, "the server's answer is not JSON: %.120s",
+			       wrong.text);
+	return 0;
+}
+
+bool api_call_is_passing(const struct api_call *a)
+{
+	return a->status == 0 || a->status == 502 || a->status == 503;
+}
+
+static int add_page(json_t *all, const json_t *page, const char *member, size_t max)
+{
+	const json_t *items = json_object_get(page, member);
+
+	for (size_t i = 0; i < json_array_size(items) && json_array_size(all) < max; i++)
+		if (json_array_append(all, json_array_get(items, i)) < 0)
+			return -1;
+	return 0;
+}
+
+/* Where the next page begins, into ret; "" if there is none. */
+static void next_position(const json_t *page, char *ret, size_t cap)
+{
+	const json_t *next = json_object_get(page, "next");
+
+	ret[0] = '\0';
+	if (json_is_integer(next))
+		(void)snprintf(ret, cap, "%lld", (long long)json_integer_value(next));
+	else if (json_is_string(next))
+		(void)snprintf(ret, cap, "%s", json_string_value(next));
+}
+
+int api_call_pages(struct api_call *a, const struct target *t, const char *member,
+		   const char *after, size_t max, json_t **ret, struct err *e)
+{
+	OWN_JSON *all = json_array();
+	char position[256] = "", before[sizeof(position)];
+
+	(void)snprintf(position, sizeof(position), "%s", after == NULL ? "" : after);
+	for (unsigned pages = 0; json_array_size(all) < max && pages < PAGES_MAX; pages++) {
+		OWN_JSON *page = NULL;
+		struct target next = *t;
+
+		target_query(&next, "after", position[0] == '\0' ? NULL : position);
+		if (api_call_json(a, "GET", &next, NULL, &page, e) < 0)
+			return -1;
+		if (add_page(all, page, member, max) < 0)
+			return err_set(e, ERR_SYSTEM, "out of memory");
+		memcpy(before, position, sizeof(before));
+		next_position(page, position, sizeof(position));
+		/* A page may be empty and yet not the last; one that leads to itself is. */
+		if (position[0] == '\0' || strcmp(position, before) == 0)
+			break;
+	}
+	*ret = all;
+	all = NULL;
+	return 0;
+}

@@ -1,0 +1,264 @@
+/* attach.c - theory of operation
+ *
+ * One WebSocket carries everything. Its messages have no position in the output, so the bytes of
+ * each stream that were passed on are counted: after a break the server repeats the output from its
+ * start, and as many bytes are dropped. (The server keeps all output of an execution; a cursor, if
+ * it tells one, saves the repetition.)
+ *
+ * Input is sent in small pieces and only while the socket takes it without waiting. Otherwise two
+ * programs could wait for each other: we with input the other does not read because we do not read
+ * its output. Input that was on its way when a server died is lost; there is no telling how much of
+ * it arrived.
+ *
+ * Signals are read from a descriptor, never handled asynchronously. */
+#include "attach_input.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "clock.h"
+#include "member.h"
+#include "id_match.h"
+
+#define PATIENCE_MS 60000 /* for a server that is away */
+#define INTERRUPTS_MAX 3  /* then the user wants to leave, not to ask again */
+#define LAST_WORDS_MS 250
+#define PAUSE_MS 50
+#define DETACH_KEY 0x1d /* Ctrl-] */
+
+/* 0, or TALK_LOST: the connection is gone. */
+static int say(struct talk *t, json_t *message)
+{
+	OWN_JSON *owned = message;
+	OWN_MEM char *text = json_dumps(owned, JSON_COMPACT);
+	struct err lost;
+
+	if (text == NULL || client_ws_send(t->a->client, true, text, strlen(text), &lost) < 0)
+		return TALK_LOST;
+	return 0;
+}
+
+static int say_size(struct talk *t)
+{
+	uint16_t rows = 0, cols = 0;
+
+	terminal_size(&rows, &cols);
+	if (!t->o->tty || rows == 0)
+		return 0;
+	return say(t, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols));
+}
+
+/* As it would learn it from a pipe that nobody reads any more. */
+static int say_broken(struct talk *t)
+{
+	t->pipe_broke = false;
+	return say(t, json_pack("{s:s, s:s}", "type", "signal", "signal", "PIPE"));
+}
+
+static void read_input(struct talk *t)
+{
+	ssize_t n = read(STDIN_FILENO, t->piece, sizeof(t->piece));
+	const uint8_t *key;
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	t->input_ended = n <= 0;
+	t->have = n <= 0 ? 0 : (size_t)n;
+	if (!t->o->may_detach || !t->terminal.raw || n <= 0)
+		return;
+	key = memchr(t->piece, DETACH_KEY, t->have);
+	t->detached = key != NULL;
+	t->have = key == NULL ? t->have : (size_t)(key - t->piece);
+}
+
+static int send_input(struct talk *t)
+{
+	struct err lost;
+
+	if (t->have > 0 && client_ws_send(t->a->client, false, t->piece, t->have, &lost) < 0)
+		return TALK_LOST;
+	t->have = 0;
+	if (!t->input_ended || t->end_sent)
+		return 0;
+	t->end_sent = true;
+	return say(t, json_pack("{s:s}", "type", "eof"));
+}
+
+/* The signal that came, or 0. */
+static int read_signal(struct talk *t)
+{
+	struct signalfd_siginfo info;
+
+	if (read(t->signals, &info, sizeof(info)) != sizeof(info))
+		return 0;
+	if (info.ssi_signo != SIGWINCH)
+		t->interrupts++;
+	return (int)info.ssi_signo;
+}
+
+static int pass_signal(struct talk *t, struct err *e)
+{
+	int signo = read_signal(t);
+	const char *name = signo == SIGINT    ? "INT"
+			   : signo == SIGTERM ? "TERM"
+			   : signo == SIGQUIT ? "QUIT"
+					      : "HUP";
+
+	if (signo == 0)
+		return 0;
+	if (signo == SIGWINCH)
+		return say_size(t);
+	if (t->interrupts >= INTERRUPTS_MAX)
+		return err_set(e, ERR_SYSTEM, "interrupted; the command may still be running");
+	return say(t, json_pack("{s:s, s:s}", "type", "signal", "signal", name));
+}
+
+/* One connection, from its start to its end. */
+static int pump(struct talk *t, struct err *e)
+{
+	enum { SOCKET, INPUT, SIGNALS, FDS };
+	int result = 0;
+
+	while (result == 0 && !t->finished && !t->detached) {
+		bool reads = t->o->input && !t->input_ended && t->have == 0;
+		bool sends = t->have > 0 || (t->input_ended && !t->end_sent);
+		bool pending = client_pending(t->a->client);
+		struct pollfd p[FDS] = {
+			{ .fd = client_fd(t->a->client),
+			  .events = (short)(POLLIN | (sends ? POLLOUT : 0)) },
+			{ .fd = reads ? STDIN_FILENO : -1, .events = POLLIN },
+			{ .fd = t->signals, .events = POLLIN },
+		};
+
+		int n = poll(p, FDS, pending ? 0 : t->ended != NULL ? LAST_WORDS_MS : -1);
+
+		if (n < 0 && errno != EINTR)
+			return err_sys(e, "poll");
+		if (n == 0 && !pending && t->ended != NULL)
+			return TALK_DONE;
+		if (pending || (p[SOCKET].revents & ~POLLOUT) != 0)
+			result = attach_input(t, e);
+		if (result == 0 && t->pipe_broke)
+			result = say_broken(t);
+		if (result == 0 && t->ended == NULL && (p[SOCKET].revents & POLLOUT) != 0)
+			result = send_input(t);
+		if (result == 0 && p[INPUT].revents != 0)
+			read_input(t);
+		if (result == 0 && p[SIGNALS].revents != 0)
+			result = pass_signal(t, e);
+	}
+	return result;
+}
+
+/* 0: connected; TALK_LOST: not now, perhaps later. */
+static int connect_once(struct talk *t, struct err *e)
+{
+	struct target where;
+	const char *text;
+	int n;
+
+	id_match_execution_target(&where, t->o->session, t->o->execution, "attach");
+	target_query(&where, "after", t->cursor[0] == '\0' ? NULL : t->cursor);
+	text = target_text(&where, e);
+	if (text == NULL)
+		return -1;
+	client_close(t->a->client);
+	t->a->status = 0;
+	n = client_ws_open(t->a->client, text, t->a->headers, t->a->nheaders, e);
+	if (n > 0)
+		(void)api_call_refused(t->a, e);
+	if (n != 0)
+		return api_call_is_passing(t->a) ? TALK_LOST : -1;
+	for (int i = 0; i < TALK_CHANNELS; i++)
+		t->skip[i] = t->seen[i] - t->known[i];
+	t->end_sent = false; /* it may have been lost; twice is harmless */
+	return say_size(t);
+}
+
+/* Waits a moment before the next try; -1: the user has had enough. */
+static int wait_turn(struct talk *t, int ms, struct err *e)
+{
+	struct pollfd p = { .fd = t->signals, .events = POLLIN };
+
+	if (poll(&p, 1, ms) > 0 && read_signal(t) != SIGWINCH)
+		return err_set(e, ERR_SYSTEM,
+			       "interrupted while the server is away; the command may still be "
+			       "running");
+	return 0;
+}
+
+static int connect_patiently(struct talk *t, struct err *e)
+{
+	uint64_t until = clock_now_ns() + PATIENCE_MS * CLOCK_MS;
+	int pause_ms = PAUSE_MS;
+
+	for (;;) {
+		int n = connect_once(t, e);
+
+		if (n != TALK_LOST)
+			return n;
+		if (clock_now_ns() > until)
+			return e->code == ERR_NONE ? err_set(e, ERR_SYSTEM, "connection lost") : -1;
+		if (wait_turn(t, pause_ms, e) < 0)
+			return -1;
+		pause_ms = pause_ms < 1000 ? pause_ms * 2 : 1000;
+	}
+}
+
+static int run(struct talk *t, struct err *e)
+{
+	int result;
+
+	for (;;) {
+		if (connect_patiently(t, e) < 0)
+			return -1;
+		result = pump(t, e);
+		if (result != TALK_LOST)
+			return result;
+		if (wait_turn(t, PAUSE_MS, e) < 0)
+			return -1;
+	}
+}
+
+static int watch_signals(struct talk *t, sigset_t *ret_before, struct err *e)
+{
+	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	for (size_t i = 0; i < COUNT(forwarded); i++)
+		(void)sigaddset(&set, forwarded[i]);
+	(void)sigprocmask(SIG_BLOCK, &set, ret_before);
+	t->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return t->signals < 0 ? err_sys(e, "signalfd") : 0;
+}
+
+int attach_run(const struct attach_options *o, struct api_call *a, json_t **ret, struct err *e)
+{
+	static struct talk t; /* large */
+	sigset_t before;
+	int result;
+
+	t = (struct talk){ .o = o, .a = a, .signals = -1, .terminal = TERMINAL_NONE };
+	*ret = NULL;
+	if (watch_signals(&t, &before, e) < 0)
+		return -1;
+	OWN_FD signals = t.signals;
+	(void)signals;
+	result = o->tty && o->input ? terminal_start(&t.terminal, -1, e) : 0;
+	if (result == 0)
+		result = run(&t, e);
+	terminal_stop(&t.terminal);
+	client_close(a->client);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	if (result < 0) {
+		json_decref(t.ended);
+		return -1;
+	}
+	*ret = t.ended;
+	return t.ended == NULL ? TALK_DETACHED : TALK_ENDED;
+}

@@ -1,0 +1,115 @@
+#include "attach_input.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec_options.h"
+#include "member.h"
+#include "show.h"
+
+static int write_all(int fd, const uint8_t *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EAGAIN) { /* a terminal that others made non-blocking */
+			struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+			(void)poll(&p, 1, -1);
+		} else if (n < 0 && errno != EINTR) {
+			return -1;
+		} else if (n > 0) {
+			data += n;
+			len -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+static int output(struct talk *t, const struct client_ws_message *m, struct err *e)
+{
+	const uint8_t *data = m->data + 1;
+	size_t len = m->len - 1, drop;
+	unsigned channel = m->data[0];
+
+	if (channel != TALK_OUT && channel != TALK_ERR)
+		return 0; /* of a newer server */
+	drop = t->skip[channel] < len ? (size_t)t->skip[channel] : len;
+	t->skip[channel] -= drop;
+	t->seen[channel] += len - drop;
+	if (t->closed[channel] || write_all(channel == TALK_OUT ? STDOUT_FILENO : STDERR_FILENO,
+					    data + drop, len - drop) == 0)
+		return 0;
+	if (errno != EPIPE)
+		return err_sys(e, "write the command's output");
+	t->closed[channel] = true;
+	t->pipe_broke = true;
+	return 0;
+}
+
+static void notice(const struct talk *t, const char *words, const char *what)
+{
+	const char *end = t->terminal.raw ? "\r\n" : "\n";
+
+	(void)fprintf(stderr, "cordon: %s", words);
+	show_text(what, stderr);
+	(void)fputs(end, stderr);
+}
+
+/* A position, and how many bytes of each stream are before it. */
+static void take_cursor(struct talk *t, const json_t *cursor)
+{
+	if (json_is_integer(cursor))
+		(void)snprintf(t->cursor, sizeof(t->cursor), "%lld",
+			       (long long)json_integer_value(cursor));
+	else if (json_is_string(cursor) && json_string_length(cursor) < sizeof(t->cursor))
+		(void)snprintf(t->cursor, sizeof(t->cursor), "%s", json_string_value(cursor));
+	else
+		return;
+	for (int i = 0; i < TALK_CHANNELS; i++)
+		t->known[i] = t->seen[i] - t->skip[i];
+}
+
+static void told(struct talk *t, const struct client_ws_message *m)
+{
+	OWN_JSON *j = json_loadb((const char *)m->data, m->len, 0, NULL);
+	json_t *execution = json_object_get(j, "execution");
+	const char *type = member_text(j, "type", "");
+
+	take_cursor(t, json_object_get(j, "cursor"));
+	if (strcmp(type, "cut") == 0 && !t->cut) {
+		t->cut = true;
+		notice(t, "output cut: ", member_text(j, "reason", "limit"));
+	} else if (strcmp(type, "error") == 0) {
+		notice(t, "", member_text(member_group(j, "error"), "message", "unknown error"));
+	} else if (strcmp(type, "exit") == 0 && t->ended == NULL && exec_has_ended(execution)) {
+		t->ended = json_incref(execution);
+		/* Its last words may still be on their way, unless it is known that there are none;
+		 * what a process in the background says later is not waited for. */
+		t->finished = !member_bool(t->ended, "output_open");
+	}
+}
+
+int attach_input(struct talk *t, struct err *e)
+{
+	struct client_ws_message m;
+	struct err lost;
+
+	while (!t->finished) {
+		int n = client_ws_recv(t->a->client, 0, &m, &lost);
+
+		if (n == 0)
+			return 0;
+		if (n < 0 || m.kind == CLIENT_WS_CLOSED) {
+			t->finished = t->ended != NULL;
+			return t->finished ? TALK_DONE : TALK_LOST;
+		}
+		if (m.kind == CLIENT_WS_TEXT)
+			told(t, &m);
+		else if (m.len > 0 && output(t, &m, e) < 0)
+			return -1;
+	}
+	return TALK_DONE;
+}

@@ -1,0 +1,34 @@
+/* attach_input.h - the state of a conversation with a command, and what the server's messages do to
+ * it. Only for attach.c. */
+#pragma once
+
+#include "attach.h"
+#include "terminal.h"
+
+#define TALK_PIECE 16384
+
+enum { TALK_OUT = 1, TALK_ERR = 2, TALK_CHANNELS };
+enum { TALK_DONE, TALK_LOST };
+
+struct talk {
+	const struct attach_options *o;
+	struct api_call *a;
+	int signals;
+	struct terminal terminal;
+	uint64_t seen[TALK_CHANNELS];  /* bytes passed on */
+	uint64_t skip[TALK_CHANNELS];  /* bytes that are about to be repeated */
+	bool closed[TALK_CHANNELS];    /* nobody reads it here any more */
+	char cursor[128];	       /* the last position that the server told, or "" */
+	uint64_t known[TALK_CHANNELS]; /* bytes before it */
+	uint8_t piece[TALK_PIECE];     /* input not sent yet */
+	size_t have;
+	bool input_ended, end_sent, detached, cut;
+	bool pipe_broke; /* somebody has to be told */
+	bool finished;	 /* ended, and no output is missing */
+	unsigned interrupts;
+	json_t *ended;
+};
+
+/* Takes every message that is here: 0 (TALK_DONE if t->finished), TALK_LOST with the connection, -1
+ * with e set. */
+int attach_input(struct talk *t, struct err *e) MUST_USE;

@@ -1,0 +1,53 @@
+/* create_options.h - making a session: the options that `create` and `run --server` share, and the
+ * request.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "api_call.h"
+
+/* A member named make of the verb's own struct. */
+struct create_options {
+	const char *template, *profile, *level;
+	uint64_t memory, cpus, pids, disk, inodes, nofile;
+	struct option_list mounts, metadata;
+	struct option_list policy, allow;
+};
+
+#define CREATE_OPTIONS_NUMBER_MAX ((uint64_t)INT64_MAX)
+
+/* clang-format off */
+#define CREATE_OPTIONS(type) \
+	{ "template", "NAME", OPTION_TEXT, offsetof(type, make.template), 0, 0, \
+	  "what the cell is made from (default: host)" }, \
+	{ "profile", "NAME", OPTION_TEXT, offsetof(type, make.profile), 0, 0, \
+	  "standard: sudo works inside (default); locked: one user, no way to another" }, \
+	{ "level", "NAME", OPTION_TEXT, offsetof(type, make.level), 0, 0, \
+	  "kind of isolation (default: container)" }, \
+	{ "memory", "SIZE", OPTION_BYTES, offsetof(type, make.memory), 1, CREATE_OPTIONS_NUMBER_MAX, \
+	  "memory, files written included" }, \
+	{ "cpus", "NUMBER", OPTION_MILLIS, offsetof(type, make.cpus), 1, 1000000, \
+	  "processors' worth of time, such as 0.5 or 2" }, \
+	{ "pids", "COUNT", OPTION_COUNT, offsetof(type, make.pids), 1, 4194304, \
+	  "processes and threads at a time" }, \
+	{ "disk", "SIZE", OPTION_BYTES, offsetof(type, make.disk), 1, CREATE_OPTIONS_NUMBER_MAX, \
+	  "bytes in files written" }, \
+	{ "inodes", "COUNT", OPTION_COUNT, offsetof(type, make.inodes), 1, CREATE_OPTIONS_NUMBER_MAX, \
+	  "number of files written" }, \
+	{ "nofile", "COUNT", OPTION_COUNT, offsetof(type, make.nofile), 1, CREATE_OPTIONS_NUMBER_MAX, \
+	  "open files of one process" }, \
+	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, offsetof(type, make.mounts), 0, 0, \
+	  "shows a directory or file of the server's machine, where its operator allows it" }, \
+	{ "metadata", "K=V", OPTION_LIST, offsetof(type, make.metadata), 0, 0, \
+	  "a note to find the session by" }, \
+	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(type, make.policy), 0, 0, \
+	  "whom it may contact: a policy, or presets (see cordon policy presets)" }, \
+	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(type, make.allow), 0, 0, \
+	  "lets it contact this host, too" }
+/* clang-format on */
+
+/* The body of POST /v1/sessions, owned by the caller; NULL with e set. */
+json_t *create_body(const struct create_options *o, struct err *e) MUST_USE;
+/* Sends it; *ret is the session, owned by the caller. */
+int create_session(struct api_call *a, const json_t *body, json_t **ret, struct err *e) MUST_USE;

@@ -1,0 +1,85 @@
+#include "exec_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "compose.h"
+#include "member.h"
+#include "show.h"
+#include "terminal.h"
+
+static int add_tty(json_t *body, struct err *e)
+{
+	uint16_t rows = 24, cols = 80;
+
+	terminal_size(&rows, &cols);
+	if (json_object_set_new(body, "tty", json_pack("{s:i, s:i}", "rows", rows, "cols", cols)) <
+	    0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+static int fill(json_t *body, const struct exec_options *o, const struct exec_command *c,
+		struct err *e)
+{
+	if (body == NULL ||
+	    compose_list(body, "argv", "the command", (const char *const *)c->argv, c->argc, e) <
+		    0 ||
+	    compose_text(body, "user", "--user", o->user, e) < 0 ||
+	    compose_text(body, "cwd", "--cwd", o->cwd, e) < 0 ||
+	    compose_pairs(body, "env", "--env", &o->env, e) < 0 ||
+	    compose_time(body, "timeout", o->timeout_ms, e) < 0 ||
+	    compose_number(body, "output_limit", o->output_limit, e) < 0 ||
+	    (o->tty && add_tty(body, e) < 0))
+		return -1;
+	if ((c->input && json_object_set_new(body, "stdin_stream", json_true()) < 0) ||
+	    (c->background && json_object_set_new(body, "background", json_true()) < 0))
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	return 0;
+}
+
+int exec_command(struct api_call *a, const char *session, const struct exec_options *o,
+		 const struct exec_command *c, char ret_id[ID_MATCH_ID_MAX], json_t **ret,
+		 struct err *e)
+{
+	OWN_JSON *body = json_object();
+	struct target t;
+	const char *id;
+
+	if (fill(body, o, c, e) < 0)
+		return -1;
+	id_match_target(&t, session, "executions");
+	if (api_call_json(a, "POST", &t, body, ret, e) < 0)
+		return -1;
+	id = member_text(*ret, "id", "");
+	if (*id == '\0' || strlen(id) >= ID_MATCH_ID_MAX)
+		return err_set(e, ERR_SYSTEM, "the server started a command and did not say which");
+	memcpy(ret_id, id, strlen(id) + 1);
+	return 0;
+}
+
+bool exec_has_ended(const json_t *execution)
+{
+	const char *state = member_text(execution, "state", "running");
+
+	return strcmp(state, "running") != 0 && strcmp(state, "starting") != 0;
+}
+
+int exec_exit_code(const json_t *execution)
+{
+	const json_t *error = member_group(execution, "error");
+	const char *message = member_text(error, "message", NULL);
+	const char *limit = member_text(execution, "limit", NULL);
+	uint64_t code = member_number(execution, "exit_code", 256);
+
+	if (message != NULL) {
+		(void)fputs("cordon: ", stderr);
+		show_text(message, stderr);
+		(void)fputc('\n', stderr);
+	} else if (limit != NULL && strcmp(limit, "killed") != 0 && code != 0) {
+		(void)fputs("cordon: limit reached: ", stderr);
+		show_text(limit, stderr);
+		(void)fputc('\n', stderr);
+	}
+	return code > 255 ? ARGS_FAILED : (int)code;
+}

@@ -1,0 +1,50 @@
+/* exec_options.h - starting a command in a session: the options that `exec` and `run --server`
+ * share, and the request. */
+#pragma once
+
+#include <jansson.h>
+
+#include "api_call.h"
+#include "id_match.h"
+
+/* A member named exec of the verb's own struct. */
+struct exec_options {
+	const char *user, *cwd;
+	uint64_t timeout_ms, output_limit;
+	struct option_list env;
+	bool tty;
+};
+
+/* clang-format off */
+#define EXEC_OPTIONS(type) \
+	{ "tty", NULL, OPTION_FLAG, offsetof(type, exec.tty), 0, 0, \
+	  "gives the command a terminal; ours is passed through, its size, too", 't' }, \
+	{ "user", "NAME", OPTION_TEXT, offsetof(type, exec.user), 0, 0, \
+	  "user in the cell: user (default), root, or any other there", 'u' }, \
+	{ "cwd", "DIR", OPTION_TEXT, offsetof(type, exec.cwd), 0, 0, \
+	  "directory to start in (default: the user's home)", 'w' }, \
+	{ "env", "K=V", OPTION_LIST, offsetof(type, exec.env), 0, 0, \
+	  "sets a variable; nothing of the caller's environment is passed on", 'e' }, \
+	{ "timeout", "TIME", OPTION_TIME, offsetof(type, exec.timeout_ms), 1, 366ULL * 86400000, \
+	  "how long the command may run, such as 30s" }, \
+	{ "output-limit", "SIZE", OPTION_BYTES, offsetof(type, exec.output_limit), 1, \
+	  (uint64_t)INT64_MAX, "bytes of output that are kept and passed on" }
+/* clang-format on */
+
+struct exec_command {
+	char **argv; /* borrowed */
+	size_t argc;
+	bool input; /* it gets one, which is sent later */
+	bool background;
+};
+
+/* Starts it in the session. *ret is the execution, owned by the caller, and ret_id its id. */
+int exec_command(struct api_call *a, const char *session, const struct exec_options *o,
+		 const struct exec_command *c, char ret_id[ID_MATCH_ID_MAX], json_t **ret,
+		 struct err *e) MUST_USE;
+
+/* Is this the last word about it? A server that has just started may not know yet that it runs. */
+bool exec_has_ended(const json_t *execution);
+
+/* The exit code of a command that ended, as `cordon run` has it; what went wrong is told. */
+int exec_exit_code(const json_t *execution);

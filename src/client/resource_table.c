@@ -1,0 +1,72 @@
+#include "resource_table.h"
+
+#include <stdio.h>
+
+#include "columns.h"
+#include "member.h"
+#include "show.h"
+#include "show_json.h"
+
+#define ROWS_MAX 10000
+
+/* Text as it is, anything else as JSON. */
+static void add_member(struct columns *t, const json_t *item, const char *name)
+{
+	const json_t *v = json_object_get(item, name);
+	OWN_MEM char *text = json_is_string(v) || json_is_null(v)
+				     ? NULL
+				     : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+
+	columns_add(t, "%s", text != NULL ? text : member_text(item, name, "-"));
+}
+
+static void print_table(const struct resource_table *r, const json_t *items)
+{
+	OWN_COLUMNS t;
+
+	columns_init(&t, r->heads, r->n);
+	for (size_t i = 0; i < json_array_size(items); i++)
+		for (size_t k = 0; k < r->n; k++)
+			add_member(&t, json_array_get(items, i), r->names[k]);
+	columns_print(&t, SIZE_MAX, 0, stdout);
+}
+
+int resource_table_list(const struct args_common *common, struct api_call *a,
+			const struct resource_table *r, struct err *e)
+{
+	OWN_JSON *items = NULL;
+	OWN_JSON *page = NULL;
+	struct target t;
+
+	target_init(&t, r->path);
+	if (api_call_pages(a, &t, r->member, NULL, ROWS_MAX, &items, e) < 0)
+		return -1;
+	if (!common->json) {
+		print_table(r, items);
+		return 0;
+	}
+	page = json_pack("{s:O}", r->member, items);
+	if (page == NULL)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	show_json(page, true, stdout);
+	return 0;
+}
+
+int resource_table_remove(struct api_call *a, const char *path, const char *name, struct err *e)
+{
+	struct target t;
+
+	target_init(&t, path);
+	target_part(&t, name);
+	return api_call_json(a, "DELETE", &t, NULL, NULL, e);
+}
+
+void resource_table_show(const struct args_common *common, const json_t *answer, const char *member)
+{
+	if (common->json && answer != NULL) {
+		show_json(answer, true, stdout);
+	} else if (!common->json) {
+		show_text(member_text(answer, member, "?"), stdout);
+		(void)putchar('\n');
+	}
+}

@@ -1,0 +1,23 @@
+/* resource_table.h - things of a kind that the server lists (keys, tenants, secrets): shown as a
+ * table, and removed by name. */
+#pragma once
+
+#include "args.h"
+#include "api_call.h"
+
+struct resource_table {
+	const char *path;	  /* such as /v1/keys */
+	const char *member;	  /* of the answer: the list */
+	const char *const *heads; /* of the table */
+	const char *const *names; /* of the members in its columns */
+	size_t n;		  /* of both; at most COLUMNS_MAX */
+};
+
+/* Prints all, as JSON if that was asked for. */
+int resource_table_list(const struct args_common *common, struct api_call *a,
+			const struct resource_table *r, struct err *e) MUST_USE;
+int resource_table_remove(struct api_call *a, const char *path, const char *name,
+			  struct err *e) MUST_USE;
+/* One that was made or asked for: as JSON, or the member that people want to know of it. */
+void resource_table_show(const struct args_common *common, const json_t *answer,
+			 const char *member);

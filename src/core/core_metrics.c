@@ -1,0 +1,211 @@
+#include "core_metrics.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "buf.h"
+#include "inside.h"
+#include "metrics.h"
+
+enum {
+	M_REQUESTS,
+	M_REQUEST_TIME,
+	M_SESSIONS,
+	M_CREATE_TIME,
+	M_EXECUTE_TIME,
+	M_EXECUTIONS,
+	M_LIMITS,
+	M_REFUSED,
+	M_POOL_SIZE,
+	M_POOL_READY,
+	M_POOL_HITS,
+	M_POOL_MISSES,
+	M_CELL_MEMORY,
+	M_MEMORY_PROMISED,
+	M_CELLS_FAILED,
+	M_JOURNAL_PAGES,
+	M_EGRESS_UP,
+	M_EGRESS_SESSIONS,
+	M_EGRESS_BROKEN,
+	M_EGRESS_INVALID,
+	M_NET_RECORDS,
+	M_NET_BYTES,
+	M_NET_REQUESTS,
+	M_CONNECTIONS,
+	M_HELD,
+	M_OPEN,
+	M_WATCHERS,
+	M_WATCHER_BYTES,
+	M_COUNT
+};
+
+static const char *const classes[] = { "dropped", "1xx", "2xx", "3xx", "4xx", "5xx" };
+static const char *const states[] = { "creating", "running",  "pausing", "paused",
+				      "resuming", "stopping", "stopped" };
+static const char *const sources[] = { "pool", "fresh" };
+static const char *const outcomes[] = { "exited", "killed", "failed" };
+static const char *const limits[] = { "timeout", "memory", "pids", "disk",
+				      "inodes",	 "output", "cpu",  "killed" };
+static const char *const refusals[] = { "quota_sessions",    "quota_rate",	"quota_memory",
+					"quota_storage",     "quota_records",	"quota_queue",
+					"capacity_sessions", "capacity_memory", "capacity_rate",
+					"queue_timeout" };
+
+static const char *const verdicts[] = { "allow", "deny" };
+static const char *const directions[] = { "in", "out" };
+static const char *const keyed[] = { "yes", "no" };
+static const char *const held[] = { "bodies", "unread" };
+
+static const struct metrics_def defs[] = {
+	/* clang-format off */
+	[M_REQUESTS] = { METRICS_COUNTER, "cordon_requests_total", "HTTP requests by class of answer.", "status", classes, COUNT(classes) },
+	[M_REQUEST_TIME] = { METRICS_HISTOGRAM, "cordon_request_seconds", "Time to answer a request.", NULL, NULL, 0 },
+	[M_SESSIONS] = { METRICS_GAUGE, "cordon_sessions", "Live sessions by state.", "state", states, COUNT(states) },
+	[M_CREATE_TIME] = { METRICS_HISTOGRAM, "cordon_create_seconds", "Time until a session is ready.", "from", sources, COUNT(sources) },
+	[M_EXECUTE_TIME] = { METRICS_HISTOGRAM, "cordon_execution_seconds", "Time from an execution's request to its end.", NULL, NULL, 0 },
+	[M_EXECUTIONS] = { METRICS_COUNTER, "cordon_executions_total", "Executions by outcome.", "outcome", outcomes, COUNT(outcomes) },
+	[M_LIMITS] = { METRICS_COUNTER, "cordon_limit_hits_total", "Executions ended by a limit.", "limit", limits, COUNT(limits) },
+	[M_REFUSED] = { METRICS_COUNTER, "cordon_refused_total", "Sessions refused.", "why", refusals, COUNT(refusals) },
+	[M_POOL_SIZE] = { METRICS_GAUGE, "cordon_pool_size", "Cells the pool wants to have ready.", NULL, NULL, 0 },
+	[M_POOL_READY] = { METRICS_GAUGE, "cordon_pool_ready", "Cells that are ready.", NULL, NULL, 0 },
+	[M_POOL_HITS] = { METRICS_COUNTER, "cordon_pool_hits_total", "Sessions that got a ready cell.", NULL, NULL, 0 },
+	[M_POOL_MISSES] = { METRICS_COUNTER, "cordon_pool_misses_total", "Sessions that had to wait for theirs.", NULL, NULL, 0 },
+	[M_CELL_MEMORY] = { METRICS_GAUGE, "cordon_cell_memory_bytes", "Memory that live cells use, a few seconds ago.", NULL, NULL, 0 },
+	[M_MEMORY_PROMISED] = { METRICS_GAUGE, "cordon_memory_promised_bytes", "Sum of the memory limits of live sessions.", NULL, NULL, 0 },
+	[M_CELLS_FAILED] = { METRICS_COUNTER, "cordon_cells_failed_total", "Cells that could not be made.", NULL, NULL, 0 },
+	[M_JOURNAL_PAGES] = { METRICS_GAUGE, "cordon_store_journal_pages", "Pages in the store's journal.", NULL, NULL, 0 },
+	[M_EGRESS_UP] = { METRICS_GAUGE, "cordon_egress_up", "Whether cordon-egress is there.", NULL, NULL, 0 },
+	[M_EGRESS_SESSIONS] = { METRICS_GAUGE, "cordon_egress_sessions", "Sessions that have a network now.", NULL, NULL, 0 },
+	[M_EGRESS_BROKEN] = { METRICS_COUNTER, "cordon_egress_broken_total", "Channels to cordon-egress that were given up.", NULL, NULL, 0 },
+	[M_EGRESS_INVALID] = { METRICS_COUNTER, "cordon_egress_invalid_total", "Records of cordon-egress that could not be read and were dropped.", NULL, NULL, 0 },
+	[M_NET_RECORDS] = { METRICS_COUNTER, "cordon_network_records_total", "What sessions tried to reach, by verdict.", "verdict", verdicts, COUNT(verdicts) },
+	[M_NET_BYTES] = { METRICS_COUNTER, "cordon_network_bytes_total", "Bytes of sessions, by direction.", "direction", directions, COUNT(directions) },
+	[M_NET_REQUESTS] = { METRICS_COUNTER, "cordon_network_requests_total", "Requests of sessions that were seen.", NULL, NULL, 0 },
+	[M_CONNECTIONS] = { METRICS_GAUGE, "cordon_connections", "Connections of clients, by whether they have shown a key.", "key", keyed, COUNT(keyed) },
+	[M_HELD] = { METRICS_GAUGE, "cordon_request_bytes", "Bytes in memory of request bodies and of answers that wait to be read.", "of", held, COUNT(held) },
+	[M_OPEN] = { METRICS_GAUGE, "cordon_requests_open", "Requests of tenants that are under way, streams included.", NULL, NULL, 0 },
+	[M_WATCHERS] = { METRICS_GAUGE, "cordon_watchers", "Watchers of directories that clients poll.", NULL, NULL, 0 },
+	[M_WATCHER_BYTES] = { METRICS_GAUGE, "cordon_watcher_event_bytes", "Bytes of events that wait in them.", NULL, NULL, 0 },
+	/* clang-format on */
+};
+_Static_assert(COUNT(defs) == M_COUNT, "one definition for each metric");
+
+void core_metrics_clients(const struct core_metrics_clients *g)
+{
+	metrics_set(M_CONNECTIONS, 0, (int64_t)(g->connections - g->unkeyed));
+	metrics_set(M_CONNECTIONS, 1, (int64_t)g->unkeyed);
+	metrics_set(M_HELD, 0, (int64_t)g->held.bodies);
+	metrics_set(M_HELD, 1, (int64_t)g->held.unread);
+}
+
+void core_metrics_watchers(size_t n, size_t bytes)
+{
+	metrics_set(M_WATCHERS, 0, (int64_t)n);
+	metrics_set(M_WATCHER_BYTES, 0, (int64_t)bytes);
+}
+
+void core_metrics_setup(void)
+{
+	metrics_setup(defs, COUNT(defs));
+}
+
+/* The place of a word in a list; those that are in none are not counted. */
+static int place(const char *const *list, size_t n, const char *word)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i], word) == 0)
+			return (int)i;
+	return -1;
+}
+
+void core_metrics_request(int status, uint64_t ns)
+{
+	metrics_add(M_REQUESTS, status < 100 || status > 599 ? 0 : (unsigned)status / 100, 1);
+	metrics_observe_ns(M_REQUEST_TIME, 0, ns);
+}
+
+void core_metrics_created(uint64_t ns, bool from_pool)
+{
+	metrics_observe_ns(M_CREATE_TIME, from_pool ? 0 : 1, ns);
+}
+
+void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit)
+{
+	int at = place(limits, COUNT(limits), limit);
+
+	metrics_observe_ns(M_EXECUTE_TIME, 0, ns);
+	metrics_add(M_EXECUTIONS, outcome, 1);
+	if (at >= 0)
+		metrics_add(M_LIMITS, (unsigned)at, 1);
+}
+
+void core_metrics_refused(const char *why)
+{
+	int at = place(refusals, COUNT(refusals), why);
+
+	if (at >= 0)
+		metrics_add(M_REFUSED, (unsigned)at, 1);
+}
+
+/* A counter that is kept elsewhere. */
+static void catch_up(unsigned metric, unsigned label, uint64_t to)
+{
+	uint64_t now = (uint64_t)metrics_get(metric, label);
+
+	if (to > now)
+		metrics_add(metric, label, to - now);
+}
+
+static void count_attached(struct session *s, void *arg)
+{
+	unsigned *n = arg;
+
+	*n += s->door.state == DOOR_OPEN ? 1 : 0;
+}
+
+static void egress(struct core *c)
+{
+	const struct egress_numbers *n = &c->egress.numbers;
+	unsigned attached = 0;
+
+	session_each(c, NULL, count_attached, &attached);
+	metrics_set(M_OPEN, 0, c->requests);
+	metrics_set(M_EGRESS_UP, 0, egress_link_up(&c->egress) ? 1 : 0);
+	metrics_set(M_EGRESS_SESSIONS, 0, attached);
+	catch_up(M_EGRESS_BROKEN, 0, n->broken);
+	catch_up(M_EGRESS_INVALID, 0, n->invalid);
+	catch_up(M_NET_RECORDS, 0, n->records - n->refused);
+	catch_up(M_NET_RECORDS, 1, n->refused);
+	catch_up(M_NET_BYTES, 0, n->bytes_in);
+	catch_up(M_NET_BYTES, 1, n->bytes_out);
+	catch_up(M_NET_REQUESTS, 0, n->requests);
+}
+
+void core_metrics_pool(const struct core *c, struct core_metrics_pool *ret)
+{
+	pool_numbers(c->pool, &ret->size, &ret->ready, &ret->hits, &ret->misses);
+}
+
+int core_metrics_write(struct core *c, struct buf *b, struct err *e)
+{
+	unsigned count[SESSION_STATES];
+	struct core_metrics_pool p;
+
+	session_count(c, count);
+	for (unsigned i = 0; i < SESSION_STATES; i++)
+		metrics_set(M_SESSIONS, i, count[i]);
+	core_metrics_pool(c, &p);
+	metrics_set(M_POOL_SIZE, 0, p.size);
+	metrics_set(M_POOL_READY, 0, p.ready);
+	catch_up(M_POOL_HITS, 0, p.hits);
+	catch_up(M_POOL_MISSES, 0, p.misses);
+	catch_up(M_CELLS_FAILED, 0, c->cells_failed);
+	egress(c);
+	metrics_set(M_CELL_MEMORY, 0, (int64_t)c->cell_memory_bytes);
+	metrics_set(M_MEMORY_PROMISED, 0, (int64_t)c->memory_bytes);
+	metrics_set(M_JOURNAL_PAGES, 0, store_journal_pages(c->store));
+	metrics_write(b);
+	turns_write(loop_turns(c->loop), "cordon", b);
+	egress_turns_write(&c->egress.turns, b);
+	return buf_check(b, e);
+}

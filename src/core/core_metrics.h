@@ -1,0 +1,30 @@
+/* core_metrics.h - the node's metrics: what is counted, and the text that Prometheus reads. */
+#pragma once
+
+#include "core.h"
+#include "tally.h"
+
+struct buf;
+
+enum core_metrics_outcome { GAUGES_EXITED, GAUGES_KILLED, GAUGES_FAILED, GAUGES_OUTCOMES };
+
+void core_metrics_request(int status, uint64_t ns);
+void core_metrics_created(uint64_t ns, bool from_pool);
+void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit);
+void core_metrics_refused(const char *why);
+/* Polled watchers of directories, and the bytes of events that wait in them. */
+void core_metrics_watchers(size_t n, size_t bytes);
+/* Connections of clients, and what is in memory for them. */
+struct core_metrics_clients {
+	size_t connections, unkeyed;
+	struct tally held;
+};
+void core_metrics_clients(const struct core_metrics_clients *g);
+/* Everything, with what is read now (sessions by state, cell memory, pool). */
+int core_metrics_write(struct core *c, struct buf *b, struct err *e) MUST_USE;
+
+struct core_metrics_pool {
+	unsigned size, ready;
+	uint64_t hits, misses;
+};
+void core_metrics_pool(const struct core *c, struct core_metrics_pool *ret);

@@ -1,0 +1,77 @@
+#include "event_log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inside.h"
+
+#define DATA_MAX 2048
+
+/* Only those of the event's tenant, and of its session if they follow one, have something to read.
+ */
+static void tell_later(struct core *c, const struct store_event *row)
+{
+	bool any = false;
+
+	for (struct event_log_listener *l = c->listeners; l != NULL; l = l->next)
+		if (!l->due && strcmp(l->tenant, row->tenant) == 0 &&
+		    (l->session[0] == '\0' || strcmp(l->session, row->session) == 0))
+			any = l->due = true;
+	if (any)
+		loop_defer(c->loop, &c->tell_listeners);
+}
+
+int event_log_append(struct core *c, const char *tenant, const char *session, const char *execution,
+		     const char *type, struct err *e, const char *fmt, ...)
+{
+	struct store_event row = { .time_ms = core_now_ms() };
+	char data[DATA_MAX];
+	va_list args;
+
+	va_start(args, fmt);
+	(void)vsnprintf(data, sizeof(data), fmt, args);
+	va_end(args);
+	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant);
+	(void)snprintf(row.session, sizeof(row.session), "%s", session);
+	(void)snprintf(row.execution, sizeof(row.execution), "%s", execution);
+	(void)snprintf(row.type, sizeof(row.type), "%s", type);
+	row.data = data;
+	if (store_event_append(c->store, &row, NULL, e) < 0)
+		return -1;
+	retention_count_event(c);
+	tell_later(c, &row);
+	return 0;
+}
+
+void event_log_listen(struct core *c, struct event_log_listener *l)
+{
+	l->next = c->listeners;
+	l->link = &c->listeners;
+	if (l->next != NULL)
+		l->next->link = &l->next;
+	c->listeners = l;
+}
+
+void event_log_unlisten(struct event_log_listener *l)
+{
+	if (l->link == NULL)
+		return;
+	*l->link = l->next;
+	if (l->next != NULL)
+		l->next->link = l->link;
+	l->link = NULL;
+}
+
+void event_log_tell(struct loop_task *t)
+{
+	struct core *c = t->arg;
+
+	for (struct event_log_listener *l = c->listeners, *next; l != NULL; l = next) {
+		next = l->next;
+		if (!l->due)
+			continue;
+		l->due = false;
+		l->more(l);
+	}
+}

@@ -1,0 +1,107 @@
+/* execution_deadline.c - what PID 1 does not say in time is decided here.
+ *
+ * PID 1 starts executions and keeps their time. One that is stopped or starved does neither: an
+ * execution that it has not started within START_MS fails, and one whose timeout is over by
+ * SLACK_MS has timed out. Its tree is killed when PID 1 hears of it again. Time in which the
+ * session does not run does not count; after a restart of this daemon it counts from then. */
+#include <signal.h>
+#include <stdio.h>
+
+#include "clock.h"
+#include "inside.h"
+#include "log.h"
+
+#define START_MS 60000
+#define SLACK_MS 5000
+
+static void kill_tree(struct execution *x)
+{
+	struct live_cell *c = x->session->cell;
+	struct err e;
+
+	if (c == NULL || !c->connected || x->program.handle == 0 ||
+	    agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)
+		return;
+	x->killing = true;
+	live_cell_flush(c);
+}
+
+void execution_give_up(struct execution *x, bool timed_out, const char *why)
+{
+	if (x->ended || x->exiting)
+		return;
+	log_warn("execution given up", "session_id=%s execution_id=%s why=%s", x->row.session,
+		 x->row.id, timed_out ? "PID 1 does not keep its time" : why);
+	execution_drain_last(x);
+	execution_close_fds(x);
+	kill_tree(x);
+	x->row.timed_out = timed_out;
+	x->row.signal = timed_out ? SIGKILL : 0;
+	x->row.exit_code = timed_out ? EXIT_TIMEOUT : EXIT_NOT_EXECUTABLE;
+	x->row.state = timed_out ? EXECUTION_KILLED : EXECUTION_FAILED;
+	if (timed_out) {
+		(void)snprintf(x->row.limit, sizeof(x->row.limit), "timeout");
+	} else {
+		x->fault = EXECUTION_NO_PROCESS;
+		x->row.error_code = ERR_SYSTEM;
+		x->row.error = why;
+	}
+	execution_finish(x);
+}
+
+static uint64_t ran_ms(const struct execution *x)
+{
+	uint64_t paused_ms = x->session->row.paused_total_ms - x->paused_before_ms;
+	uint64_t ms = (clock_now_ns() - x->started_ns) / CLOCK_MS;
+
+	return ms > paused_ms ? ms - paused_ms : 0;
+}
+
+/* How long it may still take; UINT64_MAX: as long as it likes, 0: it is over. */
+static uint64_t left_ms(const struct execution *x)
+{
+	uint64_t ran = ran_ms(x), end = UINT64_MAX;
+
+	if (x->row.timeout_ms > 0)
+		end = x->row.timeout_ms + SLACK_MS;
+	if (!x->started && end > START_MS)
+		end = START_MS;
+	return end == UINT64_MAX ? end : end > ran ? end - ran : 0;
+}
+
+static void plan(struct execution *x, uint64_t ms)
+{
+	loop_timer_set(x->session->core->loop, &x->late, clock_now_ns() + ms * CLOCK_MS);
+}
+
+static void on_late(struct loop_timer *t)
+{
+	struct execution *x = t->arg;
+	uint64_t left = left_ms(x);
+
+	if (x->ended || left == UINT64_MAX)
+		return;
+	if (x->session->row.state != SESSION_RUNNING)
+		plan(x, SLACK_MS);
+	else if (left > 0)
+		plan(x, left);
+	else if (x->row.timeout_ms > 0 && ran_ms(x) >= x->row.timeout_ms + SLACK_MS)
+		execution_give_up(x, true, "");
+	else
+		execution_give_up(x, false, "PID 1 of the session does not start it");
+}
+
+void execution_expect(struct execution *x)
+{
+	uint64_t left;
+
+	if (x->late.fire == NULL) {
+		x->late = (struct loop_timer){ .fire = on_late, .arg = x };
+		x->paused_before_ms = x->session->row.paused_total_ms;
+	}
+	left = left_ms(x);
+	if (left == UINT64_MAX || x->ended)
+		loop_timer_cancel(x->session->core->loop, &x->late);
+	else
+		plan(x, left);
+}

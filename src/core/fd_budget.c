@@ -1,0 +1,67 @@
+/* fd_budget.c - theory of operation
+ *
+ * Numbers are given out lowest first. So as long as the number at the bound is free, there never
+ * were so many at a time, or they are gone again: one call tells. Only when it is taken they are
+ * counted, by asking poll(2) which numbers mean nothing; and not more often than every while. */
+#include "fd_budget.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#include "clock.h"
+
+#define SPARE 128 /* for logs, cells being ended, the store */
+#define CLIENTS_MAX \
+	1024 /* and an eighth of all, up to this, for clients, who could not end a session else */
+#define COUNT_MS 10
+#define CHUNK 256
+
+void fd_budget_init(struct fd_budget *f)
+{
+	struct rlimit files;
+
+	*f = (struct fd_budget){ .max = INT_MAX, .reserve = FD_RESERVE_INIT };
+	fd_reserve_fill(&f->reserve);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < INT_MAX)
+		f->max = (int)files.rlim_cur;
+}
+
+static int count(int max)
+{
+	struct pollfd fds[CHUNK];
+	int used = 0;
+
+	for (int at = 0; at < max; at += CHUNK) {
+		int n = max - at < CHUNK ? max - at : CHUNK;
+
+		for (int i = 0; i < n; i++)
+			fds[i] = (struct pollfd){ .fd = at + i };
+		if (poll(fds, (nfds_t)n, 0) < 0)
+			return max;
+		for (int i = 0; i < n; i++)
+			used += (fds[i].revents & POLLNVAL) == 0;
+	}
+	return used;
+}
+
+int fd_budget_check(struct fd_budget *f, struct err *e)
+{
+	int bound = f->max - SPARE - (f->max / 8 < CLIENTS_MAX ? f->max / 8 : CLIENTS_MAX);
+	OWN_FD first = bound <= 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, bound);
+	uint64_t now = clock_now_ns();
+
+	if (first == bound)
+		return 0;
+	if (now - f->counted_ns > COUNT_MS * CLOCK_MS) {
+		f->used = count(f->max);
+		f->counted_ns = now;
+	}
+	if (f->used + (int)f->owed < bound)
+		return 0;
+	(void)err_set(e, ERR_SYSTEM, "the daemon is out of descriptors (it may have %d)", f->max);
+	e->sys = EAGAIN;
+	return -1;
+}

@@ -1,0 +1,25 @@
+/* fd_budget.h - whether there are descriptors for one thing more. A message of a cell whose
+ * descriptors find no room is lost, and the cell with it; so what would need them is refused in
+ * time. */
+#pragma once
+
+#include <stdint.h>
+
+#include "err.h"
+#include "fd_reserve.h"
+
+#define FD_BUDGET_EACH 4 /* for an execution or a file operation, at most */
+
+struct fd_budget {
+	int max;       /* that this process may have */
+	unsigned owed; /* that PID 1s will send, of programs being started and connections */
+	int used;      /* counted lately, when it was close */
+	uint64_t counted_ns;
+	struct fd_reserve reserve; /* for what the supervisor and the keeper send */
+};
+
+void fd_budget_init(struct fd_budget *f);
+
+/* ERR_SYSTEM with EAGAIN if there is no room for one session, execution, file operation or
+ * connection more. */
+int fd_budget_check(struct fd_budget *f, struct err *e) MUST_USE;

@@ -1,0 +1,287 @@
+#include "net_usage.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "egress_msg.h"
+#include "inside.h"
+#include "json.h"
+#include "log.h"
+#include "access_record_text.h"
+
+#define ROWS_MAX (1U + EGRESS_RULES_KEPT_MAX) /* of a session: its own, and its rules' */
+#define ROWS_PER_TURN 256U		      /* written in one transaction */
+#define AGAIN_MS 1000			      /* after a failure */
+
+static void on_due(struct loop_timer *t);
+
+void net_usage_init(struct net_usage_due *d, struct core *c)
+{
+	*d = (struct net_usage_due){ .core = c };
+	d->timer = (struct loop_timer){ .fire = on_due, .arg = d };
+}
+
+/* ---- rows */
+
+/* Where it is, or would be. */
+static size_t place_of(const struct net_usage *u, const char *rule)
+{
+	size_t low = 0, high = u->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(u->rows[mid].row.rule, rule) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct net_usage_row *row_of(struct net_usage *u, const char *rule)
+{
+	size_t at = place_of(u, rule);
+
+	if (at < u->n && strcmp(u->rows[at].row.rule, rule) == 0)
+		return &u->rows[at];
+	if (u->n == ROWS_MAX)
+		return NULL;
+	if (u->n == u->room) {
+		u->room = u->room == 0 ? 4 : 2 * u->room;
+		u->rows = realloc(u->rows, u->room * sizeof(*u->rows));
+		assert(u->rows != NULL);
+	}
+	memmove(u->rows + at + 1, u->rows + at, (u->n - at) * sizeof(*u->rows));
+	u->n++;
+	u->rows[at] = (struct net_usage_row){ .unsaved = false };
+	memcpy(u->rows[at].row.rule, rule, strlen(rule) + 1);
+	return &u->rows[at];
+}
+
+static bool raise_to(uint64_t *count, uint64_t to)
+{
+	if (to > INT64_MAX || *count >= to)
+		return false;
+	*count = to;
+	return true;
+}
+
+static bool add(struct net_usage *u, const char *rule, uint64_t in, uint64_t out)
+{
+	struct net_usage_row *r = row_of(u, rule);
+	bool raised;
+
+	if (r == NULL)
+		return false;
+	raised = raise_to(&r->row.in, in);
+	raised = raise_to(&r->row.out, out) || raised;
+	r->unsaved = r->unsaved || raised;
+	return raised;
+}
+
+static int load_row(const struct store_used *row, void *cookie)
+{
+	struct net_usage *u = cookie;
+
+	(void)add(u, row->rule, row->in, row->out);
+	return 0;
+}
+
+static int load(struct session *s, struct err *e)
+{
+	struct net_usage *u = &s->used;
+
+	if (u->loaded)
+		return 0;
+	if (store_used_each(s->core->store, s->row.id, ROWS_MAX, load_row, u, e) < 0)
+		return -1;
+	u->loaded = true;
+	return 0;
+}
+
+/* ---- the list of those to be written */
+
+static void put_off(struct session *s)
+{
+	struct net_usage_due *d = &s->core->net_used;
+	struct net_usage *u = &s->used;
+
+	if (u->due)
+		return;
+	u->due = true;
+	u->prev = NULL;
+	u->next = d->first;
+	if (u->next != NULL)
+		u->next->used.prev = s;
+	d->first = s;
+	if (d->timer.place == 0)
+		loop_timer_set(s->core->loop, &d->timer, clock_now_ns() + NET_USAGE_MS * CLOCK_MS);
+}
+
+static void take_out(struct session *s)
+{
+	struct net_usage *u = &s->used;
+
+	if (!u->due)
+		return;
+	*(u->prev != NULL ? &u->prev->used.next : &s->core->net_used.first) = u->next;
+	if (u->next != NULL)
+		u->next->used.prev = u->prev;
+	u->due = false;
+}
+
+/* Up to *room rows of one session, inside a transaction. */
+static int save(struct session *s, unsigned *room, struct err *e)
+{
+	struct net_usage *u = &s->used;
+
+	if (store_session_update_usage(s->core->store, s->row.id, &s->row.usage, e) < 0)
+		return -1;
+	for (size_t i = 0; i<u->n && * room> 0; i++) {
+		if (!u->rows[i].unsaved)
+			continue;
+		if (store_used_set(s->core->store, s->row.id, &u->rows[i].row, e) < 0)
+			return -1;
+		(*room)--;
+	}
+	return 0;
+}
+
+/* What save() has written. True: that was all of it. */
+static bool saved(struct net_usage *u, unsigned *room)
+{
+	size_t i;
+
+	for (i = 0; i<u->n && * room> 0; i++) {
+		*room -= u->rows[i].unsaved;
+		u->rows[i].unsaved = false;
+	}
+	while (i < u->n && !u->rows[i].unsaved)
+		i++;
+	return i == u->n;
+}
+
+static int save_some(struct net_usage_due *d, struct err *e)
+{
+	unsigned room = ROWS_PER_TURN, written = ROWS_PER_TURN, sessions = 0;
+	struct session *s;
+
+	if (store_begin(d->core->store, e) < 0)
+		return -1;
+	for (s = d->first; s != NULL && room > 0 && sessions < ROWS_PER_TURN; sessions++) {
+		if (save(s, &room, e) < 0)
+			return -1;
+		s = s->used.next;
+	}
+	if (store_commit(d->core->store, e) < 0)
+		return -1;
+	while (sessions-- > 0) {
+		s = d->first;
+		if (!saved(&s->used, &written))
+			break;
+		take_out(s);
+	}
+	return 0;
+}
+
+static void on_due(struct loop_timer *t)
+{
+	struct net_usage_due *d = t->arg;
+	uint64_t wait_ms = 0;
+	struct err e;
+
+	if (save_some(d, &e) < 0) {
+		store_rollback(d->core->store);
+		log_error("what sessions used of the network is not written", "error=%s", e.msg);
+		wait_ms = AGAIN_MS;
+	}
+	if (d->first != NULL)
+		loop_timer_set(d->core->loop, t, clock_now_ns() + wait_ms * CLOCK_MS);
+}
+
+void net_usage_release(struct net_usage_due *d)
+{
+	loop_timer_cancel(d->core->loop, &d->timer);
+}
+
+/* ---- for others */
+
+void net_usage_take(struct session *s, const struct record_counts *counts)
+{
+	bool raised;
+	struct err e;
+
+	if (s->row.state >= SESSION_STOPPING)
+		return;
+	if (load(s, &e) < 0) /* what is known is not less than what it says now */
+		log_warn("what a session used is unread", "session_id=%s error=%s", s->row.id,
+			 e.msg);
+	raised = add(&s->used, "", counts->own.in, counts->own.out);
+	for (size_t i = 0; i < counts->nrules; i++) {
+		const struct record_claim *c = &counts->rules[i];
+
+		raised = add(&s->used, c->rule, c->in, c->out) || raised;
+	}
+	if (raised)
+		put_off(s);
+}
+
+static void write_claim(struct json *j, const struct store_used *row)
+{
+	json_uint(j, "claimed_in", row->in);
+	json_uint(j, "claimed_out", row->out);
+}
+
+int net_usage_write(struct session *s, struct json *j, struct err *e)
+{
+	const struct store_usage *usage = &s->row.usage;
+	struct net_usage *u = &s->used;
+
+	if (load(s, e) < 0)
+		return -1;
+	json_open(j, "used", '{');
+	json_uint(j, "bytes_in", usage->net_bytes_in);
+	json_uint(j, "bytes_out", usage->net_bytes_out);
+	json_uint(j, "requests", usage->net_requests);
+	if (u->n > 0 && u->rows[0].row.rule[0] == '\0')
+		write_claim(j, &u->rows[0].row);
+	json_open(j, "rules", '[');
+	for (size_t i = 0; i < u->n; i++) {
+		if (u->rows[i].row.rule[0] == '\0')
+			continue;
+		json_open(j, NULL, '{');
+		json_text(j, "rule", u->rows[i].row.rule);
+		write_claim(j, &u->rows[i].row);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_close(j, '}');
+	return 0;
+}
+
+void net_usage_end(struct session *s)
+{
+	struct err e;
+
+	take_out(s);
+	for (size_t i = 0; i < s->used.n; i++)
+		s->used.rows[i].unsaved = false;
+	if (s->used.n > 0)
+		IGNORED(store_used_delete(s->core->store, s->row.id, &e),
+			"it goes with the session's row");
+}
+
+void net_usage_forget(struct session *s)
+{
+	unsigned room = ROWS_MAX;
+	struct err e;
+
+	if (s->used.due)
+		IGNORED(save(s, &room, &e), "the egress that is there tells it again");
+	take_out(s);
+	free(s->used.rows);
+	s->used = (struct net_usage){ .n = 0 };
+}

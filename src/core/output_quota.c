@@ -1,0 +1,132 @@
+/* output_quota.c - theory of operation
+ *
+ * The logs of one session together, with the texts of its records, stay within session_output_max.
+ * The session counts what its files hold: those that still grow by their size, the others by their
+ * rows, from which a new daemon counts again. Before bytes move into a log, room is made for them:
+ * the logs of executions that ended first are removed, except those that somebody reads (he holds a
+ * lock, execution_log()) or follows. If that is not enough, the log that wants to grow is cut.
+ *
+ * The logs of all sessions of a tenant stay within tenant_max_output, those of ended sessions until
+ * their retention is over. A session makes room only among its own.
+ *
+ * First the file goes, then its row says so. A daemon that dies in between leaves a row that counts
+ * bytes of a file that is not there. Readers go by the file, and the row is set right when its turn
+ * comes: it is one of the first to be removed.
+ *
+ * Not many are removed at a time, and their space is freed in pieces (log_removal.c). What finds no
+ * room yet waits in its pipe for a later turn, and so does what would need more removed while the
+ * tenant's removed logs still take much space. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "inside.h"
+#include "log.h"
+#include "own.h"
+
+#define LOOK_MAX 64
+#define REMOVE_MAX 16
+
+/* False if it must stay. */
+static bool remove_file(const struct session *s, const char *id)
+{
+	char name[LOG_NAME_MAX];
+	uint64_t bytes;
+	OWN_FD fd = -1;
+
+	(void)snprintf(name, sizeof(name), "%s.log", id);
+	fd = output_log_open(s->core->output_fd, name, O_RDONLY);
+	if (fd < 0)
+		return errno == ENOENT; /* by a daemon that could not write it down */
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	       log_removal_add(s->core, s->tenant, name, LOG_MAKES_ROOM, &bytes);
+}
+
+/* Live ones stay, unless nothing more can come of them and they only wait to be freed. */
+static bool is_needed(struct session *s, const char *id)
+{
+	const struct execution *x = execution_live(s, id);
+
+	return x != NULL && (!x->complete || x->followers != NULL || x->unsaved);
+}
+
+/* Removes logs until that many bytes are gone, or enough logs for a turn. Returns what is gone; 0
+ * also if the store could not be told. */
+static uint64_t remove_logs(struct session *s, uint64_t bytes)
+{
+	struct store_execution_log logs[LOOK_MAX];
+	struct store *store = s->core->store;
+	unsigned n = 0, removed = 0;
+	uint64_t gone = 0;
+	struct err e;
+
+	if (store_execution_logs(store, s->row.id, LOOK_MAX, logs, &n, &e) < 0 || n == 0 ||
+	    store_begin(store, &e) < 0)
+		return 0;
+	for (unsigned i = 0; i < n && removed < REMOVE_MAX && gone < bytes; i++) {
+		if (is_needed(s, logs[i].id) || !remove_file(s, logs[i].id))
+			continue;
+		if (store_execution_log_removed(store, logs[i].id, &e) < 0) {
+			store_rollback(store);
+			return 0;
+		}
+		removed++;
+		gone += logs[i].bytes;
+	}
+	if (store_commit(store, &e) < 0) {
+		store_rollback(store);
+		return 0;
+	}
+	if (removed > 0)
+		log_debug("old output removed", "session_id=%s logs=%u bytes=%llu", s->row.id,
+			  removed, (unsigned long long)gone);
+	return gone;
+}
+
+void output_quota_count(struct execution *x, uint64_t before)
+{
+	x->session->kept_bytes += x->log.size - before;
+	x->session->tenant->kept_bytes += x->log.size - before;
+}
+
+static void take(uint64_t *from, uint64_t bytes)
+{
+	*from -= bytes < *from ? bytes : *from;
+}
+
+void output_quota_gone(struct tenant *t, uint64_t bytes)
+{
+	take(&t->kept_bytes, bytes);
+}
+
+/* By how much the logs of the session may still grow: what it has left, or its tenant. */
+static uint64_t room_of(const struct session *s)
+{
+	const struct config *g = s->core->o.config;
+	uint64_t used = s->kept_bytes + s->text_bytes, all = s->tenant->kept_bytes;
+	uint64_t room = used < g->session_output_max ? g->session_output_max - used : 0;
+	uint64_t left = all < g->tenant_max_output ? g->tenant_max_output - all : 0;
+
+	return g->tenant_max_output > 0 && left < room ? left : room;
+}
+
+void output_quota_make(struct execution *x, uint64_t need, bool can_wait)
+{
+	struct session *s = x->session;
+	uint64_t room = room_of(s);
+
+	x->log.patient = false;
+	x->log.asked = need;
+	if (need > room && can_wait && log_removal_is_behind(s->tenant)) {
+		x->log.patient = true;
+	} else if (need > room) {
+		uint64_t gone = remove_logs(s, need - room);
+
+		take(&s->kept_bytes, gone);
+		output_quota_gone(s->tenant, gone);
+		x->log.patient = gone > 0;
+	}
+	x->log.room = room_of(s);
+}

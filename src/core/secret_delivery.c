@@ -1,0 +1,336 @@
+/* secret_delivery.c - secrets on their way into a cell: variables of executions, and the built-in
+ * "secrets" of PID 1 (src/init/secret_builtin.c), which writes files and answers at a socket.
+ *
+ * The built-in is given a table of all that should be there. It is started when there is something
+ * to bring, ends when only files are there, and stays (without making the session busy) while there
+ * is a socket. A table is composed at the moment it can be written, and wiped when it is. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "codec.h"
+#include "file_msg.h"
+#include "inside.h"
+#include "log.h"
+#include "seal.h"
+#include "secret_inside.h"
+
+#define TRIES_MAX 5
+#define ROW_ROOM (STORE_NAME_MAX * 2 + SECRET_WHERE_MAX + 32)
+#define TABLE_HEAD 4
+
+/* Is there anything that PID 1 must bring? */
+bool secret_is_carried(const struct session *s)
+{
+	const char *at = s->row.secrets;
+	struct secret_spec l;
+
+	while (secret_spec_next(&at, &l))
+		if ((l.way & (SECRET_FILE | SECRET_SOCKET)) != 0)
+			return true;
+	return false;
+}
+
+/* The value of a secret that may be used so; the caller wipes it. */
+static int take(struct session *s, const struct secret_spec *l, char **ret, size_t *ret_len)
+{
+	struct store_secret row;
+	struct err e;
+	int taken;
+
+	if (store_secret_get_by_name(s->core->store, s->row.tenant, l->name, &row, &e) < 0)
+		return -1;
+	taken = (row.ways & l->way) == 0 || secret_is_expired(&row)
+			? -1
+			: secret_open(s->core, &row, ret, ret_len, &e);
+	store_secret_release(&row);
+	return taken;
+}
+
+/* ---- variables */
+
+void secret_env(struct session *s, struct buf *to)
+{
+	const char *at = s->row.secrets;
+	struct secret_spec l;
+
+	secret_mask_now(s);
+	to->secret = true;
+	while (secret_spec_next(&at, &l)) {
+		char *value = NULL;
+		size_t len = 0;
+
+		if (l.way == SECRET_BROKER) {
+			buf_printf(to, "%s=%s", l.where, l.placeholder);
+			buf_put(to, "", 1);
+		} else if (l.way == SECRET_ENV && take(s, &l, &value, &len) == 0) {
+			buf_printf(to, "%s=", l.where);
+			buf_put(to, value, len + 1);
+			seal_wipe(value, len);
+		}
+	}
+}
+
+/* ---- the table */
+
+static void put_row(struct session *s, const struct secret_spec *l, struct buf *to)
+{
+	uint8_t head[ROW_ROOM];
+	struct codec_writer w = { .p = head, .n = sizeof(head) };
+	char *value = NULL;
+	size_t len = 0;
+
+	if (take(s, l, &value, &len) < 0)
+		return; /* so it goes, if it was there */
+	codec_put(&w, 1, l->way == SECRET_FILE ? 'f' : 's');
+	codec_put_string(&w, STORE_NAME_MAX, l->name);
+	codec_put_string(&w, SECRET_WHERE_MAX, l->where);
+	codec_put_string(&w, STORE_NAME_MAX, l->owner);
+	codec_put(&w, 4, l->mode);
+	codec_put(&w, 4, len);
+	assert(!w.bad);
+	buf_put(to, head, sizeof(head) - w.n);
+	buf_put(to, value, len);
+	seal_wipe(value, len);
+}
+
+static void compose(struct secret_state *st)
+{
+	const char *at = st->session->row.secrets;
+	uint8_t head[TABLE_HEAD] = { 0 };
+	struct codec_writer w = { .p = head, .n = sizeof(head) };
+	struct secret_spec l;
+
+	secret_mask_now(st->session);
+	buf_init(&st->table, TABLE_HEAD + SECRET_LINES_MAX * (SECRET_VALUE_MAX + ROW_ROOM));
+	st->table.secret = true;
+	buf_put(&st->table, head, sizeof(head));
+	while (secret_spec_next(&at, &l))
+		if ((l.way & (SECRET_FILE | SECRET_SOCKET)) != 0)
+			put_row(st->session, &l, &st->table);
+	codec_put(&w, sizeof(head), st->table.len - sizeof(head));
+	memcpy(st->table.data, head, sizeof(head));
+	st->sent = 0;
+}
+
+static void feed(struct secret_state *st)
+{
+	if (st->awaiting || (!st->wanted && st->table.data == NULL))
+		return;
+	if (st->table.data == NULL) {
+		st->wanted = false;
+		compose(st);
+	}
+	st->sent += file_op_input(st->op, st->table.data + st->sent, st->table.len - st->sent);
+	if (st->sent < st->table.len)
+		return;
+	buf_release(&st->table);
+	st->awaiting = true;
+}
+
+/* ---- the built-in */
+
+static bool has_socket(const struct session *s)
+{
+	const char *at = s->row.secrets;
+	struct secret_spec l;
+
+	while (secret_spec_next(&at, &l))
+		if (l.way == SECRET_SOCKET)
+			return true;
+	return false;
+}
+
+/* What was sent is in force. */
+static void in_force(struct secret_state *st)
+{
+	struct session *s = st->session;
+
+	st->awaiting = false;
+	st->tries = 0;
+	if (st->bringing) {
+		st->bringing = false;
+		loop_defer(s->core->loop, &s->tell);
+	}
+	if (st->wanted)
+		feed(st);
+	else if (!has_socket(s)) {
+		st->closing = true;
+		file_op_end_input(st->op);
+	}
+}
+
+/* A session that has not what it should have from the start never will be ready. From the loop, so
+ * that no callback of a file operation stops the session from inside. */
+static void give_up(struct loop_task *t)
+{
+	struct secret_state *st = t->arg;
+	struct session *s = st->session;
+	struct err why = st->failed;
+
+	if (!st->bringing || s->row.state >= SESSION_STOPPING)
+		return;
+	st->bringing = false;
+	completions_end_all(&s->when_running, &why);
+	session_stop(s, SESSION_CRASHED, "its secrets could not be brought");
+}
+
+static void give_up_soon(struct secret_state *st)
+{
+	if (st->give_up.queued)
+		return;
+	st->give_up = (struct loop_task){ .run = give_up, .arg = st };
+	loop_defer(st->session->core->loop, &st->give_up);
+}
+
+/* It is not as it should be in the cell: tried again by secret_retry(). */
+static void not_in_force(struct secret_state *st, const struct err *e)
+{
+	log_warn("secrets not brought", "session_id=%s error=%s", st->session->row.id, e->msg);
+	st->failed = *e;
+	st->wanted = true;
+}
+
+static size_t on_output(struct file_op *op, const uint8_t *data, size_t len)
+{
+	struct secret_state *st = file_op_arg(op);
+	struct file_msg m;
+	struct err e;
+	int n;
+
+	if (st->failed.code != ERR_NONE)
+		return len;
+	if (buf_add(&st->answer, data, len, &e) < 0) {
+		st->failed = e;
+		return len;
+	}
+	while ((n = file_msg_next(st->answer.data, st->answer.len, &m, &e)) > 0) {
+		if (m.kind == FILE_MSG_ERROR)
+			st->failed = m.error;
+		else if (m.kind == FILE_MSG_READY && st->awaiting)
+			in_force(st);
+		buf_consume(&st->answer, (size_t)n);
+	}
+	if (n < 0)
+		st->failed = e;
+	return len;
+}
+
+static void on_room(struct file_op *op)
+{
+	feed(file_op_arg(op));
+}
+
+static void on_end(struct file_op *op, int status, const struct err *e)
+{
+	struct secret_state *st = file_op_arg(op);
+	struct err why = { 0 };
+	bool again = st->closing && st->wanted;
+	bool owed = st->awaiting || st->table.data != NULL || (st->wanted && !again);
+
+	st->op = NULL;
+	st->closing = false;
+	st->awaiting = false;
+	buf_release(&st->table);
+	buf_release(&st->answer);
+	if (st->session->row.state >= SESSION_STOPPING)
+		return;
+	if (e != NULL)
+		why = *e;
+	else if (st->failed.code != ERR_NONE)
+		why = st->failed;
+	else if (status != 0 || owed || has_socket(st->session))
+		(void)err_set(&why, ERR_CONFLICT, "the built-in ended with status %d", status);
+	if (why.code == ERR_NONE) {
+		if (again) /* something changed when it was told to end */
+			secret_bring(st->session);
+		return;
+	}
+	not_in_force(st, &why);
+	if (st->bringing && e == NULL)
+		give_up_soon(st); /* it was said why, and it would be said again */
+}
+
+static const struct file_op_events events = { .on_output = on_output,
+					      .on_room = on_room,
+					      .on_end = on_end };
+
+/* As the cell's root, where it has one. */
+static const char *who(const struct session *s)
+{
+	bool one_id = s->core->keeper.walls.ids == 1;
+
+	return one_id || s->row.profile == KEEPER_LOCKED ? "user" : "root";
+}
+
+void secret_bring(struct session *s)
+{
+	static const char *const argv[] = { "secrets" };
+	struct secret_state *st;
+	struct err e;
+
+	if (!secret_is_carried(s) || s->row.state >= SESSION_STOPPING)
+		return;
+	st = secret_state(s);
+	st->wanted = true;
+	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected)
+		return; /* when it runs again */
+	if (st->op != NULL) {
+		if (!st->closing)
+			feed(st);
+		return;
+	}
+	st->failed = (struct err){ 0 };
+	buf_init(&st->answer, 2 * (size_t)FILE_MSG_MAX);
+	st->op = file_op_start_inside(s, who(s), argv, COUNT(argv), &events, st, &e);
+	if (st->op == NULL)
+		not_in_force(st, &e);
+}
+
+void secret_retry(struct session *s)
+{
+	struct secret_state *st = s->secrets;
+
+	if (st == NULL || !st->wanted || st->op != NULL || s->row.state != SESSION_RUNNING)
+		return;
+	if (st->tries++ < TRIES_MAX)
+		secret_bring(s);
+	else if (st->bringing)
+		give_up_soon(st);
+}
+
+void secret_refresh(struct session *s)
+{
+	if (s->secrets != NULL)
+		s->secrets->tries = 0;
+	secret_bring(s);
+	secret_mask(s);
+}
+
+bool secret_is_ready(const struct session *s)
+{
+	return s->secrets == NULL || !s->secrets->bringing;
+}
+
+void secret_forget(struct session *s)
+{
+	struct secret_state *st = s->secrets;
+
+	if (st == NULL)
+		return;
+	if (st->op != NULL)
+		file_op_cancel(st->op);
+	loop_task_cancel(s->core->loop, &st->give_up);
+	buf_release(&st->table);
+	buf_release(&st->answer);
+	while (st->past != NULL) {
+		struct secret_past *p = st->past;
+
+		st->past = p->next;
+		free(p);
+	}
+	free(st->told);
+	free(st->lines);
+	free(st);
+	s->secrets = NULL;
+}

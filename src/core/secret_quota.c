@@ -1,0 +1,60 @@
+/* secret_quota.c - how much of values the sessions of a tenant may have together. A value is looked
+ * for in many spellings, which takes many times its size, for each session, here and in egress. */
+#include <string.h>
+
+#include "inside.h"
+#include "secret_inside.h"
+
+#define ROOM (4U << 20)
+#define SESSION_ROOM (512U << 10) /* of one session: an order for egress has them all */
+#define SMALL 512 /* always taken: a key must be able to change, whatever others have */
+
+struct sum {
+	const char *name; /* that changes; NULL: none */
+	size_t len, all;
+	size_t most; /* of one session that has the secret */
+};
+
+static void add(struct session *s, void *arg)
+{
+	struct sum *sum = arg;
+
+	size_t own = s->secrets == NULL ? 0 : s->secrets->bytes;
+
+	sum->all += own;
+	if (sum->name == NULL || !secret_is_had(s, sum->name))
+		return;
+	sum->all += sum->len;
+	if (own + sum->len > sum->most)
+		sum->most = own + sum->len;
+}
+
+static int check(struct core *c, const struct tenant *t, struct sum *sum, struct err *e)
+{
+	session_each(c, t, add, sum);
+	if (sum->most > SESSION_ROOM)
+		return err_set(e, ERR_LIMIT,
+			       "quota_secret_bytes: values in a session have at most %u bytes "
+			       "together",
+			       SESSION_ROOM);
+	if (sum->all <= ROOM)
+		return 0;
+	return err_set(e, ERR_LIMIT,
+		       "quota_secret_bytes: values in all sessions have at most %u bytes together",
+		       ROOM);
+}
+
+int secret_quota_more(struct core *c, const struct tenant *t, size_t more, struct err *e)
+{
+	struct sum sum = { .all = more, .most = more };
+
+	return check(c, t, &sum, e);
+}
+
+int secret_quota_change(struct core *c, const struct tenant *t, const char *name, size_t len,
+			struct err *e)
+{
+	struct sum sum = { .name = name, .len = len };
+
+	return len <= SMALL ? 0 : check(c, t, &sum, e);
+}

@@ -1,0 +1,400 @@
+/* session_egress.c - theory of operation
+ *
+ * The order (policy and secrets) is composed at the moment it is sent, so that what waits for a
+ * door or for an egress is always the newest. Orders are answered in order; those who wait are told
+ * when all that were sent are in force.
+ *
+ * PID 1 keeps its two sockets and passes them each time it is asked. It is hostile: it may pass
+ * anything (egress checks what they are), nothing, or wait for ever (the timer). Only so many are
+ * asked at a time after a new channel. A frozen PID 1 cannot be asked: egress is told the order
+ * only, which keeps what it has of the session, and the door is passed again when it is thawed. */
+#include "session_egress.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "policy_select.h"
+#include "clock.h"
+#include "untrusted_fd.h"
+#include "inside.h"
+#include "json.h"
+#include "log.h"
+#include "secret.h"
+
+#define WAIT_MS 5000
+#define ASKING_MAX 64
+#define FDS 2 /* listener and resolver */
+
+static void on_timer(struct loop_timer *t);
+
+void session_egress_init(struct session *s)
+{
+	s->door.timer = (struct loop_timer){ .fire = on_timer, .arg = s };
+}
+
+bool session_egress_is_wanted(const struct session *s)
+{
+	return !policy_select_is_none(session_choice(s));
+}
+
+static struct egress_link *link_of(const struct session *s)
+{
+	return &s->core->egress;
+}
+
+/* PID 1 is not asked any more, whatever came of it. */
+static void asked_over(struct session *s)
+{
+	if (s->door.state != DOOR_ASKED)
+		return;
+	s->core->fds.owed -= FDS;
+	link_of(s)->asking--;
+}
+
+/* Whatever egress will answer to what it was told: it is not about what comes now. */
+static void abandon(struct session_egress *d)
+{
+	d->stale += d->orders;
+	d->orders = 0;
+}
+
+static void settle(struct session *s, enum session_egress_state state, const struct err *e)
+{
+	struct err copy;
+
+	asked_over(s);
+	s->door.state = state;
+	abandon(&s->door);
+	loop_timer_cancel(s->core->loop, &s->door.timer);
+	if (e != NULL) {
+		copy = *e;
+		log_warn("door not open", "session_id=%s error=%s", s->row.id, copy.msg);
+	}
+	/* Whoever is told may end the session, but nobody frees it now. */
+	completions_end_all(&s->door.when, e == NULL ? NULL : &copy);
+}
+
+/* It forgets what it knows of the session, and cuts its connections. */
+static void detach(struct session *s)
+{
+	bool known = s->door.state == DOOR_SENT || s->door.state == DOOR_OPEN;
+	struct err ignored;
+
+	if (known && egress_link_up(link_of(s)))
+		IGNORED(egress_link_send(link_of(s), EGRESS_DETACH, s->row.id, NULL, 0, NULL,
+					 &ignored),
+			"then it is gone, and its sessions with it");
+}
+
+/* What could not be said may have been stricter than what egress goes by: it goes by nothing. */
+static void fail(struct session *s, const struct err *e)
+{
+	detach(s);
+	settle(s, DOOR_FAILED, e);
+	egress_link_sync_later(link_of(s));
+}
+
+/* ---- orders */
+
+static int write_order(struct session *s, struct json *j, struct err *e)
+{
+	OWN_MEM char *policy = NULL;
+
+	if (session_policy(s, &policy, e) < 0)
+		return -1;
+	json_open(j, NULL, '{');
+	json_text(j, "tenant", s->row.tenant);
+	if (net_usage_write(s, j, e) < 0)
+		return -1;
+	json_raw(j, "policy", policy);
+	if (secret_write_order(s, j, e) < 0)
+		return -1;
+	json_close(j, '}');
+	if (!json_ok(j))
+		return err_set(e, ERR_LIMIT, "policy and secrets are too large together");
+	return 0;
+}
+
+/* fds: NULL or two, closed here if they could not be sent. */
+static int send_order(struct session *s, enum egress_type type, int *fds, struct err *e)
+{
+	struct json j;
+	int sent;
+
+	json_init_heap(&j, EGRESS_TEXT_MAX);
+	sent = write_order(s, &j, e);
+	if (sent == 0)
+		sent = egress_link_send(link_of(s), type, s->row.id, j.text, j.len, fds, e);
+	if (fds != NULL)
+		untrusted_close(fds, FDS);
+	if (j.text != NULL)
+		explicit_bzero(j.text, j.len);
+	json_release(&j);
+	if (sent == 0)
+		s->door.orders++;
+	return sent;
+}
+
+static void be_patient(struct session *s)
+{
+	if (s->door.timer.place == 0)
+		loop_timer_set(s->core->loop, &s->door.timer, clock_now_ns() + WAIT_MS * CLOCK_MS);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct session *s = t->arg;
+	struct err e;
+
+	if (s->door.state == DOOR_ASKED) {
+		(void)err_set(&e, ERR_SYSTEM, "session %s: PID 1 does not pass its door",
+			      s->row.id);
+		e.sys = ETIMEDOUT;
+		s->door.late = true;
+		fail(s, &e);
+		return;
+	}
+	/* What is wanted stays so; who waits does not. */
+	(void)err_set(&e, ERR_SYSTEM, "session %s: %s", s->row.id,
+		      egress_link_up(link_of(s)) ? "its network is not ready: no answer in 5 s"
+						 : "its network is not ready: there is no egress");
+	e.sys = ESHUTDOWN;
+	completions_end_all(&s->door.when, &e);
+}
+
+/* ---- the door */
+
+static void attach(struct session *s, int fds[FDS])
+{
+	struct err e;
+
+	if (!egress_link_up(link_of(s))) {
+		untrusted_close(fds, FDS);
+		s->door.state = DOOR_WANTED; /* the next channel asks again */
+		return;
+	}
+	s->door.state = DOOR_SENT;
+	s->door.kept = false;
+	if (send_order(s, EGRESS_ATTACH, fds, &e) < 0)
+		fail(s, &e);
+	else
+		be_patient(s);
+}
+
+void session_egress_answered(struct session *s, struct live_cell *c, const struct agent_event *v)
+{
+	int fds[FDS];
+	struct err e;
+
+	/* A cell that has little of the processor may take long: better late than never. */
+	if (s->door.state != DOOR_ASKED && (s->door.state != DOOR_FAILED || !s->door.late))
+		return; /* PID 1 lies; what came along is closed */
+	s->door.late = false;
+	if (v->sys != 0) {
+		errno = v->sys;
+		(void)err_sys(&e, "session %s: its door does not open", s->row.id);
+		if (v->sys == EOPNOTSUPP)
+			e.code = ERR_UNSUPPORTED;
+		fail(s, &e);
+		return;
+	}
+	memcpy(fds, c->agent.fds, sizeof(fds)); /* as many as agent_next() has checked */
+	c->agent.nfds = 0;
+	asked_over(s);
+	attach(s, fds);
+	egress_link_sync_later(link_of(s));
+}
+
+static bool can_be_asked(const struct session *s)
+{
+	const struct live_cell *c = s->cell;
+
+	return s->row.state == SESSION_RUNNING && c != NULL && c->state == LIVE_UP && c->synced &&
+	       c->connected && c->greeted && !c->frozen;
+}
+
+static int ask(struct session *s, struct err *e)
+{
+	struct live_cell *c = s->cell;
+
+	if (c->version < AGENT_VERSION_DOOR)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "session %s was made by an older version: it can have no network",
+			       s->row.id);
+	if (fd_budget_check(&s->core->fds, e) < 0)
+		return -1;
+	if (agent_send_door(&c->agent, e) < 0)
+		return -1;
+	s->door.state = DOOR_ASKED;
+	s->door.late = false;
+	s->core->fds.owed += FDS;
+	link_of(s)->asking++;
+	be_patient(s);
+	live_cell_flush(c);
+	return 0;
+}
+
+/* PID 1 is frozen. If egress still knows the session, what it has of it stays. */
+static void keep(struct session *s)
+{
+	struct err e;
+
+	s->door.state = DOOR_SENT;
+	s->door.kept = true;
+	if (send_order(s, EGRESS_CHANGE, NULL, &e) < 0)
+		fail(s, &e);
+}
+
+void session_egress_try(struct session *s)
+{
+	struct err e;
+
+	if (s->door.state != DOOR_WANTED || !egress_link_up(link_of(s)))
+		return;
+	if (s->row.state == SESSION_PAUSED && !link_of(s)->synced) {
+		keep(s);
+		return;
+	}
+	if (can_be_asked(s) && link_of(s)->asking < ASKING_MAX && ask(s, &e) < 0)
+		fail(s, &e);
+}
+
+void session_egress_adopted(struct session *s)
+{
+	if (session_egress_is_wanted(s))
+		s->door.state = DOOR_WANTED;
+	session_egress_try(s);
+}
+
+void session_egress_create(struct session *s, completion_fn *on_done)
+{
+	s->door.creating = true;
+	s->door.made = (struct completion){ .on_done = on_done, .arg = s };
+	session_egress_changed(s, &s->door.made);
+}
+
+void session_egress_changed(struct session *s, struct completion *w)
+{
+	struct session_egress *d = &s->door;
+	struct err e;
+
+	d->changed = false;
+	if (d->state == DOOR_NONE && !session_egress_is_wanted(s)) {
+		if (w != NULL)
+			completion_end_soon(w, s->core->loop, NULL);
+		return;
+	}
+	if (w != NULL)
+		completion_begin(w, s->core->loop, &d->when);
+	be_patient(s);
+	switch (d->state) {
+	case DOOR_SENT:
+	case DOOR_OPEN:
+		d->state = DOOR_SENT;
+		if (send_order(s, EGRESS_CHANGE, NULL, &e) < 0)
+			fail(s, &e);
+		break;
+	case DOOR_NONE:
+	case DOOR_FAILED:
+	case DOOR_WANTED:
+		d->state = DOOR_WANTED;
+		if (s->row.state == SESSION_PAUSED) /* opened before anything in it runs again */
+			settle(s, DOOR_WANTED, NULL);
+		session_egress_try(s);
+		break;
+	case DOOR_ASKED: /* what is sent then is the newest */
+		break;
+	}
+}
+
+/* Egress has seen what was sent first. */
+void session_egress_taken(struct session *s, const char *why, size_t len)
+{
+	struct session_egress *d = &s->door;
+	struct err e;
+
+	if (d->stale > 0) {
+		d->stale--;
+		return;
+	}
+	if (d->state != DOOR_SENT || d->orders == 0)
+		return; /* egress lies */
+	d->orders--;
+	if (len == 0) {
+		if (d->orders == 0)
+			settle(s, DOOR_OPEN, NULL);
+		return;
+	}
+	if (d->kept) { /* a new egress: it will know the session when that is thawed */
+		d->kept = false;
+		settle(s, DOOR_WANTED, NULL);
+		return;
+	}
+	(void)err_set(&e, ERR_SYSTEM, "session %s: egress refuses: %.*s", s->row.id,
+		      (int)(len < 200 ? len : 200), why);
+	err_sanitize(&e);
+	fail(s, &e);
+}
+
+/* ---- what happens around it */
+
+void session_egress_channel_new(struct session *s)
+{
+	struct session_egress *d = &s->door;
+
+	if (s->row.state >= SESSION_STOPPING || d->state == DOOR_ASKED)
+		return;
+	if (d->state == DOOR_NONE && !session_egress_is_wanted(s))
+		return;
+	d->state = DOOR_WANTED;
+	d->orders = d->stale = 0;
+	session_egress_try(s);
+}
+
+void session_egress_channel_lost(struct session *s)
+{
+	struct session_egress *d = &s->door;
+
+	if (d->state == DOOR_SENT || d->state == DOOR_OPEN || d->state == DOOR_FAILED)
+		d->state = DOOR_WANTED;
+	d->orders = d->stale = 0;
+	d->kept = false;
+}
+
+void session_egress_resumed(struct session *s)
+{
+	/* Perhaps it failed because PID 1 was frozen when it was asked. */
+	if (s->door.kept || s->door.state == DOOR_FAILED) {
+		s->door.kept = false;
+		abandon(&s->door);
+		s->door.state = DOOR_WANTED;
+	}
+	session_egress_try(s);
+}
+
+bool session_egress_is_missing(const struct session *s)
+{
+	if (s->door.state == DOOR_ASKED)
+		return true;
+	/* Adopted, and PID 1 has not said everything; or others are asked first. */
+	return s->door.state == DOOR_WANTED && s->row.state == SESSION_RUNNING;
+}
+
+void session_egress_leave(struct session *s, const struct err *e)
+{
+	struct session_egress *d = &s->door;
+
+	asked_over(s);
+	loop_timer_cancel(s->core->loop, &d->timer);
+	d->state = DOOR_NONE;
+	d->creating = false;
+	completions_end_all(&d->when, e);
+}
+
+void session_egress_end(struct session *s, const struct err *e)
+{
+	detach(s);
+	session_egress_leave(s, e);
+	net_usage_end(s);
+}

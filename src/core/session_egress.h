@@ -1,0 +1,65 @@
+/* session_egress.h - a session's way to the network: PID 1 of its cell opens the door and passes it
+ * out, and cordon-egress serves it by the session's policy.
+ *
+ *   none -> wanted -> asked (of PID 1) -> sent (to egress) -> open
+ *
+ * A session whose policy is "none" has no door: whatever connects inside is refused by the kernel
+ * at once. A door that is open stays open until the session ends, since PID 1 listens: a policy
+ * that refuses everything closes it as well. While there is no egress, connections of cells wait.
+ */
+#pragma once
+
+#include "core.h"
+#include "live_cell.h"
+
+enum session_egress_state { DOOR_NONE, DOOR_WANTED, DOOR_ASKED, DOOR_SENT, DOOR_OPEN, DOOR_FAILED };
+
+struct session_egress {
+	enum session_egress_state state;
+	bool kept;		 /* of a paused session: known to egress, but not attached anew */
+	bool changed;		 /* egress_link.c: a new order is due */
+	bool creating;		 /* the session is not usable until it is open */
+	bool late;		 /* PID 1 was asked, and has not answered in time */
+	unsigned orders;	 /* that egress has not answered */
+	unsigned stale;		 /* before those: their answers do not matter any more */
+	struct completion made;	 /* of creating */
+	struct completions when; /* in force */
+	struct loop_timer timer;
+};
+
+void session_egress_init(struct session *s);
+
+/* Does its policy ask for one? */
+bool session_egress_is_wanted(const struct session *s);
+
+/* The session is there: if its policy wants a door, it is opened before anybody is told. */
+void session_egress_create(struct session *s, completion_fn *on_done);
+
+/* Its policy or its secrets have changed: egress is told, or the door is opened. w (may be NULL) is
+ * told when it is in force, at once if there is nothing to do, or why it is not:
+ *
+ * ERR_UNSUPPORTED	the cell was made by an older version, or this kernel has no way to do it
+ * ERR_SYSTEM		sys is ESHUTDOWN: there was no egress for 5 s, or it did not answer
+ * others		egress or PID 1 refused; the session is without network then */
+void session_egress_changed(struct session *s, struct completion *w);
+
+/* A daemon before us left it: perhaps it has a door. */
+void session_egress_adopted(struct session *s);
+/* Its cell can be asked now, perhaps: it was adopted, or resumed. */
+void session_egress_try(struct session *s);
+void session_egress_resumed(struct session *s);
+
+/* What PID 1 says. */
+void session_egress_answered(struct session *s, struct live_cell *c, const struct agent_event *v);
+
+/* What the channel says. */
+void session_egress_channel_new(struct session *s);
+void session_egress_channel_lost(struct session *s);
+void session_egress_taken(struct session *s, const char *why, size_t len);
+/* Should egress have it, and cannot yet? */
+bool session_egress_is_missing(const struct session *s);
+
+/* The session ends: egress forgets it; who waits is told. Repeatable. */
+void session_egress_end(struct session *s, const struct err *e);
+/* The daemon ends, the session goes on: egress is not told. */
+void session_egress_leave(struct session *s, const struct err *e);

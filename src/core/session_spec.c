@@ -1,0 +1,298 @@
+/* session_spec.c - from what a client asks for to what a session is: defaults, maxima, and the
+ * order for the keeper. Every refusal names the setting and its bound. */
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "inside.h"
+#include "rand.h"
+
+#define DEFAULT_UID 1000 /* "user" of every template */
+/* What the configuration's table allows as defaults, too. */
+#define MEMORY_MIN (4U << 20)
+#define CPU_MILLIS_MIN 10
+#define PIDS_MIN 4
+#define DISK_MIN (64U << 10)
+#define INODES_MIN 64
+#define NOFILE_MIN 16
+#define TEXTS_MAX (3U << 20) /* environment, metadata, mounts, rules and policy together */
+
+static const struct core_template *find_template(const struct core *c, const char *name)
+{
+	for (unsigned i = 0; i < c->o.ntemplates; i++)
+		if (strcmp(c->o.templates[i].name, name) == 0)
+			return &c->o.templates[i];
+	return NULL;
+}
+
+/* asked: 0 is "did not say"; min: below it no cell can be made. */
+static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t min, uint64_t max,
+		 uint64_t *ret, struct err *e)
+{
+	if (asked > 0 && asked < min)
+		return err_set(e, ERR_INVALID, "%s: %llu is below the minimum of %llu", name,
+			       (unsigned long long)asked, (unsigned long long)min);
+	if (asked > max)
+		return err_set(e, ERR_INVALID, "%s: %llu is above the maximum of %llu", name,
+			       (unsigned long long)asked, (unsigned long long)max);
+	*ret = asked == 0 ? fallback : asked;
+	return 0;
+}
+
+/* A limit that was asked for and cannot be enforced is refused; a default one is left out, and
+ * shows as 0. */
+static int enforceable(const struct core *c, const char *name, unsigned limit, uint64_t asked,
+		       uint64_t *value, struct err *e)
+{
+	const struct keeper_walls *w = &c->keeper.walls;
+
+	if ((w->limits & limit) != 0)
+		return 0;
+	if (asked > 0)
+		return err_set(e, ERR_UNSUPPORTED, "%s cannot be limited on this machine: %.100s",
+			       name, w->no_limits_why);
+	*value = 0;
+	return 0;
+}
+
+static int check_limits(const struct core *c, const struct keeper_limits *a,
+			struct store_limits *ret, struct err *e)
+{
+	const struct config *g = c->o.config;
+
+	if (bound("memory", a->memory_bytes, g->memory_default, MEMORY_MIN, g->memory_max,
+		  &ret->memory_bytes, e) < 0 ||
+	    bound("cpus", a->cpu_millis, g->cpus_default_milli, CPU_MILLIS_MIN, g->cpus_max_milli,
+		  &ret->cpu_millis, e) < 0 ||
+	    bound("pids", a->pids, g->pids_default, PIDS_MIN, g->pids_max, &ret->pids, e) < 0 ||
+	    bound("disk", a->disk_bytes, g->disk_default, DISK_MIN, g->disk_max, &ret->disk_bytes,
+		  e) < 0 ||
+	    bound("inodes", a->inodes, g->inodes_default, INODES_MIN, g->inodes_max, &ret->inodes,
+		  e) < 0 ||
+	    bound("nofile", a->nofile, g->nofile_default, NOFILE_MIN, g->nofile_max, &ret->nofile,
+		  e) < 0)
+		return -1;
+	ret->output_bytes = g->output_limit_default;
+	if (enforceable(c, "memory", KEEPER_LIMIT_MEMORY, a->memory_bytes, &ret->memory_bytes, e) <
+		    0 ||
+	    enforceable(c, "cpus", KEEPER_LIMIT_CPU, a->cpu_millis, &ret->cpu_millis, e) < 0)
+		return -1;
+	return enforceable(c, "pids", KEEPER_LIMIT_PIDS, a->pids, &ret->pids, e);
+}
+
+/* The root that a source lies below, and what is left of its path. */
+static const struct core_root *find_root(const struct core *c, const char *source,
+					 const char **ret_rest)
+{
+	for (unsigned i = 0; i < c->o.nroots; i++) {
+		const char *path = c->o.roots[i].path;
+		size_t n = strlen(path);
+
+		while (n > 1 && path[n - 1] == '/')
+			n--;
+		if (strncmp(source, path, n) != 0 || (source[n] != '/' && source[n] != '\0'))
+			continue;
+		source += n;
+		while (*source == '/')
+			source++;
+		*ret_rest = source;
+		return &c->o.roots[i];
+	}
+	return NULL;
+}
+
+static int check_mount(const struct core *c, const char *source, const char *target, bool writable,
+		       struct err *e)
+{
+	const char *rest;
+	const struct core_root *root = find_root(c, source, &rest);
+
+	if (root == NULL)
+		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
+			       source);
+	if (writable && !root->writable)
+		return err_set(e, ERR_DENIED, "mount source %.100s: only to be read", source);
+	if (strlen(rest) >= KEEPER_PATH_MAX || strpbrk(source, "\t\n") != NULL)
+		return err_set(e, ERR_INVALID, "mount source %.100s: too long, or a tab in it",
+			       source);
+	if (strpbrk(target, "\t\n") != NULL || !keeper_msg_is_place(target, KEEPER_PATH_MAX))
+		return err_set(e, ERR_INVALID, "mount target %.100s: not an absolute path", target);
+	return 0;
+}
+
+/* Copies a text behind the others; returns where it is. */
+static char *put(char **at, const char *text, size_t len)
+{
+	char *here = *at;
+
+	memcpy(here, text, len);
+	here[len] = '\0';
+	*at += len + 1;
+	return here;
+}
+
+static int copy_texts(const struct core *c, const struct session_spec *spec,
+		      struct store_session *row, char **ret_texts, struct err *e)
+{
+	const char *metadata = spec->metadata == NULL ? "" : spec->metadata;
+	const char *writable = spec->writable == NULL ? "" : spec->writable;
+	const char *exportable = spec->exportable == NULL ? "" : spec->exportable;
+	const char *network = spec->network == NULL ? "" : spec->network;
+	const char *client = spec->client == NULL ? "" : spec->client;
+	const char *policy = spec->policy == NULL ? "" : spec->policy;
+	const char *secrets = spec->secrets == NULL ? "" : spec->secrets;
+	size_t need = spec->env_len + strlen(metadata) + strlen(writable) + strlen(exportable) +
+		      strlen(network) + strlen(client) + strlen(policy) + strlen(secrets) + 64;
+	char line[2 * 4096 + 16], *at, *begin;
+
+	for (unsigned i = 0; i < spec->nmounts; i++)
+		need += strlen(spec->mounts[i].source) + strlen(spec->mounts[i].target) + 8;
+	if (need > TEXTS_MAX)
+		return err_set(e, ERR_LIMIT,
+			       "environment, metadata, network and mounts are over %u bytes",
+			       TEXTS_MAX);
+	begin = at = malloc(need);
+	if (at == NULL)
+		return err_sys(e, "allocate");
+	*ret_texts = at;
+	row->env = put(&at, spec->env == NULL ? "" : spec->env, spec->env_len);
+	row->env_len = spec->env_len;
+	row->metadata = put(&at, metadata, strlen(metadata));
+	row->network = put(&at, network, strlen(network));
+	row->client = put(&at, client, strlen(client));
+	row->policy = put(&at, policy, strlen(policy));
+	row->secrets = put(&at, secrets, strlen(secrets));
+	row->detail = put(&at, "", 0);
+	row->rules = at;
+	at += snprintf(at, need - (size_t)(at - begin), "%s\n%s", writable, exportable) + 1;
+	row->mounts = at;
+	*at = '\0';
+	for (unsigned i = 0; i < spec->nmounts; i++) {
+		const char *source = spec->mounts[i].source, *target = spec->mounts[i].target;
+
+		if (strlen(source) > 4095 || strlen(target) > 4095)
+			return err_set(e, ERR_INVALID, "mount %u: path too long", i);
+		if (check_mount(c, source, target, spec->mounts[i].writable, e) < 0)
+			return -1;
+		int n = snprintf(line, sizeof(line), "%s\t%s\t%s\n", source, target,
+				 spec->mounts[i].writable ? "rw" : "ro");
+		memcpy(at, line, (size_t)n + 1);
+		at += n;
+	}
+	return 0;
+}
+
+static int check_times(const struct core *c, const struct session_spec *spec,
+		       struct store_session *row, struct err *e)
+{
+	const struct config *g = c->o.config;
+	uint64_t max = g->session_timeout_max_ms;
+
+	row->timeout_ms = spec->timeout_given ? spec->timeout_ms : g->session_timeout_default_ms;
+	row->idle_ms = spec->idle_given ? spec->idle_ms : g->idle_timeout_default_ms;
+	if (max > 0 && (row->timeout_ms > max || row->timeout_ms == 0))
+		return err_set(e, ERR_INVALID, "timeout: at most %llu s",
+			       (unsigned long long)max / 1000);
+	row->on_timeout = spec->on_timeout;
+	row->on_idle = spec->on_idle;
+	if ((row->on_timeout == SESSION_PAUSE ||
+	     (row->idle_ms > 0 && row->on_idle == SESSION_PAUSE)) &&
+	    c->keeper.walls.freezer == 0)
+		return err_set(e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
+	return 0;
+}
+
+int session_spec_check(const struct core *c, const struct session_spec *spec,
+		       struct store_session *row, char **ret_texts, struct err *e)
+{
+	const char *template = spec->template != NULL && *spec->template != '\0'
+				       ? spec->template
+				       : c->o.config->template;
+
+	memset(row, 0, sizeof(*row));
+	*ret_texts = NULL;
+	if (find_template(c, template) == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: there is none of that name",
+			       template);
+	if (spec->level != NULL && *spec->level != '\0' && strcmp(spec->level, "container") != 0)
+		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only container is available here",
+			       spec->level);
+	(void)snprintf(row->template, sizeof(row->template), "%s", template);
+	row->profile = spec->profile < 0 ? KEEPER_STANDARD : (uint32_t)spec->profile;
+	if (check_limits(c, &spec->limits, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0)
+		return -1;
+	if (copy_texts(c, spec, row, ret_texts, e) < 0) {
+		free(*ret_texts);
+		*ret_texts = NULL;
+		return -1;
+	}
+	return 0;
+}
+
+/* One line of row->mounts. */
+static int plan_mount(const struct core *c, const char *line, size_t len, struct keeper_create *r,
+		      struct err *e)
+{
+	char text[2 * 4096 + 16], *target, *mode;
+	const char *rest;
+	const struct core_root *root;
+
+	if (len >= sizeof(text) || r->nmounts >= KEEPER_MOUNTS_MAX)
+		return err_set(e, ERR_LIMIT, "mounts: at most %d", KEEPER_MOUNTS_MAX);
+	memcpy(text, line, len);
+	text[len] = '\0';
+	target = strchr(text, '\t');
+	mode = target == NULL ? NULL : strchr(target + 1, '\t');
+	if (mode == NULL)
+		return err_set(e, ERR_INVALID, "mounts: malformed record");
+	*target++ = '\0';
+	*mode++ = '\0';
+	root = find_root(c, text, &rest);
+	if (root == NULL)
+		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
+			       text);
+	(void)snprintf(r->mounts[r->nmounts].at, KEEPER_PATH_MAX, "%s", target);
+	(void)snprintf(r->mounts[r->nmounts].from.path, KEEPER_PATH_MAX, "%s", rest);
+	r->mounts[r->nmounts].from.root = root->root;
+	r->mounts[r->nmounts].flags = strcmp(mode, "rw") == 0 ? KEEPER_MOUNT_WRITABLE : 0;
+	r->nmounts++;
+	return 0;
+}
+
+int session_spec_plan(const struct core *c, const struct store_session *row,
+		      struct keeper_create *ret, struct err *e)
+{
+	const struct core_template *t = find_template(c, row->template);
+
+	if (t == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: there is none of that name",
+			       row->template);
+	memset(ret, 0, sizeof(*ret));
+	ret->op = KEEPER_CREATE;
+	ret->profile = row->profile;
+	ret->flags = KEEPER_LINGER;
+	ret->uid = ret->gid = DEFAULT_UID;
+	ret->limits = (struct keeper_limits){ .memory_bytes = row->limits.memory_bytes,
+					      .cpu_millis = row->limits.cpu_millis,
+					      .pids = row->limits.pids,
+					      .disk_bytes = row->limits.disk_bytes,
+					      .inodes = row->limits.inodes,
+					      .nofile = row->limits.nofile };
+	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
+	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
+	rand_machine_id(ret->machine_id);
+	ret->nlayers = t->nlayers;
+	for (uint32_t i = 0; i < t->nlayers; i++) {
+		memcpy(ret->layer_at[i], t->layers[i].at, KEEPER_PLACE_MAX);
+		ret->layer_from[i].root = t->layers[i].root;
+	}
+	for (const char *line = row->mounts; line != NULL && *line != '\0';) {
+		const char *end = strchr(line, '\n');
+		size_t len = end == NULL ? strlen(line) : (size_t)(end - line);
+
+		if (plan_mount(c, line, len, ret, e) < 0)
+			return -1;
+		line = end == NULL ? NULL : end + 1;
+	}
+	return 0;
+}

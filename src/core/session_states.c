@@ -1,0 +1,51 @@
+/* session_states.c - the state machine of sessions, as a table. doc/sessions.md has the same, with
+ * words.
+ */
+#include "inside.h"
+
+static const char *const names[] = {
+	[SESSION_CREATING] = "creating", [SESSION_RUNNING] = "running",
+	[SESSION_PAUSING] = "pausing",	 [SESSION_PAUSED] = "paused",
+	[SESSION_RESUMING] = "resuming", [SESSION_STOPPING] = "stopping",
+	[SESSION_STOPPED] = "stopped",
+};
+_Static_assert(COUNT(names) == SESSION_STATES, "one name for each state");
+
+static const char *const reasons[] = {
+	[SESSION_NO_REASON] = "",
+	[SESSION_OOM] = "oom",
+	[SESSION_KILLED] = "killed",
+	[SESSION_CRASHED] = "crashed",
+	[SESSION_EXPIRED] = "expired",
+	[SESSION_DELETED] = "deleted",
+	[SESSION_HOST_RESTART] = "host_restart",
+};
+_Static_assert(COUNT(reasons) == SESSION_REASONS, "one name for each reason");
+
+#define TO(state) (1U << SESSION_##state)
+
+static const unsigned transitions[] = {
+	[SESSION_CREATING] = TO(RUNNING) | TO(STOPPING),
+	[SESSION_RUNNING] = TO(PAUSING) | TO(STOPPING),
+	[SESSION_PAUSING] = TO(PAUSED) | TO(RUNNING) | TO(STOPPING),
+	[SESSION_PAUSED] = TO(RESUMING) | TO(STOPPING),
+	[SESSION_RESUMING] = TO(RUNNING) | TO(PAUSED) | TO(STOPPING),
+	[SESSION_STOPPING] = TO(STOPPED),
+	[SESSION_STOPPED] = 0,
+};
+_Static_assert(COUNT(transitions) == SESSION_STATES, "one row for each state");
+
+bool session_states_allow(enum session_state from, enum session_state to)
+{
+	return from < SESSION_STATES && to < SESSION_STATES && (transitions[from] & 1U << to) != 0;
+}
+
+const char *session_state_name(enum session_state s)
+{
+	return s < SESSION_STATES ? names[s] : "unknown";
+}
+
+const char *session_reason_name(enum session_reason r)
+{
+	return r < SESSION_REASONS ? reasons[r] : "unknown";
+}

@@ -1,0 +1,152 @@
+/* e2b_private.h - what the files of this folder share: the adapter itself, its parts, its dialects.
+ *
+ *   e2b.c             who answers a request
+ *   destination.c     where does it go: here, or into a sandbox?
+ *   token.c           who may use a sandbox, and signatures of files
+ *   tries.c           how many signatures an address may have tried
+ *
+ *   control.c         here: the table of the control plane
+ *   sandbox.c         what a sandbox is, kept and shown; sandbox_spec.c, network.c, netname.c read
+ *                     what is asked of one
+ *   sandbox_*.c       made, woken, listed (filter.c, rfc3339.c), measured, ended
+ *   template_show.c   the operator's templates
+ *   secret_routes.c   secrets, without their values
+ *   unsupported.c         what Cordon does not have
+ *
+ *   sandbox_entry.c            into a sandbox: is it there, may one, envd or some other port?
+ *   envd.c            the table of port 49983, and who may use it
+ *   rpc*.c            Connect: messages, bodies, streams
+ *   process*.c        the process service: _start and _connect answer with a _feed of _events,
+ *                     _input and _stream_input feed a _writer; _spec and _find say which
+ *   filesystem*.c     the filesystem service; listing.c orders a directory, dir_watch.c watches one
+ *   files_*.c         files by HTTP: condition.c and disposition.c for GET; post_head.c,
+ *                     multipart.c, part_head.c and upload_result.c for POST
+ *   cell_file.c        what both services do in the cell, and how it fails; entry.c shows a file */
+#pragma once
+
+#include "request.h"
+#include "routes.h"
+#include "token.h"
+
+#define ADAPTER_ENVD_PORT 49983
+#define ADAPTER_ENVD_VERSION "0.6.13" /* whose behaviour this is; clients decide by it */
+#define ADAPTER_CLIENT_ID "cordon"
+
+struct crowd; /* of watchers: filesystem_poll.c */
+struct watch_sum;
+
+struct e2b {
+	struct core *core; /* borrowed */
+	struct token_key key;
+	struct crowd *crowds;	      /* of those sandboxes that have watchers */
+	struct watch_sum *sums;	      /* of tenants that have any */
+	size_t watchers, watch_bytes; /* of all */
+	struct tries *tries;	      /* of signatures: tries.c */
+};
+
+/* The adapter that a request came by. */
+static inline struct e2b *adapter_of(const struct request *r)
+{
+	return r->interface;
+}
+
+/* ---- dialects */
+extern const struct dialect control_dialect; /* {"code":404,"message":"..."} */
+extern const struct dialect edge_dialect;    /* {"sandboxId":..,"message":"..","code":502} */
+extern const struct dialect envd_dialect;    /* {"code":404,"message":"..."}, 502 for the gone */
+extern const struct dialect rpc_unary_dialect, rpc_stream_dialect; /* see rpc.h */
+
+/* ---- tables */
+extern const struct routes control_routes, envd_routes;
+
+/* sandbox_entry.c: takes a request for a port of a sandbox, from its head on. */
+void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t port,
+			  bool tls);
+/* The answer for a sandbox that is not there (any more): 502. */
+void sandbox_entry_gone(struct request *r);
+
+/* envd.c: may a request for envd in? If not, or if there is no more to it, it was answered.
+ * asleep: it would wake the sandbox, which is for those only who may use it. */
+bool envd_admits(struct request *r, bool asleep) MUST_USE;
+/* One that may, when the sandbox is running (r->session_id, r->tenant are set). */
+void envd_handle(struct request *r);
+/* The user of a request: Basic authentication (RPC), or the parameter "username" (files); "" is the
+ * default user. ERR_INVALID. */
+#define ENVD_USER_MAX 64
+int envd_user_of_rpc(struct request *r, char ret[ENVD_USER_MAX], struct err *e) MUST_USE;
+int envd_user_of_files(struct request *r, char ret[ENVD_USER_MAX], struct err *e) MUST_USE;
+
+/* ---- handlers of the control plane */
+/* sandbox_create.c */
+void sandbox_create_v1(struct request *r);
+void sandbox_create_v2(struct request *r);
+/* sandbox_list.c */
+void sandbox_list_v1(struct request *r);
+void sandbox_list_v2(struct request *r);
+/* sandbox_life.c */
+void sandbox_get(struct request *r);
+void sandbox_delete(struct request *r);
+void sandbox_connect_v1(struct request *r);
+void sandbox_connect_v2(struct request *r);
+void sandbox_resume(struct request *r);
+void sandbox_pause(struct request *r);
+void sandbox_timeout(struct request *r);
+void sandbox_refreshes(struct request *r);
+/* sandbox_network.c */
+void sandbox_network(struct request *r);
+/* sandbox_metrics.c */
+void sandbox_metrics(struct request *r);
+void sandbox_metrics_many(struct request *r);
+/* sandbox_logs.c */
+void sandbox_logs_v1(struct request *r);
+void sandbox_logs_v2(struct request *r);
+/* template_show.c */
+void template_list_v1(struct request *r);
+void template_list_v2(struct request *r);
+void template_get(struct request *r);
+void template_alias(struct request *r);
+void template_delete(struct request *r);
+/* secret_routes.c */
+void secret_routes_list(struct request *r);
+void secret_routes_create(struct request *r);
+void secret_routes_get(struct request *r);
+void secret_routes_update(struct request *r);
+void secret_routes_delete(struct request *r);
+/* unsupported.c: what the contract has and Cordon does not, yet */
+void unsupported_builds(struct request *r);
+void unsupported_snapshots(struct request *r);
+void unsupported_fork(struct request *r);
+void unsupported_volumes(struct request *r);
+void unsupported_content(struct request *r);
+void unsupported_teams(struct request *r);
+/* control.c */
+void control_health(struct request *r);
+
+/* ---- handlers of envd */
+/* process.c, process_start.c, process_connect.c, process_input.c */
+void process_list(struct request *r);
+void process_start(struct request *r);
+void process_connect(struct request *r);
+void process_update(struct request *r);
+void process_stream_input(struct request *r);
+void process_send_input(struct request *r);
+void process_send_signal(struct request *r);
+void process_close_stdin(struct request *r);
+/* filesystem.c, filesystem_watch.c, filesystem_poll.c */
+void filesystem_stat(struct request *r);
+void filesystem_make_dir(struct request *r);
+void filesystem_move(struct request *r);
+void filesystem_list_dir(struct request *r);
+void filesystem_remove(struct request *r);
+void filesystem_watch_dir(struct request *r);
+void filesystem_create_watcher(struct request *r);
+void filesystem_get_watcher_events(struct request *r);
+void filesystem_remove_watcher(struct request *r);
+/* files_get.c, files_post.c, files_compose.c */
+void files_get(struct request *r);
+void files_post(struct request *r);
+void files_compose(struct request *r);
+/* envd.c, sandbox_metrics.c */
+void envd_health(struct request *r);
+void envd_metrics(struct request *r);
+void envd_envs(struct request *r);

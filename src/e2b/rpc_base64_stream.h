@@ -1,0 +1,29 @@
+/* rpc_base64_stream.h - takes a long text of base64 out of a message while the message comes in.
+ * Pure, fuzzed.
+ *
+ * A parser of JSON needs the better part of a second for the input of a process that is as large as
+ * we allow, and nobody else would be served meanwhile. So the first text that is long is decoded
+ * here, piece by piece, and the message gets RPC_BASE64_STREAM_MARK in its place, which is no
+ * base64. */
+#pragma once
+
+#include "buf.h"
+
+#define RPC_BASE64_STREAM_MARK "*lifted*"
+#define RPC_BASE64_STREAM_FROM 4096 /* characters that are long; whole groups of four */
+
+struct rpc_base64_stream {
+	struct buf text;  /* the message without it */
+	struct buf bytes; /* what it decodes to */
+	enum { RPC_LIFT_OUTSIDE, RPC_LIFT_TEXT, RPC_LIFT_ESCAPE, RPC_LIFT_LONG } where;
+	bool lifted;
+	size_t begin;  /* of the text that we are in: an index in text */
+	char group[4]; /* characters that are no whole group yet */
+	unsigned ngroup;
+};
+
+void rpc_base64_stream_init(struct rpc_base64_stream *l, size_t max_text, size_t max_bytes);
+void rpc_base64_stream_release(struct rpc_base64_stream *l);
+/* More of the message. ERR_LIMIT; ERR_INVALID: a long text that is no base64. */
+int rpc_base64_stream_add(struct rpc_base64_stream *l, const uint8_t *data, size_t len,
+			  struct err *e) MUST_USE;

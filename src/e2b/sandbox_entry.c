@@ -1,0 +1,299 @@
+/* sandbox_entry.c - the way into a sandbox: is it there (or can it be woken), may this client in,
+ * and to which port? envd is answered here (envd.c); any other port by a server inside, through the
+ * proxy.
+ *
+ * A sandbox that is not there is 502, as from a gateway whose backend is gone: clients take it for
+ * "was killed, or its time is over". */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "e2b_private.h"
+#include "dial.h"
+#include "forward.h"
+#include "json.h"
+#include "reply.h"
+#include "sandbox.h"
+
+#define GONE "The sandbox was not found"
+#define AWAKE_MS (300ULL * 1000) /* a woken sandbox lives at least that long */
+#define DIAL_ANSWER_MS (600ULL * 1000)
+#define HOST_MAX (SANDBOX_HOST_MAX + 16)
+#define DROP_MAX 6
+
+struct edge {
+	uint16_t port;
+	bool tls;
+	bool woken; /* for this request */
+	struct sandbox sandbox;
+	struct dial dial;
+	struct forward *forward;
+};
+
+/* ---- answers */
+
+static bool is_browser(const struct request *r)
+{
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span agent;
+
+	if (http1_find(q->headers, q->headers_n, "user-agent", &agent) == 0)
+		return false;
+	return agent.n >= 8 && memcmp(agent.p, "Mozilla/", 8) == 0;
+}
+
+/* The message is ours and the id was checked: neither holds anything to be escaped. */
+static void reply_page(struct request *r, int status, const char *message)
+{
+	char text[1024];
+	int n = snprintf(text, sizeof(text),
+			 "<!doctype html><meta charset=\"utf-8\"><title>%d</title>"
+			 "<h1>%s</h1><p>Sandbox <code>%s</code></p>\n",
+			 status, message, r->session_id);
+
+	exchange_reply(r->x, status, "text/html; charset=utf-8", text,
+		       n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+static void reply_edge(struct request *r, int status, const char *message, unsigned port)
+{
+	char text[512 + 6 * sizeof(((struct err *)NULL)->msg)];
+	struct json j;
+
+	if (is_browser(r) && strpbrk(message, "<>&") == NULL) {
+		reply_page(r, status, message);
+		return;
+	}
+	json_init(&j, text, sizeof(text));
+	json_open(&j, NULL, '{');
+	json_text(&j, "sandboxId", r->session_id);
+	json_text(&j, "message", message);
+	if (port > 0)
+		json_uint(&j, "port", port);
+	json_int(&j, "code", status);
+	json_close(&j, '}');
+	exchange_reply(r->x, status, "application/json; charset=utf-8", j.text, j.len);
+}
+
+/* A server that has just started does not know its sandboxes yet. */
+void sandbox_entry_gone(struct request *r)
+{
+	if (core_recovered(r->core)) {
+		reply_edge(r, 502, GONE, 0);
+		return;
+	}
+	exchange_header(r->x, "Retry-After", "1");
+	reply_edge(r, 503, "The server is starting, try again", 0);
+}
+
+static void fail(struct request *r, const struct failure *f)
+{
+	if (f->status == 404 || f->status == 410)
+		sandbox_entry_gone(r);
+	else
+		reply_edge(r, f->status, f->message, 0);
+}
+
+const struct dialect edge_dialect = { .fail = fail };
+
+/* ---- ports */
+
+static void release(struct request *r, bool answered)
+{
+	struct edge *g = r->state;
+
+	(void)answered;
+	forward_free(g->forward);
+	dial_cancel(&g->dial);
+}
+
+static void forward_failed(struct exchange *x, int status, const char *why)
+{
+	struct request *r = request_of(x);
+
+	if (session_find(r->core, r->session_id) == NULL)
+		sandbox_entry_gone(r);
+	else
+		reply_edge(r, status, why, 0);
+}
+
+/* maskRequestHost, with the port in place of "${PORT}". */
+static void mask_host(const struct edge *g, char ret[HOST_MAX])
+{
+	static const char place[] = "${PORT}";
+	const char *mask = g->sandbox.mask_host, *at = strstr(mask, place);
+
+	if (at == NULL)
+		(void)snprintf(ret, HOST_MAX, "%s", mask);
+	else
+		(void)snprintf(ret, HOST_MAX, "%.*s%u%s", (int)(at - mask), mask, g->port,
+			       at + sizeof(place) - 1);
+}
+
+/* Is it one of our keys, or "Bearer" and one? */
+static bool is_key(struct http1_span value)
+{
+	static const char prefix[] = "e2b_";
+	size_t n = sizeof(prefix) - 1;
+
+	return value.n >= TENANT_KEY_LEN &&
+	       memcmp(value.p + value.n - TENANT_KEY_LEN, prefix, n) == 0;
+}
+
+/* Names of headers that are not for the server in the cell: those that led here, and a tenant's key
+ * which a client sends to everybody. Keys of other kinds may well be for that server. */
+static void choose_drop(const struct http1_request *q, const char *ret[DROP_MAX])
+{
+	static const char *const always[] = { "e2b-sandbox-id", "e2b-sandbox-port",
+					      "e2b-traffic-access-token" };
+	static const char *const keyed[] = { "authorization", "x-api-key" };
+	size_t n = 0;
+
+	for (size_t i = 0; i < COUNT(always); i++)
+		ret[n++] = always[i];
+	for (size_t k = 0; k < COUNT(keyed); k++) {
+		bool found = false;
+
+		for (size_t i = 0; i < q->headers_n; i++)
+			found = found || (http1_span_is_nocase(q->headers[i].name, keyed[k]) &&
+					  is_key(q->headers[i].value));
+		if (found)
+			ret[n++] = keyed[k];
+	}
+	ret[n] = NULL;
+}
+
+static void connected(struct dial *d, int fd, const struct err *why)
+{
+	const char *drop[DROP_MAX];
+	struct request *r = d->arg;
+	struct edge *g = r->state;
+	struct forward_options o = { .drop = drop,
+				     .scheme = g->tls ? "https" : "http",
+				     .answer_ms = DIAL_ANSWER_MS,
+				     .failed = forward_failed };
+	char host[HOST_MAX];
+	struct err e = { 0 };
+
+	if (why != NULL && (why->code == ERR_NOT_FOUND || why->sys == ETIMEDOUT)) {
+		reply_edge(r, 502, "The sandbox is running but port is not open", g->port);
+		return;
+	}
+	if (why != NULL) {
+		reply_error(r, why);
+		return;
+	}
+	if (g->sandbox.mask_host[0] != '\0') {
+		mask_host(g, host);
+		o.host = host;
+	}
+	choose_drop(exchange_request(r->x), drop);
+	g->forward = forward_new(core_loop(r->core), r->x, fd, &o, &e);
+	if (g->forward == NULL)
+		reply_error(r, &e);
+}
+
+static bool traffic_allowed(struct request *r, const struct edge *g)
+{
+	static const char missing[] = "Sandbox is secured with traffic access token. Token header "
+				      "'e2b-traffic-access-token' is missing";
+	static const char wrong[] = "Sandbox is secured with traffic access token. Token header "
+				    "'e2b-traffic-access-token' is invalid";
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span token;
+	size_t n;
+
+	if (g->sandbox.public_traffic)
+		return true;
+	n = http1_find(q->headers, q->headers_n, "e2b-traffic-access-token", &token);
+	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_TRAFFIC, r->session_id, token)) {
+		exchange_charge(r->x, tenant_tally(r->tenant), true);
+		return true;
+	}
+	reply_edge(r, 403, n == 0 ? missing : wrong, 0);
+	return false;
+}
+
+static void open_port(struct request *r, struct session *s)
+{
+	struct edge *g = r->state;
+
+	r->release = release;
+	request_hold(r, s);
+	g->dial = (struct dial){ .done = connected, .arg = r };
+	dial_start(s, g->port, &g->dial);
+}
+
+/* ---- the sandbox */
+
+static void enter(struct request *r, struct session *s)
+{
+	struct edge *g = r->state;
+	struct err e = { 0 };
+
+	if (g->woken) { /* its old time is over; E2B gives it that much again */
+		uint64_t ms = g->sandbox.timeout_ms;
+
+		if (session_extend(s, ms > AWAKE_MS ? ms : AWAKE_MS, &e) < 0 &&
+		    session_extend(s, ms, &e) < 0) {
+			reply_error(r, &e);
+			return;
+		}
+	}
+	if (g->port != ADAPTER_ENVD_PORT) {
+		open_port(r, s);
+		return;
+	}
+	free(r->state);
+	r->state = NULL;
+	envd_handle(r);
+}
+
+/* Is it up, or may this request wake it? Answers if not. */
+static bool may_enter(struct request *r, struct edge *g, const struct store_session *row)
+{
+	enum session_state state = (enum session_state)row->state;
+
+	if (state != SESSION_PAUSING && state != SESSION_PAUSED)
+		return true;
+	g->woken = g->sandbox.auto_resume;
+	if (!g->woken && state == SESSION_PAUSING)
+		reply_edge(r, 409, "The sandbox is being paused", 0);
+	else if (!g->woken)
+		sandbox_entry_gone(r);
+	return g->woken;
+}
+
+void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t port,
+			  bool tls)
+{
+	struct request *r = request_new(b->core, x, &edge_dialect, b);
+	struct err e = { 0 };
+	struct session *s;
+	struct edge *g;
+
+	if (r == NULL)
+		return;
+	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", id);
+	g = request_state(r, sizeof(*g), NULL);
+	if (g == NULL)
+		return;
+	g->port = port;
+	g->tls = tls;
+	s = session_find(b->core, id);
+	if (s == NULL) {
+		sandbox_entry_gone(r);
+		return;
+	}
+	r->tenant = session_tenant(s);
+	if (request_count(r, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	sandbox_read(session_row(s), &g->sandbox);
+	r->lets_sleep = !g->sandbox.auto_resume;
+	/* Whoever may not in must not wake it either, nor be why it does not go to sleep. */
+	if (may_enter(r, g, session_row(s)) &&
+	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->woken) : traffic_allowed(r, g)))
+		request_use(r, enter);
+}

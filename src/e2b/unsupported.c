@@ -1,0 +1,48 @@
+/* unsupported.c - what E2B has and Cordon does not have yet. Each is answered at once, in words
+ * that their clients show; each is the place where it will be built. */
+#include <stdio.h>
+
+#include "e2b_private.h"
+#include "reply.h"
+
+static void missing(struct request *r, const char *what)
+{
+	char text[160];
+
+	(void)snprintf(text, sizeof(text), "%s: not supported by this Cordon server", what);
+	reply_code(r, 501, "unsupported", text);
+}
+
+void unsupported_builds(struct request *r)
+{
+	missing(r, "building, tagging, publishing and deleting templates");
+}
+
+void unsupported_snapshots(struct request *r)
+{
+	missing(r, "snapshots");
+}
+
+void unsupported_fork(struct request *r)
+{
+	missing(r, "forking a sandbox");
+}
+
+void unsupported_volumes(struct request *r)
+{
+	missing(r, "volumes");
+}
+
+void unsupported_teams(struct request *r)
+{
+	missing(r, "teams, API keys and access tokens of E2B (Cordon's own are at /v1/keys)");
+}
+
+/* The one part of the contract whose code is a text. */
+void unsupported_content(struct request *r)
+{
+	static const char text[] =
+		"{\"code\":\"501\",\"message\":\"volumes: not supported by this Cordon server\"}";
+
+	exchange_reply(r->x, 501, "application/json", text, sizeof(text) - 1);
+}

@@ -1,0 +1,146 @@
+#include "access_record.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "control_channel.h"
+#include "clock.h"
+#include "json.h"
+#include "masked_text.h"
+#include "secrets.h"
+
+#define SHORT_MAX 1000 /* of a path, in a record that would be too long */
+
+static const char *const kinds[] = { "dns", "connect", "request" };
+static_assert(COUNT(kinds) == ATTEMPT_KINDS, "every kind has a name");
+
+static void write_where(struct json *j, const struct mask *m, const struct access_record *r)
+{
+	char text[IP_TEXT_MAX];
+
+	if (r->name != NULL)
+		masked_text(j, m, "name", r->name);
+	if (r->ip != NULL) {
+		ip_format(r->ip, text);
+		masked_text(j, m, "address", text);
+	}
+	if (r->port != 0)
+		json_uint(j, "port", r->port);
+	if (r->scheme != NULL)
+		json_text(j, "scheme", r->scheme);
+	if (r->tls != NULL)
+		json_text(j, "tls", r->tls);
+}
+
+static void write_request(struct json *j, const struct mask *m, const struct access_record *r)
+{
+	if (r->qtype != NULL)
+		masked_text(j, m, "type", r->qtype);
+	if (r->method != NULL)
+		masked_text(j, m, "method", r->method);
+	if (r->path != NULL)
+		masked_text(j, m, "path", r->path);
+	if (r->query != NULL)
+		masked_text(j, m, "query", r->query);
+	if (r->proxied)
+		json_bool(j, "proxied", true);
+}
+
+static void write_verdict(struct json *j, const struct mask *m, const struct access_record *r)
+{
+	json_text(j, "verdict", r->allowed ? "allow" : "deny");
+	if (r->rule != NULL) {
+		masked_text(j, m, "rule", r->rule->name);
+		json_text(j, "class", policy_class_name(r->rule->class));
+	}
+	if (r->reason != NULL && r->reason[0] != '\0')
+		masked_text(j, m, "reason", r->reason);
+	if (r->secrets != NULL && r->secrets[0] != '\0')
+		masked_text(j, m, "secrets", r->secrets);
+}
+
+static void write_outcome(struct json *j, const struct egress_session *g,
+			  const struct access_record *r)
+{
+	uint64_t now = clock_now_ns();
+
+	if (r->status != 0)
+		json_int(j, "status", r->status);
+	json_uint(j, "bytes_out", r->bytes_out);
+	json_uint(j, "bytes_in", r->bytes_in);
+	if (r->frames_out + r->frames_in > 0) {
+		json_uint(j, "frames_out", r->frames_out);
+		json_uint(j, "frames_in", r->frames_in);
+	}
+	json_uint(j, "us", now > r->start_ns ? (now - r->start_ns) / 1000 : 0);
+	if (r->masked > 0)
+		json_uint(j, "masked", r->masked);
+	if (r->model != NULL)
+		json_raw(j, "model", r->model);
+	if (g->records_lost > 0)
+		json_uint(j, "lost_before", g->records_lost);
+}
+
+/* false: it does not fit. */
+static bool compose(struct json *j, const struct egress_session *g, const struct access_record *r)
+{
+	const struct mask *m = secrets_mask(g->secrets);
+	uint64_t since = clock_now_ns() - r->start_ns;
+
+	json_open(j, NULL, '{');
+	json_uint(j, "time_ms", clock_wall_ms() - since / CLOCK_MS);
+	json_text(j, "kind", kinds[r->kind]);
+	write_where(j, m, r);
+	write_request(j, m, r);
+	write_verdict(j, m, r);
+	write_outcome(j, g, r);
+	json_close(j, '}');
+	return json_ok(j);
+}
+
+/* The beginning of a text, cut after its values are covered: a part of a value is not found. NULL:
+ * there is none. */
+static char *beginning(const struct egress_session *g, const char *text)
+{
+	const struct mask *m = secrets_mask(g->secrets);
+	char *copy = text == NULL ? NULL : strdup(text);
+
+	if (copy == NULL)
+		return NULL;
+	if (m != NULL)
+		(void)mask_text(m, NULL, (uint8_t *)copy, strlen(copy));
+	copy[strnlen(copy, SHORT_MAX)] = '\0';
+	return copy;
+}
+
+/* What a cell asked for may be long; what matters of it is how it begins. */
+static bool compose_short(struct json *j, const struct egress_session *g,
+			  const struct access_record *r)
+{
+	struct access_record brief = *r;
+	OWN_MEM char *path = beginning(g, r->path);
+
+	brief.path = path;
+	brief.query = r->query == NULL ? NULL : "(too long)";
+	brief.model = NULL;
+	return compose(j, g, &brief);
+}
+
+void access_record_send(struct egress_session *g, const struct access_record *r)
+{
+	struct json j;
+	bool whole;
+
+	json_init_heap(&j, r->model != NULL ? EGRESS_PROMPT_MAX : EGRESS_RECORD_MAX);
+	whole = compose(&j, g, r);
+	if (!whole) {
+		json_release(&j);
+		json_init_heap(&j, EGRESS_RECORD_MAX);
+		whole = compose_short(&j, g, r);
+	}
+	if (whole && control_channel_record(g->egress->channel, g, j.text, j.len))
+		g->records_lost = 0;
+	else
+		g->records_lost++;
+	json_release(&j);
+}

@@ -1,0 +1,106 @@
+#include "endpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "synthetic_names.h"
+
+void endpoint_at(struct egress_session *g, const struct ip *ip, uint16_t port, struct endpoint *ret)
+{
+	const char *name;
+
+	*ret = (struct endpoint){ .ip = *ip, .port = port };
+	if (!synthetic_names_is_synthetic(ip))
+		return;
+	name = synthetic_names_is_door(ip) ? NULL : synthetic_names_find(g->names, ip);
+	if (name)
+		memcpy(ret->host, name, strlen(name) + 1);
+	else
+		ret->nowhere = true;
+}
+
+/* Takes ":80" off the end of a host's text; -1 if it is no port. */
+static int take_port(struct http1_span *s, uint16_t default_port, uint16_t *ret)
+{
+	const char *colon = s->n > 0 ? memrchr(s->p, ':', s->n) : NULL;
+	const char *bracket = s->n > 0 ? memrchr(s->p, ']', s->n) : NULL;
+	const char *end = s->p + s->n;
+	unsigned long value = 0;
+
+	*ret = default_port;
+	if (!colon || (bracket && bracket > colon))
+		return default_port > 0 ? 0 : -1;
+	if (end - colon < 2 || end - colon > 6)
+		return -1;
+	for (const char *c = colon + 1; c < end; c++) {
+		if (*c < '0' || *c > '9')
+			return -1;
+		value = value * 10 + (unsigned long)(*c - '0');
+	}
+	if (value == 0 || value > UINT16_MAX)
+		return -1;
+	s->n = (size_t)(colon - s->p);
+	*ret = (uint16_t)value;
+	return 0;
+}
+
+int endpoint_read(struct egress_session *g, struct http1_span authority, uint16_t default_port,
+		  struct endpoint *ret, const char **ret_why)
+{
+	struct http1_span s = authority;
+	uint16_t port;
+	struct ip ip;
+
+	*ret_why = "the host has no port, or one that is none";
+	if (take_port(&s, default_port, &port) < 0)
+		return -1;
+	if (s.n > 2 && s.p[0] == '[' && s.p[s.n - 1] == ']') {
+		s = (struct http1_span){ s.p + 1, s.n - 2 };
+		*ret_why = "the host is not an address";
+		if (!memchr(s.p, ':', s.n) || ip_read(s.p, s.n, &ip) < 0)
+			return -1;
+		endpoint_at(g, &ip, port, ret);
+		return 0;
+	}
+	if (s.n > 0 && ip_read(s.p, s.n, &ip) == 0 && ip_is_v4(&ip)) {
+		endpoint_at(g, &ip, port, ret);
+		return 0;
+	}
+	*ret = (struct endpoint){ .port = port, .by_name = true };
+	*ret_why = "the host is neither a name nor an address in its usual form";
+	return host_normal(s.p, s.n, ret->host);
+}
+
+struct policy_target endpoint_target(const struct endpoint *a)
+{
+	return (struct policy_target){ .host = a->host[0] ? a->host : NULL,
+				       .ip = a->ip,
+				       .port = a->port };
+}
+
+void endpoint_name(const struct endpoint *a, char ret[HOST_MAX])
+{
+	if (a->host[0])
+		memcpy(ret, a->host, strlen(a->host) + 1);
+	else
+		ip_format(&a->ip, ret);
+}
+
+void endpoint_host(const struct endpoint *a, bool tls, char ret[ENDPOINT_HOST_MAX])
+{
+	char name[HOST_MAX];
+	bool brackets = !a->host[0] && !ip_is_v4(&a->ip);
+
+	endpoint_name(a, name);
+	if (a->port == (tls ? 443 : 80))
+		(void)snprintf(ret, ENDPOINT_HOST_MAX, brackets ? "[%s]" : "%s", name);
+	else
+		(void)snprintf(ret, ENDPOINT_HOST_MAX, brackets ? "[%s]:%u" : "%s:%u", name,
+			       a->port);
+}
+
+bool endpoint_same(const struct endpoint *a, const struct endpoint *b)
+{
+	return a->port == b->port && strcmp(a->host, b->host) == 0 &&
+	       (a->host[0] || ip_same(&a->ip, &b->ip));
+}

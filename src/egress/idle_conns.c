@@ -1,0 +1,173 @@
+/* idle_conns.c - theory of operation
+ *
+ * A list, the last used in front. A server may end a connection that waits at any time, and
+ * whatever it sends then belongs to no request: either is an event of its descriptor, and it is
+ * closed. One timer looks for those that have waited for too long. */
+#include "idle_conns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "egress_session.h"
+
+struct idle_conns {
+	struct egress_session *session;
+	struct loop *loop;
+	struct upstream *first, *last;
+	size_t n;
+	struct loop_timer timer;
+};
+
+struct upstream *upstream_new(struct loop *l, const struct upstream_key *key, int fd,
+			      const struct ip *at, struct err *e)
+{
+	struct upstream *up = calloc(1, sizeof(*up));
+
+	if (!up) {
+		fd_close(fd);
+		(void)err_set(e, ERR_SYSTEM, "memory is short");
+		return NULL;
+	}
+	up->key = *key;
+	up->at = *at;
+	if (stream_open(&up->stream, l, fd, e) == 0)
+		return up;
+	free(up);
+	return NULL;
+}
+
+void upstream_free(struct upstream *up)
+{
+	if (!up)
+		return;
+	stream_close(&up->stream, up->stream.out.len > 0);
+	free(up);
+}
+
+static void detach(struct upstream *up)
+{
+	struct idle_conns *u = up->pool;
+
+	*(up->prev ? &up->prev->next : &u->first) = up->next;
+	*(up->next ? &up->next->prev : &u->last) = up->prev;
+	up->prev = up->next = NULL;
+	up->pool = NULL;
+	u->n--;
+	share_give_fds(u->session, 1);
+}
+
+static void drop(struct upstream *up)
+{
+	detach(up);
+	upstream_free(up);
+}
+
+static void on_timer(struct loop_timer *t)
+{
+	struct idle_conns *u = t->arg;
+	uint64_t now = loop_now_ns(u->loop);
+
+	while (u->last && u->last->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS <= now)
+		drop(u->last);
+	if (u->last)
+		loop_timer_set(u->loop, t, u->last->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS);
+}
+
+struct idle_conns *idle_conns_new(struct egress_session *g)
+{
+	struct idle_conns *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->session = g;
+	u->loop = g->egress->loop;
+	u->timer = (struct loop_timer){ .fire = on_timer, .arg = u };
+	return u;
+}
+
+void idle_conns_empty(struct idle_conns *u)
+{
+	while (u->first)
+		drop(u->first);
+	loop_timer_cancel(u->loop, &u->timer);
+}
+
+void idle_conns_free(struct idle_conns *u)
+{
+	if (!u)
+		return;
+	idle_conns_empty(u);
+	free(u);
+}
+
+static bool is_same(const struct upstream_key *a, const struct upstream_key *b)
+{
+	return a->tls == b->tls && a->by_ip == b->by_ip && a->port == b->port &&
+	       (!a->by_ip || ip_same(&a->ip, &b->ip)) && strcmp(a->host, b->host) == 0;
+}
+
+/* Told of by nobody in this turn yet, perhaps: a look costs less than a request that fails. */
+static bool is_alive(struct upstream *up)
+{
+	(void)stream_look(&up->stream, 1);
+	return !up->stream.ended && !up->stream.broken && up->stream.in.len == 0;
+}
+
+struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key *key,
+				 uint64_t young_ns)
+{
+	uint64_t now = loop_now_ns(u->loop);
+	struct upstream *next;
+
+	for (struct upstream *up = u->first; up; up = next) {
+		next = up->next;
+		if (!is_same(&up->key, key))
+			continue;
+		if (young_ns > 0 && up->idle_ns + young_ns < now)
+			return NULL; /* those behind it wait for longer still */
+		if (is_alive(up)) {
+			detach(up);
+			return up;
+		}
+		drop(up);
+	}
+	return NULL;
+}
+
+static void on_event(struct stream *s)
+{
+	struct upstream *up = s->arg;
+
+	/* TLS has messages of its own (tickets); anything else is not for us. */
+	if (is_alive(up))
+		stream_arm(&up->stream, true);
+	else
+		drop(up);
+}
+
+void idle_conns_keep(struct idle_conns *u, struct upstream *up)
+{
+	struct stream *s = &up->stream;
+
+	if (u->n >= IDLE_CONNS_MAX)
+		drop(u->last);
+	if (s->ended || s->broken || s->in.len > 0 || s->out.len > 0 ||
+	    !share_take_fds(u->session, 1)) {
+		upstream_free(up);
+		return;
+	}
+	up->pool = u;
+	up->next = u->first;
+	*(u->first ? &u->first->prev : &u->last) = up;
+	u->first = up;
+	u->n++;
+	up->idle_ns = loop_now_ns(u->loop);
+	if (s->in.size > (size_t)32 * 1024)
+		fifo_release(&s->in);
+	fifo_release(&s->out);
+	stream_tell(s, on_event, up);
+	stream_arm(s, true);
+	if (u->timer.place == 0)
+		loop_timer_set(u->loop, &u->timer, up->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS);
+}

@@ -1,0 +1,355 @@
+/* llm_call.c - theory of operation
+ *
+ * Bodies are read by json_scan.h as they pass and not kept; a table says which member of which
+ * shape means what. A stream of events is taken apart into its "data" lines, each JSON of its own,
+ * read by the same table. The shapes of the two providers have no member in common that means
+ * different things, so one table serves both. */
+#include "llm_call.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "buf.h"
+#include "json_scan.h"
+#include "masked_text.h"
+#include "llm_shape.h"
+
+#define LOOK_MAX (16U << 20) /* of a body, or of one event */
+#define KEEP_MAX (256U << 10)
+#define WORD_MAX 96
+
+struct operation {
+	const char *suffix, *provider, *name;
+};
+
+/* The longer ones first. */
+static const struct operation operations[] = {
+	{ "/chat/completions", "openai", "chat" },
+	{ "/completions", "openai", "completion" },
+	{ "/responses", "openai", "response" },
+	{ "/embeddings", "openai", "embedding" },
+	{ "/v1/messages/count_tokens", "anthropic", "count_tokens" },
+	{ "/v1/messages", "anthropic", "chat" },
+};
+
+/* A text that is read, up to its bound. */
+struct kept {
+	struct buf text;
+	bool cut;
+};
+
+/* Where in a stream of events we are. */
+enum line { FIELD, VALUE_START, DATA, OTHER };
+
+struct llm_call {
+	const struct operation *op;
+	bool prompts;
+	bool reads_json, reads_events; /* of the answer */
+	struct json_scan request, answer;
+	uint64_t asked, answered; /* bytes looked at */
+	char model[WORD_MAX], stop[WORD_MAX];
+	size_t nword;
+	bool streams, stream_known;
+	int64_t tokens[MODEL_SHAPE_CACHED + 1]; /* MODEL_SHAPE_INPUT, MODEL_SHAPE_OUTPUT,
+						   MODEL_SHAPE_CACHED; -1: not said */
+	uint64_t since_ns;			/* of the bytes that are being read */
+	int64_t first_ms;
+	enum llm_shape now; /* what the string that is being read is */
+	struct kept prompt, completion;
+	enum line line;
+	char field[8];
+	size_t nfield;
+};
+
+/* ---- texts */
+
+/* Cuts between two characters. */
+static void keep(struct kept *k, const char *bytes, size_t n)
+{
+	size_t room = KEEP_MAX - k->text.len, take = n < room ? n : room;
+
+	if (k->cut)
+		return;
+	k->cut = take < n;
+	while (take < n && take > 0 && ((unsigned char)bytes[take] & 0xc0) == 0x80)
+		take--;
+	buf_put(&k->text, bytes, take);
+}
+
+static void add_word(struct llm_call *m, char word[WORD_MAX], const char *bytes, size_t n)
+{
+	size_t room = WORD_MAX - 1 - m->nword, take = n < room ? n : room;
+
+	memcpy(word + m->nword, bytes, take);
+	m->nword += take;
+	word[m->nword] = '\0';
+}
+
+static void first_token(struct llm_call *m)
+{
+	if (m->first_ms < 0 && m->reads_events)
+		m->first_ms = (int64_t)(m->since_ns / 1000000);
+}
+
+static void on_text(struct json_scan *s, const char *bytes, size_t n)
+{
+	struct llm_call *m = s->arg;
+
+	switch (m->now) {
+	case MODEL_SHAPE_MODEL:
+		add_word(m, m->model, bytes, n);
+		return;
+	case MODEL_SHAPE_STOP:
+		add_word(m, m->stop, bytes, n);
+		return;
+	case MODEL_SHAPE_ROLE:
+	case MODEL_SHAPE_PROMPT:
+		keep(&m->prompt, bytes, n);
+		return;
+	case MODEL_SHAPE_COMPLETION:
+		first_token(m);
+		if (m->prompts)
+			keep(&m->completion, bytes, n);
+		return;
+	case MODEL_SHAPE_TOKEN:
+		first_token(m);
+		return;
+	case MODEL_SHAPE_NOTHING:
+	case MODEL_SHAPE_STREAM:
+	case MODEL_SHAPE_INPUT:
+	case MODEL_SHAPE_OUTPUT:
+	case MODEL_SHAPE_CACHED:
+		return;
+	}
+}
+
+static bool begin_text(struct llm_call *m, enum llm_shape what)
+{
+	m->now = what;
+	m->nword = 0;
+	if (what == MODEL_SHAPE_PROMPT || what == MODEL_SHAPE_ROLE)
+		return m->prompts;
+	return what == MODEL_SHAPE_MODEL || what == MODEL_SHAPE_STOP ||
+	       what == MODEL_SHAPE_COMPLETION || what == MODEL_SHAPE_TOKEN;
+}
+
+/* ---- the request */
+
+static bool on_request_begin(struct json_scan *s)
+{
+	return begin_text(s->arg, llm_shape_request(s));
+}
+
+static void on_request_end(struct json_scan *s)
+{
+	struct llm_call *m = s->arg;
+
+	if (m->prompts && m->now == MODEL_SHAPE_ROLE)
+		keep(&m->prompt, ": ", 2);
+	else if (m->prompts && m->now == MODEL_SHAPE_PROMPT)
+		keep(&m->prompt, "\n", 1);
+}
+
+static void on_request_scalar(struct json_scan *s, const char *word)
+{
+	struct llm_call *m = s->arg;
+
+	if (llm_shape_request(s) == MODEL_SHAPE_STREAM) {
+		m->streams = strcmp(word, "true") == 0;
+		m->stream_known = true;
+	}
+}
+
+static const struct json_scan_calls request_calls = { .begin = on_request_begin,
+						      .text = on_text,
+						      .end = on_request_end,
+						      .scalar = on_request_scalar };
+
+/* ---- the answer */
+
+static bool on_answer_begin(struct json_scan *s)
+{
+	return begin_text(s->arg, llm_shape_answer(s));
+}
+
+static void on_answer_scalar(struct json_scan *s, const char *word)
+{
+	struct llm_call *m = s->arg;
+	enum llm_shape what = llm_shape_answer(s);
+	int64_t n = 0;
+
+	if (what != MODEL_SHAPE_INPUT && what != MODEL_SHAPE_OUTPUT && what != MODEL_SHAPE_CACHED)
+		return;
+	if (strspn(word, "0123456789") != strlen(word) || strlen(word) > 15)
+		return; /* null, or no count */
+	for (const char *p = word; *p != '\0'; p++)
+		n = n * 10 + (*p - '0');
+	m->tokens[what] = n;
+}
+
+static const struct json_scan_calls answer_calls = { .begin = on_answer_begin,
+						     .text = on_text,
+						     .scalar = on_answer_scalar };
+
+static void look(struct json_scan *s, uint64_t *looked, const uint8_t *data, size_t n)
+{
+	uint64_t room = LOOK_MAX > *looked ? LOOK_MAX - *looked : 0;
+
+	*looked += n;
+	json_scan_feed(s, data, n < room ? n : (size_t)room);
+}
+
+static void end_line(struct llm_call *m)
+{
+	if (m->line == FIELD && m->nfield == 0) { /* an empty one ends the event */
+		json_scan_init(&m->answer, &answer_calls, m);
+		m->answered = 0;
+	} else if (m->line == DATA) {
+		look(&m->answer, &m->answered, (const uint8_t *)"\n", 1);
+	}
+	m->line = FIELD;
+	m->nfield = 0;
+}
+
+static void in_field(struct llm_call *m, char c)
+{
+	if (c == ':') {
+		m->line = m->nfield == 4 && memcmp(m->field, "data", 4) == 0 ? VALUE_START : OTHER;
+		return;
+	}
+	if (m->nfield == sizeof(m->field))
+		m->line = OTHER;
+	else
+		m->field[m->nfield++] = c;
+}
+
+static void read_events(struct llm_call *m, const uint8_t *data, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		const uint8_t *end;
+		size_t run;
+
+		if (data[i] == '\n') {
+			end_line(m);
+			i++;
+			continue;
+		}
+		if (m->line == FIELD) {
+			if (data[i] != '\r')
+				in_field(m, (char)data[i]);
+			i++;
+			continue;
+		}
+		if (m->line == VALUE_START) {
+			m->line = DATA;
+			if (data[i] == ' ') {
+				i++;
+				continue;
+			}
+		}
+		end = memchr(data + i, '\n', n - i);
+		run = end == NULL ? n - i : (size_t)(end - (data + i));
+		if (m->line == DATA)
+			look(&m->answer, &m->answered, data + i, run);
+		i += run;
+	}
+}
+
+/* ---- outside */
+
+struct llm_call *llm_call_new(const char *path, bool prompts)
+{
+	size_t len = strlen(path);
+	struct llm_call *m;
+
+	for (size_t i = 0; i < COUNT(operations); i++) {
+		size_t n = strlen(operations[i].suffix);
+
+		if (len < n || strcmp(path + len - n, operations[i].suffix) != 0)
+			continue;
+		m = calloc(1, sizeof(*m));
+		if (m == NULL)
+			return NULL;
+		m->op = &operations[i];
+		m->prompts = prompts;
+		m->first_ms = m->tokens[MODEL_SHAPE_INPUT] = m->tokens[MODEL_SHAPE_OUTPUT] =
+			m->tokens[MODEL_SHAPE_CACHED] = -1;
+		buf_init(&m->prompt.text, KEEP_MAX);
+		buf_init(&m->completion.text, KEEP_MAX);
+		json_scan_init(&m->request, &request_calls, m);
+		json_scan_init(&m->answer, &answer_calls, m);
+		return m;
+	}
+	return NULL;
+}
+
+void llm_call_free(struct llm_call *m)
+{
+	if (m == NULL)
+		return;
+	buf_release(&m->prompt.text);
+	buf_release(&m->completion.text);
+	free(m);
+}
+
+size_t llm_call_memory(const struct llm_call *m)
+{
+	return m == NULL ? 0 : sizeof(*m) + m->prompt.text.size + m->completion.text.size;
+}
+
+void llm_call_request(struct llm_call *m, const uint8_t *data, size_t len)
+{
+	look(&m->request, &m->asked, data, len);
+}
+
+void llm_call_response(struct llm_call *m, int status, struct http1_span content_type)
+{
+	struct http1_span type = http1_media_type(content_type);
+
+	(void)status; /* an error's body has none of the members */
+	m->reads_events = http1_span_is_nocase(type, "text/event-stream");
+	m->reads_json = http1_span_is_nocase(type, "application/json");
+}
+
+void llm_call_answer(struct llm_call *m, const uint8_t *data, size_t len, uint64_t since_ns)
+{
+	m->since_ns = since_ns;
+	if (m->reads_events)
+		read_events(m, data, len);
+	else if (m->reads_json)
+		look(&m->answer, &m->answered, data, len);
+}
+
+static void write_count(struct json *j, const char *name, int64_t n)
+{
+	if (n < 0)
+		json_none(j, name);
+	else
+		json_int(j, name, n);
+}
+
+static void write_kept(struct json *j, const struct mask *mask, const char *name, const char *cut,
+		       struct kept *k)
+{
+	masked_text_bytes(j, mask, name, buf_text(&k->text), k->text.len);
+	if (k->cut)
+		json_bool(j, cut, true);
+}
+
+void llm_call_write(struct llm_call *m, const struct mask *mask, struct json *j)
+{
+	json_text(j, "provider", m->op->provider);
+	json_text(j, "operation", m->op->name);
+	masked_text(j, mask, "model", m->model[0] == '\0' ? NULL : m->model);
+	json_bool(j, "stream", m->stream_known ? m->streams : m->reads_events);
+	write_count(j, "input_tokens", m->tokens[MODEL_SHAPE_INPUT]);
+	write_count(j, "output_tokens", m->tokens[MODEL_SHAPE_OUTPUT]);
+	write_count(j, "cached_tokens", m->tokens[MODEL_SHAPE_CACHED]);
+	write_count(j, "first_token_ms", m->first_ms);
+	masked_text(j, mask, "stop", m->stop[0] == '\0' ? NULL : m->stop);
+	if (m->prompts) {
+		write_kept(j, mask, "prompt", "prompt_cut", &m->prompt);
+		write_kept(j, mask, "completion", "completion_cut", &m->completion);
+	}
+}

@@ -1,0 +1,402 @@
+/* splice_relay.c - theory of operation
+ *
+ * Two halves, one for each direction. A half reads only when nothing of its own waits to be
+ * written: that is the back-pressure. It begins by copying through a small buffer. A read that
+ * fills the buffer makes it change to splice(2), a meagre splice changes it back; so a chatty
+ * protocol costs no pipe, and a download no copy. A pipe is borrowed from a small stock as long as
+ * something is in it, so only directions whose reader is slow hold descriptors.
+ *
+ * A socket nothing is wanted of is not in the loop at all: epoll reports a hang-up whether asked to
+ * or not, and there may be nothing to do about it before the other side reads.
+ *
+ * An end that is no clean one is passed on as a reset, so that neither side takes half of a stream
+ * for the whole. */
+#include "splice_relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+
+#define COPY_MAX 16384
+#define PIPE_SIZE (256 << 10)
+#define SPLICE_WORTH 4096   /* less at once, and copying is as good */
+#define TURN_MAX (1U << 20) /* then it is the others' turn */
+#define STOCK_MAX 16
+
+enum { CELL, SERVER, SIDES };
+
+/* From the side of its index to the other one. */
+struct half {
+	uint8_t *rest; /* owned; read and not yet written */
+	size_t rest_at, rest_n;
+	int pipe[2]; /* -1: none; else there is something in it: */
+	size_t held;
+	bool bulk, ended, shut;
+	uint64_t moved; /* in this turn */
+};
+
+struct splice_relay {
+	struct loop *loop;
+	struct splice_relay_options o;
+	struct half halves[SIDES];
+	int socks[SIDES];
+	struct loop_fd on[SIDES];
+	struct loop_timer idle;
+	uint64_t moved_at_ns;
+	const char *why;
+};
+
+/* ---- pipes */
+
+/* One thread: no lock. Empty ones only. */
+static int stock[STOCK_MAX][2];
+static size_t nstock;
+
+static bool pipe_take(struct half *h)
+{
+	if (nstock > 0) {
+		nstock--;
+		memcpy(h->pipe, stock[nstock], sizeof(h->pipe));
+		return true;
+	}
+	if (pipe2(h->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+		h->pipe[0] = h->pipe[1] = -1;
+		return false;
+	}
+	(void)fcntl(h->pipe[1], F_SETPIPE_SZ, PIPE_SIZE); /* smaller is slower, no more */
+	return true;
+}
+
+static void pipe_give(struct half *h)
+{
+	if (h->pipe[0] < 0)
+		return;
+	if (h->held == 0 && nstock < STOCK_MAX) {
+		memcpy(stock[nstock++], h->pipe, sizeof(h->pipe));
+	} else {
+		fd_close(h->pipe[0]);
+		fd_close(h->pipe[1]);
+	}
+	h->pipe[0] = h->pipe[1] = -1;
+	h->held = 0;
+}
+
+/* ---- one direction */
+
+enum step { STEP_ON, STEP_WAIT, STEP_FAILED };
+
+static enum step broke(struct splice_relay *p, int side)
+{
+	p->why = side == CELL ? "the cell's connection broke" : "the server's connection broke";
+	return STEP_FAILED;
+}
+
+static bool is_waiting(const struct half *h)
+{
+	return h->rest_n > 0 || h->held > 0;
+}
+
+static enum step keep(struct splice_relay *p, struct half *h, const uint8_t *data, size_t n)
+{
+	h->rest = malloc(n);
+	if (!h->rest) {
+		p->why = "no memory";
+		return STEP_FAILED;
+	}
+	memcpy(h->rest, data, n);
+	h->rest_at = 0;
+	h->rest_n = n;
+	return STEP_WAIT;
+}
+
+/* At most n bytes, of what may go this way. 0: it is told why it is cut then. */
+static size_t allowed(struct splice_relay *p, int side, size_t n, const char **ret_why)
+{
+	uint64_t left = p->o.left(p->o.arg, side == CELL, ret_why);
+
+	return left < n ? (size_t)left : n;
+}
+
+static enum step spent(struct splice_relay *p, const char *why)
+{
+	p->why = why;
+	return STEP_FAILED;
+}
+
+static void count(struct splice_relay *p, int side, size_t n)
+{
+	p->halves[side].moved += n;
+	if (n > 0)
+		p->o.moved(p->o.arg, side == CELL, n);
+}
+
+/* Returns what was written, 0 if it must wait, -1. */
+static ssize_t put(struct splice_relay *p, int side, const uint8_t *data, size_t n)
+{
+	ssize_t sent = send(p->socks[!side], data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (sent > 0)
+		count(p, side, (size_t)sent);
+	return sent;
+}
+
+static enum step write_rest(struct splice_relay *p, int side)
+{
+	struct half *h = &p->halves[side];
+	const char *why = NULL;
+	size_t most = allowed(p, side, h->rest_n, &why);
+	ssize_t n;
+
+	if (most == 0)
+		return spent(p, why);
+	n = put(p, side, h->rest + h->rest_at, most);
+	if (n < 0)
+		return broke(p, !side);
+	h->rest_at += (size_t)n;
+	h->rest_n -= (size_t)n;
+	if (h->rest_n > 0) /* the next look says whether there is no room, or it may go no more */
+		return (size_t)n == most ? STEP_ON : STEP_WAIT;
+	free(h->rest);
+	h->rest = NULL;
+	return STEP_ON;
+}
+
+static enum step write_pipe(struct splice_relay *p, int side)
+{
+	struct half *h = &p->halves[side];
+
+	while (h->held > 0) {
+		const char *why = NULL;
+		size_t most = allowed(p, side, h->held, &why);
+		ssize_t n;
+
+		if (most == 0)
+			return spent(p, why);
+		n = splice(h->pipe[0], NULL, p->socks[!side], NULL, most,
+			   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return STEP_WAIT;
+		if (n <= 0)
+			return broke(p, !side);
+		h->held -= (size_t)n;
+		count(p, side, (size_t)n);
+	}
+	pipe_give(h);
+	return STEP_ON;
+}
+
+static enum step end_half(struct splice_relay *p, int side)
+{
+	struct half *h = &p->halves[side];
+
+	if (!h->shut && shutdown(p->socks[!side], SHUT_WR) < 0 && errno != ENOTCONN)
+		return broke(p, !side);
+	h->shut = true;
+	return STEP_WAIT;
+}
+
+/* Where nothing may go any more, one byte is read to see whether there is one, or it is the end. */
+static enum step copy(struct splice_relay *p, int side, size_t most, const char *why)
+{
+	struct half *h = &p->halves[side];
+	static uint8_t buf[COPY_MAX]; /* never of two at a time */
+	size_t want = most == 0 ? 1 : most < sizeof(buf) ? most : sizeof(buf);
+	ssize_t n = recv(p->socks[side], buf, want, MSG_DONTWAIT), sent;
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? STEP_WAIT : broke(p, side);
+	if (n == 0) {
+		h->ended = true;
+		return STEP_ON;
+	}
+	if (most == 0)
+		return spent(p, why);
+	h->bulk = n == sizeof(buf);
+	sent = put(p, side, buf, (size_t)n);
+	if (sent < 0)
+		return broke(p, !side);
+	if (sent < n)
+		return keep(p, h, buf + sent, (size_t)(n - sent));
+	/* a short read: most likely that was all */
+	return (size_t)n == want ? STEP_ON : STEP_WAIT;
+}
+
+static enum step move(struct splice_relay *p, int side)
+{
+	struct half *h = &p->halves[side];
+	const char *why = NULL;
+	size_t most = allowed(p, side, PIPE_SIZE, &why);
+	ssize_t n;
+
+	if (!h->bulk || most < SPLICE_WORTH || !pipe_take(h))
+		return copy(p, side, most, why);
+	n = splice(p->socks[side], NULL, h->pipe[1], NULL, most, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+	if (n <= 0) {
+		int failure = errno;
+
+		pipe_give(h);
+		if (n == 0)
+			h->ended = true;
+		else if (failure == EAGAIN || failure == EINTR)
+			return STEP_WAIT;
+		return n == 0 ? STEP_ON : broke(p, side);
+	}
+	h->bulk = n >= SPLICE_WORTH;
+	h->held = (size_t)n;
+	return write_pipe(p, side);
+}
+
+static enum step step(struct splice_relay *p, int side)
+{
+	struct half *h = &p->halves[side];
+
+	if (h->rest_n > 0)
+		return write_rest(p, side);
+	if (h->held > 0)
+		return write_pipe(p, side);
+	return h->ended ? end_half(p, side) : move(p, side);
+}
+
+/* ---- both */
+
+static void close_all(struct splice_relay *p, bool cut)
+{
+	const struct linger reset = { .l_onoff = 1 };
+
+	loop_timer_cancel(p->loop, &p->idle);
+	for (int side = 0; side < SIDES; side++) {
+		struct half *h = &p->halves[side];
+
+		loop_remove(p->loop, &p->on[side]);
+		if (cut && p->socks[side] >= 0)
+			(void)setsockopt(p->socks[side], SOL_SOCKET, SO_LINGER, &reset,
+					 sizeof(reset));
+		if (p->socks[side] >= 0)
+			fd_close(p->socks[side]);
+		p->socks[side] = -1;
+		free(h->rest);
+		h->rest = NULL;
+		h->rest_n = 0;
+		pipe_give(h);
+	}
+}
+
+/* p may be gone afterwards. */
+static void finish(struct splice_relay *p, const char *why)
+{
+	close_all(p, why != NULL);
+	p->o.over(p->o.arg, why);
+}
+
+/* Registered exactly for what it is waited for. */
+static int watch(struct splice_relay *p, int side, struct err *e)
+{
+	const struct half *from = &p->halves[side], *to = &p->halves[!side];
+	uint32_t events = (!is_waiting(from) && !from->ended ? (uint32_t)EPOLLIN : 0) |
+			  (is_waiting(to) ? (uint32_t)EPOLLOUT : 0);
+	struct loop_fd *on = &p->on[side];
+
+	if (events == 0)
+		loop_remove(p->loop, on);
+	else if (on->fd < 0)
+		return loop_add(p->loop, on, p->socks[side], events, e);
+	else if (on->events != events)
+		loop_modify(p->loop, on, events);
+	return 0;
+}
+
+/* Moves what it can of one direction, as far as its turn goes: epoll tells of the rest again. */
+static enum step move_all(struct splice_relay *p, int side)
+{
+	struct half *h = &p->halves[side];
+	enum step result = STEP_ON;
+
+	h->moved = 0;
+	while (result == STEP_ON && h->moved < TURN_MAX &&
+	       (p->o.turn == NULL || p->o.turn(p->o.arg) > 0))
+		result = step(p, side);
+	if (h->moved > 0)
+		p->moved_at_ns = loop_now_ns(p->loop);
+	return result;
+}
+
+static void on_ready(struct loop_fd *fd, uint32_t events)
+{
+	struct splice_relay *p = fd->arg;
+	int at = fd == &p->on[SERVER] ? SERVER : CELL;
+	uint32_t concerns[SIDES] = { EPOLLIN, EPOLLIN };
+	enum step result = STEP_ON;
+	struct err e;
+
+	concerns[!at] = EPOLLOUT;
+	for (int side = 0; side < SIDES && result != STEP_FAILED; side++) {
+		if ((events & (concerns[side] | EPOLLERR | EPOLLHUP)) != 0)
+			result = move_all(p, side);
+	}
+	if (result == STEP_FAILED)
+		finish(p, p->why);
+	else if (p->halves[CELL].shut && p->halves[SERVER].shut)
+		finish(p, NULL);
+	else if (watch(p, CELL, &e) < 0 || watch(p, SERVER, &e) < 0)
+		finish(p, "no room to wait for it");
+}
+
+static void on_idle(struct loop_timer *t)
+{
+	struct splice_relay *p = t->arg;
+	uint64_t at = p->moved_at_ns + p->o.idle_ms * CLOCK_MS;
+
+	if (at > loop_now_ns(p->loop))
+		loop_timer_set(p->loop, t, at);
+	else
+		finish(p, "nothing moved for too long");
+}
+
+struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_options *o,
+				      struct err *e)
+{
+	struct splice_relay *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		(void)err_set(e, ERR_LIMIT, "no memory for a connection");
+		fd_close(o->cell);
+		fd_close(o->server);
+		return NULL;
+	}
+	p->loop = l;
+	p->o = *o;
+	p->socks[CELL] = o->cell;
+	p->socks[SERVER] = o->server;
+	p->moved_at_ns = loop_now_ns(l);
+	for (int side = 0; side < SIDES; side++) {
+		p->halves[side].pipe[0] = p->halves[side].pipe[1] = -1;
+		p->on[side] = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = p };
+	}
+	p->idle = (struct loop_timer){ .fire = on_idle, .arg = p };
+	if (o->first_n > 0 && keep(p, &p->halves[CELL], o->first, o->first_n) == STEP_FAILED) {
+		(void)err_set(e, ERR_LIMIT, "no memory for a connection");
+		splice_relay_free(p);
+		return NULL;
+	}
+	if (watch(p, CELL, e) < 0 || watch(p, SERVER, e) < 0) {
+		splice_relay_free(p);
+		return NULL;
+	}
+	loop_timer_set(l, &p->idle, p->moved_at_ns + o->idle_ms * CLOCK_MS);
+	return p;
+}
+
+void splice_relay_free(struct splice_relay *p)
+{
+	if (!p)
+		return;
+	close_all(p, true);
+	free(p);
+}

@@ -1,0 +1,29 @@
+#include "disk_usage.h"
+
+#include <sys/statfs.h>
+
+/* A directory of the store in every profile. */
+#define PLACE "/dev/shm"
+
+struct disk_usage_samples disk_samples;
+
+void disk_usage_sample(void)
+{
+	struct statfs fs;
+
+	if (statfs(PLACE, &fs) < 0)
+		return;
+	disk_samples.full += fs.f_bfree == 0;
+	disk_samples.inodes_full += fs.f_ffree == 0;
+}
+
+void disk_usage_stat(struct agent_event *v)
+{
+	struct statfs fs;
+
+	if (statfs(PLACE, &fs) < 0)
+		return;
+	v->disk_bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+	v->disk_limit_bytes = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+	v->inodes = (uint64_t)(fs.f_files - fs.f_ffree);
+}

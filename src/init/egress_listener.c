@@ -1,0 +1,105 @@
+/* egress_listener.c - theory of operation
+ *
+ * The keeper's rules lead every TCP connection that is not to loopback to whoever listens at port 1
+ * on a socket with IP_TRANSPARENT. Only the keeper could set that, and it left the socket here, not
+ * bound: while nobody listens, the rules find nobody and the kernel refuses each connection by
+ * itself. Names are asked for over UDP, of any address since all are local, at port 53; that needs
+ * no rule, and a program of the cell that binds 127.0.0.1:53 still gets its own.
+ *
+ * Both stay here once they are made: whoever reads them may die, and the next one gets the same. */
+#include "egress_listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "io.h"
+#include "keeper_msg.h"
+
+#define TCP_PORT 1 /* as tools/gen-door says */
+#define DNS_PORT 53
+#define BACKLOG 1024
+
+static int fds[EGRESS_LISTENER_FDS] = { -1, -1 };
+
+static int set(int fd, int level, int option)
+{
+	return setsockopt(fd, level, option, &(int){ 1 }, sizeof(int));
+}
+
+/* To every address of both families, or of the one there is. */
+static int bind_any(int fd, int family, uint16_t port)
+{
+	const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	/* So that programs may have the port, too, at an address of their own. */
+	if (set(fd, SOL_SOCKET, SO_REUSEADDR) < 0)
+		return -1;
+	if (family == AF_INET)
+		return bind(fd, (const struct sockaddr *)&v4, sizeof(v4));
+	if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) < 0)
+		return -1;
+	return bind(fd, (const struct sockaddr *)&v6, sizeof(v6));
+}
+
+static int family_of(int fd)
+{
+	int family = -1;
+	socklen_t len = sizeof(family);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) < 0 ? -1 : family;
+}
+
+/* A socket that is bound stays so, and a second try of the order finds it that way. */
+static bool is_bound(int fd)
+{
+	struct sockaddr_in6 at = { 0 };
+	socklen_t len = sizeof(at);
+
+	return getsockname(fd, (struct sockaddr *)&at, &len) == 0 && at.sin6_port != 0;
+}
+
+static int listen_tcp(int fd, int family)
+{
+	if (!is_bound(fd) && bind_any(fd, family, TCP_PORT) < 0)
+		return -1;
+	if (fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+		return -1;
+	return listen(fd, BACKLOG);
+}
+
+static int make_udp(int family, int *ret_fd)
+{
+	OWN_FD fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	/* Who answers must know which address was asked, and answer from it; an IPv6 one is not the
+	 * cell's own for having a route. */
+	if (fd < 0 || bind_any(fd, family, DNS_PORT) < 0 || set(fd, SOL_IP, IP_PKTINFO) < 0 ||
+	    set(fd, SOL_IP, IP_FREEBIND) < 0 ||
+	    (family == AF_INET6 && set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO) < 0))
+		return -1;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+int egress_listener_open(const int **ret_fds)
+{
+	int family;
+
+	if (fds[0] < 0) {
+		family = family_of(KEEPER_INIT_DOOR_FD);
+		if (family < 0)
+			return EOPNOTSUPP;
+		if (fds[1] < 0 && make_udp(family, &fds[1]) < 0)
+			return errno;
+		if (listen_tcp(KEEPER_INIT_DOOR_FD, family) < 0)
+			return errno;
+		fds[0] = KEEPER_INIT_DOOR_FD;
+	}
+	*ret_fds = fds;
+	return 0;
+}

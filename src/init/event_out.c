@@ -1,0 +1,171 @@
+#include "event_out.h"
+
+#include "channel.h"
+#include "io.h"
+#include "programs.h"
+
+static bool ready, synced, all_dead;
+static enum agent_type answer; /* 0: none */
+static int answer_fd = -1;     /* goes with it */
+static const int *kept_fds;    /* go with it, and are somebody else's */
+static size_t kept_n;
+static struct agent_event answer_event, all_dead_event;
+
+void event_out_begin(bool greet)
+{
+	ready = true;
+	synced = greet;
+	all_dead = false; /* who asked for it is gone */
+	answer = 0;
+	io_close_all(&answer_fd, 1);
+}
+
+void event_out_answer(enum agent_type type, const struct agent_event *v)
+{
+	io_close_all(&answer_fd, 1); /* of one that nobody was there to hear */
+	kept_n = 0;
+	answer = type;
+	answer_event = *v;
+}
+
+void event_out_answer_fd(enum agent_type type, const struct agent_event *v, int fd)
+{
+	event_out_answer(type, v);
+	answer_fd = fd;
+}
+
+void event_out_answer_kept(enum agent_type type, const struct agent_event *v, const int *fds,
+			   size_t n)
+{
+	event_out_answer(type, v);
+	kept_fds = fds;
+	kept_n = n;
+}
+
+void event_out_all_dead(const struct agent_event *v)
+{
+	all_dead = true;
+	all_dead_event = *v;
+}
+
+/* What it is, its mark, and the descriptors it has. */
+static size_t describe(const struct program *p, struct agent_event *v, int fds[3])
+{
+	size_t n = 0;
+
+	v->mark = p->mark;
+	v->flags |= (p->held ? (uint32_t)AGENT_IS_HELD : 0) | (p->tty ? (uint32_t)AGENT_IS_TTY : 0);
+	if (p->stdio[0] >= 0 && (p->held || !p->tty))
+		v->flags |= AGENT_HAS_STDIN;
+	if ((v->flags & AGENT_IS_STARTING) != 0)
+		return 0;
+	for (size_t i = 0; i < 3; i++)
+		if (p->stdio[i] >= 0)
+			fds[n++] = p->stdio[i];
+	return n;
+}
+
+static bool say_held(const struct program *p)
+{
+	struct agent_event v = { .handle = p->handle, .pid = (uint32_t)p->pid };
+	int fds[3];
+	size_t n;
+
+	if (p->exited) {
+		v = p->end;
+		v.flags = AGENT_HAS_EXITED;
+	} else if (p->error_fd >= 0) {
+		v.flags = AGENT_IS_STARTING;
+	}
+	n = describe(p, &v, fds);
+	return channel_say(AGENT_HELD, &v, fds, n);
+}
+
+static bool say_started(struct program *p)
+{
+	struct agent_event v = { .handle = p->handle, .pid = (uint32_t)p->pid };
+	int fds[3];
+	size_t n = describe(p, &v, fds);
+
+	if (!channel_say(AGENT_STARTED, &v, fds, n))
+		return false;
+	if (!p->held)
+		io_close_all(p->stdio, 3);
+	return true;
+}
+
+static bool say_tree_dead(const struct program *p)
+{
+	const struct agent_event v = { .handle = p->handle, .flags = p->tree_flags };
+
+	return channel_say(AGENT_TREE_DEAD, &v, NULL, 0);
+}
+
+static bool say(struct program *p, unsigned what)
+{
+	switch (what) {
+	case PROGRAM_TELL_HELD:
+		return say_held(p);
+	case PROGRAM_TELL_STARTED:
+		return say_started(p);
+	case PROGRAM_TELL_FAILED:
+		return channel_say(AGENT_FAILED, &p->end, NULL, 0);
+	case PROGRAM_TELL_EXITED:
+		return channel_say(AGENT_EXITED, &p->end, NULL, 0);
+	default:
+		return say_tree_dead(p);
+	}
+}
+
+/* In the order of the flags' values: STARTED comes before EXITED, and TREE_DEAD is the last. */
+static bool tell_program(struct program *p)
+{
+	for (unsigned what = 1; p->tell != 0; what <<= 1) {
+		if ((p->tell & what) == 0)
+			continue;
+		if (!say(p, what))
+			return false;
+		p->tell &= ~what;
+	}
+	if (p->exited && !p->held && !p->tell_tree)
+		programs_forget(p);
+	return true;
+}
+
+static bool once(bool *owed, enum agent_type type, const struct agent_event *v)
+{
+	if (*owed && !channel_say(type, v, NULL, 0))
+		return false;
+	*owed = false;
+	return true;
+}
+
+static bool tell_the_answer(void)
+{
+	const int *fds = kept_n > 0 ? kept_fds : &answer_fd;
+	size_t n = kept_n > 0 ? kept_n : answer_fd >= 0;
+
+	if (answer != 0 && !channel_say(answer, &answer_event, fds, n))
+		return false;
+	answer = 0;
+	io_close_all(&answer_fd, 1);
+	return true;
+}
+
+static bool tell_owed(void)
+{
+	if (!once(&ready, AGENT_READY, &(struct agent_event){ .pid = AGENT_VERSION }))
+		return false;
+	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
+		if (p->tell != 0 && !tell_program(p))
+			return false;
+	if (!once(&synced, AGENT_SYNCED, &(struct agent_event){ 0 }) || !tell_the_answer())
+		return false;
+	return once(&all_dead, AGENT_ALL_DEAD, &all_dead_event);
+}
+
+bool event_out_all(void)
+{
+	/* The connection may end while we speak; then what is owed is for the next one. */
+	return tell_owed() || channel_is_mute();
+}

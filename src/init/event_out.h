@@ -1,0 +1,26 @@
+/* event_out.h - what PID 1 owes the outside, and the order in which it says it. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "agent_msg.h"
+
+/* A connection has begun. greet: it is not the first, and is told what is held. */
+void event_out_begin(bool greet);
+
+/* The one answer to the request at hand. Requests are looked at only when nothing is owed, so there
+ * is never a second. */
+void event_out_answer(enum agent_type type, const struct agent_event *v);
+
+/* The answer with a descriptor, which is taken. */
+void event_out_answer_fd(enum agent_type type, const struct agent_event *v, int fd);
+
+/* The answer with n descriptors that stay where they are: they must outlive the connection. */
+void event_out_answer_kept(enum agent_type type, const struct agent_event *v, const int *fds,
+			   size_t n);
+
+void event_out_all_dead(const struct agent_event *v);
+
+/* Says all that is owed, as far as it goes. True if nothing is owed any more, or nobody is there.
+ */
+bool event_out_all(void);

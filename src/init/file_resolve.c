@@ -1,0 +1,324 @@
+/* file_resolve.c - theory of operation
+ *
+ * A check of a path's text means nothing: between check and use anybody in the cell may put a link
+ * in the way. So the way is walked first, which gives a descriptor; then the kernel is asked where
+ * that is (/proc/self/fd); then one works with the descriptor, and with names in it that are not
+ * followed. A directory that is moved between the question and the use takes its answer along:
+ * whoever can move it out of a tree could write there anyway. */
+#include "file_resolve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "builtin_io.h"
+#include "file_user.h"
+#include "kernel.h"
+
+#define LINKS_MAX 40
+#define HERE (O_PATH | O_CLOEXEC)
+
+static const char *within;  /* borrowed from argv; NULL: anywhere */
+static const char *without; /* the same; NULL: nothing */
+
+/* The chain of directories that were made, below one that was there. */
+static struct {
+	int dir; /* if chain is not "" */
+	char chain[PATH_MAX];
+} made;
+
+static int check_list(const char *option, const char *list, struct err *e)
+{
+	for (const char *p = list;; p += strcspn(p, ":") + 1) {
+		if (*p != '/')
+			return err_set(e, ERR_INVALID, "%s: '%s' is not absolute", option, p);
+		if (p[strcspn(p, ":")] == '\0')
+			return 0;
+	}
+}
+
+int file_resolve_restrict(const char *list, struct err *e)
+{
+	within = list;
+	return check_list("--within", list, e);
+}
+
+int file_resolve_forbid(const char *list, struct err *e)
+{
+	without = list;
+	return check_list("--without", list, e);
+}
+
+/* Is real the path of one in the list, or below it? */
+static bool is_in(const char *list, const char *real)
+{
+	for (const char *p = list;; p++) {
+		size_t n = strcspn(p, ":");
+		const char *next = p + n;
+
+		while (n > 0 && p[n - 1] == '/')
+			n--;
+		if (strncmp(real, p, n) == 0 && real[0] == '/' &&
+		    (real[n] == '/' || (real[n] == '\0' && n > 0)))
+			return true;
+		if (*next == '\0')
+			return false;
+		p = next;
+	}
+}
+
+static bool allowed(const char *real)
+{
+	return (within == NULL || is_in(within, real)) &&
+	       (without == NULL || !is_in(without, real));
+}
+
+static int real_path(int fd, char *ret, struct err *e)
+{
+	char link[32];
+	ssize_t n;
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, ret, FILE_MSG_PATH_MAX);
+	if (n < 0)
+		return builtin_io_fail(e, "where is it", link);
+	if (n >= (ssize_t)FILE_MSG_PATH_MAX)
+		return err_set(e, ERR_LIMIT, "real path of 4096 bytes or more");
+	ret[n] = '\0';
+	return 0;
+}
+
+bool file_resolve_allows(int dir)
+{
+	char real[FILE_MSG_PATH_MAX];
+	struct err e;
+
+	return without == NULL || (real_path(dir, real, &e) == 0 && allowed(real));
+}
+
+static int deny(const char *path, struct err *e)
+{
+	return err_set(e, ERR_DENIED, "outside of the allowed directories: %s", path);
+}
+
+/* May an entry of this directory be touched? A directory that is allowed itself is no such entry
+ * of its parent: the session's own root is not to be removed or replaced. */
+static int check_entries(int dir, const char *path, struct err *e)
+{
+	char real[FILE_MSG_PATH_MAX];
+
+	if (within == NULL)
+		return 0;
+	if (real_path(dir, real, e) < 0)
+		return -1;
+	return allowed(real) ? 0 : deny(path, e);
+}
+
+static int step_into(int dir, const char *name, uint64_t more)
+{
+	return kernel_openat2(dir, name, HERE | O_DIRECTORY | more, RESOLVE_NO_MAGICLINKS);
+}
+
+static void remember_made(int dir, const char *name)
+{
+	size_t n = strlen(made.chain), len = strlen(name);
+
+	if (n == 0)
+		made.dir = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+	if (n + len + 2 > sizeof(made.chain))
+		return; /* by many links; it will stay if the worst comes */
+	if (n > 0)
+		made.chain[n++] = '/';
+	memcpy(made.chain + n, name, len + 1);
+}
+
+static int make_and_enter(int dir, const char *name, const char *path, struct err *e)
+{
+	bool is_new;
+	int fd;
+
+	if (check_entries(dir, path, e) < 0)
+		return -1;
+	is_new = mkdirat(dir, name, 0777) == 0;
+	if (is_new)
+		remember_made(dir, name);
+	else if (errno != EEXIST)
+		return builtin_io_fail(e, "make directory", path);
+	/* Whoever was faster may have put a link there: not followed. */
+	fd = step_into(dir, name, O_NOFOLLOW);
+	if (fd < 0)
+		return builtin_io_fail(e, "enter directory", path);
+	if (is_new && file_user_give(fd) < 0) {
+		(void)builtin_io_fail(e, "change owner", path);
+		fd_close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Walks to a directory part by part, making what is missing. Writes into dirs. */
+static int walk_making(int base, char *dirs, const char *path, struct err *e)
+{
+	OWN_FD at = step_into(base, *dirs == '/' ? "/" : ".", 0);
+
+	if (at < 0)
+		return builtin_io_fail(e, "enter directory", path);
+	while (*dirs != '\0') {
+		size_t n = strcspn(dirs, "/");
+		bool last = dirs[n] == '\0';
+		int next;
+
+		dirs[n] = '\0';
+		if (n > 0) {
+			next = step_into(at, dirs, 0);
+			if (next < 0 && errno != ENOENT)
+				return builtin_io_fail(e, "enter directory", path);
+			if (next < 0)
+				next = make_and_enter(at, dirs, path, e);
+			if (next < 0)
+				return -1;
+			fd_close(at);
+			at = next;
+		}
+		dirs += n + !last;
+	}
+	return TAKE_FD(at);
+}
+
+static int open_parent(int base, char *dirs, unsigned flags, const char *path, struct err *e)
+{
+	int fd;
+
+	if ((flags & FILE_PLACE_PARENTS) != 0)
+		return walk_making(base, dirs, path, e);
+	fd = step_into(base, *dirs == '\0' ? "." : dirs, 0);
+	return fd < 0 ? builtin_io_fail(e, "enter directory", path) : fd;
+}
+
+/* Cuts the last part off; dirs keeps what leads to it, with its slash if it is the root. */
+static int cut_name(char *dirs, char *ret_name, const char *path, struct err *e)
+{
+	size_t n = strlen(dirs), begin;
+
+	while (n > 0 && dirs[n - 1] == '/')
+		dirs[--n] = '\0';
+	for (begin = n; begin > 0 && dirs[begin - 1] != '/';)
+		begin--;
+	if (n == begin || strcmp(dirs + begin, ".") == 0 || strcmp(dirs + begin, "..") == 0)
+		return err_set(e, ERR_INVALID, "names no entry of a directory: '%s'", path);
+	if (n - begin > NAME_MAX)
+		return err_set(e, ERR_LIMIT, "a name of over 255 bytes");
+	memcpy(ret_name, dirs + begin, n - begin + 1);
+	dirs[begin] = '\0';
+	return 0;
+}
+
+int file_resolve_find(const char *path, unsigned flags, struct file_resolve *ret, struct err *e)
+{
+	char dirs[PATH_MAX], target[PATH_MAX];
+	FILE_PLACE p = FILE_RESOLVE_NONE;
+	OWN_FD base = AT_FDCWD;
+	ssize_t n;
+
+	if (strlen(path) >= sizeof(dirs))
+		return err_set(e, ERR_LIMIT, "a path of 4096 bytes or more");
+	memcpy(dirs, path, strlen(path) + 1);
+	for (int links = 0; links < LINKS_MAX; links++) {
+		if (cut_name(dirs, p.name, path, e) < 0)
+			return -1;
+		p.dir = open_parent(base, dirs, flags, path, e);
+		if (p.dir < 0)
+			return -1;
+		n = (flags & FILE_PLACE_FOLLOW) == 0
+			    ? -1
+			    : readlinkat(p.dir, p.name, target, sizeof(target) - 1);
+		if (n < 0) {
+			if (check_entries(p.dir, path, e) < 0)
+				return -1;
+			*ret = p;
+			p.dir = -1;
+			return 0;
+		}
+		target[n] = '\0';
+		memcpy(dirs, target, (size_t)n + 1);
+		own_close_(&base);
+		base = TAKE_FD(p.dir);
+	}
+	errno = ELOOP;
+	return builtin_io_fail(e, "follow link", path);
+}
+
+void file_resolve_release(struct file_resolve *p)
+{
+	own_close_(&p->dir);
+	p->dir = -1;
+}
+
+void file_resolve_unmake(void)
+{
+	if (*made.chain == '\0')
+		return;
+	for (;;) {
+		char *slash = strrchr(made.chain, '/');
+		const char *name = slash == NULL ? made.chain : slash + 1;
+		OWN_FD parent = -1;
+
+		if (slash != NULL)
+			*slash = '\0';
+		parent = kernel_openat2(made.dir, slash == NULL ? "." : made.chain,
+					HERE | O_DIRECTORY, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+		if (parent >= 0)
+			(void)unlinkat(parent, name, AT_REMOVEDIR);
+		if (slash == NULL)
+			break;
+	}
+	own_close_(&made.dir);
+	made.chain[0] = '\0';
+}
+
+static int check_pinned(int pinned, const char *path, char *ret_real, struct err *e)
+{
+	OWN_FD fd = pinned;
+
+	if (real_path(fd, ret_real, e) < 0)
+		return -1;
+	return allowed(ret_real) ? TAKE_FD(fd) : deny(path, e);
+}
+
+int file_resolve_open(const char *path, bool follow, char *ret_real, struct err *e)
+{
+	int fd = kernel_openat2(AT_FDCWD, path, HERE | (follow ? 0 : O_NOFOLLOW),
+				RESOLVE_NO_MAGICLINKS);
+
+	if (fd < 0)
+		return builtin_io_fail(e, "open", path);
+	return check_pinned(fd, path, ret_real, e);
+}
+
+int file_resolve_open_at(const struct file_resolve *p, char *ret_real, struct err *e)
+{
+	int fd = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return builtin_io_fail(e, "open", p->name);
+	return check_pinned(fd, p->name, ret_real, e);
+}
+
+int file_resolve_follow(int dir, const char *link, char *ret_real)
+{
+	int fd = kernel_openat2(dir, link, HERE, RESOLVE_NO_MAGICLINKS);
+	struct err ignored;
+
+	return fd < 0 ? -1 : check_pinned(fd, link, ret_real, &ignored);
+}
+
+int file_resolve_reopen(int pinned, int flags)
+{
+	char link[32];
+
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", pinned);
+	return open(link, flags | O_CLOEXEC | O_NOCTTY);
+}

@@ -1,0 +1,128 @@
+/* pty_pump.c - theory of operation
+ *
+ * Output goes from the PTY to a pipe in pieces that the pipe is known to take: one that polls
+ * writable has a page free, and PID 1 is its only writer. So nothing read is ever left over. (Not
+ * by splice(2): it would fill the pipe's sixteen places with as many little pieces.) Input goes the
+ * other way; a PTY may take less than it was offered, so the rest of a small piece waits here.
+ *
+ * When the last holder of the terminal's other side is gone, reading fails, and the output pipe is
+ * closed: the end of output. */
+#include "pty_pump.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#include "io.h"
+
+#define OUT_PIECE 4096 /* a page, PIPE_BUF: taken whole */
+
+struct pty_pump {
+	int master, output, input; /* owned; -1: closed */
+	bool output_full;
+	uint16_t at, have; /* bytes[at .. have) wait to be typed */
+	uint8_t bytes[256];
+};
+
+struct pty_pump *pty_pump_new(int master, int output, int input)
+{
+	struct pty_pump *p = calloc(1, sizeof(*p));
+
+	if (p == NULL) {
+		io_close_all((int[]){ master, output, input }, 3);
+		return NULL;
+	}
+	p->master = master;
+	p->output = output;
+	p->input = input;
+	return p;
+}
+
+void pty_pump_free(struct pty_pump *p)
+{
+	if (p == NULL)
+		return;
+	io_close_all((int[]){ p->master, p->output, p->input }, 3);
+	free(p);
+}
+
+void pty_pump_resize(struct pty_pump *p, unsigned short rows, unsigned short cols)
+{
+	struct winsize size = { .ws_row = rows, .ws_col = cols };
+
+	(void)ioctl(p->master, TIOCSWINSZ, &size); /* if it is gone, so is who would care */
+}
+
+unsigned pty_pump_wants(const struct pty_pump *p, struct pollfd *ret_fds)
+{
+	unsigned n = 0;
+
+	if (p->output >= 0)
+		ret_fds[n++] = p->output_full ? (struct pollfd){ p->output, POLLOUT, 0 }
+					      : (struct pollfd){ p->master, POLLIN, 0 };
+	if (p->input >= 0)
+		ret_fds[n++] = p->at < p->have ? (struct pollfd){ p->master, POLLOUT, 0 }
+					       : (struct pollfd){ p->input, POLLIN, 0 };
+	return n;
+}
+
+static bool later(ssize_t n)
+{
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+static void move_output(struct pty_pump *p)
+{
+	uint8_t piece[OUT_PIECE];
+	struct pollfd room = { .fd = p->output, .events = POLLOUT };
+	ssize_t n;
+
+	p->output_full = poll(&room, 1, 0) <= 0;
+	if (p->output_full)
+		return;
+	n = read(p->master, piece, sizeof(piece));
+	if (later(n))
+		return;
+	if (n <= 0 || write(p->output, piece, (size_t)n) != n)
+		io_close_all(&p->output, 1);
+}
+
+static void move_input(struct pty_pump *p)
+{
+	ssize_t n;
+
+	if (p->at == p->have) {
+		n = read(p->input, p->bytes, sizeof(p->bytes));
+		if (later(n))
+			return;
+		if (n <= 0) {
+			io_close_all(&p->input, 1);
+			return;
+		}
+		p->at = 0;
+		p->have = (uint16_t)n;
+	}
+	n = write(p->master, p->bytes + p->at, (size_t)(p->have - p->at));
+	if (n > 0)
+		p->at = (uint16_t)(p->at + n);
+	else if (!later(n))
+		io_close_all(&p->input, 1);
+}
+
+void pty_pump_turn(struct pty_pump *p, const struct pollfd *fds, unsigned n)
+{
+	bool output = p->output >= 0;
+
+	/* In the order in which pty_pump_wants() named them. */
+	for (unsigned i = 0; i < n; i++) {
+		if (fds[i].revents == 0)
+			continue;
+		if (i == 0 && output)
+			move_output(p);
+		else
+			move_input(p);
+	}
+}

@@ -1,0 +1,251 @@
+/* secret_builtin.c - theory of operation
+ *
+ * The built-in "secrets": u32 length and a table (secret_table.h) on standard input, as often as
+ * cordond likes; each is put into force as a whole and answered with READY, or with ERROR, which is
+ * the end. Files lie on the tmpfs behind /dev/shm, in a directory of root's, so that they are in no
+ * layer and in no diff; what the table does not name is removed. If there is something to be asked
+ * for, it goes on to answer at the socket, from memory only, until the input ends: then cordond is
+ * gone or wants no more, and nobody is answered. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "builtin_io.h"
+#include "builtin_table.h"
+#include "fd_std.h"
+#include "file_names.h"
+#include "io.h"
+#include "secret_socket.h"
+#include "secret_table.h"
+#include "users.h"
+
+#define CLIENTS_MAX 16
+#define NEW ".new"
+
+static struct {
+	int dir, listener; /* listener: -1: none */
+	uint8_t *bytes;	   /* owned: what the table points into */
+	size_t len;
+	struct secret_table table;
+	unsigned clients;
+} k = { .dir = -1, .listener = -1 };
+
+/* ---- the directory */
+
+/* Ours, whoever made it: in a directory that all may write to, somebody could have come first. */
+static int open_dir(struct err *e)
+{
+	struct stat st, root, run;
+
+	if (mkdir(SECRET_TABLE_DIR, 0755) < 0 && errno != EEXIST)
+		return builtin_io_fail(e, "make", SECRET_TABLE_DIR);
+	k.dir = open(SECRET_TABLE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (k.dir < 0 || fstat(k.dir, &st) < 0)
+		return builtin_io_fail(e, "open", SECRET_TABLE_DIR);
+	if (st.st_uid != geteuid())
+		return err_set(e, ERR_DENIED, "%s belongs to user %u", SECRET_TABLE_DIR, st.st_uid);
+	if (fchmod(k.dir, 0755) < 0)
+		return builtin_io_fail(e, "change mode of", SECRET_TABLE_DIR);
+	/* Templates bring the link; where /run is a file system of its own they cannot. */
+	if (lstat(SECRET_TABLE_LINK, &st) < 0 && stat("/", &root) == 0 && stat("/run", &run) == 0 &&
+	    root.st_dev != run.st_dev)
+		(void)symlink(SECRET_TABLE_DIR, SECRET_TABLE_LINK);
+	return 0;
+}
+
+static bool is_named(const struct secret_table *t, const char *file)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->at[i].kind == 'f' && strcmp(t->at[i].place, file) == 0)
+			return true;
+	return false;
+}
+
+static int remove_others(const struct secret_table *t, struct err *e)
+{
+	int fd = openat(k.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int failed = 0;
+
+	if (d == NULL)
+		return builtin_io_fail(e, "list", SECRET_TABLE_DIR);
+	for (const struct dirent *f; (f = readdir(d)) != NULL;)
+		if (strcmp(f->d_name, ".") != 0 && strcmp(f->d_name, "..") != 0 &&
+		    strcmp(f->d_name, SECRET_TABLE_SOCKET) != 0 && !is_named(t, f->d_name) &&
+		    unlinkat(k.dir, f->d_name, 0) < 0 && errno != ENOENT)
+			failed = builtin_io_fail(e, "remove", f->d_name);
+	(void)closedir(d);
+	return failed;
+}
+
+static int find_owner(const struct secret_table_entry *s, struct users_entry *ret, struct err *e)
+{
+	size_t len;
+	const char *text = file_names_passwd(&len);
+
+	if (users_find(text, len, s->owner, ret) || users_bare(s->owner, ret))
+		return 0;
+	(void)err_set(e, ERR_INVALID, "secret %s: there is no user %s in the session", s->name,
+		      s->owner);
+	return -1;
+}
+
+static int write_file(const struct secret_table_entry *s, struct err *e)
+{
+	struct users_entry owner = { .uid = geteuid(), .gid = getegid() };
+
+	if (*s->owner != '\0' && find_owner(s, &owner, e) < 0)
+		return -1;
+	(void)unlinkat(k.dir, NEW, 0);
+	OWN_FD fd = openat(k.dir, NEW, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return builtin_io_fail(e, "make", s->place);
+	if (io_write_all(fd, s->value, s->len, e) < 0)
+		return -1;
+	if ((owner.uid != geteuid() || owner.gid != getegid()) &&
+	    fchown(fd, owner.uid, owner.gid) < 0)
+		return builtin_io_fail(e, "give away", s->place);
+	if (fchmod(fd, s->mode) < 0 || renameat(k.dir, NEW, k.dir, s->place) < 0)
+		return builtin_io_fail(e, "write", s->place);
+	return 0;
+}
+
+/* ---- the socket */
+
+static int listen_there(struct err *e)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/%s", SECRET_TABLE_DIR,
+		       SECRET_TABLE_SOCKET);
+	(void)unlinkat(k.dir, SECRET_TABLE_SOCKET, 0);
+	k.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (k.listener < 0 || bind(k.listener, (const struct sockaddr *)&a, sizeof(a)) < 0 ||
+	    fchmodat(k.dir, SECRET_TABLE_SOCKET, 0666, 0) < 0 || listen(k.listener, 16) < 0)
+		return builtin_io_fail(e, "listen at", SECRET_TABLE_SOCKET);
+	return 0;
+}
+
+static void serve_one(void)
+{
+	int sock = accept4(k.listener, NULL, NULL, SOCK_CLOEXEC);
+	pid_t pid;
+
+	if (sock < 0)
+		return;
+	pid = k.clients < CLIENTS_MAX ? fork() : -1;
+	if (pid == 0) {
+		fd_close(k.listener);
+		/* Or cordond's end of them would seem to be open still. */
+		(void)fd_std_replace(STDIN_FILENO, STDERR_FILENO);
+		(void)fd_std_replace(STDOUT_FILENO, STDERR_FILENO);
+		secret_socket_answer(sock, &k.table);
+	}
+	if (pid > 0)
+		k.clients++;
+	fd_close(sock);
+}
+
+static void reap(void)
+{
+	while (k.clients > 0 && waitpid(-1, NULL, WNOHANG) > 0)
+		k.clients--;
+}
+
+/* ---- tables */
+
+/* 1: read; 0: the input ended. */
+static int read_table(struct err *e)
+{
+	uint8_t head[4];
+	size_t got = 0, want = sizeof(head), len = 0;
+	uint8_t *to = head;
+
+	if (k.bytes != NULL)
+		explicit_bzero(k.bytes, k.len);
+	free(k.bytes);
+	k.bytes = NULL;
+	k.table.n = 0;
+	while (got < want) {
+		ssize_t n = read(0, to + got, want - got);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return got == 0 && to == head ? 0
+						      : err_set(e, ERR_CONFLICT, "input broke off");
+		got += (size_t)n;
+		if (to != head || got < want)
+			continue;
+		len = (size_t)head[0] | (size_t)head[1] << 8 | (size_t)head[2] << 16 |
+		      (size_t)head[3] << 24;
+		if (len > SECRET_TABLE_BYTES)
+			return err_set(e, ERR_LIMIT, "secrets: the table is too long");
+		k.bytes = to = malloc(len + 1);
+		if (to == NULL)
+			return err_sys(e, "secrets");
+		k.len = want = len;
+		got = 0;
+	}
+	return secret_table_read(k.bytes, k.len, &k.table, e) < 0 ? -1 : 1;
+}
+
+static int put_in_force(struct err *e)
+{
+	const struct file_msg ready = { .kind = FILE_MSG_READY };
+	bool asked = false;
+
+	if (remove_others(&k.table, e) < 0)
+		return -1;
+	for (size_t i = 0; i < k.table.n; i++) {
+		if (k.table.at[i].kind == 'f' && write_file(&k.table.at[i], e) < 0)
+			return -1;
+		asked = asked || k.table.at[i].kind == 's';
+	}
+	if (asked && k.listener < 0 && listen_there(e) < 0)
+		return -1;
+	if (builtin_io_record(&ready, e) < 0)
+		return -1;
+	return builtin_io_flush(e);
+}
+
+int secret_keep(int argc, char **argv, struct err *e)
+{
+	int got = 0;
+
+	(void)argc;
+	(void)argv;
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (open_dir(e) < 0)
+		return -1;
+	for (;;) {
+		struct pollfd fds[] = { { .fd = 0, .events = POLLIN },
+					{ .fd = k.clients < CLIENTS_MAX ? k.listener : -1,
+					  .events = POLLIN } };
+
+		/* Children that end wake nobody: who waits for one of them looks again. */
+		if (poll(fds, 2, k.clients > 0 ? 100 : -1) < 0 && errno != EINTR)
+			return err_sys(e, "wait");
+		reap();
+		if (fds[1].revents != 0)
+			serve_one();
+		if (fds[0].revents == 0)
+			continue;
+		got = read_table(e);
+		if (got <= 0 || put_in_force(e) < 0)
+			break;
+	}
+	if (k.listener >= 0)
+		(void)unlinkat(k.dir, SECRET_TABLE_SOCKET, 0);
+	return got == 0 ? 0 : -1;
+}

@@ -1,0 +1,145 @@
+/* secret_socket.c - theory of operation
+ *
+ * Who asks is known from the kernel: uid and process of whoever connected. Which program that
+ * process runs only its own user may look up (/proc/PID/exe), so this child becomes that user; by
+ * that it stops being readable for him, as every process does that changes its user. The program is
+ * compared by device and inode. At the end the process is asked for again by its descriptor: if it
+ * is still there, its number was never another's while we looked.
+ *
+ * What this cannot see is who else holds the other end of the connection, or what was loaded into
+ * the program. doc/secrets.md says so. */
+#include "secret_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "file_names.h"
+#include "users.h"
+
+#define ASK_MS 5000
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+struct peer {
+	struct ucred who;
+	int pidfd; /* -1: the kernel gives none */
+};
+
+static bool find_peer(int sock, struct peer *ret)
+{
+	socklen_t len = sizeof(ret->who), fd_len = sizeof(ret->pidfd);
+
+	ret->pidfd = -1;
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &ret->who, &len) < 0 || ret->who.pid <= 0)
+		return false;
+	/* Before Linux 6.5: a moment later, in which the process could have ended. */
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &ret->pidfd, &fd_len) < 0)
+		ret->pidfd = (int)syscall(SYS_pidfd_open, ret->who.pid, 0U);
+	return ret->pidfd >= 0;
+}
+
+static bool is_owner(const char *owner, uid_t uid)
+{
+	struct users_entry user;
+	size_t len;
+	const char *text = file_names_passwd(&len);
+
+	if (*owner == '\0')
+		return true;
+	return (users_find(text, len, owner, &user) || users_bare(owner, &user)) && user.uid == uid;
+}
+
+/* A name, up to its newline or the end. */
+static bool read_name(int sock, char *ret, size_t cap)
+{
+	size_t n = 0;
+
+	while (n + 1 < cap) {
+		struct pollfd p = { .fd = sock, .events = POLLIN };
+		ssize_t got;
+
+		if (poll(&p, 1, ASK_MS) <= 0)
+			return false;
+		got = read(sock, ret + n, cap - 1 - n);
+		if (got < 0)
+			return false;
+		n += (size_t)got;
+		ret[n] = '\0';
+		if (got == 0 || strchr(ret, '\n') != NULL) {
+			ret[strcspn(ret, "\n")] = '\0';
+			return *ret != '\0';
+		}
+	}
+	return false;
+}
+
+static bool become(const struct ucred *who)
+{
+	if (geteuid() == who->uid && getegid() == who->gid)
+		return true;
+	/* EPERM: a user namespace with a single id has no supplementary groups. */
+	if (syscall(SYS_setgroups, 0, NULL) < 0 && errno != EPERM)
+		return false;
+	return syscall(SYS_setresgid, who->gid, who->gid, who->gid) == 0 &&
+	       syscall(SYS_setresuid, who->uid, who->uid, who->uid) == 0 &&
+	       /* Where fs.suid_dumpable is 1, who changed his user could be read by the new one. */
+	       prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
+}
+
+/* The file that a process runs is the program. */
+static bool runs(const struct peer *p, const struct stat *program)
+{
+	struct pollfd gone = { .fd = p->pidfd, .events = POLLIN };
+	char path[32];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/exe", p->who.pid);
+	return become(&p->who) && stat(path, &st) == 0 && st.st_dev == program->st_dev &&
+	       st.st_ino == program->st_ino && poll(&gone, 1, 0) == 0;
+}
+
+static void answer(int sock, const struct secret_table_entry *s)
+{
+	for (uint32_t at = 0; at < s->len;) {
+		ssize_t n = send(sock, s->value + at, s->len - at, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return;
+		at += (uint32_t)n;
+	}
+}
+
+void secret_socket_answer(int sock, const struct secret_table *t)
+{
+	const struct timeval patience = { .tv_sec = ASK_MS / 1000 };
+	char name[80];
+	struct peer peer;
+	struct stat program;
+
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	(void)setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (!find_peer(sock, &peer) || !read_name(sock, name, sizeof(name)))
+		_exit(1);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct secret_table_entry *s = &t->at[i];
+
+		if (s->kind != 's' || strcmp(s->name, name) != 0)
+			continue;
+		if (is_owner(s->owner, peer.who.uid) && stat(s->place, &program) == 0 &&
+		    runs(&peer, &program))
+			answer(sock, s);
+		break;
+	}
+	_exit(0);
+}

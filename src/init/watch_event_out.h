@@ -1,0 +1,20 @@
+/* watch_event_out.h - what is watched, and saying what happens there. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "file_msg.h"
+
+/* Remembers the directory to be watched, by where it is and what it is. entries: with an event of
+ * something that is there its ENTRY is said. */
+int watch_event_out_begin(const char *path, bool entries, struct err *e) MUST_USE;
+
+/* Opens a directory of the tree ("" is the top), following no link; -1 if there is none. */
+int watch_event_out_open(const char *path, uint64_t flags) MUST_USE;
+
+int watch_event_out(enum file_msg_what what, bool is_dir, const char *path, const char *to,
+		    struct err *e) MUST_USE;
+
+/* Says, once, that changes below a path are not told. */
+int watch_event_out_limit(const char *path, struct err *e) MUST_USE;

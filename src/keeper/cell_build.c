@@ -1,0 +1,237 @@
+#include "cell_build.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "mounts.h"
+
+/* What the builder works on; it shares the keeper's memory and descriptors, and the keeper sleeps
+ * until it ends, so results are simply there. */
+struct builder {
+	struct cell *cell;
+	const struct keeper *keeper;
+	const struct keeper_create *request;
+	const int *fds;
+	int channel_fd;
+	pid_t keeper_pid;
+	struct root_parts parts;
+	int sync_fd; /* owned: to PID 1 */
+	struct err *err;
+	int result;
+};
+
+static int start_pid1(struct builder *b, int sync_inside, struct err *e)
+{
+	struct cell *c = b->cell;
+	int born_in = cgroup_unified(&b->keeper->cgroups, c->cgroup.dirs);
+	int pidfd = -1;
+	struct clone_args args = {
+		/* CLONE_PARENT: the keeper, not the builder, is who waits for it and whom it dies
+		   with. */
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWTIME | CLONE_PARENT | CLONE_PIDFD,
+		.pidfd = (__u64)(uintptr_t)&pidfd,
+		.cgroup = (__u64)(born_in >= 0 ? born_in : 0),
+	};
+	const struct enter_plan plan = { .keeper = b->keeper,
+					 .request = b->request,
+					 .cell = c,
+					 .channel_fd = b->channel_fd,
+					 .sync_fd = sync_inside };
+	pid_t pid;
+
+	if (born_in >= 0)
+		args.flags |= CLONE_INTO_CGROUP;
+	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for who
+	 * made it: that is to be the cell's own root, not the machine's. Capabilities stay, see
+	 * main.c. */
+	if (syscall(SYS_setresuid, -1, ids_outside(&c->ids, 'u', 0), -1) < 0)
+		return err_sys(e, "borrow the cell's id");
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid != 0 && syscall(SYS_setresuid, -1, 0, -1) < 0)
+		return err_sys(e, "give the cell's id back");
+	if (pid < 0)
+		return err_sys(e, "start PID 1 in new namespaces");
+	if (pid == 0) {
+		fd_close(b->sync_fd); /* or its own death would never show as end of file */
+		cell_enter(&plan);
+	}
+	c->pid = pid;
+	c->pidfd = pidfd;
+	return 0;
+}
+
+static int mount_proc(void *arg)
+{
+	static const struct mounts_option options[] = { { NULL, NULL } };
+	struct builder *b = arg;
+
+	b->result = mounts_new("proc", options, MOUNTS_STILL, &b->parts.proc, b->err);
+	_exit(0);
+}
+
+/* proc(5) shows the pid namespace of its mounter. So a helper is born into the cell's, as the only
+ * other process there, and leaves the mount in our descriptors. */
+static int make_proc(struct builder *b, struct err *e)
+{
+	static char stack[16384] __attribute__((aligned(16)));
+	int ns = -1;
+	pid_t pid;
+
+	if (ids_open_ns(b->cell->pid, "pid", &ns, e) < 0)
+		return -1;
+	OWN_FD fd = ns;
+	if (setns(fd, CLONE_NEWPID) < 0)
+		return err_sys(e, "pid namespace");
+	pid = clone(mount_proc, stack + sizeof(stack),
+		    CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, b);
+	if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+		return err_sys(e, "process in the pid namespace");
+	return b->result;
+}
+
+/* The tree at fd, as a detached mount. A privileged keeper copies it by descriptor. An ordinary
+ * user's may not copy mounts of the namespace it was started in: it finds the same object by path
+ * in its own one, and checks that it is the same. */
+static int take_tree(bool rootless, int fd, int *ret_tree, struct err *e)
+{
+	char link[64], path[PATH_MAX];
+	struct stat want, got;
+	ssize_t n;
+
+	if (!rootless)
+		return mounts_copy(fd, "", 0, ret_tree, e);
+	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0 || fstat(fd, &want) < 0)
+		return err_sys(e, "find source");
+	path[n] = '\0';
+	if (mounts_copy(AT_FDCWD, path, 0, ret_tree, e) < 0)
+		return -1;
+	if (fstat(*ret_tree, &got) < 0 || got.st_dev != want.st_dev || got.st_ino != want.st_ino) {
+		io_close_all(ret_tree, 1);
+		return err_set(e, ERR_CONFLICT, "%.100s: was replaced while it was being mounted",
+			       path);
+	}
+	return 0;
+}
+
+static int take_trees(struct builder *b, struct err *e)
+{
+	const struct keeper_create *r = b->request;
+	bool rootless = b->keeper->setup.rootless;
+
+	for (unsigned i = 0; i < r->nlayers; i++)
+		if (take_tree(rootless, b->fds[i], &b->parts.layers[i], e) < 0)
+			return err_wrap(e, "layer at %s", r->layer_at[i]);
+	for (unsigned i = 0; i < r->nmounts; i++)
+		if (take_tree(rootless, b->fds[r->nlayers + i], &b->parts.mounts[i], e) < 0)
+			return err_wrap(e, "mount %s", r->mounts[i].at);
+	return 0;
+}
+
+/* Tells PID 1 to go on, with the store to hold if it lingers, and waits until it has become
+ * cordon-init (the socket closes by exec) or has said why not. One byte says that it has a door. */
+static int let_go(struct builder *b, struct err *e)
+{
+	struct err inside, ignored;
+	size_t nfds = 0;
+	ssize_t n;
+
+	IGNORED(io_send(b->sync_fd, "g", 1, &b->parts.kept, b->parts.kept >= 0, e),
+		"if it is gone, it has said why");
+	while ((n = io_recv(b->sync_fd, &inside, sizeof(inside), NULL, 0, &nfds, &ignored)) == 1)
+		b->cell->door = true;
+	if (n == 0)
+		return 0;
+	if (n != (ssize_t)sizeof(inside))
+		return err_set(e, ERR_SYSTEM, "PID 1 ended before it was ready");
+	*e = inside;
+	return -1;
+}
+
+static int build(struct builder *b, struct err *e)
+{
+	int sync[2];
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != b->keeper_pid)
+		return err_set(e, ERR_SYSTEM, "the keeper is gone");
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return err_sys(e, "private mounts");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0)
+		return err_sys(e, "socketpair");
+	b->sync_fd = sync[0];
+	OWN_FD sync_inside = sync[1];
+	if ((b->keeper->setup.rootless && take_trees(b, e) < 0) ||
+	    start_pid1(b, sync_inside, e) < 0)
+		return -1;
+	fd_close(TAKE_FD(sync_inside));
+	if (ids_write(&b->cell->ids, b->cell->pid, e) < 0 ||
+	    ids_open_ns(b->cell->pid, "user", &b->cell->userns_fd, e) < 0 || make_proc(b, e) < 0 ||
+	    root_assemble(b->cell, b->keeper, b->request, &b->parts, e) < 0)
+		return -1;
+	return let_go(b, e);
+}
+
+static int run_builder(void *arg)
+{
+	struct builder *b = arg;
+
+	b->result = build(b, b->err);
+	_exit(0);
+}
+
+/* The store and the layers stay with the cell, for its statistics and its diff. */
+static void keep_parts(struct cell *c, struct root_parts *p, const struct keeper_create *r)
+{
+	c->store_fd = TAKE_FD(p->store);
+	c->root_fd = TAKE_FD(p->root);
+	c->nlayers = r->nlayers;
+	memcpy(c->layer_at, r->layer_at, sizeof(c->layer_at));
+	for (unsigned i = 0; i < r->nlayers; i++)
+		c->layers[i] = TAKE_FD(p->layers[i]);
+}
+
+int cell_build(struct cell *c, const struct keeper *k, const struct keeper_create *r,
+	       int channel_fd, const int *fds, struct err *e)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	struct builder b = { .cell = c,
+			     .keeper = k,
+			     .request = r,
+			     .fds = fds,
+			     .channel_fd = channel_fd,
+			     .keeper_pid = getpid(),
+			     .sync_fd = -1,
+			     .err = e,
+			     .result = -1 };
+	pid_t pid;
+
+	memset(&b.parts, 0xff, sizeof(b.parts)); /* every descriptor -1 */
+	/* By descriptor in the mount namespace they came from, if that is allowed. */
+	if (k->setup.rootless || take_trees(&b, e) == 0) {
+		pid = clone(run_builder, stack + sizeof(stack),
+			    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWNS | SIGCHLD, &b);
+		if (pid < 0)
+			(void)err_sys(e, "mount namespace");
+		else if (waitpid(pid, NULL, 0) == pid && b.result == 0)
+			keep_parts(c, &b.parts, r);
+		else if (e->code == ERR_NONE)
+			(void)err_set(e, ERR_SYSTEM, "the builder died");
+	}
+	io_close_all(&b.sync_fd, 1);
+	io_close_all(c->cgroup.enter, CGROUP_DIRS); /* PID 1 has used its own */
+	io_close_all((int *)&b.parts, sizeof(b.parts) / sizeof(int));
+	return b.result;
+}

@@ -1,0 +1,175 @@
+/* cell_enter.c - theory of operation
+ *
+ * The process here is PID 1 of the new cell's pid and user namespaces, still has every capability
+ * over them, and still sees the old root. It does in parallel with the builder what needs no file
+ * system, waits for the builder's go, and then gives everything up in an order in which each step
+ * still has the rights it needs and none after it needs a right already gone:
+ *
+ *   before the go   limits, then the namespaces (the cgroup one has the cgroup just entered as its
+ *                   root); network; host name; descriptors
+ *   after the go    bounding set (needs CAP_SETPCAP) -> ids (need CAP_SETUID; locked loses all
+ *                   capabilities here) -> keyring -> rlimits -> Landlock and filters (need
+ *                   no_new_privs or CAP_SYS_ADMIN in the cell) -> exec, which takes away what the
+ *                   bounding set does not hold */
+#include "cell_build.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#include "io.h"
+#include "kernel.h"
+#include "restrict.h"
+
+/* Where cordon-init finds its means; then KEEPER_INIT_SLOT_FD, _STORE_FD and _DOOR_FD. */
+enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
+
+/* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
+ * while the builder assembles the root. */
+static int own_namespaces(const char *name, struct err *e)
+{
+	if (unshare(CLONE_NEWCGROUP | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+		return err_sys(e, "cgroup, network, IPC and UTS namespaces");
+	if (sethostname(name, strlen(name)) < 0 || setdomainname("", 0) < 0)
+		return err_sys(e, "host name");
+	return 0;
+}
+
+/* With the go comes the store, if the cell lingers. */
+static int wait_for_go(int sync_fd, struct err *e)
+{
+	int store = -1;
+	size_t n = 0;
+	char go;
+
+	if (io_recv(sync_fd, &go, 1, &store, 1, &n, e) != 1)
+		return err_set(e, ERR_SYSTEM, "the builder is gone");
+	if (store >= 0 &&
+	    (dup2(store, KEEPER_INIT_STORE_FD) < 0 || fcntl(KEEPER_INIT_STORE_FD, F_SETFD, 0) < 0))
+		return err_sys(e, "descriptors");
+	if (chdir("/") < 0)
+		return err_sys(e, "chdir /");
+	return 0;
+}
+
+/* Root of the cell; the one chosen user where the profile or a single id leaves no other. */
+static int become(const struct enter_plan *p, struct err *e)
+{
+	const struct ids *ids = &p->cell->ids;
+	bool single = ids->uid[0].count == 1 && ids->runs == 1;
+	bool chosen = single || p->request->profile == KEEPER_LOCKED;
+	uid_t uid = chosen ? p->request->uid : 0;
+	gid_t gid = chosen ? p->request->gid : 0;
+
+	if (ids->setgroups && setgroups(0, NULL) < 0)
+		return err_sys(e, "setgroups");
+	if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+		return err_sys(e, "become user %u", uid);
+	return 0;
+}
+
+/* A lingering cell lives until it is told to end; any other dies with its keeper. The signal is
+ * lost at every change of ids, so it is asked for after the last one; and if the keeper died before
+ * that, the other end of the sync socket is gone too. */
+static int die_with_keeper(const struct enter_plan *p, struct err *e)
+{
+	char byte;
+
+	if ((p->request->flags & KEEPER_LINGER) != 0)
+		return 0;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return err_sys(e, "death signal");
+	if (recv(p->sync_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+		return err_set(e, ERR_SYSTEM, "the keeper is gone");
+	return 0;
+}
+
+/* What a cell writes to a host directory belongs to somebody there, maybe to root. It must not
+ * become a program that makes its callers that somebody: no set-id bits, no file capabilities. */
+static bool writes_outside(const struct keeper_create *r)
+{
+	for (unsigned i = 0; i < r->nmounts; i++)
+		if ((r->mounts[i].flags & KEEPER_MOUNT_WRITABLE) != 0)
+			return true;
+	return false;
+}
+
+static int filters(const struct enter_plan *p, struct err *e)
+{
+	if (writes_outside(p->request) && filter_setid(e) < 0)
+		return -1;
+	return filter_calls((enum keeper_profile)p->request->profile, e);
+}
+
+/* Early: the keeper may hold more than the cell is allowed to open. */
+static int only_our_fds(struct enter_plan *p, struct err *e)
+{
+	bool lingers = (p->request->flags & KEEPER_LINGER) != 0;
+	int door = netns_door();
+	int slot = lingers ? p->cell->ids.slot_fd : -1;
+	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, door };
+
+	if (restrict_only_fds(fds, COUNT(fds), CHANNEL_FD, 1U << INIT_FD | 1U << SYNC_FD, e) < 0)
+		return -1;
+	p->sync_fd = SYNC_FD;
+	return door < 0 ? 0 : io_send(SYNC_FD, "d", 1, NULL, 0, e);
+}
+
+/* Standard input and output of PID 1 itself: nowhere. */
+static int no_stdio(struct err *e)
+{
+	OWN_FD null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int i = 0; i < 3; i++)
+		if (dup2(null, i) < 0)
+			return err_sys(e, "open /dev/null");
+	return 0;
+}
+
+static int enter(struct enter_plan *p, struct err *e)
+{
+	const struct keeper_create *r = p->request;
+	enum keeper_profile profile = (enum keeper_profile)r->profile;
+
+	/* clang-format off */
+	if (cgroup_enter(&p->cell->cgroup, e) < 0
+	    || own_namespaces(r->hostname, e) < 0
+	    || netns_setup(p->keeper->proc_sys_fd, e) < 0
+	    || only_our_fds(p, e) < 0
+	    || wait_for_go(p->sync_fd, e) < 0
+	    || no_stdio(e) < 0
+	    || restrict_drop_caps(profile, !writes_outside(r), e) < 0
+	    || become(p, e) < 0
+	    || restrict_keyring(e) < 0
+	    || restrict_rlimits(r->limits.nofile, e) < 0
+	    || die_with_keeper(p, e) < 0
+	    || (profile == KEEPER_LOCKED && restrict_no_new_privs(e) < 0)
+	    || restrict_landlock(e) < 0
+	    || filters(p, e) < 0)
+		return -1;
+	/* clang-format on */
+	return 0;
+}
+
+void cell_enter(const struct enter_plan *plan)
+{
+	char name[] = "cordon-init";
+	char *argv[] = { name, NULL };
+	char *envp[] = { NULL };
+	struct enter_plan p = *plan;
+	struct err e = { 0 };
+
+	if (enter(&p, &e) == 0) {
+		/* By its magic link, which both filters allow; execveat(2) is not in the locked
+		 * one. */
+		(void)execve("/proc/self/fd/4", argv, envp);
+		(void)err_sys(&e, "start cordon-init");
+	}
+	IGNORED(io_send(p.sync_fd, &e, sizeof(e), NULL, 0, &(struct err){ 0 }),
+		"nobody else to tell");
+	_exit(1);
+}

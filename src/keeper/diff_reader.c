@@ -1,0 +1,79 @@
+#include "cell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "kernel.h"
+#include "restrict.h"
+
+#define READERS_MAX 8
+#define SECONDS_MAX 120 /* a cell that keeps changing could be read for ever */
+
+static pid_t readers[READERS_MAX]; /* 0: free */
+
+/* In the child: root of the cell and of nothing else, with the store as its root directory. */
+static bool become_root(const struct cell *c)
+{
+	/* Not our groups; where they cannot be given up (rootless), they are the user's own. */
+	if ((setgroups(0, NULL) < 0 && errno != EPERM) || setns(c->userns_fd, CLONE_NEWUSER) < 0)
+		return false;
+	/* A cell with a single id has no 0: then we are that one. */
+	if ((setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && errno != EINVAL)
+		return false;
+	return fchdir(c->store_fd) == 0 && chroot(".") == 0;
+}
+
+/* Descriptors for the program: 1 the list, 2 nowhere, 3 the cell's root, 4 and up the layers in
+ * order; then itself, which closes by its execution. */
+static void NORETURN run_reader(const struct cell *c, int out_fd)
+{
+	char name[] = "cordon-init", verb[] = "diff";
+	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
+	char *argv[3 + KEEPER_LAYERS_MAX] = { name, verb };
+	char *envp[] = { NULL };
+	int fds[4 + KEEPER_LAYERS_MAX] = { out_fd, c->root_fd, c->root_fd };
+	unsigned self = 4 + c->nlayers;
+	struct err e;
+
+	memcpy(at, c->layer_at, sizeof(at));
+	for (unsigned i = 0; i < c->nlayers; i++) {
+		argv[2 + i] = at[i];
+		fds[3 + i] = c->layers[i];
+	}
+	fds[self - 1] = KEEPER_FD_INIT;
+	(void)alarm(SECONDS_MAX);
+	if (become_root(c) && restrict_only_fds(fds, self, 1, 1U << self, &e) == 0 &&
+	    restrict_no_new_privs(&e) == 0)
+		(void)kernel_execveat((int)self, argv, envp);
+	_exit(125);
+}
+
+int diff_reader_start(const struct cell *c, int out_fd, struct err *e)
+{
+	for (unsigned i = 0; i < READERS_MAX; i++) {
+		if (readers[i] != 0)
+			continue;
+		readers[i] = fork();
+		if (readers[i] == 0)
+			run_reader(c, out_fd);
+		if (readers[i] > 0)
+			return 0;
+		readers[i] = 0;
+		return err_sys(e, "fork");
+	}
+	return err_set(e, ERR_LIMIT, "the changes of %d cells are being read already", READERS_MAX);
+}
+
+void diff_reader_reap(void)
+{
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
+		for (unsigned i = 0; i < READERS_MAX; i++)
+			if (readers[i] == pid)
+				readers[i] = 0;
+}

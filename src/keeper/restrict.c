@@ -1,0 +1,151 @@
+#include "restrict.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "kernel.h"
+
+/* What root in a container needs for useradd, apt-get, sudo, chown; nothing that reaches devices,
+ * networks, mounts, other processes' memory or the clock. All of it counts inside the cell's user
+ * namespace only. */
+static const uint8_t standard_caps[] = {
+	CAP_CHOWN,   CAP_DAC_OVERRIDE,	   CAP_FOWNER,	   CAP_FSETID,
+	CAP_KILL,    CAP_SETGID,	   CAP_SETUID,	   CAP_SETPCAP,
+	CAP_SETFCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_AUDIT_WRITE,
+};
+
+int restrict_drop_caps(enum keeper_profile profile, bool file_caps, struct err *e)
+{
+	uint64_t keep = 0;
+
+	for (size_t i = 0; profile == KEEPER_STANDARD && i < COUNT(standard_caps); i++)
+		keep |= 1ULL << standard_caps[i];
+	if (!file_caps)
+		keep &= ~(1ULL << CAP_SETFCAP);
+	/* Dropped from the bounding set, a capability cannot come back by exec of anything. The
+	 * kernel's last one is found by trying: EINVAL is the one after it. */
+	for (unsigned cap = 0; cap < 64; cap++) {
+		if ((keep & 1ULL << cap) != 0)
+			continue;
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+			if (errno == EINVAL && cap > CAP_AUDIT_READ)
+				break;
+			return err_sys(e, "drop capability %u", cap);
+		}
+	}
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return err_sys(e, "clear ambient capabilities");
+	return 0;
+}
+
+int restrict_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err *e)
+{
+	/* First out of the way of each other. */
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 32)) < 0)
+			return err_sys(e, "descriptors");
+	for (unsigned i = 0; i < n; i++, first++)
+		if (fds[i] < 0)
+			fd_close(first);
+		else if (dup3(fds[i], first, (cloexec & 1U << first) != 0 ? O_CLOEXEC : 0) < 0)
+			return err_sys(e, "descriptors");
+	if (kernel_close_range((unsigned)first, ~0U) < 0)
+		return err_sys(e, "close descriptors");
+	return 0;
+}
+
+/* linux/landlock.h of Linux 6.1 knows version 2; these are the additions up to 6. */
+#define ABI_USABLE 2
+#define ACCESS_TRUNCATE (1ULL << 14)
+#define ACCESS_IOCTL_DEV (1ULL << 15)
+#define SCOPE_ALL 3ULL
+
+struct ruleset {
+	uint64_t fs, net, scoped;
+};
+
+struct path_rule {
+	uint64_t allowed;
+	int32_t parent_fd;
+} __attribute__((packed));
+
+int restrict_landlock_abi(void)
+{
+	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
+
+	/* Version 1 refuses every rename between directories: unusable for a whole system. */
+	return abi < ABI_USABLE ? 0 : (int)abi;
+}
+
+int restrict_landlock(struct err *e)
+{
+	int abi = restrict_landlock_abi();
+	uint64_t all = (1ULL << 14) - 1;
+	struct ruleset set;
+	struct path_rule rule;
+	size_t size = abi >= 6 ? sizeof(set) : abi >= 4 ? 16 : 8;
+
+	if (abi == 0)
+		return 0;
+	all |= (abi >= 3 ? ACCESS_TRUNCATE : 0) | (abi >= 5 ? ACCESS_IOCTL_DEV : 0);
+	set = (struct ruleset){ .fs = all, .scoped = abi >= 6 ? SCOPE_ALL : 0 };
+	OWN_FD fd = (int)syscall(SYS_landlock_create_ruleset, &set, size, 0U);
+	if (fd < 0)
+		return err_sys(e, "landlock rule set");
+	OWN_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return err_sys(e, "open /");
+	rule = (struct path_rule){ .allowed = all, .parent_fd = root };
+	if (syscall(SYS_landlock_add_rule, fd, 1, &rule, 0U) < 0)
+		return err_sys(e, "landlock rule");
+	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
+		return err_sys(e, "landlock");
+	return 0;
+}
+
+int restrict_keyring(struct err *e)
+{
+	/* ENOSYS: a kernel without keyrings has none to search. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		return err_sys(e, "session keyring");
+	return 0;
+}
+
+int restrict_rlimits(uint64_t nofile, struct err *e)
+{
+	const struct {
+		const char *name;
+		uint8_t what; /* int or enum: libcs differ */
+		uint64_t value;
+	} table[] = {
+		{ "nofile", RLIMIT_NOFILE, nofile },
+		{ "core", RLIMIT_CORE, 0 },
+		{ "rtprio", RLIMIT_RTPRIO, 0 },
+		{ "nice", RLIMIT_NICE, 0 },
+		{ "memlock", RLIMIT_MEMLOCK, 8 << 20 },
+		{ "msgqueue", RLIMIT_MSGQUEUE, 819200 },
+		{ "sigpending", RLIMIT_SIGPENDING, 4096 },
+	};
+
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct rlimit now, want = { table[i].value, table[i].value };
+
+		/* Never more than we have ourselves: only nofile was asked for by number. */
+		if (getrlimit(table[i].what, &now) == 0 && i > 0 && now.rlim_max < want.rlim_max)
+			want.rlim_cur = want.rlim_max = now.rlim_max;
+		if (setrlimit(table[i].what, &want) < 0)
+			return err_sys(e, "rlimit %s", table[i].name);
+	}
+	return 0;
+}
+
+int restrict_no_new_privs(struct err *e)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return err_sys(e, "no_new_privs");
+	return 0;
+}

@@ -1,0 +1,304 @@
+/* leaf_certs.c - theory of operation
+ *
+ * To make a certificate is one signature, some 100 microseconds; so they live in memory only, and a
+ * cache of those last used saves the rest. All have the same key, and share one bare TLS context:
+ * a name costs its certificate and little more. One that is half over is made anew when it is next
+ * asked for.
+ *
+ * The subjectAltName is built as an object, not in OpenSSL's configuration language: names come
+ * from cells. */
+#include "leaf_certs.h"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "clock.h"
+#include "keypair.h"
+#include "rand.h"
+#include "tls_x509.h"
+
+#define DAY 86400LL
+#define AUTHORITY_DAYS 3650
+#define SERVER_DAYS 30
+#define RENEW_AFTER (SERVER_DAYS * DAY / 2)
+#define HOST_CAP 256
+#define BUCKETS 1024
+
+_Static_assert(LEAF_CERTS_PEM_MAX == KEYPAIR_PEM_MAX, "one bound for all texts");
+
+struct entry {
+	struct entry *chain;	     /* of its bucket */
+	struct entry *newer, *older; /* by use */
+	struct tls *tls;
+	int64_t renew_at;
+	char host[HOST_CAP];
+};
+
+struct leaf_certs {
+	struct keypair authority;
+	EVP_PKEY *key; /* of all servers */
+	struct tls *bare;
+	struct entry *buckets[BUCKETS];
+	struct entry *newest, *oldest;
+	size_t n;
+};
+
+/* ---- the authority */
+
+int leaf_certs_authority(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct err *e)
+{
+	static const struct keypair_extension all[] = {
+		{ NID_basic_constraints, "critical,CA:TRUE,pathlen:0" },
+		{ NID_key_usage, "critical,keyCertSign,cRLSign" },
+		{ NID_ext_key_usage, "serverAuth" },
+		{ NID_subject_key_identifier, "hash" },
+	};
+	OWN_PAIR p = { 0 };
+	uint32_t number;
+	char name[64];
+
+	rand_bytes(&number, sizeof(number));
+	/* Numbered: an old one and a new one are never taken for each other. */
+	(void)snprintf(name, sizeof(name), "Cordon egress %08x", (unsigned)number);
+	if (keypair_make(name, now, AUTHORITY_DAYS, &p, e) < 0)
+		return -1;
+	if (!keypair_sign(&p, &p, all, COUNT(all)))
+		return keypair_failed(e, "make an authority");
+	return keypair_write(p.key, p.cert, ret_pem, e);
+}
+
+int leaf_certs_public(const char *authority_pem, char ret_pem[LEAF_CERTS_PEM_MAX],
+		      char ret_link[16], struct err *e)
+{
+	OWN_PAIR p = { 0 };
+	unsigned long hash;
+	int known = 0;
+
+	if (keypair_read(authority_pem, &p, e) < 0)
+		return -1;
+	hash = X509_NAME_hash_ex(X509_get_subject_name(p.cert), NULL, NULL, &known);
+	if (!known)
+		return keypair_failed(e, "hash the authority's name");
+	(void)snprintf(ret_link, 16, "%08lx.0", hash & 0xffffffffUL);
+	return keypair_write(NULL, p.cert, ret_pem, e);
+}
+
+struct leaf_certs *leaf_certs_new(const char *authority_pem, struct err *e)
+{
+	struct leaf_certs *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		(void)err_set(e, ERR_LIMIT, "no memory for certificates");
+		return NULL;
+	}
+	if (keypair_read(authority_pem, &m->authority, e) < 0)
+		goto undo;
+	if (X509_check_ca(m->authority.cert) != 1) {
+		ERR_clear_error();
+		(void)err_set(e, ERR_INVALID, "it is no authority");
+		goto undo;
+	}
+	m->key = EVP_EC_gen("P-256");
+	if (!m->key) {
+		(void)keypair_failed(e, "make a key");
+		goto undo;
+	}
+	m->bare = tls_server_bare(e);
+	if (m->bare)
+		return m;
+undo:
+	leaf_certs_free(m);
+	return NULL;
+}
+
+/* ---- certificates */
+
+static GENERAL_NAME *name_of(const char *host)
+{
+	unsigned char address[sizeof(struct in6_addr)];
+	GENERAL_NAME *name = GENERAL_NAME_new();
+	ASN1_STRING *text = ASN1_STRING_type_new(V_ASN1_IA5STRING);
+	const void *data = host;
+	size_t n = strlen(host);
+	int type = GEN_DNS;
+
+	if (inet_pton(AF_INET, host, address) == 1)
+		n = 4;
+	else if (inet_pton(AF_INET6, host, address) == 1)
+		n = sizeof(address);
+	else
+		goto set;
+	type = GEN_IPADD;
+	data = address;
+	ASN1_STRING_free(text);
+	text = ASN1_STRING_type_new(V_ASN1_OCTET_STRING);
+set:
+	if (name && text && ASN1_STRING_set(text, data, (int)n) == 1) {
+		GENERAL_NAME_set0_value(name, type, text);
+		return name;
+	}
+	GENERAL_NAME_free(name);
+	ASN1_STRING_free(text);
+	return NULL;
+}
+
+static bool add_name(X509 *cert, const char *host)
+{
+	GENERAL_NAMES *names = GENERAL_NAMES_new();
+	GENERAL_NAME *name = name_of(host);
+	bool added = false;
+
+	if (names && name && sk_GENERAL_NAME_push(names, name) > 0) {
+		name = NULL; /* it is the list's now */
+		added = X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0,
+					  X509V3_ADD_APPEND) == 1;
+	}
+	GENERAL_NAME_free(name);
+	GENERAL_NAMES_free(names);
+	return added;
+}
+
+static struct tls *make_server(struct leaf_certs *m, const char *host, int64_t now, struct err *e)
+{
+	static const struct keypair_extension all[] = {
+		{ NID_basic_constraints, "critical,CA:FALSE" },
+		{ NID_key_usage, "critical,digitalSignature" },
+		{ NID_ext_key_usage, "serverAuth" },
+		{ NID_subject_key_identifier, "hash" },
+		{ NID_authority_key_identifier, "keyid:always" },
+	};
+	OWN_PAIR p = { .key = m->key };
+
+	(void)EVP_PKEY_up_ref(m->key);
+	if (keypair_make("Cordon egress", now, SERVER_DAYS, &p, e) < 0)
+		return NULL;
+	if (!add_name(p.cert, host) || !keypair_sign(&p, &m->authority, all, COUNT(all))) {
+		(void)keypair_failed(e, "sign a certificate");
+		return NULL;
+	}
+	return tls_server_like(m->bare, p.cert, p.key, e);
+}
+
+/* ---- the cache */
+
+static size_t bucket_number(const char *host)
+{
+	uint32_t hash = 2166136261U; /* FNV-1a; who makes names collide finds a list of few */
+
+	for (; *host != '\0'; host++)
+		hash = (hash ^ (unsigned char)*host) * 16777619U;
+	return hash % BUCKETS;
+}
+
+static struct entry **bucket_of(struct leaf_certs *m, const char *host)
+{
+	return &m->buckets[bucket_number(host)];
+}
+
+static void unlink_entry(struct leaf_certs *m, struct entry *x)
+{
+	*(x->newer ? &x->newer->older : &m->newest) = x->older;
+	*(x->older ? &x->older->newer : &m->oldest) = x->newer;
+}
+
+static void link_newest(struct leaf_certs *m, struct entry *x)
+{
+	x->newer = NULL;
+	x->older = m->newest;
+	*(m->newest ? &m->newest->newer : &m->oldest) = x;
+	m->newest = x;
+}
+
+static void forget(struct leaf_certs *m, struct entry *x)
+{
+	struct entry **at = bucket_of(m, x->host);
+
+	while (*at != x)
+		at = &(*at)->chain;
+	*at = x->chain;
+	unlink_entry(m, x);
+	m->n--;
+	tls_free(x->tls);
+	free(x);
+}
+
+static struct entry *find(const struct leaf_certs *m, const char *host)
+{
+	struct entry *x = m->buckets[bucket_number(host)];
+
+	while (x && strcmp(x->host, host) != 0)
+		x = x->chain;
+	return x;
+}
+
+/* NULL: the certificate is freed, too. */
+static struct tls *keep(struct leaf_certs *m, const char *host, struct tls *tls, int64_t now,
+			struct err *e)
+{
+	struct entry **bucket = bucket_of(m, host), *x = calloc(1, sizeof(*x));
+
+	if (!x) {
+		tls_free(tls);
+		(void)err_set(e, ERR_LIMIT, "no memory for a certificate");
+		return NULL;
+	}
+	if (m->n == LEAF_CERTS_CACHE_MAX)
+		forget(m, m->oldest);
+	memcpy(x->host, host, strlen(host) + 1);
+	x->tls = tls;
+	x->renew_at = now + RENEW_AFTER;
+	x->chain = *bucket;
+	*bucket = x;
+	link_newest(m, x);
+	m->n++;
+	return tls;
+}
+
+struct tls *leaf_certs_server_at(struct leaf_certs *m, const char *host, int64_t now, struct err *e)
+{
+	struct entry *x;
+	struct tls *made;
+
+	if (host[0] == '\0' || strlen(host) >= HOST_CAP) {
+		(void)err_set(e, ERR_INVALID, "no certificate can be for such a name");
+		return NULL;
+	}
+	x = find(m, host);
+	/* A clock that was set back makes one that is not valid yet. */
+	if (x && (now >= x->renew_at || now < x->renew_at - RENEW_AFTER - KEYPAIR_EARLIER / 2)) {
+		forget(m, x);
+		x = NULL;
+	}
+	if (x) {
+		unlink_entry(m, x);
+		link_newest(m, x);
+		return x->tls;
+	}
+	made = make_server(m, host, now, e);
+	return made ? keep(m, host, made, now, e) : NULL;
+}
+
+bool leaf_certs_knows(const struct leaf_certs *m, const char *host)
+{
+	return find(m, host) != NULL;
+}
+
+struct tls *leaf_certs_server(struct leaf_certs *m, const char *host, struct err *e)
+{
+	return leaf_certs_server_at(m, host, (int64_t)(clock_wall_ms() / 1000), e);
+}
+
+void leaf_certs_free(struct leaf_certs *m)
+{
+	if (!m)
+		return;
+	while (m->oldest)
+		forget(m, m->oldest);
+	tls_free(m->bare);
+	EVP_PKEY_free(m->key);
+	keypair_free(&m->authority);
+	free(m);
+}

@@ -1,0 +1,165 @@
+#include "access_record_text.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "json_fault.h"
+#include "own.h"
+
+#define JSON_MEMBERS_MAX 64
+
+static const char *const kinds[] = { "dns", "connect", "request" };
+
+static json_t *parse(const char *text, size_t len, struct err *e)
+{
+	json_error_t why;
+	json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+
+	if (root == NULL)
+		(void)err_set(e, ERR_INVALID, "record: %.100s", json_fault(why.text));
+	if (root != NULL && !json_is_object(root)) {
+		json_decref(root);
+		root = NULL;
+		(void)err_set(e, ERR_INVALID, "record: not an object");
+	}
+	return root;
+}
+
+static int read_number(const json_t *root, const char *name, uint64_t *ret, struct err *e)
+{
+	const json_t *value = json_object_get(root, name);
+
+	if (!json_is_integer(value) || json_integer_value(value) < 0)
+		return err_set(e, ERR_INVALID, "record: %s is not a number", name);
+	*ret = (uint64_t)json_integer_value(value);
+	return 0;
+}
+
+static int read_kind(const json_t *root, struct access_record_text *ret, struct err *e)
+{
+	const char *kind = json_string_value(json_object_get(root, "kind"));
+
+	for (size_t i = 0; kind != NULL && i < COUNT(kinds); i++)
+		if (strcmp(kind, kinds[i]) == 0) {
+			(void)snprintf(ret->kind, sizeof(ret->kind), "%s", kind);
+			return 0;
+		}
+	return err_set(e, ERR_INVALID, "record: of no kind");
+}
+
+static int read_members(const json_t *root, struct access_record_text *ret, struct err *e)
+{
+	const char *verdict = json_string_value(json_object_get(root, "verdict"));
+	const char *name = json_string_value(json_object_get(root, "name"));
+
+	memset(ret, 0, sizeof(*ret));
+	if (json_object_size(root) > JSON_MEMBERS_MAX)
+		return err_set(e, ERR_INVALID, "record: more than %d members", JSON_MEMBERS_MAX);
+	if (read_kind(root, ret, e) < 0 || read_number(root, "time_ms", &ret->time_ms, e) < 0)
+		return -1;
+	if (verdict == NULL || (strcmp(verdict, "allow") != 0 && strcmp(verdict, "deny") != 0))
+		return err_set(e, ERR_INVALID, "record: no verdict");
+	ret->allowed = verdict[0] == 'a';
+	(void)snprintf(ret->name, sizeof(ret->name), "%s", name == NULL ? "" : name);
+	return 0;
+}
+
+int access_record_text_read(const char *text, size_t len, struct access_record_text *ret,
+			    char **ret_text, struct err *e)
+{
+	json_t *root = parse(text, len, e);
+	int read = root == NULL ? -1 : read_members(root, ret, e);
+
+	*ret_text = NULL;
+	if (read == 0) {
+		*ret_text = json_dumps(root, JSON_COMPACT);
+		if (*ret_text == NULL)
+			read = err_set(e, ERR_SYSTEM, "record: memory is short");
+	}
+	json_decref(root);
+	return read;
+}
+
+static int read_claim(const json_t *from, struct record_claim *ret, struct err *e)
+{
+	return read_number(from, "claimed_in", &ret->in, e) < 0 ||
+			       read_number(from, "claimed_out", &ret->out, e) < 0
+		       ? -1
+		       : 0;
+}
+
+static int read_claims(const json_t *root, struct record_counts *ret, struct err *e)
+{
+	const json_t *rules = json_object_get(root, "rules");
+
+	if (json_object_get(root, "claimed_in") == NULL)
+		return 0;
+	if (read_claim(root, &ret->own, e) < 0)
+		return -1;
+	if (json_array_size(rules) > ACCESS_RECORD_TEXT_RULES_MAX)
+		return err_set(e, ERR_INVALID, "record: too many rules");
+	for (; ret->nrules < json_array_size(rules); ret->nrules++) {
+		struct record_claim *claim = &ret->rules[ret->nrules];
+		const json_t *rule = json_array_get(rules, ret->nrules);
+		const char *name = json_string_value(json_object_get(rule, "rule"));
+
+		if (name == NULL || name[0] == '\0' || strlen(name) >= sizeof(claim->rule))
+			return err_set(e, ERR_INVALID, "record: a rule without a name");
+		memcpy(claim->rule, name, strlen(name) + 1);
+		if (read_claim(rule, claim, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int access_record_text_counts(const char *text, size_t len, struct record_counts *ret,
+			      struct err *e)
+{
+	json_t *root = parse(text, len, e);
+	int read = -1;
+
+	*ret = (struct record_counts){ 0 };
+	if (root != NULL && read_number(root, "bytes_in", &ret->bytes_in, e) == 0 &&
+	    read_number(root, "bytes_out", &ret->bytes_out, e) == 0 &&
+	    read_number(root, "requests", &ret->requests, e) == 0 &&
+	    read_number(root, "connections", &ret->connections, e) == 0)
+		read = read_claims(root, ret, e);
+	json_decref(root);
+	return read;
+}
+
+static int read_buckets(const json_t *root, struct record_turns *ret, struct err *e)
+{
+	const json_t *buckets = json_object_get(root, "buckets");
+
+	if (json_array_size(buckets) > ACCESS_RECORD_TEXT_BUCKETS_MAX)
+		return err_set(e, ERR_INVALID, "turns: too many buckets");
+	for (; ret->nbuckets < json_array_size(buckets); ret->nbuckets++) {
+		json_int_t n = json_integer_value(json_array_get(buckets, ret->nbuckets));
+
+		ret->buckets[ret->nbuckets] = n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
+int access_record_text_turns(const char *text, size_t len, struct record_turns *ret, struct err *e)
+{
+	json_t *root = parse(text, len, e);
+	const char *slowest = json_string_value(json_object_get(root, "slowest"));
+	int read = -1;
+
+	*ret = (struct record_turns){ 0 };
+	if (slowest != NULL)
+		(void)snprintf(ret->slowest, sizeof(ret->slowest), "%s", slowest);
+	for (char *at = ret->slowest; *at != '\0'; at++)
+		if (*at < ' ' || *at > '~' || *at == '"' || *at == '\\')
+			*at = '?';
+	if (root != NULL && read_number(root, "count", &ret->count, e) == 0 &&
+	    read_number(root, "sum_ns", &ret->sum_ns, e) == 0 &&
+	    read_number(root, "max_ns", &ret->max_ns, e) == 0 &&
+	    read_number(root, "slowest_ns", &ret->slowest_ns, e) == 0)
+		read = read_buckets(root, ret, e);
+	json_decref(root);
+	return read;
+}

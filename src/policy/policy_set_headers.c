@@ -1,0 +1,65 @@
+/* policy_set_headers.c - headers that a rule sets are set after everything was compared. So none
+ * may set one that a layer above looks at, nor one by which servers rename requests (rename.h)
+ * where a layer above looks at them: that layer's decision would be about another request. */
+#include "policy_inside.h"
+
+#include <string.h>
+
+#include "fold.h"
+#include "rename.h"
+
+static bool looks_at(const struct policy_match *m, const char *name)
+{
+	for (size_t i = 0; i < m->nheaders; i++)
+		if (fold_same_header((struct http1_span){ name, strlen(name) }, m->headers[i].name))
+			return true;
+	/* Where requests are looked at, none may get another meaning by a header. */
+	return m->looks && rename_is((struct http1_span){ name, strlen(name) });
+}
+
+/* Does a rule of a layer above look at this header? */
+static bool is_compared(const struct policy_list *list, const char *name, enum policy_layer below)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (list->rules[i].layer < below && looks_at(list->rules[i].match, name))
+			return true;
+	return false;
+}
+
+/* Mostly nobody does, and a document may set many. */
+static bool is_looking(const struct policy *p)
+{
+	for (size_t i = 0; i < p->list.n; i++)
+		if (p->list.rules[i].layer < POLICY_SESSION && p->list.matches[i]->looks)
+			return true;
+	for (size_t i = 0; i < POLICY_LAYERS; i++)
+		for (size_t k = 0; k < p->ceilings[i].n; k++)
+			if (p->ceilings[i].matches[k]->looks)
+				return true;
+	return false;
+}
+
+static bool is_taken(const struct policy *p, const char *name, enum policy_layer below)
+{
+	bool taken = is_compared(&p->list, name, below);
+
+	for (size_t i = 0; i < POLICY_LAYERS && !taken; i++)
+		taken = is_compared(&p->ceilings[i], name, below);
+	return taken;
+}
+
+int policy_set_check(const struct policy *p, struct err *e)
+{
+	size_t n = is_looking(p) ? p->list.n : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct policy_rule *r = &p->list.rules[i];
+
+		for (size_t k = 0; k < r->nset; k++)
+			if (is_taken(p, r->set[k].name, r->layer))
+				return policy_value_fail(e, r->name, "set_headers",
+							 "a layer above decides by %s",
+							 r->set[k].name);
+	}
+	return 0;
+}

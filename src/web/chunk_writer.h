@@ -1,0 +1,25 @@
+/* chunk_writer.h - bytes into a built-in of the cell, in chunks (file_msg.h), so that the cell can
+ * tell a whole content from one that broke off. */
+#pragma once
+
+#include "file_call.h"
+
+struct chunk_writer {
+	struct file_call *call;
+	uint64_t known;	     /* bytes that are still to come, for certain; 0: unknown */
+	uint64_t chunk_left; /* of the chunk that was announced */
+	uint8_t head[FILE_MSG_CHUNK_HEAD];
+	size_t head_left; /* bytes of a head not yet taken */
+	bool ending;	  /* the last, empty chunk is on its way */
+};
+
+/* For a call that has just been started. known: how long the content is, 0 if nobody says; the
+ * chunks are longer then. */
+void chunk_writer_init(struct chunk_writer *k, struct file_call *c, uint64_t known);
+/* Takes up to len bytes and returns how many: fewer, if there is no room now; the call's room event
+ * comes. Everything, and to no effect, if the call is over or has failed. */
+size_t chunk_writer_put(struct chunk_writer *k, const uint8_t *data, size_t len);
+/* The content is complete. */
+void chunk_writer_end(struct chunk_writer *k);
+/* In the call's room event: true, if chunk_writer_put() may be called. */
+bool chunk_writer_room(struct chunk_writer *k);

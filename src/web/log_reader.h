@@ -1,0 +1,60 @@
+/* log_reader.h - follows what one execution says: from any cursor on, live or long ended, in pieces
+ * that do not split characters where that can be helped. */
+#pragma once
+
+#include "execution.h"
+#include "output.h"
+#include "request.h"
+
+#define LOG_READER_PIECE 8192 /* bytes at most */
+
+struct log_reader {
+	struct core *core;
+	char session_id[REQUEST_ID_MAX], id[REQUEST_ID_MAX];
+	struct execution *x; /* NULL: not live (any more): log_reader_live() */
+	struct execution_follower follower;
+	int fd;			   /* owned; -1: none yet */
+	uint64_t cursor;	   /* of the first byte not given out */
+	bool lost;		   /* not live, and it had a log that is not kept any more */
+	bool started, cut, exited; /* told */
+};
+
+enum log_reader_what {
+	READER_NOTHING, /* now; the follower is told of more */
+	READER_START,
+	READER_BYTES, /* bytes, n, stream, offset; after is the cursor behind them */
+	READER_CUT,   /* bytes, n: the reason */
+	READER_EXIT,
+	READER_END, /* everything was told */
+	READER_FAILED
+};
+
+struct log_reader_item {
+	enum log_reader_what what;
+	enum output_stream stream;
+	uint64_t offset;
+	uint64_t after;
+	size_t n;
+	bool is_text; /* whole UTF-8 characters */
+	uint8_t bytes[LOG_READER_PIECE + 4];
+};
+
+/* Begins to follow an execution of that request's session; more is told of news (arg: the request).
+ * live is NULL if the session has stopped. text: keep characters whole. ERR_NOT_FOUND: no such
+ * execution. */
+int log_reader_open(struct log_reader *rd, struct request *r, struct session *live, uint64_t after,
+		    void (*more)(struct execution_follower *f), struct err *e) MUST_USE;
+/* Safe if it was never opened (all zero). */
+void log_reader_close(struct log_reader *rd);
+
+/* The live execution, or NULL. One whose session is gone is no longer ours to touch; the core has
+ * dropped its followers then. */
+struct execution *log_reader_live(struct log_reader *rd);
+
+/* What comes next. It is not counted as told before log_reader_told(). */
+void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *ret, struct err *e);
+void log_reader_told(struct log_reader *rd, const struct log_reader_item *item);
+
+/* The cursor in the parameter "after" (or, for those that reconnect, Last-Event-ID); 0 without one.
+ */
+int log_reader_after(struct request *r, uint64_t *ret, struct err *e) MUST_USE;

@@ -1,0 +1,76 @@
+#include "session_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "reply.h"
+
+struct making {
+	struct session *s; /* until it is told how it went; NULL: it could not even be begun */
+	bool told;
+	bool failed;
+	struct err why; /* if so */
+	void (*made)(struct request *r, struct session *s);
+};
+
+static void abandon(struct request *r, bool answered)
+{
+	struct making *m = r->state;
+	struct err e;
+
+	(void)answered;
+	if (m->told || m->s == NULL)
+		return;
+	/* The client went away before it could learn the id: nobody would ever end it. One that is
+	 * still queued has no id, and is forgotten with whoever waited for it. */
+	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
+	if (r->session_id[0] != '\0')
+		IGNORED(session_delete(r->core, r->tenant, r->session_id, &e),
+			"its timeout will, then");
+}
+
+static void finish(struct request *r)
+{
+	struct making *m = r->state;
+
+	if (m->failed) {
+		reply_error(r, &m->why);
+		return;
+	}
+	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
+	m->made(r, m->s);
+}
+
+static void told(struct completion *w, const struct err *e)
+{
+	struct request *r = w->arg;
+	struct making *m = r->state;
+
+	m->told = true;
+	m->failed = e != NULL;
+	if (e != NULL)
+		m->why = *e;
+	finish(r);
+}
+
+int session_request_start(struct request *r, const struct session_spec *spec,
+			  void (*made)(struct request *r, struct session *s), unsigned *ret_retry_s,
+			  struct err *e)
+{
+	struct making *m = calloc(1, sizeof(*m));
+	struct session *s = NULL;
+
+	if (m == NULL)
+		return err_sys(e, "allocate");
+	m->made = made;
+	r->state = m;
+	r->release = abandon;
+	r->wait.on_done = told;
+	if (session_create(r->core, r->tenant, spec, &r->wait, &s, ret_retry_s, e) < 0) {
+		m->told = true;
+		return -1;
+	}
+	if (completion_is_waiting(&r->wait)) /* else it failed, s is freed, and told() comes */
+		m->s = s;
+	return 0;
+}

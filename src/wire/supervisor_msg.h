@@ -1,0 +1,78 @@
+/* supervisor_msg.h - what the supervisor (cordon serve) gives cordond at its start, and what the
+ * two say to each other. Both are built together and trust each other in one direction: cordond
+ * believes the supervisor; the supervisor takes nothing from cordond but two words.
+ *
+ * At its start cordond has the descriptors below. Later the supervisor sends a new keeper's channel
+ * A over the control socket, one message of one byte and one descriptor each. */
+#pragma once
+
+#include <stdint.h>
+
+#include "keeper_msg.h"
+
+#define SERVE_VERSION 1
+#define SERVE_LISTENERS_MAX 8
+#define SERVE_TEMPLATES_MAX 4
+#define SERVE_ROOTS_MAX 8
+
+enum {
+	SERVE_FD_CONTROL = 3,				      /* SOCK_SEQPACKET */
+	SERVE_FD_CONFIG = 4,				      /* config_write()'s text */
+	SERVE_FD_SETUP = 5,				      /* struct serve_setup */
+	SERVE_FD_CGROUP = 6,				      /* as keepers have them; may lack */
+	SERVE_FD_CERT = SERVE_FD_CGROUP + KEEPER_CGROUP_DIRS, /* PEM; may lack */
+	SERVE_FD_KEY,
+	SERVE_FD_SECRETS, /* keys of secrets, see seal.h */
+	SERVE_FD_LISTEN,  /* and up */
+};
+
+/* Messages over the control socket. */
+enum {
+	SERVE_KEEPER = 'K', /* to cordond, with a descriptor: a keeper's channel A */
+	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: cordon-egress's channel C */
+	SERVE_READY = 'R',  /* to the supervisor: requests are answered */
+	/* To the supervisor: it does not answer, another one is wanted. */
+	SERVE_KEEPER_HUNG = 'k',
+	SERVE_EGRESS_HUNG = 'e',
+};
+
+/* What cordon-egress has at its start, from the supervisor or from cordon run. It reads the files
+ * and closes them. */
+enum {
+	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may lack */
+	EGRESS_FD_CHANNEL,   /* the first channel C (egress_msg.h); may lack if there is control */
+	EGRESS_FD_RESOLV,    /* resolv.conf of the node; may lack */
+	EGRESS_FD_HOSTS,     /* hosts of the node; may lack */
+	EGRESS_FD_BUNDLE,    /* PEM: authorities that servers are verified by */
+	EGRESS_FD_AUTHORITY, /* PEM: key and certificate of the authority that cells trust */
+	EGRESS_FD_EXTRA,     /* PEM: further authorities, the operator's; may lack */
+	EGRESS_FDS_END,
+};
+
+/* Messages over the control socket of cordon-egress, to it. */
+enum {
+	EGRESS_CONTROL_CHANNEL = 'C', /* one descriptor: a new channel C */
+	EGRESS_CONTROL_NAMES = 'H',   /* two descriptors: resolv.conf and hosts have changed */
+};
+
+struct serve_template {
+	char name[64];
+	uint32_t nlayers;
+	uint32_t roots[KEEPER_LAYERS_MAX]; /* the keeper's roots, by number */
+	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
+};
+
+struct serve_setup {
+	uint32_t version;
+	uint32_t cgroup_version, limits; /* of struct cgroups */
+	char no_limits_why[128];
+	uint32_t nlisteners;
+	uint32_t tls_from; /* listeners at or above this one are plain: Unix sockets */
+	uint32_t ntemplates, nroots;
+	struct serve_template templates[SERVE_TEMPLATES_MAX];
+	struct {
+		uint32_t root; /* the keeper's, by number */
+		uint32_t writable;
+		char path[KEEPER_PATH_MAX];
+	} roots[SERVE_ROOTS_MAX];
+};
