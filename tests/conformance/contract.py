@@ -20,7 +20,7 @@ from harness import Failed, Server, check, equal, has, run_tests, short, wait_fo
 
 UNKNOWN = "i0000000000000000"
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk", "inside.py")
-STATUS = {  # contract 4.1: of a Connect code
+STATUS = {  # HTTP status of each code of the Connect protocol
     "canceled": 499, "unknown": 500, "invalid_argument": 400, "deadline_exceeded": 504, "not_found": 404,
     "already_exists": 409, "permission_denied": 403, "resource_exhausted": 429, "failed_precondition": 400,
     "aborted": 409, "out_of_range": 400, "unimplemented": 501, "internal": 500, "unavailable": 503,
@@ -64,7 +64,7 @@ def refused(server, status, method, path, body=None, *parts, **more):
 
 
 def signature(path, operation, user, token, expires=None):
-    """Contract 3.4."""
+    """The signature of a file URL, as E2B's SDKs compute it."""
     raw = f"{path}:{operation}:{user}:{token}" + ("" if expires is None else f":{expires}")
     return "v1_" + base64.b64encode(hashlib.sha256(raw.encode()).digest()).decode().rstrip("=")
 

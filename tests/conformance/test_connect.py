@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The Connect protocol, byte by byte: contract 0, 2.3 and 4.1."""
+"""The Connect protocol, byte by byte."""
 import base64
 import json
 import socket

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The plain HTTP endpoints of envd: /files, /files/compose, /health, /metrics, /envs; signatures. Contract 3.4, 4.5."""
+"""The plain HTTP endpoints of envd: /files, /files/compose, /health, /metrics, /envs; signatures."""
 import gzip
 import http.client
 import json

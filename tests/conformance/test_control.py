@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The rest of the control plane, contract 3.2 and 3.3: each endpoint with each status that it may have."""
+"""The rest of the control plane: each endpoint with each status that it may have."""
 import http.client
 import json
 import time

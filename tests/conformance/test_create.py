@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""POST /sandboxes and POST /v2/sandboxes: what is made, and everything that is refused. Contract 3.1 to 3.3."""
+"""POST /sandboxes and POST /v2/sandboxes: what is made, and everything that is refused."""
 import socket
 import struct
 import time

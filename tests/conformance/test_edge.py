@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the edge of the server does: its errors, its tokens, what it changes on the way. Contract 2.5, 4.1 (CORS)."""
+"""What the edge of the server does: its errors, its tokens, what it changes on the way."""
 import json
 import select
 import socket

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""filesystem.Filesystem: contract 4.4, the polled watchers of the Python SDK included."""
+"""filesystem.Filesystem, the polled watchers of the Python SDK included."""
 import time
 
 from contract import Sandbox, check, equal, parse_time, run_tests, wait_for

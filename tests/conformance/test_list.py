@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""GET /v2/sandboxes and GET /sandboxes: filters, order, pages, headers; contract 3, 3.2, 3.3."""
+"""GET /v2/sandboxes and GET /sandboxes: filters, order, pages, headers."""
 import base64
 import time
 from urllib.parse import quote

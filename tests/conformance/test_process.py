@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""process.Process: contract 4.3."""
+"""process.Process: start, connect, input, signals, list, resize."""
 import base64
 import re
 import time

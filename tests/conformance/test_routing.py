@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Which request goes where: by header, host name, token and signature; and what cannot be reached that way.
-Contract 2.4, 2.5, 9."""
+"""Which request goes where: by header, host name, token and signature; and what cannot be reached that way."""
 import time
 from urllib.parse import quote
 

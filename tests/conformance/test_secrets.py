@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Secrets, contract 3.3: each endpoint with each status that it may have; no answer has a value in it."""
+"""Secrets: each endpoint with each status that it may have; no answer has a value in it."""
 import re
 import time
 

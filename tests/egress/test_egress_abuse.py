@@ -1,10 +1,10 @@
 #!/usr/bin/python3 -B
-"""Goal: a brokered secret gets to the one place it is bound to, and no way leads it anywhere else (ATTACKS.md E, last
-rows); what is allowed cannot be used for what is not, and the gateway itself is no way in (F).
+"""Goal: a brokered secret gets to the one place it is bound to, and no way leads it anywhere else;
+what is allowed cannot be used for what is not, and the gateway itself is no way in.
 
     test_egress_abuse.py CORDON [name ...]
 
-One test for each row, by its name there, in a small internet of its own (internet.py)."""
+One test for each attack, in a small internet of its own (internet.py)."""
 import base64
 import os
 import re

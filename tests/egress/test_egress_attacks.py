@@ -1,7 +1,7 @@
 #!/usr/bin/python3 -B
-"""Goal: every way around the policy that ATTACKS.md E lists fails, from inside a cell, as root there and as its
-user; and the world's packet filter shows that nothing got out. One test for each row, by its name there. The
-rows about secrets, and F, are in test_egress_abuse.py.
+"""Goal: every known way around the policy fails, from inside a cell, as root there and as its user; and the
+world's packet filter shows that nothing got out. One test for each attack. Those on secrets and on the gateway itself
+are in test_egress_abuse.py.
 
     test_egress_attacks.py CORDON PLAIN [name ...]
 

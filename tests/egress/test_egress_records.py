@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -B
-"""Goal: everything that a session tried is on record once, with everything that NET-6 asks for: names, connections
+"""Goal: everything that a session tried is on record once, with every member that doc/network.md lists: names, connections
 that were passed on, requests, refusals with their rule and reason, calls of models; and it is counted.
 
     test_egress_records.py CORDON [name ...]

@@ -21,7 +21,7 @@ enum { ROW_SOLO = 1 }; /* may take the whole cell down: gets a cell of its own *
 
 struct attack {
 	const char *id;
-	const char *section; /* of ATTACKS.md */
+	const char *section; /* the kind of attack; printed with the row, to sort a report by */
 	const char *what;
 	const char *(*run)(const struct attack *a);
 	const char *expect;

@@ -26,7 +26,7 @@ def pattern(n):
 
 # ---- what is malformed
 
-# STYLE.md 7.2. Behind each comes a second request, which a server that was fooled would answer.
+# Requests whose length can be read in two ways. A second request follows each; a server that is deceived answers it, too.
 SMUGGLING = {
     "length and chunked": (b"POST /echo HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", (400,)),
     "two lengths": (b"POST /echo HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", (400,)),
