@@ -36,6 +36,7 @@ check: packages all sanitized
 	@tools/check-layers
 	@tools/check-size
 	@tools/check-fds
+	@tools/check-docs
 	@tools/run-tests $(BUILD)
 
 lint:
