@@ -10,6 +10,7 @@
 #include "reply.h"
 #include "request.h"
 #include "session.h"
+#include "session_policy.h"
 #include "tenant.h"
 
 #define NETWORK_JSON_MAX (8U << 20)

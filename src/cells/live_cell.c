@@ -13,7 +13,7 @@
 
 #include "cell_socket.h"
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
 #include "io.h"
 #include "log.h"
 #include "rand.h"

@@ -100,3 +100,5 @@ void live_cell_remains(struct core *c, const char *id);
 
 /* Frees without ending: at the end of the daemon. Lingering cells go on. */
 void live_cell_leave(struct live_cell *c);
+
+extern const struct live_cell_events core_orphan_events; /* core.c */

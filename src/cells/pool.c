@@ -11,9 +11,12 @@
 #include <string.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
+#include "fd_budget.h"
+#include "live_cell.h"
 #include "log.h"
 #include "rand.h"
+#include "session_spec.h"
 
 #define REFILL_REST_MS 5
 #define MAKING_MAX 2 /* at once: the keeper makes one at a time anyway */

@@ -2,7 +2,8 @@
  * Each change is parsed, stored, sent to egress and parsed there: the work is in proportion to the
  * bytes, and it is done in the loops that serve all tenants. A bucket of bytes, full at first. */
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
+#include "tenant.h"
 
 #define BURST (1U << 20)
 #define PER_SECOND (256U << 10)

@@ -9,11 +9,31 @@
 #include <time.h>
 
 #include "clock.h"
-#include "inside.h"
-#include "policy_memo.h"
+#include "core_metrics.h"
+#include "core_private.h"
+#include "egress_link.h"
+#include "event_log.h"
+#include "execution.h"
+#include "fd_budget.h"
 #include "io.h"
+#include "keeper_link.h"
+#include "live_cell.h"
 #include "log.h"
+#include "log_removal.h"
+#include "net_log.h"
+#include "net_usage.h"
 #include "pipe_io.h"
+#include "policy_memo.h"
+#include "pool.h"
+#include "quota.h"
+#include "retention.h"
+#include "secret.h"
+#include "secret_delivery.h"
+#include "session.h"
+#include "session_lifecycle.h"
+#include "session_policy.h"
+#include "session_sample.h"
+#include "tenant.h"
 
 #define CHECKPOINT_PAGES 1000	  /* worth it, when nothing goes on */
 #define CHECKPOINT_PAGES_MAX 4000 /* 16 MiB: whatever goes on, a larger one takes too long */

@@ -108,3 +108,11 @@ void core_job_add(struct core *c, struct tenant *t, struct job *j);
 void core_job_cancel(struct core *c, struct job *j);
 /* Where they are queued, for others that work on behalf of tenants (struct tally). */
 struct jobs *core_jobs(struct core *c);
+
+/* ---- for the folders of the core */
+
+/* Wall clock in milliseconds. */
+uint64_t core_now_ms(void);
+/* Called before anything ends because of the wall clock: if the clock was set, deadlines move with
+ * it. */
+void core_check_clock(struct core *c);

@@ -4,8 +4,13 @@
 #include <string.h>
 
 #include "buf.h"
-#include "inside.h"
+#include "core_private.h"
+#include "egress_link.h"
+#include "egress_turns.h"
 #include "metrics.h"
+#include "pool.h"
+#include "quota.h"
+#include "session.h"
 
 enum {
 	M_REQUESTS,

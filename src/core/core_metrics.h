@@ -28,3 +28,5 @@ struct core_metrics_pool {
 	uint64_t hits, misses;
 };
 void core_metrics_pool(const struct core *c, struct core_metrics_pool *ret);
+
+void core_metrics_setup(void);

@@ -21,8 +21,10 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "core_private.h"
+#include "fd_budget.h"
+#include "live_cell.h"
 #include "untrusted_fd.h"
-#include "inside.h"
 
 #define WAIT_MS 5000
 #define GREETING_MS 10 /* between looks at a cell that has not greeted yet */

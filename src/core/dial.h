@@ -37,3 +37,7 @@ void dial_start(struct session *s, uint16_t port, struct dial *d);
 /* Gives up waiting, or closes the connection: what the other side has not taken by now is lost. The
  * session may be gone. Harmless if nothing is under way or held. */
 void dial_cancel(struct dial *d);
+
+/* The core's: the session is over. Requests under way end with that error; connections that are
+ * held stay with their holders. */
+void dial_all_lost(struct session *s, const struct err *e);

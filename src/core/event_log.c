@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inside.h"
+#include "core_private.h"
+#include "retention.h"
 
 #define DATA_MAX 2048
 

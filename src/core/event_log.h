@@ -22,3 +22,6 @@ struct event_log_listener {
 };
 void event_log_listen(struct core *c, struct event_log_listener *l);
 void event_log_unlisten(struct event_log_listener *l);
+
+/* The core's: calls the listeners. */
+void event_log_tell(struct loop_task *t);

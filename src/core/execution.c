@@ -17,10 +17,20 @@
 
 #include "clock.h"
 #include "core_metrics.h"
-#include "inside.h"
-#include "record_quota.h"
+#include "core_private.h"
+#include "event_log.h"
+#include "execution_calls.h"
+#include "execution_deadline.h"
+#include "execution_io.h"
+#include "fd_budget.h"
+#include "live_cell.h"
 #include "log.h"
+#include "output_log.h"
+#include "output_quota.h"
 #include "rand.h"
+#include "record_quota.h"
+#include "secret_delivery.h"
+#include "session_lifecycle.h"
 #include "sha256.h"
 #include "usage.h"
 
@@ -74,7 +84,7 @@ void execution_free(struct execution *x)
 	loop_task_cancel(s->core->loop, &x->tell);
 	loop_timer_cancel(s->core->loop, &x->late);
 	core_job_cancel(s->core, &x->drain);
-	execution_paid(x);
+	execution_fds_settled(x);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &x->program);
 	execution_close_fds(x);
@@ -331,7 +341,7 @@ void execution_finish(struct execution *x)
 
 	x->ended = true;
 	loop_timer_cancel(s->core->loop, &x->late);
-	execution_paid(x);
+	execution_fds_settled(x);
 	x->row.ended_ms = core_now_ms();
 	x->row.client = ""; /* whatever it was, nobody needs it any more */
 	execution_remember(x);

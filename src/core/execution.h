@@ -119,3 +119,26 @@ int execution_log(struct core *c, const char *session_id, const char *id, int *r
 
 /* Of an execution that has no log: did it say something all the same? */
 bool execution_log_lost(const struct store_execution *row);
+
+/* ---- for the core's own files */
+
+struct live_cell;
+struct agent_event;
+
+/* One of an earlier daemon, by its row; PID 1 then says whether it holds it. */
+int execution_recover(struct session *s, const struct store_execution *row, struct err *e) MUST_USE;
+/* PID 1 holds it; or it failed to start, and the earlier daemon may not know. */
+void execution_adopt(struct execution *x, struct live_cell *c, const struct agent_event *v);
+void execution_adopt_failed(struct execution *x, struct live_cell *c, const struct agent_event *v);
+struct execution *execution_by_handle(struct session *s, uint32_t handle);
+/* It exited, and what it wrote is in its log. */
+void execution_exited(struct execution *x);
+/* Its cell is gone, or does not know it. */
+void execution_lost(struct execution *x);
+/* Its outcome is in the row: writes it, and ends what waits for it. */
+void execution_finish(struct execution *x);
+/* Copies the counts of its log into the row. */
+void execution_count_out(struct execution *x);
+/* Once a second: writes an outcome that could not be written. */
+void execution_retry_save(struct execution *x);
+void execution_free(struct execution *x);

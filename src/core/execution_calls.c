@@ -1,4 +1,6 @@
 /* execution_calls.c - what others see of an execution, ask of it, and follow. */
+#include "execution_calls.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,7 +8,10 @@
 #include <sys/file.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
+#include "execution.h"
+#include "live_cell.h"
+#include "output_log.h"
 
 #define PAST_NS (30000 * CLOCK_MS)
 #define KILL_MS 30000 /* for PID 1 to end a tree */

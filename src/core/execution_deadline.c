@@ -4,11 +4,16 @@
  * execution that it has not started within START_MS fails, and one whose timeout is over by
  * SLACK_MS has timed out. Its tree is killed when PID 1 hears of it again. Time in which the
  * session does not run does not count; after a restart of this daemon it counts from then. */
+#include "execution_deadline.h"
+
 #include <signal.h>
 #include <stdio.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
+#include "execution.h"
+#include "execution_io.h"
+#include "live_cell.h"
 #include "log.h"
 
 #define START_MS 60000

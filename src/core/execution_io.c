@@ -8,6 +8,8 @@
  * (EPOLLET), and what is less than BULK is looked at with the next tick: peeking at a pipe costs
  * what is in it, not what is new. All executions of a session share a bound on masked bytes in one
  * turn of the loop; what exceeds it stays in the pipes for the next turn. */
+#include "execution_io.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +18,18 @@
 #include <sys/ioctl.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
+#include "execution.h"
+#include "execution_calls.h"
 #include "io.h"
+#include "live_cell.h"
 #include "log.h"
+#include "output_log.h"
+#include "output_mask.h"
+#include "output_quota.h"
 #include "pipe_io.h"
+#include "session.h"
 
 #define BULK 4096
 
@@ -362,7 +372,7 @@ static void on_room(struct loop_fd *f, uint32_t events)
 }
 
 /* Its descriptors have come, or never will. */
-void execution_paid(struct execution *x)
+void execution_fds_settled(struct execution *x)
 {
 	if (x->owed)
 		x->session->core->fds.owed -= FD_BUDGET_EACH;
@@ -375,7 +385,7 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 	struct loop *l = x->session->core->loop;
 	unsigned n = c->agent.nfds, at = 0;
 
-	execution_paid(x);
+	execution_fds_settled(x);
 	if ((v->flags & AGENT_HAS_STDIN) != 0 && at < n)
 		x->in = c->agent.fds[at++];
 	for (int i = 0; i < 2 && at < n; i++)

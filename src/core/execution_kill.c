@@ -6,10 +6,14 @@
  * There is one for each mark, and few in all: a PID 1 that never answers gathers no more, and who
  * asked is answered after KILL_MS. An
  * adopted PID 1 is asked when it has said who it is. */
+#include "execution_kill.h"
+
 #include <assert.h>
 #include <stddef.h>
 
-#include "inside.h"
+#include "core_private.h"
+#include "execution.h"
+#include "live_cell.h"
 
 #define KILLS_MAX 64 /* of a session, at once */
 #define KILL_MS 30000

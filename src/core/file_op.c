@@ -17,9 +17,12 @@
 #include <sys/epoll.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
+#include "fd_budget.h"
 #include "io.h"
+#include "live_cell.h"
 #include "pipe_io.h"
+#include "session_lifecycle.h"
 
 #define ARGS_MAX 160
 #define STRINGS_MAX 65536

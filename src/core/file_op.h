@@ -39,3 +39,6 @@ void file_op_end_input(struct file_op *op);
 void file_op_resume(struct file_op *op);
 /* No callback comes any more; the built-in is killed. */
 void file_op_cancel(struct file_op *op);
+
+/* The core's: its cell is gone. */
+void file_op_lost(struct file_op *op);

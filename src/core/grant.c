@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
 
 #define LOOK_MS 60000 /* at a key's expiry at least this often: the wall clock may be set */
 

@@ -1,8 +1,11 @@
 /* key_quota.c - how many keys a tenant may make, and how fast. Keys that were revoked or have
  * expired do not count; the youngest of them stay for a while, so that who revokes one twice is
  * told the same. */
+#include "key_quota.h"
+
 #include "clock.h"
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
 
 #define BURST 200
 #define PER_SECOND 10

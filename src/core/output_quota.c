@@ -16,14 +16,19 @@
  * Not many are removed at a time, and their space is freed in pieces (log_removal.c). What finds no
  * room yet waits in its pipe for a later turn, and so does what would need more removed while the
  * tenant's removed logs still take much space. */
+#include "output_quota.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "inside.h"
+#include "core_private.h"
+#include "execution.h"
 #include "log.h"
+#include "log_removal.h"
+#include "output_log.h"
 #include "own.h"
 
 #define LOOK_MAX 64

@@ -5,11 +5,15 @@
  * A tenant with a queue waits at its own bounds and at the node's; the queues are served in turn,
  * one session per tenant, so that the longest queue gets no more than the shortest. And what one
  * tenant's burst would take of the node's rate while another waits is left to the other. */
+#include "quota.h"
+
 #include <stdio.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
 #include "record_quota.h"
+#include "session.h"
+#include "session_lifecycle.h"
 
 struct bounds {
 	uint64_t sessions, rate_milli, burst, memory, storage, queue;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "inside.h"
+#include "core_private.h"
 #include "store_records.h"
 
 void record_quota_cut(char *text)

@@ -16,8 +16,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
+#include "execution.h"
+#include "live_cell.h"
 #include "log.h"
+#include "pool.h"
+#include "quota.h"
+#include "session.h"
+#include "session_lifecycle.h"
+#include "tenant.h"
 
 struct ids {
 	char (*list)[STORE_ID_MAX];

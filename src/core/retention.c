@@ -13,11 +13,18 @@
  * and the session last. Killed in between, the next daemon finds the rest by the session's row.
  *
  * It is started once a second, and after every so many events. */
+#include "retention.h"
+
 #include <stdio.h>
 
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
 #include "log.h"
+#include "log_removal.h"
+#include "output_quota.h"
+#include "session.h"
 #include "store_net.h"
+#include "tenant.h"
 
 #define EXECUTIONS 32	/* with their logs, in a piece */
 #define NET_WEIGHT 256	/* of a session's network records */

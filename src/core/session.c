@@ -9,9 +9,23 @@
 
 #include "clock.h"
 #include "core_metrics.h"
-#include "inside.h"
+#include "core_private.h"
+#include "dial.h"
+#include "execution.h"
+#include "execution_kill.h"
+#include "fd_budget.h"
 #include "log.h"
+#include "net_usage.h"
+#include "quota.h"
 #include "rand.h"
+#include "secret_delivery.h"
+#include "secret_egress.h"
+#include "session_egress.h"
+#include "session_lifecycle.h"
+#include "session_pause.h"
+#include "session_policy.h"
+#include "session_spec.h"
+#include "tenant.h"
 
 static unsigned bucket(const char *id)
 {

@@ -124,23 +124,6 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e) MUST_U
 /* Replaces its network settings. */
 int session_set_network(struct session *s, const char *network, struct err *e) MUST_USE;
 
-/* Whom it may contact: its own layer, as policy_select_read() wrote it; "" for the node's default.
- * Checked together with the other layers, written, and told to egress; w is told when it is in
- * force, perhaps from inside, or why it is not (session_egress.h). -1: nothing has changed, and w
- * is not used. A session that has a door keeps it: "none" becomes "deny" then. */
-int session_set_policy(struct session *s, const char *document, struct completion *w,
-		       struct err *e) MUST_USE;
-/* Would it be possible, together with the other layers? */
-int session_check_policy(struct core *c, const struct tenant *t, const char *document,
-			 struct err *e) MUST_USE;
-/* Its own layer, or the default: what it has chosen. And all of them as one: the caller frees it.
- */
-const char *session_chosen(const struct core *c, const struct store_session *row);
-/* "none", "opening", "open" or "failed". */
-const char *session_network_state(const struct session *s);
-int session_merged(struct core *c, const struct tenant *t, const struct store_session *row,
-		   char **ret, struct err *e) MUST_USE;
-
 /* How many live sessions are in each state, of all tenants. */
 void session_count(const struct core *c, unsigned ret[SESSION_STATES]);
 void session_each(struct core *c, const struct tenant *t, void (*see)(struct session *s, void *arg),
@@ -187,3 +170,16 @@ void session_set_mask(struct session *s, struct mask *m);
 size_t session_redact_part(const struct session *s, const char *text, size_t keep);
 /* Covers in place; for texts that are kept or shown. */
 void session_redact(const struct session *s, char *text);
+
+/* ---- for the core's own files */
+
+/* In memory, in any state; NULL: it is not. */
+struct session *session_by_id(struct core *c, const char *id);
+/* Puts it into the table of live sessions. */
+void session_list_in(struct session *s);
+/* A session that an earlier daemon left, read from the store. */
+struct session *session_restore(struct core *c, struct tenant *t, const char *id,
+				struct err *e) MUST_USE;
+void session_free(struct session *s);
+/* session_mask.c: makes the node's mask of the operator's patterns. */
+int session_mask_setup(struct core *c, struct err *e) MUST_USE;

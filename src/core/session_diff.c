@@ -8,8 +8,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "inside.h"
+#include "core_private.h"
 #include "io.h"
+#include "keeper_link.h"
+#include "session.h"
+#include "session_spec.h"
 
 #define BUFFER 65536
 #define SILENCE_MS 60000 /* without a byte */

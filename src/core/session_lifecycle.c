@@ -1,6 +1,8 @@
 /* session_lifecycle.c - a session's way through its states. Every step is: journal, act, and when
  * the action is done, the next step. A daemon that is killed in between finds the state and does
  * the action again (recover.c), so each action can be repeated. */
+#include "session_lifecycle.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,9 +11,24 @@
 
 #include "clock.h"
 #include "core_metrics.h"
-#include "inside.h"
+#include "core_private.h"
+#include "dial.h"
+#include "event_log.h"
+#include "execution.h"
+#include "execution_kill.h"
+#include "file_op.h"
+#include "live_cell.h"
 #include "log.h"
+#include "pool.h"
+#include "quota.h"
 #include "rand.h"
+#include "secret_delivery.h"
+#include "secret_mask.h"
+#include "session.h"
+#include "session_egress.h"
+#include "session_pause.h"
+#include "session_spec.h"
+#include "session_states.h"
 #include "usage.h"
 
 static void on_timer(struct loop_timer *t);

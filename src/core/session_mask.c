@@ -2,7 +2,8 @@
  * operator's patterns, in one mask. */
 #include <string.h>
 
-#include "inside.h"
+#include "core_private.h"
+#include "session.h"
 
 #define PATTERNS_MAX 64
 

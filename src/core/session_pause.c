@@ -1,11 +1,20 @@
 /* session_pause.c - a session frozen and thawed: by a client, by its time, by whoever uses it
  * again. The keeper does it; a keeper that dies over it is asked again, which is no harm. */
+#include "session_pause.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
+#include "keeper_link.h"
+#include "live_cell.h"
 #include "log.h"
+#include "secret_delivery.h"
+#include "session.h"
+#include "session_egress.h"
+#include "session_lifecycle.h"
 
 #define PAUSE_AGAIN_MS 1000
 #define WAIT_MS 90000 /* of who waits for it: longer than a keeper or PID 1 may take */

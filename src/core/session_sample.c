@@ -1,11 +1,16 @@
 /* session_sample.c - what sessions use, now and over the last minutes. Reading the files of a
  * cgroup takes long enough that all sessions are looked at in pieces, by a job of the node's
  * (jobs.h). Sessions that nobody uses are looked at once: they use what they used. */
+#include "session_sample.h"
+
 #include <assert.h>
 #include <string.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
+#include "live_cell.h"
+#include "session.h"
 #include "usage.h"
 
 #define PIECE 16

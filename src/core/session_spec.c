@@ -1,10 +1,12 @@
 /* session_spec.c - from what a client asks for to what a session is: defaults, maxima, and the
  * order for the keeper. Every refusal names the setting and its bound. */
+#include "session_spec.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
-#include "inside.h"
+#include "core_private.h"
 #include "rand.h"
 
 #define DEFAULT_UID 1000 /* "user" of every template */

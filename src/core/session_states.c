@@ -1,7 +1,10 @@
 /* session_states.c - the state machine of sessions, as a table. doc/sessions.md has the same, with
  * words.
  */
-#include "inside.h"
+#include "session_states.h"
+
+#include "core_private.h"
+#include "session.h"
 
 static const char *const names[] = {
 	[SESSION_CREATING] = "creating", [SESSION_RUNNING] = "running",

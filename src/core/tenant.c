@@ -6,11 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core_private.h"
+#include "egress_link.h"
+#include "event_log.h"
 #include "hex.h"
-#include "inside.h"
 #include "io.h"
+#include "key_quota.h"
 #include "log.h"
+#include "quota.h"
 #include "rand.h"
+#include "session.h"
 #include "sha256.h"
 
 #define KEY_PREFIX "e2b_"

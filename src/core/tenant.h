@@ -59,3 +59,11 @@ int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id
 /* At the first start: the operator's tenant and a key in first.key (mode 0600) of the state
  * folder. Repeatable. */
 int tenant_first(struct core *c, struct err *e) MUST_USE;
+
+/* ---- for the core's own files */
+
+int tenant_load_all(struct core *c, struct err *e) MUST_USE;
+/* Empties the cache of keys. */
+void tenant_forget_keys(void);
+/* tenant_remove.c: goes on with those that an earlier daemon was removing. */
+void tenant_remove_rest(struct core *c);

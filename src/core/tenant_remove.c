@@ -6,7 +6,13 @@
  * daemon stops the sessions when it adopts them (recover.c), and goes on with the rest. */
 #include <stdio.h>
 
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
+#include "grant.h"
+#include "quota.h"
+#include "secret.h"
+#include "session_lifecycle.h"
+#include "tenant.h"
 
 /* The next session that is not on its way out. */
 static bool stop_next(struct core *c, struct tenant *t)

@@ -10,6 +10,7 @@
 #include "reply.h"
 #include "sandbox.h"
 #include "secret.h"
+#include "session_policy.h"
 
 struct naming {
 	struct request *r;

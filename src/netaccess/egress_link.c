@@ -18,12 +18,14 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "session_egress.h"
-#include "untrusted_fd.h"
-#include "inside.h"
+#include "core_private.h"
 #include "io.h"
 #include "log.h"
 #include "net_log.h"
+#include "secret_egress.h"
+#include "session.h"
+#include "session_egress.h"
+#include "untrusted_fd.h"
 
 #define QUEUED_MAX (256U << 20)
 #define IN_MAX (FRAME_HEAD + EGRESS_ID_MAX + EGRESS_PROMPT_MAX)

@@ -3,9 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inside.h"
-#include "log.h"
 #include "access_record_text.h"
+#include "core_private.h"
+#include "log.h"
+#include "net_usage.h"
 #include "store_net.h"
 
 /* Deleted in pieces: a session that is at its bound pays for one delete in so many records. */

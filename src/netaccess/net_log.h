@@ -22,3 +22,6 @@ struct net_log_listener {
 };
 void net_log_listen(struct core *c, struct net_log_listener *l);
 void net_log_unlisten(struct net_log_listener *l);
+
+/* The core's: calls the listeners. */
+void net_log_tell(struct loop_task *t);

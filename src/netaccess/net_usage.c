@@ -6,7 +6,7 @@
 
 #include "clock.h"
 #include "egress_msg.h"
-#include "inside.h"
+#include "core_private.h"
 #include "json.h"
 #include "log.h"
 #include "access_record_text.h"

@@ -14,13 +14,18 @@
 #include <errno.h>
 #include <string.h>
 
-#include "policy_select.h"
 #include "clock.h"
-#include "untrusted_fd.h"
-#include "inside.h"
+#include "core_private.h"
+#include "egress_link.h"
+#include "fd_budget.h"
 #include "json.h"
 #include "log.h"
+#include "net_usage.h"
+#include "policy_select.h"
 #include "secret.h"
+#include "secret_egress.h"
+#include "session_policy.h"
+#include "untrusted_fd.h"
 
 #define WAIT_MS 5000
 #define ASKING_MAX 64

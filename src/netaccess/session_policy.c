@@ -1,13 +1,22 @@
 /* session_policy.c - whom a session may contact: three layers (the node's, its tenant's, its own)
  * made into one document. The layers are kept apart and merged when they are needed, so that a
  * change of one counts for all. */
+#include "session_policy.h"
+
 #include <string.h>
 
-#include "policy_select.h"
-#include "inside.h"
+#include "core_private.h"
+#include "event_log.h"
 #include "policy.h"
 #include "policy_memo.h"
-#include "secret_inside.h"
+#include "policy_select.h"
+#include "secret_egress.h"
+#include "secret_quota.h"
+#include "secret_state.h"
+#include "session.h"
+#include "session_egress.h"
+#include "session_lifecycle.h"
+#include "tenant.h"
 
 /* Of all sessions of a tenant together; small ones are always taken, so that a session can be made
  * stricter whatever the others have. */

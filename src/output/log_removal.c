@@ -11,6 +11,8 @@
  * has closed it; that is looked at once a second.
  *
  * Killed in between, the next daemon finds the files in the folder. They are not counted. */
+#include "log_removal.h"
+
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
@@ -21,10 +23,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "inside.h"
+#include "core_private.h"
 #include "io.h"
 #include "log.h"
+#include "output_log.h"
 #include "own.h"
+#include "retention.h"
 
 #define BACKLOG_MAX (64U << 20) /* of bytes that still take space though others have their room */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hex.h"
-#include "inside.h"
+#include "core_private.h"
 #include "log.h"
 #include "rand.h"
 #include "seal.h"

@@ -9,11 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inside.h"
+#include "core_private.h"
+#include "event_log.h"
 #include "log.h"
 #include "rand.h"
 #include "seal.h"
-#include "secret_inside.h"
+#include "secret_egress.h"
+#include "secret_quota.h"
+#include "secret_state.h"
+#include "tenant.h"
 
 #define BATCH 64
 #define BATCHES_MAX 16 /* in a turn: others want theirs, too */

@@ -10,7 +10,6 @@
 
 #include "buf.h"
 #include "core.h"
-#include "json.h"
 #include "secret_spec.h"
 #include "store_secret.h"
 
@@ -44,9 +43,9 @@ int secret_delete(struct core *c, const struct tenant *t, const char *which,
 /* Can it be used now? If not, why: its time is over, or no key here opens it. */
 int secret_usable(struct core *c, const struct store_secret *row, struct err *e) MUST_USE;
 
-/* ---- of a session */
-
-/* The members "secrets" and "mask" of the order for egress (egress_msg.h), into the object that is
- * open in j. What is in j before is searched for ${secret.NAME}: those come along. j is wiped when
- * it is released. */
-int secret_write_order(struct session *s, struct json *j, struct err *e) MUST_USE;
+/* At the start: values that another key sealed are sealed anew. */
+int secret_start(struct core *c, struct err *e) MUST_USE;
+/* Once a second: withdraws secrets whose time is over. */
+void secret_chores(struct core *c);
+/* Deletes one of the tenant's secrets; false: there is none, or it could not. */
+bool secret_delete_one(struct core *c, const struct tenant *t);

@@ -4,16 +4,21 @@
  * The built-in is given a table of all that should be there. It is started when there is something
  * to bring, ends when only files are there, and stays (without making the session busy) while there
  * is a socket. A table is composed at the moment it can be written, and wiped when it is. */
+#include "secret_delivery.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "codec.h"
+#include "core_private.h"
 #include "file_msg.h"
-#include "inside.h"
+#include "file_op.h"
 #include "log.h"
 #include "seal.h"
-#include "secret_inside.h"
+#include "secret_mask.h"
+#include "secret_state.h"
+#include "session_lifecycle.h"
 
 #define TRIES_MAX 5
 #define ROW_ROOM (STORE_NAME_MAX * 2 + SECRET_WHERE_MAX + 32)

@@ -1,14 +1,21 @@
 /* secret_egress.c - what the processes outside of a cell are told of its secrets: egress, which
  * puts them into requests, and whoever masks output; and who must hear of a change. */
+#include "secret_egress.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "inside.h"
+#include "core_private.h"
+#include "egress_link.h"
 #include "log.h"
 #include "rand.h"
 #include "seal.h"
-#include "secret_inside.h"
+#include "secret_delivery.h"
+#include "secret_mask.h"
+#include "secret_quota.h"
+#include "secret_state.h"
+#include "session.h"
 
 #define REFERENCE "${secret."
 #define PLACEHOLDER "cordon_"

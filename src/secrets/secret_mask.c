@@ -4,13 +4,17 @@
  * Brokered values are among them, though the cell does not hold them: a server may have repeated
  * one in a form that cordon-egress does not know. Whoever guesses learns nothing by it: only whole
  * values are covered. */
+#include "secret_mask.h"
+
 #include <assert.h>
 #include <string.h>
 
-#include "inside.h"
+#include "core_private.h"
 #include "log.h"
 #include "seal.h"
-#include "secret_inside.h"
+#include "secret_egress.h"
+#include "secret_state.h"
+#include "session.h"
 
 struct values {
 	char **at;

@@ -1,9 +1,13 @@
 /* secret_quota.c - how much of values the sessions of a tenant may have together. A value is looked
  * for in many spellings, which takes many times its size, for each session, here and in egress. */
+#include "secret_quota.h"
+
 #include <string.h>
 
-#include "inside.h"
-#include "secret_inside.h"
+#include "core_private.h"
+#include "secret_egress.h"
+#include "secret_state.h"
+#include "session.h"
 
 #define ROOM (4U << 20)
 #define SESSION_ROOM (512U << 10) /* of one session: an order for egress has them all */

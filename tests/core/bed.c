@@ -12,13 +12,15 @@
 #include "buf.h"
 #include "clock.h"
 #include "config.h"
+#include "core.h"
+#include "core_private.h"
 #include "frame.h"
-#include "inside.h"
 #include "io.h"
 #include "log.h"
-#include "seal.h"
-#include "store.h"
 #include "rmtree.h"
+#include "seal.h"
+#include "session.h"
+#include "store.h"
 
 #define UNTIL_MS 20000
 #define HELD_MAX 8

@@ -6,9 +6,11 @@
 #include <signal.h>
 
 #include "bed.h"
+#include "core_private.h"
 #include "dial.h"
+#include "execution.h"
+#include "execution_deadline.h"
 #include "file_op.h"
-#include "inside.h"
 
 static unsigned ends; /* of the request under test */
 static struct err last;

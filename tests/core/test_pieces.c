@@ -7,7 +7,11 @@
 #include <sys/stat.h>
 
 #include "bed.h"
-#include "inside.h"
+#include "core.h"
+#include "core_private.h"
+#include "log_removal.h"
+#include "session.h"
+#include "tenant.h"
 
 #define STEP LOG_REMOVAL_STEP
 

@@ -1,14 +1,16 @@
 /* What the core keeps of an execution's command, and of what a session has used of its limits. */
+#include "access_record_text.h"
 #include "bed.h"
+#include "core_private.h"
+#include "execution.h"
+#include "json.h"
+#include "mask_inside.h"
+#include "net_usage.h"
+#include "record_quota.h"
+#include "session.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "inside.h"
-#include "json.h"
-#include "mask_inside.h"
-#include "record_quota.h"
-#include "access_record_text.h"
 
 #define VALUE "Zq7#Zq8#Zq9#Zq0#"
 #define LONG_COMMAND ((size_t)1 << 20)

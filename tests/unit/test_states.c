@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inside.h"
+#include "core_private.h"
+#include "session.h"
+#include "session_states.h"
 #include "test.h"
 
 static int find(const char *name)

@@ -1,0 +1,218 @@
+/* core_private.h - the structures of tenants, sessions, executions and the core. Only structures:
+ * functions are declared in the header of the file that has them. */
+#pragma once
+
+#include "core.h"
+#include "session_egress.h"
+#include "egress_link.h"
+#include "execution.h"
+#include "fd_budget.h"
+#include "file_op.h"
+#include "grant.h"
+#include "event_log.h"
+#include "keeper_link.h"
+#include "live_cell.h"
+#include "log_removal.h"
+#include "net_log.h"
+#include "net_usage.h"
+#include "output_log.h"
+#include "output_mask.h"
+#include "pool.h"
+#include "retention.h"
+#include "session.h"
+#include "session_sample.h"
+#include "store_event.h"
+#include "store_execution.h"
+#include "store_key.h"
+#include "store_session.h"
+#include "store_tenant.h"
+#include "tenant.h"
+
+#define CORE_BUCKETS 4096
+
+/* Exit codes of executions, as shells have them. */
+#define EXIT_TIMEOUT 124
+#define EXIT_NOT_EXECUTABLE 126
+#define EXIT_NOT_FOUND 127
+
+/* Where tenant_remove.c is. */
+struct tenant_removal {
+	struct core *core;
+	struct job job;
+	unsigned bucket; /* of the table of sessions */
+};
+
+struct tenant {
+	struct tenant *next;
+	struct store_tenant row;
+	/* what its live sessions have been promised */
+	uint64_t sessions, memory_bytes, disk_bytes;
+	/* token bucket, in thousandths of a session */
+	uint64_t tokens_milli, tokens_at_ns;
+	struct session *queue, **queue_end; /* waiting to be made, oldest first */
+	unsigned queued;
+	unsigned requests;   /* being answered */
+	unsigned diffs;	     /* being read */
+	uint64_t kept_bytes; /* in the logs of its executions, ended sessions' included */
+	struct job_queue work;
+	struct log_removal removal;
+	struct tenant_removal end;
+	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_quota.c */
+	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_quota.c */
+	struct tally tally;		      /* kept by src/net on its behalf */
+	char *policy;			      /* owned: its layer; "": none */
+};
+
+struct core {
+	struct loop *loop;   /* borrowed */
+	struct store *store; /* borrowed */
+	struct core_options o;
+	struct keeper_link keeper;
+	bool keeper_hung;   /* and there is no other yet, */
+	bool keeper_wanted; /* which the supervisor is still to be asked for */
+	struct egress_link egress;
+	char *default_policy;	    /* owned: of sessions that do not say */
+	struct policy_memo *merged; /* owned: the last merged policies */
+	int cells_fd;		    /* owned: RUN/cells */
+	int output_fd;		    /* owned: STATE/output */
+	int removed_fd;		    /* owned: STATE/output/removed */
+	char boot_id[40];
+	uint64_t started_ns;
+	bool recovered, draining;
+	uint64_t cells_failed;
+	int64_t clock_ahead_ms; /* of the wall clock, before the other */
+	struct fd_budget fds;
+	unsigned ending; /* cells on their way out */
+
+	struct session *sessions[CORE_BUCKETS];
+	unsigned live;			     /* sessions, the queued ones not counted */
+	uint64_t memory_bytes;		     /* promised to sessions */
+	int meminfo_fd;			     /* owned */
+	bool memory_short;		     /* of the machine, a second ago */
+	unsigned journal_pages;		     /* of the store, then */
+	uint64_t created_ms;		     /* of the youngest session */
+	uint64_t tokens_milli, tokens_at_ns; /* of the node */
+
+	struct tenant *tenants;
+	unsigned requests;	 /* of all of them */
+	unsigned diffs;		 /* being read */
+	struct grant *grants;	 /* what is open because of a key */
+	struct loop_task revoke; /* tells those that are revoked */
+	struct tenant *turn;	 /* whose queue is looked at next */
+	struct loop_timer queue_turn;
+	struct pool *pool;
+	struct jobs jobs;      /* long work, tenants in turn */
+	struct job_queue work; /* the node's own */
+	struct retention retention;
+	struct {
+		uint64_t at_ns;
+		size_t left;
+	} last_turn; /* bytes that execution_drain_last() may mask in the turn that began at at_ns
+		      */
+	struct log_removal removal;	   /* of what an earlier daemon left */
+	struct removed_log_list held_logs; /* being read */
+	unsigned old_logs;		   /* that retention has removed, still taking space */
+	struct sampling sampling;
+	uint64_t cell_memory_bytes; /* of all cells, at the last look */
+	struct event_log_listener *listeners;
+	struct loop_task tell_listeners;
+	struct net_usage_due net_used;
+	struct net_log_listener *net_listeners;
+	uint64_t net_stored; /* records, since the start */
+	struct loop_task tell_net;
+	struct mask *mask;	  /* owned: the operator's patterns; NULL: none */
+	struct loop_timer chores; /* once a second */
+	uint64_t chores_done;
+	uint64_t secrets_seen_ms; /* those whose time was over by then are gone; of that moment: */
+	char secrets_seen_id[STORE_ID_MAX]; /* up to this one */
+};
+
+/* One that ended a moment ago, by its process id. */
+#define EXECUTION_PAST 32
+struct execution_past {
+	uint32_t pid;
+	uint64_t ended_ns;
+	char id[STORE_ID_MAX];
+};
+
+struct session {
+	struct session *next; /* in its bucket, or in its tenant's queue */
+	struct core *core;
+	struct tenant *tenant;
+	struct store_session row;
+	char *texts;		/* owned: what the row points into */
+	char *network, *policy; /* owned: the same, after a change */
+	struct live_cell *cell; /* owned; NULL before and after */
+	bool counted;		/* in the sums of core and tenant */
+	bool listed;		/* in the table of live sessions */
+	bool unsaved;		/* the row could not be written; tried again every second */
+	struct execution *executions;
+	struct file_op *file_ops;
+	struct tree_kill *kills; /* of ended executions, under way */
+	struct dial_call *dials; /* under way, or held by whoever asked */
+	unsigned ndials;
+	unsigned running;    /* executions not ended */
+	uint64_t records;    /* of executions; 0: not counted yet */
+	uint64_t text_bytes; /* in those records */
+	uint64_t kept_bytes; /* in the logs of all of them */
+	struct completions when_running, when_paused, when_over;
+	struct loop_task tell; /* that it is running */
+	unsigned holds;
+	uint64_t used_ns;
+	struct loop_timer timer; /* the nearest of its deadlines */
+	uint64_t created_ns;
+	bool from_pool;
+	/* counters of its cell when an execution last looked */
+	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
+	struct session_sample *samples; /* owned; a ring of SESSION_SAMPLES, NULL until needed */
+	size_t nsamples, last_sample;
+	uint64_t memory_bytes;	     /* of its cell, at the last look */
+	struct execution_past *past; /* owned; a ring of EXECUTION_PAST, NULL until needed */
+	unsigned npast;
+	struct mask *mask; /* owned; NULL: the node's */
+	struct {
+		uint64_t at_ns;
+		size_t left;
+	} mask_turn;	  /* bytes of output that may be masked in the turn that began at at_ns */
+	uint64_t covered; /* values of secrets and matches of patterns in its output so far */
+	struct session_egress door;
+	struct secret_state *secrets; /* owned: secret_state.h; NULL: it never had any */
+	uint64_t net_records;	      /* of what it tried to reach; 0: not counted yet */
+	struct net_usage used;
+};
+
+struct execution {
+	struct execution *next; /* of its session */
+	struct session *session;
+	struct store_execution row;
+	char *texts; /* owned: what the row points into */
+	struct live_program program;
+	int in;	    /* owned; -1: none or not yet */
+	int out[2]; /* owned; -1 at the end of file, or before it runs */
+	struct loop_fd watch_in, watch_out[2];
+	bool started; /* its descriptors have come */
+	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
+	bool draining;	 /* what is due at its end moves, see output_quota_make() */
+	bool forget_due; /* PID 1 may forget it, and is told when everybody else has been */
+	bool killing;	 /* PID 1 will say when the tree is dead */
+	char why[160];	 /* what row.error points to, if it is not a constant */
+	bool signalled;
+	enum execution_fault fault;
+	int fault_sys;
+	bool owed; /* its descriptors are on their way */
+	uint32_t pid;
+	uint64_t started_ns;
+	uint64_t paused_before_ms; /* of its session, then */
+	struct loop_timer late;	   /* execution_deadline.c */
+	struct output_log log;
+	struct output_mask mask[2]; /* of stdout and stderr */
+	bool exiting;		    /* `exit` came, and `due` of its output is being moved */
+	struct agent_event exit;
+	uint64_t due[2]; /* log.said then, and what was in the pipes */
+	struct job drain;
+	unsigned drain_pieces;
+	struct loop_timer hold_timer;
+	struct completions when_ended, when_dead, when_room;
+	struct execution_follower *followers;
+	struct loop_task tell; /* followers */
+};

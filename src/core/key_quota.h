@@ -1,0 +1,7 @@
+/* key_quota.h - how many keys a tenant may have, and how fast it may make them. */
+#pragma once
+
+#include "core.h"
+
+/* May the tenant make one more key? It is counted if so. */
+int key_quota_check(struct core *c, struct tenant *t, struct err *e) MUST_USE;

@@ -1,0 +1,29 @@
+/* session_lifecycle.h - a session from its admission to its end, as its cell reports it. */
+#pragma once
+
+#include "session.h"
+
+struct live_cell_events;
+
+/* The events of a cell that a session owns. */
+extern const struct live_cell_events session_cell_events;
+
+/* The session is admitted: claims a cell of the pool or has one made. */
+void session_begin(struct session *s);
+/* Recovery found the session's cell alive: goes on from the state that the store has. */
+void session_adopted(struct session *s);
+/* Ends it. detail is a constant that is shown to clients. Repeatable. */
+void session_stop(struct session *s, enum session_reason reason, const char *detail);
+/* Nothing of its cell is left. */
+void session_stopped(struct session *s);
+
+/* The session is used: its idle time starts again. */
+void session_touch(struct session *s);
+/* Sets the timer to the nearest of its deadlines. */
+void session_plan_timer(struct session *s);
+
+/* Writes a change of state and its event. */
+int session_save(struct session *s, enum session_state to, enum session_reason reason,
+		 struct err *e) MUST_USE;
+/* Once a second: writes what could not be written, and frees a stopped session. */
+void session_retry_save(struct session *s);

@@ -1,0 +1,17 @@
+/* session_spec.h - from what a client asks for to a row of the store, and from a row to a request
+ * to the keeper. Called when a session is created, and by the pool for its own cells. */
+#pragma once
+
+#include "session.h"
+
+struct keeper_create;
+
+/* Applies defaults and maxima of the configuration and the tenant, and fills in the settings of the
+ * row. The texts of the spec are copied into *ret_texts, which the row points into; the caller
+ * frees them. */
+int session_spec_check(const struct core *c, const struct session_spec *spec,
+		       struct store_session *row, char **ret_texts, struct err *e) MUST_USE;
+
+/* The request to the keeper that makes a cell for the row. */
+int session_spec_plan(const struct core *c, const struct store_session *row,
+		      struct keeper_create *ret, struct err *e) MUST_USE;

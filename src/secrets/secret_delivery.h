@@ -1,0 +1,21 @@
+/* secret_delivery.h - secrets on their way into a cell: see secret_delivery.c. */
+#pragma once
+
+#include "session.h"
+
+struct buf;
+
+/* Appends "NAME=value" strings for an execution, each with its NUL. to is wiped when released. */
+void secret_env(struct session *s, struct buf *to);
+/* Delivers to the cell what it should have, now or when it can. Repeatable. */
+void secret_bring(struct session *s);
+/* The session was resumed, or adopted. */
+void secret_refresh(struct session *s);
+/* Once a second: tries again what failed. */
+void secret_retry(struct session *s);
+/* Has the cell what it should have from the start? */
+bool secret_is_ready(const struct session *s);
+/* Frees what belongs to the session. */
+void secret_forget(struct session *s);
+/* Does any secret of the session have to be delivered by PID 1? */
+bool secret_is_carried(const struct session *s);

@@ -1,0 +1,51 @@
+/* secret_state.h - the secrets of one session, and how a sealed value is opened. For the files of
+ * this folder. */
+#pragma once
+
+#include "secret.h"
+
+#define SECRET_ABOUT_MAX (STORE_ID_MAX + STORE_NAME_MAX + 24)
+
+struct session;
+
+/* What a box is about. */
+void secret_about(const struct store_secret *row, char ret[SECRET_ABOUT_MAX]);
+/* The value; the caller wipes it (seal_wipe()). Also of one whose time is over. */
+int secret_open(const struct core *c, const struct store_secret *row, char **ret, size_t *ret_len,
+		struct err *e) MUST_USE;
+bool secret_is_expired(const struct store_secret *row);
+
+/* A value that was replaced or revoked, sealed still: it is masked until its session ends. */
+struct secret_past {
+	struct secret_past *next;
+	char about[SECRET_ABOUT_MAX], name[STORE_NAME_MAX];
+	const char *hosts; /* lines, behind the box: what it was bound to then */
+	size_t len;
+	uint8_t box[];
+};
+
+/* Of a session that has secrets, or had. */
+struct secret_state {
+	struct session *session;
+	char *lines;		  /* owned: what the row points to; NULL: it has its own */
+	struct secret_past *past; /* owned */
+	char *told;		  /* owned: lines, the names in all orders for egress */
+	size_t bytes;		  /* of all values that are masked */
+	bool unmasked;		  /* a value has changed, and the mask is not made yet */
+	bool changed;		  /* and it was not brought yet */
+	/* The built-in in the cell. */
+	struct file_op *op;
+	struct buf table;  /* what is being sent; wiped then */
+	struct buf answer; /* of the built-in, not complete yet */
+	size_t sent;
+	unsigned tries;
+	struct err failed; /* what it said */
+	bool wanted;	   /* what is in the cell is not what should be */
+	bool awaiting;	   /* a table was sent, and not answered */
+	bool closing;	   /* it was told to end */
+	bool bringing;	   /* for the first time: the session is not ready before */
+	struct loop_task give_up;
+};
+
+/* secret_egress.c: the state of a session; made if there is none. */
+struct secret_state *secret_state(struct session *s);
