@@ -50,14 +50,14 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 
 	memset(&r, 0, sizeof(r));
 	r.op = KEEPER_CREATE;
-	r.flags = KEEPER_LINGER;
+	r.flags = CELL_LINGER;
 	r.uid = r.gid = 1000;
-	r.limits = (struct keeper_limits){ .memory_bytes = 512U << 20,
-					   .cpu_millis = 1000,
-					   .pids = 256,
-					   .disk_bytes = 64U << 20,
-					   .inodes = 16384,
-					   .nofile = 1024 };
+	r.limits = (struct cell_limits){ .memory_bytes = 512U << 20,
+					 .cpu_millis = 1000,
+					 .pids = 256,
+					 .disk_bytes = 64U << 20,
+					 .inodes = 16384,
+					 .nofile = 1024 };
 	(void)snprintf(r.id, sizeof(r.id), "bench-%d-%u", (int)getpid(), number);
 	for (uint32_t i = 0; i < template.nlayers; i++)
 		r.layer_from[i].root = i;
@@ -112,7 +112,7 @@ static int bench_create(unsigned n, struct err *e)
 /* A keeper as for the server, but that its cells end with us: nobody tells them to stay. */
 static int start_keeper(struct err *e)
 {
-	struct keeper_root roots[KEEPER_LAYERS_MAX];
+	struct keeper_root roots[CELL_LAYERS_MAX];
 	int pair[2], started;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

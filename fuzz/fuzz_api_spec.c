@@ -29,15 +29,15 @@ static int session(const char *body, size_t len, struct err *e)
 	if (r == 0) {
 		size_t n = strings(p->env, p->env_len);
 
-		assert(n <= SPEC_ENV_MAX && p->nmounts <= KEEPER_MOUNTS_MAX);
-		assert(p->profile >= -1 && p->profile < KEEPER_PROFILES);
+		assert(n <= SPEC_ENV_MAX && p->nmounts <= CELL_MOUNTS_MAX);
+		assert(p->profile >= -1 && p->profile < CELL_PROFILES);
 		assert(p->on_timeout < SESSION_ACTIONS && p->on_idle < SESSION_ACTIONS);
 		for (const char *at = p->env; n > 0; n--, at += strlen(at) + 1)
 			assert(strchr(at, '=') > at);
 		for (unsigned i = 0; i < p->nmounts; i++) {
 			assert(p->mounts[i].source[0] == '/');
 			assert(strpbrk(p->mounts[i].source, "\t\n") == NULL);
-			assert(keeper_msg_is_place(p->mounts[i].target, KEEPER_PATH_MAX));
+			assert(cell_is_place(p->mounts[i].target, CELL_PATH_MAX));
 		}
 		assert(p->metadata == NULL || p->metadata[0] == '{');
 		assert(p->writable == NULL ||

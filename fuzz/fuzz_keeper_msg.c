@@ -20,7 +20,7 @@ static void check_name(const char *s, size_t cap)
 
 static void check_place(const char *s, size_t cap, int root)
 {
-	char path[KEEPER_PATH_MAX + 2];
+	char path[CELL_PATH_MAX + 2];
 
 	assert(memchr(s, '\0', cap) != NULL && s[0] == '/');
 	assert((strcmp(s, "/") == 0) == root);
@@ -31,12 +31,12 @@ static void check_place(const char *s, size_t cap, int root)
 	       strstr(path, "/../") == NULL);
 }
 
-static void check_layers(uint32_t n, const char at[][KEEPER_PLACE_MAX],
-			 const struct keeper_source *from)
+static void check_layers(uint32_t n, const char at[][CELL_PLACE_MAX],
+			 const struct cell_source *from)
 {
-	assert(n >= 1 && n <= KEEPER_LAYERS_MAX);
+	assert(n >= 1 && n <= CELL_LAYERS_MAX);
 	for (uint32_t i = 0; i < n; i++) {
-		check_place(at[i], KEEPER_PLACE_MAX, i == 0);
+		check_place(at[i], CELL_PLACE_MAX, i == 0);
 		assert(memchr(from[i].path, '\0', sizeof(from[i].path)) != NULL);
 	}
 }
@@ -48,16 +48,16 @@ static void check_create(const uint8_t *bytes, size_t nfds, bool serve)
 
 	memcpy(&c, bytes, sizeof(c));
 	check_layers(p->nlayers, p->layer_at, p->layer_from);
-	assert(c.profile < KEEPER_PROFILES && c.flags <= KEEPER_FLAGS_ALL && c.zero == 0);
-	assert(c.uid < KEEPER_IDS && c.gid < KEEPER_IDS);
-	assert(c.nmounts <= KEEPER_MOUNTS_MAX);
+	assert(c.profile < CELL_PROFILES && c.flags <= CELL_FLAGS_ALL && c.zero == 0);
+	assert(c.uid < CELL_IDS && c.gid < CELL_IDS);
+	assert(c.nmounts <= CELL_MOUNTS_MAX);
 	assert(nfds == (serve ? 1 : 1 + c.nlayers + c.nmounts));
 	check_name(c.id, sizeof(c.id));
 	check_name(c.hostname, sizeof(c.hostname));
 	for (uint32_t i = 0; i < c.nmounts; i++) {
 		check_place(c.mounts[i].at, sizeof(c.mounts[i].at), 0);
-		assert(c.mounts[i].flags <= KEEPER_MOUNT_WRITABLE);
-		assert(memchr(c.mounts[i].from.path, '\0', KEEPER_PATH_MAX) != NULL);
+		assert(c.mounts[i].flags <= CELL_MOUNT_WRITABLE);
+		assert(memchr(c.mounts[i].from.path, '\0', CELL_PATH_MAX) != NULL);
 	}
 	assert(c.limits.disk_bytes > 0 && c.limits.inodes > 0 && c.limits.nofile > 0);
 	assert(c.limits.disk_bytes <= INT64_MAX && c.limits.memory_bytes <= INT64_MAX);

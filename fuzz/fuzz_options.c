@@ -19,14 +19,14 @@ int run_main(int argc, char **argv)
 
 static void check_options(const struct run_options *o)
 {
-	assert(o->profile < KEEPER_PROFILES);
+	assert(o->profile < CELL_PROFILES);
 	assert(o->memory >= 4U << 20 && o->memory <= INT64_MAX && o->disk > 0 &&
 	       o->disk <= INT64_MAX);
 	assert(o->cpus <= 1000000 && o->pids >= 2 && o->pids <= 4194304);
 	assert(o->inodes >= 1 && o->inodes <= UINT32_MAX && o->nofile >= 1 && o->nofile <= 1048576);
 	assert(strlen(o->hostname) < 64 && o->hostname[0] != '\0');
 	assert(strlen(o->user) < 64 && (o->cwd[0] == '\0' || o->cwd[0] == '/'));
-	assert(o->env.n <= OPTION_LIST_MAX && o->mounts.n <= KEEPER_MOUNTS_MAX);
+	assert(o->env.n <= OPTION_LIST_MAX && o->mounts.n <= CELL_MOUNTS_MAX);
 	for (size_t i = 0; i < o->env.n; i++)
 		assert(strchr(o->env.items[i], '=') > o->env.items[i]);
 	for (size_t i = 0; i < o->mounts.n; i++) {
@@ -38,8 +38,8 @@ static void check_options(const struct run_options *o)
 		       source[0] != '\0');
 	}
 	for (size_t i = 0; i < o->mounts.n; i++) /* what the keeper will say, too */
-		assert(keeper_msg_is_place(o->mount[i].at, sizeof(o->mount[i].at)));
-	assert((o->limits_asked & ~(unsigned)KEEPER_LIMIT_ALL) == 0);
+		assert(cell_is_place(o->mount[i].at, sizeof(o->mount[i].at)));
+	assert((o->limits_asked & ~(unsigned)CELL_LIMIT_ALL) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -72,7 +72,7 @@ void api_node_metrics(struct request *r)
 	buf_release(&b);
 }
 
-static void write_walls(struct json *j, const struct keeper_walls *w)
+static void write_walls(struct json *j, const struct cell_restrictions *w)
 {
 	json_open(j, "walls", '{');
 	if (w != NULL) {
@@ -80,9 +80,9 @@ static void write_walls(struct json *j, const struct keeper_walls *w)
 		json_uint(j, "ids", w->ids);
 		json_bool(j, "idmapped_layers", w->idmapped != 0);
 		json_uint(j, "landlock", w->landlock_abi);
-		json_bool(j, "memory_limit", (w->limits & KEEPER_LIMIT_MEMORY) != 0);
-		json_bool(j, "cpu_limit", (w->limits & KEEPER_LIMIT_CPU) != 0);
-		json_bool(j, "pids_limit", (w->limits & KEEPER_LIMIT_PIDS) != 0);
+		json_bool(j, "memory_limit", (w->limits & CELL_LIMIT_MEMORY) != 0);
+		json_bool(j, "cpu_limit", (w->limits & CELL_LIMIT_CPU) != 0);
+		json_bool(j, "pids_limit", (w->limits & CELL_LIMIT_PIDS) != 0);
 		json_bool(j, "pause", w->freezer != 0);
 		json_text(j, "missing", w->no_limits_why[0] == '\0' ? NULL : w->no_limits_why);
 	}
@@ -134,7 +134,7 @@ static void write_load(struct json *j, const struct request *r)
 
 void api_node_get(struct request *r)
 {
-	const struct keeper_walls *w = core_walls(r->core);
+	const struct cell_restrictions *w = core_restrictions(r->core);
 	struct json j;
 
 	json_init_heap(&j, 16384);

@@ -103,9 +103,10 @@ static void killed(struct file_call *c, int status, const struct err *e)
 /* As the cell's root, where it has one, or nobody else's processes could be seen or ended. */
 static const char *who(const struct session *s)
 {
-	bool one_id = core_walls(session_core(s))->ids == 1; /* then they are all the same user's */
+	bool one_id = core_restrictions(session_core(s))->ids ==
+		      1; /* then they are all the same user's */
 
-	return one_id || session_row(s)->profile == KEEPER_LOCKED ? FILE_CALL_USER : "root";
+	return one_id || session_row(s)->profile == CELL_LOCKED ? FILE_CALL_USER : "root";
 }
 
 static void start_list(struct request *r, struct session *s)

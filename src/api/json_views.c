@@ -7,12 +7,10 @@
 #include "policy_select.h"
 #include "log_reader.h"
 #include "hex.h"
+#include "cell_level.h"
+#include "exit_codes.h"
 #include "reply.h"
 #include "secret_spec.h"
-
-#define EXIT_TIMEOUT 124
-#define EXIT_NOT_EXECUTABLE 126
-#define EXIT_NOT_FOUND 127
 
 void json_view_time(struct json *j, const char *name, uint64_t ms)
 {
@@ -168,8 +166,8 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_text(j, "reason", or_null(session_reason_name((enum session_reason)row->reason)));
 	json_text(j, "detail", or_null(row->detail));
 	json_text(j, "template", row->template);
-	json_text(j, "profile", keeper_profile_name((enum keeper_profile)row->profile));
-	json_text(j, "level", "container");
+	json_text(j, "profile", cell_profile_name((enum cell_profile)row->profile));
+	json_text(j, "level", cell_level_find(NULL)->name);
 	json_view_time(j, "created_at", row->created_ms);
 	json_view_time(j, "started_at", row->started_ms);
 	json_view_time(j, "ended_at", row->ended_ms);
@@ -201,7 +199,7 @@ static void exit_code(struct json *j, const struct store_execution *row)
 		json_uint(j, "exit_code",
 			  row->error_code == ERR_NOT_FOUND ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 	else if (row->signal != 0)
-		json_int(j, "exit_code", 128 + row->signal);
+		json_int(j, "exit_code", EXIT_SIGNAL + row->signal);
 	else
 		json_int(j, "exit_code", row->exit_code);
 }

@@ -22,7 +22,7 @@ static bool is_path(const char *s, const char *also_not)
 	return true;
 }
 
-static void read_limits(struct json_members *outer, struct keeper_limits *ret)
+static void read_limits(struct json_members *outer, struct cell_limits *ret)
 {
 	json_t *object = json_members_object(outer, "limits", JSON_MEMBERS_MAX);
 	struct json_members m;
@@ -50,12 +50,12 @@ static int read_mount(struct json_members *outer, json_t *object, struct session
 	if (!json_is_object(object))
 		return json_members_fail(outer, "mounts", "must be an array of objects");
 	json_members_begin(&m, object, "mounts", outer->e);
-	json_members_text(&m, "source", KEEPER_PATH_MAX - 1, &source);
-	json_members_text(&m, "target", KEEPER_PATH_MAX - 1, &target);
+	json_members_text(&m, "source", CELL_PATH_MAX - 1, &source);
+	json_members_text(&m, "target", CELL_PATH_MAX - 1, &target);
 	json_members_choice(&m, "mode", modes, COUNT(modes), &mode);
 	if (!is_path(source, ""))
 		(void)json_members_fail(&m, "source", "must be an absolute path");
-	if (!is_path(target, "") || !keeper_msg_is_place(target, KEEPER_PATH_MAX))
+	if (!is_path(target, "") || !cell_is_place(target, CELL_PATH_MAX))
 		(void)json_members_fail(&m, "target", "must be a plain absolute path");
 	if (json_members_end(&m) < 0) {
 		outer->failed = true;
@@ -70,7 +70,7 @@ static int read_mount(struct json_members *outer, json_t *object, struct session
 
 static void read_mounts(struct json_members *m, struct session_spec *spec)
 {
-	json_t *list = json_members_array(m, "mounts", KEEPER_MOUNTS_MAX);
+	json_t *list = json_members_array(m, "mounts", CELL_MOUNTS_MAX);
 
 	for (size_t i = 0; list != NULL && i < json_array_size(list); i++)
 		if (read_mount(m, json_array_get(list, i), spec) < 0)
@@ -134,10 +134,9 @@ static void read_network(struct json_members *m, struct spec_session *s)
 
 int spec_session_read(const void *body, size_t len, struct spec_session *ret, struct err *e)
 {
-	static const char *const profiles[] = { "standard", "locked" };
 	static const char *const actions[] = { "kill", "pause" };
 	struct session_spec *spec = &ret->spec;
-	unsigned profile = KEEPER_PROFILES, on_timeout = 0, on_idle = 0;
+	unsigned profile = CELL_PROFILES, on_timeout = 0, on_idle = 0;
 	struct json_members m;
 
 	memset(ret, 0, sizeof(*ret));
@@ -151,8 +150,8 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	json_members_begin(&m, ret->root, "", e);
 	json_members_text(&m, "template", STORE_NAME_MAX - 1, &spec->template);
 	json_members_text(&m, "level", STORE_NAME_MAX - 1, &spec->level);
-	json_members_choice(&m, "profile", profiles, COUNT(profiles), &profile);
-	spec->profile = profile == KEEPER_PROFILES ? -1 : (int)profile;
+	json_members_choice(&m, "profile", cell_profile_names, CELL_PROFILES, &profile);
+	spec->profile = profile == CELL_PROFILES ? -1 : (int)profile;
 	read_limits(&m, &spec->limits);
 	IGNORED(spec_env_read(&m, "env", SPEC_ENV_MAX, &ret->env), "json_members_end() fails");
 	spec->env = (const char *)ret->env.data;

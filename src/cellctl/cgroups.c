@@ -124,9 +124,9 @@ static void find_v1(const struct tables *t, struct cgroups *r)
 			(void)snprintf(cpu_base, sizeof(cpu_base), "%s", base);
 		r->dirs[i] = open_dir(base, own);
 	}
-	r->limits = (r->dirs[DIR_CPU] >= 0 ? (unsigned)KEEPER_LIMIT_CPU : 0) |
-		    (r->dirs[DIR_MEMORY] >= 0 ? (unsigned)KEEPER_LIMIT_MEMORY : 0) |
-		    (r->dirs[DIR_PIDS] >= 0 ? (unsigned)KEEPER_LIMIT_PIDS : 0);
+	r->limits = (r->dirs[DIR_CPU] >= 0 ? (unsigned)CELL_LIMIT_CPU : 0) |
+		    (r->dirs[DIR_MEMORY] >= 0 ? (unsigned)CELL_LIMIT_MEMORY : 0) |
+		    (r->dirs[DIR_PIDS] >= 0 ? (unsigned)CELL_LIMIT_PIDS : 0);
 }
 
 unsigned cgroups_enable(int dir)
@@ -135,9 +135,9 @@ unsigned cgroups_enable(int dir)
 		const char *word, *enable;
 		unsigned limit;
 	} wanted[] = {
-		{ "cpu", "+cpu", KEEPER_LIMIT_CPU },
-		{ "memory", "+memory", KEEPER_LIMIT_MEMORY },
-		{ "pids", "+pids", KEEPER_LIMIT_PIDS },
+		{ "cpu", "+cpu", CELL_LIMIT_CPU },
+		{ "memory", "+memory", CELL_LIMIT_MEMORY },
+		{ "pids", "+pids", CELL_LIMIT_PIDS },
 	};
 	char have[256];
 	unsigned got = 0;
@@ -203,17 +203,17 @@ void cgroups_find(struct cgroups *ret)
 	else
 		(void)snprintf(ret->why, sizeof(ret->why), "no cgroup file system is mounted");
 	if (ret->limits == 0) {
-		io_close_all(ret->dirs, KEEPER_CGROUP_DIRS);
+		io_close_all(ret->dirs, CELL_CGROUP_DIRS);
 		if (ret->why[0] == '\0')
 			(void)snprintf(ret->why, sizeof(ret->why),
 				       "no cgroup v%d directory is delegated to this user",
 				       ret->version);
 		ret->version = 0;
-	} else if (ret->limits != KEEPER_LIMIT_ALL) {
+	} else if (ret->limits != CELL_LIMIT_ALL) {
 		(void)snprintf(ret->why, sizeof(ret->why), "cgroup v%d lacks%s%s%s", ret->version,
-			       (ret->limits & KEEPER_LIMIT_MEMORY) ? "" : " memory",
-			       (ret->limits & KEEPER_LIMIT_CPU) ? "" : " cpu",
-			       (ret->limits & KEEPER_LIMIT_PIDS) ? "" : " pids");
+			       (ret->limits & CELL_LIMIT_MEMORY) ? "" : " memory",
+			       (ret->limits & CELL_LIMIT_CPU) ? "" : " cpu",
+			       (ret->limits & CELL_LIMIT_PIDS) ? "" : " pids");
 	}
 }
 
@@ -244,16 +244,16 @@ void cgroups_find_unified(struct cgroups *c)
 		return;
 	OWN_FD dir = open_dir(base, own);
 	if (dir >= 0 && try_unified(dir))
-		c->dirs[KEEPER_CGROUP_UNIFIED] = TAKE_FD(dir);
+		c->dirs[CELL_CGROUP_UNIFIED] = TAKE_FD(dir);
 }
 
 /* One line for each directory, empty where there is none. */
 static int write_paths(const struct cgroups *c, int dir_fd, const char *name, struct err *e)
 {
-	char text[KEEPER_CGROUP_DIRS * (PATH_MAX + 1)], link[64];
+	char text[CELL_CGROUP_DIRS * (PATH_MAX + 1)], link[64];
 	size_t len = 0;
 
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++) {
 		ssize_t n = 0;
 
 		(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", c->dirs[i]);
@@ -295,11 +295,11 @@ static int open_cgroup(const char *path, int found)
 }
 
 /* Opens what the lines say; false unless it is just what c has, elsewhere or not. */
-static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[KEEPER_CGROUP_DIRS])
+static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[CELL_CGROUP_DIRS])
 {
 	char line[PATH_MAX];
 
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++) {
 		text = next_line(text, line, sizeof(line));
 		if (text == NULL || (line[0] != '\0') != (c->dirs[i] >= 0))
 			return false;
@@ -312,16 +312,16 @@ static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[K
 
 bool cgroups_recall(struct cgroups *c, int dir_fd, const char *name)
 {
-	static char text[KEEPER_CGROUP_DIRS * (PATH_MAX + 1) + 1];
-	int dirs[KEEPER_CGROUP_DIRS] = { -1, -1, -1, -1, -1 };
+	static char text[CELL_CGROUP_DIRS * (PATH_MAX + 1) + 1];
+	int dirs[CELL_CGROUP_DIRS] = { -1, -1, -1, -1, -1 };
 	struct err e;
 
 	if (!is_ours(dir_fd, name) || io_read_file(dir_fd, name, text, sizeof(text), &e) < 0 ||
 	    !open_paths(text, c, dirs)) {
-		io_close_all(dirs, KEEPER_CGROUP_DIRS);
+		io_close_all(dirs, CELL_CGROUP_DIRS);
 		return false;
 	}
-	io_close_all(c->dirs, KEEPER_CGROUP_DIRS);
+	io_close_all(c->dirs, CELL_CGROUP_DIRS);
 	memcpy(c->dirs, dirs, sizeof(dirs));
 	return true;
 }
@@ -335,7 +335,7 @@ int cgroups_remember(const struct cgroups *c, int dir_fd, const char *name, stru
 
 void cgroups_release(struct cgroups *c)
 {
-	io_close_all(c->dirs, KEEPER_CGROUP_DIRS);
+	io_close_all(c->dirs, CELL_CGROUP_DIRS);
 }
 
 static void sweep_dir(int parent)
@@ -348,7 +348,7 @@ static void sweep_dir(int parent)
 		return;
 	(void)TAKE_FD(fd);
 	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
-		if (strncmp(entry->d_name, KEEPER_CGROUP_PREFIX, strlen(KEEPER_CGROUP_PREFIX)) != 0)
+		if (strncmp(entry->d_name, CELL_CGROUP_PREFIX, strlen(CELL_CGROUP_PREFIX)) != 0)
 			continue;
 		OWN_FD one = openat(parent, entry->d_name,
 				    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -364,7 +364,7 @@ static void sweep_dir(int parent)
 
 void cgroups_sweep(const struct cgroups *c)
 {
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++)
 		if (c->dirs[i] >= 0)
 			sweep_dir(c->dirs[i]);
 }
@@ -372,11 +372,11 @@ void cgroups_sweep(const struct cgroups *c)
 void cgroups_remove(const struct cgroups *c, const char *id)
 {
 	const struct timespec pause = { .tv_nsec = 5000000 };
-	char name[KEEPER_ID_MAX + sizeof(KEEPER_CGROUP_PREFIX)];
+	char name[CELL_ID_MAX + sizeof(CELL_CGROUP_PREFIX)];
 	unsigned tries = 2000;
 
-	(void)snprintf(name, sizeof(name), "%s%s", KEEPER_CGROUP_PREFIX, id);
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	(void)snprintf(name, sizeof(name), "%s%s", CELL_CGROUP_PREFIX, id);
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++)
 		while (c->dirs[i] >= 0 && unlinkat(c->dirs[i], name, AT_REMOVEDIR) < 0 &&
 		       errno == EBUSY && tries-- > 0)
 			(void)nanosleep(&pause, NULL);

@@ -8,8 +8,8 @@
 struct cgroups {
 	int version; /* 0: none usable */
 	/* Owned; -1 where missing. v1: cpu, cpuacct, memory, pids, unified; v2: only the first. */
-	int dirs[KEEPER_CGROUP_DIRS];
-	unsigned limits; /* set of KEEPER_LIMIT_* that can be enforced */
+	int dirs[CELL_CGROUP_DIRS];
+	unsigned limits; /* set of CELL_LIMIT_* that can be enforced */
 	char why[128];	 /* what is missing, for people; "" if nothing */
 };
 
@@ -22,7 +22,7 @@ void cgroups_release(struct cgroups *c);
 void cgroups_find_unified(struct cgroups *c);
 
 /* v2: lets sub-directories of this one have the controllers that cells need. Returns the set of
- * KEEPER_LIMIT_* that they have now. Fails with EBUSY where processes sit in the directory. */
+ * CELL_LIMIT_* that they have now. Fails with EBUSY where processes sit in the directory. */
 unsigned cgroups_enable(int dir);
 
 /* Cells of a server are below the cgroup it was first started in, and the next one, maybe started

@@ -11,7 +11,7 @@
 
 #include "io.h"
 
-/* Not KEEPER_CGROUP_PREFIX: cgroups_sweep() removes empty directories with that one. */
+/* Not CELL_CGROUP_PREFIX: cgroups_sweep() removes empty directories with that one. */
 #define GROUP_PREFIX "cordon.server-"
 #define KEPT_MEMORY 8 /* one part in so many of the memory is never the cells' */
 #define KEPT_PIDS 4   /* and of the process ids */
@@ -22,8 +22,8 @@ static const struct limit {
 	int dir_v1; /* index in cgroups.dirs; v2 has one directory, the first */
 	const char *file_v1, *file_v2;
 } limits[] = {
-	{ KEEPER_LIMIT_MEMORY, 2, "memory.limit_in_bytes", "memory.max" },
-	{ KEEPER_LIMIT_PIDS, 3, "pids.max", "pids.max" },
+	{ CELL_LIMIT_MEMORY, 2, "memory.limit_in_bytes", "memory.max" },
+	{ CELL_LIMIT_PIDS, 3, "pids.max", "pids.max" },
 };
 
 /* Replaces dirs[i] by the directory of that name below it. */
@@ -46,7 +46,7 @@ int cgroups_group_make(struct cgroups *c, const char *name, struct err *e)
 	char full[64];
 
 	(void)snprintf(full, sizeof(full), GROUP_PREFIX "%s", name);
-	for (unsigned i = 0; i < KEEPER_CGROUP_UNIFIED; i++)
+	for (unsigned i = 0; i < CELL_CGROUP_UNIFIED; i++)
 		if (c->dirs[i] >= 0 && step_into(c, i, full, e) < 0)
 			return -1;
 	return 0;
@@ -99,10 +99,10 @@ static int sum_of(const struct limit *l, const struct cgroups_sums *sums, uint64
 {
 	struct sysinfo machine;
 
-	*ret = l->bit == KEEPER_LIMIT_MEMORY ? sums->memory_bytes : sums->pids;
+	*ret = l->bit == CELL_LIMIT_MEMORY ? sums->memory_bytes : sums->pids;
 	if (*ret > 0)
 		return 0;
-	if (l->bit == KEEPER_LIMIT_MEMORY) {
+	if (l->bit == CELL_LIMIT_MEMORY) {
 		if (sysinfo(&machine) < 0)
 			return err_sys(e, "memory of the machine");
 		*ret = (uint64_t)machine.totalram * machine.mem_unit;
@@ -142,7 +142,7 @@ void cgroups_group_remove(const struct cgroups *c)
 {
 	char name[NAME_MAX + 1];
 
-	for (unsigned i = 0; i < KEEPER_CGROUP_UNIFIED; i++) {
+	for (unsigned i = 0; i < CELL_CGROUP_UNIFIED; i++) {
 		if (c->dirs[i] < 0 || !is_group(c->dirs[i]))
 			continue;
 		name_of(c->dirs[i], name, sizeof(name));

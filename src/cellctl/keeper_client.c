@@ -13,8 +13,9 @@
 
 #include "io.h"
 #include "rootless.h"
+#include "cell_level.h"
 
-#define PLACES (KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + KEEPER_ROOTS_MAX)
+#define PLACES (KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + CELL_ROOTS_MAX)
 
 /* The directory of the running program, then the name. */
 static int find_beside(const char *name, char *ret_path, size_t cap, struct err *e)
@@ -38,18 +39,19 @@ static int find_beside(const char *name, char *ret_path, size_t cap, struct err 
  * reaches the file that the next cell starts from (CVE-2019-5736). */
 static int copy_init(int *ret_fd, struct err *e)
 {
+	const char *name = cell_level_find(NULL)->program;
 	char path[PATH_MAX];
 	ssize_t n;
 
-	if (find_beside("cordon-init", path, sizeof(path), e) < 0)
+	if (find_beside(name, path, sizeof(path), e) < 0)
 		return -1;
 	OWN_FD file = open(path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return err_sys(e, "open %s", path);
 	/* MFD_EXEC (0x10) is required by hardened settings and unknown before Linux 6.3. */
-	OWN_FD copy = memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | 0x10);
+	OWN_FD copy = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | 0x10);
 	if (copy < 0 && errno == EINVAL)
-		copy = memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		copy = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (copy < 0)
 		return err_sys(e, "memfd");
 	while ((n = sendfile(copy, file, NULL, 1 << 20)) != 0)
@@ -80,7 +82,7 @@ static void list_fds(struct start *s, int init)
 	memset(s->fds, 0xff, sizeof(s->fds)); /* every descriptor -1 */
 	s->fds[0] = how->hears;
 	s->fds[KEEPER_FD_INIT - KEEPER_FD_CHANNEL] = init;
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++)
 		s->fds[KEEPER_FD_CGROUP - KEEPER_FD_CHANNEL + i] = how->cgroups->dirs[i];
 	for (unsigned i = 0; i < how->nroots; i++)
 		s->fds[KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + i] = how->roots[i].fd;
@@ -179,15 +181,15 @@ int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct e
 	bool mapped;
 	int copy = -1;
 
-	if (how->nroots > KEEPER_ROOTS_MAX)
-		return err_set(e, ERR_LIMIT, "at most %d roots", KEEPER_ROOTS_MAX);
+	if (how->nroots > CELL_ROOTS_MAX)
+		return err_set(e, ERR_LIMIT, "at most %d roots", CELL_ROOTS_MAX);
 	if (find_beside("cordon-keeper", s.path, sizeof(s.path), e) < 0 || copy_init(&copy, e) < 0)
 		return -1;
 	OWN_FD init = copy;
 	list_fds(&s, init);
 	fill_setup(how, &s.setup);
 	mapped = s.setup.rootless != 0 && rootless_find_ranges(&ranges);
-	s.setup.subordinate = mapped ? KEEPER_IDS : 0;
+	s.setup.subordinate = mapped ? CELL_IDS : 0;
 	if (io_send(how->asks, &s.setup, sizeof(s.setup), NULL, 0, e) < 0)
 		return -1;
 	if (mapped && how->userns < 0)
@@ -225,7 +227,7 @@ int keeper_client_judge(struct keeper_reply *r, size_t len, enum keeper_op op, s
 {
 	if (len != sizeof(*r) || r->version != KEEPER_VERSION)
 		return err_set(e, ERR_SYSTEM, "the keeper is of another version");
-	r->walls.no_limits_why[sizeof(r->walls.no_limits_why) - 1] = '\0';
+	r->restrictions.no_limits_why[sizeof(r->restrictions.no_limits_why) - 1] = '\0';
 	if (r->err.code != ERR_NONE) {
 		err_sanitize(&r->err);
 		*e = r->err;
@@ -261,7 +263,7 @@ int keeper_client_hello(struct keeper_client *k, struct err *e)
 
 	if (keeper_client_hear(k, KEEPER_HELLO, &hello, NULL, e) < 0)
 		return -1;
-	k->walls = hello.walls;
+	k->restrictions = hello.restrictions;
 	return 0;
 }
 

@@ -20,7 +20,7 @@ struct keeper_start {
 	int userns; /* borrowed: rootless_open()'s, to be able to adopt cells; -1: a new one */
 	const struct cgroups *cgroups;
 	bool serve;
-	unsigned nroots; /* at most KEEPER_ROOTS_MAX */
+	unsigned nroots; /* at most CELL_ROOTS_MAX */
 	const struct keeper_root *roots;
 };
 
@@ -30,9 +30,9 @@ int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct e
 
 struct keeper_client {
 	pid_t pid;
-	int sock;		   /* owned */
-	struct cgroups cgroups;	   /* owned */
-	struct keeper_walls walls; /* what it said of the machine in its HELLO */
+	int sock;			       /* owned */
+	struct cgroups cgroups;		       /* owned */
+	struct cell_restrictions restrictions; /* what it said of the machine in its HELLO */
 };
 
 /* For one who wants a cell or a few for himself: finds cgroups, makes the channel, starts a keeper.

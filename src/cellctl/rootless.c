@@ -54,7 +54,7 @@ static bool read_range(const char *text, uint32_t *ret_first)
 	if (end == text || *end != ':')
 		return false;
 	count = strtoul(end + 1, &end, 10);
-	if (count < KEEPER_IDS || first > UINT32_MAX - KEEPER_IDS)
+	if (count < CELL_IDS || first > UINT32_MAX - CELL_IDS)
 		return false;
 	*ret_first = (uint32_t)first;
 	return true;
@@ -93,7 +93,7 @@ static pid_t run_mapper(const char *program, pid_t target, uint32_t own, uint32_
 	(void)snprintf(a, sizeof(a), "%d", (int)target);
 	(void)snprintf(b, sizeof(b), "%u", own);
 	(void)snprintf(c, sizeof(c), "%u", first);
-	(void)snprintf(d, sizeof(d), "%u", KEEPER_IDS);
+	(void)snprintf(d, sizeof(d), "%u", CELL_IDS);
 	(void)execl(program, program, a, "0", b, "1", "1", c, d, (char *)NULL);
 	_exit(127);
 }

@@ -74,8 +74,7 @@ static void read_sources(const struct cgroups *c, const char *id, bool all, stru
 		if (sources[i].version != c->version || c->dirs[dir] < 0 ||
 		    (sources[i].rare && !all))
 			continue;
-		(void)snprintf(path, sizeof(path), KEEPER_CGROUP_PREFIX "%s/%s", id,
-			       sources[i].file);
+		(void)snprintf(path, sizeof(path), CELL_CGROUP_PREFIX "%s/%s", id, sources[i].file);
 		if (!read_text(c->dirs[dir], path, text, sizeof(text)))
 			continue;
 		value = usage_field(text, sources[i].word) / sources[i].divide;

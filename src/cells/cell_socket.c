@@ -47,7 +47,7 @@ int cell_socket_connect(int cells_fd, const char *id, int *ret_fd, struct err *e
 
 void cell_socket_remove(int cells_fd, const char *id)
 {
-	char name[KEEPER_ID_MAX + 8];
+	char name[CELL_ID_MAX + 8];
 
 	(void)snprintf(name, sizeof(name), "%s.sock", id);
 	(void)unlinkat(cells_fd, name, 0);

@@ -204,7 +204,7 @@ static void on_hello(struct keeper_link *k, const struct keeper_reply *reply)
 {
 	k->greeted = reply->err.code == ERR_NONE;
 	k->hello_due = false;
-	k->walls = reply->walls;
+	k->restrictions = reply->restrictions;
 	k->on_hello(k->arg, k->greeted ? NULL : &reply->err);
 }
 

@@ -31,7 +31,7 @@ struct keeper_link {
 	struct fd_reserve *reserve; /* the owner's; NULL: none */
 	struct loop_fd watch;
 	bool greeted;
-	struct keeper_walls walls;
+	struct cell_restrictions restrictions;
 	struct keeper_queue urgent, patient, sent; /* sent: waiting for their answers */
 	bool patient_next;
 	bool hello_due;	     /* it has not said yet what it is */

@@ -368,7 +368,7 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 	if (e == NULL)
 		c->pid = (pid_t)reply->pid;
 	if (e == NULL) /* shown only when there is a cell */
-		c->core->keeper.walls.idmapped = reply->walls.idmapped;
+		c->core->keeper.restrictions.idmapped = reply->restrictions.idmapped;
 	if (c->state == LIVE_ENDING) { /* nobody wants it any more */
 		disconnect(c);
 		ask_destroy(c);

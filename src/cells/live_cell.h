@@ -47,7 +47,7 @@ struct live_program {
 
 struct live_cell {
 	struct core *core;
-	char id[KEEPER_ID_MAX];
+	char id[CELL_ID_MAX];
 	enum live_state state;
 	pid_t pid;
 	int pidfd;    /* owned */

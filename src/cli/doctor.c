@@ -21,6 +21,7 @@
 #include "keeper_client.h"
 #include "nofile.h"
 #include "run.h"
+#include "cell_level.h"
 
 static unsigned missing_needed;
 
@@ -76,11 +77,11 @@ static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void check_walls(const struct keeper_walls *w)
+static void check_walls(const struct cell_restrictions *w)
 {
 	char text[256];
 	bool door = false, ignored;
-	bool ok = try_cell("standard", text, sizeof(text), &door);
+	bool ok = try_cell(cell_profile_name(CELL_STANDARD), text, sizeof(text), &door);
 
 	row("wall", "standard profile", ok, true, ok ? "a cell was made and ran a command" : text,
 	    strstr(text, "private mounts: Invalid") != NULL ||
@@ -96,7 +97,7 @@ static void check_walls(const struct keeper_walls *w)
 		    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
 	else
 		row("wall", "door", false, false, "not tried: it needs a cell", "");
-	ok = try_cell("locked", text, sizeof(text), &ignored);
+	ok = try_cell(cell_profile_name(CELL_LOCKED), text, sizeof(text), &ignored);
 	row("wall", "locked profile", ok, false, ok ? "a cell was made and ran a command" : text,
 	    "");
 	(void)snprintf(text, sizeof(text), "%u ids for each cell%s", w->ids,
@@ -130,14 +131,14 @@ static void check_descriptors(void)
 	    "node_max_sessions lower");
 }
 
-static void check_limits(const struct keeper_walls *w)
+static void check_limits(const struct cell_restrictions *w)
 {
 	static const struct {
 		const char *name;
 		unsigned bit;
-	} limits[] = { { "memory", KEEPER_LIMIT_MEMORY },
-		       { "cpus", KEEPER_LIMIT_CPU },
-		       { "pids", KEEPER_LIMIT_PIDS } };
+	} limits[] = { { "memory", CELL_LIMIT_MEMORY },
+		       { "cpus", CELL_LIMIT_CPU },
+		       { "pids", CELL_LIMIT_PIDS } };
 	char text[160];
 
 	for (size_t i = 0; i < COUNT(limits); i++) {
@@ -157,8 +158,10 @@ static void check_limits(const struct keeper_walls *w)
 
 static void check_levels(void)
 {
-	row("level", "container", missing_needed == 0, true,
-	    "namespaces, seccomp, capabilities, Landlock", "");
+	const struct cell_level *l;
+
+	for (size_t i = 0; (l = cell_level_at(i)) != NULL; i++)
+		row("level", l->name, missing_needed == 0, true, l->separated, "");
 	row("level", "gvisor", false, false, "not in this version of Cordon", "");
 	row("level", "microvm", false, false,
 	    access("/dev/kvm", R_OK | W_OK) == 0
@@ -167,7 +170,7 @@ static void check_levels(void)
 	    "");
 }
 
-static void check_storage(const struct keeper_walls *w)
+static void check_storage(const struct cell_restrictions *w)
 {
 	struct statfs fs;
 	char text[96];
@@ -199,7 +202,7 @@ static void check_programs(void)
 static int doctor_main(int argc, char **argv)
 {
 	struct keeper_client keeper;
-	struct keeper_walls walls = { 0 };
+	struct cell_restrictions walls = { 0 };
 	struct utsname machine;
 	struct err e;
 	bool ok;
@@ -218,7 +221,7 @@ static int doctor_main(int argc, char **argv)
 	    "an ordinary user needs user namespaces: sysctl kernel.unprivileged_userns_clone=1, or "
 	    "run as root");
 	if (ok) {
-		walls = keeper.walls;
+		walls = keeper.restrictions;
 		keeper_client_stop(&keeper, NULL);
 		check_walls(&walls);
 		check_limits(&walls);

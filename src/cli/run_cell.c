@@ -25,17 +25,17 @@ int run_cell_sources(struct run *r, struct err *e)
 
 int run_cell_limits(struct run *r, struct err *e)
 {
-	const struct keeper_walls *w = &r->keeper.walls;
+	const struct cell_restrictions *w = &r->keeper.restrictions;
 	unsigned missing = r->o.limits_asked & ~w->limits;
 
 	if (missing != 0 && !r->o.best_effort)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "%s%s%scannot be enforced here: %s (--best-effort goes on without)",
-			       (missing & KEEPER_LIMIT_MEMORY) ? "--memory " : "",
-			       (missing & KEEPER_LIMIT_CPU) ? "--cpus " : "",
-			       (missing & KEEPER_LIMIT_PIDS) ? "--pids " : "",
+			       (missing & CELL_LIMIT_MEMORY) ? "--memory " : "",
+			       (missing & CELL_LIMIT_CPU) ? "--cpus " : "",
+			       (missing & CELL_LIMIT_PIDS) ? "--pids " : "",
 			       w->no_limits_why[0] == '\0' ? "no cgroup" : w->no_limits_why);
-	if (!w->rootless && w->limits != KEEPER_LIMIT_ALL && !r->o.best_effort)
+	if (!w->rootless && w->limits != CELL_LIMIT_ALL && !r->o.best_effort)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "limits cannot be enforced here: %s (--best-effort goes on without)",
 			       w->no_limits_why);
@@ -45,17 +45,17 @@ int run_cell_limits(struct run *r, struct err *e)
 static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
 {
 	const struct run_options *o = &r->o;
-	unsigned can = r->keeper.walls.limits;
+	unsigned can = r->keeper.restrictions.limits;
 
 	memset(c, 0, sizeof(*c));
 	c->op = KEEPER_CREATE;
 	c->profile = o->profile;
-	c->flags = o->read_only ? KEEPER_READ_ONLY : 0;
+	c->flags = o->read_only ? CELL_READ_ONLY : 0;
 	c->uid = c->gid = uid;
-	c->limits = (struct keeper_limits){
-		.memory_bytes = (can & KEEPER_LIMIT_MEMORY) ? o->memory : 0,
-		.cpu_millis = (can & KEEPER_LIMIT_CPU) ? o->cpus : 0,
-		.pids = (can & KEEPER_LIMIT_PIDS) ? o->pids : 0,
+	c->limits = (struct cell_limits){
+		.memory_bytes = (can & CELL_LIMIT_MEMORY) ? o->memory : 0,
+		.cpu_millis = (can & CELL_LIMIT_CPU) ? o->cpus : 0,
+		.pids = (can & CELL_LIMIT_PIDS) ? o->pids : 0,
 		.disk_bytes = o->disk,
 		.inodes = o->inodes,
 		.nofile = o->nofile,
@@ -68,7 +68,7 @@ static void fill_create(struct run *r, struct keeper_create *c, uint32_t uid)
 	c->nmounts = (uint32_t)o->mounts.n;
 	for (size_t i = 0; i < o->mounts.n; i++) {
 		memcpy(c->mounts[i].at, o->mount[i].at, sizeof(c->mounts[i].at));
-		c->mounts[i].flags = o->mount[i].writable ? KEEPER_MOUNT_WRITABLE : 0;
+		c->mounts[i].flags = o->mount[i].writable ? CELL_MOUNT_WRITABLE : 0;
 	}
 }
 
@@ -96,7 +96,7 @@ int run_cell_create(struct run *r, uint32_t uid, struct err *e)
 	if (keeper_client_ask(&r->keeper, &request, sizeof(request), fds, n, &reply, &r->pidfd, e) <
 	    0)
 		return -1;
-	r->outcome.walls = reply.walls;
+	r->outcome.restrictions = reply.restrictions;
 	r->outcome.cell_made = true;
 	return 0;
 }

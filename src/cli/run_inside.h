@@ -20,7 +20,7 @@
 struct run {
 	struct run_options o;
 	struct template template;
-	int sources[KEEPER_MOUNTS_MAX]; /* owned */
+	int sources[CELL_MOUNTS_MAX]; /* owned */
 	struct keeper_client keeper;
 	struct agent agent;
 	struct relay relay;

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "run.h"
+#include "cell_level.h"
 
 #define DEFAULT_UID 1000
 #define KIB (1ULL << 10)
@@ -100,13 +101,11 @@ const struct verb run_verb = {
 
 static int parse_profile(struct run_options *o, struct err *e)
 {
-	for (int p = 0; p < KEEPER_PROFILES; p++)
-		if (strcmp(o->profile_name, keeper_profile_name((enum keeper_profile)p)) == 0) {
-			o->profile = (enum keeper_profile)p;
-			return 0;
-		}
-	return err_set(e, ERR_INVALID, "--profile: '%.40s' is neither standard nor locked",
-		       o->profile_name);
+	o->profile = cell_profile_find(o->profile_name);
+	if (o->profile == CELL_PROFILES)
+		return err_set(e, ERR_INVALID, "--profile: '%.40s' is neither standard nor locked",
+			       o->profile_name);
+	return 0;
 }
 
 static bool is_below(const char *path, const char *dir)
@@ -146,7 +145,7 @@ static int parse_mount(struct run_options *o, size_t i, struct err *e)
 	if (is_below(o->mount[i].at, "/proc") || is_below(o->mount[i].at, "/dev"))
 		return err_set(e, ERR_INVALID,
 			       "--mount: '%.80s': /proc and /dev are the cell's own", text);
-	if (!keeper_msg_is_place(o->mount[i].at, sizeof(o->mount[i].at)))
+	if (!cell_is_place(o->mount[i].at, sizeof(o->mount[i].at)))
 		return err_set(e, ERR_INVALID, "--mount: '%.80s': DST has empty, '.' or '..' parts",
 			       text);
 	return 0;
@@ -157,9 +156,10 @@ static int check_words(const struct run_options *o, struct err *e)
 	static const char allowed[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.";
 
-	if (strcmp(o->level, "container") != 0)
+	if (cell_level_find(o->level) == NULL)
 		return err_set(e, ERR_UNSUPPORTED,
-			       "--level: '%.40s' is not available; there is: container", o->level);
+			       "--level: '%.40s' is not available; there is: %s", o->level,
+			       cell_level_find(NULL)->name);
 	if (strlen(o->hostname) > 63 || o->hostname[0] == '-' ||
 	    o->hostname[strspn(o->hostname, allowed)] != '\0')
 		return err_set(
@@ -170,9 +170,9 @@ static int check_words(const struct run_options *o, struct err *e)
 		if (o->env.items[i][0] == '=' || strchr(o->env.items[i], '=') == NULL)
 			return err_set(e, ERR_INVALID, "--env: '%.60s' is not NAME=VALUE",
 				       o->env.items[i]);
-	if (o->mounts.n > KEEPER_MOUNTS_MAX)
+	if (o->mounts.n > CELL_MOUNTS_MAX)
 		return err_set(e, ERR_LIMIT, "--mount: %zu given, at most %d", o->mounts.n,
-			       KEEPER_MOUNTS_MAX);
+			       CELL_MOUNTS_MAX);
 	if (o->allow.n == 0 && o->deny.n == 0 && o->policy == NULL &&
 	    (o->allow_private.n > 0 || o->net_log != NULL || o->egress_ca != NULL))
 		return err_set(e, ERR_INVALID,
@@ -189,9 +189,9 @@ static void fill_defaults(struct run_options *o, uint64_t given)
 {
 	struct rlimit files = { .rlim_max = 1024 };
 
-	o->limits_asked = ((given & bit_of(FIELD(memory))) ? (unsigned)KEEPER_LIMIT_MEMORY : 0) |
-			  ((given & bit_of(FIELD(cpus))) ? (unsigned)KEEPER_LIMIT_CPU : 0) |
-			  ((given & bit_of(FIELD(pids))) ? (unsigned)KEEPER_LIMIT_PIDS : 0);
+	o->limits_asked = ((given & bit_of(FIELD(memory))) ? (unsigned)CELL_LIMIT_MEMORY : 0) |
+			  ((given & bit_of(FIELD(cpus))) ? (unsigned)CELL_LIMIT_CPU : 0) |
+			  ((given & bit_of(FIELD(pids))) ? (unsigned)CELL_LIMIT_PIDS : 0);
 	/* What a cell writes is kept in memory, so each of the two follows the other. */
 	if (o->memory == 0)
 		o->memory = o->disk > GIB / 2 ? o->disk * 2 : GIB;
@@ -225,8 +225,8 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 	int n;
 
 	*o = (struct run_options){ .template = "host",
-				   .profile_name = "standard",
-				   .level = "container",
+				   .profile_name = cell_profile_name(CELL_STANDARD),
+				   .level = cell_level_find(NULL)->name,
 				   .user = "",
 				   .cwd = "",
 				   .hostname = "cordon",
@@ -268,13 +268,13 @@ int run_options_uid(const struct run_options *o, uint32_t *ret, struct err *e)
 	errno = 0;
 	n = strtoul(o->user, &end, 10);
 	if (o->user[0] >= '0' && o->user[0] <= '9' && *end == '\0') {
-		if (errno != 0 || n >= KEEPER_IDS)
+		if (errno != 0 || n >= CELL_IDS)
 			return err_set(e, ERR_INVALID, "--user: %.20s is not below %u", o->user,
-				       KEEPER_IDS);
+				       CELL_IDS);
 		*ret = (uint32_t)n;
 		return 0;
 	}
-	if (o->profile == KEEPER_LOCKED)
+	if (o->profile == CELL_LOCKED)
 		return err_set(e, ERR_INVALID,
 			       "--user: with --profile locked only root, user or a number");
 	return 0;

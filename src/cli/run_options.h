@@ -11,12 +11,12 @@ struct run_options {
 	struct option_list env, mounts, allow, deny, allow_private;
 	bool tty, read_only, diff, best_effort, help;
 	/* from here on: derived */
-	enum keeper_profile profile;
-	unsigned limits_asked; /* set of KEEPER_LIMIT_* named on the command line */
+	enum cell_profile profile;
+	unsigned limits_asked; /* set of CELL_LIMIT_* named on the command line */
 	struct {
-		char source[4096], at[KEEPER_PATH_MAX];
+		char source[4096], at[CELL_PATH_MAX];
 		bool writable;
-	} mount[KEEPER_MOUNTS_MAX];
+	} mount[CELL_MOUNTS_MAX];
 	char **command;
 };
 

@@ -6,6 +6,7 @@
 
 #include "io.h"
 #include "json.h"
+#include "cell_level.h"
 
 const char *run_result_limit(const struct run_result *o)
 {
@@ -39,7 +40,7 @@ int run_result_exit_code(const struct run_result *o)
 		return EXIT_MEMORY;
 	if (!o->ended || o->err.code != ERR_NONE)
 		return EXIT_CORDON;
-	return o->event.signal != 0 ? 128 + (int)o->event.signal : (int)o->event.exit_code;
+	return o->event.signal != 0 ? EXIT_SIGNAL + (int)o->event.signal : (int)o->event.exit_code;
 }
 
 static const char *state(const struct run_result *o)
@@ -64,7 +65,7 @@ static void write_error(struct json *j, const struct run_result *o)
 
 static void write_walls(struct json *j, const struct run_result *o)
 {
-	const struct keeper_walls *w = &o->walls;
+	const struct cell_restrictions *w = &o->restrictions;
 	char text[64];
 
 	json_open(j, "walls", '{');
@@ -73,20 +74,20 @@ static void write_walls(struct json *j, const struct run_result *o)
 		json_uint(j, "ids", w->ids);
 		json_bool(j, "rootless", w->rootless != 0);
 		json_bool(j, "idmapped_layers", w->idmapped != 0);
-		json_text(j, "seccomp", keeper_profile_name(o->profile));
-		json_bool(j, "no_new_privs", o->profile == KEEPER_LOCKED);
-		json_text(j, "capabilities", o->profile == KEEPER_LOCKED ? "none" : "cut");
+		json_text(j, "seccomp", cell_profile_name(o->profile));
+		json_bool(j, "no_new_privs", o->profile == CELL_LOCKED);
+		json_text(j, "capabilities", o->profile == CELL_LOCKED ? "none" : "cut");
 		json_uint(j, "landlock", w->landlock_abi);
 		json_text(j, "network", o->network.wanted ? "by policy" : "loopback only");
-		json_bool(j, "door", w->door != 0);
+		json_bool(j, "door", w->redirect != 0);
 		json_text(j, "disk", "tmpfs with bytes and inodes limited");
 		if (w->cgroup_version == 0)
 			json_none(j, "cgroup");
 		else
 			json_uint(j, "cgroup", w->cgroup_version);
-		json_bool(j, "memory_limit", (w->limits & KEEPER_LIMIT_MEMORY) != 0);
-		json_bool(j, "cpu_limit", (w->limits & KEEPER_LIMIT_CPU) != 0);
-		json_bool(j, "pids_limit", (w->limits & KEEPER_LIMIT_PIDS) != 0);
+		json_bool(j, "memory_limit", (w->limits & CELL_LIMIT_MEMORY) != 0);
+		json_bool(j, "cpu_limit", (w->limits & CELL_LIMIT_CPU) != 0);
+		json_bool(j, "pids_limit", (w->limits & CELL_LIMIT_PIDS) != 0);
 		(void)snprintf(text, sizeof(text), "%.63s", w->no_limits_why);
 		json_text(j, "missing", text[0] == '\0' ? NULL : text);
 	}
@@ -137,8 +138,8 @@ int run_result_write(const struct run_result *o, int fd, struct err *e)
 	json_uint(&j, "disk_bytes", o->disk.bytes);
 	json_uint(&j, "output_bytes", o->output_bytes);
 	json_bool(&j, "output_truncated", o->output_truncated);
-	json_text(&j, "level", "container");
-	json_text(&j, "profile", keeper_profile_name(o->profile));
+	json_text(&j, "level", cell_level_find(NULL)->name);
+	json_text(&j, "profile", cell_profile_name(o->profile));
 	write_walls(&j, o);
 	write_network(&j, &o->network);
 	json_close(&j, '}');

@@ -4,16 +4,9 @@
 #include <stdbool.h>
 
 #include "agent_msg.h"
+#include "exit_codes.h"
 #include "keeper_msg.h"
 #include "usage.h"
-
-enum {
-	EXIT_TIMEOUT = 124,
-	EXIT_CORDON = 125,
-	EXIT_NOT_EXECUTABLE = 126,
-	EXIT_NOT_FOUND = 127,
-	EXIT_MEMORY = 137,
-};
 
 struct run_result_network {
 	bool wanted;
@@ -21,7 +14,7 @@ struct run_result_network {
 };
 
 struct run_result {
-	char id[KEEPER_ID_MAX];
+	char id[CELL_ID_MAX];
 	char started_at[32];
 	uint64_t wall_ms;
 	bool ended; /* the command ran and its end was seen */
@@ -30,11 +23,11 @@ struct run_result {
 	int start_failed;	  /* exit code if it could not be started, else 0 */
 	struct agent_event event; /* EXITED, if ended */
 	struct usage usage;
-	struct keeper_disk disk;
-	struct keeper_walls walls;
+	struct cell_disk disk;
+	struct cell_restrictions restrictions;
 	uint64_t output_bytes;
 	bool output_truncated;
-	enum keeper_profile profile;
+	enum cell_profile profile;
 	bool cell_made;
 	struct run_result_network network;
 	struct err err; /* ERR_NONE: nothing went wrong on our side */

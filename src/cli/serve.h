@@ -29,7 +29,7 @@ struct serve {
 	int listeners[SERVE_LISTENERS_MAX];
 	struct cgroups cgroups;
 	struct template template;
-	struct keeper_root roots[KEEPER_ROOTS_MAX];
+	struct keeper_root roots[CELL_ROOTS_MAX];
 	unsigned nroots;
 	int userns;  /* rootless: where all its keepers live; -1: none yet */
 	char **argv; /* to start itself again */

@@ -151,9 +151,9 @@ static int lock_run(struct serve *s, struct err *e)
 
 static int add_root(struct serve *s, int fd, uint32_t uses, uint32_t *ret_index, struct err *e)
 {
-	if (s->nroots == KEEPER_ROOTS_MAX)
+	if (s->nroots == CELL_ROOTS_MAX)
 		return err_set(e, ERR_LIMIT, "templates and mount_roots: at most %d folders",
-			       KEEPER_ROOTS_MAX);
+			       CELL_ROOTS_MAX);
 	s->roots[s->nroots] = (struct keeper_root){ .fd = fd, .uses = uses };
 	*ret_index = s->nroots++;
 	return 0;
@@ -191,7 +191,7 @@ static int open_mount_roots(struct serve *s, struct err *e)
 			     &s->setup.roots[i].root, e) < 0)
 			return -1;
 		s->setup.roots[i].writable = r->writable;
-		(void)snprintf(s->setup.roots[i].path, KEEPER_PATH_MAX, "%s", r->path);
+		(void)snprintf(s->setup.roots[i].path, CELL_PATH_MAX, "%s", r->path);
 		s->setup.nroots++;
 	}
 	return 0;
@@ -215,7 +215,7 @@ static int make_group(struct serve *s, int run, struct err *e)
 /* Without limits one cell can take all of the machine's memory and processes. */
 static int check_limits(const struct serve *s, struct err *e)
 {
-	if (s->cgroups.limits == KEEPER_LIMIT_ALL)
+	if (s->cgroups.limits == CELL_LIMIT_ALL)
 		return 0;
 	if (!s->config.best_effort)
 		return err_set(
@@ -247,7 +247,7 @@ static int find_cgroups(struct serve *s, struct err *e)
 		return -1;
 	if (cgroups_group_bound(&s->cgroups, &sums, &bounded, e) < 0)
 		return -1;
-	if (!bounded && s->cgroups.limits == KEEPER_LIMIT_ALL)
+	if (!bounded && s->cgroups.limits == CELL_LIMIT_ALL)
 		log_warn("cells have no common limit of memory and processes",
 			 "reason=\"the run folder is of an earlier version\"");
 	cgroups_sweep(&s->cgroups);

@@ -78,7 +78,7 @@ static int start_daemon(struct watch *w, struct err *e)
 	fds[SERVE_FD_CONTROL - SERVE_FD_CONTROL] = its;
 	fds[SERVE_FD_CONFIG - SERVE_FD_CONTROL] = s->config_fd;
 	fds[SERVE_FD_SETUP - SERVE_FD_CONTROL] = s->setup_fd;
-	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		fds[SERVE_FD_CGROUP - SERVE_FD_CONTROL + i] = s->cgroups.dirs[i];
 	fds[SERVE_FD_CERT - SERVE_FD_CONTROL] = s->cert_fd;
 	fds[SERVE_FD_KEY - SERVE_FD_CONTROL] = s->key_fd;

@@ -62,7 +62,7 @@ struct daemon {
 	struct server *servers[2]; /* with TLS (if there is any) and plain */
 	struct tally tally;	   /* of both */
 	int state_fd, run_fd, lock_fd;
-	int cgroup_fds[KEEPER_CGROUP_DIRS]; /* -1: lacks */
+	int cgroup_fds[CELL_CGROUP_DIRS]; /* -1: lacks */
 	struct loop_fd control, signals;
 	struct loop_timer drain;
 	uint64_t drain_began_ns;
@@ -78,7 +78,7 @@ struct daemon {
 /* Before anything is opened, which would get the numbers of those that lack. */
 static void find_cgroups(struct daemon *d)
 {
-	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		d->cgroup_fds[i] =
 			fcntl(SERVE_FD_CGROUP + i, F_GETFD) < 0 ? -1 : SERVE_FD_CGROUP + i;
 }
@@ -169,7 +169,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	o->cgroups.version = (int)s->cgroup_version;
 	o->cgroups.limits = s->limits;
 	memcpy(o->cgroups.why, s->no_limits_why, sizeof(o->cgroups.why));
-	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		o->cgroups.dirs[i] = d->cgroup_fds[i];
 	o->ntemplates = s->ntemplates;
 	for (uint32_t i = 0; i < s->ntemplates; i++) {
@@ -177,16 +177,16 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 
 		memcpy(o->templates[i].name, t->name, sizeof(t->name));
 		o->templates[i].nlayers = t->nlayers;
-		for (uint32_t k = 0; k < t->nlayers && k < KEEPER_LAYERS_MAX; k++) {
+		for (uint32_t k = 0; k < t->nlayers && k < CELL_LAYERS_MAX; k++) {
 			o->templates[i].layers[k].root = t->roots[k];
-			memcpy(o->templates[i].layers[k].at, t->at[k], KEEPER_PLACE_MAX);
+			memcpy(o->templates[i].layers[k].at, t->at[k], CELL_PLACE_MAX);
 		}
 	}
 	o->nroots = s->nroots;
 	for (uint32_t i = 0; i < s->nroots; i++) {
 		o->roots[i].root = s->roots[i].root;
 		o->roots[i].writable = s->roots[i].writable != 0;
-		memcpy(o->roots[i].path, s->roots[i].path, KEEPER_PATH_MAX);
+		memcpy(o->roots[i].path, s->roots[i].path, CELL_PATH_MAX);
 	}
 }
 
@@ -551,7 +551,7 @@ static int start(struct daemon *d, struct err *e)
 		return -1;
 	return confine(&(struct confine_files){ .folders = { d->state_fd, d->run_fd },
 						.read = o.cgroups.dirs,
-						.nread = KEEPER_CGROUP_DIRS },
+						.nread = CELL_CGROUP_DIRS },
 		       e);
 }
 

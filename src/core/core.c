@@ -187,8 +187,9 @@ static void on_hello(void *arg, const struct err *e)
 		return;
 	}
 	c->keeper_hung = false;
-	log_info("keeper ready", "cgroup=%u rootless=%u freezer=%u", c->keeper.walls.cgroup_version,
-		 c->keeper.walls.rootless, c->keeper.walls.freezer);
+	log_info("keeper ready", "cgroup=%u rootless=%u freezer=%u",
+		 c->keeper.restrictions.cgroup_version, c->keeper.restrictions.rootless,
+		 c->keeper.restrictions.freezer);
 	recover(c);
 	pool_fill(c->pool);
 }
@@ -352,9 +353,9 @@ bool core_drained(const struct core *c)
 	return c->ending == 0 && pool_is_idle(c->pool);
 }
 
-const struct keeper_walls *core_walls(const struct core *c)
+const struct cell_restrictions *core_restrictions(const struct core *c)
 {
-	return &c->keeper.walls;
+	return &c->keeper.restrictions;
 }
 
 const struct config *core_config(const struct core *c)

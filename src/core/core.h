@@ -29,14 +29,14 @@ struct core_template {
 	uint32_t nlayers;
 	struct {
 		uint32_t root; /* index of the keeper's root */
-		char at[KEEPER_PLACE_MAX];
-	} layers[KEEPER_LAYERS_MAX];
+		char at[CELL_PLACE_MAX];
+	} layers[CELL_LAYERS_MAX];
 };
 
 struct core_root {
 	uint32_t root; /* index of the keeper's root */
 	bool writable;
-	char path[KEEPER_PATH_MAX]; /* as the operator named it */
+	char path[CELL_PATH_MAX]; /* as the operator named it */
 };
 
 struct core_options {
@@ -96,7 +96,7 @@ void core_drain(struct core *c);
 bool core_drained(const struct core *c);
 
 /* What the machine can enforce, as the keeper said; NULL before it did. */
-const struct keeper_walls *core_walls(const struct core *c);
+const struct cell_restrictions *core_restrictions(const struct core *c);
 const struct config *core_config(const struct core *c);
 const struct core_options *core_options(const struct core *c);
 struct store *core_store(struct core *c);

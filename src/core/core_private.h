@@ -31,9 +31,6 @@
 #define CORE_BUCKETS 4096
 
 /* Exit codes of executions, as shells have them. */
-#define EXIT_TIMEOUT 124
-#define EXIT_NOT_EXECUTABLE 126
-#define EXIT_NOT_FOUND 127
 
 /* Where tenant_remove.c is. */
 struct tenant_removal {

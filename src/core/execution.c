@@ -33,6 +33,7 @@
 #include "session_lifecycle.h"
 #include "sha256.h"
 #include "usage.h"
+#include "exit_codes.h"
 
 static const char *const names[] = {
 	[EXECUTION_STARTING] = "starting", [EXECUTION_RUNNING] = "running",
@@ -399,7 +400,7 @@ void execution_exited(struct execution *x)
 	x->row.cpu_us = v->cpu_us;
 	(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s", find_limit(x, v));
 	x->row.exit_code = x->row.timed_out ? EXIT_TIMEOUT
-			   : v->signal != 0 ? 128 + (int32_t)v->signal
+			   : v->signal != 0 ? EXIT_SIGNAL + (int32_t)v->signal
 					    : (int32_t)v->exit_code;
 	x->row.state = x->row.timed_out || v->signal != 0 ? EXECUTION_KILLED : EXECUTION_EXITED;
 	execution_finish(x);
@@ -566,7 +567,7 @@ void execution_lost(struct execution *x)
 		execution_exited(x);
 	} else if (!x->ended) {
 		x->row.state = EXECUTION_KILLED;
-		x->row.exit_code = 128 + SIGKILL;
+		x->row.exit_code = EXIT_SIGNAL + SIGKILL;
 		x->row.signal = SIGKILL;
 		if (x->row.limit[0] == '\0')
 			(void)snprintf(x->row.limit, sizeof(x->row.limit), "%s",

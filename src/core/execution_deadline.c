@@ -15,6 +15,7 @@
 #include "execution_io.h"
 #include "live_cell.h"
 #include "log.h"
+#include "exit_codes.h"
 
 #define START_MS 60000
 #define SLACK_MS 5000

@@ -23,6 +23,7 @@
 #include "live_cell.h"
 #include "pipe_io.h"
 #include "session_lifecycle.h"
+#include "exit_codes.h"
 
 #define ARGS_MAX 160
 #define STRINGS_MAX 65536
@@ -324,7 +325,7 @@ static void on_program(struct live_program *p, struct live_cell *c, enum agent_t
 		fail(op, &e);
 	} else if (type == AGENT_EXITED) {
 		op->exited = true;
-		op->status = v->signal != 0 ? 128 + (int)v->signal : (int)v->exit_code;
+		op->status = v->signal != 0 ? EXIT_SIGNAL + (int)v->signal : (int)v->exit_code;
 		loop_defer(loop_of(op), &op->step);
 	}
 }

@@ -146,7 +146,7 @@ static int end_strangers(struct core *c, struct err *e)
 	if (dir == NULL)
 		return err_sys(e, "read the folder of cells");
 	while ((d = readdir(dir)) != NULL) {
-		char id[KEEPER_ID_MAX];
+		char id[CELL_ID_MAX];
 		size_t n = strcspn(d->d_name, ".");
 		struct live_cell *cell;
 		struct err ignored;

@@ -46,8 +46,8 @@ const char *session_reason_name(enum session_reason r); /* "" for none */
 /* What a client asks for. 0, NULL or "" mean the default; core checks every maximum. */
 struct session_spec {
 	const char *template, *level;
-	int profile; /* enum keeper_profile, -1: default */
-	struct keeper_limits limits;
+	int profile; /* enum cell_profile, -1: default */
+	struct cell_limits limits;
 	uint64_t timeout_ms, idle_ms;
 	bool timeout_given, idle_given; /* so that 0 can mean "none" */
 	enum session_action on_timeout, on_idle;
@@ -58,7 +58,7 @@ struct session_spec {
 	struct {
 		const char *source, *target; /* source: absolute path below an allowed root */
 		bool writable;
-	} mounts[KEEPER_MOUNTS_MAX];
+	} mounts[CELL_MOUNTS_MAX];
 	const char *network; /* opaque here; "" or NULL: none */
 	const char *policy;  /* whom it may contact: a document of policy_select.h; "" or NULL: the
 				default */

@@ -108,7 +108,7 @@ void session_pause(struct session *s, struct completion *w)
 			wait_for(s, w, &s->when_paused);
 		return;
 	}
-	if (s->core->keeper.walls.freezer == 0)
+	if (s->core->keeper.restrictions.freezer == 0)
 		(void)err_set(&e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
 	else if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
 		(void)err_set(&e, ERR_CONFLICT, "session %s is %s", s->row.id,

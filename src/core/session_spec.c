@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "core_private.h"
 #include "rand.h"
+#include "cell_level.h"
 
 #define DEFAULT_UID 1000 /* "user" of every template */
 /* What the configuration's table allows as defaults, too. */
@@ -46,7 +47,7 @@ static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t m
 static int enforceable(const struct core *c, const char *name, unsigned limit, uint64_t asked,
 		       uint64_t *value, struct err *e)
 {
-	const struct keeper_walls *w = &c->keeper.walls;
+	const struct cell_restrictions *w = &c->keeper.restrictions;
 
 	if ((w->limits & limit) != 0)
 		return 0;
@@ -57,8 +58,8 @@ static int enforceable(const struct core *c, const char *name, unsigned limit, u
 	return 0;
 }
 
-static int check_limits(const struct core *c, const struct keeper_limits *a,
-			struct store_limits *ret, struct err *e)
+static int check_limits(const struct core *c, const struct cell_limits *a, struct store_limits *ret,
+			struct err *e)
 {
 	const struct config *g = c->o.config;
 
@@ -75,11 +76,11 @@ static int check_limits(const struct core *c, const struct keeper_limits *a,
 		  e) < 0)
 		return -1;
 	ret->output_bytes = g->output_limit_default;
-	if (enforceable(c, "memory", KEEPER_LIMIT_MEMORY, a->memory_bytes, &ret->memory_bytes, e) <
+	if (enforceable(c, "memory", CELL_LIMIT_MEMORY, a->memory_bytes, &ret->memory_bytes, e) <
 		    0 ||
-	    enforceable(c, "cpus", KEEPER_LIMIT_CPU, a->cpu_millis, &ret->cpu_millis, e) < 0)
+	    enforceable(c, "cpus", CELL_LIMIT_CPU, a->cpu_millis, &ret->cpu_millis, e) < 0)
 		return -1;
-	return enforceable(c, "pids", KEEPER_LIMIT_PIDS, a->pids, &ret->pids, e);
+	return enforceable(c, "pids", CELL_LIMIT_PIDS, a->pids, &ret->pids, e);
 }
 
 /* The root that a source lies below, and what is left of its path. */
@@ -114,10 +115,10 @@ static int check_mount(const struct core *c, const char *source, const char *tar
 			       source);
 	if (writable && !root->writable)
 		return err_set(e, ERR_DENIED, "mount source %.100s: only to be read", source);
-	if (strlen(rest) >= KEEPER_PATH_MAX || strpbrk(source, "\t\n") != NULL)
+	if (strlen(rest) >= CELL_PATH_MAX || strpbrk(source, "\t\n") != NULL)
 		return err_set(e, ERR_INVALID, "mount source %.100s: too long, or a tab in it",
 			       source);
-	if (strpbrk(target, "\t\n") != NULL || !keeper_msg_is_place(target, KEEPER_PATH_MAX))
+	if (strpbrk(target, "\t\n") != NULL || !cell_is_place(target, CELL_PATH_MAX))
 		return err_set(e, ERR_INVALID, "mount target %.100s: not an absolute path", target);
 	return 0;
 }
@@ -199,7 +200,7 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 	row->on_idle = spec->on_idle;
 	if ((row->on_timeout == SESSION_PAUSE ||
 	     (row->idle_ms > 0 && row->on_idle == SESSION_PAUSE)) &&
-	    c->keeper.walls.freezer == 0)
+	    c->keeper.restrictions.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
 	return 0;
 }
@@ -216,11 +217,11 @@ int session_spec_check(const struct core *c, const struct session_spec *spec,
 	if (find_template(c, template) == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template %.60s: there is none of that name",
 			       template);
-	if (spec->level != NULL && *spec->level != '\0' && strcmp(spec->level, "container") != 0)
-		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only container is available here",
-			       spec->level);
+	if (cell_level_find(spec->level) == NULL)
+		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only %s is available here",
+			       spec->level, cell_level_find(NULL)->name);
 	(void)snprintf(row->template, sizeof(row->template), "%s", template);
-	row->profile = spec->profile < 0 ? KEEPER_STANDARD : (uint32_t)spec->profile;
+	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
 	if (check_limits(c, &spec->limits, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0)
 		return -1;
 	if (copy_texts(c, spec, row, ret_texts, e) < 0) {
@@ -239,8 +240,8 @@ static int plan_mount(const struct core *c, const char *line, size_t len, struct
 	const char *rest;
 	const struct core_root *root;
 
-	if (len >= sizeof(text) || r->nmounts >= KEEPER_MOUNTS_MAX)
-		return err_set(e, ERR_LIMIT, "mounts: at most %d", KEEPER_MOUNTS_MAX);
+	if (len >= sizeof(text) || r->nmounts >= CELL_MOUNTS_MAX)
+		return err_set(e, ERR_LIMIT, "mounts: at most %d", CELL_MOUNTS_MAX);
 	memcpy(text, line, len);
 	text[len] = '\0';
 	target = strchr(text, '\t');
@@ -253,10 +254,10 @@ static int plan_mount(const struct core *c, const char *line, size_t len, struct
 	if (root == NULL)
 		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
 			       text);
-	(void)snprintf(r->mounts[r->nmounts].at, KEEPER_PATH_MAX, "%s", target);
-	(void)snprintf(r->mounts[r->nmounts].from.path, KEEPER_PATH_MAX, "%s", rest);
+	(void)snprintf(r->mounts[r->nmounts].at, CELL_PATH_MAX, "%s", target);
+	(void)snprintf(r->mounts[r->nmounts].from.path, CELL_PATH_MAX, "%s", rest);
 	r->mounts[r->nmounts].from.root = root->root;
-	r->mounts[r->nmounts].flags = strcmp(mode, "rw") == 0 ? KEEPER_MOUNT_WRITABLE : 0;
+	r->mounts[r->nmounts].flags = strcmp(mode, "rw") == 0 ? CELL_MOUNT_WRITABLE : 0;
 	r->nmounts++;
 	return 0;
 }
@@ -272,20 +273,20 @@ int session_spec_plan(const struct core *c, const struct store_session *row,
 	memset(ret, 0, sizeof(*ret));
 	ret->op = KEEPER_CREATE;
 	ret->profile = row->profile;
-	ret->flags = KEEPER_LINGER;
+	ret->flags = CELL_LINGER;
 	ret->uid = ret->gid = DEFAULT_UID;
-	ret->limits = (struct keeper_limits){ .memory_bytes = row->limits.memory_bytes,
-					      .cpu_millis = row->limits.cpu_millis,
-					      .pids = row->limits.pids,
-					      .disk_bytes = row->limits.disk_bytes,
-					      .inodes = row->limits.inodes,
-					      .nofile = row->limits.nofile };
+	ret->limits = (struct cell_limits){ .memory_bytes = row->limits.memory_bytes,
+					    .cpu_millis = row->limits.cpu_millis,
+					    .pids = row->limits.pids,
+					    .disk_bytes = row->limits.disk_bytes,
+					    .inodes = row->limits.inodes,
+					    .nofile = row->limits.nofile };
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
 	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
 	rand_machine_id(ret->machine_id);
 	ret->nlayers = t->nlayers;
 	for (uint32_t i = 0; i < t->nlayers; i++) {
-		memcpy(ret->layer_at[i], t->layers[i].at, KEEPER_PLACE_MAX);
+		memcpy(ret->layer_at[i], t->layers[i].at, CELL_PLACE_MAX);
 		ret->layer_from[i].root = t->layers[i].root;
 	}
 	for (const char *line = row->mounts; line != NULL && *line != '\0';) {

@@ -42,10 +42,10 @@ static uint64_t since_ms(const struct core *c)
 static void default_size(const struct core *c, struct sandbox_size *ret)
 {
 	const struct config *g = core_config(c);
-	unsigned can = core_walls(c)->limits;
+	unsigned can = core_restrictions(c)->limits;
 	struct store_limits limits = {
-		.memory_bytes = (can & KEEPER_LIMIT_MEMORY) == 0 ? 0 : g->memory_default,
-		.cpu_millis = (can & KEEPER_LIMIT_CPU) == 0 ? 0 : g->cpus_default_milli,
+		.memory_bytes = (can & CELL_LIMIT_MEMORY) == 0 ? 0 : g->memory_default,
+		.cpu_millis = (can & CELL_LIMIT_CPU) == 0 ? 0 : g->cpus_default_milli,
 		.disk_bytes = g->disk_default,
 	};
 

@@ -91,14 +91,14 @@ int egress_listener_open(const int **ret_fds)
 	int family;
 
 	if (fds[0] < 0) {
-		family = family_of(KEEPER_INIT_DOOR_FD);
+		family = family_of(INIT_FD_EGRESS);
 		if (family < 0)
 			return EOPNOTSUPP;
 		if (fds[1] < 0 && make_udp(family, &fds[1]) < 0)
 			return errno;
-		if (listen_tcp(KEEPER_INIT_DOOR_FD, family) < 0)
+		if (listen_tcp(INIT_FD_EGRESS, family) < 0)
 			return errno;
-		fds[0] = KEEPER_INIT_DOOR_FD;
+		fds[0] = INIT_FD_EGRESS;
 	}
 	*ret_fds = fds;
 	return 0;

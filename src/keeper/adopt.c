@@ -84,13 +84,13 @@ int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff 
 	if (proc < 0 || kernel_pidfd_send_signal(c->pidfd, 0) < 0 || !is_pid1(proc))
 		return err_set(e, ERR_NOT_FOUND, "process %d is not PID 1 of cell %s", (int)pid,
 			       r->named.id);
-	(void)snprintf(store, sizeof(store), "fd/%d", KEEPER_INIT_STORE_FD);
+	(void)snprintf(store, sizeof(store), "fd/%d", INIT_FD_STORE);
 	c->userns_fd = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
 	/* By its link, not its descriptor: to hold, let alone close, what a cell has opened may
 	 * take long. A user's cell of a single id hides its links from him, and is his own. */
 	c->store_fd = openat(proc, store, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (c->store_fd < 0 && k->setup.rootless)
-		c->store_fd = (int)syscall(SYS_pidfd_getfd, c->pidfd, KEEPER_INIT_STORE_FD, 0);
+		c->store_fd = (int)syscall(SYS_pidfd_getfd, c->pidfd, INIT_FD_STORE, 0);
 	c->root_fd = openat(proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (c->userns_fd < 0 || c->store_fd < 0 || c->root_fd < 0)
 		return err_sys(e, "cell %s: open its parts", r->named.id);

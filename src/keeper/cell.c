@@ -26,13 +26,13 @@ void cell_release(struct cell *c)
 	io_close_all(&c->userns_fd, 1);
 	io_close_all(&c->store_fd, 1);
 	io_close_all(&c->root_fd, 1);
-	io_close_all(c->layers, KEEPER_LAYERS_MAX);
+	io_close_all(c->layers, CELL_LAYERS_MAX);
 	io_close_all(&c->ids.slot_fd, 1);
 	cgroup_release(&c->cgroup);
 	cell_init(c);
 }
 
-int cell_open_source(const struct keeper *k, const struct keeper_source *from, uint32_t use,
+int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e)
 {
 	if (from->root >= k->setup.nroots || (k->setup.root_uses[from->root] & use) == 0)
@@ -72,7 +72,7 @@ int cell_create(struct cell *c, const struct keeper *k, const struct keeper_crea
 	return err_wrap(e, "create cell");
 }
 
-static void read_disk(const struct cell *c, struct keeper_disk *ret)
+static void read_disk(const struct cell *c, struct cell_disk *ret)
 {
 	struct statfs fs;
 
@@ -96,7 +96,7 @@ static int kill_pid1(int pidfd, const char *id, unsigned patience_ms, struct err
 }
 
 int cell_destroy(struct cell *c, const struct keeper *k, unsigned patience_ms,
-		 struct keeper_disk *ret, struct err *e)
+		 struct cell_disk *ret, struct err *e)
 {
 	if (kill_pid1(c->pidfd, c->id, patience_ms, e) < 0)
 		return -1;

@@ -11,14 +11,14 @@
 /* Everything the outside holds of a cell. Descriptors are owned; -1 if absent. Of a lingering one
  * nothing is held between requests: adopt_cell() finds it again. */
 struct cell {
-	char id[KEEPER_ID_MAX]; /* "": none */
-	bool idmapped, door;
+	char id[CELL_ID_MAX]; /* "": none */
+	bool idmapped, redirect;
 	pid_t pid; /* of PID 1, seen from outside */
 	int pidfd, userns_fd;
 	int store_fd; /* root of the one file system that holds all the cell's writes */
 	int root_fd;  /* the cell's / */
-	int layers[KEEPER_LAYERS_MAX];
-	char layer_at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
+	int layers[CELL_LAYERS_MAX];
+	char layer_at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
 	uint32_t nlayers;
 	struct ids ids;
 	struct cgroup cgroup;
@@ -30,7 +30,7 @@ void cell_init(struct cell *c);
 void cell_release(struct cell *c);
 
 /* Opens a layer's or mount's source below a root that was given for this use (KEEPER_ROOT_*). */
-int cell_open_source(const struct keeper *k, const struct keeper_source *from, uint32_t use,
+int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e) MUST_USE;
 
 /* Makes the cell that the request describes and starts cordon-init in it, with channel_fd as its
@@ -41,7 +41,7 @@ int cell_create(struct cell *c, const struct keeper *k, const struct keeper_crea
 /* Kills every process, removes the cgroup, lets go of everything; *ret is what the store held.
  * ERR_CONFLICT if they are not dead after patience_ms. */
 int cell_destroy(struct cell *c, const struct keeper *k, unsigned patience_ms,
-		 struct keeper_disk *ret, struct err *e) MUST_USE;
+		 struct cell_disk *ret, struct err *e) MUST_USE;
 
 /* The same for a lingering cell, by name; without cgroups, by its pid. */
 int cell_destroy_named(const struct keeper *k, const struct keeper_named *r, unsigned patience_ms,

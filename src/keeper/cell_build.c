@@ -152,7 +152,7 @@ static int let_go(struct builder *b, struct err *e)
 	IGNORED(io_send(b->sync_fd, "g", 1, &b->parts.kept, b->parts.kept >= 0, e),
 		"if it is gone, it has said why");
 	while ((n = io_recv(b->sync_fd, &inside, sizeof(inside), NULL, 0, &nfds, &ignored)) == 1)
-		b->cell->door = true;
+		b->cell->redirect = true;
 	if (n == 0)
 		return 0;
 	if (n != (ssize_t)sizeof(inside))

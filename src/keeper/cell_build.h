@@ -32,8 +32,8 @@ void cell_enter(const struct enter_plan *plan) NORETURN;
 struct root_parts {
 	int store; /* the sized file system for all writes */
 	int kept;  /* the same, read-only, for a lingering cell's PID 1 to hold */
-	int layers[KEEPER_LAYERS_MAX];
-	int mounts[KEEPER_MOUNTS_MAX];
+	int layers[CELL_LAYERS_MAX];
+	int mounts[CELL_MOUNTS_MAX];
 	int proc; /* of the cell's pid namespace */
 	int root; /* result: the cell's / */
 };

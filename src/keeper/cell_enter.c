@@ -25,7 +25,7 @@
 #include "kernel.h"
 #include "restrict.h"
 
-/* Where cordon-init finds its means; then KEEPER_INIT_SLOT_FD, _STORE_FD and _DOOR_FD. */
+/* Where cordon-init finds its means; then INIT_FD_SLOT, _STORE_FD and _DOOR_FD. */
 enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
 
 /* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
@@ -48,8 +48,7 @@ static int wait_for_go(int sync_fd, struct err *e)
 
 	if (io_recv(sync_fd, &go, 1, &store, 1, &n, e) != 1)
 		return err_set(e, ERR_SYSTEM, "the builder is gone");
-	if (store >= 0 &&
-	    (dup2(store, KEEPER_INIT_STORE_FD) < 0 || fcntl(KEEPER_INIT_STORE_FD, F_SETFD, 0) < 0))
+	if (store >= 0 && (dup2(store, INIT_FD_STORE) < 0 || fcntl(INIT_FD_STORE, F_SETFD, 0) < 0))
 		return err_sys(e, "descriptors");
 	if (chdir("/") < 0)
 		return err_sys(e, "chdir /");
@@ -61,7 +60,7 @@ static int become(const struct enter_plan *p, struct err *e)
 {
 	const struct ids *ids = &p->cell->ids;
 	bool single = ids->uid[0].count == 1 && ids->runs == 1;
-	bool chosen = single || p->request->profile == KEEPER_LOCKED;
+	bool chosen = single || p->request->profile == CELL_LOCKED;
 	uid_t uid = chosen ? p->request->uid : 0;
 	gid_t gid = chosen ? p->request->gid : 0;
 
@@ -79,7 +78,7 @@ static int die_with_keeper(const struct enter_plan *p, struct err *e)
 {
 	char byte;
 
-	if ((p->request->flags & KEEPER_LINGER) != 0)
+	if ((p->request->flags & CELL_LINGER) != 0)
 		return 0;
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(e, "death signal");
@@ -93,7 +92,7 @@ static int die_with_keeper(const struct enter_plan *p, struct err *e)
 static bool writes_outside(const struct keeper_create *r)
 {
 	for (unsigned i = 0; i < r->nmounts; i++)
-		if ((r->mounts[i].flags & KEEPER_MOUNT_WRITABLE) != 0)
+		if ((r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0)
 			return true;
 	return false;
 }
@@ -102,13 +101,13 @@ static int filters(const struct enter_plan *p, struct err *e)
 {
 	if (writes_outside(p->request) && filter_setid(e) < 0)
 		return -1;
-	return filter_calls((enum keeper_profile)p->request->profile, e);
+	return filter_calls((enum cell_profile)p->request->profile, e);
 }
 
 /* Early: the keeper may hold more than the cell is allowed to open. */
 static int only_our_fds(struct enter_plan *p, struct err *e)
 {
-	bool lingers = (p->request->flags & KEEPER_LINGER) != 0;
+	bool lingers = (p->request->flags & CELL_LINGER) != 0;
 	int door = netns_door();
 	int slot = lingers ? p->cell->ids.slot_fd : -1;
 	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, door };
@@ -133,7 +132,7 @@ static int no_stdio(struct err *e)
 static int enter(struct enter_plan *p, struct err *e)
 {
 	const struct keeper_create *r = p->request;
-	enum keeper_profile profile = (enum keeper_profile)r->profile;
+	enum cell_profile profile = (enum cell_profile)r->profile;
 
 	/* clang-format off */
 	if (cgroup_enter(&p->cell->cgroup, e) < 0
@@ -147,7 +146,7 @@ static int enter(struct enter_plan *p, struct err *e)
 	    || restrict_keyring(e) < 0
 	    || restrict_rlimits(r->limits.nofile, e) < 0
 	    || die_with_keeper(p, e) < 0
-	    || (profile == KEEPER_LOCKED && restrict_no_new_privs(e) < 0)
+	    || (profile == CELL_LOCKED && restrict_no_new_privs(e) < 0)
 	    || restrict_landlock(e) < 0
 	    || filters(p, e) < 0)
 		return -1;

@@ -20,7 +20,7 @@
 enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* v1, as KEEPER_FD_CGROUP says */
 
 struct name { /* or a short number, so that neither needs a buffer of its own */
-	char text[sizeof(KEEPER_CGROUP_PREFIX) + KEEPER_ID_MAX + 16];
+	char text[sizeof(CELL_CGROUP_PREFIX) + CELL_ID_MAX + 16];
 };
 
 /* The cell's directory, or a file in it if file begins with '/'. */
@@ -28,7 +28,7 @@ static struct name name_of(const char *id, const char *file)
 {
 	struct name n;
 
-	(void)snprintf(n.text, sizeof(n.text), KEEPER_CGROUP_PREFIX "%s%s", id, file);
+	(void)snprintf(n.text, sizeof(n.text), CELL_CGROUP_PREFIX "%s%s", id, file);
 	return n;
 }
 
@@ -72,8 +72,8 @@ static struct name number(uint64_t value)
 
 /* Optional files are absent where the kernel does not count these things apart, or cannot swap at
  * all: then nothing can escape the limit by them. Also opens what PID 1 enters by, on v1. */
-static int set_limits(const struct cgroup_root *root, struct cgroup *g,
-		      const struct keeper_limits *l, struct err *e)
+static int set_limits(const struct cgroup_root *root, struct cgroup *g, const struct cell_limits *l,
+		      struct err *e)
 {
 	const struct name memory = number(l->memory_bytes), pids = number(l->pids);
 	const struct name quota = number(l->cpu_millis * 100); /* of 100,000 us, by default */
@@ -99,7 +99,7 @@ static int set_limits(const struct cgroup_root *root, struct cgroup *g,
 		    (!rows[i].optional || faccessat(rows[i].dir, rows[i].file, F_OK, 0) == 0) &&
 		    io_write_file(rows[i].dir, rows[i].file, rows[i].text, e) < 0)
 			return -1;
-	for (unsigned i = 0; root->version == 1 && i < KEEPER_CGROUP_UNIFIED; i++) {
+	for (unsigned i = 0; root->version == 1 && i < CELL_CGROUP_UNIFIED; i++) {
 		if (g->dirs[i] < 0)
 			continue;
 		g->enter[i] = openat(g->dirs[i], "tasks", O_WRONLY | O_CLOEXEC);
@@ -113,7 +113,7 @@ int cgroup_create(const struct cgroup_root *root, const struct keeper_create *r,
 		  struct err *e)
 {
 	struct name name = name_of(r->id, "");
-	mode_t mode = (r->flags & KEEPER_LINGER) != 0 ? 01755 : 0755;
+	mode_t mode = (r->flags & CELL_LINGER) != 0 ? 01755 : 0755;
 
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
 		if (root->dirs[i] >= 0 &&
@@ -131,7 +131,7 @@ undo:
 
 int cgroup_unified(const struct cgroup_root *root, const int *dirs)
 {
-	return dirs[root->version == 2 ? 0 : KEEPER_CGROUP_UNIFIED];
+	return dirs[root->version == 2 ? 0 : CELL_CGROUP_UNIFIED];
 }
 
 int cgroup_enter(const struct cgroup *g, struct err *e)

@@ -15,7 +15,7 @@
 
 #include "keeper_msg.h"
 
-#define CGROUP_DIRS KEEPER_CGROUP_DIRS
+#define CGROUP_DIRS CELL_CGROUP_DIRS
 
 /* Where cells' directories go: found and opened by whoever starts the keeper (cgroups.h). */
 struct cgroup_root {

@@ -32,10 +32,10 @@ static bool become_root(const struct cell *c)
 static void NORETURN run_reader(const struct cell *c, int out_fd)
 {
 	char name[] = "cordon-init", verb[] = "diff";
-	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
-	char *argv[3 + KEEPER_LAYERS_MAX] = { name, verb };
+	char at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
+	char *argv[3 + CELL_LAYERS_MAX] = { name, verb };
 	char *envp[] = { NULL };
-	int fds[4 + KEEPER_LAYERS_MAX] = { out_fd, c->root_fd, c->root_fd };
+	int fds[4 + CELL_LAYERS_MAX] = { out_fd, c->root_fd, c->root_fd };
 	unsigned self = 4 + c->nlayers;
 	struct err e;
 

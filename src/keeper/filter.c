@@ -23,9 +23,9 @@ static int install(const struct sock_filter *filter, size_t n, struct err *e)
 	return 0;
 }
 
-int filter_calls(enum keeper_profile profile, struct err *e)
+int filter_calls(enum cell_profile profile, struct err *e)
 {
-	if (profile == KEEPER_LOCKED)
+	if (profile == CELL_LOCKED)
 		return install(seccomp_locked, COUNT(seccomp_locked), e);
 	return install(seccomp_standard, COUNT(seccomp_standard), e);
 }

@@ -43,7 +43,7 @@ int ids_take_range(struct ids *ret, struct err *e)
 			return err_sys(e, "open %s", path);
 		if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 			continue;
-		struct ids_run run = { 0, RANGE_FIRST + slot * KEEPER_IDS, KEEPER_IDS };
+		struct ids_run run = { 0, RANGE_FIRST + slot * CELL_IDS, CELL_IDS };
 
 		*ret = (struct ids){ .uid = { run }, .gid = { run }, .runs = 1, .setgroups = true };
 		ret->slot_fd = TAKE_FD(fd);
@@ -57,19 +57,19 @@ static void run_around(struct ids_run *ret, uint32_t id)
 {
 	const struct ids_run runs[] = { { 0, 1, id },
 					{ id, 0, 1 },
-					{ id + 1, id + 1, KEEPER_IDS - 1 - id } };
+					{ id + 1, id + 1, CELL_IDS - 1 - id } };
 
 	memcpy(ret, runs + (id == 0), sizeof(runs) - (id == 0) * sizeof(runs[0]));
 }
 
 void ids_rootless(struct ids *ret, uint32_t available, uint32_t uid, uint32_t gid, bool keep)
 {
-	*ret = (struct ids){ .uid = { { 0, 1, KEEPER_IDS } },
-			     .gid = { { 0, 1, KEEPER_IDS } },
+	*ret = (struct ids){ .uid = { { 0, 1, CELL_IDS } },
+			     .gid = { { 0, 1, CELL_IDS } },
 			     .runs = 1,
 			     .slot_fd = -1,
-			     .setgroups = available >= KEEPER_IDS };
-	if (available < KEEPER_IDS) {
+			     .setgroups = available >= CELL_IDS };
+	if (available < CELL_IDS) {
 		ret->uid[0] = (struct ids_run){ uid, 0, 1 };
 		ret->gid[0] = (struct ids_run){ gid, 0, 1 };
 	} else if (keep) {

@@ -35,7 +35,7 @@ static bool read_setup(struct keeper_setup *ret)
 	ssize_t n = recv(KEEPER_FD_CHANNEL, ret, sizeof(*ret), 0);
 
 	return n == (ssize_t)sizeof(*ret) && ret->version == KEEPER_VERSION &&
-	       ret->cgroup_version <= 2 && ret->nroots <= KEEPER_ROOTS_MAX &&
+	       ret->cgroup_version <= 2 && ret->nroots <= CELL_ROOTS_MAX &&
 	       ret->no_limits_why[sizeof(ret->no_limits_why) - 1] == '\0';
 }
 

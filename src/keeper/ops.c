@@ -24,19 +24,19 @@ struct call {
 	int fd; /* owned; sent along if >= 0 */
 };
 
-static void fill_walls(const struct keeper *k, const struct cell *c, struct keeper_walls *ret)
+static void fill_walls(const struct keeper *k, const struct cell *c, struct cell_restrictions *ret)
 {
 	const struct keeper_setup *s = &k->setup;
 
-	*ret = (struct keeper_walls){ .rootless = s->rootless,
-				      .ids = s->rootless && s->subordinate == 0 ? 1 : KEEPER_IDS,
-				      .cgroup_version = s->cgroup_version,
-				      .limits = s->limits,
-				      .landlock_abi = (uint32_t)k->landlock_abi,
-				      .idmapped = c != NULL && c->idmapped,
-				      .door = c != NULL && c->door,
-				      .freezer =
-					      cgroup_unified(&k->cgroups, k->cgroups.dirs) >= 0 };
+	*ret = (struct cell_restrictions){ .rootless = s->rootless,
+					   .ids = s->rootless && s->subordinate == 0 ? 1 : CELL_IDS,
+					   .cgroup_version = s->cgroup_version,
+					   .limits = s->limits,
+					   .landlock_abi = (uint32_t)k->landlock_abi,
+					   .idmapped = c != NULL && c->idmapped,
+					   .redirect = c != NULL && c->redirect,
+					   .freezer = cgroup_unified(&k->cgroups,
+								     k->cgroups.dirs) >= 0 };
 	memcpy(ret->no_limits_why, s->no_limits_why, sizeof(ret->no_limits_why));
 }
 
@@ -45,17 +45,17 @@ static void fill_walls(const struct keeper *k, const struct cell *c, struct keep
 static int open_sources(const struct keeper *k, const struct keeper_create *r, int *ret_fds,
 			struct err *e)
 {
-	uint32_t unlimited = (r->limits.memory_bytes == 0 ? (uint32_t)KEEPER_LIMIT_MEMORY : 0) |
-			     (r->limits.pids == 0 ? (uint32_t)KEEPER_LIMIT_PIDS : 0);
+	uint32_t unlimited = (r->limits.memory_bytes == 0 ? (uint32_t)CELL_LIMIT_MEMORY : 0) |
+			     (r->limits.pids == 0 ? (uint32_t)CELL_LIMIT_PIDS : 0);
 
-	if ((r->flags & KEEPER_LINGER) == 0 || (unlimited & k->setup.limits) != 0)
+	if ((r->flags & CELL_LINGER) == 0 || (unlimited & k->setup.limits) != 0)
 		return err_set(e, ERR_DENIED, "a server's cells linger and have limits");
 	for (unsigned i = 0; i < r->nlayers; i++)
 		if (cell_open_source(k, &r->layer_from[i], KEEPER_ROOT_LAYER, &ret_fds[i], e) < 0)
 			return err_wrap(e, "layer %u", i);
 	for (unsigned i = 0; i < r->nmounts; i++)
 		if (cell_open_source(k, &r->mounts[i].from,
-				     (r->mounts[i].flags & KEEPER_MOUNT_WRITABLE) != 0
+				     (r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0
 					     ? KEEPER_ROOT_WRITE
 					     : KEEPER_ROOT_READ,
 				     &ret_fds[r->nlayers + i], e) < 0)
@@ -66,7 +66,7 @@ static int open_sources(const struct keeper *k, const struct keeper_create *r, i
 static int op_create(const struct keeper *k, struct call *c, struct err *e)
 {
 	const struct keeper_create *r = &c->r.create;
-	int sources[KEEPER_LAYERS_MAX + KEEPER_MOUNTS_MAX], result = -1;
+	int sources[CELL_LAYERS_MAX + CELL_MOUNTS_MAX], result = -1;
 	struct cell made;
 
 	if (own.id[0] != '\0')
@@ -78,10 +78,10 @@ static int op_create(const struct keeper *k, struct call *c, struct err *e)
 	io_close_all(sources, COUNT(sources));
 	if (result < 0)
 		return -1;
-	fill_walls(k, &made, &c->reply.walls);
+	fill_walls(k, &made, &c->reply.restrictions);
 	c->reply.pid = (uint32_t)made.pid;
 	c->fd = fcntl(made.pidfd, F_DUPFD_CLOEXEC, 3);
-	if ((r->flags & KEEPER_LINGER) != 0)
+	if ((r->flags & CELL_LINGER) != 0)
 		cell_release(&made);
 	else
 		own = made;
@@ -168,7 +168,7 @@ int ops_serve(int sock, const struct keeper *k)
 	int more;
 
 	cell_init(&own);
-	fill_walls(k, NULL, &hello.reply.walls);
+	fill_walls(k, NULL, &hello.reply.restrictions);
 	more = say(sock, &hello, &(struct err){ 0 }) == 0;
 	while (more > 0)
 		more = serve_one(sock, k);

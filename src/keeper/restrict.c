@@ -18,11 +18,11 @@ static const uint8_t standard_caps[] = {
 	CAP_SETFCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_AUDIT_WRITE,
 };
 
-int restrict_drop_caps(enum keeper_profile profile, bool file_caps, struct err *e)
+int restrict_drop_caps(enum cell_profile profile, bool file_caps, struct err *e)
 {
 	uint64_t keep = 0;
 
-	for (size_t i = 0; profile == KEEPER_STANDARD && i < COUNT(standard_caps); i++)
+	for (size_t i = 0; profile == CELL_STANDARD && i < COUNT(standard_caps); i++)
 		keep |= 1ULL << standard_caps[i];
 	if (!file_caps)
 		keep &= ~(1ULL << CAP_SETFCAP);

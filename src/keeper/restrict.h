@@ -10,7 +10,7 @@
 
 /* Capabilities beyond the profile's are removed for the process and all its children. file_caps:
  * root of the cell may give capabilities to files. */
-int restrict_drop_caps(enum keeper_profile profile, bool file_caps, struct err *e) MUST_USE;
+int restrict_drop_caps(enum cell_profile profile, bool file_caps, struct err *e) MUST_USE;
 
 /* These descriptors become first, first + 1, ...; -1: none is to be there. All behind them are
  * closed. cloexec: the set of numbers (1 << number) that close by exec. */
@@ -31,7 +31,7 @@ int restrict_rlimits(uint64_t nofile, struct err *e) MUST_USE;
 int restrict_no_new_privs(struct err *e) MUST_USE;
 
 /* The profile's system-call filter, compiled at build time from syscalls.def. */
-int filter_calls(enum keeper_profile profile, struct err *e) MUST_USE;
+int filter_calls(enum cell_profile profile, struct err *e) MUST_USE;
 
 /* Refuses to give a file the set-user-id or set-group-id bit. */
 int filter_setid(struct err *e) MUST_USE;

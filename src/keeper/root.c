@@ -40,7 +40,7 @@ static int make_store(const struct keeper_create *r, struct root_parts *p, struc
 	if (mkdirat(p->store, "at", 0555) < 0 || mkdirat(p->store, "empty", 0555) < 0 ||
 	    mkdirat(p->store, "dev", 0755) < 0 || mknodat(p->store, "none", S_IFREG | 0444, 0) < 0)
 		return err_sys(e, "fill store");
-	if ((r->flags & KEEPER_LINGER) == 0)
+	if ((r->flags & CELL_LINGER) == 0)
 		return 0;
 	return mounts_copy(p->store, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &p->kept, e);
 }
@@ -62,7 +62,7 @@ static int make_dir(const struct cell *c, int dir, const char *name, mode_t mode
  * to become another user. */
 static uint64_t attrs(const struct keeper_create *r)
 {
-	return MOUNT_ATTR_NODEV | (r->profile == KEEPER_LOCKED ? MOUNT_ATTR_NOSUID : 0);
+	return MOUNT_ATTR_NODEV | (r->profile == CELL_LOCKED ? MOUNT_ATTR_NOSUID : 0);
 }
 
 /* Attaches layer i in the store, read-only, its owners translated to the cell's. */
@@ -136,7 +136,7 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/w%u", p->store, i);
 	/* Read-only cells have overlays too: inodes of their own, not the machine's. */
 	return mounts_new("overlay", options,
-			  attrs(r) | ((r->flags & KEEPER_READ_ONLY) != 0 ? MOUNT_ATTR_RDONLY : 0),
+			  attrs(r) | ((r->flags & CELL_READ_ONLY) != 0 ? MOUNT_ATTR_RDONLY : 0),
 			  ret_fd, e);
 }
 
@@ -181,7 +181,7 @@ static int place_store_dir(const struct cell *c, const struct keeper_create *r,
 static int place_writable(const struct cell *c, const struct keeper_create *r, struct root_parts *p,
 			  struct err *e)
 {
-	if ((r->flags & KEEPER_READ_ONLY) == 0)
+	if ((r->flags & CELL_READ_ONLY) == 0)
 		return 0;
 	if (place_store_dir(c, r, p, "tmp", "/tmp", 01777, 0, e) < 0 ||
 	    place_store_dir(c, r, p, "run", "/run", 0755, 0, e) < 0)
@@ -337,7 +337,7 @@ static int place_dev(const struct cell *c, const struct keeper *k, const struct 
 static int place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		       struct root_parts *p, unsigned i, struct err *e)
 {
-	bool writable = (r->mounts[i].flags & KEEPER_MOUNT_WRITABLE) != 0;
+	bool writable = (r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0;
 	const char *at = r->mounts[i].at;
 	struct stat st;
 	int ns = -1, mapped = 0;

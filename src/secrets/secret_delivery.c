@@ -263,9 +263,9 @@ static const struct file_op_events events = { .on_output = on_output,
 /* As the cell's root, where it has one. */
 static const char *who(const struct session *s)
 {
-	bool one_id = s->core->keeper.walls.ids == 1;
+	bool one_id = s->core->keeper.restrictions.ids == 1;
 
-	return one_id || s->row.profile == KEEPER_LOCKED ? "user" : "root";
+	return one_id || s->row.profile == CELL_LOCKED ? "user" : "root";
 }
 
 void secret_bring(struct session *s)

@@ -7,8 +7,8 @@
 struct template
 {
 	uint32_t nlayers;
-	int fds[KEEPER_LAYERS_MAX]; /* owned; the first holds a shared lock on its directory */
-	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
+	int fds[CELL_LAYERS_MAX]; /* owned; the first holds a shared lock on its directory */
+	char at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
 };
 
 /* Opens a template by name; "host" is the only one so far. authority: whom its programs trust

@@ -28,7 +28,7 @@ static bool is_cell_of(bool serve, const char *id, size_t cap)
 	return is_name(id, cap) && !(serve && id[strspn(id, "0123456789abcdef")] == '\0');
 }
 
-bool keeper_msg_is_place(const char *s, size_t cap)
+bool cell_is_place(const char *s, size_t cap)
 {
 	if (!has_end(s, cap) || s[0] != '/')
 		return false;
@@ -45,7 +45,7 @@ bool keeper_msg_is_place(const char *s, size_t cap)
 	return true;
 }
 
-static int check_limits(const struct keeper_limits *l, struct err *e)
+static int check_limits(const struct cell_limits *l, struct err *e)
 {
 	if (l->disk_bytes == 0 || l->inodes == 0 || l->nofile == 0)
 		return err_set(e, ERR_INVALID, "create: disk, inodes and nofile must be limited");
@@ -57,13 +57,13 @@ static int check_limits(const struct keeper_limits *l, struct err *e)
 }
 
 /* Read-only layers, the first at "/". */
-static int check_layers(uint32_t n, const char at[][KEEPER_PLACE_MAX],
-			const struct keeper_source *from, struct err *e)
+static int check_layers(uint32_t n, const char at[][CELL_PLACE_MAX], const struct cell_source *from,
+			struct err *e)
 {
-	if (n < 1 || n > KEEPER_LAYERS_MAX)
+	if (n < 1 || n > CELL_LAYERS_MAX)
 		return err_set(e, ERR_INVALID, "too many or no layers");
 	for (uint32_t i = 0; i < n; i++)
-		if (!keeper_msg_is_place(at[i], KEEPER_PLACE_MAX) ||
+		if (!cell_is_place(at[i], CELL_PLACE_MAX) ||
 		    (strcmp(at[i], "/") == 0) != (i == 0) ||
 		    !has_end(from[i].path, sizeof(from[i].path)))
 			return err_set(e, ERR_INVALID, "layer %u has no proper place", i);
@@ -72,27 +72,27 @@ static int check_layers(uint32_t n, const char at[][KEEPER_PLACE_MAX],
 
 static int check_create(const struct keeper_create *c, size_t nfds, bool serve, struct err *e)
 {
-	if (c->profile >= KEEPER_PROFILES || (c->flags & ~(uint32_t)KEEPER_FLAGS_ALL) != 0 ||
+	if (c->profile >= CELL_PROFILES || (c->flags & ~(uint32_t)CELL_FLAGS_ALL) != 0 ||
 	    c->zero != 0)
 		return err_set(e, ERR_INVALID, "create: unknown profile or flag");
-	if (c->uid >= KEEPER_IDS || c->gid >= KEEPER_IDS)
-		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", KEEPER_IDS);
+	if (c->uid >= CELL_IDS || c->gid >= CELL_IDS)
+		return err_set(e, ERR_INVALID, "create: uid and gid must be below %u", CELL_IDS);
 	if (!is_cell_of(serve, c->id, sizeof(c->id)) ||
 	    !is_name(c->hostname, sizeof(c->hostname)) ||
 	    !is_name(c->machine_id, sizeof(c->machine_id)))
 		return err_set(e, ERR_INVALID, "create: id, host name or machine id is malformed");
 	if (check_layers(c->nlayers, c->layer_at, c->layer_from, e) < 0)
 		return err_wrap(e, "create");
-	if (c->nmounts > KEEPER_MOUNTS_MAX)
+	if (c->nmounts > CELL_MOUNTS_MAX)
 		return err_set(e, ERR_INVALID, "create: too many mounts");
 	if (nfds != 1 + (serve ? 0 : (size_t)c->nlayers + c->nmounts))
 		return err_set(e, ERR_INVALID,
 			       "create: %zu descriptors for %u layers and %u mounts", nfds,
 			       c->nlayers, c->nmounts);
 	for (uint32_t i = 0; i < c->nmounts; i++)
-		if (!keeper_msg_is_place(c->mounts[i].at, sizeof(c->mounts[i].at)) ||
+		if (!cell_is_place(c->mounts[i].at, sizeof(c->mounts[i].at)) ||
 		    c->mounts[i].at[1] == '\0' ||
-		    (c->mounts[i].flags & ~(uint32_t)KEEPER_MOUNT_WRITABLE) != 0 ||
+		    (c->mounts[i].flags & ~(uint32_t)CELL_MOUNT_WRITABLE) != 0 ||
 		    !has_end(c->mounts[i].from.path, sizeof(c->mounts[i].from.path)))
 			return err_set(e, ERR_INVALID, "create: mount %u has no proper place", i);
 	return check_limits(&c->limits, e);

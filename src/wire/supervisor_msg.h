@@ -16,11 +16,11 @@
 #define SERVE_ROOTS_MAX 8
 
 enum {
-	SERVE_FD_CONTROL = 3,				      /* SOCK_SEQPACKET */
-	SERVE_FD_CONFIG = 4,				      /* config_write()'s text */
-	SERVE_FD_SETUP = 5,				      /* struct serve_setup */
-	SERVE_FD_CGROUP = 6,				      /* as keepers have them; may lack */
-	SERVE_FD_CERT = SERVE_FD_CGROUP + KEEPER_CGROUP_DIRS, /* PEM; may lack */
+	SERVE_FD_CONTROL = 3,				    /* SOCK_SEQPACKET */
+	SERVE_FD_CONFIG = 4,				    /* config_write()'s text */
+	SERVE_FD_SETUP = 5,				    /* struct serve_setup */
+	SERVE_FD_CGROUP = 6,				    /* as keepers have them; may lack */
+	SERVE_FD_CERT = SERVE_FD_CGROUP + CELL_CGROUP_DIRS, /* PEM; may lack */
 	SERVE_FD_KEY,
 	SERVE_FD_SECRETS, /* keys of secrets, see seal.h */
 	SERVE_FD_LISTEN,  /* and up */
@@ -58,8 +58,8 @@ enum {
 struct serve_template {
 	char name[64];
 	uint32_t nlayers;
-	uint32_t roots[KEEPER_LAYERS_MAX]; /* the keeper's roots, by number */
-	char at[KEEPER_LAYERS_MAX][KEEPER_PLACE_MAX];
+	uint32_t roots[CELL_LAYERS_MAX]; /* the keeper's roots, by number */
+	char at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
 };
 
 struct serve_setup {
@@ -73,6 +73,6 @@ struct serve_setup {
 	struct {
 		uint32_t root; /* the keeper's, by number */
 		uint32_t writable;
-		char path[KEEPER_PATH_MAX];
+		char path[CELL_PATH_MAX];
 	} roots[SERVE_ROOTS_MAX];
 };

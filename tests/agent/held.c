@@ -43,7 +43,7 @@ void held_make_cell(unsigned pids)
 {
 	struct keeper_create r;
 	struct keeper_reply reply;
-	int pair[2], fds[1 + KEEPER_LAYERS_MAX];
+	int pair[2], fds[1 + CELL_LAYERS_MAX];
 
 	if (getuid() != 0)
 		SKIP("needs root");
@@ -52,13 +52,13 @@ void held_make_cell(unsigned pids)
 	memset(&r, 0, sizeof(r));
 	r.op = KEEPER_CREATE;
 	r.uid = r.gid = 1000;
-	r.profile = held_locked ? KEEPER_LOCKED : KEEPER_STANDARD;
-	r.limits = (struct keeper_limits){ .memory_bytes = 512U << 20,
-					   .cpu_millis = 2000,
-					   .pids = pids,
-					   .disk_bytes = 64U << 20,
-					   .inodes = 16384,
-					   .nofile = 2048 };
+	r.profile = held_locked ? CELL_LOCKED : CELL_STANDARD;
+	r.limits = (struct cell_limits){ .memory_bytes = 512U << 20,
+					 .cpu_millis = 2000,
+					 .pids = pids,
+					 .disk_bytes = 64U << 20,
+					 .inodes = 16384,
+					 .nofile = 2048 };
 	(void)snprintf(r.id, sizeof(r.id), "agent-%d", (int)getpid());
 	(void)snprintf(r.hostname, sizeof(r.hostname), "cordon");
 	rand_machine_id(r.machine_id);

@@ -208,8 +208,8 @@ static void reply(uint32_t op, const struct err *why, uint32_t pid, int fd)
 
 	if (why != NULL)
 		r.err = *why;
-	r.walls.ids = KEEPER_IDS;
-	r.walls.freezer = 1;
+	r.restrictions.ids = CELL_IDS;
+	r.restrictions.freezer = 1;
 	MUST(io_send(keeper, &r, sizeof(r), &fd, fd >= 0 ? 1 : 0, &e));
 }
 
@@ -397,12 +397,12 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 				    .state_fd = state_fd,
 				    .run_fd = run_fd,
 				    .replace_keeper = on_hung };
-	for (int i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		o->cgroups.dirs[i] = -1;
 	o->ntemplates = 1;
 	(void)snprintf(o->templates[0].name, sizeof(o->templates[0].name), "host");
 	o->templates[0].nlayers = 1;
-	(void)snprintf(o->templates[0].layers[0].at, KEEPER_PLACE_MAX, "/");
+	(void)snprintf(o->templates[0].layers[0].at, CELL_PLACE_MAX, "/");
 }
 
 void bed_make(unsigned keeper_timeout_ms)

@@ -19,7 +19,7 @@
 #include "template.h"
 
 /* Roots behind the template's layers. */
-enum { ROOT_READ = KEEPER_LAYERS_MAX, ROOT_WRITE, ROOTS };
+enum { ROOT_READ = CELL_LAYERS_MAX, ROOT_WRITE, ROOTS };
 
 struct server {
 	struct keeper_client k;
@@ -30,7 +30,7 @@ struct server {
 };
 
 struct cell {
-	char id[KEEPER_ID_MAX];
+	char id[CELL_ID_MAX];
 	struct agent agent;
 	uint32_t pid;
 	int pidfd;
@@ -89,7 +89,7 @@ static inline void start_server(struct server *s, bool unified)
 	MUST(template_open("host", NULL, &s->t, &e));
 	(void)snprintf(s->folder, sizeof(s->folder), "/tmp/cordon-keeper-test-XXXXXX");
 	CHECK(mkdtemp(s->folder) != NULL && chmod(s->folder, 0755) == 0);
-	for (unsigned i = 0; i < KEEPER_LAYERS_MAX; i++)
+	for (unsigned i = 0; i < CELL_LAYERS_MAX; i++)
 		s->roots[i] = (struct keeper_root){ i < s->t.nlayers ? s->t.fds[i] : -1,
 						    KEEPER_ROOT_LAYER };
 	s->roots[ROOT_READ] =
@@ -132,15 +132,14 @@ static inline struct keeper_create plan(const struct server *s, const char *id)
 
 	memset(&r, 0, sizeof(r));
 	r.op = KEEPER_CREATE;
-	r.flags = KEEPER_LINGER;
+	r.flags = CELL_LINGER;
 	r.uid = r.gid = 1000;
-	r.limits =
-		(struct keeper_limits){ .memory_bytes = can & KEEPER_LIMIT_MEMORY ? 256U << 20 : 0,
-					.cpu_millis = can & KEEPER_LIMIT_CPU ? 2000 : 0,
-					.pids = can & KEEPER_LIMIT_PIDS ? 100 : 0,
-					.disk_bytes = 64U << 20,
-					.inodes = 16384,
-					.nofile = 1024 };
+	r.limits = (struct cell_limits){ .memory_bytes = can & CELL_LIMIT_MEMORY ? 256U << 20 : 0,
+					 .cpu_millis = can & CELL_LIMIT_CPU ? 2000 : 0,
+					 .pids = can & CELL_LIMIT_PIDS ? 100 : 0,
+					 .disk_bytes = 64U << 20,
+					 .inodes = 16384,
+					 .nofile = 1024 };
 	(void)snprintf(r.id, sizeof(r.id), "%s-%d", id, (int)getpid());
 	(void)snprintf(r.hostname, sizeof(r.hostname), "cell");
 	rand_machine_id(r.machine_id);
@@ -297,8 +296,8 @@ static inline unsigned count_dirs(const struct server *s, const char *id)
 	char name[64];
 	unsigned n = 0;
 
-	(void)snprintf(name, sizeof(name), KEEPER_CGROUP_PREFIX "%s", id);
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	(void)snprintf(name, sizeof(name), CELL_CGROUP_PREFIX "%s", id);
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++)
 		n += s->k.cgroups.dirs[i] >= 0 &&
 		     faccessat(s->k.cgroups.dirs[i], name, F_OK, 0) == 0;
 	return n;

@@ -56,7 +56,7 @@ static void freezes(void)
 	int out;
 
 	begin(true);
-	if (!s.k.walls.freezer)
+	if (!s.k.restrictions.freezer)
 		SKIP("no cgroup v2 hierarchy here");
 	make_cell(&s, "a", &a);
 	start_shell(&a, "while :; do echo; done", "user", &out);
@@ -90,7 +90,7 @@ static void does_not_freeze_without_v2(void)
 	begin(false);
 	if (s.k.cgroups.version == 2)
 		SKIP("this machine has v2");
-	CHECK(s.k.walls.freezer == 0);
+	CHECK(s.k.restrictions.freezer == 0);
 	make_cell(&s, "a", &a);
 	REFUSED("v1", ask_named(&s, KEEPER_FREEZE, a.id, a.pid, 1, &e), ERR_UNSUPPORTED,
 		"pause needs cgroup v2");
@@ -178,15 +178,15 @@ static void programs_do_not_see_what_pid1_keeps(void)
 	begin(true);
 	make_cell(&s, "a", &a);
 	/* PID 1 has them ... */
-	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d", a.pid, KEEPER_INIT_SLOT_FD);
+	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d", a.pid, INIT_FD_SLOT);
 	n = readlink(path, target, sizeof(target) - 1);
 	CHECK(n > 0);
 	target[n] = '\0';
 	CHECK_HAS("slot", target, "/run/cordon/ids.d/");
-	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0", a.pid, KEEPER_INIT_STORE_FD);
+	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0", a.pid, INIT_FD_STORE);
 	CHECK(access(path, F_OK) == 0);
 	/* ... and can change nothing by them ... */
-	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0/made", a.pid, KEEPER_INIT_STORE_FD);
+	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0/made", a.pid, INIT_FD_STORE);
 	CHECK(mkdir(path, 0755) < 0 && errno == EROFS);
 	/* ... and programs have only their own. */
 	for (const char *const *user = (const char *const[]){ "root", "user", NULL }; *user != NULL;
@@ -231,7 +231,7 @@ static const struct {
 	{ "not there", MOUNT, ROOT_READ, "none", ERR_SYSTEM, "No such file" },
 	{ "below a file", MOUNT, ROOT_READ, "dir/file/x", ERR_SYSTEM, "Not a directory" },
 	{ "a pipe", MOUNT, ROOT_READ, "pipe", ERR_INVALID, "neither a directory nor a file" },
-	{ "a root that is absent", LAYER, KEEPER_LAYERS_MAX - 1, "", ERR_DENIED, "was not given" },
+	{ "a root that is absent", LAYER, CELL_LAYERS_MAX - 1, "", ERR_DENIED, "was not given" },
 	{ "up, as layer", LAYER, 0, "..", ERR_DENIED, "out of it" },
 };
 
@@ -251,7 +251,7 @@ static void sources_stay_below_their_roots(void)
 	make_tree();
 	for (size_t i = 0; i < COUNT(sources); i++) {
 		struct keeper_create r = plan(&s, "a");
-		struct keeper_source *from = &r.mounts[0].from;
+		struct cell_source *from = &r.mounts[0].from;
 
 		if (sources[i].kind == LAYER) {
 			from = &r.layer_from[r.nlayers - 1];
@@ -259,7 +259,7 @@ static void sources_stay_below_their_roots(void)
 			r.nmounts = 1;
 			(void)snprintf(r.mounts[0].at, sizeof(r.mounts[0].at), "/mnt/it");
 			r.mounts[0].flags =
-				sources[i].kind == MOUNT_RW ? (uint32_t)KEEPER_MOUNT_WRITABLE : 0;
+				sources[i].kind == MOUNT_RW ? (uint32_t)CELL_MOUNT_WRITABLE : 0;
 		}
 		from->root = sources[i].root;
 		(void)snprintf(from->path, sizeof(from->path), "%s", sources[i].path);
@@ -336,8 +336,8 @@ static uint32_t pid_of_program(void)
 	char path[96], text[512], *at = text;
 	struct err e;
 
-	(void)snprintf(path, sizeof(path), KEEPER_CGROUP_PREFIX "%s/cgroup.procs", a.id);
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++)
+	(void)snprintf(path, sizeof(path), CELL_CGROUP_PREFIX "%s/cgroup.procs", a.id);
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++)
 		if (s.k.cgroups.dirs[i] >= 0) {
 			CHECK(io_read_file(s.k.cgroups.dirs[i], path, text, sizeof(text), &e) > 0);
 			break;
@@ -392,7 +392,7 @@ static void only_pid1_of_the_cell_is_it(void)
 struct rogue {
 	pid_t pid;
 	int store; /* what it shows as its store */
-	char id[KEEPER_ID_MAX];
+	char id[CELL_ID_MAX];
 };
 
 /* A process that passes for the PID 1 of a cell, with a descriptor of its choice as the store. */
@@ -405,7 +405,7 @@ static void make_rogue(struct rogue *r, const char *id)
 	r->pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	CHECK(r->pid >= 0);
 	if (r->pid == 0) {
-		if (dup2(r->store, KEEPER_INIT_STORE_FD) >= 0 &&
+		if (dup2(r->store, INIT_FD_STORE) >= 0 &&
 		    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0)
 			for (;;)
 				(void)pause();
@@ -417,21 +417,20 @@ static void make_rogue(struct rogue *r, const char *id)
 		MUST(io_write_file(AT_FDCWD, path, "0 1500000000 65536", &e));
 	}
 	(void)snprintf(pid, sizeof(pid), "%d", (int)r->pid);
-	for (unsigned i = 0; i < KEEPER_CGROUP_DIRS; i++) {
+	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++) {
 		int dir = s.k.cgroups.dirs[i];
 
 		if (dir < 0)
 			continue;
-		(void)snprintf(path, sizeof(path), KEEPER_CGROUP_PREFIX "%s", r->id);
+		(void)snprintf(path, sizeof(path), CELL_CGROUP_PREFIX "%s", r->id);
 		CHECK(mkdirat(dir, path, 0755) == 0);
-		(void)snprintf(path, sizeof(path), KEEPER_CGROUP_PREFIX "%s/cgroup.procs", r->id);
+		(void)snprintf(path, sizeof(path), CELL_CGROUP_PREFIX "%s/cgroup.procs", r->id);
 		MUST(io_write_file(dir, path, pid, &e));
 	}
 	for (int i = 0; i < 1000; i++) { /* until it has its descriptor */
 		struct stat st, want;
 
-		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)r->pid,
-			       KEEPER_INIT_STORE_FD);
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)r->pid, INIT_FD_STORE);
 		if (stat(path, &st) == 0 && fstat(r->store, &want) == 0 && st.st_ino == want.st_ino)
 			return;
 		(void)usleep(1000);

@@ -52,7 +52,7 @@ static void session_whole(void)
 		      "\"rules\":{\"writable\":[\"/home/user\",\"/tmp\"]}}",
 		      &s) == 0);
 	CHECK_STR(p->template, "host");
-	CHECK(p->profile == KEEPER_LOCKED);
+	CHECK(p->profile == CELL_LOCKED);
 	CHECK(p->limits.memory_bytes == 512U << 20 && p->limits.cpu_millis == 1500);
 	CHECK(p->limits.pids == 64 && p->limits.disk_bytes == 1048576);
 	CHECK(p->limits.inodes == 1000 && p->limits.nofile == 256);

@@ -155,7 +155,7 @@ static void a_group_is_around_cells_only(void)
 
 	begin();
 	c = (struct cgroups){ .version = 1,
-			      .limits = KEEPER_LIMIT_ALL,
+			      .limits = CELL_LIMIT_ALL,
 			      .dirs = { folder("cpu"), -1, folder("memory"), folder("pids"), -1 } };
 	CHECK(cgroups_group_bound(&c, &sums, &bounded, &e) == 0 && !bounded);
 	CHECK(cgroups_group_make(&c, "1-2", &e) == 0);

@@ -19,7 +19,7 @@ static struct keeper_create good(void)
 	c.uid = c.gid = 1000;
 	c.nlayers = 2;
 	c.nmounts = 2;
-	c.limits = (struct keeper_limits){ 1 << 30, 1500, 100, 1 << 20, 1000, 1024 };
+	c.limits = (struct cell_limits){ 1 << 30, 1500, 100, 1 << 20, 1000, 1024 };
 	memcpy(c.id, "i0123456789abcdef", 18);
 	memcpy(c.hostname, "cordon", 7);
 	memcpy(c.machine_id, "0123456789abcdef0123456789abcdef", 33);
@@ -27,7 +27,7 @@ static struct keeper_create good(void)
 	memcpy(c.layer_at[1], "/usr", 5);
 	memcpy(c.mounts[0].at, "/data", 6);
 	memcpy(c.mounts[1].at, "/srv/a.b", 9);
-	c.mounts[1].flags = KEEPER_MOUNT_WRITABLE;
+	c.mounts[1].flags = CELL_MOUNT_WRITABLE;
 	return c;
 }
 
@@ -71,11 +71,11 @@ static void takes_a_good_create(void)
 	c.nmounts = 0;
 	check_create("the least", &c, NULL);
 	c = good();
-	c.nlayers = KEEPER_LAYERS_MAX;
-	c.nmounts = KEEPER_MOUNTS_MAX;
-	for (unsigned i = 1; i < KEEPER_LAYERS_MAX; i++)
+	c.nlayers = CELL_LAYERS_MAX;
+	c.nmounts = CELL_MOUNTS_MAX;
+	for (unsigned i = 1; i < CELL_LAYERS_MAX; i++)
 		(void)snprintf(c.layer_at[i], sizeof(c.layer_at[i]), "/layer%u", i);
-	for (unsigned i = 0; i < KEEPER_MOUNTS_MAX; i++)
+	for (unsigned i = 0; i < CELL_MOUNTS_MAX; i++)
 		(void)snprintf(c.mounts[i].at, sizeof(c.mounts[i].at), "/mount%u", i);
 	check_create("the most", &c, NULL);
 }
@@ -92,20 +92,20 @@ static const struct {
 	uint64_t value;
 	const char *want;
 } numbers[] = {
-	{ "profile standard", FIELD(profile), KEEPER_STANDARD, NULL },
-	{ "profile locked", FIELD(profile), KEEPER_LOCKED, NULL },
-	{ "profile beyond", FIELD(profile), KEEPER_PROFILES, REASON_KIND },
+	{ "profile standard", FIELD(profile), CELL_STANDARD, NULL },
+	{ "profile locked", FIELD(profile), CELL_LOCKED, NULL },
+	{ "profile beyond", FIELD(profile), CELL_PROFILES, REASON_KIND },
 	{ "profile far beyond", FIELD(profile), UINT32_MAX, REASON_KIND },
-	{ "all flags", FIELD(flags), KEEPER_FLAGS_ALL, NULL },
-	{ "next flag", FIELD(flags), KEEPER_FLAGS_ALL + 1, REASON_KIND },
+	{ "all flags", FIELD(flags), CELL_FLAGS_ALL, NULL },
+	{ "next flag", FIELD(flags), CELL_FLAGS_ALL + 1, REASON_KIND },
 	{ "last flag", FIELD(flags), 1U << 31, REASON_KIND },
 	{ "zero is not", FIELD(zero), 1, REASON_KIND },
 	{ "uid root", FIELD(uid), 0, NULL },
-	{ "uid last", FIELD(uid), KEEPER_IDS - 1, NULL },
-	{ "uid beyond", FIELD(uid), KEEPER_IDS, REASON_IDS },
+	{ "uid last", FIELD(uid), CELL_IDS - 1, NULL },
+	{ "uid beyond", FIELD(uid), CELL_IDS, REASON_IDS },
 	{ "uid -1", FIELD(uid), UINT32_MAX, REASON_IDS },
-	{ "gid last", FIELD(gid), KEEPER_IDS - 1, NULL },
-	{ "gid beyond", FIELD(gid), KEEPER_IDS, REASON_IDS },
+	{ "gid last", FIELD(gid), CELL_IDS - 1, NULL },
+	{ "gid beyond", FIELD(gid), CELL_IDS, REASON_IDS },
 	{ "gid -1", FIELD(gid), UINT32_MAX, REASON_IDS },
 	{ "no memory limit", FIELD(limits.memory_bytes), 0, NULL },
 	{ "most memory", FIELD(limits.memory_bytes), UINT64_MAX / 2, NULL },
@@ -129,7 +129,7 @@ static const struct {
 	{ "most nofile", FIELD(limits.nofile), 1048576, NULL },
 	{ "nofile beyond", FIELD(limits.nofile), 1048577, REASON_RANGE },
 	{ "mount read-only", FIELD(mounts[0].flags), 0, NULL },
-	{ "mount writable", FIELD(mounts[0].flags), KEEPER_MOUNT_WRITABLE, NULL },
+	{ "mount writable", FIELD(mounts[0].flags), CELL_MOUNT_WRITABLE, NULL },
 	{ "mount flag unknown", FIELD(mounts[0].flags), 2, "mount 0 has no proper place" },
 	{ "flag of the second mount", FIELD(mounts[1].flags), 1U << 31,
 	  "mount 1 has no proper place" },
@@ -159,10 +159,10 @@ static void counts_layers_and_mounts(void)
 		const char *want;
 	} cases[] = {
 		{ "no layer", 0, 2, 3, "create: too many or no layers" },
-		{ "too many layers", KEEPER_LAYERS_MAX + 1, 2, KEEPER_LAYERS_MAX + 4,
+		{ "too many layers", CELL_LAYERS_MAX + 1, 2, CELL_LAYERS_MAX + 4,
 		  "too many or no layers" },
 		{ "far too many layers", UINT32_MAX, 2, 2, "too many or no layers" },
-		{ "too many mounts", 2, KEEPER_MOUNTS_MAX + 1, KEEPER_MOUNTS_MAX + 4,
+		{ "too many mounts", 2, CELL_MOUNTS_MAX + 1, CELL_MOUNTS_MAX + 4,
 		  "too many mounts" },
 		{ "counts that wrap to two", 2, UINT32_MAX, 2, "too many mounts" },
 		{ "a descriptor too few", 2, 2, 4, "4 descriptors for 2 layers and 2 mounts" },
@@ -346,7 +346,7 @@ static void layers_have_proper_places(void)
 	memset(c.layer_at[1], 'l', sizeof(c.layer_at[1]));
 	c.layer_at[1][0] = '/';
 	check_create("without an end", &c, "layer 1 has no proper place");
-	c.layer_at[1][KEEPER_PLACE_MAX - 1] = '\0';
+	c.layer_at[1][CELL_PLACE_MAX - 1] = '\0';
 	check_create("as long as allowed", &c, NULL);
 	c = good();
 	memset(c.layer_at[2], 'x', sizeof(c.layer_at[2]));
@@ -371,7 +371,7 @@ static void mounts_have_proper_places(void)
 		memset(c.mounts[which].at, 'm', sizeof(c.mounts[which].at));
 		c.mounts[which].at[0] = '/';
 		check_create("without an end", &c, want);
-		c.mounts[which].at[KEEPER_PATH_MAX - 1] = '\0';
+		c.mounts[which].at[CELL_PATH_MAX - 1] = '\0';
 		check_create("as long as allowed", &c, NULL);
 	}
 }
@@ -463,7 +463,7 @@ static void a_server_sends_places(void)
 	c = good();
 	memset(c.mounts[1].from.path, 'p', sizeof(c.mounts[1].from.path));
 	check_create("mount without an end", &c, "mount 1 has no proper place");
-	c.mounts[1].from.path[KEEPER_PATH_MAX - 1] = '\0';
+	c.mounts[1].from.path[CELL_PATH_MAX - 1] = '\0';
 	check_create("as long as allowed", &c, NULL);
 	memset(c.mounts[2].from.path, 'p', sizeof(c.mounts[2].from.path));
 	check_create("a mount nobody counts", &c, NULL);
@@ -478,7 +478,7 @@ static void a_servers_diff_has_layers(void)
 	check("as it is", &d, sizeof(d), 1, NULL);
 	d.nlayers = 0;
 	check("none", &d, sizeof(d), 1, "no layers");
-	d.nlayers = KEEPER_LAYERS_MAX + 1;
+	d.nlayers = CELL_LAYERS_MAX + 1;
 	check("too many", &d, sizeof(d), 1, "too many");
 	d.nlayers = UINT32_MAX;
 	check("far too many", &d, sizeof(d), 1, "too many");
@@ -520,9 +520,9 @@ static void keeps_numbers_of_named_requests(void)
 
 static void names_profiles(void)
 {
-	CHECK_STR(keeper_profile_name(KEEPER_STANDARD), "standard");
-	CHECK_STR(keeper_profile_name(KEEPER_LOCKED), "locked");
-	CHECK_STR(keeper_profile_name(KEEPER_PROFILES), "unknown");
+	CHECK_STR(cell_profile_name(CELL_STANDARD), "standard");
+	CHECK_STR(cell_profile_name(CELL_LOCKED), "locked");
+	CHECK_STR(cell_profile_name(CELL_PROFILES), "unknown");
 }
 
 TEST_MAIN({ "takes a good create", takes_a_good_create },

@@ -186,12 +186,12 @@ static void has_every_field(void)
 	o.event.cpu_us = 1;
 	o.event.maxrss_bytes = 1;
 	o.output_bytes = UINT64_MAX;
-	o.walls = (struct keeper_walls){ .ids = 65536,
-					 .cgroup_version = 2,
-					 .limits = KEEPER_LIMIT_ALL,
-					 .landlock_abi = 6,
-					 .door = 1,
-					 .idmapped = 1 };
+	o.restrictions = (struct cell_restrictions){ .ids = 65536,
+						     .cgroup_version = 2,
+						     .limits = CELL_LIMIT_ALL,
+						     .landlock_abi = 6,
+						     .redirect = 1,
+						     .idmapped = 1 };
 	write_json(&o);
 	check_field("id", "\"0123456789abcdef\"");
 	check_field("state", "\"exited\"");
@@ -229,14 +229,14 @@ static void tells_what_is_not_there(void)
 {
 	struct run_result o = ended(0, 15);
 
-	o.profile = KEEPER_LOCKED;
+	o.profile = CELL_LOCKED;
 	o.output_truncated = true;
 	o.event.cpu_us = 2000;
 	o.event.maxrss_bytes = 8192;
-	o.walls = (struct keeper_walls){ .rootless = 1,
-					 .ids = 1,
-					 .limits = KEEPER_LIMIT_PIDS,
-					 .no_limits_why = "no cgroup \"here\"" };
+	o.restrictions = (struct cell_restrictions){ .rootless = 1,
+						     .ids = 1,
+						     .limits = CELL_LIMIT_PIDS,
+						     .no_limits_why = "no cgroup \"here\"" };
 	write_json(&o);
 	check_field("signal", "15");
 	check_field("cpu_ms", "2"); /* without a cgroup, what PID 1 measured */
@@ -289,8 +289,8 @@ static void is_json_whatever_the_words(void)
 	for (int c = 1; c < 256; c++) {
 		o.err.code = ERR_SYSTEM;
 		memset(o.err.msg, c, sizeof(o.err.msg) - 1);
-		memset(o.walls.no_limits_why, c,
-		       sizeof(o.walls.no_limits_why)); /* without an end */
+		memset(o.restrictions.no_limits_why, c,
+		       sizeof(o.restrictions.no_limits_why)); /* without an end */
 		memset(o.id, c, sizeof(o.id) - 1);
 		memset(o.started_at, c, sizeof(o.started_at) - 1);
 		write_json(&o);
@@ -308,8 +308,8 @@ static void the_largest_values_fit(void)
 	o.ended = o.timed_out = o.output_truncated = o.user_fault = o.cell_made = true;
 	o.start_failed = 0;
 	o.event.exit_code = o.event.signal = 0;
-	o.profile = KEEPER_LOCKED;
-	o.id[KEEPER_ID_MAX - 1] = o.started_at[31] = o.err.msg[255] = '\0';
+	o.profile = CELL_LOCKED;
+	o.id[CELL_ID_MAX - 1] = o.started_at[31] = o.err.msg[255] = '\0';
 	write_json(&o);
 	check_field("wall_ms", "18446744073709551615");
 }

@@ -47,7 +47,7 @@ static void has_defaults(void)
 	CHECK_STR(o.hostname, "cordon");
 	CHECK_STR(o.user, "");
 	CHECK_STR(o.cwd, "");
-	CHECK(o.profile == KEEPER_STANDARD && o.result == NULL);
+	CHECK(o.profile == CELL_STANDARD && o.result == NULL);
 	CHECK(o.memory == GIB && o.disk == GIB / 2 && o.cpus == 0 && o.pids == 1024 &&
 	      o.inodes == 131072);
 	CHECK(o.timeout_ms == 0 && o.output_limit == 0);
@@ -66,7 +66,7 @@ static void takes_every_option(void)
 		    "/src:/dst", "--tty", "--read-only", "--diff", "--result", "r.json",
 		    "--best-effort", "--", "cmd", "--flag") == 0);
 	CHECK_STR(o.template, "host");
-	CHECK(o.profile == KEEPER_LOCKED);
+	CHECK(o.profile == CELL_LOCKED);
 	CHECK(o.memory == 512 * MIB && o.cpus == 1500 && o.pids == 64 && o.disk == 64 * MIB &&
 	      o.inodes == 1000);
 	CHECK(o.nofile == 256 && o.timeout_ms == 30000 && o.output_limit == MIB);
@@ -81,7 +81,7 @@ static void takes_every_option(void)
 	CHECK_STR(o.command[0], "cmd");
 	CHECK_STR(o.command[1], "--flag");
 	CHECK(o.command[2] == NULL);
-	CHECK(o.limits_asked == KEEPER_LIMIT_ALL);
+	CHECK(o.limits_asked == CELL_LIMIT_ALL);
 }
 
 /* The table must name every field once: a slip in it would set another. */
@@ -332,8 +332,8 @@ static void mounts_are_bounded(void)
 static void mounts_are_counted(void)
 {
 #define M "--mount", "/s:/d"
-	CHECK(PARSE(M, M, M, M, M, M, M, M, "true") == 0 && o.mounts.n == KEEPER_MOUNTS_MAX);
-	CHECK_STR(o.mount[KEEPER_MOUNTS_MAX - 1].at, "/d");
+	CHECK(PARSE(M, M, M, M, M, M, M, M, "true") == 0 && o.mounts.n == CELL_MOUNTS_MAX);
+	CHECK_STR(o.mount[CELL_MOUNTS_MAX - 1].at, "/d");
 	CHECK(PARSE(M, M, M, M, M, M, M, M, M, "true") == -1);
 	CHECK(e.code == ERR_LIMIT);
 	CHECK_HAS("nine", e.msg, "--mount: 9 given, at most 8");
@@ -355,11 +355,11 @@ static void memory_and_disk_follow_each_other(void)
 
 static void knows_which_limits_were_asked(void)
 {
-	CHECK(PARSE("--memory", "1G", "true") == 0 && o.limits_asked == KEEPER_LIMIT_MEMORY);
-	CHECK(PARSE("--cpus", "1", "true") == 0 && o.limits_asked == KEEPER_LIMIT_CPU);
-	CHECK(PARSE("--pids", "1024", "true") == 0 && o.limits_asked == KEEPER_LIMIT_PIDS);
+	CHECK(PARSE("--memory", "1G", "true") == 0 && o.limits_asked == CELL_LIMIT_MEMORY);
+	CHECK(PARSE("--cpus", "1", "true") == 0 && o.limits_asked == CELL_LIMIT_CPU);
+	CHECK(PARSE("--pids", "1024", "true") == 0 && o.limits_asked == CELL_LIMIT_PIDS);
 	CHECK(PARSE("--pids", "9", "--cpus=2", "true") == 0 &&
-	      o.limits_asked == (KEEPER_LIMIT_PIDS | KEEPER_LIMIT_CPU));
+	      o.limits_asked == (CELL_LIMIT_PIDS | CELL_LIMIT_CPU));
 	CHECK(PARSE("--disk", "1G", "--inodes=99", "--nofile=99", "true") == 0 &&
 	      o.limits_asked == 0);
 }

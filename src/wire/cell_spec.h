@@ -1,0 +1,92 @@
+/* cell_spec.h - what a cell is made of and how it is bounded: the words that the keeper, the core,
+ * the interfaces and the command line share, whatever program makes the cell.
+ *
+ * Only types, bounds and three pure functions. The structures travel in channel A (keeper_msg.h) as
+ * they are, so a change of their layout is a change of KEEPER_VERSION. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CELL_ID_MAX 24	   /* a cell's id with its NUL */
+#define CELL_MACHINE_ID 32 /* hexadecimal digits of /dev/machine-id */
+#define CELL_PATH_MAX 256
+#define CELL_PLACE_MAX 64
+#define CELL_LAYERS_MAX 8
+#define CELL_MOUNTS_MAX 8
+#define CELL_IDS 65536U	  /* user ids, and group ids, of one cell */
+#define CELL_ROOTS_MAX 16 /* directories of a server that layers and mounts are taken from */
+
+/* A cell's directory in each hierarchy is called CELL_CGROUP_PREFIX and the cell's id. The
+ * hierarchies: v2 has one, at index 0. v1 has up to five: cpu, cpuacct, memory, pids, and a v2
+ * hierarchy beside them, with which cells are frozen and killed. */
+#define CELL_CGROUP_PREFIX "cordon-"
+#define CELL_CGROUP_DIRS 5
+#define CELL_CGROUP_UNIFIED 4
+
+/* standard: the cell has a root user with capabilities inside its namespaces. locked: one user, no
+ * capabilities, no_new_privs. */
+enum cell_profile { CELL_STANDARD, CELL_LOCKED, CELL_PROFILES };
+
+/* Limits that need a cgroup. A set of them is what a machine can enforce or what is in force. */
+enum {
+	CELL_LIMIT_MEMORY = 1 << 0,
+	CELL_LIMIT_CPU = 1 << 1,
+	CELL_LIMIT_PIDS = 1 << 2,
+	CELL_LIMIT_ALL = (1 << 3) - 1,
+};
+
+/* How a cell is made. */
+enum {
+	CELL_READ_ONLY =
+		1 << 0,	      /* no writable layer; /tmp, /run, /dev/shm and the home still are */
+	CELL_LINGER = 1 << 1, /* the cell outlives its keeper (the server's cells) */
+	CELL_FLAGS_ALL = (1 << 2) - 1,
+};
+
+enum { CELL_MOUNT_WRITABLE = 1 << 0 };
+
+struct cell_limits {
+	uint64_t memory_bytes, cpu_millis, pids; /* 0: not limited */
+	uint64_t disk_bytes, inodes;		 /* of the one file system that holds all writes */
+	uint64_t nofile;
+};
+
+/* Where a server's layer or mount comes from: the number of a root, and a path below it; "" is the
+ * root itself. All zero where the source is a descriptor (cordon run). */
+struct cell_source {
+	uint32_t root;
+	char path[CELL_PATH_MAX];
+};
+
+/* What is in force in a cell, or what a machine can enforce. */
+struct cell_restrictions {
+	uint32_t rootless;	 /* the keeper has no privilege on the host */
+	uint32_t ids;		 /* how many ids a cell has: 65,536 or 1 */
+	uint32_t cgroup_version; /* 0: none */
+	uint32_t limits;	 /* set of CELL_LIMIT_* */
+	uint32_t landlock_abi;	 /* 0: the kernel has none */
+	uint32_t idmapped;	 /* layers show their owners as the cell's own */
+	uint32_t freezer;	 /* cells can be frozen */
+	uint32_t redirect;	 /* of a cell: its connections are led to the egress listener */
+	char no_limits_why[128];
+};
+
+/* What a cell's writes took; all zero where the keeper no longer has their file system. */
+struct cell_disk {
+	uint64_t bytes, inodes;
+	uint32_t bytes_full, inodes_full;
+};
+
+/* Is this a place in a cell: "/" or "/a/b", absolute, without empty, "." or ".." parts? It may lead
+ * over symlinks; those are resolved inside the cell. cap bounds the string with its NUL. */
+bool cell_is_place(const char *s, size_t cap);
+
+extern const char *const cell_profile_names[CELL_PROFILES];
+
+/* "unknown" for any other number. */
+const char *cell_profile_name(enum cell_profile profile);
+
+/* The profile of that name; CELL_PROFILES if there is none. */
+enum cell_profile cell_profile_find(const char *name);
