@@ -171,7 +171,7 @@ static void on_chores(struct loop_timer *t)
 	secret_chores(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_sample_all(c);
-	log_removal_retry(c);
+	log_removal_retry(&c->removed_logs);
 	retention_start(c);
 	look_at_memory(c);
 	checkpoint(c);
@@ -202,6 +202,12 @@ static void on_keeper_hung(void *arg)
 	ask_for_keeper(c);
 }
 
+/* Retention waits for the space of the logs that it has removed. */
+static void on_old_logs_gone(void *arg)
+{
+	retention_start(arg);
+}
+
 static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
 {
 	if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
@@ -221,7 +227,9 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->loop = l;
 	c->store = s;
 	c->o = *o;
-	c->cells_fd = c->output_fd = c->removed_fd = -1;
+	c->cells_fd = c->output_fd = c->removed_logs.removed_fd = -1;
+	c->removed_logs.on_old_gone = on_old_logs_gone;
+	c->removed_logs.arg = c;
 	fd_budget_init(&c->fds);
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
@@ -251,9 +259,9 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 			 sizeof(c->boot_id), e);
 	if (n < 0 || pipe_io_setup(e) < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
 	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 ||
-	    log_removal_setup(c, e) < 0 || tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0 ||
-	    session_mask_setup(c, e) < 0 || session_policy_setup(c, e) < 0 ||
-	    secret_start(c, e) < 0) {
+	    log_removal_setup(&c->removed_logs, &c->jobs, c->output_fd, e) < 0 ||
+	    tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0 || session_mask_setup(c, e) < 0 ||
+	    session_policy_setup(c, e) < 0 || secret_start(c, e) < 0) {
 		core_free(c);
 		return NULL;
 	}
@@ -292,7 +300,9 @@ void core_free(struct core *c)
 	mask_free(c->mask);
 	fd_reserve_release(&c->fds.reserve);
 	io_close_all(&c->cells_fd, 1);
-	log_removal_release(c);
+	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
+		log_removal_free(&t->removal);
+	log_removal_release(&c->removed_logs);
 	io_close_all(&c->output_fd, 1);
 	io_close_all(&c->meminfo_fd, 1);
 	while (c->tenants != NULL) {

@@ -72,7 +72,6 @@ struct core {
 	struct policy_memo *merged; /* owned: the last merged policies */
 	int cells_fd;		    /* owned: RUN/cells */
 	int output_fd;		    /* owned: STATE/output */
-	int removed_fd;		    /* owned: STATE/output/removed */
 	char boot_id[40];
 	uint64_t started_ns;
 	bool recovered, draining;
@@ -106,9 +105,7 @@ struct core {
 		size_t left;
 	} last_turn; /* bytes that execution_drain_last() may mask in the turn that began at at_ns
 		      */
-	struct log_removal removal;	   /* of what an earlier daemon left */
-	struct removed_log_list held_logs; /* being read */
-	unsigned old_logs;		   /* that retention has removed, still taking space */
+	struct removed_logs removed_logs;
 	struct sampling sampling;
 	uint64_t cell_memory_bytes; /* of all cells, at the last look */
 	struct event_log_listener *listeners;

@@ -33,6 +33,7 @@
 
 #define LOOK_MAX 64
 #define REMOVE_MAX 16
+_Static_assert(LOG_NAME_MAX >= STORE_ID_MAX + sizeof(".log"), "a log is named after its execution");
 
 /* False if it must stay. */
 static bool remove_file(const struct session *s, const char *id)
@@ -46,7 +47,8 @@ static bool remove_file(const struct session *s, const char *id)
 	if (fd < 0)
 		return errno == ENOENT; /* by a daemon that could not write it down */
 	return flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-	       log_removal_add(s->core, s->tenant, name, LOG_MAKES_ROOM, &bytes);
+	       log_removal_add(&s->core->removed_logs, &s->tenant->removal, name, LOG_MAKES_ROOM,
+			       &bytes);
 }
 
 /* Live ones stay, unless nothing more can come of them and they only wait to be freed. */
@@ -124,7 +126,7 @@ void output_quota_make(struct execution *x, uint64_t need, bool can_wait)
 
 	x->log.patient = false;
 	x->log.asked = need;
-	if (need > room && can_wait && log_removal_is_behind(s->tenant)) {
+	if (need > room && can_wait && log_removal_is_behind(&s->tenant->removal)) {
 		x->log.patient = true;
 	} else if (need > room) {
 		uint64_t gone = remove_logs(s, need - room);

@@ -40,7 +40,9 @@ static void remove_log(const char *id, const char *tenant, void *cookie)
 	uint64_t bytes;
 
 	(void)snprintf(name, sizeof(name), "%s.log", id);
-	if (log_removal_add(c, t, name, LOG_IS_OLD, &bytes) && t != NULL)
+	if (log_removal_add(&c->removed_logs, t == NULL ? NULL : &t->removal, name, LOG_IS_OLD,
+			    &bytes) &&
+	    t != NULL)
 		output_quota_gone(t, bytes);
 }
 
@@ -85,7 +87,7 @@ static bool retire(struct core *c)
 	struct err e;
 	int n;
 
-	if (c->old_logs > 0)
+	if (c->removed_logs.old > 0)
 		return false; /* started again when they are gone */
 	if (r->id[0] == '\0')
 		return find_session(c);

@@ -1,16 +1,16 @@
 /* log_removal.c - theory of operation
  *
- * A large log takes the file system long to free, so that is done in pieces. A log that goes is
- * renamed into STATE/output/removed, which costs nothing: from then on it is not found by its
- * name, and is counted as gone. A job of its tenant's then shortens it, a step in each piece, and
- * unlinks the rest.
+ * The file system needs long to free a large file, so that is done in pieces. A removed log is
+ * renamed into STATE/output/removed, which costs nothing: from then on it is not found by its name,
+ * and is counted as gone. A job of its owner (a tenant) then shortens it by one step in each piece,
+ * and unlinks the rest.
  *
- * Logs that make room for others (output_quota.c) go first: their session is writing. Those of
- * sessions whose retention is over (retention.c) go when there are none of the first kind. One that
- * is being read, by a client that opened it before its retention was over, is held until the reader
- * has closed it; that is looked at once a second.
+ * Logs that make room for others (core/output_quota.c) are first: their session is writing. Those
+ * of sessions whose retention is over (core/retention.c) follow. A log that is being read, by a
+ * client that opened it before its retention was over, is held until the reader has closed it; that
+ * is tested once a second, by a lock.
  *
- * Killed in between, the next daemon finds the files in the folder. They are not counted. */
+ * If the daemon is killed, the next one finds the files in the folder. They are not counted. */
 #include "log_removal.h"
 
 #include <assert.h>
@@ -23,19 +23,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core_private.h"
 #include "io.h"
 #include "log.h"
 #include "output_log.h"
 #include "own.h"
-#include "retention.h"
 
 #define BACKLOG_MAX (64U << 20) /* of bytes that still take space though others have their room */
-
-static struct log_removal *removal_of(struct core *c, struct tenant *t)
-{
-	return t == NULL ? &c->removal : &t->removal;
-}
 
 static void append(struct removed_log_list *l, struct removed_log *g)
 {
@@ -56,22 +49,23 @@ static struct removed_log *take_first(struct removed_log_list *l)
 }
 
 /* Counts one in or out of what others wait for. */
-static void count(struct core *c, struct removed_log *g, bool in)
+static void count(struct removed_log *g, bool in)
 {
-	struct log_removal *r = removal_of(c, g->tenant);
+	struct log_removal *r = g->owner;
+	struct removed_logs *all = r->all;
 
 	if (g->why == LOG_MAKES_ROOM)
 		r->backlog = in ? r->backlog + g->bytes : r->backlog - g->bytes;
 	else if (in)
-		c->old_logs++;
-	else if (--c->old_logs == 0)
-		retention_start(c);
+		all->old++;
+	else if (--all->old == 0 && all->on_old_gone != NULL)
+		all->on_old_gone(all->arg);
 }
 
 /* One step. Returns 1 if there is more to do, 0 if it is gone, -1 if it is being read. */
-static int shorten(struct core *c, struct removed_log *g)
+static int shorten(struct removed_logs *all, struct removed_log *g)
 {
-	OWN_FD fd = output_log_open(c->removed_fd, g->name, O_RDWR);
+	OWN_FD fd = output_log_open(all->removed_fd, g->name, O_RDWR);
 	struct stat st;
 
 	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
@@ -79,7 +73,7 @@ static int shorten(struct core *c, struct removed_log *g)
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > LOG_REMOVAL_STEP &&
 	    ftruncate(fd, st.st_size - LOG_REMOVAL_STEP) == 0)
 		return 1;
-	if (unlinkat(c->removed_fd, g->name, 0) < 0 && errno != ENOENT)
+	if (unlinkat(all->removed_fd, g->name, 0) < 0 && errno != ENOENT)
 		log_warn("a removed log stays until the next start", "file=%s errno=%d", g->name,
 			 errno);
 	return 0;
@@ -94,79 +88,80 @@ static bool on_piece(struct job *j)
 
 	if (g == NULL)
 		return false;
-	more = shorten(r->core, g);
+	more = shorten(r->all, g);
 	if (more <= 0) {
 		(void)take_first(l);
-		count(r->core, g, false);
+		count(g, false);
 	}
 	if (more < 0)
-		append(&r->core->held_logs, g);
+		append(&r->all->held, g);
 	else if (more == 0)
 		free(g);
 	return true;
 }
 
-static void queue(struct core *c, struct removed_log *g)
+static void queue(struct removed_logs *all, struct removed_log *g)
 {
-	struct log_removal *r = removal_of(c, g->tenant);
+	struct log_removal *r = g->owner;
 
+	r->all = all;
 	append(&r->lists[g->why], g);
-	count(c, g, true);
-	r->core = c;
+	count(g, true);
 	r->job.piece = on_piece;
 	r->job.arg = r;
-	jobs_add(&c->jobs, &r->work, &r->job);
+	jobs_add(all->jobs, &r->work, &r->job);
 }
 
-static struct removed_log *new_one(struct tenant *t, const char *name, enum log_removal_why why)
+static struct removed_log *new_one(struct log_removal *owner, const char *name,
+				   enum log_removal_why why)
 {
 	struct removed_log *g = calloc(1, sizeof(*g));
 
 	assert(g != NULL);
-	g->tenant = t;
+	g->owner = owner;
 	g->why = why;
 	(void)snprintf(g->name, sizeof(g->name), "%s", name);
 	return g;
 }
 
-bool log_removal_add(struct core *c, struct tenant *t, const char *name, enum log_removal_why why,
-		     uint64_t *ret_bytes)
+bool log_removal_add(struct removed_logs *all, struct log_removal *owner, const char *name,
+		     enum log_removal_why why, uint64_t *ret_bytes)
 {
 	struct removed_log *g;
 	struct stat st;
 
 	*ret_bytes = 0;
-	if (fstatat(c->output_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(all->output_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT;
-	if (renameat(c->output_fd, name, c->removed_fd, name) < 0 &&
-	    unlinkat(c->output_fd, name, 0) < 0)
+	if (renameat(all->output_fd, name, all->removed_fd, name) < 0 &&
+	    unlinkat(all->output_fd, name, 0) < 0)
 		return false;
 	*ret_bytes = (uint64_t)st.st_size;
-	g = new_one(t, name, why);
+	g = new_one(owner == NULL ? &all->rest : owner, name, why);
 	g->bytes = *ret_bytes;
-	queue(c, g);
+	queue(all, g);
 	return true;
 }
 
-bool log_removal_is_behind(const struct tenant *t)
+bool log_removal_is_behind(const struct log_removal *r)
 {
-	return t->removal.backlog >= BACKLOG_MAX;
+	return r->backlog >= BACKLOG_MAX;
 }
 
-void log_removal_retry(struct core *c)
+void log_removal_retry(struct removed_logs *all)
 {
-	struct removed_log_list held = c->held_logs;
+	struct removed_log_list held = all->held;
 	struct removed_log *g;
 
-	c->held_logs.first = NULL;
+	all->held.first = NULL;
 	while ((g = take_first(&held)) != NULL)
-		queue(c, g);
+		queue(all, g);
 }
 
-/* What an earlier daemon left. */
-static int find_left(struct core *c, struct err *e)
+/* Queues the files that an earlier daemon left. */
+static int find_left(struct removed_logs *all, struct err *e)
 {
-	int fd = openat(c->removed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(all->removed_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 
@@ -177,20 +172,22 @@ static int find_left(struct core *c, struct err *e)
 	}
 	while ((entry = readdir(d)) != NULL)
 		if (entry->d_name[0] != '.' && strlen(entry->d_name) < LOG_NAME_MAX)
-			queue(c, new_one(NULL, entry->d_name, LOG_IS_OLD));
+			queue(all, new_one(&all->rest, entry->d_name, LOG_IS_OLD));
 	(void)closedir(d);
 	return 0;
 }
 
-int log_removal_setup(struct core *c, struct err *e)
+int log_removal_setup(struct removed_logs *all, struct jobs *jobs, int output_fd, struct err *e)
 {
-	if (mkdirat(c->output_fd, "removed", 0700) < 0 && errno != EEXIST)
+	all->jobs = jobs;
+	all->output_fd = output_fd;
+	if (mkdirat(output_fd, "removed", 0700) < 0 && errno != EEXIST)
 		return err_sys(e, "make folder output/removed");
-	c->removed_fd =
-		openat(c->output_fd, "removed", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (c->removed_fd < 0)
+	all->removed_fd =
+		openat(output_fd, "removed", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (all->removed_fd < 0)
 		return err_sys(e, "open folder output/removed");
-	return find_left(c, e);
+	return find_left(all, e);
 }
 
 static void free_all(struct removed_log_list *l)
@@ -201,13 +198,15 @@ static void free_all(struct removed_log_list *l)
 		free(g);
 }
 
-void log_removal_release(struct core *c)
+void log_removal_free(struct log_removal *r)
 {
-	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
-		for (unsigned i = 0; i < COUNT(t->removal.lists); i++)
-			free_all(&t->removal.lists[i]);
-	for (unsigned i = 0; i < COUNT(c->removal.lists); i++)
-		free_all(&c->removal.lists[i]);
-	free_all(&c->held_logs);
-	io_close_all(&c->removed_fd, 1);
+	for (unsigned i = 0; i < COUNT(r->lists); i++)
+		free_all(&r->lists[i]);
+}
+
+void log_removal_release(struct removed_logs *all)
+{
+	log_removal_free(&all->rest);
+	free_all(&all->held);
+	io_close_all(&all->removed_fd, 1);
 }

@@ -1,18 +1,23 @@
-/* log_removal.h - frees the space of removed logs in pieces. For the core's own files. */
+/* log_removal.h - frees the space of removed logs in pieces: see log_removal.c.
+ *
+ * A node has one struct removed_logs, and each tenant one struct log_removal, so that the work for
+ * one tenant takes its share of the loop and no more. Knows neither sessions nor tenants. */
 #pragma once
 
-#include "jobs.h"
-#include "store.h"
+#include <stdbool.h>
 
-#define LOG_NAME_MAX (STORE_ID_MAX + 8) /* "<execution>.log" */
-#define LOG_REMOVAL_STEP (4L << 20)	/* bytes freed in a piece */
+#include "err.h"
+#include "jobs.h"
+
+#define LOG_NAME_MAX 96		    /* "<execution>.log", with its NUL */
+#define LOG_REMOVAL_STEP (4L << 20) /* bytes freed in a piece */
 
 enum log_removal_why { LOG_MAKES_ROOM, LOG_IS_OLD, LOG_REMOVAL_WHYS };
 
 /* A file in STATE/output/removed. */
 struct removed_log {
 	struct removed_log *next;
-	struct tenant *tenant; /* NULL: an earlier daemon's, its tenant is not known */
+	struct log_removal *owner;
 	enum log_removal_why why;
 	uint64_t bytes; /* that it had */
 	char name[LOG_NAME_MAX];
@@ -24,23 +29,40 @@ struct removed_log_list {
 
 /* Of a tenant, or of the node; zeroed at first. */
 struct log_removal {
-	struct core *core;
+	struct removed_logs *all;
 	struct job job;
-	struct job_queue work; /* its own: other jobs of the tenant need not wait */
+	struct job_queue work; /* its own, so that other jobs of the tenant do not wait for it */
 	struct removed_log_list lists[LOG_REMOVAL_WHYS];
 	uint64_t backlog; /* bytes of those that make room */
 };
 
-int log_removal_setup(struct core *c, struct err *e) MUST_USE;
-void log_removal_release(struct core *c);
+/* Of the node. */
+struct removed_logs {
+	struct jobs *jobs;		/* borrowed */
+	int output_fd;			/* borrowed: STATE/output */
+	int removed_fd;			/* owned: STATE/output/removed */
+	struct removed_log_list held;	/* being read */
+	unsigned old;			/* LOG_IS_OLD, still taking space */
+	struct log_removal rest;	/* of what an earlier daemon left */
+	void (*on_old_gone)(void *arg); /* the last of the old ones is gone; set after setup */
+	void *arg;
+};
 
-/* Takes a log out of STATE/output; its space is freed soon. True if it is not there any more, with
- * its size, which is 0 if it was not there before. */
-bool log_removal_add(struct core *c, struct tenant *t, const char *name, enum log_removal_why why,
-		     uint64_t *ret_bytes) MUST_USE;
+/* Begins with the files that an earlier daemon left. */
+int log_removal_setup(struct removed_logs *all, struct jobs *jobs, int output_fd,
+		      struct err *e) MUST_USE;
+/* After every log_removal_free(). */
+void log_removal_release(struct removed_logs *all);
+/* Frees what a tenant has queued; the files stay for the next daemon. */
+void log_removal_free(struct log_removal *r);
 
-/* Should the tenant's output wait until more of its removed logs are really gone? */
-bool log_removal_is_behind(const struct tenant *t);
+/* Takes a log out of STATE/output; its space is freed soon, as work of that owner (NULL: of the
+ * node). True if it is not there any more, with its size, which is 0 if it was not there before. */
+bool log_removal_add(struct removed_logs *all, struct log_removal *owner, const char *name,
+		     enum log_removal_why why, uint64_t *ret_bytes) MUST_USE;
 
-/* Once a second: those that were being read. */
-void log_removal_retry(struct core *c);
+/* Should output of this owner wait until more of its removed logs are gone? */
+bool log_removal_is_behind(const struct log_removal *r);
+
+/* Once a second: tries again those that were being read. */
+void log_removal_retry(struct removed_logs *all);

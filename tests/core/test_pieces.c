@@ -32,14 +32,14 @@ static off_t size_in(int folder, const char *name)
 
 static off_t left_of(const char *name)
 {
-	return size_in(bed.core->removed_fd, name);
+	return size_in(bed.core->removed_logs.removed_fd, name);
 }
 
 static void remove_log(const char *name, enum log_removal_why why, off_t size)
 {
 	uint64_t bytes;
 
-	CHECK(log_removal_add(bed.core, bed.tenant, name, why, &bytes));
+	CHECK(log_removal_add(&bed.core->removed_logs, &bed.tenant->removal, name, why, &bytes));
 	CHECK(bytes == (uint64_t)size);
 	CHECK(size_in(bed.core->output_fd, name) == -1 && left_of(name) == size);
 	core_job_cancel(bed.core, &bed.tenant->removal.job);
@@ -57,13 +57,13 @@ static void a_large_log_goes_in_steps(void)
 	bed_make(30000);
 	make_log("a.log", 3 * STEP + 1);
 	remove_log("a.log", LOG_IS_OLD, 3 * STEP + 1);
-	CHECK(bed.core->old_logs == 1);
+	CHECK(bed.core->removed_logs.old == 1);
 	for (off_t steps = 2; steps >= 0; steps--) {
 		CHECK(log_piece());
 		CHECK(left_of("a.log") == steps * STEP + 1);
 	}
 	CHECK(log_piece() && left_of("a.log") == -1);
-	CHECK(bed.core->old_logs == 0 && !log_piece());
+	CHECK(bed.core->removed_logs.old == 0 && !log_piece());
 	bed_end();
 }
 
@@ -96,12 +96,12 @@ static void those_that_make_room_go_first(void)
 	make_log("old.log", 10);
 	make_log("room.log", size);
 	remove_log("old.log", LOG_IS_OLD, 10);
-	CHECK(!log_removal_is_behind(bed.tenant));
+	CHECK(!log_removal_is_behind(&bed.tenant->removal));
 	remove_log("room.log", LOG_MAKES_ROOM, size);
-	CHECK(log_removal_is_behind(bed.tenant));
+	CHECK(log_removal_is_behind(&bed.tenant->removal));
 	for (int i = 0; i < 20; i++)
 		CHECK(left_of("old.log") == 10 && log_piece());
-	CHECK(left_of("room.log") == -1 && !log_removal_is_behind(bed.tenant));
+	CHECK(left_of("room.log") == -1 && !log_removal_is_behind(&bed.tenant->removal));
 	CHECK(log_piece() && left_of("old.log") == -1 && !log_piece());
 	bed_end();
 }
@@ -121,8 +121,8 @@ static void what_is_read_is_left_whole(void)
 	CHECK(reader >= 0 && flock(reader, LOCK_SH) == 0);
 	remove_log("read.log", LOG_IS_OLD, 2 * STEP);
 	CHECK(log_piece() && !log_piece());
-	CHECK(left_of("read.log") == 2 * STEP && bed.core->old_logs == 0);
-	log_removal_retry(bed.core);
+	CHECK(left_of("read.log") == 2 * STEP && bed.core->removed_logs.old == 0);
+	log_removal_retry(&bed.core->removed_logs);
 	bed_turn(20);
 	CHECK(left_of("read.log") == 2 * STEP);
 	CHECK(close(reader) == 0);
