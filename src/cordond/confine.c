@@ -54,7 +54,7 @@ static int allow_path(int set_fd, const char *path, uint64_t rights, struct err 
 	return allow(set_fd, fd, rights, e);
 }
 
-static int files(const struct confine_files *f, struct err *e)
+static int files(const struct confine_folders *f, struct err *e)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
 	uint64_t all = FS_ALL;
@@ -96,16 +96,24 @@ static int calls(struct err *e)
 	struct sock_fprog program = { .len = (unsigned short)COUNT(seccomp_daemon),
 				      .filter = (struct sock_filter *)(uintptr_t)seccomp_daemon };
 
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
+	long other =
+		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+
+	if (other < 0)
 		return err_sys(e, "system-call filter");
+	if (other > 0) /* a thread that could not get it */
+		return err_set(e, ERR_SYSTEM, "system-call filter: thread %ld has another", other);
 	return 0;
 }
 
-int confine(const struct confine_files *f, struct err *e)
+int confine_files(const struct confine_folders *f, struct err *e)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_sys(e, "no new privileges");
-	if (files(f, e) < 0 || calls(e) < 0)
-		return err_wrap(e, "confine");
-	return 0;
+	return files(f, e) < 0 ? err_wrap(e, "confine") : 0;
+}
+
+int confine_calls(struct err *e)
+{
+	return calls(e) < 0 ? err_wrap(e, "confine") : 0;
 }

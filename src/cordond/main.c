@@ -516,6 +516,20 @@ static int start_core(struct daemon *d, const struct core_options *o, struct err
 	return -1;
 }
 
+/* The thread of checkpoints must start in between: it inherits the rules for files, and none can
+ * start under the filter of system calls. */
+static int confine(struct daemon *d, const struct core_options *o, struct err *e)
+{
+	if (confine_files(&(struct confine_folders){ .folders = { d->state_fd, d->run_fd },
+						     .read = o->cgroups.dirs,
+						     .nread = CELL_CGROUP_DIRS },
+			  e) < 0)
+		return -1;
+	if (d->unfit[0] == '\0' && store_checkpoint_in_thread(d->store, e) < 0)
+		return -1;
+	return confine_calls(e);
+}
+
 static int start(struct daemon *d, struct err *e)
 {
 	struct core_options o;
@@ -549,10 +563,7 @@ static int start(struct daemon *d, struct err *e)
 	}
 	if (start_servers(d, e) < 0 || watch(d, e) < 0)
 		return -1;
-	return confine(&(struct confine_files){ .folders = { d->state_fd, d->run_fd },
-						.read = o.cgroups.dirs,
-						.nread = CELL_CGROUP_DIRS },
-		       e);
+	return confine(d, &o, e);
 }
 
 int main(int argc, char **argv)

@@ -35,9 +35,6 @@
 #include "session_sample.h"
 #include "tenant.h"
 
-#define CHECKPOINT_PAGES 1000	  /* worth it, when nothing goes on */
-#define CHECKPOINT_PAGES_MAX 4000 /* 16 MiB: whatever goes on, a larger one takes too long */
-#define QUIET_PAGES 500		  /* written in a second */
 #define CLOCK_JUMP_MS 2000
 #define SAMPLE_S 5
 
@@ -136,20 +133,6 @@ static void look_at_memory(struct core *c)
 				  strtoull(total + strlen("MemTotal:"), NULL, 10) / 16;
 }
 
-/* It waits for the disk, so it is for quiet moments; but a journal must not grow for ever. */
-static void checkpoint(struct core *c)
-{
-	unsigned pages = store_journal_pages(c->store);
-	bool quiet = pages - c->journal_pages < QUIET_PAGES;
-	struct err e;
-
-	c->journal_pages = pages;
-	if ((pages > CHECKPOINT_PAGES && quiet) || pages > CHECKPOINT_PAGES_MAX) {
-		IGNORED(store_checkpoint(c->store, NULL, &e), "the journal grows on, until it can");
-		c->journal_pages = 0;
-	}
-}
-
 static void ask_for_keeper(struct core *c)
 {
 	if (c->keeper_wanted && c->o.replace_keeper != NULL)
@@ -174,7 +157,6 @@ static void on_chores(struct loop_timer *t)
 	log_removal_retry(&c->removed_logs);
 	retention_start(c);
 	look_at_memory(c);
-	checkpoint(c);
 	loop_timer_set(c->loop, t, clock_now_ns() + 1000 * CLOCK_MS);
 }
 

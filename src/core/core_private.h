@@ -85,7 +85,6 @@ struct core {
 	uint64_t memory_bytes;		     /* promised to sessions */
 	int meminfo_fd;			     /* owned */
 	bool memory_short;		     /* of the machine, a second ago */
-	unsigned journal_pages;		     /* of the store, then */
 	uint64_t created_ms;		     /* of the youngest session */
 	uint64_t tokens_milli, tokens_at_ns; /* of the node */
 

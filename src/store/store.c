@@ -17,6 +17,7 @@
 
 #include "migrate.h"
 #include "stmt.h"
+#include "checkpointer.h"
 #include "store_db.h"
 
 #define OPEN_BUSY_MS 2000 /* the daemon before us may still be at its end */
@@ -25,15 +26,24 @@
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
-/* As SQLite's own, and remembers the size. A checkpoint that fails leaves everything in the
- * journal, which is as safe; the next one will do it. */
+/* Runs after each commit, with the pages that the journal has then. The thread moves most of them;
+ * what it left is moved here if it is little, so that SQLite begins the journal anew. Without a
+ * thread (at the start), or if it cannot keep up, everything is moved here. A checkpoint that fails
+ * leaves everything in the journal, which is as safe; the next one will do it. */
 static int on_commit(void *arg, sqlite3 *db, const char *name, int pages)
 {
 	struct store *s = arg;
+	unsigned in_journal = (unsigned)pages, moved = 0;
+	bool idle = s->checkpointer != NULL && checkpointer_is_idle(s->checkpointer, &moved);
 
-	s->journal_pages = (unsigned)pages;
-	if (pages >= STORE_JOURNAL_PAGES)
+	s->journal_pages = in_journal;
+	if (moved > in_journal) /* of the journal before this one */
+		moved = 0;
+	if (in_journal >= STORE_JOURNAL_PAGES || (idle && in_journal >= STORE_CHECKPOINT_PAGES &&
+						  in_journal - moved <= CHECKPOINTER_REST))
 		(void)sqlite3_wal_checkpoint_v2(db, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+	else if (idle && in_journal >= STORE_CHECKPOINT_PAGES)
+		(void)checkpointer_ask(s->checkpointer);
 	return SQLITE_OK;
 }
 
@@ -175,6 +185,7 @@ void store_close(struct store *s)
 {
 	if (s == NULL)
 		return;
+	checkpointer_stop(s->checkpointer);
 	for (int i = 0; i < SQL_COUNT; i++)
 		(void)sqlite3_finalize(s->statements[i]);
 	if (sqlite3_close(s->db) != SQLITE_OK)
@@ -223,6 +234,11 @@ int store_leave(struct store *s, bool own, struct err *e)
 		return 0;
 	store_rollback(s);
 	return -1;
+}
+
+int store_checkpoint_in_thread(struct store *s, struct err *e)
+{
+	return checkpointer_start(&s->checkpointer, sqlite3_db_filename(s->db, NULL), e);
 }
 
 int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e)
@@ -327,6 +343,8 @@ int store_meta_wipe(struct store *s, const char *key, struct err *e)
 	(void)sqlite3_exec(s->db, "PRAGMA secure_delete = OFF", NULL, NULL, NULL);
 	if (done < 0 || sqlite3_changes(s->db) == 0)
 		return done;
+	if (s->checkpointer != NULL) /* it holds the lock that this needs, for a moment */
+		checkpointer_wait(s->checkpointer);
 	code = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	return code == SQLITE_OK ? 0 : stmt_error(s->db, code, "wipe", key, e);
 }

@@ -1,8 +1,8 @@
 /* store.h - what cordond remembers, in one SQLite database: DIR/cordon.db.
  *
- * One connection, one thread. The rows and their functions are in store_tenant.h, store_key.h,
- * store_session.h, store_execution.h, store_event.h, store_net.h and store_secret.h. For all of
- * them:
+ * One connection, one thread (but see store_checkpoint_in_thread()). The rows and their functions
+ * are in store_tenant.h, store_key.h, store_session.h, store_execution.h, store_event.h,
+ * store_net.h and store_secret.h. For all of them:
  *
  * - Text in a row is borrowed: on the way in from the caller; in a callback from SQLite, until the
  *   callback returns; after a *_get() from the row's own block, which *_release() frees. It is
@@ -58,14 +58,19 @@ int store_begin(struct store *s, struct err *e) MUST_USE;
 int store_commit(struct store *s, struct err *e) MUST_USE; /* ERR_CONFLICT: none is open now */
 void store_rollback(struct store *s);			   /* harmless if none is open */
 
-/* Moves the journal into the database. Takes a few milliseconds (it waits for the disk), so it is
- * for quiet moments; without it SQLite does the same by itself, but in the middle of a commit, when
- * the journal has grown to STORE_JOURNAL_PAGES. *ret_pages, if not NULL: what the journal held
- * before. */
+/* The journal is moved into the database by a thread that this starts (checkpointer.h), whenever
+ * it has STORE_CHECKPOINT_PAGES. The store itself is still used by one thread only.
+ * Without the thread, or if the thread cannot keep up, the commit that brings the journal to
+ * STORE_JOURNAL_PAGES moves it, which takes long. */
+#define STORE_CHECKPOINT_PAGES 4000 /* 16 MiB */
 #define STORE_JOURNAL_PAGES 32000
+int store_checkpoint_in_thread(struct store *s, struct err *e) MUST_USE;
+
+/* Moves the journal into the database now, and waits for the disk. *ret_pages, if not NULL: what
+ * the journal held before. */
 int store_checkpoint(struct store *s, unsigned *ret_pages, struct err *e) MUST_USE;
 
-/* Pages in the journal after the last commit: whether a checkpoint is worth it. */
+/* Pages in the journal after the last commit. */
 unsigned store_journal_pages(const struct store *s);
 
 /* Gives up to so many free pages back to the file system, if a quarter of the file is free. Returns

@@ -7,9 +7,12 @@
 #include "err.h"
 #include "sql.h"
 
+struct checkpointer;
+
 struct store {
 	sqlite3 *db;			     /* owned */
 	sqlite3_stmt *statements[SQL_COUNT]; /* owned */
+	struct checkpointer *checkpointer;   /* owned; NULL: there is none */
 	unsigned journal_pages;
 	bool can_shrink;
 };

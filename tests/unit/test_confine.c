@@ -54,13 +54,13 @@ static void confine_or_fail(void)
 {
 	int readable = open("readable", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 	    read[] = { readable, -1 };
-	struct confine_files f = { .folders = { state_fd, run_fd },
-				   .read = read,
-				   .nread = COUNT(read) };
+	struct confine_folders f = { .folders = { state_fd, run_fd },
+				     .read = read,
+				     .nread = COUNT(read) };
 	struct err e = { 0 };
 
 	CHECK(readable >= 0);
-	if (confine(&f, &e) < 0)
+	if (confine_files(&f, &e) < 0 || confine_calls(&e) < 0)
 		printf("# %s\n", e.msg);
 	CHECK(e.code == ERR_NONE);
 }

@@ -443,6 +443,40 @@ static void journal_is_emptied(void)
 	end_store(s);
 }
 
+static void set_number(struct store *s, unsigned i)
+{
+	static char text[65536];
+	char key[32];
+	struct err e;
+
+	memset(text, 'a' + (int)(i % 26), sizeof(text) - 1);
+	(void)snprintf(key, sizeof(key), "n%u", i % 50);
+	MUST(store_meta_set(s, key, text, &e));
+}
+
+/* Far fewer pages than a store without the thread keeps in its journal. */
+static void journal_is_emptied_by_a_thread(void)
+{
+	static char text[65536];
+	struct store *s = new_store();
+	unsigned i = 0;
+	struct err e;
+
+	MUST(store_checkpoint_in_thread(s, &e));
+	while (i < 5 * STORE_CHECKPOINT_PAGES / 16)
+		set_number(s, i++);
+	for (int tries = 0; store_journal_pages(s) >= STORE_CHECKPOINT_PAGES; tries++) {
+		CHECK(tries < 2000);
+		CHECK(usleep(10000) == 0);
+		MUST(store_meta_set(s, "small", tries % 2 == 0 ? "x" : "y", &e));
+	}
+	store_close(s);
+	s = open_store();
+	MUST(store_meta_get(s, "n7", text, sizeof(text), &e));
+	CHECK(strlen(text) == sizeof(text) - 1);
+	end_store(s);
+}
+
 /* Writes sessions with their events for as long as it lives, and says each number on the pipe after
  * its commit. */
 static NORETURN void commit_for_ever(int to, unsigned n)
@@ -450,6 +484,7 @@ static NORETURN void commit_for_ever(int to, unsigned n)
 	struct store *s = open_store();
 	struct err e;
 
+	MUST(store_checkpoint_in_thread(s, &e));
 	for (;; n++) {
 		char id[STORE_ID_MAX];
 		struct store_session row;
@@ -532,4 +567,5 @@ TEST_MAIN({ "opens, remembers, opens again", opens_and_opens_again },
 	  { "busy is said and survived", busy_is_said_and_survived },
 	  { "a full disk is said and survived", full_disk },
 	  { "the journal is emptied", journal_is_emptied },
+	  { "a thread empties the journal", journal_is_emptied_by_a_thread },
 	  { "kill -9 loses nothing that was acknowledged", kill_9_loses_nothing })

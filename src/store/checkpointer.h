@@ -1,0 +1,36 @@
+/* checkpointer.h - a thread that moves the journal of the database into the database.
+ *
+ * A checkpoint waits for the disk: tens of milliseconds for a few thousand pages. The store's own
+ * connection, and with it the loop of cordond, must not wait that long. So the thread has a
+ * connection of its own, on which it does nothing but SQLite's passive checkpoint, which blocks
+ * neither readers nor writers.
+ *
+ * SQLite begins the journal anew only after a checkpoint that has moved all of it. Under a steady
+ * load the writer is always a few pages ahead of the thread. The thread therefore repeats its
+ * checkpoint until less than CHECKPOINTER_REST pages are left, and the store moves these itself,
+ * after its next commit (store.c). */
+#pragma once
+
+#include <stdbool.h>
+
+#include "err.h"
+
+#define CHECKPOINTER_REST 256 /* pages */
+
+struct checkpointer;
+
+/* Opens the database at path and starts the thread. The thread inherits the Landlock rules of its
+ * caller, and cannot be started once cordond has its system-call filter. */
+int checkpointer_start(struct checkpointer **ret, const char *path, struct err *e) MUST_USE;
+
+/* Asks for a checkpoint. False: one is under way. */
+bool checkpointer_ask(struct checkpointer *c);
+
+/* Is no checkpoint under way? *ret_moved: the pages of the journal that the last one has moved. */
+bool checkpointer_is_idle(struct checkpointer *c, unsigned *ret_moved);
+
+/* Waits until no checkpoint is under way. */
+void checkpointer_wait(struct checkpointer *c);
+
+/* Waits for the thread to end. Safe with NULL. */
+void checkpointer_stop(struct checkpointer *c);
