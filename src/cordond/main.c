@@ -36,6 +36,7 @@
 #include "network_check.h"
 #include "policy.h"
 #include "request.h"
+#include "request_log.h"
 #include "seal.h"
 #include "supervisor_msg.h"
 #include "server.h"
@@ -205,58 +206,16 @@ static void note_clients(const struct daemon *d)
 	core_metrics_clients(&now);
 }
 
-/* Clients without a key cause lines at will: of each kind so many a second are written, and the
- * next one says how many were not. */
-static bool may_log(const struct request *about, int status, unsigned long long *ret_dropped)
-{
-	static struct log_limit limits[] = {
-		{ .burst = 200, .interval_ms = 1000 }, /* good ones, at a tenant's sandbox */
-		{ .burst = 50, .interval_ms = 1000 },  /* good ones */
-		{ .burst = 20, .interval_ms = 1000 },  /* 401, 403 */
-		{ .burst = 20, .interval_ms = 1000 },  /* 404 */
-		{ .burst = 20, .interval_ms = 1000 },  /* what else is the client's fault */
-		{ .burst = 20, .interval_ms = 1000 },  /* ours, and what was dropped */
-	};
-	unsigned kind = 5;
-
-	*ret_dropped = 0;
-	if (about != NULL && about->grant.key_id[0] != '\0')
-		return true;
-	if (status == 401 || status == 403)
-		kind = 2;
-	else if (status == 404)
-		kind = 3;
-	else if (status >= 400 && status < 500)
-		kind = 4;
-	else if (status >= 100 && status < 400)
-		kind = about != NULL && about->tenant != NULL ? 0 : 1;
-	return log_limit(&limits[kind], ret_dropped);
-}
-
-static void log_request(const struct exchange *x, int status, uint64_t bytes_out, uint64_t ns,
+static void on_answered(const struct exchange *x, int status, uint64_t bytes_out, uint64_t ns,
 			void *arg)
 {
 	const struct daemon *d = arg;
-	const struct http1_request *r = exchange_request(x);
-	const struct request *about = request_of(x); /* NULL: no handler saw it */
-	char method[16], path[512];
-	unsigned long long dropped;
 
 	if (d->core != NULL) {
 		core_metrics_request(status, ns);
 		note_clients(d);
 	}
-	if (!log_wants(LOG_LEVEL_INFO) || !may_log(about, status, &dropped))
-		return;
-	(void)snprintf(method, sizeof(method), "%.*s", (int)r->method_name.n, r->method_name.p);
-	(void)snprintf(path, sizeof(path), "%.*s", (int)(r->path.n < 511 ? r->path.n : 511),
-		       r->path.p);
-	log_info("request",
-		 "request_id=%s session_id=%s method=%s path=%s status=%d bytes=%llu us=%llu "
-		 "peer=%s left_out=%llu",
-		 exchange_id(x), about == NULL ? "" : about->session_id, method, path, status,
-		 (unsigned long long)bytes_out, (unsigned long long)(ns / 1000), exchange_peer(x),
-		 dropped);
+	request_log(x, status, bytes_out, ns);
 }
 
 /* Two interfaces at one address: what is not E2B's is ours. */
@@ -336,7 +295,7 @@ static int start_servers(struct daemon *d, struct err *e)
 				    .body_ms = d->config.body_timeout_ms,
 				    .write_ms = d->config.write_timeout_ms,
 				    .handle = d->unfit[0] != '\0' ? handle_unfit : handle_tcp,
-				    .log = log_request,
+				    .log = on_answered,
 				    .arg = d };
 
 	if (certificate_open(&d->certificate, d->loop, d->state_fd, &d->config, e) < 0)
