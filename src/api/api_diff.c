@@ -105,8 +105,9 @@ static void done(struct session_diff *sd, const struct err *e)
 		return;
 	}
 	if (!d->whole) { /* the keeper died, and its reader with it */
-		IGNORED(err_set(&d->why, ERR_SYSTEM, "the list of changes was cut short"), "told");
-		d->why.sys = EAGAIN;
+		IGNORED(err_set_reason(&d->why, REASON_PEER_DIED,
+				       "the list of changes was cut short"),
+			"told");
 		cut_short(r, &d->why);
 		return;
 	}

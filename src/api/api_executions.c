@@ -60,8 +60,7 @@ static void reply_stopped(struct request *r)
 {
 	struct err e = { 0 };
 
-	IGNORED(err_set(&e, ERR_CONFLICT, "session %s was stopped", r->session_id), "told");
-	e.sys = ESTALE;
+	IGNORED(err_set_reason(&e, REASON_GONE, "session %s was stopped", r->session_id), "told");
 	reply_error(r, &e);
 }
 

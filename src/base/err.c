@@ -10,6 +10,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 	va_list ap;
 
 	e->code = code;
+	e->reason = REASON_NONE;
 	e->sys = 0;
 	va_start(ap, fmt);
 	(void)vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
@@ -24,6 +25,7 @@ int err_sys(struct err *e, const char *fmt, ...)
 	int n;
 
 	e->code = ERR_SYSTEM;
+	e->reason = REASON_NONE;
 	e->sys = saved;
 	va_start(ap, fmt);
 	n = vsnprintf(e->msg, sizeof(e->msg), fmt, ap);

@@ -10,6 +10,8 @@ void err_sanitize(struct err *e)
 
 	if ((unsigned)e->code >= ERR_CODES || e->code == ERR_NONE)
 		e->code = ERR_SYSTEM;
+	if ((unsigned)e->reason >= REASONS)
+		e->reason = REASON_NONE;
 	e->msg[sizeof(e->msg) - 1] = '\0';
 	left = strlen(e->msg);
 	for (char *c = e->msg; left > 0;) {

@@ -61,7 +61,6 @@ int fd_budget_check(struct fd_budget *f, struct err *e)
 	}
 	if (f->used + (int)f->owed < bound)
 		return 0;
-	(void)err_set(e, ERR_SYSTEM, "the daemon is out of descriptors (it may have %d)", f->max);
-	e->sys = EAGAIN;
-	return -1;
+	return err_set_reason(e, REASON_UNAVAILABLE,
+			      "the daemon is out of descriptors (it may have %d)", f->max);
 }

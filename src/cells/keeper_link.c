@@ -106,8 +106,7 @@ static void detach(struct keeper_link *k, const char *why)
 	io_close_all(&k->sock, 1);
 	queue_init(&k->sent);
 	k->greeted = k->hello_due = false;
-	(void)err_set(&e, ERR_SYSTEM, "%s", why);
-	e.sys = EPIPE;
+	(void)err_set_reason(&e, REASON_PEER_DIED, "%s", why);
 	while (lost != NULL) { /* callers may ask again at once */
 		struct keeper_call *c = lost;
 
@@ -141,8 +140,7 @@ static void expire_queued(struct keeper_link *k, uint64_t now)
 {
 	struct err e;
 
-	(void)err_set(&e, ERR_SYSTEM, "the keeper does not answer");
-	e.sys = ETIMEDOUT;
+	(void)err_set_reason(&e, REASON_TIMEOUT, "the keeper does not answer");
 	while (k->urgent.first != NULL &&
 	       k->urgent.first->asked_ns + 2 * k->timeout_ms * CLOCK_MS <= now)
 		finish(queue_take(&k->urgent), NULL, -1, &e);

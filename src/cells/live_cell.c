@@ -291,7 +291,7 @@ static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, cons
 		ask_destroy(c);
 		return;
 	}
-	if (e != NULL && e->sys == ETIMEDOUT) { /* there is no keeper */
+	if (e != NULL && e->reason == REASON_TIMEOUT) { /* there is no keeper */
 		why = *e;
 		fail(c, &why);
 		return;
@@ -359,7 +359,8 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 
 	c->call = NULL;
 	c->pidfd = fd;
-	if (e != NULL && e->sys == EPIPE && c->state == LIVE_MAKING && ++c->tries < MAKE_TRIES) {
+	if (e != NULL && e->reason == REASON_PEER_DIED && c->state == LIVE_MAKING &&
+	    ++c->tries < MAKE_TRIES) {
 		disconnect(c);
 		c->unclean = true;
 		try_create(c);

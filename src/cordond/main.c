@@ -454,7 +454,7 @@ static int watch(struct daemon *d, struct err *e)
 	return loop_add(d->loop, &d->control, SERVE_FD_CONTROL, EPOLLIN, e);
 }
 
-/* What needs the database. With EUCLEAN it is damaged. */
+/* What needs the database. With REASON_DAMAGED it is damaged. */
 static int start_core(struct daemon *d, const struct core_options *o, struct err *e)
 {
 	if (store_open(&d->store, d->config.state_dir, e) < 0)
@@ -516,7 +516,7 @@ static int start(struct daemon *d, struct err *e)
 	d->patience = (struct loop_timer){ .fire = on_patience, .arg = d };
 	loop_timer_set(d->loop, &d->patience, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
 	if (start_core(d, &o, e) < 0) {
-		if (e->sys != EUCLEAN)
+		if (e->reason != REASON_DAMAGED)
 			return -1;
 		set_unfit(d, e);
 	}

@@ -30,10 +30,10 @@ int tenant_change_room(struct tenant *t, size_t bytes, struct err *e)
 
 	refill(t, clock_now_ns());
 	if (t->change_bytes < want)
-		return err_set(e, ERR_LIMIT,
-			       "quota_rate: a tenant changes at most %u bytes of policies and "
-			       "secrets a second",
-			       PER_SECOND);
+		return err_set_reason(e, REASON_QUOTA_RATE,
+				      "a tenant changes at most %u bytes of policies and "
+				      "secrets a second",
+				      PER_SECOND);
 	t->change_bytes -= want;
 	return 0;
 }

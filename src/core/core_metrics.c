@@ -144,9 +144,9 @@ void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const
 		metrics_add(M_LIMITS, (unsigned)at, 1);
 }
 
-void core_metrics_refused(const char *why)
+void core_metrics_refused(enum err_reason why)
 {
-	int at = place(refusals, COUNT(refusals), why);
+	int at = place(refusals, COUNT(refusals), err_reason_name(why));
 
 	if (at >= 0)
 		metrics_add(M_REFUSED, (unsigned)at, 1);

@@ -11,7 +11,7 @@ enum core_metrics_outcome { GAUGES_EXITED, GAUGES_KILLED, GAUGES_FAILED, GAUGES_
 void core_metrics_request(int status, uint64_t ns);
 void core_metrics_created(uint64_t ns, bool from_pool);
 void core_metrics_executed(uint64_t ns, enum core_metrics_outcome outcome, const char *limit);
-void core_metrics_refused(const char *why);
+void core_metrics_refused(enum err_reason why);
 /* Polled watchers of directories, and the bytes of events that wait in them. */
 void core_metrics_watchers(size_t n, size_t bytes);
 /* Connections of clients, and what is in memory for them. */

@@ -112,7 +112,6 @@ static void fail_with(struct dial_call *k, int sys)
 		errno = sys;
 		(void)err_sys(&e, "session %s: port %u", id, k->port);
 	}
-	e.sys = sys;
 	fail(k, &e);
 }
 
@@ -230,25 +229,18 @@ static int check(struct session *s, uint16_t port, struct err *e)
 	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected) {
 		(void)err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
 			      session_state_name((enum session_state)s->row.state));
-		e->sys = s->row.state >= SESSION_STOPPING ? ESTALE : 0;
+		if (s->row.state >= SESSION_STOPPING)
+			e->reason = REASON_GONE;
 		return -1;
 	}
 	/* An older PID 1 would connect to its door. */
-	if (port == 0 || port == AGENT_DOOR_PORT) {
-		(void)err_set(e, ERR_NOT_FOUND, "session %s: nobody listens at port %u", s->row.id,
-			      port);
-		e->sys = ECONNREFUSED;
-		return -1;
-	}
+	if (port == 0 || port == AGENT_DOOR_PORT)
+		return err_set(e, ERR_NOT_FOUND, "session %s: nobody listens at port %u", s->row.id,
+			       port);
 	if (s->ndials >= DIAL_MAX)
-		return err_set(e, ERR_LIMIT,
-			       "quota_connections: session %s has %d connections already",
-			       s->row.id, DIAL_MAX);
-	if (fd_budget_check(&s->core->fds, e) < 0) {
-		e->code = ERR_LIMIT;
-		return -1;
-	}
-	return 0;
+		return err_set_reason(e, REASON_QUOTA_CONNECTIONS,
+				      "session %s has %d connections already", s->row.id, DIAL_MAX);
+	return fd_budget_check(&s->core->fds, e);
 }
 
 void dial_start(struct session *s, uint16_t port, struct dial *d)

@@ -20,8 +20,9 @@ struct dial {
 	 * d is free for another start.
 	 *
 	 * ERR_NOT_FOUND	nobody listens at that port
-	 * ERR_LIMIT		DIAL_MAX, or the daemon has no descriptors left (sys is EAGAIN)
-	 * ERR_CONFLICT		the session is not running; sys is ESTALE if it has ended
+	 * REASON_QUOTA_CONNECTIONS	DIAL_MAX
+	 * REASON_UNAVAILABLE	the daemon has no descriptors left
+	 * ERR_CONFLICT		the session is not running; REASON_GONE if it has ended
 	 * ERR_UNSUPPORTED	the cell was made by an older version, or has no network at all
 	 * ERR_SYSTEM		sys is ETIMEDOUT: neither connected nor refused within 5 s; others
 	 */

@@ -232,8 +232,8 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 		return NULL;
 	}
 	if (s->running >= g->executions_max) {
-		(void)err_set(e, ERR_LIMIT, "quota_executions: at most %llu run in one session",
-			      (unsigned long long)g->executions_max);
+		(void)err_set_reason(e, REASON_QUOTA_EXECUTIONS, "at most %llu run in one session",
+				     (unsigned long long)g->executions_max);
 		return NULL;
 	}
 	if ((g->exec_timeout_max_ms > 0 && spec->timeout_ms > g->exec_timeout_max_ms) ||

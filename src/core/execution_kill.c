@@ -119,9 +119,8 @@ void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w
 		return;
 	}
 	if (n >= KILLS_MAX) {
-		(void)err_set(&e, ERR_LIMIT,
-			      "quota_executions: at most %d are being ended in one session",
-			      KILLS_MAX);
+		(void)err_set_reason(&e, REASON_QUOTA_EXECUTIONS,
+				     "at most %d are being ended in one session", KILLS_MAX);
 		completion_end_soon(w, s->core->loop, &e);
 		return;
 	}

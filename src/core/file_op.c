@@ -149,8 +149,8 @@ static void on_late(struct loop_timer *t)
 		expect_answer(op);
 		return;
 	}
-	(void)err_set(&e, ERR_SYSTEM, "session %s: PID 1 does not answer", op->session->row.id);
-	e.sys = ETIMEDOUT;
+	(void)err_set_reason(&e, REASON_TIMEOUT, "session %s: PID 1 does not answer",
+			     op->session->row.id);
 	kill_it(op);
 	end(op, &e);
 }
@@ -512,7 +512,6 @@ void file_op_lost(struct file_op *op)
 {
 	struct err e;
 
-	(void)err_set(&e, ERR_CONFLICT, "session %s was stopped", op->session->row.id);
-	e.sys = ESTALE;
+	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped", op->session->row.id);
 	end(op, &e);
 }

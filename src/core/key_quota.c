@@ -35,13 +35,13 @@ int key_quota_check(struct core *c, struct tenant *t, struct err *e)
 	uint64_t now = core_now_ms(), n = 0, max = c->o.config->tenant_max_keys;
 
 	if (!take_token(t))
-		return err_set(e, ERR_LIMIT, "quota_rate: a tenant makes at most %d keys a second",
-			       PER_SECOND);
+		return err_set_reason(e, REASON_QUOTA_RATE,
+				      "a tenant makes at most %d keys a second", PER_SECOND);
 	if (store_key_prune(c->store, t->row.id, now, DEAD_MAX, e) < 0 ||
 	    store_key_count(c->store, t->row.id, now, &n, e) < 0)
 		return -1;
 	if (n >= max)
-		return err_set(e, ERR_LIMIT, "quota_keys: a tenant has at most %llu keys",
-			       (unsigned long long)max);
+		return err_set_reason(e, REASON_QUOTA_KEYS, "a tenant has at most %llu keys",
+				      (unsigned long long)max);
 	return 0;
 }

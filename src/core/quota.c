@@ -63,12 +63,11 @@ static void refill(uint64_t *tokens, uint64_t *at_ns, uint64_t rate_milli, uint6
 	*at_ns += (ms - (rate_milli == 0 ? 0 : rate_milli * ms % 1000 / rate_milli)) * CLOCK_MS;
 }
 
-/* The first word of the message is the error's name for programs. */
-static int refuse(const char *why, unsigned retry_s, unsigned *ret_retry_s, struct err *e,
+static int refuse(enum err_reason why, unsigned retry_s, unsigned *ret_retry_s, struct err *e,
 		  const char *words, uint64_t bound)
 {
 	*ret_retry_s = retry_s == 0 ? 1 : retry_s;
-	return err_set(e, ERR_LIMIT, "%s: %s %llu", why, words, (unsigned long long)bound);
+	return err_set_reason(e, why, "%s %llu", words, (unsigned long long)bound);
 }
 
 static unsigned seconds_for(uint64_t tokens, uint64_t rate_milli)
@@ -87,31 +86,31 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	uint64_t now = clock_now_ns(), records;
 
 	if (b.sessions > 0 && t->sessions >= b.sessions)
-		return refuse("quota_sessions", 1, ret_retry_s, e,
+		return refuse(REASON_QUOTA_SESSIONS, 1, ret_retry_s, e,
 			      "the tenant's sessions at a time are", b.sessions);
 	if (b.memory > 0 && t->memory_bytes + memory > b.memory)
-		return refuse("quota_memory", 1, ret_retry_s, e, "the tenant's bytes of memory are",
-			      b.memory);
+		return refuse(REASON_QUOTA_MEMORY, 1, ret_retry_s, e,
+			      "the tenant's bytes of memory are", b.memory);
 	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
-		return refuse("quota_storage", 1, ret_retry_s, e, "the tenant's bytes of disk are",
-			      b.storage);
+		return refuse(REASON_QUOTA_STORAGE, 1, ret_retry_s, e,
+			      "the tenant's bytes of disk are", b.storage);
 	if (record_quota_session(c, t, &records, e) > 0)
-		return refuse("quota_records", 60, ret_retry_s, e,
+		return refuse(REASON_QUOTA_RECORDS, 60, ret_retry_s, e,
 			      "the tenant's bytes of records are", records);
 	if (c->live >= g->node_max_sessions)
-		return refuse("capacity_sessions", 1, ret_retry_s, e,
+		return refuse(REASON_CAPACITY_SESSIONS, 1, ret_retry_s, e,
 			      "the node's sessions at a time are", g->node_max_sessions);
 	if (c->memory_short)
-		return refuse("capacity_memory", 5, ret_retry_s, e,
+		return refuse(REASON_CAPACITY_MEMORY, 5, ret_retry_s, e,
 			      "the machine is short of memory; promised bytes are",
 			      c->memory_bytes);
 	if (g->node_max_memory > 0 && c->memory_bytes + memory > g->node_max_memory)
-		return refuse("capacity_memory", 1, ret_retry_s, e,
+		return refuse(REASON_CAPACITY_MEMORY, 1, ret_retry_s, e,
 			      "the node's bytes of memory are", g->node_max_memory);
 	if (b.rate_milli > 0) {
 		refill(&t->tokens_milli, &t->tokens_at_ns, b.rate_milli, b.burst, now);
 		if (t->tokens_milli < 1000)
-			return refuse("quota_rate", seconds_for(t->tokens_milli, b.rate_milli),
+			return refuse(REASON_QUOTA_RATE, seconds_for(t->tokens_milli, b.rate_milli),
 				      ret_retry_s, e, "the tenant's sessions in 1000 s are",
 				      b.rate_milli);
 	}
@@ -119,7 +118,7 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 		refill(&c->tokens_milli, &c->tokens_at_ns, g->node_create_rate_milli,
 		       g->node_create_rate_milli / 1000, now);
 		if (c->tokens_milli < 1000)
-			return refuse("capacity_rate",
+			return refuse(REASON_CAPACITY_RATE,
 				      seconds_for(c->tokens_milli, g->node_create_rate_milli),
 				      ret_retry_s, e, "the node's sessions in 1000 s are",
 				      g->node_create_rate_milli);
@@ -199,8 +198,8 @@ int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
 			return -1;
 	}
 	if (s->tenant->queued >= b.queue)
-		return refuse("quota_queue", 1, ret_retry_s, e, "the tenant's waiting sessions are",
-			      b.queue);
+		return refuse(REASON_QUOTA_QUEUE, 1, ret_retry_s, e,
+			      "the tenant's waiting sessions are", b.queue);
 	return 1;
 }
 

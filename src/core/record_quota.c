@@ -53,14 +53,15 @@ int record_quota_check(struct session *s, struct err *e)
 	if (count(s, e) < 0)
 		return -1;
 	if (s->records >= max)
-		return err_set(e, ERR_LIMIT, "quota_records: a session has at most %llu executions",
-			       (unsigned long long)max);
+		return err_set_reason(e, REASON_QUOTA_RECORDS,
+				      "a session has at most %llu executions",
+				      (unsigned long long)max);
 	full = record_quota_session(s->core, s->tenant, &max, e);
 	if (full > 0)
-		return err_set(e, ERR_LIMIT,
-			       "quota_records: the tenant's bytes of records are %llu; those of "
-			       "ended sessions go with their retention",
-			       (unsigned long long)max);
+		return err_set_reason(e, REASON_QUOTA_RECORDS,
+				      "the tenant's bytes of records are %llu; those of "
+				      "ended sessions go with their retention",
+				      (unsigned long long)max);
 	return full;
 }
 

@@ -70,8 +70,7 @@ void session_free(struct session *s)
 	struct completions running = { 0 }, paused = { 0 }, over = { 0 };
 	struct err e;
 
-	(void)err_set(&e, ERR_CONFLICT, "session %s is over", s->row.id);
-	e.sys = ESTALE;
+	(void)err_set_reason(&e, REASON_GONE, "session %s is over", s->row.id);
 	completions_move(&s->when_running, &running);
 	completions_move(&s->when_paused, &paused);
 	completions_move(&s->when_over, &over);
@@ -125,8 +124,7 @@ void session_when_over(struct session *s, struct completion *c)
 		completion_begin(c, s->core->loop, &s->when_over);
 		return;
 	}
-	(void)err_set(&e, ERR_CONFLICT, "session %s was stopped", s->row.id);
-	e.sys = ESTALE;
+	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped", s->row.id);
 	completion_end_soon(c, s->core->loop, &e);
 }
 
@@ -138,9 +136,7 @@ struct tenant *session_tenant(const struct session *s)
 /* Before recovery the store's word on a session is not the last. */
 static int not_ready(const char *why, struct err *e)
 {
-	(void)err_set(e, ERR_SYSTEM, "not ready: %s", why);
-	e->sys = ESHUTDOWN;
-	return -1;
+	return err_set_reason(e, REASON_UNAVAILABLE, "not ready: %s", why);
 }
 
 struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e)
@@ -156,10 +152,9 @@ struct session *session_live(struct core *c, const struct tenant *t, const char 
 	}
 	if (session_get(c, t, id, &row, e) < 0)
 		return NULL;
-	(void)err_set(e, ERR_CONFLICT, "session %s is %s (%s)", id,
-		      session_state_name((enum session_state)row.state),
-		      session_reason_name((enum session_reason)row.reason));
-	e->sys = ESTALE;
+	(void)err_set_reason(e, REASON_GONE, "session %s is %s (%s)", id,
+			     session_state_name((enum session_state)row.state),
+			     session_reason_name((enum session_reason)row.reason));
 	store_session_release(&row);
 	return NULL;
 }
@@ -234,9 +229,9 @@ static void on_queue_timeout(struct loop_timer *t)
 	struct err e;
 
 	quota_unqueue(s);
-	(void)err_set(&e, ERR_LIMIT, "queue_timeout: no room within %llu ms",
-		      (unsigned long long)quota_queue_ms(s));
-	core_metrics_refused("queue_timeout");
+	(void)err_set_reason(&e, REASON_QUEUE_TIMEOUT, "no room within %llu ms",
+			     (unsigned long long)quota_queue_ms(s));
+	core_metrics_refused(e.reason);
 	completions_move(&s->when_running, &told);
 	session_free(s);
 	completions_end_all(&told, &e);
@@ -283,10 +278,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	}
 	admitted = quota_admit(s, ret_retry_s, e);
 	if (admitted < 0) {
-		char name[32];
-
-		(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(e->msg, ":"), e->msg);
-		core_metrics_refused(name);
+		core_metrics_refused(e->reason);
 		session_free(s);
 		return -1;
 	}

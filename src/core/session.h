@@ -71,8 +71,8 @@ struct session_spec {
 /* Starts making a session. *ret is set at once and its id is final; w is told when it is running
  * (or queued, made, and running), or why not. With an error at once (quota, bad spec) -1 is
  * returned, nothing exists and w is not used. Cancelling w does not end the session: use
- * session_delete. *ret_retry_s is set with ERR_LIMIT, whose message
- * begins with a word for programs and a colon: "quota_sessions: ...", "capacity_memory: ...". */
+ * session_delete. *ret_retry_s is set with ERR_LIMIT, which has one of the reasons
+ * REASON_QUOTA_... or REASON_CAPACITY_... */
 int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
 		   struct completion *w, struct session **ret, unsigned *ret_retry_s,
 		   struct err *e) MUST_USE;
@@ -81,7 +81,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 int session_get(struct core *c, const struct tenant *t, const char *id, struct store_session *ret,
 		struct err *e) MUST_USE;
 
-/* A live session of that tenant. ERR_NOT_FOUND; ERR_CONFLICT with sys = ESTALE if it is stopped. */
+/* A live session of that tenant. ERR_NOT_FOUND; REASON_GONE if it is stopped. */
 struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e);
 
 /* A live session of whoever it is, or NULL: for those who prove by other means that they may. */

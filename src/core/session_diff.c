@@ -88,9 +88,8 @@ static void on_reply(void *arg, const struct keeper_reply *reply, int fd, const 
 	d->call = NULL;
 	if (e != NULL) {
 		why = *e;
-		if (why.code ==
-		    ERR_LIMIT) /* its bound, where ours counts a cancelled one no more */
-			(void)err_wrap(&why, "capacity_diffs");
+		if (why.code == ERR_LIMIT) /* the keeper still counts a cancelled one */
+			why.reason = REASON_CAPACITY_DIFFS;
 		finish(d, &why);
 	} else if (d->pipe < 0) {
 		finish(d, NULL);
@@ -100,13 +99,13 @@ static void on_reply(void *arg, const struct keeper_reply *reply, int fd, const 
 static int admit(const struct session *s, struct err *e)
 {
 	if (s->tenant->diffs >= TENANT_MAX)
-		return err_set(e, ERR_LIMIT,
-			       "quota_diffs: the changes of %d sessions are being read already",
-			       TENANT_MAX);
+		return err_set_reason(e, REASON_QUOTA_DIFFS,
+				      "the changes of %d sessions are being read already",
+				      TENANT_MAX);
 	if (s->core->diffs >= NODE_MAX)
-		return err_set(e, ERR_LIMIT,
-			       "capacity_diffs: the changes of %d sessions are being read already",
-			       NODE_MAX);
+		return err_set_reason(e, REASON_CAPACITY_DIFFS,
+				      "the changes of %d sessions are being read already",
+				      NODE_MAX);
 	if (s->cell == NULL)
 		return err_set(e, ERR_CONFLICT, "session %s has no cell", s->row.id);
 	return 0;

@@ -417,9 +417,8 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 	s->row.detail = detail; /* always a constant of ours */
 	note_usage(s);
 	save_anyway(s, SESSION_STOPPING, reason);
-	(void)err_set(&e, ERR_CONFLICT, "session %s was stopped (%s)", s->row.id,
-		      session_reason_name((enum session_reason)s->row.reason));
-	e.sys = ESTALE;
+	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped (%s)", s->row.id,
+			     session_reason_name((enum session_reason)s->row.reason));
 	loop_timer_cancel(s->core->loop, &s->timer);
 	lose_executions(s);
 	while (s->file_ops != NULL)

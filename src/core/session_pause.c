@@ -59,7 +59,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		live_cell_end_now(s->cell);
 		return;
 	}
-	if (e != NULL && e->sys == EPIPE) {
+	if (e != NULL && e->reason == REASON_PEER_DIED) {
 		ask_freeze(s, true, on_frozen); /* the next keeper will do it */
 		return;
 	}
@@ -142,7 +142,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		live_cell_end_now(s->cell);
 		return;
 	}
-	if (e != NULL && e->sys == EPIPE) {
+	if (e != NULL && e->reason == REASON_PEER_DIED) {
 		ask_freeze(s, false, on_thawed);
 		return;
 	}

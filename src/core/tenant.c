@@ -273,8 +273,8 @@ int tenant_enter(struct core *c, struct tenant *t, struct err *e)
 	if (tenant_check(t, e) < 0)
 		return -1;
 	if (c->requests >= max - max / 4 && t->requests > max / 8)
-		return err_set(e, ERR_LIMIT, "quota_connections: %u requests are under way already",
-			       t->requests);
+		return err_set_reason(e, REASON_QUOTA_CONNECTIONS,
+				      "%u requests are under way already", t->requests);
 	c->requests++;
 	t->requests++;
 	return 0;

@@ -139,7 +139,7 @@ void sandbox_missing(struct request *r)
 
 void sandbox_fail(struct request *r, const struct err *e)
 {
-	if (e->code == ERR_NOT_FOUND || (e->code == ERR_CONFLICT && e->sys == ESTALE))
+	if (e->code == ERR_NOT_FOUND || e->reason == REASON_GONE)
 		sandbox_missing(r);
 	else
 		reply_error(r, e);

@@ -212,7 +212,7 @@ static void paused(struct completion *w, const struct err *e)
 
 	if (e == NULL)
 		reply_empty(r, 204);
-	else if (e->code == ERR_CONFLICT && e->sys != ESTALE)
+	else if (e->code == ERR_CONFLICT && e->reason != REASON_GONE)
 		/* Clients take 409 for "paused already", and it is not. */
 		reply_code(r, 503, "unavailable", e->msg);
 	else

@@ -53,10 +53,9 @@ static void on_deadline(struct loop_timer *t)
 	struct completion *c = t->arg;
 	struct err e;
 
-	IGNORED(err_set(&e, ERR_SYSTEM, "%s: no answer within %llu ms", c->what,
-			(unsigned long long)c->deadline_ms),
+	IGNORED(err_set_reason(&e, REASON_TIMEOUT, "%s: no answer within %llu ms", c->what,
+			       (unsigned long long)c->deadline_ms),
 		"told");
-	e.sys = ETIMEDOUT;
 	completion_end(c, &e);
 }
 

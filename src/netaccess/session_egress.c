@@ -153,18 +153,17 @@ static void on_timer(struct loop_timer *t)
 	struct err e;
 
 	if (s->door.state == DOOR_ASKED) {
-		(void)err_set(&e, ERR_SYSTEM, "session %s: PID 1 does not pass its door",
-			      s->row.id);
-		e.sys = ETIMEDOUT;
+		(void)err_set_reason(&e, REASON_TIMEOUT, "session %s: PID 1 does not pass its door",
+				     s->row.id);
 		s->door.late = true;
 		fail(s, &e);
 		return;
 	}
 	/* What is wanted stays so; who waits does not. */
-	(void)err_set(&e, ERR_SYSTEM, "session %s: %s", s->row.id,
-		      egress_link_up(link_of(s)) ? "its network is not ready: no answer in 5 s"
-						 : "its network is not ready: there is no egress");
-	e.sys = ESHUTDOWN;
+	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", s->row.id,
+			     egress_link_up(link_of(s))
+				     ? "its network is not ready: no answer in 5 s"
+				     : "its network is not ready: there is no egress");
 	completions_end_all(&s->door.when, &e);
 }
 

@@ -39,7 +39,7 @@ void session_egress_create(struct session *s, completion_fn *on_done);
  * told when it is in force, at once if there is nothing to do, or why it is not:
  *
  * ERR_UNSUPPORTED	the cell was made by an older version, or this kernel has no way to do it
- * ERR_SYSTEM		sys is ESHUTDOWN: there was no egress for 5 s, or it did not answer
+ * REASON_UNAVAILABLE	there was no egress for 5 s, or it did not answer
  * others		egress or PID 1 refused; the session is without network then */
 void session_egress_changed(struct session *s, struct completion *w);
 

@@ -104,8 +104,8 @@ static int check_size(struct core *c, const struct tenant *t, const char *docume
 	session_each(c, t, add_size, &sum);
 	if (sum <= DOCUMENTS_MAX)
 		return 0;
-	return err_set(e, ERR_LIMIT, "quota_policies: those of all sessions have at most %u bytes",
-		       DOCUMENTS_MAX);
+	return err_set_reason(e, REASON_QUOTA_POLICIES,
+			      "those of all sessions have at most %u bytes", DOCUMENTS_MAX);
 }
 
 int session_check_policy(struct core *c, const struct tenant *t, const char *document,

@@ -146,8 +146,8 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	if (store_secret_count(c->store, t->row.id, &count, e) < 0)
 		return -1;
 	if (count >= SECRET_TENANT_MAX)
-		return err_set(e, ERR_LIMIT, "quota_secrets: a tenant has at most %d",
-			       SECRET_TENANT_MAX);
+		return err_set_reason(e, REASON_QUOTA_SECRETS, "a tenant has at most %d",
+				      SECRET_TENANT_MAX);
 	rand_id("sec_", row.id, sizeof(row.id));
 	row.updated_ms = row.created_ms;
 	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", t->row.id);

@@ -11,9 +11,9 @@
  * - A callback may read from the store, but not through the function that calls it, and must not
  *   write. It returns 0 to go on, anything else to end the iteration (which is no error).
  * - Errors: ERR_NOT_FOUND no such row (on insert: no such row to belong to); ERR_CONFLICT the id
- *   or name is taken; ERR_LIMIT the disk is full or a value too large; ERR_SYSTEM the rest, with
- *   sys = EBUSY where another process holds the database and EIO where the disk fails; ERR_INVALID
- *   with sys = EUCLEAN the file is damaged. After any
+ *   or name is taken; REASON_STORAGE_FULL and REASON_TOO_LARGE (a value); REASON_UNAVAILABLE
+ *   another process holds the database; REASON_DAMAGED the file is damaged; ERR_SYSTEM the rest,
+ *   with sys = EIO where the disk fails. After any
  *   of them the store goes on working: a failed write leaves nothing behind and, inside a
  *   transaction, takes the whole transaction back, so that the caller just returns.
  * - Numbers are kept as 63 bits; what is larger is kept as the largest. */

@@ -1,6 +1,5 @@
 #include "auth.h"
 
-#include <errno.h>
 #include <strings.h>
 
 static const char scheme[] = "Bearer ";
@@ -25,31 +24,25 @@ static struct http1_span key_of(const struct http1_request *q)
 	return bearer;
 }
 
-static int deny(struct err *e, int sys, const char *words)
-{
-	IGNORED(err_set(e, ERR_DENIED, "%s", words), "returned");
-	e->sys = sys;
-	return -1;
-}
-
 int auth_check(struct request *r, unsigned scope, struct err *e)
 {
 	struct http1_span key = key_of(exchange_request(r->x));
 	unsigned have = 0;
 
 	if (key.n != TENANT_KEY_LEN)
-		return deny(
-			e, EACCES,
+		return err_set_reason(
+			e, REASON_UNAUTHORIZED,
 			"give one valid key: X-API-Key: e2b_..., or Authorization: Bearer e2b_...");
 	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, &r->grant);
 	if (r->tenant == NULL)
-		return deny(e, EACCES, "the key is not valid (any more)");
+		return err_set_reason(e, REASON_UNAUTHORIZED,
+				      "the key is not valid or was revoked");
 	exchange_charge(r->x, tenant_tally(r->tenant), true);
 	if ((have & TENANT_SESSIONS) != 0)
 		have |= TENANT_READ;
 	r->scopes = have;
 	if ((have & scope) != scope)
-		return deny(e, EPERM, "the key does not have the scope for this");
+		return err_set(e, ERR_DENIED, "the key does not have the scope for this");
 	return 0;
 }
 

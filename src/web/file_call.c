@@ -41,7 +41,6 @@ static size_t next_record(struct file_call *c, const uint8_t *data, size_t len)
 		return 0;
 	if (n < 0) {
 		IGNORED(err_set(&e, ERR_SYSTEM, "the cell gave a malformed answer"), "kept");
-		e.sys = EPROTO;
 	}
 	if (n < 0 || take_record(c, &m, &e) < 0) {
 		fail(c, &e);
@@ -121,7 +120,6 @@ static void end(struct file_op *op, int status, const struct err *e)
 	    (status == 1 || c->len > 0 || (c->raw_left > 0 && c->raw_left != UINT64_MAX))) {
 		c->failed = true;
 		IGNORED(err_set(&c->why, ERR_SYSTEM, "the cell's answer ended too early"), "kept");
-		c->why.sys = EPROTO;
 	}
 	c->events->end(c, status, c->failed ? &c->why : NULL);
 }

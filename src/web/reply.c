@@ -1,8 +1,9 @@
 /* reply.c - theory of operation
  *
- * One table turns what the core says into a status and a word for programs. The status follows from
- * the error's code and, where one code has several meanings, from its errno. Words of errors are
- * ours or were made safe where they came in. How they are written is the dialect's. */
+ * The status and the word for programs of a failed request follow from the error's reason; without
+ * one from its code, and for a failed system call from its errno. The message is only shown. It is
+ * the server's own, or was made safe where it came in. How the three are written is the dialect's.
+ */
 #include "reply.h"
 
 #include <errno.h>
@@ -12,77 +13,138 @@
 #include "log.h"
 #include "request.h"
 
-#define ANY (-1)
-
 struct meaning {
-	enum err_code code;
-	int sys;
 	int status;
-	const char *word;
-	bool platform; /* whose fault */
+	const char *word; /* NULL: the name of the reason */
+	bool platform;	  /* the server's fault, not the user's */
 };
 
-static const struct meaning meanings[] = {
-	{ ERR_INVALID, EUCLEAN, 500, "internal", true }, /* the database is damaged */
-	{ ERR_INVALID, ANY, 400, "invalid", false },
-	{ ERR_DENIED, ANY, 403, "forbidden", false },
-	{ ERR_NOT_FOUND, ANY, 404, "not_found", false },
-	{ ERR_CONFLICT, ESTALE, 410, "gone", false },
-	{ ERR_CONFLICT, ANY, 409, "conflict", false },
-	{ ERR_LIMIT, ENOSPC, 507, "storage_full", true },
-	{ ERR_LIMIT, EFBIG, 413, "too_large", false },
-	{ ERR_LIMIT, E2BIG, 413, "too_large", false },
-	{ ERR_LIMIT, ANY, 429, "quota", false },
-	{ ERR_UNSUPPORTED, ANY, 422, "unsupported", false },
-	{ ERR_SYSTEM, ENOSPC, 507, "storage_full", true },
-	{ ERR_SYSTEM, EAGAIN, 503, "unavailable", true },
-	{ ERR_SYSTEM, EBUSY, 503, "unavailable", true },
-	{ ERR_SYSTEM, ESHUTDOWN, 503, "unavailable", true },
-	{ ERR_SYSTEM, ETIMEDOUT, 503, "unavailable", true },
-	{ ERR_SYSTEM, EPIPE, 503, "unavailable", true }, /* who was to do it has just died */
+#define QUOTA                    \
+	{                        \
+		429, NULL, false \
+	}
+#define CAPACITY                \
+	{                       \
+		429, NULL, true \
+	}
+#define UNAVAILABLE                      \
+	{                                \
+		503, "unavailable", true \
+	}
+#define INTERNAL                      \
+	{                             \
+		500, "internal", true \
+	}
+
+static const struct meaning by_reason[REASONS] = {
+	[REASON_GONE] = { 410, NULL, false },
+	[REASON_UNAUTHORIZED] = { 401, NULL, false },
+	[REASON_UNAVAILABLE] = UNAVAILABLE,
+	[REASON_TIMEOUT] = UNAVAILABLE,
+	[REASON_PEER_DIED] = UNAVAILABLE,
+	[REASON_STORAGE_FULL] = { 507, NULL, true },
+	[REASON_TOO_LARGE] = { 413, NULL, false },
+	[REASON_DAMAGED] = INTERNAL,
+	[REASON_QUOTA_SESSIONS] = QUOTA,
+	[REASON_QUOTA_RATE] = QUOTA,
+	[REASON_QUOTA_MEMORY] = QUOTA,
+	[REASON_QUOTA_STORAGE] = QUOTA,
+	[REASON_QUOTA_RECORDS] = QUOTA,
+	[REASON_QUOTA_QUEUE] = QUOTA,
+	[REASON_QUOTA_EXECUTIONS] = QUOTA,
+	[REASON_QUOTA_CONNECTIONS] = QUOTA,
+	[REASON_QUOTA_KEYS] = QUOTA,
+	[REASON_QUOTA_SECRETS] = QUOTA,
+	[REASON_QUOTA_SECRET_BYTES] = QUOTA,
+	[REASON_QUOTA_POLICIES] = QUOTA,
+	[REASON_QUOTA_DIFFS] = QUOTA,
+	[REASON_CAPACITY_SESSIONS] = CAPACITY,
+	[REASON_CAPACITY_MEMORY] = CAPACITY,
+	[REASON_CAPACITY_RATE] = CAPACITY,
+	[REASON_CAPACITY_INPUT] = CAPACITY,
+	[REASON_CAPACITY_DIFFS] = CAPACITY,
+	[REASON_QUEUE_TIMEOUT] = CAPACITY,
 };
 
-/* The same for files: errno first, as the kernel said it inside the cell. */
-static const struct meaning file_meanings[] = {
-	{ ERR_SYSTEM, ENOENT, 404, "file_not_found", false },
-	{ ERR_SYSTEM, EACCES, 403, "denied", false },
-	{ ERR_SYSTEM, EPERM, 403, "denied", false },
-	{ ERR_SYSTEM, EROFS, 403, "denied", false },
-	{ ERR_SYSTEM, EEXIST, 409, "conflict", false },
-	{ ERR_SYSTEM, ENOTDIR, 409, "conflict", false },
-	{ ERR_SYSTEM, EISDIR, 409, "conflict", false },
-	{ ERR_SYSTEM, ENOTEMPTY, 409, "conflict", false },
-	{ ERR_SYSTEM, EBUSY, 409, "conflict", false },
-	{ ERR_SYSTEM, ETXTBSY, 409, "conflict", false },
-	{ ERR_SYSTEM, ELOOP, 409, "conflict", false },
-	{ ERR_SYSTEM, EXDEV, 409, "conflict", false },
-	{ ERR_SYSTEM, ENOSPC, 507, "disk_full", false },
-	{ ERR_SYSTEM, EDQUOT, 507, "disk_full", false },
-	{ ERR_SYSTEM, EFBIG, 413, "too_large", false },
-	{ ERR_SYSTEM, ENAMETOOLONG, 400, "invalid", false },
-	{ ERR_SYSTEM, EINVAL, 400, "invalid", false },
-	{ ERR_SYSTEM, ESRCH, 404, "not_found", false },
-	{ ERR_DENIED, ANY, 403, "denied", false },
-	{ ERR_NOT_FOUND, ANY, 404, "file_not_found", false },
-	{ ERR_LIMIT, ENOSPC, 507, "disk_full", false },
-	{ ERR_LIMIT, ANY, 413, "too_large", false },
+static const struct meaning by_code[ERR_CODES] = {
+	[ERR_NONE] = INTERNAL,
+	[ERR_INVALID] = { 400, "invalid", false },
+	[ERR_DENIED] = { 403, "forbidden", false },
+	[ERR_NOT_FOUND] = { 404, "not_found", false },
+	[ERR_CONFLICT] = { 409, "conflict", false },
+	[ERR_LIMIT] = { 429, "quota", false },
+	[ERR_UNSUPPORTED] = { 422, "unsupported", false },
+	[ERR_SYSTEM] = INTERNAL,
 };
 
-static const struct meaning internal = { ERR_SYSTEM, ANY, 500, "internal", true };
+struct errno_meaning {
+	int sys;
+	struct meaning meaning;
+};
 
-static const struct meaning *find(const struct meaning *table, size_t n, const struct err *e)
+/* Of system calls of the server. */
+static const struct errno_meaning by_errno[] = {
+	{ ENOSPC, { 507, "storage_full", true } },
+	{ EAGAIN, UNAVAILABLE },
+	{ EBUSY, UNAVAILABLE },
+	{ ETIMEDOUT, UNAVAILABLE },
+	{ EPIPE, UNAVAILABLE },
+};
+
+/* Of system calls on files inside the cell. */
+static const struct errno_meaning file_by_errno[] = {
+	{ ENOENT, { 404, "file_not_found", false } }, { EACCES, { 403, "denied", false } },
+	{ EPERM, { 403, "denied", false } },	      { EROFS, { 403, "denied", false } },
+	{ EEXIST, { 409, "conflict", false } },	      { ENOTDIR, { 409, "conflict", false } },
+	{ EISDIR, { 409, "conflict", false } },	      { ENOTEMPTY, { 409, "conflict", false } },
+	{ EBUSY, { 409, "conflict", false } },	      { ETXTBSY, { 409, "conflict", false } },
+	{ ELOOP, { 409, "conflict", false } },	      { EXDEV, { 409, "conflict", false } },
+	{ ENOSPC, { 507, "disk_full", false } },      { EDQUOT, { 507, "disk_full", false } },
+	{ EFBIG, { 413, "too_large", false } },	      { ENAMETOOLONG, { 400, "invalid", false } },
+	{ EINVAL, { 400, "invalid", false } },	      { ESRCH, { 404, "not_found", false } },
+};
+
+/* Codes that read differently where the object is a file; the rest is by_code's. */
+static const struct meaning file_by_code[ERR_CODES] = {
+	[ERR_DENIED] = { 403, "denied", false },
+	[ERR_NOT_FOUND] = { 404, "file_not_found", false },
+	[ERR_LIMIT] = { 413, "too_large", false },
+};
+
+static const struct meaning *find_errno(const struct errno_meaning *table, size_t n, int sys)
 {
 	for (size_t i = 0; i < n; i++)
-		if (table[i].code == e->code && (table[i].sys == ANY || table[i].sys == e->sys))
-			return &table[i];
+		if (table[i].sys == sys)
+			return &table[i].meaning;
 	return NULL;
 }
 
-static const struct meaning *meaning_of(const struct err *e)
+static struct meaning meaning_of(const struct err *e)
 {
-	const struct meaning *m = find(meanings, COUNT(meanings), e);
+	const struct meaning *found = NULL;
+	struct meaning m;
 
-	return m == NULL ? &internal : m;
+	if (e->reason != REASON_NONE) {
+		m = by_reason[e->reason];
+		m.word = m.word == NULL ? err_reason_name(e->reason) : m.word;
+		return m;
+	}
+	if (e->code == ERR_SYSTEM)
+		found = find_errno(by_errno, COUNT(by_errno), e->sys);
+	return found != NULL ? *found : by_code[e->code];
+}
+
+static struct meaning file_meaning_of(const struct err *e)
+{
+	const struct meaning *found = NULL;
+
+	if (e->reason != REASON_NONE)
+		return meaning_of(e);
+	if (e->code != ERR_CONFLICT)
+		found = find_errno(file_by_errno, COUNT(file_by_errno), e->sys);
+	if (found != NULL)
+		return *found;
+	return file_by_code[e->code].status != 0 ? file_by_code[e->code] : meaning_of(e);
 }
 
 void reply_json(struct request *r, int status, struct json *j)
@@ -139,31 +201,11 @@ void reply_code(struct request *r, int status, const char *code, const char *mes
 	send_error(r, &m, message, 1);
 }
 
-/* The core begins the words of a refusal with the one for programs: "quota_rate: ...". */
-static const char *refusal_word(const struct err *e, char *ret_word, size_t cap)
-{
-	size_t n = strspn(e->msg, "abcdefghijklmnopqrstuvwxyz_");
-
-	if (e->code != ERR_LIMIT || e->msg[n] != ':' || n >= cap ||
-	    (strncmp(e->msg, "quota_", 6) != 0 && strncmp(e->msg, "capacity_", 9) != 0 &&
-	     strncmp(e->msg, "queue_", 6) != 0))
-		return NULL;
-	memcpy(ret_word, e->msg, n);
-	ret_word[n] = '\0';
-	return e->msg + n + 1 + strspn(e->msg + n + 1, " ");
-}
-
 void reply_refusal(struct request *r, const struct err *e, unsigned retry_s)
 {
-	struct meaning m = *meaning_of(e);
-	char word[32];
-	const char *words = refusal_word(e, word, sizeof(word));
+	const struct meaning m = meaning_of(e);
 
-	if (words != NULL) {
-		m.word = word;
-		m.platform = strncmp(word, "quota_", 6) != 0; /* a quota is the tenant's own */
-	}
-	send_error(r, &m, words == NULL ? e->msg : words, retry_s);
+	send_error(r, &m, e->msg, retry_s);
 }
 
 void reply_error(struct request *r, const struct err *e)
@@ -173,17 +215,9 @@ void reply_error(struct request *r, const struct err *e)
 
 void reply_file_error(struct request *r, const struct err *e)
 {
-	const struct meaning *m = NULL;
-	struct err by_errno = *e;
+	const struct meaning m = file_meaning_of(e);
 
-	by_errno.code = ERR_SYSTEM;
-	if (e->sys != 0 && e->code != ERR_CONFLICT)
-		m = find(file_meanings, COUNT(file_meanings), &by_errno);
-	if (m == NULL)
-		m = find(file_meanings, COUNT(file_meanings), e);
-	if (m == NULL)
-		m = meaning_of(e);
-	send_error(r, m, e->msg, 1);
+	send_error(r, &m, e->msg, 1);
 }
 
 void reply_error_member(struct json *j, const struct err *e)
@@ -195,7 +229,7 @@ void reply_error_member(struct json *j, const struct err *e)
 	json_open(j, "error", '{');
 	json_text(j, "code", err_code_name(e->code));
 	json_text(j, "message", e->msg);
-	json_text(j, "fault", meaning_of(e)->platform ? "platform" : "user");
+	json_text(j, "fault", meaning_of(e).platform ? "platform" : "user");
 	json_close(j, '}');
 }
 

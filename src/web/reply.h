@@ -14,9 +14,9 @@ void reply_json(struct request *r, int status, struct json *j);
 /* Without a body. */
 void reply_empty(struct request *r, int status);
 
-/* An error with a code of its own. 4xx is the user's fault, the rest ours. */
+/* An error with a word of its own. 4xx is the user's fault, the rest the server's. */
 void reply_code(struct request *r, int status, const char *code, const char *message);
-/* Any failure of the core: its code, its errno and its words. */
+/* Any failure of the core: status and word follow from its reason, code and errno. */
 void reply_error(struct request *r, const struct err *e);
 /* A failure of a file operation, by its errno. */
 void reply_file_error(struct request *r, const struct err *e);

@@ -148,7 +148,7 @@ int request_bool(struct request *r, const char *name, bool *ret, struct err *e)
 int request_owns(struct request *r, struct session **ret_live, struct err *e)
 {
 	*ret_live = session_live(r->core, r->tenant, r->session_id, e);
-	if (*ret_live != NULL || (e->code == ERR_CONFLICT && e->sys == ESTALE))
+	if (*ret_live != NULL || e->reason == REASON_GONE)
 		return 0;
 	return -1;
 }
@@ -177,8 +177,7 @@ static bool sleeps(const struct session *s, struct err *e)
 
 	if (row->state != SESSION_PAUSING && row->state != SESSION_PAUSED)
 		return false;
-	IGNORED(err_set(e, ERR_CONFLICT, "session %s is paused", row->id), "told");
-	e->sys = ESTALE;
+	IGNORED(err_set_reason(e, REASON_GONE, "session %s is paused", row->id), "told");
 	return true;
 }
 

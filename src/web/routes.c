@@ -1,6 +1,5 @@
 #include "routes.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,12 +105,9 @@ static int check_query(const struct request *r, struct err *e)
 
 static void refuse(struct request *r, const struct err *e)
 {
-	if (e->sys == EPERM) {
-		reply_code(r, 403, "forbidden", e->msg);
-		return;
-	}
-	exchange_header(r->x, "WWW-Authenticate", "Bearer");
-	reply_code(r, 401, "unauthorized", e->msg);
+	if (e->reason == REASON_UNAUTHORIZED)
+		exchange_header(r->x, "WWW-Authenticate", "Bearer");
+	reply_error(r, e);
 }
 
 /* Without a handler: what the path has, or that there is none. */

@@ -13,7 +13,7 @@
 #include "cell_spec.h"
 #include "err.h"
 
-#define KEEPER_VERSION 2
+#define KEEPER_VERSION 3
 
 /* Descriptors that a keeper is started with. */
 enum {

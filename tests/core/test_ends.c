@@ -139,7 +139,7 @@ static void keeper_dies_over_a_list(void)
 {
 	begin_diff(BED_DIE, 30000);
 	bed_until(has_ended);
-	CHECK(last.code == ERR_SYSTEM && last.sys == EPIPE);
+	CHECK(last.code == ERR_SYSTEM && last.reason == REASON_PEER_DIED);
 	check_once(1);
 }
 
@@ -147,7 +147,7 @@ static void keeper_is_silent_over_a_list(void)
 {
 	begin_diff(BED_HOLD, 50);
 	bed_until(has_ended);
-	CHECK(last.code == ERR_SYSTEM && last.sys == EPIPE && bed.hung == 1);
+	CHECK(last.code == ERR_SYSTEM && last.reason == REASON_PEER_DIED && bed.hung == 1);
 	check_once(1);
 }
 
@@ -312,7 +312,7 @@ static void no_keeper_ever_comes(void)
 	begin_session(BED_HOLD, 50);
 	bed_until(is_hung);
 	bed_until(has_ended);
-	CHECK(last.code == ERR_SYSTEM && last.sys == ETIMEDOUT);
+	CHECK(last.code == ERR_SYSTEM && last.reason == REASON_TIMEOUT);
 	bed_keeper(); /* late, but what was left of the cell goes */
 	bed_until(is_cleared);
 	check_once(1);
@@ -350,7 +350,7 @@ static void deleted_while_it_is_paused(void)
 	bed_until(is_asked_freeze);
 	bed_delete();
 	bed_until(has_ended);
-	CHECK(last.sys == ESTALE);
+	CHECK(last.reason == REASON_GONE);
 	bed_keeper_answers(true);
 	check_once(1);
 }
@@ -500,7 +500,7 @@ static void op_and_the_end_of_its_session(void)
 	begin_op();
 	bed_delete();
 	bed_until(has_ended);
-	CHECK(last.sys == ESTALE);
+	CHECK(last.reason == REASON_GONE);
 	check_once(1);
 }
 
@@ -679,7 +679,7 @@ static void a_session_ends_over_a_connection(void)
 	bed_until(is_dialled);
 	bed_delete();
 	bed_until(has_ended);
-	CHECK(last.sys == ESTALE);
+	CHECK(last.reason == REASON_GONE);
 	check_once(1);
 }
 

@@ -22,6 +22,7 @@ static struct script script;
 static struct completion one, two, three;
 static struct completions list;
 static int ends, last_sys;
+static enum err_reason last_reason;
 static bool inside, from_inside;
 
 static void on_step(struct loop_timer *t)
@@ -60,6 +61,7 @@ static void on_done(struct completion *c, const struct err *e)
 	CHECK(!completion_is_waiting(c));
 	ends++;
 	last_sys = e == NULL ? 0 : e->sys;
+	last_reason = e == NULL ? REASON_NONE : e->reason;
 	from_inside = from_inside || inside;
 }
 
@@ -191,7 +193,7 @@ static void an_early_end_can_be_cancelled(void)
 static void a_deadline_ends_it(void)
 {
 	RUN(begin_for_1_ms, wait_5_ms, wait_5_ms, end_all);
-	CHECK(ends == 1 && last_sys == ETIMEDOUT && list.first == NULL);
+	CHECK(ends == 1 && last_reason == REASON_TIMEOUT && list.first == NULL);
 }
 
 static void an_end_switches_its_deadline_off(void)

@@ -178,6 +178,34 @@ static void leaves_the_words_of_a_peer(void)
 	CHECK_STR(e.msg, text);
 }
 
+static void a_reason_has_a_name_and_sets_its_code(void)
+{
+	struct err e;
+
+	for (unsigned i = 1; i < REASONS; i++) {
+		const char *name = err_reason_name((enum err_reason)i);
+
+		CHECK(err_set_reason(&e, (enum err_reason)i, "%s", name) == -1);
+		CHECK_CASE(name, e.code != ERR_NONE && e.code < ERR_CODES &&
+					 e.reason == (enum err_reason)i && e.sys == 0);
+		for (unsigned j = 1; j < i; j++)
+			CHECK_CASE(name, strcmp(name, err_reason_name((enum err_reason)j)) != 0);
+	}
+	CHECK(err_set(&e, ERR_LIMIT, "x") == -1 && e.reason == REASON_NONE);
+	e.reason = REASON_GONE;
+	CHECK(err_sys(&e, "x") == -1 && e.reason == REASON_NONE);
+	e.reason = REASON_GONE;
+	CHECK(err_wrap(&e, "y") == -1 && e.reason == REASON_GONE);
+}
+
+static void a_peer_has_no_reason_of_its_own(void)
+{
+	struct err e = { .code = ERR_INVALID, .reason = (enum err_reason)999 };
+
+	err_sanitize(&e);
+	CHECK(e.reason == REASON_NONE);
+}
+
 TEST_MAIN({ "has a name for every code", has_a_name_for_every_code }, { "sets", sets },
 	  { "appends the system's words", appends_the_system_s_words },
 	  { "puts the context in front", puts_the_context_in_front },
@@ -187,4 +215,6 @@ TEST_MAIN({ "has a name for every code", has_a_name_for_every_code }, { "sets", 
 	  { "ends the message of a peer", ends_the_message_of_a_peer },
 	  { "hides control bytes of a peer", hides_control_bytes_of_a_peer },
 	  { "hides eight-bit controls of a peer", hides_eight_bit_controls_of_a_peer },
-	  { "leaves the words of a peer", leaves_the_words_of_a_peer })
+	  { "leaves the words of a peer", leaves_the_words_of_a_peer },
+	  { "a reason has a name and sets its code", a_reason_has_a_name_and_sets_its_code },
+	  { "a peer has no reason of its own", a_peer_has_no_reason_of_its_own })

@@ -358,10 +358,10 @@ static void busy_is_said_and_survived(void)
 
 	other_runs(db, "BEGIN IMMEDIATE");
 	FAILS(store_begin(s, &e), ERR_SYSTEM);
-	CHECK(e.sys == EBUSY);
+	CHECK(e.reason == REASON_UNAVAILABLE);
 	CHECK_HAS("words", e.msg, "another process holds the database");
 	FAILS(store_session_insert(s, &row, &e), ERR_SYSTEM);
-	CHECK(e.sys == EBUSY && live(s) == 0); /* reading goes on */
+	CHECK(e.reason == REASON_UNAVAILABLE && live(s) == 0); /* reading goes on */
 	other_runs(db, "ROLLBACK");
 	MUST(store_session_insert(s, &row, &e));
 	CHECK(live(s) == 1);
@@ -389,7 +389,7 @@ static void fill_and_recover(struct store *s, void (*make_room)(void))
 		CHECK(n < 10000);
 	}
 	CHECK(n > 2);
-	CHECK(e.code == ERR_LIMIT && e.sys == ENOSPC);
+	CHECK(e.code == ERR_LIMIT && e.reason == REASON_STORAGE_FULL);
 	CHECK_HAS("words", e.msg, "the disk is full");
 	CHECK(live(s) == n); /* reads, and all that was acknowledged is there */
 	FAILS(store_commit(s, &e), ERR_CONFLICT);

@@ -1,0 +1,63 @@
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "err.h"
+
+static const struct {
+	const char *name;
+	enum err_code code;
+} reasons[] = {
+	[REASON_NONE] = { "", ERR_NONE },
+	[REASON_GONE] = { "gone", ERR_CONFLICT },
+	[REASON_UNAUTHORIZED] = { "unauthorized", ERR_DENIED },
+	[REASON_UNAVAILABLE] = { "unavailable", ERR_SYSTEM },
+	[REASON_TIMEOUT] = { "timeout", ERR_SYSTEM },
+	[REASON_PEER_DIED] = { "peer_died", ERR_SYSTEM },
+	[REASON_STORAGE_FULL] = { "storage_full", ERR_LIMIT },
+	[REASON_TOO_LARGE] = { "too_large", ERR_LIMIT },
+	[REASON_DAMAGED] = { "damaged", ERR_INVALID },
+	[REASON_QUOTA_SESSIONS] = { "quota_sessions", ERR_LIMIT },
+	[REASON_QUOTA_RATE] = { "quota_rate", ERR_LIMIT },
+	[REASON_QUOTA_MEMORY] = { "quota_memory", ERR_LIMIT },
+	[REASON_QUOTA_STORAGE] = { "quota_storage", ERR_LIMIT },
+	[REASON_QUOTA_RECORDS] = { "quota_records", ERR_LIMIT },
+	[REASON_QUOTA_QUEUE] = { "quota_queue", ERR_LIMIT },
+	[REASON_QUOTA_EXECUTIONS] = { "quota_executions", ERR_LIMIT },
+	[REASON_QUOTA_CONNECTIONS] = { "quota_connections", ERR_LIMIT },
+	[REASON_QUOTA_KEYS] = { "quota_keys", ERR_LIMIT },
+	[REASON_QUOTA_SECRETS] = { "quota_secrets", ERR_LIMIT },
+	[REASON_QUOTA_SECRET_BYTES] = { "quota_secret_bytes", ERR_LIMIT },
+	[REASON_QUOTA_POLICIES] = { "quota_policies", ERR_LIMIT },
+	[REASON_QUOTA_DIFFS] = { "quota_diffs", ERR_LIMIT },
+	[REASON_CAPACITY_SESSIONS] = { "capacity_sessions", ERR_LIMIT },
+	[REASON_CAPACITY_MEMORY] = { "capacity_memory", ERR_LIMIT },
+	[REASON_CAPACITY_RATE] = { "capacity_rate", ERR_LIMIT },
+	[REASON_CAPACITY_INPUT] = { "capacity_input", ERR_LIMIT },
+	[REASON_CAPACITY_DIFFS] = { "capacity_diffs", ERR_LIMIT },
+	[REASON_QUEUE_TIMEOUT] = { "queue_timeout", ERR_LIMIT },
+};
+static_assert(COUNT(reasons) == REASONS, "a row for every reason");
+
+const char *err_reason_name(enum err_reason reason)
+{
+	return (unsigned)reason < REASONS ? reasons[reason].name : "unknown";
+}
+
+enum err_code err_reason_code(enum err_reason reason)
+{
+	return (unsigned)reason < REASONS ? reasons[reason].code : ERR_SYSTEM;
+}
+
+int err_set_reason(struct err *e, enum err_reason reason, const char *fmt, ...)
+{
+	va_list ap;
+
+	e->code = err_reason_code(reason);
+	e->reason = reason;
+	e->sys = 0;
+	va_start(ap, fmt);
+	(void)vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+	va_end(ap);
+	return -1;
+}
