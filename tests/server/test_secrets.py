@@ -13,6 +13,7 @@ import subprocess
 import time
 
 import harness
+import memory
 from harness import Server, check, children, comm, equal, has, run_tests, wait_for
 
 KILLS = True  # one test kills cordond
@@ -327,7 +328,7 @@ def test_a_rule_that_puts_it_in(server):
     session = server.create(network={"version": 1, "rules": [rule]})
 
     def egress_has(what):
-        return any(what.encode() in data for _, data in memory(server.pid("cordon-egress")))
+        return any(what.encode() in data for _, data in memory.pieces(server.pid("cordon-egress")))
 
     check(egress_has(text), "egress does not have it")
     equal(sh(server, session, ["echo", text]), "*" * len(text) + "\n", "masked")
@@ -467,32 +468,6 @@ def test_a_key_of_its_own(server):
 # --- when all is over
 
 
-def memory(pid):
-    try:
-        yield from readable(pid)
-    except (ProcessLookupError, FileNotFoundError):
-        pass  # it has ended
-
-
-def readable(pid):
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
-        for line in maps:
-            place, rights = line.split()[:2]
-            if "r" not in rights or "[v" in line:
-                continue
-            begin, end = (int(x, 16) for x in place.split("-"))
-            if end - begin > 1 << 30:  # a sanitizer's shadow
-                continue
-            while begin < end:
-                part = min(end - begin, 16 << 20)
-                try:
-                    mem.seek(begin)
-                    yield f"{pid} ({comm(pid)}) {line.strip()}", mem.read(part)
-                except (OSError, ValueError):
-                    pass
-                begin += part
-
-
 def files(folder):
     for base, _, names in os.walk(folder):
         for name in names:
@@ -510,7 +485,7 @@ def everything(server):
     seen = {comm(pid) for pid in pids}
     check({"cordond", "cordon-keeper", "cordon-egress", "cordon-init"} <= seen, f"processes {seen}")
     for pid in set(pids):
-        yield from memory(pid)
+        yield from memory.pieces(pid)
     yield from files(server.folder)
 
 
@@ -542,18 +517,17 @@ def test_nothing_is_left():
             sh(server, session, "true")
         # The search finds what is there: a live cell has it.
         pids = server.cell_pids(session["id"])
-        found = [where for pid in pids for where, data in memory(pid) if texts["s"].encode() in data]
+        found = [where for pid in pids for where, data in memory.pieces(pid) if texts["s"].encode() in data]
         check(found, f"the search does not find anything in {pids}")
-        outside = [where for where, data in memory(server.pid("cordon-egress")) if texts["b"].encode() in data]
+        outside = [where for where, data in memory.pieces(server.pid("cordon-egress")) if texts["b"].encode() in data]
         check(outside, "cordon-egress does not have what it should put into requests")
         server.delete(session["id"])
         wait_for(lambda: not server.cell_pids(session["id"]), 10, "end of the cell")
         left, known = [], 0
+        wanted = {form: name for name, text in texts.items() for form in forms(text)}
         for where, data in everything(server):
             known += "(cordond)" in where and b"/v1/secrets/{secret}" in data
-            for name, text in texts.items():
-                if any(form in data for form in forms(text)):
-                    left.append(f"{name}: {where}")
+            left += [f"{name}: {where}" for form, name in wanted.items() if form in data]
         check(known > 0, "the search does not see cordond's memory")
         equal(left, [])
 
