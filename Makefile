@@ -3,7 +3,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all programs sanitized up demo check lint asan soak fuzz bench install clean packages
+.PHONY: all programs sanitized up demo check check-quick lint asan soak fuzz bench install clean packages
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -38,6 +38,16 @@ check: packages all sanitized
 	@tools/check-fds
 	@tools/check-docs
 	@tools/run-tests $(BUILD)
+
+# For daily work, in two minutes: unit and fuzz tests, and a few of each other suite (tests/quick). Prints what it leaves out.
+check-quick: packages all
+	@tools/install-packages tools/packages-test
+	@tools/check-banned
+	@tools/check-layers
+	@tools/check-size
+	@tools/check-fds
+	@tools/check-docs
+	@tools/run-tests $(BUILD) --quick
 
 lint:
 	@tools/install-packages tools/packages-build tools/packages-lint

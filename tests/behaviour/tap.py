@@ -436,10 +436,11 @@ def main(module, begin=None):
         with contextlib.suppress(Skip):  # each test says so, too
             begin()
     tests = [f for name, f in module.items() if name.startswith("test_") and callable(f)]
+    unknown = set(names) - {f.__name__ for f in tests} - {f.__name__[5:] for f in tests}
+    if unknown or not tests:
+        sys.exit(f"Bail out! no test {' '.join(sorted(unknown))}")
     if names:
         tests = [f for f in tests if f.__name__ in names or f.__name__[5:] in names]
-    if not tests:
-        sys.exit("Bail out! no such test")
     remember_base()
     must = os.environ.get("CORDON_MUST_WORK") == "1"
     bad, began = 0, time.monotonic()

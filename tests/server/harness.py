@@ -393,6 +393,9 @@ def run_tests(names, **settings):
     isolate()
     PROGRAM = reachable(os.path.abspath(args.cordon))
     tests = [(n, f) for n, f in names.items() if n.startswith("test_") and inspect.isfunction(f)]
+    unknown = set(args.names) - {n for n, _ in tests} - {n[5:] for n, _ in tests}
+    if unknown:
+        sys.exit(f"Bail out! no test {' '.join(sorted(unknown))}")
     tests = [(n, f) for n, f in tests if not args.names or n[5:] in args.names or n in args.names]
     print(f"1..{len(tests) + 1}", flush=True)
     server, bad, number = Server(**settings), 0, 0
