@@ -94,6 +94,13 @@ static bool take_id(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return n > 0 && strspn(ret, "abcdefghijklmnopqrstuvwxyz0123456789_") == (size_t)n;
 }
 
+static bool take_session(struct http1_span raw, char ret[REQUEST_ID_MAX])
+{
+	int n = url_decode(raw, ret, REQUEST_ID_MAX);
+
+	return n > 0 && session_id_is_valid(ret, (size_t)n);
+}
+
 static bool take_name(struct http1_span raw, char ret[REQUEST_ID_MAX])
 {
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && secret_spec_is_name(ret);
@@ -106,7 +113,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;
 
-	if (of_session && !take_id(params->raw[at++], r->session_id))
+	if (of_session && !take_session(params->raw[at++], r->session_id))
 		r->session_id[0] = '\0';
 	else if (at >= params->n || (named ? take_name : take_id)(params->raw[at], r->id))
 		return true;

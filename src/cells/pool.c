@@ -15,7 +15,7 @@
 #include "fd_budget.h"
 #include "live_cell.h"
 #include "log.h"
-#include "rand.h"
+#include "session_id.h"
 #include "session_spec.h"
 
 #define REFILL_REST_MS 5
@@ -147,7 +147,7 @@ void pool_fill(struct pool *p)
 		p->usable = true;
 	}
 	while (p->nready + p->making < p->size && p->making < MAKING_MAX && may_make(p)) {
-		rand_id("i", p->like.id, sizeof(p->like.id));
+		session_id_make(p->core->o.config->node_name, p->like.id);
 		if (session_spec_plan(p->core, &p->like, &plan, &e) < 0)
 			return;
 		p->making++;

@@ -16,10 +16,12 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "session_id.h"
 
 #define CONFIG_PATH_MAX 256
 #define CONFIG_NAME_MAX 64
-#define CONFIG_DOMAIN_MAX 224 /* with <port>-<session id>. in front of it still a DNS name */
+/* With "65535-", the longest session id and "." in front of it, it is still a DNS name: 253. */
+#define CONFIG_DOMAIN_MAX (253 - 6 - (SESSION_ID_MAX - 1) - 1 + 1)
 #define CONFIG_ROOTS_MAX 8
 #define CONFIG_FILE_MAX 65536 /* bytes of a configuration file */
 #define CONFIG_TEXT_MAX 16384 /* bytes of what config_print() writes, at most */
@@ -44,6 +46,7 @@ struct config {
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
 	bool allow_remote_plain;
 	char domain[CONFIG_DOMAIN_MAX]; /* NAME or NAME:PORT; "": cordon serve sets it */
+	char node_name[SESSION_ID_NODE_MAX]; /* in the ids of its sessions */
 	char secrets_key_file[CONFIG_PATH_MAX];
 	char tls_cert[CONFIG_PATH_MAX], tls_key[CONFIG_PATH_MAX]; /* both or none */
 	bool tls_local;			   /* instead of those: a certificate made here */

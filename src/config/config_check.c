@@ -120,5 +120,9 @@ int config_check(const struct config *c, struct err *e)
 			return -1;
 	if (check_patterns(c, e) < 0)
 		return -1;
+	if (!session_id_is_node(c->node_name))
+		return err_set(e, ERR_INVALID,
+			       "node_name: '%s' has other characters than a-z and 0-9",
+			       c->node_name);
 	return check_listeners(c, e);
 }

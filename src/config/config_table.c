@@ -24,7 +24,8 @@ static_assert(COUNT(metrics) == CONFIG_METRICS_CHOICES + 1, "every choice of con
 
 #define FIELD(name) offsetof(struct config, name)
 #define PATH_LONGEST (CONFIG_PATH_MAX - 1)
-/* RUN/cells/ses_0123456789abcdef.sock must fit into a socket's address, unix(7): 108 bytes. */
+/* RUN/unix_socket must fit into a socket's address, unix(7): 108 bytes. Sockets of cells are reached
+ * by descriptor. */
 #define RUN_LONGEST 72
 
 /* clang-format off */
@@ -39,6 +40,8 @@ const struct config_setting config_table[] = {
 	  "the name that clients know this server by; a session's port is at port-session.NAME, the interface "
 	  "at api.NAME; PORT: the one they connect to; without it a server with TLS adds its own, unless that is 443",
 	  .shown = "localhost and the port of listen; with tls_local cordon.localhost" },
+	{ "node_name", "NAME", CONFIG_TEXT, FIELD(node_name), "", 0, SESSION_ID_NODE_MAX - 1, NULL,
+	  "part of the ids of sessions made from now on, so that several servers can be told apart by them; a-z and 0-9" },
 	{ "tls_cert", "FILE", CONFIG_PATH, FIELD(tls_cert), "", 0, PATH_LONGEST, NULL,
 	  "certificate chain, PEM, with a wildcard for domain; with tls_key it turns TLS on; SIGHUP reads both again" },
 	{ "tls_key", "FILE", CONFIG_PATH, FIELD(tls_key), "", 0, PATH_LONGEST, NULL,

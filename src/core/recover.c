@@ -146,15 +146,13 @@ static int end_strangers(struct core *c, struct err *e)
 	if (dir == NULL)
 		return err_sys(e, "read the folder of cells");
 	while ((d = readdir(dir)) != NULL) {
-		char id[CELL_ID_MAX];
+		char id[SESSION_ID_MAX];
 		size_t n = strcspn(d->d_name, ".");
 		struct live_cell *cell;
 		struct err ignored;
 
-		if (n == 0 || n >= sizeof(id) || strcmp(d->d_name + n, ".sock") != 0)
-			continue;
-		(void)snprintf(id, sizeof(id), "%.*s", (int)n, d->d_name);
-		if (session_by_id(c, id) != NULL)
+		if (strcmp(d->d_name + n, ".sock") != 0 || !session_id_read(d->d_name, n, id) ||
+		    session_by_id(c, id) != NULL)
 			continue;
 		/* Without a connection it ends just as well, if the keeper can find it. */
 		cell = live_cell_adopt(c, id, true, &core_orphan_events, NULL, &ignored);

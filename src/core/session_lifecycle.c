@@ -21,11 +21,11 @@
 #include "log.h"
 #include "pool.h"
 #include "quota.h"
-#include "rand.h"
 #include "secret_delivery.h"
 #include "secret_mask.h"
 #include "session.h"
 #include "session_egress.h"
+#include "session_id.h"
 #include "session_pause.h"
 #include "session_spec.h"
 #include "session_states.h"
@@ -211,7 +211,7 @@ void session_begin(struct session *s)
 		began(s);
 		return;
 	}
-	rand_id("i", s->row.id, sizeof(s->row.id));
+	session_id_make(c->o.config->node_name, s->row.id);
 	if (session_spec_plan(c, &s->row, &plan, &e) < 0 || insert(s, SESSION_CREATING, &e) < 0) {
 		never_was(s, &e);
 		return;

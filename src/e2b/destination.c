@@ -2,30 +2,16 @@
 
 #include <string.h>
 
-static bool is_id_byte(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 bool destination_id(struct http1_span given, char ret[STORE_ID_MAX])
 {
-	size_t n = 0;
+	const char *dash = given.n == 0 ? NULL : memchr(given.p, '-', given.n);
+	size_t n = dash == NULL ? given.n : (size_t)(dash - given.p);
 
-	while (n < given.n && is_id_byte(given.p[n]))
-		n++;
-	if (n == 0 || n >= STORE_ID_MAX)
-		return false;
-	if (n < given.n) { /* one '-', and something behind it */
-		if (given.p[n] != '-' || n + 1 == given.n ||
-		    memchr(given.p + n + 1, '-', given.n - n - 1) != NULL)
+	/* The client's id behind the '-' has the same characters, and no bound of its own. */
+	for (size_t i = n + 1; i < given.n; i++)
+		if (!session_id_is_valid(&given.p[i], 1))
 			return false;
-		for (size_t i = n + 1; i < given.n; i++)
-			if (!is_id_byte(given.p[i]))
-				return false;
-	}
-	memcpy(ret, given.p, n);
-	ret[n] = '\0';
-	return true;
+	return n + 1 != given.n && session_id_read(given.p, n, ret);
 }
 
 static bool take_port(struct http1_span given, uint16_t *ret)

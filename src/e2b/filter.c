@@ -238,10 +238,8 @@ int filter_cursor_read(const char *text, struct filter_cursor *ret, struct err *
 		return refuse_cursor(e);
 	if (order != NULL)
 		*order = '\0';
-	if (rfc3339_read(plain, &us) < 0 || *id == '\0' || strlen(id) >= STORE_ID_MAX ||
-	    id[strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789")] != '\0')
+	if (rfc3339_read(plain, &us) < 0 || !session_id_read(id, strlen(id), ret->id))
 		return refuse_cursor(e);
 	ret->ms = us / 1000;
-	(void)snprintf(ret->id, sizeof(ret->id), "%s", id);
 	return 0;
 }

@@ -38,7 +38,7 @@ struct filter_cursor {
 	char id[STORE_ID_MAX];
 	bool ascending;
 };
-#define FILTER_CURSOR_MAX 96
+#define FILTER_CURSOR_MAX 128
 
 /* As E2B writes it: base64url of "<time>__<id>", with "__asc" behind it in that order. */
 void filter_cursor_write(const struct filter_cursor *c, char ret[FILTER_CURSOR_MAX]);

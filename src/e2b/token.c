@@ -63,18 +63,7 @@ bool token_check(const struct token_key *k, enum token_use use, const char *id,
 
 bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX])
 {
-	size_t n;
-
-	if (given.n <= DIGITS || given.n - DIGITS >= STORE_ID_MAX)
-		return false;
-	n = given.n - DIGITS;
-	for (size_t i = 0; i < n; i++)
-		if (strchr("abcdefghijklmnopqrstuvwxyz0123456789", given.p[i]) == NULL ||
-		    given.p[i] == '\0')
-			return false;
-	memcpy(ret_id, given.p, n);
-	ret_id[n] = '\0';
-	return true;
+	return given.n > DIGITS && session_id_read(given.p, given.n - DIGITS, ret_id);
 }
 
 static void add(struct sha256 *s, const char *text)

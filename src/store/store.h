@@ -24,8 +24,9 @@
 #include <stdint.h>
 
 #include "err.h"
+#include "session_id.h"
 
-#define STORE_ID_MAX 24
+#define STORE_ID_MAX SESSION_ID_MAX /* the longest of all ids */
 #define STORE_NAME_MAX 64
 #define STORE_VERSION 11 /* of the schema */
 #define STORE_FILE "cordon.db"

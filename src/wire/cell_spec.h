@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CELL_ID_MAX 24	   /* a cell's id with its NUL */
+#include "session_id.h"
+
+#define CELL_ID_MAX SESSION_ID_MAX
 #define CELL_MACHINE_ID 32 /* hexadecimal digits of /dev/machine-id */
 #define CELL_PATH_MAX 256
 #define CELL_PLACE_MAX 64

@@ -14,8 +14,9 @@
 
 #include "err.h"
 #include "frame.h"
+#include "session_id.h"
 
-#define EGRESS_ID_MAX 40	      /* with its NUL */
+#define EGRESS_ID_MAX SESSION_ID_MAX  /* with its NUL */
 #define EGRESS_TEXT_MAX (4U << 20)    /* to egress: policy and secrets */
 #define EGRESS_RECORD_MAX (32U << 10) /* from egress; but prompts: EGRESS_PROMPT_MAX */
 #define EGRESS_PROMPT_MAX (1U << 20)

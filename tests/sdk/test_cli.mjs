@@ -39,7 +39,7 @@ test(
   'sandbox create, list, info, kill',
   async (t) => {
     const made = await good(['sandbox', 'create', '--detach', 'base'])
-    const id = made.out.match(/\bi[a-z0-9]{16}\b/)?.[0]
+    const id = made.out.match(/\b[a-z0-9]{17,39}\b/)?.[0]
     check(id, `no id in ${made.out}`)
     t.keep({ sandboxId: id })
     const list = JSON.parse((await good(['sandbox', 'list', '--format', 'json'])).out)

@@ -16,7 +16,7 @@ const UNKNOWN = 'i0000000000000000'
 
 test('a new sandbox has an id, a domain, a token, and runs', async (t) => {
   const sandbox = await t.create()
-  matches(sandbox.sandboxId, /^i[a-z0-9]{16}$/, 'id')
+  matches(sandbox.sandboxId, /^[a-z0-9]{1,39}$/, 'id')
   equal(sandbox.sandboxDomain, `localhost:${address.split(':')[1]}`)
   equal(sandbox.getHost(3000), `3000-${sandbox.sandboxId}.${sandbox.sandboxDomain}`)
   equal(sandbox.getMcpUrl(), `https://50005-${sandbox.sandboxId}.${sandbox.sandboxDomain}/mcp`)

@@ -38,7 +38,7 @@ def processes_of(ids):
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cgroup") as f:
-                match = re.search(r"/cordon-(i[a-z0-9]+)", f.read())
+                match = re.search(r"/cordon-([a-z0-9]+)", f.read())
         except OSError:
             continue
         if match and match[1] in ids:

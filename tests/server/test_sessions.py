@@ -8,7 +8,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Failed, check, comm, equal, has, run_tests, wait_for  # noqa: E402
+from harness import Failed, Server, check, comm, equal, has, run_tests, wait_for  # noqa: E402
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 MEMBERS = (
@@ -27,7 +27,7 @@ def test_defaults(server):
         s["limits"],
         {"memory_bytes": 512 << 20, "cpu_millis": 1000, "pids": 512, "disk_bytes": 256 << 20, "inodes": 131072, "nofile": 16384},
     )
-    check(re.fullmatch(r"i[a-z0-9]{16}", s["id"]), s["id"])
+    check(re.fullmatch(r"[a-z0-9]{1,39}", s["id"]), s["id"])
     for name in ("created_at", "started_at", "expires_at"):
         check(TIME.fullmatch(s[name]), f"{name}: {s[name]}")
     equal(s["ended_at"], None)
@@ -285,7 +285,7 @@ LOOK = (
 )
 SAME = (
     "cd /; id; pwd; env | grep -v ^HOSTNAME= | sort; ls -la --time-style=+ /tmp /home /home/user /root 2>&1; ulimit -a; mount | wc -l; "
-    "ps axo comm; ls /proc/self/fd; cat /proc/self/oom_score_adj /proc/1/oom_score_adj; cat /proc/self/cgroup | sed 's/cordon-i[a-z0-9]*//'; "
+    "ps axo comm; ls /proc/self/fd; cat /proc/self/oom_score_adj /proc/1/oom_score_adj; cat /proc/self/cgroup | sed 's/cordon-[a-z0-9]*//'; "
     "df --output=size,itotal /tmp; stat -c %a%U / /tmp /etc/hostname /etc/machine-id; cat /proc/net/dev | cut -d: -f1; "
     "grep -E 'Cap|NoNew|Seccomp' /proc/self/status; head -1 /etc/hosts"
 )
@@ -339,6 +339,28 @@ def test_many_at_once(server):
         server.delete(s)
     for s in made:
         server.reaches(s, "stopped")
+
+
+
+def test_ids_with_the_name_of_a_node():
+    """The longest ids there can be: nothing on the way assumes a length or a first letter."""
+    with Server(node_name="x9876543210abcdefghijk", pool_size=2) as server:
+        ids = [server.create()["id"] for _ in range(4)]  # from the pool, and beyond it
+        for i in ids:
+            check(i.startswith("ix9876543210abcdefghijk") and len(i) == 39, i)
+            equal(server.run(i, "hostname; cat /etc/machine-id | wc -c")["stdout"], f"{i}\n33\n")
+        equal(sorted(s["id"] for s in server.want(200, "GET", "/v1/sessions")["sessions"]), sorted(ids))
+        first = server.want(200, "GET", "/v1/sessions?limit=2")
+        rest = server.want(200, "GET", f"/v1/sessions?limit=2&after={first['next']}")
+        equal(len({s["id"] for s in first["sessions"] + rest["sessions"]}), 4, "over two pages")
+        status, _, _ = server.request("GET", "/health", headers={"Host": f"49983-{ids[0]}.localhost"}, raw=True)
+        equal(status, 204, "by host name")
+        server.kill("cordond")
+        server.wait_ready()
+        for i in ids:
+            equal(server.run(i, "echo again")["stdout"], "again\n")
+            server.delete(i)
+        server.refused(404, "not_found", "GET", "/v1/sessions/" + "a" * 40)
 
 
 if __name__ == "__main__":
