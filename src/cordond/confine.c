@@ -11,36 +11,15 @@
 
 #include "daemon_program.h"
 #include "kernel.h"
+#include "landlock.h"
 #include "log.h"
 #include "own.h"
 
-/* As in linux/landlock.h, of which the oldest version we build with knows less. */
-#define FS_ALL ((1ULL << 13) - 1)
-#define FS_EXECUTE (1ULL << 0)
-#define FS_WRITE_FILE (1ULL << 1)
-#define FS_READ_FILE (1ULL << 2)
-#define FS_READ_DIR (1ULL << 3)
-#define FS_REFER (1ULL << 13)	  /* 2 */
-#define FS_TRUNCATE (1ULL << 14)  /* 3 */
-#define FS_IOCTL_DEV (1ULL << 15) /* 5 */
-#define NET_TCP 3ULL		  /* 4: bind and connect */
-#define SCOPE_ALL 3ULL		  /* 6: abstract sockets and signals of others */
-#define RULE_PATH_BENEATH 1
-
-struct ruleset {
-	uint64_t fs, net, scoped;
-};
-
-struct path_rule {
-	uint64_t allowed;
-	int32_t parent_fd;
-} __attribute__((packed));
-
 static int allow(int set_fd, int dir_fd, uint64_t rights, struct err *e)
 {
-	struct path_rule rule = { .allowed = rights, .parent_fd = dir_fd };
+	const struct landlock_path_beneath_attr rule = { rights, dir_fd };
 
-	if (syscall(SYS_landlock_add_rule, set_fd, RULE_PATH_BENEATH, &rule, 0U) < 0)
+	if (syscall(SYS_landlock_add_rule, set_fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0U) < 0)
 		return err_sys(e, "landlock rule");
 	return 0;
 }
@@ -56,9 +35,7 @@ static int allow_path(int set_fd, const char *path, uint64_t rights, struct err 
 
 static int files(const struct confine_folders *f, struct err *e)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
-	uint64_t all = FS_ALL;
-	struct ruleset set;
+	int abi = landlock_abi();
 
 	if (abi < 0 && (errno == ENOSYS || errno == EOPNOTSUPP)) {
 		log_warn("this kernel has no Landlock: cordond's files are not confined", "");
@@ -66,25 +43,22 @@ static int files(const struct confine_folders *f, struct err *e)
 	}
 	if (abi < 0)
 		return err_sys(e, "landlock");
-	all |= (abi >= 2 ? FS_REFER : 0) | (abi >= 3 ? FS_TRUNCATE : 0) |
-	       (abi >= 5 ? FS_IOCTL_DEV : 0);
-	set = (struct ruleset){ .fs = all,
-				.net = abi >= 4 ? NET_TCP : 0,
-				.scoped = abi >= 6 ? SCOPE_ALL : 0 };
-	OWN_FD fd = (int)syscall(SYS_landlock_create_ruleset, &set,
-				 abi >= 6   ? sizeof(set)
-				 : abi >= 4 ? 16
-					    : 8,
-				 0U);
+	OWN_FD fd = landlock_open(abi, LANDLOCK_NET_BIND | LANDLOCK_NET_CONNECT);
 	if (fd < 0)
 		return err_sys(e, "landlock rule set");
 	for (int i = 0; i < CONFINE_FOLDERS; i++)
-		if (allow(fd, f->folders[i], all & ~(FS_EXECUTE | FS_IOCTL_DEV), e) < 0)
+		if (allow(fd, f->folders[i],
+			  landlock_fs_all(abi) &
+				  ~(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_FS_IOCTL_DEV),
+			  e) < 0)
 			return -1;
 	for (unsigned i = 0; i < f->nread; i++)
-		if (f->read[i] >= 0 && allow(fd, f->read[i], FS_READ_FILE | FS_READ_DIR, e) < 0)
+		if (f->read[i] >= 0 &&
+		    allow(fd, f->read[i],
+			  LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR, e) < 0)
 			return -1;
-	if (allow_path(fd, "/dev/null", FS_WRITE_FILE | FS_READ_FILE, e) < 0)
+	if (allow_path(fd, "/dev/null",
+		       LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE, e) < 0)
 		return -1;
 	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
 		return err_sys(e, "landlock");

@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#include "kernel.h"
+#include "landlock.h"
 
 /* What root in a container needs for useradd, apt-get, sudo, chown; nothing that reaches devices,
  * networks, mounts, other processes' memory or the clock. All of it counts inside the cell's user
@@ -58,51 +58,29 @@ int restrict_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct 
 	return 0;
 }
 
-/* linux/landlock.h of Linux 6.1 knows version 2; these are the additions up to 6. */
-#define ABI_USABLE 2
-#define ACCESS_TRUNCATE (1ULL << 14)
-#define ACCESS_IOCTL_DEV (1ULL << 15)
-#define SCOPE_ALL 3ULL
-
-struct ruleset {
-	uint64_t fs, net, scoped;
-};
-
-struct path_rule {
-	uint64_t allowed;
-	int32_t parent_fd;
-} __attribute__((packed));
-
 int restrict_landlock_abi(void)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, 1U);
+	int abi = landlock_abi();
 
 	/* Version 1 refuses every rename between directories: unusable for a whole system. */
-	return abi < ABI_USABLE ? 0 : (int)abi;
+	return abi < 2 ? 0 : abi;
 }
 
 int restrict_landlock(struct err *e)
 {
 	int abi = restrict_landlock_abi();
-	uint64_t all = (1ULL << 14) - 1;
-	struct ruleset set;
-	struct path_rule rule;
-	size_t size = abi >= 6 ? sizeof(set) : abi >= 4 ? 16 : 8;
 
 	if (abi == 0)
 		return 0;
-	all |= (abi >= 3 ? ACCESS_TRUNCATE : 0) | (abi >= 5 ? ACCESS_IOCTL_DEV : 0);
-	set = (struct ruleset){ .fs = all, .scoped = abi >= 6 ? SCOPE_ALL : 0 };
-	OWN_FD fd = (int)syscall(SYS_landlock_create_ruleset, &set, size, 0U);
+	OWN_FD fd = landlock_open(abi, 0);
 	if (fd < 0)
 		return err_sys(e, "landlock rule set");
 	OWN_FD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return err_sys(e, "open /");
-	rule = (struct path_rule){ .allowed = all, .parent_fd = root };
-	if (syscall(SYS_landlock_add_rule, fd, 1, &rule, 0U) < 0)
-		return err_sys(e, "landlock rule");
-	if (syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
+	const struct landlock_path_beneath_attr rule = { landlock_fs_all(abi), root };
+	if (syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0U) < 0 ||
+	    syscall(SYS_landlock_restrict_self, fd, 0U) < 0)
 		return err_sys(e, "landlock");
 	return 0;
 }
