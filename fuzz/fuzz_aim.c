@@ -9,23 +9,23 @@ unsigned long fuzz_accepted;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct egress_session guest;
+	static struct synthetic_names *names;
 	char *bytes = fuzz_copy(data, size), host[ENDPOINT_HOST_MAX];
 	const char *why = NULL;
 	struct endpoint a, again;
 	struct ip v4, v6;
 
-	if (guest.names == NULL) {
-		guest.names = synthetic_names_new();
-		assert(guest.names != NULL);
-		assert(synthetic_names_give(guest.names, "example.com", &v4, &v6) == 0);
+	if (names == NULL) {
+		names = synthetic_names_new();
+		assert(names != NULL);
+		assert(synthetic_names_give(names, "example.com", &v4, &v6) == 0);
 	}
-	if (endpoint_read(&guest, (struct http1_span){ bytes, size }, size % 2 == 0 ? 80 : 0, &a,
+	if (endpoint_read(names, (struct http1_span){ bytes, size }, size % 2 == 0 ? 80 : 0, &a,
 			  &why) == 0) {
 		fuzz_accepted++;
 		assert(a.port > 0);
 		endpoint_host(&a, size % 3 == 0, host);
-		assert(endpoint_read(&guest, (struct http1_span){ host, strlen(host) },
+		assert(endpoint_read(names, (struct http1_span){ host, strlen(host) },
 				     size % 3 == 0 ? 443 : 80, &again, &why) == 0);
 		assert(endpoint_same(&a, &again) && a.nowhere == again.nowhere);
 	} else {

@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 
 #include "chunk.h"
-#include "gateway_inside.h"
+#include "gateway.h"
+#include "gateway_base.h"
 #include "session_limits.h"
 #include "llm_call.h"
 #include "synthetic_names.h"
@@ -37,8 +38,7 @@ static int turns;
 
 void flow_end(struct flow *f, bool reset)
 {
-	gateway_free(f->gateway, reset, NULL);
-	f->gateway = NULL;
+	f->stage->release(f, reset);
 	flow = NULL;
 }
 
@@ -131,40 +131,40 @@ void limits_moved(struct egress_session *g, const struct policy_rule *rule, enum
 	assert(g->used.own.bytes[way] <= BYTES_MAX); /* whatever comes: not one byte more */
 }
 
-uint64_t share_turn_left(struct egress_session *g)
+uint64_t share_turn_left(struct share *s)
 {
-	(void)g;
+	(void)s;
 	return 1;
 }
 
-bool share_turn_shake(struct egress_session *g)
+bool share_turn_shake(struct share *s)
 {
-	(void)g;
+	(void)s;
 	return true;
 }
 
-bool share_memory(struct egress_session *g, size_t before, size_t now)
+bool share_memory(struct share *s, size_t before, size_t now)
 {
-	(void)g;
+	(void)s;
 	(void)before;
 	return now < 1 << 20;
 }
 
-bool share_take_fds(struct egress_session *g, unsigned n)
+bool share_take_fds(struct share *s, unsigned n)
 {
-	(void)g;
+	(void)s;
 	return n > 0;
 }
 
-void share_give_fds(struct egress_session *g, unsigned n)
+void share_give_fds(struct share *s, unsigned n)
 {
-	(void)g;
+	(void)s;
 	(void)n;
 }
 
-void share_turn_moved(struct egress_session *g, uint64_t n)
+void share_turn_moved(struct share *s, uint64_t n)
 {
-	(void)g;
+	(void)s;
 	(void)n;
 }
 
@@ -455,7 +455,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(egress.loop != NULL);
 	session.egress = &egress;
 	session.names = synthetic_names_new();
-	session.upstreams = idle_conns_new(&session);
+	session.upstreams = idle_conns_new(egress.loop, &session.share);
 	assert(session.names != NULL && session.upstreams != NULL);
 	make_pair(pair);
 	assert(send(pair[1], data, asks, MSG_NOSIGNAL) == (ssize_t)asks);

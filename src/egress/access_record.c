@@ -3,13 +3,12 @@
 #include <assert.h>
 #include <string.h>
 
-#include "control_channel.h"
 #include "clock.h"
 #include "json.h"
 #include "masked_text.h"
 #include "secrets.h"
 
-#define SHORT_MAX 1000 /* of a path, in a record that would be too long */
+#define SHORT_MAX 1000 /* bytes of the path, in a record that would be too long */
 
 static const char *const kinds[] = { "dns", "connect", "request" };
 static_assert(COUNT(kinds) == ATTEMPT_KINDS, "every kind has a name");
@@ -81,7 +80,7 @@ static void write_outcome(struct json *j, const struct egress_session *g,
 		json_uint(j, "lost_before", g->records_lost);
 }
 
-/* false: it does not fit. */
+/* False: it does not fit. */
 static bool compose(struct json *j, const struct egress_session *g, const struct access_record *r)
 {
 	const struct mask *m = secrets_mask(g->secrets);
@@ -98,8 +97,8 @@ static bool compose(struct json *j, const struct egress_session *g, const struct
 	return json_ok(j);
 }
 
-/* The beginning of a text, cut after its values are covered: a part of a value is not found. NULL:
- * there is none. */
+/* The first SHORT_MAX bytes of a text, masked before it is cut: the mask would not find a part of a
+ * secret. NULL: there is no text. */
 static char *beginning(const struct egress_session *g, const char *text)
 {
 	const struct mask *m = secrets_mask(g->secrets);
@@ -113,7 +112,7 @@ static char *beginning(const struct egress_session *g, const char *text)
 	return copy;
 }
 
-/* What a cell asked for may be long; what matters of it is how it begins. */
+/* The same without what a cell can make long: query and model call, and most of the path. */
 static bool compose_short(struct json *j, const struct egress_session *g,
 			  const struct access_record *r)
 {
@@ -138,7 +137,7 @@ void access_record_send(struct egress_session *g, const struct access_record *r)
 		json_init_heap(&j, EGRESS_RECORD_MAX);
 		whole = compose_short(&j, g, r);
 	}
-	if (whole && control_channel_record(g->egress->channel, g, j.text, j.len))
+	if (whole && control_out_record(&g->egress->out, &g->queued, g->id, j.text, j.len))
 		g->records_lost = 0;
 	else
 		g->records_lost++;

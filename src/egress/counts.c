@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "control_channel.h"
 #include "json.h"
 
 #define RULES_EACH 64 /* in one message */
@@ -33,15 +32,14 @@ static bool end(struct json *j, struct egress_session *g)
 {
 	json_close(j, ']');
 	json_close(j, '}');
-	if (!json_ok(j) ||
-	    !control_channel_say(g->egress->channel, EGRESS_COUNTS, g->id, j->text, j->len))
+	if (!json_ok(j) || !control_out_put(&g->egress->out, EGRESS_COUNTS, g->id, j->text, j->len))
 		return false;
 	g->told = g->counts;
 	g->used.own.untold = g->used.own.due = false;
 	return true;
 }
 
-/* Up to RULES_EACH of those from *at on. */
+/* Sends one message with up to RULES_EACH changed rules from *at on, and advances *at. */
 static bool tell_some(struct egress_session *g, struct used **at)
 {
 	static char text[EGRESS_RECORD_MAX];
@@ -99,10 +97,10 @@ void counts_claim(struct egress_session *g, struct used *of_rule)
 		return; /* it stays due */
 	if (of_rule != NULL)
 		of_rule->untold = of_rule->due = false;
-	control_channel_flush(g->egress->channel);
+	control_out_flush(&g->egress->out);
 }
 
-/* ---- back again */
+/* ---- restoring */
 
 static uint64_t number(const json_t *from, const char *name)
 {

@@ -1,5 +1,5 @@
-/* counts.h - what a session has used, told to cordond: EGRESS_COUNTS (egress_msg.h has its form).
- */
+/* counts.h - what a session has used, sent to cordond as EGRESS_COUNTS (form: egress_msg.h), and
+ * restored from what cordond sends back with a configuration. */
 #pragma once
 
 #include <jansson.h>
@@ -7,13 +7,13 @@
 #include "egress_session.h"
 #include "used.h"
 
-/* Everything that has changed. */
+/* Sends everything that has changed since the last call. */
 void counts_tell(struct egress_session *g);
-/* A new cordond, or the same one over a new channel: all that was counted is told again, as what
- * the last one was told may not have been written. */
+/* Sends all counts again, over a new channel: the last cordond may not have stored what it got. */
 void counts_repeat(struct egress_session *g);
-/* The session's own claim and that of one rule (NULL: none), now: it is in the channel's socket
- * when this returns, if there is a channel and it has room. */
+/* Sends the claim of the session and that of one rule (NULL: none) at once: they are in the
+ * channel's socket when this returns, if there is a channel and it has room. */
 void counts_claim(struct egress_session *g, struct used *of_rule);
-/* "used" of an order: what was counted before, by another egress perhaps. Never counts down. */
+/* used: the member of a configuration, counts of an earlier channel or egress process. Never
+ * lowers a count. */
 void counts_restore(struct egress_session *g, const json_t *used);

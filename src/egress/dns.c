@@ -30,16 +30,6 @@
 #define BURST_NS (1000 * RATE_NS)
 #define REPEAT_NS (1000 * CLOCK_MS)
 
-struct dns_state *dns_state_of(struct egress_session *g)
-{
-	if (!g->dns) {
-		g->dns = calloc(1, sizeof(*g->dns));
-		if (g->dns)
-			g->dns->session = g;
-	}
-	return g->dns;
-}
-
 /* ---- records */
 
 static uint64_t question_hash(const char *name, uint16_t type)

@@ -1,4 +1,5 @@
-/* dns_state.h - what the resolver of one session remembers. For dns.c, dns_udp.c and dns_tcp.c. */
+/* dns_state.h - what the resolver of one session remembers: pacing, recent questions, connections.
+ * For dns.c, dns_udp.c and dns_tcp.c. */
 #pragma once
 
 #include "egress_session.h"
@@ -9,16 +10,18 @@ struct dns_conn; /* dns_tcp.c */
 
 struct dns_state {
 	struct egress_session *session;
-	uint64_t paced_ns; /* every answer moves it on; how far it may be ahead is the burst */
-	uint64_t flood_ns; /* when too many queries were recorded last; 0: never */
+	uint64_t paced_ns; /* advanced by every answer; how far it may be ahead is the burst */
+	uint64_t flood_ns; /* when "too many queries" was last recorded; 0: never */
 	struct {
 		uint64_t hash, at_ns;
-	} recent[DNS_STATE_RECENT]; /* what was recorded lately, by hash */
+	} recent[DNS_STATE_RECENT]; /* questions recorded lately, by hash */
 	struct dns_conn *conns;
 	unsigned nconns;
-	unsigned idle_wakes; /* of the UDP socket, with nothing to read, in a row */
+	unsigned idle_wakes; /* of the UDP socket with nothing to read, in a row */
 	struct loop_timer pause;
 };
 
-/* Made at the first use; NULL: no memory. Freed by dns_tcp_cut_all(). */
+/* Made at the first call; NULL: memory is short. */
 struct dns_state *dns_state_of(struct egress_session *g);
+/* After dns_tcp_cut_all(). No effect if there is none. */
+void dns_state_free(struct egress_session *g);

@@ -1,6 +1,6 @@
 /* dns_tcp.c - DNS over TCP (RFC 7766): a length of two bytes before each message. One query of a
  * connection at a time; the next is read when the answer is written. */
-#include "dns.h"
+#include "dns_tcp.h"
 
 #include <errno.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "dns.h"
 #include "dns_state.h"
 
 #define CONNS_MAX 16
@@ -103,8 +104,8 @@ static int write_answer(struct dns_conn *c)
 	return 1;
 }
 
-/* One query a turn, so that a connection cannot keep the others from theirs. */
-static int go_on(struct dns_conn *c)
+/* Serves one query per turn of the loop, so that one connection does not delay the others. */
+static int advance(struct dns_conn *c)
 {
 	int more;
 
@@ -126,11 +127,11 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 	struct dns_conn *c = f->arg;
 
 	(void)events;
-	if (go_on(c) < 0)
+	if (advance(c) < 0)
 		cut(c);
 }
 
-void dns_serve_tcp(struct egress_session *g, int fd)
+void dns_tcp_serve(struct egress_session *g, int fd)
 {
 	OWN_FD owned = fd;
 	struct dns_state *s = dns_state_of(g);
@@ -159,13 +160,6 @@ void dns_serve_tcp(struct egress_session *g, int fd)
 
 void dns_tcp_cut_all(struct egress_session *g)
 {
-	struct dns_state *s = g->dns;
-
-	if (!s)
-		return;
-	while (s->conns)
-		cut(s->conns);
-	loop_timer_cancel(g->egress->loop, &s->pause);
-	g->dns = NULL;
-	free(s);
+	while (g->dns && g->dns->conns)
+		cut(g->dns->conns);
 }

@@ -4,13 +4,14 @@
  * MSG_DONTWAIT), read what we were woken for, or leave the socket in a state that is ready forever
  * with nothing to read (shutdown(2), errors that wait). After some such wakes in a row the socket
  * is left alone for a while: the cell has no resolver for that long, and nobody else notices. */
-#include "dns.h"
+#include "dns_udp.h"
 
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "clock.h"
+#include "dns.h"
 #include "dns_msg.h"
 #include "dns_state.h"
 
@@ -25,7 +26,7 @@ union control {
 	uint8_t bytes[256];
 };
 
-static void resume(struct loop_timer *t)
+static void on_pause_over(struct loop_timer *t)
 {
 	struct dns_state *s = t->arg;
 	struct egress_session *g = s->session;
@@ -45,7 +46,7 @@ static void note_idle(struct egress_session *g)
 	if (!s || ++s->idle_wakes < IDLE_WAKES)
 		return;
 	loop_remove(g->egress->loop, &g->on_udp);
-	s->pause.fire = resume;
+	s->pause.fire = on_pause_over;
 	s->pause.arg = s;
 	loop_timer_set(g->egress->loop, &s->pause, clock_now_ns() + PAUSE_NS);
 }
@@ -106,7 +107,7 @@ static bool serve_one(struct egress_session *g)
 	return true;
 }
 
-void dns_serve_udp(struct egress_session *g)
+void dns_udp_serve(struct egress_session *g)
 {
 	if (!serve_one(g)) {
 		note_idle(g);

@@ -1,42 +1,44 @@
-/* egress_session.h - one session, as cordon-egress sees it: its door, its policy, its names, its
- * secrets, and what it has under way. And egress itself, which has all of them.
+/* egress_session.h - the structures of cordon-egress: the process, and one session with its
+ * listeners, policy, synthetic names, secrets, connections and counts.
+ *
+ * The bottom of this folder: every module that works for a session includes it, and it calls none
+ * of them. A session is attached, changed and detached by session_control.h only.
  *
  * One process, one thread, one loop. Everything a session can cause is bounded per session, so that
- * none can take what the others need. */
+ * no session can take what others need. */
 #pragma once
 
+#include "control_out.h"
 #include "egress_msg.h"
+#include "lookup.h"
 #include "loop.h"
 #include "policy.h"
 #include "sent.h"
 #include "share.h"
 #include "used.h"
 
-struct control_channel; /* control_channel.h: to cordond */
 struct resolver;	/* resolver.h */
-struct handshakes;	/* handshakes.h: whose is next */
-struct leaf_certs;	/* leaf_certs.h: certificates for cells */
-struct tls;		/* tls.h: upstream, always verified */
+struct handshakes;	/* handshakes.h */
+struct leaf_certs;	/* leaf_certs.h: certificates shown to programs in cells */
+struct tls;		/* tls.h: client side, servers are always verified */
 struct synthetic_names; /* synthetic_names.h */
 struct secrets;		/* secrets.h */
 struct dns_state;	/* dns_state.h */
 struct flow;		/* flow.h */
-struct idle_conns;	/* idle_conns.h: idle connections to servers */
+struct idle_conns;	/* idle_conns.h */
 
 struct egress {
 	struct loop *loop;
-	struct control_channel *channel;
+	struct control_out out;
 	struct resolver *resolver;
 	struct leaf_certs *mint;
 	struct handshakes *handshakes;
 	struct tls *upstream;
 	struct egress_session *sessions;
-	unsigned nsessions;
-	struct share *shares;  /* of the tenants that have sessions */
-	unsigned fds, fds_max; /* descriptors of sessions' connections, and how many there may be */
+	struct shares shares;
 };
 
-/* Connections at a time, whatever the policy says: one may cost 350 KiB of buffers. */
+/* Connections of a session at a time, whatever its policy says: one may cost 350 KiB of buffers. */
 #define EGRESS_SESSION_FLOWS_MAX 256
 
 struct egress_session_counts {
@@ -46,42 +48,41 @@ struct egress_session_counts {
 struct egress_session {
 	struct egress_session *next;
 	struct egress *egress;
-	struct share *share; /* of its tenant; never NULL */
 	char id[EGRESS_ID_MAX];
-	struct policy *policy;	       /* owned; replaced as a whole */
-	uint64_t version;	       /* of the policy: counts up with every change */
-	struct secrets *secrets;       /* owned; never NULL */
-	struct sent sent;	       /* where they went */
-	struct synthetic_names *names; /* owned */
-	struct dns_state *dns;	      /* NULL at first; made by dns.c, freed by dns_tcp_cut_all() */
-	struct idle_conns *upstreams; /* owned */
-	int tcp, udp;		      /* owned; foreign: PID 1 of the cell holds them, too */
+	bool attached; /* over the current channel, not only over an earlier one */
+
+	/* Its configuration (session_config.h). */
+	struct policy *policy;	 /* owned; replaced as a whole */
+	uint64_t version;	 /* of the policy: incremented with every change */
+	struct secrets *secrets; /* owned; never NULL */
+
+	/* Its listeners. Owned, and untrusted: PID 1 of the cell holds them, too. -1: none. */
+	int tcp, udp;
 	struct loop_fd on_tcp, on_udp;
-	struct loop_timer again; /* while there are no descriptors to accept with */
-	struct flow *flows;
-	unsigned nflows;
-	unsigned fds;  /* share.h */
-	size_t memory; /* of its requests under way */
-	struct share_turn turn;
-	struct fair_group shakes; /* handshakes.h */
-	uint64_t names_full_ns;
-	struct resolver_owner lookups;		   /* resolver.h */
-	uint64_t turned_away_ns;		   /* flow.c: when that was last recorded */
-	struct egress_session_counts counts, told; /* told: by the last EGRESS_COUNTS */
-	struct used_table used;			   /* owned: session_limits.h */
-	bool here;				   /* attached since the channel is new */
-	uint64_t records_lost;
-	uint64_t covered; /* values of secrets in its answers so far */
-	size_t waiting;	  /* bytes of its records since the channel had none waiting, */
-	uint64_t emptied; /* which was for the so many-th time */
+	struct loop_timer accept_again; /* set while there are no descriptors to accept with */
+
+	/* Its state, each part with the module that works on it. */
+	struct synthetic_names *names; /* owned */
+	struct dns_state *dns;	       /* owned; NULL until the first query */
+	struct idle_conns *upstreams;  /* owned */
+	struct flow *flows;	       /* flow.h */
+	unsigned nflows;	       /* flow.h */
+	uint64_t turned_away_ns;       /* flow_accept.c: when a rejected one was last recorded */
+	struct sent sent;	       /* where its secrets went */
+	struct share share;	       /* its part of what sessions share */
+	struct resolver_owner lookups; /* resolver.h */
+	struct fair_group shakes;      /* handshakes.h */
+	uint64_t names_full_ns;	       /* handshakes.c: when the bucket of names is full again */
+	struct used_table used;	       /* session_limits.h */
+	struct egress_session_counts counts, told; /* counts.h; told: by the last EGRESS_COUNTS */
+	struct control_out_share queued;	   /* access_record.c: its records */
+	uint64_t records_lost;			   /* access_record.c: since the last one sent */
+	uint64_t covered;			   /* values of secrets masked in its answers */
 };
 
+/* NULL: no such session. */
 struct egress_session *egress_session_find(struct egress *g, const char *id);
-/* Takes both descriptors, checks that they are what they should be. A session that is here already
- * gets the new order and the new descriptors. On failure nothing of it is left. */
-int egress_session_attach(struct egress *egress, const char *id, int fds[2], const char *order,
-			  size_t len, struct err *e) MUST_USE;
-/* All or nothing: on failure the session goes on as before (the caller detaches it). */
-int egress_session_change(struct egress_session *g, const char *order, size_t len,
-			  struct err *e) MUST_USE;
-void egress_session_detach(struct egress_session *g);
+/* Zeroed but for its id and descriptors of -1, and in the list. NULL: memory is short. */
+struct egress_session *egress_session_new(struct egress *g, const char *id);
+/* Out of the list, and freed. Whoever made its parts has released them. */
+void egress_session_free(struct egress_session *g);

@@ -5,21 +5,22 @@
 
 #include "synthetic_names.h"
 
-void endpoint_at(struct egress_session *g, const struct ip *ip, uint16_t port, struct endpoint *ret)
+void endpoint_at(struct synthetic_names *names, const struct ip *ip, uint16_t port,
+		 struct endpoint *ret)
 {
 	const char *name;
 
 	*ret = (struct endpoint){ .ip = *ip, .port = port };
 	if (!synthetic_names_is_synthetic(ip))
 		return;
-	name = synthetic_names_is_door(ip) ? NULL : synthetic_names_find(g->names, ip);
+	name = synthetic_names_is_listener(ip) ? NULL : synthetic_names_find(names, ip);
 	if (name)
 		memcpy(ret->host, name, strlen(name) + 1);
 	else
 		ret->nowhere = true;
 }
 
-/* Takes ":80" off the end of a host's text; -1 if it is no port. */
+/* Removes ":80" from the end of s; -1: malformed, or missing without a default. */
 static int take_port(struct http1_span *s, uint16_t default_port, uint16_t *ret)
 {
 	const char *colon = s->n > 0 ? memrchr(s->p, ':', s->n) : NULL;
@@ -44,14 +45,14 @@ static int take_port(struct http1_span *s, uint16_t default_port, uint16_t *ret)
 	return 0;
 }
 
-int endpoint_read(struct egress_session *g, struct http1_span authority, uint16_t default_port,
+int endpoint_read(struct synthetic_names *names, struct http1_span authority, uint16_t default_port,
 		  struct endpoint *ret, const char **ret_why)
 {
 	struct http1_span s = authority;
 	uint16_t port;
 	struct ip ip;
 
-	*ret_why = "the host has no port, or one that is none";
+	*ret_why = "the host has no port, or a malformed one";
 	if (take_port(&s, default_port, &port) < 0)
 		return -1;
 	if (s.n > 2 && s.p[0] == '[' && s.p[s.n - 1] == ']') {
@@ -59,11 +60,11 @@ int endpoint_read(struct egress_session *g, struct http1_span authority, uint16_
 		*ret_why = "the host is not an address";
 		if (!memchr(s.p, ':', s.n) || ip_read(s.p, s.n, &ip) < 0)
 			return -1;
-		endpoint_at(g, &ip, port, ret);
+		endpoint_at(names, &ip, port, ret);
 		return 0;
 	}
 	if (s.n > 0 && ip_read(s.p, s.n, &ip) == 0 && ip_is_v4(&ip)) {
-		endpoint_at(g, &ip, port, ret);
+		endpoint_at(names, &ip, port, ret);
 		return 0;
 	}
 	*ret = (struct endpoint){ .port = port, .by_name = true };

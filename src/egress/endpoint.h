@@ -1,30 +1,34 @@
-/* endpoint.h - where a program in a cell wants to go: a name, or an address that stands for itself.
- */
+/* endpoint.h - the host (a name or an address) and port that a program in a cell wants to reach.
+ * Pure but for the session's table of synthetic names, which it looks addresses up in. */
 #pragma once
 
-#include "egress_session.h"
 #include "host.h"
+#include "http1.h"
+#include "ip.h"
+#include "policy.h"
+
+struct synthetic_names;
 
 struct endpoint {
-	char host[HOST_MAX]; /* normal; "": the address itself */
-	struct ip ip;	     /* as the program used it; if by_name: of no meaning */
-	bool by_name;	     /* the name was said, no address was used */
+	char host[HOST_MAX]; /* in its normal form; "": an address */
+	struct ip ip;	     /* as the program used it; not set if by_name */
+	bool by_name;	     /* the program sent the name, and used no address */
 	uint16_t port;
-	bool nowhere; /* one of our own addresses that stands for nothing */
+	bool nowhere; /* a synthetic address that stands for no name */
 };
 
-/* Of a connection to this address. */
-void endpoint_at(struct egress_session *g, const struct ip *ip, uint16_t port,
+/* The endpoint of a connection to this address. */
+void endpoint_at(struct synthetic_names *names, const struct ip *ip, uint16_t port,
 		 struct endpoint *ret);
 /* "name", "name:80", "192.0.2.1:80", "[2001:db8::1]:80", as Host, CONNECT and URLs have it.
- * default_port 0: there must be one. -1, and why, if it is none of these. */
-int endpoint_read(struct egress_session *g, struct http1_span authority, uint16_t default_port,
+ * default_port 0: the text must have one. -1, and why: malformed. */
+int endpoint_read(struct synthetic_names *names, struct http1_span authority, uint16_t default_port,
 		  struct endpoint *ret, const char **ret_why) MUST_USE;
-/* As the policy wants to see it; borrows host. */
+/* As the policy functions take it; borrows host. */
 struct policy_target endpoint_target(const struct endpoint *a);
 /* "example.com" or "192.0.2.1" or "2001:db8::1". */
 void endpoint_name(const struct endpoint *a, char ret[HOST_MAX]);
-/* The value of Host: with the port unless it is the scheme's own. */
+/* The value of a Host header: with the port unless it is the default of the scheme. */
 #define ENDPOINT_HOST_MAX (HOST_MAX + 8)
 void endpoint_host(const struct endpoint *a, bool tls, char ret[ENDPOINT_HOST_MAX]);
 bool endpoint_same(const struct endpoint *a, const struct endpoint *b);

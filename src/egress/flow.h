@@ -1,13 +1,85 @@
-/* flow.h - a connection of a cell, from the moment it is accepted: what it is, whether it may be,
- * and whom to give it to. */
+/* flow.h - one connection of a cell: its structure, and what every stage does with it.
+ *
+ * A flow passes through stages. flow_accept.c makes it; flow_sniff.c looks at its first bytes
+ * (flow_connect.c: CONNECT of the explicit proxy); then flow_pass.c connects it and relays bytes
+ * unread, or gateway.c handles it as HTTP. flow.c knows no stage: each sets f->stage, a table of
+ * what to do when the flow ends or the policy changes.
+ *
+ * flow_end() and flow_refuse() free the flow: their callers must not use it afterwards. */
 #pragma once
 
 #include "egress_session.h"
+#include "endpoint.h"
+#include "handshakes.h"
+#include "outbound.h"
 
-/* Accepts what waits at the session's listener, a bounded number at a time. */
-void flow_accept(struct egress_session *g);
-/* The policy is another one, or the secrets are: what no longer complies, or was sent with a secret
- * that it could not have now, is cut, with a record; what goes on is by a rule of the new policy.
- * The old one's rules, and the secrets as they were, are gone after this call. */
-void flow_recheck(struct egress_session *g, const struct secrets *was);
+#define FLOW_OWN_PORT 1	    /* the listener's own; the cell's packet rules lead all others to it */
+#define FLOW_HEAD_MAX 65536 /* bytes of an HTTP head, either way */
+
+struct flow;
+
+struct flow_stage {
+	/* Releases what the stage holds. cut: the program sees a reset. */
+	void (*release)(struct flow *f, bool cut);
+	/* The policy has changed, or the secrets from `was`. May end the flow. */
+	void (*recheck)(struct flow *f, const struct secrets *was);
+	bool recorded; /* a flow that is cut in this stage gets a record of the whole connection */
+};
+
+struct flow {
+	struct flow *prev, *next;
+	struct egress_session *session;
+	const struct flow_stage *stage; /* never NULL once the flow waits for anything */
+	int fd;				/* owned until a stage takes it over; then -1 */
+	struct loop_fd watch;
+	struct loop_timer timer;
+	uint64_t start_ns;
+	struct endpoint endpoint;
+	bool to_proxy;		     /* to the explicit proxy, and not (yet) a CONNECT tunnel */
+	bool proxied;		     /* came through the explicit proxy */
+	struct policy_answer answer; /* of policy_connect() */
+	const char *scheme, *tls;    /* for the record */
+	char sni[HOST_MAX];
+	size_t seen;		    /* flow_sniff.c: bytes there at the last look */
+	struct handshake handshake; /* flow_sniff.c: waits for its turn */
+	uint8_t *first;		    /* owned; bytes that were judged, sent before all others */
+	size_t first_n;
+
+	bool counted;		 /* by limits_connection() */
+	struct used *counted_by; /* also as a connection of this rule; NULL: of none */
+
+	struct outbound outbound;
+	struct splice_relay *pass;
+	struct ip at; /* the address egress is connected to */
+	bool connected;
+	uint64_t out, in;
+	const char *cut; /* why egress ends it; NULL: it does not */
+
+	struct gateway *gateway;
+};
+
+/* Takes fd over, and the SHARE_FLOW_FDS that the caller counted. NULL: memory is short (fd is
+ * reset, the count given back). */
+struct flow *flow_new(struct egress_session *g, int fd);
+/* Frees everything, without a record. cut: the program sees a reset. */
+void flow_end(struct flow *f, bool cut);
+/* Asks the policy about its endpoint; sets f->answer. */
+void flow_judge(struct flow *f);
+/* Records the connection as a whole. */
+void flow_record(struct flow *f, bool allowed, const char *reason);
+/* Records, sends a TLS alert if alert > 0, and ends it. */
+void flow_refuse(struct flow *f, const char *reason, int alert);
+/* Counts it as a connection of its rule. False: too many, and it was refused. */
+bool flow_count(struct flow *f, int alert);
+/* Counts it as a connection of this rule instead of the last one. False, and why: the rule has too
+ * many. */
+bool flow_count_by(struct flow *f, const struct policy_rule *rule, const char **ret_why);
+
+/* The policy or the secrets have changed. What no longer complies, or was sent with a secret that
+ * it could not have now, is cut, with a record; other flows belong to a rule of the new policy
+ * afterwards. Then nothing refers to the old policy's rules and the secrets `was` any more. */
+void flow_recheck_all(struct egress_session *g, const struct secrets *was);
+/* The session is being detached. */
 void flow_cut_all(struct egress_session *g);
+/* Closes a socket so that its peer sees a reset. */
+void flow_reset_fd(int fd);

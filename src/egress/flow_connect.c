@@ -1,15 +1,16 @@
-/* flow_connect.c - CONNECT of the explicit proxy. Its head is taken out of the socket to the byte:
- * what a program sent behind it, not waiting for the answer, is the first of the tunnel, and is
- * looked at as that of any other connection. The answer is "200" before anything is connected:
- * what is said in the tunnel decides, and is answered in its own language. */
-#include <stdio.h>
+/* flow_connect.c - the head of CONNECT is taken out of the socket to the byte: what a program sent
+ * behind it without waiting for the answer is the first of the tunnel, and is looked at like that
+ * of any other connection. The answer is "200" before egress connects anywhere: what is said in the
+ * tunnel decides, and a refusal is sent in the protocol of the tunnel. */
+#include "flow_connect.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
-#include "flow_inside.h"
 #include "deny_page.h"
 
-static void answer(struct flow *f, int status, bool denied, const char *reason, bool json)
+static enum flow_connect answer(struct flow *f, int status, bool denied, const char *reason,
+				bool json)
 {
 	struct buf b = BUF_INIT(DENY_PAGE_MAX);
 
@@ -20,15 +21,16 @@ static void answer(struct flow *f, int status, bool denied, const char *reason, 
 					     .rule = f->answer.rule ? f->answer.rule->name : NULL,
 					     .json = json,
 					     .close = true });
-	/* The first bytes we ever send on it: there is room. */
+	/* The first bytes that egress sends on it: the socket has room. */
 	(void)send(f->fd, b.data, b.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 	(void)shutdown(f->fd, SHUT_WR);
 	buf_release(&b);
 	flow_record(f, false, reason);
 	flow_end(f, false);
+	return FLOW_CONNECT_ENDED;
 }
 
-/* The head is there: all of it is taken out of the socket. */
+/* Takes a complete head out of the socket. */
 static bool take_head(struct flow *f, size_t n)
 {
 	static char head[FLOW_HEAD_MAX];
@@ -36,34 +38,28 @@ static bool take_head(struct flow *f, size_t n)
 	return recv(f->fd, head, n, MSG_DONTWAIT) == (ssize_t)n;
 }
 
-static void open_tunnel(struct flow *f, bool json)
+static enum flow_connect open_tunnel(struct flow *f, bool json)
 {
 	static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 	char why[POLICY_REASON_MAX];
 	int low = 1;
 
-	f->door = false;
+	f->to_proxy = false;
 	flow_judge(f);
 	if (f->answer.verdict == POLICY_REFUSE) {
 		memcpy(why, f->answer.reason, sizeof(why));
-		answer(f, 403, true, why, json);
-		return;
+		return answer(f, 403, true, why, json);
 	}
 	(void)setsockopt(f->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
 	f->seen = 0;
 	if (send(f->fd, ok, sizeof(ok) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(ok) - 1) {
 		flow_end(f, true);
-		return;
+		return FLOW_CONNECT_ENDED;
 	}
-	if (flow_is_raw(f)) {
-		loop_remove(f->session->egress->loop, &f->watch);
-		loop_timer_cancel(f->session->egress->loop, &f->timer);
-		f->scheme = "tcp";
-		flow_pass(f);
-	} /* else the watch goes on, and looks at what comes */
+	return FLOW_CONNECT_TUNNEL;
 }
 
-void flow_connect(struct flow *f, const char *bytes, size_t len)
+enum flow_connect flow_connect(struct flow *f, const char *bytes, size_t len)
 {
 	struct http1_fault fault = { 0 };
 	struct http1_request r;
@@ -71,26 +67,22 @@ void flow_connect(struct flow *f, const char *bytes, size_t len)
 	const char *why = fault.words;
 	bool json;
 
-	if (n == 0 && len < FLOW_HEAD_MAX) {
-		flow_wait_more(f, len);
-		return;
-	}
+	if (n == 0 && len < FLOW_HEAD_MAX)
+		return FLOW_CONNECT_MORE;
 	if (n <= 0) {
 		(void)take_head(f, len);
-		answer(f, n == 0 ? 431 : fault.status, false,
-		       n == 0 ? "the head of the request is too long" : why, false);
-		return;
+		return answer(f, n == 0 ? 431 : fault.status, false,
+			      n == 0 ? "the head of the request is too long" : why, false);
 	}
 	json = deny_page_wants_json(r.headers, r.headers_n);
-	if (endpoint_read(f->session, r.authority, 0, &f->endpoint, &why) < 0) {
+	if (endpoint_read(f->session->names, r.authority, 0, &f->endpoint, &why) < 0) {
 		f->endpoint = (struct endpoint){ .by_name = true };
 		(void)take_head(f, (size_t)n);
-		answer(f, 400, false, why, json);
-		return;
+		return answer(f, 400, false, why, json);
 	}
 	if (!take_head(f, (size_t)n)) {
 		flow_end(f, true);
-		return;
+		return FLOW_CONNECT_ENDED;
 	}
-	open_tunnel(f, json);
+	return open_tunnel(f, json);
 }

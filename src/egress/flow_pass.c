@@ -1,14 +1,36 @@
-/* flow_pass.c - connections that are passed on unseen: what they are was looked at before, or the
- * rule says that it does not matter. */
-#include <errno.h>
+/* flow_pass.c - two stages of a flow that is relayed unread: dialing, and relaying. Either its
+ * first bytes were looked at before, or a rule allows any bytes. */
+#include "flow_pass.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
-#include "flow_inside.h"
-#include "tls_hello.h"
 #include "session_limits.h"
 #include "splice_relay.h"
+#include "tls_hello.h"
+
+#define IDLE_MS 900000
+
+static void on_recheck(struct flow *f, const struct secrets *was);
+
+static void release_dialing(struct flow *f, bool cut)
+{
+	(void)cut;
+	outbound_cancel(&f->outbound);
+}
+
+static void release_relaying(struct flow *f, bool cut)
+{
+	(void)cut;
+	splice_relay_free(f->pass);
+}
+
+static const struct flow_stage dialing = { .release = release_dialing,
+					   .recheck = on_recheck,
+					   .recorded = true };
+static const struct flow_stage relaying = { .release = release_relaying,
+					    .recheck = on_recheck,
+					    .recorded = true };
 
 static uint64_t on_left(void *arg, bool out, const char **ret_why)
 {
@@ -23,14 +45,14 @@ static void on_moved(void *arg, bool out, uint64_t n)
 
 	*(out ? &f->out : &f->in) += n;
 	limits_moved(f->session, f->answer.rule, out ? USED_OUT : USED_IN, n);
-	share_turn_moved(f->session, n);
+	share_turn_moved(&f->session->share, n);
 }
 
 static uint64_t on_turn(void *arg)
 {
 	struct flow *f = arg;
 
-	return share_turn_left(f->session);
+	return share_turn_left(&f->session->share);
 }
 
 static void on_over(void *arg, const char *why)
@@ -38,7 +60,7 @@ static void on_over(void *arg, const char *why)
 	struct flow *f = arg;
 
 	flow_record(f, true, f->cut ? f->cut : why);
-	flow_end(f, false); /* frees the pass, too */
+	flow_end(f, false); /* frees the relay, too */
 }
 
 static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
@@ -50,7 +72,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 					  .server = fd,
 					  .first = f->first,
 					  .first_n = f->first_n,
-					  .idle_ms = FLOW_PASS_IDLE_MS,
+					  .idle_ms = IDLE_MS,
 					  .left = on_left,
 					  .moved = on_moved,
 					  .turn = on_turn,
@@ -70,7 +92,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	f->connected = true;
 	loop_remove(l, &f->watch);
 	f->fd = -1;
-	f->state = FLOW_PASS;
+	f->stage = &relaying;
 	f->pass = splice_relay_new(l, &p, &failed);
 	free(f->first);
 	f->first = NULL;
@@ -80,18 +102,18 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	}
 }
 
-/* While it is being connected only its end matters. */
+/* While egress connects, only the end of the program's side is watched. */
 static void on_gone(struct loop_fd *w, uint32_t events)
 {
 	struct flow *f = w->arg;
 
 	(void)events;
-	flow_record(f, true, "the program gave up before it was connected");
+	flow_record(f, true, "the program closed the connection before egress was connected");
 	flow_end(f, true);
 }
 
-/* By the default everything is allowed, but where nearly all is TLS or HTTP it is looked at, for
- * the record. */
+/* If the policy's default allows all, ports 80 and 443 are still looked at: the record then has a
+ * host name. */
 bool flow_is_raw(const struct flow *f)
 {
 	return f->answer.verdict == POLICY_PERMIT && f->answer.raw &&
@@ -112,7 +134,7 @@ void flow_pass(struct flow *f)
 		flow_refuse(f, why, alert);
 		return;
 	}
-	f->state = FLOW_DIAL;
+	f->stage = &dialing;
 	f->watch = (struct loop_fd){ .fd = -1, .ready = on_gone, .arg = f };
 	if (loop_add(f->session->egress->loop, &f->watch, f->fd, 0, &e) < 0) {
 		flow_refuse(f, e.msg, alert);
@@ -122,8 +144,10 @@ void flow_pass(struct flow *f)
 	outbound_start(f->session, &to, &f->outbound);
 }
 
-/* Where it leads may be denied now. What is not connected yet begins anew, by the new policy. */
-static bool leads_on(struct flow *f, struct err *ret_why)
+/* Its address may be denied now. A flow that is not connected yet is dialed again by the new
+ * policy.
+ */
+static bool may_stay(struct flow *f, struct err *ret_why)
 {
 	struct policy_target to = endpoint_target(&f->endpoint);
 
@@ -134,27 +158,30 @@ static bool leads_on(struct flow *f, struct err *ret_why)
 	return true;
 }
 
-void flow_pass_recheck(struct flow *f)
+static void on_recheck(struct flow *f, const struct secrets *was)
 {
 	struct policy_answer old = f->answer;
 	char why[POLICY_REASON_MAX + 32];
 	struct err e = { 0 };
-	bool unseen;
+	bool unread;
 
+	(void)was;
 	flow_judge(f);
-	unseen = f->answer.verdict == POLICY_PERMIT &&
+	unread = f->answer.verdict == POLICY_PERMIT &&
 		 (f->answer.raw ||
 		  (f->tls && (!f->answer.rule || f->answer.rule->tls != POLICY_TLS_TERMINATE)));
-	if (unseen && leads_on(f, &e))
+	if (unread && may_stay(f, &e))
 		return;
-	if (unseen)
+	if (unread)
 		(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX,
 			       e.msg);
 	else if (f->answer.verdict == POLICY_REFUSE)
 		(void)snprintf(why, sizeof(why), "the policy changed: %s", f->answer.reason);
 	else
-		(void)snprintf(why, sizeof(why), "the policy changed: it must be looked at now");
-	f->answer = old; /* by which it was there; it lives until this is over */
+		(void)snprintf(why, sizeof(why),
+			       "the policy changed: its requests must be inspected now");
+	f->answer = old; /* the rule that allowed it; the old policy lives until flow_recheck_all()
+			    returns */
 	flow_record(f, false, why);
 	flow_end(f, true);
 }

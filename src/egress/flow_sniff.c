@@ -1,13 +1,16 @@
 /* flow_sniff.c - theory of operation
  *
- * First bytes are looked at with MSG_PEEK and stay in the socket, so that whoever gets the
- * connection then (TLS or HTTP) reads it from its beginning. What is not enough to tell is waited
- * for with SO_RCVLOWAT, else epoll would report the same bytes for ever.
+ * First bytes are looked at with MSG_PEEK and stay in the socket, so that the next stage (TLS or
+ * HTTP) reads the connection from its beginning. If they are too few to decide, SO_RCVLOWAT is
+ * raised; otherwise epoll would report the same bytes for ever.
  *
  * What is read again may have changed: a program can splice(2) pages of its own into the socket and
- * write to them later, and PID 1 can have the look begin somewhere else (SO_PEEK_OFF). Whoever
- * reads on judges for himself; but for what is passed on unseen the look was all. So the very bytes
- * that were looked at are kept and sent, and those in the socket are thrown away. */
+ * write to them later, and PID 1 can move the point where a look begins (SO_PEEK_OFF). A stage that
+ * reads on judges by what it reads; but a connection that is relayed unread was judged by this look
+ * alone. So the bytes that were looked at are kept and sent, and those in the socket are discarded.
+ */
+#include "flow_sniff.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,18 +19,40 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "flow_inside.h"
+#include "flow_connect.h"
+#include "flow_pass.h"
 #include "gateway.h"
-#include "handshakes.h"
-#include "tls_hello.h"
 #include "leaf_certs.h"
 #include "secrets.h"
+#include "tls_hello.h"
+
+#define SNIFF_MS 10000 /* from the accept until the protocol is known */
+
+static struct flow *flow_of(const struct handshake *h)
+{
+	return (struct flow *)((uintptr_t)h - offsetof(struct flow, handshake));
+}
+
+static void release_sniffing(struct flow *f, bool cut)
+{
+	(void)cut;
+	handshakes_drop(&f->handshake);
+}
+
+static void on_recheck(struct flow *f, const struct secrets *was)
+{
+	(void)was;
+	if (!f->to_proxy)
+		flow_judge(f);
+}
+
+static const struct flow_stage sniffing = { .release = release_sniffing, .recheck = on_recheck };
 
 enum kind { KIND_MORE, KIND_TLS, KIND_HTTP, KIND_CONNECT, KIND_HTTP2, KIND_OTHER };
 
 static const char http2[] = "PRI * HTTP/2.0\r\n";
 
-/* A method and a space is HTTP; the rest is for the parser to refuse. */
+/* A method and a space is HTTP; the parser refuses what is malformed behind them. */
 static enum kind kind_of(const uint8_t *bytes, size_t len)
 {
 	size_t n = 0;
@@ -45,7 +70,8 @@ static enum kind kind_of(const uint8_t *bytes, size_t len)
 	return n == 7 && memcmp(bytes, "CONNECT", 7) == 0 ? KIND_CONNECT : KIND_HTTP;
 }
 
-void flow_wait_more(struct flow *f, size_t seen)
+/* More bytes than these are needed. */
+static void wait_more(struct flow *f, size_t seen)
 {
 	int low = (int)seen + 1;
 
@@ -53,7 +79,7 @@ void flow_wait_more(struct flow *f, size_t seen)
 	(void)setsockopt(f->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low));
 }
 
-static void stop_looking(struct flow *f)
+static void stop_sniffing(struct flow *f)
 {
 	int low = 1;
 
@@ -69,54 +95,60 @@ static void to_gateway(struct flow *f, struct tls *tls)
 
 	if (f->answer.verdict != POLICY_REFUSE && !flow_count(f, tls ? HELLO_ACCESS_DENIED : 0))
 		return;
-	stop_looking(f);
+	stop_sniffing(f);
 	f->scheme = tls ? "https" : "http";
 	f->tls = tls ? "terminate" : NULL;
 	if (gateway_start(f, tls, &e) < 0)
 		flow_refuse(f, e.msg, 0);
 }
 
-/* What comes is looked at no more until it is its turn. */
-static void await_handshake(struct flow *f, const struct tls_hello *h)
+static const char *certificate_name(const struct handshake *h, char ret[HOST_MAX])
 {
-	if (h->alpn && !h->http1) {
-		flow_refuse(f,
-			    "the program insists on HTTP/2 where requests must be looked at, and "
-			    "only HTTP/1.1 is spoken there",
-			    HELLO_NO_PROTOCOL);
-		return;
-	}
-	loop_modify(f->session->egress->loop, &f->watch, 0);
-	handshakes_wait(f);
-}
+	const struct flow *f = flow_of(h);
 
-const char *flow_certified(const struct flow *f, char ret[HOST_MAX])
-{
 	if (f->sni[0])
 		return f->sni;
 	endpoint_name(&f->endpoint, ret);
 	return ret;
 }
 
-void flow_handshake(struct flow *f)
+static void on_handshake(struct handshake *h)
 {
+	struct flow *f = flow_of(h);
 	struct err e = { 0 };
 	char name[HOST_MAX];
 	struct tls *tls;
 
-	if (f->answer.verdict == POLICY_REFUSE) { /* by now */
+	if (f->answer.verdict == POLICY_REFUSE) { /* the policy may have changed since */
 		flow_refuse(f, f->answer.reason, HELLO_ACCESS_DENIED);
 		return;
 	}
-	tls = leaf_certs_server(f->session->egress->mint, flow_certified(f, name), &e);
+	tls = leaf_certs_server(f->session->egress->mint, certificate_name(h, name), &e);
 	if (tls)
 		to_gateway(f, tls);
 	else
 		flow_refuse(f, e.msg, HELLO_ACCESS_DENIED);
 }
 
-/* Can the server know a secret: by the name or the address of the connection, or by the name that
- * the program says to an address? */
+/* Nothing more is read until it is its turn. */
+static void await_handshake(struct flow *f, const struct tls_hello *h)
+{
+	if (h->alpn && !h->http1) {
+		flow_refuse(f,
+			    "the program offers HTTP/2 only, and egress inspects HTTP/1.1 "
+			    "requests only",
+			    HELLO_NO_PROTOCOL);
+		return;
+	}
+	loop_modify(f->session->egress->loop, &f->watch, 0);
+	f->handshake.session = f->session;
+	f->handshake.begin = on_handshake;
+	f->handshake.name = certificate_name;
+	handshakes_wait(&f->handshake);
+}
+
+/* Can the server know a secret: as the host or address of the connection, or by the name that the
+ * program sends (SNI) to an address? */
 static bool can_know(const struct flow *f)
 {
 	struct egress_session *g = f->session;
@@ -131,8 +163,9 @@ static bool can_know(const struct flow *f)
 	return secrets_known_also(g->secrets, g->policy, &g->sent, &to, &known);
 }
 
-/* Could the name that counts be hidden in what cannot be read? Only if nobody looks inside. Nor
- * could a secret be put in there that is bound to this host, or be masked in the answer. */
+/* Must egress terminate TLS, or may it relay the connection? Relayed, an encrypted ClientHello
+ * could hide the real name, a secret bound to this host could not be put in, and none could be
+ * masked in the answer. */
 static bool must_terminate(const struct flow *f, const struct tls_hello *h)
 {
 	const struct policy_rule *rule = f->answer.rule;
@@ -143,7 +176,7 @@ static bool must_terminate(const struct flow *f, const struct tls_hello *h)
 	return (f->endpoint.host[0] && h->ech) || can_know(f);
 }
 
-/* Out of the socket, and kept as they were looked at. */
+/* Takes them out of the socket, and keeps those that were looked at. */
 static bool take_first(struct flow *f, const uint8_t *bytes, size_t len)
 {
 	static uint8_t again[TLS_HELLO_MAX];
@@ -180,57 +213,76 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 		await_handshake(f, h);
 		return;
 	}
-	stop_looking(f);
+	stop_sniffing(f);
 	f->tls = "pass";
 	if (take_first(f, bytes, len))
 		flow_pass(f);
 	else
-		flow_refuse(f, "what it said first cannot be read", HELLO_ACCESS_DENIED);
+		flow_refuse(f, "its first bytes cannot be read", HELLO_ACCESS_DENIED);
 }
 
-static void look_at_tls(struct flow *f, const uint8_t *bytes, size_t len)
+static void sniff_tls(struct flow *f, const uint8_t *bytes, size_t len)
 {
 	struct tls_hello h;
 	int got = tls_hello_read(bytes, len, &h);
 
 	f->scheme = "https";
-	if (f->door)
-		flow_refuse(f, "the proxy is spoken to in plain HTTP", HELLO_ACCESS_DENIED);
+	if (f->to_proxy)
+		flow_refuse(f, "the proxy accepts plain HTTP only, no TLS", HELLO_ACCESS_DENIED);
 	else if (got > 0)
 		decide_tls(f, &h, bytes, len);
 	else if (got == 0 && len < TLS_HELLO_MAX)
-		flow_wait_more(f, len);
+		wait_more(f, len);
 	else
-		flow_refuse(f, "a ClientHello that cannot be read", HELLO_ACCESS_DENIED);
+		flow_refuse(f, "malformed ClientHello", HELLO_ACCESS_DENIED);
 }
 
-static void look(struct flow *f, const uint8_t *bytes, size_t len)
+static void pass_raw(struct flow *f)
+{
+	stop_sniffing(f);
+	f->scheme = "tcp";
+	flow_pass(f);
+}
+
+static void on_connect_request(struct flow *f, const uint8_t *bytes, size_t len)
+{
+	switch (flow_connect(f, (const char *)bytes, len)) {
+	case FLOW_CONNECT_MORE:
+		wait_more(f, len);
+		break;
+	case FLOW_CONNECT_TUNNEL: /* the watch goes on with the first bytes of the tunnel */
+		if (flow_is_raw(f))
+			pass_raw(f);
+		break;
+	case FLOW_CONNECT_ENDED:
+		break;
+	}
+}
+
+static void sniff(struct flow *f, const uint8_t *bytes, size_t len)
 {
 	switch (kind_of(bytes, len)) {
 	case KIND_MORE:
-		flow_wait_more(f, len);
+		wait_more(f, len);
 		break;
 	case KIND_TLS:
-		look_at_tls(f, bytes, len);
+		sniff_tls(f, bytes, len);
 		break;
 	case KIND_CONNECT:
-		if (f->door) {
-			flow_connect(f, (const char *)bytes, len);
-			break;
-		}
-		to_gateway(f, NULL);
+		if (f->to_proxy)
+			on_connect_request(f, bytes, len);
+		else
+			to_gateway(f, NULL);
 		break;
 	case KIND_HTTP:
 		to_gateway(f, NULL);
 		break;
 	case KIND_HTTP2:
-		flow_refuse(f, "HTTP/2 without TLS is not spoken here: use HTTP/1.1", 0);
+		flow_refuse(f, "HTTP/2 without TLS is not supported: use HTTP/1.1", 0);
 		break;
 	case KIND_OTHER:
 		if (f->answer.verdict == POLICY_PERMIT && f->answer.raw) {
-			stop_looking(f);
-			f->scheme = "tcp";
-			flow_pass(f);
+			pass_raw(f);
 			break;
 		}
 		flow_refuse(
@@ -249,7 +301,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 	struct flow *f = w->arg;
 	ssize_t n = 0;
 
-	if (f->shake.group != NULL) { /* reported though nothing is waited for: it is broken */
+	if (handshakes_waits(&f->handshake)) { /* no event is waited for, so it is a hang-up */
 		flow_end(f, true);
 		return;
 	}
@@ -257,7 +309,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		/* Connected, said nothing, gone: a port that was tried. */
+		/* It ended without a byte, as when ports are scanned. */
 		if (f->answer.verdict == POLICY_REFUSE)
 			flow_refuse(f, f->answer.reason, 0);
 		else
@@ -265,11 +317,11 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 		return;
 	}
 	if ((size_t)n <= f->seen && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-		flow_refuse(f, "it ended before it was known what it is", 0);
+		flow_refuse(f, "it ended before its protocol was known", 0);
 		return;
 	}
 	if ((size_t)n > f->seen)
-		look(f, bytes, (size_t)n);
+		sniff(f, bytes, (size_t)n);
 }
 
 static void on_late(struct loop_timer *t)
@@ -278,12 +330,12 @@ static void on_late(struct loop_timer *t)
 
 	if (f->answer.verdict == POLICY_REFUSE)
 		flow_refuse(f, f->answer.reason, 0);
-	else if (f->shake.group != NULL)
+	else if (handshakes_waits(&f->handshake))
 		flow_refuse(f, "too many TLS connections of this session wait for their handshake",
 			    0);
 	else
 		flow_refuse(f,
-			    f->seen > 0 ? "too slow to say what it is"
+			    f->seen > 0 ? "its first bytes came too slowly"
 					: "the program waits for the server to speak first; a rule "
 					  "with protocol tcp would be needed",
 			    0);
@@ -294,7 +346,7 @@ void flow_sniff(struct flow *f)
 	struct loop *l = f->session->egress->loop;
 	struct err e;
 
-	f->state = FLOW_SNIFF;
+	f->stage = &sniffing;
 	f->seen = 0;
 	f->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = f };
 	f->timer = (struct loop_timer){ .fire = on_late, .arg = f };
@@ -302,5 +354,5 @@ void flow_sniff(struct flow *f)
 		flow_refuse(f, e.msg, 0);
 		return;
 	}
-	loop_timer_set(l, &f->timer, f->start_ns + FLOW_SNIFF_MS * CLOCK_MS);
+	loop_timer_set(l, &f->timer, f->start_ns + SNIFF_MS * CLOCK_MS);
 }

@@ -7,34 +7,26 @@
  *
  * Bounds: one head, STREAM_IN_MAX and STREAM_OUT_MAX each way. What cannot be sent on is not read:
  * the kernel's buffers fill, and the sender waits. */
+#include "gateway.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "gateway_inside.h"
+#include "gateway_answer.h"
+#include "gateway_body.h"
+#include "gateway_end.h"
+#include "gateway_judge.h"
+#include "gateway_request.h"
+#include "gateway_server.h"
+#include "gateway_splice.h"
 #include "llm_call.h"
 
 #define ROUNDS_MAX 32 /* steps in a turn: others want theirs, too */
 #define DROP_MAX ((size_t)64 * 1024)
 #define IDLE_MAX ((size_t)16 * 1024) /* of input, while a request waits for its answer */
-
-/* ---- waiting */
-
-void gateway_wait(struct gateway *x, uint64_t ms)
-{
-	x->deadline_ns = loop_now_ns(x->loop) + ms * CLOCK_MS;
-	/* A timer that is set too early finds out when it fires: cheaper than setting it each time.
-	 */
-	if (x->timer.place == 0 || x->timer.at_ns > x->deadline_ns)
-		loop_timer_set(x->loop, &x->timer, x->deadline_ns);
-}
-
-void gateway_later(struct gateway *x)
-{
-	loop_defer(x->loop, &x->task);
-}
 
 /* ---- steps: each returns whether anything moved */
 
@@ -108,12 +100,6 @@ static bool step_head(struct gateway *x)
 	else
 		gateway_request(x, (size_t)n);
 	return true;
-}
-
-void gateway_gone(struct gateway *x)
-{
-	gateway_note(x, "the program closed the connection");
-	x->over = x->reset = true;
 }
 
 static bool step_collect(struct gateway *x)
@@ -235,7 +221,7 @@ static bool recount(struct gateway *x)
 	size_t before = x->memory;
 
 	x->memory = memory_of(x);
-	return share_memory(x->session, before, x->memory);
+	return share_memory(&x->session->share, before, x->memory);
 }
 
 /* Buffers grow by what both sides send: who has too much of them loses the request that grows. */
@@ -257,7 +243,8 @@ static void advance(struct gateway *x)
 {
 	int rounds = 0;
 
-	while (!x->over && rounds < ROUNDS_MAX && share_turn_left(x->session) > 0 && step(x))
+	while (!x->over && rounds < ROUNDS_MAX && share_turn_left(&x->session->share) > 0 &&
+	       step(x))
 		rounds++;
 	count_memory(x);
 	if (x->over) {
@@ -265,11 +252,11 @@ static void advance(struct gateway *x)
 		return;
 	}
 	arm(x);
-	if (rounds == ROUNDS_MAX || share_turn_left(x->session) == 0)
+	if (rounds == ROUNDS_MAX || share_turn_left(&x->session->share) == 0)
 		gateway_later(x);
 }
 
-void gateway_ready(struct stream *s)
+static void on_ready(struct stream *s)
 {
 	advance(s->arg);
 }
@@ -316,44 +303,9 @@ static void on_timer(struct loop_timer *t)
 	advance(x);
 }
 
-int gateway_start(struct flow *f, struct tls *tls, struct err *e)
-{
-	struct gateway *x = calloc(1, sizeof(*x));
-
-	if (!x)
-		return err_set(e, ERR_SYSTEM, "memory is short");
-	x->flow = f;
-	x->session = f->session;
-	x->loop = f->session->egress->loop;
-	x->tls = tls != NULL;
-	x->first = true;
-	x->timer = (struct loop_timer){ .fire = on_timer, .arg = x };
-	x->task = (struct loop_task){ .run = on_task, .arg = x };
-	buf_init(&x->head, FLOW_HEAD_MAX);
-	buf_init(&x->text, (size_t)3 * FLOW_HEAD_MAX);
-	buf_init(&x->ask, (size_t)4 * FLOW_HEAD_MAX);
-	buf_init(&x->collected, SECRETS_BODY_MAX);
-	if (stream_open(&x->cell, x->loop, TAKE_FD(f->fd), e) < 0) {
-		free(x);
-		return -1;
-	}
-	stream_tell(&x->cell, gateway_ready, x);
-	if (tls && stream_secure(&x->cell, tls, NULL, e) < 0) {
-		stream_close(&x->cell, true);
-		free(x);
-		return -1;
-	}
-	f->gateway = x;
-	f->state = FLOW_GATEWAY;
-	x->state = tls ? GATEWAY_SHAKE : GATEWAY_HEAD;
-	gateway_wait(x, tls ? GATEWAY_SHAKE_MS : GATEWAY_HEAD_MS);
-	gateway_later(x); /* what was looked at is still to be read */
-	return 0;
-}
-
-/* By the new policy: may it go on to where it is sent, with what was put into it? A connection that
- * is not there yet is made anew. */
-static bool leads_on(struct gateway *x)
+/* May the request, with the secrets put into it, go on to its server by the new policy? If it is
+ * not connected yet, it is dialed again. */
+static bool may_stay(struct gateway *x)
 {
 	struct policy_target to = endpoint_target(&x->endpoint);
 	struct err e = { 0 };
@@ -386,8 +338,9 @@ static bool has_secrets(struct gateway *x, const struct secrets *was)
 	return false;
 }
 
-void gateway_recheck(struct gateway *x, const struct secrets *was)
+static void on_recheck(struct flow *f, const struct secrets *was)
 {
+	struct gateway *x = f->gateway;
 	const struct policy_rule *old = x->rule;
 	char why[sizeof(x->reason)];
 
@@ -397,7 +350,7 @@ void gateway_recheck(struct gateway *x, const struct secrets *was)
 		return;
 	gateway_know(x);
 	x->mask = x->answered && x->knows ? secrets_mask(x->session->secrets) : NULL;
-	if (gateway_ask(x) && has_secrets(x, was) && leads_on(x))
+	if (gateway_judge(x) && has_secrets(x, was) && may_stay(x))
 		return;
 	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
 	gateway_note(x, why);
@@ -406,13 +359,14 @@ void gateway_recheck(struct gateway *x, const struct secrets *was)
 	flow_end(x->flow, true);
 }
 
-void gateway_free(struct gateway *x, bool reset, const char *why)
+/* A request under way is recorded as cut. */
+static void release(struct flow *f, bool reset)
 {
-	if (!x)
-		return;
+	struct gateway *x = f->gateway;
+
 	if (x->asked) {
-		if (why)
-			gateway_note(x, why);
+		if (f->cut)
+			gateway_note(x, f->cut);
 		gateway_record(x);
 	}
 	loop_timer_cancel(x->loop, &x->timer);
@@ -424,6 +378,44 @@ void gateway_free(struct gateway *x, bool reset, const char *why)
 	buf_release(&x->text);
 	buf_release(&x->ask);
 	gateway_splice_end(x);
-	(void)share_memory(x->session, x->memory, 0);
+	(void)share_memory(&x->session->share, x->memory, 0);
 	free(x);
+	f->gateway = NULL;
+}
+
+static const struct flow_stage stage = { .release = release, .recheck = on_recheck };
+
+int gateway_start(struct flow *f, struct tls *tls, struct err *e)
+{
+	struct gateway *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return err_set(e, ERR_SYSTEM, "memory is short");
+	x->flow = f;
+	x->session = f->session;
+	x->loop = f->session->egress->loop;
+	x->tls = tls != NULL;
+	x->first = true;
+	x->timer = (struct loop_timer){ .fire = on_timer, .arg = x };
+	x->task = (struct loop_task){ .run = on_task, .arg = x };
+	buf_init(&x->head, FLOW_HEAD_MAX);
+	buf_init(&x->text, (size_t)3 * FLOW_HEAD_MAX);
+	buf_init(&x->ask, (size_t)4 * FLOW_HEAD_MAX);
+	buf_init(&x->collected, SECRETS_BODY_MAX);
+	if (stream_open(&x->cell, x->loop, TAKE_FD(f->fd), e) < 0) {
+		free(x);
+		return -1;
+	}
+	stream_tell(&x->cell, on_ready, x);
+	if (tls && stream_secure(&x->cell, tls, NULL, e) < 0) {
+		stream_close(&x->cell, true);
+		free(x);
+		return -1;
+	}
+	f->gateway = x;
+	f->stage = &stage;
+	x->state = tls ? GATEWAY_SHAKE : GATEWAY_HEAD;
+	gateway_wait(x, tls ? GATEWAY_SHAKE_MS : GATEWAY_HEAD_MS);
+	gateway_later(x); /* the bytes that were looked at are still in the socket */
+	return 0;
 }

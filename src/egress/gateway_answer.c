@@ -3,10 +3,17 @@
  * An answer's head is read as strictly as a request's, and written anew. Bodies without a known end
  * become chunks, or, for HTTP/1.0, end with the connection. An answer that ends too early is cut
  * for the cell, too, so that it never looks whole. */
+#include "gateway_answer.h"
+
 #include <string.h>
 #include <strings.h>
 
-#include "gateway_inside.h"
+#include "gateway_body.h"
+#include "gateway_end.h"
+#include "gateway_head.h"
+#include "gateway_server.h"
+#include "gateway_splice.h"
+#include "gateway_ws.h"
 #include "llm_call.h"
 
 static bool is_plain(const struct http1_response *a)

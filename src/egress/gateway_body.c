@@ -8,12 +8,15 @@
  * nothing to read and the cell takes what it gets: a cell that does not read must not be able to
  * part a value. A masked byte counts as several in what a session may move in one turn (share.h).
  */
+#include "gateway_body.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
-#include "gateway_inside.h"
+#include "gateway_end.h"
+#include "gateway_splice.h"
 #include "llm_call.h"
 #include "rand.h"
 
@@ -272,18 +275,6 @@ static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
 	return n;
 }
 
-/* How much of a turn a masked byte takes, in bytes that are only moved. */
-static uint64_t weight(const struct mask *m)
-{
-	return SHARE_TURN_BYTES / mask_turn(m);
-}
-
-void gateway_masked(struct gateway *x, size_t n)
-{
-	if (x->mask)
-		share_turn_moved(x->session, n * weight(x->mask));
-}
-
 static void watch_held(struct gateway *x);
 
 /* Whole words only, but at the end of a WebSocket's message: what an echo is answered with must not
@@ -326,7 +317,7 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 			x->in.bad = "memory is short";
 			break;
 		}
-		most = share_turn_left(x->session) / weight(x->mask);
+		most = share_turn_left(&x->session->share) / gateway_weight(x);
 		if (most == 0) {
 			gateway_later(x);
 			break;

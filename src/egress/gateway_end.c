@@ -1,14 +1,17 @@
 /* gateway_end.c - how a request ends: answered, refused, failed or cut; what is recorded of it, and
  * what is left for the next. */
+#include "gateway_end.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "gateway_inside.h"
-#include "json.h"
-#include "log.h"
-#include "llm_call.h"
 #include "access_record.h"
 #include "deny_page.h"
+#include "gateway_splice.h"
+#include "json.h"
+#include "llm_call.h"
+#include "log.h"
+#include "session_limits.h"
 
 #define MODEL_TEXT_MAX ((size_t)768 * 1024)
 #define KEPT_MAX ((size_t)8 * 1024)
@@ -139,11 +142,6 @@ void gateway_done(struct gateway *x)
 	gateway_wait(x, GATEWAY_LINGER_MS);
 }
 
-void gateway_note(struct gateway *x, const char *reason)
-{
-	(void)snprintf(x->reason, sizeof(x->reason), "%s", reason);
-}
-
 static void give_up(struct gateway *x, int status, bool denied, const char *reason)
 {
 	struct buf b = BUF_INIT(DENY_PAGE_MAX);
@@ -183,42 +181,6 @@ void gateway_deny(struct gateway *x, int status, const char *reason)
 void gateway_fail(struct gateway *x, int status, const char *reason)
 {
 	give_up(x, status, false, reason);
-}
-
-bool gateway_ask(struct gateway *x)
-{
-	static struct http1_header judged[HTTP1_HEADERS_MAX]; /* large, and of no use after this */
-	struct policy_target to = endpoint_target(&x->endpoint);
-	struct policy_request q = { .tls = x->tls,
-				    .method = x->method,
-				    .path = x->path,
-				    .query = x->query,
-				    .headers = judged,
-				    .nheaders = gateway_head_judged(x, judged),
-				    .websocket = x->r.upgrade_websocket };
-	struct policy_answer a = { 0 };
-
-	policy_ask(x->session->policy, &to, &q, &a);
-	x->rule = a.rule;
-	x->looks = a.looks;
-	x->allowed = a.verdict == POLICY_PERMIT;
-	if (!x->allowed)
-		gateway_note(x, a.reason);
-	return x->allowed;
-}
-
-uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want)
-{
-	const char *why;
-
-	return limits_left(x->session, x->rule, way, want, &why);
-}
-
-void gateway_count(struct gateway *x, enum used_way way, uint64_t n)
-{
-	*(way == USED_OUT ? &x->bytes_out : &x->bytes_in) += n;
-	limits_moved(x->session, x->rule, way, n);
-	share_turn_moved(x->session, n);
 }
 
 void gateway_spent(struct gateway *x, enum used_way way)

@@ -3,11 +3,13 @@
  * What was read strictly is written strictly: each header by itself, without those that are about
  * one connection only, and with the framing as we send it. A value that was changed on its way (a
  * secret put in, or covered) is checked again. */
+#include "gateway_head.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "gateway_inside.h"
+#include "gateway_body.h"
 #include "hop.h"
 #include "llm_call.h"
 #include "rename.h"
@@ -43,26 +45,6 @@ static struct http1_span span(const char *text)
 }
 
 /* ---- requests */
-
-/* Not passed on as it came, but said anew of the same request. */
-static bool is_said_anew(struct http1_span name)
-{
-	static const char *const names[] = { "content-length", "transfer-encoding", "upgrade",
-					     NULL };
-
-	return is_among(name, names);
-}
-
-size_t gateway_head_judged(const struct gateway *x, struct http1_header *ret)
-{
-	const struct hop hop = hop_of(x->r.headers, x->r.headers_n);
-	size_t n = 0;
-
-	for (size_t i = 0; i < hop.n; i++)
-		if (is_said_anew(hop.at[i].name) || !hop_is(&hop, hop.at[i].name))
-			ret[n++] = hop.at[i];
-	return n;
-}
 
 /* Is it to be sent in the policy's words, not in the program's? */
 static bool is_set(const struct gateway *x, struct http1_span name)

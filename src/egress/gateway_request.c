@@ -5,14 +5,21 @@
  * was made to, what is its path in normal form, does the policy allow it, are the limits kept. Only
  * what passed all of these is written anew for the server. Nothing here trusts that an earlier
  * request on the same connection was good. */
+#include "gateway_request.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "clock.h"
-#include "gateway_inside.h"
+#include "gateway_body.h"
+#include "gateway_end.h"
+#include "gateway_head.h"
+#include "gateway_judge.h"
+#include "gateway_server.h"
 #include "llm_call.h"
 #include "path.h"
+#include "session_limits.h"
 
 /* ---- who it is for */
 
@@ -24,7 +31,7 @@ static int endpoint_of_proxy(struct gateway *x, const char **ret_why)
 		   "http://";
 	if (r->form != HTTP1_ABSOLUTE || strncasecmp(r->target.p, "http://", 7) != 0)
 		return -1;
-	if (endpoint_read(x->session, r->authority, 80, &x->endpoint, ret_why) < 0)
+	if (endpoint_read(x->session->names, r->authority, 80, &x->endpoint, ret_why) < 0)
 		return -1;
 	*ret_why = "this address stands for no name any more, or never did: ask the resolver";
 	return x->endpoint.nowhere ? -1 : 0;
@@ -48,7 +55,7 @@ static int endpoint_of_flow(struct gateway *x, const char **ret_why)
 		return -1;
 	if (r->host.n == 0) /* HTTP/1.0 */
 		return 0;
-	if (endpoint_read(x->session, r->host, x->endpoint.port, &named, ret_why) < 0)
+	if (endpoint_read(x->session->names, r->host, x->endpoint.port, &named, ret_why) < 0)
 		return -1;
 	ported = named.port == x->endpoint.port;
 	*ret_why = "the host of the request is not that of the connection";
@@ -98,7 +105,7 @@ static int take_names(struct gateway *x, const char **ret_why)
 
 static bool is_refused_flow(struct gateway *x)
 {
-	return !x->flow->door && x->flow->answer.verdict == POLICY_REFUSE;
+	return !x->flow->to_proxy && x->flow->answer.verdict == POLICY_REFUSE;
 }
 
 static bool is_within_limits(struct gateway *x)
@@ -146,33 +153,6 @@ static bool is_retriable(const struct gateway *x)
 		break;
 	}
 	return false;
-}
-
-/* A name that the program says over a connection to an address. */
-static void know_by_name(struct gateway *x, const char *host)
-{
-	struct policy_target to = endpoint_target(&x->endpoint);
-
-	to.host = host;
-	if (host[0] && secrets_known_also(x->session->secrets, x->session->policy,
-					  &x->session->sent, &to, &x->known))
-		x->knows = true;
-}
-
-void gateway_know(struct gateway *x)
-{
-	struct policy_target to = endpoint_target(&x->endpoint);
-	struct endpoint named = { 0 };
-	const char *why;
-
-	x->knows = secrets_known_there(x->session->secrets, x->session->policy, &x->session->sent,
-				       &to, &x->known);
-	if (x->endpoint.host[0])
-		return;
-	know_by_name(x, x->flow->sni);
-	if (x->r.host.n > 0 &&
-	    endpoint_read(x->session, x->r.host, x->endpoint.port, &named, &why) == 0)
-		know_by_name(x, named.host);
 }
 
 static void use_secrets(struct gateway *x)
@@ -271,12 +251,12 @@ void gateway_request(struct gateway *x, size_t n)
 		gateway_deny(x, 403, x->flow->answer.reason);
 		return;
 	}
-	if ((x->flow->door ? endpoint_of_proxy(x, &why) : endpoint_of_flow(x, &why)) < 0) {
+	if ((x->flow->to_proxy ? endpoint_of_proxy(x, &why) : endpoint_of_flow(x, &why)) < 0) {
 		x->r.keep_alive = false;
 		gateway_deny(x, x->r.form == HTTP1_AUTHORITY ? 400 : 403, why);
 		return;
 	}
-	if (!gateway_ask(x))
+	if (!gateway_judge(x))
 		gateway_deny(x, 403, x->reason);
 	else if (is_within_limits(x))
 		proceed(x);
@@ -335,7 +315,7 @@ static int collect_more(struct gateway *x)
 			b->left -= data.n;
 		b->done = b->framing == HTTP1_LENGTH && b->left == 0;
 		fifo_consume(in, data.n);
-		share_turn_moved(x->session, data.n);
+		share_turn_moved(&x->session->share, data.n);
 	}
 	return b->done ? 1 : 0;
 }
@@ -375,7 +355,7 @@ void gateway_collect(struct gateway *x)
 		gateway_fail(x, 400, "the body of the request is malformed, or too long");
 		return;
 	}
-	share_turn_moved(x->session, BODY_WEIGHT * x->collected.len);
+	share_turn_moved(&x->session->share, BODY_WEIGHT * x->collected.len);
 	if (x->model && x->collected.len > 0)
 		llm_call_request(x->model, x->collected.data, x->collected.len);
 	if (got == 1 && !put_secrets(x))

@@ -1,10 +1,12 @@
 /* gateway_server.c - the server's side of a request: a connection that was kept, or a new one. */
+#include "gateway_server.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "clock.h"
-#include "gateway_inside.h"
+#include "gateway_end.h"
 
 static void make_key(const struct gateway *x, struct upstream_key *ret)
 {
@@ -64,7 +66,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 		gateway_fail(x, 502, failed.msg);
 		return;
 	}
-	stream_tell(&x->up->stream, gateway_ready, x);
+	stream_tell(&x->up->stream, x->cell.ready, x);
 	if (x->tls &&
 	    stream_secure(&x->up->stream, x->session->egress->upstream, key.host, &failed) < 0)
 		gateway_fail(x, 502, failed.msg);
@@ -82,7 +84,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 		x->up = idle_conns_take(x->session->upstreams, &key,
 					x->retriable ? 0 : GATEWAY_YOUNG_MS * CLOCK_MS);
 	if (x->up) {
-		stream_tell(&x->up->stream, gateway_ready, x);
+		stream_tell(&x->up->stream, x->cell.ready, x);
 		send_head(x);
 		return;
 	}
@@ -100,7 +102,7 @@ bool gateway_dialed(struct gateway *x)
 
 	if (!x->up)
 		return false;
-	if (x->tls && !share_turn_shake(x->session)) {
+	if (x->tls && !share_turn_shake(&x->session->share)) {
 		gateway_later(x); /* others first */
 		return false;
 	}

@@ -3,11 +3,11 @@
  * A long body that nobody looks into (no mask, no model call, both sides plain, its length known)
  * goes from socket to socket through a pipe, and its bytes are never copied here. Less than that is
  * not worth a pipe. What is in the pipe goes first, whatever has changed meanwhile. */
+#include "gateway_splice.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
-
-#include "gateway_inside.h"
 
 #define WORTH ((uint64_t)512 * 1024)
 #define PIPE_SIZE ((size_t)256 * 1024)

@@ -1,9 +1,9 @@
 /* gateway_ws.c - the server's answer to a request to become a WebSocket (RFC 6455, 4.1). A server,
  * or a proxy before it, that has not computed the right answer does not speak WebSocket, whatever
  * its status says; and without extensions, which are never asked for, frames are what they seem. */
-#include <string.h>
+#include "gateway_ws.h"
 
-#include "gateway_inside.h"
+#include <string.h>
 
 static bool is_accepted(const struct gateway *x, const struct http1_response *a)
 {

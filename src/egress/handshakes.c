@@ -1,15 +1,13 @@
-/* handshakes.c - whose TLS handshake is next; see handshakes.h. */
 #include "handshakes.h"
 
 #include <stdlib.h>
 
 #include "clock.h"
-#include "flow_inside.h"
 #include "leaf_certs.h"
 
 #define TURN_MAX 4    /* handshakes in a turn of the loop: about 2 ms */
 #define SESSION_MAX 2 /* of one session */
-/* Certificates for new names, of one session: so many at once, and so many a second. */
+/* Certificates for new names, of one session: a burst, and a rate. */
 #define NAMES_BURST 64
 #define NAMES_PER_S 20
 #define RETRY_MS 25
@@ -22,12 +20,12 @@ struct handshakes {
 	uint64_t turns;
 };
 
-static struct flow *flow_of(struct fair_item *i)
+static struct handshake *handshake_of(struct fair_item *i)
 {
-	return (struct flow *)((char *)i - offsetof(struct flow, shake));
+	return (struct handshake *)((char *)i - offsetof(struct handshake, item));
 }
 
-/* When the bucket will be full again says how full it is. */
+/* names_full_ns, the time at which the bucket is full again, tells how full it is now. */
 static bool has_name(const struct egress_session *g, uint64_t now)
 {
 	uint64_t span = NAMES_BURST * (1000 / NAMES_PER_S) * CLOCK_MS;
@@ -42,42 +40,43 @@ static void take_name(struct egress_session *g, uint64_t now)
 	g->names_full_ns += (1000 / NAMES_PER_S) * CLOCK_MS;
 }
 
-static bool is_known(const struct flow *f)
+static bool is_known(const struct handshake *h)
 {
 	char name[HOST_MAX];
 
-	return leaf_certs_knows(f->session->egress->mint, flow_certified(f, name));
+	return leaf_certs_knows(h->session->egress->mint, h->name(h, name));
 }
 
 static bool may_begin(struct fair_item *i)
 {
-	const struct flow *f = flow_of(i);
+	const struct handshake *h = handshake_of(i);
 
-	return has_name(f->session, loop_now_ns(f->session->egress->loop)) || is_known(f);
+	return has_name(h->session, loop_now_ns(h->session->egress->loop)) || is_known(h);
 }
 
-static void run(struct handshakes *h)
+static void run(struct handshakes *all)
 {
-	struct loop *l = h->egress->loop;
+	struct loop *l = all->egress->loop;
 	int n = 0;
 
-	h->turns++;
+	all->turns++;
 	while (n < TURN_MAX) {
-		struct fair_item *i = fair_take(&h->queue, h->turns, SESSION_MAX);
+		struct fair_item *i = fair_take(&all->queue, all->turns, SESSION_MAX);
+		struct handshake *h = i != NULL ? handshake_of(i) : NULL;
 
-		if (i == NULL)
+		if (h == NULL)
 			break;
-		if (!is_known(flow_of(i)))
-			take_name(flow_of(i)->session, loop_now_ns(l));
-		flow_handshake(flow_of(i)); /* may end it */
+		if (!is_known(h))
+			take_name(h->session, loop_now_ns(l));
+		h->begin(h); /* may free it */
 		n++;
 	}
-	if (h->queue.first == NULL)
+	if (all->queue.first == NULL)
 		return;
 	if (n > 0)
-		loop_defer(l, &h->task);
-	else if (h->timer.place == 0)
-		loop_timer_set(l, &h->timer, loop_now_ns(l) + RETRY_MS * CLOCK_MS);
+		loop_defer(l, &all->task);
+	else if (all->timer.place == 0)
+		loop_timer_set(l, &all->timer, loop_now_ns(l) + RETRY_MS * CLOCK_MS);
 }
 
 static void on_task(struct loop_task *t)
@@ -103,16 +102,22 @@ struct handshakes *handshakes_new(struct egress *e)
 	return h;
 }
 
-void handshakes_wait(struct flow *f)
+void handshakes_wait(struct handshake *h)
 {
-	struct handshakes *h = f->session->egress->handshakes;
+	struct egress_session *g = h->session;
+	struct handshakes *all = g->egress->handshakes;
 
-	fair_add(&h->queue, &f->session->share->shakes, &f->session->shakes, &f->shake);
-	loop_defer(h->egress->loop, &h->task);
+	fair_add(&all->queue, &g->share.tenant->shakes, &g->shakes, &h->item);
+	loop_defer(all->egress->loop, &all->task);
 }
 
-void handshakes_drop(struct flow *f)
+bool handshakes_waits(const struct handshake *h)
 {
-	if (f->shake.group != NULL)
-		fair_drop(&f->session->egress->handshakes->queue, &f->shake);
+	return h->item.group != NULL;
+}
+
+void handshakes_drop(struct handshake *h)
+{
+	if (handshakes_waits(h))
+		fair_drop(&h->session->egress->handshakes->queue, &h->item);
 }

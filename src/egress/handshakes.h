@@ -1,19 +1,30 @@
-/* handshakes.h - TLS handshakes with programs in cells, in turns.
+/* handshakes.h - TLS handshakes with programs in cells, in turns. Called by flow_sniff.c.
  *
- * A handshake costs a key operation, and for a new name a certificate, and a program pays nothing
- * for one that it never finishes. So each waits here for its turn: a few in a turn of the loop, of
- * one session at most two, tenants and sessions one after the other (fair.h). Certificates for
- * names that have none in the cache have a rate for each session. */
+ * A handshake costs a key operation, and for a new name a certificate; it costs a program nothing
+ * to begin one and never finish it. So each waits here for its turn: TURN_MAX in a turn of the
+ * loop, two of one session at most, tenants and sessions one after the other (fair.h). Certificates
+ * for names that are not in the cache have a rate for each session. */
 #pragma once
 
 #include "egress_session.h"
+#include "host.h"
 
-struct flow;
 struct handshakes;
+
+/* One that waits; embedded in what it is for. Starts zeroed. */
+struct handshake {
+	struct fair_item item; /* private */
+	struct egress_session *session;
+	/* It is its turn: it does not wait any more, and may be freed. */
+	void (*begin)(struct handshake *h);
+	/* The name its certificate is for: in ret, or in memory that outlives the call. */
+	const char *(*name)(const struct handshake *h, char ret[HOST_MAX]);
+};
 
 /* Lives as long as the process. NULL: memory is short. */
 struct handshakes *handshakes_new(struct egress *e);
-/* flow_handshake() is called for it by the loop when it is its turn. */
-void handshakes_wait(struct flow *f);
+/* h->begin() is called by the loop, later. session, begin and name are set by the caller. */
+void handshakes_wait(struct handshake *h);
+bool handshakes_waits(const struct handshake *h);
 /* It waits no more, if it did. */
-void handshakes_drop(struct flow *f);
+void handshakes_drop(struct handshake *h);

@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "clock.h"
-#include "egress_session.h"
 
 struct idle_conns {
-	struct egress_session *session;
+	struct share *share;
 	struct loop *loop;
 	struct upstream *first, *last;
 	size_t n;
@@ -54,7 +53,7 @@ static void detach(struct upstream *up)
 	up->prev = up->next = NULL;
 	up->pool = NULL;
 	u->n--;
-	share_give_fds(u->session, 1);
+	share_give_fds(u->share, 1);
 }
 
 static void drop(struct upstream *up)
@@ -74,14 +73,14 @@ static void on_timer(struct loop_timer *t)
 		loop_timer_set(u->loop, t, u->last->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS);
 }
 
-struct idle_conns *idle_conns_new(struct egress_session *g)
+struct idle_conns *idle_conns_new(struct loop *l, struct share *share)
 {
 	struct idle_conns *u = calloc(1, sizeof(*u));
 
 	if (!u)
 		return NULL;
-	u->session = g;
-	u->loop = g->egress->loop;
+	u->share = share;
+	u->loop = l;
 	u->timer = (struct loop_timer){ .fire = on_timer, .arg = u };
 	return u;
 }
@@ -153,7 +152,7 @@ void idle_conns_keep(struct idle_conns *u, struct upstream *up)
 	if (u->n >= IDLE_CONNS_MAX)
 		drop(u->last);
 	if (s->ended || s->broken || s->in.len > 0 || s->out.len > 0 ||
-	    !share_take_fds(u->session, 1)) {
+	    !share_take_fds(u->share, 1)) {
 		upstream_free(up);
 		return;
 	}

@@ -6,13 +6,12 @@
 #include "host.h"
 #include "ip.h"
 #include "loop.h"
-#include "policy.h"
+#include "share.h"
 #include "stream.h"
 
 #define IDLE_CONNS_MAX 64 /* that wait; then the one that waits longest goes */
 #define IDLE_CONNS_IDLE_MS 30000
 
-struct egress_session;
 struct idle_conns;
 
 /* Whom a connection was made to. Two are the same only if everything is. */
@@ -34,7 +33,8 @@ struct upstream {
 	struct upstream *prev, *next;
 };
 
-struct idle_conns *idle_conns_new(struct egress_session *g);
+/* share: of the session, borrowed; each connection kept is counted there. NULL: memory is short. */
+struct idle_conns *idle_conns_new(struct loop *l, struct share *share);
 void idle_conns_free(struct idle_conns *u);
 /* One that waits, the last used first, or NULL. It is the caller's then; its stream reports to
  * nobody until stream_tell(). young_ns: not if it waits for longer than that (0: however long). */

@@ -101,17 +101,19 @@ static int start(struct egress *g, struct err *e)
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
-	g->fds_max = share_fds_of(getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0);
 	secrets_prepare();
 	g->loop = loop_new(e);
+	shares_init(&g->shares, g->loop,
+		    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0);
 	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
 	    open_mint(g, e) < 0)
 		return -1;
 	g->handshakes = handshakes_new(g);
 	if (g->handshakes == NULL)
 		return err_set(e, ERR_SYSTEM, "memory is short");
-	g->channel = control_channel_new(g, sock, control, e);
-	return g->channel == NULL ? -1 : confine_egress(e);
+	if (control_channel_new(g, sock, control, e) == NULL)
+		return -1;
+	return confine_egress(e);
 }
 
 /* "--log=F:L", both as numbers of log.h. */

@@ -29,7 +29,7 @@
 #define STAGGER_NS (250 * CLOCK_MS)
 #define LIFE_MS 10000
 
-struct access_record {
+struct attempt {
 	struct outbound_call *call;
 	int fd; /* owned; -1: none */
 	struct ip ip;
@@ -47,9 +47,9 @@ struct outbound_call {
 	struct lookup lookup;
 	struct ip ips[RESOLVER_ADDRESSES_MAX];
 	size_t nips, next, trying;
-	struct access_record attempts[RESOLVER_ADDRESSES_MAX];
-	struct access_record *winner; /* talks to the proxy */
-	struct err denied, failed;    /* the last of each; code ERR_NONE: none */
+	struct attempt attempts[RESOLVER_ADDRESSES_MAX];
+	struct attempt *winner;	   /* talks to the proxy */
+	struct err denied, failed; /* the last of each; code ERR_NONE: none */
 	struct loop_timer stagger;
 	struct loop_task begin;
 };
@@ -61,7 +61,7 @@ static struct loop *loop_of(const struct outbound_call *c)
 
 /* ---- the end */
 
-static void drop(struct access_record *a)
+static void drop(struct attempt *a)
 {
 	if (a->fd < 0)
 		return;
@@ -122,7 +122,7 @@ static void give_up(struct outbound_call *c)
 	}
 }
 
-static void succeed(struct outbound_call *c, struct access_record *a)
+static void succeed(struct outbound_call *c, struct attempt *a)
 {
 	struct outbound *o = c->out;
 
@@ -159,7 +159,7 @@ static void note_failure(struct outbound_call *c, const struct ip *ip, int sys)
 static void on_attempt(struct loop_fd *f, uint32_t events);
 
 /* 0: under way. -1: errno. */
-static int begin_attempt(struct outbound_call *c, struct access_record *a)
+static int begin_attempt(struct outbound_call *c, struct attempt *a)
 {
 	struct sockaddr_storage to;
 	socklen_t n = ip_to_sockaddr(&a->ip, c->port, &to);
@@ -183,12 +183,12 @@ static void try_next(struct outbound_call *c)
 	const struct outbound_judge judge = judge_of(c);
 
 	while (c->next < c->nips) {
-		struct access_record *a = &c->attempts[c->next];
+		struct attempt *a = &c->attempts[c->next];
 
-		*a = (struct access_record){ .call = c,
-					     .fd = -1,
-					     .ip = c->ips[c->next++],
-					     .on_fd = { .fd = -1, .ready = on_attempt, .arg = a } };
+		*a = (struct attempt){ .call = c,
+				       .fd = -1,
+				       .ip = c->ips[c->next++],
+				       .on_fd = { .fd = -1, .ready = on_attempt, .arg = a } };
 		if (!outbound_judge(&judge, &a->ip, &c->denied))
 			continue;
 		if (begin_attempt(c, a) < 0) {
@@ -226,7 +226,7 @@ static void talk_socks(struct outbound_call *c)
 	}
 }
 
-static void win(struct outbound_call *c, struct access_record *a)
+static void win(struct outbound_call *c, struct attempt *a)
 {
 	loop_timer_cancel(loop_of(c), &c->stagger);
 	for (size_t i = 0; i < c->next; i++) {
@@ -243,7 +243,7 @@ static void win(struct outbound_call *c, struct access_record *a)
 
 static void on_attempt(struct loop_fd *f, uint32_t events)
 {
-	struct access_record *a = f->arg;
+	struct attempt *a = f->arg;
 	struct outbound_call *c = a->call;
 	const struct outbound_judge judge = judge_of(c);
 	socklen_t n = sizeof(int);
@@ -299,8 +299,8 @@ static void on_begin(struct loop_task *t)
 }
 
 /* Where to: a name, or an address that was written as one. */
-static void endpoint(struct outbound_call *c, const char *host, const struct ip *ip, uint16_t port,
-		     enum policy_layer below)
+static void set_endpoint(struct outbound_call *c, const char *host, const struct ip *ip,
+			 uint16_t port, enum policy_layer below)
 {
 	c->port = port;
 	c->below = below;
@@ -315,7 +315,7 @@ static void endpoint(struct outbound_call *c, const char *host, const struct ip 
 /* The proxy connects for us, from wherever it is: an address that we may not reach it may not be
  * asked for, either. */
 static void set_proxy_endpoint(struct outbound_call *c, const struct policy_proxy *proxy,
-			 const struct policy_target *to)
+			       const struct policy_target *to)
 {
 	const struct outbound_judge judge = judge_of(c); /* its rules were asked already */
 
@@ -323,7 +323,7 @@ static void set_proxy_endpoint(struct outbound_call *c, const struct policy_prox
 		return;
 	c->proxied = true;
 	if (outbound_socks_init(&c->socks, proxy, to, &c->failed) == 0)
-		endpoint(c, proxy->host, NULL, proxy->port, proxy->layer);
+		set_endpoint(c, proxy->host, NULL, proxy->port, proxy->layer);
 }
 
 void outbound_start(struct egress_session *g, const struct policy_target *to, struct outbound *o)
@@ -344,7 +344,8 @@ void outbound_start(struct egress_session *g, const struct policy_target *to, st
 	if (proxy && proxy->host)
 		set_proxy_endpoint(c, proxy, to);
 	else
-		endpoint(c, to->host, &to->ip, to->port, to->host ? POLICY_LAYERS : POLICY_NODE);
+		set_endpoint(c, to->host, &to->ip, to->port,
+			     to->host ? POLICY_LAYERS : POLICY_NODE);
 	o->connected = false;
 	o->end.on_done = on_end;
 	o->end.arg = o;

@@ -1,83 +1,27 @@
-/* resolver.c - names to addresses, for many who ask.
+/* resolver.c - theory of operation
  *
- * A name is an entry: A and AAAA are asked for at once, and everybody who wants that name waits
- * for the same two queries. When both are answered, or one has addresses and the other does not
- * come within GRACE_NS, the entry is known, for as long as its TTL says (within bounds). TTL 0 is
- * not kept at all: who waited gets it, the next one asks again.
+ * A name is an entry: A and AAAA are asked for at once, and all lookups of the name wait for the
+ * same two queries. When both are answered, or one has addresses and the other does not come within
+ * GRACE_NS, the entry is known, for as long as its TTL says (within bounds). With TTL 0 it is not
+ * kept: the jobs that wait get it, the next lookup asks again.
  *
- * A lookup is a job. It waits for its turn (resolver_queue.c), or at an entry, or has its result (a
- * copy) and waits for its turn in the loop: results are never given from inside of anything, so
- * whoever is told may start and cancel what he likes. */
-#include "resolver_inside.h"
+ * A lookup is a job. It waits in the queue (resolver_queue.c), or for an entry (resolver_ask.c), or
+ * has its result (a copy) and waits for the end of this turn (resolver_job.c). Callbacks are called
+ * by the loop only, so they may start and cancel lookups. */
+#include "resolver.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include "rand.h"
-
-#define ENTRIES_MAX 4096
-
-/* ---- results */
-
-static void run_job(struct loop_task *t);
-
-static struct job *new_job(struct resolver *r, struct lookup *l)
-{
-	struct job *j = calloc(1, sizeof(*j));
-
-	if (!j)
-		abort(); /* as the loop does: a lookup that is never answered helps nobody */
-	j->resolver = r;
-	j->lookup = l;
-	j->task = (struct loop_task){ .run = run_job, .arg = j };
-	j->next = r->jobs;
-	j->back = &r->jobs;
-	if (r->jobs)
-		r->jobs->back = &j->next;
-	r->jobs = j;
-	l->query = j;
-	return j;
-}
-
-static void free_job(struct job *j)
-{
-	loop_task_cancel(j->resolver->loop, &j->task);
-	*j->back = j->next;
-	if (j->next)
-		j->next->back = j->back;
-	j->lookup->query = NULL;
-	free(j);
-}
-
-static void run_job(struct loop_task *t)
-{
-	struct job *j = t->arg;
-	struct lookup *l = j->lookup;
-	struct result result = j->result;
-
-	free_job(j);
-	l->done(l, result.ips, result.n, result.n > 0 ? NULL : &result.why);
-}
-
-void resolver_give(struct job *j, const struct result *result)
-{
-	j->entry = NULL;
-	j->result = *result;
-	loop_defer(j->resolver->loop, &j->task);
-}
-
-static void fail(struct job *j, enum err_code code, const char *what)
-{
-	struct result result = { .n = 0 };
-
-	(void)err_set(&result.why, code, "%s", what);
-	resolver_give(j, &result);
-}
+#include "resolver_ask.h"
+#include "resolver_entry.h"
+#include "resolver_job.h"
+#include "resolver_queue.h"
 
 /* ---- lookups */
 
-/* Names that need no server. */
+/* Names that need no name server. */
 static bool find_near(struct resolver *r, const char *host, struct result *ret)
 {
 	static const struct ip loopback[] = {
@@ -102,57 +46,15 @@ static bool find_near(struct resolver *r, const char *host, struct result *ret)
 	return n > 0;
 }
 
-/* Asks, or joins those who wait for the same name. */
-static void ask(struct job *j)
-{
-	struct resolver *r = j->resolver;
-	struct entry *n = resolver_entry_find(r, j->host);
-
-	if (!n && r->nentries >= ENTRIES_MAX)
-		resolver_entry_make_room(r);
-	if (!n)
-		n = resolver_entry_new(r, j->host, j->lookup->owner);
-	if (!n) {
-		fail(j, ERR_NOT_FOUND, "not a name that can be looked up");
-		return;
-	}
-	j->entry = n;
-	j->next_there = n->jobs;
-	n->jobs = j;
-}
-
-/* The entry of its name, if that is known, or being asked for. */
-static struct entry *find(struct resolver *r, const char *host)
-{
-	struct entry *n = resolver_entry_find(r, host);
-
-	if (n && n->known && n->until_ns <= clock_now_ns()) {
-		resolver_entry_free(r, n);
-		n = NULL;
-	}
-	return n;
-}
-
-void resolver_begin(struct job *j)
-{
-	struct entry *n = find(j->resolver, j->host);
-
-	if (n && n->known)
-		resolver_give(j, &n->result);
-	else
-		ask(j);
-}
-
 void resolver_lookup(struct resolver *r, const char *host, struct lookup *l)
 {
-	struct job *j = new_job(r, l);
+	struct job *j = resolver_job_new(r, l, host);
 	struct result near;
 
-	(void)snprintf(j->host, sizeof(j->host), "%s", host);
 	if (find_near(r, host, &near))
-		resolver_give(j, &near);
-	else if (find(r, host) || resolver_queue_may(r, l->owner))
-		resolver_begin(j);
+		resolver_job_give(j, &near);
+	else if (resolver_ask_find(r, host) || resolver_queue_may(r, l->owner))
+		resolver_ask(j);
 	else
 		resolver_queue_add(j);
 }
@@ -171,9 +73,9 @@ void resolver_cancel(struct lookup *l)
 			;
 		*p = j->next_there;
 		if (!n->jobs)
-			resolver_entry_free(j->resolver, n); /* nobody waits any more */
+			resolver_entry_free(j->resolver, n); /* no job waits for it */
 	}
-	free_job(j);
+	resolver_job_free(j);
 }
 
 void resolver_owner_gone(struct resolver *r, struct resolver_owner *o)

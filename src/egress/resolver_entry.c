@@ -1,5 +1,4 @@
-/* resolver_entry.c - names that are known, or being asked for. */
-#include "resolver_inside.h"
+#include "resolver_entry.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "resolver_job.h"
 
 #define GRACE_NS (150 * CLOCK_MS)
 #define S_NS (1000 * CLOCK_MS)
@@ -54,7 +54,8 @@ static void free_halves(struct resolver *r, struct entry *n)
 	n->halves = NULL;
 	loop_timer_cancel(r->loop, &n->grace);
 	r->under_way--;
-	resolver_queue_room(r);
+	if (r->queued)
+		loop_defer(r->loop, &r->pump); /* one place more: resolver_queue.c */
 }
 
 void resolver_entry_free(struct resolver *r, struct entry *n)
@@ -160,7 +161,7 @@ static void become_known(struct resolver *r, struct entry *n)
 		struct job *j = n->jobs;
 
 		n->jobs = j->next_there;
-		resolver_give(j, &n->result);
+		resolver_job_give(j, &n->result);
 	}
 	if (ttl == 0)
 		resolver_entry_free(r, n);

@@ -1,23 +1,25 @@
 /* resolver_queue.c - theory of operation
  *
- * Name servers, sockets and memory bound how many names are asked for at a time, and a name that is
- * never answered takes its place for long. So:
+ * Name servers, sockets and memory bound how many names are asked for at a time (places), and a
+ * name that is never answered keeps its place for long. So:
  *
- * - a session has at most RESOLVER_OWNER_MAX of them, a tenant at most as many as are still free:
- *   the first gets half, and there is always room for the next;
- * - a tenant that has none gets one even then, and so does a session as long as its tenant is not
- *   far ahead: RESERVE places are for that;
- * - what is too much waits. Who has the fewest under way is next, by tenant first, then by session;
- *   of one session, who came first;
- * - while anybody waits, a name that is not answered for PATIENCE_NS is given up.
+ * - a session has at most RESOLVER_OWNER_MAX places, a tenant at most as many as are still free:
+ *   the first tenant gets half, and some are always left for the next;
+ * - a tenant that has none gets one even then, and so does a session as long as its tenant has not
+ *   many more than others: RESERVE places are for that;
+ * - other lookups wait. Next is the one of the tenant with the fewest places, then of its session
+ *   with the fewest; of one session, the oldest lookup;
+ * - while lookups wait, a name that is not answered for PATIENCE_NS is given up.
  *
- * Whoever asks gives up by himself after a while (outbound.c), so nothing waits for ever. */
-#include "resolver_inside.h"
+ * The caller of a lookup has a deadline of its own (outbound.c), so nothing waits for ever. */
+#include "resolver_queue.h"
 
 #include "clock.h"
+#include "resolver_ask.h"
+#include "resolver_entry.h"
 
 #define UNDER_WAY_MAX 256U
-#define RESERVE 64U /* share.c counts with both */
+#define RESERVE 64U /* share.c reserves descriptors for both */
 #define BEGIN_PER_TURN 32U
 #define PATIENCE_NS (3000 * CLOCK_MS)
 
@@ -37,7 +39,7 @@ bool resolver_queue_may(const struct resolver *r, const struct resolver_owner *o
 	       (o->under_way == 0 && tenant->under_way < UNDER_WAY_MAX / 2 + RESERVE / 4);
 }
 
-/* ---- who waits */
+/* ---- the queue */
 
 static void owner_in(struct resolver *r, struct resolver_owner *o)
 {
@@ -57,12 +59,12 @@ static void owner_out(struct resolver *r, struct resolver_owner *o)
 	o->prev = o->next = NULL;
 }
 
-/* For lookups of nobody, too: those share one place in the queue. */
+/* Lookups without an owner share one place in the queue. */
 static struct resolver_owner *owner_of(const struct job *j)
 {
-	static struct resolver_owner nobody;
+	static struct resolver_owner none;
 
-	return j->lookup->owner ? j->lookup->owner : &nobody;
+	return j->lookup->owner ? j->lookup->owner : &none;
 }
 
 void resolver_queue_add(struct job *j)
@@ -95,7 +97,7 @@ void resolver_queue_remove(struct job *j)
 		owner_out(j->resolver, o);
 }
 
-/* ---- whose turn it is */
+/* ---- the next one */
 
 static unsigned tenant_has(const struct resolver_owner *o)
 {
@@ -106,7 +108,8 @@ static bool is_before(const struct resolver_owner *a, const struct resolver_owne
 {
 	if (tenant_has(a) != tenant_has(b))
 		return tenant_has(a) < tenant_has(b);
-	return a->under_way <= b->under_way; /* of equals, who came first: behind in the list */
+	return a->under_way <=
+	       b->under_way; /* of equals the older one, which is later in the list */
 }
 
 static struct resolver_owner *next_owner(const struct resolver *r)
@@ -132,17 +135,11 @@ static void on_pump(struct loop_task *t)
 			return;
 		}
 		resolver_queue_remove(j);
-		resolver_begin(j);
+		resolver_ask(j);
 	}
 }
 
-void resolver_queue_room(struct resolver *r)
-{
-	if (r->queued)
-		loop_defer(r->loop, &r->pump);
-}
-
-/* Names that take long, while others wait. */
+/* Gives up names that take long, while lookups wait. */
 static void on_patience(struct loop_timer *t)
 {
 	struct resolver *r = t->arg;
@@ -154,7 +151,7 @@ static void on_patience(struct loop_timer *t)
 		newer = n->newer;
 		if (n->known)
 			continue;
-		if (n->began_ns + PATIENCE_NS > now) { /* those behind it are younger */
+		if (n->began_ns + PATIENCE_NS > now) { /* the rest of the list is younger */
 			next = n->began_ns + PATIENCE_NS;
 			break;
 		}

@@ -5,90 +5,97 @@
 #include <string.h>
 
 #include "fd_reserve.h"
-#include "egress_session.h"
 
-#define FIXED_FDS 128U	     /* log, channels, names, the loop */
-#define LOOKUP_FDS 640U	     /* two queries for each of as many as there may be (resolver.c) */
-#define KEPT_FDS (64U * 6U)  /* for sessions that hold none */
-#define LEAST_FDS (16U * 6U) /* whatever the limit is */
+#define FIXED_FDS 128U	    /* log, channels, resolver files, the loop */
+#define LOOKUP_FDS 640U	    /* two queries for each of UNDER_WAY_MAX + RESERVE (resolver_queue.c) */
+#define KEPT_FDS (64U * 6U) /* reserve for sessions that hold none */
+#define LEAST_FDS (16U * 6U) /* even if the limit is lower */
 
-unsigned share_fds_of(uint64_t limit)
+void shares_init(struct shares *all, struct loop *l, uint64_t fds_limit)
 {
 	uint64_t taken = FIXED_FDS + LOOKUP_FDS + FD_RESERVE_MAX + KEPT_FDS;
-	uint64_t most = limit < UINT32_MAX ? limit : UINT32_MAX;
+	uint64_t most = fds_limit < UINT32_MAX ? fds_limit : UINT32_MAX;
 
-	return most < taken + LEAST_FDS ? LEAST_FDS : (unsigned)(most - taken);
+	*all = (struct shares){ .loop = l };
+	all->fds_max = most < taken + LEAST_FDS ? LEAST_FDS : (unsigned)(most - taken);
 }
 
-struct share *share_join(struct egress *e, const char *tenant)
+int share_join(struct shares *all, struct share *s, const char *tenant)
 {
-	struct share *s = e->shares;
+	struct share_tenant *t = all->tenants;
 
-	while (s != NULL && strcmp(s->tenant, tenant) != 0)
-		s = s->next;
-	if (s == NULL) {
-		s = calloc(1, sizeof(*s));
-		if (s == NULL)
-			return NULL;
-		(void)snprintf(s->tenant, sizeof(s->tenant), "%s", tenant);
-		s->next = e->shares;
-		e->shares = s;
+	while (t != NULL && strcmp(t->name, tenant) != 0)
+		t = t->next;
+	if (t == NULL) {
+		t = calloc(1, sizeof(*t));
+		if (t == NULL)
+			return -1;
+		(void)snprintf(t->name, sizeof(t->name), "%s", tenant);
+		t->next = all->tenants;
+		all->tenants = t;
 	}
-	s->sessions++;
-	return s;
+	t->sessions++;
+	all->sessions++;
+	*s = (struct share){ .all = all, .tenant = t };
+	return 0;
 }
 
-void share_leave(struct egress *e, struct share *s)
+void share_leave(struct share *s)
 {
-	struct share **at = &e->shares;
+	struct share_tenant **at, *t = s->tenant;
 
-	if (s == NULL || --s->sessions > 0)
+	if (t == NULL)
 		return;
-	while (*at != s)
+	s->all->sessions--;
+	s->tenant = NULL;
+	if (--t->sessions > 0)
+		return;
+	at = &s->all->tenants;
+	while (*at != t)
 		at = &(*at)->next;
-	*at = s->next;
-	free(s);
+	*at = t->next;
+	free(t);
 }
 
 /* ---- descriptors */
 
-bool share_take_fds(struct egress_session *g, unsigned n)
+bool share_take_fds(struct share *s, unsigned n)
 {
-	struct egress *e = g->egress;
-	unsigned doors = 2 * e->nsessions;
-	unsigned used = e->fds + doors, left = used < e->fds_max ? e->fds_max - used : 0;
-	bool fits = n <= left && g->share->fds + n <= left;
+	struct shares *all = s->all;
+	unsigned listeners = 2 * all->sessions;
+	unsigned used = all->fds + listeners, left = used < all->fds_max ? all->fds_max - used : 0;
+	bool fits = n <= left && s->tenant->fds + n <= left;
 
-	/* One connection of a session that has none; there are as many kept as that takes, and no
-	 * more. */
-	if (!fits && (g->fds > 0 || e->fds + doors + n > e->fds_max + KEPT_FDS))
+	/* Beyond that: one connection of a session that has none, out of the reserve. */
+	if (!fits && (s->fds > 0 || used + n > all->fds_max + KEPT_FDS))
 		return false;
-	e->fds += n;
-	g->share->fds += n;
-	g->fds += n;
+	all->fds += n;
+	s->tenant->fds += n;
+	s->fds += n;
 	return true;
 }
 
-void share_give_fds(struct egress_session *g, unsigned n)
+void share_give_fds(struct share *s, unsigned n)
 {
-	g->egress->fds -= n;
-	g->share->fds -= n;
-	g->fds -= n;
+	s->all->fds -= n;
+	s->tenant->fds -= n;
+	s->fds -= n;
 }
 
-bool share_memory(struct egress_session *g, size_t before, size_t now)
+bool share_memory(struct share *s, size_t before, size_t now)
 {
-	g->memory += now - before;
-	g->share->memory += now - before;
+	s->memory += now - before;
+	s->tenant->memory += now - before;
 	return now <= before ||
-	       (g->memory <= SHARE_MEMORY_MAX && g->share->memory <= SHARE_TENANT_MEMORY);
+	       (s->memory <= SHARE_MEMORY_MAX && s->tenant->memory <= SHARE_TENANT_MEMORY);
 }
 
 /* ---- turns */
 
-static struct share_turn *now(struct share_turn *t, const struct egress_session *g)
+/* The counts of the current turn: those of an earlier one are reset. */
+static struct share_turn *current(struct share_turn *t, const struct share *s)
 {
-	uint64_t at = loop_now_ns(g->egress->loop);
+	uint64_t at = loop_now_ns(s->all->loop);
 
 	if (t->at_ns != at)
 		*t = (struct share_turn){ .at_ns = at };
@@ -100,23 +107,23 @@ static uint64_t under(uint64_t n, uint64_t max)
 	return n < max ? max - n : 0;
 }
 
-uint64_t share_turn_left(struct egress_session *g)
+uint64_t share_turn_left(struct share *s)
 {
-	uint64_t own = under(now(&g->turn, g)->bytes, SHARE_TURN_BYTES);
-	uint64_t all = under(now(&g->share->turn, g)->bytes, SHARE_TENANT_BYTES);
+	uint64_t own = under(current(&s->turn, s)->bytes, SHARE_TURN_BYTES);
+	uint64_t all = under(current(&s->tenant->turn, s)->bytes, SHARE_TENANT_BYTES);
 
 	return own < all ? own : all;
 }
 
-void share_turn_moved(struct egress_session *g, uint64_t n)
+void share_turn_moved(struct share *s, uint64_t n)
 {
-	now(&g->turn, g)->bytes += n;
-	now(&g->share->turn, g)->bytes += n;
+	current(&s->turn, s)->bytes += n;
+	current(&s->tenant->turn, s)->bytes += n;
 }
 
-bool share_turn_accept(struct egress_session *g)
+bool share_turn_accept(struct share *s)
 {
-	struct share_turn *own = now(&g->turn, g), *all = now(&g->share->turn, g);
+	struct share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
 
 	if (own->accepts >= SHARE_TURN_ACCEPTS || all->accepts >= SHARE_TENANT_ACCEPTS)
 		return false;
@@ -125,9 +132,9 @@ bool share_turn_accept(struct egress_session *g)
 	return true;
 }
 
-bool share_turn_shake(struct egress_session *g)
+bool share_turn_shake(struct share *s)
 {
-	struct share_turn *own = now(&g->turn, g), *all = now(&g->share->turn, g);
+	struct share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
 
 	if (own->shakes >= SHARE_TURN_SHAKES || all->shakes >= SHARE_TENANT_SHAKES)
 		return false;

@@ -1,12 +1,12 @@
-/* share.h - what sessions use together, by tenant and in all: descriptors, and work in one turn of
- * the loop.
+/* share.h - how sessions and tenants share descriptors, memory, and the work of one turn of the
+ * loop. Knows tenants and parts (one per session), no sessions.
  *
  * Descriptors: a tenant may hold at most as many as are still free, so the first tenant gets half
- * of them, and there is always something left for the next. A session that holds none may always
- * have one connection, out of what is kept back for that.
+ * of them and some are always left for the next. A session that holds none may always have one
+ * connection, from a reserve kept for that.
  *
  * Work: a session that has moved SHARE_TURN_BYTES in this turn, or whose tenant has moved
- * SHARE_TENANT_BYTES, waits for the next one; others have theirs meanwhile. */
+ * SHARE_TENANT_BYTES, waits for the next turn. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,10 +14,8 @@
 
 #include "egress_msg.h"
 #include "fair.h"
-#include "resolver.h"
-
-struct egress;
-struct egress_session;
+#include "lookup.h"
+#include "loop.h"
 
 #define SHARE_TURN_BYTES ((uint64_t)1 << 20)
 #define SHARE_TENANT_BYTES ((uint64_t)4 << 20)
@@ -26,49 +24,65 @@ struct egress_session;
 #define SHARE_TURN_SHAKES 2U /* steps of TLS handshakes with servers: one may verify a chain */
 #define SHARE_TENANT_SHAKES 4U
 
-#define SHARE_MEMORY_MAX ((size_t)32 << 20)	/* of one session's requests under way */
-#define SHARE_TENANT_MEMORY ((size_t)256 << 20) /* and of all of its tenant's */
+#define SHARE_MEMORY_MAX ((size_t)32 << 20)	/* buffers of one session's requests */
+#define SHARE_TENANT_MEMORY ((size_t)256 << 20) /* buffers of all requests of a tenant */
 
 #define SHARE_FLOW_FDS 6U /* of a connection, at most: both ends, and a pipe each way */
 
-/* What was done in the turn that began at this time. */
+/* Work done in the turn of the loop that began at at_ns. */
 struct share_turn {
 	uint64_t at_ns, bytes;
 	unsigned accepts, shakes;
 };
 
-/* Of one tenant. */
-struct share {
-	struct share *next;
-	char tenant[EGRESS_ID_MAX]; /* "": it was not said whose */
+struct share_tenant {
+	struct share_tenant *next;
+	char name[EGRESS_ID_MAX]; /* "": cordond named none */
 	unsigned sessions;
-	unsigned fds;  /* that its sessions may have open */
-	size_t memory; /* of its sessions' requests */
+	unsigned fds;  /* counted for its sessions */
+	size_t memory; /* buffers of its sessions' requests */
 	struct resolver_owner lookups;
 	struct share_turn turn;
 	struct fair_owner shakes; /* handshakes.h */
 };
 
-/* How many descriptors there are for sessions' connections; called once, at the start. */
-unsigned share_fds_of(uint64_t limit);
+/* The whole of what is shared; one per process. */
+struct shares {
+	struct loop *loop;
+	struct share_tenant *tenants; /* those that have sessions */
+	unsigned sessions;
+	unsigned fds, fds_max; /* descriptors of connections: counted, and the bound */
+};
 
-/* Finds or makes it; NULL: memory is short. */
-struct share *share_join(struct egress *e, const char *tenant);
-/* The last session takes it along. */
-void share_leave(struct egress *e, struct share *s);
+/* One session's part. Starts zeroed. */
+struct share {
+	struct shares *all;
+	struct share_tenant *tenant; /* NULL until share_join() */
+	unsigned fds;
+	size_t memory;
+	struct share_turn turn;
+};
 
-/* n descriptors for this session. False: its share, or its tenant's, is used up. */
-bool share_take_fds(struct egress_session *g, unsigned n);
-void share_give_fds(struct egress_session *g, unsigned n);
+/* fds_limit: RLIMIT_NOFILE of the process; what egress needs for itself is subtracted. */
+void shares_init(struct shares *all, struct loop *l, uint64_t fds_limit);
 
-/* A request under way has `now` bytes of buffers, and had `before`. False: the session, or its
- * tenant, has too much; it counts all the same. */
-bool share_memory(struct egress_session *g, size_t before, size_t now);
+/* Makes the session one of this tenant. -1: memory is short. */
+int share_join(struct shares *all, struct share *s, const char *tenant) MUST_USE;
+/* Everything must have been given back. No effect on a part that never joined. */
+void share_leave(struct share *s);
 
-/* What the session may still move in this turn; 0: others first. */
-uint64_t share_turn_left(struct egress_session *g);
-void share_turn_moved(struct egress_session *g, uint64_t n);
+/* Takes n descriptors. False: the share of the session or its tenant is used up. */
+bool share_take_fds(struct share *s, unsigned n);
+void share_give_fds(struct share *s, unsigned n);
+
+/* The buffers of a request grew or shrank from `before` to `now` bytes. False: the session or its
+ * tenant has too many; they are counted all the same. */
+bool share_memory(struct share *s, size_t before, size_t now);
+
+/* Bytes the session may still move in this turn. */
+uint64_t share_turn_left(struct share *s);
+void share_turn_moved(struct share *s, uint64_t n);
 /* May it accept one more connection in this turn? Counts it. */
-bool share_turn_accept(struct egress_session *g);
+bool share_turn_accept(struct share *s);
 /* May it take one more step of a handshake with a server in this turn? Counts it. */
-bool share_turn_shake(struct egress_session *g);
+bool share_turn_shake(struct share *s);

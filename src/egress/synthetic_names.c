@@ -23,7 +23,7 @@
 #define ENTRIES_MAX (2 * SYNTHETIC_NAMES_MAX)
 #define BUCKETS 4096U
 #define NONE UINT16_MAX
-#define FIRST_SLOT 256U /* below it is the door */
+#define FIRST_SLOT 256U /* below it are the listeners */
 #define SLOTS ((1U << 17) - 256U)
 #define RETIRED_NS (60000 * CLOCK_MS)
 
@@ -278,7 +278,7 @@ static uint32_t slot_of(const struct ip *ip)
 	return low;
 }
 
-bool synthetic_names_is_door(const struct ip *ip)
+bool synthetic_names_is_listener(const struct ip *ip)
 {
 	return synthetic_names_is_synthetic(ip) && slot_of(ip) == 1;
 }

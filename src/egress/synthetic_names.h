@@ -5,13 +5,14 @@
  * a hash of it, so a name gets the same address again after a restart of egress, nearly always. */
 #pragma once
 
-#include "egress_session.h"
+#include "err.h"
 #include "host.h"
+#include "ip.h"
 
 #define SYNTHETIC_NAMES_MAX 4096 /* of a session; then the one not used for longest goes */
-/* The door itself: resolver (53) and explicit proxy (SYNTHETIC_NAMES_PROXY_PORT). */
-#define SYNTHETIC_NAMES_DOOR_V4 "198.18.0.1"
-#define SYNTHETIC_NAMES_DOOR_V6 "fd63:6f72:646f:6e00::1"
+/* The listeners themselves: resolver (port 53) and explicit proxy. */
+#define SYNTHETIC_NAMES_LISTENER_V4 "198.18.0.1"
+#define SYNTHETIC_NAMES_LISTENER_V6 "fd63:6f72:646f:6e00::1"
 #define SYNTHETIC_NAMES_PROXY_PORT 3128
 
 struct synthetic_names *synthetic_names_new(void);
@@ -23,4 +24,4 @@ int synthetic_names_give(struct synthetic_names *n, const char *host, struct ip 
 const char *synthetic_names_find(struct synthetic_names *n, const struct ip *ip);
 /* Is it one of ours at all, given or not? */
 bool synthetic_names_is_synthetic(const struct ip *ip);
-bool synthetic_names_is_door(const struct ip *ip);
+bool synthetic_names_is_listener(const struct ip *ip);

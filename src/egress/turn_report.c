@@ -1,6 +1,5 @@
 #include "turn_report.h"
 
-#include "control_channel.h"
 #include "json.h"
 
 void turn_report(struct egress *e)
@@ -24,6 +23,6 @@ void turn_report(struct egress *e)
 	json_close(&j, ']');
 	json_close(&j, '}');
 	if (json_ok(&j))
-		IGNORED(control_channel_say(e->channel, EGRESS_TURNS, "", text, j.len) ? 0 : -1,
-			"the next one says more");
+		IGNORED(control_out_put(&e->out, EGRESS_TURNS, "", text, j.len) ? 0 : -1,
+			"the next report includes it");
 }

@@ -1,4 +1,4 @@
-/* turn_report.h - how long the turns of egress's loop take, told to cordond: EGRESS_TURNS. */
+/* turn_report.h - sends cordond how long the turns of egress's loop take (EGRESS_TURNS). */
 #pragma once
 
 #include "egress_session.h"

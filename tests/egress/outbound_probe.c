@@ -22,7 +22,7 @@
 #define MANY 256
 
 static struct egress egress;
-static struct egress_session guest = { .egress = &egress, .tcp = -1, .udp = -1 };
+static struct egress_session session = { .egress = &egress, .tcp = -1, .udp = -1 };
 static struct outbound calls[MANY];
 static unsigned under_way;
 static uint64_t began_ns;
@@ -90,7 +90,7 @@ static void start(char *target)
 			to.host = own;
 		}
 		calls[i] = (struct outbound){ .done = on_done };
-		outbound_start(&guest, &to, &calls[i]);
+		outbound_start(&session, &to, &calls[i]);
 		if (!calls[i].call)
 			die("a call was over before it began", NULL);
 	}
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 	if (argc < 5)
 		die("usage: outbound_probe POLICY RESOLV_CONF HOSTS TARGET...", NULL);
 	if (policy_read(argv[1], strlen(argv[1]),
-			strstr(argv[1], "\"merged\"") ? POLICY_LAYERS : POLICY_NODE, &guest.policy,
+			strstr(argv[1], "\"merged\"") ? POLICY_LAYERS : POLICY_NODE, &session.policy,
 			&e) < 0)
 		die("policy", &e);
 	egress.loop = loop_new(&e);
@@ -127,6 +127,6 @@ int main(int argc, char **argv)
 		die("loop", &e);
 	resolver_free(egress.resolver);
 	loop_free(egress.loop);
-	policy_free(guest.policy);
+	policy_free(session.policy);
 	return 0;
 }

@@ -7,17 +7,17 @@
 #include "synthetic_names.h"
 #include "support.h"
 
-static struct egress_session guest;
+static struct synthetic_names *names;
 
 static int aim(const char *text, uint16_t port, struct endpoint *ret)
 {
 	const char *why = NULL;
 	int got;
 
-	if (guest.names == NULL)
-		guest.names = synthetic_names_new();
-	CHECK(guest.names != NULL);
-	got = endpoint_read(&guest, (struct http1_span){ text, strlen(text) }, port, ret, &why);
+	if (names == NULL)
+		names = synthetic_names_new();
+	CHECK(names != NULL);
+	got = endpoint_read(names, (struct http1_span){ text, strlen(text) }, port, ret, &why);
 
 	CHECK(got == 0 || why != NULL);
 	return got;
@@ -90,14 +90,14 @@ static void knows_our_own_addresses(void)
 	struct endpoint a;
 
 	CHECK(aim("192.0.2.1", 80, &a) == 0);
-	CHECK(synthetic_names_give(guest.names, "example.com", &v4, &v6) == 0);
+	CHECK(synthetic_names_give(names, "example.com", &v4, &v6) == 0);
 	ip_format(&v4, text);
 	CHECK(aim(text, 80, &a) == 0 && strcmp(a.host, "example.com") == 0 && !a.nowhere);
-	endpoint_at(&guest, &v6, 443, &a);
+	endpoint_at(names, &v6, 443, &a);
 	to = endpoint_target(&a);
 	CHECK(strcmp(to.host, "example.com") == 0 && to.port == 443);
 	CHECK(aim("198.19.255.254", 80, &a) == 0 && a.nowhere);
-	CHECK(aim(SYNTHETIC_NAMES_DOOR_V4, 80, &a) == 0 && a.nowhere);
+	CHECK(aim(SYNTHETIC_NAMES_LISTENER_V4, 80, &a) == 0 && a.nowhere);
 	CHECK(aim("192.0.2.1", 80, &a) == 0 && endpoint_target(&a).host == NULL);
 }
 

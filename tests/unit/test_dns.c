@@ -10,6 +10,8 @@
 #include "dns.h"
 #include "dns_msg.h"
 #include "dns_state.h"
+#include "dns_tcp.h"
+#include "dns_udp.h"
 #include "host.h"
 #include "synthetic_names.h"
 #include "access_record.h"
@@ -330,7 +332,8 @@ static void over_udp(void)
 	session.udp = socket(AF_INET6, SOCK_DGRAM, 0); /* blocking: PID 1 may have made it so */
 	CHECK(session.udp >= 0);
 	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_V6ONLY, &(int){ 0 }, sizeof(int)) == 0);
-	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_RECVPKTINFO, &(int){ 1 }, sizeof(int)) == 0);
+	CHECK(setsockopt(session.udp, IPPROTO_IPV6, IPV6_RECVPKTINFO, &(int){ 1 }, sizeof(int)) ==
+	      0);
 	CHECK(setsockopt(session.udp, IPPROTO_IP, IP_PKTINFO, &(int){ 1 }, sizeof(int)) == 0);
 	CHECK(bind(session.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
 	CHECK(getsockname(session.udp, (struct sockaddr *)&any, &n) == 0);
@@ -341,10 +344,10 @@ static void over_udp(void)
 	put_head(&q, 0x4242, 0x0100, 1, 0, 0, 0);
 	put_question(&q, "allowed.example", DNS_MSG_A);
 	CHECK(send(client, q.b, q.n, 0) == (ssize_t)q.n);
-	dns_serve_udp(&session);
+	dns_udp_serve(&session);
 	CHECK(recv(client, out, sizeof(out), MSG_DONTWAIT) == (ssize_t)q.n + 16);
 	CHECK(out[0] == 0x42 && out[7] == 1);
-	dns_serve_udp(&session); /* nothing waits: does not block */
+	dns_udp_serve(&session); /* nothing waits: does not block */
 	CHECK(session.dns->idle_wakes == 1);
 }
 
@@ -384,6 +387,7 @@ static void begin_loop(void)
 static void end_loop(void)
 {
 	dns_tcp_cut_all(&session);
+	dns_state_free(&session);
 	CHECK(!session.dns);
 	synthetic_names_free(session.names);
 	loop_free(egress.loop);
@@ -408,7 +412,7 @@ static void over_tcp(void)
 
 	begin_loop();
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s) == 0);
-	dns_serve_tcp(&session, s[1]);
+	dns_tcp_serve(&session, s[1]);
 	put_query(&t, 1);
 	one = t.n;
 	put_query(&t, 2);
@@ -437,7 +441,7 @@ static void tcp_is_bounded(void)
 	begin_loop();
 	for (int i = 0; i < 20; i++) {
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s[i]) == 0);
-		dns_serve_tcp(&session, s[i][1]);
+		dns_tcp_serve(&session, s[i][1]);
 	}
 	CHECK(session.dns->nconns == 16);
 	CHECK(read(s[15][0], &byte, 1) == -1 && read(s[16][0], &byte, 1) == 0);
@@ -455,7 +459,7 @@ static void on_udp(struct loop_fd *f, uint32_t events)
 	(void)f;
 	(void)events;
 	wakes++;
-	dns_serve_udp(&session);
+	dns_udp_serve(&session);
 }
 
 /* PID 1 shuts the socket down: epoll says "readable" forever, and there is nothing to read. */
@@ -475,6 +479,7 @@ static void socket_that_cries_wolf(void)
 	run_for(1000);
 	CHECK(wakes == 32); /* it was given another chance */
 	dns_tcp_cut_all(&session);
+	dns_state_free(&session);
 	run_for(1200);
 	CHECK(wakes == 32); /* and no more: the session is gone */
 	(void)close(session.udp);

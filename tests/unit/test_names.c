@@ -25,7 +25,7 @@ static void give(struct synthetic_names *n, const char *host, struct ip *v4, str
 	CHECK(synthetic_names_give(n, host, v4, v6) == 0);
 	CHECK(synthetic_names_is_synthetic(v4) && synthetic_names_is_synthetic(v6));
 	CHECK(ip_is_v4(v4) && !ip_is_v4(v6));
-	CHECK(!synthetic_names_is_door(v4) && !synthetic_names_is_door(v6));
+	CHECK(!synthetic_names_is_listener(v4) && !synthetic_names_is_listener(v6));
 }
 
 static void both_ways(void)
@@ -80,18 +80,18 @@ static void not_ours(void)
 	for (size_t i = 0; i < COUNT(others); i++) {
 		ip = address(others[i]);
 		CHECK(!synthetic_names_is_synthetic(&ip) && !synthetic_names_find(n, &ip) &&
-		      !synthetic_names_is_door(&ip));
+		      !synthetic_names_is_listener(&ip));
 	}
 	for (size_t i = 0; i < COUNT(nobody); i++) {
 		ip = address(nobody[i]);
 		CHECK(synthetic_names_is_synthetic(&ip) && !synthetic_names_find(n, &ip));
 	}
-	ip = address(SYNTHETIC_NAMES_DOOR_V4);
-	CHECK(synthetic_names_is_door(&ip));
-	ip = address(SYNTHETIC_NAMES_DOOR_V6);
-	CHECK(synthetic_names_is_door(&ip));
+	ip = address(SYNTHETIC_NAMES_LISTENER_V4);
+	CHECK(synthetic_names_is_listener(&ip));
+	ip = address(SYNTHETIC_NAMES_LISTENER_V6);
+	CHECK(synthetic_names_is_listener(&ip));
 	ip = address("198.18.0.2");
-	CHECK(!synthetic_names_is_door(&ip));
+	CHECK(!synthetic_names_is_listener(&ip));
 	synthetic_names_free(n);
 }
 

@@ -1,0 +1,149 @@
+/* flow_accept.c - theory of operation
+ *
+ * A connection is accepted from the session's TCP listener, and the address it was made to
+ * (getsockname()) is where the program wanted to go: a name, if the address is a synthetic one. The
+ * policy decides what may come of it: nothing, bytes of any kind, or traffic whose first bytes must
+ * be looked at. Those of a refused connection are looked at, too: a program that speaks HTTP or TLS
+ * gets the reason as an answer.
+ *
+ * Everything is bounded: flows per session, accepts per turn, time until the protocol is known. */
+#include "flow_accept.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "access_record.h"
+#include "clock.h"
+#include "dns_tcp.h"
+#include "flow.h"
+#include "flow_pass.h"
+#include "flow_sniff.h"
+#include "idle_conns.h"
+#include "synthetic_names.h"
+#include "untrusted_fd.h"
+
+#define PAUSE_MS 100 /* without descriptors */
+#define REJECTED_NS (1000 * CLOCK_MS)
+
+static void begin(struct egress_session *g, int fd, const struct ip *ip, uint16_t port)
+{
+	struct flow *f = flow_new(g, fd);
+
+	if (!f)
+		return;
+	if (synthetic_names_is_listener(ip) && port == SYNTHETIC_NAMES_PROXY_PORT) {
+		f->to_proxy = f->proxied = true;
+		f->endpoint = (struct endpoint){ .ip = *ip, .port = port };
+		f->answer.verdict = POLICY_LOOK;
+		flow_sniff(f);
+		return;
+	}
+	endpoint_at(g->names, ip, port, &f->endpoint);
+	flow_judge(f);
+	if (flow_is_raw(f)) {
+		f->scheme = "tcp";
+		flow_pass(f);
+	} else {
+		flow_sniff(f);
+	}
+}
+
+/* Over a limit of connections. Recorded once a second at most: otherwise a cell could fill the log.
+ */
+static void reject(struct egress_session *g, int fd, const struct ip *ip, uint16_t port,
+		   const char *reason)
+{
+	uint64_t now = loop_now_ns(g->egress->loop);
+	struct access_record r = {
+		.kind = ATTEMPT_CONNECT, .start_ns = now, .ip = ip, .port = port, .reason = reason
+	};
+
+	flow_reset_fd(fd);
+	if (g->turned_away_ns + REJECTED_NS > now)
+		return;
+	g->turned_away_ns = now;
+	access_record_send(g, &r);
+}
+
+/* Made to the listener's own address and port, not redirected to it by the packet rules: from
+ * inside the cell, or through one of its published ports. It leads nowhere and is not recorded. */
+static bool is_own_port(const struct ip *ip, uint16_t port)
+{
+	static const struct ip v6 = { { [15] = 1 } };
+
+	return port == FLOW_OWN_PORT && ((ip_is_v4(ip) && ip->b[12] == 127) || ip_same(ip, &v6));
+}
+
+static void on_accepted(struct egress_session *g, int fd)
+{
+	struct sockaddr_storage at = { 0 };
+	socklen_t len = sizeof(at);
+	uint16_t port = 0;
+	struct ip ip;
+
+	/* Without it the last records of a handshake and an answer wait for the cell's delayed ACK:
+	 * 40 ms for each new TLS connection. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	if (getsockname(fd, (struct sockaddr *)&at, &len) < 0 ||
+	    ip_of_sockaddr((struct sockaddr *)&at, &ip, &port) < 0)
+		flow_reset_fd(fd);
+	else if (is_own_port(&ip, port))
+		flow_reset_fd(fd);
+	else if (port == 53)
+		dns_tcp_serve(g, fd);
+	else if (g->nflows >= EGRESS_SESSION_FLOWS_MAX)
+		reject(g, fd, &ip, port, "this session has too many connections");
+	else if (!share_take_fds(&g->share, SHARE_FLOW_FDS))
+		reject(g, fd, &ip, port,
+		       "this tenant's sessions have too many connections for this node");
+	else
+		begin(g, fd, &ip, port);
+}
+
+static void on_again(struct loop_timer *t)
+{
+	struct egress_session *g = t->arg;
+
+	loop_modify(g->egress->loop, &g->on_tcp, EPOLLIN);
+}
+
+/* Out of descriptors: stops watching the listener for a while, or epoll would report it in every
+ * turn. */
+static void pause_accept(struct egress_session *g)
+{
+	struct loop *l = g->egress->loop;
+	struct loop_timer *t = &g->accept_again;
+
+	idle_conns_empty(g->upstreams);
+	loop_modify(l, &g->on_tcp, 0);
+	*t = (struct loop_timer){ .place = t->place, .fire = on_again, .arg = g };
+	loop_timer_set(l, t, loop_now_ns(l) + PAUSE_MS * CLOCK_MS);
+}
+
+int flow_accept(struct egress_session *g)
+{
+	struct sockaddr_storage peer;
+	socklen_t len;
+
+	while (share_turn_accept(&g->share)) {
+		int fd;
+
+		len = sizeof(peer);
+		fd = untrusted_accept(g->tcp, &peer, &len);
+		if (fd >= 0) {
+			on_accepted(g, fd);
+			continue;
+		}
+		/* PID 1 of the cell made it block, or stopped it listening: epoll would report it
+		 * for ever. */
+		if (errno == EDEADLK || errno == EINVAL)
+			return -1;
+		if (errno == EMFILE || errno == ENFILE)
+			pause_accept(g);
+		break;
+	}
+	return 0;
+}

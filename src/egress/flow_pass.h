@@ -1,0 +1,9 @@
+/* flow_pass.h - the stage of a flow in which egress connects it and relays its bytes unread. */
+#pragma once
+
+#include "flow.h"
+
+/* May it be relayed without a look at its first bytes? */
+bool flow_is_raw(const struct flow *f);
+/* Connects it to its endpoint and relays, or refuses it. */
+void flow_pass(struct flow *f);

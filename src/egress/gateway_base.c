@@ -1,0 +1,56 @@
+#include "gateway_base.h"
+
+#include <stdio.h>
+
+#include "clock.h"
+#include "session_limits.h"
+
+void gateway_wait(struct gateway *x, uint64_t ms)
+{
+	x->deadline_ns = loop_now_ns(x->loop) + ms * CLOCK_MS;
+	/* A timer that fires too early is set again by on_timer(): cheaper than setting it on every
+	 * call. */
+	if (x->timer.place == 0 || x->timer.at_ns > x->deadline_ns)
+		loop_timer_set(x->loop, &x->timer, x->deadline_ns);
+}
+
+void gateway_later(struct gateway *x)
+{
+	loop_defer(x->loop, &x->task);
+}
+
+void gateway_note(struct gateway *x, const char *reason)
+{
+	(void)snprintf(x->reason, sizeof(x->reason), "%s", reason);
+}
+
+void gateway_gone(struct gateway *x)
+{
+	gateway_note(x, "the program closed the connection");
+	x->over = x->reset = true;
+}
+
+uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want)
+{
+	const char *why;
+
+	return limits_left(x->session, x->rule, way, want, &why);
+}
+
+void gateway_count(struct gateway *x, enum used_way way, uint64_t n)
+{
+	*(way == USED_OUT ? &x->bytes_out : &x->bytes_in) += n;
+	limits_moved(x->session, x->rule, way, n);
+	share_turn_moved(&x->session->share, n);
+}
+
+uint64_t gateway_weight(const struct gateway *x)
+{
+	return SHARE_TURN_BYTES / mask_turn(x->mask);
+}
+
+void gateway_masked(struct gateway *x, size_t n)
+{
+	if (x->mask)
+		share_turn_moved(&x->session->share, n * gateway_weight(x));
+}

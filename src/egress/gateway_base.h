@@ -1,0 +1,128 @@
+/* gateway_base.h - the structure of a gateway, and what all its parts use. For gateway*.c only.
+ *
+ * gateway.c has the states and waits; gateway_request.c reads a request and decides;
+ * gateway_judge.c asks the policy; gateway_head.c writes heads; gateway_server.c gets connections
+ * to servers; gateway_answer.c reads answers; gateway_body.c and gateway_splice.c move bodies;
+ * gateway_end.c ends requests.
+ *
+ * The rule that prevents use after free: only advance() in gateway.c ends a gateway, and only the
+ * loop calls it. All other code sets a state, or `over`. */
+#pragma once
+
+#include "buf.h"
+#include "chunk.h"
+#include "flow.h"
+#include "idle_conns.h"
+#include "secrets.h"
+#include "ws_walk.h"
+
+struct llm_call; /* llm_call.h */
+
+#define GATEWAY_HEAD_MS 30000	 /* to receive a whole head, from its first byte */
+#define GATEWAY_IDLE_MS 300000	 /* between requests */
+#define GATEWAY_SHAKE_MS 15000	 /* a TLS handshake, either side */
+#define GATEWAY_ANSWER_MS 300000 /* without progress of request or answer */
+#define GATEWAY_TUNNEL_MS 900000
+#define GATEWAY_LINGER_MS 2000
+#define GATEWAY_YOUNG_MS 2000  /* idle time of a kept connection, for a request not sent twice */
+#define GATEWAY_INTERIM_MAX 16 /* 1xx answers before the final one */
+
+enum gateway_state {
+	GATEWAY_SHAKE,	  /* TLS with the cell */
+	GATEWAY_HEAD,	  /* waiting for a request, or inside its head */
+	GATEWAY_COLLECT,  /* collecting its body, to put secrets in */
+	GATEWAY_DIAL,	  /* waiting for a connection to the server */
+	GATEWAY_EXCHANGE, /* request and answer under way */
+	GATEWAY_TUNNEL,	  /* WebSocket frames, both ways */
+	/* Answered, and the sending side shut. Input is read and dropped: closing with unread bytes
+	 * sends a reset, which may overtake the answer. */
+	GATEWAY_LINGER
+};
+
+/* The body of one direction. */
+struct gateway_body {
+	enum http1_framing framing;
+	uint64_t left;		    /* HTTP1_LENGTH */
+	struct chunk chunk;	    /* HTTP1_CHUNKED */
+	bool rechunk;		    /* sent on in chunks; else as it came */
+	enum http1_framing goes_on; /* of a request: framing towards the server, in head and body */
+	uint64_t length, sent;	    /* HTTP1_LENGTH: as in the head, and sent so far */
+	bool done;
+	bool spent;  /* more has arrived, but a limit is reached */
+	bool frames; /* WebSocket: the first `ready` bytes of the input are valid frames */
+	struct ws_walk walk;
+	size_t ready;
+	const char *bad; /* NULL, or why it cannot be read on */
+	int bad_status;	 /* the status for its sender then, if one can be sent */
+};
+
+struct gateway {
+	struct flow *flow;
+	struct egress_session *session;
+	struct loop *loop;
+	struct stream cell;
+	struct upstream *up; /* owned; NULL: none */
+	struct outbound outbound;
+	struct loop_timer timer;
+	struct loop_task task;
+	uint64_t deadline_ns;
+	enum gateway_state state;
+	bool tls;	  /* towards the cell, and therefore towards the server */
+	bool over, reset; /* advance() ends it; reset: the program sees a reset */
+	bool first;	  /* no request so far */
+	size_t scanned;
+
+	/* The request under way. */
+	bool asked;	 /* there is one */
+	struct buf head; /* its head; what follows points into it */
+	struct http1_request r;
+	uint64_t start_ns;
+	struct endpoint endpoint;
+	struct buf text; /* method, path, query: NUL-terminated, one behind the other */
+	const char *method, *path, *query;
+	const struct policy_rule *rule;
+	bool allowed;
+	char reason[POLICY_REASON_MAX + 64];
+	struct secrets_use use;
+	bool looks;  /* the policy inspects requests: headers that rewrite one are not sent on */
+	bool strict; /* a secret may be in the answer: neither compressed nor partial */
+	bool knows;  /* the server can know secret values: those in known */
+	struct mask_pick known;
+	struct buf ask; /* as it is sent to the server */
+	struct buf collected;
+	struct gateway_body out, in;
+	bool retriable, collects;
+
+	/* Its answer. */
+	bool answered; /* some of it was sent to the cell */
+	bool heard;    /* some of it came from the server */
+	bool up_keep, cell_keep;
+	size_t up_scanned;
+	unsigned interim;
+	int status;
+	uint64_t bytes_out, bytes_in;
+	struct llm_call *model;
+	const struct mask *mask; /* NULL: the answer is not masked */
+	struct mask_stream masked;
+	struct loop_timer tick; /* set while the mask holds bytes back */
+	bool has_pipe, no_pipe; /* no_pipe: none could be opened */
+	int pipe[2];		/* owned, if has_pipe; see gateway_splice.c */
+	size_t piped;		/* bytes in the pipe */
+	size_t memory;		/* counted for it: share.h */
+};
+
+/* Sets the deadline of the current state. */
+void gateway_wait(struct gateway *x, uint64_t ms);
+/* Calls advance() at the end of this turn. */
+void gateway_later(struct gateway *x);
+/* The program's side has ended: the gateway is over. */
+void gateway_gone(struct gateway *x);
+/* Sets the reason in the record. */
+void gateway_note(struct gateway *x, const char *reason);
+/* How many bytes may go this way now, as limits_left(). Moved bytes are counted right after. */
+uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want);
+void gateway_count(struct gateway *x, enum used_way way, uint64_t n);
+/* n bytes pass the mask: they are counted in the session's share of this turn. */
+void gateway_masked(struct gateway *x, size_t n);
+/* How many moved bytes a masked byte counts as. There is a mask. */
+uint64_t gateway_weight(const struct gateway *x);

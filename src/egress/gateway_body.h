@@ -1,0 +1,14 @@
+/* gateway_body.h - moves bodies in both directions. */
+#pragma once
+
+#include "gateway_base.h"
+
+void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
+			uint64_t max);
+/* WebSocket frames from now on, until the connection ends. masked: the client's direction. */
+void gateway_body_frames(struct gateway_body *b, bool masked);
+/* Decides the framing of the request's body towards the server, once: head and body follow it. */
+void gateway_body_frame(struct gateway *x);
+/* Each moves what it can. True if anything moved or changed. */
+bool gateway_body_out(struct gateway *x);
+bool gateway_body_in(struct gateway *x);

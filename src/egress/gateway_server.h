@@ -1,0 +1,11 @@
+/* gateway_server.h - the server's side of a request: an idle connection, or a new one. */
+#pragma once
+
+#include "gateway_base.h"
+
+/* fresh: no idle one. */
+void gateway_dial(struct gateway *x, bool fresh);
+/* Progress in GATEWAY_DIAL. True if anything moved. */
+bool gateway_dialed(struct gateway *x);
+/* The server's side ended too early: dials again if the request may be repeated, else fails. */
+void gateway_lost(struct gateway *x);

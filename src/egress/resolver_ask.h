@@ -1,0 +1,9 @@
+/* resolver_ask.h - gets a job its result from an entry, which is made if there is none. */
+#pragma once
+
+#include "resolver_inside.h"
+
+/* The entry of a name that is known or being asked for; one whose time is over is freed. */
+struct entry *resolver_ask_find(struct resolver *r, const char *host);
+/* Gives the job its result, or lets it wait for the entry of its name. */
+void resolver_ask(struct job *j);

@@ -1,0 +1,21 @@
+/* resolver_entry.h - names that are known, or being asked for. */
+#pragma once
+
+#include "resolver_inside.h"
+
+struct entry *resolver_entry_find(struct resolver *r, const char *host);
+/* Starts its queries. NULL: memory is short, or the name cannot be asked for. */
+struct entry *resolver_entry_new(struct resolver *r, const char *host,
+				 struct resolver_owner *owner);
+/* Not known yet: its jobs get the addresses that are there, or that no name server answered. */
+void resolver_entry_give_up(struct resolver *r, struct entry *n);
+/* It is not counted for its owner any more. */
+void resolver_entry_uncount(struct entry *n);
+/* No job may wait for it. */
+void resolver_entry_free(struct resolver *r, struct entry *n);
+/* Frees the oldest entry that is known. */
+void resolver_entry_make_room(struct resolver *r);
+void resolver_entry_forget_known(struct resolver *r);
+/* Puts families in turn, IPv6 first, in the order of RFC 8305. Returns how many. */
+size_t resolver_entry_interleave(const struct ip *v6, size_t n6, const struct ip *v4, size_t n4,
+				 struct ip ret[RESOLVER_ADDRESSES_MAX]);

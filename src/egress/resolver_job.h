@@ -1,0 +1,11 @@
+/* resolver_job.h - one lookup of the resolver, from resolver_lookup() to its callback. */
+#pragma once
+
+#include "resolver_inside.h"
+
+/* In the list of the resolver; aborts without memory, as the loop does. */
+struct job *resolver_job_new(struct resolver *r, struct lookup *l, const char *host);
+/* It must wait nowhere. */
+void resolver_job_free(struct job *j);
+/* It has its result: the callback is called at the end of this turn, after the job is freed. */
+void resolver_job_give(struct job *j, const struct result *result);

@@ -1,0 +1,11 @@
+/* resolver_queue.h - lookups that wait because too many names are being asked for. */
+#pragma once
+
+#include "resolver_inside.h"
+
+/* May a name be asked for, for this owner (NULL: none), now? */
+bool resolver_queue_may(const struct resolver *r, const struct resolver_owner *o);
+void resolver_queue_init(struct resolver *r);
+void resolver_queue_release(struct resolver *r);
+void resolver_queue_add(struct job *j);
+void resolver_queue_remove(struct job *j);

@@ -1,0 +1,15 @@
+/* session_control.h - attaches, changes and detaches sessions, as channel C says. Called by
+ * control_channel.c. */
+#pragma once
+
+#include "egress_session.h"
+
+/* fds: the TCP and the UDP listener; taken over in any case, and checked. A session that exists
+ * gets the new configuration and the new listeners. On failure the session is detached. */
+int session_attach(struct egress *egress, const char *id, int fds[2], const char *config,
+		   size_t len, struct err *e) MUST_USE;
+/* All or nothing: on failure the session keeps its old configuration (the caller detaches it). */
+int session_change(struct egress_session *g, const char *config, size_t len,
+		   struct err *e) MUST_USE;
+/* Ends all connections, sends the last counts, and frees it. */
+void session_detach(struct egress_session *g);
