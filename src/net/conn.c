@@ -266,7 +266,9 @@ static void advance(struct conn *c)
 	while (!c->doomed && steps > 0 && steps_take(c))
 		steps--;
 	c->busy = false;
-	if (c->doomed) {
+	if (c->doomed && c->cut && c->x && !c->ended) {
+		steps_cut_exchange(c);
+	} else if (c->doomed) {
 		conn_drop(c);
 		return;
 	}

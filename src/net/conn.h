@@ -64,6 +64,7 @@ struct conn {
 		write_ns; /* last progress; in CONN_HEAD read_ns is where the clock began */
 	bool busy;	  /* inside advance() */
 	bool doomed;	  /* to be dropped by advance() */
+	bool cut;	  /* doomed, but by FIN: its answer's framing shows that it is not whole */
 	bool ended;	  /* the peer sent all it will, and we have read it */
 	bool hung_up;	  /* the peer closed its side; there may be bytes to read before */
 	bool ignore_in;	  /* epoll is not to report input */
@@ -182,6 +183,8 @@ bool steps_take(struct conn *c);
 void steps_refuse_head(struct conn *c, int status, const char *words);
 /* Ends the exchange, if there is one, unanswered. */
 void steps_drop_exchange(struct conn *c);
+/* The same, and closes the sending side: the connection lingers until its peer has read that. */
+void steps_cut_exchange(struct conn *c);
 
 /* Sets up the decoder for a request. */
 void body_start(struct conn *c, const struct http1_request *r);

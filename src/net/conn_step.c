@@ -118,6 +118,17 @@ static void log_exchange(const struct exchange *x, int status)
 		o->log(x, status, x->bytes_out, clock_now_ns() - x->began_ns, o->arg);
 }
 
+/* Closing with input unread would send a reset, and the peer might lose what it has not read. */
+static void linger(struct conn *c)
+{
+	tls_close(c->tls); /* sends close_notify; what follows need not be decrypted */
+	c->tls = NULL;
+	(void)shutdown(c->fd, SHUT_WR);
+	c->state = CONN_LINGER;
+	c->discarded = 0;
+	c->read_ns = loop_now_ns(c->loop);
+}
+
 /* The answer has left: the exchange ends, the connection goes on or not. */
 static void finish_exchange(struct conn *c)
 {
@@ -136,10 +147,7 @@ static void finish_exchange(struct conn *c)
 	if (!close) {
 		c->state = c->body.done ? CONN_HEAD : CONN_DISCARD;
 	} else if (unread && !c->ended) {
-		tls_close(c->tls); /* says goodbye; what follows need not be decrypted */
-		c->tls = NULL;
-		(void)shutdown(c->fd, SHUT_WR);
-		c->state = CONN_LINGER;
+		linger(c);
 	} else {
 		c->doomed = true;
 	}
@@ -159,6 +167,16 @@ void steps_drop_exchange(struct conn *c)
 		x->on_done(x, false);
 	c->x = NULL;
 	free_exchange(x);
+}
+
+void steps_cut_exchange(struct conn *c)
+{
+	c->state = CONN_DEAD; /* callbacks cannot write any more */
+	charge_answer_gone(c, c->out.len);
+	fifo_release(&c->out);
+	steps_drop_exchange(c);
+	c->doomed = c->cut = false;
+	linger(c);
 }
 
 /* The peer has gone while its exchange is under way; a body is still read to its end, though, since

@@ -295,6 +295,14 @@ void exchange_end(struct exchange *x)
 	end_answer(x);
 }
 
+/* Does its framing show the client that an answer which ends here is not whole? */
+static bool shows_cut(const struct exchange *x)
+{
+	if (x->answer != ANSWER_BEGUN || x->headless || x->tunnel || x->ws)
+		return false;
+	return x->chunked || (x->left != EXCHANGE_CHUNKED && x->left > 0);
+}
+
 void exchange_abort(struct exchange *x)
 {
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };
@@ -302,8 +310,13 @@ void exchange_abort(struct exchange *x)
 	if (x->conn->state == CONN_DEAD || x->refused)
 		return;
 	conn_flush(x->conn); /* what there was, as far as it goes at once */
-	/* A reset, so that also a body that ends with the connection is seen not to be whole; for
-	 * the same reason TLS says no goodbye. */
+	if (shows_cut(x)) {
+		x->conn->cut = true;
+		conn_doom(x->conn);
+		return;
+	}
+	/* A reset, since the end of the connection would pass for the end of the body; for the same
+	 * reason TLS sends no close_notify. */
 	(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	if (x->conn->tls)
 		tls_break(x->conn->tls);

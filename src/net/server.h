@@ -140,8 +140,8 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len);
 void exchange_on_writable(struct exchange *x, void (*on_writable)(struct exchange *x));
 /* Room in the buffer right now. */
 size_t exchange_room(const struct exchange *x);
-/* Ends the answer. abort: drop the connection instead, so that the client sees it is not whole:
- * without a last chunk, and by a reset, so that it is seen however the answer was framed. */
+/* Ends the answer. abort: ends the connection instead, so that the client sees it is not whole: by
+ * FIN where chunks or a length show it, and by a reset where nothing else does. */
 void exchange_end(struct exchange *x);
 void exchange_abort(struct exchange *x);
 

@@ -253,6 +253,27 @@ def cut_answers_are_seen_to_be_cut():
         assert server.stats()["gone"] == 2
 
 
+def cut_answers_end_by_fin():
+    """An answer with framing is cut by FIN, not by a reset, also where input of the client is unread: what was sent
+    arrives, and no last chunk."""
+    with Server(PROGRAM) as server:
+        for path, body in (("/abort", b"32\r\n" + pattern(50) + b"\r\n"), ("/short", pattern(50))):
+            with server.connect() as s:
+                s.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode() + b"GET /unread HTTP/1.1\r\n" * 3)
+                got = b""
+                while piece := s.recv(65536):  # a reset would raise
+                    got += piece
+                assert got.endswith(b"\r\n\r\n" + body), (path, got[-100:])
+        with server.connect() as s:  # without framing, a reset is what shows it
+            s.sendall(b"GET /abort HTTP/1.0\r\n\r\n")
+            try:
+                while s.recv(65536):
+                    pass
+            except ConnectionResetError:
+                return
+            raise AssertionError("an answer without framing ended as if whole")
+
+
 def unread_bodies():
     with Server(PROGRAM) as server:
         with server.connect() as s:  # short: the connection goes on
@@ -934,7 +955,7 @@ def tls():
 
 TESTS = [smuggling_table, byte_by_byte_is_the_same, keep_alive_and_close, request_ids_differ, date_header, pipelining_of_100,
          bodies_of_both_framings, a_gigabyte_is_received, a_slow_handler_holds_the_client_back, expect_continue, head_requests,
-         no_content, streams_of_every_kind, cut_answers_are_seen_to_be_cut, unread_bodies, handlers_words_for_a_bad_body,
+         no_content, streams_of_every_kind, cut_answers_are_seen_to_be_cut, cut_answers_end_by_fin, unread_bodies, handlers_words_for_a_bad_body,
          an_answer_before_the_end_of_the_body, pipelined_requests_and_a_half_close,
          connect_is_refused, over_a_unix_socket, too_large_bodies_are_413, too_long_heads_are_431, slow_heads_are_408,
          slow_bodies_are_408, idle_connections_are_closed, readers_that_stop_are_dropped, a_slow_reader_costs_little,

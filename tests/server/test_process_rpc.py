@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import struct
 import sys
 import threading
@@ -560,6 +561,28 @@ def test_sandbox_dies(server):
     equal(answers, [502], "SendInput that waited")
     equal(box.call("List", {})[0], 502)
     equal(Stream(box, "Start", {"process": {"cmd": "true"}}).answer.status, 502)
+
+
+def test_a_killed_sandbox_ends_its_streams_by_fin(server):
+    """E2B's clients expect an incomplete chunked read, not a reset, and ask /health then. Bytes that the server has
+    not read must not turn the one into the other."""
+    box = Box(server)
+    message = json.dumps({"process": {"cmd": "/bin/sh", "args": ["-c", "echo up; sleep 60"]}}).encode()
+    body = b"\0" + struct.pack(">I", len(message)) + message
+    head = "".join(f"{n}: {v}\r\n" for n, v in box.headers("application/connect+json").items())
+    with socket.create_connection(server.address, timeout=20) as s:
+        s.sendall(f"POST /process.Process/Start HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        got = b""
+        while b'"data"' not in got:
+            got += s.recv(65536)
+        s.sendall(b"GET /health HTTP/1.1\r\n")  # a second request, not read while the first is answered
+        server.want(204, "DELETE", f"/sandboxes/{box.id}")
+        while piece := s.recv(65536):  # raises if there is a reset
+            got += piece
+    has(got.lower(), b"transfer-encoding: chunked")
+    check(not got.endswith(b"\r\n0\r\n\r\n"), "there is a last chunk")
+    check(got.endswith(b"}\r\n"), f"cut inside a chunk: {got[-60:]}")
+    equal(server.request("GET", "/health", key=None, headers=box.headers("application/json"))[0], 502, "/health")
 
 
 def test_restart(server):
