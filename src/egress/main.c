@@ -1,9 +1,10 @@
-/* main.c - cordon-egress: the only way out of a cell. The order of its start, and nothing else.
+/* main.c - cordon-egress, the process that all network access of cells goes through. The order of
+ * its start, and nothing else.
  *
- * It is started with everything it may use: the channel to whoever decides, the node's resolver
- * settings, the authorities that servers are verified by, and the authority that cells trust. It
- * reads them, gives up all files, and serves: names, connections and requests of its sessions, each
- * by its own policy. If it dies, cells have no way out until it is back. */
+ * It is started with everything it may use (supervisor_msg.h): the channel to cordond, the node's
+ * resolver settings, the authorities that servers are verified by, and the authority that cells
+ * trust. It reads them, gives up all files, and serves DNS queries, connections and requests of its
+ * sessions, each by its own policy. If it dies, cells have no network until it is restarted. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,21 +27,27 @@
 #include "read_file.h"
 #include "tls.h"
 
-static bool is_open(int fd)
+/* Which descriptors egress was started with. Found out before it opens any: a new descriptor gets
+ * the lowest free number, which may be that of one that was not given. */
+static bool given[EGRESS_FDS_END];
+
+static void find_given(void)
 {
-	return fcntl(fd, F_GETFD) >= 0;
+	for (int fd = EGRESS_FD_CONTROL; fd < EGRESS_FDS_END; fd++)
+		given[fd] = fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-/* "" for one that lacks. */
+/* "" if it was not given. NULL: unreadable, or too long. */
 static char *read_given(int fd)
 {
-	char *text = is_open(fd) ? read_file(fd, READ_FILE_MAX) : strdup("");
+	char *text = given[fd] ? read_file(fd, READ_FILE_MAX) : strdup("");
 
-	fd_close(fd);
+	if (given[fd])
+		fd_close(fd);
 	return text;
 }
 
-/* Both bundles, one behind the other. */
+/* Both bundles, one after the other. */
 static char *join(const char *a, const char *b)
 {
 	size_t n = strlen(a) + strlen(b) + 2;
@@ -75,7 +82,7 @@ static int open_upstream(struct egress *g, struct err *e)
 	return g->upstream == NULL ? -1 : 0;
 }
 
-static int open_mint(struct egress *g, struct err *e)
+static int open_leaf_certs(struct egress *g, struct err *e)
 {
 	char *pem = read_given(EGRESS_FD_AUTHORITY);
 
@@ -89,14 +96,12 @@ static int open_mint(struct egress *g, struct err *e)
 
 static int start(struct egress *g, struct err *e)
 {
-	int control = is_open(EGRESS_FD_CONTROL) ? EGRESS_FD_CONTROL : -1;
-	int sock = is_open(EGRESS_FD_CHANNEL) ? EGRESS_FD_CHANNEL : -1;
+	int control = given[EGRESS_FD_CONTROL] ? EGRESS_FD_CONTROL : -1;
+	int sock = given[EGRESS_FD_CHANNEL] ? EGRESS_FD_CHANNEL : -1;
 	struct rlimit files;
 
 	if (control < 0 && sock < 0)
-		return err_set(e, ERR_INVALID, "started by cordon, not by hand");
-	for (int fd = EGRESS_FD_CONTROL; fd < EGRESS_FDS_END; fd++)
-		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+		return err_set(e, ERR_INVALID, "no channel: cordon-egress is started by cordon");
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
@@ -106,7 +111,7 @@ static int start(struct egress *g, struct err *e)
 	shares_init(&g->shares, g->loop,
 		    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0);
 	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
-	    open_mint(g, e) < 0)
+	    open_leaf_certs(g, e) < 0)
 		return -1;
 	g->handshakes = handshakes_new(g);
 	if (g->handshakes == NULL)
@@ -116,7 +121,7 @@ static int start(struct egress *g, struct err *e)
 	return confine_egress(e);
 }
 
-/* "--log=F:L", both as numbers of log.h. */
+/* "--log=F:L": format and level, as the numbers of log.h. */
 static void set_log(const char *word)
 {
 	static const char name[] = "--log=";
@@ -136,15 +141,17 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 
 	fd_std_fill();
+	find_given();
 	if (argc == 2 && strcmp(argv[1], "--make-authority") == 0)
 		return ca_create();
 	if (argc == 2)
 		set_log(argv[1]);
-	(void)prctl(PR_SET_NAME, "cordon-egress", 0, 0, 0); /* started by descriptor, it has none */
-	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);	    /* secrets pass through here */
+	(void)prctl(PR_SET_NAME, "cordon-egress", 0, 0,
+		    0);				  /* executed by descriptor, it has no name */
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its memory holds secrets */
 	(void)signal(SIGPIPE, SIG_IGN);
 	if (start(&g, &e) < 0 || loop_run(g.loop, &e) < 0) {
-		log_error("cordon-egress cannot go on", "error=%s", e.msg);
+		log_error("cordon-egress failed", "error=%s", e.msg);
 		return 1;
 	}
 	return 0;

@@ -359,9 +359,9 @@ def memory_file(text):
 
 
 class Egress:
-    """cordon-egress, and channel C as cordond speaks it."""
+    """cordon-egress, and channel C as cordond speaks it. without: descriptors that it does not get."""
 
-    def __init__(self, net, program, resolv="nameserver 192.0.2.2\n", hosts="", extra=()):
+    def __init__(self, net, program, resolv="nameserver 192.0.2.2\n", hosts="", extra=(), without=()):
         self.net = net
         self.control, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pem = subprocess.run([program, "--make-authority"], check=True,
@@ -376,11 +376,12 @@ class Egress:
             bundle = f.read()
         given = {3: its.fileno(), 4: theirs.fileno(), 5: memory_file(resolv), 6: memory_file(hosts),
                  7: memory_file(bundle), 8: memory_file(self.pem), 9: memory_file("")}
+        placed = {to: fd for to, fd in given.items() if to not in without}
         self.log = open(net.path("egress.log"), "w+b")
         with net.inside(net.node):
             self.process = subprocess.Popen(
                 [*extra, program], close_fds=False, stderr=self.log, stdin=subprocess.DEVNULL,
-                preexec_fn=lambda: self.place(given))
+                preexec_fn=lambda: self.place(placed))
         theirs.close()
         its.close()
         for fd in list(given.values())[2:]:

@@ -353,6 +353,21 @@ def slow_address():
     return WEB
 
 
+def test_absent_descriptor(net):
+    """Further authorities may be absent: the number of their descriptor is then the lowest free one, and egress's own
+    epoll descriptor gets it."""
+    egress = Egress(net, os.environ.get("CORDON_EGRESS", "./cordon-egress"), without=(9,))
+    try:
+        cell = egress.cell({"rules": [{"host": "web.example"}]})
+        with cell.connect("web.example", 80) as s:
+            r = ask(s, "GET / HTTP/1.1\r\nHost: web.example\r\n\r\n")
+        tap.ok(r and r.status == 200, "egress serves without further authorities", r and r.line)
+        cell.detach()
+    except (OSError, ValueError) as e:
+        tap.ok(False, "egress serves without further authorities", e)
+    tap.same(egress.close(), 0, "and ends well")
+
+
 def main():
     net = Net()
     net.name("web.example", WEB)
@@ -364,6 +379,7 @@ def main():
     net.name("drip.example", "93.184.216.42")
     Origin(net, "93.184.216.42", 443, drip, tls=net.certificate("drip.example"))
     Echo(net, WEB, 2222, None)
+    test_absent_descriptor(net)
     egress = Egress(net, os.environ.get("CORDON_EGRESS", "./cordon-egress"))
     other = egress.cell({"rules": [{"host": "web.example"}, {"host": "pass.example"}]})
     server = Listener(net, WEB, 443, None)
