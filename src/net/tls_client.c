@@ -4,6 +4,7 @@
 #include <openssl/pem.h>
 
 #include "tls_inside.h"
+#include "tls_ocsp.h"
 
 struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
 {
@@ -64,7 +65,7 @@ struct tls *tls_client_new_pem(const char *pem, size_t len, struct err *e)
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
 	/* Finite-field groups are the server's choice, of up to 10,000 bits: a second of work. */
 	if (SSL_CTX_set_cipher_list(ctx, "DEFAULT:!kDHE") != 1 ||
-	    SSL_CTX_set_alpn_protos(ctx, ours, sizeof(ours) - 1) != 0)
+	    SSL_CTX_set_alpn_protos(ctx, ours, sizeof(ours) - 1) != 0 || tls_ocsp_require(ctx) < 0)
 		(void)tls_failed(e, "cannot set up TLS", NULL);
 	else if (tls_client_trust(t, pem, len, e) == 0)
 		return t;
