@@ -216,7 +216,7 @@ class Part:
         text = pathlib.Path("/proc/meminfo").read_text()
         now = {kind: int(re.search(rf"^{kind}:\s+(\d+)", text, re.M).group(1)) for kind in KINDS}
         now["PID 1"] = sum(pss(pid) for pid in processes("cordon-init"))
-        now["keeper"] = pss(self.server.pid("cordon-keeper"))
+        now["keeper"] = sum(pss(pid) for pid in self.server.pids("cordon-keeper"))
         now["cordond"] = pss(self.server.pid("cordond"))
         return now
 

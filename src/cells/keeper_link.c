@@ -1,3 +1,9 @@
+/* keeper_link.c - see keeper_link.h.
+ *
+ * Requests are sent by a task of the loop (send), so that done is never called from inside an ask,
+ * and again when answers have come. Each slot takes at most IN_FLIGHT_MAX, which keeps a keeper
+ * busy while its answer travels; more would only wait in its socket while another keeper is free.
+ */
 #include "keeper_link.h"
 
 #include <assert.h>
@@ -11,16 +17,15 @@
 #include "log.h"
 #include "own.h"
 
-#define IN_FLIGHT_MAX 4 /* enough to keep the keeper busy; more would only delay urgent ones */
+#define IN_FLIGHT_MAX 2
 #define TIMEOUT_MS 30000
-#define PATIENT_MAX \
-	16 /* with more than these, they take turns: what is ended must go at some time */
 
 struct keeper_call {
 	struct keeper_call *next;
 	keeper_done_fn *done; /* NULL: cancelled */
 	void *arg;
 	int fd; /* owned until sent */
+	unsigned slot;
 	size_t len;
 	uint64_t asked_ns;
 	uint32_t op;
@@ -29,8 +34,11 @@ struct keeper_call {
 
 static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_late(struct loop_timer *t);
+static void on_send(struct loop_task *t);
 
-#define DIED "the keeper died"
+#define ENDED "the keeper ended"
+
+/* ---- queues */
 
 static void queue_init(struct keeper_queue *q)
 {
@@ -56,18 +64,64 @@ static struct keeper_call *queue_take(struct keeper_queue *q)
 	return c;
 }
 
-void keeper_link_init(struct keeper_link *k, struct loop *l)
+static void queue_release(struct keeper_queue *q)
 {
-	*k = (struct keeper_link){ .loop = l,
-				   .sock = -1,
-				   .timeout_ms = TIMEOUT_MS,
-				   .late = { .fire = on_late },
-				   .watch = { .fd = -1, .ready = on_channel } };
-	k->watch.arg = k->late.arg = k;
-	queue_init(&k->urgent);
-	queue_init(&k->patient);
-	queue_init(&k->sent);
+	while (q->first != NULL) {
+		struct keeper_call *c = queue_take(q);
+
+		io_close_all(&c->fd, 1);
+		free(c);
+	}
 }
+
+void keeper_link_init(struct keeper_link *k, struct loop *l, unsigned nslots)
+{
+	assert(nslots >= 1 && nslots <= KEEPER_SLOTS_MAX);
+	*k = (struct keeper_link){ .loop = l,
+				   .nslots = nslots,
+				   .timeout_ms = TIMEOUT_MS,
+				   .send = { .run = on_send, .arg = k },
+				   .late = { .fire = on_late, .arg = k } };
+	queue_init(&k->urgent);
+	queue_init(&k->ends);
+	queue_init(&k->spare);
+	for (unsigned i = 0; i < nslots; i++) {
+		struct keeper_slot *s = &k->slots[i];
+
+		s->link = k;
+		s->number = i;
+		s->sock = -1;
+		s->watch = (struct loop_fd){ .fd = -1, .ready = on_channel, .arg = s };
+		queue_init(&s->sent);
+		queue_init(&s->ends);
+	}
+}
+
+void keeper_link_release(struct keeper_link *k)
+{
+	loop_timer_cancel(k->loop, &k->late);
+	loop_task_cancel(k->loop, &k->send);
+	for (unsigned i = 0; i < k->nslots; i++) {
+		loop_remove(k->loop, &k->slots[i].watch);
+		io_close_all(&k->slots[i].sock, 1);
+		queue_release(&k->slots[i].sent);
+		queue_release(&k->slots[i].ends);
+	}
+	queue_release(&k->urgent);
+	queue_release(&k->ends);
+	queue_release(&k->spare);
+}
+
+unsigned keeper_link_greeted(const struct keeper_link *k)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < k->nslots; i++)
+		n += k->slots[i].greeted;
+	return n;
+}
+
+/* ---- ends of calls */
 
 static void finish(struct keeper_call *c, const struct keeper_reply *reply, int fd,
 		   const struct err *e)
@@ -80,32 +134,21 @@ static void finish(struct keeper_call *c, const struct keeper_reply *reply, int 
 	free(c);
 }
 
-void keeper_link_release(struct keeper_link *k)
+/* The keeper of that slot is gone. What it did not answer ends with an error; the callers ask
+ * again, which every request allows. What was meant for it and not sent goes to any other. */
+static void detach(struct keeper_slot *s, const char *why)
 {
-	struct keeper_queue *queues[] = { &k->sent, &k->urgent, &k->patient };
-
-	loop_remove(k->loop, &k->watch);
-	loop_timer_cancel(k->loop, &k->late);
-	io_close_all(&k->sock, 1);
-	for (size_t i = 0; i < COUNT(queues); i++)
-		while (queues[i]->first != NULL) {
-			struct keeper_call *c = queue_take(queues[i]);
-
-			io_close_all(&c->fd, 1);
-			free(c);
-		}
-}
-
-/* The keeper is gone. What it was asked is told; callers ask again, which every request allows. */
-static void detach(struct keeper_link *k, const char *why)
-{
-	struct keeper_call *lost = k->sent.first;
+	struct keeper_link *k = s->link;
+	struct keeper_call *lost = s->sent.first;
 	struct err e;
 
-	loop_remove(k->loop, &k->watch);
-	io_close_all(&k->sock, 1);
-	queue_init(&k->sent);
-	k->greeted = k->hello_due = false;
+	loop_remove(k->loop, &s->watch);
+	io_close_all(&s->sock, 1);
+	queue_init(&s->sent);
+	s->greeted = s->hello_due = false;
+	while (s->ends.first != NULL)
+		queue_put(&k->ends, queue_take(&s->ends));
+	loop_defer(k->loop, &k->send);
 	(void)err_set_reason(&e, REASON_PEER_DIED, "%s", why);
 	while (lost != NULL) { /* callers may ask again at once */
 		struct keeper_call *c = lost;
@@ -117,17 +160,18 @@ static void detach(struct keeper_link *k, const char *why)
 
 /* ---- time */
 
-static bool owes_answer(const struct keeper_link *k)
+static bool owes_answer(const struct keeper_slot *s)
 {
-	return k->sock >= 0 && (k->hello_due || k->sent.first != NULL);
+	return s->sock >= 0 && (s->hello_due || s->sent.first != NULL);
 }
 
 static void plan_late(struct keeper_link *k)
 {
 	uint64_t patience = k->timeout_ms * CLOCK_MS, at = UINT64_MAX;
 
-	if (owes_answer(k))
-		at = k->waits_ns + patience;
+	for (unsigned i = 0; i < k->nslots; i++)
+		if (owes_answer(&k->slots[i]) && k->slots[i].waits_ns + patience < at)
+			at = k->slots[i].waits_ns + patience;
 	if (k->urgent.first != NULL && k->urgent.first->asked_ns + 2 * patience < at)
 		at = k->urgent.first->asked_ns + 2 * patience;
 	if (at == UINT64_MAX)
@@ -146,89 +190,132 @@ static void expire_queued(struct keeper_link *k, uint64_t now)
 		finish(queue_take(&k->urgent), NULL, -1, &e);
 }
 
+/* It is given up before its requests end, so that it is killed before they are asked again. */
+static void give_up(struct keeper_slot *s)
+{
+	struct keeper_link *k = s->link;
+
+	log_error("the keeper does not answer", "slot=%u calls=%u", s->number, s->sent.n);
+	if (k->on_hung != NULL)
+		k->on_hung(k->arg, s->number);
+	if (s->sock >= 0)
+		detach(s, "the keeper does not answer");
+}
+
 static void on_late(struct loop_timer *t)
 {
 	struct keeper_link *k = t->arg;
 	uint64_t now = clock_now_ns();
 
-	if (owes_answer(k) && k->waits_ns + k->timeout_ms * CLOCK_MS <= now) {
-		log_error("the keeper does not answer", "calls=%u", k->sent.n);
-		detach(k, "the keeper does not answer");
-		if (k->on_hung != NULL)
-			k->on_hung(k->arg);
-	}
+	for (unsigned i = 0; i < k->nslots; i++)
+		if (owes_answer(&k->slots[i]) &&
+		    k->slots[i].waits_ns + k->timeout_ms * CLOCK_MS <= now)
+			give_up(&k->slots[i]);
 	expire_queued(k, now);
 	plan_late(k);
 }
 
-static struct keeper_queue *next_queue(struct keeper_link *k)
+/* ---- sending */
+
+/* What that keeper would be sent next: ends of its own cells before those of others. */
+static struct keeper_queue *next_queue(struct keeper_slot *s)
 {
-	if (k->urgent.first == NULL || (k->patient_next && k->patient.n > PATIENT_MAX))
-		return &k->patient;
-	return &k->urgent;
+	struct keeper_link *k = s->link;
+	struct keeper_queue *ends = s->ends.first != NULL ? &s->ends : &k->ends;
+
+	if (k->urgent.first != NULL && (ends->first == NULL || !k->end_next))
+		return &k->urgent;
+	if (ends->first != NULL)
+		return ends;
+	return k->spare.first != NULL ? &k->spare : NULL;
 }
 
-static void send_some(struct keeper_link *k)
+/* The keeper with the fewest unanswered requests that has room and something to do. */
+static struct keeper_slot *next_slot(struct keeper_link *k)
 {
-	bool more = false;
+	struct keeper_slot *best = NULL;
 
-	while (k->greeted && k->sent.n < IN_FLIGHT_MAX) {
-		struct keeper_queue *q = next_queue(k);
-		struct keeper_call *c = q->first;
-		struct err e;
+	for (unsigned i = 0; i < k->nslots; i++) {
+		struct keeper_slot *s = &k->slots[i];
 
-		if (c == NULL)
-			break;
-		if (io_send(k->sock, c->request, c->len, &c->fd, c->fd >= 0, &e) < 0) {
-			if (e.sys != EAGAIN) {
-				detach(k, DIED); /* c stays queued, for the next keeper */
-				return;
-			}
-			more = true;
-			break;
-		}
-		io_close_all(&c->fd, 1);
-		k->patient_next = q == &k->urgent;
-		if (k->sent.first == NULL)
-			k->waits_ns = clock_now_ns();
-		queue_put(&k->sent, queue_take(q));
+		if (!s->greeted || s->sent.n >= IN_FLIGHT_MAX ||
+		    (s->watch.events & EPOLLOUT) != 0 || next_queue(s) == NULL)
+			continue;
+		if (best == NULL || s->sent.n < best->sent.n)
+			best = s;
 	}
-	if (k->sock >= 0)
-		loop_modify(k->loop, &k->watch, EPOLLIN | (more ? EPOLLOUT : 0));
+	return best;
+}
+
+static void send_one(struct keeper_slot *s)
+{
+	struct keeper_link *k = s->link;
+	struct keeper_queue *q = next_queue(s);
+	struct keeper_call *c = q->first;
+	struct err e;
+
+	if (io_send(s->sock, c->request, c->len, &c->fd, c->fd >= 0, &e) < 0) {
+		if (e.sys == EAGAIN)
+			loop_modify(k->loop, &s->watch, EPOLLIN | EPOLLOUT);
+		else
+			detach(s, ENDED); /* c stays queued, for another keeper */
+		return;
+	}
+	io_close_all(&c->fd, 1);
+	if (q != &k->spare)
+		k->end_next = q == &k->urgent;
+	if (s->sent.first == NULL)
+		s->waits_ns = clock_now_ns();
+	c->slot = s->number;
+	queue_put(&s->sent, queue_take(q));
+}
+
+static void on_send(struct loop_task *t)
+{
+	struct keeper_link *k = t->arg;
+	struct keeper_slot *s;
+
+	while ((s = next_slot(k)) != NULL)
+		send_one(s);
 	plan_late(k);
 }
 
-static void on_hello(struct keeper_link *k, const struct keeper_reply *reply)
+/* ---- answers */
+
+static void on_hello(struct keeper_slot *s, const struct keeper_reply *reply)
 {
-	k->greeted = reply->err.code == ERR_NONE;
-	k->hello_due = false;
-	k->restrictions = reply->restrictions;
-	k->on_hello(k->arg, k->greeted ? NULL : &reply->err);
+	struct keeper_link *k = s->link;
+
+	s->greeted = reply->err.code == ERR_NONE;
+	s->hello_due = false;
+	if (s->greeted)
+		k->restrictions = reply->restrictions;
+	k->on_hello(k->arg, s->number, s->greeted ? NULL : &reply->err);
 }
 
-static void on_reply(struct keeper_link *k, const struct keeper_reply *reply, int fd)
+static void on_reply(struct keeper_slot *s, const struct keeper_reply *reply, int fd)
 {
 	OWN_FD mine = fd;
-	struct keeper_call *c = k->sent.first;
+	struct keeper_call *c = s->sent.first;
 	struct err e = reply->err;
 
 	if (reply->version != KEEPER_VERSION) {
 		log_error("keeper of another version", "version=%u", reply->version);
-		detach(k, DIED);
+		detach(s, ENDED);
 		return;
 	}
-	if (reply->op == KEEPER_HELLO && !k->greeted) {
-		on_hello(k, reply);
+	if (reply->op == KEEPER_HELLO && !s->greeted) {
+		on_hello(s, reply);
 		return;
 	}
 	if (c == NULL || c->op != reply->op) {
-		/* HELLO with an error is how it refuses what it calls malformed. */
+		/* A keeper answers a request it calls malformed with HELLO and an error. */
 		log_error("keeper breaks the protocol", "op=%u error=%s", reply->op, e.msg);
-		detach(k, DIED);
+		detach(s, ENDED);
 		return;
 	}
-	(void)queue_take(&k->sent);
-	k->waits_ns = clock_now_ns(); /* the next one has its own time */
+	(void)queue_take(&s->sent);
+	s->waits_ns = clock_now_ns(); /* the next one has its own time */
 	if (e.code != ERR_NONE)
 		finish(c, NULL, -1, &e);
 	else
@@ -237,71 +324,86 @@ static void on_reply(struct keeper_link *k, const struct keeper_reply *reply, in
 
 /* With a descriptor of the reserve, if there is none else: a reply without room for its own would
  * look like the end of the keeper. */
-static ssize_t receive(struct keeper_link *k, struct keeper_reply *ret, int *fds, size_t *nfds,
+static ssize_t receive(struct keeper_slot *s, struct keeper_reply *ret, int *fds, size_t *nfds,
 		       struct err *e)
 {
+	struct fd_reserve *reserve = s->link->reserve;
 	ssize_t n;
 
-	if (k->reserve != NULL)
-		fd_reserve_lend(k->reserve, 1);
-	n = io_recv(k->sock, ret, sizeof(*ret), fds, IO_FDS_MAX, nfds, e);
-	if (k->reserve != NULL)
-		fd_reserve_fill(k->reserve);
+	if (reserve != NULL)
+		fd_reserve_lend(reserve, 1);
+	n = io_recv(s->sock, ret, sizeof(*ret), fds, IO_FDS_MAX, nfds, e);
+	if (reserve != NULL)
+		fd_reserve_fill(reserve);
 	return n;
+}
+
+/* False if there was no answer to be read. */
+static bool take_reply(struct keeper_slot *s)
+{
+	struct keeper_reply reply;
+	int fds[IO_FDS_MAX];
+	size_t nfds = 0;
+	struct err e = { 0 };
+	ssize_t n = receive(s, &reply, fds, &nfds, &e);
+
+	if (n < 0 && e.sys == EAGAIN)
+		return false;
+	if (n != (ssize_t)sizeof(reply)) {
+		io_close_all(fds, nfds);
+		detach(s, ENDED);
+		return false;
+	}
+	if (reply.err.code != ERR_NONE)
+		err_sanitize(&reply.err);
+	if (nfds > 1)
+		io_close_all(fds + 1, nfds - 1);
+	on_reply(s, &reply, nfds > 0 ? fds[0] : -1);
+	return true;
 }
 
 static void on_channel(struct loop_fd *f, uint32_t events)
 {
-	struct keeper_link *k = f->arg;
-	int sock = k->sock;
+	struct keeper_slot *s = f->arg;
+	struct keeper_link *k = s->link;
+	int sock = s->sock;
 
-	while ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && k->sock == sock) {
-		struct keeper_reply reply;
-		int fds[IO_FDS_MAX];
-		size_t nfds = 0;
-		struct err e = { 0 };
-		ssize_t n = receive(k, &reply, fds, &nfds, &e);
-
-		if (n < 0 && e.sys == EAGAIN)
-			break;
-		if (n != (ssize_t)sizeof(reply)) {
-			io_close_all(fds, nfds);
-			detach(k, DIED);
-			return;
-		}
-		if (reply.err.code != ERR_NONE)
-			err_sanitize(&reply.err);
-		if (nfds > 1)
-			io_close_all(fds + 1, nfds - 1);
-		on_reply(k, &reply, nfds > 0 ? fds[0] : -1);
-	}
-	if (k->sock == sock)
-		send_some(k);
+	if ((events & EPOLLOUT) != 0)
+		loop_modify(k->loop, f, EPOLLIN);
+	while ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && s->sock == sock && take_reply(s))
+		;
+	on_send(&k->send);
 }
 
-int keeper_link_attach(struct keeper_link *k, int sock, struct err *e)
+/* ---- what callers use */
+
+int keeper_link_attach(struct keeper_link *k, unsigned slot, int sock, struct err *e)
 {
 	OWN_FD mine = sock;
 	int flags = fcntl(mine, F_GETFL);
+	struct keeper_slot *s;
 
+	if (slot >= k->nslots)
+		return err_set(e, ERR_INVALID, "keeper: slot %u of %u", slot, k->nslots);
 	if (flags < 0 || fcntl(mine, F_SETFL, flags | O_NONBLOCK) < 0 ||
 	    fcntl(mine, F_SETFD, FD_CLOEXEC) < 0)
 		return err_sys(e, "keeper's channel");
-	if (k->sock >= 0)
-		detach(k, DIED);
-	k->sock = TAKE_FD(mine);
-	if (loop_add(k->loop, &k->watch, k->sock, EPOLLIN, e) < 0) {
-		io_close_all(&k->sock, 1);
+	s = &k->slots[slot];
+	if (s->sock >= 0)
+		detach(s, ENDED);
+	s->sock = TAKE_FD(mine);
+	if (loop_add(k->loop, &s->watch, s->sock, EPOLLIN, e) < 0) {
+		io_close_all(&s->sock, 1);
 		return -1;
 	}
-	k->hello_due = true;
-	k->waits_ns = clock_now_ns();
+	s->hello_due = true;
+	s->waits_ns = clock_now_ns();
 	plan_late(k);
 	return 0;
 }
 
-struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
-				    bool urgent, keeper_done_fn *done, void *arg)
+static struct keeper_call *ask(struct keeper_link *k, const void *request, size_t len, int fd,
+			       struct keeper_queue *q, keeper_done_fn *done, void *arg)
 {
 	struct keeper_call *c = malloc(sizeof(*c) + len);
 
@@ -311,12 +413,29 @@ struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, 
 	};
 	memcpy(&c->op, request, sizeof(c->op));
 	memcpy(c->request, request, len);
-	queue_put(urgent ? &k->urgent : &k->patient, c);
-	/* Sent from the loop, so that done is never called from inside. */
-	if (k->sock >= 0 && k->greeted)
-		loop_modify(k->loop, &k->watch, EPOLLIN | EPOLLOUT);
-	plan_late(k);
+	queue_put(q, c);
+	loop_defer(k->loop, &k->send);
 	return c;
+}
+
+struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
+				    enum keeper_turn turn, keeper_done_fn *done, void *arg)
+{
+	return ask(k, request, len, fd, turn == KEEPER_URGENT ? &k->urgent : &k->spare, done, arg);
+}
+
+struct keeper_call *keeper_link_ask_end(struct keeper_link *k, const struct keeper_named *request,
+					int slot, keeper_done_fn *done, void *arg)
+{
+	bool there = slot >= 0 && (unsigned)slot < k->nslots && k->slots[slot].greeted;
+
+	return ask(k, request, sizeof(*request), -1, there ? &k->slots[slot].ends : &k->ends, done,
+		   arg);
+}
+
+unsigned keeper_call_slot(const struct keeper_call *c)
+{
+	return c->slot;
 }
 
 void keeper_link_cancel(struct keeper_call *c)

@@ -1,9 +1,15 @@
-/* keeper_link.h - channel A on the loop: requests in order, answers in order.
+/* keeper_link.h - the keepers on cordond's loop: one queue of requests, several keepers.
  *
- * A keeper may die at any moment and be replaced. What was asked of the dead one and not answered
- * is told as ERR_SYSTEM with sys = EPIPE; what was not sent yet goes to the next one. A keeper that
- * is silent for timeout_ms while it owes an answer counts as dead, and on_hung asks for another.
- * What is urgent and could not even be sent in twice that time ends with ETIMEDOUT.
+ * Every keeper has a slot: its channel A, and the requests it was sent and has not answered. It
+ * answers in order; keepers do not wait for each other. A request goes to the keeper with the
+ * fewest unanswered ones. Requests about one cell are not ordered among each other: their callers
+ * have only one of them under way at a time.
+ *
+ * A keeper may end at any moment and be replaced. Requests it was sent and did not answer end with
+ * REASON_PEER_DIED; requests of the others are not touched, and those not sent yet go to
+ * another keeper. A keeper that is silent for timeout_ms while it owes an answer is treated as
+ * ended, and on_hung asks for another one. An urgent request that could not even be sent in twice
+ * that time ends with REASON_TIMEOUT.
  *
  * A call is a completion in all but its type, as its answer brings a descriptor along: it is out of
  * its queue before done is called, done comes once and from the loop only, and a cancelled call
@@ -14,45 +20,78 @@
 #include "keeper_msg.h"
 #include "loop.h"
 
+#define KEEPER_SLOTS_MAX 16
+
 struct keeper_call;
+struct keeper_link;
 
 /* reply is NULL if e is not. fd: the descriptor that came along, the callee's; or -1. */
 typedef void keeper_done_fn(void *arg, const struct keeper_reply *reply, int fd,
 			    const struct err *e);
+
+/* Which request is sent next, when several wait. */
+enum keeper_turn {
+	KEEPER_SPARE,  /* when nothing else waits: cells of the pool */
+	KEEPER_URGENT, /* a client waits for it; takes turns with ends of cells */
+};
 
 struct keeper_queue {
 	struct keeper_call *first, **end; /* oldest first */
 	unsigned n;
 };
 
-struct keeper_link {
-	struct loop *loop;	    /* borrowed */
-	int sock;		    /* owned; -1: no keeper at the moment */
-	struct fd_reserve *reserve; /* the owner's; NULL: none */
+struct keeper_slot {
+	struct keeper_link *link;
+	unsigned number;
+	int sock; /* owned; -1: no keeper at the moment */
 	struct loop_fd watch;
 	bool greeted;
-	struct cell_restrictions restrictions;
-	struct keeper_queue urgent, patient, sent; /* sent: waiting for their answers */
-	bool patient_next;
-	bool hello_due;	     /* it has not said yet what it is */
-	uint64_t timeout_ms; /* set after keeper_link_init() to change it */
-	uint64_t waits_ns;   /* since when the oldest answer is due */
+	bool hello_due;		  /* it has not sent HELLO yet */
+	struct keeper_queue sent; /* waiting for their answers */
+	struct keeper_queue ends; /* ends of cells that this keeper made, to be sent */
+	uint64_t waits_ns;	  /* since when the oldest answer is due */
+};
+
+struct keeper_link {
+	struct loop *loop;	    /* borrowed */
+	struct fd_reserve *reserve; /* the owner's; NULL: none */
+	unsigned nslots;
+	struct keeper_slot slots[KEEPER_SLOTS_MAX];
+	struct cell_restrictions restrictions;	 /* by the last HELLO */
+	struct keeper_queue urgent, ends, spare; /* to be sent, to any of them */
+	bool end_next;				 /* whose turn it is, between urgent and ends */
+	uint64_t timeout_ms;			 /* set after keeper_link_init() to change it */
+	struct loop_task send;
 	struct loop_timer late;
-	void (*on_hello)(void *arg, const struct err *e); /* a keeper is there, or cannot be */
-	void (*on_hung)(void *arg); /* it does not answer, and was given up; may be NULL */
+	/* A keeper is there, or cannot work. */
+	void (*on_hello)(void *arg, unsigned slot, const struct err *e);
+	/* It does not answer and is given up. Called before its requests end. May be NULL. */
+	void (*on_hung)(void *arg, unsigned slot);
 	void *arg;
 };
 
-void keeper_link_init(struct keeper_link *k, struct loop *l);
+/* nslots: how many keepers there can be, at most KEEPER_SLOTS_MAX. */
+void keeper_link_init(struct keeper_link *k, struct loop *l, unsigned nslots);
 void keeper_link_release(struct keeper_link *k);
 
-/* A new keeper's channel, taken over. */
-int keeper_link_attach(struct keeper_link *k, int sock, struct err *e) MUST_USE;
+/* A new keeper's channel, taken over; the one in that slot before it has ended. */
+int keeper_link_attach(struct keeper_link *k, unsigned slot, int sock, struct err *e) MUST_USE;
 
-/* Copies the request; fd (or -1) is taken over and sent along. urgent ones go before patient ones,
- * or in turn with them when many of those wait. done is called later, never from inside. */
+/* How many keepers can be asked now. */
+unsigned keeper_link_greeted(const struct keeper_link *k);
+
+/* Copies the request; fd (or -1) is taken over and sent along. done is called later, never from
+ * inside. */
 struct keeper_call *keeper_link_ask(struct keeper_link *k, const void *request, size_t len, int fd,
-				    bool urgent, keeper_done_fn *done, void *arg);
+				    enum keeper_turn turn, keeper_done_fn *done, void *arg);
+
+/* The end of a cell. It goes to the keeper in that slot, which made the cell and is the parent of
+ * its PID 1, if there is one; -1 or a slot without a keeper: to any. */
+struct keeper_call *keeper_link_ask_end(struct keeper_link *k, const struct keeper_named *request,
+					int slot, keeper_done_fn *done, void *arg);
+
+/* The slot of the keeper that answered. Inside done only. */
+unsigned keeper_call_slot(const struct keeper_call *c);
 
 /* The answer will be dropped (and its descriptor closed). */
 void keeper_link_cancel(struct keeper_call *c);

@@ -100,6 +100,8 @@ static void on_death(struct loop_fd *f, uint32_t events)
 	if (c->state == LIVE_ENDING) {
 		disconnect(c);
 		c->dead = true;
+		if (c->events->exited != NULL)
+			c->events->exited(c);
 		ask_destroy(c);
 		return;
 	}
@@ -304,12 +306,17 @@ static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, cons
 	try_create(c);
 }
 
+static enum keeper_turn turn_of(const struct live_cell *c)
+{
+	return c->urgent ? KEEPER_URGENT : KEEPER_SPARE;
+}
+
 static void ask_clear(struct live_cell *c)
 {
 	struct keeper_named r = { .op = KEEPER_DESTROY };
 
 	memcpy(r.id, c->id, sizeof(r.id));
-	c->call = keeper_link_ask(&c->core->keeper, &r, sizeof(r), -1, c->urgent, on_cleared, c);
+	c->call = keeper_link_ask(&c->core->keeper, &r, sizeof(r), -1, turn_of(c), on_cleared, c);
 }
 
 /* What is short now (descriptors, memory) may be there in a moment. */
@@ -357,6 +364,7 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 	struct live_cell *c = arg;
 	struct err why;
 
+	c->slot = (int)keeper_call_slot(c->call);
 	c->call = NULL;
 	c->pidfd = fd;
 	if (e != NULL && e->reason == REASON_PEER_DIED && c->state == LIVE_MAKING &&
@@ -408,7 +416,7 @@ static int ask_create(struct live_cell *c, struct err *e)
 		disconnect(c);
 		return -1;
 	}
-	c->call = keeper_link_ask(&c->core->keeper, c->plan, sizeof(*c->plan), ends[1], c->urgent,
+	c->call = keeper_link_ask(&c->core->keeper, c->plan, sizeof(*c->plan), ends[1], turn_of(c),
 				  on_created, c);
 	return 0;
 }
@@ -421,6 +429,7 @@ static struct live_cell *new_cell(struct core *core, const char *id,
 	assert(c != NULL);
 	c->core = core;
 	(void)snprintf(c->id, sizeof(c->id), "%s", id);
+	c->slot = -1;
 	c->pidfd = c->listener = c->agent.sock = c->agent.out_fd = -1;
 	c->channel.fd = c->death.fd = -1;
 	c->timer = (struct loop_timer){ .fire = on_timer, .arg = c };
@@ -543,7 +552,7 @@ static void ask_destroy(struct live_cell *c)
 	/* A number that is no longer its own must not be named. One that talks nonsense lives. */
 	r.pid = c->pidfd < 0 ? 0 : (uint32_t)c->pid;
 	memcpy(r.id, c->id, sizeof(r.id));
-	c->call = keeper_link_ask(&c->core->keeper, &r, sizeof(r), -1, false, on_destroyed, c);
+	c->call = keeper_link_ask_end(&c->core->keeper, &r, c->slot, on_destroyed, c);
 }
 
 void live_cell_end(struct live_cell *c)

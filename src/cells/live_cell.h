@@ -25,6 +25,9 @@ struct live_cell_events {
 	/* PID 1 is gone, or talks nonsense; nobody asked for it. The owner calls live_cell_end().
 	 */
 	void (*dead)(struct live_cell *c);
+	/* It was ending, and PID 1 has ended: its memory and files are free, its cgroup and its
+	 * socket are still there. May be NULL, and may not come at all before gone(). */
+	void (*exited)(struct live_cell *c);
 	void (*gone)(struct live_cell *c); /* nothing of it is left; it is freed */
 	/* Adopted ones: a program it holds, with its descriptors in c->agent.fds; then the end. */
 	void (*held)(struct live_cell *c, const struct agent_event *v);
@@ -50,6 +53,7 @@ struct live_cell {
 	char id[CELL_ID_MAX];
 	enum live_state state;
 	pid_t pid;
+	int slot;     /* of the keeper that made it, see keeper_link_ask_end(); -1: not known */
 	int pidfd;    /* owned */
 	int listener; /* owned: bound, until PID 1 has it */
 	struct agent agent;

@@ -19,7 +19,7 @@
 #include "session_spec.h"
 
 #define REFILL_REST_MS 5
-#define MAKING_MAX 2 /* at once: the keeper makes one at a time anyway */
+#define MAKING_MAX 2 /* at once for each keeper, which makes one at a time anyway */
 
 struct pool {
 	struct core *core;
@@ -126,6 +126,11 @@ static bool may_make(struct pool *p)
 	return true;
 }
 
+static unsigned making_max(const struct pool *p)
+{
+	return MAKING_MAX * keeper_link_greeted(&p->core->keeper);
+}
+
 void pool_fill(struct pool *p)
 {
 	struct session_spec spec = { .profile = -1 };
@@ -146,7 +151,7 @@ void pool_fill(struct pool *p)
 		p->like.mounts = "";
 		p->usable = true;
 	}
-	while (p->nready + p->making < p->size && p->making < MAKING_MAX && may_make(p)) {
+	while (p->nready + p->making < p->size && p->making < making_max(p) && may_make(p)) {
 		session_id_make(p->core->o.config->node_name, p->like.id);
 		if (session_spec_plan(p->core, &p->like, &plan, &e) < 0)
 			return;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "config_doc.h"
-#include "serve_egress.h"
 
 static const char text[] = "Starts the server: cordon-keeper, which makes cells, cordond, which "
 			   "answers requests, and\n"

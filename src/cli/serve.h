@@ -50,6 +50,10 @@ int serve_tls(struct serve *s, struct err *e) MUST_USE;
 /* serve_tls.c: in the log, what clients must trust if the certificate is made here. */
 void serve_tls_say(const struct serve *s);
 
+/* role_egress.c: the files that its settings name can be read: an error at the start, instead of a
+ * program that ends again and again. */
+int serve_egress_check(const struct serve *s, struct err *e) MUST_USE;
+
 /* serve_network.c: network_default and egress_policy, found good by cordond. */
 int serve_network(const struct serve *s, struct err *e) MUST_USE;
 

@@ -21,7 +21,6 @@
 #include "nofile.h"
 #include "rootless.h"
 #include "serve.h"
-#include "serve_egress.h"
 
 #define NOFILE_WANTED 1048576
 #define LOCK_TRIES 100
@@ -284,9 +283,23 @@ static void find_userns(struct serve *s)
 		(void)closedir(dir);
 }
 
+#define KEEPERS_USUAL_MAX 4 /* with more of them, locks of the kernel are what limits */
+
+static uint32_t count_keepers(const struct serve *s)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (s->config.keepers > 0)
+		return (uint32_t)s->config.keepers;
+	if (processors < 1)
+		return 1;
+	return processors < KEEPERS_USUAL_MAX ? (uint32_t)processors : KEEPERS_USUAL_MAX;
+}
+
 static int write_memories(struct serve *s, struct err *e)
 {
 	s->setup.version = SERVE_VERSION;
+	s->setup.nkeepers = count_keepers(s);
 	s->setup.cgroup_version = (uint32_t)s->cgroups.version;
 	s->setup.limits = s->cgroups.limits;
 	memcpy(s->setup.no_limits_why, s->cgroups.why, sizeof(s->setup.no_limits_why));

@@ -1,16 +1,21 @@
 /* supervisor.c - theory of operation
  *
- *   keeper ====A==== cordond ----control---- this ----control---- cordon-egress
- *                    cordond =================C================== cordon-egress
+ *   keepers ====A==== cordond ----control---- this ----control---- cordon-egress
+ *                     cordond =================C================== cordon-egress
  *
- * Channel A is a socketpair made here for each keeper; its other end is sent to cordond over the
- * control socket. A keeper ends when its channel closes, so a dead cordond takes its keeper with it
- * and both are started anew; a dead keeper is replaced under the running cordond, as is one that
- * cordond says does not answer: it is killed and not waited for. What dies at once
- * again and again is started with growing pauses. cordon-egress and cordond are independent of each
- * other: whenever one of the two is new, a new channel C is made and each gets an end. If this
- * process dies, both see their control sockets end and end, and the keeper with them; the cells go
- * on in any case. */
+ * The programs are the rows of supervisor_roles (supervisor.h, roles.c). Each is started again when
+ * it ends, with growing pauses if it ends at once again and again.
+ *
+ * Channel A is a socketpair made for each keeper; cordond gets its other end over the control
+ * socket. A keeper ends when its channel closes, so the keepers end with their cordond and all are
+ * started anew; a keeper that ends is replaced under the running cordond. One that cordond reports
+ * as hung is killed and replaced without waiting for its end, because a process that hangs in the
+ * kernel may take long to end. cordon-egress and cordond are independent of each other: whenever
+ * one of the two is new, a new channel C is made and each gets an end.
+ *
+ * At the end cordond gets SIGTERM; when it has ended, the keepers see their channels end, and then
+ * the control sockets of the others are closed, which tells those to end. If the supervisor is
+ * killed, all control sockets close and the same follows. Cells go on in any case. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -23,28 +28,16 @@
 #include <sys/wait.h>
 
 #include "cgroups_group.h"
-#include "child_process.h"
 #include "clock.h"
 #include "io.h"
 #include "kernel.h"
 #include "log.h"
-#include "rootless.h"
-#include "serve.h"
-#include "serve_egress.h"
+#include "supervisor.h"
 
-#define END_MS 10000
+#define END_MS 10000 /* from SIGTERM to SIGKILL */
+#define SOON_MS 10   /* for what cannot start yet, see struct role */
 
-struct watch {
-	struct serve *s;
-	struct child_process daemon, keeper;
-	struct serve_egress egress;
-	int control; /* owned: to cordond; -1 */
-	int signals;
-	bool ending, upgrading, ready;
-	uint64_t end_ns;
-};
-
-/* Tells systemd, if it started us and wants to know. */
+/* Sends a state to systemd, if it started this process and asked for that (sd_notify(3)). */
 static void notify(const char *what)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -66,223 +59,233 @@ static void notify(const char *what)
 			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
 }
 
-static int start_daemon(struct watch *w, struct err *e)
-{
-	const struct serve *s = w->s;
-	int fds[SERVE_FD_LISTEN + SERVE_LISTENERS_MAX - SERVE_FD_CONTROL], ends[2];
-	size_t n = SERVE_FD_LISTEN - SERVE_FD_CONTROL;
+/* ---- starting */
 
+/* cordond takes messages: its control socket ends before its end is seen. */
+static bool has_daemon(const struct supervisor *v)
+{
+	return v->daemon->child.pid != 0 && v->daemon->control >= 0;
+}
+
+int supervisor_give(struct supervisor *v, const struct worker *w, char word, int channel,
+		    struct err *e)
+{
+	const char message[SERVE_MESSAGE] = { word, (char)w->slot };
+
+	return io_send(v->daemon->control, message, sizeof(message), &channel, 1, e);
+}
+
+static int start(struct supervisor *v, struct worker *w, struct err *e)
+{
+	int ends[2];
+
+	if (!w->role->has_control)
+		return w->role->start(v, w, -1, e);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "control socket");
 	OWN_FD ours = ends[0], its = ends[1];
-	fds[SERVE_FD_CONTROL - SERVE_FD_CONTROL] = its;
-	fds[SERVE_FD_CONFIG - SERVE_FD_CONTROL] = s->config_fd;
-	fds[SERVE_FD_SETUP - SERVE_FD_CONTROL] = s->setup_fd;
-	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
-		fds[SERVE_FD_CGROUP - SERVE_FD_CONTROL + i] = s->cgroups.dirs[i];
-	fds[SERVE_FD_CERT - SERVE_FD_CONTROL] = s->cert_fd;
-	fds[SERVE_FD_KEY - SERVE_FD_CONTROL] = s->key_fd;
-	fds[SERVE_FD_SECRETS - SERVE_FD_CONTROL] = s->secrets_fd;
-	for (uint32_t i = 0; i < s->setup.nlisteners; i++)
-		fds[n++] = s->listeners[i];
-	if (child_process_start(&(struct child_process_start){ .name = "cordond",
-							       .fds = fds,
-							       .nfds = n,
-							       .drop = s->root,
-							       .uid = s->uid,
-							       .gid = s->gid },
-				&w->daemon.pid, e) < 0)
+	if (w->role->start(v, w, its, e) < 0)
 		return -1;
+	io_close_all(&w->control, 1);
 	w->control = TAKE_FD(ours);
 	return 0;
 }
 
-static int start_keeper(struct watch *w, struct err *e)
+static bool may_start(const struct supervisor *v, const struct worker *w)
 {
-	const char word = SERVE_KEEPER;
-	struct keeper_start k = { .userns = w->s->userns,
-				  .cgroups = &w->s->cgroups,
-				  .serve = true,
-				  .nroots = w->s->nroots,
-				  .roots = w->s->roots };
-	int ends[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-		return err_sys(e, "channel A");
-	OWN_FD asks = ends[0], hears = ends[1];
-	k.asks = asks;
-	k.hears = hears;
-	if (keeper_client_spawn(&k, &w->keeper.pid, e) < 0)
-		return err_wrap(e, "start cordon-keeper");
-	return io_send(w->control, &word, 1, ends, 1, e);
+	if (w->role->needs_daemon && !has_daemon(v))
+		return false;
+	return w->role->can_start == NULL || w->role->can_start(v, w);
 }
 
-/* All keepers of a rootless server share the first one's user namespace, so that each can care for
- * the cells of those before it. Known only when that keeper has entered it, so asked late. */
-static void remember_userns(struct watch *w)
+static void join(struct supervisor *v, struct worker *w)
 {
 	struct err e;
 
-	if (w->s->userns < 0 && rootless_needed() && w->keeper.pid > 0)
-		IGNORED(rootless_open(w->keeper.pid, false, &w->s->userns, &e),
-			"asked again before the next keeper");
-}
-
-/* A keeper is given to cordond over its control socket, which ends before cordond is seen to. */
-static bool daemon_listens(const struct watch *w)
-{
-	return w->daemon.pid != 0 && w->control >= 0;
-}
-
-/* Both are there, and one of them is new. */
-static void join(struct watch *w)
-{
-	struct err e;
-
-	if (!daemon_listens(w) || w->egress.child.pid == 0)
+	if (w->role->join == NULL || w->is_joined || w->child.pid == 0 || !has_daemon(v))
 		return;
-	if (serve_egress_join(&w->egress, w->control, &e) < 0)
-		log_warn("cordond and cordon-egress have no channel", "error=%s", e.msg);
+	w->is_joined = true; /* a channel that cannot be made waits for the next of the two */
+	if (w->role->join(v, w, &e) < 0)
+		log_warn("no channel between cordond and another program",
+			 "program=%s slot=%u error=%s", w->role->program, w->slot, e.msg);
 }
 
-static void start_missing(struct watch *w)
+static void start_missing(struct supervisor *v)
 {
-	bool fresh = false;
 	struct err e;
 
-	if (w->ending)
-		return;
-	if (child_process_is_due(&w->egress.child)) {
-		if (serve_egress_start(&w->egress, w->s, &e) < 0) {
-			child_process_failed(&w->egress.child, &e);
-		} else {
-			child_process_started(&w->egress.child);
-			fresh = true;
+	for (unsigned i = 0; i < v->nworkers && !v->ending; i++) {
+		struct worker *w = &v->workers[i];
+
+		if (!child_process_is_due(&w->child) || !may_start(v, w))
+			continue;
+		if (start(v, w, &e) < 0) {
+			child_process_failed(&w->child, &e);
+			continue;
 		}
+		child_process_started(&w->child);
+		for (unsigned k = 0; k < v->nworkers && w == v->daemon; k++)
+			v->workers[k].is_joined = false;
+		w->is_joined = false;
 	}
-	if (child_process_is_due(&w->daemon)) {
-		if (start_daemon(w, &e) < 0) {
-			child_process_failed(&w->daemon, &e);
-		} else {
-			child_process_started(&w->daemon);
-			fresh = true;
-		}
-	}
-	if (daemon_listens(w) && child_process_is_due(&w->keeper)) {
-		if (start_keeper(w, &e) < 0)
-			child_process_failed(&w->keeper, &e);
-		else
-			child_process_started(&w->keeper);
-	}
-	if (fresh)
-		join(w);
+	for (unsigned i = 0; i < v->nworkers && !v->ending; i++)
+		join(v, &v->workers[i]);
 }
 
-static void on_ended(struct watch *w, struct child_process *c, int status)
+/* ---- ends */
+
+/* Its pause begins, and its control socket is of no more use. */
+static void forget(struct worker *w)
 {
-	if (!w->ending || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		log_warn("ended", "program=%s pid=%d status=%d signal=%d", c->name, (int)c->pid,
-			 WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+	child_process_plan_again(&w->child);
+	io_close_all(&w->control, 1);
+}
+
+static void on_ended(struct supervisor *v, struct worker *w, int status)
+{
+	if (!v->ending || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		log_warn("ended", "program=%s pid=%d status=%d signal=%d", w->role->program,
+			 (int)w->child.pid, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
-	child_process_plan_again(c);
-	if (c == &w->daemon)
-		io_close_all(&w->control, 1);
-	if (c == &w->egress.child)
-		serve_egress_let_go(&w->egress);
+	forget(w);
 }
 
-static void reap(struct watch *w)
+static void reap(struct supervisor *v)
 {
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (pid == w->daemon.pid)
-			on_ended(w, &w->daemon, status);
-		else if (pid == w->keeper.pid)
-			on_ended(w, &w->keeper, status);
-		else if (pid == w->egress.child.pid)
-			on_ended(w, &w->egress.child, status);
-	}
-}
-
-static void begin_end(struct watch *w, bool upgrade)
-{
-	if (w->ending)
-		return;
-	w->ending = true;
-	w->upgrading = upgrade;
-	w->end_ns = clock_now_ns() + END_MS * CLOCK_MS;
-	notify(upgrade ? "RELOADING=1" : "STOPPING=1");
-	log_info(upgrade ? "upgrading" : "ending", "");
-	if (w->daemon.pid != 0)
-		(void)kill(w->daemon.pid, SIGTERM);
-}
-
-static void on_signal(struct watch *w)
-{
-	struct signalfd_siginfo info;
-	struct err e;
-
-	while (read(w->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-		if (info.ssi_signo == SIGCHLD)
-			reap(w);
-		else if (info.ssi_signo == SIGHUP && serve_try(w->s, &e) < 0)
-			log_error("not started again: it would not start", "error=%s", e.msg);
-		else
-			begin_end(w, info.ssi_signo == SIGHUP);
-	}
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (unsigned i = 0; i < v->nworkers; i++)
+			if (v->workers[i].child.pid == pid)
+				on_ended(v, &v->workers[i], status);
 }
 
 /* It may hang in the kernel, where no signal reaches it: the next one does not wait for its end. It
  * does nothing more in any case, once it was sent SIGKILL. */
-static void replace(struct watch *w, struct child_process *c)
+static void replace(struct supervisor *v, struct worker *w)
 {
-	if (c->pid == 0 || w->ending)
+	if (w->child.pid == 0 || v->ending)
 		return;
-	log_warn("does not answer", "program=%s pid=%d", c->name, (int)c->pid);
-	(void)kill(c->pid, SIGKILL);
-	child_process_plan_again(c);
-	if (c == &w->egress.child)
-		serve_egress_let_go(&w->egress);
+	log_warn("does not answer", "program=%s pid=%d", w->role->program, (int)w->child.pid);
+	(void)kill(w->child.pid, SIGKILL);
+	forget(w);
 }
 
-static void on_control(struct watch *w)
+static void begin_end(struct supervisor *v, bool upgrade)
 {
-	char word = 0;
-	ssize_t n = recv(w->control, &word, 1, MSG_DONTWAIT);
+	if (v->ending)
+		return;
+	v->ending = true;
+	v->upgrading = upgrade;
+	v->end_ns = clock_now_ns() + END_MS * CLOCK_MS;
+	notify(upgrade ? "RELOADING=1" : "STOPPING=1");
+	log_info(upgrade ? "upgrading" : "ending", "");
+	if (v->daemon->child.pid != 0)
+		(void)kill(v->daemon->child.pid, SIGTERM);
+}
 
-	if (n == 1 && word == SERVE_READY && !w->ready) {
-		w->ready = true;
-		notify("READY=1");
-		serve_tls_say(w->s);
+/* cordond ends first; the others serve cells until then. */
+static void press_end(struct supervisor *v)
+{
+	bool late = clock_now_ns() > v->end_ns;
+
+	for (unsigned i = 0; i < v->nworkers; i++) {
+		struct worker *w = &v->workers[i];
+
+		if (late && w->child.pid != 0)
+			(void)kill(w->child.pid, SIGKILL);
+		if (v->daemon->child.pid == 0)
+			io_close_all(&w->control, 1);
 	}
-	if (n == 1 && word == SERVE_KEEPER_HUNG)
-		replace(w, &w->keeper);
-	if (n == 1 && word == SERVE_EGRESS_HUNG)
-		replace(w, &w->egress.child);
-	if (n == 0)
-		io_close_all(&w->control, 1); /* its end follows */
+	if (late)
+		v->end_ns = UINT64_MAX;
 }
 
-static int sleep_ms(struct watch *w)
+static bool any_runs(const struct supervisor *v)
 {
-	const struct child_process *const all[] = { &w->daemon, &w->keeper, &w->egress.child };
-	uint64_t now = clock_now_ns(), at = w->ending ? w->end_ns : serve_egress_look(&w->egress);
+	for (unsigned i = 0; i < v->nworkers; i++)
+		if (v->workers[i].child.pid != 0)
+			return true;
+	return false;
+}
 
-	for (size_t i = 0; i < COUNT(all) && !w->ending; i++)
-		if (all[i]->pid == 0 && all[i]->again_ns < at &&
-		    (all[i] != &w->keeper || daemon_listens(w)))
-			at = all[i]->again_ns;
+/* ---- events */
+
+static void on_signal(struct supervisor *v)
+{
+	struct signalfd_siginfo info;
+	struct err e;
+
+	while (read(v->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			reap(v);
+		else if (info.ssi_signo == SIGHUP && serve_try(v->s, &e) < 0)
+			log_error("not started again: it would not start", "error=%s", e.msg);
+		else
+			begin_end(v, info.ssi_signo == SIGHUP);
+	}
+}
+
+static void on_ready(struct supervisor *v)
+{
+	if (v->ready)
+		return;
+	v->ready = true;
+	notify("READY=1");
+	serve_tls_say(v->s);
+}
+
+static void on_control(struct supervisor *v)
+{
+	uint8_t message[SERVE_MESSAGE] = { 0 };
+	ssize_t n = recv(v->daemon->control, message, sizeof(message), MSG_DONTWAIT);
+
+	if (n == 0)
+		io_close_all(&v->daemon->control, 1); /* its end follows */
+	if (n != (ssize_t)sizeof(message))
+		return;
+	if (message[0] == SERVE_READY)
+		on_ready(v);
+	for (unsigned i = 0; i < v->nworkers; i++) {
+		struct worker *w = &v->workers[i];
+
+		if (w->role->hung != 0 && message[0] == w->role->hung && message[1] == w->slot)
+			replace(v, w);
+	}
+}
+
+static void earlier(uint64_t *at, uint64_t other)
+{
+	if (other < *at)
+		*at = other;
+}
+
+/* Until the next start, or the next look of a worker. */
+static int sleep_ms(struct supervisor *v)
+{
+	uint64_t now = clock_now_ns(), at = v->ending ? v->end_ns : UINT64_MAX;
+
+	for (unsigned i = 0; i < v->nworkers && !v->ending; i++) {
+		struct worker *w = &v->workers[i];
+
+		if (w->child.pid != 0 && w->role->look != NULL)
+			earlier(&at, w->role->look(v, w));
+		else if (w->child.pid == 0 && may_start(v, w))
+			earlier(&at, w->child.again_ns);
+		else if (w->child.pid == 0 && (!w->role->needs_daemon || has_daemon(v)))
+			earlier(&at, now + SOON_MS * CLOCK_MS);
+	}
 	if (at == UINT64_MAX)
 		return -1;
 	return at <= now ? 0 : (int)((at - now) / CLOCK_MS + 1);
 }
 
-/* The same process, the program on disk, the same sockets: systemd's protocol, to ourselves. */
-static int start_again(struct watch *w)
+/* Executes the program on disk in this process, with the same listeners, by systemd's protocol for
+ * passing sockets. */
+static int start_again(struct supervisor *v)
 {
-	struct serve *s = w->s;
+	struct serve *s = v->s;
 	char path[PATH_MAX], pid[32], fds[32];
 	char *envp[1024];
 	size_t n = 0;
@@ -290,9 +293,9 @@ static int start_again(struct watch *w)
 
 	if (child_process_beside("cordon", path, sizeof(path), &e) < 0)
 		return 1;
-	for (char **v = environ; *v != NULL && n < COUNT(envp) - 3; v++)
-		if (strncmp(*v, "LISTEN_", 7) != 0)
-			envp[n++] = *v;
+	for (char **at = environ; *at != NULL && n < COUNT(envp) - 3; at++)
+		if (strncmp(*at, "LISTEN_", 7) != 0)
+			envp[n++] = *at;
 	(void)snprintf(pid, sizeof(pid), "LISTEN_PID=%d", (int)getpid());
 	(void)snprintf(fds, sizeof(fds), "LISTEN_FDS=%u", s->setup.nlisteners);
 	envp[n++] = pid;
@@ -306,58 +309,66 @@ static int start_again(struct watch *w)
 	return 1;
 }
 
-/* cordon-egress ends when its control socket does: last, for what cells are still doing. */
-static void press_end(struct watch *w)
-{
-	bool late = clock_now_ns() > w->end_ns;
+/* ---- the loop */
 
-	if (late && w->daemon.pid != 0)
-		(void)kill(w->daemon.pid, SIGKILL);
-	if (late && w->egress.child.pid != 0)
-		(void)kill(w->egress.child.pid, SIGKILL);
-	if (late)
-		w->end_ns = UINT64_MAX;
-	if (w->daemon.pid != 0)
-		return;
-	io_close_all(&w->control, 1);
-	serve_egress_let_go(&w->egress);
+static int open_signals(sigset_t *set)
+{
+	(void)sigemptyset(set);
+	(void)sigaddset(set, SIGCHLD);
+	(void)sigaddset(set, SIGTERM);
+	(void)sigaddset(set, SIGINT);
+	(void)sigaddset(set, SIGHUP);
+	(void)sigprocmask(SIG_BLOCK, set, NULL);
+	return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void add_workers(struct supervisor *v)
+{
+	for (unsigned r = 0; r < supervisor_nroles; r++) {
+		const struct role *role = &supervisor_roles[r];
+		unsigned count = role->count(v->s);
+
+		for (unsigned slot = 0; slot < count && v->nworkers < SUPERVISOR_WORKERS_MAX;
+		     slot++)
+			v->workers[v->nworkers++] = (struct worker){
+				.role = role,
+				.slot = slot,
+				.child = { .name = role->program },
+				.control = -1,
+			};
+	}
+	v->daemon = &v->workers[0];
+}
+
+static void turn(struct supervisor *v)
+{
+	struct pollfd fds[2] = { { .fd = v->signals, .events = POLLIN }, { .events = POLLIN } };
+
+	start_missing(v);
+	fds[1].fd = v->daemon->control;
+	(void)poll(fds, 2, sleep_ms(v));
+	if (fds[1].revents != 0 && v->daemon->control >= 0)
+		on_control(v);
+	on_signal(v);
+	if (v->ending)
+		press_end(v);
 }
 
 int serve_watch(struct serve *s)
 {
-	struct watch w = { .s = s,
-			   .daemon = { .name = "cordond" },
-			   .keeper = { .name = "cordon-keeper" },
-			   .control = -1 };
+	static struct supervisor v;
 	sigset_t set;
 
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGCHLD);
-	(void)sigaddset(&set, SIGTERM);
-	(void)sigaddset(&set, SIGINT);
-	(void)sigaddset(&set, SIGHUP);
-	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	w.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (w.signals < 0)
+	v.s = s;
+	add_workers(&v);
+	v.signals = open_signals(&set);
+	if (v.signals < 0)
 		return 1;
-	serve_egress_init(&w.egress);
-	while (!w.ending || w.daemon.pid != 0 || w.keeper.pid != 0 || w.egress.child.pid != 0) {
-		struct pollfd fds[2] = { { .fd = w.signals, .events = POLLIN },
-					 { .fd = w.control, .events = POLLIN } };
-
-		start_missing(&w);
-		fds[1].fd = w.control;
-		(void)poll(fds, 2, sleep_ms(&w));
-		if (fds[1].revents != 0 && w.control >= 0)
-			on_control(&w);
-		on_signal(&w);
-		remember_userns(&w);
-		if (w.ending)
-			press_end(&w);
-	}
+	while (!v.ending || any_runs(&v))
+		turn(&v);
 	/* Signals stay blocked over exec: a SIGHUP that comes meanwhile is for the next one. */
-	if (w.upgrading)
-		return start_again(&w);
+	if (v.upgrading)
+		return start_again(&v);
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 	cgroups_group_remove(&s->cgroups);
 	return 0;

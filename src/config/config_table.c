@@ -108,6 +108,8 @@ const struct config_setting config_table[] = {
 	  "processes and threads that all cells together can have; 0: three quarters of what the machine can" },
 	{ "best_effort", "yes|no", CONFIG_BOOL, FIELD(best_effort), "no", 0, 0, NULL,
 	  "start although the memory, processors or processes of cells cannot be limited here" },
+	{ "keepers", "COUNT", CONFIG_COUNT, FIELD(keepers), "0", 0, 16, NULL,
+	  "processes of cordon-keeper, which make and remove cells; 0: one for each processor, at most 4" },
 	{ "keeper_timeout", "TIME", CONFIG_TIME, FIELD(keeper_timeout_ms), "30s", 500, HOUR, NULL,
 	  "time without an answer of cordon-keeper after which it is killed and started again" },
 	{ "egress_timeout", "TIME", CONFIG_TIME, FIELD(egress_timeout_ms), "15s", 500, HOUR, NULL,

@@ -89,8 +89,9 @@ static int read_setup(struct daemon *d, struct err *e)
 	ssize_t n = pread(SERVE_FD_SETUP, &d->setup, sizeof(d->setup), 0);
 
 	if (n != (ssize_t)sizeof(d->setup) || d->setup.version != SERVE_VERSION ||
-	    d->setup.nlisteners > SERVE_LISTENERS_MAX ||
-	    d->setup.ntemplates > SERVE_TEMPLATES_MAX || d->setup.nroots > SERVE_ROOTS_MAX)
+	    d->setup.nlisteners > SERVE_LISTENERS_MAX || d->setup.nkeepers == 0 ||
+	    d->setup.nkeepers > SERVE_KEEPERS_MAX || d->setup.ntemplates > SERVE_TEMPLATES_MAX ||
+	    d->setup.nroots > SERVE_ROOTS_MAX)
 		return err_set(e, ERR_INVALID,
 			       "started by cordon serve of the same version, not by hand");
 	return config_read_fd(&d->config, SERVE_FD_CONFIG, e);
@@ -183,6 +184,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 			memcpy(o->templates[i].layers[k].at, t->at[k], CELL_PLACE_MAX);
 		}
 	}
+	o->nkeepers = s->nkeepers;
 	o->nroots = s->nroots;
 	for (uint32_t i = 0; i < s->nroots; i++) {
 		o->roots[i].root = s->roots[i].root;
@@ -336,11 +338,12 @@ static void on_patience(struct loop_timer *t)
 }
 
 /* False: it does not read what it was sent before, or it is gone, which shows below. */
-static bool tell_supervisor(char word)
+static bool tell_supervisor(char word, unsigned slot)
 {
+	const char message[SERVE_MESSAGE] = { word, (char)slot };
 	struct err e;
 
-	return io_send(SERVE_FD_CONTROL, &word, 1, NULL, 0, &e) == 0;
+	return io_send(SERVE_FD_CONTROL, message, sizeof(message), NULL, 0, &e) == 0;
 }
 
 static void on_ready(void *arg)
@@ -348,19 +351,19 @@ static void on_ready(void *arg)
 	struct daemon *d = arg;
 
 	open_doors(d);
-	IGNORED(tell_supervisor(SERVE_READY) ? 0 : -1, "systemd's patience ends, then");
+	IGNORED(tell_supervisor(SERVE_READY, 0) ? 0 : -1, "systemd's patience ends, then");
 }
 
-static bool replace_keeper(void *arg)
+static bool replace_keeper(void *arg, unsigned slot)
 {
 	(void)arg;
-	return tell_supervisor(SERVE_KEEPER_HUNG);
+	return tell_supervisor(SERVE_KEEPER_HUNG, slot);
 }
 
 static void replace_egress(void *arg)
 {
 	(void)arg;
-	IGNORED(tell_supervisor(SERVE_EGRESS_HUNG) ? 0 : -1, "it is asked for again");
+	IGNORED(tell_supervisor(SERVE_EGRESS_HUNG, 0) ? 0 : -1, "it is asked for again");
 }
 
 static void on_drain(struct loop_timer *t)
@@ -406,7 +409,7 @@ static void on_signal(struct loop_fd *f, uint32_t events)
 static void on_control(struct loop_fd *f, uint32_t events)
 {
 	struct daemon *d = f->arg;
-	char word = 0;
+	uint8_t message[SERVE_MESSAGE] = { 0 };
 	int fds[IO_FDS_MAX];
 	size_t nfds = 0;
 	struct err e;
@@ -416,10 +419,11 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	(void)events;
 	if (reserve != NULL)
 		fd_reserve_lend(reserve, 1);
-	n = io_recv(f->fd, &word, 1, fds, IO_FDS_MAX, &nfds, &e);
+	n = io_recv(f->fd, message, sizeof(message), fds, IO_FDS_MAX, &nfds, &e);
 	if (reserve != NULL)
 		fd_reserve_fill(reserve);
-	if (n <= 0 || (word != SERVE_KEEPER && word != SERVE_EGRESS) || nfds != 1) {
+	if (n != (ssize_t)sizeof(message) || nfds != 1 ||
+	    (message[0] != SERVE_KEEPER && message[0] != SERVE_EGRESS)) {
 		io_close_all(fds, nfds);
 		log_warn("the supervisor is gone", "");
 		loop_stop(d->loop); /* the next one starts anew; cells go on */
@@ -427,10 +431,10 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	}
 	if (d->core == NULL)
 		return; /* they are held, or the programs behind them would end */
-	if (word == SERVE_EGRESS) {
+	if (message[0] == SERVE_EGRESS) {
 		if (core_set_egress(d->core, fds[0], &e) < 0)
 			log_error("egress not taken", "error=%s", e.msg);
-	} else if (core_set_keeper(d->core, fds[0], &e) < 0) {
+	} else if (core_set_keeper(d->core, message[1], fds[0], &e) < 0) {
 		log_error("keeper not taken", "error=%s", e.msg);
 	}
 }

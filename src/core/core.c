@@ -83,7 +83,7 @@ static void recover(struct core *c)
 {
 	struct err e;
 
-	if (!c->recovered && c->keeper.greeted && core_recover(c, &e) < 0)
+	if (!c->recovered && keeper_link_greeted(&c->keeper) > 0 && core_recover(c, &e) < 0)
 		log_error("recovery failed, tried again in a second", "error=%s", e.msg);
 }
 
@@ -133,10 +133,12 @@ static void look_at_memory(struct core *c)
 				  strtoull(total + strlen("MemTotal:"), NULL, 10) / 16;
 }
 
-static void ask_for_keeper(struct core *c)
+static void ask_for_keepers(struct core *c)
 {
-	if (c->keeper_wanted && c->o.replace_keeper != NULL)
-		c->keeper_wanted = !c->o.replace_keeper(c->o.ready_arg);
+	for (unsigned slot = 0; slot < c->keeper.nslots && c->keepers_wanted != 0; slot++)
+		if ((c->keepers_wanted & 1U << slot) != 0 &&
+		    (c->o.replace_keeper == NULL || c->o.replace_keeper(c->o.ready_arg, slot)))
+			c->keepers_wanted &= ~(1U << slot);
 }
 
 static void on_chores(struct loop_timer *t)
@@ -145,7 +147,7 @@ static void on_chores(struct loop_timer *t)
 
 	c->chores_done++;
 	core_check_clock(c);
-	ask_for_keeper(c);
+	ask_for_keepers(c);
 	recover(c);
 	session_each(c, NULL, retry_one, NULL);
 	quota_serve_queues(c);
@@ -160,28 +162,29 @@ static void on_chores(struct loop_timer *t)
 	loop_timer_set(c->loop, t, clock_now_ns() + 1000 * CLOCK_MS);
 }
 
-static void on_hello(void *arg, const struct err *e)
+static void on_hello(void *arg, unsigned slot, const struct err *e)
 {
 	struct core *c = arg;
 
 	if (e != NULL) {
-		log_error("the keeper cannot work", "error=%s", e->msg);
+		log_error("the keeper cannot work", "slot=%u error=%s", slot, e->msg);
 		return;
 	}
 	c->keeper_hung = false;
-	log_info("keeper ready", "cgroup=%u rootless=%u freezer=%u",
+	log_info("keeper ready", "slot=%u cgroup=%u rootless=%u freezer=%u", slot,
 		 c->keeper.restrictions.cgroup_version, c->keeper.restrictions.rootless,
 		 c->keeper.restrictions.freezer);
 	recover(c);
 	pool_fill(c->pool);
 }
 
-static void on_keeper_hung(void *arg)
+static void on_keeper_hung(void *arg, unsigned slot)
 {
 	struct core *c = arg;
 
-	c->keeper_hung = c->keeper_wanted = true;
-	ask_for_keeper(c);
+	c->keeper_hung = true;
+	c->keepers_wanted |= 1U << slot;
+	ask_for_keepers(c);
 }
 
 /* Retention waits for the space of the logs that it has removed. */
@@ -217,7 +220,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	jobs_init(&c->jobs, l);
-	keeper_link_init(&c->keeper, l);
+	keeper_link_init(&c->keeper, l, o->nkeepers == 0 ? 1 : o->nkeepers);
 	c->keeper.reserve = &c->fds.reserve;
 	egress_link_init(&c->egress, c);
 	net_usage_init(&c->net_used, c);
@@ -302,10 +305,11 @@ struct fd_reserve *core_reserve(struct core *c)
 	return &c->fds.reserve;
 }
 
-int core_set_keeper(struct core *c, int channel_fd, struct err *e)
+int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e)
 {
-	c->keeper_wanted = false;
-	return keeper_link_attach(&c->keeper, channel_fd, e);
+	if (slot < KEEPER_SLOTS_MAX)
+		c->keepers_wanted &= ~(1U << slot);
+	return keeper_link_attach(&c->keeper, slot, channel_fd, e);
 }
 
 int core_set_egress(struct core *c, int channel_fd, struct err *e)
@@ -315,9 +319,10 @@ int core_set_egress(struct core *c, int channel_fd, struct err *e)
 
 bool core_ready(const struct core *c, const char **ret_why)
 {
-	*ret_why = !c->keeper.greeted ? c->keeper_hung ? "the keeper does not answer" : "no keeper"
-		   : !c->recovered    ? "recovering"
-				      : NULL;
+	*ret_why = keeper_link_greeted(&c->keeper) == 0
+			   ? c->keeper_hung ? "the keeper does not answer" : "no keeper"
+		   : !c->recovered ? "recovering"
+				   : NULL;
 	return *ret_why == NULL;
 }
 

@@ -57,7 +57,8 @@ struct core_options {
 	/* Called when the keeper (or cordon-egress) does not answer: another one is wanted. False:
 	 * the supervisor could not be asked, and this is called again in a second; for egress, when
 	 * no channel has come after its timeout. */
-	bool (*replace_keeper)(void *arg);
+	bool (*replace_keeper)(void *arg, unsigned slot);
+	unsigned nkeepers; /* 0: one */
 	void (*replace_egress)(void *arg);
 };
 
@@ -70,7 +71,7 @@ void core_free(struct core *c);
 struct fd_reserve *core_reserve(struct core *c);
 
 /* A keeper is there: its channel A (taken over). Also called when a new one replaces a dead one. */
-int core_set_keeper(struct core *c, int channel_fd, struct err *e) MUST_USE;
+int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e) MUST_USE;
 
 /* The same for cordon-egress: its channel C. */
 int core_set_egress(struct core *c, int channel_fd, struct err *e) MUST_USE;

@@ -65,8 +65,8 @@ struct core {
 	struct store *store; /* borrowed */
 	struct core_options o;
 	struct keeper_link keeper;
-	bool keeper_hung;   /* and there is no other yet, */
-	bool keeper_wanted; /* which the supervisor is still to be asked for */
+	bool keeper_hung;	 /* the last keeper to go did not answer */
+	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */
 	struct egress_link egress;
 	char *default_policy;	    /* owned: of sessions that do not say */
 	struct policy_memo *merged; /* owned: the last merged policies */

@@ -457,6 +457,12 @@ static void cell_dead(struct live_cell *cell)
 		session_stop(s, SESSION_KILLED, "PID 1 of its cell is gone");
 }
 
+/* What the next session needs is free; the keeper removes the rest later. */
+static void cell_exited(struct live_cell *cell)
+{
+	quota_release(cell->owner);
+}
+
 static void cell_gone(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
@@ -519,6 +525,7 @@ static void cell_doored(struct live_cell *cell, const struct agent_event *v)
 const struct live_cell_events session_cell_events = {
 	.up = cell_up,
 	.dead = cell_dead,
+	.exited = cell_exited,
 	.gone = cell_gone,
 	.held = cell_held,
 	.failed = cell_failed,

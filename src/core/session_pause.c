@@ -26,7 +26,8 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 				  .on = on ? 1 : 0 };
 
 	memcpy(r.id, s->row.id, sizeof(r.id));
-	s->cell->call = keeper_link_ask(&s->core->keeper, &r, sizeof(r), -1, true, done, s->cell);
+	s->cell->call =
+		keeper_link_ask(&s->core->keeper, &r, sizeof(r), -1, KEEPER_URGENT, done, s->cell);
 }
 
 bool session_usable(const struct session *s)

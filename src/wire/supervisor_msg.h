@@ -1,16 +1,17 @@
-/* supervisor_msg.h - what the supervisor (cordon serve) gives cordond at its start, and what the
- * two say to each other. Both are built together and trust each other in one direction: cordond
- * believes the supervisor; the supervisor takes nothing from cordond but two words.
+/* supervisor_msg.h - what the supervisor (cordon serve) gives cordond at its start, and the
+ * messages between the two. Both are built together. cordond trusts the supervisor; the supervisor
+ * accepts nothing from cordond but the messages below, and acts on its own children only.
  *
- * At its start cordond has the descriptors below. Later the supervisor sends a new keeper's channel
- * A over the control socket, one message of one byte and one descriptor each. */
+ * At its start cordond has the descriptors below. Later messages over the control socket are two
+ * bytes: what, and the slot, which tells several processes of one program apart. Each channel A or
+ * C comes with such a message, as its one descriptor. */
 #pragma once
 
 #include <stdint.h>
 
 #include "keeper_msg.h"
 
-#define SERVE_VERSION 1
+#define SERVE_VERSION 2
 #define SERVE_LISTENERS_MAX 8
 #define SERVE_TEMPLATES_MAX 4
 #define SERVE_ROOTS_MAX 8
@@ -26,12 +27,14 @@ enum {
 	SERVE_FD_LISTEN,  /* and up */
 };
 
-/* Messages over the control socket. */
+/* Messages over the control socket: one of these, then the slot (0 where there is only one). */
+#define SERVE_MESSAGE 2
+#define SERVE_KEEPERS_MAX 16
 enum {
 	SERVE_KEEPER = 'K', /* to cordond, with a descriptor: a keeper's channel A */
 	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: cordon-egress's channel C */
 	SERVE_READY = 'R',  /* to the supervisor: requests are answered */
-	/* To the supervisor: it does not answer, another one is wanted. */
+	/* To the supervisor: the one in that slot does not answer and is to be replaced. */
 	SERVE_KEEPER_HUNG = 'k',
 	SERVE_EGRESS_HUNG = 'e',
 };
@@ -69,6 +72,7 @@ struct serve_setup {
 	uint32_t nlisteners;
 	uint32_t tls_from; /* listeners at or above this one are plain: Unix sockets */
 	uint32_t ntemplates, nroots;
+	uint32_t nkeepers; /* 1 to SERVE_KEEPERS_MAX */
 	struct serve_template templates[SERVE_TEMPLATES_MAX];
 	struct {
 		uint32_t root; /* the keeper's, by number */

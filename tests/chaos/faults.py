@@ -263,7 +263,7 @@ def test_restarted_machine():
         running = server.spawn(two["id"], "echo half; sleep 100")
         wait_for(lambda: server.execution(running)["stdout_bytes"], 5, "output")
         server.note_cells()
-        pids = [server.pid("cordond"), server.pid("keeper")]
+        pids = [server.pid("cordond"), *server.pids("keeper")]
         server.process.kill()
         server.process.wait()
         for pid in [*pids, *harness.processes_of(server.ids)]:

@@ -354,15 +354,16 @@ void bed_keeper(void)
 	keeper = ends[0];
 	on_keeper = (struct loop_fd){ .fd = -1, .ready = hear_keeper };
 	MUST(loop_add(bed.loop, &on_keeper, keeper, EPOLLIN, &e));
-	MUST(core_set_keeper(bed.core, ends[1], &e));
+	MUST(core_set_keeper(bed.core, 0, ends[1], &e));
 	reply(KEEPER_HELLO, NULL, 0, -1);
 	bed_until(greeted);
 }
 
 /* As the supervisor would, without another one yet. */
-static bool on_hung(void *arg)
+static bool on_hung(void *arg, unsigned slot)
 {
 	(void)arg;
+	(void)slot;
 	bed.hung++;
 	if (bed.unheard > 0) {
 		bed.unheard--;

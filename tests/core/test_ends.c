@@ -706,6 +706,24 @@ static void what_waits_for_the_end_of_a_session(void)
 	check_once(1);
 }
 
+static bool is_exited(void)
+{
+	return bed.core->live == 0;
+}
+
+/* What the tenant may have is given back when PID 1 has ended, although the keeper has not yet
+ * removed what is left of the cell. */
+static void quota_is_free_before_the_keeper_is_done(void)
+{
+	bed_make(30000);
+	bed_session();
+	bed.way[KEEPER_DESTROY] = BED_HOLD;
+	bed_begin_delete();
+	bed_until(is_exited);
+	CHECK(bed.core->ending == 1 && bed.tenant->sessions == 0 && bed.tenant->disk_bytes == 0);
+	bed_end();
+}
+
 #define T(name)             \
 	{                   \
 #name, name \
@@ -727,4 +745,4 @@ TEST_MAIN(T(list_then_answer), T(answer_then_list), T(answer_and_list_together),
 	  T(execution_no_longer_waited_for), T(execution_given_up), T(a_tree_dies),
 	  T(a_session_ends_over_a_tree), T(a_port_is_closed), T(the_door_is_a_closed_port),
 	  T(a_session_ends_over_a_connection), T(a_connection_is_cancelled),
-	  T(what_waits_for_the_end_of_a_session))
+	  T(what_waits_for_the_end_of_a_session), T(quota_is_free_before_the_keeper_is_done))

@@ -113,12 +113,15 @@ class Server:
                 self.key = f.read().strip()
 
     def pid(self, name):
-        """Of "supervisor", "cordond" or "cordon-keeper" ("keeper"); None if there is none now."""
+        """Of "supervisor", "cordond" or a "cordon-keeper" ("keeper"); None if there is none now."""
+        return next(iter(self.pids(name)), None)
+
+    def pids(self, name):
+        """Of all that run now: there are several keepers."""
         if name == "supervisor":
-            return self.process.pid
+            return [self.process.pid]
         name = "cordon-keeper" if name == "keeper" else name
-        found = [p for p in children(self.process.pid) if comm(p) == name]
-        return next((p for p in found if not checks(p)), None)
+        return [p for p in children(self.process.pid) if comm(p) == name and not checks(p)]
 
     def kill(self, name, number=signal.SIGKILL):
         """Sends a signal to one of them, and gives the pid that it had."""

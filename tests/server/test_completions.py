@@ -317,4 +317,4 @@ def test_a_session_deleted_while_its_pid_1_hangs(server):
 
 
 if __name__ == "__main__":
-    run_tests(globals(), pool_size=0, keeper_timeout="3s", egress_timeout="3s")
+    run_tests(globals(), pool_size=0, keepers=1, keeper_timeout="3s", egress_timeout="3s")

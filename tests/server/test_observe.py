@@ -198,7 +198,8 @@ def test_health_and_readiness(server):
     supervisor = server.pid("supervisor")
     os.kill(supervisor, signal.SIGSTOP)  # so that nobody replaces the keeper
     try:
-        server.kill("keeper")
+        for pid in server.pids("keeper"):
+            os.kill(pid, signal.SIGKILL)
         why = wait_for(lambda: (a := server.request("GET", "/readyz", key=None))[0] == 503 and a[2], 5, "503")
         has(why["why"], "keeper", "why")
         server.want(200, "GET", "/healthz", key=None)

@@ -1,0 +1,96 @@
+/* supervisor.h - the processes that cordon serve keeps running, as a table of roles.
+ *
+ * A role is one program: how many copies of it run, as which user, what it is started with and what
+ * it needs. A worker is one running copy. supervisor.c starts, watches, replaces and ends workers
+ * by the table alone; the start functions of a role are in role_<program>.c. A new program is a new
+ * row in roles.c and one such file.
+ *
+ * The table's order is the order of starting. cordond is the one role with a fixed place
+ * (v->daemon), because it is the one whose messages the supervisor reads. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "child_process.h"
+#include "serve.h"
+
+/* Workers of all roles together; slots of one role are bytes in supervisor_msg.h. */
+#define SUPERVISOR_WORKERS_MAX 64
+
+struct supervisor;
+struct worker;
+
+/* Which user a program runs as when root starts the server. Otherwise all run as who started it. */
+enum role_user {
+	ROLE_PRIVILEGED,  /* the supervisor's own; the program confines itself */
+	ROLE_SERVER_USER, /* setting user */
+	ROLE_EGRESS_USER, /* setting egress_user */
+};
+
+struct role {
+	const char *program; /* installed beside cordon; its name in the log, too */
+	enum role_user user;
+	bool has_control; /* gets a control socket, whose end tells it to end */
+	/* Started only while cordond has its control socket; it ends with cordond by itself. */
+	bool needs_daemon;
+	char hung; /* the message of cordond that asks for another one; 0: none */
+	unsigned (*count)(const struct serve *s);
+	/* Whether it can be started now, asked again soon if not; NULL: always. */
+	bool (*can_start)(const struct supervisor *v, const struct worker *w);
+	/* Sets w->child.pid. control is borrowed: the program's end; -1 if it has none. */
+	int (*start)(struct supervisor *v, struct worker *w, int control, struct err *e);
+	/* Both this one and cordond run, and one of the two is new; NULL: nothing to do. */
+	int (*join)(struct supervisor *v, struct worker *w, struct err *e);
+	/* Called whenever the supervisor wakes up while it runs. Returns when it wants to be called
+	 * again at the latest (UINT64_MAX: whenever). NULL: never. */
+	uint64_t (*look)(struct supervisor *v, struct worker *w);
+};
+
+/* roles.c. Row 0 is cordond. */
+extern const struct role supervisor_roles[];
+extern const unsigned supervisor_nroles;
+
+/* role_cordond.c, role_keeper.c, role_egress.c */
+int role_cordond_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
+bool role_keeper_can_start(const struct supervisor *v, const struct worker *w);
+int role_keeper_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
+uint64_t role_keeper_look(struct supervisor *v, struct worker *w);
+int role_egress_start(struct supervisor *v, struct worker *w, int control, struct err *e) MUST_USE;
+int role_egress_join(struct supervisor *v, struct worker *w, struct err *e) MUST_USE;
+uint64_t role_egress_look(struct supervisor *v, struct worker *w);
+
+struct worker {
+	const struct role *role;
+	unsigned slot; /* among those of its role, from 0 */
+	struct child_process child;
+	int control;	/* owned: the supervisor's end; -1 */
+	bool is_joined; /* role->join was called for this process and the present cordond */
+	uint64_t look_ns;
+	struct file_stamp {
+		uint64_t device, file;
+		int64_t size, s, ns;
+	} stamps[2]; /* cordon-egress: resolv.conf and hosts when it was given them */
+};
+
+struct supervisor {
+	struct serve *s;
+	struct worker workers[SUPERVISOR_WORKERS_MAX];
+	unsigned nworkers;
+	struct worker *daemon; /* workers[0] */
+	int signals;	       /* owned */
+	bool ending, upgrading, ready;
+	uint64_t end_ns;
+};
+
+/* The user and group of a role's program. */
+struct role_identity {
+	bool drop; /* false: stays the supervisor's */
+	uid_t uid;
+	gid_t gid;
+};
+struct role_identity role_identity(const struct serve *s, const struct role *r);
+
+/* Gives cordond the other end of a channel to a worker: word is SERVE_KEEPER and the like. */
+int supervisor_give(struct supervisor *v, const struct worker *w, char word, int channel,
+		    struct err *e) MUST_USE;

@@ -1,0 +1,264 @@
+/* Goal: several keepers behind one queue (keeper_link.h). A request goes to the keeper with the
+ * fewest unanswered ones; the loss or silence of one keeper ends its own requests only; ends of
+ * cells go to the keeper that made them and take turns with urgent requests; the pool waits for
+ * both.
+ *
+ * The test holds the other ends of the keepers' channels and plays them. */
+#include "keeper_link.h"
+
+#include <sys/socket.h>
+
+#include "clock.h"
+#include "io.h"
+#include "support.h"
+
+#define SLOTS 3
+#define CALLS_MAX 32
+
+static struct loop *loop;
+static struct keeper_link all;
+static int keepers[SLOTS]; /* the test's ends; -1 */
+static unsigned hellos, hung_mask;
+static struct loop_timer stop;
+
+static struct call {
+	unsigned ends;
+	enum err_reason why; /* REASON_NONE: answered */
+	unsigned slot;
+	struct keeper_call *call;
+} calls[CALLS_MAX];
+static unsigned ncalls;
+
+static void on_stop(struct loop_timer *t)
+{
+	(void)t;
+	loop_stop(loop);
+}
+
+static void turn(unsigned ms)
+{
+	struct err e = { 0 };
+
+	stop = (struct loop_timer){ .fire = on_stop };
+	loop_timer_set(loop, &stop, clock_now_ns() + ms * CLOCK_MS);
+	CHECK(loop_run(loop, &e) == 0);
+}
+
+static void on_hello(void *arg, unsigned slot, const struct err *e)
+{
+	(void)arg;
+	CHECK(slot < SLOTS && e == NULL);
+	hellos++;
+}
+
+static void on_hung(void *arg, unsigned slot)
+{
+	(void)arg;
+	hung_mask |= 1U << slot;
+}
+
+static void on_done(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
+{
+	struct call *c = arg;
+
+	CHECK((reply == NULL) == (e != NULL) && fd < 0);
+	c->ends++;
+	c->why = e == NULL ? REASON_NONE : e->reason;
+	c->slot = keeper_call_slot(c->call);
+}
+
+static void reply(unsigned slot, uint32_t op)
+{
+	struct keeper_reply r = { .op = op, .version = KEEPER_VERSION };
+	struct err e = { 0 };
+
+	CHECK(io_send(keepers[slot], &r, sizeof(r), NULL, 0, &e) == 0);
+}
+
+static void attach(unsigned slot)
+{
+	struct err e = { 0 };
+	int ends[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+	keepers[slot] = ends[0];
+	CHECK(keeper_link_attach(&all, slot, ends[1], &e) == 0);
+	reply(slot, KEEPER_HELLO);
+	turn(1);
+}
+
+/* The op of the request that waits in that keeper's socket, or 0. */
+static uint32_t next_op(unsigned slot)
+{
+	union keeper_request r;
+	ssize_t n = recv(keepers[slot], &r, sizeof(r), MSG_DONTWAIT);
+
+	return n > 0 ? r.op : 0;
+}
+
+static void ask(enum keeper_turn t)
+{
+	const struct keeper_named r = { .op = t == KEEPER_URGENT ? KEEPER_FREEZE : KEEPER_CREATE };
+	struct call *c = &calls[ncalls++];
+
+	c->call = keeper_link_ask(&all, &r, sizeof(r), -1, t, on_done, c);
+}
+
+static void ask_end(int slot)
+{
+	const struct keeper_named r = { .op = KEEPER_DESTROY };
+	struct call *c = &calls[ncalls++];
+
+	c->call = keeper_link_ask_end(&all, &r, slot, on_done, c);
+}
+
+static void begin(unsigned nkeepers)
+{
+	struct err e;
+
+	loop = loop_new(&e);
+	CHECK(loop != NULL);
+	keeper_link_init(&all, loop, SLOTS);
+	all.on_hello = on_hello;
+	all.on_hung = on_hung;
+	for (unsigned i = 0; i < SLOTS; i++)
+		keepers[i] = -1;
+	for (unsigned i = 0; i < nkeepers; i++)
+		attach(i);
+	CHECK(hellos == nkeepers && keeper_link_greeted(&all) == nkeepers);
+}
+
+static void end(void)
+{
+	keeper_link_release(&all);
+	loop_free(loop);
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (keepers[i] >= 0)
+			(void)close(keepers[i]);
+}
+
+static void requests_go_where_fewest_wait(void)
+{
+	begin(3);
+	for (int i = 0; i < 7; i++)
+		ask(KEEPER_URGENT);
+	turn(5);
+	for (unsigned i = 0; i < SLOTS; i++)
+		CHECK(all.slots[i].sent.n == 2);
+	CHECK(all.urgent.n == 1);
+	CHECK(next_op(1) == KEEPER_FREEZE);
+	reply(1, KEEPER_FREEZE);
+	turn(5);
+	CHECK(all.urgent.n == 0 && all.slots[1].sent.n == 2);
+	for (unsigned i = 0, answered = 0; i < 7; i++) {
+		answered += calls[i].ends;
+		CHECK(calls[i].ends == 0 || calls[i].slot == 1);
+		CHECK(i < 6 || answered == 1);
+	}
+	end();
+}
+
+static void a_lost_keeper_ends_its_own_requests_only(void)
+{
+	unsigned lost = 0;
+
+	begin(2);
+	for (int i = 0; i < 6; i++)
+		ask(KEEPER_URGENT);
+	turn(5);
+	CHECK(close(keepers[0]) == 0);
+	keepers[0] = -1;
+	turn(5);
+	for (int i = 0; i < 6; i++)
+		lost += calls[i].ends == 1 && calls[i].why == REASON_PEER_DIED;
+	CHECK(lost == 2 && keeper_link_greeted(&all) == 1);
+	CHECK(all.slots[1].sent.n == 2 && all.urgent.n == 2);
+	for (int i = 0; i < 4; i++) {
+		CHECK(next_op(1) == KEEPER_FREEZE);
+		reply(1, KEEPER_FREEZE);
+		turn(5);
+	}
+	for (int i = 0; i < 6; i++)
+		CHECK(calls[i].ends == 1);
+	end();
+}
+
+static void a_silent_keeper_is_given_up_alone(void)
+{
+	unsigned lost = 0;
+
+	begin(2);
+	all.timeout_ms = 100;
+	for (int i = 0; i < 4; i++)
+		ask(KEEPER_URGENT);
+	turn(5);
+	for (int i = 0; i < 2; i++) /* slot 1 works */
+		reply(1, KEEPER_FREEZE);
+	turn(300);
+	CHECK(hung_mask == 1U << 0);
+	for (int i = 0; i < 4; i++) {
+		CHECK(calls[i].ends == 1);
+		lost += calls[i].why == REASON_PEER_DIED;
+	}
+	CHECK(lost == 2 && keeper_link_greeted(&all) == 1);
+	(void)close(keepers[0]);
+	attach(0); /* its replacement */
+	ask(KEEPER_URGENT);
+	turn(5);
+	CHECK(all.slots[0].sent.n + all.slots[1].sent.n == 1);
+	end();
+}
+
+static void ends_go_to_the_keeper_that_made_the_cell(void)
+{
+	begin(3);
+	ask_end(2);
+	ask_end(2);
+	turn(5);
+	CHECK(all.slots[2].sent.n == 2);
+	ask_end(2); /* waits for it, although others are free */
+	turn(5);
+	CHECK(all.slots[0].sent.n == 0 && all.slots[1].sent.n == 0);
+	CHECK(close(keepers[2]) == 0);
+	keepers[2] = -1;
+	turn(5);
+	CHECK(calls[0].why == REASON_PEER_DIED && calls[1].why == REASON_PEER_DIED &&
+	      calls[2].ends == 0);
+	CHECK(all.slots[0].sent.n + all.slots[1].sent.n == 1);
+	ask_end(2);
+	turn(5);
+	CHECK(all.slots[0].sent.n + all.slots[1].sent.n == 2);
+	end();
+}
+
+/* From the first one on, however many urgent ones wait. */
+static void ends_take_turns_with_urgent_requests(void)
+{
+	uint32_t want[] = { KEEPER_FREEZE, KEEPER_DESTROY, KEEPER_FREEZE, KEEPER_DESTROY,
+			    KEEPER_FREEZE, KEEPER_FREEZE,  KEEPER_CREATE };
+
+	begin(1);
+	ask(KEEPER_SPARE);
+	for (int i = 0; i < 4; i++)
+		ask(KEEPER_URGENT);
+	ask_end(0);
+	ask_end(-1);
+	for (size_t i = 0; i < COUNT(want); i++) {
+		uint32_t op;
+
+		turn(2);
+		op = next_op(0);
+		CHECK(op == want[i]);
+		reply(0, op);
+	}
+	turn(2);
+	for (unsigned i = 0; i < ncalls; i++)
+		CHECK(calls[i].ends == 1 && calls[i].why == REASON_NONE);
+	end();
+}
+
+TEST_MAIN({ "requests go where fewest wait", requests_go_where_fewest_wait },
+	  { "a lost keeper ends its own requests only", a_lost_keeper_ends_its_own_requests_only },
+	  { "a silent keeper is given up alone", a_silent_keeper_is_given_up_alone },
+	  { "ends go to the keeper that made the cell", ends_go_to_the_keeper_that_made_the_cell },
+	  { "ends take turns with urgent requests", ends_take_turns_with_urgent_requests })
