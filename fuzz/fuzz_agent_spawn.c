@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			continue;
 		assert(size == sizeof(o) && type > AGENT_SPAWN && type < AGENT_REQUESTS_END);
 		/* KILL_TREE has a mark there, which may be any number. */
-		assert(o.zero == 0 && (o.ms <= AGENT_PAUSED_MAX_MS || type == AGENT_KILL_TREE));
+		assert(o.zero == 0 && (o.ms <= AGENT_TIME_MAX_MS || type == AGENT_KILL_TREE));
 		assert((type == AGENT_DIAL) == (o.port != 0));
 		assert(type == AGENT_SIGNAL ? o.sig >= 1 && o.sig <= 64 : o.sig == 0);
 		fuzz_accepted++;

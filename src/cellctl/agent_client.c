@@ -198,11 +198,24 @@ int agent_send_forget(struct agent *a, uint32_t handle, struct err *e)
 	return send_order(a, AGENT_FORGET, &(struct agent_order){ .handle = handle }, e);
 }
 
+static uint64_t bounded(uint64_t ms)
+{
+	return ms < AGENT_TIME_MAX_MS ? ms : AGENT_TIME_MAX_MS;
+}
+
 int agent_send_paused(struct agent *a, uint64_t ms, struct err *e)
 {
-	const struct agent_order o = { .ms = ms < AGENT_PAUSED_MAX_MS ? ms : AGENT_PAUSED_MAX_MS };
+	return send_order(a, AGENT_PAUSED, &(struct agent_order){ .ms = bounded(ms) }, e);
+}
 
-	return send_order(a, AGENT_PAUSED, &o, e);
+int agent_send_lease(struct agent *a, uint64_t ms, struct err *e)
+{
+	return send_order(a, AGENT_LEASE, &(struct agent_order){ .ms = bounded(ms) }, e);
+}
+
+int agent_queue_deadline(struct agent *a, uint64_t ms, struct err *e)
+{
+	return queue_order(a, AGENT_DEADLINE, &(struct agent_order){ .ms = bounded(ms) }, e);
 }
 
 int agent_send_stat(struct agent *a, struct err *e)
@@ -226,14 +239,14 @@ int agent_send_door(struct agent *a, struct err *e)
 	return send_order(a, AGENT_DOOR, &(struct agent_order){ 0 }, e);
 }
 
-int agent_send_linger(struct agent *a, int fd, struct err *e)
+int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 {
 	if (a->out_fd >= 0)
 		return err_set(e, ERR_CONFLICT, "PID 1 has not taken the last socket yet");
 	OWN_FD copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (copy < 0)
 		return err_sys(e, "socket for PID 1");
-	if (queue_order(a, AGENT_LINGER, &(struct agent_order){ 0 }, e) < 0)
+	if (queue_order(a, AGENT_LINGER, &(struct agent_order){ .ms = bounded(lease_ms) }, e) < 0)
 		return -1;
 	a->out_fd = TAKE_FD(copy);
 	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(struct agent_order);

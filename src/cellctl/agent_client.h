@@ -39,6 +39,10 @@ int agent_send_resize(struct agent *a, uint32_t handle, uint16_t rows, uint16_t 
 		      struct err *e) MUST_USE;
 int agent_send_forget(struct agent *a, uint32_t handle, struct err *e) MUST_USE;
 int agent_send_paused(struct agent *a, uint64_t ms, struct err *e) MUST_USE;
+/* Only to a PID 1 of AGENT_VERSION_LEASE or later. 0: there is none. */
+int agent_send_lease(struct agent *a, uint64_t ms, struct err *e) MUST_USE;
+/* Likewise; but only queued, and sent with the next flush. */
+int agent_queue_deadline(struct agent *a, uint64_t ms, struct err *e) MUST_USE;
 int agent_send_stat(struct agent *a, struct err *e) MUST_USE;
 int agent_send_end(struct agent *a, struct err *e) MUST_USE;
 /* port: not 0. Only to a PID 1 of AGENT_VERSION_DIAL or later. */
@@ -48,8 +52,8 @@ int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err 
 int agent_send_door(struct agent *a, struct err *e) MUST_USE;
 
 /* fd: a bound AF_UNIX stream socket that does not listen yet; borrowed. ERR_CONFLICT while another
- * LINGER waits to be sent. */
-int agent_send_linger(struct agent *a, int fd, struct err *e) MUST_USE;
+ * LINGER waits to be sent. lease_ms: how long the cell lives without a connection; 0: for ever. */
+int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e) MUST_USE;
 
 /* Sends what waits, as far as it goes: 1 if more waits for room, 0 if all is sent, -1 if PID 1 is
  * gone. */

@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 
 #include "io.h"
 
-/* Not CELL_CGROUP_PREFIX: cgroups_sweep() removes empty directories with that one. */
-#define GROUP_PREFIX "cordon.server-"
 #define KEPT_MEMORY 8 /* one part in so many of the memory is never the cells' */
 #define KEPT_PIDS 4   /* and of the process ids */
 
@@ -45,7 +45,7 @@ int cgroups_group_make(struct cgroups *c, const char *name, struct err *e)
 {
 	char full[64];
 
-	(void)snprintf(full, sizeof(full), GROUP_PREFIX "%s", name);
+	(void)snprintf(full, sizeof(full), CGROUPS_GROUP_PREFIX "%s", name);
 	for (unsigned i = 0; i < CELL_CGROUP_UNIFIED; i++)
 		if (c->dirs[i] >= 0 && step_into(c, i, full, e) < 0)
 			return -1;
@@ -71,7 +71,7 @@ static bool is_group(int dir)
 	char name[NAME_MAX + 1];
 
 	name_of(dir, name, sizeof(name));
-	return strncmp(name, GROUP_PREFIX, strlen(GROUP_PREFIX)) == 0;
+	return strncmp(name, CGROUPS_GROUP_PREFIX, strlen(CGROUPS_GROUP_PREFIX)) == 0;
 }
 
 /* The smaller of the two bounds that Linux has on process ids; 0: unknown. */
@@ -136,6 +136,25 @@ int cgroups_group_bound(const struct cgroups *c, const struct cgroups_sums *sums
 			return err_wrap(e, "limit of all cells");
 	}
 	return 0;
+}
+
+/* Whoever looks for orphans holds the lock alone for a moment: hence the tries. */
+bool cgroups_group_hold(const struct cgroups *c)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+
+	for (unsigned i = 0; i < CELL_CGROUP_UNIFIED; i++) {
+		unsigned tries = 200;
+
+		if (c->dirs[i] < 0 || !is_group(c->dirs[i]))
+			continue;
+		while (flock(c->dirs[i], LOCK_SH | LOCK_NB) < 0)
+			if (tries-- == 0)
+				return false;
+			else
+				(void)nanosleep(&pause, NULL);
+	}
+	return true;
 }
 
 void cgroups_group_remove(const struct cgroups *c)

@@ -7,6 +7,9 @@
 
 #include "cgroups.h"
 
+/* Not CELL_CGROUP_PREFIX: cgroups_sweep() removes empty directories with that one. */
+#define CGROUPS_GROUP_PREFIX "cordon.server-"
+
 /* Limits of the group; 0: a share of what the machine has (cgroups_group.c). */
 struct cgroups_sums {
 	uint64_t memory_bytes;
@@ -22,6 +25,10 @@ int cgroups_group_make(struct cgroups *c, const char *name, struct err *e) MUST_
  * whether all limits hold. */
 int cgroups_group_bound(const struct cgroups *c, const struct cgroups_sums *sums, bool *ret_bounded,
 			struct err *e) MUST_USE;
+
+/* Marks the group as one whose server runs, for as long as a process has c's directories open: a
+ * shared flock. Without it the cells count as orphans (orphans.h). False: it could not be taken. */
+bool cgroups_group_hold(const struct cgroups *c) MUST_USE;
 
 /* Removes the group if no cell is in it. */
 void cgroups_group_remove(const struct cgroups *c);

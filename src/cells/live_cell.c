@@ -119,7 +119,7 @@ static int ask_linger(struct live_cell *c, struct err *e)
 	OWN_FD listener = TAKE_FD(c->listener);
 
 	c->state = LIVE_STAYING;
-	return agent_send_linger(&c->agent, listener, e);
+	return agent_send_linger(&c->agent, listener, c->core->o.config->unattended_timeout_ms, e);
 }
 
 static void on_ready(struct live_cell *c, const struct agent_event *v)
@@ -129,7 +129,9 @@ static void on_ready(struct live_cell *c, const struct agent_event *v)
 	c->version = v->pid;
 	if (v->pid != AGENT_VERSION)
 		log_warn("cell of another version", "session_id=%s version=%u", c->id, v->pid);
-	c->greeted = true; /* often before the keeper's answer */
+	c->greeted = true;	 /* often before the keeper's answer */
+	if (c->state == LIVE_UP) /* adopted */
+		live_cell_send_lease(c);
 	if (c->state == LIVE_GREETING && ask_linger(c, &e) < 0)
 		fail(c, &e);
 }

@@ -63,7 +63,8 @@ struct live_cell {
 	struct loop_timer timer;
 	struct live_program *programs;
 	uint32_t next_handle;
-	uint32_t version; /* of its PID 1 */
+	uint32_t version;     /* of its PID 1 */
+	uint64_t deadline_ms; /* of its session, as PID 1 was told last; wall clock, 0: none */
 	unsigned tries, clears;
 	unsigned nheld;		    /* programs it said it holds */
 	struct keeper_create *plan; /* owned, while making */
@@ -93,6 +94,13 @@ void live_cell_remove(struct live_cell *c, struct live_program *p);
 
 /* After agent_send_*(): sees to it that what waits is sent. */
 void live_cell_flush(struct live_cell *c);
+
+/* Tells PID 1 of a cell that was adopted its lease: that of an earlier server may be another. */
+void live_cell_send_lease(struct live_cell *c);
+
+/* Tells PID 1 when its session ends (wall clock; 0: not by itself), for the case that no server is
+ * there then. It goes with the next flush; nothing is sent if PID 1 knows. */
+void live_cell_set_deadline(struct live_cell *c, uint64_t deadline_ms);
 
 /* Ends it, in any state. gone() follows. Idempotent. If a call to the keeper is under way
  * (c->call), whoever made it calls live_cell_end_now() when it is answered and c is ending. */

@@ -229,6 +229,7 @@ static int doctor_main(int argc, char **argv)
 	}
 	check_levels();
 	check_programs();
+	doctor_cells();
 	(void)printf("\nthe standard profile is %s here\n",
 		     missing_needed == 0 ? "possible" : "NOT possible");
 	return missing_needed == 0 ? 0 : 1;

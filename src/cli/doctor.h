@@ -4,3 +4,6 @@
 #include "options.h"
 
 extern const struct verb doctor_verb;
+
+/* Lists cells of servers that are gone (doctor_cells.c). */
+void doctor_cells(void);

@@ -87,6 +87,7 @@ struct config {
 	uint64_t nofile_default, nofile_max;
 	uint64_t session_timeout_default_ms, session_timeout_max_ms;
 	uint64_t idle_timeout_default_ms; /* 0: never */
+	uint64_t unattended_timeout_ms;	  /* 0: never */
 
 	/* an execution */
 	uint64_t exec_timeout_default_ms, exec_timeout_max_ms; /* 0: none but the session's */

@@ -148,6 +148,8 @@ const struct config_setting config_table[] = {
 	{ "idle_timeout_default", "TIME", CONFIG_TIME, FIELD(idle_timeout_default_ms), "0", 0, 30 * DAY,
 	  NULL, "time without a call or a running execution after which a session that does not say is "
 	  "paused or ended; 0: never" },
+	{ "unattended_timeout", "TIME", CONFIG_TIME, FIELD(unattended_timeout_ms), "1d", 0, 30 * DAY, NULL,
+	  "time without a running server after which a cell ends by itself; 0: never" },
 
 	{ "exec_timeout_default", "TIME", CONFIG_TIME, FIELD(exec_timeout_default_ms), "0", 0, 30 * DAY,
 	  NULL, "how long an execution may run that does not say; 0: as long as exec_timeout_max",

@@ -1,7 +1,8 @@
 /* recover.c - after a start: what the store says, compared with what there is.
  *
  *   in the store, and its cell answers     adopted; the step it was in is done again
- *   in the store, its cell is gone         stopped: host_restart after a reboot, else crashed
+ *   in the store, its cell is gone         stopped: host_restart after a reboot, expired if its
+ *                                          time was over, else crashed
  *   a cell that no session explains        ended: a pool cell, or one whose record was never
  * written
  *
@@ -106,6 +107,9 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 			session_stop(s, SESSION_DELETED, "its tenant was removed");
 	} else if (is_shortage(e)) {
 		return -1;
+	} else if (s->row.deadline_ms > 0 && s->row.deadline_ms <= core_now_ms()) {
+		bury(s, SESSION_EXPIRED,
+		     "its time was over"); /* PID 1 has seen to it: init/lease.h */
 	} else {
 		bury(s, SESSION_CRASHED, "its cell was gone when the daemon came back");
 	}

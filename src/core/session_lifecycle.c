@@ -285,6 +285,10 @@ void session_plan_timer(struct session *s)
 		loop_timer_cancel(s->core->loop, &s->timer);
 		return;
 	}
+	/* One that is to be paused then needs a server for it. */
+	if (s->cell != NULL)
+		live_cell_set_deadline(s->cell,
+				       s->row.on_timeout == SESSION_PAUSE ? 0 : s->row.deadline_ms);
 	if (s->row.deadline_ms > 0) {
 		uint64_t wall = core_now_ms();
 		uint64_t left = s->row.deadline_ms > wall ? s->row.deadline_ms - wall : 0;
@@ -310,6 +314,7 @@ static void on_timer(struct loop_timer *t)
 
 	if (s->row.state != SESSION_RUNNING)
 		return;
+	live_cell_flush(s->cell); /* the deadline, if nothing was said to the cell since */
 	if (busy(s))
 		s->used_ns = clock_now_ns(); /* idle begins when nobody is there */
 	if ((over && s->row.on_timeout == SESSION_PAUSE) ||

@@ -206,7 +206,7 @@ void session_resume(struct session *s, struct completion *w)
 	}
 	/* Before it runs again, or its deadlines would strike first. */
 	slept = core_now_ms() - s->row.paused_since_ms;
-	if (s->cell->connected && slept > 0 && slept < AGENT_PAUSED_MAX_MS &&
+	if (s->cell->connected && slept > 0 && slept < AGENT_TIME_MAX_MS &&
 	    agent_send_paused(&s->cell->agent, slept, &e) == 0)
 		live_cell_flush(s->cell);
 	ask_freeze(s, false, on_thawed);

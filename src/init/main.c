@@ -6,9 +6,9 @@
  * takes no signals from it, waits for nobody in it, and reads none of its files without bounds.
  *
  * Everything happens in one loop over: the channel, SIGCHLD, the error pipes of programs being
- * started, held terminals, trees being killed, and the nearest deadline. Nothing in it waits for
- * the outside: what cannot be said now is owed (event_out.c). With no program there is nothing to
- * wake up for. */
+ * started, held terminals, trees being killed, and the nearest deadline (of a program, or of the
+ * cell itself if no server comes back: lease.h). Nothing in it waits for the outside: what cannot
+ * be said now is owed (event_out.c). With no program there is nothing to wake up for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -30,6 +30,7 @@
 #include "io.h"
 #include "keeper_msg.h"
 #include "kill_tree.h"
+#include "lease.h"
 #include "tree_mark.h"
 #include "proc.h"
 #include "programs.h"
@@ -106,10 +107,11 @@ static void on_kill_tree(uint32_t handle, uint64_t mark)
 	tree_wait_ms = 0;
 }
 
-static void on_linger(void)
+static void on_linger(uint64_t lease_ms)
 {
 	const struct agent_event v = { .sys = channel_linger() };
 
+	lease_set(lease_ms);
 	event_out_answer(AGENT_LINGERING, &v);
 }
 
@@ -184,10 +186,11 @@ static void on_frame(const struct frame *f)
 		on_kill_tree(o.handle, o.ms);
 		break;
 	case AGENT_LINGER:
-		on_linger();
+		on_linger(o.ms);
 		break;
 	case AGENT_PAUSED:
 		programs_paused(o.ms);
+		lease_paused(o.ms);
 		break;
 	case AGENT_STAT:
 		on_stat();
@@ -197,6 +200,12 @@ static void on_frame(const struct frame *f)
 		break;
 	case AGENT_DOOR:
 		on_door();
+		break;
+	case AGENT_LEASE:
+		lease_set(o.ms);
+		break;
+	case AGENT_DEADLINE:
+		lease_set_deadline(o.ms, clock_now_ns());
 		break;
 	case AGENT_END:
 		_exit(0);
@@ -211,6 +220,7 @@ static void notice_loss(void)
 	if (!connected || channel_is_open())
 		return;
 	connected = false;
+	lease_connection_lost(clock_now_ns());
 	programs_lost();
 }
 
@@ -244,6 +254,7 @@ static void on_connect(void)
 	if (connected)
 		programs_lost();
 	connected = true;
+	lease_connection_made();
 	killing_all = false;
 	event_out_begin(true);
 	talk();
@@ -291,6 +302,19 @@ static void check_deadlines(uint64_t now_ns)
 			end_program(p, now_ns);
 }
 
+/* No server has come back in time. One that thaws the cell has connected before, and so counts even
+ * if the time ran out while the cell was frozen. */
+static void check_lease(uint64_t now_ns)
+{
+	uint64_t end = lease_end_ns();
+
+	if (end == 0 || end > now_ns)
+		return;
+	on_connect();
+	if (!connected)
+		_exit(0);
+}
+
 static void sample(uint64_t now_ns)
 {
 	bool loose;
@@ -314,7 +338,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 /* How long poll(2) may sleep. */
 static int sleep_ms(uint64_t now_ns)
 {
-	uint64_t end = sooner(next_sample_ns, nearest_deadline()), ms;
+	uint64_t end = sooner(next_sample_ns, sooner(nearest_deadline(), lease_end_ns())), ms;
 
 	if (channel_retries())
 		end = sooner(end, now_ns + RETRY_MS * CLOCK_MS);
@@ -397,6 +421,7 @@ static void turn(void)
 	else if (fds[1].revents != 0)
 		(void)listen_to_channel();
 	check_deadlines(now);
+	check_lease(now);
 	if (tree_wait_ms >= 0)
 		kill_trees(now);
 	talk();

@@ -40,7 +40,7 @@ static struct program *free_slot(void)
 static uint64_t deadline(uint64_t timeout_ms)
 {
 	/* Later than the machine will live is never; and does not overflow. */
-	if (timeout_ms == 0 || timeout_ms > AGENT_PAUSED_MAX_MS)
+	if (timeout_ms == 0 || timeout_ms > AGENT_TIME_MAX_MS)
 		return 0;
 	return clock_now_ns() + timeout_ms * CLOCK_MS;
 }

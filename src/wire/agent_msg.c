@@ -119,8 +119,10 @@ static bool order_fits(uint16_t type, const struct agent_order *o)
 		return false;
 	if ((type == AGENT_DIAL) != (o->port != 0))
 		return false;
-	if (type == AGENT_PAUSED ? o->ms > AGENT_PAUSED_MAX_MS
-				 : o->ms != 0 && type != AGENT_KILL_TREE)
+	if (type == AGENT_PAUSED || type == AGENT_LINGER || type == AGENT_LEASE ||
+			    type == AGENT_DEADLINE
+		    ? o->ms > AGENT_TIME_MAX_MS
+		    : o->ms != 0 && type != AGENT_KILL_TREE)
 		return false;
 	return o->zero == 0;
 }

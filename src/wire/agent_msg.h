@@ -11,10 +11,11 @@
 #include "err.h"
 #include "frame.h"
 
-#define AGENT_VERSION 5
+#define AGENT_VERSION 6
 #define AGENT_VERSION_MARKS 3 /* the first that knows KILL_TREE with a mark */
 #define AGENT_VERSION_DIAL 4  /* the first that knows DIAL */
 #define AGENT_VERSION_DOOR 5  /* the first that knows DOOR */
+#define AGENT_VERSION_LEASE 6 /* the first that knows LEASE and DEADLINE */
 
 /* Where the door listens inside the cell (tools/gen-door). Nothing is connected to it from outside:
  * behind it is cordon-egress, which talks to the cell only. */
@@ -24,8 +25,8 @@
 #define AGENT_REPLY_MAX 1024U
 #define AGENT_STRINGS_MAX 65536U
 #define AGENT_USER_MAX 64
-#define AGENT_PROGRAMS_MAX 256U		 /* running or held, at any time */
-#define AGENT_PAUSED_MAX_MS (1ULL << 40) /* 35 years: far from any overflow */
+#define AGENT_PROGRAMS_MAX 256U	       /* running or held, at any time */
+#define AGENT_TIME_MAX_MS (1ULL << 40) /* 35 years: far from any overflow */
 
 enum agent_type {
 	/* to PID 1 */
@@ -36,12 +37,15 @@ enum agent_type {
 	AGENT_CLOSE_STDIN, /* PID 1 drops its copy of a held program's input */
 	AGENT_RESIZE,	   /* the size of a held program's terminal */
 	AGENT_FORGET,	   /* drops the record of a held program, and what PID 1 holds of it */
-	AGENT_LINGER,	   /* with a bound socket: from now on the cell outlives its channel */
+	AGENT_LINGER,	   /* with a bound socket: from now on the cell outlives its channel, with
+			      a lease */
 	AGENT_PAUSED,	   /* the cell was frozen for so long: every deadline is later by that */
 	AGENT_STAT,	   /* answered by STATED */
 	AGENT_END,	   /* the cell is over */
 	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
 	AGENT_DOOR,	   /* opens the cell's way out; answered by DOORED */
+	AGENT_LEASE,	   /* how long it does */
+	AGENT_DEADLINE,	   /* when its session ends; counts while there is no connection */
 	AGENT_REQUESTS_END,
 	/* from PID 1 */
 	AGENT_READY = 64, /* first message of every connection; the cell is usable */
@@ -120,7 +124,9 @@ struct agent_order {
 	uint16_t rows, cols; /* RESIZE */
 	uint16_t port;	     /* DIAL */
 	uint16_t zero;
-	uint64_t ms; /* PAUSED. KILL_TREE: a mark, if there is no program of that handle; 0: none */
+	/* PAUSED: how long. LINGER, LEASE: the lease; DEADLINE: from now on; 0 is none. KILL_TREE:
+	 * a mark, if there is no program of that handle, or 0. */
+	uint64_t ms;
 };
 
 /* The body of every message of PID 1. What a type has no use for is zero.

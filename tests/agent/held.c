@@ -95,7 +95,7 @@ void held_linger(void)
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/cordon-agent-%d.sock",
 		       (int)getpid());
 	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
-	CHECK(agent_send_linger(&agent, fd, &e) == 0);
+	CHECK(agent_send_linger(&agent, fd, 0, &e) == 0);
 	(void)close(fd);
 	CHECK(held_hear(AGENT_LINGERING).sys == 0);
 }

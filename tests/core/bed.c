@@ -167,7 +167,8 @@ static void obey(const struct frame *f)
 		say(AGENT_LINGERING, &lingers, NULL, 0);
 	else if (f->type == AGENT_END)
 		bed_pid1_dies();
-	else if (f->len >= sizeof(bed.handle) && f->type != AGENT_FORGET && f->type != AGENT_SIGNAL)
+	else if (f->len >= sizeof(bed.handle) && f->type != AGENT_FORGET &&
+		 f->type != AGENT_SIGNAL && f->type != AGENT_LEASE && f->type != AGENT_DEADLINE)
 		memcpy(&bed.handle, f->body, sizeof(bed.handle));
 }
 

@@ -887,7 +887,7 @@ static void says_what_it_is_told(void)
 	hear(&at, last, AGENT_PAUSED, &o);
 	CHECK(o.ms == 10);
 	hear(&at, last, AGENT_PAUSED, &o);
-	CHECK(o.ms == AGENT_PAUSED_MAX_MS);
+	CHECK(o.ms == AGENT_TIME_MAX_MS);
 	hear(&at, last, AGENT_END, &o);
 	CHECK(at == last);
 	end();
@@ -948,8 +948,8 @@ static void requests_wait_for_room(void)
 	s.strings_len = sizeof(large);
 	begin();
 	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_flush(&agent, &e) == 1);
-	CHECK(agent_send_linger(&agent, sock, &e) == 0);
-	CHECK(agent_send_linger(&agent, sock, &e) == -1 && e.code == ERR_CONFLICT);
+	CHECK(agent_send_linger(&agent, sock, 0, &e) == 0);
+	CHECK(agent_send_linger(&agent, sock, 0, &e) == -1 && e.code == ERR_CONFLICT);
 	while (agent_send_spawn(&agent, &s, &e) == 0)
 		CHECK(++sent < 20);
 	CHECK(e.code == ERR_LIMIT && sent >= 6);
@@ -959,12 +959,12 @@ static void requests_wait_for_room(void)
 					2 * (FRAME_HEAD + sizeof(struct agent_order)));
 	CHECK(fd >= 0 && agent.out == NULL && agent.out_fd == -1);
 	(void)close(fd);
-	CHECK(agent_send_linger(&agent, sock, &e) == 0);
+	CHECK(agent_send_linger(&agent, sock, 0, &e) == 0);
 	CHECK(listen_to(&fd) == FRAME_HEAD + sizeof(struct agent_order));
 	(void)close(fd);
 	end();
 	begin(); /* let go of with all of it still waiting */
-	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_send_linger(&agent, sock, &e) == 0);
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_send_linger(&agent, sock, 0, &e) == 0);
 	end();
 	(void)close(sock);
 }

@@ -417,13 +417,15 @@ static const struct {
 	{ AGENT_KILL_TREE, HANDLE | MS }, /* a mark */
 	{ AGENT_CLOSE_STDIN, HANDLE },
 	{ AGENT_FORGET, HANDLE },
-	{ AGENT_LINGER, 0 },
+	{ AGENT_LINGER, MS },
 	{ AGENT_RESIZE, HANDLE | SIZE },
 	{ AGENT_PAUSED, MS },
 	{ AGENT_STAT, 0 },
 	{ AGENT_END, 0 },
 	{ AGENT_DIAL, HANDLE | PORT },
 	{ AGENT_DOOR, 0 },
+	{ AGENT_LEASE, MS },
+	{ AGENT_DEADLINE, MS },
 	{ 0, ~0U },
 	{ AGENT_SPAWN, ~0U },
 	{ AGENT_REQUESTS_END, ~0U },
@@ -440,7 +442,7 @@ static void orders_are_checked(void)
 						       .rows = with & SIZE ? UINT16_MAX : 0,
 						       .cols = with & SIZE ? 1 : 0,
 						       .port = with & PORT ? UINT16_MAX : 0,
-						       .ms = with & MS ? AGENT_PAUSED_MAX_MS : 0 };
+						       .ms = with & MS ? AGENT_TIME_MAX_MS : 0 };
 			bool fits = orders[i].uses != ~0U && (with & ~orders[i].uses) == 0 &&
 				    (orders[i].uses & (SIG | PORT)) == (with & (SIG | PORT));
 
@@ -460,7 +462,7 @@ static void orders_have_one_size_and_values_in_range(void)
 		      { { .sig = -1 }, AGENT_SIGNAL, -1 },
 		      { { .sig = 1 }, AGENT_SIGNAL, 0 },
 		      { { .sig = 65 }, AGENT_SIGNAL, -1 },
-		      { { .ms = AGENT_PAUSED_MAX_MS + 1 }, AGENT_PAUSED, -1 },
+		      { { .ms = AGENT_TIME_MAX_MS + 1 }, AGENT_PAUSED, -1 },
 		      { { .ms = UINT64_MAX }, AGENT_PAUSED, -1 },
 		      { { .ms = UINT64_MAX }, AGENT_KILL_TREE, 0 },
 		      { { .ms = 1 }, AGENT_FORGET, -1 },

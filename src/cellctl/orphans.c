@@ -1,0 +1,272 @@
+#include "orphans.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "cgroups_group.h"
+#include "io.h"
+
+#define DEPTH_MAX 8
+#define DIRS_MAX 20000 /* cgroups looked at, over all hierarchies */
+#define MOUNTS_MAX 32
+
+struct search {
+	struct orphans *found;
+	unsigned left; /* of DIRS_MAX */
+};
+
+static bool begins(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The cell of that id, added if it is new; NULL if there are too many. */
+static struct orphan *cell_of(struct orphans *o, const char *id)
+{
+	for (size_t i = 0; i < o->n; i++)
+		if (strcmp(o->list[i].id, id) == 0)
+			return &o->list[i];
+	if (o->n == ORPHANS_MAX) {
+		o->more = true;
+		return NULL;
+	}
+	o->list[o->n] = (struct orphan){ 0 };
+	(void)snprintf(o->list[o->n].id, sizeof(o->list[o->n].id), "%s", id);
+	return &o->list[o->n++];
+}
+
+/* The whole text of a small file; "" if it cannot be read. */
+static void read_text(int dir, const char *name, char *ret, size_t cap)
+{
+	struct err e;
+
+	if (io_read_file(dir, name, ret, cap, &e) < 0)
+		ret[0] = '\0';
+}
+
+static void read_comm(pid_t pid, char *ret, size_t cap)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	read_text(AT_FDCWD, path, ret, cap);
+}
+
+/* Is it PID 1 of a cell: of that name, and the first of a pid namespace? */
+static bool is_pid1(pid_t pid)
+{
+	char path[64], text[4096];
+	const char *numbers;
+
+	read_comm(pid, text, sizeof(text));
+	if (strcmp(text, "cordon-init\n") != 0)
+		return false;
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	read_text(AT_FDCWD, path, text, sizeof(text));
+	numbers = strstr(text, "\nNSpid:");
+	if (numbers == NULL)
+		return false;
+	numbers += strcspn(numbers + 1, "\n");
+	return numbers[-1] == '\t' && numbers[0] == '1';
+}
+
+/* Who is in it, and whether it is frozen, by one of its directories. */
+static void read_state(struct orphan *c, int dir)
+{
+	static char text[65536];
+	unsigned n = 0;
+
+	read_text(dir, "cgroup.procs", text, sizeof(text));
+	for (char *at = text; isdigit((unsigned char)*at); n++, at += *at == '\n') {
+		pid_t pid = (pid_t)strtol(at, &at, 10);
+
+		if (c->pid1 == 0 && is_pid1(pid))
+			c->pid1 = pid;
+	}
+	if (n > c->processes)
+		c->processes = n;
+	read_text(dir, "cgroup.freeze", text, sizeof(text));
+	c->frozen |= text[0] == '1';
+}
+
+static void add_dir(struct orphan *c, int dir, const char *path)
+{
+	if (c == NULL || c->ndirs == CELL_CGROUP_DIRS)
+		return;
+	(void)snprintf(c->dirs[c->ndirs++], PATH_MAX, "%s", path);
+	read_state(c, dir);
+}
+
+/* A group whose server runs is locked by it. */
+static bool is_free(int dir)
+{
+	return flock(dir, LOCK_EX | LOCK_NB) == 0 && flock(dir, LOCK_UN) == 0;
+}
+
+static void add_group(struct orphans *o, const char *path)
+{
+	if (o->ngroups < ORPHANS_MAX)
+		(void)snprintf(o->groups[o->ngroups++], PATH_MAX, "%s", path);
+	else
+		o->more = true;
+}
+
+/* What a directory below which cells may be is called. */
+enum place { PLACE_ANY, PLACE_ORPHANED };
+
+static void walk(struct search *s, const char *path, unsigned depth, enum place place,
+		 bool known_only);
+
+/* One directory: a group, a cell in a group that has no server, a cell beside (v1 has the freezer's
+ * elsewhere; known_only is for those), or a way to more. */
+static void visit(struct search *s, const char *path, const char *name, unsigned depth,
+		  enum place place, bool known_only)
+{
+	OWN_FD dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct orphans *o = s->found;
+
+	if (dir < 0)
+		return;
+	if (begins(name, CELL_CGROUP_PREFIX)) {
+		const char *id = name + strlen(CELL_CGROUP_PREFIX);
+
+		if (place == PLACE_ORPHANED && !known_only && strlen(id) < CELL_ID_MAX)
+			add_dir(cell_of(o, id), dir, path);
+		for (size_t i = 0; known_only && place == PLACE_ANY && i < o->n; i++)
+			if (strcmp(o->list[i].id, id) == 0)
+				add_dir(&o->list[i], dir, path);
+		return;
+	}
+	if (begins(name, CGROUPS_GROUP_PREFIX)) {
+		if (known_only || !is_free(dir))
+			return;
+		add_group(o, path);
+		place = PLACE_ORPHANED;
+	}
+	walk(s, path, depth + 1, place, known_only);
+}
+
+static void walk(struct search *s, const char *path, unsigned depth, enum place place,
+		 bool known_only)
+{
+	DIR *d = depth > DEPTH_MAX ? NULL : opendir(path);
+	char below[PATH_MAX];
+
+	if (d == NULL)
+		return;
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
+		    (size_t)snprintf(below, sizeof(below), "%s/%s", path, entry->d_name) >=
+			    sizeof(below))
+			continue;
+		if (s->left == 0) {
+			s->found->more = true;
+			break;
+		}
+		s->left--;
+		visit(s, below, entry->d_name, depth, place, known_only);
+	}
+	(void)closedir(d);
+}
+
+/* The mount points of cgroup file systems; octal escapes (blanks in paths) are not ours to follow.
+ */
+static size_t find_mounts(char (*ret)[PATH_MAX])
+{
+	FILE *f = fopen("/proc/self/mounts", "re");
+	char line[2 * PATH_MAX], at[PATH_MAX], type[64];
+	size_t n = 0;
+
+	while (f != NULL && n < MOUNTS_MAX && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "%*s %4095s %63s", at, type) == 2 &&
+		    (strcmp(type, "cgroup") == 0 || strcmp(type, "cgroup2") == 0))
+			(void)snprintf(ret[n++], PATH_MAX, "%s", at);
+	if (f != NULL)
+		(void)fclose(f);
+	return n;
+}
+
+/* cordon run's cell: it ends with its keeper. */
+static bool has_keeper(pid_t pid)
+{
+	char path[64], text[4096];
+	const char *parent;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	read_text(AT_FDCWD, path, text, sizeof(text));
+	parent = strstr(text, "\nPPid:");
+	if (parent == NULL)
+		return true; /* it has just ended */
+	read_comm((pid_t)strtol(parent + strlen("\nPPid:"), NULL, 10), text, sizeof(text));
+	return strcmp(text, "cordon-keeper\n") == 0;
+}
+
+static bool is_in_cgroup_of_ours(pid_t pid)
+{
+	char path[64], text[8192];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	read_text(AT_FDCWD, path, text, sizeof(text));
+	return strstr(text, "/" CELL_CGROUP_PREFIX) != NULL;
+}
+
+/* Without cgroups: every PID 1 of a cell that has no keeper above it, if no daemon runs. */
+static void find_by_process(struct orphans *o)
+{
+	DIR *d = opendir("/proc");
+	size_t before = o->n;
+	char comm[64];
+
+	if (d == NULL)
+		return;
+	for (struct dirent *entry; (entry = readdir(d)) != NULL;) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (pid <= 0)
+			continue;
+		read_comm(pid, comm, sizeof(comm));
+		if (strcmp(comm, "cordond\n") == 0) {
+			o->n = before; /* they may be its cells */
+			break;
+		}
+		if (o->n < ORPHANS_MAX && is_pid1(pid) && !is_in_cgroup_of_ours(pid) &&
+		    !has_keeper(pid))
+			o->list[o->n++] = (struct orphan){ .pid1 = pid, .processes = 1 };
+	}
+	(void)closedir(d);
+}
+
+int orphans_find(struct orphans *ret, struct err *e)
+{
+	struct search s = { .found = ret, .left = DIRS_MAX };
+	char(*mounts)[PATH_MAX] = calloc(MOUNTS_MAX, sizeof(*mounts));
+	size_t n;
+
+	*ret = (struct orphans){ .list = calloc(ORPHANS_MAX, sizeof(*ret->list)),
+				 .groups = calloc(ORPHANS_MAX, sizeof(*ret->groups)) };
+	if (mounts == NULL || ret->list == NULL || ret->groups == NULL) {
+		free(mounts);
+		orphans_release(ret);
+		return err_set(e, ERR_SYSTEM, "no memory");
+	}
+	n = find_mounts(mounts);
+	for (unsigned known_only = 0; known_only < 2; known_only++)
+		for (size_t i = 0; i < n && (known_only == 0 || ret->n > 0); i++)
+			walk(&s, mounts[i], 0, PLACE_ANY, known_only != 0);
+	free(mounts);
+	find_by_process(ret);
+	return 0;
+}
+
+void orphans_release(struct orphans *o)
+{
+	free(o->list);
+	free(o->groups);
+	*o = (struct orphans){ 0 };
+}

@@ -1,0 +1,30 @@
+/* live_cell_lease.c - tells PID 1 how long its cell lives if this server goes away and does not
+ * come back (init/lease.h). A PID 1 of an earlier version does not know these requests: it is not
+ * told. */
+#include "clock.h"
+#include "core_private.h"
+#include "live_cell.h"
+
+void live_cell_send_lease(struct live_cell *c)
+{
+	struct err e;
+
+	if (c->version < AGENT_VERSION_LEASE)
+		return;
+	IGNORED(agent_send_lease(&c->agent, c->core->o.config->unattended_timeout_ms, &e),
+		"if PID 1 is gone, the loop will tell");
+	live_cell_flush(c);
+}
+
+void live_cell_set_deadline(struct live_cell *c, uint64_t deadline_ms)
+{
+	uint64_t now = core_now_ms();
+	uint64_t left = deadline_ms > now ? deadline_ms - now : 1;
+	struct err e;
+
+	if (c->deadline_ms == deadline_ms || !c->connected || c->version < AGENT_VERSION_LEASE)
+		return;
+	c->deadline_ms = deadline_ms;
+	IGNORED(agent_queue_deadline(&c->agent, deadline_ms == 0 ? 0 : left, &e),
+		"if PID 1 is gone, the loop will tell");
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/python3 -B
+"""Goal: a cell whose server is gone for good does not live for ever: its PID 1 ends it after
+`unattended_timeout`, or at its session's deadline. `cordon doctor` lists cells of no running server, with
+commands that remove them, and never those of a server that runs.
+
+    test_orphans.py CORDON [name ...]
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import harness
+from harness import Server, check, children, equal, has, run_tests, wait_for
+
+KILLS = True
+
+
+def doctor():
+    """{session id: (what it says, command)} of cells without a server, and the commands for whole servers."""
+    out = subprocess.run([harness.PROGRAM, "doctor"], capture_output=True, timeout=60, stdin=subprocess.DEVNULL).stdout.decode()
+    cells = re.findall(r"^cell +(\S+) +(.*)\n +-> (.*)$", out, re.M)
+    groups = re.findall(r"^server +gone\n +-> rmdir (.*)$", out, re.M)
+    return {i: (says, command) for i, says, command in cells}, " ".join(groups).split()
+
+
+def kill_all(server):
+    """Everything that makes up the server, at once, as when a machine's operator gives up on it."""
+    server.note_cells()
+    pids = [server.process.pid, *children(server.process.pid)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)  # none is replaced meanwhile
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    server.process.wait()
+
+
+def remove(session):
+    """By the commands that doctor prints, for this cell only; then it is not listed any more."""
+    cells, _ = doctor()
+    subprocess.run(["sh", "-ec", cells[session][1]], check=True, timeout=60)
+    check(session not in doctor()[0], "still listed after its removal")
+
+
+def remove_groups(before):
+    for path in doctor()[1]:
+        if path not in before:
+            os.rmdir(path)
+
+
+def test_a_cell_ends_when_no_server_comes_back():
+    before = doctor()[1]
+    server = Server(unattended_timeout="2s", pool_size=0)
+    session = server.create()["id"]
+    server.spawn(session, "sleep 1000")
+    wait_for(lambda: len(server.cell_pids(session)) > 1, 10, "the command")
+    check(session not in doctor()[0], "a cell of a running server is listed")
+    kill_all(server)
+    check(len(server.cell_pids(session)) > 1, "the cell ended with its server")
+    shutil.rmtree(server.run_dir)
+    says = doctor()[0].get(session)
+    check(says, "a cell without a server is not listed")
+    wait_for(lambda: not server.cell_pids(session), 20, "the end of the cell")
+    has(doctor()[0][session][0], "ended, its cgroups are left")
+    remove(session)
+    server.close()
+    remove_groups(before)
+
+
+def test_a_pool_cell_does_so_too():
+    before = doctor()[1]
+    server = Server(unattended_timeout="1s", pool_size=1, pool_max=1)
+    pooled = wait_for(lambda: [n[:-5] for n in os.listdir(os.path.join(server.run_dir, "cells"))], 15, "a pool cell")[0]
+    wait_for(lambda: server.cell_pids(pooled), 15, "its PID 1")
+    server.want(200, "GET", "/v1/node")
+    kill_all(server)
+    shutil.rmtree(server.run_dir)
+    wait_for(lambda: not server.cell_pids(pooled), 20, "the end of the pool cell")
+    for cell in server.ids:
+        if cell in doctor()[0]:
+            remove(cell)
+    server.close()
+    remove_groups(before)
+
+
+def test_a_deadline_counts_without_a_server():
+    server = Server(unattended_timeout="1h", pool_size=0)
+    session = server.create(timeout=3)["id"]
+    server.spawn(session, "sleep 1000")
+    kill_all(server)
+    wait_for(lambda: not server.cell_pids(session), 20, "the end of the cell")
+    server.start()
+    was = server.reaches(session, "stopped")
+    equal(was["reason"], "expired", "why the session ended")
+    server.close()
+
+
+def test_a_server_that_comes_back_finds_its_cells():
+    server = Server(unattended_timeout="1h", pool_size=0)
+    session = server.create(timeout=600)["id"]
+    server.run(session, "echo kept > /tmp/file")
+    kill_all(server)
+    server.start()
+    equal(server.run(session, "cat /tmp/file")["stdout"], "kept\n", "the cell's file")
+    check(session not in doctor()[0], "an adopted cell is listed")
+    server.close()
+
+
+def test_a_paused_cell_is_listed_as_one_that_cannot_end():
+    before = doctor()[1]
+    server = Server(unattended_timeout="1s", pool_size=0)
+    session = server.create()["id"]
+    if server.request("POST", f"/v1/sessions/{session}/pause")[0] == 501:
+        server.close()
+        raise harness.Skip("no freezer here")
+    server.reaches(session, "paused")
+    kill_all(server)
+    shutil.rmtree(server.run_dir)
+    has(doctor()[0][session][0], "frozen: it cannot end by itself")
+    check(server.cell_pids(session), "a frozen cell has ended")
+    remove(session)
+    server.close()
+    remove_groups(before)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=0)
