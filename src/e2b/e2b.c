@@ -137,23 +137,6 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 	return true;
 }
 
-/* Also what E2B does not have is answered in its words below the names that are E2B's. */
-static bool is_controls(struct http1_span path)
-{
-	static const char *const first[] = {
-		"sandboxes",	 "v2",	    "v3",    "templates", "snapshots",	   "volumes",
-		"volumecontent", "secrets", "teams", "api-keys",  "access-tokens", "health"
-	};
-	size_t n = 1;
-
-	while (n < path.n && path.p[n] != '/')
-		n++;
-	for (size_t i = 0; i < COUNT(first); i++)
-		if (path.n > 0 && http1_span_is((struct http1_span){ path.p + 1, n - 1 }, first[i]))
-			return true;
-	return false;
-}
-
 bool e2b_handle(struct e2b *b, struct exchange *x, bool tls)
 {
 	const struct http1_request *q = exchange_request(x);
@@ -170,7 +153,9 @@ bool e2b_handle(struct e2b *b, struct exchange *x, bool tls)
 	}
 	if (by_token(b, x, tls))
 		return true;
-	if (!is_controls(q->path))
+	/* Paths that E2B does not have are answered in its dialect, too, if their first word is one
+	 * of its control plane's. */
+	if (!routes_have_prefix(&control_routes, q->path))
 		return false;
 	routes_handle(&control_routes, b->core, x, b);
 	return true;

@@ -45,6 +45,30 @@ bool routes_know(const struct routes *t, struct http1_span path)
 	return false;
 }
 
+/* "/v2/sandboxes" begins with "v2". */
+static struct http1_span first_word(struct http1_span path)
+{
+	size_t n = path.n > 0 ? 1 : 0;
+
+	while (n < path.n && path.p[n] != '/')
+		n++;
+	return path.n > 0 ? (struct http1_span){ path.p + 1, n - 1 } : path;
+}
+
+bool routes_have_prefix(const struct routes *t, struct http1_span path)
+{
+	struct http1_span word = first_word(path);
+
+	for (size_t i = 0; word.n > 0 && i < t->n; i++) {
+		struct http1_span pattern = { t->table[i].pattern, strlen(t->table[i].pattern) };
+		struct http1_span own = first_word(pattern);
+
+		if (own.n == word.n && memcmp(own.p, word.p, word.n) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void set_allow(struct request *r, unsigned methods)
 {
 	char text[128] = "";

@@ -37,6 +37,8 @@ struct routes {
 
 /* Is there a route for this path, whatever the method? */
 bool routes_know(const struct routes *t, struct http1_span path);
+/* Has any route the same first word as this path? */
+bool routes_have_prefix(const struct routes *t, struct http1_span path);
 
 /* Finds the handler of a request that exists already, and calls it. */
 void routes_dispatch(const struct routes *t, struct request *r);
