@@ -1,23 +1,16 @@
-/* api_executions_list.c - a session's executions, in pages, filtered by state. Rows are looked at
- * in pieces (walk.h); a page may be empty and have a next one. */
+/* api_executions_list.c - a session's executions, in pages, filtered by state. */
 #include "api_handlers.h"
-#include "cursor.h"
-#include "page.h"
-#include "reply.h"
 #include "json_views.h"
-#include "walk.h"
+#include "page_walk.h"
+#include "reply.h"
 
 struct listing {
-	struct walk walk; /* first */
-	struct page page;
+	struct page_walk list;	 /* first */
 	struct session *session; /* live, in this piece */
 	uint32_t states;	 /* a set; 0: all */
-	unsigned shown;
-	bool more; /* than the page may have */
-	bool end;  /* there are no more */
 };
 
-static int list_one(const struct store_execution *row, void *cookie)
+static int on_row(const struct store_execution *row, void *cookie)
 {
 	struct listing *l = cookie;
 	struct execution *x = NULL;
@@ -28,41 +21,26 @@ static int list_one(const struct store_execution *row, void *cookie)
 		row = execution_row(x);
 	if (l->states != 0 && (l->states & 1U << row->state) == 0)
 		return 0;
-	l->more = l->shown == l->page.limit || walk_page_is_full(&l->walk);
-	if (l->more || walk_piece_is_full(&l->walk))
+	if (!page_walk_admits(&l->list))
 		return 1;
-	json_view_execution(&l->walk.j, NULL, row, x);
-	l->shown++;
+	json_view_execution(&l->list.walk.j, NULL, row, x);
 	return 0;
 }
 
-static int on_piece(struct walk *w, struct err *e)
+static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
-	struct listing *l = (struct listing *)w;
-	struct request *r = w->r;
+	struct listing *l = (struct listing *)p;
+	struct request *r = p->walk.r;
 	struct store_execution_filter filter = { .session = r->session_id,
 						 .states = l->states,
-						 .ascending = l->page.ascending,
-						 .after_ms = l->page.after_ms,
-						 .after_id = l->page.after_id,
+						 .ascending = p->page.ascending,
+						 .after_ms = p->page.after_ms,
+						 .after_id = p->page.after_id,
 						 .limit = WALK_PIECE };
-	struct store_looked looked;
 
-	if (request_owns(r, &l->session, e) < 0 ||
-	    store_execution_list(core_store(r->core), &filter, list_one, l, &looked, e) < 0)
+	if (request_owns(r, &l->session, e) < 0)
 		return -1;
-	page_go_on(&l->page, &looked);
-	l->end = looked.end;
-	return walk_count(w, &looked) && !l->more;
-}
-
-static void on_finish(struct walk *w)
-{
-	struct listing *l = (struct listing *)w;
-
-	json_close(&w->j, ']');
-	page_next(&w->j, &l->page, l->end);
-	json_close(&w->j, '}');
+	return store_execution_list(core_store(r->core), &filter, on_row, l, ret, e);
 }
 
 static int read_state(struct request *r, uint32_t *ret, struct err *e)
@@ -80,17 +58,13 @@ static int read_state(struct request *r, uint32_t *ret, struct err *e)
 
 void api_executions_list(struct request *r)
 {
-	struct listing *l = walk_new(r, sizeof(*l), on_piece, on_finish);
+	struct listing *l = page_walk_new(r, sizeof(*l), look);
 	struct err e = { 0 };
 
 	if (l == NULL)
 		return;
-	if (request_owns(r, &l->session, &e) < 0 || page_read(r, &l->page, &e) < 0 ||
-	    read_state(r, &l->states, &e) < 0) {
+	if (request_owns(r, &l->session, &e) < 0 || read_state(r, &l->states, &e) < 0)
 		reply_error(r, &e);
-		return;
-	}
-	json_open(&l->walk.j, NULL, '{');
-	json_open(&l->walk.j, "executions", '[');
-	walk_start(&l->walk);
+	else
+		page_walk_start(&l->list, "executions");
 }

@@ -7,11 +7,10 @@
 #include "auth.h"
 #include "json.h"
 #include "json_members.h"
-#include "page.h"
+#include "page_walk.h"
 #include "reply.h"
 #include "request.h"
 #include "json_views.h"
-#include "walk.h"
 
 #define KEY_JSON_MAX 4096
 
@@ -44,64 +43,32 @@ static void show(struct json *j, const char *name, const struct store_key *k, co
 
 /* ---- list */
 
-struct listing {
-	struct walk walk; /* first */
-	struct page page;
-	unsigned shown;
-	bool more; /* than the page may have */
-	bool end;  /* there are no more */
-};
-
-static int list_one(const struct store_key *row, void *cookie)
+static int on_row(const struct store_key *row, void *cookie)
 {
-	struct listing *l = cookie;
+	struct page_walk *p = cookie;
 
 	if (row->revoked_ms != 0)
 		return 0;
-	l->more = l->shown == l->page.limit;
-	if (l->more || walk_piece_is_full(&l->walk))
+	if (!page_walk_admits(p))
 		return 1;
-	show(&l->walk.j, NULL, row, NULL);
-	l->shown++;
+	show(&p->walk.j, NULL, row, NULL);
 	return 0;
 }
 
-static int on_piece(struct walk *w, struct err *e)
+static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
-	struct listing *l = (struct listing *)w;
-	struct store_looked looked;
+	const struct request *r = p->walk.r;
 
-	if (store_key_list(core_store(w->r->core), tenant_row(w->r->tenant)->id, l->page.after_ms,
-			   l->page.after_id, WALK_PIECE, list_one, l, &looked, e) < 0)
-		return -1;
-	page_go_on(&l->page, &looked);
-	l->end = looked.end;
-	return walk_count(w, &looked) && !l->more;
-}
-
-static void on_finish(struct walk *w)
-{
-	struct listing *l = (struct listing *)w;
-
-	json_close(&w->j, ']');
-	page_next(&w->j, &l->page, l->end);
-	json_close(&w->j, '}');
+	return store_key_list(core_store(r->core), tenant_row(r->tenant)->id, p->page.after_ms,
+			      p->page.after_id, WALK_PIECE, on_row, p, ret, e);
 }
 
 void api_keys_list(struct request *r)
 {
-	struct listing *l = walk_new(r, sizeof(*l), on_piece, on_finish);
-	struct err e = { 0 };
+	struct page_walk *p = page_walk_new(r, sizeof(*p), look);
 
-	if (l == NULL)
-		return;
-	if (page_read(r, &l->page, &e) < 0) {
-		reply_error(r, &e);
-		return;
-	}
-	json_open(&l->walk.j, NULL, '{');
-	json_open(&l->walk.j, "keys", '[');
-	walk_start(&l->walk);
+	if (p != NULL)
+		page_walk_start(p, "keys");
 }
 
 /* ---- create */

@@ -1,15 +1,14 @@
-/* api_sessions_list.c - the tenant's sessions, in pages, filtered. Rows are looked at in pieces
- * (walk.h); a page may be empty and have a next one. */
+/* api_sessions_list.c - the tenant's sessions, in pages, filtered by state, template and metadata.
+ */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api_handlers.h"
-#include "page.h"
+#include "page_walk.h"
 #include "reply.h"
 #include "json_views.h"
 #include "url.h"
-#include "walk.h"
 
 #define WANTED_MAX 8 /* metadata.NAME=VALUE in one query */
 #define WANTED_TEXT_MAX 512
@@ -17,21 +16,17 @@
 #define SCAN_ROW 256	     /* what a row costs without any */
 
 struct listing {
-	struct walk walk; /* first */
-	struct page page;
-	uint32_t states; /* a set; 0: all */
+	struct page_walk list; /* first */
+	uint32_t states;       /* a set; 0: all */
 	char template[STORE_NAME_MAX];
-	unsigned shown;
 	size_t scanned; /* in this piece */
-	bool more;	/* than the page may have */
-	bool end;	/* there are no more */
 	unsigned nwanted;
 	char names[WANTED_MAX][WANTED_TEXT_MAX], values[WANTED_MAX][WANTED_TEXT_MAX];
 };
 
 static int read_wanted(struct listing *l, struct err *e)
 {
-	struct http1_span rest = exchange_request(l->walk.r->x)->query, name, value;
+	struct http1_span rest = exchange_request(l->list.walk.r->x)->query, name, value;
 	char text[WANTED_TEXT_MAX];
 	static const char prefix[] = "metadata.";
 
@@ -69,26 +64,24 @@ static bool is_wanted(const struct listing *l, const struct store_session *row)
 	return i == l->nwanted;
 }
 
-static int list_one(const struct store_session *row, void *cookie)
+static int on_row(const struct store_session *row, void *cookie)
 {
 	struct listing *l = cookie;
 	struct session *live;
 
-	if (l->scanned > SCAN_MAX || walk_piece_is_full(&l->walk))
+	if (l->scanned > SCAN_MAX || walk_piece_is_full(&l->list.walk))
 		return 1;
-	row = session_now(l->walk.r->core, row, &live);
+	row = session_now(l->list.walk.r->core, row, &live);
 	if (l->states != 0 && (l->states & 1U << row->state) == 0)
 		return 0;
 	if (l->nwanted > 0)
 		l->scanned += strlen(row->metadata) + SCAN_ROW;
 	if (!is_wanted(l, row))
 		return 0;
-	l->more = l->shown == l->page.limit || walk_page_is_full(&l->walk);
-	if (l->more)
+	if (!page_walk_admits(&l->list))
 		return 1;
 	/* Numbers of the last look: reading a hundred cgroups is too much for a list. */
-	json_view_session(&l->walk.j, NULL, row, live, false);
-	l->shown++;
+	json_view_session(&l->list.walk.j, NULL, row, live, false);
 	return 0;
 }
 
@@ -115,51 +108,35 @@ static int read_states(struct request *r, uint32_t *ret, struct err *e)
 	return 0;
 }
 
-static int on_piece(struct walk *w, struct err *e)
+static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
-	struct listing *l = (struct listing *)w;
+	struct listing *l = (struct listing *)p;
+	const struct request *r = p->walk.r;
 	struct store_session_filter filter = {
-		.tenant = tenant_row(w->r->tenant)->id,
+		.tenant = tenant_row(r->tenant)->id,
 		.states = l->states,
 		.template = l->template[0] == '\0' ? NULL : l->template,
-		.ascending = l->page.ascending,
-		.after_ms = l->page.after_ms,
-		.after_id = l->page.after_id,
+		.ascending = p->page.ascending,
+		.after_ms = p->page.after_ms,
+		.after_id = p->page.after_id,
 		.limit = WALK_PIECE,
 	};
-	struct store_looked looked;
 
 	l->scanned = 0;
-	if (store_session_list(core_store(w->r->core), &filter, list_one, l, &looked, e) < 0)
-		return -1;
-	page_go_on(&l->page, &looked);
-	l->end = looked.end;
-	return walk_count(w, &looked) && !l->more;
-}
-
-static void on_finish(struct walk *w)
-{
-	struct listing *l = (struct listing *)w;
-
-	json_close(&w->j, ']');
-	page_next(&w->j, &l->page, l->end);
-	json_close(&w->j, '}');
+	return store_session_list(core_store(r->core), &filter, on_row, l, ret, e);
 }
 
 void api_sessions_list(struct request *r)
 {
-	struct listing *l = walk_new(r, sizeof(*l), on_piece, on_finish);
+	struct listing *l = page_walk_new(r, sizeof(*l), look);
 	struct err e = { 0 };
 
 	if (l == NULL)
 		return;
-	if (page_read(r, &l->page, &e) < 0 || read_states(r, &l->states, &e) < 0 ||
+	if (read_states(r, &l->states, &e) < 0 ||
 	    request_text(r, "template", l->template, sizeof(l->template), &e) < 0 ||
-	    read_wanted(l, &e) < 0) {
+	    read_wanted(l, &e) < 0)
 		reply_error(r, &e);
-		return;
-	}
-	json_open(&l->walk.j, NULL, '{');
-	json_open(&l->walk.j, "sessions", '[');
-	walk_start(&l->walk);
+	else
+		page_walk_start(&l->list, "sessions");
 }
