@@ -1,4 +1,4 @@
-/* verb_secret.c - secrets: set, listed, shown without their values, removed. */
+/* verb_secret.c - cordon secret: secrets are set, listed, shown without their values, removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "member.h"
 #include "resource_table.h"
 #include "show_json.h"
+#include "subverb.h"
 #include "verbs.h"
 
 #define VALUE_MAX 65536
@@ -121,14 +122,22 @@ static json_t *compose(const struct fields *f, struct err *e)
 	return NULL;
 }
 
+static const char *const heads[] = { "NAME",	"VERSION", "HOSTS",  "WAYS",
+				     "UPDATED", "EXPIRES", "PROBLEM" };
+static const char *const names[] = { "name",	   "version",	 "hosts",  "ways",
+				     "updated_at", "expires_at", "problem" };
+static const struct resource_table secrets = { "/v1/secrets", "secrets", heads, names,
+					       COUNT(heads) };
+
 static void target_of(struct target *t, const char *name)
 {
 	target_init(t, "/v1/secrets");
 	target_part(t, name);
 }
 
-static int set(const struct fields *f, struct api_call *a, const char *name, struct err *e)
+static int set(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
+	const struct fields *f = fields;
 	OWN_JSON *body = NULL;
 	OWN_JSON *secret = NULL;
 	struct target t;
@@ -152,11 +161,12 @@ static int set(const struct fields *f, struct api_call *a, const char *name, str
 	return 0;
 }
 
-static int show_one(struct api_call *a, const char *name, struct err *e)
+static int show_one(const void *fields, struct api_call *a, const char *name, struct err *e)
 {
 	OWN_JSON *secret = NULL;
 	struct target t;
 
+	(void)fields;
 	target_of(&t, name);
 	if (api_call_json(a, "GET", &t, NULL, &secret, e) < 0)
 		return -1;
@@ -164,36 +174,30 @@ static int show_one(struct api_call *a, const char *name, struct err *e)
 	return 0;
 }
 
+static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
+{
+	(void)unused;
+	return resource_table_list(fields, a, &secrets, e);
+}
+
+static int remove_one(const void *fields, struct api_call *a, const char *name, struct err *e)
+{
+	(void)fields;
+	return resource_table_remove(a, secrets.path, name, e);
+}
+
+static const struct subverb subverbs[] = {
+	{ "ls", false, list },
+	{ "set", true, set },
+	{ "show", true, show_one },
+	{ "rm", true, remove_one },
+};
+
 static int run(int argc, char **argv)
 {
-	static const char *const heads[] = { "NAME",	"VERSION", "HOSTS",  "WAYS",
-					     "UPDATED", "EXPIRES", "PROBLEM" };
-	static const char *const names[] = { "name",	   "version",	 "hosts",  "ways",
-					     "updated_at", "expires_at", "problem" };
-	static const struct resource_table secrets = { "/v1/secrets", "secrets", heads, names,
-						       COUNT(heads) };
 	static struct fields f;
-	static struct args_words words;
-	OWN_ASK a = { 0 };
-	struct err e = { 0 };
-	int code = args_read(&verb_secret, argc, argv, &f, &words, 1, 2), result;
-	const char *what = words.at[0];
 
-	if (code != ARGS_GO)
-		return code;
-	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
-		return args_fail(&e);
-	if (strcmp(what, "ls") == 0 && words.n == 1)
-		result = resource_table_list(&f.common, &a, &secrets, &e);
-	else if (strcmp(what, "set") == 0 && words.n == 2)
-		result = set(&f, &a, words.at[1], &e);
-	else if (strcmp(what, "show") == 0 && words.n == 2)
-		result = show_one(&a, words.at[1], &e);
-	else if (strcmp(what, "rm") == 0 && words.n == 2)
-		result = resource_table_remove(&a, secrets.path, words.at[1], &e);
-	else
-		return args_wrong(&verb_secret, "it is cordon secret ls, set, show or rm NAME");
-	return result < 0 ? args_fail(&e) : ARGS_OK;
+	return subverb_run(&verb_secret, subverbs, COUNT(subverbs), argc, argv, &f);
 }
 
 const struct verb verb_secret = {

@@ -1,4 +1,4 @@
-/* verbs.h - the verbs of cordon-client, each in the file verb_NAME.c, or with its kin. */
+/* verbs.h - the verbs of cordon-client, each in the file verb_NAME.c. pause, resume, rm and timeout are in verb_life.c. */
 #pragma once
 
 #include "options.h"

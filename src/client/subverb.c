@@ -1,0 +1,33 @@
+#include "subverb.h"
+
+#include <string.h>
+
+static const struct subverb *find(const struct subverb *table, size_t n,
+				  const struct args_words *words)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(words->at[0], table[i].name) == 0 &&
+		    words->n == (table[i].has_argument ? 2 : 1))
+			return &table[i];
+	return NULL;
+}
+
+int subverb_run(const struct verb *v, const struct subverb *table, size_t n, int argc, char **argv,
+		void *fields)
+{
+	static struct args_words words;
+	const struct subverb *found;
+	OWN_ASK a = { 0 };
+	struct err e = { 0 };
+	int code = args_read(v, argc, argv, fields, &words, 1, 2);
+
+	if (code != ARGS_GO)
+		return code;
+	found = find(table, n, &words);
+	if (found == NULL)
+		return args_wrong(v, "expected: cordon %s %s", v->name, v->usage);
+	if (api_call_open(&a, fields, API_CALL_PATIENCE_MS, &e) < 0 ||
+	    found->run(fields, &a, words.at[1], &e) < 0)
+		return args_fail(&e);
+	return ARGS_OK;
+}

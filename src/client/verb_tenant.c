@@ -1,0 +1,110 @@
+/* verb_tenant.c - cordon tenant: tenants and their bounds; for the operator. */
+#include "compose.h"
+#include "member.h"
+#include "resource_table.h"
+#include "subverb.h"
+#include "verbs.h"
+
+struct fields {
+	struct args_common common;
+	const char *name, *queue_timeout;
+	uint64_t max_sessions, create_rate, burst, queue_length;
+};
+
+#define FIELD(name) offsetof(struct fields, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "name", "TEXT", OPTION_TEXT, FIELD(name), 0, 0, "set: another name" },
+	{ "max-sessions", "COUNT", OPTION_COUNT, FIELD(max_sessions), 1, INT32_MAX,
+	  "sessions at a time" },
+	{ "create-rate", "COUNT", OPTION_COUNT, FIELD(create_rate), 1, INT32_MAX,
+	  "sessions made in a second, in the long run" },
+	{ "burst", "COUNT", OPTION_COUNT, FIELD(burst), 1, INT32_MAX,
+	  "sessions made at once" },
+	{ "queue-length", "COUNT", OPTION_COUNT, FIELD(queue_length), 1, INT32_MAX,
+	  "requests that may wait for room" },
+	{ "queue-timeout", "TIME", OPTION_TEXT, FIELD(queue_timeout), 0, 0,
+	  "how long each may wait" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+static const char *const heads[] = { "ID",    "NAME",  "SESSIONS AT MOST", "RATE/1000",
+				     "BURST", "QUEUE", "CREATED" };
+static const char *const names[] = { "id",    "name",	      "max_sessions", "create_rate_millis",
+				     "burst", "queue_length", "created_at" };
+static const struct resource_table tenants = { "/v1/tenants", "tenants", heads, names,
+					       COUNT(heads) };
+
+static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
+{
+	(void)unused;
+	return resource_table_list(fields, a, &tenants, e);
+}
+
+static int change_tenant(const struct fields *f, struct api_call *a, const char *name,
+			 const char *id, struct err *e)
+{
+	OWN_JSON *body = json_object();
+	OWN_JSON *tenant = NULL;
+	struct target t;
+
+	if (compose_text(body, "name", "the name", name, e) < 0 ||
+	    compose_number(body, "max_sessions", f->max_sessions, e) < 0 ||
+	    compose_number(body, "create_rate", f->create_rate, e) < 0 ||
+	    compose_number(body, "burst", f->burst, e) < 0 ||
+	    compose_number(body, "queue_length", f->queue_length, e) < 0 ||
+	    compose_time_text(body, "queue_timeout", "--queue-timeout", f->queue_timeout, e) < 0)
+		return -1;
+	target_init(&t, "/v1/tenants");
+	if (id != NULL)
+		target_part(&t, id);
+	if (api_call_json(a, id == NULL ? "POST" : "PATCH", &t, body, &tenant, e) < 0)
+		return -1;
+	resource_table_show(&f->common, tenant, "id");
+	return 0;
+}
+
+static int create(const void *fields, struct api_call *a, const char *name, struct err *e)
+{
+	return change_tenant(fields, a, name, NULL, e);
+}
+
+static int set(const void *fields, struct api_call *a, const char *id, struct err *e)
+{
+	const struct fields *f = fields;
+
+	return change_tenant(f, a, f->name, id, e);
+}
+
+static int remove_one(const void *fields, struct api_call *a, const char *id, struct err *e)
+{
+	(void)fields;
+	return resource_table_remove(a, tenants.path, id, e);
+}
+
+static const struct subverb subverbs[] = {
+	{ "ls", false, list },
+	{ "create", true, create },
+	{ "set", true, set },
+	{ "rm", true, remove_one },
+};
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+
+	return subverb_run(&verb_tenant, subverbs, COUNT(subverbs), argc, argv, &f);
+}
+
+const struct verb verb_tenant = {
+	.name = "tenant",
+	.usage = "ls | create NAME [options] | set ID [options] | rm ID",
+	.summary = "Lists, makes, changes and removes tenants; for the operator.",
+	.text = "rm also ends the tenant's sessions and disables its keys. cordon key create\n"
+		"--tenant ID makes a key for it.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};
