@@ -38,6 +38,9 @@ struct serve {
 /* serve_prepare.c: opens and makes all of it. On failure the process ends, which closes it. */
 int serve_prepare(struct serve *s, struct err *e) MUST_USE;
 
+/* serve_defaults.c: replaces settings of 0 that follow the machine by their numbers. */
+void serve_defaults(struct config *c);
+
 /* serve_reach.c: whether the user that cordond becomes can enter and write the folder. */
 int serve_reach(const struct serve *s, const char *name, const char *path, struct err *e) MUST_USE;
 

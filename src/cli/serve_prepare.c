@@ -286,23 +286,10 @@ static void find_userns(struct serve *s)
 		(void)closedir(dir);
 }
 
-#define KEEPERS_USUAL_MAX 4 /* with more of them, locks of the kernel are what limits */
-
-static uint32_t count_keepers(const struct serve *s)
-{
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (s->config.keepers > 0)
-		return (uint32_t)s->config.keepers;
-	if (processors < 1)
-		return 1;
-	return processors < KEEPERS_USUAL_MAX ? (uint32_t)processors : KEEPERS_USUAL_MAX;
-}
-
 static int write_memories(struct serve *s, struct err *e)
 {
 	s->setup.version = SERVE_VERSION;
-	s->setup.nkeepers = count_keepers(s);
+	s->setup.nkeepers = (uint32_t)s->config.keepers;
 	s->setup.cgroup_version = (uint32_t)s->cgroups.version;
 	s->setup.limits = s->cgroups.limits;
 	memcpy(s->setup.no_limits_why, s->cgroups.why, sizeof(s->setup.no_limits_why));
@@ -321,6 +308,7 @@ int serve_prepare(struct serve *s, struct err *e)
 	s->root = getuid() == 0;
 	(void)umask(022);
 	raise_nofile(s);
+	serve_defaults(&s->config);
 	if (find_users(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
 	    make_folder(s, "run_dir", s->config.run_dir, e) < 0 ||
 	    (s->root && (serve_reach(s, "state_dir", s->config.state_dir, e) < 0 ||

@@ -45,7 +45,7 @@ struct config {
 	/* where it listens */
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
 	bool allow_remote_plain;
-	char domain[CONFIG_DOMAIN_MAX]; /* NAME or NAME:PORT; "": cordon serve sets it */
+	char domain[CONFIG_DOMAIN_MAX];	     /* NAME or NAME:PORT; "": cordon serve sets it */
 	char node_name[SESSION_ID_NODE_MAX]; /* in the ids of its sessions */
 	char secrets_key_file[CONFIG_PATH_MAX];
 	char tls_cert[CONFIG_PATH_MAX], tls_key[CONFIG_PATH_MAX]; /* both or none */
@@ -69,7 +69,7 @@ struct config {
 	uint64_t pool_refill_milli; /* cells per second */
 
 	/* the node as a whole */
-	uint64_t node_max_sessions;
+	uint64_t node_max_sessions;	 /* 0: by the machine, see serve_defaults.c */
 	uint64_t node_max_memory;	 /* 0: no bound on promises */
 	uint64_t node_memory_limit;	 /* of all cells together; 0: a share of the machine's */
 	uint64_t node_pids_limit;	 /* the same, of processes and threads */

@@ -98,8 +98,9 @@ const struct config_setting config_table[] = {
 	{ "pool_refill_per_second", "RATE", CONFIG_MILLIS, FIELD(pool_refill_milli), "100", 100,
 	  10000000, NULL, "cells per second that are made ahead of demand" },
 
-	{ "node_max_sessions", "COUNT", CONFIG_COUNT, FIELD(node_max_sessions), "1000", 1, 1000000, NULL,
-	  "sessions of all tenants at a time", .group = "Limits of the node" },
+	{ "node_max_sessions", "COUNT", CONFIG_COUNT, FIELD(node_max_sessions), "0", 0, 1000000, NULL,
+	  "sessions of all tenants at a time; 0: one for each 4 MiB of the machine's memory, as far as descriptors "
+	  "last, and 1000 at least", .group = "Limits of the node" },
 	{ "node_max_memory", "SIZE", CONFIG_BYTES, FIELD(node_max_memory), "0", 0, 64 * TIB, NULL,
 	  "sum of the memory limits of all sessions; 0: no bound but what the machine has left" },
 	{ "node_memory_limit", "SIZE", CONFIG_BYTES, FIELD(node_memory_limit), "0", 0, 64 * TIB, NULL,
@@ -171,8 +172,8 @@ const struct config_setting config_table[] = {
 	{ "execution_records_max", "COUNT", CONFIG_COUNT, FIELD(execution_records_max), "100000", 1, MANY,
 	  NULL, "executions of one session, ended ones included" },
 
-	{ "tenant_max_sessions", "COUNT", CONFIG_COUNT, FIELD(tenant_max_sessions), "500", 1, 1000000, NULL,
-	  "sessions at a time", .group = "Limits of a tenant that has none of its own" },
+	{ "tenant_max_sessions", "COUNT", CONFIG_COUNT, FIELD(tenant_max_sessions), "0", 0, 1000000, NULL,
+	  "sessions at a time; 0: half of node_max_sessions, and 500 at least", .group = "Limits of a tenant that has none of its own" },
 	{ "tenant_create_rate", "RATE", CONFIG_MILLIS, FIELD(tenant_create_rate_milli), "500", 0, MANY, NULL,
 	  "sessions created per second in the long run; 0: no limit" },
 	{ "tenant_create_burst", "COUNT", CONFIG_COUNT, FIELD(tenant_create_burst), "500", 1, 1000000, NULL,
@@ -183,8 +184,9 @@ const struct config_setting config_table[] = {
 	  "how long they wait" },
 	{ "tenant_max_memory", "SIZE", CONFIG_BYTES, FIELD(tenant_max_memory), "0", 0, 64 * TIB, NULL,
 	  "sum of the memory limits of its sessions; 0: no limit but the node's" },
-	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "20G", 0, 64 * TIB, NULL,
-	  "sum of the disk limits of one tenant\'s sessions; 0: no limit" },
+	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "0", 0, 64 * TIB, NULL,
+	  "sum of the disk limits of one tenant\'s sessions; 0: no limit but what cells really use, which "
+	  "node_memory_limit bounds" },
 	{ "tenant_max_output", "SIZE", CONFIG_BYTES, FIELD(tenant_max_output), "20G", 0, 64 * TIB, NULL,
 	  "bytes in the logs of all its executions, those of ended sessions until their retention is over; beyond it "
 	  "new output is cut; 0: no limit" },

@@ -97,7 +97,7 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	if (record_quota_session(c, t, &records, e) > 0)
 		return refuse(REASON_QUOTA_RECORDS, 60, ret_retry_s, e,
 			      "the tenant's bytes of records are", records);
-	if (c->live >= g->node_max_sessions)
+	if (g->node_max_sessions > 0 && c->live >= g->node_max_sessions)
 		return refuse(REASON_CAPACITY_SESSIONS, 1, ret_retry_s, e,
 			      "the node's sessions at a time are", g->node_max_sessions);
 	if (c->memory_short)

@@ -34,6 +34,16 @@ def hundred(server, what):
     return ids
 
 
+def test_hundreds_of_idle_sessions_with_default_settings():
+    """A fresh server, its only tenant, sessions that ask for nothing: the limits are those of the machine."""
+    with Server() as server:
+        answers = [a for _ in range(6) for a in burst(server, 50)]
+        equal({a.status for a in answers}, {201}, "300 sessions")
+        equal(len({a.body["id"] for a in answers}), 300, "ids")
+        equal(server.want(200, "GET", "/v1/node")["sessions"]["running"], 300, "that are running")
+        delete_many(server, [a.body["id"] for a in answers])
+
+
 def test_a_hundred_at_once(server):
     ids = hundred(server, "with a pool of 8")
     answers = burst(
