@@ -37,7 +37,9 @@
 #include "policy.h"
 #include "request.h"
 #include "request_log.h"
+#include "net_access.h"
 #include "seal.h"
+#include "secret_part.h"
 #include "supervisor_msg.h"
 #include "server.h"
 #include "store.h"
@@ -166,6 +168,8 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	o->config = &d->config;
 	o->node_policy = d->node_policy;
 	o->seal = d->seal;
+	o->parts[0] = &secret_part;
+	o->parts[1] = &net_access_part;
 	o->state_fd = d->state_fd;
 	o->run_fd = d->run_fd;
 	o->cgroups.version = (int)s->cgroup_version;
@@ -432,7 +436,7 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	if (d->core == NULL)
 		return; /* they are held, or the programs behind them would end */
 	if (message[0] == SERVE_EGRESS) {
-		if (core_set_egress(d->core, fds[0], &e) < 0)
+		if (net_access_set_egress(d->core, fds[0], &e) < 0)
 			log_error("egress not taken", "error=%s", e.msg);
 	} else if (core_set_keeper(d->core, message[1], fds[0], &e) < 0) {
 		log_error("keeper not taken", "error=%s", e.msg);

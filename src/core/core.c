@@ -11,7 +11,6 @@
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
-#include "egress_link.h"
 #include "event_log.h"
 #include "execution.h"
 #include "fd_budget.h"
@@ -20,18 +19,13 @@
 #include "live_cell.h"
 #include "log.h"
 #include "log_removal.h"
-#include "net_log.h"
-#include "net_usage.h"
 #include "pipe_io.h"
-#include "policy_memo.h"
 #include "pool.h"
 #include "quota.h"
 #include "retention.h"
-#include "secret.h"
-#include "secret_delivery.h"
 #include "session.h"
 #include "session_lifecycle.h"
-#include "session_policy.h"
+#include "session_parts.h"
 #include "session_sample.h"
 #include "tenant.h"
 
@@ -75,7 +69,7 @@ static void retry_one(struct session *s, void *arg)
 		next = x->next;
 		execution_retry_save(x);
 	}
-	secret_retry(s);
+	session_parts_session_second(s);
 	session_retry_save(s);
 }
 
@@ -152,8 +146,7 @@ static void on_chores(struct loop_timer *t)
 	session_each(c, NULL, retry_one, NULL);
 	quota_serve_queues(c);
 	pool_adapt(c->pool);
-	egress_link_sync(&c->egress);
-	secret_chores(c);
+	session_parts_second(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_sample_all(c);
 	log_removal_retry(&c->removed_logs);
@@ -222,15 +215,11 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	jobs_init(&c->jobs, l);
 	keeper_link_init(&c->keeper, l, o->nkeepers == 0 ? 1 : o->nkeepers);
 	c->keeper.reserve = &c->fds.reserve;
-	egress_link_init(&c->egress, c);
-	net_usage_init(&c->net_used, c);
 	c->keeper.on_hello = on_hello;
 	c->keeper.on_hung = on_keeper_hung;
 	c->keeper.timeout_ms = o->config->keeper_timeout_ms;
-	c->egress.timeout_ms = o->config->egress_timeout_ms;
 	c->keeper.arg = c;
 	c->tell_listeners = (struct loop_task){ .run = event_log_tell, .arg = c };
-	c->tell_net = (struct loop_task){ .run = net_log_tell, .arg = c };
 	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
 	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
 	c->pool = pool_new(c);
@@ -246,7 +235,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 ||
 	    log_removal_setup(&c->removed_logs, &c->jobs, c->output_fd, e) < 0 ||
 	    tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0 || session_mask_setup(c, e) < 0 ||
-	    session_policy_setup(c, e) < 0 || secret_start(c, e) < 0) {
+	    session_parts_setup(c, e) < 0) {
 		core_free(c);
 		return NULL;
 	}
@@ -272,16 +261,12 @@ void core_free(struct core *c)
 	session_each(c, NULL, leave_one, NULL);
 	pool_free(c->pool);
 	keeper_link_release(&c->keeper);
-	egress_link_release(&c->egress);
-	net_usage_release(&c->net_used);
+	session_parts_release(c);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
 	jobs_release(&c->jobs);
 	loop_task_cancel(c->loop, &c->tell_listeners);
-	loop_task_cancel(c->loop, &c->tell_net);
 	loop_task_cancel(c->loop, &c->revoke);
-	free(c->default_policy);
-	policy_memo_free(c->merged);
 	mask_free(c->mask);
 	fd_reserve_release(&c->fds.reserve);
 	io_close_all(&c->cells_fd, 1);
@@ -300,6 +285,11 @@ void core_free(struct core *c)
 	free(c);
 }
 
+struct fd_budget *core_fds(struct core *c)
+{
+	return &c->fds;
+}
+
 struct fd_reserve *core_reserve(struct core *c)
 {
 	return &c->fds.reserve;
@@ -310,11 +300,6 @@ int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e
 	if (slot < KEEPER_SLOTS_MAX)
 		c->keepers_wanted &= ~(1U << slot);
 	return keeper_link_attach(&c->keeper, slot, channel_fd, e);
-}
-
-int core_set_egress(struct core *c, int channel_fd, struct err *e)
-{
-	return egress_link_attach(&c->egress, channel_fd, e);
 }
 
 bool core_ready(const struct core *c, const char **ret_why)
@@ -333,10 +318,7 @@ bool core_recovered(const struct core *c)
 
 bool core_fit(const struct core *c, const char **ret_why)
 {
-	if (!core_ready(c, ret_why))
-		return false;
-	*ret_why = c->egress.hung ? "cordon-egress does not answer" : NULL;
-	return *ret_why == NULL;
+	return core_ready(c, ret_why) && session_parts_fit(c, ret_why);
 }
 
 void core_drain(struct core *c)

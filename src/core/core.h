@@ -16,12 +16,15 @@
 #include "store.h"
 
 struct core;
+struct fd_budget;
+struct session_part;
 struct tenant;
 struct seal;
 struct session;
 
 #define CORE_TEMPLATES_MAX 16
 #define CORE_ROOTS_MAX 16
+#define CORE_PARTS_MAX 4
 
 /* What the supervisor prepared; see serve_setup.h. */
 struct core_template {
@@ -49,8 +52,11 @@ struct core_options {
 	const char
 		*node_policy; /* borrowed: the node's layer, a document of policy.h; NULL: none */
 	const struct seal *seal; /* borrowed: the keys of secrets */
-	int state_fd;		 /* owned by the caller: the state folder */
-	int run_fd;		 /* owned by the caller: the run folder */
+	/* Borrowed: what sessions are made of besides cells and executions, in the order of calls;
+	 * NULL ends the list. */
+	const struct session_part *parts[CORE_PARTS_MAX];
+	int state_fd; /* owned by the caller: the state folder */
+	int run_fd;   /* owned by the caller: the run folder */
 	/* Called once, when it is fit to serve for the first time. */
 	void (*ready)(void *arg);
 	void *ready_arg;
@@ -72,9 +78,6 @@ struct fd_reserve *core_reserve(struct core *c);
 
 /* A keeper is there: its channel A (taken over). Also called when a new one replaces a dead one. */
 int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e) MUST_USE;
-
-/* The same for cordon-egress: its channel C. */
-int core_set_egress(struct core *c, int channel_fd, struct err *e) MUST_USE;
 
 /* Compares the store with the cells that exist; finishes what was half done. Called when the first
  * keeper is there, and again after a failure. Sessions are usable when core_ready() says so. */
@@ -111,6 +114,9 @@ void core_job_cancel(struct core *c, struct job *j);
 struct jobs *core_jobs(struct core *c);
 
 /* ---- for the folders of the core */
+
+/* The descriptors of this process. */
+struct fd_budget *core_fds(struct core *c);
 
 /* Wall clock in milliseconds. */
 uint64_t core_now_ms(void);

@@ -5,12 +5,11 @@
 
 #include "buf.h"
 #include "core_private.h"
-#include "egress_link.h"
-#include "egress_turns.h"
 #include "metrics.h"
 #include "pool.h"
 #include "quota.h"
 #include "session.h"
+#include "session_parts.h"
 
 enum {
 	M_REQUESTS,
@@ -161,22 +160,10 @@ static void catch_up(unsigned metric, unsigned label, uint64_t to)
 		metrics_add(metric, label, to - now);
 }
 
-static void count_attached(struct session *s, void *arg)
+void core_metrics_network(const struct core_metrics_network *n)
 {
-	unsigned *n = arg;
-
-	*n += s->door.state == DOOR_OPEN ? 1 : 0;
-}
-
-static void egress(struct core *c)
-{
-	const struct egress_numbers *n = &c->egress.numbers;
-	unsigned attached = 0;
-
-	session_each(c, NULL, count_attached, &attached);
-	metrics_set(M_OPEN, 0, c->requests);
-	metrics_set(M_EGRESS_UP, 0, egress_link_up(&c->egress) ? 1 : 0);
-	metrics_set(M_EGRESS_SESSIONS, 0, attached);
+	metrics_set(M_EGRESS_UP, 0, n->up ? 1 : 0);
+	metrics_set(M_EGRESS_SESSIONS, 0, n->sessions);
 	catch_up(M_EGRESS_BROKEN, 0, n->broken);
 	catch_up(M_EGRESS_INVALID, 0, n->invalid);
 	catch_up(M_NET_RECORDS, 0, n->records - n->refused);
@@ -205,12 +192,12 @@ int core_metrics_write(struct core *c, struct buf *b, struct err *e)
 	catch_up(M_POOL_HITS, 0, p.hits);
 	catch_up(M_POOL_MISSES, 0, p.misses);
 	catch_up(M_CELLS_FAILED, 0, c->cells_failed);
-	egress(c);
+	metrics_set(M_OPEN, 0, c->requests);
+	session_parts_metrics(c, b);
 	metrics_set(M_CELL_MEMORY, 0, (int64_t)c->cell_memory_bytes);
 	metrics_set(M_MEMORY_PROMISED, 0, (int64_t)c->memory_bytes);
 	metrics_set(M_JOURNAL_PAGES, 0, store_journal_pages(c->store));
 	metrics_write(b);
 	turns_write(loop_turns(c->loop), "cordon", b);
-	egress_turns_write(&c->egress.turns, b);
 	return buf_check(b, e);
 }

@@ -20,6 +20,13 @@ struct core_metrics_clients {
 	struct tally held;
 };
 void core_metrics_clients(const struct core_metrics_clients *g);
+/* Of cordon-egress and what went through it. */
+struct core_metrics_network {
+	bool up;
+	unsigned sessions; /* that have a network now */
+	uint64_t broken, invalid, records, refused, bytes_in, bytes_out, requests;
+};
+void core_metrics_network(const struct core_metrics_network *n);
 /* Everything, with what is read now (sessions by state, cell memory, pool). */
 int core_metrics_write(struct core *c, struct buf *b, struct err *e) MUST_USE;
 

@@ -3,8 +3,6 @@
 #pragma once
 
 #include "core.h"
-#include "session_egress.h"
-#include "egress_link.h"
 #include "execution.h"
 #include "fd_budget.h"
 #include "file_op.h"
@@ -13,8 +11,6 @@
 #include "keeper_link.h"
 #include "live_cell.h"
 #include "log_removal.h"
-#include "net_log.h"
-#include "net_usage.h"
 #include "output_log.h"
 #include "output_mask.h"
 #include "pool.h"
@@ -67,11 +63,8 @@ struct core {
 	struct keeper_link keeper;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
 	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */
-	struct egress_link egress;
-	char *default_policy;	    /* owned: of sessions that do not say */
-	struct policy_memo *merged; /* owned: the last merged policies */
-	int cells_fd;		    /* owned: RUN/cells */
-	int output_fd;		    /* owned: STATE/output */
+	int cells_fd;		 /* owned: RUN/cells */
+	int output_fd;		 /* owned: STATE/output */
 	char boot_id[40];
 	uint64_t started_ns;
 	bool recovered, draining;
@@ -109,15 +102,11 @@ struct core {
 	uint64_t cell_memory_bytes; /* of all cells, at the last look */
 	struct event_log_listener *listeners;
 	struct loop_task tell_listeners;
-	struct net_usage_due net_used;
-	struct net_log_listener *net_listeners;
-	uint64_t net_stored; /* records, since the start */
-	struct loop_task tell_net;
 	struct mask *mask;	  /* owned: the operator's patterns; NULL: none */
 	struct loop_timer chores; /* once a second */
 	uint64_t chores_done;
-	uint64_t secrets_seen_ms; /* those whose time was over by then are gone; of that moment: */
-	char secrets_seen_id[STORE_ID_MAX]; /* up to this one */
+	void *parts[CORE_PARTS_MAX]; /* owned by the parts */
+	struct loop_task changes;    /* session_parts.c: tells the parts of changes */
 };
 
 /* One that ended a moment ago, by its process id. */
@@ -162,16 +151,15 @@ struct session {
 	uint64_t memory_bytes;	     /* of its cell, at the last look */
 	struct execution_past *past; /* owned; a ring of EXECUTION_PAST, NULL until needed */
 	unsigned npast;
-	struct mask *mask; /* owned; NULL: the node's */
+	void *parts[CORE_PARTS_MAX]; /* owned by the parts: session_parts.h */
+	bool changed;		     /* the parts are still to be told */
+	bool starting;		     /* created by this daemon, and not usable yet */
+	struct mask *mask;	     /* owned; NULL: the node's */
 	struct {
 		uint64_t at_ns;
 		size_t left;
 	} mask_turn;	  /* bytes of output that may be masked in the turn that began at at_ns */
 	uint64_t covered; /* values of secrets and matches of patterns in its output so far */
-	struct session_egress door;
-	struct secret_state *secrets; /* owned: secret_state.h; NULL: it never had any */
-	uint64_t net_records;	      /* of what it tried to reach; 0: not counted yet */
-	struct net_usage used;
 };
 
 struct execution {

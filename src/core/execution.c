@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "buf.h"
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
@@ -22,6 +23,7 @@
 #include "execution_calls.h"
 #include "execution_deadline.h"
 #include "execution_io.h"
+#include "exit_codes.h"
 #include "fd_budget.h"
 #include "live_cell.h"
 #include "log.h"
@@ -29,11 +31,10 @@
 #include "output_quota.h"
 #include "rand.h"
 #include "record_quota.h"
-#include "secret_delivery.h"
 #include "session_lifecycle.h"
+#include "session_parts.h"
 #include "sha256.h"
 #include "usage.h"
-#include "exit_codes.h"
 
 static const char *const names[] = {
 	[EXECUTION_STARTING] = "starting", [EXECUTION_RUNNING] = "running",
@@ -179,7 +180,7 @@ static int put_strings(struct session *s, const struct execution_spec *spec, str
 	for (uint32_t i = 0; i < spec->argc; i++)
 		own += strlen(own) + 1;
 	*ret_envc = spec->envc;
-	secret_env(s, &secrets);
+	session_parts_add_env(s, &secrets);
 	if (buf_check(&secrets, e) < 0 ||
 	    buf_reserve(to, spec->strings_len + secrets.len + s->row.env_len + 1, e) == NULL) {
 		buf_release(&secrets);

@@ -24,6 +24,7 @@
 #include "output_quota.h"
 #include "session.h"
 #include "store_net.h"
+#include "store_used.h"
 #include "tenant.h"
 
 #define EXECUTIONS 32	/* with their logs, in a piece */

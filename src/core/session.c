@@ -15,15 +15,11 @@
 #include "execution_kill.h"
 #include "fd_budget.h"
 #include "log.h"
-#include "net_usage.h"
 #include "quota.h"
 #include "rand.h"
-#include "secret_delivery.h"
-#include "secret_egress.h"
-#include "session_egress.h"
 #include "session_lifecycle.h"
+#include "session_parts.h"
 #include "session_pause.h"
-#include "session_policy.h"
 #include "session_spec.h"
 #include "tenant.h"
 
@@ -74,8 +70,7 @@ void session_free(struct session *s)
 	completions_move(&s->when_running, &running);
 	completions_move(&s->when_paused, &paused);
 	completions_move(&s->when_over, &over);
-	completion_cancel(&s->door.made);
-	secret_forget(s);
+	session_parts_free(s, &e);
 	if (s->listed)
 		list_out(s);
 	loop_timer_cancel(s->core->loop, &s->timer);
@@ -84,8 +79,6 @@ void session_free(struct session *s)
 		execution_free(s->executions);
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
-	session_egress_leave(s, &e);
-	net_usage_forget(s);
 	free(s->samples);
 	free(s->past);
 	free(s->texts);
@@ -185,6 +178,21 @@ const struct store_session *session_row(const struct session *s)
 	return &s->row;
 }
 
+struct live_cell *session_cell(const struct session *s)
+{
+	return s->cell;
+}
+
+struct store_usage *session_usage(struct session *s)
+{
+	return &s->row.usage;
+}
+
+void session_set_secrets(struct session *s, const char *lines)
+{
+	s->row.secrets = lines;
+}
+
 unsigned session_executions_running(const struct session *s)
 {
 	return s->running;
@@ -218,8 +226,12 @@ static void tell_running(struct loop_task *t)
 {
 	struct session *s = t->arg;
 
-	if (session_usable(s))
-		completions_end_all(&s->when_running, NULL);
+	if (!session_usable(s))
+		return;
+	if (s->starting)
+		core_metrics_created(clock_now_ns() - s->created_ns, s->from_pool);
+	s->starting = false;
+	completions_end_all(&s->when_running, NULL);
 }
 
 static void on_queue_timeout(struct loop_timer *t)
@@ -247,7 +259,6 @@ static struct session *new_session(struct core *c, struct tenant *t)
 	s->created_ns = s->used_ns = clock_now_ns();
 	s->tell = (struct loop_task){ .run = tell_running, .arg = s };
 	s->timer = (struct loop_timer){ .fire = on_queue_timeout, .arg = s };
-	session_egress_init(s);
 	return s;
 }
 
@@ -266,13 +277,12 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	core_check_clock(c);
 	s = new_session(c, t);
 	if (session_spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
-	    tenant_change_room(t, strlen(s->row.policy), e) < 0 ||
-	    session_check_policy(c, t, s->row.policy, e) < 0) {
+	    tenant_change_room(t, strlen(s->row.policy), e) < 0) {
 		session_free(s);
 		return -1;
 	}
 	(void)snprintf(s->row.tenant, sizeof(s->row.tenant), "%s", t->row.id);
-	if (secret_settle(s, e) < 0) {
+	if (session_parts_check(s, e) < 0) {
 		session_free(s);
 		return -1;
 	}

@@ -171,6 +171,21 @@ size_t session_redact_part(const struct session *s, const char *text, size_t kee
 /* Covers in place; for texts that are kept or shown. */
 void session_redact(const struct session *s, char *text);
 
+/* ---- for the parts of a session, session_parts.h */
+
+struct live_cell;
+
+/* NULL before and after; also while it lives, if an earlier daemon left it and it is not adopted.
+ */
+struct live_cell *session_cell(const struct session *s);
+/* What it has used; changes are written with its next change of state. */
+struct store_usage *session_usage(struct session *s);
+/* The column `secrets` of a new session: borrowed until the session is freed. */
+void session_set_secrets(struct session *s, const char *lines);
+/* Writes the column `policy` and an event that has the name of the policy. */
+int session_save_policy(struct session *s, const char *document, const char *name,
+			struct err *e) MUST_USE;
+
 /* ---- for the core's own files */
 
 /* In memory, in any state; NULL: it is not. */

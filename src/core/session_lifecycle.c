@@ -21,11 +21,9 @@
 #include "log.h"
 #include "pool.h"
 #include "quota.h"
-#include "secret_delivery.h"
-#include "secret_mask.h"
 #include "session.h"
-#include "session_egress.h"
 #include "session_id.h"
+#include "session_parts.h"
 #include "session_pause.h"
 #include "session_spec.h"
 #include "session_states.h"
@@ -134,39 +132,14 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 	return err_wrap(e, "record session");
 }
 
-static void ready(struct session *s)
-{
-	core_metrics_created(clock_now_ns() - s->created_ns, s->from_pool);
-	loop_defer(s->core->loop, &s->tell);
-}
-
-/* Its network is as its policy says, or there is none and so no session. */
-static void door_made(struct completion *w, const struct err *e)
-{
-	struct session *s = w->arg;
-	struct err why;
-
-	s->door.creating = false;
-	if (e == NULL) {
-		ready(s);
-		return;
-	}
-	why = *e;
-	completions_end_all(&s->when_running, &why);
-	session_stop(s, SESSION_CRASHED, "its network could not be opened");
-}
-
+/* Its cell is up. It is usable, and those that wait are called, when all parts are ready. */
 static void began(struct session *s)
 {
 	session_touch(s);
-	secret_mask(s);
-	secret_bring(s);
-	if (s->row.state >= SESSION_STOPPING)
-		return; /* it could not even be begun */
-	if (session_egress_is_wanted(s))
-		session_egress_create(s, door_made);
-	else
-		ready(s);
+	s->starting = true;
+	session_parts_started(s);
+	if (s->row.state < SESSION_STOPPING) /* no part has failed */
+		loop_defer(s->core->loop, &s->tell);
 }
 
 /* Nothing of it is in the store, and nothing will be: told, then forgotten. */
@@ -392,6 +365,31 @@ int session_set_network(struct session *s, const char *network, struct err *e)
 	return 0;
 }
 
+int session_save_policy(struct session *s, const char *document, const char *name, struct err *e)
+{
+	struct store_session before = s->row;
+	struct core *c = s->core;
+	char *copy = strdup(document);
+
+	if (copy == NULL)
+		return err_sys(e, "allocate");
+	s->row.policy = copy;
+	if (store_begin(c->store, e) < 0 ||
+	    store_session_update_settings(c->store, &s->row, e) < 0 ||
+	    event_log_append(c, s->row.tenant, s->row.id, "", "session.network", e, "policy\t%s\n",
+			     name) < 0 ||
+	    store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		s->row = before;
+		free(copy);
+		return -1;
+	}
+	free(s->policy);
+	s->policy = copy;
+	session_touch(s);
+	return 0;
+}
+
 /* ---- the end */
 
 /* Written with the state it ends in. */
@@ -430,7 +428,7 @@ void session_stop(struct session *s, enum session_reason reason, const char *det
 		file_op_lost(s->file_ops);
 	execution_kills_lost(s);
 	dial_all_lost(s, &e);
-	session_egress_end(s, &e);
+	session_parts_ending(s, &e);
 	completions_end_all(&s->when_running, &e);
 	completions_end_all(&s->when_paused, &e);
 	completions_end_all(&s->when_over, &e);
@@ -517,14 +515,13 @@ static void cell_synced(struct live_cell *cell)
 	usage_read(&s->core->o.cgroups, s->row.id, &now);
 	s->oom_seen = now.oom_kills;
 	s->pids_seen = now.pids_refused;
-	session_egress_resumed(s);
-	secret_refresh(s);
+	session_parts_resumed(s);
 	loop_defer(s->core->loop, &s->tell);
 }
 
 static void cell_doored(struct live_cell *cell, const struct agent_event *v)
 {
-	session_egress_answered(cell->owner, cell, v);
+	session_parts_doored(cell->owner, cell, v);
 }
 
 const struct live_cell_events session_cell_events = {
@@ -546,7 +543,7 @@ void session_adopted(struct session *s)
 	s->timer.fire = on_timer;
 	session_touch(s);
 	if (s->row.state < SESSION_STOPPING)
-		session_egress_adopted(s);
+		session_parts_adopted(s);
 	switch ((enum session_state)s->row.state) {
 	case SESSION_RUNNING:
 		break;

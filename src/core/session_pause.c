@@ -11,10 +11,9 @@
 #include "keeper_link.h"
 #include "live_cell.h"
 #include "log.h"
-#include "secret_delivery.h"
 #include "session.h"
-#include "session_egress.h"
 #include "session_lifecycle.h"
+#include "session_parts.h"
 
 #define PAUSE_AGAIN_MS 1000
 #define WAIT_MS 90000 /* of who waits for it: longer than a keeper or PID 1 may take */
@@ -32,8 +31,7 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 
 bool session_usable(const struct session *s)
 {
-	return s->row.state == SESSION_RUNNING && s->cell->synced && !s->door.creating &&
-	       secret_is_ready(s);
+	return s->row.state == SESSION_RUNNING && s->cell->synced && session_parts_ready(s);
 }
 
 static struct session *of_cell(void *arg)
@@ -178,8 +176,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		s->unsaved = true;
 	}
 	session_touch(s);
-	session_egress_resumed(s);
-	secret_refresh(s);
+	session_parts_resumed(s);
 	if (session_usable(s))
 		completions_end_all(&s->when_running, NULL);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core_private.h"
-#include "egress_link.h"
 #include "event_log.h"
 #include "hex.h"
 #include "io.h"
@@ -16,6 +15,7 @@
 #include "quota.h"
 #include "rand.h"
 #include "session.h"
+#include "session_parts.h"
 #include "sha256.h"
 
 #define KEY_PREFIX "e2b_"
@@ -151,7 +151,7 @@ static void policy_changed(struct session *s, void *arg)
 {
 	(void)arg;
 	if (s->row.state < SESSION_STOPPING)
-		egress_link_changed(s);
+		session_changed(s);
 }
 
 int tenant_set_policy(struct core *c, struct tenant *t, const char *document, struct err *e)

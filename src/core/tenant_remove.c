@@ -10,8 +10,8 @@
 #include "core_private.h"
 #include "grant.h"
 #include "quota.h"
-#include "secret.h"
 #include "session_lifecycle.h"
+#include "session_parts.h"
 #include "tenant.h"
 
 /* The next session that is not on its way out. */
@@ -31,7 +31,7 @@ static bool on_piece(struct job *j)
 	struct tenant *t = j->arg;
 	struct core *c = t->end.core;
 
-	return stop_next(c, t) || secret_delete_one(c, t);
+	return stop_next(c, t) || session_parts_delete_one(c, t);
 }
 
 static void start(struct core *c, struct tenant *t)

@@ -18,7 +18,10 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "core_private.h"
+#include "core.h"
+#include "net_access.h"
+#include "session.h"
+#include "tenant.h"
 #include "io.h"
 #include "log.h"
 #include "net_log.h"
@@ -32,7 +35,6 @@
 #define READ_SIZE 65536
 #define FRAMES_PER_TURN 256 /* so that one flood of records does not keep others waiting */
 #define TIMEOUT_MS 15000
-#define CHANGES_MS 5  /* of one turn, for orders */
 #define SYNC_MS 10000 /* for PID 1s to pass their doors, after which egress may forget them */
 
 struct egress_out {
@@ -45,7 +47,6 @@ struct egress_out {
 static void on_channel(struct loop_fd *f, uint32_t events);
 static void on_sync(struct loop_task *t);
 static void on_more(struct loop_task *t);
-static void on_changes(struct loop_task *t);
 static void on_ping(struct loop_timer *t);
 
 void egress_link_init(struct egress_link *l, struct core *c)
@@ -58,7 +59,6 @@ void egress_link_init(struct egress_link *l, struct core *c)
 	l->ping = (struct loop_timer){ .fire = on_ping, .arg = l };
 	l->sync = (struct loop_task){ .run = on_sync, .arg = l };
 	l->more = (struct loop_task){ .run = on_more, .arg = l };
-	l->changes = (struct loop_task){ .run = on_changes, .arg = l };
 	l->end = &l->first;
 	buf_init(&l->in, IN_MAX + READ_SIZE);
 }
@@ -78,9 +78,9 @@ static void drop_first(struct egress_link *l)
 
 static void hang_up(struct egress_link *l)
 {
-	loop_remove(l->core->loop, &l->watch);
-	loop_task_cancel(l->core->loop, &l->more);
-	loop_timer_cancel(l->core->loop, &l->ping);
+	loop_remove(core_loop(l->core), &l->watch);
+	loop_task_cancel(core_loop(l->core), &l->more);
+	loop_timer_cancel(core_loop(l->core), &l->ping);
 	io_close_all(&l->sock, 1);
 	while (l->first != NULL)
 		drop_first(l);
@@ -90,8 +90,7 @@ static void hang_up(struct egress_link *l)
 
 void egress_link_release(struct egress_link *l)
 {
-	loop_task_cancel(l->core->loop, &l->sync);
-	loop_task_cancel(l->core->loop, &l->changes);
+	loop_task_cancel(core_loop(l->core), &l->sync);
 	hang_up(l);
 }
 
@@ -106,7 +105,7 @@ static void detach(struct egress_link *l, const char *why)
 {
 	log_warn("egress is gone", "why=%s", why);
 	hang_up(l);
-	loop_timer_set(l->core->loop, &l->ping, clock_now_ns() + l->timeout_ms * CLOCK_MS);
+	loop_timer_set(core_loop(l->core), &l->ping, clock_now_ns() + l->timeout_ms * CLOCK_MS);
 	session_each(l->core, NULL, lost_one, NULL);
 }
 
@@ -116,8 +115,8 @@ static void give_up(struct egress_link *l, const char *why)
 	l->hung = true;
 	l->numbers.broken++;
 	detach(l, why);
-	if (l->core->o.replace_egress != NULL)
-		l->core->o.replace_egress(l->core->o.ready_arg);
+	if (core_options(l->core)->replace_egress != NULL)
+		core_options(l->core)->replace_egress(core_options(l->core)->ready_arg);
 }
 
 bool egress_link_up(const struct egress_link *l)
@@ -156,7 +155,8 @@ static void flush(struct egress_link *l)
 	if (sent < 0)
 		detach(l, e.msg);
 	else
-		loop_modify(l->core->loop, &l->watch, EPOLLIN | (l->first != NULL ? EPOLLOUT : 0));
+		loop_modify(core_loop(l->core), &l->watch,
+			    EPOLLIN | (l->first != NULL ? EPOLLOUT : 0));
 }
 
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
@@ -179,7 +179,7 @@ int egress_link_send(struct egress_link *l, enum egress_type type, const char *i
 	l->queued += o->len;
 	if (l->sock >= 0 && l->queued <= QUEUED_MAX) {
 		/* Sent from the loop, so that a broken channel is not told from inside. */
-		loop_modify(l->core->loop, &l->watch, EPOLLIN | EPOLLOUT);
+		loop_modify(core_loop(l->core), &l->watch, EPOLLIN | EPOLLOUT);
 		return 0;
 	}
 	if (l->sock >= 0)
@@ -202,8 +202,8 @@ static void store_turn(struct turn *t)
 	struct core *c = t->link->core;
 	struct err e;
 
-	if (t->open && store_commit(c->store, &e) < 0) {
-		store_rollback(c->store);
+	if (t->open && store_commit(core_store(c), &e) < 0) {
+		store_rollback(core_store(c));
 		log_error("network records not written", "error=%s", e.msg);
 	}
 	t->open = false;
@@ -228,7 +228,7 @@ static void on_record(struct turn *t, struct session *s, const struct egress_msg
 	bool allowed = false;
 	struct err failed;
 
-	if (!t->open && store_begin(l->core->store, &failed) < 0) {
+	if (!t->open && store_begin(core_store(l->core), &failed) < 0) {
 		log_error("network record not written", "error=%s", failed.msg);
 		return;
 	}
@@ -285,7 +285,7 @@ static ssize_t take_frames(struct egress_link *l, struct err *e)
 		if (n == 0)
 			break;
 		if (i == FRAMES_PER_TURN) {
-			loop_defer(l->core->loop, &l->more);
+			loop_defer(core_loop(l->core), &l->more);
 			break;
 		}
 		if (n < 0 || egress_msg_read(&f, &m, e) < 0 || on_message(&t, &m, e) < 0) {
@@ -362,9 +362,9 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 /* No channel has come since the last one was lost. */
 static void await_another(struct egress_link *l, uint64_t now)
 {
-	if (l->core->o.replace_egress != NULL)
-		l->core->o.replace_egress(l->core->o.ready_arg);
-	loop_timer_set(l->core->loop, &l->ping, now + l->timeout_ms * CLOCK_MS);
+	if (core_options(l->core)->replace_egress != NULL)
+		core_options(l->core)->replace_egress(core_options(l->core)->ready_arg);
+	loop_timer_set(core_loop(l->core), &l->ping, now + l->timeout_ms * CLOCK_MS);
 }
 
 /* A third of its time after the last look: whatever it has said since the last ping is an answer.
@@ -389,7 +389,7 @@ static void on_ping(struct loop_timer *t)
 	} else {
 		return; /* it was given up */
 	}
-	loop_timer_set(l->core->loop, t, now + l->timeout_ms * CLOCK_MS / 3);
+	loop_timer_set(core_loop(l->core), t, now + l->timeout_ms * CLOCK_MS / 3);
 }
 
 /* ---- sessions */
@@ -412,53 +412,15 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 	l->since_ns = l->heard_ns = clock_now_ns();
 	l->pinged_ns = 0;
 	l->hung = false;
-	if (loop_add(l->core->loop, &l->watch, l->sock, EPOLLIN, e) < 0) {
+	if (loop_add(core_loop(l->core), &l->watch, l->sock, EPOLLIN, e) < 0) {
 		hang_up(l);
 		return -1;
 	}
-	loop_timer_set(l->core->loop, &l->ping, l->since_ns);
+	loop_timer_set(core_loop(l->core), &l->ping, l->since_ns);
 	log_info("egress ready", "");
 	session_each(l->core, NULL, attach_one, NULL);
 	egress_link_sync(l);
 	return 0;
-}
-
-/* A change of a tenant's policy or of a secret concerns many sessions; a mask takes time, and an
- * order may be large. */
-struct changes {
-	uint64_t until_ns;
-	bool left;
-};
-
-static void change_one(struct session *s, void *arg)
-{
-	struct changes *c = arg;
-
-	if (!s->door.changed)
-		return;
-	if (clock_now_ns() > c->until_ns)
-		c->left = true;
-	else if (s->row.state < SESSION_STOPPING) {
-		secret_deliver(s);
-		session_egress_changed(s, NULL);
-	} else
-		s->door.changed = false;
-}
-
-static void on_changes(struct loop_task *t)
-{
-	struct egress_link *l = t->arg;
-	struct changes c = { .until_ns = clock_now_ns() + CHANGES_MS * CLOCK_MS };
-
-	session_each(l->core, NULL, change_one, &c);
-	if (c.left)
-		loop_defer(l->core->loop, t);
-}
-
-void egress_link_changed(struct session *s)
-{
-	s->door.changed = true;
-	loop_defer(s->core->loop, &s->core->egress.changes);
 }
 
 static void look_one(struct session *s, void *arg)
@@ -475,7 +437,7 @@ void egress_link_sync(struct egress_link *l)
 	bool missing = false;
 	struct err e;
 
-	if (l->sock < 0 || !l->core->recovered)
+	if (l->sock < 0 || !core_recovered(l->core))
 		return;
 	/* Also later: who could not be asked while others were has his turn now. */
 	session_each(l->core, NULL, look_one, &missing);
@@ -492,5 +454,5 @@ static void on_sync(struct loop_task *t)
 
 void egress_link_sync_later(struct egress_link *l)
 {
-	loop_defer(l->core->loop, &l->sync);
+	loop_defer(core_loop(l->core), &l->sync);
 }

@@ -39,7 +39,6 @@ struct egress_link {
 	bool hung; /* it did not answer, and there is no other yet */
 	struct egress_numbers numbers;
 	struct egress_turns turns;
-	struct loop_task changes; /* orders of sessions that have changed, some in each turn */
 };
 
 void egress_link_init(struct egress_link *l, struct core *c);
@@ -53,10 +52,6 @@ bool egress_link_up(const struct egress_link *l);
  * two, taken over in any case. ERR_LIMIT: egress does not read; the channel is given up. */
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
 		     size_t len, int *fds, struct err *e) MUST_USE;
-
-/* Something of what its order is made of has changed: policy or secrets. Orders are made and sent
- * from the end of this turn on, as many as 5 ms allow in each. */
-void egress_link_changed(struct session *s);
 
 /* Asks for doors that are missing; says SYNCED if everybody is there. Repeatable. */
 void egress_link_sync(struct egress_link *l);

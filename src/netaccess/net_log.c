@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "access_record_text.h"
-#include "core_private.h"
+#include "core.h"
+#include "net_access.h"
+#include "session.h"
+#include "tenant.h"
 #include "log.h"
 #include "net_usage.h"
 #include "store_net.h"
@@ -16,28 +19,31 @@
 /* The oldest go when there are too many. */
 static int bound(struct session *s, struct err *e)
 {
-	uint64_t max = s->core->o.config->network_records_session_max, gone = 0;
+	uint64_t max = core_config(session_core(s))->network_records_session_max, gone = 0;
 
-	if (s->net_records == 0 &&
-	    store_net_count(s->core->store, s->row.id, &s->net_records, e) < 0)
+	if (net_session_of(s)->records == 0 &&
+	    store_net_count(core_store(session_core(s)), session_row(s)->id,
+			    &net_session_of(s)->records, e) < 0)
 		return -1;
-	if (s->net_records <= max + max / BOUND_SLACK)
+	if (net_session_of(s)->records <= max + max / BOUND_SLACK)
 		return 0;
-	if (store_net_drop(s->core->store, s->row.id, s->net_records - max, &gone, e) < 0)
+	if (store_net_drop(core_store(session_core(s)), session_row(s)->id,
+			   net_session_of(s)->records - max, &gone, e) < 0)
 		return -1;
 	/* Others may have gone before: of those that are too old. Then it is counted again. */
-	s->net_records = gone < s->net_records - max ? 0 : s->net_records - gone;
+	net_session_of(s)->records =
+		gone < net_session_of(s)->records - max ? 0 : net_session_of(s)->records - gone;
 	return 0;
 }
 
 /* Of all sessions. What is done once a minute (core.c) would not hold a flood. */
 static int bound_all(struct core *c, struct err *e)
 {
-	const struct config *o = c->o.config;
+	const struct config *o = core_config(c);
 
-	if (++c->net_stored % PRUNE_EVERY != 0)
+	if (++net_access_of(c)->stored % PRUNE_EVERY != 0)
 		return 0;
-	return store_net_prune(c->store, core_now_ms() - o->event_retention_ms,
+	return store_net_prune(core_store(c), core_now_ms() - o->event_retention_ms,
 			       o->network_records_max, 2 * PRUNE_EVERY, e) < 0
 		       ? -1
 		       : 0;
@@ -45,14 +51,14 @@ static int bound_all(struct core *c, struct err *e)
 
 static void tell_later(struct session *s)
 {
-	struct core *c = s->core;
+	struct net_access *n = net_access_of(session_core(s));
 	bool any = false;
 
-	for (struct net_log_listener *l = c->net_listeners; l != NULL; l = l->next)
-		if (strcmp(l->session, s->row.id) == 0)
+	for (struct net_log_listener *l = n->listeners; l != NULL; l = l->next)
+		if (strcmp(l->session, session_row(s)->id) == 0)
 			any = l->due = true;
 	if (any)
-		loop_defer(c->loop, &c->tell_net);
+		loop_defer(core_loop(n->core), &n->tell);
 }
 
 int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allowed, struct err *e)
@@ -63,19 +69,19 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 
 	if (access_record_text_read(text, len, &r, &clean, e) < 0)
 		return -1;
-	memcpy(row.tenant, s->row.tenant, sizeof(row.tenant));
-	memcpy(row.session, s->row.id, sizeof(row.session));
+	memcpy(row.tenant, session_row(s)->tenant, sizeof(row.tenant));
+	memcpy(row.session, session_row(s)->id, sizeof(row.session));
 	memcpy(row.kind, r.kind, sizeof(row.kind));
 	memcpy(row.name, r.name, sizeof(row.name));
 	row.time_ms = r.time_ms;
 	row.allowed = *ret_allowed = r.allowed;
 	row.data = clean;
-	if (store_net_append(s->core->store, &row, NULL, e) < 0)
+	if (store_net_append(core_store(session_core(s)), &row, NULL, e) < 0)
 		return -1;
-	if (s->net_records > 0)
-		s->net_records += STORE_NET_WEIGHT(strlen(clean));
+	if (net_session_of(s)->records > 0)
+		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(clean));
 	tell_later(s);
-	return bound(s, e) < 0 ? -1 : bound_all(s->core, e);
+	return bound(s, e) < 0 ? -1 : bound_all(session_core(s), e);
 }
 
 /* Totals of the session: every egress goes on with those of its first order. */
@@ -89,8 +95,8 @@ static void add(uint64_t now, uint64_t *sum, uint64_t *all)
 
 int net_log_counts(struct session *s, const char *text, size_t len, struct err *e)
 {
-	struct store_usage *u = &s->row.usage;
-	struct egress_numbers *all = &s->core->egress.numbers;
+	struct store_usage *u = session_usage(s);
+	struct egress_numbers *all = &net_access_of(session_core(s))->egress.numbers;
 	struct record_counts now;
 
 	if (access_record_text_counts(text, len, &now, e) < 0)
@@ -104,11 +110,13 @@ int net_log_counts(struct session *s, const char *text, size_t len, struct err *
 
 void net_log_listen(struct core *c, struct net_log_listener *l)
 {
-	l->next = c->net_listeners;
-	l->link = &c->net_listeners;
+	struct net_access *n = net_access_of(c);
+
+	l->next = n->listeners;
+	l->link = &n->listeners;
 	if (l->next != NULL)
 		l->next->link = &l->next;
-	c->net_listeners = l;
+	n->listeners = l;
 }
 
 void net_log_unlisten(struct net_log_listener *l)
@@ -123,9 +131,9 @@ void net_log_unlisten(struct net_log_listener *l)
 
 void net_log_tell(struct loop_task *t)
 {
-	struct core *c = t->arg;
+	struct net_access *n = t->arg;
 
-	for (struct net_log_listener *l = c->net_listeners, *next; l != NULL; l = next) {
+	for (struct net_log_listener *l = n->listeners, *next; l != NULL; l = next) {
 		next = l->next;
 		if (!l->due)
 			continue;

@@ -6,7 +6,10 @@
 
 #include "clock.h"
 #include "egress_msg.h"
-#include "core_private.h"
+#include "core.h"
+#include "net_access.h"
+#include "session.h"
+#include "tenant.h"
 #include "json.h"
 #include "log.h"
 #include "access_record_text.h"
@@ -92,11 +95,12 @@ static int load_row(const struct store_used *row, void *cookie)
 
 static int load(struct session *s, struct err *e)
 {
-	struct net_usage *u = &s->used;
+	struct net_usage *u = &net_session_of(s)->used;
 
 	if (u->loaded)
 		return 0;
-	if (store_used_each(s->core->store, s->row.id, ROWS_MAX, load_row, u, e) < 0)
+	if (store_used_each(core_store(session_core(s)), session_row(s)->id, ROWS_MAX, load_row, u,
+			    e) < 0)
 		return -1;
 	u->loaded = true;
 	return 0;
@@ -106,8 +110,8 @@ static int load(struct session *s, struct err *e)
 
 static void put_off(struct session *s)
 {
-	struct net_usage_due *d = &s->core->net_used;
-	struct net_usage *u = &s->used;
+	struct net_usage_due *d = &net_access_of(session_core(s))->used;
+	struct net_usage *u = &net_session_of(s)->used;
 
 	if (u->due)
 		return;
@@ -115,35 +119,39 @@ static void put_off(struct session *s)
 	u->prev = NULL;
 	u->next = d->first;
 	if (u->next != NULL)
-		u->next->used.prev = s;
+		net_session_of(u->next)->used.prev = s;
 	d->first = s;
 	if (d->timer.place == 0)
-		loop_timer_set(s->core->loop, &d->timer, clock_now_ns() + NET_USAGE_MS * CLOCK_MS);
+		loop_timer_set(core_loop(session_core(s)), &d->timer,
+			       clock_now_ns() + NET_USAGE_MS * CLOCK_MS);
 }
 
 static void take_out(struct session *s)
 {
-	struct net_usage *u = &s->used;
+	struct net_usage *u = &net_session_of(s)->used;
 
 	if (!u->due)
 		return;
-	*(u->prev != NULL ? &u->prev->used.next : &s->core->net_used.first) = u->next;
+	*(u->prev != NULL ? &net_session_of(u->prev)->used.next
+			  : &net_access_of(session_core(s))->used.first) = u->next;
 	if (u->next != NULL)
-		u->next->used.prev = u->prev;
+		net_session_of(u->next)->used.prev = u->prev;
 	u->due = false;
 }
 
 /* Up to *room rows of one session, inside a transaction. */
 static int save(struct session *s, unsigned *room, struct err *e)
 {
-	struct net_usage *u = &s->used;
+	struct net_usage *u = &net_session_of(s)->used;
 
-	if (store_session_update_usage(s->core->store, s->row.id, &s->row.usage, e) < 0)
+	if (store_session_update_usage(core_store(session_core(s)), session_row(s)->id,
+				       session_usage(s), e) < 0)
 		return -1;
 	for (size_t i = 0; i<u->n && * room> 0; i++) {
 		if (!u->rows[i].unsaved)
 			continue;
-		if (store_used_set(s->core->store, s->row.id, &u->rows[i].row, e) < 0)
+		if (store_used_set(core_store(session_core(s)), session_row(s)->id, &u->rows[i].row,
+				   e) < 0)
 			return -1;
 		(*room)--;
 	}
@@ -169,18 +177,18 @@ static int save_some(struct net_usage_due *d, struct err *e)
 	unsigned room = ROWS_PER_TURN, written = ROWS_PER_TURN, sessions = 0;
 	struct session *s;
 
-	if (store_begin(d->core->store, e) < 0)
+	if (store_begin(core_store(d->core), e) < 0)
 		return -1;
 	for (s = d->first; s != NULL && room > 0 && sessions < ROWS_PER_TURN; sessions++) {
 		if (save(s, &room, e) < 0)
 			return -1;
-		s = s->used.next;
+		s = net_session_of(s)->used.next;
 	}
-	if (store_commit(d->core->store, e) < 0)
+	if (store_commit(core_store(d->core), e) < 0)
 		return -1;
 	while (sessions-- > 0) {
 		s = d->first;
-		if (!saved(&s->used, &written))
+		if (!saved(&net_session_of(s)->used, &written))
 			break;
 		take_out(s);
 	}
@@ -194,17 +202,17 @@ static void on_due(struct loop_timer *t)
 	struct err e;
 
 	if (save_some(d, &e) < 0) {
-		store_rollback(d->core->store);
+		store_rollback(core_store(d->core));
 		log_error("what sessions used of the network is not written", "error=%s", e.msg);
 		wait_ms = AGAIN_MS;
 	}
 	if (d->first != NULL)
-		loop_timer_set(d->core->loop, t, clock_now_ns() + wait_ms * CLOCK_MS);
+		loop_timer_set(core_loop(d->core), t, clock_now_ns() + wait_ms * CLOCK_MS);
 }
 
 void net_usage_release(struct net_usage_due *d)
 {
-	loop_timer_cancel(d->core->loop, &d->timer);
+	loop_timer_cancel(core_loop(d->core), &d->timer);
 }
 
 /* ---- for others */
@@ -214,16 +222,16 @@ void net_usage_take(struct session *s, const struct record_counts *counts)
 	bool raised;
 	struct err e;
 
-	if (s->row.state >= SESSION_STOPPING)
+	if (session_row(s)->state >= SESSION_STOPPING)
 		return;
 	if (load(s, &e) < 0) /* what is known is not less than what it says now */
-		log_warn("what a session used is unread", "session_id=%s error=%s", s->row.id,
-			 e.msg);
-	raised = add(&s->used, "", counts->own.in, counts->own.out);
+		log_warn("what a session used is unread", "session_id=%s error=%s",
+			 session_row(s)->id, e.msg);
+	raised = add(&net_session_of(s)->used, "", counts->own.in, counts->own.out);
 	for (size_t i = 0; i < counts->nrules; i++) {
 		const struct record_claim *c = &counts->rules[i];
 
-		raised = add(&s->used, c->rule, c->in, c->out) || raised;
+		raised = add(&net_session_of(s)->used, c->rule, c->in, c->out) || raised;
 	}
 	if (raised)
 		put_off(s);
@@ -237,8 +245,8 @@ static void write_claim(struct json *j, const struct store_used *row)
 
 int net_usage_write(struct session *s, struct json *j, struct err *e)
 {
-	const struct store_usage *usage = &s->row.usage;
-	struct net_usage *u = &s->used;
+	const struct store_usage *usage = session_usage(s);
+	struct net_usage *u = &net_session_of(s)->used;
 
 	if (load(s, e) < 0)
 		return -1;
@@ -267,10 +275,10 @@ void net_usage_end(struct session *s)
 	struct err e;
 
 	take_out(s);
-	for (size_t i = 0; i < s->used.n; i++)
-		s->used.rows[i].unsaved = false;
-	if (s->used.n > 0)
-		IGNORED(store_used_delete(s->core->store, s->row.id, &e),
+	for (size_t i = 0; i < net_session_of(s)->used.n; i++)
+		net_session_of(s)->used.rows[i].unsaved = false;
+	if (net_session_of(s)->used.n > 0)
+		IGNORED(store_used_delete(core_store(session_core(s)), session_row(s)->id, &e),
 			"it goes with the session's row");
 }
 
@@ -279,9 +287,9 @@ void net_usage_forget(struct session *s)
 	unsigned room = ROWS_MAX;
 	struct err e;
 
-	if (s->used.due)
+	if (net_session_of(s)->used.due)
 		IGNORED(save(s, &room, &e), "the egress that is there tells it again");
 	take_out(s);
-	free(s->used.rows);
-	s->used = (struct net_usage){ .n = 0 };
+	free(net_session_of(s)->used.rows);
+	net_session_of(s)->used = (struct net_usage){ .n = 0 };
 }

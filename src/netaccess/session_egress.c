@@ -15,7 +15,10 @@
 #include <string.h>
 
 #include "clock.h"
-#include "core_private.h"
+#include "core.h"
+#include "net_access.h"
+#include "session.h"
+#include "tenant.h"
 #include "egress_link.h"
 #include "fd_budget.h"
 #include "json.h"
@@ -33,9 +36,9 @@
 
 static void on_timer(struct loop_timer *t);
 
-void session_egress_init(struct session *s)
+void session_egress_init(struct session *s, struct net_session *n)
 {
-	s->door.timer = (struct loop_timer){ .fire = on_timer, .arg = s };
+	n->egress.timer = (struct loop_timer){ .fire = on_timer, .arg = s };
 }
 
 bool session_egress_is_wanted(const struct session *s)
@@ -45,15 +48,15 @@ bool session_egress_is_wanted(const struct session *s)
 
 static struct egress_link *link_of(const struct session *s)
 {
-	return &s->core->egress;
+	return &net_access_of(session_core(s))->egress;
 }
 
 /* PID 1 is not asked any more, whatever came of it. */
 static void asked_over(struct session *s)
 {
-	if (s->door.state != DOOR_ASKED)
+	if (net_session_of(s)->egress.state != DOOR_ASKED)
 		return;
-	s->core->fds.owed -= FDS;
+	core_fds(session_core(s))->owed -= FDS;
 	link_of(s)->asking--;
 }
 
@@ -69,26 +72,27 @@ static void settle(struct session *s, enum session_egress_state state, const str
 	struct err copy;
 
 	asked_over(s);
-	s->door.state = state;
-	abandon(&s->door);
-	loop_timer_cancel(s->core->loop, &s->door.timer);
+	net_session_of(s)->egress.state = state;
+	abandon(&net_session_of(s)->egress);
+	loop_timer_cancel(core_loop(session_core(s)), &net_session_of(s)->egress.timer);
 	if (e != NULL) {
 		copy = *e;
-		log_warn("door not open", "session_id=%s error=%s", s->row.id, copy.msg);
+		log_warn("door not open", "session_id=%s error=%s", session_row(s)->id, copy.msg);
 	}
 	/* Whoever is told may end the session, but nobody frees it now. */
-	completions_end_all(&s->door.when, e == NULL ? NULL : &copy);
+	completions_end_all(&net_session_of(s)->egress.when, e == NULL ? NULL : &copy);
 }
 
 /* It forgets what it knows of the session, and cuts its connections. */
 static void detach(struct session *s)
 {
-	bool known = s->door.state == DOOR_SENT || s->door.state == DOOR_OPEN;
+	bool known = net_session_of(s)->egress.state == DOOR_SENT ||
+		     net_session_of(s)->egress.state == DOOR_OPEN;
 	struct err ignored;
 
 	if (known && egress_link_up(link_of(s)))
-		IGNORED(egress_link_send(link_of(s), EGRESS_DETACH, s->row.id, NULL, 0, NULL,
-					 &ignored),
+		IGNORED(egress_link_send(link_of(s), EGRESS_DETACH, session_row(s)->id, NULL, 0,
+					 NULL, &ignored),
 			"then it is gone, and its sessions with it");
 }
 
@@ -109,7 +113,7 @@ static int write_order(struct session *s, struct json *j, struct err *e)
 	if (session_policy(s, &policy, e) < 0)
 		return -1;
 	json_open(j, NULL, '{');
-	json_text(j, "tenant", s->row.tenant);
+	json_text(j, "tenant", session_row(s)->tenant);
 	if (net_usage_write(s, j, e) < 0)
 		return -1;
 	json_raw(j, "policy", policy);
@@ -130,21 +134,23 @@ static int send_order(struct session *s, enum egress_type type, int *fds, struct
 	json_init_heap(&j, EGRESS_TEXT_MAX);
 	sent = write_order(s, &j, e);
 	if (sent == 0)
-		sent = egress_link_send(link_of(s), type, s->row.id, j.text, j.len, fds, e);
+		sent = egress_link_send(link_of(s), type, session_row(s)->id, j.text, j.len, fds,
+					e);
 	if (fds != NULL)
 		untrusted_close(fds, FDS);
 	if (j.text != NULL)
 		explicit_bzero(j.text, j.len);
 	json_release(&j);
 	if (sent == 0)
-		s->door.orders++;
+		net_session_of(s)->egress.orders++;
 	return sent;
 }
 
 static void be_patient(struct session *s)
 {
-	if (s->door.timer.place == 0)
-		loop_timer_set(s->core->loop, &s->door.timer, clock_now_ns() + WAIT_MS * CLOCK_MS);
+	if (net_session_of(s)->egress.timer.place == 0)
+		loop_timer_set(core_loop(session_core(s)), &net_session_of(s)->egress.timer,
+			       clock_now_ns() + WAIT_MS * CLOCK_MS);
 }
 
 static void on_timer(struct loop_timer *t)
@@ -152,19 +158,19 @@ static void on_timer(struct loop_timer *t)
 	struct session *s = t->arg;
 	struct err e;
 
-	if (s->door.state == DOOR_ASKED) {
+	if (net_session_of(s)->egress.state == DOOR_ASKED) {
 		(void)err_set_reason(&e, REASON_TIMEOUT, "session %s: PID 1 does not pass its door",
-				     s->row.id);
-		s->door.late = true;
+				     session_row(s)->id);
+		net_session_of(s)->egress.late = true;
 		fail(s, &e);
 		return;
 	}
 	/* What is wanted stays so; who waits does not. */
-	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", s->row.id,
+	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", session_row(s)->id,
 			     egress_link_up(link_of(s))
 				     ? "its network is not ready: no answer in 5 s"
 				     : "its network is not ready: there is no egress");
-	completions_end_all(&s->door.when, &e);
+	completions_end_all(&net_session_of(s)->egress.when, &e);
 }
 
 /* ---- the door */
@@ -175,11 +181,11 @@ static void attach(struct session *s, int fds[FDS])
 
 	if (!egress_link_up(link_of(s))) {
 		untrusted_close(fds, FDS);
-		s->door.state = DOOR_WANTED; /* the next channel asks again */
+		net_session_of(s)->egress.state = DOOR_WANTED; /* the next channel asks again */
 		return;
 	}
-	s->door.state = DOOR_SENT;
-	s->door.kept = false;
+	net_session_of(s)->egress.state = DOOR_SENT;
+	net_session_of(s)->egress.kept = false;
 	if (send_order(s, EGRESS_ATTACH, fds, &e) < 0)
 		fail(s, &e);
 	else
@@ -192,12 +198,13 @@ void session_egress_answered(struct session *s, struct live_cell *c, const struc
 	struct err e;
 
 	/* A cell that has little of the processor may take long: better late than never. */
-	if (s->door.state != DOOR_ASKED && (s->door.state != DOOR_FAILED || !s->door.late))
+	if (net_session_of(s)->egress.state != DOOR_ASKED &&
+	    (net_session_of(s)->egress.state != DOOR_FAILED || !net_session_of(s)->egress.late))
 		return; /* PID 1 lies; what came along is closed */
-	s->door.late = false;
+	net_session_of(s)->egress.late = false;
 	if (v->sys != 0) {
 		errno = v->sys;
-		(void)err_sys(&e, "session %s: its door does not open", s->row.id);
+		(void)err_sys(&e, "session %s: its door does not open", session_row(s)->id);
 		if (v->sys == EOPNOTSUPP)
 			e.code = ERR_UNSUPPORTED;
 		fail(s, &e);
@@ -212,27 +219,27 @@ void session_egress_answered(struct session *s, struct live_cell *c, const struc
 
 static bool can_be_asked(const struct session *s)
 {
-	const struct live_cell *c = s->cell;
+	const struct live_cell *c = session_cell(s);
 
-	return s->row.state == SESSION_RUNNING && c != NULL && c->state == LIVE_UP && c->synced &&
-	       c->connected && c->greeted && !c->frozen;
+	return session_row(s)->state == SESSION_RUNNING && c != NULL && c->state == LIVE_UP &&
+	       c->synced && c->connected && c->greeted && !c->frozen;
 }
 
 static int ask(struct session *s, struct err *e)
 {
-	struct live_cell *c = s->cell;
+	struct live_cell *c = session_cell(s);
 
 	if (c->version < AGENT_VERSION_DOOR)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "session %s was made by an older version: it can have no network",
-			       s->row.id);
-	if (fd_budget_check(&s->core->fds, e) < 0)
+			       session_row(s)->id);
+	if (fd_budget_check(core_fds(session_core(s)), e) < 0)
 		return -1;
 	if (agent_send_door(&c->agent, e) < 0)
 		return -1;
-	s->door.state = DOOR_ASKED;
-	s->door.late = false;
-	s->core->fds.owed += FDS;
+	net_session_of(s)->egress.state = DOOR_ASKED;
+	net_session_of(s)->egress.late = false;
+	core_fds(session_core(s))->owed += FDS;
 	link_of(s)->asking++;
 	be_patient(s);
 	live_cell_flush(c);
@@ -244,8 +251,8 @@ static void keep(struct session *s)
 {
 	struct err e;
 
-	s->door.state = DOOR_SENT;
-	s->door.kept = true;
+	net_session_of(s)->egress.state = DOOR_SENT;
+	net_session_of(s)->egress.kept = true;
 	if (send_order(s, EGRESS_CHANGE, NULL, &e) < 0)
 		fail(s, &e);
 }
@@ -254,9 +261,9 @@ void session_egress_try(struct session *s)
 {
 	struct err e;
 
-	if (s->door.state != DOOR_WANTED || !egress_link_up(link_of(s)))
+	if (net_session_of(s)->egress.state != DOOR_WANTED || !egress_link_up(link_of(s)))
 		return;
-	if (s->row.state == SESSION_PAUSED && !link_of(s)->synced) {
+	if (session_row(s)->state == SESSION_PAUSED && !link_of(s)->synced) {
 		keep(s);
 		return;
 	}
@@ -267,30 +274,45 @@ void session_egress_try(struct session *s)
 void session_egress_adopted(struct session *s)
 {
 	if (session_egress_is_wanted(s))
-		s->door.state = DOOR_WANTED;
+		net_session_of(s)->egress.state = DOOR_WANTED;
 	session_egress_try(s);
 }
 
-void session_egress_create(struct session *s, completion_fn *on_done)
+/* The network of a new session is as its policy says, or the session ends. */
+static void on_created(struct completion *w, const struct err *e)
 {
-	s->door.creating = true;
-	s->door.made = (struct completion){ .on_done = on_done, .arg = s };
-	session_egress_changed(s, &s->door.made);
+	struct session *s = w->arg;
+
+	net_session_of(s)->egress.creating = false;
+	if (e == NULL)
+		session_part_settled(s);
+	else
+		session_part_failed(s, e, "its network could not be opened");
+}
+
+void session_egress_started(struct session *s)
+{
+	struct session_egress *d = &net_session_of(s)->egress;
+
+	if (!session_egress_is_wanted(s))
+		return;
+	d->creating = true;
+	d->made = (struct completion){ .on_done = on_created, .arg = s };
+	session_egress_changed(s, &d->made);
 }
 
 void session_egress_changed(struct session *s, struct completion *w)
 {
-	struct session_egress *d = &s->door;
+	struct session_egress *d = &net_session_of(s)->egress;
 	struct err e;
 
-	d->changed = false;
 	if (d->state == DOOR_NONE && !session_egress_is_wanted(s)) {
 		if (w != NULL)
-			completion_end_soon(w, s->core->loop, NULL);
+			completion_end_soon(w, core_loop(session_core(s)), NULL);
 		return;
 	}
 	if (w != NULL)
-		completion_begin(w, s->core->loop, &d->when);
+		completion_begin(w, core_loop(session_core(s)), &d->when);
 	be_patient(s);
 	switch (d->state) {
 	case DOOR_SENT:
@@ -303,7 +325,8 @@ void session_egress_changed(struct session *s, struct completion *w)
 	case DOOR_FAILED:
 	case DOOR_WANTED:
 		d->state = DOOR_WANTED;
-		if (s->row.state == SESSION_PAUSED) /* opened before anything in it runs again */
+		if (session_row(s)->state ==
+		    SESSION_PAUSED) /* opened before anything in it runs again */
 			settle(s, DOOR_WANTED, NULL);
 		session_egress_try(s);
 		break;
@@ -315,7 +338,7 @@ void session_egress_changed(struct session *s, struct completion *w)
 /* Egress has seen what was sent first. */
 void session_egress_taken(struct session *s, const char *why, size_t len)
 {
-	struct session_egress *d = &s->door;
+	struct session_egress *d = &net_session_of(s)->egress;
 	struct err e;
 
 	if (d->stale > 0) {
@@ -335,7 +358,7 @@ void session_egress_taken(struct session *s, const char *why, size_t len)
 		settle(s, DOOR_WANTED, NULL);
 		return;
 	}
-	(void)err_set(&e, ERR_SYSTEM, "session %s: egress refuses: %.*s", s->row.id,
+	(void)err_set(&e, ERR_SYSTEM, "session %s: egress refuses: %.*s", session_row(s)->id,
 		      (int)(len < 200 ? len : 200), why);
 	err_sanitize(&e);
 	fail(s, &e);
@@ -345,9 +368,9 @@ void session_egress_taken(struct session *s, const char *why, size_t len)
 
 void session_egress_channel_new(struct session *s)
 {
-	struct session_egress *d = &s->door;
+	struct session_egress *d = &net_session_of(s)->egress;
 
-	if (s->row.state >= SESSION_STOPPING || d->state == DOOR_ASKED)
+	if (session_row(s)->state >= SESSION_STOPPING || d->state == DOOR_ASKED)
 		return;
 	if (d->state == DOOR_NONE && !session_egress_is_wanted(s))
 		return;
@@ -358,7 +381,7 @@ void session_egress_channel_new(struct session *s)
 
 void session_egress_channel_lost(struct session *s)
 {
-	struct session_egress *d = &s->door;
+	struct session_egress *d = &net_session_of(s)->egress;
 
 	if (d->state == DOOR_SENT || d->state == DOOR_OPEN || d->state == DOOR_FAILED)
 		d->state = DOOR_WANTED;
@@ -369,28 +392,30 @@ void session_egress_channel_lost(struct session *s)
 void session_egress_resumed(struct session *s)
 {
 	/* Perhaps it failed because PID 1 was frozen when it was asked. */
-	if (s->door.kept || s->door.state == DOOR_FAILED) {
-		s->door.kept = false;
-		abandon(&s->door);
-		s->door.state = DOOR_WANTED;
+	if (net_session_of(s)->egress.kept || net_session_of(s)->egress.state == DOOR_FAILED) {
+		net_session_of(s)->egress.kept = false;
+		abandon(&net_session_of(s)->egress);
+		net_session_of(s)->egress.state = DOOR_WANTED;
 	}
 	session_egress_try(s);
 }
 
 bool session_egress_is_missing(const struct session *s)
 {
-	if (s->door.state == DOOR_ASKED)
+	if (net_session_of(s)->egress.state == DOOR_ASKED)
 		return true;
 	/* Adopted, and PID 1 has not said everything; or others are asked first. */
-	return s->door.state == DOOR_WANTED && s->row.state == SESSION_RUNNING;
+	return net_session_of(s)->egress.state == DOOR_WANTED &&
+	       session_row(s)->state == SESSION_RUNNING;
 }
 
 void session_egress_leave(struct session *s, const struct err *e)
 {
-	struct session_egress *d = &s->door;
+	struct session_egress *d = &net_session_of(s)->egress;
 
 	asked_over(s);
-	loop_timer_cancel(s->core->loop, &d->timer);
+	completion_cancel(&d->made);
+	loop_timer_cancel(core_loop(session_core(s)), &d->timer);
 	d->state = DOOR_NONE;
 	d->creating = false;
 	completions_end_all(&d->when, e);

@@ -17,7 +17,6 @@ enum session_egress_state { DOOR_NONE, DOOR_WANTED, DOOR_ASKED, DOOR_SENT, DOOR_
 struct session_egress {
 	enum session_egress_state state;
 	bool kept;		 /* of a paused session: known to egress, but not attached anew */
-	bool changed;		 /* egress_link.c: a new order is due */
 	bool creating;		 /* the session is not usable until it is open */
 	bool late;		 /* PID 1 was asked, and has not answered in time */
 	unsigned orders;	 /* that egress has not answered */
@@ -27,13 +26,15 @@ struct session_egress {
 	struct loop_timer timer;
 };
 
-void session_egress_init(struct session *s);
+struct net_session;
+void session_egress_init(struct session *s, struct net_session *n);
 
 /* Does its policy ask for one? */
 bool session_egress_is_wanted(const struct session *s);
 
-/* The session is there: if its policy wants a door, it is opened before anybody is told. */
-void session_egress_create(struct session *s, completion_fn *on_done);
+/* The session is new: if its policy wants a network, that is opened before the session is usable.
+ */
+void session_egress_started(struct session *s);
 
 /* Its policy or its secrets have changed: egress is told, or the door is opened. w (may be NULL) is
  * told when it is in force, at once if there is nothing to do, or why it is not:

@@ -5,14 +5,16 @@
 
 #include <string.h>
 
-#include "core_private.h"
+#include "core.h"
+#include "net_access.h"
+#include "session.h"
+#include "tenant.h"
 #include "event_log.h"
 #include "policy.h"
 #include "policy_memo.h"
 #include "policy_select.h"
 #include "secret_egress.h"
 #include "secret_quota.h"
-#include "secret_state.h"
 #include "session.h"
 #include "session_egress.h"
 #include "session_lifecycle.h"
@@ -23,18 +25,20 @@
 #define DOCUMENTS_MAX (4U << 20)
 #define DOCUMENT_SMALL (4U << 10)
 
-int session_policy_setup(struct core *c, struct err *e)
+int session_policy_setup(struct net_access *n, struct err *e)
 {
+	const struct core *c = n->core;
 	struct policy *p = NULL;
 
-	c->merged = policy_memo_new();
-	if (c->merged == NULL)
+	n->merged = policy_memo_new();
+	if (n->merged == NULL)
 		return err_sys(e, "allocate");
-	if (policy_select_presets(c->o.config->network_default, &c->default_policy, e) < 0)
+	if (policy_select_presets(core_config(c)->network_default, &n->default_policy, e) < 0)
 		return err_wrap(e, "network_default");
-	if (c->o.node_policy == NULL)
+	if (core_options(c)->node_policy == NULL)
 		return 0;
-	if (policy_read(c->o.node_policy, strlen(c->o.node_policy), POLICY_NODE, &p, e) < 0)
+	if (policy_read(core_options(c)->node_policy, strlen(core_options(c)->node_policy),
+			POLICY_NODE, &p, e) < 0)
 		return err_wrap(e, "egress_policy");
 	policy_free(p);
 	return 0;
@@ -42,17 +46,18 @@ int session_policy_setup(struct core *c, struct err *e)
 
 const char *session_chosen(const struct core *c, const struct store_session *row)
 {
-	return row->policy == NULL || row->policy[0] == '\0' ? c->default_policy : row->policy;
+	return row->policy == NULL || row->policy[0] == '\0' ? net_access_of(c)->default_policy
+							     : row->policy;
 }
 
 const char *session_choice(const struct session *s)
 {
-	return session_chosen(s->core, &s->row);
+	return session_chosen(session_core(s), session_row(s));
 }
 
 const char *session_network_state(const struct session *s)
 {
-	switch (s->door.state) {
+	switch (net_session_of(s)->egress.state) {
 	case DOOR_NONE:
 		return "none";
 	case DOOR_OPEN:
@@ -70,11 +75,11 @@ const char *session_network_state(const struct session *s)
 static int merge(const struct core *c, const struct tenant *t, const char *document, char **ret,
 		 struct err *e)
 {
-	const char *layers[POLICY_LAYERS] = { [POLICY_NODE] = c->o.node_policy,
+	const char *layers[POLICY_LAYERS] = { [POLICY_NODE] = core_options(c)->node_policy,
 					      [POLICY_TENANT] = tenant_policy(t),
 					      [POLICY_SESSION] = document };
 
-	return policy_memo_merge(c->merged, layers, ret, e);
+	return policy_memo_merge(net_access_of(c)->merged, layers, ret, e);
 }
 
 int session_merged(struct core *c, const struct tenant *t, const struct store_session *row,
@@ -85,14 +90,14 @@ int session_merged(struct core *c, const struct tenant *t, const struct store_se
 
 int session_policy(const struct session *s, char **ret, struct err *e)
 {
-	return merge(s->core, s->tenant, session_choice(s), ret, e);
+	return merge(session_core(s), session_tenant(s), session_choice(s), ret, e);
 }
 
 static void add_size(struct session *s, void *arg)
 {
 	size_t *sum = arg;
 
-	*sum += s->row.policy == NULL ? 0 : strlen(s->row.policy);
+	*sum += session_row(s)->policy == NULL ? 0 : strlen(session_row(s)->policy);
 }
 
 static int check_size(struct core *c, const struct tenant *t, const char *document, struct err *e)
@@ -122,47 +127,27 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 	return merge(c, t, document, &merged, e) < 0 ? err_wrap(e, "network") : 0;
 }
 
-static int save(struct session *s, const char *document, struct err *e)
-{
-	struct store_session before = s->row;
-	char *copy = strdup(document), name[POLICY_SELECT_NAME_MAX];
-	struct core *c = s->core;
-
-	if (copy == NULL)
-		return err_sys(e, "allocate");
-	s->row.policy = copy;
-	policy_select_name(session_choice(s), name);
-	if (store_begin(c->store, e) < 0 ||
-	    store_session_update_settings(c->store, &s->row, e) < 0 ||
-	    event_log_append(c, s->row.tenant, s->row.id, "", "session.network", e, "policy\t%s\n",
-			     name) < 0 ||
-	    store_commit(c->store, e) < 0) {
-		store_rollback(c->store);
-		s->row = before;
-		free(copy);
-		return -1;
-	}
-	free(s->policy);
-	s->policy = copy;
-	return 0;
-}
-
 int session_set_policy(struct session *s, const char *document, struct completion *w, struct err *e)
 {
 	OWN_MEM char *deny = NULL;
+	char name[POLICY_SELECT_NAME_MAX];
 
-	if (session_check_policy(s->core, s->tenant, document, e) < 0)
+	if (session_check_policy(session_core(s), session_tenant(s), document, e) < 0)
 		return -1;
 	/* PID 1 listens for good: what nobody serves would wait for ever, not be refused. */
-	if (s->door.state != DOOR_NONE &&
-	    policy_select_is_none(document[0] == '\0' ? s->core->default_policy : document)) {
+	if (net_session_of(s)->egress.state != DOOR_NONE &&
+	    policy_select_is_none(document[0] == '\0'
+					  ? net_access_of(session_core(s))->default_policy
+					  : document)) {
 		if (policy_select_presets("deny", &deny, e) < 0)
 			return -1;
 		document = deny;
 	}
-	if (save(s, document, e) < 0)
+	policy_select_name(document[0] == '\0' ? net_access_of(session_core(s))->default_policy
+					       : document,
+			   name);
+	if (session_save_policy(s, document, name, e) < 0)
 		return -1;
-	session_touch(s);
 	session_egress_changed(s, w);
 	return 0;
 }

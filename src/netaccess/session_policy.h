@@ -7,7 +7,8 @@
 
 #include "session.h"
 
-int session_policy_setup(struct core *c, struct err *e) MUST_USE;
+struct net_access;
+int session_policy_setup(struct net_access *n, struct err *e) MUST_USE;
 
 /* Sets the session's own layer, as policy_select_read() wrote it; "" for the node's default.
  * Checked together with the other layers, written, and sent to egress; w ends when it is in force,

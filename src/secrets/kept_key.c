@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "hex.h"
-#include "core_private.h"
+#include "core.h"
+#include "session.h"
+#include "tenant.h"
 #include "log.h"
 #include "rand.h"
 #include "seal.h"
@@ -27,13 +29,13 @@ static int write_box(struct core *c, const char *name, const uint8_t *key, size_
 	uint8_t *box = NULL;
 	size_t box_len = 0;
 
-	if (seal_close(c->o.seal, name, key, len, &box, &box_len, e) < 0)
+	if (seal_close(core_options(c)->seal, name, key, len, &box, &box_len, e) < 0)
 		return -1;
 	assert(box_len <= BOX_MAX);
 	hex_encode(box, box_len, text);
 	free(box);
 	box_name(name, sealed);
-	return store_meta_set(c->store, sealed, text, e);
+	return store_meta_set(core_store(c), sealed, text, e);
 }
 
 /* 1: read; 0: there is none, or it cannot be opened any more. */
@@ -45,12 +47,12 @@ static int read_box(struct core *c, const char *name, uint8_t *ret, size_t len, 
 	int opened;
 
 	box_name(name, sealed);
-	if (store_meta_get(c->store, sealed, text, sizeof(text), e) < 0)
+	if (store_meta_get(core_store(c), sealed, text, sizeof(text), e) < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
 	n = strlen(text) / 2;
 	if (hex_decode(text, strlen(text), box, n, e) < 0)
 		return -1;
-	opened = seal_open(c->o.seal, name, box, n, &value, &value_len, e);
+	opened = seal_open(core_options(c)->seal, name, box, n, &value, &value_len, e);
 	if (opened < 0 || value_len != len) {
 		seal_wipe(value, value_len);
 		log_warn("a kept key cannot be opened, a new one is made", "name=%s error=%s", name,
@@ -59,7 +61,7 @@ static int read_box(struct core *c, const char *name, uint8_t *ret, size_t len, 
 	}
 	memcpy(ret, value, len);
 	seal_wipe(value, value_len);
-	if (!seal_is_current(c->o.seal, box, n) && write_box(c, name, ret, len, e) < 0)
+	if (!seal_is_current(core_options(c)->seal, box, n) && write_box(c, name, ret, len, e) < 0)
 		return -1;
 	return 1;
 }
@@ -68,7 +70,7 @@ static int read_box(struct core *c, const char *name, uint8_t *ret, size_t len, 
 static int read_clear(struct core *c, const char *name, uint8_t *ret, size_t len, struct err *e)
 {
 	char text[2 * KEPT_KEY_MAX + 1];
-	int got = store_meta_get(c->store, name, text, sizeof(text), e);
+	int got = store_meta_get(core_store(c), name, text, sizeof(text), e);
 
 	if (got < 0)
 		return e->code == ERR_NOT_FOUND ? 0 : -1;
@@ -94,5 +96,5 @@ int kept_key_get(struct core *c, const char *name, uint8_t *ret, size_t len, str
 			return -1;
 	}
 	/* Killed before this, the next start does it. */
-	return store_meta_wipe(c->store, name, e);
+	return store_meta_wipe(core_store(c), name, e);
 }

@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core_private.h"
+#include "core.h"
+#include "session.h"
+#include "tenant.h"
 #include "event_log.h"
 #include "log.h"
 #include "rand.h"
@@ -34,7 +36,7 @@ int secret_open(const struct core *c, const struct store_secret *row, char **ret
 	char about[SECRET_ABOUT_MAX];
 
 	secret_about(row, about);
-	if (seal_open(c->o.seal, about, row->box, row->box_len, ret, ret_len, e) < 0)
+	if (seal_open(core_options(c)->seal, about, row->box, row->box_len, ret, ret_len, e) < 0)
 		return err_wrap(e, "secret %s", row->name);
 	return 0;
 }
@@ -60,12 +62,12 @@ int secret_usable(struct core *c, const struct store_secret *row, struct err *e)
 int secret_get(struct core *c, const struct tenant *t, const char *which, struct store_secret *ret,
 	       struct err *e)
 {
-	if (store_secret_get_by_name(c->store, t->row.id, which, ret, e) == 0)
+	if (store_secret_get_by_name(core_store(c), tenant_row(t)->id, which, ret, e) == 0)
 		return 0;
 	if (e->code != ERR_NOT_FOUND)
 		return -1;
-	if (store_secret_get(c->store, which, ret, e) == 0) {
-		if (strcmp(ret->tenant, t->row.id) == 0)
+	if (store_secret_get(core_store(c), which, ret, e) == 0) {
+		if (strcmp(ret->tenant, tenant_row(t)->id) == 0)
 			return 0;
 		store_secret_release(ret);
 	} else if (e->code != ERR_NOT_FOUND) {
@@ -108,7 +110,7 @@ static int seal_value(const struct core *c, const char *value, size_t len, struc
 	char about[SECRET_ABOUT_MAX];
 
 	secret_about(row, about);
-	if (seal_close(c->o.seal, about, value, len, ret_box, &row->box_len, e) < 0)
+	if (seal_close(core_options(c)->seal, about, value, len, ret_box, &row->box_len, e) < 0)
 		return -1;
 	row->box = *ret_box;
 	return 0;
@@ -119,12 +121,12 @@ static int save(struct core *c, const struct store_secret *row, const char *even
 		int (*how)(struct store *s, const struct store_secret *row, struct err *e),
 		struct err *e)
 {
-	if (store_begin(c->store, e) == 0 && how(c->store, row, e) == 0 &&
+	if (store_begin(core_store(c), e) == 0 && how(core_store(c), row, e) == 0 &&
 	    event_log_append(c, row->tenant, "", "", event, e, "name\t%s\nversion\t%llu\n",
 			     row->name, (unsigned long long)row->version) == 0 &&
-	    store_commit(c->store, e) == 0)
+	    store_commit(core_store(c), e) == 0)
 		return 0;
-	store_rollback(c->store);
+	store_rollback(core_store(c));
 	return -1;
 }
 
@@ -143,14 +145,14 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 			       STORE_NAME_MAX - 1);
 	if (w->value == NULL)
 		return err_set(e, ERR_INVALID, "value: is missing");
-	if (store_secret_count(c->store, t->row.id, &count, e) < 0)
+	if (store_secret_count(core_store(c), tenant_row(t)->id, &count, e) < 0)
 		return -1;
 	if (count >= SECRET_TENANT_MAX)
 		return err_set_reason(e, REASON_QUOTA_SECRETS, "a tenant has at most %d",
 				      SECRET_TENANT_MAX);
 	rand_id("sec_", row.id, sizeof(row.id));
 	row.updated_ms = row.created_ms;
-	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", t->row.id);
+	(void)snprintf(row.tenant, sizeof(row.tenant), "%s", tenant_row(t)->id);
 	(void)snprintf(row.name, sizeof(row.name), "%s", name);
 	if (take_wish(w, &row, e) < 0 || secret_quota_change(c, t, name, w->value_len, e) < 0 ||
 	    tenant_change_room(t, w->value_len, e) < 0 ||
@@ -225,16 +227,17 @@ bool secret_delete_one(struct core *c, const struct tenant *t)
 	char name[STORE_NAME_MAX] = "";
 	struct err e;
 
-	if (store_secret_list(c->store, t->row.id, "", 1, first_name, name, &e) < 0) {
-		log_error("secrets could not be removed", "tenant=%s error=%s", t->row.id, e.msg);
+	if (store_secret_list(core_store(c), tenant_row(t)->id, "", 1, first_name, name, &e) < 0) {
+		log_error("secrets could not be removed", "tenant=%s error=%s", tenant_row(t)->id,
+			  e.msg);
 		return false;
 	}
 	if (name[0] == '\0')
 		return false;
 	if (secret_delete(c, t, name, &e) == 0)
 		return true;
-	log_error("a secret could not be removed", "tenant=%s secret=%s error=%s", t->row.id, name,
-		  e.msg);
+	log_error("a secret could not be removed", "tenant=%s secret=%s error=%s",
+		  tenant_row(t)->id, name, e.msg);
 	return false;
 }
 
@@ -270,13 +273,13 @@ static int reseal(struct core *c, const char *id, struct err *e)
 	char *value = NULL;
 	int done;
 
-	if (store_secret_get(c->store, id, &row, e) < 0)
+	if (store_secret_get(core_store(c), id, &row, e) < 0)
 		return -1;
 	done = secret_open(c, &row, &value, &len, e);
 	if (done == 0)
 		done = seal_value(c, value, len, &row, &box, e);
 	if (done == 0)
-		done = store_secret_reseal(c->store, &row, e);
+		done = store_secret_reseal(core_store(c), &row, e);
 	seal_wipe(value, len);
 	store_secret_release(&row);
 	return done;
@@ -284,14 +287,14 @@ static int reseal(struct core *c, const char *id, struct err *e)
 
 int secret_start(struct core *c, struct err *e)
 {
-	struct some l = { .seal = c->o.seal };
+	struct some l = { .seal = core_options(c)->seal };
 	char after[STORE_ID_MAX] = "";
 	struct err why;
 
-	c->secrets_seen_ms = core_now_ms();
+	secret_node(c)->seen_ms = core_now_ms();
 	do {
 		l.n = 0;
-		if (store_secret_each(c->store, after, BATCH, note, &l, e) < 0)
+		if (store_secret_each(core_store(c), after, BATCH, note, &l, e) < 0)
 			return -1;
 		for (unsigned i = 0; i < l.n; i++)
 			if (l.at[i].old && reseal(c, l.at[i].id, &why) < 0)
@@ -306,11 +309,12 @@ int secret_start(struct core *c, struct err *e)
 /* Some whose time is over since the last look. True if there may be more. */
 static bool expire_some(struct core *c, uint64_t now)
 {
-	struct some l = { .seal = c->o.seal };
+	struct secret_node *n = secret_node(c);
+	struct some l = { .seal = core_options(c)->seal };
 	struct err e;
 
-	if (store_secret_expiring(c->store, c->secrets_seen_ms, c->secrets_seen_id, now, BATCH,
-				  note, &l, &e) < 0 ||
+	if (store_secret_expiring(core_store(c), n->seen_ms, n->seen_id, now, BATCH, note, &l, &e) <
+		    0 ||
 	    l.n == 0)
 		return false; /* again in a second */
 	for (unsigned i = 0; i < l.n; i++) {
@@ -321,8 +325,8 @@ static bool expire_some(struct core *c, uint64_t now)
 		log_info("secret expired", "tenant=%s secret=%s", l.at[i].tenant, l.at[i].name);
 		secret_changed(c, t, l.at[i].name);
 	}
-	c->secrets_seen_ms = l.at[l.n - 1].expires_ms;
-	memcpy(c->secrets_seen_id, l.at[l.n - 1].id, sizeof(c->secrets_seen_id));
+	n->seen_ms = l.at[l.n - 1].expires_ms;
+	memcpy(n->seen_id, l.at[l.n - 1].id, sizeof(n->seen_id));
 	return l.n == BATCH;
 }
 

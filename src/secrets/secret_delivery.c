@@ -11,9 +11,12 @@
 #include <string.h>
 
 #include "codec.h"
-#include "core_private.h"
+#include "core.h"
+#include "session_parts.h"
+#include "tenant.h"
 #include "file_msg.h"
 #include "file_op.h"
+#include "live_cell.h"
 #include "log.h"
 #include "seal.h"
 #include "secret_mask.h"
@@ -27,7 +30,7 @@
 /* Is there anything that PID 1 must bring? */
 bool secret_is_carried(const struct session *s)
 {
-	const char *at = s->row.secrets;
+	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 
 	while (secret_spec_next(&at, &l))
@@ -43,11 +46,12 @@ static int take(struct session *s, const struct secret_spec *l, char **ret, size
 	struct err e;
 	int taken;
 
-	if (store_secret_get_by_name(s->core->store, s->row.tenant, l->name, &row, &e) < 0)
+	if (store_secret_get_by_name(core_store(session_core(s)), session_row(s)->tenant, l->name,
+				     &row, &e) < 0)
 		return -1;
 	taken = (row.ways & l->way) == 0 || secret_is_expired(&row)
 			? -1
-			: secret_open(s->core, &row, ret, ret_len, &e);
+			: secret_open(session_core(s), &row, ret, ret_len, &e);
 	store_secret_release(&row);
 	return taken;
 }
@@ -56,7 +60,7 @@ static int take(struct session *s, const struct secret_spec *l, char **ret, size
 
 void secret_env(struct session *s, struct buf *to)
 {
-	const char *at = s->row.secrets;
+	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 
 	secret_mask_now(s);
@@ -101,7 +105,7 @@ static void put_row(struct session *s, const struct secret_spec *l, struct buf *
 
 static void compose(struct secret_state *st)
 {
-	const char *at = st->session->row.secrets;
+	const char *at = session_row(st->session)->secrets;
 	uint8_t head[TABLE_HEAD] = { 0 };
 	struct codec_writer w = { .p = head, .n = sizeof(head) };
 	struct secret_spec l;
@@ -137,7 +141,7 @@ static void feed(struct secret_state *st)
 
 static bool has_socket(const struct session *s)
 {
-	const char *at = s->row.secrets;
+	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 
 	while (secret_spec_next(&at, &l))
@@ -155,7 +159,7 @@ static void in_force(struct secret_state *st)
 	st->tries = 0;
 	if (st->bringing) {
 		st->bringing = false;
-		loop_defer(s->core->loop, &s->tell);
+		session_part_settled(s);
 	}
 	if (st->wanted)
 		feed(st);
@@ -171,13 +175,11 @@ static void give_up(struct loop_task *t)
 {
 	struct secret_state *st = t->arg;
 	struct session *s = st->session;
-	struct err why = st->failed;
 
-	if (!st->bringing || s->row.state >= SESSION_STOPPING)
+	if (!st->bringing || session_row(s)->state >= SESSION_STOPPING)
 		return;
 	st->bringing = false;
-	completions_end_all(&s->when_running, &why);
-	session_stop(s, SESSION_CRASHED, "its secrets could not be brought");
+	session_part_failed(s, &st->failed, "its secrets could not be delivered");
 }
 
 static void give_up_soon(struct secret_state *st)
@@ -185,13 +187,14 @@ static void give_up_soon(struct secret_state *st)
 	if (st->give_up.queued)
 		return;
 	st->give_up = (struct loop_task){ .run = give_up, .arg = st };
-	loop_defer(st->session->core->loop, &st->give_up);
+	loop_defer(core_loop(session_core(st->session)), &st->give_up);
 }
 
 /* It is not as it should be in the cell: tried again by secret_retry(). */
 static void not_in_force(struct secret_state *st, const struct err *e)
 {
-	log_warn("secrets not brought", "session_id=%s error=%s", st->session->row.id, e->msg);
+	log_warn("secrets not delivered", "session_id=%s error=%s", session_row(st->session)->id,
+		 e->msg);
 	st->failed = *e;
 	st->wanted = true;
 }
@@ -238,7 +241,7 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 	st->awaiting = false;
 	buf_release(&st->table);
 	buf_release(&st->answer);
-	if (st->session->row.state >= SESSION_STOPPING)
+	if (session_row(st->session)->state >= SESSION_STOPPING)
 		return;
 	if (e != NULL)
 		why = *e;
@@ -263,9 +266,9 @@ static const struct file_op_events events = { .on_output = on_output,
 /* As the cell's root, where it has one. */
 static const char *who(const struct session *s)
 {
-	bool one_id = s->core->keeper.restrictions.ids == 1;
+	bool one_id = core_restrictions(session_core(s))->ids == 1;
 
-	return one_id || s->row.profile == CELL_LOCKED ? "user" : "root";
+	return one_id || session_row(s)->profile == CELL_LOCKED ? "user" : "root";
 }
 
 void secret_bring(struct session *s)
@@ -274,11 +277,12 @@ void secret_bring(struct session *s)
 	struct secret_state *st;
 	struct err e;
 
-	if (!secret_is_carried(s) || s->row.state >= SESSION_STOPPING)
+	if (!secret_is_carried(s) || session_row(s)->state >= SESSION_STOPPING)
 		return;
 	st = secret_state(s);
 	st->wanted = true;
-	if (s->row.state != SESSION_RUNNING || s->cell == NULL || !s->cell->connected)
+	if (session_row(s)->state != SESSION_RUNNING || session_cell(s) == NULL ||
+	    !session_cell(s)->connected)
 		return; /* when it runs again */
 	if (st->op != NULL) {
 		if (!st->closing)
@@ -294,9 +298,9 @@ void secret_bring(struct session *s)
 
 void secret_retry(struct session *s)
 {
-	struct secret_state *st = s->secrets;
+	struct secret_state *st = secret_state_of(s);
 
-	if (st == NULL || !st->wanted || st->op != NULL || s->row.state != SESSION_RUNNING)
+	if (st == NULL || !st->wanted || st->op != NULL || session_row(s)->state != SESSION_RUNNING)
 		return;
 	if (st->tries++ < TRIES_MAX)
 		secret_bring(s);
@@ -306,26 +310,30 @@ void secret_retry(struct session *s)
 
 void secret_refresh(struct session *s)
 {
-	if (s->secrets != NULL)
-		s->secrets->tries = 0;
+	struct secret_state *st = secret_state_of(s);
+
+	if (st != NULL)
+		st->tries = 0;
 	secret_bring(s);
 	secret_mask(s);
 }
 
 bool secret_is_ready(const struct session *s)
 {
-	return s->secrets == NULL || !s->secrets->bringing;
+	const struct secret_state *st = secret_state_of(s);
+
+	return st == NULL || !st->bringing;
 }
 
 void secret_forget(struct session *s)
 {
-	struct secret_state *st = s->secrets;
+	struct secret_state *st = secret_state_of(s);
 
 	if (st == NULL)
 		return;
 	if (st->op != NULL)
 		file_op_cancel(st->op);
-	loop_task_cancel(s->core->loop, &st->give_up);
+	loop_task_cancel(core_loop(session_core(s)), &st->give_up);
 	buf_release(&st->table);
 	buf_release(&st->answer);
 	while (st->past != NULL) {
@@ -337,5 +345,4 @@ void secret_forget(struct session *s)
 	free(st->told);
 	free(st->lines);
 	free(st);
-	s->secrets = NULL;
 }

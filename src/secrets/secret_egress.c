@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core_private.h"
-#include "egress_link.h"
+#include "core.h"
+#include "session_parts.h"
+#include "tenant.h"
 #include "log.h"
 #include "rand.h"
 #include "seal.h"
@@ -15,7 +16,7 @@
 #include "secret_mask.h"
 #include "secret_quota.h"
 #include "secret_state.h"
-#include "session.h"
+#include "session_parts.h"
 
 #define REFERENCE "${secret."
 #define PLACEHOLDER "cordon_"
@@ -45,12 +46,13 @@ static int check_one(struct session *s, struct secret_spec *l, size_t *bytes, st
 
 	if (secret_spec_check(l, e) < 0)
 		return -1;
-	if (store_secret_get_by_name(s->core->store, s->row.tenant, l->name, &row, e) < 0)
+	if (store_secret_get_by_name(core_store(session_core(s)), session_row(s)->tenant, l->name,
+				     &row, e) < 0)
 		return e->code == ERR_NOT_FOUND
 			       ? err_set(e, ERR_INVALID, "secret %s: there is none of that name",
 					 l->name)
 			       : -1;
-	may = secret_usable(s->core, &row, e);
+	may = secret_usable(session_core(s), &row, e);
 	if (may == 0 && (row.ways & l->way) == 0)
 		may = err_set(e, ERR_DENIED, "secret %s: may not be used as %s", l->name,
 			      secret_spec_way(l->way));
@@ -78,7 +80,7 @@ static bool is_twice(const char *lines, const struct secret_spec *l)
 
 int secret_settle(struct session *s, struct err *e)
 {
-	const char *at = s->row.secrets;
+	const char *at = session_row(s)->secrets;
 	struct buf lines = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256));
 	struct secret_spec l;
 	size_t bytes = 0;
@@ -102,27 +104,17 @@ int secret_settle(struct session *s, struct err *e)
 	if (settled == 0)
 		settled = buf_check(&lines, e);
 	if (settled == 0)
-		settled = secret_quota_more(s->core, s->tenant, bytes, e);
+		settled = secret_quota_more(session_core(s), session_tenant(s), bytes, e);
 	if (settled == 0) {
 		struct secret_state *st = secret_state(s);
 
 		st->lines = strdup(buf_text(&lines));
 		assert(st->lines != NULL);
-		s->row.secrets = st->lines;
+		session_set_secrets(s, st->lines);
 		st->bringing = secret_is_carried(s);
 	}
 	buf_release(&lines);
 	return settled;
-}
-
-struct secret_state *secret_state(struct session *s)
-{
-	if (s->secrets == NULL) {
-		s->secrets = calloc(1, sizeof(*s->secrets));
-		assert(s->secrets != NULL);
-		s->secrets->session = s;
-	}
-	return s->secrets;
 }
 
 /* ---- for egress */
@@ -149,10 +141,11 @@ static bool write_one(struct session *s, struct json *j, const char *name, const
 	size_t len = 0;
 	struct err e;
 
-	if (store_secret_get_by_name(s->core->store, s->row.tenant, name, &row, &e) < 0)
+	if (store_secret_get_by_name(core_store(session_core(s)), session_row(s)->tenant, name,
+				     &row, &e) < 0)
 		return false;
 	if ((row.ways & SECRET_BROKER) != 0 && !secret_is_expired(&row) &&
-	    secret_open(s->core, &row, &value, &len, &e) == 0) {
+	    secret_open(session_core(s), &row, &value, &len, &e) == 0) {
 		json_open(j, NULL, '{');
 		json_text(j, "name", row.name);
 		json_bytes(j, "value", value, len);
@@ -218,7 +211,8 @@ size_t secret_referenced(struct core *c, const struct tenant *t, const char *tex
 		struct err e;
 
 		(void)snprintf(name, sizeof(name), "%.*s", (int)n, at);
-		if (store_secret_get_by_name(c->store, t->row.id, name, &row, &e) == 0) {
+		if (store_secret_get_by_name(core_store(c), tenant_row(t)->id, name, &row, &e) ==
+		    0) {
 			bytes += row.box_len;
 			store_secret_release(&row);
 		}
@@ -231,7 +225,7 @@ size_t secret_referenced(struct core *c, const struct tenant *t, const char *tex
 /* Does it come with a placeholder? */
 static bool is_brokered(const struct session *s, const char *name)
 {
-	const char *at = s->row.secrets;
+	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 
 	while (secret_spec_next(&at, &l))
@@ -262,7 +256,8 @@ static void mask_one(const struct secret_value *v, void *arg)
 /* Names of earlier orders stay: what was put in for them may come back. */
 static void keep_told(const struct session *s, struct buf *names)
 {
-	const char *told = s->secrets == NULL ? NULL : s->secrets->told;
+	const struct secret_state *st = secret_state_of(s);
+	const char *told = st == NULL ? NULL : st->told;
 
 	while (told != NULL && *told != '\0' && names->len < TOLD_MAX) {
 		size_t n = strcspn(told, "\n");
@@ -276,7 +271,7 @@ static void keep_told(const struct session *s, struct buf *names)
 /* Adds what comes with a placeholder to names. */
 static void write_secrets(struct session *s, struct masking *m, struct buf *names)
 {
-	const char *at = s->row.secrets;
+	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 
 	json_open(m->j, "secrets", '[');
@@ -323,7 +318,7 @@ int secret_write_order(struct session *s, struct json *j, struct err *e)
 	json_open(j, "mask", '[');
 	secret_each_value(s, mask_one, &m);
 	json_close(j, ']');
-	if (names.len > 0 || s->secrets != NULL)
+	if (names.len > 0 || secret_state_of(s) != NULL)
 		remember_told(s, &names);
 	buf_release(&names);
 	buf_release(&m.written);
@@ -342,9 +337,10 @@ static void see_row(struct session *s, const char *name,
 	size_t len = 0;
 	struct err e;
 
-	if (store_secret_get_by_name(s->core->store, s->row.tenant, name, &row, &e) < 0)
+	if (store_secret_get_by_name(core_store(session_core(s)), session_row(s)->tenant, name,
+				     &row, &e) < 0)
 		return;
-	if (secret_open(s->core, &row, &value, &len, &e) == 0) {
+	if (secret_open(session_core(s), &row, &value, &len, &e) == 0) {
 		see(&(struct secret_value){ value, len, row.name, row.hosts, false }, arg);
 		seal_wipe(value, len);
 	}
@@ -354,7 +350,7 @@ static void see_row(struct session *s, const char *name,
 /* Is it one that was asked for at create? */
 static bool is_own(const struct session *s, const char *name)
 {
-	const char *at = s->row.secrets;
+	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 
 	while (secret_spec_next(&at, &l))
@@ -366,7 +362,8 @@ static bool is_own(const struct session *s, const char *name)
 void secret_each_value(struct session *s, void (*see)(const struct secret_value *v, void *arg),
 		       void *arg)
 {
-	const char *at = s->row.secrets, *told = s->secrets == NULL ? NULL : s->secrets->told;
+	const struct secret_state *st = secret_state_of(s);
+	const char *at = session_row(s)->secrets, *told = st == NULL ? NULL : st->told;
 	struct secret_spec l;
 	struct err e;
 
@@ -381,12 +378,12 @@ void secret_each_value(struct session *s, void (*see)(const struct secret_value 
 			see_row(s, name, see, arg);
 		told += n + 1;
 	}
-	for (struct secret_past *p = s->secrets == NULL ? NULL : s->secrets->past; p != NULL;
-	     p = p->next) {
+	for (struct secret_past *p = st == NULL ? NULL : st->past; p != NULL; p = p->next) {
 		char *value = NULL;
 		size_t len = 0;
 
-		if (seal_open(s->core->o.seal, p->about, p->box, p->len, &value, &len, &e) == 0) {
+		if (seal_open(core_options(session_core(s))->seal, p->about, p->box, p->len, &value,
+			      &len, &e) == 0) {
 			see(&(struct secret_value){ value, len, p->name, p->hosts, true }, arg);
 			seal_wipe(value, len);
 		}
@@ -397,17 +394,19 @@ void secret_each_value(struct session *s, void (*see)(const struct secret_value 
 
 bool secret_is_had(const struct session *s, const char *name)
 {
-	return is_own(s, name) ||
-	       (s->secrets != NULL && has_line(s->secrets->told, name, strlen(name)));
+	const struct secret_state *st = secret_state_of(s);
+
+	return is_own(s, name) || (st != NULL && has_line(st->told, name, strlen(name)));
 }
 
 static void keep_one(struct session *s, void *arg)
 {
 	const struct store_secret *row = arg;
+	struct secret_state *st;
 	struct secret_past *p;
 	size_t hosts_len;
 
-	if (!secret_is_had(s, row->name) || s->row.state >= SESSION_STOPPING)
+	if (!secret_is_had(s, row->name) || session_row(s)->state >= SESSION_STOPPING)
 		return;
 	hosts_len = strlen(row->hosts);
 	p = malloc(sizeof(*p) + row->box_len + hosts_len + 1);
@@ -417,9 +416,10 @@ static void keep_one(struct session *s, void *arg)
 	p->hosts = memcpy(p->box + row->box_len, row->hosts, hosts_len + 1);
 	p->len = row->box_len;
 	memcpy(p->box, row->box, row->box_len);
-	p->next = secret_state(s)->past;
-	s->secrets->past = p;
-	s->secrets->bytes += row->box_len; /* until the mask is made */
+	st = secret_state(s);
+	p->next = st->past;
+	st->past = p;
+	st->bytes += row->box_len; /* until the mask is made */
 	for (unsigned n = 1; p != NULL; p = p->next, n++)
 		if (n == PAST_MAX && p->next != NULL) {
 			free(p->next); /* the oldest, of which there is one more than there may be
@@ -443,19 +443,21 @@ static void tell_one(struct session *s, void *arg)
 {
 	const struct diff_record *change = arg;
 
-	if (!secret_is_had(s, change->name) || s->row.state >= SESSION_STOPPING)
+	if (!secret_is_had(s, change->name) || session_row(s)->state >= SESSION_STOPPING)
 		return;
 	secret_state(s)->unmasked = true;
 	secret_state(s)->changed = true;
-	egress_link_changed(s);
+	session_changed(s);
 }
 
 void secret_deliver(struct session *s)
 {
+	struct secret_state *st = secret_state_of(s);
+
 	secret_mask_now(s);
-	if (s->secrets == NULL || !s->secrets->changed)
+	if (st == NULL || !st->changed)
 		return;
-	s->secrets->changed = false;
+	st->changed = false;
 	secret_bring(s);
 }
 

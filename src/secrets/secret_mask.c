@@ -9,7 +9,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core_private.h"
+#include "core.h"
+#include "session.h"
+#include "tenant.h"
 #include "log.h"
 #include "seal.h"
 #include "secret_egress.h"
@@ -37,6 +39,7 @@ static void add(const struct secret_value *one, void *arg)
 
 void secret_mask(struct session *s)
 {
+	struct secret_state *st = secret_state_of(s);
 	struct values v = { 0 };
 	struct mask *m;
 	struct err e;
@@ -47,12 +50,12 @@ void secret_mask(struct session *s)
 		if (m != NULL)
 			session_set_mask(s, m);
 		else
-			log_error("output is not masked", "session_id=%s error=%s", s->row.id,
-				  e.msg);
+			log_error("output is not masked", "session_id=%s error=%s",
+				  session_row(s)->id, e.msg);
 	}
-	if (s->secrets != NULL) {
-		s->secrets->bytes = 0;
-		s->secrets->unmasked = false;
+	if (st != NULL) {
+		st->bytes = 0;
+		st->unmasked = false;
 	}
 	for (size_t i = 0; i < v.n; i++) {
 		secret_state(s)->bytes += v.lens[i];
@@ -64,6 +67,8 @@ void secret_mask(struct session *s)
 
 void secret_mask_now(struct session *s)
 {
-	if (s->secrets != NULL && s->secrets->unmasked)
+	const struct secret_state *st = secret_state_of(s);
+
+	if (st != NULL && st->unmasked)
 		secret_mask(s);
 }

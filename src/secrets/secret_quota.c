@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-#include "core_private.h"
+#include "core.h"
+#include "session.h"
+#include "tenant.h"
 #include "secret_egress.h"
 #include "secret_state.h"
 #include "session.h"
@@ -22,8 +24,8 @@ struct sum {
 static void add(struct session *s, void *arg)
 {
 	struct sum *sum = arg;
-
-	size_t own = s->secrets == NULL ? 0 : s->secrets->bytes;
+	const struct secret_state *st = secret_state_of(s);
+	size_t own = st == NULL ? 0 : st->bytes;
 
 	sum->all += own;
 	if (sum->name == NULL || !secret_is_had(s, sum->name))

@@ -47,5 +47,14 @@ struct secret_state {
 	struct loop_task give_up;
 };
 
-/* secret_egress.c: the state of a session; made if there is none. */
+/* secret_part.c: the state of a session, or NULL: it never had any secret. */
+struct secret_state *secret_state_of(const struct session *s);
+/* The same; made if there is none. */
 struct secret_state *secret_state(struct session *s);
+
+/* Of the node: secrets that expired before this moment, or in it up to this one, are withdrawn. */
+struct secret_node {
+	uint64_t seen_ms;
+	char seen_id[STORE_ID_MAX];
+};
+struct secret_node *secret_node(struct core *c);

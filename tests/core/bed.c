@@ -17,7 +17,9 @@
 #include "frame.h"
 #include "io.h"
 #include "log.h"
+#include "net_access.h"
 #include "rmtree.h"
+#include "secret_part.h"
 #include "seal.h"
 #include "session.h"
 #include "store.h"
@@ -396,6 +398,7 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 	config.keeper_timeout_ms = keeper_timeout_ms;
 	*o = (struct core_options){ .config = &config,
 				    .seal = seal,
+				    .parts = { &secret_part, &net_access_part },
 				    .state_fd = state_fd,
 				    .run_fd = run_fd,
 				    .replace_keeper = on_hung };

@@ -5,7 +5,7 @@
 #include "execution.h"
 #include "json.h"
 #include "mask_inside.h"
-#include "net_usage.h"
+#include "net_access.h"
 #include "record_quota.h"
 #include "session.h"
 
@@ -126,7 +126,7 @@ static void as_many_rules_as_egress_remembers(void)
 		now.rules[0].in = now.rules[0].out = i + 1;
 		net_usage_take(bed.session, &now);
 	}
-	CHECK(bed.session->used.n == 1 + EGRESS_RULES_KEPT_MAX);
+	CHECK(net_session_of(bed.session)->used.n == 1 + EGRESS_RULES_KEPT_MAX);
 	json_init_heap(&j, (size_t)4 << 20);
 	json_open(&j, NULL, '{');
 	CHECK(net_usage_write(bed.session, &j, &e) == 0);

@@ -1,0 +1,205 @@
+/* session_parts.c - calls the parts of a session, and tells them of changes.
+ *
+ * A change of a tenant's policy or of a secret concerns many sessions, and what follows from it
+ * takes time for each (a mask, a message to egress). So the sessions are marked, and a task of the
+ * loop serves as many as CHANGES_MS allow in each turn. */
+#include "session_parts.h"
+
+#include <assert.h>
+
+#include "clock.h"
+#include "core_private.h"
+#include "session_lifecycle.h"
+
+#define CHANGES_MS 5 /* of one turn */
+
+#define EACH_PART(c, i) for (unsigned i = 0; i < CORE_PARTS_MAX && (c)->o.parts[i] != NULL; i++)
+#define CALL(c, i, hook, ...) \
+	((c)->o.parts[i]->hook == NULL ? (void)0 : (c)->o.parts[i]->hook(__VA_ARGS__))
+
+static unsigned place_of(const struct core *c, const struct session_part *p)
+{
+	unsigned i = 0;
+
+	while (c->o.parts[i] != p) {
+		i++;
+		assert(i < CORE_PARTS_MAX);
+	}
+	return i;
+}
+
+void **core_part(const struct core *c, const struct session_part *p)
+{
+	return &((struct core *)(uintptr_t)c)->parts[place_of(c, p)];
+}
+
+void **session_part(const struct session *s, const struct session_part *p)
+{
+	return &((struct session *)(uintptr_t)s)->parts[place_of(s->core, p)];
+}
+
+/* ---- changes */
+
+struct changes {
+	uint64_t until_ns;
+	bool left;
+};
+
+static void change_one(struct session *s, void *arg)
+{
+	struct changes *g = arg;
+
+	if (!s->changed)
+		return;
+	if (clock_now_ns() > g->until_ns) {
+		g->left = true;
+		return;
+	}
+	s->changed = false;
+	EACH_PART(s->core, i)
+	if (s->row.state < SESSION_STOPPING)
+		CALL(s->core, i, on_changed, s);
+}
+
+static void on_changes(struct loop_task *t)
+{
+	struct core *c = t->arg;
+	struct changes g = { .until_ns = clock_now_ns() + CHANGES_MS * CLOCK_MS };
+
+	session_each(c, NULL, change_one, &g);
+	if (g.left)
+		loop_defer(c->loop, t);
+}
+
+void session_changed(struct session *s)
+{
+	s->changed = true;
+	loop_defer(s->core->loop, &s->core->changes);
+}
+
+void session_part_settled(struct session *s)
+{
+	loop_defer(s->core->loop, &s->tell);
+}
+
+void session_part_failed(struct session *s, const struct err *why, const char *detail)
+{
+	struct err copy = *why;
+
+	completions_end_all(&s->when_running, &copy);
+	session_stop(s, SESSION_CRASHED, detail);
+}
+
+/* ---- of the node */
+
+int session_parts_setup(struct core *c, struct err *e)
+{
+	c->changes = (struct loop_task){ .run = on_changes, .arg = c };
+	EACH_PART(c, i)
+	if (c->o.parts[i]->setup != NULL && c->o.parts[i]->setup(c, e) < 0)
+		return -1;
+	return 0;
+}
+
+void session_parts_release(struct core *c)
+{
+	loop_task_cancel(c->loop, &c->changes);
+	EACH_PART(c, i)
+	CALL(c, i, release, c);
+}
+
+void session_parts_second(struct core *c)
+{
+	EACH_PART(c, i)
+	CALL(c, i, on_second, c);
+}
+
+bool session_parts_fit(const struct core *c, const char **ret_why)
+{
+	EACH_PART(c, i)
+	if (c->o.parts[i]->is_fit != NULL && !c->o.parts[i]->is_fit(c, ret_why))
+		return false;
+	*ret_why = NULL;
+	return true;
+}
+
+void session_parts_metrics(struct core *c, struct buf *b)
+{
+	EACH_PART(c, i)
+	CALL(c, i, on_metrics, c, b);
+}
+
+bool session_parts_delete_one(struct core *c, struct tenant *t)
+{
+	EACH_PART(c, i)
+	if (c->o.parts[i]->delete_one != NULL && c->o.parts[i]->delete_one(c, t))
+		return true;
+	return false;
+}
+
+/* ---- of one session */
+
+int session_parts_check(struct session *s, struct err *e)
+{
+	EACH_PART(s->core, i)
+	if (s->core->o.parts[i]->check != NULL && s->core->o.parts[i]->check(s, e) < 0)
+		return -1;
+	return 0;
+}
+
+void session_parts_started(struct session *s)
+{
+	EACH_PART(s->core, i)
+	if (s->row.state < SESSION_STOPPING) /* a part may have ended it */
+		CALL(s->core, i, on_started, s);
+}
+
+bool session_parts_ready(const struct session *s)
+{
+	EACH_PART(s->core, i)
+	if (s->core->o.parts[i]->is_ready != NULL && !s->core->o.parts[i]->is_ready(s))
+		return false;
+	return true;
+}
+
+void session_parts_adopted(struct session *s)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_adopted, s);
+}
+
+void session_parts_resumed(struct session *s)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_resumed, s);
+}
+
+void session_parts_session_second(struct session *s)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_session_second, s);
+}
+
+void session_parts_add_env(struct session *s, struct buf *to)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, add_env, s, to);
+}
+
+void session_parts_doored(struct session *s, struct live_cell *cell, const struct agent_event *v)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_doored, s, cell, v);
+}
+
+void session_parts_ending(struct session *s, const struct err *why)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_ending, s, why);
+}
+
+void session_parts_free(struct session *s, const struct err *why)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_free, s, why);
+}

@@ -1,0 +1,93 @@
+/* session_parts.h - parts of a session that the core does not know: secrets, network access.
+ *
+ * A part is a table of functions, given to core_new() in core_options.parts. The core calls every
+ * part at the points below, in the order of that list; a function that a part does not need is
+ * NULL. A part keeps what it needs for the node and for each session behind one pointer each, which
+ * only the part reads (core_part(), session_part()).
+ *
+ * Parts use the functions of session.h and core.h, as the interfaces do, and those in the second
+ * half of this file. They do not see struct session or struct core. */
+#pragma once
+
+#include "session.h"
+
+struct agent_event;
+struct buf;
+struct live_cell;
+
+struct session_part {
+	const char *name;
+
+	/* ---- of the node */
+
+	/* At the start: tenants are known, sessions are not. */
+	int (*setup)(struct core *c, struct err *e);
+	/* At the end, after all sessions. Also after a failed setup. */
+	void (*release)(struct core *c);
+	void (*on_second)(struct core *c);
+	/* Is it fit to serve? ret_why says what is missing. */
+	bool (*is_fit)(const struct core *c, const char **ret_why);
+	/* Sets its metrics, and appends text of its own. */
+	void (*on_metrics)(struct core *c, struct buf *b);
+	/* Deletes one thing of a tenant that is being removed; false: there is no more. */
+	bool (*delete_one)(struct core *c, struct tenant *t);
+
+	/* ---- of one session */
+
+	/* Before a new session is admitted: may it be as its row says? */
+	int (*check)(struct session *s, struct err *e);
+	/* Its cell is up for the first time. If the part is not ready then, the session is not
+	 * usable until session_part_settled(). */
+	void (*on_started)(struct session *s);
+	bool (*is_ready)(const struct session *s);
+	/* An earlier daemon left it; its PID 1 has not answered yet. */
+	void (*on_adopted)(struct session *s);
+	/* It was resumed, or it was adopted and PID 1 has answered. */
+	void (*on_resumed)(struct session *s);
+	/* After session_changed(), from the loop. */
+	void (*on_changed)(struct session *s);
+	void (*on_session_second)(struct session *s);
+	/* Appends "NAME=value" strings, each with its NUL, to the environment of an execution. */
+	void (*add_env)(struct session *s, struct buf *to);
+	/* PID 1 passed the sockets of the cell's network; its descriptors are in c->agent.fds. */
+	void (*on_doored)(struct session *s, struct live_cell *c, const struct agent_event *v);
+	/* It stops: why is the error for those that wait. */
+	void (*on_ending)(struct session *s, const struct err *why);
+	/* It leaves memory; it may go on living, if the daemon ends. */
+	void (*on_free)(struct session *s, const struct err *why);
+};
+
+/* ---- for parts */
+
+/* Where the part keeps what belongs to the node, or to the session: NULL at first. */
+void **core_part(const struct core *c, const struct session_part *p);
+void **session_part(const struct session *s, const struct session_part *p);
+
+/* What parts derive from the session's settings or from its tenant's is not valid any more:
+ * on_changed is called for it from the end of this turn on, for as many sessions as 5 ms allow in
+ * each. */
+void session_changed(struct session *s);
+/* The part is ready now: those that wait for the session are called if all parts are. */
+void session_part_settled(struct session *s);
+/* The part never will be ready: the session ends. detail is a constant that clients see. */
+void session_part_failed(struct session *s, const struct err *why, const char *detail);
+
+/* ---- for the core: calls all parts */
+
+int session_parts_setup(struct core *c, struct err *e) MUST_USE;
+void session_parts_release(struct core *c);
+void session_parts_second(struct core *c);
+bool session_parts_fit(const struct core *c, const char **ret_why);
+void session_parts_metrics(struct core *c, struct buf *b);
+bool session_parts_delete_one(struct core *c, struct tenant *t);
+
+int session_parts_check(struct session *s, struct err *e) MUST_USE;
+void session_parts_started(struct session *s);
+bool session_parts_ready(const struct session *s);
+void session_parts_adopted(struct session *s);
+void session_parts_resumed(struct session *s);
+void session_parts_session_second(struct session *s);
+void session_parts_add_env(struct session *s, struct buf *to);
+void session_parts_doored(struct session *s, struct live_cell *cell, const struct agent_event *v);
+void session_parts_ending(struct session *s, const struct err *why);
+void session_parts_free(struct session *s, const struct err *why);

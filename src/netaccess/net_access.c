@@ -1,0 +1,143 @@
+/* net_access.c - the table of the part, and what belongs to the node. */
+#include "net_access.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "buf.h"
+#include "core_metrics.h"
+#include "policy_memo.h"
+#include "session_policy.h"
+
+struct net_access *net_access_of(const struct core *c)
+{
+	return *core_part(c, &net_access_part);
+}
+
+struct net_session *net_session_of(const struct session *s)
+{
+	void **at = session_part(s, &net_access_part);
+
+	if (*at == NULL) {
+		*at = calloc(1, sizeof(struct net_session));
+		assert(*at != NULL);
+		session_egress_init((struct session *)(uintptr_t)s, *at);
+	}
+	return *at;
+}
+
+static int setup(struct core *c, struct err *e)
+{
+	struct net_access *n = calloc(1, sizeof(*n));
+
+	assert(n != NULL);
+	n->core = c;
+	*core_part(c, &net_access_part) = n;
+	egress_link_init(&n->egress, c);
+	n->egress.timeout_ms = core_config(c)->egress_timeout_ms;
+	net_usage_init(&n->used, c);
+	n->tell = (struct loop_task){ .run = net_log_tell, .arg = n };
+	return session_policy_setup(n, e);
+}
+
+static void release(struct core *c)
+{
+	struct net_access *n = net_access_of(c);
+
+	if (n == NULL)
+		return;
+	egress_link_release(&n->egress);
+	net_usage_release(&n->used);
+	loop_task_cancel(core_loop(c), &n->tell);
+	free(n->default_policy);
+	policy_memo_free(n->merged);
+	free(n);
+	*core_part(c, &net_access_part) = NULL;
+}
+
+int net_access_set_egress(struct core *c, int channel_fd, struct err *e)
+{
+	return egress_link_attach(&net_access_of(c)->egress, channel_fd, e);
+}
+
+static void on_second(struct core *c)
+{
+	egress_link_sync(&net_access_of(c)->egress);
+}
+
+static bool is_fit(const struct core *c, const char **ret_why)
+{
+	bool hung = net_access_of(c)->egress.hung;
+
+	*ret_why = hung ? "cordon-egress does not answer" : NULL;
+	return !hung;
+}
+
+static void count_open(struct session *s, void *arg)
+{
+	unsigned *n = arg;
+
+	*n += net_session_of(s)->egress.state == DOOR_OPEN ? 1 : 0;
+}
+
+static void on_metrics(struct core *c, struct buf *b)
+{
+	const struct egress_link *l = &net_access_of(c)->egress;
+	struct core_metrics_network now = { .up = egress_link_up(l),
+					    .broken = l->numbers.broken,
+					    .invalid = l->numbers.invalid,
+					    .records = l->numbers.records,
+					    .refused = l->numbers.refused,
+					    .bytes_in = l->numbers.bytes_in,
+					    .bytes_out = l->numbers.bytes_out,
+					    .requests = l->numbers.requests };
+
+	session_each(c, NULL, count_open, &now.sessions);
+	core_metrics_network(&now);
+	egress_turns_write(&l->turns, b);
+}
+
+static int check(struct session *s, struct err *e)
+{
+	return session_check_policy(session_core(s), session_tenant(s), session_row(s)->policy, e);
+}
+
+static bool is_ready(const struct session *s)
+{
+	return !net_session_of(s)->egress.creating;
+}
+
+static void on_changed(struct session *s)
+{
+	session_egress_changed(s, NULL);
+}
+
+static void on_free(struct session *s, const struct err *why)
+{
+	void **at = session_part(s, &net_access_part);
+
+	if (*at == NULL)
+		return;
+	session_egress_leave(s, why);
+	net_usage_forget(s);
+	free(*at);
+	*at = NULL;
+}
+
+const struct session_part net_access_part = {
+	.name = "network access",
+	.setup = setup,
+	.release = release,
+	.on_second = on_second,
+	.is_fit = is_fit,
+	.on_metrics = on_metrics,
+	.check = check,
+	.on_started = session_egress_started,
+	.is_ready = is_ready,
+	.on_adopted = session_egress_adopted,
+	.on_resumed = session_egress_resumed,
+	.on_changed = on_changed,
+	.on_doored = session_egress_answered,
+	.on_ending = session_egress_end,
+	.on_free = on_free,
+};
