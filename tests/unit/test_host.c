@@ -62,8 +62,7 @@ static void refuses_what_is_no_name(void)
 					   "*",
 					   "a*b.c",
 					   "a\\b",
-					   "a\xe3\x80\x82"
-					   "b",
+					   "a\343\200\202b", /* U+3002 */
 					   "a,b" };
 	char label[80], longest[300];
 	static const char nul[] = "allowed.com\0.evil.com";
