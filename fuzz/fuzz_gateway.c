@@ -376,7 +376,7 @@ static size_t body_length(const struct http1_request *r, const char *bytes, size
 			return SIZE_MAX;
 		case CHUNK_BAD:
 		case CHUNK_TOO_LONG:
-			assert(!"a server got chunks that are none");
+			assert(false && "a server got chunks that are none");
 		}
 	}
 }

@@ -111,8 +111,8 @@ static void turns(void)
 				    "\"slowest\":\"timer \\\"x\\n\",\"buckets\":[1,2,0]}";
 	static const char *const texts[] = {
 		"", "{}", "{\"count\":-1,\"sum_ns\":1,\"max_ns\":1,\"slowest_ns\":1}",
-		"{\"count\":1,\"sum_ns\":1,\"max_ns\":1,\"slowest_ns\":1,\"buckets\":["
-		"1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}"
+		("{\"count\":1,\"sum_ns\":1,\"max_ns\":1,\"slowest_ns\":1,\"buckets\":["
+		"1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}")
 	};
 	struct record_turns t;
 
