@@ -1,6 +1,6 @@
 /* file_put.c - theory of operation
  *
- * The content is staged first, where nobody sees it: only when it is complete does it appear, by a
+ * The content is staged first, under no name: only when it is complete does it appear, by a
  * rename over what was there. So a client that goes away in the middle changes nothing, and a
  * reader sees the old content or the new.
  *
@@ -8,8 +8,10 @@
  * keep the owner, or the place is a mount point, or the directory is not ours, a file that we may
  * write is written in place instead, still only with complete content. Appending is always that.
  *
- * Who watches the directory sees a staged file appear with all its content, and would wait for a
- * write that never comes: so one is feigned. */
+ * A staged file appears with its owner and all its content, and the kernel tells watchers of the
+ * directory of its creation only. Clients expect what a program causes that creates a file, gives
+ * it to its user and writes it, as E2B's envd does: create, chmod, write. So the other two events
+ * are caused once the file is in its place, by calls that change nothing (announce()). */
 #include "file_put.h"
 
 #include <errno.h>
@@ -147,15 +149,19 @@ static int commit(const struct file_put *r, const struct file_resolve *p, struct
 	return builtin_io_fail(e, "write", r->path);
 }
 
-/* Punches a hole where there is nothing: the kernel tells of that as of a write. Where it cannot be
- * done, nobody is told. */
-static void feign_write(const struct file_resolve *p)
+/* Sets the mode it has, and punches a hole where there is nothing: the kernel reports a change of
+ * mode and a write. If it cannot be done (the file was given to another user, or replaced meanwhile
+ * by something else), watchers see fewer events; the file is right all the same. */
+static void announce(const struct file_resolve *p)
 {
 	OWN_FD fd =
 		openat(p->dir, p->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat st;
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < FAR)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	(void)fchmod(fd, st.st_mode & 07777);
+	if (st.st_size < FAR)
 		(void)syscall(SYS_fallocate, fd, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FAR,
 			      4096LL);
 }
@@ -171,7 +177,7 @@ static int stage_and_commit(const struct file_put *r,
 	    fill(&stage, arg, e) < 0 || commit(r, p, &stage, &old, e) < 0)
 		return -1;
 	if (!old.exists)
-		feign_write(p);
+		announce(p);
 	return old.exists;
 }
 

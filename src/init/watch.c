@@ -4,7 +4,8 @@
  * is listed right after its watch is set, so that what was put into it before is told, too (and
  * what comes at that very moment perhaps twice). A move is two events of the kernel; the first is
  * held back until the second comes or does not. Content that our own `write` brings under a name
- * for a moment is told as the write it is (and a new file as created and written: file_put.c).
+ * for a moment is told as a change of owner and a write (and a new file as created, too:
+ * file_put.c).
  *
  * We write to a pipe that may be full: then we wait, the kernel's queue fills up, and what is lost
  * is told as lost. When the pipe's other end is closed, that is the end. */
@@ -167,8 +168,11 @@ static int moved_to(const struct inotify_event *v, const char *path, struct err 
 	if (!w.moving || w.cookie != v->cookie)
 		return settle_move(e) < 0 ? -1 : appeared(path, is_dir, e);
 	w.moving = false;
-	if (w.moving_staged)
+	if (w.moving_staged) {
+		if (watch_event_out(FILE_MSG_CHMOD, false, path, "", e) < 0)
+			return -1;
 		return watch_event_out(FILE_MSG_WRITE, false, path, "", e);
+	}
 	if (is_dir)
 		watch_table_rename(w.from, path);
 	return watch_event_out(FILE_MSG_RENAME, is_dir, w.from, path, e);
