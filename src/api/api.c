@@ -139,7 +139,7 @@ static void fail(struct request *r, const struct failure *f)
 	exchange_reply(r->x, f->status, "application/json", j.text, j.len);
 }
 
-static const struct dialect dialect = { .fail = fail };
+static const struct dialect dialect = { .interface = "api", .fail = fail };
 
 /* What the operator has opened. */
 static bool waives(const struct request *r)

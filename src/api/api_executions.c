@@ -162,6 +162,7 @@ static void start(struct request *r, struct session *session)
 	struct err e = { 0 };
 	struct execution *x = NULL;
 
+	s->spec.spec.actor = request_actor(r);
 	if (!s->spec.has_input || stdin_feeder_check(s->spec.input_len, &e) == 0)
 		x = execution_start(session, &s->spec.spec, &e);
 	if (x == NULL || give_input(s, x, &e) < 0) {

@@ -97,7 +97,7 @@ static void put(struct exchange *x, const uint8_t *body, size_t len)
 	r->wait.on_done = in_force;
 	if (s == NULL || tenant_change_room(r->tenant, len, &e) < 0 ||
 	    policy_select_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
-	    session_set_policy(s, document, &r->wait, &e) < 0)
+	    session_set_policy(s, document, request_actor(r), &r->wait, &e) < 0)
 		reply_error(r, &e);
 }
 
@@ -146,7 +146,8 @@ static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
 		return;
 	if ((!is_null(body, len) &&
 	     policy_select_read((const char *)body, len, POLICY_TENANT, &document, &e) < 0) ||
-	    tenant_set_policy(r->core, t, document == NULL ? "" : document, &e) < 0)
+	    tenant_set_policy(r->core, t, document == NULL ? "" : document, request_actor(r), &e) <
+		    0)
 		reply_error(r, &e);
 	else
 		reply_tenant(r, t);

@@ -76,7 +76,7 @@ void api_sessions_delete(struct request *r)
 {
 	struct err e = { 0 };
 
-	if (session_delete(r->core, r->tenant, r->session_id, &e) < 0)
+	if (session_delete(r->core, r->tenant, r->session_id, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);
@@ -92,7 +92,8 @@ static void changed(struct completion *w, const struct err *e)
 		api_sessions_get(r);
 }
 
-static void change(struct request *r, void (*how)(struct session *s, struct completion *w))
+static void change(struct request *r, void (*how)(struct session *s, const struct store_actor *who,
+						  struct completion *w))
 {
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
@@ -102,7 +103,7 @@ static void change(struct request *r, void (*how)(struct session *s, struct comp
 		return;
 	}
 	r->wait.on_done = changed;
-	how(s, &r->wait);
+	how(s, request_actor(r), &r->wait);
 }
 
 void api_sessions_pause(struct request *r)

@@ -123,7 +123,8 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 	struct store_tenant row = { 0 };
 	struct err e = { 0 };
 
-	if (read_tenant(body, len, &row, &e) < 0 || tenant_create(r->core, &row, &e) < 0)
+	if (read_tenant(body, len, &row, &e) < 0 ||
+	    tenant_create(r->core, &row, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_tenant(r, 201, &row);

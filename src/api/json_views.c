@@ -290,6 +290,15 @@ void json_view_entry(struct json *j, const char *name, const struct file_msg_ent
 	json_close(j, '}');
 }
 
+static void view_actor(struct json *j, const char *name, const struct store_actor *a)
+{
+	json_open(j, name, '{');
+	json_text(j, "interface", a->interface[0] == '\0' ? "server" : a->interface);
+	json_text(j, "key_id", or_null(a->key_id));
+	json_text(j, "request_id", or_null(a->request_id));
+	json_close(j, '}');
+}
+
 void json_view_event(struct json *j, const char *name, const struct store_event *v)
 {
 	const char *at = or_empty(v->data);
@@ -300,6 +309,7 @@ void json_view_event(struct json *j, const char *name, const struct store_event 
 	json_text(j, "type", v->type);
 	json_text(j, "session_id", or_null(v->session));
 	json_text(j, "execution_id", or_null(v->execution));
+	view_actor(j, "actor", &v->actor);
 	json_open(j, "data", '{');
 	/* Lines "key TAB value". */
 	while (*at != '\0') {

@@ -23,8 +23,9 @@ static void tell_later(struct core *c, const struct store_event *row)
 		loop_defer(c->loop, &c->tell_listeners);
 }
 
-int event_log_append(struct core *c, const char *tenant, const char *session, const char *execution,
-		     const char *type, struct err *e, const char *fmt, ...)
+int event_log_append(struct core *c, const struct store_actor *actor, const char *tenant,
+		     const char *session, const char *execution, const char *type, struct err *e,
+		     const char *fmt, ...)
 {
 	struct store_event row = { .time_ms = core_now_ms() };
 	char data[DATA_MAX];
@@ -38,6 +39,8 @@ int event_log_append(struct core *c, const char *tenant, const char *session, co
 	(void)snprintf(row.execution, sizeof(row.execution), "%s", execution);
 	(void)snprintf(row.type, sizeof(row.type), "%s", type);
 	row.data = data;
+	if (actor != NULL)
+		row.actor = *actor;
 	if (store_event_append(c->store, &row, NULL, e) < 0)
 		return -1;
 	retention_count_event(c);

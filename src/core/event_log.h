@@ -3,13 +3,15 @@
 #pragma once
 
 #include "core.h"
+#include "store_actor.h"
 
-/* Appends an event. data: "key\tvalue\n" lines, or "". The caller covers secrets
- * in a value that is a text (session_redact()); here keys and numbers would be covered with it.
- * Inside a transaction of the store if one is open, so that a transition and its event are written
- * together. */
-int event_log_append(struct core *c, const char *tenant, const char *session, const char *execution,
-		     const char *type, struct err *e, const char *fmt, ...) PRINTF(7, 8) MUST_USE;
+/* Appends an event. actor: whose request caused it; NULL: the server itself. data: "key\tvalue\n"
+ * lines, or "". The caller covers secrets in a value that is a text (session_redact()); here keys
+ * and numbers would be covered with it. Inside a transaction of the store if one is open, so that a
+ * transition and its event are written together. */
+int event_log_append(struct core *c, const struct store_actor *actor, const char *tenant,
+		     const char *session, const char *execution, const char *type, struct err *e,
+		     const char *fmt, ...) PRINTF(8, 9) MUST_USE;
 
 /* Listeners are told after the turn in which events of their tenant (and session) were appended;
  * they read them from the store (store_event_list) after the last seq they have. */

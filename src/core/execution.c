@@ -136,6 +136,8 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	(void)snprintf(x->row.user, sizeof(x->row.user), "%s",
 		       spec->user == NULL ? "" : spec->user);
 	x->row.kind = spec->background;
+	if (spec->actor != NULL)
+		x->row.actor = *spec->actor;
 	x->row.tty = spec->tty;
 	x->row.created_ms = x->row.started_ms = core_now_ms();
 	x->row.handle = x->program.handle;
@@ -325,8 +327,8 @@ static int save(struct execution *x, struct err *e)
 	struct core *c = x->session->core;
 
 	if (store_begin(c->store, e) == 0 && store_execution_update(c->store, &x->row, e) == 0 &&
-	    event_log_append(c, x->row.tenant, x->row.session, x->row.id, "execution.ended", e,
-			     "state\t%s\nexit_code\t%d\nlimit\t%s\n",
+	    event_log_append(c, &x->row.actor, x->row.tenant, x->row.session, x->row.id,
+			     "execution.ended", e, "state\t%s\nexit_code\t%d\nlimit\t%s\n",
 			     execution_state_name((enum execution_state)x->row.state),
 			     x->row.exit_code, x->row.limit) == 0 &&
 	    store_commit(c->store, e) == 0)

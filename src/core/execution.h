@@ -38,6 +38,7 @@ struct execution_spec {
 	const char *text; /* what was asked for, for the record */
 	/* Of the interface that asks, opaque here; forgotten when it ended. "" or NULL: none. */
 	const char *client;
+	const struct store_actor *actor; /* who asks; NULL: the server itself */
 };
 
 /* The session must be running (session_use). The record is in the store when this returns. */

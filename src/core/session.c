@@ -276,6 +276,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 		return -1;
 	core_check_clock(c);
 	s = new_session(c, t);
+	session_set_actor(s, spec->actor);
 	if (session_spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
 	    tenant_change_room(t, strlen(s->row.policy), e) < 0) {
 		session_free(s);
@@ -317,13 +318,14 @@ struct session *session_restore(struct core *c, struct tenant *t, const char *id
 	return s;
 }
 
-int session_delete(struct core *c, const struct tenant *t, const char *id, struct err *e)
+int session_delete(struct core *c, const struct tenant *t, const char *id,
+		   const struct store_actor *who, struct err *e)
 {
 	struct session *s = session_by_id(c, id);
 	struct store_session row;
 
 	if (s != NULL && s->tenant == t) {
-		session_stop(s, SESSION_DELETED, "deleted by a client");
+		session_stop_for(s, who, SESSION_DELETED, "deleted by a client");
 		return 0;
 	}
 	if (!c->recovered)

@@ -8,6 +8,7 @@
 
 #include "core.h"
 #include "mask.h"
+#include "store_actor.h"
 #include "store_session.h"
 
 enum session_state {
@@ -64,6 +65,7 @@ struct session_spec {
 				default */
 	const char *secrets; /* opaque here; "" or NULL: none */
 	const char *client;  /* of the interface that asks, opaque here; "" or NULL: none */
+	const struct store_actor *actor; /* who asks; NULL: the server itself */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */
 	const char *writable, *exportable;
 };
@@ -97,9 +99,9 @@ const struct store_session *session_row(const struct session *s);
 unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
 
-/* Somebody uses it: resets the idle clock; a paused session is resumed. True: it is running, and w
- * is not used. Else w ends when it is. */
-bool session_use(struct session *s, struct completion *w);
+/* It is used: resets the idle clock; a paused session is resumed. True: it is running, and w is not
+ * used. Else w ends when it is. */
+bool session_use(struct session *s, const struct store_actor *who, struct completion *w);
 
 /* c ends when the session does, with the reason as its error. For what is kept elsewhere for it. */
 void session_when_over(struct session *s, struct completion *c);
@@ -108,13 +110,14 @@ void session_when_over(struct session *s, struct completion *c);
 void session_hold(struct session *s);
 void session_let_go(struct session *s);
 
-/* Each is told when it is so; at once if it is so already. */
-void session_pause(struct session *s, struct completion *w);
-void session_resume(struct session *s, struct completion *w);
+/* w ends when it is so; soon if it is so already. who: see store_actor.h. */
+void session_pause(struct session *s, const struct store_actor *who, struct completion *w);
+void session_resume(struct session *s, const struct store_actor *who, struct completion *w);
 
 /* Ends it: told when it is journalled as stopping; teardown goes on behind. Idempotent, also for
  * stopped ones. ERR_NOT_FOUND if that tenant never had it. */
-int session_delete(struct core *c, const struct tenant *t, const char *id, struct err *e) MUST_USE;
+int session_delete(struct core *c, const struct tenant *t, const char *id,
+		   const struct store_actor *who, struct err *e) MUST_USE;
 
 /* Counts from now; 0: none, if the configuration allows. */
 int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e) MUST_USE;
@@ -184,7 +187,7 @@ struct store_usage *session_usage(struct session *s);
 void session_set_secrets(struct session *s, const char *lines);
 /* Writes the column `policy` and an event that has the name of the policy. */
 int session_save_policy(struct session *s, const char *document, const char *name,
-			struct err *e) MUST_USE;
+			const struct store_actor *who, struct err *e) MUST_USE;
 
 /* ---- for the core's own files */
 

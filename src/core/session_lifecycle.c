@@ -51,7 +51,7 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 	    store_session_update_state(c->store, &s->row, e) == 0 &&
 	    ((to != SESSION_STOPPING && to != SESSION_STOPPED) ||
 	     store_session_update_usage(c->store, s->row.id, &s->row.usage, e) == 0) &&
-	    event_log_append(c, s->row.tenant, s->row.id, "", "session.state", e,
+	    event_log_append(c, &s->actor, s->row.tenant, s->row.id, "", "session.state", e,
 			     "from\t%s\nto\t%s\nreason\t%s\n", session_state_name(from),
 			     session_state_name(to),
 			     session_reason_name((enum session_reason)s->row.reason)) == 0 &&
@@ -123,7 +123,7 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 			s->row.timeout_ms == 0 ? 0 : s->row.created_ms + s->row.timeout_ms;
 	}
 	if (store_begin(c->store, e) == 0 && store_session_insert(c->store, &s->row, e) == 0 &&
-	    event_log_append(c, s->row.tenant, s->row.id, "", "session.created", e,
+	    event_log_append(c, &s->actor, s->row.tenant, s->row.id, "", "session.created", e,
 			     "template\t%s\nto\t%s\n", s->row.template,
 			     session_state_name(state)) == 0 &&
 	    store_commit(c->store, e) == 0)
@@ -365,7 +365,8 @@ int session_set_network(struct session *s, const char *network, struct err *e)
 	return 0;
 }
 
-int session_save_policy(struct session *s, const char *document, const char *name, struct err *e)
+int session_save_policy(struct session *s, const char *document, const char *name,
+			const struct store_actor *who, struct err *e)
 {
 	struct store_session before = s->row;
 	struct core *c = s->core;
@@ -376,8 +377,8 @@ int session_save_policy(struct session *s, const char *document, const char *nam
 	s->row.policy = copy;
 	if (store_begin(c->store, e) < 0 ||
 	    store_session_update_settings(c->store, &s->row, e) < 0 ||
-	    event_log_append(c, s->row.tenant, s->row.id, "", "session.network", e, "policy\t%s\n",
-			     name) < 0 ||
+	    event_log_append(c, who, s->row.tenant, s->row.id, "", "session.network", e,
+			     "policy\t%s\n", name) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		s->row = before;
@@ -411,12 +412,24 @@ static void lose_executions(struct session *s)
 	}
 }
 
+void session_set_actor(struct session *s, const struct store_actor *who)
+{
+	s->actor = who == NULL ? (struct store_actor){ 0 } : *who;
+}
+
 void session_stop(struct session *s, enum session_reason reason, const char *detail)
+{
+	session_stop_for(s, NULL, reason, detail);
+}
+
+void session_stop_for(struct session *s, const struct store_actor *who, enum session_reason reason,
+		      const char *detail)
 {
 	struct err e;
 
 	if (s->row.state >= SESSION_STOPPING)
 		return;
+	session_set_actor(s, who);
 	s->row.detail = detail; /* always a constant of ours */
 	note_usage(s);
 	save_anyway(s, SESSION_STOPPING, reason);

@@ -13,7 +13,13 @@ void session_begin(struct session *s);
 /* Recovery found the session's cell alive: goes on from the state that the store has. */
 void session_adopted(struct session *s);
 /* Ends it. detail is a constant that is shown to clients. Repeatable. */
+/* Ends it: by the server itself, or as a client asked. detail: a constant. */
 void session_stop(struct session *s, enum session_reason reason, const char *detail);
+void session_stop_for(struct session *s, const struct store_actor *who, enum session_reason reason,
+		      const char *detail);
+/* Who asked for the change of state that begins now: in the events of this and of the following
+ * states. NULL: the server itself. */
+void session_set_actor(struct session *s, const struct store_actor *who);
 /* Nothing of its cell is left. */
 void session_stopped(struct session *s);
 

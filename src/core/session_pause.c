@@ -68,7 +68,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 			session_plan_timer(s);
 			completions_end_all(&s->when_paused, NULL);
 			if (s->when_running.first != NULL) /* somebody came meanwhile */
-				session_resume(s, NULL);
+				session_resume(s, &s->waker, NULL);
 			return;
 		}
 		e = &why;
@@ -93,7 +93,7 @@ static void wait_for(struct session *s, struct completion *w, struct completions
 	completion_set_deadline(w, WAIT_MS, "change of the session's state");
 }
 
-void session_pause(struct session *s, struct completion *w)
+void session_pause(struct session *s, const struct store_actor *who, struct completion *w)
 {
 	struct err e;
 
@@ -115,6 +115,7 @@ void session_pause(struct session *s, struct completion *w)
 	else {
 		core_check_clock(s->core);
 		s->row.paused_since_ms = core_now_ms();
+		session_set_actor(s, who);
 		if (session_save(s, SESSION_PAUSING, SESSION_NO_REASON, &e) == 0) {
 			if (w != NULL)
 				wait_for(s, w, &s->when_paused);
@@ -181,7 +182,7 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 		completions_end_all(&s->when_running, NULL);
 }
 
-void session_resume(struct session *s, struct completion *w)
+void session_resume(struct session *s, const struct store_actor *who, struct completion *w)
 {
 	struct err e;
 	uint64_t slept;
@@ -193,10 +194,13 @@ void session_resume(struct session *s, struct completion *w)
 	}
 	if (w != NULL)
 		wait_for(s, w, &s->when_running);
-	/* creating, pausing, resuming, just adopted: told when it gets there */
-	if (s->row.state != SESSION_PAUSED)
+	/* creating, pausing, resuming, just adopted: w ends when it gets there */
+	if (s->row.state != SESSION_PAUSED) {
+		s->waker = who == NULL ? (struct store_actor){ 0 } : *who;
 		return;
+	}
 	core_check_clock(s->core);
+	session_set_actor(s, who);
 	if (session_save(s, SESSION_RESUMING, SESSION_NO_REASON, &e) < 0) {
 		completions_end_all(&s->when_running, &e);
 		return;
@@ -209,12 +213,12 @@ void session_resume(struct session *s, struct completion *w)
 	ask_freeze(s, false, on_thawed);
 }
 
-bool session_use(struct session *s, struct completion *w)
+bool session_use(struct session *s, const struct store_actor *who, struct completion *w)
 {
 	session_touch(s);
 	if (session_usable(s))
 		return true;
-	session_resume(s, w);
+	session_resume(s, who, w);
 	return false;
 }
 
@@ -225,7 +229,7 @@ void session_pause_by_itself(struct session *s)
 
 	if (deadline > 0 && deadline <= core_now_ms())
 		s->row.deadline_ms = 0; /* it gets its time anew when it goes on */
-	session_pause(s, NULL);
+	session_pause(s, NULL, NULL);
 	if (s->row.state != SESSION_RUNNING)
 		return;
 	s->row.deadline_ms = deadline;

@@ -154,7 +154,8 @@ static void policy_changed(struct session *s, void *arg)
 		session_changed(s);
 }
 
-int tenant_set_policy(struct core *c, struct tenant *t, const char *document, struct err *e)
+int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
+		      const struct store_actor *who, struct err *e)
 {
 	char *copy = strdup(document);
 
@@ -162,7 +163,7 @@ int tenant_set_policy(struct core *c, struct tenant *t, const char *document, st
 		return err_sys(e, "allocate");
 	if (store_begin(c->store, e) < 0 ||
 	    store_tenant_set_policy(c->store, t->row.id, document, e) < 0 ||
-	    event_log_append(c, t->row.id, "", "", "tenant.network", e, "%s", "") < 0 ||
+	    event_log_append(c, who, t->row.id, "", "", "tenant.network", e, "%s", "") < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		free(copy);
@@ -174,15 +175,16 @@ int tenant_set_policy(struct core *c, struct tenant *t, const char *document, st
 	return 0;
 }
 
-int tenant_create(struct core *c, struct store_tenant *row, struct err *e)
+int tenant_create(struct core *c, struct store_tenant *row, const struct store_actor *who,
+		  struct err *e)
 {
 	rand_id("ten_", row->id, sizeof(row->id));
 	row->created_ms = core_now_ms();
 	if (store_begin(c->store, e) < 0)
 		return -1;
 	if (store_tenant_insert(c->store, row, e) < 0 ||
-	    event_log_append(c, row->id, "", "", "tenant.created", e, "name\t%s\n", row->name) <
-		    0 ||
+	    event_log_append(c, who, row->id, "", "", "tenant.created", e, "name\t%s\n",
+			     row->name) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		return -1;
@@ -296,7 +298,7 @@ int tenant_first(struct core *c, struct err *e)
 	while (t != NULL && !t->row.is_operator)
 		t = t->next;
 	if (t == NULL) {
-		if (tenant_create(c, &row, e) < 0)
+		if (tenant_create(c, &row, NULL, e) < 0)
 			return -1;
 		t = tenant_find(c, row.id);
 		assert(t != NULL);

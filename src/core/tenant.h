@@ -3,6 +3,7 @@
 
 #include "core.h"
 #include "grant.h"
+#include "store_actor.h"
 #include "store_key.h"
 #include "store_tenant.h"
 #include "tally.h"
@@ -32,13 +33,14 @@ int tenant_enter(struct core *c, struct tenant *t, struct err *e) MUST_USE;
 void tenant_leave(struct core *c, struct tenant *t);
 
 /* Makes a tenant from a row whose id is empty: fills id and time. ERR_CONFLICT: name taken. */
-int tenant_create(struct core *c, struct store_tenant *row, struct err *e) MUST_USE;
+int tenant_create(struct core *c, struct store_tenant *row, const struct store_actor *who,
+		  struct err *e) MUST_USE;
 int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
 		  struct err *e) MUST_USE;
 /* Its layer of the policy of all its sessions, as policy_select_read() wrote it; "": none. Live
  * sessions are told. */
 int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
-		      struct err *e) MUST_USE;
+		      const struct store_actor *who, struct err *e) MUST_USE;
 /* May it change so many bytes of its sessions' policies or of its secrets now? They are counted if
  * so; asked before they are parsed. ERR_LIMIT: in a second. */
 int tenant_change_room(struct tenant *t, size_t bytes, struct err *e) MUST_USE;

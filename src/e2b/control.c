@@ -128,7 +128,7 @@ static void fail(struct request *r, const struct failure *f)
 	exchange_reply(r->x, f->status, "application/json; charset=utf-8", j.text, j.len);
 }
 
-const struct dialect control_dialect = { .fail = fail };
+const struct dialect control_dialect = { .interface = "e2b", .fail = fail };
 
 const struct routes control_routes = {
 	.table = table, .n = COUNT(table), .dialect = &control_dialect, .take_ids = take_ids

@@ -62,7 +62,7 @@ static void fail(struct request *r, const struct failure *f)
 		control_dialect.fail(r, f);
 }
 
-const struct dialect envd_dialect = { .fail = fail };
+const struct dialect envd_dialect = { .interface = "e2b", .fail = fail };
 
 const struct routes envd_routes = { .table = table,
 				    .n = COUNT(table),

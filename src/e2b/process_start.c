@@ -62,6 +62,7 @@ static void begin(struct request *r, struct session *s)
 		.cols = p->cols,
 		.background = true,
 		.client = p->client,
+		.actor = request_actor(r),
 	};
 	OWN_MEM char *text = process_spec_text(p);
 	struct execution *x;

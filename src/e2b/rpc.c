@@ -77,8 +77,8 @@ static void fail_in_dialect(struct request *r, const struct failure *f)
 		fail(r, rpc_code_of_status(f->status), f->message);
 }
 
-const struct dialect rpc_unary_dialect = { .fail = fail_in_dialect };
-const struct dialect rpc_stream_dialect = { .fail = fail_in_dialect };
+const struct dialect rpc_unary_dialect = { .interface = "e2b", .fail = fail_in_dialect };
+const struct dialect rpc_stream_dialect = { .interface = "e2b", .fail = fail_in_dialect };
 
 void rpc_fail(struct request *r, enum rpc_code code, const char *format, ...)
 {

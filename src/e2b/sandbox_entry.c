@@ -94,7 +94,7 @@ static void fail(struct request *r, const struct failure *f)
 		reply_edge(r, f->status, f->message, 0);
 }
 
-const struct dialect edge_dialect = { .fail = fail };
+const struct dialect edge_dialect = { .interface = "e2b", .fail = fail };
 
 /* ---- ports */
 

@@ -34,7 +34,7 @@ void sandbox_delete(struct request *r)
 
 	if (sandbox_find(r) == NULL)
 		return;
-	if (session_delete(r->core, r->tenant, r->session_id, &e) < 0)
+	if (session_delete(r->core, r->tenant, r->session_id, request_actor(r), &e) < 0)
 		sandbox_fail(r, &e);
 	else
 		reply_empty(r, 204);
@@ -115,7 +115,7 @@ static void wake(struct request *r, struct session *s, uint64_t timeout_ms, bool
 	k->timeout_ms = timeout_ms;
 	k->extend = session_row(s)->state == SESSION_RESUMING;
 	r->wait.on_done = woken;
-	session_resume(s, &r->wait);
+	session_resume(s, request_actor(r), &r->wait);
 }
 
 /* The body, with its timeout checked; negative: answered. */
@@ -233,7 +233,7 @@ static void pause_it(struct completion *w, const struct err *why)
 	if (s == NULL)
 		return;
 	r->wait.on_done = paused;
-	session_pause(s, &r->wait);
+	session_pause(s, request_actor(r), &r->wait);
 }
 
 static void pause_body(struct exchange *x, const uint8_t *body, size_t len)
@@ -261,7 +261,7 @@ static void pause_body(struct exchange *x, const uint8_t *body, size_t len)
 			   "memory: a pause without memory is not supported here");
 	} else {
 		r->wait.on_done = pause_it;
-		session_resume(s, &r->wait); /* at once, unless it is waking up */
+		session_resume(s, request_actor(r), &r->wait); /* at once, unless it is waking up */
 	}
 }
 

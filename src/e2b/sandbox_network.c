@@ -71,7 +71,7 @@ static int update(struct request *r, struct session *s, json_t *root, struct err
 	    session_set_network(s, text, e) < 0)
 		return -1;
 	r->wait.on_done = in_force;
-	return session_set_policy(s, policy, &r->wait, e);
+	return session_set_policy(s, policy, request_actor(r), &r->wait, e);
 }
 
 static void set_network(struct exchange *x, const uint8_t *body, size_t len)

@@ -127,7 +127,8 @@ int session_check_policy(struct core *c, const struct tenant *t, const char *doc
 	return merge(c, t, document, &merged, e) < 0 ? err_wrap(e, "network") : 0;
 }
 
-int session_set_policy(struct session *s, const char *document, struct completion *w, struct err *e)
+int session_set_policy(struct session *s, const char *document, const struct store_actor *who,
+		       struct completion *w, struct err *e)
 {
 	OWN_MEM char *deny = NULL;
 	char name[POLICY_SELECT_NAME_MAX];
@@ -146,7 +147,7 @@ int session_set_policy(struct session *s, const char *document, struct completio
 	policy_select_name(document[0] == '\0' ? net_access_of(session_core(s))->default_policy
 					       : document,
 			   name);
-	if (session_save_policy(s, document, name, e) < 0)
+	if (session_save_policy(s, document, name, who, e) < 0)
 		return -1;
 	session_egress_changed(s, w);
 	return 0;

@@ -15,8 +15,8 @@ int session_policy_setup(struct net_access *n, struct err *e) MUST_USE;
  * perhaps from inside, or with the reason why it is not (session_egress.h). -1: nothing has
  * changed, and w is not used. A session that has network access keeps it: "none" becomes "deny"
  * then. */
-int session_set_policy(struct session *s, const char *document, struct completion *w,
-		       struct err *e) MUST_USE;
+int session_set_policy(struct session *s, const char *document, const struct store_actor *who,
+		       struct completion *w, struct err *e) MUST_USE;
 /* Would that document be possible, together with the other layers? */
 int session_check_policy(struct core *c, const struct tenant *t, const char *document,
 			 struct err *e) MUST_USE;

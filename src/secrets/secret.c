@@ -117,12 +117,13 @@ static int seal_value(const struct core *c, const char *value, size_t len, struc
 }
 
 /* The row and its event, both or none. */
-static int save(struct core *c, const struct store_secret *row, const char *event,
+static int save(struct core *c, const struct store_actor *who, const struct store_secret *row,
+		const char *event,
 		int (*how)(struct store *s, const struct store_secret *row, struct err *e),
 		struct err *e)
 {
 	if (store_begin(core_store(c), e) == 0 && how(core_store(c), row, e) == 0 &&
-	    event_log_append(c, row->tenant, "", "", event, e, "name\t%s\nversion\t%llu\n",
+	    event_log_append(c, who, row->tenant, "", "", event, e, "name\t%s\nversion\t%llu\n",
 			     row->name, (unsigned long long)row->version) == 0 &&
 	    store_commit(core_store(c), e) == 0)
 		return 0;
@@ -131,7 +132,7 @@ static int save(struct core *c, const struct store_secret *row, const char *even
 }
 
 int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_wish *w,
-		  struct store_secret *ret, struct err *e)
+		  const struct store_actor *who, struct store_secret *ret, struct err *e)
 {
 	struct store_secret row = { .version = 1,
 				    .ways = SECRET_WAYS,
@@ -157,7 +158,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 	if (take_wish(w, &row, e) < 0 || secret_quota_change(c, t, name, w->value_len, e) < 0 ||
 	    tenant_change_room(t, w->value_len, e) < 0 ||
 	    seal_value(c, w->value, w->value_len, &row, &box, e) < 0 ||
-	    save(c, &row, "secret.created", store_secret_insert, e) < 0)
+	    save(c, who, &row, "secret.created", store_secret_insert, e) < 0)
 		return e->code == ERR_CONFLICT
 			       ? err_set(e, ERR_CONFLICT, "secret %s: the name is taken", name)
 			       : -1;
@@ -166,7 +167,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 }
 
 int secret_update(struct core *c, struct tenant *t, const char *which, const struct secret_wish *w,
-		  struct store_secret *ret, struct err *e)
+		  const struct store_actor *who, struct store_secret *ret, struct err *e)
 {
 	struct store_secret old, row;
 	OWN_MEM uint8_t *box = NULL;
@@ -186,7 +187,7 @@ int secret_update(struct core *c, struct tenant *t, const char *which, const str
 		done = seal_value(c, w->value, w->value_len, &row, &box, e);
 	}
 	if (done == 0)
-		done = save(c, &row, "secret.updated", store_secret_update, e);
+		done = save(c, who, &row, "secret.updated", store_secret_update, e);
 	if (done == 0 && w->value != NULL)
 		secret_keep_masked(c, t, &old);
 	if (done == 0)
@@ -200,14 +201,15 @@ static int delete_row(struct store *s, const struct store_secret *row, struct er
 	return store_secret_delete(s, row->id, e);
 }
 
-int secret_delete(struct core *c, const struct tenant *t, const char *which, struct err *e)
+int secret_delete(struct core *c, const struct tenant *t, const char *which,
+		  const struct store_actor *who, struct err *e)
 {
 	struct store_secret row;
 	int done;
 
 	if (secret_get(c, t, which, &row, e) < 0)
 		return -1;
-	done = save(c, &row, "secret.deleted", delete_row, e);
+	done = save(c, who, &row, "secret.deleted", delete_row, e);
 	if (done == 0) {
 		secret_keep_masked(c, t, &row);
 		secret_changed(c, t, row.name);
@@ -234,7 +236,7 @@ bool secret_delete_one(struct core *c, const struct tenant *t)
 	}
 	if (name[0] == '\0')
 		return false;
-	if (secret_delete(c, t, name, &e) == 0)
+	if (secret_delete(c, t, name, NULL, &e) == 0)
 		return true;
 	log_error("a secret could not be removed", "tenant=%s secret=%s error=%s",
 		  tenant_row(t)->id, name, e.msg);

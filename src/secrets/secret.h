@@ -11,6 +11,7 @@
 #include "buf.h"
 #include "core.h"
 #include "secret_spec.h"
+#include "store_actor.h"
 #include "store_secret.h"
 
 #define SECRET_VALUE_MAX 65536
@@ -32,14 +33,14 @@ struct secret_wish {
 /* Each fills in the row, which the caller releases. which: a name or an id. ERR_NOT_FOUND;
  * ERR_CONFLICT: the name is taken; ERR_LIMIT. */
 int secret_create(struct core *c, struct tenant *t, const char *name, const struct secret_wish *w,
-		  struct store_secret *ret, struct err *e) MUST_USE;
+		  const struct store_actor *who, struct store_secret *ret, struct err *e) MUST_USE;
 int secret_update(struct core *c, struct tenant *t, const char *which, const struct secret_wish *w,
-		  struct store_secret *ret, struct err *e) MUST_USE;
+		  const struct store_actor *who, struct store_secret *ret, struct err *e) MUST_USE;
 int secret_get(struct core *c, const struct tenant *t, const char *which, struct store_secret *ret,
 	       struct err *e) MUST_USE;
 /* Revokes it at once. */
 int secret_delete(struct core *c, const struct tenant *t, const char *which,
-		  struct err *e) MUST_USE;
+		  const struct store_actor *who, struct err *e) MUST_USE;
 /* Can it be used now? If not, why: its time is over, or no key here opens it. */
 int secret_usable(struct core *c, const struct store_secret *row, struct err *e) MUST_USE;
 

@@ -36,18 +36,20 @@
 	"SELECT count(*), coalesce(sum(memory_bytes), 0), coalesce(sum(disk_bytes), 0)" \
 	" FROM session WHERE ended_ms = 0"
 
+#define ACTOR_COLUMNS "actor_interface, actor_key, actor_request"
+
 #define EXECUTION_COLUMNS                                                                    \
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
-	"output_open, mark, client, output_limit, size"
+	"output_open, mark, client, output_limit, size, " ACTOR_COLUMNS
 
 /* What execution_kept is an index of: logs that nobody writes to any more. */
 #define EXECUTION_KEPT                                                                      \
 	" FROM execution INDEXED BY execution_kept WHERE log_bytes > 0 AND output_open = 0" \
 	" AND ended_ms > 0 AND session = ?"
 
-#define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data"
+#define EVENT_COLUMNS "seq, tenant, session, execution, time_ms, type, data, " ACTOR_COLUMNS
 
 /* As STORE_NET_WEIGHT(). */
 #define NET_WEIGHT "1 + length(CAST(data AS BLOB)) / 1024"
@@ -124,7 +126,7 @@ const char *const sql_text[] = {
 	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"
@@ -155,8 +157,8 @@ const char *const sql_text[] = {
 		" WHERE log_bytes > 0 AND output_open = 0 AND ended_ms > 0 GROUP BY tenant",
 	[SQL_EXECUTION_LOG_REMOVED] = "UPDATE execution SET log_bytes = 0, truncated = 1 WHERE id = ?",
 
-	[SQL_EVENT_APPEND] = "INSERT INTO event (tenant, session, execution, time_ms, type, data)"
-		" VALUES (" Q5 ", ?)",
+	[SQL_EVENT_APPEND] = "INSERT INTO event (tenant, session, execution, time_ms, type, data,"
+		" " ACTOR_COLUMNS ") VALUES (" Q5 ", ?, ?, ?, ?)",
 	[SQL_EVENT_LIST] = "SELECT " EVENT_COLUMNS " FROM event WHERE seq > ?1 ORDER BY seq LIMIT ?2",
 	[SQL_EVENT_LIST_TENANT] = "SELECT " EVENT_COLUMNS " FROM event"
 		" WHERE seq > ?1 AND tenant = ?3 ORDER BY seq LIMIT ?2",

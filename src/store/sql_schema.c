@@ -1,3 +1,11 @@
+/* sql_schema.c - the database's schema as a list of steps, one for each version, run by migrate.c
+ * when the store is opened.
+ *
+ * A step that was released is never changed, nor its place in the list: databases of every older
+ * version are brought up to date by the steps that they have not seen. A change of the schema is a
+ * new step at the end, and STORE_VERSION + 1. A step is one transaction; it must be quick on a
+ * large table (ADD COLUMN with a constant default is), since the server does not answer meanwhile.
+ */
 #include "sql.h"
 
 #include <assert.h>
@@ -147,9 +155,18 @@ static const char version_11[] =
 	"INSERT INTO records (tenant, rows, bytes) SELECT tenant, count(*), sum(size) FROM"
 	" (SELECT tenant, size FROM session UNION ALL SELECT tenant, size FROM execution)"
 	" GROUP BY tenant;";
+
+/* On whose behalf: see store_actor.h. "" in old rows, which is the server itself. */
+static const char version_12[] =
+	"ALTER TABLE event ADD COLUMN actor_interface TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE event ADD COLUMN actor_key TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE event ADD COLUMN actor_request TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE execution ADD COLUMN actor_interface TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE execution ADD COLUMN actor_key TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE execution ADD COLUMN actor_request TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2,	version_3, version_4,
-					 version_5, version_6,	version_7, version_8,
-					 version_9, version_10, version_11 };
+const char *const sql_schema_steps[] = { version_1, version_2,	version_3,  version_4,
+					 version_5, version_6,	version_7,  version_8,
+					 version_9, version_10, version_11, version_12 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

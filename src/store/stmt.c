@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "store.h"
+#include "store_actor.h"
 #include "store_db.h"
 
 void stmt_open(struct stmt *q, struct store *s, enum sql sql)
@@ -246,4 +247,18 @@ int stmt_own(const char **const *texts, size_t n, const void **blob, size_t blob
 		block += len;
 	}
 	return 0;
+}
+
+void stmt_actor(struct stmt *q, const struct store_actor *value)
+{
+	stmt_text(q, value->interface);
+	stmt_text(q, value->key_id);
+	stmt_text(q, value->request_id);
+}
+
+void stmt_get_actor(struct stmt *q, struct store_actor *ret)
+{
+	stmt_copy_text(q, ret->interface, sizeof(ret->interface));
+	stmt_copy_text(q, ret->key_id, sizeof(ret->key_id));
+	stmt_copy_text(q, ret->request_id, sizeof(ret->request_id));
 }

@@ -21,6 +21,7 @@
 #include "sql.h"
 
 struct store;
+struct store_actor;
 
 struct stmt {
 	struct store *s;
@@ -38,7 +39,8 @@ void stmt_u64(struct stmt *q, uint64_t value); /* at most INT64_MAX */
 void stmt_i32(struct stmt *q, int32_t value);
 void stmt_i64(struct stmt *q, int64_t value);
 void stmt_blob(struct stmt *q, const void *value, size_t len);
-void stmt_limit(struct stmt *q, unsigned rows); /* for LIMIT; 0: none */
+void stmt_actor(struct stmt *q, const struct store_actor *value); /* three columns */
+void stmt_limit(struct stmt *q, unsigned rows);			  /* for LIMIT; 0: none */
 
 /* 1: a row is there, its columns are read from the first on; 0: there is none (any more); -1:
  * failed, and an open transaction is taken back. Messages begin with "store: what id". */
@@ -52,7 +54,8 @@ uint64_t stmt_get_u64(struct stmt *q);
 uint32_t stmt_get_u32(struct stmt *q);
 int32_t stmt_get_i32(struct stmt *q);
 bool stmt_get_bool(struct stmt *q);
-const char *stmt_get_text(struct stmt *q); /* until the next step; never NULL */
+void stmt_get_actor(struct stmt *q, struct store_actor *ret); /* three columns */
+const char *stmt_get_text(struct stmt *q);		      /* until the next step; never NULL */
 void stmt_copy_text(struct stmt *q, char *ret_text,
 		    size_t cap);			    /* cut, if the file was tampered with */
 void stmt_copy_blob(struct stmt *q, void *ret, size_t len); /* zeros, if it has another size */

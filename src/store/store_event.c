@@ -15,6 +15,7 @@ int store_event_append(struct store *s, const struct store_event *row, uint64_t 
 	stmt_u64(&q, row->time_ms);
 	stmt_text(&q, row->type);
 	stmt_text(&q, row->data);
+	stmt_actor(&q, &row->actor);
 	if (stmt_run(&q, true, "event", row->type, e) < 0)
 		return -1;
 	if (ret_seq != NULL)
@@ -31,6 +32,7 @@ static void read_row(struct stmt *q, struct store_event *ret)
 	ret->time_ms = stmt_get_u64(q);
 	stmt_copy_text(q, ret->type, sizeof(ret->type));
 	ret->data = stmt_get_text(q);
+	stmt_get_actor(q, &ret->actor);
 }
 
 static enum sql statement_of(const struct store_event_filter *filter)

@@ -1,7 +1,7 @@
 /* store_event.h - events: what happened, in order. See store.h for what holds for all rows. */
 #pragma once
 
-#include "store.h"
+#include "store_actor.h"
 
 struct store_event {
 	uint64_t seq; /* given by the store; grows, and is never given twice */
@@ -9,8 +9,9 @@ struct store_event {
 	char session[STORE_ID_MAX];   /* "": none */
 	char execution[STORE_ID_MAX]; /* "": none */
 	uint64_t time_ms;
-	char type[32];	  /* "session.started", ... */
-	const char *data; /* opaque */
+	char type[32];		  /* "session.started", ... */
+	const char *data;	  /* opaque */
+	struct store_actor actor; /* whose request caused it */
 };
 
 struct store_event_filter {

@@ -59,6 +59,7 @@ static int insert(struct store *s, const struct store_execution *row, struct err
 	put_progress(&q, row);
 	stmt_u64(&q, row->output_limit);
 	stmt_u64(&q, size_of(row));
+	stmt_actor(&q, &row->actor);
 	return stmt_run(&q, true, "execution", row->id, e);
 }
 
@@ -114,6 +115,8 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->mark = stmt_get_u64(q);
 	ret->client = stmt_get_text(q);
 	ret->output_limit = stmt_get_u64(q);
+	(void)stmt_get_u64(q); /* size */
+	stmt_get_actor(q, &ret->actor);
 	ret->owned = NULL;
 }
 

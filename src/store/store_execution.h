@@ -2,7 +2,7 @@
  * is running or about to. */
 #pragma once
 
-#include "store.h"
+#include "store_actor.h"
 
 #define STORE_COMMAND_HASH 32
 
@@ -18,7 +18,8 @@ struct store_execution {
 	char user[STORE_NAME_MAX];
 	bool tty;
 	uint64_t created_ms, timeout_ms;
-	uint64_t output_limit; /* bytes of output kept; 0: not known (schema 1) */
+	struct store_actor actor; /* who started it */
+	uint64_t output_limit;	  /* bytes of output kept; 0: not known (schema 1) */
 
 	/* How it goes: store_execution_update(). */
 	uint32_t handle; /* PID 1's name for it */

@@ -88,6 +88,33 @@ int request_count(struct request *r, struct err *e)
 	return 0;
 }
 
+/* What the client says of itself; the rest is known. */
+static const char *interface_of(const struct request *r)
+{
+	static const char cli[] = "cordon/";
+	const struct http1_request *q = exchange_request(r->x);
+	struct http1_span value;
+
+	if (strcmp(r->dialect->interface, "api") != 0)
+		return r->dialect->interface;
+	if (http1_find(q->headers, q->headers_n, "upgrade", &value) > 0)
+		return "ws";
+	if (http1_find(q->headers, q->headers_n, "user-agent", &value) == 1 &&
+	    value.n >= sizeof(cli) - 1 && memcmp(value.p, cli, sizeof(cli) - 1) == 0)
+		return "cli";
+	return "api";
+}
+
+const struct store_actor *request_actor(struct request *r)
+{
+	if (r->actor.interface[0] != '\0')
+		return &r->actor;
+	(void)snprintf(r->actor.interface, sizeof(r->actor.interface), "%s", interface_of(r));
+	(void)snprintf(r->actor.request_id, sizeof(r->actor.request_id), "%s", exchange_id(r->x));
+	memcpy(r->actor.key_id, r->grant.key_id, sizeof(r->actor.key_id));
+	return &r->actor;
+}
+
 bool request_is_head(const struct request *r)
 {
 	return exchange_request(r->x)->method == HTTP1_HEAD;
@@ -192,7 +219,7 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 	}
 	r->use = then;
 	r->wait.on_done = usable;
-	if (session_use(s, &r->wait))
+	if (session_use(s, request_actor(r), &r->wait))
 		then(r, s);
 }
 

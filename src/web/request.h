@@ -14,6 +14,7 @@
 #include "http1.h"
 #include "server.h"
 #include "session.h"
+#include "store_actor.h"
 #include "tenant.h"
 
 #define REQUEST_ID_MAX 136 /* of an id in a path, with its NUL */
@@ -31,6 +32,7 @@ struct failure {
 
 /* How one of the interfaces says that something failed. */
 struct dialect {
+	const char *interface; /* "api" or "e2b", for the actor of events */
 	void (*fail)(struct request *r, const struct failure *f);
 };
 
@@ -42,6 +44,7 @@ struct request {
 	const struct route *route; /* NULL: none */
 	struct tenant *tenant;	   /* NULL: no key was needed */
 	unsigned scopes;
+	struct store_actor actor;	 /* see request_actor() */
 	struct grant grant;		 /* ends it when its key or its tenant does */
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
@@ -73,6 +76,10 @@ int request_bool(struct request *r, const char *name, bool *ret, struct err *e) 
 /* One of count words; *ret is its place. */
 int request_choice(struct request *r, const char *name, const char *const *words, unsigned count,
 		   unsigned *ret, struct err *e) MUST_USE;
+
+/* On whose behalf things are done for it: for the events of that. Its request has been allowed.
+ * Borrowed until the request ends. */
+const struct store_actor *request_actor(struct request *r);
 
 bool request_is_head(const struct request *r);
 

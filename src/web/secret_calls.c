@@ -29,7 +29,8 @@ void secret_calls_create(struct request *r, const struct secret_calls *how, cons
 	if (made == 0 && spec.name == NULL)
 		made = err_set(&e, ERR_INVALID, "name: is missing");
 	if (made == 0)
-		made = secret_create(r->core, r->tenant, spec.name, &spec.wish, &row, &e);
+		made = secret_create(r->core, r->tenant, spec.name, &spec.wish, request_actor(r),
+				     &row, &e);
 	spec_secret_release(&spec);
 	if (made < 0)
 		reply_error(r, &e);
@@ -61,7 +62,8 @@ void secret_calls_update(struct request *r, const struct secret_calls *how, cons
 	if (done == 0 && !how->lenient && spec.name != NULL)
 		done = err_set(&e, ERR_INVALID, "name: cannot be changed");
 	if (done == 0)
-		done = secret_update(r->core, r->tenant, r->id, &spec.wish, &row, &e);
+		done = secret_update(r->core, r->tenant, r->id, &spec.wish, request_actor(r), &row,
+				     &e);
 	spec_secret_release(&spec);
 	if (done < 0)
 		reply_error(r, &e);
@@ -73,7 +75,7 @@ void secret_calls_delete(struct request *r)
 {
 	struct err e = { 0 };
 
-	if (secret_delete(r->core, r->tenant, r->id, &e) < 0)
+	if (secret_delete(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

@@ -25,7 +25,7 @@ static void abandon(struct request *r, bool answered)
 	 * still queued has no id, and is forgotten with whoever waited for it. */
 	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
 	if (r->session_id[0] != '\0')
-		IGNORED(session_delete(r->core, r->tenant, r->session_id, &e),
+		IGNORED(session_delete(r->core, r->tenant, r->session_id, request_actor(r), &e),
 			"its timeout will, then");
 }
 
@@ -53,7 +53,7 @@ static void told(struct completion *w, const struct err *e)
 	finish(r);
 }
 
-int session_request_start(struct request *r, const struct session_spec *spec,
+int session_request_start(struct request *r, struct session_spec *spec,
 			  void (*made)(struct request *r, struct session *s), unsigned *ret_retry_s,
 			  struct err *e)
 {
@@ -66,6 +66,7 @@ int session_request_start(struct request *r, const struct session_spec *spec,
 	r->state = m;
 	r->release = abandon;
 	r->wait.on_done = told;
+	spec->actor = request_actor(r);
 	if (session_create(r->core, r->tenant, spec, &r->wait, &s, ret_retry_s, e) < 0) {
 		m->told = true;
 		return -1;

@@ -497,7 +497,7 @@ void bed_begin_delete(void)
 	char id[STORE_ID_MAX];
 
 	(void)snprintf(id, sizeof(id), "%s", session_row(bed.session)->id);
-	MUST(session_delete(bed.core, bed.tenant, id, &e));
+	MUST(session_delete(bed.core, bed.tenant, id, NULL, &e));
 }
 
 void bed_delete(void)

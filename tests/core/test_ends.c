@@ -323,7 +323,7 @@ static void begin_pause(enum bed_way way, unsigned timeout_ms)
 	bed_make(timeout_ms);
 	bed_session();
 	bed.way[KEEPER_FREEZE] = way;
-	session_pause(bed.session, &state);
+	session_pause(bed.session, NULL, &state);
 	CHECK(ends == 0);
 }
 
@@ -337,7 +337,7 @@ static void paused_and_paused_again(void)
 	begin_pause(BED_ANSWER, 30000);
 	bed_until(has_ended);
 	CHECK(last.code == ERR_NONE);
-	session_pause(bed.session, &state);
+	session_pause(bed.session, NULL, &state);
 	CHECK(ends == 1); /* known at once, told from the loop */
 	bed_turn(5);
 	CHECK(ends == 2);

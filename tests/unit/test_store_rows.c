@@ -791,6 +791,9 @@ static int same_event(const struct store_event *row, void *cookie)
 	CHECK_STR(row->execution, "exe_1");
 	CHECK_STR(row->type, "session.started");
 	CHECK_STR(row->data, "{\"a\":1}");
+	CHECK_STR(row->actor.interface, "api");
+	CHECK_STR(row->actor.key_id, "key_1");
+	CHECK_STR(row->actor.request_id, "req_1");
 	*(bool *)cookie = true;
 	return 1;
 }
@@ -803,7 +806,8 @@ static void events_in_order(void)
 				 .execution = "exe_1",
 				 .time_ms = 7,
 				 .type = "session.started",
-				 .data = "{\"a\":1}" };
+				 .data = "{\"a\":1}",
+				 .actor = { "api", "key_1", "req_1" } };
 	struct store_event b = { .tenant = "ten_b", .time_ms = 8, .type = "x" };
 	struct store_event_filter all = { 0 };
 	bool seen = false;

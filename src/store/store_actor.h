@@ -1,0 +1,15 @@
+/* store_actor.h - on whose behalf something was done: three columns of events and executions.
+ *
+ * Filled in by the interfaces from a request (request_actor()), passed through the core and written
+ * with the event. NULL in place of an actor, and one that is all zeros: the server itself. */
+#pragma once
+
+#include "store.h"
+
+#define STORE_ACTOR_REQUEST_MAX 24
+
+struct store_actor {
+	char interface[8];	   /* "api", "cli", "ws", "e2b", "mcp"; "": the server itself */
+	char key_id[STORE_ID_MAX]; /* "": there was no key, but a token of the session */
+	char request_id[STORE_ACTOR_REQUEST_MAX];
+};
