@@ -8,7 +8,7 @@
  * capability a cell may get hold of, it cannot mount, unmount or uncover anything. */
 #pragma once
 
-#include "cell.h"
+#include "root.h"
 
 /* The cell's cgroup and ids are there; adds all the rest. */
 int cell_build(struct cell *c, const struct keeper *k, const struct keeper_create *r,
@@ -26,23 +26,3 @@ struct enter_plan {
 
 /* Never returns: becomes cordon-init, or reports a struct err to sync_fd and exits. */
 void cell_enter(const struct enter_plan *plan) NORETURN;
-
-/* The trees a cell is made of, as detached mounts: descriptors and nothing else. root.c assembles
- * them in the builder's mount namespace; the caller owns them. */
-struct root_parts {
-	int store; /* the sized file system for all writes */
-	int kept;  /* the same, read-only, for a lingering cell's PID 1 to hold */
-	int layers[CELL_LAYERS_MAX];
-	int mounts[CELL_MOUNTS_MAX];
-	int proc; /* of the cell's pid namespace */
-	int root; /* result: the cell's / */
-};
-
-/* Once, at the start: which entries of /proc need a cover. Most belong to the machine's root and
- * nobody else may open them, the cell's root included; those do not. */
-void root_learn_proc(void);
-
-/* In order: the store, the layers with a writable one on each, /proc, /dev, the request's mounts,
- * and the new root in place of the old. c->userns_fd must be open, and layers, mounts and proc. */
-int root_assemble(struct cell *c, const struct keeper *k, const struct keeper_create *r,
-		  struct root_parts *p, struct err *e) MUST_USE;

@@ -1,5 +1,9 @@
-/* cgroup.c - what both cgroup versions have in common. After its creation a cell's cgroup is known
- * by name only, so that a keeper can be asked about cells it did not make. */
+/* cgroup.c - a cell's cgroup, as far as both versions are alike: making, finding, freezing, killing
+ * and removing its directories. The files that limit are in cgroup_v1.c and cgroup_v2.c.
+ *
+ * After its creation a cell's cgroup is known by name only, so that a keeper can be asked about
+ * cells it did not make. Names come from requests that were checked (keeper_msg_check()): they have
+ * no '/'. */
 #include "cgroup.h"
 
 #include <errno.h>
@@ -17,9 +21,7 @@
 
 #define FREEZE_MS 200
 
-enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* v1, as KEEPER_FD_CGROUP says */
-
-struct name { /* or a short number, so that neither needs a buffer of its own */
+struct name {
 	char text[sizeof(CELL_CGROUP_PREFIX) + CELL_ID_MAX + 16];
 };
 
@@ -37,9 +39,9 @@ void cgroup_release(struct cgroup *g)
 	io_close_all((int *)g, sizeof(*g) / sizeof(int));
 }
 
-/* Between mkdir and flock somebody's sweep may take the directory for a leftover. It removes only
- * what it has locked, so once we hold our lock, either the directory is still there and stays, or
- * it is gone and we make it again. */
+/* Between mkdir and flock a sweep (cgroups_sweep()) may take the directory for a leftover. It
+ * removes only what it has locked, so once the lock is held here, either the directory is still
+ * there and stays, or it is gone and is made again. */
 static int make_dir(int parent, const char *name, mode_t mode, int *ret_fd, struct err *e)
 {
 	for (int tries = 0; tries < 8; tries++) {
@@ -60,51 +62,20 @@ static int make_dir(int parent, const char *name, mode_t mode, int *ret_fd, stru
 	return err_set(e, ERR_CONFLICT, "cgroup %s: removed again and again", name);
 }
 
-/* "" for 0, which is no limit. */
-static struct name number(uint64_t value)
+int cgroup_write_limits(const struct cgroup *g, const struct cgroup_file *files, size_t n,
+			const struct cell_limits *l, struct err *e)
 {
-	struct name n = { "" };
+	for (size_t i = 0; i < n; i++) {
+		const struct cgroup_file *f = &files[i];
+		uint64_t value;
+		char text[24];
 
-	if (value != 0)
-		(void)snprintf(n.text, sizeof(n.text), "%llu", (unsigned long long)value);
-	return n;
-}
-
-/* Optional files are absent where the kernel does not count these things apart, or cannot swap at
- * all: then nothing can escape the limit by them. Also opens what PID 1 enters by, on v1. */
-static int set_limits(const struct cgroup_root *root, struct cgroup *g, const struct cell_limits *l,
-		      struct err *e)
-{
-	const struct name memory = number(l->memory_bytes), pids = number(l->pids);
-	const struct name quota = number(l->cpu_millis * 100); /* of 100,000 us, by default */
-	const struct {
-		uint32_t version;
-		int dir;
-		const char *file, *text;
-		bool optional;
-	} rows[] = {
-		{ 1, g->dirs[DIR_MEMORY], "memory.limit_in_bytes", memory.text, false },
-		{ 1, g->dirs[DIR_MEMORY], "memory.kmem.tcp.limit_in_bytes", memory.text, true },
-		{ 1, g->dirs[DIR_MEMORY], "memory.memsw.limit_in_bytes", memory.text, true },
-		{ 1, g->dirs[DIR_CPU], "cpu.cfs_quota_us", quota.text, false },
-		{ 1, g->dirs[DIR_PIDS], "pids.max", pids.text, false },
-		{ 2, g->dirs[0], "memory.max", memory.text, false },
-		{ 2, g->dirs[0], "memory.swap.max", memory.text[0] == '\0' ? "" : "0", true },
-		{ 2, g->dirs[0], "cpu.max", quota.text, false },
-		{ 2, g->dirs[0], "pids.max", pids.text, false },
-	};
-
-	for (size_t i = 0; i < COUNT(rows); i++)
-		if (rows[i].version == root->version && rows[i].text[0] != '\0' &&
-		    (!rows[i].optional || faccessat(rows[i].dir, rows[i].file, F_OK, 0) == 0) &&
-		    io_write_file(rows[i].dir, rows[i].file, rows[i].text, e) < 0)
-			return -1;
-	for (unsigned i = 0; root->version == 1 && i < CELL_CGROUP_UNIFIED; i++) {
-		if (g->dirs[i] < 0)
+		memcpy(&value, (const char *)l + f->limit, sizeof(value));
+		if (value == 0 || (f->optional && faccessat(g->dirs[f->dir], f->name, F_OK, 0) < 0))
 			continue;
-		g->enter[i] = openat(g->dirs[i], "tasks", O_WRONLY | O_CLOEXEC);
-		if (g->enter[i] < 0)
-			return err_sys(e, "open tasks");
+		(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)(value * f->times));
+		if (io_write_file(g->dirs[f->dir], f->name, text, e) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -119,7 +90,8 @@ int cgroup_create(const struct cgroup_root *root, const struct keeper_create *r,
 		if (root->dirs[i] >= 0 &&
 		    make_dir(root->dirs[i], name.text, mode, &ret->dirs[i], e) < 0)
 			goto undo;
-	if (set_limits(root, ret, &r->limits, e) == 0)
+	if (root->version == 0 ||
+	    (root->version == 1 ? cgroup_v1_limit : cgroup_v2_limit)(ret, &r->limits, e) == 0)
 		return 0;
 undo:
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
@@ -132,16 +104,6 @@ undo:
 int cgroup_unified(const struct cgroup_root *root, const int *dirs)
 {
 	return dirs[root->version == 2 ? 0 : CELL_CGROUP_UNIFIED];
-}
-
-int cgroup_enter(const struct cgroup *g, struct err *e)
-{
-	/* "0" is the writer itself: the kernel skips the lock that makes moving others slow
-	 * (cgroup_procs_write_start, since Linux 5.6). */
-	for (unsigned i = 0; i < CGROUP_DIRS; i++)
-		if (g->enter[i] >= 0 && write(g->enter[i], "0", 1) != 1)
-			return err_sys(e, "enter cgroup");
-	return 0;
 }
 
 /* The processes in a directory, as many as fit: of a crowd, the rest comes next time. */

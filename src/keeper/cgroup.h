@@ -5,9 +5,9 @@
  * itself before anything else, which unlike moving it from outside costs no RCU grace period. A v2
  * hierarchy beside v1, where there is one, limits nothing and serves to freeze and to kill.
  *
- * The keeper holds a shared flock on its cell's directories. Whoever can lock one exclusively has
- * found leftovers and removes them (cgroups_sweep), but for those with the sticky bit: lingering
- * cells are in their server's books. */
+ * The keeper holds a shared flock on its cell's directories. A directory that can be locked
+ * exclusively is a leftover and is removed (cgroups_sweep()), but for those with the sticky bit:
+ * lingering cells are known to their server. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ int cgroup_create(const struct cgroup_root *root, const struct keeper_create *r,
 /* The v2 one of the dirs: what PID 1 is born in, and freezing needs. -1: there is none. */
 int cgroup_unified(const struct cgroup_root *root, const int *dirs);
 
-/* In the new process, before anything else. */
+/* In the new process, before anything else; on v2 it does nothing (cgroup_v1.c). */
 int cgroup_enter(const struct cgroup *g, struct err *e) MUST_USE;
 
 /* Opens process pid, if it is in the cell's cgroup; -1 if it is not or there are no cgroups. */
@@ -50,3 +50,27 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool on, struc
  * yet dead after patience_ms. What is not there is removed. */
 int cgroup_destroy(const struct cgroup_root *root, const char *id, unsigned patience_ms,
 		   struct err *e) MUST_USE;
+
+/* The two versions differ in which files limit what (cgroup_v1.c, cgroup_v2.c). */
+
+#define CGROUP_QUOTA_US \
+	100 /* of the default period, 100,000 us, for one thousandth of a processor */
+
+/* A file of one of the cell's directories: gets a limit, unless that is 0. Optional files are
+ * absent where the kernel does not count these things apart, or cannot swap: then nothing can
+ * escape the limit by them. */
+struct cgroup_file {
+	unsigned dir; /* index */
+	const char *name;
+	size_t limit;	/* offset in struct cell_limits */
+	uint64_t times; /* what is written is the limit times this; 0: nothing is allowed */
+	bool optional;
+};
+
+#define CGROUP_LIMIT(member) offsetof(struct cell_limits, member)
+
+int cgroup_write_limits(const struct cgroup *g, const struct cgroup_file *files, size_t n,
+			const struct cell_limits *l, struct err *e) MUST_USE;
+
+int cgroup_v1_limit(struct cgroup *g, const struct cell_limits *l, struct err *e) MUST_USE;
+int cgroup_v2_limit(struct cgroup *g, const struct cell_limits *l, struct err *e) MUST_USE;

@@ -1,0 +1,109 @@
+/* root_layers.c - the template's layers, read-only, each with an overlay whose upper directory is
+ * in the store.
+ *
+ * A layer is shown with its owners translated to the cell's (an idmapped mount), where the file
+ * system can. Layers are shared by all cells: nothing here may make one writable. */
+#include "root.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+/* Attaches layer i in the store, read-only, its owners translated to the cell's. */
+static int attach_layer(struct cell *c, const struct keeper_create *r, struct root_parts *p,
+			unsigned i, struct err *e)
+{
+	int mapped;
+
+	if (mounts_restrict(p->layers[i], MOUNT_ATTR_RDONLY | root_attrs(r), e) < 0)
+		return -1;
+	mapped = mounts_idmap(p->layers[i], c->userns_fd, e);
+	if (mapped < 0)
+		return -1;
+	if (mapped == 0)
+		c->idmapped = false;
+	if (kernel_move_mount(p->layers[i], p->store, "at", 0) < 0)
+		return err_sys(e, "attach layer %u", i);
+	return 0;
+}
+
+/* Without idmapped mounts the layers' owners do not exist in the cell, and its users would not even
+ * own their homes: these directories are put over the template's with the right owners. */
+static int own_places(const struct cell *c, int upper, struct err *e)
+{
+	static const struct {
+		const char *path;
+		mode_t mode;
+		uint32_t id;
+	} places[] = {
+		{ "etc", 0755, 0 },	  { "home", 0755, 0 },	   { "home/user", 0755, 1000 },
+		{ "root", 0700, 0 },	  { "run", 0755, 0 },	   { "tmp", 01777, 0 },
+		{ "var", 0755, 0 },	  { "var/tmp", 01777, 0 }, { "var/lib", 0755, 0 },
+		{ "var/cache", 0755, 0 }, { "var/log", 0755, 0 },  { "opt", 0755, 0 },
+		{ "srv", 0755, 0 },	  { "mnt", 0755, 0 },
+	};
+
+	for (size_t i = 0; i < COUNT(places); i++)
+		if (root_make_dir(c, upper, places[i].path, places[i].mode, places[i].id, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* A writable view of layer i. overlayfs before Linux 6.15 takes only attached layers, and names
+ * them by path: the magic links of our own descriptors. */
+static int make_overlay(struct cell *c, const struct keeper *k, const struct keeper_create *r,
+			struct root_parts *p, unsigned i, int *ret_fd, struct err *e)
+{
+	char name[16], lower[32], upper[48], work[48];
+	const struct mounts_option options[] = {
+		{ "lowerdir", lower },
+		{ "upperdir", upper },
+		{ "workdir", work },
+		/* user.* attributes where trusted.* is not ours to write */
+		{ k->setup.rootless ? "userxattr" : NULL, NULL },
+		{ NULL, NULL }
+	};
+
+	for (const char *kind = "uw"; *kind != '\0'; kind++) {
+		(void)snprintf(name, sizeof(name), "%c%u", *kind, i);
+		if (root_make_dir(c, p->store, name, 0755, 0, e) < 0)
+			return -1;
+	}
+	/* A single id owns the template as it is. */
+	if (i == 0 && !c->idmapped && (!k->setup.rootless || k->setup.subordinate > 0)) {
+		OWN_FD dir = openat(p->store, "u0", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (dir < 0 || own_places(c, dir, e) < 0)
+			return -1;
+	}
+	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d", p->layers[i]);
+	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/u%u", p->store, i);
+	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/w%u", p->store, i);
+	/* Read-only cells have overlays too: inodes of their own, not the machine's. */
+	return mounts_new("overlay", options,
+			  root_attrs(r) |
+				  ((r->flags & CELL_READ_ONLY) != 0 ? MOUNT_ATTR_RDONLY : 0),
+			  ret_fd, e);
+}
+
+int root_place_layers(struct cell *c, const struct keeper *k, const struct keeper_create *r,
+		      struct root_parts *p, struct err *e)
+{
+	c->idmapped = true;
+	for (unsigned i = 0; i < r->nlayers; i++)
+		if (attach_layer(c, r, p, i, e) < 0)
+			return -1;
+	for (unsigned i = 0; i < r->nlayers; i++) {
+		int made = -1;
+
+		if (make_overlay(c, k, r, p, i, &made, e) < 0)
+			return err_wrap(e, "layer at %s", r->layer_at[i]);
+		OWN_FD fd = made;
+		if (i > 0 && mounts_place(fd, p->root, r->layer_at[i], e) < 0)
+			return -1;
+		if (i == 0) {
+			if (kernel_move_mount(fd, p->store, "at", 0) < 0)
+				return err_sys(e, "attach root");
+			p->root = TAKE_FD(fd);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,49 @@
+/* root_mount.c - the directories and files of the machine that a request shows in its cell.
+ *
+ * The source is an open descriptor: of cordon run the caller's own, of a server one below a root
+ * that its operator gave (cell_open_source()). Never devices or set-id programs; read-only unless
+ * asked. */
+#include "root.h"
+
+#include <sys/stat.h>
+
+/* A tree the request brought along. Its owner becomes the cell's user, who thereby can read what
+ * the owner can; and never more than read unless asked. */
+int root_place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
+		     struct root_parts *p, unsigned i, struct err *e)
+{
+	bool writable = (r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0;
+	const char *at = r->mounts[i].at;
+	struct stat st;
+	int ns = -1, mapped = 0;
+
+	if (fstat(p->mounts[i], &st) < 0)
+		return err_sys(e, "mount %s", at);
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return err_set(e, ERR_INVALID,
+			       "mount %s: the source is neither a directory nor a file", at);
+	if (mounts_restrict(p->mounts[i],
+			    MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+				    (writable ? 0 : MOUNT_ATTR_RDONLY),
+			    e) < 0)
+		return -1;
+	if (!k->setup.rootless) {
+		if (ids_translator(st.st_uid, ids_outside(&c->ids, 'u', r->uid), st.st_gid,
+				   ids_outside(&c->ids, 'g', r->gid), &ns, e) < 0)
+			return -1;
+		OWN_FD translator = ns;
+		mapped = mounts_idmap(p->mounts[i], translator, e);
+		if (mapped < 0)
+			return -1;
+	}
+	if (writable && mapped == 0 && !k->setup.rootless)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "mount %s: this file system has no idmapped mounts, so the cell "
+			       "could not own "
+			       "what it writes; mount it read-only",
+			       at);
+	if (mounts_make_target(p->root, at, S_ISDIR(st.st_mode), ids_outside(&c->ids, 'u', 0),
+			       ids_outside(&c->ids, 'g', 0), e) < 0)
+		return err_wrap(e, "mount");
+	return mounts_place(p->mounts[i], p->root, at, e);
+}

@@ -1,0 +1,60 @@
+/* root_proc.c - /proc of the cell's pid namespace, with what tells about the machine covered.
+ *
+ * Most machine-wide entries belong to the machine's root and may be opened by no other user, the
+ * root of a cell included: those need no cover. Which ones do is looked up once, at the keeper's
+ * start, because it is the same for every cell and costs a system call for each. A cover is a
+ * read-only mount of an empty file or directory of the store; the cell cannot remove it (its mount
+ * namespace is not its own). */
+#include "root.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+/* Of /proc, what tells about the machine, its kernel or its devices. iomem and ioports are not in it: there
+ * the kernel itself shows zeros to all but the machine's root. */
+static const char *const hidden[] = {
+	"acpi",	      "asound",	    "bootconfig",    "bus",	   "cmdline",
+	"config.gz",  "driver",	    "dynamic_debug", "interrupts", "kallsyms",
+	"kcore",      "key-users",  "keys",	     "kmsg",	   "kpagecgroup",
+	"kpagecount", "kpageflags", "latency_stats", "modules",	   "sched_debug",
+	"scsi",	      "slabinfo",   "sysrq-trigger", "timer_list", "vmallocinfo",
+};
+static bool covered[COUNT(hidden)], covered_dir[COUNT(hidden)];
+
+void root_learn_proc(void)
+{
+	struct stat st;
+
+	OWN_FD proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < COUNT(hidden); i++) {
+		if (fstatat(proc, hidden[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		covered[i] = (st.st_mode & 0006) != 0;
+		covered_dir[i] = S_ISDIR(st.st_mode);
+	}
+}
+
+/* Puts a read-only mount over an entry of /proc. */
+static int cover(struct root_parts *p, const char *name, int dir, const char *with, struct err *e)
+{
+	int copy = -1;
+
+	if (mounts_copy(dir, with, MOUNT_ATTR_RDONLY | MOUNTS_STILL, &copy, e) < 0)
+		return -1;
+	OWN_FD fd = copy;
+	if (kernel_move_mount(fd, p->proc, name, 0) < 0)
+		return err_sys(e, "cover /proc/%s", name);
+	return 0;
+}
+
+int root_place_proc(struct root_parts *p, struct err *e)
+{
+	if (mounts_place(p->proc, p->root, "/proc", e) < 0)
+		return -1;
+	for (size_t i = 0; i < COUNT(hidden); i++)
+		if (covered[i] &&
+		    cover(p, hidden[i], p->store, covered_dir[i] ? "empty" : "none", e) < 0)
+			return -1;
+	/* The kernel gives a namespace's own settings to its root: not here. */
+	return cover(p, "sys", p->proc, "sys", e);
+}
