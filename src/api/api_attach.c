@@ -272,6 +272,8 @@ void api_attach_get(struct request *r)
 		reply_code(r, 403, "forbidden", "a page of another origin may not attach");
 	else if (!exchange_wants_ws(r->x))
 		reply_code(r, 400, "invalid", "this path is for WebSocket (version 13) only");
+	else if (request_stream(r, &e) < 0)
+		reply_error(r, &e);
 	else if (live != NULL && execution_live(live, r->id) != NULL)
 		request_use(r, open_attach);
 	else

@@ -144,7 +144,7 @@ void api_stream_get(struct request *r)
 	struct session *live = NULL;
 	struct err e = { 0 };
 
-	if (request_owns(r, &live, &e) < 0)
+	if (request_owns(r, &live, &e) < 0 || request_stream(r, &e) < 0)
 		reply_error(r, &e);
 	else if (live != NULL && execution_live(live, r->id) != NULL)
 		request_use(r, open_stream); /* who listens to it wants it to run */

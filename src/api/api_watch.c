@@ -114,6 +114,8 @@ void api_watch_get(struct request *r)
 		reply_error(r, &e);
 	else if (w->path[0] == '\0')
 		reply_code(r, 400, "invalid", "parameter path: is missing");
+	else if (request_stream(r, &e) < 0)
+		reply_error(r, &e);
 	else
 		request_use(r, start);
 }

@@ -110,7 +110,8 @@ static void follow(struct request *r, const struct table_follow_kind *kind,
 	if (own != NULL)
 		memcpy(f->own, own, kind->own_size);
 	/* Without a number to begin at: from now on. */
-	if (!q->after_given && kind->last(core_store(r->core), &f->after, &e) < 0) {
+	if (request_stream(r, &e) < 0 ||
+	    (!q->after_given && kind->last(core_store(r->core), &f->after, &e) < 0)) {
 		reply_error(r, &e);
 		return;
 	}

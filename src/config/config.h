@@ -107,6 +107,7 @@ struct config {
 	uint64_t tenant_max_storage;			/* 0: no limit */
 	uint64_t tenant_max_output, tenant_max_records; /* bytes; 0: no limit */
 	uint64_t tenant_max_keys;
+	uint64_t tenant_max_streams;
 
 	/* whom sessions may contact */
 	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress becomes this one; "": see the table */

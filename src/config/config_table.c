@@ -193,6 +193,9 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_records", "SIZE", CONFIG_BYTES, FIELD(tenant_max_records), "1G", 0, 64 * TIB, NULL,
 	  "bytes that the records of its sessions and executions take, ended ones until their retention is over; "
 	  "beyond it no session is made and nothing executed; 0: no limit" },
+	{ "tenant_max_streams", "COUNT", CONFIG_COUNT, FIELD(tenant_max_streams), "2048", 0, 1000000, NULL,
+	  "open streams at a time: followed output, events and network records, attached terminals, watched directories "
+	  "and streams of E2B clients; 0: no limit but that of connections" },
 	{ "tenant_max_keys", "COUNT", CONFIG_COUNT, FIELD(tenant_max_keys), "1000", 1, 1000000, NULL,
 	  "keys that can be used at a time" },
 

@@ -45,6 +45,7 @@ struct tenant {
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
 	unsigned requests;   /* being answered */
+	unsigned streams;    /* open, see tenant_stream_open() */
 	unsigned diffs;	     /* being read */
 	uint64_t kept_bytes; /* in the logs of its executions, ended sessions' included */
 	struct job_queue work;

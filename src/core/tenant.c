@@ -288,6 +288,23 @@ void tenant_leave(struct core *c, struct tenant *t)
 	t->requests--;
 }
 
+int tenant_stream_open(struct core *c, struct tenant *t, struct err *e)
+{
+	uint64_t max = core_config(c)->tenant_max_streams;
+
+	if (max > 0 && t->streams >= max)
+		return err_set_reason(e, REASON_QUOTA_STREAMS,
+				      "the tenant's open streams are %llu already; close some",
+				      (unsigned long long)max);
+	t->streams++;
+	return 0;
+}
+
+void tenant_stream_close(struct tenant *t)
+{
+	t->streams--;
+}
+
 int tenant_first(struct core *c, struct err *e)
 {
 	struct store_tenant row = { .name = "default", .is_operator = true };

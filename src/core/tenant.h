@@ -32,6 +32,11 @@ struct tenant *tenant_find(struct core *c, const char *id);
 int tenant_enter(struct core *c, struct tenant *t, struct err *e) MUST_USE;
 void tenant_leave(struct core *c, struct tenant *t);
 
+/* A stream of the tenant's opens: a request that goes on for as long as its client wants, or a
+ * watcher that is polled. Counted until tenant_stream_close(). REASON_QUOTA_STREAMS: too many. */
+int tenant_stream_open(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+void tenant_stream_close(struct tenant *t);
+
 /* Makes a tenant from a row whose id is empty: fills id and time. ERR_CONFLICT: name taken. */
 int tenant_create(struct core *c, struct store_tenant *row, const struct store_actor *who,
 		  struct err *e) MUST_USE;

@@ -48,7 +48,7 @@ struct watcher {
 /* Of one tenant that has any. */
 struct watch_sum {
 	struct watch_sum *next; /* of the adapter's */
-	const struct tenant *tenant;
+	struct tenant *tenant;
 	unsigned crowds;
 	size_t bytes; /* of events */
 };
@@ -126,6 +126,7 @@ static void leave(struct watcher *w)
 
 	c->adapter->watchers--;
 	show(c->adapter);
+	tenant_stream_close(c->sum->tenant);
 	for (struct watcher **at = &c->first; *at != NULL; at = &(*at)->next)
 		if (*at == w) {
 			*at = w->next;
@@ -301,7 +302,7 @@ static struct crowd *find_crowd(const struct request *r)
 	return c;
 }
 
-static struct watch_sum *find_sum(struct e2b *b, const struct tenant *t)
+static struct watch_sum *find_sum(struct e2b *b, struct tenant *t)
 {
 	struct watch_sum *sum = b->sums;
 
@@ -375,8 +376,13 @@ static void create_got(struct request *r, json_t *message)
 			 c->n);
 		return;
 	}
+	if (tenant_stream_open(r->core, r->tenant, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
 	w = make(r, c);
 	if (w == NULL) {
+		tenant_stream_close(r->tenant);
 		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "there is no memory for a watcher");
 		return;
 	}

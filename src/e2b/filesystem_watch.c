@@ -2,6 +2,7 @@
  * pace. A rename is two messages, of which the second may have to wait for room here. */
 #include "e2b_private.h"
 #include "dir_watch.h"
+#include "reply.h"
 
 #define EVENT_MAX (64U << 10)
 #define START "{\"start\":{}}"
@@ -152,6 +153,8 @@ static void got(struct request *r, json_t *message)
 		return;
 	if (dir_watch_read(&g->watch, r, message, &e) < 0 || rpc_timeout(r, &ms, &e) < 0)
 		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
+	else if (request_stream(r, &e) < 0)
+		reply_error(r, &e);
 	else
 		request_use(r, start);
 }

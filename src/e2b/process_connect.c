@@ -4,6 +4,7 @@
 #include "process_event.h"
 #include "process_feed.h"
 #include "process_find.h"
+#include "reply.h"
 
 struct connect {
 	struct process_feed feed; /* first, see rpc.h */
@@ -78,6 +79,8 @@ static void got(struct request *r, json_t *message)
 		return;
 	if (process_selector_read(message, &c->which, &e) < 0 || rpc_timeout(r, &ms, &e) < 0)
 		process_find_refuse(r, &e);
+	else if (request_stream(r, &e) < 0)
+		reply_error(r, &e);
 	else
 		request_use(r, begin);
 }

@@ -98,6 +98,10 @@ static void got(struct request *r, json_t *message)
 		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
 		return;
 	}
+	if (request_stream(r, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
 	if (!rpc_count(rpc_countable(st->spec.strings.len))) {
 		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "too many large requests at a time, try again");
 		return;

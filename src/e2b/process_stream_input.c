@@ -9,6 +9,7 @@
 #include "e2b_private.h"
 #include "buf.h"
 #include "process_writer.h"
+#include "reply.h"
 
 #define ENVELOPE_MAX (1U << 20)
 #define SMALL (16U << 10) /* more than that is counted */
@@ -260,9 +261,14 @@ static void all_taken(struct exchange *x, bool ok)
 void process_stream_input(struct request *r)
 {
 	struct input *in;
+	struct err e = { 0 };
 
 	if (!rpc_check_head(r, true))
 		return;
+	if (request_stream(r, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
 	in = request_state(r, sizeof(*in), release);
 	if (in == NULL)
 		return;

@@ -29,6 +29,8 @@ static void done(struct exchange *x, bool answered)
 	if (s != NULL)
 		session_let_go(s);
 	grant_close(&r->grant);
+	if (r->streams)
+		tenant_stream_close(r->tenant);
 	if (r->counted)
 		tenant_leave(r->core, r->tenant);
 	free(r);
@@ -113,6 +115,16 @@ const struct store_actor *request_actor(struct request *r)
 	(void)snprintf(r->actor.request_id, sizeof(r->actor.request_id), "%s", exchange_id(r->x));
 	memcpy(r->actor.key_id, r->grant.key_id, sizeof(r->actor.key_id));
 	return &r->actor;
+}
+
+int request_stream(struct request *r, struct err *e)
+{
+	if (r->streams)
+		return 0;
+	if (tenant_stream_open(r->core, r->tenant, e) < 0)
+		return -1;
+	r->streams = true;
+	return 0;
 }
 
 bool request_is_head(const struct request *r)

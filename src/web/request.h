@@ -53,6 +53,7 @@ struct request {
 	bool holds;					   /* see request_hold() */
 	bool lets_sleep; /* a paused session is not resumed for it, but gone */
 	bool counted;	 /* see request_count() */
+	bool streams;	 /* see request_stream() */
 	void *state;	 /* the handler's, freed at the end */
 	void (*release)(struct request *r, bool answered); /* called before that; may be NULL */
 };
@@ -86,6 +87,10 @@ bool request_is_head(const struct request *r);
 /* Counts it for its tenant (r->tenant), until it ends; from now on it ends with the key that it was
  * asked with, or with the tenant. ERR_LIMIT: the tenant has too many. */
 int request_count(struct request *r, struct err *e) MUST_USE;
+
+/* Counts it as an open stream of its tenant until it ends. Before the answer begins.
+ * REASON_QUOTA_STREAMS: the tenant has too many. */
+int request_stream(struct request *r, struct err *e) MUST_USE;
 
 /* ---- the session in the path */
 /* The session is this tenant's; *ret_live is NULL if it has stopped. ERR_NOT_FOUND otherwise. */

@@ -17,6 +17,8 @@ from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Server, check, equal, note, rss, run_tests, wait_for
+from streams import Attached, Events
+from test_process_rpc import Box, Stream
 
 
 def unread(server, text):
@@ -295,6 +297,43 @@ def test_one_address_does_not_switch_signed_urls_off():
         for a in attackers:
             a.join(10)
         equal(set(answers), {200}, "signed URLs of another address")
+
+
+def test_open_streams_of_a_tenant():
+    """Every kind of stream counts for its tenant; beyond the bound each kind is refused in its own way, pages and other
+    tenants are not, and a stream that ends leaves room for the next."""
+    with Server(pool_size=2, tenant_max_streams=6) as server:
+        box = Box(server)
+        session = box.id
+        x = server.spawn(session, "sleep 60")
+        own = f"/v1/sessions/{session}"
+        streams = [Events(server, f"{own}/executions/{x['id']}/events"), Attached(server, f"{own}/executions/{x['id']}/attach"),
+                   Events(server, "/v1/events?follow=true"), Events(server, f"{own}/network/log?follow=true"),
+                   Events(server, f"{own}/files/watch?path=/tmp"), box.start("sleep 60")]
+        pid = streams[-1].pid()
+        for path in (f"{own}/executions/{x['id']}/events", f"{own}/executions/{x['id']}/attach", "/v1/events?follow=true",
+                     f"{own}/network/log?follow=true", f"{own}/files/watch?path=/tmp"):
+            socket_headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+                              "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="} if path.endswith("attach") else {}
+            status, headers, body = server.request("GET", path, headers=socket_headers)
+            equal((status, body["error"]["code"], headers.get("retry-after")), (429, "quota_streams", "1"), path)
+        equal(Stream(box, "Connect", {"process": {"pid": pid}}).error()[0], "resource_exhausted", "Connect")
+        equal(Stream(box, "Start", {"process": {"cmd": "true"}}).error()[0], "resource_exhausted", "Start")
+        watcher = json.dumps({"path": "/tmp"}).encode()
+        polled = lambda: server.request("POST", "/filesystem.Filesystem/CreateWatcher", watcher, key=None,
+                                        headers=box.headers("application/json"))[0]
+        equal(polled(), 429, "a polled watcher")
+        server.want(200, "GET", "/v1/events")
+        other = server.want(201, "POST", "/v1/tenants", {"name": "other"})
+        key = server.want(201, "POST", f"/v1/tenants/{other['id']}/keys", {"scopes": ["read", "sessions"]})["key"]
+        Events(server, "/v1/events?follow=true", key=key).close()
+        streams.pop(2).close()
+        wait_for(lambda: polled() == 200, 5, "room for another")
+        equal(polled(), 429, "the polled watcher counts, too")
+        streams.pop().close()
+        wait_for(lambda: polled() == 200, 5, "room after a stream of E2B's")
+        for stream in streams:
+            stream.close()
 
 
 if __name__ == "__main__":
