@@ -29,7 +29,9 @@ import tempfile
 import time
 import traceback
 
-import sanitizer
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+import sanitizer  # noqa: E402
+from checks import Failed, Skip, check, equal, has, note, short  # noqa: E402,F401
 
 PROGRAM = ""  # the binary under test
 SEED = None  # to replay a random test
@@ -59,40 +61,6 @@ KEYS = {
     "network": (dict, type(None)),
 }
 LIMITS = {None, "timeout", "memory", "pids", "disk", "inodes", "output", "cpu"}
-
-
-class Skip(Exception):
-    """This machine cannot do what the test needs."""
-
-
-class Failed(AssertionError):
-    pass
-
-
-def check(good, what):
-    if not good:
-        raise Failed(what)
-
-
-def short(value):
-    text = repr(value)
-    return text if len(text) < 600 else text[:280] + " ... " + text[-280:]
-
-
-def equal(got, want, what=""):
-    if got != want:
-        raise Failed(f"{what}: got {short(got)}, want {short(want)}")
-
-
-def has(text, part, what=""):
-    if part not in text:
-        raise Failed(f"{what}: no {part!r} in {short(text)}")
-
-
-def note(text):
-    for line in str(text).splitlines():
-        print("#", line)
-    sys.stdout.flush()
 
 
 class Done:
@@ -404,7 +372,7 @@ def run_one(function):
         verdict, why = str(e), ""
     except Failed as e:
         frame = traceback.extract_tb(e.__traceback__)
-        line = next((f.lineno for f in reversed(frame) if not f.filename.endswith("tap.py")), 0)
+        line = next((f.lineno for f in reversed(frame) if not f.filename.endswith(("tap.py", "checks.py"))), 0)
         verdict, why = "not ok", f"line {line}: {e}"
     except Exception:
         verdict, why = "not ok", traceback.format_exc()

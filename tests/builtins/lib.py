@@ -17,26 +17,15 @@ import tempfile
 import time
 import traceback
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+from checks import Skip, check, equal  # noqa: E402,F401
+
 TOOL = ""
 NOBODY = 65534
 CODES = ["none", "invalid", "denied", "not_found", "conflict", "limit", "unsupported", "system"]
 TYPES = ["file", "dir", "symlink", "fifo", "socket", "char", "block"]
 WHATS = ["create", "write", "remove", "rename", "chmod", "overflow", "limited", "gone"]
 ENDS = bytes(4)
-
-
-class Skip(Exception):
-    """This machine cannot do what the test needs."""
-
-
-def check(good, what):
-    if not good:
-        raise AssertionError(what)
-
-
-def equal(got, want, what=""):
-    if got != want:
-        raise AssertionError(f"{what}: got {str(got)[:600]!r}, want {str(want)[:600]!r}")
 
 
 class Body:

@@ -28,13 +28,12 @@ import traceback
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
 import sanitizer  # noqa: E402
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+from checks import Skip, equal  # noqa: E402
+
 STAGE = "CORDON_CLIENT_TEST_STAGE"
 CORDON = os.path.abspath(sys.argv[1])
 USER = "64997"
-
-
-class Skip(Exception):
-    """This machine cannot do what the test needs."""
 
 
 class World:
@@ -102,10 +101,6 @@ class World:
             found = sanitizer.reports(f.read())
         shutil.rmtree(self.dir)
         assert not found, "\n".join(found)
-
-
-def equal(got, want):
-    assert got == want, f"{got!r} is not {want!r}"
 
 
 def test_life_of_a_session(w):

@@ -22,6 +22,9 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from fake import EVIL, KEY, Fake  # noqa: E402
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+from checks import equal  # noqa: E402
+
 CLIENT = os.path.abspath(sys.argv[1])
 
 
@@ -48,10 +51,6 @@ class World:
         self.fake.shutdown()
         self.fake.server_close()
         shutil.rmtree(self.dir)
-
-
-def equal(got, want):
-    assert got == want, f"{got!r} is not {want!r}"
 
 
 def clean(text):

@@ -17,6 +17,7 @@ import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 from harness import Failed, Server, check, equal, has, run_tests, short, wait_for  # noqa: E402,F401
+from reader import Reader  # noqa: E402
 
 UNKNOWN = "i0000000000000000"
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "sdk", "inside.py")
@@ -78,12 +79,13 @@ class Broken(EOFError):
     """The connection ended without the last chunk of the answer."""
 
 
-class Raw:
+class Raw(Reader):
     """One request on a connection of its own, and its answer as it comes."""
 
+    END = Broken
+
     def __init__(self, server, method, path, headers, body=b"", timeout=8):
-        self.socket = socket.create_connection(server.address, timeout)
-        self.bytes = b""
+        super().__init__(socket.create_connection(server.address, timeout))
         sent = {"Host": "%s:%d" % server.address, **headers}
         if "Transfer-Encoding" not in sent and (body or method in ("POST", "PUT")):
             sent["Content-Length"] = len(body)
@@ -95,31 +97,11 @@ class Raw:
 
     def more(self):
         try:
-            piece = self.socket.recv(1 << 18)
+            if super().more():
+                return True
         except TimeoutError:
             raise Failed(f"nothing more comes within {self.socket.gettimeout()} s after {short(self.bytes)}") from None
-        if not piece:
-            raise Broken()
-        self.bytes += piece
-
-    def until(self, mark):
-        while (at := self.bytes.find(mark)) < 0:
-            self.more()
-        taken, self.bytes = self.bytes[: at + len(mark)], self.bytes[at + len(mark) :]
-        return taken
-
-    def exactly(self, n):
-        while len(self.bytes) < n:
-            self.more()
-        taken, self.bytes = self.bytes[:n], self.bytes[n:]
-        return taken
-
-    def chunk(self):
-        """One piece of a chunked body; b"" is its end."""
-        size = int(self.until(b"\r\n").split(b";")[0], 16)
-        data = self.exactly(size)
-        self.exactly(2)
-        return data
+        raise Broken()
 
     def body(self):
         if self.headers.get("transfer-encoding") == "chunked":

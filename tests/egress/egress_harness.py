@@ -36,6 +36,9 @@ import time
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
 import sanitizer  # noqa: E402
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+import reader  # noqa: E402
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 IP_TRANSPARENT = 19
@@ -217,45 +220,29 @@ def answer(body=b"", status="200 OK", headers=()):
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
-class Reader:
-    """Bytes of a socket, line by line or by length."""
-
-    def __init__(self, conn):
-        self.conn, self.bytes = conn, bytearray()
-
-    def more(self):
-        got = self.conn.recv(262144)
-        self.bytes += got
-        return bool(got)
-
-    def take(self, n):
-        got = bytes(self.bytes[:n])
-        del self.bytes[:n]
-        return got
+class Reader(reader.Reader):
+    """As the shared one, but None for what ends too early: clients and servers here are expected to do that."""
 
     def until(self, mark):
-        seen = 0
-        while True:
-            at = self.bytes.find(mark, max(0, seen - len(mark)))
-            if at >= 0:
-                return self.take(at + len(mark))
-            seen = len(self.bytes)
-            if not self.more():
-                return None
+        try:
+            return super().until(mark)
+        except EOFError:
+            return None
 
     def exactly(self, n):
-        while len(self.bytes) < n:
-            if not self.more():
-                return None
-        return self.take(n)
+        try:
+            return super().exactly(n)
+        except EOFError:
+            return None
 
     def rest(self):
+        parts = [self.consume(len(self.bytes))]
         try:
             while self.more():
-                pass
+                parts.append(self.consume(len(self.bytes)))
         except OSError:
             pass
-        return self.take(len(self.bytes))
+        return b"".join(parts)
 
     def chunks(self):
         body = []

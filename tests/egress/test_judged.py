@@ -308,7 +308,7 @@ class Streams:
     def streams(self):
         self.sse.settimeout(5)
         try:
-            self.sse_reader.bytes.clear()
+            self.sse_reader.bytes = b""
             for _ in range(20):  # what was on its way is read first
                 if self.sse_reader.exactly(16) is None:
                     return False

@@ -119,7 +119,7 @@ def date_header():
             stamp = server.get("/hello").headers["date"]
             there = time.mktime(time.strptime(stamp, "%a, %d %b %Y %H:%M:%S GMT")) - time.timezone
             assert abs(time.time() - there) <= 2, stamp
-            time.sleep(1.1)
+            time.sleep(1.1 - time.time() % 1)  # until another second has begun
 
 
 def pipelining_of_100():
@@ -151,8 +151,8 @@ def bodies_of_both_framings():
             assert read_answer(reader).body == body, n
 
 
-def a_gigabyte_is_received():
-    n, piece = 1 << 30, pattern(251 * 4096)
+def a_body_longer_than_memory_allows_is_received():
+    n, piece = 256 << 20, pattern(251 * 4096)
     with Server(PROGRAM) as server, server.connect(60) as s:
         s.sendall(b"POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % n)
         left = n
@@ -616,7 +616,7 @@ def disconnects_at_every_phase():
     print(f"# seed {seed}")
     rng = random.Random(seed)
     with Server(PROGRAM) as server:
-        for i in range(2000):
+        for i in range(800):
             s = server.connect()
             request = rng.choice(REQUESTS) + rng.choice(REQUESTS)
             s.sendall(request[:rng.randrange(len(request) + 1)])
@@ -860,8 +860,8 @@ def tunnel_backpressure():
             pass
         assert server.stats()["rss"] < before + 4_000_000 or is_sanitized(PROGRAM)
         s.settimeout(10)
+        wait_until(lambda: server.stats()["connections"] == 1, 10)  # the one that asks
         try:
-            time.sleep(2.5)
             s.sendall(bytes(65536))
             s.sendall(bytes(10_000_000))
             raise AssertionError("it was not dropped")
@@ -954,7 +954,7 @@ def tls():
 
 
 TESTS = [smuggling_table, byte_by_byte_is_the_same, keep_alive_and_close, request_ids_differ, date_header, pipelining_of_100,
-         bodies_of_both_framings, a_gigabyte_is_received, a_slow_handler_holds_the_client_back, expect_continue, head_requests,
+         bodies_of_both_framings, a_body_longer_than_memory_allows_is_received, a_slow_handler_holds_the_client_back, expect_continue, head_requests,
          no_content, streams_of_every_kind, cut_answers_are_seen_to_be_cut, cut_answers_end_by_fin, unread_bodies, handlers_words_for_a_bad_body,
          an_answer_before_the_end_of_the_body, pipelined_requests_and_a_half_close,
          connect_is_refused, over_a_unix_socket, too_large_bodies_are_413, too_long_heads_are_431, slow_heads_are_408,

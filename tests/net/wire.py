@@ -9,6 +9,12 @@ import sys
 import time
 import traceback
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
+from checks import Skip, note, wait_for  # noqa: E402,F401
+from reader import Reader  # noqa: E402,F401
+from sanitizer import is_sanitized  # noqa: E402,F401
+
 
 class Server:
     """One echo_server, ended and checked by close()."""
@@ -71,48 +77,6 @@ class Server:
         self.process.stderr.close()
         if self.process.returncode != 0:
             raise AssertionError(f"the server ended with {self.process.returncode}: {said[-3000:]}")
-
-
-def is_sanitized(program):
-    """ASan keeps what was freed: how much memory such a program has says nothing."""
-    with open(program, "rb") as f:
-        return b"__asan_init" in f.read()
-
-
-class Reader:
-    """Buffered reading from a socket."""
-
-    def __init__(self, sock):
-        self.sock, self.bytes = sock, b""
-
-    def more(self):
-        piece = self.sock.recv(65536)
-        self.bytes += piece
-        return bool(piece)
-
-    def until(self, mark):
-        while mark not in self.bytes:
-            if not self.more():
-                raise EOFError(f"the end, after {self.bytes[:200]!r}")
-        at = self.bytes.index(mark) + len(mark)
-        taken, self.bytes = self.bytes[:at], self.bytes[at:]
-        return taken
-
-    def exactly(self, n):
-        while len(self.bytes) < n:
-            if not self.more():
-                raise EOFError(f"the end, {n - len(self.bytes)} bytes too early")
-        taken, self.bytes = self.bytes[:n], self.bytes[n:]
-        return taken
-
-    def at_end(self):
-        """The server has closed and nothing is left."""
-        if self.bytes:
-            return False
-        try:
-            return self.sock.recv(1) == b""
-        except ConnectionResetError:
-            return True
 
 
 class Answer:
@@ -209,7 +173,7 @@ def run(tests):
     failed = 0
     print(f"1..{len(tests)}")
     for i, test in enumerate(tests, 1):
-        name = test.__name__.replace("_", " ")
+        name, began = test.__name__.replace("_", " "), time.monotonic()
         try:
             test()
             print(f"ok {i} - {name}")
@@ -220,16 +184,9 @@ def run(tests):
             for line in traceback.format_exc().splitlines():
                 print("#", line)
             print(f"not ok {i} - {name}")
-        sys.stdout.flush()
+        note(f"{time.monotonic() - began:.2f} s")
     return 1 if failed else 0
 
 
-class Skip(Exception):
-    pass
-
-
 def wait_until(condition, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.01)
+    wait_for(condition, seconds, "what the test waits for")

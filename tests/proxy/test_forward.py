@@ -221,7 +221,7 @@ def large_bodies_both_ways():
 
     def play(s, reader):
         head = Head(reader)
-        got = body_of(head, fast(s, reader))
+        got = body_of(head, reader)
         digest = hashlib.sha256(got).hexdigest().encode()
         if head["x-reply"] == "length":
             s.sendall(b"HTTP/1.1 200 OK\r\nX-Digest: %s\r\nContent-Length: %d\r\n\r\n" % (digest, len(data)))
@@ -240,7 +240,7 @@ def large_bodies_both_ways():
     digest = hashlib.sha256(data).hexdigest()
     with Front(play) as front, front.connect(60) as s:
         for reply in ("length", "chunked", "close"):
-            reader = FastReader(s)
+            reader = Reader(s)
             s.sendall(b"POST /x HTTP/1.1\r\nHost: x\r\nX-Reply: %s\r\nContent-Length: %d\r\n\r\n" % (reply.encode(), len(data)))
             s.sendall(data)
             answer = read_answer(reader)
@@ -252,32 +252,12 @@ def large_bodies_both_ways():
             piece = data[at:at + 333333]
             s.sendall(b"%x\r\n" % len(piece) + piece + b"\r\n")
         s.sendall(b"0\r\nX: y\r\n\r\n")
-        answer = read_answer(FastReader(s))
+        answer = read_answer(Reader(s))
         assert answer.headers["x-digest"] == digest and hashlib.sha256(answer.body).hexdigest() == digest
 
 
-class FastReader(Reader):
-    """For large bodies: += of bytes would copy all each time."""
-
-    def exactly(self, n):
-        taken = bytearray(self.bytes[:n])
-        self.bytes = self.bytes[n:]
-        while len(taken) < n:
-            piece = self.sock.recv(min(n - len(taken), MIB))
-            if not piece:
-                raise EOFError("the end")
-            taken += piece
-        return bytes(taken)
-
-
-def fast(s, reader):
-    other = FastReader(s)
-    other.bytes = reader.bytes
-    return other
-
-
 def body_reader(s):
-    reader = FastReader(s)
+    reader = Reader(s)
     read_head(reader)
     return reader
 
@@ -455,7 +435,7 @@ def a_slow_server_holds_the_client_back():
     def play(s, reader):
         head = Head(reader)
         assert go.wait(20)
-        n = len(body_of(head, fast(s, reader)))
+        n = len(body_of(head, reader))
         s.sendall(b"HTTP/1.1 200 OK\r\nX-N: %d\r\nContent-Length: 0\r\n\r\n" % n)
     for framing, head, tail in ((b"Content-Length: %d" % (64 * MIB), b"", b""), (b"Transfer-Encoding: chunked", b"100000\r\n", b"\r\n")):
         go.clear()
@@ -560,7 +540,7 @@ def a_large_tunnel():
     for make in (Front, tls_front):
         with make(play) as front, front.connect() as s:
             s.sendall(UPGRADE)
-            reader = FastReader(s)
+            reader = Reader(s)
             assert read_head(reader)[0] == 101
             writer = threading.Thread(target=lambda: s.sendall(data), daemon=True)
             if make is Front:  # Python's TLS sockets are not for two threads
@@ -1051,7 +1031,7 @@ def over_unix_sockets():
     """Both sides: a Unix socket tells of an end by other events."""
     with tempfile.TemporaryDirectory() as folder:
         with Front(echo, unix=f"{folder}/up", address=f"unix:{folder}/front") as front, front.connect() as s:
-            reader = FastReader(s)
+            reader = Reader(s)
             data = noise(MIB)
             for _ in range(3):
                 s.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(data) + data)

@@ -29,27 +29,17 @@ import time
 import traceback
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 import sanitizer  # noqa: E402
 from cells import cgroups_of, children, comm, free_port, processes_of, rss  # noqa: E402,F401
-from tap import Failed, Skip, check, equal, has, isolate, note, short  # noqa: E402,F401
+from checks import Failed, Skip, check, equal, has, note, short, wait_for  # noqa: E402,F401
+from tap import isolate  # noqa: E402
 
 PROGRAM = ""  # the cordon under test, set by run_tests()
 PROGRAMS = ("cordon", "cordon-keeper", "cordon-init", "cordond", "cordon-client", "cordon-egress")
 USER = 64983  # cordond's; nobody needs to know it
 LEFT_WAIT = 10.0
 REPORTS = []  # of sanitizers, from the logs of all servers of this program
-
-
-def wait_for(what, seconds=10.0, name="it", step=0.01):
-    """Asks until the answer is true, and gives it."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = what()
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            raise Failed(f"{name} does not come within {seconds} s")
-        time.sleep(step)
 
 
 def checks(pid):
@@ -375,8 +365,8 @@ def attempt(function, *args):
     except Skip as e:
         return str(e), ""
     except Failed as e:
-        frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.endswith("harness.py")]
-        frames = [f for f in frames if not f.filename.endswith("tap.py")]
+        helpers = ("harness.py", "tap.py", "checks.py")
+        frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.endswith(helpers)]
         return "not ok", f"line {frames[-1].lineno if frames else 0}: {e}"
     except Exception:
         return "not ok", traceback.format_exc()

@@ -12,23 +12,28 @@ import json
 import os
 import socket
 import struct
+import sys
 import time
+
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
+from reader import Reader  # noqa: E402
 
 
 class Ended(EOFError):
     """The server closed the connection."""
 
 
-class Wire:
+class Wire(Reader):
     """A connection on which one request was sent; reads what comes back."""
 
+    END = Ended
+
     def __init__(self, server, path, headers, key="", receive_buffer=0, timeout=15, method="GET"):
-        self.socket = socket.socket()
+        super().__init__(socket.socket())
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(timeout)
         self.socket.connect(server.address)
-        self.bytes = b""
         lines = [f"{method} {path} HTTP/1.1", f"Host: {server.address[0]}:{server.address[1]}"]
         lines += [f"X-API-Key: {key or server.key}", *(f"{n}: {v}" for n, v in headers.items()), "", ""]
         self.socket.sendall("\r\n".join(lines).encode())
@@ -37,36 +42,9 @@ class Wire:
         self.headers = {n.lower(): v for n, v in (line.split(": ", 1) for line in head[1:] if line)}
 
     def more(self):
-        piece = self.socket.recv(1 << 18)
-        if not piece:
+        if not super().more():
             raise Ended()
-        self.bytes += piece
-
-    def until(self, mark):
-        while (at := self.bytes.find(mark)) < 0:
-            self.more()
-        taken, self.bytes = self.bytes[: at + len(mark)], self.bytes[at + len(mark) :]
-        return taken
-
-    def exactly(self, n):
-        if len(self.bytes) < n:
-            parts, have = [self.bytes], len(self.bytes)
-            while have < n:
-                piece = self.socket.recv(1 << 18)
-                if not piece:
-                    raise Ended()
-                parts.append(piece)
-                have += len(piece)
-            self.bytes = b"".join(parts)
-        taken, self.bytes = self.bytes[:n], self.bytes[n:]
-        return taken
-
-    def chunk(self):
-        """One piece of a chunked body; b"" is its end."""
-        size = int(self.until(b"\r\n").split(b";")[0], 16)
-        data = self.exactly(size)
-        self.exactly(2)
-        return data
+        return True
 
     def close(self):
         self.socket.close()
