@@ -222,13 +222,15 @@ def status_of(pid):
 
 def test_cordond_is_confined(server):
     pid = server.pid("cordond")
-    now = status_of(pid)
     user = "\t".join([str(harness.USER)] * 4)
-    equal((now["Uid"], now["Gid"], now["Groups"].strip()), (user, user, ""), "user and groups")
-    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
-        equal(int(now[name], 16), 0, name)
-    equal((now["NoNewPrivs"], now["Seccomp"]), ("1", "2"), "no new privileges, system-call filter")
-    equal(now["Threads"], "1", "threads")
+    threads = os.listdir(f"/proc/{pid}/task")
+    equal(len(threads), 2, "threads: the event loop, and the one that moves the store's journal")
+    for thread in threads:
+        now = status_of(f"{pid}/task/{thread}")
+        equal((now["Uid"], now["Gid"], now["Groups"].strip()), (user, user, ""), "user and groups")
+        for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            equal(int(now[name], 16), 0, name)
+        equal((now["NoNewPrivs"], now["Seccomp"]), ("1", "2"), "no new privileges, system-call filter")
     with open(f"/proc/{pid}/environ", "rb") as f:
         equal(f.read(), b"", "environment")
     with open(f"/proc/{pid}/cmdline", "rb") as f:
