@@ -13,7 +13,6 @@
 
 #include "cell_socket.h"
 #include "clock.h"
-#include "core_private.h"
 #include "io.h"
 #include "log.h"
 #include "rand.h"
@@ -32,24 +31,24 @@ static void ask_destroy(struct live_cell *c);
 
 static void set_timer(struct live_cell *c, uint64_t ms)
 {
-	loop_timer_set(c->core->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
+	loop_timer_set(c->cells->loop, &c->timer, clock_now_ns() + ms * CLOCK_MS);
 }
 
 static void disconnect(struct live_cell *c)
 {
 	if (!c->connected)
 		return;
-	loop_remove(c->core->loop, &c->channel);
+	loop_remove(c->cells->loop, &c->channel);
 	agent_release(&c->agent);
 	c->connected = false;
 }
 
 static void release(struct live_cell *c)
 {
-	struct loop *l = c->core->loop;
+	struct loop *l = c->cells->loop;
 
 	if (c->state == LIVE_ENDING)
-		c->core->ending--;
+		c->cells->ending--;
 	if (c->call != NULL)
 		keeper_link_cancel(c->call);
 	disconnect(c);
@@ -67,11 +66,10 @@ static void fail(struct live_cell *c, const struct err *why)
 	const struct live_cell_events *events = c->events;
 
 	log_warn("cell not made", "session_id=%s error=%s", c->id, why->msg);
-	c->core->cells_failed++;
+	c->cells->failed++;
 	events->up(c, why);
 	/* The owner has forgotten it; it ends by itself. */
-	live_cell_own(c, &core_orphan_events, NULL);
-	live_cell_end(c);
+	live_cell_abandon(c);
 }
 
 static void now_dead(struct live_cell *c)
@@ -95,7 +93,7 @@ static void on_death(struct loop_fd *f, uint32_t events)
 	struct live_cell *c = f->arg;
 
 	(void)events;
-	loop_remove(c->core->loop, &c->death);
+	loop_remove(c->cells->loop, &c->death);
 	io_close_all(&c->pidfd, 1);
 	if (c->state == LIVE_ENDING) {
 		disconnect(c);
@@ -111,7 +109,7 @@ static void on_death(struct loop_fd *f, uint32_t events)
 static int watch_death(struct live_cell *c, struct err *e)
 {
 	c->death = (struct loop_fd){ .fd = -1, .ready = on_death, .arg = c };
-	return loop_add(c->core->loop, &c->death, c->pidfd, EPOLLIN, e);
+	return loop_add(c->cells->loop, &c->death, c->pidfd, EPOLLIN, e);
 }
 
 static int ask_linger(struct live_cell *c, struct err *e)
@@ -119,7 +117,7 @@ static int ask_linger(struct live_cell *c, struct err *e)
 	OWN_FD listener = TAKE_FD(c->listener);
 
 	c->state = LIVE_STAYING;
-	return agent_send_linger(&c->agent, listener, c->core->o.config->unattended_timeout_ms, e);
+	return agent_send_linger(&c->agent, listener, c->cells->unattended_ms, e);
 }
 
 static void on_ready(struct live_cell *c, const struct agent_event *v)
@@ -148,7 +146,7 @@ static void on_lingering(struct live_cell *c, const struct agent_event *v)
 		fail(c, &e);
 		return;
 	}
-	loop_timer_cancel(c->core->loop, &c->timer);
+	loop_timer_cancel(c->cells->loop, &c->timer);
 	free(c->plan);
 	c->plan = NULL;
 	c->state = LIVE_UP;
@@ -270,7 +268,7 @@ void live_cell_flush(struct live_cell *c)
 		return;
 	more = agent_flush(&c->agent, &e);
 	/* If PID 1 is gone, the loop will tell. */
-	loop_modify(c->core->loop, &c->channel, EPOLLIN | (more > 0 ? EPOLLOUT : 0));
+	loop_modify(c->cells->loop, &c->channel, EPOLLIN | (more > 0 ? EPOLLOUT : 0));
 }
 
 static int connect_channel(struct live_cell *c, int sock, struct err *e)
@@ -278,7 +276,7 @@ static int connect_channel(struct live_cell *c, int sock, struct err *e)
 	agent_init(&c->agent, sock);
 	c->connected = true;
 	c->channel = (struct loop_fd){ .fd = -1, .ready = on_channel, .arg = c };
-	return loop_add(c->core->loop, &c->channel, sock, EPOLLIN, e);
+	return loop_add(c->cells->loop, &c->channel, sock, EPOLLIN, e);
 }
 
 /* A keeper died over it. The half-made cell dies with its channel, but its cgroup is in the way of
@@ -318,7 +316,7 @@ static void ask_clear(struct live_cell *c)
 	struct keeper_named r = { .op = KEEPER_DESTROY };
 
 	memcpy(r.id, c->id, sizeof(r.id));
-	c->call = keeper_link_ask(&c->core->keeper, &r, sizeof(r), -1, turn_of(c), on_cleared, c);
+	c->call = keeper_link_ask(&c->cells->keeper, &r, sizeof(r), -1, turn_of(c), on_cleared, c);
 }
 
 /* What is short now (descriptors, memory) may be there in a moment. */
@@ -379,7 +377,7 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 	if (e == NULL)
 		c->pid = (pid_t)reply->pid;
 	if (e == NULL) /* shown only when there is a cell */
-		c->core->keeper.restrictions.idmapped = reply->restrictions.idmapped;
+		c->cells->keeper.restrictions.idmapped = reply->restrictions.idmapped;
 	if (c->state == LIVE_ENDING) { /* nobody wants it any more */
 		disconnect(c);
 		ask_destroy(c);
@@ -409,7 +407,7 @@ static int ask_create(struct live_cell *c, struct err *e)
 	 * daemon finds a name and removes what belongs to it. */
 	c->greeted = c->dead = false;
 	io_close_all(&c->listener, 1);
-	if (cell_socket_bind(c->core->cells_fd, c->id, &c->listener, e) < 0)
+	if (cell_socket_bind(c->cells->dir_fd, c->id, &c->listener, e) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel");
@@ -418,18 +416,18 @@ static int ask_create(struct live_cell *c, struct err *e)
 		disconnect(c);
 		return -1;
 	}
-	c->call = keeper_link_ask(&c->core->keeper, c->plan, sizeof(*c->plan), ends[1], turn_of(c),
+	c->call = keeper_link_ask(&c->cells->keeper, c->plan, sizeof(*c->plan), ends[1], turn_of(c),
 				  on_created, c);
 	return 0;
 }
 
-static struct live_cell *new_cell(struct core *core, const char *id,
+static struct live_cell *new_cell(struct cells *cs, const char *id,
 				  const struct live_cell_events *events, void *owner)
 {
 	struct live_cell *c = calloc(1, sizeof(*c));
 
 	assert(c != NULL);
-	c->core = core;
+	c->cells = cs;
 	(void)snprintf(c->id, sizeof(c->id), "%s", id);
 	c->slot = -1;
 	c->pidfd = c->listener = c->agent.sock = c->agent.out_fd = -1;
@@ -442,10 +440,10 @@ static struct live_cell *new_cell(struct core *core, const char *id,
 	return c;
 }
 
-struct live_cell *live_cell_make(struct core *core, const struct keeper_create *plan, bool urgent,
+struct live_cell *live_cell_make(struct cells *cs, const struct keeper_create *plan, bool urgent,
 				 const struct live_cell_events *events, void *owner)
 {
-	struct live_cell *c = new_cell(core, plan->id, events, owner);
+	struct live_cell *c = new_cell(cs, plan->id, events, owner);
 	struct err e;
 
 	c->plan = malloc(sizeof(*plan));
@@ -475,16 +473,16 @@ static int find_peer(struct live_cell *c, int sock, struct err *e)
 	return 0;
 }
 
-struct live_cell *live_cell_adopt(struct core *core, const char *id, bool frozen,
+struct live_cell *live_cell_adopt(struct cells *cs, const char *id, bool frozen,
 				  const struct live_cell_events *events, void *owner, struct err *e)
 {
 	struct live_cell *c;
 	int fd;
 
-	if (cell_socket_connect(core->cells_fd, id, &fd, e) < 0)
+	if (cell_socket_connect(cs->dir_fd, id, &fd, e) < 0)
 		return NULL;
 	OWN_FD sock = fd;
-	c = new_cell(core, id, events, owner);
+	c = new_cell(cs, id, events, owner);
 	c->state = LIVE_UP;
 	c->frozen = frozen;
 	if (find_peer(c, sock, e) < 0 || watch_death(c, e) < 0 ||
@@ -539,7 +537,7 @@ static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, co
 		set_timer(c, ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS);
 		return;
 	}
-	cell_socket_remove(c->core->cells_fd, c->id);
+	cell_socket_remove(c->cells->dir_fd, c->id);
 	c->events->gone(c);
 	release(c);
 }
@@ -550,11 +548,11 @@ static void ask_destroy(struct live_cell *c)
 
 	if (c->call != NULL)
 		return;
-	loop_timer_cancel(c->core->loop, &c->timer);
+	loop_timer_cancel(c->cells->loop, &c->timer);
 	/* A number that is no longer its own must not be named. One that talks nonsense lives. */
 	r.pid = c->pidfd < 0 ? 0 : (uint32_t)c->pid;
 	memcpy(r.id, c->id, sizeof(r.id));
-	c->call = keeper_link_ask_end(&c->core->keeper, &r, c->slot, on_destroyed, c);
+	c->call = keeper_link_ask_end(&c->cells->keeper, &r, c->slot, on_destroyed, c);
 }
 
 void live_cell_end(struct live_cell *c)
@@ -562,7 +560,7 @@ void live_cell_end(struct live_cell *c)
 	if (c->state == LIVE_ENDING)
 		return;
 	c->state = LIVE_ENDING;
-	c->core->ending++;
+	c->cells->ending++;
 	c->tries = 0;
 	/* What the keeper is doing with it comes first; whoever asked goes on from there. */
 	if (c->call == NULL)
@@ -584,9 +582,9 @@ void live_cell_end_now(struct live_cell *c)
 	set_timer(c, END_GRACE_MS);
 }
 
-void live_cell_remains(struct core *core, const char *id)
+void live_cell_remains(struct cells *cs, const char *id)
 {
-	struct live_cell *c = new_cell(core, id, &core_orphan_events, NULL);
+	struct live_cell *c = new_cell(cs, id, &live_cell_orphan_events, NULL);
 
 	c->dead = true;
 	live_cell_end(c);

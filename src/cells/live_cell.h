@@ -12,8 +12,7 @@
 #pragma once
 
 #include "agent_client.h"
-#include "core.h"
-#include "keeper_link.h"
+#include "cells.h"
 
 enum live_state { LIVE_MAKING, LIVE_GREETING, LIVE_STAYING, LIVE_UP, LIVE_ENDING };
 
@@ -49,7 +48,7 @@ struct live_program {
 };
 
 struct live_cell {
-	struct core *core;
+	struct cells *cells; /* borrowed */
 	char id[CELL_ID_MAX];
 	enum live_state state;
 	pid_t pid;
@@ -75,12 +74,12 @@ struct live_cell {
 };
 
 /* plan is copied; its id names the cell. */
-struct live_cell *live_cell_make(struct core *c, const struct keeper_create *plan, bool urgent,
+struct live_cell *live_cell_make(struct cells *cs, const struct keeper_create *plan, bool urgent,
 				 const struct live_cell_events *events, void *owner);
 
 /* Connects to a cell that an earlier daemon left. ERR_NOT_FOUND: it is not there any more. A frozen
  * one will answer when it is thawed. */
-struct live_cell *live_cell_adopt(struct core *c, const char *id, bool frozen,
+struct live_cell *live_cell_adopt(struct cells *cs, const char *id, bool frozen,
 				  const struct live_cell_events *events, void *owner,
 				  struct err *e) MUST_USE;
 
@@ -107,10 +106,16 @@ void live_cell_set_deadline(struct live_cell *c, uint64_t deadline_ms);
 void live_cell_end(struct live_cell *c);
 void live_cell_end_now(struct live_cell *c);
 
+/* The events of a cell that has no owner. */
+extern const struct live_cell_events live_cell_orphan_events;
+/* Ends it without an owner: its events are not wanted any more. */
+void live_cell_abandon(struct live_cell *c);
+
+/* Ends a cell that an earlier daemon left and that belongs to no session. */
+void live_cell_end_unknown(struct cells *cs, const char *id);
+
 /* Removes what a dead cell of that name may have left: its cgroup, its socket. */
-void live_cell_remains(struct core *c, const char *id);
+void live_cell_remains(struct cells *cs, const char *id);
 
 /* Frees without ending: at the end of the daemon. Lingering cells go on. */
 void live_cell_leave(struct live_cell *c);
-
-extern const struct live_cell_events core_orphan_events; /* core.c */

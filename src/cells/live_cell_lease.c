@@ -2,7 +2,6 @@
  * come back (init/lease.h). A PID 1 of an earlier version does not know these requests: it is not
  * told. */
 #include "clock.h"
-#include "core_private.h"
 #include "live_cell.h"
 
 void live_cell_send_lease(struct live_cell *c)
@@ -11,14 +10,14 @@ void live_cell_send_lease(struct live_cell *c)
 
 	if (c->version < AGENT_VERSION_LEASE)
 		return;
-	IGNORED(agent_send_lease(&c->agent, c->core->o.config->unattended_timeout_ms, &e),
+	IGNORED(agent_send_lease(&c->agent, c->cells->unattended_ms, &e),
 		"if PID 1 is gone, the loop will tell");
 	live_cell_flush(c);
 }
 
 void live_cell_set_deadline(struct live_cell *c, uint64_t deadline_ms)
 {
-	uint64_t now = core_now_ms();
+	uint64_t now = clock_wall_ms();
 	uint64_t left = deadline_ms > now ? deadline_ms - now : 1;
 	struct err e;
 

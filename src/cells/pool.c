@@ -1,9 +1,8 @@
 /* pool.c - theory of operation
  *
  * The size follows demand: every second it becomes what was claimed in the last two seconds, but at
- * least what the configuration says, at most its maximum; it shrinks by one a second when nobody
- * asks. Refill makes a few cells at a time, behind whatever sessions ask of the keeper, and not
- * faster than configured. */
+ * least src.size and at most src.max; without demand it shrinks by one a second. Refill makes a few
+ * cells at a time, after what sessions ask of the keepers, and not faster than src.refill_milli. */
 #include "pool.h"
 
 #include <assert.h>
@@ -11,20 +10,16 @@
 #include <string.h>
 
 #include "clock.h"
-#include "core_private.h"
-#include "fd_budget.h"
 #include "live_cell.h"
 #include "log.h"
-#include "session_id.h"
-#include "session_spec.h"
 
 #define REFILL_REST_MS 5
 #define MAKING_MAX 2 /* at once for each keeper, which makes one at a time anyway */
 
 struct pool {
-	struct core *core;
-	struct store_session like; /* what a pool cell is good for */
-	bool usable;
+	struct cells *cells; /* borrowed */
+	struct pool_source src;
+	bool closed;
 	struct live_cell **ready; /* owned; the oldest last */
 	unsigned nready, making, size;
 	uint64_t hits, misses, claimed, claimed_before;
@@ -38,14 +33,15 @@ static void on_timer(struct loop_timer *t)
 	pool_fill(t->arg);
 }
 
-struct pool *pool_new(struct core *c)
+struct pool *pool_new(struct cells *cs, const struct pool_source *src)
 {
 	struct pool *p = calloc(1, sizeof(*p));
 
 	assert(p != NULL);
-	p->core = c;
-	p->size = (unsigned)c->o.config->pool_size;
-	p->ready = calloc(c->o.config->pool_max + 1, sizeof(struct live_cell *));
+	p->cells = cs;
+	p->src = *src;
+	p->size = src->size;
+	p->ready = calloc(src->max + 1, sizeof(struct live_cell *));
 	assert(p->ready != NULL);
 	p->timer = (struct loop_timer){ .fire = on_timer, .arg = p };
 	return p;
@@ -53,7 +49,7 @@ struct pool *pool_new(struct core *c)
 
 void pool_free(struct pool *p)
 {
-	loop_timer_cancel(p->core->loop, &p->timer);
+	loop_timer_cancel(p->cells->loop, &p->timer);
 	while (p->nready > 0)
 		live_cell_leave(p->ready[--p->nready]);
 	free(p->ready);
@@ -67,13 +63,12 @@ static void cell_up(struct live_cell *c, const struct err *e)
 	p->making--;
 	if (e != NULL) {
 		p->failures++;
-		loop_timer_set(p->core->loop, &p->timer, clock_now_ns() + 1000 * CLOCK_MS);
+		loop_timer_set(p->cells->loop, &p->timer, clock_now_ns() + 1000 * CLOCK_MS);
 		return;
 	}
 	p->failures = 0;
-	if (p->core->draining || p->nready >= p->core->o.config->pool_max) {
-		live_cell_own(c, &core_orphan_events, NULL);
-		live_cell_end(c);
+	if (p->closed || p->nready >= p->src.max) {
+		live_cell_abandon(c);
 		return;
 	}
 	memmove(p->ready + 1, p->ready, p->nready * sizeof(struct live_cell *));
@@ -93,8 +88,7 @@ static void cell_dead(struct live_cell *c)
 				(p->nready - i) * sizeof(struct live_cell *));
 			break;
 		}
-	live_cell_own(c, &core_orphan_events, NULL);
-	live_cell_end(c);
+	live_cell_abandon(c);
 	pool_fill(p);
 }
 
@@ -109,7 +103,7 @@ static const struct live_cell_events pool_events = { .up = cell_up,
 
 static bool may_make(struct pool *p)
 {
-	uint64_t rate = p->core->o.config->pool_refill_milli, now = clock_now_ns();
+	uint64_t rate = p->src.refill_milli, now = clock_now_ns();
 	uint64_t ms = (now - p->tokens_at_ns) / CLOCK_MS;
 
 	if (rate == 0)
@@ -119,7 +113,7 @@ static bool may_make(struct pool *p)
 	if (p->tokens_milli > 2 * rate)
 		p->tokens_milli = 2 * rate;
 	if (p->tokens_milli < 1000) {
-		loop_timer_set(p->core->loop, &p->timer, now + 10 * CLOCK_MS);
+		loop_timer_set(p->cells->loop, &p->timer, now + 10 * CLOCK_MS);
 		return false;
 	}
 	p->tokens_milli -= 1000;
@@ -128,66 +122,53 @@ static bool may_make(struct pool *p)
 
 static unsigned making_max(const struct pool *p)
 {
-	return MAKING_MAX * keeper_link_greeted(&p->core->keeper);
+	return MAKING_MAX * keeper_link_greeted(&p->cells->keeper);
 }
 
 void pool_fill(struct pool *p)
 {
-	struct session_spec spec = { .profile = -1 };
 	struct keeper_create plan;
-	char *texts;
 	struct err e;
-	const char *why;
 
-	if (!core_ready(p->core, &why) || p->core->draining || p->failures > 3 ||
-	    fd_budget_check(&p->core->fds, &e) < 0)
+	if (p->closed || p->failures > 3 || !p->src.is_ready(p->src.arg) ||
+	    fd_budget_check(&p->cells->fds, &e) < 0)
 		return;
-	if (!p->usable) {
-		if (session_spec_check(p->core, &spec, &p->like, &texts, &e) < 0) {
-			log_warn("no pool", "error=%s", e.msg);
+	while (p->nready + p->making < p->size && p->making < making_max(p) && may_make(p)) {
+		if (p->src.plan(p->src.arg, &plan, &e) < 0) {
+			log_warn("pool cannot be filled", "error=%s", e.msg);
 			return;
 		}
-		free(texts);
-		p->like.mounts = "";
-		p->usable = true;
-	}
-	while (p->nready + p->making < p->size && p->making < making_max(p) && may_make(p)) {
-		session_id_make(p->core->o.config->node_name, p->like.id);
-		if (session_spec_plan(p->core, &p->like, &plan, &e) < 0)
-			return;
 		p->making++;
-		(void)live_cell_make(p->core, &plan, false, &pool_events, p);
+		(void)live_cell_make(p->cells, &plan, false, &pool_events, p);
 	}
 }
 
 void pool_adapt(struct pool *p)
 {
-	const struct config *g = p->core->o.config;
 	uint64_t demand = p->claimed + p->claimed_before;
-	uint64_t want = demand > g->pool_size ? demand : g->pool_size;
+	uint64_t want = demand > p->src.size ? demand : p->src.size;
 
 	p->claimed_before = p->claimed;
 	p->claimed = 0;
 	p->failures = 0;
-	if (want > g->pool_max)
-		want = g->pool_max;
+	if (want > p->src.max)
+		want = p->src.max;
 	p->size = want >= p->size ? (unsigned)want : p->size - 1;
 	if (p->nready > p->size) {
 		struct live_cell *c = p->ready[--p->nready];
 
-		live_cell_own(c, &core_orphan_events, NULL);
-		live_cell_end(c);
+		live_cell_abandon(c);
 	}
 	pool_fill(p);
 }
 
-void pool_empty(struct pool *p)
+void pool_close(struct pool *p)
 {
+	p->closed = true;
 	while (p->nready > 0) {
 		struct live_cell *c = p->ready[--p->nready];
 
-		live_cell_own(c, &core_orphan_events, NULL);
-		live_cell_end(c);
+		live_cell_abandon(c);
 	}
 }
 
@@ -196,27 +177,20 @@ bool pool_is_idle(const struct pool *p)
 	return p->making == 0;
 }
 
-static bool alike(const struct pool *p, const struct store_session *row)
-{
-	return p->usable && row->profile == p->like.profile &&
-	       strcmp(row->template, p->like.template) == 0 && row->mounts[0] == '\0' &&
-	       memcmp(&row->limits, &p->like.limits, sizeof(row->limits)) == 0;
-}
-
-struct live_cell *pool_claim(struct pool *p, const struct store_session *row)
+struct live_cell *pool_claim(struct pool *p, bool fits)
 {
 	struct live_cell *c;
 
 	p->claimed++;
-	if (!alike(p, row) || p->nready == 0) {
+	if (!fits || p->nready == 0) {
 		p->misses++;
 		return NULL;
 	}
 	c = p->ready[--p->nready];
 	p->hits++;
-	/* Later: the one who asked is answered first, and while there is enough, what it runs next,
-	 * too. */
-	loop_timer_set(p->core->loop, &p->timer,
+	/* Later: the client is answered first, and while there is enough, its first execution is
+	 * served first, too. */
+	loop_timer_set(p->cells->loop, &p->timer,
 		       clock_now_ns() + (2 * p->nready >= p->size ? REFILL_REST_MS : 1) * CLOCK_MS);
 	return c;
 }

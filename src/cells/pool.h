@@ -1,30 +1,41 @@
 /* pool.h - finished cells that wait for sessions: as many as demand asks for, within bounds.
  *
- * A pool cell is a cell like any other, with an id of its own that its session will have; nothing
- * about it is changed when it is claimed. One pool: the default template, profile and limits. */
+ * A cell of the pool is a cell like any other, with an id of its own that its session will have;
+ * nothing about it is changed when it is claimed. All cells of a pool are alike; which they are,
+ * the owner says (struct pool_source). */
 #pragma once
 
-#include "core.h"
+#include "cells.h"
 
+struct keeper_create;
 struct live_cell;
-struct store_session;
-
 struct pool;
 
-struct pool *pool_new(struct core *c);
+struct pool_source {
+	unsigned size, max;    /* cells that are always wanted, and at most */
+	uint64_t refill_milli; /* thousandths of a cell made in a second; 0: no bound */
+	/* May a cell be made now? */
+	bool (*is_ready)(void *arg);
+	/* The request for the next cell, with a new id. */
+	int (*plan)(void *arg, struct keeper_create *ret, struct err *e);
+	void *arg;
+};
+
+struct pool *pool_new(struct cells *cs, const struct pool_source *src);
 void pool_free(struct pool *p);
 
 /* Starts filling. Called when the node is ready, and again after every change. */
 void pool_fill(struct pool *p);
 /* Once a second: follows demand. */
 void pool_adapt(struct pool *p);
-/* Ends all of them: the node drains. */
-void pool_empty(struct pool *p);
+/* Ends all of them, and makes no more: the node drains. */
+void pool_close(struct pool *p);
 /* No cell is being made for it. */
 bool pool_is_idle(const struct pool *p);
 
-/* A cell for a session like that, or NULL. The caller owns it. */
-struct live_cell *pool_claim(struct pool *p, const struct store_session *row);
+/* A cell, or NULL. The caller owns it. fits: the session can use a cell of this pool; if not, it is
+ * counted as a miss. */
+struct live_cell *pool_claim(struct pool *p, bool fits);
 
 void pool_numbers(const struct pool *p, unsigned *ret_size, unsigned *ret_ready, uint64_t *ret_hits,
 		  uint64_t *ret_misses);

@@ -21,6 +21,7 @@
 #include "log_removal.h"
 #include "pipe_io.h"
 #include "pool.h"
+#include "pool_plan.h"
 #include "quota.h"
 #include "retention.h"
 #include "session.h"
@@ -31,31 +32,6 @@
 
 #define CLOCK_JUMP_MS 2000
 #define SAMPLE_S 5
-
-static void orphan_up(struct live_cell *c, const struct err *e)
-{
-	(void)c;
-	(void)e;
-}
-
-static void orphan_quiet(struct live_cell *c)
-{
-	(void)c;
-}
-
-static void orphan_held(struct live_cell *c, const struct agent_event *v)
-{
-	(void)c;
-	(void)v;
-}
-
-/* A cell that nobody owns any more, on its way out. */
-const struct live_cell_events core_orphan_events = { .up = orphan_up,
-						     .dead = orphan_quiet,
-						     .gone = orphan_quiet,
-						     .held = orphan_held,
-						     .failed = orphan_held,
-						     .synced = orphan_quiet };
 
 uint64_t core_now_ms(void)
 {
@@ -77,7 +53,7 @@ static void recover(struct core *c)
 {
 	struct err e;
 
-	if (!c->recovered && keeper_link_greeted(&c->keeper) > 0 && core_recover(c, &e) < 0)
+	if (!c->recovered && keeper_link_greeted(&c->cells.keeper) > 0 && core_recover(c, &e) < 0)
 		log_error("recovery failed, tried again in a second", "error=%s", e.msg);
 }
 
@@ -129,7 +105,7 @@ static void look_at_memory(struct core *c)
 
 static void ask_for_keepers(struct core *c)
 {
-	for (unsigned slot = 0; slot < c->keeper.nslots && c->keepers_wanted != 0; slot++)
+	for (unsigned slot = 0; slot < c->cells.keeper.nslots && c->keepers_wanted != 0; slot++)
 		if ((c->keepers_wanted & 1U << slot) != 0 &&
 		    (c->o.replace_keeper == NULL || c->o.replace_keeper(c->o.ready_arg, slot)))
 			c->keepers_wanted &= ~(1U << slot);
@@ -165,8 +141,8 @@ static void on_hello(void *arg, unsigned slot, const struct err *e)
 	}
 	c->keeper_hung = false;
 	log_info("keeper ready", "slot=%u cgroup=%u rootless=%u freezer=%u", slot,
-		 c->keeper.restrictions.cgroup_version, c->keeper.restrictions.rootless,
-		 c->keeper.restrictions.freezer);
+		 c->cells.keeper.restrictions.cgroup_version, c->cells.keeper.restrictions.rootless,
+		 c->cells.keeper.restrictions.freezer);
 	recover(c);
 	pool_fill(c->pool);
 }
@@ -199,30 +175,31 @@ static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
 struct core *core_new(struct loop *l, struct store *s, const struct core_options *o, struct err *e)
 {
 	struct core *c = calloc(1, sizeof(*c));
+	struct pool_source src;
 	ssize_t n;
 
 	assert(c != NULL);
 	c->loop = l;
 	c->store = s;
 	c->o = *o;
-	c->cells_fd = c->output_fd = c->removed_logs.removed_fd = -1;
+	c->output_fd = c->removed_logs.removed_fd = -1;
 	c->removed_logs.on_old_gone = on_old_logs_gone;
 	c->removed_logs.arg = c;
-	fd_budget_init(&c->fds);
 	c->started_ns = clock_now_ns();
 	c->clock_ahead_ms = (int64_t)core_now_ms() - (int64_t)(c->started_ns / CLOCK_MS);
 	c->meminfo_fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	jobs_init(&c->jobs, l);
-	keeper_link_init(&c->keeper, l, o->nkeepers == 0 ? 1 : o->nkeepers);
-	c->keeper.reserve = &c->fds.reserve;
-	c->keeper.on_hello = on_hello;
-	c->keeper.on_hung = on_keeper_hung;
-	c->keeper.timeout_ms = o->config->keeper_timeout_ms;
-	c->keeper.arg = c;
+	cells_init(&c->cells, l, o->nkeepers == 0 ? 1 : o->nkeepers);
+	c->cells.unattended_ms = o->config->unattended_timeout_ms;
+	c->cells.keeper.on_hello = on_hello;
+	c->cells.keeper.on_hung = on_keeper_hung;
+	c->cells.keeper.timeout_ms = o->config->keeper_timeout_ms;
+	c->cells.keeper.arg = c;
 	c->tell_listeners = (struct loop_task){ .run = event_log_tell, .arg = c };
 	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
 	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
-	c->pool = pool_new(c);
+	pool_plan_source(c, &src);
+	c->pool = pool_new(&c->cells, &src);
 	core_metrics_setup();
 	if (c->meminfo_fd < 0) {
 		(void)err_sys(e, "open /proc/meminfo"); /* or nobody would ever be refused by it */
@@ -231,7 +208,8 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	}
 	n = io_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", c->boot_id,
 			 sizeof(c->boot_id), e);
-	if (n < 0 || pipe_io_setup(e) < 0 || open_folder(o->run_fd, "cells", &c->cells_fd, e) < 0 ||
+	if (n < 0 || pipe_io_setup(e) < 0 ||
+	    open_folder(o->run_fd, "cells", &c->cells.dir_fd, e) < 0 ||
 	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 ||
 	    log_removal_setup(&c->removed_logs, &c->jobs, c->output_fd, e) < 0 ||
 	    tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0 || session_mask_setup(c, e) < 0 ||
@@ -260,7 +238,6 @@ void core_free(struct core *c)
 		return;
 	session_each(c, NULL, leave_one, NULL);
 	pool_free(c->pool);
-	keeper_link_release(&c->keeper);
 	session_parts_release(c);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
@@ -268,8 +245,7 @@ void core_free(struct core *c)
 	loop_task_cancel(c->loop, &c->tell_listeners);
 	loop_task_cancel(c->loop, &c->revoke);
 	mask_free(c->mask);
-	fd_reserve_release(&c->fds.reserve);
-	io_close_all(&c->cells_fd, 1);
+	cells_release(&c->cells);
 	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
 		log_removal_free(&t->removal);
 	log_removal_release(&c->removed_logs);
@@ -287,24 +263,24 @@ void core_free(struct core *c)
 
 struct fd_budget *core_fds(struct core *c)
 {
-	return &c->fds;
+	return &c->cells.fds;
 }
 
 struct fd_reserve *core_reserve(struct core *c)
 {
-	return &c->fds.reserve;
+	return &c->cells.fds.reserve;
 }
 
 int core_set_keeper(struct core *c, unsigned slot, int channel_fd, struct err *e)
 {
 	if (slot < KEEPER_SLOTS_MAX)
 		c->keepers_wanted &= ~(1U << slot);
-	return keeper_link_attach(&c->keeper, slot, channel_fd, e);
+	return keeper_link_attach(&c->cells.keeper, slot, channel_fd, e);
 }
 
 bool core_ready(const struct core *c, const char **ret_why)
 {
-	*ret_why = keeper_link_greeted(&c->keeper) == 0
+	*ret_why = keeper_link_greeted(&c->cells.keeper) == 0
 			   ? c->keeper_hung ? "the keeper does not answer" : "no keeper"
 		   : !c->recovered ? "recovering"
 				   : NULL;
@@ -324,17 +300,17 @@ bool core_fit(const struct core *c, const char **ret_why)
 void core_drain(struct core *c)
 {
 	c->draining = true;
-	pool_empty(c->pool);
+	pool_close(c->pool);
 }
 
 bool core_drained(const struct core *c)
 {
-	return c->ending == 0 && pool_is_idle(c->pool);
+	return c->cells.ending == 0 && pool_is_idle(c->pool);
 }
 
 const struct cell_restrictions *core_restrictions(const struct core *c)
 {
-	return &c->keeper.restrictions;
+	return &c->cells.keeper.restrictions;
 }
 
 const struct config *core_config(const struct core *c)

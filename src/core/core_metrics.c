@@ -191,7 +191,7 @@ int core_metrics_write(struct core *c, struct buf *b, struct err *e)
 	metrics_set(M_POOL_READY, 0, p.ready);
 	catch_up(M_POOL_HITS, 0, p.hits);
 	catch_up(M_POOL_MISSES, 0, p.misses);
-	catch_up(M_CELLS_FAILED, 0, c->cells_failed);
+	catch_up(M_CELLS_FAILED, 0, c->cells.failed);
 	metrics_set(M_OPEN, 0, c->requests);
 	session_parts_metrics(c, b);
 	metrics_set(M_CELL_MEMORY, 0, (int64_t)c->cell_memory_bytes);

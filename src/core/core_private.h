@@ -2,13 +2,12 @@
  * functions are declared in the header of the file that has them. */
 #pragma once
 
+#include "cells.h"
 #include "core.h"
+#include "event_log.h"
 #include "execution.h"
-#include "fd_budget.h"
 #include "file_op.h"
 #include "grant.h"
-#include "event_log.h"
-#include "keeper_link.h"
 #include "live_cell.h"
 #include "log_removal.h"
 #include "output_log.h"
@@ -61,18 +60,14 @@ struct core {
 	struct loop *loop;   /* borrowed */
 	struct store *store; /* borrowed */
 	struct core_options o;
-	struct keeper_link keeper;
+	struct cells cells;
 	bool keeper_hung;	 /* the last keeper to go did not answer */
 	uint32_t keepers_wanted; /* slots whose keeper the supervisor is still to be asked for */
-	int cells_fd;		 /* owned: RUN/cells */
 	int output_fd;		 /* owned: STATE/output */
 	char boot_id[40];
 	uint64_t started_ns;
 	bool recovered, draining;
-	uint64_t cells_failed;
 	int64_t clock_ahead_ms; /* of the wall clock, before the other */
-	struct fd_budget fds;
-	unsigned ending; /* cells on their way out */
 
 	struct session *sessions[CORE_BUCKETS];
 	unsigned live;			     /* sessions, the queued ones not counted */
@@ -90,6 +85,8 @@ struct core {
 	struct tenant *turn;	 /* whose queue is looked at next */
 	struct loop_timer queue_turn;
 	struct pool *pool;
+	struct store_session pool_like; /* pool_plan.c: a session that its cells fit */
+	bool pool_like_set;
 	struct jobs jobs;      /* long work, tenants in turn */
 	struct job_queue work; /* the node's own */
 	struct retention retention;

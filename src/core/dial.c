@@ -50,7 +50,7 @@ static int ask(struct dial_call *k, struct err *e) MUST_USE;
 static void paid(struct dial_call *k)
 {
 	if (k->owed)
-		k->session->core->fds.owed--;
+		k->session->core->cells.fds.owed--;
 	k->owed = false;
 }
 
@@ -197,7 +197,7 @@ static int ask(struct dial_call *k, struct err *e)
 		return -1;
 	k->asked = true;
 	if (!k->owed)
-		k->session->core->fds.owed++;
+		k->session->core->cells.fds.owed++;
 	k->owed = true;
 	loop_timer_set(k->loop, &k->timer, k->end_ns);
 	live_cell_flush(c);
@@ -240,7 +240,7 @@ static int check(struct session *s, uint16_t port, struct err *e)
 	if (s->ndials >= DIAL_MAX)
 		return err_set_reason(e, REASON_QUOTA_CONNECTIONS,
 				      "session %s has %d connections already", s->row.id, DIAL_MAX);
-	return fd_budget_check(&s->core->fds, e);
+	return fd_budget_check(&s->core->cells.fds, e);
 }
 
 void dial_start(struct session *s, uint16_t port, struct dial *d)

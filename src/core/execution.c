@@ -246,7 +246,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 								       : "timeout");
 		return NULL;
 	}
-	if (fd_budget_check(&s->core->fds, e) < 0 || record_quota_check(s, e) < 0)
+	if (fd_budget_check(&s->core->cells.fds, e) < 0 || record_quota_check(s, e) < 0)
 		return NULL;
 	x = new_execution(s);
 	x->row.timeout_ms = spec->timeout_ms == 0 ? g->exec_timeout_default_ms : spec->timeout_ms;
@@ -264,7 +264,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	s->records++;
 	s->running++;
 	x->owed = true;
-	s->core->fds.owed += FD_BUDGET_EACH;
+	s->core->cells.fds.owed += FD_BUDGET_EACH;
 	session_touch(s);
 	if (send_spawn(x, spec, e) < 0) {
 		/* It has a record already: that says what happened. */

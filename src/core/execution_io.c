@@ -375,7 +375,7 @@ static void on_room(struct loop_fd *f, uint32_t events)
 void execution_fds_settled(struct execution *x)
 {
 	if (x->owed)
-		x->session->core->fds.owed -= FD_BUDGET_EACH;
+		x->session->core->cells.fds.owed -= FD_BUDGET_EACH;
 	x->owed = false;
 }
 

@@ -72,7 +72,7 @@ static struct loop *loop_of(const struct file_op *op)
 static void paid(struct file_op *op)
 {
 	if (op->owed)
-		op->session->core->fds.owed -= FD_BUDGET_EACH;
+		op->session->core->cells.fds.owed -= FD_BUDGET_EACH;
 	op->owed = false;
 }
 
@@ -407,7 +407,7 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 			      session_state_name((enum session_state)s->row.state));
 		return NULL;
 	}
-	if (fd_budget_check(&s->core->fds, e) < 0)
+	if (fd_budget_check(&s->core->cells.fds, e) < 0)
 		return NULL;
 	op = calloc(1, sizeof(*op));
 	assert(op != NULL);
@@ -426,7 +426,7 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 	s->file_ops = op;
 	live_cell_add(s->cell, &op->program);
 	op->owed = true;
-	s->core->fds.owed += FD_BUDGET_EACH;
+	s->core->cells.fds.owed += FD_BUDGET_EACH;
 	return op;
 }
 

@@ -12,8 +12,6 @@
  * the recovery fails, and is done again a second later, for what is not restored yet. */
 #include <assert.h>
 #include <errno.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,7 +76,7 @@ static int add_executions(struct core *c, struct session *s, struct err *e)
 /* Its cell is gone: what was running in it ended with it. */
 static void bury(struct session *s, enum session_reason reason, const char *detail)
 {
-	live_cell_remains(s->core, s->row.id);
+	live_cell_remains(&s->core->cells, s->row.id);
 	if (s->row.state < SESSION_STOPPING)
 		session_stop(s, reason, detail);
 	session_stopped(s);
@@ -99,7 +97,7 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 		bury(s, SESSION_HOST_RESTART, "the machine was restarted");
 		return 0;
 	}
-	s->cell = live_cell_adopt(c, s->row.id, s->row.state == SESSION_PAUSED,
+	s->cell = live_cell_adopt(&c->cells, s->row.id, s->row.state == SESSION_PAUSED,
 				  &session_cell_events, s, e);
 	if (s->cell != NULL) {
 		session_adopted(s);
@@ -140,33 +138,9 @@ static int restore(struct core *c, const char *id, struct err *e)
 	return -1;
 }
 
-/* Sockets in RUN/cells of which no session knows. */
-static int end_strangers(struct core *c, struct err *e)
+static bool is_known(void *arg, const char *id)
 {
-	int fd = openat(c->cells_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *d;
-
-	if (dir == NULL)
-		return err_sys(e, "read the folder of cells");
-	while ((d = readdir(dir)) != NULL) {
-		char id[SESSION_ID_MAX];
-		size_t n = strcspn(d->d_name, ".");
-		struct live_cell *cell;
-		struct err ignored;
-
-		if (strcmp(d->d_name + n, ".sock") != 0 || !session_id_read(d->d_name, n, id) ||
-		    session_by_id(c, id) != NULL)
-			continue;
-		/* Without a connection it ends just as well, if the keeper can find it. */
-		cell = live_cell_adopt(c, id, true, &core_orphan_events, NULL, &ignored);
-		if (cell != NULL)
-			live_cell_end(cell);
-		else
-			live_cell_remains(c, id);
-	}
-	(void)closedir(dir);
-	return 0;
+	return session_by_id(arg, id) != NULL;
 }
 
 int core_recover(struct core *c, struct err *e)
@@ -177,7 +151,7 @@ int core_recover(struct core *c, struct err *e)
 	for (size_t i = 0; i < ids.n && result == 0; i++)
 		result = restore(c, ids.list[i], e);
 	free(ids.list);
-	if (result < 0 || end_strangers(c, e) < 0)
+	if (result < 0 || cells_end_unknown(&c->cells, is_known, c, e) < 0)
 		return -1;
 	c->recovered = true;
 	log_info("recovered", "sessions=%u of=%zu", c->live, ids.n);

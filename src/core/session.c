@@ -272,7 +272,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	*ret_retry_s = 1;
 	if (!core_ready(c, &why))
 		return not_ready(why, e);
-	if (tenant_check(t, e) < 0 || fd_budget_check(&c->fds, e) < 0)
+	if (tenant_check(t, e) < 0 || fd_budget_check(&c->cells.fds, e) < 0)
 		return -1;
 	core_check_clock(c);
 	s = new_session(c, t);

@@ -121,7 +121,8 @@ static void ask(struct session *s, struct session_diff *d, const struct keeper_c
 	r.nlayers = plan->nlayers;
 	memcpy(r.layer_at, plan->layer_at, sizeof(r.layer_at));
 	memcpy(r.layer_from, plan->layer_from, sizeof(r.layer_from));
-	d->call = keeper_link_ask(&s->core->keeper, &r, sizeof(r), to, KEEPER_URGENT, on_reply, d);
+	d->call = keeper_link_ask(&s->core->cells.keeper, &r, sizeof(r), to, KEEPER_URGENT,
+				  on_reply, d);
 }
 
 static int begin(struct session *s, struct session_diff *d, struct err *e)

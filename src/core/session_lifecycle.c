@@ -20,6 +20,7 @@
 #include "live_cell.h"
 #include "log.h"
 #include "pool.h"
+#include "pool_plan.h"
 #include "quota.h"
 #include "session.h"
 #include "session_id.h"
@@ -149,8 +150,7 @@ static void never_was(struct session *s, const struct err *e)
 
 	completions_move(&s->when_running, &told);
 	if (s->cell != NULL) {
-		live_cell_own(s->cell, &core_orphan_events, NULL);
-		live_cell_end(s->cell);
+		live_cell_abandon(s->cell);
 		s->cell = NULL;
 	}
 	quota_release(s);
@@ -171,7 +171,7 @@ void session_begin(struct session *s)
 		never_was(s, &e); /* it waited in the queue, and nobody would know of it */
 		return;
 	}
-	s->cell = pool_claim(c->pool, &s->row);
+	s->cell = pool_claim(c->pool, pool_plan_fits(c, &s->row));
 	if (s->cell != NULL) {
 		s->from_pool = true;
 		memcpy(s->row.id, s->cell->id, sizeof(s->row.id));
@@ -190,7 +190,7 @@ void session_begin(struct session *s)
 		return;
 	}
 	session_list_in(s);
-	s->cell = live_cell_make(c, &plan, true, &session_cell_events, s);
+	s->cell = live_cell_make(&c->cells, &plan, true, &session_cell_events, s);
 }
 
 static void cell_up(struct live_cell *cell, const struct err *e)

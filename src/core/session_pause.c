@@ -25,8 +25,8 @@ static void ask_freeze(struct session *s, bool on, keeper_done_fn *done)
 				  .on = on ? 1 : 0 };
 
 	memcpy(r.id, s->row.id, sizeof(r.id));
-	s->cell->call =
-		keeper_link_ask(&s->core->keeper, &r, sizeof(r), -1, KEEPER_URGENT, done, s->cell);
+	s->cell->call = keeper_link_ask(&s->core->cells.keeper, &r, sizeof(r), -1, KEEPER_URGENT,
+					done, s->cell);
 }
 
 bool session_usable(const struct session *s)
@@ -107,7 +107,7 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 			wait_for(s, w, &s->when_paused);
 		return;
 	}
-	if (s->core->keeper.restrictions.freezer == 0)
+	if (s->core->cells.keeper.restrictions.freezer == 0)
 		(void)err_set(&e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
 	else if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
 		(void)err_set(&e, ERR_CONFLICT, "session %s is %s", s->row.id,

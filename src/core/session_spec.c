@@ -47,7 +47,7 @@ static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t m
 static int enforceable(const struct core *c, const char *name, unsigned limit, uint64_t asked,
 		       uint64_t *value, struct err *e)
 {
-	const struct cell_restrictions *w = &c->keeper.restrictions;
+	const struct cell_restrictions *w = &c->cells.keeper.restrictions;
 
 	if ((w->limits & limit) != 0)
 		return 0;
@@ -200,7 +200,7 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 	row->on_idle = spec->on_idle;
 	if ((row->on_timeout == SESSION_PAUSE ||
 	     (row->idle_ms > 0 && row->on_idle == SESSION_PAUSE)) &&
-	    c->keeper.restrictions.freezer == 0)
+	    c->cells.keeper.restrictions.freezer == 0)
 		return err_set(e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
 	return 0;
 }

@@ -489,7 +489,7 @@ void bed_session(void)
 
 static bool is_deleted(void)
 {
-	return bed.core->live == 0 && bed.core->ending == 0;
+	return bed.core->live == 0 && bed.core->cells.ending == 0;
 }
 
 void bed_begin_delete(void)

@@ -304,7 +304,7 @@ static void another_keeper_is_asked_for_until_it_is_heard(void)
 
 static bool is_cleared(void)
 {
-	return bed.core->ending == 0;
+	return bed.core->cells.ending == 0;
 }
 
 static void no_keeper_ever_comes(void)
@@ -720,7 +720,8 @@ static void quota_is_free_before_the_keeper_is_done(void)
 	bed.way[KEEPER_DESTROY] = BED_HOLD;
 	bed_begin_delete();
 	bed_until(is_exited);
-	CHECK(bed.core->ending == 1 && bed.tenant->sessions == 0 && bed.tenant->disk_bytes == 0);
+	CHECK(bed.core->cells.ending == 1 && bed.tenant->sessions == 0 &&
+	      bed.tenant->disk_bytes == 0);
 	bed_end();
 }
 

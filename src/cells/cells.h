@@ -1,0 +1,26 @@
+/* cells.h - what all cells of the node share: the keepers, the folder of sockets, the descriptors.
+ *
+ * A member of struct core, which sets it up; live_cell.c and pool.c use it. This folder knows
+ * neither sessions nor the store: a cell has an owner, which it tells by events. */
+#pragma once
+
+#include "fd_budget.h"
+#include "keeper_link.h"
+
+struct cells {
+	struct loop *loop; /* borrowed */
+	struct keeper_link keeper;
+	int dir_fd;		/* owned: RUN/cells */
+	struct fd_budget fds;	/* of the whole process */
+	uint64_t unattended_ms; /* how long a cell lives without a server */
+	unsigned ending;	/* cells that are being removed */
+	uint64_t failed;	/* cells that could not be made, since the start */
+};
+
+/* Opens nothing: dir_fd is -1. keeper.on_hello, on_hung and arg are set by the caller. */
+void cells_init(struct cells *cs, struct loop *l, unsigned nkeepers);
+void cells_release(struct cells *cs);
+
+/* Ends every cell whose socket is in the folder and that is not known. */
+int cells_end_unknown(struct cells *cs, bool (*is_known)(void *arg, const char *id), void *arg,
+		      struct err *e) MUST_USE;

@@ -1,0 +1,46 @@
+/* live_cell_orphan.c - cells without an owner, on their way out: what happens to them is ignored.
+ */
+#include "live_cell.h"
+
+static void on_orphan_up(struct live_cell *c, const struct err *e)
+{
+	(void)c;
+	(void)e;
+}
+
+static void on_orphan(struct live_cell *c)
+{
+	(void)c;
+}
+
+static void on_orphan_program(struct live_cell *c, const struct agent_event *v)
+{
+	(void)c;
+	(void)v;
+}
+
+const struct live_cell_events live_cell_orphan_events = { .up = on_orphan_up,
+							  .dead = on_orphan,
+							  .gone = on_orphan,
+							  .held = on_orphan_program,
+							  .failed = on_orphan_program,
+							  .synced = on_orphan };
+
+void live_cell_abandon(struct live_cell *c)
+{
+	live_cell_own(c, &live_cell_orphan_events, NULL);
+	live_cell_end(c);
+}
+
+void live_cell_end_unknown(struct cells *cs, const char *id)
+{
+	struct err ignored;
+	/* Without a connection it ends as well, if the keeper can find it. */
+	struct live_cell *c =
+		live_cell_adopt(cs, id, true, &live_cell_orphan_events, NULL, &ignored);
+
+	if (c != NULL)
+		live_cell_end(c);
+	else
+		live_cell_remains(cs, id);
+}
