@@ -21,10 +21,6 @@ void cgroups_release(struct cgroups *c);
  * once. Tries it by making a directory, so it is for servers, not for every cordon run. */
 void cgroups_find_unified(struct cgroups *c);
 
-/* v2: lets sub-directories of this one have the controllers that cells need. Returns the set of
- * CELL_LIMIT_* that they have now. Fails with EBUSY where processes sit in the directory. */
-unsigned cgroups_enable(int dir);
-
 /* Cells of a server are below the cgroup it was first started in, and the next one, maybe started
  * elsewhere, must find them: cgroups_remember() writes the directories into the file dir_fd/name,
  * cgroups_recall() takes those of the file, if they are all there still. The file belongs where a

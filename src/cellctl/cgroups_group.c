@@ -11,20 +11,11 @@
 #include <sys/sysinfo.h>
 #include <time.h>
 
+#include "cgroups_private.h"
 #include "io.h"
 
 #define KEPT_MEMORY 8 /* one part in so many of the memory is never the cells' */
 #define KEPT_PIDS 4   /* and of the process ids */
-
-/* The files that limit the sum, by what is limited: v1's name, v2's name. */
-static const struct limit {
-	unsigned bit;
-	int dir_v1; /* index in cgroups.dirs; v2 has one directory, the first */
-	const char *file_v1, *file_v2;
-} limits[] = {
-	{ CELL_LIMIT_MEMORY, 2, "memory.limit_in_bytes", "memory.max" },
-	{ CELL_LIMIT_PIDS, 3, "pids.max", "pids.max" },
-};
 
 /* Replaces dirs[i] by the directory of that name below it. */
 static int step_into(struct cgroups *c, unsigned i, const char *name, struct err *e)
@@ -34,7 +25,7 @@ static int step_into(struct cgroups *c, unsigned i, const char *name, struct err
 	OWN_FD group = openat(c->dirs[i], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (group < 0)
 		return err_sys(e, "open cgroup %s", name);
-	if (c->version == 2 && cgroups_enable(group) != c->limits)
+	if (!cgroups_version(c)->passes_on(group, c->limits))
 		return err_set(e, ERR_SYSTEM, "cgroup %s does not pass its controllers on", name);
 	io_close_all(&c->dirs[i], 1);
 	c->dirs[i] = TAKE_FD(group);
@@ -94,7 +85,7 @@ static uint64_t machine_pids(void)
 	return least;
 }
 
-static int sum_of(const struct limit *l, const struct cgroups_sums *sums, uint64_t *ret,
+static int sum_of(const struct cgroups_sum *l, const struct cgroups_sums *sums, uint64_t *ret,
 		  struct err *e)
 {
 	struct sysinfo machine;
@@ -117,13 +108,14 @@ static int sum_of(const struct limit *l, const struct cgroups_sums *sums, uint64
 int cgroups_group_bound(const struct cgroups *c, const struct cgroups_sums *sums, bool *ret_bounded,
 			struct err *e)
 {
+	const struct cgroups_version *v = cgroups_version(c);
 	char text[32];
 	uint64_t sum;
 
-	*ret_bounded = true;
-	for (size_t i = 0; i < COUNT(limits); i++) {
-		const struct limit *l = &limits[i];
-		int dir = c->dirs[c->version == 2 ? 0 : l->dir_v1];
+	*ret_bounded = v != NULL;
+	for (size_t i = 0; v != NULL && i < v->nsums; i++) {
+		const struct cgroups_sum *l = &v->sums[i];
+		int dir = c->dirs[l->dir];
 
 		if ((c->limits & l->bit) == 0 || dir < 0 || !is_group(dir)) {
 			*ret_bounded = false;
@@ -132,13 +124,13 @@ int cgroups_group_bound(const struct cgroups *c, const struct cgroups_sums *sums
 		if (sum_of(l, sums, &sum, e) < 0)
 			return -1;
 		(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)sum);
-		if (io_write_file(dir, c->version == 2 ? l->file_v2 : l->file_v1, text, e) < 0)
+		if (io_write_file(dir, l->file, text, e) < 0)
 			return err_wrap(e, "limit of all cells");
 	}
 	return 0;
 }
 
-/* Whoever looks for orphans holds the lock alone for a moment: hence the tries. */
+/* A search for orphans holds the lock alone for a moment: hence the tries. */
 bool cgroups_group_hold(const struct cgroups *c)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };

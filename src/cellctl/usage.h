@@ -1,5 +1,6 @@
-/* usage.h - what a cell uses, as the kernel counts it. Needs no privilege: cgroup files are for
- * everybody to read. No descriptors are held for a cell. */
+/* usage.h - what a cell uses, as the kernel counts it in the cell's cgroup. Needs no privilege:
+ * every user may read those files. No descriptors are held for a cell. Called through cell_ops.h.
+ */
 #pragma once
 
 #include "cgroups.h"
@@ -11,12 +12,13 @@ struct usage {
 	uint64_t oom_kills, pids_refused;
 }; /* 0: none, or not known on this machine */
 
-/* Reads what there is; the rest is 0. Works until the cell's cgroup is removed by DESTROY. */
-void usage_read(const struct cgroups *c, const char *id, struct usage *ret);
+/* Each figure is a file to open, which costs the most. USAGE_SHOWN: only what a session shows of
+ * itself all the time: cpu_us, memory_bytes, memory_peak_bytes and pids. */
+enum usage_detail { USAGE_SHOWN, USAGE_ALL };
 
-/* The same, but only what a session shows of itself all the time: cpu_us, memory_bytes,
- * memory_peak_bytes and pids. Each figure is a file to open, which costs the most. */
-void usage_read_little(const struct cgroups *c, const char *id, struct usage *ret);
+/* Reads what there is; the rest is 0. Works until the cell's cgroup is removed by DESTROY. */
+void usage_read(const struct cgroups *c, const char *id, enum usage_detail detail,
+		struct usage *ret);
 
 /* The number behind a word at the start of a line ("max 3"), 0 if there is none; word "" takes the
  * first number of the text. Pure. */

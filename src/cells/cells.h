@@ -4,22 +4,29 @@
  * neither sessions nor the store: a cell has an owner, which it tells by events. */
 #pragma once
 
+#include "cell_ops.h"
 #include "fd_budget.h"
 #include "keeper_link.h"
 
 struct cells {
 	struct loop *loop; /* borrowed */
 	struct keeper_link keeper;
-	int dir_fd;		/* owned: RUN/cells */
-	struct fd_budget fds;	/* of the whole process */
-	uint64_t unattended_ms; /* how long a cell lives without a server */
-	unsigned ending;	/* cells that are being removed */
-	uint64_t failed;	/* cells that could not be made, since the start */
+	int dir_fd;		       /* owned: RUN/cells */
+	struct fd_budget fds;	       /* of the whole process */
+	const struct cgroups *cgroups; /* borrowed: where those of cells are */
+	uint64_t unattended_ms;	       /* how long a cell lives without a server */
+	unsigned ending;	       /* cells that are being removed */
+	uint64_t failed;	       /* cells that could not be made, since the start */
 };
 
 /* Opens nothing: dir_fd is -1. keeper.on_hello, on_hung and arg are set by the caller. */
 void cells_init(struct cells *cs, struct loop *l, unsigned nkeepers);
 void cells_release(struct cells *cs);
+
+/* What the cell of that id uses, or used until its remains were removed. It opens files of the
+ * kernel. */
+void cells_usage(const struct cells *cs, const char *id, enum usage_detail detail,
+		 struct usage *ret);
 
 /* Ends every cell whose socket is in the folder and that is not known. */
 int cells_end_unknown(struct cells *cs, bool (*is_known)(void *arg, const char *id), void *arg,

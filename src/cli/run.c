@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 
+#include "cell_ops.h"
 #include "clock.h"
 #include "run_inside.h"
 
@@ -47,7 +48,8 @@ static int with_keeper(struct run *r, uint32_t uid, struct err *e)
 	if (run_cell_create(r, uid, e) < 0)
 		return run_failed(r, e->code == ERR_INVALID);
 	result = use_cell(r, e);
-	usage_read(&r->keeper.cgroups, r->outcome.id, &r->outcome.usage);
+	cell_ops(cell_level_find(r->o.level))
+		->usage(&r->keeper.cgroups, r->outcome.id, USAGE_ALL, &r->outcome.usage);
 	if (run_cell_destroy(r, &later) < 0 && result == 0) {
 		*e = later;
 		result = -1;

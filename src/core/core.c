@@ -191,6 +191,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	jobs_init(&c->jobs, l);
 	cells_init(&c->cells, l, o->nkeepers == 0 ? 1 : o->nkeepers);
 	c->cells.unattended_ms = o->config->unattended_timeout_ms;
+	c->cells.cgroups = &c->o.cgroups;
 	c->cells.keeper.on_hello = on_hello;
 	c->cells.keeper.on_hung = on_keeper_hung;
 	c->cells.keeper.timeout_ms = o->config->keeper_timeout_ms;

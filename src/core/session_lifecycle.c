@@ -398,7 +398,7 @@ static void note_usage(struct session *s)
 {
 	struct usage now;
 
-	usage_read_little(&s->core->o.cgroups, s->row.id, &now);
+	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
 	s->row.usage.cpu_us = now.cpu_us;
 	s->row.usage.memory_peak_bytes = now.memory_peak_bytes;
 	s->row.usage.disk_bytes = s->cell == NULL ? 0 : s->cell->disk_bytes;
@@ -464,7 +464,7 @@ static void cell_dead(struct live_cell *cell)
 
 	/* The kernel's own count: a cell's PID 1 is killed with the rest when it is out of memory
 	 * and nobody else is left. */
-	usage_read(&s->core->o.cgroups, s->row.id, &now);
+	cells_usage(&s->core->cells, s->row.id, USAGE_ALL, &now);
 	if (now.oom_kills > s->oom_seen)
 		session_stop(s, SESSION_OOM, "the cell ran out of memory");
 	else if (cell->nonsense)
@@ -525,7 +525,7 @@ static void cell_synced(struct live_cell *cell)
 	}
 	execution_kills_synced(s);
 	/* What was counted before is nobody's fault who runs now. */
-	usage_read(&s->core->o.cgroups, s->row.id, &now);
+	cells_usage(&s->core->cells, s->row.id, USAGE_ALL, &now);
 	s->oom_seen = now.oom_kills;
 	s->pids_seen = now.pids_refused;
 	session_parts_resumed(s);

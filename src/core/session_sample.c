@@ -21,7 +21,7 @@ void session_sample_now(struct session *s, struct session_sample *ret)
 	struct usage now;
 	struct err e;
 
-	usage_read_little(&s->core->o.cgroups, s->row.id, &now);
+	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
 	*ret = (struct session_sample){ .time_ms = core_now_ms(),
 					.cpu_us = now.cpu_us,
 					.memory_bytes = now.memory_bytes,
@@ -62,7 +62,7 @@ static bool look_at(struct session *s)
 	}
 	if (s->memory_bytes > 0 || s->cell == NULL)
 		return false;
-	usage_read_little(&s->core->o.cgroups, s->row.id, &now);
+	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
 	s->memory_bytes = now.memory_bytes;
 	return true;
 }

@@ -3,13 +3,15 @@
  * A level is a cell whose PID 1 is a certain program. The keeper makes every cell alike: the same
  * namespaces, ids, cgroup, file system and network. What differs is the program at KEEPER_FD_INIT,
  * which speaks channel B (agent_msg.h), and what can be done with a cell of that level. A further
- * level is a row in cell_level.c and that program, beside cordon-init. Callers ask for an ability,
- * never for a name. The first row is the default; a level that is asked for by name is never
- * replaced by another one. */
+ * level is a row in cell_level.c, one in cellctl/cell_ops.c, and that program, beside cordon-init.
+ * Callers ask for an ability, never for a name. The first row is the default; a level that is asked
+ * for by name is never replaced by another one. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+
+enum cell_level_id { CELL_CONTAINER, CELL_LEVELS };
 
 enum cell_ability {
 	CELL_CAN_PAUSE = 1 << 0, /* freeze and thaw, where the machine has a freezer */
@@ -18,6 +20,7 @@ enum cell_ability {
 };
 
 struct cell_level {
+	enum cell_level_id id;
 	const char *name;
 	const char *program;   /* PID 1; installed beside the keeper */
 	const char *separated; /* by what, for people */

@@ -92,16 +92,16 @@ static void reads_v1(void)
 		c.dirs[i] = folder(path);
 	}
 	fill_v1(c.dirs[1], c.dirs[2], c.dirs[3]);
-	usage_read(&c, "x", &u);
+	usage_read(&c, "x", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 5000 && u.memory_bytes == 100 && u.memory_peak_bytes == 200);
 	CHECK(u.oom_kills == 3 && u.pids == 4 && u.pids_peak == 0 && u.pids_refused == 6);
 	put(c.dirs[0], "cpuacct.usage", "7000\n");
 	put(c.dirs[3], "pids.peak", "5\n");
 	(void)close(c.dirs[1]);
 	c.dirs[1] = -1;
-	usage_read(&c, "x", &u);
+	usage_read(&c, "x", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 7 && u.pids_peak == 5);
-	usage_read(&c, "y", &u);
+	usage_read(&c, "y", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 0 && u.memory_bytes == 0 && u.oom_kills == 0 && u.pids == 0);
 	clean();
 }
@@ -123,7 +123,7 @@ static void reads_v2(void)
 	put(c.dirs[0], "pids.current", "15\n");
 	put(c.dirs[0], "pids.peak", "16\n");
 	put(c.dirs[0], "pids.events", "max 17\n");
-	usage_read(&c, "x", &u);
+	usage_read(&c, "x", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 11 && u.memory_bytes == 12 && u.memory_peak_bytes == 13);
 	CHECK(u.oom_kills == 14 && u.pids == 15 && u.pids_peak == 16 && u.pids_refused == 17);
 	clean();
@@ -135,7 +135,7 @@ static void knows_nothing_without_cgroups(void)
 	struct usage u;
 
 	memset(&u, 0xff, sizeof(u));
-	usage_read(&c, "x", &u);
+	usage_read(&c, "x", USAGE_ALL, &u);
 	CHECK(u.cpu_us == 0 && u.memory_bytes == 0 && u.memory_peak_bytes == 0 && u.pids == 0 &&
 	      u.pids_peak == 0 && u.oom_kills == 0 && u.pids_refused == 0);
 }

@@ -1,0 +1,97 @@
+/* cgroups_v1.c - cgroups where each controller is its own hierarchy. The cell's directory goes
+ * below the one that the caller itself is in: limits of its parents hold for its cells too. Hybrid
+ * machines (v2 mounted, controllers in v1) count as v1; of their v2 hierarchy servers use only what
+ * needs no controller, below their own directory there. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroups_private.h"
+#include "usage.h"
+
+enum { DIR_CPU, DIR_CPUACCT, DIR_MEMORY, DIR_PIDS }; /* as CELL_CGROUP_DIRS says */
+static const char *const controllers[] = { "cpu", "cpuacct", "memory", "pids" };
+
+static void find(const struct cgroups_tables *t, const char *memory_base, struct cgroups *r)
+{
+	char base[PATH_MAX], own[PATH_MAX], cpu_base[PATH_MAX] = "";
+
+	(void)memory_base;
+	r->version = 1;
+	for (unsigned i = 0; i < COUNT(controllers); i++) {
+		if (cgroups_mount_point(t, "cgroup", controllers[i], base, sizeof(base)) < 0 ||
+		    cgroups_own_path(t, controllers[i], own, sizeof(own)) < 0)
+			continue;
+		/* One hierarchy may have several controllers: one directory then does for all. */
+		if (i == DIR_CPUACCT && strcmp(base, cpu_base) == 0)
+			continue;
+		if (i == DIR_CPU)
+			(void)snprintf(cpu_base, sizeof(cpu_base), "%s", base);
+		r->dirs[i] = cgroups_open_dir(base, own);
+	}
+	r->limits = (r->dirs[DIR_CPU] >= 0 ? (unsigned)CELL_LIMIT_CPU : 0) |
+		    (r->dirs[DIR_MEMORY] >= 0 ? (unsigned)CELL_LIMIT_MEMORY : 0) |
+		    (r->dirs[DIR_PIDS] >= 0 ? (unsigned)CELL_LIMIT_PIDS : 0);
+}
+
+static bool passes_on(int dir, unsigned limits)
+{
+	(void)dir;
+	(void)limits;
+	return true; /* by itself */
+}
+
+static const struct cgroups_source sources[] = {
+	{ offsetof(struct usage, cpu_us), DIR_CPUACCT, "cpuacct.usage", "", 1000,
+	  .or_first = true },
+	{ offsetof(struct usage, memory_bytes), DIR_MEMORY, "memory.usage_in_bytes", "", 1 },
+	{ offsetof(struct usage, memory_peak_bytes), DIR_MEMORY, "memory.max_usage_in_bytes", "",
+	  1 },
+	{ offsetof(struct usage, oom_kills), DIR_MEMORY, "memory.oom_control", "oom_kill", 1,
+	  true },
+	{ offsetof(struct usage, pids), DIR_PIDS, "pids.current", "", 1 },
+	{ offsetof(struct usage, pids_peak), DIR_PIDS, "pids.peak", "", 1, true },
+	{ offsetof(struct usage, pids_refused), DIR_PIDS, "pids.events", "max", 1, true },
+};
+
+static const struct cgroups_sum sums[] = {
+	{ CELL_LIMIT_MEMORY, DIR_MEMORY, "memory.limit_in_bytes" },
+	{ CELL_LIMIT_PIDS, DIR_PIDS, "pids.max" },
+};
+
+const struct cgroups_version cgroups_v1 = { find,	    passes_on, sources,
+					    COUNT(sources), sums,      COUNT(sums) };
+
+/* Are cells possible below this directory, and can they be frozen there? */
+static bool try_unified(int dir)
+{
+	char name[64], file[96];
+	bool ok;
+
+	(void)snprintf(name, sizeof(name), "cordon.try.%d", (int)getpid());
+	(void)snprintf(file, sizeof(file), "%s/cgroup.freeze", name);
+	if (mkdirat(dir, name, 0755) < 0)
+		return false;
+	ok = faccessat(dir, file, W_OK, AT_EACCESS) == 0;
+	(void)unlinkat(dir, name, AT_REMOVEDIR);
+	return ok;
+}
+
+void cgroups_find_unified(struct cgroups *c)
+{
+	static struct cgroups_tables t;
+	char base[PATH_MAX], own[PATH_MAX];
+	struct err e;
+
+	if (c->version != 1 || cgroups_read_tables(&t, &e) < 0 ||
+	    cgroups_mount_point(&t, "cgroup2", "", base, sizeof(base)) < 0 ||
+	    cgroups_own_path(&t, "", own, sizeof(own)) < 0)
+		return;
+	OWN_FD dir = cgroups_open_dir(base, own);
+	if (dir >= 0 && try_unified(dir))
+		c->dirs[CELL_CGROUP_UNIFIED] = TAKE_FD(dir);
+}

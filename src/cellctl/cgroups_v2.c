@@ -1,0 +1,87 @@
+/* cgroups_v2.c - cgroups in one hierarchy. A directory with processes cannot hand out controllers,
+ * so root's cells go to the top, and an ordinary user's below the user's own directory, if that was
+ * delegated and is empty otherwise. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cgroups_private.h"
+#include "io.h"
+#include "usage.h"
+
+/* Lets sub-directories of this one have the controllers that cells need. Returns the set of
+ * CELL_LIMIT_* that they have now. Fails with EBUSY where processes sit in the directory. */
+static unsigned enable(int dir)
+{
+	static const struct {
+		const char *word, *enable;
+		unsigned limit;
+	} wanted[] = {
+		{ "cpu", "+cpu", CELL_LIMIT_CPU },
+		{ "memory", "+memory", CELL_LIMIT_MEMORY },
+		{ "pids", "+pids", CELL_LIMIT_PIDS },
+	};
+	char have[256];
+	unsigned got = 0;
+	struct err e;
+
+	for (unsigned i = 0; i < COUNT(wanted); i++) {
+		if (io_read_file(dir, "cgroup.subtree_control", have, sizeof(have), &e) < 0)
+			return 0;
+		if (cgroups_list_has(have, wanted[i].word) ||
+		    io_write_file(dir, "cgroup.subtree_control", wanted[i].enable, &e) == 0)
+			got |= wanted[i].limit;
+	}
+	return got;
+}
+
+/* A directory with processes in it cannot hand out all controllers, and we are in the one delegated
+ * to us, as when started by systemd-run --scope: we move to one below it. */
+static int step_aside(int dir)
+{
+	struct err e;
+
+	if (mkdirat(dir, "cordon.caller", 0755) < 0 && errno != EEXIST)
+		return -1;
+	return io_write_file(dir, "cordon.caller/cgroup.procs", "0", &e);
+}
+
+static void find(const struct cgroups_tables *t, const char *base, struct cgroups *r)
+{
+	char own[PATH_MAX] = "";
+
+	r->version = 2;
+	if (geteuid() != 0 && cgroups_own_path(t, "", own, sizeof(own)) < 0)
+		return;
+	r->dirs[0] = cgroups_open_dir(base, own);
+	if (r->dirs[0] < 0)
+		return;
+	if (geteuid() == 0 || step_aside(r->dirs[0]) == 0)
+		r->limits = enable(r->dirs[0]);
+}
+
+static bool passes_on(int dir, unsigned limits)
+{
+	return enable(dir) == limits;
+}
+
+static const struct cgroups_source sources[] = {
+	{ offsetof(struct usage, cpu_us), 0, "cpu.stat", "usage_usec", 1 },
+	{ offsetof(struct usage, memory_bytes), 0, "memory.current", "", 1 },
+	{ offsetof(struct usage, memory_peak_bytes), 0, "memory.peak", "", 1 },
+	{ offsetof(struct usage, oom_kills), 0, "memory.events", "oom_kill", 1, true },
+	{ offsetof(struct usage, pids), 0, "pids.current", "", 1 },
+	{ offsetof(struct usage, pids_peak), 0, "pids.peak", "", 1, true },
+	{ offsetof(struct usage, pids_refused), 0, "pids.events", "max", 1, true },
+};
+
+static const struct cgroups_sum sums[] = {
+	{ CELL_LIMIT_MEMORY, 0, "memory.max" },
+	{ CELL_LIMIT_PIDS, 0, "pids.max" },
+};
+
+const struct cgroups_version cgroups_v2 = { find,	    passes_on, sources,
+					    COUNT(sources), sums,      COUNT(sums) };
