@@ -43,6 +43,9 @@ CANNOT = {
     ("DELETE", EXECUTION, "429"): "needs many that PID 1 takes long to end, at once",
     ("PUT", SESSION + "/network", "429"): "needs 4 MiB of policies in a tenant's sessions",
     ("PUT", "/v1/secrets/{secret}", "429"): "needs 4 MiB of values in a tenant's sessions",
+    **{("GET", path, "429"): "needs tenant_max_streams open at once: test_bounds.py" for path in (
+        "/v1/events", SESSION + "/events", SESSION + "/network/log", SESSION + "/files/watch", EXECUTION + "/events",
+        EXECUTION + "/attach")},
     ("POST", SESSION + "/pause", "409"): "only while the session is in between two states",
     ("POST", SESSION + "/pause", "422"): "only on a machine without a freezer",
     ("POST", SESSION + "/executions", "409"): "only while the session is in between two states",
