@@ -95,7 +95,8 @@ static int keep(struct process_spec *s, const json_t *process, const char *tag, 
 	const char *cmd = (const char *)s->strings.data;
 	struct json j;
 
-	for (bool whole = true;; whole = false) {
+	/* JSON is never shorter than the strings: what cannot fit is not even written. */
+	for (bool whole = s->strings.len <= PROCESS_SPEC_CLIENT_MAX;; whole = false) {
 		json_init_heap(&j, PROCESS_SPEC_CLIENT_MAX);
 		json_open(&j, NULL, '{');
 		json_text(&j, "tag", tag);
