@@ -198,6 +198,7 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->cells.keeper.arg = c;
 	c->tell_listeners = (struct loop_task){ .run = event_log_tell, .arg = c };
 	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
+	c->write_stopped = (struct loop_timer){ .fire = session_stopped_on_timer, .arg = c };
 	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
 	pool_plan_source(c, &src);
 	c->pool = pool_new(&c->cells, &src);
@@ -237,6 +238,7 @@ void core_free(struct core *c)
 {
 	if (c == NULL)
 		return;
+	session_stopped_write(c);
 	session_each(c, NULL, leave_one, NULL);
 	pool_free(c->pool);
 	session_parts_release(c);
@@ -306,7 +308,7 @@ void core_drain(struct core *c)
 
 bool core_drained(const struct core *c)
 {
-	return c->cells.ending == 0 && pool_is_idle(c->pool);
+	return c->cells.ending == 0 && c->stopped == NULL && pool_is_idle(c->pool);
 }
 
 const struct cell_restrictions *core_restrictions(const struct core *c)

@@ -84,6 +84,8 @@ struct core {
 	struct loop_task revoke; /* tells those that are revoked */
 	struct tenant *turn;	 /* whose queue is looked at next */
 	struct loop_timer queue_turn;
+	struct session *stopped; /* to be written as such, see session_stopped.c */
+	struct loop_timer write_stopped;
 	struct pool *pool;
 	struct store_session pool_like; /* pool_plan.c: a session that its cells fit */
 	bool pool_like_set;
@@ -120,14 +122,15 @@ struct session {
 	struct core *core;
 	struct tenant *tenant;
 	struct store_session row;
-	char *texts;		  /* owned: what the row points into */
-	char *network, *policy;	  /* owned: the same, after a change */
-	struct store_actor actor; /* who asked for the last change of its state */
-	struct store_actor waker; /* who asked for it to run while it was being paused */
-	struct live_cell *cell;	  /* owned; NULL before and after */
-	bool counted;		  /* in the sums of core and tenant */
-	bool listed;		  /* in the table of live sessions */
-	bool unsaved;		  /* the row could not be written; tried again every second */
+	char *texts;		      /* owned: what the row points into */
+	char *network, *policy;	      /* owned: the same, after a change */
+	struct store_actor actor;     /* who asked for the last change of its state */
+	struct store_actor waker;     /* who asked for it to run while it was being paused */
+	struct live_cell *cell;	      /* owned; NULL before and after */
+	bool counted;		      /* in the sums of core and tenant */
+	bool listed;		      /* in the table of live sessions */
+	struct session *next_stopped; /* in core's list */
+	bool unsaved;		      /* the row could not be written; tried again every second */
 	struct execution *executions;
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */

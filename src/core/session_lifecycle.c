@@ -38,6 +38,7 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 {
 	struct store_session before = s->row;
 	struct core *c = s->core;
+	bool own = false;
 	enum session_state from = (enum session_state)s->row.state;
 
 	if (!session_states_allow(from, to))
@@ -48,7 +49,7 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 		s->row.reason = reason;
 	if (to == SESSION_STOPPED)
 		s->row.ended_ms = core_now_ms();
-	if (store_begin(c->store, e) == 0 &&
+	if (store_join(c->store, &own, e) == 0 &&
 	    store_session_update_state(c->store, &s->row, e) == 0 &&
 	    ((to != SESSION_STOPPING && to != SESSION_STOPPED) ||
 	     store_session_update_usage(c->store, s->row.id, &s->row.usage, e) == 0) &&
@@ -56,20 +57,20 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 			     "from\t%s\nto\t%s\nreason\t%s\n", session_state_name(from),
 			     session_state_name(to),
 			     session_reason_name((enum session_reason)s->row.reason)) == 0 &&
-	    store_commit(c->store, e) == 0) {
+	    store_leave(c->store, own, e) == 0) {
 		s->unsaved = false;
 		log_info("session", "session_id=%s tenant=%s from=%s to=%s reason=%s", s->row.id,
 			 s->row.tenant, session_state_name(from), session_state_name(to),
 			 session_reason_name((enum session_reason)s->row.reason));
 		return 0;
 	}
-	store_rollback(c->store);
+	store_rollback(c->store); /* of the caller, too: a part of it is no transaction */
 	s->row = before;
 	return -1;
 }
 
 /* What happens whether or not it can be written: the end of a session. Written later, then. */
-static void save_anyway(struct session *s, enum session_state to, enum session_reason reason)
+void session_save_anyway(struct session *s, enum session_state to, enum session_reason reason)
 {
 	struct err e;
 
@@ -82,26 +83,6 @@ static void save_anyway(struct session *s, enum session_state to, enum session_r
 	if (to == SESSION_STOPPED)
 		s->row.ended_ms = core_now_ms();
 	s->unsaved = true;
-}
-
-/* Nothing but its records is left. While one of them is not written, it stays in memory. */
-static void forget_stopped(struct session *s)
-{
-	for (const struct execution *x = s->executions; x != NULL; x = x->next)
-		if (x->unsaved)
-			return;
-	if (!s->unsaved)
-		session_free(s);
-}
-
-void session_retry_save(struct session *s)
-{
-	struct err e;
-
-	if (s->unsaved && store_session_update_state(s->core->store, &s->row, &e) == 0)
-		s->unsaved = false;
-	if (s->row.state == SESSION_STOPPED)
-		forget_stopped(s);
 }
 
 /* ---- beginning */
@@ -202,9 +183,9 @@ static void cell_up(struct live_cell *cell, const struct err *e)
 		why = *e;
 		s->cell = NULL; /* ends by itself */
 		if (s->row.state == SESSION_CREATING) {
-			save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
+			session_save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
 			s->row.detail = "the cell could not be made";
-			save_anyway(s, SESSION_STOPPED, SESSION_CRASHED);
+			session_save_anyway(s, SESSION_STOPPED, SESSION_CRASHED);
 		}
 		completions_end_all(&s->when_running, &why);
 		quota_release(s);
@@ -404,7 +385,7 @@ static void note_usage(struct session *s)
 	s->row.usage.disk_bytes = s->cell == NULL ? 0 : s->cell->disk_bytes;
 }
 
-static void lose_executions(struct session *s)
+void session_lose_executions(struct session *s)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
 		next = x->next;
@@ -432,11 +413,11 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	session_set_actor(s, who);
 	s->row.detail = detail; /* always a constant of ours */
 	note_usage(s);
-	save_anyway(s, SESSION_STOPPING, reason);
+	session_save_anyway(s, SESSION_STOPPING, reason);
 	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped (%s)", s->row.id,
 			     session_reason_name((enum session_reason)s->row.reason));
 	loop_timer_cancel(s->core->loop, &s->timer);
-	lose_executions(s);
+	session_lose_executions(s);
 	while (s->file_ops != NULL)
 		file_op_lost(s->file_ops);
 	execution_kills_lost(s);
@@ -447,14 +428,6 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	completions_end_all(&s->when_over, &e);
 	if (s->cell != NULL)
 		live_cell_end(s->cell);
-}
-
-void session_stopped(struct session *s)
-{
-	lose_executions(s); /* those that an earlier daemon left, too */
-	save_anyway(s, SESSION_STOPPED, SESSION_NO_REASON);
-	quota_release(s);
-	forget_stopped(s);
 }
 
 static void cell_dead(struct live_cell *cell)
@@ -485,8 +458,8 @@ static void cell_gone(struct live_cell *cell)
 
 	s->cell = NULL;
 	if (s->row.state < SESSION_STOPPING)
-		save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
-	session_stopped(s);
+		session_save_anyway(s, SESSION_STOPPING, SESSION_CRASHED);
+	session_stopped_soon(s);
 }
 
 static void cell_held(struct live_cell *cell, const struct agent_event *v)

@@ -59,6 +59,11 @@ int store_begin(struct store *s, struct err *e) MUST_USE;
 int store_commit(struct store *s, struct err *e) MUST_USE; /* ERR_CONFLICT: none is open now */
 void store_rollback(struct store *s);			   /* harmless if none is open */
 
+/* For a write of more than one statement: opens a transaction unless the caller has one open, and
+ * commits only what it opened. What fails in between takes it back (stmt.c). */
+int store_join(struct store *s, bool *ret_own, struct err *e) MUST_USE;
+int store_leave(struct store *s, bool own, struct err *e) MUST_USE;
+
 /* The journal is moved into the database by a thread that this starts (checkpointer.h), whenever
  * it has STORE_CHECKPOINT_PAGES. The store itself is still used by one thread only.
  * Without the thread, or if the thread cannot keep up, the commit that brings the journal to

@@ -16,8 +16,3 @@ struct store {
 	unsigned journal_pages;
 	bool can_shrink;
 };
-
-/* For a write of more than one statement: opens a transaction unless the caller has one open, and
- * commits only what it opened. What fails in between takes it back (stmt.c). */
-int store_join(struct store *s, bool *ret_own, struct err *e) MUST_USE;
-int store_leave(struct store *s, bool own, struct err *e) MUST_USE;

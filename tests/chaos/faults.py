@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 import harness  # noqa: E402
@@ -98,6 +99,25 @@ def test_full_disk():
             equal(server.execution(slow)["exit_code"], 7, "the outcome, from the store")
             equal(server.get(ended["id"])["reason"], "deleted", "reason")
             server.create()
+
+
+def test_full_disk_and_many_ends():
+    """The ends of several sessions are one transaction; one that fails loses none of them."""
+    with small_disk() as folder:
+        with OnSmallDisk(folder=folder, pool_size=0) as server:
+            ids = [server.create()["id"] for _ in range(12)]
+            fill(server.state + "/fill")
+            with ThreadPoolExecutor(6) as pool:
+                list(pool.map(server.delete, ids))
+            wait_for(lambda: not any(server.cell_pids(s) for s in ids), 10, "the end of the cells")
+            has(server.log(), "ends of sessions are written one by one")
+            os.unlink(server.state + "/fill")
+            for s in ids:
+                server.reaches(s, "stopped")
+            wait_for(lambda: rows(server, "SELECT count(*) FROM session WHERE ended_ms = 0") == [(0,)], 5, "their rows")
+            server.kill("cordond")
+            server.wait_ready()
+            equal({server.get(s)["reason"] for s in ids}, {"deleted"}, "reasons, from the store")
 
 
 def standard(server):
