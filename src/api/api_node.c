@@ -72,9 +72,9 @@ void api_node_metrics(struct request *r)
 	buf_release(&b);
 }
 
-static void write_walls(struct json *j, const struct cell_restrictions *w)
+static void write_restrictions(struct json *j, const struct cell_restrictions *w)
 {
-	json_open(j, "walls", '{');
+	json_open(j, "restrictions", '{');
 	if (w != NULL) {
 		json_text(j, "namespaces", "user mount pid net ipc uts cgroup time");
 		json_uint(j, "ids", w->ids);
@@ -143,7 +143,7 @@ void api_node_get(struct request *r)
 	json_uint(&j, "uptime_ms", (clock_now_ns() - core_started_ns(r->core)) / CLOCK_MS);
 	json_uint(&j, "cgroup_version", w == NULL ? 0 : w->cgroup_version);
 	json_bool(&j, "rootless", w != NULL && w->rootless != 0);
-	write_walls(&j, w);
+	write_restrictions(&j, w);
 	write_load(&j, r);
 	json_close(&j, '}');
 	reply_json(r, 200, &j);

@@ -234,9 +234,9 @@ int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err 
 			  e);
 }
 
-int agent_send_door(struct agent *a, struct err *e)
+int agent_send_listen_egress(struct agent *a, struct err *e)
 {
-	return send_order(a, AGENT_DOOR, &(struct agent_order){ 0 }, e);
+	return send_order(a, AGENT_LISTEN_EGRESS, &(struct agent_order){ 0 }, e);
 }
 
 int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
@@ -311,7 +311,7 @@ static int check_fds(const struct agent *a, enum agent_type type, const struct a
 		return err_set(e, ERR_INVALID, "PID 1 sent %u descriptors", a->nfds);
 	if (type == AGENT_DIALED)
 		return a->nfds == 0 ? 0 : check_socket(a->fds[0], true, false, e);
-	if (type == AGENT_DOORED && a->nfds == 2)
+	if (type == AGENT_EGRESS_LISTENS && a->nfds == 2)
 		return check_socket(a->fds[0], true, true, e) < 0
 			       ? -1
 			       : check_socket(a->fds[1], false, false, e);

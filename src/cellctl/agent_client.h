@@ -47,9 +47,9 @@ int agent_send_stat(struct agent *a, struct err *e) MUST_USE;
 int agent_send_end(struct agent *a, struct err *e) MUST_USE;
 /* port: not 0. Only to a PID 1 of AGENT_VERSION_DIAL or later. */
 int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err *e) MUST_USE;
-/* Only to a PID 1 of AGENT_VERSION_DOOR or later. The answer has EOPNOTSUPP if the cell has none.
+/* Only to a PID 1 of AGENT_VERSION_EGRESS or later. The answer has EOPNOTSUPP if the cell has none.
  */
-int agent_send_door(struct agent *a, struct err *e) MUST_USE;
+int agent_send_listen_egress(struct agent *a, struct err *e) MUST_USE;
 
 /* fd: a bound AF_UNIX stream socket that does not listen yet; borrowed. ERR_CONFLICT while another
  * LINGER waits to be sent. lease_ms: how long the cell lives without a connection; 0: for ever. */
@@ -62,13 +62,14 @@ int agent_flush(struct agent *a, struct err *e) MUST_USE;
 /* The next message: 1 if there is one, 0 if none is complete within wait_ms (0: what is there), -1
  * if PID 1 is gone or talks nonsense. Sends what waits meanwhile.
  *
- * With STARTED, HELD, DIALED and DOORED the caller takes a->fds by setting a->nfds to 0; what he
- * leaves is closed by the next call. They are as agent_msg.h says for the flags: pipes open in the
- * right direction, or one PTY master; of DIALED a TCP socket that does not listen; of DOORED one
- * that does (at whatever port), and a UDP socket; non-blocking. But PID 1 holds the same open files
- * and could make them block again at any time: who must not be held up uses calls that do not care
- * (splice(2) with SPLICE_F_NONBLOCK, send(2) and recvmsg(2) with MSG_DONTWAIT, untrusted_accept();
- * poll(2) before a write is not enough; sockets are closed with untrusted_close()). Which handles
- * there are, and whether one comes twice, is the caller's to check. */
+ * With STARTED, HELD, DIALED and EGRESS_LISTENS the caller takes a->fds by setting a->nfds to 0;
+ * what he leaves is closed by the next call. They are as agent_msg.h says for the flags: pipes open
+ * in the right direction, or one PTY master; of DIALED a TCP socket that does not listen; of
+ * EGRESS_LISTENS one that does (at whatever port), and a UDP socket; non-blocking. But PID 1 holds
+ * the same open files and could make them block again at any time: who must not be held up uses
+ * calls that do not care (splice(2) with SPLICE_F_NONBLOCK, send(2) and recvmsg(2) with
+ * MSG_DONTWAIT, untrusted_accept(); poll(2) before a write is not enough; sockets are closed with
+ * untrusted_close()). Which handles there are, and whether one comes twice, is the caller's to
+ * check. */
 int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e) MUST_USE;

@@ -214,9 +214,9 @@ static void on_event(struct live_cell *c, enum agent_type type, const struct age
 		c->disk_bytes = v->disk_bytes;
 		c->inodes = v->inodes;
 		c->processes = v->processes;
-	} else if (type == AGENT_DOORED) {
-		if (c->events->doored != NULL)
-			c->events->doored(c, v);
+	} else if (type == AGENT_EGRESS_LISTENS) {
+		if (c->events->egress_listens != NULL)
+			c->events->egress_listens(c, v);
 	} else {
 		on_program(c, type, v);
 	}

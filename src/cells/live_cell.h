@@ -33,8 +33,9 @@ struct live_cell_events {
 	/* One that never ran, and of which the daemon before us may not have heard. */
 	void (*failed)(struct live_cell *c, const struct agent_event *v);
 	void (*synced)(struct live_cell *c);
-	/* The answer to agent_send_door(), if not NULL; its descriptors are in c->agent.fds. */
-	void (*doored)(struct live_cell *c, const struct agent_event *v);
+	/* The answer to agent_send_listen_egress(), if not NULL; its descriptors are in
+	 * c->agent.fds. */
+	void (*egress_listens)(struct live_cell *c, const struct agent_event *v);
 };
 
 /* A program in the cell, as one of its users sees it. */

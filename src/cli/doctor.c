@@ -35,9 +35,9 @@ static void row(const char *group, const char *name, bool ok, bool needed, const
 		missing_needed++;
 }
 
-/* Runs true in a cell of this profile; *ret_text gets what went wrong, *ret_door whether the cell
- * could be led out. */
-static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_door)
+/* Runs true in a cell of this profile; *ret_text gets what went wrong, *ret_redirect whether the
+ * cell could be led out. */
+static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_redirect)
 {
 	char p[16], path[32],
 		*argv[] = { (char *)(uintptr_t) "--profile",
@@ -48,7 +48,7 @@ static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_
 			    (char *)(uintptr_t) "true",
 			    NULL };
 	OWN_FD result = memfd_create("result", MFD_CLOEXEC);
-	char walls[8192] = "";
+	char json[8192] = "";
 	int ends[2], status = -1;
 	ssize_t n;
 	pid_t pid;
@@ -72,44 +72,45 @@ static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_
 	ret_text[strcspn(ret_text, "\n")] = '\0';
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		return false;
-	if (pread(result, walls, sizeof(walls) - 1, 0) > 0)
-		*ret_door = strstr(walls, "\"door\":true") != NULL;
+	if (pread(result, json, sizeof(json) - 1, 0) > 0)
+		*ret_redirect = strstr(json, "\"egress_redirect\":true") != NULL;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void check_walls(const struct cell_restrictions *w)
+static void check_restrictions(const struct cell_restrictions *w)
 {
 	char text[256];
-	bool door = false, ignored;
-	bool ok = try_cell(cell_profile_name(CELL_STANDARD), text, sizeof(text), &door);
+	bool redirect = false, ignored;
+	bool ok = try_cell(cell_profile_name(CELL_STANDARD), text, sizeof(text), &redirect);
 
-	row("wall", "standard profile", ok, true, ok ? "a cell was made and ran a command" : text,
+	row("isolation", "standard profile", ok, true,
+	    ok ? "a cell was made and ran a command" : text,
 	    strstr(text, "private mounts: Invalid") != NULL ||
 			    strstr(text, "namespaces: Operation not permitted") != NULL
 		    ? "this may be a chroot, in which Linux makes no user namespaces: use "
 		      "pivot_root (systemd-nspawn does), or the machine itself"
 		    : "the message names the step; see README, \"Limits of this version\"");
 	if (ok)
-		row("wall", "door", door, false,
-		    door ? "what a cell connects to can be led to cordon-egress"
-			 : "this kernel has no nftables with tproxy: cells have no network but "
-			   "loopback",
+		row("isolation", "egress", redirect, false,
+		    redirect ? "what a cell connects to can be led to cordon-egress"
+			     : "this kernel has no nftables with tproxy: cells have no network but "
+			       "loopback",
 		    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
 	else
-		row("wall", "door", false, false, "not tried: it needs a cell", "");
+		row("isolation", "egress", false, false, "not tried: it needs a cell", "");
 	ok = try_cell(cell_profile_name(CELL_LOCKED), text, sizeof(text), &ignored);
-	row("wall", "locked profile", ok, false, ok ? "a cell was made and ran a command" : text,
-	    "");
+	row("isolation", "locked profile", ok, false,
+	    ok ? "a cell was made and ran a command" : text, "");
 	(void)snprintf(text, sizeof(text), "%u ids for each cell%s", w->ids,
 		       w->rootless ? ", from /etc/subuid where given" : ", of its own");
-	row("wall", "user ids", w->ids > 1, false, text,
+	row("isolation", "user ids", w->ids > 1, false, text,
 	    "install uidmap and give the user 65,536 ids in /etc/subuid and /etc/subgid");
 	(void)snprintf(text, sizeof(text),
 		       w->landlock_abi > 0 ? "version %u" : "not in this kernel (version 2 needed)",
 		       w->landlock_abi);
-	row("wall", "Landlock", w->landlock_abi > 0, false, text,
+	row("isolation", "Landlock", w->landlock_abi > 0, false, text,
 	    "a kernel of 5.19 or later with landlock in its lsm= list; cells work without this "
-	    "second wall");
+	    "second restriction");
 }
 
 /* cordon serve raises its own to the hard one. */
@@ -202,7 +203,7 @@ static void check_programs(void)
 static int doctor_main(int argc, char **argv)
 {
 	struct keeper_client keeper;
-	struct cell_restrictions walls = { 0 };
+	struct cell_restrictions found = { 0 };
 	struct utsname machine;
 	struct err e;
 	bool ok;
@@ -217,15 +218,15 @@ static int doctor_main(int argc, char **argv)
 	(void)printf("cordon %s on Linux %s %s, %s\n\n", CORDON_VERSION, machine.release,
 		     machine.machine, geteuid() == 0 ? "as root" : "as an ordinary user");
 	ok = keeper_client_start(&keeper, &e) == 0 && keeper_client_hello(&keeper, &e) == 0;
-	row("wall", "keeper", ok, true, ok ? "started" : e.msg,
+	row("isolation", "keeper", ok, true, ok ? "started" : e.msg,
 	    "an ordinary user needs user namespaces: sysctl kernel.unprivileged_userns_clone=1, or "
 	    "run as root");
 	if (ok) {
-		walls = keeper.restrictions;
+		found = keeper.restrictions;
 		keeper_client_stop(&keeper, NULL);
-		check_walls(&walls);
-		check_limits(&walls);
-		check_storage(&walls);
+		check_restrictions(&found);
+		check_limits(&found);
+		check_storage(&found);
 	}
 	check_levels();
 	check_programs();
@@ -238,7 +239,8 @@ static int doctor_main(int argc, char **argv)
 const struct verb doctor_verb = {
 	.name = "doctor",
 	.usage = "",
-	.summary = "Tries every wall, limit, level and storage feature on this machine and says "
+	.summary = "Tries every restriction, limit, level and storage feature on this machine and "
+		   "says "
 		   "what is missing.",
 	.text = "exit code: 0 if cells of the standard profile can be made here, 1 if not.\n",
 	.run = doctor_main,

@@ -136,9 +136,9 @@ static int open_door(struct run *r, struct err *e)
 	enum agent_type type;
 	struct agent_event v;
 
-	if (agent_send_door(&r->agent, e) < 0 || run_command_hear(r, &type, &v, e) < 0)
+	if (agent_send_listen_egress(&r->agent, e) < 0 || run_command_hear(r, &type, &v, e) < 0)
 		return -1;
-	if (type != AGENT_DOORED)
+	if (type != AGENT_EGRESS_LISTENS)
 		return err_set(e, ERR_SYSTEM, "PID 1 answered something else");
 	if (run_net_attach(&r->net, r->outcome.id, &r->agent, v.sys, e) < 0)
 		return run_failed(r, e->code == ERR_INVALID);

@@ -28,8 +28,8 @@ int run_net_check(struct run_net *n, const struct run_options *o, struct run_res
 /* Starts cordon-egress, if it is wanted. *ret: the authority that the cell shall trust, borrowed,
  * or NULL. */
 int run_net_open(struct run_net *n, const struct authority **ret, struct err *e) MUST_USE;
-/* With the answer to agent_send_door(), whose descriptors it takes; sys: what it said. Returns when
- * the policy is in force. ERR_INVALID: it is none. */
+/* With the answer to agent_send_listen_egress(), whose descriptors it takes; sys: what it said.
+ * Returns when the policy is in force. ERR_INVALID: it is none. */
 int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys,
 		   struct err *e) MUST_USE;
 /* Hears what waits. */

@@ -63,12 +63,12 @@ static void write_error(struct json *j, const struct run_result *o)
 	json_close(j, '}');
 }
 
-static void write_walls(struct json *j, const struct run_result *o)
+static void write_restrictions(struct json *j, const struct run_result *o)
 {
 	const struct cell_restrictions *w = &o->restrictions;
 	char text[64];
 
-	json_open(j, "walls", '{');
+	json_open(j, "restrictions", '{');
 	if (o->cell_made) {
 		json_text(j, "namespaces", "user mount pid net ipc uts cgroup time");
 		json_uint(j, "ids", w->ids);
@@ -79,7 +79,7 @@ static void write_walls(struct json *j, const struct run_result *o)
 		json_text(j, "capabilities", o->profile == CELL_LOCKED ? "none" : "cut");
 		json_uint(j, "landlock", w->landlock_abi);
 		json_text(j, "network", o->network.wanted ? "by policy" : "loopback only");
-		json_bool(j, "door", w->redirect != 0);
+		json_bool(j, "egress_redirect", w->redirect != 0);
 		json_text(j, "disk", "tmpfs with bytes and inodes limited");
 		if (w->cgroup_version == 0)
 			json_none(j, "cgroup");
@@ -140,7 +140,7 @@ int run_result_write(const struct run_result *o, int fd, struct err *e)
 	json_bool(&j, "output_truncated", o->output_truncated);
 	json_text(&j, "level", cell_level_find(NULL)->name);
 	json_text(&j, "profile", cell_profile_name(o->profile));
-	write_walls(&j, o);
+	write_restrictions(&j, o);
 	write_network(&j, &o->network);
 	json_close(&j, '}');
 	if (!json_ok(&j))

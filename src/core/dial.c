@@ -234,7 +234,7 @@ static int check(struct session *s, uint16_t port, struct err *e)
 		return -1;
 	}
 	/* An older PID 1 would connect to its door. */
-	if (port == 0 || port == AGENT_DOOR_PORT)
+	if (port == 0 || port == AGENT_EGRESS_PORT)
 		return err_set(e, ERR_NOT_FOUND, "session %s: nobody listens at port %u", s->row.id,
 			       port);
 	if (s->ndials >= DIAL_MAX)

@@ -505,9 +505,9 @@ static void cell_synced(struct live_cell *cell)
 	loop_defer(s->core->loop, &s->tell);
 }
 
-static void cell_doored(struct live_cell *cell, const struct agent_event *v)
+static void cell_egress_listens(struct live_cell *cell, const struct agent_event *v)
 {
-	session_parts_doored(cell->owner, cell, v);
+	session_parts_egress_listens(cell->owner, cell, v);
 }
 
 const struct live_cell_events session_cell_events = {
@@ -518,7 +518,7 @@ const struct live_cell_events session_cell_events = {
 	.held = cell_held,
 	.failed = cell_failed,
 	.synced = cell_synced,
-	.doored = cell_doored,
+	.egress_listens = cell_egress_listens,
 };
 
 /* Recovery found its cell alive: go on from the state that the store has. */

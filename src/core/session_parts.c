@@ -186,10 +186,11 @@ void session_parts_add_env(struct session *s, struct buf *to)
 	CALL(s->core, i, add_env, s, to);
 }
 
-void session_parts_doored(struct session *s, struct live_cell *cell, const struct agent_event *v)
+void session_parts_egress_listens(struct session *s, struct live_cell *cell,
+				  const struct agent_event *v)
 {
 	EACH_PART(s->core, i)
-	CALL(s->core, i, on_doored, s, cell, v);
+	CALL(s->core, i, on_egress_listens, s, cell, v);
 }
 
 void session_parts_ending(struct session *s, const struct err *why)

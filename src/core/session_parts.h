@@ -50,7 +50,8 @@ struct session_part {
 	/* Appends "NAME=value" strings, each with its NUL, to the environment of an execution. */
 	void (*add_env)(struct session *s, struct buf *to);
 	/* PID 1 passed the sockets of the cell's network; its descriptors are in c->agent.fds. */
-	void (*on_doored)(struct session *s, struct live_cell *c, const struct agent_event *v);
+	void (*on_egress_listens)(struct session *s, struct live_cell *c,
+				  const struct agent_event *v);
 	/* It stops: why is the error for those that wait. */
 	void (*on_ending)(struct session *s, const struct err *why);
 	/* It leaves memory; it may go on living, if the daemon ends. */
@@ -88,6 +89,7 @@ void session_parts_adopted(struct session *s);
 void session_parts_resumed(struct session *s);
 void session_parts_session_second(struct session *s);
 void session_parts_add_env(struct session *s, struct buf *to);
-void session_parts_doored(struct session *s, struct live_cell *cell, const struct agent_event *v);
+void session_parts_egress_listens(struct session *s, struct live_cell *cell,
+				  const struct agent_event *v);
 void session_parts_ending(struct session *s, const struct err *why);
 void session_parts_free(struct session *s, const struct err *why);

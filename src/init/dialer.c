@@ -38,7 +38,7 @@ int dialer_connect(uint16_t port, int *ret_fd)
 					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
 	int sys;
 
-	if (port == AGENT_DOOR_PORT)
+	if (port == AGENT_EGRESS_PORT)
 		return ECONNREFUSED;
 	sys = try_connect((const struct sockaddr *)&v4, sizeof(v4), ret_fd);
 	if (sys != ECONNREFUSED)

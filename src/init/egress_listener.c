@@ -19,7 +19,7 @@
 #include "io.h"
 #include "keeper_msg.h"
 
-#define TCP_PORT 1 /* as tools/gen-door says */
+#define TCP_PORT 1 /* as tools/gen-egress-rules says */
 #define DNS_PORT 53
 #define BACKLOG 1024
 

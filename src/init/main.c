@@ -129,7 +129,7 @@ static void on_door(void)
 	const int *fds = NULL;
 	const struct agent_event v = { .sys = egress_listener_open(&fds) };
 
-	event_out_answer_kept(AGENT_DOORED, &v, fds, v.sys == 0 ? EGRESS_LISTENER_FDS : 0);
+	event_out_answer_kept(AGENT_EGRESS_LISTENS, &v, fds, v.sys == 0 ? EGRESS_LISTENER_FDS : 0);
 }
 
 static void on_stat(void)
@@ -198,7 +198,7 @@ static void on_frame(const struct frame *f)
 	case AGENT_DIAL:
 		on_dial(o.handle, o.port);
 		break;
-	case AGENT_DOOR:
+	case AGENT_LISTEN_EGRESS:
 		on_door();
 		break;
 	case AGENT_LEASE:

@@ -108,7 +108,7 @@ static int filters(const struct enter_plan *p, struct err *e)
 static int only_our_fds(struct enter_plan *p, struct err *e)
 {
 	bool lingers = (p->request->flags & CELL_LINGER) != 0;
-	int door = netns_door();
+	int door = netns_egress_socket();
 	int slot = lingers ? p->cell->ids.slot_fd : -1;
 	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, door };
 

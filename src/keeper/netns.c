@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "door_rules.h"
+#include "egress_rules.h"
 #include "io.h"
 #include "restrict.h"
 
@@ -54,9 +54,9 @@ static int ask(int sock, uint16_t type, const void *body, size_t len, uint16_t a
 	return 0;
 }
 
-int netns_door(void)
+int netns_egress_socket(void)
 {
-	const struct iovec rules = { (void *)(uintptr_t)door_rules, sizeof(door_rules) };
+	const struct iovec rules = { (void *)(uintptr_t)egress_rules, sizeof(egress_rules) };
 	OWN_FD netfilter = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
 	OWN_FD door = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

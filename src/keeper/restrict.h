@@ -42,6 +42,7 @@ int filter_setid(struct err *e) MUST_USE;
 int netns_setup(int proc_sys_fd, struct err *e) MUST_USE;
 
 /* There, too: from now on a TCP connection to anywhere but loopback goes to who listens at
- * DOOR_PORT on the socket returned, if anybody does. -1: this kernel cannot; then all are refused.
+ * EGRESS_PORT on the socket returned, if anybody does. -1: this kernel cannot; then all are
+ * refused.
  */
-int netns_door(void);
+int netns_egress_socket(void);

@@ -137,7 +137,7 @@ const struct session_part net_access_part = {
 	.on_adopted = session_egress_adopted,
 	.on_resumed = session_egress_resumed,
 	.on_changed = on_changed,
-	.on_doored = session_egress_answered,
+	.on_egress_listens = session_egress_answered,
 	.on_ending = session_egress_end,
 	.on_free = on_free,
 };

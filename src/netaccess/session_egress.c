@@ -229,13 +229,13 @@ static int ask(struct session *s, struct err *e)
 {
 	struct live_cell *c = session_cell(s);
 
-	if (c->version < AGENT_VERSION_DOOR)
+	if (c->version < AGENT_VERSION_EGRESS)
 		return err_set(e, ERR_UNSUPPORTED,
 			       "session %s was made by an older version: it can have no network",
 			       session_row(s)->id);
 	if (fd_budget_check(core_fds(session_core(s)), e) < 0)
 		return -1;
-	if (agent_send_door(&c->agent, e) < 0)
+	if (agent_send_listen_egress(&c->agent, e) < 0)
 		return -1;
 	net_session_of(s)->egress.state = DOOR_ASKED;
 	net_session_of(s)->egress.late = false;

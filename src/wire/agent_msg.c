@@ -183,7 +183,7 @@ size_t agent_event_fds(enum agent_type type, const struct agent_event *v)
 
 	if (type == AGENT_DIALED)
 		return v->sys == 0;
-	if (type == AGENT_DOORED)
+	if (type == AGENT_EGRESS_LISTENS)
 		return v->sys == 0 ? 2 : 0;
 	if ((type != AGENT_STARTED && type != AGENT_HELD) || (v->flags & AGENT_IS_STARTING) != 0)
 		return 0;

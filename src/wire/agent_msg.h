@@ -12,14 +12,14 @@
 #include "frame.h"
 
 #define AGENT_VERSION 6
-#define AGENT_VERSION_MARKS 3 /* the first that knows KILL_TREE with a mark */
-#define AGENT_VERSION_DIAL 4  /* the first that knows DIAL */
-#define AGENT_VERSION_DOOR 5  /* the first that knows DOOR */
-#define AGENT_VERSION_LEASE 6 /* the first that knows LEASE and DEADLINE */
+#define AGENT_VERSION_MARKS 3  /* the first that knows KILL_TREE with a mark */
+#define AGENT_VERSION_DIAL 4   /* the first that knows DIAL */
+#define AGENT_VERSION_EGRESS 5 /* the first that knows LISTEN_EGRESS */
+#define AGENT_VERSION_LEASE 6  /* the first that knows LEASE and DEADLINE */
 
-/* Where the door listens inside the cell (tools/gen-door). Nothing is connected to it from outside:
- * behind it is cordon-egress, which talks to the cell only. */
-#define AGENT_DOOR_PORT 1
+/* Where the door listens inside the cell (tools/gen-egress-rules). Nothing is connected to it from
+ * outside: behind it is cordon-egress, which talks to the cell only. */
+#define AGENT_EGRESS_PORT 1
 /* Arguments and environment together; execve(2) takes less. */
 #define AGENT_REQUEST_MAX (4U << 20)
 #define AGENT_REPLY_MAX 1024U
@@ -43,9 +43,9 @@ enum agent_type {
 	AGENT_STAT,	   /* answered by STATED */
 	AGENT_END,	   /* the cell is over */
 	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
-	AGENT_DOOR,	   /* opens the cell's way out; answered by DOORED */
-	AGENT_LEASE,	   /* how long it does */
-	AGENT_DEADLINE,	   /* when its session ends; counts while there is no connection */
+	AGENT_LISTEN_EGRESS, /* opens the cell's way out; answered by EGRESS_LISTENS */
+	AGENT_LEASE,	     /* how long it does */
+	AGENT_DEADLINE,	     /* when its session ends; counts while there is no connection */
 	AGENT_REQUESTS_END,
 	/* from PID 1 */
 	AGENT_READY = 64, /* first message of every connection; the cell is usable */
@@ -59,7 +59,8 @@ enum agent_type {
 	AGENT_LINGERING,  /* answer to LINGER: sys is 0, or why it cannot */
 	AGENT_STATED,	  /* answer to STAT */
 	AGENT_DIALED,	  /* answer to DIAL: sys is 0 and a socket comes along, or why not */
-	AGENT_DOORED,	  /* answer to DOOR: sys is 0 and two sockets come along, or why not */
+	AGENT_EGRESS_LISTENS, /* answer to LISTEN_EGRESS: sys is 0 and two sockets come along, or
+				 why not */
 	AGENT_EVENTS_END,
 };
 
@@ -83,7 +84,7 @@ enum {
  *	IS_STARTING		none: STARTED or FAILED is still to come
  *
  * With DIALED: a TCP socket, connected or about to be, if sys is 0.
- * With DOORED: a TCP socket that listens and a UDP socket, if sys is 0. */
+ * With EGRESS_LISTENS: a TCP socket that listens and a UDP socket, if sys is 0. */
 enum {
 	AGENT_IS_TTY = 1 << 0,
 	AGENT_IS_HELD = 1 << 1,

@@ -57,7 +57,7 @@ KEYS = {
     "output_truncated": bool,
     "level": str,
     "profile": str,
-    "walls": dict,
+    "restrictions": dict,
     "network": (dict, type(None)),
 }
 LIMITS = {None, "timeout", "memory", "pids", "disk", "inodes", "output", "cpu"}

@@ -50,7 +50,7 @@ def rows(text):
     """{(group, name): yes or no} and the last line."""
     found = {}
     for line in text.splitlines():
-        m = re.match(r"(wall|limit|level|storage|template) +(.+?) +(yes|no) ", line + " ")
+        m = re.match(r"(isolation|limit|level|storage|template) +(.+?) +(yes|no) ", line + " ")
         if m:
             found[m[1], m[2].strip()] = m[3]
     return found
@@ -66,12 +66,12 @@ def test_doctor_as_root():
     d = cordon("doctor")
     got = rows(d.text)
     for row in (
-        ("wall", "keeper"),
-        ("wall", "standard profile"),
-        ("wall", "locked profile"),
-        ("wall", "user ids"),
-        ("wall", "Landlock"),
-        ("wall", "door"),
+        ("isolation", "keeper"),
+        ("isolation", "standard profile"),
+        ("isolation", "locked profile"),
+        ("isolation", "user ids"),
+        ("isolation", "Landlock"),
+        ("isolation", "egress"),
         ("limit", "memory"),
         ("limit", "cpus"),
         ("limit", "pids"),
@@ -85,7 +85,7 @@ def test_doctor_as_root():
     ):
         check(row in got, f"no row {row} in:\n{d.text}")
     if d.rc == 0:
-        equal((got["wall", "standard profile"], got["limit", "memory"]), ("yes", "yes"))
+        equal((got["isolation", "standard profile"], got["limit", "memory"]), ("yes", "yes"))
         has(d.text, "standard profile is possible here")
     else:
         equal(d.rc, 1)
@@ -98,11 +98,11 @@ def test_doctor_agrees_with_what_happens():
     got = rows(cordon("doctor").text)
     for profile in ("standard", "locked"):
         works = tap.run("--profile", profile, cmd=["true"]).rc == 0
-        equal(got["wall", f"{profile} profile"], "yes" if works else "no", profile)
-    walls = tap.run(cmd=["true"], result=True).result["walls"]
-    equal(got["limit", "memory"], "yes" if walls["memory_limit"] else "no")
-    equal(got["wall", "Landlock"], "yes" if walls["landlock"] else "no")
-    equal(got["wall", "door"], "yes" if walls["door"] else "no")
+        equal(got["isolation", f"{profile} profile"], "yes" if works else "no", profile)
+    restrictions = tap.run(cmd=["true"], result=True).result["restrictions"]
+    equal(got["limit", "memory"], "yes" if restrictions["memory_limit"] else "no")
+    equal(got["isolation", "Landlock"], "yes" if restrictions["landlock"] else "no")
+    equal(got["isolation", "egress"], "yes" if restrictions["egress_redirect"] else "no")
 
 
 def test_doctor_as_an_ordinary_user():
@@ -110,7 +110,7 @@ def test_doctor_as_an_ordinary_user():
     check(d.rc in (0, 1), f"exit code {d.rc}: {d.errors}")
     has(d.text.splitlines()[0], "ordinary user")
     got = rows(d.text)
-    if got["wall", "keeper"] == "yes":
+    if got["isolation", "keeper"] == "yes":
         check(("limit", "memory") in got, d.text)
         if got["limit", "memory"] == "no":
             has(d.text, "-> ", "help for what is missing")

@@ -256,7 +256,7 @@ def test_mount_in_proc_or_dev():
 def test_a_directory_from_outside_opens_nothing():
     """The second wall, Landlock: should a descriptor of the machine's ever turn up in a cell, here through a
     socket of a mounted directory, nothing can be opened by it."""
-    if run(cmd="true", result=True).result["walls"]["landlock"] == 0:
+    if run(cmd="true", result=True).result["restrictions"]["landlock"] == 0:
         raise Skip("this kernel has no Landlock")
     code = """
 import os, socket

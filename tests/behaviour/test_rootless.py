@@ -116,8 +116,8 @@ def a_plain_run(who):
     ).exits(0)
     equal(d.text, "1000\nuser\n/home/user\n/home/user\nhi\nwrote\n")
     equal(d.errors, "")
-    walls = d.result["walls"]
-    equal((walls["rootless"], walls["ids"]), (True, 65536 if who.mapped else 1))
+    restrictions = d.result["restrictions"]
+    equal((restrictions["rootless"], restrictions["ids"]), (True, 65536 if who.mapped else 1))
     equal(who.run(cmd=["cat"], data=b"\0\1" * 500000).exits(0).out, b"\0\1" * 500000)
     who.run(cmd="exit 42").exits(42)
     who.run(cmd="kill -9 $$").exits(137)
@@ -220,18 +220,18 @@ def a_source_that_may_not_be_entered(who):
 
 @both
 def limits_that_need_a_cgroup_are_refused(who):
-    if who.run(cmd=["true"], result=True).result["walls"]["memory_limit"]:
+    if who.run(cmd=["true"], result=True).result["restrictions"]["memory_limit"]:
         raise Skip("a cgroup is delegated to everybody here")
     for option, value in (("--memory", "64M"), ("--cpus", "0.5"), ("--pids", "50")):
         d = who.run(option, value, cmd=["true"], result=True)
         d.refused(option, "cgroup", "--best-effort")
         equal((d.result["error"]["code"], d.result["error"]["fault"]), ("unsupported", "user"))
         d = who.run(option, value, "--best-effort", cmd="exit 3", result=True).exits(3)
-        walls = d.result["walls"]
-        equal((walls["memory_limit"], walls["cpu_limit"], walls["pids_limit"]), (False, False, False))
-        check(walls["missing"] and "cgroup" in walls["missing"], f"missing: {walls['missing']}")
-    walls = who.run(cmd=["true"], result=True).exits(0).result["walls"]
-    check(walls["missing"], "a run without limits does not say so")
+        restrictions = d.result["restrictions"]
+        equal((restrictions["memory_limit"], restrictions["cpu_limit"], restrictions["pids_limit"]), (False, False, False))
+        check(restrictions["missing"] and "cgroup" in restrictions["missing"], f"missing: {restrictions['missing']}")
+    restrictions = who.run(cmd=["true"], result=True).exits(0).result["restrictions"]
+    check(restrictions["missing"], "a run without limits does not say so")
 
 
 @both
@@ -380,7 +380,7 @@ def test_broken_subuid_files():
     for line in (f"{NAME}:{FIRST}:1000", f"{NAME}:{FIRST}", f"{NAME}", "", f"{NAME}:x:y", ":::"):
         with account("mapped") as who, tap.over("/etc/subuid", line + "\n"):
             d = who.run(cmd=["id", "-u"], result=True).exits(0)
-            equal((d.text, d.result["walls"]["ids"]), ("1000\n", 1), line)
+            equal((d.text, d.result["restrictions"]["ids"]), ("1000\n", 1), line)
 
 
 if __name__ == "__main__":

@@ -245,7 +245,7 @@ def test_locked_users():
             result=True,
         ).exits(0)
         equal(d.text.split(), [want, "CapPrm:", "0" * 16, "CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"])
-        equal((d.result["profile"], d.result["walls"]["no_new_privs"]), ("locked", True))
+        equal((d.result["profile"], d.result["restrictions"]["no_new_privs"]), ("locked", True))
 
 
 def test_directories():
@@ -967,7 +967,7 @@ def test_result_of_a_plain_run():
     check(100000 <= r["disk_bytes"] < 300000, f"disk_bytes {r['disk_bytes']}")
     check(r["memory_peak_bytes"] > 100000, f"memory_peak_bytes {r['memory_peak_bytes']}")
     check(r["pids_peak"] is None or 2 <= r["pids_peak"] <= 6, f"pids_peak {r['pids_peak']}")
-    walls = r["walls"]
+    restrictions = r["restrictions"]
     for key in (
         "namespaces",
         "ids",
@@ -976,14 +976,14 @@ def test_result_of_a_plain_run():
         "capabilities",
         "landlock",
         "network",
-        "door",
+        "egress_redirect",
         "memory_limit",
         "cpu_limit",
         "pids_limit",
         "missing",
     ):
-        check(key in walls, f"walls has no {key}")
-    equal((walls["ids"], walls["rootless"], walls["missing"]), (65536, False, None))
+        check(key in restrictions, f"restrictions has no {key}")
+    equal((restrictions["ids"], restrictions["rootless"], restrictions["missing"]), (65536, False, None))
 
 
 def test_results_of_failures():

@@ -667,7 +667,7 @@ static void a_port_is_closed(void)
 
 static void the_door_is_a_closed_port(void)
 {
-	begin_dial(AGENT_DOOR_PORT);
+	begin_dial(AGENT_EGRESS_PORT);
 	bed_until(has_ended);
 	CHECK(last.code == ERR_NOT_FOUND && bed.ordered[AGENT_DIAL] == 0);
 	check_once(1);

@@ -45,7 +45,7 @@ IP_TRANSPARENT = 19
 IP_PKTINFO = 8
 IPV6_RECVPKTINFO = 49
 
-DOOR = ("198.18.0.1", 53)
+LISTEN_EGRESS = ("198.18.0.1", 53)
 PROXY = ("198.18.0.1", 3128)
 
 ATTACH, CHANGE, DETACH, SYNCED = 1, 2, 3, 4
@@ -536,7 +536,7 @@ class Cell:
         query = struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0)
         query += b"".join(bytes([len(p)]) + p.encode() for p in name.split(".")) + b"\0"
         query += struct.pack("!HH", kind, 1)
-        s.sendto(query, DOOR)
+        s.sendto(query, LISTEN_EGRESS)
         got = s.recv(4096)
         s.close()
         if struct.unpack_from("!H", got, 6)[0] == 0:
@@ -574,7 +574,7 @@ class Cell:
         """A program inside the cell's network (and the machine's files but for resolv.conf)."""
         conf = self.net.path("resolv.conf")
         with open(conf, "w", encoding="ascii") as f:
-            f.write(f"nameserver {DOOR[0]}\n")
+            f.write(f"nameserver {LISTEN_EGRESS[0]}\n")
         mount = f'mount --bind {conf} /etc/resolv.conf && exec "$@"'
         with self.inside():
             return subprocess.run(["unshare", "-m", "sh", "-c", mount, "sh", *words], check=False,

@@ -19,7 +19,7 @@ sys.path[1:1] = [os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "s
 import harness  # noqa: E402
 from client import Finding  # noqa: E402
 from control import ERRORS, KINDS, Control, error_name  # noqa: E402
-from egress_harness import DETACH, DOOR, PROXY, Egress, Net, Origin, Reader, answer, read_response  # noqa: E402
+from egress_harness import DETACH, LISTEN_EGRESS, PROXY, Egress, Net, Origin, Reader, answer, read_response  # noqa: E402
 from sanitizer import reports  # noqa: E402
 
 BIG = bytes(range(256)) * 1500
@@ -158,7 +158,7 @@ def names(w):
     query = struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0)
     query += b"".join(bytes([len(p)]) + p.encode() for p in name.split(".")) + b"\0" + struct.pack("!HH", 1, 1)
     try:
-        with w.cell.connect(*DOOR) as s:
+        with w.cell.connect(*LISTEN_EGRESS) as s:
             s.settimeout(15)
             s.sendall(struct.pack("!H", len(query)) + query)
             s.recv(4096)

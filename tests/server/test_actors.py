@@ -87,7 +87,7 @@ def test_e2b_with_a_key_and_with_a_token(server):
 
 
 def test_a_websocket_that_wakes_a_session(server):
-    if not server.want(200, "GET", "/v1/node")["walls"]["pause"]:
+    if not server.want(200, "GET", "/v1/node")["restrictions"]["pause"]:
         raise Skip("no freezer here")
     s = server.create()["id"]
     x = server.spawn(s, "sleep 60")

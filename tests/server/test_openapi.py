@@ -275,7 +275,7 @@ def sessions(p):
     p.probe(200, "GET", "/v1/events", query="after=1&limit=2")
     network(p)
     p.probe(200, "POST", SESSION + "/resume")
-    if p.s.request("GET", "/v1/node")[2]["walls"]["pause"]:
+    if p.s.request("GET", "/v1/node")[2]["restrictions"]["pause"]:
         p.probe(200, "POST", SESSION + "/pause")
         p.probe(200, "POST", SESSION + "/pause")
         p.probe(200, "POST", SESSION + "/resume")

@@ -13,7 +13,7 @@ COUNTER = "i=0; while :; do echo $i; i=$((i+1)); sleep 0.02; done"
 
 
 def need(server):
-    if not server.want(200, "GET", "/v1/node")["walls"]["pause"]:
+    if not server.want(200, "GET", "/v1/node")["restrictions"]["pause"]:
         raise Skip("no freezer here")
 
 

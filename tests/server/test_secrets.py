@@ -362,7 +362,7 @@ def test_its_time(server):
 
 
 def test_after_a_pause_it_is_what_it_should_be(server):
-    if not server.want(200, "GET", "/v1/node")["walls"].get("freezer", True):
+    if not server.want(200, "GET", "/v1/node")["restrictions"].get("freezer", True):
         raise harness.Skip("no freezer")
     first, second = value(), value()
     put(server, "p", first)

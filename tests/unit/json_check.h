@@ -184,8 +184,9 @@ static inline bool json_check_valid(const char *text, size_t len)
 	return p != NULL && json_check_space(p, end) == end;
 }
 
-/* Copies the value of a member of the object in text, as it is written there: get(t, "walls.ids").
- * False if there is none, if there are two of that name, or if it does not fit. */
+/* Copies the value of a member of the object in text, as it is written there: get(t,
+ * "restrictions.ids"). False if there is none, if there are two of that name, or if it does not
+ * fit. */
 static inline bool json_check_get(const char *text, size_t len, const char *path, char *ret,
 				  size_t cap)
 {

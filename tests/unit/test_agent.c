@@ -447,7 +447,7 @@ static void a_door_is_a_listener_and_a_udp_socket(void)
 			CHECK(!kinds[at[k]].listens || kinds[at[k]].domain == AF_UNIX ||
 			      listen(fds[k], 1) == 0);
 		}
-		say_event(AGENT_DOORED, &event, fds, 2);
+		say_event(AGENT_EGRESS_LISTENS, &event, fds, 2);
 		io_close_all(fds, 2);
 		CHECK(next(true, NULL) == (right ? 1 : -1));
 		for (size_t k = 0; right && k < 2; k++)
@@ -455,7 +455,7 @@ static void a_door_is_a_listener_and_a_udp_socket(void)
 		end();
 	}
 	begin();
-	say_event(AGENT_DOORED, &event, NULL, 0); /* success without any */
+	say_event(AGENT_EGRESS_LISTENS, &event, NULL, 0); /* success without any */
 	CHECK(next(true, NULL) == -1);
 	end();
 }

@@ -376,10 +376,10 @@ static void descriptors_follow_from_flags(void)
 		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
 		CHECK(agent_event_fds(AGENT_EXITED, &v) == 0);
 		CHECK(agent_event_fds(AGENT_DIALED, &v) == 1);
-		CHECK(agent_event_fds(AGENT_DOORED, &v) == 2);
+		CHECK(agent_event_fds(AGENT_EGRESS_LISTENS, &v) == 2);
 		v.sys = 111;
 		CHECK(agent_event_fds(AGENT_DIALED, &v) == 0);
-		CHECK(agent_event_fds(AGENT_DOORED, &v) == 0);
+		CHECK(agent_event_fds(AGENT_EGRESS_LISTENS, &v) == 0);
 		v.sys = 0;
 		v.flags |= AGENT_HAS_EXITED;
 		CHECK(agent_event_fds(AGENT_HELD, &v) == want[flags]);
@@ -423,7 +423,7 @@ static const struct {
 	{ AGENT_STAT, 0 },
 	{ AGENT_END, 0 },
 	{ AGENT_DIAL, HANDLE | PORT },
-	{ AGENT_DOOR, 0 },
+	{ AGENT_LISTEN_EGRESS, 0 },
 	{ AGENT_LEASE, MS },
 	{ AGENT_DEADLINE, MS },
 	{ 0, ~0U },

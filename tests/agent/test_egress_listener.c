@@ -30,8 +30,8 @@ static int open_door(void)
 	struct agent_event v;
 
 	io_close_all(door, 2);
-	CHECK(agent_send_door(&agent, &e) == 0);
-	v = held_hear_in_time(AGENT_DOORED);
+	CHECK(agent_send_listen_egress(&agent, &e) == 0);
+	v = held_hear_in_time(AGENT_EGRESS_LISTENS);
 	CHECK(v.handle == 0 && v.flags == 0);
 	if (v.sys == 0)
 		held_take_fds(door, 2);
