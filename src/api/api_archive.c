@@ -39,7 +39,7 @@ static void release_packing(struct request *r, bool answered)
 	masked_release(&p->masked);
 }
 
-static int pack_record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_pack_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	if (m->kind != FILE_MSG_ENTRY)
 		return file_call_refuse(e);
@@ -47,7 +47,7 @@ static int pack_record(struct file_call *c, const struct file_msg *m, struct err
 	return 0;
 }
 
-static size_t pack_raw(struct file_call *c, const uint8_t *data, size_t len)
+static size_t on_pack_bytes(struct file_call *c, const uint8_t *data, size_t len)
 {
 	struct packing *p = c->r->state;
 
@@ -65,7 +65,7 @@ static void end_packing(struct request *r, struct packing *p)
 		exchange_end(r->x);
 }
 
-static void pack_writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	struct request *r = request_of(x);
 	struct packing *p = r->state;
@@ -76,7 +76,7 @@ static void pack_writable(struct exchange *x)
 		file_call_resume(&p->call);
 }
 
-static void packed(struct file_call *c, int status, const struct err *e)
+static void on_packed(struct file_call *c, int status, const struct err *e)
 {
 	struct packing *p = c->r->state;
 
@@ -91,11 +91,11 @@ static void packed(struct file_call *c, int status, const struct err *e)
 		reply_code(c->r, 500, "internal", "the cell gave no archive");
 }
 
-static void start_packing(struct request *r, struct session *s)
+static void on_session_to_pack(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = pack_record,
-							.raw = pack_raw,
-							.end = packed };
+	static const struct file_call_events events = { .record = on_pack_record,
+							.raw = on_pack_bytes,
+							.end = on_packed };
 	struct packing *p = r->state;
 	const char *argv[] = { "tar-out", p->path, p->max };
 	struct err e = { 0 };
@@ -103,7 +103,7 @@ static void start_packing(struct request *r, struct session *s)
 	(void)snprintf(p->max, sizeof(p->max), "%llu",
 		       (unsigned long long)core_config(r->core)->disk_max);
 	masked_begin(&p->masked, r, s);
-	exchange_on_writable(r->x, pack_writable);
+	exchange_on_writable(r->x, on_writable);
 	if (file_call_start(&p->call, r, s, argv, COUNT(argv), false, &events, &e) < 0)
 		reply_file_error(r, &e);
 }
@@ -118,7 +118,7 @@ void api_archive_get(struct request *r)
 	if (read_path(r, p->path, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start_packing);
+		request_use(r, on_session_to_pack);
 }
 
 /* ---- in */
@@ -139,7 +139,7 @@ static void release_unpacking(struct request *r, bool answered)
 	file_call_release(&u->call);
 }
 
-static int unpack_record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_unpack_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct unpacking *u = c->r->state;
 
@@ -150,7 +150,7 @@ static int unpack_record(struct file_call *c, const struct file_msg *m, struct e
 	return 0;
 }
 
-static void unpack_room(struct file_call *c)
+static void on_unpack_room(struct file_call *c)
 {
 	struct unpacking *u = c->r->state;
 
@@ -179,7 +179,7 @@ static void answer_unpacking(struct file_call *c)
 	reply_json(c->r, 200, &j);
 }
 
-static void unpacked(struct file_call *c, int status, const struct err *e)
+static void on_unpacked(struct file_call *c, int status, const struct err *e)
 {
 	struct unpacking *u = c->r->state;
 
@@ -188,11 +188,11 @@ static void unpacked(struct file_call *c, int status, const struct err *e)
 	upload_then(&u->upload, answer_unpacking);
 }
 
-static void start_unpacking(struct request *r, struct session *s)
+static void on_session_to_unpack(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = unpack_record,
-							.room = unpack_room,
-							.end = unpacked };
+	static const struct file_call_events events = { .record = on_unpack_record,
+							.room = on_unpack_room,
+							.end = on_unpacked };
 	struct unpacking *u = r->state;
 	const char *argv[] = { "tar-in", u->path, u->max, ENTRIES_MAX };
 	uint64_t max = core_config(r->core)->file_max;
@@ -215,5 +215,5 @@ void api_archive_put(struct request *r)
 	if (read_path(r, u->path, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start_unpacking);
+		request_use(r, on_session_to_unpack);
 }

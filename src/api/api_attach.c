@@ -25,7 +25,7 @@
 struct attach {
 	struct log_reader reader;
 	struct request *r;
-	struct loop_task go_on;
+	struct loop_task turn;
 	struct buf input; /* typed, not yet taken */
 	bool eof;	  /* after it */
 	bool closed;
@@ -37,7 +37,7 @@ static void release(struct request *r, bool answered)
 
 	(void)answered;
 	if (a->r != NULL)
-		loop_task_cancel(core_loop(r->core), &a->go_on);
+		loop_task_cancel(core_loop(r->core), &a->turn);
 	log_reader_close(&a->reader);
 	buf_release(&a->input);
 }
@@ -105,22 +105,22 @@ static void pump(struct attach *a)
 		log_reader_told(&a->reader, &item);
 	}
 	if (!a->closed)
-		loop_defer(core_loop(a->r->core), &a->go_on);
+		loop_defer(core_loop(a->r->core), &a->turn);
 }
 
-static void go_on(struct loop_task *t)
+static void on_turn(struct loop_task *t)
 {
 	pump(t->arg);
 }
 
-static void more(struct execution_follower *f)
+static void on_more(struct execution_follower *f)
 {
 	struct request *r = f->arg;
 
 	pump(r->state);
 }
 
-static void writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	pump(request_of(x)->state);
 }
@@ -166,7 +166,7 @@ static void feed(struct attach *a)
 	a->eof = false;
 }
 
-static void room(struct completion *w, const struct err *e)
+static void on_room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct attach *a = r->state;
@@ -198,7 +198,7 @@ static void obey(struct attach *a, const uint8_t *data, size_t len)
 		feed(a);
 }
 
-static void message(struct exchange *x, bool text, const uint8_t *data, size_t len)
+static void on_message(struct exchange *x, bool text, const uint8_t *data, size_t len)
 {
 	struct attach *a = request_of(x)->state;
 	struct err e = { 0 };
@@ -237,7 +237,7 @@ static bool same_origin(const struct http1_request *q)
 
 static void open_attach(struct request *r, struct session *live)
 {
-	static const struct ws_events events = { .message = message };
+	static const struct ws_events events = { .message = on_message };
 	struct attach *a = request_state(r, sizeof(*a), release);
 	struct err e = { 0 };
 	uint64_t after;
@@ -245,20 +245,20 @@ static void open_attach(struct request *r, struct session *live)
 	if (a == NULL)
 		return;
 	a->r = r;
-	a->go_on.run = go_on;
-	a->go_on.arg = a;
+	a->turn.run = on_turn;
+	a->turn.arg = a;
 	buf_init(&a->input, 2 * (size_t)MESSAGE_MAX);
 	if (log_reader_after(r, &after, &e) < 0 ||
-	    log_reader_open(&a->reader, r, live, after, more, &e) < 0) {
+	    log_reader_open(&a->reader, r, live, after, on_more, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
 	if (live != NULL && a->reader.x != NULL)
 		request_hold(r, live);
-	r->wait.on_done = room;
+	r->wait.on_done = on_room;
 	exchange_accept_ws(r->x, &events, MESSAGE_MAX);
-	exchange_on_writable(r->x, writable);
-	loop_defer(core_loop(r->core), &a->go_on);
+	exchange_on_writable(r->x, on_writable);
+	loop_defer(core_loop(r->core), &a->turn);
 }
 
 void api_attach_get(struct request *r)

@@ -61,7 +61,7 @@ static void headers(struct request *r, const struct reading *g, uint64_t len)
 	exchange_header(r->x, "Content-Range", text);
 }
 
-static int read_record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_read_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct reading *g = c->r->state;
 
@@ -72,7 +72,7 @@ static int read_record(struct file_call *c, const struct file_msg *m, struct err
 	return 0;
 }
 
-static size_t read_raw(struct file_call *c, const uint8_t *data, size_t len)
+static size_t on_read_bytes(struct file_call *c, const uint8_t *data, size_t len)
 {
 	struct reading *g = c->r->state;
 
@@ -94,7 +94,7 @@ static void end_reading(struct request *r, struct reading *g)
 		exchange_end(r->x);
 }
 
-static void read_writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	struct request *r = request_of(x);
 	struct reading *g = r->state;
@@ -114,7 +114,7 @@ static void unsatisfiable(struct request *r, const struct reading *g)
 	reply_code(r, 416, "invalid", "the range is beyond the end of the file");
 }
 
-static void read_ended(struct file_call *c, int status, const struct err *e)
+static void on_read_end(struct file_call *c, int status, const struct err *e)
 {
 	struct reading *g = c->r->state;
 
@@ -134,10 +134,10 @@ static void read_ended(struct file_call *c, int status, const struct err *e)
 	}
 }
 
-static void start_reading(struct request *r, struct session *s);
+static void on_session_to_read(struct request *r, struct session *s);
 
 /* The size is known: from the end becomes from the start. */
-static void sized(struct file_call *c, int status, const struct err *e)
+static void on_size(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;
 	struct reading *g = r->state;
@@ -151,7 +151,7 @@ static void sized(struct file_call *c, int status, const struct err *e)
 	g->sized = true;
 	g->offset = g->entry.size - n;
 	g->length = n;
-	request_use(r, start_reading);
+	request_use(r, on_session_to_read);
 }
 
 /* Parts of a value cannot be covered, so there are no parts: a header Range need not be obeyed. */
@@ -168,12 +168,13 @@ static bool read_whole(struct request *r, struct reading *g)
 	return true;
 }
 
-static void start_reading(struct request *r, struct session *s)
+static void on_session_to_read(struct request *r, struct session *s)
 {
-	static const struct file_call_events size_events = { .record = read_record, .end = sized };
-	static const struct file_call_events events = { .record = read_record,
-							.raw = read_raw,
-							.end = read_ended };
+	static const struct file_call_events size_events = { .record = on_read_record,
+							     .end = on_size };
+	static const struct file_call_events events = { .record = on_read_record,
+							.raw = on_read_bytes,
+							.end = on_read_end };
 	struct reading *g = r->state;
 	bool size_first;
 	const char *size_argv[] = { "stat", g->path };
@@ -188,7 +189,7 @@ static void start_reading(struct request *r, struct session *s)
 	(void)snprintf(g->offset_text, NUMBER_MAX, "%llu", (unsigned long long)g->offset);
 	(void)snprintf(g->length_text, NUMBER_MAX, g->length == UINT64_MAX ? "-1" : "%llu",
 		       (unsigned long long)g->length);
-	exchange_on_writable(r->x, read_writable);
+	exchange_on_writable(r->x, on_writable);
 	if (size_first)
 		started = file_call_start(&g->call, r, s, size_argv, COUNT(size_argv), false,
 					  &size_events, &e);
@@ -232,7 +233,7 @@ void api_content_get(struct request *r)
 	}
 	if (g->offset == 0 && g->length == UINT64_MAX)
 		read_header(r, g);
-	request_use(r, start_reading);
+	request_use(r, on_session_to_read);
 }
 
 /* ---- in */
@@ -255,7 +256,7 @@ static void release_writing(struct request *r, bool answered)
 	json_release(&w->j);
 }
 
-static int write_record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_write_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct writing *w = c->r->state;
 
@@ -266,7 +267,7 @@ static int write_record(struct file_call *c, const struct file_msg *m, struct er
 	return 0;
 }
 
-static void write_room(struct file_call *c)
+static void on_write_room(struct file_call *c)
 {
 	struct writing *w = c->r->state;
 
@@ -285,7 +286,7 @@ static void answer_writing(struct file_call *c)
 		reply_json(c->r, w->status, &w->j);
 }
 
-static void written(struct file_call *c, int status, const struct err *e)
+static void on_written(struct file_call *c, int status, const struct err *e)
 {
 	struct writing *w = c->r->state;
 
@@ -294,11 +295,11 @@ static void written(struct file_call *c, int status, const struct err *e)
 	upload_then(&w->upload, answer_writing);
 }
 
-static void start_writing(struct request *r, struct session *s)
+static void on_session_to_write(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = write_record,
-							.room = write_room,
-							.end = written };
+	static const struct file_call_events events = { .record = on_write_record,
+							.room = on_write_room,
+							.end = on_written };
 	struct writing *w = r->state;
 	const char *argv[] = { "write",
 			       w->path,
@@ -346,5 +347,5 @@ void api_content_put(struct request *r)
 	if (read_writing(r, w, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start_writing);
+		request_use(r, on_session_to_write);
 }

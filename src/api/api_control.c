@@ -40,12 +40,12 @@ static void release_input(struct request *r, bool answered)
 	execution_unfollow(&in->follower);
 }
 
-static void no_matter(struct execution_follower *f)
+static void ignore_output(struct execution_follower *f)
 {
 	(void)f; /* followed only so that it stays in memory */
 }
 
-static void room(struct completion *w, const struct err *e)
+static void on_room(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct input *in = r->state;
@@ -58,7 +58,7 @@ static void room(struct completion *w, const struct err *e)
 }
 
 /* What comes after a failure is read and dropped, so that the client hears of it at its end. */
-static size_t take(struct exchange *x, const uint8_t *data, size_t len)
+static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
 	struct input *in = r->state;
@@ -80,7 +80,7 @@ static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 	return len;
 }
 
-static void all_taken(struct exchange *x, bool ok)
+static void on_end(struct exchange *x, bool ok)
 {
 	struct request *r = request_of(x);
 	struct input *in = r->state;
@@ -101,18 +101,18 @@ static void all_taken(struct exchange *x, bool ok)
 	reply_json(r, 200, &j);
 }
 
-static void start_input(struct request *r, struct session *s)
+static void on_session_for_input(struct request *r, struct session *s)
 {
 	struct input *in = r->state;
 
 	in->x = find(r, s);
 	if (in->x == NULL)
 		return;
-	in->follower.more = no_matter;
+	in->follower.more = ignore_output;
 	execution_follow(in->x, &in->follower);
 	request_hold(r, s);
-	r->wait.on_done = room;
-	exchange_read_body(r->x, UINT64_MAX, take, all_taken);
+	r->wait.on_done = on_room;
+	exchange_read_body(r->x, UINT64_MAX, on_data, on_end);
 }
 
 void api_control_input(struct request *r)
@@ -125,7 +125,7 @@ void api_control_input(struct request *r)
 	if (request_bool(r, "eof", &in->eof, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start_input);
+		request_use(r, on_session_for_input);
 }
 
 /* ---- signals and size: read, then use the session, then do it */
@@ -135,7 +135,7 @@ struct order {
 	uint16_t rows, cols;
 };
 
-static void obey(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	const struct order *o = r->state;
 	struct execution *x = find(r, s);
@@ -152,7 +152,7 @@ static void obey(struct request *r, struct session *s)
 		reply_empty(r, 204);
 }
 
-static void got_signal(struct exchange *x, const uint8_t *body, size_t len)
+static void on_signal_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct order *o = request_state(r, sizeof(*o), NULL);
@@ -163,15 +163,15 @@ static void got_signal(struct exchange *x, const uint8_t *body, size_t len)
 	if (spec_exec_signal(body, len, &o->signal, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, obey);
+		request_use(r, on_session);
 }
 
 void api_control_signal(struct request *r)
 {
-	request_body(r, got_signal);
+	request_body(r, on_signal_body);
 }
 
-static void got_size(struct exchange *x, const uint8_t *body, size_t len)
+static void on_size_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct order *o = request_state(r, sizeof(*o), NULL);
@@ -182,10 +182,10 @@ static void got_size(struct exchange *x, const uint8_t *body, size_t len)
 	if (spec_exec_size(body, len, &o->rows, &o->cols, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, obey);
+		request_use(r, on_session);
 }
 
 void api_control_resize(struct request *r)
 {
-	request_body(r, got_size);
+	request_body(r, on_size_body);
 }

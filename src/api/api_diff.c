@@ -59,7 +59,7 @@ static void show(struct diff *d, const char *text)
 	d->shown++;
 }
 
-static void data(struct session_diff *sd, const uint8_t *bytes, size_t len)
+static void on_data(struct session_diff *sd, const uint8_t *bytes, size_t len)
 {
 	struct request *r = sd->arg;
 	struct diff *d = r->state;
@@ -91,7 +91,7 @@ static void cut_short(struct request *r, const struct err *why)
 	reply_error(r, &e);
 }
 
-static void done(struct session_diff *sd, const struct err *e)
+static void on_done(struct session_diff *sd, const struct err *e)
 {
 	struct request *r = sd->arg;
 	struct diff *d = r->state;
@@ -117,7 +117,7 @@ static void done(struct session_diff *sd, const struct err *e)
 	reply_json(r, 200, &d->j);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	struct diff *d = r->state;
 
@@ -125,14 +125,14 @@ static void start(struct request *r, struct session *s)
 	json_open(&d->j, NULL, '{');
 	json_open(&d->j, "changes", '[');
 	buf_init(&d->record, RECORD_MAX);
-	d->diff.on_data = data;
+	d->diff.on_data = on_data;
 	d->diff.arg = r;
-	d->diff.on_done = done;
+	d->diff.on_done = on_done;
 	session_diff(s, &d->diff);
 }
 
 void api_diff_get(struct request *r)
 {
 	if (request_state(r, sizeof(struct diff), release) != NULL)
-		request_use(r, start);
+		request_use(r, on_session);
 }

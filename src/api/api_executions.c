@@ -51,7 +51,7 @@ static void release_start(struct request *r, bool answered)
 	json_release(&s->j);
 }
 
-static void no_matter(struct execution_follower *f)
+static void ignore_output(struct execution_follower *f)
 {
 	(void)f; /* followed only so that it stays in memory */
 }
@@ -118,7 +118,7 @@ static void begin_answer(struct request *r)
 		core_job_add(r->core, r->tenant, &s->job);
 }
 
-static void waited(struct completion *w, const struct err *why)
+static void on_waited(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct starting *s = r->state;
@@ -156,7 +156,7 @@ static int give_input(struct starting *s, struct execution *x, struct err *e)
 	return 0;
 }
 
-static void start(struct request *r, struct session *session)
+static void on_session(struct request *r, struct session *session)
 {
 	struct starting *s = r->state;
 	struct err e = { 0 };
@@ -174,14 +174,14 @@ static void start(struct request *r, struct session *session)
 		return;
 	}
 	s->x = x;
-	s->follower.more = no_matter;
+	s->follower.more = ignore_output;
 	execution_follow(x, &s->follower);
-	r->wait.on_done = waited;
+	r->wait.on_done = on_waited;
 	exchange_on_drain(r->x, hand_over);
 	execution_wait(x, &r->wait);
 }
 
-static void create(struct exchange *x, const uint8_t *body, size_t len)
+static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct starting *s = r->state;
@@ -190,7 +190,7 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 	if (spec_exec_read(body, len, &s->spec, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start);
+		request_use(r, on_session);
 }
 
 void api_executions_create(struct request *r)
@@ -208,7 +208,7 @@ void api_executions_create(struct request *r)
 		return;
 	}
 	s->base64 = encoding == 1;
-	request_long_body(r, create);
+	request_long_body(r, on_body);
 }
 
 /* ---- show */
@@ -238,7 +238,7 @@ void api_executions_get(struct request *r)
 
 /* ---- end */
 
-static void ended(struct completion *w, const struct err *e)
+static void on_end(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -249,13 +249,13 @@ static void ended(struct completion *w, const struct err *e)
 }
 
 /* A paused session is woken: what stands still cannot be seen to end. */
-static void start_kill(struct request *r, struct session *s)
+static void on_session_to_kill(struct request *r, struct session *s)
 {
 	struct execution *x = execution_live(s, r->id);
 	struct store_execution row = { 0 };
 	struct err e = { 0 };
 
-	r->wait.on_done = ended;
+	r->wait.on_done = on_end;
 	if (x != NULL) {
 		execution_kill(x, &r->wait);
 	} else if (execution_get(r->core, r->session_id, r->id, &row, &e) < 0) {
@@ -287,7 +287,7 @@ void api_executions_delete(struct request *r)
 	left = x != NULL || (live != NULL && row.mark != 0); /* or may have left something */
 	store_execution_release(&row);
 	if (left)
-		request_use(r, start_kill);
+		request_use(r, on_session_to_kill);
 	else
 		reply_empty(r, 204);
 }

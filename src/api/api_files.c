@@ -54,7 +54,7 @@ static void list_entry(struct files *f, const struct file_msg_entry *entry)
 	json_view_entry(&f->j, NULL, &shown);
 }
 
-static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct files *f = c->r->state;
 
@@ -75,7 +75,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	return file_call_refuse(e);
 }
 
-static void end(struct file_call *c, int status, const struct err *e)
+static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct files *f = c->r->state;
 
@@ -96,9 +96,9 @@ static void end(struct file_call *c, int status, const struct err *e)
 	reply_json(c->r, f->status, &f->j);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = record, .end = end };
+	static const struct file_call_events events = { .record = on_record, .end = on_end };
 	struct files *f = r->state;
 	struct err e = { 0 };
 
@@ -148,7 +148,7 @@ void api_files_stat(struct request *r)
 	f->argv[f->argc++] = f->path;
 	if (!follow)
 		f->argv[f->argc++] = "nofollow";
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 void api_files_list(struct request *r)
@@ -171,7 +171,7 @@ void api_files_list(struct request *r)
 	f->argv[f->argc++] = f->path;
 	f->argv[f->argc++] = f->depth;
 	f->argv[f->argc++] = f->limit;
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 void api_files_delete(struct request *r)
@@ -188,7 +188,7 @@ void api_files_delete(struct request *r)
 	}
 	f->argv[f->argc++] = f->path;
 	f->argv[f->argc++] = recursive ? "recursive" : "-";
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 /* ---- with a body */
@@ -254,15 +254,15 @@ static void with_body(struct exchange *x, const uint8_t *body, size_t len,
 	if (done < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start);
+		request_use(r, on_session);
 }
 
-static void got_mkdir(struct exchange *x, const uint8_t *body, size_t len)
+static void on_mkdir_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	with_body(x, body, len, read_mkdir);
 }
 
-static void got_move(struct exchange *x, const uint8_t *body, size_t len)
+static void on_move_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	with_body(x, body, len, read_move);
 }
@@ -270,11 +270,11 @@ static void got_move(struct exchange *x, const uint8_t *body, size_t len)
 void api_files_mkdir(struct request *r)
 {
 	if (begin(r, "mkdir", 201, true) != NULL)
-		request_body(r, got_mkdir);
+		request_body(r, on_mkdir_body);
 }
 
 void api_files_move(struct request *r)
 {
 	if (begin(r, "move", 200, true) != NULL)
-		request_body(r, got_move);
+		request_body(r, on_move_body);
 }

@@ -143,7 +143,7 @@ static void create(struct request *r, struct tenant *t, const uint8_t *body, siz
 	reply_json(r, 201, &j);
 }
 
-static void create_own(struct exchange *x, const uint8_t *body, size_t len)
+static void on_own_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 
@@ -152,10 +152,10 @@ static void create_own(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_keys_create(struct request *r)
 {
-	request_body(r, create_own);
+	request_body(r, on_own_body);
 }
 
-static void create_other(struct exchange *x, const uint8_t *body, size_t len)
+static void on_other_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct tenant *t = tenant_find(r->core, r->id);
@@ -171,7 +171,7 @@ void api_keys_create_for(struct request *r)
 	if (!auth_is_operator(r))
 		reply_code(r, 403, "forbidden", "only the operator may do this");
 	else
-		request_body(r, create_other);
+		request_body(r, on_other_body);
 }
 
 void api_keys_delete(struct request *r)

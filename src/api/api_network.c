@@ -77,7 +77,7 @@ void api_network_get(struct request *r)
 	reply_error(r, &e);
 }
 
-static void in_force(struct completion *w, const struct err *e)
+static void on_applied(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -87,14 +87,14 @@ static void in_force(struct completion *w, const struct err *e)
 		api_network_get(r);
 }
 
-static void put(struct exchange *x, const uint8_t *body, size_t len)
+static void on_session_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 	OWN_MEM char *document = NULL;
 
-	r->wait.on_done = in_force;
+	r->wait.on_done = on_applied;
 	if (s == NULL || tenant_change_room(r->tenant, len, &e) < 0 ||
 	    policy_select_read((const char *)body, len, POLICY_SESSION, &document, &e) < 0 ||
 	    session_set_policy(s, document, request_actor(r), &r->wait, &e) < 0)
@@ -103,7 +103,7 @@ static void put(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_network_put(struct request *r)
 {
-	request_long_body(r, put);
+	request_long_body(r, on_session_body);
 }
 
 /* ---- of a tenant */
@@ -135,7 +135,7 @@ static bool is_null(const uint8_t *body, size_t len)
 	return len == 4 && memcmp(body, "null", 4) == 0;
 }
 
-static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
+static void on_tenant_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct tenant *t = api_tenants_find(r);
@@ -156,5 +156,5 @@ static void put_tenant(struct exchange *x, const uint8_t *body, size_t len)
 void api_network_tenant_put(struct request *r)
 {
 	if (api_tenants_find(r) != NULL)
-		request_long_body(r, put_tenant);
+		request_long_body(r, on_tenant_body);
 }

@@ -17,7 +17,7 @@ enum which { WHICH_BOTH, WHICH_STDOUT, WHICH_STDERR };
 
 struct range {
 	struct request *r;
-	struct loop_task go_on;
+	struct loop_task turn;
 	int fd; /* owned */
 	uint64_t cursor;
 	unsigned which;
@@ -35,7 +35,7 @@ static void release(struct request *r, bool answered)
 	(void)answered;
 	if (g->r == NULL)
 		return;
-	loop_task_cancel(core_loop(r->core), &g->go_on);
+	loop_task_cancel(core_loop(r->core), &g->turn);
 	if (g->fd >= 0)
 		fd_close(g->fd);
 }
@@ -98,15 +98,15 @@ static void pump(struct range *g)
 			return;
 		}
 	}
-	loop_defer(core_loop(g->r->core), &g->go_on);
+	loop_defer(core_loop(g->r->core), &g->turn);
 }
 
-static void go_on(struct loop_task *t)
+static void on_turn(struct loop_task *t)
 {
 	pump(t->arg);
 }
 
-static void writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	pump(request_of(x)->state);
 }
@@ -128,7 +128,7 @@ static void begin(struct range *g, const struct store_execution *row)
 	exchange_header(x, "X-Cordon-Total", text);
 	exchange_header(x, "X-Cordon-Truncated", cut ? "true" : "false");
 	exchange_begin(x, 200, "application/octet-stream", EXCHANGE_CHUNKED);
-	exchange_on_writable(x, writable);
+	exchange_on_writable(x, on_writable);
 }
 
 static int read_range(struct request *r, struct range *g, struct err *e)
@@ -172,8 +172,8 @@ void api_output_get(struct request *r)
 		return;
 	g->r = r;
 	g->fd = -1;
-	g->go_on.run = go_on;
-	g->go_on.arg = g;
+	g->turn.run = on_turn;
+	g->turn.arg = g;
 	if (open_log(r, g, &e) < 0)
 		reply_error(r, &e);
 	else

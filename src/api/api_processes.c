@@ -66,7 +66,7 @@ static void show(struct request *r, struct json *j, const struct file_msg_proces
 	json_close(j, '}');
 }
 
-static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct processes *p = c->r->state;
 
@@ -77,7 +77,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	return 0;
 }
 
-static void listed(struct file_call *c, int status, const struct err *e)
+static void on_listed(struct file_call *c, int status, const struct err *e)
 {
 	struct processes *p = c->r->state;
 
@@ -91,7 +91,7 @@ static void listed(struct file_call *c, int status, const struct err *e)
 	reply_json(c->r, 200, &p->j);
 }
 
-static void killed(struct file_call *c, int status, const struct err *e)
+static void on_killed(struct file_call *c, int status, const struct err *e)
 {
 	(void)status;
 	if (e != NULL)
@@ -109,9 +109,9 @@ static const char *who(const struct session *s)
 	return one_id || session_row(s)->profile == CELL_LOCKED ? FILE_CALL_USER : "root";
 }
 
-static void start_list(struct request *r, struct session *s)
+static void on_session_to_list(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = record, .end = listed };
+	static const struct file_call_events events = { .record = on_record, .end = on_listed };
 	static const char *const argv[] = { "processes" };
 	struct processes *p = r->state;
 	struct err e = { 0 };
@@ -124,9 +124,9 @@ static void start_list(struct request *r, struct session *s)
 		reply_file_error(r, &e);
 }
 
-static void start_kill(struct request *r, struct session *s)
+static void on_session_to_kill(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = record, .end = killed };
+	static const struct file_call_events events = { .record = on_record, .end = on_killed };
 	struct processes *p = r->state;
 	const char *argv[] = { "kill", p->pid, "9" };
 	struct err e = { 0 };
@@ -139,7 +139,7 @@ static void start_kill(struct request *r, struct session *s)
 void api_processes_list(struct request *r)
 {
 	if (request_state(r, sizeof(struct processes), release) != NULL)
-		request_use(r, start_list);
+		request_use(r, on_session_to_list);
 }
 
 void api_processes_kill(struct request *r)
@@ -156,5 +156,5 @@ void api_processes_kill(struct request *r)
 	if (p == NULL)
 		return;
 	(void)snprintf(p->pid, sizeof(p->pid), "%llu", (unsigned long long)pid);
-	request_use(r, start_kill);
+	request_use(r, on_session_to_kill);
 }

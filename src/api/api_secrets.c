@@ -56,7 +56,7 @@ struct list {
 	struct core *core;
 };
 
-static int list_one(const struct store_secret *row, void *cookie)
+static int on_row(const struct store_secret *row, void *cookie)
 {
 	struct list *l = cookie;
 
@@ -72,8 +72,8 @@ void api_secrets_list(struct request *r)
 	json_init_heap(&l.j, REPLY_JSON_MAX);
 	json_open(&l.j, NULL, '{');
 	json_open(&l.j, "secrets", '[');
-	if (store_secret_list(core_store(r->core), tenant_row(r->tenant)->id, "", PAGE, list_one,
-			      &l, &e) < 0) {
+	if (store_secret_list(core_store(r->core), tenant_row(r->tenant)->id, "", PAGE, on_row, &l,
+			      &e) < 0) {
 		json_release(&l.j);
 		reply_error(r, &e);
 		return;
@@ -83,14 +83,14 @@ void api_secrets_list(struct request *r)
 	reply_json(r, 200, &l.j);
 }
 
-static void create(struct exchange *x, const uint8_t *body, size_t len)
+static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	secret_calls_create(request_of(x), &how, body, len);
 }
 
 void api_secrets_create(struct request *r)
 {
-	request_long_body(r, create);
+	request_long_body(r, on_create_body);
 }
 
 void api_secrets_get(struct request *r)
@@ -98,14 +98,14 @@ void api_secrets_get(struct request *r)
 	secret_calls_get(r, &how);
 }
 
-static void update(struct exchange *x, const uint8_t *body, size_t len)
+static void on_update_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	secret_calls_update(request_of(x), &how, body, len);
 }
 
 void api_secrets_update(struct request *r)
 {
-	request_long_body(r, update);
+	request_long_body(r, on_update_body);
 }
 
 void api_secrets_delete(struct request *r)

@@ -23,12 +23,12 @@ static void reply_session(struct request *r, int status, struct session *s, bool
 
 /* ---- create */
 
-static void made(struct request *r, struct session *s)
+static void on_created(struct request *r, struct session *s)
 {
 	reply_session(r, 201, s, true);
 }
 
-static void create(struct exchange *x, const uint8_t *body, size_t len)
+static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct spec_session spec;
@@ -37,7 +37,7 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 	int making = spec_session_read(body, len, &spec, &e);
 
 	if (making == 0)
-		making = session_request_start(r, &spec.spec, made, &retry_s, &e);
+		making = session_request_start(r, &spec.spec, on_created, &retry_s, &e);
 	spec_session_release(&spec);
 	if (making < 0)
 		reply_refusal(r, &e, retry_s);
@@ -45,7 +45,7 @@ static void create(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_sessions_create(struct request *r)
 {
-	request_long_body(r, create);
+	request_long_body(r, on_create_body);
 }
 
 /* ---- show */
@@ -82,7 +82,7 @@ void api_sessions_delete(struct request *r)
 		reply_empty(r, 204);
 }
 
-static void changed(struct completion *w, const struct err *e)
+static void on_changed(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -102,7 +102,7 @@ static void change(struct request *r, void (*how)(struct session *s, const struc
 		reply_error(r, &e);
 		return;
 	}
-	r->wait.on_done = changed;
+	r->wait.on_done = on_changed;
 	how(s, request_actor(r), &r->wait);
 }
 
@@ -134,7 +134,7 @@ static int read_timeout(const uint8_t *body, size_t len, uint64_t *ret, struct e
 	return read;
 }
 
-static void set_timeout(struct exchange *x, const uint8_t *body, size_t len)
+static void on_timeout_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct err e = { 0 };
@@ -149,5 +149,5 @@ static void set_timeout(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_sessions_timeout(struct request *r)
 {
-	request_body(r, set_timeout);
+	request_body(r, on_timeout_body);
 }

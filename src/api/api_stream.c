@@ -115,7 +115,7 @@ static void pump(struct request *r)
 	}
 }
 
-static void more(struct execution_follower *f)
+static void on_more(struct execution_follower *f)
 {
 	pump(f->arg);
 }
@@ -129,7 +129,7 @@ static void open_stream(struct request *r, struct session *live)
 	if (s == NULL)
 		return;
 	if (log_reader_after(r, &after, &e) < 0 ||
-	    log_reader_open(&s->reader, r, live, after, more, &e) < 0) {
+	    log_reader_open(&s->reader, r, live, after, on_more, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}

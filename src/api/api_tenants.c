@@ -57,7 +57,7 @@ struct tenant *api_tenants_find(struct request *r)
 	return t;
 }
 
-static int list_one(const struct store_tenant *row, void *cookie)
+static int on_row(const struct store_tenant *row, void *cookie)
 {
 	if (!row->disabled)
 		show(cookie, row);
@@ -76,7 +76,7 @@ void api_tenants_list(struct request *r)
 	json_init_heap(&j, REPLY_JSON_MAX);
 	json_open(&j, NULL, '{');
 	json_open(&j, "tenants", '[');
-	if (store_tenant_each(core_store(r->core), list_one, &j, &e) < 0) {
+	if (store_tenant_each(core_store(r->core), on_row, &j, &e) < 0) {
 		json_release(&j);
 		reply_error(r, &e);
 		return;
@@ -117,7 +117,7 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	return read;
 }
 
-static void create(struct exchange *x, const uint8_t *body, size_t len)
+static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct store_tenant row = { 0 };
@@ -135,7 +135,7 @@ void api_tenants_create(struct request *r)
 	if (!auth_is_operator(r))
 		reply_code(r, 403, "forbidden", "only the operator may do this");
 	else
-		request_body(r, create);
+		request_body(r, on_create_body);
 }
 
 void api_tenants_get(struct request *r)
@@ -146,7 +146,7 @@ void api_tenants_get(struct request *r)
 		reply_tenant(r, 200, tenant_row(t));
 }
 
-static void update(struct exchange *x, const uint8_t *body, size_t len)
+static void on_update_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct tenant *t = api_tenants_find(r);
@@ -165,7 +165,7 @@ static void update(struct exchange *x, const uint8_t *body, size_t len)
 void api_tenants_update(struct request *r)
 {
 	if (api_tenants_find(r) != NULL)
-		request_body(r, update);
+		request_body(r, on_update_body);
 }
 
 void api_tenants_delete(struct request *r)

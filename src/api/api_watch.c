@@ -44,20 +44,20 @@ static void send(struct watch *w, const char *name, const struct file_msg_event 
 	json_release(&j);
 }
 
-static void more(struct request *r)
+static void on_more(struct request *r)
 {
 	struct watch *w = r->state;
 
 	file_call_resume(&w->call);
 }
 
-static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct watch *w = c->r->state;
 
 	if (m->kind == FILE_MSG_READY && !w->begun) {
 		w->begun = true;
-		if (sse_stream_begin(&w->feed, c->r, more))
+		if (sse_stream_begin(&w->feed, c->r, on_more))
 			send(w, "ready", NULL);
 		return 0;
 	}
@@ -68,14 +68,14 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	return 0;
 }
 
-static bool ready(struct file_call *c)
+static bool is_ready(struct file_call *c)
 {
 	struct watch *w = c->r->state;
 
 	return !w->begun || w->feed.ended || sse_stream_ready(&w->feed);
 }
 
-static void end(struct file_call *c, int status, const struct err *e)
+static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct watch *w = c->r->state;
 
@@ -88,11 +88,11 @@ static void end(struct file_call *c, int status, const struct err *e)
 		sse_stream_end(&w->feed);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = record,
-							.ready = ready,
-							.end = end };
+	static const struct file_call_events events = { .record = on_record,
+							.ready = is_ready,
+							.end = on_end };
 	struct watch *w = r->state;
 	const char *argv[] = { "watch", w->path, w->recursive ? "recursive" : "-" };
 	struct err e = { 0 };
@@ -117,5 +117,5 @@ void api_watch_get(struct request *r)
 	else if (request_stream(r, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start);
+		request_use(r, on_session);
 }

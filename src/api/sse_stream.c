@@ -24,7 +24,7 @@ static void flush(struct sse_stream *f)
 	f->pending = NULL;
 }
 
-static void writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	struct request *r = request_of(x);
 	struct sse_stream *f = r->state; /* the first member of every state that has one */
@@ -36,7 +36,7 @@ static void writable(struct exchange *x)
 		f->more(r);
 }
 
-static void keep_alive(struct loop_timer *t)
+static void on_keepalive(struct loop_timer *t)
 {
 	struct sse_stream *f = t->arg;
 	struct loop *l = core_loop(f->r->core);
@@ -47,7 +47,7 @@ static void keep_alive(struct loop_timer *t)
 	f->more(f->r); /* whatever was not told of, is found now */
 }
 
-static void go_on(struct loop_task *t)
+static void on_turn(struct loop_task *t)
 {
 	struct sse_stream *f = t->arg;
 
@@ -70,10 +70,10 @@ bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*more)(stru
 		exchange_end(r->x);
 		return false;
 	}
-	exchange_on_writable(r->x, writable);
-	f->go_on.run = go_on;
+	exchange_on_writable(r->x, on_writable);
+	f->go_on.run = on_turn;
 	f->go_on.arg = f;
-	f->keepalive.fire = keep_alive;
+	f->keepalive.fire = on_keepalive;
 	f->keepalive.arg = f;
 	loop_timer_set(l, &f->keepalive, loop_now_ns(l) + KEEPALIVE_NS);
 	return true;

@@ -44,7 +44,7 @@ static void feed(struct feeder *f)
 	stop(f);
 }
 
-static void has_room(struct completion *w, const struct err *e)
+static void on_room(struct completion *w, const struct err *e)
 {
 	if (e != NULL)
 		stop(w->arg);
@@ -52,7 +52,7 @@ static void has_room(struct completion *w, const struct err *e)
 		feed(w->arg);
 }
 
-static void more(struct execution_follower *f)
+static void on_more(struct execution_follower *f)
 {
 	struct feeder *feeder = f->arg;
 
@@ -78,9 +78,9 @@ int stdin_feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct e
 	f->bytes = bytes;
 	f->len = len;
 	waiting += len;
-	f->wait.on_done = has_room;
+	f->wait.on_done = on_room;
 	f->wait.arg = f;
-	f->follower.more = more;
+	f->follower.more = on_more;
 	f->follower.arg = f;
 	execution_follow(x, &f->follower);
 	feed(f);

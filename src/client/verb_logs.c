@@ -30,7 +30,7 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static int take(void *arg, const void *data, size_t len, struct err *e)
+static int on_data(void *arg, const void *data, size_t len, struct err *e)
 {
 	return io_write_all(*(const int *)arg, data, len, e);
 }
@@ -45,7 +45,7 @@ static int fetch(struct api_call *a, const char *session, const char *id, const 
 	target_query(&t, "stream", stream);
 	if (api_call_send(a, &r, &t, e) < 0)
 		return -1;
-	return client_read_each(a->client, take, &fd, e);
+	return client_read_each(a->client, on_data, &fd, e);
 }
 
 static bool same_file(int one, int other)

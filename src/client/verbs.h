@@ -1,4 +1,5 @@
-/* verbs.h - the verbs of cordon-client, each in the file verb_NAME.c. pause, resume, rm and timeout are in verb_life.c. */
+/* verbs.h - the verbs of cordon-client, each in the file verb_NAME.c. pause, resume, rm and timeout
+ * are in verb_life.c. */
 #pragma once
 
 #include "options.h"

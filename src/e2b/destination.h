@@ -19,6 +19,6 @@ struct destination {
 
 void destination_find(const struct http1_request *q, struct destination *ret);
 
-/* A sandbox's id as clients write it: that of session_id.h, perhaps followed by "-" and a client's id, which
- * is dropped. False: it cannot be one. */
+/* A sandbox's id as clients write it: that of session_id.h, perhaps followed by "-" and a client's
+ * id, which is dropped. False: it cannot be one. */
 bool destination_id(struct http1_span given, char ret[STORE_ID_MAX]);

@@ -73,7 +73,7 @@ static void take_event(struct dir_watch *w, const struct file_msg_event *v)
 	}
 }
 
-static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct dir_watch *w = watch_of(c);
 
@@ -96,14 +96,14 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	return file_call_refuse(e);
 }
 
-static bool room(struct file_call *c)
+static bool is_ready(struct file_call *c)
 {
 	struct dir_watch *w = watch_of(c);
 
 	return !w->begun || w->ended || w->events->room == NULL || w->events->room(w);
 }
 
-static void ended(struct file_call *c, int status, const struct err *e)
+static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct dir_watch *w = watch_of(c);
 	struct err silent;
@@ -133,9 +133,9 @@ int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message
 int dir_watch_start(struct dir_watch *w, struct request *r, struct session *s,
 		    const struct dir_watch_events *events, struct err *e)
 {
-	static const struct file_call_events call_events = { .record = record,
-							     .ready = room,
-							     .end = ended };
+	static const struct file_call_events call_events = { .record = on_record,
+							     .ready = is_ready,
+							     .end = on_end };
 
 	w->events = events;
 	cell_file_init(&w->file, "watch");

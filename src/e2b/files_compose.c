@@ -31,7 +31,7 @@ static void release(struct request *r, bool answered)
 	json_decref(c->root);
 }
 
-static int record(struct file_call *call, const struct file_msg *m, struct err *e)
+static int on_record(struct file_call *call, const struct file_msg *m, struct err *e)
 {
 	struct composing *c = call->r->state;
 
@@ -43,7 +43,7 @@ static int record(struct file_call *call, const struct file_msg *m, struct err *
 	return 0;
 }
 
-static void ended(struct file_call *call, int status, const struct err *e)
+static void on_end(struct file_call *call, int status, const struct err *e)
 {
 	struct composing *c = call->r->state;
 
@@ -56,9 +56,9 @@ static void ended(struct file_call *call, int status, const struct err *e)
 		reply_json(call->r, 200, &c->j);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = record, .end = ended };
+	static const struct file_call_events events = { .record = on_record, .end = on_end };
 	struct composing *c = r->state;
 	struct err e = { 0 };
 
@@ -113,7 +113,7 @@ static int read_body(struct request *r, struct composing *c, const uint8_t *body
 	return read_sources(c, sources, e);
 }
 
-static void got(struct exchange *x, const uint8_t *body, size_t len)
+static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct composing *c = request_state(r, sizeof(*c), release);
@@ -124,10 +124,10 @@ static void got(struct exchange *x, const uint8_t *body, size_t len)
 	if (read_body(r, c, body, len, &e) < 0)
 		reply_code(r, 400, "invalid", e.msg);
 	else
-		request_use(r, start);
+		request_use(r, on_session);
 }
 
 void files_compose(struct request *r)
 {
-	request_long_body(r, got);
+	request_long_body(r, on_body);
 }

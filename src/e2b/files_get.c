@@ -88,7 +88,7 @@ static void is_directory(struct request *r, const struct getting *g)
 
 /* ---- reading */
 
-static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct getting *g = c->r->state;
 
@@ -103,7 +103,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	return 0;
 }
 
-static size_t raw(struct file_call *c, const uint8_t *data, size_t len)
+static size_t on_bytes(struct file_call *c, const uint8_t *data, size_t len)
 {
 	struct getting *g = c->r->state;
 
@@ -114,14 +114,14 @@ static size_t raw(struct file_call *c, const uint8_t *data, size_t len)
 	return exchange_write(c->r->x, data, len);
 }
 
-static void writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	struct getting *g = request_of(x)->state;
 
 	file_call_resume(&g->call);
 }
 
-static void read_ended(struct file_call *c, int status, const struct err *e)
+static void on_read_end(struct file_call *c, int status, const struct err *e)
 {
 	struct getting *g = c->r->state;
 
@@ -141,18 +141,18 @@ static void read_ended(struct file_call *c, int status, const struct err *e)
 	}
 }
 
-static void start_reading(struct request *r, struct session *s)
+static void on_session_to_read(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = record,
-							.raw = raw,
-							.end = read_ended };
+	static const struct file_call_events events = { .record = on_record,
+							.raw = on_bytes,
+							.end = on_read_end };
 	struct getting *g = r->state;
 	struct err e = { 0 };
 
 	(void)snprintf(g->offset_text, NUMBER_MAX, "%llu", (unsigned long long)g->offset);
 	(void)snprintf(g->length_text, NUMBER_MAX, g->length == UINT64_MAX ? "-1" : "%llu",
 		       (unsigned long long)g->length);
-	exchange_on_writable(r->x, writable);
+	exchange_on_writable(r->x, on_writable);
 	request_hold(r, s);
 	cell_file_init(&g->file, "read");
 	cell_file_add(&g->file, g->path);
@@ -196,7 +196,7 @@ static void settle_range(struct getting *g)
 	}
 }
 
-static void looked(struct file_call *c, int status, const struct err *e)
+static void on_looked(struct file_call *c, int status, const struct err *e)
 {
 	struct request *r = c->r;
 	struct getting *g = r->state;
@@ -225,12 +225,12 @@ static void looked(struct file_call *c, int status, const struct err *e)
 	else if (request_is_head(r))
 		answer_head(r, g);
 	else
-		request_use(r, start_reading);
+		request_use(r, on_session_to_read);
 }
 
-static void start_looking(struct request *r, struct session *s)
+static void on_session_to_look(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = record, .end = looked };
+	static const struct file_call_events events = { .record = on_record, .end = on_looked };
 	struct getting *g = r->state;
 	struct err e = { 0 };
 
@@ -281,7 +281,7 @@ void files_get(struct request *r)
 	}
 	read_range(r, g);
 	if (condition_given(q) || request_is_head(r) || (g->ranged && g->range.from_end))
-		request_use(r, start_looking);
+		request_use(r, on_session_to_look);
 	else
-		request_use(r, start_reading);
+		request_use(r, on_session_to_read);
 }

@@ -106,7 +106,7 @@ static void fail_file(struct request *r, const struct err *e)
 
 /* ---- one file */
 
-static int record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct posting *p = c->r->state;
 
@@ -115,7 +115,7 @@ static int record(struct file_call *c, const struct file_msg *m, struct err *e)
 	return upload_result_add(&p->done, p->target, &m->entry, e);
 }
 
-static void room(struct file_call *c)
+static void on_room(struct file_call *c)
 {
 	struct posting *p = c->r->state;
 
@@ -123,7 +123,7 @@ static void room(struct file_call *c)
 		exchange_resume_body(c->r->x);
 }
 
-static void ended(struct file_call *c, int status, const struct err *e)
+static void on_end(struct file_call *c, int status, const struct err *e)
 {
 	struct posting *p = c->r->state;
 	struct err early;
@@ -155,9 +155,9 @@ static void ended(struct file_call *c, int status, const struct err *e)
 /* Starts to write to the target. */
 static void begin_file(struct request *r, struct session *s, uint64_t known)
 {
-	static const struct file_call_events events = { .record = record,
-							.room = room,
-							.end = ended };
+	static const struct file_call_events events = { .record = on_record,
+							.room = on_room,
+							.end = on_end };
 	struct posting *p = r->state;
 	struct err e = { 0 };
 
@@ -274,7 +274,7 @@ static size_t take_form(struct request *r, const uint8_t *data, size_t len)
 
 /* ---- the body */
 
-static size_t take(struct exchange *x, const uint8_t *data, size_t len)
+static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
 	struct posting *p = r->state;
@@ -292,7 +292,7 @@ static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 	return len;
 }
 
-static void body_ended(struct exchange *x, bool ok)
+static void on_body_end(struct exchange *x, bool ok)
 {
 	struct request *r = request_of(x);
 	struct posting *p = r->state;
@@ -312,7 +312,7 @@ static void body_ended(struct exchange *x, bool ok)
 		answer(r);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	struct posting *p = r->state;
 	const struct http1_request *q = exchange_request(r->x);
@@ -323,7 +323,7 @@ static void start(struct request *r, struct session *s)
 		(void)snprintf(p->target, sizeof(p->target), "%s", p->path);
 		begin_file(r, s, q->framing == HTTP1_LENGTH ? q->content_length : 0);
 	}
-	exchange_read_body(r->x, UINT64_MAX, take, body_ended);
+	exchange_read_body(r->x, UINT64_MAX, on_data, on_body_end);
 }
 
 /* ---- the request */
@@ -347,5 +347,5 @@ void files_post(struct request *r)
 	else if (!p->head.is_form && q->framing == HTTP1_LENGTH && q->content_length > max)
 		reply_code(r, 413, "too_large", "the file is larger than this server takes");
 	else
-		request_use(r, start);
+		request_use(r, on_session);
 }

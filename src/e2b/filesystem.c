@@ -41,7 +41,7 @@ static void release(struct request *r, bool answered)
 	listing_release(&f->list);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	struct filesystem *f = r->state;
 	struct err e = { 0 };
@@ -86,7 +86,7 @@ static struct filesystem *begin(struct request *r, const json_t *message, const 
 
 /* ---- those that answer with one entry */
 
-static int one_record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_one_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct filesystem *f = c->r->state;
 
@@ -101,7 +101,7 @@ static int one_record(struct file_call *c, const struct file_msg *m, struct err 
 	return 0;
 }
 
-static void one_ended(struct file_call *c, int status, const struct err *e)
+static void on_one_end(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;
 
@@ -114,24 +114,24 @@ static void one_ended(struct file_call *c, int status, const struct err *e)
 		rpc_reply(c->r, &f->j);
 }
 
-static const struct file_call_events one_events = { .record = one_record, .end = one_ended };
+static const struct file_call_events one_events = { .record = on_one_record, .end = on_one_end };
 
-static void stat_got(struct request *r, json_t *message)
+static void on_stat(struct request *r, json_t *message)
 {
 	struct filesystem *f = begin(r, message, "stat", "path", &one_events);
 
 	if (f == NULL)
 		return;
 	cell_file_add(&f->file, "nofollow");
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 void filesystem_stat(struct request *r)
 {
-	rpc_read(r, stat_got);
+	rpc_read(r, on_stat);
 }
 
-static void made(struct file_call *c, int status, const struct err *e)
+static void on_made(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;
 
@@ -141,12 +141,12 @@ static void made(struct file_call *c, int status, const struct err *e)
 	else if (e == NULL && f->existed)
 		rpc_fail(c->r, RPC_ALREADY_EXISTS, "directory already exists: %.200s", f->path);
 	else
-		one_ended(c, status, e);
+		on_one_end(c, status, e);
 }
 
-static void make_dir_got(struct request *r, json_t *message)
+static void on_make_dir(struct request *r, json_t *message)
 {
-	static const struct file_call_events events = { .record = one_record, .end = made };
+	static const struct file_call_events events = { .record = on_one_record, .end = on_made };
 	struct filesystem *f = begin(r, message, "mkdir", "path", &events);
 
 	if (f == NULL)
@@ -154,15 +154,15 @@ static void make_dir_got(struct request *r, json_t *message)
 	f->write = true;
 	cell_file_add(&f->file, "-");
 	cell_file_add(&f->file, "p");
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 void filesystem_make_dir(struct request *r)
 {
-	rpc_read(r, make_dir_got);
+	rpc_read(r, on_make_dir);
 }
 
-static void move_got(struct request *r, json_t *message)
+static void on_move(struct request *r, json_t *message)
 {
 	struct filesystem *f = begin(r, message, "move", "source", &one_events);
 	struct err e = { 0 };
@@ -176,24 +176,24 @@ static void move_got(struct request *r, json_t *message)
 	f->write = true;
 	cell_file_add(&f->file, f->to);
 	cell_file_add(&f->file, "p");
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 void filesystem_move(struct request *r)
 {
-	rpc_read(r, move_got);
+	rpc_read(r, on_move);
 }
 
 /* ---- remove */
 
-static int remove_record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_remove_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	(void)c;
 	return m->kind == FILE_MSG_END ? 0 : file_call_refuse(e);
 }
 
 /* What is not there need not be removed. */
-static void removed(struct file_call *c, int status, const struct err *e)
+static void on_removed(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;
 
@@ -204,21 +204,22 @@ static void removed(struct file_call *c, int status, const struct err *e)
 		rpc_reply_empty(c->r);
 }
 
-static void remove_got(struct request *r, json_t *message)
+static void on_remove(struct request *r, json_t *message)
 {
-	static const struct file_call_events events = { .record = remove_record, .end = removed };
+	static const struct file_call_events events = { .record = on_remove_record,
+							.end = on_removed };
 	struct filesystem *f = begin(r, message, "remove", "path", &events);
 
 	if (f == NULL)
 		return;
 	f->write = true;
 	cell_file_add(&f->file, "recursive");
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 void filesystem_remove(struct request *r)
 {
-	rpc_read(r, remove_got);
+	rpc_read(r, on_remove);
 }
 
 /* ---- list */
@@ -241,7 +242,7 @@ static int keep(struct filesystem *f, const struct file_msg_entry *entry, struct
 }
 
 /* The first one is the directory itself, the others are told relative to it. */
-static int list_record(struct file_call *c, const struct file_msg *m, struct err *e)
+static int on_list_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct filesystem *f = c->r->state;
 	const char *path;
@@ -275,7 +276,7 @@ static bool on_list_piece(struct job *job)
 	return false;
 }
 
-static void list_ended(struct file_call *c, int status, const struct err *e)
+static void on_list_end(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;
 
@@ -301,9 +302,10 @@ static void list_ended(struct file_call *c, int status, const struct err *e)
 		core_job_add(c->r->core, c->r->tenant, &f->job);
 }
 
-static void list_dir_got(struct request *r, json_t *message)
+static void on_list_dir(struct request *r, json_t *message)
 {
-	static const struct file_call_events events = { .record = list_record, .end = list_ended };
+	static const struct file_call_events events = { .record = on_list_record,
+							.end = on_list_end };
 	struct filesystem *f = begin(r, message, "list", "path", &events);
 	uint32_t depth = 0;
 	struct err e = { 0 };
@@ -319,10 +321,10 @@ static void list_dir_got(struct request *r, json_t *message)
 	(void)snprintf(f->limit, sizeof(f->limit), "%u", LIST_MAX);
 	cell_file_add(&f->file, f->depth);
 	cell_file_add(&f->file, f->limit);
-	request_use(r, start);
+	request_use(r, on_session);
 }
 
 void filesystem_list_dir(struct request *r)
 {
-	rpc_read(r, list_dir_got);
+	rpc_read(r, on_list_dir);
 }

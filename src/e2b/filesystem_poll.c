@@ -212,8 +212,8 @@ static void keep(struct watcher *w, const struct json *j)
 		drop_oldest(w);
 }
 
-static void event(struct dir_watch *d, const char *type, const char *name,
-		  const struct file_msg_entry *entry)
+static void on_event(struct dir_watch *d, const char *type, const char *name,
+		     const struct file_msg_entry *entry)
 {
 	struct json j;
 
@@ -224,7 +224,7 @@ static void event(struct dir_watch *d, const char *type, const char *name,
 	json_release(&j);
 }
 
-static void ready(struct dir_watch *d)
+static void on_ready(struct dir_watch *d)
 {
 	struct watcher *w = of(d);
 	struct request *r = w->maker;
@@ -240,7 +240,7 @@ static void ready(struct dir_watch *d)
 	rpc_reply(r, &j);
 }
 
-static void over(struct dir_watch *d, enum rpc_code code, const char *why)
+static void on_over(struct dir_watch *d, enum rpc_code code, const char *why)
 {
 	struct watcher *w = of(d);
 
@@ -249,7 +249,7 @@ static void over(struct dir_watch *d, enum rpc_code code, const char *why)
 	loop_timer_set(loop_of(w), &w->stale, loop_now_ns(loop_of(w)) + STALE_NS);
 }
 
-static void failed(struct dir_watch *d, const struct err *e)
+static void on_failure(struct dir_watch *d, const struct err *e)
 {
 	struct watcher *w = of(d);
 	struct request *r = w->maker;
@@ -260,7 +260,7 @@ static void failed(struct dir_watch *d, const struct err *e)
 		dir_watch_fail(d, r, e);
 	}
 	if (r == NULL && !cell_file_is_gone(e)) {
-		over(d, RPC_INTERNAL, e->msg);
+		on_over(d, RPC_INTERNAL, e->msg);
 		return;
 	}
 	loop_defer(loop_of(w), &w->lost);
@@ -279,10 +279,10 @@ static void release_maker(struct request *r, bool answered)
 		forget(w);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	static const struct dir_watch_events events = {
-		.ready = ready, .event = event, .over = over, .failed = failed
+		.ready = on_ready, .event = on_event, .over = on_over, .failed = on_failure
 	};
 	struct watcher *w = r->state;
 	struct err e = { 0 };
@@ -365,7 +365,7 @@ static struct watcher *make(struct request *r, struct crowd *c)
 	return w;
 }
 
-static void create_got(struct request *r, json_t *message)
+static void on_create(struct request *r, json_t *message)
 {
 	struct crowd *c = find_crowd(r);
 	struct watcher *w;
@@ -391,12 +391,12 @@ static void create_got(struct request *r, json_t *message)
 	if (dir_watch_read(&w->watch, r, message, &e) < 0)
 		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
 	else
-		request_use(r, start);
+		request_use(r, on_session);
 }
 
 void filesystem_create_watcher(struct request *r)
 {
-	rpc_read(r, create_got);
+	rpc_read(r, on_create);
 }
 
 /* ---- ask, remove */
@@ -419,7 +419,7 @@ static struct watcher *find(struct request *r, const json_t *message)
 	return NULL;
 }
 
-static void events_got(struct request *r, json_t *message)
+static void on_get_events(struct request *r, json_t *message)
 {
 	struct watcher *w = find(r, message);
 	struct json j;
@@ -444,10 +444,10 @@ static void events_got(struct request *r, json_t *message)
 
 void filesystem_get_watcher_events(struct request *r)
 {
-	rpc_read(r, events_got);
+	rpc_read(r, on_get_events);
 }
 
-static void remove_got(struct request *r, json_t *message)
+static void on_remove(struct request *r, json_t *message)
 {
 	struct watcher *w = find(r, message);
 
@@ -459,5 +459,5 @@ static void remove_got(struct request *r, json_t *message)
 
 void filesystem_remove_watcher(struct request *r)
 {
-	rpc_read(r, remove_got);
+	rpc_read(r, on_remove);
 }

@@ -55,7 +55,7 @@ static void end(struct watching *g, enum rpc_code code, const char *why)
 		rpc_stream_end(&g->stream, code, why);
 }
 
-static void more(struct request *r)
+static void on_more(struct request *r)
 {
 	struct watching *g = r->state;
 
@@ -66,30 +66,30 @@ static void more(struct request *r)
 		file_call_resume(&g->watch.call);
 }
 
-static void late(struct request *r)
+static void on_deadline(struct request *r)
 {
 	struct watching *g = r->state;
 
 	rpc_stream_end(&g->stream, RPC_DEADLINE_EXCEEDED, "context deadline exceeded");
 }
 
-static void ready(struct dir_watch *w)
+static void on_ready(struct dir_watch *w)
 {
 	struct watching *g = of(w);
 
-	rpc_stream_begin(&g->stream, w->call.r, KEEPALIVE, more, late);
+	rpc_stream_begin(&g->stream, w->call.r, KEEPALIVE, on_more, on_deadline);
 	rpc_stream_send(&g->stream, START, sizeof(START) - 1);
 }
 
-static bool room(struct dir_watch *w)
+static bool has_room(struct dir_watch *w)
 {
 	struct watching *g = of(w);
 
 	return g->stream.ended || flush(g);
 }
 
-static void event(struct dir_watch *w, const char *type, const char *name,
-		  const struct file_msg_entry *entry)
+static void on_event(struct dir_watch *w, const char *type, const char *name,
+		     const struct file_msg_entry *entry)
 {
 	struct watching *g = of(w);
 	struct json j;
@@ -113,12 +113,12 @@ static void event(struct dir_watch *w, const char *type, const char *name,
 	json_release(&j);
 }
 
-static void over(struct dir_watch *w, enum rpc_code code, const char *why)
+static void on_over(struct dir_watch *w, enum rpc_code code, const char *why)
 {
 	end(of(w), code, why);
 }
 
-static void failed(struct dir_watch *w, const struct err *e)
+static void on_failure(struct dir_watch *w, const struct err *e)
 {
 	struct watching *g = of(w);
 
@@ -130,11 +130,13 @@ static void failed(struct dir_watch *w, const struct err *e)
 		rpc_stream_end(&g->stream, RPC_INTERNAL, e->msg);
 }
 
-static void start(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
-	static const struct dir_watch_events events = {
-		.ready = ready, .room = room, .event = event, .over = over, .failed = failed
-	};
+	static const struct dir_watch_events events = { .ready = on_ready,
+							.room = has_room,
+							.event = on_event,
+							.over = on_over,
+							.failed = on_failure };
 	struct watching *g = r->state;
 	struct err e = { 0 };
 
@@ -143,7 +145,7 @@ static void start(struct request *r, struct session *s)
 		dir_watch_fail(&g->watch, r, &e);
 }
 
-static void got(struct request *r, json_t *message)
+static void on_message(struct request *r, json_t *message)
 {
 	struct watching *g = request_state(r, sizeof(*g), release);
 	struct err e = { 0 };
@@ -156,10 +158,10 @@ static void got(struct request *r, json_t *message)
 	else if (request_stream(r, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, start);
+		request_use(r, on_session);
 }
 
 void filesystem_watch_dir(struct request *r)
 {
-	rpc_read_stream(r, got);
+	rpc_read_stream(r, on_message);
 }

@@ -23,7 +23,7 @@ struct seen {
 	struct one list[SEEN_MAX];
 };
 
-static void see(struct execution *x, void *arg)
+static void on_execution(struct execution *x, void *arg)
 {
 	struct seen *s = arg;
 
@@ -38,7 +38,7 @@ static int by_pid(const void *a, const void *b)
 	return p < q ? -1 : p > q;
 }
 
-static void list(struct request *r, struct session *s)
+static void on_session_to_list(struct request *r, struct session *s)
 {
 	OWN_MEM struct seen *seen = calloc(1, sizeof(*seen));
 	struct json j;
@@ -47,7 +47,7 @@ static void list(struct request *r, struct session *s)
 		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	execution_each(s, see, seen);
+	execution_each(s, on_execution, seen);
 	qsort(seen->list, seen->n, sizeof(seen->list[0]), by_pid);
 	json_init_heap(&j, REPLY_JSON_MAX);
 	json_open(&j, NULL, '{');
@@ -65,15 +65,15 @@ static void list(struct request *r, struct session *s)
 	rpc_reply(r, &j);
 }
 
-static void got_list(struct request *r, json_t *message)
+static void on_list(struct request *r, json_t *message)
 {
 	(void)message; /* an empty one */
-	request_use(r, list);
+	request_use(r, on_session_to_list);
 }
 
 void process_list(struct request *r)
 {
-	rpc_read(r, got_list);
+	rpc_read(r, on_list);
 }
 
 /* ---- the rest: read, then use the session, then do it to the process */
@@ -120,7 +120,7 @@ static struct execution *find(struct request *r, struct session *s)
 
 /* ---- SendSignal */
 
-static void killed(struct completion *w, const struct err *e)
+static void on_killed(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -130,7 +130,7 @@ static void killed(struct completion *w, const struct err *e)
 		rpc_fail(r, RPC_INTERNAL, "error sending signal: %s", e->msg);
 }
 
-static void send_signal(struct request *r, struct session *s)
+static void on_session_to_signal(struct request *r, struct session *s)
 {
 	const struct order *o = r->state;
 	struct execution *x = find(r, s);
@@ -144,7 +144,7 @@ static void send_signal(struct request *r, struct session *s)
 		return;
 	}
 	if (execution_ended(x)) { /* whoever holds its output open goes, so that it is over */
-		r->wait.on_done = killed;
+		r->wait.on_done = on_killed;
 		execution_kill(x, &r->wait);
 		return;
 	}
@@ -168,24 +168,24 @@ static int read_signal(const json_t *message)
 						     : 0;
 }
 
-static void got_signal(struct request *r, json_t *message)
+static void on_signal(struct request *r, json_t *message)
 {
 	struct order *o = new_order(r, message);
 
 	if (o == NULL)
 		return;
 	o->signal = read_signal(message);
-	request_use(r, send_signal);
+	request_use(r, on_session_to_signal);
 }
 
 void process_send_signal(struct request *r)
 {
-	rpc_read(r, got_signal);
+	rpc_read(r, on_signal);
 }
 
 /* ---- Update */
 
-static void update(struct request *r, struct session *s)
+static void on_session_to_update(struct request *r, struct session *s)
 {
 	const struct order *o = r->state;
 	struct execution *x = find(r, s);
@@ -215,7 +215,7 @@ static int read_size(const json_t *message, struct order *o, struct err *e)
 	return 0;
 }
 
-static void got_update(struct request *r, json_t *message)
+static void on_update(struct request *r, json_t *message)
 {
 	struct order *o = new_order(r, message);
 	struct err e = { 0 };
@@ -225,17 +225,17 @@ static void got_update(struct request *r, json_t *message)
 	if (read_size(message, o, &e) < 0)
 		rpc_fail(r, RPC_INVALID_ARGUMENT, "%s", e.msg);
 	else
-		request_use(r, update);
+		request_use(r, on_session_to_update);
 }
 
 void process_update(struct request *r)
 {
-	rpc_read(r, got_update);
+	rpc_read(r, on_update);
 }
 
 /* ---- CloseStdin */
 
-static void close_stdin(struct request *r, struct session *s)
+static void on_session_to_close(struct request *r, struct session *s)
 {
 	struct execution *x = find(r, s);
 
@@ -251,13 +251,13 @@ static void close_stdin(struct request *r, struct session *s)
 	rpc_reply_empty(r);
 }
 
-static void got_close(struct request *r, json_t *message)
+static void on_close(struct request *r, json_t *message)
 {
 	if (new_order(r, message) != NULL)
-		request_use(r, close_stdin);
+		request_use(r, on_session_to_close);
 }
 
 void process_close_stdin(struct request *r)
 {
-	rpc_read(r, got_close);
+	rpc_read(r, on_close);
 }

@@ -20,7 +20,7 @@ static void release(struct request *r, bool answered)
 	process_selector_release(&c->which);
 }
 
-static void no_more(struct request *r)
+static void ignore_room(struct request *r)
 {
 	(void)r;
 }
@@ -32,7 +32,7 @@ static void tell_past(struct request *r, uint32_t pid, const struct store_execut
 	struct json j;
 
 	c->feed.fd = -1;
-	rpc_stream_begin(&c->feed.stream, r, PROCESS_EVENT_KEEPALIVE, no_more, NULL);
+	rpc_stream_begin(&c->feed.stream, r, PROCESS_EVENT_KEEPALIVE, ignore_room, NULL);
 	json_init(&j, start, sizeof(start));
 	process_event_start(&j, pid);
 	rpc_stream_send(&c->feed.stream, j.text, j.len);
@@ -58,7 +58,7 @@ static void look_back(struct request *r, struct session *s)
 	store_execution_release(&row);
 }
 
-static void begin(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	struct connect *c = r->state;
 	struct execution *x = process_find(s, &c->which);
@@ -69,7 +69,7 @@ static void begin(struct request *r, struct session *s)
 		process_feed_begin(&c->feed, r, s, x, false);
 }
 
-static void got(struct request *r, json_t *message)
+static void on_message(struct request *r, json_t *message)
 {
 	struct connect *c = request_state(r, sizeof(*c), release);
 	struct err e = { 0 };
@@ -82,10 +82,10 @@ static void got(struct request *r, json_t *message)
 	else if (request_stream(r, &e) < 0)
 		reply_error(r, &e);
 	else
-		request_use(r, begin);
+		request_use(r, on_session);
 }
 
 void process_connect(struct request *r)
 {
-	rpc_read_stream(r, got);
+	rpc_read_stream(r, on_message);
 }

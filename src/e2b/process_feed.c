@@ -232,13 +232,13 @@ static void pump(struct request *r)
 	}
 }
 
-static void more(struct execution_follower *fo)
+static void on_more(struct execution_follower *fo)
 {
 	pump(fo->arg);
 }
 
 /* It has ended, or its session has, perhaps without telling followers. */
-static void over(struct completion *w, const struct err *e)
+static void on_over(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct process_feed *f = r->state;
@@ -247,7 +247,7 @@ static void over(struct completion *w, const struct err *e)
 	rpc_stream_wake(&f->stream);
 }
 
-static void late(struct request *r)
+static void on_deadline(struct request *r)
 {
 	struct process_feed *f = r->state;
 
@@ -262,13 +262,13 @@ void process_feed_begin(struct process_feed *f, struct request *r, struct sessio
 	f->own = own;
 	f->cursor = own ? 0 : output_cursor_at(execution_row(x)->log_bytes);
 	(void)snprintf(f->id, sizeof(f->id), "%s", execution_row(x)->id);
-	f->follower.more = more;
+	f->follower.more = on_more;
 	f->follower.arg = r;
 	execution_follow(x, &f->follower);
 	request_hold(r, s);
 	/* The time of a process is kept by PID 1 of its cell. */
-	rpc_stream_begin(&f->stream, r, PROCESS_EVENT_KEEPALIVE, pump, own ? NULL : late);
-	r->wait.on_done = over;
+	rpc_stream_begin(&f->stream, r, PROCESS_EVENT_KEEPALIVE, pump, own ? NULL : on_deadline);
+	r->wait.on_done = on_over;
 	if (!execution_ended(x))
 		execution_wait(x, &r->wait);
 	pump(r);

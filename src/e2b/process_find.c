@@ -7,7 +7,7 @@ struct search {
 	struct execution *running, *left;
 };
 
-static void look(struct execution *x, void *arg)
+static void on_execution(struct execution *x, void *arg)
 {
 	struct search *f = arg;
 	bool is = f->which->tag == NULL
@@ -26,7 +26,7 @@ struct execution *process_find(struct session *s, const struct process_selector 
 {
 	struct search f = { .which = which };
 
-	execution_each(s, look, &f);
+	execution_each(s, on_execution, &f);
 	return f.running != NULL ? f.running : f.left;
 }
 

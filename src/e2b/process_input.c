@@ -20,7 +20,7 @@ static void release(struct request *r, bool answered)
 	process_selector_release(&in->which);
 }
 
-static void done(struct request *r)
+static void on_written(struct request *r)
 {
 	const struct input *in = r->state;
 
@@ -30,7 +30,7 @@ static void done(struct request *r)
 		rpc_reply_empty(r);
 }
 
-static void begin(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	struct input *in = r->state;
 	struct execution *x = process_find(s, &in->which);
@@ -43,11 +43,11 @@ static void begin(struct request *r, struct session *s)
 		rpc_fail(r, RPC_UNIMPLEMENTED, "invalid input: neither stdin nor pty");
 		return;
 	}
-	process_writer_follow(&in->writer, r, s, x, done);
+	process_writer_follow(&in->writer, r, s, x, on_written);
 	process_writer_give(&in->writer);
 }
 
-static void got(struct request *r, json_t *message, struct buf *lifted)
+static void on_message(struct request *r, json_t *message, struct buf *lifted)
 {
 	struct input *in = request_state(r, sizeof(*in), release);
 	struct err e = { 0 };
@@ -66,10 +66,10 @@ static void got(struct request *r, json_t *message, struct buf *lifted)
 		return;
 	}
 	in->given = given > 0;
-	request_use(r, begin);
+	request_use(r, on_session);
 }
 
 void process_send_input(struct request *r)
 {
-	rpc_read_lifting(r, INPUT_MAX, got);
+	rpc_read_lifting(r, INPUT_MAX, on_message);
 }

@@ -46,7 +46,7 @@ static uint64_t at_most(uint64_t value, uint64_t max)
 	return max > 0 && value > max ? max : value;
 }
 
-static void begin(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	const struct config *g = core_config(r->core);
 	struct start *st = r->state;
@@ -82,7 +82,7 @@ static void begin(struct request *r, struct session *s)
 		process_feed_begin(&st->feed, r, s, x, true);
 }
 
-static void got(struct request *r, json_t *message)
+static void on_message(struct request *r, json_t *message)
 {
 	struct start *st = request_state(r, sizeof(*st), release);
 	struct err e = { 0 };
@@ -109,10 +109,10 @@ static void got(struct request *r, json_t *message)
 	st->counted = rpc_countable(st->spec.strings.len);
 	(void)snprintf(st->feed.cwd, sizeof(st->feed.cwd), "%s",
 		       st->spec.cwd == NULL ? "" : st->spec.cwd);
-	request_use(r, begin);
+	request_use(r, on_session);
 }
 
 void process_start(struct request *r)
 {
-	rpc_read_stream(r, got);
+	rpc_read_stream(r, on_message);
 }

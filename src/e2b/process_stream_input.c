@@ -77,7 +77,7 @@ static void go_on(struct request *r)
 		exchange_resume_body(r->x);
 }
 
-static void written(struct request *r)
+static void on_written(struct request *r)
 {
 	const struct input *in = r->state;
 
@@ -87,7 +87,7 @@ static void written(struct request *r)
 		go_on(r);
 }
 
-static void begin(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	struct input *in = r->state;
 	struct execution *x = process_find(s, &in->which);
@@ -99,7 +99,7 @@ static void begin(struct request *r, struct session *s)
 		return;
 	}
 	in->started = true;
-	process_writer_follow(&in->writer, r, s, x, written);
+	process_writer_follow(&in->writer, r, s, x, on_written);
 	go_on(r);
 }
 
@@ -118,7 +118,7 @@ static void take_start(struct request *r, const json_t *start)
 		return;
 	}
 	in->waiting = true;
-	request_use(r, begin);
+	request_use(r, on_session);
 }
 
 static void take_data(struct request *r, const json_t *data)
@@ -230,7 +230,7 @@ static bool on_turn(struct job *j)
 	return false;
 }
 
-static size_t take(struct exchange *x, const uint8_t *data, size_t len)
+static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);
 	struct input *in = r->state;
@@ -248,7 +248,7 @@ static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 	return len;
 }
 
-static void all_taken(struct exchange *x, bool ok)
+static void on_end(struct exchange *x, bool ok)
 {
 	struct request *r = request_of(x);
 	struct input *in = r->state;
@@ -274,5 +274,5 @@ void process_stream_input(struct request *r)
 		return;
 	in->turn = (struct job){ .piece = on_turn, .arg = r };
 	buf_init(&in->envelope, RPC_ENVELOPE_HEAD + ENVELOPE_MAX);
-	exchange_read_body(r->x, UINT64_MAX, take, all_taken);
+	exchange_read_body(r->x, UINT64_MAX, on_data, on_end);
 }

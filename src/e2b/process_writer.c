@@ -101,7 +101,7 @@ static void go_on(struct process_writer *w)
 		finish(w);
 }
 
-static void room(struct completion *wait, const struct err *e)
+static void on_room(struct completion *wait, const struct err *e)
 {
 	struct request *r = wait->arg;
 	struct process_writer *w = r->state;
@@ -114,7 +114,7 @@ static void room(struct completion *wait, const struct err *e)
 		go_on(w);
 }
 
-static void news(struct execution_follower *f)
+static void on_more(struct execution_follower *f)
 {
 	struct process_writer *w = f->arg;
 
@@ -130,11 +130,11 @@ void process_writer_follow(struct process_writer *w, struct request *r, struct s
 	w->x = x;
 	w->r = r;
 	w->done = done;
-	w->follower.more = news;
+	w->follower.more = on_more;
 	w->follower.arg = w;
 	execution_follow(x, &w->follower);
 	request_hold(r, s);
-	r->wait.on_done = room;
+	r->wait.on_done = on_room;
 }
 
 void process_writer_give(struct process_writer *w)

@@ -24,7 +24,7 @@ static void flush(struct rpc_stream *s)
 	s->pending = NULL;
 }
 
-static void writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	struct request *r = request_of(x);
 	struct rpc_stream *s = r->state; /* the first member of every state that has one */
@@ -75,7 +75,7 @@ static bool put(struct rpc_stream *s, unsigned flags, const char *message, size_
 }
 
 /* Not before the first message: clients take that one for the start. */
-static void keep_alive(struct loop_timer *t)
+static void on_keepalive(struct loop_timer *t)
 {
 	struct rpc_stream *s = t->arg;
 	struct loop *l = core_loop(s->r->core);
@@ -90,14 +90,14 @@ static void keep_alive(struct loop_timer *t)
 	s->more(s->r);
 }
 
-static void too_late(struct loop_timer *t)
+static void on_deadline(struct loop_timer *t)
 {
 	struct rpc_stream *s = t->arg;
 
 	s->late(s->r);
 }
 
-static void go_on(struct loop_task *t)
+static void on_turn(struct loop_task *t)
 {
 	struct rpc_stream *s = t->arg;
 
@@ -129,7 +129,7 @@ static void set_deadline(struct rpc_stream *s)
 	/* A malformed one was found before, by those to whom it matters. */
 	if (s->late == NULL || rpc_timeout(s->r, &ms, &e) < 0 || ms == 0)
 		return;
-	s->deadline.fire = too_late;
+	s->deadline.fire = on_deadline;
 	s->deadline.arg = s;
 	loop_timer_set(l, &s->deadline, loop_now_ns(l) + ms * CLOCK_MS);
 }
@@ -147,14 +147,14 @@ void rpc_stream_begin(struct rpc_stream *s, struct request *r, const char *keepa
 	s->keepalive_message = keepalive;
 	s->keepalive_ns = keepalive_of(r);
 	s->said_ns = loop_now_ns(l);
-	s->go_on.run = go_on;
+	s->go_on.run = on_turn;
 	s->go_on.arg = s;
-	s->keepalive.fire = keep_alive;
+	s->keepalive.fire = on_keepalive;
 	s->keepalive.arg = s;
 	exchange_header(r->x, "Cache-Control", "no-store");
 	exchange_header(r->x, "X-Accel-Buffering", "no");
 	exchange_begin(r->x, 200, "application/connect+json", EXCHANGE_CHUNKED);
-	exchange_on_writable(r->x, writable);
+	exchange_on_writable(r->x, on_writable);
 	loop_timer_set(l, &s->keepalive, s->said_ns + s->keepalive_ns);
 	set_deadline(s);
 }

@@ -10,7 +10,7 @@
 #include "sandbox.h"
 #include "sandbox_spec.h"
 
-static void made(struct request *r, struct session *s)
+static void on_created(struct request *r, struct session *s)
 {
 	sandbox_reply(r, 201, s);
 }
@@ -65,7 +65,7 @@ static void create(struct request *r, const uint8_t *body, size_t len,
 	    complete(r, &spec, &client, &e) == 0 &&
 	    sandbox_network_policy(r, spec.network.text, &policy, &e) == 0) {
 		spec.spec.policy = policy;
-		making = session_request_start(r, &spec.spec, made, &retry_s, &e);
+		making = session_request_start(r, &spec.spec, on_created, &retry_s, &e);
 	}
 	sandbox_spec_release(&spec);
 	free(client);
@@ -76,22 +76,22 @@ static void create(struct request *r, const uint8_t *body, size_t len,
 		reply_refusal(r, &e, retry_s);
 }
 
-static void create_v1(struct exchange *x, const uint8_t *body, size_t len)
+static void on_body_v1(struct exchange *x, const uint8_t *body, size_t len)
 {
 	create(request_of(x), body, len, SANDBOX_SPEC_V1);
 }
 
-static void create_v2(struct exchange *x, const uint8_t *body, size_t len)
+static void on_body_v2(struct exchange *x, const uint8_t *body, size_t len)
 {
 	create(request_of(x), body, len, SANDBOX_SPEC_V2);
 }
 
 void sandbox_create_v1(struct request *r)
 {
-	request_long_body(r, create_v1);
+	request_long_body(r, on_body_v1);
 }
 
 void sandbox_create_v2(struct request *r)
 {
-	request_long_body(r, create_v2);
+	request_long_body(r, on_body_v2);
 }

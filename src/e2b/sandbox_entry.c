@@ -107,7 +107,7 @@ static void release(struct request *r, bool answered)
 	dial_cancel(&g->dial);
 }
 
-static void forward_failed(struct exchange *x, int status, const char *why)
+static void on_forward_failure(struct exchange *x, int status, const char *why)
 {
 	struct request *r = request_of(x);
 
@@ -163,7 +163,7 @@ static void choose_drop(const struct http1_request *q, const char *ret[DROP_MAX]
 	ret[n] = NULL;
 }
 
-static void connected(struct dial *d, int fd, const struct err *why)
+static void on_connected(struct dial *d, int fd, const struct err *why)
 {
 	const char *drop[DROP_MAX];
 	struct request *r = d->arg;
@@ -171,7 +171,7 @@ static void connected(struct dial *d, int fd, const struct err *why)
 	struct forward_options o = { .drop = drop,
 				     .scheme = g->tls ? "https" : "http",
 				     .answer_ms = DIAL_ANSWER_MS,
-				     .failed = forward_failed };
+				     .failed = on_forward_failure };
 	char host[HOST_MAX];
 	struct err e = { 0 };
 
@@ -220,13 +220,13 @@ static void open_port(struct request *r, struct session *s)
 
 	r->release = release;
 	request_hold(r, s);
-	g->dial = (struct dial){ .done = connected, .arg = r };
+	g->dial = (struct dial){ .done = on_connected, .arg = r };
 	dial_start(s, g->port, &g->dial);
 }
 
 /* ---- the sandbox */
 
-static void enter(struct request *r, struct session *s)
+static void on_session(struct request *r, struct session *s)
 {
 	struct edge *g = r->state;
 	struct err e = { 0 };
@@ -295,5 +295,5 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 	/* Whoever may not in must not wake it either, nor be why it does not go to sleep. */
 	if (may_enter(r, g, session_row(s)) &&
 	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->woken) : traffic_allowed(r, g)))
-		request_use(r, enter);
+		request_use(r, on_session);
 }

@@ -79,7 +79,7 @@ struct waking {
 	bool extend; /* others wake it, too */
 };
 
-static void woken(struct completion *w, const struct err *why)
+static void on_running(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct waking *k = r->state;
@@ -114,7 +114,7 @@ static void wake(struct request *r, struct session *s, uint64_t timeout_ms, bool
 		return;
 	k->timeout_ms = timeout_ms;
 	k->extend = session_row(s)->state == SESSION_RESUMING;
-	r->wait.on_done = woken;
+	r->wait.on_done = on_running;
 	session_resume(s, request_actor(r), &r->wait);
 }
 
@@ -158,17 +158,17 @@ static void connect(struct request *r, const uint8_t *body, size_t len, int64_t 
 		sandbox_reply(r, 200, s);
 }
 
-static void connect_v1(struct exchange *x, const uint8_t *body, size_t len)
+static void on_connect_v1(struct exchange *x, const uint8_t *body, size_t len)
 {
 	connect(request_of(x), body, len, 0);
 }
 
-static void connect_v2(struct exchange *x, const uint8_t *body, size_t len)
+static void on_connect_v2(struct exchange *x, const uint8_t *body, size_t len)
 {
 	connect(request_of(x), body, len, CONNECT_S);
 }
 
-static void resume(struct exchange *x, const uint8_t *body, size_t len)
+static void on_resume_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct sandbox_spec_wake given;
@@ -191,22 +191,22 @@ static void resume(struct exchange *x, const uint8_t *body, size_t len)
 
 void sandbox_connect_v1(struct request *r)
 {
-	request_body(r, connect_v1);
+	request_body(r, on_connect_v1);
 }
 
 void sandbox_connect_v2(struct request *r)
 {
-	request_body(r, connect_v2);
+	request_body(r, on_connect_v2);
 }
 
 void sandbox_resume(struct request *r)
 {
-	request_body(r, resume);
+	request_body(r, on_resume_body);
 }
 
 /* ---- put to sleep */
 
-static void paused(struct completion *w, const struct err *e)
+static void on_paused(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -220,7 +220,7 @@ static void paused(struct completion *w, const struct err *e)
 }
 
 /* It runs now. */
-static void pause_it(struct completion *w, const struct err *why)
+static void on_running_to_pause(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct session *s;
@@ -232,11 +232,11 @@ static void pause_it(struct completion *w, const struct err *why)
 	s = sandbox_find(r);
 	if (s == NULL)
 		return;
-	r->wait.on_done = paused;
+	r->wait.on_done = on_paused;
 	session_pause(s, request_actor(r), &r->wait);
 }
 
-static void pause_body(struct exchange *x, const uint8_t *body, size_t len)
+static void on_pause_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct sandbox_spec_wake given;
@@ -260,19 +260,19 @@ static void pause_body(struct exchange *x, const uint8_t *body, size_t len)
 		reply_code(r, 501, "unsupported",
 			   "memory: a pause without memory is not supported here");
 	} else {
-		r->wait.on_done = pause_it;
+		r->wait.on_done = on_running_to_pause;
 		session_resume(s, request_actor(r), &r->wait); /* at once, unless it is waking up */
 	}
 }
 
 void sandbox_pause(struct request *r)
 {
-	request_body(r, pause_body);
+	request_body(r, on_pause_body);
 }
 
 /* ---- given time */
 
-static void set_timeout(struct exchange *x, const uint8_t *body, size_t len)
+static void on_timeout_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct sandbox_spec_wake given;
@@ -297,10 +297,10 @@ static void set_timeout(struct exchange *x, const uint8_t *body, size_t len)
 
 void sandbox_timeout(struct request *r)
 {
-	request_body(r, set_timeout);
+	request_body(r, on_timeout_body);
 }
 
-static void refresh(struct exchange *x, const uint8_t *body, size_t len)
+static void on_refresh_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct sandbox_spec_wake given;
@@ -325,5 +325,5 @@ static void refresh(struct exchange *x, const uint8_t *body, size_t len)
 
 void sandbox_refreshes(struct request *r)
 {
-	request_body(r, refresh);
+	request_body(r, on_refresh_body);
 }

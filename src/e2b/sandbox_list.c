@@ -49,7 +49,7 @@ static bool is_wanted(const struct list *l, const struct store_session *row)
 	       filter_matches(&l->metadata, row->metadata == NULL ? "" : row->metadata);
 }
 
-static void see(struct session *s, void *arg)
+static void on_session(struct session *s, void *arg)
 {
 	struct list *l = arg;
 	const struct store_session *row = session_row(s);
@@ -138,7 +138,7 @@ static int on_piece(struct walk *w, struct err *e)
 {
 	struct list *l = (struct list *)w;
 
-	session_each(l->r->core, l->r->tenant, see, l);
+	session_each(l->r->core, l->r->tenant, on_session, l);
 	return l->failed ? err_set(e, ERR_SYSTEM, "memory is short") : 0;
 }
 

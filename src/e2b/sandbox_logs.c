@@ -117,7 +117,7 @@ static void release_entry(struct entry *n)
 
 /* ---- which ones */
 
-static int keep_one(const struct store_event *v, void *cookie)
+static int on_row(const struct store_event *v, void *cookie)
 {
 	struct logs *l = cookie;
 	struct entry n = { 0 };
@@ -211,7 +211,7 @@ static int on_piece(struct walk *w, struct err *e)
 
 	if (l->limit == 0)
 		return 0;
-	if (store_event_list(core_store(w->r->core), &filter, keep_one, l, &looked, e) < 0)
+	if (store_event_list(core_store(w->r->core), &filter, on_row, l, &looked, e) < 0)
 		return -1;
 	if (l->failed)
 		return err_set(e, ERR_SYSTEM, "memory is short");

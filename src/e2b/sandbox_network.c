@@ -50,7 +50,7 @@ int sandbox_network_policy(struct request *r, const char *text, char **ret, stru
 	return 0;
 }
 
-static void in_force(struct completion *w, const struct err *e)
+static void on_applied(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 
@@ -70,11 +70,11 @@ static int update(struct request *r, struct session *s, json_t *root, struct err
 	    session_check_policy(r->core, r->tenant, policy, e) < 0 ||
 	    session_set_network(s, text, e) < 0)
 		return -1;
-	r->wait.on_done = in_force;
+	r->wait.on_done = on_applied;
 	return session_set_policy(s, policy, request_actor(r), &r->wait, e);
 }
 
-static void set_network(struct exchange *x, const uint8_t *body, size_t len)
+static void on_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
 	struct session *s = sandbox_find_running(r);
@@ -93,5 +93,5 @@ static void set_network(struct exchange *x, const uint8_t *body, size_t len)
 
 void sandbox_network(struct request *r)
 {
-	request_long_body(r, set_network);
+	request_long_body(r, on_body);
 }

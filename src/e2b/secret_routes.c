@@ -38,7 +38,7 @@ struct list {
 	bool more;
 };
 
-static int list_one(const struct store_secret *row, void *cookie)
+static int on_row(const struct store_secret *row, void *cookie)
 {
 	struct list *l = cookie;
 
@@ -63,7 +63,7 @@ void secret_routes_list(struct request *r)
 	if (request_number(r, "limit", 1, LIMIT_MAX, &l.limit, &e) < 0 ||
 	    request_text(r, "nextToken", after, sizeof(after), &e) < 0 ||
 	    store_secret_list(core_store(r->core), tenant_row(r->tenant)->id, after,
-			      (unsigned)l.limit + 1, list_one, &l, &e) < 0) {
+			      (unsigned)l.limit + 1, on_row, &l, &e) < 0) {
 		json_release(&l.j);
 		reply_error(r, &e);
 		return;
@@ -74,14 +74,14 @@ void secret_routes_list(struct request *r)
 	reply_json(r, 200, &l.j);
 }
 
-static void create(struct exchange *x, const uint8_t *body, size_t len)
+static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	secret_calls_create(request_of(x), &how, body, len);
 }
 
 void secret_routes_create(struct request *r)
 {
-	request_long_body(r, create);
+	request_long_body(r, on_create_body);
 }
 
 void secret_routes_get(struct request *r)
@@ -89,14 +89,14 @@ void secret_routes_get(struct request *r)
 	secret_calls_get(r, &how);
 }
 
-static void update(struct exchange *x, const uint8_t *body, size_t len)
+static void on_update_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	secret_calls_update(request_of(x), &how, body, len);
 }
 
 void secret_routes_update(struct request *r)
 {
-	request_long_body(r, update);
+	request_long_body(r, on_update_body);
 }
 
 void secret_routes_delete(struct request *r)

@@ -82,7 +82,7 @@ static size_t take_some(struct file_call *c, const uint8_t *data, size_t len)
 	return used - room;
 }
 
-static size_t output(struct file_op *op, const uint8_t *data, size_t len)
+static size_t on_output(struct file_op *op, const uint8_t *data, size_t len)
 {
 	struct file_call *c = file_op_arg(op);
 	size_t done = 0;
@@ -101,7 +101,7 @@ static size_t output(struct file_op *op, const uint8_t *data, size_t len)
 	return len;
 }
 
-static void room(struct file_op *op)
+static void on_room(struct file_op *op)
 {
 	struct file_call *c = file_op_arg(op);
 
@@ -109,7 +109,7 @@ static void room(struct file_op *op)
 		c->events->room(c);
 }
 
-static void end(struct file_op *op, int status, const struct err *e)
+static void on_end(struct file_op *op, int status, const struct err *e)
 {
 	struct file_call *c = file_op_arg(op);
 
@@ -128,9 +128,9 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s,
 		    const char *const *argv, unsigned argc, bool write,
 		    const struct file_call_events *events, struct err *e)
 {
-	static const struct file_op_events op_events = { .on_output = output,
-							 .on_room = room,
-							 .on_end = end };
+	static const struct file_op_events op_events = { .on_output = on_output,
+							 .on_room = on_room,
+							 .on_end = on_end };
 	const char *limited[2 + FILE_CALL_ARGS_MAX] = { "--without", FILE_CALL_HIDDEN };
 	char name[STORE_NAME_MAX] = "";
 	const char *user = c->user;

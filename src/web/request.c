@@ -14,7 +14,7 @@ struct request *request_of(const struct exchange *x)
 	return exchange_arg(x);
 }
 
-static void done(struct exchange *x, bool answered)
+static void on_done(struct exchange *x, bool answered)
 {
 	struct request *r = request_of(x);
 	struct session *s;
@@ -51,7 +51,7 @@ struct request *request_new(struct core *core, struct exchange *x, const struct 
 	r->interface = interface;
 	r->wait.arg = r;
 	exchange_set_arg(x, r);
-	exchange_on_done(x, done);
+	exchange_on_done(x, on_done);
 	return r;
 }
 
@@ -192,7 +192,7 @@ int request_owns(struct request *r, struct session **ret_live, struct err *e)
 	return -1;
 }
 
-static void usable(struct completion *w, const struct err *why)
+static void on_usable(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
 	struct session *s;
@@ -230,7 +230,7 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 		return;
 	}
 	r->use = then;
-	r->wait.on_done = usable;
+	r->wait.on_done = on_usable;
 	if (session_use(s, request_actor(r), &r->wait))
 		then(r, s);
 }

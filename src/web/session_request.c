@@ -41,7 +41,7 @@ static void finish(struct request *r)
 	m->made(r, m->s);
 }
 
-static void told(struct completion *w, const struct err *e)
+static void on_result(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
 	struct making *m = r->state;
@@ -65,7 +65,7 @@ int session_request_start(struct request *r, struct session_spec *spec,
 	m->made = made;
 	r->state = m;
 	r->release = abandon;
-	r->wait.on_done = told;
+	r->wait.on_done = on_result;
 	spec->actor = request_actor(r);
 	if (session_create(r->core, r->tenant, spec, &r->wait, &s, ret_retry_s, e) < 0) {
 		m->told = true;

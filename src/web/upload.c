@@ -24,7 +24,7 @@ static void answer(struct upload *u)
 		then(u->out.call);
 }
 
-static size_t take(struct exchange *x, const uint8_t *data, size_t len)
+static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct upload *u = upload_of(x);
 	struct file_call *c = u->out.call;
@@ -38,7 +38,7 @@ static size_t take(struct exchange *x, const uint8_t *data, size_t len)
 	return len;
 }
 
-static void body_ended(struct exchange *x, bool ok)
+static void on_body_end(struct exchange *x, bool ok)
 {
 	struct upload *u = upload_of(x);
 
@@ -61,7 +61,7 @@ void upload_start(struct upload *u, struct file_call *c, uint64_t max)
 
 	chunk_writer_init(&u->out, c, q->framing == HTTP1_LENGTH ? q->content_length : 0);
 	u->reading = true;
-	exchange_read_body(c->r->x, max, take, body_ended);
+	exchange_read_body(c->r->x, max, on_data, on_body_end);
 }
 
 void upload_room(struct upload *u)
