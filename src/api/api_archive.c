@@ -88,7 +88,7 @@ static void on_packed(struct file_call *c, int status, const struct err *e)
 	else if (p->begun)
 		end_packing(c->r, p);
 	else
-		reply_code(c->r, 500, "internal", "the cell gave no archive");
+		reply_code(c->r, 500, "internal", "the cell sent no archive");
 }
 
 static void on_session_to_pack(struct request *r, struct session *s)
@@ -167,7 +167,7 @@ static void answer_unpacking(struct file_call *c)
 		return;
 	}
 	if (!u->ended) {
-		reply_code(c->r, 500, "internal", "the cell did not say what it unpacked");
+		reply_code(c->r, 500, "internal", "the cell did not report what it unpacked");
 		return;
 	}
 	json_init_heap(&j, 1024);

@@ -211,7 +211,7 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 	}
 	if (buf_add(&a->input, data, len, &e) < 0) {
 		a->closed = true;
-		ws_close(x, WS_CODE_TOO_BIG, "more input than can wait");
+		ws_close(x, WS_CODE_TOO_BIG, "too much input is waiting");
 		return;
 	}
 	if (!completion_is_waiting(&a->r->wait)) /* else its pipe is full: room() comes */

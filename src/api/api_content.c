@@ -281,7 +281,7 @@ static void answer_writing(struct file_call *c)
 	if (c->failed)
 		reply_file_error(c->r, &c->why);
 	else if (w->status == 0)
-		reply_code(c->r, 500, "internal", "the cell did not say what it wrote");
+		reply_code(c->r, 500, "internal", "the cell did not report what it wrote");
 	else
 		reply_json(c->r, w->status, &w->j);
 }

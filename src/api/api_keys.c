@@ -73,7 +73,7 @@ void api_keys_list(struct request *r)
 
 /* ---- create */
 
-struct wish {
+struct key_spec {
 	char name[STORE_NAME_MAX];
 	unsigned scopes;
 	uint64_t expires_ms;
@@ -90,7 +90,8 @@ static void read_scopes(struct json_members *m, unsigned *ret)
 		while (word != NULL && s < COUNT(scopes) && strcmp(scopes[s].name, word) != 0)
 			s++;
 		if (word == NULL || s == COUNT(scopes)) {
-			(void)json_members_fail(m, "scopes", "must be of read, sessions, admin");
+			(void)json_members_fail(m, "scopes",
+						"must contain only read, sessions, admin");
 			return;
 		}
 		*ret |= scopes[s].bit;
@@ -100,7 +101,7 @@ static void read_scopes(struct json_members *m, unsigned *ret)
 					"must name at least one of read, sessions, admin");
 }
 
-static int read_wish(const uint8_t *body, size_t len, struct wish *ret, struct err *e)
+static int read_key_spec(const uint8_t *body, size_t len, struct key_spec *ret, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e);
 	const char *name = "";
@@ -126,13 +127,13 @@ static int read_wish(const uint8_t *body, size_t len, struct wish *ret, struct e
 
 static void create(struct request *r, struct tenant *t, const uint8_t *body, size_t len)
 {
-	struct wish w = { 0 };
+	struct key_spec w = { 0 };
 	char key[TENANT_KEY_LEN + 1];
 	struct store_key row;
 	struct err e = { 0 };
 	struct json j;
 
-	if (read_wish(body, len, &w, &e) < 0 ||
+	if (read_key_spec(body, len, &w, &e) < 0 ||
 	    tenant_key_create(r->core, t, w.name, w.scopes, w.expires_ms, &row, key, &e) < 0) {
 		reply_error(r, &e);
 		return;

@@ -63,7 +63,7 @@ void api_node_metrics(struct request *r)
 	struct err e = { 0 };
 
 	if (r->tenant != NULL && !auth_is_operator(r))
-		reply_code(r, 403, "forbidden", "metrics are the operator's");
+		reply_code(r, 403, "forbidden", "only the operator may read metrics");
 	else if (core_metrics_write(r->core, &b, &e) < 0 || buf_check(&b, &e) < 0)
 		reply_error(r, &e);
 	else

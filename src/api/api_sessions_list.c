@@ -35,10 +35,10 @@ static int read_wanted(struct listing *l, struct err *e)
 		    strncmp(text, prefix, sizeof(prefix) - 1) != 0)
 			continue;
 		if (l->nwanted == WANTED_MAX)
-			return err_set(e, ERR_INVALID, "at most %d filters metadata.*", WANTED_MAX);
+			return err_set(e, ERR_INVALID, "at most %d metadata.* filters", WANTED_MAX);
 		if (url_decode_form(value, l->values[l->nwanted], WANTED_TEXT_MAX) < 0)
 			return err_set(e, ERR_INVALID,
-				       "a filter metadata.* is malformed or too long");
+				       "a metadata.* filter is malformed or too long");
 		(void)snprintf(l->names[l->nwanted++], WANTED_TEXT_MAX, "%s",
 			       text + sizeof(prefix) - 1);
 	}
@@ -102,7 +102,7 @@ static int read_states(struct request *r, uint32_t *ret, struct err *e)
 		       strcmp(session_state_name((enum session_state)s), at) != 0)
 			s++;
 		if (s == SESSION_STATES)
-			return err_set(e, ERR_INVALID, "parameter state: there is no such state");
+			return err_set(e, ERR_INVALID, "parameter state: unknown state");
 		*ret |= 1U << s;
 	}
 	return 0;

@@ -83,7 +83,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 	if (!w->begun && e != NULL)
 		reply_file_error(c->r, e);
 	else if (!w->begun)
-		reply_code(c->r, 500, "internal", "the cell did not watch");
+		reply_code(c->r, 500, "internal", "the cell did not start watching");
 	else
 		sse_stream_end(&w->feed);
 }

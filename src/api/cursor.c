@@ -25,16 +25,16 @@ int cursor_parse(const char *cursor, uint64_t *ret_ms, char ret_id[STORE_ID_MAX]
 	uint64_t ms;
 
 	if (n >= sizeof(key) || hex_decode(cursor, strlen(cursor), key, n, e) < 0)
-		return err_set(e, ERR_INVALID, "parameter after: not a cursor of ours");
+		return err_set(e, ERR_INVALID, "parameter after: not a cursor from this server");
 	key[n] = '\0';
 	id = strchr(key, ' ');
 	if (id == NULL || strlen(key) != n)
-		return err_set(e, ERR_INVALID, "parameter after: not a cursor of ours");
+		return err_set(e, ERR_INVALID, "parameter after: not a cursor from this server");
 	*id++ = '\0';
 	if (units_count(key, 0, INT64_MAX, &ms, e) < 0 || *id == '\0' ||
 	    strlen(id) >= STORE_ID_MAX ||
 	    id[strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0')
-		return err_set(e, ERR_INVALID, "parameter after: not a cursor of ours");
+		return err_set(e, ERR_INVALID, "parameter after: not a cursor from this server");
 	*ret_ms = ms;
 	(void)snprintf(ret_id, STORE_ID_MAX, "%s", id);
 	return 0;

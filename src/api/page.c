@@ -23,7 +23,7 @@ int page_read(struct request *r, struct page *ret, struct err *e)
 	return cursor_parse(after, &ret->after_ms, ret->after_id, e);
 }
 
-void page_go_on(struct page *p, const struct store_looked *looked)
+void page_advance(struct page *p, const struct store_looked *looked)
 {
 	if (looked->rows == 0)
 		return;

@@ -15,7 +15,7 @@ struct page {
 };
 
 /* Goes on behind what was looked at. */
-void page_go_on(struct page *p, const struct store_looked *looked);
+void page_advance(struct page *p, const struct store_looked *looked);
 /* Writes the member "next": where to go on, or null at the end. */
 void page_next(struct json *j, const struct page *p, bool end);
 

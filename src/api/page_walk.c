@@ -9,7 +9,7 @@ static int on_piece(struct walk *w, struct err *e)
 
 	if (p->look(p, &looked, e) < 0)
 		return -1;
-	page_go_on(&p->page, &looked);
+	page_advance(&p->page, &looked);
 	p->end = looked.end;
 	return walk_count(w, &looked) && !p->more;
 }

@@ -89,7 +89,7 @@ static void read_input(struct json_members *m, struct spec_exec *s)
 		s->input_len = strlen(text);
 		s->input = malloc(s->input_len + 1);
 		if (s->input == NULL)
-			(void)json_members_fail(m, "stdin", "no memory for it");
+			(void)json_members_fail(m, "stdin", "out of memory");
 		else
 			memcpy(s->input, text, s->input_len);
 	}

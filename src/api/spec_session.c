@@ -122,7 +122,7 @@ static void read_network(struct json_members *m, struct spec_session *s)
 		return;
 	text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 	if (text == NULL) {
-		(void)json_members_fail(m, "network", "memory is short");
+		(void)json_members_fail(m, "network", "out of memory");
 		return;
 	}
 	if (policy_select_read(text, strlen(text), POLICY_SESSION, &s->policy, m->e) < 0) {

@@ -47,7 +47,8 @@ int api_call_refused(struct api_call *a, struct err *e)
 	(void)snprintf(a->code, sizeof(a->code), "%s", member_text(told, "code", ""));
 	request = member_text(told, "request_id", "?");
 	if (message == NULL)
-		return err_set(e, ERR_SYSTEM, "the server answered %d, which is no answer of ours",
+		return err_set(e, ERR_SYSTEM,
+			       "the server answered %d, which is not an answer of a Cordon server",
 			       a->status);
 	if (a->status == 401 && a->nheaders == 0)
 		return err_set(e, ERR_DENIED,

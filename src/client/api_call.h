@@ -25,7 +25,7 @@ static inline void ask_close(struct api_call *a)
 }
 
 /* Closed at the end of its scope. */
-#define OWN_ASK __attribute__((cleanup(ask_close))) struct api_call
+#define OWN_API_CALL __attribute__((cleanup(ask_close))) struct api_call
 
 /* Finds server and key; connects at the first request. io_ms: how long to wait for anything at all;
  * 0: for ever. */

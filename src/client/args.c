@@ -22,9 +22,9 @@ static int show_help(const struct verb *v)
 static int count(const struct verb *v, const struct args_words *w, size_t min, size_t max)
 {
 	if (w->n < min)
-		return args_wrong(v, "too few words: cordon %s %s", v->name, v->usage);
+		return args_wrong(v, "missing argument: cordon %s %s", v->name, v->usage);
 	if (w->n > max)
-		return args_wrong(v, "too many words, beginning with '%.60s'", w->at[max]);
+		return args_wrong(v, "unexpected argument '%.60s'", w->at[max]);
 	return ARGS_GO;
 }
 
@@ -44,7 +44,7 @@ int args_read(const struct verb *v, int argc, char **argv, void *fields, struct 
 		if (i == argc)
 			break;
 		if (ret->n == ARGS_WORDS_MAX)
-			return args_wrong(v, "more than %d words", ARGS_WORDS_MAX);
+			return args_wrong(v, "more than %d arguments", ARGS_WORDS_MAX);
 		ret->at[ret->n++] = argv[i++];
 	}
 	if (((const struct args_common *)fields)->help)

@@ -29,11 +29,11 @@ struct args_common {
 	  "certificates to trust instead of the system's (https)" }, \
 	{ "insecure", NULL, OPTION_FLAG, offsetof(type, common.insecure), 0, 0, \
 	  "does not check the server's certificate" }, \
-	{ "help", NULL, OPTION_FLAG, offsetof(type, common.help), 0, 0, "shows this" }
+	{ "help", NULL, OPTION_FLAG, offsetof(type, common.help), 0, 0, "shows this help" }
 
 #define ARGS_COMMON(type) \
 	{ "json", NULL, OPTION_FLAG, offsetof(type, common.json), 0, 0, \
-	  "prints the server's JSON instead of text for people" }, \
+	  "prints the server's JSON instead of text" }, \
 	{ "server", "URL", OPTION_TEXT, offsetof(type, common.server), 0, 0, \
 	  "http://, https:// or unix:/path (else CORDON_SERVER, http://127.0.0.1:4983)" }, \
 	ARGS_CONNECTION(type)

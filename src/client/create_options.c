@@ -49,6 +49,7 @@ int create_session(struct api_call *a, const json_t *body, json_t **ret, struct 
 	if (api_call_json(a, "POST", &t, body, ret, e) < 0)
 		return -1;
 	if (*member_text(*ret, "id", "") == '\0')
-		return err_set(e, ERR_SYSTEM, "the server made a session and did not say which");
+		return err_set(e, ERR_SYSTEM,
+			       "the server created a session and did not report its id");
 	return 0;
 }

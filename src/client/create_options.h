@@ -20,9 +20,9 @@ struct create_options {
 /* clang-format off */
 #define CREATE_OPTIONS(type) \
 	{ "template", "NAME", OPTION_TEXT, offsetof(type, make.template), 0, 0, \
-	  "what the cell is made from (default: host)" }, \
+	  "root file system of the cell (default: host)" }, \
 	{ "profile", "NAME", OPTION_TEXT, offsetof(type, make.profile), 0, 0, \
-	  "standard: sudo works inside (default); locked: one user, no way to another" }, \
+	  "standard: sudo works inside (default); locked: one user only" }, \
 	{ "level", "NAME", OPTION_TEXT, offsetof(type, make.level), 0, 0, \
 	  "kind of isolation (default: container)" }, \
 	{ "memory", "SIZE", OPTION_BYTES, offsetof(type, make.memory), 1, CREATE_OPTIONS_NUMBER_MAX, \
@@ -38,13 +38,13 @@ struct create_options {
 	{ "nofile", "COUNT", OPTION_COUNT, offsetof(type, make.nofile), 1, CREATE_OPTIONS_NUMBER_MAX, \
 	  "open files of one process" }, \
 	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, offsetof(type, make.mounts), 0, 0, \
-	  "shows a directory or file of the server's machine, where its operator allows it" }, \
+	  "mounts a directory or file of the server's machine, where its operator allows it" }, \
 	{ "metadata", "K=V", OPTION_LIST, offsetof(type, make.metadata), 0, 0, \
-	  "a note to find the session by" }, \
+	  "metadata to find the session by" }, \
 	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(type, make.policy), 0, 0, \
-	  "whom it may contact: a policy, or presets (see cordon policy presets)" }, \
+	  "hosts it may reach: a policy file, or presets (see cordon policy presets)" }, \
 	{ "allow", "HOST[/PATH]", OPTION_LIST, offsetof(type, make.allow), 0, 0, \
-	  "lets it contact this host, too" }
+	  "also allows this host" }
 /* clang-format on */
 
 /* The body of POST /v1/sessions, owned by the caller; NULL with e set. */

@@ -53,7 +53,8 @@ int exec_command(struct api_call *a, const char *session, const struct exec_opti
 		return -1;
 	id = member_text(*ret, "id", "");
 	if (*id == '\0' || strlen(id) >= ID_MATCH_ID_MAX)
-		return err_set(e, ERR_SYSTEM, "the server started a command and did not say which");
+		return err_set(e, ERR_SYSTEM,
+			       "the server started a command and did not report its id");
 	memcpy(ret_id, id, strlen(id) + 1);
 	return 0;
 }

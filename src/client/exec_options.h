@@ -18,13 +18,13 @@ struct exec_options {
 /* clang-format off */
 #define EXEC_OPTIONS(type) \
 	{ "tty", NULL, OPTION_FLAG, offsetof(type, exec.tty), 0, 0, \
-	  "gives the command a terminal; ours is passed through, its size, too", 't' }, \
+	  "gives the command a terminal, with the size of this one", 't' }, \
 	{ "user", "NAME", OPTION_TEXT, offsetof(type, exec.user), 0, 0, \
 	  "user in the cell: user (default), root, or any other there", 'u' }, \
 	{ "cwd", "DIR", OPTION_TEXT, offsetof(type, exec.cwd), 0, 0, \
 	  "directory to start in (default: the user's home)", 'w' }, \
 	{ "env", "K=V", OPTION_LIST, offsetof(type, exec.env), 0, 0, \
-	  "sets a variable; nothing of the caller's environment is passed on", 'e' }, \
+	  "sets a variable; the caller's environment is not passed on", 'e' }, \
 	{ "timeout", "TIME", OPTION_TIME, offsetof(type, exec.timeout_ms), 1, 366ULL * 86400000, \
 	  "how long the command may run, such as 30s" }, \
 	{ "output-limit", "SIZE", OPTION_BYTES, offsetof(type, exec.output_limit), 1, \

@@ -23,7 +23,7 @@ static int read_path(const char *text, struct asked *a, struct err *e)
 	if (strlen(text) > HTTP1_TARGET_MAX)
 		return err_set(e, ERR_INVALID, "the path is too long");
 	if (path_normal((struct http1_span){ text, n }, a->path, sizeof(a->path), &why) < 0)
-		return err_set(e, ERR_INVALID, "no request with this path is ever let through: %s",
+		return err_set(e, ERR_INVALID, "a request with this path is never allowed: %s",
 			       why);
 	a->request.path = a->path;
 	if (text[n] == '\0')
@@ -31,7 +31,7 @@ static int read_path(const char *text, struct asked *a, struct err *e)
 	text += n + 1;
 	if (path_normal_query((struct http1_span){ text, strlen(text) }, a->query, sizeof(a->query),
 			      &why) < 0)
-		return err_set(e, ERR_INVALID, "no request with this query is ever let through: %s",
+		return err_set(e, ERR_INVALID, "a request with this query is never allowed: %s",
 			       why);
 	a->request.query = a->query;
 	return 0;
@@ -75,8 +75,8 @@ static const char *connection_words(const struct policy_answer *a, bool plain)
 	if (a->verdict == POLICY_REFUSE)
 		return "refused:";
 	if (a->verdict == POLICY_LOOK)
-		return plain ? "each request is looked at"
-			     : "each request is looked at; TLS is terminated";
+		return plain ? "each request is checked"
+			     : "each request is checked; TLS is terminated";
 	if (a->rule == NULL || a->rule->raw)
 		return "allowed; bytes of any kind are passed on";
 	return "allowed; TLS is passed on after its name was checked";

@@ -70,7 +70,7 @@ static int put_file(struct pack *p, int dir, const char *name, struct tar_head *
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return skip(p, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return skip(p, "not a file any more");
+		return skip(p, "no longer a file");
 	h->type = TAR_HEAD_FILE;
 	h->size = left = (uint64_t)st.st_size;
 	if (put_head(p, h, e) < 0)
@@ -87,7 +87,7 @@ static int put_file(struct pack *p, int dir, const char *name, struct tar_head *
 		left -= (uint64_t)n;
 	}
 	if (left > 0)
-		(void)skip(p, "it became shorter; filled up with zeros");
+		(void)skip(p, "it became shorter; padded with zeros");
 	return put_zeros(p, left + tar_head_padding(h->size), e);
 }
 

@@ -28,7 +28,7 @@ static int check(const char *from, char *key, struct err *e)
 		key[n] = '\0';
 	n = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
 	if (n == 0 || key[n] != '\0')
-		return err_set(e, ERR_INVALID, "%.120s: what is there is not an API key", from);
+		return err_set(e, ERR_INVALID, "%.120s: does not contain an API key", from);
 	return 0;
 }
 

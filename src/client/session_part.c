@@ -6,7 +6,7 @@
 int session_part_get(const struct args_common *common, const char *word, const char *part,
 		     json_t **ret, struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	char id[ID_MATCH_ID_MAX];
 	struct target t;
 

@@ -17,7 +17,7 @@ int subverb_run(const struct verb *v, const struct subverb *table, size_t n, int
 {
 	static struct args_words words;
 	const struct subverb *found;
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	int code = args_read(v, argc, argv, fields, &words, 1, 2);
 

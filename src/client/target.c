@@ -64,7 +64,7 @@ void target_query_number(struct target *t, const char *name, uint64_t value)
 const char *target_text(const struct target *t, struct err *e)
 {
 	if (t->full) {
-		(void)err_set(e, ERR_LIMIT, "the request's words are too long");
+		(void)err_set(e, ERR_LIMIT, "the request is too long");
 		return NULL;
 	}
 	return t->text;

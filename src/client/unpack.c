@@ -79,7 +79,8 @@ static int next_entry(struct unpack *u, struct tar_head *ret, struct err *e)
 		if (ret->type != TAR_HEAD_PAX)
 			break;
 		if (ret->size > TAR_HEAD_PAX_MAX || pax.path != NULL || pax.link != NULL)
-			return err_set(e, ERR_INVALID, "the archive has an extension too large");
+			return err_set(e, ERR_INVALID,
+				       "the archive has an extended header that is too large");
 		if (read_exactly(u, body, (size_t)ret->size + tar_head_padding(ret->size), e) < 0 ||
 		    tar_head_pax_read(body, (size_t)ret->size, &pax, e) < 0)
 			return -1;
@@ -117,7 +118,9 @@ static int find(struct unpack *u, char *path, const char **ret_name, struct err 
 
 		name[n] = '\0';
 		if (strcmp(name, "..") == 0 || n > NAME_MAX || parts == PARTS_MAX)
-			return err_set(e, ERR_INVALID, "the archive has a name that leads astray");
+			return err_set(
+				e, ERR_INVALID,
+				"the archive has an entry that points outside its directory");
 		if (last) {
 			*ret_name = here ? "" : name;
 			return TAKE_FD(at);
@@ -216,7 +219,7 @@ int unpack_tree(int top, unpack_read_fn *read, void *arg, struct unpack_count *r
 	for (uint64_t total = 0; (n = (int)read(arg, rest, sizeof(rest), e)) > 0;) {
 		total += (uint64_t)n;
 		if (total > (1U << 20))
-			return err_set(e, ERR_INVALID, "the archive does not end");
+			return err_set(e, ERR_INVALID, "the archive has no end marker");
 	}
 	return n < 0 ? -1 : 0;
 }

@@ -21,7 +21,7 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "user", "NAME", OPTION_TEXT, offsetof(struct fields, user), 0, 0,
-	  "as whom to read and write in the session (default: user)", 'u' },
+	  "user that reads and writes in the session (default: user)", 'u' },
 	{ "max-size", "SIZE", OPTION_BYTES, offsetof(struct fields, max_size), 0, UINT64_MAX,
 	  "most bytes to take out of a session, holes of files included (default 16G; 0: any)" },
 	ARGS_COMMON(struct fields),
@@ -99,7 +99,7 @@ static int get_path(struct api_call *a, const struct transfer_place *p, const ch
 static int copy(const struct fields *f, const char *from, const char *to, json_t **ret,
 		struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct transfer_place p = { .user = f->user, .max_bytes = f->max_size };
 	char word[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	bool sends = session_path_split(to, word, sizeof(word), &p.path);

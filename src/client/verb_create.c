@@ -20,11 +20,11 @@ static const struct option options[] = {
 	{ "env", "K=V", OPTION_LIST, FIELD(env), 0, 0,
 	  "sets a variable for every command of the session" },
 	{ "secret", "NAME[=WAY]", OPTION_LIST, FIELD(secrets), 0, 0,
-	  "gives it a secret as broker:VAR, env:VAR, file:NAME or socket:PROGRAM" },
+	  "provides a secret as broker:VAR, env:VAR, file:NAME or socket:PROGRAM" },
 	{ "timeout", "TIME", OPTION_TEXT, FIELD(timeout), 0, 0,
 	  "how long the session may live, such as 10m; 0: no limit, if that is allowed" },
 	{ "idle-timeout", "TIME", OPTION_TEXT, FIELD(idle_timeout), 0, 0,
-	  "how long it may have nothing to do" },
+	  "how long it may be idle" },
 	{ "on-timeout", "WHAT", OPTION_TEXT, FIELD(on_timeout), 0, 0,
 	  "kill or pause it then" },
 	{ "on-idle", "WHAT", OPTION_TEXT, FIELD(on_idle), 0, 0,
@@ -56,7 +56,7 @@ static int add_rules(json_t *body, const struct fields *f, struct err *e)
 
 static int create(const struct fields *f, json_t **ret, struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	OWN_JSON *body = create_body(&f->make, e);
 
 	if (body == NULL || compose_pairs(body, "env", "--env", &f->env, e) < 0 ||
@@ -95,7 +95,7 @@ static int run(int argc, char **argv)
 const struct verb verb_create = {
 	.name = "create",
 	.usage = "[options]",
-	.summary = "Makes a session and prints its id.",
+	.summary = "Creates a session and prints its id.",
 	.text = "The session is ready when its id is printed.\n",
 	.options = options,
 	.noptions = COUNT(options),

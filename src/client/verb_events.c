@@ -17,15 +17,15 @@ struct fields {
 /* clang-format off */
 static const struct option events_options[] = {
 	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
-	  "waits for more, for ever", 'f' },
+	  "keeps waiting for more", 'f' },
 	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
-	  "only those behind this one" },
+	  "only those after this number" },
 	ARGS_COMMON(struct fields),
 };
 
 static const struct option watch_options[] = {
 	{ "user", "NAME", OPTION_TEXT, offsetof(struct fields, user), 0, 0,
-	  "whose eyes to see with (default: user)", 'u' },
+	  "user that watches (default: user)", 'u' },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -57,7 +57,7 @@ static int run_events(int argc, char **argv)
 	static struct fields f;
 	static struct args_words words;
 	struct follow_list l = { .member = "events", .print = print_event, .arg = &f };
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	char id[ID_MATCH_ID_MAX];
 	struct target t;
@@ -113,7 +113,7 @@ static int take_change(void *arg, const struct follow_event *event, struct err *
 
 static int watch(const struct fields *f, const struct args_words *words, struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	char id[ID_MATCH_ID_MAX];
 	struct follow_options o = { .resumes = false };
 	struct target t;

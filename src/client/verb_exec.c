@@ -47,7 +47,7 @@ static int finish(const struct fields *f, const json_t *execution)
 static int run_command(const struct fields *f, const char *word, struct exec_command *c,
 		       json_t **ret, struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	OWN_JSON *started = NULL;
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	bool input = f->interactive || f->exec.tty;
@@ -115,7 +115,7 @@ const struct verb verb_exec = {
 static int attach(const struct fields *f, const struct args_words *words, json_t **ret,
 		  struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	OWN_JSON *execution = NULL;
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	struct attach_options o = { .session = session, .execution = id, .may_detach = true };

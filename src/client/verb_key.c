@@ -15,11 +15,11 @@ struct fields {
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "name", "TEXT", OPTION_TEXT, FIELD(name), 0, 0, "create: what to call the key" },
+	{ "name", "TEXT", OPTION_TEXT, FIELD(name), 0, 0, "create: name of the key" },
 	{ "scope", "NAME", OPTION_LIST, FIELD(scopes), 0, 0,
 	  "create: read, sessions or admin; may be given again (default: sessions)" },
 	{ "expires-in", "TIME", OPTION_TEXT, FIELD(expires_in), 0, 0,
-	  "create: how long it is good, such as 30d (default: for ever)" },
+	  "create: how long it is valid, such as 30d (default: no limit)" },
 	{ "tenant", "ID", OPTION_TEXT, FIELD(tenant), 0, 0,
 	  "create: a key for this tenant; for the operator" },
 	ARGS_COMMON(struct fields),
@@ -85,7 +85,7 @@ static int run(int argc, char **argv)
 const struct verb verb_key = {
 	.name = "key",
 	.usage = "ls | create [options] | rm ID",
-	.summary = "Lists, makes and revokes API keys of the own tenant.",
+	.summary = "Lists, creates and revokes API keys of the own tenant.",
 	.text = "A new key is printed once and never shown again.\n",
 	.options = options,
 	.noptions = COUNT(options),

@@ -22,7 +22,7 @@ static const struct option options[] = {
 
 static int kill_one(const struct fields *f, const struct args_words *words, struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	OWN_JSON *body = json_object();
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	struct target t;

@@ -57,7 +57,7 @@ static int act_on_all(const struct verb *v, int argc, char **argv, const char *a
 {
 	static struct fields f;
 	static struct args_words words;
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	int code = args_read(v, argc, argv, &f, &words, 1, ARGS_WORDS_MAX), result = ARGS_OK;
 
@@ -79,7 +79,7 @@ static int run_pause(int argc, char **argv)
 const struct verb verb_pause = {
 	.name = "pause",
 	.usage = "[options] SESSION...",
-	.summary = "Stops time in sessions; their memory is kept.",
+	.summary = "Pauses sessions; their memory is kept.",
 	.text = "",
 	.options = options,
 	.noptions = COUNT(options),
@@ -94,7 +94,7 @@ static int run_resume(int argc, char **argv)
 const struct verb verb_resume = {
 	.name = "resume",
 	.usage = "[options] SESSION...",
-	.summary = "Lets paused sessions go on.",
+	.summary = "Resumes paused sessions.",
 	.text = "",
 	.options = options,
 	.noptions = COUNT(options),
@@ -122,7 +122,7 @@ static int run_rm(int argc, char **argv)
 {
 	static struct fields f;
 	static struct args_words words;
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	int code = args_read(&verb_rm, argc, argv, &f, &words, 0, ARGS_WORDS_MAX);
 	int result = ARGS_OK;
@@ -145,7 +145,7 @@ const struct verb verb_rm = {
 	.name = "rm",
 	.usage = "[options] SESSION... | --all",
 	.summary = "Ends sessions and everything in them.",
-	.text = "The ids of those that are gone are printed. Twice is no error.\n",
+	.text = "The ids of removed sessions are printed. Removing one twice is no error.\n",
 	.options = rm_options,
 	.noptions = COUNT(rm_options),
 	.run = run_rm,
@@ -156,7 +156,7 @@ static int run_timeout(int argc, char **argv)
 	static struct fields f;
 	static struct args_words words;
 	OWN_JSON *body = json_object();
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	int code = args_read(&verb_timeout, argc, argv, &f, &words, 2, 2);
 

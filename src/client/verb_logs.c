@@ -110,7 +110,7 @@ static int print_event(void *arg, const struct follow_event *event, struct err *
 
 static int logs(struct fields *f, const struct args_words *words, struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	char session[ID_MATCH_ID_MAX], id[ID_MATCH_ID_MAX];
 	struct follow_options o = { .resumes = true, .complete = &f->exited };
 	struct target t;
@@ -146,8 +146,8 @@ static int run(int argc, char **argv)
 const struct verb verb_logs = {
 	.name = "logs",
 	.usage = "[options] SESSION EXECUTION",
-	.summary = "Prints what a command has written, also after its end.",
-	.text = "Its stderr goes to ours. cordon ls SESSION lists executions.\n",
+	.summary = "Prints the output of a command, also after its end.",
+	.text = "Its stderr goes to stderr. cordon ls SESSION lists executions.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

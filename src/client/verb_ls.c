@@ -25,7 +25,7 @@ static const struct option options[] = {
 	{ "quiet", NULL, OPTION_FLAG, FIELD(quiet), 0, 0, "ids only", 'q' },
 	{ "state", "NAME,...", OPTION_TEXT, FIELD(state), 0, 0, "only those in these states" },
 	{ "template", "NAME", OPTION_TEXT, FIELD(template), 0, 0, "only those made from it" },
-	{ "metadata", "K=V", OPTION_LIST, FIELD(metadata), 0, 0, "only those with this note" },
+	{ "metadata", "K=V", OPTION_LIST, FIELD(metadata), 0, 0, "only those with this metadata" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -118,7 +118,7 @@ static int add_filters(const struct fields *f, struct target *t, struct err *e)
 
 static int list(const struct fields *f, const char *word, json_t **ret, struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	char id[ID_MATCH_ID_MAX];
 	struct target t;
 
@@ -181,7 +181,7 @@ const struct verb verb_ls = {
 	.name = "ls",
 	.usage = "[options] [SESSION]",
 	.summary = "Lists sessions, or the executions of one.",
-	.text = "Ids may be cut to a beginning that is unique, here and everywhere.\n",
+	.text = "A unique beginning of an id is enough, here and in all other verbs.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

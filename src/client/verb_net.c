@@ -23,7 +23,7 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
-	  "waits for more, for ever", 'f' },
+	  "keeps waiting for more", 'f' },
 	{ "denied", NULL, OPTION_FLAG, offsetof(struct fields, denied), 0, 0,
 	  "only what was refused" },
 	{ "kind", "KIND", OPTION_TEXT, offsetof(struct fields, kind), 0, 0,
@@ -31,11 +31,11 @@ static const struct option options[] = {
 	{ "name", "HOST", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
 	  "only of this host" },
 	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
-	  "only those behind this one" },
+	  "only those after this number" },
 	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
-	  "gives it another policy instead: JSON, or presets (none: nothing)" },
+	  "replaces its policy: a JSON file, or presets (none: nothing allowed)" },
 	{ "allow", "HOST[:PORT][/PATH]", OPTION_LIST, offsetof(struct fields, allow), 0, 0,
-	  "gives it another policy: this host, and what --policy says" },
+	  "replaces its policy: this host, and what --policy allows" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
@@ -134,7 +134,7 @@ static int run(int argc, char **argv)
 	static struct fields f;
 	static struct args_words words;
 	struct follow_list l = { .member = "records", .print = print_record, .arg = &f };
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	char id[ID_MATCH_ID_MAX];
 	struct target t;
@@ -159,7 +159,7 @@ static int run(int argc, char **argv)
 const struct verb verb_net = {
 	.name = "net",
 	.usage = "[options] SESSION",
-	.summary = "Prints what a session tried to reach, or changes whom it may contact.",
+	.summary = "Prints what a session tried to reach, or changes its network policy.",
 	.text = "One line each: time, verdict, kind, method (or type of a name's record), place, "
 		"status,\n"
 		"bytes, time it took, rule that decided, reason of a refusal. With --policy or "

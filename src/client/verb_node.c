@@ -47,7 +47,7 @@ static int run(int argc, char **argv)
 {
 	static struct fields f;
 	static struct args_words words;
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	OWN_JSON *answer = NULL;
 	struct err e = { 0 };
 	struct target t;

@@ -39,9 +39,9 @@ static const struct option options[] = {
 	{ "path", "PATH", OPTION_TEXT, FIELD(path), 0, 0, "explain: with ?query if wanted (default /)" },
 	{ "plain", NULL, OPTION_FLAG, FIELD(plain), 0, 0, "explain: HTTP without TLS" },
 	{ "layer", "NAME", OPTION_TEXT, FIELD(layer), 0, 0,
-	  "check: whose policy it is: node, tenant or session (default)" },
+	  "check: layer of the policy: node, tenant or session (default)" },
 	{ "strict", NULL, OPTION_FLAG, FIELD(strict), 0, 0, "check: a warning is an error" },
-	{ "help", NULL, OPTION_FLAG, FIELD(common.help), 0, 0, "shows this" },
+	{ "help", NULL, OPTION_FLAG, FIELD(common.help), 0, 0, "shows this help" },
 };
 /* clang-format on */
 
@@ -62,7 +62,7 @@ static int load(const char *path, struct buf *ret, struct err *e)
 	if (result == 0 && ret->len == 0)
 		result = err_set(e, ERR_INVALID, "%.120s is empty", path);
 	if (result == 0 && memchr(ret->data, '\0', ret->len) != NULL)
-		result = err_set(e, ERR_INVALID, "%.120s is no text", path);
+		result = err_set(e, ERR_INVALID, "%.120s is not text", path);
 	if (from != stdin)
 		(void)fclose(from);
 	return result;

@@ -29,9 +29,9 @@ static const struct option options[] = {
 	CREATE_OPTIONS(struct fields),
 	EXEC_OPTIONS(struct fields),
 	{ "result", "FILE", OPTION_TEXT, offsetof(struct fields, result), 0, 0,
-	  "writes how the command ended as one JSON object" },
+	  "writes the result of the command as one JSON object" },
 	{ "json", NULL, OPTION_FLAG, offsetof(struct fields, common.json), 0, 0,
-	  "prints how the command ended to stderr" },
+	  "prints the result of the command to stderr" },
 	ARGS_CONNECTION(struct fields),
 };
 /* clang-format on */
@@ -64,7 +64,7 @@ static int use(const struct fields *f, struct api_call *a, const char *session,
 static int run_once(const struct fields *f, const struct exec_command *c, json_t **ret,
 		    struct err *e)
 {
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	OWN_JSON *session = NULL;
 	OWN_JSON *body = create_body(&f->make, e);
 	struct err later = { 0 };

@@ -28,7 +28,7 @@ static const struct option options[] = {
 	{ "value-env", "VAR", OPTION_TEXT, FIELD(value_env), 0, 0,
 	  "set: the value is in this variable" },
 	{ "host", "NAME", OPTION_LIST, FIELD(hosts), 0, 0,
-	  "set: a host it may go to, or *.NAME; may be given again, as those that follow" },
+	  "set: a host it may be sent to, or *.NAME; may be repeated, like the following" },
 	{ "method", "METHOD", OPTION_LIST, FIELD(methods), 0, 0, "set: only in such requests" },
 	{ "path", "PATTERN", OPTION_LIST, FIELD(paths), 0, 0,
 	  "set: only in requests for such paths, such as /v1/**" },
@@ -36,9 +36,9 @@ static const struct option options[] = {
 	  "set: where it is put in: header, basic, body:FIELD (default: the first two)" },
 	{ "way", "WAY", OPTION_LIST, FIELD(ways), 0, 0,
 	  "set: how sessions may get it: broker, env, file, socket (default: all)" },
-	{ "metadata", "K=V", OPTION_LIST, FIELD(metadata), 0, 0, "set: a note" },
+	{ "metadata", "K=V", OPTION_LIST, FIELD(metadata), 0, 0, "set: metadata" },
 	{ "ttl", "TIME", OPTION_TEXT, FIELD(ttl), 0, 0,
-	  "set: how long it is good from now on; 0: for ever" },
+	  "set: how long it is valid from now on; 0: no limit" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */

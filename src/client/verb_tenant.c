@@ -19,9 +19,9 @@ static const struct option options[] = {
 	{ "max-sessions", "COUNT", OPTION_COUNT, FIELD(max_sessions), 1, INT32_MAX,
 	  "sessions at a time" },
 	{ "create-rate", "COUNT", OPTION_COUNT, FIELD(create_rate), 1, INT32_MAX,
-	  "sessions made in a second, in the long run" },
+	  "sessions created per second, on average" },
 	{ "burst", "COUNT", OPTION_COUNT, FIELD(burst), 1, INT32_MAX,
-	  "sessions made at once" },
+	  "sessions created at once" },
 	{ "queue-length", "COUNT", OPTION_COUNT, FIELD(queue_length), 1, INT32_MAX,
 	  "requests that may wait for room" },
 	{ "queue-timeout", "TIME", OPTION_TEXT, FIELD(queue_timeout), 0, 0,
@@ -101,7 +101,7 @@ static int run(int argc, char **argv)
 const struct verb verb_tenant = {
 	.name = "tenant",
 	.usage = "ls | create NAME [options] | set ID [options] | rm ID",
-	.summary = "Lists, makes, changes and removes tenants; for the operator.",
+	.summary = "Lists, creates, changes and removes tenants; for the operator.",
 	.text = "rm also ends the tenant's sessions and disables its keys. cordon key create\n"
 		"--tenant ID makes a key for it.\n",
 	.options = options,

@@ -32,7 +32,7 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "interval", "TIME", OPTION_TIME, offsetof(struct fields, interval_ms), 200, 3600000,
-	  "time between two looks (default 2s)" },
+	  "time between updates (default 2s)" },
 	{ "once", NULL, OPTION_FLAG, offsetof(struct fields, once), 0, 0,
 	  "prints the table once; also without a terminal" },
 	ARGS_COMMON(struct fields),
@@ -164,7 +164,7 @@ static void draw(const struct top *top, const char *trouble)
 	(void)fputs("\033[H\033[2J", stdout);
 	(void)printf("cordon top: %zu sessions", top->all);
 	if (top->all > SESSIONS_MAX)
-		(void)printf(", the first %d shown", SESSIONS_MAX);
+		(void)printf(", %d shown", SESSIONS_MAX);
 	(void)fputs("; q ends  ", stdout);
 	show_text(trouble, stdout);
 	(void)fputs("\n\n", stdout);
@@ -258,7 +258,7 @@ static int run(int argc, char **argv)
 	static struct fields f = { .interval_ms = 2000 };
 	static struct args_words words;
 	static struct top top;
-	OWN_ASK a = { 0 };
+	OWN_API_CALL a = { 0 };
 	struct err e = { 0 };
 	int code = args_read(&verb_top, argc, argv, &f, &words, 0, 0);
 

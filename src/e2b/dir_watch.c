@@ -109,7 +109,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 	struct err silent;
 
 	(void)status;
-	IGNORED(err_set(&silent, ERR_SYSTEM, "the cell does not watch any more"), "told");
+	IGNORED(err_set(&silent, ERR_SYSTEM, "the cell stopped watching"), "told");
 	if (w->ended && (e == NULL || !cell_file_is_gone(e)))
 		return; /* told already */
 	w->ended = true;

@@ -24,13 +24,13 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 	struct e2b *b = calloc(1, sizeof(*b));
 
 	if (b == NULL) {
-		IGNORED(err_sys(e, "allocate"), "NULL says it");
+		IGNORED(err_sys(e, "allocate"), "reported by NULL");
 		return NULL;
 	}
 	b->core = core;
 	b->tries = tries_new(e);
 	if (b->tries == NULL || kept_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
-		IGNORED(err_wrap(e, "key of access tokens"), "NULL says it");
+		IGNORED(err_wrap(e, "key of access tokens"), "reported by NULL");
 		free(b->tries);
 		free(b);
 		return NULL;

@@ -32,16 +32,16 @@
 #define ADAPTER_ENVD_VERSION "0.6.13" /* whose behaviour this is; clients decide by it */
 #define ADAPTER_CLIENT_ID "cordon"
 
-struct crowd; /* of watchers: filesystem_poll.c */
-struct watch_sum;
+struct watcher_set; /* of watchers: filesystem_poll.c */
+struct tenant_watchers;
 
 struct e2b {
 	struct core *core; /* borrowed */
 	struct token_key key;
-	struct crowd *crowds;	      /* of those sandboxes that have watchers */
-	struct watch_sum *sums;	      /* of tenants that have any */
-	size_t watchers, watch_bytes; /* of all */
-	struct tries *tries;	      /* of signatures: tries.c */
+	struct watcher_set *watcher_sets; /* of those sandboxes that have watchers */
+	struct tenant_watchers *sums;	  /* of tenants that have any */
+	size_t watchers, watch_bytes;	  /* of all */
+	struct tries *tries;		  /* of signatures: tries.c */
 };
 
 /* The adapter that a request came by. */

@@ -51,7 +51,7 @@ static void on_end(struct file_call *call, int status, const struct err *e)
 	if (e != NULL)
 		cell_file_fail_http(call->r, &c->file, c->destination, e);
 	else if (!c->begun)
-		reply_code(call->r, 500, "internal", "the cell did not say what it did");
+		reply_code(call->r, 500, "internal", "the cell did not report a result");
 	else
 		reply_json(call->r, 200, &c->j);
 }

@@ -226,7 +226,7 @@ static size_t take_part(struct request *r, const uint8_t *data, size_t len)
 		return chunk_writer_put(&p->out, data, len);
 	p->skipped += len;
 	if (p->step == SKIPPING && p->skipped > SKIPPED_MAX)
-		fail_text(r, 413, "too much of the form is no file");
+		fail_text(r, 413, "too much of the form is not a file");
 	return len;
 }
 
@@ -345,7 +345,7 @@ void files_post(struct request *r)
 	else if (!p->head.is_form && p->path[0] == '\0')
 		reply_code(r, 400, "invalid", "parameter path: is missing");
 	else if (!p->head.is_form && q->framing == HTTP1_LENGTH && q->content_length > max)
-		reply_code(r, 413, "too_large", "the file is larger than this server takes");
+		reply_code(r, 413, "too_large", "the file is larger than this server accepts");
 	else
 		request_use(r, on_session);
 }

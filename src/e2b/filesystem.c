@@ -109,7 +109,7 @@ static void on_one_end(struct file_call *c, int status, const struct err *e)
 	if (e != NULL)
 		cell_file_fail_rpc(c->r, &f->file, f->path, e);
 	else if (!f->begun)
-		rpc_fail(c->r, RPC_INTERNAL, "the cell did not say what it did");
+		rpc_fail(c->r, RPC_INTERNAL, "the cell did not report a result");
 	else
 		rpc_reply(c->r, &f->j);
 }

@@ -4,8 +4,8 @@
  * They are kept in memory, so a restart of the daemon loses them, and they are bounded: so many in
  * a sandbox, so many events each and so many bytes in a sandbox and of a tenant, of which the
  * oldest go first. One that nobody asks for an hour is given up. Once nothing more is told, events
- * that are not fetched within a minute go. The watchers of a sandbox wait for its end (crowd.gone)
- * and go with it, whether or not their built-ins still run. */
+ * that are not fetched within a minute go. The watchers of a sandbox wait for its end
+ * (watcher_set.gone) and go with it, whether or not their built-ins still run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ struct event {
 struct watcher {
 	struct dir_watch watch; /* first, see of() */
 	struct watcher *next;
-	struct crowd *crowd;
+	struct watcher_set *set;
 	char id[ID_MAX];
 	struct event *events, **events_end;
 	size_t nevents;
@@ -46,22 +46,22 @@ struct watcher {
 };
 
 /* Of one tenant that has any. */
-struct watch_sum {
-	struct watch_sum *next; /* of the adapter's */
+struct tenant_watchers {
+	struct tenant_watchers *next; /* of the adapter's */
 	struct tenant *tenant;
-	unsigned crowds;
+	unsigned sets;
 	size_t bytes; /* of events */
 };
 
 /* Those of one sandbox; never empty. */
-struct crowd {
-	struct crowd *next; /* of the adapter's */
+struct watcher_set {
+	struct watcher_set *next; /* of the adapter's */
 	struct e2b *adapter;
 	char session_id[REQUEST_ID_MAX];
 	struct watcher *first;
 	unsigned n;
 	size_t bytes; /* of their events */
-	struct watch_sum *sum;
+	struct tenant_watchers *sum;
 	struct completion gone; /* the sandbox is */
 };
 
@@ -75,7 +75,7 @@ static void show(const struct e2b *b)
 	core_metrics_watchers(b->watchers, b->watch_bytes);
 }
 
-static void count_bytes(struct crowd *c, ssize_t more)
+static void count_bytes(struct watcher_set *c, ssize_t more)
 {
 	c->bytes = (size_t)((ssize_t)c->bytes + more);
 	c->sum->bytes = (size_t)((ssize_t)c->sum->bytes + more);
@@ -91,7 +91,7 @@ static void drop_oldest(struct watcher *w)
 	if (w->events == NULL)
 		w->events_end = &w->events;
 	w->nevents--;
-	count_bytes(w->crowd, -(ssize_t)v->len);
+	count_bytes(w->set, -(ssize_t)v->len);
 	free(v);
 }
 
@@ -103,16 +103,16 @@ static void drop_all(struct watcher *w)
 
 static struct loop *loop_of(const struct watcher *w)
 {
-	return core_loop(w->crowd->adapter->core);
+	return core_loop(w->set->adapter->core);
 }
 
-static void leave_sum(struct crowd *c)
+static void leave_sum(struct watcher_set *c)
 {
-	struct watch_sum *sum = c->sum;
+	struct tenant_watchers *sum = c->sum;
 
-	if (--sum->crowds > 0)
+	if (--sum->sets > 0)
 		return;
-	for (struct watch_sum **at = &c->adapter->sums; *at != NULL; at = &(*at)->next)
+	for (struct tenant_watchers **at = &c->adapter->sums; *at != NULL; at = &(*at)->next)
 		if (*at == sum) {
 			*at = sum->next;
 			break;
@@ -122,7 +122,7 @@ static void leave_sum(struct crowd *c)
 
 static void leave(struct watcher *w)
 {
-	struct crowd *c = w->crowd;
+	struct watcher_set *c = w->set;
 
 	c->adapter->watchers--;
 	show(c->adapter);
@@ -134,7 +134,7 @@ static void leave(struct watcher *w)
 		}
 	if (--c->n > 0)
 		return;
-	for (struct crowd **at = &c->adapter->crowds; *at != NULL; at = &(*at)->next)
+	for (struct watcher_set **at = &c->adapter->watcher_sets; *at != NULL; at = &(*at)->next)
 		if (*at == c) {
 			*at = c->next;
 			break;
@@ -173,14 +173,14 @@ static void on_lost(struct loop_task *t)
 /* Those that are still being made are let go of by their makers' requests, which fail. */
 static void on_gone(struct completion *done, const struct err *e)
 {
-	struct crowd *c = done->arg;
+	struct watcher_set *c = done->arg;
 	struct watcher *next;
 	bool last = false;
 
 	(void)e;
 	for (struct watcher *w = c->first; w != NULL && !last; w = next) {
 		next = w->next;
-		last = c->n == 1; /* the crowd goes with it */
+		last = c->n == 1; /* the set is freed with it */
 		if (w->maker == NULL)
 			forget(w);
 	}
@@ -206,9 +206,9 @@ static void keep(struct watcher *w, const struct json *j)
 	*w->events_end = v;
 	w->events_end = &v->next;
 	w->nevents++;
-	count_bytes(w->crowd, (ssize_t)v->len);
-	while (w->nevents > EVENTS_MAX || (w->nevents > 1 && w->crowd->bytes > BYTES_MAX) ||
-	       (w->nevents > 0 && w->crowd->sum->bytes > TENANT_BYTES_MAX))
+	count_bytes(w->set, (ssize_t)v->len);
+	while (w->nevents > EVENTS_MAX || (w->nevents > 1 && w->set->bytes > BYTES_MAX) ||
+	       (w->nevents > 0 && w->set->sum->bytes > TENANT_BYTES_MAX))
 		drop_oldest(w);
 }
 
@@ -289,22 +289,22 @@ static void on_session(struct request *r, struct session *s)
 
 	if (dir_watch_start(&w->watch, NULL, s, &events, &e) < 0)
 		dir_watch_fail(&w->watch, r, &e);
-	else if (!completion_is_waiting(&w->crowd->gone))
-		session_when_over(s, &w->crowd->gone);
+	else if (!completion_is_waiting(&w->set->gone))
+		session_when_over(s, &w->set->gone);
 }
 
-static struct crowd *find_crowd(const struct request *r)
+static struct watcher_set *find_set(const struct request *r)
 {
-	struct crowd *c = adapter_of(r)->crowds;
+	struct watcher_set *c = adapter_of(r)->watcher_sets;
 
 	while (c != NULL && strcmp(c->session_id, r->session_id) != 0)
 		c = c->next;
 	return c;
 }
 
-static struct watch_sum *find_sum(struct e2b *b, struct tenant *t)
+static struct tenant_watchers *find_sum(struct e2b *b, struct tenant *t)
 {
-	struct watch_sum *sum = b->sums;
+	struct tenant_watchers *sum = b->sums;
 
 	while (sum != NULL && sum->tenant != t)
 		sum = sum->next;
@@ -319,10 +319,10 @@ static struct watch_sum *find_sum(struct e2b *b, struct tenant *t)
 	return sum;
 }
 
-static struct crowd *make_crowd(struct request *r)
+static struct watcher_set *make_set(struct request *r)
 {
 	struct e2b *b = adapter_of(r);
-	struct crowd *c = calloc(1, sizeof(*c));
+	struct watcher_set *c = calloc(1, sizeof(*c));
 
 	if (c == NULL)
 		return NULL;
@@ -331,27 +331,27 @@ static struct crowd *make_crowd(struct request *r)
 		free(c);
 		return NULL;
 	}
-	c->sum->crowds++;
+	c->sum->sets++;
 	c->adapter = b;
 	c->gone = (struct completion){ .on_done = on_gone, .arg = c };
 	memcpy(c->session_id, r->session_id, sizeof(c->session_id));
-	c->next = b->crowds;
-	b->crowds = c;
+	c->next = b->watcher_sets;
+	b->watcher_sets = c;
 	return c;
 }
 
-static struct watcher *make(struct request *r, struct crowd *c)
+static struct watcher *make(struct request *r, struct watcher_set *c)
 {
 	struct watcher *w = calloc(1, sizeof(*w));
 
 	if (w != NULL && c == NULL)
-		c = make_crowd(r);
+		c = make_set(r);
 	if (w == NULL || c == NULL) {
 		free(w);
 		return NULL;
 	}
 	rand_id("w", w->id, sizeof(w->id));
-	w->crowd = c;
+	w->set = c;
 	w->events_end = &w->events;
 	w->forget = (struct loop_timer){ .fire = on_forget, .arg = w };
 	w->stale = (struct loop_timer){ .fire = on_stale, .arg = w };
@@ -367,7 +367,7 @@ static struct watcher *make(struct request *r, struct crowd *c)
 
 static void on_create(struct request *r, json_t *message)
 {
-	struct crowd *c = find_crowd(r);
+	struct watcher_set *c = find_set(r);
 	struct watcher *w;
 	struct err e = { 0 };
 
@@ -383,7 +383,7 @@ static void on_create(struct request *r, json_t *message)
 	w = make(r, c);
 	if (w == NULL) {
 		tenant_stream_close(r->tenant);
-		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "there is no memory for a watcher");
+		rpc_fail(r, RPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	r->state = w;
@@ -404,7 +404,7 @@ void filesystem_create_watcher(struct request *r)
 /* The watcher a message names; NULL if it was answered. */
 static struct watcher *find(struct request *r, const json_t *message)
 {
-	const struct crowd *c = find_crowd(r);
+	const struct watcher_set *c = find_set(r);
 	const char *id = "";
 	struct err e = { 0 };
 

@@ -206,7 +206,7 @@ void filter_cursor_write(const struct filter_cursor *c, char ret[FILTER_CURSOR_M
 
 static int refuse_cursor(struct err *e)
 {
-	return err_set(e, ERR_INVALID, "parameter nextToken: not a token of ours");
+	return err_set(e, ERR_INVALID, "parameter nextToken: not a token from this server");
 }
 
 static bool decode(const char *text, char ret[FILTER_CURSOR_MAX])

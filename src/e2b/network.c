@@ -49,7 +49,7 @@ static bool is_header_value(const char *text)
 static void keep(struct json_members *m, json_t *kept, const char *name, json_t *value)
 {
 	if (!m->failed && value != NULL && json_object_set(kept, name, value) < 0)
-		(void)json_members_fail(m, name, "memory is short");
+		(void)json_members_fail(m, name, "out of memory");
 }
 
 static int refuse_entry(struct json_members *m, const char *name, const char *entry,
@@ -117,7 +117,7 @@ static void read_proxy(struct json_members *m, json_t *kept)
 	clean = json_pack("{s:s, s:s*, s:s*}", "address", address, "username", user, PASSWORD,
 			  password);
 	if (clean == NULL)
-		(void)json_members_fail(m, "egressProxy", "memory is short");
+		(void)json_members_fail(m, "egressProxy", "out of memory");
 	keep(m, kept, "egressProxy", clean);
 	json_decref(clean);
 }
@@ -238,7 +238,7 @@ static int write_text(json_t *kept, char **ret, struct err *e)
 {
 	*ret = json_object_size(kept) == 0 ? strdup("") : json_dumps(kept, JSON_COMPACT);
 	json_decref(kept);
-	return *ret == NULL ? err_set(e, ERR_SYSTEM, "network: memory is short") : 0;
+	return *ret == NULL ? err_set(e, ERR_SYSTEM, "network: out of memory") : 0;
 }
 
 int network_read(json_t *network, enum network_internet internet, struct network *ret,

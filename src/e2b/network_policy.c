@@ -122,7 +122,7 @@ static int put_headers(json_t *rule, json_t *headers, struct err *e)
 	const char *name;
 
 	if (json_object_set_new(rule, "set_headers", set) < 0)
-		return err_set(e, ERR_SYSTEM, "network: memory is short");
+		return err_set(e, ERR_SYSTEM, "network: out of memory");
 	json_object_foreach(headers, name, value)
 	{
 		json_t *ours = translate(json_string_value(value), e);
@@ -130,7 +130,7 @@ static int put_headers(json_t *rule, json_t *headers, struct err *e)
 		if (ours == NULL)
 			return -1;
 		if (json_object_set_new(set, name, ours) < 0)
-			return err_set(e, ERR_SYSTEM, "network: memory is short");
+			return err_set(e, ERR_SYSTEM, "network: out of memory");
 	}
 	return 0;
 }
@@ -176,7 +176,7 @@ static json_t *rule_of(const char *entry, const char *action)
 static int add(json_t *rules, json_t *rule, struct err *e)
 {
 	if (rule == NULL || json_array_append_new(rules, rule) < 0)
-		return err_set(e, ERR_SYSTEM, "network: memory is short");
+		return err_set(e, ERR_SYSTEM, "network: out of memory");
 	return 0;
 }
 
@@ -298,7 +298,7 @@ static json_t *compose(const struct asked *a, struct err *e)
 	}
 	if (proxy != NULL && json_object_set_new(root, "proxy", proxy) < 0) {
 		json_decref(root);
-		(void)err_set(e, ERR_SYSTEM, "network: memory is short");
+		(void)err_set(e, ERR_SYSTEM, "network: out of memory");
 		return NULL;
 	}
 	return root;
@@ -318,5 +318,5 @@ int network_policy_write(const char *text, bool open, char **ret, struct err *e)
 		return -1;
 	*ret = a.said ? json_dumps(root, JSON_COMPACT) : strdup("");
 	json_decref(root);
-	return *ret == NULL ? err_set(e, ERR_SYSTEM, "network: memory is short") : 0;
+	return *ret == NULL ? err_set(e, ERR_SYSTEM, "network: out of memory") : 0;
 }

@@ -135,7 +135,7 @@ static const char *read_disposition(struct part_head *m, struct http1_span v)
 	int more;
 
 	if (!http1_span_is_nocase(take_token(&v), "form-data"))
-		return "a part is no form-data";
+		return "a part is not form-data";
 	while ((more = part_head_param(&v, &name, &value, &quoted)) > 0 && ok) {
 		if (http1_span_is_nocase(name, "name")) {
 			ok = !named && copy_value(value, quoted, m->name, sizeof(m->name));

@@ -19,7 +19,7 @@
 
 #define EXHAUSTED                                                          \
 	"%s written more output than %s (%llu bytes) allows; the process " \
-	"goes on, but the rest is not kept"
+	"continues, but the rest is not kept"
 
 /* One whose session is gone is no longer ours to touch: the core has dropped its followers. */
 static struct execution *live(struct process_feed *f)
@@ -122,8 +122,8 @@ static void tell_end(struct process_feed *f)
 
 	if (row->timed_out && f->own) {
 		rpc_stream_end(&f->stream, RPC_DEADLINE_EXCEEDED,
-			       "context deadline exceeded: the process was killed when its time "
-			       "was over");
+			       "context deadline exceeded: the process reached its timeout and "
+			       "was killed");
 		return;
 	}
 	json_init(&j, text, sizeof(text));

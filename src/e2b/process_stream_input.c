@@ -67,7 +67,7 @@ static void finish(struct request *r)
 	exchange_reply(r->x, 200, "application/connect+json", answer, sizeof(answer) - 1);
 }
 
-static void go_on(struct request *r)
+static void continue_reading(struct request *r)
 {
 	const struct input *in = r->state;
 
@@ -84,7 +84,7 @@ static void on_written(struct request *r)
 	if (in->writer.failed)
 		refuse(r, RPC_INTERNAL, in->writer.why);
 	else
-		go_on(r);
+		continue_reading(r);
 }
 
 static void on_session(struct request *r, struct session *s)
@@ -100,7 +100,7 @@ static void on_session(struct request *r, struct session *s)
 	}
 	in->started = true;
 	process_writer_follow(&in->writer, r, s, x, on_written);
-	go_on(r);
+	continue_reading(r);
 }
 
 static void take_start(struct request *r, const json_t *start)
@@ -226,7 +226,7 @@ static bool on_turn(struct job *j)
 	buf_release(&whole);
 	forget_envelope(in);
 	if (!in->answered && !in->waiting && !in->writer.busy)
-		go_on(r);
+		continue_reading(r);
 	return false;
 }
 

@@ -98,7 +98,7 @@ void rpc_reply(struct request *r, struct json *j)
 	if (json_ok(j))
 		exchange_reply(r->x, 200, "application/json", j->text, j->len);
 	else
-		rpc_fail(r, RPC_INTERNAL, "the answer is too large or memory is short");
+		rpc_fail(r, RPC_INTERNAL, "the answer is too large, or out of memory");
 	json_release(j);
 }
 

@@ -97,22 +97,23 @@ json_t *rpc_parse(const void *text, size_t len, struct err *e)
 		IGNORED(err_set(e, ERR_INVALID,
 				"unmarshal message: more than %d values, or deeper than %d",
 				VALUES_MAX, DEPTH_MAX),
-			"NULL says it");
+			"reported by NULL");
 		return NULL;
 	}
 	root = len == 0 ? json_object() : json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 	if (root == NULL && len == 0)
-		IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "NULL says it");
+		IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "reported by NULL");
 	else if (root == NULL) {
 		IGNORED(err_set(e, ERR_INVALID, "unmarshal message: line %d, column %d: %s",
 				why.line, why.column, json_fault(why.text)),
-			"NULL says it");
+			"reported by NULL");
 		err_sanitize(e);
 	}
 	if (root == NULL || json_is_object(root))
 		return root;
 	json_decref(root);
-	IGNORED(err_set(e, ERR_INVALID, "unmarshal message: not a JSON object"), "NULL says it");
+	IGNORED(err_set(e, ERR_INVALID, "unmarshal message: not a JSON object"),
+		"reported by NULL");
 	return NULL;
 }
 

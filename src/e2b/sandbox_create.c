@@ -47,7 +47,7 @@ static int complete(struct request *r, struct sandbox_spec *s, char **ret_client
 	(void)snprintf(box.mask_host, sizeof(box.mask_host), "%s", s->network.mask_host);
 	*ret_client = sandbox_write(&box);
 	if (*ret_client == NULL)
-		return err_set(e, ERR_SYSTEM, "sandbox: memory is short");
+		return err_set(e, ERR_SYSTEM, "sandbox: out of memory");
 	s->spec.client = *ret_client;
 	return 0;
 }

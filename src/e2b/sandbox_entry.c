@@ -291,7 +291,7 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 		return;
 	}
 	sandbox_read(session_row(s), &g->sandbox);
-	r->lets_sleep = !g->sandbox.auto_resume;
+	r->no_resume = !g->sandbox.auto_resume;
 	/* Whoever may not in must not wake it either, nor be why it does not go to sleep. */
 	if (may_enter(r, g, session_row(s)) &&
 	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->woken) : traffic_allowed(r, g)))

@@ -139,7 +139,7 @@ static int on_piece(struct walk *w, struct err *e)
 	struct list *l = (struct list *)w;
 
 	session_each(l->r->core, l->r->tenant, on_session, l);
-	return l->failed ? err_set(e, ERR_SYSTEM, "memory is short") : 0;
+	return l->failed ? err_set(e, ERR_SYSTEM, "out of memory") : 0;
 }
 
 static void on_finish(struct walk *w)
@@ -202,7 +202,8 @@ static int read_page(struct list *l, struct err *e)
 	if (filter_cursor_read(text, &l->from, e) < 0)
 		return -1;
 	if (l->from.ascending != l->ascending)
-		return err_set(e, ERR_INVALID, "parameter nextToken: of a list in another order");
+		return err_set(e, ERR_INVALID,
+			       "parameter nextToken: belongs to a list in another order");
 	return 0;
 }
 

@@ -214,7 +214,7 @@ static int on_piece(struct walk *w, struct err *e)
 	if (store_event_list(core_store(w->r->core), &filter, on_row, l, &looked, e) < 0)
 		return -1;
 	if (l->failed)
-		return err_set(e, ERR_SYSTEM, "memory is short");
+		return err_set(e, ERR_SYSTEM, "out of memory");
 	l->after = looked.seq;
 	return walk_count(w, &looked) && l->n < l->limit;
 }
@@ -240,7 +240,7 @@ static struct logs *new_logs(struct request *r, void (*write)(struct json *j, co
 	l->entries = calloc(ENTRIES_MAX, sizeof(*l->entries));
 	if (l->entries != NULL)
 		return l;
-	reply_code(r, 500, "internal", "memory is short");
+	reply_code(r, 500, "internal", "out of memory");
 	return NULL;
 }
 

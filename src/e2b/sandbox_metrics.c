@@ -77,7 +77,7 @@ void sandbox_metrics(struct request *r)
 	if (request_number(r, "start", 0, SECONDS_MAX, &start, &e) < 0 ||
 	    request_number(r, "end", 0, SECONDS_MAX, &end, &e) < 0 ||
 	    (start > end &&
-	     err_set(&e, ERR_INVALID, "parameter start: must not be behind end") < 0)) {
+	     err_set(&e, ERR_INVALID, "parameter start: must not be after end") < 0)) {
 		reply_error(r, &e);
 		return;
 	}

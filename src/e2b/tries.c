@@ -29,7 +29,7 @@ struct tries *tries_new(struct err *e)
 	struct tries *t = calloc(1, sizeof(*t));
 
 	if (t == NULL) {
-		IGNORED(err_sys(e, "allocate"), "NULL says it");
+		IGNORED(err_sys(e, "allocate"), "reported by NULL");
 		return NULL;
 	}
 	rand_bytes(&t->seed, sizeof(t->seed));

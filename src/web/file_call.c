@@ -40,7 +40,9 @@ static size_t next_record(struct file_call *c, const uint8_t *data, size_t len)
 	if (n == 0)
 		return 0;
 	if (n < 0) {
-		IGNORED(err_set(&e, ERR_SYSTEM, "the cell gave a malformed answer"), "kept");
+		IGNORED(err_set(&e, ERR_SYSTEM,
+				"internal protocol error: malformed answer from the cell"),
+			"kept");
 	}
 	if (n < 0 || take_record(c, &m, &e) < 0) {
 		fail(c, &e);
@@ -119,7 +121,9 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 	if (!c->failed &&
 	    (status == 1 || c->len > 0 || (c->raw_left > 0 && c->raw_left != UINT64_MAX))) {
 		c->failed = true;
-		IGNORED(err_set(&c->why, ERR_SYSTEM, "the cell's answer ended too early"), "kept");
+		IGNORED(err_set(&c->why, ERR_SYSTEM,
+				"internal protocol error: incomplete answer from the cell"),
+			"kept");
 	}
 	c->events->end(c, status, c->failed ? &c->why : NULL);
 }
@@ -160,7 +164,7 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s,
 
 int file_call_refuse(struct err *e)
 {
-	return err_set(e, ERR_SYSTEM, "the cell gave an answer of another kind");
+	return err_set(e, ERR_SYSTEM, "internal protocol error: unexpected answer from the cell");
 }
 
 void file_call_raw(struct file_call *c)

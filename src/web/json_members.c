@@ -44,7 +44,7 @@ json_t *json_members_parse(const void *body, size_t len, struct err *e)
 	if (len == 0) {
 		root = json_object();
 		if (root == NULL)
-			IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "NULL says it");
+			IGNORED(err_set(e, ERR_SYSTEM, "out of memory"), "reported by NULL");
 		return root;
 	}
 	if (len > JSON_MEMBERS_BODY_MAX ||
@@ -52,21 +52,21 @@ json_t *json_members_parse(const void *body, size_t len, struct err *e)
 		IGNORED(err_set(e, ERR_INVALID,
 				"the body is too large, too deep or has more than %d values",
 				JSON_MEMBERS_VALUES_MAX),
-			"NULL says it");
+			"reported by NULL");
 		return NULL;
 	}
 	root = json_loadb(body, len, JSON_REJECT_DUPLICATES, &why);
 	if (root == NULL) {
 		IGNORED(err_set(e, ERR_INVALID, "the body is not JSON: line %d, column %d: %s",
 				why.line, why.column, json_fault(why.text)),
-			"NULL says it");
+			"reported by NULL");
 		err_sanitize(e);
 		return NULL;
 	}
 	if (json_is_object(root))
 		return root;
 	json_decref(root);
-	IGNORED(err_set(e, ERR_INVALID, "the body is not a JSON object"), "NULL says it");
+	IGNORED(err_set(e, ERR_INVALID, "the body is not a JSON object"), "reported by NULL");
 	return NULL;
 }
 
@@ -83,7 +83,7 @@ int json_members_fail(struct json_members *m, const char *name, const char *why)
 		return -1;
 	m->failed = true;
 	IGNORED(err_set(m->e, ERR_INVALID, "%s%s%.64s: %s", m->where, inner ? "." : "", name, why),
-		"failed says it");
+		"reported by m->failed");
 	err_sanitize(m->e); /* the name may be the client's */
 	return -1;
 }
@@ -103,8 +103,7 @@ int json_members_end(struct json_members *m)
 
 	json_object_foreach(
 		m->object, name,
-		value) if (!is_known(m, name)) return json_members_fail(m, name,
-									"there is no such member");
+		value) if (!is_known(m, name)) return json_members_fail(m, name, "unknown member");
 	return m->failed ? -1 : 0;
 }
 

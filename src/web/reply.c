@@ -153,7 +153,7 @@ void reply_json(struct request *r, int status, struct json *j)
 	if (json_ok(j))
 		exchange_reply(r->x, status, "application/json", j->text, j->len);
 	else
-		reply_code(r, 500, "internal", "the answer is too large or memory is short");
+		reply_code(r, 500, "internal", "the answer is too large, or out of memory");
 	json_release(j);
 }
 

@@ -74,7 +74,7 @@ static void on_revoked(struct grant *g)
 {
 	struct request *r = g->arg;
 
-	exchange_revoke(r->x, 401, "the key that this was asked with is not valid any more");
+	exchange_revoke(r->x, 401, "the key of this request was revoked or has expired");
 }
 
 int request_count(struct request *r, struct err *e)
@@ -168,7 +168,7 @@ int request_choice(struct request *r, const char *name, const char *const *words
 			*ret = i;
 			return 0;
 		}
-	return err_set(e, ERR_INVALID, "parameter %s: must be %s or another of its words", name,
+	return err_set(e, ERR_INVALID, "parameter %s: unknown value; %s is one that exists", name,
 		       words[0]);
 }
 
@@ -210,7 +210,7 @@ static void on_usable(struct completion *w, const struct err *why)
 }
 
 /* It may have been paused since this request was let in: its body can be as late as it likes. */
-static bool sleeps(const struct session *s, struct err *e)
+static bool is_paused(const struct session *s, struct err *e)
 {
 	const struct store_session *row = session_row(s);
 
@@ -225,7 +225,7 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 
-	if (s == NULL || (r->lets_sleep && sleeps(s, &e))) {
+	if (s == NULL || (r->no_resume && is_paused(s, &e))) {
 		reply_error(r, &e);
 		return;
 	}

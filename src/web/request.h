@@ -51,10 +51,10 @@ struct request {
 	struct completion wait; /* for any one thing; cancelled at the end */
 	void (*use)(struct request *r, struct session *s); /* of request_use() */
 	bool holds;					   /* see request_hold() */
-	bool lets_sleep; /* a paused session is not resumed for it, but gone */
-	bool counted;	 /* see request_count() */
-	bool streams;	 /* see request_stream() */
-	void *state;	 /* the handler's, freed at the end */
+	bool no_resume; /* a paused session is not resumed for it, but gone */
+	bool counted;	/* see request_count() */
+	bool streams;	/* see request_stream() */
+	void *state;	/* the handler's, freed at the end */
 	void (*release)(struct request *r, bool answered); /* called before that; may be NULL */
 };
 
@@ -96,7 +96,7 @@ int request_stream(struct request *r, struct err *e) MUST_USE;
 /* The session is this tenant's; *ret_live is NULL if it has stopped. ERR_NOT_FOUND otherwise. */
 int request_owns(struct request *r, struct session **ret_live, struct err *e) MUST_USE;
 
-/* Calls then with the session running (resumed, if need be and unless lets_sleep), at once or
+/* Calls then with the session running (resumed, if need be and unless no_resume), at once or
  * later, or answers why it cannot be. */
 void request_use(struct request *r, void (*then)(struct request *r, struct session *s));
 

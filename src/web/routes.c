@@ -104,7 +104,7 @@ static bool knows(const char *known, const char *name)
 
 static int refuse_parameter(const char *name, struct err *e)
 {
-	int failed = err_set(e, ERR_INVALID, "parameter %.64s: there is no such", name);
+	int failed = err_set(e, ERR_INVALID, "parameter %.64s: unknown", name);
 
 	err_sanitize(e);
 	return failed;
@@ -148,7 +148,7 @@ static void no_route(const struct routes *t, struct request *r, unsigned methods
 	} else if (!t->open && auth_check(r, 0, &e) < 0) {
 		refuse(r, &e);
 	} else {
-		reply_code(r, 404, "not_found", "there is no such path");
+		reply_code(r, 404, "not_found", "no such path");
 	}
 }
 

@@ -83,7 +83,8 @@ static void read_ways(struct json_members *m, unsigned *ret)
 		unsigned way = word == NULL ? 0 : secret_spec_find_way(word);
 
 		if (way == 0) {
-			(void)json_members_fail(m, "ways", "must be of broker, env, file, socket");
+			(void)json_members_fail(m, "ways",
+						"must contain only broker, env, file, socket");
 			return;
 		}
 		*ret |= way;
@@ -134,8 +135,9 @@ int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_sec
 		read_list(&m, "methods", is_method, "must be methods such as GET", &ret->methods);
 	w->paths = read_list(&m, "paths", is_path, "must be patterns of paths such as /v1/**",
 			     &ret->paths);
-	w->places = read_list(&m, "in", is_place,
-			      "must be of header, header:NAME, basic, body:FIELD", &ret->places);
+	w->places =
+		read_list(&m, "in", is_place,
+			  "must contain only header, header:NAME, basic, body:FIELD", &ret->places);
 	read_ways(&m, &w->ways);
 	json_members_time(&m, "ttl", &w->ttl_ms, &w->ttl_given);
 	return json_members_end(&m);

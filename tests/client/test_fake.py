@@ -116,7 +116,7 @@ def test_key_is_found(w):
     w("ls", env=env)
     with open(w.home + "/other", "w") as f:
         f.write("two words")
-    assert b"not an API key" in w("ls", "--key-file", w.home + "/other", code=125).stderr
+    assert b"does not contain an API key" in w("ls", "--key-file", w.home + "/other", code=125).stderr
     assert b"nowhere" in w("ls", "--key-file", "/nowhere", code=125).stderr
     w("ls", "--key-file", w.home + "/.config/cordon/key", env=env)
 

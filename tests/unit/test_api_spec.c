@@ -76,8 +76,8 @@ static void session_mistakes(void)
 		{ "[]", "not a JSON object" },
 		{ "{}x", "not JSON" },
 		{ "{\"a\":1,\"a\":2}", "duplicate" },
-		{ "{\"tmplate\":\"host\"}", "tmplate: there is no such member" },
-		{ "{\"limits\":{\"mem\":1}}", "limits.mem: there is no such member" },
+		{ "{\"tmplate\":\"host\"}", "tmplate: unknown member" },
+		{ "{\"limits\":{\"mem\":1}}", "limits.mem: unknown member" },
 		{ "{\"limits\":{\"memory\":\"lots\"}}", "limits.memory: " },
 		{ "{\"limits\":{\"memory\":-1}}", "limits.memory: " },
 		{ "{\"limits\":{\"memory\":1e300}}", "limits.memory: " },
@@ -187,7 +187,7 @@ static void exec_mistakes(void)
 		{ "{\"command\":\"a\",\"tty\":{\"rows\":0,\"cols\":1}}", "tty.rows: " },
 		{ "{\"command\":\"a\",\"tty\":true}", "tty: must be an object" },
 		{ "{\"command\":\"a\",\"record\":\"all\"}", "record: must be one of hash text" },
-		{ "{\"command\":\"a\",\"wait\":true}", "wait: there is no such member" },
+		{ "{\"command\":\"a\",\"wait\":true}", "wait: unknown member" },
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
