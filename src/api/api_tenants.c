@@ -29,6 +29,7 @@ static void show(struct json *j, const struct store_tenant *t)
 	json_uint(j, "queue_timeout_ms", t->queue_ms);
 	json_uint(j, "max_memory_bytes", t->max_memory);
 	json_uint(j, "max_storage_bytes", t->max_storage);
+	json_uint(j, "max_pids", t->max_pids);
 	json_close(j, '}');
 }
 
@@ -105,6 +106,7 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	json_members_time(&m, "queue_timeout", &row->queue_ms, NULL);
 	json_members_bytes(&m, "max_memory", &row->max_memory, NULL);
 	json_members_bytes(&m, "max_storage", &row->max_storage, NULL);
+	json_members_count(&m, "max_pids", 0, COUNT_MAX, &row->max_pids);
 	if (name != NULL)
 		(void)snprintf(row->name, sizeof(row->name), "%s", name);
 	if (row->name[0] == '\0')

@@ -21,6 +21,7 @@ static const struct {
 	[REASON_QUOTA_RATE] = { "quota_rate", ERR_LIMIT },
 	[REASON_QUOTA_MEMORY] = { "quota_memory", ERR_LIMIT },
 	[REASON_QUOTA_STORAGE] = { "quota_storage", ERR_LIMIT },
+	[REASON_QUOTA_PIDS] = { "quota_pids", ERR_LIMIT },
 	[REASON_QUOTA_RECORDS] = { "quota_records", ERR_LIMIT },
 	[REASON_QUOTA_QUEUE] = { "quota_queue", ERR_LIMIT },
 	[REASON_QUOTA_EXECUTIONS] = { "quota_executions", ERR_LIMIT },

@@ -106,6 +106,7 @@ struct config {
 	uint64_t tenant_max_memory;			/* 0: no limit but the node's */
 	uint64_t tenant_max_storage;			/* 0: no limit */
 	uint64_t tenant_max_output, tenant_max_records; /* bytes; 0: no limit */
+	uint64_t tenant_max_pids;			/* 0: no limit but the node's */
 	uint64_t tenant_max_keys;
 	uint64_t tenant_max_streams;
 
@@ -118,7 +119,7 @@ struct config {
 	/* what is kept, what is taken */
 	uint64_t retention_ms;	     /* records of stopped sessions */
 	uint64_t event_retention_ms; /* and never more events than event_max */
-	uint64_t event_max;
+	uint64_t event_max, tenant_event_max, tenant_network_records_max;
 	uint64_t network_records_max, network_records_session_max;
 	uint64_t file_max;
 	uint64_t request_body_max, tenant_bodies_max;

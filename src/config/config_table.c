@@ -187,6 +187,9 @@ const struct config_setting config_table[] = {
 	{ "tenant_max_storage", "SIZE", CONFIG_BYTES, FIELD(tenant_max_storage), "0", 0, 64 * TIB, NULL,
 	  "sum of the disk limits of one tenant\'s sessions; 0: no limit but what cells really use, which "
 	  "node_memory_limit bounds" },
+	{ "tenant_max_pids", "COUNT", CONFIG_COUNT, FIELD(tenant_max_pids), "0", 0, MANY, NULL,
+	  "sum of the limits on processes of its sessions; 0: no limit but what cells really use, which "
+	  "node_pids_limit bounds" },
 	{ "tenant_max_output", "SIZE", CONFIG_BYTES, FIELD(tenant_max_output), "20G", 0, 64 * TIB, NULL,
 	  "bytes in the logs of all its executions, those of ended sessions until their retention is over; beyond it "
 	  "new output is cut; 0: no limit" },
@@ -217,9 +220,13 @@ const struct config_setting config_table[] = {
 	{ "event_retention", "TIME", CONFIG_TIME, FIELD(event_retention_ms), "7d", 0, 3650 * DAY, NULL,
 	  "how long events stay" },
 	{ "event_max", "COUNT", CONFIG_COUNT, FIELD(event_max), "1000000", 1000, MANY, NULL,
-	  "events that stay at most, whatever their age" },
+	  "events that stay at most, whatever their age; beyond it the tenant that has most loses its oldest" },
+	{ "tenant_event_max", "COUNT", CONFIG_COUNT, FIELD(tenant_event_max), "250000", 100, MANY, NULL,
+	  "those of one tenant; its own oldest go" },
 	{ "network_records_max", "COUNT", CONFIG_COUNT, FIELD(network_records_max), "2000000", 1000, MANY, NULL,
-	  "records of what sessions tried to reach that stay at most; they stay as long as events" },
+	  "records of what sessions tried to reach that stay at most, in the same way; they stay as long as events" },
+	{ "tenant_network_records_max", "COUNT", CONFIG_COUNT, FIELD(tenant_network_records_max), "500000", 100, MANY,
+	  NULL, "those of one tenant" },
 	{ "network_records_session_max", "COUNT", CONFIG_COUNT, FIELD(network_records_session_max), "100000", 100, MANY,
 	  NULL, "those of one session" },
 	{ "file_max", "SIZE", CONFIG_BYTES, FIELD(file_max), "1G", 0, 64 * TIB, NULL,

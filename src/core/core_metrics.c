@@ -50,10 +50,10 @@ static const char *const sources[] = { "pool", "fresh" };
 static const char *const outcomes[] = { "exited", "killed", "failed" };
 static const char *const limits[] = { "timeout", "memory", "pids", "disk",
 				      "inodes",	 "output", "cpu",  "killed" };
-static const char *const refusals[] = { "quota_sessions",    "quota_rate",	"quota_memory",
-					"quota_storage",     "quota_records",	"quota_queue",
-					"capacity_sessions", "capacity_memory", "capacity_rate",
-					"queue_timeout" };
+static const char *const refusals[] = { "quota_sessions", "quota_rate",	       "quota_memory",
+					"quota_storage",  "quota_pids",	       "quota_records",
+					"quota_queue",	  "capacity_sessions", "capacity_memory",
+					"capacity_rate",  "queue_timeout" };
 
 static const char *const verdicts[] = { "allow", "deny" };
 static const char *const directions[] = { "in", "out" };

@@ -13,6 +13,7 @@
 #include "output_log.h"
 #include "output_mask.h"
 #include "pool.h"
+#include "record_bounds.h"
 #include "retention.h"
 #include "session.h"
 #include "session_sample.h"
@@ -38,7 +39,8 @@ struct tenant {
 	struct tenant *next;
 	struct store_tenant row;
 	/* what its live sessions have been promised */
-	uint64_t sessions, memory_bytes, disk_bytes;
+	uint64_t sessions, memory_bytes, disk_bytes, pids;
+	struct record_count kept[RECORD_KINDS];
 	/* token bucket, in thousandths of a session */
 	uint64_t tokens_milli, tokens_at_ns;
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
@@ -92,6 +94,7 @@ struct core {
 	struct jobs jobs;      /* long work, tenants in turn */
 	struct job_queue work; /* the node's own */
 	struct retention retention;
+	uint64_t appended[RECORD_KINDS]; /* records, since the start */
 	struct {
 		uint64_t at_ns;
 		size_t left;

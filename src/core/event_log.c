@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "core_private.h"
-#include "retention.h"
+#include "record_bounds.h"
+#include "tenant.h"
 
 #define DATA_MAX 2048
 
@@ -43,7 +44,7 @@ int event_log_append(struct core *c, const struct store_actor *actor, const char
 		row.actor = *actor;
 	if (store_event_append(c->store, &row, NULL, e) < 0)
 		return -1;
-	retention_count_event(c);
+	record_bounds_add(c, tenant_find(c, tenant), RECORD_EVENT, 1);
 	tell_later(c, &row);
 	return 0;
 }

@@ -16,7 +16,7 @@
 #include "session_lifecycle.h"
 
 struct bounds {
-	uint64_t sessions, rate_milli, burst, memory, storage, queue;
+	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue;
 };
 
 static uint64_t or_else(uint64_t own, uint64_t common)
@@ -32,6 +32,7 @@ static struct bounds bounds_of(const struct tenant *t, const struct config *g)
 		.burst = or_else(t->row.create_burst, g->tenant_create_burst),
 		.memory = or_else(t->row.max_memory, g->tenant_max_memory),
 		.storage = or_else(t->row.max_storage, g->tenant_max_storage),
+		.pids = or_else(t->row.max_pids, g->tenant_max_pids),
 		.queue = or_else(t->row.queue_length, g->tenant_queue_length),
 	};
 }
@@ -94,6 +95,9 @@ static int fits(struct session *s, unsigned *ret_retry_s, struct err *e)
 	if (b.storage > 0 && t->disk_bytes + disk > b.storage)
 		return refuse(REASON_QUOTA_STORAGE, 1, ret_retry_s, e,
 			      "the tenant's bytes of disk are", b.storage);
+	if (b.pids > 0 && t->pids + s->row.limits.pids > b.pids)
+		return refuse(REASON_QUOTA_PIDS, 1, ret_retry_s, e, "the tenant's processes are",
+			      b.pids);
 	if (record_quota_session(c, t, &records, e) > 0)
 		return refuse(REASON_QUOTA_RECORDS, 60, ret_retry_s, e,
 			      "the tenant's bytes of records are", records);
@@ -134,6 +138,7 @@ void quota_count(struct session *s)
 	s->tenant->sessions++;
 	s->tenant->memory_bytes += s->row.limits.memory_bytes;
 	s->tenant->disk_bytes += s->row.limits.disk_bytes;
+	s->tenant->pids += s->row.limits.pids;
 }
 
 static void take(struct session *s)
@@ -157,6 +162,7 @@ void quota_release(struct session *s)
 	s->tenant->sessions--;
 	s->tenant->memory_bytes -= s->row.limits.memory_bytes;
 	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
+	s->tenant->pids -= s->row.limits.pids;
 	quota_serve_queues(s->core);
 }
 

@@ -22,6 +22,7 @@
 #include "log.h"
 #include "log_removal.h"
 #include "output_quota.h"
+#include "record_bounds.h"
 #include "session.h"
 #include "store_net.h"
 #include "store_used.h"
@@ -29,9 +30,7 @@
 
 #define EXECUTIONS 32	/* with their logs, in a piece */
 #define NET_WEIGHT 256	/* of a session's network records */
-#define EVENTS 256	/* pruned in a piece, as network records are */
 #define SHRINK_PAGES 32 /* given back to the file system */
-#define EVENTS_EVERY 256
 
 static void remove_log(const char *id, const char *tenant, void *cookie)
 {
@@ -81,10 +80,23 @@ static bool find_session(struct core *c)
 	return true;
 }
 
+/* The oldest network records of the session that is being deleted: how many. */
+static int drop_net(struct core *c, struct err *e)
+{
+	struct store_session row;
+	uint64_t weight;
+	int n = store_net_drop(c->store, c->retention.id, NET_WEIGHT, &weight, e);
+
+	if (n > 0 && store_session_get(c->store, c->retention.id, &row, e) == 0) {
+		record_bounds_add(c, tenant_find(c, row.tenant), RECORD_NET, -n);
+		store_session_release(&row);
+	}
+	return n;
+}
+
 static bool retire(struct core *c)
 {
 	struct retention *r = &c->retention;
-	uint64_t gone = 0;
 	struct err e;
 	int n;
 
@@ -96,8 +108,8 @@ static bool retire(struct core *c)
 	if (n > 0)
 		return true;
 	if (n == 0)
-		n = store_net_drop(c->store, r->id, NET_WEIGHT, &gone, &e);
-	if (n == 0 && gone > 0)
+		n = drop_net(c, &e);
+	if (n > 0)
 		return true;
 	if (n == 0)
 		n = store_used_delete(c->store, r->id, &e);
@@ -119,24 +131,24 @@ static uint64_t before(const struct core *c)
 	return now > keep ? now - keep : 0;
 }
 
-static bool prune_events(struct core *c)
+static bool bound_records(struct core *c, enum record_kind kind, const char *what)
 {
 	struct err e;
-	int n = store_event_prune(c->store, before(c), c->o.config->event_max, EVENTS, &e);
+	int n = record_bounds_piece(c, kind, before(c), &e);
 
 	if (n < 0)
-		failed("events", &e);
+		failed(what, &e);
 	return n > 0;
+}
+
+static bool prune_events(struct core *c)
+{
+	return bound_records(c, RECORD_EVENT, "events");
 }
 
 static bool prune_net(struct core *c)
 {
-	struct err e;
-	int n = store_net_prune(c->store, before(c), c->o.config->network_records_max, EVENTS, &e);
-
-	if (n < 0)
-		failed("network records", &e);
-	return n > 0;
+	return bound_records(c, RECORD_NET, "network records");
 }
 
 static bool shrink(struct core *c)
@@ -171,10 +183,4 @@ void retention_start(struct core *c)
 	c->retention.job.piece = on_piece;
 	c->retention.job.arg = c;
 	core_job_add(c, NULL, &c->retention.job);
-}
-
-void retention_count_event(struct core *c)
-{
-	if (++c->retention.events % EVENTS_EVERY == 0)
-		retention_start(c);
 }

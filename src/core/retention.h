@@ -10,10 +10,7 @@ struct retention {
 	char id[STORE_ID_MAX]; /* the session that is being deleted; "": none */
 	uint64_t after_ms;     /* the last one that was looked at, by its end */
 	char after_id[STORE_ID_MAX];
-	uint64_t events; /* appended since the start */
 };
 
 /* Starts the job, if it does not run already. */
 void retention_start(struct core *c);
-/* An event was appended: starts the job after every so many. */
-void retention_count_event(struct core *c);

@@ -10,16 +10,17 @@
 #include "tenant.h"
 #include "log.h"
 #include "net_usage.h"
+#include "record_bounds.h"
 #include "store_net.h"
 
 /* Deleted in pieces: a session that is at its bound pays for one delete in so many records. */
 #define BOUND_SLACK 16
-#define PRUNE_EVERY 256
 
 /* The oldest go when there are too many. */
 static int bound(struct session *s, struct err *e)
 {
 	uint64_t max = core_config(session_core(s))->network_records_session_max, gone = 0;
+	int n;
 
 	if (net_session_of(s)->records == 0 &&
 	    store_net_count(core_store(session_core(s)), session_row(s)->id,
@@ -27,26 +28,15 @@ static int bound(struct session *s, struct err *e)
 		return -1;
 	if (net_session_of(s)->records <= max + max / BOUND_SLACK)
 		return 0;
-	if (store_net_drop(core_store(session_core(s)), session_row(s)->id,
-			   net_session_of(s)->records - max, &gone, e) < 0)
+	n = store_net_drop(core_store(session_core(s)), session_row(s)->id,
+			   net_session_of(s)->records - max, &gone, e);
+	if (n < 0)
 		return -1;
+	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, -n);
 	/* Others may have gone before: of those that are too old. Then it is counted again. */
 	net_session_of(s)->records =
 		gone < net_session_of(s)->records - max ? 0 : net_session_of(s)->records - gone;
 	return 0;
-}
-
-/* Of all sessions. What is done once a minute (core.c) would not hold a flood. */
-static int bound_all(struct core *c, struct err *e)
-{
-	const struct config *o = core_config(c);
-
-	if (++net_access_of(c)->stored % PRUNE_EVERY != 0)
-		return 0;
-	return store_net_prune(core_store(c), core_now_ms() - o->event_retention_ms,
-			       o->network_records_max, 2 * PRUNE_EVERY, e) < 0
-		       ? -1
-		       : 0;
 }
 
 static void tell_later(struct session *s)
@@ -80,8 +70,9 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 		return -1;
 	if (net_session_of(s)->records > 0)
 		net_session_of(s)->records += STORE_NET_WEIGHT(strlen(clean));
+	record_bounds_add(session_core(s), session_tenant(s), RECORD_NET, 1);
 	tell_later(s);
-	return bound(s, e) < 0 ? -1 : bound_all(session_core(s), e);
+	return bound(s, e);
 }
 
 /* Totals of the session: every egress goes on with those of its first order. */

@@ -12,7 +12,7 @@
 
 #define TENANT_COLUMNS                                                                \
 	"id, name, operator, disabled, created_ms, max_sessions, create_rate_milli, " \
-	"create_burst, queue_length, queue_ms, max_memory, max_storage"
+	"create_burst, queue_length, queue_ms, max_memory, max_storage, max_pids"
 
 /* In the order in which store_session.c reads and writes them. */
 #define SESSION_COLUMNS                                                                      \
@@ -75,10 +75,11 @@ const char *const sql_text[] = {
 	[SQL_META_DELETE] = "DELETE FROM meta WHERE key = ?",
 	[SQL_META_GET] = "SELECT value FROM meta WHERE key = ?",
 
-	[SQL_TENANT_INSERT] = "INSERT INTO tenant (" TENANT_COLUMNS ") VALUES (" Q5 ", " Q5 ", ?, ?)",
+	[SQL_TENANT_INSERT] = "INSERT INTO tenant (" TENANT_COLUMNS ") VALUES ("
+		Q5 ", " Q5 ", ?, ?, ?)",
 	[SQL_TENANT_UPDATE] = "UPDATE tenant SET name = ?, operator = ?, disabled = ?, max_sessions = ?,"
 		" create_rate_milli = ?, create_burst = ?, queue_length = ?, queue_ms = ?,"
-		" max_memory = ?, max_storage = ? WHERE id = ?",
+		" max_memory = ?, max_storage = ?, max_pids = ? WHERE id = ?",
 	[SQL_TENANT_GET] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE id = ?",
 	[SQL_TENANT_BY_NAME] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE name = ?",
 	[SQL_TENANT_EACH] = "SELECT " TENANT_COLUMNS " FROM tenant ORDER BY name",
@@ -171,8 +172,11 @@ const char *const sql_text[] = {
 		" ORDER BY seq DESC LIMIT ?2",
 	[SQL_EVENT_LAST] = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'event'), 0)",
 	[SQL_EVENT_PRUNE] = "DELETE FROM event WHERE seq IN (SELECT seq FROM"
-		" (SELECT seq, time_ms FROM event ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
-		" (SELECT max(seq) FROM event) - ?2)",
+		" (SELECT seq, time_ms FROM event ORDER BY seq LIMIT ?2) WHERE time_ms < ?1)"
+		" RETURNING tenant",
+	[SQL_EVENT_COUNT] = "SELECT count(*) FROM event INDEXED BY event_tenant WHERE tenant = ?",
+	[SQL_EVENT_DROP] = "DELETE FROM event WHERE seq IN (SELECT seq FROM event"
+		" INDEXED BY event_tenant WHERE tenant = ? ORDER BY seq LIMIT ?)",
 
 	[SQL_NET_APPEND] = "INSERT INTO net (tenant, session, time_ms, kind, allowed, name, data)"
 		" VALUES (" Q5 ", ?, ?)",
@@ -190,8 +194,11 @@ const char *const sql_text[] = {
 		" (SELECT seq, " NET_WEIGHT " AS weight FROM net INDEXED BY net_session"
 		" WHERE session = ?1 ORDER BY seq LIMIT ?2)) WHERE before < ?2) RETURNING " NET_WEIGHT,
 	[SQL_NET_PRUNE] = "DELETE FROM net WHERE seq IN (SELECT seq FROM"
-		" (SELECT seq, time_ms FROM net ORDER BY seq LIMIT ?3) WHERE time_ms < ?1 OR seq <="
-		" (SELECT max(seq) FROM net) - ?2)",
+		" (SELECT seq, time_ms FROM net ORDER BY seq LIMIT ?2) WHERE time_ms < ?1)"
+		" RETURNING tenant",
+	[SQL_NET_COUNT_TENANT] = "SELECT count(*) FROM net INDEXED BY net_tenant WHERE tenant = ?",
+	[SQL_NET_DROP_TENANT] = "DELETE FROM net WHERE seq IN (SELECT seq FROM net"
+		" INDEXED BY net_tenant WHERE tenant = ? ORDER BY seq LIMIT ?)",
 
 	[SQL_USED_SET] = "INSERT OR REPLACE INTO used (session, rule, bytes_in, bytes_out)"
 		" VALUES (?, ?, ?, ?)",

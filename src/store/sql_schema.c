@@ -164,9 +164,16 @@ static const char version_12[] =
 	"ALTER TABLE execution ADD COLUMN actor_interface TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE execution ADD COLUMN actor_key TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE execution ADD COLUMN actor_request TEXT NOT NULL DEFAULT '';";
+
+/* Records are bounded for each tenant; so are the processes that its sessions are promised. The index
+ * is the one step that takes time on a large table: about a second for a million records. */
+static const char version_13[] =
+	"CREATE INDEX net_tenant ON net (tenant, seq);"
+	"ALTER TABLE tenant ADD COLUMN max_pids INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */
 
-const char *const sql_schema_steps[] = { version_1, version_2,	version_3,  version_4,
-					 version_5, version_6,	version_7,  version_8,
-					 version_9, version_10, version_11, version_12 };
+const char *const sql_schema_steps[] = {
+	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
+	version_8, version_9, version_10, version_11, version_12, version_13,
+};
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

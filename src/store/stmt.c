@@ -262,3 +262,14 @@ void stmt_get_actor(struct stmt *q, struct store_actor *ret)
 	stmt_copy_text(q, ret->key_id, sizeof(ret->key_id));
 	stmt_copy_text(q, ret->request_id, sizeof(ret->request_id));
 }
+
+int stmt_deleted(struct stmt *q, store_gone_fn *fn, void *cookie, const char *what, struct err *e)
+{
+	int got, n = 0;
+
+	for (; (got = stmt_step(q, what, "", e)) > 0; n++)
+		if (fn != NULL)
+			fn(stmt_get_text(q), cookie);
+	stmt_close(q);
+	return got < 0 ? -1 : n;
+}

@@ -19,8 +19,8 @@
 
 #include "err.h"
 #include "sql.h"
+#include "store.h"
 
-struct store;
 struct store_actor;
 
 struct stmt {
@@ -49,6 +49,10 @@ int stmt_step(struct stmt *q, const char *what, const char *id, struct err *e) M
 /* Steps once, closes. For writes: -1 and ERR_NOT_FOUND if must_change and no row was changed. */
 int stmt_run(struct stmt *q, bool must_change, const char *what, const char *id,
 	     struct err *e) MUST_USE;
+
+/* Steps through a DELETE ... RETURNING tenant, closes: how many rows went. fn may be NULL. */
+int stmt_deleted(struct stmt *q, store_gone_fn *fn, void *cookie, const char *what,
+		 struct err *e) MUST_USE;
 
 uint64_t stmt_get_u64(struct stmt *q);
 uint32_t stmt_get_u32(struct stmt *q);

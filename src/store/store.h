@@ -28,10 +28,13 @@
 
 #define STORE_ID_MAX SESSION_ID_MAX /* the longest of all ids */
 #define STORE_NAME_MAX 64
-#define STORE_VERSION 12 /* of the schema */
+#define STORE_VERSION 13 /* of the schema */
 #define STORE_FILE "cordon.db"
 
 struct store;
+
+/* A row of this tenant was deleted. Must not use the store. */
+typedef void store_gone_fn(const char *tenant, void *cookie);
 
 /* How far a list has looked. A list looks at `limit` rows at most and shows those that its filter
  * lets through, so a call is short even if the filter matches nothing; the next call goes on behind

@@ -85,16 +85,39 @@ int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e)
 	return got > 0 ? 0 : -1;
 }
 
-int store_event_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,
-		      struct err *e)
+int store_event_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
+		      void *cookie, struct err *e)
 {
 	struct stmt q;
 
 	stmt_open(&q, s, SQL_EVENT_PRUNE);
 	stmt_u64(&q, before_ms);
-	stmt_u64(&q, keep);
 	stmt_limit(&q, limit);
-	if (stmt_run(&q, false, "events", "", e) < 0)
+	return stmt_deleted(&q, fn, cookie, "events", e);
+}
+
+int store_event_count(struct store *s, const char *tenant, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EVENT_COUNT);
+	stmt_text(&q, tenant);
+	got = stmt_step(&q, "events of", tenant, e);
+	if (got > 0)
+		*ret = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_event_drop(struct store *s, const char *tenant, unsigned limit, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_EVENT_DROP);
+	stmt_text(&q, tenant);
+	stmt_limit(&q, limit);
+	if (stmt_run(&q, false, "events of", tenant, e) < 0)
 		return -1;
 	return sqlite3_changes(s->db);
 }

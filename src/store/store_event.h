@@ -36,8 +36,12 @@ int store_event_list(struct store *s, const struct store_event_filter *filter, s
 /* The last number given, 0 if none ever was. */
 int store_event_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;
 
-/* Deletes those that are older than a time or, whatever the clock said, not among the `keep`
- * newest. Looks at the `limit` oldest only, so that a call stays short. Returns how many went: 0
- * means done. */
-int store_event_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,
-		      struct err *e) MUST_USE;
+/* Deletes those that are older than a time. Looks at the `limit` oldest only, so that a call stays
+ * short. Returns how many went (0: done), and calls fn for each. */
+int store_event_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
+		      void *cookie, struct err *e) MUST_USE;
+
+/* How many a tenant has; reads an index of them. */
+int store_event_count(struct store *s, const char *tenant, uint64_t *ret, struct err *e) MUST_USE;
+/* Deletes the oldest of a tenant, `limit` at most. Returns how many went. */
+int store_event_drop(struct store *s, const char *tenant, unsigned limit, struct err *e) MUST_USE;

@@ -114,28 +114,51 @@ int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64
 		   struct err *e)
 {
 	struct stmt q;
-	int got;
+	int got, n = 0;
 
 	*ret = 0;
 	stmt_open(&q, s, SQL_NET_DROP);
 	stmt_text(&q, session);
 	stmt_u64(&q, weight);
-	while ((got = stmt_step(&q, "net", session, e)) > 0)
+	for (; (got = stmt_step(&q, "net", session, e)) > 0; n++)
 		*ret += stmt_get_u64(&q);
 	stmt_close(&q);
-	return got;
+	return got < 0 ? -1 : n;
 }
 
-int store_net_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,
-		    struct err *e)
+int store_net_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
+		    void *cookie, struct err *e)
 {
 	struct stmt q;
 
 	stmt_open(&q, s, SQL_NET_PRUNE);
 	stmt_u64(&q, before_ms);
-	stmt_u64(&q, keep);
 	stmt_limit(&q, limit);
-	if (stmt_run(&q, false, "net", "", e) < 0)
+	return stmt_deleted(&q, fn, cookie, "network records", e);
+}
+
+int store_net_count_tenant(struct store *s, const char *tenant, uint64_t *ret, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_NET_COUNT_TENANT);
+	stmt_text(&q, tenant);
+	got = stmt_step(&q, "network records of", tenant, e);
+	if (got > 0)
+		*ret = stmt_get_u64(&q);
+	stmt_close(&q);
+	return got > 0 ? 0 : -1;
+}
+
+int store_net_drop_tenant(struct store *s, const char *tenant, unsigned limit, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_NET_DROP_TENANT);
+	stmt_text(&q, tenant);
+	stmt_limit(&q, limit);
+	if (stmt_run(&q, false, "network records of", tenant, e) < 0)
 		return -1;
 	return sqlite3_changes(s->db);
 }

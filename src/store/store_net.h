@@ -44,10 +44,14 @@ int store_net_last(struct store *s, uint64_t *ret_seq, struct err *e) MUST_USE;
 /* How many a session has, by weight. */
 int store_net_count(struct store *s, const char *session, uint64_t *ret, struct err *e) MUST_USE;
 /* Deletes the oldest of a session, so many that they weigh that much; INT64_MAX: all. *ret: what
- * they did weigh. */
+ * they did weigh. Returns how many they were. */
 int store_net_drop(struct store *s, const char *session, uint64_t weight, uint64_t *ret,
 		   struct err *e) MUST_USE;
 
-/* As store_event_prune(). */
-int store_net_prune(struct store *s, uint64_t before_ms, uint64_t keep, unsigned limit,
-		    struct err *e) MUST_USE;
+/* As store_event_prune(), store_event_count() and store_event_drop(): by rows, not by weight. */
+int store_net_prune(struct store *s, uint64_t before_ms, unsigned limit, store_gone_fn *fn,
+		    void *cookie, struct err *e) MUST_USE;
+int store_net_count_tenant(struct store *s, const char *tenant, uint64_t *ret,
+			   struct err *e) MUST_USE;
+int store_net_drop_tenant(struct store *s, const char *tenant, unsigned limit,
+			  struct err *e) MUST_USE;

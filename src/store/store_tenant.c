@@ -13,6 +13,7 @@ static void put_limits(struct stmt *q, const struct store_tenant *row)
 	stmt_u64(q, row->queue_ms);
 	stmt_u64(q, row->max_memory);
 	stmt_u64(q, row->max_storage);
+	stmt_u64(q, row->max_pids);
 }
 
 int store_tenant_insert(struct store *s, const struct store_tenant *row, struct err *e)
@@ -56,6 +57,7 @@ static void read_row(struct stmt *q, struct store_tenant *ret)
 	ret->queue_ms = stmt_get_u64(q);
 	ret->max_memory = stmt_get_u64(q);
 	ret->max_storage = stmt_get_u64(q);
+	ret->max_pids = stmt_get_u64(q);
 }
 
 static int get(struct store *s, enum sql sql, const char *by, struct store_tenant *ret,

@@ -15,6 +15,7 @@ struct store_tenant {
 	uint64_t create_burst;
 	uint64_t queue_length, queue_ms;
 	uint64_t max_memory, max_storage; /* bytes, over all of its sessions */
+	uint64_t max_pids;		  /* the same */
 };
 
 typedef int store_tenant_fn(const struct store_tenant *row, void *cookie);

@@ -148,6 +148,15 @@ def test_storage_of_a_tenant(server):
         a.create(limits={"disk": "100M"})
 
 
+def test_processes_of_a_tenant(server):
+    with Tenant(server, max_pids=700) as a:
+        first = a.create(limits={"pids": 400})
+        a.refused("quota_pids", "700", limits={"pids": 301})
+        a.create(limits={"pids": 300})
+        a.delete(first)
+        wait_for(lambda: a.ask(limits={"pids": 400})[0] == 201, 5, "the processes of one that has ended")
+
+
 def test_bounds_hold_after_a_restart():
     with Server(pool_size=0) as server:
         with Tenant(server, max_sessions=2, max_memory="1G") as a:

@@ -98,6 +98,48 @@ def test_killed_while_it_deletes():
         equal(outputs(server), [], "logs that are left")
 
 
+def kept(server, table):
+    """How many rows each tenant has."""
+    with rows.database(server) as db:
+        return dict(db.execute(f"SELECT tenant, count(*) FROM {table} GROUP BY tenant"))
+
+
+def test_a_tenant_loses_its_own_records_first():
+    """What one tenant writes removes its own oldest records, not those of another: at its bound and at the node's."""
+    with Server(event_max=3000, tenant_event_max=2000, network_records_max=3000, tenant_network_records_max=2000) as server:
+        quiet, quiet_key = server.tenant("quiet")
+        noisy, noisy_key = server.tenant("noisy")
+        for key in (quiet_key, noisy_key):
+            s = server.create(key=key, network="deny")["id"]
+            server.run(s, "curl -s http://example.com/; true", key=key)
+            server.delete(s, key=key)
+        equal(set(kept(server, "net")) >= {quiet, noisy}, True, "both have network records")
+        server.stop()
+        before = {}
+        for table in ("event", "net"):
+            rows.copies(server, table, "seq", 900, f"seq = (SELECT max(seq) FROM {table} WHERE tenant = '{quiet}')")
+            before[table] = kept(server, table)[quiet]
+            rows.copies(server, table, "seq", 20000, f"seq = (SELECT max(seq) FROM {table} WHERE tenant = '{noisy}')")
+        server.start()
+        for table in ("event", "net"):
+            wait_for(lambda t=table: kept(server, t)[noisy] <= 2000, 20, f"the bound of the noisy tenant's {table}")
+            equal(kept(server, table)[quiet], before[table], f"{table} of the quiet tenant")
+        # Three tenants within their bounds, and the node is beyond its own: the one that has most loses its oldest.
+        server.stop()
+        third = server_tenant_rows(server, quiet, noisy)
+        server.start()
+        wait_for(lambda: sum(kept(server, "event").values()) <= 3000, 20, "the node's bound")
+        equal(kept(server, "event")[quiet], before["event"] + third, "events of the quiet tenant")
+
+
+def server_tenant_rows(server, quiet, noisy):
+    """More events of both, within each one's bound: how many the quiet one got."""
+    rows.copies(server, "event", "seq", 200, f"seq = (SELECT max(seq) FROM event WHERE tenant = '{quiet}')")
+    have = kept(server, "event")[noisy]
+    rows.copies(server, "event", "seq", 1995 - have, f"seq = (SELECT max(seq) FROM event WHERE tenant = '{noisy}')")
+    return 200
+
+
 def test_events_stay_within_their_bound():
     with Server(event_max=1000) as server:
         s = server.create()

@@ -848,14 +848,17 @@ static void events_are_pruned(void)
 
 		MUST(store_event_append(s, &row, NULL, &e));
 	}
-	CHECK(store_event_prune(s, 10, 1000, 100, &e) == 0);
-	CHECK(store_event_prune(s, 40, 1000, 2, &e) == 2); /* a little at a time */
-	CHECK(store_event_prune(s, 40, 1000, 2, &e) == 1);
-	CHECK(store_event_prune(s, 40, 1000, 2, &e) == 0);
+	CHECK(store_event_prune(s, 10, 100, NULL, NULL, &e) == 0);
+	CHECK(store_event_prune(s, 40, 2, NULL, NULL, &e) == 2); /* a little at a time */
+	CHECK(store_event_prune(s, 40, 2, NULL, NULL, &e) == 1);
+	CHECK(store_event_prune(s, 40, 2, NULL, NULL, &e) == 0);
 	CHECK_STR(events(s, NULL, NULL, 0, 0), "4 5 6 7 8 9 10");
-	CHECK(store_event_prune(s, 0, 5, 100, &e) == 2); /* by number, whatever the clock said */
+	MUST(store_event_count(s, "ten_a", &seq, &e));
+	CHECK(seq == 7);
+	CHECK(store_event_drop(s, "ten_b", 100, &e) == 0);
+	CHECK(store_event_drop(s, "ten_a", 2, &e) == 2); /* the oldest, whatever the clock said */
 	CHECK_STR(events(s, NULL, NULL, 0, 0), "6 7 8 9 10");
-	CHECK(store_event_prune(s, 1000, 5, 100, &e) == 5);
+	CHECK(store_event_prune(s, 1000, 100, NULL, NULL, &e) == 5);
 	MUST(store_event_last(s, &seq, &e));
 	CHECK(seq == 10);
 	{
