@@ -1,4 +1,4 @@
-# The front door; Meson does the work. `make up` and `make check` are all a newcomer needs.
+# Shortcuts; Meson builds and tests. `make up` and `make check` are all a newcomer needs.
 
 BUILD ?= build
 PREFIX ?= /usr/local
