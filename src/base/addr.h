@@ -1,6 +1,6 @@
-/* addr.h - where a server listens: "127.0.0.1:4983", "[::1]:4983", "unix:/run/x.sock". Numbers
- * only: names are resolved by those who need that (net/client), so that nothing here waits for a
- * DNS. */
+/* addr.h - addresses to listen on and connect to: "127.0.0.1:4983", "[::1]:4983",
+ * "unix:/run/x.sock". Numeric only, so that no function here waits for DNS; the client resolves
+ * names itself (net/client). */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@ struct addr {
 	socklen_t len;
 };
 
-/* Reads one address, whole, or says what is allowed. "localhost:PORT" is 127.0.0.1; "*:PORT" is
+/* Reads the whole text as one address. "localhost:PORT" is 127.0.0.1; "*:PORT" is
  * [::]:PORT, that is, all of IPv4 and IPv6. Port 0 lets the kernel choose. Pure. */
 int addr_parse(const char *text, struct addr *ret, struct err *e) MUST_USE;
 
@@ -31,12 +31,12 @@ bool addr_is_unix(const struct addr *a);
 /* The port; 0 for Unix sockets. */
 uint16_t addr_port(const struct addr *a);
 
-/* The address a socket is bound to: says which port the kernel chose. */
+/* The address a socket is bound to, with the port that the kernel chose. */
 int addr_of_socket(int fd, struct addr *ret, struct err *e) MUST_USE;
 
 /* A bound, listening, non-blocking, close-on-exec socket, owned by the caller. A Unix socket gets
- * unix_mode from the start; one at that path that nobody listens on is replaced, one in use or
- * any other file is refused. */
+ * unix_mode from the start; a stale socket at that path (connect() is refused) is replaced;
+ * a socket in use or any other file is an error. */
 int addr_listen(const struct addr *a, mode_t unix_mode, struct err *e) MUST_USE;
 
 /* A connected, non-blocking, close-on-exec socket (TCP: no Nagle), owned by the caller; waits at

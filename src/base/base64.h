@@ -1,4 +1,4 @@
-/* base64.h - RFC 4648 base64, with padding, strictly; or as generously as peers must be read. */
+/* base64.h - RFC 4648 base64: strict with padding, or lenient for input of peers that vary. */
 #pragma once
 
 #include <stddef.h>
@@ -13,8 +13,8 @@
 
 /* ret has room for BASE64_LENGTH(n) + 1; NUL-terminated. */
 void base64_encode(const void *bytes, size_t n, char *ret);
-/* ret has room for BASE64_BYTES(n). Returns how many bytes there are, or -1: a foreign character,
- * missing padding, bits in the padding that are not zero. Each value has one form only. */
+/* ret has room for BASE64_BYTES(n). Returns the number of bytes, or -1: a character outside of the
+ * alphabet, missing padding, nonzero bits in the padding. Each value has one encoding only. */
 ssize_t base64_decode(const char *text, size_t n, uint8_t *ret) MUST_USE;
 /* The same for either alphabet (that of URLs, too), with padding or without. ret has room for
  * BASE64_BYTES(n + 3). */

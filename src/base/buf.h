@@ -1,9 +1,9 @@
-/* buf.h - bytes that grow, up to a cap given at the start. For everything whose size a peer
+/* buf.h - a byte buffer that grows up to a cap given at the start. For all data whose size a peer
  * chooses.
  *
- * Two ways to add. What comes from a peer is added with a result: all of it fits or nothing is
- * added and the error is ERR_LIMIT. What we compose ourselves is put without one: the first byte
- * too many drops that piece and everything behind it, and buf_check() says so once at the end. */
+ * Two ways to add. buf_add() is for input of a peer: all bytes are added, or none and the error is
+ * ERR_LIMIT. buf_put() is for text that the program composes: a piece that does not fit is dropped
+ * with all that follow, and buf_check() reports it once at the end. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +18,7 @@ struct buf {
 	size_t size;   /* bytes allocated, at most cap */
 	size_t cap;
 	bool full;   /* something was put that did not fit */
-	bool secret; /* set by the owner: what it held is wiped when it is given back, or moves */
+	bool secret; /* set by the owner: memory is wiped before it is freed or reallocated */
 };
 
 #define BUF_INIT(max)        \

@@ -1,4 +1,4 @@
-/* err.h - the one error type. Filled by the function that fails, logged by the one that stops. */
+/* err.h - the error type. The function that fails fills it in; the one that handles it logs it. */
 #pragma once
 
 #include "err_reason.h"
@@ -6,8 +6,8 @@
 
 enum err_code {
 	ERR_NONE,
-	ERR_INVALID,	 /* the caller sent something malformed */
-	ERR_DENIED,	 /* policy or permissions say no */
+	ERR_INVALID,	 /* malformed input of the caller */
+	ERR_DENIED,	 /* refused by policy or permissions */
 	ERR_NOT_FOUND,	 /* no such object */
 	ERR_CONFLICT,	 /* wrong state for this operation */
 	ERR_LIMIT,	 /* a quota or a fixed bound was hit */

@@ -1,3 +1,5 @@
+/* err_name.c - the words of error codes for programs. Apart from err.c, because the keeper links
+ * only what it needs. */
 #include <assert.h>
 
 #include "err.h"

@@ -1,3 +1,5 @@
+/* err_sanitize.c - makes errors of another process printable. Apart from err.c, because it needs
+ * utf8.c, which the keeper does not link. */
 #include <stdint.h>
 #include <string.h>
 

@@ -6,6 +6,6 @@
  * only way to close (tools/check-banned), and it does not close these. */
 #pragma once
 
-/* Closes fd if it is one: -1 is none. 0, 1 and 2 are left as they are: to be asked for them is a
- * mistake of the caller's, and ends a program that was built with FD_STRICT=1 (tests do). */
+/* Closes fd; -1 is ignored. 0, 1 and 2 are not closed: such a call is a bug of the caller, and
+ * aborts programs that are built with FD_STRICT=1 (tests are). */
 void fd_close(int fd);

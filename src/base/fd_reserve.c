@@ -5,7 +5,7 @@
 
 #include "fd.h"
 
-/* The first: an end of a pipe that nothing comes through. The others are copies of it. */
+/* The first is the read end of a pipe without a writer; the others are duplicates of it. */
 static int open_first(void)
 {
 	int ends[2];

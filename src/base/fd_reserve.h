@@ -1,22 +1,22 @@
-/* fd_reserve.h - descriptors that are kept open for nothing, so that a control channel can receive
- * when the process has no others left.
+/* fd_reserve.h - spare descriptors, so that a control channel can receive descriptors when the
+ * process has reached its limit.
  *
  * A message whose descriptors find no room is delivered without them (MSG_CTRUNC), and they are
  * lost. So before a receive that may bring descriptors, as many of the reserve are closed; after it
- * the reserve is filled again as far as the kernel allows. What was received beyond that is paid
- * for later, when others are closed:
+ * the reserve is filled again as far as the kernel allows. The reserve is smaller
+ * until other descriptors are closed:
  *
  *	static struct fd_reserve reserve = FD_RESERVE_INIT;
  *
  *	fd_reserve_fill(&reserve);			at the start, before clients are served
  *	...
  *	fd_reserve_lend(&reserve, 2);
- *	n = io_recv(sock, ..., fds, 2, &nfds, &e);	ERR_LIMIT: no room all the same
+ *	n = io_recv(sock, ..., fds, 2, &nfds, &e);	ERR_LIMIT: still no room
  *	fd_reserve_fill(&reserve);
  *
- * One thread, and nothing else may open descriptors between lend and receive. The reserve must be
- * filled while other users of descriptors are bounded to leave it some, or it is empty when the
- * process has been out of descriptors for long: fd_reserve_left() says how much there is. */
+ * One thread, and nothing else may open descriptors between lend and receive. Other users of
+ * descriptors must be bounded so that the reserve can be filled again; otherwise it is empty once
+ * the process has been at its limit for long. fd_reserve_left() returns its size. */
 #pragma once
 
 #include <stddef.h>
@@ -33,7 +33,7 @@ struct fd_reserve {
 		.n = 0  \
 	}
 
-/* Opens what is missing; stops quietly when the process may have no more. Needs pipe2(2) and
+/* Opens what is missing; stops without an error at the process's limit. Needs pipe2(2) and
  * fcntl(2). */
 void fd_reserve_fill(struct fd_reserve *r);
 /* Closes up to n of them. */

@@ -4,5 +4,5 @@
 /* Opens /dev/null for each that is closed: the first call of each main(). */
 void fd_std_fill(void);
 
-/* Replaces one of them with with, which stays open. Returns -1 and sets errno if it cannot. */
+/* Makes fd a duplicate of `with`, which stays open. Returns -1 and sets errno on failure. */
 int fd_std_replace(int fd, int with);

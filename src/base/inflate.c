@@ -5,8 +5,8 @@
  * of their lengths. Looking ahead for 15 bits is safe at the end of a block, too: a member ends
  * with 64 bits of trailer.
  *
- * Content is made in a ring of 64 KiB, which is given away, and its checksum taken, whenever it is
- * full; matches reach back at most 32 KiB, so what they need is still there. A match that reaches
+ * Content is written to a ring of 64 KiB, which is checksummed and passed on whenever it is full;
+ * matches reach back at most 32 KiB, so their source is still in the ring. A match that reaches
  * before the member's beginning is malformed. */
 #include "inflate.h"
 
@@ -28,7 +28,7 @@ struct inflate {
 	unsigned nbits;
 	uint32_t head_crc, crc, size; /* size: modulo 2^32 */
 	size_t at, given;	      /* in the ring */
-	size_t reach;		      /* how far back a match may lead */
+	size_t reach;		      /* greatest valid distance of a match */
 	struct inflate_code literals, distances;
 	uint8_t ring[RING];
 };
@@ -87,7 +87,7 @@ static int take(struct inflate *z, unsigned n, uint32_t *ret)
 
 /* ---- output */
 
-/* Gives away what is new in the ring. */
+/* Passes on the new bytes of the ring. */
 static int flush(struct inflate *z)
 {
 	const uint8_t *p = z->ring + z->given;

@@ -1,8 +1,8 @@
-/* inflate.h - gzip (RFC 1952, 1951) undone as a stream, strictly: headers, checksums and lengths
- * must be right, members may follow one another, anything else behind them is an error.
+/* inflate.h - a strict streaming decompressor for gzip (RFC 1952, 1951): headers, checksums and
+ * lengths must be correct; after the last of one or more members no data may follow.
  *
- * What is taken and what is given passes through the caller's functions, so bounds on both are his;
- * of its own it needs 80 KiB, whatever comes. */
+ * Input and output pass through functions of the caller, which bounds both. The memory used is
+ * 80 KiB for any input. */
 #pragma once
 
 #include <stddef.h>
@@ -12,14 +12,14 @@
 #include "err.h"
 
 struct inflate_io {
-	/* More input: how many bytes are at *ret, which stay there until the next call; 0 at its
-	 * end; -1 and an error. */
+	/* Reads more input. Returns the number of bytes at *ret, which stay valid until the next
+	 * call; 0 at the end of input; -1 and an error. */
 	ssize_t (*more)(void *arg, const uint8_t **ret, struct err *e);
-	/* Takes content, at most 64 KiB at once; -1 and an error ends it all. */
+	/* Takes decompressed bytes, at most 64 KiB in a call; -1 and an error aborts. */
 	int (*out)(void *arg, const uint8_t *bytes, size_t len, struct err *e);
 	void *arg;
 };
 
-/* Until the end of the input. Malformed or broken off: ERR_INVALID, and some content may have been
- * given before: it is good for nothing. */
+/* Decompresses all of the input. Malformed or truncated input is ERR_INVALID; content that was
+ * written before the error must be discarded. */
 int inflate_gzip(const struct inflate_io *io, struct err *e) MUST_USE;

@@ -15,9 +15,9 @@ struct inflate_code {
 	uint16_t lookup[1U << INFLATE_CODE_LOOKUP]; /* symbol << 4 | length; 0: longer, or none */
 };
 
-/* Makes the set from the length of each symbol's code, 0 (it has none) to 15. False if there are
- * more codes than bits can tell apart, or fewer: a set is complete, or empty (then nothing is found
- * in it), or, if `single` allows it, one code of one bit. */
+/* Makes the set from the length of each symbol's code, 0 (it has none) to 15. Returns false if the
+ * set is over- or under-subscribed. A set must be complete, or empty (no symbol is ever found), or,
+ * if `single` is true, have one code of one bit. */
 bool inflate_code_make(struct inflate_code *c, const uint8_t *lengths, unsigned n, bool single);
 
 /* Finds the symbol that INFLATE_CODE_BITS bits, first bit lowest, begin with. Returns how many of

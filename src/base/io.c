@@ -38,7 +38,7 @@ int io_write_file(int dir_fd, const char *path, const char *text, struct err *e)
 
 	if (fd < 0)
 		return err_sys(e, "open %s", path);
-	errno = EIO; /* for the short write that these files do not know */
+	errno = EIO; /* a short write, which such files do not do */
 	if (write(fd, text, len) != (ssize_t)len)
 		return err_sys(e, "write %s", path);
 	return 0;
@@ -80,7 +80,7 @@ int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
 			continue;
 		if (n < 0)
 			return err_sys(e, "send");
-		nfds = 0; /* they went with the first bytes */
+		nfds = 0; /* they were sent with the first bytes */
 		p += n;
 		len -= (size_t)n;
 		more = len > 0;

@@ -17,7 +17,7 @@ int io_write_all(int fd, const void *data, size_t len, struct err *e) MUST_USE;
 ssize_t io_read_file(int dir_fd, const char *path, char *ret_text, size_t cap,
 		     struct err *e) MUST_USE;
 
-/* Writes one attribute of a pseudo file system: taken whole by the kernel or refused. */
+/* Writes one attribute of a pseudo file system in one write(2). */
 int io_write_file(int dir_fd, const char *path, const char *text, struct err *e) MUST_USE;
 
 /* Sends one message with descriptors attached. Blocking; never raises SIGPIPE. */
@@ -25,9 +25,9 @@ int io_send(int sock, const void *data, size_t len, const int *fds, size_t nfds,
 	    struct err *e) MUST_USE;
 
 /* Receives one message (or, on a stream, what is there). Returns its length, 0 at the end of the
- * connection. The caller owns the *ret_nfds descriptors in ret_fds, all close-on-exec. A peer
- * that sends more descriptors than cap is refused and nothing leaks. ERR_LIMIT: the message is in
- * data, but this process ran out of room for its descriptors, which are gone. */
+ * connection. The caller owns the *ret_nfds descriptors in ret_fds, all close-on-exec. More than
+ * cap descriptors are an error, and all are closed. ERR_LIMIT: the message is in data, but the
+ * process is at its limit of descriptors, and those of the message are lost. */
 ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
 		struct err *e) MUST_USE;
 /* The same, but a message without room for its descriptors is received without them: *ret_lost. */

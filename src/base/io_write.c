@@ -1,3 +1,4 @@
+/* io_write.c - io_write_all(). Apart from io.c, so that programs that only write link no more. */
 #include <errno.h>
 
 #include "io.h"

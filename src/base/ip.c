@@ -10,7 +10,7 @@
 
 static const uint8_t v4_prefix[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
-/* What is not public, the narrower block first. */
+/* Blocks that are not public; narrower blocks before wider ones. */
 static const struct {
 	const char *net;
 	enum ip_kind kind;
@@ -58,7 +58,7 @@ static const struct {
 static const struct {
 	const char *net;
 	size_t at;
-	bool needed; /* there are networks in which public hosts are reached by it */
+	bool needed; /* public hosts are reached by this form in some networks */
 } holders[] = {
 	{ "64:ff9b::/96", 12, true }, { "64:ff9b:1::/48", 12, false },	{ "2002::/16", 2, false },
 	{ "::/96", 12, false },	      { "::ffff:0:0:0/96", 12, false },
@@ -142,7 +142,7 @@ bool ip_net_holds(const struct ip_net *net, const struct ip *ip)
 	return rest == 0 || (net->ip.b[whole] & last) == (ip->b[whole] & last);
 }
 
-/* The tables above are ours: what does not parse is our own mistake. */
+/* The tables above are constant: an entry that does not parse is a bug. */
 static bool holds(const char *net, const struct ip *ip)
 {
 	struct ip_net n;

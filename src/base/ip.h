@@ -1,7 +1,7 @@
-/* ip.h - addresses, blocks of them, and what kind each is. Pure.
+/* ip.h - IP addresses, blocks, and their kinds (private, metadata, ...). Pure.
  *
- * One form for both families: IPv4 is ::ffff:a.b.c.d. What is read is read strictly: no spelling
- * that another reader could take for another address (octal, hex, short forms, zones) is one. */
+ * One representation for both families: IPv4 is ::ffff:a.b.c.d. Parsing is strict: spellings that
+ * other parsers may read as another address (octal, hex, short forms, zones) are refused. */
 #pragma once
 
 #include <stdbool.h>
@@ -45,7 +45,7 @@ bool ip_same(const struct ip *a, const struct ip *b);
 bool ip_net_holds(const struct ip_net *net, const struct ip *ip);
 
 /* An IPv4 address that is hidden in an IPv6 one (mapped, compatible, NAT64, 6to4) has the kind of
- * the IPv4 address, unless that is public and the form is one nobody needs: then IP_RESERVED. */
+ * the IPv4 address, unless that is public and such forms have no public use: IP_RESERVED. */
 enum ip_kind ip_kind(const struct ip *ip);
 /* The IPv4 address that a gateway of the network (NAT64) connects to for this one; false: none. */
 bool ip_behind(const struct ip *ip, struct ip *ret);

@@ -75,8 +75,8 @@ static size_t coded(const char *s, size_t left)
 	return n;
 }
 
-/* By hand, and all of a run at once: output of programs may be nothing but such bytes, and
- * printf(3) for each of a million would hold up everybody else. */
+/* Without printf(3), and a whole run at once: output of a program may consist of such bytes only,
+ * and a million calls of printf(3) would block the event loop. */
 static void put_codes(struct json *j, const char *s, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -1,5 +1,5 @@
-/* json.h - writes JSON into a bounded buffer. Commas and escapes are its work, nesting the
- * caller's. No name here is one of jansson's, which some programs link, too.
+/* json.h - writes JSON into a bounded buffer. It adds commas and escapes; the caller is responsible
+ * for nesting. Names must not collide with those of jansson, which some programs link, too.
  *
  * Text that is not valid UTF-8 comes out with U+FFFD in place of each bad byte, so that the
  * result is always JSON. When the buffer is full, the rest is dropped and json_ok() says so. */
@@ -26,7 +26,7 @@ void json_init(struct json *j, char *text, size_t cap);
  * json_release() frees it. */
 void json_init_heap(struct json *j, size_t max);
 void json_release(struct json *j);
-/* From now on what is owned is wiped when it is given back, or moves. */
+/* From now on memory is wiped before it is freed or reallocated. */
 void json_keep_secret(struct json *j);
 bool json_ok(const struct json *j);
 

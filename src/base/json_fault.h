@@ -1,5 +1,5 @@
-/* json_fault.h - what the JSON parser says of a text that it cannot read, without the piece of the
- * text that it quotes: the text may hold a secret, and errors are logged. Line and column are in
+/* json_fault.h - removes the quoted input from an error message of the JSON parser: the input may
+ * hold a secret, and errors are logged. Line and column are in
  * the parser's json_error_t. Pure. */
 #pragma once
 

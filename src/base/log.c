@@ -59,10 +59,10 @@ static uint32_t decode(const char *s, size_t n)
 		return (uint32_t)(p[0] & 0x1f) << 6 | (p[1] & 0x3f);
 	if (n == 3)
 		return (uint32_t)(p[0] & 0x0f) << 12 | (uint32_t)(p[1] & 0x3f) << 6 | (p[2] & 0x3f);
-	return 0x10000; /* whichever: nothing up there is hidden */
+	return 0x10000; /* any: no character above is hidden */
 }
 
-/* What would move a terminal's cursor, end a line somewhere or turn the reading direction. */
+/* Characters that control a terminal, end a line or change the direction of text. */
 static bool is_hidden(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
@@ -109,7 +109,7 @@ static void put_quoted(struct line *l, const char *s)
 	put(l, "\"", 1);
 }
 
-/* logfmt only: nothing in it could be taken for an end or a quote. */
+/* logfmt only: the value needs no quotes. */
 static bool is_bare(const char *s)
 {
 	size_t n = strnlen(s, LOG_VALUE_MAX + 1);

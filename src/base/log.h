@@ -4,15 +4,15 @@
  *
  * gives, as logfmt or as JSON,
  *
- *	time=2026-11-15T08:00:00.123Z level=info msg="session started" session_id=ses_1 ms=7
+ *	time=2026-11-15T08:00:00.123Z level=info msg="session started" session_id=i0123 ms=7
  *
  * The template is "key=%x key=%x ...", keys of [a-z0-9_], conversions %s %d %u %ld %lu %lld %llu
- * and %zu; any other is a bug and asserts. It may be empty (""). Values are quoted and escaped as
- * the format needs, so that no text of a tenant's can begin a line or a field of its own; what is
- * not UTF-8 shows as U+FFFD. A value longer than LOG_VALUE_MAX bytes is cut and ends in "...";
+ * and %zu; any other fails an assertion. It may be empty (""). Values are quoted and escaped as
+ * the format needs, so that text of a tenant cannot start a new line or field; invalid
+ * UTF-8 becomes U+FFFD. A value longer than LOG_VALUE_MAX bytes is cut and ends in "...";
  * fields that would make the line longer than LOG_LINE_MAX are left out and counted in cut=N.
  *
- * Logging never fails: what standard error does not take is lost. It blocks where write(2) does. */
+ * Logging never fails: what standard error does not accept is lost. Blocks if write(2) blocks. */
 #pragma once
 
 #include <stdbool.h>

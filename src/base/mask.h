@@ -42,10 +42,10 @@ static inline bool mask_pick_has(const struct mask_pick *p, size_t value)
 	return (p->bits[value / 64] >> value % 64 & 1) != 0;
 }
 
-/* Patterns: "sk-[A-Za-z0-9]{20,64}". Bytes stand for themselves; '.' is any but a line's end;
- * "[a-z_]" and "[^a-z]" are sets; a backslash takes the meaning from what follows; {n} and {n,m}
- * repeat what is before them. What is not there is refused, above all '*', '+', '?', '|', '(' and
- * ')': a match has a bound. The first thing must be there at least once. */
+/* Patterns: "sk-[A-Za-z0-9]{20,64}". Bytes match themselves; '.' matches any byte but a line
+ * break; "[a-z_]" and "[^a-z]" are sets; a backslash makes the next byte literal; {n} and {n,m}
+ * repeat the item before them. '*', '+', '?', '|', '(' and ')' are refused, so every match has a
+ * bound. The first item must match at least once. */
 int mask_pattern_check(const char *pattern, struct err *e) MUST_USE;
 
 /* Of the values only hashes are kept. NULL on failure (memory, a bad pattern, too many values or

@@ -49,7 +49,7 @@ struct mask_pattern {
 	bool optional[MASK_PATTERN_MAX];
 };
 
-/* A pattern in a stream: began[k] is where the longest match began of which k sets are behind us,
+/* A pattern in a stream: began[k] is where the longest match began of which k sets have matched,
  * or MASK_NONE; for k up to top. */
 struct mask_pattern_state {
 	size_t began[MASK_PATTERN_MAX + 1];

@@ -1,6 +1,6 @@
-/* An operator's pattern. It becomes a row of at most MASK_PATTERN_MAX sets, "a{2,4}" being a a a?
- * a?; all places in it where a text may be are followed at once, so there is nothing to go back to.
- */
+/* mask_pattern.c - patterns of the operator (redact_patterns). A pattern is compiled to a row of at
+ * most MASK_PATTERN_MAX sets, "a{2,4}" to a a a? a?. All positions in the row that the input may be
+ * at are advanced together, so there is no backtracking and time is linear. */
 #include <string.h>
 
 #include "mask_inside.h"
@@ -158,7 +158,7 @@ size_t mask_pattern_step(const struct mask_pattern *p, struct mask_pattern_state
 		if (s->began[i] < s->began[i + 1])
 			s->began[i + 1] = s->began[i];
 	}
-	/* All behind the end: nothing is left to wait for. */
+	/* All positions are past the end. */
 	s->top = top;
 	return top == p->n ? s->began[p->n] : MASK_NONE;
 }

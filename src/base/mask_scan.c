@@ -185,8 +185,8 @@ static void take_escape(struct mask_scan *s, uint32_t code)
 	s->nescape = 0;
 }
 
-/* What seemed to be an escape is none: its bytes stand for themselves. The last `keep` of them are
- * not taken yet. */
+/* The bytes read so far are no escape: they are literal. The last `keep` of them are not consumed
+ * yet. */
 static void take_literally(struct mask_scan *s, size_t keep)
 {
 	uint64_t began = s->at - s->nescape;

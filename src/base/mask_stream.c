@@ -121,8 +121,9 @@ static void make_room(struct mask_state *st, size_t more)
 	st->cap = cap;
 }
 
-/* How many of n bytes from `from` on are given out: a value that was found does not leave in parts,
- * or one who dies in between would show the rest. If it is too long for that, it does. */
+/* How many of n bytes from `from` on are given out: a value that was found is given out as a
+ * whole, so that a process killed in between shows no part of it; unless it is longer than what may
+ * be held. */
 static size_t whole_values(const struct mask_state *st, uint64_t from, size_t n, size_t hold)
 {
 	uint64_t at = mask_scan_whole(st->scan, from + n);

@@ -1,7 +1,7 @@
 /* metrics.h - counters, gauges and histograms in one static table; Prometheus text.
  *
- * Whoever has metrics declares them as a table, indexed by an enum, and names a cell of a metric by
- * the enum and the place of its label's value (0 for a metric without a label):
+ * A program declares its metrics as a table, indexed by an enum. A value is named by the enum and
+ * the index of its label's value (0 for a metric without a label):
  *
  *	enum { M_REQUESTS, M_SESSIONS, M_CREATE };
  *	static const char *const states[] = { "running", "paused" };
@@ -13,7 +13,7 @@
  *	metrics_setup(defs, COUNT(defs));
  *	metrics_set(M_SESSIONS, 1, 17);
  *
- * A table too large, a name Prometheus would refuse, an index out of range: bugs that assert. */
+ * A table that is too large, an invalid name and an index out of range fail an assertion. */
 #pragma once
 
 #include <stddef.h>
@@ -36,15 +36,15 @@ struct metrics_def {
 	size_t nvalues;
 };
 
-/* The table is borrowed for good. Everything is 0 afterwards. */
+/* The table must stay valid for the life of the process. All values are 0 afterwards. */
 void metrics_setup(const struct metrics_def *defs, size_t n);
 
 void metrics_add(unsigned metric, unsigned value, uint64_t n);			/* a counter */
 void metrics_set(unsigned metric, unsigned value, int64_t now);			/* a gauge */
 void metrics_observe_ns(unsigned metric, unsigned value, uint64_t duration_ns); /* a histogram */
 
-/* What a counter or gauge is at, or how many observations a histogram has. For tests and for
- * figures that are shown elsewhere, too. */
+/* The value of a counter or gauge, or the number of observations of a histogram. For tests, and for
+ * values that are also shown elsewhere. */
 int64_t metrics_get(unsigned metric, unsigned value);
 
 /* All of them in Prometheus' text format 0.0.4. Overflow shows in buf_check(). */

@@ -1,5 +1,5 @@
-/* mix.h - a hash of 16 bytes, for tables of addresses. The seed is a secret of the table's, so that
- * clients cannot choose addresses that meet; it is no cryptographic hash. */
+/* mix.h - a hash of 16 bytes, for tables of addresses. The seed of a table is secret, so that
+ * clients cannot choose addresses that collide. Not a cryptographic hash. */
 #pragma once
 
 #include <stdint.h>

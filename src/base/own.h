@@ -34,7 +34,7 @@ static inline int own_take_fd_(int *fd)
 #define OWN_MEM __attribute__((cleanup(own_free_)))
 #define TAKE_FD(fd) own_take_fd_(&(fd))
 
-/* For the rare result of ours that may be ignored: says why, where a cast would say nothing. */
+/* Ignores the result of a call; the second argument is the reason, for the reader. */
 #define IGNORED(call, why)                      \
 	do {                                    \
 		static const char why_[] = why; \

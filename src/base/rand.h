@@ -1,5 +1,5 @@
-/* rand.h - randomness from the kernel, and ids made of it. Never fails: without a kernel that gives
- * random numbers nothing of ours may run, so the process ends. */
+/* rand.h - randomness from the kernel, and ids made of it. Never fails: if the kernel gives no
+ * random numbers, the process aborts. */
 #pragma once
 
 #include <stddef.h>

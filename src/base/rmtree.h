@@ -1,7 +1,7 @@
-/* rmtree.h - removes a directory tree of ours, such as a cached template. Not for what cells wrote.
- */
+/* rmtree.h - removes a directory tree that Cordon made, such as a cached template. Not for trees
+ * that cells wrote. */
 #pragma once
 
-/* Removes dir_fd/name and everything below it, 256 levels deep, following no link. What cannot be
- * removed stays. */
+/* Removes dir_fd/name and everything below it, 256 levels deep, following no link. Entries that
+ * cannot be removed stay. */
 void rmtree(int dir_fd, const char *name);

@@ -1,5 +1,5 @@
-/* sha1.h - SHA-1, for what a protocol demands of it (the handshake of WebSocket). Broken as a
- * cryptographic hash: never for secrets or signatures. */
+/* sha1.h - SHA-1, for formats that require it (the WebSocket handshake, Java's key stores). Broken
+ * as a cryptographic hash: never for secrets or signatures. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* tally.h - what src/net holds and does on behalf of one party: a tenant, an address, or all of
- * them together. src/net counts; the party's owner keeps the counter. */
+/* tally.h - counts of the resources that src/net uses on behalf of one party: a tenant, an address,
+ * or all together. src/net changes the counts; the owner of the party keeps the structure. */
 #pragma once
 
 #include <stddef.h>

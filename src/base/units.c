@@ -7,7 +7,7 @@
 
 /* A decimal number in thousandths, so that "1.5" stays exact without floating point. */
 struct number {
-	bool huge; /* a number, but larger than any of ours */
+	bool huge; /* a number larger than any valid one */
 	uint64_t whole;
 	uint64_t thousandths;
 	const char *rest;

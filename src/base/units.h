@@ -1,4 +1,4 @@
-/* units.h - numbers as people write them: "512M", "1.5", "30s", "5m". Pure, strict, fuzzed. */
+/* units.h - numbers with units: "512M", "1.5", "30s", "5m". Pure, strict, fuzzed. */
 #pragma once
 
 #include <stddef.h>

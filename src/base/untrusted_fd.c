@@ -1,13 +1,13 @@
 /* untrusted_fd.c - theory of operation
  *
- * What the kernel has no room for it closes by itself, with all the waiting that takes; so there is
- * always room for as many descriptors as it lets anybody send. Each is told not to linger before it
- * is closed. Others may have it, too, and tell it again: so what still has bytes on their way is
- * disconnected first. Without any there is nothing to wait for.
+ * The kernel closes descriptors that do not fit into the control buffer, and may block in that; so
+ * the buffer has room for as many as a message can have. SO_LINGER is cleared before each is
+ * closed. Another process that has the socket may set it again: so a socket with unsent bytes is
+ * disconnected first. Without unsent bytes close(2) does not wait.
  *
- * Whether accept(2) waits is a flag of the open file, which others may share and change between any
- * look of ours and the call. So a timer is set around each call: the kernel ends a wait with EINTR,
- * and without a wait there is none. It repeats, for the first might come before the wait begins. */
+ * Whether accept(2) blocks is a flag of the open file, which another process may share and change
+ * between any check and the call. So a timer runs during each call: its signal ends a blocking call
+ * with EINTR. The timer repeats, because the first signal might arrive before the call blocks. */
 #include "untrusted_fd.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static void stop_lingering(int fd)
 
 	if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no)) < 0)
 		return; /* not a socket */
-	/* One that listens sends nothing, and others who have it shall listen on. */
+	/* A listening socket has no unsent bytes, and must go on listening for other holders. */
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens != 0)
 		return;
 	if (ioctl(fd, SIOCOUTQ, &unsent) < 0 || unsent > 0)
@@ -124,7 +124,7 @@ void untrusted_drain(int sock)
 
 static void on_alarm(int sig)
 {
-	(void)sig; /* all it has to do is to interrupt */
+	(void)sig; /* the signal only has to interrupt */
 }
 
 static int take_alarm(void)
@@ -155,7 +155,7 @@ int untrusted_accept(int listener, struct sockaddr_storage *ret, socklen_t *len)
 	why = errno;
 	(void)setitimer(ITIMER_REAL, &never, NULL);
 	errno = why == EINTR ? EDEADLK : why;
-	/* It has what was set on the listener; nobody but us can set it again. */
+	/* It inherited the options of the listener; no other process can change them now. */
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no));
 	return fd;

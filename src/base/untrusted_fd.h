@@ -1,11 +1,11 @@
-/* untrusted_fd.h - descriptors that came over a Unix socket from somebody who is not trusted, and
- * who must not hold us up.
+/* untrusted_fd.h - descriptors received over a Unix socket from an untrusted process, handled so
+ * that the sender cannot make the receiver block.
  *
- * Whoever can write to a Unix socket can send descriptors along. What closes them waits if they are
- * the last of a TCP connection that was told to linger: not only close(2), but also a recv(2) that
- * has no room for them, and the close of the Unix socket in which they are still waiting. Here such
- * a connection is broken off. (A file system of the sender's own can make close(2) wait, too, and
- * there is no help against that: a socket that needs no descriptors should refuse them.) */
+ * Any process that can write to a Unix socket can send descriptors with its bytes. Closing the last
+ * descriptor of a TCP connection with SO_LINGER blocks: in close(2), but also in a recv(2) without
+ * room for the descriptors, and in the close of the Unix socket that still holds them. Here such
+ * connections are disconnected first. (A file of a FUSE mount of the sender can make close(2)
+ * block, too, without remedy: a socket that needs no descriptors should refuse them.) */
 #pragma once
 
 #include <stddef.h>
@@ -24,13 +24,13 @@ ssize_t untrusted_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_
 /* As recv(2) without flags; descriptors that come along are closed. Any stream socket. */
 ssize_t untrusted_recv(int sock, void *data, size_t len);
 
-/* To be called before a Unix stream socket is closed: from now on nothing can be sent to it, and
- * what waits in it is gone. */
+/* To be called before a Unix stream socket is closed: stops further input and discards what is
+ * queued. */
 void untrusted_drain(int sock);
 
-/* Accepts from a listening socket that somebody who is not trusted shares: he can make it block,
- * and take the connection that poll(2) told us of. Returns a descriptor, non-blocking, that does
- * not linger and nobody else has, and *ret (*len as for accept(2)); or -1 and errno as of
- * accept4(2): EAGAIN if nobody is there; EDEADLK, after some 20 ms, if he has made it block: then
- * it is of no more use. For programs of one thread; SIGALRM is taken for it. */
+/* Accepts from a listening socket that an untrusted process shares: that process can make it
+ * blocking, and accept the connection that poll(2) reported. Returns a non-blocking descriptor
+ * without SO_LINGER that no other process has, and *ret (*len as for accept(2)); or -1 and errno of
+ * accept4(2): EAGAIN if there is no connection; EDEADLK after about 20 ms if the socket was made
+ * blocking: then it must not be used any more. For programs with one thread; uses SIGALRM. */
 int untrusted_accept(int listener, struct sockaddr_storage *ret, socklen_t *len) MUST_USE;

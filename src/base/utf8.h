@@ -1,4 +1,4 @@
-/* utf8.h - is this text? Strict: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* utf8.h - checks UTF-8. Strict: no overlong forms, no surrogates, nothing above U+10FFFF. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,8 +12,8 @@ size_t utf8_length(const uint8_t *p, size_t n);
  * up to 3 less. */
 size_t utf8_cut(const uint8_t *p, size_t n, size_t all);
 
-/* Does the character at p, n bytes long as utf8_length() says, steer a terminal or the order of
- * what is read? C0 and C1 controls, separators of lines and paragraphs (U+2028, U+2029), and the
- * marks that change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to
+/* Returns true if the character at p, n bytes long (utf8_length()), controls a terminal or the
+ * direction of text: C0 and C1 controls, separators of lines and paragraphs (U+2028, U+2029), and
+ * the marks that change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to
  * U+2069), with which one file name can look like another. */
 bool utf8_is_control(const uint8_t *p, size_t n);
