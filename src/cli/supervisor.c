@@ -4,7 +4,9 @@
  *                     cordond =================C================== cordon-egress
  *
  * The programs are the rows of supervisor_roles (supervisor.h, roles.c). Each is started again when
- * it ends, with growing pauses if it ends at once again and again.
+ * it ends, with growing pauses if it ends at once again and again. But a program that could
+ * not start even once has a cause that does not go away by itself (a file that cannot be read, a
+ * database of a newer version, a missing program): then the server logs it and ends.
  *
  * Channel A is a socketpair made for each keeper; cordond gets its other end over the control
  * socket. A keeper ends when its channel closes, so the keepers end with their cordond and all are
@@ -110,6 +112,19 @@ static void join(struct supervisor *v, struct worker *w)
 			 "program=%s slot=%u error=%s", w->role->program, w->slot, e.msg);
 }
 
+static void begin_end(struct supervisor *v, bool upgrade);
+
+/* It could not start. If it never has, the next try would end the same way. */
+static void give_up(struct supervisor *v, const struct worker *w)
+{
+	if (w->was_started || v->ending)
+		return;
+	log_error("the server ends, because a program of it cannot start", "program=%s",
+		  w->role->program);
+	v->failed = true;
+	begin_end(v, false);
+}
+
 static void start_missing(struct supervisor *v)
 {
 	struct err e;
@@ -121,6 +136,7 @@ static void start_missing(struct supervisor *v)
 			continue;
 		if (start(v, w, &e) < 0) {
 			child_process_failed(&w->child, &e);
+			give_up(v, w);
 			continue;
 		}
 		child_process_started(&w->child);
@@ -148,6 +164,9 @@ static void on_ended(struct supervisor *v, struct worker *w, int status)
 			 (int)w->child.pid, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	forget(w);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SERVE_EXIT_CANNOT_START)
+		give_up(v, w);
+	w->was_started = true;
 }
 
 static void reap(struct supervisor *v)
@@ -371,5 +390,5 @@ int serve_watch(struct serve *s)
 		return start_again(&v);
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 	cgroups_group_remove(&s->cgroups);
-	return 0;
+	return v.failed ? 1 : 0;
 }

@@ -64,8 +64,9 @@ struct worker {
 	const struct role *role;
 	unsigned slot; /* among those of its role, from 0 */
 	struct child_process child;
-	int control;	/* owned: the supervisor's end; -1 */
-	bool is_joined; /* role->join was called for this process and the present cordond */
+	int control;	  /* owned: the supervisor's end; -1 */
+	bool was_started; /* at least once, by this supervisor */
+	bool is_joined;	  /* role->join was called for this process and the present cordond */
 	uint64_t look_ns;
 	struct file_stamp {
 		uint64_t device, file;
@@ -80,6 +81,7 @@ struct supervisor {
 	struct worker *daemon; /* workers[0] */
 	int signals;	       /* owned */
 	bool ending, upgrading, ready;
+	bool failed; /* a program could not start at all: the server ends */
 	uint64_t end_ns;
 };
 

@@ -561,8 +561,12 @@ int main(int argc, char **argv)
 	}
 	for (int fd = SERVE_FD_CONTROL; fd < SERVE_FD_LISTEN + SERVE_LISTENERS_MAX; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-	if (start(&d, &e) < 0 || loop_run(d.loop, &e) < 0) {
-		log_error("cordond cannot go on", "error=%s", e.msg);
+	if (start(&d, &e) < 0) {
+		log_error("cordond cannot start", "error=%s", e.msg);
+		return SERVE_EXIT_CANNOT_START;
+	}
+	if (loop_run(d.loop, &e) < 0) {
+		log_error("cordond failed", "error=%s", e.msg);
 		return 1;
 	}
 	log_info("ended", "");

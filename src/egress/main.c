@@ -150,7 +150,11 @@ int main(int argc, char **argv)
 		    0);				  /* executed by descriptor, it has no name */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its memory holds secrets */
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (start(&g, &e) < 0 || loop_run(g.loop, &e) < 0) {
+	if (start(&g, &e) < 0) {
+		log_error("cordon-egress cannot start", "error=%s", e.msg);
+		return SERVE_EXIT_CANNOT_START;
+	}
+	if (loop_run(g.loop, &e) < 0) {
 		log_error("cordon-egress failed", "error=%s", e.msg);
 		return 1;
 	}

@@ -39,6 +39,10 @@ enum {
 	SERVE_EGRESS_HUNG = 'e',
 };
 
+/* The exit status of cordond and cordon-egress when they could not start, after an error in the
+ * log. */
+#define SERVE_EXIT_CANNOT_START 3
+
 /* What cordon-egress has at its start, from the supervisor or from cordon run. It reads the files
  * and closes them. */
 enum {

@@ -6,8 +6,10 @@
 import contextlib
 import http.client
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import ssl
 import stat
 import subprocess
@@ -89,7 +91,7 @@ def test_every_setting_is_checked_and_named():
         with file_of(f"# first\n\n{name} = {wrong}\n") as path:
             err = bad("--config", path)
             has(err, name, "file")
-            if name not in ("listen", "redact_patterns"):  # these are checked when all is read
+            if name not in ("listen", "redact_patterns", "node_name"):  # these are checked when all is read
                 has(err, f"{path}:3", "file and line")
 
 
@@ -271,6 +273,101 @@ def test_a_folder_out_of_reach_is_told_at_once():
         )
         equal(done.returncode, 1, "exit code")
         has(done.stderr, f"cannot enter {d};")
+
+
+# -- causes that do not go away by themselves: one message, and the end
+
+
+@contextlib.contextmanager
+def place(mode=0o755):
+    """A folder for a server, which its user can enter."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as d:
+        os.chmod(d, mode)
+        yield d
+
+
+def ends(d, *flags, program=None):
+    """What a server says that cannot start."""
+    flags = [f"--state={d}/s", f"--run={d}/r", f"--user={harness.USER}", *flags]
+    if not any(f.startswith("--listen") for f in flags):
+        flags.append("--listen=127.0.0.1:0")
+    done = subprocess.run([program or harness.PROGRAM, "serve", *flags], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=40)
+    equal(done.returncode, 1, f"exit code: {done.stderr}")
+    return done.stderr
+
+
+def test_a_port_in_use_is_told():
+    with place() as d, socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        said = ends(d, f"--listen=127.0.0.1:{port}")
+        has(said, str(port))
+        has(said, "in use")
+
+
+def test_a_socket_that_cannot_be_made_is_told():
+    with place() as d:
+        has(ends(d, f"--unix-socket={d}/no/such/folder.sock"), f"{d}/no/such/folder.sock")
+
+
+def test_files_that_the_server_cannot_read_are_told():
+    """Of another user, as after a change of the setting user; and the policy, which cordond reads itself."""
+    with place() as d:
+        os.mkdir(f"{d}/s", 0o711)
+        with open(f"{d}/s/cordon.db", "w"):
+            os.chmod(f"{d}/s/cordon.db", 0o600)
+        said = ends(d)
+        has(said, "cordond cannot start")
+        has(said, "cordon.db")
+        equal(said.count("program=cordond pid="), 2, f"started and ended once: {said}")
+    with place() as d:
+        with open(f"{d}/policy.json", "w") as f:
+            f.write("{}")
+        os.chmod(f"{d}/policy.json", 0o600)
+        has(ends(d, f"--egress-policy={d}/policy.json"), "egress_policy")
+
+
+def test_a_database_of_a_newer_version_is_told():
+    with Server(pool_size=0) as server:
+        server.stop()
+        with sqlite3.connect(os.path.join(server.state, "cordon.db")) as db:
+            db.execute("PRAGMA user_version = 9999")
+        done = subprocess.run([harness.PROGRAM, "serve", f"--state={server.state}", f"--run={server.run_dir}",
+                               f"--user={harness.USER}", "--listen=127.0.0.1:0"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=40)
+        equal(done.returncode, 1, f"exit code: {done.stderr}")
+        has(done.stderr, "9999")
+
+
+def test_authorities_that_are_none_are_told():
+    with place() as d:
+        with open(f"{d}/ca.pem", "w") as f:
+            f.write("-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n")
+        said = ends(d, f"--egress-ca={d}/ca.pem")
+        has(said, "program=cordon-egress")
+
+
+def test_a_missing_program_is_told():
+    for name in ("cordon-keeper", "cordon-egress"):
+        with place() as d:
+            for other in harness.PROGRAMS:
+                if other != name:
+                    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(harness.PROGRAM)), other), d)
+            has(ends(d, program=f"{d}/cordon"), name)
+
+
+def test_what_worked_once_is_started_again(server):
+    """The rule is for the first start only: later a cause may go away, and sessions are there."""
+    os.chmod(os.path.join(server.state, "cordon.db"), 0)
+    try:
+        os.chown(os.path.join(server.state, "cordon.db"), 0, 0)
+        server.kill("cordond")
+        wait_for(lambda: server.log().count("cordond cannot start") >= 2, 20, "tries")
+        equal(server.process.poll(), None, "the supervisor")
+    finally:
+        os.chown(os.path.join(server.state, "cordon.db"), harness.USER, harness.USER)
+        os.chmod(os.path.join(server.state, "cordon.db"), 0o600)
+    server.wait_ready(30)
 
 
 def test_yes_and_no_may_stand_apart():
