@@ -80,7 +80,7 @@ static void on_packed(struct file_call *c, int status, const struct err *e)
 {
 	struct packing *p = c->r->state;
 
-	(void)status; /* 2: without what cannot be in a tar, and that is nobody's fault */
+	(void)status; /* 2: entries that a tar cannot hold were left out, which is no error */
 	if (e != NULL && !p->begun)
 		reply_file_error(c->r, e);
 	else if (e != NULL)

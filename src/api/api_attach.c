@@ -1,9 +1,9 @@
 /* api_attach.c - theory of operation
  *
- * A WebSocket onto one execution. What it says comes out of the log at the viewer's pace: a frame
- * that finds no room is simply read again later. What the viewer types goes to the execution; when
- * that takes no more, the rest waits here and nothing more is read from the viewer. Several viewers
- * are several of these. */
+ * A WebSocket on one execution. Output is read from the log at the client's pace: a frame for which
+ * there is no room is read again later. Input goes to the execution; when its pipe is full, the
+ * rest waits here and nothing more is read from the client. Several clients of one execution are
+ * independent of each other. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -220,7 +220,7 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 
 /* ---- the beginning */
 
-/* Browsers let any page open a WebSocket anywhere, and say whose page it is. */
+/* A browser lets any page open a WebSocket to any server, and sends the page's origin. */
 static bool same_origin(const struct http1_request *q)
 {
 	struct http1_span origin;

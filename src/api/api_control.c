@@ -72,7 +72,7 @@ static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 		ssize_t n = execution_input(in->x, data + done, len - done, &r->wait, &in->why);
 
 		if (n == 0)
-			return done; /* told when there is room */
+			return done; /* completed when there is room */
 		in->failed = n < 0;
 		done += n < 0 ? 0 : (size_t)n;
 		in->taken += n < 0 ? 0 : (uint64_t)n;
@@ -87,7 +87,7 @@ static void on_end(struct exchange *x, bool ok)
 	struct json j;
 
 	if (!ok)
-		return; /* the server answers, if anybody listens */
+		return; /* the server answers if the client is still there */
 	if (in->failed) {
 		reply_error(r, &in->why);
 		return;

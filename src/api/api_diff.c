@@ -100,7 +100,7 @@ static void on_done(struct session_diff *sd, const struct err *e)
 		cut_short(r, e);
 		return;
 	}
-	if (d->failed) { /* it is not the client who was wrong */
+	if (d->failed) { /* the keeper's fault, not the client's */
 		reply_code(r, 500, "internal", "the list of changes is malformed");
 		return;
 	}

@@ -43,7 +43,7 @@ static void release_start(struct request *r, bool answered)
 {
 	struct starting *s = r->state;
 
-	(void)answered; /* an execution goes on without whoever waited for it */
+	(void)answered; /* the execution continues without its waiting client */
 	core_job_cancel(r->core, &s->job);
 	spec_exec_release(&s->spec);
 	execution_unfollow(&s->follower);
@@ -131,7 +131,7 @@ static void on_waited(struct completion *w, const struct err *why)
 		begin_answer(r);
 }
 
-/* The server ends, the execution does not: its client asks again by the id. */
+/* The server is stopping, the execution continues: the client reads the result by its id later. */
 static void hand_over(struct exchange *x)
 {
 	struct request *r = request_of(x);

@@ -37,8 +37,8 @@ static void release(struct request *r, bool answered)
 	json_release(&f->j);
 }
 
-/* The first one of a list is the directory itself; the others are told relative to it, and shown
- * with the path they have. */
+/* The first entry of a list is the directory itself; the paths of the others are relative to it and
+ * are shown as full paths. */
 static void list_entry(struct files *f, const struct file_msg_entry *entry)
 {
 	struct file_msg_entry shown = *entry;

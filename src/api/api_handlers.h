@@ -95,5 +95,5 @@ void api_tenants_create(struct request *r);
 void api_tenants_get(struct request *r);
 void api_tenants_update(struct request *r);
 void api_tenants_delete(struct request *r);
-/* The operator asks, for a tenant that is there; else answers, and NULL. */
+/* The tenant of the path if the key is the operator's; else answers, and NULL. */
 struct tenant *api_tenants_find(struct request *r);

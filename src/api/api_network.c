@@ -1,5 +1,5 @@
-/* api_network.c - whom a session may contact: shown, and changed while it runs; and the layer of a
- * tenant, for the operator. */
+/* api_network.c - the network policy of a session, shown and changed while it runs, and the policy
+ * layer of a tenant, for the operator. */
 #include <stdlib.h>
 #include <string.h>
 

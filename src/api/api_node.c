@@ -56,7 +56,7 @@ bool api_node_metrics_are_open(const struct request *r)
 	       (setting == CONFIG_METRICS_LOCAL && exchange_is_local(r->x));
 }
 
-/* They tell of all tenants together, so a key must be the operator's. */
+/* The metrics cover all tenants, so the key must be the operator's. */
 void api_node_metrics(struct request *r)
 {
 	struct buf b = BUF_INIT(METRICS_MAX_BYTES);

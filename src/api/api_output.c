@@ -1,8 +1,8 @@
 /* api_output.c - theory of operation
  *
- * What an execution said, by range: raw bytes of one stream or of both in the order in which they
- * came. The log is read from its start, at the client's pace and not for more than a few hundred
- * KiB in one turn of the loop. What is written to the log after the request came is not part of the
+ * The output of an execution, by range: raw bytes of one stream, or of both in the order in which
+ * they were written. The log is read from its start, at the client's pace and at most a few hundred
+ * KiB in one turn of the loop. Output that is written after the request arrived is not part of the
  * answer. */
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ struct range {
 	int fd; /* owned */
 	uint64_t cursor;
 	unsigned which;
-	uint64_t offset, length; /* asked for */
+	uint64_t offset, length; /* of the request */
 	uint64_t at;		 /* offset in the wanted stream of what comes next */
 	uint64_t total;		 /* of it when the request came */
 	size_t have, sent;	 /* of bytes */
@@ -111,7 +111,7 @@ static void on_writable(struct exchange *x)
 	pump(request_of(x)->state);
 }
 
-/* Of what it said up to now, and whether all of it was kept. */
+/* Headers for the output up to now, and whether all of it was kept. */
 static void begin(struct range *g, const struct store_execution *row)
 {
 	bool cut = row->truncated || (g->fd < 0 && execution_log_lost(row));

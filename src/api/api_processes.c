@@ -1,4 +1,4 @@
-/* api_processes.c - what runs in a session, whoever started it. */
+/* api_processes.c - all processes of a session, of executions or not. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ struct processes {
 	struct json j;
 	/* the last one looked up: processes of one execution often come one after another */
 	uint64_t mark;
-	char execution_id[STORE_ID_MAX]; /* "": nobody's */
+	char execution_id[STORE_ID_MAX]; /* "": of no execution */
 };
 
 static void release(struct request *r, bool answered)
@@ -100,7 +100,7 @@ static void on_killed(struct file_call *c, int status, const struct err *e)
 		reply_empty(c->r, 204);
 }
 
-/* As the cell's root, where it has one, or nobody else's processes could be seen or ended. */
+/* As the cell's root where it has one: other users could not see or kill all processes. */
 static const char *who(const struct session *s)
 {
 	bool one_id = core_restrictions(session_core(s))->ids ==

@@ -11,7 +11,7 @@
 
 #define SESSION_JSON_MAX (256U << 10)
 
-/* fresh: it has used nothing, and nobody needs to ask the kernel how much. */
+/* fresh: it has used nothing yet, so the kernel need not be asked. */
 static void reply_session(struct request *r, int status, struct session *s, bool fresh)
 {
 	struct json j;

@@ -1,4 +1,4 @@
-/* api_stream.c - what an execution says, as server-sent events. */
+/* api_stream.c - the output of an execution as server-sent events. */
 #include <stdio.h>
 
 #include "api_handlers.h"
@@ -147,7 +147,7 @@ void api_stream_get(struct request *r)
 	if (request_owns(r, &live, &e) < 0 || request_stream(r, &e) < 0)
 		reply_error(r, &e);
 	else if (live != NULL && execution_live(live, r->id) != NULL)
-		request_use(r, open_stream); /* who listens to it wants it to run */
+		request_use(r, open_stream); /* a paused session is resumed for a follower */
 	else
 		open_stream(r, live);
 }

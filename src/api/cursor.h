@@ -1,5 +1,4 @@
-/* cursor.h - where a page of a list ended, as text that nobody but us needs to understand. Pure,
- * fuzzed. */
+/* cursor.h - the end of a page of a list, as opaque text. Pure, fuzzed. */
 #pragma once
 
 #include <stdint.h>

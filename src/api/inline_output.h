@@ -1,4 +1,4 @@
-/* inline_output.h - what an execution said as members of a JSON object: "stdout", "stderr" (or
+/* inline_output.h - the output of an execution as members of a JSON object: "stdout", "stderr" (or
  * "stdout_base64", "stderr_base64") and "inline_truncated". In pieces, since both streams together
  * may become 12 MiB of JSON. api_executions.c calls it, one piece in a turn. */
 #pragma once
@@ -13,7 +13,7 @@
 #define INLINE_OUTPUT_RECORDS 1024 /* of the log, read in a piece */
 
 struct inline_output {
-	int fd; /* of the log, owned; -1: it said nothing */
+	int fd; /* of the log, owned; -1: there is no output */
 	uint64_t cursor;
 	bool base64;
 	bool read; /* all of the log that is wanted */

@@ -347,7 +347,7 @@ void json_view_net(struct json *j, const char *name, const struct store_net *row
 	json_uint(&h, "seq", row->seq);
 	json_view_time(&h, "time", row->time_ms);
 	text = malloc(h.len + len + 2);
-	if (text == NULL || len < 2) { /* ours begins with '{' and has a member */
+	if (text == NULL || len < 2) { /* the view begins with '{' and has a member */
 		j->full = true;
 		return;
 	}

@@ -35,5 +35,5 @@ int json_view_reader(struct json *j, const char *name, struct log_reader *rd,
 
 void json_view_entry(struct json *j, const char *name, const struct file_msg_entry *f);
 void json_view_event(struct json *j, const char *name, const struct store_event *v);
-/* A record of doc/network.md: what egress said, with seq and time in front. */
+/* A record of doc/network.md: the text from egress, with seq and time in front. */
 void json_view_net(struct json *j, const char *name, const struct store_net *row);

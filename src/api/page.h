@@ -4,7 +4,7 @@
 #include "json.h"
 #include "request.h"
 
-#define PAGE_LIMIT 100 /* unless told */
+#define PAGE_LIMIT 100 /* by default */
 #define PAGE_LIMIT_MAX 1000
 
 struct page {

@@ -30,7 +30,7 @@ int spec_exec_signal(const void *body, size_t len, int *ret, struct err *e) MUST
 int spec_exec_size(const void *body, size_t len, uint16_t *ret_rows, uint16_t *ret_cols,
 		   struct err *e) MUST_USE;
 
-/* What a client of an attachment may say in text. */
+/* A text message of an attached client. */
 enum spec_exec_order { SPEC_EXEC_RESIZE, SPEC_EXEC_SIGNAL, SPEC_EXEC_EOF, SPEC_EXEC_ORDERS };
 struct spec_exec_message {
 	enum spec_exec_order order;

@@ -9,7 +9,7 @@
 #define KEEPALIVE_NS (15000 * CLOCK_MS)
 #define TURN_MAX \
 	(512U << 10) /* bytes, before others have theirs: a fast client is no reason to wait */
-#define EVENT_OVERHEAD 256 /* names and ids of ours are short */
+#define EVENT_OVERHEAD 256 /* names and ids of events are short */
 
 static const char comment[] = ":\n\n";
 
@@ -44,7 +44,7 @@ static void on_keepalive(struct loop_timer *t)
 	if (f->pending == NULL && exchange_room(f->r->x) >= sizeof(comment))
 		(void)exchange_write(f->r->x, comment, sizeof(comment) - 1);
 	loop_timer_set(l, t, loop_now_ns(l) + KEEPALIVE_NS);
-	f->more(f->r); /* whatever was not told of, is found now */
+	f->more(f->r); /* finds records whose notification was missed */
 }
 
 static void on_turn(struct loop_task *t)
@@ -98,7 +98,7 @@ void sse_stream_event(struct sse_stream *f, const char *event, const char *id, c
 	char *text = malloc(cap);
 	int n = text == NULL ? -1 : sse_event(text, cap, event, id, data, len);
 
-	if (n < 0) { /* without memory the client must not believe that it missed nothing */
+	if (n < 0) { /* out of memory: the stream must not continue with a gap */
 		free(text);
 		f->ended = true;
 		exchange_abort(f->r->x);

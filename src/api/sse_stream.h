@@ -1,8 +1,8 @@
 /* sse_stream.h - an answer of server-sent events, at the client's pace.
  *
- * Whoever has events asks sse_stream_ready() before he makes the next one: so what waits for a slow
+ * The caller checks sse_stream_ready() before it makes the next event: so what waits for a slow
  * client is the connection's bounded buffer and one event. A comment every 15 seconds keeps proxies
- * from giving up and finds out dead clients. */
+ * from closing the connection and detects dead clients. */
 #pragma once
 
 #include "request.h"
@@ -18,7 +18,7 @@ struct sse_stream {
 	bool ended;
 };
 
-/* Who reconnects says where his stream broke off: the last id he saw. False: he does not. */
+/* The last id that a reconnecting client has seen (Last-Event-ID). False: it sent none. */
 bool sse_stream_last_id(struct request *r, uint64_t *ret);
 /* Starts the answer. A HEAD request is answered at once; false then. */
 bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*more)(struct request *r));

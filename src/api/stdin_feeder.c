@@ -1,13 +1,13 @@
 #include "stdin_feeder.h"
 
-/* Of all executions together: a program that does not read holds its input here, and whoever sent
- * it has long been answered. */
+/* For all executions together: a program that does not read keeps its input here after its request
+ * was answered. */
 #define WAITING_MAX ((size_t)256 << 20)
 
 static size_t waiting;
 
 struct feeder {
-	struct execution *x; /* stays as long as we follow it */
+	struct execution *x; /* stays valid while it is followed */
 	struct execution_follower follower;
 	struct completion wait;
 	uint8_t *bytes; /* owned */
@@ -36,7 +36,7 @@ static void feed(struct feeder *f)
 			return;
 		}
 		if (n == 0)
-			return; /* told when there is room */
+			return; /* completed when there is room */
 		completion_cancel(&f->wait);
 		f->given += (size_t)n;
 	}

@@ -1,8 +1,6 @@
-/* stdin_feeder.h - gives an execution the input that came with its request, at its own pace, and
- * then end of file.
- *
- * It outlives the request: who starts something in the background does not stay. It ends when all
- * is taken or the execution takes no more. */
+/* stdin_feeder.h - writes the input that came with a request to its execution, at the execution's
+ * pace, and then end of file. It outlives the request, since an execution may run in the
+ * background. It ends when all is written or the execution takes no more. */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +8,7 @@
 
 #include "execution.h"
 
-/* Is there room for so many bytes more? ERR_LIMIT if not. To be asked before the execution is
+/* Is there room for so many more bytes? ERR_LIMIT if not. Called before the execution is
  * started. */
 int stdin_feeder_check(size_t len, struct err *e) MUST_USE;
 

@@ -11,7 +11,7 @@
 #include "sse_stream.h"
 #include "walk.h"
 
-#define LIMIT 100 /* unless the request says otherwise */
+#define LIMIT 100 /* by default */
 #define LIMIT_MAX 1000
 
 struct follower {

@@ -38,7 +38,7 @@ struct table_follow_kind {
 
 /* Reads follow, after and limit; of a follower also Last-Event-ID. */
 int table_follow_read(struct request *r, struct table_follow_query *ret, struct err *e) MUST_USE;
-/* Answers the request. own is copied; NULL: the kind has nothing to say before listen(). */
+/* Answers the request. own is copied; NULL: zeroes. */
 void table_follow_start(struct request *r, const struct table_follow_kind *kind,
 			const struct table_follow_query *q, const void *own);
 /* There are new records. */

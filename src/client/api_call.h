@@ -1,4 +1,4 @@
-/* api_call.h - requests to the API: key, JSON in and out, and the server's errors as ours. */
+/* api_call.h - requests to the API: key, JSON in and out, and the server's errors as struct err. */
 #pragma once
 
 #include <jansson.h>
@@ -16,7 +16,7 @@ struct api_call {
 	struct client_header headers[4];
 	size_t nheaders;
 	int status;    /* of the last answer; 0 if there was none: it may be worth trying again */
-	char code[48]; /* of the last error the server told, or "" */
+	char code[48]; /* of the last error that the server sent, or "" */
 };
 
 static inline void ask_close(struct api_call *a)

@@ -48,7 +48,7 @@ struct args_words {
 };
 
 /* Reads options and words in any order; after "--" all are words. fields begins with a struct
- * args_common. Returns ARGS_GO, or the exit code: help was shown, or the mistake was told (also
+ * args_common. Returns ARGS_GO, or the exit code: help was shown, or a mistake was reported (also
  * fewer than min or more than max words). */
 int args_read(const struct verb *v, int argc, char **argv, void *fields, struct args_words *ret,
 	      size_t min, size_t max) MUST_USE;

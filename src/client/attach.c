@@ -3,12 +3,12 @@
  * One WebSocket carries everything. Its messages have no position in the output, so the bytes of
  * each stream that were passed on are counted: after a break the server repeats the output from its
  * start, and as many bytes are dropped. (The server keeps all output of an execution; a cursor, if
- * it tells one, saves the repetition.)
+ * it sends one, saves the repetition.)
  *
- * Input is sent in small pieces and only while the socket takes it without waiting. Otherwise two
- * programs could wait for each other: we with input the other does not read because we do not read
- * its output. Input that was on its way when a server died is lost; there is no telling how much of
- * it arrived.
+ * Input is sent in small pieces and only while the socket takes it without waiting. Otherwise
+ * client and server could wait for each other: the client to send input that the server does not
+ * read, because the client does not read its output. Input that was on its way when a server died
+ * is lost; how much of it arrived is unknown.
  *
  * Signals are read from a descriptor, never handled asynchronously. */
 #include "attach_input.h"
@@ -25,7 +25,7 @@
 #include "id_match.h"
 
 #define PATIENCE_MS 60000 /* for a server that is away */
-#define INTERRUPTS_MAX 3  /* then the user wants to leave, not to ask again */
+#define INTERRUPTS_MAX 3  /* a second interrupt leaves at once */
 #define LAST_WORDS_MS 250
 #define PAUSE_MS 50
 #define DETACH_KEY 0x1d /* Ctrl-] */
@@ -52,7 +52,7 @@ static int say_size(struct talk *t)
 	return say(t, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols));
 }
 
-/* As it would learn it from a pipe that nobody reads any more. */
+/* As with a pipe whose reader is gone. */
 static int say_broken(struct talk *t)
 {
 	t->pipe_broke = false;

@@ -1,6 +1,6 @@
-/* attach.h - a running command as if it ran here: its output on ours, our input, signals and
- * terminal on its. A server that restarts meanwhile is waited for, and no byte of output is missed
- * or shown twice. */
+/* attach.h - a running command as if it ran here: its output goes to stdout and stderr, and stdin,
+ * signals and the terminal's size go to it. If the server restarts meanwhile, the client waits and
+ * reconnects, and no byte of output is missed or shown twice. */
 #pragma once
 
 #include <jansson.h>
@@ -9,9 +9,9 @@
 
 struct attach_options {
 	const char *session, *execution; /* full ids */
-	bool input;			 /* our stdin is the command's */
-	bool tty;	 /* it has a terminal: ours becomes raw, its size is followed */
-	bool may_detach; /* Ctrl-] in our terminal leaves it running */
+	bool input;			 /* stdin goes to the command */
+	bool tty;	 /* it has a terminal: the local one becomes raw, its size is followed */
+	bool may_detach; /* Ctrl-] in the terminal leaves it running */
 };
 
 enum { TALK_ENDED, TALK_DETACHED };

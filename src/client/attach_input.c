@@ -86,8 +86,8 @@ static void told(struct talk *t, const struct client_ws_message *m)
 		notice(t, "", member_text(member_group(j, "error"), "message", "unknown error"));
 	} else if (strcmp(type, "exit") == 0 && t->ended == NULL && exec_has_ended(execution)) {
 		t->ended = json_incref(execution);
-		/* Its last words may still be on their way, unless it is known that there are none;
-		 * what a process in the background says later is not waited for. */
+		/* The last output may still be on its way, unless it is known that there is none;
+		 * later output of a background process is not waited for. */
 		t->finished = !member_bool(t->ended, "output_open");
 	}
 }

@@ -17,13 +17,13 @@ struct talk {
 	struct terminal terminal;
 	uint64_t seen[TALK_CHANNELS];  /* bytes passed on */
 	uint64_t skip[TALK_CHANNELS];  /* bytes that are about to be repeated */
-	bool closed[TALK_CHANNELS];    /* nobody reads it here any more */
-	char cursor[128];	       /* the last position that the server told, or "" */
+	bool closed[TALK_CHANNELS];    /* stdout or stderr has no reader any more */
+	char cursor[128];	       /* the last position that the server sent, or "" */
 	uint64_t known[TALK_CHANNELS]; /* bytes before it */
 	uint8_t piece[TALK_PIECE];     /* input not sent yet */
 	size_t have;
 	bool input_ended, end_sent, detached, cut;
-	bool pipe_broke; /* somebody has to be told */
+	bool pipe_broke; /* a failure must be reported */
 	bool finished;	 /* ended, and no output is missing */
 	unsigned interrupts;
 	json_t *ended;

@@ -246,7 +246,7 @@ int compose_network(json_t *body, const char *member, const struct option_list *
 	return 0;
 }
 
-/* Only the name was said: a placeholder, in a variable of that name. */
+/* Only the name was given: a placeholder, in a variable of that name. */
 static json_t *brokered(const char *name)
 {
 	char variable[128];

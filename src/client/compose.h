@@ -1,5 +1,5 @@
-/* compose.h - request bodies from options. Every function adds to the object it is given, nothing
- * for what was not asked for, and fails with a message that names the option. */
+/* compose.h - request bodies from options. Every function adds to the object it is given, adds
+ * nothing for an option that was not given, and fails with a message that names the option. */
 #pragma once
 
 #include <jansson.h>

@@ -46,5 +46,5 @@ int exec_command(struct api_call *a, const char *session, const struct exec_opti
 /* Is this the last word about it? A server that has just started may not know yet that it runs. */
 bool exec_has_ended(const json_t *execution);
 
-/* The exit code of a command that ended, as `cordon run` has it; what went wrong is told. */
+/* The exit code of a command that ended, as for `cordon run`; prints what went wrong. */
 int exec_exit_code(const json_t *execution);

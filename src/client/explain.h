@@ -1,4 +1,4 @@
-/* explain.h - what a policy says of one destination, stage by stage, for people. */
+/* explain.h - how a policy decides on one destination, stage by stage, as text. */
 #pragma once
 
 #include "err.h"

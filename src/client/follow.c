@@ -26,7 +26,7 @@ static void nap(int ms)
 	(void)nanosleep(&t, NULL);
 }
 
-/* The events of one connection: 0 at its end, 1 if take wants no more, BROKEN, -1. */
+/* The events of one connection: 0 at its end, 1 if take returned 1, BROKEN, -1. */
 static int hear(struct follow *f, struct api_call *a, follow_fn *take, void *arg, struct err *e)
 {
 	struct client_event event;
@@ -64,8 +64,8 @@ static int once(struct follow *f, struct api_call *a, const struct target *t, fo
 	return result;
 }
 
-/* Waits before the next try, or fails: the server was away for too long, or never there. e already
- * says why the last try failed, if it did. */
+/* Waits before the next try, or fails: the server was unreachable for too long, or from the start.
+ * e already has the reason of the last failure, if there was one. */
 static int wait_turn(struct follow *f, bool failed, int *pause_ms, struct err *e)
 {
 	uint64_t now = clock_now_ns();

@@ -22,7 +22,7 @@ static int list(FILE *to)
 	return 0;
 }
 
-/* Output that could not be written is a failure, whatever the verb says. */
+/* Output that could not be written is a failure, whatever the verb returned. */
 static int finish(int code)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

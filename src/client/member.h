@@ -1,5 +1,5 @@
-/* member.h - members of the server's JSON, which may be anything: what is not there, or not of the
- * kind asked for, is the default. All borrowed from the object. */
+/* member.h - members of the server's JSON, which is untrusted: if one is missing or of another
+ * type, the default is returned. All borrowed from the object. */
 #pragma once
 
 #include <jansson.h>

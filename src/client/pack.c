@@ -161,7 +161,7 @@ static void NORETURN write_archive(int dir, int to)
 	p.to = to;
 	if (put_directory(&p, dir, 0, &e) < 0 ||
 	    put_zeros(&p, 2 * (uint64_t)TAR_HEAD_BLOCK, &e) < 0) {
-		/* A broken pipe is the other side's matter, which has told of it. */
+		/* A broken pipe is reported by the other side. */
 		if (e.sys != EPIPE)
 			(void)fprintf(stderr, "cordon: %s\n", e.msg);
 		_exit(1);

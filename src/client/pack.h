@@ -10,6 +10,6 @@
  * Returns the pipe's read end, owned by the caller, or -1. The end marker is written only if all
  * went well, so a receiver knows an archive that broke off. */
 int pack_start(const char *dir, pid_t *ret_child, struct err *e) MUST_USE;
-/* Waits for it, after the pipe was closed. Fails if it failed (it has said why); *ret_skipped: some
- * entries were left out and named on stderr (sockets, devices, what could not be read). */
+/* Waits for it, after the pipe was closed. Fails if it failed (it has printed why); *ret_skipped:
+ * some entries were left out and named on stderr (sockets, devices, unreadable files). */
 int pack_end(pid_t child, bool *ret_skipped, struct err *e) MUST_USE;

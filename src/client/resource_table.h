@@ -13,11 +13,11 @@ struct resource_table {
 	size_t n;		  /* of both; at most COLUMNS_MAX */
 };
 
-/* Prints all, as JSON if that was asked for. */
+/* Prints all, with --json as JSON. */
 int resource_table_list(const struct args_common *common, struct api_call *a,
 			const struct resource_table *r, struct err *e) MUST_USE;
 int resource_table_remove(struct api_call *a, const char *path, const char *name,
 			  struct err *e) MUST_USE;
-/* One that was made or asked for: as JSON, or the member that people want to know of it. */
+/* A created or requested object: as JSON, or only its most useful member. */
 void resource_table_show(const struct args_common *common, const json_t *answer,
 			 const char *member);

@@ -32,7 +32,7 @@ static int check(const char *from, char *key, struct err *e)
 	return 0;
 }
 
-/* 1: read; 0: there is no such file, or none for us. */
+/* 1: read; 0: the file does not exist, or is not readable. */
 static int read_key(const char *path, char *ret_key, size_t cap, struct err *e)
 {
 	if (access(path, R_OK) < 0)

@@ -1,4 +1,4 @@
-/* show.h - what the server says, for people: nothing it sends can move a terminal. Pure but for the
+/* show.h - text from the server, for a terminal: control characters are escaped. Pure but for the
  * FILE it prints to. */
 #pragma once
 
@@ -17,5 +17,5 @@ void show_text(const char *text, FILE *to);
 /* "7s", "12m", "3h", "5d"; "-" for less than nothing. */
 void show_span(int64_t ms, char *ret, size_t cap);
 
-/* What the clock on the wall says, in milliseconds since 1970. */
+/* Wall-clock time, in milliseconds since 1970. */
 int64_t show_now_ms(void);

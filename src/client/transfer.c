@@ -181,7 +181,7 @@ static ssize_t drain(void *arg, void *buf, size_t cap, struct err *e)
 	return n;
 }
 
-/* Begins to take the body of the answer, unless its length says that it is too long. */
+/* Begins to read the body of the answer, unless its length is above the limit. */
 static int drain_begin(struct drain *d, const char *name, struct err *e)
 {
 	uint64_t length = client_length(d->a->client);
@@ -219,7 +219,7 @@ static int drain_all(struct drain *d, const char *name, put_fn *put, void *to, s
 	return result;
 }
 
-/* The mode the server tells, without what is not for others to decide. */
+/* The mode from the server, without setuid, setgid and sticky bits. */
 static mode_t told_mode(struct api_call *a)
 {
 	char text[16];

@@ -17,8 +17,8 @@ enum transfer_kind { TRANSFER_MISSING, TRANSFER_FILE, TRANSFER_DIRECTORY, TRANSF
 int transfer_look(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
 		  struct err *e) MUST_USE;
 
-/* fd: a file, whose size and mode are taken over, or anything that can be read. *ret is the entry
- * made, owned by the caller. */
+/* fd: a file, whose size and mode are taken over, or anything that can be read. *ret describes the
+ * written entry, owned by the caller. */
 int transfer_send_file(struct api_call *a, const struct transfer_place *p, int fd, const char *name,
 		       json_t **ret, struct err *e) MUST_USE;
 /* Everything below the local directory, into the one at p, which is made. *ret is the server's

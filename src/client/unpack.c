@@ -1,13 +1,13 @@
 /* unpack.c - theory of operation
  *
- * Whoever runs in the cell chose the names and contents, and this program may run as root. So every
- * entry is reached from the directory we were given, part by part, by a kernel that follows no link
- * on the way;
- * "..", and what is neither file, directory nor symbolic link, is refused or left out; owners are
- * ours, and setuid bits are dropped. A symbolic link is made as it is, and never followed here: not
- * even one that was there before, unless it is the directory itself.
+ * The names and contents were chosen by programs in the cell, and this program may run as root. So
+ * every entry is opened from the target directory, component by component, with openat2(2) flags
+ * that follow no link on the way; "..", and what is neither file, directory nor symbolic link, is
+ * refused or left out; files belong to the caller, and setuid bits are dropped. A symbolic link is
+ * created as it is, and never followed here: not even one that existed before, unless it is the
+ * target directory itself.
  *
- * Only what the server writes is read: ustar headers and pax extensions. */
+ * Only the formats that the server writes are read: ustar headers and pax extensions. */
 #include "unpack.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* unpack.h - a tar archive from a cell into a directory of this machine. The archive is a
- * stranger's list of wishes: see unpack.c. */
+/* unpack.h - unpacks a tar archive from a cell into a directory of this machine. The archive is
+ * untrusted: see unpack.c. */
 #pragma once
 
 #include <stdint.h>

@@ -1,3 +1,5 @@
+/* verb_cp.c - cordon cp: copies one file as bytes, or a directory as a tar archive (transfer.c,
+ * pack.c, unpack.c), between this machine and a session. */
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
@@ -83,7 +85,7 @@ static int get_path(struct api_call *a, const struct transfer_place *p, const ch
 	if (transfer_look(a, p, &there, e) < 0)
 		return -1;
 	if (there == TRANSFER_MISSING)
-		return -1; /* e says so in the server's words */
+		return -1; /* e has the server's message */
 	if (strcmp(to, "-") == 0)
 		to = NULL;
 	else if (stat(to, &st) == 0 && S_ISDIR(st.st_mode)) {

@@ -1,3 +1,4 @@
+/* verb_create.c - cordon create: a session from options, its id on stdout. */
 #include "compose.h"
 #include "create_options.h"
 #include "member.h"

@@ -52,7 +52,7 @@ static int act(const struct fields *f, struct api_call *a, const char *word, con
 	return 0;
 }
 
-/* Goes on after a failure: the others were asked for, too. */
+/* Continues after a failure with the other sessions. */
 static int act_on_all(const struct verb *v, int argc, char **argv, const char *action)
 {
 	static struct fields f;

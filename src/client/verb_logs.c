@@ -1,7 +1,7 @@
-/* verb_logs.c - the output of an execution, afterwards or as it goes on.
+/* verb_logs.c - cordon logs: the output of an execution, afterwards or as it is written.
  *
- * Without --follow the two streams are fetched as raw bytes, each to its own descriptor. If both of
- * ours are the same file they are fetched as one, in the order in which they were written. */
+ * Without --follow the two streams are fetched as raw bytes, each to its own descriptor. If stdout
+ * and stderr are the same file they are fetched as one, in the order in which they were written. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ struct fields {
 	struct args_common common;
 	bool follow;
 	const char *stream;
-	bool exited; /* while following: it was told */
+	bool exited; /* while following: it was reported */
 };
 
 /* clang-format off */

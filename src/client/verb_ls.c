@@ -1,3 +1,4 @@
+/* verb_ls.c - cordon ls: sessions, or the executions of one, as a table. */
 #include <string.h>
 
 #include "columns.h"

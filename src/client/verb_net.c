@@ -1,4 +1,4 @@
-/* verb_net.c - what a session tried to reach, and whom it may contact from now on. */
+/* verb_net.c - cordon net: what a session tried to reach, and its network policy from now on. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-/* As people write it: what was asked for, not what it became. */
+/* The place as requested, not as resolved. */
 static void place_of(const json_t *r, char ret[PLACE_MAX])
 {
 	const char *name = member_text(r, "name", member_text(r, "address", "?"));

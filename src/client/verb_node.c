@@ -1,4 +1,4 @@
-/* verb_node.c - cordon node: what the server says of itself, one member in a line. */
+/* verb_node.c - cordon node: the state of the server, one member in a line. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,5 @@
-/* verb_policy.c - theory of operation
- *
- * Policies without a server: the library that decides in cordon-egress reads them here, so what is
- * said here is what happens there. */
+/* verb_policy.c - cordon policy: checks, merges and explains policies without a server. It uses the
+ * library that decides in cordon-egress, so the results are the same. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,8 @@
 /* verb_run.c - `cordon run --server`: a session for one command.
  *
- * Whatever happens after the session was made, it is deleted; so the signals that could end us
- * between
- * the two are blocked all the time (while the command runs, attach.c reads them from a descriptor).
- * Ctrl-\ is left as the way out. */
+ * Whatever happens after the session was created, it is deleted; so the signals that could end this
+ * program between the two are blocked all the time (while the command runs, attach.c reads them
+ * from a descriptor). Ctrl-\ still ends it. */
 #include <fcntl.h>
 #include <signal.h>
 
@@ -18,7 +17,7 @@ struct fields {
 	struct args_common common;
 	struct create_options make;
 	struct exec_options exec;
-	bool server; /* what brought us here */
+	bool server; /* selects this verb */
 	const char *result;
 };
 
@@ -85,7 +84,7 @@ static int run_once(const struct fields *f, const struct exec_command *c, json_t
 	return result;
 }
 
-/* Opened before anything happens: a result that cannot be written is told at once. */
+/* Opened before anything happens: a result that cannot be written is reported at once. */
 static int open_result(const char *path, FILE **ret, struct err *e)
 {
 	int fd = path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

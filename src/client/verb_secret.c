@@ -95,7 +95,7 @@ static int add_list(json_t *body, const char *member, const char *option,
 	return l->n == 0 ? 0 : compose_list(body, member, option, l->items, l->n, e);
 }
 
-/* What was asked for; of one that is there already the rest stays as it is. */
+/* The given members; the others of an existing secret stay as they are. */
 static json_t *compose(const struct fields *f, struct err *e)
 {
 	json_t *body = json_object();

@@ -1,8 +1,8 @@
-/* verb_top.c - theory of operation
+/* verb_top.c - cordon top: running sessions and what they use, refreshed.
  *
- * Every turn lists the running sessions and asks each for its metrics; the share of a processor is
- * the difference of two turns. The screen is the terminal's alternate one, so that what was there
- * comes back, also after an interrupt: signals are read from a descriptor. */
+ * Every turn lists the running sessions and reads the metrics of each; the share of a processor is
+ * the difference of two turns. The screen is the terminal's alternate one, so that its contents
+ * come back, also after an interrupt: signals are read from a descriptor. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -172,7 +172,7 @@ static void draw(const struct top *top, const char *trouble)
 	(void)fflush(stdout);
 }
 
-/* Waits for the next turn; false: the user wants to leave. */
+/* Waits for the next turn; false: the user quits. */
 static bool wait_turn(int signals, uint64_t ms)
 {
 	uint64_t until = clock_now_ns() + ms * CLOCK_MS;

@@ -97,7 +97,7 @@ static const struct meaning *meaning_of(const struct err *e)
 	return &internal;
 }
 
-/* Of a message's size: a path may be longer than anybody wants to read. */
+/* Limited to the size of a message: a path may be longer. */
 static void compose(char ret[sizeof(((struct err *)NULL)->msg)], const struct meaning *m,
 		    const char *path, const struct err *e)
 {

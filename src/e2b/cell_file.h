@@ -1,8 +1,9 @@
-/* cell_file.h - file operations in a sandbox as E2B means them, and what their failures are called.
+/* cell_file.h - file operations in a sandbox with the semantics of E2B, and how their failures are
+ * reported.
  *
- * E2B's envd is root: it touches any file, and what it makes it gives to the user it was asked for.
- * So the built-ins run as root of the cell with --for USER. A cell with a single id has no root;
- * there they run as that one user. */
+ * E2B's envd runs as root: it can access any file, and files that it creates belong to the
+ * requested user. So the built-ins run as root of the cell with --for USER. A cell with a single id
+ * has no root; there they run as that one user. */
 #pragma once
 
 #include "e2b_private.h"
@@ -11,7 +12,7 @@
 #define CELL_FILE_ARGS_MAX 128
 
 struct cell_file {
-	char user[ENVD_USER_MAX]; /* as asked for; "": the default one */
+	char user[ENVD_USER_MAX]; /* as requested; "": the default user */
 	const char *argv[CELL_FILE_ARGS_MAX];
 	unsigned argc;
 };
@@ -28,7 +29,7 @@ int cell_file_start(const struct cell_file *f, struct file_call *c, struct reque
 /* Did it fail because the sandbox is no more? */
 bool cell_file_is_gone(const struct err *e);
 /* Answers a call of the filesystem service, or of the file interface, whose built-in failed. path:
- * of what was asked for. */
+ * the one requested. */
 void cell_file_fail_rpc(struct request *r, const struct cell_file *f, const char *path,
 			const struct err *e);
 void cell_file_fail_http(struct request *r, const struct cell_file *f, const char *path,

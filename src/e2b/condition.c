@@ -28,7 +28,7 @@ bool condition_read_date(struct http1_span text, int64_t *ret_seconds)
 	if (end == NULL || *end != '\0')
 		return false;
 	*ret_seconds = (int64_t)timegm(&tm);
-	/* strptime(3) is generous; what we would have written is not. */
+	/* strptime(3) accepts more than the format in which this server writes times. */
 	return condition_write_date(*ret_seconds, again) && strcmp(again, copy) == 0;
 }
 

@@ -67,7 +67,7 @@ static const struct route table[] = {
 	{ HTTP1_POST, "/volumes", USE, unsupported_volumes, NULL },
 	{ HTTP1_GET, "/volumes/{volume}", READ, unsupported_volumes, NULL },
 	{ HTTP1_DELETE, "/volumes/{volume}", USE, unsupported_volumes, NULL },
-	/* With a volume's own token: nobody can have one. */
+	/* These use a volume's own token, which this server never issues. */
 	{ HTTP1_GET, CONTENT "/path", 0, unsupported_content, NULL },
 	{ HTTP1_PATCH, CONTENT "/path", 0, unsupported_content, NULL },
 	{ HTTP1_DELETE, CONTENT "/path", 0, unsupported_content, NULL },

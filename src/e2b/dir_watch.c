@@ -54,7 +54,7 @@ static void take_event(struct dir_watch *w, const struct file_msg_event *v)
 	case FILE_MSG_CHMOD:
 		tell(w, "EVENT_TYPE_CHMOD", v->path, has_entry);
 		break;
-	case FILE_MSG_RENAME: /* as two, like everybody who is told by inotify */
+	case FILE_MSG_RENAME: /* as two events, as inotify reports it */
 		w->events->event(w, "EVENT_TYPE_RENAME", shown(v->path), NULL);
 		if (v->to[0] != '\0')
 			tell(w, CREATE, v->to, has_entry);
@@ -111,7 +111,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 	(void)status;
 	IGNORED(err_set(&silent, ERR_SYSTEM, "the cell stopped watching"), "told");
 	if (w->ended && (e == NULL || !cell_file_is_gone(e)))
-		return; /* told already */
+		return; /* was reported already */
 	w->ended = true;
 	w->events->failed(w, e == NULL ? &silent : e);
 }

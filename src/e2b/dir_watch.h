@@ -1,6 +1,6 @@
-/* dir_watch.h - a directory that is watched, as E2B's clients want to be told of it: the records of
- * the cell's built-in become their events, one or two each. Who tells them to whom (a stream, or
- * whoever polls) is the caller's. */
+/* dir_watch.h - a watched directory: records of the cell's built-in become events of E2B's
+ * contract, one or two each. The caller delivers them, by a stream (filesystem_watch.c) or when
+ * polled (filesystem_poll.c). */
 #pragma once
 
 #include <jansson.h>
@@ -11,15 +11,15 @@
 struct dir_watch;
 
 struct dir_watch_events {
-	/* What changes from now on is told. */
+	/* The watch is in place: changes from now on are reported. */
 	void (*ready)(struct dir_watch *w);
 	/* Can it take a record now? As in file_call.h. NULL: always. */
 	bool (*room)(struct dir_watch *w);
 	/* At most two for a record. entry may be NULL. */
 	void (*event)(struct dir_watch *w, const char *type, const char *name,
 		      const struct file_msg_entry *entry);
-	/* Nothing more is told, and why; RPC_OK: what was watched is gone. The built-in may live
-	 * on: dir_watch_release() (not from inside of this). */
+	/* No more events, and why; RPC_OK: the watched directory is gone. The built-in may still
+	 * run: call dir_watch_release(), not from inside this callback. */
 	void (*over)(struct dir_watch *w, enum rpc_code code, const char *why);
 	/* The built-in could not watch, or has ended without a word; or the sandbox is gone. */
 	void (*failed)(struct dir_watch *w, const struct err *e);
@@ -32,12 +32,12 @@ struct dir_watch {
 	char path[FILE_MSG_PATH_MAX];
 	bool recursive, entries;
 	bool begun, ended;
-	/* an event whose entry comes next */
+	/* an event whose entry is in the next record */
 	const char *held; /* its type; NULL: none */
 	char name[FILE_MSG_PATH_MAX];
 };
 
-/* Reads WatchDirRequest or CreateWatcherRequest, and who asks. ERR_INVALID. */
+/* Reads WatchDirRequest or CreateWatcherRequest, and the user. ERR_INVALID. */
 int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message,
 		   struct err *e) MUST_USE;
 /* r may be NULL, for one that outlives its request. */

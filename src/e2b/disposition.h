@@ -1,6 +1,4 @@
-/* disposition.h - what a client is told of a file by its name: how to call it, and what it is.
- * Pure.
- */
+/* disposition.h - Content-Disposition and Content-Type of a file, by its name. Pure. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
-/* e2b.c - the adapter itself: its key, and who answers a request.
+/* e2b.c - the adapter itself: its key, and which part of it answers a request.
  *
- * What names a sandbox goes to it and nowhere else, whatever its path says: through a sandbox's
- * host name nothing of the node can be reached. A signed URL names none; its sandbox is the one
- * whose token made the signature, found by trying. */
+ * A request that names a sandbox goes to that sandbox and nowhere else, whatever its path: nothing
+ * of the node can be reached through a sandbox's host name. A signed URL names none; its sandbox is
+ * found by trying the tokens of all sandboxes. */
 #include "e2b.h"
 
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void try_session(struct session *s, void *arg)
 		f->found = s;
 }
 
-/* 1: the id of the sandbox whose token signed it; 0: none; -1: its address has asked too often. */
+/* 1: the id of the sandbox whose token signed it; 0: none; -1: its address has tried too often. */
 static int find_signer(struct e2b *b, struct exchange *x, char ret_id[STORE_ID_MAX])
 {
 	const struct http1_request *q = exchange_request(x);
@@ -89,7 +89,7 @@ static int find_signer(struct e2b *b, struct exchange *x, char ret_id[STORE_ID_M
 	return 1;
 }
 
-/* ---- who answers */
+/* ---- dispatch */
 
 static void reply_text(struct exchange *x, int status, const char *text)
 {

@@ -1,27 +1,25 @@
 /* e2b_private.h - what the files of this folder share: the adapter itself, its parts, its dialects.
  *
- *   e2b.c             who answers a request
- *   destination.c     where does it go: here, or into a sandbox?
- *   token.c           who may use a sandbox, and signatures of files
- *   tries.c           how many signatures an address may have tried
+ *   e2b.c             dispatch of requests
+ *   destination.c     is a request for the control plane or for a sandbox?
+ *   token.c           access tokens of sandboxes, and signatures of files
+ *   tries.c           limit on tried signatures of an address
  *
- *   control.c         here: the table of the control plane
- *   sandbox.c         what a sandbox is, kept and shown; sandbox_spec.c, network.c, netname.c read
- *                     what is asked of one
- *   sandbox_*.c       made, woken, listed (filter.c, rfc3339.c), measured, ended
- *   template_show.c   the operator's templates
- *   secret_routes.c   secrets, without their values
- *   unsupported.c         what Cordon does not have
+ *   control.c         the table of the control plane
+ *   sandbox.c         the data of a sandbox, kept and shown; sandbox_spec.c, network.c, netname.c
+ * read requests for one sandbox_*.c       created, resumed, listed (filter.c, rfc3339.c), measured,
+ * ended template_show.c   the operator's templates secret_routes.c   secrets, without their values
+ *   unsupported.c     what Cordon does not have
  *
- *   sandbox_entry.c            into a sandbox: is it there, may one, envd or some other port?
- *   envd.c            the table of port 49983, and who may use it
+ *   sandbox_entry.c   requests into a sandbox: existence, access, envd or another port
+ *   envd.c            the table of port 49983, and access to it
  *   rpc*.c            Connect: messages, bodies, streams
  *   process*.c        the process service: _start and _connect answer with a _feed of _events,
- *                     _input and _stream_input feed a _writer; _spec and _find say which
+ *                     _input and _stream_input feed a _writer; _spec and _find read which process
  *   filesystem*.c     the filesystem service; listing.c orders a directory, dir_watch.c watches one
  *   files_*.c         files by HTTP: condition.c and disposition.c for GET; post_head.c,
  *                     multipart.c, part_head.c and upload_result.c for POST
- *   cell_file.c        what both services do in the cell, and how it fails; entry.c shows a file */
+ *   cell_file.c       what both services do in the cell, and how it fails; entry.c shows a file */
 #pragma once
 
 #include "request.h"
@@ -29,7 +27,8 @@
 #include "token.h"
 
 #define ADAPTER_ENVD_PORT 49983
-#define ADAPTER_ENVD_VERSION "0.6.13" /* whose behaviour this is; clients decide by it */
+#define ADAPTER_ENVD_VERSION \
+	"0.6.13" /* the version of envd that is emulated; clients depend on it */
 #define ADAPTER_CLIENT_ID "cordon"
 
 struct watcher_set; /* of watchers: filesystem_poll.c */
@@ -65,8 +64,8 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 /* The answer for a sandbox that is not there (any more): 502. */
 void sandbox_entry_gone(struct request *r);
 
-/* envd.c: may a request for envd in? If not, or if there is no more to it, it was answered.
- * asleep: it would wake the sandbox, which is for those only who may use it. */
+/* envd.c: is a request for envd allowed? If not, or if it is complete, it was answered. asleep: it
+ * would resume the sandbox, which only clients with access may do. */
 bool envd_admits(struct request *r, bool asleep) MUST_USE;
 /* One that may, when the sandbox is running (r->session_id, r->tenant are set). */
 void envd_handle(struct request *r);

@@ -7,7 +7,7 @@
 
 #define ENTRY_PERMISSIONS_MAX 24
 
-/* Where it is, as it was asked for. */
+/* Its path, as requested. */
 const char *entry_path(const struct file_msg_entry *m);
 /* As Go writes a FileMode: "-rw-r--r--", "drwxr-xr-x", "Lrwxrwxrwx", "dtrwxrwxrwx", ... */
 void entry_permissions(const struct file_msg_entry *m, char ret[ENTRY_PERMISSIONS_MAX]);
@@ -15,6 +15,6 @@ void entry_permissions(const struct file_msg_entry *m, char ret[ENTRY_PERMISSION
 /* EntryInfo of the filesystem service. path: absolute. */
 void entry_shape(struct json *j, const char *name, const struct file_msg_entry *m,
 		 const char *path);
-/* What the file interface says of a file it has written: {"path","name","type"}, and "metadata" if
- * it has any. */
+/* The answer of the file interface for a written file: {"path","name","type"}, and "metadata" if it
+ * has any. */
 void entry_shape_written(struct json *j, const char *name, const struct file_msg_entry *m);

@@ -1,7 +1,6 @@
-/* envd.c - port 49983 of a sandbox. E2B has a daemon there; with us it is cordond that answers, so
- * there is nothing in the cell that somebody in it could attack or imitate.
- *
- * Who has the sandbox's token may do everything; a signature allows one file operation. */
+/* envd.c - port 49983 of a sandbox. E2B runs a daemon there; here cordond answers, so there is
+ * nothing in the cell that a program in it could attack or imitate. A client with the sandbox's
+ * token may do everything; a signature allows one file operation. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -43,7 +42,7 @@ static const struct route table[] = {
 	{ HTTP1_POST, "/filesystem.Filesystem/RemoveWatcher", 0, filesystem_remove_watcher, NULL },
 };
 
-/* What E2B's own node says to its envd, and nobody else may. */
+/* Calls from E2B's node to its envd, not available to clients. */
 static const char *const hidden[] = { "/init",	   "/freeze", "/unfreeze", "/collapse",
 				      "/fsfreeze", "/fsthaw", "/upgrade" };
 
@@ -70,7 +69,7 @@ const struct routes envd_routes = { .table = table,
 				    .open = true,
 				    .take_ids = take_ids };
 
-/* ---- who asks */
+/* ---- access */
 
 int envd_user_of_files(struct request *r, char ret[ENVD_USER_MAX], struct err *e)
 {
@@ -95,7 +94,7 @@ int envd_user_of_rpc(struct request *r, char ret[ENVD_USER_MAX], struct err *e)
 	if (n < 0 || memchr(plain, '\0', (size_t)n) != NULL)
 		return err_set(e, ERR_INVALID, "the Authorization header is malformed");
 	plain[n] = '\0';
-	plain[strcspn((char *)plain, ":")] = '\0'; /* what follows is a password nobody has */
+	plain[strcspn((char *)plain, ":")] = '\0'; /* a password follows, which is not used */
 	if (strlen((char *)plain) >= ENVD_USER_MAX)
 		return err_set(e, ERR_INVALID, "the user's name is too long");
 	memcpy(ret, plain, strlen((char *)plain) + 1);
@@ -165,7 +164,7 @@ static bool allowed(struct request *r, bool asleep)
 		return true;
 	}
 	if (http1_span_is(q->path, "/health"))
-		sandbox_entry_gone(r); /* it is asleep, and for a stranger it stays so */
+		sandbox_entry_gone(r); /* a paused sandbox is not resumed without access */
 	else if (n > 0 && is_files(q))
 		unauthorized(r, "access token present in header but does not match");
 	else if (n == 0 && is_files(q))

@@ -1,7 +1,6 @@
-/* files_get.c - GET /files: a file's bytes, at the client's pace.
- *
- * Mostly it is one built-in, `read`, whose first words say how long the answer is. Only if the
- * answer depends on the file (a condition, its last bytes, its size alone) `stat` comes before. */
+/* files_get.c - GET /files: the bytes of a file, at the client's pace. Usually it is one built-in,
+ * `read`, whose first record has the length. Only if the answer depends on the file (a condition,
+ * its last bytes, its size alone) `stat` runs before. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -241,7 +241,7 @@ static int keep(struct filesystem *f, const struct file_msg_entry *entry, struct
 	return 0;
 }
 
-/* The first one is the directory itself, the others are told relative to it. */
+/* The first entry is the directory itself; the paths of the others are relative to it. */
 static int on_list_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {
 	struct filesystem *f = c->r->state;

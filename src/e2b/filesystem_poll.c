@@ -1,11 +1,11 @@
-/* filesystem_poll.c - watchers that are asked for what happened: for clients that cannot read a
- * stream.
+/* filesystem_poll.c - watchers that are polled, for clients that cannot read a stream.
  *
- * They are kept in memory, so a restart of the daemon loses them, and they are bounded: so many in
- * a sandbox, so many events each and so many bytes in a sandbox and of a tenant, of which the
- * oldest go first. One that nobody asks for an hour is given up. Once nothing more is told, events
- * that are not fetched within a minute go. The watchers of a sandbox wait for its end
- * (watcher_set.gone) and go with it, whether or not their built-ins still run. */
+ * They are kept in memory, so a restart of the daemon loses them, and they are bounded: in number
+ * by sandbox and (with streams) by tenant, in events each, and in bytes by sandbox and by tenant,
+ * of which the oldest are dropped first. A watcher that is not polled for an hour is removed. After
+ * its end, events that are not fetched within a minute are dropped. The watchers of a sandbox wait
+ * for its end (watcher_set.gone) and are removed with it, whether or not their built-ins still
+ * run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -40,7 +40,8 @@ struct watcher {
 	size_t nevents;
 	struct loop_timer forget, stale;
 	struct loop_task lost; /* its built-in has ended: not from inside of its callbacks */
-	struct request *maker; /* until it is ready; whose state it is so long */
+	struct request *maker; /* the creating request, until the watcher is ready; the watcher is
+				  its state until then */
 	enum rpc_code code;    /* what the next question is answered with */
 	char why[sizeof(((struct err *)NULL)->msg)];
 };
@@ -192,7 +193,7 @@ static void touch(struct watcher *w)
 	loop_timer_set(loop_of(w), &w->forget, loop_now_ns(loop_of(w)) + FORGET_NS);
 }
 
-/* ---- what the watch tells */
+/* ---- events of the watch */
 
 static void keep(struct watcher *w, const struct json *j)
 {

@@ -12,7 +12,7 @@ struct watching {
 	struct rpc_stream stream; /* first, see rpc.h */
 	struct dir_watch watch;
 	struct json second; /* waits for room, if it has any text */
-	bool over;	    /* there was nothing to tell any more */
+	bool over;	    /* the watch has ended */
 	enum rpc_code code; /* then: how it ends */
 	const char *why;
 };
@@ -100,7 +100,7 @@ static void on_event(struct dir_watch *w, const char *type, const char *name,
 	json_open(&j, NULL, '{');
 	dir_watch_shape(&j, "filesystem", type, name, entry);
 	json_close(&j, '}');
-	if (!json_ok(&j)) { /* without memory the client must not believe that it missed nothing */
+	if (!json_ok(&j)) { /* out of memory: the stream must not continue with a gap */
 		json_release(&j);
 		rpc_stream_drop(&g->stream);
 		return;

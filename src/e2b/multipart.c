@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define OUTSIDE_MAX 1024 /* bytes before the first part: nobody sends any */
+#define OUTSIDE_MAX 1024 /* bytes before the first part; clients send none */
 
 enum state { OUTSIDE, AFTER, AFTER_CR, AFTER_DASH, HEAD, DATA, END, BAD };
 

@@ -46,5 +46,5 @@ enum multipart_result multipart_read(struct multipart *m, const char *bytes, siz
 /* n bytes of the data last given were taken; n <= its length. Returns how many of them were among
  * the bytes passed (the others were before). */
 size_t multipart_took(struct multipart *m, size_t n);
-/* Is everything said, so that the body may end here? */
+/* Is the form complete, so that the body may end here? */
 bool multipart_ended(const struct multipart *m);

@@ -56,7 +56,7 @@ bool netname_is_name(const char *text, size_t max)
 	}
 }
 
-/* "host" or "host:port", where "${PORT}" stands for the port that is asked for. */
+/* "host" or "host:port", where "${PORT}" stands for the requested port. */
 bool netname_is_host(const char *text)
 {
 	static const char port[] = "${PORT}";

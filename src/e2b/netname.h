@@ -10,7 +10,7 @@
 bool netname_is_address(const char *text);
 /* A domain, or all below one: "*.example.com". What looks like a mistyped address is none. */
 bool netname_is_name(const char *text, size_t max);
-/* "host" or "host:port", where "${PORT}" stands for the port that is asked for. */
+/* "host" or "host:port", where "${PORT}" stands for the requested port. */
 bool netname_is_host(const char *text);
 /* "host:port", where the host is a domain, an address or an IPv6 address in brackets. */
 bool netname_is_endpoint(const char *text);

@@ -1,7 +1,7 @@
 /* network.c - theory of operation
  *
- * Every member is checked in full and only then kept, so that whoever enforces it later need not
- * doubt what he reads in a row. Members that are not in the contract are left out of the row. */
+ * Every member is checked in full before it is kept, so that readers of a row need not check it
+ * again. Members that are not in the contract are left out of the row. */
 #include "network.h"
 
 #include <stdio.h>

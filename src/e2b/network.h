@@ -1,8 +1,8 @@
-/* network.h - whom a sandbox may contact and who may contact it, as E2B's clients say it. Pure,
- * fuzzed.
+/* network.h - which hosts a sandbox may reach and who may reach it, in the words of E2B's contract.
+ * Pure, fuzzed.
  *
- * A row keeps it as JSON: what the client gave of SandboxNetworkConfig, as he gave it, and
- * allowInternetAccess. That includes the password of a proxy, which nobody is shown again. */
+ * A row keeps it as JSON: the given SandboxNetworkConfig, unchanged, and allowInternetAccess. That
+ * includes the password of a proxy, which is never shown again. */
 #pragma once
 
 #include <jansson.h>
@@ -15,8 +15,9 @@
 
 struct network {
 	bool public_traffic;		  /* ports are reached without a token */
-	char mask_host[NETWORK_HOST_MAX]; /* what servers inside see as Host; "": what was asked */
-	char *text;			  /* for the row; "": nothing was said. Owned */
+	char mask_host[NETWORK_HOST_MAX]; /* the Host header that servers inside see; "": unchanged
+					   */
+	char *text;			  /* for the row; "": nothing was given. Owned */
 };
 
 enum network_internet { NETWORK_UNSAID, NETWORK_NO, NETWORK_YES }; /* allow_internet_access */
@@ -27,8 +28,8 @@ int network_read(json_t *network, enum network_internet internet, struct network
 		 struct err *e) MUST_USE;
 void network_release(struct network *n);
 
-/* Whom it may contact is said anew, all of it; the rest stays as it is in the row's text. The
- * caller frees *ret. */
+/* The new outbound rules replace the old ones completely; the rest stays as it is in the row's
+ * text. The caller frees *ret. */
 int network_update(const char *before, json_t *update, char **ret, struct err *e) MUST_USE;
 
 /* Writes the members network and allowInternetAccess of SandboxDetail. */

@@ -187,7 +187,7 @@ static int add_entries(json_t *rules, const struct asked *a, const json_t *list,
 		const char *entry = json_string_value(json_array_get(list, i));
 
 		if (strcmp(entry, EVERYTHING) == 0 && !a->six)
-			continue; /* the default says it */
+			continue; /* covered by the default */
 		if (add(rules, rule_of(entry, action), e) < 0)
 			return -1;
 	}
@@ -262,7 +262,7 @@ static int add_transforms(json_t *rules, const struct asked *a, bool rest, struc
 	return result;
 }
 
-/* Also of those that are not allowed: what is wrong with them is told. */
+/* Also for hosts that are not allowed: mistakes in them are reported. */
 static int check_transforms(const struct asked *a, struct err *e)
 {
 	const char *host;

@@ -1,14 +1,14 @@
-/* network_policy.h - what E2B's clients say of whom a sandbox may contact, as a policy. Pure,
- * fuzzed with network.h. doc/e2b.md has the table. */
+/* network_policy.h - translates the outbound rules of E2B's contract into a policy. Pure, fuzzed
+ * with network.h. doc/e2b.md has the table. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "err.h"
 
-/* text: of a row, as network.h wrote it. open: sandboxes of which nothing is said may contact
- * everybody. *ret is a document of policy.h, "" if nothing was said and the node's default counts;
- * the caller frees it. ERR_INVALID: a header asks for what there is not. */
+/* text: of a row, as network.h wrote it. open: sandboxes without rules may reach everything. *ret
+ * is a document of policy.h, "" if there are no rules and the node's default applies; the caller
+ * frees it. ERR_INVALID: a header refers to something unsupported. */
 int network_policy_write(const char *text, bool open, char **ret, struct err *e) MUST_USE;
 
 /* Calls fn for every secret that headers of its rules name, until it returns other than 0, which is

@@ -34,7 +34,7 @@ static int copy_meta(const struct http1_header *h, char key[FILE_META_KEY_MAX],
 
 static int read_meta(const struct http1_request *q, struct post_head *ret, struct err *e)
 {
-	uint8_t packed[FILE_META_PACKED_MAX]; /* who packs them knows the bounds */
+	uint8_t packed[FILE_META_PACKED_MAX]; /* the encoder knows the bounds */
 	size_t len = 0, at = 0;
 
 	for (size_t i = 0; i < q->headers_n; i++) {

@@ -1,5 +1,5 @@
-/* post_head.h - what the head of POST /files says: one file or a form, packed or not, and what is
- * to be kept with each. Pure. */
+/* post_head.h - the head of POST /files: one file or a form, compressed or not, and the metadata to
+ * be kept with each file. Pure. */
 #pragma once
 
 #include "err.h"
@@ -15,5 +15,5 @@ struct post_head {
 	char meta[POST_HEAD_META_MAX]; /* "key=value" and a newline for each X-Metadata-Key */
 };
 
-/* ERR_INVALID: it says something that we do not take. */
+/* ERR_INVALID: it has something that is not supported. */
 int post_head_read(const struct http1_request *q, struct post_head *ret, struct err *e) MUST_USE;

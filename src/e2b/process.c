@@ -143,7 +143,8 @@ static void on_session_to_signal(struct request *r, struct session *s)
 			 "invalid signal: only SIGNAL_SIGKILL and SIGNAL_SIGTERM are supported");
 		return;
 	}
-	if (execution_ended(x)) { /* whoever holds its output open goes, so that it is over */
+	if (execution_ended(
+		    x)) { /* processes that hold its output open are killed, too, so that it ends */
 		r->wait.on_done = on_killed;
 		execution_kill(x, &r->wait);
 		return;

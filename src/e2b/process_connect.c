@@ -1,5 +1,5 @@
-/* process_connect.c - Connect: follows a process from now on. One that ended a moment ago is told
- * of by its record. */
+/* process_connect.c - Connect: follows a process from now on. For one that ended a moment ago the
+ * end is taken from its record. */
 #include "e2b_private.h"
 #include "process_event.h"
 #include "process_feed.h"

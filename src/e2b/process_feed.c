@@ -1,13 +1,14 @@
 /* process_feed.c - theory of operation
  *
- * The execution's log is the only source: a subscriber reads it at his own pace, from where he came
- * in, and what several small records hold goes out in one message. Whether it has ended is looked
- * at before the log is read; if the log has no more then, everything was told.
+ * The execution's log is the only source: each stream reads it at its client's pace, from where it
+ * began, and puts several small records into one message. Whether the execution has ended is
+ * checked before the log is read; if the log has no more then, everything was sent.
  *
- * The end waits for whoever holds the output open, as E2B's does. After a signal or a timeout it
- * does not: then what was in the log when the process ended is all.
+ * The end is sent when no process holds the output open any more, as E2B does. After a signal or a
+ * timeout it is sent at once: then the output is what the log had when the process ended.
  *
- * If the sandbox dies, nothing but a dropped connection makes clients ask whether it did. */
+ * If the sandbox dies, the connection is closed without a last frame: only that makes clients ask
+ * for the sandbox's health. */
 #include "process_feed.h"
 
 #include <assert.h>
@@ -21,7 +22,8 @@
 	"%s written more output than %s (%llu bytes) allows; the process " \
 	"continues, but the rest is not kept"
 
-/* One whose session is gone is no longer ours to touch: the core has dropped its followers. */
+/* After the end of its session the execution must not be used: the core has dropped its
+ * followers. */
 static struct execution *live(struct process_feed *f)
 {
 	if (f->follower.link == NULL)
@@ -65,7 +67,7 @@ static enum rpc_code why_not(struct process_feed *f, char *ret, size_t cap)
 	return RPC_INTERNAL;
 }
 
-/* False: there is nothing to tell yet, or nothing more. */
+/* False: nothing to send yet, or nothing more. */
 static bool tell_start(struct process_feed *f)
 {
 	char text[PROCESS_EVENT_MAX];
@@ -105,7 +107,7 @@ static void tell_exhausted(struct process_feed *f)
 			       : text);
 }
 
-/* Everything was told: the log is nobody's to keep on our account. */
+/* Everything was sent: the log need not be kept for this stream. */
 static void let_go(struct process_feed *f)
 {
 	execution_unfollow(&f->follower);
@@ -133,7 +135,7 @@ static void tell_end(struct process_feed *f)
 	let_go(f);
 }
 
-/* ---- what it says */
+/* ---- output */
 
 enum piece { PIECE_NONE, PIECE_DATA, PIECE_CUT, PIECE_FAILED };
 
@@ -167,7 +169,7 @@ static enum piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
 	return n > 0 ? PIECE_DATA : PIECE_NONE;
 }
 
-/* False: there is nothing to tell yet, or nothing more. */
+/* False: nothing to send yet, or nothing more. */
 static bool tell_output(struct process_feed *f)
 {
 	static uint8_t bytes[PROCESS_EVENT_PIECE];
@@ -194,7 +196,7 @@ static bool tell_output(struct process_feed *f)
 	return false;
 }
 
-/* Nobody waits for what others say after a signal. */
+/* After a signal the output of other processes is not waited for. */
 static bool is_over(struct process_feed *f)
 {
 	const struct store_execution *row = execution_row(f->x);

@@ -1,4 +1,4 @@
-/* process_feed.h - the stream that follows one process: its start, what it says, its end. */
+/* process_feed.h - the stream that follows one process: its start, its output, its end. */
 #pragma once
 
 #include "e2b_private.h"
@@ -12,7 +12,7 @@ struct process_feed {
 	char id[STORE_ID_MAX];
 	int fd; /* owned: its log; -1: none yet */
 	uint64_t cursor;
-	bool started; /* told */
+	bool started; /* was sent */
 	bool own;     /* this stream started it: its time is the stream's, its failure, too */
 	char user[ENVD_USER_MAX], cwd[256]; /* for words about a failure */
 };

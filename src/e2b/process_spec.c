@@ -232,7 +232,7 @@ static void show_parsed(struct json *j, const char *client, const char *command)
 	json_t *kept = *client == '\0' ? NULL : rpc_parse(client, strlen(client), &e);
 	const char *cmd = command, *cwd = NULL, *tag = NULL;
 
-	/* We wrote it ourselves: what it does not have, nobody gave. */
+	/* It was written by this server: members that are missing were not given. */
 	IGNORED(rpc_text(kept, "cmd", &cmd, &e), "the command is as good");
 	IGNORED(rpc_text(kept, "cwd", &cwd, &e), "none is shown");
 	IGNORED(rpc_text(kept, "tag", &tag, &e), "none is shown");

@@ -1,5 +1,5 @@
-/* process_start.c - Start: a process of the contract is an execution of ours that goes on without
- * its client, whose output is kept for its streams, and whose time is Connect-Timeout-Ms. */
+/* process_start.c - Start: a process of the contract is an execution that continues without its
+ * client, whose output is kept for its streams, and whose timeout is Connect-Timeout-Ms. */
 #include <stdio.h>
 
 #include "e2b_private.h"

@@ -253,7 +253,7 @@ static void on_end(struct exchange *x, bool ok)
 	struct request *r = request_of(x);
 	struct input *in = r->state;
 
-	in->ended = ok; /* else the server answers, if anybody listens */
+	in->ended = ok; /* else the server answers if the client is still there */
 	if (ok && !in->answered && !in->waiting && !in->writer.busy)
 		finish(r);
 }

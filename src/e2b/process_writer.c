@@ -1,8 +1,8 @@
 /* process_writer.c - theory of operation
  *
- * What a pipe does not take at once waits here until there is room. The execution is followed, so
- * that it stays in memory, and so that its end is heard of: one that is over takes no more, even if
- * somebody else holds the other end of the pipe. */
+ * Input that a pipe does not take at once waits here until there is room. The execution is
+ * followed, so that it stays in memory and its end is noticed: after it nothing is written, even if
+ * another process holds the other end of the pipe. */
 #include "process_writer.h"
 
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void fail(struct process_writer *w, const char *why)
 	finish(w);
 }
 
-/* What is asked of it is not what it has; NULL: it is. */
+/* Why the kind of input does not match the process; NULL: it does. */
 static const char *mismatch(const struct process_writer *w)
 {
 	bool tty = execution_row(w->x)->tty;

@@ -62,7 +62,7 @@ static bool sign(const char **at, char c)
 static uint64_t days(unsigned year, unsigned month, unsigned day)
 {
 	static const unsigned before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334 };
-	unsigned past = month > 2 ? year : year - 1; /* years whose leap day is behind us */
+	unsigned past = month > 2 ? year : year - 1; /* years whose leap day has passed */
 
 	return (year - 1970) * 365ULL + (past / 4 - past / 100 + past / 400) -
 	       (1969 / 4 - 1969 / 100 + 1969 / 400) + before[month - 1] + day - 1;

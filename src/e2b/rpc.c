@@ -74,7 +74,7 @@ static void fail(struct request *r, enum rpc_code code, const char *message)
 static void fail_in_dialect(struct request *r, const struct failure *f)
 {
 	if (f->status == 410)
-		sandbox_entry_gone(r); /* it is asleep */
+		sandbox_entry_gone(r); /* it is paused */
 	else
 		fail(r, rpc_code_of_status(f->status), f->message);
 }
@@ -297,7 +297,7 @@ static void on_end(struct exchange *x, bool ok)
 	struct body *b = r->state;
 
 	if (!ok)
-		return; /* the server answers, if anybody listens */
+		return; /* the server answers if the client is still there */
 	if (b->failed) {
 		rpc_fail(r, code_of(&b->why), "%s", b->why.msg);
 		return;

@@ -1,9 +1,9 @@
-/* rpc.h - the Connect protocol with its JSON codec, as far as E2B's clients speak it: unary calls,
- * and calls answered with a stream of messages. What is pure of it is in rpc_message.h.
+/* rpc.h - the Connect protocol with its JSON codec, as far as E2B's clients use it: unary calls,
+ * and calls answered with a stream of messages. The pure parts are in rpc_message.h.
  *
- * A stream's errors are its last frame, under HTTP 200; only what is wrong before a sandbox was
- * found has a status of its own. Whatever fails because the sandbox has ended meanwhile is answered
- * as sandbox_entry.c does it, whatever the error says. */
+ * Errors of a stream are in its last frame, under HTTP 200; only errors before a sandbox was found
+ * have a status of their own. If the sandbox has ended meanwhile, any failure is answered as in
+ * sandbox_entry.c. */
 #pragma once
 
 #include <jansson.h>
@@ -36,10 +36,10 @@ void rpc_fail(struct request *r, enum rpc_code code, const char *format, ...) PR
 /* Is it JSON (stream: in envelopes), and not compressed? Else answers and returns false. */
 bool rpc_check_head(struct request *r, bool stream);
 
-/* Large bodies and what was read of them count against one bound for the whole node: false means
- * that there is too much already. Each rpc_count() is undone by one rpc_uncount(). What is small is
- * not counted: whoever fills the bound must not keep others from what is usual, and how many small
- * ones there are is bounded by connections. */
+/* Large bodies and the data read from them count against one bound for the whole node: false means
+ * that it is reached. Each rpc_count() is undone by one rpc_uncount(). Small bodies are not
+ * counted, so that a client which fills the bound does not block usual requests; their number is
+ * bounded by that of connections. */
 #define RPC_SMALL ((size_t)64 << 10)
 static inline size_t rpc_countable(size_t bytes)
 {
@@ -55,8 +55,8 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e) MUST_USE;
 /* The same as rpc_read() for a call whose request is one envelope. */
 void rpc_read_stream(struct request *r, void (*got)(struct request *r, json_t *message));
 
-/* The first member of the request's state. At the client's pace: whoever has messages asks
- * rpc_stream_ready() before he makes the next one, so what waits for a slow client is the
+/* The first member of the request's state. At the client's pace: the caller checks
+ * rpc_stream_ready() before it makes the next message, so what waits for a slow client is the
  * connection's bounded buffer and one message. */
 struct rpc_stream {
 	struct request *r;
@@ -72,11 +72,11 @@ struct rpc_stream {
 	bool begun, said, ended;
 };
 
-/* Starts the answer. keepalive: the message to send when nothing else was for as long as the header
- * Keepalive-Ping-Interval says (seconds; 90 without). more: there is room, make messages; also
- * called with each keepalive, so that what was not told of is found. late: the time in
- * Connect-Timeout-Ms is over; whoever is called ends the stream. NULL: the client's time is not the
- * stream's. */
+/* Starts the answer. keepalive: the message to send when nothing else was sent for the time in the
+ * header Keepalive-Ping-Interval (seconds; 90 without). more: there is room, make messages; also
+ * called with each keepalive, so that a missed notification does no harm. late: the time in
+ * Connect-Timeout-Ms has passed; it must end the stream. NULL: that time does not limit the
+ * stream. */
 void rpc_stream_begin(struct rpc_stream *s, struct request *r, const char *keepalive,
 		      void (*more)(struct request *r), void (*late)(struct request *r));
 /* Can it take a message now? If not, more is called when it can. */

@@ -88,7 +88,7 @@ static int lift(struct rpc_base64_stream *l, struct err *e)
 	return buf_add(&l->text, RPC_BASE64_STREAM_MARK, sizeof(RPC_BASE64_STREAM_MARK) - 1, e);
 }
 
-/* Takes some of it; how much, it says. */
+/* Takes some of it; returns how much. */
 static int add_some(struct rpc_base64_stream *l, const uint8_t *data, size_t len, size_t *ret,
 		    struct err *e)
 {

@@ -17,7 +17,7 @@ struct rpc_base64_stream {
 	struct buf bytes; /* what it decodes to */
 	enum { RPC_LIFT_OUTSIDE, RPC_LIFT_TEXT, RPC_LIFT_ESCAPE, RPC_LIFT_LONG } where;
 	bool lifted;
-	size_t begin;  /* of the text that we are in: an index in text */
+	size_t begin;  /* of the current text: an index in text */
 	char group[4]; /* characters that are no whole group yet */
 	unsigned ngroup;
 };

@@ -7,7 +7,7 @@
 #include "json_fault.h"
 #include "json_size.h"
 
-#define NAME_MAX_BYTES 64 /* of a member we ask for, with its NUL */
+#define NAME_MAX_BYTES 64 /* of a member name that is looked up, with its NUL */
 #define DEPTH_MAX 64
 #define VALUES_MAX 12000 /* of a message: arguments and environment of a program, about 10 ms */
 

@@ -29,8 +29,8 @@ enum rpc_code {
 	RPC_CODES
 };
 
-/* "not_found"; the HTTP status of a unary call that fails with it; and the code that a status of
- * the core's failures is told as. */
+/* "not_found"; the HTTP status of a unary call that fails with it; and the code for an HTTP
+ * status. */
 const char *rpc_code_name(enum rpc_code code);
 int rpc_code_status(enum rpc_code code);
 enum rpc_code rpc_code_of_status(int status);

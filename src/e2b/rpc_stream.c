@@ -1,6 +1,6 @@
 /* rpc_stream.c - an answer of messages. One frame is one write, so one chunk, and mostly one
- * packet; what does not fit into the connection's buffer waits here, and nobody makes the next
- * message before it has gone. */
+ * packet; what does not fit into the connection's buffer waits here, and the next message is not
+ * made before it has been sent. */
 #include <assert.h>
 #include <string.h>
 
@@ -48,8 +48,8 @@ static void stop(struct rpc_stream *s)
 	loop_task_cancel(l, &s->go_on);
 }
 
-/* Adds a frame to what is pending. Without memory the client must not believe that it missed
- * nothing: the connection is dropped. */
+/* Adds a frame to what is pending. Out of memory: the stream must not continue with a gap, so the
+ * connection is dropped. */
 static bool put(struct rpc_stream *s, unsigned flags, const char *message, size_t len)
 {
 	size_t rest = s->pending == NULL ? 0 : s->len - s->sent;
@@ -126,7 +126,7 @@ static void set_deadline(struct rpc_stream *s)
 	uint64_t ms = 0;
 	struct err e;
 
-	/* A malformed one was found before, by those to whom it matters. */
+	/* A malformed one was refused before, where it matters. */
 	if (s->late == NULL || rpc_timeout(s->r, &ms, &e) < 0 || ms == 0)
 		return;
 	s->deadline.fire = on_deadline;
@@ -193,7 +193,7 @@ void rpc_stream_end(struct rpc_stream *s, enum rpc_code code, const char *messag
 	stop(s);
 	json_init(&j, text, sizeof(text));
 	rpc_end_write(&j, code, message);
-	if (!json_ok(&j)) { /* nobody's words are that long but for their escapes */
+	if (!json_ok(&j)) { /* messages are that long only with many escapes */
 		rpc_stream_drop(s);
 		return;
 	}

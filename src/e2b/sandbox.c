@@ -181,8 +181,8 @@ void sandbox_shape_time(struct json *j, const char *name, uint64_t ms)
 	json_text(j, name, text);
 }
 
-/* When it will end if nobody does anything. One that is paused ends when it would have ended; one
- * whose time was over when it was paused had its end then. */
+/* When it will end by itself. A paused sandbox ends when it would have ended; one whose time had
+ * passed when it was paused has its end then. */
 static uint64_t end_of(const struct store_session *row)
 {
 	if (row->deadline_ms > 0)

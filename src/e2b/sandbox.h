@@ -14,13 +14,13 @@ struct request;
 /* Kept in the row's `client` as JSON, and never changed. A session of another interface has none:
  * its defaults. What it may contact is in the row's `network` (network.h). */
 struct sandbox {
-	bool secure;	     /* envd wants its token. Default: yes */
+	bool secure;	     /* envd requires its token. Default: yes */
 	bool auto_resume;    /* traffic wakes it. Default: no */
 	bool public_traffic; /* other ports want no token. Default: yes */
-	uint64_t timeout_ms; /* as asked for at first: what traffic that wakes it gives it; 0:
+	uint64_t timeout_ms; /* the first timeout: what a request that resumes it gives it; 0:
 				unknown */
 	char mask_host[SANDBOX_HOST_MAX];    /* maskRequestHost; "": none */
-	char template[SANDBOX_TEMPLATE_MAX]; /* as asked for: an alias; "": none */
+	char template[SANDBOX_TEMPLATE_MAX]; /* as requested: an alias; "": none */
 };
 
 void sandbox_read(const struct store_session *row, struct sandbox *ret);
@@ -32,10 +32,10 @@ bool sandbox_is_paused(const struct store_session *row);
 /* Is it there for clients? Not before it ran, not once it ends. */
 bool sandbox_exists(const struct store_session *row);
 
-/* Which template an E2B name means: "base", "code-interpreter-v1", or one of ours, in any spelling
- * of the contract (case, ":default", "ns/name"). NULL: none. */
+/* The template for an E2B name: "base", "code-interpreter-v1", or one of the operator's, in any
+ * spelling of the contract (case, ":default", "ns/name"). NULL: none. */
 const char *sandbox_template(const struct core *c, const char *name);
-/* And how ours is shown: "base" for the default one. */
+/* The E2B name of a template: "base" for the default one. */
 const char *sandbox_template_id(const struct core *c, const char *template);
 
 /* What it has: the limits, or where there is none what the machine has. At least one CPU. */
@@ -61,8 +61,8 @@ int sandbox_network_policy(struct request *r, const char *text, char **ret, stru
 /* ---- how it is written */
 /* Answers with Sandbox: create, connect, resume. */
 void sandbox_reply(struct request *r, int status, const struct session *s);
-/* SandboxDetail, ListedSandbox. secrets: with its access token; only for who may do what one can do
- * with it. */
+/* SandboxDetail, ListedSandbox. secrets: with its access token; only for keys that may use the
+ * sandbox. */
 void sandbox_shape_detail(struct json *j, const char *name, const struct e2b *b,
 			  const struct store_session *row, bool secrets);
 void sandbox_shape_listed(struct json *j, const char *name, const struct e2b *b,

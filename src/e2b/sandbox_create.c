@@ -15,7 +15,7 @@ static void on_created(struct request *r, struct session *s)
 	sandbox_reply(r, 201, s);
 }
 
-/* What it was asked for by, without its namespace and its tag. */
+/* The requested template, without its namespace and its tag. */
 static void set_alias(struct sandbox *box, const char *name)
 {
 	const char *slash = strchr(name, '/');

@@ -1,9 +1,9 @@
-/* sandbox_entry.c - the way into a sandbox: is it there (or can it be woken), may this client in,
- * and to which port? envd is answered here (envd.c); any other port by a server inside, through the
- * proxy.
+/* sandbox_entry.c - requests into a sandbox: does it exist (or can it be resumed), is this client
+ * allowed, and which port? envd is answered here (envd.c); any other port by a server inside,
+ * through the proxy.
  *
- * A sandbox that is not there is 502, as from a gateway whose backend is gone: clients take it for
- * "was killed, or its time is over". */
+ * A sandbox that does not exist is answered with 502, as by a gateway whose backend is gone:
+ * clients read it as "killed or timed out". */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static bool is_browser(const struct request *r)
 	return agent.n >= 8 && memcmp(agent.p, "Mozilla/", 8) == 0;
 }
 
-/* The message is ours and the id was checked: neither holds anything to be escaped. */
+/* The message is a constant and the id was checked: neither needs escaping. */
 static void reply_page(struct request *r, int status, const char *message)
 {
 	char text[1024];
@@ -130,7 +130,7 @@ static void mask_host(const struct edge *g, char ret[HOST_MAX])
 			       at + sizeof(place) - 1);
 }
 
-/* Is it one of our keys, or "Bearer" and one? */
+/* Is it an API key of this server, or "Bearer" and one? */
 static bool is_key(struct http1_span value)
 {
 	static const char prefix[] = "e2b_";
@@ -292,7 +292,7 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 	}
 	sandbox_read(session_row(s), &g->sandbox);
 	r->no_resume = !g->sandbox.auto_resume;
-	/* Whoever may not in must not wake it either, nor be why it does not go to sleep. */
+	/* A client without access must not resume the sandbox, nor keep it from being paused. */
 	if (may_enter(r, g, session_row(s)) &&
 	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->woken) : traffic_allowed(r, g)))
 		request_use(r, on_session);

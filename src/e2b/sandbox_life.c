@@ -1,4 +1,4 @@
-/* sandbox_life.c - a sandbox that is there: shown, woken, put to sleep, given time, ended. */
+/* sandbox_life.c - an existing sandbox: shown, resumed, paused, its timeout set, ended. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -55,8 +55,8 @@ static int to_ms(struct request *r, int64_t seconds, uint64_t *ret, struct err *
 	return 0;
 }
 
-/* A new time for one that runs. From its start on it may live as long as the node allows: what is
- * above is cut off. But nobody shortens its life by asking for more. */
+/* A new timeout for a running sandbox. Counted from its start it may live as long as the node
+ * allows: more is cut off. But asking for more never shortens its life. */
 static uint64_t cut(struct request *r, const struct store_session *row, int64_t seconds)
 {
 	uint64_t max = core_config(r->core)->session_timeout_max_ms, now = clock_wall_ms();
@@ -204,7 +204,7 @@ void sandbox_resume(struct request *r)
 	request_body(r, on_resume_body);
 }
 
-/* ---- put to sleep */
+/* ---- pause */
 
 static void on_paused(struct completion *w, const struct err *e)
 {

@@ -1,9 +1,9 @@
 /* sandbox_logs.c - theory of operation
  *
- * What the journal has of a sandbox, as log entries: each event is one, its facts are its fields.
- * The journal is read in the order that was asked for (an index leads to a session's events), in
- * pieces (walk.h), until enough was found or ROWS_MAX events were looked at; what is wanted is kept
- * until it is written. */
+ * The events of a sandbox as log entries: each event is one entry, its facts are the fields. The
+ * event log is read in the requested order (an index leads to a session's events), in pieces
+ * (walk.h), until enough was found or ROWS_MAX events were looked at; matching entries are kept
+ * until they are written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

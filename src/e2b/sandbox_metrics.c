@@ -8,7 +8,7 @@
 #include "sandbox.h"
 
 #define METRICS_JSON_MAX (128U << 10)
-#define FRESH_MS 1000 /* a sample of that age says what is */
+#define FRESH_MS 1000 /* a sample of at most that age counts as current */
 #define MANY_MAX 100
 #define SECONDS_MAX 100000000000ULL
 

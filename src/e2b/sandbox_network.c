@@ -1,4 +1,4 @@
-/* sandbox_network.c - whom a sandbox may contact, said anew; see network.h. */
+/* sandbox_network.c - replaces the outbound rules of a sandbox; see network.h. */
 #include <stdlib.h>
 #include <string.h>
 

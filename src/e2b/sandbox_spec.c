@@ -98,7 +98,7 @@ static void read_network(struct json_members *m, struct sandbox_spec *s)
 	s->spec.network = s->network.text;
 }
 
-/* What the contract has and we have not. */
+/* Members of the contract that are not supported. */
 static void refuse_missing(struct json_members *m)
 {
 	json_t *volumes = json_members_array(m, "volumeMounts", SIZE_MAX);

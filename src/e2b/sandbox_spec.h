@@ -1,6 +1,5 @@
-/* sandbox_spec.h - the body of a request that makes or wakes a sandbox. Pure, fuzzed.
- *
- * Clients are E2B's, old and new: members nobody here knows are passed over. */
+/* sandbox_spec.h - the body of a request that creates or resumes a sandbox. Pure, fuzzed. Clients
+ * are E2B's, old and new: unknown members are ignored. */
 #pragma once
 
 #include <jansson.h>
@@ -18,7 +17,7 @@ enum sandbox_spec_version { SANDBOX_SPEC_V1, SANDBOX_SPEC_V2 };
 
 /* What was read, and what its texts point into. */
 struct sandbox_spec {
-	struct session_spec spec; /* its template is not set: that is up to who knows them */
+	struct session_spec spec; /* its template is not set: the caller looks it up */
 	const char *template;	  /* as the client calls it */
 	bool secure, auto_resume;
 	struct network network;

@@ -38,7 +38,7 @@ static uint64_t since_ms(const struct core *c)
 	return (clock_wall_ms() - age_ms) / 1000 * 1000;
 }
 
-/* What a sandbox has that does not say what it wants. */
+/* The resources of a sandbox that does not request any. */
 static void default_size(const struct core *c, struct sandbox_size *ret)
 {
 	const struct config *g = core_config(c);

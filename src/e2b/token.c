@@ -10,7 +10,7 @@
 #define BLOCK 64
 #define DIGITS ((size_t)2 * SHA256_SIZE)
 
-/* HMAC (RFC 2104) with SHA-256; our key is shorter than a block. */
+/* HMAC (RFC 2104) with SHA-256; the key is shorter than a block. */
 static void hmac(const struct token_key *k, const char *text, uint8_t ret[SHA256_SIZE])
 {
 	uint8_t inner[BLOCK], outer[BLOCK];

@@ -1,8 +1,8 @@
-/* token.h - who may use a sandbox: tokens derived from the node's key and the sandbox's id, and
+/* token.h - access to a sandbox: tokens derived from the node's key and the sandbox's id, and
  * signatures made with them. Pure; compared in constant time.
  *
  * A token is the id and an HMAC-SHA256 in hex: it needs no storage, is the same after every pause,
- * resume and restart, and says by itself whose it is. */
+ * resume and restart, and contains the id of its sandbox. */
 #pragma once
 
 #include "http1.h"
@@ -21,7 +21,7 @@ enum token_use { TOKEN_ENVD, TOKEN_TRAFFIC };
 void token_make(const struct token_key *k, enum token_use use, const char *id, char ret[TOKEN_MAX]);
 bool token_check(const struct token_key *k, enum token_use use, const char *id,
 		 struct http1_span given);
-/* The id a token says it belongs to, unchecked. False: it is no token. */
+/* The id in a token, unchecked. False: it is no token. */
 bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX]);
 
 /* Is "v1_..." the signature of a file operation ("read" or "write") with this token? expires: the
@@ -29,8 +29,8 @@ bool token_id(struct http1_span given, char ret_id[STORE_ID_MAX]);
 bool token_signed(const char *token, const char *path, const char *operation, const char *user,
 		  const char *expires, const char *signature);
 
-/* The same for who has many tokens to try: what does not depend on them is hashed once, so that a
- * try costs the same however long the path is. The texts are borrowed. */
+/* The same for a caller that tries many tokens: the part that does not depend on them is hashed
+ * once, so that a try costs the same however long the path is. The texts are borrowed. */
 struct token_trial {
 	struct sha256 begun;
 	const char *expires, *signature;

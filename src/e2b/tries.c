@@ -12,7 +12,7 @@
 #define ONE_PER_SECOND 5000
 #define ALL_PER_SECOND 30000
 #define GOOD_PART 8 /* a good signature counts so much less: clients use several at a time */
-#define SLOTS 4096  /* two addresses may share one; the seed says which */
+#define SLOTS 4096  /* two addresses may share one; which ones depends on the seed */
 
 struct slot {
 	uint64_t second;

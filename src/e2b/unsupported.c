@@ -38,7 +38,7 @@ void unsupported_teams(struct request *r)
 	missing(r, "teams, API keys and access tokens of E2B (Cordon's own are at /v1/keys)");
 }
 
-/* The one part of the contract whose code is a text. */
+/* The only part of the contract whose code is a text. */
 void unsupported_content(struct request *r)
 {
 	static const char text[] =

@@ -4,7 +4,7 @@
 #include "reply.h"
 
 /* FNV-1a. Two places with the same hash are taken for one: of 20,000 that happens by chance in one
- * of 10^11 requests, and who does it by intention is refused his own upload. */
+ * of 10^11 requests, and a client that does it on purpose only has its own upload refused. */
 static uint64_t hash(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;

@@ -10,16 +10,16 @@
 
 struct upload_result {
 	struct json j;	  /* owned: the answer's array */
-	uint64_t *hashes; /* owned: of the places, as asked for and as they are */
+	uint64_t *hashes; /* owned: of the places, as requested and as resolved */
 	size_t n, cap;
 	unsigned files;
 	bool twice;
 };
 
-/* A file is there. target: as it was asked for. ERR_LIMIT: no more than UPLOAD_RESULT_MAX. */
+/* A file was written. target: as requested. ERR_LIMIT: no more than UPLOAD_RESULT_MAX. */
 int upload_result_add(struct upload_result *w, const char *target,
 		      const struct file_msg_entry *entry, struct err *e) MUST_USE;
-/* Was there one that was asked for, or is, at this place? */
+/* Was a file with this requested or resolved place written before? */
 bool upload_result_has(const struct upload_result *w, const char *place);
 /* Has one overwritten another? */
 bool upload_result_is_twice(const struct upload_result *w);

@@ -11,8 +11,8 @@ static struct http1_span key_of(const struct http1_request *q)
 	size_t nbearer = http1_find(q->headers, q->headers_n, "authorization", &bearer);
 	size_t nplain = http1_find(q->headers, q->headers_n, "x-api-key", &plain);
 
-	/* Two keys could be two tenants', and whoever is in front of us may have looked at the
-	 * other. */
+	/* Two keys could belong to two tenants, and a proxy in front of the server may have checked
+	 * the other one. */
 	if (nbearer + nplain != 1)
 		return none;
 	if (nplain == 1)

@@ -1,4 +1,4 @@
-/* auth.h - who asks, and may he? */
+/* auth.h - the key of a request: which tenant it belongs to, and what it allows. */
 #pragma once
 
 #include "request.h"
@@ -7,8 +7,8 @@
  * EACCES: no (valid) key; with sys EPERM: a key without the scope. */
 int auth_check(struct request *r, unsigned scope, struct err *e) MUST_USE;
 
-/* Was it asked with a key that may read and no more? */
+/* Does the key allow reading only? */
 bool auth_only_reads(const struct request *r);
 
-/* Is it the operator who asks? */
+/* Does the key belong to the operator? */
 bool auth_is_operator(const struct request *r);

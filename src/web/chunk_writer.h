@@ -1,5 +1,5 @@
-/* chunk_writer.h - bytes into a built-in of the cell, in chunks (file_msg.h), so that the cell can
- * tell a whole content from one that broke off. */
+/* chunk_writer.h - sends bytes to a built-in of the cell in chunks (file_msg.h), so that the cell
+ * can distinguish complete content from content that was cut off. */
 #pragma once
 
 #include "file_call.h"
@@ -13,8 +13,8 @@ struct chunk_writer {
 	bool ending;	  /* the last, empty chunk is on its way */
 };
 
-/* For a call that has just been started. known: how long the content is, 0 if nobody says; the
- * chunks are longer then. */
+/* For a call that has just been started. known: the length of the content, 0 if unknown; chunks are
+ * longer then. */
 void chunk_writer_init(struct chunk_writer *k, struct file_call *c, uint64_t known);
 /* Takes up to len bytes and returns how many: fewer, if there is no room now; the call's room event
  * comes. Everything, and to no effect, if the call is over or has failed. */

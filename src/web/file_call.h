@@ -1,5 +1,5 @@
-/* file_call.h - one built-in of the cell, its records taken apart. Everything it says is hostile:
- * what is malformed ends the call. */
+/* file_call.h - runs one built-in of the cell and splits its output into records. The output is
+ * untrusted: a malformed record ends the call. */
 #pragma once
 
 #include "file_msg.h"
@@ -7,7 +7,7 @@
 #include "request.h"
 
 #define FILE_CALL_ARGS_MAX 8
-#define FILE_CALL_USER "user" /* unless told */
+#define FILE_CALL_USER "user" /* by default */
 /* What a key of scope read does not reach: secrets as files, and in environments of processes. */
 #define FILE_CALL_HIDDEN "/proc:/dev/shm/secrets:/run/secrets"
 

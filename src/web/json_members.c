@@ -202,7 +202,7 @@ static bool quantity(struct json_members *m, const char *name, double scale, uni
 		if (!(x >= 0 && x <= NUMBER_MAX)) /* also refuses what is no number */
 			return json_members_fail(m, name, why) == 0;
 		*ret = (uint64_t)(x + 0.5);
-		/* What is asked for is not nothing. */
+		/* A value that was given must not be zero. */
 		if (*ret == 0 && x > 0)
 			*ret = 1;
 		return true;

@@ -37,7 +37,7 @@ json_t *json_members_parse(const void *body, size_t len, struct err *e) MUST_USE
 
 void json_members_begin(struct json_members *m, json_t *object, const char *where, struct err *e);
 int json_members_end(struct json_members *m) MUST_USE;
-/* The same for objects that may hold more than we know: of clients that are not ours. */
+/* The same for objects that may have unknown members, as those of E2B clients do. */
 int json_members_end_lenient(struct json_members *m) MUST_USE;
 
 /* The member itself, or NULL. */

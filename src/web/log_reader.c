@@ -185,7 +185,7 @@ static int read_log(struct log_reader *rd, bool text, bool last, struct log_read
 	return got;
 }
 
-/* All of it had to go, or could not even begin: so no log can say that. */
+/* The log was removed or could never be opened, so it cannot record the cut itself. */
 static bool find_lost(struct log_reader *rd, struct execution *x, struct log_reader_item *ret)
 {
 	const char *why = x == NULL ? "" : execution_cut(x);

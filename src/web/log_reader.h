@@ -1,5 +1,5 @@
-/* log_reader.h - follows what one execution says: from any cursor on, live or long ended, in pieces
- * that do not split characters where that can be helped. */
+/* log_reader.h - reads the output of one execution from any cursor on, live or after its end, in
+ * pieces that do not split characters where possible. */
 #pragma once
 
 #include "execution.h"
@@ -16,16 +16,16 @@ struct log_reader {
 	int fd;			   /* owned; -1: none yet */
 	uint64_t cursor;	   /* of the first byte not given out */
 	bool lost;		   /* not live, and it had a log that is not kept any more */
-	bool started, cut, exited; /* told */
+	bool started, cut, exited; /* was reported */
 };
 
 enum log_reader_what {
-	READER_NOTHING, /* now; the follower is told of more */
+	READER_NOTHING, /* for now; the follower is called when there is more */
 	READER_START,
 	READER_BYTES, /* bytes, n, stream, offset; after is the cursor behind them */
 	READER_CUT,   /* bytes, n: the reason */
 	READER_EXIT,
-	READER_END, /* everything was told */
+	READER_END, /* all output and the exit were reported */
 	READER_FAILED
 };
 
@@ -39,19 +39,19 @@ struct log_reader_item {
 	uint8_t bytes[LOG_READER_PIECE + 4];
 };
 
-/* Begins to follow an execution of that request's session; more is told of news (arg: the request).
- * live is NULL if the session has stopped. text: keep characters whole. ERR_NOT_FOUND: no such
- * execution. */
+/* Begins to follow an execution of that request's session; more is called when there is new output
+ * (arg: the request). live is NULL if the session has stopped. text: keep characters whole.
+ * ERR_NOT_FOUND: no such execution. */
 int log_reader_open(struct log_reader *rd, struct request *r, struct session *live, uint64_t after,
 		    void (*more)(struct execution_follower *f), struct err *e) MUST_USE;
 /* Safe if it was never opened (all zero). */
 void log_reader_close(struct log_reader *rd);
 
-/* The live execution, or NULL. One whose session is gone is no longer ours to touch; the core has
- * dropped its followers then. */
+/* The live execution, or NULL. After the end of its session the pointer must not be used; the core
+ * has dropped its followers then. */
 struct execution *log_reader_live(struct log_reader *rd);
 
-/* What comes next. It is not counted as told before log_reader_told(). */
+/* The next item. It counts as delivered only after log_reader_told(). */
 void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *ret, struct err *e);
 void log_reader_told(struct log_reader *rd, const struct log_reader_item *item);
 

@@ -163,8 +163,8 @@ void reply_empty(struct request *r, int status)
 	exchange_reply(r->x, status, NULL, "", 0);
 }
 
-/* Clients can cause these at will: of each kind so many a second are written, and the next one says
- * how many were not. */
+/* Clients can cause these at will: the log lines of each kind are limited per second, and the next
+ * line has the number of those left out. */
 static void log_failure(const struct request *r, int status, const char *message)
 {
 	static struct log_limit limits[] = {
@@ -180,7 +180,7 @@ static void log_failure(const struct request *r, int status, const char *message
 			  exchange_id(r->x), r->session_id, status, message, dropped);
 }
 
-/* What may be tried again says when. */
+/* 429 and 503 carry a Retry-After header. */
 static void send_error(struct request *r, const struct meaning *m, const char *message,
 		       unsigned retry_s)
 {

@@ -90,7 +90,7 @@ int request_count(struct request *r, struct err *e)
 	return 0;
 }
 
-/* What the client says of itself; the rest is known. */
+/* The CLI is known by its User-Agent only; this is for records, not for access. */
 static const char *interface_of(const struct request *r)
 {
 	static const char cli[] = "cordon/";
@@ -209,7 +209,7 @@ static void on_usable(struct completion *w, const struct err *why)
 		r->use(r, s);
 }
 
-/* It may have been paused since this request was let in: its body can be as late as it likes. */
+/* The session may have been paused while the body of this request was still arriving. */
 static bool is_paused(const struct session *s, struct err *e)
 {
 	const struct store_session *row = session_row(s);
@@ -250,11 +250,12 @@ static void collect(struct request *r, size_t max,
 	uint64_t allowed = core_config(r->core)->request_body_max;
 	struct http1_span type;
 
-	/* A browser sends other types across origins without asking first; we take none of them. */
+	/* A browser sends other types across origins without a preflight request; they are
+	 * refused. */
 	if (http1_find(q->headers, q->headers_n, "content-type", &type) > 0) {
 		type = http1_media_type(type);
-		/* What curl -d says by default is JSON here, too: whoever sends something else
-		 * learns it from the parser. */
+		/* The default type of curl -d is accepted as JSON; other content is refused by the
+		 * parser. */
 		if (!http1_span_is_nocase(type, "application/json") &&
 		    !http1_span_is_nocase(type, "application/x-www-form-urlencoded")) {
 			reply_code(r, 415, "unsupported_media",

@@ -27,10 +27,10 @@ struct failure {
 	int status;
 	const char *word;    /* for programs */
 	const char *message; /* for people */
-	bool platform;	     /* whose fault: ours, or the client's */
+	bool platform;	     /* the server's fault, not the client's */
 };
 
-/* How one of the interfaces says that something failed. */
+/* How an interface reports a failure. */
 struct dialect {
 	const char *interface; /* "api" or "e2b", for the actor of events */
 	void (*fail)(struct request *r, const struct failure *f);
@@ -78,14 +78,14 @@ int request_bool(struct request *r, const char *name, bool *ret, struct err *e) 
 int request_choice(struct request *r, const char *name, const char *const *words, unsigned count,
 		   unsigned *ret, struct err *e) MUST_USE;
 
-/* On whose behalf things are done for it: for the events of that. Its request has been allowed.
- * Borrowed until the request ends. */
+/* The actor of this request, for events. The request must have been allowed. Borrowed until the
+ * request ends. */
 const struct store_actor *request_actor(struct request *r);
 
 bool request_is_head(const struct request *r);
 
-/* Counts it for its tenant (r->tenant), until it ends; from now on it ends with the key that it was
- * asked with, or with the tenant. ERR_LIMIT: the tenant has too many. */
+/* Counts it for its tenant (r->tenant) until it ends. From now on it is ended when its key or its
+ * tenant is revoked. ERR_LIMIT: the tenant has too many. */
 int request_count(struct request *r, struct err *e) MUST_USE;
 
 /* Counts it as an open stream of its tenant until it ends. Before the answer begins.
@@ -104,7 +104,7 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 void request_hold(struct request *r, struct session *s);
 
 /* ---- the body */
-/* got is called with all of it if it is said to be JSON (or has no type), within the configured
+/* got is called with the whole body if its type is JSON (or none is given), within the configured
  * bound and REQUEST_BODY_MAX. */
 #define REQUEST_BODY_MAX ((size_t)64 * 1024)
 void request_body(struct request *r,

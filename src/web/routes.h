@@ -17,7 +17,7 @@
 struct route {
 	enum http1_method method;
 	const char *pattern; /* see url_match() */
-	unsigned scope;	     /* TENANT_*; 0: nobody needs a key */
+	unsigned scope;	     /* TENANT_*; 0: no key is needed */
 	void (*handle)(struct request *r);
 	/* Parameters it knows, each followed by a space; "x.*": any such name. NULL: what it does
 	 * not know it ignores. */
@@ -28,7 +28,7 @@ struct routes {
 	const struct route *table;
 	size_t n;
 	const struct dialect *dialect;
-	bool open; /* no route needs a key, and whoever asks may know which there are */
+	bool open; /* no route needs a key, and any client may learn which paths exist */
 	/* Does this request need no key although its route does? NULL: none does. */
 	bool (*waives)(const struct request *r);
 	/* Takes what a pattern's {} matched, and answers if it cannot be: false then. */

@@ -6,7 +6,7 @@
 #include "reply.h"
 
 struct making {
-	struct session *s; /* until it is told how it went; NULL: it could not even be begun */
+	struct session *s; /* until the result is known; NULL: creation could not begin */
 	bool told;
 	bool failed;
 	struct err why; /* if so */
@@ -21,8 +21,8 @@ static void abandon(struct request *r, bool answered)
 	(void)answered;
 	if (m->told || m->s == NULL)
 		return;
-	/* The client went away before it could learn the id: nobody would ever end it. One that is
-	 * still queued has no id, and is forgotten with whoever waited for it. */
+	/* The client disconnected before it received the id, so it could never delete the session.
+	 * A queued session has no id and is removed with its waiter. */
 	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
 	if (r->session_id[0] != '\0')
 		IGNORED(session_delete(r->core, r->tenant, r->session_id, request_actor(r), &e),
@@ -71,7 +71,8 @@ int session_request_start(struct request *r, struct session_spec *spec,
 		m->told = true;
 		return -1;
 	}
-	if (completion_is_waiting(&r->wait)) /* else it failed, s is freed, and told() comes */
+	if (completion_is_waiting(
+		    &r->wait)) /* else it failed, s is freed, and on_result() follows */
 		m->s = s;
 	return 0;
 }

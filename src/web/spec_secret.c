@@ -93,7 +93,7 @@ static void read_ways(struct json_members *m, unsigned *ret)
 		(void)json_members_fail(m, "ways", "must name at least one");
 }
 
-/* Not json_members_text(): its message would have to be about a length that is ours to say. */
+/* Not json_members_text(): the message would reveal a length that is not the client's bound. */
 static void read_value(struct json_members *m, struct secret_wish *w)
 {
 	json_t *value = json_members_take(m, "value");

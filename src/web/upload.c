@@ -43,8 +43,8 @@ static void on_body_end(struct exchange *x, bool ok)
 	struct upload *u = upload_of(x);
 
 	u->reading = false;
-	if (!ok) { /* the server answers, if anybody listens; without the last chunk nothing is kept
-		    */
+	if (!ok) { /* the server answers if the client is still there; without the last chunk
+		      nothing is kept */
 		file_call_release(u->out.call);
 		u->then = NULL;
 		return;
