@@ -253,8 +253,8 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 	return flushed(a, e);
 }
 
-/* A descriptor from a cell could be anything: a terminal of somebody, a file that blocks. Pipes,
- * and the master side of a PTY, are the things we asked for. */
+/* A descriptor from a cell could be anything: a terminal of another user, a file that blocks.
+ * Pipes, and the master side of a PTY, are the things we asked for. */
 static int check_fd(int fd, bool master, int direction, struct err *e)
 {
 	struct stat st;

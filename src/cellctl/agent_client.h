@@ -1,4 +1,5 @@
-/* agent_client.h - channel B, seen from outside: talks to PID 1 of a cell, and believes it nothing.
+/* agent_client.h - channel B, seen from outside: talks to PID 1 of a cell, and checks everything it
+ * sends.
  *
  * For an event loop: watch a->sock for input always, and for output while agent_flush() says so.
  * No function blocks but agent_next() with a wait. An idle agent holds no buffers.
@@ -32,7 +33,7 @@ void agent_release(struct agent *a);
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e) MUST_USE;
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e) MUST_USE;
 int agent_send_kill_all(struct agent *a, struct err *e) MUST_USE;
-/* mark: of a program that PID 1 was told to forget (handle is a new one then), or 0. */
+/* mark: of a program that was FORGET-ed (handle is a new one then), or 0. */
 int agent_send_kill_tree(struct agent *a, uint32_t handle, uint64_t mark, struct err *e) MUST_USE;
 int agent_send_close_stdin(struct agent *a, uint32_t handle, struct err *e) MUST_USE;
 int agent_send_resize(struct agent *a, uint32_t handle, uint16_t rows, uint16_t cols,
@@ -60,16 +61,16 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 int agent_flush(struct agent *a, struct err *e) MUST_USE;
 
 /* The next message: 1 if there is one, 0 if none is complete within wait_ms (0: what is there), -1
- * if PID 1 is gone or talks nonsense. Sends what waits meanwhile.
+ * if PID 1 is gone or breaks the protocol. Sends what waits meanwhile.
  *
  * With STARTED, HELD, DIALED and EGRESS_LISTENS the caller takes a->fds by setting a->nfds to 0;
- * what he leaves is closed by the next call. They are as agent_msg.h says for the flags: pipes open
- * in the right direction, or one PTY master; of DIALED a TCP socket that does not listen; of
- * EGRESS_LISTENS one that does (at whatever port), and a UDP socket; non-blocking. But PID 1 holds
- * the same open files and could make them block again at any time: who must not be held up uses
- * calls that do not care (splice(2) with SPLICE_F_NONBLOCK, send(2) and recvmsg(2) with
- * MSG_DONTWAIT, untrusted_accept(); poll(2) before a write is not enough; sockets are closed with
- * untrusted_close()). Which handles there are, and whether one comes twice, is the caller's to
- * check. */
+ * what the caller leaves is closed by the next call. They are as agent_msg.h says for the flags:
+ * pipes open in the right direction, or one PTY master; of DIALED a TCP socket that does not
+ * listen; of EGRESS_LISTENS one that does (at whatever port), and a UDP socket; non-blocking. But
+ * PID 1 holds the same open files and could make them block again at any time: a caller that must
+ * not be held up uses calls that do not care (splice(2) with SPLICE_F_NONBLOCK, send(2) and
+ * recvmsg(2) with MSG_DONTWAIT, untrusted_accept(); poll(2) before a write is not enough; sockets
+ * are closed with untrusted_close()). Which handles there are, and whether one comes twice, is the
+ * caller's to check. */
 int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
 	       struct err *e) MUST_USE;

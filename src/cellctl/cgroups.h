@@ -28,8 +28,8 @@ void cgroups_find_unified(struct cgroups *c);
 bool cgroups_recall(struct cgroups *c, int dir_fd, const char *name) MUST_USE;
 int cgroups_remember(const struct cgroups *c, int dir_fd, const char *name, struct err *e) MUST_USE;
 
-/* Removes what killed keepers left behind: directories that nobody holds and nobody is in, but for
- * those of lingering cells, whose server has them in its books. */
+/* Removes what killed keepers left behind: directories that no keeper holds and that are empty, but
+ * for those of lingering cells, which are known to their server. */
 void cgroups_sweep(const struct cgroups *c);
 
 /* Removes those of one cell whose keeper was killed. Its processes may still be dying, which on a

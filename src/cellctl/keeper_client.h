@@ -25,7 +25,7 @@ struct keeper_start {
 };
 
 /* Starts cordon-keeper, which must stand beside the running program, as a child. It ends when
- * nobody holds the other end of channel A. The caller closes its copies of what it lent. */
+ * no process holds the other end of channel A. The caller closes its copies of what it lent. */
 int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct err *e) MUST_USE;
 
 struct keeper_client {
@@ -35,9 +35,9 @@ struct keeper_client {
 	struct cell_restrictions restrictions; /* what it said of the machine in its HELLO */
 };
 
-/* For one who wants a cell or a few for himself: finds cgroups, makes the channel, starts a keeper.
- * It takes its time to look at the machine; what the caller does before keeper_client_hello() is
- * done meanwhile. */
+/* For a program that wants a cell or a few of its own (cordon run): finds cgroups, makes the
+ * channel, starts a keeper. It takes its time to look at the machine; what the caller does before
+ * keeper_client_hello() is done meanwhile. */
 int keeper_client_start(struct keeper_client *ret, struct err *e) MUST_USE;
 
 /* Hears what it says of the machine, or why it cannot work here. */

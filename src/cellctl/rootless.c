@@ -1,9 +1,10 @@
 /* rootless.c - theory of operation
  *
- * A user may map only his own id by himself. newuidmap(1) and newgidmap(1), set-user-id programs of
- * the distribution, also map the ranges that /etc/subuid and /etc/subgid give him; they must run
- * outside the new namespace. Without them, or without an entry of at least 65,536 ids, it is the
- * single id. The child says "u" when it is in its namespace, the parent "g" when that is mapped. */
+ * A user may map only one id, the own one, without help. newuidmap(1) and newgidmap(1), set-user-id
+ * programs of the distribution, also map the ranges that /etc/subuid and /etc/subgid give the user;
+ * they must run outside the new namespace. Without them, or without an entry of at least 65,536
+ * ids, it is the single id. The child says "u" when it is in its namespace, the parent "g" when
+ * that is mapped. */
 #include "rootless.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* rootless.h - how an ordinary user's keeper becomes root of something it may be root of: a user
- * namespace in which he is 0 and his subordinate ids, if he has any, follow from 1 on. */
+ * namespace in which the user is 0 and the user's subordinate ids, if any, follow from 1 on. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 /* Does this process lack what a privileged keeper needs (root, CAP_SYS_ADMIN, all ids)? */
 bool rootless_needed(void);
 
-/* The first of 65,536 ids that /etc/subuid and /etc/subgid give the user. False: he has none, or
+/* The first of 65,536 ids that /etc/subuid and /etc/subgid give the user. False: there are none, or
  * the programs that would map them are not here. */
 struct rootless_ranges {
 	uint32_t first_uid, first_gid;

@@ -8,7 +8,7 @@
  *
  * --within: real paths (absolute, no links in them, "/" for all); what is touched must lie at or
  * below one of them. --without: nor at or below one of these. --for: whose home relative paths and
- *"~" are in, and who owns what is made.
+ *"~" are in, and the owner of what is made.
  *
  *	read PATH OFFSET LENGTH|-1		ENTRY DATA, then the bytes
  *	write PATH MODE|- OWNER|- FLAGS MAX [METADATA]

@@ -40,7 +40,7 @@ int builtin_io_record(const struct file_msg *m, struct err *e)
 	size_t n = file_msg_write(m, bytes);
 
 	if (n == 0)
-		return err_set(e, ERR_LIMIT, "a name or path is too long to be told");
+		return err_set(e, ERR_LIMIT, "a name or path is too long for a record");
 	return builtin_io_bytes(bytes, n, e);
 }
 

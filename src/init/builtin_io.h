@@ -9,7 +9,7 @@
 
 #define BUILTIN_IO_BUFFER 65536
 
-/* Output is buffered until flushed. Each fails if nobody reads any more. */
+/* Output is buffered until flushed. Each fails if the other end is closed. */
 int builtin_io_bytes(const void *bytes, size_t len, struct err *e) MUST_USE;
 int builtin_io_flush(struct err *e) MUST_USE;
 

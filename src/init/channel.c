@@ -1,14 +1,15 @@
 /* channel.c - theory of operation
  *
  * Requests are collected in one large mapping, mostly untouched: memory is taken only by what a
- * request needs, and given back. Whoever holds the other end made us, so what is malformed ends the
- * cell: it is no peer of ours.
+ * request needs, and given back. The holder of the other end made this cell, so a malformed request
+ * ends it: that is not the peer it should be.
  *
- * Who dies leaves requests behind that he has told others of. So a connection on which nothing can
- * be said any more is mute, and read to its end before it is dropped.
+ * A daemon that dies leaves requests behind that it has already promised to clients. So a
+ * connection to which nothing can be written any more is mute, and read to its end before it is
+ * dropped.
  *
- * The listening socket came from outside, and its name is outside; nobody in the cell can see it.
- * Should a mount ever show it to a cell, then a process of the cell is refused because it has a
+ * The listening socket came from outside, and its name is outside; no process of the cell can see
+ * it. Should a mount ever show it to a cell, then a process of the cell is refused because it has a
  * number here: those outside have none. */
 #include "channel.h"
 
@@ -21,16 +22,17 @@
 #include "io.h"
 
 #define CHANNEL_FD 3
-/* Of a frozen cell, each daemon that comes and dies leaves one behind that cannot be taken. */
+/* While a cell is frozen, each daemon that connects and dies leaves one behind that cannot be
+ * accepted. */
 #define BACKLOG 4096
 #define BUFFER_CAP ((size_t)FRAME_HEAD + AGENT_REQUEST_MAX)
 #define KEPT 65536 /* bytes of the buffer that are not given back */
 
 static int channel = -1;
 static int listener = -1;
-static int next = -1;	/* who will replace the one on the channel */
-static bool mute;	/* nobody listens to us any more, but there may be something to hear */
-static int passed = -1; /* came along with a request that is still in the buffer */
+static int next = -1;	/* the connection that will replace the one on the channel */
+static bool mute;	/* writing fails for good, but there may be requests to read */
+static int passed = -1; /* a descriptor that came with a request that is still in the buffer */
 static bool full;	/* the kernel said it takes no more */
 static bool short_of;	/* it said so for lack of something else than room in the socket */
 
@@ -76,7 +78,7 @@ static void drop(void)
 	full = short_of = mute = false;
 	have = at = 0;
 	if (listener < 0)
-		_exit(0); /* nobody holds the other end: the cell is over */
+		_exit(0); /* the other end is closed: the cell is over */
 }
 
 bool channel_say(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds)

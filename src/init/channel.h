@@ -2,7 +2,7 @@
  *
  * Nothing here blocks. An event is taken by the kernel whole or not at all; what it does not take
  * is owed, and event_out.c remembers it. When the other end is gone, the cell is over, unless it
- * was told to linger: then channel_is_open() is false until somebody connects. */
+ * lingers: then channel_is_open() is false until the next connection. */
 #pragma once
 
 #include <poll.h>
@@ -17,7 +17,7 @@ int channel_init(void) MUST_USE;
 
 bool channel_is_open(void);
 
-/* Nobody would hear us. Requests may still be there, and count. */
+/* Writing fails for good. Requests may still be there, and count. */
 bool channel_is_mute(void);
 
 /* Writes CHANNEL_FDS entries for poll(2), the connection first. Entries without use have fd -1. */
@@ -26,7 +26,7 @@ void channel_wants(struct pollfd *ret_fds);
 /* Must be tried again after a short while, though nothing will show in poll(2). */
 bool channel_retries(void);
 
-/* Sends one event, or says false: nobody is there, or the kernel takes no more now. */
+/* Sends one event. False: there is no connection, or the kernel takes no more now. */
 bool channel_say(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds);
 
 /* Reads what there is, at most once. False if there was nothing. Ends the cell if the connection is
@@ -39,7 +39,7 @@ bool channel_next(struct frame *ret);
 /* Listens on the socket that came along with a LINGER; returns 0 or errno. */
 int channel_linger(void);
 
-/* If somebody waits to connect, he will replace who is there, who is mute from now on: true. What
- * is left of the old one's requests can be read until channel_replace(). */
+/* Accepts a connection that waits: true. It will replace the one there is, which is mute from now
+ * on; what is left of its requests can be read until channel_replace(). */
 bool channel_accept(void);
 void channel_replace(void);

@@ -2,7 +2,7 @@
  *
  * A connection to loopback is made or refused by the kernel while connect(2) goes on, but the
  * socket learns of it only when the call is over: non-blocking, it says EINPROGRESS nearly always.
- * So the socket is asked once more. On a busy machine it may still not know; then whoever gets it
+ * So the socket is asked once more. On a busy machine it may still not know; then the receiver
  * will, and may ask again. */
 #include "dialer.h"
 
@@ -44,6 +44,6 @@ int dialer_connect(uint16_t port, int *ret_fd)
 	if (sys != ECONNREFUSED)
 		return sys;
 	sys = try_connect((const struct sockaddr *)&v6, sizeof(v6), ret_fd);
-	/* A cell without IPv6 has nobody who listens there. */
+	/* In a cell without IPv6 no program listens there. */
 	return sys == EAFNOSUPPORT || sys == EADDRNOTAVAIL ? ECONNREFUSED : sys;
 }

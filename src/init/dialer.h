@@ -1,11 +1,11 @@
-/* dialer.h - connections from inside the cell, for somebody outside who could not make them. */
+/* dialer.h - connections to ports of the cell, for cordond, which cannot make them from outside. */
 #pragma once
 
 #include <stdint.h>
 
 #include "own.h"
 
-/* A non-blocking TCP socket to that port of the cell's loopback, 127.0.0.1 or, if nobody listens
- * there, ::1. It may still be connecting: nothing here waits. Returns 0 and the caller owns
+/* A non-blocking TCP socket to that port of the cell's loopback, 127.0.0.1 or, if no program
+ * listens there, ::1. It may still be connecting: nothing here waits. Returns 0 and the caller owns
  * *ret_fd, or an errno. */
 int dialer_connect(uint16_t port, int *ret_fd) MUST_USE;

@@ -120,7 +120,7 @@ static bool same_target(struct place p, const char *name)
 
 /* Whether an entry was only copied up, as overlayfs does for every directory on the way to a change
  * and for files that were merely opened. Equal times are the cell's to set and prove nothing.
- * Owners that are strangers to the cell all show as NOBODY and cannot be compared. */
+ * Owners that do not exist in the cell all show as NOBODY and cannot be compared. */
 static bool same(struct place p, const char *name, const struct stat *now,
 		 const struct stat *before)
 {
@@ -266,7 +266,7 @@ int diff_main(int nplaces, char **places)
 	}
 	for (size_t i = 0; i < COUNT(plain); i++)
 		walk_top(plain[i][0], plain[i][1], -1);
-	/* Says that the list is whole: whoever reads it cannot see how we ended. */
+	/* Marks the list as whole: its reader cannot see how this process ended. */
 	if (!failed) {
 		(void)snprintf(path, sizeof(path), "/");
 		record('E', &(struct stat){ 0 });

@@ -1,12 +1,12 @@
 /* egress_listener.c - theory of operation
  *
- * The keeper's rules lead every TCP connection that is not to loopback to whoever listens at port 1
- * on a socket with IP_TRANSPARENT. Only the keeper could set that, and it left the socket here, not
- * bound: while nobody listens, the rules find nobody and the kernel refuses each connection by
- * itself. Names are asked for over UDP, of any address since all are local, at port 53; that needs
- * no rule, and a program of the cell that binds 127.0.0.1:53 still gets its own.
+ * The keeper's rules lead every TCP connection that is not to loopback to the socket that listens
+ * at port 1 on a socket with IP_TRANSPARENT. Only the keeper could set that, and it left the socket
+ * here, not bound: while it does not listen, the rules find no socket and the kernel refuses each
+ * connection by itself. Names are asked for over UDP, of any address since all are local, at port
+ * 53; that needs no rule, and a program of the cell that binds 127.0.0.1:53 still gets its own.
  *
- * Both stay here once they are made: whoever reads them may die, and the next one gets the same. */
+ * Both stay here once they are made: if their reader dies, the next one gets the same. */
 #include "egress_listener.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 static bool ready, synced, all_dead;
 static enum agent_type answer; /* 0: none */
 static int answer_fd = -1;     /* goes with it */
-static const int *kept_fds;    /* go with it, and are somebody else's */
+static const int *kept_fds;    /* go with it, and are borrowed */
 static size_t kept_n;
 static struct agent_event answer_event, all_dead_event;
 
@@ -15,14 +15,14 @@ void event_out_begin(bool greet)
 {
 	ready = true;
 	synced = greet;
-	all_dead = false; /* who asked for it is gone */
+	all_dead = false; /* its asker is gone */
 	answer = 0;
 	io_close_all(&answer_fd, 1);
 }
 
 void event_out_answer(enum agent_type type, const struct agent_event *v)
 {
-	io_close_all(&answer_fd, 1); /* of one that nobody was there to hear */
+	io_close_all(&answer_fd, 1); /* of an answer that could not be sent */
 	kept_n = 0;
 	answer = type;
 	answer_event = *v;

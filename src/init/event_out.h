@@ -5,7 +5,7 @@
 
 #include "agent_msg.h"
 
-/* A connection has begun. greet: it is not the first, and is told what is held. */
+/* A connection has begun. greet: it is not the first: what is held is sent. */
 void event_out_begin(bool greet);
 
 /* The one answer to the request at hand. Requests are looked at only when nothing is owed, so there
@@ -21,6 +21,7 @@ void event_out_answer_kept(enum agent_type type, const struct agent_event *v, co
 
 void event_out_all_dead(const struct agent_event *v);
 
-/* Says all that is owed, as far as it goes. True if nothing is owed any more, or nobody is there.
+/* Sends all that is kept, as far as it goes. True if nothing is left to send, or there is no
+ * connection.
  */
 bool event_out_all(void);

@@ -1,8 +1,8 @@
 /* file_list.c - theory of operation
  *
- * Breadth first: who asks for a thousand entries of a deep tree wants the top of it. The queue
- * holds the relative paths of directories still to be listed; each is opened anew from the top,
- * following no link, so the queue is all the memory there is, and that has a bound. */
+ * Breadth first: a client that asks for a thousand entries of a deep tree wants the top of it. The
+ * queue holds the relative paths of directories still to be listed; each is opened anew from the
+ * top, following no link, so the queue is all the memory there is, and that has a bound. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static bool queue_push(struct walk *w, const char *path, unsigned depth)
 	return true;
 }
 
-/* 0: told. 1: enough. */
+/* 0: listed. 1: enough. */
 static int one_entry(struct walk *w, int dir, const char *name, const char *in, unsigned depth,
 		     struct err *e)
 {

@@ -19,5 +19,5 @@ const char *file_names_group(uint32_t gid);
 const char *file_names_passwd(size_t *ret_len);
 
 /* Reads "user", "user:group" or ":group", names or numbers, into what is given. A user alone leaves
- * *ret_gid. False if somebody is not known. */
+ * *ret_gid. False if a name is not known. */
 bool file_names_owner(const char *text, uint32_t *ret_uid, uint32_t *ret_gid);

@@ -1,6 +1,6 @@
 /* file_read.c - theory of operation
  *
- * The reader is told how many bytes come before they do, so that it can tell a whole answer from
+ * The number of bytes is sent before they are, so that the reader can tell a whole answer from
  * one that broke off. st_size is not to be trusted for that: files of /proc say 0, those of /sys
  * 4096. So the first buffer is read before anything is said; if the file ends within, that is the
  * size. If it says 0 and does not end there, it is read to its end first. */

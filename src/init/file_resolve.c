@@ -4,7 +4,7 @@
  * in the way. So the way is walked first, which gives a descriptor; then the kernel is asked where
  * that is (/proc/self/fd); then one works with the descriptor, and with names in it that are not
  * followed. A directory that is moved between the question and the use takes its answer along:
- * whoever can move it out of a tree could write there anyway. */
+ * a process that can move it out of a tree could write there anyway. */
 #include "file_resolve.h"
 
 #include <errno.h>

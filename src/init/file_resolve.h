@@ -40,7 +40,7 @@ int file_resolve_find(const char *path, unsigned flags, struct file_resolve *ret
 		      struct err *e) MUST_USE;
 void file_resolve_release(struct file_resolve *p);
 
-/* Removes the directories that the last file_resolve_find() made, where nobody uses them yet. */
+/* Removes the directories that the last file_resolve_find() made, where they are still empty. */
 void file_resolve_unmake(void);
 
 /* Pins an object that exists: an O_PATH descriptor, which the caller owns, and its real path of

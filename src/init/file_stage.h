@@ -1,4 +1,4 @@
-/* file_stage.h - a file that nobody sees until it is complete. */
+/* file_stage.h - a file that has no name until it is complete. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* file_user.c - theory of operation
  *
- * Files of a session belong to its user, but who asks from outside may touch everything in it: so
+ * Files of a session belong to its user, but a request from outside may touch everything in it: so
  * such work is done by root of the cell, and given away. A cell with a single id has no root; there
- * the one user works for himself, and nothing needs to be given. */
+ * the one user owns everything already, and nothing needs to be given. */
 #include "file_user.h"
 
 #include <string.h>

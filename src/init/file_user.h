@@ -1,5 +1,5 @@
 /* file_user.h - for whom a built-in works (--for), if not for the user it runs as: relative paths
- * begin in that user's home, and what is made is given to him. */
+ * begin in that user's home, and what is made is given to that user. */
 #pragma once
 
 #include <stdbool.h>

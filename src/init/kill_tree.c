@@ -1,11 +1,11 @@
 /* kill_tree.c - theory of operation
  *
- * A look at /proc finds the victims: who has the program's mark, or a mark nobody was given (he
- * lowered it to hide), who is in its session or process group, and all children of these. A look
- * takes time, and a fork bomb uses it. So victims that the last look did not find are stopped, not
- * killed: a stopped process does not fork, and goes on to count against the cell's limit of
- * processes, so that each look finds fewer new ones. When a look finds no new one, all are killed.
- * Then looks are repeated until one finds nobody.
+ * A look at /proc finds what belongs to the tree: processes with the program's mark, or with a mark
+ * that was never given (lowered to hide), those in its session or process group, and all children
+ * of these. A look takes time, and a fork bomb uses it. So victims that the last look did not find
+ * are stopped, not killed: a stopped process does not fork, and goes on to count against the cell's
+ * limit of processes, so that each look finds fewer new ones. When a look finds no new one, all are
+ * killed. Then looks are repeated until one finds none.
  *
  * Somebody of another program may wake up what we stop, again and again. So after half the time all
  * that is found is killed at once, and after all of it we say that some remain.
@@ -57,8 +57,8 @@ bool kill_tree_busy(void)
 	return false;
 }
 
-/* The number of a program that was reaped may be another's by now, unless somebody of its session
- * is left, who then has its mark or none that was given. */
+/* The number of a program that was reaped may be another's by now, unless a process of its session
+ * is left, which then has its mark or one that was never given. */
 static bool belongs(const struct program *p, const struct proc *c)
 {
 	if (p->mark != 0 && c->locks == p->mark)
@@ -167,7 +167,7 @@ static void finish(struct program *p, uint32_t flags)
 	p->tell_tree = false;
 }
 
-/* Ends those that are over their time, or all if nobody is left. True if one of the rest has little
+/* Ends those that are over their time, or all if none is left. True if one of the rest has little
  * time left. */
 static bool finish_some(uint64_t now_ns, bool all_dead)
 {

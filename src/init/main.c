@@ -1,14 +1,15 @@
 /* main.c - cordon-init: PID 1 of every cell.
  *
- * It reaps, starts programs on request, tells how they ended, and ends the cell by ending itself:
+ * It reaps, starts programs on request, reports how they ended, and ends the cell by ending itself:
  * the kernel then kills whatever is left in the pid namespace. It does not trust the cell, which is
- * all around it: it is not dumpable (so nobody in the cell may trace it or look into its memory),
- * takes no signals from it, waits for nobody in it, and reads none of its files without bounds.
+ * all around it: it is not dumpable (so no process of the cell may trace it or read its memory),
+ * takes no signals from it, waits for none of its processes, and reads none of its files without
+ * bounds.
  *
  * Everything happens in one loop over: the channel, SIGCHLD, the error pipes of programs being
  * started, held terminals, trees being killed, and the nearest deadline (of a program, or of the
  * cell itself if no server comes back: lease.h). Nothing in it waits for the outside: what cannot
- * be said now is owed (event_out.c). With no program there is nothing to wake up for. */
+ * be sent now is kept (event_out.c). With no program there is nothing to wake up for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -40,7 +41,7 @@
 #define SAMPLE_MS 100
 #define SAMPLE_HELD_MS 1000
 #define RETRY_MS 50
-#define HEARD_MAX 16 /* reads from one who is being replaced */
+#define HEARD_MAX 16 /* reads from a connection that is being replaced */
 
 static bool connected = true;
 static bool killing_all;
@@ -149,7 +150,7 @@ static void signal_program(const struct program *p, int sig)
 		(void)kill(p->pid, sig);
 }
 
-/* Orders to one program; one that ended, or was forgotten, ignores them. */
+/* Requests about one program; of one that ended, or was forgotten, they do nothing. */
 static void on_program_order(uint16_t type, const struct agent_order *o)
 {
 	struct program *p = programs_find(o->handle);
@@ -214,7 +215,7 @@ static void on_frame(const struct frame *f)
 	}
 }
 
-/* Whoever was there is gone, and the cell lingers. */
+/* The connection is lost, and the cell lingers. */
 static void notice_loss(void)
 {
 	if (!connected || channel_is_open())
@@ -224,7 +225,7 @@ static void notice_loss(void)
 	programs_lost();
 }
 
-/* Says what is owed, and then looks at requests one by one, as long as nothing is. */
+/* Sends what is kept, and then looks at requests one by one, as long as nothing is kept. */
 static void talk(void)
 {
 	struct frame f;
@@ -243,7 +244,8 @@ static bool listen_to_channel(void)
 	return heard;
 }
 
-/* What the one before said last still counts: he may have gone right after it. */
+/* What was sent last over the old connection still counts: its sender may have ended right after
+ * it. */
 static void on_connect(void)
 {
 	if (!channel_accept())
@@ -285,10 +287,10 @@ static uint64_t nearest_deadline(void)
 	return nearest;
 }
 
-/* A cell may be frozen at any instruction, for hours, and that time does not count. Who thaws it
- * says PAUSED before. So the order matters: first the clock was read (now_ns), then all that was
- * said is listened to, then deadlines are compared with that time. If we were frozen before the
- * clock was read, PAUSED is heard; if after it, no time has passed for the comparison. */
+/* A cell may be frozen at any instruction, for hours, and that time does not count. PAUSED is sent
+ * before it is thawed. So the order matters: first the clock was read (now_ns), then all that was
+ * sent is read, then deadlines are compared with that time. If we were frozen before the clock was
+ * read, PAUSED is heard; if after it, no time has passed for the comparison. */
 static void check_deadlines(uint64_t now_ns)
 {
 	uint64_t nearest = nearest_deadline();
@@ -397,7 +399,7 @@ static void kill_trees(uint64_t now_ns)
 	tree_wait_ms = kill_tree_pass(now_ns);
 	if (!kill_tree_busy())
 		tree_wait_ms = -1;
-	(void)reap(); /* that a program ended is told before that its tree is dead */
+	(void)reap(); /* that a program ended is reported before that its tree is dead */
 }
 
 static void turn(void)
@@ -453,7 +455,7 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || catch_children() < 0)
 		return 1;
-	/* What is not there cannot be told so; see keeper_msg.h. */
+	/* One that is not there fails; see keeper_msg.h. */
 	for (int fd = INIT_FD_SLOT; fd <= INIT_FD_EGRESS; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	event_out_begin(false);

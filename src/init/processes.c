@@ -1,5 +1,5 @@
-/* processes.c - who runs in the cell, from /proc as the user sees it. What vanishes while we look
- * is left out; what we cannot read of a process is 0 or "". */
+/* processes.c - the processes of the cell, from /proc as the user sees it. What vanishes while we
+ * look is left out; what we cannot read of a process is 0 or "". */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -88,7 +88,7 @@ struct program *programs_stand_in(uint32_t handle, uint64_t mark)
 	return p;
 }
 
-/* HELD tells the state at the time it is told: then there is nothing else to tell. */
+/* HELD has the state at the time it is sent: then there is nothing else to send. */
 static void tell(struct program *p, unsigned what)
 {
 	if ((p->tell & PROGRAM_TELL_HELD) == 0)
@@ -107,7 +107,7 @@ void programs_on_started(struct program *p)
 		tell(p, PROGRAM_TELL_STARTED);
 		return;
 	}
-	/* Its exit is nobody's business. */
+	/* Its exit is not reported. */
 	p->exited = p->failed = true;
 	p->end = (struct agent_event){ .handle = p->handle, .stage = f.stage, .sys = f.sys };
 	p->tell = PROGRAM_TELL_FAILED;

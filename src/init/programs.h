@@ -1,8 +1,9 @@
-/* programs.h - the programs PID 1 was asked to start: running, ended and held, about to be told of.
+/* programs.h - the programs PID 1 was asked to start: running, ended and held, or about to be
+ * reported.
  *
  * One table of AGENT_PROGRAMS_MAX. What the outside does not know yet about a program is a flag in
- * its record, not a message in a queue: the table bounds it, and it can be told again to the next
- * who connects. */
+ * its record, not a message in a queue: the table bounds it, and it can be sent again over the next
+ * connection. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +25,7 @@ enum {
 struct program {
 	bool used, held, tty, exited, timed_out;
 	bool failed;	/* it never ran: end is FAILED's */
-	bool tell_tree; /* somebody waits for TREE_DEAD */
+	bool tell_tree; /* TREE_DEAD is to be sent */
 	bool stand_in;	/* a mark and nothing else, until its tree is dead */
 	unsigned tell;
 	uint32_t handle;
@@ -34,7 +35,7 @@ struct program {
 	uint32_t tree_flags;  /* of TREE_DEAD */
 	pid_t pid;
 	int error_fd;	       /* >= 0 until the program runs */
-	int stdio[3];	       /* the outside's ends, until told or, if held, forgotten */
+	int stdio[3];	       /* the outside's ends, until sent or, if held, forgotten */
 	struct pty_pump *pump; /* of a held PTY */
 	struct disk_usage_samples disk_before; /* samples when it started */
 	struct agent_event end;		       /* FAILED or EXITED */
@@ -47,14 +48,14 @@ struct program *programs_find(uint32_t handle);
 /* Starts one. False: it could not, *ret_failed says why, and there is no record. */
 bool programs_start(const struct agent_spawn *request, struct agent_event *ret_failed);
 
-/* A record for what a forgotten program left running: it is exited, is never told of as held, and
- * is freed when its tree is dead and that was told, if it is to be. NULL: the table is full. */
+/* A record for what a forgotten program left running: it is exited, is never reported as HELD, and
+ * is freed when its tree is dead and that was reported, if it is to be. NULL: the table is full. */
 struct program *programs_stand_in(uint32_t handle, uint64_t mark);
 
 /* The error pipe ended: the program runs. It spoke: the program does not. */
 void programs_on_started(struct program *p);
 
-/* A child was reaped, with what it used. Any child: most are nobody's. */
+/* A child was reaped, with what it used. Any child: most are of no program. */
 void programs_on_exit(pid_t pid, int status, const struct rusage *u);
 
 /* How many run; and whether one of them is not held. */

@@ -53,7 +53,7 @@ void pty_pump_resize(struct pty_pump *p, unsigned short rows, unsigned short col
 {
 	struct winsize size = { .ws_row = rows, .ws_col = cols };
 
-	(void)ioctl(p->master, TIOCSWINSZ, &size); /* if it is gone, so is who would care */
+	(void)ioctl(p->master, TIOCSWINSZ, &size); /* if it is gone, so are its programs */
 }
 
 unsigned pty_pump_wants(const struct pty_pump *p, struct pollfd *ret_fds)

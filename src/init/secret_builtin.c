@@ -5,7 +5,7 @@
  * the end. Files lie on the tmpfs behind /dev/shm, in a directory of root's, so that they are in no
  * layer and in no diff; what the table does not name is removed. If there is something to be asked
  * for, it goes on to answer at the socket, from memory only, until the input ends: then cordond is
- * gone or wants no more, and nobody is answered. */
+ * gone or closed, and no request is answered. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,8 @@ static struct {
 
 /* ---- the directory */
 
-/* Ours, whoever made it: in a directory that all may write to, somebody could have come first. */
+/* Its owner must be this user: in a directory that all may write to, another one could have made it
+ * first. */
 static int open_dir(struct err *e)
 {
 	struct stat st, root, run;
@@ -233,7 +234,7 @@ int secret_keep(int argc, char **argv, struct err *e)
 					{ .fd = k.clients < CLIENTS_MAX ? k.listener : -1,
 					  .events = POLLIN } };
 
-		/* Children that end wake nobody: who waits for one of them looks again. */
+		/* Children that end wake no call: a wait for one of them looks again. */
 		if (poll(fds, 2, k.clients > 0 ? 100 : -1) < 0 && errno != EINTR)
 			return err_sys(e, "wait");
 		reap();

@@ -1,13 +1,13 @@
 /* secret_socket.c - theory of operation
  *
- * Who asks is known from the kernel: uid and process of whoever connected. Which program that
+ * The asker is known from the kernel: uid and process of the one that connected. Which program that
  * process runs only its own user may look up (/proc/PID/exe), so this child becomes that user; by
- * that it stops being readable for him, as every process does that changes its user. The program is
- * compared by device and inode. At the end the process is asked for again by its descriptor: if it
- * is still there, its number was never another's while we looked.
+ * that it stops being readable for that user, as every process does that changes its user. The
+ * program is compared by device and inode. At the end the process is asked for again by its
+ * descriptor: if it is still there, its number was never another's while we looked.
  *
- * What this cannot see is who else holds the other end of the connection, or what was loaded into
- * the program. doc/secrets.md says so. */
+ * What this cannot see is which other process holds the other end of the connection, or what was
+ * loaded into the program. doc/secrets.md says so. */
 #include "secret_socket.h"
 
 #include <errno.h>
@@ -93,7 +93,8 @@ static bool become(const struct ucred *who)
 		return false;
 	return syscall(SYS_setresgid, who->gid, who->gid, who->gid) == 0 &&
 	       syscall(SYS_setresuid, who->uid, who->uid, who->uid) == 0 &&
-	       /* Where fs.suid_dumpable is 1, who changed his user could be read by the new one. */
+	       /* Where fs.suid_dumpable is 1, a process that changed its user could be read by the
+		  new one. */
 	       prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 }
 

@@ -4,7 +4,7 @@
  *	u8 kind ('f': file, 's': socket) | name | place | owner | u32 mode | u32 length | value
  *
  * as often as there are secrets, in the layout of codec.h. place: of a file its name in
- * SECRET_TABLE_DIR, of a socket the program that may ask. owner: "": whoever. */
+ * SECRET_TABLE_DIR, of a socket the program that may ask. owner: "": any. */
 #pragma once
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * Pipes are made here, in the cell, and belong to the program's user: a program may open
  * /dev/stdout again. The outside gets the other ends. The child reports failure over a pipe that
  * closes by exec, so PID 1 never waits for it: a program that is stopped half-way by a neighbour
- * holds up nobody. A built-in is a child that goes on in builtin_main() instead. */
+ * holds up nothing. A built-in is a child that goes on in builtin_main() instead. */
 #include "spawn.h"
 
 #include <errno.h>
@@ -195,8 +195,8 @@ static int make_tty(struct child_process *c, struct spawn *s)
 	return ioctl(s->stdio[0], TIOCSWINSZ, &size);
 }
 
-/* A PTY keeps nothing of its own: who reads it has the bytes. So that what was read is not lost
- * with a reader, PID 1 reads, and the outside gets pipes, as for any other program. */
+/* A PTY keeps nothing: what was read of it is only with its reader. So that what was read is not
+ * lost with a reader, PID 1 reads, and the outside gets pipes, as for any other program. */
 static int hold_tty(struct spawn *s)
 {
 	int in[2], out[2];

@@ -1,6 +1,6 @@
 /* tar_in.c - theory of operation
  *
- * An archive is a list of wishes by a stranger. Each is granted below one directory only: names are
+ * An archive is hostile input. What it asks for is done below one directory only: names are
  * taken apart and put together without "/" in front, "." and "..", and the way to an entry is
  * opened from the top by the kernel, which refuses every link on it, whether the archive brought it
  * or a program of the cell just put it there. Files appear complete or not at all; what was
@@ -94,7 +94,7 @@ static int make_file(struct extraction *x, const struct file_resolve *p, const s
 		return builtin_io_fail(e, "tar: make", h->path);
 	if (tar_stream_body(stage.fd, h, e) < 0)
 		return -1;
-	/* setuid and its kin are a gift nobody asked for. */
+	/* set-id bits are not taken over from an archive. */
 	if (fchmod(stage.fd, h->mode & 0777) < 0 || futimens(stage.fd, times) < 0 ||
 	    file_stage_link(&stage, p->dir, p->name, true) < 0)
 		return builtin_io_fail(e, "tar: make", h->path);

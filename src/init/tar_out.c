@@ -1,7 +1,7 @@
 /* tar_out.c - theory of operation
  *
  * The tree is walked with a stack of open directories, following no link. Once the archive has
- * begun there is no place for a record, so what goes wrong is told in three ways: what cannot be
+ * begun there is no place for a record, so failures are reported in three ways: what cannot be
  * read or put into a tar is left out and makes the exit status 2; a file that shrinks under us is
  * filled up with zeros, as tar(1) does, with the same status; and if we have to stop, the archive
  * lacks its end marker, the exit status is 1 and the reason is on standard error. */
@@ -237,7 +237,7 @@ int tar_out(int argc, char **argv, struct err *e)
 		return -1;
 	if ((S_ISDIR(st.st_mode) ? put_tree(top, e) : put_single(top, &st, real, e)) < 0 ||
 	    put_zeros(2 * (uint64_t)TAR_HEAD_BLOCK, e) < 0) {
-		IGNORED(dprintf(2, "%s\n", e->msg), "nobody may listen there");
+		IGNORED(dprintf(2, "%s\n", e->msg), "it may be closed");
 		return 1;
 	}
 	return incomplete ? 2 : 0;

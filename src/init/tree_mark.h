@@ -1,9 +1,10 @@
 /* tree_mark.h - how PID 1 knows which program a process descends from, whatever it did to hide.
  *
  * Each program gets a mark before it is executed: a hard limit of file locks (RLIMIT_LOCKS, which
- * Linux has not looked at for twenty years). All descendants inherit it, and nobody in a cell can
- * raise it. Marks get smaller with each program, so that nobody can take the mark of an earlier
- * one. To take the mark of a later one is possible; who does is killed with that one. */
+ * Linux has not looked at for twenty years). All descendants inherit it, and no process of a cell
+ * can raise it. Marks get smaller with each program, so that no process can take the mark of an
+ * earlier one. To take the mark of a later one is possible; such a process is killed with that one.
+ */
 #pragma once
 
 #include <stdbool.h>

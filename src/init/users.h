@@ -1,5 +1,5 @@
-/* users.h - who is who in the cell, from its own /etc/passwd and /etc/group. The files are the
- * cell's and may say anything: parsing is bounded and pure. */
+/* users.h - names and numbers of the cell's users, from its own /etc/passwd and /etc/group. The
+ * files are the cell's and may say anything: parsing is bounded and pure. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,14 +1,14 @@
 /* watch.c - theory of operation
  *
  * inotify(7) watches directories, not trees: each directory gets a watch of its own, and a new one
- * is listed right after its watch is set, so that what was put into it before is told, too (and
+ * is listed right after its watch is set, so that what was put into it before is reported, too (and
  * what comes at that very moment perhaps twice). A move is two events of the kernel; the first is
  * held back until the second comes or does not. Content that our own `write` brings under a name
- * for a moment is told as a change of owner and a write (and a new file as created, too:
+ * for a moment is reported as a change of owner and a write (and a new file as created, too:
  * file_put.c).
  *
  * We write to a pipe that may be full: then we wait, the kernel's queue fills up, and what is lost
- * is told as lost. When the pipe's other end is closed, that is the end. */
+ * is reported as lost. When the pipe's other end is closed, that is the end. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +87,7 @@ static bool is_directory(int dir, const struct dirent *entry)
 	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Watches the directories in one that is watched, and tells of all in it if that is news. */
+/* Watches the directories in one that is watched, and reports all in it if it is new. */
 static int scan(const char *path, bool news, struct err *e)
 {
 	int fd = watch_event_out_open(path, O_RDONLY | O_NONBLOCK);
@@ -307,7 +307,8 @@ int watch_directory(int argc, char **argv, struct err *e)
 		return err_set(e, ERR_INVALID, "watch: neither recursive nor -: %s", argv[1]);
 	if (watch_event_out_begin(argv[0], entries, e) < 0)
 		return -1;
-	/* The directory we are in would not go: the kernel would not tell us. */
+	/* While it is the working directory it would not go away: the kernel would not report it.
+	 */
 	if (chdir("/") < 0)
 		return builtin_io_fail(e, "enter", "/");
 	w.in = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);

@@ -16,5 +16,5 @@ int watch_event_out_open(const char *path, uint64_t flags) MUST_USE;
 int watch_event_out(enum file_msg_what what, bool is_dir, const char *path, const char *to,
 		    struct err *e) MUST_USE;
 
-/* Says, once, that changes below a path are not told. */
+/* Reports, once, that changes below a path are not reported. */
 int watch_event_out_limit(const char *path, struct err *e) MUST_USE;

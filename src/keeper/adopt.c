@@ -1,12 +1,13 @@
 /* adopt.c - theory of operation
  *
- * Whoever asks says which process is the cell's PID 1; we believe only what the kernel says of it:
- * that it is in the cell's cgroup, which no cell can leave or enter, or, without cgroups, that its
- * user namespace lies below ours. Its directory in /proc is opened while the process is surely
- * there and means that process ever after.
+ * Finds a lingering cell again, for DIFF and, without cgroups, for DESTROY. The request says which
+ * process is the cell's PID 1; the keeper relies only on what the kernel says of it: that it is in
+ * the cell's cgroup, which no cell can leave or enter, or, without cgroups, that its user namespace
+ * lies below the keeper's. Its directory in /proc is opened while the process is surely there and
+ * means that process ever after.
  *
- * What is found in it is the word of a PID 1 that may be taken over, down to the directory it calls
- * its store. Why that gives it nothing: doc/keeper-protocol.md, "A hostile PID 1". */
+ * What is found in it is chosen by a PID 1 that may be taken over, down to the directory at its
+ * store descriptor. Why that gives it nothing: doc/keeper-protocol.md, "A hostile PID 1". */
 #include "cell.h"
 
 #include <fcntl.h>
@@ -34,7 +35,7 @@ int adopt_open(const struct keeper *k, const char *id, pid_t pid)
 	OWN_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	OWN_FD proc = pidfd < 0 ? -1 : open_proc(pid);
 	OWN_FD ns = proc < 0 ? -1 : openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
-	/* The kernel tells a namespace's parent only to who is that or above it. */
+	/* The kernel gives a namespace's parent only to a process in that parent or above it. */
 	OWN_FD above = ns < 0 ? -1 : ioctl(ns, NS_GET_PARENT);
 	return above < 0 || kernel_pidfd_send_signal(pidfd, 0) < 0 ? -1 : TAKE_FD(pidfd);
 }
@@ -87,7 +88,8 @@ int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff 
 	(void)snprintf(store, sizeof(store), "fd/%d", INIT_FD_STORE);
 	c->userns_fd = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
 	/* By its link, not its descriptor: to hold, let alone close, what a cell has opened may
-	 * take long. A user's cell of a single id hides its links from him, and is his own. */
+	 * take long. Of a rootless cell with a single id the links cannot be read; its user owns it
+	 * anyway. */
 	c->store_fd = openat(proc, store, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (c->store_fd < 0 && k->setup.rootless)
 		c->store_fd = (int)syscall(SYS_pidfd_getfd, c->pidfd, INIT_FD_STORE, 0);

@@ -114,5 +114,5 @@ int cell_destroy_named(const struct keeper *k, const struct keeper_named *r, uns
 	if (k->cgroups.version != 0)
 		return cgroup_destroy(&k->cgroups, r->id, patience_ms, e);
 	OWN_FD pidfd = adopt_open(k, r->id, (pid_t)r->pid);
-	return kill_pid1(pidfd, r->id, patience_ms, e); /* of somebody else, or gone: done */
+	return kill_pid1(pidfd, r->id, patience_ms, e); /* -1, of no cell of ours, or gone: done */
 }

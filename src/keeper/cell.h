@@ -1,4 +1,5 @@
-/* cell.h - one cell: made (cell.c), found again (adopt.c), read (log_reader.c), destroyed (cell.c).
+/* cell.h - one cell as the keeper sees it: made (cell.c), found again (adopt.c), read
+ * (diff_reader.c), destroyed (cell.c). ops.c calls these, one request at a time.
  */
 #pragma once
 
@@ -8,8 +9,8 @@
 #include "ids.h"
 #include "keeper.h"
 
-/* Everything the outside holds of a cell. Descriptors are owned; -1 if absent. Of a lingering one
- * nothing is held between requests: adopt_cell() finds it again. */
+/* Everything that is held of a cell outside it. Descriptors are owned; -1 if absent. Of a lingering
+ * one nothing is held between requests: adopt_cell() finds it again. */
 struct cell {
 	char id[CELL_ID_MAX]; /* "": none */
 	bool idmapped, redirect;

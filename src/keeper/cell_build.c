@@ -38,8 +38,8 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	int born_in = cgroup_unified(&b->keeper->cgroups, c->cgroup.dirs);
 	int pidfd = -1;
 	struct clone_args args = {
-		/* CLONE_PARENT: the keeper, not the builder, is who waits for it and whom it dies
-		   with. */
+		/* CLONE_PARENT: its parent is the keeper, which waits for it and with which it
+		   dies, not the builder. */
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWTIME | CLONE_PARENT | CLONE_PIDFD,
 		.pidfd = (__u64)(uintptr_t)&pidfd,
 		.cgroup = (__u64)(born_in >= 0 ? born_in : 0),
@@ -53,9 +53,9 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 
 	if (born_in >= 0)
 		args.flags |= CLONE_INTO_CGROUP;
-	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for who
-	 * made it: that is to be the cell's own root, not the machine's. Capabilities stay, see
-	 * main.c. */
+	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for the
+	 * user that made it: that must be the cell's own root, not the machine's. Capabilities
+	 * stay, see main.c. */
 	if (syscall(SYS_setresuid, -1, ids_outside(&c->ids, 'u', 0), -1) < 0)
 		return err_sys(e, "borrow the cell's id");
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
@@ -141,8 +141,9 @@ static int take_trees(struct builder *b, struct err *e)
 	return 0;
 }
 
-/* Tells PID 1 to go on, with the store to hold if it lingers, and waits until it has become
- * cordon-init (the socket closes by exec) or has said why not. One byte says that it has a door. */
+/* Lets PID 1 go on, with the store to hold if it lingers, and waits until it has become
+ * cordon-init (the socket closes by exec) or has said why not. One byte means that its connections
+ * can be redirected. */
 static int let_go(struct builder *b, struct err *e)
 {
 	struct err inside, ignored;

@@ -25,7 +25,7 @@
 #include "kernel.h"
 #include "restrict.h"
 
-/* Where cordon-init finds its means; then INIT_FD_SLOT, _STORE_FD and _DOOR_FD. */
+/* The descriptors of cordon-init; then INIT_FD_SLOT, INIT_FD_STORE and INIT_FD_EGRESS. */
 enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
 
 /* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
@@ -71,7 +71,7 @@ static int become(const struct enter_plan *p, struct err *e)
 	return 0;
 }
 
-/* A lingering cell lives until it is told to end; any other dies with its keeper. The signal is
+/* A lingering cell lives until it is ended; any other dies with its keeper. The signal is
  * lost at every change of ids, so it is asked for after the last one; and if the keeper died before
  * that, the other end of the sync socket is gone too. */
 static int die_with_keeper(const struct enter_plan *p, struct err *e)
@@ -87,8 +87,9 @@ static int die_with_keeper(const struct enter_plan *p, struct err *e)
 	return 0;
 }
 
-/* What a cell writes to a host directory belongs to somebody there, maybe to root. It must not
- * become a program that makes its callers that somebody: no set-id bits, no file capabilities. */
+/* What a cell writes to a host directory belongs to a user there, maybe to root. It must not become
+ * a program that gives its callers the rights of that user: no set-id bits, no file capabilities.
+ */
 static bool writes_outside(const struct keeper_create *r)
 {
 	for (unsigned i = 0; i < r->nmounts; i++)
@@ -108,17 +109,17 @@ static int filters(const struct enter_plan *p, struct err *e)
 static int only_our_fds(struct enter_plan *p, struct err *e)
 {
 	bool lingers = (p->request->flags & CELL_LINGER) != 0;
-	int door = netns_egress_socket();
+	int egress = netns_egress_socket();
 	int slot = lingers ? p->cell->ids.slot_fd : -1;
-	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, door };
+	int fds[] = { p->channel_fd, KEEPER_FD_INIT, p->sync_fd, slot, -1, egress };
 
 	if (restrict_only_fds(fds, COUNT(fds), CHANNEL_FD, 1U << INIT_FD | 1U << SYNC_FD, e) < 0)
 		return -1;
 	p->sync_fd = SYNC_FD;
-	return door < 0 ? 0 : io_send(SYNC_FD, "d", 1, NULL, 0, e);
+	return egress < 0 ? 0 : io_send(SYNC_FD, "d", 1, NULL, 0, e);
 }
 
-/* Standard input and output of PID 1 itself: nowhere. */
+/* Standard input and output of PID 1 itself: /dev/null of the cell. */
 static int no_stdio(struct err *e)
 {
 	OWN_FD null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -169,6 +170,6 @@ void cell_enter(const struct enter_plan *plan)
 		(void)err_sys(&e, "start cordon-init");
 	}
 	IGNORED(io_send(p.sync_fd, &e, sizeof(e), NULL, 0, &(struct err){ 0 }),
-		"nobody else to tell");
+		"the builder is gone, too");
 	_exit(1);
 }

@@ -183,7 +183,8 @@ int cgroup_freeze(const struct cgroup_root *root, const char *id, bool on, struc
 	}
 	if (!on)
 		return 0;
-	IGNORED(io_write_file(parent, name_of(id, "/cgroup.freeze").text, "0", e), "told below");
+	IGNORED(io_write_file(parent, name_of(id, "/cgroup.freeze").text, "0", e),
+		"the error below counts");
 	return err_set(e, ERR_CONFLICT, "cell %s does not stop within %d ms", id, FREEZE_MS);
 }
 

@@ -17,7 +17,8 @@
 
 #define CGROUP_DIRS CELL_CGROUP_DIRS
 
-/* Where cells' directories go: found and opened by whoever starts the keeper (cgroups.h). */
+/* Where cells' directories go: found and opened by the program that starts the keeper
+ * (cellctl/cgroups.h). */
 struct cgroup_root {
 	uint32_t version;      /* 0: no usable cgroups */
 	int dirs[CGROUP_DIRS]; /* owned; -1 where a controller is missing */
@@ -46,8 +47,8 @@ int cgroup_open_member(const struct cgroup_root *root, const char *id, pid_t pid
 /* Stops or continues every process of the cell; returns when all have stopped. */
 int cgroup_freeze(const struct cgroup_root *root, const char *id, bool on, struct err *e) MUST_USE;
 
-/* Removes the cell's directories, killing whoever is still in them. ERR_CONFLICT if they are not
- * yet dead after patience_ms. What is not there is removed. */
+/* Removes the cell's directories, killing every process that is still in them. ERR_CONFLICT if they
+ * are not yet dead after patience_ms. What is not there is removed. */
 int cgroup_destroy(const struct cgroup_root *root, const char *id, unsigned patience_ms,
 		   struct err *e) MUST_USE;
 

@@ -1,3 +1,14 @@
+/* diff_reader.c - reads what a cell changed, for DIFF, in a child process.
+ *
+ * The upper directories were written by a hostile cell: names, links, sizes and depth are its
+ * choice. So the keeper does not walk them itself. It forks a child that becomes root of the cell's
+ * user namespace and of nothing else, makes the store its root directory, closes all but what it
+ * needs, and executes cordon-init as "diff" (init/diff.c), which writes the list to the descriptor
+ * of the request.
+ *
+ * Called by ops.c. The child may assume nothing of the tree; the keeper does not wait for it. What
+ * must not change: a bound on children at a time and on seconds each, so that no cell can hold the
+ * keeper up. */
 #include "cell.h"
 
 #include <errno.h>

@@ -1,3 +1,13 @@
+/* filter.c - installs the system-call filters of a cell's PID 1, which all its programs inherit.
+ *
+ * The profile's filter is compiled at build time from syscalls.def, which is the policy and has its
+ * reasons; this file only hands it to the kernel. A second, small filter is written here by hand:
+ * for cells that can write to a directory of the machine, it refuses to make set-user-id and
+ * set-group-id files.
+ *
+ * Called by cell_enter.c as its last step but for exec, when nothing is left to do that a filter
+ * refuses. What must not change: filters are installed before exec of cordon-init, and no rule
+ * depends on memory behind a pointer, which another thread could change after the filter looked. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>

@@ -52,7 +52,7 @@ int ids_take_range(struct ids *ret, struct err *e)
 	return err_set(e, ERR_LIMIT, "all %u id ranges of this machine are in use", RANGE_SLOTS);
 }
 
-/* Outside, 0 is the user himself and 1 his first subordinate id: he becomes `id` inside. */
+/* Outside, 0 is the user and 1 the first subordinate id: the user becomes `id` inside. */
 static void run_around(struct ids_run *ret, uint32_t id)
 {
 	const struct ids_run runs[] = { { 0, 1, id },
@@ -133,7 +133,8 @@ int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32
 	if (pid < 0)
 		return err_sys(e, "user namespace for a mount");
 	if (pid == 0) {
-		/* Holds nothing open, least of all a channel whose end somebody waits for. */
+		/* Holds nothing open, least of all a channel on whose end of file another process
+		 * waits. */
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
 		    kernel_close_range(0, ~0U) == 0)
 			while (getppid() == parent)

@@ -3,7 +3,7 @@
  * A privileged keeper gives each cell 65,536 ids of its own from a high range, and holds a lock on
  * the slot for as long as it lives, so that no two cells of the machine share one. An ordinary
  * user's keeper first makes itself root of a user namespace (rootless.h); its cells' ids are then
- * the user's subordinate ids, or his single one. */
+ * the user's subordinate ids, or the user's own alone. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,11 +26,11 @@ struct ids {
 	int slot_fd;	/* owned: holds the lock; -1 for a rootless keeper */
 };
 
-/* Takes a free range of the machine, until nobody holds slot_fd. */
+/* Takes a free range of the machine, until every copy of slot_fd is closed. */
 int ids_take_range(struct ids *ret, struct err *e) MUST_USE;
 
 /* For a rootless keeper with `available` subordinate ids: all of them, or the single id. keep makes
- * uid:gid the user himself, so that he and the cell can share the files of a mount. */
+ * uid:gid inside the user outside, so that both can share the files of a mount. */
 void ids_rootless(struct ids *ret, uint32_t available, uint32_t uid, uint32_t gid, bool keep);
 
 /* Writes the maps of a process that was born into a new user namespace. */

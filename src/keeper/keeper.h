@@ -1,4 +1,5 @@
-/* keeper.h - what the keeper holds for its whole life: its abilities and its means. */
+/* keeper.h - what the keeper holds for its whole life: what it was started with, and what it found
+ * out at its start. Nothing of it changes afterwards. */
 #pragma once
 
 #include "cgroup.h"
@@ -10,9 +11,9 @@ struct keeper {
 	int proc_sys_fd; /* owned: /proc/sys */
 };
 
-/* Channel A (ops.c). Says HELLO and answers requests until the other end closes; then ends the cell
- * that is not meant to stay. */
+/* Channel A (ops.c). Sends HELLO and answers requests until the other end closes; then ends the
+ * cell that does not linger. */
 int ops_serve(int sock, const struct keeper *k);
 
-/* Says HELLO with the reason why there will be no keeper. */
+/* Sends HELLO with the reason why the keeper cannot work. */
 int ops_refuse(int sock, const struct err *why);

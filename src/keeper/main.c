@@ -2,7 +2,12 @@
  *
  * Started with one end of channel A, cordon-init, and directories (keeper_msg.h). It says HELLO,
  * answers requests one at a time, and ends when the other end closes. It reads nothing but its
- * fixed frames and the kernel's own files. */
+ * fixed frames and the kernel's own files, and executes nothing but cordon-init, from a descriptor
+ * that is sealed.
+ *
+ * It is the only privileged program. What it may assume: the starter is trusted (the operator, or
+ * the user of cordon run), the sender of requests is not, once serve is set: a server may have been
+ * taken over. */
 #include <fcntl.h>
 #include <linux/securebits.h>
 #include <signal.h>
@@ -29,7 +34,7 @@ static int start(struct keeper *k, struct err *e)
 	return 0;
 }
 
-/* The starter's message, the first on the channel whoever talks to us afterwards. */
+/* The starter's message: the first on the channel, whichever program sends requests afterwards. */
 static bool read_setup(struct keeper_setup *ret)
 {
 	ssize_t n = recv(KEEPER_FD_CHANNEL, ret, sizeof(*ret), 0);
@@ -47,7 +52,7 @@ int main(void)
 	fd_std_fill();
 	if (!read_setup(&k.setup)) {
 		(void)fprintf(stderr,
-			      "cordon-keeper: cordon of this version starts it, nobody else\n");
+			      "cordon-keeper: must be started by cordon of the same version\n");
 		return 2;
 	}
 	(void)kernel_close_range(KEEPER_FD_ROOTS + k.setup.nroots, ~0U);
@@ -55,7 +60,7 @@ int main(void)
 		if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0 && fd >= KEEPER_FD_ROOTS)
 			k.setup.root_uses[fd - KEEPER_FD_ROOTS] = 0; /* or what comes there is it */
 	(void)umask(022);
-	/* The terminal's signals are for the caller, who forwards what should be forwarded. */
+	/* The terminal's signals are for the caller, which forwards what should be forwarded. */
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */

@@ -1,5 +1,6 @@
-/* mounts.h - the mount calls we use, all by descriptor. A mount is made detached, restricted, and
- * only then put into a tree; paths are resolved inside the cell's root and can never leave it. */
+/* mounts.h - the mount calls of the keeper, all by descriptor. A mount is made detached,
+ * restricted, and only then put into a tree; paths are resolved inside the cell's root and can
+ * never leave it. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ int mounts_copy(int dir_fd, const char *path, uint64_t attrs, int *ret_fd, struc
 int mounts_restrict(int fd, uint64_t attrs, struct err *e) MUST_USE;
 
 /* Shows the tree's owners translated by a user namespace. Returns 1 if done, 0 if the file system
- * cannot (then owners outside the cell show as nobody), -1 for other errors. */
+ * cannot (then owners outside the cell show as the overflow id, "nobody"), -1 for other errors. */
 int mounts_idmap(int fd, int userns_fd, struct err *e) MUST_USE;
 
 /* Puts a detached mount onto path inside root, which it never leaves. */

@@ -1,3 +1,13 @@
+/* netns.c - the network of a cell: loopback only, every address local, and a rule that leads
+ * connections to one socket.
+ *
+ * Called by cell_enter.c in the cell's new network namespace, by a process that still has its
+ * capabilities there. It talks rtnetlink and nfnetlink with fixed messages: two requests for lo and
+ * its routes, and one batch of rules that was composed at build time (tools/gen-egress-rules).
+ * Nothing of a request is in them.
+ *
+ * What must not change: the namespace gets no device but lo. The only way out of a cell is the
+ * listening socket that PID 1 passes to the outside (init/egress_listener.c). */
 #include <errno.h>
 #include <linux/if.h>
 #include <linux/netlink.h>
@@ -58,14 +68,14 @@ int netns_egress_socket(void)
 {
 	const struct iovec rules = { (void *)(uintptr_t)egress_rules, sizeof(egress_rules) };
 	OWN_FD netfilter = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
-	OWN_FD door = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	OWN_FD egress = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (door < 0) /* a kernel without IPv6 */
-		door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (setsockopt(door, SOL_IP, IP_TRANSPARENT, &(int){ 1 }, sizeof(int)) < 0 ||
+	if (egress < 0) /* a kernel without IPv6 */
+		egress = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (setsockopt(egress, SOL_IP, IP_TRANSPARENT, &(int){ 1 }, sizeof(int)) < 0 ||
 	    talk(netfilter, &rules, 1) < 0)
 		return -1;
-	return TAKE_FD(door);
+	return TAKE_FD(egress);
 }
 
 int netns_setup(int proc_sys_fd, struct err *e)

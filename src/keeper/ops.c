@@ -1,16 +1,22 @@
-/* ops.c - the table is the whole attack surface: a request that is not in it, has another size, a
- * value out of bounds or the wrong number of descriptors ends the connection (keeper_msg_check);
- * one that names a cell in the wrong state is answered with an error.
+/* ops.c - channel A: the requests of the keeper, one table.
+ *
+ * The table is the whole attack surface of the privileged program: a request that is not in it, has
+ * another size, a value out of bounds or the wrong number of descriptors ends the connection
+ * (keeper_msg_check); one that names a cell in the wrong state is answered with an error.
  *
  * cordon run's keeper has one cell and holds it. A server's holds none: its cells linger, and each
- * request about one finds it by name, whichever keeper made it. */
+ * request about one finds it by name, whichever keeper made it.
+ *
+ * What must not change: requests are checked as a whole before anything is done, descriptors that
+ * came with one are closed when it was answered, and no request takes longer than its patience. */
 #include <fcntl.h>
 #include <string.h>
 
 #include "cell.h"
 #include "io.h"
 
-/* How long a request may wait for processes to die: a server asks again, others wait for us. */
+/* How long a request may wait for processes to die: a server asks again, cordon run waits for the
+ * answer. */
 #define PATIENCE_SERVE_MS 50
 #define PATIENCE_MS 60000
 
@@ -24,7 +30,8 @@ struct call {
 	int fd; /* owned; sent along if >= 0 */
 };
 
-static void fill_walls(const struct keeper *k, const struct cell *c, struct cell_restrictions *ret)
+static void fill_restrictions(const struct keeper *k, const struct cell *c,
+			      struct cell_restrictions *ret)
 {
 	const struct keeper_setup *s = &k->setup;
 
@@ -40,8 +47,8 @@ static void fill_walls(const struct keeper *k, const struct cell *c, struct cell
 	memcpy(ret->no_limits_why, s->no_limits_why, sizeof(ret->no_limits_why));
 }
 
-/* A server may be taken over: it gets only what the operator gave it, and no cell without limits.
- * ret_fds: layers, then mounts, owned by the caller also on failure. */
+/* A server may have been taken over: it gets only sources below the operator's roots, and no cell
+ * without limits. ret_fds: layers, then mounts, owned by the caller also on failure. */
 static int open_sources(const struct keeper *k, const struct keeper_create *r, int *ret_fds,
 			struct err *e)
 {
@@ -78,7 +85,7 @@ static int op_create(const struct keeper *k, struct call *c, struct err *e)
 	io_close_all(sources, COUNT(sources));
 	if (result < 0)
 		return -1;
-	fill_walls(k, &made, &c->reply.restrictions);
+	fill_restrictions(k, &made, &c->reply.restrictions);
 	c->reply.pid = (uint32_t)made.pid;
 	c->fd = fcntl(made.pidfd, F_DUPFD_CLOEXEC, 3);
 	if ((r->flags & CELL_LINGER) != 0)
@@ -142,7 +149,7 @@ static int serve_one(int sock, const struct keeper *k)
 	ssize_t n = io_recv(sock, &c.r, sizeof(c.r), c.fds, IO_FDS_MAX, &nfds, &e);
 
 	diff_reader_reap();
-	/* ERR_LIMIT: it came, but not all its descriptors found room with us. */
+	/* ERR_LIMIT: it came, but there was no room for all its descriptors. */
 	if (n == 0 || (n < 0 && e.code != ERR_LIMIT))
 		return (int)n;
 	if (n > 0 && keeper_msg_check(&c.r, (size_t)n, nfds, k->setup.serve != 0, &e) < 0) {
@@ -168,12 +175,12 @@ int ops_serve(int sock, const struct keeper *k)
 	int more;
 
 	cell_init(&own);
-	fill_walls(k, NULL, &hello.reply.restrictions);
+	fill_restrictions(k, NULL, &hello.reply.restrictions);
 	more = say(sock, &hello, &(struct err){ 0 }) == 0;
 	while (more > 0)
 		more = serve_one(sock, k);
 	if (own.id[0] != '\0')
 		IGNORED(cell_destroy(&own, k, PATIENCE_MS, NULL, &(struct err){ 0 }),
-			"nobody left to tell");
+			"the other end is closed");
 	return more;
 }

@@ -1,5 +1,6 @@
-/* restrict.h - what a new PID 1 gives up for good, and its network; once each, in cell_enter.c's
- * order. */
+/* restrict.h - what a new PID 1 gives up for good, and its network. Each is called once, by
+ * cell_enter.c, in the order that is explained there; a failure of any ends the cell before it ran
+ * anything. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,8 +42,8 @@ int filter_setid(struct err *e) MUST_USE;
  * there), and lets every user bind low ports. proc_sys_fd is the directory /proc/sys. */
 int netns_setup(int proc_sys_fd, struct err *e) MUST_USE;
 
-/* There, too: from now on a TCP connection to anywhere but loopback goes to who listens at
- * EGRESS_PORT on the socket returned, if anybody does. -1: this kernel cannot; then all are
- * refused.
+/* There, too: from now on a TCP connection to anywhere but loopback goes to the socket returned,
+ * once it listens at EGRESS_PORT; until then the kernel refuses it. -1: this kernel cannot; then
+ * all are refused.
  */
 int netns_egress_socket(void);

@@ -7,8 +7,8 @@
 
 #include <sys/stat.h>
 
-/* A tree the request brought along. Its owner becomes the cell's user, who thereby can read what
- * the owner can; and never more than read unless asked. */
+/* A tree that came with the request. Its owner is shown as the cell's user, which thereby can read
+ * what the owner can, and writes only if that was asked for. */
 int root_place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		     struct root_parts *p, unsigned i, struct err *e)
 {

@@ -10,8 +10,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* Of /proc, what tells about the machine, its kernel or its devices. iomem and ioports are not in it: there
- * the kernel itself shows zeros to all but the machine's root. */
+/* Of /proc, what tells about the machine, its kernel or its devices. iomem and ioports are not in
+ * it: there the kernel itself shows zeros to all but the machine's root. */
 static const char *const hidden[] = {
 	"acpi",	      "asound",	    "bootconfig",    "bus",	   "cmdline",
 	"config.gz",  "driver",	    "dynamic_debug", "interrupts", "kallsyms",

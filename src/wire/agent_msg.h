@@ -1,6 +1,7 @@
-/* agent_msg.h - channel B: what PID 1 of a cell is asked, and what it says. doc/agent-protocol.md.
+/* agent_msg.h - channel B: the requests to PID 1 of a cell, and its messages.
+ * doc/agent-protocol.md.
  *
- * Everything PID 1 says is hostile to the one who reads it: a cell may have taken it over. So each
+ * Everything PID 1 sends must be taken as hostile: a cell may have taken it over. So each
  * message has one exact layout, each string a bound, and a decoder that takes all or nothing. Pure.
  */
 #pragma once
@@ -17,8 +18,8 @@
 #define AGENT_VERSION_EGRESS 5 /* the first that knows LISTEN_EGRESS */
 #define AGENT_VERSION_LEASE 6  /* the first that knows LEASE and DEADLINE */
 
-/* Where the door listens inside the cell (tools/gen-egress-rules). Nothing is connected to it from
- * outside: behind it is cordon-egress, which talks to the cell only. */
+/* Where the egress listener is inside the cell (tools/gen-egress-rules). No connection is made to
+ * it from outside: cordon-egress accepts on it, for the cell only. */
 #define AGENT_EGRESS_PORT 1
 /* Arguments and environment together; execve(2) takes less. */
 #define AGENT_REQUEST_MAX (4U << 20)
@@ -43,7 +44,7 @@ enum agent_type {
 	AGENT_STAT,	   /* answered by STATED */
 	AGENT_END,	   /* the cell is over */
 	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
-	AGENT_LISTEN_EGRESS, /* opens the cell's way out; answered by EGRESS_LISTENS */
+	AGENT_LISTEN_EGRESS, /* opens the egress listener; answered by EGRESS_LISTENS */
 	AGENT_LEASE,	     /* how long it does */
 	AGENT_DEADLINE,	     /* when its session ends; counts while there is no connection */
 	AGENT_REQUESTS_END,
@@ -88,7 +89,7 @@ enum {
 enum {
 	AGENT_IS_TTY = 1 << 0,
 	AGENT_IS_HELD = 1 << 1,
-	AGENT_HAS_STDIN = 1 << 2,   /* nobody has closed it yet */
+	AGENT_HAS_STDIN = 1 << 2,   /* it was not closed yet */
 	AGENT_IS_STARTING = 1 << 3, /* HELD only */
 	AGENT_HAS_EXITED = 1 << 4,  /* HELD only: the fields of EXITED count */
 	AGENT_SOME_REMAIN = 1 << 5, /* TREE_DEAD only: they could not be killed in time */

@@ -6,7 +6,7 @@
  *
  * Egress outlives cordond: when the channel ends it keeps its sessions for EGRESS_ORPHAN_MS, and
  * records wait. A new channel comes from the supervisor; then each live session is attached anew
- * (its connections go on), SYNCED ends the list, and who was not in it is dropped. */
+ * (its connections go on), SYNCED ends the list, and sessions that were not in it are dropped. */
 #pragma once
 
 #include <stddef.h>
@@ -52,7 +52,7 @@ enum egress_type {
  * The order, as JSON:
  *	{"tenant": ID,                     whose it is; the same in all orders of a session
  *	 "used": {"bytes_in", "bytes_out", "requests", "claimed_in", "claimed_out", "rules": [..]},
- *	                                   as COUNTS, of all that was told before, each the largest
+ *	                                   as COUNTS, of all that was sent before, each the largest
  *	 "policy": {...},                  merged, see policy.h; or
  *	 "layers": ["..", "..", ".."],     node's, tenant's, session's document as text, "": none
  *	 "secrets": [{"name", "value", "placeholder", "hosts": [..], "methods": [..], "paths": [..],

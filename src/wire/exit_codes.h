@@ -1,4 +1,4 @@
-/* exit_codes.h - how the end of a command is told as one number: by cordon run as its own exit
+/* exit_codes.h - how the end of a command is given as one number: by cordon run as its own exit
  * code, by the server as "exit_code" of an execution. Clients compare these; they must not change.
  */
 #pragma once

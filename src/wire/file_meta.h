@@ -12,7 +12,7 @@
 #define FILE_META_PAIRS_MAX 128U
 #define FILE_META_PACKED_MAX (FILE_META_TOTAL_MAX + 6 * FILE_META_PAIRS_MAX)
 
-/* Borrowed bytes: from a message, or of who packs. {0} is none. */
+/* Borrowed bytes: from a message, or of the packer. {0} is none. */
 struct file_meta {
 	const uint8_t *bytes;
 	size_t len;

@@ -1,7 +1,7 @@
 /* file_msg.h - what the built-ins of cordon-init say on their output. doc/file-protocol.md.
  *
  * A stream of records: u32 length of the body, u8 kind, body; little-endian, no padding. The one
- * who reads it believes nothing: a cell may have taken over whoever writes. So each kind has one
+ * the reader believes nothing: a cell may have taken over the writer. So each kind has one
  * exact layout, each string a bound and its NUL, and the decoder takes all or nothing. Pure. */
 #pragma once
 
@@ -31,7 +31,7 @@ enum file_msg_kind {
 	FILE_MSG_ENTRY,	    /* one file */
 	FILE_MSG_DATA,	    /* this many raw bytes follow, which are no records */
 	FILE_MSG_END,	/* how it went; the last record of list, remove, tar-in, kill, processes */
-	FILE_MSG_READY, /* watch: what changes from now on is told */
+	FILE_MSG_READY, /* watch: changes are reported from now on */
 	FILE_MSG_EVENT, /* watch: something changed */
 	FILE_MSG_PROCESS, /* one process */
 	FILE_MSG_KINDS
@@ -55,7 +55,7 @@ enum file_msg_what {
 	FILE_MSG_RENAME, /* path is now `to`; "": it left the tree */
 	FILE_MSG_CHMOD,
 	FILE_MSG_OVERFLOW, /* events were lost: look for yourself */
-	FILE_MSG_LIMITED,  /* too many directories: changes below path are not told */
+	FILE_MSG_LIMITED,  /* too many directories: changes below path are not reported */
 	FILE_MSG_GONE,	   /* what was watched is no more; the end */
 	FILE_MSG_WHATS
 };
@@ -68,7 +68,7 @@ enum {
 
 /* Flags of END. */
 enum {
-	FILE_MSG_TRUNCATED = 1 << 0, /* there is more than was told */
+	FILE_MSG_TRUNCATED = 1 << 0, /* there is more than was listed */
 	FILE_MSG_END_FLAGS = (1 << 1) - 1,
 };
 
@@ -97,9 +97,9 @@ struct file_msg_data {
 
 struct file_msg_end {
 	uint32_t flags;
-	uint64_t count;	  /* entries told, removed or made; processes */
+	uint64_t count;	  /* entries listed, removed or made; processes */
 	uint64_t bytes;	  /* tar-in: content of files */
-	uint64_t skipped; /* entries that could not be told or that we do not make (devices) */
+	uint64_t skipped; /* entries that could not be listed, or are not made (devices) */
 };
 
 struct file_msg_event {

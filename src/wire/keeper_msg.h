@@ -1,4 +1,5 @@
-/* keeper_msg.h - channel A: what the keeper can be asked. doc/keeper-protocol.md tells the story.
+/* keeper_msg.h - channel A: the requests of the keeper and its replies. doc/keeper-protocol.md
+ * describes their use.
  *
  * One SOCK_SEQPACKET message per request and per reply; every request of one kind has one exact
  * size. Both ends are built together and run on one machine, so layouts are native. Objects are
@@ -39,15 +40,15 @@ enum {
 	KEEPER_ROOT_WRITE = 1 << 2, /* writable mounts */
 };
 
-/* What whoever starts a keeper has found out and prepared: waits on channel A when the keeper
- * starts. The starter is trusted: it is the operator or, for cordon run, the very user the keeper
- * works for. */
+/* What the program that starts a keeper has found out and prepared: the first message on channel A.
+ * The starter is trusted: it is the operator or, for cordon run, the user that the keeper works
+ * for. */
 struct keeper_setup {
 	uint32_t version;
 	uint32_t cgroup_version; /* 0: none */
 	uint32_t limits;	 /* set of CELL_LIMIT_* */
 	uint32_t rootless;	 /* it is root of a user namespace only */
-	uint32_t subordinate;	 /* rootless: ids of the user beside his own, from 1 on */
+	uint32_t subordinate;	 /* rootless: ids of the user beside its own, from 1 on */
 	uint32_t serve;		 /* for a server: many cells, that linger, of sources below roots */
 	uint32_t nroots;	 /* serve: directories at KEEPER_FD_ROOTS and up */
 	uint32_t root_uses[CELL_ROOTS_MAX]; /* set of KEEPER_ROOT_* */
@@ -68,7 +69,7 @@ struct keeper_create {
 	uint32_t profile;
 	uint32_t flags;
 	uint32_t uid,
-		gid; /* locked: the one user of the cell. Also who owns --mount trees inside */
+		gid; /* locked: the one user of the cell. Also the owner of --mount trees inside */
 	uint32_t nlayers, nmounts;
 	uint32_t zero;
 	struct cell_limits limits;

@@ -1,5 +1,6 @@
 /* tar_head.h - one header block of a tar archive, and the extensions for what does not fit into it:
- * ustar, GNU's long names, pax. Pure and hostile-safe; who reads the stream is another's matter. */
+ * ustar, GNU's long names, pax. Pure, and safe against hostile bytes; reading the stream is the
+ * caller's part. */
 #pragma once
 
 #include <stdbool.h>
