@@ -140,7 +140,7 @@ static void complain(struct attach *a, const struct err *e)
 	(void)ws_send(a->r->x, true, j.text, j.len); /* one that finds no room is lost */
 }
 
-/* Gives what waits; the viewer is heard again when nothing does. */
+/* Writes the waiting input; the client is read again when none is left. */
 static void feed(struct attach *a)
 {
 	struct execution *x = log_reader_live(&a->reader);
@@ -214,7 +214,7 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 		ws_close(x, WS_CODE_TOO_BIG, "too much input is waiting");
 		return;
 	}
-	if (!completion_is_waiting(&a->r->wait)) /* else its pipe is full: room() comes */
+	if (!completion_is_waiting(&a->r->wait)) /* else its pipe is full: on_room() follows */
 		feed(a);
 }
 

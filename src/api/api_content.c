@@ -154,7 +154,8 @@ static void on_size(struct file_call *c, int status, const struct err *e)
 	request_use(r, on_session_to_read);
 }
 
-/* Parts of a value cannot be covered, so there are no parts: a header Range need not be obeyed. */
+/* Part of a secret cannot be recognized, so ranges are not supported here: a server may ignore the
+ * Range header. */
 static bool read_whole(struct request *r, struct reading *g)
 {
 	if (!g->ranged && (g->offset != 0 || g->length != UINT64_MAX)) {

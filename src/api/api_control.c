@@ -57,7 +57,7 @@ static void on_room(struct completion *w, const struct err *e)
 	exchange_resume_body(r->x);
 }
 
-/* What comes after a failure is read and dropped, so that the client hears of it at its end. */
+/* Input after a failure is read and dropped, so that the client receives the answer. */
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);

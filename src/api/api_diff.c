@@ -17,7 +17,7 @@
 struct diff {
 	struct session_diff diff;
 	struct json j;
-	struct buf record; /* one that has not come whole */
+	struct buf record; /* an incomplete record */
 	unsigned shown;
 	bool truncated, failed, whole;
 	struct err why;
@@ -81,7 +81,7 @@ static void on_data(struct session_diff *sd, const uint8_t *bytes, size_t len)
 	}
 }
 
-/* There is no list, or not all of it. The first reason is that the session was stopped. */
+/* There is no list, or it is incomplete. The end of the session is the first reason to report. */
 static void cut_short(struct request *r, const struct err *why)
 {
 	struct err e = { 0 };

@@ -89,8 +89,8 @@ static bool on_piece(struct job *job)
 	return false;
 }
 
-/* Has this turn of the loop lasted for so long that others should come first? Many executions may
- * end in one. */
+/* Has this turn of the loop lasted so long that other clients should be served first? Many
+ * executions may end in one turn. */
 static bool turn_is_old(const struct request *r)
 {
 	return clock_now_ns() - loop_now_ns(core_loop(r->core)) >= JOBS_TURN_NS;
@@ -248,7 +248,7 @@ static void on_end(struct completion *w, const struct err *e)
 		reply_empty(r, 204);
 }
 
-/* A paused session is woken: what stands still cannot be seen to end. */
+/* A paused session is resumed: its processes cannot end while they are frozen. */
 static void on_session_to_kill(struct request *r, struct session *s)
 {
 	struct execution *x = execution_live(s, r->id);
@@ -284,7 +284,7 @@ void api_executions_delete(struct request *r)
 		reply_error(r, &e);
 		return;
 	}
-	left = x != NULL || (live != NULL && row.mark != 0); /* or may have left something */
+	left = x != NULL || (live != NULL && row.mark != 0); /* or processes of it may remain */
 	store_execution_release(&row);
 	if (left)
 		request_use(r, on_session_to_kill);

@@ -11,7 +11,7 @@ void api_node_root(struct request *r);
 void api_node_health(struct request *r);
 void api_node_ready(struct request *r);
 void api_node_metrics(struct request *r);
-/* By the setting metrics: does this request for them need no key? */
+/* Does the setting `metrics` allow this request without a key? */
 bool api_node_metrics_are_open(const struct request *r);
 void api_node_get(struct request *r);
 void api_node_templates(struct request *r);
@@ -51,7 +51,7 @@ void api_attach_get(struct request *r);
 void api_processes_list(struct request *r);
 void api_processes_kill(struct request *r);
 
-/* api_files.c: what is answered with an entry, or nothing */
+/* api_files.c: answered with an entry, or without a body */
 void api_files_stat(struct request *r);
 void api_files_list(struct request *r);
 void api_files_mkdir(struct request *r);

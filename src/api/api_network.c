@@ -15,7 +15,7 @@
 
 #define NETWORK_JSON_MAX (8U << 20)
 
-/* A document as the asking one may see it; 500 later if out of memory. */
+/* A document as the key of the request may see it; 500 later if out of memory. */
 static void show_document(struct json *j, const char *name, const char *document, bool all)
 {
 	OWN_MEM char *text = policy_select_shown(document, all);

@@ -1,4 +1,4 @@
-/* api_node.c - what can be known about the machine and the server itself. */
+/* api_node.c - the machine and the server: health, readiness, version, capacity, templates. */
 #include <string.h>
 
 #include "api_handlers.h"

@@ -29,7 +29,7 @@ static void release(struct request *r, bool answered)
 	json_release(&p->j);
 }
 
-/* Whose it is, by its mark: an execution's that is live, or that ended and left it behind. */
+/* The execution of a process, by its mark: live, or ended with the process left behind. */
 static const char *find_execution(struct request *r, uint64_t mark)
 {
 	struct processes *p = r->state;
@@ -148,7 +148,7 @@ void api_processes_kill(struct request *r)
 	struct err e = { 0 };
 	uint64_t pid;
 
-	if (units_count(r->id, 2, PID_MAX, &pid, &e) < 0) { /* 1 is what makes it a session */
+	if (units_count(r->id, 2, PID_MAX, &pid, &e) < 0) { /* pid 1 is the session's init */
 		reply_code(r, 404, "not_found", "there is no such process");
 		return;
 	}

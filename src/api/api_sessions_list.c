@@ -80,7 +80,7 @@ static int on_row(const struct store_session *row, void *cookie)
 		return 0;
 	if (!page_walk_admits(&l->list))
 		return 1;
-	/* Numbers of the last look: reading a hundred cgroups is too much for a list. */
+	/* Last known numbers: reading a hundred cgroups takes too long for a list. */
 	json_view_session(&l->list.walk.j, NULL, row, live, false);
 	return 0;
 }

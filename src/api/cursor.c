@@ -6,7 +6,7 @@
 #include "hex.h"
 #include "units.h"
 
-/* "milliseconds id", in hexadecimal digits so that it passes for what it is: opaque. */
+/* "milliseconds id" in hexadecimal digits, so that clients treat it as opaque. */
 #define KEY_MAX (CURSOR_MAX / 2)
 
 void cursor_write(struct json *j, const char *name, uint64_t ms, const char *id)

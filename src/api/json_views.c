@@ -109,7 +109,7 @@ static void usage(struct json *j, const struct store_session *row, struct sessio
 	json_close(j, '}');
 }
 
-/* What it has chosen; null is the node's default. */
+/* The chosen policy; null is the node's default. */
 static void network(struct json *j, const struct store_session *row)
 {
 	char name[POLICY_SELECT_NAME_MAX];
@@ -122,7 +122,7 @@ static void network(struct json *j, const struct store_session *row)
 	json_text(j, "network", name);
 }
 
-/* Which it has and how, never what: placeholders are for the cell only. */
+/* Names of its secrets and how it gets them, never values or placeholders. */
 static void secrets(struct json *j, const char *lines)
 {
 	struct secret_spec l;
@@ -171,7 +171,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_view_time(j, "created_at", row->created_ms);
 	json_view_time(j, "started_at", row->started_ms);
 	json_view_time(j, "ended_at", row->ended_ms);
-	/* While it is paused its time stands still. */
+	/* A paused session does not expire. */
 	json_view_time(j, "expires_at",
 		       row->state == SESSION_PAUSED || row->ended_ms != 0 ? 0 : row->deadline_ms);
 	json_uint(j, "timeout_ms", row->timeout_ms);
@@ -179,7 +179,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_text(j, "on_timeout", action(row->on_timeout));
 	json_text(j, "on_idle", action(row->on_idle));
 	json_view_limits(j, "limits", &row->limits);
-	/* Our own words: spec_session.c wrote them. */
+	/* Written by spec_session.c. */
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
 	mounts(j, or_empty(row->mounts));
 	rules(j, or_empty(row->rules));

@@ -1,6 +1,5 @@
-/* json_views.h - how the core's objects look as JSON: one function for each, used wherever it is
- * shown.
- */
+/* json_views.h - the core's objects as JSON: one function for each kind, used wherever it is
+ * shown. */
 #pragma once
 
 #include "execution.h"
@@ -13,11 +12,11 @@
 /* Milliseconds since 1970 as "2026-11-15T08:00:00.123Z"; 0 is null. */
 void json_view_time(struct json *j, const char *name, uint64_t ms);
 
-/* Where the next page begins: behind last, or nowhere. */
+/* The cursor of the next page: after last, or null. */
 void json_view_next(struct json *j, bool more, uint64_t last);
 
-/* live is NULL for a stopped session. look: read what its cell uses now; else, where that would
- * cost too much, as last written. */
+/* live is NULL for a stopped session. look: read what its cell uses now; else show the last saved
+ * numbers, where reading would take too long. */
 void json_view_session(struct json *j, const char *name, const struct store_session *row,
 		       struct session *live, bool look);
 void json_view_limits(struct json *j, const char *name, const struct store_limits *l);

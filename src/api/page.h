@@ -1,4 +1,4 @@
-/* page.h - lists in pieces: how many, from where, in which order. */
+/* page.h - parameters of lists in pages: limit, cursor, order. */
 #pragma once
 
 #include "json.h"
@@ -14,9 +14,9 @@ struct page {
 	char after_id[STORE_ID_MAX];
 };
 
-/* Goes on behind what was looked at. */
+/* Continues after the rows that were looked at. */
 void page_advance(struct page *p, const struct store_looked *looked);
-/* Writes the member "next": where to go on, or null at the end. */
+/* Writes the member "next": the cursor of the next page, or null at the end. */
 void page_next(struct json *j, const struct page *p, bool end);
 
 /* From the parameters limit, after and order (if the route has it). */

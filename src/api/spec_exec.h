@@ -1,4 +1,4 @@
-/* spec_exec.h - bodies that are about one execution. Pure, fuzzed. */
+/* spec_exec.h - reads request bodies about one execution. Pure, fuzzed. */
 #pragma once
 
 #include <jansson.h>

@@ -7,9 +7,8 @@
 #include "units.h"
 
 #define KEEPALIVE_NS (15000 * CLOCK_MS)
-#define TURN_MAX \
-	(512U << 10) /* bytes, before others have theirs: a fast client is no reason to wait */
-#define EVENT_OVERHEAD 256 /* names and ids of events are short */
+#define TURN_MAX (512U << 10) /* bytes in one turn, also for a client that reads fast */
+#define EVENT_OVERHEAD 256    /* names and ids of events are short */
 
 static const char comment[] = ":\n\n";
 

@@ -10,7 +10,7 @@
 struct sse_stream {
 	struct request *r;
 	struct loop_timer keepalive;
-	struct loop_task go_on;		 /* after others had their turn */
+	struct loop_task go_on;		 /* continues in a later turn of the loop */
 	size_t spent;			 /* bytes in this turn */
 	void (*more)(struct request *r); /* there is room: make events */
 	char *pending;			 /* owned: the rest of an event */

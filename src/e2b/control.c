@@ -76,7 +76,7 @@ static const struct route table[] = {
 	{ HTTP1_GET, CONTENT "/file", 0, unsupported_content, NULL },
 	{ HTTP1_PUT, CONTENT "/file", 0, unsupported_content, NULL },
 
-	/* Who may only use sessions may use secrets in them, and not change them. */
+	/* A key without scope admin may use secrets in sessions, but not change them. */
 	{ HTTP1_GET, "/secrets", READ, secret_routes_list, NULL },
 	{ HTTP1_POST, "/secrets", ADMIN, secret_routes_create, NULL },
 	{ HTTP1_GET, "/secrets/{secret}", READ, secret_routes_get, NULL },
@@ -95,7 +95,7 @@ static const struct route table[] = {
 	{ HTTP1_DELETE, "/access-tokens/{token}", ADMIN, unsupported_teams, NULL },
 };
 
-/* A sandbox's id, perhaps with a client's behind it; or any one id. */
+/* The id of a sandbox, perhaps followed by a client's id; or another id. */
 static bool take_ids(struct request *r, const struct url_params *params)
 {
 	struct http1_span sandbox;

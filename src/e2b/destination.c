@@ -43,8 +43,9 @@ static void by_headers(size_t nid, struct http1_span id, size_t nport, struct ht
 		ret->kind = DESTINATION_SANDBOX;
 }
 
-/* "3000-id", with whatever follows another '-'. A label that does not begin that way is any host's;
- * one that does and is wrong goes nowhere: it must never reach the node by mistake. */
+/* "3000-id", perhaps followed by another '-' and more. A label of another form is not a sandbox's;
+ * one of this form that is wrong is refused: such a request must never reach the node by
+ * mistake. */
 static void by_label(struct http1_span label, struct destination *ret)
 {
 	struct http1_span port = label, id;

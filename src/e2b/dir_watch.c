@@ -26,7 +26,7 @@ static void end(struct dir_watch *w, enum rpc_code code, const char *why)
 	w->events->over(w, code, why);
 }
 
-/* Tells it, or waits for its entry. */
+/* Reports the event, or waits for its entry. */
 static void tell(struct dir_watch *w, const char *type, const char *name, bool has_entry)
 {
 	if (!has_entry) {

@@ -21,7 +21,7 @@ struct dir_watch_events {
 	/* No more events, and why; RPC_OK: the watched directory is gone. The built-in may still
 	 * run: call dir_watch_release(), not from inside this callback. */
 	void (*over)(struct dir_watch *w, enum rpc_code code, const char *why);
-	/* The built-in could not watch, or has ended without a word; or the sandbox is gone. */
+	/* The built-in could not watch, or ended without a reason; or the sandbox is gone. */
 	void (*failed)(struct dir_watch *w, const struct err *e);
 };
 

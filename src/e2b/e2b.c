@@ -110,8 +110,8 @@ static void refuse_signature(struct e2b *b, struct exchange *x, bool busy)
 		reply_code(r, 503, "unavailable", "the server is starting, try again");
 }
 
-/* A request without a sandbox's name that is envd's all the same: by its token (older clients), or
- * its signature. */
+/* A request for envd that names no sandbox: it is found by the token (older clients) or the
+ * signature. */
 static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 {
 	const struct http1_request *q = exchange_request(x);

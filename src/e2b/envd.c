@@ -177,7 +177,7 @@ static bool allowed(struct request *r, bool asleep)
 
 /* ---- browsers */
 
-/* Any page may ask: it is the token that counts, and browsers do not add it by themselves. */
+/* Any origin is allowed: access depends on the token, which browsers do not add by themselves. */
 static void share(struct request *r)
 {
 	exchange_header(r->x, "Access-Control-Allow-Origin", "*");

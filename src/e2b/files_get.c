@@ -49,7 +49,7 @@ static void headers(struct request *r, const struct getting *g)
 	if (condition_write_date(g->changed_s, date))
 		exchange_header(r->x, "Last-Modified", date);
 	exchange_header(r->x, "X-Content-Type-Options", "nosniff");
-	/* It is a sandbox's page, and this is the host of all of them. */
+	/* The content comes from a sandbox, and all sandboxes share this origin. */
 	if (disposition_is_active(disposition_type(g->path)))
 		exchange_header(r->x, "Content-Security-Policy", "sandbox");
 }
@@ -96,7 +96,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 	g->size = m->entry.size;
 	g->changed_s = m->entry.mtime_ns / NS - (m->entry.mtime_ns % NS < 0);
 	g->is_dir = m->entry.type == FILE_MSG_DIR;
-	if (g->size == 0) /* some clients ask everything for a range */
+	if (g->size == 0) /* some clients send Range with every request */
 		g->ranged = false;
 	g->beyond = g->ranged && g->offset >= g->size;
 	return 0;
@@ -126,7 +126,7 @@ static void on_read_end(struct file_call *c, int status, const struct err *e)
 
 	(void)status;
 	if (g->begun && c->raw_left > 0) {
-		exchange_abort(c->r->x); /* not whole, and the client must see it */
+		exchange_abort(c->r->x); /* incomplete: the client must see that */
 	} else if (g->begun) { /* whole, also if the cell died right behind the last byte */
 		exchange_end(c->r->x);
 	} else if (e != NULL) {

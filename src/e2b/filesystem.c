@@ -59,7 +59,7 @@ static int read_path(const json_t *message, const char *name, char ret[FILE_MSG_
 		return -1;
 	if (strlen(text) >= FILE_MSG_PATH_MAX)
 		return err_set(e, ERR_INVALID, "%s: is too long", name);
-	/* E2B's means the home then. */
+	/* An empty path is the home directory, as for E2B. */
 	(void)snprintf(ret, FILE_MSG_PATH_MAX, "%s", text[0] == '\0' ? "." : text);
 	return 0;
 }
@@ -192,7 +192,7 @@ static int on_remove_record(struct file_call *c, const struct file_msg *m, struc
 	return m->kind == FILE_MSG_END ? 0 : file_call_refuse(e);
 }
 
-/* What is not there need not be removed. */
+/* Removing a missing path is no error. */
 static void on_removed(struct file_call *c, int status, const struct err *e)
 {
 	struct filesystem *f = c->r->state;

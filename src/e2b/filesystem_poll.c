@@ -42,11 +42,11 @@ struct watcher {
 	struct loop_task lost; /* its built-in has ended: not from inside of its callbacks */
 	struct request *maker; /* the creating request, until the watcher is ready; the watcher is
 				  its state until then */
-	enum rpc_code code;    /* what the next question is answered with */
+	enum rpc_code code;    /* the error for the next poll */
 	char why[sizeof(((struct err *)NULL)->msg)];
 };
 
-/* Of one tenant that has any. */
+/* Sums over one tenant that has watchers. */
 struct tenant_watchers {
 	struct tenant_watchers *next; /* of the adapter's */
 	struct tenant *tenant;
@@ -54,7 +54,7 @@ struct tenant_watchers {
 	size_t bytes; /* of events */
 };
 
-/* Those of one sandbox; never empty. */
+/* The watchers of one sandbox; never empty. */
 struct watcher_set {
 	struct watcher_set *next; /* of the adapter's */
 	struct e2b *adapter;
@@ -171,7 +171,7 @@ static void on_lost(struct loop_task *t)
 	forget(t->arg);
 }
 
-/* Those that are still being made are let go of by their makers' requests, which fail. */
+/* Watchers that are still being created are freed by their requests, which fail. */
 static void on_gone(struct completion *done, const struct err *e)
 {
 	struct watcher_set *c = done->arg;
@@ -187,7 +187,7 @@ static void on_gone(struct completion *done, const struct err *e)
 	}
 }
 
-/* Not before it is ready: until then its maker's request holds it, and lets go of it. */
+/* Only once it is ready: until then it belongs to the creating request. */
 static void touch(struct watcher *w)
 {
 	loop_timer_set(loop_of(w), &w->forget, loop_now_ns(loop_of(w)) + FORGET_NS);
@@ -269,7 +269,7 @@ static void on_failure(struct dir_watch *d, const struct err *e)
 
 /* ---- create */
 
-/* The client has gone before it knew of it. */
+/* The client disconnected before it received the id. */
 static void release_maker(struct request *r, bool answered)
 {
 	struct watcher *w = r->state;

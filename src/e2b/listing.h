@@ -23,7 +23,7 @@ struct listing {
 	bool sorted;
 };
 
-/* path: relative to the directory. False: it is too much. */
+/* path: relative to the directory. False: the list is too large. */
 bool listing_add(struct listing *l, const char *path, const struct json *entry) MUST_USE;
 /* Does a piece of putting them in order and writing them as an array, name by name: what is in a
  * directory comes right behind it. The caller has opened the array. False: it is done. j is full

@@ -80,8 +80,8 @@ static size_t partial(const struct multipart *m, const char *bytes, size_t len)
 	return memcmp(cr, m->delimiter, n) == 0 ? n : 0;
 }
 
-/* Goes on with a delimiter that began in an earlier piece. True if it is decided: all of it is
- * there, or held says what was none. */
+/* Continues with a delimiter that began in an earlier piece. True if it is decided: it is complete,
+ * or `held` has the bytes that were data after all. */
 static bool go_on_matching(struct multipart *m, const char *bytes, size_t len, size_t *used)
 {
 	while (m->matched < m->delimiter_n && *used < len &&

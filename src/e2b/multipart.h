@@ -20,7 +20,7 @@ enum multipart_result {
 	MULTIPART_PART, /* one begins: part */
 	MULTIPART_DATA, /* of that part; not yet used: multipart_took() */
 	MULTIPART_PART_END,
-	MULTIPART_END, /* of the last one; what follows is of no interest. Stays */
+	MULTIPART_END, /* of the last part; what follows is ignored. Stays in this state */
 	MULTIPART_BAD  /* malformed: why. Stays */
 };
 

@@ -61,7 +61,7 @@ static int refuse_entry(struct json_members *m, const char *name, const char *en
 	return json_members_fail(m, name, text);
 }
 
-/* Whom it may contact, or not. */
+/* Allowed or denied destinations. */
 static json_t *read_entries(struct json_members *m, const char *name, bool names, bool *ret_names)
 {
 	json_t *list = json_members_array(m, name, ENTRIES_MAX);
@@ -172,7 +172,7 @@ static void read_rules(struct json_members *m, json_t *kept)
 	keep(m, kept, "rules", rules);
 }
 
-/* Whom the sandbox may contact. */
+/* The outbound rules. */
 static void read_egress(struct json_members *m, enum network_internet internet, json_t *kept)
 {
 	bool names = false;

@@ -1,12 +1,12 @@
 /* network_policy.c - theory of operation
  *
- * E2B: whatever is in allowOut is allowed, then whatever is in denyOut is denied, and the rest is
+ * E2B: destinations in allowOut are allowed, then those in denyOut are denied, and the rest is
  * allowed unless everything is denied. So the rules of the document are: allowOut, denyOut, and its
  * default. A transform of headers allows nothing by itself: its rule stands before allowOut for
- * what that names, and behind denyOut for what is left to the default. Addresses are reached with
- * any protocol, names with TLS or HTTP that names them. "0.0.0.0/0" is everything, as E2B knows no
- * IPv6; where somebody speaks of "::/0", too, each means its own kind.
- * Whatever is allowed here, private addresses stay closed unless the operator opened them. */
+ * destinations in that list, and after denyOut for those left to the default. Addresses are reached
+ * with any protocol, names with TLS or HTTP that carries the name. "0.0.0.0/0" is everything, since
+ * E2B has no IPv6; where "::/0" is given, too, each stands for its own family. Whatever is allowed
+ * here, private addresses stay closed unless the operator opened them. */
 #include "network_policy.h"
 
 #include <jansson.h>
@@ -27,7 +27,7 @@
 struct asked {
 	const json_t *allow, *deny, *rules, *proxy;
 	bool everything; /* but what is denied */
-	bool six;	 /* IPv6 is spoken of by itself */
+	bool six;	 /* IPv6 has rules of its own */
 	bool said;	 /* anything at all */
 };
 
@@ -56,7 +56,7 @@ static void read_asked(const json_t *root, bool open, struct asked *ret)
 		    internet != NULL;
 	ret->six = holds(ret->allow, EVERYTHING_SIX) || holds(ret->deny, EVERYTHING_SIX);
 	if (holds(ret->allow, EVERYTHING))
-		ret->everything = true; /* it wins over whatever is denied */
+		ret->everything = true; /* it takes precedence over what is denied */
 	else if (json_is_false(internet) || holds(ret->deny, EVERYTHING) ||
 		 holds(ret->deny, EVERYTHING_SIX))
 		ret->everything = false;
@@ -78,7 +78,7 @@ static const char *placeholder(const char *text, const char *kind, char ret[SECR
 	end = strchr(at, '}');
 	n = end == NULL ? 0 : (size_t)(end - at) - strlen(kind);
 	if (end == NULL || n == 0 || n >= SECRET_NAME_MAX)
-		return NULL; /* not one of theirs: it is sent as it is */
+		return NULL; /* not a placeholder of E2B: it is sent unchanged */
 	(void)snprintf(ret, SECRET_NAME_MAX, "%.*s", (int)n, at + strlen(kind));
 	*ret_end = end + 1;
 	return at;
@@ -213,8 +213,8 @@ static bool is_named(const struct asked *a, const char *host)
 	return false;
 }
 
-/* What a transform's rule is for, on that side of denyOut; may be nothing. The caller gives it
- * away. */
+/* The destinations of a transform's rule on that side of denyOut; may be empty. The caller owns the
+ * result. */
 static json_t *hosts_of(const struct asked *a, const char *host, bool rest)
 {
 	bool whole = is_named(a, host);

@@ -32,7 +32,7 @@ size_t process_event_data(char ret[PROCESS_EVENT_DATA_MAX], enum output_stream s
 	return len + sizeof(tail) - 1;
 }
 
-/* As Go's syscall.Signal writes them on Linux, since clients may compare. */
+/* As Go's syscall.Signal writes them on Linux, since clients may compare the text. */
 static const char *signal_words(int32_t sig)
 {
 	static const char *const words[] = {

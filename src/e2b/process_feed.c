@@ -239,7 +239,7 @@ static void on_more(struct execution_follower *fo)
 	pump(fo->arg);
 }
 
-/* It has ended, or its session has, perhaps without telling followers. */
+/* The execution or its session has ended, perhaps without a call to followers. */
 static void on_over(struct completion *w, const struct err *e)
 {
 	struct request *r = w->arg;
@@ -268,7 +268,7 @@ void process_feed_begin(struct process_feed *f, struct request *r, struct sessio
 	f->follower.arg = r;
 	execution_follow(x, &f->follower);
 	request_hold(r, s);
-	/* The time of a process is kept by PID 1 of its cell. */
+	/* The timeout of a process is enforced by PID 1 of its cell. */
 	rpc_stream_begin(&f->stream, r, PROCESS_EVENT_KEEPALIVE, pump, own ? NULL : on_deadline);
 	r->wait.on_done = on_over;
 	if (!execution_ended(x))

@@ -13,12 +13,12 @@ struct process_feed {
 	int fd; /* owned: its log; -1: none yet */
 	uint64_t cursor;
 	bool started; /* was sent */
-	bool own;     /* this stream started it: its time is the stream's, its failure, too */
+	bool own;     /* this stream started the process: it reports a failed start and a timeout */
 	char user[ENVD_USER_MAX], cwd[256]; /* for words about a failure */
 };
 
 /* Begins the answer and follows: from the beginning (own), or from now on. f is all zero but for
- * what words need. */
+ * user and cwd, which error messages need. */
 void process_feed_begin(struct process_feed *f, struct request *r, struct session *s,
 			struct execution *x, bool own);
 /* In the request's release function. Safe if it was never begun. */

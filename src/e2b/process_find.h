@@ -5,8 +5,8 @@
 #include "process_spec.h"
 #include "request.h"
 
-/* One that runs, or has ended while others still hold its output open: those clients may still
- * follow and kill. NULL: none. */
+/* A process that runs, or has ended while others still hold its output open: clients may still
+ * follow and kill those. NULL: none. */
 struct execution *process_find(struct session *s, const struct process_selector *which);
 
 /* Fails the request: there is no such process. */

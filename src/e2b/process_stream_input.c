@@ -170,7 +170,7 @@ static size_t wanted(const struct input *in, size_t len)
 	return whole < len ? whole : len;
 }
 
-/* Envelopes are small but for those that are made to be large. */
+/* Only large envelopes are counted. */
 static int add(struct input *in, const uint8_t *bytes, size_t n, struct err *e)
 {
 	if (in->envelope.len + n > SMALL) {

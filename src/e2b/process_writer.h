@@ -25,7 +25,7 @@ int process_writer_read(struct process_writer *w, const json_t *message, struct 
 /* Whom they are for. */
 void process_writer_follow(struct process_writer *w, struct request *r, struct session *s,
 			   struct execution *x, void (*done)(struct request *r));
-/* Gives them; done is called, from inside or later. */
+/* Writes them; done is called, from inside or later. */
 void process_writer_give(struct process_writer *w);
 /* In the request's release function. Safe if it is all zero. */
 void process_writer_release(struct process_writer *w);

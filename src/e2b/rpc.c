@@ -225,8 +225,8 @@ static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 				    : buf_add(&b->in.text, data, len, e);
 }
 
-/* What comes after a failure is read and dropped, within reason: clients that are still sending do
- * not see an answer. */
+/* Input after a failure is read and dropped, up to a bound: clients that are still sending do not
+ * read an answer. */
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct request *r = request_of(x);

@@ -19,9 +19,9 @@
 #define RPC_MESSAGE_MAX (1U << 20)
 
 /* ---- unary */
-/* Reads the body and calls got with the message (borrowed, for the time of the call), or answers
- * why not. Sets the dialect. Meanwhile the request's state is not the handler's; what there was
- * before is there again in got. */
+/* Reads the body and calls got with the message (borrowed during the call), or answers with an
+ * error. Sets the dialect. Until then the request's state is used here; the previous state is
+ * restored before got is called. */
 void rpc_read(struct request *r, void (*got)(struct request *r, json_t *message));
 /* The same for a message of at most max bytes whose first long text is lifted, see
  * rpc_base64_stream.h: the bytes are got's to take over. */
@@ -87,7 +87,7 @@ void rpc_stream_send(struct rpc_stream *s, const char *message, size_t len);
 void rpc_stream_wake(struct rpc_stream *s);
 /* The last frame: RPC_OK, or an error. What is pending is still sent. */
 void rpc_stream_end(struct rpc_stream *s, enum rpc_code code, const char *message);
-/* The sandbox died under it: the connection is dropped without a last frame. */
+/* The sandbox has ended: the connection is closed without a last frame. */
 void rpc_stream_drop(struct rpc_stream *s);
 /* In the request's release function. Safe if it was never begun. */
 void rpc_stream_release(struct rpc_stream *s);

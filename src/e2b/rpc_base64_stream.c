@@ -73,11 +73,11 @@ static int end_long(struct rpc_base64_stream *l, struct err *e)
 {
 	while (l->ngroup > 0 && l->ngroup < 4)
 		l->group[l->ngroup++] = '=';
-	l->where = RPC_LIFT_TEXT; /* its last quote is the message's again */
+	l->where = RPC_LIFT_TEXT; /* its closing quote belongs to the message again */
 	return decode(l, l->group, l->ngroup, true, e);
 }
 
-/* What there is of a text that turns out to be long goes the other way. */
+/* The part of a text that was kept before it turned out to be long is decoded, too. */
 static int lift(struct rpc_base64_stream *l, struct err *e)
 {
 	l->where = RPC_LIFT_LONG;

@@ -1,10 +1,9 @@
-/* rpc_base64_stream.h - takes a long text of base64 out of a message while the message comes in.
- * Pure, fuzzed.
+/* rpc_base64_stream.h - takes a long base64 text out of a message while the message arrives. Pure,
+ * fuzzed.
  *
- * A parser of JSON needs the better part of a second for the input of a process that is as large as
- * we allow, and nobody else would be served meanwhile. So the first text that is long is decoded
- * here, piece by piece, and the message gets RPC_BASE64_STREAM_MARK in its place, which is no
- * base64. */
+ * Parsing the largest allowed input of a process as JSON takes most of a second, in which no other
+ * client would be served. So the first long text is decoded here, piece by piece, and the message
+ * gets RPC_BASE64_STREAM_MARK in its place, which is not base64. */
 #pragma once
 
 #include "buf.h"

@@ -83,7 +83,7 @@ static void on_keepalive(struct loop_timer *t)
 	if (s->said && s->pending == NULL && loop_now_ns(l) - s->said_ns >= s->keepalive_ns &&
 	    !put(s, 0, s->keepalive_message, strlen(s->keepalive_message)))
 		return;
-	/* Behind a frame that waits for room nothing more is due. */
+	/* While a frame waits for room no keepalive is due. */
 	loop_timer_set(l, t,
 		       (s->said && s->pending == NULL ? s->said_ns : loop_now_ns(l)) +
 			       s->keepalive_ns);
@@ -113,7 +113,7 @@ static uint64_t keepalive_of(const struct request *r)
 	uint64_t seconds = KEEPALIVE_S;
 	struct err e;
 
-	/* What is no number of seconds is as if it were not there. */
+	/* A malformed number of seconds is ignored. */
 	if (http1_find(q->headers, q->headers_n, "keepalive-ping-interval", &value) == 1 &&
 	    (rpc_timeout_parse(value.p, value.n, &seconds, &e) < 0 || seconds == 0))
 		seconds = KEEPALIVE_S;

@@ -229,7 +229,7 @@ static void shape_facts(struct json *j, const struct store_session *row)
 	json_uint(j, "memoryMB", size.memory_bytes / MEGA);
 	json_uint(j, "diskSizeMB", size.disk_bytes / MEGA);
 	json_text(j, "state", sandbox_is_paused(row) ? "paused" : "running");
-	/* Our own words: what reads the request wrote them. */
+	/* Written when the request was read. */
 	json_raw(j, "metadata",
 		 row->metadata == NULL || row->metadata[0] == '\0' ? "{}" : row->metadata);
 	json_open(j, "volumeMounts", '[');

@@ -15,8 +15,8 @@ struct request;
  * its defaults. What it may contact is in the row's `network` (network.h). */
 struct sandbox {
 	bool secure;	     /* envd requires its token. Default: yes */
-	bool auto_resume;    /* traffic wakes it. Default: no */
-	bool public_traffic; /* other ports want no token. Default: yes */
+	bool auto_resume;    /* traffic resumes it. Default: no */
+	bool public_traffic; /* other ports need no token. Default: yes */
 	uint64_t timeout_ms; /* the first timeout: what a request that resumes it gives it; 0:
 				unknown */
 	char mask_host[SANDBOX_HOST_MAX];    /* maskRequestHost; "": none */
@@ -27,9 +27,9 @@ void sandbox_read(const struct store_session *row, struct sandbox *ret);
 /* The text for the row; NULL without memory. The caller frees it. */
 char *sandbox_write(const struct sandbox *b) MUST_USE;
 
-/* Does its time stand still? Also while it is on its way there. To clients any other is running. */
+/* Is it paused, or being paused? To clients any other is running. */
 bool sandbox_is_paused(const struct store_session *row);
-/* Is it there for clients? Not before it ran, not once it ends. */
+/* Does it exist for clients? Not before it runs, not once it ends. */
 bool sandbox_exists(const struct store_session *row);
 
 /* The template for an E2B name: "base", "code-interpreter-v1", or one of the operator's, in any

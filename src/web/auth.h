@@ -3,8 +3,8 @@
 
 #include "request.h"
 
-/* Finds the key in Authorization or X-API-Key and fills in tenant and scopes. ERR_DENIED with sys
- * EACCES: no (valid) key; with sys EPERM: a key without the scope. */
+/* Finds the key in Authorization or X-API-Key and fills in tenant and scopes. REASON_UNAUTHORIZED:
+ * no valid key; ERR_DENIED without a reason: a key without the scope. */
 int auth_check(struct request *r, unsigned scope, struct err *e) MUST_USE;
 
 /* Does the key allow reading only? */

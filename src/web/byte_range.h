@@ -12,5 +12,6 @@ struct byte_range {
 	uint64_t last;	/* included; UINT64_MAX: to the end */
 };
 
-/* False for what is to be ignored (RFC 9110, 14.2): other units, several ranges, nonsense. */
+/* False for headers that are ignored (RFC 9110, 14.2): other units, several ranges, malformed
+ * ones. */
 bool byte_range_parse(struct http1_span value, struct byte_range *ret);

@@ -34,7 +34,8 @@ size_t chunk_writer_put(struct chunk_writer *k, const uint8_t *data, size_t len)
 
 		if (k->call->op == NULL || k->call->failed)
 			return len;
-		/* A chunk that is announced and does not come is an abort, which is what it is. */
+		/* An announced chunk that does not follow is read as an abort by the cell, which is
+		 * intended. */
 		if (k->chunk_left == 0)
 			begin_chunk(k, k->known > len - done ? k->known : len - done);
 		if (!send_head(k))

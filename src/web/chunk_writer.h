@@ -6,7 +6,7 @@
 
 struct chunk_writer {
 	struct file_call *call;
-	uint64_t known;	     /* bytes that are still to come, for certain; 0: unknown */
+	uint64_t known;	     /* bytes that certainly follow; 0: unknown */
 	uint64_t chunk_left; /* of the chunk that was announced */
 	uint8_t head[FILE_MSG_CHUNK_HEAD];
 	size_t head_left; /* bytes of a head not yet taken */

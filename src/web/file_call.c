@@ -46,7 +46,7 @@ static size_t next_record(struct file_call *c, const uint8_t *data, size_t len)
 	}
 	if (n < 0 || take_record(c, &m, &e) < 0) {
 		fail(c, &e);
-		return len; /* the rest is of no interest */
+		return len; /* the rest is dropped */
 	}
 	return (size_t)n;
 }

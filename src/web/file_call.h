@@ -8,13 +8,13 @@
 
 #define FILE_CALL_ARGS_MAX 8
 #define FILE_CALL_USER "user" /* by default */
-/* What a key of scope read does not reach: secrets as files, and in environments of processes. */
+/* Paths that a key of scope read cannot access: secrets as files, and environments of processes. */
 #define FILE_CALL_HIDDEN "/proc:/dev/shm/secrets:/run/secrets"
 
 struct file_call;
 
 struct file_call_events {
-	/* A record, but ERROR and DATA. Returns -1 with e set to give up. */
+	/* A record other than ERROR and DATA. Returns -1 with e set to abort the call. */
 	int (*record)(struct file_call *c, const struct file_msg *m, struct err *e);
 	/* Can it take a record now? If not, file_call_resume() follows. NULL: always. */
 	bool (*ready)(struct file_call *c);

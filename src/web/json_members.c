@@ -1,9 +1,9 @@
 /* json_members.c - theory of operation
  *
- * jansson refuses what is not JSON, not UTF-8, or says the same member twice, and (without
- * JSON_ALLOW_NUL) texts with NULs, so that a C string is all of it. It recurses, and a small text
- * can be many values; depth and values are counted before. A reader of an object asks for each
- * member that it knows by name; what is left over at the end is an error. */
+ * jansson refuses input that is not JSON, not UTF-8 or has a member twice, and (without
+ * JSON_ALLOW_NUL) strings with NULs, so that a C string is the whole value. It recurses, and a
+ * small text can hold many values; depth and values are counted before. A reader of an object looks
+ * up each member that it knows by name; members left over at the end are an error. */
 #include "json_members.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@
 
 #define NUMBER_MAX 9007199254740992.0 /* 2^53: up to here a double is exact */
 
-/* There may be secrets in what clients send. */
+/* Requests may contain secrets. */
 static void wipe(void *p)
 {
 	if (p != NULL)

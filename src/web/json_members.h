@@ -56,8 +56,8 @@ void json_members_count(struct json_members *m, const char *name, uint64_t min, 
 void json_members_bytes(struct json_members *m, const char *name, uint64_t *ret, bool *given);
 void json_members_time(struct json_members *m, const char *name, uint64_t *ret_ms, bool *given);
 void json_members_millis(struct json_members *m, const char *name, uint64_t *ret);
-/* An object of texts with names, such as notes of the user's, as JSON of at most max_bytes. *ret is
- * the caller's to free, also on failure. */
+/* An object of strings, such as metadata, as JSON of at most max_bytes. *ret is the caller's to
+ * free, also on failure. */
 void json_members_notes(struct json_members *m, const char *name, size_t max, size_t max_bytes,
 			char **ret);
 /* An object or an array in it; NULL if absent (or of another type, which fails). */

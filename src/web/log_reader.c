@@ -2,9 +2,9 @@
  *
  * The log is the only source: live output is read from it like old output, so a client that
  * reconnects with its last cursor misses nothing and gets nothing twice. Whether the execution has
- * ended is looked at before the log is read; if then the log has no more, everything was told.
+ * ended is checked before the log is read; if the log has no more then, everything was delivered.
  *
- * A cursor is always that of the first byte not given out. To keep a character whole its first
+ * A cursor is always that of the first byte not yet delivered. To keep a character whole its first
  * bytes are left for the next piece by reading again with a smaller bound. Only a character that
  * lies across two records needs both of them in one piece. */
 #include "log_reader.h"
@@ -152,7 +152,7 @@ static int whole_characters(struct log_reader *rd, bool last, struct log_reader_
 		uint64_t cursor = first_end;
 		uint8_t byte;
 
-		/* Nothing, or the other stream's turn, after which it will not be joined. */
+		/* No data, or data of the other stream, with which it cannot be joined. */
 		ret->n = n;
 		ret->after = first_end;
 		got = output_read(rd->fd, &cursor, &next, &byte, 1, e);

@@ -1,12 +1,12 @@
-/* masked.h - content of a session's files on its way to a key that may only read: values of the
- * session's secrets are covered in it, as in its output. Lengths stay. */
+/* masked.h - content of a session's files for a key that may only read: values of the session's
+ * secrets are replaced, as in its output. Lengths stay the same. */
 #pragma once
 
 #include "mask.h"
 #include "request.h"
 
 struct masked {
-	bool on; /* else everything passes as it is */
+	bool on; /* else bytes pass unchanged */
 	struct mask_stream stream;
 	uint8_t *out; /* owned: masked, and not yet written */
 	size_t at, len;

@@ -1,9 +1,9 @@
-/* request.h - one request on its way: who asks, what for, and what must end with it.
+/* request.h - one request: its key and tenant, its parameters, and what must be released with it.
  *
- * Made when the head of a request is there, attached to its exchange, and gone with it: whatever a
- * handler starts (waits, followers, file operations, timers) it stops in its release function,
- * since a client may vanish at any moment. Answering may end the exchange, so a handler's last act
- * is its answer. */
+ * Created when the head of a request has arrived, attached to its exchange, and freed with it:
+ * whatever a handler starts (waits, followers, file operations, timers) it stops in its release
+ * function, since a client may disconnect at any moment. Answering may end the exchange, so the
+ * answer is the last thing a handler does. */
 #pragma once
 
 #include <stdbool.h>
@@ -51,7 +51,7 @@ struct request {
 	struct completion wait; /* for any one thing; cancelled at the end */
 	void (*use)(struct request *r, struct session *s); /* of request_use() */
 	bool holds;					   /* see request_hold() */
-	bool no_resume; /* a paused session is not resumed for it, but gone */
+	bool no_resume; /* a paused session is not resumed for it, but reported as gone */
 	bool counted;	/* see request_count() */
 	bool streams;	/* see request_stream() */
 	void *state;	/* the handler's, freed at the end */
@@ -96,8 +96,8 @@ int request_stream(struct request *r, struct err *e) MUST_USE;
 /* The session is this tenant's; *ret_live is NULL if it has stopped. ERR_NOT_FOUND otherwise. */
 int request_owns(struct request *r, struct session **ret_live, struct err *e) MUST_USE;
 
-/* Calls then with the session running (resumed, if need be and unless no_resume), at once or
- * later, or answers why it cannot be. */
+/* Calls then with the session running (resumed if necessary, unless no_resume), at once or later,
+ * or answers why that is not possible. */
 void request_use(struct request *r, void (*then)(struct request *r, struct session *s));
 
 /* The session is not idle until the request ends. */

@@ -115,7 +115,7 @@ static int check_query(const struct request *r, struct err *e)
 	struct http1_span rest = exchange_request(r->x)->query, raw, value;
 	char name[128];
 
-	/* Probes, which need no key, may add what they like. */
+	/* Probes, which need no key, may have any parameters. */
 	if (r->route->scope == 0 || r->route->query == NULL)
 		return 0;
 	while (url_query_next(&rest, &raw, &value)) {
@@ -134,7 +134,7 @@ static void refuse(struct request *r, const struct err *e)
 	reply_error(r, e);
 }
 
-/* Without a handler: what the path has, or that there is none. */
+/* No handler: answers with the methods of the path, or that it does not exist. */
 static void no_route(const struct routes *t, struct request *r, unsigned methods)
 {
 	struct err e = { 0 };

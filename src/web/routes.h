@@ -1,12 +1,12 @@
 /* routes.h - a table of routes, and how a request finds its handler.
  *
- * One table says everything about routing: method, pattern, scope, handler, parameters. A request
- * is matched against it once; whether the path exists, which methods it has and what OPTIONS says
- * all follow. Then who asks is checked, then the names of the query's parameters, then the ids in
- * the path, and the handler is called with a struct request that lives as long as the exchange.
+ * One table has everything about routing: method, pattern, scope, handler, parameters. A request is
+ * matched against it once; whether the path exists, its methods and the answer to OPTIONS follow
+ * from it. Then the key is checked, then the names of the query's parameters, then the ids in the
+ * path, and the handler is called with a struct request that lives as long as the exchange.
  *
- * Everything without a key gets the same 401, whatever the path: nobody can learn from outside what
- * exists. */
+ * Every request without a key gets the same 401, whatever the path: existing paths cannot be probed
+ * from outside. */
 #pragma once
 
 #include <stdio.h>
@@ -19,8 +19,8 @@ struct route {
 	const char *pattern; /* see url_match() */
 	unsigned scope;	     /* TENANT_*; 0: no key is needed */
 	void (*handle)(struct request *r);
-	/* Parameters it knows, each followed by a space; "x.*": any such name. NULL: what it does
-	 * not know it ignores. */
+	/* Names of its parameters, each followed by a space; "x.*": any such name. NULL: unknown
+	 * parameters are ignored. */
 	const char *query;
 };
 
@@ -31,7 +31,8 @@ struct routes {
 	bool open; /* no route needs a key, and any client may learn which paths exist */
 	/* Does this request need no key although its route does? NULL: none does. */
 	bool (*waives)(const struct request *r);
-	/* Takes what a pattern's {} matched, and answers if it cannot be: false then. */
+	/* Reads the ids that a pattern's {} matched; if one is malformed, answers and returns
+	 * false. */
 	bool (*take_ids)(struct request *r, const struct url_params *params);
 };
 

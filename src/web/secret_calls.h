@@ -1,5 +1,5 @@
-/* secret_calls.h - requests about secrets: the same for every interface but for how one is shown.
- * Each answers the request. */
+/* secret_calls.h - requests about secrets, shared by the interfaces, which differ only in how a
+ * secret is shown. Each answers the request. */
 #pragma once
 
 #include "json.h"
