@@ -415,7 +415,7 @@ def numbers(got):
 
 def longest_turn(log):
     """Of cordond's and egress's loops, as their logs say: only turns of more than 100 ms are there."""
-    found = [(int(m[1]), m[2]) for m in re.finditer(r'msg="a turn of the loop was long" ms=(\d+) .*?longest="?([^"]*?)"? longest_ms', log)]
+    found = [(int(m[1]), m[2]) for m in re.finditer(r'msg="a turn of the loop took long" ms=(\d+) .*?longest="?([^"]*?)"? longest_ms', log)]
     return "{} ms in {}".format(*max(found)) if found else ""
 
 

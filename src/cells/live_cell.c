@@ -65,7 +65,7 @@ static void fail(struct live_cell *c, const struct err *why)
 {
 	const struct live_cell_events *events = c->events;
 
-	log_warn("cell not made", "session_id=%s error=%s", c->id, why->msg);
+	log_warn("cell could not be made", "session_id=%s error=%s", c->id, why->msg);
 	c->cells->failed++;
 	events->up(c, why);
 	/* The owner has forgotten it; it ends by itself. */
@@ -242,8 +242,8 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 		if (got < 0) {
 			c->nonsense = e.code != ERR_SYSTEM;
 			if (c->state == LIVE_UP && c->nonsense)
-				log_warn("cell talks nonsense", "session_id=%s error=%s", c->id,
-					 e.msg);
+				log_warn("protocol error from PID 1", "session_id=%s error=%s",
+					 c->id, e.msg);
 			/* While ending, its death is what counts, and comes by its pidfd. */
 			if (c->state == LIVE_ENDING)
 				disconnect(c);
@@ -582,7 +582,7 @@ void live_cell_end_now(struct live_cell *c)
 	set_timer(c, END_GRACE_MS);
 }
 
-void live_cell_remains(struct cells *cs, const char *id)
+void live_cell_clean_up(struct cells *cs, const char *id)
 {
 	struct live_cell *c = new_cell(cs, id, &live_cell_orphan_events, NULL);
 
@@ -590,7 +590,7 @@ void live_cell_remains(struct cells *cs, const char *id)
 	live_cell_end(c);
 }
 
-void live_cell_leave(struct live_cell *c)
+void live_cell_detach(struct live_cell *c)
 {
 	release(c);
 }

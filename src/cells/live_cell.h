@@ -116,7 +116,7 @@ void live_cell_abandon(struct live_cell *c);
 void live_cell_end_unknown(struct cells *cs, const char *id);
 
 /* Removes what a dead cell of that name may have left: its cgroup, its socket. */
-void live_cell_remains(struct cells *cs, const char *id);
+void live_cell_clean_up(struct cells *cs, const char *id);
 
 /* Frees without ending: at the end of the daemon. Lingering cells go on. */
-void live_cell_leave(struct live_cell *c);
+void live_cell_detach(struct live_cell *c);

@@ -42,5 +42,5 @@ void live_cell_end_unknown(struct cells *cs, const char *id)
 	if (c != NULL)
 		live_cell_end(c);
 	else
-		live_cell_remains(cs, id);
+		live_cell_clean_up(cs, id);
 }

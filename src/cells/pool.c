@@ -51,12 +51,12 @@ void pool_free(struct pool *p)
 {
 	loop_timer_cancel(p->cells->loop, &p->timer);
 	while (p->nready > 0)
-		live_cell_leave(p->ready[--p->nready]);
+		live_cell_detach(p->ready[--p->nready]);
 	free(p->ready);
 	free(p);
 }
 
-static void cell_up(struct live_cell *c, const struct err *e)
+static void on_cell_up(struct live_cell *c, const struct err *e)
 {
 	struct pool *p = c->owner;
 
@@ -77,7 +77,7 @@ static void cell_up(struct live_cell *c, const struct err *e)
 	pool_fill(p);
 }
 
-static void cell_dead(struct live_cell *c)
+static void on_cell_dead(struct live_cell *c)
 {
 	struct pool *p = c->owner;
 
@@ -92,14 +92,14 @@ static void cell_dead(struct live_cell *c)
 	pool_fill(p);
 }
 
-static void cell_gone(struct live_cell *c)
+static void on_cell_gone(struct live_cell *c)
 {
 	(void)c;
 }
 
-static const struct live_cell_events pool_events = { .up = cell_up,
-						     .dead = cell_dead,
-						     .gone = cell_gone };
+static const struct live_cell_events pool_events = { .up = on_cell_up,
+						     .dead = on_cell_dead,
+						     .gone = on_cell_gone };
 
 static bool may_make(struct pool *p)
 {

@@ -83,7 +83,7 @@ void core_check_clock(struct core *c)
 	c->clock_ahead_ms = ahead;
 	if (jump > -CLOCK_JUMP_MS && jump < CLOCK_JUMP_MS)
 		return; /* a clock that is being slewed is followed: it is the better one */
-	log_warn("the clock was set", "by_ms=%lld", (long long)jump);
+	log_warn("the wall clock was set", "by_ms=%lld", (long long)jump);
 	session_each(c, NULL, shift, &jump);
 }
 
@@ -136,7 +136,8 @@ static void on_hello(void *arg, unsigned slot, const struct err *e)
 	struct core *c = arg;
 
 	if (e != NULL) {
-		log_error("the keeper cannot work", "slot=%u error=%s", slot, e->msg);
+		log_error("the keeper reported an error at its start", "slot=%u error=%s", slot,
+			  e->msg);
 		return;
 	}
 	c->keeper_hung = false;
@@ -229,7 +230,7 @@ static void leave_one(struct session *s, void *arg)
 {
 	(void)arg;
 	if (s->cell != NULL)
-		live_cell_leave(s->cell);
+		live_cell_detach(s->cell);
 	s->cell = NULL;
 	session_free(s);
 }

@@ -101,7 +101,7 @@ static void fail_with(struct dial_call *k, int sys)
 
 	switch (sys) {
 	case ECONNREFUSED:
-		(void)err_set(&e, ERR_NOT_FOUND, "session %s: nobody listens at port %u", id,
+		(void)err_set(&e, ERR_NOT_FOUND, "session %s: no program listens at port %u", id,
 			      k->port);
 		break;
 	case EAFNOSUPPORT:
@@ -217,7 +217,7 @@ static void on_timer(struct loop_timer *t)
 		loop_timer_set(k->loop, t, loop_now_ns(k->loop) + GREETING_MS * CLOCK_MS);
 }
 
-static void fail_later(struct loop_task *t)
+static void on_fail_later(struct loop_task *t)
 {
 	struct dial_call *k = t->arg;
 
@@ -235,8 +235,8 @@ static int check(struct session *s, uint16_t port, struct err *e)
 	}
 	/* An older PID 1 would connect to its door. */
 	if (port == 0 || port == AGENT_EGRESS_PORT)
-		return err_set(e, ERR_NOT_FOUND, "session %s: nobody listens at port %u", s->row.id,
-			       port);
+		return err_set(e, ERR_NOT_FOUND, "session %s: no program listens at port %u",
+			       s->row.id, port);
 	if (s->ndials >= DIAL_MAX)
 		return err_set_reason(e, REASON_QUOTA_CONNECTIONS,
 				      "session %s has %d connections already", s->row.id, DIAL_MAX);
@@ -258,7 +258,7 @@ void dial_start(struct session *s, uint16_t port, struct dial *d)
 	k->end_ns = clock_now_ns() + WAIT_MS * CLOCK_MS;
 	k->watch = (struct loop_fd){ .fd = -1, .ready = on_writable, .arg = k };
 	k->timer = (struct loop_timer){ .fire = on_timer, .arg = k };
-	k->later = (struct loop_task){ .run = fail_later, .arg = k };
+	k->later = (struct loop_task){ .run = on_fail_later, .arg = k };
 	k->program.event = on_program;
 	if (check(s, port, &k->err) < 0) {
 		k->session = NULL; /* it never was one of its calls */

@@ -77,7 +77,7 @@ void execution_free(struct execution *x)
 	struct completions ended = { 0 }, dead = { 0 }, room = { 0 };
 	struct err e;
 
-	(void)err_set(&e, ERR_CONFLICT, "execution %s is over", x->row.id);
+	(void)err_set(&e, ERR_CONFLICT, "execution %s has ended", x->row.id);
 	completions_move(&x->when_ended, &ended);
 	completions_move(&x->when_dead, &dead);
 	completions_move(&x->when_room, &room);
@@ -352,8 +352,9 @@ void execution_finish(struct execution *x)
 	x->row.output_open = x->out[0] >= 0 || x->out[1] >= 0;
 	execution_count_out(x);
 	if (save(x, &e) < 0) {
-		log_error("execution not recorded", "session_id=%s execution_id=%s error=%s",
-			  x->row.session, x->row.id, e.msg);
+		log_error("outcome of an execution could not be written",
+			  "session_id=%s execution_id=%s error=%s", x->row.session, x->row.id,
+			  e.msg);
 		x->unsaved = true;
 	}
 	s->running--;
@@ -457,7 +458,7 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 	x->row.mark = v->mark; /* saved with the outcome: it may leave children behind */
 	if (execution_take_fds(x, c, v, &e) < 0) {
 		execution_give_up(x, false,
-				  "its output cannot be read: the daemon is short of memory");
+				  "the output cannot be read: the daemon is short of memory");
 		return;
 	}
 	x->pid = v->pid;
@@ -505,7 +506,8 @@ int execution_recover(struct session *s, const struct store_execution *row, stru
 			x->row.output_limit == 0 ? s->row.limits.output_bytes
 						 : x->row.output_limit);
 	if (output_log_reopen(&x->log, e) < 0)
-		log_warn("log not read", "execution_id=%s error=%s", x->row.id, e->msg);
+		log_warn("output log could not be read", "execution_id=%s error=%s", x->row.id,
+			 e->msg);
 	output_quota_count(x, 0);
 	x->ended = x->row.ended_ms != 0;
 	if (x->log.cut &&
@@ -545,7 +547,8 @@ void execution_adopt(struct execution *x, struct live_cell *c, const struct agen
 		if (execution_take_fds(x, c, v, &e) == 0)
 			execution_catch_up(x);
 		else
-			log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
+			log_warn("output of an execution lost", "execution_id=%s error=%s",
+				 x->row.id, e.msg);
 		execution_maybe_complete(x);
 		return;
 	}

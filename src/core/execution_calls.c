@@ -218,7 +218,7 @@ void execution_notify(struct execution *x)
 }
 
 /* Not before whoever waits for the outcome has it: waking PID 1 takes a while. */
-static void let_forget(struct execution *x)
+static void send_forget(struct execution *x)
 {
 	struct live_cell *c = x->session->cell;
 	struct err e;
@@ -235,7 +235,7 @@ void execution_tell_followers(struct loop_task *t)
 {
 	struct execution *x = t->arg;
 
-	let_forget(x);
+	send_forget(x);
 	for (struct execution_follower *f = x->followers, *next; f != NULL; f = next) {
 		next = f->next;
 		f->more(f);

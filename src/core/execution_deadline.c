@@ -36,8 +36,8 @@ void execution_give_up(struct execution *x, bool timed_out, const char *why)
 {
 	if (x->ended || x->exiting)
 		return;
-	log_warn("execution given up", "session_id=%s execution_id=%s why=%s", x->row.session,
-		 x->row.id, timed_out ? "PID 1 does not keep its time" : why);
+	log_warn("execution ended by the daemon", "session_id=%s execution_id=%s why=%s",
+		 x->row.session, x->row.id, timed_out ? "PID 1 does not keep its time" : why);
 	execution_drain_last(x);
 	execution_close_fds(x);
 	kill_tree(x);
@@ -94,7 +94,7 @@ static void on_late(struct loop_timer *t)
 	else if (x->row.timeout_ms > 0 && ran_ms(x) >= x->row.timeout_ms + SLACK_MS)
 		execution_give_up(x, true, "");
 	else
-		execution_give_up(x, false, "PID 1 of the session does not start it");
+		execution_give_up(x, false, "PID 1 of the session did not start the program");
 }
 
 void execution_expect(struct execution *x)

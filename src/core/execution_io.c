@@ -42,7 +42,7 @@ static void count_covered(struct session *s, uint64_t places)
 	while (step <= before)
 		step *= 10;
 	if (s->covered >= step)
-		log_warn("many values of secrets in output", "session_id=%s covered=%llu",
+		log_warn("many values of secrets masked in output", "session_id=%s covered=%llu",
 			 s->row.id, (unsigned long long)s->covered);
 }
 
@@ -172,7 +172,8 @@ static bool move_out(struct execution *x, int i, bool can_wait)
 	got = move_some(x, i, &e);
 	output_quota_count(x, before);
 	if (got < 0) {
-		log_warn("output lost", "execution_id=%s error=%s", x->row.id, e.msg);
+		log_warn("output of an execution lost", "execution_id=%s error=%s", x->row.id,
+			 e.msg);
 		return true;
 	}
 	if (got > 0)

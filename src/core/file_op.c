@@ -56,7 +56,7 @@ struct file_op {
 
 static void on_program(struct live_program *p, struct live_cell *c, enum agent_type type,
 		       const struct agent_event *v);
-static void step(struct loop_task *t);
+static void on_step(struct loop_task *t);
 static void on_late(struct loop_timer *t);
 
 void *file_op_arg(const struct file_op *op)
@@ -242,7 +242,7 @@ static void watch(struct file_op *op)
 }
 
 /* From the loop only, so that no event comes from inside a call of the caller's. */
-static void step(struct loop_task *t)
+static void on_step(struct loop_task *t)
 {
 	struct file_op *op = t->arg;
 	bool over;
@@ -418,7 +418,7 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 	op->in = op->out = op->errors = -1;
 	op->watch_in = (struct loop_fd){ .fd = -1, .ready = on_writable, .arg = op };
 	op->watch_out = (struct loop_fd){ .fd = -1, .ready = on_readable, .arg = op };
-	op->step = (struct loop_task){ .run = step, .arg = op };
+	op->step = (struct loop_task){ .run = on_step, .arg = op };
 	op->answer = (struct loop_timer){ .fire = on_late, .arg = op };
 	op->end = (struct completion){ .on_done = on_ended, .arg = op };
 	op->program.event = on_program;

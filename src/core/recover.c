@@ -74,9 +74,9 @@ static int add_executions(struct core *c, struct session *s, struct err *e)
 }
 
 /* Its cell is gone: what was running in it ended with it. */
-static void bury(struct session *s, enum session_reason reason, const char *detail)
+static void end_without_cell(struct session *s, enum session_reason reason, const char *detail)
 {
-	live_cell_remains(&s->core->cells, s->row.id);
+	live_cell_clean_up(&s->core->cells, s->row.id);
 	if (s->row.state < SESSION_STOPPING)
 		session_stop(s, reason, detail);
 	session_stopped(s);
@@ -94,7 +94,7 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 	if (add_executions(c, s, e) < 0)
 		return err_wrap(e, "executions");
 	if (strcmp(s->row.boot_id, c->boot_id) != 0) {
-		bury(s, SESSION_HOST_RESTART, "the machine was restarted");
+		end_without_cell(s, SESSION_HOST_RESTART, "the machine was restarted");
 		return 0;
 	}
 	s->cell = live_cell_adopt(&c->cells, s->row.id, s->row.state == SESSION_PAUSED,
@@ -102,14 +102,14 @@ static int adopt(struct core *c, struct session *s, struct err *e)
 	if (s->cell != NULL) {
 		session_adopted(s);
 		if (s->tenant->row.disabled)
-			session_stop(s, SESSION_DELETED, "its tenant was removed");
+			session_stop(s, SESSION_DELETED, "the tenant was removed");
 	} else if (is_shortage(e)) {
 		return -1;
 	} else if (s->row.deadline_ms > 0 && s->row.deadline_ms <= core_now_ms()) {
-		bury(s, SESSION_EXPIRED,
-		     "its time was over"); /* PID 1 has seen to it: init/lease.h */
+		end_without_cell(s, SESSION_EXPIRED,
+				 "timeout reached"); /* PID 1 has seen to it: init/lease.h */
 	} else {
-		bury(s, SESSION_CRASHED, "its cell was gone when the daemon came back");
+		end_without_cell(s, SESSION_CRASHED, "the cell was gone when the daemon restarted");
 	}
 	return 0;
 }
@@ -154,7 +154,7 @@ int core_recover(struct core *c, struct err *e)
 	if (result < 0 || cells_end_unknown(&c->cells, is_known, c, e) < 0)
 		return -1;
 	c->recovered = true;
-	log_info("recovered", "sessions=%u of=%zu", c->live, ids.n);
+	log_info("recovery finished", "sessions=%u of=%zu", c->live, ids.n);
 	if (c->o.ready != NULL)
 		c->o.ready(c->o.ready_arg);
 	pool_fill(c->pool);

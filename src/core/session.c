@@ -66,7 +66,7 @@ void session_free(struct session *s)
 	struct completions running = { 0 }, paused = { 0 }, over = { 0 };
 	struct err e;
 
-	(void)err_set_reason(&e, REASON_GONE, "session %s is over", s->row.id);
+	(void)err_set_reason(&e, REASON_GONE, "session %s has ended", s->row.id);
 	completions_move(&s->when_running, &running);
 	completions_move(&s->when_paused, &paused);
 	completions_move(&s->when_over, &over);
@@ -222,7 +222,7 @@ void session_each(struct core *c, const struct tenant *t, void (*see)(struct ses
 		}
 }
 
-static void tell_running(struct loop_task *t)
+static void on_tell_running(struct loop_task *t)
 {
 	struct session *s = t->arg;
 
@@ -257,7 +257,7 @@ static struct session *new_session(struct core *c, struct tenant *t)
 	s->core = c;
 	s->tenant = t;
 	s->created_ns = s->used_ns = clock_now_ns();
-	s->tell = (struct loop_task){ .run = tell_running, .arg = s };
+	s->tell = (struct loop_task){ .run = on_tell_running, .arg = s };
 	s->timer = (struct loop_timer){ .fire = on_queue_timeout, .arg = s };
 	return s;
 }

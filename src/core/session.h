@@ -108,7 +108,7 @@ void session_when_over(struct session *s, struct completion *c);
 
 /* While somebody is connected (a stream, an attachment) the session is not idle. */
 void session_hold(struct session *s);
-void session_let_go(struct session *s);
+void session_unhold(struct session *s);
 
 /* w ends when it is so; soon if it is so already. who: see store_actor.h. */
 void session_pause(struct session *s, const struct store_actor *who, struct completion *w);

@@ -59,8 +59,8 @@ int session_save(struct session *s, enum session_state to, enum session_reason r
 			     session_reason_name((enum session_reason)s->row.reason)) == 0 &&
 	    store_leave(c->store, own, e) == 0) {
 		s->unsaved = false;
-		log_info("session", "session_id=%s tenant=%s from=%s to=%s reason=%s", s->row.id,
-			 s->row.tenant, session_state_name(from), session_state_name(to),
+		log_info("session state changed", "session_id=%s tenant=%s from=%s to=%s reason=%s",
+			 s->row.id, s->row.tenant, session_state_name(from), session_state_name(to),
 			 session_reason_name((enum session_reason)s->row.reason));
 		return 0;
 	}
@@ -76,7 +76,7 @@ void session_save_anyway(struct session *s, enum session_state to, enum session_
 
 	if (session_save(s, to, reason, &e) == 0)
 		return;
-	log_error("session state not written", "session_id=%s to=%s error=%s", s->row.id,
+	log_error("session state could not be written", "session_id=%s to=%s error=%s", s->row.id,
 		  session_state_name(to), e.msg);
 	s->row.state = to;
 	s->row.reason = reason == SESSION_NO_REASON ? s->row.reason : reason;
@@ -115,7 +115,7 @@ static int insert(struct session *s, enum session_state state, struct err *e)
 }
 
 /* Its cell is up. It is usable, and those that wait are called, when all parts are ready. */
-static void began(struct session *s)
+static void start_parts(struct session *s)
 {
 	session_touch(s);
 	s->starting = true;
@@ -125,7 +125,7 @@ static void began(struct session *s)
 }
 
 /* Nothing of it is in the store, and nothing will be: told, then forgotten. */
-static void never_was(struct session *s, const struct err *e)
+static void drop_unrecorded(struct session *s, const struct err *e)
 {
 	struct completions told = { 0 };
 
@@ -148,8 +148,8 @@ void session_begin(struct session *s)
 	loop_timer_cancel(c->loop, &s->timer);
 	s->timer.fire = on_timer;
 	if (s->when_running.first == NULL) {
-		(void)err_set(&e, ERR_CONFLICT, "the client is gone");
-		never_was(s, &e); /* it waited in the queue, and nobody would know of it */
+		(void)err_set(&e, ERR_CONFLICT, "the client disconnected");
+		drop_unrecorded(s, &e); /* it waited in the queue, and nobody would know of it */
 		return;
 	}
 	s->cell = pool_claim(c->pool, pool_plan_fits(c, &s->row));
@@ -158,23 +158,23 @@ void session_begin(struct session *s)
 		memcpy(s->row.id, s->cell->id, sizeof(s->row.id));
 		live_cell_own(s->cell, &session_cell_events, s);
 		if (insert(s, SESSION_RUNNING, &e) < 0) {
-			never_was(s, &e);
+			drop_unrecorded(s, &e);
 			return;
 		}
 		session_list_in(s);
-		began(s);
+		start_parts(s);
 		return;
 	}
 	session_id_make(c->o.config->node_name, s->row.id);
 	if (session_spec_plan(c, &s->row, &plan, &e) < 0 || insert(s, SESSION_CREATING, &e) < 0) {
-		never_was(s, &e);
+		drop_unrecorded(s, &e);
 		return;
 	}
 	session_list_in(s);
 	s->cell = live_cell_make(&c->cells, &plan, true, &session_cell_events, s);
 }
 
-static void cell_up(struct live_cell *cell, const struct err *e)
+static void on_cell_up(struct live_cell *cell, const struct err *e)
 {
 	struct session *s = cell->owner;
 	struct err why;
@@ -198,10 +198,10 @@ static void cell_up(struct live_cell *cell, const struct err *e)
 	s->row.deadline_ms = s->row.timeout_ms == 0 ? 0 : s->row.started_ms + s->row.timeout_ms;
 	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
 		completions_end_all(&s->when_running, &why);
-		session_stop(s, SESSION_CRASHED, "its start could not be recorded");
+		session_stop(s, SESSION_CRASHED, "the start of the session could not be recorded");
 		return;
 	}
-	began(s);
+	start_parts(s);
 }
 
 /* ---- time */
@@ -217,7 +217,7 @@ void session_hold(struct session *s)
 	s->holds++;
 }
 
-void session_let_go(struct session *s)
+void session_unhold(struct session *s)
 {
 	assert(s->holds > 0);
 	s->holds--;
@@ -275,9 +275,9 @@ static void on_timer(struct loop_timer *t)
 	    (!over && idle && s->row.on_idle == SESSION_PAUSE)) {
 		session_pause_by_itself(s);
 	} else if (over) {
-		session_stop(s, SESSION_EXPIRED, "its time was over");
+		session_stop(s, SESSION_EXPIRED, "timeout reached");
 	} else if (idle) {
-		session_stop(s, SESSION_EXPIRED, "it was idle too long");
+		session_stop(s, SESSION_EXPIRED, "idle timeout reached");
 	} else {
 		session_plan_timer(s);
 	}
@@ -430,7 +430,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 		live_cell_end(s->cell);
 }
 
-static void cell_dead(struct live_cell *cell)
+static void on_cell_dead(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
 	struct usage now;
@@ -441,18 +441,18 @@ static void cell_dead(struct live_cell *cell)
 	if (now.oom_kills > s->oom_seen)
 		session_stop(s, SESSION_OOM, "the cell ran out of memory");
 	else if (cell->nonsense)
-		session_stop(s, SESSION_CRASHED, "PID 1 of its cell talks nonsense");
+		session_stop(s, SESSION_CRASHED, "internal protocol error");
 	else
-		session_stop(s, SESSION_KILLED, "PID 1 of its cell is gone");
+		session_stop(s, SESSION_KILLED, "PID 1 of the cell was killed");
 }
 
 /* What the next session needs is free; the keeper removes the rest later. */
-static void cell_exited(struct live_cell *cell)
+static void on_cell_exited(struct live_cell *cell)
 {
 	quota_release(cell->owner);
 }
 
-static void cell_gone(struct live_cell *cell)
+static void on_cell_gone(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
 
@@ -462,7 +462,7 @@ static void cell_gone(struct live_cell *cell)
 	session_stopped_soon(s);
 }
 
-static void cell_held(struct live_cell *cell, const struct agent_event *v)
+static void on_cell_held(struct live_cell *cell, const struct agent_event *v)
 {
 	struct session *s = cell->owner;
 	struct execution *x = execution_by_handle(s, v->handle);
@@ -474,7 +474,7 @@ static void cell_held(struct live_cell *cell, const struct agent_event *v)
 		live_cell_flush(cell);
 }
 
-static void cell_failed(struct live_cell *cell, const struct agent_event *v)
+static void on_cell_failed(struct live_cell *cell, const struct agent_event *v)
 {
 	struct execution *x = execution_by_handle(cell->owner, v->handle);
 	struct err e;
@@ -486,7 +486,7 @@ static void cell_failed(struct live_cell *cell, const struct agent_event *v)
 }
 
 /* What PID 1 does not hold any more has ended without a record. */
-static void cell_synced(struct live_cell *cell)
+static void on_cell_synced(struct live_cell *cell)
 {
 	struct session *s = cell->owner;
 	struct usage now;
@@ -505,20 +505,20 @@ static void cell_synced(struct live_cell *cell)
 	loop_defer(s->core->loop, &s->tell);
 }
 
-static void cell_egress_listens(struct live_cell *cell, const struct agent_event *v)
+static void on_cell_egress_listens(struct live_cell *cell, const struct agent_event *v)
 {
 	session_parts_egress_listens(cell->owner, cell, v);
 }
 
 const struct live_cell_events session_cell_events = {
-	.up = cell_up,
-	.dead = cell_dead,
-	.exited = cell_exited,
-	.gone = cell_gone,
-	.held = cell_held,
-	.failed = cell_failed,
-	.synced = cell_synced,
-	.egress_listens = cell_egress_listens,
+	.up = on_cell_up,
+	.dead = on_cell_dead,
+	.exited = on_cell_exited,
+	.gone = on_cell_gone,
+	.held = on_cell_held,
+	.failed = on_cell_failed,
+	.synced = on_cell_synced,
+	.egress_listens = on_cell_egress_listens,
 };
 
 /* Recovery found its cell alive: go on from the state that the store has. */
@@ -534,7 +534,7 @@ void session_adopted(struct session *s)
 	case SESSION_RUNNING:
 		break;
 	case SESSION_CREATING: /* lingering, so it was finished */
-		cell_up(s->cell, NULL);
+		on_cell_up(s->cell, NULL);
 		break;
 	case SESSION_PAUSING: /* maybe frozen, maybe not: freezing is repeatable */
 		session_freeze_again(s);

@@ -108,7 +108,8 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 		return;
 	}
 	if (s->core->cells.keeper.restrictions.freezer == 0)
-		(void)err_set(&e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
+		(void)err_set(&e, ERR_UNSUPPORTED,
+			      "pause needs cgroup v2, which this machine does not have");
 	else if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
 		(void)err_set(&e, ERR_CONFLICT, "session %s is %s", s->row.id,
 			      session_state_name((enum session_state)s->row.state));
@@ -172,7 +173,8 @@ static void on_thawed(void *arg, const struct keeper_reply *reply, int fd, const
 	else if (s->row.timeout_ms > 0)
 		s->row.deadline_ms = now + s->row.timeout_ms;
 	if (session_save(s, SESSION_RUNNING, SESSION_NO_REASON, &why) < 0) {
-		log_warn("session state not written", "session_id=%s error=%s", s->row.id, why.msg);
+		log_warn("session state could not be written", "session_id=%s error=%s", s->row.id,
+			 why.msg);
 		s->row.state = SESSION_RUNNING;
 		s->unsaved = true;
 	}

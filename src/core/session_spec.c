@@ -114,7 +114,8 @@ static int check_mount(const struct core *c, const char *source, const char *tar
 		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
 			       source);
 	if (writable && !root->writable)
-		return err_set(e, ERR_DENIED, "mount source %.100s: only to be read", source);
+		return err_set(e, ERR_DENIED, "mount source %.100s: may only be mounted read-only",
+			       source);
 	if (strlen(rest) >= CELL_PATH_MAX || strpbrk(source, "\t\n") != NULL)
 		return err_set(e, ERR_INVALID, "mount source %.100s: too long, or a tab in it",
 			       source);
@@ -201,7 +202,8 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 	if ((row->on_timeout == SESSION_PAUSE ||
 	     (row->idle_ms > 0 && row->on_idle == SESSION_PAUSE)) &&
 	    c->cells.keeper.restrictions.freezer == 0)
-		return err_set(e, ERR_UNSUPPORTED, "pause needs cgroup v2, which is not there");
+		return err_set(e, ERR_UNSUPPORTED,
+			       "pause needs cgroup v2, which this machine does not have");
 	return 0;
 }
 
@@ -215,8 +217,7 @@ int session_spec_check(const struct core *c, const struct session_spec *spec,
 	memset(row, 0, sizeof(*row));
 	*ret_texts = NULL;
 	if (find_template(c, template) == NULL)
-		return err_set(e, ERR_NOT_FOUND, "template %.60s: there is none of that name",
-			       template);
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", template);
 	if (cell_level_find(spec->level) == NULL)
 		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only %s is available here",
 			       spec->level, cell_level_find(NULL)->name);
@@ -268,8 +269,7 @@ int session_spec_plan(const struct core *c, const struct store_session *row,
 	const struct core_template *t = find_template(c, row->template);
 
 	if (t == NULL)
-		return err_set(e, ERR_NOT_FOUND, "template %.60s: there is none of that name",
-			       row->template);
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", row->template);
 	memset(ret, 0, sizeof(*ret));
 	ret->op = KEEPER_CREATE;
 	ret->profile = row->profile;

@@ -20,7 +20,7 @@ static bool stop_next(struct core *c, struct tenant *t)
 	for (; t->end.bucket < CORE_BUCKETS; t->end.bucket++)
 		for (struct session *s = c->sessions[t->end.bucket]; s != NULL; s = s->next)
 			if (s->tenant == t && s->row.state < SESSION_STOPPING) {
-				session_stop(s, SESSION_DELETED, "its tenant was removed");
+				session_stop(s, SESSION_DELETED, "the tenant was removed");
 				return true;
 			}
 	return false;

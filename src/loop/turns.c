@@ -25,7 +25,7 @@ static void warn(const struct turns_turn *turn)
 	if (!log_limit(&limit, &dropped))
 		return;
 	turns_name(&turn->longest, name);
-	log_warn("a turn of the loop was long",
+	log_warn("a turn of the loop took long",
 		 "ms=%llu callbacks=%u longest=%s longest_ms=%llu dropped=%llu",
 		 (unsigned long long)(turn->ns / MS), turn->callbacks, name,
 		 (unsigned long long)(turn->longest.ns / MS), dropped);

@@ -103,7 +103,7 @@ static void lost_one(struct session *s, void *arg)
 /* The timer looks whether another channel has come by then. */
 static void detach(struct egress_link *l, const char *why)
 {
-	log_warn("egress is gone", "why=%s", why);
+	log_warn("cordon-egress disconnected", "why=%s", why);
 	hang_up(l);
 	loop_timer_set(core_loop(l->core), &l->ping, clock_now_ns() + l->timeout_ms * CLOCK_MS);
 	session_each(l->core, NULL, lost_one, NULL);
@@ -183,10 +183,10 @@ int egress_link_send(struct egress_link *l, enum egress_type type, const char *i
 		return 0;
 	}
 	if (l->sock >= 0)
-		give_up(l, "it does not read what it is told");
+		give_up(l, "it does not read");
 	else
 		drop_first(l);
-	return err_set(e, ERR_LIMIT, "egress does not listen");
+	return err_set(e, ERR_LIMIT, "cordon-egress is not connected or does not read");
 }
 
 /* ---- in */
@@ -204,7 +204,7 @@ static void store_turn(struct turn *t)
 
 	if (t->open && store_commit(core_store(c), &e) < 0) {
 		store_rollback(core_store(c));
-		log_error("network records not written", "error=%s", e.msg);
+		log_error("network records could not be written", "error=%s", e.msg);
 	}
 	t->open = false;
 }
@@ -218,8 +218,8 @@ static void drop_invalid(struct egress_link *l, const struct egress_msg *m, stru
 	l->numbers.invalid++;
 	err_sanitize(e);
 	if (log_limit(&limit, &dropped))
-		log_warn("invalid record of egress dropped", "session_id=%s error=%s dropped=%llu",
-			 m->id, e->msg, dropped);
+		log_warn("invalid record of cordon-egress dropped",
+			 "session_id=%s error=%s dropped=%llu", m->id, e->msg, dropped);
 }
 
 static void on_record(struct turn *t, struct session *s, const struct egress_msg *m)
@@ -229,7 +229,7 @@ static void on_record(struct turn *t, struct session *s, const struct egress_msg
 	struct err failed;
 
 	if (!t->open && store_begin(core_store(l->core), &failed) < 0) {
-		log_error("network record not written", "error=%s", failed.msg);
+		log_error("network record could not be written", "error=%s", failed.msg);
 		return;
 	}
 	t->open = true;
@@ -239,7 +239,7 @@ static void on_record(struct turn *t, struct session *s, const struct egress_msg
 			return;
 		}
 		t->open = false; /* the store has taken it back */
-		log_error("network record not written", "session_id=%s error=%s", m->id,
+		log_error("network record could not be written", "session_id=%s error=%s", m->id,
 			  failed.msg);
 		return;
 	}
@@ -253,7 +253,7 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 	struct err invalid;
 
 	if (m->type < EGRESS_TAKEN)
-		return err_set(e, ERR_INVALID, "egress gives orders");
+		return err_set(e, ERR_INVALID, "cordon-egress sent a message of cordond");
 	if (m->type == EGRESS_TURNS)
 		return egress_turns_take(&t->link->turns, m->text, m->len, e);
 	if (s == NULL || m->type == EGRESS_PONG)
@@ -312,7 +312,7 @@ static int receive(struct egress_link *l, struct err *e)
 	if (n < 0)
 		return err_sys(e, "egress");
 	if (n == 0)
-		return err_set(e, ERR_SYSTEM, "it closed its channel");
+		return err_set(e, ERR_SYSTEM, "channel closed");
 	buf_commit(&l->in, (size_t)n);
 	l->heard_ns = clock_now_ns();
 	return 1;
@@ -407,7 +407,7 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 	if (fcntl(mine, F_SETFD, FD_CLOEXEC) < 0)
 		return err_sys(e, "egress's channel");
 	if (l->sock >= 0)
-		detach(l, "there is another");
+		detach(l, "another channel replaces it");
 	l->sock = TAKE_FD(mine);
 	l->since_ns = l->heard_ns = clock_now_ns();
 	l->pinged_ns = 0;
@@ -417,7 +417,7 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 		return -1;
 	}
 	loop_timer_set(core_loop(l->core), &l->ping, l->since_ns);
-	log_info("egress ready", "");
+	log_info("cordon-egress connected", "");
 	session_each(l->core, NULL, attach_one, NULL);
 	egress_link_sync(l);
 	return 0;

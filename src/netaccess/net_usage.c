@@ -108,7 +108,7 @@ static int load(struct session *s, struct err *e)
 
 /* ---- the list of those to be written */
 
-static void put_off(struct session *s)
+static void mark_due(struct session *s)
 {
 	struct net_usage_due *d = &net_access_of(session_core(s))->used;
 	struct net_usage *u = &net_session_of(s)->used;
@@ -126,7 +126,7 @@ static void put_off(struct session *s)
 			       clock_now_ns() + NET_USAGE_MS * CLOCK_MS);
 }
 
-static void take_out(struct session *s)
+static void unmark_due(struct session *s)
 {
 	struct net_usage *u = &net_session_of(s)->used;
 
@@ -190,7 +190,7 @@ static int save_some(struct net_usage_due *d, struct err *e)
 		s = d->first;
 		if (!saved(&net_session_of(s)->used, &written))
 			break;
-		take_out(s);
+		unmark_due(s);
 	}
 	return 0;
 }
@@ -203,7 +203,7 @@ static void on_due(struct loop_timer *t)
 
 	if (save_some(d, &e) < 0) {
 		store_rollback(core_store(d->core));
-		log_error("what sessions used of the network is not written", "error=%s", e.msg);
+		log_error("network usage of sessions could not be written", "error=%s", e.msg);
 		wait_ms = AGAIN_MS;
 	}
 	if (d->first != NULL)
@@ -225,7 +225,7 @@ void net_usage_take(struct session *s, const struct record_counts *counts)
 	if (session_row(s)->state >= SESSION_STOPPING)
 		return;
 	if (load(s, &e) < 0) /* what is known is not less than what it says now */
-		log_warn("what a session used is unread", "session_id=%s error=%s",
+		log_warn("network usage of a session could not be read", "session_id=%s error=%s",
 			 session_row(s)->id, e.msg);
 	raised = add(&net_session_of(s)->used, "", counts->own.in, counts->own.out);
 	for (size_t i = 0; i < counts->nrules; i++) {
@@ -234,7 +234,7 @@ void net_usage_take(struct session *s, const struct record_counts *counts)
 		raised = add(&net_session_of(s)->used, c->rule, c->in, c->out) || raised;
 	}
 	if (raised)
-		put_off(s);
+		mark_due(s);
 }
 
 static void write_claim(struct json *j, const struct store_used *row)
@@ -274,7 +274,7 @@ void net_usage_end(struct session *s)
 {
 	struct err e;
 
-	take_out(s);
+	unmark_due(s);
 	for (size_t i = 0; i < net_session_of(s)->used.n; i++)
 		net_session_of(s)->used.rows[i].unsaved = false;
 	if (net_session_of(s)->used.n > 0)
@@ -289,7 +289,7 @@ void net_usage_forget(struct session *s)
 
 	if (net_session_of(s)->used.due)
 		IGNORED(save(s, &room, &e), "the egress that is there tells it again");
-	take_out(s);
+	unmark_due(s);
 	free(net_session_of(s)->used.rows);
 	net_session_of(s)->used = (struct net_usage){ .n = 0 };
 }

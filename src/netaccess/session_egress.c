@@ -52,7 +52,7 @@ static struct egress_link *link_of(const struct session *s)
 }
 
 /* PID 1 is not asked any more, whatever came of it. */
-static void asked_over(struct session *s)
+static void end_request(struct session *s)
 {
 	if (net_session_of(s)->egress.state != DOOR_ASKED)
 		return;
@@ -71,13 +71,14 @@ static void settle(struct session *s, enum session_egress_state state, const str
 {
 	struct err copy;
 
-	asked_over(s);
+	end_request(s);
 	net_session_of(s)->egress.state = state;
 	abandon(&net_session_of(s)->egress);
 	loop_timer_cancel(core_loop(session_core(s)), &net_session_of(s)->egress.timer);
 	if (e != NULL) {
 		copy = *e;
-		log_warn("door not open", "session_id=%s error=%s", session_row(s)->id, copy.msg);
+		log_warn("network not available for session", "session_id=%s error=%s",
+			 session_row(s)->id, copy.msg);
 	}
 	/* Whoever is told may end the session, but nobody frees it now. */
 	completions_end_all(&net_session_of(s)->egress.when, e == NULL ? NULL : &copy);
@@ -146,7 +147,7 @@ static int send_order(struct session *s, enum egress_type type, int *fds, struct
 	return sent;
 }
 
-static void be_patient(struct session *s)
+static void start_wait(struct session *s)
 {
 	if (net_session_of(s)->egress.timer.place == 0)
 		loop_timer_set(core_loop(session_core(s)), &net_session_of(s)->egress.timer,
@@ -159,7 +160,8 @@ static void on_timer(struct loop_timer *t)
 	struct err e;
 
 	if (net_session_of(s)->egress.state == DOOR_ASKED) {
-		(void)err_set_reason(&e, REASON_TIMEOUT, "session %s: PID 1 does not pass its door",
+		(void)err_set_reason(&e, REASON_TIMEOUT,
+				     "session %s: PID 1 did not pass the sockets of its network",
 				     session_row(s)->id);
 		net_session_of(s)->egress.late = true;
 		fail(s, &e);
@@ -168,8 +170,8 @@ static void on_timer(struct loop_timer *t)
 	/* What is wanted stays so; who waits does not. */
 	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", session_row(s)->id,
 			     egress_link_up(link_of(s))
-				     ? "its network is not ready: no answer in 5 s"
-				     : "its network is not ready: there is no egress");
+				     ? "the network is not ready: no answer in 5 s"
+				     : "the network is not ready: cordon-egress is not running");
 	completions_end_all(&net_session_of(s)->egress.when, &e);
 }
 
@@ -189,7 +191,7 @@ static void attach(struct session *s, int fds[FDS])
 	if (send_order(s, EGRESS_ATTACH, fds, &e) < 0)
 		fail(s, &e);
 	else
-		be_patient(s);
+		start_wait(s);
 }
 
 void session_egress_answered(struct session *s, struct live_cell *c, const struct agent_event *v)
@@ -204,7 +206,8 @@ void session_egress_answered(struct session *s, struct live_cell *c, const struc
 	net_session_of(s)->egress.late = false;
 	if (v->sys != 0) {
 		errno = v->sys;
-		(void)err_sys(&e, "session %s: its door does not open", session_row(s)->id);
+		(void)err_sys(&e, "session %s: the network of the cell cannot be opened",
+			      session_row(s)->id);
 		if (v->sys == EOPNOTSUPP)
 			e.code = ERR_UNSUPPORTED;
 		fail(s, &e);
@@ -212,7 +215,7 @@ void session_egress_answered(struct session *s, struct live_cell *c, const struc
 	}
 	memcpy(fds, c->agent.fds, sizeof(fds)); /* as many as agent_next() has checked */
 	c->agent.nfds = 0;
-	asked_over(s);
+	end_request(s);
 	attach(s, fds);
 	egress_link_sync_later(link_of(s));
 }
@@ -231,7 +234,7 @@ static int ask(struct session *s, struct err *e)
 
 	if (c->version < AGENT_VERSION_EGRESS)
 		return err_set(e, ERR_UNSUPPORTED,
-			       "session %s was made by an older version: it can have no network",
+			       "session %s was made by an older version and cannot have a network",
 			       session_row(s)->id);
 	if (fd_budget_check(core_fds(session_core(s)), e) < 0)
 		return -1;
@@ -241,7 +244,7 @@ static int ask(struct session *s, struct err *e)
 	net_session_of(s)->egress.late = false;
 	core_fds(session_core(s))->owed += FDS;
 	link_of(s)->asking++;
-	be_patient(s);
+	start_wait(s);
 	live_cell_flush(c);
 	return 0;
 }
@@ -287,7 +290,7 @@ static void on_created(struct completion *w, const struct err *e)
 	if (e == NULL)
 		session_part_settled(s);
 	else
-		session_part_failed(s, e, "its network could not be opened");
+		session_part_failed(s, e, "the network of the session could not be opened");
 }
 
 void session_egress_started(struct session *s)
@@ -313,7 +316,7 @@ void session_egress_changed(struct session *s, struct completion *w)
 	}
 	if (w != NULL)
 		completion_begin(w, core_loop(session_core(s)), &d->when);
-	be_patient(s);
+	start_wait(s);
 	switch (d->state) {
 	case DOOR_SENT:
 	case DOOR_OPEN:
@@ -358,8 +361,8 @@ void session_egress_taken(struct session *s, const char *why, size_t len)
 		settle(s, DOOR_WANTED, NULL);
 		return;
 	}
-	(void)err_set(&e, ERR_SYSTEM, "session %s: egress refuses: %.*s", session_row(s)->id,
-		      (int)(len < 200 ? len : 200), why);
+	(void)err_set(&e, ERR_SYSTEM, "session %s: cordon-egress refused the policy: %.*s",
+		      session_row(s)->id, (int)(len < 200 ? len : 200), why);
 	err_sanitize(&e);
 	fail(s, &e);
 }
@@ -413,7 +416,7 @@ void session_egress_leave(struct session *s, const struct err *e)
 {
 	struct session_egress *d = &net_session_of(s)->egress;
 
-	asked_over(s);
+	end_request(s);
 	completion_cancel(&d->made);
 	loop_timer_cancel(core_loop(session_core(s)), &d->timer);
 	d->state = DOOR_NONE;

@@ -74,8 +74,8 @@ static int shorten(struct removed_logs *all, struct removed_log *g)
 	    ftruncate(fd, st.st_size - LOG_REMOVAL_STEP) == 0)
 		return 1;
 	if (unlinkat(all->removed_fd, g->name, 0) < 0 && errno != ENOENT)
-		log_warn("a removed log stays until the next start", "file=%s errno=%d", g->name,
-			 errno);
+		log_warn("removed log could not be deleted, tried again at the next start",
+			 "file=%s errno=%d", g->name, errno);
 	return 0;
 }
 

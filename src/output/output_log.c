@@ -62,12 +62,12 @@ static int mend(struct output_log *l, struct output_record *r, uint64_t there, s
 {
 	if (there == 0) {
 		if (ftruncate(l->fd, (off_t)l->size) < 0)
-			return err_sys(e, "mend %s", l->name);
+			return err_sys(e, "repair %s", l->name);
 		return 0;
 	}
 	r->len = (uint32_t)there;
 	if (output_record_write(l->fd, l->size, r) < 0)
-		return err_sys(e, "mend %s", l->name);
+		return err_sys(e, "repair %s", l->name);
 	count(l, r);
 	l->size += OUTPUT_RECORD_HEAD + r->len;
 	return 0;
@@ -129,7 +129,7 @@ int output_log_reopen(struct output_log *l, struct err *e)
 		return 0;
 	}
 	if (ftruncate(l->fd, (off_t)l->size) < 0) /* half a head, or none */
-		return err_sys(e, "mend %s", l->name);
+		return err_sys(e, "repair %s", l->name);
 	return 0;
 }
 

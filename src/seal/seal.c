@@ -59,13 +59,13 @@ static int read_line(struct seal *s, const char *line, size_t len, unsigned numb
 	struct key *k = &s->keys[s->n];
 
 	if (colon == NULL || id_len == 0 || id_len >= SEAL_ID_MAX)
-		return err_set(e, ERR_INVALID, "line %u: is not id:key", number);
+		return err_set(e, ERR_INVALID, "line %u: not of the form id:key", number);
 	if (s->n == SEAL_KEYS_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d keys", SEAL_KEYS_MAX);
 	memcpy(k->id, line, id_len);
 	k->id[id_len] = '\0';
 	if (strspn(k->id, ID_CHARS) != id_len || find(s, k->id) != NULL)
-		return err_set(e, ERR_INVALID, "line %u: the id is given twice, or is no name",
+		return err_set(e, ERR_INVALID, "line %u: the id is used twice, or is not a name",
 			       number);
 	left = len - id_len - 1;
 	if (left != BASE64_KEY || base64_decode(colon + 1, left, bytes) != KEY) {
@@ -94,7 +94,7 @@ static int read_lines(struct seal *s, const char *text, size_t len, struct err *
 			return -1;
 		at += n + 1;
 	}
-	return s->n > 0 ? 0 : err_set(e, ERR_INVALID, "there is no key");
+	return s->n > 0 ? 0 : err_set(e, ERR_INVALID, "no key in the file");
 }
 
 int seal_read(const char *text, size_t len, struct seal **ret, struct err *e)
@@ -236,10 +236,10 @@ int seal_open(const struct seal *s, const char *about, const void *box, size_t b
 	bool done;
 
 	if (!read_head(box, box_len, &h))
-		return err_set(e, ERR_INVALID, "it is not a sealed value");
+		return err_set(e, ERR_INVALID, "not a sealed value");
 	k = find(s, h.id);
 	if (k == NULL)
-		return err_set(e, ERR_NOT_FOUND, "it is sealed with key %s, which is not here",
+		return err_set(e, ERR_NOT_FOUND, "sealed with key %s, which is not in the key file",
 			       h.id);
 	value = malloc(h.n + 1);
 	c = EVP_CIPHER_CTX_new();

@@ -55,8 +55,8 @@ static int read_box(struct core *c, const char *name, uint8_t *ret, size_t len, 
 	opened = seal_open(core_options(c)->seal, name, box, n, &value, &value_len, e);
 	if (opened < 0 || value_len != len) {
 		seal_wipe(value, value_len);
-		log_warn("a kept key cannot be opened, a new one is made", "name=%s error=%s", name,
-			 opened < 0 ? e->msg : "another length");
+		log_warn("stored key cannot be unsealed, a new one is made", "name=%s error=%s",
+			 name, opened < 0 ? e->msg : "another length");
 		return 0;
 	}
 	memcpy(ret, value, len);

@@ -52,7 +52,7 @@ int secret_usable(struct core *c, const struct store_secret *row, struct err *e)
 	char *value;
 
 	if (secret_is_expired(row))
-		return err_set(e, ERR_CONFLICT, "secret %s: its time is over", row->name);
+		return err_set(e, ERR_CONFLICT, "secret %s: has expired", row->name);
 	if (secret_open(c, row, &value, &len, e) < 0)
 		return -1;
 	seal_wipe(value, len);
@@ -145,7 +145,7 @@ int secret_create(struct core *c, struct tenant *t, const char *name, const stru
 			       "name: must be of letters, digits, '_', '.' and '-', at most %d",
 			       STORE_NAME_MAX - 1);
 	if (w->value == NULL)
-		return err_set(e, ERR_INVALID, "value: is missing");
+		return err_set(e, ERR_INVALID, "value: missing");
 	if (store_secret_count(core_store(c), tenant_row(t)->id, &count, e) < 0)
 		return -1;
 	if (count >= SECRET_TENANT_MAX)
@@ -300,8 +300,9 @@ int secret_start(struct core *c, struct err *e)
 			return -1;
 		for (unsigned i = 0; i < l.n; i++)
 			if (l.at[i].old && reseal(c, l.at[i].id, &why) < 0)
-				log_error("a secret cannot be used", "tenant=%s secret=%s error=%s",
-					  l.at[i].tenant, l.at[i].name, why.msg);
+				log_error("secret cannot be unsealed",
+					  "tenant=%s secret=%s error=%s", l.at[i].tenant,
+					  l.at[i].name, why.msg);
 		if (l.n > 0)
 			memcpy(after, l.at[l.n - 1].id, sizeof(after));
 	} while (l.n == BATCH);

@@ -28,7 +28,7 @@
 #define TABLE_HEAD 4
 
 /* Is there anything that PID 1 must bring? */
-bool secret_is_carried(const struct session *s)
+bool secret_needs_delivery(const struct session *s)
 {
 	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
@@ -151,14 +151,14 @@ static bool has_socket(const struct session *s)
 }
 
 /* What was sent is in force. */
-static void in_force(struct secret_state *st)
+static void on_accepted(struct secret_state *st)
 {
 	struct session *s = st->session;
 
 	st->awaiting = false;
 	st->tries = 0;
-	if (st->bringing) {
-		st->bringing = false;
+	if (st->delivering) {
+		st->delivering = false;
 		session_part_settled(s);
 	}
 	if (st->wanted)
@@ -171,27 +171,27 @@ static void in_force(struct secret_state *st)
 
 /* A session that has not what it should have from the start never will be ready. From the loop, so
  * that no callback of a file operation stops the session from inside. */
-static void give_up(struct loop_task *t)
+static void on_give_up(struct loop_task *t)
 {
 	struct secret_state *st = t->arg;
 	struct session *s = st->session;
 
-	if (!st->bringing || session_row(s)->state >= SESSION_STOPPING)
+	if (!st->delivering || session_row(s)->state >= SESSION_STOPPING)
 		return;
-	st->bringing = false;
-	session_part_failed(s, &st->failed, "its secrets could not be delivered");
+	st->delivering = false;
+	session_part_failed(s, &st->failed, "the secrets of the session could not be delivered");
 }
 
 static void give_up_soon(struct secret_state *st)
 {
 	if (st->give_up.queued)
 		return;
-	st->give_up = (struct loop_task){ .run = give_up, .arg = st };
+	st->give_up = (struct loop_task){ .run = on_give_up, .arg = st };
 	loop_defer(core_loop(session_core(st->session)), &st->give_up);
 }
 
 /* It is not as it should be in the cell: tried again by secret_retry(). */
-static void not_in_force(struct secret_state *st, const struct err *e)
+static void on_refused(struct secret_state *st, const struct err *e)
 {
 	log_warn("secrets not delivered", "session_id=%s error=%s", session_row(st->session)->id,
 		 e->msg);
@@ -216,7 +216,7 @@ static size_t on_output(struct file_op *op, const uint8_t *data, size_t len)
 		if (m.kind == FILE_MSG_ERROR)
 			st->failed = m.error;
 		else if (m.kind == FILE_MSG_READY && st->awaiting)
-			in_force(st);
+			on_accepted(st);
 		buf_consume(&st->answer, (size_t)n);
 	}
 	if (n < 0)
@@ -251,11 +251,11 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 		(void)err_set(&why, ERR_CONFLICT, "the built-in ended with status %d", status);
 	if (why.code == ERR_NONE) {
 		if (again) /* something changed when it was told to end */
-			secret_bring(st->session);
+			secret_deliver(st->session);
 		return;
 	}
-	not_in_force(st, &why);
-	if (st->bringing && e == NULL)
+	on_refused(st, &why);
+	if (st->delivering && e == NULL)
 		give_up_soon(st); /* it was said why, and it would be said again */
 }
 
@@ -271,13 +271,13 @@ static const char *who(const struct session *s)
 	return one_id || session_row(s)->profile == CELL_LOCKED ? "user" : "root";
 }
 
-void secret_bring(struct session *s)
+void secret_deliver(struct session *s)
 {
 	static const char *const argv[] = { "secrets" };
 	struct secret_state *st;
 	struct err e;
 
-	if (!secret_is_carried(s) || session_row(s)->state >= SESSION_STOPPING)
+	if (!secret_needs_delivery(s) || session_row(s)->state >= SESSION_STOPPING)
 		return;
 	st = secret_state(s);
 	st->wanted = true;
@@ -293,7 +293,7 @@ void secret_bring(struct session *s)
 	buf_init(&st->answer, 2 * (size_t)FILE_MSG_MAX);
 	st->op = file_op_start_inside(s, who(s), argv, COUNT(argv), &events, st, &e);
 	if (st->op == NULL)
-		not_in_force(st, &e);
+		on_refused(st, &e);
 }
 
 void secret_retry(struct session *s)
@@ -303,8 +303,8 @@ void secret_retry(struct session *s)
 	if (st == NULL || !st->wanted || st->op != NULL || session_row(s)->state != SESSION_RUNNING)
 		return;
 	if (st->tries++ < TRIES_MAX)
-		secret_bring(s);
-	else if (st->bringing)
+		secret_deliver(s);
+	else if (st->delivering)
 		give_up_soon(st);
 }
 
@@ -314,7 +314,7 @@ void secret_refresh(struct session *s)
 
 	if (st != NULL)
 		st->tries = 0;
-	secret_bring(s);
+	secret_deliver(s);
 	secret_mask(s);
 }
 
@@ -322,7 +322,7 @@ bool secret_is_ready(const struct session *s)
 {
 	const struct secret_state *st = secret_state_of(s);
 
-	return st == NULL || !st->bringing;
+	return st == NULL || !st->delivering;
 }
 
 void secret_forget(struct session *s)

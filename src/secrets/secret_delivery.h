@@ -8,7 +8,7 @@ struct buf;
 /* Appends "NAME=value" strings for an execution, each with its NUL. to is wiped when released. */
 void secret_env(struct session *s, struct buf *to);
 /* Delivers to the cell what it should have, now or when it can. Repeatable. */
-void secret_bring(struct session *s);
+void secret_deliver(struct session *s);
 /* The session was resumed, or adopted. */
 void secret_refresh(struct session *s);
 /* Once a second: tries again what failed. */
@@ -18,4 +18,4 @@ bool secret_is_ready(const struct session *s);
 /* Frees what belongs to the session. */
 void secret_forget(struct session *s);
 /* Does any secret of the session have to be delivered by PID 1? */
-bool secret_is_carried(const struct session *s);
+bool secret_needs_delivery(const struct session *s);

@@ -49,8 +49,7 @@ static int check_one(struct session *s, struct secret_spec *l, size_t *bytes, st
 	if (store_secret_get_by_name(core_store(session_core(s)), session_row(s)->tenant, l->name,
 				     &row, e) < 0)
 		return e->code == ERR_NOT_FOUND
-			       ? err_set(e, ERR_INVALID, "secret %s: there is none of that name",
-					 l->name)
+			       ? err_set(e, ERR_INVALID, "secret %s: not found", l->name)
 			       : -1;
 	may = secret_usable(session_core(s), &row, e);
 	if (may == 0 && (row.ways & l->way) == 0)
@@ -78,7 +77,7 @@ static bool is_twice(const char *lines, const struct secret_spec *l)
 	return false;
 }
 
-int secret_settle(struct session *s, struct err *e)
+int secret_check_session(struct session *s, struct err *e)
 {
 	const char *at = session_row(s)->secrets;
 	struct buf lines = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256));
@@ -95,7 +94,9 @@ int secret_settle(struct session *s, struct err *e)
 		else
 			settled = check_one(s, &l, &bytes, e);
 		if (settled == 0 && is_twice(buf_text(&lines), &l))
-			settled = err_set(e, ERR_INVALID, "secret %s: its place is taken", l.name);
+			settled =
+				err_set(e, ERR_INVALID,
+					"secret %s: another one is already in that place", l.name);
 		if (l.way == SECRET_BROKER)
 			make_placeholder(l.placeholder);
 		if (settled == 0)
@@ -111,7 +112,7 @@ int secret_settle(struct session *s, struct err *e)
 		st->lines = strdup(buf_text(&lines));
 		assert(st->lines != NULL);
 		session_set_secrets(s, st->lines);
-		st->bringing = secret_is_carried(s);
+		st->delivering = secret_needs_delivery(s);
 	}
 	buf_release(&lines);
 	return settled;
@@ -450,7 +451,7 @@ static void tell_one(struct session *s, void *arg)
 	session_changed(s);
 }
 
-void secret_deliver(struct session *s)
+void secret_apply_change(struct session *s)
 {
 	struct secret_state *st = secret_state_of(s);
 
@@ -458,7 +459,7 @@ void secret_deliver(struct session *s)
 	if (st == NULL || !st->changed)
 		return;
 	st->changed = false;
-	secret_bring(s);
+	secret_deliver(s);
 }
 
 void secret_changed(struct core *c, const struct tenant *t, const char *name)

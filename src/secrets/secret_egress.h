@@ -8,7 +8,7 @@
 struct store_secret;
 
 /* Checks the secrets of a new session, and gives it placeholders. */
-int secret_settle(struct session *s, struct err *e) MUST_USE;
+int secret_check_session(struct session *s, struct err *e) MUST_USE;
 
 /* The members "secrets" and "mask" of the configuration for egress (egress_msg.h), into the object
  * that is open in j. What is in j before is searched for ${secret.NAME}: those are added. j is
@@ -32,9 +32,9 @@ void secret_each_value(struct session *s, void (*see)(const struct secret_value 
 bool secret_is_had(const struct session *s, const char *name);
 
 /* The secret of that name has changed, was revoked, or is new. The sessions that have it are
- * marked; egress_link.c calls secret_deliver() for each, some in each turn. */
+ * marked; egress_link.c calls secret_apply_change() for each, some in each turn. */
 void secret_changed(struct core *c, const struct tenant *t, const char *name);
 /* The old value stays masked in the sessions that had it. */
 void secret_keep_masked(struct core *c, const struct tenant *t, const struct store_secret *row);
 /* Delivers a change to the session: its mask first, then its cell. */
-void secret_deliver(struct session *s);
+void secret_apply_change(struct session *s);

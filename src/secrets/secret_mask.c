@@ -50,7 +50,7 @@ void secret_mask(struct session *s)
 		if (m != NULL)
 			session_set_mask(s, m);
 		else
-			log_error("output is not masked", "session_id=%s error=%s",
+			log_error("mask for output could not be made", "session_id=%s error=%s",
 				  session_row(s)->id, e.msg);
 	}
 	if (st != NULL) {

@@ -57,7 +57,7 @@ static bool delete_one(struct core *c, struct tenant *t)
 static void on_started(struct session *s)
 {
 	secret_mask(s);
-	secret_bring(s);
+	secret_deliver(s);
 }
 
 static void on_free(struct session *s, const struct err *why)
@@ -73,11 +73,11 @@ const struct session_part secret_part = {
 	.release = release,
 	.on_second = secret_chores,
 	.delete_one = delete_one,
-	.check = secret_settle,
+	.check = secret_check_session,
 	.on_started = on_started,
 	.is_ready = secret_is_ready,
 	.on_resumed = secret_refresh,
-	.on_changed = secret_deliver,
+	.on_changed = secret_apply_change,
 	.on_session_second = secret_retry,
 	.add_env = secret_env,
 	.on_free = on_free,

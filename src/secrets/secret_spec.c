@@ -89,9 +89,9 @@ static int check_file(struct secret_spec *l, struct err *e)
 int secret_spec_check(struct secret_spec *l, struct err *e)
 {
 	if (!secret_spec_is_name(l->name))
-		return err_set(e, ERR_INVALID, "secret: '%.64s' is no name of one", l->name);
+		return err_set(e, ERR_INVALID, "secret: '%.64s' is not a name", l->name);
 	if (!is_user(l->owner))
-		return err_set(e, ERR_INVALID, "secret %s: owner: is no name of a user", l->name);
+		return err_set(e, ERR_INVALID, "secret %s: owner: not a name of a user", l->name);
 	switch (l->way) {
 	case SECRET_BROKER:
 	case SECRET_ENV:

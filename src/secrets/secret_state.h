@@ -43,7 +43,7 @@ struct secret_state {
 	bool wanted;	   /* what is in the cell is not what should be */
 	bool awaiting;	   /* a table was sent, and not answered */
 	bool closing;	   /* it was told to end */
-	bool bringing;	   /* for the first time: the session is not ready before */
+	bool delivering;   /* for the first time: the session is not ready before */
 	struct loop_task give_up;
 };
 

@@ -27,7 +27,7 @@ static void on_done(struct exchange *x, bool answered)
 	/* By name: it may have ended meanwhile. */
 	s = r->holds ? session_live(r->core, r->tenant, r->session_id, &e) : NULL;
 	if (s != NULL)
-		session_let_go(s);
+		session_unhold(s);
 	grant_close(&r->grant);
 	if (r->streams)
 		tenant_stream_close(r->tenant);

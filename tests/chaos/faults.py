@@ -405,7 +405,7 @@ def test_clock_jumps():
                 equal(server.get(hour["id"])["state"], "running", f"after {seconds} s")
                 equal(server.get(paused["id"])["state"], "paused", f"after {seconds} s")
                 equal(server.reaches(short["id"], "stopped", 6)["reason"], "expired", "the short one")
-            has(server.log(), "the clock was set", "log")
+            has(server.log(), "the wall clock was set", "log")
             equal(server.ended(long)["exit_code"], 4, "an execution meanwhile")
             server.want(200, "POST", f"/v1/sessions/{paused['id']}/resume")
             equal(server.run(paused["id"], "echo on")["stdout"], "on\n", "afterwards")

@@ -146,7 +146,7 @@ def test_secrets_that_cannot_be_brought(server):
             check(400 <= status < 500, f"{profile}, {owner}: {status} {body}")
     def crashed():
         ended = server.want(200, "GET", "/v1/sessions?state=stopped&limit=100")["sessions"]
-        return [e["reason"] for e in ended if e["detail"] == "its secrets could not be delivered"] == ["crashed"] * 6
+        return [e["reason"] for e in ended if e["detail"] == "the secrets of the session could not be delivered"] == ["crashed"] * 6
 
     wait_for(crashed, 10, "the reason of six sessions")
     server.want(204, "DELETE", "/v1/secrets/tok")

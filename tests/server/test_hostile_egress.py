@@ -145,7 +145,7 @@ def test_refusal():
     with Taken(answer=[[TAKEN, "I \x1b[31mdo not\n want to"]]) as server:
         status, _, body = server.request("POST", "/v1/sessions", {"network": "deny"})
         equal(status, 500, f"{body}")
-        has(body["error"]["message"], "egress refuses", "message")
+        has(body["error"]["message"], "cordon-egress refused the policy", "message")
         check("\x1b" not in body["error"]["message"] and "\n" not in body["error"]["message"], "control characters")
 
 

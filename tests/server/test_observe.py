@@ -85,7 +85,7 @@ def look_at_log(server, parse):
         check(request in by_id, f"no line of request {request}")
         check({"session_id", "method", "path", "status", "us"} <= set(by_id[request]), f"{by_id[request]}")
     equal(by_id[requests[2]]["session_id"], session, "session_id of a request about a session")
-    moves = [(f["from"], f["to"]) for f in found if f["msg"] == "session" and f.get("session_id") == session]
+    moves = [(f["from"], f["to"]) for f in found if f["msg"] == "session state changed" and f.get("session_id") == session]
     has(moves, ("stopping", "stopped"), "the session's states in the log")
 
 

@@ -26,7 +26,7 @@ def is_alive(pid):
 
 def joined(server):
     """How often cordond got a channel to it."""
-    return server.log().count('msg="egress ready"')
+    return server.log().count('msg="cordon-egress connected"')
 
 
 def test_it_is_somebody_else_and_may_nothing(server):
