@@ -143,6 +143,35 @@ def python(code, *options, **more):
     return run(*options, cmd=["/usr/bin/python3", "-c", code], **more)
 
 
+def plain(*words):
+    """cordon with these words, whatever verb they begin with."""
+    p = subprocess.run([PROGRAM, *words], capture_output=True, timeout=20, stdin=subprocess.DEVNULL)
+    return Done(p.returncode, p.stdout, p.stderr)
+
+
+def environment(d):
+    """The variables that `env -0` printed, each once."""
+    words = d.exits(0).out.split(b"\0")[:-1]
+    names = [w.partition(b"=")[0].decode() for w in words]
+    equal(len(names), len(set(names)), f"a name twice: {names}")
+    return {n: w.partition(b"=")[2].decode() for n, w in zip(names, words)}
+
+
+@contextlib.contextmanager
+def folder(owner=0, mode=0o755):
+    """A directory to mount, with a file in it, owned by somebody."""
+    with tempfile.TemporaryDirectory() as outer:
+        os.chmod(outer, 0o755)
+        inner = os.path.join(outer, "src")
+        os.mkdir(inner)
+        os.chmod(inner, mode)
+        with open(os.path.join(inner, "file"), "w") as f:
+            f.write("content\n")
+        for path in (inner, f.name):
+            os.chown(path, owner, owner)
+        yield inner
+
+
 def read_result(path, rc=None):
     """The result file, checked for form: one JSON object in one line, all keys, right types."""
     with open(path, "rb") as f:

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 import tap
-from tap import Skip, check, equal, finish, has
+from tap import Skip, check, equal, finish
 
 UID = 54323
 FIRST = 1600000000
