@@ -7,7 +7,7 @@
  */
 int cell_socket_bind(int cells_fd, const char *id, int *ret_fd, struct err *e) MUST_USE;
 
-/* ERR_NOT_FOUND: nobody listens there (any more). */
+/* ERR_NOT_FOUND: no process listens there (any more). */
 int cell_socket_connect(int cells_fd, const char *id, int *ret_fd, struct err *e) MUST_USE;
 
 void cell_socket_remove(int cells_fd, const char *id);

@@ -1,8 +1,9 @@
 /* fd_budget.c - theory of operation
  *
- * Numbers are given out lowest first. So as long as the number at the bound is free, there never
- * were so many at a time, or they are gone again: one call tells. Only when it is taken they are
- * counted, by asking poll(2) which numbers mean nothing; and not more often than every while. */
+ * The kernel allocates the lowest free descriptor. If the descriptor at the bound is closed, fewer
+ * than that many are open, so one fcntl(2) usually answers the question. If it is open, the
+ * descriptors are counted, by poll(2), which marks those that are closed; at most every COUNT_MS.
+ */
 #include "fd_budget.h"
 
 #include <errno.h>
@@ -14,8 +15,9 @@
 #include "clock.h"
 
 #define SPARE 128 /* for logs, cells being ended, the store */
-#define CLIENTS_MAX \
-	1024 /* and an eighth of all, up to this, for clients, who could not end a session else */
+#define CLIENTS_MAX                                                                              \
+	1024 /* and an eighth of all, up to this, for connections of clients, which end sessions \
+	      */
 #define COUNT_MS 10
 #define CHUNK 256
 

@@ -1,6 +1,6 @@
-/* fd_budget.h - whether there are descriptors for one thing more. A message of a cell whose
- * descriptors find no room is lost, and the cell with it; so what would need them is refused in
- * time. */
+/* fd_budget.h - whether there are descriptors for one more operation. If a message of a cell brings
+ * descriptors and there is no room for them, the message is lost and the cell with it; so
+ * operations that would need them are refused in time. */
 #pragma once
 
 #include <stdint.h>

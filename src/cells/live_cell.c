@@ -60,7 +60,7 @@ static void release(struct live_cell *c)
 	free(c);
 }
 
-/* The cell could not be made: remove what may be there, then tell. */
+/* The cell could not be made: calls the owner, then removes what may be there. */
 static void fail(struct live_cell *c, const struct err *why)
 {
 	const struct live_cell_events *events = c->events;
@@ -163,9 +163,9 @@ static void on_program(struct live_cell *c, enum agent_type type, const struct a
 		}
 }
 
-/* Could a PID 1 of ours have said this? What it is not believed is what would harm us: a program
- * without a number could start twice, a bare terminal blocks who writes to it (PID 1 has the same
- * open file, and O_NONBLOCK is the file's), and each held program costs a look into the store. */
+/* Checks what would harm the daemon if PID 1 is hostile: a program without a process id could start
+ * twice, a bare terminal blocks its writer (PID 1 has the same open file, and O_NONBLOCK belongs to
+ * the file), and each held program costs a query of the store. */
 static int believe(struct live_cell *c, enum agent_type type, const struct agent_event *v,
 		   struct err *e)
 {
@@ -240,8 +240,8 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 		if (got > 0 && believe(c, type, &v, &e) < 0)
 			got = -1;
 		if (got < 0) {
-			c->nonsense = e.code != ERR_SYSTEM;
-			if (c->state == LIVE_UP && c->nonsense)
+			c->broken = e.code != ERR_SYSTEM;
+			if (c->state == LIVE_UP && c->broken)
 				log_warn("protocol error from PID 1", "session_id=%s error=%s",
 					 c->id, e.msg);
 			/* While ending, its death is what counts, and comes by its pidfd. */
@@ -378,7 +378,7 @@ static void on_created(void *arg, const struct keeper_reply *reply, int fd, cons
 		c->pid = (pid_t)reply->pid;
 	if (e == NULL) /* shown only when there is a cell */
 		c->cells->keeper.restrictions.idmapped = reply->restrictions.idmapped;
-	if (c->state == LIVE_ENDING) { /* nobody wants it any more */
+	if (c->state == LIVE_ENDING) { /* its owner has ended it meanwhile */
 		disconnect(c);
 		ask_destroy(c);
 		return;
@@ -450,7 +450,7 @@ struct live_cell *live_cell_make(struct cells *cs, const struct keeper_create *p
 	assert(c->plan != NULL);
 	*c->plan = *plan;
 	c->urgent = urgent;
-	if (ask_create(c, &e) < 0) /* the owner is told from the loop, never from in here */
+	if (ask_create(c, &e) < 0) /* the owner is called from the loop, never from in here */
 		set_timer(c, RETRY_MS);
 	return c;
 }
@@ -549,7 +549,8 @@ static void ask_destroy(struct live_cell *c)
 	if (c->call != NULL)
 		return;
 	loop_timer_cancel(c->cells->loop, &c->timer);
-	/* A number that is no longer its own must not be named. One that talks nonsense lives. */
+	/* A process id that is no longer its own must not be sent. After a protocol error it lives.
+	 */
 	r.pid = c->pidfd < 0 ? 0 : (uint32_t)c->pid;
 	memcpy(r.id, c->id, sizeof(r.id));
 	c->call = keeper_link_ask_end(&c->cells->keeper, &r, c->slot, on_destroyed, c);
@@ -562,7 +563,7 @@ void live_cell_end(struct live_cell *c)
 	c->state = LIVE_ENDING;
 	c->cells->ending++;
 	c->tries = 0;
-	/* What the keeper is doing with it comes first; whoever asked goes on from there. */
+	/* A call to the keeper that is under way ends first; its callback goes on from there. */
 	if (c->call == NULL)
 		live_cell_end_now(c);
 }

@@ -2,9 +2,9 @@
  *
  *   making -> greeting -> staying -> up -> ending -> gone
  *
- * Until it was told to linger (staying), a cell dies with this daemon; from then on it listens at
- * RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a cell
- * is freed after up() with an error, or after gone().
+ * Until PID 1 has confirmed LINGER (staying), a cell ends with this daemon; from then on it listens
+ * at RUN/cells/<id>.sock and can be adopted by the next. The pool and the sessions own cells; a
+ * cell is freed after up() with an error, or after gone().
  *
  * One call of the keeper is under way at a time (call), whose time keeper_link.h keeps; a cell that
  * does not greet has GREET_MS. Nothing frees a cell inside its own events but what the keeper says.
@@ -21,7 +21,8 @@ struct live_program;
 
 struct live_cell_events {
 	void (*up)(struct live_cell *c, const struct err *e); /* e: it is not, and is freed */
-	/* PID 1 is gone, or talks nonsense; nobody asked for it. The owner calls live_cell_end().
+	/* PID 1 has ended by itself, or broke the protocol (broken). The owner calls
+	 * live_cell_end().
 	 */
 	void (*dead)(struct live_cell *c);
 	/* It was ending, and PID 1 has ended: its memory and files are free, its cgroup and its
@@ -57,14 +58,14 @@ struct live_cell {
 	int pidfd;    /* owned */
 	int listener; /* owned: bound, until PID 1 has it */
 	struct agent agent;
-	bool connected, greeted, synced, dead, frozen, urgent, nonsense;
+	bool connected, greeted, synced, dead, frozen, urgent, broken;
 	bool unclean; /* something of a failed try may be there */
 	struct loop_fd channel, death;
 	struct loop_timer timer;
 	struct live_program *programs;
 	uint32_t next_handle;
 	uint32_t version;     /* of its PID 1 */
-	uint64_t deadline_ms; /* of its session, as PID 1 was told last; wall clock, 0: none */
+	uint64_t deadline_ms; /* of its session, as PID 1 knows it; wall clock, 0: none */
 	unsigned tries, clears;
 	unsigned nheld;		    /* programs it said it holds */
 	struct keeper_create *plan; /* owned, while making */
@@ -103,7 +104,7 @@ void live_cell_send_lease(struct live_cell *c);
 void live_cell_set_deadline(struct live_cell *c, uint64_t deadline_ms);
 
 /* Ends it, in any state. gone() follows. Idempotent. If a call to the keeper is under way
- * (c->call), whoever made it calls live_cell_end_now() when it is answered and c is ending. */
+ * (c->call), the callback of that call calls live_cell_end_now() if c is ending. */
 void live_cell_end(struct live_cell *c);
 void live_cell_end_now(struct live_cell *c);
 

@@ -73,7 +73,7 @@ static void shift(struct session *s, void *arg)
 	session_plan_timer(s);
 }
 
-/* Somebody set the wall clock: that is no time that has passed. What is to be at a time of that
+/* If the wall clock was set, no time has passed. Deadlines in terms of that
  * clock moves along. */
 void core_check_clock(struct core *c)
 {
@@ -88,7 +88,7 @@ void core_check_clock(struct core *c)
 }
 
 /* Sessions promise more than they use. What counts in the end is what the machine has left: with
- * less than a sixteenth of its memory available nobody is let in. */
+ * less than a sixteenth of its memory available no session is admitted. */
 static void look_at_memory(struct core *c)
 {
 	char text[1024];
@@ -205,7 +205,8 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->pool = pool_new(&c->cells, &src);
 	core_metrics_setup();
 	if (c->meminfo_fd < 0) {
-		(void)err_sys(e, "open /proc/meminfo"); /* or nobody would ever be refused by it */
+		(void)err_sys(e, "open /proc/meminfo"); /* without it no session would be refused
+							   for memory */
 		core_free(c);
 		return NULL;
 	}

@@ -1,7 +1,7 @@
 /* core.h - what the daemon is about: tenants, sessions, executions, and the cells behind them.
  *
  * The core knows no HTTP and no JSON. It lives on the loop: calls that take time return at once and
- * tell their waiter later. Everything it must not forget is in the store before it is acted on. */
+ * end a completion later. Everything it must not forget is in the store before it is acted on. */
 #pragma once
 
 #include <stdbool.h>
@@ -96,7 +96,7 @@ bool core_recovered(const struct core *c);
  * already are served to their end. */
 void core_drain(struct core *c);
 
-/* After core_drain(): are the cells gone that nobody wants any more? */
+/* After core_drain(): are all cells gone that were to be removed? */
 bool core_drained(const struct core *c);
 
 /* What the machine can enforce, as the keeper said; NULL before it did. */

@@ -137,7 +137,7 @@ struct session {
 	struct execution *executions;
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
-	struct dial_call *dials; /* under way, or held by whoever asked */
+	struct dial_call *dials; /* under way, or held by the callers */
 	unsigned ndials;
 	unsigned running;    /* executions not ended */
 	uint64_t records;    /* of executions; 0: not counted yet */
@@ -180,7 +180,7 @@ struct execution {
 	bool started; /* its descriptors have come */
 	bool stdin_open, ended, complete, unsaved, killed, close_wanted, background;
 	bool draining;	 /* what is due at its end moves, see output_quota_make() */
-	bool forget_due; /* PID 1 may forget it, and is told when everybody else has been */
+	bool forget_due; /* FORGET is sent to PID 1 after all waiters were called */
 	bool killing;	 /* PID 1 will say when the tree is dead */
 	char why[160];	 /* what row.error points to, if it is not a constant */
 	bool signalled;

@@ -1,8 +1,8 @@
 /* dial.c - theory of operation
  *
  * A call asks PID 1, gets a socket that may still be connecting, waits until it is, and is held by
- * whoever asked until he cancels it. All of a session's calls are in its list: the list is the
- * count, and when the session ends, each is told or, if held, cut loose.
+ * the caller until it cancels. All of a session's calls are in its list: the list is the
+ * count, and when the session ends, each ends with an error or, if held, is taken out of the list.
  *
  * It is a completion in all but its type, as the answer is a descriptor that stays held: out of
  * every list before done is called, told once and from the loop only, with a deadline of WAIT_MS.
@@ -290,6 +290,6 @@ void dial_all_lost(struct session *s, const struct err *e)
 			detach(k);
 		else
 			fail(k, e);
-		k = s->dials; /* whoever is told may have changed it, even begun another */
+		k = s->dials; /* a callback may have changed the list, even started another call */
 	}
 }

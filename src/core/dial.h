@@ -13,13 +13,13 @@
 
 struct dial_call;
 
-/* Embedded in whoever asks; stays where it is until it is told of an error or cancelled.
- * All zero but for done and arg before the first use. */
+/* A member of a structure of the caller; stays where it is until done has an error or it is
+ * cancelled. All zero but for done and arg before the first use. */
 struct dial {
 	/* It is connected: fd is lent until dial_cancel(). Or it is not: fd is -1, e says why, and
 	 * d is free for another start.
 	 *
-	 * ERR_NOT_FOUND	nobody listens at that port
+	 * ERR_NOT_FOUND	no program listens at that port
 	 * REASON_QUOTA_CONNECTIONS	DIAL_MAX
 	 * REASON_UNAVAILABLE	the daemon has no descriptors left
 	 * ERR_CONFLICT		the session is not running; REASON_GONE if it has ended
@@ -32,7 +32,7 @@ struct dial {
 };
 
 /* The session must be running (session_use). done comes once, later, never from inside the call,
- * unless dial_cancel() comes first. Port 0 is refused as a port nobody listens at. */
+ * unless dial_cancel() comes first. Port 0 is refused like a port without a listener. */
 void dial_start(struct session *s, uint16_t port, struct dial *d);
 
 /* Gives up waiting, or closes the connection: what the other side has not taken by now is lost. The

@@ -1,5 +1,5 @@
-/* event_log.h - every fact that matters is one event: in the log, in the store and to whoever
- * listens, from the same call. */
+/* event_log.h - every fact that matters is one event: in the log, in the store and sent to
+ * listeners, from the same call. */
 #pragma once
 
 #include "core.h"
@@ -13,7 +13,7 @@ int event_log_append(struct core *c, const struct store_actor *actor, const char
 		     const char *session, const char *execution, const char *type, struct err *e,
 		     const char *fmt, ...) PRINTF(8, 9) MUST_USE;
 
-/* Listeners are told after the turn in which events of their tenant (and session) were appended;
+/* Listeners are called after the turn in which events of their tenant (and session) were appended;
  * they read them from the store (store_event_list) after the last seq they have. */
 struct event_log_listener {
 	struct event_log_listener *next, **link;	  /* the core's */

@@ -1,9 +1,9 @@
 /* execution.c - an execution from its record to its outcome. The streams are in execution_io.c,
  * what others see of it and ask of it in execution_calls.c.
  *
- * The record is written before PID 1 is asked; the outcome is written before PID 1 is told to
- * forget. In between the daemon may die: PID 1 holds the program, its pipes and how it ended, and
- * execution_adopt() goes on. */
+ * The record is written before PID 1 is asked; the outcome is written before PID 1 gets the message
+ * to forget. In between the daemon may die: PID 1 holds the program, its pipes and how it ended,
+ * and execution_adopt() goes on. */
 #include "execution.h"
 
 #include <assert.h>
@@ -158,7 +158,7 @@ static bool assigns(const char *strings, uint32_t n, const char *assignment)
 	return false;
 }
 
-/* Appends those of n bytes of assignments that nobody has replaced yet. */
+/* Appends those of n bytes of assignments whose variable is not set yet. */
 static void put_env(struct buf *to, size_t own, uint32_t *envc, const char *at, size_t n)
 {
 	for (const char *end = n == 0 ? at : at + n; at < end; at += n) {
@@ -347,7 +347,7 @@ void execution_finish(struct execution *x)
 	loop_timer_cancel(s->core->loop, &x->late);
 	execution_fds_settled(x);
 	x->row.ended_ms = core_now_ms();
-	x->row.client = ""; /* whatever it was, nobody needs it any more */
+	x->row.client = ""; /* not needed after its end */
 	execution_remember(x);
 	x->row.output_open = x->out[0] >= 0 || x->out[1] >= 0;
 	execution_count_out(x);

@@ -64,9 +64,9 @@ uint32_t execution_pid(const struct execution *x);
 /* What the built-in "processes" shows as the mark of all that it started. */
 uint64_t execution_mark(const struct execution *x);
 bool execution_ended(const struct execution *x);
-/* Ended, and nobody holds its output open any more. */
+/* Ended, and no process holds its output open. */
 bool execution_complete(const struct execution *x);
-/* Somebody sent it a signal. Forgotten by a restart. */
+/* A client sent it a signal. Not kept over a restart of the daemon. */
 bool execution_signalled(const struct execution *x);
 
 /* Why some of its output was not kept: one of output.h's reasons, "" if all was. */
@@ -82,11 +82,11 @@ enum execution_fault {
 };
 enum execution_fault execution_fault(const struct execution *x, int *ret_sys);
 
-/* Told when it has ended (outcome known and output up to then in the log); at once if so. Inside
- * done the execution and its row are still there. */
+/* w ends when it has ended (outcome known and output up to then in the log), or soon if it already
+ * has. Inside done the execution and its row are still there. */
 void execution_wait(struct execution *x, struct completion *w);
 
-/* Kills the whole tree; told when it is dead. */
+/* Kills the whole tree; w ends when it is dead. */
 void execution_kill(struct execution *x, struct completion *w);
 /* The same for one that is not live any more, but may have left children: the mark in its row. Its
  * session must be running (session_use). ERR_LIMIT: too many at once, or some are left. */
@@ -94,7 +94,7 @@ void execution_kill_ended(struct session *s, uint64_t mark, struct completion *w
 int execution_signal(struct execution *x, int sig, struct err *e) MUST_USE;
 int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct err *e) MUST_USE;
 
-/* Gives bytes to its stdin; returns how many were taken: 0 means full, and w (if not NULL) is told
+/* Gives bytes to its stdin; returns how many were taken: 0 means full, and w (if not NULL) ends
  * when there is room. -1: it has no open stdin (any more). */
 ssize_t execution_input(struct execution *x, const void *data, size_t len, struct completion *w,
 			struct err *e);

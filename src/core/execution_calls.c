@@ -209,7 +209,7 @@ void execution_unfollow(struct execution_follower *f)
 	f->link = NULL;
 	f->execution = NULL;
 	if (x != NULL && x->followers == NULL)
-		loop_defer(x->session->core->loop, &x->tell); /* maybe nobody needs it now */
+		loop_defer(x->session->core->loop, &x->tell); /* it may be freed now */
 }
 
 void execution_notify(struct execution *x)
@@ -217,7 +217,7 @@ void execution_notify(struct execution *x)
 	loop_defer(x->session->core->loop, &x->tell);
 }
 
-/* Not before whoever waits for the outcome has it: waking PID 1 takes a while. */
+/* After those that wait for the outcome were called: waking PID 1 takes a while. */
 static void send_forget(struct execution *x)
 {
 	struct live_cell *c = x->session->cell;
@@ -249,7 +249,7 @@ int execution_log(struct core *c, const char *session_id, const char *id, int *r
 {
 	char name[STORE_ID_MAX + 8];
 
-	(void)session_id; /* whoever asks has checked that they belong together */
+	(void)session_id; /* the caller has checked that they belong together */
 	(void)snprintf(name, sizeof(name), "%s.log", id);
 	*ret_fd = output_log_open(c->output_fd, name, O_RDONLY);
 	if (*ret_fd < 0 && errno != ENOENT)

@@ -151,7 +151,7 @@ static int move_some(struct execution *x, int i, struct err *e)
 	return output_log_move(&x->log, stream_of(i), x->out[i], core_now_ms(), e);
 }
 
-/* Nobody writes any more. */
+/* The pipe has no writer any more. */
 static bool is_hung_up(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -361,7 +361,7 @@ static void on_room(struct loop_fd *f, uint32_t events)
 	struct execution *x = f->arg;
 	struct err e;
 
-	if ((events & EPOLLERR) != 0) { /* nobody reads it any more */
+	if ((events & EPOLLERR) != 0) { /* the pipe has no reader any more */
 		close_in(x);
 		x->stdin_open = false;
 		(void)err_set(&e, ERR_CONFLICT, "execution %s has closed its input", x->row.id);
@@ -466,7 +466,7 @@ void execution_close_input(struct execution *x)
 	struct err e;
 
 	if (x->ended || x->row.tty)
-		return; /* a terminal's end of input is a character, typed by whoever means it */
+		return; /* a terminal's end of input is a character, which the client types */
 	if (x->in < 0 && x->stdin_open && x->pid == 0) {
 		x->close_wanted = true;
 		return;

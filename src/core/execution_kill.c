@@ -2,7 +2,7 @@
  *
  * By then PID 1 has forgotten it, and so have we, but for its record. Its processes still have its
  * mark, so PID 1 is asked by that, under a new handle. What waits for the answer is a tree_kill: it
- * belongs to the session, not to whoever asked, and so nothing happens to it when that one goes.
+ * belongs to the session, not to the caller, and goes on when the caller goes.
  * There is one for each mark, and few in all: a PID 1 that never answers gathers no more, and who
  * asked is answered after KILL_MS. An
  * adopted PID 1 is asked when it has said who it is. */
@@ -72,7 +72,7 @@ static void ask(struct tree_kill *k, struct live_cell *c)
 	struct err e;
 
 	k->sent = true;
-	/* One of an earlier version would take it for nonsense, and end. */
+	/* A PID 1 of an earlier version would treat it as a protocol error, and end. */
 	if (c->version < AGENT_VERSION_MARKS)
 		end(k, NULL);
 	else if (agent_send_kill_tree(&c->agent, k->program.handle, k->mark, &e) < 0)
@@ -139,7 +139,7 @@ void execution_kills_synced(struct session *s)
 			k = k->next;
 			continue;
 		}
-		ask(k, s->cell); /* whoever is told may change the list */
+		ask(k, s->cell); /* a callback may change the list */
 		k = s->kills;
 	}
 }

@@ -227,7 +227,7 @@ static bool give(struct file_op *op)
 	return false;
 }
 
-/* Waits for output, if there is somebody to take it. A pipe that had hung up is not watched any
+/* Waits for output, if there is a callback to take it. A pipe that had hung up is not watched any
  * more (on_readable()), and yet the cell may open its other end again. */
 static void watch(struct file_op *op)
 {
@@ -359,7 +359,7 @@ static size_t add_rules(const struct session *s, bool write, char *strings, size
 	return add(strings, add(strings, at, "--within"), text);
 }
 
-/* A watch lasts as long as there is somebody to tell; everything else has an end. */
+/* A watch lasts as long as its client; every other operation ends by itself. */
 static uint64_t timeout_of(const char *const *argv, unsigned argc)
 {
 	unsigned name = argc > 2 && strncmp(argv[0], "--", 2) == 0 ? 2 : 0;

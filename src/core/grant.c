@@ -13,7 +13,7 @@ static void on_revoke_task(struct loop_task *t)
 {
 	struct core *c = t->arg;
 
-	/* What is told may close others: the list is looked at anew each time. */
+	/* on_revoked may close other grants, so the list is read from its start each time. */
 	for (;;) {
 		struct grant *g = c->grants;
 

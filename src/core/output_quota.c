@@ -3,8 +3,9 @@
  * The logs of one session together, with the texts of its records, stay within session_output_max.
  * The session counts what its files hold: those that still grow by their size, the others by their
  * rows, from which a new daemon counts again. Before bytes move into a log, room is made for them:
- * the logs of executions that ended first are removed, except those that somebody reads (he holds a
- * lock, execution_log()) or follows. If that is not enough, the log that wants to grow is cut.
+ * the logs of executions that ended first are removed, except those that are being read (the
+ * reader holds a lock, execution_log()) or followed. If that is not enough, the log that wants to
+ * grow is cut.
  *
  * The logs of all sessions of a tenant stay within tenant_max_output, those of ended sessions until
  * their retention is over. A session makes room only among its own.

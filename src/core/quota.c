@@ -191,7 +191,7 @@ int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
 	struct bounds b = bounds_of(s->tenant, s->core->o.config);
 
 	drop_abandoned(s->tenant);
-	/* Nobody passes by those who wait; if anything is left after their turn, it is not what
+	/* Waiting sessions are first; if room is left after their turn, it is not what
 	 * they wait for. */
 	if (b.queue == 0)
 		quota_serve_queues(s->core);
@@ -237,7 +237,7 @@ void quota_unqueue(struct session *s)
 		}
 }
 
-/* One round: at most one session of each tenant. True if somebody was let in. */
+/* One round: at most one session of each tenant. True if one was started. */
 static bool serve_round(struct core *c)
 {
 	bool any = false;
@@ -271,7 +271,7 @@ static uint64_t ms_for(uint64_t tokens, uint64_t rate_milli)
 	return ((1000 - tokens) * 1000 + rate_milli - 1) / rate_milli;
 }
 
-/* Those who wait for room are served when somebody leaves; those who wait for their rate, when the
+/* Sessions that wait for room are served when one ends; those that wait for their rate, when the
  * next of them may come. */
 static void plan_turn(struct core *c)
 {

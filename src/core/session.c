@@ -25,7 +25,7 @@
 
 static unsigned bucket(const char *id)
 {
-	uint32_t h = 2166136261U; /* FNV-1a; ids are random, so nobody can choose collisions */
+	uint32_t h = 2166136261U; /* FNV-1a; ids are random, so clients cannot choose collisions */
 
 	for (; *id != '\0'; id++)
 		h = (h ^ (uint8_t)*id) * 16777619U;

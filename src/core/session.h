@@ -70,7 +70,7 @@ struct session_spec {
 	const char *writable, *exportable;
 };
 
-/* Starts making a session. *ret is set at once and its id is final; w is told when it is running
+/* Starts making a session. *ret is set at once and its id is final; w ends when it is running
  * (or queued, made, and running), or why not. With an error at once (quota, bad spec) -1 is
  * returned, nothing exists and w is not used. Cancelling w does not end the session: use
  * session_delete. *ret_retry_s is set with ERR_LIMIT, which has one of the reasons
@@ -86,7 +86,7 @@ int session_get(struct core *c, const struct tenant *t, const char *id, struct s
 /* A live session of that tenant. ERR_NOT_FOUND; REASON_GONE if it is stopped. */
 struct session *session_live(struct core *c, const struct tenant *t, const char *id, struct err *e);
 
-/* A live session of whoever it is, or NULL: for those who prove by other means that they may. */
+/* A live session of any tenant, or NULL: for callers that check a token instead of a key. */
 struct session *session_find(struct core *c, const char *id);
 /* What is known of the session of a row: its own row while it is in memory, which is newer where
  * the store could not be told, else the one given. *ret_live is NULL if it does not live. */
@@ -106,7 +106,7 @@ bool session_use(struct session *s, const struct store_actor *who, struct comple
 /* c ends when the session does, with the reason as its error. For what is kept elsewhere for it. */
 void session_when_over(struct session *s, struct completion *c);
 
-/* While somebody is connected (a stream, an attachment) the session is not idle. */
+/* While a client is connected (a stream, an attachment) the session is not idle. */
 void session_hold(struct session *s);
 void session_unhold(struct session *s);
 
@@ -114,8 +114,8 @@ void session_unhold(struct session *s);
 void session_pause(struct session *s, const struct store_actor *who, struct completion *w);
 void session_resume(struct session *s, const struct store_actor *who, struct completion *w);
 
-/* Ends it: told when it is journalled as stopping; teardown goes on behind. Idempotent, also for
- * stopped ones. ERR_NOT_FOUND if that tenant never had it. */
+/* Ends it: the state `stopping` is written before this returns; the cell is removed later.
+ * Idempotent, also for stopped ones. ERR_NOT_FOUND if that tenant has no such session. */
 int session_delete(struct core *c, const struct tenant *t, const char *id,
 		   const struct store_actor *who, struct err *e) MUST_USE;
 

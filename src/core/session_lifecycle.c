@@ -149,7 +149,7 @@ void session_begin(struct session *s)
 	s->timer.fire = on_timer;
 	if (s->when_running.first == NULL) {
 		(void)err_set(&e, ERR_CONFLICT, "the client disconnected");
-		drop_unrecorded(s, &e); /* it waited in the queue, and nobody would know of it */
+		drop_unrecorded(s, &e); /* its client left while it was queued */
 		return;
 	}
 	s->cell = pool_claim(c->pool, pool_plan_fits(c, &s->row));
@@ -270,7 +270,7 @@ static void on_timer(struct loop_timer *t)
 		return;
 	live_cell_flush(s->cell); /* the deadline, if nothing was said to the cell since */
 	if (busy(s))
-		s->used_ns = clock_now_ns(); /* idle begins when nobody is there */
+		s->used_ns = clock_now_ns(); /* idle time starts when the last user leaves */
 	if ((over && s->row.on_timeout == SESSION_PAUSE) ||
 	    (!over && idle && s->row.on_idle == SESSION_PAUSE)) {
 		session_pause_by_itself(s);
@@ -436,11 +436,11 @@ static void on_cell_dead(struct live_cell *cell)
 	struct usage now;
 
 	/* The kernel's own count: a cell's PID 1 is killed with the rest when it is out of memory
-	 * and nobody else is left. */
+	 * and no other process is left. */
 	cells_usage(&s->core->cells, s->row.id, USAGE_ALL, &now);
 	if (now.oom_kills > s->oom_seen)
 		session_stop(s, SESSION_OOM, "the cell ran out of memory");
-	else if (cell->nonsense)
+	else if (cell->broken)
 		session_stop(s, SESSION_CRASHED, "internal protocol error");
 	else
 		session_stop(s, SESSION_KILLED, "PID 1 of the cell was killed");
@@ -497,7 +497,7 @@ static void on_cell_synced(struct live_cell *cell)
 			execution_lost(x);
 	}
 	execution_kills_synced(s);
-	/* What was counted before is nobody's fault who runs now. */
+	/* Hits of limits before this moment do not belong to what runs now. */
 	cells_usage(&s->core->cells, s->row.id, USAGE_ALL, &now);
 	s->oom_seen = now.oom_kills;
 	s->pids_seen = now.pids_refused;

@@ -1,5 +1,6 @@
-/* session_pause.c - a session frozen and thawed: by a client, by its time, by whoever uses it
- * again. The keeper does it; a keeper that dies over it is asked again, which is no harm. */
+/* session_pause.c - a session frozen and thawed: by a client, by its timeout, by the next use.
+ * The keeper does it; if a keeper ends before it has answered, the next one is asked, which is
+ * harmless. */
 #include "session_pause.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 		if (session_save(s, SESSION_PAUSED, SESSION_NO_REASON, &why) == 0) {
 			session_plan_timer(s);
 			completions_end_all(&s->when_paused, NULL);
-			if (s->when_running.first != NULL) /* somebody came meanwhile */
+			if (s->when_running.first != NULL) /* a client has used it meanwhile */
 				session_resume(s, &s->waker, NULL);
 			return;
 		}
@@ -84,7 +85,7 @@ static void on_frozen(void *arg, const struct keeper_reply *reply, int fd, const
 	ask_freeze(s, false, on_thawed);
 	session_touch(s);
 	completions_end_all(&s->when_paused, &told);
-	loop_defer(s->core->loop, &s->tell); /* somebody may have come meanwhile */
+	loop_defer(s->core->loop, &s->tell); /* a client may have used it meanwhile */
 }
 
 static void wait_for(struct session *s, struct completion *w, struct completions *list)
@@ -224,7 +225,7 @@ bool session_use(struct session *s, const struct store_actor *who, struct comple
 	return false;
 }
 
-/* Nobody waits for it, so if it does not work now, it is tried again. */
+/* No client waits for the result, so a failure is tried again. */
 void session_pause_by_itself(struct session *s)
 {
 	uint64_t deadline = s->row.deadline_ms;

@@ -1,6 +1,6 @@
 /* session_sample.c - what sessions use, now and over the last minutes. Reading the files of a
  * cgroup takes long enough that all sessions are looked at in pieces, by a job of the node's
- * (jobs.h). Sessions that nobody uses are looked at once: they use what they used. */
+ * (jobs.h). Idle sessions are read once: their numbers do not change. */
 #include "session_sample.h"
 
 #include <assert.h>

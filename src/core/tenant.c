@@ -266,7 +266,7 @@ static int write_first_key(struct core *c, const char *key, struct err *e)
 	return 0;
 }
 
-/* Whoever holds requests open (streams, servers in cells that do not answer) holds connections. The
+/* Open requests (streams, servers in cells that do not answer) hold connections. The
  * last quarter of them is for those who have few. */
 int tenant_enter(struct core *c, struct tenant *t, struct err *e)
 {

@@ -43,7 +43,7 @@ int tenant_create(struct core *c, struct store_tenant *row, const struct store_a
 int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
 		  struct err *e) MUST_USE;
 /* Its layer of the policy of all its sessions, as policy_select_read() wrote it; "": none. Live
- * sessions are told. */
+ * sessions get the change. */
 int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
 		      const struct store_actor *who, struct err *e) MUST_USE;
 /* May it change so many bytes of its sessions' policies or of its secrets now? They are counted if

@@ -270,7 +270,7 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 	return 0;
 }
 
-/* Returns how many bytes were used; -1: it talks nonsense. */
+/* Returns how many bytes were used; -1: protocol error. */
 static ssize_t take_frames(struct egress_link *l, struct err *e)
 {
 	struct turn t = { .link = l };
@@ -439,7 +439,7 @@ void egress_link_sync(struct egress_link *l)
 
 	if (l->sock < 0 || !core_recovered(l->core))
 		return;
-	/* Also later: who could not be asked while others were has his turn now. */
+	/* Also later: sessions that had to wait because ASKING_MAX others were asked. */
 	session_each(l->core, NULL, look_one, &missing);
 	if (l->synced || (missing && clock_now_ns() < l->since_ns + SYNC_MS * CLOCK_MS))
 		return;

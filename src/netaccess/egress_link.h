@@ -1,10 +1,10 @@
-/* egress_link.h - channel C on the loop: what cordon-egress is told, and what it says.
+/* egress_link.h - channel C on the loop: messages to and from cordon-egress.
  *
  * An egress may die at any moment and be replaced, and it outlives a daemon. After every new
  * channel each session that has a door is attached again (session_egress.h), then SYNCED is said.
- * What it says is believed no more than it must be: an egress that breaks the protocol, does not
- * read or says nothing for timeout_ms after a ping loses its channel, and the supervisor is asked
- * for another. Until that comes cells go without network. */
+ * It is exposed to hostile bytes, so its messages are checked: an egress that breaks the protocol,
+ * does not read or says nothing for timeout_ms after a ping loses its channel, and the supervisor
+ * is asked for another. Until that comes cells go without network. */
 #pragma once
 
 #include "buf.h"
@@ -53,7 +53,7 @@ bool egress_link_up(const struct egress_link *l);
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
 		     size_t len, int *fds, struct err *e) MUST_USE;
 
-/* Asks for doors that are missing; says SYNCED if everybody is there. Repeatable. */
+/* Asks for doors that are missing; sends SYNCED if none is missing. Repeatable. */
 void egress_link_sync(struct egress_link *l);
 /* At the end of the turn. */
 void egress_link_sync_later(struct egress_link *l);

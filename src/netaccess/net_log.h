@@ -1,5 +1,5 @@
-/* net_log.h - what sessions tried to reach: stored, counted, and told to whoever follows. These
- * records are not in the journal: they are many, and have bounds of their own. */
+/* net_log.h - what sessions tried to reach: stored, counted, and sent to followers. These
+ * records are not events: they are many, and have bounds of their own. */
 #pragma once
 
 #include "core.h"
@@ -11,7 +11,7 @@ int net_log_take(struct session *s, const char *text, size_t len, bool *ret_allo
 /* What it has used, as egress counts it. ERR_INVALID as above. */
 int net_log_counts(struct session *s, const char *text, size_t len, struct err *e) MUST_USE;
 
-/* Listeners are told after the turn in which records of their session were stored, and read them
+/* Listeners are called after the turn in which records of their session were stored, and read them
  * from the store (store_net_list) after the last they have. */
 struct net_log_listener {
 	struct net_log_listener *next, **link; /* the core's */

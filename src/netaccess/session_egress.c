@@ -1,13 +1,13 @@
 /* session_egress.c - theory of operation
  *
  * The order (policy and secrets) is composed at the moment it is sent, so that what waits for a
- * door or for an egress is always the newest. Orders are answered in order; those who wait are told
- * when all that were sent are in force.
+ * door or for an egress is always the newest. Orders are answered in the order they were sent;
+ * waiters are called when all of them are in force.
  *
  * PID 1 keeps its two sockets and passes them each time it is asked. It is hostile: it may pass
  * anything (egress checks what they are), nothing, or wait for ever (the timer). Only so many are
- * asked at a time after a new channel. A frozen PID 1 cannot be asked: egress is told the order
- * only, which keeps what it has of the session, and the door is passed again when it is thawed. */
+ * asked at a time after a new channel. A frozen PID 1 cannot be asked: egress gets the order
+ * only and keeps what it has of the session; the door is passed again when it is thawed. */
 #include "session_egress.h"
 
 #include <assert.h>
@@ -51,7 +51,7 @@ static struct egress_link *link_of(const struct session *s)
 	return &net_access_of(session_core(s))->egress;
 }
 
-/* PID 1 is not asked any more, whatever came of it. */
+/* The request to PID 1 is over: gives back what was reserved for its answer. */
 static void end_request(struct session *s)
 {
 	if (net_session_of(s)->egress.state != DOOR_ASKED)
@@ -60,7 +60,7 @@ static void end_request(struct session *s)
 	link_of(s)->asking--;
 }
 
-/* Whatever egress will answer to what it was told: it is not about what comes now. */
+/* Answers to orders that were sent before do not count any more. */
 static void abandon(struct session_egress *d)
 {
 	d->stale += d->orders;
@@ -80,7 +80,7 @@ static void settle(struct session *s, enum session_egress_state state, const str
 		log_warn("network not available for session", "session_id=%s error=%s",
 			 session_row(s)->id, copy.msg);
 	}
-	/* Whoever is told may end the session, but nobody frees it now. */
+	/* A waiter may end the session, but it is not freed from here. */
 	completions_end_all(&net_session_of(s)->egress.when, e == NULL ? NULL : &copy);
 }
 
@@ -97,7 +97,8 @@ static void detach(struct session *s)
 			"then it is gone, and its sessions with it");
 }
 
-/* What could not be said may have been stricter than what egress goes by: it goes by nothing. */
+/* If an update cannot be sent, egress may enforce an older, looser policy; so the session is
+ * detached (fail closed). */
 static void fail(struct session *s, const struct err *e)
 {
 	detach(s);
@@ -167,7 +168,7 @@ static void on_timer(struct loop_timer *t)
 		fail(s, &e);
 		return;
 	}
-	/* What is wanted stays so; who waits does not. */
+	/* The state stays; those that wait get an error. */
 	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", session_row(s)->id,
 			     egress_link_up(link_of(s))
 				     ? "the network is not ready: no answer in 5 s"
@@ -199,10 +200,10 @@ void session_egress_answered(struct session *s, struct live_cell *c, const struc
 	int fds[FDS];
 	struct err e;
 
-	/* A cell that has little of the processor may take long: better late than never. */
+	/* The answer of a cell with little processor time may be late; it is taken all the same. */
 	if (net_session_of(s)->egress.state != DOOR_ASKED &&
 	    (net_session_of(s)->egress.state != DOOR_FAILED || !net_session_of(s)->egress.late))
-		return; /* PID 1 lies; what came along is closed */
+		return; /* PID 1 was not asked; the descriptors are closed */
 	net_session_of(s)->egress.late = false;
 	if (v->sys != 0) {
 		errno = v->sys;
@@ -349,7 +350,7 @@ void session_egress_taken(struct session *s, const char *why, size_t len)
 		return;
 	}
 	if (d->state != DOOR_SENT || d->orders == 0)
-		return; /* egress lies */
+		return; /* egress was sent no order */
 	d->orders--;
 	if (len == 0) {
 		if (d->orders == 0)

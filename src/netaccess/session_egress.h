@@ -36,8 +36,8 @@ bool session_egress_is_wanted(const struct session *s);
  */
 void session_egress_started(struct session *s);
 
-/* Its policy or its secrets have changed: egress is told, or the door is opened. w (may be NULL) is
- * told when it is in force, at once if there is nothing to do, or why it is not:
+/* Its policy or its secrets have changed: egress gets the change, or the door is opened. w (may be
+ * NULL) ends when it is in force, soon if there is nothing to do, or with the reason why it is not:
  *
  * ERR_UNSUPPORTED	the cell was made by an older version, or this kernel has no way to do it
  * REASON_UNAVAILABLE	there was no egress for 5 s, or it did not answer
@@ -60,7 +60,7 @@ void session_egress_taken(struct session *s, const char *why, size_t len);
 /* Should egress have it, and cannot yet? */
 bool session_egress_is_missing(const struct session *s);
 
-/* The session ends: egress forgets it; who waits is told. Repeatable. */
+/* The session ends: egress forgets it; those that wait get e. Repeatable. */
 void session_egress_end(struct session *s, const struct err *e);
 /* The daemon ends, the session goes on: egress is not told. */
 void session_egress_leave(struct session *s, const struct err *e);

@@ -135,7 +135,8 @@ int session_set_policy(struct session *s, const char *document, const struct sto
 
 	if (session_check_policy(session_core(s), session_tenant(s), document, e) < 0)
 		return -1;
-	/* PID 1 listens for good: what nobody serves would wait for ever, not be refused. */
+	/* PID 1 goes on listening: without egress, connections would wait for ever instead of being
+	 * refused. */
 	if (net_session_of(s)->egress.state != DOOR_NONE &&
 	    policy_select_is_none(document[0] == '\0'
 					  ? net_access_of(session_core(s))->default_policy

@@ -1,5 +1,5 @@
 /* output.h - the log of what one execution said: an append-only file of records, in the order in
- * which it was said, capped in size, read by anybody at his own pace.
+ * which it was said, capped in size, read by any number of readers, each at its own pace.
  *
  * Record: { u32 length, u32 stream, u64 time_ms, u64 offset in its stream } then the bytes. A
  * cursor is opaque; 0 is the beginning; every cursor a reader was given stays valid. */

@@ -168,7 +168,7 @@ static bool shorten(struct output_log *l, struct output_record *r, size_t came)
 	return false;
 }
 
-/* Writes a head that promises n bytes, which are in the pipe and which nobody else takes, and moves
+/* Writes a head that promises n bytes, which are in the pipe and have no other reader, and moves
  * them behind it. Returns how many arrived. */
 static size_t keep(struct output_log *l, enum output_stream stream, int pipe_fd, size_t n,
 		   uint64_t now_ms)
@@ -217,7 +217,7 @@ uint64_t output_log_need(const struct output_log *l, int pipe_fd)
 }
 
 /* How many of the bytes in the pipe this move is about. Those that came after room was made for the
- * others must not find it lacking: nobody has tried to make it for them. */
+ * it is not a failure of the others: no room was made for them. */
 static size_t in_turn(const struct output_log *l, int there)
 {
 	size_t want = there > (int)MOVE_MAX ? MOVE_MAX : (size_t)there;
@@ -256,7 +256,7 @@ static void drop_all(struct output_log *l, enum output_stream stream, int pipe_f
 		ssize_t dropped = pipe_io_drop(pipe_fd, n);
 
 		if (dropped <= 0)
-			return; /* somebody else took them */
+			return; /* another reader took them */
 		l->said[stream - 1] += (uint64_t)dropped;
 		n -= (size_t)dropped;
 	}

@@ -1,6 +1,6 @@
 /* pipe_io.h - reads and writes pipes that come from cells. PID 1 may hold the same open file and
- * make it block at any moment, so O_NONBLOCK says nothing: bytes go through a pipe of our own by
- * splice(2) with SPLICE_F_NONBLOCK, which does not care. */
+ * make it block at any moment, so O_NONBLOCK cannot be relied on: bytes go through a pipe of our
+ * own by splice(2) with SPLICE_F_NONBLOCK, which does not care. */
 #pragma once
 
 #include <stddef.h>
@@ -15,7 +15,7 @@ int pipe_io_setup(struct err *e) MUST_USE;
 /* As read(2): -1 with EAGAIN if there is nothing now, 0 at the end. 64 KiB at most. */
 ssize_t pipe_io_read(int fd, void *ret, size_t cap);
 
-/* How many bytes were taken, 0 if the pipe is full; -1 if nobody reads it any more. */
+/* How many bytes were taken, 0 if the pipe is full; -1 if it has no reader any more. */
 ssize_t pipe_io_write(int fd, const void *data, size_t len);
 
 /* The first bytes in the pipe, which stay there: 64 KiB at most, perhaps fewer than there are. -1

@@ -1,8 +1,8 @@
 /* secret.c - secrets as their owners see them: made, changed, looked up, revoked. How they get into
  * sessions is in secret_delivery.c (the cell) and secret_egress.c (egress).
  *
- * The box that a value is kept in is about "tenant, name, version": a row that somebody copied over
- * another's does not open. */
+ * The box that a value is kept in is about "tenant, name, version": a row that was copied over
+ * another one does not open. */
 #include "secret.h"
 
 #include <assert.h>

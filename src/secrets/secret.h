@@ -1,11 +1,11 @@
-/* secret.h - values that sessions may use without anybody having to show them: kept sealed, by
- * tenant, under a name, bound to what they are for; and how they get into sessions.
+/* secret.h - values that sessions may use: kept sealed, by tenant, under a name, bound to
+ * hosts, methods and paths; and how they get into sessions.
  *
- * A change reaches every live session at once: egress gets a new order, files are written anew or
- * removed, the socket answers differently, new executions get other variables. Old values stay
- * masked in a session until it ends.
+ * A change reaches every live session at once: egress gets a new configuration, files are written
+ * anew or removed, the socket answers differently, new executions get other variables. Old values
+ * stay masked in a session until it ends.
  *
- * A value is in the clear only while somebody needs it, and wiped then. */
+ * A value is in the clear only while it is being used, and is wiped then. */
 #pragma once
 
 #include "buf.h"
@@ -24,7 +24,7 @@ struct secret_wish {
 	const char *value; /* text, without a NUL */
 	size_t value_len;
 	const char *metadata;			      /* a JSON object, opaque here */
-	const char *hosts, *methods, *paths, *places; /* lines; checked by whoever read them */
+	const char *hosts, *methods, *paths, *places; /* lines; the interface has checked them */
 	unsigned ways;				      /* 0: all, or as it is */
 	uint64_t ttl_ms;			      /* from now; 0: for ever */
 	bool ttl_given;

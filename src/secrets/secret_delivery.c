@@ -250,7 +250,7 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 	else if (status != 0 || owed || has_socket(st->session))
 		(void)err_set(&why, ERR_CONFLICT, "the built-in ended with status %d", status);
 	if (why.code == ERR_NONE) {
-		if (again) /* something changed when it was told to end */
+		if (again) /* something changed after its end was requested */
 			secret_deliver(st->session);
 		return;
 	}

@@ -1,5 +1,5 @@
-/* secret_egress.c - what the processes outside of a cell are told of its secrets: egress, which
- * puts them into requests, and whoever masks output; and who must hear of a change. */
+/* secret_egress.c - secrets of a session outside of its cell: for cordon-egress, which puts them
+ * into requests, and for masks of output; and which sessions a change concerns. */
 #include "secret_egress.h"
 
 #include <assert.h>

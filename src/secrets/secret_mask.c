@@ -2,8 +2,8 @@
  * session_set_mask(). The values are in the clear here for the moment in which the mask is made.
  *
  * Brokered values are among them, though the cell does not hold them: a server may have repeated
- * one in a form that cordon-egress does not know. Whoever guesses learns nothing by it: only whole
- * values are covered. */
+ * one in a form that cordon-egress does not know. A program that guesses learns nothing from the
+ * mask: only whole values are covered. */
 #include "secret_mask.h"
 
 #include <assert.h>

@@ -42,7 +42,7 @@ struct secret_state {
 	struct err failed; /* what it said */
 	bool wanted;	   /* what is in the cell is not what should be */
 	bool awaiting;	   /* a table was sent, and not answered */
-	bool closing;	   /* it was told to end */
+	bool closing;	   /* its end was requested */
 	bool delivering;   /* for the first time: the session is not ready before */
 	struct loop_task give_up;
 };

@@ -289,7 +289,7 @@ static bool is_asked_again(void)
 	return bed.hung == 2;
 }
 
-/* The supervisor did not take the first word: it is told again, and not once more. */
+/* The supervisor did not take the first request: it is asked a second time, and no third. */
 static void another_keeper_is_asked_for_until_it_is_heard(void)
 {
 	begin_session(BED_HOLD, 50);
