@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "allow.h"
 #include "api_handlers.h"
 #include "auth.h"
 #include "json.h"
@@ -11,6 +12,7 @@
 #include "reply.h"
 #include "request.h"
 #include "json_views.h"
+#include "spec_allow.h"
 
 #define KEY_JSON_MAX 4096
 
@@ -34,6 +36,7 @@ static void show(struct json *j, const char *name, const struct store_key *k, co
 		if ((k->scopes & scopes[i].bit) != 0)
 			json_text(j, NULL, scopes[i].name);
 	json_close(j, ']');
+	spec_allow_show(j, "allow", &k->allow);
 	json_view_time(j, "created_at", k->created_ms);
 	json_view_time(j, "expires_at", k->expires_ms);
 	json_view_time(j, "last_used_at", k->last_used_ms);
@@ -77,6 +80,7 @@ struct key_spec {
 	char name[STORE_NAME_MAX];
 	unsigned scopes;
 	uint64_t expires_ms;
+	struct store_allow allow;
 };
 
 static void read_scopes(struct json_members *m, unsigned *ret)
@@ -116,6 +120,7 @@ static int read_key_spec(const uint8_t *body, size_t len, struct key_spec *ret, 
 	json_members_text(&m, "name", STORE_NAME_MAX - 1, &name);
 	json_members_time(&m, "expires_in", &expires_in, NULL);
 	read_scopes(&m, &ret->scopes);
+	spec_allow_read(&m, "allow", &ret->allow);
 	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
 	read = json_members_end(&m);
 	json_decref(root);
@@ -123,6 +128,17 @@ static int read_key_spec(const uint8_t *body, size_t len, struct key_spec *ret, 
 	if (expires_in > 0)
 		ret->expires_ms = (uint64_t)now.tv_sec * 1000 + expires_in;
 	return read;
+}
+
+/* A key with limits of its own could make one without. */
+static int check_maker(struct request *r, struct err *e)
+{
+	struct store_allow own;
+
+	allow_of_key(r->core, r->grant.key_id, &own);
+	return allow_is_narrow(&own)
+		       ? err_set(e, ERR_DENIED, "a key with limits of its own makes no keys")
+		       : 0;
 }
 
 static void create(struct request *r, struct tenant *t, const uint8_t *body, size_t len)
@@ -133,8 +149,9 @@ static void create(struct request *r, struct tenant *t, const uint8_t *body, siz
 	struct err e = { 0 };
 	struct json j;
 
-	if (read_key_spec(body, len, &w, &e) < 0 ||
-	    tenant_key_create(r->core, t, w.name, w.scopes, w.expires_ms, &row, key, &e) < 0) {
+	if (read_key_spec(body, len, &w, &e) < 0 || check_maker(r, &e) < 0 ||
+	    tenant_key_create(r->core, t, w.name, w.scopes, w.expires_ms, &w.allow, &row, key, &e) <
+		    0) {
 		reply_error(r, &e);
 		return;
 	}

@@ -7,6 +7,7 @@
 #include "json.h"
 #include "json_members.h"
 #include "reply.h"
+#include "spec_allow.h"
 #include "request.h"
 #include "json_views.h"
 
@@ -30,6 +31,7 @@ static void show(struct json *j, const struct store_tenant *t)
 	json_uint(j, "max_memory_bytes", t->max_memory);
 	json_uint(j, "max_storage_bytes", t->max_storage);
 	json_uint(j, "max_pids", t->max_pids);
+	spec_allow_show(j, "allow", &t->allow);
 	json_close(j, '}');
 }
 
@@ -107,6 +109,7 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	json_members_bytes(&m, "max_memory", &row->max_memory, NULL);
 	json_members_bytes(&m, "max_storage", &row->max_storage, NULL);
 	json_members_count(&m, "max_pids", 0, COUNT_MAX, &row->max_pids);
+	spec_allow_read(&m, "allow", &row->allow);
 	if (name != NULL)
 		(void)snprintf(row->name, sizeof(row->name), "%s", name);
 	if (row->name[0] == '\0')

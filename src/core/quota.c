@@ -37,6 +37,23 @@ static struct bounds bounds_of(const struct tenant *t, const struct config *g)
 	};
 }
 
+void quota_limits(const struct core *c, const struct tenant *t, struct quota_limits *ret)
+{
+	struct bounds b = bounds_of(t, c->o.config);
+
+	*ret = (struct quota_limits){ .sessions = b.sessions,
+				      .rate_milli = b.rate_milli,
+				      .burst = b.burst,
+				      .memory = b.memory,
+				      .storage = b.storage,
+				      .pids = b.pids,
+				      .queue = b.queue,
+				      .used_sessions = t->sessions,
+				      .used_memory = t->memory_bytes,
+				      .used_storage = t->disk_bytes,
+				      .used_pids = t->pids };
+}
+
 uint64_t quota_queue_ms(const struct session *s)
 {
 	return or_else(s->tenant->row.queue_ms, s->core->o.config->tenant_queue_ms);

@@ -25,3 +25,10 @@ void quota_serve_queues(struct core *c);
 void quota_turn(struct loop_timer *t);
 /* Ends all sessions in the tenant's queue with that error. */
 void quota_refuse_all(struct tenant *t, const struct err *e);
+
+/* The bounds of a tenant (0: none) and what its live sessions have been promised. */
+struct quota_limits {
+	uint64_t sessions, rate_milli, burst, memory, storage, pids, queue;
+	uint64_t used_sessions, used_memory, used_storage, used_pids;
+};
+void quota_limits(const struct core *c, const struct tenant *t, struct quota_limits *ret);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allow.h"
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
@@ -193,6 +194,11 @@ void session_set_secrets(struct session *s, const char *lines)
 	s->row.secrets = lines;
 }
 
+const struct store_actor *session_actor(const struct session *s)
+{
+	return &s->actor;
+}
+
 unsigned session_executions_running(const struct session *s)
 {
 	return s->running;
@@ -278,6 +284,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	s = new_session(c, t);
 	session_set_actor(s, spec->actor);
 	if (session_spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
+	    allow_session(c, t, spec, &s->row, e) < 0 ||
 	    tenant_change_room(t, strlen(s->row.policy), e) < 0) {
 		session_free(s);
 		return -1;

@@ -96,6 +96,8 @@ struct tenant *session_tenant(const struct session *s);
 
 /* Readable until the next turn of the loop. */
 const struct store_session *session_row(const struct session *s);
+/* Who asked for the last change of its state; of a new one, for it. */
+const struct store_actor *session_actor(const struct session *s);
 unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
 

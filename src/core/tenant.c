@@ -208,8 +208,8 @@ int tenant_check(const struct tenant *t, struct err *e)
 }
 
 int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsigned scopes,
-		      uint64_t expires_ms, struct store_key *ret, char ret_key[TENANT_KEY_LEN + 1],
-		      struct err *e)
+		      uint64_t expires_ms, const struct store_allow *allow, struct store_key *ret,
+		      char ret_key[TENANT_KEY_LEN + 1], struct err *e)
 {
 	uint8_t secret[KEY_BYTES];
 	struct store_key row = { .scopes = scopes,
@@ -218,6 +218,8 @@ int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsign
 
 	if (key_quota_check(c, t, e) < 0)
 		return -1;
+	if (allow != NULL)
+		row.allow = *allow;
 	rand_bytes(secret, sizeof(secret));
 	(void)snprintf(ret_key, TENANT_KEY_LEN + 1, "%s", KEY_PREFIX);
 	hex_encode(secret, sizeof(secret), ret_key + strlen(KEY_PREFIX));
@@ -326,7 +328,7 @@ int tenant_first(struct core *c, struct err *e)
 		return -1;
 	*e = (struct err){ 0 };
 	/* Killed in between, the next start makes another: the file always has the last. */
-	if (tenant_key_create(c, t, "first", TENANT_SCOPES, 0, &k, key, e) < 0 ||
+	if (tenant_key_create(c, t, "first", TENANT_SCOPES, 0, NULL, &k, key, e) < 0 ||
 	    write_first_key(c, key, e) < 0 || store_meta_set(c->store, "first_key", "yes", e) < 0)
 		return -1;
 	explicit_bzero(key, sizeof(key));

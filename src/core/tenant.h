@@ -58,8 +58,8 @@ int tenant_check(const struct tenant *t, struct err *e) MUST_USE;
 
 /* A new key: the text is shown once and stored nowhere. */
 int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsigned scopes,
-		      uint64_t expires_ms, struct store_key *ret, char ret_key[TENANT_KEY_LEN + 1],
-		      struct err *e) MUST_USE;
+		      uint64_t expires_ms, const struct store_allow *allow, struct store_key *ret,
+		      char ret_key[TENANT_KEY_LEN + 1], struct err *e) MUST_USE;
 int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id,
 		      struct err *e) MUST_USE;
 

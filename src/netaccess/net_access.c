@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "allow.h"
+#include "policy_select.h"
 #include "buf.h"
 #include "core_metrics.h"
 #include "policy_memo.h"
@@ -99,6 +101,11 @@ static void on_metrics(struct core *c, struct buf *b)
 
 static int check(struct session *s, struct err *e)
 {
+	char name[POLICY_SELECT_NAME_MAX];
+
+	policy_select_name(session_choice(s), name);
+	if (allow_network(session_core(s), session_tenant(s), session_actor(s), name, e) < 0)
+		return -1;
 	return session_check_policy(session_core(s), session_tenant(s), session_row(s)->policy, e);
 }
 

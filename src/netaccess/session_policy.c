@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "allow.h"
 #include "core.h"
 #include "net_access.h"
 #include "session.h"
@@ -148,7 +149,8 @@ int session_set_policy(struct session *s, const char *document, const struct sto
 	policy_select_name(document[0] == '\0' ? net_access_of(session_core(s))->default_policy
 					       : document,
 			   name);
-	if (session_save_policy(s, document, name, who, e) < 0)
+	if (allow_network(session_core(s), session_tenant(s), who, name, e) < 0 ||
+	    session_save_policy(s, document, name, who, e) < 0)
 		return -1;
 	session_egress_changed(s, w);
 	return 0;

@@ -4,15 +4,20 @@
 
 #include "own.h"
 
+#define ALLOW_COLUMNS                                                          \
+	"allow_templates, allow_levels, allow_networks, allow_memory, "         \
+	"allow_cpu_milli, allow_pids, allow_disk, allow_timeout_ms"
+
 #define KEY_COLUMNS \
-	"id, tenant, name, hash, prefix, scopes, created_ms, expires_ms, last_used_ms, revoked_ms"
+	"id, tenant, name, hash, prefix, scopes, created_ms, expires_ms, last_used_ms, revoked_ms, " \
+	ALLOW_COLUMNS
 
 /* Cannot be used any more; ?2 is now. */
 #define KEY_DEAD "(revoked_ms > 0 OR (expires_ms > 0 AND expires_ms <= ?2))"
 
 #define TENANT_COLUMNS                                                                \
 	"id, name, operator, disabled, created_ms, max_sessions, create_rate_milli, " \
-	"create_burst, queue_length, queue_ms, max_memory, max_storage, max_pids"
+	"create_burst, queue_length, queue_ms, max_memory, max_storage, max_pids, " ALLOW_COLUMNS
 
 /* In the order in which store_session.c reads and writes them. */
 #define SESSION_COLUMNS                                                                      \
@@ -76,17 +81,20 @@ const char *const sql_text[] = {
 	[SQL_META_GET] = "SELECT value FROM meta WHERE key = ?",
 
 	[SQL_TENANT_INSERT] = "INSERT INTO tenant (" TENANT_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
 	[SQL_TENANT_UPDATE] = "UPDATE tenant SET name = ?, operator = ?, disabled = ?, max_sessions = ?,"
 		" create_rate_milli = ?, create_burst = ?, queue_length = ?, queue_ms = ?,"
-		" max_memory = ?, max_storage = ?, max_pids = ? WHERE id = ?",
+		" max_memory = ?, max_storage = ?, max_pids = ?, allow_templates = ?, allow_levels = ?,"
+		" allow_networks = ?, allow_memory = ?, allow_cpu_milli = ?, allow_pids = ?,"
+		" allow_disk = ?, allow_timeout_ms = ? WHERE id = ?",
 	[SQL_TENANT_GET] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE id = ?",
 	[SQL_TENANT_BY_NAME] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE name = ?",
 	[SQL_TENANT_EACH] = "SELECT " TENANT_COLUMNS " FROM tenant ORDER BY name",
 	[SQL_TENANT_POLICY] = "SELECT policy FROM tenant WHERE id = ?",
 	[SQL_TENANT_SET_POLICY] = "UPDATE tenant SET policy = ? WHERE id = ?",
 
-	[SQL_KEY_INSERT] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (" Q5 ", " Q5 ")",
+	[SQL_KEY_INSERT] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (" Q5 ", " Q5 ", "
+		Q5 ", ?, ?, ?)",
 	[SQL_KEY_GET] = "SELECT " KEY_COLUMNS " FROM key WHERE id = ?",
 	[SQL_KEY_BY_HASH] = "SELECT " KEY_COLUMNS " FROM key WHERE hash = ?",
 	[SQL_KEY_TOUCH] = "UPDATE key SET last_used_ms = max(last_used_ms, ?) WHERE id = ?",

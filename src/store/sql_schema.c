@@ -170,10 +170,29 @@ static const char version_12[] =
 static const char version_13[] =
 	"CREATE INDEX net_tenant ON net (tenant, seq);"
 	"ALTER TABLE tenant ADD COLUMN max_pids INTEGER NOT NULL DEFAULT 0;";
+
+/* Which sessions tenants and keys may make: see store_allow.h. */
+static const char version_14[] =
+	"ALTER TABLE tenant ADD COLUMN allow_templates TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE tenant ADD COLUMN allow_levels TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE tenant ADD COLUMN allow_networks TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE tenant ADD COLUMN allow_memory INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE tenant ADD COLUMN allow_cpu_milli INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE tenant ADD COLUMN allow_pids INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE tenant ADD COLUMN allow_disk INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE tenant ADD COLUMN allow_timeout_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE key ADD COLUMN allow_templates TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE key ADD COLUMN allow_levels TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE key ADD COLUMN allow_networks TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE key ADD COLUMN allow_memory INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE key ADD COLUMN allow_cpu_milli INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE key ADD COLUMN allow_pids INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE key ADD COLUMN allow_disk INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE key ADD COLUMN allow_timeout_ms INTEGER NOT NULL DEFAULT 0;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
-	version_8, version_9, version_10, version_11, version_12, version_13,
+	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

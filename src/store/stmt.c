@@ -7,6 +7,7 @@
 
 #include "store.h"
 #include "store_actor.h"
+#include "store_allow.h"
 #include "store_db.h"
 
 void stmt_open(struct stmt *q, struct store *s, enum sql sql)
@@ -272,4 +273,28 @@ int stmt_deleted(struct stmt *q, store_gone_fn *fn, void *cookie, const char *wh
 			fn(stmt_get_text(q), cookie);
 	stmt_close(q);
 	return got < 0 ? -1 : n;
+}
+
+void stmt_allow(struct stmt *q, const struct store_allow *value)
+{
+	stmt_text(q, value->templates);
+	stmt_text(q, value->levels);
+	stmt_text(q, value->networks);
+	stmt_u64(q, value->memory_bytes);
+	stmt_u64(q, value->cpu_millis);
+	stmt_u64(q, value->pids);
+	stmt_u64(q, value->disk_bytes);
+	stmt_u64(q, value->timeout_ms);
+}
+
+void stmt_get_allow(struct stmt *q, struct store_allow *ret)
+{
+	stmt_copy_text(q, ret->templates, sizeof(ret->templates));
+	stmt_copy_text(q, ret->levels, sizeof(ret->levels));
+	stmt_copy_text(q, ret->networks, sizeof(ret->networks));
+	ret->memory_bytes = stmt_get_u64(q);
+	ret->cpu_millis = stmt_get_u64(q);
+	ret->pids = stmt_get_u64(q);
+	ret->disk_bytes = stmt_get_u64(q);
+	ret->timeout_ms = stmt_get_u64(q);
 }

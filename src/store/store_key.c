@@ -19,6 +19,7 @@ int store_key_insert(struct store *s, const struct store_key *row, struct err *e
 	stmt_u64(&q, row->expires_ms);
 	stmt_u64(&q, row->last_used_ms);
 	stmt_u64(&q, row->revoked_ms);
+	stmt_allow(&q, &row->allow);
 	return stmt_run(&q, true, "key", row->id, e);
 }
 
@@ -34,6 +35,7 @@ static void read_row(struct stmt *q, struct store_key *ret)
 	ret->expires_ms = stmt_get_u64(q);
 	ret->last_used_ms = stmt_get_u64(q);
 	ret->revoked_ms = stmt_get_u64(q);
+	stmt_get_allow(q, &ret->allow);
 }
 
 /* The statement's values are in. */

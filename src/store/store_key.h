@@ -1,7 +1,7 @@
 /* store_key.h - API keys: only their hashes. See store.h for what holds for all rows. */
 #pragma once
 
-#include "store.h"
+#include "store_allow.h"
 
 #define STORE_KEY_HASH 32  /* SHA-256, made by the caller */
 #define STORE_KEY_PREFIX 9 /* eight digits that are shown, and a NUL */
@@ -14,6 +14,7 @@ struct store_key {
 	char prefix[STORE_KEY_PREFIX];
 	uint32_t scopes; /* bits; the store does not know them */
 	uint64_t created_ms, expires_ms, last_used_ms, revoked_ms;
+	struct store_allow allow; /* which sessions can be made with it */
 };
 
 typedef int store_key_fn(const struct store_key *row, void *cookie);

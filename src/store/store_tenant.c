@@ -14,6 +14,7 @@ static void put_limits(struct stmt *q, const struct store_tenant *row)
 	stmt_u64(q, row->max_memory);
 	stmt_u64(q, row->max_storage);
 	stmt_u64(q, row->max_pids);
+	stmt_allow(q, &row->allow);
 }
 
 int store_tenant_insert(struct store *s, const struct store_tenant *row, struct err *e)
@@ -58,6 +59,7 @@ static void read_row(struct stmt *q, struct store_tenant *ret)
 	ret->max_memory = stmt_get_u64(q);
 	ret->max_storage = stmt_get_u64(q);
 	ret->max_pids = stmt_get_u64(q);
+	stmt_get_allow(q, &ret->allow);
 }
 
 static int get(struct store *s, enum sql sql, const char *by, struct store_tenant *ret,

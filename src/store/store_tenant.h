@@ -1,7 +1,7 @@
 /* store_tenant.h - tenants and what each may use. See store.h for what holds for all rows. */
 #pragma once
 
-#include "store.h"
+#include "store_allow.h"
 
 struct store_tenant {
 	char id[STORE_ID_MAX]; /* "ten_..." */
@@ -16,6 +16,7 @@ struct store_tenant {
 	uint64_t queue_length, queue_ms;
 	uint64_t max_memory, max_storage; /* bytes, over all of its sessions */
 	uint64_t max_pids;		  /* the same */
+	struct store_allow allow;	  /* which sessions it may make */
 };
 
 typedef int store_tenant_fn(const struct store_tenant *row, void *cookie);

@@ -1,0 +1,13 @@
+/* spec_allow.h - "allow" of tenants and keys: which sessions they may make. Reads and shows what
+ * store_allow.h keeps. */
+#pragma once
+
+#include "json.h"
+#include "json_members.h"
+#include "store_allow.h"
+
+/* Over what is in *ret: an object replaces all of it, {} allows everything again; absent or null
+ * leaves it. A mistake makes json_members_end() of outer fail. */
+void spec_allow_read(struct json_members *outer, const char *name, struct store_allow *ret);
+/* Members that are not there narrow nothing. */
+void spec_allow_show(struct json *j, const char *name, const struct store_allow *a);

@@ -1,0 +1,115 @@
+#include "allow.h"
+
+#include <string.h>
+
+#include "cell_level.h"
+#include "core_private.h"
+#include "store_key.h"
+#include "tenant.h"
+
+/* Is the name of n bytes one of a list? */
+static bool is_listed(const char *list, const char *name, size_t n)
+{
+	for (const char *at = list; *at != '\0';) {
+		size_t len = strcspn(at, ",");
+
+		if (len == n && memcmp(at, name, n) == 0)
+			return true;
+		at += len + (at[len] == ',');
+	}
+	return list[0] == '\0';
+}
+
+static int check_name(const char *list, const char *what, const char *name, const char *whose,
+		      struct err *e)
+{
+	if (is_listed(list, name, strlen(name)))
+		return 0;
+	return err_set(e, ERR_DENIED, "%s %.60s: the %s is allowed only %.100s", what, name, whose,
+		       list);
+}
+
+static int check_network(const struct store_allow *a, const char *network, const char *whose,
+			 struct err *e)
+{
+	if (strcmp(network, "none") == 0)
+		return 0;
+	for (const char *at = network; *at != '\0';) {
+		size_t n = strcspn(at, "+");
+
+		if (!(n == 4 && memcmp(at, "deny", 4) == 0) && !is_listed(a->networks, at, n))
+			return err_set(e, ERR_DENIED,
+				       "network %.60s: the %s is allowed only %.100s", network,
+				       whose, a->networks);
+		at += n + (at[n] == '+');
+	}
+	return 0;
+}
+
+/* asked: 0 is "did not say". A value of 0 is "not limited", which is more than any maximum. */
+static int narrow(const char *name, uint64_t max, uint64_t asked, uint64_t *value,
+		  const char *whose, struct err *e)
+{
+	if (max == 0 || (*value > 0 && *value <= max))
+		return 0;
+	if (asked > 0)
+		return err_set(e, ERR_INVALID, "%s: %llu is above the maximum of the %s, %llu",
+			       name, (unsigned long long)asked, whose, (unsigned long long)max);
+	*value = max;
+	return 0;
+}
+
+static int check(const struct store_allow *a, const struct session_spec *spec,
+		 struct store_session *row, const char *whose, struct err *e)
+{
+	const struct cell_limits *l = &spec->limits;
+
+	if (check_name(a->templates, "template", row->template, whose, e) < 0 ||
+	    check_name(a->levels, "level", cell_level_find(spec->level)->name, whose, e) < 0 ||
+	    narrow("memory", a->memory_bytes, l->memory_bytes, &row->limits.memory_bytes, whose,
+		   e) < 0 ||
+	    narrow("cpus", a->cpu_millis, l->cpu_millis, &row->limits.cpu_millis, whose, e) < 0 ||
+	    narrow("pids", a->pids, l->pids, &row->limits.pids, whose, e) < 0 ||
+	    narrow("disk", a->disk_bytes, l->disk_bytes, &row->limits.disk_bytes, whose, e) < 0)
+		return -1;
+	return narrow("timeout", a->timeout_ms, spec->timeout_given ? spec->timeout_ms : 0,
+		      &row->timeout_ms, whose, e);
+}
+
+void allow_of_key(struct core *c, const char *key_id, struct store_allow *ret)
+{
+	struct store_key row;
+	struct err e;
+
+	memset(ret, 0, sizeof(*ret));
+	if (key_id[0] != '\0' && store_key_get(c->store, key_id, &row, &e) == 0)
+		*ret = row.allow;
+}
+
+bool allow_is_narrow(const struct store_allow *a)
+{
+	return a->templates[0] != '\0' || a->levels[0] != '\0' || a->networks[0] != '\0' ||
+	       a->memory_bytes + a->cpu_millis + a->pids + a->disk_bytes + a->timeout_ms > 0;
+}
+
+int allow_session(struct core *c, const struct tenant *t, const struct session_spec *spec,
+		  struct store_session *row, struct err *e)
+{
+	struct store_allow key;
+
+	allow_of_key(c, spec->actor == NULL ? "" : spec->actor->key_id, &key);
+	if (check(&t->row.allow, spec, row, "tenant", e) < 0)
+		return -1;
+	return check(&key, spec, row, "key", e);
+}
+
+int allow_network(struct core *c, const struct tenant *t, const struct store_actor *who,
+		  const char *network, struct err *e)
+{
+	struct store_allow key;
+
+	allow_of_key(c, who == NULL ? "" : who->key_id, &key);
+	if (check_network(&t->row.allow, network, "tenant", e) < 0)
+		return -1;
+	return check_network(&key, network, "key", e);
+}

@@ -1,0 +1,23 @@
+/* allow.h - checks a new session against what its tenant and the key of the request are allowed
+ * (store_allow.h). Called when a session is made and when its network is changed. A request without
+ * a key (a token of the sandbox, the server itself) is bound by the tenant only. */
+#pragma once
+
+#include "core.h"
+#include "session.h"
+#include "store_allow.h"
+
+/* The row was checked against the node's maxima. What the client did not ask for is lowered to what
+ * is allowed; what it did ask for is refused: ERR_INVALID for a size, ERR_DENIED for a name. */
+int allow_session(struct core *c, const struct tenant *t, const struct session_spec *spec,
+		  struct store_session *row, struct err *e) MUST_USE;
+
+/* network: the name of a policy as policy_select_name() writes it, "pypi+npm". "none" and "deny"
+ * are always allowed. */
+int allow_network(struct core *c, const struct tenant *t, const struct store_actor *who,
+		  const char *network, struct err *e) MUST_USE;
+
+/* The key's own; all zeros if there is no such key. */
+void allow_of_key(struct core *c, const char *key_id, struct store_allow *ret);
+/* Has it anything that narrows? */
+bool allow_is_narrow(const struct store_allow *a);

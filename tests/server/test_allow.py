@@ -1,0 +1,116 @@
+#!/usr/bin/python3 -B
+"""Goal: a tenant and a key can be allowed less than the node allows, each narrower than the one above it, and a
+tenant can read what it may use and what it uses.
+
+    test_allow.py CORDON [name ...]
+"""
+import itertools
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import check, equal, has, run_tests  # noqa: E402
+
+numbers = itertools.count(1)
+MIB = 1 << 20
+
+
+def tenant(server, **limits):
+    """Its id and a key with all scopes."""
+    i, _ = server.tenant(f"allow{next(numbers)}", **limits)
+    made = server.want(201, "POST", f"/v1/tenants/{i}/keys", {"scopes": ["sessions", "admin", "read"]})
+    return i, made["key"]
+
+
+def key(server, maker, **allow):
+    made = server.want(201, "POST", "/v1/keys", {"name": "k", "scopes": ["sessions", "admin"], "allow": allow}, key=maker)
+    return made["key"]
+
+
+def refused(server, status, code, k, *words, **spec):
+    answer = server.refused(status, code, "POST", "/v1/sessions", spec, *words, key=k)
+    return answer
+
+
+def limits(server, k):
+    return server.want(200, "GET", "/v1/limits", key=k)
+
+
+def test_sizes_of_a_tenant_and_of_a_key(server):
+    _, k = tenant(server, allow={"memory": "128M", "pids": 100, "timeout": "1h"})
+    s = server.create(key=k)
+    equal((s["limits"]["memory_bytes"], s["limits"]["pids"]), (128 * MIB, 100), "defaults are lowered")
+    server.delete(s["id"], key=k)
+    refused(server, 400, "invalid", k, "memory", "tenant", limits={"memory": "129M"})
+    refused(server, 400, "invalid", k, "timeout", "tenant", timeout="2h")
+    narrow = key(server, k, memory="64M", cpus=0.5)
+    s = server.create(key=narrow)
+    equal((s["limits"]["memory_bytes"], s["limits"]["pids"]), (64 * MIB, 100), "the key's, and the tenant's")
+    server.delete(s["id"], key=k)
+    refused(server, 400, "invalid", narrow, "memory", "key", limits={"memory": "65M"})
+    wide = key(server, k, memory="1G")
+    refused(server, 400, "invalid", wide, "memory", "tenant", limits={"memory": "129M"})
+
+
+def test_names(server):
+    _, k = tenant(server, allow={"networks": ["pypi", "npm"]})
+    server.delete(server.create(key=k, network=["pypi", "npm"])["id"], key=k)
+    server.delete(server.create(key=k, network="none")["id"], key=k)
+    server.delete(server.create(key=k, network="deny")["id"], key=k)
+    refused(server, 403, "forbidden", k, "network internet", "tenant", network="internet")
+    one = key(server, k, networks=["npm"])
+    refused(server, 403, "forbidden", one, "network pypi", "key", network="pypi")
+    s = server.create(key=one, network="npm")
+    server.refused(403, "forbidden", "PUT", f"/v1/sessions/{s['id']}/network", "pypi", "key", key=one)
+    server.want(200, "PUT", f"/v1/sessions/{s['id']}/network", "deny", key=one)
+    server.delete(s["id"], key=one)
+    refused(server, 403, "forbidden", key(server, k, templates=["other"]), "template host", "key")
+    refused(server, 403, "forbidden", key(server, k, levels=["vm"]), "level", "key")
+
+
+def test_a_narrow_key_makes_no_keys(server):
+    _, k = tenant(server)
+    narrow = key(server, k, pids=100)
+    server.refused(403, "forbidden", "POST", "/v1/keys", {"scopes": ["sessions"]}, "limits of its own", key=narrow)
+
+
+def test_the_operator_changes_them(server):
+    i, k = tenant(server, allow={"memory": "64M"})
+    row = server.want(200, "PATCH", f"/v1/tenants/{i}", {"max_sessions": 7})
+    equal(row["allow"], {"memory_bytes": 64 * MIB}, "unchanged by another member")
+    row = server.want(200, "PATCH", f"/v1/tenants/{i}", {"allow": {"pids": 50}})
+    equal((row["allow"], row["max_sessions"]), ({"pids": 50}, 7), "replaced")
+    equal(server.want(200, "PATCH", f"/v1/tenants/{i}", {"allow": {}})["allow"], {}, "all again")
+    s = server.create(key=k, limits={"memory": "65M"})
+    server.delete(s["id"], key=k)
+    for bad in ({"templates": []}, {"templates": ["a b"]}, {"networks": "pypi"}, {"what": 1}, {"networks": ["x" * 300]}):
+        server.refused(400, "invalid", "PATCH", f"/v1/tenants/{i}", {"allow": bad}, "allow")
+
+
+def test_a_tenant_reads_its_limits(server):
+    _, k = tenant(server, max_sessions=5, max_memory="2G", max_pids=1000, allow={"memory": "256M"})
+    narrow = key(server, k, networks=["pypi"])
+    s = server.create(key=k, limits={"pids": 70})
+    found = limits(server, narrow)
+    equal((found["tenant"]["max_sessions"], found["tenant"]["max_memory_bytes"], found["tenant"]["max_pids"]), (5, 2 << 30, 1000))
+    equal((found["allow_tenant"], found["allow_key"]), ({"memory_bytes": 256 * MIB}, {"networks": ["pypi"]}))
+    used = found["used"]
+    equal((used["sessions"], used["memory_bytes"], used["pids"], used["records"]), (1, 256 * MIB, 70, 1), "used")
+    check(found["session"]["memory_bytes"] > 0 and used["record_bytes"] > 0, found)
+    server.delete(s["id"], key=k)
+    read = server.want(201, "POST", "/v1/keys", {"scopes": ["read"]}, key=k)["key"]
+    equal(limits(server, read)["used"]["records"], 1, "with a key that only reads")
+
+
+def test_they_stay_after_a_restart(server):
+    _, k = tenant(server, allow={"memory": "64M"})
+    narrow = key(server, k, memory="32M")
+    server.restart()
+    has(str(refused(server, 400, "invalid", k, "tenant", limits={"memory": "65M"})), "memory", "message")
+    s = server.create(key=narrow)
+    equal(s["limits"]["memory_bytes"], 32 * MIB)
+    server.delete(s["id"], key=narrow)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), pool_size=2, session_timeout_max="1d")
