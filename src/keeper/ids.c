@@ -22,6 +22,11 @@
  * and by that descriptor can neither write nor lock another's. */
 #define SLOTS "/run/cordon/ids.d"
 #define RANGE_SLOTS 4094U /* the last ones are systemd's "foreign" range */
+/* Further ranges, from 2,147,483,648 on, for machines with more cells than that: taken only when
+ * RANGE_TRIES of the others were found in use, which does not happen before most of them are. */
+#define RANGE_MORE 4096U
+#define RANGE_MORE_SLOTS 12288U
+#define RANGE_TRIES 64U
 
 int ids_take_range(struct ids *ret, struct err *e)
 {
@@ -33,8 +38,9 @@ int ids_take_range(struct ids *ret, struct err *e)
 	/* A random first guess: a range just given up may have processes still dying in it. */
 	if (getrandom(&start, sizeof(start), 0) != sizeof(start))
 		return err_sys(e, "getrandom");
-	for (uint32_t i = 0; i < RANGE_SLOTS; i++) {
-		uint32_t slot = (start + i) % RANGE_SLOTS;
+	for (uint32_t i = 0; i < RANGE_TRIES + RANGE_MORE_SLOTS; i++) {
+		uint32_t slot = i < RANGE_TRIES ? (start + i) % RANGE_SLOTS
+						: RANGE_MORE + (start + i) % RANGE_MORE_SLOTS;
 		char path[64];
 
 		(void)snprintf(path, sizeof(path), SLOTS "/%u", slot);
@@ -49,7 +55,8 @@ int ids_take_range(struct ids *ret, struct err *e)
 		ret->slot_fd = TAKE_FD(fd);
 		return 0;
 	}
-	return err_set(e, ERR_LIMIT, "all %u id ranges of this machine are in use", RANGE_SLOTS);
+	return err_set(e, ERR_LIMIT, "all %u id ranges of this machine are in use",
+		       RANGE_SLOTS + RANGE_MORE_SLOTS);
 }
 
 /* Outside, 0 is the user and 1 the first subordinate id: the user becomes `id` inside. */

@@ -39,7 +39,7 @@ STAGE = "CORDON_TEST_STAGE"
 TIMEOUT = 60  # of any one command; a test that hits it has found a hang
 LEFT_WAIT = 5.0
 HELPERS = set()  # processes of the test itself
-RANGE = (0x70000000, 0x80000000)  # ids that cells of a privileged keeper get
+RANGE = (0x70000000, 0xB0000000)  # ids that cells of a privileged keeper get
 KEYS = {
     "id": str,
     "state": str,

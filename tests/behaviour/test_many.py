@@ -46,6 +46,29 @@ def test_fifty_cells_have_ids_of_their_own():
         check(d.text == f"data {i}\n" * 1000, f"cell {i} gave back something else")
 
 
+CROWD = """
+import fcntl, os, resource, subprocess, sys
+subprocess.run(["mount", "-t", "tmpfs", "none", "/run/cordon"], check=True)
+os.mkdir("/run/cordon/ids.d")
+resource.setrlimit(resource.RLIMIT_NOFILE, (8192, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+held = [os.open(f"/run/cordon/ids.d/{i}", os.O_RDWR | os.O_CREAT, 0o600) for i in range(4094)]
+for fd in held:
+    fcntl.flock(fd, fcntl.LOCK_EX)
+print(subprocess.run([sys.argv[1], "run", "--", "sh", "-c", "cat /proc/self/uid_map; id -u; echo > f && stat -c %u f"],
+                     check=True, capture_output=True, text=True).stdout)
+"""
+
+
+def test_more_cells_than_ranges_below_two_to_the_31():
+    """All of those are held, in a /run of its own: the next cell gets one above, and works as any other."""
+    os.makedirs("/run/cordon", mode=0o755, exist_ok=True)
+    done = subprocess.run(["unshare", "--mount", "python3", "-c", CROWD, tap.PROGRAM], capture_output=True, text=True)
+    equal((done.returncode, done.stderr), (0, ""), "a cell beside 4094 others")
+    inside, outside, count, uid, owner = map(int, done.stdout.split())
+    equal((inside, count, uid), (0, 65536, owner), "its ids")
+    check(0x80000000 <= outside < RANGE[1], f"{outside:#x}")
+
+
 def test_fifty_different_ends_at_once():
     def one(i):
         kind = i % 5
