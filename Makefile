@@ -84,7 +84,7 @@ fuzz:
 	@tools/fuzz-all $(BUILD)-fuzz $(FUZZ_SECONDS)
 
 bench: packages all
-	@bench/run $(BUILD)
+	@bench/run $(BUILD) --write doc/measurements.md
 
 install: all
 	@meson configure $(BUILD) -Dprefix=$(PREFIX)

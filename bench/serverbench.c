@@ -7,7 +7,7 @@
  *		ignored, "%d" becomes a fresh number). Prints a line for each (samples.h).
  *	serverbench ADDRESS KEYFILE exec N
  *		Executions in one session, back to back, for a profile; a line as above.
- *	serverbench ADDRESS KEYFILE burst N | rate CLIENTS SECONDS | hold N
+ *	serverbench ADDRESS KEYFILE burst N | rate CLIENTS SECONDS | hold N | grow N ROUNDS
  *		See many.h.
  *	serverbench ADDRESS KEYFILE output BYTES | files BYTES
  *		See bulk.h.
@@ -222,7 +222,8 @@ int main(int argc, char **argv)
 		(void)fprintf(
 			stderr,
 			"usage: serverbench ADDRESS KEYFILE turns ROUNDS PLAN | exec N | burst N | "
-			"rate CLIENTS SECONDS | output BYTES | files BYTES | hold N\n");
+			"rate CLIENTS SECONDS | output BYTES | files BYTES | hold N | "
+			"grow N ROUNDS\n");
 		return 2;
 	}
 	(void)getrlimit(RLIMIT_NOFILE, &files);
@@ -244,6 +245,8 @@ int main(int argc, char **argv)
 		bulk_files(n);
 	else if (strcmp(argv[3], "hold") == 0)
 		many_hold((unsigned)n);
+	else if (strcmp(argv[3], "grow") == 0 && argc == 6)
+		many_grow((unsigned)n, (unsigned)strtoul(argv[5], NULL, 10));
 	else
 		link_die("no such part: %s", argv[3]);
 	return 0;
