@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int told(const struct err *e)
+static int report(const struct err *e)
 {
 	struct err safe = *e;
 
@@ -38,7 +38,7 @@ int args_read(const struct verb *v, int argc, char **argv, void *fields, struct 
 		int n = all ? 0 : options_parse(v, argc - i, argv + i, fields, NULL, &e);
 
 		if (n < 0)
-			return told(&e);
+			return report(&e);
 		all |= n > 0 && strcmp(argv[i + n - 1], "--") == 0;
 		i += n;
 		if (i == argc)
@@ -59,7 +59,7 @@ int args_read_command(const struct verb *v, int argc, char **argv, void *fields,
 	int n = options_parse(v, argc, argv, fields, NULL, &e);
 
 	if (n < 0)
-		return told(&e);
+		return report(&e);
 	if (((const struct args_common *)fields)->help)
 		return show_help(v);
 	*ret_rest = argv + n;
@@ -69,7 +69,7 @@ int args_read_command(const struct verb *v, int argc, char **argv, void *fields,
 
 int args_fail(const struct err *e)
 {
-	(void)told(e);
+	(void)report(e);
 	return ARGS_FAILED;
 }
 
@@ -81,7 +81,7 @@ int args_wrong(const struct verb *v, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(e.msg, sizeof(e.msg), fmt, ap);
 	va_end(ap);
-	(void)told(&e);
+	(void)report(&e);
 	(void)fprintf(stderr, "see cordon %s --help\n", v->name);
 	return ARGS_USAGE;
 }

@@ -30,7 +30,7 @@
 #define PAUSE_MS 50
 #define DETACH_KEY 0x1d /* Ctrl-] */
 
-/* 0, or TALK_LOST: the connection is gone. */
+/* 0, or ATTACH_LOST: the connection is gone. */
 static int say(struct talk *t, json_t *message)
 {
 	OWN_JSON *owned = message;
@@ -38,7 +38,7 @@ static int say(struct talk *t, json_t *message)
 	struct err lost;
 
 	if (text == NULL || client_ws_send(t->a->client, true, text, strlen(text), &lost) < 0)
-		return TALK_LOST;
+		return ATTACH_LOST;
 	return 0;
 }
 
@@ -80,7 +80,7 @@ static int send_input(struct talk *t)
 	struct err lost;
 
 	if (t->have > 0 && client_ws_send(t->a->client, false, t->piece, t->have, &lost) < 0)
-		return TALK_LOST;
+		return ATTACH_LOST;
 	t->have = 0;
 	if (!t->input_ended || t->end_sent)
 		return 0;
@@ -139,7 +139,7 @@ static int pump(struct talk *t, struct err *e)
 		if (n < 0 && errno != EINTR)
 			return err_sys(e, "poll");
 		if (n == 0 && !pending && t->ended != NULL)
-			return TALK_DONE;
+			return ATTACH_DONE;
 		if (pending || (p[SOCKET].revents & ~POLLOUT) != 0)
 			result = attach_input(t, e);
 		if (result == 0 && t->pipe_broke)
@@ -154,7 +154,7 @@ static int pump(struct talk *t, struct err *e)
 	return result;
 }
 
-/* 0: connected; TALK_LOST: not now, perhaps later. */
+/* 0: connected; ATTACH_LOST: not now, perhaps later. */
 static int connect_once(struct talk *t, struct err *e)
 {
 	struct target where;
@@ -172,14 +172,14 @@ static int connect_once(struct talk *t, struct err *e)
 	if (n > 0)
 		(void)api_call_refused(t->a, e);
 	if (n != 0)
-		return api_call_is_passing(t->a) ? TALK_LOST : -1;
-	for (int i = 0; i < TALK_CHANNELS; i++)
+		return api_call_is_passing(t->a) ? ATTACH_LOST : -1;
+	for (int i = 0; i < ATTACH_CHANNELS; i++)
 		t->skip[i] = t->seen[i] - t->known[i];
 	t->end_sent = false; /* it may have been lost; twice is harmless */
 	return say_size(t);
 }
 
-/* Waits a moment before the next try; -1: the user has had enough. */
+/* Waits a moment before the next try; -1: the user interrupted. */
 static int wait_turn(struct talk *t, int ms, struct err *e)
 {
 	struct pollfd p = { .fd = t->signals, .events = POLLIN };
@@ -199,7 +199,7 @@ static int connect_patiently(struct talk *t, struct err *e)
 	for (;;) {
 		int n = connect_once(t, e);
 
-		if (n != TALK_LOST)
+		if (n != ATTACH_LOST)
 			return n;
 		if (clock_now_ns() > until)
 			return e->code == ERR_NONE ? err_set(e, ERR_SYSTEM, "connection lost") : -1;
@@ -217,7 +217,7 @@ static int run(struct talk *t, struct err *e)
 		if (connect_patiently(t, e) < 0)
 			return -1;
 		result = pump(t, e);
-		if (result != TALK_LOST)
+		if (result != ATTACH_LOST)
 			return result;
 		if (wait_turn(t, PAUSE_MS, e) < 0)
 			return -1;
@@ -260,5 +260,5 @@ int attach_run(const struct attach_options *o, struct api_call *a, json_t **ret,
 		return -1;
 	}
 	*ret = t.ended;
-	return t.ended == NULL ? TALK_DETACHED : TALK_ENDED;
+	return t.ended == NULL ? ATTACH_DETACHED : ATTACH_ENDED;
 }

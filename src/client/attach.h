@@ -14,7 +14,7 @@ struct attach_options {
 	bool may_detach; /* Ctrl-] in the terminal leaves it running */
 };
 
-enum { TALK_ENDED, TALK_DETACHED };
+enum { ATTACH_ENDED, ATTACH_DETACHED };
 
 /* Until the command has ended (*ret is the execution, owned by the caller) or was left. */
 int attach_run(const struct attach_options *o, struct api_call *a, json_t **ret,

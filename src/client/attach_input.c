@@ -34,12 +34,12 @@ static int output(struct talk *t, const struct client_ws_message *m, struct err 
 	size_t len = m->len - 1, drop;
 	unsigned channel = m->data[0];
 
-	if (channel != TALK_OUT && channel != TALK_ERR)
+	if (channel != ATTACH_OUT && channel != ATTACH_ERR)
 		return 0; /* of a newer server */
 	drop = t->skip[channel] < len ? (size_t)t->skip[channel] : len;
 	t->skip[channel] -= drop;
 	t->seen[channel] += len - drop;
-	if (t->closed[channel] || write_all(channel == TALK_OUT ? STDOUT_FILENO : STDERR_FILENO,
+	if (t->closed[channel] || write_all(channel == ATTACH_OUT ? STDOUT_FILENO : STDERR_FILENO,
 					    data + drop, len - drop) == 0)
 		return 0;
 	if (errno != EPIPE)
@@ -68,7 +68,7 @@ static void take_cursor(struct talk *t, const json_t *cursor)
 		(void)snprintf(t->cursor, sizeof(t->cursor), "%s", json_string_value(cursor));
 	else
 		return;
-	for (int i = 0; i < TALK_CHANNELS; i++)
+	for (int i = 0; i < ATTACH_CHANNELS; i++)
 		t->known[i] = t->seen[i] - t->skip[i];
 }
 
@@ -104,12 +104,12 @@ int attach_input(struct talk *t, struct err *e)
 			return 0;
 		if (n < 0 || m.kind == CLIENT_WS_CLOSED) {
 			t->finished = t->ended != NULL;
-			return t->finished ? TALK_DONE : TALK_LOST;
+			return t->finished ? ATTACH_DONE : ATTACH_LOST;
 		}
 		if (m.kind == CLIENT_WS_TEXT)
 			told(t, &m);
 		else if (m.len > 0 && output(t, &m, e) < 0)
 			return -1;
 	}
-	return TALK_DONE;
+	return ATTACH_DONE;
 }

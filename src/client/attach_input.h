@@ -5,22 +5,22 @@
 #include "attach.h"
 #include "terminal.h"
 
-#define TALK_PIECE 16384
+#define ATTACH_PIECE 16384
 
-enum { TALK_OUT = 1, TALK_ERR = 2, TALK_CHANNELS };
-enum { TALK_DONE, TALK_LOST };
+enum { ATTACH_OUT = 1, ATTACH_ERR = 2, ATTACH_CHANNELS };
+enum { ATTACH_DONE, ATTACH_LOST };
 
 struct talk {
 	const struct attach_options *o;
 	struct api_call *a;
 	int signals;
 	struct terminal terminal;
-	uint64_t seen[TALK_CHANNELS];  /* bytes passed on */
-	uint64_t skip[TALK_CHANNELS];  /* bytes that are about to be repeated */
-	bool closed[TALK_CHANNELS];    /* stdout or stderr has no reader any more */
-	char cursor[128];	       /* the last position that the server sent, or "" */
-	uint64_t known[TALK_CHANNELS]; /* bytes before it */
-	uint8_t piece[TALK_PIECE];     /* input not sent yet */
+	uint64_t seen[ATTACH_CHANNELS];	 /* bytes passed on */
+	uint64_t skip[ATTACH_CHANNELS];	 /* bytes that are about to be repeated */
+	bool closed[ATTACH_CHANNELS];	 /* stdout or stderr has no reader any more */
+	char cursor[128];		 /* the last position that the server sent, or "" */
+	uint64_t known[ATTACH_CHANNELS]; /* bytes before it */
+	uint8_t piece[ATTACH_PIECE];	 /* input not sent yet */
 	size_t have;
 	bool input_ended, end_sent, detached, cut;
 	bool pipe_broke; /* a failure must be reported */
@@ -29,6 +29,6 @@ struct talk {
 	json_t *ended;
 };
 
-/* Takes every message that is here: 0 (TALK_DONE if t->finished), TALK_LOST with the connection, -1
- * with e set. */
+/* Takes every message that is here: 0 (ATTACH_DONE if t->finished), ATTACH_LOST with the
+ * connection, -1 with e set. */
 int attach_input(struct talk *t, struct err *e) MUST_USE;

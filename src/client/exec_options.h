@@ -43,7 +43,7 @@ int exec_command(struct api_call *a, const char *session, const struct exec_opti
 		 const struct exec_command *c, char ret_id[ID_MATCH_ID_MAX], json_t **ret,
 		 struct err *e) MUST_USE;
 
-/* Is this the last word about it? A server that has just started may not know yet that it runs. */
+/* Has it ended? A server that has just started may not know yet that it runs. */
 bool exec_has_ended(const json_t *execution);
 
 /* The exit code of a command that ended, as for `cordon run`; prints what went wrong. */

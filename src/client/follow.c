@@ -27,7 +27,8 @@ static void nap(int ms)
 }
 
 /* The events of one connection: 0 at its end, 1 if take returned 1, BROKEN, -1. */
-static int hear(struct follow *f, struct api_call *a, follow_fn *take, void *arg, struct err *e)
+static int read_events(struct follow *f, struct api_call *a, follow_fn *take, void *arg,
+		       struct err *e)
 {
 	struct client_event event;
 
@@ -46,7 +47,7 @@ static int hear(struct follow *f, struct api_call *a, follow_fn *take, void *arg
 	}
 }
 
-/* One connection; as hear(). */
+/* One connection; returns as read_events(). */
 static int once(struct follow *f, struct api_call *a, const struct target *t, follow_fn *take,
 		void *arg, struct err *e)
 {
@@ -59,7 +60,7 @@ static int once(struct follow *f, struct api_call *a, const struct target *t, fo
 		return api_call_is_passing(a) ? BROKEN : -1;
 	f->ever = true;
 	f->lost_ns = 0;
-	result = hear(f, a, take, arg, e);
+	result = read_events(f, a, take, arg, e);
 	client_close(a->client);
 	return result;
 }

@@ -24,7 +24,7 @@ struct follow_options {
 int follow_events(struct api_call *a, const struct target *t, const struct follow_options *o,
 		  follow_fn *take, void *arg, struct err *e) MUST_USE;
 
-/* Things that have happened, and that will. */
+/* A followed list: past events and new ones. */
 struct follow_list {
 	const char *member; /* of a page: the list */
 	const char *after;  /* behind this position; NULL: from the start */

@@ -14,7 +14,7 @@ size_t show_escape(const char *text, char *ret, size_t cap);
 /* The same to a FILE, whole. */
 void show_text(const char *text, FILE *to);
 
-/* "7s", "12m", "3h", "5d"; "-" for less than nothing. */
+/* "7s", "12m", "3h", "5d"; "-" if negative. */
 void show_span(int64_t ms, char *ret, size_t cap);
 
 /* Wall-clock time, in milliseconds since 1970. */

@@ -138,7 +138,7 @@ static int make_directory(const struct unpack *u, int dir, const char *name,
 {
 	OWN_FD fd = step(dir, name);
 
-	/* Open to its owner: what comes for it later must get in. */
+	/* Writable for its owner, so that later entries can be created in it. */
 	if (fd < 0 || fchmod(fd, ((h->mode & 0777) | 0700) & ~u->mask) < 0)
 		return err_sys(e, "make directory '%.100s'", name);
 	u->count->directories++;

@@ -89,7 +89,7 @@ static int merge(const char *const paths[POLICY_LAYERS], const char *preset, cha
 	return result;
 }
 
-/* The same, as what decides. */
+/* The same, compiled. */
 static int read_merged(const char *const paths[POLICY_LAYERS], const char *preset,
 		       struct policy **ret, struct err *e)
 {

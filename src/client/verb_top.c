@@ -155,7 +155,7 @@ static void print(const struct top *top, size_t rows, size_t cols)
 	columns_print(&t, rows, cols, stdout);
 }
 
-/* The whole screen; rows that do not fit are not there. */
+/* The whole screen; rows that do not fit are left out. */
 static void draw(const struct top *top, const char *trouble)
 {
 	uint16_t rows = 24, cols = 80;
@@ -231,7 +231,7 @@ static int watch(struct top *top, struct api_call *a, const struct fields *f, st
 	return 0;
 }
 
-/* One look alone knows no shares. */
+/* Shares need two samples. */
 static int look_twice(struct top *top, struct api_call *a, struct err *e)
 {
 	const struct timespec moment = { .tv_nsec = 300 * 1000000L };
