@@ -31,7 +31,7 @@
 #define DETACH_KEY 0x1d /* Ctrl-] */
 
 /* 0, or ATTACH_LOST: the connection is gone. */
-static int say(struct talk *t, json_t *message)
+static int say(struct attach *t, json_t *message)
 {
 	OWN_JSON *owned = message;
 	OWN_MEM char *text = json_dumps(owned, JSON_COMPACT);
@@ -42,7 +42,7 @@ static int say(struct talk *t, json_t *message)
 	return 0;
 }
 
-static int say_size(struct talk *t)
+static int say_size(struct attach *t)
 {
 	uint16_t rows = 0, cols = 0;
 
@@ -53,13 +53,13 @@ static int say_size(struct talk *t)
 }
 
 /* As with a pipe whose reader is gone. */
-static int say_broken(struct talk *t)
+static int say_broken(struct attach *t)
 {
 	t->pipe_broke = false;
 	return say(t, json_pack("{s:s, s:s}", "type", "signal", "signal", "PIPE"));
 }
 
-static void read_input(struct talk *t)
+static void read_input(struct attach *t)
 {
 	ssize_t n = read(STDIN_FILENO, t->piece, sizeof(t->piece));
 	const uint8_t *key;
@@ -75,7 +75,7 @@ static void read_input(struct talk *t)
 	t->have = key == NULL ? t->have : (size_t)(key - t->piece);
 }
 
-static int send_input(struct talk *t)
+static int send_input(struct attach *t)
 {
 	struct err lost;
 
@@ -89,7 +89,7 @@ static int send_input(struct talk *t)
 }
 
 /* The signal that came, or 0. */
-static int read_signal(struct talk *t)
+static int read_signal(struct attach *t)
 {
 	struct signalfd_siginfo info;
 
@@ -100,7 +100,7 @@ static int read_signal(struct talk *t)
 	return (int)info.ssi_signo;
 }
 
-static int pass_signal(struct talk *t, struct err *e)
+static int pass_signal(struct attach *t, struct err *e)
 {
 	int signo = read_signal(t);
 	const char *name = signo == SIGINT    ? "INT"
@@ -118,7 +118,7 @@ static int pass_signal(struct talk *t, struct err *e)
 }
 
 /* One connection, from its start to its end. */
-static int pump(struct talk *t, struct err *e)
+static int pump(struct attach *t, struct err *e)
 {
 	enum { SOCKET, INPUT, SIGNALS, FDS };
 	int result = 0;
@@ -155,7 +155,7 @@ static int pump(struct talk *t, struct err *e)
 }
 
 /* 0: connected; ATTACH_LOST: not now, perhaps later. */
-static int connect_once(struct talk *t, struct err *e)
+static int connect_once(struct attach *t, struct err *e)
 {
 	struct target where;
 	const char *text;
@@ -180,7 +180,7 @@ static int connect_once(struct talk *t, struct err *e)
 }
 
 /* Waits a moment before the next try; -1: the user interrupted. */
-static int wait_turn(struct talk *t, int ms, struct err *e)
+static int wait_turn(struct attach *t, int ms, struct err *e)
 {
 	struct pollfd p = { .fd = t->signals, .events = POLLIN };
 
@@ -191,7 +191,7 @@ static int wait_turn(struct talk *t, int ms, struct err *e)
 	return 0;
 }
 
-static int connect_patiently(struct talk *t, struct err *e)
+static int connect_patiently(struct attach *t, struct err *e)
 {
 	uint64_t until = clock_now_ns() + PATIENCE_MS * CLOCK_MS;
 	int pause_ms = PAUSE_MS;
@@ -209,7 +209,7 @@ static int connect_patiently(struct talk *t, struct err *e)
 	}
 }
 
-static int run(struct talk *t, struct err *e)
+static int run(struct attach *t, struct err *e)
 {
 	int result;
 
@@ -224,7 +224,7 @@ static int run(struct talk *t, struct err *e)
 	}
 }
 
-static int watch_signals(struct talk *t, sigset_t *ret_before, struct err *e)
+static int watch_signals(struct attach *t, sigset_t *ret_before, struct err *e)
 {
 	static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH };
 	sigset_t set;
@@ -239,11 +239,11 @@ static int watch_signals(struct talk *t, sigset_t *ret_before, struct err *e)
 
 int attach_run(const struct attach_options *o, struct api_call *a, json_t **ret, struct err *e)
 {
-	static struct talk t; /* large */
+	static struct attach t; /* large */
 	sigset_t before;
 	int result;
 
-	t = (struct talk){ .o = o, .a = a, .signals = -1, .terminal = TERMINAL_NONE };
+	t = (struct attach){ .o = o, .a = a, .signals = -1, .terminal = TERMINAL_NONE };
 	*ret = NULL;
 	if (watch_signals(&t, &before, e) < 0)
 		return -1;

@@ -28,7 +28,7 @@ static int write_all(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
-static int output(struct talk *t, const struct client_ws_message *m, struct err *e)
+static int output(struct attach *t, const struct client_ws_message *m, struct err *e)
 {
 	const uint8_t *data = m->data + 1;
 	size_t len = m->len - 1, drop;
@@ -49,7 +49,7 @@ static int output(struct talk *t, const struct client_ws_message *m, struct err 
 	return 0;
 }
 
-static void notice(const struct talk *t, const char *words, const char *what)
+static void notice(const struct attach *t, const char *words, const char *what)
 {
 	const char *end = t->terminal.raw ? "\r\n" : "\n";
 
@@ -59,7 +59,7 @@ static void notice(const struct talk *t, const char *words, const char *what)
 }
 
 /* A position, and how many bytes of each stream are before it. */
-static void take_cursor(struct talk *t, const json_t *cursor)
+static void take_cursor(struct attach *t, const json_t *cursor)
 {
 	if (json_is_integer(cursor))
 		(void)snprintf(t->cursor, sizeof(t->cursor), "%lld",
@@ -72,7 +72,7 @@ static void take_cursor(struct talk *t, const json_t *cursor)
 		t->known[i] = t->seen[i] - t->skip[i];
 }
 
-static void told(struct talk *t, const struct client_ws_message *m)
+static void told(struct attach *t, const struct client_ws_message *m)
 {
 	OWN_JSON *j = json_loadb((const char *)m->data, m->len, 0, NULL);
 	json_t *execution = json_object_get(j, "execution");
@@ -92,7 +92,7 @@ static void told(struct talk *t, const struct client_ws_message *m)
 	}
 }
 
-int attach_input(struct talk *t, struct err *e)
+int attach_input(struct attach *t, struct err *e)
 {
 	struct client_ws_message m;
 	struct err lost;

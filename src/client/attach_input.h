@@ -10,7 +10,7 @@
 enum { ATTACH_OUT = 1, ATTACH_ERR = 2, ATTACH_CHANNELS };
 enum { ATTACH_DONE, ATTACH_LOST };
 
-struct talk {
+struct attach {
 	const struct attach_options *o;
 	struct api_call *a;
 	int signals;
@@ -31,4 +31,4 @@ struct talk {
 
 /* Takes every message that is here: 0 (ATTACH_DONE if t->finished), ATTACH_LOST with the
  * connection, -1 with e set. */
-int attach_input(struct talk *t, struct err *e) MUST_USE;
+int attach_input(struct attach *t, struct err *e) MUST_USE;
