@@ -232,14 +232,19 @@ static void tasks_run_once_in_order(void)
 /* ---- long work in pieces */
 
 static char worked[256];
+static size_t expected; /* pieces, after which the loop is stopped; 0: it is not */
 static struct jobs jobs;
 
 struct work {
 	struct job job;
 	char name;
 	unsigned left;
-	uint64_t ms; /* that a piece takes */
+	uint64_t ms;	     /* that a piece takes at least */
+	unsigned others[32]; /* at each piece, how often another callback had run */
+	unsigned npieces;
 };
+
+static unsigned others;
 
 static void wait_ms(uint64_t ms)
 {
@@ -256,7 +261,10 @@ static bool on_work(struct job *j)
 
 	CHECK(j->link == NULL && n + 1 < sizeof(worked));
 	worked[n] = w->name;
+	w->others[w->npieces++] = others;
 	wait_ms(w->ms);
+	if (n + 1 == expected)
+		loop_stop(l);
 	return --w->left > 0;
 }
 
@@ -282,7 +290,7 @@ static void owners_take_turns(void)
 	add_work(&b, &w[4], 'B', 1, 0);
 	jobs_cancel(&jobs, &w[2].job);
 	jobs_cancel(&jobs, &w[2].job);
-	stop_after(50);
+	expected = 8;
 	run();
 	/* one piece of each owner in turn; an owner's jobs one after the other */
 	CHECK_STR(worked, "ababaBAA");
@@ -290,11 +298,9 @@ static void owners_take_turns(void)
 	loop_free(l);
 }
 
-static unsigned turns_between;
-
 static void on_other(struct loop_timer *t)
 {
-	turns_between++;
+	others++;
 	loop_timer_set(l, t, clock_now_ns());
 }
 
@@ -306,11 +312,13 @@ static void others_are_served_between(void)
 
 	start();
 	jobs_init(&jobs, l);
-	add_work(&a, &w, 'a', 20, 3); /* each more than a turn's worth */
+	add_work(&a, &w, 'a', 20, 2); /* each takes longer than JOBS_TURN_NS */
 	loop_timer_set(l, &other, clock_now_ns());
-	stop_after(200);
+	expected = 20;
 	run();
-	CHECK(strlen(worked) == 20 && turns_between >= 20);
+	CHECK(strlen(worked) == 20 && w.npieces == 20);
+	for (unsigned i = 1; i < w.npieces; i++)
+		CHECK(w.others[i] > w.others[i - 1]);
 	CHECK(loop_turns(l)->count >= 20);
 	jobs_release(&jobs);
 	loop_free(l);
@@ -348,6 +356,7 @@ static void on_long_task(struct loop_task *t)
 	(void)t;
 	loop_note(l, "/v1/long");
 	wait_ms(30);
+	stop_after(1); /* in another turn */
 }
 
 static void on_short_timer(struct loop_timer *t)
@@ -364,7 +373,6 @@ static void the_slowest_turn_names_its_longest_callback(void)
 
 	start();
 	loop_timer_set(l, &timer, clock_now_ns());
-	stop_after(100);
 	run();
 	t = loop_turns(l);
 	CHECK(t->count >= 2 && t->sum_ns >= 30 * CLOCK_MS && t->max_ns >= 30 * CLOCK_MS);
