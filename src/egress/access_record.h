@@ -1,21 +1,22 @@
-/* access_record.h - one event for each thing a cell tried: to cordond, as JSON, with every known
- * secret masked. doc/network.md lists the members. */
+/* access_record.h - the record of one attempt of a cell to use the network: sent to cordond as
+ * JSON, with every known secret masked. doc/network.md lists the members. */
 #pragma once
 
 #include "egress_session.h"
 
 enum access_record_kind {
-	ATTEMPT_DNS,	 /* a name was asked for */
-	ATTEMPT_CONNECT, /* a connection that was refused, passed on or tunnelled, at its end */
-	ATTEMPT_REQUEST, /* one HTTP request, at its end */
+	ATTEMPT_DNS,	 /* a DNS query */
+	ATTEMPT_CONNECT, /* a connection that was refused, relayed or tunnelled, when it ends */
+	ATTEMPT_REQUEST, /* one HTTP request, when it ends */
 	ATTEMPT_KINDS
 };
 
 struct access_record {
 	enum access_record_kind kind;
-	uint64_t start_ns;   /* monotonic */
-	const char *name;    /* host, normal form; or what was asked for, printable. NULL: none */
-	const struct ip *ip; /* where egress connected to, or the address used by the cell; NULL */
+	uint64_t start_ns; /* monotonic */
+	/* host in its normal form, or the name of a query, printable; NULL: none */
+	const char *name;
+	const struct ip *ip; /* the address egress connected to, or the one the cell used; NULL */
 	uint16_t port;
 	const char *scheme;		   /* "http", "https", "tcp", "dns"; NULL */
 	const char *tls;		   /* "pass", "terminate"; NULL: none */
@@ -23,14 +24,15 @@ struct access_record {
 	const char *qtype;		   /* dns only: "A", "HTTPS", ... */
 	bool allowed;
 	const struct policy_rule *rule; /* NULL: the default, or decided before any rule */
-	const char *reason;		/* of a refusal or a failure; "" or NULL */
+	const char *reason;		/* of a refusal or failure; "" or NULL: none */
 	int status;			/* of the answer; 0: none */
 	uint64_t bytes_out, bytes_in;
-	uint64_t frames_out, frames_in; /* of a WebSocket; 0: it was none */
-	uint64_t masked;		/* values covered in the answer */
-	const char *secrets;		/* names put in, comma separated; NULL */
-	const char *model; /* JSON of llm_call.h's, masked, embedded as "model"; NULL */
-	bool proxied;	   /* by the explicit proxy */
+	uint64_t frames_out, frames_in; /* of a WebSocket; both 0: no frames */
+	uint64_t masked;		/* secret values masked in the answer */
+	/* names of the secrets put in, comma separated; NULL: none */
+	const char *secrets;
+	const char *model; /* JSON of llm_call.h, masked, embedded as "model"; NULL: none */
+	bool proxied;	   /* came through the explicit proxy */
 };
 
 void access_record_send(struct egress_session *g, const struct access_record *r);

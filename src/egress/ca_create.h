@@ -1,10 +1,11 @@
-/* ca_create.h - cordon-egress --make-authority: a new authority for whoever keeps it. */
+/* ca_create.h - cordon-egress --make-authority: creates the authority that cells trust. Called by
+ * `cordon`, which stores the output. */
 #pragma once
 
-/* Writes to the standard output, whole, or says on the standard error why not:
- *	# 1a2b3c4d.0                   the name OpenSSL looks for the certificate under
+/* Writes to the standard output, whole, or the reason of a failure to the standard error:
+ *	# 1a2b3c4d.0                   the name under which OpenSSL looks for the certificate
  *	-----BEGIN PRIVATE KEY-----    ...
  *	-----BEGIN CERTIFICATE-----    ...
- * Any reader of PEM skips the first line, and one without OpenSSL can take it all apart. Returns
- * the status to exit with. */
+ * Readers of PEM skip the first line, and a program without OpenSSL can split the rest by its
+ * lines. Returns the exit status. */
 int ca_create(void);

@@ -1,10 +1,10 @@
-/* confine_egress.h - gives up what cordon-egress does not need, in one call, before the first byte
- * of a cell or a server is read. What cannot be installed is an error; only a kernel that has no
- * Landlock at all is served without, and that is logged. */
+/* confine_egress.h - restricts cordon-egress to what it needs, before it reads the first byte of a
+ * cell or a server. A restriction that cannot be installed is an error; only a kernel without
+ * Landlock is accepted, with a warning in the log. */
 #pragma once
 
 #include "err.h"
 
-/* No file can be opened, no program started, no socket made but TCP and UDP ones to connect with,
- * no port listened at. No new privileges. */
+/* Afterwards egress can open no file, start no program, listen at no port, and make no sockets but
+ * TCP and UDP ones to connect with. Sets no new privileges. */
 int confine_egress(struct err *e) MUST_USE;

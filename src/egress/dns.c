@@ -1,14 +1,17 @@
-/* dns.c - what a cell is told about a name.
+/* dns.c - theory of operation
  *
- *	a name that its policy may allow: A and AAAA are synthetic (synthetic_names.h), HTTPS and
- *SVCB exist but are empty, so that a client learns neither keys for an encrypted ClientHello nor an
- *	    alternative such as QUIC; all other types are refused (a TXT record is a tunnel)
+ * What is answered:
+ *
+ *	a name that the policy may allow: A and AAAA are synthetic (synthetic_names.h). HTTPS and
+ *	    SVCB exist but are empty, so that a client learns neither keys for an encrypted
+ *	    ClientHello nor an alternative such as QUIC. All other types are refused (a TXT record
+ *	    is a tunnel).
  *	localhost and below: loopback, by RFC 6761
  *	PTR of a synthetic address: its name
- *	any other name: does not exist, for a short time, since policies change
+ *	any other name: does not exist, with a short TTL, since policies change
  *
- * Answers are at most DNS_MSG_UDP bytes long, so none is ever truncated. Queries are paced: what is
- * too fast is dropped, as a network would, and recorded once a second. */
+ * Answers are at most DNS_MSG_UDP bytes long, so none is ever truncated. Queries are paced: those
+ * that come too fast are dropped, and that is recorded once a second. */
 #include "dns.h"
 
 #include <assert.h>
@@ -26,7 +29,7 @@
 
 #define TTL 60
 #define TTL_NO 5
-#define RATE_NS (5 * CLOCK_MS) /* one query each, on average */
+#define RATE_NS (5 * CLOCK_MS) /* time per query, on average */
 #define BURST_NS (1000 * RATE_NS)
 #define REPEAT_NS (1000 * CLOCK_MS)
 
@@ -38,7 +41,7 @@ static uint64_t question_hash(const char *name, uint16_t type)
 
 	for (; *name != '\0'; name++)
 		h = (h ^ (uint64_t)tolower((unsigned char)*name)) * UINT64_C(0x100000001B3);
-	return h | 1; /* 0: an empty place */
+	return h | 1; /* 0 means an empty place */
 }
 
 /* Has the same question been recorded within the last second? */
@@ -125,7 +128,7 @@ static size_t refuse(struct asked *a, const char *host, int rcode, const char *w
 	return empty(a, rcode, rcode == DNS_MSG_NXDOMAIN);
 }
 
-/* A name that exists: its addresses, or what else of it may be known. */
+/* A name that exists: its address, or an empty answer for other types. */
 static size_t answer_types(struct asked *a, const struct ip *v4, const struct ip *v6, uint32_t ttl)
 {
 	bool wants_v6 = a->q.type == DNS_MSG_AAAA;
@@ -223,7 +226,7 @@ static size_t answer_name(struct asked *a)
 	if (a->verdict.verdict == POLICY_REFUSE)
 		return refuse(a, host, DNS_MSG_NXDOMAIN, NULL);
 	if (!is_answered(a->q.type))
-		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not given out");
+		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not answered");
 	if (synthetic_names_give(a->session->names, host, &v4, &v6) < 0)
 		return refuse(a, host, DNS_MSG_SERVFAIL, "no memory for another name");
 	tell(a->session, &a->q, host, &a->verdict);

@@ -1,8 +1,8 @@
-/* dns_msg.c - reading and writing of names, and the messages we compose.
+/* dns_msg.c - reads queries of cells, and writes messages.
  *
- * Names are read in dns_msg_name.c, replies in dns_msg_reply.c. A name is read with at most 255
- * bytes on the wire and pointers that only lead backwards, each before the one it came from: so
- * reading ends, whatever the bytes are. */
+ * Names are read in dns_msg_name.c, replies in dns_msg_reply.c. A name has at most 255 bytes on the
+ * wire, and a pointer in it must lead to a place before the last one: so reading ends for any
+ * input. */
 #include "dns_msg.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ static uint16_t get16(const uint8_t *p)
 	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
-/* One OPT record of the root, to the end of the message. -1: something else. */
+/* One OPT record of the root, up to the end of the message. -1: anything else. */
 static int read_opt(const uint8_t *msg, size_t len, size_t at, bool *ret_version_fits)
 {
 	if (len - at < 11 || msg[at] != 0 || get16(msg + at + 1) != DNS_MSG_OPT)
@@ -95,7 +95,7 @@ static void count(struct dns_msg_writer *w, size_t counter)
 {
 	if (w->full)
 		return;
-	w->at[counter + 1]++; /* never more than a few */
+	w->at[counter + 1]++; /* only a few: no carry */
 }
 
 /* A name without escapes, such as host_normal() makes. */
@@ -153,7 +153,7 @@ void dns_msg_put_soa(struct dns_msg_writer *w, uint32_t ttl)
 {
 	static const char mname[] = "cordon", rname[] = "nobody.invalid";
 
-	put(w, "", 1); /* the root: it stands above every name */
+	put(w, "", 1); /* the owner is the root, which is above every name */
 	put16(w, DNS_MSG_SOA);
 	put16(w, DNS_MSG_IN);
 	put32(w, ttl);
@@ -161,7 +161,7 @@ void dns_msg_put_soa(struct dns_msg_writer *w, uint32_t ttl)
 	put_name(w, mname);
 	put_name(w, rname);
 	put32(w, 1);	/* serial */
-	put32(w, 3600); /* refresh, retry, expire: for nobody */
+	put32(w, 3600); /* refresh, retry, expire: no secondary servers */
 	put32(w, 600);
 	put32(w, 86400);
 	put32(w, ttl);
@@ -174,7 +174,7 @@ size_t dns_msg_end(struct dns_msg_writer *w, const struct dns_msg_query *q, int 
 		put(w, "", 1);
 		put16(w, DNS_MSG_OPT);
 		put16(w, DNS_MSG_EDNS);
-		put32(w, (uint32_t)(rcode >> 4) << 24); /* the rest of the rcode, version 0 */
+		put32(w, (uint32_t)(rcode >> 4) << 24); /* upper bits of the rcode, version 0 */
 		put16(w, 0);
 		count(w, 10);
 	}

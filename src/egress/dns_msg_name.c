@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define WIRE_MAX 255
-#define JUMPS_MAX 127 /* a name has no more labels; a chain of pointers costs no bytes of it */
+#define JUMPS_MAX 127 /* the most labels of a name; a chain of pointers costs no bytes of it */
 
 static char *put_byte(char *to, uint8_t c)
 {

@@ -3,7 +3,7 @@
 
 #include "dns_msg.h"
 
-/* From *at on; *at is then behind it. compressed: pointers are followed, each to a place before all
- * bytes of the name read so far. -1: malformed or longer than 255 bytes. */
+/* Starts at *at and moves it behind the name. compressed: pointers are followed, each to a place
+ * before all bytes of the name read so far. -1: malformed or longer than 255 bytes. */
 int dns_msg_name_read(const uint8_t *msg, size_t len, size_t *at, bool compressed,
 		      char ret[DNS_MSG_NAME_MAX]) MUST_USE;

@@ -1,8 +1,8 @@
-/* dns_msg_reply.c - reads what a server answered to a query of ours.
+/* dns_msg_reply.c - reads the reply of a name server to a query of egress.
  *
- * Only what follows from the question counts: from its name along CNAMEs, wherever in the answer
- * they stand, to the addresses of the last. Everything else a server may add is not looked at, so
- * nothing can be planted for another name. */
+ * Only records that follow from the question are used: from its name along CNAMEs, wherever in the
+ * answer section they are, to the addresses of the last. All other records are ignored, so a reply
+ * cannot set addresses of another name. */
 #include "dns_msg.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ struct rr {
 	char owner[DNS_MSG_NAME_MAX];
 	uint16_t type, class;
 	uint32_t ttl;
-	size_t data, n; /* where, how many bytes */
+	size_t data, n; /* its place and length */
 };
 
 struct section {
@@ -71,7 +71,7 @@ static void note_ttl(struct dns_msg_reply *r, uint32_t ttl)
 		r->ttl = ttl;
 }
 
-/* 1: name is an alias, and is now what it stands for; 0: it is none. */
+/* 1: name is an alias, and is replaced by its target; 0: it is not. */
 static int follow(const struct section *s, char name[DNS_MSG_NAME_MAX], struct dns_msg_reply *r)
 {
 	size_t at = s->begin;
@@ -132,7 +132,7 @@ static int read_addresses(const struct section *s, const char *name, uint16_t ty
 	return 0;
 }
 
-/* The authority section: how long the "no" may be believed (RFC 2308). */
+/* The authority section: the TTL of a negative answer (RFC 2308). */
 static int read_soa(const struct section *answers, unsigned count, struct dns_msg_reply *r)
 {
 	size_t at = answers->begin;

@@ -1,5 +1,5 @@
 /* dns_tcp.c - DNS over TCP (RFC 7766): a length of two bytes before each message. One query of a
- * connection at a time; the next is read when the answer is written. */
+ * connection at a time; the next is read after the answer is written. */
 #include "dns_tcp.h"
 
 #include <errno.h>
@@ -47,13 +47,13 @@ static void on_end(struct loop_timer *t)
 	cut(t->arg);
 }
 
-/* Bytes of the query that is being read, with its length; 2 while that is not known. */
+/* Bytes of the query that is being read, with its length field; 2 while the length is not known. */
 static size_t wanted(const struct dns_conn *c)
 {
 	return c->nin < 2 ? 2 : 2 + ((size_t)c->in[0] << 8 | c->in[1]);
 }
 
-/* 1: a whole query is there, 0: not yet, -1: the connection is over. */
+/* 1: the query is complete; 0: not yet; -1: the connection has ended. */
 static int read_query(struct dns_conn *c)
 {
 	while (c->nin < wanted(c)) {
@@ -86,7 +86,7 @@ static int compose(struct dns_conn *c)
 	return 0;
 }
 
-/* 1: written, 0: not yet, -1: the connection is over. */
+/* 1: written; 0: not yet; -1: the connection has ended. */
 static int write_answer(struct dns_conn *c)
 {
 	while (c->sent < c->nout) {

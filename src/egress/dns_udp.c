@@ -1,9 +1,10 @@
-/* dns_udp.c - the session's UDP socket.
+/* dns_udp.c - theory of operation
  *
- * PID 1 of the cell holds it, too, and is hostile: it may clear O_NONBLOCK (so every call has
- * MSG_DONTWAIT), read what we were woken for, or leave the socket in a state that is ready forever
- * with nothing to read (shutdown(2), errors that wait). After some such wakes in a row the socket
- * is left alone for a while: the cell has no resolver for that long, and nobody else notices. */
+ * PID 1 of the cell holds the UDP socket, too, and may be hostile: it may clear O_NONBLOCK (so
+ * every call has MSG_DONTWAIT), read the datagram that woke egress, or leave the socket ready for
+ * ever with nothing to read (shutdown(2), pending errors). After IDLE_WAKES such wakes in a row the
+ * socket is not watched for PAUSE_NS: the cell has no resolver during that time, and other cells
+ * are not affected. */
 #include "dns_udp.h"
 
 #include <netinet/in.h>
@@ -20,7 +21,7 @@
 #define PAUSE_NS (1000 * CLOCK_MS)
 #define QUERY_MAX 4096
 
-/* Room for either kind of pktinfo, and a little that PID 1 may have asked for. */
+/* Room for either kind of pktinfo, and for a little that PID 1 may have turned on. */
 union control {
 	struct cmsghdr align;
 	uint8_t bytes[256];
@@ -34,7 +35,7 @@ static void on_pause_over(struct loop_timer *t)
 
 	s->idle_wakes = 0;
 	if (g->udp < 0 || g->on_udp.fd >= 0)
-		return; /* it has another socket by now */
+		return; /* another socket was attached meanwhile */
 	if (loop_add(g->egress->loop, &g->on_udp, g->udp, EPOLLIN, &e) < 0)
 		loop_timer_set(g->egress->loop, t, clock_now_ns() + PAUSE_NS);
 }
@@ -51,8 +52,8 @@ static void note_idle(struct egress_session *g)
 	loop_timer_set(g->egress->loop, &s->pause, clock_now_ns() + PAUSE_NS);
 }
 
-/* Leaves in m, as control data for the answer, from which address it is to come: the one that was
- * asked. The interface is not named: there is only one. */
+/* Leaves in m, as control data for the answer, its source address: the one that was asked. The
+ * interface is not named: there is only one. */
 static void keep_pktinfo(struct msghdr *m, union control *to)
 {
 	struct msghdr out = { .msg_control = to, .msg_controllen = sizeof(*to) };
@@ -77,7 +78,7 @@ static void keep_pktinfo(struct msghdr *m, union control *to)
 	m->msg_controllen = used;
 }
 
-/* False: nothing waits. */
+/* False: no datagram is queued. */
 static bool serve_one(struct egress_session *g)
 {
 	uint8_t query[QUERY_MAX], answer[DNS_TEXT_MAX];
@@ -102,7 +103,7 @@ static bool serve_one(struct egress_session *g)
 		return true;
 	keep_pktinfo(&m, &put);
 	bytes = (struct iovec){ answer, len };
-	/* What cannot be sent is lost: the client asks again. */
+	/* If it cannot be sent it is lost: the client asks again. */
 	(void)sendmsg(g->udp, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	return true;
 }

@@ -1,9 +1,8 @@
-/* fair.c - a queue with turns; see fair.h. */
 #include "fair.h"
 
 #include <assert.h>
 
-/* Three kinds of lists, each with a first and a last, each element with a next. */
+/* Three kinds of lists: each list has first and last, each element has next. */
 #define APPEND(list, x)                                                       \
 	do {                                                                  \
 		(x)->next = NULL;                                             \
@@ -37,7 +36,7 @@ void fair_add(struct fair *f, struct fair_owner *o, struct fair_group *g, struct
 	APPEND(g, i);
 }
 
-/* Out of its list, and what is empty then out of theirs. */
+/* Takes it out of its list, and lists that become empty out of theirs. */
 static void unlink_item(struct fair *f, struct fair_item *i)
 {
 	struct fair_group *g = i->group;
@@ -59,7 +58,7 @@ void fair_drop(struct fair *f, struct fair_item *i)
 		unlink_item(f, i);
 }
 
-/* The first session of the tenant that may have its turn. */
+/* The first session of the tenant that may be served in this turn. */
 static struct fair_group *find_group(const struct fair *f, const struct fair_owner *o,
 				     uint64_t turn, unsigned most)
 {
@@ -79,7 +78,7 @@ struct fair_item *fair_take(struct fair *f, uint64_t turn, unsigned most)
 			continue;
 		g->taken = g->turn == turn ? g->taken + 1 : 1;
 		g->turn = turn;
-		/* Both go behind the others. */
+		/* Session and tenant go to the end of their lists. */
 		UNLINK(o, struct fair_group, g);
 		APPEND(o, g);
 		UNLINK(f, struct fair_owner, o);

@@ -1,8 +1,9 @@
-/* fair.h - a queue in which tenants take turns, and sessions of a tenant among themselves. Pure.
+/* fair.h - a queue in which tenants take turns, and the sessions of a tenant among themselves.
+ * Pure.
  *
- * Items of one session are taken in the order they came; sessions of one tenant one item each in
- * turn; tenants likewise. So who adds many items waits for itself. All structures are embedded in
- * what they are of, zeroed at first. */
+ * Items of one session are taken in the order they were added; sessions of one tenant one item each
+ * in turn; tenants likewise. So a session that adds many items delays only itself. All structures
+ * are embedded in those they belong to, and start zeroed. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,19 +15,19 @@ struct fair_owner;
 
 struct fair_item {
 	struct fair_item *next;
-	struct fair_group *group; /* NULL: it does not wait */
+	struct fair_group *group; /* NULL: it is not queued */
 };
 
-/* Of a session. */
+/* One session. */
 struct fair_group {
 	struct fair_group *next;
-	struct fair_owner *owner; /* NULL: nothing of it waits */
+	struct fair_owner *owner; /* NULL: nothing of it is queued */
 	struct fair_item *first, *last;
-	uint64_t turn; /* in which `taken` of it were taken */
+	uint64_t turn; /* the turn in which `taken` items were taken */
 	unsigned taken;
 };
 
-/* Of a tenant. */
+/* One tenant. */
 struct fair_owner {
 	struct fair_owner *next;
 	struct fair_group *first, *last;
@@ -34,14 +35,14 @@ struct fair_owner {
 
 struct fair {
 	struct fair_owner *first, *last;
-	/* May the first item of a session be taken now? If not, the session is passed over. */
+	/* May the first item of a session be taken now? If not, the session is skipped. */
 	bool (*may)(struct fair_item *i);
 };
 
-/* An item waits in one place at most (asserted). */
+/* An item is queued once at most (asserted). */
 void fair_add(struct fair *f, struct fair_owner *o, struct fair_group *g, struct fair_item *i);
-/* It waits no more; nothing happens if it did not. */
+/* Takes it out of the queue; no effect if it is not queued. */
 void fair_drop(struct fair *f, struct fair_item *i);
-/* The next one, out of the queue; of one session at most `most` with the same number of a turn.
- * NULL: none that may be taken. */
+/* The next item, taken out of the queue; at most `most` of one session with the same turn number.
+ * NULL: none may be taken. */
 struct fair_item *fair_take(struct fair *f, uint64_t turn, unsigned most);

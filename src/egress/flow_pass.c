@@ -180,8 +180,7 @@ static void on_recheck(struct flow *f, const struct secrets *was)
 	else
 		(void)snprintf(why, sizeof(why),
 			       "the policy changed: its requests must be inspected now");
-	f->answer = old; /* the rule that allowed it; the old policy lives until flow_recheck_all()
-			    returns */
+	f->answer = old; /* the rule that allowed it: the old policy is freed after this */
 	flow_record(f, false, why);
 	flow_end(f, true);
 }

@@ -285,12 +285,11 @@ static void sniff(struct flow *f, const uint8_t *bytes, size_t len)
 			pass_raw(f);
 			break;
 		}
-		flow_refuse(
-			f,
-			f->answer.verdict == POLICY_REFUSE
-				? f->answer.reason
-				: "neither TLS nor HTTP; a rule with protocol tcp would be needed",
-			0);
+		flow_refuse(f,
+			    f->answer.verdict == POLICY_REFUSE
+				    ? f->answer.reason
+				    : "neither TLS nor HTTP: this needs a rule with protocol tcp",
+			    0);
 		break;
 	}
 }
@@ -336,8 +335,8 @@ static void on_late(struct loop_timer *t)
 	else
 		flow_refuse(f,
 			    f->seen > 0 ? "its first bytes came too slowly"
-					: "the program waits for the server to speak first; a rule "
-					  "with protocol tcp would be needed",
+					: "the program waits for the server to send first: this "
+					  "needs a rule with protocol tcp",
 			    0);
 }
 

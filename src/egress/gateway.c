@@ -1,9 +1,9 @@
 /* gateway.c - theory of operation
  *
- * Two streams and a state. Whatever happens (bytes, room, a connection, a timer), advance() makes
- * steps until nothing moves any more, then says what to wait for. A request is under way from its
- * head to the end of its answer (`asked`); its end is gateway_done(), which records it. Between
- * requests nothing of the last one is left but the two streams.
+ * A gateway is two streams and a state. On every event (bytes, room, a connection, a timer)
+ * advance() makes steps until nothing moves, then sets what to wait for. A request is under way
+ * from its head to the end of its answer (`asked`); gateway_done() ends and records it. Between
+ * requests only the two streams are left of the last one.
  *
  * Bounds: one head, STREAM_IN_MAX and STREAM_OUT_MAX each way. What cannot be sent on is not read:
  * the kernel's buffers fill, and the sender waits. */
@@ -24,9 +24,11 @@
 #include "gateway_splice.h"
 #include "llm_call.h"
 
-#define ROUNDS_MAX 32 /* steps in a turn: others want theirs, too */
+#define ROUNDS_MAX 32 /* steps per call: then other connections are served */
 #define DROP_MAX ((size_t)64 * 1024)
-#define IDLE_MAX ((size_t)16 * 1024) /* of input, while a request waits for its answer */
+#define IDLE_MAX                                                                        \
+	((size_t)16 * 1024) /* bytes of input kept while a request waits for its answer \
+			     */
 
 /* ---- steps: each returns whether anything moved */
 
@@ -43,8 +45,8 @@ static bool step_shake(struct gateway *x)
 		return true;
 	}
 	flow_record(x->flow, true,
-		    "the program broke off TLS: it does not trust this node's authority, or pins "
-		    "certificates (then a rule with tls pass would be needed)");
+		    "the program ended the TLS handshake: it does not trust this node's authority, "
+		    "or pins certificates (which needs a rule with tls pass)");
 	x->over = true;
 	return true;
 }
@@ -55,7 +57,8 @@ static void bad_head(struct gateway *x, int status, const char *words)
 	x->start_ns = loop_now_ns(x->loop);
 	x->endpoint = x->flow->endpoint;
 	memset(&x->r, 0, sizeof(x->r));
-	x->out = (struct gateway_body){ 0 }; /* and so it is the last */
+	/* not done: so the connection is closed after the answer */
+	x->out = (struct gateway_body){ 0 };
 	gateway_fail(x, status, words);
 }
 
@@ -66,7 +69,7 @@ static int head_end(struct gateway *x)
 	return http1_head_end((char *)fifo_bytes(&x->cell.in), x->cell.in.len, &x->scanned);
 }
 
-/* No whole head is there: reads more of it. */
+/* The head is not complete: reads more of it. */
 static bool read_head(struct gateway *x)
 {
 	bool began = x->cell.in.len == 0, filled;
@@ -90,13 +93,13 @@ static bool step_head(struct gateway *x)
 	int n;
 
 	if (stream_room(&x->cell) == 0 && !x->cell.deaf)
-		return moved; /* who does not read our answers is not asked for more */
+		return moved; /* the program does not read its answers: no more requests are read */
 	n = x->cell.deaf ? 0 : head_end(x);
 	if (n == 0)
 		return read_head(x) || moved;
 	x->first = false;
 	if (n < 0)
-		bad_head(x, 400, "a control byte, or a CR or LF alone");
+		bad_head(x, 400, "the head has a control byte, or a CR or LF alone");
 	else
 		gateway_request(x, (size_t)n);
 	return true;
@@ -123,7 +126,8 @@ static bool step_exchange(struct gateway *x)
 
 	if (x->over || (x->state != GATEWAY_EXCHANGE && x->state != GATEWAY_TUNNEL))
 		return true;
-	/* The next request, or the end: read, so that epoll has told of it. */
+	/* Reads the next request, or the end of the connection, so that epoll does not report it
+	 * again. */
 	if (x->out.done && x->cell.in.len == 0)
 		moved = stream_fill(&x->cell, FLOW_HEAD_MAX) || moved;
 	moved = gateway_answer(x) || moved;
@@ -178,7 +182,7 @@ static bool step(struct gateway *x)
 	return false;
 }
 
-/* ---- the loop's side */
+/* ---- events */
 
 static bool wants_cell(const struct gateway *x)
 {
@@ -224,16 +228,16 @@ static bool recount(struct gateway *x)
 	return share_memory(&x->session->share, before, x->memory);
 }
 
-/* Buffers grow by what both sides send: who has too much of them loses the request that grows. */
+/* Both sides can make buffers grow. Over the session's or tenant's bound, the request that grows
+ * fails. */
 static void count_memory(struct gateway *x)
 {
 	if (x->asked && x->out.done && x->cell.in.len == 0 && x->cell.in.size > IDLE_MAX)
-		fifo_release(&x->cell.in); /* what comes next is another request */
+		fifo_release(&x->cell.in); /* the next bytes belong to another request */
 	if (recount(x) || !x->asked || x->over)
 		return;
 	x->r.keep_alive = false;
-	gateway_fail(x, 503,
-		     "requests under way take too much memory, of this session or its tenant");
+	gateway_fail(x, 503, "requests of this session or its tenant use too much memory");
 	if (x->state == GATEWAY_LINGER)
 		fifo_release(&x->cell.in);
 	(void)recount(x);
@@ -289,7 +293,7 @@ static void on_timer(struct loop_timer *t)
 		gateway_fail(x, 504, "the server took too long");
 		break;
 	case GATEWAY_TUNNEL:
-		gateway_note(x, "nothing moved for too long");
+		gateway_note(x, "idle for too long");
 		x->over = true;
 		break;
 	case GATEWAY_SHAKE:
@@ -310,10 +314,10 @@ static bool may_stay(struct gateway *x)
 	struct policy_target to = endpoint_target(&x->endpoint);
 	struct err e = { 0 };
 
-	if (x->use.names[0]) /* a secret that is out already must not go out again */
+	if (x->use.names[0]) /* a secret that was sent must not be sent again */
 		x->retriable = false;
 	if (x->use.names[0] && x->state == GATEWAY_DIAL) {
-		gateway_note(x, "a secret in it may be another one by now");
+		gateway_note(x, "a secret in the request may have changed");
 		return false;
 	}
 	if (x->up && !outbound_complies(x->session, &to, &x->up->at, &e)) {
@@ -333,8 +337,9 @@ static bool has_secrets(struct gateway *x, const struct secrets *was)
 	x->use.now_ms = clock_wall_ms();
 	if (!secrets_gone(was, x->session->secrets, &x->use))
 		return true;
-	gateway_note(x, "a secret that it was sent with was removed or replaced, or is no longer "
-			"for it");
+	gateway_note(
+		x,
+		"a secret in the request was removed or replaced, or is no longer allowed in it");
 	return false;
 }
 
@@ -344,8 +349,8 @@ static void on_recheck(struct flow *f, const struct secrets *was)
 	const struct policy_rule *old = x->rule;
 	char why[sizeof(x->reason)];
 
-	x->flow->answer.rule = NULL; /* the old policy's */
-	x->mask = NULL;		     /* and so is it */
+	x->flow->answer.rule = NULL; /* belongs to the old policy */
+	x->mask = NULL;		     /* belongs to the old secrets */
 	if (!x->asked || !x->allowed)
 		return;
 	gateway_know(x);
@@ -354,7 +359,7 @@ static void on_recheck(struct flow *f, const struct secrets *was)
 		return;
 	(void)snprintf(why, sizeof(why), "the policy changed: %.*s", POLICY_REASON_MAX, x->reason);
 	gateway_note(x, why);
-	x->rule = old; /* by which it was there */
+	x->rule = old; /* the rule that allowed it, for the record */
 	x->allowed = false;
 	flow_end(x->flow, true);
 }

@@ -1,8 +1,8 @@
 /* gateway_answer.c - theory of operation
  *
- * An answer's head is read as strictly as a request's, and written anew. Bodies without a known end
- * become chunks, or, for HTTP/1.0, end with the connection. An answer that ends too early is cut
- * for the cell, too, so that it never looks whole. */
+ * The head of an answer is read as strictly as that of a request, and written again. A body without
+ * a known length is sent in chunks, or, for HTTP/1.0, ends with the connection. An answer that ends
+ * too early is cut for the cell, too, so that it never looks complete. */
 #include "gateway_answer.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static bool is_plain(const struct http1_response *a)
 	return n == 0 || (n == 1 && (coding.n == 0 || http1_span_is_nocase(coding, "identity")));
 }
 
-/* A part of something: a value in it may be cut anywhere. */
+/* A part of a whole: it may begin or end inside a secret, which the mask would not find. */
 static bool is_part(const struct http1_response *a)
 {
 	static const char parts[] = "multipart/byteranges";
@@ -60,7 +60,7 @@ static void interim(struct gateway *x, const struct http1_response *a)
 {
 	x->up_scanned = 0;
 	if (++x->interim > GATEWAY_INTERIM_MAX) {
-		gateway_fail(x, 502, "the server sends one interim answer after another");
+		gateway_fail(x, 502, "the server sent too many interim answers");
 		return;
 	}
 	if (x->r.minor == 0 || (a->status == 100 && !x->r.expect_continue))
@@ -80,8 +80,9 @@ static void final(struct gateway *x, const struct http1_response *a)
 	}
 	if (x->mask && a->framing != HTTP1_NO_BODY && (!is_plain(a) || is_part(a))) {
 		gateway_fail(x, 502,
-			     is_plain(a) ? "the answer is a part, and it could hold one of a secret"
-					 : "the answer is compressed, and it could hold a secret");
+			     is_plain(a)
+				     ? "the answer is partial, and could hold a part of a secret"
+				     : "the answer is compressed, and could hold a secret");
 		return;
 	}
 	if (!is_plain(a) && a->framing != HTTP1_NO_BODY) {
@@ -103,9 +104,9 @@ static void final(struct gateway *x, const struct http1_response *a)
 
 static bool read_head(struct gateway *x)
 {
-	static struct http1_response a; /* large, and of no use after this */
+	static struct http1_response a; /* too large for the stack */
 	struct stream *s = &x->up->stream;
-	struct http1_fault fault = { .words = "a control byte, or a CR or LF alone" };
+	struct http1_fault fault = { .words = "the head has a control byte, or a CR or LF alone" };
 	int n;
 
 	if (s->in.len == 0)
@@ -127,7 +128,7 @@ static bool read_head(struct gateway *x)
 	}
 	x->mask = x->knows ? secrets_mask(x->session->secrets) : NULL;
 	gateway_masked(x, (size_t)n);
-	fifo_consume(&s->in, (size_t)n); /* it stays readable until more is read */
+	fifo_consume(&s->in, (size_t)n); /* its bytes stay valid until more is read */
 	if (gateway_left(x, USED_IN, (uint64_t)n) < (uint64_t)n) {
 		gateway_spent(x, USED_IN);
 		return true;
@@ -144,7 +145,7 @@ static bool is_cut(const struct gateway *x)
 {
 	const struct stream *s = &x->up->stream;
 
-	/* What came before the end is delivered first; half a head is nothing. */
+	/* Bytes that came before the end are delivered first; an incomplete head is dropped. */
 	return (s->broken || s->ended) && (s->in.len == 0 || !x->answered);
 }
 
@@ -163,7 +164,8 @@ bool gateway_answer(struct gateway *x)
 	struct stream *s = &x->up->stream;
 	bool moved = !gateway_splices(x) && stream_fill(s, STREAM_IN_MAX);
 
-	/* Who does not read interim answers gets no more of them: they would pile up. */
+	/* If the program does not read interim answers, no more are read from the server: they
+	 * would pile up. */
 	if (!x->answered && stream_room(&x->cell) == 0)
 		return stream_flush(&x->cell) || moved;
 	if (!x->answered && read_head(x))

@@ -1,13 +1,12 @@
 /* gateway_body.c - theory of operation
  *
- * A body is taken out of its framing piece by piece and put into the one it goes on in: of known
- * length as it is, else in chunks. What there is no room for stays where it is.
+ * A body is taken out of its framing piece by piece and sent on in another: with a known length as
+ * it is, else in chunks. Bytes for which there is no room stay in the stream they came from.
  *
  * On its way to the cell a piece passes the mask, if the server can know a secret. The mask holds
- * back the last bytes, whatever they are; a timer lets them go. Time counts only while there is
- * nothing to read and the cell takes what it gets: a cell that does not read must not be able to
- * part a value. A masked byte counts as several in what a session may move in one turn (share.h).
- */
+ * back the last bytes, and a timer releases them. The timer counts only while there is nothing to
+ * read and the cell takes what it gets: a cell that does not read must not be able to split a
+ * secret. A masked byte counts as several in what a session may move in one turn (share.h). */
 #include "gateway_body.h"
 
 #include <assert.h>
@@ -20,7 +19,7 @@
 #include "llm_call.h"
 #include "rand.h"
 
-#define PIECE_MAX ((size_t)16 * 1024) /* through the mask at once */
+#define PIECE_MAX ((size_t)16 * 1024) /* bytes masked at once */
 #define CHUNK_EXTRA (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL))
 
 void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint64_t length,
@@ -50,7 +49,7 @@ void gateway_body_frames(struct gateway_body *b, bool masked)
 	ws_walk_init(&b->walk, masked, rand_bytes);
 }
 
-/* What of the input is frames, as far as it came. */
+/* The part of the input that is valid WebSocket frames. */
 static struct http1_span next_frames(struct gateway_body *b, struct stream *from)
 {
 	uint8_t *bytes = fifo_bytes(&from->in);
@@ -60,14 +59,15 @@ static struct http1_span next_frames(struct gateway_body *b, struct stream *from
 		n = ws_walk(&b->walk, bytes + b->ready, from->in.len - b->ready);
 	if (n > 0)
 		b->ready += (size_t)n;
-	/* What is well-formed in front of it goes on first. */
+	/* Valid frames before the malformed one are sent on first. */
 	if (b->ready == 0 && (n < 0 || (from->ended && from->in.len > 0)))
-		b->bad = b->walk.masked ? "the program sends what is no WebSocket frame"
-					: "the server sends what is no WebSocket frame";
+		b->bad = b->walk.masked ? "the program sent a malformed WebSocket frame"
+					: "the server sent a malformed WebSocket frame";
 	return (struct http1_span){ (char *)bytes, b->ready };
 }
 
-/* The next piece, if any has arrived; framing in front of it is taken. Empty: nothing, or done. */
+/* The next piece that has arrived; framing before it is consumed. Empty: none, or the end of the
+ * body. */
 static struct http1_span next_piece(struct gateway_body *b, struct stream *from)
 {
 	struct http1_span data = { 0 };
@@ -102,7 +102,7 @@ static struct http1_span next_piece(struct gateway_body *b, struct stream *from)
 		b->bad_status = 413;
 		return (struct http1_span){ 0 };
 	}
-	fifo_consume(&from->in, used); /* it stays readable */
+	fifo_consume(&from->in, used); /* its bytes stay valid */
 	return data;
 }
 
@@ -119,7 +119,8 @@ static void took(struct gateway_body *b, struct stream *from, size_t n)
 		b->done = true;
 }
 
-/* All of it, whether there is room or not. Returns how many bytes that is in its framing. */
+/* Adds all of it to the stream, in its framing, whether there is room or not. Returns the bytes
+ * added. */
 static size_t emit(const struct gateway_body *b, struct stream *to, const void *data, size_t n)
 {
 	char head[CHUNK_HEAD_MAX];
@@ -138,7 +139,7 @@ static size_t emit(const struct gateway_body *b, struct stream *to, const void *
 	return nhead + n + sizeof(CHUNK_TAIL) - 1;
 }
 
-/* Returns how much of it was taken; *ret_went is that in its framing. */
+/* Returns how many bytes of data were taken; *ret_went: how many that is in its framing. */
 static size_t put(const struct gateway_body *b, struct stream *to, const void *data, size_t n,
 		  size_t *ret_went)
 {
@@ -149,14 +150,14 @@ static size_t put(const struct gateway_body *b, struct stream *to, const void *d
 		return *ret_went = stream_put(to, data, n);
 	room = stream_room(to);
 	if (n + CHUNK_EXTRA > room && room < STREAM_OUT_MAX / 2)
-		return 0; /* as stream_put(): no chunks of crumbs */
+		return 0; /* as stream_put(): no small chunks */
 	if (n > room - CHUNK_EXTRA)
 		n = room - CHUNK_EXTRA;
 	*ret_went = emit(b, to, data, n);
 	return n;
 }
 
-/* How much of a piece may go, if `left` bytes may: less than all of it, or nothing. */
+/* How many bytes of a piece may go if `left` bytes may, framing included. */
 static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t framing)
 {
 	left = left > framing ? left - framing : 0;
@@ -166,7 +167,7 @@ static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t fra
 
 /* ---- to the server */
 
-/* The server gets no byte beyond the limits, framing and all: so room for the last chunk is left.
+/* The server gets no byte over the limit, framing included, so room for the last chunk is reserved.
  */
 static size_t put_out(struct gateway *x, struct http1_span piece)
 {
@@ -236,7 +237,7 @@ bool gateway_body_out(struct gateway *x)
 
 /* ---- to the cell */
 
-/* Room for a piece and for all that is held back: for what is masked now, until the next call. */
+/* A buffer for a piece and all that is held back, valid until the next call. */
 static uint8_t *mask_room(const struct gateway *x)
 {
 	static uint8_t *room;
@@ -254,7 +255,7 @@ static uint8_t *mask_room(const struct gateway *x)
 	return room;
 }
 
-/* Pieces that are there, in one. */
+/* Copies the pieces that have arrived into one buffer. */
 static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
 {
 	struct gateway_body *b = &x->in;
@@ -277,8 +278,8 @@ static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
 
 static void watch_held(struct gateway *x);
 
-/* Whole words only, but at the end of a WebSocket's message: what an echo is answered with must not
- * wait for the next. */
+/* Releases whole words only, but everything at the end of a WebSocket message: the answer to one
+ * message must not wait for the next. */
 static void on_tick(struct loop_timer *t)
 {
 	struct gateway *x = t->arg;
@@ -375,7 +376,7 @@ static uint64_t move_plain(struct gateway *x, uint64_t left)
 	return got;
 }
 
-/* At most `left` bytes of the server's. */
+/* Moves at most `left` bytes from the server. */
 static uint64_t move_in(struct gateway *x, uint64_t left)
 {
 	if (gateway_splices(x)) {
@@ -384,7 +385,7 @@ static uint64_t move_in(struct gateway *x, uint64_t left)
 	}
 	if (x->mask)
 		return move_masked(x, left);
-	if (mask_stream_held(&x->masked) > 0) { /* there was one */
+	if (mask_stream_held(&x->masked) > 0) { /* the session had a mask before */
 		uint8_t *room = mask_room(x);
 
 		if (room)

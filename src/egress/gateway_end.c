@@ -1,5 +1,4 @@
-/* gateway_end.c - how a request ends: answered, refused, failed or cut; what is recorded of it, and
- * what is left for the next. */
+/* gateway_end.c - how a request ends, what is recorded of it, and what is kept for the next. */
 #include "gateway_end.h"
 
 #include <stdio.h>
@@ -27,7 +26,7 @@ static const char *model_text(struct gateway *x, struct json *j)
 	return json_ok(j) ? j->text : NULL;
 }
 
-/* A session that has values covered again and again is said so: at 100, 1000, ... of them. */
+/* Logs a session in whose answers many values were masked: at 100, 1,000, ... of them. */
 static void count_covered(struct gateway *x)
 {
 	uint64_t before = x->session->covered, step = 100;
@@ -36,7 +35,7 @@ static void count_covered(struct gateway *x)
 	while (step <= before)
 		step *= 10;
 	if (x->session->covered >= step)
-		log_warn("many values of secrets in answers", "session_id=%s covered=%llu",
+		log_warn("many secrets masked in answers", "session_id=%s covered=%llu",
 			 x->session->id, (unsigned long long)x->session->covered);
 }
 
@@ -66,7 +65,7 @@ void gateway_record(struct gateway *x)
 				   .proxied = x->flow->proxied };
 
 	if (x->use.misused && !x->reason[0])
-		r.reason = "placeholder of a secret sent where it does not belong";
+		r.reason = "placeholder of a secret sent where it is not allowed";
 	if (x->up)
 		r.ip = &x->up->at;
 	else if (!x->endpoint.host[0] && !x->endpoint.by_name)
@@ -77,7 +76,7 @@ void gateway_record(struct gateway *x)
 		json_release(&j);
 }
 
-/* What was unusually long is not kept for the next, nor what may have held a secret. */
+/* Buffers that are unusually long, or may hold a secret, are not kept for the next request. */
 static void empty(struct buf *b)
 {
 	if (b->size > KEPT_MAX || b->secret)
@@ -93,7 +92,8 @@ void gateway_forget(struct gateway *x)
 	empty(&x->text);
 	empty(&x->ask);
 	buf_release(&x->collected);
-	buf_init(&x->collected, SECRETS_BODY_MAX); /* with secrets put in it had another bound */
+	/* a body with secrets put in had another bound */
+	buf_init(&x->collected, SECRETS_BODY_MAX);
 	loop_timer_cancel(x->loop, &x->tick);
 	mask_stream_release(&x->masked);
 	x->masked.places = 0;
@@ -157,7 +157,7 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 		gateway_note(x, reason);
 	if (denied)
 		x->allowed = false;
-	if (x->answered) { /* too late for words */
+	if (x->answered) { /* the answer has begun: no other can be sent */
 		gateway_record(x);
 		x->asked = false;
 		x->over = x->reset = true;

@@ -1,8 +1,8 @@
-/* gateway_head.c - heads, written anew in both directions.
+/* gateway_head.c - theory of operation
  *
- * What was read strictly is written strictly: each header by itself, without those that are about
- * one connection only, and with the framing as we send it. A value that was changed on its way (a
- * secret put in, or covered) is checked again. */
+ * What was read strictly is written strictly: each header by itself, without those of one
+ * connection only (hop.h), and with the framing that egress uses. A value that was changed on its
+ * way (a secret put in, or masked) is checked again. */
 #include "gateway_head.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static struct http1_span span(const char *text)
 
 /* ---- requests */
 
-/* Is it to be sent in the policy's words, not in the program's? */
+/* Does the policy set this header, instead of the program? */
 static bool is_set(const struct gateway *x, struct http1_span name)
 {
 	for (size_t i = 0; x->rule && i < x->rule->nset; i++) {
@@ -56,8 +56,8 @@ static bool is_set(const struct gateway *x, struct http1_span name)
 	return false;
 }
 
-/* Range, If-Range and what servers call so themselves: Request-Range, x-ms-range. Content-Range
- * says what is sent. */
+/* Range, If-Range and names that servers use for the same: Request-Range, x-ms-range. Content-Range
+ * is none of them: it describes what is sent. */
 static bool is_range(struct http1_span name)
 {
 	static const char end[] = "-range";
@@ -69,8 +69,8 @@ static bool is_range(struct http1_span name)
 	       !http1_span_is_nocase(name, "content-range");
 }
 
-/* What must be readable may be neither compressed nor asked for in pieces: in pieces a secret would
- * not be found. */
+/* An answer that must be masked may be neither compressed nor partial: the mask would not find a
+ * secret. */
 static bool is_unreadable(struct http1_span name)
 {
 	static const char *const names[] = { "accept-encoding", "sec-websocket-extensions", NULL };
@@ -87,14 +87,14 @@ static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_s
 	if (x->strict && is_unreadable(name))
 		return false;
 	if (http1_span_is_nocase(name, "sec-websocket-extensions"))
-		return false; /* they change what frames are */
+		return false; /* extensions change the form of frames */
 	if ((x->looks || x->strict) && rename_is(name) &&
 	    !(x->rule && policy_compares(x->rule, name)))
 		return false;
 	return !x->model || !http1_span_is_nocase(name, "accept-encoding");
 }
 
-/* A value with a secret in it, which is not left behind. */
+/* Adds a header whose value has a secret in it, and wipes the value. */
 static bool put_changed(struct gateway *x, struct http1_span name, char *value, size_t n)
 {
 	bool good = http1_is_value(value, n);
@@ -117,7 +117,7 @@ static int put_request_headers(struct gateway *x, const char **ret_why)
 			continue;
 		n = secrets_header(x->session->secrets, &x->use, h.at[i].name, h.at[i].value,
 				   changed, sizeof(changed));
-		*ret_why = "a header with a secret in it is too long, or no header";
+		*ret_why = "a header with a secret in it is too long or malformed";
 		if (n < 0)
 			explicit_bzero(changed, sizeof(changed));
 		if (n < 0 || (n > 0 && !put_changed(x, h.at[i].name, changed, (size_t)n)))
@@ -142,7 +142,7 @@ static int put_set_headers(struct gateway *x, const char **ret_why)
 			explicit_bzero(value, sizeof(value));
 			return -1;
 		}
-		*ret_why = "a header that the policy sets is none";
+		*ret_why = "a header that the policy sets is malformed";
 		if (!put_changed(x, span(x->rule->set[i].name), value, (size_t)n) ||
 		    !http1_is_token(x->rule->set[i].name, strlen(x->rule->set[i].name)))
 			return -1;
@@ -161,7 +161,7 @@ static void put_request_framing(struct gateway *x)
 	buf_put_text(&x->ask, "\r\n");
 }
 
-/* Whose address was used may be called by a name there; who is called by a name is called by it. */
+/* The name of the connection; or, if it is to an address, the name that the program sent. */
 static void put_host(struct gateway *x)
 {
 	char host[ENDPOINT_HOST_MAX];
@@ -173,7 +173,8 @@ static void put_host(struct gateway *x)
 		put_header(&x->ask, span("Host"), span(host));
 }
 
-/* What was collected and is longer than can be looked at goes on as it came: as the first chunk. */
+/* A body that was collected; if it is too long to be searched, its beginning, as the first chunk.
+ */
 static void put_collected(struct gateway *x)
 {
 	char head[CHUNK_HEAD_MAX];
@@ -223,7 +224,7 @@ int gateway_head_request(struct gateway *x, const char **ret_why)
 	gateway_body_frame(x);
 	if (write_request(x, ret_why) < 0)
 		return -1;
-	if (x->use.names[0] && !x->strict) { /* now it is known: the answer must be readable */
+	if (x->use.names[0] && !x->strict) { /* only now it is known: so write it again */
 		x->strict = true;
 		if (write_request(x, ret_why) < 0)
 			return -1;
@@ -252,7 +253,8 @@ static void put_answer_headers(struct gateway *x, const struct http1_response *a
 	struct hop h = hop_of(a->headers, a->headers_n);
 
 	for (size_t i = 0; i < h.n; i++) {
-		/* Other ways to the same server (QUIC, other ports) are none here. */
+		/* Alternative ways to the same server (QUIC, other ports) cannot be used in a cell.
+		 */
 		if (hop_is(&h, h.at[i].name) || http1_span_is_nocase(h.at[i].name, "alt-svc"))
 			continue;
 		put_covered(x, h.at[i].name);
@@ -267,7 +269,7 @@ static void put_line(struct gateway *x, const char *text)
 	stream_add(&x->cell, text, strlen(text));
 }
 
-/* HEAD and 304 say how long a body would be. */
+/* The length that HEAD and 304 announce without a body. */
 static void put_length_of_none(struct gateway *x, const struct http1_response *a)
 {
 	struct http1_span text;

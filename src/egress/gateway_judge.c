@@ -48,7 +48,7 @@ bool gateway_judge(struct gateway *x)
 	return x->allowed;
 }
 
-/* A name that the program says over a connection to an address. */
+/* host: a name that the program sent over a connection to an address. */
 static void know_by_name(struct gateway *x, const char *host)
 {
 	struct policy_target to = endpoint_target(&x->endpoint);

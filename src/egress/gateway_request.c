@@ -1,10 +1,10 @@
 /* gateway_request.c - theory of operation
  *
- * The head is copied out of the stream, so that it stays where it is while the body moves and the
- * policy may be asked again. Then, in this order: is it well-formed, is it for whom the connection
- * was made to, what is its path in normal form, does the policy allow it, are the limits kept. Only
- * what passed all of these is written anew for the server. Nothing here trusts that an earlier
- * request on the same connection was good. */
+ * The head is copied out of the stream, so that it stays valid while the body moves and the policy
+ * may be asked again. Then these are checked, in this order: is it well-formed; is its host that of
+ * the connection; has its path a normal form; does the policy allow it; is it within the limits. A
+ * request that passes all of them is written again for the server. No check relies on an earlier
+ * request on the same connection. */
 #include "gateway_request.h"
 
 #include <stdio.h>
@@ -21,24 +21,24 @@
 #include "path.h"
 #include "session_limits.h"
 
-/* ---- who it is for */
+/* ---- its host */
 
 static int endpoint_of_proxy(struct gateway *x, const char **ret_why)
 {
 	const struct http1_request *r = &x->r;
 
-	*ret_why = "the proxy wants CONNECT (as the first request), or a URL that begins with "
-		   "http://";
+	*ret_why =
+		"the proxy accepts CONNECT as the first request, or a URL that begins with http://";
 	if (r->form != HTTP1_ABSOLUTE || strncasecmp(r->target.p, "http://", 7) != 0)
 		return -1;
 	if (endpoint_read(x->session->names, r->authority, 80, &x->endpoint, ret_why) < 0)
 		return -1;
-	*ret_why = "this address stands for no name any more, or never did: ask the resolver";
+	*ret_why = "this address stands for no name (any more): resolve the name again";
 	return x->endpoint.nowhere ? -1 : 0;
 }
 
-/* A connection to a name is for that name; one to an address may name whom it likes there, and the
- * policy sees the address. */
+/* A request over a connection to a name must be for that name. Over a connection to an address it
+ * may name any host: the policy judges the address. */
 static int endpoint_of_flow(struct gateway *x, const char **ret_why)
 {
 	const struct http1_request *r = &x->r;
@@ -46,10 +46,10 @@ static int endpoint_of_flow(struct gateway *x, const char **ret_why)
 	bool ported;
 
 	x->endpoint = x->flow->endpoint;
-	*ret_why = "CONNECT is for the proxy only";
+	*ret_why = "CONNECT is accepted by the proxy only";
 	if (r->form == HTTP1_AUTHORITY)
 		return -1;
-	*ret_why = "the target's scheme is not that of the connection";
+	*ret_why = "the scheme of the target differs from that of the connection";
 	if (r->form == HTTP1_ABSOLUTE &&
 	    strncasecmp(r->target.p, x->tls ? "https://" : "http://", x->tls ? 8 : 7) != 0)
 		return -1;
@@ -58,11 +58,11 @@ static int endpoint_of_flow(struct gateway *x, const char **ret_why)
 	if (endpoint_read(x->session->names, r->host, x->endpoint.port, &named, ret_why) < 0)
 		return -1;
 	ported = named.port == x->endpoint.port;
-	*ret_why = "the host of the request is not that of the connection";
+	*ret_why = "the host of the request differs from that of the connection";
 	return ported && (!x->endpoint.host[0] || endpoint_same(&named, &x->endpoint)) ? 0 : -1;
 }
 
-/* ---- what it is */
+/* ---- its method, path and query */
 
 static void put_text(struct buf *b, const char *text, size_t n)
 {
@@ -71,7 +71,7 @@ static void put_text(struct buf *b, const char *text, size_t n)
 	buf_put(b, "", 1);
 }
 
-/* Method, path and query, normal, where they stay. */
+/* Copies method, path and query, in their normal forms, to x->text. */
 static int take_names(struct gateway *x, const char **ret_why)
 {
 	static char path[PATH_NORMAL_MAX], query[PATH_NORMAL_MAX];
@@ -101,7 +101,7 @@ static int take_names(struct gateway *x, const char **ret_why)
 	return 0;
 }
 
-/* ---- whether it may be */
+/* ---- policy and limits */
 
 static bool is_refused_flow(struct gateway *x)
 {
@@ -132,9 +132,9 @@ static bool is_within_limits(struct gateway *x)
 	return true;
 }
 
-/* ---- what it will be */
+/* ---- sending it on */
 
-/* May what was sent be sent again, if the server turns out to have closed the connection? */
+/* May it be sent again, if the server has closed the idle connection it was sent on? */
 static bool is_retriable(const struct gateway *x)
 {
 	switch (x->r.method) {
@@ -173,7 +173,7 @@ static void use_secrets(struct gateway *x)
 		      secrets_wants_body(x->session->secrets, &x->use, type);
 }
 
-/* The head for the server is written when all is known that it says. */
+/* Writes the head for the server, when all of it is known, and dials. */
 static void send_on(struct gateway *x)
 {
 	const char *why = "the head of the request cannot be written";
@@ -205,7 +205,7 @@ static void proceed(struct gateway *x)
 		stream_add(&x->cell, go_on, sizeof(go_on) - 1);
 }
 
-/* The head, out of the stream and read. */
+/* Takes the head out of the stream, and reads it. */
 static int take_head(struct gateway *x, size_t n, struct http1_fault *fault)
 {
 	struct err e;
@@ -262,13 +262,13 @@ void gateway_request(struct gateway *x, size_t n)
 		proceed(x);
 }
 
-/* ---- bodies that are collected */
+/* ---- collected bodies */
 
-/* A body is read as JSON, searched for placeholders and copied, all in one turn: as much work as if
- * so many times its bytes were moved. */
+/* A body is read as JSON, searched for placeholders and copied in one turn: as much work as moving
+ * so many times its bytes. */
 #define BODY_WEIGHT 16
 
-/* One piece; false if no more fits. */
+/* Adds one piece; false if it does not fit. */
 static bool collect_piece(struct gateway *x, const void *data, size_t n)
 {
 	struct err e;
@@ -276,7 +276,8 @@ static bool collect_piece(struct gateway *x, const void *data, size_t n)
 	return buf_add(&x->collected, data, n, &e) == 0;
 }
 
-/* 1: all is there; 0: more is to come; -1: it cannot be; 2: too long to be collected. */
+/* 1: complete; 0: more is to come; -1: malformed, or memory is short; 2: too long to be collected.
+ */
 static int collect_more(struct gateway *x)
 {
 	struct gateway_body *b = &x->out;

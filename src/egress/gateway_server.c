@@ -1,4 +1,4 @@
-/* gateway_server.c - the server's side of a request: a connection that was kept, or a new one. */
+/* gateway_server.c - gets the connection to a server: an idle one, or a new one. */
 #include "gateway_server.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@ static void make_key(const struct gateway *x, struct upstream_key *ret)
 				      .ip = x->endpoint.ip,
 				      .port = x->endpoint.port };
 	endpoint_name(&x->endpoint, name);
-	/* An address may be called by a name: the certificate must be for that. */
+	/* A connection to an address, with a name in the SNI: the certificate must be for that
+	 * name. */
 	if (ret->by_ip && x->tls && x->flow->sni[0])
 		memcpy(ret->host, x->flow->sni, sizeof(ret->host));
 	else
@@ -33,14 +34,14 @@ static void send_head(struct gateway *x)
 		gateway_spent(x, USED_OUT);
 		return;
 	}
-	if (x->use.names[0]) { /* the server can be reached by its address, too */
+	if (x->use.names[0]) { /* the server may be asked again by its address */
 		ip_format(&x->up->at, at);
 		sent_add(&x->session->sent, at, x->use.names);
 	}
 	x->state = GATEWAY_EXCHANGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
 	stream_add(&x->up->stream, x->ask.data, n);
-	if (!x->retriable) /* a body that was collected is in it */
+	if (!x->retriable) /* it includes a collected body */
 		buf_release(&x->ask);
 	gateway_count(x, USED_OUT, n);
 }
@@ -89,7 +90,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 		return;
 	}
 	x->state = GATEWAY_DIAL;
-	gateway_wait(x, GATEWAY_ANSWER_MS); /* it has a time of its own */
+	gateway_wait(x, GATEWAY_ANSWER_MS); /* outbound.c has a shorter deadline of its own */
 	x->outbound = (struct outbound){ .done = on_connected, .arg = x };
 	outbound_start(x->session, &to, &x->outbound);
 }
@@ -103,7 +104,7 @@ bool gateway_dialed(struct gateway *x)
 	if (!x->up)
 		return false;
 	if (x->tls && !share_turn_shake(&x->session->share)) {
-		gateway_later(x); /* others first */
+		gateway_later(x); /* other sessions first */
 		return false;
 	}
 	shaken = stream_shake(&x->up->stream, &e);

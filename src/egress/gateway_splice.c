@@ -1,8 +1,8 @@
 /* gateway_splice.c - theory of operation
  *
- * A long body that nobody looks into (no mask, no model call, both sides plain, its length known)
- * goes from socket to socket through a pipe, and its bytes are never copied here. Less than that is
- * not worth a pipe. What is in the pipe goes first, whatever has changed meanwhile. */
+ * A long body that egress need not read (no mask, no model call, both sides plain, its length
+ * known) goes from socket to socket through a pipe, without being copied. A body shorter than WORTH
+ * is not worth a pipe. Bytes in the pipe are sent first, whatever has changed meanwhile. */
 #include "gateway_splice.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define WORTH ((uint64_t)512 * 1024)
 #define PIPE_SIZE ((size_t)256 * 1024)
-#define TURN_MAX ((uint64_t)1 << 20) /* then it is the others' turn */
+#define TURN_MAX ((uint64_t)1 << 20) /* bytes per call: then other connections are served */
 
 bool gateway_splices(const struct gateway *x)
 {
@@ -26,22 +26,22 @@ bool gateway_splices(const struct gateway *x)
 	       !to->deaf && !to->broken;
 }
 
-/* False: there is no pipe to be had. */
+/* False: no pipe could be opened. */
 static bool open_pipe(struct gateway *x)
 {
 	if (x->has_pipe)
 		return true;
 	if (pipe2(x->pipe, O_NONBLOCK | O_CLOEXEC) < 0) {
-		x->no_pipe = true; /* it is copied, then */
+		x->no_pipe = true; /* then it is copied */
 		return false;
 	}
 	(void)fcntl(x->pipe[1], F_SETPIPE_SZ,
-		    (int)PIPE_SIZE); /* a smaller one is slower, no more */
+		    (int)PIPE_SIZE); /* if it fails, the pipe is only slower */
 	x->has_pipe = true;
 	return true;
 }
 
-/* From the server into the pipe, up to max. */
+/* Moves up to max bytes from the server into the pipe. */
 static bool draw(struct gateway *x, uint64_t max)
 {
 	struct stream *from = &x->up->stream;
@@ -64,7 +64,7 @@ static bool draw(struct gateway *x, uint64_t max)
 	return false;
 }
 
-/* From the pipe to the cell, up to max. */
+/* Moves up to max bytes from the pipe to the cell. */
 static bool pour(struct gateway *x, uint64_t max)
 {
 	ssize_t n = splice(x->pipe[0], NULL, x->cell.fd, NULL, max < x->piped ? max : x->piped,

@@ -1,6 +1,6 @@
-/* gateway_ws.c - the server's answer to a request to become a WebSocket (RFC 6455, 4.1). A server,
- * or a proxy before it, that has not computed the right answer does not speak WebSocket, whatever
- * its status says; and without extensions, which are never asked for, frames are what they seem. */
+/* gateway_ws.c - checks an answer to a WebSocket handshake (RFC 6455, 4.1). A server, or a proxy
+ * before it, that did not compute the right Sec-WebSocket-Accept does not speak WebSocket, whatever
+ * its status says. Extensions, which change the form of frames, are never asked for and refused. */
 #include "gateway_ws.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static bool is_accepted(const struct gateway *x, const struct http1_response *a)
 	       http1_span_is(accept, want);
 }
 
-/* One that was offered, or none. */
+/* It is one of those offered, or none. */
 static bool is_protocol_known(const struct gateway *x, const struct http1_response *a)
 {
 	struct http1_span chosen;
@@ -35,12 +35,11 @@ static bool is_protocol_known(const struct gateway *x, const struct http1_respon
 const char *gateway_ws_flaw(const struct gateway *x, const struct http1_response *a)
 {
 	if (!x->r.upgrade_websocket)
-		return "the server changes the protocol, which was not asked for";
+		return "the server changed the protocol without being asked";
 	if (!http1_lists(a->headers, a->headers_n, "upgrade", "websocket"))
-		return "the server changes to another protocol than WebSocket";
+		return "the server changed to a protocol other than WebSocket";
 	if (!is_accepted(x, a))
-		return "the server says 101, but its Sec-WebSocket-Accept is not the one for the "
-		       "key it was sent";
+		return "the server's Sec-WebSocket-Accept does not match the key it was sent";
 	if (http1_find(a->headers, a->headers_n, "sec-websocket-extensions", NULL) > 0)
 		return "the server uses a WebSocket extension that was not asked for";
 	if (!is_protocol_known(x, a))

@@ -1,8 +1,8 @@
 /* idle_conns.c - theory of operation
  *
- * A list, the last used in front. A server may end a connection that waits at any time, and
- * whatever it sends then belongs to no request: either is an event of its descriptor, and it is
- * closed. One timer looks for those that have waited for too long. */
+ * A list, the last used first. A server may end an idle connection at any time, and bytes that it
+ * sends meanwhile belong to no request: either is an event of the descriptor, and closes the
+ * connection. One timer closes those that are idle for too long. */
 #include "idle_conns.h"
 
 #include <stdlib.h>
@@ -106,7 +106,8 @@ static bool is_same(const struct upstream_key *a, const struct upstream_key *b)
 	       (!a->by_ip || ip_same(&a->ip, &b->ip)) && strcmp(a->host, b->host) == 0;
 }
 
-/* Told of by nobody in this turn yet, perhaps: a look costs less than a request that fails. */
+/* Its end may not have been reported in this turn yet: a read costs less than a request that fails.
+ */
 static bool is_alive(struct upstream *up)
 {
 	(void)stream_look(&up->stream, 1);
@@ -124,7 +125,7 @@ struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key
 		if (!is_same(&up->key, key))
 			continue;
 		if (young_ns > 0 && up->idle_ns + young_ns < now)
-			return NULL; /* those behind it wait for longer still */
+			return NULL; /* the rest of the list has been idle for longer */
 		if (is_alive(up)) {
 			detach(up);
 			return up;
@@ -138,7 +139,7 @@ static void on_event(struct stream *s)
 {
 	struct upstream *up = s->arg;
 
-	/* TLS has messages of its own (tickets); anything else is not for us. */
+	/* TLS has messages of its own (tickets); anything else ends it. */
 	if (is_alive(up))
 		stream_arm(&up->stream, true);
 	else

@@ -1,16 +1,16 @@
-/* A byte at a time through one state machine. What is open is a short stack; of names the beginning
- * is kept, of values nothing but a word and a piece of text on its way to the caller. */
+/* json_scan.c - one state machine, byte by byte. Open objects and arrays are a short stack. Of
+ * names the beginning is kept, of values only one word or a piece of text until the callback. */
 #include "json_scan.h"
 
 #include <string.h>
 
 enum state {
-	VALUE,	      /* must come */
-	VALUE_OR_END, /* behind '[' */
-	KEY_OR_END,   /* behind '{' */
-	KEY,	      /* behind ',' in an object */
+	VALUE,	      /* a value is required */
+	VALUE_OR_END, /* after '[' */
+	KEY_OR_END,   /* after '{' */
+	KEY,	      /* after ',' in an object */
 	COLON,
-	AFTER, /* a value */
+	AFTER, /* after a value */
 	STRING,
 	ESCAPE,
 	HEX,
@@ -91,7 +91,7 @@ static void put_code(struct json_scan *s, unsigned c)
 	put(s, (unsigned char)(0x80 | (c & 0x3f)));
 }
 
-/* Half a pair that stays alone becomes U+FFFD. */
+/* Half a surrogate pair becomes U+FFFD. */
 static void end_high(struct json_scan *s)
 {
 	if (s->high != 0)
@@ -191,7 +191,7 @@ static void in_hex(struct json_scan *s, uint8_t c)
 		end_code(s);
 }
 
-/* ---- the rest */
+/* ---- structure */
 
 static void open_level(struct json_scan *s, bool array)
 {
@@ -323,7 +323,7 @@ static void take(struct json_scan *s, uint8_t c)
 void json_scan_feed(struct json_scan *s, const uint8_t *data, size_t n)
 {
 	for (size_t i = 0; i < n && !s->bad; i++, s->at++) {
-		/* Most of it is text that nobody wants. */
+		/* The fast path: text of a string that the caller does not want. */
 		while (s->state == STRING && !s->wanted && !s->in_key && s->high == 0 && i < n &&
 		       data[i] >= 0x20 && data[i] != '"' && data[i] != '\\') {
 			i++;

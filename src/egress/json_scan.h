@@ -1,5 +1,5 @@
-/* json_scan.h - reads JSON that arrives in pieces, without keeping it: says what is where. Pure,
- * bounded; strict enough that no other reader sees another structure. */
+/* json_scan.h - reads JSON that arrives in pieces, without keeping it, and reports its values.
+ * Pure, bounded; strict, so that other readers see the same structure. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,12 +7,12 @@
 #include <stdint.h>
 
 #define JSON_SCAN_DEPTH 24
-#define JSON_SCAN_KEY 40 /* with its NUL; a longer name is none that anybody looks for: "" */
+#define JSON_SCAN_KEY 40 /* with its NUL; a longer name is reported as "" */
 #define JSON_SCAN_SCALAR 32
 
 struct json_scan;
 
-/* All may be NULL. `at` of the scanner is the offset of the byte that is being read. */
+/* All may be NULL. The scanner's `at` is the offset of the byte that is being read. */
 struct json_scan_calls {
 	/* A string value begins (at: its quote). True: its text is wanted. */
 	bool (*begin)(struct json_scan *s);
@@ -23,7 +23,7 @@ struct json_scan_calls {
 
 struct json_scan_level {
 	bool array;
-	char key[JSON_SCAN_KEY]; /* of an object: of the member that is being read */
+	char key[JSON_SCAN_KEY]; /* of an object: the member that is being read */
 };
 
 struct json_scan {
@@ -31,7 +31,7 @@ struct json_scan {
 	void *arg; /* the caller's */
 	uint64_t at;
 	bool bad, done; /* done: the value is complete; only white space may follow */
-	/* its own */
+	/* Private. */
 	unsigned state, depth;
 	struct json_scan_level level[JSON_SCAN_DEPTH];
 	bool in_key, wanted;

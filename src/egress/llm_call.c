@@ -1,9 +1,9 @@
 /* llm_call.c - theory of operation
  *
- * Bodies are read by json_scan.h as they pass and not kept; a table says which member of which
- * shape means what. A stream of events is taken apart into its "data" lines, each JSON of its own,
- * read by the same table. The shapes of the two providers have no member in common that means
- * different things, so one table serves both. */
+ * Bodies are read by json_scan.h as they pass, and not kept; a table (llm_shape.c) says which
+ * member of which API means what. An event stream is split into its "data" lines, each a JSON text
+ * of its own, read by the same table. The APIs of the two providers have no member in common that
+ * means different things, so one table serves both. */
 #include "llm_call.h"
 
 #include <limits.h>
@@ -15,7 +15,7 @@
 #include "masked_text.h"
 #include "llm_shape.h"
 
-#define LOOK_MAX (16U << 20) /* of a body, or of one event */
+#define LOOK_MAX (16U << 20) /* bytes read of a body, or of one event */
 #define KEEP_MAX (256U << 10)
 #define WORD_MAX 96
 
@@ -23,7 +23,7 @@ struct operation {
 	const char *suffix, *provider, *name;
 };
 
-/* The longer ones first. */
+/* Longer paths first. */
 static const struct operation operations[] = {
 	{ "/chat/completions", "openai", "chat" },
 	{ "/completions", "openai", "completion" },
@@ -33,13 +33,13 @@ static const struct operation operations[] = {
 	{ "/v1/messages", "anthropic", "chat" },
 };
 
-/* A text that is read, up to its bound. */
+/* A text that is kept, up to its bound. */
 struct kept {
 	struct buf text;
 	bool cut;
 };
 
-/* Where in a stream of events we are. */
+/* The place in an event stream. */
 enum line { FIELD, VALUE_START, DATA, OTHER };
 
 struct llm_call {
@@ -47,15 +47,15 @@ struct llm_call {
 	bool prompts;
 	bool reads_json, reads_events; /* of the answer */
 	struct json_scan request, answer;
-	uint64_t asked, answered; /* bytes looked at */
+	uint64_t asked, answered; /* bytes read */
 	char model[WORD_MAX], stop[WORD_MAX];
 	size_t nword;
 	bool streams, stream_known;
-	int64_t tokens[MODEL_SHAPE_CACHED + 1]; /* MODEL_SHAPE_INPUT, MODEL_SHAPE_OUTPUT,
-						   MODEL_SHAPE_CACHED; -1: not said */
-	uint64_t since_ns;			/* of the bytes that are being read */
+	/* MODEL_SHAPE_INPUT, MODEL_SHAPE_OUTPUT, MODEL_SHAPE_CACHED; -1: unknown */
+	int64_t tokens[MODEL_SHAPE_CACHED + 1];
+	uint64_t since_ns; /* when the bytes that are being read arrived */
 	int64_t first_ms;
-	enum llm_shape now; /* what the string that is being read is */
+	enum llm_shape now; /* the meaning of the string that is being read */
 	struct kept prompt, completion;
 	enum line line;
 	char field[8];
@@ -64,7 +64,7 @@ struct llm_call {
 
 /* ---- texts */
 
-/* Cuts between two characters. */
+/* Cuts between two characters, never inside one. */
 static void keep(struct kept *k, const char *bytes, size_t n)
 {
 	size_t room = KEEP_MAX - k->text.len, take = n < room ? n : room;
@@ -182,7 +182,7 @@ static void on_answer_scalar(struct json_scan *s, const char *word)
 	if (what != MODEL_SHAPE_INPUT && what != MODEL_SHAPE_OUTPUT && what != MODEL_SHAPE_CACHED)
 		return;
 	if (strspn(word, "0123456789") != strlen(word) || strlen(word) > 15)
-		return; /* null, or no count */
+		return; /* null, or not a count */
 	for (const char *p = word; *p != '\0'; p++)
 		n = n * 10 + (*p - '0');
 	m->tokens[what] = n;
@@ -202,7 +202,7 @@ static void look(struct json_scan *s, uint64_t *looked, const uint8_t *data, siz
 
 static void end_line(struct llm_call *m)
 {
-	if (m->line == FIELD && m->nfield == 0) { /* an empty one ends the event */
+	if (m->line == FIELD && m->nfield == 0) { /* an empty line ends the event */
 		json_scan_init(&m->answer, &answer_calls, m);
 		m->answered = 0;
 	} else if (m->line == DATA) {
@@ -256,7 +256,7 @@ static void read_events(struct llm_call *m, const uint8_t *data, size_t n)
 	}
 }
 
-/* ---- outside */
+/* ---- interface */
 
 struct llm_call *llm_call_new(const char *path, bool prompts)
 {
@@ -307,7 +307,7 @@ void llm_call_response(struct llm_call *m, int status, struct http1_span content
 {
 	struct http1_span type = http1_media_type(content_type);
 
-	(void)status; /* an error's body has none of the members */
+	(void)status; /* the body of an error has none of the members */
 	m->reads_events = http1_span_is_nocase(type, "text/event-stream");
 	m->reads_json = http1_span_is_nocase(type, "application/json");
 }

@@ -1,6 +1,6 @@
-/* llm_call.h - calls of model APIs (OpenAI's and Anthropic's shapes), read as they pass: which
- * model, how many tokens, when the first came. Bounded; what is not understood is left out. Pure.
- */
+/* llm_call.h - calls of model APIs (OpenAI and Anthropic), read as they pass: which model, how many
+ * tokens, when the first came. Bounded; what is not understood is left out. Pure. Called by
+ * gateway*.c. */
 #pragma once
 
 #include "http1.h"
@@ -10,15 +10,16 @@
 
 struct llm_call;
 
-/* NULL if the path is none of a model API's. prompts: keep them, too. */
+/* NULL: the path is not of a model API. prompts: keep prompt and completion, too. */
 struct llm_call *llm_call_new(const char *path, bool prompts);
 void llm_call_free(struct llm_call *m);
 size_t llm_call_memory(const struct llm_call *m); /* bytes that it has allocated; m may be NULL */
-void llm_call_request(struct llm_call *m, const uint8_t *data, size_t len); /* body as it passes */
+/* the body, as it passes */
+void llm_call_request(struct llm_call *m, const uint8_t *data, size_t len);
 void llm_call_response(struct llm_call *m, int status, struct http1_span content_type);
-/* Body as it passes, not compressed. since_ns: since the request began. */
+/* The body, as it passes, not compressed. since_ns: since the request began. */
 void llm_call_answer(struct llm_call *m, const uint8_t *data, size_t len, uint64_t since_ns);
 /* Members "provider", "model", "operation", "stream", "input_tokens", "output_tokens",
- * "cached_tokens", "first_token_ms", "stop", and, only if asked, "prompt" and "completion". Values
- * of the mask (NULL: none) are covered in each text. */
+ * "cached_tokens", "first_token_ms", "stop", and, only if asked for, "prompt" and "completion".
+ * Secrets of the mask (NULL: none) are masked in each text. */
 void llm_call_write(struct llm_call *m, const struct mask *mask, struct json *j);

@@ -1,4 +1,4 @@
-/* llm_shape.h - which member of a model API's bodies means what. */
+/* llm_shape.h - which member of the bodies of model APIs means what. For llm_call.c. */
 #pragma once
 
 #include "json_scan.h"
@@ -14,9 +14,10 @@ enum llm_shape {
 	MODEL_SHAPE_PROMPT,
 	MODEL_SHAPE_ROLE,
 	MODEL_SHAPE_COMPLETION,
-	MODEL_SHAPE_TOKEN, /* something the model made that is not shown: it began */
+	MODEL_SHAPE_TOKEN, /* output that is not shown, but marks the first token */
 };
 
-/* Of the value that is being read, in a request and in an answer (or an event of one). */
+/* The meaning of the value that is being read, in a request and in an answer (or one of its
+ * events). */
 enum llm_shape llm_shape_request(const struct json_scan *s);
 enum llm_shape llm_shape_answer(const struct json_scan *s);

@@ -1,6 +1,6 @@
-/* masked_text.h - a text of a record with every known value covered. Values are covered in the text
- * itself, before JSON is made of it: in JSON a value could also be found in names of members, in
- * numbers or across a quote, and covering it there would break the record. */
+/* masked_text.h - writes a text of a record with every known secret masked. The text is masked
+ * before it becomes JSON: in JSON a secret could also match names of members, numbers, or text
+ * across a quote, and masking it there would break the record. */
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "json.h"
 #include "mask.h"
 
-/* m: NULL, nothing is known. value: NULL for null. */
+/* m: NULL if there are no secrets. value: NULL for null. */
 void masked_text(struct json *j, const struct mask *m, const char *name, const char *value);
 /* The same for n bytes. */
 void masked_text_bytes(struct json *j, const struct mask *m, const char *name, const void *value,

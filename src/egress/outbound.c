@@ -1,13 +1,11 @@
-/* outbound.c - connects.
+/* outbound.c - theory of operation
  *
- * A call: the name is looked up (or there is just one address), then addresses are tried in order,
- * the next one when the last has failed or STAGGER_NS are over, until one is connected; the others
- * are dropped. With a proxy the same happens with the proxy's name, and then it is asked for the
- * rest.
+ * A call: the name is looked up (or there is one address), then addresses are tried in order, the
+ * next one when the last has failed or after STAGGER_NS, until one is connected; the others are
+ * closed. With a proxy this happens with the proxy's name, and then the proxy is asked to connect.
  *
  * Each address is judged right before its connect(2) (outbound_judge.h), by the policy of that
- * moment: what a name pointed to a minute or a millisecond ago does not matter, so there is nothing
- * to rebind.
+ * moment. What the name resolved to before does not matter, so DNS rebinding has no effect.
  *
  * Every step begins in the loop, never inside outbound_start(). */
 #include "outbound.h"
@@ -39,7 +37,7 @@ struct attempt {
 struct outbound_call {
 	struct egress_session *session;
 	struct outbound *out;
-	char host[HOST_MAX]; /* that is looked up; "": an address was given */
+	char host[HOST_MAX]; /* the name that is looked up; "": an address was given */
 	uint16_t port;
 	bool proxied;
 	enum policy_layer below;     /* see outbound_judge.h */
@@ -48,8 +46,8 @@ struct outbound_call {
 	struct ip ips[RESOLVER_ADDRESSES_MAX];
 	size_t nips, next, trying;
 	struct attempt attempts[RESOLVER_ADDRESSES_MAX];
-	struct attempt *winner;	   /* talks to the proxy */
-	struct err denied, failed; /* the last of each; code ERR_NONE: none */
+	struct attempt *winner;	   /* connected, and talking to the proxy */
+	struct err denied, failed; /* the last of each kind; code ERR_NONE: none */
 	struct loop_timer stagger;
 	struct loop_task begin;
 };
@@ -85,7 +83,7 @@ static void free_call(struct outbound_call *c)
 	free(c);
 }
 
-/* The end of a call: it failed, it was connected, or its time was over. */
+/* The end of a call: failed, connected, or timed out. */
 static void on_end(struct completion *k, const struct err *e)
 {
 	struct outbound *o = k->arg;
@@ -107,7 +105,7 @@ static void fail(struct outbound_call *c, const struct err *why)
 	completion_end(&o->end, &e);
 }
 
-/* Nothing is left to try. What was tried and failed says more than what was left out. */
+/* No address is left. A failed connect says more than an address that was denied. */
 static void give_up(struct outbound_call *c)
 {
 	struct err e;
@@ -143,7 +141,7 @@ static struct outbound_judge judge_of(const struct outbound_call *c)
 	};
 }
 
-/* ---- trying */
+/* ---- attempts */
 
 static void try_next(struct outbound_call *c);
 
@@ -158,7 +156,7 @@ static void note_failure(struct outbound_call *c, const struct ip *ip, int sys)
 
 static void on_attempt(struct loop_fd *f, uint32_t events);
 
-/* 0: under way. -1: errno. */
+/* 0: under way; -1: failed, with errno. */
 static int begin_attempt(struct outbound_call *c, struct attempt *a)
 {
 	struct sockaddr_storage to;
@@ -298,7 +296,7 @@ static void on_begin(struct loop_task *t)
 		try_next(c);
 }
 
-/* Where to: a name, or an address that was written as one. */
+/* host: a name, or an address in text form; NULL: ip is used. */
 static void set_endpoint(struct outbound_call *c, const char *host, const struct ip *ip,
 			 uint16_t port, enum policy_layer below)
 {
@@ -312,12 +310,13 @@ static void set_endpoint(struct outbound_call *c, const char *host, const struct
 		c->ips[c->nips++] = *ip;
 }
 
-/* The proxy connects for us, from wherever it is: an address that we may not reach it may not be
- * asked for, either. */
+/* The proxy connects from wherever it is: it must not be asked for an address that egress itself
+ * may not reach. */
 static void set_proxy_endpoint(struct outbound_call *c, const struct policy_proxy *proxy,
 			       const struct policy_target *to)
 {
-	const struct outbound_judge judge = judge_of(c); /* its rules were asked already */
+	/* the rules for addresses were asked already */
+	const struct outbound_judge judge = judge_of(c);
 
 	if (!to->host && !outbound_judge(&judge, &to->ip, &c->denied))
 		return;
@@ -332,7 +331,7 @@ void outbound_start(struct egress_session *g, const struct policy_target *to, st
 	struct outbound_call *c = calloc(1, sizeof(*c));
 
 	if (!c)
-		abort(); /* as the loop does: a call that never ends helps nobody */
+		abort(); /* as the loop does: without it the caller would wait for ever */
 	c->session = g;
 	c->out = o;
 	for (size_t i = 0; i < COUNT(c->attempts); i++)

@@ -1,12 +1,13 @@
 /* outbound_judge.c - theory of operation
  *
  * Private addresses and the like are refused whatever rules say; then the rules for addresses are
- * asked, of one that they were not asked of yet. An address of this machine itself is refused, too,
- * though it may be a public one or in a block that the operator opened: our own services take
- * connections from here for local ones. Only loopback, which is nothing else, can be opened as a
- * block; any other address of the machine must be named by itself.
- * Whether it is one the kernel knows best: it chooses the destination as the source for it, and for
- * that no packet has to be sent (a UDP socket). */
+ * asked, unless they were asked before. An address of this machine itself is refused, too, even if
+ * it is public, or in a block that the operator opened: services of the machine would take the
+ * connection for a local one. Only loopback can be opened as a block; any other address of the
+ * machine must be named by itself.
+ *
+ * Whether an address is one of this machine the kernel knows: for such a destination it chooses the
+ * same address as source. A connected UDP socket shows it without sending a packet. */
 #include "outbound_judge.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static bool deny(const struct outbound_judge *j, const struct ip *ip, const char
 	return false;
 }
 
-/* Where the socket is bound is where it leads: so it leads back here. */
+/* Is the socket's own address the destination? */
 static bool is_own(int fd, const struct ip *ip)
 {
 	struct sockaddr_storage at;

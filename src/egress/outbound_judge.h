@@ -1,25 +1,26 @@
-/* outbound_judge.h - may this address be connected to? Asked right before each connect(2). */
+/* outbound_judge.h - may egress connect to this address? Called by outbound.c right before each
+ * connect(2). */
 #pragma once
 
 #include "policy.h"
 
 struct outbound_judge {
-	const struct policy *policy; /* of this moment */
-	const char *host;	     /* that led there; "": none did */
+	const struct policy *policy; /* the current one */
+	const char *host;	     /* the name that resolved to the address; "": none */
 	uint16_t port;
-	/* Rules for addresses are asked as far as they are of layers above this one. POLICY_NODE:
-	 * none, they were asked already; POLICY_LAYERS: all, a name led there. Of a proxy: whose
-	 * it is, for his own rules are about what goes through it. */
+	/* Rules for addresses of layers above this one are asked. POLICY_NODE: none, they were
+	 * asked already; POLICY_LAYERS: all, as a name led there. Of a proxy: the layer that set
+	 * it, whose own rules are about what goes through the proxy. */
 	enum policy_layer below;
 };
 
-/* False, and *ret_why (ERR_DENIED) says which address, and what is wrong with it. */
+/* False: *ret_why (ERR_DENIED) names the address and the reason. */
 bool outbound_judge(const struct outbound_judge *j, const struct ip *ip,
 		    struct err *ret_why) MUST_USE;
-/* All addresses of a name: false if the rules for addresses deny one of them. Who denies an address
- * means the host there, which may have others. */
+/* All addresses of a name: false if the rules for addresses deny one of them. A rule that denies an
+ * address means the host there, which may have others. */
 bool outbound_judge_all(const struct outbound_judge *j, const struct ip *ips, size_t n,
 			struct err *ret_why) MUST_USE;
-/* The same of a connection that was made: an address can become one of this node meanwhile. */
+/* For a connection that was made: the address may have become one of this node meanwhile. */
 bool outbound_judge_made(const struct outbound_judge *j, int fd, const struct ip *ip,
 			 struct err *ret_why) MUST_USE;

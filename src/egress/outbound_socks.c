@@ -1,5 +1,5 @@
-/* outbound_socks.c - the client's side of SOCKS5. Everything is read in the exact sizes that the
- * protocol gives, so that what the server behind the proxy sends first stays in the socket. */
+/* outbound_socks.c - the client side of SOCKS5. Messages are read in the exact sizes of the
+ * protocol, so that bytes of the server behind the proxy stay in the socket. */
 #include "outbound_socks.h"
 
 #include <errno.h>
@@ -84,16 +84,16 @@ int outbound_socks_init(struct outbound_socks *s, const struct policy_proxy *pro
 static int take_method(struct outbound_socks *s, struct err *e)
 {
 	if (s->in[0] != VERSION)
-		return err_set(e, ERR_SYSTEM, "the proxy does not talk SOCKS5");
+		return err_set(e, ERR_SYSTEM, "the proxy does not speak SOCKS5");
 	if (s->in[1] == METHOD_PASSWORD && s->nauth > 0) {
 		say(s, s->auth, s->nauth);
 		expect(s, OUTBOUND_SOCKS_AUTH, 2);
 		return 0;
 	}
 	if (s->in[1] == METHOD_REFUSED)
-		return err_set(e, ERR_SYSTEM, "the proxy wants another authentication");
+		return err_set(e, ERR_SYSTEM, "the proxy requires another authentication");
 	if (s->in[1] != METHOD_NONE)
-		return err_set(e, ERR_SYSTEM, "the proxy chose what it was not offered");
+		return err_set(e, ERR_SYSTEM, "the proxy chose a method that was not offered");
 	say(s, s->request, s->nrequest);
 	expect(s, OUTBOUND_SOCKS_HEAD, 5);
 	return 0;
@@ -102,7 +102,7 @@ static int take_method(struct outbound_socks *s, struct err *e)
 static int take_auth(struct outbound_socks *s, struct err *e)
 {
 	if (s->in[0] != AUTH_VERSION || s->in[1] != 0)
-		return err_set(e, ERR_SYSTEM, "the proxy did not accept user and password");
+		return err_set(e, ERR_SYSTEM, "the proxy rejected user and password");
 	say(s, s->request, s->nrequest);
 	expect(s, OUTBOUND_SOCKS_HEAD, 5);
 	return 0;
@@ -116,14 +116,14 @@ static int take_head(struct outbound_socks *s, struct err *e)
 		int sys;
 		const char *text;
 	} replies[] = {
-		[1] = { EIO, "it failed" },
-		[2] = { EACCES, "it is not allowed there" },
+		[1] = { EIO, "general failure" },
+		[2] = { EACCES, "not allowed by its rules" },
 		[3] = { ENETUNREACH, "the network is unreachable" },
 		[4] = { EHOSTUNREACH, "the host is unreachable" },
 		[5] = { ECONNREFUSED, "the connection was refused" },
-		[6] = { ETIMEDOUT, "it took too long" },
-		[7] = { EOPNOTSUPP, "it cannot do that" },
-		[8] = { EAFNOSUPPORT, "it does not know such addresses" },
+		[6] = { ETIMEDOUT, "timed out" },
+		[7] = { EOPNOTSUPP, "command not supported" },
+		[8] = { EAFNOSUPPORT, "address type not supported" },
 	};
 	uint8_t reply = s->in[1];
 	size_t rest;
@@ -134,7 +134,7 @@ static int take_head(struct outbound_socks *s, struct err *e)
 		bool known = reply < COUNT(replies);
 
 		(void)err_set(e, ERR_SYSTEM, "the proxy says: %s",
-			      known ? replies[reply].text : "an error nobody knows");
+			      known ? replies[reply].text : "unknown error");
 		e->sys = known ? replies[reply].sys : EIO;
 		return -1;
 	}
@@ -149,7 +149,7 @@ static int take_head(struct outbound_socks *s, struct err *e)
 		rest = s->in[4] + 2U;
 		break;
 	default:
-		return err_set(e, ERR_SYSTEM, "the proxy's reply has an address of no known type");
+		return err_set(e, ERR_SYSTEM, "the proxy's reply has an unknown address type");
 	}
 	expect(s, OUTBOUND_SOCKS_REST, rest);
 	return 0;
@@ -164,7 +164,7 @@ int outbound_socks_take(struct outbound_socks *s, struct err *e)
 		return take_auth(s, e);
 	case OUTBOUND_SOCKS_HEAD:
 		return take_head(s, e);
-	case OUTBOUND_SOCKS_REST: /* where the proxy connected from: of no use */
+	case OUTBOUND_SOCKS_REST: /* the proxy's source address: not used */
 		expect(s, OUTBOUND_SOCKS_DONE, 0);
 		return 0;
 	case OUTBOUND_SOCKS_DONE:

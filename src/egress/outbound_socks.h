@@ -1,4 +1,4 @@
-/* outbound_socks.h - asks a SOCKS5 proxy (RFC 1928, 1929) to connect. */
+/* outbound_socks.h - asks a SOCKS5 proxy (RFC 1928, 1929) to connect. For outbound.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,21 +17,21 @@ enum outbound_socks_step {
 };
 
 struct outbound_socks {
-	enum outbound_socks_step step; /* what is read next */
+	enum outbound_socks_step step; /* the message that is read next */
 	uint8_t auth[OUTBOUND_SOCKS_MSG], request[OUTBOUND_SOCKS_MSG];
-	size_t nauth, nrequest; /* nauth 0: no password is offered */
+	size_t nauth, nrequest; /* nauth 0: no password */
 	uint8_t out[OUTBOUND_SOCKS_MSG], in[262];
 	size_t nout, sent, nin, want;
 };
 
-/* A name goes as a name: the proxy resolves it. Fails if something is too long for the protocol. */
+/* A name is sent as a name: the proxy resolves it. Fails if a text is too long for the protocol. */
 int outbound_socks_init(struct outbound_socks *s, const struct policy_proxy *proxy,
 			const struct policy_target *to, struct err *e) MUST_USE;
-/* Pure: takes the want bytes that are in s->in, and says what to write (nout) and what to read
- * next. -1: the proxy refused, or does not talk SOCKS5. */
+/* Pure: handles the s->want bytes in s->in, and sets what to write (nout) and to read next. -1: the
+ * proxy refused, or does not speak SOCKS5. */
 int outbound_socks_take(struct outbound_socks *s, struct err *e) MUST_USE;
-/* Reads and writes what it can, never a byte behind the proxy's last reply. 1: the connection is
- * made; 0: wait for *ret_events. */
+/* Reads and writes what it can, never a byte after the proxy's last reply. 1: connected; 0: wait
+ * for *ret_events. */
 int outbound_socks_go(struct outbound_socks *s, int fd, uint32_t *ret_events,
 		      struct err *e) MUST_USE;
 /* Wipes the password. */

@@ -15,7 +15,7 @@ char *read_file(int fd, size_t max)
 	struct err e;
 	ssize_t n = 1;
 
-	b.secret = true; /* some are */
+	b.secret = true; /* it may be the authority's key */
 	while (n > 0 && b.len <= max) {
 		uint8_t *to = buf_reserve(&b, PIECE, &e);
 

@@ -98,7 +98,7 @@ struct resolver *resolver_new(struct loop *l, const char *resolv_conf, const cha
 		r->hosts = resolver_conf_hosts(hosts);
 	if (!r || !r->hosts) {
 		free(r);
-		(void)err_sys(e, "cannot make a resolver");
+		(void)err_sys(e, "cannot create the resolver");
 		return NULL;
 	}
 	r->loop = l;

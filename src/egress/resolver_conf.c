@@ -1,11 +1,10 @@
-/* resolver_conf.c - the two files of the node that say how names are found. */
 #include "resolver_conf.h"
 
 #include <string.h>
 
 #include "host.h"
 
-#define TIMEOUT_MS 2000 /* glibc waits 5 s; whole connections have 10 s here */
+#define TIMEOUT_MS 2000 /* glibc waits 5 s; here a whole connection has 10 s */
 #define WHITE " \t\r\f\v"
 
 struct resolver_hosts {
@@ -56,7 +55,7 @@ static bool is(struct word w, const char *text)
 	return w.n == strlen(text) && memcmp(w.p, text, w.n) == 0;
 }
 
-/* "name:3" with 1 to max; 0: something else. */
+/* The number of "name:3", 1 to max; 0: another word. */
 static unsigned read_option(struct word w, const char *name, unsigned max)
 {
 	size_t n = strlen(name);

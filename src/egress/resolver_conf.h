@@ -1,5 +1,5 @@
-/* resolver_conf.h - resolv.conf(5) and hosts(5). Pure, fuzzed; what is not understood is skipped,
- * as everybody does with these files. */
+/* resolver_conf.h - reads resolv.conf(5) and hosts(5) of the node. Pure, fuzzed; lines that are not
+ * understood are skipped, as is usual for these files. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,22 +11,22 @@
 
 struct resolver_conf {
 	struct ip servers[RESOLVER_CONF_SERVERS];
-	size_t nservers;     /* at least one: without any it is 127.0.0.1 */
-	unsigned timeout_ms; /* of one try */
+	size_t nservers;     /* at least one: 127.0.0.1 if none is named */
+	unsigned timeout_ms; /* of one attempt */
 	unsigned attempts;   /* at each server */
 	bool rotate;
 	bool use_vc; /* TCP only */
 };
 
-/* "search" and "domain" mean nothing here: names are whole. */
+/* "search" and "domain" are ignored: names are complete. */
 void resolver_conf_read(const char *text, struct resolver_conf *ret);
 
 struct resolver_hosts;
 
-/* NULL: no memory. At most RESOLVER_HOSTS_MAX names, those that host_normal() takes. */
+/* NULL: memory is short. At most RESOLVER_HOSTS_MAX names, those that host_normal() accepts. */
 #define RESOLVER_HOSTS_MAX 8192
 struct resolver_hosts *resolver_conf_hosts(const char *text);
 void resolver_conf_hosts_free(struct resolver_hosts *h);
-/* Returns how many addresses the name has there, at most cap. */
+/* Returns how many addresses of the name were found, at most cap. */
 size_t resolver_conf_hosts_find(const struct resolver_hosts *h, const char *host, struct ip *ret,
 				size_t cap);

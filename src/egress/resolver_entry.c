@@ -13,7 +13,7 @@
 #define TTL_MAX 3600U
 #define TTL_NO_MIN 5U
 #define TTL_NO_MAX 60U
-#define TTL_HALF 5U /* of an entry for which one query was not answered */
+#define TTL_HALF 5U /* if one of the two queries was not answered */
 
 static struct entry **bucket(struct resolver *r, const char *host)
 {
@@ -130,7 +130,7 @@ static void describe_failure(struct entry *n, int sys)
 	e->sys = sys;
 }
 
-/* How long the result may be kept, in seconds. */
+/* Fills the result. Returns how long it may be kept, in seconds. */
 static uint32_t sum_up(struct entry *n)
 {
 	const struct half *v6 = &n->halves[RESOLVER_V6], *v4 = &n->halves[RESOLVER_V4];

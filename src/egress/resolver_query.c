@@ -1,13 +1,13 @@
-/* resolver_query.c - asks servers.
+/* resolver_query.c - theory of operation
  *
- * What makes an answer believable: a fresh, connected socket for every try, so the kernel chooses a
- * random port and drops what comes from anybody else; a random id; and a question in random case
- * ("0x20") that must come back byte for byte. What does not match is ignored, and the wait goes on.
- * Only a matching answer in another case is treated otherwise: some servers do not keep it, so the
- * same is asked over TCP, where nobody can guess.
+ * A reply is believed because of: a new, connected socket for every attempt, so that the kernel
+ * chooses a random port and drops datagrams of other senders; a random id; and a question in random
+ * case ("0x20") that must come back byte for byte. Other datagrams are ignored. Only a reply that
+ * matches but for the case is treated otherwise: some servers do not keep the case, so the same is
+ * asked over TCP, where a reply cannot be guessed.
  *
- * We do not offer EDNS: an answer of more than 512 bytes is rare, comes over TCP then, and nothing
- * is ever pieced together from IP fragments.
+ * EDNS is not offered: a reply of more than 512 bytes is rare, and comes over TCP then, so that
+ * nothing is ever assembled from IP fragments.
  *
  * Every step of a query begins in its timer, never inside resolver_query_new(). */
 #include "resolver_query.h"
@@ -24,31 +24,31 @@
 
 #define PORT 53
 #define SILENT_NS (30000 * CLOCK_MS)
-#define DATAGRAMS 16	/* read in one turn */
+#define DATAGRAMS 16	/* read in one turn of the loop */
 #define REPLY_MAX 16384 /* over TCP */
 
 struct resolver_query {
 	struct loop *loop;
 	struct resolver_servers *servers;
-	struct resolver_conf conf; /* as it was when the query began */
+	struct resolver_conf conf; /* copied when the query began */
 	size_t order[RESOLVER_CONF_SERVERS];
-	char host[HOST_MAX]; /* the name, or what it is an alias of */
+	char host[HOST_MAX]; /* the name, or the one it is an alias of */
 	uint16_t type;
 	unsigned hops;
-	uint32_t ttl; /* of the aliases so far */
+	uint32_t ttl; /* the lowest of the aliases so far */
 	resolver_query_fn *done;
 	void *arg;
 
-	unsigned tries; /* begun */
-	bool tcp;	/* the try under way, or the next, is */
-	bool again;	/* the next try is at the same server */
-	int sys;	/* why the last one failed */
+	unsigned tries; /* attempts so far */
+	bool tcp;	/* the attempt under way, or the next, uses TCP */
+	bool again;	/* the next attempt is at the same server */
+	int sys;	/* errno of the last failure */
 	int fd;		/* owned; -1: none */
 	struct loop_fd on_fd;
-	struct loop_timer timer; /* of the try, or for the next one */
+	struct loop_timer timer; /* of the attempt, or until the next one */
 	uint8_t out[2 + DNS_MSG_QUERY_MAX];
-	size_t nout, sent; /* with the two bytes of length, which UDP does without */
-	uint8_t *in;	   /* owned; over TCP */
+	size_t nout, sent; /* includes the two bytes of length of TCP */
+	uint8_t *in;	   /* owned; TCP only */
 	size_t nin;
 };
 
@@ -91,7 +91,7 @@ static void note_silence(struct resolver_query *q)
 	}
 }
 
-/* ---- answers */
+/* ---- replies */
 
 static void finish(struct resolver_query *q, const struct dns_msg_reply *reply, int sys)
 {
@@ -100,7 +100,7 @@ static void finish(struct resolver_query *q, const struct dns_msg_reply *reply, 
 	q->done(q->arg, reply, sys);
 }
 
-/* The name is an alias of one that the server did not look at: asks for that. */
+/* The name is an alias of one that the server did not resolve: asks for that. */
 static int follow_alias(struct resolver_query *q, const struct dns_msg_reply *r)
 {
 	char host[HOST_MAX];
@@ -139,7 +139,7 @@ static void take_reply(struct resolver_query *q, struct dns_msg_reply *r)
 
 /* ---- UDP */
 
-/* 0: wait on. 1: the query has gone on, perhaps it is freed. */
+/* 0: keep waiting; 1: the query has moved on, and may be freed. */
 static int read_datagram(struct resolver_query *q)
 {
 	uint8_t msg[4096];
@@ -149,7 +149,7 @@ static int read_datagram(struct resolver_query *q)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0) {
-		try_later(q, errno); /* nobody listens there */
+		try_later(q, errno); /* no server at that port */
 		return 1;
 	}
 	switch (dns_msg_read_reply(msg, (size_t)n, q->out + 2, q->nout - 2, &reply)) {
@@ -192,7 +192,7 @@ static int send_query(struct resolver_query *q)
 	return 0;
 }
 
-/* 1: the whole reply is there. */
+/* 1: the reply is complete. */
 static int receive_reply(struct resolver_query *q)
 {
 	for (;;) {
@@ -216,7 +216,7 @@ static int receive_reply(struct resolver_query *q)
 	}
 }
 
-/* The stream is the server's own, so the case need not be kept; an answer it must be. */
+/* Over TCP the reply comes from the server itself, so its case is not checked. */
 static enum dns_msg_match read_stream(struct resolver_query *q, struct dns_msg_reply *ret)
 {
 	const uint8_t *query = q->out + 2;
@@ -246,7 +246,7 @@ static void on_stream(struct loop_fd *f, uint32_t events)
 		try_later(q, EPROTO);
 }
 
-/* ---- tries */
+/* ---- attempts */
 
 static void compose(struct resolver_query *q)
 {
@@ -318,7 +318,7 @@ static void on_timer(struct loop_timer *t)
 	begin_try(q);
 }
 
-/* The servers in order, those that were silent lately behind the others. */
+/* Servers in order, those that did not answer lately last. */
 static void choose_order(struct resolver_query *q)
 {
 	struct resolver_servers *s = q->servers;

@@ -1,10 +1,11 @@
 /* secrets.c - theory of operation
  *
- * Whether a secret may be put in depends on nothing the cell can choose freely: the connection is
- * verified TLS to the host that the policy was asked about; host, method and path (all in their
- * normal forms, those that are sent) fit what the secret is bound to; and the rule that allowed the
- * request names it, or names none while the secret has hosts of its own. A secret without hosts
- * goes where a rule names it. Everything else leaves the placeholder as it is. */
+ * Whether a secret may be put into a request depends on nothing that the cell can choose freely:
+ * the connection is verified TLS to the host that the policy was asked about; host, method and path
+ * (in their normal forms, which are those that are sent) match what the secret is bound to; and the
+ * rule that allowed the request names the secret, or names none while the secret has hosts of its
+ * own. A secret without hosts is put in where a rule names it. In all other cases the placeholder
+ * is left as it is. */
 #include "secrets.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "path.h"
 #include "secrets_inside.h"
 
-/* ---- may it? */
+/* ---- may it be put in? */
 
 static bool in_list(char *const *list, const char *word)
 {
@@ -94,8 +95,8 @@ static bool may_be_in(const struct secret *x, const struct secrets_use *u, struc
 	       (basic || http1_is_value(x->value, x->len));
 }
 
-/* Which of them is in the text of a header and may be there, as a set; those that may not are
- * misused. */
+/* The set of secrets whose placeholder is in the text of a header and may be replaced there. Others
+ * set u->misused. */
 static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http1_span header,
 		     struct http1_span text, bool basic)
 {
@@ -116,7 +117,7 @@ static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http
 	return set;
 }
 
-/* Copies the text with those of the set put in. Values are not looked at again. */
+/* Copies the text with the secrets of the set put in. Values are not searched again. */
 static int put_in(const struct secrets *s, struct secrets_use *u, uint64_t set,
 		  struct http1_span text, char *ret, size_t cap)
 {
@@ -145,7 +146,7 @@ static int put_in(const struct secrets *s, struct secrets_use *u, uint64_t set,
 
 #define BASIC_MAX 4096
 
-/* "Basic " and base64 of "user:password". 0: nothing of ours is in it. */
+/* "Basic " and base64 of "user:password". 0: no placeholder is in it. */
 static int put_basic(const struct secrets *s, struct secrets_use *u, struct http1_span name,
 		     struct http1_span value, char *ret, size_t cap)
 {
@@ -197,7 +198,7 @@ int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_
 	return set == 0 ? 0 : put_in(s, u, set, value, ret, cap);
 }
 
-/* ---- a rule's own */
+/* ---- headers that a rule sets */
 
 static const struct secret *by_name(const struct secrets *s, const char *name, size_t n)
 {
@@ -223,12 +224,13 @@ int secrets_expand(const struct secrets *s, struct secrets_use *u, const char *t
 			const struct secret *x = by_name(s, name, len);
 
 			if (name[len] != '}' || x == NULL)
-				return err_set(e, ERR_NOT_FOUND, "secret %.*s is not there",
+				return err_set(e, ERR_NOT_FOUND, "secret %.*s does not exist",
 					       (int)(len < 64 ? len : 64), name);
 			if (!secrets_may(x, u) || !http1_is_value(x->value, x->len))
-				return err_set(e, ERR_DENIED,
-					       "secret %s is not for this request, or has expired",
-					       x->name);
+				return err_set(
+					e, ERR_DENIED,
+					"secret %s is not allowed in this request, or has expired",
+					x->name);
 			template = name + len + 1;
 			from = x->value;
 			len = x->len;

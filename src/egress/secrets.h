@@ -1,8 +1,9 @@
-/* secrets.h - the secrets of one session, and where each may go. Pure but for the clock it is
- * given.
+/* secrets.h - the secrets of one session, and where each may be sent. Pure but for the time it is
+ * given. Called by the gateway.
  *
- * The cell holds placeholders. For a request over verified TLS to a host, method and path that a
- * secret is bound to, its placeholder is replaced; anywhere else it stays what it is: worthless. */
+ * The cell holds placeholders. In a request over verified TLS to a host, method and path that a
+ * secret is bound to, its placeholder is replaced by the value; anywhere else the placeholder is
+ * sent as it is, and is worthless. */
 #pragma once
 
 #include "http1.h"
@@ -13,50 +14,54 @@
 struct json_t; /* of jansson */
 struct secrets;
 
-/* Once, before the first order is read: from then on what the JSON library gives back is wiped. */
+/* Called once, before the first configuration is read: from then on memory that the JSON library
+ * frees is wiped. */
 void secrets_prepare(void);
-/* Takes the members "secrets" and "mask" of the order (egress_msg.h). */
+/* Reads the members "secrets" and "mask" of a session's configuration (egress_msg.h). */
 int secrets_read(const struct json_t *order, struct secrets **ret, struct err *e) MUST_USE;
-void secrets_free(struct secrets *s); /* wipes them */
-/* Every value that must not be recorded; NULL if there is nothing. Borrowed. */
+void secrets_free(struct secrets *s); /* wipes the values */
+/* Masks every value that must not be recorded; NULL: there are none. Borrowed. */
 const struct mask *secrets_mask(const struct secrets *s);
 
 struct secrets_use {
-	const char *host, *method, *path; /* normal forms */
-	const struct policy_rule *rule;	  /* that allowed the request; names what it may use */
+	const char *host, *method, *path; /* in their normal forms */
+	/* the rule that allowed the request, with the secrets it may use */
+	const struct policy_rule *rule;
 	bool verified_tls;
 	uint64_t now_ms; /* wall clock, for expiry */
-	/* Set here: */
-	char names[256]; /* of those put in, comma separated */
-	bool more;	 /* there was no room for all of the names */
-	bool misused;	 /* a placeholder was there that does not belong there, or has expired */
+	/* Set by the functions below: */
+	char names[256]; /* names of those put in, comma separated */
+	bool more;	 /* names has no room for all of them */
+	/* there was a placeholder that may not be replaced there, or has expired */
+	bool misused;
 };
 
-/* Which values can the servers of this target know? Those that are bound to its host, that were
- * sent to it, or that some rule of the policy may put into a request to it. What is known is masked
- * in its answers, also to requests that hold no secret: what was stored can be asked for. False:
- * none. */
+/* Which secrets can the servers of this target know? Those bound to its host, those sent to it
+ * before, and those that a rule of the policy may put into a request to it. They are masked in its
+ * answers, also to requests without a secret: a server may repeat what it stored. False: none. */
 bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
 			 const struct policy_target *to, struct mask_pick *ret);
-/* The same for a further name of the same server, which a program says over a connection to an
- * address. Adds to ret. */
+/* The same for another name of that server, which a program sent over a connection to an address.
+ * Adds to ret. */
 bool secrets_known_also(const struct secrets *s, const struct policy *p, const struct sent *sent,
 			const struct policy_target *to, struct mask_pick *ret);
 
-/* By a new order: is a secret that was put into this request gone, or another one, or no longer for
- * it? u->rule and u->now_ms are those of now. */
+/* After a change of secrets: is a secret that was put into this request removed, replaced, or no
+ * longer allowed in it? u->rule and u->now_ms are the current ones. */
 bool secrets_gone(const struct secrets *was, const struct secrets *now,
 		  const struct secrets_use *u);
 
-/* A header's value with placeholders replaced (also inside "Basic" base64). Returns the length in
- * ret, 0 if nothing changed (ret untouched), -1 if it does not fit. */
+/* Replaces placeholders in the value of a header (also inside "Basic" base64). Returns the length
+ * in ret, 0 if nothing changed (ret is not written), -1 if it does not fit. */
 int secrets_header(const struct secrets *s, struct secrets_use *u, struct http1_span name,
 		   struct http1_span value, char *ret, size_t cap) MUST_USE;
-/* "Bearer ${secret.X}" of a rule's own: -1 if X is unknown, expired, or not for this request. */
+/* Expands the value of a header that a rule sets, such as "Bearer ${secret.X}". -1: X is unknown,
+ * expired, or not allowed in this request. */
 int secrets_expand(const struct secrets *s, struct secrets_use *u, const char *template, char *ret,
 		   size_t cap, struct err *e) MUST_USE;
-/* Could a body of this request hold one? Then it is collected, at most SECRETS_BODY_MAX (longer
- * ones go unchanged), and given to secrets_body(): as secrets_header(), *ret is malloc'ed. */
+/* May the body of this request hold a placeholder that may be replaced? Then the caller collects
+ * it, at most SECRETS_BODY_MAX (longer ones are sent unchanged), and calls secrets_body(): as
+ * secrets_header(), with *ret malloc'ed. */
 #define SECRETS_BODY_MAX ((size_t)1 << 20)
 bool secrets_wants_body(const struct secrets *s, const struct secrets_use *u,
 			struct http1_span content_type);

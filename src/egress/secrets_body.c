@@ -1,5 +1,5 @@
-/* Placeholders in bodies: in one named member of JSON, at any depth, or in one field of a form. The
- * rest of the body stays as it is, byte for byte. */
+/* secrets_body.c - placeholders in bodies: in one named member of JSON, at any depth, or in one
+ * field of a form. The rest of the body stays as it is, byte for byte. */
 #include <string.h>
 
 #include "buf.h"
@@ -38,10 +38,10 @@ bool secrets_wants_body(const struct secrets *s, const struct secrets_use *u,
 struct work {
 	const struct secrets *s;
 	struct secrets_use *u;
-	uint64_t may; /* those that may be put into this request */
+	uint64_t may; /* set of those that may be put into this request */
 	const uint8_t *body;
-	size_t copied; /* of the body */
-	size_t begin;  /* of the string that is being read */
+	size_t copied; /* bytes of the body copied so far */
+	size_t begin;  /* offset of the string that is being read */
 	struct buf made;
 	bool changed;
 };
@@ -54,7 +54,7 @@ static bool is_field(const struct secret *x, const char *name)
 	return false;
 }
 
-/* As the inside of a JSON string. */
+/* Escapes it for the inside of a JSON string. */
 static void put_json(struct buf *b, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -81,8 +81,8 @@ static void put_form(struct buf *b, const char *p, size_t n)
 	}
 }
 
-/* Puts into the part of the body those that may be in this field; the rest of it is copied when
- * something follows. */
+/* Replaces the placeholders that may be replaced in this field. The rest of this part of the body
+ * is copied with what follows. */
 static void replace(struct work *w, const char *field, size_t from, size_t to, enum kind kind)
 {
 	struct http1_span text = { (const char *)w->body, to };
@@ -127,7 +127,7 @@ static void on_end(struct json_scan *s)
 	replace(w, json_scan_key(s), w->begin, (size_t)s->at, JSON);
 }
 
-/* False: it is no JSON, and then nothing is put in. */
+/* False: not JSON, and nothing is put in. */
 static bool walk_json(struct work *w, size_t len)
 {
 	static const struct json_scan_calls calls = { .begin = on_begin, .end = on_end };
@@ -154,7 +154,7 @@ static bool walk_form(struct work *w, size_t len)
 	return true;
 }
 
-/* A placeholder that is still there does not belong there. */
+/* Sets u->misused if a placeholder is left. */
 static void find_misuse(struct work *w, const uint8_t *body, size_t len)
 {
 	size_t at = 0;
@@ -190,6 +190,6 @@ int secrets_body(const struct secrets *s, struct secrets_use *u, struct http1_sp
 		return -1;
 	}
 	find_misuse(&w, w.made.data, w.made.len);
-	*ret = w.made.data; /* buf's memory is malloc's */
+	*ret = w.made.data; /* buf_release() would free it: it was allocated by malloc() */
 	return (int)w.made.len;
 }

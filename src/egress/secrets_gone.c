@@ -1,6 +1,6 @@
-/* secrets_gone.c - which requests that are under way had a secret put in that they could not have
- * now: removed, expired, replaced by another value, or bound to something else. What was
- * authenticated with it (a WebSocket, a long answer) must not outlive it. */
+/* secrets_gone.c - finds out whether a request under way was sent with a secret that it could not
+ * have now: removed, expired, replaced, or bound to something else. What the secret authenticated
+ * (a WebSocket, a long answer) must not outlive it. */
 #include <string.h>
 
 #include "secrets_inside.h"
@@ -26,7 +26,7 @@ static bool is_there(const struct secrets *was, const struct secrets *now,
 	return s != NULL && is_same_value(by_name(was, name, n), s) && secrets_may(s, u);
 }
 
-/* Names for which there was no room are any of them. */
+/* If names had no room for all of them, any secret may be among them. */
 static bool are_all_there(const struct secrets *was, const struct secrets *now)
 {
 	for (size_t i = 0; was != NULL && i < was->n; i++) {

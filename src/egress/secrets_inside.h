@@ -1,31 +1,32 @@
-/* secrets_inside.h - what the files secrets*.c share. */
+/* secrets_inside.h - the structures of secrets*.c. */
 #pragma once
 
 #include "host.h"
 #include "secrets.h"
 
-#define SECRETS_MAX 64 /* as many as a set has bits */
+#define SECRETS_MAX 64 /* bits of a set (uint64_t) */
 #define SECRETS_LIST_MAX 32
 #define SECRETS_NAME_MAX 64
-#define SECRETS_PLACEHOLDER_MIN 16 /* nothing that a program could say by chance */
+#define SECRETS_PLACEHOLDER_MIN 16 /* long enough that a program does not send it by chance */
 
 struct secret {
 	char name[SECRETS_NAME_MAX];
 	char *value; /* owned, not NUL-terminated */
 	size_t len;
-	char *placeholder; /* owned; NULL: none, only rules put it in */
+	char *placeholder; /* owned; NULL: none, only rules put the value in */
 	size_t placeholder_len;
-	struct host_pattern *hosts; /* owned; none: where a rule names it */
+	struct host_pattern *hosts; /* owned; none: allowed where a rule names it */
 	size_t nhosts;
-	char **methods, **paths;  /* owned, NULL at the end; NULL: all */
-	char **headers, **fields; /* owned, NULL at the end: headers and fields it is for */
-	bool in_header, in_basic; /* in_header: in any */
+	char **methods, **paths; /* owned, NULL at the end; NULL: all */
+	/* owned, NULL at the end: the headers and fields it may be put into */
+	char **headers, **fields;
+	bool in_header, in_basic; /* in_header: into any header */
 	uint64_t expires_ms;	  /* 0: never */
 };
 
-/* A further value that is masked: one that was replaced, or that the cell holds itself. */
+/* Another value that is masked: one that was replaced, or that the cell itself holds. */
 struct secret_other {
-	char name[SECRETS_NAME_MAX]; /* "": it is masked in records only */
+	char name[SECRETS_NAME_MAX]; /* "": masked in records only */
 	struct host_pattern *hosts;  /* owned */
 	size_t nhosts;
 };
@@ -38,18 +39,18 @@ struct secrets {
 	size_t nothers;
 	struct mask *mask; /* owned */
 	/* secrets_place.c: */
-	uint8_t places[SECRETS_MAX]; /* those that have a placeholder, sorted by it */
+	uint8_t places[SECRETS_MAX]; /* indices of those with a placeholder, sorted by it */
 	size_t nplaces;
-	size_t prefix; /* bytes that all placeholders begin with */
+	size_t prefix; /* length of the common beginning of all placeholders */
 };
 
 bool secrets_host_fits(const struct host_pattern *hosts, size_t n, const char *host);
 /* May it be put into this request? */
 bool secrets_may(const struct secret *s, const struct secrets_use *u);
-/* It was. */
+/* Adds its name to u->names. */
 void secrets_note(const struct secret *s, struct secrets_use *u);
-/* Once, when all are read. A placeholder that begins with another one is refused. */
+/* Called once, when all are read. A placeholder that begins with another one is refused. */
 int secrets_places_make(struct secrets *s, struct err *e) MUST_USE;
-/* The secret whose placeholder is the next at *at or behind it; sets *at to where it begins. NULL:
- * there is none. */
+/* Finds the next placeholder at or after *at, and sets *at to its beginning. NULL: there is none.
+ */
 const struct secret *secrets_place(const struct secrets *s, struct http1_span text, size_t *at);

@@ -1,5 +1,5 @@
 /* secrets_known.c - which secrets the servers of a target can know. The gateway asks for each
- * request, whatever rule allowed it. */
+ * request, whichever rule allowed it. */
 #include <string.h>
 
 #include "secrets_inside.h"
@@ -16,7 +16,7 @@ static void know(struct known *k, size_t value)
 	k->any = true;
 }
 
-/* Those without hosts are known where a rule names them. */
+/* Secrets without hosts are known where a rule names them. */
 static void on_rule(const struct policy_rule *rule, void *arg)
 {
 	struct known *k = arg;
@@ -33,7 +33,7 @@ static void on_rule(const struct policy_rule *rule, void *arg)
 	}
 }
 
-/* By what they are bound to, or since one of that name was sent there. */
+/* Known by the hosts they are bound to, or because one of that name was sent there. */
 static void know_by_host(struct known *k, const struct sent *sent, const char *host)
 {
 	const struct secrets *s = k->s;

@@ -1,6 +1,6 @@
-/* secrets_place.c - where placeholders are in a text. Each time a text is searched for what all
- * placeholders of the session begin with, then the placeholder is looked up in a sorted table: so a
- * byte costs the same with one secret and with many. */
+/* secrets_place.c - finds placeholders in a text. The text is searched for the common beginning of
+ * all placeholders of the session, then the placeholder is looked up in a sorted table: so a byte
+ * costs the same with one secret and with many. */
 #include <string.h>
 
 #include "secrets_inside.h"
@@ -55,7 +55,7 @@ int secrets_places_make(struct secrets *s, struct err *e)
 	return 0;
 }
 
-/* No placeholder begins with another one: at most one is there. */
+/* No placeholder begins with another one, so at most one matches. */
 static const struct secret *look_up(const struct secrets *s, const char *p, size_t n)
 {
 	size_t from = 0, to = s->nplaces;

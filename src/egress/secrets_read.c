@@ -1,5 +1,5 @@
-/* The order's secrets, checked: whoever sends it is cordond, but what it says comes from tenants.
- */
+/* secrets_read.c - reads and checks the secrets of a session's configuration. It comes from
+ * cordond, but its contents come from tenants. */
 #include <jansson.h>
 #include <malloc.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static int read_list(const char *name, const json_t *list, char ***ret, struct e
 		const json_t *item = json_array_get(list, i);
 
 		if (!json_is_string(item) || json_string_length(item) == 0)
-			return bad(e, name, "a list holds something else than texts");
+			return bad(e, name, "a list has a member that is not a string");
 		(*ret)[i] = copy(item);
 		if ((*ret)[i] == NULL)
 			return err_sys(e, "allocate");
@@ -128,7 +128,7 @@ static int read_place(struct secret *s, const char *text, struct err *e)
 	return 0;
 }
 
-/* Without a word: header and basic. */
+/* Without "in": headers and basic authentication. */
 static int read_in(struct secret *s, const json_t *list, struct err *e)
 {
 	char **texts = NULL;
@@ -204,7 +204,7 @@ static int read_other(struct secret_other *o, const json_t *v, const char **ret,
 
 	if (!json_is_string(value) || (json_is_object(v) && (name == NULL || name[0] == '\0')) ||
 	    (name != NULL && strlen(name) >= sizeof(o->name)))
-		return err_set(e, ERR_INVALID, "mask holds something else than values");
+		return err_set(e, ERR_INVALID, "mask has a member that is not a value");
 	*ret = json_string_value(value);
 	*ret_len = json_string_length(value);
 	if (name == NULL)
@@ -213,7 +213,7 @@ static int read_other(struct secret_other *o, const json_t *v, const char **ret,
 	return read_hosts(name, json_object_get(v, "hosts"), &o->hosts, &o->nhosts, e);
 }
 
-/* All values, expired ones, too: servers may still repeat them. */
+/* All values, also expired ones: servers may still repeat them. */
 static int make_mask(struct secrets *s, const json_t *more, struct err *e)
 {
 	size_t extra = json_array_size(more), total = s->n + extra;
@@ -244,7 +244,7 @@ static int read_all(struct secrets *s, const json_t *root, struct err *e)
 
 	if (!json_is_object(root) || (list != NULL && !json_is_array(list)) ||
 	    (more != NULL && !json_is_array(more)))
-		return err_set(e, ERR_INVALID, "the order's secrets are malformed");
+		return err_set(e, ERR_INVALID, "secrets: malformed list");
 	if (json_array_size(list) > SECRETS_MAX || json_array_size(more) > (size_t)16 * SECRETS_MAX)
 		return err_set(e, ERR_LIMIT, "a session has at most %d secrets", SECRETS_MAX);
 	for (size_t i = 0; i < json_array_size(list); i++)
@@ -253,7 +253,7 @@ static int read_all(struct secrets *s, const json_t *root, struct err *e)
 	return secrets_places_make(s, e) < 0 ? -1 : make_mask(s, more, e);
 }
 
-/* The parser copies texts several times; none of that may be found in our memory later. */
+/* The parser copies texts several times; no copy may be left in memory. */
 static void wipe_and_free(void *p)
 {
 	if (p == NULL)

@@ -1,8 +1,8 @@
-/* sent.h - which secrets were put into requests of a session, and to which hosts and
- * addresses. Pure.
+/* sent.h - which secrets of a session were sent to which hosts and addresses. Pure.
  *
  * A server that was sent a value can know it until the session ends, also when no rule sends it
- * there any more: secrets_known_there() asks. Of more than SENT_MAX pairs the last are kept. */
+ * there any more: secrets_known_there() uses this. Of more than SENT_MAX pairs the last are kept.
+ */
 #pragma once
 
 #include "host.h"
@@ -14,9 +14,9 @@ struct sent_one {
 	char host[HOST_MAX], name[SENT_NAME_MAX];
 };
 
-/* Begins as { 0 }. */
+/* Starts zeroed. */
 struct sent {
-	struct sent_one *all; /* owned; a ring, when it is full */
+	struct sent_one *all; /* owned; a ring when it is full */
 	size_t n, next;
 };
 

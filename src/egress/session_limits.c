@@ -1,9 +1,9 @@
 /* session_limits.c - theory of operation
  *
- * Bytes are asked for before they move and counted right after, in one thread: so whatever is left
- * is left for all connections together, and no sum of them moves a byte too many. What the answer
- * allows has been claimed with cordond before (used.h): the message is in its socket when this
- * returns, unless the socket is full. */
+ * The caller asks how many bytes may be moved right before it moves them, and counts them right
+ * after, in one thread: so all connections together never exceed a limit. The bytes that
+ * limits_left() allows have been claimed from cordond before (used.h): the message is in the
+ * channel's socket when it returns, unless the socket is full. */
 #include "session_limits.h"
 
 #include "clock.h"

@@ -1,16 +1,16 @@
 /* splice_relay.c - theory of operation
  *
- * Two halves, one for each direction. A half reads only when nothing of its own waits to be
- * written: that is the back-pressure. It begins by copying through a small buffer. A read that
- * fills the buffer makes it change to splice(2), a meagre splice changes it back; so a chatty
- * protocol costs no pipe, and a download no copy. A pipe is borrowed from a small stock as long as
- * something is in it, so only directions whose reader is slow hold descriptors.
+ * There are two halves, one for each direction. A half reads only when nothing of its own waits to
+ * be written: that is the back-pressure. It begins by copying through a small buffer. A read that
+ * fills the buffer changes it to splice(2), and a small splice changes it back; so an interactive
+ * protocol costs no pipe, and a download no copy. A pipe is borrowed from a small stock while there
+ * are bytes in it, so only directions with a slow reader hold descriptors.
  *
- * A socket nothing is wanted of is not in the loop at all: epoll reports a hang-up whether asked to
- * or not, and there may be nothing to do about it before the other side reads.
+ * A socket of which nothing is wanted is not registered with the loop: epoll would report a hang-up
+ * in every turn, and there may be nothing to do about it before the other side reads.
  *
- * An end that is no clean one is passed on as a reset, so that neither side takes half of a stream
- * for the whole. */
+ * An end that is not a clean one is passed on as a reset, so that neither side takes a part of a
+ * stream for the whole. */
 #include "splice_relay.h"
 
 #include <errno.h>
@@ -24,20 +24,20 @@
 
 #define COPY_MAX 16384
 #define PIPE_SIZE (256 << 10)
-#define SPLICE_WORTH 4096   /* less at once, and copying is as good */
-#define TURN_MAX (1U << 20) /* then it is the others' turn */
+#define SPLICE_WORTH 4096   /* bytes; for less, copying is as good */
+#define TURN_MAX (1U << 20) /* bytes per call: then other connections are served */
 #define STOCK_MAX 16
 
 enum { CELL, SERVER, SIDES };
 
-/* From the side of its index to the other one. */
+/* From the side of its index to the other. */
 struct half {
 	uint8_t *rest; /* owned; read and not yet written */
 	size_t rest_at, rest_n;
-	int pipe[2]; /* -1: none; else there is something in it: */
+	int pipe[2]; /* -1: none; else `held` bytes are in it */
 	size_t held;
 	bool bulk, ended, shut;
-	uint64_t moved; /* in this turn */
+	uint64_t moved; /* bytes, in this turn */
 };
 
 struct splice_relay {
@@ -53,7 +53,7 @@ struct splice_relay {
 
 /* ---- pipes */
 
-/* One thread: no lock. Empty ones only. */
+/* Empty pipes. One thread, so no lock. */
 static int stock[STOCK_MAX][2];
 static size_t nstock;
 
@@ -68,7 +68,7 @@ static bool pipe_take(struct half *h)
 		h->pipe[0] = h->pipe[1] = -1;
 		return false;
 	}
-	(void)fcntl(h->pipe[1], F_SETPIPE_SZ, PIPE_SIZE); /* smaller is slower, no more */
+	(void)fcntl(h->pipe[1], F_SETPIPE_SZ, PIPE_SIZE); /* if it fails, the pipe is only slower */
 	return true;
 }
 
@@ -114,7 +114,7 @@ static enum step keep(struct splice_relay *p, struct half *h, const uint8_t *dat
 	return STEP_WAIT;
 }
 
-/* At most n bytes, of what may go this way. 0: it is told why it is cut then. */
+/* How many of n bytes may go this way. 0: *ret_why says why. */
 static size_t allowed(struct splice_relay *p, int side, size_t n, const char **ret_why)
 {
 	uint64_t left = p->o.left(p->o.arg, side == CELL, ret_why);
@@ -135,7 +135,7 @@ static void count(struct splice_relay *p, int side, size_t n)
 		p->o.moved(p->o.arg, side == CELL, n);
 }
 
-/* Returns what was written, 0 if it must wait, -1. */
+/* Returns the bytes written, 0 if it must wait, -1 on failure. */
 static ssize_t put(struct splice_relay *p, int side, const uint8_t *data, size_t n)
 {
 	ssize_t sent = send(p->socks[!side], data, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -161,7 +161,8 @@ static enum step write_rest(struct splice_relay *p, int side)
 		return broke(p, !side);
 	h->rest_at += (size_t)n;
 	h->rest_n -= (size_t)n;
-	if (h->rest_n > 0) /* the next look says whether there is no room, or it may go no more */
+	/* the next call finds out whether the socket is full or the limit reached */
+	if (h->rest_n > 0)
 		return (size_t)n == most ? STEP_ON : STEP_WAIT;
 	free(h->rest);
 	h->rest = NULL;
@@ -202,11 +203,11 @@ static enum step end_half(struct splice_relay *p, int side)
 	return STEP_WAIT;
 }
 
-/* Where nothing may go any more, one byte is read to see whether there is one, or it is the end. */
+/* If no byte may go any more, one byte is read to see whether there is one, or the stream ends. */
 static enum step copy(struct splice_relay *p, int side, size_t most, const char *why)
 {
 	struct half *h = &p->halves[side];
-	static uint8_t buf[COPY_MAX]; /* never of two at a time */
+	static uint8_t buf[COPY_MAX]; /* used by one call at a time */
 	size_t want = most == 0 ? 1 : most < sizeof(buf) ? most : sizeof(buf);
 	ssize_t n = recv(p->socks[side], buf, want, MSG_DONTWAIT), sent;
 
@@ -224,7 +225,7 @@ static enum step copy(struct splice_relay *p, int side, size_t most, const char 
 		return broke(p, !side);
 	if (sent < n)
 		return keep(p, h, buf + sent, (size_t)(n - sent));
-	/* a short read: most likely that was all */
+	/* after a short read there is most likely no more */
 	return (size_t)n == want ? STEP_ON : STEP_WAIT;
 }
 
@@ -264,7 +265,7 @@ static enum step step(struct splice_relay *p, int side)
 	return h->ended ? end_half(p, side) : move(p, side);
 }
 
-/* ---- both */
+/* ---- both directions */
 
 static void close_all(struct splice_relay *p, bool cut)
 {
@@ -288,14 +289,14 @@ static void close_all(struct splice_relay *p, bool cut)
 	}
 }
 
-/* p may be gone afterwards. */
+/* May free p. */
 static void finish(struct splice_relay *p, const char *why)
 {
 	close_all(p, why != NULL);
 	p->o.over(p->o.arg, why);
 }
 
-/* Registered exactly for what it is waited for. */
+/* Registers the socket for exactly the events that are waited for. */
 static int watch(struct splice_relay *p, int side, struct err *e)
 {
 	const struct half *from = &p->halves[side], *to = &p->halves[!side];
@@ -312,7 +313,7 @@ static int watch(struct splice_relay *p, int side, struct err *e)
 	return 0;
 }
 
-/* Moves what it can of one direction, as far as its turn goes: epoll tells of the rest again. */
+/* Moves what it can in one direction, within its turn: epoll reports the rest again. */
 static enum step move_all(struct splice_relay *p, int side)
 {
 	struct half *h = &p->halves[side];
@@ -345,7 +346,7 @@ static void on_ready(struct loop_fd *fd, uint32_t events)
 	else if (p->halves[CELL].shut && p->halves[SERVER].shut)
 		finish(p, NULL);
 	else if (watch(p, CELL, &e) < 0 || watch(p, SERVER, &e) < 0)
-		finish(p, "no room to wait for it");
+		finish(p, "cannot watch the socket");
 }
 
 static void on_idle(struct loop_timer *t)
@@ -356,7 +357,7 @@ static void on_idle(struct loop_timer *t)
 	if (at > loop_now_ns(p->loop))
 		loop_timer_set(p->loop, t, at);
 	else
-		finish(p, "nothing moved for too long");
+		finish(p, "idle for too long");
 }
 
 struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_options *o,

@@ -1,13 +1,13 @@
 /* stream.c - theory of operation
  *
- * Plain sockets are read once unless all that was asked for came; TLS is read until it says
- * "again", since decrypted bytes that wait are told of by nobody. Then it is dry, and not looked at
- * until epoll, which is level-triggered, says that there is more: whoever wants more waits for it,
- * and a read that finds nothing costs as much as one that does.
+ * A plain socket is read once, unless all that was asked for came; TLS is read until it returns
+ * EAGAIN, since epoll does not report decrypted bytes. Then the stream is dry, and is not read
+ * until epoll, which is level-triggered, reports more: a read that finds nothing costs as much as
+ * one that does.
  *
- * What goes out over TLS always goes through `out`: OpenSSL wants to see the same bytes again after
- * "again", and the front of `out` changes only by what was sent. Large pieces for plain sockets are
- * written from where they are. */
+ * Bytes to be sent over TLS always go through `out`: OpenSSL must be given the same bytes again
+ * after EAGAIN, and the front of `out` changes only by what was sent. Large pieces for plain
+ * sockets are written without a copy. */
 #include "stream.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@
 #include <sys/uio.h>
 
 #define GRAB_MIN ((size_t)16 * 1024)
-#define DIRECT_MIN ((size_t)8 * 1024) /* below, a copy is cheaper than a system call of its own */
+/* for less, a copy is cheaper than a system call of its own */
+#define DIRECT_MIN ((size_t)8 * 1024)
 
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
@@ -25,7 +26,7 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 
 	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
 		s->dry = false;
-	/* Reported even when nothing is waited for: over and over, unless it is the end. */
+	/* Reported in every turn though no event is waited for, unless it is the end. */
 	if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (f->events & EPOLLIN) == 0)
 		s->broken = true;
 	s->ready(s);
@@ -95,7 +96,7 @@ static ssize_t get(struct stream *s, void *data, size_t n)
 	return s->tls ? tls_read(s->tls, data, n) : recv(s->fd, data, n, 0);
 }
 
-/* How much came; 0: nothing now, or never again. */
+/* Returns the bytes read; 0: none now, or the end. */
 static size_t fill_once(struct stream *s, size_t n)
 {
 	uint8_t *to = fifo_reserve(&s->in, n);
@@ -153,13 +154,13 @@ size_t stream_room(const struct stream *s)
 	return s->out.len < STREAM_OUT_MAX ? STREAM_OUT_MAX - s->out.len : 0;
 }
 
-/* What waits, and data behind it, in one go. Returns how much of data went. */
+/* Sends `out` and data after it in one call. Returns how many bytes of data were sent. */
 static size_t put_direct(struct stream *s, const void *data, size_t n)
 {
 	union {
 		const void *from;
 		void *to;
-	} bytes = { .from = data }; /* writev(2) takes what it does not change without const */
+	} bytes = { .from = data }; /* struct iovec has no const */
 	struct iovec v[2] = { { .iov_base = fifo_bytes(&s->out), .iov_len = s->out.len },
 			      { .iov_base = bytes.to, .iov_len = n } };
 	struct msghdr m = { .msg_iov = s->out.len > 0 ? v : v + 1,
@@ -187,7 +188,7 @@ size_t stream_put(struct stream *s, const void *data, size_t n)
 		return put_direct(s, data, n);
 	s->blocked = false;
 	if (n > room && room < STREAM_OUT_MAX / 2)
-		return 0; /* crumbs cost as much as loaves */
+		return 0; /* small pieces cost as much as large ones */
 	if (n > room)
 		n = room;
 	stream_add(s, data, n);
@@ -204,7 +205,7 @@ static ssize_t give(struct stream *s)
 static void shut_now(struct stream *s)
 {
 	if (s->tls && tls_shut(s->tls) < 0 && errno == EAGAIN)
-		return; /* again */
+		return; /* try again later */
 	s->unshut = false;
 	s->shut = true;
 	(void)shutdown(s->fd, SHUT_WR);
@@ -229,7 +230,7 @@ bool stream_flush(struct stream *s)
 			break;
 	}
 	if (s->deaf)
-		fifo_release(&s->out); /* nobody will ever want it */
+		fifo_release(&s->out); /* it can never be sent */
 	if (s->unshut && s->out.len == 0 && s->shaken && !s->broken)
 		shut_now(s);
 	return any;
@@ -246,7 +247,7 @@ void stream_arm(struct stream *s, bool want_in)
 
 	if (s->fd < 0 || s->watch.fd < 0)
 		return;
-	if (s->broken) { /* which epoll would tell for ever */
+	if (s->broken) { /* epoll would report it in every turn */
 		loop_remove(s->loop, &s->watch);
 		return;
 	}

@@ -1,17 +1,16 @@
-/* synthetic_names.c - synthetic addresses of one session.
+/* synthetic_names.c - theory of operation
  *
  * A name has a number, its slot: 198.18.0.0 + slot is its IPv4 address, prefix + slot its IPv6
- * address. The search for a free slot begins at a hash of the name, so that egress, started anew,
- * finds the same slots again for programs in the cell that remember addresses. The hash is known to
- * everybody: a cell can only make its own searches longer, by names of its own, and those are
- * bounded (SYNTHETIC_NAMES_MAX) and paced (dns.c).
+ * address. The search for a free slot begins at a hash of the name, so that a restarted egress
+ * finds the same slots again, for programs in the cell that remember addresses. The hash is not
+ * secret: a cell can make only its own searches longer, by names of its own, and those are bounded
+ * (SYNTHETIC_NAMES_MAX) and paced (dns.c).
  *
- * An address may outlive its name in a program's cache. So a slot whose name had to go is retired:
- * it stands for nothing, and is not given to another name before RETIRED_NS are over, unless there
- * is no other entry. At worst a stale address is refused; it never leads to another host in that
- * time.
+ * An address may outlive its name in a program's cache. So the slot of a name that was dropped is
+ * retired: it stands for no name, and is not given to another before RETIRED_NS, unless there is no
+ * other entry. A stale address is refused; it does not lead to another host in that time.
  *
- * Entries are in one array that grows; they are linked by index: in two hash tables (by name, by
+ * Entries are in one array that grows. They are linked by index: in two hash tables (by name, by
  * slot) and in one of two lists, oldest first (names in use, retired slots). */
 #include "synthetic_names.h"
 
@@ -31,7 +30,7 @@ struct entry {
 	char *host; /* owned; NULL: retired */
 	uint32_t slot;
 	uint64_t used_ns;
-	uint16_t by_host, by_slot; /* the next of the bucket */
+	uint16_t by_host, by_slot; /* the next in the bucket */
 	uint16_t older, newer;
 };
 
@@ -72,7 +71,7 @@ void synthetic_names_free(struct synthetic_names *n)
 	free(n);
 }
 
-/* FNV-1a, and its halves mixed: it must stay what it is from release to release. */
+/* FNV-1a, with its halves mixed. Must not change from release to release. */
 static uint32_t hash(const char *host)
 {
 	uint64_t h = UINT64_C(0xCBF29CE484222325);
@@ -263,7 +262,7 @@ bool synthetic_names_is_synthetic(const struct ip *ip)
 	return memcmp(ip->b, v6_prefix, sizeof(v6_prefix)) == 0;
 }
 
-/* Of a synthetic address; 0: it has none. */
+/* Of a synthetic address; 0: it has no slot. */
 static uint32_t slot_of(const struct ip *ip)
 {
 	uint32_t low = (uint32_t)ip->b[12] << 24 | (uint32_t)ip->b[13] << 16 |

@@ -1,15 +1,15 @@
 /* tls_hello.c - theory of operation
  *
- * The handshake bytes are taken out of their records first, into one piece; then the message is
- * read like any other. What one reader would take and another would not is taken by nobody here: a
- * second name, an empty record, a message that ends inside a record, an extension that is there
- * twice. Otherwise the server could see another name than the one that was judged. */
+ * The bytes of the handshake are first taken out of their records, into one piece; then the message
+ * is read. Whatever two readers could understand differently is refused: a second name, an empty
+ * record, a message that ends inside a record, an extension that is there twice. Otherwise the
+ * server could see another name than the one that was judged. */
 #include "tls_hello.h"
 
 #include <string.h>
 
 #define OUTPUT_RECORD_HEAD 5
-#define RECORD_MAX (1U << 14) /* of plain text, RFC 8446 5.1 */
+#define RECORD_MAX (1U << 14) /* bytes of plain text, RFC 8446 5.1 */
 #define RECORD_HANDSHAKE 22
 #define MESSAGE_HEAD 4
 #define CLIENT_HELLO 1
@@ -22,7 +22,7 @@ enum {
 	EXT_ESNI = 0xffce
 };
 
-/* What is left to read; p moves on. */
+/* The bytes that are left to read. */
 struct rest {
 	const uint8_t *p;
 	size_t n;
@@ -50,7 +50,7 @@ static bool take_number(struct rest *r, size_t bytes, size_t *ret)
 	return true;
 }
 
-/* A vector with its length in front, in so many bytes. */
+/* A vector, with its length before it in `bytes` bytes. */
 static bool take_vector(struct rest *r, size_t bytes, struct rest *ret)
 {
 	size_t n;
@@ -60,7 +60,7 @@ static bool take_vector(struct rest *r, size_t bytes, struct rest *ret)
 
 /* ---- extensions */
 
-/* Exactly one, of the one type there is. */
+/* Exactly one name, of the only type there is. */
 static bool read_names(struct rest r, struct tls_hello *ret)
 {
 	struct rest list, name;
@@ -134,13 +134,13 @@ static bool read_message(struct rest r, struct tls_hello *ret)
 	if (!take_vector(&r, 1, &compression) || compression.n == 0)
 		return false;
 	if (r.n == 0)
-		return true; /* as old as that */
+		return true; /* an old client, without extensions */
 	return take_vector(&r, 2, &extensions) && r.n == 0 && read_extensions(extensions, ret);
 }
 
 /* ---- records */
 
-/* All of the message out of its records. As tls_hello_read(). */
+/* Takes the message out of its records. Returns as tls_hello_read(). */
 static int gather(struct rest in, uint8_t ret[TLS_HELLO_MAX], size_t *ret_len)
 {
 	size_t have = 0, want = MESSAGE_HEAD;

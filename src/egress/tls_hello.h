@@ -1,4 +1,5 @@
-/* tls_hello.h - reads the ClientHello a TLS connection begins with. Pure, fuzzed, bounded. */
+/* tls_hello.h - reads the ClientHello, the first message of a TLS connection. Pure, fuzzed,
+ * bounded. Called by flow_sniff.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,22 +8,22 @@
 
 #include "host.h"
 
-#define TLS_HELLO_MAX 16384 /* bytes of records looked at */
+#define TLS_HELLO_MAX 16384 /* bytes of records that are read */
 
 struct tls_hello {
 	char sni[HOST_MAX]; /* in its normal form; "": none */
-	bool ech;	    /* encrypted_client_hello is there (perhaps only as grease) */
-	bool alpn;	    /* ALPN is there, and offers: */
+	bool ech;	    /* there is encrypted_client_hello (perhaps only GREASE) */
+	bool alpn;	    /* there is ALPN, and it offers: */
 	bool h2, http1;
 };
 
-/* Could these first bytes be TLS at all? */
+/* Can a connection that begins with these bytes be TLS? */
 bool tls_hello_is_tls(const uint8_t *bytes, size_t len);
-/* 1: read; 0: more bytes are needed (never beyond TLS_HELLO_MAX); -1: malformed, or more than one
- * name, or a name that is none. May come in several records. */
+/* 1: complete; 0: more bytes are needed (never more than TLS_HELLO_MAX); -1: malformed, more than
+ * one name, or not a host name. It may span several records. */
 int tls_hello_read(const uint8_t *bytes, size_t len, struct tls_hello *ret) MUST_USE;
 
-/* A fatal alert in the clear, for who is refused before any handshake. */
+/* A fatal alert, not encrypted, for a connection that is refused before any handshake. */
 #define TLS_HELLO_ALERT_LEN 7
 enum { HELLO_ACCESS_DENIED = 49, HELLO_UNRECOGNIZED_NAME = 112, HELLO_NO_PROTOCOL = 120 };
 void tls_hello_alert(uint8_t ret[TLS_HELLO_ALERT_LEN], int description);

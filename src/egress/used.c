@@ -1,8 +1,8 @@
 /* used.c - theory of operation
  *
- * Rules that have limits are found by name in a small hash table, once for each policy; then by
- * their number. What a rule has used is kept when the rule goes, so that taking it away and giving
- * it back is no way to begin anew; connections that it allowed still point to it, too. */
+ * Rules with limits are found by name in a small hash table, once for each policy; then by their
+ * number. The count of a rule is kept when the rule is removed: removing and restoring a rule must
+ * not reset it, and connections that it allowed still point to its count. */
 #include "used.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "egress_msg.h"
 
 #define BUCKETS 256U
-#define CLAIM_PART 64 /* of the limit */
+#define CLAIM_PART 64 /* of the limit: a claim is 1/64 of it */
 #define CLAIM_MIN ((uint64_t)1 << 10)
 #define CLAIM_MAX ((uint64_t)4 << 20)
 
@@ -135,7 +135,7 @@ uint64_t used_left(struct used *u, enum used_way way, uint64_t limit, uint64_t w
 			u->untold = u->due = true;
 		}
 	}
-	/* A claim of an earlier policy may be beyond the limit of this one. */
+	/* A claim by an earlier policy may be over the limit of this one. */
 	return (u->claimed[way] < limit ? u->claimed[way] : limit) - bytes;
 }
 
