@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define OUTPUT_RECORD_HEAD 5
+#define RECORD_HEAD 5
 #define RECORD_MAX (1U << 14) /* bytes of plain text, RFC 8446 5.1 */
 #define RECORD_HANDSHAKE 22
 #define MESSAGE_HEAD 4
@@ -153,7 +153,7 @@ static int gather(struct rest in, uint8_t ret[TLS_HELLO_MAX], size_t *ret_len)
 			return -1;
 		if (in.n > 1 && in.p[1] != 3)
 			return -1;
-		if (!take(&in, OUTPUT_RECORD_HEAD, &head))
+		if (!take(&in, RECORD_HEAD, &head))
 			return 0;
 		n = (size_t)head.p[3] << 8 | head.p[4];
 		if (n == 0 || n > RECORD_MAX)
@@ -166,7 +166,7 @@ static int gather(struct rest in, uint8_t ret[TLS_HELLO_MAX], size_t *ret_len)
 			return -1;
 		if (have >= MESSAGE_HEAD && want == MESSAGE_HEAD) {
 			want += (size_t)ret[1] << 16 | (size_t)ret[2] << 8 | ret[3];
-			if (want > TLS_HELLO_MAX - OUTPUT_RECORD_HEAD)
+			if (want > TLS_HELLO_MAX - RECORD_HEAD)
 				return -1;
 		}
 		if (have > want)

@@ -1,12 +1,12 @@
-/* The decoder is a machine that takes the bytes of heads and trailers one by one and the data in
- * whole pieces. A byte that has no edge leads to BAD and stays there. */
+/* chunk.c - the decoder is a state machine that takes the bytes of heads and trailers one by one,
+ * and the data in whole pieces. A byte that is not allowed leads to BAD, which is final. */
 #include "chunk.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS_MAX 15 /* so that a size is below 2^60 and sums cannot overflow */
+#define DIGITS_MAX 15 /* so that a size is below 2^60, and sums cannot overflow */
 
 enum state {
 	SIZE,
@@ -36,7 +36,7 @@ void chunk_init_answer(struct chunk *c, uint64_t max)
 	c->extended = true;
 }
 
-/* Behind a size, until the end of its line: text. */
+/* The text after a size, up to the end of its line. */
 static enum state on_extension(struct chunk *c, uint8_t b)
 {
 	if (b == '\r')
@@ -71,9 +71,9 @@ static enum state on_size_end(struct chunk *c)
 	return c->left > c->max - c->total ? LONG : DATA;
 }
 
-/* They are dropped, but only if they are fields: whoever looks for the next request where we look
- * for trailers must find none. The same for what somebody might still believe of
- * the message: its length, its host, its connection. */
+/* Trailers are dropped, but only if they are fields: a reader that takes them for the next request
+ * must not find one. For the same reason fields that define the message are refused: its length,
+ * its host, its connection. */
 static enum state on_colon(const struct chunk *c)
 {
 	static const char *const refused[] = { "content-length", "transfer-encoding", "host",
@@ -115,7 +115,7 @@ static enum state on_trailer(struct chunk *c, uint8_t b)
 	return on_name(c, (char)b);
 }
 
-/* States with one way out. */
+/* States with one successor. */
 static const struct {
 	uint8_t byte, next;
 } edges[] = {

@@ -11,11 +11,11 @@
 #include "http1.h"
 
 #define CHUNK_TRAILER_MAX 4096
-#define CHUNK_EXTENSION_MAX 1024 /* bytes behind the size of one chunk */
+#define CHUNK_EXTENSION_MAX 1024 /* bytes after the size of one chunk */
 
 enum chunk_result {
-	CHUNK_MORE,    /* everything was used; call again with what arrives */
-	CHUNK_DATA,    /* ret_data is at bytes + *ret_used and not yet used: chunk_took() */
+	CHUNK_MORE,    /* all bytes were used; call again with more */
+	CHUNK_DATA,    /* ret_data is at bytes + *ret_used, and not used yet: chunk_took() */
 	CHUNK_END,     /* the body is complete; what follows is the next message */
 	CHUNK_BAD,     /* malformed; the connection cannot be used any more */
 	CHUNK_TOO_LONG /* more than max bytes of body are announced */
@@ -23,13 +23,13 @@ enum chunk_result {
 
 struct chunk {
 	uint64_t max, total; /* total: bytes of body taken so far */
-	uint64_t left;	     /* of this chunk */
-	size_t trailer;	     /* bytes of trailers seen */
-	char name[18];	     /* of a trailer; one more than the longest that matters */
+	uint64_t left;	     /* bytes left of this chunk */
+	size_t trailer;	     /* bytes of trailers so far */
+	char name[18];	     /* of a trailer; one byte more than the longest that is compared */
 	uint8_t name_n;
 	uint8_t digits;
 	uint8_t state;
-	bool extended;	    /* extensions are skipped */
+	bool extended;	    /* extensions are allowed, and skipped */
 	uint16_t extension; /* bytes of one so far */
 };
 

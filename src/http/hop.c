@@ -1,4 +1,3 @@
-/* hop.c - headers of one connection. Pure; see hop.h. */
 #include "hop.h"
 
 #include <string.h>
@@ -14,13 +13,13 @@ struct hop hop_of(const struct http1_header *headers, size_t n)
 	return (struct hop){ headers, n, bytes > 0 && bytes <= HOP_CONNECTION_MAX };
 }
 
-/* http1_lists() wants text, and a name is a span. */
+/* http1_lists() takes a text, and a name is a span. */
 static bool is_named(const struct hop *h, struct http1_span name)
 {
 	char text[128];
 
 	if (!h->connection || name.n >= sizeof(text))
-		return false; /* nothing that means anything to a connection is so long */
+		return false; /* no header of a connection has such a long name */
 	memcpy(text, name.p, name.n);
 	text[name.n] = '\0';
 	return http1_lists(h->at, h->n, "connection", text);

@@ -1,15 +1,15 @@
-/* hop.h - which headers belong to one connection only, and are never passed on to the next. Pure.
+/* hop.h - which headers belong to one connection only, and are never passed on. Pure. Used by both
+ * proxies, src/proxy and src/egress, so that they cannot differ.
  *
- * RFC 9110, 7.6.1: Connection and all that it names, Keep-Alive, Proxy-*, TE, Trailer,
- * Transfer-Encoding, Upgrade, HTTP2-Settings. Content-Length is among them, too: a proxy says
- * itself how long what it sends is. Used by both proxies, src/proxy and src/egress, so that they
- * cannot differ. */
+ * RFC 9110, 7.6.1: Connection and all headers that it names, Keep-Alive, Proxy-*, TE, Trailer,
+ * Transfer-Encoding, Upgrade, HTTP2-Settings. Content-Length is among them, too: a proxy writes the
+ * framing of what it sends. */
 #pragma once
 
 #include "http1.h"
 
-/* Of all Connection headers of a message, together. Their list is read for each other header: one
- * of 28,000 names took 30 ms. Of a longer one no name is looked at. */
+/* Bytes of all Connection headers of a message. The list is searched for every other header: one of
+ * 28,000 names took 30 ms. The names of a longer list are ignored. */
 #define HOP_CONNECTION_MAX 1024
 
 struct hop {

@@ -9,8 +9,8 @@ static bool is_control(char c)
 	return ((unsigned char)c < 0x20 && c != '\t') || c == 0x7f;
 }
 
-/* *scanned never stands between a CR and its LF, and every LF behind it has a CR in front: so a CR
- * behind a LF begins the empty line. */
+/* *scanned is never between a CR and its LF, and every LF before it has a CR: so a CR after a LF
+ * begins the empty line. */
 int http1_head_end(const char *bytes, size_t len, size_t *scanned)
 {
 	size_t i = *scanned;

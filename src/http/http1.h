@@ -1,8 +1,9 @@
-/* http1.h - strict HTTP/1.1 heads: bytes in, struct out. Pure; nothing is copied or allocated.
+/* http1.h - reads HTTP/1.1 heads, strictly: bytes to structures. Pure; nothing is copied or
+ * allocated.
  *
- * Two parsers that disagree about where a message ends are a vulnerability, so what is ambiguous is
- * malformed: a bare CR or LF, folded lines, a space before the colon, two lengths, two framings.
- * All spans point into the bytes that were read and live as long as they do and do not move. */
+ * Two parsers that disagree about where a message ends are a vulnerability, so whatever is
+ * ambiguous is malformed: a bare CR or LF, folded lines, a space before the colon, two lengths, two
+ * framings. All spans point into the bytes that were read, and are valid as long as those are. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +26,7 @@ struct http1_header {
 };
 
 enum http1_method {
-	HTTP1_OTHER, /* a token we have no name for: see method_name */
+	HTTP1_OTHER, /* a method not listed here: see method_name */
 	HTTP1_GET,
 	HTTP1_HEAD,
 	HTTP1_POST,
@@ -56,8 +57,9 @@ struct http1_request {
 	enum http1_method method;
 	struct http1_span method_name;
 	enum http1_form form;
-	struct http1_span target;    /* as sent */
-	struct http1_span path;	     /* raw, begins with '/' (perhaps a constant one); else empty */
+	struct http1_span target; /* as sent */
+	/* raw, begins with '/' (which may be a constant); else empty */
+	struct http1_span path;
 	struct http1_span query;     /* raw, without '?'; p is NULL if there is no '?' */
 	struct http1_span authority; /* of absolute and authority form; else empty */
 	struct http1_span host;	     /* "name", "name:80", "[::1]:80"; empty only in HTTP/1.0 */
@@ -67,8 +69,8 @@ struct http1_request {
 	enum http1_framing framing; /* never HTTP1_UNTIL_CLOSE */
 	uint64_t content_length;    /* 0 unless HTTP1_LENGTH */
 	bool keep_alive;
-	bool expect_continue; /* HTTP/1.1 only, and only if there is a body to wait for */
-	/* A correct opening handshake: GET, 1.1, no body, version 13, a key of 16 bytes. ws_key is
+	bool expect_continue; /* HTTP/1.1 only, and only if there is a body */
+	/* A valid opening handshake: GET, 1.1, no body, version 13, a key of 16 bytes. ws_key is
 	 * empty otherwise. */
 	bool upgrade_websocket;
 	struct http1_span ws_key;
@@ -85,49 +87,49 @@ struct http1_response {
 	bool keep_alive;	 /* never with HTTP1_UNTIL_CLOSE */
 };
 
-/* Why a head is malformed; words is a constant, lower-case and without bytes of the peer. */
+/* Why a head is malformed; words is a constant, in lower case, without bytes of the peer. */
 struct http1_fault {
 	int status; /* requests: 400, 414, 417, 431, 501, 505; responses: always 502 */
 	const char *words;
 };
 
-/* Finds the end of a head that arrives in pieces, looking at each byte once: *scanned begins at 0
- * and is kept by the caller between calls with the same, longer bytes. Returns the length of the
- * head with its empty line, 0 if it is not complete, -1 if it holds a byte no head may hold (a
- * control byte, CR or LF alone, an empty first line): no more bytes can mend it. How long a head
- * may get is the caller's bound. */
+/* Finds the end of a head that arrives in pieces, reading each byte once: *scanned begins at 0 and
+ * is kept by the caller between calls with the same, longer bytes. Returns the length of the head
+ * with its empty line; 0: not complete; -1: it has a byte that no head may have (a control byte, CR
+ * or LF alone, an empty first line), which more bytes cannot mend. The caller bounds the length. */
 int http1_head_end(const char *bytes, size_t len, size_t *scanned) MUST_USE;
 
-/* Each returns how many bytes the head has (what follows is body or the next message), 0 if it is
- * not complete, -1 if it is malformed; then *ret_fault says why. *ret is defined only if > 0. To
- * look at each byte once, call http1_head_end() first and these when it no longer returns 0. */
+/* Each returns the length of the head (the body or the next message follows); 0: not complete; -1:
+ * malformed, and *ret_fault says why. *ret is set only if > 0. To read each byte once, call
+ * http1_head_end() first, and these when it no longer returns 0. */
 int http1_request_read(const char *bytes, size_t len, struct http1_request *ret,
 		       struct http1_fault *ret_fault) MUST_USE;
-/* method: of the request that is answered. 1xx, 204, 304, answers to HEAD and 2xx to CONNECT have
- * no body. 1xx other than 101 are not the final answer: read on. */
+/* method: of the request. 1xx, 204, 304, answers to HEAD and 2xx to CONNECT have no body. 1xx other
+ * than 101 are not the final answer: the caller reads on. */
 int http1_response_read(const char *bytes, size_t len, enum http1_method method,
 			struct http1_response *ret, struct http1_fault *ret_fault) MUST_USE;
 
-/* The value of a header, names compared without case. Returns how many headers have this name; *ret
- * (may be NULL) is the first one, or empty with p NULL. */
+/* Finds a header, names compared without case. Returns how many headers have this name; *ret (may
+ * be NULL) is the value of the first, or empty with p NULL. */
 size_t http1_find(const struct http1_header *headers, size_t n, const char *name,
 		  struct http1_span *ret);
 /* Is word among the comma-separated items of all headers of this name? Without case. */
 bool http1_lists(const struct http1_header *headers, size_t n, const char *name, const char *word);
 
-/* What a Content-Type names, without its parameters. */
+/* The media type of a Content-Type, without its parameters. */
 struct http1_span http1_media_type(struct http1_span value);
 
 bool http1_span_is(struct http1_span s, const char *text);
 bool http1_span_is_nocase(struct http1_span s, const char *text);
-/* A token (names, methods); a field value without control bytes, CR, LF or space around it. */
+/* A token (names, methods); a field value without control bytes, CR, LF, or white space around it.
+ */
 bool http1_is_token(const char *text, size_t n);
 bool http1_is_value(const char *text, size_t n);
-/* Printable ASCII without '#'. What else a URI may not hold is data to us, and browsers do send it;
- * only a fragment means something, and is never sent. */
+/* Printable ASCII without '#'. Other bytes that a URI may not have are treated as data, as browsers
+ * do send them; a fragment has a meaning, and is never sent. */
 bool http1_is_target(const char *text, size_t n);
 int http1_hex(char c); /* the value of a hex digit, or -1 */
 
 const char *http1_method_name(enum http1_method method); /* "" for HTTP1_OTHER */
-/* "Not Found"; "" for a status we have no words for. */
+/* "Not Found"; "" for an unknown status. */
 const char *http1_reason(int status);

@@ -1,14 +1,14 @@
-/* Lines, fields and framing.
+/* http1_fields.c - lines, fields and framing.
  *
- * What comes here has passed http1_head_end(): there is no control byte but HTAB, every CR is
- * followed by a LF, every LF follows a CR, and the empty line is the last. So a line is what stands
- * before the next CR, and no value can hold anything that ends a line for somebody else. */
+ * The input has passed http1_head_end(): it has no control byte but HTAB, every CR is followed by a
+ * LF, every LF follows a CR, and the empty line is the last. So a line ends at the next CR, and no
+ * value can contain anything that another reader takes for the end of a line. */
 #include "http1_fields.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define LENGTH_DIGITS_MAX 18 /* below 2^63, whatever they are */
+#define LENGTH_DIGITS_MAX 18 /* so that a length is below 2^63 */
 
 int http1_fields_fault(struct http1_fault *f, int status, const char *words)
 {
@@ -75,7 +75,7 @@ int http1_fields_read(struct http1_span rest, struct http1_header headers[HTTP1_
 	return 0;
 }
 
-/* Digits only; no leading zero, which some read as octal. */
+/* Digits only; no leading zero, which some readers take for octal. */
 static int read_length(struct http1_span s, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -132,7 +132,7 @@ int http1_fields_version(struct http1_span s, struct http1_fault *f)
 		return http1_fields_fault(f, 400, "not a version of HTTP");
 	if (s.p[5] != '1')
 		return http1_fields_fault(f, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
-	/* Nobody has defined it, so nobody knows what it means. */
+	/* Such a version is not defined. */
 	if (s.p[7] > '1')
 		return http1_fields_fault(f, 400, "there is no such version of HTTP");
 	return s.p[7] - '0';

@@ -6,15 +6,15 @@
 /* Returns -1, so that failing is one statement. */
 int http1_fields_fault(struct http1_fault *f, int status, const char *words);
 
-/* Takes the next line off *rest and returns it without its CRLF; there must be one (asserted). */
+/* Takes the next line off *rest, and returns it without its CRLF; there must be one (asserted). */
 struct http1_span http1_fields_line(struct http1_span *rest);
 
-/* Headers of a complete head, from behind its first line up to the empty line. */
+/* The headers of a complete head, from after its first line up to the empty line. */
 int http1_fields_read(struct http1_span rest, struct http1_header headers[HTTP1_HEADERS_MAX],
 		      size_t *ret_n, struct http1_fault *f) MUST_USE;
 
 struct http1_fields_body {
-	enum http1_framing framing; /* HTTP1_NO_BODY: nothing was said */
+	enum http1_framing framing; /* HTTP1_NO_BODY: no header defines a body */
 	uint64_t length;
 };
 int http1_fields_framing(const struct http1_header *headers, size_t n, int minor,

@@ -1,6 +1,6 @@
-/* The head of a request: first its bytes (http1_head_end), then the three words of its first line,
- * then the fields, and last what they mean together: the host, the target's form, the framing and
- * the upgrade. Each step may rely on those before it. */
+/* http1_request.c - the head of a request: first its bytes (http1_head_end), then the three words
+ * of its first line, then the fields, and last what they mean together: the host, the form of the
+ * target, the framing and the upgrade. Each step may rely on those before it. */
 #include "http1.h"
 
 #include <arpa/inet.h>
@@ -65,7 +65,7 @@ static bool is_port(struct http1_span s)
 	return value <= UINT16_MAX;
 }
 
-/* "[::1]": the length with its brackets, 0 if it is none. */
+/* The length of "[::1]" with its brackets; 0: malformed. */
 static size_t literal_length(struct http1_span s)
 {
 	const char *close = memchr(s.p, ']', s.n);
@@ -192,7 +192,7 @@ static int read_body(struct http1_request *r, struct http1_fault *f)
 
 	if (http1_fields_framing(r->headers, r->headers_n, r->minor, &body, f) < 0)
 		return -1;
-	/* What follows is the tunnel's. */
+	/* What follows belongs to the tunnel. */
 	if (r->method == HTTP1_CONNECT && body.framing != HTTP1_NO_BODY)
 		return http1_fields_fault(f, 400, "CONNECT with a body");
 	r->framing = body.framing;

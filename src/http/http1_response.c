@@ -1,5 +1,5 @@
-/* The head of a response. As strict as that of a request: the peer is a cell's server or somebody
- * on the network, and what follows on this connection is believed to be the next answer. */
+/* http1_response.c - the head of a response. As strict as that of a request: the peer is a server
+ * in a cell or on the network, and what follows on the connection is taken for the next answer. */
 #include "http1.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static int read_line(struct http1_span line, struct http1_response *r, struct ht
 	}
 	if (r->status < 100 || r->status > 599)
 		return http1_fields_fault(f, 502, "there is no such status");
-	if (line.n == STATUS_LINE_MIN) /* without reason some leave out the space, too */
+	if (line.n == STATUS_LINE_MIN) /* without a reason some servers leave out the space, too */
 		return 0;
 	if (p[STATUS_LINE_MIN] != ' ')
 		return http1_fields_fault(f, 502, "no space behind the status");
@@ -40,7 +40,8 @@ static int read_body(struct http1_response *r, enum http1_method method, struct 
 
 	if (http1_fields_framing(r->headers, r->headers_n, r->minor, &body, f) < 0)
 		return -1;
-	/* Whoever believes the header and whoever believes the status disagree about the end. */
+	/* A reader that uses the header and one that uses the status would disagree about the end.
+	 */
 	if (never && (body.framing == HTTP1_CHUNKED || body.length > 0))
 		return http1_fields_fault(f, 502, "a body where the status allows none");
 	if (never || r->status == 304 || method == HTTP1_HEAD ||
@@ -77,7 +78,7 @@ int http1_response_read(const char *bytes, size_t len, enum http1_method method,
 		return http1_fields_fault(ret_fault, 502, "a control byte, or a CR or LF alone");
 	*ret = (struct http1_response){ .framing = HTTP1_NO_BODY };
 	if (read_head((struct http1_span){ bytes, (size_t)end }, method, ret, ret_fault) < 0)
-		/* the words of both directions are the same, the fault is the peer's */
+		/* The words are the same in both directions; the status is always 502. */
 		return http1_fields_fault(ret_fault, 502, ret_fault->words);
 	return end;
 }

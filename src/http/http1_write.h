@@ -1,7 +1,7 @@
-/* http1_write.h - heads of requests and answers into a bounded buffer.
+/* http1_write.h - writes heads of requests and answers into a bounded buffer.
  *
- * What does not fit, or could not be read back as one header (a CR, a LF, a name that is no token),
- * makes the whole head bad; http1_write_end() says so, and nothing of it may be sent. */
+ * If a part does not fit, or could not be read back as one header (a CR, a LF, a name that is not a
+ * token), the whole head is bad; http1_write_end() returns that, and nothing of it may be sent. */
 #pragma once
 
 #include "http1.h"
@@ -18,5 +18,5 @@ void http1_write_request(struct http1_write *w, char *text, size_t cap, const ch
 			 const char *target, const char *host);
 void http1_write_header(struct http1_write *w, const char *name, const char *value);
 void http1_write_number(struct http1_write *w, const char *name, uint64_t value);
-/* The empty line. Returns the length of the head, or -1 if it is bad. */
+/* Writes the empty line. Returns the length of the head, or -1 if it is bad. */
 int http1_write_end(struct http1_write *w) MUST_USE;

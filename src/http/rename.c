@@ -1,4 +1,3 @@
-/* rename.c - headers that rename a request. Pure; see rename.h. */
 #include "rename.h"
 
 static const char *const names[] = {
@@ -39,7 +38,7 @@ static const char *const names[] = {
 	"x-url-scheme",
 };
 
-/* A letter, a digit or '-': what a server behind CGI tells apart. */
+/* A letter, a digit or '-': characters that a server behind CGI can tell apart. */
 static bool is_plain(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -1,9 +1,10 @@
-/* rename.h - headers by which a server may see another request than the one on the line. Pure.
+/* rename.h - headers by which a server may see another request than the one in the first line.
+ * Pure. Used by src/policy and src/egress.
  *
- * Where a policy looks at requests, a request must mean to the server what it was judged as. Some
- * servers take the method, the path or the host from a header (X-HTTP-Method-Override,
- * X-Original-URL, X-Forwarded-Host); and those behind CGI cannot tell X_Role from X-Role. Both
- * kinds are not sent there. */
+ * Where a policy inspects requests, a request must mean to the server what was judged. Some servers
+ * take the method, the path or the host from a header (X-HTTP-Method-Override, X-Original-URL,
+ * X-Forwarded-Host); and those behind CGI cannot tell X_Role from X-Role. Both kinds are not sent
+ * there. */
 #pragma once
 
 #include "http1.h"

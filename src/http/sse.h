@@ -1,4 +1,4 @@
-/* sse.h - one event of a text/event-stream. */
+/* sse.h - writes one event of a text/event-stream. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -7,6 +7,6 @@
 
 /* Writes an event, NUL-terminated; event and id may be NULL. Each line of data (ended by LF, CR LF
  * or CR) becomes a line of its own, so that data cannot end the event or begin another. Returns the
- * length, or -1 if it does not fit, or if event or id hold a CR or a LF. */
+ * length, or -1: it does not fit, or event or id contain a CR or LF. */
 int sse_event(char *ret, size_t cap, const char *event, const char *id, const char *data,
 	      size_t len) MUST_USE;

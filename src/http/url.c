@@ -117,8 +117,7 @@ bool url_query_next(struct http1_span *rest, struct http1_span *ret_name,
 	return false;
 }
 
-/* 1 if the encoded name is this one, 0 if not, -1 if it is malformed: seen to its end, therefore.
- */
+/* 1: the encoded name is this one; 0: not; -1: malformed, which is known only at its end. */
 static int name_is(struct http1_span raw, const char *name)
 {
 	bool same = true;
@@ -167,7 +166,7 @@ static bool take(struct url_params *params, struct http1_span value)
 	return true;
 }
 
-/* The segment at the front, which begins with '/' (not part of it). */
+/* The first segment; s begins with '/', which is not part of it. */
 static struct http1_span take_segment(struct http1_span *s)
 {
 	struct http1_span segment = { s->p + 1, 0 };

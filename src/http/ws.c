@@ -1,4 +1,4 @@
-/* RFC 6455: section 5.2 for the frame, 5.5 for control frames, 7.4 for the codes. */
+/* ws.c - RFC 6455: section 5.2 for frames, 5.5 for control frames, 7.4 for close codes. */
 #include "ws.h"
 
 #include <assert.h>
@@ -123,14 +123,14 @@ void ws_mask(void *data, size_t n, const uint8_t mask[4], uint64_t offset)
 bool ws_order_check(bool *open, const struct ws_head *h)
 {
 	if (is_control(h->opcode))
-		return true; /* these may stand between fragments */
+		return true; /* control frames may come between fragments */
 	if (*open != (h->opcode == WS_CONTINUATION))
 		return false;
 	*open = !h->fin;
 	return true;
 }
 
-/* May stand in a frame: defined by the RFC or registered since, or free for use. */
+/* May a close frame have this code: is it defined by the RFC, registered since, or free for use? */
 static bool is_code(uint16_t code)
 {
 	return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
@@ -176,7 +176,7 @@ size_t ws_close_write(uint16_t code, const char *reason, uint8_t ret[WS_CONTROL_
 	return n + 2;
 }
 
-/* What may follow a first byte: RFC 3629, 4. */
+/* The bytes that may follow a first byte: RFC 3629, 4. */
 static bool begin_character(struct ws_text *t, uint8_t b)
 {
 	if (b < 0x80)

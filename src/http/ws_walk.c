@@ -1,4 +1,3 @@
-/* ws_walk.c - frames, one after the other; see ws_walk.h. */
 #include "ws_walk.h"
 
 #include <string.h>
@@ -15,7 +14,7 @@ static void new_key(struct ws_walk *w, const struct ws_head *h, uint8_t *key)
 		w->change[i] = h->mask[i] ^ key[i];
 }
 
-/* Its length; 0: it is not complete; -1. */
+/* The length of the head; 0: not complete; -1: malformed. */
 static int take_head(struct ws_walk *w, uint8_t *bytes, size_t len)
 {
 	struct ws_head h;

@@ -1,11 +1,13 @@
-/* body.c - the request's body: where it ends, who gets it, and what if it is wrong.
+/* body.c - theory of operation
  *
- * Bytes are delivered straight out of the input buffer; what a handler does not take stays there,
- * and then nothing more is read from the socket.
+ * The body of a request: where it ends, who gets it, and what happens if it is malformed. Bytes are
+ * delivered straight out of the input buffer; what a handler does not take stays there, and then
+ * nothing more is read from the socket.
  *
- * A handler that keeps a body works on it when it has ended, and that takes some milliseconds if it
- * is long. So the end of a long one is a job of its account (jobs.h): accounts take turns, and
- * between two turns all else is served. While it waits the body is done, and no deadline runs. */
+ * A handler that keeps a body works on it when it has ended, which takes some milliseconds if it is
+ * long. So the end of a long body is a job of its account (jobs.h): accounts take turns, and
+ * between two turns everything else is served. While the job waits, the body is complete and no
+ * deadline runs. */
 #include "conn.h"
 
 #include <assert.h>
@@ -22,7 +24,7 @@ void body_start(struct conn *c, const struct http1_request *r)
 
 	*b = (struct body){ .framing = r->framing, .left = r->content_length };
 	if (r->framing == HTTP1_CHUNKED)
-		chunk_init(&b->chunk, UINT64_MAX); /* its reader sets the bound */
+		chunk_init(&b->chunk, UINT64_MAX); /* the reader sets the bound later */
 	b->done = r->framing == HTTP1_NO_BODY || (r->framing == HTTP1_LENGTH && b->left == 0);
 }
 
@@ -47,7 +49,7 @@ static enum next next_chunked(struct conn *c, struct http1_span *ret)
 	return NEXT_MORE;
 }
 
-/* The bytes of body at the front of the input. */
+/* The bytes of the body at the front of the input. */
 static enum next next(struct conn *c, struct http1_span *ret)
 {
 	struct body *b = &c->body;
@@ -109,7 +111,8 @@ static void ended(struct conn *c)
 		on_end(x, true);
 }
 
-/* The handler took fewer than it was given: nothing more until it says so. */
+/* The handler took fewer bytes than it was given: no more are delivered until
+ * exchange_resume_body(). */
 static void give(struct conn *c, struct http1_span data)
 {
 	struct exchange *x = c->x;
@@ -118,10 +121,11 @@ static void give(struct conn *c, struct http1_span data)
 	assert(n <= data.n);
 	x->paused = n < data.n;
 	took(c, n);
-	c->read_ns = loop_now_ns(c->loop); /* the time a handler takes is not the client's */
+	/* time spent in the handler does not count against the client */
+	c->read_ns = loop_now_ns(c->loop);
 }
 
-/* Only what is collected stays with us; the rest goes where its handler takes it. */
+/* Only collected bodies are counted; a streamed one goes where its handler takes it. */
 static bool may_keep(struct conn *c, size_t n)
 {
 	int status = c->x->got ? charge_body(c->x, n) : 0;
@@ -174,7 +178,7 @@ bool body_deliver(struct conn *c)
 	if (body_waits_for_turn(c->x))
 		return false;
 	if (c->x->on_data && c->body.done && c->x->answer != ANSWER_ENDED) {
-		ended(c); /* there was none */
+		ended(c); /* there is no body */
 		return true;
 	}
 	if (!body_is_awaited(c))

@@ -1,10 +1,10 @@
-/* charge.c - on whose account bytes wait in memory.
+/* charge.c - theory of operation
  *
- * A connection's bytes are on the account of the address it comes from, until a request has said
- * whose it is (exchange_charge()); then on that one's, until the request ends. Collected bodies
- * have a bound for each account and for all; beyond it a request is refused. Answers in one piece
- * have the same, but are complete already: beyond it the longest is given up, of the account that
- * has most. */
+ * Bytes that wait in memory are counted for an account. That of a connection is its address, until
+ * a request belongs to a key (exchange_charge()); then it is that key's account, until the request
+ * ends. Collected bodies have a bound for each account and for all; over it a request is refused.
+ * Answers in one piece have the same bounds, but they are complete already: over it the longest
+ * answer of the account that has most is given up. */
 #include "conn.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 
 #define UNREAD_ALL_MAX ((size_t)512 << 20)
 #define UNREAD_ONE_MAX ((size_t)128 << 20)
-#define PACE_BYTES ((size_t)64 * 1024) /* of a body in a second, at least */
+#define PACE_BYTES ((size_t)64 * 1024) /* bytes of a body per second, at least */
 
 void charge_answer(struct conn *c, size_t n)
 {
@@ -63,7 +63,7 @@ void charge_relieve(struct conn *c)
 	conn_doom(longest);
 }
 
-/* The last quarter of all is for accounts that have little. */
+/* The last quarter of all is reserved for accounts that have little. */
 int charge_body(struct exchange *x, size_t n)
 {
 	struct conn *c = x->conn;
@@ -131,14 +131,14 @@ void charge_open(struct conn *c)
 	c->server->unkeyed++;
 }
 
-/* Nothing of its answer waits any more. */
+/* No bytes of its answer wait any more. */
 void charge_end_exchange(struct exchange *x)
 {
 	struct conn *c = x->conn;
 
 	exchange_kept(x);
 	if (c->state == CONN_DEAD)
-		return; /* charge_close() follows */
+		return; /* charge_close() is called next */
 	assert(c->out.len == 0);
 	c->account = &c->from->tally;
 	set_keyed(c, c->stays_keyed);

@@ -1,8 +1,8 @@
-/* client.c - a client's life, and its requests.
+/* client.c - theory of operation
  *
- * A connection that was kept alive may have been closed by the server at any moment. That is looked
- * at before a request is sent; if it turns out later, before the first byte of an answer, the
- * request is sent once more on a new connection, but only if sending it twice does no harm. */
+ * The server may close a connection that was kept alive at any moment. That is checked before a
+ * request is sent; if it turns out later, before the first byte of an answer, the request is sent
+ * once more on a new connection, but only if sending it twice does no harm. */
 #include "client.h"
 
 #include <errno.h>
@@ -14,13 +14,12 @@
 #include "tls.h"
 
 #define CONNECT_MS 10000
-#define REQUEST_MAX ((size_t)16 * 1024) /* of a head, or of a head and a small body */
+#define REQUEST_MAX ((size_t)16 * 1024) /* bytes of a head, or of a head with a small body */
 #define PIECE ((size_t)64 * 1024)
-#define LEFTOVER_MAX                                                                \
-	((size_t)64 * 1024) /* of an answer nobody read, before we rather reconnect \
-			     */
+/* Bytes of an answer that was not read: for more, reconnecting is cheaper. */
+#define LEFTOVER_MAX ((size_t)64 * 1024)
 
-/* ---- where */
+/* ---- addresses */
 
 #define HOST_CHARS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:[]"
 
@@ -170,7 +169,7 @@ static int compose(const struct client *c, const struct client_request *r, char 
 	return n;
 }
 
-/* One piece as a chunk, or as it is. As client_conn_send(). */
+/* Sends one piece as a chunk, or as it is. Returns as client_conn_send(). */
 static int send_piece(struct client *c, const void *data, size_t n, bool chunked, struct err *e)
 {
 	char head[CHUNK_HEAD_MAX];
@@ -187,7 +186,7 @@ static int send_piece(struct client *c, const void *data, size_t n, bool chunked
 	return client_conn_send(c, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1, true, e);
 }
 
-/* 0, 1 if the server answered before the end, -1. *ret_ours: the error is the source's. */
+/* 0; 1 if the server answered before the end; -1. *ret_ours: the error is that of the source. */
 static int send_source(struct client *c, const struct client_request *r, bool *ret_ours,
 		       struct err *e)
 {
@@ -253,7 +252,7 @@ static int attempt(struct client *c, const struct client_request *r, const char 
 	/* Also after a failure: a server that refuses a body answers, and closes. */
 	n = client_conn_read_head(c, strcmp(r->method, "HEAD") == 0 ? HTTP1_HEAD : HTTP1_OTHER, e);
 	if (n == 1 && sent != 0)
-		c->answer.keep_alive = false; /* the rest of the body is still owed */
+		c->answer.keep_alive = false; /* the rest of the body was not sent */
 	if (n != 1 && sent < 0) {
 		*e = sending;
 		return sending.sys == EPIPE || sending.sys == ECONNRESET ? 0 : -1;
@@ -261,7 +260,7 @@ static int attempt(struct client *c, const struct client_request *r, const char 
 	return n;
 }
 
-/* What the last answer left behind, if it is short; else the connection goes. */
+/* Reads the rest of the last answer if it is short; else closes the connection. */
 static void clear_connection(struct client *c)
 {
 	char buf[4096];
@@ -290,7 +289,7 @@ static void begin_answer(struct client *c)
 	c->over = c->answer.framing == HTTP1_NO_BODY ||
 		  (c->answer.framing == HTTP1_LENGTH && c->left == 0);
 	if (c->answer.status == 101)
-		c->answer.keep_alive = false; /* what follows is no HTTP */
+		c->answer.keep_alive = false; /* what follows is not HTTP */
 	fifo_release(&c->lines);
 	fifo_release(&c->event);
 	c->lines_scanned = 0;

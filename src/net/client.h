@@ -22,13 +22,13 @@ struct client;
 
 struct client_options {
 	/* "http://127.0.0.1:4983", "https://host" (443), "unix:/run/cordon/api.sock". A path at the
-	 * end is put in front of every target. */
+	 * end is a prefix of every target. */
 	const char *url;
 	const char *ca_file;	/* PEM, instead of the system's; NULL: the system's */
-	bool insecure;		/* do not verify certificates; for people who said so */
+	bool insecure;		/* do not verify certificates; only if a person asked for it */
 	const char *user_agent; /* NULL: "cordon/VERSION" */
-	uint64_t connect_ms;	/* to connect and shake hands; 0: 10 s */
-	uint64_t io_ms;		/* without any progress; 0: for ever (long answers, streams) */
+	uint64_t connect_ms;	/* to connect, TLS handshake included; 0: 10 s */
+	uint64_t io_ms;		/* without progress; 0: no bound (long answers, streams) */
 };
 
 /* Connects at the first request, not here. The options are copied. */
@@ -38,10 +38,10 @@ void client_free(struct client *c);
 void client_close(struct client *c);
 
 struct client_header {
-	const char *name, *value; /* clean: refused otherwise */
+	const char *name, *value; /* valid for HTTP; else the request is refused */
 };
 
-/* Gives the next bytes of a body: how many (at most cap), 0 at its end, -1 with e set. */
+/* Returns the next bytes of a body: how many (at most cap), 0 at its end, -1 with e set. */
 typedef ssize_t client_source_fn(void *arg, void *buf, size_t cap, struct err *e);
 
 struct client_request {
@@ -69,40 +69,40 @@ int client_send(struct client *c, const struct client_request *r, struct err *e)
 
 /* ---- the answer to the last client_send() */
 int client_status(const struct client *c);
-/* Copies a header's value (the first, cut never: false if it does not fit or is not there). */
+/* Copies the value of the first header of this name. False: there is none, or it does not fit. */
 bool client_header(const struct client *c, const char *name, char *ret_value, size_t cap);
-/* The body's length, if it is known beforehand; else UINT64_MAX. */
+/* The length of the body, if it is known from the head; else UINT64_MAX. */
 uint64_t client_length(const struct client *c);
 
-/* The next bytes of the body, as they come: > 0, 0 at its true end, -1 (cut short, timeout). */
+/* The next bytes of the body, as they come: > 0; 0 at its end; -1 (cut short, timeout). */
 ssize_t client_read(struct client *c, void *buf, size_t cap, struct err *e) MUST_USE;
-/* All of the rest, NUL-terminated behind *ret_len bytes, to be freed by the caller; fails beyond
- * max. */
+/* The rest of the body, with a NUL after *ret_len bytes; the caller frees it. Fails if it is longer
+ * than max. */
 int client_read_all(struct client *c, size_t max, char **ret_body, size_t *ret_len,
 		    struct err *e) MUST_USE;
-/* All of the rest, piece by piece. take returns 0, or -1 to stop with e set. */
+/* The rest of the body, piece by piece. take returns 0, or -1 to stop with e set. */
 int client_read_each(struct client *c,
 		     int (*take)(void *arg, const void *data, size_t len, struct err *e), void *arg,
 		     struct err *e) MUST_USE;
 
-/* For callers with a poll(2) of their own: the descriptor, or -1; and whether bytes are already
- * here, which poll would not tell. */
+/* For callers with a poll(2) of their own: the descriptor, or -1; and whether bytes have already
+ * been read, which poll does not report. */
 int client_fd(const struct client *c);
 bool client_pending(const struct client *c);
-/* Waits until there is something to read: 1, 0 after timeout_ms (UINT64_MAX: never), -1. */
+/* Waits until there are bytes to read: 1; 0 after timeout_ms (UINT64_MAX: no bound); -1. */
 int client_wait(struct client *c, uint64_t timeout_ms, struct err *e) MUST_USE;
 
 /* ---- server-sent events */
 #define CLIENT_EVENT_MAX ((size_t)1024 * 1024)
 
 struct client_event {
-	/* NUL-terminated, valid until the next call; "" if not given (name: "message"). */
+	/* NUL-terminated, valid until the next call; "" if absent (name: "message"). */
 	const char *name, *id, *data;
 	size_t data_len;
 };
 
-/* The next event of an answer of type text/event-stream: 1, 0 at its end, -1. Comments are skipped;
- * an event beyond CLIENT_EVENT_MAX bytes is an error. */
+/* The next event of an answer of type text/event-stream: 1; 0 at its end; -1. Comments are skipped;
+ * an event longer than CLIENT_EVENT_MAX is an error. */
 int client_sse_next(struct client *c, struct client_event *ret, struct err *e) MUST_USE;
 
 /* ---- WebSocket */
@@ -114,18 +114,19 @@ struct client_ws_message {
 	enum client_ws_kind kind;
 	const uint8_t *data; /* valid until the next call; CLOSED: the reason, UTF-8 */
 	size_t len;
-	uint16_t code; /* CLOSED: 1000, ...; 1005 if none was given, 1006 if the peer just went */
+	/* CLOSED: 1000, ...; 1005 if none was given, 1006 if the connection just ended */
+	uint16_t code;
 };
 
-/* Sends the upgrade: 0 if it was accepted; 1 if the server answered otherwise (see client_status(),
+/* Sends the upgrade: 0: accepted; 1: the server answered otherwise (see client_status(),
  * client_read_all()); -1. */
 int client_ws_open(struct client *c, const char *target, const struct client_header *headers,
 		   size_t nheaders, struct err *e) MUST_USE;
 int client_ws_send(struct client *c, bool text, const void *data, size_t len,
 		   struct err *e) MUST_USE;
-/* Sends a close frame; client_ws_recv() then gives what is left and CLOSED. */
+/* Sends a close frame; client_ws_recv() then returns what is left, and CLOSED. */
 int client_ws_close(struct client *c, uint16_t code, const char *reason, struct err *e) MUST_USE;
-/* The next whole message: 1, 0 if none came within timeout_ms (UINT64_MAX: waits), -1. Pings are
- * answered. After CLOSED there are no more. */
+/* The next complete message: 1; 0 if none came within timeout_ms (UINT64_MAX: no bound); -1. Pings
+ * are answered. After CLOSED there are no more. */
 int client_ws_recv(struct client *c, uint64_t timeout_ms, struct client_ws_message *ret,
 		   struct err *e) MUST_USE;

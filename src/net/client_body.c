@@ -1,4 +1,4 @@
-/* client_body.c - reading an answer, and bodies out of descriptors. */
+/* client_body.c - reads the body of an answer, and bodies of requests from descriptors. */
 #include "client.h"
 
 #include <errno.h>
@@ -60,12 +60,12 @@ int client_wait(struct client *c, uint64_t timeout_ms, struct err *e)
 	n = client_conn_fill(c, timeout_ms, e);
 	if (n == -2)
 		return 0;
-	return n < 0 ? -1 : 1; /* also at the end: there is something to learn */
+	return n < 0 ? -1 : 1; /* also at the end, which the caller learns by reading */
 }
 
 /* ---- the body */
 
-/* Bytes at the front of c->in that belong to the body. -1: malformed. 0: none, or it is over. */
+/* Bytes of the body at the front of c->in. -1: malformed. 0: none, or its end. */
 static ssize_t front(struct client *c, const uint8_t **ret, struct err *e)
 {
 	struct http1_span data = { 0 };
@@ -97,7 +97,7 @@ static void took(struct client *c, size_t n)
 	}
 }
 
-/* More input for the body: 0, or -1. */
+/* Reads more input for the body: 0, or -1. */
 static int more(struct client *c, struct err *e)
 {
 	int n = client_conn_fill(c, client_conn_patience(c), e);
@@ -166,7 +166,7 @@ int client_read_all(struct client *c, size_t max, char **ret_body, size_t *ret_l
 		if (n == 0)
 			break;
 	}
-	all.data[all.len] = '\0'; /* reserved above; nothing was taken from the front */
+	all.data[all.len] = '\0'; /* reserved above, and no byte was consumed since */
 	*ret_body = (char *)all.data;
 	*ret_len = all.len;
 	return 0;

@@ -1,5 +1,5 @@
-/* client_conn.c - the client's connection: opening, waiting, moving bytes. The socket is
- * non-blocking; all waiting is in poll(2), for as long as the caller has patience. */
+/* client_conn.c - the client's connection: opens it, waits, and moves bytes. The socket is
+ * non-blocking; all waiting is in poll(2), bounded by the caller's timeouts. */
 #include "client_conn.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "tls.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
-#define ABSORB_MAX ((size_t)4 * 1024 * 1024) /* input kept while we are sending */
+#define ABSORB_MAX ((size_t)4 * 1024 * 1024) /* input kept while a request is being sent */
 #define HEAD_MAX ((size_t)64 * 1024)
 
 uint64_t client_conn_patience(const struct client *c)
@@ -24,7 +24,7 @@ uint64_t client_conn_patience(const struct client *c)
 	return c->io_ms ? c->io_ms : UINT64_MAX;
 }
 
-/* Waits for events: those that came, 0 after timeout_ms, -1. */
+/* Waits for events: those that came; 0 after timeout_ms; -1. */
 static int wait_for(const struct client *c, short events, uint64_t timeout_ms, struct err *e)
 {
 	uint64_t began = clock_now_ns();
@@ -85,7 +85,7 @@ static int connect_unix(const struct client *c, struct err *e)
 	return addr_connect(&a, c->connect_ms, e);
 }
 
-/* Each address of a name in turn; the last one's error is reported. */
+/* Tries each address of a name in turn; the error is that of the last. */
 static int connect_tcp(const struct client *c, struct err *e)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG };
@@ -132,7 +132,7 @@ void client_close(struct client *c)
 
 /* ---- moving bytes */
 
-/* What is there, without waiting: as read(2). */
+/* Reads what is there, without waiting: as read(2). */
 static ssize_t take(struct client *c)
 {
 	uint8_t *to = fifo_reserve(&c->in, READ_SIZE);
@@ -150,7 +150,7 @@ static ssize_t take(struct client *c)
 
 bool client_conn_is_alive(struct client *c)
 {
-	/* Nothing was asked, so anything that comes is a goodbye. */
+	/* No request is under way, so any input means that the server closes. */
 	return c->in.len == 0 && take(c) < 0 && errno == EAGAIN;
 }
 
@@ -173,7 +173,7 @@ int client_conn_fill(struct client *c, uint64_t timeout_ms, struct err *e)
 	}
 }
 
-/* Waits for room; reads what comes. 1 if something came. */
+/* Waits for room to write, and reads what comes. 1 if bytes came. */
 static int wait_for_room(struct client *c, struct err *e)
 {
 	short events = c->in.len < ABSORB_MAX ? POLLOUT | POLLIN : POLLOUT;
@@ -215,7 +215,7 @@ int client_conn_send(struct client *c, const void *data, size_t len, bool stop, 
 
 /* ---- the head of an answer */
 
-/* 1, 0 if it is not complete, -1. */
+/* 1; 0 if it is not complete; -1. */
 static int parse_head(struct client *c, size_t *scanned, enum http1_method method, struct err *e)
 {
 	struct http1_fault fault = { 502, "it holds bytes that no head may hold" };
@@ -257,7 +257,7 @@ int client_conn_read_head(struct client *c, enum http1_method method, struct err
 		if (n > 0 && (c->answer.status >= 200 || c->answer.status == 101))
 			return 1;
 		if (n > 0)
-			continue; /* 100 Continue and the like */
+			continue; /* 100 Continue and other interim answers */
 		n = client_conn_fill(c, client_conn_patience(c), e);
 		if (n == -1 && !anything && (e->sys == ECONNRESET || e->sys == EPIPE))
 			return 0;

@@ -1,6 +1,5 @@
-/* client_conn.h - inside the client: the connection and the answer that is being read. Only for
- * src/net.
- */
+/* client_conn.h - the structure of a client: its connection, and the answer that is being read.
+ * Only for src/net. */
 #pragma once
 
 #include "chunk.h"
@@ -12,54 +11,54 @@ struct tls;
 struct tls_conn;
 
 struct client {
-	/* where; see client_options */
+	/* The server; see client_options. */
 	bool is_unix, is_tls;
 	char host[256]; /* a name, an address, or the path of a Unix socket */
 	char port[8];
 	char authority[280]; /* for Host */
-	char prefix[256];    /* in front of every target */
+	char prefix[256];    /* prefix of every target */
 	char agent[64];
 	uint64_t connect_ms, io_ms;
 	struct tls *tls;
 
 	int fd; /* -1: not connected */
 	struct tls_conn *tls_conn;
-	bool used; /* a request has been answered on it */
+	bool used; /* a request was answered on it */
 	struct fifo in;
 
-	/* the answer */
+	/* The answer. */
 	char *head; /* what answer points into */
 	struct http1_response answer;
 	uint64_t left;
 	struct chunk chunk;
-	bool over; /* the body has been read to its end */
+	bool over; /* the body was read to its end */
 
-	/* server-sent events: lines not yet read, and the data of the last event */
+	/* Server-sent events: lines not read yet, and the data of the last event. */
 	struct fifo lines, event;
 	size_t lines_scanned;
 	char event_name[64], event_id[128];
 
-	/* WebSocket */
+	/* WebSocket. */
 	struct fifo message;
-	bool ws_given; /* message was, so it goes before the next */
-	bool ws_frag;  /* a message in fragments is under way */
-	bool ws_text;  /* and it is text */
+	bool ws_given; /* the message was returned: dropped before the next */
+	bool ws_frag;  /* inside a message of several fragments */
+	bool ws_text;  /* which is text */
 	bool ws_closed, ws_close_sent;
 	char ws_reason[WS_CONTROL_MAX];
 };
 
 /* Connects, if there is no usable connection. */
 int client_conn_open(struct client *c, struct err *e) MUST_USE;
-/* Is the connection still there, as far as one can tell without sending? */
+/* Is the connection still open, as far as can be seen without sending? */
 bool client_conn_is_alive(struct client *c);
-/* More input into c->in: 1, 0 at the end of the connection, -1; -2 (no error set) if none came in
+/* Reads more input into c->in: 1; 0 at the end of the connection; -1; -2 (no error set) after
  * timeout_ms. */
 int client_conn_fill(struct client *c, uint64_t timeout_ms, struct err *e) MUST_USE;
-/* Sends all: 0, -1. What comes meanwhile is put into c->in, so that two who send to each other do
- * not wait for ever; stop: return 1 as soon as something has come. */
+/* Sends all: 0, or -1. Input that comes meanwhile is put into c->in, so that two ends that send to
+ * each other do not wait for ever. stop: returns 1 as soon as input has come. */
 int client_conn_send(struct client *c, const void *data, size_t len, bool stop,
 		     struct err *e) MUST_USE;
-/* io_ms as it is used for waiting. */
+/* io_ms, with 0 as "no bound". */
 uint64_t client_conn_patience(const struct client *c);
-/* Reads the head of the final answer: 1, 0 if the connection ended before its first byte, -1. */
+/* Reads the head of the final answer: 1; 0 if the connection ended before its first byte; -1. */
 int client_conn_read_head(struct client *c, enum http1_method method, struct err *e) MUST_USE;

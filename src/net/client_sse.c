@@ -1,4 +1,4 @@
-/* client_sse.c - server-sent events out of an answer's body, line by line (LF, or CR LF). */
+/* client_sse.c - server-sent events in the body of an answer, line by line (LF, or CR LF). */
 #include "client.h"
 
 #include <stdio.h>
@@ -12,8 +12,8 @@ static int too_long(const struct client *c, struct err *e)
 		       CLIENT_EVENT_MAX);
 }
 
-/* The next line, without its end, in *ret: 1, 0 at the end of the body, -1. The bytes stay until
- * the next call. */
+/* The next line, without its end, in *ret: 1; 0 at the end of the body; -1. Valid until the next
+ * call. */
 static int next_line(struct client *c, struct http1_span *ret, struct err *e)
 {
 	for (;;) {
@@ -41,7 +41,7 @@ static int next_line(struct client *c, struct http1_span *ret, struct err *e)
 			return err_sys(e, "no memory for an event");
 		n = client_read(c, to, 4096, e);
 		if (n <= 0)
-			return (int)n; /* a line without an end is no line */
+			return (int)n; /* a last line without an end is dropped */
 		fifo_commit(&c->lines, (size_t)n);
 	}
 }
@@ -73,7 +73,7 @@ static int take_line(struct client *c, struct http1_span line, struct err *e)
 		if (fifo_add(&c->event, value.p, value.n) < 0 || fifo_add(&c->event, "\n", 1) < 0)
 			return err_sys(e, "no memory for an event");
 	}
-	return 0; /* comments and fields we do not know */
+	return 0; /* comments and unknown fields */
 }
 
 int client_sse_next(struct client *c, struct client_event *ret, struct err *e)
@@ -93,9 +93,9 @@ int client_sse_next(struct client *c, struct client_event *ret, struct err *e)
 		}
 		if (c->event.len > 0)
 			break;
-		c->event_name[0] = c->event_id[0] = '\0'; /* without data it is no event */
+		c->event_name[0] = c->event_id[0] = '\0'; /* without data there is no event */
 	}
-	/* The last line's end becomes the NUL. */
+	/* The end of the last line becomes the NUL. */
 	c->event.data[c->event.at + c->event.len - 1] = '\0';
 	*ret = (struct client_event){ .name = c->event_name[0] ? c->event_name : "message",
 				      .id = c->event_id,

@@ -1,5 +1,5 @@
-/* client_ws.c - WebSocket, the client's side. Frames are masked with fresh random bytes; messages
- * of the server are put together in one buffer and bounded. */
+/* client_ws.c - WebSocket, the client side. Frames are masked with new random bytes; messages of
+ * the server are assembled in one buffer, and bounded. */
 #include "client.h"
 
 #include <stdio.h>
@@ -122,7 +122,7 @@ static int closed(struct client *c, uint16_t code, struct http1_span reason,
 	return 1;
 }
 
-/* A control frame whose payload is at the front of the input. 1: ret is set. */
+/* Handles a control frame whose payload is at the front of the input. 1: ret is set. */
 static int take_control(struct client *c, const struct ws_head *h, struct client_ws_message *ret,
 			struct err *e)
 {
@@ -167,8 +167,8 @@ static int take_data(struct client *c, const struct ws_head *h, struct client_ws
 	return 1;
 }
 
-/* One frame, if it is here whole: 1 with a message in ret; 0 to call again; -1; -2: more is needed.
- */
+/* Handles one frame, if it is complete: 1: a message is in ret; 0: call again; -1; -2: more input
+ * is needed. */
 static int take_frame(struct client *c, struct client_ws_message *ret, struct err *e)
 {
 	struct ws_head h;

@@ -1,14 +1,14 @@
-/* conn.c - one connection: bytes in, bytes out, and what comes next.
+/* conn.c - theory of operation
  *
- * Whatever happens (input, room for output, time, a handler that answered) ends in advance(), which
- * takes steps (conn_step.c) until there is nothing to do but wait, and then sets what to wait for.
- * Nothing else changes the state or frees. A handler that answers inside its callback is answered
- * without another turn of the loop and without a call of epoll_ctl; one that answers later wakes
- * the connection by a task.
+ * Every event of a connection (input, room for output, a timer, a handler that answered) ends in
+ * advance(), which takes steps (conn_step.c) until there is nothing to do but wait, and then sets
+ * what to wait for. Nothing else changes the state or frees. An answer that a handler gives inside
+ * its callback is sent without another turn of the loop and without a call of epoll_ctl; one that
+ * comes later wakes the connection by a task.
  *
- * Bounds: input is read only when somebody wants it, at most IN_BODY bytes at a time; the output of
- * a stream waits in at most CONN_OUT_MAX bytes. Both buffers go when they are empty. Answers in one
- * piece may be much longer: charge.c bounds their sum. */
+ * Bounds: input is read only when it is wanted, at most IN_BODY bytes at a time; the output of a
+ * stream waits in at most CONN_OUT_MAX bytes. Both buffers are freed when they are empty. Answers
+ * in one piece may be much longer: charge.c bounds their sum. */
 #include "conn.h"
 
 #include <errno.h>
@@ -22,12 +22,12 @@
 
 #define IN_HEAD ((size_t)8 * 1024)
 #define IN_BODY ((size_t)64 * 1024)
-#define STEPS 32    /* of one connection before others get their turn */
+#define STEPS 32    /* of one connection, before others are served */
 #define TLS_READS 4 /* records of 16 KiB */
 #define TLS_WRITES 16
 #define LINGER_MS 2000
-#define PACE_BYTES ((size_t)64 * 1024) /* that a client takes in a second at least */
-#define FRESH_MS 500 /* at the end, for the first request of whoever has just connected */
+#define PACE_BYTES ((size_t)64 * 1024) /* bytes a client must take per second at least */
+#define FRESH_MS 500 /* while draining, for the first request of a new connection */
 
 /* ---- output */
 
@@ -40,12 +40,13 @@ static ssize_t send_parts(struct conn *c, const struct iovec *parts, int n)
 	return tls_write(c->tls, parts[0].iov_base, parts[0].iov_len);
 }
 
-/* How many bytes of the parts have gone; 0 if nothing may go now. */
+/* Returns how many bytes of the parts were sent; 0 if none can be sent now. */
 static size_t send_now(struct conn *c, const struct iovec *parts, int n)
 {
 	ssize_t done;
 
-	/* TLS would make a record of each part: queue them, conn_flush() sends them as one. */
+	/* TLS would make a record of each part: they are queued, and conn_flush() sends them as
+	 * one. */
 	if (c->out.len > 0 || c->tls)
 		return 0;
 	done = send_parts(c, parts, n);
@@ -86,12 +87,12 @@ void conn_put_bytes(struct conn *c, const void *data, size_t len)
 	charge_relieve(c);
 }
 
-/* Writes what waits, once: what the socket does not take now waits for EPOLLOUT. */
+/* Writes queued output once: the rest waits for EPOLLOUT. */
 void conn_flush(struct conn *c)
 {
 	ssize_t n = 0;
 
-	/* TLS takes a record at a time. */
+	/* TLS takes one record at a time. */
 	for (int i = 0; i < (c->tls ? TLS_WRITES : 1) && n >= 0 && c->out.len > 0; i++) {
 		struct iovec part = { fifo_bytes(&c->out), c->out.len };
 
@@ -150,7 +151,7 @@ static void receive(struct conn *c)
 			c->doomed = true;
 		if (n <= 0)
 			return;
-		/* In a head time runs from its first byte on, however slowly the others come. */
+		/* The time of a head runs from its first byte, however slowly the others come. */
 		if (c->state != CONN_HEAD || first)
 			c->read_ns = loop_now_ns(c->loop);
 		first = false;
@@ -164,8 +165,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a && (!b || a < b) ? a : b;
 }
 
-/* When what waits must have been taken; 0: nothing waits. A client that takes a byte now and then
- * goes on for ever in a stream, but not once all is said. */
+/* When queued output must have been taken; 0: none is queued. In a stream, a client that takes a
+ * byte now and then may go on for ever, but not after the answer is complete. */
 static uint64_t out_deadline(const struct conn *c)
 {
 	const struct server_options *o = &c->server->options;
@@ -179,7 +180,7 @@ static uint64_t out_deadline(const struct conn *c)
 	return earlier(c->x->ended_ns + whole * CLOCK_MS, at);
 }
 
-/* When a head that has begun must be whole because the server ends; 0: it does not end. */
+/* When a head that has begun must be complete because the server drains; 0: it does not drain. */
 static uint64_t head_at_end(const struct conn *c)
 {
 	uint64_t began = c->server->drain_ns > c->read_ns ? c->server->drain_ns : c->read_ns;
@@ -187,7 +188,7 @@ static uint64_t head_at_end(const struct conn *c)
 	return c->server->draining ? began + FRESH_MS * CLOCK_MS : 0;
 }
 
-/* When patience ends; 0: never. */
+/* The earliest deadline; 0: none. */
 static uint64_t deadline(const struct conn *c)
 {
 	const struct server_options *o = &c->server->options;
@@ -241,7 +242,7 @@ static void await(struct conn *c)
 		if (c->tls && tls_has_pending(c->tls))
 			loop_defer(c->loop, &c->task);
 	}
-	/* Input that nobody wants is switched off only when it comes: mostly it does not. */
+	/* Input that is not wanted is switched off only when it comes: usually it does not. */
 	if (!c->ignore_in && !c->ended)
 		events |= EPOLLIN;
 	if (c->out.len > 0 || (c->tls && tls_wants_write(c->tls)))
@@ -294,7 +295,7 @@ static void ready(struct loop_fd *f, uint32_t events)
 			conn_drop(c);
 			return;
 		}
-		/* It is read when it is wanted, since epoll would not stop telling of it. */
+		/* It is read when it is wanted; until then epoll would report it in every turn. */
 		loop_remove(c->loop, &c->watch);
 		c->unwatched = true;
 	}
@@ -311,7 +312,7 @@ static void woken(struct loop_task *t)
 {
 	struct conn *c = t->arg;
 
-	/* A request that is here already is answered, even at the end. */
+	/* A request that is here already is answered, also while draining. */
 	if (wants_input(c) && ((c->tls && !c->doomed && tls_has_pending(c->tls)) || c->unwatched ||
 			       (c->server->draining && c->state == CONN_HEAD)))
 		receive(c);

@@ -1,7 +1,7 @@
-/* conn_step.c - what a connection does next: from head to exchange to answer to the next head, or
- * its end.
+/* conn_step.c - theory of operation
  *
- * Each step does one thing and says whether there may be another; advance() in conn.c takes them.
+ * The steps of a connection: from head to exchange to answer to the next head, or to its end. Each
+ * step does one thing and returns whether there may be another; advance() in conn.c takes them.
  * After any callback of a handler the step returns, since everything may have changed. */
 #include "conn.h"
 
@@ -15,7 +15,7 @@ static void make_id(struct server *s, char ret[24])
 {
 	static const char digits[] = "0123456789abcdef";
 	uint64_t id =
-		s->ids++ * 0x9e3779b97f4a7c15ULL; /* odd: all 2^64 come before one comes again */
+		s->ids++ * 0x9e3779b97f4a7c15ULL; /* an odd factor: an id comes again after 2^64 */
 
 	memcpy(ret, "req_", 4);
 	for (int i = 0; i < 16; i++)
@@ -23,7 +23,7 @@ static void make_id(struct server *s, char ret[24])
 	ret[20] = '\0';
 }
 
-/* The exchange keeps a copy of the head: the buffer goes on to the body. */
+/* The exchange keeps a copy of the head: the buffer is used for the body. */
 static struct exchange *new_exchange(struct conn *c, size_t head_len)
 {
 	struct exchange *x = malloc(sizeof(*x) + head_len);
@@ -48,7 +48,7 @@ static void free_exchange(struct exchange *x)
 	free(x);
 }
 
-/* head_len 0: there is no whole head, and there will be none: status and words say why. */
+/* head_len 0: there will be no complete head; status and words say why. */
 static void begin_exchange(struct conn *c, size_t head_len, int status, const char *words)
 {
 	struct http1_fault fault = { status, words };
@@ -118,10 +118,10 @@ static void log_exchange(const struct exchange *x, int status)
 		o->log(x, status, x->bytes_out, clock_now_ns() - x->began_ns, o->arg);
 }
 
-/* Closing with input unread would send a reset, and the peer might lose what it has not read. */
+/* Closing with unread input would send a reset, and the peer might lose what it has not read. */
 static void linger(struct conn *c)
 {
-	tls_close(c->tls); /* sends close_notify; what follows need not be decrypted */
+	tls_close(c->tls); /* sends close_notify; further input need not be decrypted */
 	c->tls = NULL;
 	(void)shutdown(c->fd, SHUT_WR);
 	c->state = CONN_LINGER;
@@ -129,7 +129,7 @@ static void linger(struct conn *c)
 	c->read_ns = loop_now_ns(c->loop);
 }
 
-/* The answer has left: the exchange ends, the connection goes on or not. */
+/* The answer was sent: ends the exchange; the connection is kept or closed. */
 static void finish_exchange(struct conn *c)
 {
 	struct exchange *x = c->x;
@@ -179,14 +179,14 @@ void steps_cut_exchange(struct conn *c)
 	linger(c);
 }
 
-/* The peer has gone while its exchange is under way; a body is still read to its end, though, since
- * all of it may be here already. */
+/* Is the peer gone while its exchange is under way? A body is still read to its end, since all of
+ * it may be here already. */
 static bool client_gone(const struct conn *c)
 {
 	if (c->x->tunnel)
-		return false; /* its handler decides: half of it may go on */
+		return false; /* of a tunnel: its handler decides, as one direction may go on */
 	if (body_waits_for_turn(c->x))
-		return false; /* it gets the answer that its handler has at once */
+		return false; /* it gets an answer if the handler has one at once */
 	if (c->ended)
 		return c->in.len == 0 || c->x->ws || !c->x->on_data;
 	return c->hung_up && (c->body.done || !c->x->on_data) && !c->x->ws;
@@ -199,7 +199,7 @@ static bool step_input(struct conn *c)
 	return c->x->ws ? ws_conn_step(c) : body_deliver(c);
 }
 
-/* From outside: its key is gone, or the server ends. */
+/* Revoked by exchange_revoke(): its key is gone, or the server ends. */
 static void end_revoked(struct conn *c)
 {
 	struct exchange *x = c->x;

@@ -1,6 +1,6 @@
-/* exchange.c - what a handler can do with a request. Each function leaves a note in the exchange
- * and wakes the connection, which acts on it (conn.c); none calls back, so that handlers need not
- * expect their own callbacks inside their own calls. */
+/* exchange.c - the interface of handlers. Each function notes what the handler wants and wakes the
+ * connection, which acts on it (conn.c); none calls back, so that a handler's callbacks are never
+ * called from inside its own calls. */
 #include "conn.h"
 
 #include <assert.h>
@@ -124,7 +124,7 @@ void exchange_read_body(struct exchange *x, uint64_t max,
 	conn_wake(c);
 	c->body.chunk.max = max;
 	if (c->body.framing == HTTP1_LENGTH && c->body.left > max) {
-		x->too_long = true; /* told by body_deliver(): no callback from here */
+		x->too_long = true; /* body_deliver() reports it: no callback from here */
 		return;
 	}
 	if (x->request.expect_continue && c->in.len == 0 && x->answer == ANSWER_NONE)
@@ -141,7 +141,7 @@ void exchange_resume_body(struct exchange *x)
 
 /* ---- the answer */
 
-/* The handler has said all: what is left of the request's body is no longer its concern. */
+/* The answer is complete: the rest of the request's body is not for the handler any more. */
 static void end_answer(struct exchange *x)
 {
 	x->on_data = NULL;
@@ -156,7 +156,7 @@ void exchange_header(struct exchange *x, const char *name, const char *value)
 	bool retry = strcmp(name, RETRY_AFTER) == 0;
 
 	if (x->refused || (retry && x->retried))
-		return; /* two times to try again would contradict each other */
+		return; /* a second Retry-After would contradict the first */
 	x->retried = x->retried || retry;
 	assert(x->answer == ANSWER_NONE);
 	assert(http1_is_token(name, n) && http1_is_value(value, v));
@@ -211,13 +211,13 @@ void exchange_reply(struct exchange *x, int status, const char *type, const void
 	end_answer(x);
 }
 
-/* Streams that end when the server does. */
+/* Types of streams that end only with the server. */
 static bool is_endless(const char *type)
 {
 	static const char *const types[] = { "text/event-stream", "application/connect+json" };
 
 	for (size_t i = 0; type != NULL && i < COUNT(types); i++)
-		if (strncmp(type, types[i], strlen(types[i])) == 0) /* perhaps with parameters */
+		if (strncmp(type, types[i], strlen(types[i])) == 0) /* it may have parameters */
 			return true;
 	return false;
 }
@@ -257,7 +257,7 @@ size_t exchange_write(struct exchange *x, const void *data, size_t len)
 	size_t n = len < room ? len : room;
 
 	assert(x->refused || x->answer == ANSWER_BEGUN);
-	/* A connection that is about to be dropped takes everything: on_done is on its way. */
+	/* A connection that is about to be dropped takes everything: on_done follows. */
 	if (x->refused || x->headless || x->conn->doomed || x->conn->state == CONN_DEAD || len == 0)
 		return len;
 	x->starved = n < len;
@@ -287,7 +287,7 @@ void exchange_end(struct exchange *x)
 		return;
 	assert(x->answer == ANSWER_BEGUN);
 	if (!x->headless && !x->chunked && x->left != EXCHANGE_CHUNKED && x->left > 0) {
-		exchange_abort(x); /* less than was promised: the client must see it */
+		exchange_abort(x); /* less than was announced: the client must see it */
 		return;
 	}
 	if (x->chunked && !x->headless)
@@ -295,7 +295,7 @@ void exchange_end(struct exchange *x)
 	end_answer(x);
 }
 
-/* Does its framing show the client that an answer which ends here is not whole? */
+/* Does the framing show the client that an answer which ends here is incomplete? */
 static bool shows_cut(const struct exchange *x)
 {
 	if (x->answer != ANSWER_BEGUN || x->headless || x->tunnel || x->ws)
@@ -309,14 +309,14 @@ void exchange_abort(struct exchange *x)
 
 	if (x->conn->state == CONN_DEAD || x->refused)
 		return;
-	conn_flush(x->conn); /* what there was, as far as it goes at once */
+	conn_flush(x->conn); /* sends what is queued, as far as the socket takes it at once */
 	if (shows_cut(x)) {
 		x->conn->cut = true;
 		conn_doom(x->conn);
 		return;
 	}
-	/* A reset, since the end of the connection would pass for the end of the body; for the same
-	 * reason TLS sends no close_notify. */
+	/* A reset, since the end of the connection would be taken for the end of the body; for the
+	 * same reason TLS sends no close_notify. */
 	(void)setsockopt(x->conn->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 	if (x->conn->tls)
 		tls_break(x->conn->tls);

@@ -1,5 +1,5 @@
-/* fifo.c - a queue of bytes in one piece of memory. That is wiped when it is given back: there may
- * have been a secret in it. */
+/* fifo.c - a queue of bytes in one piece of memory, which is wiped before it is freed: it may have
+ * held a secret. */
 #include "fifo.h"
 
 #include <assert.h>

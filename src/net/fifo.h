@@ -1,5 +1,5 @@
-/* fifo.h - bytes on their way: added at the end, taken from the front. Allocated when needed and
- * given back when empty, so that an idle connection holds none. What bounds it is the caller's. */
+/* fifo.h - a queue of bytes: added at the end, consumed at the front. Allocated when needed and
+ * freed when empty, so that an idle connection holds none. The caller bounds it. */
 #pragma once
 
 #include <stddef.h>
@@ -8,26 +8,26 @@
 #include "own.h"
 
 struct fifo {
-	uint8_t *data; /* NULL while it was never filled, or after fifo_release() */
-	size_t at;     /* where the first byte is */
+	uint8_t *data; /* NULL before the first bytes, and after fifo_release() */
+	size_t at;     /* offset of the first byte */
 	size_t len;
 	size_t size;
-	size_t top; /* as far as there ever was something */
+	size_t top; /* the highest offset ever used, to be wiped */
 };
 
-/* The first byte (NULL if there was never one); valid until the next fifo_reserve() or fifo_add().
+/* The first byte (NULL if there never was one); valid until the next fifo_reserve() or fifo_add().
  */
 static inline uint8_t *fifo_bytes(const struct fifo *f)
 {
 	return f->data ? f->data + f->at : NULL;
 }
 
-/* Room for n bytes at the end, or NULL without memory. fifo_commit() says how many came. */
+/* Room for n bytes at the end; NULL: memory is short. fifo_commit() says how many were written. */
 uint8_t *fifo_reserve(struct fifo *f, size_t n) MUST_USE;
 void fifo_commit(struct fifo *f, size_t n);
-/* All of it, or -1 without memory. */
+/* Adds all of it; -1: memory is short. */
 int fifo_add(struct fifo *f, const void *data, size_t n) MUST_USE;
-/* Takes n bytes from the front; they stay readable until the next fifo_reserve(). */
+/* Removes n bytes from the front; they stay readable until the next fifo_reserve(). */
 void fifo_consume(struct fifo *f, size_t n);
-/* Empty, and without memory. */
+/* Empties it, and frees its memory. */
 void fifo_release(struct fifo *f);

@@ -34,7 +34,8 @@ static int no_password(char *buf, int size, int rwflag, void *arg)
 	return -1;
 }
 
-/* The two halves of a key belong together; to compare it with a certificate looks at one only. */
+/* Do public and private key belong together? Comparing the key with a certificate checks one of
+ * them only. */
 static bool is_whole(EVP_PKEY *key)
 {
 	EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(key, NULL);

@@ -1,9 +1,9 @@
 /* leaf_certs.c - theory of operation
  *
- * To make a certificate is one signature, some 100 microseconds; so they live in memory only, and a
- * cache of those last used saves the rest. All have the same key, and share one bare TLS context:
- * a name costs its certificate and little more. One that is half over is made anew when it is next
- * asked for.
+ * Making a certificate costs one signature, about 100 microseconds. So certificates are kept in
+ * memory only, in a cache of those last used. All have the same key and share one bare TLS context:
+ * a name costs its certificate and little more. A certificate of which half the time is over is
+ * made again when it is next asked for.
  *
  * The subjectAltName is built as an object, not in OpenSSL's configuration language: names come
  * from cells. */
@@ -30,8 +30,8 @@
 _Static_assert(LEAF_CERTS_PEM_MAX == KEYPAIR_PEM_MAX, "one bound for all texts");
 
 struct entry {
-	struct entry *chain;	     /* of its bucket */
-	struct entry *newer, *older; /* by use */
+	struct entry *chain;	     /* list of the bucket */
+	struct entry *newer, *older; /* list by last use */
 	struct tls *tls;
 	int64_t renew_at;
 	char host[HOST_CAP];
@@ -39,7 +39,7 @@ struct entry {
 
 struct leaf_certs {
 	struct keypair authority;
-	EVP_PKEY *key; /* of all servers */
+	EVP_PKEY *key; /* of all certificates */
 	struct tls *bare;
 	struct entry *buckets[BUCKETS];
 	struct entry *newest, *oldest;
@@ -61,7 +61,7 @@ int leaf_certs_authority(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct e
 	char name[64];
 
 	rand_bytes(&number, sizeof(number));
-	/* Numbered: an old one and a new one are never taken for each other. */
+	/* Numbered, so that an old one and a new one are told apart. */
 	(void)snprintf(name, sizeof(name), "Cordon egress %08x", (unsigned)number);
 	if (keypair_make(name, now, AUTHORITY_DAYS, &p, e) < 0)
 		return -1;
@@ -152,7 +152,7 @@ static bool add_name(X509 *cert, const char *host)
 	bool added = false;
 
 	if (names && name && sk_GENERAL_NAME_push(names, name) > 0) {
-		name = NULL; /* it is the list's now */
+		name = NULL; /* owned by the list now */
 		added = X509_add1_ext_i2d(cert, NID_subject_alt_name, names, 0,
 					  X509V3_ADD_APPEND) == 1;
 	}
@@ -186,7 +186,7 @@ static struct tls *make_server(struct leaf_certs *m, const char *host, int64_t n
 
 static size_t bucket_number(const char *host)
 {
-	uint32_t hash = 2166136261U; /* FNV-1a; who makes names collide finds a list of few */
+	uint32_t hash = 2166136261U; /* FNV-1a; names chosen to collide make a list of a few */
 
 	for (; *host != '\0'; host++)
 		hash = (hash ^ (unsigned char)*host) * 16777619U;
@@ -234,7 +234,7 @@ static struct entry *find(const struct leaf_certs *m, const char *host)
 	return x;
 }
 
-/* NULL: the certificate is freed, too. */
+/* NULL: memory is short; the certificate is freed, too. */
 static struct tls *keep(struct leaf_certs *m, const char *host, struct tls *tls, int64_t now,
 			struct err *e)
 {
@@ -267,7 +267,7 @@ struct tls *leaf_certs_server_at(struct leaf_certs *m, const char *host, int64_t
 		return NULL;
 	}
 	x = find(m, host);
-	/* A clock that was set back makes one that is not valid yet. */
+	/* If the clock was set back, the certificate would not be valid yet. */
 	if (x && (now >= x->renew_at || now < x->renew_at - RENEW_AFTER - KEYPAIR_EARLIER / 2)) {
 		forget(m, x);
 		x = NULL;

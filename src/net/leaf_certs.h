@@ -1,6 +1,6 @@
-/* leaf_certs.h - certificates that egress shows to cells: made for any name, signed by this node's
- * own authority, which cells trust and nobody else does. ECDSA P-256; one key for all of them, made
- * at start. */
+/* leaf_certs.h - certificates that egress shows to programs in cells: made for any name, signed by
+ * the node's own authority, which only cells trust. ECDSA P-256; one key for all of them, made at
+ * start. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,20 +15,20 @@
 
 struct leaf_certs;
 
-/* A new authority: private key and certificate, PEM, one text. Its certificate alone; and the name
- * that OpenSSL looks for it under in a folder of certificates ("1a2b3c4d.0"). */
+/* A new authority: private key and certificate, PEM, in one text. Its certificate alone; and the
+ * name under which OpenSSL looks for it in a folder of certificates ("1a2b3c4d.0"). */
 int leaf_certs_authority(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct err *e) MUST_USE;
 int leaf_certs_public(const char *authority_pem, char ret_pem[LEAF_CERTS_PEM_MAX],
 		      char ret_link[16], struct err *e) MUST_USE;
 
 struct leaf_certs *leaf_certs_new(const char *authority_pem, struct err *e) MUST_USE;
-void leaf_certs_free(struct leaf_certs *m); /* after the last connection */
+void leaf_certs_free(struct leaf_certs *m); /* after the last connection was closed */
 /* For tls_open() as a server of that name (or address), in its normal form. Speaks http/1.1 only
- * (ALPN): who offers others only gets no_application_protocol. Borrowed until the next call; open
- * connections keep what they need when it leaves the cache. */
+ * (ALPN): a client that does not offer it gets no_application_protocol. Borrowed until the next
+ * call; open connections keep what they need when it leaves the cache. */
 struct tls *leaf_certs_server(struct leaf_certs *m, const char *host, struct err *e) MUST_USE;
-/* Is there one for this name already? */
+/* Is there one for this name in the cache? */
 bool leaf_certs_knows(const struct leaf_certs *m, const char *host);
-/* The same at another time, in seconds since 1970. */
+/* The same at another time, in seconds since 1970; for tests. */
 struct tls *leaf_certs_server_at(struct leaf_certs *m, const char *host, int64_t now,
 				 struct err *e) MUST_USE;

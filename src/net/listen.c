@@ -1,9 +1,9 @@
-/* listen.c - accepting.
+/* listen.c - theory of operation
  *
- * Without a free descriptor accept4(2) fails and the connection stays in the queue, which epoll
- * reports for ever. So there is a spare descriptor: closed, it makes room to accept the next
- * connection and close it, which tells that client now rather than never. Then accepting pauses, so
- * that those who have a connection get the processor. */
+ * Without a free descriptor accept4(2) fails, and the connection stays in the queue, which epoll
+ * reports in every turn. So there is a spare descriptor: it is closed to accept and close the next
+ * connection, whose client sees the failure at once instead of waiting. Then accepting pauses, so
+ * that open connections are served. */
 #include "listen.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 
 #include "clock.h"
 
-#define PER_TURN 64 /* connections accepted before others get their turn */
+#define PER_TURN 64 /* connections accepted before others are served */
 #define PAUSE_MS 100
 #define KEEPALIVE_IDLE_S 60
 #define KEEPALIVE_EVERY_S 15
 #define KEEPALIVE_COUNT 4
-#define PASS_RIGHTS 83 /* SO_PASSRIGHTS, which libc does not know yet */
+#define PASS_RIGHTS 83 /* SO_PASSRIGHTS, which libc does not define yet */
 
 static int open_spare(void)
 {
@@ -66,13 +66,13 @@ static void ready(struct loop_fd *f, uint32_t events)
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			out_of_descriptors(l);
-		/* Anything else is EAGAIN, or was the trouble of one connection that has gone. */
+		/* EAGAIN, or an error of one connection that is gone. */
 		return;
 	}
 }
 
-/* Those of TCP fail at Unix sockets, that of Unix sockets at TCP and before Linux 6.16: nothing is
- * lost by that. Clients have no descriptors to send; if one does it all the same, see
+/* Options of TCP fail for Unix sockets, and that of Unix sockets for TCP and before Linux 6.16: no
+ * harm is done. Clients have no descriptors to send; for one that does all the same, see
  * untrusted_fd.h. */
 static void set_options(int fd)
 {

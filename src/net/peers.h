@@ -1,4 +1,4 @@
-/* peers.h - the addresses that connections come from, each with what it holds. Only for src/net.
+/* peers.h - the addresses that connections come from, and how many each has. Only for src/net.
  *
  * An entry lives as long as it has connections. IPv6 addresses count by their first 64 bits, since
  * one machine has all of those; all clients of Unix sockets count as one address. */
@@ -12,7 +12,7 @@
 struct peer {
 	struct peer *next;
 	uint8_t key[16];
-	bool local;	  /* this machine's */
+	bool local;	  /* an address of this machine */
 	unsigned conns;	  /* all of its connections */
 	unsigned unkeyed; /* those that have not shown a key */
 	struct tally tally;
@@ -21,12 +21,13 @@ struct peer {
 #define PEERS_BUCKETS 1024
 
 struct peers {
-	uint64_t seed; /* so that addresses cannot be chosen to meet in one bucket */
+	uint64_t seed; /* random, so that addresses cannot be chosen to share a bucket */
 	struct peer *buckets[PEERS_BUCKETS];
 };
 
 void peers_init(struct peers *p);
-/* The entry of an address, made if there is none, with one connection more; NULL: no memory. */
+/* The entry of an address, made if there is none, with one more connection; NULL: memory is short.
+ */
 struct peer *peers_enter(struct peers *p, const struct addr *a);
 /* One connection less; the last one frees the entry. */
 void peers_leave(struct peers *p, struct peer *one);

@@ -1,5 +1,4 @@
-/* response.c - composes the heads of answers, and the answers that are the server's own: those to
- * requests that no handler sees. */
+/* response.c - writes the heads of answers, and the answers to requests that no handler sees. */
 #include "conn.h"
 
 #include <assert.h>
@@ -15,7 +14,7 @@
 #define HEAD_MAX 1024
 #define RETRY "Retry-After: 1\r\n"
 #define HINT_MAX_S \
-	5 /* what a client is told less than it has, so that its request never meets our close */
+	5 /* seconds: announced less than idle_ms, so that a request does not cross the close */
 
 static const char *date(struct server *s)
 {
@@ -33,8 +32,8 @@ static const char *date(struct server *s)
 	return s->date;
 }
 
-/* Whether the connection can be used for another request after this answer. What is unread of the
- * body must be short and certain to come. */
+/* Must the connection be closed after this answer? Not if the unread rest of the body is short and
+ * certain to come. */
 static bool must_close(const struct exchange *x)
 {
 	const struct conn *c = x->conn;
@@ -48,7 +47,7 @@ static bool must_close(const struct exchange *x)
 	return c->body.left > CONN_DISCARD_MAX;
 }
 
-/* Without a hint some clients give a connection up after 4 s. */
+/* Without Keep-Alive some clients close a connection after 4 s. */
 static void write_connection(struct http1_write *w, const struct exchange *x)
 {
 	uint64_t idle_s = x->conn->server->options.idle_ms / 1000;
@@ -81,7 +80,7 @@ void answer_send(struct exchange *x, const char *type, uint64_t length, const vo
 
 	x->headless = x->headless || bare;
 	x->chunked = length == EXCHANGE_CHUNKED && x->request.minor > 0;
-	/* Without chunks the end of the body is the end of the connection. */
+	/* Without chunks the body ends with the connection. */
 	x->close = must_close(x) || (length == EXCHANGE_CHUNKED && !x->chunked && !bare);
 	x->left = length;
 	http1_write_status(&w, head, sizeof(head), x->status);
@@ -115,7 +114,8 @@ void answer_ended(struct exchange *x)
 	conn_wake(x->conn);
 }
 
-/* The words of doc/openapi.yaml: a client sees one kind of error, whoever found it. */
+/* The codes of doc/openapi.yaml: errors look the same whether the server or a handler found them.
+ */
 static const char *code_of(int status)
 {
 	switch (status) {

@@ -1,16 +1,17 @@
-/* room.c - which connection ends when another one comes and there is no room.
+/* room.c - theory of operation
  *
- * A connection costs its client nothing, so those that only wait for their client make room:
- * without a request under way, or answered and not read. First those that have not shown a key, of
- * which there are bounds for each address and for all; what is beyond the bound for all is left for
- * clients that have shown one. Called by server.c before a connection is accepted. */
+ * Which connection is closed when a new one comes and there is no place. A connection costs its
+ * client nothing, so those that only wait for their client make place: without a request under way,
+ * or with an answer that is not read. First those that have not shown a key, which have bounds for
+ * each address and for all; the places beyond the bound for all are for clients that have. Called
+ * by server.c before a connection is accepted. */
 #include "conn.h"
 
 #include "clock.h"
 
-#define WAIT_MIN_MS 1000 /* that a connection may wait for its client although others need room */
+#define WAIT_MIN_MS 1000 /* a connection that has waited for less is not closed */
 
-/* Since when it has only been waiting for its client; 0: there is more to do. */
+/* Since when it only waits for its client; 0: it does not. */
 static uint64_t waits_since(const struct conn *c)
 {
 	if (c->state != CONN_EXCHANGE)
@@ -18,8 +19,8 @@ static uint64_t waits_since(const struct conn *c)
 	return c->x->answer == ANSWER_ENDED ? c->x->ended_ns : 0;
 }
 
-/* The one that has waited longest, of those without a key (of one address, if there is one) or of
- * those with a key. */
+/* The one that has waited longest, of those without a key (of one address, if given) or of those
+ * with one. */
 static struct conn *longest(struct server *s, const struct peer *of, bool keyed)
 {
 	struct conn *found = NULL;
@@ -57,8 +58,8 @@ static const struct peer *greediest(const struct server *s)
 	return most;
 }
 
-/* All of them are younger than WAIT_MIN_MS: an address that opens them faster than that makes room
- * for one that has few. */
+/* All of them have waited for less than WAIT_MIN_MS: one of the address with most of them is closed
+ * for an address that has few. */
 static bool end_of_greediest(struct server *s, const struct peer *newcomer)
 {
 	const struct peer *most = greediest(s);

@@ -1,13 +1,13 @@
 /* selfsign.c - theory of operation
  *
- * A certificate is its extensions, and these are a table of OpenSSL's configuration language. To
- * judge one is to compare it with what would be made now: the same names, the right key, the right
- * signature, time left. So a new domain, a damaged file and one that is about to expire are the
- * same case to the caller: make it anew.
+ * A certificate is its extensions, and these are a table in OpenSSL's configuration language. To
+ * check one is to compare it with what would be made now: the same names, the right key and
+ * signature, time left. So a new domain, a damaged file and a certificate that expires soon are the
+ * same case for the caller: make a new one.
  *
- * Verifiers differ in what they insist on; this is what the strictest (OpenSSL's x509_strict, which
- * Python uses) and the others take: key identifiers, a critical and complete key usage, random
- * serial numbers, names in the subjectAltName only. */
+ * Verifiers differ in what they require. These extensions satisfy the strictest (OpenSSL's
+ * x509_strict, which Python uses) and the others: key identifiers, a critical and complete key
+ * usage, random serial numbers, names in the subjectAltName only. */
 #include "selfsign.h"
 
 #include <openssl/err.h>
@@ -16,27 +16,27 @@
 
 #include "keypair.h"
 
-#define SYNTHETIC_NAMES_MAX 1024
+#define NAMES_MAX 1024
 
 /* ---- extensions */
 
-/* As OpenSSL's configuration says it. */
-static void constraints_of(const char *domain, char ret[SYNTHETIC_NAMES_MAX])
+/* In OpenSSL's configuration language. */
+static void constraints_of(const char *domain, char ret[NAMES_MAX])
 {
-	(void)snprintf(ret, SYNTHETIC_NAMES_MAX,
+	(void)snprintf(ret, NAMES_MAX,
 		       "critical,permitted;DNS:%s,permitted;DNS:localhost,"
 		       "permitted;IP:127.0.0.1/255.255.255.255,"
 		       "permitted;IP:::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 		       domain);
 }
 
-static void names_of(const char *domain, char ret[SYNTHETIC_NAMES_MAX])
+static void names_of(const char *domain, char ret[NAMES_MAX])
 {
-	(void)snprintf(ret, SYNTHETIC_NAMES_MAX,
-		       "DNS:%s,DNS:*.%s,DNS:localhost,IP:127.0.0.1,IP:::1", domain, domain);
+	(void)snprintf(ret, NAMES_MAX, "DNS:%s,DNS:*.%s,DNS:localhost,IP:127.0.0.1,IP:::1", domain,
+		       domain);
 }
 
-/* Whether the certificate has this one, byte for byte. */
+/* Has the certificate this extension, byte for byte? */
 static bool has_extension(X509 *cert, const struct keypair_extension *x)
 {
 	int at = X509_get_ext_by_NID(cert, x->nid, -1);
@@ -57,7 +57,7 @@ static bool has_extension(X509 *cert, const struct keypair_extension *x)
 int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PEM_MAX],
 		       struct err *e)
 {
-	char constraints[SYNTHETIC_NAMES_MAX], name[64];
+	char constraints[NAMES_MAX], name[64];
 	const struct keypair_extension all[] = {
 		{ NID_basic_constraints, "critical,CA:TRUE,pathlen:0" },
 		{ NID_key_usage, "critical,keyCertSign,cRLSign" },
@@ -68,7 +68,7 @@ int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PE
 	OWN_PAIR p = { 0 };
 
 	constraints_of(domain, constraints);
-	/* Says which node's it is: a browser's list of authorities shows nothing else. */
+	/* Names the node: a browser's list of authorities shows nothing else. */
 	(void)snprintf(name, sizeof(name), "Cordon for %.50s", domain);
 	if (keypair_make(name, now, SELFSIGN_AUTHORITY_DAYS, &p, e) < 0)
 		return -1;
@@ -88,7 +88,7 @@ int selfsign_public(const char *authority_pem, char ret_pem[SELFSIGN_PEM_MAX], s
 int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
 		    char ret_pem[SELFSIGN_PEM_MAX], struct err *e)
 {
-	char names[SYNTHETIC_NAMES_MAX];
+	char names[NAMES_MAX];
 	const struct keypair_extension all[] = {
 		{ NID_basic_constraints, "critical,CA:FALSE" },
 		{ NID_key_usage, "critical,digitalSignature" },
@@ -109,7 +109,7 @@ int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
 	return keypair_write(p.key, p.cert, ret_pem, e);
 }
 
-/* ---- judging */
+/* ---- checks */
 
 static int check_time(X509 *cert, int64_t now, int days, int64_t *ret_renew_at, struct err *e)
 {
@@ -130,7 +130,7 @@ static int check_time(X509 *cert, int64_t now, int days, int64_t *ret_renew_at, 
 int selfsign_check_authority(const char *authority_pem, const char *domain, int64_t now,
 			     struct err *e)
 {
-	char constraints[SYNTHETIC_NAMES_MAX];
+	char constraints[NAMES_MAX];
 	int64_t renew_at;
 	OWN_PAIR p = { 0 };
 
@@ -150,7 +150,7 @@ int selfsign_check_authority(const char *authority_pem, const char *domain, int6
 int selfsign_check_server(const char *authority_pem, const char *server_pem, const char *domain,
 			  int64_t now, int64_t *ret_renew_at, struct err *e)
 {
-	char names[SYNTHETIC_NAMES_MAX];
+	char names[NAMES_MAX];
 	OWN_PAIR authority = { 0 };
 	OWN_PAIR p = { 0 };
 

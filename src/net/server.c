@@ -48,7 +48,7 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 	return s;
 }
 
-/* One connection too many is told so, not left waiting; what it sends is not looked at. */
+/* Over the limit of connections: answers 503 at once; what the client sends is not read. */
 static void turn_away(struct server *s, int fd, bool local)
 {
 	static const char busy[] =
@@ -59,7 +59,7 @@ static void turn_away(struct server *s, int fd, bool local)
 	if (!s->options.tls) {
 		(void)send(fd, busy, sizeof(busy) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		(void)shutdown(fd, SHUT_WR);
-		/* Closing with input unread would reset the connection, and the answer with it. */
+		/* Closing with unread input would reset the connection, and the answer with it. */
 		(void)untrusted_recv(fd, unread, sizeof(unread));
 	}
 	conn_close_fd(fd, local);
@@ -71,8 +71,8 @@ static void accepted(struct listen *l, int fd, const struct addr *peer)
 	struct peer *from = peers_enter(&s->peers, peer);
 	char text[ADDR_TEXT_MAX];
 
-	/* Numbers are given lowest first: a high one says that few are left, and others need them
-	 * more than one connection more does. */
+	/* The kernel allocates the lowest free descriptor: a high number means that few are left,
+	 * and other parts need them more. */
 	if (!from || fd >= s->fd_bound || !room_make(s, from)) {
 		turn_away(s, fd, addr_is_unix(peer));
 		if (from)
@@ -112,9 +112,9 @@ void server_drain(struct server *s)
 	stop_listening(s);
 	for (struct conn *c = s->first; c; c = c->next) {
 		if (c->state == CONN_HEAD)
-			conn_wake(c); /* which ends it: there may be callbacks above us */
+			conn_wake(c); /* advance() ends it: its callbacks may be on the stack */
 		else if (c->x && (c->x->endless || c->x->ws || c->x->tunnel))
-			conn_doom(c); /* would go on for ever; its client comes again */
+			conn_doom(c); /* it would go on for ever; its client reconnects */
 	}
 }
 

@@ -1,5 +1,5 @@
-/* tls.c - OpenSSL 3 behind read- and write-like functions. Renegotiation is off, so that after the
- * handshake reads only wait for input and writes only for room. */
+/* tls.c - OpenSSL 3 behind functions like read(2) and write(2). Renegotiation is off, so that after
+ * the handshake reads wait only for input and writes only for room. */
 #include "tls.h"
 
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 struct tls_conn {
 	SSL *ssl;
 	bool wants_write;
-	bool broken; /* no goodbye after an error */
+	bool broken; /* no close_notify after an error */
 };
 
 int tls_failed(struct err *e, const char *what, const char *name)
@@ -42,12 +42,13 @@ SSL_CTX *tls_context(const SSL_METHOD *method, struct err *e)
 	}
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					 SSL_OP_CIPHER_SERVER_PREFERENCE |
-					 SSL_OP_CLEANSE_PLAINTEXT); /* there may be secrets in it */
+					 SSL_OP_CLEANSE_PLAINTEXT); /* it may hold secrets */
 	/* RELEASE_BUFFERS: idle connections keep none of OpenSSL's 34 KiB. */
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
-	/* With it a read goes on as long as messages come that hold no data. A peer has a million
-	 * of them (new keys, tickets) ready, and nobody else would be served meanwhile. */
+	/* With it a read goes on as long as messages come that hold no data. A peer can send a
+	 * million of them (key updates, tickets), and no other connection would be served
+	 * meanwhile. */
 	SSL_CTX_clear_mode(ctx, SSL_MODE_AUTO_RETRY);
 	(void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	return ctx;
@@ -83,11 +84,12 @@ void tls_free(struct tls *t)
 
 /* ---- connections */
 
-/* Who the certificate must be for; without SSL_set1_host() any certificate would do. */
+/* Sets the name that the certificate must be for; without SSL_set1_host() any certificate would be
+ * accepted. */
 static bool expect_host(SSL *ssl, const char *host)
 {
 	unsigned char address[sizeof(struct in6_addr)];
-	char name[256]; /* OpenSSL's macro wants one that is not const */
+	char name[256]; /* OpenSSL's macro takes no const */
 	size_t len = strlen(host);
 
 	if (inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1)
@@ -101,7 +103,7 @@ static bool expect_host(SSL *ssl, const char *host)
 	return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* Tickets are good for the certificate they were given with. */
+/* Tickets are valid with the certificate they were issued with. */
 static bool show(SSL *ssl, struct tls *t)
 {
 	unsigned char id[SSL_MAX_SID_CTX_LENGTH];
@@ -191,7 +193,7 @@ ssize_t tls_read(struct tls_conn *c, void *buf, size_t cap)
 	int n;
 
 	errno = 0;
-	ERR_clear_error(); /* SSL_get_error() looks at what others left in the queue */
+	ERR_clear_error(); /* SSL_get_error() reads errors that were left in the queue */
 	n = SSL_read(c->ssl, buf, cap > INT_MAX ? INT_MAX : (int)cap);
 	if (n > 0) {
 		c->wants_write = false;
@@ -226,7 +228,7 @@ int tls_shut(struct tls_conn *c)
 	errno = 0;
 	ERR_clear_error();
 	n = SSL_shutdown(c->ssl);
-	if (n >= 0) { /* 0: the peer has not said so, too */
+	if (n >= 0) { /* 0: the peer's close_notify has not come */
 		c->wants_write = false;
 		return 0;
 	}

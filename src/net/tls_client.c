@@ -1,4 +1,4 @@
-/* tls_client.c - who verifies one, and by which authorities. */
+/* tls_client.c - clients: which authorities they verify servers by. */
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -23,7 +23,7 @@ struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
 	return NULL;
 }
 
-/* Every certificate of the text. OpenSSL's reader says "no start line" at the end of it. */
+/* Trusts every certificate of the text. OpenSSL's reader fails with "no start line" at its end. */
 static int trust_all(X509_STORE *store, BIO *in, struct err *e)
 {
 	for (;;) {
@@ -63,7 +63,8 @@ struct tls *tls_client_new_pem(const char *pem, size_t len, struct err *e)
 	if (!t)
 		return NULL;
 	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	/* Finite-field groups are the server's choice, of up to 10,000 bits: a second of work. */
+	/* In finite-field groups the server chooses the size, up to 10,000 bits: a second of work.
+	 */
 	if (SSL_CTX_set_cipher_list(ctx, "DEFAULT:!kDHE") != 1 ||
 	    SSL_CTX_set_alpn_protos(ctx, ours, sizeof(ours) - 1) != 0 || tls_ocsp_require(ctx) < 0)
 		(void)tls_failed(e, "cannot set up TLS", NULL);

@@ -1,5 +1,5 @@
-/* tls_inside.h - what one side of TLS is made of. For tls*.c only: tls_server.c and tls_client.c
- * make one, tls.c has its connections. */
+/* tls_inside.h - the structure of a TLS server or client. For tls*.c only: tls_server.c and
+ * tls_client.c make one, tls.c has its connections. */
 #pragma once
 
 #include <openssl/ssl.h>
@@ -9,15 +9,15 @@
 struct tls {
 	SSL_CTX *ctx;
 	BIO_METHOD *socket;
-	bool borrows; /* the socket's method: OpenSSL has numbers for about a hundred of them */
-	X509 *cert;   /* shown instead of the context's; NULL: none */
+	bool borrows; /* socket is borrowed: OpenSSL has numbers for about a hundred methods only */
+	X509 *cert;   /* used instead of the context's; NULL: none */
 	EVP_PKEY *key;
 };
 
-/* Moves OpenSSL's first error, the cause of the others, into e; its queue is empty afterwards.
- * name: of what, or NULL. Returns -1. */
+/* Moves OpenSSL's first error, the cause of the others, into e, and empties its queue. name: what
+ * it is about, or NULL. Returns -1. */
 int tls_failed(struct err *e, const char *what, const char *name);
-/* With what holds for both sides. */
+/* A context with what is common to both sides. */
 SSL_CTX *tls_context(const SSL_METHOD *method, struct err *e) MUST_USE;
 /* ctx is taken, also on failure. */
 struct tls *tls_wrap(SSL_CTX *ctx, struct err *e) MUST_USE;

@@ -1,4 +1,4 @@
-/* tls_server.c - who shows a certificate: a file's, or one that was made for the moment. */
+/* tls_server.c - servers: with a certificate of a file, or one made by leaf_certs.c. */
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *r
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* A key that needs a password is refused; OpenSSL would ask the terminal for it. */
+/* Refuses a key that needs a password; OpenSSL would ask for it at the terminal. */
 static int no_password(char *buf, int size, int rwflag, void *arg)
 {
 	(void)buf;
@@ -33,7 +33,7 @@ static int no_password(char *buf, int size, int rwflag, void *arg)
 	return -1;
 }
 
-/* The certificate is there already. */
+/* The certificate was read before. */
 static int use_key(SSL_CTX *ctx, const char *key_file, struct err *e)
 {
 	bool locked = false, used;
@@ -57,7 +57,8 @@ static int use_key(SSL_CTX *ctx, const char *key_file, struct err *e)
 static void set_server_rules(SSL_CTX *ctx)
 {
 	SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-	/* Requests say themselves where they end. A client must notice, though. */
+	/* The end of a request is in its framing, so a missing close_notify does not matter. A
+	 * client must notice it. */
 	SSL_CTX_set_options(ctx, SSL_OP_IGNORE_UNEXPECTED_EOF);
 }
 
@@ -115,7 +116,7 @@ int tls_server_renew(struct tls *t, const char *chain_file, const char *key_file
 
 	if (!ctx)
 		return -1;
-	SSL_CTX_free(t->ctx); /* connections hold it as long as they live */
+	SSL_CTX_free(t->ctx); /* connections keep a reference */
 	t->ctx = ctx;
 	return 0;
 }

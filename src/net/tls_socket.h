@@ -1,9 +1,9 @@
-/* tls_socket.h - how OpenSSL reads and writes our sockets: its own way uses write(2), which raises
- * SIGPIPE; this one uses send(2). */
+/* tls_socket.h - how OpenSSL reads and writes sockets here: its own method uses write(2), which
+ * raises SIGPIPE; this one uses send(2). */
 #pragma once
 
 #include <openssl/bio.h>
 
-/* For BIO_new(); freed with BIO_meth_free(). The BIO's data is the descriptor, borrowed. NULL: no
- * memory. */
+/* For BIO_new(); freed with BIO_meth_free(). The BIO's data is the descriptor, borrowed. NULL:
+ * memory is short. */
 BIO_METHOD *tls_socket_method(void);

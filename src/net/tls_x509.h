@@ -1,12 +1,12 @@
-/* tls_x509.h - tls.h for those here who have a certificate as OpenSSL's object. */
+/* tls_x509.h - servers whose certificate is an OpenSSL object. For leaf_certs.c. */
 #pragma once
 
 #include <openssl/x509.h>
 
 #include "tls.h"
 
-/* A server without a certificate: what others are made like. */
+/* A server without a certificate, for tls_server_like(). */
 struct tls *tls_server_bare(struct err *e) MUST_USE;
-/* Shows cert (its key: key), and is in all else like that one, which must outlive it and its
- * connections. Takes references of its own. Sessions resume with the same certificate only. */
+/* A server with cert and key, and all else like `bare`, which must outlive it and its connections.
+ * Takes references of its own. Sessions resume with the same certificate only. */
 struct tls *tls_server_like(struct tls *bare, X509 *cert, EVP_PKEY *key, struct err *e) MUST_USE;

@@ -1,8 +1,9 @@
-/* tunnel.c - an exchange that has become another protocol: bytes both ways until somebody ends it.
+/* tunnel.c - an exchange that was upgraded to another protocol: bytes both ways.
  *
- * Output is that of any stream without framing (exchange_write()). Input is delivered as it comes;
- * while its handler cannot take it nothing is read, so the peer is held back by its own socket. The
- * two directions end one by one: the peer's end is told by on_end, ours is exchange_shut(). */
+ * Output is a stream without framing (exchange_write()). Input is delivered as it comes; while the
+ * handler cannot take it nothing is read, so that the peer's socket holds it back. The directions
+ * end separately: the end of the peer's is reported by on_end, the other is ended by
+ * exchange_shut(). */
 #include "conn.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@ void exchange_upgrade(struct exchange *x,
 	assert(x->answer == ANSWER_NONE && !x->on_data && x->request.framing == HTTP1_NO_BODY);
 	x->status = 101;
 	answer_send(x, NULL, EXCHANGE_CHUNKED, NULL, 0);
-	/* What follows is no HTTP: it has no framing, and no request comes behind it. */
+	/* What follows is not HTTP: it has no framing, and no request comes after it. */
 	x->close = true;
 	x->chunked = false;
 	x->headless = false;
@@ -75,7 +76,7 @@ bool tunnel_step(struct conn *c)
 	return true;
 }
 
-/* Its handler may be too slow for it now, and want it all the same; so the handler ends it. */
+/* The handler may be too slow for it now, but still want it; so the handler ends the tunnel. */
 bool tunnel_has_tail(const struct conn *c)
 {
 	return c->x && c->x->tunnel;
@@ -88,7 +89,7 @@ void tunnel_shut(struct conn *c)
 	if (!x->tunnel || !x->shut || x->shut_done || c->doomed || c->out.len > 0)
 		return;
 	if (!c->tls)
-		(void)shutdown(c->fd, SHUT_WR); /* fails only if nobody is there to see it */
+		(void)shutdown(c->fd, SHUT_WR); /* fails only if the peer is gone */
 	else if (tls_shut(c->tls) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			conn_doom(c);

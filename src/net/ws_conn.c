@@ -1,12 +1,12 @@
-/* ws_conn.c - a connection that has become a WebSocket.
+/* ws_conn.c - theory of operation
  *
- * Frames are unmasked in the input buffer. A message that is there whole, in one frame, is
- * delivered from where it is; others are put together in a buffer that grows with what really came,
- * never with what a head announces.
+ * A connection that was upgraded to a WebSocket. Frames are unmasked in the input buffer. A message
+ * that is complete, in one frame, is delivered from there; others are assembled in a buffer that
+ * grows with what came, never with what a head announces.
  *
- * The end: one side sends a close frame, the other answers with one, and the exchange is over when
- * ours has left and theirs has come (or did not come in time). After a fault of the peer's ours is
- * enough. */
+ * At the end one side sends a close frame and the other answers with one. The exchange is over when
+ * both were sent (or the peer's did not come in time). After a protocol error of the peer its close
+ * frame is not waited for. */
 #include "conn.h"
 
 #include <assert.h>
@@ -25,15 +25,15 @@ struct ws_conn {
 
 	struct ws_head head; /* of the frame that is being read, if in_frame */
 	bool in_frame;
-	uint64_t got; /* of its payload */
+	uint64_t got; /* bytes of its payload so far */
 	uint8_t control[WS_CONTROL_MAX];
-	bool open; /* a message in fragments is under way */
+	bool open; /* inside a message of several fragments */
 	bool text;
 	struct ws_text utf8;
 	struct fifo message;
 
-	uint64_t ping_ns; /* when the last one was sent, or the connection began */
-	bool heard;	  /* since then */
+	uint64_t ping_ns; /* when the last ping was sent, or the connection began */
+	bool heard;	  /* a frame came since then */
 	bool paused;	  /* by the handler */
 	bool close_sent, close_came;
 	uint64_t close_ns;
@@ -74,7 +74,7 @@ void exchange_accept_ws(struct exchange *x, const struct ws_events *events, size
 	exchange_header(x, "Sec-WebSocket-Accept", key);
 	x->status = 101;
 	answer_send(x, NULL, 0, NULL, 0);
-	x->close = true; /* what follows is no HTTP */
+	x->close = true; /* what follows is not HTTP */
 	x->answer = ANSWER_BEGUN;
 	x->ws = w;
 	conn_wake(x->conn);
@@ -98,11 +98,12 @@ bool ws_send(struct exchange *x, bool text, const void *data, size_t len)
 	struct conn *c = x->conn;
 
 	if (c->doomed || c->state == CONN_DEAD || x->refused)
-		return true; /* it has no reader any more; on_done is on its way */
+		return true; /* there is no reader any more; on_done follows */
 	assert(x->ws);
 	if (x->ws->close_sent)
 		return true;
-	/* A message longer than the buffer goes when it is alone: its sender bounds it. */
+	/* A message longer than the buffer is accepted if nothing is queued: its sender bounds it.
+	 */
 	if (c->out.len > 0 && c->out.len + len + WS_HEAD_MAX > CONN_OUT_MAX) {
 		x->starved = true;
 		return false;
@@ -128,7 +129,7 @@ void ws_close(struct exchange *x, uint16_t code, const char *reason)
 		answer_ended(x);
 }
 
-/* The peer broke the rules: we say which, and are done with it. */
+/* The peer broke the protocol: sends a close frame with the reason, and ends. */
 static void fail(struct exchange *x, uint16_t code, const char *reason)
 {
 	ws_close(x, code, reason);
@@ -148,7 +149,7 @@ static void end_message(struct conn *c, const uint8_t *data, size_t len)
 		return;
 	}
 	w->utf8 = (struct ws_text){ 0 };
-	if (!w->close_sent) /* else we have said that we are through */
+	if (!w->close_sent) /* else the close frame was sent before */
 		w->events.message(x, w->text, data, len);
 }
 
@@ -160,7 +161,7 @@ static void end_control(struct exchange *x)
 	uint16_t code;
 
 	if (w->head.opcode == WS_PING) {
-		/* One that finds no room is dropped: the peer reads nothing anyway. */
+		/* A pong for which there is no room is dropped: the peer does not read anyway. */
 		if (!w->close_sent && x->conn->out.len < CONN_OUT_MAX)
 			put_frame(x, WS_PONG, w->control, len);
 		return;
@@ -176,7 +177,7 @@ static void end_control(struct exchange *x)
 	answer_ended(x);
 }
 
-/* Data of a frame that is not, or not yet, there whole. */
+/* Data of a frame that is not complete, or of a fragment. */
 static void gather(struct conn *c, const uint8_t *data, size_t n)
 {
 	if (fifo_add(&c->x->ws->message, data, n) < 0)
@@ -287,7 +288,7 @@ void ws_pause(struct exchange *x, bool pause)
 	conn_wake(x->conn);
 }
 
-/* ---- time */
+/* ---- deadlines */
 
 uint64_t ws_conn_deadline(const struct conn *c)
 {
@@ -302,7 +303,7 @@ void ws_conn_timeout(struct conn *c)
 {
 	struct ws_conn *w = c->x->ws;
 
-	/* A peer whose input we do not read cannot be heard. */
+	/* While input is not read, no pong can be seen. */
 	if (w->close_sent || (!w->heard && !w->paused)) {
 		conn_doom(c);
 		return;

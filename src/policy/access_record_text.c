@@ -45,7 +45,7 @@ static int read_kind(const json_t *root, struct access_record_text *ret, struct 
 			(void)snprintf(ret->kind, sizeof(ret->kind), "%s", kind);
 			return 0;
 		}
-	return err_set(e, ERR_INVALID, "record: of no kind");
+	return err_set(e, ERR_INVALID, "record: unknown kind");
 }
 
 static int read_members(const json_t *root, struct access_record_text *ret, struct err *e)

@@ -1,5 +1,6 @@
-/* access_record_text.h - what cordon-egress says of a session, read by whoever stores it. The
- * sender talks to hostile bytes on both sides, so nothing of it is believed. Pure, fuzzed. */
+/* access_record_text.h - reads what cordon-egress sends about a session, for cordond, which stores
+ * it. Egress handles hostile bytes from both sides, so nothing in its messages is trusted. Pure,
+ * fuzzed. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,28 +12,29 @@
 #define ACCESS_RECORD_TEXT_KIND_MAX 16
 #define ACCESS_RECORD_TEXT_NAME_MAX 256
 
-/* What records are found by; doc/network.md has all members. */
+/* The members that records are searched by; doc/network.md lists all. */
 struct access_record_text {
 	char kind[ACCESS_RECORD_TEXT_KIND_MAX];
-	char name[ACCESS_RECORD_TEXT_NAME_MAX]; /* "": it has none; cut */
+	char name[ACCESS_RECORD_TEXT_NAME_MAX]; /* "": none; cut at its size */
 	bool allowed;
 	uint64_t time_ms; /* wall clock */
 };
 
-/* One record: a JSON object of at most 64 members with kind, verdict and time_ms. *ret_text is the
- * same, written anew by us, the caller's to free. ERR_INVALID otherwise. */
+/* Reads one record: a JSON object of at most 64 members with kind, verdict and time_ms. *ret_text
+ * is the same record, written again; the caller frees it. ERR_INVALID otherwise. */
 int access_record_text_read(const char *text, size_t len, struct access_record_text *ret,
 			    char **ret_text, struct err *e) MUST_USE;
 
 #define ACCESS_RECORD_TEXT_BUCKETS_MAX 32
 #define ACCESS_RECORD_TEXT_CALLBACK_MAX 160
 
-/* What EGRESS_TURNS says. */
+/* The content of EGRESS_TURNS. */
 struct record_turns {
 	uint64_t count, sum_ns, max_ns, slowest_ns;
 	uint64_t buckets[ACCESS_RECORD_TEXT_BUCKETS_MAX];
 	size_t nbuckets;
-	char slowest[ACCESS_RECORD_TEXT_CALLBACK_MAX]; /* letters that need no escape; cut */
+	/* characters that need no escape; cut at its size */
+	char slowest[ACCESS_RECORD_TEXT_CALLBACK_MAX];
 };
 int access_record_text_turns(const char *text, size_t len, struct record_turns *ret,
 			     struct err *e) MUST_USE;
@@ -40,9 +42,9 @@ int access_record_text_turns(const char *text, size_t len, struct record_turns *
 #define ACCESS_RECORD_TEXT_RULES_MAX 64
 #define ACCESS_RECORD_TEXT_RULE_MAX 64
 
-/* What was claimed of the limits of a rule. */
+/* Bytes claimed of the limits of a rule. */
 struct record_claim {
-	char rule[ACCESS_RECORD_TEXT_RULE_MAX]; /* "": of the session's own */
+	char rule[ACCESS_RECORD_TEXT_RULE_MAX]; /* "": of the session itself */
 	uint64_t in, out;
 };
 
@@ -52,6 +54,6 @@ struct record_counts {
 	struct record_claim rules[ACCESS_RECORD_TEXT_RULES_MAX];
 	size_t nrules;
 };
-/* What EGRESS_COUNTS says. Without claims: nothing was claimed. */
+/* Reads EGRESS_COUNTS. Without members for claims, nothing was claimed. */
 int access_record_text_counts(const char *text, size_t len, struct record_counts *ret,
 			      struct err *e) MUST_USE;

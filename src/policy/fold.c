@@ -1,4 +1,3 @@
-/* fold.c - spellings that lenient servers take for the same; see fold.h. */
 #include "fold.h"
 
 #include <string.h>
@@ -58,7 +57,7 @@ bool fold_is_list(struct http1_span name)
 	return true;
 }
 
-/* At p: an escape that lenient servers undo before they look for segments; 0: none. */
+/* The byte of an escape at p that lenient servers decode before they split the path; 0: none. */
 static char undone(const char *p)
 {
 	if (strncmp(p, "%2F", 3) == 0)
@@ -68,7 +67,7 @@ static char undone(const char *p)
 	return strncmp(p, "%3B", 3) == 0 ? ';' : '\0';
 }
 
-/* Without the dots and spaces at the end of the segment that ends here. */
+/* The length without dots and spaces at the end of the last segment. */
 static size_t trim(const char *text, size_t n)
 {
 	for (;;) {

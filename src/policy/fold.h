@@ -1,9 +1,9 @@
-/* fold.h - spellings that lenient servers take for the same. Pure.
+/* fold.h - folds spellings that lenient servers treat as the same. Pure.
  *
- * Servers differ in how they read names of parameters and headers, and paths: some ignore case,
- * PHP cuts a parameter's name at '[' and reads '.' and ' ' as '_', CGI cannot tell '_' from '-' in
- * a header's name, Windows ignores dots and spaces at the end of a name. Rules compare folded forms
- * where a difference would be in favour of a request. */
+ * Servers differ in how they read names of parameters and headers, and paths: some ignore case, PHP
+ * cuts a parameter's name at '[' and reads '.' and ' ' as '_', CGI cannot tell '_' from '-' in a
+ * header's name, Windows ignores dots and spaces at the end of a name. Rules compare folded forms
+ * where a difference would be to the advantage of a request. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,15 +11,16 @@
 
 #include "http1.h"
 
-/* A parameter's name, decoded; in place. */
+/* The name of a parameter, decoded; in place. */
 void fold_parameter(char *name);
-/* Header names: without case, and '_' is '-'. */
+/* Compares header names: without case, and '_' as '-'. */
 bool fold_same_header(struct http1_span name, const char *wanted);
-/* May a header of this name be a list of values? Not those that the standards define as one. */
+/* May a header of this name be a list of values? False for names that the standards define as one
+ * value. */
 bool fold_is_list(struct http1_span name);
-/* A normal path as a lenient server may read it: slashes merged, escaped slashes undone, parameters
- * behind ';' gone, dots and spaces at the end of segments gone, lower case. ret has room for as
- * many bytes as path and its NUL. Returns the length. */
+/* A normal path as a lenient server may read it: slashes merged, escaped slashes decoded,
+ * parameters after ';' and dots and spaces at the end of segments removed, lower case. ret has room
+ * for as many bytes as path and its NUL. Returns the length. */
 size_t fold_path(const char *path, char *ret);
-/* A pattern of paths for what fold_path() makes: lower case. ret as above. */
+/* A pattern to be compared with what fold_path() returns: lower case. ret as above. */
 void fold_pattern(const char *pattern, char *ret);

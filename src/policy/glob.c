@@ -1,24 +1,25 @@
 /* glob.c - theory of operation
  *
- * What stands in front of the first star and behind the last one is compared at once: most texts
- * are decided there. With one star that is all. With more, the pattern becomes a row of items (a
- * byte, or a star) and a set of bits says how many items may be behind us after each byte of the
- * text; every byte moves the whole set, some words at a time. There is no way back and no
+ * The text before the first star and after the last one is compared first: that decides most cases,
+ * and with one star it is all. With more stars, the pattern becomes a row of items (a byte, or a
+ * star), and a set of bits holds how many items may have been matched after each byte of the text;
+ * every byte of the text moves the whole set, some words at a time. There is no backtracking and no
  * recursion, so no pattern is slow for any text. */
 #include "glob.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#define WORDS ((GLOB_MAX * 2 + 2 + 63) / 64) /* a '*' may take two items */
+#define WORDS ((GLOB_MAX * 2 + 2 + 63) / 64) /* a '*' may need two items */
 
 struct set {
 	uint64_t w[WORDS];
 };
 
 struct items {
-	struct set byte[256], any_but_slash, any; /* which items take this byte; the last stay */
-	struct set once;			  /* any byte but '/', once */
+	/* the items that accept this byte; the others stay in the set */
+	struct set byte[256], any_but_slash, any;
+	struct set once; /* any byte but '/', once */
 	size_t n;
 };
 
@@ -32,13 +33,13 @@ static bool set_has(const struct set *s, size_t i)
 	return (s->w[i / 64] >> (i % 64) & 1) != 0;
 }
 
-/* How many stars stand at p. */
+/* The number of stars at p. */
 static size_t stars(const char *p)
 {
 	return strspn(p, "*");
 }
 
-/* Is the star at pattern[i] all there is of its segment? */
+/* Is the star at pattern[i] a whole segment? */
 static bool is_whole_segment(const char *pattern, size_t i)
 {
 	return i > 0 && pattern[i - 1] == '/' && (pattern[i + 1] == '/' || pattern[i + 1] == '\0');
@@ -65,7 +66,7 @@ static void compile(const char *pattern, bool segments, struct items *it)
 	}
 }
 
-/* A star may also take nothing; no two stand side by side. */
+/* A star may also match nothing; no two stars are adjacent. */
 static void skip_stars(const struct items *it, struct set *s)
 {
 	uint64_t carry = 0;

@@ -4,7 +4,7 @@
 
 #define LABEL_MAX 63
 
-/* The byte in lower case, or 0 for one that no label holds. */
+/* The byte in lower case, or 0 if it cannot be in a label. */
 static char label_byte(char c)
 {
 	if (c >= 'A' && c <= 'Z')
@@ -14,8 +14,8 @@ static char label_byte(char c)
 	return '\0';
 }
 
-/* What an address could end with: digits (also octal), or 0x and hex digits, perhaps none. Whoever
- * connects by such a name may get there without asking any resolver. */
+/* A label that an address could end with: digits (also octal), or 0x and hex digits, perhaps none.
+ * inet_aton() and the like would connect to such a name without a resolver. */
 static bool is_number(const char *label)
 {
 	size_t n = strlen(label);
@@ -27,7 +27,7 @@ static bool is_number(const char *label)
 
 int host_normal(const char *text, size_t n, char ret[HOST_MAX])
 {
-	size_t label = 0; /* where it begins */
+	size_t label = 0; /* its offset */
 
 	if (n > 0 && text[n - 1] == '.')
 		n--;

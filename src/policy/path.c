@@ -1,12 +1,12 @@
 /* path.c - theory of operation
  *
- * A path is read in three steps. Escapes first: each byte gets the one spelling it has in a normal
- * path, bytes that may not be there end it. Then "." and ".." are resolved as RFC 3986 does; where
- * servers that merge slashes would come to another result (".." behind an empty segment), the path
- * is refused. Last, what is left is searched for dots that a server could still find: behind an
- * escaped slash, an escaped escape, or in front of a ';'.
+ * A path is read in three steps. First escapes: each byte gets the one spelling it has in a normal
+ * path; bytes that are not allowed make the path invalid. Then "." and ".." are resolved as in RFC
+ * 3986; where servers that merge slashes would get another result (".." after an empty segment),
+ * the path is refused. Last, the result is searched for dots that a server could still find: after
+ * an escaped slash, an escaped escape, or before a ';'.
  *
- * ';' and '+' keep the spelling they came in: servers give the bare ones a meaning. */
+ * ';' and '+' keep their spelling: servers give the unescaped ones a meaning. */
 #include "path.h"
 
 #include <limits.h>
@@ -47,13 +47,13 @@ static bool is_plain(unsigned char c)
 	return is_unreserved(c) || (c != '\0' && strchr("!$&'()*,:=@", c) != NULL);
 }
 
-/* Some send them bare, others escaped, and nobody sees a difference. */
+/* Clients differ in whether they escape these, and servers make no difference. */
 static bool needs_escape(unsigned char c)
 {
 	return c != '\0' && strchr("\"<>^`{|}", c) != NULL;
 }
 
-/* The byte that an escape at *at stands for, or -1; *at is then behind it. */
+/* The byte of the escape at *at, or -1; moves *at behind it. */
 static int read_escape(struct http1_span raw, size_t *at)
 {
 	int high, low;
@@ -68,7 +68,7 @@ static int read_escape(struct http1_span raw, size_t *at)
 	return high * 16 + low;
 }
 
-/* A form of UTF-8 that is longer than needed can hide a dot or a slash. */
+/* An overlong form of UTF-8 can hide a dot or a slash. */
 static bool is_overlong(unsigned char before, unsigned char c)
 {
 	if (c == 0xc0 || c == 0xc1)
@@ -122,26 +122,26 @@ static bool segment_is(const char *p, size_t n, const char *text)
 	return n == strlen(text) && memcmp(p, text, n) == 0;
 }
 
-/* Removes the last segment of "/a/b" with its slash, if it is one to everybody: who merges slashes
- * or undoes escapes first would remove another one. */
+/* Removes the last segment of "/a/b" with its slash, if all servers see the same segment: one that
+ * merges slashes or decodes escapes first would remove another. */
 static const char *drop_segment(const char *p, size_t *n)
 {
 	size_t end = *n;
 
 	if (end == 0)
-		return "'..' beyond the root of the path";
+		return "'..' above the root of the path";
 	while (p[*n - 1] != '/')
 		(*n)--;
 	(*n)--;
 	if (end - *n == 1)
-		return "'..' behind an empty segment of the path";
+		return "'..' after an empty segment of the path";
 	for (size_t i = *n; i + 2 < end; i++)
 		if (memcmp(p + i, "%2F", 3) == 0 || memcmp(p + i, "%25", 3) == 0)
-			return "'..' behind an escaped slash in the path";
+			return "'..' after an escaped slash in the path";
 	return NULL;
 }
 
-/* In place; what is written is never ahead of what is read. */
+/* In place; the output is never ahead of the input. */
 static const char *resolve_dots(char *p, size_t *len)
 {
 	size_t out = 0;
@@ -161,7 +161,7 @@ static const char *resolve_dots(char *p, size_t *len)
 			memmove(p + out, p + i, n + 1);
 			out += n + 1;
 		} else if (end == *len) {
-			p[out++] = '/'; /* "/a/.." is a directory */
+			p[out++] = '/'; /* "/a/.." ends with a slash */
 		}
 		i = end;
 	}
@@ -169,7 +169,7 @@ static const char *resolve_dots(char *p, size_t *len)
 	return NULL;
 }
 
-/* The byte at *at with escapes undone twice, which is what careless servers do. */
+/* The byte at *at with escapes decoded twice, as careless servers do. */
 static int decode_twice(struct http1_span s, size_t *at)
 {
 	int c = (unsigned char)s.p[*at];
@@ -200,7 +200,7 @@ static bool hides_dots(struct http1_span s)
 			if (others == 0 && (dots == 1 || dots == 2))
 				return true;
 			dots = others = 0;
-			if (c == ';') /* "/a;..": no segment of its own */
+			if (c == ';') /* "/a;..": not a segment */
 				others = 1;
 		} else if (c == '.') {
 			dots++;
@@ -250,7 +250,7 @@ int path_normal_query(struct http1_span raw, char *ret, size_t cap, const char *
 		if (c < 0)
 			return refuse(ret_why, "a malformed escape in the query");
 		if (escaped ? b == '\0' : b <= ' ' || b >= 0x7f || b == '#')
-			return refuse(ret_why, "a byte in the query that may not be there");
+			return refuse(ret_why, "a byte in the query that is not allowed");
 		if (escaped ? is_unreserved(b) : !needs_escape(b) && b != '\\')
 			put(&o, (char)b);
 		else
@@ -267,7 +267,7 @@ bool path_fits(const char *pattern, const char *path)
 	return glob_fits(pattern, path, strlen(path), true);
 }
 
-/* The stars are not part of the path: they stand for bytes that need no escape. */
+/* Stars stand for bytes that need no escape, and are not part of the path. */
 int path_pattern_check(const char *pattern, struct err *e)
 {
 	char normal[PATH_PATTERN_MAX * 3];
@@ -277,8 +277,8 @@ int path_pattern_check(const char *pattern, struct err *e)
 	if (n > PATH_PATTERN_MAX)
 		return err_set(e, ERR_INVALID, "a pattern has at most %d bytes", PATH_PATTERN_MAX);
 	if (path_normal((struct http1_span){ pattern, n }, normal, sizeof(normal), &why) < 0)
-		return err_set(e, ERR_INVALID, "'%.80s' can be no path: %s", pattern, why);
+		return err_set(e, ERR_INVALID, "'%.80s' is not a path: %s", pattern, why);
 	if (strcmp(normal, pattern) != 0)
-		return err_set(e, ERR_INVALID, "'%.80s' is to be written '%.80s'", pattern, normal);
+		return err_set(e, ERR_INVALID, "'%.80s' must be written '%.80s'", pattern, normal);
 	return 0;
 }

@@ -1,11 +1,11 @@
 /* path.h - paths of requests in their normal form, and patterns of them. Pure.
  *
- * Normal: escapes of what needs none are undone, the others have capital digits, "." and ".." are
- * resolved; what is left is what the rules see and what is sent on. Refused is what servers read
- * differently: escaped NUL, control bytes or backslashes, a backslash, ".." beyond the root
- * or behind an empty segment or one with an escaped slash, and "." or ".." that hide behind an
- * escaped slash, a second escape or a ';'. An escaped slash stays as it is, and is not a slash to a
- * pattern. */
+ * In the normal form, escapes of bytes that need none are decoded, others have upper-case digits,
+ * and "." and ".." are resolved. Rules compare this form, and this form is sent on. Paths that
+ * servers read differently are refused: escaped NUL, control bytes or backslashes, a backslash,
+ * ".." above the root or after an empty segment or one with an escaped slash, and "." or ".." after
+ * an escaped slash, a second escape or a ';'. An escaped slash stays escaped, and is not a slash
+ * for a pattern. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,16 +17,16 @@
 #define PATH_NORMAL_MAX (HTTP1_TARGET_MAX * 3 + 1)
 #define PATH_PATTERN_MAX 240
 
-/* ';' and '+' keep the spelling they came in, since servers give the bare ones a meaning of their
- * own; of the other bytes a path may hold, all have one spelling. */
-/* Path of a request (begins with '/'). Returns the length, or -1 and why not. */
+/* ';' and '+' keep their spelling, since servers give the unescaped ones a meaning of their own;
+ * every other byte of a path has one spelling. */
+/* The path of a request (begins with '/'). Returns the length, or -1 and why. */
 int path_normal(struct http1_span raw, char *ret, size_t cap, const char **ret_why) MUST_USE;
 /* The same for what follows '?': escapes only. */
 int path_normal_query(struct http1_span raw, char *ret, size_t cap, const char **ret_why) MUST_USE;
 
-/* '*': any bytes but '/'; '**': any bytes. The rest must be equal. Time is bounded by
- * pattern * path. A '*' that is a whole segment fits no empty one ("//", or nothing at the end).
- * A pattern beyond PATH_PATTERN_MAX fits nothing. */
+/* '*': any bytes but '/'; '**': any bytes; other bytes must be equal. The time is bounded by
+ * pattern * path. A '*' that is a whole segment does not match an empty one ("//", or nothing at
+ * the end). A pattern longer than PATH_PATTERN_MAX matches nothing. */
 bool path_fits(const char *pattern, const char *path);
-/* Can it be a pattern at all: begins with '/', and is in its normal form. */
+/* Is it a valid pattern: does it begin with '/', and is it in its normal form? */
 int path_pattern_check(const char *pattern, struct err *e) MUST_USE;

@@ -1,13 +1,14 @@
-/* policy.h - whom a session may contact: one document, read once, asked for every name, connection
- * and request. Pure: no clock, no I/O. doc/policy.md describes the document for its authors.
+/* policy.h - which hosts a session may contact: one document, read once, and asked about every
+ * name, connection and request. Pure: no clock, no I/O. doc/policy.md describes the document for
+ * its authors.
  *
- * Rules are tried in order, the first that matches decides, and what no rule matches is refused
- * (unless "default" says allow). Names are compared in their normal form (host.h), paths too
- * (path.h): what was compared is what is sent on.
+ * Rules are tried in order, and the first that matches decides; without a match the answer is a
+ * refusal (unless "default" is allow). Names are compared in their normal form (host.h), and so are
+ * paths (path.h): the form that was compared is sent on.
  *
- * Three layers make one document: node, tenant, session, in that order. A layer's "ceiling" is a
- * list of rules that what lower layers allow must fit, too. Only the node's layer can name private
- * addresses that may be reached ("private"), whatever rules say. */
+ * Three layers are merged into one document: node, tenant, session, in that order. The "ceiling" of
+ * a layer is a list of rules that must also match what lower layers allow. Only the node's layer
+ * can name private addresses that may be reached ("private"), whatever rules say. */
 #pragma once
 
 #include <stdbool.h>
@@ -38,9 +39,9 @@ enum policy_class {
 const char *policy_class_name(enum policy_class c);
 
 enum policy_tls {
-	POLICY_TLS_AUTO,      /* terminated where a rule needs to see requests, else passed */
+	POLICY_TLS_AUTO,      /* terminated if a rule inspects requests, else relayed */
 	POLICY_TLS_PASS,      /* never terminated: for clients that pin certificates */
-	POLICY_TLS_TERMINATE, /* always */
+	POLICY_TLS_TERMINATE, /* always terminated */
 };
 
 enum policy_choice { POLICY_UNSET, POLICY_NO, POLICY_YES };
@@ -48,7 +49,7 @@ enum policy_choice { POLICY_UNSET, POLICY_NO, POLICY_YES };
 /* 0: no limit. Of a policy (for the session) or of a rule (for what that rule allowed). */
 struct policy_limits {
 	uint64_t connections;	      /* at a time */
-	uint64_t requests_per_minute; /* requests, or connections where requests are not seen */
+	uint64_t requests_per_minute; /* requests, or connections if requests are not inspected */
 	uint64_t bytes_out, bytes_in; /* in total */
 	uint64_t body_bytes;	      /* of one request */
 };
@@ -58,81 +59,81 @@ struct policy_header {
 };
 
 struct policy_rule {
-	const char *name; /* as given, or "session rules[3]"; unique enough for people */
+	const char *name; /* as given, or "session rules[3]"; for people, and perhaps not unique */
 	enum policy_layer layer;
-	size_t number; /* its place in the merged document, for tables of who counts by rule */
+	size_t number; /* its index in the merged document, for tables by rule */
 	enum policy_class class;
 	bool allow;
 	const char *reason; /* "": none was given */
 	enum policy_tls tls;
-	bool raw; /* "protocol": "tcp": bytes of any kind, nothing is looked at */
+	bool raw; /* "protocol": "tcp": bytes of any kind, none are inspected */
 	struct policy_limits limits;
 	const struct policy_header *set; /* headers set in requests it allows */
 	size_t nset;
-	const char *const *secrets; /* names of those that may be put in for it */
+	const char *const *secrets; /* names of those that may be put into requests it allows */
 	size_t nsecrets;
 	enum policy_choice websocket; /* may requests become WebSockets? */
 	bool prompts;		      /* of model calls: prompt and completion are recorded */
 	const void *match;	      /* private to src/policy */
 };
 
-/* Where something wants to go. host: in its normal form; NULL: an address was used. */
+/* The target of a connection or request. host: in its normal form; NULL: an address was used. */
 struct policy_target {
 	const char *host;
 	struct ip ip; /* if host is NULL */
 	uint16_t port;
 };
 
-/* One request. Path and query as path_normal() left them. */
+/* One request. Path and query as returned by path_normal(). */
 struct policy_request {
-	bool tls;			   /* terminated TLS; else plain */
+	bool tls;			   /* over terminated TLS; else plain */
 	const char *method, *path, *query; /* query: NULL if there is none */
 	const struct http1_header *headers;
 	size_t nheaders;
-	bool websocket; /* it asks to become one */
+	bool websocket; /* it asks for a WebSocket */
 };
 
 enum policy_verdict {
 	POLICY_REFUSE,
 	POLICY_PERMIT,
-	POLICY_LOOK, /* it depends on the request */
+	POLICY_LOOK, /* it depends on the requests */
 };
 
 struct policy_answer {
 	enum policy_verdict verdict;
 	const struct policy_rule *rule; /* NULL: the default. With LOOK: the first that may match */
-	bool raw; /* of a connection that is permitted: bytes of any kind are */
-	/* Of a request that is permitted: rules for its target look at requests, so that it must
-	 * mean to the server what it was judged as. */
+	bool raw; /* of a connection that is permitted: bytes of any kind are allowed */
+	/* Of a request that is permitted: rules for its target inspect requests, so it must mean
+	 * the same to the server as to the rules. */
 	bool looks;
 	char reason[POLICY_REASON_MAX]; /* of a refusal: for the program in the cell and the record
 					 */
 };
 
-/* Reads a document. layer POLICY_LAYERS: a merged one. Of one layer alone, only its own rules are
- * there: what it extends is checked and comes with policy_merge(). Errors name the member and the
+/* Reads a document. layer POLICY_LAYERS: a merged one. Of a single layer, only its own rules are
+ * read: what it extends is checked, and added by policy_merge(). Errors name the member and the
  * rule: "rules[3].host: ...". The caller frees it. */
 int policy_read(const char *text, size_t len, enum policy_layer layer, struct policy **ret,
 		struct err *e) MUST_USE;
-/* The same of a document that is parsed already, of which the policy keeps a reference. */
+/* The same for a parsed document, of which the policy keeps a reference. */
 int policy_read_json(struct json_t *root, enum policy_layer layer, struct policy **ret,
 		     struct err *e) MUST_USE;
 void policy_free(struct policy *p);
 
-/* One document of up to three; NULL or "" for one that is not there. "extends": presets are written
- * out here. *ret is freed by the caller. A document whose session layer is absent, or extends
- * "none" only, allows nothing of its own. */
+/* Merges up to three documents; NULL or "" for an absent one. "extends": presets are written out
+ * here. The caller frees *ret. A document whose session layer is absent, or only extends "none",
+ * allows nothing of its own. */
 int policy_merge(const char *const layers[POLICY_LAYERS], char **ret, struct err *e) MUST_USE;
 
-/* Calls see for each rule that may put secrets into requests to the target, whatever their port,
- * method and path are. */
+/* Calls see for each rule that may put secrets into requests to the target, whatever the port,
+ * method and path of a request. */
 void policy_secrets(const struct policy *p, const struct policy_target *to,
 		    void (*see)(const struct policy_rule *rule, void *arg), void *arg);
 
-/* Does this name exist for the session: could anything be allowed there? */
+/* Does this name exist for the session: may anything be allowed there? */
 void policy_name(const struct policy *p, const char *host, struct policy_answer *ret);
-/* A connection. PERMIT: everything there is allowed by that rule (if it is not raw: TLS with the
- * name in its ClientHello, or HTTP with it in Host). */
+/* A connection. PERMIT: this rule allows everything there (if it is not raw: TLS with the name in
+ * its ClientHello, or HTTP with the name in Host). */
 void policy_connect(const struct policy *p, const struct policy_target *to,
 		    struct policy_answer *ret);
 /* A request: never POLICY_LOOK. */
@@ -142,43 +143,43 @@ void policy_ask(const struct policy *p, const struct policy_target *to,
 /* Does the rule compare a header of this name? */
 bool policy_compares(const struct policy_rule *r, struct http1_span header);
 
-/* May egress connect to this address at all? Public, or inside what the operator named in
- * "private" (metadata services only if named by their very address), whatever rules say. */
+/* May egress connect to this address at all? Public ones, and those that the operator named in
+ * "private" (metadata services only by their exact address), whatever rules say. */
 bool policy_reachable(const struct policy *p, const struct ip *ip);
 
-/* Should a session with this policy have a door at all: does any layer say more than "none"? */
+/* Does a session with this policy need a network at all: does a layer say more than "none"? */
 bool policy_door(const struct policy *p);
 
-/* What is probably not meant, one sentence at a time: rules that are never reached, private
+/* Warns of what is probably a mistake, one sentence per call: rules that are never reached, private
  * addresses that stay unreachable. */
 void policy_check(const struct policy *p, void (*warn)(const char *text, void *arg), void *arg);
 
-/* A name that was allowed leads to this address: do the rules for addresses deny that? In order: a
- * rule that denies the address counts, unless one before it allows the name or the address,
- * whatever the request is. to->host NULL: there is no name. false: *ret_rule denies it. */
+/* A name that was allowed resolved to this address: do the rules for addresses deny it? A rule that
+ * denies the address counts, unless one before it allows the name or the address for all requests.
+ * to->host NULL: there is no name. False: *ret_rule denies it. */
 bool policy_resolved(const struct policy *p, const struct policy_target *to, const struct ip *ip,
 		     const struct policy_rule **ret_rule);
 
-/* Has the operator named this very address ("private")? */
+/* Has the operator named exactly this address ("private")? */
 bool policy_names(const struct policy *p, const struct ip *ip);
 
 size_t policy_rules(const struct policy *p);
 const struct policy_rule *policy_rule(const struct policy *p, size_t number);
 const struct policy_limits *policy_limits(const struct policy *p);
-/* Calls fn for every exact host name of an allow rule, in order: what can be named beforehand. */
+/* Calls fn for every exact host name of an allow rule, in order. */
 void policy_each_host(const struct policy *p, void (*fn)(const char *host, void *arg), void *arg);
 
 struct policy_proxy {
-	const char *host; /* NULL: connections are made directly */
+	const char *host; /* NULL: no proxy, egress connects directly */
 	uint16_t port;
 	const char *user, *password; /* "": none */
-	enum policy_layer layer;     /* whose it is */
+	enum policy_layer layer;     /* the layer that set it */
 };
-/* "proxy": a SOCKS5 proxy all connections go through. */
+/* "proxy": a SOCKS5 proxy that all connections go through. */
 const struct policy_proxy *policy_proxy(const struct policy *p);
 
 /* The document of a preset: "none", "deny", "internet", "pypi", "npm", "debian", "github-read",
- * "openai", "anthropic"; NULL if there is no such one. */
+ * "openai", "anthropic"; NULL: no such preset. */
 const char *policy_preset(const char *name);
 /* i counts from 0; NULL at the end. */
 const char *policy_preset_name(size_t i, const char **ret_summary);

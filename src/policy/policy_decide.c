@@ -1,11 +1,12 @@
 /* policy_decide.c - theory of operation
  *
- * Three questions, one order of rules. A name exists if a rule that allows something there comes
- * before one that denies all of it. A connection is decided by the first rule for its host and port
- * that does not look at requests; if one that does stands before it, and anything can be allowed at
- * all, requests must be looked at. A request is decided by the first rule that fits all of it.
+ * There are three questions, and one order of rules. A name exists if a rule that allows something
+ * there comes before one that denies all of it. A connection is decided by the first rule for its
+ * host and port that does not inspect requests; if a rule that does comes before it, and anything
+ * can be allowed at all, requests must be inspected. A request is decided by the first rule that
+ * matches all of it.
  *
- * What a lower layer allows must also be allowed by the ceilings of the layers above it, which are
+ * What a lower layer allows must also be allowed by the ceilings of the layers above, which are
  * lists of the same kind. Whatever is not clearly allowed is refused. */
 #include "policy_inside.h"
 
@@ -17,7 +18,7 @@ static bool needs_requests(const struct policy_rule *r)
 	       r->tls == POLICY_TLS_TERMINATE;
 }
 
-/* What a ceiling says of a connection. */
+/* The verdict of a ceiling about a connection. */
 static enum policy_verdict ceiling_connect(const struct policy_list *list,
 					   const struct policy_target *to, bool any_port)
 {
@@ -28,7 +29,7 @@ static enum policy_verdict ceiling_connect(const struct policy_list *list,
 	policy_list_walk(list, to, any_port, &w);
 	while ((r = policy_list_next(&w)) != NULL) {
 		const struct policy_match *m = policy_match_of(r);
-		/* For a name all ports count: what is about some of them decides nothing. */
+		/* A name is about all ports: a rule for some of them decides nothing. */
 		bool partial = m->looks || (any_port && !r->allow && m->nports > 0);
 
 		if (!partial)
@@ -42,14 +43,14 @@ static enum policy_verdict ceiling_connect(const struct policy_list *list,
 	return looks ? POLICY_LOOK : POLICY_PERMIT;
 }
 
-/* What all ceilings above a layer say, found when it is first asked for. */
+/* The verdict of all ceilings above a layer, found when it is first needed. */
 struct above {
 	const struct policy *p;
 	const struct policy_target *to;
 	bool any_port;
 	bool known[POLICY_LAYERS];
 	enum policy_verdict verdict[POLICY_LAYERS];
-	enum policy_layer who; /* refused last, or has to look */
+	enum policy_layer who; /* the last one that refused, or must inspect */
 };
 
 static enum policy_verdict find_above(struct above *a, enum policy_layer layer)
@@ -115,11 +116,11 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		policy_reason_none(p, &to, NULL, ret);
 }
 
-/* What the rules for a connection come to. */
+/* The rules for a connection, summed up. */
 struct course {
-	const struct policy_rule *first;   /* that looks at requests */
+	const struct policy_rule *first;   /* the first that inspects requests */
 	const struct policy_rule *decides; /* the first that does not; NULL: the default */
-	bool may;			   /* one that looks could allow */
+	bool may;			   /* one that inspects could allow */
 };
 
 static struct course find_course(struct above *above)
@@ -145,7 +146,8 @@ static bool is_unseen(const struct policy_rule *r)
 	return r != NULL && (r->raw || r->tls == POLICY_TLS_PASS);
 }
 
-/* A ceiling allows names, and who sends bytes of any kind to one may mean another behind it. */
+/* A ceiling allows names; bytes of any kind sent to one could be meant for another host behind it.
+ */
 static bool has_ceiling(const struct policy *p, enum policy_layer layer)
 {
 	for (size_t i = 0; i < POLICY_LAYERS && i < (size_t)layer; i++)
@@ -154,7 +156,7 @@ static bool has_ceiling(const struct policy *p, enum policy_layer layer)
 	return false;
 }
 
-/* What the rule or default that decides the connection says by itself. */
+/* The verdict of the rule or default that decides the connection. */
 static enum policy_verdict decide_end(struct above *above, const struct policy_rule *r,
 				      struct policy_answer *ret)
 {
@@ -177,7 +179,7 @@ static enum policy_verdict decide_end(struct above *above, const struct policy_r
 		return POLICY_REFUSE;
 	}
 	if (verdict == POLICY_LOOK && is_unseen(r)) {
-		policy_reason_ceiling(above->to, above->who, " without looking at requests", ret);
+		policy_reason_ceiling(above->to, above->who, " without inspecting requests", ret);
 		return POLICY_REFUSE;
 	}
 	if (verdict == POLICY_REFUSE)
@@ -213,7 +215,7 @@ static const struct policy_rule *find_fit(const struct policy_list *list,
 	return NULL;
 }
 
-/* The layer above that does not allow it; POLICY_LAYERS: none. */
+/* The first layer above that does not allow it; POLICY_LAYERS: none. */
 static enum policy_layer find_ceiling(const struct policy *p, enum policy_layer layer,
 				      const struct policy_target *to, struct policy_seen *q)
 {
@@ -229,8 +231,8 @@ static enum policy_layer find_ceiling(const struct policy *p, enum policy_layer 
 	return POLICY_LAYERS;
 }
 
-/* Does a list look at requests there? By the first rule for the target: behind one that does not
- * look, none is asked. */
+/* Does a list inspect requests to the target? The first rule for the target decides: after one that
+ * does not inspect, no other is asked. */
 static bool list_looks(const struct policy_list *list, const struct policy_target *to)
 {
 	const struct policy_rule *r;
@@ -251,8 +253,8 @@ static bool any_looks(const struct policy *p, enum policy_layer layer,
 	return looks;
 }
 
-/* A WebSocket is one request that was judged, and then bytes that are not. A ceiling that looks at
- * requests must say that it means them, too. */
+/* A WebSocket is one request that was judged, and then bytes that are not. A ceiling that inspects
+ * requests must allow WebSockets explicitly. */
 static bool may_upgrade(const struct policy *p, const struct policy_rule *rule,
 			enum policy_layer layer, const struct policy_target *to,
 			struct policy_seen *q, struct policy_answer *ret)
@@ -310,8 +312,8 @@ void policy_ask(const struct policy *p, const struct policy_target *to,
 	policy_request_forget(&seen);
 }
 
-/* What nobody can mean by a block of private addresses: a service that hands out the keys of the
- * machine must be named by itself. */
+/* A block of private addresses does not include services that hand out the keys of the machine:
+ * those must be named by their exact address. */
 static bool is_named(const struct ip_net *net, const struct ip *ip, enum ip_kind kind)
 {
 	return ip_net_holds(net, ip) && (kind != IP_METADATA || net->bits == 128);

@@ -1,4 +1,4 @@
-/* policy_inside.h - a document as src/policy keeps it. Private to this folder. */
+/* policy_inside.h - the structures of a document that was read. Private to src/policy. */
 #pragma once
 
 #include <jansson.h>
@@ -8,8 +8,8 @@
 
 #define POLICY_ITEMS_MAX 256   /* of one list in a rule */
 #define POLICY_HOSTS_MAX 16384 /* of a document */
-#define POLICY_SLOW_MAX 256    /* patterns of a document that are not decided at their ends */
-#define POLICY_LABELS_MAX 130  /* lists one name can be found in */
+#define POLICY_SLOW_MAX 256    /* patterns of a document that glob_is_slow() */
+#define POLICY_LABELS_MAX 130  /* lists in which one name can be found */
 
 static inline void policy_json_free_(json_t **j)
 {
@@ -21,58 +21,58 @@ struct policy_ports {
 	uint16_t first, last;
 };
 
-/* A query's parameter or a header, and the pattern its value must fit. */
+/* A parameter of a query or a header, and the pattern for its value. */
 struct policy_pair {
 	const char *name, *glob;
-	const char *folded; /* name of a parameter, as fold_parameter() left it */
+	const char *folded; /* name of a parameter, folded by fold_parameter() */
 };
 
-/* A block of addresses, in words: what is left of an address behind mask must be want. */
+/* A block of addresses, in words: an address is in it if (address & mask) == want. */
 struct policy_net {
 	uint64_t mask[2], want[2];
 };
 
-/* A pattern of paths, and the first bytes in front of its first star (or of it and its NUL),
- * masked: most paths are told apart by them, without a look at the texts. */
+/* A pattern of paths, and the first bytes before its first star (or all of it with its NUL),
+ * masked: they tell most paths apart without comparing texts. */
 #define POLICY_HEAD_WORDS 3
 struct policy_path {
 	const char *text;
 	uint64_t mask[POLICY_HEAD_WORDS], want[POLICY_HEAD_WORDS];
 };
 
-/* A request, with the first bytes of its path, zeroes behind them. policy_request_forget() frees
- * what was added while rules looked at it. */
+/* A request, with the first bytes of its path, padded with zeroes. policy_request_forget() frees
+ * what was added while rules were compared. */
 struct policy_seen {
 	const struct policy_request *request;
 	uint64_t head[POLICY_HEAD_WORDS];
 	bool overridden; /* a parameter "_method" names another method */
-	char *loose;	 /* owned: the path as fold_path() left it; NULL: nobody asked yet */
+	char *loose;	 /* owned: the path folded by fold_path(); NULL: not needed so far */
 	uint64_t loose_head[POLICY_HEAD_WORDS];
 };
 
-/* First what most rules are passed over by: it is one line of the processor's cache. */
+/* The first members exclude most rules, and are in one cache line. */
 struct policy_match {
 	const struct policy_ports *ports;
 	size_t nports;				 /* 0: any */
 	const struct policy_path *paths, *loose; /* loose: as many, folded, of a rule that denies */
 	size_t npaths;
 	size_t nmethods, nquery, nheaders;
-	bool looks;    /* at requests: methods, paths, query or headers are there */
+	bool looks;    /* inspects requests: has methods, paths, query or headers */
 	bool anywhere; /* neither host nor cidr was given */
-	bool allow;    /* as the rule does */
+	bool allow;    /* copy of the rule's */
 	const char *const *methods;
 	const struct policy_pair *query, *headers;
 	size_t nhosts, nnets;
 	const struct host_pattern *hosts;
 	const struct ip_net *nets;
-	const struct policy_net *fast_nets; /* the same */
+	const struct policy_net *fast_nets; /* the same blocks in words */
 };
 
-/* Where the rules for one pattern of names are: numbers of a list, rising. */
+/* The rules for one pattern of names: their numbers, ascending. */
 struct policy_entry {
 	const struct host_pattern *key;
 	uint32_t hash;
-	uint32_t next; /* in the same slot; UINT32_MAX: the last */
+	uint32_t next; /* next entry of the slot; UINT32_MAX: the last */
 	uint32_t *rules;
 	size_t n;
 };
@@ -80,11 +80,11 @@ struct policy_entry {
 /* Rules, tried in order. */
 struct policy_list {
 	struct policy_rule *rules;
-	const struct policy_match **matches; /* theirs, close to each other */
+	const struct policy_match **matches; /* those of the rules, close to each other */
 	size_t n;
 	struct policy_entry *entries;
 	size_t nentries;
-	uint32_t *slots; /* a power of two of them */
+	uint32_t *slots; /* a power of two in number */
 	size_t nslots;
 	uint32_t *names, *addresses; /* rules for every name; rules for addresses */
 	size_t nnames, naddresses;
@@ -104,27 +104,27 @@ struct policy {
 	struct policy_proxy proxy;
 	const struct ip_net *private_nets;
 	size_t nprivate;
-	size_t hosts, slow; /* so far, against the maxima */
+	size_t hosts, slow; /* counted against the maxima */
 };
 
-/* Zeroed memory that lives as long as the policy. NULL without memory. */
+/* Zeroed memory that is freed with the policy. NULL: memory is short. */
 void *policy_alloc(struct policy *p, size_t n, size_t size);
 int policy_no_memory(struct err *e);
 
 extern const char *const policy_layer_names[POLICY_LAYERS];
 
-/* policy_value.c: members of documents. at: "" or where they are, "rules[3]". Each fails with the
- * place in the message. */
+/* policy_value.c: reads members of documents. at: "" or the place, such as "rules[3]". Each fails
+ * with the place in the message. */
 int policy_value_fail(struct err *e, const char *at, const char *name, const char *fmt, ...)
 	PRINTF(4, 5);
 int policy_value_known(const json_t *object, const char *const *names, size_t n, const char *at,
 		       struct err *e) MUST_USE;
-/* v NULL: *ret stays. Printable, 1 to max bytes. */
+/* v NULL: *ret is not changed. Printable, 1 to max bytes. */
 int policy_value_text(const json_t *v, size_t max, const char *at, const char *name,
 		      const char **ret, struct err *e) MUST_USE;
 int policy_value_bool(const json_t *v, const char *at, const char *name, bool *ret,
 		      struct err *e) MUST_USE;
-/* One of words; *ret is its place. */
+/* One of words; *ret is its index. */
 int policy_value_word(const json_t *v, const char *const *words, size_t n, const char *at,
 		      const char *name, size_t *ret, struct err *e) MUST_USE;
 /* A text or a list of texts. */
@@ -137,21 +137,22 @@ int policy_value_limits(const json_t *v, const char *at, struct policy_limits *r
 			struct err *e) MUST_USE;
 
 /* policy_rule.c */
-/* "HOST[:PORT][/PATH]" as an object: a new reference. NULL: it is none. */
+/* "HOST[:PORT][/PATH]" as an object: a new reference. NULL: malformed. */
 json_t *policy_rule_expand(const char *text);
 int policy_rule_read(struct policy *p, json_t *v, const char *at, bool ceiling,
 		     struct policy_rule *ret, struct err *e) MUST_USE;
 /* policy_rule_match.c: the members that say what a rule is for. */
 int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool allow,
 		      struct policy_match *ret, struct err *e) MUST_USE;
-/* policy_rule_effects.c: the members that say what happens to what it allows. */
+/* policy_rule_effects.c: the members that say what happens to requests it allows. */
 int policy_rule_give(struct policy *p, const json_t *v, const char *at, struct policy_rule *r,
 		     struct err *e) MUST_USE;
 
-/* policy_list.c: an index over list->rules, and the walk over those that are for a target. */
+/* policy_list.c: an index over list->rules, and a walk over the rules for a target. */
 int policy_list_index(struct policy *p, struct policy_list *list, struct err *e) MUST_USE;
 bool policy_list_fits_port(const struct policy_match *m, uint16_t port);
-/* Is the address in a block of the rule? For one that denies: or what a gateway makes of it. */
+/* Is the address in a block of the rule? For a rule that denies, also the address that a gateway
+ * would translate it to. */
 bool policy_list_fits_block(const struct policy_match *m, const struct ip *ip);
 
 struct policy_walk {
@@ -162,8 +163,8 @@ struct policy_walk {
 	size_t n;
 	uint32_t last;
 	bool started;
-	const struct policy_seen *seen;	  /* what is asked for, to pass over most rules; or NULL */
-	const struct policy_match *match; /* of the rule that was found last */
+	const struct policy_seen *seen;	  /* the request, to skip most rules; or NULL */
+	const struct policy_match *match; /* of the rule found last */
 	const struct policy_target *to;	  /* ports are not compared if any_port */
 	bool any_port;
 };
@@ -172,11 +173,11 @@ void policy_list_walk(const struct policy_list *list, const struct policy_target
 /* The next rule that is for the target; NULL at the end. */
 const struct policy_rule *policy_list_next(struct policy_walk *w);
 
-/* policy_proxy.c; after the rules and ceilings were read. */
+/* policy_proxy.c; called after rules and ceilings were read. */
 int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer,
 		      struct err *e) MUST_USE;
 
-/* policy_set_headers.c; after the rules and ceilings were read. */
+/* policy_set_headers.c; called after rules and ceilings were read. */
 int policy_set_check(const struct policy *p, struct err *e) MUST_USE;
 
 /* policy_request.c */
@@ -193,9 +194,9 @@ void policy_reason_none(const struct policy *p, const struct policy_target *to,
 			const struct policy_request *q, struct policy_answer *ret);
 void policy_reason_ceiling(const struct policy_target *to, enum policy_layer layer, const char *why,
 			   struct policy_answer *ret);
-/* It is allowed, but not bytes of any kind. */
+/* It is allowed, but not with bytes of any kind. */
 void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_answer *ret);
-/* WebSockets: the rule says no, or (rule NULL) the ceiling of a layer does not say yes. */
+/* WebSockets: the rule denies them, or (rule NULL) the ceiling of a layer does not allow them. */
 void policy_reason_websocket(const struct policy_target *to, const struct policy_rule *r,
 			     enum policy_layer layer, struct policy_answer *ret);
 void policy_reason_plain(const struct policy_target *to, const struct policy_rule *r,

@@ -1,12 +1,12 @@
 /* policy_list.c - theory of operation
  *
- * With a thousand rules a decision must not look at each. Every pattern of a name ("example.com",
- * "*.example.com") is in a table of hashes, with the numbers of its rules, rising. A name is looked
- * up as it is and by each of its tails; what is found, and the rules that are for every name, are
- * walked over side by side, lowest number first: the order of the document.
+ * With a thousand rules a decision must not compare each. Every pattern of names ("example.com",
+ * "*.example.com") is in a hash table, with the numbers of its rules, ascending. A name is looked
+ * up as it is and by each of its tails; the lists that are found, and the rules for every name, are
+ * walked side by side, lowest number first: the order of the document.
  *
- * Hashes are taken from the end of a name to its front, so that those of all tails come for the
- * price of one. Rules for addresses are few and are tried one by one. */
+ * Hashes are computed from the end of a name to its front, so that those of all tails cost as much
+ * as one. Rules for addresses are few, and are compared one by one. */
 #include "policy_inside.h"
 
 #include <string.h>
@@ -196,8 +196,8 @@ bool policy_list_fits_port(const struct policy_match *m, uint16_t port)
 	return m->nports == 0;
 }
 
-/* Who allows IPv6 addresses by a block as wide as ::/0 does not mean IPv4, though that is kept
- * inside of it; who denies one may. */
+/* A rule that allows a block of IPv6 addresses as wide as ::/0 does not mean IPv4, though IPv4
+ * addresses are represented inside of it; a rule that denies one may. */
 static bool is_meant(const struct policy_match *m, size_t net, const struct ip *ip)
 {
 	return !m->allow || m->nets[net].bits >= 96 || !ip_is_v4(ip);
@@ -243,7 +243,7 @@ static bool take_lowest(struct policy_walk *w, uint32_t *ret)
 	return true;
 }
 
-/* One path, and its first bytes are others: nothing else needs a look. */
+/* It has one path, whose first bytes differ: no need to compare more. */
 static inline bool is_elsewhere(const struct policy_match *m, const struct policy_seen *s)
 {
 	const struct policy_path *p = m->paths;
@@ -265,7 +265,7 @@ const struct policy_rule *policy_list_next(struct policy_walk *w)
 		if (w->seen != NULL && is_elsewhere(m, w->seen))
 			continue;
 		if (w->started && number == w->last)
-			continue; /* two of its patterns fit */
+			continue; /* two of its patterns match */
 		w->started = true;
 		w->last = number;
 		if (w->to->host == NULL && !m->anywhere && !policy_list_fits_block(m, &w->to->ip))

@@ -8,13 +8,13 @@
 #define KEPT 8
 
 struct entry {
-	char *layers[POLICY_LAYERS]; /* owned; NULL: not there */
+	char *layers[POLICY_LAYERS]; /* owned; NULL: absent */
 	char *merged;		     /* owned; NULL: the entry is free */
 };
 
 struct policy_memo {
 	struct entry kept[KEPT];
-	unsigned next; /* to be replaced */
+	unsigned next; /* the entry to be replaced next */
 	unsigned merges;
 };
 
@@ -23,7 +23,7 @@ struct policy_memo *policy_memo_new(void)
 	return calloc(1, sizeof(struct policy_memo));
 }
 
-/* May hold the password of a proxy. */
+/* It may hold the password of a proxy. */
 static void drop(char *text)
 {
 	if (text != NULL)
@@ -60,7 +60,7 @@ static const struct entry *find(const struct policy_memo *m,
 		const struct entry *at = &m->kept[k];
 		size_t i = POLICY_LAYERS;
 
-		/* The session's differs most. */
+		/* The session's layer differs most often, so it is compared first. */
 		while (at->merged != NULL && i > 0 && is_same(at->layers[i - 1], layers[i - 1]))
 			i--;
 		if (at->merged != NULL && i == 0)
@@ -81,7 +81,7 @@ static void keep(struct policy_memo *m, const char *const layers[POLICY_LAYERS],
 	}
 	at->merged = strdup(merged);
 	if (!whole || at->merged == NULL)
-		forget(at); /* memory is short: it is merged again */
+		forget(at); /* memory is short: the entry is not kept */
 	m->next = (m->next + 1) % KEPT;
 }
 

@@ -1,7 +1,7 @@
-/* policy_memo.h - the last merged documents. One change of a policy needs the merged document
- * several times: to check it, for the order to egress, for the answer. Merging a long one takes
- * milliseconds of the loop. Pure; what was merged is found by the texts themselves, so nothing has
- * to be told of changes. */
+/* policy_memo.h - a cache of the last merged documents. One change of a policy needs the merged
+ * document several times: to check it, for the configuration of egress, for the answer. Merging a
+ * long one takes milliseconds of the loop. Pure; entries are found by the texts of the layers, so
+ * they need no invalidation. */
 #pragma once
 
 #include "err.h"
@@ -9,7 +9,7 @@
 
 struct policy_memo;
 
-/* NULL without memory. */
+/* NULL: memory is short. */
 struct policy_memo *policy_memo_new(void);
 void policy_memo_free(struct policy_memo *m);
 
@@ -17,5 +17,5 @@ void policy_memo_free(struct policy_memo *m);
 int policy_memo_merge(struct policy_memo *m, const char *const layers[POLICY_LAYERS], char **ret,
 		      struct err *e) MUST_USE;
 
-/* How many times layers were merged, for tests. */
+/* The number of merges so far, for tests. */
 unsigned policy_memo_merges(const struct policy_memo *m);

@@ -1,10 +1,10 @@
 /* policy_merge.c - theory of operation
  *
- * Each layer is read for itself first, so that errors are about what its author wrote. Then its own
- * rules are put into the common list, those of the presets it extends behind them, each with the
- * layer it came from. The lowest layer that says so has the default; the strictest limit holds;
- * the highest layer that names a proxy has its way. The result is checked as it is, before it is
- * written: what cannot be read is not given away. */
+ * Each layer is read by itself first, so that errors refer to what its author wrote. Then its own
+ * rules are added to the common list, and those of the presets it extends after them, each with the
+ * layer it came from. The default is that of the lowest layer that has one; of limits the strictest
+ * holds; the proxy is that of the highest layer that names one. The result is read as a whole
+ * before it is returned: a document that cannot be read is never passed on. */
 #include "policy_inside.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int add_rule(json_t *rules, json_t *rule, const char *name, const char *l
 	return json_array_append(rules, copy);
 }
 
-/* layer NULL: rules of a ceiling, whose layer is known from where they are. */
+/* layer NULL: rules of a ceiling, whose layer follows from its place. */
 static int add_rules(json_t *rules, const json_t *from, const char *what, const char *layer,
 		     struct err *e)
 {
@@ -81,7 +81,7 @@ static int add_presets(json_t *root, json_t *rules, const json_t *names, enum po
 	return 0;
 }
 
-/* The strictest of both; neither has 0. */
+/* The stricter of both, for each limit. */
 static int merge_limits(json_t *root, json_t *from)
 {
 	json_t *limits = json_object_get(root, "limits"), *value;
@@ -139,7 +139,7 @@ static int merge_layer(json_t *root, json_t *from, enum policy_layer layer, stru
 		    0 ||
 	    add_presets(root, rules, json_object_get(from, "extends"), layer, e) < 0)
 		return -1;
-	/* Its own word counts more than a preset's. */
+	/* A layer's own default overrides that of its presets. */
 	if (set_default(root, from, layer) < 0 || merge_limits(root, from) < 0 ||
 	    merge_proxy(root, from, layer) < 0 ||
 	    (nets != NULL && json_object_set(root, "private", nets) < 0))

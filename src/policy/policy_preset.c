@@ -1,3 +1,6 @@
+/* policy_preset.c - the built-in documents that a layer can extend by name: a table of JSON texts,
+ * read like any other document. Names are part of the API. A preset only allows; it must not depend
+ * on another one. */
 #include "policy_inside.h"
 
 #include <string.h>
@@ -10,8 +13,8 @@ struct preset {
 };
 
 static const struct preset presets[] = {
-	{ "none", "no network at all: the session has no door", "{\"version\":1}" },
-	{ "deny", "a door that lets nothing through: every attempt is refused and on record",
+	{ "none", "no network at all", "{\"version\":1}" },
+	{ "deny", "refuses everything: every attempt is answered and recorded",
 	  "{\"version\":1,\"default\":\"deny\"}" },
 	{ "internet", "every public name and address, every port",
 	  "{\"version\":1,\"default\":\"allow\"}" },
@@ -39,7 +42,7 @@ static const struct preset presets[] = {
 	  "\"api.github.com\",\"codeload.github.com\",\"raw.githubusercontent.com\","
 	  "\"objects.githubusercontent.com\",\"release-assets.githubusercontent.com\","
 	  "\"gist.githubusercontent.com\"]," READ "}]}" },
-	{ "openai", "the OpenAI API, calls on record",
+	{ "openai", "the OpenAI API, calls are recorded",
 	  "{\"version\":1,\"rules\":["
 	  "{\"name\":\"openai\",\"class\":\"model\",\"host\":\"api.openai.com\",\"ports\":[443],"
 	  "\"methods\":[\"POST\"],\"paths\":[\"/v1/chat/completions\",\"/v1/completions\","
@@ -47,7 +50,7 @@ static const struct preset presets[] = {
 	  "\"/v1/audio/**\"]},"
 	  "{\"name\":\"openai models\",\"class\":\"model\",\"host\":\"api.openai.com\","
 	  "\"ports\":[443]," READ ",\"paths\":[\"/v1/models\",\"/v1/models/*\"]}]}" },
-	{ "anthropic", "the Anthropic API, calls on record",
+	{ "anthropic", "the Anthropic API, calls are recorded",
 	  "{\"version\":1,\"rules\":["
 	  "{\"name\":\"anthropic\",\"class\":\"model\",\"host\":\"api.anthropic.com\","
 	  "\"ports\":[443],\"methods\":[\"POST\"],\"paths\":[\"/v1/messages\","

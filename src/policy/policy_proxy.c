@@ -1,8 +1,11 @@
+/* policy_proxy.c - the member "proxy" of a document: a SOCKS5 proxy that egress connects through.
+ * Called by policy_read.c after rules and ceilings were read, since a layer above may deny the
+ * proxy. The password stays in the document and is never shown (policy_select.c). */
 #include "policy_inside.h"
 
 #include <string.h>
 
-/* "name:1080", "192.0.2.1:1080", "[2001:db8::1]:1080". */
+/* Reads "name:1080", "192.0.2.1:1080" or "[2001:db8::1]:1080". */
 static int read_address(struct policy *p, const char *text, struct err *e)
 {
 	const char *colon = strrchr(text, ':');
@@ -17,7 +20,7 @@ static int read_address(struct policy *p, const char *text, struct err *e)
 		text++;
 		n -= 2;
 	} else if (memchr(text, ':', n) != NULL) {
-		n = 0; /* an IPv6 address without brackets: where does it end? */
+		n = 0; /* an IPv6 address without brackets: its end is ambiguous */
 	}
 	if (n == 0 || n >= HOST_MAX || digits == 0 || digits > 5 || colon[1 + digits] != '\0' ||
 	    strtoul(colon + 1, NULL, 10) == 0 || strtoul(colon + 1, NULL, 10) > 65535)
@@ -54,7 +57,7 @@ static int check_rules(const struct policy *p, const struct policy_target *to,
 	return 0;
 }
 
-/* Everything goes there first: who may not contact it may not go through it. */
+/* All connections go to the proxy first: a layer above must allow it. */
 static int check_above(const struct policy *p, enum policy_layer layer, struct err *e)
 {
 	struct policy_target to = { .host = p->proxy.host, .port = p->proxy.port };

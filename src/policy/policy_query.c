@@ -1,3 +1,5 @@
+/* policy_query.c - what callers ask about a policy besides decisions: its rules, limits and host
+ * names, and warnings about rules that are probably a mistake. Nothing here decides. */
 #include "policy_inside.h"
 
 #include <stdio.h>
@@ -34,7 +36,7 @@ void policy_each_host(const struct policy *p, void (*fn)(const char *host, void 
 	}
 }
 
-/* Does every host of b fit one of a? */
+/* Does a match every host that b matches? */
 static bool covers_host(const struct policy_match *a, const struct host_pattern *b)
 {
 	for (size_t i = 0; i < a->nhosts; i++) {

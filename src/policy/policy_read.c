@@ -1,3 +1,7 @@
+/* policy_read.c - reads a document: its members in order, then the checks that involve several of
+ * them. The text comes from an operator, a tenant or a session's owner and is untrusted: every list
+ * and text has a bound (policy_inside.h), and unknown members are errors, so that a misspelled rule
+ * never allows more than was meant. All memory belongs to the policy and is freed with it. */
 #include "policy_inside.h"
 
 #include <stdio.h>
@@ -5,7 +9,7 @@
 
 #include "json_fault.h"
 
-/* Zeroed memory behind its head, freed with the policy. */
+/* Zeroed memory after its head, freed with the policy. */
 struct policy_chunk {
 	struct policy_chunk *next;
 	_Alignas(64) char data[];
@@ -78,7 +82,7 @@ static int read_layer(const json_t *v, const char *at, enum policy_layer *layer,
 	return 0;
 }
 
-/* Rules of a list. layer POLICY_LAYERS: each says whose it is. */
+/* Reads the rules of a list. layer POLICY_LAYERS: each rule names its layer. */
 static int read_list(struct policy *p, const json_t *v, const char *name, enum policy_layer layer,
 		     bool ceiling, struct policy_list *ret, struct err *e)
 {
@@ -118,9 +122,9 @@ static int read_ceilings(struct policy *p, enum policy_layer layer, struct err *
 
 	if (!p->merged) {
 		if (one != NULL && layer == POLICY_SESSION)
-			return policy_value_fail(e, "", "ceiling",
-						 "is for the policy of a node or "
-						 "a tenant");
+			return policy_value_fail(
+				e, "", "ceiling",
+				"is allowed in the policy of a node or a tenant only");
 		return read_list(p, one, "ceiling", layer, true, &p->ceilings[layer], e);
 	}
 	if (all != NULL &&
@@ -173,7 +177,7 @@ static int read_private(struct policy *p, enum policy_layer layer, struct err *e
 	const json_t *v = json_object_get(p->root, "private");
 
 	if (v != NULL && !p->merged && layer != POLICY_NODE)
-		return policy_value_fail(e, "", "private", "is for the node's policy only");
+		return policy_value_fail(e, "", "private", "is allowed in the node's policy only");
 	if (json_is_array(v) && json_array_size(v) == 0)
 		return 0;
 	return policy_value_nets(p, v, "", "private", &p->private_nets, &p->nprivate, e);
@@ -191,7 +195,7 @@ static int check_members(const struct policy *p, struct err *e)
 	if (policy_value_known(p->root, p->merged ? merged : single,
 			       p->merged ? COUNT(merged) : COUNT(single), "", e) < 0)
 		return -1;
-	/* The first there was: who says nothing means it. */
+	/* Without a version it is the first. */
 	if (version != NULL && (!json_is_integer(version) || json_integer_value(version) != 1))
 		return policy_value_fail(e, "", "version", "must be 1");
 	if (p->merged && !json_is_true(json_object_get(p->root, "merged")))
@@ -222,7 +226,7 @@ static void free_policy(struct policy **p)
 	policy_free(*p);
 }
 
-/* Texts are read up to their end: none may hold a NUL. Depth is bounded by the parser. */
+/* Texts are read up to their NUL, so none may contain one. The parser bounds the depth. */
 static bool has_nul(const json_t *v)
 {
 	size_t n = json_array_size(v);
@@ -255,7 +259,7 @@ int policy_read_json(json_t *root, enum policy_layer layer, struct policy **ret,
 	if (p->expanded == NULL)
 		return policy_no_memory(e);
 	if (has_nul(root))
-		return err_set(e, ERR_INVALID, "document: a text holds a NUL");
+		return err_set(e, ERR_INVALID, "document: a string contains a NUL");
 	if (read_document(p, layer, e) < 0)
 		return -1;
 	*ret = p;

@@ -1,7 +1,8 @@
 /* policy_reason.c - theory of operation
  *
- * A refusal is read by an agent that may otherwise try the next way around: each says what was
- * refused, by what, and what is allowed instead. Never what a policy's headers or secrets hold. */
+ * A refusal is read by an agent, which may otherwise try the next way: each says what was refused,
+ * by which rule, and what is allowed instead. It never contains values of a policy's headers or
+ * secrets. */
 #include "policy_inside.h"
 
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 
 static void say(struct policy_answer *a, const char *fmt, ...) PRINTF(2, 3);
 
-/* Adds to the reason; what does not fit is cut. */
+/* Adds to the reason; cut if it does not fit. */
 static void say(struct policy_answer *a, const char *fmt, ...)
 {
 	size_t n = strlen(a->reason);
@@ -51,7 +52,8 @@ void policy_reason_plain(const struct policy_target *to, const struct policy_rul
 			 struct policy_answer *ret)
 {
 	say_target(ret, to);
-	say(ret, " is allowed over https only: '%s' puts in a secret, which is never sent in plain",
+	say(ret,
+	    " is allowed over https only: '%s' puts in a secret, which is never sent unencrypted",
 	    r->name);
 }
 
@@ -79,8 +81,7 @@ void policy_reason_websocket(const struct policy_target *to, const struct policy
 		say(ret, ": %.40s does not allow WebSocket", r->name);
 	else
 		say(ret,
-		    ": the %s's ceiling looks at requests there, and does not say that they may "
-		    "become a WebSocket",
+		    ": the %s's ceiling inspects requests there, and does not allow WebSockets",
 		    policy_layer_names[layer]);
 }
 
@@ -89,7 +90,7 @@ static size_t shown_length(const struct host_pattern *h)
 	return h->n + (h->below ? 2 : 0) + 2;
 }
 
-/* The hosts of rules that allow, as many as there is room for. False: no more. */
+/* Adds the hosts of rules that allow, as many as there is room for. False: no more. */
 static bool say_hosts(struct policy_answer *a, const struct policy_match *m, bool *first)
 {
 	for (size_t i = 0; i < m->nhosts; i++) {

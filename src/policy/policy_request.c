@@ -1,9 +1,10 @@
 /* policy_request.c - theory of operation
  *
- * Does a request fit what a rule says of methods, paths, query and headers? Where a name is there
- * several times, also in another spelling (fold.h), servers differ in which one counts: a rule that
- * allows fits only if all do, a rule that denies fits if any does. A rule that denies also sees the
- * path as a lenient server would (fold_path()); a rule that allows compares it exactly. */
+ * Compares a request with the methods, paths, query and headers of a rule. If a name occurs several
+ * times, also in another spelling (fold.h), servers differ in which one they use: a rule that
+ * allows matches only if all do, a rule that denies matches if any does. A rule that denies also
+ * compares the path as a lenient server would read it (fold_path()); a rule that allows compares it
+ * exactly. */
 #include "policy_inside.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static bool fits_one_path(const struct policy_path *paths, size_t n, const char 
 	return false;
 }
 
-/* Made once for a request, when the first rule asks for it. False: no memory. */
+/* Folds the path, once for a request, when the first rule needs it. False: memory is short. */
 static bool see_loosely(struct policy_seen *s)
 {
 	const char *path = s->request->path;
@@ -70,20 +71,20 @@ static bool fits_path(const struct policy_match *m, struct policy_seen *s)
 		return true;
 	if (m->allow)
 		return false;
-	/* What cannot be known is never in favour. */
+	/* What cannot be compared is decided against the request. */
 	return !see_loosely(s) || fits_one_path(m->loose, m->npaths, s->loose, s->loose_head);
 }
 
 /* ---- parameters */
 
-/* Of one name. There may be thousands of them and of rules, and each value is read for each rule.
- */
+/* Values of one name. There may be thousands of them and of rules, and each value is read for each
+ * rule. */
 #define VALUES_MAX 256
 
-/* Large buffers, which who does not need them should not pay for. */
+/* Keeps large buffers out of the stack frames of callers that do not need them. */
 #define APART __attribute__((noinline))
 
-/* The next "name=value" between any of the separators; both still encoded. False at the end. */
+/* The next "name=value" between any of the separators, both still encoded. False at the end. */
 static bool next_item(const char **rest, const char *separators, struct http1_span *ret_name,
 		      struct http1_span *ret_value)
 {
@@ -102,7 +103,7 @@ static bool next_item(const char **rest, const char *separators, struct http1_sp
 	return true;
 }
 
-/* As it is sent: without these it is as long as what it is folded to. */
+/* Encoded: without an escape it is as long as its folded form. */
 static bool may_be(struct http1_span name, const char *folded)
 {
 	if (name.n == strlen(folded))
@@ -113,7 +114,7 @@ static bool may_be(struct http1_span name, const char *folded)
 	return false;
 }
 
-/* What is asked of one parameter: a pattern for its value, or one of a list of words. */
+/* What a rule requires of one parameter: a pattern for its value, or one of a list of words. */
 struct wanted {
 	const char *name, *folded, *glob;
 	const char *const *words;
@@ -129,8 +130,8 @@ static bool fits_words(const struct wanted *w, const char *text)
 	return false;
 }
 
-/* Names that fold to the same are the same. One that does not fit, or for a rule that denies one
- * that does, is enough. For a rule that allows, one must have just this name. */
+/* Names that fold to the same are the same. A rule that allows needs all values to match, and one
+ * with exactly this name; a rule that denies needs one value that matches. */
 static APART bool fits_items(const struct wanted *w, const char *query, const char *separators)
 {
 	struct http1_span name, value;
@@ -151,7 +152,7 @@ static APART bool fits_items(const struct wanted *w, const char *query, const ch
 				continue;
 			n = url_decode_form(value, text, sizeof(text));
 		}
-		/* What cannot be known is never in favour. */
+		/* What cannot be compared is decided against the request. */
 		if (n < 0 || all++ == VALUES_MAX)
 			return !w->allow;
 		fits = w->glob != NULL ? glob_fits(w->glob, text, (size_t)n, false)
@@ -162,7 +163,7 @@ static APART bool fits_items(const struct wanted *w, const char *query, const ch
 	return w->allow && exact > 0;
 }
 
-/* Some servers take ';' for '&'. A rule that allows does not fit such a query, one that denies
+/* Some servers read ';' as '&'. A rule that allows does not match such a query, a rule that denies
  * reads it both ways. */
 static bool fits_parameter(const struct wanted *w, const char *query)
 {
@@ -177,7 +178,7 @@ static bool fits_parameter(const struct wanted *w, const char *query)
 
 static const struct wanted override = { .name = "_method", .folded = "_method", .glob = "*" };
 
-/* Frameworks take the method from a parameter of this name: both must be what the rule says. */
+/* Frameworks take the method from a parameter of this name: both must be methods of the rule. */
 static bool fits_method(const struct policy_match *m, const struct policy_seen *s)
 {
 	struct wanted w = override;
@@ -208,7 +209,7 @@ void policy_request_forget(struct policy_seen *s)
 
 /* ---- headers */
 
-/* Each element of a list, unless the pattern is about the whole. */
+/* Compares each element of a list, unless the pattern is about the whole value. */
 static bool fits_value(const struct policy_match *m, const char *glob, const struct http1_header *h)
 {
 	const char *p = h->value.n > 0 ? h->value.p : "", *end = p + h->value.n;
@@ -236,8 +237,8 @@ static bool fits_value(const struct policy_match *m, const char *glob, const str
 	return m->allow ? all && (any || whole) : any || whole;
 }
 
-/* Where a name is there several times, each must fit a rule that allows. Names that a server may
- * take for this one count, too, but the one that is sent must be there. */
+/* If a name occurs several times, a rule that allows must match each. Names that a server may take
+ * for this one count, too, but the exact name must be there. */
 static bool fits_header(const struct policy_match *m, const struct policy_pair *pair,
 			const struct policy_request *q)
 {

@@ -1,6 +1,6 @@
-/* policy_resolved.c - rules for addresses, asked again when a name has led to one. Names are judged
- * before anybody knows where they lead; without this a block of addresses that is denied would be
- * open under any name. */
+/* policy_resolved.c - asks the rules for addresses again when a name was resolved. Names are judged
+ * before their addresses are known; without this a block of addresses that is denied could be
+ * reached by any name. */
 #include <string.h>
 
 #include "policy_inside.h"
@@ -17,8 +17,8 @@ static bool fits_host(const struct policy_match *m, const char *host)
 	return m->anywhere;
 }
 
-/* The first rule that says something of the address, or allows the name whatever the request is;
- * NULL: none. *low: the lowest layer that allows something there. */
+/* The first rule about the address, or that allows the name for all requests; NULL: none. *low: the
+ * lowest layer that allows something there. */
 static const struct policy_rule *find(const struct policy_list *list,
 				      const struct policy_target *to, const struct ip *ip,
 				      enum policy_layer *low)
@@ -31,7 +31,8 @@ static const struct policy_rule *find(const struct policy_list *list,
 			continue;
 		if (named && list->rules[i].layer > *low)
 			*low = list->rules[i].layer;
-		/* One that looks at requests may not be the one that allowed: it does not count. */
+		/* A rule that inspects requests may not be the one that allowed this request, so it
+		 * does not count. */
 		if (!m->looks && (named || policy_list_fits_block(m, ip)))
 			return &list->rules[i];
 	}

@@ -1,8 +1,8 @@
 /* policy_rule.c - theory of operation
  *
- * A rule is an object, or one text for the most common kind, which is written out as an object
- * first. What it matches is read by policy_rule_match.c, what it gives by policy_rule_effects.c;
- * here is what both have in common, and what contradicts itself. */
+ * A rule is an object, or one text for the most common kind, which is expanded to an object first.
+ * Its conditions are read by policy_rule_match.c, its effects by policy_rule_effects.c; here are
+ * the members that both need, and the checks for contradictions. */
 #include "policy_inside.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ const char *policy_class_name(enum policy_class c)
 	return c < POLICY_CLASSES ? class_names[c] : "other";
 }
 
-/* "/simple": it and what is below; "/simple/": what is below; with stars: as it is. */
+/* "/simple": it and all below; "/simple/": all below; with stars: as it is. */
 static json_t *expand_path(const char *path)
 {
 	size_t n = strlen(path);
@@ -30,7 +30,7 @@ static json_t *expand_path(const char *path)
 	return json_pack("[s, s+]", path, path, "/**");
 }
 
-/* The host or address in front, and the port behind it, which is cut off; -1: malformed. */
+/* Cuts the port off the host or address, and returns it; -1: malformed. */
 static int cut_port(char *host, json_int_t *ret_port)
 {
 	char *colon = strrchr(host, ':');
@@ -116,7 +116,7 @@ static int read_words(const json_t *v, const char *at, struct policy_rule *r, st
 	return 0;
 }
 
-/* The first of these members that is there; NULL: none. */
+/* The first of these members that is present; NULL: none. */
 static const char *first_of(const json_t *v, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -134,29 +134,28 @@ static int check_contradictions(const json_t *v, const char *at, bool ceiling,
 	const char *name = first_of(v, http, COUNT(http));
 
 	if (r->raw && name != NULL)
-		return policy_value_fail(e, at, name, "means nothing with protocol tcp");
+		return policy_value_fail(e, at, name, "has no effect with protocol tcp");
 	if (r->raw && r->tls != POLICY_TLS_AUTO)
-		return policy_value_fail(e, at, "tls", "means nothing with protocol tcp");
+		return policy_value_fail(e, at, "tls", "has no effect with protocol tcp");
 	if (r->tls == POLICY_TLS_PASS && name != NULL)
-		return policy_value_fail(e, at, name,
-					 "cannot be with tls pass, where no request "
-					 "is seen");
+		return policy_value_fail(
+			e, at, name, "cannot be used with tls pass, which inspects no requests");
 	if (r->tls == POLICY_TLS_PASS && r->class == POLICY_MODEL)
-		return policy_value_fail(e, at, "class",
-					 "model cannot be with tls pass, where no "
-					 "request is seen");
+		return policy_value_fail(
+			e, at, "class",
+			"model cannot be used with tls pass, which inspects no requests");
 	if (r->raw && r->class == POLICY_MODEL)
-		return policy_value_fail(e, at, "class", "model cannot be with protocol tcp");
+		return policy_value_fail(e, at, "class", "model cannot be used with protocol tcp");
 	name = first_of(v, gifts, COUNT(gifts));
 	if (!r->allow && name != NULL)
-		return policy_value_fail(e, at, name, "means nothing in a rule that denies");
+		return policy_value_fail(e, at, name, "has no effect in a rule that denies");
 	if (!r->allow && r->websocket != POLICY_UNSET)
-		return policy_value_fail(e, at, "websocket", "means nothing in a rule that denies");
+		return policy_value_fail(e, at, "websocket", "has no effect in a rule that denies");
 	if (ceiling && (name != NULL || r->tls != POLICY_TLS_AUTO))
 		return policy_value_fail(e, at, name != NULL ? name : "tls",
-					 "means nothing in a ceiling");
+					 "has no effect in a ceiling");
 	if (ceiling && json_object_get(v, "protocol") != NULL)
-		return policy_value_fail(e, at, "protocol", "means nothing in a ceiling");
+		return policy_value_fail(e, at, "protocol", "has no effect in a ceiling");
 	return 0;
 }
 
@@ -179,7 +178,7 @@ static int read_object(struct policy *p, const json_t *v, const char *at, bool c
 	    policy_rule_match(p, v, at, r->allow, m, e) < 0 || policy_rule_give(p, v, at, r, e) < 0)
 		return -1;
 	if (r->allow && *r->reason != '\0')
-		return policy_value_fail(e, at, "reason", "is for rules that deny");
+		return policy_value_fail(e, at, "reason", "is allowed in rules that deny only");
 	return 0;
 }
 

@@ -1,3 +1,6 @@
+/* policy_rule_effects.c - the members of a rule that say what happens to requests it allows:
+ * headers that are set, secrets that may be put in, limits, and what is recorded. Called by
+ * policy_rule.c. */
 #include "policy_inside.h"
 
 #include <string.h>
@@ -13,7 +16,8 @@ static bool is_secret_name(const char *text, size_t n)
 	return n > 0 && n <= SECRET_NAME_MAX && strspn(text, letters) >= n;
 }
 
-/* Framing and what belongs to one connection is the gateway's; Host decided the rule. */
+/* May a rule set this header? Framing and headers of one connection are written by the gateway, and
+ * Host selected the rule. */
 static bool may_be_set(const char *name)
 {
 	static const char *const ours[] = { "host",	  "content-length", "transfer-encoding",
@@ -26,7 +30,7 @@ static bool may_be_set(const char *name)
 	return strncasecmp(name, "proxy-", 6) != 0 && http1_is_token(name, strlen(name));
 }
 
-/* The names in "${secret.NAME}"; at most cap. -1: one that is none. */
+/* Finds the names in "${secret.NAME}"; at most cap. -1: malformed. */
 static int find_secrets(const char *value, struct http1_span *ret, size_t cap)
 {
 	static const char head[] = "${secret.";
@@ -55,7 +59,7 @@ static bool has_secret(const char *const *names, size_t n, struct http1_span nam
 	return false;
 }
 
-/* Who writes a secret's name into a header means it: it counts as named. */
+/* A secret that is named in a header is allowed by the rule. */
 static int add_secrets(struct policy *p, const char *value, const char *at, const char **names,
 		       size_t *n, struct err *e)
 {
@@ -91,8 +95,8 @@ static int read_secrets(struct policy *p, const json_t *v, const char *at, const
 		return -1;
 	for (size_t i = 0; i < *n; i++) {
 		if (!is_secret_name(given[i], strlen(given[i])))
-			return policy_value_fail(e, at, "secret", "'%s' is no name of a secret",
-						 given[i]);
+			return policy_value_fail(e, at, "secret",
+						 "'%s' is not the name of a secret", given[i]);
 		names[i] = given[i];
 	}
 	return 0;
@@ -122,10 +126,9 @@ static int read_sets(struct policy *p, json_t *v, const char *at, struct policy_
 			return policy_value_fail(e, at, "set_headers", "'%.60s' cannot be set",
 						 key);
 		if (text == NULL || strlen(text) > 4096 || !http1_is_value(text, strlen(text)))
-			return policy_value_fail(e, at, "set_headers",
-						 "'%.60s' has no value that "
-						 "a header can have",
-						 key);
+			return policy_value_fail(
+				e, at, "set_headers",
+				"'%.60s' has a value that is not allowed in a header", key);
 		if (add_secrets(p, text, at, names, n, e) < 0)
 			return -1;
 		set[r->nset++] = (struct policy_header){ .name = key, .value = text };
@@ -143,7 +146,8 @@ int policy_rule_give(struct policy *p, const json_t *v, const char *at, struct p
 	    policy_value_bool(json_object_get(v, "prompts"), at, "prompts", &r->prompts, e) < 0)
 		return -1;
 	if (r->prompts && r->class != POLICY_MODEL)
-		return policy_value_fail(e, at, "prompts", "is for rules of class model");
+		return policy_value_fail(e, at, "prompts",
+					 "is allowed in rules of class model only");
 	if (secret == NULL && set == NULL)
 		return 0;
 	names = policy_alloc(p, POLICY_ITEMS_MAX, sizeof(*names));

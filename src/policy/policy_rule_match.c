@@ -1,3 +1,7 @@
+/* policy_rule_match.c - the members of a rule that say what it is for: hosts, blocks of addresses,
+ * ports, methods, paths, query and headers. Called by policy_rule.c. Texts are checked to be in the
+ * normal form they are compared in; what is compared for every request is prepared here (first
+ * bytes of paths, blocks in words). */
 #include "policy_inside.h"
 
 #include <string.h>
@@ -98,7 +102,7 @@ static int count_slow(struct policy *p, const char *glob, const char *at, const 
 	return 0;
 }
 
-/* As a rule that denies also compares them. */
+/* Adds the folded forms, which a rule that denies compares, too. */
 static int fold_paths(struct policy *p, struct policy_match *m, struct err *e)
 {
 	struct policy_path *loose = policy_alloc(p, m->npaths, sizeof(*loose));
@@ -142,7 +146,7 @@ static int read_paths(struct policy *p, const json_t *v, const char *at, struct 
 	return m->allow || n == 0 ? 0 : fold_paths(p, m, e);
 }
 
-/* Loads 8 bytes; their order does not matter where all are masked alike. */
+/* Loads 8 bytes; their order does not matter, as all are masked alike. */
 static uint64_t word_of(const uint8_t *b)
 {
 	uint64_t word;
@@ -184,7 +188,7 @@ static int read_methods(struct policy *p, const json_t *v, const char *at, struc
 	for (size_t i = 0; i < m->nmethods; i++)
 		if (!http1_is_token(m->methods[i], strlen(m->methods[i])) ||
 		    strcmp(m->methods[i], "CONNECT") == 0)
-			return policy_value_fail(e, at, "methods", "'%s' is no method of a request",
+			return policy_value_fail(e, at, "methods", "'%s' is not a method",
 						 m->methods[i]);
 	return 0;
 }
@@ -237,7 +241,8 @@ static int check_header_names(const struct policy_match *m, const char *at, stru
 {
 	for (size_t i = 0; i < m->nheaders; i++)
 		if (!http1_is_token(m->headers[i].name, strlen(m->headers[i].name)))
-			return policy_value_fail(e, at, "headers", "'%s' is no name of a header",
+			return policy_value_fail(e, at, "headers",
+						 "'%s' is not the name of a header",
 						 m->headers[i].name);
 	return 0;
 }
@@ -258,7 +263,7 @@ int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool al
 	    check_header_names(ret, at, e) < 0)
 		return -1;
 	if (ret->nhosts > 0 && ret->nnets > 0)
-		return policy_value_fail(e, at, "cidr", "cannot be with host: make two rules");
+		return policy_value_fail(e, at, "cidr", "cannot be used with host: make two rules");
 	ret->anywhere = ret->nhosts == 0 && ret->nnets == 0;
 	ret->looks = ret->nmethods + ret->npaths + ret->nquery + ret->nheaders > 0;
 	return 0;

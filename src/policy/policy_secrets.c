@@ -1,6 +1,6 @@
 /* policy_secrets.c - which rules may put secrets into requests to a target. Called by cordon-egress
- * to find out what a server can know, so it does not matter which rule allows a request, nor what
- * its port, method and path are. */
+ * to find out what a server can know: so it does not matter which rule allows a request, nor its
+ * port, method and path. */
 #include "policy_inside.h"
 
 void policy_secrets(const struct policy *p, const struct policy_target *to,

@@ -11,7 +11,7 @@
 
 #define PRESETS_MAX 32
 
-/* What a word or a list of words stands for. Takes the list over. */
+/* The document that extends a preset or a list of them. Takes the list over. */
 static json_t *extend(json_t *list)
 {
 	return json_pack("{s:i, s:o}", "version", 1, "extends", list);
@@ -24,7 +24,7 @@ static json_t *document_of(json_t *value, struct err *e)
 	if (json_is_object(value)) {
 		json_t *names = json_object_get(value, "extends");
 
-		/* One name by itself is a list of one. */
+		/* A single name is a list of one. */
 		if (json_is_string(names))
 			IGNORED(json_object_set_new(value, "extends", json_pack("[O]", names)),
 				"policy_read() takes either");
@@ -44,7 +44,7 @@ static json_t *document_of(json_t *value, struct err *e)
 	return extend(json_incref(value));
 }
 
-/* Takes the document over. It is checked as it was parsed, not parsed anew. */
+/* Takes the document over. It is checked as it was parsed, not parsed again. */
 static int finish(json_t *document, enum policy_layer layer, char **ret, struct err *e)
 {
 	struct policy *p = NULL;
@@ -111,15 +111,15 @@ int policy_select_presets(const char *words, char **ret, struct err *e)
 	return document == NULL ? -1 : finish(document, POLICY_SESSION, ret, e);
 }
 
-/* "none" adds nothing; what else is there? */
+/* Has it a member besides extending "none"? */
 static bool says_more(const json_t *root)
 {
 	return json_array_size(json_object_get(root, "rules")) > 0 ||
 	       json_object_get(root, "default") != NULL;
 }
 
-/* Does a document that we wrote have this member or text at all? Most do not, and are not parsed
- * to learn it: names and words of ours are written without escapes. */
+/* May the document have this member or text? Most do not, and need not be parsed then: names and
+ * words are written without escapes. */
 static bool may_have(const char *document, const char *quoted)
 {
 	return strstr(document, quoted) != NULL;
@@ -154,7 +154,7 @@ void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX])
 	json_decref(root);
 }
 
-/* Of a merged document: an operator may have put a key of his own into a header. */
+/* Of a merged document: a header set by the operator may hold a key. */
 static void hide_headers(json_t *rules)
 {
 	for (size_t i = 0; i < json_array_size(rules); i++) {

@@ -1,6 +1,7 @@
-/* policy_set_headers.c - headers that a rule sets are set after everything was compared. So none
- * may set one that a layer above looks at, nor one by which servers rename requests (rename.h)
- * where a layer above looks at them: that layer's decision would be about another request. */
+/* policy_set_headers.c - checks the headers that rules set. They are set after a request was
+ * compared, so a rule must not set a header that a layer above compares, nor one by which servers
+ * rename requests (rename.h) where a layer above inspects them: that layer would have judged
+ * another request. */
 #include "policy_inside.h"
 
 #include <string.h>
@@ -13,11 +14,11 @@ static bool looks_at(const struct policy_match *m, const char *name)
 	for (size_t i = 0; i < m->nheaders; i++)
 		if (fold_same_header((struct http1_span){ name, strlen(name) }, m->headers[i].name))
 			return true;
-	/* Where requests are looked at, none may get another meaning by a header. */
+	/* Where requests are inspected, a header must not change their meaning. */
 	return m->looks && rename_is((struct http1_span){ name, strlen(name) });
 }
 
-/* Does a rule of a layer above look at this header? */
+/* Does a rule of a layer above compare this header? */
 static bool is_compared(const struct policy_list *list, const char *name, enum policy_layer below)
 {
 	for (size_t i = 0; i < list->n; i++)
@@ -26,7 +27,7 @@ static bool is_compared(const struct policy_list *list, const char *name, enum p
 	return false;
 }
 
-/* Mostly nobody does, and a document may set many. */
+/* Usually no rule does, and a document may set many headers. */
 static bool is_looking(const struct policy *p)
 {
 	for (size_t i = 0; i < p->list.n; i++)
@@ -58,7 +59,7 @@ int policy_set_check(const struct policy *p, struct err *e)
 		for (size_t k = 0; k < r->nset; k++)
 			if (is_taken(p, r->set[k].name, r->layer))
 				return policy_value_fail(e, r->name, "set_headers",
-							 "a layer above decides by %s",
+							 "a layer above compares %s",
 							 r->set[k].name);
 	}
 	return 0;

@@ -1,3 +1,6 @@
+/* policy_value.c - reads single JSON values of a document: texts, words, lists, numbers, blocks of
+ * addresses. Called by the other readers of this folder. Every error names the place, such as
+ * "rules[3].host". */
 #include "policy_inside.h"
 
 #include <stdarg.h>
@@ -24,7 +27,7 @@ int policy_value_known(const json_t *object, const char *const *names, size_t n,
 
 	if (!json_is_object(object))
 		return policy_value_fail(e, *at == '\0' ? "document" : at, "", "must be an object");
-	/* jansson's iteration does not change what it walks over. */
+	/* json_object_foreach() does not change the object */
 	json_object_foreach((json_t *)(uintptr_t)object, key, value)
 	{
 		size_t i = 0;
@@ -53,7 +56,7 @@ int policy_value_text(const json_t *v, size_t max, const char *at, const char *n
 	if (v == NULL)
 		return 0;
 	if (text == NULL)
-		return policy_value_fail(e, at, name, "must be a text");
+		return policy_value_fail(e, at, name, "must be a string");
 	if (*text == '\0' || strlen(text) > max || !is_printable(text))
 		return policy_value_fail(e, at, name, "must have 1 to %zu printable bytes", max);
 	*ret = text;
@@ -138,11 +141,10 @@ int policy_value_nets(struct policy *p, const json_t *v, const char *at, const c
 		return policy_no_memory(e);
 	for (size_t i = 0; i < n; i++)
 		if (ip_net_read(texts[i], strlen(texts[i]), &nets[i]) < 0)
-			return policy_value_fail(
-				e, at, name,
-				"'%s' is no address or block as 192.0.2.0/24 (no bits set "
-				"behind the prefix)",
-				texts[i]);
+			return policy_value_fail(e, at, name,
+						 "'%s' is not an address or a block such as "
+						 "192.0.2.0/24 (no bits set after the prefix)",
+						 texts[i]);
 	*ret = nets;
 	*ret_n = n;
 	return 0;

@@ -1,11 +1,12 @@
-/* forward.c - the life of a forwarded exchange, the request's way, and time.
+/* forward.c - theory of operation
  *
- * Three things call in: the exchange (a body that comes, room for the answer), the server's socket,
- * and the timer. Each does what it can and ends in await(), which says what to wait for next. None
- * of them frees: the exchange's on_done does, which never comes from inside a call of ours.
+ * The life of a forwarded exchange, its request, and its deadlines. Three things call in: the
+ * exchange (a body that comes, room for the answer), the server's socket, and the timer. Each does
+ * what it can and ends in await(), which sets what to wait for. None of them frees: the on_done of
+ * the exchange does, which is never called from inside a call of this module.
  *
- * A server that stops reading the request may have answered already, so an error of sending is no
- * end: what is left of the request is dropped, and what can be read decides. */
+ * A server that stops reading the request may have answered already, so an error of sending is not
+ * the end: the rest of the request is dropped, and what can be read decides. */
 #include "forward_inside.h"
 
 #include <errno.h>
@@ -16,8 +17,9 @@
 #include "clock.h"
 #include "forward_headers.h"
 
-#define HEAD_ROOM ((size_t)256 * 1024) /* of a request; what a client may send is bounded */
-#define HALF_MS 60000		       /* idle, for a tunnel that is closed on one side */
+/* bytes of a request's head; net bounds what a client may send */
+#define HEAD_ROOM ((size_t)256 * 1024)
+#define HALF_MS 60000 /* idle time of a tunnel that is closed on one side */
 #define CHUNK_ROOM (CHUNK_HEAD_MAX + sizeof(CHUNK_TAIL) - 1)
 
 /* ---- what to wait for */
@@ -32,13 +34,13 @@ static bool is_half(const struct forward *f)
 	return f->state == FORWARD_TUNNEL && (f->down_ended || f->up_ended || f->up_broken);
 }
 
-/* Else it is the client that has not sent all, and net's body_ms that bounds it. */
+/* Otherwise the client has not sent all, and net's body_ms bounds that. */
 static bool is_servers_turn(const struct forward *f)
 {
 	return f->up.len > 0 || f->up_ended || f->up_broken;
 }
 
-/* 0: never. */
+/* 0: none. */
 static uint64_t deadline(const struct forward *f)
 {
 	const struct forward_options *o = &f->options;
@@ -51,7 +53,7 @@ static uint64_t deadline(const struct forward *f)
 	return at;
 }
 
-/* Both directions have ended, and all of both has gone where it should. */
+/* Both directions have ended, and all bytes were delivered. */
 static bool is_tunneled(const struct forward *f)
 {
 	return f->state == FORWARD_TUNNEL && f->down_ended &&
@@ -76,7 +78,7 @@ static void await(struct forward *f)
 	if (!f->hung)
 		loop_modify(f->loop, &f->watch, events);
 	at = deadline(f);
-	/* Set earlier than needed it fires in vain, which is cheaper than to set it at each byte.
+	/* If it is set too early it fires in vain, which is cheaper than setting it for each byte.
 	 */
 	if (at && (f->timer.place == 0 || f->timer.at_ns > at))
 		loop_timer_set(f->loop, &f->timer, at);
@@ -117,8 +119,8 @@ static void release_client(struct forward *f)
 	exchange_resume_body(f->x);
 }
 
-/* EPIPE: the server closed, which may be its way to end an answer. Anything else is told only once,
- * here or by reading. */
+/* EPIPE: the server closed, which may be its way to end an answer. Any other error is reported once
+ * only, here or by reading. */
 static void break_up(struct forward *f, int why)
 {
 	f->up_broken = true;
@@ -131,7 +133,7 @@ static void end_up(struct forward *f)
 	if (f->state != FORWARD_TUNNEL || !f->up_ended || f->up_is_shut)
 		return;
 	f->up_is_shut = true;
-	(void)shutdown(f->fd, SHUT_WR); /* fails only if the server is gone, which reading tells */
+	(void)shutdown(f->fd, SHUT_WR); /* fails only if the server is gone, which reading shows */
 }
 
 void forward_inside_send(struct forward *f)
@@ -152,7 +154,7 @@ void forward_inside_send(struct forward *f)
 	end_up(f);
 }
 
-/* False if there is no memory, and then perhaps half of it is there. */
+/* False: memory is short, and a part of it may have been queued. */
 static bool put_up(struct forward *f, const uint8_t *data, size_t len)
 {
 	char head[CHUNK_HEAD_MAX];
@@ -164,7 +166,7 @@ static bool put_up(struct forward *f, const uint8_t *data, size_t len)
 	return !f->chunked || fifo_add(&f->up, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1) == 0;
 }
 
-/* Half a chunk must not be followed by anything. */
+/* Nothing may follow a part of a chunk. */
 static void no_memory(struct forward *f)
 {
 	exchange_abort(f->x);
@@ -204,7 +206,7 @@ void forward_inside_ended(struct exchange *x, bool ok)
 
 	if (!f || f->state == FORWARD_OVER)
 		return;
-	if (!ok) { /* the exchange is answered or dropped without us, and the server gets no end */
+	if (!ok) { /* the exchange is answered or dropped elsewhere, and the server gets no end */
 		forward_inside_over(f);
 		return;
 	}
@@ -241,14 +243,15 @@ static void ready(struct loop_fd *w, uint32_t events)
 	struct forward *f = w->arg;
 
 	if (events & (EPOLLERR | EPOLLHUP)) {
-		/* Reported for ever; what there is is read when there is room for it. */
+		/* epoll would report it in every turn; what is left is read when there is room for
+		 * it. */
 		loop_remove(f->loop, &f->watch);
 		f->hung = true;
 	}
 	if (f->up.len > 0) {
 		forward_inside_send(f);
 		if (f->hung && f->up.len > 0)
-			break_up(f, EPIPE); /* nobody would tell of room for it */
+			break_up(f, EPIPE); /* no event would report room for it */
 		release_client(f);
 	}
 	if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))

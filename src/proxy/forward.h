@@ -1,11 +1,11 @@
-/* forward.h - gives a request to a server behind a socket, and its answer back: the HTTP and
- * WebSocket reverse proxy, one exchange at a time.
+/* forward.h - the HTTP and WebSocket reverse proxy, one exchange at a time: sends a request to a
+ * server behind a socket, and returns its answer. Used by src/e2b for ports of cells.
  *
  * Bodies go both ways at once and as they come, with at most FORWARD_WAITING bytes waiting here for
- * whoever is slow. What the server sends is not trusted: its answer is read strictly, and composed
- * anew. An answer that breaks off is aborted, so that the client sees that it is not whole. One
- * that is malformed or never comes is the caller's to answer (failed). An upgrade that the server
- * accepts becomes a tunnel.
+ * the slower side. The server is not trusted: its answer is read strictly, and written again. An
+ * answer that is cut off is aborted, so that the client sees that it is incomplete. If it is
+ * malformed or never comes, the caller answers (failed). An upgrade that the server accepts becomes
+ * a tunnel.
  *
  *	on a request:     f = forward_new(loop, x, fd, &options, e);
  *	in its on_done:   forward_free(f); then close fd */
@@ -15,30 +15,30 @@
 #include "server.h"
 
 #define FORWARD_WAITING ((size_t)64 * 1024)
-#define FORWARD_HEAD_MAX ((size_t)32 * 1024) /* of an answer */
+#define FORWARD_HEAD_MAX ((size_t)32 * 1024) /* bytes of an answer's head */
 
 struct forward;
 
 struct forward_options {
-	const char *host;	 /* sent as Host; NULL: as it came */
-	const char *target;	 /* sent as path and query; NULL: as they came */
-	const char *const *drop; /* names of request headers not passed on, lower-case,
-				    NULL-terminated; or NULL */
-	const char *scheme;	 /* "http" or "https", for X-Forwarded-Proto; NULL: none is sent */
-	uint64_t answer_ms; /* for the head of the answer, since the last byte of the request went;
-			       0: for ever */
-	uint64_t idle_ms;   /* nothing moves either way; 0: for ever */
-	/* Nothing was answered, and nothing will be but by the caller, now or later: 502 or 504,
-	 * and why. Never called from inside forward_new(), nor after the client has gone. */
+	const char *host;   /* sent as Host; NULL: that of the request */
+	const char *target; /* sent as path and query; NULL: those of the request */
+	/* names of request headers that are not passed on, lower-case, NULL-terminated; or NULL */
+	const char *const *drop;
+	const char *scheme; /* "http" or "https", for X-Forwarded-Proto; NULL: none is sent */
+	/* for the head of the answer, after the last byte of the request was sent; 0: no bound */
+	uint64_t answer_ms;
+	uint64_t idle_ms; /* without a byte either way; 0: no bound */
+	/* There was no answer, and the caller must give one, now or later: 502 or 504, and why.
+	 * Never called from inside forward_new(), nor after the client has gone. */
 	void (*failed)(struct exchange *x, int status, const char *why);
 };
 
 /* Sends the request on, and takes over the exchange's body, answer and carrier; on_done, arg and
- * headers set before (they go with the answer, too) stay the caller's. fd is borrowed: a connected
- * (or connecting) non-blocking stream socket, to be closed by the caller after forward_free().
- * Options are copied; their texts are not needed after the call. NULL with e set: nothing was sent,
- * the exchange is as it was. */
+ * headers that were set before (sent with the answer, too) stay the caller's. fd is borrowed: a
+ * connected (or connecting) non-blocking stream socket, which the caller closes after
+ * forward_free(). Options are copied; their texts are not needed after the call. NULL with e set:
+ * nothing was sent, and the exchange is as before. */
 struct forward *forward_new(struct loop *l, struct exchange *x, int fd,
 			    const struct forward_options *o, struct err *e) MUST_USE;
-/* In the exchange's on_done, not before. NULL is fine. */
+/* In the on_done of the exchange, not before. f may be NULL. */
 void forward_free(struct forward *f);

@@ -1,11 +1,12 @@
-/* forward_answer.c - the answer's way: its head, its body, or a tunnel's output.
+/* forward_answer.c - theory of operation
  *
- * Bytes are received into `down`, at most FORWARD_WAITING at a time, and only when what was there
- * has gone on: whoever is too slow holds the server back. Every piece is given to the exchange as
- * it came, since somebody may wait for just these bytes.
+ * The answer: its head, its body, or the output of a tunnel. Bytes are received into `down`, at
+ * most FORWARD_WAITING at a time, and only when what was there has been taken: a slow client holds
+ * the server back. Every piece is given to the exchange as it came, since the client may wait for
+ * just these bytes.
  *
- * The answer ends where its framing says; what a server sends behind that is never looked at. If it
- * ends before, the exchange is aborted. */
+ * The answer ends where its framing says; what a server sends after that is never read. If it ends
+ * before, the exchange is aborted. */
 #include "forward_inside.h"
 
 #include <errno.h>
@@ -37,8 +38,8 @@ static void cut(struct forward *f)
 
 /* ---- the head */
 
-/* As Content-Type of the exchange, so that the server knows streams of events; or "" if it must go
- * as any other header. */
+/* The Content-Type, so that the exchange recognizes event streams; "" if it must be sent as any
+ * other header. */
 static void find_type(const struct http1_response *r, char ret[TYPE_MAX])
 {
 	struct http1_span type;
@@ -68,7 +69,7 @@ static uint64_t length_of(const struct http1_response *r)
 {
 	if (r->framing == HTTP1_LENGTH)
 		return r->content_length;
-	/* HEAD: what GET would have; 204 and 304 say nothing of it. */
+	/* HEAD: the length that GET would have; 204 and 304 have none. */
 	return r->framing == HTTP1_NO_BODY ? forward_headers_length(r) : EXCHANGE_CHUNKED;
 }
 
@@ -78,7 +79,8 @@ static void begin(struct forward *f, const struct http1_response *r)
 
 	find_type(r, type);
 	if (!pass_headers(f, r, type[0])) {
-		cut(f); /* headers of it are among the exchange's, so nobody else can answer */
+		/* some of its headers were added to the exchange, so no other answer is possible */
+		cut(f);
 		return;
 	}
 	f->framing = r->framing;
@@ -101,12 +103,11 @@ static void upgrade(struct forward *f, const struct http1_response *r)
 		return;
 	}
 	f->state = FORWARD_TUNNEL;
-	f->up_ended = false; /* the request has, the tunnel has not */
+	f->up_ended = false; /* the request has ended, the tunnel has not */
 	exchange_upgrade(f->x, forward_inside_take, forward_inside_ended);
 }
 
-/* 100: we have said so to the client ourselves. 103 and others are hints, which nobody must have.
- */
+/* 100 was sent to the client before. 103 and others are hints, which may be dropped. */
 static void skip_interim(struct forward *f)
 {
 	if (++f->interims > INTERIMS_MAX)
@@ -149,7 +150,7 @@ static enum next next_head(struct forward *f)
 
 /* ---- the body */
 
-/* Gives up to n bytes of `down`. */
+/* Delivers up to n bytes of `down`. */
 static size_t give(struct forward *f, const void *data, size_t n)
 {
 	size_t taken = exchange_write(f->x, data, n);
@@ -223,7 +224,7 @@ static enum next next(struct forward *f)
 
 /* ---- input */
 
-/* whole: the server closed, and did not break. */
+/* whole: the server closed cleanly. */
 static void end_input(struct forward *f, bool whole)
 {
 	f->down_ended = true;
@@ -237,7 +238,7 @@ static void end_input(struct forward *f, bool whole)
 		cut(f);
 }
 
-/* True if something came. */
+/* True if bytes came. */
 static bool receive(struct forward *f)
 {
 	uint8_t *to = fifo_reserve(&f->down, FORWARD_WAITING - f->down.len);
@@ -277,7 +278,7 @@ static enum next drain(struct forward *f)
 
 void forward_answer_pump(struct forward *f)
 {
-	/* Once is enough, epoll tells of more; but of a server that is gone it tells nothing. */
+	/* Once is enough, as epoll reports more; but not of a server that is gone. */
 	while (drain(f) == NEXT_INPUT && receive(f) && drain(f) == NEXT_INPUT && f->hung)
 		;
 	if (f->state != FORWARD_OVER && f->down.len == 0)

@@ -1,7 +1,7 @@
-/* forward_headers.c - the heads of both directions, header by header.
+/* forward_headers.c - writes the heads of both directions, header by header.
  *
- * What comes here was read by http1.h, so that no value can hold the end of a line; what the caller
- * adds is checked here. */
+ * The input was read by http1.h, so no value can contain the end of a line; what the caller adds is
+ * checked here. */
 #include "forward_headers.h"
 
 #include <string.h>
@@ -58,7 +58,8 @@ static void put_line(struct buf *b, const struct http1_request *r, const char *t
 	buf_put_text(b, " ");
 	if (target) {
 		buf_put_text(b, target);
-	} else if (r->form == HTTP1_ABSOLUTE) { /* the server is an origin, and is asked as one */
+		/* the server is an origin, and gets the origin form */
+	} else if (r->form == HTTP1_ABSOLUTE) {
 		put_span(b, r->path);
 		if (r->query.p) {
 			buf_put_text(b, "?");
@@ -94,7 +95,7 @@ static void put_headers(struct buf *b, const struct http1_request *r,
 	}
 }
 
-/* "1.2.3.4" of "1.2.3.4:80", "::1" of "[::1]:80"; empty if it is no such thing. */
+/* "1.2.3.4" of "1.2.3.4:80", "::1" of "[::1]:80"; empty for anything else. */
 static struct http1_span address_of(const char *peer)
 {
 	const char *colon = peer ? strrchr(peer, ':') : NULL;
@@ -118,7 +119,7 @@ static void put_forwarded(struct buf *b, const struct http1_request *r,
 		put_header(b, "X-Forwarded-Proto", span(o->scheme));
 }
 
-/* One connection for one request: nothing of the next can be taken for this one. */
+/* One connection for one request: nothing can be taken for the next one. */
 static void put_framing(struct buf *b, const struct http1_request *r)
 {
 	struct http1_span upgrade;
@@ -154,7 +155,7 @@ int forward_headers_request(const struct http1_request *r, const struct forward_
 	if (!is_clean(o))
 		return err_set(e, ERR_INVALID, "what is added to a request is not clean");
 	put_line(ret, r, o->target);
-	/* HTTP/1.0 needs none, what we speak does. */
+	/* HTTP/1.0 needs none, HTTP/1.1 does. */
 	put_header(ret, "Host", host.n > 0 ? host : span("localhost"));
 	put_headers(ret, r, o);
 	put_forwarded(ret, r, o);
@@ -178,7 +179,7 @@ uint64_t forward_headers_length(const struct http1_response *r)
 	struct http1_span text;
 	uint64_t length = 0;
 
-	/* The parser has checked it, also where it does not believe it. */
+	/* The parser has checked it, also where it does not define the body. */
 	if (http1_find(r->headers, r->headers_n, "content-length", &text) != 1)
 		return UINT64_MAX;
 	for (size_t i = 0; i < text.n; i++)

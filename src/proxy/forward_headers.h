@@ -1,34 +1,34 @@
-/* forward_headers.h - what of a head is passed on: a request's to the server in a cell, and which
- * headers of its answer back. Pure.
+/* forward_headers.h - what of a head is passed on: that of a request to the server in a cell, and
+ * headers of its answer back. Pure, fuzzed.
  *
- * Never passed on are the headers that belong to one connection (hop.h) and those by which a client
- * could say who it is (Forwarded, X-Forwarded-*, X-Real-Ip). Where the message ends
- * is said anew, out of what the parser found, so that both ends believe the same. */
+ * Never passed on are headers of one connection (hop.h), and those by which a client could claim
+ * who it is (Forwarded, X-Forwarded-*, X-Real-Ip). The framing is written again, from what the
+ * parser found, so that both ends see the same. */
 #pragma once
 
 #include "buf.h"
 #include "http1.h"
 
 struct forward_headers_options {
-	const char *host;   /* the value of Host; NULL: as it came */
-	const char *target; /* path and query; NULL: as they came */
-	const char *scheme; /* of X-Forwarded-Proto; NULL: it is left out */
-	const char *peer;   /* "127.0.0.1:80", "[::1]:80"; others are not told of */
+	const char *host;   /* the value of Host; NULL: that of the request */
+	const char *target; /* path and query; NULL: those of the request */
+	const char *scheme; /* for X-Forwarded-Proto; NULL: it is left out */
+	const char *peer;   /* "127.0.0.1:80", "[::1]:80"; others are left out */
 	const char *const
-		*drop; /* more names not to pass on, lower-case; NULL at the end; or NULL */
+		*drop; /* more names that are not passed on, lower-case; NULL at the end; or NULL */
 };
 
-/* Is it a request to change the protocol that can be passed on: with no body in the way? */
+/* Does it ask for another protocol in a way that can be passed on: without a body? */
 bool forward_headers_wants_upgrade(const struct http1_request *r);
 
-/* Puts the whole head into ret. Fails with ERR_INVALID if an option is not clean, ERR_LIMIT if it
- * is too long for ret. */
+/* Puts the whole head into ret. ERR_INVALID: an option is not valid; ERR_LIMIT: too long for ret.
+ */
 int forward_headers_request(const struct http1_request *r, const struct forward_headers_options *o,
 			    struct buf *ret, struct err *e) MUST_USE;
 
-/* Is this header of an answer passed on? Those that the server says itself (Content-Length) are
- * not; Upgrade is, with status 101. */
+/* Is this header of an answer passed on? Those that net writes itself (Content-Length) are not;
+ * Upgrade is, with status 101. */
 bool forward_headers_in_answer(const struct http1_response *r, const struct http1_header *h);
 
-/* The length an answer has or, if it is one to HEAD, would have; UINT64_MAX if it says none. */
+/* The length of an answer or, if it is one to HEAD, that it would have; UINT64_MAX: unknown. */
 uint64_t forward_headers_length(const struct http1_response *r);

@@ -1,5 +1,5 @@
-/* forward_inside.h - what forward.c (life, request, time) and forward_answer.c (the answer) share.
- */
+/* forward_inside.h - the structure that forward.c (life, request, deadlines) and forward_answer.c
+ * (the answer) share. */
 #pragma once
 
 #include "chunk.h"
@@ -7,10 +7,10 @@
 #include "forward.h"
 
 enum forward_state {
-	FORWARD_HEAD, /* nothing answered yet */
+	FORWARD_HEAD, /* no answer yet */
 	FORWARD_BODY,
 	FORWARD_TUNNEL,
-	FORWARD_OVER /* nothing more is read or written here; the exchange may go on without us */
+	FORWARD_OVER /* nothing more is read or written here; the exchange may go on by itself */
 };
 
 struct forward {
@@ -21,39 +21,39 @@ struct forward {
 	struct loop_fd watch; /* removed once `hung` */
 	struct loop_timer timer;
 	enum forward_state state;
-	uint64_t moved_ns; /* when something last went either way */
-	uint64_t sent_ns;  /* when something of the request last did */
+	uint64_t moved_ns; /* when the last byte went either way */
+	uint64_t sent_ns;  /* when the last byte of the request was sent */
 
-	/* the request */
+	/* The request. */
 	struct fifo up;
-	bool chunked;	 /* its body is */
+	bool chunked;	 /* its body is sent in chunks */
 	bool wanted_up;	 /* it asks for an upgrade */
-	bool held;	 /* the client is: `up` is full */
-	bool up_ended;	 /* all of it is in `up`, or was */
+	bool held;	 /* the client is held back: `up` is full */
+	bool up_ended;	 /* all of it was put into `up` */
 	bool up_broken;	 /* the server takes no more; its answer may still come */
-	bool up_is_shut; /* tunnels */
-	bool reset;	 /* by an error that reading will not tell again */
+	bool up_is_shut; /* tunnels: the sending side is closed */
+	bool reset;	 /* by an error that reading will not report again */
 
-	/* the answer */
+	/* The answer. */
 	struct fifo down;
-	size_t scanned;	   /* of its head */
-	unsigned interims; /* answers that were not the final one */
+	size_t scanned;	   /* bytes of its head searched */
+	unsigned interims; /* interim answers so far */
 	enum http1_framing framing;
 	uint64_t left;
 	struct chunk chunk;
-	bool full;	 /* the client takes no more now: on_writable comes */
-	bool hung;	 /* the server closed both sides: nothing but what is here will come */
-	bool down_ended; /* and all of it was read */
+	bool full;	 /* the client takes no more now: on_writable follows */
+	bool hung;	 /* the server closed both sides: no more bytes will come */
+	bool down_ended; /* and all were read */
 };
 
-/* Ends our part: for ever deaf. The exchange must have been ended or aborted, or be the caller's.
- */
+/* Ends this part: nothing more is read or written. The exchange must have been ended or aborted, or
+ * belong to the caller. */
 void forward_inside_over(struct forward *f);
-/* Before the answer has begun: tells the caller. */
+/* Before the answer has begun: calls options.failed(). */
 void forward_inside_fail(struct forward *f, int status, const char *why);
-/* Sends what waits for the server. */
+/* Sends what is queued for the server. */
 void forward_inside_send(struct forward *f);
-/* The request's body, or a tunnel's input. */
+/* on_data of the exchange: the body of the request, or the input of a tunnel. */
 size_t forward_inside_take(struct exchange *x, const uint8_t *data, size_t len);
 void forward_inside_ended(struct exchange *x, bool ok);
 

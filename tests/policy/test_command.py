@@ -46,7 +46,7 @@ def check_tells_what_is_doubtful():
 def check_says_where_an_error_is():
     for document, words in (
         ({"version": 1, "rules": ["a.test", {"hots": "x"}]}, "rules[1]: unknown member 'hots'"),
-        ({"version": 1, "private": ["10.0.0.0/8"]}, "private: is for the node's policy only"),
+        ({"version": 1, "private": ["10.0.0.0/8"]}, "private: is allowed in the node's policy only"),
         ("{\"version\":1,\n\"rules\":[}", "line 2"),
         ("", "is empty"),
     ):

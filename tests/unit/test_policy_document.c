@@ -43,8 +43,8 @@ static void errors_name_the_place(void)
 	CHECK(says("{\"version\":1,\"extends\":[\"nope\"]}", "extends: there is no preset 'nope'"));
 	CHECK(says("{\"version\":1,\"default\":\"maybe\"}",
 		   "default: must be one of: deny, allow"));
-	CHECK(says("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}", "private: is for the node"));
-	CHECK(says("{\"version\":1,\"ceiling\":[]}", "ceiling: is for"));
+	CHECK(says("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}", "private: is allowed in the node"));
+	CHECK(says("{\"version\":1,\"ceiling\":[]}", "ceiling: is allowed in"));
 	CHECK(says("{\"version\":1,\"rules\":{}}", "rules: must be a list"));
 	CHECK(says("{\"version\":1,\"limits\":{\"x\":1}}", "limits: unknown member 'x'"));
 	CHECK(says("{\"version\":1,\"limits\":{\"bytes_in\":-1}}", "limits.bytes_in: must be"));
@@ -63,11 +63,11 @@ static void errors_of_rules(void)
 	CHECK(says(RULE("{\"host\":\"a\",\"ports\":[0]}"), "rules[1].ports: item 0"));
 	CHECK(says(RULE("{\"host\":\"a\",\"ports\":[[2,1]]}"), "rules[1].ports"));
 	CHECK(says(RULE("{\"host\":\"a\",\"ports\":\"all\"}"), "rules[1].ports"));
-	CHECK(says(RULE("{\"host\":\"a\",\"paths\":[\"/a/../b\"]}"), "is to be written '/b'"));
+	CHECK(says(RULE("{\"host\":\"a\",\"paths\":[\"/a/../b\"]}"), "must be written '/b'"));
 	CHECK(says(RULE("{\"host\":\"a\",\"methods\":[\"G T\"]}"), "rules[1].methods"));
 	CHECK(says(RULE("{\"host\":\"a\",\"methods\":[\"CONNECT\"]}"), "rules[1].methods"));
 	CHECK(says(RULE("{\"host\":\"a\",\"headers\":{\"a b\":\"c\"}}"), "rules[1].headers"));
-	CHECK(says(RULE("{\"host\":\"a\",\"reason\":\"x\"}"), "for rules that deny"));
+	CHECK(says(RULE("{\"host\":\"a\",\"reason\":\"x\"}"), "in rules that deny only"));
 	CHECK(says(RULE("{\"host\":\"a\",\"name\":\"x\\u0007\"}"), "rules[1].name"));
 	CHECK(says(RULE("\"a b\""), "rules[1].host"));
 	CHECK(says(RULE("\"a:99999\""), "rules[1].ports"));
@@ -94,13 +94,13 @@ static void contradictions(void)
 		   "${secret.NAME}"));
 	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
 					  "\"secret\":\"X\"}]}"),
-		     "ceiling[0].secret: means nothing in a ceiling") != NULL);
+		     "ceiling[0].secret: has no effect in a ceiling") != NULL);
 	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
 					  "\"protocol\":\"http\"}]}"),
-		     "ceiling[0].protocol: means nothing in a ceiling") != NULL);
+		     "ceiling[0].protocol: has no effect in a ceiling") != NULL);
 	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":1}"), "websocket: must be true or false"));
 	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":true,\"action\":\"deny\"}"),
-		   "websocket: means nothing in a rule that denies"));
+		   "websocket: has no effect in a rule that denies"));
 	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":true,\"tls\":\"pass\"}"), "websocket"));
 	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":false,\"protocol\":\"tcp\"}"), "websocket"));
 	CHECK(strcmp(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
