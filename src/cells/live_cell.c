@@ -14,6 +14,7 @@
 #include "cell_socket.h"
 #include "clock.h"
 #include "io.h"
+#include "list.h"
 #include "log.h"
 #include "rand.h"
 
@@ -507,17 +508,13 @@ void live_cell_add(struct live_cell *c, struct live_program *p)
 void live_cell_add_held(struct live_cell *c, struct live_program *p, uint32_t handle)
 {
 	p->handle = handle;
-	p->next = c->programs;
-	c->programs = p;
+	LIST_PUSH(&c->programs, p);
 }
 
 void live_cell_remove(struct live_cell *c, struct live_program *p)
 {
-	for (struct live_program **at = &c->programs; *at != NULL; at = &(*at)->next)
-		if (*at == p) {
-			*at = p->next;
-			return;
-		}
+	(void)c;
+	LIST_REMOVE(p);
 }
 
 static void on_destroyed(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)

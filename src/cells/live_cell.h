@@ -41,7 +41,7 @@ struct live_cell_events {
 
 /* A program in the cell, as one of its users sees it. */
 struct live_program {
-	struct live_program *next;
+	struct live_program *next, **link; /* list.h */
 	uint32_t handle;
 	/* STARTED, FAILED, EXITED, TREE_DEAD, DIALED. Descriptors are in c->agent.fds: taken by
 	 * setting c->agent.nfds to 0. */

@@ -121,7 +121,7 @@ struct execution_past {
 };
 
 struct session {
-	struct session *next; /* in its bucket, or in its tenant's queue */
+	struct session *next, **link; /* list.h: in its bucket, or in its tenant's queue */
 	struct core *core;
 	struct tenant *tenant;
 	struct store_session row;
@@ -169,7 +169,7 @@ struct session {
 };
 
 struct execution {
-	struct execution *next; /* of its session */
+	struct execution *next, **link; /* list.h: of its session */
 	struct session *session;
 	struct store_execution row;
 	char *texts; /* owned: what the row points into */

@@ -23,6 +23,7 @@
 #include "clock.h"
 #include "core_private.h"
 #include "fd_budget.h"
+#include "list.h"
 #include "live_cell.h"
 #include "untrusted_fd.h"
 
@@ -30,8 +31,8 @@
 #define GREETING_MS 10 /* between looks at a cell that has not greeted yet */
 
 struct dial_call {
-	struct dial_call *next;	 /* of its session */
-	struct session *session; /* NULL: it has ended */
+	struct dial_call *next, **link; /* list.h: of its session */
+	struct session *session;	/* NULL: it has ended */
 	struct loop *loop;
 	struct dial *dial;
 	struct live_program program;
@@ -61,11 +62,7 @@ static void detach(struct dial_call *k)
 
 	if (s == NULL)
 		return;
-	for (struct dial_call **at = &s->dials; *at != NULL; at = &(*at)->next)
-		if (*at == k) {
-			*at = k->next;
-			break;
-		}
+	LIST_REMOVE(k);
 	s->ndials--;
 	paid(k);
 	if (s->cell != NULL)
@@ -265,8 +262,7 @@ void dial_start(struct session *s, uint16_t port, struct dial *d)
 		loop_defer(l, &k->later);
 		return;
 	}
-	k->next = s->dials;
-	s->dials = k;
+	LIST_PUSH(&s->dials, k);
 	s->ndials++;
 	live_cell_add(s->cell, &k->program);
 	if (!s->cell->greeted)

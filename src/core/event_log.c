@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core_private.h"
+#include "list.h"
 #include "record_bounds.h"
 #include "tenant.h"
 
@@ -51,21 +52,12 @@ int event_log_append(struct core *c, const struct store_actor *actor, const char
 
 void event_log_listen(struct core *c, struct event_log_listener *l)
 {
-	l->next = c->listeners;
-	l->link = &c->listeners;
-	if (l->next != NULL)
-		l->next->link = &l->next;
-	c->listeners = l;
+	LIST_PUSH(&c->listeners, l);
 }
 
 void event_log_unlisten(struct event_log_listener *l)
 {
-	if (l->link == NULL)
-		return;
-	*l->link = l->next;
-	if (l->next != NULL)
-		l->next->link = l->link;
-	l->link = NULL;
+	LIST_REMOVE(l);
 }
 
 void event_log_tell(struct loop_task *t)

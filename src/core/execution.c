@@ -26,6 +26,7 @@
 #include "exit_codes.h"
 #include "fd_budget.h"
 #include "live_cell.h"
+#include "list.h"
 #include "log.h"
 #include "output_log.h"
 #include "output_quota.h"
@@ -66,8 +67,7 @@ static struct execution *new_execution(struct session *s)
 	x->watch_in.fd = x->watch_out[0].fd = x->watch_out[1].fd = -1;
 	x->program.event = on_program;
 	x->tell = (struct loop_task){ .run = execution_tell_followers, .arg = x };
-	x->next = s->executions;
-	s->executions = x;
+	LIST_PUSH(&s->executions, x);
 	return x;
 }
 
@@ -91,11 +91,7 @@ void execution_free(struct execution *x)
 		live_cell_remove(s->cell, &x->program);
 	execution_close_fds(x);
 	output_log_release(&x->log);
-	for (struct execution **at = &s->executions; *at != NULL; at = &(*at)->next)
-		if (*at == x) {
-			*at = x->next;
-			break;
-		}
+	LIST_REMOVE(x);
 	free(x->texts);
 	store_execution_release(&x->row);
 	free(x);

@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "core_private.h"
 #include "execution.h"
+#include "list.h"
 #include "live_cell.h"
 #include "output_log.h"
 
@@ -189,11 +190,7 @@ int execution_resize(struct execution *x, uint16_t rows, uint16_t cols, struct e
 
 void execution_follow(struct execution *x, struct execution_follower *f)
 {
-	f->next = x->followers;
-	f->link = &x->followers;
-	if (f->next != NULL)
-		f->next->link = &f->next;
-	x->followers = f;
+	LIST_PUSH(&x->followers, f);
 	f->execution = x;
 }
 
@@ -203,10 +200,7 @@ void execution_unfollow(struct execution_follower *f)
 
 	if (f->link == NULL)
 		return;
-	*f->link = f->next;
-	if (f->next != NULL)
-		f->next->link = f->link;
-	f->link = NULL;
+	LIST_REMOVE(f);
 	f->execution = NULL;
 	if (x != NULL && x->followers == NULL)
 		loop_defer(x->session->core->loop, &x->tell); /* it may be freed now */

@@ -13,13 +13,14 @@
 
 #include "core_private.h"
 #include "execution.h"
+#include "list.h"
 #include "live_cell.h"
 
 #define KILLS_MAX 64 /* of a session, at once */
 #define KILL_MS 30000
 
 struct tree_kill {
-	struct tree_kill *next; /* of its session */
+	struct tree_kill *next, **link; /* list.h: of its session */
 	struct session *session;
 	struct live_program program;
 	uint64_t mark;
@@ -32,11 +33,7 @@ static void end(struct tree_kill *k, const struct err *e)
 	struct session *s = k->session;
 	struct completions told = { 0 };
 
-	for (struct tree_kill **at = &s->kills; *at != NULL; at = &(*at)->next)
-		if (*at == k) {
-			*at = k->next;
-			break;
-		}
+	LIST_REMOVE(k);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &k->program);
 	completions_move(&k->when_dead, &told);
@@ -89,8 +86,7 @@ static struct tree_kill *begin(struct session *s, uint64_t mark)
 	k->session = s;
 	k->mark = mark;
 	k->program.event = on_program;
-	k->next = s->kills;
-	s->kills = k;
+	LIST_PUSH(&s->kills, k);
 	live_cell_add(s->cell, &k->program);
 	return k;
 }

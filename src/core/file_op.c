@@ -20,6 +20,7 @@
 #include "core_private.h"
 #include "fd_budget.h"
 #include "io.h"
+#include "list.h"
 #include "live_cell.h"
 #include "pipe_io.h"
 #include "session_lifecycle.h"
@@ -34,8 +35,8 @@
 #define ANSWER_MS 10000	       /* for PID 1 */
 
 struct file_op {
-	struct file_op *next;	 /* of its session */
-	struct session *session; /* NULL: it has ended, and on_end is due */
+	struct file_op *next, **link; /* list.h: of its session */
+	struct session *session;      /* NULL: it has ended, and on_end is due */
 	struct live_program program;
 	const struct file_op_events *events;
 	void *arg;
@@ -83,12 +84,7 @@ static void detach(struct file_op *op)
 
 	if (s == NULL)
 		return;
-
-	for (struct file_op **at = &s->file_ops; *at != NULL; at = &(*at)->next)
-		if (*at == op) {
-			*at = op->next;
-			break;
-		}
+	LIST_REMOVE(op);
 	paid(op);
 	if (s->cell != NULL)
 		live_cell_remove(s->cell, &op->program);
@@ -422,8 +418,7 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 	op->answer = (struct loop_timer){ .fire = on_late, .arg = op };
 	op->end = (struct completion){ .on_done = on_ended, .arg = op };
 	op->program.event = on_program;
-	op->next = s->file_ops;
-	s->file_ops = op;
+	LIST_PUSH(&s->file_ops, op);
 	live_cell_add(s->cell, &op->program);
 	op->owed = true;
 	s->core->cells.fds.owed += FD_BUDGET_EACH;

@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "list.h"
 #include "record_quota.h"
 #include "session.h"
 #include "session_lifecycle.h"
@@ -230,11 +231,7 @@ void quota_queue(struct session *s)
 {
 	struct tenant *t = s->tenant;
 
-	s->next = NULL;
-	if (t->queue == NULL)
-		t->queue_end = &t->queue;
-	*t->queue_end = s;
-	t->queue_end = &s->next;
+	LIST_APPEND(&t->queue_end, s);
 	t->queued++;
 	quota_serve_queues(s->core);
 }
@@ -243,15 +240,10 @@ void quota_unqueue(struct session *s)
 {
 	struct tenant *t = s->tenant;
 
-	for (struct session **at = &t->queue; *at != NULL; at = &(*at)->next)
-		if (*at == s) {
-			*at = s->next;
-			if (t->queue_end == &s->next)
-				t->queue_end = at;
-			s->next = NULL;
-			t->queued--;
-			return;
-		}
+	if (s->link == NULL)
+		return;
+	LIST_REMOVE_FROM(&t->queue_end, s);
+	t->queued--;
 }
 
 /* One round: at most one session of each tenant. True if one was started. */

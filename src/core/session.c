@@ -15,6 +15,7 @@
 #include "execution.h"
 #include "execution_kill.h"
 #include "fd_budget.h"
+#include "list.h"
 #include "log.h"
 #include "quota.h"
 #include "rand.h"
@@ -44,22 +45,8 @@ struct session *session_by_id(struct core *c, const char *id)
 
 void session_list_in(struct session *s)
 {
-	struct session **head = &s->core->sessions[bucket(s->row.id)];
-
-	s->next = *head;
-	*head = s;
+	LIST_PUSH(&s->core->sessions[bucket(s->row.id)], s);
 	s->listed = true;
-}
-
-static void list_out(struct session *s)
-{
-	for (struct session **at = &s->core->sessions[bucket(s->row.id)]; *at != NULL;
-	     at = &(*at)->next)
-		if (*at == s) {
-			*at = s->next;
-			break;
-		}
-	s->listed = false;
 }
 
 void session_free(struct session *s)
@@ -73,7 +60,7 @@ void session_free(struct session *s)
 	completions_move(&s->when_over, &over);
 	session_parts_free(s, &e);
 	if (s->listed)
-		list_out(s);
+		LIST_REMOVE(s);
 	loop_timer_cancel(s->core->loop, &s->timer);
 	loop_task_cancel(s->core->loop, &s->tell);
 	while (s->executions != NULL)

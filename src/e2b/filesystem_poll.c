@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "dir_watch.h"
 #include "core_metrics.h"
+#include "list.h"
 #include "rand.h"
 #include "reply.h"
 
@@ -33,7 +34,7 @@ struct event {
 
 struct watcher {
 	struct dir_watch watch; /* first, see of() */
-	struct watcher *next;
+	struct watcher *next, **link;
 	struct watcher_set *set;
 	char id[ID_MAX];
 	struct event *events, **events_end;
@@ -48,7 +49,7 @@ struct watcher {
 
 /* Sums over one tenant that has watchers. */
 struct tenant_watchers {
-	struct tenant_watchers *next; /* of the adapter's */
+	struct tenant_watchers *next, **link; /* of the adapter's */
 	struct tenant *tenant;
 	unsigned sets;
 	size_t bytes; /* of events */
@@ -56,7 +57,7 @@ struct tenant_watchers {
 
 /* The watchers of one sandbox; never empty. */
 struct watcher_set {
-	struct watcher_set *next; /* of the adapter's */
+	struct watcher_set *next, **link; /* of the adapter's */
 	struct e2b *adapter;
 	char session_id[REQUEST_ID_MAX];
 	struct watcher *first;
@@ -113,11 +114,7 @@ static void leave_sum(struct watcher_set *c)
 
 	if (--sum->sets > 0)
 		return;
-	for (struct tenant_watchers **at = &c->adapter->sums; *at != NULL; at = &(*at)->next)
-		if (*at == sum) {
-			*at = sum->next;
-			break;
-		}
+	LIST_REMOVE(sum);
 	free(sum);
 }
 
@@ -128,18 +125,10 @@ static void leave(struct watcher *w)
 	c->adapter->watchers--;
 	show(c->adapter);
 	tenant_stream_close(c->sum->tenant);
-	for (struct watcher **at = &c->first; *at != NULL; at = &(*at)->next)
-		if (*at == w) {
-			*at = w->next;
-			break;
-		}
+	LIST_REMOVE(w);
 	if (--c->n > 0)
 		return;
-	for (struct watcher_set **at = &c->adapter->watcher_sets; *at != NULL; at = &(*at)->next)
-		if (*at == c) {
-			*at = c->next;
-			break;
-		}
+	LIST_REMOVE(c);
 	completion_cancel(&c->gone);
 	leave_sum(c);
 	free(c);
@@ -315,8 +304,7 @@ static struct tenant_watchers *find_sum(struct e2b *b, struct tenant *t)
 	if (sum == NULL)
 		return NULL;
 	sum->tenant = t;
-	sum->next = b->sums;
-	b->sums = sum;
+	LIST_PUSH(&b->sums, sum);
 	return sum;
 }
 
@@ -336,8 +324,7 @@ static struct watcher_set *make_set(struct request *r)
 	c->adapter = b;
 	c->gone = (struct completion){ .on_done = on_gone, .arg = c };
 	memcpy(c->session_id, r->session_id, sizeof(c->session_id));
-	c->next = b->watcher_sets;
-	b->watcher_sets = c;
+	LIST_PUSH(&b->watcher_sets, c);
 	return c;
 }
 
@@ -358,8 +345,7 @@ static struct watcher *make(struct request *r, struct watcher_set *c)
 	w->stale = (struct loop_timer){ .fire = on_stale, .arg = w };
 	w->lost = (struct loop_task){ .run = on_lost, .arg = w };
 	w->maker = r;
-	w->next = c->first;
-	c->first = w;
+	LIST_PUSH(&c->first, w);
 	c->n++;
 	c->adapter->watchers++;
 	show(c->adapter);

@@ -5,22 +5,12 @@
 #include <errno.h>
 
 #include "clock.h"
-
-static void unlink_it(struct completion *c)
-{
-	if (c->link != NULL) {
-		*c->link = c->next;
-		if (c->next != NULL)
-			c->next->link = c->link;
-	}
-	c->link = NULL;
-	c->next = NULL;
-}
+#include "list.h"
 
 /* Out of the list, the timers and the tasks. */
 static void settle(struct completion *c)
 {
-	unlink_it(c);
+	LIST_REMOVE(c);
 	if (c->loop != NULL) {
 		loop_timer_cancel(c->loop, &c->deadline);
 		loop_task_cancel(c->loop, &c->later);
@@ -69,13 +59,8 @@ void completion_begin(struct completion *c, struct loop *l, struct completions *
 	c->begun_at = loop_step(l);
 	c->deadline = (struct loop_timer){ .fire = on_deadline, .arg = c };
 	c->later = (struct loop_task){ .run = on_later, .arg = c };
-	if (list == NULL)
-		return;
-	c->next = list->first;
-	c->link = &list->first;
-	if (c->next != NULL)
-		c->next->link = &c->next;
-	list->first = c;
+	if (list != NULL)
+		LIST_PUSH(&list->first, c);
 }
 
 void completion_set_deadline(struct completion *c, uint64_t ms, const char *what)

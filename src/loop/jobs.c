@@ -4,58 +4,22 @@
 #include <stddef.h>
 
 #include "clock.h"
+#include "list.h"
 
-/* ---- owners that have jobs */
-
-static void append_queue(struct jobs *s, struct job_queue *q)
-{
-	q->next = NULL;
-	q->link = s->end;
-	*s->end = q;
-	s->end = &q->next;
-}
-
-static void remove_queue(struct jobs *s, struct job_queue *q)
-{
-	*q->link = q->next;
-	if (q->next != NULL)
-		q->next->link = q->link;
-	else
-		s->end = q->link;
-	q->link = NULL;
-}
-
-/* ---- jobs of an owner */
-
-static void remove_job(struct job_queue *q, struct job *j)
-{
-	*j->link = j->next;
-	if (j->next != NULL)
-		j->next->link = j->link;
-	else
-		q->end = j->link;
-	j->link = NULL;
-}
+/* An owner that has jobs is in the queue of owners; its jobs are in its own queue. */
 
 static void put_first(struct job_queue *q, struct job *j)
 {
-	j->next = q->first;
-	j->link = &q->first;
-	if (j->next != NULL)
-		j->next->link = &j->next;
-	else
+	if (q->first == NULL)
 		q->end = &j->next;
-	q->first = j;
+	LIST_PUSH(&q->first, j);
 }
 
 static void append_job(struct job_queue *q, struct job *j)
 {
 	if (q->first == NULL)
 		q->end = &q->first;
-	j->next = NULL;
-	j->link = q->end;
-	*q->end = j;
-	q->end = &j->next;
+	LIST_APPEND(&q->end, j);
 }
 
 void jobs_add(struct jobs *s, struct job_queue *q, struct job *j)
@@ -66,7 +30,7 @@ void jobs_add(struct jobs *s, struct job_queue *q, struct job *j)
 	j->queue = q;
 	append_job(q, j);
 	if (q->link == NULL)
-		append_queue(s, q);
+		LIST_APPEND(&s->end, q);
 	loop_defer(s->loop, &s->task);
 }
 
@@ -76,9 +40,9 @@ void jobs_cancel(struct jobs *s, struct job *j)
 
 	if (j->link == NULL)
 		return;
-	remove_job(q, j);
+	LIST_REMOVE_FROM(&q->end, j);
 	if (q->first == NULL && q->link != NULL)
-		remove_queue(s, q);
+		LIST_REMOVE_FROM(&s->end, q);
 }
 
 /* ---- turns */
@@ -89,12 +53,12 @@ static void run_one(struct jobs *s)
 	struct job_queue *q = s->first;
 	struct job *j = q->first;
 
-	remove_queue(s, q);
-	remove_job(q, j);
+	LIST_REMOVE_FROM(&s->end, q);
+	LIST_REMOVE_FROM(&q->end, j);
 	if (j->piece(j))
 		put_first(q, j);
 	if (q->first != NULL && q->link == NULL)
-		append_queue(s, q);
+		LIST_APPEND(&s->end, q);
 }
 
 static void on_turn(struct loop_task *t)

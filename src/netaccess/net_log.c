@@ -5,6 +5,7 @@
 
 #include "access_record_text.h"
 #include "core.h"
+#include "list.h"
 #include "net_access.h"
 #include "session.h"
 #include "tenant.h"
@@ -103,21 +104,12 @@ void net_log_listen(struct core *c, struct net_log_listener *l)
 {
 	struct net_access *n = net_access_of(c);
 
-	l->next = n->listeners;
-	l->link = &n->listeners;
-	if (l->next != NULL)
-		l->next->link = &l->next;
-	n->listeners = l;
+	LIST_PUSH(&n->listeners, l);
 }
 
 void net_log_unlisten(struct net_log_listener *l)
 {
-	if (l->link == NULL)
-		return;
-	*l->link = l->next;
-	if (l->next != NULL)
-		l->next->link = l->link;
-	l->link = NULL;
+	LIST_REMOVE(l);
 }
 
 void net_log_tell(struct loop_task *t)

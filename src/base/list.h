@@ -1,0 +1,53 @@
+/* list.h - lists whose links are members of their elements.
+ *
+ * An element has the members
+ *
+ *	struct x *next, **link;
+ *
+ * where link points to what points to the element: the head, or next of the element before. So an
+ * element leaves its list without a search, and without knowing which list it is. link is NULL
+ *while it is in none; elements are zeroed at first. A head is a pointer; a queue also has a pointer
+ *to the last next (end), which is &head while the queue is empty. Nothing is allocated or freed
+ *here. */
+#pragma once
+
+#include <stddef.h>
+
+/* Puts e before the first. */
+#define LIST_PUSH(head, e)                            \
+	do {                                          \
+		(e)->next = *(head);                  \
+		(e)->link = (head);                   \
+		if ((e)->next != NULL)                \
+			(e)->next->link = &(e)->next; \
+		*(head) = (e);                        \
+	} while (0)
+
+/* Takes e out of its list. Repeatable. */
+#define LIST_REMOVE(e)                               \
+	do {                                         \
+		if ((e)->link == NULL)               \
+			break;                       \
+		*(e)->link = (e)->next;              \
+		if ((e)->next != NULL)               \
+			(e)->next->link = (e)->link; \
+		(e)->link = NULL;                    \
+		(e)->next = NULL;                    \
+	} while (0)
+
+/* Puts e behind the last of a queue. */
+#define LIST_APPEND(end, e)          \
+	do {                         \
+		(e)->next = NULL;    \
+		(e)->link = *(end);  \
+		**(end) = (e);       \
+		*(end) = &(e)->next; \
+	} while (0)
+
+/* Takes e out of its queue. Repeatable. */
+#define LIST_REMOVE_FROM(end, e)                               \
+	do {                                                   \
+		if ((e)->link != NULL && *(end) == &(e)->next) \
+			*(end) = (e)->link;                    \
+		LIST_REMOVE(e);                                \
+	} while (0)
