@@ -70,6 +70,7 @@ static const struct route routes[] = {
 
 	{ HTTP1_GET, "/v1/events", READ, api_events_tenant, "after limit follow " },
 	{ HTTP1_GET, "/v1/limits", READ, api_limits_get, "" },
+	{ HTTP1_GET, "/v1/usage", READ, api_usage_get, "from to " },
 	{ HTTP1_GET, "/v1/keys", ADMIN, api_keys_list, "limit after " },
 	{ HTTP1_POST, "/v1/keys", ADMIN, api_keys_create, "" },
 	{ HTTP1_DELETE, "/v1/keys/{key}", ADMIN, api_keys_delete, "" },

@@ -79,6 +79,9 @@ void api_network_log(struct request *r);
 /* api_limits.c */
 void api_limits_get(struct request *r);
 
+/* api_usage.c */
+void api_usage_get(struct request *r);
+
 /* api_keys.c */
 void api_keys_list(struct request *r);
 void api_keys_create(struct request *r);

@@ -119,6 +119,7 @@ struct config {
 	/* what is kept, what is taken */
 	uint64_t retention_ms;	     /* records of stopped sessions */
 	uint64_t event_retention_ms; /* and never more events than event_max */
+	uint64_t usage_retention_ms;
 	uint64_t event_max, tenant_event_max, tenant_network_records_max;
 	uint64_t network_records_max, network_records_session_max;
 	uint64_t file_max;

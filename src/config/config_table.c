@@ -219,6 +219,8 @@ const struct config_setting config_table[] = {
 	  .group = "What is kept and what is taken" },
 	{ "event_retention", "TIME", CONFIG_TIME, FIELD(event_retention_ms), "7d", 0, 3650 * DAY, NULL,
 	  "how long events stay" },
+	{ "usage_retention", "TIME", CONFIG_TIME, FIELD(usage_retention_ms), "90d", HOUR, 3650 * DAY, NULL,
+	  "how long what tenants used, by hour and label, stays" },
 	{ "event_max", "COUNT", CONFIG_COUNT, FIELD(event_max), "1000000", 1000, MANY, NULL,
 	  "events that stay at most, whatever their age; beyond it the tenant that has most loses its oldest" },
 	{ "tenant_event_max", "COUNT", CONFIG_COUNT, FIELD(tenant_event_max), "250000", 100, MANY, NULL,

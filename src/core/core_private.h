@@ -10,6 +10,7 @@
 #include "grant.h"
 #include "live_cell.h"
 #include "log_removal.h"
+#include "meter.h"
 #include "output_log.h"
 #include "output_mask.h"
 #include "pool.h"
@@ -125,9 +126,10 @@ struct session {
 	struct core *core;
 	struct tenant *tenant;
 	struct store_session row;
-	char *texts;		      /* owned: what the row points into */
-	char *network, *policy;	      /* owned: the same, after a change */
-	struct store_actor actor;     /* who asked for the last change of its state */
+	char *texts;		  /* owned: what the row points into */
+	char *network, *policy;	  /* owned: the same, after a change */
+	struct store_actor actor; /* who asked for the last change of its state */
+	struct meter meter;
 	struct store_actor waker;     /* who asked for it to run while it was being paused */
 	struct live_cell *cell;	      /* owned; NULL before and after */
 	bool counted;		      /* in the sums of core and tenant */
@@ -154,8 +156,8 @@ struct session {
 	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
 	struct session_sample *samples; /* owned; a ring of SESSION_SAMPLES, NULL until needed */
 	size_t nsamples, last_sample;
-	uint64_t memory_bytes;	     /* of its cell, at the last look */
-	struct execution_past *past; /* owned; a ring of EXECUTION_PAST, NULL until needed */
+	uint64_t memory_bytes, cpu_us; /* of its cell, at the last look */
+	struct execution_past *past;   /* owned; a ring of EXECUTION_PAST, NULL until needed */
 	unsigned npast;
 	void *parts[CORE_PARTS_MAX]; /* owned by the parts: session_parts.h */
 	bool changed;		     /* the parts are still to be told */

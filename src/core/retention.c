@@ -25,11 +25,13 @@
 #include "record_bounds.h"
 #include "session.h"
 #include "store_net.h"
+#include "store_usage.h"
 #include "store_used.h"
 #include "tenant.h"
 
-#define EXECUTIONS 32	/* with their logs, in a piece */
-#define NET_WEIGHT 256	/* of a session's network records */
+#define EXECUTIONS 32  /* with their logs, in a piece */
+#define NET_WEIGHT 256 /* of a session's network records */
+#define USAGE_ROWS 256
 #define SHRINK_PAGES 32 /* given back to the file system */
 
 static void remove_log(const char *id, const char *tenant, void *cookie)
@@ -114,6 +116,8 @@ static bool retire(struct core *c)
 	if (n == 0)
 		n = store_used_delete(c->store, r->id, &e);
 	if (n == 0)
+		n = store_usage_forget(c->store, r->id, &e);
+	if (n == 0)
 		n = store_session_delete(c->store, r->id, &e);
 	if (n < 0) {
 		failed("a session", &e);
@@ -151,6 +155,17 @@ static bool prune_net(struct core *c)
 	return bound_records(c, RECORD_NET, "network records");
 }
 
+static bool prune_usage(struct core *c)
+{
+	uint64_t now = core_now_ms(), keep = c->o.config->usage_retention_ms;
+	struct err e;
+	int n = store_usage_prune(c->store, now > keep ? now - keep : 0, USAGE_ROWS, &e);
+
+	if (n < 0)
+		failed("usage", &e);
+	return n > 0;
+}
+
 static bool shrink(struct core *c)
 {
 	struct err e;
@@ -164,7 +179,8 @@ static bool shrink(struct core *c)
 /* One piece of the first step, from the one whose turn it is, that finds something to do. */
 static bool on_piece(struct job *j)
 {
-	static bool (*const steps[])(struct core * c) = { retire, prune_events, prune_net, shrink };
+	static bool (*const steps[])(struct core * c) = { retire, prune_events, prune_net,
+							  prune_usage, shrink };
 	struct core *c = j->arg;
 
 	for (unsigned i = 0; i < COUNT(steps); i++) {

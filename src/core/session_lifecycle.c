@@ -18,6 +18,7 @@
 #include "execution_kill.h"
 #include "file_op.h"
 #include "live_cell.h"
+#include "meter.h"
 #include "log.h"
 #include "pool.h"
 #include "pool_plan.h"
@@ -381,6 +382,7 @@ static void note_usage(struct session *s)
 
 	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
 	s->row.usage.cpu_us = now.cpu_us;
+	s->memory_bytes = now.memory_bytes;
 	s->row.usage.memory_peak_bytes = now.memory_peak_bytes;
 	s->row.usage.disk_bytes = s->cell == NULL ? 0 : s->cell->disk_bytes;
 }
@@ -414,6 +416,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	s->row.detail = detail; /* always a constant of ours */
 	note_usage(s);
 	session_save_anyway(s, SESSION_STOPPING, reason);
+	meter_end(s);
 	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped (%s)", s->row.id,
 			     session_reason_name((enum session_reason)s->row.reason));
 	loop_timer_cancel(s->core->loop, &s->timer);

@@ -10,6 +10,7 @@
 #include "core.h"
 #include "core_private.h"
 #include "live_cell.h"
+#include "meter.h"
 #include "session.h"
 #include "usage.h"
 
@@ -45,6 +46,7 @@ static void sample(struct session *s)
 	}
 	session_sample_now(s, &s->samples[s->last_sample]);
 	s->memory_bytes = s->samples[s->last_sample].memory_bytes;
+	s->cpu_us = s->samples[s->last_sample].cpu_us;
 	s->last_sample = (s->last_sample + 1) % SESSION_SAMPLES;
 	if (s->nsamples < SESSION_SAMPLES)
 		s->nsamples++;
@@ -58,12 +60,17 @@ static bool look_at(struct session *s)
 	if (s->row.state == SESSION_RUNNING &&
 	    (s->running > 0 || clock_now_ns() - s->used_ns <= ACTIVE_NS)) {
 		sample(s);
+		meter_look(s, s->cpu_us, true);
 		return true;
 	}
-	if (s->memory_bytes > 0 || s->cell == NULL)
+	if (s->memory_bytes > 0 || s->cell == NULL) {
+		if (s->cell != NULL)
+			meter_look(s, 0, false);
 		return false;
+	}
 	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
 	s->memory_bytes = now.memory_bytes;
+	meter_look(s, now.cpu_us, false);
 	return true;
 }
 

@@ -214,6 +214,32 @@ const char *const sql_text[] = {
 		" ORDER BY rule LIMIT ?",
 	[SQL_USED_DELETE] = "DELETE FROM used WHERE session = ?",
 
+	/* 256 labels in an hour: STORE_USAGE_LABELS. */
+	[SQL_USAGE_ADD] = "INSERT INTO usage (tenant, hour_ms, label, cpu_us, memory_kib_ms,"
+		" disk_kib_ms, net_bytes_in, net_bytes_out, sessions) SELECT tenant, ?2,"
+		" CASE WHEN EXISTS (SELECT 1 FROM usage u WHERE u.tenant = o.tenant AND u.hour_ms = ?2"
+		" AND u.label = o.label) OR (SELECT count(*) FROM usage u WHERE u.tenant = o.tenant"
+		" AND u.hour_ms = ?2) < 256 THEN label ELSE '(other)' END, ?3, ?4, ?5, ?6, ?7, ?8"
+		" FROM (SELECT tenant, CASE WHEN json_valid(metadata) THEN"
+		" substr(coalesce(CAST(json_extract(metadata, '$.label') AS TEXT), ''), 1, 63)"
+		" ELSE '' END AS label FROM session WHERE id = ?1) o WHERE true"
+		" ON CONFLICT (tenant, hour_ms, label) DO UPDATE SET cpu_us = cpu_us + excluded.cpu_us,"
+		" memory_kib_ms = memory_kib_ms + excluded.memory_kib_ms,"
+		" disk_kib_ms = disk_kib_ms + excluded.disk_kib_ms,"
+		" net_bytes_in = net_bytes_in + excluded.net_bytes_in,"
+		" net_bytes_out = net_bytes_out + excluded.net_bytes_out,"
+		" sessions = sessions + excluded.sessions",
+	[SQL_USAGE_SET_MARK] = "INSERT OR REPLACE INTO usage_mark (session, cpu_us, net_bytes_in,"
+		" net_bytes_out) VALUES (?, ?, ?, ?)",
+	[SQL_USAGE_MARK] = "SELECT cpu_us, net_bytes_in, net_bytes_out FROM usage_mark"
+		" WHERE session = ?",
+	[SQL_USAGE_FORGET] = "DELETE FROM usage_mark WHERE session = ?",
+	[SQL_USAGE_SUM] = "SELECT label, sum(cpu_us), sum(memory_kib_ms), sum(disk_kib_ms),"
+		" sum(net_bytes_in), sum(net_bytes_out), sum(sessions) FROM usage WHERE tenant = ?1"
+		" AND hour_ms >= ?2 AND hour_ms < ?3 GROUP BY label ORDER BY label LIMIT ?4",
+	[SQL_USAGE_PRUNE] = "DELETE FROM usage WHERE rowid IN (SELECT rowid FROM usage"
+		" INDEXED BY usage_hour WHERE hour_ms < ? LIMIT ?)",
+
 	[SQL_SECRET_INSERT] = "INSERT INTO secret (" SECRET_COLUMNS ") VALUES ("
 		Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_SECRET_UPDATE] = "UPDATE secret SET version = ?, updated_ms = ?, expires_ms = ?, ways = ?,"

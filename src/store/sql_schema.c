@@ -189,10 +189,22 @@ static const char version_14[] =
 	"ALTER TABLE key ADD COLUMN allow_pids INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE key ADD COLUMN allow_disk INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE key ADD COLUMN allow_timeout_ms INTEGER NOT NULL DEFAULT 0;";
+
+/* What was used, by hour and label, and up to where it was added: see store_usage.h. */
+static const char version_15[] =
+	"CREATE TABLE usage ("
+	" tenant TEXT NOT NULL, hour_ms INTEGER NOT NULL, label TEXT NOT NULL,"
+	" cpu_us INTEGER NOT NULL, memory_kib_ms INTEGER NOT NULL, disk_kib_ms INTEGER NOT NULL,"
+	" net_bytes_in INTEGER NOT NULL, net_bytes_out INTEGER NOT NULL, sessions INTEGER NOT NULL,"
+	" PRIMARY KEY (tenant, hour_ms, label)) STRICT;"
+	"CREATE INDEX usage_hour ON usage (hour_ms);"
+	"CREATE TABLE usage_mark (session TEXT PRIMARY KEY, cpu_us INTEGER NOT NULL,"
+	" net_bytes_in INTEGER NOT NULL, net_bytes_out INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
+	version_15,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

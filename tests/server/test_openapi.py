@@ -250,6 +250,9 @@ def sessions(p):
     p.probe(200, "GET", "/metrics")
     p.probe(200, "GET", "/v1/node")
     p.probe(200, "GET", "/v1/templates")
+    p.probe(200, "GET", "/v1/limits")
+    p.probe(200, "GET", "/v1/usage", query="from=1800000000&to=1800003600")
+    p.probe(400, "GET", "/v1/usage", query="from=2&to=1")
     for query in ("", "limit=1&order=asc", "state=running,stopped&template=host&metadata.test=openapi"):
         p.probe(200, "GET", "/v1/sessions", query=query)
     p.probe(400, "GET", "/v1/sessions", query="state=asleep")

@@ -1,0 +1,81 @@
+#include "meter.h"
+
+#include "clock.h"
+#include "core_private.h"
+#include "live_cell.h"
+#include "log.h"
+
+#define HOUR_MS 3600000ULL
+#define ACTIVE_NS (60000ULL * CLOCK_MS)
+#define IDLE_NS (300000ULL * CLOCK_MS)
+
+static uint64_t growth(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+static void begin(struct session *s)
+{
+	struct meter *m = &s->meter;
+	struct err e;
+
+	m->begun = true;
+	m->seen_ns = s->created_ns; /* or, of one that an earlier daemon left, the restart */
+	m->written_ns = clock_now_ns();
+	/* Of one that an earlier daemon left: what that one has written. */
+	if (store_usage_mark(s->core->store, s->row.id, &m->mark, &e) < 0)
+		log_warn("usage not read", "session_id=%s error=%s", s->row.id, e.msg);
+	m->held.sessions = m->mark.cpu_us + m->mark.net_bytes_in + m->mark.net_bytes_out == 0;
+}
+
+static void hold(struct session *s)
+{
+	struct meter *m = &s->meter;
+	uint64_t now = clock_now_ns(), ms = (now - m->seen_ns) / CLOCK_MS;
+
+	m->held.memory_kib_ms += (s->memory_bytes >> 10) * ms;
+	if (s->cell != NULL)
+		m->held.disk_kib_ms += (s->cell->disk_bytes >> 10) * ms;
+	m->seen_ns = now;
+}
+
+static void write_down(struct session *s)
+{
+	struct meter *m = &s->meter;
+	struct store_usage_mark mark = { m->cpu_us, s->row.usage.net_bytes_in,
+					 s->row.usage.net_bytes_out };
+	uint64_t now = core_now_ms();
+	struct err e;
+
+	m->held.cpu_us = growth(mark.cpu_us, m->mark.cpu_us);
+	m->held.net_bytes_in = growth(mark.net_bytes_in, m->mark.net_bytes_in);
+	m->held.net_bytes_out = growth(mark.net_bytes_out, m->mark.net_bytes_out);
+	m->written_ns = clock_now_ns();
+	if (store_usage_add(s->core->store, s->row.id, now - now % HOUR_MS, &m->held, &mark, &e) <
+	    0) {
+		log_warn("usage not written, tried again later", "session_id=%s error=%s",
+			 s->row.id, e.msg);
+		return;
+	}
+	m->held = (struct store_used_sums){ 0 };
+	m->mark = mark;
+}
+
+void meter_look(struct session *s, uint64_t cpu_us, bool active)
+{
+	struct meter *m = &s->meter;
+
+	if (!m->begun)
+		begin(s);
+	if (cpu_us > 0)
+		m->cpu_us = cpu_us;
+	hold(s);
+	if (m->seen_ns - m->written_ns >= (active ? ACTIVE_NS : IDLE_NS))
+		write_down(s);
+}
+
+void meter_end(struct session *s)
+{
+	meter_look(s, s->row.usage.cpu_us, false);
+	write_down(s);
+}

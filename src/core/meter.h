@@ -1,0 +1,26 @@
+/* meter.h - adds up what a session uses over its life, for GET /v1/usage.
+ *
+ * Memory and disk are what was held at the last look times the time since; processor time and bytes
+ * are the growth of counters. Kept in memory between two writes (once a minute while the session is
+ * used, every five minutes else, and at its end): a crash of the daemon loses that much of memory
+ * and disk, and nothing of the counters. Called by session_sample.c and at the end of a session. */
+#pragma once
+
+#include "core.h"
+#include "store_usage.h"
+
+struct session;
+
+/* A member of struct session. */
+struct meter {
+	bool begun;
+	uint64_t seen_ns, written_ns; /* the last look, the last write */
+	uint64_t cpu_us;	      /* at the last look */
+	struct store_used_sums held;  /* not written yet */
+	struct store_usage_mark mark; /* what has been written */
+};
+
+/* It was looked at. cpu_us 0: that was not. active: it is used. */
+void meter_look(struct session *s, uint64_t cpu_us, bool active);
+/* Its last numbers are in its row: writes all. */
+void meter_end(struct session *s);
