@@ -8,7 +8,7 @@
 
 #define LONG_MS 3600000
 #define SHORT_MS 300
-#define STOP_MS 2000 /* enough to stop PID 1 in */
+#define STOP_MS 1000 /* enough to stop PID 1 in */
 
 static struct err e;
 

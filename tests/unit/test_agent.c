@@ -1,8 +1,5 @@
 /* Goal: PID 1 of a cell may have been taken over. Whatever bytes it sends, the outside gets a
  * message that is well formed or -1, and nothing leaks. */
-#include <errno.h>
-#include <sys/eventfd.h>
-
 #include "agent_peer.h"
 
 static void takes_every_message(void)
