@@ -314,7 +314,7 @@ static void make_pair(int ret[2])
 static void connect_server(void)
 {
 	struct outbound *o = dialing;
-	struct err e = { .code = ERR_SYSTEM, .sys = ETIMEDOUT, .msg = "nobody answers" };
+	struct err e = { .code = ERR_SYSTEM, .sys = ETIMEDOUT, .msg = "no server answers" };
 	struct ip at = { { 0 } };
 	int pair[2];
 

@@ -2,7 +2,7 @@
  * given, one process for each, and prints TAP.
  *
  * Two lines for each directory: that all inputs hold, and that at least one of them is well-formed.
- * Without the second, a corpus that no longer fits its format would test nothing and nobody would
+ * Without the second, a corpus that no longer fits its format would test nothing, and no one would
  * notice. The empty input is always among them. */
 #include "fuzz.h"
 

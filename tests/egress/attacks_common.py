@@ -35,7 +35,7 @@ def control(server):
 
 
 def served(text):
-    """Somebody's server answered, not the gateway."""
+    """A server answered, not the gateway."""
     return '"sha256"' in text or "CANARY" in text or " 200 " in text.split("\r\n")[0]
 
 

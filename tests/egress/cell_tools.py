@@ -163,7 +163,7 @@ def hello(sni=None, extra=()):
 
 
 def outcome(text):
-    """What TLS bytes mean: "hello" (somebody answered the handshake), "alert N", or what happened."""
+    """What TLS bytes mean: "hello" (a server answered the handshake), "alert N", or what happened."""
     data = text.encode("latin-1")
     if data[:1] == b"\x16":
         return "hello"

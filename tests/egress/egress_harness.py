@@ -4,7 +4,7 @@ Three kinds of network namespace, all made here and gone with the process:
 
   world   servers of the test, at public looking addresses (and at private ones)
   node    cordon-egress itself, one cable away from the world
-  cell    one for each guest: lo only, every address is local, a door as the keeper makes it
+  cell    one for each session: lo only, every address is local, listeners as the keeper makes them
 
 A socket belongs to the namespace its thread was in when it was made, so everything here happens in
 one process: `with net.inside(ns):` around what makes sockets or starts programs.
@@ -471,7 +471,7 @@ def merged(policy):
 
 
 class Cell:
-    """A guest: its namespace, its door, and what it can do there."""
+    """A session: its namespace, its listeners, and what a program in it can do."""
 
     def __init__(self, egress, name, policy, secrets, mask, more=None):
         self.egress, self.net, self.id = egress, egress.net, name

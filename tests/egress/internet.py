@@ -2,7 +2,7 @@
 
 The test itself, the server it starts and the cells of it are in the node's network (namespaces of our
 own, made by enter(), gone with the process). The world is another one: a resolver, servers at public
-looking addresses (sites.py), and canaries: addresses that nobody may ever reach. Whatever arrives
+looking addresses (sites.py), and canaries: addresses that must never be reached. Whatever arrives
 there, or anywhere else where no server stands, is remembered by the packet filter of the world, not
 by a server: also what is neither TCP nor answered.
 

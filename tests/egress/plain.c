@@ -1,6 +1,6 @@
 /* plain.c - an HTTP client with plain sockets, linked statically: no library that could be
  *persuaded, no variable that it reads. plain HOST PORT PATH Exits with 2 if there is no such host,
- *with 3 if nobody answers. */
+ *with 3 without an answer. */
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>

@@ -65,7 +65,7 @@ def huge(q):
 
 
 def drip(q):
-    """A piece every 50 ms, until somebody has enough."""
+    """A piece every 50 ms, until the client closes."""
     q.conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
     with contextlib.suppress(OSError):
         for _ in range(2400):

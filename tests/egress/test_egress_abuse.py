@@ -226,7 +226,7 @@ def test_secret_never_to_an_unverified_server(server):
         for host in ("wrongname.example", "selfsigned.example"):
             _, status, text = h.get(f"https://{host}/v1/x", "-k")
             equal(status, 502, f"{host}: {text}")
-        equal(internet.NET.hits, [], "requests to servers that nobody vouches for")
+        equal(internet.NET.hits, [], "requests to servers without a valid certificate")
 
 
 def test_secret_revoked_at_once(server):
@@ -260,7 +260,7 @@ def test_allowed_service_as_a_way_out(server):
 
 
 def test_package_proxy_as_pivot(server):
-    """The gateway itself reaches nothing internal, whoever asks it, however a registry sends it there."""
+    """The gateway itself reaches nothing internal, whichever session asks it, however a registry redirects it."""
     s = make(server, {"version": 1, "default": "allow"})
     for to in (f"http://{INTERNAL}/", f"http://{METADATA}/latest/meta-data/", "http://127.0.0.1:8088/",
                "http://internal.corp.example/"):

@@ -27,7 +27,7 @@ def address_refused(server, spelling, port=80):
 
 
 def name_refused(server, name, port=80):
-    """A name that leads where nobody may go. The name exists (its addresses are not known before), or does not."""
+    """A name whose addresses may not be reached. The name exists (its addresses are not known before), or does not."""
     got = both(server, wide(server), f"[get({name!r}, port={port}), "
                f"*by_proxy({name + (':%d' % port if port != 80 else '')!r}), "
                f"tls_get({name!r}, check=False)]")

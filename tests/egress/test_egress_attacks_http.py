@@ -183,7 +183,7 @@ def test_upgrade_to_websocket_then_tunnel(server):
                 f"look.example\\r\\n{UPGRADE}\\r\\n{SMUGGLED}')")
     equal(internet.NET.hit("/shut"), [], f"what follows an upgrade that the server did not do ({got[:200]})")
     refused(both(server, s, "get('web.example', '/h2c', 'Connection: Upgrade\\r\\nUpgrade: tcp\\r\\n')"),
-            "a protocol nobody knows")
+            "an unknown protocol")
 
 
 def test_h2c_upgrade(server):

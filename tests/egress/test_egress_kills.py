@@ -107,7 +107,7 @@ class Crowd:
     def policies_intact(self, why):
         s = self.sessions["kept"]
         wait_for(lambda: self.server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S,
-                 f"the door {why}")
+                 f"network access {why}")
         equal(curl(self.server, s, "http://web.example/echo")[1], 200, f"what is allowed {why}")
         code, status, _ = curl(self.server, s, "http://look.example/echo")
         check(code == 6 and status == 0, f"what is not, {why}: {code} {status}")
@@ -177,7 +177,7 @@ def test_everything_killed(server):
         with contextlib.suppress(ProcessLookupError):  # they end with their supervisor
             os.kill(pid, signal.SIGKILL)
     server.process.wait()
-    time.sleep(0.5)  # the attack goes on, and nobody is there to refuse it
+    time.sleep(0.5)  # the attack goes on while no egress is running
     internet.NET.check_canaries()
     server.start()
     crowd.goes_on("after everything was killed")
@@ -206,7 +206,7 @@ def test_egress_away(server):
 
 
 def test_killed_while_a_policy_changes(server):
-    """A change that was acknowledged holds, whoever dies behind it."""
+    """A change that was acknowledged holds, whichever process dies after it."""
     s = make(server, POLICY)
     for n, name in enumerate(("cordon-egress", "cordond", "cordon-egress", "cordond")):
         allowed = n % 2 == 1
@@ -214,7 +214,7 @@ def test_killed_while_a_policy_changes(server):
         old = server.kill(name)
         revived(server, name, old)
         wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S,
-                 "the door")
+                 "network access")
         before = len(internet.NET.hits)
         if allowed:
             wait_for(lambda: curl(server, s, "http://web.example/echo")[1] == 200, READY_S,
@@ -266,7 +266,7 @@ def kill_in_turn(server):
 
 
 def test_limits_go_on(server):
-    """Limits "in total" and what usage shows, of a session and of a rule, whoever dies."""
+    """Limits "in total" and what usage shows, of a session and of a rule, whichever process dies."""
     web = {"name": "web", "host": "web.example"}
     of_rule = policy({**web, "limits": {"bytes_out": 60000}})
     sessions = [make(server, policy(web, limits={"bytes_out": 60000})), make(server, of_rule),
@@ -277,7 +277,7 @@ def test_limits_go_on(server):
     for who in kill_in_turn(server):
         for s in sessions:
             wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open",
-                     READY_S, "the door")
+                     READY_S, "network access")
             sent = network(server, s)["bytes_out"]
             check(40000 < sent < 90000, f"usage after {who} died: {sent}")
             if who == "cordon-egress":
@@ -297,7 +297,7 @@ def test_limits_go_on(server):
 def open_again(server, sessions):
     for s in sessions:
         wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", READY_S,
-                 "the door")
+                 "network access")
 
 
 def test_limits_hold_if_one_dies_after_the_other(server):

@@ -94,7 +94,7 @@ def tcp():
     check(r["bytes_in"] > 500 and r["bytes_out"] > 200, f"bytes of {r}")
     r = only(rows, kind="connect", name="raw.example")
     equal((r["scheme"], r["bytes_out"], r["bytes_in"], r["rule"]), ("tcp", 5, 5, "bytes"), "bytes of any kind")
-    equal([r for r in rows if r["kind"] == "request"], [], "requests nobody saw")
+    equal([r for r in rows if r["kind"] == "request"], [], "requests that egress could not read")
 
 
 def test_refusals(server):
@@ -211,7 +211,7 @@ def test_model_calls(server):
             equal((m["model"], m["input_tokens"], m["output_tokens"]), (model, *tokens[path]), f"{path} {stream}: {m}")
             equal(m["provider"], "openai" if "chat" in path else "anthropic", f"{m}")
             check("prompt" not in m and "completion" not in m and "privately" not in str(r),
-                  f"prompts nobody asked for: {r}")
+                  f"prompts that were not to be recorded: {r}")
             equal((r["class"], r["status"]), ("model", 200), "class")
             if stream:
                 check(0 <= m["first_token_ms"] * 1000 <= r["us"], f"latency: {r}")

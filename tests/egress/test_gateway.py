@@ -83,7 +83,7 @@ def test_addresses(cell):
     s.close()
     s = cell.connect("web.example", 81)
     r = ask(s, get("/", "web.example:81"))
-    tap.ok(r.status == 502 and b"refused" in r.body, "nobody listens: a 502", r.body)
+    tap.ok(r.status == 502 and b"refused" in r.body, "no server listens: a 502", r.body)
     s.close()
 
 
@@ -222,7 +222,7 @@ BAD_ANSWERS = {
     "a NUL": b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 2\r\n\r\nok",
     "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
     "a head of 70 KiB": b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70000 + b"\r\n\r\n",
-    "a protocol nobody asked for": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n"
+    "a protocol that was not asked for": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n"
                                    b"Connection: Upgrade\r\n\r\n",
     "a status of no kind": b"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n",
     "interim answers without end": b"HTTP/1.1 102 Processing\r\n\r\n" * 40,
@@ -258,7 +258,7 @@ def test_answers(cell, origin):
     time.sleep(0.2)
     second = ask(s, get("/next"))
     tap.same((first.body, second.body), (b"one", b"GET /next HTTP/1.1 0"),
-             "an answer nobody asked for answers nobody")
+             "an answer without a request is not delivered")
     SCRIPT["/hints"] = (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + answer(b"final"))
     s.sendall(get("/hints").encode())
     reader = Reader(s)

@@ -200,7 +200,7 @@ def test_goes_on(net, egress, again):
 
 
 def test_told_again(net, egress):
-    """Nothing moves any more: another cordond is told all the same, of guests that it knows only later, too."""
+    """Nothing moves any more: another cordond gets the counts all the same, also of sessions that it learns of later."""
     net.name("again.example", AT)
     policies = [{"rules": [{"name": "one", "host": "again.example", "limits": {"bytes_out": 60_000}}]},
                 {"rules": [{"host": "again.example"}], "limits": {"bytes_out": 60_000}}]

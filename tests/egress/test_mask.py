@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What a cell sees of secrets in answers: whole values are covered, wherever they are cut; a guess of a part changes
 nothing that can be seen; servers that can know a value are asked for no parts and no compression; others are left alone;
-and a masked stream holds up nobody else."""
+and a masked stream does not delay others."""
 
 import base64
 import gzip

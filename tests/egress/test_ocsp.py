@@ -24,7 +24,7 @@ SERVERS = (
     ("must-good", True, "good", 200),
     ("must-revoked", True, "revoked", 502),
     ("must-garbage", True, "garbage", 502),
-    ("must-stranger", True, "stranger", 502),
+    ("must-foreign", True, "foreign", 502),
     ("must-other", True, "other", 502),
 )
 
@@ -35,7 +35,7 @@ class Authority:
     def __init__(self, net):
         self.net = net
         net.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
-                    net.path("stranger.key"), "-out", net.path("stranger.pem"), "-days", "30", "-subj", "/CN=world")
+                    net.path("foreign.key"), "-out", net.path("foreign.pem"), "-days", "30", "-subj", "/CN=world")
 
     def certificate(self, name, must):
         more = ["-addext", "tlsfeature=status_request"] if must else []
@@ -58,7 +58,7 @@ class Authority:
                 f.write(b"\x30\x03\x0a\x01\x00")
             return path
         about = "plain" if kind == "other" else name
-        signer = "stranger" if kind == "stranger" else "world"
+        signer = "foreign" if kind == "foreign" else "world"
         with open(index, "w", encoding="ascii") as f:
             state = "R\t391231235959Z\t240101000000Z" if kind == "revoked" else "V\t391231235959Z\t"
             f.write(f"{state}\t{self.serial(about)}\tunknown\t/CN=server\n")

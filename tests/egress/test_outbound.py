@@ -2,7 +2,7 @@
 """The resolver and the connector of cordon-egress against name servers that lie.
 
 Goal: a connection is only ever made to an address that may be reached, whatever names point to and
-whoever answers for them. A network namespace with outbound_probe in it is joined by a cable to a
+the servers that answer for them. A network namespace with outbound_probe in it is joined by a cable to a
 second one, which has public addresses, private ones and a metadata service, all of them reachable
 by the kernel's opinion: every connection there is noted, and those to what may not be reached must
 be none at the end.
@@ -335,7 +335,7 @@ def _(w):
     check(len(w.state()["queries"]) == 2, "it was asked for again")
 
 
-@test("nobody listens there")
+@test("no server listens there")
 def _(w):
     r = w.one("ok.test:81")
     check(r["result"] == "system" and int(r["sys"]) == 111, r)
@@ -468,7 +468,7 @@ def _(w):
     check(int(r["ms"]) < 2000, r)
 
 
-@test("nobody answers")
+@test("no name server answers")
 def _(w):
     r = w.one("ok.test:80", conf=f"nameserver {SILENT}\noptions timeout:1 attempts:2\n")
     check(r["result"] == "system" and int(r["sys"]) == 110 and "no name server" in r["text"], r)

@@ -112,7 +112,7 @@ def test_peek_offset(cell, server):
     cell.tcp.setsockopt(socket.SOL_SOCKET, SO_PEEK_OFF, -1)
 
 
-# ---- one guest does not hold up the others
+# ---- one session does not delay the others
 
 def key_updates(sock, name, n, last):
     """A handshake; then n messages that hold no data, and a request, all of it made beforehand."""
@@ -205,7 +205,7 @@ def test_dead_listener(egress):
     time.sleep(0.2)
     before = cpu_seconds(egress)
     time.sleep(1)
-    tap.ok(cpu_seconds(egress) - before < 0.2, "a door that PID 1 has shut is not asked for ever")
+    tap.ok(cpu_seconds(egress) - before < 0.2, "a listener that PID 1 has shut is not polled for ever")
 
 
 def test_interim_pile(egress):
@@ -218,7 +218,7 @@ def test_interim_pile(egress):
         socks.append(s)
     time.sleep(2)
     grown = (resident(egress) - before) >> 20
-    tap.ok(grown < 25, "interim answers that nobody reads do not pile up", f"{grown} MiB")
+    tap.ok(grown < 25, "interim answers that are not read do not pile up", f"{grown} MiB")
     got = b""
     while b"200 OK" not in got and (data := socks[0].recv(1 << 16)):
         got += data

@@ -106,7 +106,7 @@ static void counted(struct exchange *x, bool ok)
 	char text[64];
 
 	if (!ok)
-		return; /* the server answers, or nobody is there */
+		return; /* the server answers, or the client is gone */
 	(void)snprintf(text, sizeof(text), "%llu\n", (unsigned long long)call_of(x)->count);
 	say(x, 200, text);
 }

@@ -491,7 +491,7 @@ static void urls(void)
 	stop_server(open_client());
 }
 
-static void nobody_there(void)
+static void no_server(void)
 {
 	struct client_request r = { .method = "GET", .target = "/" };
 	struct client *c;
@@ -539,7 +539,7 @@ int main(int argc, char **argv)
 		{ "certificates are verified", certificates_are_verified },
 		{ "bad answers are errors", bad_answers_are_errors },
 		{ "URLs", urls },
-		{ "nobody there", nobody_there },
+		{ "no server", no_server },
 		{ "patience ends", patience_ends },
 	};
 

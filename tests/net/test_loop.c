@@ -104,7 +104,7 @@ static void set_again(struct loop_timer *t)
 	loop_timer_set(l, t, 1); /* due already */
 }
 
-static void a_timer_for_now_starves_nobody(void)
+static void a_timer_for_now_starves_no_other(void)
 {
 	struct loop_timer t = { .fire = set_again };
 
@@ -411,7 +411,7 @@ static void turns_are_counted_by_their_length(void)
 
 TEST_MAIN({ "timers fire in order", timers_fire_in_order },
 	  { "a timer can cancel another that is due", a_timer_can_cancel_another_that_is_due },
-	  { "a timer for now starves nobody", a_timer_for_now_starves_nobody },
+	  { "a timer for now does not starve others", a_timer_for_now_starves_no_other },
 	  { "timers are precise", timers_are_precise }, { "removed is silent", removed_is_silent },
 	  { "modify changes what comes", modify_changes_what_comes },
 	  { "add fails for files", add_fails_for_files },

@@ -167,7 +167,7 @@ def without_descriptors_it_stays_calm():
                 refused += 1
             except socket.timeout:
                 pass
-        assert refused >= 1, "nobody was told"
+        assert refused >= 1, "no client was refused"
         held[0].sendall(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n")  # who has a connection is served
         assert read_answer(Reader(held[0])).status == 200
         before = cpu_ticks(server.pid)
@@ -236,7 +236,7 @@ def cpu_after(server):
 
 
 def waiting_costs_no_time():
-    """Pipelined input that nobody wants yet, and a peer that has closed half: no spinning."""
+    """Pipelined input that is not wanted yet, and a peer that has closed half: no spinning."""
     with Server(PROGRAM) as server:
         s = server.connect()
         s.sendall(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n" + b"x" * 10000)

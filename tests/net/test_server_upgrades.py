@@ -227,7 +227,7 @@ def tunnels_end_with_the_server():
         assert reader.at_end()
         server.process.terminate()
         server.process.wait()
-        server.process.returncode = 0  # it listens no more, so nobody can ask it to quit
+        server.process.returncode = 0  # it does not listen any more, so it cannot be asked to quit
 
 
 def make_certificate(folder):

@@ -54,7 +54,7 @@ def large_bodies_both_ways():
 
 
 def both_ways_at_once():
-    """A server that answers while it still reads, as much as it reads: nobody may wait for the end of anything."""
+    """A server that answers while it still reads, as much as it reads: neither side may wait for the end of the other."""
     def play(s, reader):
         head = Head(reader)
         s.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -88,7 +88,7 @@ def a_reset_that_sending_sees_first():
             assert b"3\r\nabc\r\n" in got and b"0\r\n\r\n" not in got, got
 
 
-def nobody_listens():
+def no_server_listens():
     with Front(echo) as front:
         front.upstream.listener.shutdown(socket.SHUT_RDWR)
         front.upstream.listener.close()
@@ -255,7 +255,7 @@ def disconnects_at_random():
 
 
 TESTS = [an_upstream_that_dies_at_every_stage, a_body_until_the_end_that_breaks, a_reset_that_sending_sees_first,
-         nobody_listens, answers_before_the_body_was_read, times_out, a_slow_upload_is_no_slow_answer,
+         no_server_listens, answers_before_the_body_was_read, times_out, a_slow_upload_is_no_slow_answer,
          a_client_that_goes_is_told_to_the_server, waiting_costs_no_time, disconnects_at_random]
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def upgrades_that_are_refused():
             s.sendall(UPGRADE)
             answer = read_answer(reader)
             assert answer.status == 403 and answer.body == b"no"
-    with Front(says(SWITCH)) as front:  # nobody asked
+    with Front(says(SWITCH)) as front:  # without a request for it
         assert front.ask(GET).status == 502
     with Front(says(b"HTTP/1.1 101 Sure\r\nConnection: upgrade\r\n\r\n")) as front:  # to what?
         assert front.ask(UPGRADE).status == 502

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Flows through a real cordon-egress: refusals, TLS, the proxy, changes, limits, secrets, other guests."""
+"""Flows through a real cordon-egress: refusals, TLS, the proxy, changes, limits, secrets, other sessions."""
 
 import contextlib
 import os
@@ -153,7 +153,7 @@ def test_hostile_door(egress, policy):
     begin = time.monotonic()
     r = ask(other.connect("web.example", 80), get("/other"))
     tap.ok(r and r.status == 200 and time.monotonic() - begin < 2,
-           "a cell that plays with its door holds up nobody else")
+           "a cell that changes its listener does not delay other cells")
 
 
 def test_proxy(cell, origin, net):
@@ -174,10 +174,10 @@ def test_proxy(cell, origin, net):
             "a path": get("/"),
             "a URL and another Host": "GET http://web.example/ HTTP/1.1\r\nHost: evil.example\r\n"
                                       "\r\n",
-            "the door itself": "GET http://198.18.0.1:53/ HTTP/1.1\r\nHost: 198.18.0.1:53\r\n\r\n",
+            "the listener itself": "GET http://198.18.0.1:53/ HTTP/1.1\r\nHost: 198.18.0.1:53\r\n\r\n",
             "CONNECT to evil": "CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example\r\n\r\n",
             "CONNECT without a port": "CONNECT web.example HTTP/1.1\r\nHost: web.example\r\n\r\n",
-            "CONNECT to the door": "CONNECT 198.18.0.1:3128 HTTP/1.1\r\nHost: x\r\n\r\n",
+            "CONNECT to the listener": "CONNECT 198.18.0.1:3128 HTTP/1.1\r\nHost: x\r\n\r\n",
             "CONNECT to an octal address": "CONNECT 0177.0.0.1:80 HTTP/1.1\r\nHost: x\r\n\r\n",
             "CONNECT to a number": "CONNECT 2130706433:80 HTTP/1.1\r\nHost: x\r\n\r\n",
             "CONNECT to loopback": "CONNECT [::ffff:127.0.0.1]:80 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -379,14 +379,14 @@ def test_models(egress):
 
 
 def test_guests(egress, origin, policy):
-    """What one guest's connection was used for is nobody else's."""
+    """Connections to servers are never shared between sessions."""
     before = origin.connections
     for _ in range(2):
         cell = egress.cell(policy)
         s = cell.connect("web.example", 80)
         ask(s, get("/mine"))
         s.close()
-    tap.same(origin.connections, before + 2, "kept connections are not shared between guests")
+    tap.same(origin.connections, before + 2, "kept connections are not shared between sessions")
 
 
 def tests(w, egress, cell):

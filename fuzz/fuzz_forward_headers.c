@@ -1,5 +1,5 @@
 /* Any bytes as a client's head: what is composed of it for a server reads back as one request, of
- * the same method, body and upgrade, that nobody can read as longer or shorter; and headers of an
+ * the same method, body and upgrade, whose length is unambiguous; and headers of an
  * answer are never those that say where it ends. */
 #include "fuzz.h"
 
