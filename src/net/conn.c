@@ -286,7 +286,7 @@ void conn_do(struct conn *c, void (*what)(struct conn *c))
 	advance(c);
 }
 
-static void ready(struct loop_fd *f, uint32_t events)
+static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct conn *c = f->arg;
 
@@ -308,7 +308,7 @@ static void ready(struct loop_fd *f, uint32_t events)
 	advance(c);
 }
 
-static void woken(struct loop_task *t)
+static void on_wake(struct loop_task *t)
 {
 	struct conn *c = t->arg;
 
@@ -319,7 +319,7 @@ static void woken(struct loop_task *t)
 	advance(c);
 }
 
-static void fired(struct loop_timer *t)
+static void on_timer(struct loop_timer *t)
 {
 	struct conn *c = t->arg;
 	uint64_t at = deadline(c);
@@ -378,9 +378,9 @@ void conn_open(struct server *s, int fd, struct peer *from, const char *peer)
 	c->from = from;
 	c->loop = s->loop;
 	c->fd = fd;
-	c->watch = (struct loop_fd){ .fd = -1, .ready = ready, .arg = c };
-	c->timer = (struct loop_timer){ .fire = fired, .arg = c };
-	c->task = (struct loop_task){ .run = woken, .arg = c };
+	c->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = c };
+	c->timer = (struct loop_timer){ .fire = on_timer, .arg = c };
+	c->task = (struct loop_task){ .run = on_wake, .arg = c };
 	c->read_ns = loop_now_ns(s->loop);
 	memcpy(c->peer, peer, strnlen(peer, sizeof(c->peer) - 1));
 	if (s->options.tls)

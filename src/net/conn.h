@@ -70,7 +70,7 @@ struct conn {
 	bool ended;	/* the peer has ended its side, and all was read */
 	bool hung_up;	/* the peer has closed its side; there may be bytes left to read */
 	bool ignore_in; /* epoll does not report input */
-	/* both sides are closed, and epoll would report nothing else: see ready() */
+	/* both sides are closed, and epoll would report nothing else: see on_ready() */
 	bool unwatched;
 	/* it had a request already, so its client expects that it may be closed */
 	bool served;

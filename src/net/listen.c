@@ -26,7 +26,7 @@ static int open_spare(void)
 	return open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-static void pause_ended(struct loop_timer *t)
+static void on_pause_over(struct loop_timer *t)
 {
 	struct listen *l = t->arg;
 
@@ -50,7 +50,7 @@ static void out_of_descriptors(struct listen *l)
 	loop_timer_set(l->loop, &l->pause, loop_now_ns(l->loop) + PAUSE_MS * CLOCK_MS);
 }
 
-static void ready(struct loop_fd *f, uint32_t events)
+static void on_ready(struct loop_fd *f, uint32_t events)
 {
 	struct listen *l = f->arg;
 
@@ -91,8 +91,8 @@ int listen_start(struct listen *l, struct loop *loop, int fd, struct err *e)
 {
 	OWN_FD own = fd;
 
-	l->watch = (struct loop_fd){ .fd = -1, .ready = ready, .arg = l };
-	l->pause = (struct loop_timer){ .fire = pause_ended, .arg = l };
+	l->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = l };
+	l->pause = (struct loop_timer){ .fire = on_pause_over, .arg = l };
 	set_options(fd);
 	if (loop_add(loop, &l->watch, fd, EPOLLIN, e) < 0)
 		return -1;

@@ -84,7 +84,7 @@ static void await(struct forward *f)
 		loop_timer_set(f->loop, &f->timer, at);
 }
 
-static void fired(struct loop_timer *t)
+static void on_timer(struct loop_timer *t)
 {
 	struct forward *f = t->arg;
 	uint64_t at = deadline(f);
@@ -173,7 +173,7 @@ static void no_memory(struct forward *f)
 	forward_inside_over(f);
 }
 
-size_t forward_inside_take(struct exchange *x, const uint8_t *data, size_t len)
+size_t forward_inside_on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct forward *f = exchange_carrier(x);
 	size_t taken = 0;
@@ -200,7 +200,7 @@ size_t forward_inside_take(struct exchange *x, const uint8_t *data, size_t len)
 	return len;
 }
 
-void forward_inside_ended(struct exchange *x, bool ok)
+void forward_inside_on_end(struct exchange *x, bool ok)
 {
 	struct forward *f = exchange_carrier(x);
 
@@ -238,7 +238,7 @@ void forward_inside_fail(struct forward *f, int status, const char *why)
 	f->options.failed(f->x, status, why);
 }
 
-static void ready(struct loop_fd *w, uint32_t events)
+static void on_ready(struct loop_fd *w, uint32_t events)
 {
 	struct forward *f = w->arg;
 
@@ -296,7 +296,7 @@ static void take_over(struct forward *f)
 	if (r->framing == HTTP1_NO_BODY)
 		f->up_ended = true;
 	else
-		exchange_read_body(f->x, UINT64_MAX, forward_inside_take, forward_inside_ended);
+		exchange_read_body(f->x, UINT64_MAX, forward_inside_on_data, forward_inside_on_end);
 	forward_inside_send(f);
 	await(f);
 }
@@ -317,8 +317,8 @@ struct forward *forward_new(struct loop *l, struct exchange *x, int fd,
 	f->options = *o;
 	f->chunked = r->framing == HTTP1_CHUNKED;
 	f->wanted_up = forward_headers_wants_upgrade(r);
-	f->watch = (struct loop_fd){ .fd = -1, .ready = ready, .arg = f };
-	f->timer = (struct loop_timer){ .fire = fired, .arg = f };
+	f->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = f };
+	f->timer = (struct loop_timer){ .fire = on_timer, .arg = f };
 	moved(f);
 	if (put_head(f, e) < 0 || loop_add(l, &f->watch, fd, EPOLLIN, e) < 0) {
 		fifo_release(&f->up);

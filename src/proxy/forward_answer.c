@@ -104,7 +104,7 @@ static void upgrade(struct forward *f, const struct http1_response *r)
 	}
 	f->state = FORWARD_TUNNEL;
 	f->up_ended = false; /* the request has ended, the tunnel has not */
-	exchange_upgrade(f->x, forward_inside_take, forward_inside_ended);
+	exchange_upgrade(f->x, forward_inside_on_data, forward_inside_on_end);
 }
 
 /* 100 was sent to the client before. 103 and others are hints, which may be dropped. */

@@ -54,8 +54,8 @@ void forward_inside_fail(struct forward *f, int status, const char *why);
 /* Sends what is queued for the server. */
 void forward_inside_send(struct forward *f);
 /* on_data of the exchange: the body of the request, or the input of a tunnel. */
-size_t forward_inside_take(struct exchange *x, const uint8_t *data, size_t len);
-void forward_inside_ended(struct exchange *x, bool ok);
+size_t forward_inside_on_data(struct exchange *x, const uint8_t *data, size_t len);
+void forward_inside_on_end(struct exchange *x, bool ok);
 
 /* Reads from the server and gives to the client until one of them must wait. */
 void forward_answer_pump(struct forward *f);
