@@ -84,5 +84,5 @@ struct egress_session {
 struct egress_session *egress_session_find(struct egress *g, const char *id);
 /* Zeroed but for its id and descriptors of -1, and in the list. NULL: memory is short. */
 struct egress_session *egress_session_new(struct egress *g, const char *id);
-/* Out of the list, and freed. Whoever made its parts has released them. */
+/* Out of the list, and freed. Its parts were released before by the code that made them. */
 void egress_session_free(struct egress_session *g);

@@ -78,7 +78,7 @@ struct gateway {
 	struct http1_request r;
 	uint64_t start_ns;
 	struct endpoint endpoint;
-	struct buf text; /* method, path, query: NUL-terminated, one behind the other */
+	struct buf text; /* method, path, query: NUL-terminated, one after the other */
 	const char *method, *path, *query;
 	const struct policy_rule *rule;
 	bool allowed;

@@ -27,7 +27,7 @@ static int read_line(struct http1_span line, struct http1_response *r, struct ht
 	if (line.n == STATUS_LINE_MIN) /* without a reason some servers leave out the space, too */
 		return 0;
 	if (p[STATUS_LINE_MIN] != ' ')
-		return http1_fields_fault(f, 502, "no space behind the status");
+		return http1_fields_fault(f, 502, "no space after the status");
 	r->reason = (struct http1_span){ p + STATUS_LINE_MIN + 1, line.n - STATUS_LINE_MIN - 1 };
 	return 0;
 }

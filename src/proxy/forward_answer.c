@@ -95,7 +95,8 @@ static void begin(struct forward *f, const struct http1_response *r)
 static void upgrade(struct forward *f, const struct http1_response *r)
 {
 	if (!f->wanted_up || http1_find(r->headers, r->headers_n, "upgrade", NULL) != 1) {
-		forward_inside_fail(f, 502, "the server changes to a protocol nobody asked for");
+		forward_inside_fail(f, 502,
+				    "the server changed to a protocol that was not asked for");
 		return;
 	}
 	if (!pass_headers(f, r, false)) {
