@@ -265,7 +265,7 @@ class Server:
             self.ids |= {n[:-5] for n in os.listdir(os.path.join(self.run_dir, "cells")) if n.endswith(".sock")}
         except FileNotFoundError:
             pass
-        self.ids |= set(re.findall(r"session_id=([a-z0-9]+)\b", self.log()))
+        self.ids |= set(re.findall(r"session_id=(i[a-z0-9]{16,})\b", self.log()))
 
     # -- the end
 
