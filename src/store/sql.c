@@ -58,7 +58,7 @@
 
 /* As STORE_NET_WEIGHT(). */
 #define NET_WEIGHT "1 + length(CAST(data AS BLOB)) / 1024"
-#define NET_COLUMNS "seq, tenant, session, time_ms, kind, allowed, name, data"
+#define NET_COLUMNS "seq, tenant, session, time_ms, kind, allowed, name, data, execution"
 
 #define SECRET_COLUMNS                                                          \
 	"id, tenant, name, version, created_ms, updated_ms, expires_ms, ways, " \
@@ -186,8 +186,8 @@ const char *const sql_text[] = {
 	[SQL_EVENT_DROP] = "DELETE FROM event WHERE seq IN (SELECT seq FROM event"
 		" INDEXED BY event_tenant WHERE tenant = ? ORDER BY seq LIMIT ?)",
 
-	[SQL_NET_APPEND] = "INSERT INTO net (tenant, session, time_ms, kind, allowed, name, data)"
-		" VALUES (" Q5 ", ?, ?)",
+	[SQL_NET_APPEND] = "INSERT INTO net (tenant, session, time_ms, kind, allowed, name, data,"
+		" execution) VALUES (" Q5 ", ?, ?, ?)",
 	/* Whether the filter lets it through: 1 or 0. The data, which may be long, is not read. */
 	[SQL_NET_LOOK] = "SELECT seq, (?4 IS NULL OR kind = ?4) AND (?5 < 0 OR allowed = ?5)"
 		" AND (?6 IS NULL OR name = ?6) FROM net INDEXED BY net_session"

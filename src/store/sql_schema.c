@@ -200,11 +200,14 @@ static const char version_15[] =
 	"CREATE INDEX usage_hour ON usage (hour_ms);"
 	"CREATE TABLE usage_mark (session TEXT PRIMARY KEY, cpu_us INTEGER NOT NULL,"
 	" net_bytes_in INTEGER NOT NULL, net_bytes_out INTEGER NOT NULL) STRICT, WITHOUT ROWID;";
+
+/* Which execution a network record came from; "": not known, as of all of before this version. */
+static const char version_16[] = "ALTER TABLE net ADD COLUMN execution TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
-	version_15,
+	version_15, version_16,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -15,6 +15,7 @@ int store_net_append(struct store *s, const struct store_net *row, uint64_t *ret
 	stmt_u64(&q, row->allowed);
 	stmt_text(&q, row->name);
 	stmt_text(&q, row->data);
+	stmt_text(&q, row->execution);
 	if (stmt_run(&q, true, "net", row->session, e) < 0)
 		return -1;
 	if (ret_seq != NULL)
@@ -32,6 +33,7 @@ static void read_row(struct stmt *q, struct store_net *ret)
 	ret->allowed = stmt_get_bool(q);
 	stmt_copy_text(q, ret->name, sizeof(ret->name));
 	ret->data = stmt_get_text(q);
+	stmt_copy_text(q, ret->execution, sizeof(ret->execution));
 }
 
 /* The whole record of a number. Returns what fn says; -1: failed. */

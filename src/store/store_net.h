@@ -10,8 +10,9 @@ struct store_net {
 	uint64_t time_ms;
 	char kind[16]; /* "dns", "connect", "request" */
 	bool allowed;
-	char name[256];	  /* the host, or ""; cut */
-	const char *data; /* the whole record, JSON */
+	char name[256];		      /* the host, or ""; cut */
+	const char *data;	      /* the whole record, JSON */
+	char execution[STORE_ID_MAX]; /* it came from; "": not known */
 };
 
 enum store_net_verdict { STORE_NET_REFUSED, STORE_NET_ALLOWED, STORE_NET_ANY };

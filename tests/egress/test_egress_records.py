@@ -22,7 +22,7 @@ RULES = [{"name": "web", "host": "web.example", "class": "docs"},
          {"name": "look", "host": "look.example", "paths": ["/open/**"], "class": "api"},
          {"name": "bytes", "host": "raw.example", "ports": [2222], "protocol": "tcp"},
          {"name": "six", "host": "six.example"}]
-EVERY = {"seq", "time", "time_ms", "kind", "verdict", "us"}
+EVERY = {"seq", "time", "execution_id", "time_ms", "kind", "verdict", "us"}
 
 
 def settled(server, s, seconds=5):

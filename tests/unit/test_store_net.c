@@ -8,6 +8,7 @@
 static int add(const struct store_net *row, void *cookie)
 {
 	CHECK(row->time_ms == 100 + row->seq && row->data[0] == '{');
+	CHECK_STR(row->execution, "exe_1");
 	CHECK_STR(row->tenant, "ten_a");
 	return add_id(cookie, row->name);
 }
@@ -16,7 +17,9 @@ static void append(struct store *s, const char *session, const char *kind, bool 
 		   const char *name)
 {
 	static uint64_t n;
-	struct store_net row = { .tenant = "ten_a", .allowed = allowed, .data = "{\"a\":1}" };
+	struct store_net row = {
+		.tenant = "ten_a", .allowed = allowed, .data = "{\"a\":1}", .execution = "exe_1"
+	};
 	uint64_t seq;
 	struct err e;
 
