@@ -7,7 +7,7 @@
 
 #include "child_process.h"
 
-/* Until it ends, or there is no more room. */
+/* Reads until the writer closes its end, or the buffer is full. */
 static size_t read_all(int fd, char *ret, size_t cap)
 {
 	size_t n = 0;

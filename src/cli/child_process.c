@@ -14,14 +14,15 @@
 #include "kernel.h"
 #include "log.h"
 
-/* When the machine is out of memory, cells and other programs end before the daemons: what a cell
- * takes is mostly files, which the kernel counts for no process. */
+/* When the machine is out of memory, the kernel shall end cells and other programs before the
+ * daemons. Most of what a cell takes are files in memory, which the kernel counts for no process.
+ */
 #define OOM_SCORE "-900"
-#define FIRST 3	  /* behind the standard ones */
-#define ASIDE 200 /* no agreed number is as high */
+#define FIRST 3	  /* the first number after the standard streams */
+#define ASIDE 200 /* above all numbers that programs expect descriptors at */
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 1000
-#define LIVED_MS 1000 /* one that lived this long may be started at once */
+#define LIVED_MS 1000 /* a process that lived this long is started again at once */
 
 int child_process_beside(const char *name, char *ret_path, size_t cap, struct err *e)
 {
@@ -31,7 +32,7 @@ int child_process_beside(const char *name, char *ret_path, size_t cap, struct er
 	if (n < 0)
 		return err_sys(e, "own path");
 	ret_path[n] = '\0';
-	/* An upgrade replaced the file we were started from. */
+	/* An upgrade has replaced the file that this process was started from. */
 	if (n > 10 && strcmp(ret_path + n - 10, " (deleted)") == 0)
 		ret_path[n - 10] = '\0';
 	slash = strrchr(ret_path, '/');
@@ -39,8 +40,8 @@ int child_process_beside(const char *name, char *ret_path, size_t cap, struct er
 	return 0;
 }
 
-/* In the child: descriptors where they belong, nobody's rights, then the program, whose own
- * descriptor is behind the others. */
+/* In the child: places the descriptors, drops rights, then executes the program, whose own
+ * descriptor comes after the others. */
 static void NORETURN become(const struct child_process_start *how, int program, const char *path)
 {
 	char name[32], word[32];
@@ -68,7 +69,7 @@ static void NORETURN become(const struct child_process_start *how, int program, 
 	(void)kernel_close_range((unsigned)(FIRST + n), ~0U);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	(void)setsid(); /* a terminal's Ctrl-C is for us alone */
+	(void)setsid(); /* Ctrl-C at a terminal is for the supervisor alone */
 	IGNORED(io_write_file(AT_FDCWD, "/proc/self/oom_score_adj", OOM_SCORE, &e),
 		"only root may lower it");
 	if (how->drop && (setgroups(0, NULL) < 0 || setresgid(how->gid, how->gid, how->gid) < 0 ||
@@ -77,7 +78,7 @@ static void NORETURN become(const struct child_process_start *how, int program, 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		_exit(126);
 	(void)kernel_execveat(FIRST + n - 1, argv, envp);
-	(void)execve(path, argv, envp); /* a script around it, which its shell must find */
+	(void)execve(path, argv, envp); /* a script: its interpreter opens it by path */
 	_exit(127);
 }
 
@@ -89,7 +90,8 @@ int child_process_start(const struct child_process_start *how, pid_t *ret_pid, s
 	assert(how->nfds <= CHILD_PROCESS_FDS_MAX);
 	if (child_process_beside(how->name, path, sizeof(path), e) < 0)
 		return -1;
-	/* By descriptor: it may lie where only we can go, such as below /root. */
+	/* By descriptor: the program may be in a folder that only the supervisor can enter, such as
+	 * /root. */
 	OWN_FD program = open(path, O_PATH | O_CLOEXEC);
 	if (program < 0 || access(path, X_OK) < 0)
 		return err_sys(e, "%s", path);

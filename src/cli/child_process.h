@@ -1,5 +1,5 @@
-/* child_process.h - programs that were installed with this one, started as children: with
- * descriptors at the numbers they expect, and nothing else of ours. */
+/* child_process.h - starts programs that were installed beside this one as children, with
+ * descriptors at the numbers that they expect and no others. For cordon serve and cordon run. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,28 +16,29 @@ int child_process_beside(const char *name, char *ret_path, size_t cap, struct er
 struct child_process_start {
 	const char *name;
 	const char *word; /* its only argument; NULL: none */
-	int out;	  /* borrowed: its standard output; 0: ours */
-	const int *fds;	  /* borrowed; the first becomes 3, and so on; -1: lacks */
-	size_t nfds;	  /* at most CHILD_PROCESS_FDS_MAX */
-	bool drop;	  /* to these, without further groups; else it stays who we are */
+	int out;	  /* borrowed: its standard output; 0: the caller's */
+	const int *fds; /* borrowed; the first becomes 3, and so on; -1: the number stays closed */
+	size_t nfds;	/* at most CHILD_PROCESS_FDS_MAX */
+	bool drop; /* become this user and group, without further groups; false: keep the caller's
+		    */
 	uid_t uid;
 	gid_t gid;
 };
 
-/* A session of its own, no new privileges, no environment, no blocked signals. */
+/* The child has a session of its own, no new privileges, no environment, no blocked signals. */
 int child_process_start(const struct child_process_start *how, pid_t *ret_pid,
 			struct err *e) MUST_USE;
 
-/* One that is started again whenever it ends, with growing pauses if that is at once. */
+/* A child that is started again whenever it ends, after growing pauses if it ends at once. */
 struct child_process {
 	const char *name;
 	pid_t pid; /* 0: not running */
 	uint64_t since_ns, again_ns, pause_ms;
 };
 
-/* Now; in the log. */
+/* It was started now; logs it. */
 void child_process_started(struct child_process *c);
-/* It could not be started, or has ended. */
+/* It could not be started, or has ended: plans the next start. */
 void child_process_plan_again(struct child_process *c);
 void child_process_failed(struct child_process *c, const struct err *e);
 /* Whether it is time to start it. */

@@ -1,4 +1,4 @@
-/* diff_print.h - the list of what a cell changed, made fit for people's eyes. */
+/* diff_print.h - prints the list of what a cell changed, for people. */
 #pragma once
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "child_process.h"
 
 struct egress_start {
-	int control, channel; /* borrowed; -1: lacks */
+	int control, channel; /* borrowed; -1: none */
 	int authority;	      /* borrowed: the node's, key and certificate; read from its start */
 	const char *ca; /* file of further authorities that servers are verified by; "": none */
 	unsigned log_format, log_level; /* enum log_format, enum log_level */

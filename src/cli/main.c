@@ -29,8 +29,11 @@ int main(int argc, char **argv)
 
 	fd_std_fill(); /* the caller may have closed them */
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGCHLD, SIG_DFL); /* the caller may ignore it; we wait for children */
-	/* A run on a server; only as the first option, so that no table is needed to find it. */
+	(void)signal(
+		SIGCHLD,
+		SIG_DFL); /* the caller may ignore it, but this program waits for its children */
+	/* A run on a server. Accepted as the first option only, so that no table of options is
+	 * needed here. */
 	if (argc > 2 && strcmp(argv[1], "run") == 0 && strncmp(argv[2], "--server", 8) == 0)
 		return exec_client_become(argv, false);
 	for (size_t i = 0; argc > 1 && i < COUNT(verbs); i++)
@@ -46,7 +49,7 @@ int main(int argc, char **argv)
 	}
 	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
 		usage(stdout);
-		/* It adds its own verbs to the list, if it is there. */
+		/* cordon-client adds its own verbs to the list, if it is installed. */
 		(void)exec_client_become((char *[]){ argv[0], list_verbs, NULL }, true);
 		return 0;
 	}

@@ -1,5 +1,5 @@
-/* options.h - one table says what the options of a verb are: it is parsed by, printed as help, and
- * becomes the manual page. */
+/* options.h - the options of a verb as one table, which is used to parse them, to print help and to
+ * make the manual page. */
 #pragma once
 
 #include <stdbool.h>

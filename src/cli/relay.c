@@ -16,8 +16,8 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Our own stdout may be blocking: a pipe that polls writable takes PIPE_BUF without blocking, a
- * file takes anything. The cell's pipes are non-blocking. */
+/* The standard output of this process may be blocking: a pipe that polls writable takes PIPE_BUF
+ * without blocking, a file takes anything. The pipes of the cell are non-blocking. */
 static size_t safe_chunk(int fd)
 {
 	struct stat st;
@@ -55,7 +55,7 @@ void relay_init_tty(struct relay *r, int in, int out, uint64_t limit)
 
 static void end_input(struct relay_stream *in)
 {
-	in->from = -1; /* ours stays open */
+	in->from = -1; /* standard input stays open */
 	close_fd(&in->to);
 	in->have = 0;
 }
@@ -74,8 +74,8 @@ static void cut(struct relay *r)
 	relay_release(r);
 }
 
-/* What a person would type: ^D, and once more if that only ends an unfinished line. To a terminal
- * in raw mode it would be a byte like any other. */
+/* Sends ^D, and once more if that only ends an unfinished line. To a terminal in raw mode it would
+ * be a byte like any other. */
 static void type_end(struct relay_stream *in)
 {
 	struct termios mode;
@@ -123,7 +123,8 @@ static void write_some(struct relay *r, struct relay_stream *s)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n < 0) {
-		/* Nobody reads it any more: let the writer notice, too. */
+		/* The reader of the output is gone: close the cell's end, so that its writer
+		 * notices. */
 		if (s->counted && errno != EPIPE)
 			r->write_error = errno;
 		s->have = 0;
@@ -149,7 +150,7 @@ size_t relay_wants(const struct relay *r, struct pollfd *fds)
 	fds[0] = want(&r->in);
 	fds[1] = want(&r->out);
 	fds[2] = want(&r->err);
-	/* A program that closed its stdin should not keep us reading ours. */
+	/* The program has closed its standard input: stop reading it here. */
 	if (r->in.from >= 0 && r->in.have == 0 && r->in.to < 0)
 		fds[0].fd = -1;
 	return RELAY_POLLS;
@@ -182,9 +183,9 @@ void relay_drain(struct relay *r)
 		while (streams[i]->have > 0 || streams[i]->from >= 0) {
 			struct pollfd p = want(streams[i]);
 
-			/* Everything in the cell is dead, so the end must come. A PTY delivers what
-			 * it holds from the background, a moment later; nobody waits for more than
-			 * that. */
+			/* Everything in the cell is dead, so its output ends. A PTY delivers what
+			 * it still holds a moment later; longer than that the relay does not wait.
+			 */
 			if (poll(&p, 1, streams[i]->have > 0 ? -1 : DRAIN_MS) == 0)
 				close_fd(&streams[i]->from);
 			else

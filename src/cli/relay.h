@@ -1,4 +1,4 @@
-/* relay.h - moves bytes between our standard streams and a program in a cell. */
+/* relay.h - moves bytes between cordon's standard streams and a program in a cell. */
 #pragma once
 
 #include <poll.h>
@@ -26,7 +26,8 @@ struct relay {
 	uint64_t limit; /* of output bytes; 0: none */
 	uint64_t output_bytes;
 	bool truncated;
-	int write_error; /* errno: output was lost, and not because nobody wants it */
+	int write_error; /* errno of a write that lost output; 0 also if the reader closed its end
+			  */
 };
 
 /* fds: the program's stdin (or -1), stdout, stderr; all owned by the relay. With a PTY, its

@@ -1,10 +1,10 @@
 /* run.c - theory of operation
  *
- * Starts a keeper, has it make a cell, has the cell's PID 1 start the command, relays until the
- * command ends, and has the keeper destroy the cell. If we are killed, the keeper sees our end of
+ * Starts a keeper, has it make a cell, has the PID 1 of the cell start the command, relays until
+ * the command ends, and has the keeper destroy the cell. If cordon is killed, the keeper sees
  * channel A close and destroys the cell; if the keeper is killed, the kernel kills PID 1 and with
- * it the cell, and we remove its cgroup. Killed both, we leave an empty cgroup, which the next of
- * us removes. */
+ * it the cell, and cordon removes the cgroup. If both are killed, an empty cgroup stays, which the
+ * next cordon removes. */
 #include "run.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static int use_cell(struct run *r, struct err *e)
 	if (run_command_start(r, e) < 0 || run_wait(r, e) < 0)
 		return -1;
 	r->outcome.wall_ms = (clock_now_ns() - r->started_ns) / CLOCK_MS;
-	/* PID 1's clock began a moment before ours, with the request. */
+	/* PID 1's clock began a moment before this one, with the request. */
 	if (r->outcome.timed_out && r->outcome.wall_ms < r->o.timeout_ms)
 		r->outcome.wall_ms = r->o.timeout_ms;
 	if (r->o.diff && r->outcome.ended && run_cell_changes(r, e) < 0)
@@ -82,8 +82,8 @@ static int run(struct run *r, struct err *e)
 		(void)run_failed(r, e->code == ERR_NOT_FOUND);
 	else if (keeper_client_hello(&r->keeper, e) == 0)
 		result = with_keeper(r, uid, e);
-	/* First: PID 1 ends when nobody holds this, even if its keeper died before it could ask the
-	 * kernel to be killed then. */
+	/* First: PID 1 ends when this channel is closed, even if its keeper died before it could
+	 * ask the kernel for PID 1's end. */
 	agent_release(&r->agent);
 	keeper_client_stop(&r->keeper, r->outcome.id);
 	run_net_close(&r->net);
@@ -107,7 +107,8 @@ static void init(struct run *r)
 	clock_stamp(r->outcome.started_at, sizeof(r->outcome.started_at));
 }
 
-/* Opened before anything happens: a result that cannot be written is told at once. */
+/* Opened before anything happens: a file for the result that cannot be written is an error at the
+ * start. */
 static int open_result(const struct run_options *o, int *ret_fd, struct err *e)
 {
 	*ret_fd = -1;
@@ -132,7 +133,7 @@ int run_main(int argc, char **argv)
 		options_help(&run_verb, stdout);
 		return 0;
 	}
-	/* Told also of a command line that is wrong, as far as it was understood. */
+	/* Written also for a command line that is wrong, as far as it was understood. */
 	if (open_result(&r.o, &opened, &unwritable) < 0 && parsed == 0) {
 		e = unwritable;
 		parsed = -1;

@@ -15,7 +15,7 @@
 int run_cell_sources(struct run *r, struct err *e)
 {
 	for (size_t i = 0; i < r->o.mounts.n; i++) {
-		/* A link here is the caller's own, and followed as he would expect. */
+		/* A link here is the caller's own and is followed. */
 		r->sources[i] = open(r->o.mount[i].source, O_PATH | O_CLOEXEC);
 		if (r->sources[i] < 0)
 			return err_sys(e, "--mount: %.120s", r->o.mount[i].source);
@@ -89,7 +89,8 @@ int run_cell_create(struct run *r, uint32_t uid, struct err *e)
 	for (size_t i = 0; i < r->o.mounts.n; i++)
 		fds[n++] = r->sources[i];
 	fill_create(r, &request, uid);
-	/* A short request waits in the socket for PID 1 to be born; a long one would block us. */
+	/* A short request waits in the socket until PID 1 reads it; a long one would block cordon.
+	 */
 	if (!r->outcome.network.wanted && run_command_size(&r->o) <= EARLY_MAX &&
 	    run_command_send(r, e) < 0)
 		return -1;
@@ -111,8 +112,8 @@ int run_cell_changes(struct run *r, struct err *e)
 	struct agent_event v;
 	int ends[2];
 
-	/* The command is over: from here on a signal is meant for us. The keeper cleans up after
-	 * us. */
+	/* The command has ended: from here on signals end cordon itself. The keeper then cleans up.
+	 */
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (agent_send_kill_all(&r->agent, e) < 0)
@@ -141,7 +142,7 @@ int run_cell_destroy(struct run *r, struct err *e)
 	(void)snprintf(request.id, sizeof(request.id), "%s", r->outcome.id);
 	if (io_send(r->keeper.sock, &request, sizeof(request), NULL, 0, e) < 0)
 		return -1;
-	/* There is no more to ask: it can end as soon as it has answered. */
+	/* The last request: the keeper can end as soon as it has answered. */
 	(void)shutdown(r->keeper.sock, SHUT_WR);
 	if (keeper_client_hear(&r->keeper, KEEPER_DESTROY, &reply, NULL, e) < 0)
 		return -1;

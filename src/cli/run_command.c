@@ -1,8 +1,8 @@
 /* run_command.c - theory of operation
  *
- * PID 1 says READY when it is there, then STARTED or why not. A command without a way out is asked
- * for before PID 1 is born, if it fits into the socket; one with a way out is asked for when the
- * policy is in force. */
+ * PID 1 sends READY when it has started, then STARTED, or why the command does not run. A command
+ * without network access is requested before PID 1 exists, if the request fits into the socket; one
+ * with network access is requested when its policy is in force. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ int run_command_send(struct run *r, struct err *e)
 	return agent_send_spawn(&r->agent, &s, e);
 }
 
-/* PID 1 says why the command does not run. */
+/* Turns what PID 1 reported into the error. */
 static int start_failure(struct run *r, const struct agent_event *v, struct err *e)
 {
 	const char *command = r->o.command[0];
@@ -116,7 +116,8 @@ static int take_stdio(struct run *r, struct err *e)
 	return terminal_start(&r->terminal, in, e);
 }
 
-/* What PID 1 owes us at once. It gets the command's time, or a minute on a busy machine. */
+/* Waits for a message that PID 1 sends at once: for as long as the command's time, or a minute on a
+ * busy machine. */
 int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
 		     struct err *e)
 {
@@ -130,7 +131,7 @@ int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_even
 	return got < 0 ? -1 : 0;
 }
 
-/* The cell's way out, in force before there is anybody to take it. */
+/* Network access of the cell, in force before a program runs in it. */
 static int open_door(struct run *r, struct err *e)
 {
 	enum agent_type type;

@@ -14,8 +14,9 @@
 #include "template.h"
 #include "terminal.h"
 
-#define RUN_HANDLE 1		  /* of the one command, towards PID 1 */
-#define RUN_TIMEOUT_GRACE_MS 2000 /* PID 1 enforces the timeout; this much later we do */
+#define RUN_HANDLE 1 /* of the one command, towards PID 1 */
+#define RUN_TIMEOUT_GRACE_MS \
+	2000 /* PID 1 enforces the timeout; cordon itself does so this much later */
 
 struct run {
 	struct run_options o;
@@ -38,7 +39,7 @@ struct run {
 int run_failed(struct run *r, bool user_fault);
 
 /* ---- run_cell.c */
-/* Opens what shall be mounted. */
+/* Opens what is to be mounted. */
 int run_cell_sources(struct run *r, struct err *e) MUST_USE;
 /* Limits that were asked for and cannot be had are refused; those by default are done without. */
 int run_cell_limits(struct run *r, struct err *e) MUST_USE;
@@ -51,18 +52,19 @@ int run_cell_destroy(struct run *r, struct err *e) MUST_USE;
 /* ---- run_command.c */
 /* Bytes of command line and environment. */
 size_t run_command_size(const struct run_options *o);
-/* Tells PID 1 to start it, whether it is born already or not. */
+/* Requests the start of the command; PID 1 need not exist yet. */
 int run_command_send(struct run *r, struct err *e) MUST_USE;
-/* Returns when the command runs and its input and output are ours; else says why it does not. */
+/* Returns when the command runs and its standard streams have come; else an error with the reason.
+ */
 int run_command_start(struct run *r, struct err *e) MUST_USE;
-/* What PID 1 owes us at once. */
+/* Waits for a message that PID 1 sends at once. */
 int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
 		     struct err *e) MUST_USE;
 
 /* ---- run_wait.c */
-/* From here on signals are for the command. */
+/* From here on signals are passed on to the command. */
 int run_wait_signals(struct run *r, struct err *e) MUST_USE;
-/* From here on we are woken when the command's time is long over. */
+/* From here on a timer wakes cordon when the time of the command is long over. */
 void run_wait_backstop(const struct run *r);
 /* Relays until the command has ended or the cell is lost. */
 int run_wait(struct run *r, struct err *e) MUST_USE;

@@ -54,13 +54,15 @@ static int open_log(struct run_net *n, struct err *e)
 static int start(struct run_net *n, struct err *e)
 {
 	const struct passwd *user = getuid() == 0 ? getpwnam("cordon-net") : NULL;
-	struct egress_start how = { .control = -1,
-				    .authority = n->authority.fd,
-				    .ca = n->o->egress_ca == NULL ? "" : n->o->egress_ca,
-				    .log_level = LOG_LEVEL_ERROR, /* what matters is told to us */
-				    .drop = getuid() == 0,
-				    .uid = user == NULL ? NOBODY : user->pw_uid,
-				    .gid = user == NULL ? NOBODY : user->pw_gid };
+	struct egress_start how = {
+		.control = -1,
+		.authority = n->authority.fd,
+		.ca = n->o->egress_ca == NULL ? "" : n->o->egress_ca,
+		.log_level = LOG_LEVEL_ERROR, /* what matters comes over the channel */
+		.drop = getuid() == 0,
+		.uid = user == NULL ? NOBODY : user->pw_uid,
+		.gid = user == NULL ? NOBODY : user->pw_gid
+	};
 	int ends[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -126,7 +128,7 @@ static void take_counts(struct run_net *n, const char *text)
 	n->told->bytes = number(text, "\"bytes_in\":") + number(text, "\"bytes_out\":");
 }
 
-/* The next frame that is here, as text with a NUL. 1, 0: none, -1: nonsense. */
+/* The next frame that has arrived, as text with a NUL. 1; 0: none; -1: not a frame. */
 static int next(struct run_net *n, struct egress_msg *ret, char **ret_text, struct err *e)
 {
 	struct frame f;
@@ -141,7 +143,7 @@ static int next(struct run_net *n, struct egress_msg *ret, char **ret_text, stru
 	return *ret_text == NULL ? err_sys(e, "memory") : 1;
 }
 
-/* Everything that is here. Stops behind a TAKEN, whose text it returns in *ret_taken. */
+/* Reads all frames that have arrived. Stops after a TAKEN, whose text it returns in *ret_taken. */
 static int take_all(struct run_net *n, char **ret_taken, struct err *e)
 {
 	struct egress_msg m;
@@ -162,7 +164,7 @@ static int take_all(struct run_net *n, char **ret_taken, struct err *e)
 	return got;
 }
 
-/* Bytes that come within so long: > 0, 0 at the end, -1. */
+/* Reads bytes that arrive within that time: > 0, 0 at the end, -1. */
 static ssize_t pull(struct run_net *n, int ms)
 {
 	struct pollfd fd = { .fd = n->sock, .events = POLLIN };
@@ -177,7 +179,7 @@ static ssize_t pull(struct run_net *n, int ms)
 	return got;
 }
 
-/* Cells have no way out any more; the command is told nothing, as with a network that fails. */
+/* The cell has no network access any more; its connections fail as with a broken network. */
 static void lose(struct run_net *n, const char *why)
 {
 	(void)fprintf(stderr, "cordon: the network is gone: %s\n", why);
@@ -285,7 +287,7 @@ void run_net_close(struct run_net *n)
 	struct err e;
 
 	if (n->sock >= 0) {
-		/* It says what it has to say, and ends. */
+		/* cordon-egress sends its last records, and ends. */
 		if (n->id[0] != '\0')
 			IGNORED(send_frame(n, EGRESS_DETACH, n->id, NULL, 0, &e), "it is gone");
 		(void)shutdown(n->sock, SHUT_WR);

@@ -1,5 +1,5 @@
-/* run_net.h - the way out of the cell of `cordon run`: a cordon-egress of its own. It ends when its
- * channel does. */
+/* run_net.h - network access of the cell of `cordon run`: a cordon-egress of its own, which ends
+ * when its channel does. */
 #pragma once
 
 #include "agent_client.h"
@@ -20,7 +20,7 @@ struct run_net {
 	struct buf in, order;
 };
 
-/* Does nothing but to be safe for run_net_close(). */
+/* Initialises it, so that run_net_close() is safe. */
 void run_net_init(struct run_net *n);
 /* Looks at what the options say: -1 is the caller's fault. */
 int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *told,
@@ -32,7 +32,7 @@ int run_net_open(struct run_net *n, const struct authority **ret, struct err *e)
  * Returns when the policy is in force. ERR_INVALID: it is none. */
 int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys,
 		   struct err *e) MUST_USE;
-/* Hears what waits. */
+/* Reads what has arrived. */
 void run_net_hear(struct run_net *n);
-/* The cell is gone: hears the rest and waits for cordon-egress to end. */
+/* The cell is gone: reads the rest and waits for cordon-egress to end. */
 void run_net_close(struct run_net *n);

@@ -1,9 +1,9 @@
 /* run_policy.c - theory of operation
  *
- * There are three layers of a policy, and cordon-egress merges them. Whoever runs `cordon run` is
- * the node himself: the private addresses he names are its layer. His --deny and --allow come
- * before what his --policy says, which may be a file that nothing here can read: it is the last
- * layer, and the options are the one before. */
+ * A policy has three layers, which cordon-egress merges. The user of `cordon run` is the operator
+ * of the node, so the private addresses given on the command line are the first layer. --deny and
+ * --allow are the second, and --policy, which may be a file that only cordon-egress can parse, is
+ * the last. */
 #include "run_policy.h"
 
 #include <fcntl.h>

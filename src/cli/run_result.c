@@ -35,7 +35,7 @@ int run_result_exit_code(const struct run_result *o)
 		return EXIT_TIMEOUT;
 	if (o->start_failed != 0)
 		return o->start_failed;
-	/* PID 1 itself was the one that had to go. */
+	/* The kernel killed PID 1 itself for memory. */
 	if (!o->ended && o->usage.oom_kills > 0)
 		return EXIT_MEMORY;
 	if (!o->ended || o->err.code != ERR_NONE)

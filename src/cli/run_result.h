@@ -19,7 +19,7 @@ struct run_result {
 	uint64_t wall_ms;
 	bool ended; /* the command ran and its end was seen */
 	bool timed_out;
-	bool user_fault;	  /* of err: the caller's, not ours */
+	bool user_fault;	  /* err is the caller's fault, not cordon's */
 	int start_failed;	  /* exit code if it could not be started, else 0 */
 	struct agent_event event; /* EXITED, if ended */
 	struct usage usage;
@@ -30,7 +30,7 @@ struct run_result {
 	enum cell_profile profile;
 	bool cell_made;
 	struct run_result_network network;
-	struct err err; /* ERR_NONE: nothing went wrong on our side */
+	struct err err; /* ERR_NONE: cordon itself did not fail */
 };
 
 /* The name of the limit that was hit, or NULL. If several were, the one that ended the command. */

@@ -1,4 +1,5 @@
-/* run_wait.c - with the command until its end: its input and output, its signals, its time. */
+/* run_wait.c - waits for the end of the command: relays its streams, passes signals on, ends it
+ * when its time is over. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -40,7 +41,7 @@ static void forward_signal(struct run *r)
 			"a dead cell shows by itself");
 }
 
-/* Milliseconds until we end the cell because PID 1 did not end the command; -1: never. */
+/* Milliseconds until cordon ends the cell because PID 1 did not end the command; -1: never. */
 static int backstop_ms(const struct run *r)
 {
 	uint64_t limit = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
@@ -58,8 +59,8 @@ static void wake_up(int sig)
 	(void)sig;
 }
 
-/* A PID 1 that was taken over shares its pipes' flags with us and can make them block; the backstop
- * must work all the same. So from then on a signal interrupts whatever we are in, every second. */
+/* A PID 1 that was taken over shares the flags of its pipes with cordon and can make them block. So
+ * from then on a signal interrupts every blocking call, once a second. */
 void run_wait_backstop(const struct run *r)
 {
 	const struct sigaction act = { .sa_handler = wake_up };
@@ -110,7 +111,7 @@ int run_wait(struct run *r, struct err *e)
 			continue;
 		r->outcome.ended = true;
 		r->outcome.event = v;
-		/* Believed only if it can be true. */
+		/* A report of PID 1, accepted only if it can be true. */
 		r->outcome.timed_out =
 			v.timed_out != 0 && r->o.timeout_ms != 0 &&
 			clock_now_ns() - r->requested_ns >= r->o.timeout_ms * CLOCK_MS;

@@ -37,7 +37,7 @@ static const struct option options[] = {
 	  'h' },
 };
 
-/* Takes our own options out of the words; what is left are settings. */
+/* Takes the options of this verb out of the words; those that remain are settings. */
 static int split(int argc, char **argv, struct serve_options *o, int *ret_nsettings, struct err *e)
 {
 	int n = 0;
@@ -63,12 +63,12 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 	return 0;
 }
 
-/* Variables of ours that are no settings. */
+/* Variables with the prefix that are not settings. */
 static const char *const others[] = { "CORDON_SERVER",	  "CORDON_API_KEY",	"CORDON_CONFIG",
 				      "CORDON_MUST_WORK", "CORDON_SECRETS_KEY", NULL };
 
-/* Until serve_watch() looks at signals. A SIGHUP would end a server that has not started yet. The
- * others, which an earlier self may have blocked, may. */
+/* SIGHUP is blocked until serve_watch() handles it: it would end a server that has not started yet.
+ * Others, which may be blocked from before an upgrade, are not. */
 static void block_upgrades(void)
 {
 	sigset_t set;

@@ -14,13 +14,13 @@
 
 extern const struct verb serve_verb;
 
-/* Everything that is found or opened once, and lent to each cordond and keeper. */
+/* Everything that is found or opened once, and given to each cordond and keeper. */
 struct serve {
 	struct config config;
 	struct serve_setup setup;
-	uid_t uid; /* whom cordond becomes */
+	uid_t uid; /* cordond runs as these */
 	gid_t gid;
-	uid_t egress_uid; /* and cordon-egress */
+	uid_t egress_uid; /* and cordon-egress as these */
 	gid_t egress_gid;
 	bool root;
 	int lock_fd;
@@ -31,7 +31,7 @@ struct serve {
 	struct template template;
 	struct keeper_root roots[CELL_ROOTS_MAX];
 	unsigned nroots;
-	int userns;  /* rootless: where all its keepers live; -1: none yet */
+	int userns;  /* rootless: the user namespace of all its keepers; -1: none yet */
 	char **argv; /* to start itself again */
 };
 
@@ -44,37 +44,37 @@ void serve_defaults(struct config *c);
 /* serve_reach.c: whether the user that cordond becomes can enter and write the folder. */
 int serve_reach(const struct serve *s, const char *name, const char *path, struct err *e) MUST_USE;
 
-/* serve_listen.c: the sockets: given by systemd or an earlier self, else made. Settles
- * the domain, too, which may have a port of theirs. */
+/* serve_listen.c: the sockets: passed by systemd or by this program before an upgrade, else made.
+ * Completes the domain, too, which may need their port. */
 int serve_listen(struct serve *s, struct err *e) MUST_USE;
 
-/* serve_tls.c: the operator's certificate and key, read and found good, if there are any. */
+/* serve_tls.c: reads and checks the operator's certificate and key, if there are any. */
 int serve_tls(struct serve *s, struct err *e) MUST_USE;
-/* serve_tls.c: in the log, what clients must trust if the certificate is made here. */
+/* serve_tls.c: logs which authority clients must trust, if the certificate is made by the server.
+ */
 void serve_tls_say(const struct serve *s);
 
 /* role_egress.c: the files that its settings name can be read: an error at the start, instead of a
  * program that ends again and again. */
 int serve_egress_check(const struct serve *s, struct err *e) MUST_USE;
 
-/* serve_network.c: network_default and egress_policy, found good by cordond. */
+/* serve_network.c: has cordond check network_default and egress_policy. */
 int serve_network(const struct serve *s, struct err *e) MUST_USE;
 
-/* serve_secrets.c: the keys of secrets, in memory; made, if the operator gave none. The check is of
- * what he gave. */
+/* serve_secrets.c: reads the keys of secrets, or makes one if the operator has set none. The second
+ * checks those that are set. */
 int serve_secrets(struct serve *s, struct err *e) MUST_USE;
 int serve_secrets_check(const struct serve *s, struct err *e) MUST_USE;
 
-/* serve_upgrade_check.c: whether the program on disk, started as this one was, would accept its
- * settings and files now: what SIGHUP would end for one that cannot start is better left running.
- */
+/* serve_upgrade_check.c: whether the program on disk, started with the same arguments, would accept
+ * its settings and files now. SIGHUP does not end a server whose successor could not start. */
 int serve_try(const struct serve *s, struct err *e) MUST_USE;
 
-/* serve_precheck.c: a question to a program that was installed with this one, answered by how it
- * ends: unless with 0, the last line it wrote to standard error is the error. */
+/* serve_precheck.c: runs a program that was installed beside this one to check something. If it
+ * does not exit with 0, the last line of its standard error is the error. */
 struct serve_question {
 	const char *name; /* of the program */
-	const char *what; /* it is asked, for messages */
+	const char *what; /* what it does, for messages */
 	int in;		  /* borrowed: its standard input, for become */
 	/* In the child; does not return. */
 	void (*become)(const struct serve *s, const struct serve_question *q);
@@ -83,8 +83,8 @@ struct serve_question {
 	int program, said;
 };
 int serve_ask(const struct serve *s, struct serve_question *q, struct err *e) MUST_USE;
-/* For a child that parses: it becomes the program, without rights. */
+/* For a child that parses files: executes the program as user 65534, without rights. */
 void serve_ask_as_nobody(const struct serve_question *q, int program, char **argv) NORETURN;
 
-/* supervisor.c: runs all processes until a signal says otherwise. Returns the exit code. */
+/* supervisor.c: runs all processes until a signal ends it. Returns the exit code. */
 int serve_watch(struct serve *s);

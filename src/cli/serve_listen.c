@@ -1,6 +1,6 @@
-/* serve_listen.c - sockets come from whoever started us (systemd's protocol: LISTEN_FDS and
- * LISTEN_PID, descriptors from 3 on), or are made here. An upgrade uses the same protocol to give
- * them to itself. */
+/* serve_listen.c - the server's sockets: passed by the parent process (systemd's protocol:
+ * LISTEN_FDS and LISTEN_PID, descriptors from 3 on), or made here. An upgrade uses the same
+ * protocol. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -33,24 +33,24 @@ static int add(struct serve *s, int fd, struct err *e)
 	return 0;
 }
 
-/* One descriptor that we were started with, away from the low numbers, which cordond's descriptors
- * will have. */
+/* Takes one passed descriptor, moved away from the low numbers, which descriptors of cordond will
+ * have. */
 static int take_one(const struct serve *s, int fd, bool *ret_unix, int *ret_fd, struct err *e)
 {
 	struct addr a;
 
 	if (addr_of_socket(fd, &a, e) < 0)
-		return err_wrap(e, "descriptor %d given to us", fd);
+		return err_wrap(e, "passed descriptor %d", fd);
 	*ret_unix = addr_is_unix(&a);
 	if (!*ret_unix && !addr_is_loopback(&a) && !config_has_tls(&s->config) &&
 	    !s->config.allow_remote_plain)
 		return err_set(e, ERR_DENIED,
-			       "descriptor %d given to us is beyond this machine and there is no "
+			       "passed descriptor %d listens beyond this machine and there is no "
 			       "TLS",
 			       fd);
 	*ret_fd = fcntl(fd, F_DUPFD_CLOEXEC, 100);
 	if (*ret_fd < 0 || fcntl(*ret_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
-		return err_sys(e, "descriptor %d given to us", fd);
+		return err_sys(e, "passed descriptor %d", fd);
 	fd_close(fd);
 	return 0;
 }
@@ -84,8 +84,8 @@ static int listen_at(struct serve *s, const char *text, mode_t mode, struct err 
 	if (addr_parse(text, &a, e) < 0)
 		return err_wrap(e, "listen");
 	OWN_FD fd = addr_listen(&a, mode, e);
-	/* The lock on the run folder is ours, so it may well be a cordond whose supervisor was
-	 * killed and that is about to notice. */
+	/* This process holds the lock on the run folder, so the address may be used by a cordond
+	 * whose supervisor was killed and that is about to end. */
 	for (int tries = 0; fd < 0 && e->sys == EADDRINUSE && tries < IN_USE_TRIES; tries++) {
 		(void)poll(NULL, 0, IN_USE_MS);
 		fd = addr_listen(&a, mode, e);
@@ -142,7 +142,7 @@ static int open_listeners(struct serve *s, struct err *e)
 	if (s->config.unix_socket[0] == '\0')
 		return 0;
 	(void)snprintf(path, sizeof(path), "unix:%s", s->config.unix_socket);
-	/* Everybody on the machine may connect, as to the port: the key is what counts. */
+	/* Every user of the machine may connect, as to the port: access is by key. */
 	return listen_at(s, path, 0666, e);
 }
 

@@ -1,6 +1,6 @@
-/* serve_network.c - the operator's settings for the network are read by cordond, which knows what a
- * policy is; but it is asked before anything is started, so that a mistake is told to him, and not
- * to the log of a program that cannot start. */
+/* serve_network.c - the network settings are checked before anything is started, by a cordond that
+ * only does that, because this program cannot parse policies. A mistake is an error of cordon
+ * serve, and not a line in the log of a program that cannot start. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,8 +20,8 @@ static void NORETURN become_checker(const struct serve *s, const struct serve_qu
 	serve_ask_as_nobody(q, q->program, argv);
 }
 
-/* As cordond will, if it is known already whom that runs as: a file that only root can read would
- * pass here, and never there. */
+/* Opened as the user of the server, as cordond will: a file that only root can read would pass here
+ * and fail there. */
 static int open_as_server(const struct serve *s, const char *file)
 {
 	bool other = geteuid() == 0 && s->uid != 0;
@@ -32,7 +32,7 @@ static int open_as_server(const struct serve *s, const char *file)
 	fd = open(file, O_RDONLY | O_CLOEXEC);
 	sys = errno;
 	if (other && (seteuid(0) < 0 || setegid(0) < 0))
-		_exit(126); /* cannot be */
+		_exit(126); /* root can always become root again */
 	errno = sys;
 	return fd;
 }

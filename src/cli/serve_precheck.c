@@ -1,3 +1,6 @@
+/* serve_precheck.c - runs a program of this installation to check something before the server
+ * starts: see serve_ask() in serve.h. Called by serve_tls.c, serve_network.c and
+ * serve_upgrade_check.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -10,7 +13,7 @@
 
 #define NOBODY 65534
 
-/* Warnings may come before. */
+/* The error is the last line; warnings may come before it. */
 static char *last_line(char *text)
 {
 	size_t n = strlen(text);
@@ -22,7 +25,7 @@ static char *last_line(char *text)
 	return before == NULL ? text : before + 1;
 }
 
-/* Waits for its end. */
+/* Reads what the child prints and waits for its end. */
 static int hear(const char *what, pid_t pid, int said, struct err *e)
 {
 	char text[sizeof(e->msg)] = "", *words;
@@ -53,7 +56,8 @@ int serve_ask(const struct serve *s, struct serve_question *q, struct err *e)
 
 	if (child_process_beside(q->name, q->path, sizeof(q->path), e) < 0)
 		return -1;
-	/* By descriptor: it may lie where only we can go, such as below /root. */
+	/* By descriptor: the program may be in a folder that only this process can enter, such as
+	 * /root. */
 	OWN_FD program = open(q->path, O_PATH | O_CLOEXEC);
 	if (program < 0)
 		return err_sys(e, "%s", q->path);
@@ -81,6 +85,6 @@ void serve_ask_as_nobody(const struct serve_question *q, int program, char **arg
 			      setresuid(NOBODY, NOBODY, NOBODY) < 0))
 		_exit(126);
 	(void)kernel_execveat(program, argv, envp);
-	(void)execve(q->path, argv, envp); /* a script around it, which its shell must find */
+	(void)execve(q->path, argv, envp); /* a script: its interpreter opens it by path */
 	_exit(127);
 }

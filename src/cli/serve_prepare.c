@@ -1,3 +1,6 @@
+/* serve_prepare.c - what cordon serve finds, makes and opens before it starts any program: users,
+ * folders, locks, sockets, cgroups, templates. Every error here ends the server with one message.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -26,7 +29,7 @@
 #define LOCK_TRIES 100
 #define LOCK_MS 10
 
-/* A name of the machine, or a number. */
+/* A user name of the machine, or a number. */
 static int find_user(const char *setting, const char *name, uid_t *ret_uid, gid_t *ret_gid,
 		     struct err *e)
 {
@@ -49,7 +52,7 @@ static int find_user(const char *setting, const char *name, uid_t *ret_uid, gid_
 	return 0;
 }
 
-/* Whom cordond and cordon-egress become. Without root: whoever we are. */
+/* Finds the users that cordond and cordon-egress run as. Without root: the caller's. */
 static int find_users(struct serve *s, struct err *e)
 {
 	char usual[CONFIG_NAME_MAX] = "cordon-net";
@@ -61,17 +64,19 @@ static int find_users(struct serve *s, struct err *e)
 		return 0;
 	if (find_user("user", s->config.user, &s->uid, &s->gid, e) < 0)
 		return -1;
-	if (s->config.user[0] >= '1' && s->config.user[0] <= '9') /* who needs no accounts */
+	if (s->config.user[0] >= '1' &&
+	    s->config.user[0] <=
+		    '9') /* a number needs no account, so the next one needs none either */
 		(void)snprintf(usual, sizeof(usual), "%u", s->uid + 1);
 	if (find_user("egress_user", name, &s->egress_uid, &s->egress_gid, e) < 0)
 		return -1;
 	if (s->egress_uid == s->uid)
-		return err_set(e, ERR_INVALID, "egress_user: '%s' is user, too", name);
+		return err_set(e, ERR_INVALID, "egress_user: '%s' is the same as user", name);
 	return 0;
 }
 
-/* Descriptors: the daemon holds a few for each session, and cells may have as many as the
- * configuration says, but none more than we may have ourselves. */
+/* Raises the limit of descriptors: cordond holds a few for each session. Cells may have as many as
+ * the configuration says, but not more than this process. */
 static void raise_nofile(struct serve *s)
 {
 	struct rlimit limit = { NOFILE_WANTED, NOFILE_WANTED };
@@ -88,7 +93,7 @@ static void raise_nofile(struct serve *s)
 		s->config.nofile_default = limit.rlim_max;
 }
 
-/* Said once all else is found good: a server that does not start has one message. */
+/* Logged after all checks: a server that does not start prints one message. */
 static void warn_nofile(const struct serve *s)
 {
 	uint64_t wanted = nofile_wanted(s->config.node_max_sessions);
@@ -101,7 +106,7 @@ static void warn_nofile(const struct serve *s)
 			 (unsigned long long)s->config.node_max_sessions);
 }
 
-/* Makes a folder with those above it; the last one is cordond's alone. */
+/* Makes a folder and those above it; only cordond may use the last one. */
 static int make_folder(const struct serve *s, const char *name, const char *path, struct err *e)
 {
 	char part[CONFIG_PATH_MAX];
@@ -136,7 +141,8 @@ static int lock_run(struct serve *s, struct err *e)
 	s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->lock_fd < 0)
 		return err_sys(e, "open %s", path);
-	/* One that was killed while it started a child leaves it to the child for a moment. */
+	/* A supervisor that was killed while it started a child leaves the lock to the child for a
+	 * moment. */
 	for (int tries = 0; flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0; tries++) {
 		if (errno == EWOULDBLOCK && tries < LOCK_TRIES) {
 			(void)poll(NULL, 0, LOCK_MS);
@@ -256,8 +262,7 @@ static int find_cgroups(struct serve *s, struct err *e)
 	return 0;
 }
 
-/* Cells of an earlier server can be adopted only from the user namespace they were made in: it is
- * the one above theirs. */
+/* Cells of an earlier server can be adopted only from the parent of their user namespace. */
 static void find_userns(struct serve *s)
 {
 	char path[CONFIG_PATH_MAX + 16];

@@ -1,8 +1,8 @@
-/* serve_reach.c - can cordond get to its folders?
+/* serve_reach.c - checks that cordond can use its folders.
  *
- * It becomes a user of its own, and a folder below one that only root may enter (/root, a home) is
- * out of its reach: it would end at each start, for ever. A child that has become that user tries,
- * so that the answer is the kernel's, whatever decides it (modes, lists of rights, mounts). */
+ * cordond runs as a user of its own, who cannot enter a folder below one that only root may enter
+ * (/root, a home): it would end at each start. A child that has become that user tries, so that the
+ * kernel decides, whatever applies (modes, access lists, mounts). */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -13,8 +13,8 @@
 #include "io.h"
 #include "serve.h"
 
-/* Exit status of the child: the length of the part of the path that could not be entered would not
- * fit, so the pipe carries it. */
+/* In the child: writes the length of the part of the path that cannot be entered (0: all can) to
+ * the pipe; an exit status would be too small for it. */
 static void NORETURN try_path(const struct serve *s, const char *path, int to)
 {
 	char part[CONFIG_PATH_MAX];

@@ -1,7 +1,7 @@
-/* serve_secrets.c - the keys that secrets are sealed with: read here, as who may read them, and
- * lent to cordond by descriptor. From secrets_key_file, or the variable CORDON_SECRETS_KEY, or, if
- * the operator gave none, a file of the state folder that is made at the first start. That file
- * opens what it sealed also when there is another key by now. */
+/* serve_secrets.c - the keys that secrets are sealed with. They are read here, with the rights of
+ * the supervisor, and given to cordond by descriptor: from secrets_key_file, from the variable
+ * CORDON_SECRETS_KEY, or, if neither is set, from a file in the state folder that is made at the
+ * first start. That file still opens what it sealed when another key is set later. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 #define VARIABLE "CORDON_SECRETS_KEY="
 #define OWN_FILE "secrets.key"
 
-/* Whether cordond could read it, so that a mistake is a message and not a server that dies again
- * and again. Says which line, and nothing of what is in it. */
+/* Checks that cordond could read it, so that a mistake is an error at the start. Names the line,
+ * and nothing of its content. */
 static int check(const char *name, const char *text, struct err *e)
 {
 	unsigned number = 0, keys = 0;
@@ -60,7 +60,7 @@ static const char *variable(void)
 	return NULL;
 }
 
-/* What the operator gave; "": nothing. */
+/* What the operator has set; "": nothing. */
 static int read_given(const struct serve *s, char ret[KEYS_MAX], struct err *e)
 {
 	const char *given = variable();
@@ -73,7 +73,7 @@ static int read_given(const struct serve *s, char ret[KEYS_MAX], struct err *e)
 	}
 	if (given == NULL || *given == '\0')
 		return 0;
-	/* A key alone will do, too. */
+	/* A key without an id is accepted, too. */
 	if (snprintf(ret, KEYS_MAX, "%s%s\n", strchr(given, ':') == NULL ? "env:" : "", given) >=
 	    KEYS_MAX)
 		return err_set(e, ERR_LIMIT, "CORDON_SECRETS_KEY is too long");

@@ -1,7 +1,7 @@
-/* serve_tls.c - the operator's certificate and key are read here, as who may read them, and lent to
- * cordond. What is in them only OpenSSL can tell, which this program does not have: cordond is
- * asked before anything is started, so that a wrong file is a message and not a server that dies
- * again and again. */
+/* serve_tls.c - the operator's certificate and key are read here, with the rights of the
+ * supervisor, and given to cordond by descriptor. They are checked before anything is started, by a
+ * cordond that only does that, because this program has no OpenSSL: a wrong file is an error of
+ * cordon serve. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define PEM_MAX (1 << 20)
 
-/* A copy in memory: only we may read the file, cordond gets what is in it. */
+/* Makes a copy in memory: only the supervisor may read the file, cordond gets its content. */
 static int load_pem(const char *name, const char *path, int *ret_fd, struct err *e)
 {
 	OWN_FD file = open(path, O_RDONLY | O_CLOEXEC);
@@ -37,7 +37,7 @@ static int load_pem(const char *name, const char *path, int *ret_fd, struct err 
 	return 0;
 }
 
-/* In the child: the two where cordond expects them. */
+/* In the child: places the two files where cordond expects them. */
 static void NORETURN become_checker(const struct serve *s, const struct serve_question *q)
 {
 	char name[] = "cordond", verb[] = "--check-tls";
@@ -71,7 +71,7 @@ int serve_tls(struct serve *s, struct err *e)
 	return serve_ask(s, &q, e);
 }
 
-/* A certificate made here is worth nothing to clients that do not know who made it. */
+/* Clients cannot verify a certificate that the server makes until they trust its authority. */
 void serve_tls_say(const struct serve *s)
 {
 	char url[CONFIG_DOMAIN_MAX + 16], file[CONFIG_PATH_MAX + 16];

@@ -1,4 +1,5 @@
-/* serve_upgrade_check.c - whether the program on disk would start with what is there now. */
+/* serve_upgrade_check.c - checks that the program on disk would start with the present settings and
+ * files. */
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #define TRY_S 10
 #define WORDS_MAX 1024
 
-/* In the child. Signals that the supervisor blocks would stay so. */
+/* In the child. Unblocks the signals that the supervisor blocks. */
 static void NORETURN become_next(const struct serve *s, const struct serve_question *q)
 {
 	char check[] = "--check";

@@ -186,7 +186,8 @@ static void replace(struct supervisor *v, struct worker *w)
 {
 	if (w->child.pid == 0 || v->ending)
 		return;
-	log_warn("does not answer", "program=%s pid=%d", w->role->program, (int)w->child.pid);
+	log_warn("killed, because it does not answer", "program=%s pid=%d", w->role->program,
+		 (int)w->child.pid);
 	(void)kill(w->child.pid, SIGKILL);
 	forget(w);
 }
@@ -240,7 +241,8 @@ static void on_signal(struct supervisor *v)
 		if (info.ssi_signo == SIGCHLD)
 			reap(v);
 		else if (info.ssi_signo == SIGHUP && serve_try(v->s, &e) < 0)
-			log_error("not started again: it would not start", "error=%s", e.msg);
+			log_error("no upgrade: the program on disk would not start", "error=%s",
+				  e.msg);
 		else
 			begin_end(v, info.ssi_signo == SIGHUP);
 	}

@@ -1,4 +1,4 @@
-/* terminal.h - our terminal in raw mode while a program in a cell has a PTY. */
+/* terminal.h - the caller's terminal in raw mode while a program in a cell has a PTY. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +15,9 @@ struct terminal {
 
 #define TERMINAL_NONE ((struct terminal){ .master = -1 })
 
-/* The size of our terminal; leaves the numbers alone if there is none. */
+/* The size of the terminal; leaves the numbers alone if there is none. */
 void terminal_size(uint16_t *ret_rows, uint16_t *ret_cols);
 
 int terminal_start(struct terminal *t, int master, struct err *e) MUST_USE;
 void terminal_resize(const struct terminal *t);
-void terminal_stop(struct terminal *t); /* twice is fine */
+void terminal_stop(struct terminal *t); /* may be called again */

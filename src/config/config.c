@@ -48,7 +48,7 @@ void config_who_am_i(struct config_who *ret, char *const *env)
 	};
 }
 
-/* What is no good as a folder is left out: whoever starts the server has to name one. */
+/* A default that is not usable as a folder is left out, so that finish() asks for the setting. */
 static void default_dir(const char *name, struct config *c, const char *head, const char *tail)
 {
 	const struct config_setting *s = config_table_find(name, strlen(name));
@@ -291,7 +291,7 @@ static int finish(struct config *c, struct err *e)
 	char path[sizeof(c->run_dir) + sizeof(c->unix_socket)];
 
 	if (c->state_dir[0] == '\0' || c->run_dir[0] == '\0')
-		return err_set(e, ERR_INVALID, "%s: must be given, there is no good default",
+		return err_set(e, ERR_INVALID, "%s: must be set: there is no default here",
 			       c->state_dir[0] == '\0' ? "state_dir" : "run_dir");
 	if (c->unix_socket[0] != '\0' && c->unix_socket[0] != '/') {
 		(void)snprintf(path, sizeof(path), "%s/%s", c->run_dir, c->unix_socket);

@@ -54,9 +54,9 @@ struct config {
 	uint64_t connections_max, unkeyed_per_address;
 	uint64_t head_timeout_ms, body_timeout_ms, write_timeout_ms, keepalive_ms;
 
-	/* where its files are, who it is, what it says */
+	/* files, user, log */
 	char state_dir[CONFIG_PATH_MAX], run_dir[CONFIG_PATH_MAX];
-	char user[CONFIG_NAME_MAX]; /* cordond becomes this one, if started by root */
+	char user[CONFIG_NAME_MAX]; /* cordond runs as this user, if root starts it */
 	unsigned log_format;	    /* enum log_format */
 	unsigned log_level;	    /* enum log_level */
 	unsigned metrics;	    /* enum config_metrics */
@@ -110,13 +110,13 @@ struct config {
 	uint64_t tenant_max_keys;
 	uint64_t tenant_max_streams;
 
-	/* whom sessions may contact */
-	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress becomes this one; "": see the table */
+	/* network of sessions */
+	char egress_user[CONFIG_NAME_MAX];   /* cordon-egress runs as this one; "": see the table */
 	char egress_ca[CONFIG_PATH_MAX];     /* further authorities of servers; "": none */
 	char egress_policy[CONFIG_PATH_MAX]; /* the node's layer; "": none */
 	char network_default[CONFIG_NAME_MAX]; /* of sessions that do not say: presets */
 
-	/* what is kept, what is taken */
+	/* what is kept and accepted */
 	uint64_t retention_ms;	     /* records of stopped sessions */
 	uint64_t event_retention_ms; /* and never more events than event_max */
 	uint64_t usage_retention_ms;
@@ -146,9 +146,9 @@ void config_defaults(struct config *ret, const struct config_who *who);
 int config_load(struct config *ret, const char *path, int argc, char *const *argv, char *const *env,
 		struct err *e) MUST_USE;
 
-/* How many words the setting `word` takes, if `next` (or NULL) follows: 0 if it is none of ours,
- * 1 for "--name=value" and for "--name" of a yes-or-no that neither of these follows, 2 for "--name
- * value". So that a verb can have options beside the settings. */
+/* How many words the setting `word` takes, if `next` (or NULL) follows: 0 if it is no setting, 1
+ * for "--name=value" and for "--name" of a yes-or-no that neither of these follows, 2 for "--name
+ * value". So a verb can have options beside the settings. */
 int config_flag_words(const char *word, const char *next);
 
 /* The first variable CORDON_... in the environment that is no setting and none of `known` (ends

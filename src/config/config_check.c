@@ -1,4 +1,4 @@
-/* What no single value shows. */
+/* config_check.c - checks that concern more than one setting. */
 #include "config.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static int check_address(const struct config *c, struct err *e)
 	if (addr_parse(c->listen, &address, e) < 0)
 		return err_wrap(e, "listen");
 	if (addr_is_unix(&address))
-		return err_set(e, ERR_INVALID, "listen: '%.60s' belongs into unix_socket",
+		return err_set(e, ERR_INVALID, "listen: '%.60s' is a setting for unix_socket",
 			       c->listen);
 	if (addr_is_loopback(&address) || config_has_tls(c) || c->allow_remote_plain)
 		return 0;
@@ -42,7 +42,7 @@ static int check_tls(const struct config *c, struct err *e)
 			       c->tls_key[0] == '\0' ? "tls_key" : "tls_cert",
 			       c->tls_key[0] == '\0' ? "tls_cert" : "tls_key");
 	if (c->tls_local && c->tls_cert[0] != '\0')
-		return err_set(e, ERR_INVALID, "tls_local: tls_cert is set, too, and one must go");
+		return err_set(e, ERR_INVALID, "tls_local: tls_cert is set, too; use one of them");
 	/* OpenSSL, curl, node and browsers all want two dots behind a star. */
 	if (c->tls_local && n > 0 && memchr(c->domain, '.', n) == NULL)
 		return err_set(e, ERR_INVALID,

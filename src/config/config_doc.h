@@ -1,4 +1,4 @@
-/* config_doc.h - the table of settings for people. */
+/* config_doc.h - the table of settings as help and documentation. */
 #pragma once
 
 #include <stdio.h>

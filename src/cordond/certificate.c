@@ -10,7 +10,7 @@
 #include "supervisor_msg.h"
 #include "tls.h"
 
-/* The clock may be set at any time, so it is looked at often; that costs nothing. */
+/* The clock may be set at any time, so expiry is checked often. */
 #define LOOK_MS 10000
 #define AGAIN_S 3600 /* after a failure */
 
@@ -22,7 +22,7 @@ static int64_t now_s(void)
 	return (int64_t)t.tv_sec;
 }
 
-/* Both are copies in memory: only the supervisor may read the files. */
+/* Both descriptors are copies in memory: only the supervisor may read the files. */
 static struct tls *open_lent(const char *cert_name, const char *key_name, struct err *e)
 {
 	char cert[32], key[32];
@@ -37,7 +37,7 @@ static struct tls *open_lent(const char *cert_name, const char *key_name, struct
 	return tls;
 }
 
-/* Not an error: a proxy in front, or the clients, may know better. */
+/* Only a warning: a proxy in front may have other certificates. */
 static void warn_of_flaws(const struct certificate *c, const struct config *config)
 {
 	char host[CONFIG_DOMAIN_MAX + 8];

@@ -1,6 +1,5 @@
-/* certificate.h - where the certificate of cordond comes from: files of the operator's, which the
- * supervisor lends, or an authority of the node's own (local_cert.h), which renews it while it
- * serves. */
+/* certificate.h - the certificate of cordond: from the operator's files, which the supervisor
+ * reads, or from an authority of the node's own (local_cert.h), renewed while the server runs. */
 #pragma once
 
 #include "config.h"
@@ -16,7 +15,7 @@ struct certificate {
 	int64_t renew_at; /* seconds since 1970 */
 };
 
-/* As the configuration says. *c must stay where it is. Before cordond is confined. */
+/* Opens it as the configuration says, before cordond is confined. *c must stay where it is. */
 int certificate_open(struct certificate *c, struct loop *loop, int state_fd,
 		     const struct config *config, struct err *e) MUST_USE;
 

@@ -1,6 +1,5 @@
-/* confine.c - if cordond is taken over, the attacker has what its API offers, and not the host: no
- * file outside its two folders, no program to start, no network but the connections that come in.
- */
+/* confine.c - an attacker who takes cordond over has what its API offers, and not the host: no file
+ * outside of two folders, no program to execute, no network but incoming connections. */
 #include "confine.h"
 
 #include <errno.h>
@@ -75,7 +74,7 @@ static int calls(struct err *e)
 
 	if (other < 0)
 		return err_sys(e, "system-call filter");
-	if (other > 0) /* a thread that could not get it */
+	if (other > 0) /* a thread that could not install the filter */
 		return err_set(e, ERR_SYSTEM, "system-call filter: thread %ld has another", other);
 	return 0;
 }

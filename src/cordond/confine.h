@@ -1,4 +1,4 @@
-/* confine.h - gives up what cordond does not need, before the first byte from the network is read.
+/* confine.h - drops what cordond does not need, before the first byte from the network is read.
  * What cannot be installed is an error. */
 #pragma once
 

@@ -21,8 +21,9 @@ static void text_wipe(struct text *t)
 
 #define OWN_TEXT __attribute__((cleanup(text_wipe))) struct text
 
-/* Its text, or "" if there is none and "?" if no text of ours is that long. Whatever else prevents
- * reading is no reason to make a new authority, which everybody would have to trust anew. */
+/* The text of the file, "" if there is none, "?" if it is too long to be one that cordond wrote.
+ * Other errors are no reason to make a new authority, which all clients would have to trust anew.
+ */
 static int read_text(int dir, const char *name, struct text *ret, struct err *e)
 {
 	if (io_read_file(dir, name, ret->pem, sizeof(ret->pem), e) >= 0)
@@ -51,7 +52,7 @@ static int write_text(int dir, const char *name, const struct text *t, mode_t mo
 	return 0;
 }
 
-/* One that is not the first says why. */
+/* A replacement logs why the former was not good. */
 static void say_made(enum log_level level, const char *name, const char *domain,
 		     const struct text *before, const struct err *why)
 {
@@ -77,12 +78,12 @@ static int keep_authority(int dir, const char *domain, int64_t now, struct text 
 	if (selfsign_authority(domain, now, ret->pem, e) < 0 ||
 	    write_text(dir, name, ret, 0600, e) < 0)
 		return -1;
-	/* Everybody has to trust it anew. */
+	/* All clients have to trust it anew. */
 	say_made(LOG_LEVEL_WARN, "tls/authority.pem", domain, &before, &why);
 	return 0;
 }
 
-/* What users see is a copy, put right at every start. */
+/* The public copy, written again at every start. */
 static int keep_public(int dir, const struct text *authority, struct err *e)
 {
 	static const char name[] = "ca.pem";

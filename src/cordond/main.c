@@ -1,9 +1,9 @@
-/* main.c - cordond: the order of its start, and nothing else.
+/* main.c - cordond: its start, its listeners, its end.
  *
- * It is started by cordon serve with everything it may use: listeners, the cgroup directories to
- * read, the configuration, and the control socket over which keepers' channels come. It opens its
- * store, confines itself, and serves until it is told to end or the supervisor is gone. Cells go on
- * without it. */
+ * cordon serve starts it with everything it may use: listeners, the cgroup directories to read, the
+ * configuration, and the control socket over which channels to keepers and to cordon-egress come.
+ * It opens its store, confines itself, and serves until it gets SIGTERM or the control socket
+ * closes. Cells go on without it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -46,13 +46,13 @@
 #include "tally.h"
 
 #define HEAD_MAX 32768
-#define LOCK_WAIT_MS 15000 /* for the one before us to end */
-#define LOCK_QUIET_MS 1000 /* it takes less, usually */
+#define LOCK_WAIT_MS 15000 /* for an earlier cordond to end */
+#define LOCK_QUIET_MS 1000 /* after which the wait is logged */
 #define HURRY_MS 300	   /* at the end: for requests under way to be answered as usual */
 #define LEAVE_MS 1000	   /* then for what is being sent, and for connections to end */
-#define DRAIN_MS 5000	   /* for cells of the pool to go */
+#define DRAIN_MS 5000	   /* for cells of the pool to end */
 #define DRAIN_LOOK_MS 5
-#define PATIENCE_MS 2000 /* of clients that come while sessions are still being found */
+#define PATIENCE_MS 2000 /* clients wait this long for recovery */
 
 struct daemon {
 	struct loop *loop;
@@ -65,7 +65,7 @@ struct daemon {
 	struct server *servers[2]; /* with TLS (if there is any) and plain */
 	struct tally tally;	   /* of both */
 	int state_fd, run_fd, lock_fd;
-	int cgroup_fds[CELL_CGROUP_DIRS]; /* -1: lacks */
+	int cgroup_fds[CELL_CGROUP_DIRS]; /* -1: not given */
 	struct loop_fd control, signals;
 	struct loop_timer drain;
 	uint64_t drain_began_ns;
@@ -78,7 +78,8 @@ struct daemon {
 	struct loop_timer unfit_end;
 };
 
-/* Before anything is opened, which would get the numbers of those that lack. */
+/* Called before anything is opened, which would get the numbers of descriptors that were not given.
+ */
 static void find_cgroups(struct daemon *d)
 {
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
@@ -148,7 +149,7 @@ static int read_policy(struct daemon *d, struct err *e)
 	return n < 0 ? err_wrap(e, "egress_policy") : 0;
 }
 
-/* Copies in memory: only the supervisor may read the file. */
+/* The descriptor is a copy in memory: only the supervisor may read the file. */
 static int read_keys(struct daemon *d, struct err *e)
 {
 	char text[SEAL_TEXT_MAX + 1];
@@ -224,7 +225,7 @@ static void on_answered(const struct exchange *x, int status, uint64_t bytes_out
 	request_log(x, status, bytes_out, ns);
 }
 
-/* Two interfaces at one address: what is not E2B's is ours. */
+/* Two interfaces at one address: requests that are not E2B's are the native API's. */
 static void handle_tcp(struct exchange *x, void *arg)
 {
 	struct daemon *d = arg;
@@ -243,9 +244,9 @@ static void handle_unix(struct exchange *x, void *arg)
 
 /* ---- a damaged database
  *
- * Nothing can be served then, and starting anew does not help. Clients are told, and readiness is
- * what it is; cells go on, and the keeper that looks after them. After a while it ends and is
- * started again: the operator may have put the file right. */
+ * Then nothing can be served, and a restart does not help. Every request is answered with 503 and
+ * the reason; cells go on, and keepers stay. After UNFIT_MS cordond ends and is started again, in
+ * case the operator has repaired the file. */
 #define UNFIT_MS 10000
 
 static void handle_unfit(struct exchange *x, void *arg)
@@ -277,7 +278,7 @@ static void on_unfit_end(struct loop_timer *t)
 static void set_unfit(struct daemon *d, const struct err *e)
 {
 	(void)snprintf(d->unfit, sizeof(d->unfit), "the server's database is damaged: see its log");
-	log_error("the database is damaged; nothing is served until it is put right",
+	log_error("the database is damaged; nothing is served until it is repaired",
 		  "folder=%s file=%s error=%s help=%s", d->config.state_dir, STORE_FILE, e->msg,
 		  "restore it from a backup, or recover it with sqlite3 and .recover; without the "
 		  "file the server starts empty, with a new first.key");
@@ -317,7 +318,7 @@ static int start_servers(struct daemon *d, struct err *e)
 	return 0;
 }
 
-/* Until there is something to say, clients wait in the listeners' queues: an upgrade or a death
+/* Until the server can answer, clients wait in the queues of the listeners: an upgrade or a crash
  * costs them a moment and no error. */
 static void open_doors(struct daemon *d)
 {
@@ -335,13 +336,13 @@ static void open_doors(struct daemon *d)
 		}
 }
 
-/* What is missing takes long: those who ask shall hear of it. */
+/* Recovery takes long: clients get an answer that says so. */
 static void on_patience(struct loop_timer *t)
 {
 	open_doors(t->arg);
 }
 
-/* False: it does not read what it was sent before, or it is gone, which shows below. */
+/* False: the socket is full, or the supervisor has ended, which on_control() will see. */
 static bool tell_supervisor(char word, unsigned slot)
 {
 	const char message[SERVE_MESSAGE] = { word, (char)slot };
@@ -429,17 +430,17 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	if (n != (ssize_t)sizeof(message) || nfds != 1 ||
 	    (message[0] != SERVE_KEEPER && message[0] != SERVE_EGRESS)) {
 		io_close_all(fds, nfds);
-		log_warn("the supervisor is gone", "");
+		log_warn("the supervisor has ended", "");
 		loop_stop(d->loop); /* the next one starts anew; cells go on */
 		return;
 	}
 	if (d->core == NULL)
-		return; /* they are held, or the programs behind them would end */
+		return; /* the descriptor stays open: the program behind it would end otherwise */
 	if (message[0] == SERVE_EGRESS) {
 		if (net_access_set_egress(d->core, fds[0], &e) < 0)
-			log_error("egress not taken", "error=%s", e.msg);
+			log_error("channel to cordon-egress not accepted", "error=%s", e.msg);
 	} else if (core_set_keeper(d->core, message[1], fds[0], &e) < 0) {
-		log_error("keeper not taken", "error=%s", e.msg);
+		log_error("channel to a keeper not accepted", "error=%s", e.msg);
 	}
 }
 
@@ -462,7 +463,7 @@ static int watch(struct daemon *d, struct err *e)
 	return loop_add(d->loop, &d->control, SERVE_FD_CONTROL, EPOLLIN, e);
 }
 
-/* What needs the database. With REASON_DAMAGED it is damaged. */
+/* Opens what needs the database. REASON_DAMAGED: the database is damaged. */
 static int start_core(struct daemon *d, const struct core_options *o, struct err *e)
 {
 	if (store_open(&d->store, d->config.state_dir, e) < 0)
@@ -512,7 +513,7 @@ static int start(struct daemon *d, struct err *e)
 	d->loop = loop_new(e);
 	if (d->loop == NULL)
 		return -1;
-	/* Before the first document is read: jansson would open a file for its seed later. */
+	/* Before the first document is parsed: jansson would open a file for its seed later. */
 	json_members_setup();
 	if (read_policy(d, e) < 0 || read_keys(d, e) < 0)
 		return -1;
@@ -551,7 +552,7 @@ int main(int argc, char **argv)
 		return network_check(argv[2]);
 	if (argc == 4 && strcmp(argv[1], "--check-tls") == 0)
 		return certificate_check(argv[2], argv[3]);
-	(void)prctl(PR_SET_NAME, "cordond", 0, 0, 0); /* started by descriptor, it has none */
+	(void)prctl(PR_SET_NAME, "cordond", 0, 0, 0); /* executed by descriptor, it has no name */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);     /* keys and secrets pass through here */
 	(void)signal(SIGPIPE, SIG_IGN);
 	find_cgroups(&d);

@@ -1,7 +1,6 @@
-/* network_check.h - the operator's settings for the network, looked at before anything is started.
- */
+/* network_check.h - checks the operator's network settings before the server is started. */
 #pragma once
 
-/* cordond --check-network PRESETS: of network_default, and the node's policy at standard input
- * (empty: none). Says what is wrong on standard error. Returns the exit code. */
+/* cordond --check-network PRESETS: checks network_default and the node's policy, which is standard
+ * input (empty: none). Prints the error to standard error. Returns the exit code. */
 int network_check(const char *presets);

@@ -8,17 +8,17 @@
 #include "log.h"
 #include "request.h"
 
-/* Clients without a key cause lines at will: of each kind so many a second are written, and the
- * next one says how many were not. */
+/* Clients without a key can cause as many lines as they like: of each kind so many a second are
+ * written, and the next line has the number of those left out. */
 static bool may_log(const struct request *about, int status, unsigned long long *ret_dropped)
 {
 	static struct log_limit limits[] = {
-		{ .burst = 200, .interval_ms = 1000 }, /* good ones, at a tenant's sandbox */
-		{ .burst = 50, .interval_ms = 1000 },  /* good ones */
+		{ .burst = 200, .interval_ms = 1000 }, /* answered, at a sandbox */
+		{ .burst = 50, .interval_ms = 1000 },  /* answered */
 		{ .burst = 20, .interval_ms = 1000 },  /* 401, 403 */
 		{ .burst = 20, .interval_ms = 1000 },  /* 404 */
-		{ .burst = 20, .interval_ms = 1000 },  /* what else is the client's fault */
-		{ .burst = 20, .interval_ms = 1000 },  /* ours, and what was dropped */
+		{ .burst = 20, .interval_ms = 1000 },  /* other 4xx */
+		{ .burst = 20, .interval_ms = 1000 },  /* 5xx, and dropped connections */
 	};
 	unsigned kind = 5;
 

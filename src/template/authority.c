@@ -1,9 +1,10 @@
 /* authority.c - theory of operation
  *
- * Whoever has the key can pretend to be any server to any cell of this node, and to nobody else. So
- * the file is only ever its owner's, in a folder that is only ever its owner's, and what is read
- * here of it for others is the certificate. It is written under another name and linked into place:
- * it is whole or not there, and of two who make one at a time the first is right. */
+ * A process that has the key can present itself as any server to any cell of this node, and to no
+ * other program. So the file and its folder belong to one user and only that user can read them;
+ * other code gets the certificate only. The file is written under another name and linked into
+ * place: it is complete or missing, and if two processes make one at the same time, the first is
+ * kept. */
 #include "authority.h"
 
 #include <errno.h>
@@ -69,7 +70,7 @@ int authority_open(struct authority *ret, struct err *e)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "open %s", name);
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0)
-		return err_set(e, ERR_DENIED, "%s: not a file that is only ours to read", name);
+		return err_set(e, ERR_DENIED, "%s: not a file that only its owner can read", name);
 	while (got < sizeof(text) && (n = read(fd, text + got, sizeof(text) - got)) > 0)
 		got += (size_t)n;
 	result = authority_read(text, got, ret, e);

@@ -23,7 +23,8 @@ struct authority {
 int authority_open(struct authority *ret, struct err *e) MUST_USE;
 void authority_release(struct authority *a);
 
-/* Keeps a new one, whole or not at all. If somebody was faster his stays, and that is a success. */
+/* Writes a new one, completely or not at all. If another process was faster, its authority is kept,
+ * which is a success. */
 int authority_save(const char *text, size_t len, struct err *e) MUST_USE;
 
 /* Takes the text apart; fd is -1. ERR_INVALID if it is not of that form. Pure. */

@@ -18,7 +18,7 @@ int cache_open(int *ret_fd, struct err *e)
 	struct stat st;
 
 	if (geteuid() == 0) {
-		(void)mkdir("/var", 0755); /* on the barest of machines */
+		(void)mkdir("/var", 0755); /* minimal systems have no /var/cache */
 		(void)mkdir("/var/cache", 0755);
 		(void)snprintf(path, sizeof(path), "/var/cache/cordon");
 	} else {
@@ -42,7 +42,7 @@ int cache_open(int *ret_fd, struct err *e)
 		return err_sys(e, "open %s", path);
 	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0)
 		return err_set(e, ERR_DENIED,
-			       "%s: belongs to somebody else or others may write to it", path);
+			       "%s: belongs to another user, or others may write to it", path);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

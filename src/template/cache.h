@@ -3,7 +3,7 @@
 
 #include "err.h"
 
-/* Opens the folder, made if it is not there: /var/cache/cordon for root; for others ~/.cache/cordon
- * or, without a home, a private place in /tmp. ERR_DENIED if somebody else could write to it. The
- * caller owns *ret_fd. No cell sees the folder itself: templates are folders in it. */
+/* Opens the folder, made if it is missing: /var/cache/cordon for root; for others ~/.cache/cordon
+ * or, without a home, a private folder in /tmp. ERR_DENIED if another user could write to it. The
+ * caller owns *ret_fd. Cells do not see the folder itself: templates are folders in it. */
 int cache_open(int *ret_fd, struct err *e) MUST_USE;

@@ -26,7 +26,7 @@
 #include "rmtree.h"
 #include "trust.h"
 
-#define FORMAT 4 /* to be raised with every change of what is made here */
+#define FORMAT 4 /* raise it with every change of what is made here */
 #define FILE_MAX (8U << 20)
 
 static const char *const copied[] = {
@@ -159,7 +159,7 @@ static int make_top_links(int root, struct err *e)
 
 static int copy_etc(int from, int to, const char *name, struct err *e);
 
-/* A plain file everybody may read; anything else of that name is left out. */
+/* A plain file that every user may read; anything else of that name is left out. */
 static int copy_file(int from, int to, const char *name, struct err *e)
 {
 	OWN_FD fd = openat(from, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -303,7 +303,8 @@ static void remove_unused(int cache, const char *keep)
 	(void)closedir(d);
 }
 
-/* Builds under another name, locked so that nobody takes it for a leftover, and renames. */
+/* Builds under another name, locked so that no other process removes it as a leftover, and renames.
+ */
 static int build(int cache, const char *name, const struct authority *authority, struct err *e)
 {
 	char temporary[32];
@@ -340,7 +341,7 @@ static int open_skeleton(int cache, const char *name, const struct authority *au
 		struct stat st;
 		OWN_FD fd = openat(cache, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
-		/* Locked and still there: nobody can be about to remove it. */
+		/* Locked and still there: no other process is about to remove it. */
 		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 &&
 		    fstatat(cache, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 			*ret_fd = TAKE_FD(fd);

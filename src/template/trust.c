@@ -32,8 +32,8 @@ static const char *const keystores[] = {
 	"etc/pki/ca-trust/extracted/java/cacerts",
 };
 
-/* A file of the template, read whole. It is ours to change for as long as it has the mode 0600;
- * leave() ends that. */
+/* A file of the template, read whole. While it has the mode 0600 it may be changed here; leave()
+ * restores the mode. */
 struct place {
 	const char *path;
 	int fd; /* owned; -1: there is none of that name */
@@ -136,7 +136,7 @@ static int add_to_keystore(int root, const char *path, const char *cert, struct 
 		return -1;
 	if (p.fd < 0)
 		return 0;
-	/* What it does not know it leaves alone: Java then trusts whom it trusted before. */
+	/* A store of another format stays as it is: Java then trusts what it trusted before. */
 	if (keystore_add((const uint8_t *)p.bytes, p.n, "cordon", cert, &made, &made_len,
 			 &unusual) == 0 &&
 	    io_write_all(p.fd, made, made_len, e) < 0)

@@ -359,7 +359,7 @@ def test_files_that_do_not_fit_are_an_error_at_once():
                 has(err, why, f"{cert} {key}")
                 has(err, key if "key" in why else cert, "the file's name")
                 check(time.monotonic() - began < 5, "that took long")
-        has(serve("--tls-local", "--tls-cert=/x", "--tls-key=/y", "--check")[1], "one must go", "both kinds")
+        has(serve("--tls-local", "--tls-cert=/x", "--tls-key=/y", "--check")[1], "use one of them", "both kinds")
         has(serve("--tls-local", "--domain=localhost", "--check")[1], "domain needs a dot", "*.localhost")
 
 
@@ -378,8 +378,8 @@ def test_sighup_takes_a_renewed_certificate():
         with open(d + "/cert.pem", "w") as f:  # not yet the key
             f.write(open(later + "/cert.pem").read())
         server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "it would not start" in server.log(), 10, "the refusal")
-        line = next(x for x in server.log().splitlines() if "it would not start" in x)
+        wait_for(lambda: "would not start" in server.log(), 10, "the refusal")
+        line = next(x for x in server.log().splitlines() if "would not start" in x)
         has(line, "the key is not that of the certificate", "not one of the warnings before it")
         equal((shown(server), server.pid("cordond")), (before, daemon), "the server meanwhile")
         shutil.copy(later + "/key.pem", d + "/key.pem")
