@@ -89,8 +89,6 @@ int client_read_each(struct client *c,
  * been read, which poll does not report. */
 int client_fd(const struct client *c);
 bool client_pending(const struct client *c);
-/* Waits until there are bytes to read: 1; 0 after timeout_ms (UINT64_MAX: no bound); -1. */
-int client_wait(struct client *c, uint64_t timeout_ms, struct err *e) MUST_USE;
 
 /* ---- server-sent events */
 #define CLIENT_EVENT_MAX ((size_t)1024 * 1024)

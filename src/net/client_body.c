@@ -51,18 +51,6 @@ bool client_pending(const struct client *c)
 	return c->in.len > 0 || (c->tls_conn && tls_has_pending(c->tls_conn));
 }
 
-int client_wait(struct client *c, uint64_t timeout_ms, struct err *e)
-{
-	int n;
-
-	if (c->in.len > 0 || c->fd < 0)
-		return 1;
-	n = client_conn_fill(c, timeout_ms, e);
-	if (n == -2)
-		return 0;
-	return n < 0 ? -1 : 1; /* also at the end, which the caller learns by reading */
-}
-
 /* ---- the body */
 
 /* Bytes of the body at the front of c->in. -1: malformed. 0: none, or its end. */

@@ -347,11 +347,6 @@ void conn_doom(struct conn *c)
 	conn_wake(c);
 }
 
-bool conn_is_idle(const struct conn *c)
-{
-	return c->state == CONN_HEAD && c->in.len == 0;
-}
-
 static void link_conn(struct conn *c)
 {
 	struct server *s = c->server;

@@ -165,7 +165,6 @@ void conn_put(struct conn *c, const struct iovec *parts, int n, bool now);
 void conn_put_bytes(struct conn *c, const void *data, size_t len);
 /* Writes queued output once: the rest waits for EPOLLOUT. */
 void conn_flush(struct conn *c);
-bool conn_is_idle(const struct conn *c);
 
 /* Is there a place for one more connection of this address, if need be by closing another? */
 bool room_make(struct server *s, const struct peer *newcomer);

@@ -41,7 +41,7 @@ void session_egress_init(struct session *s, struct net_session *n)
 	n->egress.timer = (struct loop_timer){ .fire = on_timer, .arg = s };
 }
 
-bool session_egress_is_wanted(const struct session *s)
+static bool is_wanted(const struct session *s)
 {
 	return !policy_select_is_none(session_choice(s));
 }
@@ -277,7 +277,7 @@ void session_egress_try(struct session *s)
 
 void session_egress_adopted(struct session *s)
 {
-	if (session_egress_is_wanted(s))
+	if (is_wanted(s))
 		net_session_of(s)->egress.state = DOOR_WANTED;
 	session_egress_try(s);
 }
@@ -298,7 +298,7 @@ void session_egress_started(struct session *s)
 {
 	struct session_egress *d = &net_session_of(s)->egress;
 
-	if (!session_egress_is_wanted(s))
+	if (!is_wanted(s))
 		return;
 	d->creating = true;
 	d->made = (struct completion){ .on_done = on_created, .arg = s };
@@ -310,7 +310,7 @@ void session_egress_changed(struct session *s, struct completion *w)
 	struct session_egress *d = &net_session_of(s)->egress;
 	struct err e;
 
-	if (d->state == DOOR_NONE && !session_egress_is_wanted(s)) {
+	if (d->state == DOOR_NONE && !is_wanted(s)) {
 		if (w != NULL)
 			completion_end_soon(w, core_loop(session_core(s)), NULL);
 		return;
@@ -376,7 +376,7 @@ void session_egress_channel_new(struct session *s)
 
 	if (session_row(s)->state >= SESSION_STOPPING || d->state == DOOR_ASKED)
 		return;
-	if (d->state == DOOR_NONE && !session_egress_is_wanted(s))
+	if (d->state == DOOR_NONE && !is_wanted(s))
 		return;
 	d->state = DOOR_WANTED;
 	d->orders = d->stale = 0;

@@ -29,9 +29,6 @@ struct session_egress {
 struct net_session;
 void session_egress_init(struct session *s, struct net_session *n);
 
-/* Does its policy ask for one? */
-bool session_egress_is_wanted(const struct session *s);
-
 /* The session is new: if its policy wants a network, that is opened before the session is usable.
  */
 void session_egress_started(struct session *s);

@@ -234,8 +234,3 @@ void reply_error_member(struct json *j, const struct err *e)
 	json_text(j, "fault", meaning_of(e).platform ? "platform" : "user");
 	json_close(j, '}');
 }
-
-void reply_abort(struct request *r)
-{
-	exchange_abort(r->x);
-}

@@ -25,5 +25,3 @@ void reply_refusal(struct request *r, const struct err *e, unsigned retry_s);
 
 /* Writes {"code","message","fault"} of an error as the member "error". */
 void reply_error_member(struct json *j, const struct err *e);
-/* For an answer under way that cannot be finished: drops the connection. */
-void reply_abort(struct request *r);
