@@ -98,7 +98,7 @@ static void one_that_blocks_is_given_up(void)
 }
 
 /* Another process with the same open file clears the flag and takes connections as fast as it can,
- * while we believe poll(2). Every call ends, and soon. */
+ * while we believe poll(2). Every call ends, and soon, also one that finds nothing and blocks. */
 static void a_thief_does_not_hold_us_up(void)
 {
 	int listener = make_listener(), ours = 0, stolen = 0, given_up = 0;
@@ -110,7 +110,7 @@ static void a_thief_does_not_hold_us_up(void)
 		(void)fcntl(listener, F_SETFL, O_RDWR);
 		(void)close(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
 	}
-	for (int i = 0; i < 400; i++) {
+	for (int i = 0; i < 400 || given_up == 0; i++) {
 		struct pollfd p = { .fd = listener, .events = POLLIN };
 		int caller = call(), fd;
 
@@ -124,11 +124,10 @@ static void a_thief_does_not_hold_us_up(void)
 		(void)close(caller);
 		if (i % 2 == 0)
 			(void)fcntl(listener, F_SETFL, O_RDWR | O_NONBLOCK);
+		CHECK(clock_now_ns() - begun < 25000 * CLOCK_MS);
 	}
-	CHECK(clock_now_ns() - begun < 30000 * CLOCK_MS);
 	CHECK(kill(thief, SIGKILL) == 0 && waitpid(thief, NULL, 0) == thief);
 	printf("# ours %d, stolen %d, given up %d\n", ours, stolen, given_up);
-	CHECK(given_up > 0); /* or this has not tried what it should */
 	(void)close(listener);
 }
 
