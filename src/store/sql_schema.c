@@ -78,28 +78,28 @@ static const char version_1[] =
 /* An execution's own bound, for the daemon that adopts it. */
 static const char version_2[] = "ALTER TABLE execution ADD COLUMN output_limit INTEGER NOT NULL DEFAULT 0";
 
-/* Whether somebody may still say something after its end. */
+/* Whether a process that it left may still write output after its end. */
 static const char version_3[] =
 	"ALTER TABLE execution ADD COLUMN output_open INTEGER NOT NULL DEFAULT 0;"
 	"CREATE INDEX execution_open ON execution (session) WHERE output_open = 1 AND ended_ms > 0;";
 
-/* By what the processes it left behind are known. */
+/* The mark of the processes it started, also of those that it left behind. */
 static const char version_4[] =
 	"ALTER TABLE execution ADD COLUMN mark INTEGER NOT NULL DEFAULT 0;"
 	"CREATE INDEX execution_mark ON execution (session, mark) WHERE mark > 0;";
 
-/* What only the interface that a client came by needs to know. */
+/* What the interface that made the session or execution keeps with it. */
 static const char version_5[] =
 	"ALTER TABLE session ADD COLUMN client TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE execution ADD COLUMN client TEXT NOT NULL DEFAULT '';";
 
-/* Whose logs can go to make room, and what they come to, without a look at the rows. */
+/* Which logs can be deleted to make room, and their bytes, from the index alone. */
 static const char version_6[] =
 	"CREATE INDEX execution_kept ON execution (session, ended_ms, id, log_bytes, output_open)"
 	" WHERE log_bytes > 0 AND output_open = 0 AND ended_ms > 0;";
 
-/* Whom sessions may contact, what secrets they have, and what they tried. Records have a table of
- * their own: they are many, and live shorter than what the journal says. */
+/* Which servers sessions may contact, which secrets they have, and network records. These have a
+ * table of their own: they are many, and are kept for a shorter time than events. */
 static const char version_7[] =
 	"ALTER TABLE tenant ADD COLUMN policy TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE session ADD COLUMN policy TEXT NOT NULL DEFAULT '';"
