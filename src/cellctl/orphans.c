@@ -13,7 +13,7 @@
 #include "io.h"
 
 #define DEPTH_MAX 8
-#define DIRS_MAX 20000 /* cgroups looked at, over all hierarchies */
+#define DIRS_MAX 400000 /* cgroups looked at, over all hierarchies */
 #define MOUNTS_MAX 32
 
 struct search {
@@ -99,7 +99,10 @@ static void add_dir(struct orphan *c, int dir, const char *path)
 {
 	if (c == NULL || c->ndirs == CELL_CGROUP_DIRS)
 		return;
-	(void)snprintf(c->dirs[c->ndirs++], PATH_MAX, "%s", path);
+	c->dirs[c->ndirs] = strdup(path);
+	if (c->dirs[c->ndirs] == NULL)
+		return;
+	c->ndirs++;
 	read_state(c, dir);
 }
 
@@ -111,8 +114,10 @@ static bool is_free(int dir)
 
 static void add_group(struct orphans *o, const char *path)
 {
-	if (o->ngroups < ORPHANS_MAX)
-		(void)snprintf(o->groups[o->ngroups++], PATH_MAX, "%s", path);
+	char *copy = o->ngroups < ORPHANS_MAX ? strdup(path) : NULL;
+
+	if (copy != NULL)
+		o->groups[o->ngroups++] = copy;
 	else
 		o->more = true;
 }
@@ -266,6 +271,11 @@ int orphans_find(struct orphans *ret, struct err *e)
 
 void orphans_release(struct orphans *o)
 {
+	for (size_t i = 0; i < o->n; i++)
+		for (unsigned j = 0; j < o->list[i].ndirs; j++)
+			free(o->list[i].dirs[j]);
+	for (size_t i = 0; i < o->ngroups; i++)
+		free(o->groups[i]);
 	free(o->list);
 	free(o->groups);
 	*o = (struct orphans){ 0 };

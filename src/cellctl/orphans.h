@@ -19,7 +19,7 @@
 #include "cell_spec.h"
 #include "err.h"
 
-#define ORPHANS_MAX 256
+#define ORPHANS_MAX 16384 /* more cells than a machine can have id ranges for */
 
 struct orphan {
 	char id[CELL_ID_MAX]; /* "": not known */
@@ -27,7 +27,7 @@ struct orphan {
 	unsigned processes;
 	bool frozen;
 	unsigned ndirs;
-	char dirs[CELL_CGROUP_DIRS][PATH_MAX]; /* of its cgroups */
+	char *dirs[CELL_CGROUP_DIRS]; /* owned: of its cgroups */
 };
 
 struct orphans {
@@ -35,7 +35,7 @@ struct orphans {
 	size_t n;
 	bool more; /* than ORPHANS_MAX, or than were looked at */
 	size_t ngroups;
-	char (*groups)[PATH_MAX]; /* owned: of servers that are gone; at most ORPHANS_MAX */
+	char **groups; /* owned: of servers that are gone; at most ORPHANS_MAX */
 };
 
 /* Looks at the machine. Fails only for want of memory. */

@@ -36,11 +36,13 @@ def kill_all(server):
     server.process.wait()
 
 
-def remove(session):
-    """By the commands that doctor prints, for this cell only; then it is not listed any more."""
+def remove(server):
+    """What is left of this server's cells, by the commands that doctor prints; then none is listed any more."""
     cells, _ = doctor()
-    subprocess.run(["sh", "-ec", cells[session][1]], check=True, timeout=60)
-    check(session not in doctor()[0], "still listed after its removal")
+    for cell in server.ids & set(cells):
+        subprocess.run(["sh", "-ec", cells[cell][1]], check=True, timeout=60)
+    left = server.ids & set(doctor()[0])
+    check(not left, f"still listed after their removal: {left}")
 
 
 def remove_groups(before):
@@ -63,7 +65,7 @@ def test_a_cell_ends_when_no_server_comes_back():
     check(says, "a cell without a server is not listed")
     wait_for(lambda: not server.cell_pids(session), 20, "the end of the cell")
     has(doctor()[0][session][0], "ended, its cgroups are left")
-    remove(session)
+    remove(server)
     server.close()
     remove_groups(before)
 
@@ -77,9 +79,7 @@ def test_a_pool_cell_does_so_too():
     kill_all(server)
     shutil.rmtree(server.run_dir)
     wait_for(lambda: not server.cell_pids(pooled), 20, "the end of the pool cell")
-    for cell in server.ids:
-        if cell in doctor()[0]:
-            remove(cell)
+    remove(server)
     server.close()
     remove_groups(before)
 
@@ -119,7 +119,7 @@ def test_a_paused_cell_is_listed_as_one_that_cannot_end():
     shutil.rmtree(server.run_dir)
     has(doctor()[0][session][0], "frozen: it cannot end by itself")
     check(server.cell_pids(session), "a frozen cell has ended")
-    remove(session)
+    remove(server)
     server.close()
     remove_groups(before)
 
