@@ -35,7 +35,8 @@ class Upstream:
             self.listener = socket.create_server(("127.0.0.1", 0))
             self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
         self.listener.listen(128)
-        threading.Thread(target=self.accept, daemon=True).start()
+        self.acceptor = threading.Thread(target=self.accept, daemon=True)
+        self.acceptor.start()
 
     def accept(self):
         while True:
@@ -45,8 +46,8 @@ class Upstream:
                 return
             self.connections += 1
             thread = threading.Thread(target=self.one, args=(s,), daemon=True)
-            self.threads.append(thread)
             thread.start()
+            self.threads.append(thread)
 
     def one(self, s):
         s.settimeout(20)
@@ -57,7 +58,8 @@ class Upstream:
             self.faults.append(fault)
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR) if self.listener.family == socket.AF_INET else None
+        self.listener.shutdown(socket.SHUT_RDWR)  # wakes the acceptor
+        self.acceptor.join(20)
         self.listener.close()
         for thread in self.threads:
             thread.join(20)
