@@ -364,7 +364,7 @@ def test_without_a_home():
         # Somebody else was there first: refused, not used.
         shutil.rmtree(place)
         os.mkdir(place, 0o777)
-        tap.run(cmd=["true"], user=UID, group=UID, extra_groups=[], env={}, cwd="/").refused(place, "somebody else")
+        tap.run(cmd=["true"], user=UID, group=UID, extra_groups=[], env={}, cwd="/").refused(place, "belongs to another user")
         os.rmdir(place)
         os.symlink("/etc", place)
         tap.run(cmd=["true"], user=UID, group=UID, extra_groups=[], env={}, cwd="/").refused(place)
