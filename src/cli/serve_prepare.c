@@ -253,11 +253,11 @@ static int find_cgroups(struct serve *s, struct err *e)
 	if (cgroups_group_bound(&s->cgroups, &sums, &bounded, e) < 0)
 		return -1;
 	if (!bounded && s->cgroups.limits == CELL_LIMIT_ALL)
-		log_warn("cells have no common limit of memory and processes",
-			 "reason=\"the run folder is of an earlier version\"");
+		log_warn("cells have no common limit of memory and processes", "reason=%s",
+			 "the run folder is of an earlier version");
 	if (!cgroups_group_hold(&s->cgroups))
 		log_warn("another process has locked the cgroup of this server's cells",
-			 "effect=\"cordon doctor may list them as cells of no server\"");
+			 "effect=%s", "cordon doctor may list them as cells of no server");
 	cgroups_sweep(&s->cgroups);
 	return 0;
 }

@@ -114,7 +114,8 @@ static void join(struct supervisor *v, struct worker *w)
 
 static void begin_end(struct supervisor *v, bool upgrade);
 
-/* It could not start. If it never has, the next try would end the same way. */
+/* It could not start, for a cause that does not go away by itself. If it never has run, the next
+ * try would end the same way. */
 static void give_up(struct supervisor *v, const struct worker *w)
 {
 	if (w->was_started || v->ending)
@@ -123,6 +124,13 @@ static void give_up(struct supervisor *v, const struct worker *w)
 		  w->role->program);
 	v->failed = true;
 	begin_end(v, false);
+}
+
+/* The program is missing or may not be executed. Anything else may work the next time: a fork for
+ * which there is no memory, or a cordond that ended before it was given its channel. */
+static bool is_permanent(const struct err *e)
+{
+	return e->sys == ENOENT || e->sys == EACCES || e->sys == ENOTDIR || e->sys == ENOEXEC;
 }
 
 static void start_missing(struct supervisor *v)
@@ -136,7 +144,8 @@ static void start_missing(struct supervisor *v)
 			continue;
 		if (start(v, w, &e) < 0) {
 			child_process_failed(&w->child, &e);
-			give_up(v, w);
+			if (is_permanent(&e))
+				give_up(v, w);
 			continue;
 		}
 		child_process_started(&w->child);

@@ -534,6 +534,19 @@ static int start(struct daemon *d, struct err *e)
 	return confine(d, &o, e);
 }
 
+/* A full disk, too few descriptors or another daemon that is still ending: the supervisor tries
+ * again. */
+static bool is_passing(const struct err *e)
+{
+	static const int passing[] = { EAGAIN, EBUSY,  EDQUOT, EINTR, EIO,
+				       EMFILE, ENFILE, ENOMEM, ENOSPC };
+
+	for (size_t i = 0; i < COUNT(passing); i++)
+		if (e->sys == passing[i])
+			return true;
+	return e->code == ERR_LIMIT;
+}
+
 int main(int argc, char **argv)
 {
 	static struct daemon d;
@@ -564,7 +577,7 @@ int main(int argc, char **argv)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	if (start(&d, &e) < 0) {
 		log_error("cordond cannot start", "error=%s", e.msg);
-		return SERVE_EXIT_CANNOT_START;
+		return is_passing(&e) ? 1 : SERVE_EXIT_CANNOT_START;
 	}
 	if (loop_run(d.loop, &e) < 0) {
 		log_error("cordond failed", "error=%s", e.msg);

@@ -32,7 +32,7 @@ def same(got, want, what):
 @step
 def plain(w):
     yield
-    for path in ("/", "/healthz", "/readyz", "/metrics", "/v1/node", "/v1/templates"):
+    for path in ("/", "/healthz", "/readyz", "/metrics", "/v1/node", "/v1/templates", "/v1/limits", "/v1/usage"):
         w.good(w.ask("GET", path), 200)
     yield
 
