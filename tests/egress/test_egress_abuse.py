@@ -289,9 +289,9 @@ def test_gateway_is_unprivileged(server):
 
 def test_gateway_parsers_are_fuzzed(server):
     folder = os.path.join(internet.HERE, "..", "..", "fuzz")
-    for name in ("dns_query", "dns_reply", "hello", "http_request", "http_response", "chunk", "policy", "host_path",
-                 "secrets", "model", "egress_msg",
-                 "aim", "mask", "resolv_conf"):
+    for name in ("dns_query", "dns_reply", "tls_hello", "http_request", "http_response", "chunk", "policy", "host_path",
+                 "secrets", "llm_call", "egress_msg",
+                 "endpoint", "mask", "resolv_conf"):
         check(os.path.exists(f"{folder}/fuzz_{name}.c"), f"no fuzz target {name}")
         check(os.listdir(f"{folder}/corpus/{name}"), f"no corpus of {name}")
 
