@@ -5,7 +5,7 @@
  * depend on its length or its first character. Called by the core (make), by the interfaces and by
  * what reads ids back from disk (check).
  *
- * What is made here: "i", the name of the node (may be empty), SESSION_ID_RANDOM random
+ * What is made here: "i", the name of the node (may be empty), RAND_ID_CHARS random
  * characters. The random part is always last, and the first letter is no hexadecimal digit: ids of
  * `cordon run` are hexadecimal, and a server's keeper refuses those. */
 #pragma once

@@ -1,4 +1,4 @@
-/* rootless.h - how an ordinary user's keeper becomes root of something it may be root of: a user
+/* rootless.h - how an ordinary user's keeper gets root in a user namespace of its own: a user
  * namespace in which the user is 0 and the user's subordinate ids, if any, follow from 1 on. */
 #pragma once
 

@@ -280,8 +280,8 @@ static int connect_channel(struct live_cell *c, int sock, struct err *e)
 	return loop_add(c->cells->loop, &c->channel, sock, EPOLLIN, e);
 }
 
-/* A keeper died over it. The half-made cell dies with its channel, but its cgroup is in the way of
- * the next try. */
+/* The keeper ended while it made the cell. The half-made cell dies with its channel, but its cgroup
+ * is in the way of the next try. */
 static void on_cleared(void *arg, const struct keeper_reply *reply, int fd, const struct err *e)
 {
 	struct live_cell *c = arg;

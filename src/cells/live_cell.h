@@ -7,7 +7,8 @@
  * cell is freed after up() with an error, or after gone().
  *
  * One call of the keeper is under way at a time (call), whose time keeper_link.h keeps; a cell that
- * does not greet has GREET_MS. Nothing frees a cell inside its own events but what the keeper says.
+ * does not greet has GREET_MS. A cell is freed only by a reply of the keeper, never inside its own
+ * events.
  */
 #pragma once
 

@@ -89,7 +89,7 @@ static void check_restrictions(const struct cell_restrictions *w)
 			    strstr(text, "namespaces: Operation not permitted") != NULL
 		    ? "this may be a chroot, in which Linux makes no user namespaces: use "
 		      "pivot_root (systemd-nspawn does), or the machine itself"
-		    : "the message names the step; see README, \"Limits of this version\"");
+		    : "the message names the step; see doc/limits.md");
 	if (ok)
 		row("isolation", "egress", redirect, false,
 		    redirect ? "what a cell connects to can be led to cordon-egress"

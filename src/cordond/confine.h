@@ -1,5 +1,6 @@
 /* confine.h - drops what cordond does not need, before the first byte from the network is read.
- * What cannot be installed is an error. */
+ * What cannot be installed is an error, but for Landlock on a kernel without it, which is a warning
+ * in the log. */
 #pragma once
 
 #include "err.h"

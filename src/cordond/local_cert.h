@@ -1,5 +1,5 @@
 /* local_cert.h - the node's own authority and the server's certificate (selfsign.h), as files in
- *the state folder:
+ * the state folder:
  *
  *	tls/authority.pem	its key and certificate, for nobody else
  *	tls/ca.pem		its certificate, for everybody who is to trust it

@@ -26,7 +26,7 @@ struct session;
 #define CORE_ROOTS_MAX 16
 #define CORE_PARTS_MAX 4
 
-/* What the supervisor prepared; see serve_setup.h. */
+/* What the supervisor prepared; see supervisor_msg.h. */
 struct core_template {
 	char name[64];
 	uint32_t nlayers;

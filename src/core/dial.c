@@ -5,7 +5,8 @@
  * count, and when the session ends, each ends with an error or, if held, is taken out of the list.
  *
  * It is a completion in all but its type, as the answer is a descriptor that stays held: out of
- * every list before done is called, told once and from the loop only, with a deadline of WAIT_MS.
+ * every list before done is called, done is called once, and only from the loop, with a deadline of
+ * WAIT_MS.
  *
  * One of an adopted cell waits until its PID 1 has said of which version it is. Sometimes a refusal
  * is known only here, after PID 1 had no reason to try the other address: then it is asked again,

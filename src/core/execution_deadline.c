@@ -2,7 +2,7 @@
  *
  * PID 1 starts executions and keeps their time. One that is stopped or starved does neither: an
  * execution that it has not started within START_MS fails, and one whose timeout is over by
- * SLACK_MS has timed out. Its tree is killed when PID 1 hears of it again. Time in which the
+ * SLACK_MS has timed out. Its tree is killed when PID 1 reads requests again. Time in which the
  * session does not run does not count; after a restart of this daemon it counts from then. */
 #include "execution_deadline.h"
 

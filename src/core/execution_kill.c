@@ -3,9 +3,8 @@
  * By then PID 1 has forgotten it, and so have we, but for its record. Its processes still have its
  * mark, so PID 1 is asked by that, under a new handle. What waits for the answer is a tree_kill: it
  * belongs to the session, not to the caller, and goes on when the caller goes.
- * There is one for each mark, and few in all: a PID 1 that never answers gathers no more, and who
- * asked is answered after KILL_MS. An
- * adopted PID 1 is asked when it has said who it is. */
+ * There is one tree_kill for each mark, and at most KILLS_MAX for a session. If PID 1 does not
+ * answer, the request fails after KILL_MS. An adopted PID 1 is asked after its READY. */
 #include "execution_kill.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* key_quota.c - how many keys a tenant may make, and how fast. Keys that were revoked or have
- * expired do not count; the youngest of them stay for a while, so that who revokes one twice is
- * told the same. */
+ * expired do not count; the youngest of them stay for a while, so that revoking a key twice gives
+ * the same answer. */
 #include "key_quota.h"
 
 #include "clock.h"

@@ -3,8 +3,7 @@
  *   in the store, and its cell answers     adopted; the step it was in is done again
  *   in the store, its cell is gone         stopped: host_restart after a reboot, expired if its
  *                                          time was over, else crashed
- *   a cell that no session explains        ended: a pool cell, or one whose record was never
- * written
+ *   a cell without a session in the store  ended: a pool cell, or one without a record
  *
  * A cell is found by its socket in RUN/cells. One that has none died with its channel.
  *

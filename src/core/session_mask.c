@@ -1,4 +1,4 @@
-/* Which secrets are covered in what a session says and what is recorded of it: its own and the
+/* Which secrets are masked in a session's output and what is recorded of it: its own and the
  * operator's patterns, in one mask. */
 #include <string.h>
 

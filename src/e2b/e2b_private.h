@@ -6,9 +6,12 @@
  *   tries.c           limit on tried signatures of an address
  *
  *   control.c         the table of the control plane
- *   sandbox.c         the data of a sandbox, kept and shown; sandbox_spec.c, network.c, netname.c
- * read requests for one sandbox_*.c       created, resumed, listed (filter.c, rfc3339.c), measured,
- * ended template_show.c   the operator's templates secret_routes.c   secrets, without their values
+ *   sandbox.c         the data of a sandbox, kept and shown
+ *   sandbox_spec.c, network.c, netname.c
+ *                     read requests for one
+ *   sandbox_*.c       created, resumed, listed (filter.c, rfc3339.c), measured, ended
+ *   template_show.c   the operator's templates
+ *   secret_routes.c   secrets, without their values
  *   unsupported.c     what Cordon does not have
  *
  *   sandbox_entry.c   requests into a sandbox: existence, access, envd or another port

@@ -2,7 +2,7 @@
  *
  * Strict: CRLF only, at most 15 hex digits. Extensions are refused in requests; in answers they are
  * legal, are checked, bounded and dropped. Trailers are checked as headers are, bounded and
- *dropped. The decoder copies nothing:
+ * dropped. The decoder copies nothing:
  *
  *	switch (chunk_read(&c, bytes, len, &used, &data)) {
  *	case CHUNK_DATA: take up to data.n bytes at data.p, then chunk_took(&c, n), used += n */

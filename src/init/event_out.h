@@ -1,4 +1,4 @@
-/* event_out.h - what PID 1 owes the outside, and the order in which it says it. */
+/* event_out.h - messages that PID 1 has still to send, and their order. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* file_resolve.h - from a path to something that cannot be exchanged any more: a descriptor of the
  * object, or of its parent directory and a name in it.
  *
- * Links on the way are followed, as users expect, but not the magic ones of /proc. What counts for
- * --within is where one has got to, not which way. */
+ * Links on the way are followed, as users expect, but not the magic ones of /proc. --within is
+ * checked against the resolved path, not against the path given. */
 #pragma once
 
 #include <limits.h>

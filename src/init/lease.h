@@ -8,7 +8,7 @@
  *
  * Times are of CLOCK_MONOTONIC. It runs on while a cell is frozen, but a frozen PID 1 cannot end
  * anything: such a cell stays until its cgroup is thawed or killed. The server that thaws it
- * connects first, so main.c looks for a connection before it believes a lease that is over.
+ * connects first, so main.c looks for a connection before it acts on an expired lease.
  *
  * Only arithmetic, called by main.c. */
 #pragma once

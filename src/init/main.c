@@ -70,7 +70,8 @@ static void go_on_killing(void)
 	struct agent_event v = { 0 };
 
 	/* One kill(2) reaches everything there is, and a fork in progress cannot slip away: it is
-	 * restarted into the signal. Repeated, because what was being born may now be there. */
+	 * restarted into the signal. Repeated, because a process that was in fork() during the
+	 * first kill may exist now. */
 	(void)kill(-1, SIGKILL);
 	if (!reap())
 		return;
@@ -143,7 +144,7 @@ static void on_stat(void)
 	event_out_answer(AGENT_STATED, &v);
 }
 
-/* Its group; one that has just been born has none yet, and finds the signal pending. */
+/* Its group; a process that was just forked has none yet, and finds the signal pending. */
 static void signal_program(const struct program *p, int sig)
 {
 	if (kill(-p->pid, sig) < 0 && errno == ESRCH)
@@ -235,7 +236,7 @@ static void talk(void)
 	notice_loss();
 }
 
-/* False if there was nothing to hear. */
+/* False if nothing was received. */
 static bool listen_to_channel(void)
 {
 	bool heard = channel_receive();

@@ -134,7 +134,7 @@ int processes_kill(int argc, char **argv, struct err *e)
 	uint64_t pid, sig;
 
 	(void)argc;
-	/* Neither a group nor everybody, and PID 1 would not hear it. */
+	/* 0 or below means a group or all processes; PID 1 ignores signals from the cell. */
 	if (units_count(argv[0], 2, INT32_MAX, &pid, e) < 0 ||
 	    units_count(argv[1], 0, 64, &sig, e) < 0)
 		return -1;

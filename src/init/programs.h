@@ -13,7 +13,8 @@
 #include "disk_usage.h"
 #include "pty_pump.h"
 
-/* What is owed to the outside about one program. HELD says all that STARTED and EXITED would. */
+/* Messages about one program that are still to be sent. HELD says all that STARTED and EXITED
+ * would. */
 enum {
 	PROGRAM_TELL_HELD = 1 << 0,
 	PROGRAM_TELL_STARTED = 1 << 1,
@@ -52,7 +53,7 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
  * is freed when its tree is dead and that was reported, if it is to be. NULL: the table is full. */
 struct program *programs_stand_in(uint32_t handle, uint64_t mark);
 
-/* The error pipe ended: the program runs. It spoke: the program does not. */
+/* End of file on the error pipe: exec succeeded. Data on it: the start failed. */
 void programs_on_started(struct program *p);
 
 /* A child was reaped, with what it used. Any child: most are of no program. */

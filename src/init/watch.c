@@ -141,7 +141,7 @@ static void forget_tree(const char *path)
 	}
 }
 
-/* The second half did not come: it went out of our sight. */
+/* The second half did not come: the file was moved to a directory that is not watched. */
 static int settle_move(struct err *e)
 {
 	if (!w.moving)

@@ -2,7 +2,7 @@
  * gets in.
  *
  * There is no clone into a v1 cgroup: the keeper opens the "tasks" files, and PID 1 writes itself
- * into them before anything else. It leaves when no supported system boots with v1 any more;
+ * into them before anything else. Remove this file when no supported system boots with cgroup v1;
  * nothing else of the keeper knows the difference but cgroup_unified(). */
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
-/* client.h - an HTTP/1.1 client for programs that may wait: one connection, one request at a time,
- *kept alive and reopened as needed. Plain, TLS, or over a Unix socket. Blocks in poll(2), never
- *longer than the timeouts; everything it keeps is bounded, and what the server says is not trusted.
+/* client.h - an HTTP/1.1 client for programs that may wait: one connection, one request at a
+ * time, kept alive and reopened as needed. Plain, TLS, or over a Unix socket. Blocks in poll(2),
+ * never longer than the timeouts; everything it keeps is bounded, and what the server sends is
+ * not trusted.
  *
  *	c = client_new(&options, e);
  *	client_send(c, &request, e);            sends all of it, reads the head of the answer

@@ -8,7 +8,7 @@
 
 struct output_log {
 	int dir_fd; /* borrowed */
-	int fd;	    /* owned; -1 until something is said */
+	int fd;	    /* owned; -1 until the first output */
 	char name[32];
 	uint64_t size;	  /* of the file */
 	uint64_t limit;	  /* bytes kept of both streams together */
@@ -19,7 +19,8 @@ struct output_log {
 	uint64_t room;	  /* by how much the file may grow now: set before each move */
 	uint64_t asked;	  /* by how much it was to grow when room was made: what came since waits */
 	bool patient;	  /* there will be more: what does not fit stays in the pipe */
-	/* A record that a daemon died over, behind size: see output_log_put(). len 0: none. */
+	/* A record that a killed daemon left incomplete, after size: see output_log_put(). len 0:
+	 * none. */
 	struct {
 		enum output_stream stream;
 		uint32_t len;

@@ -1,4 +1,4 @@
-/* output_mask.h - output_log_move() for sessions with secrets: what they say is masked on its way
+/* output_mask.h - output_log_move() for sessions with secrets: their output is masked on its way
  * into the log. Used by execution_io.c. */
 #pragma once
 

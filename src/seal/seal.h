@@ -1,4 +1,4 @@
-/* seal.h - values in boxes: AES-256-GCM, so that what the store holds of a secret is worth nothing
+/* seal.h - encrypted values: AES-256-GCM, so that what the store holds of a secret is worth nothing
  * without the operator's key, and cannot be moved to another name, tenant or version.
  *
  * A box names its key. The first key of the list seals, all of them open: rotation is a new line on

@@ -1,4 +1,4 @@
-/* store.h - what cordond remembers, in one SQLite database: DIR/cordon.db.
+/* store.h - cordond's persistent data, in one SQLite database: DIR/cordon.db.
  *
  * One connection, one thread (but see store_checkpoint_in_thread()). The rows and their functions
  * are in store_tenant.h, store_key.h, store_session.h, store_execution.h, store_event.h,

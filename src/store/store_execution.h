@@ -34,7 +34,7 @@ struct store_execution {
 	uint64_t log_bytes;	       /* kept */
 	bool truncated;
 	uint64_t cpu_us;
-	bool output_open;   /* ended, but somebody it started may still say something */
+	bool output_open;   /* ended, but a process that it started has its output open */
 	uint64_t mark;	    /* of all that it started, in its cell; 0: it never ran */
 	const char *client; /* what the interface that started it keeps of it; "" when it ended */
 

@@ -1,6 +1,6 @@
 /* trust.c - theory of operation
  *
- * Who checks certificates looks in one of three kinds of places: a folder with links named after
+ * Programs look for certificates in one of three kinds of places: a folder with links named after
  * hashes (OpenSSL), a bundle of all of them in one file (nearly everybody else), a key store
  * (Java). Distributions link these to each other, so places are resolved as the cell will: with the
  * template as root. They are copies of ours; some came without the right to write even for the

@@ -45,7 +45,7 @@ enum agent_type {
 	AGENT_END,	   /* the cell is over */
 	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
 	AGENT_LISTEN_EGRESS, /* opens the egress listener; answered by EGRESS_LISTENS */
-	AGENT_LEASE,	     /* how long it does */
+	AGENT_LEASE,	     /* how long the cell may be without a connection; 0: no limit */
 	AGENT_DEADLINE,	     /* when its session ends; counts while there is no connection */
 	AGENT_REQUESTS_END,
 	/* from PID 1 */

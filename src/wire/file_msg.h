@@ -1,8 +1,8 @@
 /* file_msg.h - what the built-ins of cordon-init say on their output. doc/file-protocol.md.
  *
- * A stream of records: u32 length of the body, u8 kind, body; little-endian, no padding. The one
- * the reader believes nothing: a cell may have taken over the writer. So each kind has one
- * exact layout, each string a bound and its NUL, and the decoder takes all or nothing. Pure. */
+ * A stream of records: u32 length of the body, u8 kind, body; little-endian, no padding. The reader
+ * trusts nothing: a cell may have taken over the writer. So each kind has one exact layout, each
+ * string a bound and its NUL, and the decoder takes all or nothing. Pure. */
 #pragma once
 
 #include <stddef.h>

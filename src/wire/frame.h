@@ -1,4 +1,4 @@
-/* frame.h - channel B's framing: a stream of { length, type, body }. Pure.
+/* frame.h - the framing of channels B and C: a stream of { length, type, body }. Pure.
  *
  * The head is 8 bytes, little-endian: u32 body length, u16 type, u16 zero. */
 #pragma once
