@@ -95,7 +95,13 @@ def plan(counts, chooser, everything, kinds):
 
 
 def at_rest(w):
-    """(descriptors, allocated bytes) when nothing is under way."""
+    """(descriptors, allocated bytes) when nothing is under way, and the pool, which follows demand, is small again."""
+
+    def is_small():
+        pool = w.server.want(200, "GET", "/v1/node")["pool"]
+        return pool["size"] == pool["ready"] == 1
+
+    w.settle(is_small, 60)
     w.server.want(200, "GET", "/healthz", key=None)
     time.sleep(0.3)
     w.control.count()
