@@ -139,6 +139,11 @@ void charge_end_exchange(struct exchange *x)
 	exchange_kept(x);
 	if (c->state == CONN_DEAD)
 		return; /* charge_close() is called next */
+	charge_reset(c);
+}
+
+void charge_reset(struct conn *c)
+{
 	assert(c->out.len == 0);
 	c->account = &c->from->tally;
 	set_keyed(c, c->stays_keyed);

@@ -25,7 +25,8 @@
 #define STEPS 32    /* of one connection, before others are served */
 #define TLS_READS 4 /* records of 16 KiB */
 #define TLS_WRITES 16
-#define LINGER_MS 2000
+#define LINGER_MS 2000		       /* without input */
+#define LINGER_ALL_MS 10000	       /* however much comes */
 #define PACE_BYTES ((size_t)64 * 1024) /* bytes a client must take per second at least */
 #define FRESH_MS 500 /* while draining, for the first request of a new connection */
 
@@ -211,7 +212,8 @@ static uint64_t deadline(const struct conn *c)
 	case CONN_DISCARD:
 		return c->read_ns + o->body_ms * CLOCK_MS;
 	case CONN_LINGER:
-		return c->read_ns + LINGER_MS * CLOCK_MS;
+		return earlier(c->linger_ns + LINGER_ALL_MS * CLOCK_MS,
+			       c->read_ns + LINGER_MS * CLOCK_MS);
 	case CONN_DEAD:
 		break;
 	}

@@ -61,6 +61,7 @@ struct conn {
 	size_t scanned; /* bytes of the head searched in `in`, see http1_head_end() */
 	struct body body;
 	size_t discarded;
+	uint64_t linger_ns; /* when CONN_LINGER began */
 	uint64_t read_ns,
 		write_ns; /* last progress; in CONN_HEAD, read_ns is when the head began */
 	bool busy;	  /* inside advance() */
@@ -178,6 +179,8 @@ void charge_relieve(struct conn *c);
 int charge_body(struct exchange *x, size_t n);
 void charge_open(struct conn *c);
 void charge_end_exchange(struct exchange *x);
+/* The connection is its address's again, not a tenant's. */
+void charge_reset(struct conn *c);
 void charge_close(struct conn *c);
 
 /* Takes the next step. False: there is nothing to do but wait. */

@@ -126,7 +126,7 @@ static void linger(struct conn *c)
 	(void)shutdown(c->fd, SHUT_WR);
 	c->state = CONN_LINGER;
 	c->discarded = 0;
-	c->read_ns = loop_now_ns(c->loop);
+	c->read_ns = c->linger_ns = loop_now_ns(c->loop);
 }
 
 /* The answer was sent: ends the exchange; the connection is kept or closed. */
@@ -176,6 +176,7 @@ void steps_cut_exchange(struct conn *c)
 	fifo_release(&c->out);
 	steps_drop_exchange(c);
 	c->doomed = c->cut = false;
+	charge_reset(c);
 	linger(c);
 }
 
