@@ -135,7 +135,8 @@ static int check_maker(struct request *r, struct err *e)
 {
 	struct store_allow own;
 
-	allow_of_key(r->core, r->grant.key_id, &own);
+	if (allow_of_key(r->core, r->grant.key_id, &own, e) < 0)
+		return -1;
 	return allow_is_narrow(&own)
 		       ? err_set(e, ERR_DENIED, "a key with limits of its own makes no keys")
 		       : 0;

@@ -57,12 +57,12 @@ void api_limits_get(struct request *r)
 	struct json j;
 
 	if (store_records_get(core_store(r->core), tenant_row(r->tenant)->id, &rows, &bytes, &e) <
-	    0) {
+		    0 ||
+	    allow_of_key(r->core, r->grant.key_id, &key, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
 	quota_limits(r->core, r->tenant, &limits);
-	allow_of_key(r->core, r->grant.key_id, &key);
 	json_init_heap(&j, LIMITS_JSON_MAX);
 	json_open(&j, NULL, '{');
 	show_tenant(&j, &limits);

@@ -141,7 +141,8 @@ static void on_timeout_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
 	uint64_t ms = 0;
 
-	if (s == NULL || read_timeout(body, len, &ms, &e) < 0 || session_set_timeout(s, ms, &e) < 0)
+	if (s == NULL || read_timeout(body, len, &ms, &e) < 0 ||
+	    session_set_timeout(s, ms, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_session(r, 200, s, false);

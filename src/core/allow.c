@@ -76,14 +76,17 @@ static int check(const struct store_allow *a, const struct session_spec *spec,
 		      &row->timeout_ms, whose, e);
 }
 
-void allow_of_key(struct core *c, const char *key_id, struct store_allow *ret)
+int allow_of_key(struct core *c, const char *key_id, struct store_allow *ret, struct err *e)
 {
 	struct store_key row;
-	struct err e;
 
 	memset(ret, 0, sizeof(*ret));
-	if (key_id[0] != '\0' && store_key_get(c->store, key_id, &row, &e) == 0)
-		*ret = row.allow;
+	if (key_id[0] == '\0')
+		return 0;
+	if (store_key_get(c->store, key_id, &row, e) < 0)
+		return e->code == ERR_NOT_FOUND ? 0 : -1;
+	*ret = row.allow;
+	return 0;
 }
 
 bool allow_is_narrow(const struct store_allow *a)
@@ -97,8 +100,8 @@ int allow_session(struct core *c, const struct tenant *t, const struct session_s
 {
 	struct store_allow key;
 
-	allow_of_key(c, spec->actor == NULL ? "" : spec->actor->key_id, &key);
-	if (check(&t->row.allow, spec, row, "tenant", e) < 0)
+	if (allow_of_key(c, spec->actor == NULL ? "" : spec->actor->key_id, &key, e) < 0 ||
+	    check(&t->row.allow, spec, row, "tenant", e) < 0)
 		return -1;
 	return check(&key, spec, row, "key", e);
 }
@@ -108,8 +111,25 @@ int allow_network(struct core *c, const struct tenant *t, const struct store_act
 {
 	struct store_allow key;
 
-	allow_of_key(c, who == NULL ? "" : who->key_id, &key);
-	if (check_network(&t->row.allow, network, "tenant", e) < 0)
+	if (allow_of_key(c, who == NULL ? "" : who->key_id, &key, e) < 0 ||
+	    check_network(&t->row.allow, network, "tenant", e) < 0)
 		return -1;
 	return check_network(&key, network, "key", e);
+}
+
+static uint64_t lower(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+int allow_timeout_max(struct core *c, const struct tenant *t, const struct store_actor *who,
+		      uint64_t *ret_ms, struct err *e)
+{
+	struct store_allow key;
+
+	if (allow_of_key(c, who == NULL ? "" : who->key_id, &key, e) < 0)
+		return -1;
+	*ret_ms = lower(c->o.config->session_timeout_max_ms,
+			lower(t->row.allow.timeout_ms, key.timeout_ms));
+	return 0;
 }

@@ -17,7 +17,13 @@ int allow_session(struct core *c, const struct tenant *t, const struct session_s
 int allow_network(struct core *c, const struct tenant *t, const struct store_actor *who,
 		  const char *network, struct err *e) MUST_USE;
 
-/* The key's own; all zeros if there is no such key. */
-void allow_of_key(struct core *c, const char *key_id, struct store_allow *ret);
+/* The longest timeout that may be set: the least of the node's, the tenant's and the key's. 0:
+ * there is no maximum. */
+int allow_timeout_max(struct core *c, const struct tenant *t, const struct store_actor *who,
+		      uint64_t *ret_ms, struct err *e) MUST_USE;
+
+/* The key's own; all zeros if key_id is "" or there is no such key. Fails if the store does. */
+int allow_of_key(struct core *c, const char *key_id, struct store_allow *ret,
+		 struct err *e) MUST_USE;
 /* Has it anything that narrows? */
 bool allow_is_narrow(const struct store_allow *a);

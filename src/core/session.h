@@ -121,11 +121,13 @@ void session_resume(struct session *s, const struct store_actor *who, struct com
 int session_delete(struct core *c, const struct tenant *t, const char *id,
 		   const struct store_actor *who, struct err *e) MUST_USE;
 
-/* Counts from now; 0: none, if the configuration allows. */
-int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e) MUST_USE;
+/* Counts from now; 0: none, if that is allowed. who: whose request it is, see allow.h. */
+int session_set_timeout(struct session *s, uint64_t timeout_ms, const struct store_actor *who,
+			struct err *e) MUST_USE;
 
 /* The same, but never sooner than it would have been. */
-int session_extend(struct session *s, uint64_t timeout_ms, struct err *e) MUST_USE;
+int session_extend(struct session *s, uint64_t timeout_ms, const struct store_actor *who,
+		   struct err *e) MUST_USE;
 /* Replaces its network settings. */
 int session_set_network(struct session *s, const char *network, struct err *e) MUST_USE;
 

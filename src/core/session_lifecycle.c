@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allow.h"
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
@@ -297,13 +298,16 @@ static int save_settings(struct session *s, const struct store_session *before, 
 	return -1;
 }
 
-int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e)
+int session_set_timeout(struct session *s, uint64_t timeout_ms, const struct store_actor *who,
+			struct err *e)
 {
-	uint64_t max = s->core->o.config->session_timeout_max_ms;
+	uint64_t max = 0;
 
 	core_check_clock(s->core);
 	struct store_session before = s->row;
 
+	if (allow_timeout_max(s->core, s->tenant, who, &max, e) < 0)
+		return -1;
 	if (max > 0 && (timeout_ms > max || timeout_ms == 0))
 		return err_set(e, ERR_INVALID, "timeout: at most %llu s",
 			       (unsigned long long)max / 1000);
@@ -318,7 +322,8 @@ int session_set_timeout(struct session *s, uint64_t timeout_ms, struct err *e)
 	return 0;
 }
 
-int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
+int session_extend(struct session *s, uint64_t timeout_ms, const struct store_actor *who,
+		   struct err *e)
 {
 	core_check_clock(s->core);
 	if (s->row.state == SESSION_RUNNING &&
@@ -326,7 +331,7 @@ int session_extend(struct session *s, uint64_t timeout_ms, struct err *e)
 		session_touch(s);
 		return 0;
 	}
-	return session_set_timeout(s, timeout_ms, e);
+	return session_set_timeout(s, timeout_ms, who, e);
 }
 
 int session_set_network(struct session *s, const char *network, struct err *e)

@@ -234,8 +234,8 @@ static void on_session(struct request *r, struct session *s)
 	if (g->woken) { /* its old time is over; E2B gives it that much again */
 		uint64_t ms = g->sandbox.timeout_ms;
 
-		if (session_extend(s, ms > AWAKE_MS ? ms : AWAKE_MS, &e) < 0 &&
-		    session_extend(s, ms, &e) < 0) {
+		if (session_extend(s, ms > AWAKE_MS ? ms : AWAKE_MS, request_actor(r), &e) < 0 &&
+		    session_extend(s, ms, request_actor(r), &e) < 0) {
 			reply_error(r, &e);
 			return;
 		}

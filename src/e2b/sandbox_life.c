@@ -5,6 +5,7 @@
 #include "e2b_private.h"
 #include "clock.h"
 #include "reply.h"
+#include "allow.h"
 #include "sandbox.h"
 #include "sandbox_spec.h"
 
@@ -55,11 +56,11 @@ static int to_ms(struct request *r, int64_t seconds, uint64_t *ret, struct err *
 	return 0;
 }
 
-/* A new timeout for a running sandbox. Counted from its start it may live as long as the node
- * allows: more is cut off. But asking for more never shortens its life. */
-static uint64_t cut(struct request *r, const struct store_session *row, int64_t seconds)
+/* A new timeout for a running sandbox. Counted from its start it may live for max (0: for ever):
+ * more is cut off. But asking for more never shortens its life. */
+static uint64_t cut(const struct store_session *row, int64_t seconds, uint64_t max)
 {
-	uint64_t max = core_config(r->core)->session_timeout_max_ms, now = clock_wall_ms();
+	uint64_t now = clock_wall_ms();
 	uint64_t asked = seconds <= 0 ? 1 : (uint64_t)seconds * 1000;
 	uint64_t end = row->started_ms + row->paused_total_ms + max, left;
 
@@ -93,8 +94,8 @@ static void on_running(struct completion *w, const struct err *why)
 	s = sandbox_find(r);
 	if (s == NULL)
 		return;
-	if ((k->extend ? session_extend(s, k->timeout_ms, &e)
-		       : session_set_timeout(s, k->timeout_ms, &e)) < 0)
+	if ((k->extend ? session_extend(s, k->timeout_ms, request_actor(r), &e)
+		       : session_set_timeout(s, k->timeout_ms, request_actor(r), &e)) < 0)
 		sandbox_fail(r, &e);
 	else
 		sandbox_reply(r, 201, s);
@@ -143,16 +144,22 @@ static void connect(struct request *r, const uint8_t *body, size_t len, int64_t 
 	struct sandbox_spec_wake given;
 	struct err e = { 0 };
 	struct session *s;
-	uint64_t ms = 0;
+	uint64_t ms = 0, max = 0;
 
 	if (read_wake(r, body, len, otherwise_s, &given, &ms) < 0)
 		return;
 	s = sandbox_find(r);
 	if (s == NULL)
 		return;
+	if (allow_timeout_max(r->core, r->tenant, request_actor(r), &max, &e) < 0) {
+		sandbox_fail(r, &e);
+		return;
+	}
+	if (!given.given && max > 0 && ms > max) /* a client that did not ask gets what it may */
+		ms = max;
 	if (session_row(s)->state != SESSION_RUNNING)
 		wake(r, s, ms, given.memory);
-	else if (session_extend(s, ms, &e) < 0)
+	else if (session_extend(s, ms, request_actor(r), &e) < 0)
 		sandbox_fail(r, &e);
 	else
 		sandbox_reply(r, 200, s);
@@ -278,6 +285,7 @@ static void on_timeout_body(struct exchange *x, const uint8_t *body, size_t len)
 	struct sandbox_spec_wake given;
 	struct err e = { 0 };
 	struct session *s;
+	uint64_t max = 0;
 	int read = sandbox_spec_wake(body, len, "timeout", &given, &e);
 
 	if (read == 0 && !given.given)
@@ -289,7 +297,9 @@ static void on_timeout_body(struct exchange *x, const uint8_t *body, size_t len)
 	s = sandbox_find_running(r);
 	if (s == NULL)
 		return;
-	if (session_set_timeout(s, cut(r, session_row(s), given.timeout_s), &e) < 0)
+	if (allow_timeout_max(r->core, r->tenant, request_actor(r), &max, &e) < 0 ||
+	    session_set_timeout(s, cut(session_row(s), given.timeout_s, max), request_actor(r),
+				&e) < 0)
 		sandbox_fail(r, &e);
 	else
 		reply_empty(r, 204);
@@ -317,7 +327,7 @@ static void on_refresh_body(struct exchange *x, const uint8_t *body, size_t len)
 	s = sandbox_find_running(r);
 	if (s == NULL)
 		return;
-	if (session_extend(s, ms, &e) < 0)
+	if (session_extend(s, ms, request_actor(r), &e) < 0)
 		sandbox_fail(r, &e);
 	else
 		reply_empty(r, 204);

@@ -3,11 +3,12 @@
 #include <string.h>
 
 #include "e2b_private.h"
-#include "policy_select.h"
 #include "json_members.h"
 #include "network.h"
 #include "network_policy.h"
 #include "reply.h"
+#include "allow.h"
+#include "policy_select.h"
 #include "sandbox.h"
 #include "secret.h"
 #include "session_policy.h"
@@ -63,11 +64,15 @@ static void on_applied(struct completion *w, const struct err *e)
 static int update(struct request *r, struct session *s, json_t *root, struct err *e)
 {
 	OWN_MEM char *text = NULL, *policy = NULL;
+	char name[POLICY_SELECT_NAME_MAX];
 
 	if (network_update(session_row(s)->network, root, &text, e) < 0 ||
 	    tenant_change_room(r->tenant, strlen(text), e) < 0 ||
 	    sandbox_network_policy(r, text, &policy, e) < 0 ||
-	    session_check_policy(r->core, r->tenant, policy, e) < 0 ||
+	    session_check_policy(r->core, r->tenant, policy, e) < 0)
+		return -1;
+	policy_select_name(policy, name); /* refused before anything is stored */
+	if (allow_network(r->core, r->tenant, request_actor(r), name, e) < 0 ||
 	    session_set_network(s, text, e) < 0)
 		return -1;
 	r->wait.on_done = on_applied;

@@ -118,6 +118,13 @@ static bool says_more(const json_t *root)
 	       json_object_get(root, "default") != NULL;
 }
 
+/* May it permit more than its presets do? */
+static bool widens(const json_t *root)
+{
+	return says_more(root) || json_object_get(root, "proxy") != NULL ||
+	       json_object_get(root, "private") != NULL;
+}
+
 /* May the document have this member or text? Most do not, and need not be parsed then: names and
  * words are written without escapes. */
 static bool may_have(const char *document, const char *quoted)
@@ -148,9 +155,11 @@ void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX])
 		at += (size_t)snprintf(ret + at, POLICY_SELECT_NAME_MAX - at, "%s%s",
 				       i == 0 ? "" : "+",
 				       json_string_value(json_array_get(list, i)));
-	if (at < POLICY_SELECT_NAME_MAX && (at == 0 || says_more(root)))
-		(void)snprintf(ret + at, POLICY_SELECT_NAME_MAX - at, "%scustom",
-			       at == 0 ? "" : "+");
+	if (at < POLICY_SELECT_NAME_MAX && (at == 0 || widens(root)))
+		at += (size_t)snprintf(ret + at, POLICY_SELECT_NAME_MAX - at, "%scustom",
+				       at == 0 ? "" : "+");
+	if (at >= POLICY_SELECT_NAME_MAX)
+		(void)snprintf(ret, POLICY_SELECT_NAME_MAX, "custom");
 	json_decref(root);
 }
 

@@ -30,7 +30,9 @@ int policy_select_presets(const char *words, char **ret, struct err *e) MUST_USE
  * network. */
 bool policy_select_is_none(const char *document);
 
-/* For people: the names of its presets and, if it has more, "custom", joined by "+". */
+/* The names of its presets and, if it may permit more than they do, "custom", joined by "+". A name
+ * that would be too long is "custom". Shown to people, and what allow_network() goes by: a document
+ * must never have the name of less than it permits. */
 void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX]);
 
 /* The document as it may be shown: without the password of its proxy and, unless all, without

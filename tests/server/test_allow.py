@@ -68,6 +68,40 @@ def test_names(server):
     refused(server, 403, "forbidden", key(server, k, levels=["vm"]), "level", "key")
 
 
+def test_a_policy_has_no_name_of_less_than_it_permits(server):
+    _, k = tenant(server, allow={"networks": ["debian"]})
+    s = server.create(key=k, network="debian")
+    proxy = {"version": 1, "extends": ["debian"], "proxy": {"address": "evil.example:1080"}}
+    for wide in (["deny"] * 24 + ["debian", "internet"], ["deny"] * 25 + ["debian"], proxy):
+        refused(server, 403, "forbidden", k, "tenant", network=wide)
+        server.refused(403, "forbidden", "PUT", f"/v1/sessions/{s['id']}/network", wide, "tenant", key=k)
+    server.delete(s["id"], key=k)
+
+
+def test_a_refused_update_by_e2b_is_not_stored(server):
+    _, k = tenant(server, allow={"networks": ["debian"]})
+    s = server.create(key=k, network="debian")
+    path = f"/sandboxes/{s['id']}"
+    before = server.want(200, "GET", path, key=k).get("network")
+    equal(server.request("PUT", path + "/network", {"denyOut": ["0.0.0.0/0"]}, key=k)[0], 403, "refused")
+    equal(server.want(200, "GET", path, key=k).get("network"), before, "as before")
+    server.delete(s["id"], key=k)
+
+
+def test_timeouts_stay_within_what_is_allowed(server):
+    _, k = tenant(server, allow={"timeout": "10m"})
+    short = key(server, k, timeout="5m")
+    s = server.create(key=k)
+    path = f"/v1/sessions/{s['id']}/timeout"
+    server.refused(400, "invalid", "POST", path, {"timeout": "11m"}, "timeout", key=k)
+    server.refused(400, "invalid", "POST", path, {"timeout": "6m"}, "timeout", key=short)
+    equal(server.want(200, "POST", path, {"timeout": "6m"}, key=k)["timeout_ms"], 360000, "the tenant's own")
+    equal(server.request("POST", f"/sandboxes/{s['id']}/timeout", {"timeout": 50000}, key=k)[0], 204, "E2B cuts")
+    check(server.get(s["id"], key=k)["timeout_ms"] <= 600000, "to what is allowed")
+    equal(server.request("POST", f"/sandboxes/{s['id']}/connect", {"timeout": 50000}, key=k)[0], 400, "asked for more")
+    server.delete(s["id"], key=k)
+
+
 def test_a_narrow_key_makes_no_keys(server):
     _, k = tenant(server)
     narrow = key(server, k, pids=100)

@@ -44,6 +44,21 @@ static void words(void)
 	CHECK_STR(name_of("{\"version\":1,\"rules\":[\"a.example\"]}"), "custom");
 	CHECK_STR(name_of("{\"version\":1,\"extends\":[\"pypi\"],\"rules\":[\"a.example\"]}"),
 		  "pypi+custom");
+	CHECK_STR(name_of("{\"version\":1,\"extends\":[\"pypi\"],"
+			  "\"proxy\":{\"address\":\"p.example:1080\"}}"),
+		  "pypi+custom");
+}
+
+/* A name that is cut would be the name of less than the document permits. */
+static void long_names(void)
+{
+	char json[512] = "[\"deny\"";
+
+	for (int i = 0; i < 23; i++)
+		(void)snprintf(json + strlen(json), sizeof(json) - strlen(json), ",\"deny\"");
+	(void)snprintf(json + strlen(json), sizeof(json) - strlen(json),
+		       ",\"debian\",\"internet\"]");
+	CHECK_STR(name_of(json), "custom");
 }
 
 static void refused(void)
@@ -205,8 +220,8 @@ static void shown(void)
 	text = NULL;
 }
 
-TEST_MAIN({ "presets by name", words }, { "what is wrong is refused", refused },
-	  { "a session's is not long", too_long },
+TEST_MAIN({ "presets by name", words }, { "names that are too long", long_names },
+	  { "what is wrong is refused", refused }, { "a session's is not long", too_long },
 	  { "a session has so many rules, read once", many },
 	  { "layers are merged once", merged_once }, { "texts are not repeated", not_repeated },
 	  { "none is nothing else", none }, { "passwords and private addresses stay here", shown })
