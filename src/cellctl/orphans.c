@@ -128,6 +128,14 @@ enum place { PLACE_ANY, PLACE_ORPHANED };
 static void walk(struct search *s, const char *path, unsigned depth, enum place place,
 		 bool known_only);
 
+/* Can it be part of a command that doctor prints? Users with a cgroup of their own choose the names
+ * in it. */
+static bool is_plain(const char *path)
+{
+	return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				 "/._:@-")] == '\0';
+}
+
 /* One directory: a group, a cell in a group that has no server, a cell beside (v1 has the freezer's
  * elsewhere; known_only is for those), or a way to more. */
 static void visit(struct search *s, const char *path, const char *name, unsigned depth,
@@ -137,6 +145,9 @@ static void visit(struct search *s, const char *path, const char *name, unsigned
 	struct orphans *o = s->found;
 
 	if (dir < 0)
+		return;
+	if ((begins(name, CELL_CGROUP_PREFIX) || begins(name, CGROUPS_GROUP_PREFIX)) &&
+	    !is_plain(path))
 		return;
 	if (begins(name, CELL_CGROUP_PREFIX)) {
 		const char *id = name + strlen(CELL_CGROUP_PREFIX);

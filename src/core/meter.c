@@ -6,6 +6,7 @@
 #include "log.h"
 
 #define HOUR_MS 3600000ULL
+#define DISK_MAX (1ULL << 44) /* 16 TiB: of a cell without a limit */
 #define ACTIVE_NS (60000ULL * CLOCK_MS)
 #define IDLE_NS (300000ULL * CLOCK_MS)
 
@@ -28,6 +29,16 @@ static void begin(struct session *s)
 	m->held.sessions = m->mark.cpu_us + m->mark.net_bytes_in + m->mark.net_bytes_out == 0;
 }
 
+/* PID 1 says how much it is, and a cell may have taken PID 1 over: never more than the cell has. */
+static uint64_t disk_kib(const struct session *s)
+{
+	uint64_t limit = s->row.limits.disk_bytes, bytes = s->cell->disk_bytes;
+
+	if (limit == 0)
+		limit = DISK_MAX;
+	return (bytes > limit ? limit : bytes) >> 10;
+}
+
 static void hold(struct session *s)
 {
 	struct meter *m = &s->meter;
@@ -35,7 +46,7 @@ static void hold(struct session *s)
 
 	m->held.memory_kib_ms += (s->memory_bytes >> 10) * ms;
 	if (s->cell != NULL)
-		m->held.disk_kib_ms += (s->cell->disk_bytes >> 10) * ms;
+		m->held.disk_kib_ms += disk_kib(s) * ms;
 	m->seen_ns = now;
 }
 
