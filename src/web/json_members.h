@@ -5,7 +5,7 @@
  *	return json_members_end(&m);
  *
  * Nothing is written for a member that is absent or null. The first mistake is kept, names the
- * member and makes json_members_end() fail; so does a member nobody asked for, since it is most
+ * member and makes json_members_end() fail; so does a member that no caller read, since it is most
  * likely misspelt. Texts are borrowed from the object. */
 #pragma once
 
