@@ -93,9 +93,9 @@ static void on_packed(struct file_call *c, int status, const struct err *e)
 
 static void on_session_to_pack(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_pack_record,
-							.raw = on_pack_bytes,
-							.end = on_packed };
+	static const struct file_call_events events = { .on_record = on_pack_record,
+							.on_raw = on_pack_bytes,
+							.on_end = on_packed };
 	struct packing *p = r->state;
 	const char *argv[] = { "tar-out", p->path, p->max };
 	struct err e = { 0 };
@@ -185,14 +185,14 @@ static void on_unpacked(struct file_call *c, int status, const struct err *e)
 
 	(void)status;
 	(void)e; /* the call keeps it */
-	upload_then(&u->upload, answer_unpacking);
+	upload_finish(&u->upload, answer_unpacking);
 }
 
 static void on_session_to_unpack(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_unpack_record,
-							.room = on_unpack_room,
-							.end = on_unpacked };
+	static const struct file_call_events events = { .on_record = on_unpack_record,
+							.on_room = on_unpack_room,
+							.on_end = on_unpacked };
 	struct unpacking *u = r->state;
 	const char *argv[] = { "tar-in", u->path, u->max, ENTRIES_MAX };
 	uint64_t max = core_config(r->core)->file_max;

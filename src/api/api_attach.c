@@ -102,7 +102,7 @@ static void pump(struct attach *a)
 		sent = item.what == READER_BYTES ? send_bytes(a, &item) : send_text(a, &item);
 		if (!sent)
 			return; /* on_writable comes */
-		log_reader_told(&a->reader, &item);
+		log_reader_advance(&a->reader, &item);
 	}
 	if (!a->closed)
 		loop_defer(core_loop(a->r->core), &a->turn);
@@ -127,7 +127,7 @@ static void on_writable(struct exchange *x)
 
 /* ---- in */
 
-static void complain(struct attach *a, const struct err *e)
+static void send_error(struct attach *a, const struct err *e)
 {
 	char text[2048];
 	struct json j;
@@ -152,7 +152,7 @@ static void feed(struct attach *a)
 		if (n == 0)
 			break;
 		if (n < 0)
-			complain(a, &e);
+			send_error(a, &e);
 		buf_consume(&a->input, n < 0 ? a->input.len : (size_t)n);
 	}
 	if (x == NULL)
@@ -178,7 +178,7 @@ static void on_room(struct completion *w, const struct err *e)
 	feed(a);
 }
 
-static void obey(struct attach *a, const uint8_t *data, size_t len)
+static void take_control(struct attach *a, const uint8_t *data, size_t len)
 {
 	struct spec_exec_message m;
 	struct err e = { 0 };
@@ -193,7 +193,7 @@ static void obey(struct attach *a, const uint8_t *data, size_t len)
 	else if (done == 0)
 		a->eof = true;
 	if (done < 0)
-		complain(a, &e);
+		send_error(a, &e);
 	if (a->eof && a->input.len == 0)
 		feed(a);
 }
@@ -206,7 +206,7 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 	if (log_reader_live(&a->reader) == NULL || execution_ended(a->reader.x))
 		return; /* too late for anything */
 	if (text) {
-		obey(a, data, len);
+		take_control(a, data, len);
 		return;
 	}
 	if (buf_add(&a->input, data, len, &e) < 0) {

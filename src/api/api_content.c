@@ -171,11 +171,11 @@ static bool read_whole(struct request *r, struct reading *g)
 
 static void on_session_to_read(struct request *r, struct session *s)
 {
-	static const struct file_call_events size_events = { .record = on_read_record,
-							     .end = on_size };
-	static const struct file_call_events events = { .record = on_read_record,
-							.raw = on_read_bytes,
-							.end = on_read_end };
+	static const struct file_call_events size_events = { .on_record = on_read_record,
+							     .on_end = on_size };
+	static const struct file_call_events events = { .on_record = on_read_record,
+							.on_raw = on_read_bytes,
+							.on_end = on_read_end };
 	struct reading *g = r->state;
 	bool size_first;
 	const char *size_argv[] = { "stat", g->path };
@@ -293,14 +293,14 @@ static void on_written(struct file_call *c, int status, const struct err *e)
 
 	(void)status;
 	(void)e; /* the call keeps it */
-	upload_then(&w->upload, answer_writing);
+	upload_finish(&w->upload, answer_writing);
 }
 
 static void on_session_to_write(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_write_record,
-							.room = on_write_room,
-							.end = on_written };
+	static const struct file_call_events events = { .on_record = on_write_record,
+							.on_room = on_write_room,
+							.on_end = on_written };
 	struct writing *w = r->state;
 	const char *argv[] = { "write",
 			       w->path,

@@ -107,7 +107,7 @@ static void on_done(struct session_diff *sd, const struct err *e)
 	if (!d->whole) { /* the keeper died, and its reader with it */
 		IGNORED(err_set_reason(&d->why, REASON_PEER_DIED,
 				       "the list of changes was cut short"),
-			"told");
+			"answered");
 		cut_short(r, &d->why);
 		return;
 	}

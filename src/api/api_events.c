@@ -15,8 +15,8 @@ static int on_row(const struct store_event *row, void *cookie)
 	return table_follow_add(cookie, row->seq, row->type, row);
 }
 
-static int look(struct request *r, const void *own, uint64_t after, unsigned limit,
-		struct table_follow_sink *to, struct store_looked *ret, struct err *e)
+static int read_rows(struct request *r, const void *own, uint64_t after, unsigned limit,
+		     struct table_follow_sink *to, struct store_looked *ret, struct err *e)
 {
 	const struct store_event_filter filter = {
 		.tenant = tenant_row(r->tenant)->id,
@@ -60,8 +60,8 @@ static const struct table_follow_kind events = {
 	.batch = 32,
 	.record_max = 64U << 10,
 	.own_size = sizeof(struct event_log_listener),
-	.look = look,
-	.last = store_event_last,
+	.read_rows = read_rows,
+	.read_last = store_event_last,
 	.listen = listen_for,
 	.unlisten = unlisten,
 	.show = show,

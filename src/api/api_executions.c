@@ -60,7 +60,8 @@ static void reply_stopped(struct request *r)
 {
 	struct err e = { 0 };
 
-	IGNORED(err_set_reason(&e, REASON_GONE, "session %s was stopped", r->session_id), "told");
+	IGNORED(err_set_reason(&e, REASON_GONE, "session %s was stopped", r->session_id),
+		"answered");
 	reply_error(r, &e);
 }
 

@@ -27,7 +27,7 @@ static int on_row(const struct store_execution *row, void *cookie)
 	return 0;
 }
 
-static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
+static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
 	struct listing *l = (struct listing *)p;
 	struct request *r = p->walk.r;
@@ -58,7 +58,7 @@ static int read_state(struct request *r, uint32_t *ret, struct err *e)
 
 void api_executions_list(struct request *r)
 {
-	struct listing *l = page_walk_new(r, sizeof(*l), look);
+	struct listing *l = page_walk_new(r, sizeof(*l), read_rows);
 	struct err e = { 0 };
 
 	if (l == NULL)

@@ -98,7 +98,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 
 static void on_session(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_record, .end = on_end };
+	static const struct file_call_events events = { .on_record = on_record, .on_end = on_end };
 	struct files *f = r->state;
 	struct err e = { 0 };
 

@@ -58,7 +58,7 @@ static int on_row(const struct store_key *row, void *cookie)
 	return 0;
 }
 
-static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
+static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
 	const struct request *r = p->walk.r;
 
@@ -68,7 +68,7 @@ static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
 
 void api_keys_list(struct request *r)
 {
-	struct page_walk *p = page_walk_new(r, sizeof(*p), look);
+	struct page_walk *p = page_walk_new(r, sizeof(*p), read_rows);
 
 	if (p != NULL)
 		page_walk_start(p, "keys");

@@ -22,8 +22,8 @@ static int on_row(const struct store_net *row, void *cookie)
 	return table_follow_add(cookie, row->seq, row->kind, row);
 }
 
-static int look(struct request *r, const void *own, uint64_t after, unsigned limit,
-		struct table_follow_sink *to, struct store_looked *ret, struct err *e)
+static int read_rows(struct request *r, const void *own, uint64_t after, unsigned limit,
+		     struct table_follow_sink *to, struct store_looked *ret, struct err *e)
 {
 	const struct records *v = own;
 	const struct store_net_filter filter = {
@@ -68,8 +68,8 @@ static const struct table_follow_kind records = {
 	.batch = 64,
 	.record_max = 2U << 20,
 	.own_size = sizeof(struct records),
-	.look = look,
-	.last = store_net_last,
+	.read_rows = read_rows,
+	.read_last = store_net_last,
 	.listen = listen_for,
 	.unlisten = unlisten,
 	.show = show,

@@ -111,7 +111,8 @@ static const char *who(const struct session *s)
 
 static void on_session_to_list(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_record, .end = on_listed };
+	static const struct file_call_events events = { .on_record = on_record,
+							.on_end = on_listed };
 	static const char *const argv[] = { "processes" };
 	struct processes *p = r->state;
 	struct err e = { 0 };
@@ -126,7 +127,8 @@ static void on_session_to_list(struct request *r, struct session *s)
 
 static void on_session_to_kill(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_record, .end = on_killed };
+	static const struct file_call_events events = { .on_record = on_record,
+							.on_end = on_killed };
 	struct processes *p = r->state;
 	const char *argv[] = { "kill", p->pid, "9" };
 	struct err e = { 0 };

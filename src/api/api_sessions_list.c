@@ -108,7 +108,7 @@ static int read_states(struct request *r, uint32_t *ret, struct err *e)
 	return 0;
 }
 
-static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
+static int read_rows(struct page_walk *p, struct store_looked *ret, struct err *e)
 {
 	struct listing *l = (struct listing *)p;
 	const struct request *r = p->walk.r;
@@ -128,7 +128,7 @@ static int look(struct page_walk *p, struct store_looked *ret, struct err *e)
 
 void api_sessions_list(struct request *r)
 {
-	struct listing *l = page_walk_new(r, sizeof(*l), look);
+	struct listing *l = page_walk_new(r, sizeof(*l), read_rows);
 	struct err e = { 0 };
 
 	if (l == NULL)

@@ -87,7 +87,7 @@ static void send(struct stream *s, const struct log_reader_item *item)
 		exchange_abort(s->feed.r->x);
 	} else {
 		sse_stream_event(&s->feed, name, id, j.text, j.len);
-		log_reader_told(&s->reader, item);
+		log_reader_advance(&s->reader, item);
 	}
 	json_release(&j);
 }

@@ -90,9 +90,9 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 
 static void on_session(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_record,
-							.ready = is_ready,
-							.end = on_end };
+	static const struct file_call_events events = { .on_record = on_record,
+							.is_ready = is_ready,
+							.on_end = on_end };
 	struct watch *w = r->state;
 	const char *argv[] = { "watch", w->path, w->recursive ? "recursive" : "-" };
 	struct err e = { 0 };

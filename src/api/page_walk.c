@@ -7,7 +7,7 @@ static int on_piece(struct walk *w, struct err *e)
 	struct page_walk *p = (struct page_walk *)w;
 	struct store_looked looked;
 
-	if (p->look(p, &looked, e) < 0)
+	if (p->read_rows(p, &looked, e) < 0)
 		return -1;
 	page_advance(&p->page, &looked);
 	p->end = looked.end;
@@ -24,14 +24,14 @@ static void on_finish(struct walk *w)
 }
 
 void *page_walk_new(struct request *r, size_t size,
-		    int (*look)(struct page_walk *p, struct store_looked *ret, struct err *e))
+		    int (*read_rows)(struct page_walk *p, struct store_looked *ret, struct err *e))
 {
 	struct page_walk *p = walk_new(r, size, on_piece, on_finish);
 	struct err e = { 0 };
 
 	if (p == NULL)
 		return NULL;
-	p->look = look;
+	p->read_rows = read_rows;
 	if (page_read(r, &p->page, &e) < 0) {
 		reply_error(r, &e);
 		return NULL;

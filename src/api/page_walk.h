@@ -1,9 +1,9 @@
 /* page_walk.h - a list of the store's rows in pages, from newest to oldest or the other way: the
  * part that routes for sessions, executions and keys share.
  *
- * A route's state begins with a struct page_walk. Its look() reads rows behind page.after_* and
- * asks page_walk_admits() before it shows one. Rows are looked at in pieces (walk.h); a page may be
- * empty and have a next one. */
+ * A route's state begins with a struct page_walk. Its read_rows() reads rows behind page.after_*
+ * and asks page_walk_admits() before it shows one. Rows are looked at in pieces (walk.h); a page
+ * may be empty and have a next one. */
 #pragma once
 
 #include "page.h"
@@ -16,13 +16,13 @@ struct page_walk {
 	bool more; /* than the page may have */
 	bool end;  /* there are no more */
 	/* Looks at WALK_PIECE rows at most. */
-	int (*look)(struct page_walk *p, struct store_looked *ret, struct err *e);
+	int (*read_rows)(struct page_walk *p, struct store_looked *ret, struct err *e);
 };
 
 /* State of that size, with the page's parameters read; NULL: the request was answered. */
 void *page_walk_new(struct request *r, size_t size,
-		    int (*look)(struct page_walk *p, struct store_looked *ret,
-				struct err *e)) MUST_USE;
+		    int (*read_rows)(struct page_walk *p, struct store_looked *ret,
+				     struct err *e)) MUST_USE;
 /* Answers with {name: [...], "next": ...}. */
 void page_walk_start(struct page_walk *p, const char *name);
 /* May one more row be shown? It is counted then. If not, the store's callback returns 1. */

@@ -32,7 +32,7 @@ static void on_writable(struct exchange *x)
 	if (f->pending == NULL && f->ended)
 		exchange_end(x);
 	else if (f->pending == NULL)
-		f->more(r);
+		f->on_room(r);
 }
 
 static void on_keepalive(struct loop_timer *t)
@@ -43,7 +43,7 @@ static void on_keepalive(struct loop_timer *t)
 	if (f->pending == NULL && exchange_room(f->r->x) >= sizeof(comment))
 		(void)exchange_write(f->r->x, comment, sizeof(comment) - 1);
 	loop_timer_set(l, t, loop_now_ns(l) + KEEPALIVE_NS);
-	f->more(f->r); /* finds records whose notification was missed */
+	f->on_room(f->r); /* finds records whose notification was missed */
 }
 
 static void on_turn(struct loop_task *t)
@@ -52,15 +52,15 @@ static void on_turn(struct loop_task *t)
 
 	f->spent = 0;
 	if (!f->ended)
-		f->more(f->r);
+		f->on_room(f->r);
 }
 
-bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*more)(struct request *r))
+bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*on_room)(struct request *r))
 {
 	struct loop *l = core_loop(r->core);
 
 	f->r = r;
-	f->more = more;
+	f->on_room = on_room;
 	exchange_header(r->x, "Cache-Control", "no-store");
 	exchange_header(r->x, "X-Accel-Buffering", "no");
 	exchange_begin(r->x, 200, "text/event-stream", EXCHANGE_CHUNKED);
@@ -70,8 +70,8 @@ bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*more)(stru
 		return false;
 	}
 	exchange_on_writable(r->x, on_writable);
-	f->go_on.run = on_turn;
-	f->go_on.arg = f;
+	f->turn.run = on_turn;
+	f->turn.arg = f;
 	f->keepalive.fire = on_keepalive;
 	f->keepalive.arg = f;
 	loop_timer_set(l, &f->keepalive, loop_now_ns(l) + KEEPALIVE_NS);
@@ -84,7 +84,7 @@ bool sse_stream_ready(struct sse_stream *f)
 		return false;
 	flush(f);
 	if (f->pending == NULL && f->spent > TURN_MAX) {
-		loop_defer(core_loop(f->r->core), &f->go_on);
+		loop_defer(core_loop(f->r->core), &f->turn);
 		return false;
 	}
 	return f->pending == NULL;
@@ -125,7 +125,7 @@ void sse_stream_release(struct sse_stream *f)
 {
 	if (f->r != NULL) {
 		loop_timer_cancel(core_loop(f->r->core), &f->keepalive);
-		loop_task_cancel(core_loop(f->r->core), &f->go_on);
+		loop_task_cancel(core_loop(f->r->core), &f->turn);
 	}
 	free(f->pending);
 	f->pending = NULL;

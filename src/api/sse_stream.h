@@ -10,10 +10,10 @@
 struct sse_stream {
 	struct request *r;
 	struct loop_timer keepalive;
-	struct loop_task go_on;		 /* continues in a later turn of the loop */
-	size_t spent;			 /* bytes in this turn */
-	void (*more)(struct request *r); /* there is room: make events */
-	char *pending;			 /* owned: the rest of an event */
+	struct loop_task turn;		    /* continues in a later turn of the loop */
+	size_t spent;			    /* bytes in this turn */
+	void (*on_room)(struct request *r); /* there is room: make events */
+	char *pending;			    /* owned: the rest of an event */
 	size_t len, sent;
 	bool ended;
 };
@@ -21,8 +21,8 @@ struct sse_stream {
 /* The last id that a reconnecting client has seen (Last-Event-ID). False: it sent none. */
 bool sse_stream_last_id(struct request *r, uint64_t *ret);
 /* Starts the answer. A HEAD request is answered at once; false then. */
-bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*more)(struct request *r));
-/* Can it take an event now? If not, more is called when it can. */
+bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*on_room)(struct request *r));
+/* Can it take an event now? If not, on_room is called when it can. */
 bool sse_stream_ready(struct sse_stream *f);
 /* Sends an event; sse_stream_ready() was true. id may be NULL. data: JSON, len bytes. */
 void sse_stream_event(struct sse_stream *f, const char *event, const char *id, const char *data,

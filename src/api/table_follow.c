@@ -77,7 +77,7 @@ static bool on_batch(struct job *job)
 	struct store_looked looked;
 	struct err e = { 0 };
 
-	if (f->kind->look(r, f->own, f->after, f->kind->batch, &to, &looked, &e) < 0) {
+	if (f->kind->read_rows(r, f->own, f->after, f->kind->batch, &to, &looked, &e) < 0) {
 		f->stream.ended = true;
 		exchange_abort(r->x);
 		return false;
@@ -111,7 +111,7 @@ static void follow(struct request *r, const struct table_follow_kind *kind,
 		memcpy(f->own, own, kind->own_size);
 	/* Without a number to begin at: from now on. */
 	if (request_stream(r, &e) < 0 ||
-	    (!q->after_given && kind->last(core_store(r->core), &f->after, &e) < 0)) {
+	    (!q->after_given && kind->read_last(core_store(r->core), &f->after, &e) < 0)) {
 		reply_error(r, &e);
 		return;
 	}
@@ -141,7 +141,7 @@ static int on_piece(struct walk *w, struct err *e)
 	struct table_follow_sink to = { .listing = l };
 	struct store_looked looked;
 
-	if (l->kind->look(w->r, l->own, l->after, WALK_PIECE, &to, &looked, e) < 0)
+	if (l->kind->read_rows(w->r, l->own, l->after, WALK_PIECE, &to, &looked, e) < 0)
 		return -1;
 	l->after = looked.seq;
 	l->end = looked.end;

@@ -26,9 +26,9 @@ struct table_follow_kind {
 	size_t record_max;
 	size_t own_size; /* of the kind's own data: its filter and its listener */
 	/* Calls table_follow_add() for the records after that number, at most limit of them. */
-	int (*look)(struct request *r, const void *own, uint64_t after, unsigned limit,
-		    struct table_follow_sink *to, struct store_looked *ret, struct err *e);
-	int (*last)(struct store *s, uint64_t *ret, struct err *e);
+	int (*read_rows)(struct request *r, const void *own, uint64_t after, unsigned limit,
+			 struct table_follow_sink *to, struct store_looked *ret, struct err *e);
+	int (*read_last)(struct store *s, uint64_t *ret, struct err *e);
 	/* Registers the listener in own, whose callback calls table_follow_wake(), and removes it.
 	 */
 	void (*listen)(struct request *r, void *own);
@@ -43,6 +43,6 @@ void table_follow_start(struct request *r, const struct table_follow_kind *kind,
 			const struct table_follow_query *q, const void *own);
 /* There are new records. */
 void table_follow_wake(struct request *r);
-/* From inside look(): one record. Returns what the store's callback is to return. */
+/* From inside read_rows(): one record. Returns what the store's callback is to return. */
 int table_follow_add(struct table_follow_sink *to, uint64_t seq, const char *event,
 		     const void *row);

@@ -33,10 +33,10 @@ int cell_file_start(const struct cell_file *f, struct file_call *c, struct reque
 		    struct session *s, bool write, const struct file_call_events *events,
 		    struct err *e)
 {
-	const struct cell_restrictions *walls = core_restrictions(session_core(s));
+	const struct cell_restrictions *restrictions = core_restrictions(session_core(s));
 
 	/* By number: the names are the cell's to change. */
-	c->user = walls != NULL && walls->ids == 1 ? FILE_CALL_USER : "0";
+	c->user = restrictions != NULL && restrictions->ids == 1 ? FILE_CALL_USER : "0";
 	return file_call_start(c, r, s, f->argv, f->argc, write, events, e);
 }
 

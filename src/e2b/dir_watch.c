@@ -23,14 +23,14 @@ static const char *shown(const char *name)
 static void end(struct dir_watch *w, enum rpc_code code, const char *why)
 {
 	w->ended = true;
-	w->events->over(w, code, why);
+	w->events->on_end(w, code, why);
 }
 
 /* Reports the event, or waits for its entry. */
-static void tell(struct dir_watch *w, const char *type, const char *name, bool has_entry)
+static void report(struct dir_watch *w, const char *type, const char *name, bool has_entry)
 {
 	if (!has_entry) {
-		w->events->event(w, type, shown(name), NULL);
+		w->events->on_event(w, type, shown(name), NULL);
 		return;
 	}
 	w->held = type;
@@ -43,21 +43,21 @@ static void take_event(struct dir_watch *w, const struct file_msg_event *v)
 
 	switch ((enum file_msg_what)v->what) {
 	case FILE_MSG_CREATE:
-		tell(w, CREATE, v->path, has_entry);
+		report(w, CREATE, v->path, has_entry);
 		break;
 	case FILE_MSG_WRITE:
-		tell(w, "EVENT_TYPE_WRITE", v->path, has_entry);
+		report(w, "EVENT_TYPE_WRITE", v->path, has_entry);
 		break;
 	case FILE_MSG_REMOVE:
-		tell(w, "EVENT_TYPE_REMOVE", v->path, has_entry);
+		report(w, "EVENT_TYPE_REMOVE", v->path, has_entry);
 		break;
 	case FILE_MSG_CHMOD:
-		tell(w, "EVENT_TYPE_CHMOD", v->path, has_entry);
+		report(w, "EVENT_TYPE_CHMOD", v->path, has_entry);
 		break;
 	case FILE_MSG_RENAME: /* as two events, as inotify reports it */
-		w->events->event(w, "EVENT_TYPE_RENAME", shown(v->path), NULL);
+		w->events->on_event(w, "EVENT_TYPE_RENAME", shown(v->path), NULL);
 		if (v->to[0] != '\0')
-			tell(w, CREATE, v->to, has_entry);
+			report(w, CREATE, v->to, has_entry);
 		break;
 	case FILE_MSG_OVERFLOW:
 		end(w, RPC_INTERNAL, "watcher error: events were lost, too many at a time");
@@ -81,7 +81,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 		return 0;
 	if (m->kind == FILE_MSG_READY && !w->begun) {
 		w->begun = true;
-		w->events->ready(w);
+		w->events->on_ready(w);
 		return 0;
 	}
 	if (m->kind == FILE_MSG_EVENT && w->begun && w->held == NULL) {
@@ -89,7 +89,7 @@ static int on_record(struct file_call *c, const struct file_msg *m, struct err *
 		return 0;
 	}
 	if (m->kind == FILE_MSG_ENTRY && w->held != NULL) {
-		w->events->event(w, w->held, w->name, &m->entry);
+		w->events->on_event(w, w->held, w->name, &m->entry);
 		w->held = NULL;
 		return 0;
 	}
@@ -100,7 +100,7 @@ static bool is_ready(struct file_call *c)
 {
 	struct dir_watch *w = watch_of(c);
 
-	return !w->begun || w->ended || w->events->room == NULL || w->events->room(w);
+	return !w->begun || w->ended || w->events->has_room == NULL || w->events->has_room(w);
 }
 
 static void on_end(struct file_call *c, int status, const struct err *e)
@@ -109,11 +109,11 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 	struct err silent;
 
 	(void)status;
-	IGNORED(err_set(&silent, ERR_SYSTEM, "the cell stopped watching"), "told");
+	IGNORED(err_set(&silent, ERR_SYSTEM, "the cell stopped watching"), "reported by e");
 	if (w->ended && (e == NULL || !cell_file_is_gone(e)))
 		return; /* was reported already */
 	w->ended = true;
-	w->events->failed(w, e == NULL ? &silent : e);
+	w->events->on_failure(w, e == NULL ? &silent : e);
 }
 
 int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message, struct err *e)
@@ -133,9 +133,9 @@ int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message
 int dir_watch_start(struct dir_watch *w, struct request *r, struct session *s,
 		    const struct dir_watch_events *events, struct err *e)
 {
-	static const struct file_call_events call_events = { .record = on_record,
-							     .ready = is_ready,
-							     .end = on_end };
+	static const struct file_call_events call_events = { .on_record = on_record,
+							     .is_ready = is_ready,
+							     .on_end = on_end };
 
 	w->events = events;
 	cell_file_init(&w->file, "watch");

@@ -12,17 +12,17 @@ struct dir_watch;
 
 struct dir_watch_events {
 	/* The watch is in place: changes from now on are reported. */
-	void (*ready)(struct dir_watch *w);
+	void (*on_ready)(struct dir_watch *w);
 	/* Can it take a record now? As in file_call.h. NULL: always. */
-	bool (*room)(struct dir_watch *w);
+	bool (*has_room)(struct dir_watch *w);
 	/* At most two for a record. entry may be NULL. */
-	void (*event)(struct dir_watch *w, const char *type, const char *name,
-		      const struct file_msg_entry *entry);
+	void (*on_event)(struct dir_watch *w, const char *type, const char *name,
+			 const struct file_msg_entry *entry);
 	/* No more events, and why; RPC_OK: the watched directory is gone. The built-in may still
 	 * run: call dir_watch_release(), not from inside this callback. */
-	void (*over)(struct dir_watch *w, enum rpc_code code, const char *why);
+	void (*on_end)(struct dir_watch *w, enum rpc_code code, const char *why);
 	/* The built-in could not watch, or ended without a reason; or the sandbox is gone. */
-	void (*failed)(struct dir_watch *w, const struct err *e);
+	void (*on_failure)(struct dir_watch *w, const struct err *e);
 };
 
 struct dir_watch {

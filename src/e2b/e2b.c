@@ -13,7 +13,7 @@
 #include "destination.h"
 #include "kept_key.h"
 #include "reply.h"
-#include "tries.h"
+#include "signature_limit.h"
 #include "url.h"
 
 #define KEY_NAME "e2b.token_key"
@@ -28,10 +28,11 @@ struct e2b *e2b_new(struct core *core, struct err *e)
 		return NULL;
 	}
 	b->core = core;
-	b->tries = tries_new(e);
-	if (b->tries == NULL || kept_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
+	b->signatures = signature_limit_new(e);
+	if (b->signatures == NULL ||
+	    kept_key_get(core, KEY_NAME, b->key.bytes, TOKEN_KEY_SIZE, e) < 0) {
 		IGNORED(err_wrap(e, "key of access tokens"), "reported by NULL");
-		free(b->tries);
+		free(b->signatures);
 		free(b);
 		return NULL;
 	}
@@ -77,12 +78,12 @@ static int find_signer(struct e2b *b, struct exchange *x, char ret_id[STORE_ID_M
 	    url_query_get(q->query, "username", user, sizeof(user)) < 0 ||
 	    url_query_get(q->query, "signature_expiration", expires, sizeof(expires)) < 0)
 		return 0;
-	if (!tries_may(b->tries, exchange_address(x), clock_now_ns()))
+	if (!signature_limit_allows(b->signatures, exchange_address(x), clock_now_ns()))
 		return -1;
 	token_trial_begin(&f.trial, path, q->method == HTTP1_POST ? "write" : "read", user, expires,
 			  signature);
 	session_each(b->core, NULL, try_session, &f);
-	tries_count(b->tries, exchange_address(x), f.tried, f.found != NULL);
+	signature_limit_add(b->signatures, exchange_address(x), f.tried, f.found != NULL);
 	if (f.found == NULL)
 		return 0;
 	(void)snprintf(ret_id, STORE_ID_MAX, "%s", session_row(f.found)->id);

@@ -3,7 +3,7 @@
  *   e2b.c             dispatch of requests
  *   destination.c     is a request for the control plane or for a sandbox?
  *   token.c           access tokens of sandboxes, and signatures of files
- *   tries.c           limit on tried signatures of an address
+ *   signature_limit.c how many signatures an address may have checked
  *
  *   control.c         the table of the control plane
  *   sandbox.c         the data of a sandbox, kept and shown
@@ -40,10 +40,10 @@ struct tenant_watchers;
 struct e2b {
 	struct core *core; /* borrowed */
 	struct token_key key;
-	struct watcher_set *watcher_sets; /* of those sandboxes that have watchers */
-	struct tenant_watchers *sums;	  /* of tenants that have any */
-	size_t watchers, watch_bytes;	  /* of all */
-	struct tries *tries;		  /* of signatures: tries.c */
+	struct watcher_set *watcher_sets;   /* of those sandboxes that have watchers */
+	struct tenant_watchers *sums;	    /* of tenants that have any */
+	size_t watchers, watch_bytes;	    /* of all */
+	struct signature_limit *signatures; /* signature_limit.c */
 };
 
 /* The adapter that a request came by. */
@@ -53,9 +53,9 @@ static inline struct e2b *adapter_of(const struct request *r)
 }
 
 /* ---- dialects */
-extern const struct dialect control_dialect; /* {"code":404,"message":"..."} */
-extern const struct dialect edge_dialect;    /* {"sandboxId":..,"message":"..","code":502} */
-extern const struct dialect envd_dialect;    /* {"code":404,"message":"..."}, 502 for the gone */
+extern const struct dialect control_dialect;	   /* {"code":404,"message":"..."} */
+extern const struct dialect sandbox_entry_dialect; /* {"sandboxId":..,"message":"..","code":502} */
+extern const struct dialect envd_dialect; /* {"code":404,"message":"..."}, 502 for the gone */
 extern const struct dialect rpc_unary_dialect, rpc_stream_dialect; /* see rpc.h */
 
 /* ---- tables */
@@ -67,9 +67,9 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 /* The answer for a sandbox that is not there (any more): 502. */
 void sandbox_entry_gone(struct request *r);
 
-/* envd.c: is a request for envd allowed? If not, or if it is complete, it was answered. asleep: it
+/* envd.c: is a request for envd allowed? If not, or if it is complete, it was answered. paused: it
  * would resume the sandbox, which only clients with access may do. */
-bool envd_admits(struct request *r, bool asleep) MUST_USE;
+bool envd_admits(struct request *r, bool paused) MUST_USE;
 /* One that may, when the sandbox is running (r->session_id, r->tenant are set). */
 void envd_handle(struct request *r);
 /* The user of a request: Basic authentication (RPC), or the parameter "username" (files); "" is the

@@ -147,7 +147,7 @@ static bool signature_allows(struct request *r)
 }
 
 /* Answers if not. */
-static bool allowed(struct request *r, bool asleep)
+static bool allowed(struct request *r, bool paused)
 {
 	const struct http1_request *q = exchange_request(r->x);
 	struct session *s = session_find(r->core, r->session_id);
@@ -156,7 +156,7 @@ static bool allowed(struct request *r, bool asleep)
 	size_t n;
 
 	sandbox_read(session_row(s), &b);
-	if (!b.secure || (http1_span_is(q->path, "/health") && !asleep))
+	if (!b.secure || (http1_span_is(q->path, "/health") && !paused))
 		return true;
 	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
 	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token)) {
@@ -201,7 +201,7 @@ static bool is_preflight(const struct http1_request *q)
 	       http1_find(q->headers, q->headers_n, "access-control-request-method", NULL) > 0;
 }
 
-/* ---- the door */
+/* ---- which requests are allowed */
 
 static bool is_hidden(struct request *r)
 {
@@ -224,7 +224,7 @@ static bool is_hidden(struct request *r)
 	return false;
 }
 
-bool envd_admits(struct request *r, bool asleep)
+bool envd_admits(struct request *r, bool paused)
 {
 	const struct http1_request *q = exchange_request(r->x);
 
@@ -235,7 +235,7 @@ bool envd_admits(struct request *r, bool asleep)
 		preflight(r);
 		return false;
 	}
-	return !is_hidden(r) && allowed(r, asleep);
+	return !is_hidden(r) && allowed(r, paused);
 }
 
 void envd_handle(struct request *r)

@@ -142,9 +142,9 @@ static void on_read_end(struct file_call *c, int status, const struct err *e)
 
 static void on_session_to_read(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_record,
-							.raw = on_bytes,
-							.end = on_read_end };
+	static const struct file_call_events events = { .on_record = on_record,
+							.on_raw = on_bytes,
+							.on_end = on_read_end };
 	struct getting *g = r->state;
 	struct err e = { 0 };
 
@@ -229,7 +229,8 @@ static void on_looked(struct file_call *c, int status, const struct err *e)
 
 static void on_session_to_look(struct request *r, struct session *s)
 {
-	static const struct file_call_events events = { .record = on_record, .end = on_looked };
+	static const struct file_call_events events = { .on_record = on_record,
+							.on_end = on_looked };
 	struct getting *g = r->state;
 	struct err e = { 0 };
 

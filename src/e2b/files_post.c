@@ -3,8 +3,8 @@
  * The body is one file, or a form with any number of them. Either way it is a row of: begin a file,
  * its bytes, its end. Each is one built-in, `write`, that puts it in place when its last byte has
  * come; the body waits meanwhile. What was written before something fails stays, as with E2B. After
- * a failure the rest of the body is dropped before it is answered: many clients cannot hear before
- * they have sent everything. */
+ * a failure the rest of the body is dropped before it is answered: many clients cannot receive one
+ * before they have sent everything. */
 #include <stdio.h>
 #include <string.h>
 
@@ -133,7 +133,7 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 		return;
 	if (e == NULL && p->step == WRITING) {
 		IGNORED(err_set(&early, ERR_SYSTEM, "the cell did not take the whole file"),
-			"told");
+			"reported by e");
 		e = &early;
 	}
 	if (e != NULL) {
@@ -155,9 +155,9 @@ static void on_end(struct file_call *c, int status, const struct err *e)
 /* Starts to write to the target. */
 static void begin_file(struct request *r, struct session *s, uint64_t known)
 {
-	static const struct file_call_events events = { .record = on_record,
-							.room = on_room,
-							.end = on_end };
+	static const struct file_call_events events = { .on_record = on_record,
+							.on_room = on_room,
+							.on_end = on_end };
 	struct posting *p = r->state;
 	struct err e = { 0 };
 

@@ -114,7 +114,8 @@ static void on_one_end(struct file_call *c, int status, const struct err *e)
 		rpc_reply(c->r, &f->j);
 }
 
-static const struct file_call_events one_events = { .record = on_one_record, .end = on_one_end };
+static const struct file_call_events one_events = { .on_record = on_one_record,
+						    .on_end = on_one_end };
 
 static void on_stat(struct request *r, json_t *message)
 {
@@ -146,7 +147,8 @@ static void on_made(struct file_call *c, int status, const struct err *e)
 
 static void on_make_dir(struct request *r, json_t *message)
 {
-	static const struct file_call_events events = { .record = on_one_record, .end = on_made };
+	static const struct file_call_events events = { .on_record = on_one_record,
+							.on_end = on_made };
 	struct filesystem *f = begin(r, message, "mkdir", "path", &events);
 
 	if (f == NULL)
@@ -206,8 +208,8 @@ static void on_removed(struct file_call *c, int status, const struct err *e)
 
 static void on_remove(struct request *r, json_t *message)
 {
-	static const struct file_call_events events = { .record = on_remove_record,
-							.end = on_removed };
+	static const struct file_call_events events = { .on_record = on_remove_record,
+							.on_end = on_removed };
 	struct filesystem *f = begin(r, message, "remove", "path", &events);
 
 	if (f == NULL)
@@ -304,8 +306,8 @@ static void on_list_end(struct file_call *c, int status, const struct err *e)
 
 static void on_list_dir(struct request *r, json_t *message)
 {
-	static const struct file_call_events events = { .record = on_list_record,
-							.end = on_list_end };
+	static const struct file_call_events events = { .on_record = on_list_record,
+							.on_end = on_list_end };
 	struct filesystem *f = begin(r, message, "list", "path", &events);
 	uint32_t depth = 0;
 	struct err e = { 0 };

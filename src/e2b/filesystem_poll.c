@@ -271,9 +271,10 @@ static void release_maker(struct request *r, bool answered)
 
 static void on_session(struct request *r, struct session *s)
 {
-	static const struct dir_watch_events events = {
-		.ready = on_ready, .event = on_event, .over = on_over, .failed = on_failure
-	};
+	static const struct dir_watch_events events = { .on_ready = on_ready,
+							.on_event = on_event,
+							.on_end = on_over,
+							.on_failure = on_failure };
 	struct watcher *w = r->state;
 	struct err e = { 0 };
 

@@ -132,11 +132,11 @@ static void on_failure(struct dir_watch *w, const struct err *e)
 
 static void on_session(struct request *r, struct session *s)
 {
-	static const struct dir_watch_events events = { .ready = on_ready,
-							.room = has_room,
-							.event = on_event,
-							.over = on_over,
-							.failed = on_failure };
+	static const struct dir_watch_events events = { .on_ready = on_ready,
+							.has_room = has_room,
+							.on_event = on_event,
+							.on_end = on_over,
+							.on_failure = on_failure };
 	struct watching *g = r->state;
 	struct err e = { 0 };
 

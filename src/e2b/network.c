@@ -189,7 +189,7 @@ static void read_egress(struct json_members *m, enum network_internet internet, 
 	keep(m, kept, "denyOut", deny);
 	read_proxy(m, kept);
 	read_rules(m, kept);
-	if (internet != NETWORK_UNSAID)
+	if (internet != NETWORK_UNSET)
 		keep(m, kept, INTERNET, internet == NETWORK_YES ? json_true() : json_false());
 }
 
@@ -275,7 +275,7 @@ int network_update(const char *before, json_t *update, char **ret, struct err *e
 	static const char *const stays[] = { "allowPublicTraffic", "maskRequestHost",
 					     "httpsPorts" };
 	json_t *old = json_loads(before, 0, NULL), *kept = json_object();
-	enum network_internet internet = NETWORK_UNSAID;
+	enum network_internet internet = NETWORK_UNSET;
 	bool allowed = true;
 	struct json_members m;
 

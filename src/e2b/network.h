@@ -20,7 +20,7 @@ struct network {
 	char *text;			  /* for the row; "": nothing was given. Owned */
 };
 
-enum network_internet { NETWORK_UNSAID, NETWORK_NO, NETWORK_YES }; /* allow_internet_access */
+enum network_internet { NETWORK_UNSET, NETWORK_NO, NETWORK_YES }; /* allow_internet_access */
 
 /* network: the member of that name in the request, NULL if there is none. Fails with ERR_INVALID,
  * naming the member. network_release() in either case. */

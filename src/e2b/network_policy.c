@@ -18,8 +18,8 @@
 #include "netname.h"
 #include "own.h"
 
-#define SECRET_THEIRS "${e2b.secrets."
-#define SECRET_OURS "${secret."
+#define SECRET_E2B "${e2b.secrets."
+#define SECRET_CORDON "${secret."
 #define IDENTITY "${e2b.identity."
 #define SECRET_NAME_MAX 128
 #define VALUE_MAX 4096
@@ -28,7 +28,7 @@ struct asked {
 	const json_t *allow, *deny, *rules, *proxy;
 	bool everything; /* but what is denied */
 	bool six;	 /* IPv6 has rules of its own */
-	bool said;	 /* anything at all */
+	bool given;	 /* anything at all */
 };
 
 #define EVERYTHING "0.0.0.0/0"
@@ -50,10 +50,10 @@ static void read_asked(const json_t *root, bool open, struct asked *ret)
 	ret->deny = json_object_get(root, "denyOut");
 	ret->rules = json_object_get(root, "rules");
 	ret->proxy = json_object_get(root, "egressProxy");
-	ret->said = json_array_size(ret->allow) + json_array_size(ret->deny) +
-				    json_object_size(ret->rules) + json_object_size(ret->proxy) >
-			    0 ||
-		    internet != NULL;
+	ret->given = json_array_size(ret->allow) + json_array_size(ret->deny) +
+				     json_object_size(ret->rules) + json_object_size(ret->proxy) >
+			     0 ||
+		     internet != NULL;
 	ret->six = holds(ret->allow, EVERYTHING_SIX) || holds(ret->deny, EVERYTHING_SIX);
 	if (holds(ret->allow, EVERYTHING))
 		ret->everything = true; /* it takes precedence over what is denied */
@@ -95,8 +95,8 @@ static json_t *translate(const char *value, struct err *e)
 			      "network.rules: workload identity is not supported here");
 		return NULL;
 	}
-	while ((at = placeholder(value, SECRET_THEIRS, name, &end)) != NULL && n < sizeof(out)) {
-		n += (size_t)snprintf(out + n, sizeof(out) - n, "%.*s" SECRET_OURS "%s}",
+	while ((at = placeholder(value, SECRET_E2B, name, &end)) != NULL && n < sizeof(out)) {
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%.*s" SECRET_CORDON "%s}",
 				      (int)(at - value), value, name);
 		value = end;
 	}
@@ -139,7 +139,7 @@ int network_policy_secrets(const char *text, int (*fn)(const char *name, void *a
 {
 	json_t *root = json_loads(text, 0, NULL), *list, *value;
 	const char *host, *header;
-	int told = 0;
+	int result = 0;
 
 	json_object_foreach(json_object_get(root, "rules"), host, list)
 	{
@@ -148,14 +148,14 @@ int network_policy_secrets(const char *text, int (*fn)(const char *name, void *a
 			const char *at = json_string_value(value), *end;
 			char name[SECRET_NAME_MAX];
 
-			while (told == 0 && placeholder(at, SECRET_THEIRS, name, &end) != NULL) {
-				told = fn(name, arg);
+			while (result == 0 && placeholder(at, SECRET_E2B, name, &end) != NULL) {
+				result = fn(name, arg);
 				at = end;
 			}
 		}
 	}
 	json_decref(root);
-	return told;
+	return result;
 }
 
 /* ---- rules */
@@ -306,17 +306,17 @@ static json_t *compose(const struct asked *a, struct err *e)
 
 int network_policy_write(const char *text, bool open, char **ret, struct err *e)
 {
-	json_t *given = json_loads(text, 0, NULL), *root = NULL;
+	json_t *row = json_loads(text, 0, NULL), *root = NULL;
 	struct asked a = { 0 };
 
 	*ret = NULL;
-	read_asked(given, open, &a);
-	if (a.said)
+	read_asked(row, open, &a);
+	if (a.given)
 		root = compose(&a, e);
-	json_decref(given);
-	if (a.said && root == NULL)
+	json_decref(row);
+	if (a.given && root == NULL)
 		return -1;
-	*ret = a.said ? json_dumps(root, JSON_COMPACT) : strdup("");
+	*ret = a.given ? json_dumps(root, JSON_COMPACT) : strdup("");
 	json_decref(root);
 	return *ret == NULL ? err_set(e, ERR_SYSTEM, "network: out of memory") : 0;
 }

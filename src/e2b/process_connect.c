@@ -25,7 +25,7 @@ static void ignore_room(struct request *r)
 	(void)r;
 }
 
-static void tell_past(struct request *r, uint32_t pid, const struct store_execution *row)
+static void send_ended(struct request *r, uint32_t pid, const struct store_execution *row)
 {
 	struct connect *c = r->state;
 	char start[PROCESS_EVENT_MAX], end[PROCESS_EVENT_MAX];
@@ -43,7 +43,7 @@ static void tell_past(struct request *r, uint32_t pid, const struct store_execut
 	rpc_stream_end(&c->feed.stream, RPC_OK, NULL);
 }
 
-static void look_back(struct request *r, struct session *s)
+static void connect_to_ended(struct request *r, struct session *s)
 {
 	const struct connect *c = r->state;
 	const char *id = c->which.tag != NULL ? NULL : execution_past_by_pid(s, c->which.pid);
@@ -54,7 +54,7 @@ static void look_back(struct request *r, struct session *s)
 		process_find_fail(r, &c->which);
 		return;
 	}
-	tell_past(r, c->which.pid, &row);
+	send_ended(r, c->which.pid, &row);
 	store_execution_release(&row);
 }
 
@@ -64,7 +64,7 @@ static void on_session(struct request *r, struct session *s)
 	struct execution *x = process_find(s, &c->which);
 
 	if (x == NULL)
-		look_back(r, s);
+		connect_to_ended(r, s);
 	else
 		process_feed_begin(&c->feed, r, s, x, false);
 }

@@ -68,7 +68,7 @@ static enum rpc_code why_not(struct process_feed *f, char *ret, size_t cap)
 }
 
 /* False: nothing to send yet, or nothing more. */
-static bool tell_start(struct process_feed *f)
+static bool send_start(struct process_feed *f)
 {
 	char text[PROCESS_EVENT_MAX];
 	struct json j;
@@ -90,7 +90,7 @@ static bool tell_start(struct process_feed *f)
 
 /* ---- the end */
 
-static void tell_exhausted(struct process_feed *f)
+static void end_exhausted(struct process_feed *f)
 {
 	bool by_disk = strcmp(execution_cut(f->x), OUTPUT_BY_DISK) == 0;
 	bool by_session = strcmp(execution_cut(f->x), OUTPUT_BY_SESSION) == 0;
@@ -108,7 +108,7 @@ static void tell_exhausted(struct process_feed *f)
 }
 
 /* Everything was sent: the log need not be kept for this stream. */
-static void let_go(struct process_feed *f)
+static void stop_following(struct process_feed *f)
 {
 	execution_unfollow(&f->follower);
 	if (f->fd >= 0)
@@ -116,7 +116,7 @@ static void let_go(struct process_feed *f)
 	f->fd = -1;
 }
 
-static void tell_end(struct process_feed *f)
+static void send_end(struct process_feed *f)
 {
 	const struct store_execution *row = execution_row(f->x);
 	char text[PROCESS_EVENT_MAX];
@@ -132,7 +132,7 @@ static void tell_end(struct process_feed *f)
 	process_event_end(&j, row);
 	send(f, &j);
 	rpc_stream_end(&f->stream, RPC_OK, NULL);
-	let_go(f);
+	stop_following(f);
 }
 
 /* ---- output */
@@ -170,7 +170,7 @@ static enum piece read_piece(struct process_feed *f, uint8_t *bytes, size_t cap,
 }
 
 /* False: nothing to send yet, or nothing more. */
-static bool tell_output(struct process_feed *f)
+static bool send_output(struct process_feed *f)
 {
 	static uint8_t bytes[PROCESS_EVENT_PIECE];
 	static char message[PROCESS_EVENT_DATA_MAX];
@@ -185,7 +185,7 @@ static bool tell_output(struct process_feed *f)
 		rpc_stream_send(&f->stream, message, n);
 		return true;
 	case PIECE_CUT:
-		tell_exhausted(f);
+		end_exhausted(f);
 		break;
 	case PIECE_FAILED:
 		rpc_stream_end(&f->stream, RPC_INTERNAL, "the output cannot be read");
@@ -217,19 +217,19 @@ static void pump(struct request *r)
 			return;
 		}
 		if (!f->started) {
-			if (!tell_start(f))
+			if (!send_start(f))
 				return;
 			continue;
 		}
 		complete = execution_complete(f->x);
-		if (!is_over(f) && tell_output(f))
+		if (!is_over(f) && send_output(f))
 			continue;
 		if (f->stream.ended)
 			return;
 		if (execution_row(f->x)->truncated)
-			tell_exhausted(f); /* it was cut before this stream began */
+			end_exhausted(f); /* it was cut before this stream began */
 		else if (complete || is_over(f))
-			tell_end(f);
+			send_end(f);
 		return;
 	}
 }
@@ -281,5 +281,5 @@ void process_feed_release(struct process_feed *f)
 	if (!f->stream.begun)
 		return;
 	rpc_stream_release(&f->stream);
-	let_go(f);
+	stop_following(f);
 }

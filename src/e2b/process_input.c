@@ -71,5 +71,5 @@ static void on_message(struct request *r, json_t *message, struct buf *lifted)
 
 void process_send_input(struct request *r)
 {
-	rpc_read_lifting(r, INPUT_MAX, on_message);
+	rpc_read_with_bytes(r, INPUT_MAX, on_message);
 }

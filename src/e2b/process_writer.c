@@ -58,7 +58,7 @@ static void finish(struct process_writer *w)
 	w->bytes = NULL;
 	rpc_uncount(w->counted);
 	w->counted = 0;
-	w->done(w->r);
+	w->on_done(w->r);
 }
 
 static void fail(struct process_writer *w, const char *why)
@@ -82,7 +82,7 @@ static const char *mismatch(const struct process_writer *w)
 	return NULL;
 }
 
-static void go_on(struct process_writer *w)
+static void write_more(struct process_writer *w)
 {
 	struct err e = { 0 };
 	ssize_t n;
@@ -111,7 +111,7 @@ static void on_room(struct completion *wait, const struct err *e)
 	if (e != NULL)
 		fail(w, "stdin not enabled or closed");
 	else
-		go_on(w);
+		write_more(w);
 }
 
 static void on_more(struct execution_follower *f)
@@ -125,11 +125,11 @@ static void on_more(struct execution_follower *f)
 }
 
 void process_writer_follow(struct process_writer *w, struct request *r, struct session *s,
-			   struct execution *x, void (*done)(struct request *r))
+			   struct execution *x, void (*on_done)(struct request *r))
 {
 	w->x = x;
 	w->r = r;
-	w->done = done;
+	w->on_done = on_done;
 	w->follower.more = on_more;
 	w->follower.arg = w;
 	execution_follow(x, &w->follower);
@@ -150,7 +150,7 @@ void process_writer_give(struct process_writer *w)
 	if (why != NULL)
 		fail(w, why);
 	else
-		go_on(w);
+		write_more(w);
 }
 
 void process_writer_release(struct process_writer *w)

@@ -8,8 +8,8 @@ struct process_writer {
 	struct execution *x; /* stays in memory while followed */
 	struct execution_follower follower;
 	struct request *r;
-	void (*done)(struct request *r); /* all of it was taken, or it failed */
-	uint8_t *bytes;			 /* owned */
+	void (*on_done)(struct request *r); /* all of it was taken, or it failed */
+	uint8_t *bytes;			    /* owned */
 	size_t len, taken;
 	size_t counted; /* see rpc_count() */
 	bool to_pty, busy, failed;
@@ -22,10 +22,10 @@ struct process_writer {
 int process_writer_read(struct process_writer *w, const json_t *message, struct buf *lifted,
 			struct err *e) MUST_USE;
 
-/* Whom they are for. */
+/* Sets the process that gets them. */
 void process_writer_follow(struct process_writer *w, struct request *r, struct session *s,
-			   struct execution *x, void (*done)(struct request *r));
-/* Writes them; done is called, from inside or later. */
+			   struct execution *x, void (*on_done)(struct request *r));
+/* Writes them; on_done is called, from inside or later. */
 void process_writer_give(struct process_writer *w);
 /* In the request's release function. Safe if it is all zero. */
 void process_writer_release(struct process_writer *w);

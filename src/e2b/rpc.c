@@ -162,12 +162,12 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e)
 
 struct body {
 	struct exchange *x;
-	struct rpc_base64_stream in; /* not lifting: just its text */
+	struct rpc_base64_stream in; /* without on_bytes: only its text */
 	size_t came, max, counted;
 	bool stream, failed;
 	struct err why;
-	void (*got)(struct request *r, json_t *message);
-	void (*got_bytes)(struct request *r, json_t *message, struct buf *bytes); /* lifting */
+	void (*on_message)(struct request *r, json_t *message);
+	void (*on_bytes)(struct request *r, json_t *message, struct buf *bytes); /* with bytes */
 	json_t *message;     /* owned: parsed, not yet handled */
 	struct job handling; /* of a long one */
 	/* what the request had before */
@@ -221,8 +221,8 @@ static int add(struct body *b, const uint8_t *data, size_t len, struct err *e)
 	}
 	if (!exchange_keep(b->x, len))
 		return err_set(e, ERR_LIMIT, "too many requests at a time, try again");
-	return b->got_bytes != NULL ? rpc_base64_stream_add(&b->in, data, len, e)
-				    : buf_add(&b->in.text, data, len, e);
+	return b->on_bytes != NULL ? rpc_base64_stream_add(&b->in, data, len, e)
+				   : buf_add(&b->in.text, data, len, e);
 }
 
 /* Input after a failure is read and dropped, up to a bound: clients that are still sending do not
@@ -277,10 +277,10 @@ static void deliver(struct request *r)
 	buf_init(&b->in.bytes, 0); /* its bytes are in was now */
 	b->message = NULL;
 	give_back(r);
-	if (was.got_bytes != NULL)
-		was.got_bytes(r, was.message, &was.in.bytes);
+	if (was.on_bytes != NULL)
+		was.on_bytes(r, was.message, &was.in.bytes);
 	else
-		was.got(r, was.message);
+		was.on_message(r, was.message);
 	buf_release(&was.in.bytes);
 	json_decref(was.message);
 }
@@ -329,25 +329,26 @@ static void read_body(struct request *r, const struct body *with)
 	b->max += b->stream ? RPC_ENVELOPE_HEAD : 0;
 	b->state = r->state;
 	b->release = r->release;
-	rpc_base64_stream_init(&b->in, b->got_bytes != NULL ? RPC_MESSAGE_MAX : b->max, b->max);
+	rpc_base64_stream_init(&b->in, b->on_bytes != NULL ? RPC_MESSAGE_MAX : b->max, b->max);
 	r->state = b;
 	r->release = release;
 	exchange_read_body(r->x, UINT64_MAX, on_data, on_end);
 	exchange_keeps_body(r->x, with->max);
 }
 
-void rpc_read(struct request *r, void (*got)(struct request *r, json_t *message))
+void rpc_read(struct request *r, void (*on_message)(struct request *r, json_t *message))
 {
-	read_body(r, &(struct body){ .max = RPC_MESSAGE_MAX, .got = got });
+	read_body(r, &(struct body){ .max = RPC_MESSAGE_MAX, .on_message = on_message });
 }
 
-void rpc_read_lifting(struct request *r, size_t max,
-		      void (*got)(struct request *r, json_t *message, struct buf *bytes))
+void rpc_read_with_bytes(struct request *r, size_t max,
+			 void (*on_message)(struct request *r, json_t *message, struct buf *bytes))
 {
-	read_body(r, &(struct body){ .max = max, .got_bytes = got });
+	read_body(r, &(struct body){ .max = max, .on_bytes = on_message });
 }
 
-void rpc_read_stream(struct request *r, void (*got)(struct request *r, json_t *message))
+void rpc_read_stream(struct request *r, void (*on_message)(struct request *r, json_t *message))
 {
-	read_body(r, &(struct body){ .max = RPC_MESSAGE_MAX, .stream = true, .got = got });
+	read_body(r, &(struct body){
+			     .max = RPC_MESSAGE_MAX, .stream = true, .on_message = on_message });
 }

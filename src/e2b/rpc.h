@@ -19,14 +19,14 @@
 #define RPC_MESSAGE_MAX (1U << 20)
 
 /* ---- unary */
-/* Reads the body and calls got with the message (borrowed during the call), or answers with an
- * error. Sets the dialect. Until then the request's state is used here; the previous state is
- * restored before got is called. */
-void rpc_read(struct request *r, void (*got)(struct request *r, json_t *message));
+/* Reads the body and calls on_message with the message (borrowed during the call), or answers with
+ * an error. Sets the dialect. Until then the request's state is used here; the previous state is
+ * restored before on_message is called. */
+void rpc_read(struct request *r, void (*on_message)(struct request *r, json_t *message));
 /* The same for a message of at most max bytes whose first long text is lifted, see
- * rpc_base64_stream.h: the bytes are got's to take over. */
-void rpc_read_lifting(struct request *r, size_t max,
-		      void (*got)(struct request *r, json_t *message, struct buf *bytes));
+ * rpc_base64_stream.h: the bytes are on_message's to take over. */
+void rpc_read_with_bytes(struct request *r, size_t max,
+			 void (*on_message)(struct request *r, json_t *message, struct buf *bytes));
 /* Sends what was written and releases it. */
 void rpc_reply(struct request *r, struct json *j);
 void rpc_reply_empty(struct request *r); /* {} */
@@ -53,7 +53,7 @@ int rpc_timeout(struct request *r, uint64_t *ret_ms, struct err *e) MUST_USE;
 
 /* ---- streams */
 /* The same as rpc_read() for a call whose request is one envelope. */
-void rpc_read_stream(struct request *r, void (*got)(struct request *r, json_t *message));
+void rpc_read_stream(struct request *r, void (*on_message)(struct request *r, json_t *message));
 
 /* The first member of the request's state. At the client's pace: the caller checks
  * rpc_stream_ready() before it makes the next message, so what waits for a slow client is the
@@ -61,29 +61,29 @@ void rpc_read_stream(struct request *r, void (*got)(struct request *r, json_t *m
 struct rpc_stream {
 	struct request *r;
 	struct loop_timer keepalive, deadline;
-	uint64_t keepalive_ns, said_ns;
+	uint64_t keepalive_ns, sent_ns;
 	const char *keepalive_message;
-	struct loop_task go_on;
+	struct loop_task turn;
 	size_t spent;
-	void (*more)(struct request *r);
-	void (*late)(struct request *r);
+	void (*on_room)(struct request *r);
+	void (*on_deadline)(struct request *r);
 	char *pending; /* owned: the rest of a frame */
 	size_t len, sent;
-	bool begun, said, ended;
+	bool begun, sent_any, ended;
 };
 
 /* Starts the answer. keepalive: the message to send when nothing else was sent for the time in the
- * header Keepalive-Ping-Interval (seconds; 90 without). more: there is room, make messages; also
- * called with each keepalive, so that a missed notification does no harm. late: the time in
+ * header Keepalive-Ping-Interval (seconds; 90 without). on_room: there is room, make messages; also
+ * called with each keepalive, so that a missed notification does no harm. on_deadline: the time in
  * Connect-Timeout-Ms has passed; it must end the stream. NULL: that time does not limit the
  * stream. */
 void rpc_stream_begin(struct rpc_stream *s, struct request *r, const char *keepalive,
-		      void (*more)(struct request *r), void (*late)(struct request *r));
-/* Can it take a message now? If not, more is called when it can. */
+		      void (*on_room)(struct request *r), void (*on_deadline)(struct request *r));
+/* Can it take a message now? If not, on_room is called when it can. */
 bool rpc_stream_ready(struct rpc_stream *s);
 /* Sends one message (JSON); rpc_stream_ready() was true. */
 void rpc_stream_send(struct rpc_stream *s, const char *message, size_t len);
-/* Calls more after the callbacks of this turn. */
+/* Calls on_room after the callbacks of this turn. */
 void rpc_stream_wake(struct rpc_stream *s);
 /* The last frame: RPC_OK, or an error. What is pending is still sent. */
 void rpc_stream_end(struct rpc_stream *s, enum rpc_code code, const char *message);

@@ -35,7 +35,7 @@ static void on_writable(struct exchange *x)
 	if (s->ended)
 		exchange_end(x);
 	else
-		s->more(r);
+		s->on_room(r);
 }
 
 static void stop(struct rpc_stream *s)
@@ -45,7 +45,7 @@ static void stop(struct rpc_stream *s)
 	s->ended = true;
 	loop_timer_cancel(l, &s->keepalive);
 	loop_timer_cancel(l, &s->deadline);
-	loop_task_cancel(l, &s->go_on);
+	loop_task_cancel(l, &s->turn);
 }
 
 /* Adds a frame to what is pending. Out of memory: the stream must not continue with a gap, so the
@@ -68,8 +68,8 @@ static bool put(struct rpc_stream *s, unsigned flags, const char *message, size_
 	s->len = rest + RPC_ENVELOPE_HEAD + len;
 	s->sent = 0;
 	s->spent += RPC_ENVELOPE_HEAD + len;
-	s->said_ns = loop_now_ns(core_loop(s->r->core));
-	s->said = true;
+	s->sent_ns = loop_now_ns(core_loop(s->r->core));
+	s->sent_any = true;
 	flush(s);
 	return true;
 }
@@ -80,21 +80,21 @@ static void on_keepalive(struct loop_timer *t)
 	struct rpc_stream *s = t->arg;
 	struct loop *l = core_loop(s->r->core);
 
-	if (s->said && s->pending == NULL && loop_now_ns(l) - s->said_ns >= s->keepalive_ns &&
+	if (s->sent_any && s->pending == NULL && loop_now_ns(l) - s->sent_ns >= s->keepalive_ns &&
 	    !put(s, 0, s->keepalive_message, strlen(s->keepalive_message)))
 		return;
 	/* While a frame waits for room no keepalive is due. */
 	loop_timer_set(l, t,
-		       (s->said && s->pending == NULL ? s->said_ns : loop_now_ns(l)) +
+		       (s->sent_any && s->pending == NULL ? s->sent_ns : loop_now_ns(l)) +
 			       s->keepalive_ns);
-	s->more(s->r);
+	s->on_room(s->r);
 }
 
 static void on_deadline(struct loop_timer *t)
 {
 	struct rpc_stream *s = t->arg;
 
-	s->late(s->r);
+	s->on_deadline(s->r);
 }
 
 static void on_turn(struct loop_task *t)
@@ -103,7 +103,7 @@ static void on_turn(struct loop_task *t)
 
 	s->spent = 0;
 	if (!s->ended)
-		s->more(s->r);
+		s->on_room(s->r);
 }
 
 static uint64_t keepalive_of(const struct request *r)
@@ -127,7 +127,7 @@ static void set_deadline(struct rpc_stream *s)
 	struct err e;
 
 	/* A malformed one was refused before, where it matters. */
-	if (s->late == NULL || rpc_timeout(s->r, &ms, &e) < 0 || ms == 0)
+	if (s->on_deadline == NULL || rpc_timeout(s->r, &ms, &e) < 0 || ms == 0)
 		return;
 	s->deadline.fire = on_deadline;
 	s->deadline.arg = s;
@@ -135,27 +135,27 @@ static void set_deadline(struct rpc_stream *s)
 }
 
 void rpc_stream_begin(struct rpc_stream *s, struct request *r, const char *keepalive,
-		      void (*more)(struct request *r), void (*late)(struct request *r))
+		      void (*on_room)(struct request *r), void (*on_late)(struct request *r))
 {
 	struct loop *l = core_loop(r->core);
 
 	assert(r->state == s);
 	s->r = r;
-	s->more = more;
-	s->late = late;
+	s->on_room = on_room;
+	s->on_deadline = on_late;
 	s->begun = true;
 	s->keepalive_message = keepalive;
 	s->keepalive_ns = keepalive_of(r);
-	s->said_ns = loop_now_ns(l);
-	s->go_on.run = on_turn;
-	s->go_on.arg = s;
+	s->sent_ns = loop_now_ns(l);
+	s->turn.run = on_turn;
+	s->turn.arg = s;
 	s->keepalive.fire = on_keepalive;
 	s->keepalive.arg = s;
 	exchange_header(r->x, "Cache-Control", "no-store");
 	exchange_header(r->x, "X-Accel-Buffering", "no");
 	exchange_begin(r->x, 200, "application/connect+json", EXCHANGE_CHUNKED);
 	exchange_on_writable(r->x, on_writable);
-	loop_timer_set(l, &s->keepalive, s->said_ns + s->keepalive_ns);
+	loop_timer_set(l, &s->keepalive, s->sent_ns + s->keepalive_ns);
 	set_deadline(s);
 }
 
@@ -180,7 +180,7 @@ void rpc_stream_send(struct rpc_stream *s, const char *message, size_t len)
 void rpc_stream_wake(struct rpc_stream *s)
 {
 	if (s->begun && !s->ended)
-		loop_defer(core_loop(s->r->core), &s->go_on);
+		loop_defer(core_loop(s->r->core), &s->turn);
 }
 
 void rpc_stream_end(struct rpc_stream *s, enum rpc_code code, const char *message)

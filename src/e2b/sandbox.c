@@ -74,7 +74,7 @@ bool sandbox_exists(const struct store_session *row)
 
 const char *sandbox_template(const struct core *c, const char *name)
 {
-	static const char *const ours[] = { "base", "code-interpreter-v1" };
+	static const char *const aliases[] = { "base", "code-interpreter-v1" };
 	const struct core_options *o = core_options(c);
 	const char *slash = strchr(name, '/');
 	size_t n;
@@ -89,8 +89,8 @@ const char *sandbox_template(const struct core *c, const char *name)
 		if (strlen(o->templates[i].name) == n &&
 		    strncasecmp(o->templates[i].name, name, n) == 0)
 			return o->templates[i].name;
-	for (unsigned i = 0; i < COUNT(ours); i++)
-		if (strlen(ours[i]) == n && strncasecmp(ours[i], name, n) == 0)
+	for (unsigned i = 0; i < COUNT(aliases); i++)
+		if (strlen(aliases[i]) == n && strncasecmp(aliases[i], name, n) == 0)
 			return core_config(c)->template;
 	return NULL;
 }

@@ -16,15 +16,15 @@
 #include "sandbox.h"
 
 #define GONE "The sandbox was not found"
-#define AWAKE_MS (300ULL * 1000) /* a woken sandbox lives at least that long */
+#define RESUMED_MIN_MS (300ULL * 1000) /* a resumed sandbox lives at least that long */
 #define DIAL_ANSWER_MS (600ULL * 1000)
 #define HOST_MAX (SANDBOX_HOST_MAX + 16)
 #define DROP_MAX 6
 
-struct edge {
+struct entry_request {
 	uint16_t port;
 	bool tls;
-	bool woken; /* for this request */
+	bool resumed; /* for this request */
 	struct sandbox sandbox;
 	struct dial dial;
 	struct forward *forward;
@@ -55,7 +55,7 @@ static void reply_page(struct request *r, int status, const char *message)
 		       n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
 }
 
-static void reply_edge(struct request *r, int status, const char *message, unsigned port)
+static void reply_failure(struct request *r, int status, const char *message, unsigned port)
 {
 	char text[512 + 6 * sizeof(((struct err *)NULL)->msg)];
 	struct json j;
@@ -79,11 +79,11 @@ static void reply_edge(struct request *r, int status, const char *message, unsig
 void sandbox_entry_gone(struct request *r)
 {
 	if (core_recovered(r->core)) {
-		reply_edge(r, 502, GONE, 0);
+		reply_failure(r, 502, GONE, 0);
 		return;
 	}
 	exchange_header(r->x, "Retry-After", "1");
-	reply_edge(r, 503, "The server is starting, try again", 0);
+	reply_failure(r, 503, "The server is starting, try again", 0);
 }
 
 static void fail(struct request *r, const struct failure *f)
@@ -91,16 +91,16 @@ static void fail(struct request *r, const struct failure *f)
 	if (f->status == 404 || f->status == 410)
 		sandbox_entry_gone(r);
 	else
-		reply_edge(r, f->status, f->message, 0);
+		reply_failure(r, f->status, f->message, 0);
 }
 
-const struct dialect edge_dialect = { .interface = "e2b", .fail = fail };
+const struct dialect sandbox_entry_dialect = { .interface = "e2b", .fail = fail };
 
 /* ---- ports */
 
 static void release(struct request *r, bool answered)
 {
-	struct edge *g = r->state;
+	struct entry_request *g = r->state;
 
 	(void)answered;
 	forward_free(g->forward);
@@ -114,11 +114,11 @@ static void on_forward_failure(struct exchange *x, int status, const char *why)
 	if (session_find(r->core, r->session_id) == NULL)
 		sandbox_entry_gone(r);
 	else
-		reply_edge(r, status, why, 0);
+		reply_failure(r, status, why, 0);
 }
 
 /* maskRequestHost, with the port in place of "${PORT}". */
-static void mask_host(const struct edge *g, char ret[HOST_MAX])
+static void mask_host(const struct entry_request *g, char ret[HOST_MAX])
 {
 	static const char place[] = "${PORT}";
 	const char *mask = g->sandbox.mask_host, *at = strstr(mask, place);
@@ -167,7 +167,7 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 {
 	const char *drop[DROP_MAX];
 	struct request *r = d->arg;
-	struct edge *g = r->state;
+	struct entry_request *g = r->state;
 	struct forward_options o = { .drop = drop,
 				     .scheme = g->tls ? "https" : "http",
 				     .answer_ms = DIAL_ANSWER_MS,
@@ -176,7 +176,7 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 	struct err e = { 0 };
 
 	if (why != NULL && (why->code == ERR_NOT_FOUND || why->sys == ETIMEDOUT)) {
-		reply_edge(r, 502, "The sandbox is running but port is not open", g->port);
+		reply_failure(r, 502, "The sandbox is running but port is not open", g->port);
 		return;
 	}
 	if (why != NULL) {
@@ -193,7 +193,7 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 		reply_error(r, &e);
 }
 
-static bool traffic_allowed(struct request *r, const struct edge *g)
+static bool traffic_allowed(struct request *r, const struct entry_request *g)
 {
 	static const char missing[] = "Sandbox is secured with traffic access token. Token header "
 				      "'e2b-traffic-access-token' is missing";
@@ -210,13 +210,13 @@ static bool traffic_allowed(struct request *r, const struct edge *g)
 		exchange_charge(r->x, tenant_tally(r->tenant), true);
 		return true;
 	}
-	reply_edge(r, 403, n == 0 ? missing : wrong, 0);
+	reply_failure(r, 403, n == 0 ? missing : wrong, 0);
 	return false;
 }
 
 static void open_port(struct request *r, struct session *s)
 {
-	struct edge *g = r->state;
+	struct entry_request *g = r->state;
 
 	r->release = release;
 	request_hold(r, s);
@@ -228,13 +228,14 @@ static void open_port(struct request *r, struct session *s)
 
 static void on_session(struct request *r, struct session *s)
 {
-	struct edge *g = r->state;
+	struct entry_request *g = r->state;
 	struct err e = { 0 };
 
-	if (g->woken) { /* its old time is over; E2B gives it that much again */
+	if (g->resumed) { /* its old time is over; E2B gives it that much again */
 		uint64_t ms = g->sandbox.timeout_ms;
 
-		if (session_extend(s, ms > AWAKE_MS ? ms : AWAKE_MS, request_actor(r), &e) < 0 &&
+		if (session_extend(s, ms > RESUMED_MIN_MS ? ms : RESUMED_MIN_MS, request_actor(r),
+				   &e) < 0 &&
 		    session_extend(s, ms, request_actor(r), &e) < 0) {
 			reply_error(r, &e);
 			return;
@@ -249,28 +250,28 @@ static void on_session(struct request *r, struct session *s)
 	envd_handle(r);
 }
 
-/* Is it up, or may this request wake it? Answers if not. */
-static bool may_enter(struct request *r, struct edge *g, const struct store_session *row)
+/* Is it up, or may this request resume it? Answers if not. */
+static bool may_enter(struct request *r, struct entry_request *g, const struct store_session *row)
 {
 	enum session_state state = (enum session_state)row->state;
 
 	if (state != SESSION_PAUSING && state != SESSION_PAUSED)
 		return true;
-	g->woken = g->sandbox.auto_resume;
-	if (!g->woken && state == SESSION_PAUSING)
-		reply_edge(r, 409, "The sandbox is being paused", 0);
-	else if (!g->woken)
+	g->resumed = g->sandbox.auto_resume;
+	if (!g->resumed && state == SESSION_PAUSING)
+		reply_failure(r, 409, "The sandbox is being paused", 0);
+	else if (!g->resumed)
 		sandbox_entry_gone(r);
-	return g->woken;
+	return g->resumed;
 }
 
 void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t port,
 			  bool tls)
 {
-	struct request *r = request_new(b->core, x, &edge_dialect, b);
+	struct request *r = request_new(b->core, x, &sandbox_entry_dialect, b);
 	struct err e = { 0 };
 	struct session *s;
-	struct edge *g;
+	struct entry_request *g;
 
 	if (r == NULL)
 		return;
@@ -294,6 +295,6 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 	r->no_resume = !g->sandbox.auto_resume;
 	/* A client without access must not resume the sandbox, nor keep it from being paused. */
 	if (may_enter(r, g, session_row(s)) &&
-	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->woken) : traffic_allowed(r, g)))
+	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->resumed) : traffic_allowed(r, g)))
 		request_use(r, on_session);
 }

@@ -75,15 +75,15 @@ static uint64_t cut(const struct store_session *row, int64_t seconds, uint64_t m
 
 /* ---- woken */
 
-struct waking {
+struct resuming {
 	uint64_t timeout_ms;
-	bool extend; /* others wake it, too */
+	bool extend; /* others resume it, too */
 };
 
 static void on_running(struct completion *w, const struct err *why)
 {
 	struct request *r = w->arg;
-	struct waking *k = r->state;
+	struct resuming *k = r->state;
 	struct session *s;
 	struct err e = { 0 };
 
@@ -101,9 +101,9 @@ static void on_running(struct completion *w, const struct err *why)
 		sandbox_reply(r, 201, s);
 }
 
-static void wake(struct request *r, struct session *s, uint64_t timeout_ms, bool memory)
+static void resume(struct request *r, struct session *s, uint64_t timeout_ms, bool memory)
 {
-	struct waking *k;
+	struct resuming *k;
 
 	if (!memory) {
 		reply_code(r, 501, "unsupported",
@@ -120,11 +120,11 @@ static void wake(struct request *r, struct session *s, uint64_t timeout_ms, bool
 }
 
 /* The body, with its timeout checked; negative: answered. */
-static int read_wake(struct request *r, const uint8_t *body, size_t len, int64_t otherwise_s,
-		     struct sandbox_spec_wake *ret, uint64_t *ret_ms)
+static int read_resume(struct request *r, const uint8_t *body, size_t len, int64_t otherwise_s,
+		       struct sandbox_spec_timeout *ret, uint64_t *ret_ms)
 {
 	struct err e = { 0 };
-	int read = sandbox_spec_wake(body, len, "timeout", ret, &e);
+	int read = sandbox_spec_timeout(body, len, "timeout", ret, &e);
 
 	if (read == 0 && !ret->given && otherwise_s == 0)
 		read = err_set(&e, ERR_INVALID, "timeout: is missing");
@@ -141,12 +141,12 @@ static int read_wake(struct request *r, const uint8_t *body, size_t len, int64_t
 
 static void connect(struct request *r, const uint8_t *body, size_t len, int64_t otherwise_s)
 {
-	struct sandbox_spec_wake given;
+	struct sandbox_spec_timeout given;
 	struct err e = { 0 };
 	struct session *s;
 	uint64_t ms = 0, max = 0;
 
-	if (read_wake(r, body, len, otherwise_s, &given, &ms) < 0)
+	if (read_resume(r, body, len, otherwise_s, &given, &ms) < 0)
 		return;
 	s = sandbox_find(r);
 	if (s == NULL)
@@ -158,7 +158,7 @@ static void connect(struct request *r, const uint8_t *body, size_t len, int64_t 
 	if (!given.given && max > 0 && ms > max) /* a client that did not ask gets what it may */
 		ms = max;
 	if (session_row(s)->state != SESSION_RUNNING)
-		wake(r, s, ms, given.memory);
+		resume(r, s, ms, given.memory);
 	else if (session_extend(s, ms, request_actor(r), &e) < 0)
 		sandbox_fail(r, &e);
 	else
@@ -178,18 +178,18 @@ static void on_connect_v2(struct exchange *x, const uint8_t *body, size_t len)
 static void on_resume_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct sandbox_spec_wake given;
+	struct sandbox_spec_timeout given;
 	struct session *s;
 	char text[256];
 	uint64_t ms = 0;
 
-	if (read_wake(r, body, len, RESUME_S, &given, &ms) < 0)
+	if (read_resume(r, body, len, RESUME_S, &given, &ms) < 0)
 		return;
 	s = sandbox_find(r);
 	if (s == NULL)
 		return;
 	if (sandbox_is_paused(session_row(s))) {
-		wake(r, s, ms, given.memory);
+		resume(r, s, ms, given.memory);
 		return;
 	}
 	(void)snprintf(text, sizeof(text), "Sandbox '%s' is already running", r->session_id);
@@ -246,12 +246,12 @@ static void on_running_to_pause(struct completion *w, const struct err *why)
 static void on_pause_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct sandbox_spec_wake given;
+	struct sandbox_spec_timeout given;
 	struct err e = { 0 };
 	struct session *s;
 	char text[256];
 
-	if (sandbox_spec_wake(body, len, "timeout", &given, &e) < 0) {
+	if (sandbox_spec_timeout(body, len, "timeout", &given, &e) < 0) {
 		reply_error(r, &e);
 		return;
 	}
@@ -268,7 +268,8 @@ static void on_pause_body(struct exchange *x, const uint8_t *body, size_t len)
 			   "memory: a pause without memory is not supported here");
 	} else {
 		r->wait.on_done = on_running_to_pause;
-		session_resume(s, request_actor(r), &r->wait); /* at once, unless it is waking up */
+		session_resume(s, request_actor(r),
+			       &r->wait); /* at once, unless it is resuming up */
 	}
 }
 
@@ -282,11 +283,11 @@ void sandbox_pause(struct request *r)
 static void on_timeout_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct sandbox_spec_wake given;
+	struct sandbox_spec_timeout given;
 	struct err e = { 0 };
 	struct session *s;
 	uint64_t max = 0;
-	int read = sandbox_spec_wake(body, len, "timeout", &given, &e);
+	int read = sandbox_spec_timeout(body, len, "timeout", &given, &e);
 
 	if (read == 0 && !given.given)
 		read = err_set(&e, ERR_INVALID, "timeout: is missing");
@@ -313,12 +314,12 @@ void sandbox_timeout(struct request *r)
 static void on_refresh_body(struct exchange *x, const uint8_t *body, size_t len)
 {
 	struct request *r = request_of(x);
-	struct sandbox_spec_wake given;
+	struct sandbox_spec_timeout given;
 	struct err e = { 0 };
 	struct session *s;
 	uint64_t ms = 0;
 
-	if (sandbox_spec_wake(body, len, "duration", &given, &e) < 0 ||
+	if (sandbox_spec_timeout(body, len, "duration", &given, &e) < 0 ||
 	    to_ms(r, given.timeout_s < REFRESH_MIN_S ? REFRESH_MIN_S : given.timeout_s, &ms, &e) <
 		    0) {
 		reply_error(r, &e);

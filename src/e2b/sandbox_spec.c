@@ -81,7 +81,7 @@ static void read_lifecycle(struct json_members *m, struct sandbox_spec *s)
 static void read_network(struct json_members *m, struct sandbox_spec *s)
 {
 	json_t *network = json_members_object(m, "network", JSON_MEMBERS_MAX);
-	enum network_internet internet = NETWORK_UNSAID;
+	enum network_internet internet = NETWORK_UNSET;
 	bool allowed = true;
 
 	json_members_bool(m, "allow_internet_access", &allowed);
@@ -155,14 +155,14 @@ void sandbox_spec_release(struct sandbox_spec *s)
 	network_release(&s->network);
 }
 
-int sandbox_spec_wake(const void *body, size_t len, const char *name, struct sandbox_spec_wake *ret,
-		      struct err *e)
+int sandbox_spec_timeout(const void *body, size_t len, const char *name,
+			 struct sandbox_spec_timeout *ret, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e);
 	struct json_members m;
 	int read;
 
-	*ret = (struct sandbox_spec_wake){ .memory = true };
+	*ret = (struct sandbox_spec_timeout){ .memory = true };
 	if (root == NULL)
 		return -1;
 	json_members_begin(&m, root, "", e);

@@ -33,12 +33,12 @@ int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version ve
 void sandbox_spec_release(struct sandbox_spec *s);
 
 /* ---- for those that know a sandbox already */
-struct sandbox_spec_wake {
+struct sandbox_spec_timeout {
 	bool given; /* a timeout */
 	int64_t timeout_s;
 	bool memory; /* what was in memory goes on (the default) */
 };
 
 /* A body with a timeout (or whatever its name is), and memory. ERR_INVALID. */
-int sandbox_spec_wake(const void *body, size_t len, const char *name, struct sandbox_spec_wake *ret,
-		      struct err *e) MUST_USE;
+int sandbox_spec_timeout(const void *body, size_t len, const char *name,
+			 struct sandbox_spec_timeout *ret, struct err *e) MUST_USE;

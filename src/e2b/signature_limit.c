@@ -1,4 +1,4 @@
-#include "tries.h"
+#include "signature_limit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,14 @@ struct slot {
 	unsigned tries;
 };
 
-struct tries {
+struct signature_limit {
 	uint64_t seed, second, all;
 	struct slot slots[SLOTS];
 };
 
-struct tries *tries_new(struct err *e)
+struct signature_limit *signature_limit_new(struct err *e)
 {
-	struct tries *t = calloc(1, sizeof(*t));
+	struct signature_limit *t = calloc(1, sizeof(*t));
 
 	if (t == NULL) {
 		IGNORED(err_sys(e, "allocate"), "reported by NULL");
@@ -36,12 +36,14 @@ struct tries *tries_new(struct err *e)
 	return t;
 }
 
-static struct slot *slot_of(struct tries *t, const uint8_t address[TRIES_ADDRESS])
+static struct slot *slot_of(struct signature_limit *t,
+			    const uint8_t address[SIGNATURE_LIMIT_ADDRESS])
 {
 	return &t->slots[mix16(address, t->seed) % SLOTS];
 }
 
-bool tries_may(struct tries *t, const uint8_t address[TRIES_ADDRESS], uint64_t now_ns)
+bool signature_limit_allows(struct signature_limit *t,
+			    const uint8_t address[SIGNATURE_LIMIT_ADDRESS], uint64_t now_ns)
 {
 	struct slot *s = slot_of(t, address);
 	uint64_t second = now_ns / (1000 * CLOCK_MS);
@@ -55,7 +57,8 @@ bool tries_may(struct tries *t, const uint8_t address[TRIES_ADDRESS], uint64_t n
 	return s->tries == 0 || (s->tries < ONE_PER_SECOND && t->all < ALL_PER_SECOND);
 }
 
-void tries_count(struct tries *t, const uint8_t address[TRIES_ADDRESS], unsigned n, bool good)
+void signature_limit_add(struct signature_limit *t, const uint8_t address[SIGNATURE_LIMIT_ADDRESS],
+			 unsigned n, bool good)
 {
 	n = good ? n / GOOD_PART : n + 1;
 	slot_of(t, address)->tries += n;

@@ -1,4 +1,4 @@
-/* tries.h - how many signatures each address may have tried.
+/* signature_limit.h - how many signatures each address may have checked.
  *
  * A signed URL that does not name its sandbox is tried with the token of every live session, and
  * anyone may send one. So tries are counted by address: one that asks too often is refused for the
@@ -12,11 +12,13 @@
 
 #include "err.h"
 
-#define TRIES_ADDRESS 16 /* bytes that stand for one */
+#define SIGNATURE_LIMIT_ADDRESS 16 /* bytes that stand for one */
 
-struct tries;
+struct signature_limit;
 
-struct tries *tries_new(struct err *e) MUST_USE; /* free() */
-bool tries_may(struct tries *t, const uint8_t address[TRIES_ADDRESS], uint64_t now_ns);
-/* After tries_may(): n tokens were tried. */
-void tries_count(struct tries *t, const uint8_t address[TRIES_ADDRESS], unsigned n, bool good);
+struct signature_limit *signature_limit_new(struct err *e) MUST_USE; /* free() */
+bool signature_limit_allows(struct signature_limit *t,
+			    const uint8_t address[SIGNATURE_LIMIT_ADDRESS], uint64_t now_ns);
+/* After signature_limit_allows(): n tokens were tried. */
+void signature_limit_add(struct signature_limit *t, const uint8_t address[SIGNATURE_LIMIT_ADDRESS],
+			 unsigned n, bool good);

@@ -12,7 +12,7 @@
 #include "gateway_body.h"
 #include "hop.h"
 #include "llm_call.h"
-#include "rename.h"
+#include "override_header.h"
 
 #define VALUE_MAX ((size_t)FLOW_HEAD_MAX)
 
@@ -88,7 +88,7 @@ static bool goes_on(const struct gateway *x, const struct hop *h, struct http1_s
 		return false;
 	if (http1_span_is_nocase(name, "sec-websocket-extensions"))
 		return false; /* extensions change the form of frames */
-	if ((x->looks || x->strict) && rename_is(name) &&
+	if ((x->looks || x->strict) && override_header_is(name) &&
 	    !(x->rule && policy_compares(x->rule, name)))
 		return false;
 	return !x->model || !http1_span_is_nocase(name, "accept-encoding");

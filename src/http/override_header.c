@@ -1,4 +1,4 @@
-#include "rename.h"
+#include "override_header.h"
 
 static const char *const names[] = {
 	"forwarded",
@@ -45,7 +45,7 @@ static bool is_plain(char c)
 	       c == '-';
 }
 
-bool rename_is(struct http1_span name)
+bool override_header_is(struct http1_span name)
 {
 	for (size_t i = 0; i < name.n; i++)
 		if (!is_plain(name.p[i]))

@@ -1,5 +1,5 @@
-/* rename.h - headers by which a server may see another request than the one in the first line.
- * Pure. Used by src/policy and src/egress.
+/* override_header.h - headers by which a server may see another request than the one in the first
+ * line. Pure. Used by src/policy and src/egress.
  *
  * Where a policy inspects requests, a request must mean to the server what was judged. Some servers
  * take the method, the path or the host from a header (X-HTTP-Method-Override, X-Original-URL,
@@ -10,4 +10,4 @@
 #include "http1.h"
 
 /* Does a header of this name change what a request means to some servers? */
-bool rename_is(struct http1_span name);
+bool override_header_is(struct http1_span name);

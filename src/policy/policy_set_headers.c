@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fold.h"
-#include "rename.h"
+#include "override_header.h"
 
 static bool looks_at(const struct policy_match *m, const char *name)
 {
@@ -15,7 +15,7 @@ static bool looks_at(const struct policy_match *m, const char *name)
 		if (fold_same_header((struct http1_span){ name, strlen(name) }, m->headers[i].name))
 			return true;
 	/* Where requests are inspected, a header must not change their meaning. */
-	return m->looks && rename_is((struct http1_span){ name, strlen(name) });
+	return m->looks && override_header_is((struct http1_span){ name, strlen(name) });
 }
 
 /* Does a rule of a layer above compare this header? */

@@ -22,12 +22,12 @@ static int take_record(struct file_call *c, const struct file_msg *m, struct err
 			e->code = ERR_SYSTEM;
 		return -1;
 	}
-	if (m->kind == FILE_MSG_DATA && c->events->raw != NULL && !c->raw_came) {
+	if (m->kind == FILE_MSG_DATA && c->events->on_raw != NULL && !c->raw_came) {
 		c->raw_came = true;
 		c->raw_left = m->data.len;
 		return 0;
 	}
-	return c->events->record(c, m, e);
+	return c->events->on_record(c, m, e);
 }
 
 /* One record from the bytes; how many were used, 0 if it is not all there. */
@@ -54,7 +54,7 @@ static size_t next_record(struct file_call *c, const uint8_t *data, size_t len)
 static size_t take_raw(struct file_call *c, const uint8_t *data, size_t len)
 {
 	size_t n = len < c->raw_left ? len : (size_t)c->raw_left;
-	size_t taken = c->events->raw(c, data, n);
+	size_t taken = c->events->on_raw(c, data, n);
 
 	if (c->raw_left != UINT64_MAX)
 		c->raw_left -= taken;
@@ -94,7 +94,7 @@ static size_t on_output(struct file_op *op, const uint8_t *data, size_t len)
 
 		if (c->raw_left > 0)
 			n = take_raw(c, data + done, len - done);
-		else if (c->events->ready == NULL || c->events->ready(c))
+		else if (c->events->is_ready == NULL || c->events->is_ready(c))
 			n = take_some(c, data + done, len - done);
 		if (n == 0)
 			return done; /* file_call_resume() follows */
@@ -107,8 +107,8 @@ static void on_room(struct file_op *op)
 {
 	struct file_call *c = file_op_arg(op);
 
-	if (c->events->room != NULL && !c->failed)
-		c->events->room(c);
+	if (c->events->on_room != NULL && !c->failed)
+		c->events->on_room(c);
 }
 
 static void on_end(struct file_op *op, int status, const struct err *e)
@@ -125,7 +125,7 @@ static void on_end(struct file_op *op, int status, const struct err *e)
 				"internal protocol error: incomplete answer from the cell"),
 			"kept");
 	}
-	c->events->end(c, status, c->failed ? &c->why : NULL);
+	c->events->on_end(c, status, c->failed ? &c->why : NULL);
 }
 
 int file_call_start(struct file_call *c, struct request *r, struct session *s,

@@ -15,17 +15,17 @@ struct file_call;
 
 struct file_call_events {
 	/* A record other than ERROR and DATA. Returns -1 with e set to abort the call. */
-	int (*record)(struct file_call *c, const struct file_msg *m, struct err *e);
+	int (*on_record)(struct file_call *c, const struct file_msg *m, struct err *e);
 	/* Can it take a record now? If not, file_call_resume() follows. NULL: always. */
-	bool (*ready)(struct file_call *c);
+	bool (*is_ready)(struct file_call *c);
 	/* Bytes that are no records: those a DATA record announced, or all after file_call_raw().
 	 * Returns how many were taken; file_call_resume() when it can take more. NULL: there must
 	 * be none. */
-	size_t (*raw)(struct file_call *c, const uint8_t *data, size_t len);
+	size_t (*on_raw)(struct file_call *c, const uint8_t *data, size_t len);
 	/* There is room for input. May be NULL. */
-	void (*room)(struct file_call *c);
+	void (*on_room)(struct file_call *c);
 	/* It is over: status 0 (tar-out also 2) and e NULL, or why it failed. */
-	void (*end)(struct file_call *c, int status, const struct err *e);
+	void (*on_end)(struct file_call *c, int status, const struct err *e);
 };
 
 struct file_call {

@@ -16,7 +16,7 @@
 #include "utf8.h"
 
 int log_reader_open(struct log_reader *rd, struct request *r, struct session *live, uint64_t after,
-		    void (*more)(struct execution_follower *f), struct err *e)
+		    void (*on_more)(struct execution_follower *f), struct err *e)
 {
 	struct store_execution row = { 0 };
 
@@ -35,7 +35,7 @@ int log_reader_open(struct log_reader *rd, struct request *r, struct session *li
 		store_execution_release(&row);
 		return 0;
 	}
-	rd->follower.more = more;
+	rd->follower.more = on_more;
 	rd->follower.arg = r;
 	execution_follow(rd->x, &rd->follower);
 	return 0;
@@ -229,7 +229,7 @@ void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *r
 		ret->what = READER_END;
 }
 
-void log_reader_told(struct log_reader *rd, const struct log_reader_item *item)
+void log_reader_advance(struct log_reader *rd, const struct log_reader_item *item)
 {
 	rd->cursor = item->after;
 	if (item->what == READER_START)

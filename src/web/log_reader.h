@@ -39,11 +39,11 @@ struct log_reader_item {
 	uint8_t bytes[LOG_READER_PIECE + 4];
 };
 
-/* Begins to follow an execution of that request's session; more is called when there is new output
- * (arg: the request). live is NULL if the session has stopped. text: keep characters whole.
+/* Begins to follow an execution of that request's session; on_more is called when there is new
+ * output (arg: the request). live is NULL if the session has stopped. text: keep characters whole.
  * ERR_NOT_FOUND: no such execution. */
 int log_reader_open(struct log_reader *rd, struct request *r, struct session *live, uint64_t after,
-		    void (*more)(struct execution_follower *f), struct err *e) MUST_USE;
+		    void (*on_more)(struct execution_follower *f), struct err *e) MUST_USE;
 /* Safe if it was never opened (all zero). */
 void log_reader_close(struct log_reader *rd);
 
@@ -51,9 +51,9 @@ void log_reader_close(struct log_reader *rd);
  * has dropped its followers then. */
 struct execution *log_reader_live(struct log_reader *rd);
 
-/* The next item. It counts as delivered only after log_reader_told(). */
+/* The next item. It counts as delivered only after log_reader_advance(). */
 void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *ret, struct err *e);
-void log_reader_told(struct log_reader *rd, const struct log_reader_item *item);
+void log_reader_advance(struct log_reader *rd, const struct log_reader_item *item);
 
 /* The cursor in the parameter "after" (or, for those that reconnect, Last-Event-ID); 0 without one.
  */

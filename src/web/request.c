@@ -206,7 +206,7 @@ static void on_usable(struct completion *w, const struct err *why)
 	if (s == NULL)
 		reply_error(r, &e);
 	else
-		r->use(r, s);
+		r->on_session(r, s);
 }
 
 /* The session may have been paused while the body of this request was still arriving. */
@@ -216,11 +216,12 @@ static bool is_paused(const struct session *s, struct err *e)
 
 	if (row->state != SESSION_PAUSING && row->state != SESSION_PAUSED)
 		return false;
-	IGNORED(err_set_reason(e, REASON_GONE, "session %s is paused", row->id), "told");
+	IGNORED(err_set_reason(e, REASON_GONE, "session %s is paused", row->id),
+		"reported by true");
 	return true;
 }
 
-void request_use(struct request *r, void (*then)(struct request *r, struct session *s))
+void request_use(struct request *r, void (*on_session)(struct request *r, struct session *s))
 {
 	struct err e = { 0 };
 	struct session *s = session_live(r->core, r->tenant, r->session_id, &e);
@@ -229,10 +230,10 @@ void request_use(struct request *r, void (*then)(struct request *r, struct sessi
 		reply_error(r, &e);
 		return;
 	}
-	r->use = then;
+	r->on_session = on_session;
 	r->wait.on_done = on_usable;
 	if (session_use(s, request_actor(r), &r->wait))
-		then(r, s);
+		on_session(r, s);
 }
 
 void request_hold(struct request *r, struct session *s)
@@ -244,7 +245,7 @@ void request_hold(struct request *r, struct session *s)
 }
 
 static void collect(struct request *r, size_t max,
-		    void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+		    void (*on_body)(struct exchange *x, const uint8_t *body, size_t len))
 {
 	const struct http1_request *q = exchange_request(r->x);
 	uint64_t allowed = core_config(r->core)->request_body_max;
@@ -263,17 +264,17 @@ static void collect(struct request *r, size_t max,
 			return;
 		}
 	}
-	exchange_read_all(r->x, allowed < max ? (size_t)allowed : max, got);
+	exchange_read_all(r->x, allowed < max ? (size_t)allowed : max, on_body);
 }
 
 void request_body(struct request *r,
-		  void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+		  void (*on_body)(struct exchange *x, const uint8_t *body, size_t len))
 {
-	collect(r, REQUEST_BODY_MAX, got);
+	collect(r, REQUEST_BODY_MAX, on_body);
 }
 
 void request_long_body(struct request *r,
-		       void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len))
 {
-	collect(r, JSON_MEMBERS_BODY_MAX, got);
+	collect(r, JSON_MEMBERS_BODY_MAX, on_body);
 }

@@ -49,8 +49,8 @@ struct request {
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
 	struct completion wait; /* for any one thing; cancelled at the end */
-	void (*use)(struct request *r, struct session *s); /* of request_use() */
-	bool holds;					   /* see request_hold() */
+	void (*on_session)(struct request *r, struct session *s); /* of request_use() */
+	bool holds;						  /* see request_hold() */
 	bool no_resume; /* a paused session is not resumed for it, but reported as gone */
 	bool counted;	/* see request_count() */
 	bool streams;	/* see request_stream() */
@@ -96,21 +96,21 @@ int request_stream(struct request *r, struct err *e) MUST_USE;
 /* The session is this tenant's; *ret_live is NULL if it has stopped. ERR_NOT_FOUND otherwise. */
 int request_owns(struct request *r, struct session **ret_live, struct err *e) MUST_USE;
 
-/* Calls then with the session running (resumed if necessary, unless no_resume), at once or later,
- * or answers why that is not possible. */
-void request_use(struct request *r, void (*then)(struct request *r, struct session *s));
+/* Calls on_session with the session running (resumed if necessary, unless no_resume), at once or
+ * later, or answers why that is not possible. */
+void request_use(struct request *r, void (*on_session)(struct request *r, struct session *s));
 
 /* The session is not idle until the request ends. */
 void request_hold(struct request *r, struct session *s);
 
 /* ---- the body */
-/* got is called with the whole body if its type is JSON (or none is given), within the configured
- * bound and REQUEST_BODY_MAX. */
+/* on_body is called with the whole body if its type is JSON (or none is given), within the
+ * configured bound and REQUEST_BODY_MAX. */
 #define REQUEST_BODY_MAX ((size_t)64 * 1024)
 void request_body(struct request *r,
-		  void (*got)(struct exchange *x, const uint8_t *body, size_t len));
+		  void (*on_body)(struct exchange *x, const uint8_t *body, size_t len));
 /* The same within JSON_MEMBERS_BODY_MAX, for the few that need it. */
 void request_long_body(struct request *r,
-		       void (*got)(struct exchange *x, const uint8_t *body, size_t len));
+		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len));
 /* The request of an exchange that a route handles. */
 struct request *request_of(const struct exchange *x);

@@ -7,10 +7,10 @@
 
 struct making {
 	struct session *s; /* until the result is known; NULL: creation could not begin */
-	bool told;
+	bool is_known;
 	bool failed;
 	struct err why; /* if so */
-	void (*made)(struct request *r, struct session *s);
+	void (*on_created)(struct request *r, struct session *s);
 };
 
 static void abandon(struct request *r, bool answered)
@@ -19,7 +19,7 @@ static void abandon(struct request *r, bool answered)
 	struct err e;
 
 	(void)answered;
-	if (m->told || m->s == NULL)
+	if (m->is_known || m->s == NULL)
 		return;
 	/* The client disconnected before it received the id, so it could never delete the session.
 	 * A queued session has no id and is removed with its waiter. */
@@ -38,7 +38,7 @@ static void finish(struct request *r)
 		return;
 	}
 	(void)snprintf(r->session_id, sizeof(r->session_id), "%s", session_row(m->s)->id);
-	m->made(r, m->s);
+	m->on_created(r, m->s);
 }
 
 static void on_result(struct completion *w, const struct err *e)
@@ -46,7 +46,7 @@ static void on_result(struct completion *w, const struct err *e)
 	struct request *r = w->arg;
 	struct making *m = r->state;
 
-	m->told = true;
+	m->is_known = true;
 	m->failed = e != NULL;
 	if (e != NULL)
 		m->why = *e;
@@ -54,21 +54,21 @@ static void on_result(struct completion *w, const struct err *e)
 }
 
 int session_request_start(struct request *r, struct session_spec *spec,
-			  void (*made)(struct request *r, struct session *s), unsigned *ret_retry_s,
-			  struct err *e)
+			  void (*on_created)(struct request *r, struct session *s),
+			  unsigned *ret_retry_s, struct err *e)
 {
 	struct making *m = calloc(1, sizeof(*m));
 	struct session *s = NULL;
 
 	if (m == NULL)
 		return err_sys(e, "allocate");
-	m->made = made;
+	m->on_created = on_created;
 	r->state = m;
 	r->release = abandon;
 	r->wait.on_done = on_result;
 	spec->actor = request_actor(r);
 	if (session_create(r->core, r->tenant, spec, &r->wait, &s, ret_retry_s, e) < 0) {
-		m->told = true;
+		m->is_known = true;
 		return -1;
 	}
 	if (completion_is_waiting(

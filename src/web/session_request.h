@@ -4,9 +4,9 @@
 
 #include "request.h"
 
-/* Starts to create it; made is called when it runs, from inside or later, to answer; a later
+/* Starts to create it; on_created is called when it runs, from inside or later, to answer; a later
  * failure is answered here. Uses the request's state. On failure nothing is being created, and the
  * caller answers; *ret_retry_s as in session_create(). */
 int session_request_start(struct request *r, struct session_spec *spec,
-			  void (*made)(struct request *r, struct session *s), unsigned *ret_retry_s,
-			  struct err *e) MUST_USE;
+			  void (*on_created)(struct request *r, struct session *s),
+			  unsigned *ret_retry_s, struct err *e) MUST_USE;

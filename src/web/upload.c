@@ -17,11 +17,11 @@ static struct upload *upload_of(const struct exchange *x)
 
 static void answer(struct upload *u)
 {
-	void (*then)(struct file_call * c) = u->then;
+	void (*on_finished)(struct file_call * c) = u->on_finished;
 
-	u->then = NULL;
-	if (then != NULL)
-		then(u->out.call);
+	u->on_finished = NULL;
+	if (on_finished != NULL)
+		on_finished(u->out.call);
 }
 
 static size_t on_data(struct exchange *x, const uint8_t *data, size_t len)
@@ -46,7 +46,7 @@ static void on_body_end(struct exchange *x, bool ok)
 	if (!ok) { /* the server answers if the client is still there; without the last chunk
 		      nothing is kept */
 		file_call_release(u->out.call);
-		u->then = NULL;
+		u->on_finished = NULL;
 		return;
 	}
 	if (u->out.call->op == NULL)
@@ -70,9 +70,9 @@ void upload_room(struct upload *u)
 		exchange_resume_body(u->out.call->r->x);
 }
 
-void upload_then(struct upload *u, void (*then)(struct file_call *c))
+void upload_finish(struct upload *u, void (*on_finished)(struct file_call *c))
 {
-	u->then = then;
+	u->on_finished = on_finished;
 	if (!u->reading)
 		answer(u);
 	else

@@ -15,16 +15,16 @@ static void release(struct request *r, bool answered)
 	json_release(&w->j);
 }
 
-void *walk_new(struct request *r, size_t size, int (*piece)(struct walk *w, struct err *e),
-	       void (*finish)(struct walk *w))
+void *walk_new(struct request *r, size_t size, int (*on_piece)(struct walk *w, struct err *e),
+	       void (*on_finish)(struct walk *w))
 {
 	struct walk *w = request_state(r, size, release);
 
 	if (w == NULL)
 		return NULL;
 	w->r = r;
-	w->piece = piece;
-	w->finish = finish;
+	w->on_piece = on_piece;
+	w->on_finish = on_finish;
 	w->rows_max = WALK_ROWS;
 	json_init_heap(&w->j, REPLY_JSON_MAX);
 	return w;
@@ -34,13 +34,13 @@ static void answer(struct walk *w)
 {
 	struct json j;
 
-	w->finish(w);
+	w->on_finish(w);
 	j = w->j; /* the request may be gone before reply_json() returns */
 	w->j = (struct json){ .full = true };
 	reply_json(w->r, 200, &j);
 }
 
-static bool on_piece(struct job *job)
+static bool on_job(struct job *job)
 {
 	struct walk *w = job->arg;
 	struct err e = { 0 };
@@ -48,7 +48,7 @@ static bool on_piece(struct job *job)
 
 	loop_note(core_loop(w->r->core), w->r->route->pattern);
 	w->piece_began = w->j.len;
-	got = w->piece(w, &e);
+	got = w->on_piece(w, &e);
 	if (got > 0)
 		return true;
 	if (got < 0)
@@ -60,7 +60,7 @@ static bool on_piece(struct job *job)
 
 void walk_start(struct walk *w)
 {
-	w->job.piece = on_piece;
+	w->job.piece = on_job;
 	w->job.arg = w;
 	core_job_add(w->r->core, w->r->tenant, &w->job);
 }

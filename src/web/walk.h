@@ -1,9 +1,10 @@
 /* walk.h - an answer made of rows that have to be looked for: in pieces, in the tenant's share of
  * the loop (jobs.h).
  *
- * A route's state begins with a struct walk. Its piece() looks at WALK_PIECE rows, adds what it
- * found to the answer, and says whether there are more; between two pieces others are served. After
- * rows_max rows the walk ends as if there were no more: the route's answer says where to go on. */
+ * A route's state begins with a struct walk. Its on_piece() looks at WALK_PIECE rows, adds what it
+ * found to the answer, and returns whether there are more; between two pieces others are served.
+ * After rows_max rows the walk ends as if there were no more: the route's answer has the position
+ * to continue from. */
 #pragma once
 
 #include "json.h"
@@ -23,21 +24,21 @@ struct walk {
 	size_t piece_began; /* its length when this piece began */
 	unsigned rows, rows_max;
 	/* 1: there are more rows, 0: no, or enough was found; -1: failed. */
-	int (*piece)(struct walk *w, struct err *e);
+	int (*on_piece)(struct walk *w, struct err *e);
 	/* All was seen: writes the rest of the answer. */
-	void (*finish)(struct walk *w);
+	void (*on_finish)(struct walk *w);
 	/* May be NULL. */
 	void (*release)(struct walk *w);
 };
 
-/* State of that size for the request, or NULL (then it was answered). Sets piece and finish; the
- * rest is the caller's to fill before walk_start(). */
-void *walk_new(struct request *r, size_t size, int (*piece)(struct walk *w, struct err *e),
-	       void (*finish)(struct walk *w)) MUST_USE;
+/* State of that size for the request, or NULL (then it was answered). Sets on_piece and on_finish;
+ * the rest is the caller's to fill before walk_start(). */
+void *walk_new(struct request *r, size_t size, int (*on_piece)(struct walk *w, struct err *e),
+	       void (*on_finish)(struct walk *w)) MUST_USE;
 /* The walk answers the request, or already has when this returns. */
 void walk_start(struct walk *w);
 
-/* Rows that a piece has looked at. Returns what piece() is to return: 1 if there may be more. */
+/* Rows that a piece has looked at. Returns what on_piece() is to return: 1 if there may be more. */
 int walk_count(struct walk *w, const struct store_looked *looked);
 /* Is the answer long enough for this piece, or for the page? */
 bool walk_piece_is_full(const struct walk *w);

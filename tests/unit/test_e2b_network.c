@@ -38,7 +38,7 @@ static const char *shown(const char *text)
 
 static void nothing(void)
 {
-	CHECK(network_read(NULL, NETWORK_UNSAID, &n, &e) == 0);
+	CHECK(network_read(NULL, NETWORK_UNSET, &n, &e) == 0);
 	CHECK_STR(n.text, "");
 	CHECK(n.public_traffic && n.mask_host[0] == '\0');
 	CHECK_STR(shown(n.text), "{\"allowInternetAccess\":null}");
@@ -63,7 +63,7 @@ static void whole(void)
 
 	(void)snprintf(with_password, sizeof(with_password), "%.*s\"password\":\"hush\",%s",
 		       (int)(at - WHOLE), WHOLE, at);
-	CHECK(take(with_password, NETWORK_UNSAID) == 0);
+	CHECK(take(with_password, NETWORK_UNSET) == 0);
 	CHECK(!n.public_traffic);
 	CHECK_STR(n.mask_host, "localhost:${PORT}");
 	CHECK(strstr(n.text, "hush") != NULL);
@@ -133,7 +133,7 @@ static void refused(void)
 	};
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
-		CHECK_CASE(bad[i].text, take(bad[i].text, NETWORK_UNSAID) < 0);
+		CHECK_CASE(bad[i].text, take(bad[i].text, NETWORK_UNSET) < 0);
 		CHECK_CASE(bad[i].text, e.code == ERR_INVALID);
 		CHECK_HAS(bad[i].text, e.msg, bad[i].part);
 	}
@@ -152,7 +152,7 @@ static void many_rules(void)
 		CHECK(json_object_set_new(rules, name, json_array()) == 0);
 	}
 	CHECK(json_object_set(network, "rules", rules) == 0);
-	CHECK(network_read(network, NETWORK_UNSAID, &n, &e) == 0);
+	CHECK(network_read(network, NETWORK_UNSET, &n, &e) == 0);
 	network_release(&n);
 	for (int i = 0; i < 21; i++) {
 		(void)snprintf(name, sizeof(name), "X-%d", i);
@@ -160,13 +160,13 @@ static void many_rules(void)
 	}
 	CHECK(json_object_set_new(rules, "h0.example",
 				  json_pack("[{s:{s:O}}]", "transform", "headers", headers)) == 0);
-	CHECK(network_read(network, NETWORK_UNSAID, &n, &e) < 0);
+	CHECK(network_read(network, NETWORK_UNSET, &n, &e) < 0);
 	network_release(&n);
 	CHECK(json_object_del(headers, "X-0") == 0);
-	CHECK(network_read(network, NETWORK_UNSAID, &n, &e) == 0);
+	CHECK(network_read(network, NETWORK_UNSET, &n, &e) == 0);
 	network_release(&n);
 	CHECK(json_object_set_new(rules, "eleventh.example", json_array()) == 0);
-	CHECK(network_read(network, NETWORK_UNSAID, &n, &e) < 0);
+	CHECK(network_read(network, NETWORK_UNSET, &n, &e) < 0);
 	network_release(&n);
 	json_decref(headers);
 	json_decref(rules);

@@ -112,14 +112,14 @@ static void refused(void)
 	}
 }
 
-static int woken(const char *body, const char *name, struct sandbox_spec_wake *ret)
+static int woken(const char *body, const char *name, struct sandbox_spec_timeout *ret)
 {
-	return sandbox_spec_wake(body, strlen(body), name, ret, &e);
+	return sandbox_spec_timeout(body, strlen(body), name, ret, &e);
 }
 
 static void wake(void)
 {
-	struct sandbox_spec_wake w;
+	struct sandbox_spec_timeout w;
 
 	CHECK(woken("", "timeout", &w) == 0);
 	CHECK(!w.given && w.memory);

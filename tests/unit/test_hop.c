@@ -1,7 +1,7 @@
 /* Goal: both proxies know the same headers as those of one connection, by name and because
  * Connection names them; and know which headers rename a request. */
 #include "hop.h"
-#include "rename.h"
+#include "override_header.h"
 
 #include "support.h"
 
@@ -58,9 +58,9 @@ static void knows_headers_that_rename(void)
 					      "X-Amz-Date" };
 
 	for (size_t i = 0; i < COUNT(renames); i++)
-		CHECK_CASE(renames[i], rename_is(span(renames[i])));
+		CHECK_CASE(renames[i], override_header_is(span(renames[i])));
 	for (size_t i = 0; i < COUNT(others); i++)
-		CHECK_CASE(others[i], !rename_is(span(others[i])));
+		CHECK_CASE(others[i], !override_header_is(span(others[i])));
 }
 
 TEST_MAIN({ "knows names of one connection", knows_names_of_one_connection },

@@ -1,4 +1,4 @@
-#include "tries.h"
+#include "signature_limit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* Addresses next to each other, as attackers have them. */
 static const uint8_t *address(unsigned n)
 {
-	static uint8_t bytes[TRIES_ADDRESS];
+	static uint8_t bytes[SIGNATURE_LIMIT_ADDRESS];
 
 	memcpy(bytes + 12, &n, sizeof(n));
 	return bytes;
@@ -21,30 +21,30 @@ static const uint8_t *address(unsigned n)
 static void an_address_has_its_own(void)
 {
 	struct err e = { 0 };
-	OWN_MEM struct tries *t = tries_new(&e);
+	OWN_MEM struct signature_limit *t = signature_limit_new(&e);
 	unsigned went = 0, others = 0;
 
 	CHECK(t != NULL);
-	while (went < 1000 && tries_may(t, address(1), 5 * SECOND)) {
-		tries_count(t, address(1), 100, false);
+	while (went < 1000 && signature_limit_allows(t, address(1), 5 * SECOND)) {
+		signature_limit_add(t, address(1), 100, false);
 		went++;
 	}
 	CHECK(went > 10 && went < 100);
 	for (unsigned i = 2; i < 102; i++)
-		others += tries_may(t, address(i), 5 * SECOND);
+		others += signature_limit_allows(t, address(i), 5 * SECOND);
 	CHECK(others >= 95); /* two may share a slot */
-	CHECK(tries_may(t, address(1), 6 * SECOND));
+	CHECK(signature_limit_allows(t, address(1), 6 * SECOND));
 }
 
 static void good_ones_count_little(void)
 {
 	struct err e = { 0 };
-	OWN_MEM struct tries *t = tries_new(&e);
+	OWN_MEM struct signature_limit *t = signature_limit_new(&e);
 	unsigned good = 0;
 
 	CHECK(t != NULL);
-	while (good < 10000 && tries_may(t, address(1), 5 * SECOND)) {
-		tries_count(t, address(1), 100, true);
+	while (good < 10000 && signature_limit_allows(t, address(1), 5 * SECOND)) {
+		signature_limit_add(t, address(1), 100, true);
 		good++;
 	}
 	CHECK(good > 300 && good < 1000);
@@ -53,13 +53,14 @@ static void good_ones_count_little(void)
 static void all_together_have_a_bound(void)
 {
 	struct err e = { 0 };
-	OWN_MEM struct tries *t = tries_new(&e);
+	OWN_MEM struct signature_limit *t = signature_limit_new(&e);
 	unsigned tried = 0;
 
 	CHECK(t != NULL);
 	for (unsigned i = 0; i < 1000; i++)
-		for (unsigned k = 0; k < 10 && tries_may(t, address(i), 5 * SECOND); k++) {
-			tries_count(t, address(i), 100, false);
+		for (unsigned k = 0; k < 10 && signature_limit_allows(t, address(i), 5 * SECOND);
+		     k++) {
+			signature_limit_add(t, address(i), 100, false);
 			tried += 100;
 		}
 	CHECK(tried < 150000); /* not 1,000,000: one search for each address, and 30,000 */
