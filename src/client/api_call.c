@@ -33,7 +33,7 @@ int api_call_refused(struct api_call *a, struct err *e)
 	OWN_MEM char *text = NULL;
 	size_t len = 0;
 	struct err unread = { 0 };
-	const json_t *told;
+	const json_t *error;
 	const char *message, *request;
 
 	a->status = client_status(a->client);
@@ -42,10 +42,10 @@ int api_call_refused(struct api_call *a, struct err *e)
 		return err_set(e, ERR_SYSTEM, "the server answered %d: %.160s", a->status,
 			       unread.msg);
 	OWN_JSON *answer = json_loadb(text, len, 0, NULL);
-	told = member_group(answer, "error");
-	message = member_text(told, "message", NULL);
-	(void)snprintf(a->code, sizeof(a->code), "%s", member_text(told, "code", ""));
-	request = member_text(told, "request_id", "?");
+	error = member_group(answer, "error");
+	message = member_text(error, "message", NULL);
+	(void)snprintf(a->code, sizeof(a->code), "%s", member_text(error, "code", ""));
+	request = member_text(error, "request_id", "?");
 	if (message == NULL)
 		return err_set(e, ERR_SYSTEM,
 			       "the server answered %d, which is not an answer of a Cordon server",

@@ -19,13 +19,13 @@ struct api_call {
 	char code[48]; /* of the last error that the server sent, or "" */
 };
 
-static inline void ask_close(struct api_call *a)
+static inline void api_call_close(struct api_call *a)
 {
 	client_free(a->client);
 }
 
 /* Closed at the end of its scope. */
-#define OWN_API_CALL __attribute__((cleanup(ask_close))) struct api_call
+#define OWN_API_CALL __attribute__((cleanup(api_call_close))) struct api_call
 
 /* Finds server and key; connects at the first request. io_ms: how long to wait for anything at all;
  * 0: for ever. */

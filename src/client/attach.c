@@ -31,7 +31,7 @@
 #define DETACH_KEY 0x1d /* Ctrl-] */
 
 /* 0, or ATTACH_LOST: the connection is gone. */
-static int say(struct attach *t, json_t *message)
+static int send_message(struct attach *t, json_t *message)
 {
 	OWN_JSON *owned = message;
 	OWN_MEM char *text = json_dumps(owned, JSON_COMPACT);
@@ -42,21 +42,22 @@ static int say(struct attach *t, json_t *message)
 	return 0;
 }
 
-static int say_size(struct attach *t)
+static int send_size(struct attach *t)
 {
 	uint16_t rows = 0, cols = 0;
 
 	terminal_size(&rows, &cols);
 	if (!t->o->tty || rows == 0)
 		return 0;
-	return say(t, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols));
+	return send_message(
+		t, json_pack("{s:s, s:i, s:i}", "type", "resize", "rows", rows, "cols", cols));
 }
 
 /* As with a pipe whose reader is gone. */
-static int say_broken(struct attach *t)
+static int send_pipe_signal(struct attach *t)
 {
 	t->pipe_broke = false;
-	return say(t, json_pack("{s:s, s:s}", "type", "signal", "signal", "PIPE"));
+	return send_message(t, json_pack("{s:s, s:s}", "type", "signal", "signal", "PIPE"));
 }
 
 static void read_input(struct attach *t)
@@ -85,7 +86,7 @@ static int send_input(struct attach *t)
 	if (!t->input_ended || t->end_sent)
 		return 0;
 	t->end_sent = true;
-	return say(t, json_pack("{s:s}", "type", "eof"));
+	return send_message(t, json_pack("{s:s}", "type", "eof"));
 }
 
 /* The signal that came, or 0. */
@@ -111,10 +112,10 @@ static int pass_signal(struct attach *t, struct err *e)
 	if (signo == 0)
 		return 0;
 	if (signo == SIGWINCH)
-		return say_size(t);
+		return send_size(t);
 	if (t->interrupts >= INTERRUPTS_MAX)
 		return err_set(e, ERR_SYSTEM, "interrupted; the command may still be running");
-	return say(t, json_pack("{s:s, s:s}", "type", "signal", "signal", name));
+	return send_message(t, json_pack("{s:s, s:s}", "type", "signal", "signal", name));
 }
 
 /* One connection, from its start to its end. */
@@ -143,7 +144,7 @@ static int pump(struct attach *t, struct err *e)
 		if (pending || (p[SOCKET].revents & ~POLLOUT) != 0)
 			result = attach_input(t, e);
 		if (result == 0 && t->pipe_broke)
-			result = say_broken(t);
+			result = send_pipe_signal(t);
 		if (result == 0 && t->ended == NULL && (p[SOCKET].revents & POLLOUT) != 0)
 			result = send_input(t);
 		if (result == 0 && p[INPUT].revents != 0)
@@ -176,7 +177,7 @@ static int connect_once(struct attach *t, struct err *e)
 	for (int i = 0; i < ATTACH_CHANNELS; i++)
 		t->skip[i] = t->seen[i] - t->known[i];
 	t->end_sent = false; /* it may have been lost; twice is harmless */
-	return say_size(t);
+	return send_size(t);
 }
 
 /* Waits a moment before the next try; -1: the user interrupted. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec_options.h"
+#include "exec.h"
 #include "member.h"
 #include "show.h"
 
@@ -28,7 +28,7 @@ static int write_all(int fd, const uint8_t *data, size_t len)
 	return 0;
 }
 
-static int output(struct attach *t, const struct client_ws_message *m, struct err *e)
+static int take_output(struct attach *t, const struct client_ws_message *m, struct err *e)
 {
 	const uint8_t *data = m->data + 1;
 	size_t len = m->len - 1, drop;
@@ -72,7 +72,7 @@ static void take_cursor(struct attach *t, const json_t *cursor)
 		t->known[i] = t->seen[i] - t->skip[i];
 }
 
-static void told(struct attach *t, const struct client_ws_message *m)
+static void take_text(struct attach *t, const struct client_ws_message *m)
 {
 	OWN_JSON *j = json_loadb((const char *)m->data, m->len, 0, NULL);
 	json_t *execution = json_object_get(j, "execution");
@@ -107,8 +107,8 @@ int attach_input(struct attach *t, struct err *e)
 			return t->finished ? ATTACH_DONE : ATTACH_LOST;
 		}
 		if (m.kind == CLIENT_WS_TEXT)
-			told(t, &m);
-		else if (m.len > 0 && output(t, &m, e) < 0)
+			take_text(t, &m);
+		else if (m.len > 0 && take_output(t, &m, e) < 0)
 			return -1;
 	}
 	return ATTACH_DONE;

@@ -1,4 +1,4 @@
-/* attach_input.h - the state of a conversation with a command, and what the server's messages do to
+/* attach_input.h - the state of an attached command, and how the server's messages change
  * it. Only for attach.c. */
 #pragma once
 

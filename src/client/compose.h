@@ -22,7 +22,7 @@ int compose_pairs(json_t *body, const char *member, const char *option,
 		  const struct option_list *list, struct err *e) MUST_USE;
 int compose_list(json_t *body, const char *member, const char *option, const char *const *texts,
 		 size_t n, struct err *e) MUST_USE;
-/* Whom a session may contact, as a policy: files (one at most; what has a '/' or a '.' in it) and
+/* The network policy of a session: files (one at most; what has a '/' or a '.' in it) and
  * names of presets, and hosts that are allowed besides. */
 int compose_network(json_t *body, const char *member, const struct option_list *policy,
 		    const struct option_list *allow, struct err *e) MUST_USE;

@@ -1,4 +1,4 @@
-#include "create_options.h"
+#include "create.h"
 
 #include <stdio.h>
 

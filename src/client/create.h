@@ -1,4 +1,4 @@
-/* create_options.h - making a session: the options that `create` and `run --server` share, and the
+/* create.h - making a session: the options that `create` and `run --server` share, and the
  * request.
  */
 #pragma once

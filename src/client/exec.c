@@ -1,4 +1,4 @@
-#include "exec_options.h"
+#include "exec.h"
 
 #include <stdio.h>
 #include <string.h>

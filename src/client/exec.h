@@ -1,4 +1,4 @@
-/* exec_options.h - starting a command in a session: the options that `exec` and `run --server`
+/* exec.h - starting a command in a session: the options that `exec` and `run --server`
  * share, and the request. */
 #pragma once
 

@@ -15,11 +15,11 @@ enum { BROKEN = 2 };
 struct follow {
 	char position[256];
 	bool ever;	  /* there was a connection */
-	bool heard;	  /* and, since the last pause, an event */
+	bool got_event;	  /* and, since the last pause, an event */
 	uint64_t lost_ns; /* since when there is none; 0: there is */
 };
 
-static void nap(int ms)
+static void sleep_ms(int ms)
 {
 	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
 
@@ -37,7 +37,7 @@ static int read_events(struct follow *f, struct api_call *a, follow_fn *take, vo
 
 		if (n <= 0)
 			return n < 0 ? BROKEN : 0;
-		f->heard = true;
+		f->got_event = true;
 		OWN_JSON *j = json_loadb(event.data, event.data_len, JSON_DECODE_ANY, NULL);
 		taken = take(arg, &(struct follow_event){ event.name, event.data, j }, e);
 		if (taken != 0)
@@ -75,9 +75,9 @@ static int wait_turn(struct follow *f, bool failed, int *pause_ms, struct err *e
 		f->lost_ns = now;
 	if (!f->ever || now - f->lost_ns > PATIENCE_MS * CLOCK_MS)
 		return failed ? -1 : err_set(e, ERR_SYSTEM, "the server ended the stream");
-	*pause_ms = f->heard ? 50 : *pause_ms < 1000 ? *pause_ms * 2 : 1000;
-	f->heard = false;
-	nap(*pause_ms);
+	*pause_ms = f->got_event ? 50 : *pause_ms < 1000 ? *pause_ms * 2 : 1000;
+	f->got_event = false;
+	sleep_ms(*pause_ms);
 	return 0;
 }
 

@@ -1,4 +1,4 @@
-/* main.c - cordon-client: the verbs of `cordon` that talk to a server. */
+/* main.c - cordon-client: the verbs of `cordon` that need a server. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 /* Starts a child that writes the archive into a pipe: the entries below dir, named relative to it.
  * Returns the pipe's read end, owned by the caller, or -1. The end marker is written only if all
- * went well, so a receiver knows an archive that broke off. */
+ * went well, so a receiver detects an incomplete archive. */
 int pack_start(const char *dir, pid_t *ret_child, struct err *e) MUST_USE;
 /* Waits for it, after the pipe was closed. Fails if it failed (it has printed why); *ret_skipped:
  * some entries were left out and named on stderr (sockets, devices, unreadable files). */

@@ -1,4 +1,4 @@
-/* server_address.h - which server to talk to, and with which key. */
+/* server_address.h - the server to use, and the key for it. */
 #pragma once
 
 #include "args.h"

@@ -27,7 +27,7 @@ static void place_target(struct target *t, const struct transfer_place *p, const
 	target_query(t, "user", p->user);
 }
 
-int transfer_look(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
+int transfer_stat(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
 		  struct err *e)
 {
 	OWN_JSON *entry = NULL;
@@ -46,14 +46,14 @@ int transfer_look(struct api_call *a, const struct transfer_place *p, enum trans
 	return 0;
 }
 
-struct sse_stream {
+struct upload_source {
 	int fd;
 	struct progress progress;
 };
 
 static ssize_t feed(void *arg, void *buf, size_t cap, struct err *e)
 {
-	struct sse_stream *f = arg;
+	struct upload_source *f = arg;
 	ssize_t n;
 
 	do
@@ -80,7 +80,7 @@ static int answer_of(struct api_call *a, json_t **ret, struct err *e)
 int transfer_send_file(struct api_call *a, const struct transfer_place *p, int fd, const char *name,
 		       json_t **ret, struct err *e)
 {
-	struct sse_stream f = { .fd = fd };
+	struct upload_source f = { .fd = fd };
 	struct client_request r = { .method = "PUT",
 				    .type = "application/octet-stream",
 				    .source = feed,
@@ -124,7 +124,7 @@ static int make_directory(struct api_call *a, const struct transfer_place *p, st
 int transfer_send_tree(struct api_call *a, const struct transfer_place *p, const char *dir,
 		       json_t **ret, struct err *e)
 {
-	struct sse_stream f = { .fd = -1 };
+	struct upload_source f = { .fd = -1 };
 	struct client_request r = {
 		.method = "PUT", .type = "application/x-tar", .source = feed, .source_arg = &f
 	};
@@ -220,7 +220,7 @@ static int drain_all(struct drain *d, const char *name, put_fn *put, void *to, s
 }
 
 /* The mode from the server, without setuid, setgid and sticky bits. */
-static mode_t told_mode(struct api_call *a)
+static mode_t mode_of_answer(struct api_call *a)
 {
 	char text[16];
 	mode_t mask = umask(0);
@@ -240,7 +240,7 @@ static int save(struct drain *d, const char *to, struct err *e)
 	int result = -1;
 
 	if (saved_file_open(&f, to, e) == 0 && drain_all(d, to, put_saved, &f, e) == 0)
-		result = saved_file_commit(&f, told_mode(d->a), e);
+		result = saved_file_commit(&f, mode_of_answer(d->a), e);
 	saved_file_release(&f);
 	return result;
 }

@@ -14,7 +14,7 @@ struct transfer_place {
 enum transfer_kind { TRANSFER_MISSING, TRANSFER_FILE, TRANSFER_DIRECTORY, TRANSFER_OTHER };
 
 /* What is there, links followed. */
-int transfer_look(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
+int transfer_stat(struct api_call *a, const struct transfer_place *p, enum transfer_kind *ret,
 		  struct err *e) MUST_USE;
 
 /* fd: a file, whose size and mode are taken over, or anything that can be read. *ret describes the

@@ -1,6 +1,6 @@
 /* verb_create.c - cordon create: a session from options, its id on stdout. */
 #include "compose.h"
-#include "create_options.h"
+#include "create.h"
 #include "member.h"
 #include "show.h"
 #include "show_json.h"

@@ -1,4 +1,5 @@
-/* verb_events.c - what happens: to sessions (events), to files in one (watch). */
+/* verb_events.c - cordon events and cordon watch: records of what happened to sessions, and changes
+ * of files in one session as they happen. */
 #include <string.h>
 
 #include "follow.h"
@@ -82,8 +83,8 @@ static int run_events(int argc, char **argv)
 const struct verb verb_events = {
 	.name = "events",
 	.usage = "[options] [SESSION]",
-	.summary = "Prints what happened to sessions, or to one.",
-	.text = "One line each: number, time, type, session, execution, details.\n",
+	.summary = "Prints events of the tenant, or of one session.",
+	.text = "One line for each event: number, time, type, session, execution, details.\n",
 	.options = events_options,
 	.noptions = COUNT(events_options),
 	.run = run_events,

@@ -1,7 +1,8 @@
-/* verb_exec.c - commands in a session: start one, join one that runs. */
+/* verb_exec.c - cordon exec and cordon attach: starts a command in a session, or attaches to a
+ * running one. */
 #include <string.h>
 
-#include "exec_options.h"
+#include "exec.h"
 #include "member.h"
 #include "id_match.h"
 #include "show.h"
@@ -18,7 +19,7 @@ struct fields {
 /* clang-format off */
 static const struct option exec_options[] = {
 	{ "interactive", NULL, OPTION_FLAG, offsetof(struct fields, interactive), 0, 0,
-	  "passes our input on", 'i' },
+	  "sends standard input to the command", 'i' },
 	{ "detach", NULL, OPTION_FLAG, offsetof(struct fields, detach), 0, 0,
 	  "does not wait: prints the execution's id", 'd' },
 	EXEC_OPTIONS(struct fields),
@@ -27,16 +28,16 @@ static const struct option exec_options[] = {
 
 static const struct option attach_options[] = {
 	{ "interactive", NULL, OPTION_FLAG, offsetof(struct fields, interactive), 0, 0,
-	  "passes our input on, also without a terminal", 'i' },
+	  "sends standard input to the command, also without a terminal", 'i' },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
 
-/* How a command ended, for --json; or where it was left. */
+/* Prints the result with --json. execution is NULL if the client detached. */
 static int finish(const struct fields *f, const json_t *execution)
 {
 	if (execution == NULL) {
-		(void)fputs("cordon: left it running\n", stderr);
+		(void)fputs("cordon: detached; the command is still running\n", stderr);
 		return ARGS_OK;
 	}
 	if (f->common.json)
@@ -101,10 +102,10 @@ const struct verb verb_exec = {
 	.name = "exec",
 	.usage = "[options] SESSION -- command [args]",
 	.summary = "Runs a command in a session and passes its output and exit code through.",
-	.text = "Interrupts are passed on to the command; the third one leaves it. If the server "
-		"is\n"
-		"restarted meanwhile, the command goes on and so does its output here.\n"
-		"With --json, how it ended is printed to stderr.\n"
+	.text = "Interrupts are sent to the command; the third one ends cordon and leaves the "
+		"command\n"
+		"running. If the server restarts, the command continues, and cordon reconnects.\n"
+		"With --json, the result of the command is printed to stderr.\n"
 		"exit code: the command's own; 128+n if it was killed by signal n; 124 timeout;\n"
 		"125 Cordon itself failed; 126 not executable; 127 not found.\n",
 	.options = exec_options,
@@ -151,8 +152,10 @@ static int run_attach(int argc, char **argv)
 const struct verb verb_attach = {
 	.name = "attach",
 	.usage = "[options] SESSION EXECUTION",
-	.summary = "Joins a command that runs: all its output from the start, and its terminal.",
-	.text = "Several may watch, and all may type. Ctrl-] leaves it running.\n",
+	.summary = "Attaches to a running command: its output from the start, and its terminal.",
+	.text = "Several clients may attach to one command, and each may send input. Ctrl-] "
+		"detaches;\n"
+		"the command continues.\n",
 	.options = attach_options,
 	.noptions = COUNT(attach_options),
 	.run = run_attach,

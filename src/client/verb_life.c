@@ -1,4 +1,4 @@
-/* verb_life.c - what changes the life of sessions: pause, resume, rm, timeout. */
+/* verb_life.c - cordon pause, resume, rm and timeout: change the state of sessions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -172,8 +172,10 @@ static int run_timeout(int argc, char **argv)
 const struct verb verb_timeout = {
 	.name = "timeout",
 	.usage = "[options] SESSION TIME",
-	.summary = "Sets how long a session may live, from now on.",
-	.text = "TIME is like 30s, 10m or 2h; 0: no limit, if the server allows it.\n",
+	.summary = "Sets the remaining lifetime of a session.",
+	.text = "TIME is a time such as 30s, 10m or 2h, counted from now; 0: no limit, if the "
+		"server\n"
+		"allows it.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run_timeout,

@@ -1,4 +1,4 @@
-/* verb_logs.c - cordon logs: the output of an execution, afterwards or as it is written.
+/* verb_logs.c - cordon logs: prints the output of an execution that runs or has ended.
  *
  * Without --follow the two streams are fetched as raw bytes, each to its own descriptor. If stdout
  * and stderr are the same file they are fetched as one, in the order in which they were written. */
@@ -8,7 +8,7 @@
 #include "base64.h"
 #include "follow.h"
 #include "io.h"
-#include "exec_options.h"
+#include "exec.h"
 #include "member.h"
 #include "show_json.h"
 #include "verbs.h"

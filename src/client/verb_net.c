@@ -1,4 +1,4 @@
-/* verb_net.c - cordon net: what a session tried to reach, and its network policy from now on. */
+/* verb_net.c - cordon net: prints the network records of a session, or changes its policy. */
 #include <stdio.h>
 #include <string.h>
 

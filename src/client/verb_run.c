@@ -6,8 +6,8 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#include "exec_options.h"
-#include "create_options.h"
+#include "exec.h"
+#include "create.h"
 #include "member.h"
 #include "show_json.h"
 #include "attach.h"

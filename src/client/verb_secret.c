@@ -204,10 +204,11 @@ const struct verb verb_secret = {
 	.name = "secret",
 	.usage = "ls | set NAME [options] | show NAME | rm NAME",
 	.summary = "Lists, sets, shows and removes secrets.",
-	.text = "A value is never shown again. set changes one that is there: the value, if there "
-		"is\n"
-		"one, and what else is said. rm takes it away from every session at once.\n"
-		"doc/secrets.md says how sessions get them.\n",
+	.text = "The value of a secret is never shown. set creates a secret or changes an existing "
+		"one:\n"
+		"options that are not given leave its settings as they are. rm also removes it "
+		"from\n"
+		"all sessions that use it. doc/secrets.md describes how sessions get secrets.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -1,4 +1,4 @@
-/* verb_tenant.c - cordon tenant: tenants and their bounds; for the operator. */
+/* verb_tenant.c - cordon tenant: lists and changes tenants and their quotas; for the operator. */
 #include "compose.h"
 #include "member.h"
 #include "resource_table.h"

@@ -1,4 +1,4 @@
-/* verb_top.c - cordon top: running sessions and what they use, refreshed.
+/* verb_top.c - cordon top: shows running sessions and the resources they use, refreshed.
  *
  * Every turn lists the running sessions and reads the metrics of each; the share of a processor is
  * the difference of two turns. The screen is the terminal's alternate one, so that its contents
@@ -102,7 +102,7 @@ static int by_share(const void *one, const void *other)
 	return a->memory < b->memory ? 1 : a->memory > b->memory ? -1 : strcmp(a->id, b->id);
 }
 
-static int look(struct top *top, struct api_call *a, struct err *e)
+static int sample_all(struct top *top, struct api_call *a, struct err *e)
 {
 	OWN_JSON *list = NULL;
 	struct target t;
@@ -165,7 +165,7 @@ static void draw(const struct top *top, const char *trouble)
 	(void)printf("cordon top: %zu sessions", top->all);
 	if (top->all > SESSIONS_MAX)
 		(void)printf(", %d shown", SESSIONS_MAX);
-	(void)fputs("; q ends  ", stdout);
+	(void)fputs("; q: quit  ", stdout);
 	show_text(trouble, stdout);
 	(void)fputs("\n\n", stdout);
 	print(top, rows > 5 ? rows - 4U : 1, cols);
@@ -201,7 +201,7 @@ static int watch(struct top *top, struct api_call *a, const struct fields *f, st
 	struct terminal terminal = TERMINAL_NONE;
 	struct termios mode;
 	sigset_t set;
-	int result = look(top, a, e);
+	int result = sample_all(top, a, e);
 
 	(void)sigemptyset(&set);
 	(void)sigaddset(&set, SIGINT);
@@ -222,7 +222,7 @@ static int watch(struct top *top, struct api_call *a, const struct fields *f, st
 	while (wait_turn(signals, f->interval_ms)) {
 		struct err trouble = { 0 };
 
-		IGNORED(look(top, a, &trouble), "the server may come back; it is shown");
+		IGNORED(sample_all(top, a, &trouble), "the server may come back; it is shown");
 		draw(top, trouble.msg);
 	}
 	(void)fputs("\033[?25h\033[?1049l", stdout);
@@ -232,14 +232,14 @@ static int watch(struct top *top, struct api_call *a, const struct fields *f, st
 }
 
 /* Shares need two samples. */
-static int look_twice(struct top *top, struct api_call *a, struct err *e)
+static int sample_twice(struct top *top, struct api_call *a, struct err *e)
 {
 	const struct timespec moment = { .tv_nsec = 300 * 1000000L };
 
-	if (look(top, a, e) < 0)
+	if (sample_all(top, a, e) < 0)
 		return -1;
 	(void)nanosleep(&moment, NULL);
-	return look(top, a, e);
+	return sample_all(top, a, e);
 }
 
 static void print_once(const struct top *top, const struct fields *f)
@@ -267,7 +267,7 @@ static int run(int argc, char **argv)
 	if (api_call_open(&a, &f.common, API_CALL_PATIENCE_MS, &e) < 0)
 		return args_fail(&e);
 	if (f.once || f.common.json || !isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-		code = look_twice(&top, &a, &e);
+		code = sample_twice(&top, &a, &e);
 		if (code == 0)
 			print_once(&top, &f);
 		json_decref(top.raw);
@@ -281,8 +281,8 @@ static int run(int argc, char **argv)
 const struct verb verb_top = {
 	.name = "top",
 	.usage = "[options]",
-	.summary = "Shows running sessions and what they use, refreshing.",
-	.text = "CPU % is of one processor. q ends.\n",
+	.summary = "Shows running sessions and the resources they use; refreshes itself.",
+	.text = "CPU % is relative to one processor. The key q ends the program.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

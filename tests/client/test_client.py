@@ -69,7 +69,7 @@ class World:
     def daemon(self):
         """The pid of the cordond that runs now."""
         with open(self.dir + "/log") as f:
-            return int(re.findall(r"msg=started program=cordond pid=(\d+)", f.read())[-1])
+            return int(re.findall(r'msg="program started" program=cordond pid=(\d+)', f.read())[-1])
 
     def kill_daemon(self):
         """Returns when another one has started."""
@@ -266,7 +266,7 @@ def test_attach_and_leave(w):
     read_until(fd, b"\nboth")
     read_until(other, b"\nboth")
     os.write(other, b"\x1d")
-    read_until(other, b"left it running")
+    read_until(other, b"still running")
     equal(os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]), 0)
     os.write(fd, b"exit\r")
     equal(os.waitstatus_to_exitcode(os.waitpid(first, 0)[1]), 0)
