@@ -25,14 +25,14 @@ static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
-	OWN_FD hears = ends[0], says = ends[1];
+	OWN_FD reader = ends[0], writer = ends[1];
 	if (child_process_start(&(struct child_process_start){ .name = "cordon-egress",
 							       .word = "--make-authority",
-							       .out = says },
+							       .out = writer },
 				&pid, e) < 0)
 		return -1;
-	fd_close(TAKE_FD(says));
-	*ret_len = read_all(hears, ret_text, AUTHORITY_TEXT_MAX);
+	fd_close(TAKE_FD(writer));
+	*ret_len = read_all(reader, ret_text, AUTHORITY_TEXT_MAX);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (status != 0)

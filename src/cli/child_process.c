@@ -107,7 +107,7 @@ int child_process_start(const struct child_process_start *how, pid_t *ret_pid, s
 void child_process_started(struct child_process *c)
 {
 	c->since_ns = clock_now_ns();
-	log_info("started", "program=%s pid=%d", c->name, (int)c->pid);
+	log_info("program started", "program=%s pid=%d", c->name, (int)c->pid);
 }
 
 void child_process_plan_again(struct child_process *c)
@@ -125,7 +125,7 @@ void child_process_plan_again(struct child_process *c)
 
 void child_process_failed(struct child_process *c, const struct err *e)
 {
-	log_error("cannot start", "program=%s error=%s", c->name, e->msg);
+	log_error("program cannot be started", "program=%s error=%s", c->name, e->msg);
 	c->since_ns = clock_now_ns();
 	child_process_plan_again(c);
 }

@@ -1,9 +1,9 @@
 /* doctor.c - theory of operation
  *
- * Nothing is guessed from version numbers: a keeper is started and says what it can do, a cell is
- * made in each profile and says what was in force, and the few features that no cell uses yet are
- * tried by themselves. A row that the standard profile cannot do without is marked as needed, and
- * decides the exit code. */
+ * Nothing is guessed from version numbers: a keeper is started and reports what it can do, a cell
+ * is made in each profile and reports what was in force, and the few features that no cell uses yet
+ * are tried by themselves. A row that the standard profile cannot do without is marked as needed,
+ * and decides the exit code. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static void row(const char *group, const char *name, bool ok, bool needed, const
 }
 
 /* Runs true in a cell of this profile; *ret_text gets what went wrong, *ret_redirect whether the
- * cell could be led out. */
+ * cell's connections can be redirected. */
 static bool try_cell(const char *profile, char *ret_text, size_t cap, bool *ret_redirect)
 {
 	char p[16], path[32],
@@ -92,7 +92,7 @@ static void check_restrictions(const struct cell_restrictions *w)
 		    : "the message names the step; see doc/limits.md");
 	if (ok)
 		row("isolation", "egress", redirect, false,
-		    redirect ? "what a cell connects to can be led to cordon-egress"
+		    redirect ? "connections of a cell can be redirected to cordon-egress"
 			     : "this kernel has no nftables with tproxy: cells have no network but "
 			       "loopback",
 		    "a kernel with nf_tables and nft_tproxy (CONFIG_NFT_TPROXY)");
@@ -240,8 +240,7 @@ const struct verb doctor_verb = {
 	.name = "doctor",
 	.usage = "",
 	.summary = "Tries every restriction, limit, level and storage feature on this machine and "
-		   "says "
-		   "what is missing.",
+		   "prints what is missing.",
 	.text = "exit code: 0 if cells of the standard profile can be made here, 1 if not.\n",
 	.run = doctor_main,
 };

@@ -1,6 +1,6 @@
-/* doctor_cells.c - the part of cordon doctor that lists cells of servers that are gone, and says
- * how to remove them. It removes nothing itself: a server that is just being started again would
- * lose them. */
+/* doctor_cells.c - the part of cordon doctor that lists cells of servers that are gone, with the
+ * commands that remove them. It removes nothing itself: a server that is just being restarted would
+ * lose its cells. */
 #include <stdio.h>
 
 #include "doctor.h"

@@ -19,7 +19,7 @@ static void usage(FILE *to)
 	(void)fprintf(to, "cordon %s - runs code you do not trust, in cells\n\n", CORDON_VERSION);
 	for (size_t i = 0; i < COUNT(verbs); i++)
 		(void)fprintf(to, "  cordon %-8s %s\n", verbs[i]->name, verbs[i]->summary);
-	(void)fprintf(to, "\ncordon VERB --help tells more.\n");
+	(void)fprintf(to, "\ncordon VERB --help describes one verb.\n");
 	(void)fflush(to);
 }
 
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && argv[1][0] != '-')
 		return exec_client_become(argv, false);
 	if (argc > 1)
-		(void)fprintf(stderr, "cordon: no option '%.60s'\n", argv[1]);
+		(void)fprintf(stderr, "cordon: unknown option '%.60s'\n", argv[1]);
 	usage(stderr);
 	return 125;
 }

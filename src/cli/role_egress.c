@@ -82,10 +82,11 @@ int role_egress_join(struct supervisor *v, struct worker *w, struct err *e)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel C");
-	OWN_FD orders = ends[0], obeys = ends[1];
-	if (io_send(w->control, &word, 1, &obeys, 1, e) < 0)
+	OWN_FD daemon_end = ends[0], egress_end = ends[1];
+	if (io_send(w->control, &word, 1, &egress_end, 1, e) < 0)
 		return err_wrap(e, "channel C");
-	return supervisor_give(v, w, SERVE_EGRESS, orders, e) < 0 ? err_wrap(e, "channel C") : 0;
+	return supervisor_give(v, w, SERVE_EGRESS, daemon_end, e) < 0 ? err_wrap(e, "channel C")
+								      : 0;
 }
 
 uint64_t role_egress_look(struct supervisor *v, struct worker *w)

@@ -36,12 +36,12 @@ int role_keeper_start(struct supervisor *v, struct worker *w, int control, struc
 	(void)control;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel A");
-	OWN_FD asks = ends[0], hears = ends[1];
-	k.asks = asks;
-	k.hears = hears;
+	OWN_FD daemon_end = ends[0], keeper_end = ends[1];
+	k.asks = daemon_end;
+	k.hears = keeper_end;
 	if (keeper_client_spawn(&k, &w->child.pid, e) < 0)
 		return err_wrap(e, "start cordon-keeper");
-	return supervisor_give(v, w, SERVE_KEEPER, asks, e);
+	return supervisor_give(v, w, SERVE_KEEPER, daemon_end, e);
 }
 
 uint64_t role_keeper_look(struct supervisor *v, struct worker *w)

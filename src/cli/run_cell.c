@@ -119,7 +119,7 @@ int run_cell_changes(struct run *r, struct err *e)
 	if (agent_send_kill_all(&r->agent, e) < 0)
 		return -1;
 	while (type != AGENT_ALL_DEAD)
-		if (run_command_hear(r, &type, &v, e) < 0)
+		if (run_command_receive(r, &type, &v, e) < 0)
 			return -1;
 	relay_drain(&r->relay);
 	if (pipe2(ends, O_CLOEXEC) < 0)

@@ -101,7 +101,8 @@ static int take_stdio(struct run *r, struct err *e)
 	size_t n = r->agent.nfds;
 
 	if (n != (r->o.tty ? 1 : 3))
-		return err_set(e, ERR_INVALID, "PID 1 sent %zu descriptors", n);
+		return err_set(e, ERR_INVALID,
+			       "internal protocol error: PID 1 sent %zu descriptors", n);
 	r->agent.nfds = 0;
 	if (!r->o.tty) {
 		relay_init(&r->relay, fds[0], fds[1], fds[2], r->o.output_limit);
@@ -118,8 +119,8 @@ static int take_stdio(struct run *r, struct err *e)
 
 /* Waits for a message that PID 1 sends at once: for as long as the command's time, or a minute on a
  * busy machine. */
-int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
-		     struct err *e)
+int run_command_receive(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
+			struct err *e)
 {
 	uint64_t ms = r->o.timeout_ms + RUN_TIMEOUT_GRACE_MS;
 	int got = agent_next(&r->agent,
@@ -127,20 +128,21 @@ int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_even
 			     ret_type, ret, e);
 
 	if (got == 0)
-		return err_set(e, ERR_SYSTEM, "PID 1 does not answer");
+		return err_set(e, ERR_SYSTEM, "PID 1 of the cell does not answer");
 	return got < 0 ? -1 : 0;
 }
 
 /* Network access of the cell, in force before a program runs in it. */
-static int open_door(struct run *r, struct err *e)
+static int open_network(struct run *r, struct err *e)
 {
 	enum agent_type type;
 	struct agent_event v;
 
-	if (agent_send_listen_egress(&r->agent, e) < 0 || run_command_hear(r, &type, &v, e) < 0)
+	if (agent_send_listen_egress(&r->agent, e) < 0 || run_command_receive(r, &type, &v, e) < 0)
 		return -1;
 	if (type != AGENT_EGRESS_LISTENS)
-		return err_set(e, ERR_SYSTEM, "PID 1 answered something else");
+		return err_set(e, ERR_SYSTEM,
+			       "internal protocol error: PID 1 did not open the network listeners");
 	if (run_net_attach(&r->net, r->outcome.id, &r->agent, v.sys, e) < 0)
 		return run_failed(r, e->code == ERR_INVALID);
 	return 0;
@@ -154,17 +156,19 @@ int run_command_start(struct run *r, struct err *e)
 
 	if (!r->outcome.network.wanted && !r->spawn_sent && run_command_send(r, e) < 0)
 		return -1;
-	if (run_command_hear(r, &type, &v, e) < 0)
+	if (run_command_receive(r, &type, &v, e) < 0)
 		return -1;
 	if (type != AGENT_READY || v.pid != AGENT_VERSION)
-		return err_set(e, ERR_SYSTEM, "PID 1 is of another version");
-	if (r->outcome.network.wanted && (open_door(r, e) < 0 || run_command_send(r, e) < 0))
+		return err_set(e, ERR_SYSTEM, "PID 1 of the cell is of another version");
+	if (r->outcome.network.wanted && (open_network(r, e) < 0 || run_command_send(r, e) < 0))
 		return -1;
-	if (run_command_hear(r, &type, &v, e) < 0)
+	if (run_command_receive(r, &type, &v, e) < 0)
 		return -1;
 	if (type == AGENT_FAILED)
 		return start_failure(r, &v, e);
 	if (type != AGENT_STARTED)
-		return err_set(e, ERR_SYSTEM, "PID 1 answered something else");
+		return err_set(
+			e, ERR_SYSTEM,
+			"internal protocol error: PID 1 did not report the start of the command");
 	return take_stdio(r, e);
 }

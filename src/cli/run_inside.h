@@ -1,8 +1,8 @@
-/* run_inside.h - what a run is made of. For run*.c only.
+/* run_inside.h - the state of `cordon run`. For run*.c only.
  *
- * run.c has the order of things, from the command line to the exit code; run_cell.c has the cell
- * made, listed and destroyed; run_command.c has the command started in it; run_wait.c is with it
- * until it ends. */
+ * run.c calls the parts in order, from the command line to the exit code. run_cell.c asks the
+ * keeper to make the cell, list its changes and destroy it. run_command.c starts the command.
+ * run_wait.c relays its streams and signals until it ends. */
 #pragma once
 
 #include "agent_client.h"
@@ -35,15 +35,15 @@ struct run {
 };
 
 /* ---- run.c */
-/* Remembers whose fault the error was. Returns -1. */
+/* Records whether the user or the platform caused the error. Returns -1. */
 int run_failed(struct run *r, bool user_fault);
 
 /* ---- run_cell.c */
 /* Opens what is to be mounted. */
 int run_cell_sources(struct run *r, struct err *e) MUST_USE;
-/* Limits that were asked for and cannot be had are refused; those by default are done without. */
+/* Fails if a limit of the command line cannot be enforced. Default limits are left out then. */
 int run_cell_limits(struct run *r, struct err *e) MUST_USE;
-/* Has the keeper make the cell; a short command is on its way before it is there. */
+/* Asks the keeper to make the cell. A short command is sent before the cell exists. */
 int run_cell_create(struct run *r, uint32_t uid, struct err *e) MUST_USE;
 /* Prints what the command changed. Everything in the cell is killed first. */
 int run_cell_changes(struct run *r, struct err *e) MUST_USE;
@@ -58,8 +58,8 @@ int run_command_send(struct run *r, struct err *e) MUST_USE;
  */
 int run_command_start(struct run *r, struct err *e) MUST_USE;
 /* Waits for a message that PID 1 sends at once. */
-int run_command_hear(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
-		     struct err *e) MUST_USE;
+int run_command_receive(struct run *r, enum agent_type *ret_type, struct agent_event *ret,
+			struct err *e) MUST_USE;
 
 /* ---- run_wait.c */
 /* From here on signals are passed on to the command. */

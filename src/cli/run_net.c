@@ -73,13 +73,13 @@ static int start(struct run_net *n, struct err *e)
 	return egress_start(&how, &n->pid, e);
 }
 
-int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *told,
+int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *result,
 		  struct err *e)
 {
 	n->o = o;
-	n->told = told;
-	told->wanted = run_policy_is_wanted(o);
-	if (!told->wanted)
+	n->result = result;
+	result->wanted = run_policy_is_wanted(o);
+	if (!result->wanted)
 		return 0;
 	if (o->egress_ca != NULL && access(o->egress_ca, R_OK) < 0)
 		return err_sys(e, "--egress-ca %.120s", o->egress_ca);
@@ -89,7 +89,7 @@ int run_net_check(struct run_net *n, const struct run_options *o, struct run_res
 int run_net_open(struct run_net *n, const struct authority **ret, struct err *e)
 {
 	*ret = NULL;
-	if (!n->told->wanted)
+	if (!n->result->wanted)
 		return 0;
 	if (authority_make(&n->authority, e) < 0)
 		return -1;
@@ -97,7 +97,7 @@ int run_net_open(struct run_net *n, const struct authority **ret, struct err *e)
 	return start(n, e);
 }
 
-/* ---- what egress says */
+/* ---- messages of cordon-egress */
 
 static uint64_t number(const char *text, const char *name)
 {
@@ -113,7 +113,7 @@ static void take_record(struct run_net *n, const char *text)
 
 	/* Quotes inside of a value have backslashes. */
 	if (strstr(text, "\"verdict\":\"deny\"") != NULL)
-		n->told->refused++;
+		n->result->refused++;
 	if (n->log < 0 || have > (off_t)LOG_MAX)
 		return;
 	if (io_write_all(n->log, text, strlen(text), &e) < 0 ||
@@ -123,9 +123,9 @@ static void take_record(struct run_net *n, const char *text)
 
 static void take_counts(struct run_net *n, const char *text)
 {
-	n->told->requests = number(text, "\"requests\":");
-	n->told->connections = number(text, "\"connections\":");
-	n->told->bytes = number(text, "\"bytes_in\":") + number(text, "\"bytes_out\":");
+	n->result->requests = number(text, "\"requests\":");
+	n->result->connections = number(text, "\"connections\":");
+	n->result->bytes = number(text, "\"bytes_in\":") + number(text, "\"bytes_out\":");
 }
 
 /* The next frame that has arrived, as text with a NUL. 1; 0: none; -1: not a frame. */
@@ -182,11 +182,11 @@ static ssize_t pull(struct run_net *n, int ms)
 /* The cell has no network access any more; its connections fail as with a broken network. */
 static void lose(struct run_net *n, const char *why)
 {
-	(void)fprintf(stderr, "cordon: the network is gone: %s\n", why);
+	(void)fprintf(stderr, "cordon: the cell has no network access any more: %s\n", why);
 	io_close_all(&n->sock, 1);
 }
 
-void run_net_hear(struct run_net *n)
+void run_net_receive(struct run_net *n)
 {
 	struct err e = { 0 };
 	ssize_t got = pull(n, 0);
@@ -197,7 +197,7 @@ void run_net_hear(struct run_net *n)
 		lose(n, e.msg);
 }
 
-/* ---- the door */
+/* ---- network access of the cell */
 
 static int send_frame(struct run_net *n, enum egress_type type, const char *id, const int *fds,
 		      size_t nfds, struct err *e)
@@ -218,13 +218,13 @@ static int send_frame(struct run_net *n, enum egress_type type, const char *id, 
 	return 0;
 }
 
-static int attach(struct run_net *n, const char *id, const int door[2], struct err *e)
+static int attach(struct run_net *n, const char *id, const int listeners[2], struct err *e)
 {
 	uint64_t until = clock_now_ns() + PATIENCE_MS * CLOCK_MS;
 	OWN_MEM char *taken = NULL;
 
 	(void)snprintf(n->id, sizeof(n->id), "%s", id);
-	if (send_frame(n, EGRESS_ATTACH, id, door, 2, e) < 0)
+	if (send_frame(n, EGRESS_ATTACH, id, listeners, 2, e) < 0)
 		return err_wrap(e, "cordon-egress");
 	while (taken == NULL && clock_now_ns() < until) {
 		ssize_t got = pull(n, 100);
@@ -241,18 +241,19 @@ static int attach(struct run_net *n, const char *id, const int door[2], struct e
 
 int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys, struct err *e)
 {
-	int attached, door[2];
+	int attached, listeners[2];
 
 	if (sys == EOPNOTSUPP)
 		return err_set(e, ERR_UNSUPPORTED,
-			       "--allow: cells have no way out here; cordon doctor says why");
+			       "--allow: cells cannot have network access on this machine; see "
+			       "cordon doctor");
 	errno = sys;
-	if (sys != 0 || agent->nfds != COUNT(door))
-		return err_sys(e, "open the cell's way out");
-	memcpy(door, agent->fds, sizeof(door));
+	if (sys != 0 || agent->nfds != COUNT(listeners))
+		return err_sys(e, "open the listeners of the cell's network access");
+	memcpy(listeners, agent->fds, sizeof(listeners));
 	agent->nfds = 0;
-	attached = attach(n, id, door, e);
-	untrusted_close(door, COUNT(door));
+	attached = attach(n, id, listeners, e);
+	untrusted_close(listeners, COUNT(listeners));
 	return attached;
 }
 
@@ -266,7 +267,8 @@ static void print_log(const struct run_net *n)
 	struct err e;
 
 	while ((got = pread(n->log, bytes, sizeof(bytes), at)) > 0) {
-		IGNORED(io_write_all(STDERR_FILENO, bytes, (size_t)got, &e), "nobody listens");
+		IGNORED(io_write_all(STDERR_FILENO, bytes, (size_t)got, &e),
+			"standard error is closed");
 		at += got;
 	}
 }

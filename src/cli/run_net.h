@@ -10,8 +10,8 @@
 #include "run_options.h"
 
 struct run_net {
-	const struct run_options *o;	 /* borrowed */
-	struct run_result_network *told; /* borrowed: what happened, counted here */
+	const struct run_options *o;	   /* borrowed */
+	struct run_result_network *result; /* borrowed: what happened, counted here */
 	struct authority authority;
 	char id[EGRESS_ID_MAX]; /* "": not attached */
 	pid_t pid;		/* 0: none */
@@ -22,17 +22,17 @@ struct run_net {
 
 /* Initialises it, so that run_net_close() is safe. */
 void run_net_init(struct run_net *n);
-/* Looks at what the options say: -1 is the caller's fault. */
-int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *told,
+/* Checks the options. -1: they are wrong. */
+int run_net_check(struct run_net *n, const struct run_options *o, struct run_result_network *result,
 		  struct err *e) MUST_USE;
 /* Starts cordon-egress, if it is wanted. *ret: the authority that the cell shall trust, borrowed,
  * or NULL. */
 int run_net_open(struct run_net *n, const struct authority **ret, struct err *e) MUST_USE;
-/* With the answer to agent_send_listen_egress(), whose descriptors it takes; sys: what it said.
+/* With the answer to agent_send_listen_egress(), whose descriptors it takes; sys: its errno, or 0.
  * Returns when the policy is in force. ERR_INVALID: it is none. */
 int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys,
 		   struct err *e) MUST_USE;
 /* Reads what has arrived. */
-void run_net_hear(struct run_net *n);
+void run_net_receive(struct run_net *n);
 /* The cell is gone: reads the rest and waits for cordon-egress to end. */
 void run_net_close(struct run_net *n);

@@ -34,7 +34,7 @@ static const struct option options[] = {
 	{ "disk", "SIZE", OPTION_BYTES, FIELD(disk), 64 * KIB, 64 * TIB,
 	  "bytes in files written, /tmp and /dev/shm included (default: half the memory)" },
 	{ "inodes", "COUNT", OPTION_COUNT, FIELD(inodes), 64, 4294967000ULL,
-	  "number of files written, some 20 of our own included (default 131072)" },
+	  "number of files written, about 20 made by Cordon included (default 131072)" },
 	{ "nofile", "COUNT", OPTION_COUNT, FIELD(nofile), 16, 1048576,
 	  "open files of one process (default 16384, or what the caller has)" },
 	{ "timeout", "TIME", OPTION_TIME, FIELD(timeout_ms), 1, 366ULL * 86400000,
@@ -56,11 +56,11 @@ static const struct option options[] = {
 	{ "deny", "HOST", OPTION_LIST, FIELD(deny), 0, 0,
 	  "refuses a host that would be allowed otherwise" },
 	{ "policy", "FILE|PRESET,...", OPTION_TEXT, FIELD(policy), 0, 0,
-	  "whom it may contact, after --deny and --allow: JSON, or presets (pypi,npm)" },
+	  "network policy, applied after --deny and --allow: JSON file, or presets (pypi,npm)" },
 	{ "allow-private", "CIDR", OPTION_LIST, FIELD(allow_private), 0, 0,
 	  "addresses of this machine or its networks that allowed names and rules may lead to" },
 	{ "net-log", "FILE|-", OPTION_TEXT, FIELD(net_log), 0, 0,
-	  "a line of JSON for each thing it tried to reach; -: at the end, to stderr" },
+	  "network records, a line of JSON each; -: printed to stderr at the end" },
 	{ "egress-ca", "FILE", OPTION_TEXT, FIELD(egress_ca), 0, 0,
 	  "authorities, PEM, that servers are verified by, beside those this machine trusts" },
 	{ "tty", NULL, OPTION_FLAG, FIELD(tty), 0, 0,
@@ -74,7 +74,7 @@ static const struct option options[] = {
 	{ "best-effort", NULL, OPTION_FLAG, FIELD(best_effort), 0, 0,
 	  "goes on without limits that this user cannot set here" },
 	{ "help", NULL, OPTION_FLAG, FIELD(help), 0, 0,
-	  "shows this" },
+	  "shows this help" },
 };
 /* clang-format on */
 
@@ -234,7 +234,7 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
 				   .inodes = 131072 };
 	n = options_parse(&run_verb, argc, argv, o, &given, e);
 	if (n < 0) {
-		/* A command line that is wrong somewhere still says where its result should go. */
+		/* --result is used also if the command line is wrong elsewhere. */
 		o->result = options_find(&run_verb, argc, argv, "result");
 		return -1;
 	}

@@ -6,5 +6,5 @@
 
 /* Whether the command is to have network access at all. */
 bool run_policy_is_wanted(const struct run_options *o);
-/* The order (egress_msg.h). Whether its policy makes sense only cordon-egress can tell. */
+/* Writes the session configuration (egress_msg.h). Only cordon-egress checks its policy. */
 int run_policy_write(const struct run_options *o, struct buf *ret, struct err *e) MUST_USE;

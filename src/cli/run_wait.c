@@ -100,7 +100,7 @@ int run_wait(struct run *r, struct err *e)
 		if (fds[n + 1].revents != 0)
 			forward_signal(r);
 		if (fds[n + 3].revents != 0)
-			run_net_hear(&r->net);
+			run_net_receive(&r->net);
 		relay_turn(&r->relay, fds, n);
 		if (fds[n].revents == 0)
 			continue;

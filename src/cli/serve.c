@@ -7,19 +7,20 @@
 
 #include "config_doc.h"
 
-static const char text[] = "Starts the server: cordon-keeper, which makes cells, cordond, which "
-			   "answers requests, and\n"
-			   "cordon-egress, the only way out of cells. Each may die at any time and "
-			   "is started again; sessions\n"
-			   "go on. SIGTERM ends them all and leaves the sessions running for the "
-			   "next start; SIGHUP starts\n"
-			   "everything again from the programs on disk (an upgrade in place) "
-			   "without losing a connection in\n"
-			   "the queue.\n"
-			   "\n"
-			   "Every setting of doc/configuration.md is an option (--listen, "
-			   "--state-dir or --state, ...), a\n"
-			   "variable (CORDON_LISTEN, ...) and a line of the configuration file.";
+static const char text[] =
+	"Starts the server: cordon-keeper, which makes cells, cordond, which "
+	"answers requests, and\n"
+	"cordon-egress, which all network access of cells passes. Each may die at any time and "
+	"is started again; sessions\n"
+	"go on. SIGTERM ends them all and leaves the sessions running for the "
+	"next start; SIGHUP starts\n"
+	"everything again from the programs on disk (an upgrade in place) "
+	"without losing a connection in\n"
+	"the queue.\n"
+	"\n"
+	"Every setting of doc/configuration.md is an option (--listen, "
+	"--state-dir or --state, ...), a\n"
+	"variable (CORDON_LISTEN, ...) and a line of the configuration file.";
 
 struct serve_options {
 	const char *config;
@@ -33,7 +34,7 @@ static const struct option options[] = {
 	  "checks the configuration and the files of TLS, prints it, and ends", 0 },
 	{ "settings", NULL, OPTION_FLAG, offsetof(struct serve_options, settings), 0, 0,
 	  "lists every setting with its default", 0 },
-	{ "help", NULL, OPTION_FLAG, offsetof(struct serve_options, help), 0, 0, "shows this",
+	{ "help", NULL, OPTION_FLAG, offsetof(struct serve_options, help), 0, 0, "shows this help",
 	  'h' },
 };
 
@@ -67,8 +68,8 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 static const char *const others[] = { "CORDON_SERVER",	  "CORDON_API_KEY",	"CORDON_CONFIG",
 				      "CORDON_MUST_WORK", "CORDON_SECRETS_KEY", NULL };
 
-/* SIGHUP is blocked until serve_watch() handles it: it would end a server that has not started yet.
- * Others, which may be blocked from before an upgrade, are not. */
+/* SIGHUP is blocked until supervisor_run() handles it: it would end a server that has not started
+ * yet. Others, which may be blocked from before an upgrade, are not. */
 static void block_upgrades(void)
 {
 	sigset_t set;
@@ -109,7 +110,7 @@ static int run(int argc, char **argv)
 	}
 	const char *odd = config_unknown_env(environ, others);
 	if (odd != NULL)
-		(void)fprintf(stderr, "cordon serve: %.*s: no setting of that name, ignored\n",
+		(void)fprintf(stderr, "cordon serve: %.*s: ignored, there is no such setting\n",
 			      (int)strcspn(odd, "="), odd);
 	if (o.check) {
 		if (serve_tls(&s, &e) < 0 || serve_egress_check(&s, &e) < 0 ||
@@ -127,7 +128,7 @@ static int run(int argc, char **argv)
 		(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 		return 1;
 	}
-	return serve_watch(&s);
+	return supervisor_run(&s);
 }
 
 const struct verb serve_verb = {

@@ -41,8 +41,9 @@ int serve_prepare(struct serve *s, struct err *e) MUST_USE;
 /* serve_defaults.c: replaces settings of 0 that follow the machine by their numbers. */
 void serve_defaults(struct config *c);
 
-/* serve_reach.c: whether the user that cordond becomes can enter and write the folder. */
-int serve_reach(const struct serve *s, const char *name, const char *path, struct err *e) MUST_USE;
+/* serve_folder_check.c: checks that the user of cordond can enter and write the folder. */
+int serve_folder_check(const struct serve *s, const char *name, const char *path,
+		       struct err *e) MUST_USE;
 
 /* serve_listen.c: the sockets: passed by systemd or by this program before an upgrade, else made.
  * Completes the domain, too, which may need their port. */
@@ -52,7 +53,7 @@ int serve_listen(struct serve *s, struct err *e) MUST_USE;
 int serve_tls(struct serve *s, struct err *e) MUST_USE;
 /* serve_tls.c: logs which authority clients must trust, if the certificate is made by the server.
  */
-void serve_tls_say(const struct serve *s);
+void serve_tls_log(const struct serve *s);
 
 /* role_egress.c: the files that its settings name can be read: an error at the start, instead of a
  * program that ends again and again. */
@@ -68,23 +69,23 @@ int serve_secrets_check(const struct serve *s, struct err *e) MUST_USE;
 
 /* serve_upgrade_check.c: whether the program on disk, started with the same arguments, would accept
  * its settings and files now. SIGHUP does not end a server whose successor could not start. */
-int serve_try(const struct serve *s, struct err *e) MUST_USE;
+int serve_upgrade_check(const struct serve *s, struct err *e) MUST_USE;
 
 /* serve_precheck.c: runs a program that was installed beside this one to check something. If it
  * does not exit with 0, the last line of its standard error is the error. */
-struct serve_question {
+struct serve_precheck {
 	const char *name; /* of the program */
 	const char *what; /* what it does, for messages */
 	int in;		  /* borrowed: its standard input, for become */
 	/* In the child; does not return. */
-	void (*become)(const struct serve *s, const struct serve_question *q);
-	/* found by serve_ask(), for become: */
+	void (*become)(const struct serve *s, const struct serve_precheck *q);
+	/* set by serve_precheck_run(), for become: */
 	char path[PATH_MAX];
-	int program, said;
+	int program, stderr_fd;
 };
-int serve_ask(const struct serve *s, struct serve_question *q, struct err *e) MUST_USE;
+int serve_precheck_run(const struct serve *s, struct serve_precheck *q, struct err *e) MUST_USE;
 /* For a child that parses files: executes the program as user 65534, without rights. */
-void serve_ask_as_nobody(const struct serve_question *q, int program, char **argv) NORETURN;
+void serve_precheck_exec(const struct serve_precheck *q, int program, char **argv) NORETURN;
 
 /* supervisor.c: runs all processes until a signal ends it. Returns the exit code. */
-int serve_watch(struct serve *s);
+int supervisor_run(struct serve *s);

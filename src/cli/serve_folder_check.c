@@ -1,4 +1,4 @@
-/* serve_reach.c - checks that cordond can use its folders.
+/* serve_folder_check.c - checks that cordond can use its folders.
  *
  * cordond runs as a user of its own, who cannot enter a folder below one that only root may enter
  * (/root, a home): it would end at each start. A child that has become that user tries, so that the
@@ -35,7 +35,7 @@ static void NORETURN try_path(const struct serve *s, const char *path, int to)
 	_exit(io_write_all(to, &failed, sizeof(failed), &e) < 0 ? 1 : 0);
 }
 
-int serve_reach(const struct serve *s, const char *name, const char *path, struct err *e)
+int serve_folder_check(const struct serve *s, const char *name, const char *path, struct err *e)
 {
 	size_t failed = 0;
 	int ends[2], status = -1;

@@ -9,15 +9,15 @@
 #include "serve.h"
 
 /* In the child. */
-static void NORETURN become_checker(const struct serve *s, const struct serve_question *q)
+static void NORETURN become_checker(const struct serve *s, const struct serve_precheck *q)
 {
 	char name[] = "cordond", verb[] = "--check-network", presets[CONFIG_NAME_MAX];
 	char *argv[] = { name, verb, presets, NULL };
 
 	memcpy(presets, s->config.network_default, sizeof(presets));
-	if (dup2(q->in, STDIN_FILENO) < 0 || dup2(q->said, STDERR_FILENO) < 0)
+	if (dup2(q->in, STDIN_FILENO) < 0 || dup2(q->stderr_fd, STDERR_FILENO) < 0)
 		_exit(126);
-	serve_ask_as_nobody(q, q->program, argv);
+	serve_precheck_exec(q, q->program, argv);
 }
 
 /* Opened as the user of the server, as cordond will: a file that only root can read would pass here
@@ -40,7 +40,7 @@ static int open_as_server(const struct serve *s, const char *file)
 int serve_network(const struct serve *s, struct err *e)
 {
 	const char *file = s->config.egress_policy;
-	struct serve_question q = { .name = "cordond",
+	struct serve_precheck q = { .name = "cordond",
 				    .what = "cordond --check-network",
 				    .become = become_checker };
 
@@ -49,5 +49,5 @@ int serve_network(const struct serve *s, struct err *e)
 		return err_sys(e, "egress_policy: open %s%s", file,
 			       errno == EACCES ? " as the user of the server" : "");
 	q.in = policy;
-	return serve_ask(s, &q, e);
+	return serve_precheck_run(s, &q, e);
 }

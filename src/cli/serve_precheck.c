@@ -1,5 +1,5 @@
 /* serve_precheck.c - runs a program of this installation to check something before the server
- * starts: see serve_ask() in serve.h. Called by serve_tls.c, serve_network.c and
+ * starts: see serve_precheck_run() in serve.h. Called by serve_tls.c, serve_network.c and
  * serve_upgrade_check.c. */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,15 +26,16 @@ static char *last_line(char *text)
 }
 
 /* Reads what the child prints and waits for its end. */
-static int hear(const char *what, pid_t pid, int said, struct err *e)
+static int wait_result(const char *what, pid_t pid, int stderr_fd, struct err *e)
 {
 	char text[sizeof(e->msg)] = "", *words;
 	size_t n = 0;
 	ssize_t got;
 	int status;
 
-	while (n < sizeof(text) - 1 && ((got = read(said, text + n, sizeof(text) - 1 - n)) > 0 ||
-					(got < 0 && errno == EINTR)))
+	while (n < sizeof(text) - 1 &&
+	       ((got = read(stderr_fd, text + n, sizeof(text) - 1 - n)) > 0 ||
+		(got < 0 && errno == EINTR)))
 		n += got > 0 ? (size_t)got : 0;
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
@@ -49,7 +50,7 @@ static int hear(const char *what, pid_t pid, int said, struct err *e)
 		       WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-int serve_ask(const struct serve *s, struct serve_question *q, struct err *e)
+int serve_precheck_run(const struct serve *s, struct serve_precheck *q, struct err *e)
 {
 	int ends[2];
 	pid_t pid;
@@ -63,9 +64,9 @@ int serve_ask(const struct serve *s, struct serve_question *q, struct err *e)
 		return err_sys(e, "%s", q->path);
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return err_sys(e, "pipe");
-	OWN_FD hears = ends[0];
+	OWN_FD reader = ends[0];
 	q->program = program;
-	q->said = ends[1];
+	q->stderr_fd = ends[1];
 	pid = fork();
 	if (pid == 0) {
 		q->become(s, q);
@@ -74,10 +75,10 @@ int serve_ask(const struct serve *s, struct serve_question *q, struct err *e)
 	fd_close(ends[1]);
 	if (pid < 0)
 		return err_sys(e, "fork");
-	return hear(q->what, pid, hears, e);
+	return wait_result(q->what, pid, reader, e);
 }
 
-void serve_ask_as_nobody(const struct serve_question *q, int program, char **argv)
+void serve_precheck_exec(const struct serve_precheck *q, int program, char **argv)
 {
 	char *envp[] = { NULL };
 

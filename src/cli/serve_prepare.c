@@ -316,8 +316,8 @@ int serve_prepare(struct serve *s, struct err *e)
 	serve_defaults(&s->config);
 	if (find_users(s, e) < 0 || make_folder(s, "state_dir", s->config.state_dir, e) < 0 ||
 	    make_folder(s, "run_dir", s->config.run_dir, e) < 0 ||
-	    (s->root && (serve_reach(s, "state_dir", s->config.state_dir, e) < 0 ||
-			 serve_reach(s, "run_dir", s->config.run_dir, e) < 0)) ||
+	    (s->root && (serve_folder_check(s, "state_dir", s->config.state_dir, e) < 0 ||
+			 serve_folder_check(s, "run_dir", s->config.run_dir, e) < 0)) ||
 	    lock_run(s, e) < 0 || serve_listen(s, e) < 0)
 		return -1;
 	if (serve_tls(s, e) < 0 || serve_egress_check(s, e) < 0 || serve_network(s, e) < 0 ||

@@ -38,12 +38,12 @@ static int load_pem(const char *name, const char *path, int *ret_fd, struct err 
 }
 
 /* In the child: places the two files where cordond expects them. */
-static void NORETURN become_checker(const struct serve *s, const struct serve_question *q)
+static void NORETURN become_checker(const struct serve *s, const struct serve_precheck *q)
 {
 	char name[] = "cordond", verb[] = "--check-tls";
 	char cert[CONFIG_PATH_MAX], key[CONFIG_PATH_MAX];
 	char *argv[] = { name, verb, cert, key, NULL };
-	int from[] = { s->cert_fd, s->key_fd, q->program, q->said };
+	int from[] = { s->cert_fd, s->key_fd, q->program, q->stderr_fd };
 	const int to[] = { SERVE_FD_CERT, SERVE_FD_KEY, SERVE_FD_LISTEN, STDERR_FILENO };
 
 	memcpy(cert, s->config.tls_cert, sizeof(cert));
@@ -53,12 +53,12 @@ static void NORETURN become_checker(const struct serve *s, const struct serve_qu
 	for (size_t i = 0; i < COUNT(from); i++)
 		if (dup3(from[i], to[i], to[i] == SERVE_FD_LISTEN ? O_CLOEXEC : 0) < 0)
 			_exit(126);
-	serve_ask_as_nobody(q, SERVE_FD_LISTEN, argv);
+	serve_precheck_exec(q, SERVE_FD_LISTEN, argv);
 }
 
 int serve_tls(struct serve *s, struct err *e)
 {
-	struct serve_question q = { .name = "cordond",
+	struct serve_precheck q = { .name = "cordond",
 				    .what = "cordond --check-tls",
 				    .become = become_checker };
 
@@ -68,11 +68,11 @@ int serve_tls(struct serve *s, struct err *e)
 	if (load_pem("tls_cert", s->config.tls_cert, &s->cert_fd, e) < 0 ||
 	    load_pem("tls_key", s->config.tls_key, &s->key_fd, e) < 0)
 		return -1;
-	return serve_ask(s, &q, e);
+	return serve_precheck_run(s, &q, e);
 }
 
 /* Clients cannot verify a certificate that the server makes until they trust its authority. */
-void serve_tls_say(const struct serve *s)
+void serve_tls_log(const struct serve *s)
 {
 	char url[CONFIG_DOMAIN_MAX + 16], file[CONFIG_PATH_MAX + 16];
 

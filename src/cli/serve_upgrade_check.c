@@ -10,7 +10,7 @@
 #define WORDS_MAX 1024
 
 /* In the child. Unblocks the signals that the supervisor blocks. */
-static void NORETURN become_next(const struct serve *s, const struct serve_question *q)
+static void NORETURN become_next(const struct serve *s, const struct serve_precheck *q)
 {
 	char check[] = "--check";
 	char *argv[WORDS_MAX + 2];
@@ -23,7 +23,7 @@ static void NORETURN become_next(const struct serve *s, const struct serve_quest
 	argv[n++] = check;
 	argv[n] = NULL;
 	if (nowhere < 0 || dup2(nowhere, STDIN_FILENO) < 0 || dup2(nowhere, STDOUT_FILENO) < 0 ||
-	    dup2(q->said, STDERR_FILENO) < 0)
+	    dup2(q->stderr_fd, STDERR_FILENO) < 0)
 		_exit(126);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -32,11 +32,11 @@ static void NORETURN become_next(const struct serve *s, const struct serve_quest
 	_exit(127);
 }
 
-int serve_try(const struct serve *s, struct err *e)
+int serve_upgrade_check(const struct serve *s, struct err *e)
 {
-	struct serve_question q = { .name = "cordon",
+	struct serve_precheck q = { .name = "cordon",
 				    .what = "cordon serve --check",
 				    .become = become_next };
 
-	return serve_ask(s, &q, e);
+	return serve_precheck_run(s, &q, e);
 }

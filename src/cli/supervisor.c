@@ -120,8 +120,7 @@ static void give_up(struct supervisor *v, const struct worker *w)
 {
 	if (w->was_started || v->ending)
 		return;
-	log_error("the server ends, because a program of it cannot start", "program=%s",
-		  w->role->program);
+	log_error("server ending, because a program cannot start", "program=%s", w->role->program);
 	v->failed = true;
 	begin_end(v, false);
 }
@@ -169,7 +168,7 @@ static void forget(struct worker *w)
 static void on_ended(struct supervisor *v, struct worker *w, int status)
 {
 	if (!v->ending || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		log_warn("ended", "program=%s pid=%d status=%d signal=%d", w->role->program,
+		log_warn("program ended", "program=%s pid=%d status=%d signal=%d", w->role->program,
 			 (int)w->child.pid, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
 			 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	forget(w);
@@ -195,7 +194,7 @@ static void replace(struct supervisor *v, struct worker *w)
 {
 	if (w->child.pid == 0 || v->ending)
 		return;
-	log_warn("killed, because it does not answer", "program=%s pid=%d", w->role->program,
+	log_warn("program does not answer and was killed", "program=%s pid=%d", w->role->program,
 		 (int)w->child.pid);
 	(void)kill(w->child.pid, SIGKILL);
 	forget(w);
@@ -209,7 +208,7 @@ static void begin_end(struct supervisor *v, bool upgrade)
 	v->upgrading = upgrade;
 	v->end_ns = clock_now_ns() + END_MS * CLOCK_MS;
 	notify(upgrade ? "RELOADING=1" : "STOPPING=1");
-	log_info(upgrade ? "upgrading" : "ending", "");
+	log_info(upgrade ? "server upgrading" : "server ending", "");
 	if (v->daemon->child.pid != 0)
 		(void)kill(v->daemon->child.pid, SIGTERM);
 }
@@ -249,9 +248,9 @@ static void on_signal(struct supervisor *v)
 	while (read(v->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			reap(v);
-		else if (info.ssi_signo == SIGHUP && serve_try(v->s, &e) < 0)
-			log_error("no upgrade: the program on disk would not start", "error=%s",
-				  e.msg);
+		else if (info.ssi_signo == SIGHUP && serve_upgrade_check(v->s, &e) < 0)
+			log_error("upgrade refused: the program on disk would not start",
+				  "error=%s", e.msg);
 		else
 			begin_end(v, info.ssi_signo == SIGHUP);
 	}
@@ -263,7 +262,7 @@ static void on_ready(struct supervisor *v)
 		return;
 	v->ready = true;
 	notify("READY=1");
-	serve_tls_say(v->s);
+	serve_tls_log(v->s);
 }
 
 static void on_control(struct supervisor *v)
@@ -384,7 +383,7 @@ static void turn(struct supervisor *v)
 		press_end(v);
 }
 
-int serve_watch(struct serve *s)
+int supervisor_run(struct serve *s)
 {
 	static struct supervisor v;
 	sigset_t set;

@@ -21,7 +21,8 @@
 struct supervisor;
 struct worker;
 
-/* Which user a program runs as when root starts the server. Otherwise all run as who started it. */
+/* Which user a program runs as when root starts the server. Otherwise all run as the user that
+ * started the server. */
 enum role_user {
 	ROLE_PRIVILEGED,  /* the supervisor's own; the program confines itself */
 	ROLE_SERVER_USER, /* setting user */
@@ -31,7 +32,7 @@ enum role_user {
 struct role {
 	const char *program; /* installed beside cordon; its name in the log, too */
 	enum role_user user;
-	bool has_control; /* gets a control socket, whose end tells it to end */
+	bool has_control; /* gets a control socket; it ends when that socket closes */
 	/* Started only while cordond has its control socket; it ends with cordond by itself. */
 	bool needs_daemon;
 	char hung; /* the message of cordond that asks for another one; 0: none */

@@ -53,13 +53,13 @@ static int write_text(int dir, const char *name, const struct text *t, mode_t mo
 }
 
 /* A replacement logs why the former was not good. */
-static void say_made(enum log_level level, const char *name, const char *domain,
+static void log_made(enum log_level level, const char *name, const char *domain,
 		     const struct text *before, const struct err *why)
 {
 	if (before->pem[0] == '\0')
 		log_info("made a certificate", "file=%s domain=%s", name, domain);
 	else
-		log_write(level, "made a certificate anew", "file=%s domain=%s reason=%s", name,
+		log_write(level, "replaced a certificate", "file=%s domain=%s reason=%s", name,
 			  domain, why->msg);
 }
 
@@ -79,7 +79,7 @@ static int keep_authority(int dir, const char *domain, int64_t now, struct text 
 	    write_text(dir, name, ret, 0600, e) < 0)
 		return -1;
 	/* All clients have to trust it anew. */
-	say_made(LOG_LEVEL_WARN, "tls/authority.pem", domain, &before, &why);
+	log_made(LOG_LEVEL_WARN, "tls/authority.pem", domain, &before, &why);
 	return 0;
 }
 
@@ -114,7 +114,7 @@ static int keep_server(int dir, const struct text *authority, const char *domain
 	    selfsign_check_server(authority->pem, made.pem, domain, now, ret_renew_at, e) < 0 ||
 	    write_text(dir, name, &made, 0600, e) < 0)
 		return -1;
-	say_made(LOG_LEVEL_INFO, LOCAL_CERT_SERVER, domain, &before, &why);
+	log_made(LOG_LEVEL_INFO, LOCAL_CERT_SERVER, domain, &before, &why);
 	return 0;
 }
 

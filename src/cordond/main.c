@@ -70,7 +70,7 @@ struct daemon {
 	struct loop_timer drain;
 	uint64_t drain_began_ns;
 	bool hurried;
-	struct loop_timer patience;
+	struct loop_timer recovery_slow;
 	bool open;
 	char *node_policy; /* owned */
 	struct seal *seal;
@@ -104,7 +104,7 @@ static int read_setup(struct daemon *d, struct err *e)
 static int lock_state(struct daemon *d, struct err *e)
 {
 	uint64_t began = clock_now_ns(), now;
-	bool told = false;
+	bool warned = false;
 
 	d->lock_fd = openat(d->state_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (d->lock_fd < 0)
@@ -113,8 +113,8 @@ static int lock_state(struct daemon *d, struct err *e)
 		now = clock_now_ns();
 		if (errno != EWOULDBLOCK || now > began + LOCK_WAIT_MS * CLOCK_MS)
 			return err_sys(e, "%s is used by another cordond", d->config.state_dir);
-		if (!told && now > began + LOCK_QUIET_MS * CLOCK_MS) {
-			told = true;
+		if (!warned && now > began + LOCK_QUIET_MS * CLOCK_MS) {
+			warned = true;
 			log_warn("waiting for another cordond that uses the state folder to end",
 				 "folder=%s for_ms=%d", d->config.state_dir, LOCK_WAIT_MS);
 		}
@@ -284,7 +284,7 @@ static void set_unfit(struct daemon *d, const struct err *e)
 		  "file the server starts empty, with a new first.key");
 	d->unfit_end = (struct loop_timer){ .fire = on_unfit_end, .arg = d };
 	loop_timer_set(d->loop, &d->unfit_end, clock_now_ns() + UNFIT_MS * CLOCK_MS);
-	loop_timer_set(d->loop, &d->patience, clock_now_ns());
+	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns());
 }
 
 static int start_servers(struct daemon *d, struct err *e)
@@ -320,11 +320,11 @@ static int start_servers(struct daemon *d, struct err *e)
 
 /* Until the server can answer, clients wait in the queues of the listeners: an upgrade or a crash
  * costs them a moment and no error. */
-static void open_doors(struct daemon *d)
+static void open_listeners(struct daemon *d)
 {
 	struct err e;
 
-	loop_timer_cancel(d->loop, &d->patience);
+	loop_timer_cancel(d->loop, &d->recovery_slow);
 	if (d->open || d->drain_began_ns != 0)
 		return;
 	d->open = true;
@@ -336,14 +336,14 @@ static void open_doors(struct daemon *d)
 		}
 }
 
-/* Recovery takes long: clients get an answer that says so. */
-static void on_patience(struct loop_timer *t)
+/* Recovery takes long: requests are answered with 503 until it is done. */
+static void on_recovery_slow(struct loop_timer *t)
 {
-	open_doors(t->arg);
+	open_listeners(t->arg);
 }
 
 /* False: the socket is full, or the supervisor has ended, which on_control() will see. */
-static bool tell_supervisor(char word, unsigned slot)
+static bool notify_supervisor(char word, unsigned slot)
 {
 	const char message[SERVE_MESSAGE] = { word, (char)slot };
 	struct err e;
@@ -355,20 +355,21 @@ static void on_ready(void *arg)
 {
 	struct daemon *d = arg;
 
-	open_doors(d);
-	IGNORED(tell_supervisor(SERVE_READY, 0) ? 0 : -1, "systemd's patience ends, then");
+	open_listeners(d);
+	IGNORED(notify_supervisor(SERVE_READY, 0) ? 0 : -1,
+		"systemd ends the server after its timeout");
 }
 
 static bool replace_keeper(void *arg, unsigned slot)
 {
 	(void)arg;
-	return tell_supervisor(SERVE_KEEPER_HUNG, slot);
+	return notify_supervisor(SERVE_KEEPER_HUNG, slot);
 }
 
 static void replace_egress(void *arg)
 {
 	(void)arg;
-	IGNORED(tell_supervisor(SERVE_EGRESS_HUNG, 0) ? 0 : -1, "it is asked for again");
+	IGNORED(notify_supervisor(SERVE_EGRESS_HUNG, 0) ? 0 : -1, "it is asked for again");
 }
 
 static void on_drain(struct loop_timer *t)
@@ -392,7 +393,7 @@ static void begin_end(struct daemon *d)
 {
 	if (d->drain_began_ns != 0)
 		return;
-	log_info("ending", "connections=%zu", connections(d));
+	log_info("cordond ending", "connections=%zu", connections(d));
 	if (d->core != NULL)
 		core_drain(d->core);
 	server_drain(d->servers[0]);
@@ -522,8 +523,8 @@ static int start(struct daemon *d, struct err *e)
 	o.ready_arg = d;
 	o.replace_keeper = replace_keeper;
 	o.replace_egress = replace_egress;
-	d->patience = (struct loop_timer){ .fire = on_patience, .arg = d };
-	loop_timer_set(d->loop, &d->patience, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
+	d->recovery_slow = (struct loop_timer){ .fire = on_recovery_slow, .arg = d };
+	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
 	if (start_core(d, &o, e) < 0) {
 		if (e->reason != REASON_DAMAGED)
 			return -1;
@@ -583,6 +584,6 @@ int main(int argc, char **argv)
 		log_error("cordond failed", "error=%s", e.msg);
 		return 1;
 	}
-	log_info("ended", "");
+	log_info("cordond ended", "");
 	return d.unfit[0] != '\0';
 }

@@ -263,7 +263,7 @@ def test_a_cell_is_cut_off_when_egress_dies():
     process.stdin.flush()
     out, err = process.communicate(timeout=60)
     check(process.returncode != 0 and b"200" not in out, (process.returncode, out))
-    has(err.decode(), "the network is gone")
+    has(err.decode(), "the cell has no network access any more")
 
 
 def test_no_egress_is_left():

@@ -368,7 +368,7 @@ def test_out_of_descriptors():
         for session_id in held:
             server.reaches(session_id, "stopped")
         equal(server.run(kept["id"], "echo on")["stdout"], "on\n", "afterwards")
-        check("program=cordond" not in [w for line in server.log().splitlines() if "msg=ended" in line for w in line.split()], "cordond died")
+        check("program=cordond" not in [w for line in server.log().splitlines() if 'msg="program ended"' in line for w in line.split()], "cordond died")
         server.create()
 
 

@@ -194,7 +194,7 @@ def recover_once(w, kind, nth, error):
     new, w.at = log[w.at :], len(log)
     if found := reports(new):
         raise Finding(found[0])
-    if bad := [s for s in re.findall(r"msg=ended program=cordond pid=\d+ status=\d+ signal=(\d+)", new) if s not in ("0", "9")]:
+    if bad := [s for s in re.findall(r'msg="program ended" program=cordond pid=\d+ status=\d+ signal=(\d+)', new) if s not in ("0", "9")]:
         raise Finding(f"cordond died of signal {bad}")
     state = w.server.get(w.s)["state"]
     if state != "running":

@@ -161,7 +161,7 @@ class World:
         if found := reports(new):
             raise Finding("a sanitizer's report:\n" + found[0])
         # A keeper whose channel is broken ends, and there is another one.
-        died = re.findall(r'.*level=(?:warn|error) msg="?(?:died|ended).*', new)
+        died = re.findall(r'.*level=(?:warn|error) msg="?(?:died|program ended).*', new)
         died = [line for line in died if not ("program=cordon-keeper" in line and "signal=0" in line)]
         if died:
             raise Finding("a program died: " + "\n".join(died))

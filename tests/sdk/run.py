@@ -163,7 +163,7 @@ def main():
     server = (Secure if settings.get("tls_local") == "yes" else Server)(**settings)
     planned, code = run_node(os.path.abspath(args.file), args.names, server, packages)
     began, verdict, why = time.monotonic(), "ok", ""
-    died = re.findall(r'.*level=(?:warn|error) msg="?(?:died|ended).*', server.log())
+    died = re.findall(r'.*level=(?:warn|error) msg="?(?:died|program ended).*', server.log())
     if code != 0:
         lines = [line for line in server.log().splitlines() if "msg=request " not in line]
         note("log of the server:\n" + "\n".join(lines[-30:]))

@@ -420,7 +420,7 @@ def run_tests(names, **settings):
             server.destroy()
             server = Server(**settings)
     began = time.monotonic()
-    restarts = re.findall(r'.*level=(?:warn|error) msg="?(?:died|ended).*', server.log())
+    restarts = re.findall(r'.*level=(?:warn|error) msg="?(?:died|program ended).*', server.log())
     verdict, why = attempt(server.close)
     if verdict == "ok" and restarts and not names.get("KILLS"):
         verdict, why = "not ok", "a program of the server died:\n" + "\n".join(restarts)

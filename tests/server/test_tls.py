@@ -291,7 +291,7 @@ def test_damaged_files_are_made_anew():
             for name in ("authority.pem", "ca.pem"):
                 equal(server.file(name), good[name], name)
             equal(sorted(os.listdir(os.path.join(server.state, "tls"))), sorted(FILES), "its files")
-        has(server.log(), "made a certificate anew", "the log")
+        has(server.log(), "replaced a certificate", "the log")
         server.stop()
         server.put("authority.pem", good["authority.pem"][:500])
         at = len(server.log())
