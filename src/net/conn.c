@@ -209,10 +209,10 @@ static uint64_t deadline(const struct conn *c)
 			return earlier(c->x->body_by_ns,
 				       earlier(c->read_ns + o->body_ms * CLOCK_MS, at));
 		return at;
-	case CONN_DISCARD:
-		return c->read_ns + o->body_ms * CLOCK_MS;
+	case CONN_DISCARD: /* however slowly the rest of the body arrives */
+		return c->drop_ns + o->body_ms * CLOCK_MS;
 	case CONN_LINGER:
-		return earlier(c->linger_ns + LINGER_ALL_MS * CLOCK_MS,
+		return earlier(c->drop_ns + LINGER_ALL_MS * CLOCK_MS,
 			       c->read_ns + LINGER_MS * CLOCK_MS);
 	case CONN_DEAD:
 		break;

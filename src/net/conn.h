@@ -61,7 +61,7 @@ struct conn {
 	size_t scanned; /* bytes of the head searched in `in`, see http1_head_end() */
 	struct body body;
 	size_t discarded;
-	uint64_t linger_ns; /* when CONN_LINGER began */
+	uint64_t drop_ns; /* when CONN_DISCARD or CONN_LINGER began */
 	uint64_t read_ns,
 		write_ns; /* last progress; in CONN_HEAD, read_ns is when the head began */
 	bool busy;	  /* inside advance() */

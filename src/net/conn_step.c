@@ -126,7 +126,7 @@ static void linger(struct conn *c)
 	(void)shutdown(c->fd, SHUT_WR);
 	c->state = CONN_LINGER;
 	c->discarded = 0;
-	c->read_ns = c->linger_ns = loop_now_ns(c->loop);
+	c->read_ns = c->drop_ns = loop_now_ns(c->loop);
 }
 
 /* The answer was sent: ends the exchange; the connection is kept or closed. */
@@ -143,7 +143,7 @@ static void finish_exchange(struct conn *c)
 	free_exchange(x);
 	c->discarded = 0;
 	c->served = true;
-	c->read_ns = loop_now_ns(c->loop);
+	c->read_ns = c->drop_ns = loop_now_ns(c->loop);
 	if (!close) {
 		c->state = c->body.done ? CONN_HEAD : CONN_DISCARD;
 	} else if (unread && !c->ended) {

@@ -14,8 +14,8 @@
 /* Since when it only waits for its client; 0: it does not. */
 static uint64_t waits_since(const struct conn *c)
 {
-	if (c->state == CONN_LINGER)
-		return c->linger_ns;
+	if (c->state == CONN_DISCARD || c->state == CONN_LINGER)
+		return c->drop_ns;
 	if (c->state != CONN_EXCHANGE)
 		return c->read_ns;
 	return c->x->answer == ANSWER_ENDED ? c->x->ended_ns : 0;

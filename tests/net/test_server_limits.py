@@ -316,6 +316,21 @@ def closing_connections_end_whatever_comes():
         raise AssertionError("held for a minute by a byte now and then")
 
 
+def discarded_bodies_have_one_deadline():
+    """The rest of a body that was not read is dropped, but a client that sends it byte by byte is not waited for."""
+    with Server(PROGRAM, body_ms=500) as server, server.connect() as s:
+        s.sendall(b"POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n")
+        assert read_answer(Reader(s)).status == 200
+        end = time.monotonic() + 60
+        try:
+            while time.monotonic() < end:
+                s.sendall(b"x")
+                time.sleep(0.1)
+        except OSError:
+            return
+        raise AssertionError("held for a minute by a byte now and then")
+
+
 def drain():
     with Server(PROGRAM) as server:
         idle, working, asking = server.connect(), server.connect(), server.connect()
@@ -343,7 +358,7 @@ TESTS = [too_large_bodies_are_413, too_long_heads_are_431, slow_heads_are_408, s
          too_many_connections_are_503, idle_connections_cost_little, without_descriptors_it_stays_calm,
          the_last_descriptors_are_not_for_connections, gone_clients_are_noticed, waiting_costs_no_time,
          a_half_closed_client_is_answered_at_once, disconnects_at_every_phase,
-         closing_connections_end_whatever_comes, drain]
+         closing_connections_end_whatever_comes, discarded_bodies_have_one_deadline, drain]
 
 if __name__ == "__main__":
     sys.exit(run([t for t in TESTS if len(sys.argv) < 3 or t.__name__ in sys.argv[2:]]))
