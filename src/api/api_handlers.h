@@ -101,5 +101,7 @@ void api_tenants_create(struct request *r);
 void api_tenants_get(struct request *r);
 void api_tenants_update(struct request *r);
 void api_tenants_delete(struct request *r);
-/* The tenant of the path if the key is the operator's; else answers, and NULL. */
+/* The tenant of the path if the key is the operator's; else answers, and NULL. The second is for
+ * requests that change it: the key must have no limits of its own. */
 struct tenant *api_tenants_find(struct request *r);
+struct tenant *api_tenants_find_to_change(struct request *r);

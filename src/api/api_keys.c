@@ -1,11 +1,10 @@
 /* api_keys.c - API keys: made, shown without their text, revoked. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "allow.h"
 #include "api_handlers.h"
 #include "auth.h"
+#include "clock.h"
 #include "json.h"
 #include "json_members.h"
 #include "page_walk.h"
@@ -76,13 +75,6 @@ void api_keys_list(struct request *r)
 
 /* ---- create */
 
-struct key_spec {
-	char name[STORE_NAME_MAX];
-	unsigned scopes;
-	uint64_t expires_ms;
-	struct store_allow allow;
-};
-
 static void read_scopes(struct json_members *m, unsigned *ret)
 {
 	json_t *list = json_members_array(m, "scopes", COUNT(scopes));
@@ -105,54 +97,62 @@ static void read_scopes(struct json_members *m, unsigned *ret)
 					"must name at least one of read, sessions, admin");
 }
 
-static int read_key_spec(const uint8_t *body, size_t len, struct key_spec *ret, struct err *e)
+/* ret->name points into root. */
+static int read_key_spec(json_t *root, struct tenant_key_spec *ret, struct err *e)
 {
-	json_t *root = json_members_parse(body, len, e);
-	const char *name = "";
 	uint64_t expires_in = 0;
-	struct timespec now;
 	struct json_members m;
-	int read;
 
-	if (root == NULL)
-		return -1;
 	json_members_begin(&m, root, "", e);
-	json_members_text(&m, "name", STORE_NAME_MAX - 1, &name);
+	json_members_text(&m, "name", STORE_NAME_MAX - 1, &ret->name);
 	json_members_time(&m, "expires_in", &expires_in, NULL);
 	read_scopes(&m, &ret->scopes);
 	spec_allow_read(&m, "allow", &ret->allow);
-	(void)snprintf(ret->name, sizeof(ret->name), "%s", name);
-	read = json_members_end(&m);
-	json_decref(root);
-	(void)clock_gettime(CLOCK_REALTIME, &now);
 	if (expires_in > 0)
-		ret->expires_ms = (uint64_t)now.tv_sec * 1000 + expires_in;
-	return read;
+		ret->expires_ms = clock_wall_ms() + expires_in;
+	return json_members_end(&m);
 }
 
-/* A key with limits of its own could make one without. */
-static int check_maker(struct request *r, struct err *e)
+/* A key grants only what it has: its scopes, and no more time than it is valid itself. A key that
+ * expires makes keys that expire with it, unless a shorter time is given. */
+static int check_maker(struct request *r, struct tenant_key_spec *spec, struct err *e)
 {
-	struct store_allow own;
+	uint64_t own_ms = r->grant.expires_ms;
 
-	if (allow_of_key(r->core, r->grant.key_id, &own, e) < 0)
+	if (auth_check_unlimited(r, e) < 0)
 		return -1;
-	return allow_is_narrow(&own)
-		       ? err_set(e, ERR_DENIED, "a key with limits of its own makes no keys")
-		       : 0;
+	for (size_t i = 0; i < COUNT(scopes); i++)
+		if ((spec->scopes & scopes[i].bit) != 0 && (r->scopes & scopes[i].bit) == 0)
+			return err_set(e, ERR_DENIED,
+				       "scopes: this key does not have the scope %s, so it cannot "
+				       "grant it",
+				       scopes[i].name);
+	if (own_ms == 0)
+		return 0;
+	if (spec->expires_ms > own_ms)
+		return err_set(e, ERR_DENIED,
+			       "expires_in: the new key would be valid longer than this key");
+	if (spec->expires_ms == 0)
+		spec->expires_ms = own_ms;
+	return 0;
 }
 
 static void create(struct request *r, struct tenant *t, const uint8_t *body, size_t len)
 {
-	struct key_spec w = { 0 };
+	struct tenant_key_spec spec = { .name = "" };
 	char key[TENANT_KEY_LEN + 1];
 	struct store_key row;
 	struct err e = { 0 };
+	json_t *root = json_members_parse(body, len, &e);
 	struct json j;
+	int made = root == NULL ? -1 : read_key_spec(root, &spec, &e);
 
-	if (read_key_spec(body, len, &w, &e) < 0 || check_maker(r, &e) < 0 ||
-	    tenant_key_create(r->core, t, w.name, w.scopes, w.expires_ms, &w.allow, &row, key, &e) <
-		    0) {
+	if (made == 0)
+		made = check_maker(r, &spec, &e);
+	if (made == 0)
+		made = tenant_key_create(r->core, t, &spec, request_actor(r), &row, key, &e);
+	json_decref(root);
+	if (made < 0) {
 		reply_error(r, &e);
 		return;
 	}
@@ -187,9 +187,7 @@ static void on_other_body(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_keys_create_for(struct request *r)
 {
-	if (!auth_is_operator(r))
-		reply_code(r, 403, "forbidden", "only the operator may do this");
-	else
+	if (api_tenants_find_to_change(r) != NULL)
 		request_body(r, on_other_body);
 }
 
@@ -197,7 +195,7 @@ void api_keys_delete(struct request *r)
 {
 	struct err e = { 0 };
 
-	if (tenant_key_revoke(r->core, r->tenant, r->id, &e) < 0)
+	if (tenant_key_revoke(r->core, r->tenant, r->id, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

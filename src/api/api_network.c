@@ -155,6 +155,6 @@ static void on_tenant_body(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_network_tenant_put(struct request *r)
 {
-	if (api_tenants_find(r) != NULL)
+	if (api_tenants_find_to_change(r) != NULL)
 		request_long_body(r, on_tenant_body);
 }

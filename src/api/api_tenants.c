@@ -60,6 +60,26 @@ struct tenant *api_tenants_find(struct request *r)
 	return t;
 }
 
+/* Is it the operator's key, and without limits of its own? Else answers. */
+static bool may_change(struct request *r)
+{
+	struct err e = { 0 };
+
+	if (!auth_is_operator(r)) {
+		reply_code(r, 403, "forbidden", "only the operator may do this");
+		return false;
+	}
+	if (auth_check_unlimited(r, &e) == 0)
+		return true;
+	reply_error(r, &e);
+	return false;
+}
+
+struct tenant *api_tenants_find_to_change(struct request *r)
+{
+	return may_change(r) ? api_tenants_find(r) : NULL;
+}
+
 static int on_row(const struct store_tenant *row, void *cookie)
 {
 	if (!row->disabled)
@@ -137,9 +157,7 @@ static void on_create_body(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_tenants_create(struct request *r)
 {
-	if (!auth_is_operator(r))
-		reply_code(r, 403, "forbidden", "only the operator may do this");
-	else
+	if (may_change(r))
 		request_body(r, on_create_body);
 }
 
@@ -161,7 +179,8 @@ static void on_update_body(struct exchange *x, const uint8_t *body, size_t len)
 	if (t == NULL)
 		return;
 	row = *tenant_row(t);
-	if (read_tenant(body, len, &row, &e) < 0 || tenant_update(r->core, t, &row, &e) < 0)
+	if (read_tenant(body, len, &row, &e) < 0 ||
+	    tenant_update(r->core, t, &row, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_tenant(r, 200, tenant_row(t));
@@ -169,7 +188,7 @@ static void on_update_body(struct exchange *x, const uint8_t *body, size_t len)
 
 void api_tenants_update(struct request *r)
 {
-	if (api_tenants_find(r) != NULL)
+	if (api_tenants_find_to_change(r) != NULL)
 		request_body(r, on_update_body);
 }
 
@@ -178,14 +197,12 @@ void api_tenants_delete(struct request *r)
 	struct tenant *t;
 	struct err e = { 0 };
 
-	if (!auth_is_operator(r)) {
-		reply_code(r, 403, "forbidden", "only the operator may do this");
+	if (!may_change(r))
 		return;
-	}
 	t = tenant_find(r->core, r->id);
 	if (t == NULL)
 		reply_code(r, 404, "not_found", "there is no such tenant");
-	else if (!tenant_row(t)->disabled && tenant_remove(r->core, t, &e) < 0)
+	else if (!tenant_row(t)->disabled && tenant_remove(r->core, t, request_actor(r), &e) < 0)
 		reply_error(r, &e);
 	else
 		reply_empty(r, 204);

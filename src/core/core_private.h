@@ -15,6 +15,7 @@
 #include "output_mask.h"
 #include "pool.h"
 #include "record_bounds.h"
+#include "key_expiry.h"
 #include "retention.h"
 #include "session.h"
 #include "session_sample.h"
@@ -95,6 +96,7 @@ struct core {
 	struct jobs jobs;      /* long work, tenants in turn */
 	struct job_queue work; /* the node's own */
 	struct retention retention;
+	struct key_expiry key_expiry;
 	uint64_t appended[RECORD_KINDS]; /* records, since the start */
 	struct {
 		uint64_t at_ns;

@@ -19,6 +19,7 @@
 
 #include "core.h"
 #include "core_private.h"
+#include "key_expiry.h"
 #include "log.h"
 #include "log_removal.h"
 #include "output_quota.h"
@@ -179,8 +180,8 @@ static bool shrink(struct core *c)
 /* One piece of the first step, from the one whose turn it is, that finds something to do. */
 static bool on_piece(struct job *j)
 {
-	static bool (*const steps[])(struct core * c) = { retire, prune_events, prune_net,
-							  prune_usage, shrink };
+	static bool (*const steps[])(struct core * c) = { retire,      prune_events,	 prune_net,
+							  prune_usage, key_expiry_piece, shrink };
 	struct core *c = j->arg;
 
 	for (unsigned i = 0; i < COUNT(steps); i++) {

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "access_events.h"
 #include "core_private.h"
-#include "event_log.h"
 #include "hex.h"
 #include "io.h"
+#include "key_expiry.h"
 #include "key_quota.h"
 #include "log.h"
 #include "quota.h"
@@ -163,7 +164,7 @@ int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
 		return err_sys(e, "allocate");
 	if (store_begin(c->store, e) < 0 ||
 	    store_tenant_set_policy(c->store, t->row.id, document, e) < 0 ||
-	    event_log_append(c, who, t->row.id, "", "", "tenant.network", e, "%s", "") < 0 ||
+	    access_events_tenant(c, who, "tenant.network", &t->row, e) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		free(copy);
@@ -183,8 +184,7 @@ int tenant_create(struct core *c, struct store_tenant *row, const struct store_a
 	if (store_begin(c->store, e) < 0)
 		return -1;
 	if (store_tenant_insert(c->store, row, e) < 0 ||
-	    event_log_append(c, who, row->id, "", "", "tenant.created", e, "name\t%s\n",
-			     row->name) < 0 ||
+	    access_events_tenant(c, who, "tenant.created", row, e) < 0 ||
 	    store_commit(c->store, e) < 0) {
 		store_rollback(c->store);
 		return -1;
@@ -192,10 +192,16 @@ int tenant_create(struct core *c, struct store_tenant *row, const struct store_a
 	return load(row, c);
 }
 
-int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row, struct err *e)
+int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
+		  const struct store_actor *who, struct err *e)
 {
-	if (store_tenant_update(c->store, row, e) < 0)
+	if (store_begin(c->store, e) < 0)
 		return -1;
+	if (store_tenant_update(c->store, row, e) < 0 ||
+	    access_events_changed(c, who, &t->row, row, e) < 0 || store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
 	t->row = *row;
 	tenant_forget_keys();
 	quota_serve_queues(c);
@@ -207,29 +213,42 @@ int tenant_check(const struct tenant *t, struct err *e)
 	return t->row.disabled ? err_set(e, ERR_DENIED, "the tenant was removed") : 0;
 }
 
-int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsigned scopes,
-		      uint64_t expires_ms, const struct store_allow *allow, struct store_key *ret,
+static int insert_key(struct core *c, const struct store_key *row, const struct store_actor *who,
+		      struct err *e)
+{
+	if (store_begin(c->store, e) < 0)
+		return -1;
+	if (store_key_insert(c->store, row, e) < 0 ||
+	    access_events_key(c, who, "key.created", row, e) < 0 || store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
+	key_expiry_add(c, row->expires_ms);
+	return 0;
+}
+
+int tenant_key_create(struct core *c, struct tenant *t, const struct tenant_key_spec *spec,
+		      const struct store_actor *who, struct store_key *ret,
 		      char ret_key[TENANT_KEY_LEN + 1], struct err *e)
 {
 	uint8_t secret[KEY_BYTES];
-	struct store_key row = { .scopes = scopes,
+	struct store_key row = { .scopes = spec->scopes,
 				 .created_ms = core_now_ms(),
-				 .expires_ms = expires_ms };
+				 .expires_ms = spec->expires_ms,
+				 .allow = spec->allow };
 
 	if (key_quota_check(c, t, e) < 0)
 		return -1;
-	if (allow != NULL)
-		row.allow = *allow;
 	rand_bytes(secret, sizeof(secret));
 	(void)snprintf(ret_key, TENANT_KEY_LEN + 1, "%s", KEY_PREFIX);
 	hex_encode(secret, sizeof(secret), ret_key + strlen(KEY_PREFIX));
 	explicit_bzero(secret, sizeof(secret));
 	rand_id("key_", row.id, sizeof(row.id));
 	memcpy(row.tenant, t->row.id, sizeof(row.tenant));
-	(void)snprintf(row.name, sizeof(row.name), "%s", name);
+	(void)snprintf(row.name, sizeof(row.name), "%s", spec->name);
 	memcpy(row.prefix, ret_key + strlen(KEY_PREFIX), STORE_KEY_PREFIX - 1);
 	sha256_of(ret_key, TENANT_KEY_LEN, row.hash);
-	if (store_key_insert(c->store, &row, e) < 0) {
+	if (insert_key(c, &row, who, e) < 0) {
 		explicit_bzero(ret_key, TENANT_KEY_LEN);
 		return err_wrap(e, "record key");
 	}
@@ -237,7 +256,21 @@ int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsign
 	return 0;
 }
 
-int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id, struct err *e)
+static int revoke_key(struct core *c, const struct store_key *row, const struct store_actor *who,
+		      struct err *e)
+{
+	if (store_begin(c->store, e) < 0)
+		return -1;
+	if (store_key_revoke(c->store, row->id, core_now_ms(), e) < 0 ||
+	    access_events_key(c, who, "key.revoked", row, e) < 0 || store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
+	return 0;
+}
+
+int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id,
+		      const struct store_actor *who, struct err *e)
 {
 	struct store_key row;
 
@@ -246,7 +279,7 @@ int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id
 	if (e->code == ERR_NOT_FOUND || strcmp(row.tenant, t->row.id) != 0)
 		return err_set(e, ERR_NOT_FOUND, "no key %.40s", key_id);
 	tenant_forget_keys();
-	if (store_key_revoke(c->store, key_id, core_now_ms(), e) < 0)
+	if (row.revoked_ms == 0 && revoke_key(c, &row, who, e) < 0)
 		return -1;
 	grant_revoke(c, t, key_id);
 	return 0;
@@ -309,6 +342,7 @@ void tenant_stream_close(struct tenant *t)
 
 int tenant_first(struct core *c, struct err *e)
 {
+	const struct tenant_key_spec spec = { .name = "first", .scopes = TENANT_SCOPES };
 	struct store_tenant row = { .name = "default", .is_operator = true };
 	struct tenant *t = c->tenants;
 	char key[TENANT_KEY_LEN + 1], done[8];
@@ -328,7 +362,7 @@ int tenant_first(struct core *c, struct err *e)
 		return -1;
 	*e = (struct err){ 0 };
 	/* Killed in between, the next start makes another: the file always has the last. */
-	if (tenant_key_create(c, t, "first", TENANT_SCOPES, 0, NULL, &k, key, e) < 0 ||
+	if (tenant_key_create(c, t, &spec, NULL, &k, key, e) < 0 ||
 	    write_first_key(c, key, e) < 0 || store_meta_set(c->store, "first_key", "yes", e) < 0)
 		return -1;
 	explicit_bzero(key, sizeof(key));

@@ -41,7 +41,7 @@ void tenant_stream_close(struct tenant *t);
 int tenant_create(struct core *c, struct store_tenant *row, const struct store_actor *who,
 		  struct err *e) MUST_USE;
 int tenant_update(struct core *c, struct tenant *t, const struct store_tenant *row,
-		  struct err *e) MUST_USE;
+		  const struct store_actor *who, struct err *e) MUST_USE;
 /* Its layer of the policy of all its sessions, as policy_select_read() wrote it; "": none. Live
  * sessions get the change. */
 int tenant_set_policy(struct core *c, struct tenant *t, const char *document,
@@ -52,16 +52,25 @@ int tenant_change_room(struct tenant *t, size_t bytes, struct err *e) MUST_USE;
 const char *tenant_policy(const struct tenant *t);
 
 /* Disables it, revokes its keys, ends its sessions. The operator's own cannot be removed. */
-int tenant_remove(struct core *c, struct tenant *t, struct err *e) MUST_USE;
+int tenant_remove(struct core *c, struct tenant *t, const struct store_actor *who,
+		  struct err *e) MUST_USE;
 /* ERR_DENIED if it was removed: a request that was let in before may still be under way. */
 int tenant_check(const struct tenant *t, struct err *e) MUST_USE;
 
-/* A new key: the text is shown once and stored nowhere. */
-int tenant_key_create(struct core *c, struct tenant *t, const char *name, unsigned scopes,
-		      uint64_t expires_ms, const struct store_allow *allow, struct store_key *ret,
+struct tenant_key_spec {
+	const char *name;
+	unsigned scopes;
+	uint64_t expires_ms; /* 0: never */
+	struct store_allow allow;
+};
+/* A new key: the text is shown once and stored nowhere. The caller has checked that its own key may
+ * grant all of it. */
+int tenant_key_create(struct core *c, struct tenant *t, const struct tenant_key_spec *spec,
+		      const struct store_actor *who, struct store_key *ret,
 		      char ret_key[TENANT_KEY_LEN + 1], struct err *e) MUST_USE;
+/* Revoking a key again is no error and writes no event. */
 int tenant_key_revoke(struct core *c, const struct tenant *t, const char *key_id,
-		      struct err *e) MUST_USE;
+		      const struct store_actor *who, struct err *e) MUST_USE;
 
 /* At the first start: the operator's tenant and a key in first.key (mode 0600) of the state
  * folder. Repeatable. */

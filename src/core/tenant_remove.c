@@ -6,6 +6,7 @@
  * daemon stops the sessions when it adopts them (recover.c), and goes on with the rest. */
 #include <stdio.h>
 
+#include "access_events.h"
 #include "core.h"
 #include "core_private.h"
 #include "grant.h"
@@ -43,7 +44,22 @@ static void start(struct core *c, struct tenant *t)
 	core_job_add(c, t, &t->end.job);
 }
 
-int tenant_remove(struct core *c, struct tenant *t, struct err *e)
+/* The event has the name that the tenant had. */
+static int disable(struct core *c, const struct tenant *t, const struct store_tenant *row,
+		   const struct store_actor *who, struct err *e)
+{
+	if (store_begin(c->store, e) < 0)
+		return -1;
+	if (store_tenant_update(c->store, row, e) < 0 ||
+	    access_events_tenant(c, who, "tenant.removed", &t->row, e) < 0 ||
+	    store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return -1;
+	}
+	return 0;
+}
+
+int tenant_remove(struct core *c, struct tenant *t, const struct store_actor *who, struct err *e)
 {
 	struct store_tenant row = t->row;
 	struct err gone;
@@ -55,7 +71,7 @@ int tenant_remove(struct core *c, struct tenant *t, struct err *e)
 	 * sessions. */
 	(void)snprintf(row.name, sizeof(row.name), "%s was %.*s", row.id,
 		       (int)(sizeof(row.name) - sizeof(row.id) - 8), t->row.name);
-	if (store_tenant_update(c->store, &row, e) < 0)
+	if (disable(c, t, &row, who, e) < 0)
 		return -1;
 	t->row = row;
 	tenant_forget_keys();

@@ -103,6 +103,8 @@ const char *const sql_text[] = {
 	[SQL_KEY_REVOKE_ALL] = "UPDATE key SET revoked_ms = ? WHERE tenant = ? AND revoked_ms = 0",
 	[SQL_KEY_LIST] = "SELECT " KEY_COLUMNS " FROM key WHERE tenant = ?"
 		" AND (created_ms, id) > (?, ?) ORDER BY created_ms, id LIMIT ?",
+	[SQL_KEY_EXPIRING] = "SELECT " KEY_COLUMNS " FROM key WHERE expires_ms > 0 AND revoked_ms = 0"
+		" AND (expires_ms, id) > (?, ?) ORDER BY expires_ms, id LIMIT ?",
 	[SQL_KEY_COUNT] = "SELECT count(*) FROM key WHERE tenant = ?1 AND NOT " KEY_DEAD,
 	[SQL_KEY_PRUNE] = "DELETE FROM key WHERE id IN (SELECT id FROM key WHERE tenant = ?1 AND " KEY_DEAD
 		" ORDER BY created_ms DESC, id DESC LIMIT -1 OFFSET ?3)",

@@ -130,6 +130,26 @@ int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const
 	return said == 0 && got < 0 ? -1 : 0;
 }
 
+int store_key_expiring(struct store *s, uint64_t after_ms, const char *after_id, unsigned limit,
+		       store_key_fn *fn, void *cookie, struct err *e)
+{
+	struct store_key row;
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_KEY_EXPIRING);
+	stmt_u64(&q, after_ms);
+	stmt_text(&q, after_id);
+	stmt_limit(&q, limit);
+	while ((got = stmt_step(&q, "keys", "that expire", e)) > 0) {
+		read_row(&q, &row);
+		if (fn(&row, cookie) != 0)
+			break;
+	}
+	stmt_close(&q);
+	return got < 0 ? -1 : 0;
+}
+
 int store_key_count(struct store *s, const char *tenant, uint64_t now_ms, uint64_t *ret,
 		    struct err *e)
 {

@@ -40,6 +40,11 @@ int store_key_list(struct store *s, const char *tenant, uint64_t after_ms, const
 		   unsigned limit, store_key_fn *fn, void *cookie, struct store_looked *ret,
 		   struct err *e) MUST_USE;
 
+/* Keys of all tenants that expire and were not revoked, in the order of their expiry, behind
+ * (after_ms, after_id). fn returns 1 to stop. */
+int store_key_expiring(struct store *s, uint64_t after_ms, const char *after_id, unsigned limit,
+		       store_key_fn *fn, void *cookie, struct err *e) MUST_USE;
+
 /* How many of a tenant's can be used at a time. */
 int store_key_count(struct store *s, const char *tenant, uint64_t now_ms, uint64_t *ret,
 		    struct err *e) MUST_USE;

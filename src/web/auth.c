@@ -2,6 +2,8 @@
 
 #include <strings.h>
 
+#include "allow.h"
+
 static const char scheme[] = "Bearer ";
 
 /* Empty unless there is exactly one of them. */
@@ -49,6 +51,19 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 bool auth_only_reads(const struct request *r)
 {
 	return r->grant.key_id[0] != '\0' && (r->scopes & TENANT_SESSIONS) == 0;
+}
+
+int auth_check_unlimited(struct request *r, struct err *e)
+{
+	struct store_allow own;
+
+	if (allow_of_key(r->core, r->grant.key_id, &own, e) < 0)
+		return -1;
+	if (!allow_is_narrow(&own))
+		return 0;
+	return err_set(e, ERR_DENIED,
+		       "this key has limits of its own (allow): it cannot create keys or change "
+		       "tenants");
 }
 
 bool auth_is_operator(const struct request *r)

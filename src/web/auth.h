@@ -10,5 +10,9 @@ int auth_check(struct request *r, unsigned scope, struct err *e) MUST_USE;
 /* Does the key allow reading only? */
 bool auth_only_reads(const struct request *r);
 
+/* ERR_DENIED if the key has limits of its own (`allow`): it creates no keys and changes no tenants,
+ * which could have more than it has. */
+int auth_check_unlimited(struct request *r, struct err *e) MUST_USE;
+
 /* Does the key belong to the operator? */
 bool auth_is_operator(const struct request *r);

@@ -181,7 +181,7 @@ static void a_removed_tenant_is_stopped_in_pieces(void)
 	for (int i = 0; i < SESSIONS; i++)
 		CHECK(create_session(&made[i], &e) == 0);
 	CHECK(live() == SESSIONS);
-	CHECK(tenant_remove(bed.core, bed.tenant, &e) == 0);
+	CHECK(tenant_remove(bed.core, bed.tenant, NULL, &e) == 0);
 	j = &bed.tenant->end.job;
 	core_job_cancel(bed.core, j);
 	CHECK(live() == SESSIONS && refused == 0);

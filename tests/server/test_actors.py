@@ -120,6 +120,57 @@ def test_a_restart_between_start_and_end(server):
     server.delete(s)
 
 
+def last(server, kind, **data):
+    """The newest event of this type whose data has all of these."""
+    found = [e for e in events(server) if e["type"] == kind and data.items() <= e["data"].items()]
+    check(found, f"no {kind} with {data}")
+    return found[-1]
+
+
+def test_events_of_keys(server):
+    made = server.want(201, "POST", "/v1/keys", {"name": "a\nb", "scopes": ["read", "admin"]})
+    created = last(server, "key.created", key_id=made["id"])
+    by(server, "api", created)
+    equal((created["data"]["name"], created["data"]["scopes"]), ("a?b", "read admin"))
+    check(made["key"] not in str(events(server)), "the text of a key in an event")
+    server.want(204, "DELETE", f"/v1/keys/{made['id']}")
+    server.want(204, "DELETE", f"/v1/keys/{made['id']}")
+    by(server, "api", last(server, "key.revoked", key_id=made["id"]))
+    equal(len([e for e in events(server) if e["type"] == "key.revoked" and e["data"]["key_id"] == made["id"]]), 1, "once")
+
+
+def test_the_end_of_a_keys_time_is_an_event(server):
+    made = server.want(201, "POST", "/v1/keys", {"name": "short", "scopes": ["read"], "expires_in": "1s"})
+    gone = server.want(201, "POST", "/v1/keys", {"name": "gone", "scopes": ["read"], "expires_in": "1s"})
+    server.want(204, "DELETE", f"/v1/keys/{gone['id']}")
+    ends = lambda: [e for e in events(server) if e["type"] == "key.expired"]  # noqa: E731
+    wait_for(lambda: any(e["data"]["key_id"] == made["id"] for e in ends()), 20, "its event")
+    equal(last(server, "key.expired", key_id=made["id"])["actor"], SERVER)
+    later = server.want(201, "POST", "/v1/keys", {"name": "later", "scopes": ["read"], "expires_in": "1s"})
+    server.kill("cordond")
+    server.wait_ready()
+    wait_for(lambda: any(e["data"]["key_id"] == later["id"] for e in ends()), 20, "the event of one that ended meanwhile")
+    equal(sorted(e["data"]["key_id"] for e in ends()), sorted([made["id"], later["id"]]), "each once, no revoked one")
+
+
+def test_events_of_tenants(server):
+    i, key = server.tenant("watched")
+    by(server, "api", last(server, "tenant.created", tenant_id=i))
+    by(server, "api", last(server, "key.created", tenant_id=i))
+    server.want(200, "PATCH", f"/v1/tenants/{i}", {"max_sessions": 3, "burst": 2})
+    server.want(200, "PATCH", f"/v1/tenants/{i}", {"max_sessions": 3})
+    changed = [e for e in events(server) if e["type"] == "tenant.changed" and e["data"]["tenant_id"] == i]
+    equal([e["data"]["changed"] for e in changed], ["max_sessions burst"], "what differs")
+    by(server, "api", changed[0])
+    server.want(200, "PUT", f"/v1/tenants/{i}/network", {"version": 1})
+    by(server, "api", last(server, "tenant.network", tenant_id=i))
+    own = [e["type"] for e in events(server, key=key)]
+    equal(own, ["tenant.created", "key.created", "tenant.changed", "tenant.network"], "what the tenant reads")
+    server.want(204, "DELETE", f"/v1/tenants/{i}")
+    server.want(204, "DELETE", f"/v1/tenants/{i}")
+    by(server, "api", last(server, "tenant.removed", tenant_id=i, name="watched"))
+
+
 def test_events_of_a_tenant(server):
     server.want(201, "POST", "/v1/secrets", {"name": "S", "value": "valuevalue", "hosts": ["a.example"]})
     server.want(204, "DELETE", "/v1/secrets/S")

@@ -102,10 +102,49 @@ def test_timeouts_stay_within_what_is_allowed(server):
     server.delete(s["id"], key=k)
 
 
-def test_a_narrow_key_makes_no_keys(server):
+def test_a_limited_key_creates_no_keys(server):
     _, k = tenant(server)
     narrow = key(server, k, pids=100)
     server.refused(403, "forbidden", "POST", "/v1/keys", {"scopes": ["sessions"]}, "limits of its own", key=narrow)
+
+
+def test_a_limited_key_of_the_operator_changes_no_tenants(server):
+    i, _ = tenant(server)
+    narrow = key(server, server.key, pids=100)
+    for method, path, body in (
+        ("POST", "/v1/tenants", {"name": "more"}),
+        ("PATCH", f"/v1/tenants/{i}", {"max_sessions": 9}),
+        ("PUT", f"/v1/tenants/{i}/network", {"version": 1}),
+        ("POST", f"/v1/tenants/{i}/keys", {"scopes": ["sessions"]}),
+        ("DELETE", f"/v1/tenants/{i}", None),
+    ):
+        server.refused(403, "forbidden", method, path, body, "limits of its own", key=narrow)
+    row = server.want(200, "GET", f"/v1/tenants/{i}", key=narrow)
+    equal((row["max_sessions"], row["disabled"]), (0, False), "read, and unchanged")
+    check("more" not in [t["name"] for t in server.want(200, "GET", "/v1/tenants")["tenants"]], "a new tenant")
+
+
+def test_a_key_grants_only_its_own_scopes(server):
+    i, k = tenant(server)
+    for maker, own in ((k, "/v1/keys"), (server.key, f"/v1/tenants/{i}/keys")):
+        admin = server.want(201, "POST", "/v1/keys", {"scopes": ["admin"]}, key=maker)["key"]
+        for scope in ("read", "sessions"):
+            server.refused(403, "forbidden", "POST", own, {"scopes": [scope, "admin"]}, "scopes", scope, key=admin)
+        server.want(201, "POST", own, {"scopes": ["admin"]}, key=admin)
+        both = server.want(201, "POST", "/v1/keys", {"scopes": ["admin", "sessions"]}, key=maker)["key"]
+        server.want(201, "POST", own, {"scopes": ["read"]}, key=both)  # which sessions includes
+
+
+def test_a_key_is_not_outlived_by_those_it_creates(server):
+    _, k = tenant(server)
+    spec = {"scopes": ["admin", "sessions"], "expires_in": "1h"}
+    maker = server.want(201, "POST", "/v1/keys", spec, key=k)
+    longer = {"scopes": ["sessions"], "expires_in": "2h"}
+    server.refused(403, "forbidden", "POST", "/v1/keys", longer, "expires_in", key=maker["key"])
+    shorter = server.want(201, "POST", "/v1/keys", {"scopes": ["sessions"], "expires_in": "1m"}, key=maker["key"])
+    check(shorter["expires_at"] < maker["expires_at"], shorter)
+    same = server.want(201, "POST", "/v1/keys", {"scopes": ["sessions"]}, key=maker["key"])
+    equal(same["expires_at"], maker["expires_at"], "without a time of its own")
 
 
 def test_the_operator_changes_them(server):

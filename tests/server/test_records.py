@@ -327,7 +327,7 @@ def test_lists_show_what_the_store_could_not_be_told(server):
 def test_keys_are_bounded():
     with Server(tenant_max_keys=20) as server:
         tenant = server.tenant("a")[0]
-        key = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": ["admin"]})["key"]
+        key = server.want(201, "POST", f"/v1/tenants/{tenant}/keys", {"scopes": ["admin", "read"]})["key"]
         made_keys = [server.want(201, "POST", "/v1/keys", {"scopes": ["read"]}, key=key) for _ in range(18)]
         server.refused(429, "quota_keys", "POST", "/v1/keys", {"scopes": ["read"]}, key=key)
         found, n = pages(server, "/v1/keys?limit=7", "keys", key=key)
