@@ -119,7 +119,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 		r->session_id[0] = '\0';
 	else if (at >= params->n || (named ? take_name : take_id)(params->raw[at], r->id))
 		return true;
-	reply_code(r, 404, "not_found", "there is no object with that id");
+	reply_code(r, 404, "not_found", "no object has this id");
 	return false;
 }
 

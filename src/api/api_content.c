@@ -22,12 +22,12 @@ struct reading {
 	struct file_call call;
 	char path[FILE_MSG_PATH_MAX], offset_text[NUMBER_MAX], length_text[NUMBER_MAX];
 	uint64_t offset, length; /* UINT64_MAX: to the end */
-	bool ranged;		 /* by the header */
+	bool ranged;		 /* there is a Range header */
 	struct byte_range range;
 	bool sized;  /* the size is known, for a range from the end */
-	bool begun;  /* the answer */
-	bool beyond; /* the range is */
-	bool ending; /* only what is masked is left to be written */
+	bool begun;  /* the answer has begun */
+	bool beyond; /* the range begins behind the end of the file */
+	bool ending; /* only bytes held back by the mask are left to be written */
 	struct masked masked;
 	struct file_msg_entry entry; /* numbers only */
 };
@@ -160,7 +160,8 @@ static bool read_whole(struct request *r, struct reading *g)
 {
 	if (!g->ranged && (g->offset != 0 || g->length != UINT64_MAX)) {
 		reply_code(r, 403, "denied",
-			   "with a key of scope read, files of this session are read as a whole");
+			   "a key of scope read can only read whole files in a session that has "
+			   "secrets");
 		return false;
 	}
 	g->ranged = false;

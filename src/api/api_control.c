@@ -1,4 +1,4 @@
-/* api_control.c - input, signals and terminal size of a running execution. */
+/* api_control.c - sends input and signals to a running execution, and changes its terminal size. */
 #include "api_handlers.h"
 #include "reply.h"
 #include "request.h"

@@ -1,4 +1,4 @@
-/* api_diff.c - what a session changed in its file system since its start. */
+/* api_diff.c - lists the changes in the file system of a session since its start. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

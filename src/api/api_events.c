@@ -1,6 +1,4 @@
-/* api_events.c - what happened to a tenant's sessions, or to one of them, in order; see
- * table_follow.h.
- */
+/* api_events.c - lists and follows events of a tenant or of one session; see table_follow.h. */
 #include <stdio.h>
 
 #include "api_handlers.h"

@@ -1,4 +1,4 @@
-/* api_executions.c - executions: started (and waited for), shown, ended. */
+/* api_executions.c - starts executions (and waits for their end), shows and ends them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* api_keys.c - API keys: made, shown without their text, revoked. */
+/* api_keys.c - creates, lists and revokes API keys. The text of a key is shown once, when it is
+ * created. */
 #include <stdio.h>
 #include <string.h>
 

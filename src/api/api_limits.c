@@ -1,4 +1,4 @@
-/* api_limits.c - what a tenant may use, and what of it is in use: GET /v1/limits. Read by any key
+/* api_limits.c - limits of a tenant, and how much of them is used: GET /v1/limits. Read by any key
  * of the tenant; nothing of other tenants or of the node's load is shown. */
 #include "allow.h"
 #include "api_handlers.h"

@@ -1,4 +1,4 @@
-/* api_metrics.c - the numbers of one session, now and over the last minutes. */
+/* api_metrics.c - resources that one session uses, now and over the last minutes. */
 #include "api_handlers.h"
 #include "reply.h"
 #include "request.h"

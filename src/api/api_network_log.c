@@ -1,6 +1,6 @@
-/* api_network_log.c - what a session tried to reach, in order; see table_follow.h. A record is
- * shown as it was stored, with its number and its time in front. Records that the filter hides are
- * looked at once, too: a follower continues after the last it has looked at. */
+/* api_network_log.c - lists and follows the network records of a session; see table_follow.h. A
+ * record is shown as it was stored, with its number and its time in front. A follower continues
+ * after the last record that it has read, also if the filter hid that record. */
 #include <stdio.h>
 
 #include "api_handlers.h"

@@ -1,4 +1,4 @@
-/* api_node.c - the machine and the server: health, readiness, version, capacity, templates. */
+/* api_node.c - describes the server: health, readiness, version, capacity, templates, metrics. */
 #include <string.h>
 
 #include "api_handlers.h"

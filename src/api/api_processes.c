@@ -1,4 +1,4 @@
-/* api_processes.c - all processes of a session, of executions or not. */
+/* api_processes.c - lists all processes of a session, and kills one. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* api_secrets.c - secrets: made, changed, shown without their values, revoked. */
+/* api_secrets.c - creates, changes, shows and deletes secrets. Values are never shown. */
 #include "api_handlers.h"
 #include "json.h"
 #include "reply.h"

@@ -1,4 +1,4 @@
-/* api_sessions.c - sessions: made, shown, listed, paused, ended. */
+/* api_sessions.c - creates, shows, pauses, resumes and ends sessions. */
 #include <string.h>
 
 #include "api_handlers.h"

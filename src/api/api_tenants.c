@@ -1,4 +1,4 @@
-/* api_tenants.c - tenants and what each may use; for the operator only. */
+/* api_tenants.c - creates, lists, changes and removes tenants; for the operator only. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* api_usage.c - what the tenant's sessions used in a span of time, by label: GET /v1/usage. Whole
- * hours; what live sessions used in the last minutes may not be added yet. */
+/* api_usage.c - resources that the tenant's sessions used in a span of time, by label: GET
+ * /v1/usage. In whole hours; the last minutes of live sessions may be missing. */
 #include <stdio.h>
 #include <time.h>
 

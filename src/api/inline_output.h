@@ -16,12 +16,12 @@ struct inline_output {
 	int fd; /* of the log, owned; -1: there is no output */
 	uint64_t cursor;
 	bool base64;
-	bool read; /* all of the log that is wanted */
-	bool cut;  /* some is not */
+	bool read; /* the log was read as far as it is shown */
+	bool cut;  /* a stream is longer than INLINE_OUTPUT_MAX */
 	struct buf streams[2];
-	unsigned stream; /* that is being written */
-	size_t written;	 /* of it */
-	bool begun;	 /* its member */
+	unsigned stream; /* index of the stream that is being written */
+	size_t written;	 /* bytes of that stream */
+	bool begun;	 /* its member was opened */
 };
 
 /* Takes fd over. */

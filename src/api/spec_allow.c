@@ -22,7 +22,7 @@ static void read_list(struct json_members *m, const char *name, char ret[STORE_A
 		int n;
 
 		if (!is_name(word)) {
-			(void)json_members_fail(m, name, "must be names");
+			(void)json_members_fail(m, name, "must be a list of names");
 			return;
 		}
 		n = snprintf(ret + used, STORE_ALLOW_LIST_MAX - used, "%s%s", i == 0 ? "" : ",",

@@ -65,7 +65,8 @@ int stdin_feeder_check(size_t len, struct err *e)
 	if (len <= WAITING_MAX - waiting)
 		return 0;
 	return err_set_reason(e, REASON_CAPACITY_INPUT,
-			      "%zu MiB of input wait for programs to read them", waiting >> 20);
+			      "%zu MiB of input are waiting for programs to read them",
+			      waiting >> 20);
 }
 
 int stdin_feeder_start(struct execution *x, uint8_t *bytes, size_t len, struct err *e)

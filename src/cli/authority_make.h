@@ -1,5 +1,5 @@
-/* authority_make.h - the node's authority (authority.h), made if there is none: by cordon-egress,
- * which has OpenSSL. */
+/* authority_make.h - opens the node's authority (authority.h). If there is none, cordon-egress,
+ * which has OpenSSL, makes one. */
 #pragma once
 
 #include "authority.h"

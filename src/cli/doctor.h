@@ -1,4 +1,5 @@
-/* doctor.h - `cordon doctor`: what this machine can do for cells, what not, why, and what helps. */
+/* doctor.h - `cordon doctor`: prints which features of cells work on this machine, and what is
+ * missing for the others. */
 #pragma once
 
 #include "options.h"

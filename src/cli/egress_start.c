@@ -40,7 +40,9 @@ static int open_bundle(void)
 		if (fd >= 0)
 			return fd;
 	}
-	log_warn("no authorities on this machine (ca-certificates): no server can be verified", "");
+	log_warn("this machine has no list of trusted authorities (package ca-certificates): "
+		 "cordon-egress can verify no server",
+		 "");
 	return -1;
 }
 

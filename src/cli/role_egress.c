@@ -102,7 +102,7 @@ uint64_t role_egress_look(struct supervisor *v, struct worker *w)
 		return w->look_ns;
 	egress_start_names(fds);
 	if (io_send(w->control, &word, 1, fds, 2, &e) < 0)
-		log_warn("cordon-egress was not given resolv.conf and hosts", "error=%s", e.msg);
+		log_warn("cannot send resolv.conf and hosts to cordon-egress", "error=%s", e.msg);
 	io_close_all(fds, 2);
 	return w->look_ns;
 }

@@ -1,4 +1,4 @@
-/* run_cell.c - the cell of `cordon run`, as the keeper is asked for it. */
+/* run_cell.c - asks the keeper to make, compare and destroy the cell of `cordon run`. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,16 +29,18 @@ int run_cell_limits(struct run *r, struct err *e)
 	unsigned missing = r->o.limits_asked & ~w->limits;
 
 	if (missing != 0 && !r->o.best_effort)
-		return err_set(e, ERR_UNSUPPORTED,
-			       "%s%s%scannot be enforced here: %s (--best-effort goes on without)",
-			       (missing & CELL_LIMIT_MEMORY) ? "--memory " : "",
-			       (missing & CELL_LIMIT_CPU) ? "--cpus " : "",
-			       (missing & CELL_LIMIT_PIDS) ? "--pids " : "",
-			       w->no_limits_why[0] == '\0' ? "no cgroup" : w->no_limits_why);
+		return err_set(
+			e, ERR_UNSUPPORTED,
+			"%s%s%scannot be enforced here: %s (--best-effort continues without)",
+			(missing & CELL_LIMIT_MEMORY) ? "--memory " : "",
+			(missing & CELL_LIMIT_CPU) ? "--cpus " : "",
+			(missing & CELL_LIMIT_PIDS) ? "--pids " : "",
+			w->no_limits_why[0] == '\0' ? "no cgroup" : w->no_limits_why);
 	if (!w->rootless && w->limits != CELL_LIMIT_ALL && !r->o.best_effort)
-		return err_set(e, ERR_UNSUPPORTED,
-			       "limits cannot be enforced here: %s (--best-effort goes on without)",
-			       w->no_limits_why);
+		return err_set(
+			e, ERR_UNSUPPORTED,
+			"limits cannot be enforced here: %s (--best-effort continues without)",
+			w->no_limits_why);
 	return 0;
 }
 

@@ -72,7 +72,7 @@ static const struct option options[] = {
 	{ "result", "FILE", OPTION_TEXT, FIELD(result), 0, 0,
 	  "writes what happened as one JSON object" },
 	{ "best-effort", NULL, OPTION_FLAG, FIELD(best_effort), 0, 0,
-	  "goes on without limits that this user cannot set here" },
+	  "continues without limits that this user cannot set here" },
 	{ "help", NULL, OPTION_FLAG, FIELD(help), 0, 0,
 	  "shows this help" },
 };
@@ -158,7 +158,7 @@ static int check_words(const struct run_options *o, struct err *e)
 
 	if (cell_level_find(o->level) == NULL)
 		return err_set(e, ERR_UNSUPPORTED,
-			       "--level: '%.40s' is not available; there is: %s", o->level,
+			       "--level: '%.40s' is not available; available: %s", o->level,
 			       cell_level_find(NULL)->name);
 	if (strlen(o->hostname) > 63 || o->hostname[0] == '-' ||
 	    o->hostname[strspn(o->hostname, allowed)] != '\0')

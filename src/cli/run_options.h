@@ -1,4 +1,4 @@
-/* run_options.h - what `cordon run` was asked for, checked. */
+/* run_options.h - the options of `cordon run`, parsed and checked. */
 #pragma once
 
 #include "keeper_msg.h"

@@ -1,4 +1,4 @@
-/* run_result.h - how a run ended, as an exit code and as JSON. */
+/* run_result.h - the result of `cordon run`, as an exit code and as JSON. */
 #pragma once
 
 #include <stdbool.h>

@@ -53,7 +53,7 @@ static int split(int argc, char **argv, struct serve_options *o, int *ret_nsetti
 			if (took <= 0 && i + 1 < argc)
 				took = options_parse(&serve_verb, 2, argv + i, o, NULL, e);
 			if (took <= 0)
-				return err_set(e, ERR_INVALID, "%.60s: no such option", argv[i]);
+				return err_set(e, ERR_INVALID, "%.60s: unknown option", argv[i]);
 			i += took;
 			continue;
 		}

@@ -51,7 +51,7 @@ int serve_folder_check(const struct serve *s, const char *name, const char *path
 		return err_sys(e, "fork");
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 ||
 	    read(from, &failed, sizeof(failed)) != (ssize_t)sizeof(failed))
-		return err_set(e, ERR_SYSTEM, "%s: cannot try as user %u", name, s->uid);
+		return err_set(e, ERR_SYSTEM, "%s: cannot check access as user %u", name, s->uid);
 	if (failed == 0)
 		return 0;
 	return err_set(e, ERR_DENIED,

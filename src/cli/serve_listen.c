@@ -122,7 +122,7 @@ static int name_domain(struct serve *s, struct err *e)
 		return 0;
 	if ((size_t)snprintf(s->config.domain, sizeof(s->config.domain), "%s:%u", name,
 			     (unsigned)addr_port(&a)) >= sizeof(s->config.domain))
-		return err_set(e, ERR_INVALID, "domain: too long for a port behind it");
+		return err_set(e, ERR_INVALID, "domain: too long with the port appended");
 	return 0;
 }
 

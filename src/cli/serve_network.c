@@ -1,5 +1,5 @@
-/* serve_network.c - the network settings are checked before anything is started, by a cordond that
- * only does that, because this program cannot parse policies. A mistake is an error of cordon
+/* serve_network.c - checks the network settings before anything is started, by `cordond
+ * --check-network`, since this program cannot parse policies. A mistake is an error of cordon
  * serve, and not a line in the log of a program that cannot start. */
 #include <errno.h>
 #include <fcntl.h>

@@ -43,10 +43,11 @@ static int find_user(const char *setting, const char *name, uid_t *ret_uid, gid_
 	}
 	p = getpwnam(name);
 	if (p == NULL || p->pw_uid == 0)
-		return err_set(e, ERR_NOT_FOUND,
-			       "%s: there is no '%s' here (or it is root): useradd --system %s, or "
-			       "give a number",
-			       setting, name, name);
+		return err_set(
+			e, ERR_NOT_FOUND,
+			"%s: the user '%s' does not exist or is root: useradd --system %s, or "
+			"give a number",
+			setting, name, name);
 	*ret_uid = p->pw_uid;
 	*ret_gid = p->pw_gid;
 	return 0;
@@ -100,7 +101,7 @@ static void warn_nofile(const struct serve *s)
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted)
-		log_warn("few descriptors for so many sessions",
+		log_warn("the limit of descriptors is too low for node_max_sessions",
 			 "limit=%llu wanted=%llu node_max_sessions=%llu",
 			 (unsigned long long)limit.rlim_cur, (unsigned long long)wanted,
 			 (unsigned long long)s->config.node_max_sessions);
@@ -226,11 +227,11 @@ static int check_limits(const struct serve *s, struct err *e)
 		return err_set(
 			e, ERR_UNSUPPORTED,
 			"cells cannot be limited here: %s. Start it %s, or set best_effort to "
-			"go on without",
+			"continue without limits",
 			s->cgroups.why,
 			s->root ? "where cgroups with cpu, memory and pids are writable"
 				: "inside `systemd-run --user --scope -p Delegate=yes`");
-	log_warn("cells are not limited as they should be", "reason=%s", s->cgroups.why);
+	log_warn("limits of cells cannot be enforced", "reason=%s", s->cgroups.why);
 	return 0;
 }
 

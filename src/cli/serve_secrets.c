@@ -1,5 +1,5 @@
-/* serve_secrets.c - the keys that secrets are sealed with. They are read here, with the rights of
- * the supervisor, and given to cordond by descriptor: from secrets_key_file, from the variable
+/* serve_secrets.c - reads the keys that secrets are sealed with, with the rights of the supervisor,
+ * and passes them to cordond by descriptor: from secrets_key_file, from the variable
  * CORDON_SECRETS_KEY, or, if neither is set, from a file in the state folder that is made at the
  * first start. That file still opens what it sealed when another key is set later. */
 #include <errno.h>
@@ -49,7 +49,7 @@ static int check(const char *name, const char *text, struct err *e)
 				       number);
 		keys++;
 	}
-	return keys > 0 ? 0 : err_set(e, ERR_INVALID, "%s: there is no key in it", name);
+	return keys > 0 ? 0 : err_set(e, ERR_INVALID, "%s: contains no key", name);
 }
 
 static const char *variable(void)

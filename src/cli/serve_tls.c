@@ -1,7 +1,6 @@
-/* serve_tls.c - the operator's certificate and key are read here, with the rights of the
- * supervisor, and given to cordond by descriptor. They are checked before anything is started, by a
- * cordond that only does that, because this program has no OpenSSL: a wrong file is an error of
- * cordon serve. */
+/* serve_tls.c - reads the operator's certificate and key with the rights of the supervisor, and
+ * passes them to cordond by descriptor. Before anything is started, `cordond --check-tls` checks
+ * them, since this program has no OpenSSL: a wrong file is an error of cordon serve. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -108,7 +108,7 @@ static void join(struct supervisor *v, struct worker *w)
 		return;
 	w->is_joined = true; /* a channel that cannot be made waits for the next of the two */
 	if (w->role->join(v, w, &e) < 0)
-		log_warn("no channel between cordond and another program",
+		log_warn("cannot make the channel between cordond and another program",
 			 "program=%s slot=%u error=%s", w->role->program, w->slot, e.msg);
 }
 

@@ -48,7 +48,7 @@ int api_call_refused(struct api_call *a, struct err *e)
 	request = member_text(error, "request_id", "?");
 	if (message == NULL)
 		return err_set(e, ERR_SYSTEM,
-			       "the server answered %d, which is not an answer of a Cordon server",
+			       "the server answered %d, but not as a Cordon server does",
 			       a->status);
 	if (a->status == 401 && a->nheaders == 0)
 		return err_set(e, ERR_DENIED,

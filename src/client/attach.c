@@ -186,9 +186,10 @@ static int wait_turn(struct attach *t, int ms, struct err *e)
 	struct pollfd p = { .fd = t->signals, .events = POLLIN };
 
 	if (poll(&p, 1, ms) > 0 && read_signal(t) != SIGWINCH)
-		return err_set(e, ERR_SYSTEM,
-			       "interrupted while the server is away; the command may still be "
-			       "running");
+		return err_set(
+			e, ERR_SYSTEM,
+			"interrupted while the server is unreachable; the command may still be "
+			"running");
 	return 0;
 }
 

@@ -1,4 +1,5 @@
-/* follow.h - a stream of server-sent events that goes on after the server was away. */
+/* follow.h - reads a stream of server-sent events, and continues it after a break of the
+ * connection. */
 #pragma once
 
 #include "api_call.h"

@@ -47,7 +47,8 @@ static int search(struct api_call *a, const struct target *t, const char *member
 		return -1;
 	n = matches(list, word, &id);
 	if (n > 1)
-		return err_set(e, ERR_INVALID, "'%.40s' could be any of %zu %s", word, n, member);
+		return err_set(e, ERR_INVALID, "'%.40s' matches %zu %s; give more of the id", word,
+			       n, member);
 	if (n == 0)
 		return 0;
 	return take(id, ret_id, e) < 0 ? -1 : 1;

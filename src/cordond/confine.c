@@ -1,5 +1,5 @@
-/* confine.c - an attacker who takes cordond over has what its API offers, and not the host: no file
- * outside of two folders, no program to execute, no network but incoming connections. */
+/* confine.c - limits what a cordond that was taken over can do: it can open no file outside of two
+ * folders, execute no program and make no connection. */
 #include "confine.h"
 
 #include <errno.h>

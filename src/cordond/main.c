@@ -96,7 +96,7 @@ static int read_setup(struct daemon *d, struct err *e)
 	    d->setup.nkeepers > SERVE_KEEPERS_MAX || d->setup.ntemplates > SERVE_TEMPLATES_MAX ||
 	    d->setup.nroots > SERVE_ROOTS_MAX)
 		return err_set(e, ERR_INVALID,
-			       "started by cordon serve of the same version, not by hand");
+			       "must be started by cordon serve of the same version");
 	return config_read_fd(&d->config, SERVE_FD_CONFIG, e);
 }
 
@@ -331,7 +331,7 @@ static void open_listeners(struct daemon *d)
 	for (uint32_t i = 0; i < d->setup.nlisteners; i++)
 		if (server_listen(d->servers[i < d->setup.tls_from ? 0 : 1],
 				  SERVE_FD_LISTEN + (int)i, &e) < 0) {
-			log_error("cannot listen", "error=%s", e.msg);
+			log_error("cordond cannot listen", "error=%s", e.msg);
 			loop_stop(d->loop); /* the next one tries again; cells go on */
 		}
 }
@@ -470,7 +470,7 @@ static int start_core(struct daemon *d, const struct core_options *o, struct err
 	if (store_open(&d->store, d->config.state_dir, e) < 0)
 		return -1;
 	if (!store_can_shrink(d->store))
-		log_warn("the database was made by an older version and cannot get smaller",
+		log_warn("the database file was made by an older version and does not shrink",
 			 "help=%s",
 			 "while the server is stopped: sqlite3 cordon.db 'PRAGMA auto_vacuum = 2; "
 			 "VACUUM'");

@@ -103,7 +103,7 @@ static bool take_ids(struct request *r, const struct url_params *params)
 	if (params->n == 0)
 		return true;
 	if (url_decode(params->raw[0], r->id, sizeof(r->id)) < 0) {
-		reply_code(r, 404, "not_found", "there is no object with that id");
+		reply_code(r, 404, "not_found", "no object has this id");
 		return false;
 	}
 	if (strstr(r->route->pattern, ONE) == NULL)

@@ -64,10 +64,10 @@ extern const struct routes control_routes, envd_routes;
 /* sandbox_entry.c: takes a request for a port of a sandbox, from its head on. */
 void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uint16_t port,
 			  bool tls);
-/* The answer for a sandbox that is not there (any more): 502. */
+/* Answers 502: the sandbox does not exist, or has ended. */
 void sandbox_entry_gone(struct request *r);
 
-/* envd.c: is a request for envd allowed? If not, or if it is complete, it was answered. paused: it
+/* envd.c: checks that a request for envd is allowed. False: it was answered. paused: it
  * would resume the sandbox, which only clients with access may do. */
 bool envd_admits(struct request *r, bool paused) MUST_USE;
 /* One that may, when the sandbox is running (r->session_id, r->tenant are set). */

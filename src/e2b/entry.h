@@ -1,5 +1,5 @@
-/* entry.h - one file as E2B's clients know it. The entries are the cell's words: nothing in them is
- * believed, and all of it may be shown. Pure. */
+/* entry.h - one file as JSON of E2B's contract. The entry comes from the cell and is untrusted; all
+ * of it may be shown to the client. Pure. */
 #pragma once
 
 #include "file_msg.h"

@@ -21,8 +21,8 @@ struct getting {
 	bool ranged;
 	struct byte_range range;
 	uint64_t offset, length; /* length UINT64_MAX: to the end */
-	bool begun;		 /* the answer */
-	bool beyond;		 /* the range is */
+	bool begun;		 /* the answer has begun */
+	bool beyond;		 /* the range begins behind the end of the file */
 	bool is_dir;
 	uint64_t size;
 	int64_t changed_s;

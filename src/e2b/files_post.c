@@ -226,7 +226,7 @@ static size_t take_part(struct request *r, const uint8_t *data, size_t len)
 		return chunk_writer_put(&p->out, data, len);
 	p->skipped += len;
 	if (p->step == SKIPPING && p->skipped > SKIPPED_MAX)
-		fail_text(r, 413, "too much of the form is not a file");
+		fail_text(r, 413, "the parts of the form that are not files are too large");
 	return len;
 }
 

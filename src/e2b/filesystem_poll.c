@@ -64,7 +64,7 @@ struct watcher_set {
 	unsigned n;
 	size_t bytes; /* of their events */
 	struct tenant_watchers *sum;
-	struct completion gone; /* the sandbox is */
+	struct completion gone; /* completed when the sandbox has ended */
 };
 
 static struct watcher *of(struct dir_watch *w)
@@ -72,7 +72,7 @@ static struct watcher *of(struct dir_watch *w)
 	return (struct watcher *)(void *)w;
 }
 
-static void show(const struct e2b *b)
+static void update_metrics(const struct e2b *b)
 {
 	core_metrics_watchers(b->watchers, b->watch_bytes);
 }
@@ -82,7 +82,7 @@ static void count_bytes(struct watcher_set *c, ssize_t more)
 	c->bytes = (size_t)((ssize_t)c->bytes + more);
 	c->sum->bytes = (size_t)((ssize_t)c->sum->bytes + more);
 	c->adapter->watch_bytes = (size_t)((ssize_t)c->adapter->watch_bytes + more);
-	show(c->adapter);
+	update_metrics(c->adapter);
 }
 
 static void drop_oldest(struct watcher *w)
@@ -123,7 +123,7 @@ static void leave(struct watcher *w)
 	struct watcher_set *c = w->set;
 
 	c->adapter->watchers--;
-	show(c->adapter);
+	update_metrics(c->adapter);
 	tenant_stream_close(c->sum->tenant);
 	LIST_REMOVE(w);
 	if (--c->n > 0)
@@ -349,7 +349,7 @@ static struct watcher *make(struct request *r, struct watcher_set *c)
 	LIST_PUSH(&c->first, w);
 	c->n++;
 	c->adapter->watchers++;
-	show(c->adapter);
+	update_metrics(c->adapter);
 	return w;
 }
 

@@ -149,7 +149,7 @@ static enum multipart_result read_outside(struct multipart *m, const char *bytes
 		m->outside += data.n;
 		*used += multipart_took(m, data.n);
 		if (m->outside > OUTSIDE_MAX)
-			return bad(m, "there is no part");
+			return bad(m, "the form has no part");
 	}
 }
 

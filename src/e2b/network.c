@@ -164,8 +164,9 @@ static void read_rules(struct json_members *m, json_t *kept)
 			return;
 		}
 		if (!is_rule(list)) {
-			(void)refuse_entry(m, "rules", host,
-					   "given one transform of at most 20 proper headers");
+			(void)json_members_fail(m, "rules",
+						"each host must have one transform with at most 20 "
+						"valid headers");
 			return;
 		}
 	}
@@ -202,19 +203,20 @@ static void read_ports(struct json_members *m, json_t *kept)
 
 		if (!json_is_integer(port) || json_integer_value(port) < 1 ||
 		    json_integer_value(port) > 65535 || json_integer_value(port) == ENVD_PORT) {
-			(void)json_members_fail(m, "httpsPorts", "must be ports, and not envd's");
+			(void)json_members_fail(m, "httpsPorts",
+						"must be ports from 1 to 65535, and not 49983");
 			return;
 		}
 		for (size_t k = 0; k < i; k++)
 			if (json_equal(json_array_get(list, k), port)) {
-				(void)json_members_fail(m, "httpsPorts", "has a port twice");
+				(void)json_members_fail(m, "httpsPorts", "has the same port twice");
 				return;
 			}
 	}
 	keep(m, kept, "httpsPorts", list);
 }
 
-/* Who may contact it. */
+/* Access to ports of the sandbox. */
 static void read_ingress(struct json_members *m, struct network *ret, json_t *kept)
 {
 	const char *mask = NULL;

@@ -1,5 +1,5 @@
-/* network.h - which hosts a sandbox may reach and who may reach it, in the words of E2B's contract.
- * Pure, fuzzed.
+/* network.h - the network options of a sandbox in E2B's contract: hosts that it may reach, and
+ * access to its ports. Pure, fuzzed.
  *
  * A row keeps it as JSON: the given SandboxNetworkConfig, unchanged, and allowInternetAccess. That
  * includes the password of a proxy, which is never shown again. */

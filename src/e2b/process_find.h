@@ -1,4 +1,4 @@
-/* process_find.h - the execution that a client means by a pid or a tag. */
+/* process_find.h - finds the execution that a client selects by pid or tag. */
 #pragma once
 
 #include "execution.h"

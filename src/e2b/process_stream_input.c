@@ -5,7 +5,7 @@
  * bytes wait for room in the pipe nothing more is read from the client. A long one is parsed in a
  * turn of its tenant (jobs.h). The answer is one empty message, when the client has no more.
  *
- * No client we know uses it: it is here because the contract has it. */
+ * No known client uses it; the contract has it. */
 #include "e2b_private.h"
 #include "buf.h"
 #include "process_writer.h"

@@ -1,4 +1,4 @@
-/* rpc_base64_stream.h - takes a long base64 text out of a message while the message arrives. Pure,
+/* rpc_base64_stream.h - decodes a long base64 text of a message while the message arrives. Pure,
  * fuzzed.
  *
  * Parsing the largest allowed input of a process as JSON takes most of a second, in which no other

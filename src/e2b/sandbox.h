@@ -12,7 +12,7 @@ struct request;
 #define SANDBOX_TEMPLATE_MAX 64
 
 /* Kept in the row's `client` as JSON, and never changed. A session of another interface has none:
- * its defaults. What it may contact is in the row's `network` (network.h). */
+ * its defaults. Its network options are in the row's `network` (network.h). */
 struct sandbox {
 	bool secure;	     /* envd requires its token. Default: yes */
 	bool auto_resume;    /* traffic resumes it. Default: no */

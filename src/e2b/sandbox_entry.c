@@ -1,6 +1,6 @@
-/* sandbox_entry.c - requests into a sandbox: does it exist (or can it be resumed), is this client
- * allowed, and which port? envd is answered here (envd.c); any other port by a server inside,
- * through the proxy.
+/* sandbox_entry.c - requests into a sandbox. Checks that the sandbox exists (or can be resumed) and
+ * that the client may use the port. Requests for envd are answered here (envd.c); those for any
+ * other port are passed on to a server in the sandbox by the proxy.
  *
  * A sandbox that does not exist is answered with 502, as by a gateway whose backend is gone:
  * clients read it as "killed or timed out". */
@@ -140,8 +140,9 @@ static bool is_key(struct http1_span value)
 	       memcmp(value.p + value.n - TENANT_KEY_LEN, prefix, n) == 0;
 }
 
-/* Names of headers that are not for the server in the cell: those that led here, and a tenant's key
- * which a client sends to everybody. Keys of other kinds may well be for that server. */
+/* Names of headers that are not for the server in the cell: those that name the sandbox, and a
+ * tenant's API key, which clients may send with every request. Keys of other kinds may well be for
+ * that server. */
 static void choose_drop(const struct http1_request *q, const char *ret[DROP_MAX])
 {
 	static const char *const always[] = { "e2b-sandbox-id", "e2b-sandbox-port",

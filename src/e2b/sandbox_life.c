@@ -106,8 +106,9 @@ static void resume(struct request *r, struct session *s, uint64_t timeout_ms, bo
 	struct resuming *k;
 
 	if (!memory) {
-		reply_code(r, 501, "unsupported",
-			   "memory: a start without what was in memory is not supported here");
+		reply_code(
+			r, 501, "unsupported",
+			"memory: resuming without the memory of the sandbox is not supported here");
 		return;
 	}
 	k = request_state(r, sizeof(*k), NULL);

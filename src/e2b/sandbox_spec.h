@@ -26,7 +26,7 @@ struct sandbox_spec {
 	struct buf env;
 };
 
-/* Fails with ERR_INVALID, naming the member; ERR_UNSUPPORTED for what is good and not to be had
+/* Fails with ERR_INVALID, naming the member; ERR_UNSUPPORTED for what is valid but not supported
  * here. sandbox_spec_release() in either case. */
 int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version version,
 		      struct sandbox_spec *ret, struct err *e) MUST_USE;

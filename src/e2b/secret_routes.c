@@ -1,5 +1,6 @@
-/* secret_routes.c - E2B's secrets: the same as Cordon's own, bound to no hosts. So no placeholder
- * can be had for one; a network rule that names it (${e2b.secrets.NAME}) binds it to its host. */
+/* secret_routes.c - E2B's secrets: the same as Cordon's own, but without hosts. So a session cannot
+ * get a placeholder for one; a network rule that names it (${e2b.secrets.NAME}) binds it to its
+ * host. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* unsupported.c - what E2B has and Cordon does not have yet. Each is answered at once, in words
- * that their clients show; each is the place where it will be built. */
+/* unsupported.c - routes of E2B that Cordon does not support. Each is answered with 501 and a
+ * message that E2B's clients show. */
 #include <stdio.h>
 
 #include "e2b_private.h"

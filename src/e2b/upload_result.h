@@ -1,5 +1,5 @@
-/* upload_result.h - the files that one request has written: what is answered, and what may not come
- * again. */
+/* upload_result.h - the files that one request has written: the answer, and the check that no path
+ * is written twice. */
 #pragma once
 
 #include "file_msg.h"

@@ -112,7 +112,7 @@ int http1_fields_framing(const struct http1_header *headers, size_t n, int minor
 	}
 	if (lengths > 0) {
 		if (read_length(length, &ret->length) < 0)
-			return http1_fields_fault(f, 400, "content-length is not a length");
+			return http1_fields_fault(f, 400, "content-length is not a valid length");
 		ret->framing = HTTP1_LENGTH;
 	}
 	return 0;
@@ -129,11 +129,11 @@ int http1_fields_version(struct http1_span s, struct http1_fault *f)
 {
 	if (s.n != strlen("HTTP/1.1") || memcmp(s.p, "HTTP/", 5) != 0 || s.p[5] < '0' ||
 	    s.p[5] > '9' || s.p[6] != '.' || s.p[7] < '0' || s.p[7] > '9')
-		return http1_fields_fault(f, 400, "not a version of HTTP");
+		return http1_fields_fault(f, 400, "the version of HTTP is malformed");
 	if (s.p[5] != '1')
-		return http1_fields_fault(f, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+		return http1_fields_fault(f, 505, "only HTTP/1.1 and HTTP/1.0 are supported");
 	/* Such a version is not defined. */
 	if (s.p[7] > '1')
-		return http1_fields_fault(f, 400, "there is no such version of HTTP");
+		return http1_fields_fault(f, 400, "this version of HTTP does not exist");
 	return s.p[7] - '0';
 }

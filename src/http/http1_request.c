@@ -32,13 +32,13 @@ static int read_line(struct http1_span line, struct http1_request *r, struct htt
 	if (line.n > LINE_MAX_BYTES)
 		return http1_fields_fault(f, 414, "the request line is too long");
 	if (first == last)
-		return http1_fields_fault(f, 400, "the request line has not three words");
+		return http1_fields_fault(f, 400, "the request line does not have three parts");
 	r->method_name = (struct http1_span){ line.p, (size_t)(first - line.p) };
 	r->target = (struct http1_span){ first + 1, (size_t)(last - first) - 1 };
 	if (!http1_is_token(r->method_name.p, r->method_name.n))
 		return http1_fields_fault(f, 400, "the method is not a token");
 	if (r->method_name.n > HTTP1_METHOD_MAX)
-		return http1_fields_fault(f, 501, "no such method");
+		return http1_fields_fault(f, 501, "the method is too long");
 	r->method = method_of(r->method_name);
 	r->minor =
 		http1_fields_version((struct http1_span){ last + 1, (size_t)(end - last) - 1 }, f);
@@ -47,7 +47,7 @@ static int read_line(struct http1_span line, struct http1_request *r, struct htt
 	if (r->target.n > HTTP1_TARGET_MAX)
 		return http1_fields_fault(f, 414, "the target is too long");
 	if (!http1_is_target(r->target.p, r->target.n))
-		return http1_fields_fault(f, 400, "a byte in the target that may not be there");
+		return http1_fields_fault(f, 400, "the target has a byte that is not allowed");
 	return 0;
 }
 
@@ -113,11 +113,11 @@ static int read_host(struct http1_request *r, struct http1_fault *f)
 	size_t hosts = http1_find(r->headers, r->headers_n, "host", &r->host);
 
 	if (hosts > 1)
-		return http1_fields_fault(f, 400, "more than one host");
+		return http1_fields_fault(f, 400, "more than one Host header");
 	if (hosts == 0 && r->minor > 0)
-		return http1_fields_fault(f, 400, "no host");
+		return http1_fields_fault(f, 400, "the Host header is missing");
 	if (hosts == 1 && !is_host(r->host, false))
-		return http1_fields_fault(f, 400, "the host is not a host");
+		return http1_fields_fault(f, 400, "the Host header is not a valid host");
 	return 0;
 }
 
@@ -152,11 +152,12 @@ static int read_absolute(struct http1_request *r, struct http1_fault *f)
 	r->form = HTTP1_ABSOLUTE;
 	r->authority = (struct http1_span){ rest.p, n };
 	if (!is_host(r->authority, false))
-		return http1_fields_fault(f, 400, "the host of the target is not a host");
+		return http1_fields_fault(f, 400, "the host in the target is not a valid host");
 	if (r->host.p == NULL)
 		r->host = r->authority;
 	if (n != r->host.n || strncasecmp(r->host.p, rest.p, n) != 0)
-		return http1_fields_fault(f, 400, "the target names another host");
+		return http1_fields_fault(f, 400,
+					  "the target and the Host header name different hosts");
 	split_path(r, (struct http1_span){ rest.p + n, rest.n - n });
 	return 0;
 }
@@ -194,13 +195,13 @@ static int read_body(struct http1_request *r, struct http1_fault *f)
 		return -1;
 	/* What follows belongs to the tunnel. */
 	if (r->method == HTTP1_CONNECT && body.framing != HTTP1_NO_BODY)
-		return http1_fields_fault(f, 400, "CONNECT with a body");
+		return http1_fields_fault(f, 400, "a CONNECT request must not have a body");
 	r->framing = body.framing;
 	r->content_length = body.length;
 	if (expects == 0 || r->minor == 0)
 		return 0;
 	if (expects > 1 || !http1_span_is_nocase(expect, "100-continue"))
-		return http1_fields_fault(f, 417, "an expectation other than 100-continue");
+		return http1_fields_fault(f, 417, "only the expectation 100-continue is supported");
 	r->expect_continue = body.framing == HTTP1_CHUNKED || body.length > 0;
 	return 0;
 }

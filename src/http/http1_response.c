@@ -13,7 +13,7 @@ static int read_line(struct http1_span line, struct http1_response *r, struct ht
 	const char *p = line.p;
 
 	if (line.n < STATUS_LINE_MIN || p[8] != ' ')
-		return http1_fields_fault(f, 502, "not a status line of HTTP");
+		return http1_fields_fault(f, 502, "the status line is malformed");
 	r->minor = http1_fields_version((struct http1_span){ p, 8 }, f);
 	if (r->minor < 0)
 		return -1;
@@ -23,7 +23,7 @@ static int read_line(struct http1_span line, struct http1_response *r, struct ht
 		r->status = r->status * 10 + p[i] - '0';
 	}
 	if (r->status < 100 || r->status > 599)
-		return http1_fields_fault(f, 502, "there is no such status");
+		return http1_fields_fault(f, 502, "the status is not between 100 and 599");
 	if (line.n == STATUS_LINE_MIN) /* without a reason some servers leave out the space, too */
 		return 0;
 	if (p[STATUS_LINE_MIN] != ' ')

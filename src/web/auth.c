@@ -34,7 +34,7 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	if (key.n != TENANT_KEY_LEN)
 		return err_set_reason(
 			e, REASON_UNAUTHORIZED,
-			"give one valid key: X-API-Key: e2b_..., or Authorization: Bearer e2b_...");
+			"send one valid key: X-API-Key: e2b_..., or Authorization: Bearer e2b_...");
 	r->tenant = tenant_authenticate(r->core, key.p, key.n, &have, &r->grant);
 	if (r->tenant == NULL)
 		return err_set_reason(e, REASON_UNAUTHORIZED,
@@ -44,7 +44,8 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 		have |= TENANT_READ;
 	r->scopes = have;
 	if ((have & scope) != scope)
-		return err_set(e, ERR_DENIED, "the key does not have the scope for this");
+		return err_set(e, ERR_DENIED,
+			       "the key does not have the scope that this request needs");
 	return 0;
 }
 

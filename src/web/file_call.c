@@ -148,7 +148,8 @@ int file_call_start(struct file_call *c, struct request *r, struct session *s,
 	if (r != NULL && auth_only_reads(r)) { /* NULL: for no request, such as a polled watch */
 		if (c->user == NULL && strcmp(user, FILE_CALL_USER) != 0)
 			return err_set(e, ERR_DENIED,
-				       "a key of scope read reads as " FILE_CALL_USER " only");
+				       "a key of scope read may read files only as the "
+				       "user " FILE_CALL_USER);
 		assert(argc <= FILE_CALL_ARGS_MAX);
 		memcpy(&limited[2], argv, argc * sizeof(*argv));
 		argv = limited;

@@ -1,5 +1,5 @@
-/* masked.h - content of a session's files for a key that may only read: values of the session's
- * secrets are replaced, as in its output. Lengths stay the same. */
+/* masked.h - content of files for a key of scope read: values of the session's secrets are masked,
+ * as in the session's output. Lengths stay the same. */
 #pragma once
 
 #include "mask.h"

@@ -157,19 +157,24 @@ int request_number(struct request *r, const char *name, uint64_t min, uint64_t m
 int request_choice(struct request *r, const char *name, const char *const *words, unsigned count,
 		   unsigned *ret, struct err *e)
 {
-	char text[24];
+	char text[24], all[160] = "";
 
 	if (request_text(r, name, text, sizeof(text), e) < 0)
 		return -1;
 	if (text[0] == '\0')
 		return 0;
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
+		size_t n;
+
 		if (strcmp(text, words[i]) == 0) {
 			*ret = i;
 			return 0;
 		}
-	return err_set(e, ERR_INVALID, "parameter %s: unknown value; %s is one that exists", name,
-		       words[0]);
+		n = strlen(all);
+		(void)snprintf(all + n, sizeof(all) - n, "%s%s", words[i][0] == '\0' ? "" : " ",
+			       words[i]);
+	}
+	return err_set(e, ERR_INVALID, "parameter %s: must be one of%s", name, all);
 }
 
 int request_bool(struct request *r, const char *name, bool *ret, struct err *e)

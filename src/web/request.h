@@ -45,10 +45,10 @@ struct request {
 	struct tenant *tenant;	   /* NULL: no key was needed */
 	unsigned scopes;
 	struct store_actor actor;	 /* see request_actor() */
-	struct grant grant;		 /* ends it when its key or its tenant does */
+	struct grant grant;		 /* ends the request when its key is revoked or expires */
 	char session_id[REQUEST_ID_MAX]; /* "": the route has none */
 	char id[REQUEST_ID_MAX];
-	struct completion wait; /* for any one thing; cancelled at the end */
+	struct completion wait; /* for one operation at a time; cancelled at the end */
 	void (*on_session)(struct request *r, struct session *s); /* of request_use() */
 	bool holds;						  /* see request_hold() */
 	bool no_resume; /* a paused session is not resumed for it, but reported as gone */

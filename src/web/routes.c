@@ -144,7 +144,8 @@ static void no_route(const struct routes *t, struct request *r, unsigned methods
 		if (exchange_request(r->x)->method == HTTP1_OPTIONS)
 			reply_empty(r, 204);
 		else
-			reply_code(r, 405, "method_not_allowed", "the path has no such method");
+			reply_code(r, 405, "method_not_allowed",
+				   "the path does not support this method");
 	} else if (!t->open && auth_check(r, 0, &e) < 0) {
 		refuse(r, &e);
 	} else {

@@ -1,5 +1,5 @@
-/* secret_calls.h - requests about secrets, shared by the interfaces, which differ only in how a
- * secret is shown. Each answers the request. */
+/* secret_calls.h - handlers of requests about secrets. Both interfaces use them and differ only in
+ * how a secret is shown. Each function answers the request. */
 #pragma once
 
 #include "json.h"

@@ -1,5 +1,5 @@
-/* spec_secret.h - secrets as requests name them: the body that makes or changes one, and the list
- * of those that a session gets. Pure. */
+/* spec_secret.h - reads secrets in requests: the body that creates or changes one, and the list of
+ * secrets of a session. Pure. */
 #pragma once
 
 #include "buf.h"
@@ -15,8 +15,8 @@ struct spec_secret {
 	struct buf hosts, methods, paths, places;
 };
 
-/* Fails with ERR_INVALID, naming the member; spec_secret_release() in either case. lenient: an E2B
- * client's: name, value and metadata, and what else there is does not count. */
+/* Fails with ERR_INVALID, naming the member; spec_secret_release() in either case. lenient: for
+ * E2B clients: only name, value and metadata are read, other members are ignored. */
 int spec_secret_read(const void *body, size_t len, bool lenient, struct spec_secret *ret,
 		     struct err *e) MUST_USE;
 void spec_secret_release(struct spec_secret *s);

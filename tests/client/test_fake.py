@@ -124,7 +124,7 @@ def test_key_is_found(w):
 def test_ids_may_be_short(w):
     other = w("create").stdout.decode().strip()
     equal(w("pause", other[:-1] + other[-1]).stdout.decode().strip(), other)
-    assert b"could be any of 2" in w("pause", "ses_", code=125).stderr
+    assert b"matches 2" in w("pause", "ses_", code=125).stderr
     w("rm", w.id)
     equal(w("pause", "ses_").stdout.decode().strip(), other)  # the ended one does not count
     assert b"not an id" in w("pause", "../x", code=125).stderr
