@@ -13,7 +13,7 @@
 #include "json.h"
 #include "log_reader.h"
 #include "reply.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "spec_exec.h"
 #include "ws.h"
 
@@ -62,13 +62,13 @@ static bool send_text(struct attach *a, const struct log_reader_item *item)
 
 	json_init_heap(&j, TEXT_MAX);
 	json_open(&j, NULL, '{');
-	if (item->what == READER_START) {
+	if (item->what == LOG_READER_START) {
 		json_text(&j, "type", "start");
 		if (x != NULL && execution_pid(x) != 0)
 			json_uint(&j, "pid", execution_pid(x));
 		else
 			json_none(&j, "pid");
-	} else if (item->what == READER_CUT) {
+	} else if (item->what == LOG_READER_CUT) {
 		json_text(&j, "type", "cut");
 		json_bytes(&j, "reason", item->bytes, item->n);
 	} else {
@@ -91,15 +91,16 @@ static void pump(struct attach *a)
 		bool sent;
 
 		log_reader_next(&a->reader, false, &item, &e);
-		if (item.what == READER_NOTHING)
+		if (item.what == LOG_READER_NOTHING)
 			return;
-		if (item.what == READER_END || item.what == READER_FAILED) {
+		if (item.what == LOG_READER_END || item.what == LOG_READER_FAILED) {
 			a->closed = true;
 			ws_close(a->r->x,
-				 item.what == READER_END ? WS_CODE_NORMAL : WS_CODE_INTERNAL, "");
+				 item.what == LOG_READER_END ? WS_CODE_NORMAL : WS_CODE_INTERNAL,
+				 "");
 			return;
 		}
-		sent = item.what == READER_BYTES ? send_bytes(a, &item) : send_text(a, &item);
+		sent = item.what == LOG_READER_BYTES ? send_bytes(a, &item) : send_text(a, &item);
 		if (!sent)
 			return; /* on_writable comes */
 		log_reader_advance(&a->reader, &item);

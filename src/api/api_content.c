@@ -10,7 +10,7 @@
 #include "json.h"
 #include "masked.h"
 #include "reply.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "upload.h"
 
 #define NUMBER_MAX 24

@@ -5,7 +5,7 @@
 #include "event_log.h"
 #include "table_follow.h"
 #include "json.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "reply.h"
 
 static int on_row(const struct store_event *row, void *cookie)

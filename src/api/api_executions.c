@@ -11,7 +11,7 @@
 #include "reply.h"
 #include "request.h"
 #include "routes.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "spec_exec.h"
 
 #define EXECUTION_JSON_MAX (4U << 20) /* a command kept as text may have a MiB */

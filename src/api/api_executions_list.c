@@ -1,6 +1,6 @@
 /* api_executions_list.c - a session's executions, in pages, filtered by state. */
 #include "api_handlers.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "page_walk.h"
 #include "reply.h"
 

@@ -8,7 +8,7 @@
 #include "json.h"
 #include "json_members.h"
 #include "reply.h"
-#include "json_views.h"
+#include "json_view.h"
 
 #define ENTRY_JSON_MAX (64U << 10)
 #define LIST_DEFAULT 1000

@@ -11,7 +11,7 @@
 #include "page_walk.h"
 #include "reply.h"
 #include "request.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "spec_allow.h"
 
 #define KEY_JSON_MAX 4096

@@ -2,7 +2,7 @@
 #include "api_handlers.h"
 #include "reply.h"
 #include "request.h"
-#include "json_views.h"
+#include "json_view.h"
 
 #define METRICS_JSON_MAX (64U << 10)
 

@@ -6,7 +6,7 @@
 #include "api_handlers.h"
 #include "table_follow.h"
 #include "json.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "net_log.h"
 #include "reply.h"
 #include "store_net.h"

@@ -6,7 +6,7 @@
 #include "file_call.h"
 #include "json.h"
 #include "reply.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "units.h"
 
 #define PID_MAX 4194304

@@ -4,7 +4,7 @@
 #include "reply.h"
 #include "secret.h"
 #include "secret_calls.h"
-#include "json_views.h"
+#include "json_view.h"
 
 #define PAGE 1000 /* as many as a tenant may have */
 

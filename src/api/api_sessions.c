@@ -6,7 +6,7 @@
 #include "json_members.h"
 #include "reply.h"
 #include "request.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "spec_session.h"
 
 #define SESSION_JSON_MAX (256U << 10)

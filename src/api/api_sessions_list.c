@@ -7,7 +7,7 @@
 #include "api_handlers.h"
 #include "page_walk.h"
 #include "reply.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "url.h"
 
 #define WANTED_MAX 8 /* metadata.NAME=VALUE in one query */

@@ -7,7 +7,7 @@
 #include "json.h"
 #include "log_reader.h"
 #include "reply.h"
-#include "json_views.h"
+#include "json_view.h"
 
 #define EVENT_MAX (4U << 20) /* the exit event may hold the command */
 
@@ -47,24 +47,24 @@ static const char *write_item(struct stream *s, struct json *j, const struct log
 
 	json_open(j, NULL, '{');
 	switch (item->what) {
-	case READER_START:
+	case LOG_READER_START:
 		name = "start";
 		if (x != NULL && execution_pid(x) != 0)
 			json_uint(j, "pid", execution_pid(x));
 		else
 			json_none(j, "pid");
 		break;
-	case READER_BYTES:
+	case LOG_READER_BYTES:
 		name = item->stream == OUTPUT_STDERR ? "stderr" : "stdout";
 		write_bytes(j, item);
 		break;
-	case READER_EXIT:
+	case LOG_READER_EXIT:
 		name = json_view_reader(j, "execution", &s->reader, &e) < 0 ? NULL : "exit";
 		break;
-	case READER_CUT:
-	case READER_NOTHING:
-	case READER_END:
-	case READER_FAILED:
+	case LOG_READER_CUT:
+	case LOG_READER_NOTHING:
+	case LOG_READER_END:
+	case LOG_READER_FAILED:
 		json_none(j, "stream"); /* the bound is for both together */
 		json_bytes(j, "reason", item->bytes, item->n);
 		break;
@@ -100,13 +100,13 @@ static void pump(struct request *r)
 
 	while (sse_stream_ready(&s->feed)) {
 		log_reader_next(&s->reader, true, &item, &e);
-		if (item.what == READER_NOTHING)
+		if (item.what == LOG_READER_NOTHING)
 			return;
-		if (item.what == READER_END) {
+		if (item.what == LOG_READER_END) {
 			sse_stream_end(&s->feed);
 			return;
 		}
-		if (item.what == READER_FAILED) {
+		if (item.what == LOG_READER_FAILED) {
 			s->feed.ended = true;
 			exchange_abort(r->x);
 			return;

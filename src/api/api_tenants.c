@@ -9,7 +9,7 @@
 #include "reply.h"
 #include "spec_allow.h"
 #include "request.h"
-#include "json_views.h"
+#include "json_view.h"
 
 #define TENANT_JSON_MAX 4096
 #define COUNT_MAX 1000000

@@ -5,7 +5,7 @@
 
 #include "api_handlers.h"
 #include "json.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "reply.h"
 #include "request.h"
 #include "store_usage.h"

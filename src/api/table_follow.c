@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "json.h"
-#include "json_views.h"
+#include "json_view.h"
 #include "reply.h"
 #include "sse_stream.h"
 #include "walk.h"

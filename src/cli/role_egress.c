@@ -15,7 +15,7 @@
 
 #define LOOK_MS 5000
 
-int serve_egress_check(const struct serve *s, struct err *e)
+int role_egress_check(const struct serve *s, struct err *e)
 {
 	const char *ca = s->config.egress_ca;
 

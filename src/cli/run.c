@@ -14,7 +14,7 @@
 
 #include "cell_ops.h"
 #include "clock.h"
-#include "run_inside.h"
+#include "run_private.h"
 
 int run_failed(struct run *r, bool user_fault)
 {

@@ -8,7 +8,7 @@
 #include "diff_print.h"
 #include "io.h"
 #include "rand.h"
-#include "run_inside.h"
+#include "run_private.h"
 
 #define EARLY_MAX 16384 /* bytes of command line and environment */
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "run_inside.h"
+#include "run_private.h"
 
 #define PATIENCE_MS 60000
 

@@ -7,7 +7,7 @@
 #include <sys/time.h>
 
 #include "clock.h"
-#include "run_inside.h"
+#include "run_private.h"
 
 int run_wait_signals(struct run *r, struct err *e)
 {

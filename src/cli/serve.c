@@ -113,7 +113,7 @@ static int run(int argc, char **argv)
 		(void)fprintf(stderr, "cordon serve: %.*s: ignored, there is no such setting\n",
 			      (int)strcspn(odd, "="), odd);
 	if (o.check) {
-		if (serve_tls(&s, &e) < 0 || serve_egress_check(&s, &e) < 0 ||
+		if (serve_tls(&s, &e) < 0 || role_egress_check(&s, &e) < 0 ||
 		    serve_network(&s, &e) < 0 || serve_secrets_check(&s, &e) < 0) {
 			(void)fprintf(stderr, "cordon serve: %s\n", e.msg);
 			return 2;

@@ -57,7 +57,7 @@ void serve_tls_log(const struct serve *s);
 
 /* role_egress.c: the files that its settings name can be read: an error at the start, instead of a
  * program that ends again and again. */
-int serve_egress_check(const struct serve *s, struct err *e) MUST_USE;
+int role_egress_check(const struct serve *s, struct err *e) MUST_USE;
 
 /* serve_network.c: has cordond check network_default and egress_policy. */
 int serve_network(const struct serve *s, struct err *e) MUST_USE;

@@ -321,7 +321,7 @@ int serve_prepare(struct serve *s, struct err *e)
 			 serve_folder_check(s, "run_dir", s->config.run_dir, e) < 0)) ||
 	    lock_run(s, e) < 0 || serve_listen(s, e) < 0)
 		return -1;
-	if (serve_tls(s, e) < 0 || serve_egress_check(s, e) < 0 || serve_network(s, e) < 0 ||
+	if (serve_tls(s, e) < 0 || role_egress_check(s, e) < 0 || serve_network(s, e) < 0 ||
 	    serve_secrets(s, e) < 0 || find_cgroups(s, e) < 0)
 		return -1;
 	find_userns(s);

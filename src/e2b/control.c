@@ -37,12 +37,12 @@ static const struct route table[] = {
 	{ HTTP1_GET, ONE "/logs", READ, sandbox_logs_v1, NULL },
 	{ HTTP1_GET, "/v2" ONE "/logs", READ, sandbox_logs_v2, NULL },
 
-	{ HTTP1_GET, "/templates", READ, template_list_v1, NULL },
-	{ HTTP1_GET, "/v2/templates", READ, template_list_v2, NULL },
-	{ HTTP1_GET, "/templates/aliases/{template}", READ, template_alias, NULL },
-	{ HTTP1_GET, "/templates/{template}", READ, template_get, NULL },
+	{ HTTP1_GET, "/templates", READ, template_routes_list_v1, NULL },
+	{ HTTP1_GET, "/v2/templates", READ, template_routes_list_v2, NULL },
+	{ HTTP1_GET, "/templates/aliases/{template}", READ, template_routes_alias, NULL },
+	{ HTTP1_GET, "/templates/{template}", READ, template_routes_get, NULL },
 	{ HTTP1_DELETE, "/templates/tags", USE, unsupported_builds, NULL },
-	{ HTTP1_DELETE, "/templates/{template}", USE, template_delete, NULL },
+	{ HTTP1_DELETE, "/templates/{template}", USE, template_routes_delete, NULL },
 
 	{ HTTP1_POST, ONE "/snapshots", USE, unsupported_snapshots, NULL },
 	{ HTTP1_GET, "/snapshots", READ, unsupported_snapshots, NULL },

@@ -124,7 +124,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 		return false;
 	if (http1_find(q->headers, q->headers_n, "x-access-token", &token) == 1 &&
 	    token_id(token, id)) {
-		sandbox_entry_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
+		sandbox_entry_handle(b, x, id, E2B_ENVD_PORT, tls);
 		return true;
 	}
 	if (!http1_span_is(q->path, "/files") ||
@@ -132,7 +132,7 @@ static bool by_token(struct e2b *b, struct exchange *x, bool tls)
 		return false;
 	found = find_signer(b, x, id);
 	if (found > 0)
-		sandbox_entry_handle(b, x, id, ADAPTER_ENVD_PORT, tls);
+		sandbox_entry_handle(b, x, id, E2B_ENVD_PORT, tls);
 	else
 		refuse_signature(b, x, found < 0);
 	return true;

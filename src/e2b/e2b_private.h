@@ -10,7 +10,7 @@
  *   sandbox_spec.c, network.c, netname.c
  *                     read requests for one
  *   sandbox_*.c       created, resumed, listed (filter.c, rfc3339.c), measured, ended
- *   template_show.c   the operator's templates
+ *   template_routes.c   the operator's templates
  *   secret_routes.c   secrets, without their values
  *   unsupported.c     what Cordon does not have
  *
@@ -29,10 +29,9 @@
 #include "routes.h"
 #include "token.h"
 
-#define ADAPTER_ENVD_PORT 49983
-#define ADAPTER_ENVD_VERSION \
-	"0.6.13" /* the version of envd that is emulated; clients depend on it */
-#define ADAPTER_CLIENT_ID "cordon"
+#define E2B_ENVD_PORT 49983
+#define E2B_ENVD_VERSION "0.6.13" /* the version of envd that is emulated; clients depend on it */
+#define E2B_CLIENT_ID "cordon"
 
 struct watcher_set; /* of watchers: filesystem_poll.c */
 struct tenant_watchers;
@@ -47,7 +46,7 @@ struct e2b {
 };
 
 /* The adapter that a request came by. */
-static inline struct e2b *adapter_of(const struct request *r)
+static inline struct e2b *e2b_of(const struct request *r)
 {
 	return r->interface;
 }
@@ -102,12 +101,12 @@ void sandbox_metrics_many(struct request *r);
 /* sandbox_logs.c */
 void sandbox_logs_v1(struct request *r);
 void sandbox_logs_v2(struct request *r);
-/* template_show.c */
-void template_list_v1(struct request *r);
-void template_list_v2(struct request *r);
-void template_get(struct request *r);
-void template_alias(struct request *r);
-void template_delete(struct request *r);
+/* template_routes.c */
+void template_routes_list_v1(struct request *r);
+void template_routes_list_v2(struct request *r);
+void template_routes_get(struct request *r);
+void template_routes_alias(struct request *r);
+void template_routes_delete(struct request *r);
 /* secret_routes.c */
 void secret_routes_list(struct request *r);
 void secret_routes_create(struct request *r);
@@ -150,5 +149,5 @@ void files_post(struct request *r);
 void files_compose(struct request *r);
 /* envd.c, sandbox_metrics.c */
 void envd_health(struct request *r);
-void envd_metrics(struct request *r);
+void sandbox_metrics_envd(struct request *r);
 void envd_envs(struct request *r);

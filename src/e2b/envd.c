@@ -15,7 +15,7 @@
 
 static const struct route table[] = {
 	{ HTTP1_GET, "/health", 0, envd_health, NULL },
-	{ HTTP1_GET, "/metrics", 0, envd_metrics, NULL },
+	{ HTTP1_GET, "/metrics", 0, sandbox_metrics_envd, NULL },
 	{ HTTP1_GET, "/envs", 0, envd_envs, NULL },
 	{ HTTP1_GET, "/files", 0, files_get, NULL },
 	{ HTTP1_POST, "/files", 0, files_post, NULL },
@@ -127,7 +127,7 @@ static bool signature_allows(struct request *r)
 		reply_error(r, &e);
 		return false;
 	}
-	token_make(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token);
+	token_make(&e2b_of(r)->key, TOKEN_ENVD, r->session_id, token);
 	if (signature[0] == '\0') {
 		unauthorized(r, "missing signature query parameter");
 		return false;
@@ -159,7 +159,7 @@ static bool allowed(struct request *r, bool paused)
 	if (!b.secure || (http1_span_is(q->path, "/health") && !paused))
 		return true;
 	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
-	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_ENVD, r->session_id, token)) {
+	if (n == 1 && token_check(&e2b_of(r)->key, TOKEN_ENVD, r->session_id, token)) {
 		exchange_charge(r->x, tenant_tally(r->tenant), true);
 		return true;
 	}

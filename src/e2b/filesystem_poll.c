@@ -286,7 +286,7 @@ static void on_session(struct request *r, struct session *s)
 
 static struct watcher_set *find_set(const struct request *r)
 {
-	struct watcher_set *c = adapter_of(r)->watcher_sets;
+	struct watcher_set *c = e2b_of(r)->watcher_sets;
 
 	while (c != NULL && strcmp(c->session_id, r->session_id) != 0)
 		c = c->next;
@@ -311,7 +311,7 @@ static struct tenant_watchers *find_sum(struct e2b *b, struct tenant *t)
 
 static struct watcher_set *make_set(struct request *r)
 {
-	struct e2b *b = adapter_of(r);
+	struct e2b *b = e2b_of(r);
 	struct watcher_set *c = calloc(1, sizeof(*c));
 
 	if (c == NULL)

@@ -200,8 +200,8 @@ static void shape_names(struct json *j, const struct e2b *b, const struct store_
 	json_text(j, "templateID", id);
 	json_text(j, "alias", box->template[0] == '\0' ? id : box->template);
 	json_text(j, "sandboxID", row->id);
-	json_text(j, "clientID", ADAPTER_CLIENT_ID);
-	json_text(j, "envdVersion", ADAPTER_ENVD_VERSION);
+	json_text(j, "clientID", E2B_CLIENT_ID);
+	json_text(j, "envdVersion", E2B_ENVD_VERSION);
 }
 
 static void shape_access(struct json *j, const struct e2b *b, const struct store_session *row,
@@ -239,7 +239,7 @@ static void shape_facts(struct json *j, const struct store_session *row)
 void sandbox_reply(struct request *r, int status, const struct session *s)
 {
 	const struct store_session *row = session_row(s);
-	const struct e2b *b = adapter_of(r);
+	const struct e2b *b = e2b_of(r);
 	char token[TOKEN_MAX];
 	struct sandbox box;
 	struct json j;

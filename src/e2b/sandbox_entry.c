@@ -207,7 +207,7 @@ static bool traffic_allowed(struct request *r, const struct entry_request *g)
 	if (g->sandbox.public_traffic)
 		return true;
 	n = http1_find(q->headers, q->headers_n, "e2b-traffic-access-token", &token);
-	if (n == 1 && token_check(&adapter_of(r)->key, TOKEN_TRAFFIC, r->session_id, token)) {
+	if (n == 1 && token_check(&e2b_of(r)->key, TOKEN_TRAFFIC, r->session_id, token)) {
 		exchange_charge(r->x, tenant_tally(r->tenant), true);
 		return true;
 	}
@@ -242,7 +242,7 @@ static void on_session(struct request *r, struct session *s)
 			return;
 		}
 	}
-	if (g->port != ADAPTER_ENVD_PORT) {
+	if (g->port != E2B_ENVD_PORT) {
 		open_port(r, s);
 		return;
 	}
@@ -296,6 +296,6 @@ void sandbox_entry_handle(struct e2b *b, struct exchange *x, const char *id, uin
 	r->no_resume = !g->sandbox.auto_resume;
 	/* A client without access must not resume the sandbox, nor keep it from being paused. */
 	if (may_enter(r, g, session_row(s)) &&
-	    (port == ADAPTER_ENVD_PORT ? envd_admits(r, g->resumed) : traffic_allowed(r, g)))
+	    (port == E2B_ENVD_PORT ? envd_admits(r, g->resumed) : traffic_allowed(r, g)))
 		request_use(r, on_session);
 }

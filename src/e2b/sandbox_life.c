@@ -24,7 +24,7 @@ void sandbox_get(struct request *r)
 	if (s == NULL)
 		return;
 	json_init_heap(&j, DETAIL_JSON_MAX);
-	sandbox_shape_detail(&j, NULL, adapter_of(r), session_row(s),
+	sandbox_shape_detail(&j, NULL, e2b_of(r), session_row(s),
 			     (r->scopes & TENANT_SESSIONS) != 0);
 	reply_json(r, 200, &j);
 }

@@ -127,7 +127,7 @@ static void write_page(struct list *l, struct json *j)
 			set_next(l, last);
 			break;
 		}
-		sandbox_shape_listed(j, NULL, adapter_of(l->r), l->found[i].row);
+		sandbox_shape_listed(j, NULL, e2b_of(l->r), l->found[i].row);
 		last = l->found[i].row;
 		shown++;
 	}

@@ -156,7 +156,7 @@ void sandbox_metrics_many(struct request *r)
 }
 
 /* The same as envd has it. */
-void envd_metrics(struct request *r)
+void sandbox_metrics_envd(struct request *r)
 {
 	struct session_sample samples[SESSION_SAMPLES + 2];
 	struct session *s = session_find(r->core, r->session_id);

@@ -175,10 +175,10 @@ static int read_log(struct log_reader *rd, bool text, bool last, struct log_read
 	if (got <= 0)
 		return got;
 	if (ret->stream == OUTPUT_CUT) {
-		ret->what = READER_CUT;
+		ret->what = LOG_READER_CUT;
 		return 1;
 	}
-	ret->what = READER_BYTES;
+	ret->what = LOG_READER_BYTES;
 	if (text)
 		got = whole_characters(rd, last, ret, e);
 	ret->is_text = text && got == 1 && is_text(ret->bytes, ret->n);
@@ -194,7 +194,7 @@ static bool find_lost(struct log_reader *rd, struct execution *x, struct log_rea
 	    !(x == NULL ? rd->lost : execution_log_lost(execution_row(x))))
 		return false;
 	why = *why == '\0' ? OUTPUT_BY_SESSION : why;
-	ret->what = READER_CUT;
+	ret->what = LOG_READER_CUT;
 	ret->n = strlen(why);
 	memcpy(ret->bytes, why, ret->n);
 	return true;
@@ -207,35 +207,35 @@ void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *r
 	bool complete = x == NULL || execution_complete(x);
 	int got;
 
-	ret->what = READER_NOTHING;
+	ret->what = LOG_READER_NOTHING;
 	ret->after = rd->cursor;
 	if (!rd->started) {
 		if (ended || execution_pid(x) != 0)
-			ret->what = READER_START;
+			ret->what = LOG_READER_START;
 		return;
 	}
 	got = read_log(rd, text, complete, ret, e);
 	if (got > 0)
 		return;
-	ret->what = READER_NOTHING;
+	ret->what = LOG_READER_NOTHING;
 	ret->after = rd->cursor;
 	if (got == 0 && find_lost(rd, x, ret))
 		return;
 	if (got < 0)
-		ret->what = READER_FAILED;
+		ret->what = LOG_READER_FAILED;
 	else if (ended && !rd->exited)
-		ret->what = READER_EXIT;
+		ret->what = LOG_READER_EXIT;
 	else if (complete && rd->exited)
-		ret->what = READER_END;
+		ret->what = LOG_READER_END;
 }
 
 void log_reader_advance(struct log_reader *rd, const struct log_reader_item *item)
 {
 	rd->cursor = item->after;
-	if (item->what == READER_START)
+	if (item->what == LOG_READER_START)
 		rd->started = true;
-	if (item->what == READER_CUT)
+	if (item->what == LOG_READER_CUT)
 		rd->cut = true;
-	if (item->what == READER_EXIT)
+	if (item->what == LOG_READER_EXIT)
 		rd->exited = true;
 }

@@ -20,13 +20,13 @@ struct log_reader {
 };
 
 enum log_reader_what {
-	READER_NOTHING, /* for now; the follower is called when there is more */
-	READER_START,
-	READER_BYTES, /* bytes, n, stream, offset; after is the cursor behind them */
-	READER_CUT,   /* bytes, n: the reason */
-	READER_EXIT,
-	READER_END, /* all output and the exit were reported */
-	READER_FAILED
+	LOG_READER_NOTHING, /* for now; the follower is called when there is more */
+	LOG_READER_START,
+	LOG_READER_BYTES, /* bytes, n, stream, offset; after is the cursor behind them */
+	LOG_READER_CUT,	  /* bytes, n: the reason */
+	LOG_READER_EXIT,
+	LOG_READER_END, /* all output and the exit were reported */
+	LOG_READER_FAILED
 };
 
 struct log_reader_item {

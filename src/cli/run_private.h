@@ -1,4 +1,4 @@
-/* run_inside.h - the state of `cordon run`. For run*.c only.
+/* run_private.h - the state of `cordon run`. For run*.c only.
  *
  * run.c calls the parts in order, from the command line to the exit code. run_cell.c asks the
  * keeper to make the cell, list its changes and destroy it. run_command.c starts the command.

@@ -1,4 +1,4 @@
-#include "json_views.h"
+#include "json_view.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* json_views.h - the core's objects as JSON: one function for each kind, used wherever it is
+/* json_view.h - the core's objects as JSON: one function for each kind, used wherever it is
  * shown. */
 #pragma once
 

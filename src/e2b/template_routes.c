@@ -1,5 +1,5 @@
-/* template_show.c - the operator's templates, as E2B shows templates: each has one build, which is
- * ready, and belongs to everybody. */
+/* template_routes.c - the operator's templates, as E2B shows templates: each has one build, which
+ * is ready, and belongs to everybody. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +88,7 @@ static void shape_size(struct json *j, const struct core *c)
 	json_uint(j, "cpuCount", size.cpus);
 	json_uint(j, "memoryMB", size.memory_bytes / MEGA);
 	json_uint(j, "diskSizeMB", size.disk_bytes / MEGA);
-	json_text(j, "envdVersion", ADAPTER_ENVD_VERSION);
+	json_text(j, "envdVersion", E2B_ENVD_VERSION);
 }
 
 static void shape_template(struct json *j, const struct core *c, const char *template)
@@ -120,12 +120,12 @@ static void reply_list(struct request *r, uint64_t from, uint64_t to)
 	reply_json(r, 200, &j);
 }
 
-void template_list_v1(struct request *r)
+void template_routes_list_v1(struct request *r)
 {
 	reply_list(r, 0, UINT64_MAX);
 }
 
-void template_list_v2(struct request *r)
+void template_routes_list_v2(struct request *r)
 {
 	uint64_t limit = LIMIT_MAX, from = 0;
 	struct err e = { 0 };
@@ -157,7 +157,7 @@ static const char *find(struct request *r)
 	return NULL;
 }
 
-void template_get(struct request *r)
+void template_routes_get(struct request *r)
 {
 	const char *template = find(r);
 	char build[BUILD_ID_MAX];
@@ -183,7 +183,7 @@ void template_get(struct request *r)
 	reply_json(r, 200, &j);
 }
 
-void template_alias(struct request *r)
+void template_routes_alias(struct request *r)
 {
 	const char *template = find(r);
 	struct json j;
@@ -199,7 +199,7 @@ void template_alias(struct request *r)
 }
 
 /* Also how clients delete a snapshot, of which there are none. */
-void template_delete(struct request *r)
+void template_routes_delete(struct request *r)
 {
 	if (find(r) != NULL)
 		unsupported_builds(r);
