@@ -138,10 +138,10 @@ static void send_error(struct attach *a, const struct err *e)
 	json_text(&j, "type", "error");
 	reply_error_member(&j, e);
 	json_close(&j, '}');
-	(void)ws_send(a->r->x, true, j.text, j.len); /* one that finds no room is lost */
+	(void)ws_send(a->r->x, true, j.text, j.len); /* dropped if the buffer is full */
 }
 
-/* Writes the waiting input; the client is read again when none is left. */
+/* Writes the waiting input; when all is written, the client is read again. */
 static void feed(struct attach *a)
 {
 	struct execution *x = log_reader_live(&a->reader);

@@ -4,7 +4,7 @@
 #include "request.h"
 #include "spec_exec.h"
 
-/* The live execution of the path; else answers why there is none to control. */
+/* The live execution of the path. NULL: the request was answered with the reason. */
 static struct execution *find(struct request *r, struct session *s)
 {
 	struct execution *x = execution_live(s, r->id);

@@ -109,7 +109,7 @@ void api_tenants_list(struct request *r)
 	reply_json(r, 200, &j);
 }
 
-/* Over what is in *row. */
+/* Changes the members of *row that the body has. */
 static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row, struct err *e)
 {
 	json_t *root = json_members_parse(body, len, e);

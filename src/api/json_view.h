@@ -21,7 +21,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 		       struct session *live, bool look);
 void json_view_limits(struct json *j, const char *name, const struct store_limits *l);
 
-/* x is NULL for one that is not live. Leaves the object open for more members. */
+/* x is NULL if the execution is not live. Leaves the object open for more members. */
 void json_view_execution_open(struct json *j, const char *name, const struct store_execution *row,
 			      const struct execution *x);
 void json_view_execution(struct json *j, const char *name, const struct store_execution *row,

@@ -6,8 +6,8 @@
 #include "json_members.h"
 #include "store_allow.h"
 
-/* Over what is in *ret: an object replaces all of it, {} allows everything again; absent or null
- * leaves it. A mistake makes json_members_end() of outer fail. */
+/* Changes *ret: an object replaces all of it, {} allows everything again; absent or null
+ * leaves it unchanged. A mistake makes json_members_end() of outer fail. */
 void spec_allow_read(struct json_members *outer, const char *name, struct store_allow *ret);
 /* Members that are not there narrow nothing. */
 void spec_allow_show(struct json *j, const char *name, const struct store_allow *a);

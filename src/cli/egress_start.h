@@ -15,6 +15,6 @@ struct egress_start {
 
 int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e) MUST_USE;
 
-/* The node's resolv.conf and hosts, opened; empty for one that is not there. The caller owns both.
- */
+/* Opens the node's resolv.conf and hosts; /dev/null in place of a missing file. The caller owns
+ * both descriptors. */
 void egress_start_names(int ret_fds[2]);

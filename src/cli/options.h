@@ -43,10 +43,10 @@ struct verb {
 	int (*run)(int argc, char **argv);
 };
 
-/* Reads options up to the first word that is none, or to "--": "--name value", "--name=value", and
- * for those with a letter "-n value", "-nvalue", several flags as in "-it". Fields not named stay
- * as they are; *ret_given, if not NULL, has a bit for each option that was. Returns how many words
- * were taken, or -1. */
+/* Reads options up to the first word that is not an option, or to "--": "--name value",
+ * "--name=value", and for those with a letter "-n value", "-nvalue", several flags as in "-it".
+ * Fields not named stay as they are; *ret_given, if not NULL, has a bit for each option that was.
+ * Returns how many words were taken, or -1. */
 int options_parse(const struct verb *v, int argc, char **argv, void *fields, uint64_t *ret_given,
 		  struct err *e) MUST_USE;
 

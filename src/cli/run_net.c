@@ -24,7 +24,7 @@
 #define END_MS 2000
 #define IN_MAX ((size_t)2 * EGRESS_PROMPT_MAX)
 #define READ_AT_ONCE 65536
-#define LOG_MAX (16U << 20) /* of what is printed at the end */
+#define LOG_MAX (16U << 20) /* bytes of records printed at the end */
 #define NOBODY 65534
 
 void run_net_init(struct run_net *n)

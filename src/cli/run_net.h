@@ -29,7 +29,7 @@ int run_net_check(struct run_net *n, const struct run_options *o, struct run_res
  * or NULL. */
 int run_net_open(struct run_net *n, const struct authority **ret, struct err *e) MUST_USE;
 /* With the answer to agent_send_listen_egress(), whose descriptors it takes; sys: its errno, or 0.
- * Returns when the policy is in force. ERR_INVALID: it is none. */
+ * Returns when the policy is in force. ERR_INVALID: the policy is not valid. */
 int run_net_attach(struct run_net *n, const char *id, struct agent *agent, int sys,
 		   struct err *e) MUST_USE;
 /* Reads what has arrived. */

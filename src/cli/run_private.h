@@ -39,7 +39,7 @@ struct run {
 int run_failed(struct run *r, bool user_fault);
 
 /* ---- run_cell.c */
-/* Opens what is to be mounted. */
+/* Opens the sources of mounts. */
 int run_cell_sources(struct run *r, struct err *e) MUST_USE;
 /* Fails if a limit of the command line cannot be enforced. Default limits are left out then. */
 int run_cell_limits(struct run *r, struct err *e) MUST_USE;

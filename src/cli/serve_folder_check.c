@@ -1,8 +1,8 @@
 /* serve_folder_check.c - checks that cordond can use its folders.
  *
- * cordond runs as a user of its own, who cannot enter a folder below one that only root may enter
- * (/root, a home): it would end at each start. A child that has become that user tries, so that the
- * kernel decides, whatever applies (modes, access lists, mounts). */
+ * cordond runs as a user of its own, which cannot enter a folder below one that only root may enter
+ * (/root, a home): it would end at each start. A child process changes to that user and tries to
+ * enter the folders, so that the kernel decides (modes, access lists, mounts). */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>

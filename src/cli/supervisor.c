@@ -17,7 +17,7 @@
  *
  * At the end cordond gets SIGTERM; when it has ended, the keepers see their channels end, and then
  * the control sockets of the others are closed, which tells those to end. If the supervisor is
- * killed, all control sockets close and the same follows. Cells go on in any case. */
+ * killed, all control sockets close and the same follows. Cells continue in any case. */
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>

@@ -149,7 +149,8 @@ int api_call_pages(struct api_call *a, const struct target *t, const char *membe
 			return err_set(e, ERR_SYSTEM, "out of memory");
 		memcpy(before, position, sizeof(before));
 		next_position(page, position, sizeof(position));
-		/* A page may be empty and yet not the last; one that leads to itself is. */
+		/* An empty page need not be the last. A page whose position is that of the page
+		 * before ends the list. */
 		if (position[0] == '\0' || strcmp(position, before) == 0)
 			break;
 	}

@@ -15,7 +15,7 @@ struct api_call {
 	char authorization[SERVER_ADDRESS_KEY_MAX + 16];
 	struct client_header headers[4];
 	size_t nheaders;
-	int status;    /* of the last answer; 0 if there was none: it may be worth trying again */
+	int status;    /* of the last answer; 0: there was none */
 	char code[48]; /* of the last error that the server sent, or "" */
 };
 
@@ -31,9 +31,9 @@ static inline void api_call_close(struct api_call *a)
  * 0: for ever. */
 int api_call_open(struct api_call *a, const struct args_common *o, uint64_t io_ms,
 		  struct err *e) MUST_USE;
-/* What is right for a request with one answer: the server itself gives up earlier. */
+/* For a request with one answer: longer than any timeout of the server. */
 #define API_CALL_PATIENCE_MS 600000
-/* And for a stream of events, which the server keeps alive every 15 seconds. */
+/* For a stream of events, which the server keeps alive every 15 seconds. */
 #define API_CALL_STREAM_MS 60000
 
 /* Sends body (borrowed, may be NULL) to the target; any status beyond 299 is an error with the

@@ -16,7 +16,7 @@ struct follow {
 	char position[256];
 	bool ever;	  /* there was a connection */
 	bool got_event;	  /* and, since the last pause, an event */
-	uint64_t lost_ns; /* since when there is none; 0: there is */
+	uint64_t lost_ns; /* when the connection was lost; 0: it is there */
 };
 
 static void sleep_ms(int ms)

@@ -6,10 +6,10 @@
 
 struct follow_event {
 	const char *name, *data; /* borrowed until the next one; data is the JSON text */
-	const json_t *json;	 /* of it; NULL if it is none */
+	const json_t *json;	 /* parsed data; NULL if it is not JSON */
 };
 
-/* Returns 0 to go on, 1 to end, -1 with e set. */
+/* Returns 0 to continue, 1 to end, -1 with e set. */
 typedef int follow_fn(void *arg, const struct follow_event *event, struct err *e);
 
 /* Gives every event of the stream at t to take, from behind the position after (NULL: from the
@@ -29,11 +29,11 @@ int follow_events(struct api_call *a, const struct target *t, const struct follo
 struct follow_list {
 	const char *member; /* of a page: the list */
 	const char *after;  /* behind this position; NULL: from the start */
-	bool follow;	    /* go on for ever */
+	bool follow;	    /* wait for new items for ever */
 	void (*print)(const void *arg, const json_t *item);
 	const void *arg;
 };
 
-/* Prints what is at t, in pages or as a stream. */
+/* Prints the list at t, in pages or as a stream. */
 int follow_list(struct api_call *a, struct target *t, const struct follow_list *l,
 		struct err *e) MUST_USE;

@@ -22,7 +22,7 @@ static void text_wipe(struct text *t)
 #define OWN_TEXT __attribute__((cleanup(text_wipe))) struct text
 
 /* The text of the file, "" if there is none, "?" if it is too long to be one that cordond wrote.
- * Other errors are no reason to make a new authority, which all clients would have to trust anew.
+ * Other errors fail: a new authority would have to be made known to all clients.
  */
 static int read_text(int dir, const char *name, struct text *ret, struct err *e)
 {
@@ -78,7 +78,7 @@ static int keep_authority(int dir, const char *domain, int64_t now, struct text 
 	if (selfsign_authority(domain, now, ret->pem, e) < 0 ||
 	    write_text(dir, name, ret, 0600, e) < 0)
 		return -1;
-	/* All clients have to trust it anew. */
+	/* Clients that trusted the former authority must trust this one. */
 	log_made(LOG_LEVEL_WARN, "tls/authority.pem", domain, &before, &why);
 	return 0;
 }

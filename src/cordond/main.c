@@ -3,7 +3,7 @@
  * cordon serve starts it with everything it may use: listeners, the cgroup directories to read, the
  * configuration, and the control socket over which channels to keepers and to cordon-egress come.
  * It opens its store, confines itself, and serves until it gets SIGTERM or the control socket
- * closes. Cells go on without it. */
+ * closes. Cells continue without it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -49,7 +49,7 @@
 #define LOCK_WAIT_MS 15000 /* for an earlier cordond to end */
 #define LOCK_QUIET_MS 1000 /* after which the wait is logged */
 #define HURRY_MS 300	   /* at the end: for requests under way to be answered as usual */
-#define LEAVE_MS 1000	   /* then for what is being sent, and for connections to end */
+#define LEAVE_MS 1000	   /* then for answers that are being sent, and for connections to end */
 #define DRAIN_MS 5000	   /* for cells of the pool to end */
 #define DRAIN_LOOK_MS 5
 #define PATIENCE_MS 2000 /* clients wait this long for recovery */
@@ -245,7 +245,7 @@ static void handle_unix(struct exchange *x, void *arg)
 /* ---- a damaged database
  *
  * Then nothing can be served, and a restart does not help. Every request is answered with 503 and
- * the reason; cells go on, and keepers stay. After UNFIT_MS cordond ends and is started again, in
+ * the reason; cells and keepers continue. After UNFIT_MS cordond ends and is started again, in
  * case the operator has repaired the file. */
 #define UNFIT_MS 10000
 
@@ -332,7 +332,8 @@ static void open_listeners(struct daemon *d)
 		if (server_listen(d->servers[i < d->setup.tls_from ? 0 : 1],
 				  SERVE_FD_LISTEN + (int)i, &e) < 0) {
 			log_error("cordond cannot listen", "error=%s", e.msg);
-			loop_stop(d->loop); /* the next one tries again; cells go on */
+			loop_stop(d->loop); /* the supervisor starts another cordond; cells continue
+					     */
 		}
 }
 
@@ -432,7 +433,7 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	    (message[0] != SERVE_KEEPER && message[0] != SERVE_EGRESS)) {
 		io_close_all(fds, nfds);
 		log_warn("the supervisor has ended", "");
-		loop_stop(d->loop); /* the next one starts anew; cells go on */
+		loop_stop(d->loop); /* the next server starts another cordond; cells continue */
 		return;
 	}
 	if (d->core == NULL)

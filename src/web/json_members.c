@@ -199,7 +199,7 @@ static bool quantity(struct json_members *m, const char *name, double scale, uni
 	if (json_is_number(value)) {
 		double x = json_number_value(value) * scale;
 
-		if (!(x >= 0 && x <= NUMBER_MAX)) /* also refuses what is no number */
+		if (!(x >= 0 && x <= NUMBER_MAX)) /* also refuses NaN */
 			return json_members_fail(m, name, why) == 0;
 		*ret = (uint64_t)(x + 0.5);
 		/* A value that was given must not be zero. */

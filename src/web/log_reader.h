@@ -51,10 +51,10 @@ void log_reader_close(struct log_reader *rd);
  * has dropped its followers then. */
 struct execution *log_reader_live(struct log_reader *rd);
 
-/* The next item. It counts as delivered only after log_reader_advance(). */
+/* The next item. It is returned again until log_reader_advance() is called with it. */
 void log_reader_next(struct log_reader *rd, bool text, struct log_reader_item *ret, struct err *e);
 void log_reader_advance(struct log_reader *rd, const struct log_reader_item *item);
 
-/* The cursor in the parameter "after" (or, for those that reconnect, Last-Event-ID); 0 without one.
+/* The cursor in the parameter "after", or in Last-Event-ID of a client that reconnects; 0: neither.
  */
 int log_reader_after(struct request *r, uint64_t *ret, struct err *e) MUST_USE;

@@ -16,7 +16,7 @@ struct masked {
 /* Is it needed for this request? */
 void masked_begin(struct masked *k, const struct request *r, const struct session *s);
 /* Takes up to len bytes and returns how many; fewer: on_writable follows. Aborts the answer if the
- * session, or what is to be covered, is gone. */
+ * session or its mask does not exist any more. */
 size_t masked_write(struct masked *k, struct request *r, const uint8_t *data, size_t len);
 /* No more will come. True: all is written; else it is to be called again when there is room. */
 bool masked_end(struct masked *k, struct request *r);

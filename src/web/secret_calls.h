@@ -14,7 +14,7 @@ struct secret_calls {
 
 void secret_calls_create(struct request *r, const struct secret_calls *how, const void *body,
 			 size_t len);
-/* The one that the path names. */
+/* Of the secret in the path. */
 void secret_calls_get(struct request *r, const struct secret_calls *how);
 void secret_calls_update(struct request *r, const struct secret_calls *how, const void *body,
 			 size_t len);
