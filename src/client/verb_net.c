@@ -11,7 +11,7 @@
 #include "units.h"
 #include "verbs.h"
 
-#define PLACE_MAX 512
+#define TARGET_TEXT_MAX 512
 
 struct fields {
 	struct args_common common;
@@ -40,8 +40,8 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-/* The place as requested, not as resolved. */
-static void place_of(const json_t *r, char ret[PLACE_MAX])
+/* The target as requested, not as resolved. */
+static void target_of(const json_t *r, char ret[TARGET_TEXT_MAX])
 {
 	const char *name = member_text(r, "name", member_text(r, "address", "?"));
 	const char *path = member_text(r, "path", ""), *query = member_text(r, "query", NULL);
@@ -55,11 +55,11 @@ static void place_of(const json_t *r, char ret[PLACE_MAX])
 	if (port != 0 && !usual)
 		(void)snprintf(where, sizeof(where), ":%llu", (unsigned long long)port);
 	if (strcmp(member_text(r, "kind", ""), "request") == 0)
-		(void)snprintf(ret, PLACE_MAX, "%s://%s%s%s%s%s", scheme == NULL ? "http" : scheme,
-			       name, where, path, query == NULL ? "" : "?",
-			       query == NULL ? "" : query);
+		(void)snprintf(ret, TARGET_TEXT_MAX, "%s://%s%s%s%s%s",
+			       scheme == NULL ? "http" : scheme, name, where, path,
+			       query == NULL ? "" : "?", query == NULL ? "" : query);
 	else
-		(void)snprintf(ret, PLACE_MAX, "%s%s", name, where);
+		(void)snprintf(ret, TARGET_TEXT_MAX, "%s%s", name, where);
 }
 
 /* Time, verdict, kind, method, place, status, bytes, milliseconds, rule, reason: one line, and the
@@ -69,9 +69,9 @@ static void print_line(const json_t *r)
 	const char *kind = member_text(r, "kind", "?");
 	const char *rule = member_text(r, "rule", "-");
 	uint64_t status = member_number(r, "status", 0);
-	char place[PLACE_MAX], bytes[24], code[24] = "-";
+	char place[TARGET_TEXT_MAX], bytes[24], code[24] = "-";
 
-	place_of(r, place);
+	target_of(r, place);
 	units_format_bytes(member_number(r, "bytes_in", 0) + member_number(r, "bytes_out", 0),
 			   bytes, sizeof(bytes));
 	if (status != 0)
@@ -160,7 +160,7 @@ const struct verb verb_net = {
 	.name = "net",
 	.usage = "[options] SESSION",
 	.summary = "Prints what a session tried to reach, or changes its network policy.",
-	.text = "One line each: time, verdict, kind, method (or type of a name's record), place, "
+	.text = "One line each: time, verdict, kind, method (or type of DNS record), target, "
 		"status,\n"
 		"bytes, time it took, rule that decided, reason of a refusal. With --policy or "
 		"--allow the session\n"

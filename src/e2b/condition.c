@@ -48,7 +48,7 @@ bool condition_given(const struct http1_request *q)
 	return false;
 }
 
-/* Without tags, "*" is the only one that matches. */
+/* Files have no entity tags here, so only "*" matches. */
 enum condition condition_check(const struct http1_request *q, int64_t changed_s, bool *ret_whole)
 {
 	struct http1_span v;

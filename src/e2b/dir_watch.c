@@ -14,7 +14,7 @@ static struct dir_watch *watch_of(struct file_call *c)
 	return (struct dir_watch *)(void *)c; /* its first member */
 }
 
-/* As inotify has it for what is in the directory; the directory itself is ".". */
+/* The name as inotify reports it; "." for the directory itself. */
 static const char *shown(const char *name)
 {
 	return name[0] == '\0' ? "." : name;

@@ -40,7 +40,7 @@ struct dir_watch {
 /* Reads WatchDirRequest or CreateWatcherRequest, and the user. ERR_INVALID. */
 int dir_watch_read(struct dir_watch *w, struct request *r, const json_t *message,
 		   struct err *e) MUST_USE;
-/* r may be NULL, for one that outlives its request. */
+/* r is NULL for a watch that outlives its request. */
 int dir_watch_start(struct dir_watch *w, struct request *r, struct session *s,
 		    const struct dir_watch_events *events, struct err *e) MUST_USE;
 void dir_watch_release(struct dir_watch *w);

@@ -10,5 +10,5 @@
 void disposition_write(const char *path, char ret[DISPOSITION_MAX]);
 /* The media type that its extension stands for; application/octet-stream if none does. */
 const char *disposition_type(const char *path);
-/* May a browser run what is in it? */
+/* Can content of this type contain code that a browser runs? */
 bool disposition_is_active(const char *type);

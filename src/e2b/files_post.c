@@ -22,8 +22,8 @@
 #define SKIPPED_MAX (1U << 20) /* bytes of a form that are no file's */
 
 enum step {
-	BETWEEN,  /* files */
-	SKIPPING, /* a part that is none */
+	BETWEEN,  /* between two files */
+	SKIPPING, /* a part that is not a file */
 	WRITING,
 	FINISHING, /* all its bytes have been taken, the built-in has not answered */
 	FAILED	   /* with this status */
@@ -266,7 +266,7 @@ static size_t take_form(struct request *r, const uint8_t *data, size_t len)
 		case MULTIPART_MORE:
 			return done;
 		case MULTIPART_END:
-			return len; /* whatever follows */
+			return len; /* bytes after the form are ignored */
 		}
 	}
 	return done;

@@ -84,7 +84,7 @@ static struct filesystem *begin(struct request *r, const json_t *message, const 
 	return f;
 }
 
-/* ---- those that answer with one entry */
+/* ---- calls that are answered with one entry */
 
 static int on_one_record(struct file_call *c, const struct file_msg *m, struct err *e)
 {

@@ -1,8 +1,8 @@
 /* filter.c - theory of operation
  *
  * A row's metadata was written by one writer in one form: {"name":"value",...}, without spaces. So
- * what is looked for is written the same way once, and then compared byte by byte with what stands
- * in the rows: no row is parsed, however many there are. */
+ * the filter is written the same way once, and then compared byte by byte with the text of the
+ * rows: no row is parsed. */
 #include "filter.h"
 
 #include <jansson.h>

@@ -25,8 +25,8 @@ struct listing {
 
 /* path: relative to the directory. False: the list is too large. */
 bool listing_add(struct listing *l, const char *path, const struct json *entry) MUST_USE;
-/* Does a piece of putting them in order and writing them as an array, name by name: what is in a
- * directory comes right behind it. The caller has opened the array. False: it is done. j is full
+/* Sorts the entries and writes them as an array, one piece of work in each call. The entries of a
+ * directory follow the directory. The caller has opened the array. False: it is done. j is full
  * without memory. */
 bool listing_piece(struct listing *l, struct json *j) MUST_USE;
 /* Safe if it is all zero. */

@@ -35,7 +35,7 @@ struct multipart {
 	char head[MULTIPART_HEAD_MAX];
 	size_t head_n;
 	const char *why;       /* a constant */
-	struct part_head part; /* the one that began last */
+	struct part_head part; /* the part that began last */
 };
 
 /* From the value of Content-Type. ERR_INVALID if it is not multipart/form-data with a boundary. */

@@ -38,7 +38,8 @@ static bool is_label(const char *at, size_t n)
 	       strspn(at, LETTERS DIGITS "-_") >= n;
 }
 
-/* A name, or all names below one: "*.example.com". What looks like a mistyped address is none. */
+/* A name, or all names below one: "*.example.com". Text that looks like a mistyped address is not a
+ * name. */
 bool netname_is_name(const char *text, size_t max)
 {
 	size_t n = 0;

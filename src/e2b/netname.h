@@ -8,7 +8,8 @@
 
 /* An address of either kind, or a block of them: "10.0.0.0/8". */
 bool netname_is_address(const char *text);
-/* A domain, or all below one: "*.example.com". What looks like a mistyped address is none. */
+/* A domain, or all below one: "*.example.com". Text that looks like a mistyped address is not a
+ * name. */
 bool netname_is_name(const char *text, size_t max);
 /* "host" or "host:port", where "${PORT}" stands for the requested port. */
 bool netname_is_host(const char *text);

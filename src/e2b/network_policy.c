@@ -26,7 +26,7 @@
 
 struct asked {
 	const json_t *allow, *deny, *rules, *proxy;
-	bool everything; /* but what is denied */
+	bool everything; /* all that is not denied is allowed */
 	bool six;	 /* IPv6 has rules of its own */
 	bool given;	 /* anything at all */
 };
@@ -56,7 +56,7 @@ static void read_asked(const json_t *root, bool open, struct asked *ret)
 		     internet != NULL;
 	ret->six = holds(ret->allow, EVERYTHING_SIX) || holds(ret->deny, EVERYTHING_SIX);
 	if (holds(ret->allow, EVERYTHING))
-		ret->everything = true; /* it takes precedence over what is denied */
+		ret->everything = true; /* takes precedence over denyOut */
 	else if (json_is_false(internet) || holds(ret->deny, EVERYTHING) ||
 		 holds(ret->deny, EVERYTHING_SIX))
 		ret->everything = false;

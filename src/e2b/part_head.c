@@ -75,7 +75,7 @@ int part_head_param(struct http1_span *s, struct http1_span *ret_name, struct ht
 }
 
 /* The byte that a form's escape stands for: only quotes and line ends are escaped, all other "%"
- * are themselves. 0: it is none. */
+ * are literal. 0: not an escape. */
 static char form_escape(const char *p, size_t n)
 {
 	if (n < 3 || p[0] != '%')

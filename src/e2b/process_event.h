@@ -16,5 +16,5 @@ void process_event_start(struct json *j, uint32_t pid);
 /* Returns its length. n is at most PROCESS_EVENT_PIECE. */
 size_t process_event_data(char ret[PROCESS_EVENT_DATA_MAX], enum output_stream stream, bool pty,
 			  const uint8_t *bytes, size_t n);
-/* How one that ran has ended. */
+/* The end of a process that was started. */
 void process_event_end(struct json *j, const struct store_execution *row);

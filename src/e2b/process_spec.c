@@ -214,7 +214,7 @@ static size_t tag_length(const char *at)
 	return at[n] == '"' ? n + 1 : n;
 }
 
-/* The tag, as JSON; NULL: what is kept has another form (an earlier version kept it). */
+/* The tag, as JSON; NULL: the row was written by an earlier version, in another form. */
 static const char *kept_tag(const char *client, size_t *ret_len)
 {
 	const char *at = client + strlen(KEPT_TAG);

@@ -16,9 +16,10 @@ struct process_writer {
 	char why[160]; /* it failed */
 };
 
-/* The bytes in a message's member "input" (a ProcessInput), or those that were lifted out of it
- * (NULL: none were), which are taken over. Returns 1, 0 if it holds neither kind,
- * -1: ERR_INVALID; ERR_LIMIT, if too much is being kept for all clients. Not while busy. */
+/* The bytes in a message's member "input" (a ProcessInput), or `lifted`, the bytes that
+ * rpc_read_with_bytes() decoded before (NULL: none), which are taken over. Returns 1, 0 if it holds
+ * neither kind, -1: ERR_INVALID; ERR_LIMIT, if too much is being kept for all clients. Not while
+ * busy. */
 int process_writer_read(struct process_writer *w, const json_t *message, struct buf *lifted,
 			struct err *e) MUST_USE;
 

@@ -7,8 +7,8 @@
 
 #define RFC3339_MAX 32
 
-/* Milliseconds since 1970 as 2026-11-15T04:51:51.123Z. A time no calendar of four digits has is
- * written as the last one that it has. */
+/* Milliseconds since 1970 as 2026-11-15T04:51:51.123Z. A time after the year 9999 is written as
+ * the end of that year. */
 void rfc3339_write(uint64_t ms, char ret[RFC3339_MAX]);
 /* Nanoseconds since 1970, or before it, with all their digits. */
 void rfc3339_write_ns(int64_t ns, char ret[RFC3339_MAX]);

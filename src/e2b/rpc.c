@@ -18,10 +18,10 @@
 #define COUNTED_MAX ((size_t)256 << 20)
 #define DROPPED_MAX ((size_t)512 << 20)
 #define MESSAGE_LONGEST 1024 /* of an error */
-#define LONG (64U << 10)     /* a message from here on is handled in a turn of its own */
+#define LONG (64U << 10)     /* a message of this size or more is handled in a turn of its own */
 #define ERROR_MAX (8 * MESSAGE_LONGEST)
 
-/* ---- what is kept for clients */
+/* ---- bytes kept for clients */
 
 static size_t counted;
 
@@ -64,7 +64,7 @@ static void fail_stream(struct request *r, enum rpc_code code, const char *messa
 static void fail(struct request *r, enum rpc_code code, const char *message)
 {
 	if (session_find(r->core, r->session_id) == NULL)
-		sandbox_entry_gone(r); /* whatever else went wrong */
+		sandbox_entry_gone(r); /* takes precedence over the other failure */
 	else if (r->dialect == &rpc_stream_dialect)
 		fail_stream(r, code, message);
 	else

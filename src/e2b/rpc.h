@@ -13,9 +13,9 @@
 #include "request.h"
 #include "rpc_message.h"
 
-/* Bytes of a message, without what is lifted: parsing one takes a while in which nothing else is
- * served. The longest are arguments of a program: 128 KiB for one of them, which is 384 KiB if its
- * characters are escaped. */
+/* Bytes of a message, without a long base64 text (rpc_base64_stream.h): no other request is served
+ * while a message is parsed. The longest are arguments of a program: 128 KiB for one of them, which
+ * is 384 KiB if its characters are escaped. */
 #define RPC_MESSAGE_MAX (1U << 20)
 
 /* ---- unary */
@@ -23,14 +23,14 @@
  * an error. Sets the dialect. Until then the request's state is used here; the previous state is
  * restored before on_message is called. */
 void rpc_read(struct request *r, void (*on_message)(struct request *r, json_t *message));
-/* The same for a message of at most max bytes whose first long text is lifted, see
- * rpc_base64_stream.h: the bytes are on_message's to take over. */
+/* The same for a message of at most max bytes whose first long base64 text is decoded while it
+ * arrives, see rpc_base64_stream.h: the bytes are on_message's to take over. */
 void rpc_read_with_bytes(struct request *r, size_t max,
 			 void (*on_message)(struct request *r, json_t *message, struct buf *bytes));
 /* Sends what was written and releases it. */
 void rpc_reply(struct request *r, struct json *j);
 void rpc_reply_empty(struct request *r); /* {} */
-/* Fails in the dialect the request has: unary, or stream (one that was not begun). */
+/* Answers with an error in the format of the request: unary, or a stream that was not begun. */
 void rpc_fail(struct request *r, enum rpc_code code, const char *format, ...) PRINTF(3, 4);
 
 /* Is it JSON (stream: in envelopes), and not compressed? Else answers and returns false. */

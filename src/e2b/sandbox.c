@@ -17,7 +17,7 @@
 #define SANDBOX_JSON_MAX (16U << 10)
 #define FOREVER_MS (100ULL * 365 * 24 * 3600 * 1000) /* the end of what has none */
 
-/* ---- what is kept */
+/* ---- the text in the row */
 
 static void copy_text(const json_t *root, const char *name, char *ret, size_t cap)
 {

@@ -38,16 +38,17 @@ const char *sandbox_template(const struct core *c, const char *name);
 /* The E2B name of a template: "base" for the default one. */
 const char *sandbox_template_id(const struct core *c, const char *template);
 
-/* What it has: the limits, or where there is none what the machine has. At least one CPU. */
+/* The size that clients see: the limits, or the size of the machine for a limit that is not set. At
+ * least one CPU. */
 struct sandbox_size {
 	uint64_t cpus, memory_bytes, disk_bytes;
 };
 void sandbox_size(const struct store_limits *limits, struct sandbox_size *ret);
 
 /* ---- of a request for one */
-/* The sandbox in the path, this tenant's; NULL: it was answered that there is none. */
+/* The sandbox in the path, of this tenant. NULL: the request was answered with 404. */
 struct session *sandbox_find(struct request *r);
-/* The same for what needs one that runs: also 409 was answered. */
+/* The same for requests that need a running sandbox. NULL: answered with 404 or 409. */
 struct session *sandbox_find_running(struct request *r);
 /* Answers 404 in E2B's words. */
 void sandbox_missing(struct request *r);

@@ -232,7 +232,8 @@ static void on_session(struct request *r, struct session *s)
 	struct entry_request *g = r->state;
 	struct err e = { 0 };
 
-	if (g->resumed) { /* its old time is over; E2B gives it that much again */
+	if (g->resumed) { /* its old timeout is over; it gets its first timeout again, as with E2B
+			   */
 		uint64_t ms = g->sandbox.timeout_ms;
 
 		if (session_extend(s, ms > RESUMED_MIN_MS ? ms : RESUMED_MIN_MS, request_actor(r),

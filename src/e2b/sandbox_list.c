@@ -1,8 +1,8 @@
 /* sandbox_list.c - theory of operation
  *
- * Only live sessions are sandboxes, and those are in memory: they are looked through, those that
- * are wanted sorted, and one page of them written. A tenant's quota bounds all of it; it is one
- * piece of the tenant's long work (walk.h), so that many lists at once do not make one long turn.
+ * Only live sessions are sandboxes, and those are in memory: a request filters and sorts them, and
+ * writes one page. Their number is bounded by the tenant's quota. It is one piece of the tenant's
+ * long work (walk.h), so that many lists at once do not make one long turn.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -32,13 +32,13 @@ int sandbox_spec_read(const void *body, size_t len, enum sandbox_spec_version ve
 		      struct sandbox_spec *ret, struct err *e) MUST_USE;
 void sandbox_spec_release(struct sandbox_spec *s);
 
-/* ---- for those that know a sandbox already */
+/* ---- requests for an existing sandbox */
 struct sandbox_spec_timeout {
 	bool given; /* a timeout */
 	int64_t timeout_s;
-	bool memory; /* what was in memory goes on (the default) */
+	bool memory; /* keep the memory of the sandbox (the default) */
 };
 
-/* A body with a timeout (or whatever its name is), and memory. ERR_INVALID. */
+/* Reads a body with a timeout, in the member `name`, and memory. ERR_INVALID. */
 int sandbox_spec_timeout(const void *body, size_t len, const char *name,
 			 struct sandbox_spec_timeout *ret, struct err *e) MUST_USE;

@@ -1,10 +1,10 @@
 /* signature_limit.h - how many signatures each address may have checked.
  *
  * A signed URL that does not name its sandbox is tried with the token of every live session, and
- * anyone may send one. So tries are counted by address: one that asks too often is refused for the
- * rest of the second, others are not. Signatures that were good count little. Many addresses
- * together have a bound, too, beyond which only those that have not tried yet in this second go on.
- * Pure. */
+ * any client may send one. So these comparisons are counted for each address: an address with too
+ * many is refused for the rest of the second, others are not. Valid signatures count less. All
+ * addresses together have a bound, too, beyond which only an address without a comparison in this
+ * second is allowed. Pure. */
 #pragma once
 
 #include <stdbool.h>

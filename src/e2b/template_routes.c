@@ -143,7 +143,7 @@ void template_routes_list_v2(struct request *r)
 	reply_list(r, from, from + limit);
 }
 
-/* The template in the path; NULL: it was answered that there is none. */
+/* The template in the path. NULL: the request was answered with 404. */
 static const char *find(struct request *r)
 {
 	const char *template = sandbox_template(r->core, r->id);
