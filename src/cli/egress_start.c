@@ -50,13 +50,11 @@ int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e)
 {
 	int fds[EGRESS_FDS_END - EGRESS_FD_CONTROL], names[2];
 	OWN_FD extra = how->ca[0] == '\0' ? -1 : open_read(how->ca);
-	char log[16];
+	char word[24];
 	int result;
 
 	if (how->ca[0] != '\0' && extra < 0)
 		return err_sys(e, "egress_ca: open %s", how->ca);
-	if (lseek(how->authority, 0, SEEK_SET) < 0)
-		return err_sys(e, "the authority");
 	egress_start_names(names);
 	OWN_FD resolv = names[0], hosts = names[1], bundle = open_bundle();
 	fds[EGRESS_FD_CONTROL - EGRESS_FD_CONTROL] = how->control;
@@ -66,9 +64,10 @@ int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e)
 	fds[EGRESS_FD_BUNDLE - EGRESS_FD_CONTROL] = bundle;
 	fds[EGRESS_FD_AUTHORITY - EGRESS_FD_CONTROL] = how->authority;
 	fds[EGRESS_FD_EXTRA - EGRESS_FD_CONTROL] = extra;
-	(void)snprintf(log, sizeof(log), "--log=%u:%u", how->log_format, how->log_level);
+	(void)snprintf(word, sizeof(word), "--start=%u:%u:%u", how->log_format, how->log_level,
+		       how->processes);
 	result = child_process_start(&(struct child_process_start){ .name = "cordon-egress",
-								    .word = log,
+								    .word = word,
 								    .fds = fds,
 								    .nfds = COUNT(fds),
 								    .drop = how->drop,

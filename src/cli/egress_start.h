@@ -8,6 +8,7 @@ struct egress_start {
 	int authority;	      /* borrowed: the node's, key and certificate; read from its start */
 	const char *ca; /* file of further authorities that servers are verified by; "": none */
 	unsigned log_format, log_level; /* enum log_format, enum log_level */
+	unsigned processes;		/* of the node, to divide what is bounded for all; 1 to 8 */
 	bool drop;			/* as child_process_start()'s */
 	uid_t uid;
 	gid_t gid;

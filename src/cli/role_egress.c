@@ -1,7 +1,8 @@
-/* role_egress.c - starts cordon-egress: as a user of its own, with the authorities and the resolver
- * settings of the node. It and cordond are independent of each other: whichever of the two is new,
- * a new channel C is made and each gets an end of it. While it runs, it is given resolv.conf and
- * hosts again whenever one of them has changed. */
+/* role_egress.c - starts a cordon-egress: as a user of its own, with the authorities and the
+ * resolver settings of the node. It and cordond are independent of each other: whichever of the two
+ * is new, a new channel C is made and each gets an end of it. While it runs, it is given
+ * resolv.conf and hosts again whenever one of them has changed. Processes of cordon-egress know
+ * nothing of each other but how many there are. */
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -69,6 +70,7 @@ int role_egress_start(struct supervisor *v, struct worker *w, int control, struc
 						    .ca = s->config.egress_ca,
 						    .log_format = s->config.log_format,
 						    .log_level = s->config.log_level,
+						    .processes = s->setup.negress,
 						    .drop = who.drop,
 						    .uid = who.uid,
 						    .gid = who.gid },

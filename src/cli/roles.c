@@ -13,6 +13,11 @@ static unsigned keepers(const struct serve *s)
 	return s->setup.nkeepers;
 }
 
+static unsigned egress_processes(const struct serve *s)
+{
+	return s->setup.negress;
+}
+
 const struct role supervisor_roles[] = {
 	{ .program = "cordond",
 	  .user = ROLE_SERVER_USER,
@@ -23,7 +28,7 @@ const struct role supervisor_roles[] = {
 	  .user = ROLE_EGRESS_USER,
 	  .has_control = true,
 	  .hung = SERVE_EGRESS_HUNG,
-	  .count = one,
+	  .count = egress_processes,
 	  .start = role_egress_start,
 	  .join = role_egress_join,
 	  .look = role_egress_look },

@@ -59,6 +59,7 @@ static int start(struct run_net *n, struct err *e)
 		.authority = n->authority.fd,
 		.ca = n->o->egress_ca == NULL ? "" : n->o->egress_ca,
 		.log_level = LOG_LEVEL_ERROR, /* what matters comes over the channel */
+		.processes = 1,
 		.drop = getuid() == 0,
 		.uid = user == NULL ? NOBODY : user->pw_uid,
 		.gid = user == NULL ? NOBODY : user->pw_gid

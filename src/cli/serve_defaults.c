@@ -15,6 +15,7 @@
 #define SESSIONS_MIN 1000
 #define TENANT_SESSIONS_MIN 500
 #define KEEPERS_MAX 4 /* with more of them, locks of the kernel are the limit */
+#define EGRESS_MAX 4  /* each has caches of its own, and some MiB */
 
 static uint64_t count_sessions(void)
 {
@@ -27,19 +28,22 @@ static uint64_t count_sessions(void)
 	return n > SESSIONS_MIN ? n : SESSIONS_MIN;
 }
 
-static uint64_t count_keepers(void)
+/* One process for each `each` processors. */
+static uint64_t by_processors(long each, uint64_t most)
 {
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	long n = sysconf(_SC_NPROCESSORS_ONLN) / each;
 
-	if (processors < 1)
+	if (n < 1)
 		return 1;
-	return processors < KEEPERS_MAX ? (uint64_t)processors : KEEPERS_MAX;
+	return (uint64_t)n < most ? (uint64_t)n : most;
 }
 
 void serve_defaults(struct config *c)
 {
 	if (c->keepers == 0)
-		c->keepers = count_keepers();
+		c->keepers = by_processors(1, KEEPERS_MAX);
+	if (c->egress_processes == 0) /* cells, cordond and keepers need processors, too */
+		c->egress_processes = by_processors(2, EGRESS_MAX);
 	if (c->node_max_sessions == 0)
 		c->node_max_sessions = count_sessions();
 	if (c->tenant_max_sessions == 0)

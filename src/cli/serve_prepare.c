@@ -296,6 +296,7 @@ static int write_memories(struct serve *s, struct err *e)
 {
 	s->setup.version = SERVE_VERSION;
 	s->setup.nkeepers = (uint32_t)s->config.keepers;
+	s->setup.negress = (uint32_t)s->config.egress_processes;
 	s->setup.cgroup_version = (uint32_t)s->cgroups.version;
 	s->setup.limits = s->cgroups.limits;
 	memcpy(s->setup.no_limits_why, s->cgroups.why, sizeof(s->setup.no_limits_why));

@@ -1,7 +1,7 @@
 /* supervisor.c - theory of operation
  *
- *   keepers ====A==== cordond ----control---- this ----control---- cordon-egress
- *                     cordond =================C================== cordon-egress
+ *   keepers ====A==== cordond ----control---- this ----control---- cordon-egress, 1 to 8
+ *                     cordond =================C================== each cordon-egress
  *
  * The programs are the rows of supervisor_roles (supervisor.h, roles.c). Each is started again when
  * it ends, with growing pauses if it ends at once again and again. But a program that could
@@ -12,8 +12,8 @@
  * socket. A keeper ends when its channel closes, so the keepers end with their cordond and all are
  * started anew; a keeper that ends is replaced under the running cordond. One that cordond reports
  * as hung is killed and replaced without waiting for its end, because a process that hangs in the
- * kernel may take long to end. cordon-egress and cordond are independent of each other: whenever
- * one of the two is new, a new channel C is made and each gets an end.
+ * kernel may take long to end. Each cordon-egress and cordond are independent of each other:
+ * whenever one of the two is new, a new channel C is made and each gets an end.
  *
  * At the end cordond gets SIGTERM; when it has ended, the keepers see their channels end, and then
  * the control sockets of the others are closed, which tells those to end. If the supervisor is

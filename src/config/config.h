@@ -75,7 +75,8 @@ struct config {
 	uint64_t node_pids_limit;	 /* the same, of processes and threads */
 	bool best_effort;		 /* cells although some limits cannot be enforced */
 	uint64_t node_create_rate_milli; /* sessions per second; 0: no limit */
-	uint64_t keepers; /* processes that make cells; 0: by the machine, see the table */
+	uint64_t keepers;	   /* processes that make cells; 0: by the machine, see the table */
+	uint64_t egress_processes; /* of cordon-egress; 0: by the machine, see the table */
 	uint64_t keeper_timeout_ms, egress_timeout_ms; /* without an answer */
 
 	/* a session */

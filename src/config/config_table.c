@@ -113,6 +113,8 @@ const struct config_setting config_table[] = {
 	  "processes of cordon-keeper, which make and remove cells; 0: one for each processor, at most 4" },
 	{ "keeper_timeout", "TIME", CONFIG_TIME, FIELD(keeper_timeout_ms), "30s", 500, HOUR, NULL,
 	  "time without an answer of cordon-keeper after which it is killed and started again" },
+	{ "egress_processes", "COUNT", CONFIG_COUNT, FIELD(egress_processes), "0", 0, 8, NULL,
+	  "processes of cordon-egress, over which sessions are spread; 0: one for each two processors, at most 4" },
 	{ "egress_timeout", "TIME", CONFIG_TIME, FIELD(egress_timeout_ms), "15s", 500, HOUR, NULL,
 	  "the same for cordon-egress" },
 	{ "node_create_rate", "RATE", CONFIG_MILLIS, FIELD(node_create_rate_milli), "1000", 0, MANY, NULL,

@@ -93,7 +93,8 @@ static int read_setup(struct daemon *d, struct err *e)
 
 	if (n != (ssize_t)sizeof(d->setup) || d->setup.version != SERVE_VERSION ||
 	    d->setup.nlisteners > SERVE_LISTENERS_MAX || d->setup.nkeepers == 0 ||
-	    d->setup.nkeepers > SERVE_KEEPERS_MAX || d->setup.ntemplates > SERVE_TEMPLATES_MAX ||
+	    d->setup.nkeepers > SERVE_KEEPERS_MAX || d->setup.negress == 0 ||
+	    d->setup.negress > SERVE_EGRESS_MAX || d->setup.ntemplates > SERVE_TEMPLATES_MAX ||
 	    d->setup.nroots > SERVE_ROOTS_MAX)
 		return err_set(e, ERR_INVALID,
 			       "must be started by cordon serve of the same version");
@@ -190,6 +191,7 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 		}
 	}
 	o->nkeepers = s->nkeepers;
+	o->negress = s->negress;
 	o->nroots = s->nroots;
 	for (uint32_t i = 0; i < s->nroots; i++) {
 		o->roots[i].root = s->roots[i].root;
@@ -367,10 +369,10 @@ static bool replace_keeper(void *arg, unsigned slot)
 	return notify_supervisor(SERVE_KEEPER_HUNG, slot);
 }
 
-static void replace_egress(void *arg)
+static void replace_egress(void *arg, unsigned slot)
 {
 	(void)arg;
-	IGNORED(notify_supervisor(SERVE_EGRESS_HUNG, 0) ? 0 : -1, "it is asked for again");
+	IGNORED(notify_supervisor(SERVE_EGRESS_HUNG, slot) ? 0 : -1, "it is asked for again");
 }
 
 static void on_drain(struct loop_timer *t)
@@ -439,7 +441,7 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	if (d->core == NULL)
 		return; /* the descriptor stays open: the program behind it would end otherwise */
 	if (message[0] == SERVE_EGRESS) {
-		if (net_access_set_egress(d->core, fds[0], &e) < 0)
+		if (net_access_set_egress(d->core, message[1], fds[0], &e) < 0)
 			log_error("channel to cordon-egress not accepted", "error=%s", e.msg);
 	} else if (core_set_keeper(d->core, message[1], fds[0], &e) < 0) {
 		log_error("channel to a keeper not accepted", "error=%s", e.msg);

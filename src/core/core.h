@@ -65,7 +65,8 @@ struct core_options {
 	 * no channel has come after its timeout. */
 	bool (*replace_keeper)(void *arg, unsigned slot);
 	unsigned nkeepers; /* 0: one */
-	void (*replace_egress)(void *arg);
+	void (*replace_egress)(void *arg, unsigned slot);
+	unsigned negress; /* processes of cordon-egress; 0: one */
 };
 
 /* Opens nothing by itself but what lies in the two folders. The store is open. */

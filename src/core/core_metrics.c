@@ -28,6 +28,7 @@ enum {
 	M_MEMORY_PROMISED,
 	M_CELLS_FAILED,
 	M_JOURNAL_PAGES,
+	M_EGRESS_PROCESSES,
 	M_EGRESS_UP,
 	M_EGRESS_SESSIONS,
 	M_EGRESS_BROKEN,
@@ -78,7 +79,8 @@ static const struct metrics_def defs[] = {
 	[M_MEMORY_PROMISED] = { METRICS_GAUGE, "cordon_memory_promised_bytes", "Sum of the memory limits of live sessions.", NULL, NULL, 0 },
 	[M_CELLS_FAILED] = { METRICS_COUNTER, "cordon_cells_failed_total", "Cells that could not be made.", NULL, NULL, 0 },
 	[M_JOURNAL_PAGES] = { METRICS_GAUGE, "cordon_store_journal_pages", "Pages in the store's journal.", NULL, NULL, 0 },
-	[M_EGRESS_UP] = { METRICS_GAUGE, "cordon_egress_up", "Whether cordon-egress is there.", NULL, NULL, 0 },
+	[M_EGRESS_PROCESSES] = { METRICS_GAUGE, "cordon_egress_processes", "Processes of cordon-egress that there should be.", NULL, NULL, 0 },
+	[M_EGRESS_UP] = { METRICS_GAUGE, "cordon_egress_up", "Processes of cordon-egress that are connected.", NULL, NULL, 0 },
 	[M_EGRESS_SESSIONS] = { METRICS_GAUGE, "cordon_egress_sessions", "Sessions that have a network now.", NULL, NULL, 0 },
 	[M_EGRESS_BROKEN] = { METRICS_COUNTER, "cordon_egress_broken_total", "Channels to cordon-egress that were given up.", NULL, NULL, 0 },
 	[M_EGRESS_INVALID] = { METRICS_COUNTER, "cordon_egress_invalid_total", "Records of cordon-egress that could not be read and were dropped.", NULL, NULL, 0 },
@@ -162,7 +164,8 @@ static void catch_up(unsigned metric, unsigned label, uint64_t to)
 
 void core_metrics_network(const struct core_metrics_network *n)
 {
-	metrics_set(M_EGRESS_UP, 0, n->up ? 1 : 0);
+	metrics_set(M_EGRESS_PROCESSES, 0, n->processes);
+	metrics_set(M_EGRESS_UP, 0, n->up);
 	metrics_set(M_EGRESS_SESSIONS, 0, n->sessions);
 	catch_up(M_EGRESS_BROKEN, 0, n->broken);
 	catch_up(M_EGRESS_INVALID, 0, n->invalid);

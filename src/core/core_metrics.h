@@ -22,8 +22,8 @@ struct core_metrics_clients {
 void core_metrics_clients(const struct core_metrics_clients *g);
 /* Of cordon-egress and what went through it. */
 struct core_metrics_network {
-	bool up;
-	unsigned sessions; /* that have a network now */
+	unsigned processes, up; /* of cordon-egress: how many there should be, and are connected */
+	unsigned sessions;	/* that have a network now */
 	uint64_t broken, invalid, records, refused, bytes_in, bytes_out, requests;
 };
 void core_metrics_network(const struct core_metrics_network *n);

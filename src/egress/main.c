@@ -30,6 +30,7 @@
 /* Which descriptors egress was started with. Found out before it opens any: a new descriptor gets
  * the lowest free number, which may be that of one that was not given. */
 static bool given[EGRESS_FDS_END];
+static unsigned processes = 1; /* of cordon-egress on this node */
 
 static void find_given(void)
 {
@@ -108,11 +109,12 @@ static int start(struct egress *g, struct err *e)
 	}
 	secrets_prepare();
 	g->loop = loop_new(e);
-	shares_init(&g->shares, g->loop,
-		    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0);
+	shares_init(&g->shares, g->loop, getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0,
+		    processes);
 	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
 	    open_leaf_certs(g, e) < 0)
 		return -1;
+	resolver_divide(g->resolver, processes);
 	g->handshakes = handshakes_new(g);
 	if (g->handshakes == NULL)
 		return err_set(e, ERR_SYSTEM, "memory is short");
@@ -121,18 +123,22 @@ static int start(struct egress *g, struct err *e)
 	return confine_egress(e);
 }
 
-/* "--log=F:L": format and level, as the numbers of log.h. */
-static void set_log(const char *word)
+/* "--start=F:L:N": format and level of the log, as the numbers of log.h, and how many processes of
+ * cordon-egress the node has. */
+static void read_word(const char *word)
 {
-	static const char name[] = "--log=";
-	unsigned format, level;
+	static const char name[] = "--start=";
+	unsigned format, level, n;
 
-	if (strncmp(word, name, strlen(name)) != 0 || strlen(word) != strlen(name) + 3)
+	if (strncmp(word, name, strlen(name)) != 0 || strlen(word) != strlen(name) + 5)
 		return;
 	format = (unsigned)(word[strlen(name)] - '0');
 	level = (unsigned)(word[strlen(name) + 2] - '0');
+	n = (unsigned)(word[strlen(name) + 4] - '0');
 	if (format < LOG_FORMATS && level < LOG_LEVELS)
 		log_setup((enum log_format)format, (enum log_level)level);
+	if (n >= 1 && n <= SERVE_EGRESS_MAX)
+		processes = n;
 }
 
 int main(int argc, char **argv)
@@ -145,7 +151,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--make-authority") == 0)
 		return ca_create();
 	if (argc == 2)
-		set_log(argv[1]);
+		read_word(argv[1]);
 	(void)prctl(PR_SET_NAME, "cordon-egress", 0, 0,
 		    0);				  /* executed by descriptor, it has no name */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its memory holds secrets */

@@ -11,6 +11,9 @@ struct resolver;
 /* Texts of /etc/resolv.conf and /etc/hosts as read before egress was confined; copied. */
 struct resolver *resolver_new(struct loop *l, const char *resolv_conf, const char *hosts,
 			      struct err *e) MUST_USE;
+/* So many processes ask the same name servers: each may ask for its part of the names under way at
+ * a time. One process otherwise. */
+void resolver_divide(struct resolver *r, unsigned processes);
 /* Takes new texts, and empties the cache. */
 void resolver_renew(struct resolver *r, const char *resolv_conf, const char *hosts);
 void resolver_free(struct resolver *r);

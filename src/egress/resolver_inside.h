@@ -60,6 +60,7 @@ struct resolver {
 	struct entry *buckets[RESOLVER_BUCKETS];
 	struct entry *oldest, *newest;
 	size_t nentries, under_way;
+	unsigned places, reserve; /* how many may be under way, see resolver_queue.c */
 	struct job *jobs;
 	struct resolver_owner *queued; /* sessions with queued lookups */
 	struct loop_task pump;

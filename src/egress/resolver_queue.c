@@ -11,10 +11,13 @@
  *   with the fewest; of one session, the oldest lookup;
  * - while lookups wait, a name that is not answered for PATIENCE_NS is given up.
  *
+ * Each of several processes of a node has its part of all places.
+ *
  * The caller of a lookup has a deadline of its own (outbound.c), so nothing waits for ever. */
 #include "resolver_queue.h"
 
 #include "clock.h"
+#include "resolver.h"
 #include "resolver_ask.h"
 #include "resolver_entry.h"
 
@@ -26,17 +29,17 @@
 bool resolver_queue_may(const struct resolver *r, const struct resolver_owner *o)
 {
 	unsigned under_way = (unsigned)r->under_way;
-	unsigned left = under_way < UNDER_WAY_MAX ? UNDER_WAY_MAX - under_way : 0;
+	unsigned left = under_way < r->places ? r->places - under_way : 0;
 	const struct resolver_owner *tenant = o ? o->tenant : NULL;
 
 	if (!o)
 		return left > 0;
-	if (o->under_way >= RESOLVER_OWNER_MAX || under_way >= UNDER_WAY_MAX + RESERVE)
+	if (o->under_way >= RESOLVER_OWNER_MAX || under_way >= r->places + r->reserve)
 		return false;
 	if (!tenant)
 		return left > 0 || o->under_way == 0;
 	return tenant->under_way < left || tenant->under_way == 0 ||
-	       (o->under_way == 0 && tenant->under_way < UNDER_WAY_MAX / 2 + RESERVE / 4);
+	       (o->under_way == 0 && tenant->under_way < r->places / 2 + r->reserve / 4);
 }
 
 /* ---- the queue */
@@ -160,8 +163,15 @@ static void on_patience(struct loop_timer *t)
 	loop_timer_set(r->loop, t, next);
 }
 
+void resolver_divide(struct resolver *r, unsigned processes)
+{
+	r->places = UNDER_WAY_MAX / processes;
+	r->reserve = RESERVE / processes;
+}
+
 void resolver_queue_init(struct resolver *r)
 {
+	resolver_divide(r, 1);
 	r->pump = (struct loop_task){ .run = on_pump, .arg = r };
 	r->patience = (struct loop_timer){ .fire = on_patience, .arg = r };
 }

@@ -11,12 +11,12 @@
 #define KEPT_FDS (64U * 6U) /* reserve for sessions that hold none */
 #define LEAST_FDS (16U * 6U) /* even if the limit is lower */
 
-void shares_init(struct shares *all, struct loop *l, uint64_t fds_limit)
+void shares_init(struct shares *all, struct loop *l, uint64_t fds_limit, unsigned processes)
 {
 	uint64_t taken = FIXED_FDS + LOOKUP_FDS + FD_RESERVE_MAX + KEPT_FDS;
 	uint64_t most = fds_limit < UINT32_MAX ? fds_limit : UINT32_MAX;
 
-	*all = (struct shares){ .loop = l };
+	*all = (struct shares){ .loop = l, .tenant_memory = SHARE_TENANT_MEMORY / processes };
 	all->fds_max = most < taken + LEAST_FDS ? LEAST_FDS : (unsigned)(most - taken);
 }
 
@@ -87,7 +87,7 @@ bool share_memory(struct share *s, size_t before, size_t now)
 	s->memory += now - before;
 	s->tenant->memory += now - before;
 	return now <= before ||
-	       (s->memory <= SHARE_MEMORY_MAX && s->tenant->memory <= SHARE_TENANT_MEMORY);
+	       (s->memory <= SHARE_MEMORY_MAX && s->tenant->memory <= s->all->tenant_memory);
 }
 
 /* ---- turns */

@@ -24,8 +24,9 @@
 #define SHARE_TURN_SHAKES 2U /* steps of TLS handshakes with servers: one may verify a chain */
 #define SHARE_TENANT_SHAKES 4U
 
-#define SHARE_MEMORY_MAX ((size_t)32 << 20)	/* buffers of one session's requests */
-#define SHARE_TENANT_MEMORY ((size_t)256 << 20) /* buffers of all requests of a tenant */
+#define SHARE_MEMORY_MAX ((size_t)32 << 20) /* buffers of one session's requests */
+#define SHARE_TENANT_MEMORY \
+	((size_t)256 << 20) /* buffers of all requests of a tenant, on the node */
 
 #define SHARE_FLOW_FDS 6U /* of a connection, at most: both ends, and a pipe each way */
 
@@ -46,12 +47,13 @@ struct share_tenant {
 	struct fair_owner shakes; /* handshakes.h */
 };
 
-/* The whole of what is shared; one per process. */
+/* The whole of what is shared in this process. */
 struct shares {
 	struct loop *loop;
 	struct share_tenant *tenants; /* those that have sessions */
 	unsigned sessions;
 	unsigned fds, fds_max; /* descriptors of connections: counted, and the bound */
+	size_t tenant_memory;  /* this process's part of SHARE_TENANT_MEMORY */
 };
 
 /* One session's part. Starts zeroed. */
@@ -63,8 +65,10 @@ struct share {
 	struct share_turn turn;
 };
 
-/* fds_limit: RLIMIT_NOFILE of the process; what egress needs for itself is subtracted. */
-void shares_init(struct shares *all, struct loop *l, uint64_t fds_limit);
+/* fds_limit: RLIMIT_NOFILE of the process; what egress needs for itself is subtracted. processes:
+ * of cordon-egress on this node: a tenant may have sessions in each of them, so what is bounded for
+ * a tenant on the node is divided. Descriptors are not: each process has its own limit. */
+void shares_init(struct shares *all, struct loop *l, uint64_t fds_limit, unsigned processes);
 
 /* Makes the session one of this tenant. -1: memory is short. */
 int share_join(struct shares *all, struct share *s, const char *tenant) MUST_USE;

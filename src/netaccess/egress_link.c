@@ -19,6 +19,7 @@
 
 #include "clock.h"
 #include "core.h"
+#include "egress_links.h"
 #include "net_access.h"
 #include "session.h"
 #include "tenant.h"
@@ -30,11 +31,12 @@
 #include "session_egress.h"
 #include "untrusted_fd.h"
 
-#define QUEUED_MAX (256U << 20)
+/* Of all processes together; each has its part, as it has its part of the sessions. */
+#define QUEUED_MAX ((size_t)256 << 20)
 #define IN_MAX (FRAME_HEAD + EGRESS_ID_MAX + EGRESS_PROMPT_MAX)
 #define READ_SIZE 65536
-#define FRAMES_PER_TURN 256 /* so that one flood of records does not keep others waiting */
-#define TIMEOUT_MS 15000
+#define FRAMES_PER_TURN 256 /* so that a flood of records does not keep others waiting */
+#define ASKING_MAX 64
 #define SYNC_MS 10000 /* for PID 1s to pass their doors, after which egress may forget them */
 
 struct egress_out {
@@ -45,19 +47,19 @@ struct egress_out {
 };
 
 static void on_channel(struct loop_fd *f, uint32_t events);
-static void on_sync(struct loop_task *t);
 static void on_more(struct loop_task *t);
 static void on_ping(struct loop_timer *t);
 
-void egress_link_init(struct egress_link *l, struct core *c)
+void egress_link_init(struct egress_link *l, struct egress_links *all, unsigned slot)
 {
-	*l = (struct egress_link){ .core = c,
+	*l = (struct egress_link){ .all = all,
+				   .core = all->core,
+				   .slot = slot,
 				   .sock = -1,
 				   .watch = { .fd = -1, .ready = on_channel } };
 	l->watch.arg = l;
-	l->timeout_ms = TIMEOUT_MS;
+	l->timeout_ms = core_config(all->core)->egress_timeout_ms;
 	l->ping = (struct loop_timer){ .fire = on_ping, .arg = l };
-	l->sync = (struct loop_task){ .run = on_sync, .arg = l };
 	l->more = (struct loop_task){ .run = on_more, .arg = l };
 	l->end = &l->first;
 	buf_init(&l->in, IN_MAX + READ_SIZE);
@@ -90,33 +92,50 @@ static void hang_up(struct egress_link *l)
 
 void egress_link_release(struct egress_link *l)
 {
-	loop_task_cancel(core_loop(l->core), &l->sync);
 	hang_up(l);
+}
+
+/* A part of what is bounded for all processes together. */
+static size_t part(const struct egress_link *l, size_t of_all)
+{
+	return of_all / l->all->n;
+}
+
+unsigned egress_link_asking_max(const struct egress_link *l)
+{
+	return (unsigned)part(l, ASKING_MAX);
 }
 
 static void lost_one(struct session *s, void *arg)
 {
-	(void)arg;
-	session_egress_channel_lost(s);
+	if (session_egress_link(s) == arg)
+		session_egress_channel_lost(s);
 }
 
 /* The timer looks whether another channel has come by then. */
 static void detach(struct egress_link *l, const char *why)
 {
-	log_warn("cordon-egress disconnected", "why=%s", why);
+	log_warn("cordon-egress disconnected", "slot=%u why=%s", l->slot, why);
 	hang_up(l);
 	loop_timer_set(core_loop(l->core), &l->ping, clock_now_ns() + l->timeout_ms * CLOCK_MS);
-	session_each(l->core, NULL, lost_one, NULL);
+	session_each(l->core, NULL, lost_one, l);
+}
+
+static void ask_for_another(struct egress_link *l)
+{
+	const struct core_options *o = core_options(l->core);
+
+	if (o->replace_egress != NULL)
+		o->replace_egress(o->ready_arg, l->slot);
 }
 
 /* It hangs, does not read or breaks the protocol: another one must be started. */
 static void give_up(struct egress_link *l, const char *why)
 {
 	l->hung = true;
-	l->numbers.broken++;
+	l->all->numbers.broken++;
 	detach(l, why);
-	if (core_options(l->core)->replace_egress != NULL)
-		core_options(l->core)->replace_egress(core_options(l->core)->ready_arg);
+	ask_for_another(l);
 }
 
 bool egress_link_up(const struct egress_link *l)
@@ -177,7 +196,7 @@ int egress_link_send(struct egress_link *l, enum egress_type type, const char *i
 	*l->end = o;
 	l->end = &o->next;
 	l->queued += o->len;
-	if (l->sock >= 0 && l->queued <= QUEUED_MAX) {
+	if (l->sock >= 0 && l->queued <= part(l, QUEUED_MAX)) {
 		/* Sent from the loop, so that a broken channel is not told from inside. */
 		loop_modify(core_loop(l->core), &l->watch, EPOLLIN | EPOLLOUT);
 		return 0;
@@ -215,7 +234,7 @@ static void drop_invalid(struct egress_link *l, const struct egress_msg *m, stru
 	static struct log_limit limit = { .burst = 5, .interval_ms = 10000 };
 	unsigned long long dropped;
 
-	l->numbers.invalid++;
+	l->all->numbers.invalid++;
 	err_sanitize(e);
 	if (log_limit(&limit, &dropped))
 		log_warn("invalid record of cordon-egress dropped",
@@ -243,8 +262,8 @@ static void on_record(struct turn *t, struct session *s, const struct egress_msg
 			  failed.msg);
 		return;
 	}
-	l->numbers.records++;
-	l->numbers.refused += allowed ? 0 : 1;
+	l->all->numbers.records++;
+	l->all->numbers.refused += allowed ? 0 : 1;
 }
 
 static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
@@ -258,6 +277,11 @@ static int on_message(struct turn *t, const struct egress_msg *m, struct err *e)
 		return egress_turns_take(&t->link->turns, m->text, m->len, e);
 	if (s == NULL || m->type == EGRESS_PONG)
 		return 0; /* it has ended meanwhile */
+	if (session_egress_link(s) != t->link) {
+		(void)err_set(&invalid, ERR_INVALID, "the session belongs to another process");
+		drop_invalid(t->link, m, &invalid);
+		return 0;
+	}
 	if (m->type == EGRESS_RECORD) {
 		on_record(t, s, m);
 		return 0;
@@ -284,7 +308,7 @@ static ssize_t take_frames(struct egress_link *l, struct err *e)
 
 		if (n == 0)
 			break;
-		if (i == FRAMES_PER_TURN) {
+		if (i == part(l, FRAMES_PER_TURN)) {
 			loop_defer(core_loop(l->core), &l->more);
 			break;
 		}
@@ -362,8 +386,7 @@ static void on_channel(struct loop_fd *f, uint32_t events)
 /* No channel has come since the last one was lost. */
 static void await_another(struct egress_link *l, uint64_t now)
 {
-	if (core_options(l->core)->replace_egress != NULL)
-		core_options(l->core)->replace_egress(core_options(l->core)->ready_arg);
+	ask_for_another(l);
 	loop_timer_set(core_loop(l->core), &l->ping, now + l->timeout_ms * CLOCK_MS);
 }
 
@@ -396,8 +419,8 @@ static void on_ping(struct loop_timer *t)
 
 static void attach_one(struct session *s, void *arg)
 {
-	(void)arg;
-	session_egress_channel_new(s);
+	if (session_egress_link(s) == arg)
+		session_egress_channel_new(s);
 }
 
 int egress_link_attach(struct egress_link *l, int sock, struct err *e)
@@ -417,42 +440,19 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 		return -1;
 	}
 	loop_timer_set(core_loop(l->core), &l->ping, l->since_ns);
-	log_info("cordon-egress connected", "");
-	session_each(l->core, NULL, attach_one, NULL);
-	egress_link_sync(l);
+	log_info("cordon-egress connected", "slot=%u", l->slot);
+	session_each(l->core, NULL, attach_one, l);
+	egress_links_sync_later(l->all);
 	return 0;
 }
 
-static void look_one(struct session *s, void *arg)
+void egress_link_synced(struct egress_link *l, bool missing)
 {
-	bool *ret_missing = arg;
-
-	session_egress_try(s);
-	if (session_egress_is_missing(s))
-		*ret_missing = true;
-}
-
-void egress_link_sync(struct egress_link *l)
-{
-	bool missing = false;
 	struct err e;
 
-	if (l->sock < 0 || !core_recovered(l->core))
-		return;
-	/* Also later: sessions that had to wait because ASKING_MAX others were asked. */
-	session_each(l->core, NULL, look_one, &missing);
-	if (l->synced || (missing && clock_now_ns() < l->since_ns + SYNC_MS * CLOCK_MS))
+	if (l->sock < 0 || l->synced ||
+	    (missing && clock_now_ns() < l->since_ns + SYNC_MS * CLOCK_MS))
 		return;
 	l->synced = true;
 	IGNORED(egress_link_send(l, EGRESS_SYNCED, "", NULL, 0, NULL, &e), "then it is gone");
-}
-
-static void on_sync(struct loop_task *t)
-{
-	egress_link_sync(t->arg);
-}
-
-void egress_link_sync_later(struct egress_link *l)
-{
-	loop_defer(core_loop(l->core), &l->sync);
 }

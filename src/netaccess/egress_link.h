@@ -1,7 +1,8 @@
-/* egress_link.h - channel C on the loop: messages to and from cordon-egress.
+/* egress_link.h - channel C on the loop: messages to and from one process of cordon-egress. All of
+ * them are in egress_links.h.
  *
  * An egress may die at any moment and be replaced, and it outlives a daemon. After every new
- * channel each session that has a door is attached again (session_egress.h), then SYNCED is said.
+ * channel each session of that process is attached again (session_egress.h), then SYNCED is said.
  * It is exposed to hostile bytes, so its messages are checked: an egress that breaks the protocol,
  * does not read or says nothing for timeout_ms after a ping loses its channel, and the supervisor
  * is asked for another. Until that comes cells go without network. */
@@ -14,6 +15,7 @@
 
 struct core;
 struct session;
+struct egress_links;
 struct egress_out;
 
 struct egress_numbers {
@@ -23,25 +25,27 @@ struct egress_numbers {
 };
 
 struct egress_link {
-	struct core *core; /* borrowed */
-	int sock;	   /* owned; -1: no egress at the moment */
+	struct egress_links *all; /* borrowed */
+	struct core *core;	  /* borrowed */
+	unsigned slot;		  /* in all */
+	int sock;		  /* owned; -1: no egress at the moment */
 	struct loop_fd watch;
 	struct buf in;
 	struct egress_out *first, **end; /* waiting to be sent */
 	size_t queued;			 /* bytes of those */
 	bool synced;			 /* every session it should know was attached */
+	bool waiting;			 /* sessions wait to be asked, because others are */
 	uint64_t since_ns;		 /* of the channel */
-	unsigned asking;		 /* doors asked of PID 1s */
-	struct loop_task sync, more;
-	uint64_t timeout_ms;	      /* set after egress_link_init() to change it */
+	unsigned asking; /* doors asked of PID 1s, at most egress_link_asking_max() */
+	struct loop_task more;
+	uint64_t timeout_ms;
 	uint64_t pinged_ns, heard_ns; /* the last ping, the last byte */
 	struct loop_timer ping;
 	bool hung; /* it did not answer, and there is no other yet */
-	struct egress_numbers numbers;
 	struct egress_turns turns;
 };
 
-void egress_link_init(struct egress_link *l, struct core *c);
+void egress_link_init(struct egress_link *l, struct egress_links *all, unsigned slot);
 void egress_link_release(struct egress_link *l);
 
 /* A new egress's channel, taken over. */
@@ -53,7 +57,7 @@ bool egress_link_up(const struct egress_link *l);
 int egress_link_send(struct egress_link *l, enum egress_type type, const char *id, const char *text,
 		     size_t len, int *fds, struct err *e) MUST_USE;
 
-/* Asks for doors that are missing; sends SYNCED if none is missing. Repeatable. */
-void egress_link_sync(struct egress_link *l);
-/* At the end of the turn. */
-void egress_link_sync_later(struct egress_link *l);
+/* Sends SYNCED if that was not done yet, and no session is missing or it takes too long. */
+void egress_link_synced(struct egress_link *l, bool missing);
+/* How many PID 1s may be asked at a time: this process's part of those of the node. */
+unsigned egress_link_asking_max(const struct egress_link *l);

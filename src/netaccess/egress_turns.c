@@ -18,6 +18,20 @@ int egress_turns_take(struct egress_turns *t, const char *text, size_t len, stru
 	return 0;
 }
 
+void egress_turns_add(struct egress_turns *to, const struct egress_turns *t)
+{
+	to->turns.count += t->turns.count;
+	to->turns.sum_ns += t->turns.sum_ns;
+	if (to->turns.max_ns < t->turns.max_ns)
+		to->turns.max_ns = t->turns.max_ns;
+	for (size_t i = 0; i < TURNS_BUCKETS + 1; i++)
+		to->turns.buckets[i] += t->turns.buckets[i];
+	if (to->slowest[0] != '\0' && to->turns.slowest[0].ns >= t->turns.slowest[0].ns)
+		return;
+	to->turns.slowest[0].ns = t->turns.slowest[0].ns;
+	memcpy(to->slowest, t->slowest, sizeof(to->slowest));
+}
+
 void egress_turns_write(const struct egress_turns *t, struct buf *to)
 {
 	turns_write_named(&t->turns, "cordon_egress", t->slowest, to);

@@ -15,4 +15,6 @@ struct egress_turns {
 
 /* What EGRESS_TURNS says; ERR_INVALID: nothing that can be shown. */
 int egress_turns_take(struct egress_turns *t, const char *text, size_t len, struct err *e) MUST_USE;
+/* The sum of both; the longest and slowest turn of the two. */
+void egress_turns_add(struct egress_turns *to, const struct egress_turns *t);
 void egress_turns_write(const struct egress_turns *t, struct buf *to);

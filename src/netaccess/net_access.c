@@ -35,8 +35,8 @@ static int setup(struct core *c, struct err *e)
 	assert(n != NULL);
 	n->core = c;
 	*core_part(c, &net_access_part) = n;
-	egress_link_init(&n->egress, c);
-	n->egress.timeout_ms = core_config(c)->egress_timeout_ms;
+	egress_links_init(&n->egress, c,
+			  core_options(c)->negress == 0 ? 1 : core_options(c)->negress);
 	net_usage_init(&n->used, c);
 	n->tell = (struct loop_task){ .run = net_log_tell, .arg = n };
 	return session_policy_setup(n, e);
@@ -48,7 +48,7 @@ static void release(struct core *c)
 
 	if (n == NULL)
 		return;
-	egress_link_release(&n->egress);
+	egress_links_release(&n->egress);
 	net_usage_release(&n->used);
 	loop_task_cancel(core_loop(c), &n->tell);
 	free(n->default_policy);
@@ -57,19 +57,19 @@ static void release(struct core *c)
 	*core_part(c, &net_access_part) = NULL;
 }
 
-int net_access_set_egress(struct core *c, int channel_fd, struct err *e)
+int net_access_set_egress(struct core *c, unsigned slot, int channel_fd, struct err *e)
 {
-	return egress_link_attach(&net_access_of(c)->egress, channel_fd, e);
+	return egress_links_attach(&net_access_of(c)->egress, slot, channel_fd, e);
 }
 
 static void on_second(struct core *c)
 {
-	egress_link_sync(&net_access_of(c)->egress);
+	egress_links_sync(&net_access_of(c)->egress);
 }
 
 static bool is_fit(const struct core *c, const char **ret_why)
 {
-	bool hung = net_access_of(c)->egress.hung;
+	bool hung = egress_links_any_hung(&net_access_of(c)->egress);
 
 	*ret_why = hung ? "cordon-egress does not answer" : NULL;
 	return !hung;
@@ -84,8 +84,9 @@ static void count_open(struct session *s, void *arg)
 
 static void on_metrics(struct core *c, struct buf *b)
 {
-	const struct egress_link *l = &net_access_of(c)->egress;
-	struct core_metrics_network now = { .up = egress_link_up(l),
+	const struct egress_links *l = &net_access_of(c)->egress;
+	struct core_metrics_network now = { .processes = l->n,
+					    .up = egress_links_up(l),
 					    .broken = l->numbers.broken,
 					    .invalid = l->numbers.invalid,
 					    .records = l->numbers.records,
@@ -96,7 +97,7 @@ static void on_metrics(struct core *c, struct buf *b)
 
 	session_each(c, NULL, count_open, &now.sessions);
 	core_metrics_network(&now);
-	egress_turns_write(&l->turns, b);
+	egress_links_write_turns(l, b);
 }
 
 static int check(struct session *s, struct err *e)

@@ -1,11 +1,11 @@
-/* net_access.h - network access as a part of sessions (session_parts.h): the policy of each session,
- * the channel to cordon-egress, and the records of what sessions tried to reach.
+/* net_access.h - network access as a part of sessions (session_parts.h): the policy of each
+ * session, the channel to cordon-egress, and the records of what sessions tried to reach.
  *
  * This header has the part's structures, for the files of this folder, and what cordond's main
  * calls. */
 #pragma once
 
-#include "egress_link.h"
+#include "egress_links.h"
 #include "net_log.h"
 #include "net_usage.h"
 #include "session_egress.h"
@@ -15,15 +15,16 @@ struct policy_memo;
 
 extern const struct session_part net_access_part;
 
-/* The channel C of a new cordon-egress, taken over. Also called when one replaces another. */
-int net_access_set_egress(struct core *c, int channel_fd, struct err *e) MUST_USE;
+/* The channel C of a new cordon-egress, taken over; slot: which of them. Also called when one
+ * replaces another. */
+int net_access_set_egress(struct core *c, unsigned slot, int channel_fd, struct err *e) MUST_USE;
 
 /* ---- for the files of this folder */
 
 /* Of the node. */
 struct net_access {
 	struct core *core; /* borrowed */
-	struct egress_link egress;
+	struct egress_links egress;
 	char *default_policy;	    /* owned: of sessions that do not have one */
 	struct policy_memo *merged; /* owned: the last merged policies */
 	struct net_usage_due used;

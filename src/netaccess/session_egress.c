@@ -31,13 +31,16 @@
 #include "untrusted_fd.h"
 
 #define WAIT_MS 5000
-#define ASKING_MAX 64
 #define FDS 2 /* listener and resolver */
 
 static void on_timer(struct loop_timer *t);
 
 void session_egress_init(struct session *s, struct net_session *n)
 {
+	struct egress_links *all = &net_access_of(session_core(s))->egress;
+
+	assert(session_row(s)->id[0] != '\0');
+	n->egress.link = &all->links[egress_links_slot(session_row(s)->id, all->n)];
 	n->egress.timer = (struct loop_timer){ .fire = on_timer, .arg = s };
 }
 
@@ -46,9 +49,19 @@ static bool is_wanted(const struct session *s)
 	return !policy_select_is_none(session_choice(s));
 }
 
-static struct egress_link *link_of(const struct session *s)
+struct egress_link *session_egress_link(const struct session *s)
 {
-	return &net_access_of(session_core(s))->egress;
+	return net_session_of(s)->egress.link;
+}
+
+/* What PID 1 was asked for has come, or will not: perhaps it was the last that was missing, or
+ * another one waits to be asked. Otherwise no walk over all sessions is needed. */
+static void sync_later(const struct session *s)
+{
+	const struct egress_link *l = session_egress_link(s);
+
+	if (!l->synced || l->waiting)
+		egress_links_sync_later(&net_access_of(session_core(s))->egress);
 }
 
 /* The request to PID 1 is over: gives back what was reserved for its answer. */
@@ -57,7 +70,7 @@ static void end_request(struct session *s)
 	if (net_session_of(s)->egress.state != DOOR_ASKED)
 		return;
 	core_fds(session_core(s))->owed -= FDS;
-	link_of(s)->asking--;
+	session_egress_link(s)->asking--;
 }
 
 /* Answers to orders that were sent before do not count any more. */
@@ -91,9 +104,9 @@ static void detach(struct session *s)
 		     net_session_of(s)->egress.state == DOOR_OPEN;
 	struct err ignored;
 
-	if (known && egress_link_up(link_of(s)))
-		IGNORED(egress_link_send(link_of(s), EGRESS_DETACH, session_row(s)->id, NULL, 0,
-					 NULL, &ignored),
+	if (known && egress_link_up(session_egress_link(s)))
+		IGNORED(egress_link_send(session_egress_link(s), EGRESS_DETACH, session_row(s)->id,
+					 NULL, 0, NULL, &ignored),
 			"then it is gone, and its sessions with it");
 }
 
@@ -103,7 +116,7 @@ static void fail(struct session *s, const struct err *e)
 {
 	detach(s);
 	settle(s, DOOR_FAILED, e);
-	egress_link_sync_later(link_of(s));
+	sync_later(s);
 }
 
 /* ---- orders */
@@ -136,8 +149,8 @@ static int send_order(struct session *s, enum egress_type type, int *fds, struct
 	json_init_heap(&j, EGRESS_TEXT_MAX);
 	sent = write_order(s, &j, e);
 	if (sent == 0)
-		sent = egress_link_send(link_of(s), type, session_row(s)->id, j.text, j.len, fds,
-					e);
+		sent = egress_link_send(session_egress_link(s), type, session_row(s)->id, j.text,
+					j.len, fds, e);
 	if (fds != NULL)
 		untrusted_close(fds, FDS);
 	if (j.text != NULL)
@@ -170,7 +183,7 @@ static void on_timer(struct loop_timer *t)
 	}
 	/* The state stays; those that wait get an error. */
 	(void)err_set_reason(&e, REASON_UNAVAILABLE, "session %s: %s", session_row(s)->id,
-			     egress_link_up(link_of(s))
+			     egress_link_up(session_egress_link(s))
 				     ? "the network is not ready: no answer in 5 s"
 				     : "the network is not ready: cordon-egress is not running");
 	completions_end_all(&net_session_of(s)->egress.when, &e);
@@ -182,7 +195,7 @@ static void attach(struct session *s, int fds[FDS])
 {
 	struct err e;
 
-	if (!egress_link_up(link_of(s))) {
+	if (!egress_link_up(session_egress_link(s))) {
 		untrusted_close(fds, FDS);
 		net_session_of(s)->egress.state = DOOR_WANTED; /* the next channel asks again */
 		return;
@@ -218,7 +231,7 @@ void session_egress_answered(struct session *s, struct live_cell *c, const struc
 	c->agent.nfds = 0;
 	end_request(s);
 	attach(s, fds);
-	egress_link_sync_later(link_of(s));
+	sync_later(s);
 }
 
 static bool can_be_asked(const struct session *s)
@@ -244,7 +257,7 @@ static int ask(struct session *s, struct err *e)
 	net_session_of(s)->egress.state = DOOR_ASKED;
 	net_session_of(s)->egress.late = false;
 	core_fds(session_core(s))->owed += FDS;
-	link_of(s)->asking++;
+	session_egress_link(s)->asking++;
 	start_wait(s);
 	live_cell_flush(c);
 	return 0;
@@ -263,15 +276,20 @@ static void keep(struct session *s)
 
 void session_egress_try(struct session *s)
 {
+	struct egress_link *l = session_egress_link(s);
 	struct err e;
 
-	if (net_session_of(s)->egress.state != DOOR_WANTED || !egress_link_up(link_of(s)))
+	if (net_session_of(s)->egress.state != DOOR_WANTED || !egress_link_up(l))
 		return;
-	if (session_row(s)->state == SESSION_PAUSED && !link_of(s)->synced) {
+	if (session_row(s)->state == SESSION_PAUSED && !l->synced) {
 		keep(s);
 		return;
 	}
-	if (can_be_asked(s) && link_of(s)->asking < ASKING_MAX && ask(s, &e) < 0)
+	if (!can_be_asked(s))
+		return;
+	if (l->asking >= egress_link_asking_max(l))
+		l->waiting = true;
+	else if (ask(s, &e) < 0)
 		fail(s, &e);
 }
 

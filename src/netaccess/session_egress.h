@@ -14,7 +14,10 @@
 
 enum session_egress_state { DOOR_NONE, DOOR_WANTED, DOOR_ASKED, DOOR_SENT, DOOR_OPEN, DOOR_FAILED };
 
+struct egress_link;
+
 struct session_egress {
+	struct egress_link *link; /* borrowed: to the process that the session belongs to */
 	enum session_egress_state state;
 	bool kept;		 /* of a paused session: known to egress, but not attached anew */
 	bool creating;		 /* the session is not usable until it is open */
@@ -28,6 +31,8 @@ struct session_egress {
 
 struct net_session;
 void session_egress_init(struct session *s, struct net_session *n);
+/* The channel to the process of cordon-egress that the session belongs to, always the same. */
+struct egress_link *session_egress_link(const struct session *s);
 
 /* The session is new: if its policy wants a network, that is opened before the session is usable.
  */

@@ -11,7 +11,7 @@
 
 #include "keeper_msg.h"
 
-#define SERVE_VERSION 2
+#define SERVE_VERSION 3
 #define SERVE_LISTENERS_MAX 8
 #define SERVE_TEMPLATES_MAX 4
 #define SERVE_ROOTS_MAX 8
@@ -30,9 +30,10 @@ enum {
 /* Messages over the control socket: one of these, then the slot (0 where there is only one). */
 #define SERVE_MESSAGE 2
 #define SERVE_KEEPERS_MAX 16
+#define SERVE_EGRESS_MAX 8
 enum {
 	SERVE_KEEPER = 'K', /* to cordond, with a descriptor: a keeper's channel A */
-	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: cordon-egress's channel C */
+	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: a cordon-egress's channel C */
 	SERVE_READY = 'R',  /* to the supervisor: requests are answered */
 	/* To the supervisor: the one in that slot does not answer and is to be replaced. */
 	SERVE_KEEPER_HUNG = 'k',
@@ -77,6 +78,7 @@ struct serve_setup {
 	uint32_t tls_from; /* listeners at or above this one are plain: Unix sockets */
 	uint32_t ntemplates, nroots;
 	uint32_t nkeepers; /* 1 to SERVE_KEEPERS_MAX */
+	uint32_t negress;  /* processes of cordon-egress, 1 to SERVE_EGRESS_MAX */
 	struct serve_template templates[SERVE_TEMPLATES_MAX];
 	struct {
 		uint32_t root; /* the keeper's, by number */

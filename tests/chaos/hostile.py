@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
 import harness  # noqa: E402
-from chaos import check_descriptors, descriptors  # noqa: E402
+from chaos import check_descriptors, descriptors, egress_processes  # noqa: E402
 from harness import Failed, Server, check, note, wait_for  # noqa: E402
 from model_watch import died  # noqa: E402
 from net_clients import internet  # noqa: E402
@@ -72,8 +72,12 @@ class Hostile:
         cell = self.cells.pop(self.random.randrange(len(self.cells)))
         self.ask("DELETE", f"/v1/sessions/{cell}")
 
+    def any_pid(self, name):
+        found = self.server.pids(name)
+        return self.random.choice(found) if found else None
+
     def stop(self):
-        pid = self.server.pid("cordon-egress")
+        pid = self.any_pid("cordon-egress")
         if pid:
             os.kill(pid, signal.SIGSTOP)
             time.sleep(self.random.choice([0.05, 0.5, 2]))
@@ -83,7 +87,7 @@ class Hostile:
                 pass
 
     def kill(self):
-        pid = self.server.pid(self.random.choice(["cordon-egress", "cordond"]))
+        pid = self.any_pid(self.random.choice(["cordon-egress", "cordond"]))
         if pid:
             os.kill(pid, signal.SIGKILL)
         self.server.wait_ready(30)
@@ -128,9 +132,10 @@ def main():
         sys.argv += ["--seed", str(args.seed)]
     harness.isolate()
     internet.start()
-    print(f"1..5\n# seed {args.seed}, {args.seconds:.0f} s", flush=True)
+    print(f"1..5\n# seed {args.seed}, {args.seconds:.0f} s, {egress_processes(args.seed)} processes of cordon-egress", flush=True)
     program = harness.reachable(os.path.abspath(args.cordon), {"cordond": args.cordond, "cordon-egress": args.egress})
-    server = Server(program, pool_size=2, memory_default="128M", egress_ca=os.path.join(internet.FOLDER, "world.pem"))
+    server = Server(program, pool_size=2, memory_default="128M", egress_ca=os.path.join(internet.FOLDER, "world.pem"),
+                    egress_processes=egress_processes(args.seed))
     before = descriptors(server.pid("cordon-egress"))
     origin, hostile, bad, number = Origin(internet.NET, args.seed), Hostile(server, args.seed), 0, 0
 

@@ -46,7 +46,7 @@ class Trouble(Chaos):
             victim = self.any_session()
             pid = pid1(victim.id) if victim else None
         else:
-            pid = self.server.pid(what)
+            pid = self.any_pid(what)
         if pid is None:
             return
         if victim is not None:
@@ -86,7 +86,7 @@ class Trouble(Chaos):
         elif what.startswith("stop "):
             self.stop(what[5:])
         else:
-            self.kill_pid(self.server.pid(what))
+            self.kill_pid(self.any_pid(what))
         self.ledger.generation += 1
         return what
 

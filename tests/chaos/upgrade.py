@@ -150,7 +150,7 @@ def main():
     harness.isolate()
     program = harness.reachable(os.path.abspath(args.cordon))
     print("1..2", flush=True)
-    server = Server(program, pool_size=4, memory_default="64M", disk_default="32M")
+    server = Server(program, pool_size=4, memory_default="64M", disk_default="32M", egress_processes=2)
     verdict, why = harness.attempt(run, server, os.path.dirname(program), args.upgrades)
     print(f"{verdict} 1 - upgrades under load")
     note(why or "")

@@ -401,7 +401,8 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 				    .parts = { &secret_part, &net_access_part },
 				    .state_fd = state_fd,
 				    .run_fd = run_fd,
-				    .replace_keeper = on_hung };
+				    .replace_keeper = on_hung,
+				    .negress = BED_EGRESS };
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		o->cgroups.dirs[i] = -1;
 	o->ntemplates = 1;

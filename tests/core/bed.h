@@ -35,6 +35,8 @@ struct bed {
 	int in, out, errs; /* its ends of that program's stdio; -1 */
 };
 
+#define BED_EGRESS 2 /* processes of cordon-egress that the core expects */
+
 extern struct bed bed;
 
 /* keeper_timeout_ms: of the core's patience with its keeper. */

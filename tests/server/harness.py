@@ -65,6 +65,7 @@ class Server:
         self.uid, self.settings = uid, dict(settings)
         if uid is None:
             self.settings.setdefault("user", USER)
+        self.settings.setdefault("egress_processes", 1)  # for tests that kill it; others ask for more
         self.settings.setdefault("listen", f"127.0.0.1:{free_port()}")
         self.state, self.run_dir = os.path.join(self.folder, "state"), os.path.join(self.folder, "run")
         self.process, self.ids, self.key = None, set(), ""
