@@ -48,8 +48,8 @@ int cells_end_unknown(struct cells *cs, bool (*is_known)(void *arg, const char *
 	return 0;
 }
 
-void cells_usage(const struct cells *cs, const char *id, enum usage_detail detail,
-		 struct usage *ret)
+void cells_usage(const struct cells *cs, const struct cell_level *level, const char *id,
+		 enum usage_detail detail, struct usage *ret)
 {
-	cell_ops(cell_level_find(NULL))->usage(cs->cgroups, id, detail, ret);
+	cell_ops(level)->usage(cs->cgroups, id, detail, ret);
 }

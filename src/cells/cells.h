@@ -23,10 +23,10 @@ struct cells {
 void cells_init(struct cells *cs, struct loop *l, unsigned nkeepers);
 void cells_release(struct cells *cs);
 
-/* What the cell of that id uses, or used until its remains were removed. It opens files of the
- * kernel. */
-void cells_usage(const struct cells *cs, const char *id, enum usage_detail detail,
-		 struct usage *ret);
+/* What the cell of that level and id uses, or used until its remains were removed. It opens files
+ * of the kernel. */
+void cells_usage(const struct cells *cs, const struct cell_level *level, const char *id,
+		 enum usage_detail detail, struct usage *ret);
 
 /* Ends every cell whose socket is in the folder and that is not known. */
 int cells_end_unknown(struct cells *cs, bool (*is_known)(void *arg, const char *id), void *arg,

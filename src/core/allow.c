@@ -65,7 +65,7 @@ static int check(const struct store_allow *a, const struct session_spec *spec,
 	const struct cell_limits *l = &spec->limits;
 
 	if (check_name(a->templates, "template", row->template, whose, e) < 0 ||
-	    check_name(a->levels, "level", cell_level_find(spec->level)->name, whose, e) < 0 ||
+	    check_name(a->levels, "level", cell_level_of(row->level)->name, whose, e) < 0 ||
 	    narrow("memory", a->memory_bytes, l->memory_bytes, &row->limits.memory_bytes, whose,
 		   e) < 0 ||
 	    narrow("cpus", a->cpu_millis, l->cpu_millis, &row->limits.cpu_millis, whose, e) < 0 ||

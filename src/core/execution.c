@@ -291,7 +291,7 @@ static const char *find_limit(struct execution *x, const struct agent_event *v)
 	if (v->timed_out != 0)
 		return "timeout";
 	if (v->exit_code != 0 || v->signal != 0) {
-		cells_usage(&s->core->cells, s->row.id, USAGE_ALL, &now);
+		cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
 		if (now.oom_kills > s->oom_seen)
 			limit = "memory";
 		else if (now.pids_refused > s->pids_seen)

@@ -196,6 +196,21 @@ struct core *session_core(const struct session *s)
 	return s->core;
 }
 
+const struct cell_level *session_level(const struct session *s)
+{
+	return cell_level_of(s->row.level);
+}
+
+int session_level_check(const struct session *s, enum cell_ability ability, const char *what,
+			struct err *e)
+{
+	const struct cell_level *level = session_level(s);
+
+	if (cell_level_can(level, ability))
+		return 0;
+	return err_set(e, ERR_UNSUPPORTED, "%s: not possible at level %s", what, level->name);
+}
+
 void session_count(const struct core *c, unsigned ret[SESSION_STATES])
 {
 	memset(ret, 0, SESSION_STATES * sizeof(ret[0]));

@@ -6,6 +6,7 @@
  * the store only, until its retention ends. */
 #pragma once
 
+#include "cell_level.h"
 #include "core.h"
 #include "mask.h"
 #include "store_actor.h"
@@ -100,6 +101,11 @@ const struct store_session *session_row(const struct session *s);
 const struct store_actor *session_actor(const struct session *s);
 unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
+/* Its isolation level. */
+const struct cell_level *session_level(const struct session *s);
+/* Is this ability one of its level's? ERR_UNSUPPORTED: no; what: the action, for the message. */
+int session_level_check(const struct session *s, enum cell_ability ability, const char *what,
+			struct err *e) MUST_USE;
 
 /* It is used: resets the idle clock; a paused session is resumed. True: it is running, and w is not
  * used. Else w ends when it is. */

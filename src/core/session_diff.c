@@ -108,7 +108,7 @@ static int admit(const struct session *s, struct err *e)
 				      NODE_MAX);
 	if (s->cell == NULL)
 		return err_set(e, ERR_CONFLICT, "session %s has no cell", s->row.id);
-	return 0;
+	return session_level_check(s, CELL_CAN_DIFF, "diff", e);
 }
 
 static void ask(struct session *s, struct session_diff *d, const struct keeper_create *plan, int to)

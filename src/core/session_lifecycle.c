@@ -385,7 +385,7 @@ static void note_usage(struct session *s)
 {
 	struct usage now;
 
-	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
+	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_SHOWN, &now);
 	s->row.usage.cpu_us = now.cpu_us;
 	s->memory_bytes = now.memory_bytes;
 	s->row.usage.memory_peak_bytes = now.memory_peak_bytes;
@@ -445,7 +445,7 @@ static void on_cell_dead(struct live_cell *cell)
 
 	/* The kernel's own count: a cell's PID 1 is killed with the rest when it is out of memory
 	 * and no other process is left. */
-	cells_usage(&s->core->cells, s->row.id, USAGE_ALL, &now);
+	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
 	if (now.oom_kills > s->oom_seen)
 		session_stop(s, SESSION_OOM, "the cell ran out of memory");
 	else if (cell->broken)
@@ -506,7 +506,7 @@ static void on_cell_synced(struct live_cell *cell)
 	}
 	execution_kills_synced(s);
 	/* Hits of limits before this moment do not belong to what runs now. */
-	cells_usage(&s->core->cells, s->row.id, USAGE_ALL, &now);
+	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
 	s->oom_seen = now.oom_kills;
 	s->pids_seen = now.pids_refused;
 	session_parts_resumed(s);

@@ -94,6 +94,19 @@ static void wait_for(struct session *s, struct completion *w, struct completions
 	completion_set_deadline(w, WAIT_MS, "change of the session's state");
 }
 
+static int check_pause(const struct session *s, struct err *e)
+{
+	if (session_level_check(s, CELL_CAN_PAUSE, "pause", e) < 0)
+		return -1;
+	if (s->core->cells.keeper.restrictions.freezer == 0)
+		return err_set(e, ERR_UNSUPPORTED,
+			       "pause needs cgroup v2, which this machine does not have");
+	if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
+		return err_set(e, ERR_CONFLICT, "session %s is %s", s->row.id,
+			       session_state_name((enum session_state)s->row.state));
+	return 0;
+}
+
 void session_pause(struct session *s, const struct store_actor *who, struct completion *w)
 {
 	struct err e;
@@ -108,13 +121,7 @@ void session_pause(struct session *s, const struct store_actor *who, struct comp
 			wait_for(s, w, &s->when_paused);
 		return;
 	}
-	if (s->core->cells.keeper.restrictions.freezer == 0)
-		(void)err_set(&e, ERR_UNSUPPORTED,
-			      "pause needs cgroup v2, which this machine does not have");
-	else if (s->row.state != SESSION_RUNNING || s->cell->call != NULL)
-		(void)err_set(&e, ERR_CONFLICT, "session %s is %s", s->row.id,
-			      session_state_name((enum session_state)s->row.state));
-	else {
+	if (check_pause(s, &e) == 0) {
 		core_check_clock(s->core);
 		s->row.paused_since_ms = core_now_ms();
 		session_set_actor(s, who);

@@ -22,7 +22,7 @@ void session_sample_now(struct session *s, struct session_sample *ret)
 	struct usage now;
 	struct err e;
 
-	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
+	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_SHOWN, &now);
 	*ret = (struct session_sample){ .time_ms = core_now_ms(),
 					.cpu_us = now.cpu_us,
 					.memory_bytes = now.memory_bytes,
@@ -68,7 +68,7 @@ static bool look_at(struct session *s)
 			meter_look(s, 0, false);
 		return false;
 	}
-	cells_usage(&s->core->cells, s->row.id, USAGE_SHOWN, &now);
+	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_SHOWN, &now);
 	s->memory_bytes = now.memory_bytes;
 	meter_look(s, now.cpu_us, false);
 	return true;

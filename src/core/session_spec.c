@@ -186,6 +186,23 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 	return 0;
 }
 
+/* The level, and what is asked of it that not every level can do. */
+static int check_level(const struct session_spec *spec, struct store_session *row, struct err *e)
+{
+	const struct cell_level *level = cell_level_find(spec->level);
+
+	if (level == NULL)
+		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only %s is available here",
+			       spec->level, cell_level_find(NULL)->name);
+	row->level = level->id;
+	if (spec->nmounts > 0 && !cell_level_can(level, CELL_CAN_MOUNT))
+		return err_set(e, ERR_UNSUPPORTED, "mounts: not possible at level %s", level->name);
+	if ((spec->on_timeout == SESSION_PAUSE || spec->on_idle == SESSION_PAUSE) &&
+	    !cell_level_can(level, CELL_CAN_PAUSE))
+		return err_set(e, ERR_UNSUPPORTED, "pause: not possible at level %s", level->name);
+	return 0;
+}
+
 static int check_times(const struct core *c, const struct session_spec *spec,
 		       struct store_session *row, struct err *e)
 {
@@ -218,9 +235,8 @@ int session_spec_check(const struct core *c, const struct session_spec *spec,
 	*ret_texts = NULL;
 	if (find_template(c, template) == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", template);
-	if (cell_level_find(spec->level) == NULL)
-		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only %s is available here",
-			       spec->level, cell_level_find(NULL)->name);
+	if (check_level(spec, row, e) < 0)
+		return -1;
 	(void)snprintf(row->template, sizeof(row->template), "%s", template);
 	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
 	if (check_limits(c, &spec->limits, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0)

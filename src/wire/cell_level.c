@@ -8,6 +8,13 @@ static const struct cell_level levels[CELL_LEVELS] = {
 			     CELL_CAN_PAUSE | CELL_CAN_DIFF | CELL_CAN_MOUNT },
 };
 
+static const struct cell_level unknown = { CELL_LEVELS, "unknown", "", "", 0 };
+
+const struct cell_level *cell_level_of(uint32_t id)
+{
+	return id < CELL_LEVELS ? &levels[id] : &unknown;
+}
+
 const struct cell_level *cell_level_at(size_t i)
 {
 	return i < CELL_LEVELS ? &levels[i] : NULL;

@@ -10,7 +10,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+/* The numbers are in rows of the store: new ones come at the end. */
 enum cell_level_id { CELL_CONTAINER, CELL_LEVELS };
 
 enum cell_ability {
@@ -29,6 +31,10 @@ struct cell_level {
 
 /* The level of that name, NULL if there is none; NULL or "" as name is the default. */
 const struct cell_level *cell_level_find(const char *name);
+
+/* The level of that number, as a row of the store has it. A number that this version does not know
+ * gives a level "unknown", which has no abilities: rows of a newer version fail closed. */
+const struct cell_level *cell_level_of(uint32_t id);
 
 /* The i-th, NULL behind the last. */
 const struct cell_level *cell_level_at(size_t i);
