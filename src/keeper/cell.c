@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "cell_build.h"
@@ -32,16 +33,37 @@ void cell_release(struct cell *c)
 	cell_init(c);
 }
 
+/* A template that was added at run time is an entry of a directory that only root can change. The
+ * caller chose which: it gets directories that root made for this, and no others. */
+static int check_template(const char *name, int fd, struct err *e)
+{
+	struct stat st;
+
+	if (name[0] == '.' || name[0] == '\0' || strchr(name, '/') != NULL)
+		return err_set(e, ERR_DENIED, "template: not a name of a directory");
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, "template %.100s", name);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+		return err_set(e, ERR_DENIED,
+			       "template %.100s: must be a directory of root's that no other user "
+			       "may write to",
+			       name);
+	return 0;
+}
+
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e)
 {
-	if (from->root >= k->setup.nroots || (k->setup.root_uses[from->root] & use) == 0)
+	uint32_t uses = from->root < k->setup.nroots ? k->setup.root_uses[from->root] : 0;
+	bool template = use == KEEPER_ROOT_LAYER && (uses & KEEPER_ROOT_TEMPLATES) != 0;
+
+	if ((uses & use) == 0 && !template)
 		return err_set(e, ERR_DENIED, "root %u was not given for this", from->root);
 	*ret_fd = kernel_openat2((int)(KEEPER_FD_ROOTS + from->root),
 				 from->path[0] == '\0' ? "." : from->path, O_PATH | O_CLOEXEC,
 				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	if (*ret_fd >= 0)
-		return 0;
+		return template ? check_template(from->path, *ret_fd, e) : 0;
 	if (errno == EXDEV || errno == ELOOP)
 		return err_set(e, ERR_DENIED, "root %u: %.100s leads over a link or out of it",
 			       from->root, from->path);

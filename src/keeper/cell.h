@@ -30,7 +30,8 @@ void cell_init(struct cell *c);
 /* Closes everything. The cell itself goes on. */
 void cell_release(struct cell *c);
 
-/* Opens a layer's or mount's source below a root that was given for this use (KEEPER_ROOT_*). */
+/* Opens a layer's or mount's source below a root that was given for this use (KEEPER_ROOT_*).
+ * *ret_fd is the caller's also on failure, if it is not -1. */
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e) MUST_USE;
 

@@ -18,7 +18,7 @@
 #define CELL_LAYERS_MAX 8
 #define CELL_MOUNTS_MAX 8
 #define CELL_IDS 65536U	  /* user ids, and group ids, of one cell */
-#define CELL_ROOTS_MAX 16 /* directories of a server that layers and mounts are taken from */
+#define CELL_ROOTS_MAX 24 /* directories of a server that layers and mounts are taken from */
 
 /* A cell's directory in each hierarchy is called CELL_CGROUP_PREFIX and the cell's id. The
  * hierarchies: v2 has one, at index 0. v1 has up to five: cpu, cpuacct, memory, pids, and a v2

@@ -14,7 +14,7 @@
 #include "cell_spec.h"
 #include "err.h"
 
-#define KEEPER_VERSION 3
+#define KEEPER_VERSION 4
 
 /* Descriptors that a keeper is started with. */
 enum {
@@ -38,6 +38,9 @@ enum {
 	KEEPER_ROOT_LAYER = 1 << 0,
 	KEEPER_ROOT_READ = 1 << 1,  /* mounts */
 	KEEPER_ROOT_WRITE = 1 << 2, /* writable mounts */
+	/* Each directory in it may be a layer, by its name, if it is root's and no other user may
+	 * write to it. The starter has seen that no other user can change the root itself. */
+	KEEPER_ROOT_TEMPLATES = 1 << 3,
 };
 
 /* What the program that starts a keeper has found out and prepared: the first message on channel A.

@@ -233,6 +233,21 @@ static const struct {
 	{ "a pipe", MOUNT, ROOT_READ, "pipe", ERR_INVALID, "neither a directory nor a file" },
 	{ "a root that is absent", LAYER, CELL_LAYERS_MAX - 1, "", ERR_DENIED, "was not given" },
 	{ "up, as layer", LAYER, 0, "..", ERR_DENIED, "out of it" },
+	{ "a template as mount", MOUNT, ROOT_TEMPLATES, "good", ERR_DENIED, "was not given" },
+	{ "all templates", LAYER, ROOT_TEMPLATES, "", ERR_DENIED, "not a name" },
+	{ "all templates by a dot", LAYER, ROOT_TEMPLATES, ".", ERR_DENIED, "not a name" },
+	{ "up from templates", LAYER, ROOT_TEMPLATES, "..", ERR_DENIED, "out of it" },
+	{ "around templates", LAYER, ROOT_TEMPLATES, "../read", ERR_DENIED, "out of it" },
+	{ "into a template", LAYER, ROOT_TEMPLATES, "good/in", ERR_DENIED, "not a name" },
+	{ "down and up to one", LAYER, ROOT_TEMPLATES, "good/../good", ERR_DENIED, "not a name" },
+	{ "a hidden template", LAYER, ROOT_TEMPLATES, ".hidden", ERR_DENIED, "not a name" },
+	{ "a template by a link", LAYER, ROOT_TEMPLATES, "link", ERR_DENIED, "link" },
+	{ "a file as template", LAYER, ROOT_TEMPLATES, "file", ERR_DENIED, "of root's" },
+	{ "a device as template", LAYER, ROOT_TEMPLATES, "device", ERR_DENIED, "of root's" },
+	{ "a template all can write", LAYER, ROOT_TEMPLATES, "all", ERR_DENIED, "of root's" },
+	{ "a template a group can write", LAYER, ROOT_TEMPLATES, "group", ERR_DENIED, "of root's" },
+	{ "another user's template", LAYER, ROOT_TEMPLATES, "theirs", ERR_DENIED, "of root's" },
+	{ "no such template", LAYER, ROOT_TEMPLATES, "none", ERR_SYSTEM, "No such file" },
 };
 
 static void make_tree(void)
@@ -243,6 +258,13 @@ static void make_tree(void)
 	CHECK(chdir(at) == 0 && mkdir("dir", 0755) == 0 && symlink("/etc", "out") == 0 &&
 	      symlink("dir", "in") == 0 && mkfifo("pipe", 0644) == 0 &&
 	      mknod("dir/file", S_IFREG | 0644, 0) == 0 && chdir("/") == 0);
+	(void)snprintf(at, sizeof(at), "%s/templates", s.folder);
+	CHECK(chdir(at) == 0 && mkdir("good", 0755) == 0 && mkdir("good/in", 0755) == 0 &&
+	      mkdir(".hidden", 0755) == 0 && symlink("good", "link") == 0 &&
+	      mknod("file", S_IFREG | 0644, 0) == 0 && mkdir("all", 0755) == 0 &&
+	      chmod("all", 0777) == 0 && mkdir("group", 0755) == 0 && chmod("group", 0775) == 0 &&
+	      mkdir("theirs", 0755) == 0 && chown("theirs", 1000, 1000) == 0 &&
+	      mknod("device", S_IFCHR | 0600, makedev(1, 3)) == 0 && chdir("/") == 0);
 }
 
 static void sources_stay_below_their_roots(void)
