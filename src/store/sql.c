@@ -21,7 +21,7 @@
 
 /* In the order in which store_session.c reads and writes them. */
 #define SESSION_COLUMNS                                                                      \
-	"id, tenant, template, profile, level, created_ms, memory_bytes, cpu_millis, pids, " \
+	"id, tenant, template, template_id, profile, level, created_ms, memory_bytes, cpu_millis, pids, " \
 	"disk_bytes, inodes, nofile, output_bytes, env, mounts, state, reason, started_ms, " \
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
@@ -63,6 +63,10 @@
 #define SECRET_COLUMNS                                                          \
 	"id, tenant, name, version, created_ms, updated_ms, expires_ms, ways, " \
 	"metadata, hosts, methods, paths, places, box"
+
+#define TEMPLATE_COLUMNS                                                                   \
+	"id, tenant, name, version, current, kind, level, created_ms, layers, mounts, env, " \
+	"user, workdir, start_command, ready_command"
 
 #define Q5 "?, ?, ?, ?, ?"
 
@@ -110,7 +114,7 @@ const char *const sql_text[] = {
 		" ORDER BY created_ms DESC, id DESC LIMIT -1 OFFSET ?3)",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ? WHERE id = ?",
@@ -257,6 +261,16 @@ const char *const sql_text[] = {
 		" WHERE expires_ms > 0 AND expires_ms >= ?1 AND (expires_ms > ?1 OR id > ?2)"
 		" AND expires_ms <= ?3 ORDER BY expires_ms, id LIMIT ?4",
 	[SQL_SECRET_COUNT] = "SELECT count(*) FROM secret WHERE tenant = ?",
+
+	[SQL_TEMPLATE_INSERT] = "INSERT INTO template (" TEMPLATE_COLUMNS ") VALUES ("
+		Q5 ", " Q5 ", " Q5 ")",
+	[SQL_TEMPLATE_NEXT] = "SELECT coalesce(max(version), 0) + 1 FROM template"
+		" WHERE tenant = ? AND name = ?",
+	[SQL_TEMPLATE_RETIRE_NAME] = "UPDATE template SET current = 0"
+		" WHERE tenant = ? AND name = ? AND current = 1",
+	[SQL_TEMPLATE_RETIRE] = "UPDATE template SET current = 0 WHERE id = ?",
+	[SQL_TEMPLATE_DELETE] = "DELETE FROM template WHERE id = ? AND current = 0",
+	[SQL_TEMPLATE_EACH] = "SELECT " TEMPLATE_COLUMNS " FROM template ORDER BY tenant, name, version",
 
 	[SQL_RECORDS_GET] = "SELECT rows, bytes FROM records WHERE tenant = ?",
 	[SQL_RECORDS_ADD] = "INSERT INTO records (tenant, rows, bytes) VALUES (?, ?, ?)"

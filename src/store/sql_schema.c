@@ -203,11 +203,23 @@ static const char version_15[] =
 
 /* Which execution a network record came from; "": not known, as of all of before this version. */
 static const char version_16[] = "ALTER TABLE net ADD COLUMN execution TEXT NOT NULL DEFAULT '';";
+
+/* What sessions are made from: see store_template.h. Sessions refer to a version; "" in those of
+ * before, which were made from the one template there was. */
+static const char version_17[] =
+	"CREATE TABLE template ("
+	" id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL,"
+	" current INTEGER NOT NULL, kind INTEGER NOT NULL, level INTEGER NOT NULL,"
+	" created_ms INTEGER NOT NULL, layers TEXT NOT NULL, mounts TEXT NOT NULL, env BLOB NOT NULL,"
+	" user TEXT NOT NULL, workdir TEXT NOT NULL, start_command TEXT NOT NULL,"
+	" ready_command TEXT NOT NULL, UNIQUE (tenant, name, version)) STRICT, WITHOUT ROWID;"
+	"CREATE UNIQUE INDEX template_current ON template (tenant, name) WHERE current = 1;"
+	"ALTER TABLE session ADD COLUMN template_id TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
-	version_15, version_16,
+	version_15, version_16, version_17,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -15,6 +15,7 @@ static void put_identity(struct stmt *q, const struct store_session *row)
 	stmt_text(q, row->id);
 	stmt_text(q, row->tenant);
 	stmt_text(q, row->template);
+	stmt_text(q, row->template_id);
 	stmt_u64(q, row->profile);
 	stmt_u64(q, row->level);
 	stmt_u64(q, row->created_ms);
@@ -73,6 +74,7 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	stmt_copy_text(q, ret->id, sizeof(ret->id));
 	stmt_copy_text(q, ret->tenant, sizeof(ret->tenant));
 	stmt_copy_text(q, ret->template, sizeof(ret->template));
+	stmt_copy_text(q, ret->template_id, sizeof(ret->template_id));
 	ret->profile = stmt_get_u32(q);
 	ret->level = stmt_get_u32(q);
 	ret->created_ms = stmt_get_u64(q);

@@ -19,7 +19,8 @@ struct store_session {
 	/* What it is: written once. */
 	char id[STORE_ID_MAX]; /* "ses_..." */
 	char tenant[STORE_ID_MAX];
-	char template[STORE_NAME_MAX];
+	char template[STORE_NAME_MAX];	/* its name, */
+	char template_id[STORE_ID_MAX]; /* and its version: store_template.h */
 	uint32_t profile, level;
 	uint64_t created_ms;
 	struct store_limits limits;
