@@ -8,12 +8,14 @@
 #include "reply.h"
 #include "routes.h"
 #include "secret_spec.h"
+#include "templates.h"
 #include "url.h"
 
 #define SESSION "/v1/sessions/{session}"
 #define EXECUTION SESSION "/executions/{execution}"
 #define FILES SESSION "/files"
 #define SECRET "/v1/secrets/{secret}"
+#define TEMPLATE "/v1/templates/{template}"
 
 #define ADMIN TENANT_ADMIN
 #define USE TENANT_SESSIONS
@@ -25,7 +27,10 @@ static const struct route routes[] = {
 	{ HTTP1_GET, "/readyz", 0, api_node_ready, "" },
 	{ HTTP1_GET, "/metrics", READ, api_node_metrics, "" },
 	{ HTTP1_GET, "/v1/node", READ, api_node_get, "" },
-	{ HTTP1_GET, "/v1/templates", READ, api_node_templates, "" },
+	{ HTTP1_GET, "/v1/templates", READ, api_templates_list, "" },
+	{ HTTP1_POST, "/v1/templates", ADMIN, api_templates_add, "" },
+	{ HTTP1_GET, TEMPLATE, READ, api_templates_get, "" },
+	{ HTTP1_DELETE, TEMPLATE, ADMIN, api_templates_delete, "" },
 
 	{ HTTP1_POST, "/v1/sessions", USE, api_sessions_create, "" },
 	{ HTTP1_GET, "/v1/sessions", READ, api_sessions_list,
@@ -108,16 +113,25 @@ static bool take_name(struct http1_span raw, char ret[REQUEST_ID_MAX])
 	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && secret_spec_is_name(ret);
 }
 
-/* The ids of a path: the first of a session's route is the session. Secrets have names. */
+static bool take_template(struct http1_span raw, char ret[REQUEST_ID_MAX])
+{
+	return url_decode(raw, ret, REQUEST_ID_MAX) > 0 && templates_is_name(ret);
+}
+
+/* The ids of a path: the first of a session's route is the session. Secrets and templates have
+ * names. */
 static bool take_ids(struct request *r, const struct url_params *params)
 {
-	bool named = strcmp(r->route->pattern, SECRET) == 0;
+	bool (*take)(struct http1_span raw, char ret[REQUEST_ID_MAX]) =
+		strcmp(r->route->pattern, SECRET) == 0	   ? take_name
+		: strcmp(r->route->pattern, TEMPLATE) == 0 ? take_template
+							   : take_id;
 	bool of_session = strncmp(r->route->pattern, SESSION, sizeof(SESSION) - 1) == 0;
 	size_t at = 0;
 
 	if (of_session && !take_session(params->raw[at++], r->session_id))
 		r->session_id[0] = '\0';
-	else if (at >= params->n || (named ? take_name : take_id)(params->raw[at], r->id))
+	else if (at >= params->n || take(params->raw[at], r->id))
 		return true;
 	reply_code(r, 404, "not_found", "no object has this id");
 	return false;

@@ -14,7 +14,6 @@ void api_node_metrics(struct request *r);
 /* Does the setting `metrics` allow this request without a key? */
 bool api_node_metrics_are_open(const struct request *r);
 void api_node_get(struct request *r);
-void api_node_templates(struct request *r);
 
 /* api_sessions.c, api_sessions_list.c */
 void api_sessions_create(struct request *r);
@@ -94,6 +93,12 @@ void api_secrets_create(struct request *r);
 void api_secrets_get(struct request *r);
 void api_secrets_update(struct request *r);
 void api_secrets_delete(struct request *r);
+
+/* api_templates.c */
+void api_templates_list(struct request *r);
+void api_templates_get(struct request *r);
+void api_templates_add(struct request *r);
+void api_templates_delete(struct request *r);
 
 /* api_tenants.c */
 void api_tenants_list(struct request *r);

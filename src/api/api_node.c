@@ -1,4 +1,4 @@
-/* api_node.c - describes the server: health, readiness, version, capacity, templates, metrics. */
+/* api_node.c - describes the server: health, readiness, version, capacity, metrics. */
 #include <string.h>
 
 #include "api_handlers.h"
@@ -145,28 +145,6 @@ void api_node_get(struct request *r)
 	json_bool(&j, "rootless", w != NULL && w->rootless != 0);
 	write_restrictions(&j, w);
 	write_load(&j, r);
-	json_close(&j, '}');
-	reply_json(r, 200, &j);
-}
-
-void api_node_templates(struct request *r)
-{
-	const struct core_options *o = core_options(r->core);
-	struct json j;
-
-	json_init_heap(&j, 65536);
-	json_open(&j, NULL, '{');
-	json_open(&j, "templates", '[');
-	for (unsigned i = 0; i < o->ntemplates; i++) {
-		json_open(&j, NULL, '{');
-		json_text(&j, "name", o->templates[i].name);
-		json_open(&j, "layers", '[');
-		for (uint32_t n = 0; n < o->templates[i].nlayers; n++)
-			json_text(&j, NULL, o->templates[i].layers[n].at);
-		json_close(&j, ']');
-		json_close(&j, '}');
-	}
-	json_close(&j, ']');
 	json_close(&j, '}');
 	reply_json(r, 200, &j);
 }

@@ -49,7 +49,7 @@ static const char *part(struct json *j, const char *name, const char *text, cons
 }
 
 /* Lines "source TAB target TAB mode". */
-static void mounts(struct json *j, const char *text)
+void json_view_mounts(struct json *j, const char *text)
 {
 	json_open(j, "mounts", '[');
 	while (*text != '\0') {
@@ -181,7 +181,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	json_view_limits(j, "limits", &row->limits);
 	/* Written by spec_session.c. */
 	json_raw(j, "metadata", or_null(row->metadata) == NULL ? "{}" : row->metadata);
-	mounts(j, or_empty(row->mounts));
+	json_view_mounts(j, or_empty(row->mounts));
 	rules(j, or_empty(row->rules));
 	network(j, row);
 	secrets(j, row->secrets);

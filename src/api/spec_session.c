@@ -68,7 +68,7 @@ static int read_mount(struct json_members *outer, json_t *object, struct session
 	return 0;
 }
 
-static void read_mounts(struct json_members *m, struct session_spec *spec)
+void spec_session_mounts(struct json_members *m, struct session_spec *spec)
 {
 	json_t *list = json_members_array(m, "mounts", CELL_MOUNTS_MAX);
 
@@ -156,7 +156,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	IGNORED(spec_env_read(&m, "env", SPEC_ENV_MAX, &ret->env), "json_members_end() fails");
 	spec->env = (const char *)ret->env.data;
 	spec->env_len = ret->env.len;
-	read_mounts(&m, spec);
+	spec_session_mounts(&m, spec);
 	json_members_notes(&m, "metadata", SPEC_METADATA_MAX, SPEC_METADATA_TEXT_MAX,
 			   &ret->metadata);
 	ret->spec.metadata = ret->metadata;

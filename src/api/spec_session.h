@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "buf.h"
+#include "json_members.h"
 #include "session.h"
 
 #define SPEC_ENV_MAX 256
@@ -24,3 +25,6 @@ struct spec_session {
 int spec_session_read(const void *body, size_t len, struct spec_session *ret,
 		      struct err *e) MUST_USE;
 void spec_session_release(struct spec_session *s);
+
+/* The member `mounts` of an object, into mounts and nmounts of the spec. */
+void spec_session_mounts(struct json_members *m, struct session_spec *spec);

@@ -143,7 +143,7 @@ void pool_fill(struct pool *p)
 	}
 }
 
-void pool_adapt(struct pool *p)
+void pool_adapt(struct pool *p, unsigned max)
 {
 	uint64_t demand = p->claimed + p->claimed_before;
 	uint64_t want = demand > p->src.size ? demand : p->src.size;
@@ -151,8 +151,10 @@ void pool_adapt(struct pool *p)
 	p->claimed_before = p->claimed;
 	p->claimed = 0;
 	p->failures = 0;
-	if (want > p->src.max)
-		want = p->src.max;
+	if (max > p->src.max)
+		max = p->src.max;
+	if (want > max)
+		want = max;
 	p->size = want >= p->size ? (unsigned)want : p->size - 1;
 	if (p->nready > p->size) {
 		struct live_cell *c = p->ready[--p->nready];
@@ -170,6 +172,11 @@ void pool_close(struct pool *p)
 
 		live_cell_abandon(c);
 	}
+}
+
+unsigned pool_size(const struct pool *p)
+{
+	return p->closed ? 0 : p->size;
 }
 
 bool pool_is_idle(const struct pool *p)

@@ -26,8 +26,10 @@ void pool_free(struct pool *p);
 
 /* Starts filling. Called when the node is ready, and again after every change. */
 void pool_fill(struct pool *p);
-/* Once a second: follows demand. */
-void pool_adapt(struct pool *p);
+/* Once a second: follows demand, up to max cells (and src.max). */
+void pool_adapt(struct pool *p, unsigned max);
+/* How many cells it wants to have ready. */
+unsigned pool_size(const struct pool *p);
 /* Ends all of them, and makes no more: the node drains. */
 void pool_close(struct pool *p);
 /* No cell is being made for it. */

@@ -165,24 +165,45 @@ static int add_root(struct serve *s, int fd, uint32_t uses, uint32_t *ret_index,
 	return 0;
 }
 
-static int open_template(struct serve *s, struct err *e)
+static int open_host(struct serve *s, struct err *e)
 {
-	struct serve_template *t = &s->setup.templates[0];
+	struct serve_host *t = &s->setup.host;
 	struct authority authority;
 
 	if (authority_make(&authority, e) < 0)
 		return err_wrap(e, "the authority that cells trust");
 	s->authority_fd = authority.fd;
-	if (template_open(s->config.template, &authority, &s->template, e) < 0)
+	if (template_open("host", &authority, &s->template, e) < 0)
 		return err_wrap(e, "template");
-	(void)snprintf(t->name, sizeof(t->name), "%s", s->config.template);
 	t->nlayers = s->template.nlayers;
 	memcpy(t->at, s->template.at, sizeof(t->at));
 	for (uint32_t i = 0; i < t->nlayers; i++)
 		if (add_root(s, s->template.fds[i], KEEPER_ROOT_LAYER, &t->roots[i], e) < 0)
 			return -1;
-	s->setup.ntemplates = 1;
 	return 0;
+}
+
+/* The keeper takes any directory in it as a template, whichever cordond names: so only the user
+ * that starts the server may put one there, and no other user may reach what is in them. */
+static int open_template_dir(struct serve *s, struct err *e)
+{
+	char *path = s->setup.template_dir;
+	struct stat st;
+
+	if (s->config.template_dir[0] != '\0')
+		(void)snprintf(path, CELL_PATH_MAX, "%s", s->config.template_dir);
+	else
+		(void)snprintf(path, CELL_PATH_MAX, "%.200s/templates", s->config.state_dir);
+	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+		return err_sys(e, "template_dir: make %s", path);
+	OWN_FD fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_sys(e, "template_dir: open %s", path);
+	if (st.st_uid != getuid() || (st.st_mode & 077) != 0)
+		return err_set(e, ERR_DENIED,
+			       "template_dir: %s must belong to user %u and have mode 0700", path,
+			       getuid());
+	return add_root(s, TAKE_FD(fd), KEEPER_ROOT_TEMPLATES, &s->setup.template_root, e);
 }
 
 static int open_mount_roots(struct serve *s, struct err *e)
@@ -326,7 +347,7 @@ int serve_prepare(struct serve *s, struct err *e)
 	    serve_secrets(s, e) < 0 || find_cgroups(s, e) < 0)
 		return -1;
 	find_userns(s);
-	if (open_template(s, e) < 0 || open_mount_roots(s, e) < 0)
+	if (open_host(s, e) < 0 || open_template_dir(s, e) < 0 || open_mount_roots(s, e) < 0)
 		return -1;
 	warn_nofile(s);
 	return write_memories(s, e);

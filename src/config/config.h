@@ -63,6 +63,7 @@ struct config {
 
 	/* what sessions are made from */
 	char template[CONFIG_NAME_MAX];
+	char template_dir[CONFIG_PATH_MAX]; /* "": templates in state_dir */
 	struct config_root mount_roots[CONFIG_ROOTS_MAX];
 	size_t nmount_roots;
 	uint64_t pool_size, pool_max;

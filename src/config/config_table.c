@@ -88,7 +88,10 @@ const struct config_setting config_table[] = {
 	  "local: also any of this machine, which a reverse proxy is, too; open: all" },
 
 	{ "template", "NAME", CONFIG_TEXT, FIELD(template), "host", 1, CONFIG_NAME_MAX - 1, NULL,
-	  "template of sessions that name none", .group = "What sessions are made from" },
+	  "template of sessions that name none: host, or one that was added", .group = "What sessions are made from" },
+	{ "template_dir", "DIR", CONFIG_PATH, FIELD(template_dir), "", 0, 200, NULL,
+	  "directory whose directories can be added as templates; it must be root's and closed to all other users",
+	  .shown = "templates in state_dir" },
 	{ "mount_roots", "PATH[:rw],...", CONFIG_ROOTS, FIELD(mount_roots), "", 0, CONFIG_ROOTS_MAX, NULL,
 	  "directories of this machine that sessions may mount from, read-only unless :rw; at most 8" },
 	{ "pool_size", "COUNT", CONFIG_COUNT, FIELD(pool_size), "8", 0, 4096, NULL,

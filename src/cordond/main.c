@@ -94,8 +94,7 @@ static int read_setup(struct daemon *d, struct err *e)
 	if (n != (ssize_t)sizeof(d->setup) || d->setup.version != SERVE_VERSION ||
 	    d->setup.nlisteners > SERVE_LISTENERS_MAX || d->setup.nkeepers == 0 ||
 	    d->setup.nkeepers > SERVE_KEEPERS_MAX || d->setup.negress == 0 ||
-	    d->setup.negress > SERVE_EGRESS_MAX || d->setup.ntemplates > SERVE_TEMPLATES_MAX ||
-	    d->setup.nroots > SERVE_ROOTS_MAX)
+	    d->setup.negress > SERVE_EGRESS_MAX || d->setup.nroots > SERVE_ROOTS_MAX)
 		return err_set(e, ERR_INVALID,
 			       "must be started by cordon serve of the same version");
 	return config_read_fd(&d->config, SERVE_FD_CONFIG, e);
@@ -179,17 +178,13 @@ static void fill_options(const struct daemon *d, struct core_options *o)
 	memcpy(o->cgroups.why, s->no_limits_why, sizeof(o->cgroups.why));
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		o->cgroups.dirs[i] = d->cgroup_fds[i];
-	o->ntemplates = s->ntemplates;
-	for (uint32_t i = 0; i < s->ntemplates; i++) {
-		const struct serve_template *t = &s->templates[i];
-
-		memcpy(o->templates[i].name, t->name, sizeof(t->name));
-		o->templates[i].nlayers = t->nlayers;
-		for (uint32_t k = 0; k < t->nlayers && k < CELL_LAYERS_MAX; k++) {
-			o->templates[i].layers[k].root = t->roots[k];
-			memcpy(o->templates[i].layers[k].at, t->at[k], CELL_PLACE_MAX);
-		}
+	o->host.nlayers = s->host.nlayers;
+	for (uint32_t i = 0; i < s->host.nlayers && i < CELL_LAYERS_MAX; i++) {
+		o->host.layers[i].root = s->host.roots[i];
+		memcpy(o->host.layers[i].at, s->host.at[i], CELL_PLACE_MAX);
 	}
+	o->template_root = s->template_root;
+	memcpy(o->template_dir, s->template_dir, sizeof(o->template_dir));
 	o->nkeepers = s->nkeepers;
 	o->negress = s->negress;
 	o->nroots = s->nroots;

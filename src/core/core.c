@@ -20,14 +20,13 @@
 #include "log.h"
 #include "log_removal.h"
 #include "pipe_io.h"
-#include "pool.h"
-#include "pool_plan.h"
 #include "quota.h"
 #include "retention.h"
 #include "session.h"
 #include "session_lifecycle.h"
 #include "session_parts.h"
 #include "session_sample.h"
+#include "templates.h"
 #include "tenant.h"
 
 #define CLOCK_JUMP_MS 2000
@@ -121,7 +120,8 @@ static void on_chores(struct loop_timer *t)
 	recover(c);
 	session_each(c, NULL, retry_one, NULL);
 	quota_serve_queues(c);
-	pool_adapt(c->pool);
+	templates_collect(c);
+	templates_adapt(c);
 	session_parts_second(c);
 	if (c->chores_done % SAMPLE_S == 0)
 		session_sample_all(c);
@@ -145,7 +145,7 @@ static void on_hello(void *arg, unsigned slot, const struct err *e)
 		 c->cells.keeper.restrictions.cgroup_version, c->cells.keeper.restrictions.rootless,
 		 c->cells.keeper.restrictions.freezer);
 	recover(c);
-	pool_fill(c->pool);
+	templates_fill(c);
 }
 
 static void on_keeper_hung(void *arg, unsigned slot)
@@ -176,7 +176,6 @@ static int open_folder(int at, const char *name, int *ret_fd, struct err *e)
 struct core *core_new(struct loop *l, struct store *s, const struct core_options *o, struct err *e)
 {
 	struct core *c = calloc(1, sizeof(*c));
-	struct pool_source src;
 	ssize_t n;
 
 	assert(c != NULL);
@@ -201,8 +200,6 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
 	c->write_stopped = (struct loop_timer){ .fire = session_stopped_on_timer, .arg = c };
 	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
-	pool_plan_source(c, &src);
-	c->pool = pool_new(&c->cells, &src);
 	core_metrics_setup();
 	if (c->meminfo_fd < 0) {
 		(void)err_sys(e, "open /proc/meminfo"); /* without it no session would be refused
@@ -216,8 +213,8 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	    open_folder(o->run_fd, "cells", &c->cells.dir_fd, e) < 0 ||
 	    open_folder(o->state_fd, "output", &c->output_fd, e) < 0 ||
 	    log_removal_setup(&c->removed_logs, &c->jobs, c->output_fd, e) < 0 ||
-	    tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0 || session_mask_setup(c, e) < 0 ||
-	    session_parts_setup(c, e) < 0) {
+	    tenant_load_all(c, e) < 0 || tenant_first(c, e) < 0 || templates_load(c, e) < 0 ||
+	    session_mask_setup(c, e) < 0 || session_parts_setup(c, e) < 0) {
 		core_free(c);
 		return NULL;
 	}
@@ -242,7 +239,7 @@ void core_free(struct core *c)
 		return;
 	session_stopped_write(c);
 	session_each(c, NULL, leave_one, NULL);
-	pool_free(c->pool);
+	templates_free(c);
 	session_parts_release(c);
 	loop_timer_cancel(c->loop, &c->chores);
 	loop_timer_cancel(c->loop, &c->queue_turn);
@@ -305,12 +302,12 @@ bool core_fit(const struct core *c, const char **ret_why)
 void core_drain(struct core *c)
 {
 	c->draining = true;
-	pool_close(c->pool);
+	templates_close(c);
 }
 
 bool core_drained(const struct core *c)
 {
-	return c->cells.ending == 0 && c->stopped == NULL && pool_is_idle(c->pool);
+	return c->cells.ending == 0 && c->stopped == NULL && templates_are_idle(c);
 }
 
 const struct cell_restrictions *core_restrictions(const struct core *c)

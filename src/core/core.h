@@ -22,13 +22,11 @@ struct tenant;
 struct seal;
 struct session;
 
-#define CORE_TEMPLATES_MAX 16
 #define CORE_ROOTS_MAX 16
 #define CORE_PARTS_MAX 4
 
 /* What the supervisor prepared; see supervisor_msg.h. */
-struct core_template {
-	char name[64];
+struct core_host {
 	uint32_t nlayers;
 	struct {
 		uint32_t root; /* index of the keeper's root */
@@ -43,10 +41,11 @@ struct core_root {
 };
 
 struct core_options {
-	const struct config *config; /* borrowed */
-	struct cgroups cgroups;	     /* borrowed descriptors */
-	struct core_template templates[CORE_TEMPLATES_MAX];
-	unsigned ntemplates;
+	const struct config *config;	  /* borrowed */
+	struct cgroups cgroups;		  /* borrowed descriptors */
+	struct core_host host;		  /* layers of the template "host" */
+	uint32_t template_root;		  /* index of the keeper's root that is template_dir */
+	char template_dir[CELL_PATH_MAX]; /* "": templates cannot be added */
 	struct core_root roots[CORE_ROOTS_MAX];
 	unsigned nroots;
 	const char

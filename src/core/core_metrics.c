@@ -6,10 +6,10 @@
 #include "buf.h"
 #include "core_private.h"
 #include "metrics.h"
-#include "pool.h"
 #include "quota.h"
 #include "session.h"
 #include "session_parts.h"
+#include "templates.h"
 
 enum {
 	M_REQUESTS,
@@ -178,7 +178,7 @@ void core_metrics_network(const struct core_metrics_network *n)
 
 void core_metrics_pool(const struct core *c, struct core_metrics_pool *ret)
 {
-	pool_numbers(c->pool, &ret->size, &ret->ready, &ret->hits, &ret->misses);
+	templates_pools(c, ret);
 }
 
 int core_metrics_write(struct core *c, struct buf *b, struct err *e)

@@ -90,11 +90,11 @@ struct core {
 	struct loop_timer queue_turn;
 	struct session *stopped; /* to be written as such, see session_stopped.c */
 	struct loop_timer write_stopped;
-	struct pool *pool;
-	struct store_session pool_like; /* pool_plan.c: a session that its cells fit */
-	bool pool_like_set;
-	struct jobs jobs;      /* long work, tenants in turn */
-	struct job_queue work; /* the node's own */
+	struct template_version *templates; /* all versions, see templates.h */
+	uint64_t pool_hits, pool_misses;    /* of versions that are gone */
+	unsigned templates_adding;	    /* trial cells under way, see template_add.c */
+	struct jobs jobs;		    /* long work, tenants in turn */
+	struct job_queue work;		    /* the node's own */
 	struct retention retention;
 	struct key_expiry key_expiry;
 	uint64_t appended[RECORD_KINDS]; /* records, since the start */
@@ -127,6 +127,7 @@ struct session {
 	struct session *next, **link; /* list.h: in its bucket, or in its tenant's queue */
 	struct core *core;
 	struct tenant *tenant;
+	struct template_version *template; /* what it was made from; NULL: its row has none */
 	struct store_session row;
 	char *texts;		  /* owned: what the row points into */
 	char *network, *policy;	  /* owned: the same, after a change */

@@ -166,12 +166,14 @@ static void put_env(struct buf *to, size_t own, uint32_t *envc, const char *at, 
 	}
 }
 
-/* argv, its own environment, the session's secrets, and what of the session's own environment none
- * of them replaces. */
+/* argv, its own environment, the session's secrets, and what of the environments of the session and
+ * of its template none of them replaces. */
 static int put_strings(struct session *s, const struct execution_spec *spec, struct buf *to,
 		       uint32_t *ret_envc, struct err *e)
 {
 	struct buf secrets = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
+	const struct store_template *t = session_template(s);
+	size_t usual = t == NULL ? 0 : t->env_len;
 	const char *own = spec->strings;
 
 	to->secret = true;
@@ -180,7 +182,8 @@ static int put_strings(struct session *s, const struct execution_spec *spec, str
 	*ret_envc = spec->envc;
 	session_parts_add_env(s, &secrets);
 	if (buf_check(&secrets, e) < 0 ||
-	    buf_reserve(to, spec->strings_len + secrets.len + s->row.env_len + 1, e) == NULL) {
+	    buf_reserve(to, spec->strings_len + secrets.len + s->row.env_len + usual + 1, e) ==
+		    NULL) {
 		buf_release(&secrets);
 		return -1;
 	}
@@ -188,13 +191,24 @@ static int put_strings(struct session *s, const struct execution_spec *spec, str
 	put_env(to, (size_t)(own - spec->strings), ret_envc, (const char *)secrets.data,
 		secrets.len);
 	put_env(to, (size_t)(own - spec->strings), ret_envc, s->row.env, s->row.env_len);
+	if (usual > 0)
+		put_env(to, (size_t)(own - spec->strings), ret_envc, t->env, usual);
 	buf_release(&secrets);
 	return buf_check(to, e);
+}
+
+/* What the client asked for, else what the template has, else "". */
+static const char *given(const char *asked, const char *usual)
+{
+	if (asked != NULL && asked[0] != '\0')
+		return asked;
+	return usual == NULL ? "" : usual;
 }
 
 static int send_spawn(struct execution *x, const struct execution_spec *spec, struct err *e)
 {
 	struct session *s = x->session;
+	const struct store_template *t = session_template(s);
 	struct buf strings = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
 	struct agent_spawn r = { .handle = x->program.handle,
 				 .flags = AGENT_HOLD | (spec->tty ? AGENT_TTY : 0) |
@@ -204,8 +218,8 @@ static int send_spawn(struct execution *x, const struct execution_spec *spec, st
 				 .timeout_ms = x->row.timeout_ms,
 				 .nofile = s->row.limits.nofile,
 				 .argc = spec->argc,
-				 .user = spec->user == NULL ? "" : spec->user,
-				 .cwd = spec->cwd == NULL ? "" : spec->cwd };
+				 .user = given(spec->user, t == NULL ? NULL : t->user),
+				 .cwd = given(spec->cwd, t == NULL ? NULL : t->workdir) };
 
 	int sent = put_strings(s, spec, &strings, &r.envc, e);
 

@@ -367,12 +367,15 @@ static int spawn(struct file_op *op, const char *user, const char *const *argv, 
 		 bool write, struct err *e)
 {
 	struct session *s = op->session;
+	const struct store_template *t = session_template(s);
 	OWN_MEM char *strings = malloc(STRINGS_MAX);
 	struct agent_spawn r = { .handle = op->program.handle,
 				 .flags = AGENT_BUILTIN,
 				 .timeout_ms = op->inside ? 0 : timeout_of(argv, argc),
 				 .nofile = s->row.limits.nofile,
-				 .user = user == NULL ? "" : user,
+				 .user = user != NULL && user[0] != '\0' ? user
+					 : t == NULL			 ? ""
+									 : t->user,
 				 .cwd = "" };
 	size_t at = 0;
 

@@ -19,10 +19,10 @@
 #include "execution.h"
 #include "live_cell.h"
 #include "log.h"
-#include "pool.h"
 #include "quota.h"
 #include "session.h"
 #include "session_lifecycle.h"
+#include "templates.h"
 #include "tenant.h"
 
 struct ids {
@@ -156,6 +156,7 @@ int core_recover(struct core *c, struct err *e)
 	log_info("recovery finished", "sessions=%u of=%zu", c->live, ids.n);
 	if (c->o.ready != NULL)
 		c->o.ready(c->o.ready_arg);
-	pool_fill(c->pool);
+	templates_collect(c);
+	templates_fill(c);
 	return 0;
 }

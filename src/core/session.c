@@ -23,6 +23,7 @@
 #include "session_parts.h"
 #include "session_pause.h"
 #include "session_spec.h"
+#include "templates.h"
 #include "tenant.h"
 
 static unsigned bucket(const char *id)
@@ -73,6 +74,7 @@ void session_free(struct session *s)
 	free(s->network);
 	free(s->policy);
 	mask_free(s->mask);
+	template_unuse(s->template);
 	store_session_release(&s->row);
 	free(s);
 	/* None should be left; one that were would point into the session. */
@@ -196,6 +198,11 @@ struct core *session_core(const struct session *s)
 	return s->core;
 }
 
+const struct store_template *session_template(const struct session *s)
+{
+	return s->template == NULL ? NULL : template_row(s->template);
+}
+
 const struct cell_level *session_level(const struct session *s)
 {
 	return cell_level_of(s->row.level);
@@ -270,6 +277,18 @@ static struct session *new_session(struct core *c, struct tenant *t)
 	return s;
 }
 
+static int find_template(struct session *s, const struct session_spec *spec, struct err *e)
+{
+	const char *name = spec->template != NULL && *spec->template != '\0'
+				   ? spec->template
+				   : s->core->o.config->template;
+
+	s->template = template_use(templates_find(s->core, s->tenant, name));
+	if (s->template == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
+	return 0;
+}
+
 int session_create(struct core *c, struct tenant *t, const struct session_spec *spec,
 		   struct completion *w, struct session **ret, unsigned *ret_retry_s, struct err *e)
 {
@@ -285,7 +304,8 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	core_check_clock(c);
 	s = new_session(c, t);
 	session_set_actor(s, spec->actor);
-	if (session_spec_check(c, spec, &s->row, &s->texts, e) < 0 ||
+	if (find_template(s, spec, e) < 0 ||
+	    session_spec_check(c, s->template, spec, &s->row, &s->texts, e) < 0 ||
 	    allow_session(c, t, spec, &s->row, e) < 0 ||
 	    tenant_change_room(t, strlen(s->row.policy), e) < 0) {
 		session_free(s);
@@ -322,6 +342,11 @@ struct session *session_restore(struct core *c, struct tenant *t, const char *id
 		session_free(s);
 		return NULL;
 	}
+	/* Those of before version 17 of the store name no version: they were made from the host's.
+	 */
+	s->template = template_use(s->row.template_id[0] != '\0'
+					   ? templates_by_id(c, s->row.template_id)
+					   : templates_find(c, NULL, s->row.template));
 	session_list_in(s);
 	quota_count(s);
 	return s;

@@ -11,6 +11,7 @@
 #include "mask.h"
 #include "store_actor.h"
 #include "store_session.h"
+#include "store_template.h"
 
 enum session_state {
 	SESSION_CREATING,
@@ -101,6 +102,8 @@ const struct store_session *session_row(const struct session *s);
 const struct store_actor *session_actor(const struct session *s);
 unsigned session_executions_running(const struct session *s);
 struct core *session_core(const struct session *s);
+/* The version of the template that it was made from; NULL: not known. */
+const struct store_template *session_template(const struct session *s);
 /* Its isolation level. */
 const struct cell_level *session_level(const struct session *s);
 /* Is this ability one of its level's? ERR_UNSUPPORTED: no; what: the action, for the message. */

@@ -21,8 +21,6 @@
 #include "live_cell.h"
 #include "meter.h"
 #include "log.h"
-#include "pool.h"
-#include "pool_plan.h"
 #include "quota.h"
 #include "session.h"
 #include "session_id.h"
@@ -30,6 +28,7 @@
 #include "session_pause.h"
 #include "session_spec.h"
 #include "session_states.h"
+#include "templates.h"
 #include "usage.h"
 
 static void on_timer(struct loop_timer *t);
@@ -154,7 +153,7 @@ void session_begin(struct session *s)
 		drop_unrecorded(s, &e); /* its client left while it was queued */
 		return;
 	}
-	s->cell = pool_claim(c->pool, pool_plan_fits(c, &s->row));
+	s->cell = templates_claim(s);
 	if (s->cell != NULL) {
 		s->from_pool = true;
 		memcpy(s->row.id, s->cell->id, sizeof(s->row.id));
@@ -168,7 +167,8 @@ void session_begin(struct session *s)
 		return;
 	}
 	session_id_make(c->o.config->node_name, s->row.id);
-	if (session_spec_plan(c, &s->row, &plan, &e) < 0 || insert(s, SESSION_CREATING, &e) < 0) {
+	if (session_spec_plan(c, s->template, &s->row, &plan, &e) < 0 ||
+	    insert(s, SESSION_CREATING, &e) < 0) {
 		drop_unrecorded(s, &e);
 		return;
 	}

@@ -9,6 +9,7 @@
 #include "core_private.h"
 #include "rand.h"
 #include "cell_level.h"
+#include "templates_private.h"
 
 #define DEFAULT_UID 1000 /* "user" of every template */
 /* What the configuration's table allows as defaults, too. */
@@ -19,14 +20,6 @@
 #define INODES_MIN 64
 #define NOFILE_MIN 16
 #define TEXTS_MAX (3U << 20) /* environment, metadata, mounts, rules and policy together */
-
-static const struct core_template *find_template(const struct core *c, const char *name)
-{
-	for (unsigned i = 0; i < c->o.ntemplates; i++)
-		if (strcmp(c->o.templates[i].name, name) == 0)
-			return &c->o.templates[i];
-	return NULL;
-}
 
 /* asked: 0 is "did not say"; min: below it no cell can be made. */
 static int bound(const char *name, uint64_t asked, uint64_t fallback, uint64_t min, uint64_t max,
@@ -135,8 +128,9 @@ static char *put(char **at, const char *text, size_t len)
 	return here;
 }
 
-static int copy_texts(const struct core *c, const struct session_spec *spec,
-		      struct store_session *row, char **ret_texts, struct err *e)
+static int copy_texts(const struct core *c, const struct template_version *v,
+		      const struct session_spec *spec, struct store_session *row, char **ret_texts,
+		      struct err *e)
 {
 	const char *metadata = spec->metadata == NULL ? "" : spec->metadata;
 	const char *writable = spec->writable == NULL ? "" : spec->writable;
@@ -146,7 +140,8 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 	const char *policy = spec->policy == NULL ? "" : spec->policy;
 	const char *secrets = spec->secrets == NULL ? "" : spec->secrets;
 	size_t need = spec->env_len + strlen(metadata) + strlen(writable) + strlen(exportable) +
-		      strlen(network) + strlen(client) + strlen(policy) + strlen(secrets) + 64;
+		      strlen(network) + strlen(client) + strlen(policy) + strlen(secrets) +
+		      strlen(v->row.mounts) + 64;
 	char line[2 * 4096 + 16], *at, *begin;
 
 	for (unsigned i = 0; i < spec->nmounts; i++)
@@ -170,7 +165,7 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 	row->rules = at;
 	at += snprintf(at, need - (size_t)(at - begin), "%s\n%s", writable, exportable) + 1;
 	row->mounts = at;
-	*at = '\0';
+	at += snprintf(at, need - (size_t)(at - begin), "%s", v->row.mounts);
 	for (unsigned i = 0; i < spec->nmounts; i++) {
 		const char *source = spec->mounts[i].source, *target = spec->mounts[i].target;
 
@@ -187,15 +182,19 @@ static int copy_texts(const struct core *c, const struct session_spec *spec,
 }
 
 /* The level, and what is asked of it that not every level can do. */
-static int check_level(const struct session_spec *spec, struct store_session *row, struct err *e)
+static int check_level(const struct template_version *v, const struct session_spec *spec,
+		       struct store_session *row, struct err *e)
 {
-	const struct cell_level *level = cell_level_find(spec->level);
+	const struct cell_level *level = spec->level == NULL || *spec->level == '\0'
+						 ? cell_level_of(v->row.level)
+						 : cell_level_find(spec->level);
 
 	if (level == NULL)
 		return err_set(e, ERR_UNSUPPORTED, "level %.60s: only %s is available here",
 			       spec->level, cell_level_find(NULL)->name);
 	row->level = level->id;
-	if (spec->nmounts > 0 && !cell_level_can(level, CELL_CAN_MOUNT))
+	if ((spec->nmounts > 0 || v->row.mounts[0] != '\0') &&
+	    !cell_level_can(level, CELL_CAN_MOUNT))
 		return err_set(e, ERR_UNSUPPORTED, "mounts: not possible at level %s", level->name);
 	if ((spec->on_timeout == SESSION_PAUSE || spec->on_idle == SESSION_PAUSE) &&
 	    !cell_level_can(level, CELL_CAN_PAUSE))
@@ -224,24 +223,20 @@ static int check_times(const struct core *c, const struct session_spec *spec,
 	return 0;
 }
 
-int session_spec_check(const struct core *c, const struct session_spec *spec,
-		       struct store_session *row, char **ret_texts, struct err *e)
+int session_spec_check(const struct core *c, const struct template_version *v,
+		       const struct session_spec *spec, struct store_session *row, char **ret_texts,
+		       struct err *e)
 {
-	const char *template = spec->template != NULL && *spec->template != '\0'
-				       ? spec->template
-				       : c->o.config->template;
-
 	memset(row, 0, sizeof(*row));
 	*ret_texts = NULL;
-	if (find_template(c, template) == NULL)
-		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", template);
-	if (check_level(spec, row, e) < 0)
+	if (check_level(v, spec, row, e) < 0)
 		return -1;
-	(void)snprintf(row->template, sizeof(row->template), "%s", template);
+	memcpy(row->template, v->row.name, sizeof(row->template));
+	memcpy(row->template_id, v->row.id, sizeof(row->template_id));
 	row->profile = spec->profile < 0 ? CELL_STANDARD : (uint32_t)spec->profile;
 	if (check_limits(c, &spec->limits, &row->limits, e) < 0 || check_times(c, spec, row, e) < 0)
 		return -1;
-	if (copy_texts(c, spec, row, ret_texts, e) < 0) {
+	if (copy_texts(c, v, spec, row, ret_texts, e) < 0) {
 		free(*ret_texts);
 		*ret_texts = NULL;
 		return -1;
@@ -249,42 +244,106 @@ int session_spec_check(const struct core *c, const struct session_spec *spec,
 	return 0;
 }
 
-/* One line of row->mounts. */
-static int plan_mount(const struct core *c, const char *line, size_t len, struct keeper_create *r,
-		      struct err *e)
-{
-	char text[2 * 4096 + 16], *target, *mode;
-	const char *rest;
-	const struct core_root *root;
+/* One line of a row's mounts, cut into its parts. */
+struct mount_line {
+	char text[2 * 4096 + 16];
+	const char *source, *target;
+	bool writable;
+};
 
-	if (len >= sizeof(text) || r->nmounts >= CELL_MOUNTS_MAX)
-		return err_set(e, ERR_LIMIT, "mounts: at most %d", CELL_MOUNTS_MAX);
-	memcpy(text, line, len);
-	text[len] = '\0';
-	target = strchr(text, '\t');
+static int cut_mount(const char *line, size_t len, struct mount_line *ret, struct err *e)
+{
+	char *target, *mode;
+
+	if (len >= sizeof(ret->text))
+		return err_set(e, ERR_LIMIT, "mounts: a line is too long");
+	memcpy(ret->text, line, len);
+	ret->text[len] = '\0';
+	target = strchr(ret->text, '\t');
 	mode = target == NULL ? NULL : strchr(target + 1, '\t');
 	if (mode == NULL)
 		return err_set(e, ERR_INVALID, "mounts: malformed record");
 	*target++ = '\0';
 	*mode++ = '\0';
-	root = find_root(c, text, &rest);
+	ret->source = ret->text;
+	ret->target = target;
+	ret->writable = strcmp(mode, "rw") == 0;
+	return 0;
+}
+
+static int plan_mount(const struct core *c, const struct mount_line *m, struct keeper_create *r,
+		      struct err *e)
+{
+	const char *rest;
+	const struct core_root *root = find_root(c, m->source, &rest);
+
+	if (r->nmounts >= CELL_MOUNTS_MAX)
+		return err_set(e, ERR_LIMIT, "mounts: at most %d", CELL_MOUNTS_MAX);
 	if (root == NULL)
 		return err_set(e, ERR_DENIED, "mount source %.100s: not below an allowed root",
-			       text);
-	(void)snprintf(r->mounts[r->nmounts].at, CELL_PATH_MAX, "%s", target);
+			       m->source);
+	(void)snprintf(r->mounts[r->nmounts].at, CELL_PATH_MAX, "%s", m->target);
 	(void)snprintf(r->mounts[r->nmounts].from.path, CELL_PATH_MAX, "%s", rest);
 	r->mounts[r->nmounts].from.root = root->root;
-	r->mounts[r->nmounts].flags = strcmp(mode, "rw") == 0 ? CELL_MOUNT_WRITABLE : 0;
+	r->mounts[r->nmounts].flags = m->writable ? CELL_MOUNT_WRITABLE : 0;
 	r->nmounts++;
 	return 0;
 }
 
-int session_spec_plan(const struct core *c, const struct store_session *row,
-		      struct keeper_create *ret, struct err *e)
+/* r NULL: only checked. */
+static int each_mount(const struct core *c, const char *lines, struct keeper_create *r,
+		      struct err *e)
 {
-	const struct core_template *t = find_template(c, row->template);
+	unsigned n = 0;
 
-	if (t == NULL)
+	for (const char *line = lines; line != NULL && *line != '\0'; n++) {
+		const char *end = strchr(line, '\n');
+		size_t len = end == NULL ? strlen(line) : (size_t)(end - line);
+		struct mount_line m;
+
+		if (cut_mount(line, len, &m, e) < 0)
+			return -1;
+		if (r == NULL ? check_mount(c, m.source, m.target, m.writable, e) < 0
+			      : plan_mount(c, &m, r, e) < 0)
+			return -1;
+		line = end == NULL ? NULL : end + 1;
+	}
+	if (n > CELL_MOUNTS_MAX)
+		return err_set(e, ERR_LIMIT, "mounts: at most %d", CELL_MOUNTS_MAX);
+	return 0;
+}
+
+int session_spec_check_mounts(const struct core *c, const char *lines, struct err *e)
+{
+	return each_mount(c, lines, NULL, e);
+}
+
+static int plan_layers(const struct core *c, const struct store_template *t,
+		       struct keeper_create *ret, struct err *e)
+{
+	if (t->kind == TEMPLATE_HOST) {
+		ret->nlayers = c->o.host.nlayers;
+		for (uint32_t i = 0; i < ret->nlayers; i++) {
+			memcpy(ret->layer_at[i], c->o.host.layers[i].at, CELL_PLACE_MAX);
+			ret->layer_from[i].root = c->o.host.layers[i].root;
+		}
+		return 0;
+	}
+	if (t->kind != TEMPLATE_LAYERS || c->o.template_dir[0] == '\0' ||
+	    strlen(t->layers) >= CELL_PATH_MAX)
+		return err_set(e, ERR_UNSUPPORTED, "template %.60s: not available on this server",
+			       t->name);
+	ret->nlayers = 1;
+	(void)snprintf(ret->layer_at[0], CELL_PLACE_MAX, "/");
+	ret->layer_from[0].root = c->o.template_root;
+	(void)snprintf(ret->layer_from[0].path, CELL_PATH_MAX, "%s", t->layers);
+	return 0;
+}
+
+int session_spec_plan(const struct core *c, const struct template_version *v,
+		      const struct store_session *row, struct keeper_create *ret, struct err *e)
+{
+	if (v == NULL)
 		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", row->template);
 	memset(ret, 0, sizeof(*ret));
 	ret->op = KEEPER_CREATE;
@@ -300,18 +359,7 @@ int session_spec_plan(const struct core *c, const struct store_session *row,
 	(void)snprintf(ret->id, sizeof(ret->id), "%s", row->id);
 	(void)snprintf(ret->hostname, sizeof(ret->hostname), "%s", row->id);
 	rand_machine_id(ret->machine_id);
-	ret->nlayers = t->nlayers;
-	for (uint32_t i = 0; i < t->nlayers; i++) {
-		memcpy(ret->layer_at[i], t->layers[i].at, CELL_PLACE_MAX);
-		ret->layer_from[i].root = t->layers[i].root;
-	}
-	for (const char *line = row->mounts; line != NULL && *line != '\0';) {
-		const char *end = strchr(line, '\n');
-		size_t len = end == NULL ? strlen(line) : (size_t)(end - line);
-
-		if (plan_mount(c, line, len, ret, e) < 0)
-			return -1;
-		line = end == NULL ? NULL : end + 1;
-	}
-	return 0;
+	if (plan_layers(c, &v->row, ret, e) < 0)
+		return -1;
+	return each_mount(c, row->mounts, ret, e);
 }

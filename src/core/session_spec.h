@@ -5,13 +5,20 @@
 #include "session.h"
 
 struct keeper_create;
+struct template_version;
 
-/* Applies defaults and maxima of the configuration and the tenant, and fills in the settings of the
- * row. The texts of the spec are copied into *ret_texts, which the row points into; the caller
- * frees them. */
-int session_spec_check(const struct core *c, const struct session_spec *spec,
-		       struct store_session *row, char **ret_texts, struct err *e) MUST_USE;
+/* Applies the template v, defaults and maxima of the configuration and the tenant, and fills in the
+ * settings of the row. The texts of the spec are copied into *ret_texts, which the row points into;
+ * the caller frees them. */
+int session_spec_check(const struct core *c, const struct template_version *v,
+		       const struct session_spec *spec, struct store_session *row, char **ret_texts,
+		       struct err *e) MUST_USE;
 
-/* The request to the keeper that makes a cell for the row. */
-int session_spec_plan(const struct core *c, const struct store_session *row,
-		      struct keeper_create *ret, struct err *e) MUST_USE;
+/* Are these lines mounts (see session.h) whose sources are below the roots of this server? */
+int session_spec_check_mounts(const struct core *c, const char *lines, struct err *e) MUST_USE;
+
+/* The request to the keeper that makes a cell of that template for the row. ERR_NOT_FOUND if v is
+ * NULL: the template of a session of an earlier daemon may be missing. */
+int session_spec_plan(const struct core *c, const struct template_version *v,
+		      const struct store_session *row, struct keeper_create *ret,
+		      struct err *e) MUST_USE;

@@ -340,6 +340,16 @@ void tenant_stream_close(struct tenant *t)
 	t->streams--;
 }
 
+const struct tenant *tenant_operator(const struct core *c)
+{
+	const struct tenant *t = c->tenants;
+
+	while (t != NULL && !t->row.is_operator)
+		t = t->next;
+	assert(t != NULL);
+	return t;
+}
+
 int tenant_first(struct core *c, struct err *e)
 {
 	const struct tenant_key_spec spec = { .name = "first", .scopes = TENANT_SCOPES };

@@ -26,6 +26,8 @@ const struct store_tenant *tenant_row(const struct tenant *t);
 /* What is in memory for its requests; counted by others. */
 struct tally *tenant_tally(struct tenant *t);
 struct tenant *tenant_find(struct core *c, const char *id);
+/* The operator's own, which is always there. */
+const struct tenant *tenant_operator(const struct core *c);
 
 /* A request of the tenant's, or to a sandbox of its, begins; it is counted until tenant_leave().
  * ERR_LIMIT, and it is not counted: connections are getting few, and it has its share of them. */

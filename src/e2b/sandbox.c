@@ -1,5 +1,6 @@
 #include "sandbox.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include "network.h"
 #include "reply.h"
 #include "rfc3339.h"
+#include "templates.h"
 
 #define MEGA (1U << 20)
 #define SANDBOX_JSON_MAX (16U << 10)
@@ -72,11 +74,13 @@ bool sandbox_exists(const struct store_session *row)
 	return row->state > SESSION_CREATING && row->state < SESSION_STOPPING;
 }
 
-const char *sandbox_template(const struct core *c, const char *name)
+const struct store_template *sandbox_template(const struct core *c, const struct tenant *t,
+					      const char *name)
 {
 	static const char *const aliases[] = { "base", "code-interpreter-v1" };
-	const struct core_options *o = core_options(c);
+	const struct template_version *v;
 	const char *slash = strchr(name, '/');
+	char lower[STORE_NAME_MAX];
 	size_t n;
 
 	if (slash == name || (slash != NULL && strpbrk(slash + 1, "/") != NULL))
@@ -85,14 +89,15 @@ const char *sandbox_template(const struct core *c, const char *name)
 	n = strcspn(name, ":");
 	if (n == 0 || (name[n] == ':' && strcasecmp(name + n, ":default") != 0))
 		return NULL;
-	for (unsigned i = 0; i < o->ntemplates; i++)
-		if (strlen(o->templates[i].name) == n &&
-		    strncasecmp(o->templates[i].name, name, n) == 0)
-			return o->templates[i].name;
-	for (unsigned i = 0; i < COUNT(aliases); i++)
-		if (strlen(aliases[i]) == n && strncasecmp(aliases[i], name, n) == 0)
-			return core_config(c)->template;
-	return NULL;
+	if (n >= sizeof(lower))
+		return NULL;
+	for (size_t i = 0; i <= n; i++)
+		lower[i] = i == n ? '\0' : (char)tolower((unsigned char)name[i]);
+	v = templates_find(c, t, lower);
+	for (unsigned i = 0; v == NULL && i < COUNT(aliases); i++)
+		if (strcmp(aliases[i], lower) == 0)
+			v = templates_find(c, t, core_config(c)->template);
+	return v == NULL ? NULL : template_row(v);
 }
 
 const char *sandbox_template_id(const struct core *c, const char *template)

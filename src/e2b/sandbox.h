@@ -34,7 +34,8 @@ bool sandbox_exists(const struct store_session *row);
 
 /* The template for an E2B name: "base", "code-interpreter-v1", or one of the operator's, in any
  * spelling of the contract (case, ":default", "ns/name"). NULL: none. */
-const char *sandbox_template(const struct core *c, const char *name);
+const struct store_template *sandbox_template(const struct core *c, const struct tenant *t,
+					      const char *name);
 /* The E2B name of a template: "base" for the default one. */
 const char *sandbox_template_id(const struct core *c, const char *template);
 

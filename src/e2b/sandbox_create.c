@@ -36,13 +36,15 @@ static int complete(struct request *r, struct sandbox_spec *s, char **ret_client
 			       .auto_resume = s->auto_resume,
 			       .public_traffic = s->network.public_traffic,
 			       .timeout_ms = s->spec.timeout_ms };
+	const struct store_template *t;
 
-	s->spec.template = sandbox_template(r->core, s->template);
-	if (s->spec.template == NULL) {
+	t = sandbox_template(r->core, r->tenant, s->template);
+	if (t == NULL) {
 		(void)err_set(e, ERR_NOT_FOUND, "template '%.100s' not found", s->template);
 		err_sanitize(e);
 		return -1;
 	}
+	s->spec.template = t->name;
 	set_alias(&box, s->template);
 	(void)snprintf(box.mask_host, sizeof(box.mask_host), "%s", s->network.mask_host);
 	*ret_client = sandbox_write(&box);

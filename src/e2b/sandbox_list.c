@@ -27,8 +27,8 @@ struct list {
 	struct filter metadata;
 	unsigned states;
 	bool by_template;
-	const char *template; /* NULL, if by_template: none has it */
-	uint64_t started_us;  /* not before */
+	char template[256];  /* if by_template: the name of the session's */
+	uint64_t started_us; /* not before */
 	bool ascending;
 	struct filter_cursor from; /* id "": from the start */
 	uint64_t limit;		   /* 0: none */
@@ -43,8 +43,7 @@ static bool is_wanted(const struct list *l, const struct store_session *row)
 	unsigned state = sandbox_is_paused(row) ? FILTER_PAUSED : FILTER_RUNNING;
 
 	return sandbox_exists(row) && (l->states & state) != 0 &&
-	       (!l->by_template ||
-		(l->template != NULL && strcmp(l->template, row->template) == 0)) &&
+	       (!l->by_template || strcmp(l->template, row->template) == 0) &&
 	       row->started_ms * 1000 >= l->started_us &&
 	       filter_matches(&l->metadata, row->metadata == NULL ? "" : row->metadata);
 }
@@ -168,6 +167,7 @@ static int read_metadata(struct list *l, struct err *e)
 
 static int read_template(struct list *l, struct err *e)
 {
+	const struct store_template *t;
 	char text[256];
 
 	if (request_text(l->r, "template", text, sizeof(text), e) < 0)
@@ -175,8 +175,9 @@ static int read_template(struct list *l, struct err *e)
 	if (strchr(text, ':') != NULL)
 		return err_set(e, ERR_INVALID, "parameter template: must not have a tag");
 	l->by_template = text[0] != '\0';
-	if (l->by_template)
-		l->template = sandbox_template(l->r->core, text);
+	t = l->by_template ? sandbox_template(l->r->core, l->r->tenant, text) : NULL;
+	/* One that was removed may still have sessions. */
+	(void)snprintf(l->template, sizeof(l->template), "%s", t == NULL ? text : t->name);
 	return 0;
 }
 

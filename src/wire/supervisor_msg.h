@@ -13,7 +13,6 @@
 
 #define SERVE_VERSION 3
 #define SERVE_LISTENERS_MAX 8
-#define SERVE_TEMPLATES_MAX 4
 #define SERVE_ROOTS_MAX 8
 
 enum {
@@ -63,8 +62,8 @@ enum {
 	EGRESS_CONTROL_NAMES = 'H',   /* two descriptors: resolv.conf and hosts have changed */
 };
 
-struct serve_template {
-	char name[64];
+/* The template "host": layers that the supervisor opened. */
+struct serve_host {
 	uint32_t nlayers;
 	uint32_t roots[CELL_LAYERS_MAX]; /* the keeper's roots, by number */
 	char at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
@@ -76,10 +75,12 @@ struct serve_setup {
 	char no_limits_why[128];
 	uint32_t nlisteners;
 	uint32_t tls_from; /* listeners at or above this one are plain: Unix sockets */
-	uint32_t ntemplates, nroots;
+	uint32_t nroots;
 	uint32_t nkeepers; /* 1 to SERVE_KEEPERS_MAX */
 	uint32_t negress;  /* processes of cordon-egress, 1 to SERVE_EGRESS_MAX */
-	struct serve_template templates[SERVE_TEMPLATES_MAX];
+	struct serve_host host;
+	uint32_t template_root; /* the keeper's root that is template_dir, by number */
+	char template_dir[CELL_PATH_MAX];
 	struct {
 		uint32_t root; /* the keeper's, by number */
 		uint32_t writable;

@@ -293,6 +293,8 @@ static void hear_keeper(struct loop_fd *f, uint32_t events)
 	}
 	CHECK(r.op < KEEPER_OPS && nfds <= 1);
 	bed.asked[r.op]++;
+	if (r.op == KEEPER_CREATE)
+		bed.created = r.create;
 	way = nheld > 0 ? BED_HOLD : bed.way[r.op]; /* answers are in order */
 	if (way == BED_ANSWER) {
 		do_it(r.op, nfds > 0 ? fds[0] : -1);
@@ -405,10 +407,10 @@ static void fill(struct core_options *o, unsigned keeper_timeout_ms)
 				    .negress = BED_EGRESS };
 	for (int i = 0; i < CELL_CGROUP_DIRS; i++)
 		o->cgroups.dirs[i] = -1;
-	o->ntemplates = 1;
-	(void)snprintf(o->templates[0].name, sizeof(o->templates[0].name), "host");
-	o->templates[0].nlayers = 1;
-	(void)snprintf(o->templates[0].layers[0].at, CELL_PLACE_MAX, "/");
+	o->host.nlayers = 1;
+	(void)snprintf(o->host.layers[0].at, CELL_PLACE_MAX, "/");
+	o->template_root = 1;
+	(void)snprintf(o->template_dir, sizeof(o->template_dir), "/templates");
 }
 
 void bed_make(unsigned keeper_timeout_ms)
@@ -478,7 +480,7 @@ static bool is_made(void)
 
 void bed_session(void)
 {
-	struct session_spec spec = { .profile = -1 };
+	struct session_spec spec = { .profile = -1, .template = bed.template };
 	struct completion made = { .on_done = on_made };
 	unsigned retry;
 

@@ -22,12 +22,14 @@ struct bed {
 	struct core *core;
 	struct tenant *tenant;
 	struct session *session;
+	const char *template; /* of the next session; NULL: the default */
 	/* the keeper */
 	enum bed_way way[KEEPER_OPS];
 	unsigned asked[KEEPER_OPS];
-	int list;	  /* where the last DIFF's list goes; -1: closed */
-	unsigned hung;	  /* how often another one was asked for, */
-	unsigned unheard; /* of which so many to come are in vain */
+	struct keeper_create created; /* the last one asked for */
+	int list;		      /* where the last DIFF's list goes; -1: closed */
+	unsigned hung;		      /* how often another one was asked for, */
+	unsigned unheard;	      /* of which so many to come are in vain */
 	/* PID 1 */
 	bool deaf; /* it reads nothing */
 	unsigned ordered[AGENT_REQUESTS_END];

@@ -19,6 +19,7 @@ import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from harness import Failed, Server  # noqa: E402
+from tree import make_tree  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOC = yaml.safe_load((ROOT / "doc/openapi.yaml").read_text())
@@ -36,6 +37,8 @@ CANNOT = {
     ("POST", "/v1/sessions", "503"): "only while starting or ending",
     ("PUT", "/v1/sessions/{session}/network", "422"): "a cell of an older version, or a kernel without nftables",
     ("PUT", "/v1/sessions/{session}/network", "503"): "only while there is no egress",
+    ("POST", "/v1/templates", "429"): "needs four that are being added at once: tests/core",
+    ("POST", "/v1/templates", "503"): "only while starting or ending",
     ("POST", "/v1/sessions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("POST", SESSION + "/executions", "507"): "needs a full disk under the state folder: tests/chaos",
     ("GET", SESSION + "/diff", "429"): "needs nine that are read at once: test_completions.py",
@@ -249,7 +252,7 @@ def upgrade():
 def sessions(p):
     p.probe(200, "GET", "/metrics")
     p.probe(200, "GET", "/v1/node")
-    p.probe(200, "GET", "/v1/templates")
+    templates(p)
     p.probe(200, "GET", "/v1/limits")
     p.probe(200, "GET", "/v1/usage", query="from=1800000000&to=1800003600")
     p.probe(400, "GET", "/v1/usage", query="from=2&to=1")
@@ -286,6 +289,24 @@ def sessions(p):
         p.probe(422, "POST", SESSION + "/pause")
         CANNOT[("POST", SESSION + "/pause", "200")] = "this machine has no freezer"
         del CANNOT[("POST", SESSION + "/pause", "422")]
+
+
+def templates(p):
+    where = "/v1/templates"
+    make_tree(os.path.join(p.s.state, "templates", "tree"))
+    os.mkdir(os.path.join(p.s.state, "templates", "open"))
+    os.chmod(os.path.join(p.s.state, "templates", "open"), 0o777)
+    body = {"name": "a-tree", "root": {"kind": "layers", "layers": ["tree"]}, "env": {"A": "b"}, "user": "root", "workdir": "/tmp"}
+    p.probe(201, "POST", where, body=body)
+    p.probe(200, "GET", where)
+    p.probe(200, "GET", where + "/{template}", ids={"template": "a-tree"})
+    p.probe(403, "POST", where, body={**body, "root": {"layers": ["open"]}})
+    p.probe(404, "POST", where, body={**body, "root": {"layers": ["nosuch"]}})
+    p.probe(409, "POST", where, body={**body, "name": "host"})
+    p.probe(422, "POST", where, body={**body, "root": {"layers": ["tree", "tree"]}})
+    p.probe(204, "DELETE", where + "/{template}", ids={"template": "a-tree"})
+    p.probe(409, "DELETE", where + "/{template}", ids={"template": "host"})
+    p.probe(200, "GET", where + "/{template}", ids={"template": "host"})
 
 
 def network(p):

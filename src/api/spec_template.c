@@ -1,0 +1,128 @@
+#include "spec_template.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cell_level.h"
+#include "spec_env.h"
+#include "spec_session.h"
+#include "templates.h"
+
+#define LAYERS_MAX 64
+#define ENV_BYTES_MAX (256U << 10)
+#define LINES_BYTES_MAX 65536
+#define WORD_MAX 64
+
+/* What is behind dir in a path below it; any other text as it is. */
+static const char *below(const char *dir, const char *path)
+{
+	size_t n = strlen(dir);
+
+	while (n > 1 && dir[n - 1] == '/')
+		n--;
+	if (n == 0 || strncmp(path, dir, n) != 0 || path[n] != '/')
+		return path;
+	return path + n + strspn(path + n, "/");
+}
+
+static void read_layers(struct json_members *m, const char *dir, struct buf *to)
+{
+	json_t *list = json_members_array(m, "layers", LAYERS_MAX);
+	struct err e;
+
+	if (json_array_size(list) == 0)
+		(void)json_members_fail(m, "layers", "is missing");
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+		const char *name = text == NULL ? "" : below(dir, text);
+		size_t n = strlen(name);
+
+		while (n > 1 && name[n - 1] == '/')
+			n--;
+		if (text == NULL || strchr(text, '\n') != NULL)
+			(void)json_members_fail(m, "layers", "must be names of directories");
+		buf_printf(to, "%s%.*s", i == 0 ? "" : "\n", (int)n, name);
+	}
+	if (buf_check(to, &e) < 0)
+		(void)json_members_fail(m, "layers", "is too large");
+}
+
+static void read_root(struct json_members *outer, const char *dir, struct spec_template *s)
+{
+	static const char *const kinds[] = { "host", "layers" };
+	json_t *object = json_members_object(outer, "root", JSON_MEMBERS_MAX);
+	unsigned kind = TEMPLATE_LAYERS;
+	struct json_members m;
+
+	if (object == NULL) {
+		(void)json_members_fail(outer, "root", "is missing");
+		return;
+	}
+	json_members_begin(&m, object, "root", outer->e);
+	json_members_choice(&m, "kind", kinds, COUNT(kinds), &kind);
+	s->row.kind = kind;
+	if (kind == TEMPLATE_LAYERS)
+		read_layers(&m, dir, &s->layers);
+	if (json_members_end(&m) < 0)
+		outer->failed = true;
+}
+
+static void read_mounts(struct json_members *m, struct buf *to)
+{
+	struct session_spec spec = { 0 };
+
+	spec_session_mounts(m, &spec);
+	for (unsigned i = 0; i < spec.nmounts; i++)
+		buf_printf(to, "%s\t%s\t%s\n", spec.mounts[i].source, spec.mounts[i].target,
+			   spec.mounts[i].writable ? "rw" : "ro");
+}
+
+static void read_level(struct json_members *m, uint32_t *ret)
+{
+	const char *name = NULL;
+	const struct cell_level *level;
+
+	json_members_text(m, "level", WORD_MAX - 1, &name);
+	level = cell_level_find(name);
+	if (level == NULL)
+		(void)json_members_fail(m, "level", "is not available here");
+	else
+		*ret = level->id;
+}
+
+int spec_template_read(const void *body, size_t len, const char *template_dir,
+		       struct spec_template *ret, struct err *e)
+{
+	const char *name = "";
+	struct json_members m;
+
+	memset(ret, 0, sizeof(*ret));
+	buf_init(&ret->layers, LINES_BYTES_MAX);
+	buf_init(&ret->mounts, LINES_BYTES_MAX);
+	buf_init(&ret->env, ENV_BYTES_MAX);
+	ret->root = json_members_parse(body, len, e);
+	if (ret->root == NULL)
+		return -1;
+	json_members_begin(&m, ret->root, "", e);
+	json_members_text(&m, "name", STORE_NAME_MAX - 1, &name);
+	(void)snprintf(ret->row.name, sizeof(ret->row.name), "%s", name);
+	read_level(&m, &ret->row.level);
+	read_root(&m, template_dir, ret);
+	read_mounts(&m, &ret->mounts);
+	IGNORED(spec_env_read(&m, "env", SPEC_ENV_MAX, &ret->env), "json_members_end() fails");
+	json_members_text(&m, "user", WORD_MAX - 1, &ret->row.user);
+	json_members_text(&m, "workdir", TEMPLATES_TEXT_MAX, &ret->row.workdir);
+	ret->row.layers = buf_text(&ret->layers);
+	ret->row.mounts = buf_text(&ret->mounts);
+	ret->row.env = ret->env.data;
+	ret->row.env_len = ret->env.len;
+	return json_members_end(&m);
+}
+
+void spec_template_release(struct spec_template *s)
+{
+	json_decref(s->root);
+	buf_release(&s->layers);
+	buf_release(&s->mounts);
+	buf_release(&s->env);
+}

@@ -1,0 +1,18 @@
+/* spec_template.h - the body of POST /v1/templates as a row of the store. Pure. */
+#pragma once
+
+#include "buf.h"
+#include "json_members.h"
+#include "store_template.h"
+
+struct spec_template {
+	struct store_template row; /* its texts are borrowed from the rest */
+	json_t *root;
+	struct buf layers, mounts, env;
+};
+
+/* template_dir: directories may be given by their path below it, or by their name in it. The caller
+ * releases *ret, also on failure. */
+int spec_template_read(const void *body, size_t len, const char *template_dir,
+		       struct spec_template *ret, struct err *e) MUST_USE;
+void spec_template_release(struct spec_template *s);

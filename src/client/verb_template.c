@@ -1,0 +1,153 @@
+/* verb_template.c - cordon template: what sessions are made from; adding and removing is for the
+ * operator. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compose.h"
+#include "member.h"
+#include "resource_table.h"
+#include "show_json.h"
+#include "subverb.h"
+#include "verbs.h"
+
+struct fields {
+	struct args_common common;
+	const char *name, *user, *workdir;
+	struct option_list env, mounts;
+};
+
+#define FIELD(name) offsetof(struct fields, name)
+
+/* clang-format off */
+static const struct option options[] = {
+	{ "name", "NAME", OPTION_TEXT, FIELD(name), 0, 0,
+	  "import: what sessions name it by (default: the name of the directory)" },
+	{ "user", "NAME", OPTION_TEXT, FIELD(user), 0, 0,
+	  "import: as whom commands run that name no user (default: user)" },
+	{ "workdir", "DIR", OPTION_TEXT, FIELD(workdir), 0, 0,
+	  "import: where they run (default: the home of the user)" },
+	{ "env", "NAME=VALUE", OPTION_LIST, FIELD(env), 0, 0,
+	  "import: environment of all commands; may be given again" },
+	{ "mount", "SRC:DST[:ro|rw]", OPTION_LIST, FIELD(mounts), 0, 0,
+	  "import: a directory of the server that all sessions see; may be given again" },
+	ARGS_COMMON(struct fields),
+};
+/* clang-format on */
+
+static const char *const heads[] = { "NAME", "VERSION", "CURRENT", "LEVEL", "SESSIONS", "CREATED" };
+static const char *const names[] = {
+	"name", "version", "current", "level", "sessions", "created_at"
+};
+static const struct resource_table templates = { "/v1/templates", "templates", heads, names,
+						 COUNT(heads) };
+
+static int list(const void *fields, struct api_call *a, const char *unused, struct err *e)
+{
+	(void)unused;
+	return resource_table_list(fields, a, &templates, e);
+}
+
+static int show(const void *fields, struct api_call *a, const char *name, struct err *e)
+{
+	OWN_JSON *template = NULL;
+	struct target t;
+
+	(void)fields;
+	target_init(&t, templates.path);
+	target_part(&t, name);
+	if (api_call_json(a, "GET", &t, NULL, &template, e) < 0)
+		return -1;
+	show_json(template, true, stdout);
+	return 0;
+}
+
+static int remove_one(const void *fields, struct api_call *a, const char *name, struct err *e)
+{
+	(void)fields;
+	return resource_table_remove(a, templates.path, name, e);
+}
+
+/* The server knows the directory by its path, or by its name in template_dir. */
+static int find_directory(const char *given, char ret[2 * PATH_MAX], struct err *e)
+{
+	char here[PATH_MAX];
+	size_t n;
+
+	if (given[0] == '/' || strchr(given, '/') == NULL) {
+		(void)snprintf(ret, 2 * (size_t)PATH_MAX, "%.*s", PATH_MAX, given);
+	} else {
+		if (getcwd(here, sizeof(here)) == NULL)
+			return err_sys(e, "the current directory");
+		given += strncmp(given, "./", 2) == 0 ? 2 : 0;
+		(void)snprintf(ret, 2 * (size_t)PATH_MAX, "%s/%.*s", here, PATH_MAX - 1, given);
+	}
+	for (n = strlen(ret); n > 1 && ret[n - 1] == '/'; n--)
+		ret[n - 1] = '\0';
+	return 0;
+}
+
+static int import(const void *fields, struct api_call *a, const char *given, struct err *e)
+{
+	const struct fields *f = fields;
+	OWN_JSON *body = json_object();
+	OWN_JSON *added = NULL;
+	char directory[2 * PATH_MAX];
+	const char *const layers[] = { directory };
+	json_t *root = json_pack("{s:s}", "kind", "layers");
+	struct target t;
+	const char *slash;
+
+	if (json_object_set_new(body, "root", root) < 0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
+	if (find_directory(given, directory, e) < 0)
+		return -1;
+	slash = strrchr(directory, '/');
+	if (compose_text(body, "name", "--name",
+			 f->name != NULL ? f->name
+			 : slash == NULL ? directory
+					 : slash + 1,
+			 e) < 0 ||
+	    compose_list(root, "layers", "the directory", layers, 1, e) < 0 ||
+	    compose_text(body, "user", "--user", f->user, e) < 0 ||
+	    compose_text(body, "workdir", "--workdir", f->workdir, e) < 0 ||
+	    compose_pairs(body, "env", "--env", &f->env, e) < 0 ||
+	    compose_mounts(body, "mounts", &f->mounts, e) < 0)
+		return -1;
+	target_init(&t, templates.path);
+	if (api_call_json(a, "POST", &t, body, &added, e) < 0)
+		return -1;
+	resource_table_show(&f->common, added, "name");
+	return 0;
+}
+
+static const struct subverb subverbs[] = {
+	{ "ls", false, list },
+	{ "show", true, show },
+	{ "import", true, import },
+	{ "rm", true, remove_one },
+};
+
+static int run(int argc, char **argv)
+{
+	static struct fields f;
+
+	return subverb_run(&verb_template, subverbs, COUNT(subverbs), argc, argv, &f);
+}
+
+const struct verb verb_template = {
+	.name = "template",
+	.usage = "ls | show NAME | import [--name NAME] [options] DIR | rm NAME",
+	.summary = "Lists, shows, imports and removes what sessions are made from.",
+	.text = "import takes a directory that the operator prepared in the server's "
+		"template_dir:\n"
+		"the root directory of sessions. It must be root's, and no other user may write "
+		"to\n"
+		"it. A name that exists gets a new version. After import and rm, sessions that "
+		"run\n"
+		"keep what they were made from.\n",
+	.options = options,
+	.noptions = COUNT(options),
+	.run = run,
+};

@@ -1,0 +1,184 @@
+/* template_add.c - a template is added at run time: checked, tried, then written.
+ *
+ * It is tried by making a cell of it, which ends at once. So the keeper has opened and checked the
+ * directory, the mounts have been made and PID 1 has run in it before the first session can ask for
+ * it. If cordond is killed meanwhile, nothing was added, and the next one ends the cell, which
+ * belongs to no session. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event_log.h"
+#include "live_cell.h"
+#include "rand.h"
+#include "session_spec.h"
+#include "templates_private.h"
+
+struct adding {
+	struct template_version *version; /* owned, until it is listed */
+	struct store_actor actor;
+	struct completions when_done;
+};
+
+/* ---- is it well-formed? */
+
+/* A name in template_dir: one component, and none that begins with a dot. */
+static bool is_entry(const char *name, size_t n)
+{
+	if (n == 0 || n >= CELL_PATH_MAX || name[0] == '.')
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (name[i] == '/' || (unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+			return false;
+	return true;
+}
+
+static int check_root(const struct core *c, const struct store_template *row, struct err *e)
+{
+	size_t n = strcspn(row->layers, "\n");
+
+	if (row->kind != TEMPLATE_LAYERS)
+		return err_set(e, ERR_INVALID, "root: only directories can be added");
+	if (c->o.template_dir[0] == '\0')
+		return err_set(e, ERR_UNSUPPORTED, "this server has no template_dir");
+	if (row->layers[n] != '\0')
+		return err_set(e, ERR_UNSUPPORTED, "root: more than one layer is not supported");
+	if (!is_entry(row->layers, n))
+		return err_set(e, ERR_INVALID,
+			       "root: must be a directory directly below %.100s, whose name does "
+			       "not begin with a dot",
+			       c->o.template_dir);
+	return 0;
+}
+
+static int check_room(const struct core *c, struct err *e)
+{
+	unsigned n = 0;
+
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
+		n++;
+	if (n + c->templates_adding >= TEMPLATES_MAX)
+		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
+				      "there are %u versions of templates, the most there can be",
+				      n);
+	if (c->templates_adding >= TEMPLATES_ADDING_MAX)
+		return err_set_reason(e, REASON_QUOTA_TEMPLATES,
+				      "%u templates are being added already", c->templates_adding);
+	return 0;
+}
+
+static int check(const struct core *c, const struct store_template *row, struct err *e)
+{
+	static const char *const taken[] = { TEMPLATES_HOST, "base", "code-interpreter-v1" };
+
+	if (!templates_is_name(row->name))
+		return err_set(e, ERR_INVALID,
+			       "name: must be of a-z, 0-9, '.', '_' and '-', and begin with a "
+			       "letter or digit");
+	for (size_t i = 0; i < COUNT(taken); i++)
+		if (strcmp(row->name, taken[i]) == 0)
+			return err_set(e, ERR_CONFLICT, "name: %s is taken by the server",
+				       row->name);
+	if (cell_level_of(row->level)->abilities == 0)
+		return err_set(e, ERR_UNSUPPORTED, "level: not available here");
+	if (check_root(c, row, e) < 0 || session_spec_check_mounts(c, row->mounts, e) < 0)
+		return -1;
+	return check_room(c, e);
+}
+
+/* ---- the trial, and what follows */
+
+static void finish(struct adding *a, const struct err *e)
+{
+	struct completions told = { 0 };
+
+	completions_move(&a->when_done, &told);
+	free(a);
+	completions_end_all(&told, e);
+}
+
+static int write_row(struct core *c, struct template_version *v, const struct store_actor *who,
+		     struct err *e)
+{
+	if (store_begin(c->store, e) == 0 && store_template_insert(c->store, &v->row, e) == 0 &&
+	    event_log_append(c, who, tenant_operator(c)->row.id, "", "", "template.added", e,
+			     "name\t%s\nversion\t%llu\n", v->row.name,
+			     (unsigned long long)v->row.version) == 0 &&
+	    store_commit(c->store, e) == 0)
+		return 0;
+	store_rollback(c->store);
+	return err_wrap(e, "template %.60s", v->row.name);
+}
+
+static void on_trial_up(struct live_cell *cell, const struct err *e)
+{
+	struct adding *a = cell->owner;
+	struct template_version *v = a->version;
+	struct core *c = v->core;
+	struct err why;
+
+	c->templates_adding--;
+	if (e == NULL) {
+		live_cell_abandon(cell);
+		if (write_row(c, v, &a->actor, &why) == 0) {
+			template_list_in(v);
+			templates_collect(c);
+			finish(a, NULL);
+			return;
+		}
+		e = &why;
+	} else {
+		why = *e;
+		if (why.sys == ENOENT || why.sys == ENOTDIR)
+			why.code =
+				ERR_NOT_FOUND; /* the directory, or one that a cell needs in it */
+		IGNORED(err_wrap(&why, "no cell can be made of it"), "told below");
+		e = &why;
+	}
+	template_free(v);
+	finish(a, e);
+}
+
+/* Not called: the cell has another owner as soon as it is up. */
+static void on_trial_event(struct live_cell *cell)
+{
+	(void)cell;
+}
+
+static const struct live_cell_events trial_events = { .up = on_trial_up,
+						      .dead = on_trial_event,
+						      .gone = on_trial_event };
+
+int templates_add(struct core *c, const struct store_template *row, const struct store_actor *who,
+		  struct completion *w, struct err *e)
+{
+	struct store_template made = *row;
+	struct keeper_create plan;
+	struct template_version *v;
+	struct adding *a;
+	const char *why;
+
+	if (!core_ready(c, &why))
+		return err_set_reason(e, REASON_UNAVAILABLE, "not ready: %s", why);
+	if (check(c, row, e) < 0)
+		return -1;
+	made.tenant[0] = '\0';
+	made.created_ms = core_now_ms();
+	rand_id("tpl_", made.id, sizeof(made.id));
+	v = template_new(c, &made, e);
+	if (v == NULL)
+		return -1;
+	if (template_plan(v, &plan, e) < 0) {
+		template_free(v);
+		return -1;
+	}
+	a = calloc(1, sizeof(*a));
+	assert(a != NULL);
+	a->version = v;
+	a->actor = *who;
+	completion_begin(w, c->loop, &a->when_done);
+	c->templates_adding++;
+	(void)live_cell_make(&c->cells, &plan, true, &trial_events, a);
+	return 0;
+}

@@ -1,0 +1,258 @@
+/* templates.c - see templates.h. */
+#include "templates.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event_log.h"
+#include "list.h"
+#include "log.h"
+#include "pool.h"
+#include "rand.h"
+#include "templates_private.h"
+
+const struct store_template *template_row(const struct template_version *v)
+{
+	return &v->row;
+}
+
+unsigned template_sessions(const struct template_version *v)
+{
+	return v->sessions;
+}
+
+const char *template_kind_name(uint32_t kind)
+{
+	static const char *const names[TEMPLATE_KINDS] = { "host", "layers" };
+
+	return kind < TEMPLATE_KINDS ? names[kind] : "unknown";
+}
+
+bool templates_is_name(const char *name)
+{
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+
+	return n > 0 && n < STORE_NAME_MAX && name[n] == '\0' && strchr("._-", name[0]) == NULL;
+}
+
+/* ---- finding */
+
+static bool is_of(const struct template_version *v, const char *tenant, const char *name)
+{
+	return strcmp(v->row.tenant, tenant) == 0 && strcmp(v->row.name, name) == 0;
+}
+
+static struct template_version *find(const struct core *c, const char *tenant, const char *name)
+{
+	struct template_version *v = c->templates;
+
+	while (v != NULL && !(v->row.current && is_of(v, tenant, name)))
+		v = v->next;
+	return v;
+}
+
+struct template_version *templates_find(const struct core *c, const struct tenant *t,
+					const char *name)
+{
+	struct template_version *v = t == NULL ? NULL : find(c, t->row.id, name);
+
+	return v != NULL ? v : find(c, "", name);
+}
+
+struct template_version *templates_by_id(const struct core *c, const char *id)
+{
+	struct template_version *v = c->templates;
+
+	while (v != NULL && strcmp(v->row.id, id) != 0)
+		v = v->next;
+	return v;
+}
+
+void templates_each(const struct core *c, const struct tenant *t,
+		    void (*see)(const struct template_version *v, void *arg), void *arg)
+{
+	for (const struct template_version *v = c->templates; v != NULL; v = v->next)
+		if (t == NULL || (v->row.current && templates_find(c, t, v->row.name) == v))
+			see(v, arg);
+}
+
+/* ---- versions in memory */
+
+struct template_version *template_new(struct core *c, const struct store_template *row,
+				      struct err *e)
+{
+	struct template_version *v = calloc(1, sizeof(*v));
+
+	assert(v != NULL);
+	v->core = c;
+	v->row = *row;
+	if (store_template_own(&v->row, e) < 0) {
+		free(v);
+		return NULL;
+	}
+	template_make_pool(v);
+	return v;
+}
+
+void template_free(struct template_version *v)
+{
+	struct core_metrics_pool had;
+
+	template_pool(v, &had);
+	v->core->pool_hits += had.hits;
+	v->core->pool_misses += had.misses;
+	LIST_REMOVE(v);
+	pool_free(v->pool);
+	store_template_release(&v->row);
+	free(v);
+}
+
+void template_retire(struct template_version *v)
+{
+	v->row.current = false;
+	pool_close(v->pool);
+}
+
+static int compare(const struct store_template *a, const struct store_template *b)
+{
+	int order = strcmp(a->tenant, b->tenant);
+
+	if (order == 0)
+		order = strcmp(a->name, b->name);
+	if (order == 0)
+		order = a->version < b->version ? -1 : a->version > b->version;
+	return order;
+}
+
+void template_list_in(struct template_version *v)
+{
+	struct template_version **at = &v->core->templates;
+
+	for (struct template_version *x = *at; x != NULL && v->row.current; x = x->next)
+		if (x->row.current && is_of(x, v->row.tenant, v->row.name))
+			template_retire(x);
+	while (*at != NULL && compare(&(*at)->row, &v->row) < 0)
+		at = &(*at)->next;
+	LIST_PUSH(at, v);
+}
+
+struct template_version *template_use(struct template_version *v)
+{
+	if (v != NULL)
+		v->sessions++;
+	return v;
+}
+
+void template_unuse(struct template_version *v)
+{
+	if (v != NULL)
+		v->sessions--;
+}
+
+void templates_collect(struct core *c)
+{
+	struct err e;
+
+	if (!c->recovered)
+		return;
+	for (struct template_version *v = c->templates, *next; v != NULL; v = next) {
+		next = v->next;
+		if (v->row.current || v->sessions > 0 || !pool_is_idle(v->pool))
+			continue;
+		if (store_template_delete(c->store, v->row.id, &e) < 0 && e.code != ERR_NOT_FOUND) {
+			log_warn("template version could not be deleted", "name=%s error=%s",
+				 v->row.name, e.msg);
+			return; /* tried again in a second */
+		}
+		log_info("template version deleted", "name=%s version=%llu", v->row.name,
+			 (unsigned long long)v->row.version);
+		template_free(v);
+	}
+}
+
+/* ---- the start and the end */
+
+struct loading {
+	struct core *core;
+	struct err *e;
+	int result;
+};
+
+static int on_row(const struct store_template *row, void *cookie)
+{
+	struct loading *l = cookie;
+	struct template_version *v = template_new(l->core, row, l->e);
+
+	if (v == NULL) {
+		l->result = -1;
+		return 1;
+	}
+	template_list_in(v);
+	if (!v->row.current)
+		template_retire(v);
+	return 0;
+}
+
+static int add_host(struct core *c, struct err *e)
+{
+	struct store_template row = { .name = TEMPLATES_HOST,
+				      .kind = TEMPLATE_HOST,
+				      .created_ms = core_now_ms() };
+	struct template_version *v;
+
+	rand_id("tpl_", row.id, sizeof(row.id));
+	if (store_template_insert(c->store, &row, e) < 0)
+		return -1;
+	v = template_new(c, &row, e);
+	if (v == NULL)
+		return -1;
+	template_list_in(v);
+	return 0;
+}
+
+int templates_load(struct core *c, struct err *e)
+{
+	struct loading l = { .core = c, .e = e };
+
+	if (store_template_each(c->store, on_row, &l, e) < 0 || l.result < 0)
+		return err_wrap(e, "templates");
+	if (find(c, "", TEMPLATES_HOST) == NULL && add_host(c, e) < 0)
+		return err_wrap(e, "templates");
+	if (find(c, "", c->o.config->template) == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template: there is no template '%.60s'",
+			       c->o.config->template);
+	return 0;
+}
+
+void templates_free(struct core *c)
+{
+	while (c->templates != NULL)
+		template_free(c->templates);
+}
+
+/* ---- removal */
+
+int templates_remove(struct core *c, const char *name, const struct store_actor *who, struct err *e)
+{
+	struct template_version *v = find(c, "", name);
+
+	if (v == NULL)
+		return err_set(e, ERR_NOT_FOUND, "template %.60s: not found", name);
+	if (v->row.kind == TEMPLATE_HOST || strcmp(name, c->o.config->template) == 0)
+		return err_set(e, ERR_CONFLICT, "template %.60s cannot be removed: %s", name,
+			       v->row.kind == TEMPLATE_HOST
+				       ? "it is a part of the server"
+				       : "it is the one of sessions that name none");
+	if (store_begin(c->store, e) < 0 || store_template_retire(c->store, v->row.id, e) < 0 ||
+	    event_log_append(c, who, tenant_operator(c)->row.id, "", "", "template.removed", e,
+			     "name\t%s\nversion\t%llu\n", v->row.name,
+			     (unsigned long long)v->row.version) < 0 ||
+	    store_commit(c->store, e) < 0) {
+		store_rollback(c->store);
+		return err_wrap(e, "template %.60s", name);
+	}
+	template_retire(v);
+	templates_collect(c);
+	return 0;
+}

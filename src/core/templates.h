@@ -1,0 +1,94 @@
+/* templates.h - what sessions are made from, as rows that can change while the server runs.
+ *
+ * A template has a name and versions (store_template.h). New sessions get the current version of a
+ * name; a session keeps its version until it ends, whatever becomes of the name meanwhile. Each
+ * version in memory counts the sessions that use it, and has a pool of finished cells. A version
+ * that is not current and that no session uses is deleted.
+ *
+ * There is always a template "host": the machine's own /usr, as the supervisor opened it. Others
+ * are directories that the operator prepared in template_dir. cordond never opens these: it names
+ * an entry of the directory, and the keeper opens and checks it, for each cell anew
+ * (doc/decisions/020-templates.md). */
+#pragma once
+
+#include "core.h"
+#include "core_metrics.h"
+#include "store_actor.h"
+#include "store_template.h"
+
+/* The numbers are in rows of the store: new ones come at the end. */
+enum template_kind {
+	TEMPLATE_HOST,
+	TEMPLATE_LAYERS, /* entries of template_dir; one in this version */
+	TEMPLATE_KINDS
+};
+
+#define TEMPLATES_MAX 256	/* versions, those that are only used by old sessions included */
+#define TEMPLATES_ADDING_MAX 4	/* at a time */
+#define TEMPLATES_TEXT_MAX 4095 /* of user, workdir and a mount's path */
+#define TEMPLATES_HOST "host"
+
+struct live_cell;
+struct template_version;
+
+const struct store_template *template_row(const struct template_version *v);
+/* How many live sessions use it. */
+unsigned template_sessions(const struct template_version *v);
+/* "host" or "layers"; "unknown" for a kind of a newer version. */
+const char *template_kind_name(uint32_t kind);
+
+/* The current version of that name that a tenant's sessions may be made from: its own, or the
+ * operator's; t NULL: only the operator's. NULL: there is none. */
+struct template_version *templates_find(const struct core *c, const struct tenant *t,
+					const char *name);
+
+/* Those that the tenant may use; t NULL: all versions, also those that are not current. In the
+ * order of names. */
+void templates_each(const struct core *c, const struct tenant *t,
+		    void (*see)(const struct template_version *v, void *arg), void *arg);
+
+/* A name as templates that are added may have it: [a-z0-9][a-z0-9._-]*, 63 bytes at most. */
+bool templates_is_name(const char *name);
+
+/* Adds a template of the operator's or, if the name exists, its next version. Of the row name,
+ * kind, level, layers, mounts, env, user, workdir and the commands are read; texts are copied. A
+ * cell is made of it first, so that nothing is added that no session could be made from. -1: the
+ * row is malformed or there are too many, and w is not used. Else w ends when it is added, or with
+ * the reason why not; cancelling w changes nothing. */
+int templates_add(struct core *c, const struct store_template *row, const struct store_actor *who,
+		  struct completion *w, struct err *e) MUST_USE;
+
+/* Removes a template of the operator's: no new session gets it. ERR_CONFLICT: it is "host", or the
+ * one of sessions that name none. */
+int templates_remove(struct core *c, const char *name, const struct store_actor *who,
+		     struct err *e) MUST_USE;
+
+/* ---- for the core's own files */
+
+/* Reads all versions; adds "host" to a new store. ERR_NOT_FOUND: there is no template of the name
+ * that the configuration has for sessions that name none. */
+int templates_load(struct core *c, struct err *e) MUST_USE;
+void templates_free(struct core *c);
+
+/* The version of that id, of a session's row; NULL: it is not there. */
+struct template_version *templates_by_id(const struct core *c, const char *id);
+
+/* A session uses it from now on, or no longer. Both take NULL. */
+struct template_version *template_use(struct template_version *v);
+void template_unuse(struct template_version *v);
+
+/* Deletes versions that are not needed any more. Only after recovery: sessions of before are
+ * counted then. */
+void templates_collect(struct core *c);
+
+/* template_pools.c: the pools of all versions. */
+void templates_fill(struct core *c);
+/* Once a second. All pools together grow to pool_max. */
+void templates_adapt(struct core *c);
+void templates_close(struct core *c);
+bool templates_are_idle(const struct core *c);
+/* What the pools of all versions have and had; of one. */
+void templates_pools(const struct core *c, struct core_metrics_pool *ret);
+void template_pool(const struct template_version *v, struct core_metrics_pool *ret);
+/* A finished cell for the session, or NULL. */
+struct live_cell *templates_claim(struct session *s);

@@ -1,0 +1,30 @@
+/* templates_private.h - the structure of a version, for templates.c, template_add.c and
+ * template_pools.c, and for those files of the core that read its row. */
+#pragma once
+
+#include "core_private.h"
+#include "templates.h"
+
+struct template_version {
+	struct template_version *next, **link; /* list.h; by tenant, name and version */
+	struct core *core;
+	struct store_template row; /* its texts are its own */
+	unsigned sessions;	   /* that use it */
+	struct pool *pool;
+	struct store_session like; /* what its pool's cells are made for */
+	bool like_set;
+};
+
+/* templates.c: one that is in no list yet; the row is copied and gets an id and a time. */
+struct template_version *template_new(struct core *c, const struct store_template *row,
+				      struct err *e) MUST_USE;
+void template_free(struct template_version *v);
+/* It is current now: those of its name that were are not any more. */
+void template_list_in(struct template_version *v);
+/* No session gets it any more. */
+void template_retire(struct template_version *v);
+
+/* template_pools.c: gives it an empty pool. */
+void template_make_pool(struct template_version *v);
+/* The request for a cell of the pool, with a new id. */
+int template_plan(struct template_version *v, struct keeper_create *ret, struct err *e) MUST_USE;
