@@ -3,6 +3,8 @@
 
 #include "store_support.h"
 
+#define TEXT_MAX 1024
+
 static const char env[] = "A=b\0C=d";
 
 static struct store_template a_template(const char *id, const char *tenant, const char *name)
@@ -28,17 +30,17 @@ static struct store_template a_template(const char *id, const char *tenant, cons
 /* "name.version" of each, with "*" if it is current. */
 static int add_name(const struct store_template *row, void *cookie)
 {
-	char *text = cookie, one[128];
+	char *text = cookie;
+	size_t n = strlen(text);
 
-	(void)snprintf(one, sizeof(one), "%s%s.%llu%s ", row->tenant, row->name,
+	(void)snprintf(text + n, TEXT_MAX - n, "%s%s.%llu%s ", row->tenant, row->name,
 		       (unsigned long long)row->version, row->current ? "*" : "");
-	(void)strcat(text, one);
 	return 0;
 }
 
 static void check_all(struct store *s, const char *want)
 {
-	char text[1024] = "";
+	char text[TEXT_MAX] = "";
 	struct err e;
 
 	MUST(store_template_each(s, add_name, text, &e));
