@@ -26,16 +26,16 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 	*ret = (struct policy_answer){ .verdict = allowed ? POLICY_LOOK : POLICY_REFUSE };
 }
 
-void access_record_send(struct egress_session *g, const struct access_record *r)
+void access_record_send(struct egress_session *session, const struct access_record *r)
 {
-	(void)g;
+	(void)session;
 	records++;
 	assert(r->kind == ATTEMPT_DNS && r->reason);
 	for (const char *p = r->name ? r->name : ""; *p != '\0'; p++)
 		assert(*p > ' ' && *p < 127);
 }
 
-static void check_answer(struct egress_session *g, const uint8_t *query, size_t len,
+static void check_answer(struct egress_session *session, const uint8_t *query, size_t len,
 			 const uint8_t *out, size_t n)
 {
 	struct dns_msg_query q;
@@ -60,27 +60,28 @@ static void check_answer(struct egress_session *g, const uint8_t *query, size_t 
 		return;
 	assert(r.ttl == 60 && (q.type == DNS_MSG_A || q.type == DNS_MSG_AAAA));
 	if (synthetic_names_is_synthetic(&r.ips[0]))
-		assert(allowed && synthetic_names_find(g->names, &r.ips[0]));
+		assert(allowed && synthetic_names_find(session->names, &r.ips[0]));
 	else
 		assert(ip_kind(&r.ips[0]) == IP_LOOPBACK);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct egress_session g = { .names = synthetic_names_new() };
+	struct egress_session session = { .names = synthetic_names_new() };
 	uint8_t *query = fuzz_copy(data, size), out[DNS_TEXT_MAX];
 	struct ip v4, v6;
 	size_t n;
 
-	assert(g.names && synthetic_names_give(g.names, "allowed.example", &v4, &v6) == 0);
+	assert(session.names &&
+	       synthetic_names_give(session.names, "allowed.example", &v4, &v6) == 0);
 	allowed = 0;
 	records = 0;
-	n = dns_answer(&g, query, size, true, out);
+	n = dns_answer(&session, query, size, true, out);
 	assert(records <= 1);
 	if (n > 0)
-		check_answer(&g, query, size, out, n);
-	free(g.dns);
-	synthetic_names_free(g.names);
+		check_answer(&session, query, size, out, n);
+	free(session.dns);
+	synthetic_names_free(session.names);
 	free(query);
 	return 0;
 }

@@ -49,14 +49,14 @@ void flow_record(struct flow *f, bool allowed, const char *reason)
 	assert(reason != NULL);
 }
 
-void access_record_send(struct egress_session *g, const struct access_record *r)
+void access_record_send(struct egress_session *s, const struct access_record *r)
 {
-	assert(g == &session && r->kind == ATTEMPT_REQUEST);
+	assert(s == &session && r->kind == ATTEMPT_REQUEST);
 }
 
-void outbound_start(struct egress_session *g, const struct policy_target *to, struct outbound *o)
+void outbound_start(struct egress_session *s, const struct policy_target *to, struct outbound *o)
 {
-	assert(g == &session && strcmp(to->host, "web.example") == 0 && to->port == 80);
+	assert(s == &session && strcmp(to->host, "web.example") == 0 && to->port == 80);
 	dialing = o;
 }
 
@@ -66,10 +66,10 @@ void outbound_cancel(struct outbound *o)
 		dialing = NULL;
 }
 
-bool outbound_complies(const struct egress_session *g, const struct policy_target *to,
+bool outbound_complies(const struct egress_session *s, const struct policy_target *to,
 		       const struct ip *at, struct err *ret_why)
 {
-	(void)g;
+	(void)s;
 	(void)to;
 	(void)at;
 	(void)ret_why;
@@ -100,35 +100,35 @@ bool policy_compares(const struct policy_rule *r, struct http1_span header)
 	return false;
 }
 
-bool limits_request(struct egress_session *g, const struct policy_rule *rule, const char **ret_why)
+bool limits_request(struct egress_session *s, const struct policy_rule *rule, const char **ret_why)
 {
-	(void)g;
+	(void)s;
 	(void)rule;
 	*ret_why = "";
 	return true;
 }
 
-uint64_t limits_left(struct egress_session *g, const struct policy_rule *rule, enum used_way way,
+uint64_t limits_left(struct egress_session *s, const struct policy_rule *rule, enum used_way way,
 		     uint64_t want, const char **ret_why)
 {
 	(void)rule;
 	(void)want;
 	*ret_why = "too much";
-	return g->used.own.bytes[way] < BYTES_MAX ? BYTES_MAX - g->used.own.bytes[way] : 0;
+	return s->used.own.bytes[way] < BYTES_MAX ? BYTES_MAX - s->used.own.bytes[way] : 0;
 }
 
-bool limits_any_left(struct egress_session *g, const struct policy_rule *rule, const char **ret_why)
+bool limits_any_left(struct egress_session *s, const struct policy_rule *rule, const char **ret_why)
 {
-	return limits_left(g, rule, USED_OUT, 1, ret_why) > 0 &&
-	       limits_left(g, rule, USED_IN, 1, ret_why) > 0;
+	return limits_left(s, rule, USED_OUT, 1, ret_why) > 0 &&
+	       limits_left(s, rule, USED_IN, 1, ret_why) > 0;
 }
 
-void limits_moved(struct egress_session *g, const struct policy_rule *rule, enum used_way way,
+void limits_moved(struct egress_session *s, const struct policy_rule *rule, enum used_way way,
 		  uint64_t n)
 {
 	(void)rule;
-	g->used.own.bytes[way] += n;
-	assert(g->used.own.bytes[way] <= BYTES_MAX); /* whatever comes: not one byte more */
+	s->used.own.bytes[way] += n;
+	assert(s->used.own.bytes[way] <= BYTES_MAX); /* whatever comes: not one byte more */
 }
 
 uint64_t share_turn_left(struct share *s)

@@ -58,7 +58,7 @@ static void write_verdict(struct json *j, const struct mask *m, const struct acc
 		masked_text(j, m, "secrets", r->secrets);
 }
 
-static void write_outcome(struct json *j, const struct egress_session *g,
+static void write_outcome(struct json *j, const struct egress_session *session,
 			  const struct access_record *r)
 {
 	uint64_t now = clock_now_ns();
@@ -76,14 +76,15 @@ static void write_outcome(struct json *j, const struct egress_session *g,
 		json_uint(j, "masked", r->masked);
 	if (r->model != NULL)
 		json_raw(j, "model", r->model);
-	if (g->records_lost > 0)
-		json_uint(j, "lost_before", g->records_lost);
+	if (session->records_lost > 0)
+		json_uint(j, "lost_before", session->records_lost);
 }
 
 /* False: it does not fit. */
-static bool compose(struct json *j, const struct egress_session *g, const struct access_record *r)
+static bool compose(struct json *j, const struct egress_session *session,
+		    const struct access_record *r)
 {
-	const struct mask *m = secrets_mask(g->secrets);
+	const struct mask *m = secrets_mask(session->secrets);
 	uint64_t since = clock_now_ns() - r->start_ns;
 
 	json_open(j, NULL, '{');
@@ -92,16 +93,16 @@ static bool compose(struct json *j, const struct egress_session *g, const struct
 	write_where(j, m, r);
 	write_request(j, m, r);
 	write_verdict(j, m, r);
-	write_outcome(j, g, r);
+	write_outcome(j, session, r);
 	json_close(j, '}');
 	return json_ok(j);
 }
 
 /* The first SHORT_MAX bytes of a text, masked before it is cut: the mask would not find a part of a
  * secret. NULL: there is no text. */
-static char *beginning(const struct egress_session *g, const char *text)
+static char *beginning(const struct egress_session *session, const char *text)
 {
-	const struct mask *m = secrets_mask(g->secrets);
+	const struct mask *m = secrets_mask(session->secrets);
 	char *copy = text == NULL ? NULL : strdup(text);
 
 	if (copy == NULL)
@@ -113,33 +114,34 @@ static char *beginning(const struct egress_session *g, const char *text)
 }
 
 /* The same without what a cell can make long: query and model call, and most of the path. */
-static bool compose_short(struct json *j, const struct egress_session *g,
+static bool compose_short(struct json *j, const struct egress_session *session,
 			  const struct access_record *r)
 {
 	struct access_record brief = *r;
-	OWN_MEM char *path = beginning(g, r->path);
+	OWN_MEM char *path = beginning(session, r->path);
 
 	brief.path = path;
 	brief.query = r->query == NULL ? NULL : "(too long)";
 	brief.model = NULL;
-	return compose(j, g, &brief);
+	return compose(j, session, &brief);
 }
 
-void access_record_send(struct egress_session *g, const struct access_record *r)
+void access_record_send(struct egress_session *session, const struct access_record *r)
 {
 	struct json j;
 	bool whole;
 
 	json_init_heap(&j, r->model != NULL ? EGRESS_PROMPT_MAX : EGRESS_RECORD_MAX);
-	whole = compose(&j, g, r);
+	whole = compose(&j, session, r);
 	if (!whole) {
 		json_release(&j);
 		json_init_heap(&j, EGRESS_RECORD_MAX);
-		whole = compose_short(&j, g, r);
+		whole = compose_short(&j, session, r);
 	}
-	if (whole && control_out_record(&g->egress->out, &g->queued, g->id, j.text, j.len))
-		g->records_lost = 0;
+	if (whole &&
+	    control_out_record(&session->egress->out, &session->queued, session->id, j.text, j.len))
+		session->records_lost = 0;
 	else
-		g->records_lost++;
+		session->records_lost++;
 	json_release(&j);
 }

@@ -35,4 +35,4 @@ struct access_record {
 	bool proxied;	   /* came through the explicit proxy */
 };
 
-void access_record_send(struct egress_session *g, const struct access_record *r);
+void access_record_send(struct egress_session *session, const struct access_record *r);

@@ -47,8 +47,9 @@ static void on_counts(struct loop_timer *t)
 {
 	struct control_channel *c = t->arg;
 
-	for (struct egress_session *g = c->egress->sessions; g != NULL; g = g->next)
-		counts_tell(g);
+	for (struct egress_session *session = c->egress->sessions; session != NULL;
+	     session = session->next)
+		counts_tell(session);
 	fd_reserve_fill(&c->reserve);
 	if (c->sock >= 0 && ++c->ticks % TURN_REPORT_TICKS == 0)
 		turn_report(c->egress);
@@ -76,8 +77,9 @@ static void close_channel(struct control_channel *c)
 		loop_stop(l);
 		return;
 	}
-	for (struct egress_session *g = c->egress->sessions; g != NULL; g = g->next)
-		g->attached = false;
+	for (struct egress_session *session = c->egress->sessions; session != NULL;
+	     session = session->next)
+		session->attached = false;
 	loop_timer_set(l, &c->orphans, clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
 }
 
@@ -86,10 +88,11 @@ static void detach_unclaimed(struct control_channel *c)
 	struct egress_session *next;
 
 	loop_timer_cancel(c->egress->loop, &c->orphans);
-	for (struct egress_session *g = c->egress->sessions; g != NULL; g = next) {
-		next = g->next;
-		if (!g->attached)
-			session_detach(g);
+	for (struct egress_session *session = c->egress->sessions; session != NULL;
+	     session = next) {
+		next = session->next;
+		if (!session->attached)
+			session_detach(session);
 	}
 }
 
@@ -115,10 +118,10 @@ static void answer(struct control_channel *c, const char *id, int result, const 
  * not the one that cordond asked for. */
 static int reject_attach(struct control_channel *c, const char *id, struct err *e)
 {
-	struct egress_session *g = egress_session_find(c->egress, id);
+	struct egress_session *session = egress_session_find(c->egress, id);
 
-	if (g != NULL)
-		session_detach(g);
+	if (session != NULL)
+		session_detach(session);
 	return err_set(e, ERR_LIMIT, "cordon-egress has no descriptors left");
 }
 
@@ -141,24 +144,24 @@ static void attach(struct control_channel *c, const struct egress_msg *m)
  * replaced. */
 static void change(struct control_channel *c, const struct egress_msg *m)
 {
-	struct egress_session *g = egress_session_find(c->egress, m->id);
+	struct egress_session *session = egress_session_find(c->egress, m->id);
 	struct err e = { 0 };
 	int changed = -1;
 
-	if (g == NULL)
+	if (session == NULL)
 		(void)err_set(&e, ERR_NOT_FOUND, "session %s is not attached", m->id);
 	else
-		changed = session_change(g, m->text, m->len, &e);
+		changed = session_change(session, m->text, m->len, &e);
 	if (changed == 0) /* PID 1 of a paused cell cannot pass its listeners again */
-		g->attached = true;
-	if (changed < 0 && g != NULL)
-		session_detach(g);
+		session->attached = true;
+	if (changed < 0 && session != NULL)
+		session_detach(session);
 	answer(c, m->id, changed, &e);
 }
 
 static int handle(struct control_channel *c, const struct egress_msg *m, struct err *e)
 {
-	struct egress_session *g;
+	struct egress_session *session;
 
 	if (c->nfds < egress_msg_fds(m->type))
 		return err_set(e, ERR_INVALID, "channel C: a request without its descriptors");
@@ -170,9 +173,9 @@ static int handle(struct control_channel *c, const struct egress_msg *m, struct 
 		change(c, m);
 		return 0;
 	case EGRESS_DETACH:
-		g = egress_session_find(c->egress, m->id);
-		if (g != NULL)
-			session_detach(g);
+		session = egress_session_find(c->egress, m->id);
+		if (session != NULL)
+			session_detach(session);
 		return 0;
 	case EGRESS_SYNCED:
 		detach_unclaimed(c);
@@ -267,8 +270,9 @@ static int use_channel(struct control_channel *c, int sock, struct err *e)
 		io_close_all(&c->sock, 1);
 		return -1;
 	}
-	for (struct egress_session *g = c->egress->sessions; g != NULL; g = g->next)
-		counts_repeat(g);
+	for (struct egress_session *session = c->egress->sessions; session != NULL;
+	     session = session->next)
+		counts_repeat(session);
 	control_out_flush(&c->egress->out);
 	return 0;
 }
@@ -316,7 +320,8 @@ static void on_control(struct loop_fd *f, uint32_t events)
 	io_close_all(fds, nfds);
 }
 
-struct control_channel *control_channel_new(struct egress *g, int sock, int control, struct err *e)
+struct control_channel *control_channel_new(struct egress *egress, int sock, int control,
+					    struct err *e)
 {
 	struct control_channel *c = calloc(1, sizeof(*c));
 
@@ -324,15 +329,15 @@ struct control_channel *control_channel_new(struct egress *g, int sock, int cont
 		(void)err_set(e, ERR_SYSTEM, "memory is short");
 		return NULL;
 	}
-	c->egress = g;
+	c->egress = egress;
 	c->sock = -1;
 	c->control = control;
 	c->on_sock = (struct loop_fd){ .fd = -1, .ready = on_sock, .arg = c };
 	c->on_control = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = c };
 	c->orphans = (struct loop_timer){ .fire = on_orphans, .arg = c };
 	c->counts = (struct loop_timer){ .fire = on_counts, .arg = c };
-	control_out_init(&g->out, g->loop, &c->on_sock);
-	if ((control >= 0 && loop_add(g->loop, &c->on_control, control, EPOLLIN, e) < 0) ||
+	control_out_init(&egress->out, egress->loop, &c->on_sock);
+	if ((control >= 0 && loop_add(egress->loop, &c->on_control, control, EPOLLIN, e) < 0) ||
 	    (sock >= 0 && use_channel(c, sock, e) < 0)) {
 		control_channel_free(c);
 		return NULL;

@@ -6,8 +6,8 @@
 struct control_channel;
 
 /* sock: the first channel, taken over; -1: none yet. control: a SOCK_SEQPACKET to the supervisor,
- * taken over; -1: none, and egress ends with its channel (cordon run). Initializes g->out, which
- * control_channel_free() releases. */
-struct control_channel *control_channel_new(struct egress *g, int sock, int control,
+ * taken over; -1: none, and egress ends with its channel (cordon run). Initializes egress->out,
+ * which control_channel_free() releases. */
+struct control_channel *control_channel_new(struct egress *egress, int sock, int control,
 					    struct err *e) MUST_USE;
 void control_channel_free(struct control_channel *c);

@@ -6,16 +6,16 @@
 
 #define RULES_EACH 64 /* in one message */
 
-static void begin(struct json *j, char *text, size_t cap, const struct egress_session *g)
+static void begin(struct json *j, char *text, size_t cap, const struct egress_session *session)
 {
 	json_init(j, text, cap);
 	json_open(j, NULL, '{');
-	json_uint(j, "bytes_in", g->counts.bytes_in);
-	json_uint(j, "bytes_out", g->counts.bytes_out);
-	json_uint(j, "requests", g->counts.requests);
-	json_uint(j, "connections", g->counts.connections);
-	json_uint(j, "claimed_in", g->used.own.claimed[USED_IN]);
-	json_uint(j, "claimed_out", g->used.own.claimed[USED_OUT]);
+	json_uint(j, "bytes_in", session->counts.bytes_in);
+	json_uint(j, "bytes_out", session->counts.bytes_out);
+	json_uint(j, "requests", session->counts.requests);
+	json_uint(j, "connections", session->counts.connections);
+	json_uint(j, "claimed_in", session->used.own.claimed[USED_IN]);
+	json_uint(j, "claimed_out", session->used.own.claimed[USED_OUT]);
 	json_open(j, "rules", '[');
 }
 
@@ -28,32 +28,33 @@ static void add_rule(struct json *j, const struct used *u)
 	json_close(j, '}');
 }
 
-static bool end(struct json *j, struct egress_session *g)
+static bool end(struct json *j, struct egress_session *session)
 {
 	json_close(j, ']');
 	json_close(j, '}');
-	if (!json_ok(j) || !control_out_put(&g->egress->out, EGRESS_COUNTS, g->id, j->text, j->len))
+	if (!json_ok(j) ||
+	    !control_out_put(&session->egress->out, EGRESS_COUNTS, session->id, j->text, j->len))
 		return false;
-	g->told = g->counts;
-	g->used.own.untold = g->used.own.due = false;
+	session->told = session->counts;
+	session->used.own.untold = session->used.own.due = false;
 	return true;
 }
 
 /* Sends one message with up to RULES_EACH changed rules from *at on, and advances *at. */
-static bool tell_some(struct egress_session *g, struct used **at)
+static bool tell_some(struct egress_session *session, struct used **at)
 {
 	static char text[EGRESS_RECORD_MAX];
 	struct used *first = *at, *u = first;
 	struct json j;
 
-	begin(&j, text, sizeof(text), g);
+	begin(&j, text, sizeof(text), session);
 	for (size_t n = 0; u != NULL && n < RULES_EACH; u = u->next) {
 		if (!u->untold)
 			continue;
 		add_rule(&j, u);
 		n++;
 	}
-	if (!end(&j, g))
+	if (!end(&j, session))
 		return false;
 	for (; first != u; first = first->next)
 		first->untold = first->due = false;
@@ -61,43 +62,43 @@ static bool tell_some(struct egress_session *g, struct used **at)
 	return true;
 }
 
-void counts_tell(struct egress_session *g)
+void counts_tell(struct egress_session *session)
 {
-	struct used *at = g->used.untold ? g->used.rules : NULL;
+	struct used *at = session->used.untold ? session->used.rules : NULL;
 
-	if (memcmp(&g->counts, &g->told, sizeof(g->counts)) == 0 && !g->used.own.untold &&
-	    !g->used.untold)
+	if (memcmp(&session->counts, &session->told, sizeof(session->counts)) == 0 &&
+	    !session->used.own.untold && !session->used.untold)
 		return;
 	do {
-		if (!tell_some(g, &at))
+		if (!tell_some(session, &at))
 			return;
 	} while (at != NULL);
-	g->used.untold = false;
+	session->used.untold = false;
 }
 
-void counts_repeat(struct egress_session *g)
+void counts_repeat(struct egress_session *session)
 {
-	g->used.own.untold = true;
-	for (struct used *u = g->used.rules; u != NULL; u = u->next) {
+	session->used.own.untold = true;
+	for (struct used *u = session->used.rules; u != NULL; u = u->next) {
 		u->untold = u->untold || u->claimed[USED_OUT] > 0 || u->claimed[USED_IN] > 0;
-		g->used.untold = g->used.untold || u->untold;
+		session->used.untold = session->used.untold || u->untold;
 	}
-	counts_tell(g);
+	counts_tell(session);
 }
 
-void counts_claim(struct egress_session *g, struct used *of_rule)
+void counts_claim(struct egress_session *session, struct used *of_rule)
 {
 	char text[1024];
 	struct json j;
 
-	begin(&j, text, sizeof(text), g);
+	begin(&j, text, sizeof(text), session);
 	if (of_rule != NULL && of_rule->untold)
 		add_rule(&j, of_rule);
-	if (!end(&j, g))
+	if (!end(&j, session))
 		return; /* it stays due */
 	if (of_rule != NULL)
 		of_rule->untold = of_rule->due = false;
-	control_out_flush(&g->egress->out);
+	control_out_flush(&session->egress->out);
 }
 
 /* ---- restoring */
@@ -115,18 +116,18 @@ static void raise_to(uint64_t *count, uint64_t given)
 		*count = given;
 }
 
-void counts_restore(struct egress_session *g, const json_t *used)
+void counts_restore(struct egress_session *session, const json_t *used)
 {
 	const json_t *rules = json_object_get(used, "rules");
 
-	raise_to(&g->counts.bytes_in, number(used, "bytes_in"));
-	raise_to(&g->counts.bytes_out, number(used, "bytes_out"));
-	raise_to(&g->counts.requests, number(used, "requests"));
-	used_restore(&g->used.own, number(used, "claimed_out"), number(used, "claimed_in"));
+	raise_to(&session->counts.bytes_in, number(used, "bytes_in"));
+	raise_to(&session->counts.bytes_out, number(used, "bytes_out"));
+	raise_to(&session->counts.requests, number(used, "requests"));
+	used_restore(&session->used.own, number(used, "claimed_out"), number(used, "claimed_in"));
 	for (size_t i = 0; i < json_array_size(rules); i++) {
 		const json_t *rule = json_array_get(rules, i);
 		const char *name = json_string_value(json_object_get(rule, "rule"));
-		struct used *u = name == NULL ? NULL : used_find(&g->used, name);
+		struct used *u = name == NULL ? NULL : used_find(&session->used, name);
 
 		if (u != NULL)
 			used_restore(u, number(rule, "claimed_out"), number(rule, "claimed_in"));

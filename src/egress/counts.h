@@ -8,12 +8,12 @@
 #include "used.h"
 
 /* Sends everything that has changed since the last call. */
-void counts_tell(struct egress_session *g);
+void counts_tell(struct egress_session *session);
 /* Sends all counts again, over a new channel: the last cordond may not have stored what it got. */
-void counts_repeat(struct egress_session *g);
+void counts_repeat(struct egress_session *session);
 /* Sends the claim of the session and that of one rule (NULL: none) at once: they are in the
  * channel's socket when this returns, if there is a channel and it has room. */
-void counts_claim(struct egress_session *g, struct used *of_rule);
+void counts_claim(struct egress_session *session, struct used *of_rule);
 /* used: the member of a configuration, counts of an earlier channel or egress process. Never
  * lowers a count. */
-void counts_restore(struct egress_session *g, const json_t *used);
+void counts_restore(struct egress_session *session, const json_t *used);

@@ -57,7 +57,7 @@ static bool repeated(struct dns_state *s, const struct dns_msg_query *q, bool al
 	return false;
 }
 
-static void tell(struct egress_session *g, const struct dns_msg_query *q, const char *host,
+static void tell(struct egress_session *session, const struct dns_msg_query *q, const char *host,
 		 const struct policy_answer *a)
 {
 	bool allowed = a->verdict != POLICY_REFUSE;
@@ -72,13 +72,13 @@ static void tell(struct egress_session *g, const struct dns_msg_query *q, const 
 				   .rule = a->rule,
 				   .reason = allowed ? "" : a->reason };
 
-	if (!repeated(g->dns, q, allowed))
-		access_record_send(g, &r);
+	if (!repeated(session->dns, q, allowed))
+		access_record_send(session, &r);
 }
 
-static bool too_fast(struct egress_session *g)
+static bool too_fast(struct egress_session *session)
 {
-	struct dns_state *s = g->dns;
+	struct dns_state *s = session->dns;
 	uint64_t now = clock_now_ns();
 	struct access_record r = { .kind = ATTEMPT_DNS,
 				   .start_ns = now,
@@ -94,7 +94,7 @@ static bool too_fast(struct egress_session *g)
 	}
 	if (s->flood_ns == 0 || now - s->flood_ns >= REPEAT_NS) {
 		s->flood_ns = now;
-		access_record_send(g, &r);
+		access_record_send(session, &r);
 	}
 	return true;
 }
@@ -233,14 +233,14 @@ static size_t answer_name(struct asked *a)
 	return answer_types(a, &v4, &v6, TTL);
 }
 
-size_t dns_answer(struct egress_session *g, const uint8_t *query, size_t len, bool udp,
+size_t dns_answer(struct egress_session *session, const uint8_t *query, size_t len, bool udp,
 		  uint8_t ret[DNS_TEXT_MAX])
 {
-	struct asked a = { .session = g, .query = query, .ret = ret };
+	struct asked a = { .session = session, .query = query, .ret = ret };
 	int rcode = dns_msg_read_query(query, len, &a.q);
 	size_t n;
 
-	if (rcode < 0 || !dns_state_of(g) || too_fast(g))
+	if (rcode < 0 || !dns_state_of(session) || too_fast(session))
 		return 0;
 	if (rcode != DNS_MSG_OK)
 		n = refuse(&a, NULL, rcode, "malformed query");

@@ -9,5 +9,5 @@
 /* Answers one query and records it (the same question once a second at most). Returns the length of
  * the answer; 0: none (not a query, or too many of them). Answers over UDP fit into DNS_MSG_UDP
  * bytes, which every client accepts. */
-size_t dns_answer(struct egress_session *g, const uint8_t *query, size_t len, bool udp,
+size_t dns_answer(struct egress_session *session, const uint8_t *query, size_t len, bool udp,
 		  uint8_t ret[DNS_TEXT_MAX]);

@@ -2,21 +2,21 @@
 
 #include <stdlib.h>
 
-struct dns_state *dns_state_of(struct egress_session *g)
+struct dns_state *dns_state_of(struct egress_session *session)
 {
-	if (!g->dns) {
-		g->dns = calloc(1, sizeof(*g->dns));
-		if (g->dns)
-			g->dns->session = g;
+	if (!session->dns) {
+		session->dns = calloc(1, sizeof(*session->dns));
+		if (session->dns)
+			session->dns->session = session;
 	}
-	return g->dns;
+	return session->dns;
 }
 
-void dns_state_free(struct egress_session *g)
+void dns_state_free(struct egress_session *session)
 {
-	if (!g->dns)
+	if (!session->dns)
 		return;
-	loop_timer_cancel(g->egress->loop, &g->dns->pause);
-	free(g->dns);
-	g->dns = NULL;
+	loop_timer_cancel(session->egress->loop, &session->dns->pause);
+	free(session->dns);
+	session->dns = NULL;
 }

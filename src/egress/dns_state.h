@@ -22,6 +22,6 @@ struct dns_state {
 };
 
 /* Made at the first call; NULL: memory is short. */
-struct dns_state *dns_state_of(struct egress_session *g);
+struct dns_state *dns_state_of(struct egress_session *session);
 /* After dns_tcp_cut_all(). No effect if there is none. */
-void dns_state_free(struct egress_session *g);
+void dns_state_free(struct egress_session *session);

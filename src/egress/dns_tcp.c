@@ -131,10 +131,10 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 		cut(c);
 }
 
-void dns_tcp_serve(struct egress_session *g, int fd)
+void dns_tcp_serve(struct egress_session *session, int fd)
 {
 	OWN_FD owned = fd;
-	struct dns_state *s = dns_state_of(g);
+	struct dns_state *s = dns_state_of(session);
 	struct dns_conn *c;
 	struct err e;
 
@@ -143,23 +143,23 @@ void dns_tcp_serve(struct egress_session *g, int fd)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return;
-	*c = (struct dns_conn){ .session = g,
+	*c = (struct dns_conn){ .session = session,
 				.fd = fd,
 				.on_fd = { .fd = -1, .ready = on_ready, .arg = c },
 				.end = { .fire = on_end, .arg = c } };
-	if (loop_add(g->egress->loop, &c->on_fd, fd, EPOLLIN, &e) < 0) {
+	if (loop_add(session->egress->loop, &c->on_fd, fd, EPOLLIN, &e) < 0) {
 		free(c);
 		return;
 	}
-	loop_timer_set(g->egress->loop, &c->end, clock_now_ns() + LIFE_NS);
+	loop_timer_set(session->egress->loop, &c->end, clock_now_ns() + LIFE_NS);
 	(void)TAKE_FD(owned);
 	c->next = s->conns;
 	s->conns = c;
 	s->nconns++;
 }
 
-void dns_tcp_cut_all(struct egress_session *g)
+void dns_tcp_cut_all(struct egress_session *session)
 {
-	while (g->dns && g->dns->conns)
-		cut(g->dns->conns);
+	while (session->dns && session->dns->conns)
+		cut(session->dns->conns);
 }

@@ -5,5 +5,5 @@
 
 /* Takes the descriptor over; nothing was read from it. Bounded in number and time; closed by
  * dns_tcp_cut_all() at the latest. */
-void dns_tcp_serve(struct egress_session *g, int fd);
-void dns_tcp_cut_all(struct egress_session *g);
+void dns_tcp_serve(struct egress_session *session, int fd);
+void dns_tcp_cut_all(struct egress_session *session);

@@ -30,26 +30,26 @@ union control {
 static void on_pause_over(struct loop_timer *t)
 {
 	struct dns_state *s = t->arg;
-	struct egress_session *g = s->session;
+	struct egress_session *session = s->session;
 	struct err e;
 
 	s->idle_wakes = 0;
-	if (g->udp < 0 || g->on_udp.fd >= 0)
+	if (session->udp < 0 || session->on_udp.fd >= 0)
 		return; /* another socket was attached meanwhile */
-	if (loop_add(g->egress->loop, &g->on_udp, g->udp, EPOLLIN, &e) < 0)
-		loop_timer_set(g->egress->loop, t, clock_now_ns() + PAUSE_NS);
+	if (loop_add(session->egress->loop, &session->on_udp, session->udp, EPOLLIN, &e) < 0)
+		loop_timer_set(session->egress->loop, t, clock_now_ns() + PAUSE_NS);
 }
 
-static void note_idle(struct egress_session *g)
+static void note_idle(struct egress_session *session)
 {
-	struct dns_state *s = dns_state_of(g);
+	struct dns_state *s = dns_state_of(session);
 
 	if (!s || ++s->idle_wakes < IDLE_WAKES)
 		return;
-	loop_remove(g->egress->loop, &g->on_udp);
+	loop_remove(session->egress->loop, &session->on_udp);
 	s->pause.fire = on_pause_over;
 	s->pause.arg = s;
-	loop_timer_set(g->egress->loop, &s->pause, clock_now_ns() + PAUSE_NS);
+	loop_timer_set(session->egress->loop, &s->pause, clock_now_ns() + PAUSE_NS);
 }
 
 /* Leaves in m, as control data for the answer, its source address: the one that was asked. The
@@ -79,7 +79,7 @@ static void keep_pktinfo(struct msghdr *m, union control *to)
 }
 
 /* False: no datagram is queued. */
-static bool serve_one(struct egress_session *g)
+static bool serve_one(struct egress_session *session)
 {
 	uint8_t query[QUERY_MAX], answer[DNS_TEXT_MAX];
 	struct sockaddr_storage peer;
@@ -91,31 +91,31 @@ static bool serve_one(struct egress_session *g)
 			    .msg_iovlen = 1,
 			    .msg_control = &got,
 			    .msg_controllen = sizeof(got) };
-	ssize_t n = recvmsg(g->udp, &m, MSG_DONTWAIT);
+	ssize_t n = recvmsg(session->udp, &m, MSG_DONTWAIT);
 	size_t len;
 
 	if (n < 0)
 		return false;
 	if (m.msg_flags & MSG_TRUNC || m.msg_namelen == 0)
 		return true;
-	len = dns_answer(g, query, (size_t)n, true, answer);
+	len = dns_answer(session, query, (size_t)n, true, answer);
 	if (len == 0)
 		return true;
 	keep_pktinfo(&m, &put);
 	bytes = (struct iovec){ answer, len };
 	/* If it cannot be sent it is lost: the client asks again. */
-	(void)sendmsg(g->udp, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)sendmsg(session->udp, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	return true;
 }
 
-void dns_udp_serve(struct egress_session *g)
+void dns_udp_serve(struct egress_session *session)
 {
-	if (!serve_one(g)) {
-		note_idle(g);
+	if (!serve_one(session)) {
+		note_idle(session);
 		return;
 	}
-	if (g->dns)
-		g->dns->idle_wakes = 0;
-	for (int i = 1; i < AT_A_TIME && serve_one(g); i++)
+	if (session->dns)
+		session->dns->idle_wakes = 0;
+	for (int i = 1; i < AT_A_TIME && serve_one(session); i++)
 		;
 }

@@ -5,4 +5,4 @@
 
 /* Reads and answers queued queries, a bounded number per call. Answers have the address that was
  * asked as their source, whichever it was. */
-void dns_udp_serve(struct egress_session *g);
+void dns_udp_serve(struct egress_session *session);

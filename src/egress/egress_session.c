@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct egress_session *egress_session_find(struct egress *g, const char *id)
+struct egress_session *egress_session_find(struct egress *egress, const char *id)
 {
-	for (struct egress_session *at = g->sessions; at != NULL; at = at->next)
+	for (struct egress_session *at = egress->sessions; at != NULL; at = at->next)
 		if (strcmp(at->id, id) == 0)
 			return at;
 	return NULL;
@@ -13,28 +13,28 @@ struct egress_session *egress_session_find(struct egress *g, const char *id)
 
 struct egress_session *egress_session_new(struct egress *egress, const char *id)
 {
-	struct egress_session *g = calloc(1, sizeof(*g));
+	struct egress_session *session = calloc(1, sizeof(*session));
 
-	if (g == NULL)
+	if (session == NULL)
 		return NULL;
-	g->egress = egress;
-	used_init(&g->used);
-	memcpy(g->id, id, strlen(id) + 1);
-	g->tcp = g->udp = -1;
-	g->on_tcp.fd = g->on_udp.fd = -1;
-	g->next = egress->sessions;
-	egress->sessions = g;
-	return g;
+	session->egress = egress;
+	used_init(&session->used);
+	memcpy(session->id, id, strlen(id) + 1);
+	session->tcp = session->udp = -1;
+	session->on_tcp.fd = session->on_udp.fd = -1;
+	session->next = egress->sessions;
+	egress->sessions = session;
+	return session;
 }
 
-void egress_session_free(struct egress_session *g)
+void egress_session_free(struct egress_session *session)
 {
-	struct egress_session **at = &g->egress->sessions;
+	struct egress_session **at = &session->egress->sessions;
 
-	while (*at != g)
+	while (*at != session)
 		at = &(*at)->next;
-	*at = g->next;
-	used_release(&g->used);
-	sent_release(&g->sent);
-	free(g);
+	*at = session->next;
+	used_release(&session->used);
+	sent_release(&session->sent);
+	free(session);
 }

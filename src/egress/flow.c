@@ -17,32 +17,32 @@ void flow_reset_fd(int fd)
 	fd_close(fd);
 }
 
-struct flow *flow_new(struct egress_session *g, int fd)
+struct flow *flow_new(struct egress_session *session, int fd)
 {
 	struct flow *f = calloc(1, sizeof(*f));
 
 	if (!f) {
-		share_give_fds(&g->share, SHARE_FLOW_FDS);
+		share_give_fds(&session->share, SHARE_FLOW_FDS);
 		flow_reset_fd(fd);
 		return NULL;
 	}
-	f->session = g;
+	f->session = session;
 	f->fd = fd;
 	f->watch.fd = -1;
 	f->outbound.fd = -1;
-	f->start_ns = loop_now_ns(g->egress->loop);
-	f->next = g->flows;
+	f->start_ns = loop_now_ns(session->egress->loop);
+	f->next = session->flows;
 	if (f->next)
 		f->next->prev = f;
-	g->flows = f;
-	g->nflows++;
+	session->flows = f;
+	session->nflows++;
 	return f;
 }
 
 void flow_end(struct flow *f, bool cut)
 {
-	struct egress_session *g = f->session;
-	struct loop *l = g->egress->loop;
+	struct egress_session *session = f->session;
+	struct loop *l = session->egress->loop;
 
 	loop_timer_cancel(l, &f->timer);
 	loop_remove(l, &f->watch);
@@ -54,14 +54,14 @@ void flow_end(struct flow *f, bool cut)
 	else if (f->fd >= 0)
 		fd_close(f->fd);
 	if (f->counted)
-		limits_connection_over(g);
+		limits_connection_over(session);
 	if (f->counted_by)
 		f->counted_by->connections--;
-	share_give_fds(&g->share, SHARE_FLOW_FDS);
-	*(f->prev ? &f->prev->next : &g->flows) = f->next;
+	share_give_fds(&session->share, SHARE_FLOW_FDS);
+	*(f->prev ? &f->prev->next : &session->flows) = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
-	g->nflows--;
+	session->nflows--;
 	free(f);
 }
 
@@ -141,20 +141,20 @@ void flow_judge(struct flow *f)
 		       "this address stands for no name (any more): resolve the name again");
 }
 
-void flow_recheck_all(struct egress_session *g, const struct secrets *was)
+void flow_recheck_all(struct egress_session *session, const struct secrets *was)
 {
 	struct flow *next;
 
-	for (struct flow *f = g->flows; f; f = next) {
+	for (struct flow *f = session->flows; f; f = next) {
 		next = f->next;
 		f->stage->recheck(f, was);
 	}
 }
 
-void flow_cut_all(struct egress_session *g)
+void flow_cut_all(struct egress_session *session)
 {
-	while (g->flows) {
-		struct flow *f = g->flows;
+	while (session->flows) {
+		struct flow *f = session->flows;
 
 		f->cut = "the session's network was closed";
 		if (f->stage->recorded)

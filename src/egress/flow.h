@@ -60,7 +60,7 @@ struct flow {
 
 /* Takes fd over, and the SHARE_FLOW_FDS that the caller counted. NULL: memory is short (fd is
  * reset, the count given back). */
-struct flow *flow_new(struct egress_session *g, int fd);
+struct flow *flow_new(struct egress_session *session, int fd);
 /* Frees everything, without a record. cut: the program sees a reset. */
 void flow_end(struct flow *f, bool cut);
 /* Asks the policy about its endpoint; sets f->answer. */
@@ -78,8 +78,8 @@ bool flow_count_by(struct flow *f, const struct policy_rule *rule, const char **
 /* The policy or the secrets have changed. What no longer complies, or was sent with a secret that
  * it could not have now, is cut, with a record; other flows belong to a rule of the new policy
  * afterwards. Then nothing refers to the old policy's rules and the secrets `was` any more. */
-void flow_recheck_all(struct egress_session *g, const struct secrets *was);
+void flow_recheck_all(struct egress_session *session, const struct secrets *was);
 /* The session is being detached. */
-void flow_cut_all(struct egress_session *g);
+void flow_cut_all(struct egress_session *session);
 /* Closes a socket so that its peer sees a reset. */
 void flow_reset_fd(int fd);

@@ -28,9 +28,9 @@
 #define PAUSE_MS 100 /* without descriptors */
 #define REJECTED_NS (1000 * CLOCK_MS)
 
-static void begin(struct egress_session *g, int fd, const struct ip *ip, uint16_t port)
+static void begin(struct egress_session *session, int fd, const struct ip *ip, uint16_t port)
 {
-	struct flow *f = flow_new(g, fd);
+	struct flow *f = flow_new(session, fd);
 
 	if (!f)
 		return;
@@ -41,7 +41,7 @@ static void begin(struct egress_session *g, int fd, const struct ip *ip, uint16_
 		flow_sniff(f);
 		return;
 	}
-	endpoint_at(g->names, ip, port, &f->endpoint);
+	endpoint_at(session->names, ip, port, &f->endpoint);
 	flow_judge(f);
 	if (flow_is_raw(f)) {
 		f->scheme = "tcp";
@@ -53,19 +53,19 @@ static void begin(struct egress_session *g, int fd, const struct ip *ip, uint16_
 
 /* Over a limit of connections. Recorded once a second at most: otherwise a cell could fill the log.
  */
-static void reject(struct egress_session *g, int fd, const struct ip *ip, uint16_t port,
+static void reject(struct egress_session *session, int fd, const struct ip *ip, uint16_t port,
 		   const char *reason)
 {
-	uint64_t now = loop_now_ns(g->egress->loop);
+	uint64_t now = loop_now_ns(session->egress->loop);
 	struct access_record r = {
 		.kind = ATTEMPT_CONNECT, .start_ns = now, .ip = ip, .port = port, .reason = reason
 	};
 
 	flow_reset_fd(fd);
-	if (g->turned_away_ns + REJECTED_NS > now)
+	if (session->turned_away_ns + REJECTED_NS > now)
 		return;
-	g->turned_away_ns = now;
-	access_record_send(g, &r);
+	session->turned_away_ns = now;
+	access_record_send(session, &r);
 }
 
 /* Made to the listener's own address and port, not redirected to it by the packet rules: from
@@ -77,7 +77,7 @@ static bool is_own_port(const struct ip *ip, uint16_t port)
 	return port == FLOW_OWN_PORT && ((ip_is_v4(ip) && ip->b[12] == 127) || ip_same(ip, &v6));
 }
 
-static void on_accepted(struct egress_session *g, int fd)
+static void on_accepted(struct egress_session *session, int fd)
 {
 	struct sockaddr_storage at = { 0 };
 	socklen_t len = sizeof(at);
@@ -93,48 +93,48 @@ static void on_accepted(struct egress_session *g, int fd)
 	else if (is_own_port(&ip, port))
 		flow_reset_fd(fd);
 	else if (port == 53)
-		dns_tcp_serve(g, fd);
-	else if (g->nflows >= EGRESS_SESSION_FLOWS_MAX)
-		reject(g, fd, &ip, port, "this session has too many connections");
-	else if (!share_take_fds(&g->share, SHARE_FLOW_FDS))
-		reject(g, fd, &ip, port,
+		dns_tcp_serve(session, fd);
+	else if (session->nflows >= EGRESS_SESSION_FLOWS_MAX)
+		reject(session, fd, &ip, port, "this session has too many connections");
+	else if (!share_take_fds(&session->share, SHARE_FLOW_FDS))
+		reject(session, fd, &ip, port,
 		       "this tenant's sessions have too many connections for this node");
 	else
-		begin(g, fd, &ip, port);
+		begin(session, fd, &ip, port);
 }
 
 static void on_again(struct loop_timer *t)
 {
-	struct egress_session *g = t->arg;
+	struct egress_session *session = t->arg;
 
-	loop_modify(g->egress->loop, &g->on_tcp, EPOLLIN);
+	loop_modify(session->egress->loop, &session->on_tcp, EPOLLIN);
 }
 
 /* Out of descriptors: stops watching the listener for a while, or epoll would report it in every
  * turn. */
-static void pause_accept(struct egress_session *g)
+static void pause_accept(struct egress_session *session)
 {
-	struct loop *l = g->egress->loop;
-	struct loop_timer *t = &g->accept_again;
+	struct loop *l = session->egress->loop;
+	struct loop_timer *t = &session->accept_again;
 
-	idle_conns_empty(g->upstreams);
-	loop_modify(l, &g->on_tcp, 0);
-	*t = (struct loop_timer){ .place = t->place, .fire = on_again, .arg = g };
+	idle_conns_empty(session->upstreams);
+	loop_modify(l, &session->on_tcp, 0);
+	*t = (struct loop_timer){ .place = t->place, .fire = on_again, .arg = session };
 	loop_timer_set(l, t, loop_now_ns(l) + PAUSE_MS * CLOCK_MS);
 }
 
-int flow_accept(struct egress_session *g)
+int flow_accept(struct egress_session *session)
 {
 	struct sockaddr_storage peer;
 	socklen_t len;
 
-	while (share_turn_accept(&g->share)) {
+	while (share_turn_accept(&session->share)) {
 		int fd;
 
 		len = sizeof(peer);
-		fd = untrusted_accept(g->tcp, &peer, &len);
+		fd = untrusted_accept(session->tcp, &peer, &len);
 		if (fd >= 0) {
-			on_accepted(g, fd);
+			on_accepted(session, fd);
 			continue;
 		}
 		/* PID 1 of the cell made it block, or stopped it listening: epoll would report it
@@ -142,7 +142,7 @@ int flow_accept(struct egress_session *g)
 		if (errno == EDEADLK || errno == EINVAL)
 			return -1;
 		if (errno == EMFILE || errno == ENFILE)
-			pause_accept(g);
+			pause_accept(session);
 		break;
 	}
 	return 0;

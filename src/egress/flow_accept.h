@@ -6,4 +6,4 @@
 
 /* Accepts what is queued, a bounded number per turn of the loop. -1: the listener cannot be used
  * any more, and the session must be detached. */
-int flow_accept(struct egress_session *g) MUST_USE;
+int flow_accept(struct egress_session *session) MUST_USE;

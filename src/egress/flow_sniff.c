@@ -151,16 +151,16 @@ static void await_handshake(struct flow *f, const struct tls_hello *h)
  * program sends (SNI) to an address? */
 static bool can_know(const struct flow *f)
 {
-	struct egress_session *g = f->session;
+	struct egress_session *session = f->session;
 	struct policy_target to = endpoint_target(&f->endpoint);
 	struct mask_pick known;
 
-	if (secrets_known_there(g->secrets, g->policy, &g->sent, &to, &known))
+	if (secrets_known_there(session->secrets, session->policy, &session->sent, &to, &known))
 		return true;
 	if (f->endpoint.host[0] || !f->sni[0])
 		return false;
 	to.host = f->sni;
-	return secrets_known_also(g->secrets, g->policy, &g->sent, &to, &known);
+	return secrets_known_also(session->secrets, session->policy, &session->sent, &to, &known);
 }
 
 /* Must egress terminate TLS, or may it relay the connection? Relayed, an encrypted ClientHello

@@ -26,18 +26,18 @@ static struct handshake *handshake_of(struct fair_item *i)
 }
 
 /* names_full_ns, the time at which the bucket is full again, tells how full it is now. */
-static bool has_name(const struct egress_session *g, uint64_t now)
+static bool has_name(const struct egress_session *session, uint64_t now)
 {
 	uint64_t span = NAMES_BURST * (1000 / NAMES_PER_S) * CLOCK_MS;
 
-	return g->names_full_ns < now + span;
+	return session->names_full_ns < now + span;
 }
 
-static void take_name(struct egress_session *g, uint64_t now)
+static void take_name(struct egress_session *session, uint64_t now)
 {
-	if (g->names_full_ns < now)
-		g->names_full_ns = now;
-	g->names_full_ns += (1000 / NAMES_PER_S) * CLOCK_MS;
+	if (session->names_full_ns < now)
+		session->names_full_ns = now;
+	session->names_full_ns += (1000 / NAMES_PER_S) * CLOCK_MS;
 }
 
 static bool is_known(const struct handshake *h)
@@ -104,10 +104,10 @@ struct handshakes *handshakes_new(struct egress *e)
 
 void handshakes_wait(struct handshake *h)
 {
-	struct egress_session *g = h->session;
-	struct handshakes *all = g->egress->handshakes;
+	struct egress_session *session = h->session;
+	struct handshakes *all = session->egress->handshakes;
 
-	fair_add(&all->queue, &g->share.tenant->shakes, &g->shakes, &h->item);
+	fair_add(&all->queue, &session->share.tenant->shakes, &session->shakes, &h->item);
 	loop_defer(all->egress->loop, &all->task);
 }
 

@@ -59,43 +59,44 @@ static char *join(const char *a, const char *b)
 	return both;
 }
 
-static int open_resolver(struct egress *g, struct err *e)
+static int open_resolver(struct egress *egress, struct err *e)
 {
 	char *conf = read_given(EGRESS_FD_RESOLV), *hosts = read_given(EGRESS_FD_HOSTS);
 
 	(void)err_set(e, ERR_INVALID, "resolv.conf or hosts: unreadable, or longer than 4 MiB");
-	g->resolver = conf == NULL || hosts == NULL ? NULL : resolver_new(g->loop, conf, hosts, e);
+	egress->resolver =
+		conf == NULL || hosts == NULL ? NULL : resolver_new(egress->loop, conf, hosts, e);
 	free(conf);
 	free(hosts);
-	return g->resolver == NULL ? err_wrap(e, "resolver") : 0;
+	return egress->resolver == NULL ? err_wrap(e, "resolver") : 0;
 }
 
-static int open_upstream(struct egress *g, struct err *e)
+static int open_upstream(struct egress *egress, struct err *e)
 {
 	char *bundle = read_given(EGRESS_FD_BUNDLE), *extra = read_given(EGRESS_FD_EXTRA);
 	char *both = bundle == NULL || extra == NULL ? NULL : join(bundle, extra);
 
 	(void)err_set(e, ERR_INVALID, "authorities: unreadable, or longer than 4 MiB");
-	g->upstream = both == NULL ? NULL : tls_client_new_pem(both, strlen(both), e);
+	egress->upstream = both == NULL ? NULL : tls_client_new_pem(both, strlen(both), e);
 	free(bundle);
 	free(extra);
 	free(both);
-	return g->upstream == NULL ? -1 : 0;
+	return egress->upstream == NULL ? -1 : 0;
 }
 
-static int open_leaf_certs(struct egress *g, struct err *e)
+static int open_leaf_certs(struct egress *egress, struct err *e)
 {
 	char *pem = read_given(EGRESS_FD_AUTHORITY);
 
 	(void)err_set(e, ERR_INVALID, "authority: unreadable");
-	g->mint = pem == NULL ? NULL : leaf_certs_new(pem, e);
+	egress->mint = pem == NULL ? NULL : leaf_certs_new(pem, e);
 	if (pem != NULL)
 		explicit_bzero(pem, strlen(pem));
 	free(pem);
-	return g->mint == NULL ? -1 : 0;
+	return egress->mint == NULL ? -1 : 0;
 }
 
-static int start(struct egress *g, struct err *e)
+static int start(struct egress *egress, struct err *e)
 {
 	int control = given[EGRESS_FD_CONTROL] ? EGRESS_FD_CONTROL : -1;
 	int sock = given[EGRESS_FD_CHANNEL] ? EGRESS_FD_CHANNEL : -1;
@@ -108,17 +109,17 @@ static int start(struct egress *g, struct err *e)
 		(void)setrlimit(RLIMIT_NOFILE, &files);
 	}
 	secrets_prepare();
-	g->loop = loop_new(e);
-	shares_init(&g->shares, g->loop, getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0,
-		    processes);
-	if (g->loop == NULL || open_resolver(g, e) < 0 || open_upstream(g, e) < 0 ||
-	    open_leaf_certs(g, e) < 0)
+	egress->loop = loop_new(e);
+	shares_init(&egress->shares, egress->loop,
+		    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0, processes);
+	if (egress->loop == NULL || open_resolver(egress, e) < 0 || open_upstream(egress, e) < 0 ||
+	    open_leaf_certs(egress, e) < 0)
 		return -1;
-	resolver_divide(g->resolver, processes);
-	g->handshakes = handshakes_new(g);
-	if (g->handshakes == NULL)
+	resolver_divide(egress->resolver, processes);
+	egress->handshakes = handshakes_new(egress);
+	if (egress->handshakes == NULL)
 		return err_set(e, ERR_SYSTEM, "memory is short");
-	if (control_channel_new(g, sock, control, e) == NULL)
+	if (control_channel_new(egress, sock, control, e) == NULL)
 		return -1;
 	return confine_egress(e);
 }
@@ -143,7 +144,7 @@ static void read_word(const char *word)
 
 int main(int argc, char **argv)
 {
-	static struct egress g;
+	static struct egress egress;
 	struct err e = { 0 };
 
 	fd_std_fill();
@@ -156,11 +157,11 @@ int main(int argc, char **argv)
 		    0);				  /* executed by descriptor, it has no name */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* its memory holds secrets */
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (start(&g, &e) < 0) {
+	if (start(&egress, &e) < 0) {
 		log_error("cordon-egress cannot start", "error=%s", e.msg);
 		return SERVE_EXIT_CANNOT_START;
 	}
-	if (loop_run(g.loop, &e) < 0) {
+	if (loop_run(egress.loop, &e) < 0) {
 		log_error("cordon-egress failed", "error=%s", e.msg);
 		return 1;
 	}

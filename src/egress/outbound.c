@@ -325,18 +325,19 @@ static void set_proxy_endpoint(struct outbound_call *c, const struct policy_prox
 		set_endpoint(c, proxy->host, NULL, proxy->port, proxy->layer);
 }
 
-void outbound_start(struct egress_session *g, const struct policy_target *to, struct outbound *o)
+void outbound_start(struct egress_session *session, const struct policy_target *to,
+		    struct outbound *o)
 {
-	const struct policy_proxy *proxy = policy_proxy(g->policy);
+	const struct policy_proxy *proxy = policy_proxy(session->policy);
 	struct outbound_call *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		abort(); /* as the loop does: without it the caller would wait for ever */
-	c->session = g;
+	c->session = session;
 	c->out = o;
 	for (size_t i = 0; i < COUNT(c->attempts); i++)
 		c->attempts[i].fd = c->attempts[i].on_fd.fd = -1;
-	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = &g->lookups };
+	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = &session->lookups };
 	c->stagger = (struct loop_timer){ .fire = on_stagger, .arg = c };
 	c->begin = (struct loop_task){ .run = on_begin, .arg = c };
 	o->call = c;
@@ -363,11 +364,11 @@ void outbound_cancel(struct outbound *o)
 	o->connected = false;
 }
 
-bool outbound_complies(const struct egress_session *g, const struct policy_target *to,
+bool outbound_complies(const struct egress_session *session, const struct policy_target *to,
 		       const struct ip *at, struct err *ret_why)
 {
-	const struct policy_proxy *proxy = policy_proxy(g->policy);
-	struct outbound_judge judge = { .policy = g->policy,
+	const struct policy_proxy *proxy = policy_proxy(session->policy);
+	struct outbound_judge judge = { .policy = session->policy,
 					.host = to->host ? to->host : "",
 					.port = to->port,
 					.below = to->host ? POLICY_LAYERS : POLICY_NODE };

@@ -26,9 +26,10 @@ struct outbound {
  * the policy has a SOCKS5 proxy, the connection goes through it, and the proxy resolves.
  * done() is called once, by the loop, unless it is cancelled; then nothing is under way any more,
  * and the structure may be started again or freed. */
-void outbound_start(struct egress_session *g, const struct policy_target *to, struct outbound *o);
+void outbound_start(struct egress_session *session, const struct policy_target *to,
+		    struct outbound *o);
 /* May be called at any time. */
 void outbound_cancel(struct outbound *o);
 /* Would the current policy allow a connection to this address? If not, *ret_why says why. */
-bool outbound_complies(const struct egress_session *g, const struct policy_target *to,
+bool outbound_complies(const struct egress_session *session, const struct policy_target *to,
 		       const struct ip *at, struct err *ret_why) MUST_USE;

@@ -29,16 +29,16 @@
 
 /* ---- the configuration */
 
-static int join_tenant(struct egress_session *g, const char *tenant, struct err *e)
+static int join_tenant(struct egress_session *session, const char *tenant, struct err *e)
 {
-	if (g->share.tenant != NULL && strcmp(g->share.tenant->name, tenant) == 0)
+	if (session->share.tenant != NULL && strcmp(session->share.tenant->name, tenant) == 0)
 		return 0;
-	if (g->share.tenant != NULL)
+	if (session->share.tenant != NULL)
 		return err_set(e, ERR_INVALID,
 			       "session configuration: the tenant of a session cannot change");
-	if (share_join(&g->egress->shares, &g->share, tenant) < 0)
+	if (share_join(&session->egress->shares, &session->share, tenant) < 0)
 		return err_set(e, ERR_SYSTEM, "memory is short");
-	g->lookups.tenant = &g->share.tenant->lookups;
+	session->lookups.tenant = &session->share.tenant->lookups;
 	return 0;
 }
 
@@ -61,50 +61,51 @@ static void on_host(const char *host, void *arg)
 }
 
 /* Judges all connections by the new policy and secrets, then frees the old ones. */
-static void replace(struct egress_session *g, struct policy *old, struct secrets *old_secrets)
+static void replace(struct egress_session *session, struct policy *old, struct secrets *old_secrets)
 {
-	if (!g->attached) /* first message of a new channel: only now cordond knows the session */
-		counts_repeat(g);
-	idle_conns_empty(g->upstreams);
-	flow_recheck_all(g, old_secrets);
+	if (!session->attached) /* first message of a new channel: only now cordond knows the
+				   session */
+		counts_repeat(session);
+	idle_conns_empty(session->upstreams);
+	flow_recheck_all(session, old_secrets);
 	policy_free(old);
 	secrets_free(old_secrets);
 }
 
 /* Takes policy and secrets out of c. */
-static int apply(struct egress_session *g, struct session_config *c, struct err *e)
+static int apply(struct egress_session *session, struct session_config *c, struct err *e)
 {
-	struct policy *old = g->policy;
-	struct secrets *old_secrets = g->secrets;
-	struct naming naming = { g->names, SYNTHETIC_NAMES_MAX / 2 };
+	struct policy *old = session->policy;
+	struct secrets *old_secrets = session->secrets;
+	struct naming naming = { session->names, SYNTHETIC_NAMES_MAX / 2 };
 
-	if (join_tenant(g, c->tenant, e) < 0)
+	if (join_tenant(session, c->tenant, e) < 0)
 		return -1;
-	counts_restore(g, c->used);
-	g->policy = c->policy;
-	g->version++;
-	if (limits_renew(g, e) < 0) {
-		g->policy = old;
-		g->version--;
+	counts_restore(session, c->used);
+	session->policy = c->policy;
+	session->version++;
+	if (limits_renew(session, e) < 0) {
+		session->policy = old;
+		session->version--;
 		return -1;
 	}
-	g->secrets = c->secrets;
+	session->secrets = c->secrets;
 	c->policy = NULL;
 	c->secrets = NULL;
-	policy_each_host(g->policy, on_host, &naming);
+	policy_each_host(session->policy, on_host, &naming);
 	if (old != NULL)
-		replace(g, old, old_secrets);
+		replace(session, old, old_secrets);
 	return 0;
 }
 
-int session_change(struct egress_session *g, const char *config, size_t len, struct err *e)
+int session_change(struct egress_session *session, const char *config, size_t len, struct err *e)
 {
 	struct session_config c;
 	int applied;
 
 	if (session_config_read(config, len, &c, e) < 0)
 		return -1;
-	applied = apply(g, &c, e);
+	applied = apply(session, &c, e);
 	session_config_release(&c);
 	return applied;
 }
@@ -130,11 +131,11 @@ static int check_socket(int fd, int type, struct err *e)
 
 static void on_tcp(struct loop_fd *f, uint32_t events)
 {
-	struct egress_session *g = f->arg;
+	struct egress_session *session = f->arg;
 
 	(void)events;
-	if (flow_accept(g) < 0)
-		session_detach(g);
+	if (flow_accept(session) < 0)
+		session_detach(session);
 }
 
 static void on_udp(struct loop_fd *f, uint32_t events)
@@ -143,27 +144,28 @@ static void on_udp(struct loop_fd *f, uint32_t events)
 	dns_udp_serve(f->arg);
 }
 
-static void close_listeners(struct egress_session *g)
+static void close_listeners(struct egress_session *session)
 {
-	loop_timer_cancel(g->egress->loop, &g->accept_again);
-	loop_remove(g->egress->loop, &g->on_tcp);
-	loop_remove(g->egress->loop, &g->on_udp);
-	untrusted_close(&g->tcp, 1);
-	untrusted_close(&g->udp, 1);
+	loop_timer_cancel(session->egress->loop, &session->accept_again);
+	loop_remove(session->egress->loop, &session->on_tcp);
+	loop_remove(session->egress->loop, &session->on_udp);
+	untrusted_close(&session->tcp, 1);
+	untrusted_close(&session->udp, 1);
 }
 
 /* Takes both descriptors, also on failure. */
-static int open_listeners(struct egress_session *g, int fds[2], struct err *e)
+static int open_listeners(struct egress_session *session, int fds[2], struct err *e)
 {
-	close_listeners(g);
-	g->tcp = fds[0];
-	g->udp = fds[1];
+	close_listeners(session);
+	session->tcp = fds[0];
+	session->udp = fds[1];
 	fds[0] = fds[1] = -1;
-	g->on_tcp = (struct loop_fd){ .fd = -1, .ready = on_tcp, .arg = g };
-	g->on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp, .arg = g };
-	if (check_socket(g->tcp, SOCK_STREAM, e) < 0 || check_socket(g->udp, SOCK_DGRAM, e) < 0 ||
-	    loop_add(g->egress->loop, &g->on_tcp, g->tcp, EPOLLIN, e) < 0 ||
-	    loop_add(g->egress->loop, &g->on_udp, g->udp, EPOLLIN, e) < 0)
+	session->on_tcp = (struct loop_fd){ .fd = -1, .ready = on_tcp, .arg = session };
+	session->on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp, .arg = session };
+	if (check_socket(session->tcp, SOCK_STREAM, e) < 0 ||
+	    check_socket(session->udp, SOCK_DGRAM, e) < 0 ||
+	    loop_add(session->egress->loop, &session->on_tcp, session->tcp, EPOLLIN, e) < 0 ||
+	    loop_add(session->egress->loop, &session->on_udp, session->udp, EPOLLIN, e) < 0)
 		return -1;
 	return 0;
 }
@@ -172,48 +174,48 @@ static int open_listeners(struct egress_session *g, int fds[2], struct err *e)
 
 static struct egress_session *session_new(struct egress *egress, const char *id)
 {
-	struct egress_session *g = egress_session_new(egress, id);
+	struct egress_session *session = egress_session_new(egress, id);
 
-	if (g == NULL)
+	if (session == NULL)
 		return NULL;
-	g->names = synthetic_names_new();
-	g->upstreams = idle_conns_new(egress->loop, &g->share);
-	return g;
+	session->names = synthetic_names_new();
+	session->upstreams = idle_conns_new(egress->loop, &session->share);
+	return session;
 }
 
 int session_attach(struct egress *egress, const char *id, int fds[2], const char *config,
 		   size_t len, struct err *e)
 {
-	struct egress_session *g = egress_session_find(egress, id);
+	struct egress_session *session = egress_session_find(egress, id);
 	int attached = -1;
 
-	if (g == NULL)
-		g = session_new(egress, id);
-	if (g == NULL || g->names == NULL || g->upstreams == NULL)
+	if (session == NULL)
+		session = session_new(egress, id);
+	if (session == NULL || session->names == NULL || session->upstreams == NULL)
 		(void)err_set(e, ERR_SYSTEM, "memory is short");
-	else if (session_change(g, config, len, e) == 0)
-		attached = open_listeners(g, fds, e);
+	else if (session_change(session, config, len, e) == 0)
+		attached = open_listeners(session, fds, e);
 	untrusted_close(fds, 2);
 	if (attached == 0)
-		g->attached = true;
-	else if (g != NULL)
-		session_detach(g);
+		session->attached = true;
+	else if (session != NULL)
+		session_detach(session);
 	return attached;
 }
 
-void session_detach(struct egress_session *g)
+void session_detach(struct egress_session *session)
 {
-	close_listeners(g);
-	dns_tcp_cut_all(g);
-	dns_state_free(g);
-	flow_cut_all(g);
-	idle_conns_free(g->upstreams);
-	resolver_owner_gone(g->egress->resolver, &g->lookups);
-	counts_tell(g);
-	synthetic_names_free(g->names);
-	share_leave(&g->share);
-	policy_free(g->policy);
-	if (g->secrets != NULL)
-		secrets_free(g->secrets);
-	egress_session_free(g);
+	close_listeners(session);
+	dns_tcp_cut_all(session);
+	dns_state_free(session);
+	flow_cut_all(session);
+	idle_conns_free(session->upstreams);
+	resolver_owner_gone(session->egress->resolver, &session->lookups);
+	counts_tell(session);
+	synthetic_names_free(session->names);
+	share_leave(&session->share);
+	policy_free(session->policy);
+	if (session->secrets != NULL)
+		secrets_free(session->secrets);
+	egress_session_free(session);
 }

@@ -9,7 +9,7 @@
 int session_attach(struct egress *egress, const char *id, int fds[2], const char *config,
 		   size_t len, struct err *e) MUST_USE;
 /* All or nothing: on failure the session keeps its old configuration (the caller detaches it). */
-int session_change(struct egress_session *g, const char *config, size_t len,
+int session_change(struct egress_session *session, const char *config, size_t len,
 		   struct err *e) MUST_USE;
 /* Ends all connections, sends the last counts, and frees it. */
-void session_detach(struct egress_session *g);
+void session_detach(struct egress_session *session);

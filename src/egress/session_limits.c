@@ -11,9 +11,11 @@
 
 #define MINUTE_NS (60000 * CLOCK_MS)
 
-int limits_renew(struct egress_session *g, struct err *e)
+int limits_renew(struct egress_session *session, struct err *e)
 {
-	return used_renew(&g->used, g->policy) < 0 ? err_set(e, ERR_SYSTEM, "memory is short") : 0;
+	return used_renew(&session->used, session->policy) < 0
+		       ? err_set(e, ERR_SYSTEM, "memory is short")
+		       : 0;
 }
 
 /* ---- connections */
@@ -23,25 +25,25 @@ static bool room_for_connection(const struct policy_limits *l, const struct used
 	return l->connections == 0 || u->connections < l->connections;
 }
 
-bool limits_connection(struct egress_session *g, const char **ret_why)
+bool limits_connection(struct egress_session *session, const char **ret_why)
 {
 	*ret_why = "this session has too many connections";
-	if (!room_for_connection(policy_limits(g->policy), &g->used.own))
+	if (!room_for_connection(policy_limits(session->policy), &session->used.own))
 		return false;
-	g->used.own.connections++;
-	g->counts.connections++;
+	session->used.own.connections++;
+	session->counts.connections++;
 	return true;
 }
 
-void limits_connection_over(struct egress_session *g)
+void limits_connection_over(struct egress_session *session)
 {
-	g->used.own.connections--;
+	session->used.own.connections--;
 }
 
-bool limits_connection_by(struct egress_session *g, const struct policy_rule *rule,
+bool limits_connection_by(struct egress_session *session, const struct policy_rule *rule,
 			  struct used **by, const char **ret_why)
 {
-	struct used *u = used_of(&g->used, rule);
+	struct used *u = used_of(&session->used, rule);
 
 	if (u == *by)
 		return true;
@@ -73,18 +75,19 @@ static bool take_request(const struct policy_limits *l, struct used *u, uint64_t
 	return true;
 }
 
-bool limits_request(struct egress_session *g, const struct policy_rule *rule, const char **ret_why)
+bool limits_request(struct egress_session *session, const struct policy_rule *rule,
+		    const char **ret_why)
 {
-	uint64_t now = loop_now_ns(g->egress->loop);
-	struct used *of_rule = used_of(&g->used, rule);
+	uint64_t now = loop_now_ns(session->egress->loop);
+	struct used *of_rule = used_of(&session->used, rule);
 
 	*ret_why = "the rule's limit of requests per minute is reached";
 	if (of_rule != NULL && !take_request(&rule->limits, of_rule, now))
 		return false;
 	*ret_why = "this session's limit of requests per minute is reached";
-	if (!take_request(policy_limits(g->policy), &g->used.own, now))
+	if (!take_request(policy_limits(session->policy), &session->used.own, now))
 		return false;
-	g->counts.requests++;
+	session->counts.requests++;
 	return true;
 }
 
@@ -95,11 +98,11 @@ static uint64_t limit_of(const struct policy_limits *l, enum used_way way)
 	return way == USED_OUT ? l->bytes_out : l->bytes_in;
 }
 
-uint64_t limits_left(struct egress_session *g, const struct policy_rule *rule, enum used_way way,
-		     uint64_t want, const char **ret_why)
+uint64_t limits_left(struct egress_session *session, const struct policy_rule *rule,
+		     enum used_way way, uint64_t want, const char **ret_why)
 {
-	struct used *own = &g->used.own, *of_rule = used_of(&g->used, rule);
-	uint64_t left = used_left(own, way, limit_of(policy_limits(g->policy), way), want);
+	struct used *own = &session->used.own, *of_rule = used_of(&session->used, rule);
+	uint64_t left = used_left(own, way, limit_of(policy_limits(session->policy), way), want);
 	uint64_t by_rule = of_rule == NULL
 				   ? UINT64_MAX
 				   : used_left(of_rule, way, limit_of(&rule->limits, way), want);
@@ -107,25 +110,26 @@ uint64_t limits_left(struct egress_session *g, const struct policy_rule *rule, e
 	*ret_why = left <= by_rule ? "this session's limit of bytes is reached"
 				   : "the rule's limit of bytes is reached";
 	if (own->due || (of_rule != NULL && of_rule->due))
-		counts_claim(g, of_rule);
+		counts_claim(session, of_rule);
 	return left < by_rule ? left : by_rule;
 }
 
-bool limits_any_left(struct egress_session *g, const struct policy_rule *rule, const char **ret_why)
+bool limits_any_left(struct egress_session *session, const struct policy_rule *rule,
+		     const char **ret_why)
 {
-	return limits_left(g, rule, USED_OUT, 1, ret_why) > 0 &&
-	       limits_left(g, rule, USED_IN, 1, ret_why) > 0;
+	return limits_left(session, rule, USED_OUT, 1, ret_why) > 0 &&
+	       limits_left(session, rule, USED_IN, 1, ret_why) > 0;
 }
 
-void limits_moved(struct egress_session *g, const struct policy_rule *rule, enum used_way way,
+void limits_moved(struct egress_session *session, const struct policy_rule *rule, enum used_way way,
 		  uint64_t n)
 {
-	struct used *of_rule = used_of(&g->used, rule);
+	struct used *of_rule = used_of(&session->used, rule);
 
-	used_moved(&g->used.own, way, n);
+	used_moved(&session->used.own, way, n);
 	if (of_rule != NULL) {
 		used_moved(of_rule, way, n);
-		g->used.untold = g->used.untold || of_rule->untold;
+		session->used.untold = session->used.untold || of_rule->untold;
 	}
-	*(way == USED_OUT ? &g->counts.bytes_out : &g->counts.bytes_in) += n;
+	*(way == USED_OUT ? &session->counts.bytes_out : &session->counts.bytes_in) += n;
 }

@@ -53,9 +53,9 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 		ret->verdict = POLICY_LOOK;
 }
 
-void access_record_send(struct egress_session *g, const struct access_record *r)
+void access_record_send(struct egress_session *s, const struct access_record *r)
 {
-	CHECK(g == &session && r->kind == ATTEMPT_DNS);
+	CHECK(s == &session && r->kind == ATTEMPT_DNS);
 	nrecords++;
 	last = *r;
 	(void)snprintf(last_name, sizeof(last_name), "%s", r->name ? r->name : "");
