@@ -30,7 +30,7 @@ void access_record_send(struct egress_session *session, const struct access_reco
 {
 	(void)session;
 	records++;
-	assert(r->kind == ATTEMPT_DNS && r->reason);
+	assert(r->kind == ACCESS_RECORD_DNS && r->reason);
 	for (const char *p = r->name ? r->name : ""; *p != '\0'; p++)
 		assert(*p > ' ' && *p < 127);
 }

@@ -51,7 +51,7 @@ void flow_record(struct flow *f, bool allowed, const char *reason)
 
 void access_record_send(struct egress_session *s, const struct access_record *r)
 {
-	assert(s == &session && r->kind == ATTEMPT_REQUEST);
+	assert(s == &session && r->kind == ACCESS_RECORD_REQUEST);
 }
 
 void outbound_start(struct egress_session *s, const struct policy_target *to, struct outbound *o)
@@ -100,7 +100,8 @@ bool policy_compares(const struct policy_rule *r, struct http1_span header)
 	return false;
 }
 
-bool limits_request(struct egress_session *s, const struct policy_rule *rule, const char **ret_why)
+bool session_limits_request(struct egress_session *s, const struct policy_rule *rule,
+			    const char **ret_why)
 {
 	(void)s;
 	(void)rule;
@@ -108,8 +109,8 @@ bool limits_request(struct egress_session *s, const struct policy_rule *rule, co
 	return true;
 }
 
-uint64_t limits_left(struct egress_session *s, const struct policy_rule *rule, enum used_way way,
-		     uint64_t want, const char **ret_why)
+uint64_t session_limits_left(struct egress_session *s, const struct policy_rule *rule,
+			     enum limit_way way, uint64_t want, const char **ret_why)
 {
 	(void)rule;
 	(void)want;
@@ -117,52 +118,53 @@ uint64_t limits_left(struct egress_session *s, const struct policy_rule *rule, e
 	return s->used.own.bytes[way] < BYTES_MAX ? BYTES_MAX - s->used.own.bytes[way] : 0;
 }
 
-bool limits_any_left(struct egress_session *s, const struct policy_rule *rule, const char **ret_why)
+bool session_limits_any_left(struct egress_session *s, const struct policy_rule *rule,
+			     const char **ret_why)
 {
-	return limits_left(s, rule, USED_OUT, 1, ret_why) > 0 &&
-	       limits_left(s, rule, USED_IN, 1, ret_why) > 0;
+	return session_limits_left(s, rule, LIMIT_OUT, 1, ret_why) > 0 &&
+	       session_limits_left(s, rule, LIMIT_IN, 1, ret_why) > 0;
 }
 
-void limits_moved(struct egress_session *s, const struct policy_rule *rule, enum used_way way,
-		  uint64_t n)
+void session_limits_moved(struct egress_session *s, const struct policy_rule *rule,
+			  enum limit_way way, uint64_t n)
 {
 	(void)rule;
 	s->used.own.bytes[way] += n;
 	assert(s->used.own.bytes[way] <= BYTES_MAX); /* whatever comes: not one byte more */
 }
 
-uint64_t share_turn_left(struct share *s)
+uint64_t resource_share_turn_left(struct resource_share *s)
 {
 	(void)s;
 	return 1;
 }
 
-bool share_turn_shake(struct share *s)
+bool resource_share_turn_handshake(struct resource_share *s)
 {
 	(void)s;
 	return true;
 }
 
-bool share_memory(struct share *s, size_t before, size_t now)
+bool resource_share_memory(struct resource_share *s, size_t before, size_t now)
 {
 	(void)s;
 	(void)before;
 	return now < 1 << 20;
 }
 
-bool share_take_fds(struct share *s, unsigned n)
+bool resource_share_take_fds(struct resource_share *s, unsigned n)
 {
 	(void)s;
 	return n > 0;
 }
 
-void share_give_fds(struct share *s, unsigned n)
+void resource_share_give_fds(struct resource_share *s, unsigned n)
 {
 	(void)s;
 	(void)n;
 }
 
-void share_turn_moved(struct share *s, uint64_t n)
+void resource_share_turn_moved(struct resource_share *s, uint64_t n)
 {
 	(void)s;
 	(void)n;
@@ -182,8 +184,9 @@ const struct mask *secrets_mask(const struct secrets *s)
 	return NULL;
 }
 
-bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
-			 const struct policy_target *to, struct mask_pick *ret)
+bool secrets_known_there(const struct secrets *s, const struct policy *p,
+			 const struct secrets_sent *sent, const struct policy_target *to,
+			 struct mask_pick *ret)
 {
 	(void)s;
 	(void)p;
@@ -193,8 +196,9 @@ bool secrets_known_there(const struct secrets *s, const struct policy *p, const 
 	return false;
 }
 
-bool secrets_known_also(const struct secrets *s, const struct policy *p, const struct sent *sent,
-			const struct policy_target *to, struct mask_pick *ret)
+bool secrets_known_also(const struct secrets *s, const struct policy *p,
+			const struct secrets_sent *sent, const struct policy_target *to,
+			struct mask_pick *ret)
 {
 	(void)s;
 	(void)p;
@@ -204,7 +208,8 @@ bool secrets_known_also(const struct secrets *s, const struct policy *p, const s
 	return false;
 }
 
-bool secrets_gone(const struct secrets *was, const struct secrets *now, const struct secrets_use *u)
+bool secrets_revoked(const struct secrets *was, const struct secrets *now,
+		     const struct secrets_use *u)
 {
 	(void)was;
 	(void)now;
@@ -428,7 +433,7 @@ static void start(int fd)
 
 	memset(&f, 0, sizeof(f));
 	f.session = &session;
-	session.used = (struct used_table){ 0 };
+	session.used = (struct limit_usage_table){ 0 };
 	f.fd = fd;
 	f.watch.fd = -1;
 	f.endpoint = (struct endpoint){ .host = "web.example", .port = 80, .by_name = true };

@@ -43,7 +43,7 @@
 #include "supervisor_msg.h"
 #include "server.h"
 #include "store.h"
-#include "tally.h"
+#include "byte_account.h"
 
 #define HEAD_MAX 32768
 #define LOCK_WAIT_MS 15000 /* for an earlier cordond to end */
@@ -62,8 +62,8 @@ struct daemon {
 	struct core *core;
 	struct e2b *e2b;
 	struct certificate certificate;
-	struct server *servers[2]; /* with TLS (if there is any) and plain */
-	struct tally tally;	   /* of both */
+	struct server *servers[2];   /* with TLS (if there is any) and plain */
+	struct byte_account account; /* of both */
 	int state_fd, run_fd, lock_fd;
 	int cgroup_fds[CELL_CGROUP_DIRS]; /* -1: not given */
 	struct loop_fd control, signals;
@@ -205,7 +205,7 @@ static void note_clients(const struct daemon *d)
 	const struct core_metrics_clients now = { .connections = connections(d),
 						  .unkeyed = server_unkeyed(d->servers[0]) +
 							     server_unkeyed(d->servers[1]),
-						  .held = d->tally };
+						  .held = d->account };
 
 	core_metrics_clients(&now);
 }
@@ -292,7 +292,7 @@ static int start_servers(struct daemon *d, struct err *e)
 				    .unkeyed_per_address = d->config.unkeyed_per_address,
 				    .bodies_one_max = d->config.tenant_bodies_max,
 				    .bodies_all_max = 4 * d->config.tenant_bodies_max,
-				    .all = &d->tally,
+				    .all = &d->account,
 				    .jobs = d->core == NULL ? NULL : core_jobs(d->core),
 				    .head_ms = d->config.head_timeout_ms,
 				    .idle_ms = d->config.keepalive_ms,

@@ -110,7 +110,7 @@ uint64_t core_started_ns(const struct core *c);
 /* Queues long work in a tenant's share of the loop (NULL: the node's own); see jobs.h. */
 void core_job_add(struct core *c, struct tenant *t, struct job *j);
 void core_job_cancel(struct core *c, struct job *j);
-/* Where they are queued, for others that work on behalf of tenants (struct tally). */
+/* Where they are queued, for others that work on behalf of tenants (struct byte_account). */
 struct jobs *core_jobs(struct core *c);
 
 /* ---- for the folders of the core */

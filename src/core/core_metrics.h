@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core.h"
-#include "tally.h"
+#include "byte_account.h"
 
 struct buf;
 
@@ -17,7 +17,7 @@ void core_metrics_watchers(size_t n, size_t bytes);
 /* Connections of clients, and what is in memory for them. */
 struct core_metrics_clients {
 	size_t connections, unkeyed;
-	struct tally held;
+	struct byte_account held;
 };
 void core_metrics_clients(const struct core_metrics_clients *g);
 /* Of cordon-egress and what went through it. */

@@ -56,7 +56,7 @@ struct tenant {
 	struct tenant_removal end;
 	uint64_t keys_milli, keys_at_ns;      /* how many it may make, see key_quota.c */
 	uint64_t change_bytes, changed_at_ns; /* of policies and secrets, see change_quota.c */
-	struct tally tally;		      /* kept by src/net on its behalf */
+	struct byte_account account;	      /* kept by src/net on its behalf */
 	char *policy;			      /* owned: its layer; "": none */
 };
 

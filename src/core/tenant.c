@@ -97,9 +97,9 @@ const struct store_tenant *tenant_row(const struct tenant *t)
 	return &t->row;
 }
 
-struct tally *tenant_tally(struct tenant *t)
+struct byte_account *tenant_account(struct tenant *t)
 {
-	return &t->tally;
+	return &t->account;
 }
 
 struct tenant *tenant_find(struct core *c, const char *id)
@@ -119,7 +119,7 @@ static int load(const struct store_tenant *row, void *cookie)
 	assert(t != NULL);
 	t->row = *row;
 	t->queue_end = &t->queue;
-	t->tally.work = &t->work;
+	t->account.work = &t->work;
 	t->next = c->tenants;
 	c->tenants = t;
 	return 0;

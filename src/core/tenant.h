@@ -6,7 +6,7 @@
 #include "store_actor.h"
 #include "store_key.h"
 #include "store_tenant.h"
-#include "tally.h"
+#include "byte_account.h"
 
 enum {
 	TENANT_ADMIN = 1 << 0,
@@ -24,7 +24,7 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 
 const struct store_tenant *tenant_row(const struct tenant *t);
 /* What is in memory for its requests; counted by others. */
-struct tally *tenant_tally(struct tenant *t);
+struct byte_account *tenant_account(struct tenant *t);
 struct tenant *tenant_find(struct core *c, const char *id);
 /* The operator's own, which is always there. */
 const struct tenant *tenant_operator(const struct core *c);

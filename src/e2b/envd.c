@@ -160,7 +160,7 @@ static bool allowed(struct request *r, bool paused)
 		return true;
 	n = http1_find(q->headers, q->headers_n, "x-access-token", &token);
 	if (n == 1 && token_check(&e2b_of(r)->key, TOKEN_ENVD, r->session_id, token)) {
-		exchange_charge(r->x, tenant_tally(r->tenant), true);
+		exchange_set_account(r->x, tenant_account(r->tenant), true);
 		return true;
 	}
 	if (http1_span_is(q->path, "/health"))

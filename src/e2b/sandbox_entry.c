@@ -208,7 +208,7 @@ static bool traffic_allowed(struct request *r, const struct entry_request *g)
 		return true;
 	n = http1_find(q->headers, q->headers_n, "e2b-traffic-access-token", &token);
 	if (n == 1 && token_check(&e2b_of(r)->key, TOKEN_TRAFFIC, r->session_id, token)) {
-		exchange_charge(r->x, tenant_tally(r->tenant), true);
+		exchange_set_account(r->x, tenant_account(r->tenant), true);
 		return true;
 	}
 	reply_failure(r, 403, n == 0 ? missing : wrong, 0);

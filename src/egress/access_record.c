@@ -11,7 +11,7 @@
 #define SHORT_MAX 1000 /* bytes of the path, in a record that would be too long */
 
 static const char *const kinds[] = { "dns", "connect", "request" };
-static_assert(COUNT(kinds) == ATTEMPT_KINDS, "every kind has a name");
+static_assert(COUNT(kinds) == ACCESS_RECORD_KINDS, "every kind has a name");
 
 static void write_where(struct json *j, const struct mask *m, const struct access_record *r)
 {

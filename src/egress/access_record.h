@@ -5,10 +5,11 @@
 #include "egress_session.h"
 
 enum access_record_kind {
-	ATTEMPT_DNS,	 /* a DNS query */
-	ATTEMPT_CONNECT, /* a connection that was refused, relayed or tunnelled, when it ends */
-	ATTEMPT_REQUEST, /* one HTTP request, when it ends */
-	ATTEMPT_KINDS
+	ACCESS_RECORD_DNS,     /* a DNS query */
+	ACCESS_RECORD_CONNECT, /* a connection that was refused, relayed or tunnelled, when it ends
+				*/
+	ACCESS_RECORD_REQUEST, /* one HTTP request, when it ends */
+	ACCESS_RECORD_KINDS
 };
 
 struct access_record {

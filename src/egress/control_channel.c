@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 
 #include "clock.h"
-#include "counts.h"
+#include "session_counts.h"
 #include "fd_reserve.h"
 #include "fifo.h"
 #include "io.h"
@@ -49,7 +49,7 @@ static void on_counts(struct loop_timer *t)
 
 	for (struct egress_session *session = c->egress->sessions; session != NULL;
 	     session = session->next)
-		counts_tell(session);
+		session_counts_send(session);
 	fd_reserve_fill(&c->reserve);
 	if (c->sock >= 0 && ++c->ticks % TURN_REPORT_TICKS == 0)
 		turn_report(c->egress);
@@ -272,7 +272,7 @@ static int use_channel(struct control_channel *c, int sock, struct err *e)
 	}
 	for (struct egress_session *session = c->egress->sessions; session != NULL;
 	     session = session->next)
-		counts_repeat(session);
+		session_counts_send_all(session);
 	control_out_flush(&c->egress->out);
 	return 0;
 }

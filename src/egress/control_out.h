@@ -2,7 +2,7 @@
  *
  * One buffer for the process. It outlives a channel: what is queued while there is none is sent to
  * the next cordond, and a frame of which the last one got a part is sent again as a whole. Used by
- * access_record.c, counts.c and turn_report.c; control_channel.c owns the socket. */
+ * access_record.c, session_counts.c and turn_report.c; control_channel.c owns the socket. */
 #pragma once
 
 #include "egress_msg.h"

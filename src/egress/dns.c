@@ -62,7 +62,7 @@ static void tell(struct egress_session *session, const struct dns_msg_query *q, 
 {
 	bool allowed = a->verdict != POLICY_REFUSE;
 	char type[12];
-	struct access_record r = { .kind = ATTEMPT_DNS,
+	struct access_record r = { .kind = ACCESS_RECORD_DNS,
 				   .start_ns = clock_now_ns(),
 				   .name = host ? host : q->name,
 				   .port = 53,
@@ -80,7 +80,7 @@ static bool too_fast(struct egress_session *session)
 {
 	struct dns_state *s = session->dns;
 	uint64_t now = clock_now_ns();
-	struct access_record r = { .kind = ATTEMPT_DNS,
+	struct access_record r = { .kind = ACCESS_RECORD_DNS,
 				   .start_ns = now,
 				   .port = 53,
 				   .scheme = "dns",

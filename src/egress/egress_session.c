@@ -18,7 +18,7 @@ struct egress_session *egress_session_new(struct egress *egress, const char *id)
 	if (session == NULL)
 		return NULL;
 	session->egress = egress;
-	used_init(&session->used);
+	limit_usage_init(&session->used);
 	memcpy(session->id, id, strlen(id) + 1);
 	session->tcp = session->udp = -1;
 	session->on_tcp.fd = session->on_udp.fd = -1;
@@ -34,7 +34,7 @@ void egress_session_free(struct egress_session *session)
 	while (*at != session)
 		at = &(*at)->next;
 	*at = session->next;
-	used_release(&session->used);
-	sent_release(&session->sent);
+	limit_usage_release(&session->used);
+	secrets_sent_release(&session->sent);
 	free(session);
 }

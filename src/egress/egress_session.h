@@ -10,12 +10,12 @@
 
 #include "control_out.h"
 #include "egress_msg.h"
-#include "lookup.h"
+#include "resolver_lookup.h"
 #include "loop.h"
 #include "policy.h"
-#include "sent.h"
-#include "share.h"
-#include "used.h"
+#include "secrets_sent.h"
+#include "resource_share.h"
+#include "limit_usage.h"
 
 struct resolver;	/* resolver.h */
 struct handshakes;	/* handshakes.h */
@@ -35,7 +35,7 @@ struct egress {
 	struct handshakes *handshakes;
 	struct tls *upstream;
 	struct egress_session *sessions;
-	struct shares shares;
+	struct resource_shares shares;
 };
 
 /* Connections of a session at a time, whatever its policy says: one may cost 350 KiB of buffers. */
@@ -62,22 +62,23 @@ struct egress_session {
 	struct loop_timer accept_again; /* set while there are no descriptors to accept with */
 
 	/* Its state, each part with the module that works on it. */
-	struct synthetic_names *names; /* owned */
-	struct dns_state *dns;	       /* owned; NULL until the first query */
-	struct idle_conns *upstreams;  /* owned */
-	struct flow *flows;	       /* flow.h */
-	unsigned nflows;	       /* flow.h */
-	uint64_t turned_away_ns;       /* flow_accept.c: when a rejected one was last recorded */
-	struct sent sent;	       /* where its secrets went */
-	struct share share;	       /* its part of what sessions share */
-	struct resolver_owner lookups; /* resolver.h */
-	struct fair_group shakes;      /* handshakes.h */
-	uint64_t names_full_ns;	       /* handshakes.c: when the bucket of names is full again */
-	struct used_table used;	       /* session_limits.h */
-	struct egress_session_counts counts, told; /* counts.h; told: by the last EGRESS_COUNTS */
-	struct control_out_share queued;	   /* access_record.c: its records */
-	uint64_t records_lost;			   /* access_record.c: since the last one sent */
-	uint64_t covered;			   /* values of secrets masked in its answers */
+	struct synthetic_names *names;	  /* owned */
+	struct dns_state *dns;		  /* owned; NULL until the first query */
+	struct idle_conns *upstreams;	  /* owned */
+	struct flow *flows;		  /* flow.h */
+	unsigned nflows;		  /* flow.h */
+	uint64_t turned_away_ns;	  /* flow_accept.c: when a rejected one was last recorded */
+	struct secrets_sent sent;	  /* where its secrets went */
+	struct resource_share share;	  /* its part of what sessions share */
+	struct resolver_owner lookups;	  /* resolver.h */
+	struct fair_queue_session shakes; /* handshakes.h */
+	uint64_t names_full_ns;		  /* handshakes.c: when the bucket of names is full again */
+	struct limit_usage_table used;	  /* session_limits.h */
+	struct egress_session_counts counts,
+		told;			 /* session_counts.h; told: by the last EGRESS_COUNTS */
+	struct control_out_share queued; /* access_record.c: its records */
+	uint64_t records_lost;		 /* access_record.c: since the last one sent */
+	uint64_t covered;		 /* values of secrets masked in its answers */
 };
 
 /* NULL: no such session. */

@@ -22,7 +22,7 @@ struct flow *flow_new(struct egress_session *session, int fd)
 	struct flow *f = calloc(1, sizeof(*f));
 
 	if (!f) {
-		share_give_fds(&session->share, SHARE_FLOW_FDS);
+		resource_share_give_fds(&session->share, RESOURCE_SHARE_FLOW_FDS);
 		flow_reset_fd(fd);
 		return NULL;
 	}
@@ -54,10 +54,10 @@ void flow_end(struct flow *f, bool cut)
 	else if (f->fd >= 0)
 		fd_close(f->fd);
 	if (f->counted)
-		limits_connection_over(session);
+		session_limits_connection_over(session);
 	if (f->counted_by)
 		f->counted_by->connections--;
-	share_give_fds(&session->share, SHARE_FLOW_FDS);
+	resource_share_give_fds(&session->share, RESOURCE_SHARE_FLOW_FDS);
 	*(f->prev ? &f->prev->next : &session->flows) = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
@@ -67,7 +67,7 @@ void flow_end(struct flow *f, bool cut)
 
 void flow_record(struct flow *f, bool allowed, const char *reason)
 {
-	struct access_record r = { .kind = ATTEMPT_CONNECT,
+	struct access_record r = { .kind = ACCESS_RECORD_CONNECT,
 				   .start_ns = f->start_ns,
 				   .name = f->endpoint.host[0] ? f->endpoint.host : NULL,
 				   .port = f->endpoint.port,
@@ -116,7 +116,7 @@ bool flow_count(struct flow *f, int alert)
 
 	if (f->counted)
 		return true;
-	f->counted = limits_connection(f->session, &why);
+	f->counted = session_limits_connection(f->session, &why);
 	if (f->counted && flow_count_by(f, f->answer.rule, &why))
 		return true;
 	flow_refuse(f, why, alert);
@@ -125,7 +125,7 @@ bool flow_count(struct flow *f, int alert)
 
 bool flow_count_by(struct flow *f, const struct policy_rule *rule, const char **ret_why)
 {
-	return limits_connection_by(f->session, rule, &f->counted_by, ret_why);
+	return session_limits_connection_by(f->session, rule, &f->counted_by, ret_why);
 }
 
 void flow_judge(struct flow *f)

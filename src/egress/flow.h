@@ -45,8 +45,8 @@ struct flow {
 	uint8_t *first;		    /* owned; bytes that were judged, sent before all others */
 	size_t first_n;
 
-	bool counted;		 /* by limits_connection() */
-	struct used *counted_by; /* also as a connection of this rule; NULL: of none */
+	bool counted;			/* by session_limits_connection() */
+	struct limit_usage *counted_by; /* also as a connection of this rule; NULL: of none */
 
 	struct outbound outbound;
 	struct splice_relay *pass;
@@ -58,8 +58,8 @@ struct flow {
 	struct gateway *gateway;
 };
 
-/* Takes fd over, and the SHARE_FLOW_FDS that the caller counted. NULL: memory is short (fd is
- * reset, the count given back). */
+/* Takes fd over, and the RESOURCE_SHARE_FLOW_FDS that the caller counted. NULL: memory is short (fd
+ * is reset, the count given back). */
 struct flow *flow_new(struct egress_session *session, int fd);
 /* Frees everything, without a record. cut: the program sees a reset. */
 void flow_end(struct flow *f, bool cut);

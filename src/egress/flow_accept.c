@@ -57,9 +57,11 @@ static void reject(struct egress_session *session, int fd, const struct ip *ip, 
 		   const char *reason)
 {
 	uint64_t now = loop_now_ns(session->egress->loop);
-	struct access_record r = {
-		.kind = ATTEMPT_CONNECT, .start_ns = now, .ip = ip, .port = port, .reason = reason
-	};
+	struct access_record r = { .kind = ACCESS_RECORD_CONNECT,
+				   .start_ns = now,
+				   .ip = ip,
+				   .port = port,
+				   .reason = reason };
 
 	flow_reset_fd(fd);
 	if (session->turned_away_ns + REJECTED_NS > now)
@@ -96,7 +98,7 @@ static void on_accepted(struct egress_session *session, int fd)
 		dns_tcp_serve(session, fd);
 	else if (session->nflows >= EGRESS_SESSION_FLOWS_MAX)
 		reject(session, fd, &ip, port, "this session has too many connections");
-	else if (!share_take_fds(&session->share, SHARE_FLOW_FDS))
+	else if (!resource_share_take_fds(&session->share, RESOURCE_SHARE_FLOW_FDS))
 		reject(session, fd, &ip, port,
 		       "this tenant's sessions have too many connections for this node");
 	else
@@ -128,7 +130,7 @@ int flow_accept(struct egress_session *session)
 	struct sockaddr_storage peer;
 	socklen_t len;
 
-	while (share_turn_accept(&session->share)) {
+	while (resource_share_turn_accept(&session->share)) {
 		int fd;
 
 		len = sizeof(peer);

@@ -36,7 +36,8 @@ static uint64_t on_left(void *arg, bool out, const char **ret_why)
 {
 	struct flow *f = arg;
 
-	return limits_left(f->session, f->answer.rule, out ? USED_OUT : USED_IN, 1, ret_why);
+	return session_limits_left(f->session, f->answer.rule, out ? LIMIT_OUT : LIMIT_IN, 1,
+				   ret_why);
 }
 
 static void on_moved(void *arg, bool out, uint64_t n)
@@ -44,15 +45,15 @@ static void on_moved(void *arg, bool out, uint64_t n)
 	struct flow *f = arg;
 
 	*(out ? &f->out : &f->in) += n;
-	limits_moved(f->session, f->answer.rule, out ? USED_OUT : USED_IN, n);
-	share_turn_moved(&f->session->share, n);
+	session_limits_moved(f->session, f->answer.rule, out ? LIMIT_OUT : LIMIT_IN, n);
+	resource_share_turn_moved(&f->session->share, n);
 }
 
 static uint64_t on_turn(void *arg)
 {
 	struct flow *f = arg;
 
-	return share_turn_left(&f->session->share);
+	return resource_share_turn_left(&f->session->share);
 }
 
 static void on_over(void *arg, const char *why)
@@ -129,8 +130,8 @@ void flow_pass(struct flow *f)
 
 	if (!flow_count(f, alert))
 		return;
-	if (!limits_any_left(f->session, f->answer.rule, &why) ||
-	    !limits_request(f->session, f->answer.rule, &why)) {
+	if (!session_limits_any_left(f->session, f->answer.rule, &why) ||
+	    !session_limits_request(f->session, f->answer.rule, &why)) {
 		flow_refuse(f, why, alert);
 		return;
 	}

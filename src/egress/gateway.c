@@ -5,8 +5,8 @@
  * from its head to the end of its answer (`asked`); gateway_done() ends and records it. Between
  * requests only the two streams are left of the last one.
  *
- * Bounds: one head, STREAM_IN_MAX and STREAM_OUT_MAX each way. What cannot be sent on is not read:
- * the kernel's buffers fill, and the sender waits. */
+ * Bounds: one head, GATEWAY_STREAM_IN_MAX and GATEWAY_STREAM_OUT_MAX each way. What cannot be sent
+ * on is not read: the kernel's buffers fill, and the sender waits. */
 #include "gateway.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@
 static bool step_shake(struct gateway *x)
 {
 	struct err e = { 0 };
-	int shaken = stream_shake(&x->cell, &e);
+	int shaken = gateway_stream_handshake(&x->cell, &e);
 
 	if (shaken == 0)
 		return false;
@@ -78,7 +78,7 @@ static bool read_head(struct gateway *x)
 		bad_head(x, 431, "the head of the request is too long");
 		return true;
 	}
-	filled = stream_fill(&x->cell, FLOW_HEAD_MAX);
+	filled = gateway_stream_fill(&x->cell, FLOW_HEAD_MAX);
 	if (x->cell.deaf || x->cell.broken || (x->cell.ended && !filled) ||
 	    (x->cell.ended && x->cell.in.len == 0))
 		x->over = true;
@@ -89,10 +89,10 @@ static bool read_head(struct gateway *x)
 
 static bool step_head(struct gateway *x)
 {
-	bool moved = stream_flush(&x->cell);
+	bool moved = gateway_stream_flush(&x->cell);
 	int n;
 
-	if (stream_room(&x->cell) == 0 && !x->cell.deaf)
+	if (gateway_stream_room(&x->cell) == 0 && !x->cell.deaf)
 		return moved; /* the program does not read its answers: no more requests are read */
 	n = x->cell.deaf ? 0 : head_end(x);
 	if (n == 0)
@@ -107,9 +107,9 @@ static bool step_head(struct gateway *x)
 
 static bool step_collect(struct gateway *x)
 {
-	bool moved = stream_flush(&x->cell);
+	bool moved = gateway_stream_flush(&x->cell);
 
-	moved = stream_fill(&x->cell, STREAM_IN_MAX) || moved;
+	moved = gateway_stream_fill(&x->cell, GATEWAY_STREAM_IN_MAX) || moved;
 	if (x->cell.broken || x->cell.deaf) {
 		gateway_gone(x);
 		return true;
@@ -129,7 +129,7 @@ static bool step_exchange(struct gateway *x)
 	/* Reads the next request, or the end of the connection, so that epoll does not report it
 	 * again. */
 	if (x->out.done && x->cell.in.len == 0)
-		moved = stream_fill(&x->cell, FLOW_HEAD_MAX) || moved;
+		moved = gateway_stream_fill(&x->cell, FLOW_HEAD_MAX) || moved;
 	moved = gateway_answer(x) || moved;
 	if (x->over || (x->state != GATEWAY_EXCHANGE && x->state != GATEWAY_TUNNEL))
 		return true;
@@ -153,9 +153,9 @@ static bool step_dial(struct gateway *x)
 
 static bool step_linger(struct gateway *x)
 {
-	bool moved = stream_flush(&x->cell);
+	bool moved = gateway_stream_flush(&x->cell);
 
-	moved = stream_fill(&x->cell, DROP_MAX) || moved;
+	moved = gateway_stream_fill(&x->cell, DROP_MAX) || moved;
 	fifo_consume(&x->cell.in, x->cell.in.len);
 	if (x->cell.ended || x->cell.broken || x->cell.deaf)
 		x->over = true;
@@ -191,9 +191,10 @@ static bool wants_cell(const struct gateway *x)
 		return false;
 	case GATEWAY_EXCHANGE:
 	case GATEWAY_TUNNEL:
-		return x->cell.in.len < STREAM_IN_MAX && (!x->out.done || x->cell.in.len == 0);
+		return x->cell.in.len < GATEWAY_STREAM_IN_MAX &&
+		       (!x->out.done || x->cell.in.len == 0);
 	case GATEWAY_HEAD:
-		return stream_room(&x->cell) > 0;
+		return gateway_stream_room(&x->cell) > 0;
 	case GATEWAY_SHAKE:
 	case GATEWAY_COLLECT:
 	case GATEWAY_LINGER:
@@ -204,15 +205,16 @@ static bool wants_cell(const struct gateway *x)
 
 static void arm(struct gateway *x)
 {
-	stream_arm(&x->cell, wants_cell(x));
+	gateway_stream_arm(&x->cell, wants_cell(x));
 	if (x->up)
-		stream_arm(&x->up->stream, x->up->stream.in.len < STREAM_IN_MAX && x->piped == 0 &&
-						   stream_room(&x->cell) > 0);
+		gateway_stream_arm(&x->up->stream, x->up->stream.in.len < GATEWAY_STREAM_IN_MAX &&
+							   x->piped == 0 &&
+							   gateway_stream_room(&x->cell) > 0);
 }
 
 static size_t memory_of(const struct gateway *x)
 {
-	const struct stream *up = x->up ? &x->up->stream : NULL;
+	const struct gateway_stream *up = x->up ? &x->up->stream : NULL;
 
 	return sizeof(*x) + x->cell.in.size + x->cell.out.size +
 	       (up ? sizeof(*x->up) + up->in.size + up->out.size : 0) + x->head.size +
@@ -225,7 +227,7 @@ static bool recount(struct gateway *x)
 	size_t before = x->memory;
 
 	x->memory = memory_of(x);
-	return share_memory(&x->session->share, before, x->memory);
+	return resource_share_memory(&x->session->share, before, x->memory);
 }
 
 /* Both sides can make buffers grow. Over the session's or tenant's bound, the request that grows
@@ -247,8 +249,8 @@ static void advance(struct gateway *x)
 {
 	int rounds = 0;
 
-	while (!x->over && rounds < ROUNDS_MAX && share_turn_left(&x->session->share) > 0 &&
-	       step(x))
+	while (!x->over && rounds < ROUNDS_MAX &&
+	       resource_share_turn_left(&x->session->share) > 0 && step(x))
 		rounds++;
 	count_memory(x);
 	if (x->over) {
@@ -256,11 +258,11 @@ static void advance(struct gateway *x)
 		return;
 	}
 	arm(x);
-	if (rounds == ROUNDS_MAX || share_turn_left(&x->session->share) == 0)
+	if (rounds == ROUNDS_MAX || resource_share_turn_left(&x->session->share) == 0)
 		gateway_later(x);
 }
 
-static void on_ready(struct stream *s)
+static void on_ready(struct gateway_stream *s)
 {
 	advance(s->arg);
 }
@@ -335,7 +337,7 @@ static bool has_secrets(struct gateway *x, const struct secrets *was)
 {
 	x->use.rule = x->rule;
 	x->use.now_ms = clock_wall_ms();
-	if (!secrets_gone(was, x->session->secrets, &x->use))
+	if (!secrets_revoked(was, x->session->secrets, &x->use))
 		return true;
 	gateway_note(
 		x,
@@ -377,13 +379,13 @@ static void release(struct flow *f, bool reset)
 	loop_timer_cancel(x->loop, &x->timer);
 	loop_task_cancel(x->loop, &x->task);
 	gateway_drop_server(x);
-	stream_close(&x->cell, reset);
+	gateway_stream_close(&x->cell, reset);
 	gateway_forget(x);
 	buf_release(&x->head);
 	buf_release(&x->text);
 	buf_release(&x->ask);
 	gateway_splice_end(x);
-	(void)share_memory(&x->session->share, x->memory, 0);
+	(void)resource_share_memory(&x->session->share, x->memory, 0);
 	free(x);
 	f->gateway = NULL;
 }
@@ -407,13 +409,13 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	buf_init(&x->text, (size_t)3 * FLOW_HEAD_MAX);
 	buf_init(&x->ask, (size_t)4 * FLOW_HEAD_MAX);
 	buf_init(&x->collected, SECRETS_BODY_MAX);
-	if (stream_open(&x->cell, x->loop, TAKE_FD(f->fd), e) < 0) {
+	if (gateway_stream_open(&x->cell, x->loop, TAKE_FD(f->fd), e) < 0) {
 		free(x);
 		return -1;
 	}
-	stream_tell(&x->cell, on_ready, x);
-	if (tls && stream_secure(&x->cell, tls, NULL, e) < 0) {
-		stream_close(&x->cell, true);
+	gateway_stream_watch(&x->cell, on_ready, x);
+	if (tls && gateway_stream_secure(&x->cell, tls, NULL, e) < 0) {
+		gateway_stream_close(&x->cell, true);
 		free(x);
 		return -1;
 	}

@@ -105,7 +105,7 @@ static void final(struct gateway *x, const struct http1_response *a)
 static bool read_head(struct gateway *x)
 {
 	static struct http1_response a; /* too large for the stack */
-	struct stream *s = &x->up->stream;
+	struct gateway_stream *s = &x->up->stream;
 	struct http1_fault fault = { .words = "the head has a control byte, or a CR or LF alone" };
 	int n;
 
@@ -129,11 +129,11 @@ static bool read_head(struct gateway *x)
 	x->mask = x->knows ? secrets_mask(x->session->secrets) : NULL;
 	gateway_masked(x, (size_t)n);
 	fifo_consume(&s->in, (size_t)n); /* its bytes stay valid until more is read */
-	if (gateway_left(x, USED_IN, (uint64_t)n) < (uint64_t)n) {
-		gateway_spent(x, USED_IN);
+	if (gateway_left(x, LIMIT_IN, (uint64_t)n) < (uint64_t)n) {
+		gateway_spent(x, LIMIT_IN);
 		return true;
 	}
-	gateway_count(x, USED_IN, (uint64_t)n);
+	gateway_count(x, LIMIT_IN, (uint64_t)n);
 	if (a.status < 200 && a.status != 101)
 		interim(x, &a);
 	else
@@ -143,7 +143,7 @@ static bool read_head(struct gateway *x)
 
 static bool is_cut(const struct gateway *x)
 {
-	const struct stream *s = &x->up->stream;
+	const struct gateway_stream *s = &x->up->stream;
 
 	/* Bytes that came before the end are delivered first; an incomplete head is dropped. */
 	return (s->broken || s->ended) && (s->in.len == 0 || !x->answered);
@@ -154,20 +154,20 @@ static void end_tunnel(struct gateway *x)
 	if (x->up->stream.broken && x->up->stream.in.len == 0)
 		x->over = x->reset = true;
 	if (x->in.done && !x->cell.shut)
-		stream_shut(&x->cell);
+		gateway_stream_shut(&x->cell);
 	if (x->in.done && x->out.done && x->cell.out.len == 0 && x->up->stream.out.len == 0)
 		x->over = true;
 }
 
 bool gateway_answer(struct gateway *x)
 {
-	struct stream *s = &x->up->stream;
-	bool moved = !gateway_splices(x) && stream_fill(s, STREAM_IN_MAX);
+	struct gateway_stream *s = &x->up->stream;
+	bool moved = !gateway_splices(x) && gateway_stream_fill(s, GATEWAY_STREAM_IN_MAX);
 
 	/* If the program does not read interim answers, no more are read from the server: they
 	 * would pile up. */
-	if (!x->answered && stream_room(&x->cell) == 0)
-		return stream_flush(&x->cell) || moved;
+	if (!x->answered && gateway_stream_room(&x->cell) == 0)
+		return gateway_stream_flush(&x->cell) || moved;
 	if (!x->answered && read_head(x))
 		return true;
 	if (x->answered && !x->in.done) {
@@ -175,7 +175,7 @@ bool gateway_answer(struct gateway *x)
 		if (x->over || x->state == GATEWAY_LINGER || x->state == GATEWAY_HEAD)
 			return true;
 	}
-	moved = stream_flush(&x->cell) || moved;
+	moved = gateway_stream_flush(&x->cell) || moved;
 	if (x->state == GATEWAY_TUNNEL) {
 		end_tunnel(x);
 		return moved || x->over;

@@ -30,27 +30,27 @@ void gateway_gone(struct gateway *x)
 	x->over = x->reset = true;
 }
 
-uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want)
+uint64_t gateway_left(struct gateway *x, enum limit_way way, uint64_t want)
 {
 	const char *why;
 
-	return limits_left(x->session, x->rule, way, want, &why);
+	return session_limits_left(x->session, x->rule, way, want, &why);
 }
 
-void gateway_count(struct gateway *x, enum used_way way, uint64_t n)
+void gateway_count(struct gateway *x, enum limit_way way, uint64_t n)
 {
-	*(way == USED_OUT ? &x->bytes_out : &x->bytes_in) += n;
-	limits_moved(x->session, x->rule, way, n);
-	share_turn_moved(&x->session->share, n);
+	*(way == LIMIT_OUT ? &x->bytes_out : &x->bytes_in) += n;
+	session_limits_moved(x->session, x->rule, way, n);
+	resource_share_turn_moved(&x->session->share, n);
 }
 
 uint64_t gateway_weight(const struct gateway *x)
 {
-	return SHARE_TURN_BYTES / mask_turn(x->mask);
+	return RESOURCE_SHARE_TURN_BYTES / mask_turn(x->mask);
 }
 
 void gateway_masked(struct gateway *x, size_t n)
 {
 	if (x->mask)
-		share_turn_moved(&x->session->share, n * gateway_weight(x));
+		resource_share_turn_moved(&x->session->share, n * gateway_weight(x));
 }

@@ -60,7 +60,7 @@ struct gateway {
 	struct flow *flow;
 	struct egress_session *session;
 	struct loop *loop;
-	struct stream cell;
+	struct gateway_stream cell;
 	struct upstream *up; /* owned; NULL: none */
 	struct outbound outbound;
 	struct loop_timer timer;
@@ -108,7 +108,7 @@ struct gateway {
 	bool has_pipe, no_pipe; /* no_pipe: none could be opened */
 	int pipe[2];		/* owned, if has_pipe; see gateway_splice.c */
 	size_t piped;		/* bytes in the pipe */
-	size_t memory;		/* counted for it: share.h */
+	size_t memory;		/* counted for it: resource_share.h */
 };
 
 /* Sets the deadline of the current state. */
@@ -119,9 +119,10 @@ void gateway_later(struct gateway *x);
 void gateway_gone(struct gateway *x);
 /* Sets the reason in the record. */
 void gateway_note(struct gateway *x, const char *reason);
-/* How many bytes may go this way now, as limits_left(). Moved bytes are counted right after. */
-uint64_t gateway_left(struct gateway *x, enum used_way way, uint64_t want);
-void gateway_count(struct gateway *x, enum used_way way, uint64_t n);
+/* How many bytes may go this way now, as session_limits_left(). Moved bytes are counted right
+ * after. */
+uint64_t gateway_left(struct gateway *x, enum limit_way way, uint64_t want);
+void gateway_count(struct gateway *x, enum limit_way way, uint64_t n);
 /* n bytes pass the mask: they are counted in the session's share of this turn. */
 void gateway_masked(struct gateway *x, size_t n);
 /* How many moved bytes a masked byte counts as. There is a mask. */

@@ -6,7 +6,8 @@
  * On its way to the cell a piece passes the mask, if the server can know a secret. The mask holds
  * back the last bytes, and a timer releases them. The timer counts only while there is nothing to
  * read and the cell takes what it gets: a cell that does not read must not be able to split a
- * secret. A masked byte counts as several in what a session may move in one turn (share.h). */
+ * secret. A masked byte counts as several in what a session may move in one turn
+ * (resource_share.h). */
 #include "gateway_body.h"
 
 #include <assert.h>
@@ -50,7 +51,7 @@ void gateway_body_frames(struct gateway_body *b, bool masked)
 }
 
 /* The part of the input that is valid WebSocket frames. */
-static struct http1_span next_frames(struct gateway_body *b, struct stream *from)
+static struct http1_span next_frames(struct gateway_body *b, struct gateway_stream *from)
 {
 	uint8_t *bytes = fifo_bytes(&from->in);
 	ssize_t n = 0;
@@ -68,7 +69,7 @@ static struct http1_span next_frames(struct gateway_body *b, struct stream *from
 
 /* The next piece that has arrived; framing before it is consumed. Empty: none, or the end of the
  * body. */
-static struct http1_span next_piece(struct gateway_body *b, struct stream *from)
+static struct http1_span next_piece(struct gateway_body *b, struct gateway_stream *from)
 {
 	struct http1_span data = { 0 };
 	size_t used = 0;
@@ -106,7 +107,7 @@ static struct http1_span next_piece(struct gateway_body *b, struct stream *from)
 	return data;
 }
 
-static void took(struct gateway_body *b, struct stream *from, size_t n)
+static void took(struct gateway_body *b, struct gateway_stream *from, size_t n)
 {
 	if (b->frames)
 		b->ready -= n;
@@ -121,7 +122,8 @@ static void took(struct gateway_body *b, struct stream *from, size_t n)
 
 /* Adds all of it to the stream, in its framing, whether there is room or not. Returns the bytes
  * added. */
-static size_t emit(const struct gateway_body *b, struct stream *to, const void *data, size_t n)
+static size_t emit(const struct gateway_body *b, struct gateway_stream *to, const void *data,
+		   size_t n)
 {
 	char head[CHUNK_HEAD_MAX];
 	size_t nhead;
@@ -129,28 +131,28 @@ static size_t emit(const struct gateway_body *b, struct stream *to, const void *
 	if (n == 0)
 		return 0;
 	if (!b->rechunk) {
-		stream_add(to, data, n);
+		gateway_stream_add(to, data, n);
 		return n;
 	}
 	nhead = chunk_head(head, n);
-	stream_add(to, head, nhead);
-	stream_add(to, data, n);
-	stream_add(to, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
+	gateway_stream_add(to, head, nhead);
+	gateway_stream_add(to, data, n);
+	gateway_stream_add(to, CHUNK_TAIL, sizeof(CHUNK_TAIL) - 1);
 	return nhead + n + sizeof(CHUNK_TAIL) - 1;
 }
 
 /* Returns how many bytes of data were taken; *ret_went: how many that is in its framing. */
-static size_t put(const struct gateway_body *b, struct stream *to, const void *data, size_t n,
-		  size_t *ret_went)
+static size_t put(const struct gateway_body *b, struct gateway_stream *to, const void *data,
+		  size_t n, size_t *ret_went)
 {
 	size_t room;
 
 	*ret_went = 0;
 	if (!b->rechunk)
-		return *ret_went = stream_put(to, data, n);
-	room = stream_room(to);
-	if (n + CHUNK_EXTRA > room && room < STREAM_OUT_MAX / 2)
-		return 0; /* as stream_put(): no small chunks */
+		return *ret_went = gateway_stream_put(to, data, n);
+	room = gateway_stream_room(to);
+	if (n + CHUNK_EXTRA > room && room < GATEWAY_STREAM_OUT_MAX / 2)
+		return 0; /* as gateway_stream_put(): no small chunks */
 	if (n > room - CHUNK_EXTRA)
 		n = room - CHUNK_EXTRA;
 	*ret_went = emit(b, to, data, n);
@@ -172,19 +174,19 @@ static size_t within(struct gateway_body *b, size_t n, uint64_t left, size_t fra
 static size_t put_out(struct gateway *x, struct http1_span piece)
 {
 	size_t framing = x->out.rechunk ? CHUNK_EXTRA + sizeof(CHUNK_LAST) - 1 : 0, went = 0, n;
-	size_t most = within(&x->out, piece.n, gateway_left(x, USED_OUT, 1), framing);
+	size_t most = within(&x->out, piece.n, gateway_left(x, LIMIT_OUT, 1), framing);
 
 	n = most > 0 ? put(&x->out, &x->up->stream, piece.p, most, &went) : 0;
 	if (went > 0)
-		gateway_count(x, USED_OUT, went);
+		gateway_count(x, LIMIT_OUT, went);
 	return n;
 }
 
 bool gateway_body_out(struct gateway *x)
 {
 	struct gateway_body *b = &x->out;
-	struct stream *from = &x->cell, *to = &x->up->stream;
-	bool moved = stream_flush(to);
+	struct gateway_stream *from = &x->cell, *to = &x->up->stream;
+	bool moved = gateway_stream_flush(to);
 	uint64_t sent = 0;
 
 	while (!b->done && !b->bad && !to->deaf && !to->broken) {
@@ -200,24 +202,24 @@ bool gateway_body_out(struct gateway *x)
 		}
 		if (b->done || b->bad || piece.n > 0)
 			break;
-		if (!stream_fill(from, STREAM_IN_MAX) || from->in.len == 0)
+		if (!gateway_stream_fill(from, GATEWAY_STREAM_IN_MAX) || from->in.len == 0)
 			break;
 	}
 	b->sent += sent;
 	assert(!b->done || b->goes_on != HTTP1_LENGTH || b->sent == b->length);
 	if (b->done && b->rechunk) {
 		b->rechunk = false;
-		if (gateway_left(x, USED_OUT, sizeof(CHUNK_LAST) - 1) < sizeof(CHUNK_LAST) - 1) {
-			gateway_spent(x, USED_OUT);
+		if (gateway_left(x, LIMIT_OUT, sizeof(CHUNK_LAST) - 1) < sizeof(CHUNK_LAST) - 1) {
+			gateway_spent(x, LIMIT_OUT);
 			return true;
 		}
-		stream_add(to, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
-		gateway_count(x, USED_OUT, sizeof(CHUNK_LAST) - 1);
+		gateway_stream_add(to, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
+		gateway_count(x, LIMIT_OUT, sizeof(CHUNK_LAST) - 1);
 		moved = true;
 	}
 	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0) {
 		b->done = true;
-		stream_shut(to);
+		gateway_stream_shut(to);
 		moved = true;
 	}
 	if (!b->done && b->framing != HTTP1_UNTIL_CLOSE && from->ended && from->in.len == 0) {
@@ -225,14 +227,14 @@ bool gateway_body_out(struct gateway *x)
 		return true;
 	}
 	if (b->spent) {
-		gateway_spent(x, USED_OUT);
+		gateway_spent(x, LIMIT_OUT);
 		return true;
 	}
 	if (b->bad) {
 		gateway_fail(x, b->bad_status, b->bad);
 		return true;
 	}
-	return stream_flush(to) || moved || sent > 0;
+	return gateway_stream_flush(to) || moved || sent > 0;
 }
 
 /* ---- to the cell */
@@ -259,7 +261,7 @@ static uint8_t *mask_room(const struct gateway *x)
 static size_t gather(struct gateway *x, uint8_t *ret, size_t cap, uint64_t left)
 {
 	struct gateway_body *b = &x->in;
-	struct stream *from = &x->up->stream;
+	struct gateway_stream *from = &x->up->stream;
 	size_t n = 0;
 
 	while (n < cap && !b->done && !b->bad) {
@@ -311,14 +313,14 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 	uint64_t got = 0, most;
 
 	x->masked.only = &x->known;
-	while (n > 0 && !x->cell.deaf && !x->cell.broken && stream_room(&x->cell) > 0) {
+	while (n > 0 && !x->cell.deaf && !x->cell.broken && gateway_stream_room(&x->cell) > 0) {
 		uint8_t *room = mask_room(x);
 
 		if (!room) {
 			x->in.bad = "memory is short";
 			break;
 		}
-		most = share_turn_left(&x->session->share) / gateway_weight(x);
+		most = resource_share_turn_left(&x->session->share) / gateway_weight(x);
 		if (most == 0) {
 			gateway_later(x);
 			break;
@@ -356,7 +358,7 @@ static bool is_masked(const struct gateway *x)
 static uint64_t move_plain(struct gateway *x, uint64_t left)
 {
 	struct gateway_body *b = &x->in;
-	struct stream *from = &x->up->stream;
+	struct gateway_stream *from = &x->up->stream;
 	uint64_t got = 0;
 	size_t went;
 
@@ -399,23 +401,23 @@ static uint64_t move_in(struct gateway *x, uint64_t left)
 bool gateway_body_in(struct gateway *x)
 {
 	struct gateway_body *b = &x->in;
-	struct stream *from = &x->up->stream;
-	uint64_t got = move_in(x, gateway_left(x, USED_IN, 1));
+	struct gateway_stream *from = &x->up->stream;
+	uint64_t got = move_in(x, gateway_left(x, LIMIT_IN, 1));
 	bool moved = got > 0;
 
 	if (got > 0)
-		gateway_count(x, USED_IN, got);
+		gateway_count(x, LIMIT_IN, got);
 	if (b->framing == HTTP1_UNTIL_CLOSE && !b->done && from->ended && from->in.len == 0)
 		b->done = moved = true;
 	if (b->done) {
 		if (is_masked(x))
 			end_masked(x);
 		if (b->rechunk)
-			stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
+			gateway_stream_add(&x->cell, CHUNK_LAST, sizeof(CHUNK_LAST) - 1);
 		b->rechunk = false;
 	}
-	if (b->spent && gateway_left(x, USED_IN, 1) == 0) {
-		gateway_spent(x, USED_IN);
+	if (b->spent && gateway_left(x, LIMIT_IN, 1) == 0) {
+		gateway_spent(x, LIMIT_IN);
 		return true;
 	}
 	if (b->bad)

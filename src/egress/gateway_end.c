@@ -42,7 +42,7 @@ static void count_covered(struct gateway *x)
 void gateway_record(struct gateway *x)
 {
 	struct json j = { 0 };
-	struct access_record r = { .kind = ATTEMPT_REQUEST,
+	struct access_record r = { .kind = ACCESS_RECORD_REQUEST,
 				   .start_ns = x->start_ns,
 				   .name = x->endpoint.host[0] ? x->endpoint.host : NULL,
 				   .port = x->endpoint.port,
@@ -138,7 +138,7 @@ void gateway_done(struct gateway *x)
 		return;
 	}
 	x->state = GATEWAY_LINGER;
-	stream_shut(&x->cell);
+	gateway_stream_shut(&x->cell);
 	gateway_wait(x, GATEWAY_LINGER_MS);
 }
 
@@ -168,7 +168,7 @@ static void give_up(struct gateway *x, int status, bool denied, const char *reas
 	x->cell_keep = x->r.keep_alive && x->out.done && x->r.minor > 0;
 	r.close = !x->cell_keep;
 	deny_page_write(&b, &r);
-	stream_add(&x->cell, b.data, b.len);
+	gateway_stream_add(&x->cell, b.data, b.len);
 	buf_release(&b);
 	gateway_done(x);
 }
@@ -183,10 +183,10 @@ void gateway_fail(struct gateway *x, int status, const char *reason)
 	give_up(x, status, false, reason);
 }
 
-void gateway_spent(struct gateway *x, enum used_way way)
+void gateway_spent(struct gateway *x, enum limit_way way)
 {
 	const char *why;
 
-	(void)limits_left(x->session, x->rule, way, 1, &why);
+	(void)session_limits_left(x->session, x->rule, way, 1, &why);
 	gateway_deny(x, 403, why);
 }

@@ -240,12 +240,12 @@ static void put_covered(struct gateway *x, struct http1_span s)
 	static uint8_t text[VALUE_MAX];
 
 	if (!x->mask || s.n == 0 || s.n > sizeof(text)) {
-		stream_add(&x->cell, s.n > 0 ? s.p : "", s.n);
+		gateway_stream_add(&x->cell, s.n > 0 ? s.p : "", s.n);
 		return;
 	}
 	memcpy(text, s.p, s.n);
 	x->masked.places += mask_text(x->mask, &x->known, text, s.n);
-	stream_add(&x->cell, text, s.n);
+	gateway_stream_add(&x->cell, text, s.n);
 }
 
 static void put_answer_headers(struct gateway *x, const struct http1_response *a)
@@ -258,15 +258,15 @@ static void put_answer_headers(struct gateway *x, const struct http1_response *a
 		if (hop_is(&h, h.at[i].name) || http1_span_is_nocase(h.at[i].name, "alt-svc"))
 			continue;
 		put_covered(x, h.at[i].name);
-		stream_add(&x->cell, ": ", 2);
+		gateway_stream_add(&x->cell, ": ", 2);
 		put_covered(x, h.at[i].value);
-		stream_add(&x->cell, "\r\n", 2);
+		gateway_stream_add(&x->cell, "\r\n", 2);
 	}
 }
 
 static void put_line(struct gateway *x, const char *text)
 {
-	stream_add(&x->cell, text, strlen(text));
+	gateway_stream_add(&x->cell, text, strlen(text));
 }
 
 /* The length that HEAD and 304 announce without a body. */
@@ -278,7 +278,7 @@ static void put_length_of_none(struct gateway *x, const struct http1_response *a
 	    http1_find(a->headers, a->headers_n, "content-length", &text) != 1)
 		return;
 	put_line(x, "Content-Length: ");
-	stream_add(&x->cell, text.p, text.n);
+	gateway_stream_add(&x->cell, text.p, text.n);
 	put_line(x, "\r\n");
 }
 

@@ -116,11 +116,12 @@ static bool is_within_limits(struct gateway *x)
 
 	if (all > 0 && (max == 0 || all < max))
 		max = all;
-	if (!flow_count_by(x->flow, x->rule, &why) || !limits_request(x->session, x->rule, &why)) {
+	if (!flow_count_by(x->flow, x->rule, &why) ||
+	    !session_limits_request(x->session, x->rule, &why)) {
 		gateway_deny(x, 429, why);
 		return false;
 	}
-	if (!limits_any_left(x->session, x->rule, &why)) {
+	if (!session_limits_any_left(x->session, x->rule, &why)) {
 		gateway_deny(x, 403, why);
 		return false;
 	}
@@ -183,7 +184,7 @@ static void send_on(struct gateway *x)
 		return;
 	}
 	if (x->use.names[0] && x->endpoint.host[0])
-		sent_add(&x->session->sent, x->endpoint.host, x->use.names);
+		secrets_sent_add(&x->session->sent, x->endpoint.host, x->use.names);
 	x->retriable = is_retriable(x);
 	gateway_dial(x, false);
 }
@@ -202,7 +203,7 @@ static void proceed(struct gateway *x)
 	x->state = GATEWAY_COLLECT;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
 	if (x->r.expect_continue)
-		stream_add(&x->cell, go_on, sizeof(go_on) - 1);
+		gateway_stream_add(&x->cell, go_on, sizeof(go_on) - 1);
 }
 
 /* Takes the head out of the stream, and reads it. */
@@ -316,7 +317,7 @@ static int collect_more(struct gateway *x)
 			b->left -= data.n;
 		b->done = b->framing == HTTP1_LENGTH && b->left == 0;
 		fifo_consume(in, data.n);
-		share_turn_moved(&x->session->share, data.n);
+		resource_share_turn_moved(&x->session->share, data.n);
 	}
 	return b->done ? 1 : 0;
 }
@@ -356,7 +357,7 @@ void gateway_collect(struct gateway *x)
 		gateway_fail(x, 400, "the body of the request is malformed, or too long");
 		return;
 	}
-	share_turn_moved(&x->session->share, BODY_WEIGHT * x->collected.len);
+	resource_share_turn_moved(&x->session->share, BODY_WEIGHT * x->collected.len);
 	if (x->model && x->collected.len > 0)
 		llm_call_request(x->model, x->collected.data, x->collected.len);
 	if (got == 1 && !put_secrets(x))

@@ -30,20 +30,20 @@ static void send_head(struct gateway *x)
 	size_t n = x->ask.len;
 	char at[IP_TEXT_MAX];
 
-	if (gateway_left(x, USED_OUT, n) < n) {
-		gateway_spent(x, USED_OUT);
+	if (gateway_left(x, LIMIT_OUT, n) < n) {
+		gateway_spent(x, LIMIT_OUT);
 		return;
 	}
 	if (x->use.names[0]) { /* the server may be asked again by its address */
 		ip_format(&x->up->at, at);
-		sent_add(&x->session->sent, at, x->use.names);
+		secrets_sent_add(&x->session->sent, at, x->use.names);
 	}
 	x->state = GATEWAY_EXCHANGE;
 	gateway_wait(x, GATEWAY_ANSWER_MS);
-	stream_add(&x->up->stream, x->ask.data, n);
+	gateway_stream_add(&x->up->stream, x->ask.data, n);
 	if (!x->retriable) /* it includes a collected body */
 		buf_release(&x->ask);
-	gateway_count(x, USED_OUT, n);
+	gateway_count(x, LIMIT_OUT, n);
 }
 
 static void on_connected(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
@@ -67,9 +67,9 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 		gateway_fail(x, 502, failed.msg);
 		return;
 	}
-	stream_tell(&x->up->stream, x->cell.ready, x);
-	if (x->tls &&
-	    stream_secure(&x->up->stream, x->session->egress->upstream, key.host, &failed) < 0)
+	gateway_stream_watch(&x->up->stream, x->cell.ready, x);
+	if (x->tls && gateway_stream_secure(&x->up->stream, x->session->egress->upstream, key.host,
+					    &failed) < 0)
 		gateway_fail(x, 502, failed.msg);
 	else
 		gateway_wait(x, GATEWAY_SHAKE_MS);
@@ -85,7 +85,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 		x->up = idle_conns_take(x->session->upstreams, &key,
 					x->retriable ? 0 : GATEWAY_YOUNG_MS * CLOCK_MS);
 	if (x->up) {
-		stream_tell(&x->up->stream, x->cell.ready, x);
+		gateway_stream_watch(&x->up->stream, x->cell.ready, x);
 		send_head(x);
 		return;
 	}
@@ -103,11 +103,11 @@ bool gateway_dialed(struct gateway *x)
 
 	if (!x->up)
 		return false;
-	if (x->tls && !share_turn_shake(&x->session->share)) {
+	if (x->tls && !resource_share_turn_handshake(&x->session->share)) {
 		gateway_later(x); /* other sessions first */
 		return false;
 	}
-	shaken = stream_shake(&x->up->stream, &e);
+	shaken = gateway_stream_handshake(&x->up->stream, &e);
 	if (shaken == 0)
 		return false;
 	if (shaken > 0) {

@@ -15,7 +15,7 @@
 
 bool gateway_splices(const struct gateway *x)
 {
-	const struct stream *from = &x->up->stream, *to = &x->cell;
+	const struct gateway_stream *from = &x->up->stream, *to = &x->cell;
 
 	if (x->piped > 0)
 		return true;
@@ -44,7 +44,7 @@ static bool open_pipe(struct gateway *x)
 /* Moves up to max bytes from the server into the pipe. */
 static bool draw(struct gateway *x, uint64_t max)
 {
-	struct stream *from = &x->up->stream;
+	struct gateway_stream *from = &x->up->stream;
 	size_t room = max < PIPE_SIZE ? (size_t)max : PIPE_SIZE;
 	size_t most = x->in.left < room ? (size_t)x->in.left : room;
 	ssize_t n =

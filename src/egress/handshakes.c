@@ -14,13 +14,13 @@
 
 struct handshakes {
 	struct egress *egress;
-	struct fair queue;
+	struct fair_queue queue;
 	struct loop_task task;
 	struct loop_timer timer;
 	uint64_t turns;
 };
 
-static struct handshake *handshake_of(struct fair_item *i)
+static struct handshake *handshake_of(struct fair_queue_item *i)
 {
 	return (struct handshake *)((char *)i - offsetof(struct handshake, item));
 }
@@ -47,7 +47,7 @@ static bool is_known(const struct handshake *h)
 	return leaf_certs_knows(h->session->egress->mint, h->name(h, name));
 }
 
-static bool may_begin(struct fair_item *i)
+static bool may_begin(struct fair_queue_item *i)
 {
 	const struct handshake *h = handshake_of(i);
 
@@ -61,7 +61,7 @@ static void run(struct handshakes *all)
 
 	all->turns++;
 	while (n < TURN_MAX) {
-		struct fair_item *i = fair_take(&all->queue, all->turns, SESSION_MAX);
+		struct fair_queue_item *i = fair_queue_take(&all->queue, all->turns, SESSION_MAX);
 		struct handshake *h = i != NULL ? handshake_of(i) : NULL;
 
 		if (h == NULL)
@@ -107,7 +107,7 @@ void handshakes_wait(struct handshake *h)
 	struct egress_session *session = h->session;
 	struct handshakes *all = session->egress->handshakes;
 
-	fair_add(&all->queue, &session->share.tenant->shakes, &session->shakes, &h->item);
+	fair_queue_add(&all->queue, &session->share.tenant->shakes, &session->shakes, &h->item);
 	loop_defer(all->egress->loop, &all->task);
 }
 
@@ -119,5 +119,5 @@ bool handshakes_waits(const struct handshake *h)
 void handshakes_drop(struct handshake *h)
 {
 	if (handshakes_waits(h))
-		fair_drop(&h->session->egress->handshakes->queue, &h->item);
+		fair_queue_drop(&h->session->egress->handshakes->queue, &h->item);
 }

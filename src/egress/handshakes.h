@@ -2,8 +2,8 @@
  *
  * A handshake costs a key operation, and for a new name a certificate; it costs a program nothing
  * to begin one and never finish it. So each waits here for its turn: TURN_MAX in a turn of the
- * loop, two of one session at most, tenants and sessions one after the other (fair.h). Certificates
- * for names that are not in the cache have a rate for each session. */
+ * loop, two of one session at most, tenants and sessions one after the other (fair_queue.h).
+ * Certificates for names that are not in the cache have a rate for each session. */
 #pragma once
 
 #include "egress_session.h"
@@ -13,7 +13,7 @@ struct handshakes;
 
 /* One that waits; embedded in what it is for. Starts zeroed. */
 struct handshake {
-	struct fair_item item; /* private */
+	struct fair_queue_item item; /* private */
 	struct egress_session *session;
 	/* It is its turn: it does not wait any more, and may be freed. */
 	void (*begin)(struct handshake *h);

@@ -11,7 +11,7 @@
 #include "clock.h"
 
 struct idle_conns {
-	struct share *share;
+	struct resource_share *share;
 	struct loop *loop;
 	struct upstream *first, *last;
 	size_t n;
@@ -30,7 +30,7 @@ struct upstream *upstream_new(struct loop *l, const struct upstream_key *key, in
 	}
 	up->key = *key;
 	up->at = *at;
-	if (stream_open(&up->stream, l, fd, e) == 0)
+	if (gateway_stream_open(&up->stream, l, fd, e) == 0)
 		return up;
 	free(up);
 	return NULL;
@@ -40,7 +40,7 @@ void upstream_free(struct upstream *up)
 {
 	if (!up)
 		return;
-	stream_close(&up->stream, up->stream.out.len > 0);
+	gateway_stream_close(&up->stream, up->stream.out.len > 0);
 	free(up);
 }
 
@@ -53,7 +53,7 @@ static void detach(struct upstream *up)
 	up->prev = up->next = NULL;
 	up->pool = NULL;
 	u->n--;
-	share_give_fds(u->share, 1);
+	resource_share_give_fds(u->share, 1);
 }
 
 static void drop(struct upstream *up)
@@ -73,7 +73,7 @@ static void on_timer(struct loop_timer *t)
 		loop_timer_set(u->loop, t, u->last->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS);
 }
 
-struct idle_conns *idle_conns_new(struct loop *l, struct share *share)
+struct idle_conns *idle_conns_new(struct loop *l, struct resource_share *share)
 {
 	struct idle_conns *u = calloc(1, sizeof(*u));
 
@@ -110,7 +110,7 @@ static bool is_same(const struct upstream_key *a, const struct upstream_key *b)
  */
 static bool is_alive(struct upstream *up)
 {
-	(void)stream_look(&up->stream, 1);
+	(void)gateway_stream_look(&up->stream, 1);
 	return !up->stream.ended && !up->stream.broken && up->stream.in.len == 0;
 }
 
@@ -135,25 +135,25 @@ struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key
 	return NULL;
 }
 
-static void on_event(struct stream *s)
+static void on_event(struct gateway_stream *s)
 {
 	struct upstream *up = s->arg;
 
 	/* TLS has messages of its own (tickets); anything else ends it. */
 	if (is_alive(up))
-		stream_arm(&up->stream, true);
+		gateway_stream_arm(&up->stream, true);
 	else
 		drop(up);
 }
 
 void idle_conns_keep(struct idle_conns *u, struct upstream *up)
 {
-	struct stream *s = &up->stream;
+	struct gateway_stream *s = &up->stream;
 
 	if (u->n >= IDLE_CONNS_MAX)
 		drop(u->last);
 	if (s->ended || s->broken || s->in.len > 0 || s->out.len > 0 ||
-	    !share_take_fds(u->share, 1)) {
+	    !resource_share_take_fds(u->share, 1)) {
 		upstream_free(up);
 		return;
 	}
@@ -166,8 +166,8 @@ void idle_conns_keep(struct idle_conns *u, struct upstream *up)
 	if (s->in.size > (size_t)32 * 1024)
 		fifo_release(&s->in);
 	fifo_release(&s->out);
-	stream_tell(s, on_event, up);
-	stream_arm(s, true);
+	gateway_stream_watch(s, on_event, up);
+	gateway_stream_arm(s, true);
 	if (u->timer.place == 0)
 		loop_timer_set(u->loop, &u->timer, up->idle_ns + IDLE_CONNS_IDLE_MS * CLOCK_MS);
 }

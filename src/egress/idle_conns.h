@@ -5,8 +5,8 @@
 #include "host.h"
 #include "ip.h"
 #include "loop.h"
-#include "share.h"
-#include "stream.h"
+#include "resource_share.h"
+#include "gateway_stream.h"
 
 #define IDLE_CONNS_MAX 64 /* then the one that is idle for longest is closed */
 #define IDLE_CONNS_IDLE_MS 30000
@@ -24,7 +24,7 @@ struct upstream_key {
 
 struct upstream {
 	struct upstream_key key;
-	struct stream stream;
+	struct gateway_stream stream;
 	struct ip at; /* the address it is connected to */
 	/* requests so far; above 0, its end may just be the server's idle timeout */
 	unsigned served;
@@ -34,10 +34,10 @@ struct upstream {
 };
 
 /* share: of the session, borrowed; each connection kept is counted there. NULL: memory is short. */
-struct idle_conns *idle_conns_new(struct loop *l, struct share *share);
+struct idle_conns *idle_conns_new(struct loop *l, struct resource_share *share);
 void idle_conns_free(struct idle_conns *u);
 /* An idle one, the last used first, or NULL. The caller owns it; its stream reports no events until
- * stream_tell(). young_ns: not if it is idle for longer than that (0: any). */
+ * gateway_stream_watch(). young_ns: not if it is idle for longer than that (0: any). */
 struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key *key,
 				 uint64_t young_ns);
 /* Takes it over, and keeps it, or closes it if there are bytes left to be read or written. */

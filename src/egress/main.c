@@ -110,8 +110,8 @@ static int start(struct egress *egress, struct err *e)
 	}
 	secrets_prepare();
 	egress->loop = loop_new(e);
-	shares_init(&egress->shares, egress->loop,
-		    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0, processes);
+	resource_share_init(&egress->shares, egress->loop,
+			    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0, processes);
 	if (egress->loop == NULL || open_resolver(egress, e) < 0 || open_upstream(egress, e) < 0 ||
 	    open_leaf_certs(egress, e) < 0)
 		return -1;

@@ -3,7 +3,7 @@
  * from name servers are not trusted: outbound.h judges each before it connects. */
 #pragma once
 
-#include "lookup.h"
+#include "resolver_lookup.h"
 #include "loop.h"
 
 struct resolver;

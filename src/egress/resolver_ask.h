@@ -1,7 +1,7 @@
 /* resolver_ask.h - gets a job its result from an entry, which is made if there is none. */
 #pragma once
 
-#include "resolver_inside.h"
+#include "resolver_private.h"
 
 /* The entry of a name that is known or being asked for; one whose time is over is freed. */
 struct entry *resolver_ask_find(struct resolver *r, const char *host);

@@ -1,7 +1,7 @@
 /* resolver_entry.h - names that are known, or being asked for. */
 #pragma once
 
-#include "resolver_inside.h"
+#include "resolver_private.h"
 
 struct entry *resolver_entry_find(struct resolver *r, const char *host);
 /* Starts its queries. NULL: memory is short, or the name cannot be asked for. */

@@ -1,7 +1,7 @@
 /* resolver_job.h - one lookup of the resolver, from resolver_lookup() to its callback. */
 #pragma once
 
-#include "resolver_inside.h"
+#include "resolver_private.h"
 
 /* In the list of the resolver; aborts without memory, as the loop does. */
 struct job *resolver_job_new(struct resolver *r, struct lookup *l, const char *host);

@@ -22,7 +22,7 @@
 #include "resolver_entry.h"
 
 #define UNDER_WAY_MAX 256U
-#define RESERVE 64U /* share.c reserves descriptors for both */
+#define RESERVE 64U /* resource_share.c reserves descriptors for both */
 #define BEGIN_PER_TURN 32U
 #define PATIENCE_NS (3000 * CLOCK_MS)
 

@@ -1,7 +1,7 @@
 /* resolver_queue.h - lookups that wait because too many names are being asked for. */
 #pragma once
 
-#include "resolver_inside.h"
+#include "resolver_private.h"
 
 /* May a name be asked for, for this owner (NULL: none), now? */
 bool resolver_queue_may(const struct resolver *r, const struct resolver_owner *o);

@@ -13,7 +13,7 @@
 
 #include "base64.h"
 #include "path.h"
-#include "secrets_inside.h"
+#include "secrets_private.h"
 
 /* ---- may it be put in? */
 
@@ -103,7 +103,7 @@ static uint64_t find(const struct secrets *s, struct secrets_use *u, struct http
 	uint64_t set = 0, seen = 0;
 	const struct secret *x;
 
-	for (size_t at = 0; (x = secrets_place(s, text, &at)) != NULL; at++) {
+	for (size_t at = 0; (x = secrets_placeholder_find(s, text, &at)) != NULL; at++) {
 		uint64_t bit = 1ULL << (x - s->all);
 
 		if ((seen & bit) != 0)
@@ -124,7 +124,7 @@ static int put_in(const struct secrets *s, struct secrets_use *u, uint64_t set,
 	const struct secret *x;
 	size_t n = 0, copied = 0, at = 0;
 
-	while ((x = secrets_place(s, text, &at)) != NULL) {
+	while ((x = secrets_placeholder_find(s, text, &at)) != NULL) {
 		if ((set >> (x - s->all) & 1) == 0) {
 			at++;
 			continue;

@@ -9,7 +9,7 @@
 #include "http1.h"
 #include "mask.h"
 #include "policy.h"
-#include "sent.h"
+#include "secrets_sent.h"
 
 struct json_t; /* of jansson */
 struct secrets;
@@ -39,17 +39,19 @@ struct secrets_use {
 /* Which secrets can the servers of this target know? Those bound to its host, those sent to it
  * before, and those that a rule of the policy may put into a request to it. They are masked in its
  * answers, also to requests without a secret: a server may repeat what it stored. False: none. */
-bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
-			 const struct policy_target *to, struct mask_pick *ret);
+bool secrets_known_there(const struct secrets *s, const struct policy *p,
+			 const struct secrets_sent *sent, const struct policy_target *to,
+			 struct mask_pick *ret);
 /* The same for another name of that server, which a program sent over a connection to an address.
  * Adds to ret. */
-bool secrets_known_also(const struct secrets *s, const struct policy *p, const struct sent *sent,
-			const struct policy_target *to, struct mask_pick *ret);
+bool secrets_known_also(const struct secrets *s, const struct policy *p,
+			const struct secrets_sent *sent, const struct policy_target *to,
+			struct mask_pick *ret);
 
 /* After a change of secrets: is a secret that was put into this request removed, replaced, or no
  * longer allowed in it? u->rule and u->now_ms are the current ones. */
-bool secrets_gone(const struct secrets *was, const struct secrets *now,
-		  const struct secrets_use *u);
+bool secrets_revoked(const struct secrets *was, const struct secrets *now,
+		     const struct secrets_use *u);
 
 /* Replaces placeholders in the value of a header (also inside "Basic" base64). Returns the length
  * in ret, 0 if nothing changed (ret is not written), -1 if it does not fit. */

@@ -4,7 +4,7 @@
 
 #include "buf.h"
 #include "json_scan.h"
-#include "secrets_inside.h"
+#include "secrets_private.h"
 #include "url.h"
 
 #define MADE_MAX (4U << 20)
@@ -89,7 +89,7 @@ static void replace(struct work *w, const char *field, size_t from, size_t to, e
 	const struct secret *x;
 	size_t i = from;
 
-	while (w->may != 0 && (x = secrets_place(w->s, text, &i)) != NULL) {
+	while (w->may != 0 && (x = secrets_placeholder_find(w->s, text, &i)) != NULL) {
 		if ((w->may >> (x - w->s->all) & 1) == 0 || !is_field(x, field)) {
 			i++;
 			continue;
@@ -159,7 +159,8 @@ static void find_misuse(struct work *w, const uint8_t *body, size_t len)
 {
 	size_t at = 0;
 
-	if (secrets_place(w->s, (struct http1_span){ (const char *)body, len }, &at) != NULL)
+	if (secrets_placeholder_find(w->s, (struct http1_span){ (const char *)body, len }, &at) !=
+	    NULL)
 		w->u->misused = true;
 }
 

@@ -2,7 +2,7 @@
  * request, whichever rule allowed it. */
 #include <string.h>
 
-#include "secrets_inside.h"
+#include "secrets_private.h"
 
 struct known {
 	const struct secrets *s;
@@ -34,22 +34,23 @@ static void on_rule(const struct policy_rule *rule, void *arg)
 }
 
 /* Known by the hosts they are bound to, or because one of that name was sent there. */
-static void know_by_host(struct known *k, const struct sent *sent, const char *host)
+static void know_by_host(struct known *k, const struct secrets_sent *sent, const char *host)
 {
 	const struct secrets *s = k->s;
 
 	for (size_t i = 0; i < s->n; i++)
 		if (secrets_host_fits(s->all[i].hosts, s->all[i].nhosts, host) ||
-		    sent_has(sent, host, s->all[i].name))
+		    secrets_sent_has(sent, host, s->all[i].name))
 			know(k, i);
 	for (size_t i = 0; i < s->nothers; i++)
 		if (secrets_host_fits(s->others[i].hosts, s->others[i].nhosts, host) ||
-		    sent_has(sent, host, s->others[i].name))
+		    secrets_sent_has(sent, host, s->others[i].name))
 			know(k, s->n + i);
 }
 
-bool secrets_known_also(const struct secrets *s, const struct policy *p, const struct sent *sent,
-			const struct policy_target *to, struct mask_pick *ret)
+bool secrets_known_also(const struct secrets *s, const struct policy *p,
+			const struct secrets_sent *sent, const struct policy_target *to,
+			struct mask_pick *ret)
 {
 	struct known k = { .s = s, .ret = ret };
 	char text[IP_TEXT_MAX];
@@ -66,8 +67,9 @@ bool secrets_known_also(const struct secrets *s, const struct policy *p, const s
 	return k.any;
 }
 
-bool secrets_known_there(const struct secrets *s, const struct policy *p, const struct sent *sent,
-			 const struct policy_target *to, struct mask_pick *ret)
+bool secrets_known_there(const struct secrets *s, const struct policy *p,
+			 const struct secrets_sent *sent, const struct policy_target *to,
+			 struct mask_pick *ret)
 {
 	*ret = (struct mask_pick){ 0 };
 	return secrets_known_also(s, p, sent, to, ret);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "path.h"
-#include "secrets_inside.h"
+#include "secrets_private.h"
 
 static int bad(struct err *e, const char *name, const char *why)
 {
@@ -250,7 +250,7 @@ static int read_all(struct secrets *s, const json_t *root, struct err *e)
 	for (size_t i = 0; i < json_array_size(list); i++)
 		if (read_one(&s->all[s->n++], json_array_get(list, i), e) < 0)
 			return -1;
-	return secrets_places_make(s, e) < 0 ? -1 : make_mask(s, more, e);
+	return secrets_placeholder_index(s, e) < 0 ? -1 : make_mask(s, more, e);
 }
 
 /* The parser copies texts several times; no copy may be left in memory. */

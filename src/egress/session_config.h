@@ -13,7 +13,7 @@ struct secrets;
 struct session_config {
 	struct policy *policy;	 /* owned */
 	struct secrets *secrets; /* owned */
-	json_t *used;		 /* owned; counts.h; NULL: none so far */
+	json_t *used;		 /* owned; session_counts.h; NULL: none so far */
 	char tenant[EGRESS_ID_MAX];
 };
 

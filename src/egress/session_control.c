@@ -13,7 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "counts.h"
+#include "session_counts.h"
 #include "dns_state.h"
 #include "dns_tcp.h"
 #include "dns_udp.h"
@@ -36,7 +36,7 @@ static int join_tenant(struct egress_session *session, const char *tenant, struc
 	if (session->share.tenant != NULL)
 		return err_set(e, ERR_INVALID,
 			       "session configuration: the tenant of a session cannot change");
-	if (share_join(&session->egress->shares, &session->share, tenant) < 0)
+	if (resource_share_join(&session->egress->shares, &session->share, tenant) < 0)
 		return err_set(e, ERR_SYSTEM, "memory is short");
 	session->lookups.tenant = &session->share.tenant->lookups;
 	return 0;
@@ -65,7 +65,7 @@ static void replace(struct egress_session *session, struct policy *old, struct s
 {
 	if (!session->attached) /* first message of a new channel: only now cordond knows the
 				   session */
-		counts_repeat(session);
+		session_counts_send_all(session);
 	idle_conns_empty(session->upstreams);
 	flow_recheck_all(session, old_secrets);
 	policy_free(old);
@@ -81,10 +81,10 @@ static int apply(struct egress_session *session, struct session_config *c, struc
 
 	if (join_tenant(session, c->tenant, e) < 0)
 		return -1;
-	counts_restore(session, c->used);
+	session_counts_restore(session, c->used);
 	session->policy = c->policy;
 	session->version++;
-	if (limits_renew(session, e) < 0) {
+	if (session_limits_renew(session, e) < 0) {
 		session->policy = old;
 		session->version--;
 		return -1;
@@ -211,9 +211,9 @@ void session_detach(struct egress_session *session)
 	flow_cut_all(session);
 	idle_conns_free(session->upstreams);
 	resolver_owner_gone(session->egress->resolver, &session->lookups);
-	counts_tell(session);
+	session_counts_send(session);
 	synthetic_names_free(session->names);
-	share_leave(&session->share);
+	resource_share_leave(&session->share);
 	policy_free(session->policy);
 	if (session->secrets != NULL)
 		secrets_free(session->secrets);

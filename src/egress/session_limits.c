@@ -2,30 +2,30 @@
  *
  * The caller asks how many bytes may be moved right before it moves them, and counts them right
  * after, in one thread: so all connections together never exceed a limit. The bytes that
- * limits_left() allows have been claimed from cordond before (used.h): the message is in the
- * channel's socket when it returns, unless the socket is full. */
+ * session_limits_left() allows have been claimed from cordond before (limit_usage.h): the message
+ * is in the channel's socket when it returns, unless the socket is full. */
 #include "session_limits.h"
 
 #include "clock.h"
-#include "counts.h"
+#include "session_counts.h"
 
 #define MINUTE_NS (60000 * CLOCK_MS)
 
-int limits_renew(struct egress_session *session, struct err *e)
+int session_limits_renew(struct egress_session *session, struct err *e)
 {
-	return used_renew(&session->used, session->policy) < 0
+	return limit_usage_renew(&session->used, session->policy) < 0
 		       ? err_set(e, ERR_SYSTEM, "memory is short")
 		       : 0;
 }
 
 /* ---- connections */
 
-static bool room_for_connection(const struct policy_limits *l, const struct used *u)
+static bool room_for_connection(const struct policy_limits *l, const struct limit_usage *u)
 {
 	return l->connections == 0 || u->connections < l->connections;
 }
 
-bool limits_connection(struct egress_session *session, const char **ret_why)
+bool session_limits_connection(struct egress_session *session, const char **ret_why)
 {
 	*ret_why = "this session has too many connections";
 	if (!room_for_connection(policy_limits(session->policy), &session->used.own))
@@ -35,15 +35,15 @@ bool limits_connection(struct egress_session *session, const char **ret_why)
 	return true;
 }
 
-void limits_connection_over(struct egress_session *session)
+void session_limits_connection_over(struct egress_session *session)
 {
 	session->used.own.connections--;
 }
 
-bool limits_connection_by(struct egress_session *session, const struct policy_rule *rule,
-			  struct used **by, const char **ret_why)
+bool session_limits_connection_by(struct egress_session *session, const struct policy_rule *rule,
+				  struct limit_usage **by, const char **ret_why)
 {
-	struct used *u = used_of(&session->used, rule);
+	struct limit_usage *u = limit_usage_of(&session->used, rule);
 
 	if (u == *by)
 		return true;
@@ -60,7 +60,7 @@ bool limits_connection_by(struct egress_session *session, const struct policy_ru
 
 /* ---- requests: a bucket that holds a minute's worth and fills evenly */
 
-static bool take_request(const struct policy_limits *l, struct used *u, uint64_t now)
+static bool take_request(const struct policy_limits *l, struct limit_usage *u, uint64_t now)
 {
 	uint64_t each;
 
@@ -75,11 +75,11 @@ static bool take_request(const struct policy_limits *l, struct used *u, uint64_t
 	return true;
 }
 
-bool limits_request(struct egress_session *session, const struct policy_rule *rule,
-		    const char **ret_why)
+bool session_limits_request(struct egress_session *session, const struct policy_rule *rule,
+			    const char **ret_why)
 {
 	uint64_t now = loop_now_ns(session->egress->loop);
-	struct used *of_rule = used_of(&session->used, rule);
+	struct limit_usage *of_rule = limit_usage_of(&session->used, rule);
 
 	*ret_why = "the rule's limit of requests per minute is reached";
 	if (of_rule != NULL && !take_request(&rule->limits, of_rule, now))
@@ -93,43 +93,45 @@ bool limits_request(struct egress_session *session, const struct policy_rule *ru
 
 /* ---- bytes */
 
-static uint64_t limit_of(const struct policy_limits *l, enum used_way way)
+static uint64_t limit_of(const struct policy_limits *l, enum limit_way way)
 {
-	return way == USED_OUT ? l->bytes_out : l->bytes_in;
+	return way == LIMIT_OUT ? l->bytes_out : l->bytes_in;
 }
 
-uint64_t limits_left(struct egress_session *session, const struct policy_rule *rule,
-		     enum used_way way, uint64_t want, const char **ret_why)
+uint64_t session_limits_left(struct egress_session *session, const struct policy_rule *rule,
+			     enum limit_way way, uint64_t want, const char **ret_why)
 {
-	struct used *own = &session->used.own, *of_rule = used_of(&session->used, rule);
-	uint64_t left = used_left(own, way, limit_of(policy_limits(session->policy), way), want);
-	uint64_t by_rule = of_rule == NULL
-				   ? UINT64_MAX
-				   : used_left(of_rule, way, limit_of(&rule->limits, way), want);
+	struct limit_usage *own = &session->used.own,
+			   *of_rule = limit_usage_of(&session->used, rule);
+	uint64_t left =
+		limit_usage_left(own, way, limit_of(policy_limits(session->policy), way), want);
+	uint64_t by_rule = of_rule == NULL ? UINT64_MAX
+					   : limit_usage_left(of_rule, way,
+							      limit_of(&rule->limits, way), want);
 
 	*ret_why = left <= by_rule ? "this session's limit of bytes is reached"
 				   : "the rule's limit of bytes is reached";
 	if (own->due || (of_rule != NULL && of_rule->due))
-		counts_claim(session, of_rule);
+		session_counts_claim(session, of_rule);
 	return left < by_rule ? left : by_rule;
 }
 
-bool limits_any_left(struct egress_session *session, const struct policy_rule *rule,
-		     const char **ret_why)
+bool session_limits_any_left(struct egress_session *session, const struct policy_rule *rule,
+			     const char **ret_why)
 {
-	return limits_left(session, rule, USED_OUT, 1, ret_why) > 0 &&
-	       limits_left(session, rule, USED_IN, 1, ret_why) > 0;
+	return session_limits_left(session, rule, LIMIT_OUT, 1, ret_why) > 0 &&
+	       session_limits_left(session, rule, LIMIT_IN, 1, ret_why) > 0;
 }
 
-void limits_moved(struct egress_session *session, const struct policy_rule *rule, enum used_way way,
-		  uint64_t n)
+void session_limits_moved(struct egress_session *session, const struct policy_rule *rule,
+			  enum limit_way way, uint64_t n)
 {
-	struct used *of_rule = used_of(&session->used, rule);
+	struct limit_usage *of_rule = limit_usage_of(&session->used, rule);
 
-	used_moved(&session->used.own, way, n);
+	limit_usage_moved(&session->used.own, way, n);
 	if (of_rule != NULL) {
-		used_moved(of_rule, way, n);
+		limit_usage_moved(of_rule, way, n);
 		session->used.untold = session->used.untold || of_rule->untold;
 	}
-	*(way == USED_OUT ? &session->counts.bytes_out : &session->counts.bytes_in) += n;
+	*(way == LIMIT_OUT ? &session->counts.bytes_out : &session->counts.bytes_in) += n;
 }

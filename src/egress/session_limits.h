@@ -1,34 +1,35 @@
 /* session_limits.h - the limits of a session: connections, requests per minute and bytes, of its
- * policy as a whole and of each rule. What it has used is in session->used (used.h), and is kept
- * when the policy changes. Called by flow*.c and gateway*.c. */
+ * policy as a whole and of each rule. What it has used is in session->used (limit_usage.h), and is
+ * kept when the policy changes. Called by flow*.c and gateway*.c. */
 #pragma once
 
 #include "egress_session.h"
-#include "used.h"
+#include "limit_usage.h"
 
 /* Called when the session's policy has changed. */
-int limits_renew(struct egress_session *session, struct err *e) MUST_USE;
+int session_limits_renew(struct egress_session *session, struct err *e) MUST_USE;
 
 /* The following return false, and why, if the limit is reached. rule: the one that allowed it, or
  * NULL. */
 
 /* Counts one more connection of the session. */
-bool limits_connection(struct egress_session *session, const char **ret_why);
-void limits_connection_over(struct egress_session *session);
+bool session_limits_connection(struct egress_session *session, const char **ret_why);
+void session_limits_connection_over(struct egress_session *session);
 /* Counts it as a connection of this rule, and no more of *by (NULL: of none), which is set. On
  * failure nothing changes. */
-bool limits_connection_by(struct egress_session *session, const struct policy_rule *rule,
-			  struct used **by, const char **ret_why);
-bool limits_request(struct egress_session *session, const struct policy_rule *rule,
-		    const char **ret_why);
+bool session_limits_connection_by(struct egress_session *session, const struct policy_rule *rule,
+				  struct limit_usage **by, const char **ret_why);
+bool session_limits_request(struct egress_session *session, const struct policy_rule *rule,
+			    const char **ret_why);
 
 /* How many bytes may be moved this way now: at least `want`, unless fewer are left. Called right
  * before each move. 0: none, and why. */
-uint64_t limits_left(struct egress_session *session, const struct policy_rule *rule,
-		     enum used_way way, uint64_t want, const char **ret_why);
+uint64_t session_limits_left(struct egress_session *session, const struct policy_rule *rule,
+			     enum limit_way way, uint64_t want, const char **ret_why);
 /* Are there bytes left both ways? Called before a connection or request begins. */
-bool limits_any_left(struct egress_session *session, const struct policy_rule *rule,
-		     const char **ret_why);
-/* Counts moved bytes, no more than limits_left() returned; called before anything else is moved. */
-void limits_moved(struct egress_session *session, const struct policy_rule *rule, enum used_way way,
-		  uint64_t n);
+bool session_limits_any_left(struct egress_session *session, const struct policy_rule *rule,
+			     const char **ret_why);
+/* Counts moved bytes, no more than session_limits_left() returned; called before anything else is
+ * moved. */
+void session_limits_moved(struct egress_session *session, const struct policy_rule *rule,
+			  enum limit_way way, uint64_t n);

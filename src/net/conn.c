@@ -8,7 +8,7 @@
  *
  * Bounds: input is read only when it is wanted, at most IN_BODY bytes at a time; the output of a
  * stream waits in at most CONN_OUT_MAX bytes. Both buffers are freed when they are empty. Answers
- * in one piece may be much longer: charge.c bounds their sum. */
+ * in one piece may be much longer: conn_account.c bounds their sum. */
 #include "conn.h"
 
 #include <errno.h>
@@ -84,8 +84,8 @@ void conn_put_bytes(struct conn *c, const void *data, size_t len)
 		return;
 	}
 	conn_wake(c);
-	charge_answer(c, len);
-	charge_relieve(c);
+	conn_account_answer_queued(c, len);
+	conn_account_relieve(c);
 }
 
 /* Writes queued output once: the rest waits for EPOLLOUT. */
@@ -100,7 +100,7 @@ void conn_flush(struct conn *c)
 		n = send_parts(c, &part, 1);
 		if (n > 0) {
 			fifo_consume(&c->out, (size_t)n);
-			charge_answer_gone(c, (size_t)n);
+			conn_account_answer_sent(c, (size_t)n);
 			c->write_ns = loop_now_ns(c->loop);
 		}
 	}
@@ -133,7 +133,7 @@ static bool wants_input(const struct conn *c)
 		return true;
 	if (c->x->tunnel)
 		return tunnel_wants_input(c);
-	return c->x->ws ? ws_conn_wants_input(c) : body_is_awaited(c);
+	return c->x->ws ? ws_conn_wants_input(c) : request_body_is_awaited(c);
 }
 
 static void receive(struct conn *c)
@@ -205,7 +205,7 @@ static uint64_t deadline(const struct conn *c)
 	case CONN_EXCHANGE:
 		if (c->x->ws)
 			return earlier(ws_conn_deadline(c), at);
-		if (body_is_awaited(c))
+		if (request_body_is_awaited(c))
 			return earlier(c->x->body_by_ns,
 				       earlier(c->read_ns + o->body_ms * CLOCK_MS, at));
 		return at;
@@ -225,11 +225,11 @@ static void timed_out(struct conn *c)
 	bool stuck = c->out.len > 0 && loop_now_ns(c->loop) >= out_deadline(c);
 
 	if (!stuck && c->state == CONN_HEAD && c->in.len > 0 && !c->server->draining)
-		steps_refuse_head(c, 408, "the request did not arrive in time");
+		conn_step_refuse_head(c, 408, "the request did not arrive in time");
 	else if (!stuck && c->state == CONN_EXCHANGE && c->x->ws)
 		ws_conn_timeout(c);
 	else if (!stuck && c->state == CONN_EXCHANGE)
-		body_fault(c, 408, "the request's body did not arrive in time");
+		request_body_fault(c, 408, "the request's body did not arrive in time");
 	else
 		c->doomed = true;
 }
@@ -266,11 +266,11 @@ static void advance(struct conn *c)
 	int steps = STEPS;
 
 	c->busy = true;
-	while (!c->doomed && steps > 0 && steps_take(c))
+	while (!c->doomed && steps > 0 && conn_step_take(c))
 		steps--;
 	c->busy = false;
 	if (c->doomed && c->cut && c->x && !c->ended) {
-		steps_cut_exchange(c);
+		conn_step_cut_exchange(c);
 	} else if (c->doomed) {
 		conn_drop(c);
 		return;
@@ -358,7 +358,7 @@ static void link_conn(struct conn *c)
 		c->next->prev = c;
 	s->first = c;
 	s->nconns++;
-	charge_open(c);
+	conn_account_open(c);
 }
 
 void conn_open(struct server *s, int fd, struct peer *from, const char *peer)
@@ -410,7 +410,7 @@ void conn_drop(struct conn *c)
 	loop_task_cancel(c->loop, &c->task);
 	tls_close(c->tls);
 	conn_close_fd(c->fd, strcmp(c->peer, "unix") == 0);
-	steps_drop_exchange(c);
+	conn_step_drop_exchange(c);
 	if (c->prev)
 		c->prev->next = c->next;
 	else
@@ -418,7 +418,7 @@ void conn_drop(struct conn *c)
 	if (c->next)
 		c->next->prev = c->prev;
 	c->server->nconns--;
-	charge_close(c);
+	conn_account_close(c);
 	fifo_release(&c->in);
 	fifo_release(&c->out);
 	free(c);

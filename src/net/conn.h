@@ -1,9 +1,9 @@
 /* conn.h - the structures of a connection and its exchange. Only for src/net.
  *
- * conn.c moves bytes and waits; conn_step.c decides what happens next; body.c decodes request
- * bodies; exchange.c is the interface of handlers; response.c writes heads; ws_conn.c is WebSocket,
- * tunnel.c tunnels; charge.c counts bytes in memory; room.c closes connections when others need
- * their place.
+ * conn.c moves bytes and waits; conn_step.c decides what happens next; request_body.c decodes
+ * request bodies; exchange.c is the interface of handlers; response.c writes heads; ws_conn.c is
+ * WebSocket, tunnel.c tunnels; conn_account.c counts bytes in memory; conn_evict.c closes
+ * connections when others need their place.
  *
  * The rule that prevents use after free: exchange_*() and ws_*() change state, may write to the
  * socket, and call no callback of a handler (but for exchange_read_all() without a body). A
@@ -35,7 +35,7 @@ enum conn_state {
 };
 
 /* The framing of the request's body; outlives the exchange while the rest is discarded. */
-struct body {
+struct request_body {
 	enum http1_framing framing;
 	bool done;
 	uint64_t left;	    /* HTTP1_LENGTH */
@@ -53,13 +53,13 @@ struct conn {
 	int fd;
 	enum conn_state state;
 	struct exchange *x;
-	struct peer *from;     /* its address, for which connections are counted */
-	struct tally *account; /* for which its bytes in memory are counted */
-	bool keyed;	       /* counted as a connection with a key */
-	bool stays_keyed;      /* also between requests */
+	struct peer *from;	      /* its address, for which connections are counted */
+	struct byte_account *account; /* for which its bytes in memory are counted */
+	bool keyed;		      /* counted as a connection with a key */
+	bool stays_keyed;	      /* also between requests */
 	struct fifo in, out;
 	size_t scanned; /* bytes of the head searched in `in`, see http1_head_end() */
-	struct body body;
+	struct request_body body;
 	size_t discarded;
 	uint64_t drop_ns; /* when CONN_DISCARD or CONN_LINGER began */
 	uint64_t read_ns,
@@ -137,9 +137,9 @@ struct server {
 	struct conn *first;
 	size_t nconns, unkeyed;
 	struct peers peers;
-	struct tally *all, own;	     /* all: its own, or that of the options */
-	struct jobs *jobs, own_jobs; /* jobs: its own, or those of the options */
-	struct job_queue work;	     /* for accounts without a queue */
+	struct byte_account *all, own; /* all: its own, or that of the options */
+	struct jobs *jobs, own_jobs;   /* jobs: its own, or those of the options */
+	struct job_queue work;	       /* for accounts without a queue */
 	bool draining;
 	uint64_t drain_ns; /* since then */
 	int fd_bound;	   /* connections get descriptors below this number */
@@ -168,52 +168,52 @@ void conn_put_bytes(struct conn *c, const void *data, size_t len);
 void conn_flush(struct conn *c);
 
 /* Is there a place for one more connection of this address, if need be by closing another? */
-bool room_make(struct server *s, const struct peer *newcomer);
+bool conn_evict_for(struct server *s, const struct peer *newcomer);
 
 /* Bytes of an answer are queued; or are not any more. */
-void charge_answer(struct conn *c, size_t n);
-void charge_answer_gone(struct conn *c, size_t n);
-/* After charge_answer(): gives up an answer if too many bytes are queued. */
-void charge_relieve(struct conn *c);
+void conn_account_answer_queued(struct conn *c, size_t n);
+void conn_account_answer_sent(struct conn *c, size_t n);
+/* After conn_account_answer_queued(): gives up an answer if too many bytes are queued. */
+void conn_account_relieve(struct conn *c);
 /* 0: n more bytes of a body may be kept; else the status to refuse it with. */
-int charge_body(struct exchange *x, size_t n);
-void charge_open(struct conn *c);
-void charge_end_exchange(struct exchange *x);
+int conn_account_body(struct exchange *x, size_t n);
+void conn_account_open(struct conn *c);
+void conn_account_end_exchange(struct exchange *x);
 /* The connection is its address's again, not a tenant's. */
-void charge_reset(struct conn *c);
-void charge_close(struct conn *c);
+void conn_account_reset(struct conn *c);
+void conn_account_close(struct conn *c);
 
 /* Takes the next step. False: there is nothing to do but wait. */
-bool steps_take(struct conn *c);
+bool conn_step_take(struct conn *c);
 /* Answers a request whose head will never be complete. */
-void steps_refuse_head(struct conn *c, int status, const char *words);
+void conn_step_refuse_head(struct conn *c, int status, const char *words);
 /* Ends the exchange, if there is one, without an answer. */
-void steps_drop_exchange(struct conn *c);
+void conn_step_drop_exchange(struct conn *c);
 /* The same, and closes the sending side: the connection lingers until its peer has read that. */
-void steps_cut_exchange(struct conn *c);
+void conn_step_cut_exchange(struct conn *c);
 
 /* Sets up the decoder for the body of a request. */
-void body_start(struct conn *c, const struct http1_request *r);
+void request_body_start(struct conn *c, const struct http1_request *r);
 /* Delivers, or drops, what is there. True if the caller should call again. */
-bool body_deliver(struct conn *c);
-bool body_discard(struct conn *c);
+bool request_body_deliver(struct conn *c);
+bool request_body_discard(struct conn *c);
 /* Ends the reading of the body with a fault: tells the handler, and answers if it does not. */
-void body_fault(struct conn *c, int status, const char *words);
+void request_body_fault(struct conn *c, int status, const char *words);
 /* Does a handler wait for bytes that have not come? */
-bool body_is_awaited(const struct conn *c);
+bool request_body_is_awaited(const struct conn *c);
 /* Is the body complete, and will its handler be told in a turn of its account? */
-bool body_waits_for_turn(const struct exchange *x);
+bool request_body_waits_for_turn(const struct exchange *x);
 /* The handler is not told any more. May be called at any time. */
-void body_forget_turn(struct exchange *x);
+void request_body_forget_turn(struct exchange *x);
 
 /* Sends the head, with the extra headers, and the body (len bytes, may be 0) in one write. length:
  * the value of Content-Length, or EXCHANGE_CHUNKED. */
-void answer_send(struct exchange *x, const char *type, uint64_t length, const void *body,
-		 size_t len);
+void response_send(struct exchange *x, const char *type, uint64_t length, const void *body,
+		   size_t len);
 /* The answer is complete: the deadline for what is queued of it runs from now. */
-void answer_ended(struct exchange *x);
+void response_ended(struct exchange *x);
 /* Answers with an error of the server's own, and closes the connection afterwards. */
-void answer_refuse(struct exchange *x, int status, const char *words);
+void response_refuse(struct exchange *x, int status, const char *words);
 
 /* Delivers what has come. True if the caller should call again. */
 bool tunnel_step(struct conn *c);

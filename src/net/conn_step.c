@@ -40,8 +40,8 @@ static struct exchange *new_exchange(struct conn *c, size_t head_len)
 
 static void free_exchange(struct exchange *x)
 {
-	body_forget_turn(x);
-	charge_end_exchange(x);
+	request_body_forget_turn(x);
+	conn_account_end_exchange(x);
 	fifo_release(&x->collected);
 	fifo_release(&x->headers);
 	ws_conn_free(x->ws);
@@ -62,25 +62,25 @@ static void begin_exchange(struct conn *c, size_t head_len, int status, const ch
 	c->x = x;
 	c->state = CONN_EXCHANGE;
 	c->scanned = 0;
-	c->body = (struct body){ .done = true };
+	c->body = (struct request_body){ .done = true };
 	if (head_len > 0)
 		n = http1_request_read(x->head, head_len, &x->request, &fault);
 	if (n <= 0) {
 		memset(&x->request, 0, sizeof(x->request));
-		answer_refuse(x, n < 0 ? fault.status : 400, n < 0 ? fault.words : "bad head");
+		response_refuse(x, n < 0 ? fault.status : 400, n < 0 ? fault.words : "bad head");
 		return;
 	}
 	fifo_consume(&c->in, (size_t)n);
 	x->headless = x->request.method == HTTP1_HEAD;
 	x->close = !x->request.keep_alive || c->server->draining;
-	body_start(c, &x->request);
+	request_body_start(c, &x->request);
 	if (x->request.method == HTTP1_CONNECT)
-		answer_refuse(x, 501, "this server is no proxy");
+		response_refuse(x, 501, "this server is no proxy");
 	else
 		c->server->options.handle(x, c->server->options.arg);
 }
 
-void steps_refuse_head(struct conn *c, int status, const char *words)
+void conn_step_refuse_head(struct conn *c, int status, const char *words)
 {
 	begin_exchange(c, 0, status, words);
 }
@@ -153,7 +153,7 @@ static void finish_exchange(struct conn *c)
 	}
 }
 
-void steps_drop_exchange(struct conn *c)
+void conn_step_drop_exchange(struct conn *c)
 {
 	struct exchange *x = c->x;
 
@@ -169,14 +169,14 @@ void steps_drop_exchange(struct conn *c)
 	free_exchange(x);
 }
 
-void steps_cut_exchange(struct conn *c)
+void conn_step_cut_exchange(struct conn *c)
 {
 	c->state = CONN_DEAD; /* callbacks cannot write any more */
-	charge_answer_gone(c, c->out.len);
+	conn_account_answer_sent(c, c->out.len);
 	fifo_release(&c->out);
-	steps_drop_exchange(c);
+	conn_step_drop_exchange(c);
 	c->doomed = c->cut = false;
-	charge_reset(c);
+	conn_account_reset(c);
 	linger(c);
 }
 
@@ -186,7 +186,7 @@ static bool client_gone(const struct conn *c)
 {
 	if (c->x->tunnel)
 		return false; /* of a tunnel: its handler decides, as one direction may go on */
-	if (body_waits_for_turn(c->x))
+	if (request_body_waits_for_turn(c->x))
 		return false; /* it gets an answer if the handler has one at once */
 	if (c->ended)
 		return c->in.len == 0 || c->x->ws || !c->x->on_data;
@@ -197,7 +197,7 @@ static bool step_input(struct conn *c)
 {
 	if (c->x->tunnel)
 		return tunnel_step(c);
-	return c->x->ws ? ws_conn_step(c) : body_deliver(c);
+	return c->x->ws ? ws_conn_step(c) : request_body_deliver(c);
 }
 
 /* Revoked by exchange_revoke(): its key is gone, or the server ends. */
@@ -214,7 +214,7 @@ static void end_revoked(struct conn *c)
 	else if (x->ws)
 		ws_conn_revoke(c);
 	else if (x->answer == ANSWER_NONE)
-		body_fault(c, status, x->why_revoked);
+		request_body_fault(c, status, x->why_revoked);
 	else
 		exchange_abort(x);
 }
@@ -260,7 +260,7 @@ static bool step_linger(struct conn *c)
 	return true;
 }
 
-bool steps_take(struct conn *c)
+bool conn_step_take(struct conn *c)
 {
 	switch (c->state) {
 	case CONN_HEAD:
@@ -268,7 +268,7 @@ bool steps_take(struct conn *c)
 	case CONN_EXCHANGE:
 		return step_exchange(c);
 	case CONN_DISCARD:
-		return body_discard(c);
+		return request_body_discard(c);
 	case CONN_LINGER:
 		return step_linger(c);
 	case CONN_DEAD:

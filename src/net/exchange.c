@@ -124,7 +124,7 @@ void exchange_read_body(struct exchange *x, uint64_t max,
 	conn_wake(c);
 	c->body.chunk.max = max;
 	if (c->body.framing == HTTP1_LENGTH && c->body.left > max) {
-		x->too_long = true; /* body_deliver() reports it: no callback from here */
+		x->too_long = true; /* request_body_deliver() reports it: no callback from here */
 		return;
 	}
 	if (x->request.expect_continue && c->in.len == 0 && x->answer == ANSWER_NONE)
@@ -146,7 +146,7 @@ static void end_answer(struct exchange *x)
 {
 	x->on_data = NULL;
 	x->on_end = NULL;
-	answer_ended(x);
+	response_ended(x);
 }
 
 void exchange_header(struct exchange *x, const char *name, const char *value)
@@ -207,7 +207,7 @@ void exchange_reply(struct exchange *x, int status, const char *type, const void
 		return;
 	assert(x->answer == ANSWER_NONE && status >= 200 && status <= 599);
 	x->status = status;
-	answer_send(x, type, len, body, len);
+	response_send(x, type, len, body, len);
 	end_answer(x);
 }
 
@@ -230,7 +230,7 @@ void exchange_begin(struct exchange *x, int status, const char *type, uint64_t l
 	x->endless = is_endless(type);
 	x->status = status;
 	x->answer = ANSWER_BEGUN;
-	answer_send(x, type, length, NULL, 0);
+	response_send(x, type, length, NULL, 0);
 }
 
 size_t exchange_room(const struct exchange *x)

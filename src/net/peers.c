@@ -65,7 +65,7 @@ void peers_leave(struct peers *p, struct peer *one)
 	assert(one->conns > 0);
 	if (--one->conns > 0)
 		return;
-	assert(one->unkeyed == 0 && one->tally.bodies == 0 && one->tally.unread == 0);
+	assert(one->unkeyed == 0 && one->account.bodies == 0 && one->account.unread == 0);
 	while (*at != one)
 		at = &(*at)->next;
 	*at = one->next;

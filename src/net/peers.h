@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "addr.h"
-#include "tally.h"
+#include "byte_account.h"
 
 struct peer {
 	struct peer *next;
@@ -15,7 +15,7 @@ struct peer {
 	bool local;	  /* an address of this machine */
 	unsigned conns;	  /* all of its connections */
 	unsigned unkeyed; /* those that have not shown a key */
-	struct tally tally;
+	struct byte_account account;
 };
 
 #define PEERS_BUCKETS 1024

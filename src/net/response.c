@@ -70,8 +70,8 @@ static void write_connection(struct http1_write *w, const struct exchange *x)
 	http1_write_header(w, "Keep-Alive", hint);
 }
 
-void answer_send(struct exchange *x, const char *type, uint64_t length, const void *body,
-		 size_t len)
+void response_send(struct exchange *x, const char *type, uint64_t length, const void *body,
+		   size_t len)
 {
 	bool bare = x->status == 204 || x->status == 304 || x->status < 200;
 	struct http1_write w;
@@ -106,7 +106,7 @@ void answer_send(struct exchange *x, const char *type, uint64_t length, const vo
 	fifo_release(&x->headers);
 }
 
-void answer_ended(struct exchange *x)
+void response_ended(struct exchange *x)
 {
 	x->answer = ANSWER_ENDED;
 	x->ended_ns = loop_now_ns(x->conn->loop);
@@ -139,7 +139,7 @@ static const char *code_of(int status)
 	}
 }
 
-void answer_refuse(struct exchange *x, int status, const char *words)
+void response_refuse(struct exchange *x, int status, const char *words)
 {
 	char text[512];
 	struct json j;
@@ -162,6 +162,6 @@ void answer_refuse(struct exchange *x, int status, const char *words)
 	json_text(&j, "request_id", x->id);
 	json_close(&j, '}');
 	json_close(&j, '}');
-	answer_send(x, "application/json", strlen(text), text, strlen(text));
-	answer_ended(x);
+	response_send(x, "application/json", strlen(text), text, strlen(text));
+	response_ended(x);
 }

@@ -73,7 +73,7 @@ static void accepted(struct listen *l, int fd, const struct addr *peer)
 
 	/* The kernel allocates the lowest free descriptor: a high number means that few are left,
 	 * and other parts need them more. */
-	if (!from || fd >= s->fd_bound || !room_make(s, from)) {
+	if (!from || fd >= s->fd_bound || !conn_evict_for(s, from)) {
 		turn_away(s, fd, addr_is_unix(peer));
 		if (from)
 			peers_leave(&s->peers, from);

@@ -24,19 +24,19 @@ struct jobs;
 struct loop;
 struct server;
 struct exchange;
-struct tally;
+struct byte_account;
 struct tls;
 
 struct server_options {
 	size_t head_max;	/* bytes of a request head; 431 beyond */
 	size_t connections_max; /* over it: accepted, answered 503, closed */
-	/* Connections that have not shown a key (exchange_charge()), in all and for each address;
-	 * 0: connections_max, and no bound. The other places are for those that have. */
+	/* Connections that have not shown a key (exchange_set_account()), in all and for each
+	 * address; 0: connections_max, and no bound. The other places are for those that have. */
 	size_t unkeyed_max, unkeyed_per_address;
 	/* Bytes of collected bodies, for one account and for all; 0: no bound. Over it: 429 and
 	 * 503. */
 	size_t bodies_one_max, bodies_all_max;
-	struct tally *all; /* the sum, which several servers may share; NULL: its own */
+	struct byte_account *all; /* the sum, which several servers may share; NULL: its own */
 	struct jobs *jobs; /* for the turns of long bodies; borrowed, outlives it; NULL: its own */
 	uint64_t head_ms;  /* to receive a complete head, from its first byte; then 408 */
 	uint64_t idle_ms;  /* keep-alive without a request; clients are told a little less */
@@ -94,7 +94,7 @@ void exchange_on_done(struct exchange *x, void (*on_done)(struct exchange *x, bo
 /* Counts the bytes of this request for this account (which outlives it) instead of its address, and
  * its connection as one that has shown a key; keyed: also after this request. Called before the
  * body is read and the answer begins. */
-void exchange_charge(struct exchange *x, struct tally *account, bool keyed);
+void exchange_set_account(struct exchange *x, struct byte_account *account, bool keyed);
 
 /* Called by server_hurry() if there is no answer yet, for handlers that wait for something that
  * outlives the server: they should answer with the current state. */

@@ -10,7 +10,7 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-#include "tls_inside.h"
+#include "tls_private.h"
 #include "tls_socket.h"
 
 struct tls_conn {

@@ -3,7 +3,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include "tls_inside.h"
+#include "tls_private.h"
 #include "tls_ocsp.h"
 
 struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)

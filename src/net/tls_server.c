@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tls_inside.h"
+#include "tls_private.h"
 #include "tls_x509.h"
 
 /* A client that offers protocols gets HTTP/1.1, or no connection if it is not among them. */

@@ -20,7 +20,7 @@ void exchange_upgrade(struct exchange *x,
 		return;
 	assert(x->answer == ANSWER_NONE && !x->on_data && x->request.framing == HTTP1_NO_BODY);
 	x->status = 101;
-	answer_send(x, NULL, EXCHANGE_CHUNKED, NULL, 0);
+	response_send(x, NULL, EXCHANGE_CHUNKED, NULL, 0);
 	/* What follows is not HTTP: it has no framing, and no request comes after it. */
 	x->close = true;
 	x->chunked = false;

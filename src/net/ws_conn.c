@@ -73,7 +73,7 @@ void exchange_accept_ws(struct exchange *x, const struct ws_events *events, size
 	exchange_header(x, "Upgrade", "websocket");
 	exchange_header(x, "Sec-WebSocket-Accept", key);
 	x->status = 101;
-	answer_send(x, NULL, 0, NULL, 0);
+	response_send(x, NULL, 0, NULL, 0);
 	x->close = true; /* what follows is not HTTP */
 	x->answer = ANSWER_BEGUN;
 	x->ws = w;
@@ -126,7 +126,7 @@ void ws_close(struct exchange *x, uint16_t code, const char *reason)
 	w->close_sent = true;
 	w->close_ns = loop_now_ns(x->conn->loop);
 	if (w->close_came)
-		answer_ended(x);
+		response_ended(x);
 }
 
 /* The peer broke the protocol: sends a close frame with the reason, and ends. */
@@ -134,7 +134,7 @@ static void fail(struct exchange *x, uint16_t code, const char *reason)
 {
 	ws_close(x, code, reason);
 	x->truncated = true;
-	answer_ended(x);
+	response_ended(x);
 }
 
 /* ---- receiving */
@@ -174,7 +174,7 @@ static void end_control(struct exchange *x)
 	}
 	w->close_came = true;
 	ws_close(x, code == WS_CODE_NO_STATUS ? WS_CODE_NORMAL : code, "");
-	answer_ended(x);
+	response_ended(x);
 }
 
 /* Data of a frame that is not complete, or of a fragment. */

@@ -8,7 +8,7 @@
  *
  * What a lower layer allows must also be allowed by the ceilings of the layers above, which are
  * lists of the same kind. Whatever is not clearly allowed is refused. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <string.h>
 

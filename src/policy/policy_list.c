@@ -7,7 +7,7 @@
  *
  * Hashes are computed from the end of a name to its front, so that those of all tails cost as much
  * as one. Rules for addresses are few, and are compared one by one. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <string.h>
 

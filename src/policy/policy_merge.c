@@ -5,7 +5,7 @@
  * layer it came from. The default is that of the lowest layer that has one; of limits the strictest
  * holds; the proxy is that of the highest layer that names one. The result is read as a whole
  * before it is returned: a document that cannot be read is never passed on. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <stdio.h>
 #include <string.h>

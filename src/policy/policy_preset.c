@@ -1,7 +1,7 @@
 /* policy_preset.c - the built-in documents that a layer can extend by name: a table of JSON texts,
  * read like any other document. Names are part of the API. A preset only allows; it must not depend
  * on another one. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* policy_proxy.c - the member "proxy" of a document: a SOCKS5 proxy that egress connects through.
  * Called by policy_read.c after rules and ceilings were read, since a layer above may deny the
  * proxy. The password stays in the document and is never shown (policy_select.c). */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <string.h>
 

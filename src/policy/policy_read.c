@@ -1,8 +1,8 @@
 /* policy_read.c - reads a document: its members in order, then the checks that involve several of
  * them. The text comes from an operator, a tenant or a session's owner and is untrusted: every list
- * and text has a bound (policy_inside.h), and unknown members are errors, so that a misspelled rule
- * never allows more than was meant. All memory belongs to the policy and is freed with it. */
-#include "policy_inside.h"
+ * and text has a bound (policy_private.h), and unknown members are errors, so that a misspelled
+ * rule never allows more than was meant. All memory belongs to the policy and is freed with it. */
+#include "policy_private.h"
 
 #include <stdio.h>
 #include <string.h>

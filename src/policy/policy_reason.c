@@ -3,7 +3,7 @@
  * A refusal is read by an agent, which may otherwise try the next way: each says what was refused,
  * by which rule, and what is allowed instead. It never contains values of a policy's headers or
  * secrets. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>

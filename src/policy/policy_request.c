@@ -5,7 +5,7 @@
  * allows matches only if all do, a rule that denies matches if any does. A rule that denies also
  * compares the path as a lenient server would read it (fold_path()); a rule that allows compares it
  * exactly. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * reached by any name. */
 #include <string.h>
 
-#include "policy_inside.h"
+#include "policy_private.h"
 
 static bool fits_host(const struct policy_match *m, const char *host)
 {

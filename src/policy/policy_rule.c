@@ -3,7 +3,7 @@
  * A rule is an object, or one text for the most common kind, which is expanded to an object first.
  * Its conditions are read by policy_rule_match.c, its effects by policy_rule_effects.c; here are
  * the members that both need, and the checks for contradictions. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* policy_rule_effects.c - the members of a rule that say what happens to requests it allows:
  * headers that are set, secrets that may be put in, limits, and what is recorded. Called by
  * policy_rule.c. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <string.h>
 #include <strings.h>

@@ -2,7 +2,7 @@
  * ports, methods, paths, query and headers. Called by policy_rule.c. Texts are checked to be in the
  * normal form they are compared in; what is compared for every request is prepared here (first
  * bytes of paths, blocks in words). */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <string.h>
 

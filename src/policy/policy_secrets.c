@@ -1,7 +1,7 @@
 /* policy_secrets.c - which rules may put secrets into requests to a target. Called by cordon-egress
  * to find out what a server can know: so it does not matter which rule allows a request, nor its
  * port, method and path. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 void policy_secrets(const struct policy *p, const struct policy_target *to,
 		    void (*see)(const struct policy_rule *rule, void *arg), void *arg)

@@ -2,7 +2,7 @@
  * compared, so a rule must not set a header that a layer above compares, nor one by which servers
  * rename requests (rename.h) where a layer above inspects them: that layer would have judged
  * another request. */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <string.h>
 

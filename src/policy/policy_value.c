@@ -1,7 +1,7 @@
 /* policy_value.c - reads single JSON values of a document: texts, words, lists, numbers, blocks of
  * addresses. Called by the other readers of this folder. Every error names the place, such as
  * "rules[3].host". */
-#include "policy_inside.h"
+#include "policy_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>

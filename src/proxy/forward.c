@@ -7,7 +7,7 @@
  *
  * A server that stops reading the request may have answered already, so an error of sending is not
  * the end: the rest of the request is dropped, and what can be read decides. */
-#include "forward_inside.h"
+#include "forward_private.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

@@ -7,7 +7,7 @@
  *
  * The answer ends where its framing says; what a server sends after that is never read. If it ends
  * before, the exchange is aborted. */
-#include "forward_inside.h"
+#include "forward_private.h"
 
 #include <errno.h>
 #include <string.h>

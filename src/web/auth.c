@@ -39,7 +39,7 @@ int auth_check(struct request *r, unsigned scope, struct err *e)
 	if (r->tenant == NULL)
 		return err_set_reason(e, REASON_UNAUTHORIZED,
 				      "the key is not valid or was revoked");
-	exchange_charge(r->x, tenant_tally(r->tenant), true);
+	exchange_set_account(r->x, tenant_account(r->tenant), true);
 	if ((have & TENANT_SESSIONS) != 0)
 		have |= TENANT_READ;
 	r->scopes = have;

@@ -86,7 +86,7 @@ int request_count(struct request *r, struct err *e)
 	r->grant.on_revoked = on_revoked;
 	r->grant.arg = r;
 	grant_open(r->core, &r->grant);
-	exchange_charge(r->x, tenant_tally(r->tenant), false);
+	exchange_set_account(r->x, tenant_account(r->tenant), false);
 	return 0;
 }
 

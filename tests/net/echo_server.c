@@ -15,7 +15,7 @@
 #include "jobs.h"
 #include "loop.h"
 #include "server.h"
-#include "tally.h"
+#include "byte_account.h"
 #include "tls.h"
 #include "units.h"
 #include "url.h"
@@ -27,8 +27,8 @@ static struct loop *the_loop;
 static struct server *the_server;
 static uint64_t calls, answered, gone, logged, dropped;
 static struct job_queue queues[2];
-static struct tally keyed = { .work = &queues[0] }; /* of requests with a header X-Key */
-static struct tally other = { .work = &queues[1] }; /* and X-Other */
+static struct byte_account keyed = { .work = &queues[0] }; /* of requests with a header X-Key */
+static struct byte_account other = { .work = &queues[1] }; /* and X-Other */
 static unsigned long long ordinal;
 static uint8_t pattern[PIECE];
 
@@ -427,10 +427,10 @@ static void handle(struct exchange *x, void *arg)
 	exchange_on_done(x, done);
 	if (http1_find(exchange_request(x)->headers, exchange_request(x)->headers_n, "x-key",
 		       NULL) > 0)
-		exchange_charge(x, &keyed, true);
+		exchange_set_account(x, &keyed, true);
 	else if (http1_find(exchange_request(x)->headers, exchange_request(x)->headers_n, "x-other",
 			    NULL) > 0)
-		exchange_charge(x, &other, true);
+		exchange_set_account(x, &other, true);
 	route(x, call);
 }
 

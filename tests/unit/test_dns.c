@@ -55,7 +55,7 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 
 void access_record_send(struct egress_session *s, const struct access_record *r)
 {
-	CHECK(s == &session && r->kind == ATTEMPT_DNS);
+	CHECK(s == &session && r->kind == ACCESS_RECORD_DNS);
 	nrecords++;
 	last = *r;
 	(void)snprintf(last_name, sizeof(last_name), "%s", r->name ? r->name : "");

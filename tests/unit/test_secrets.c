@@ -352,7 +352,7 @@ static void masks_all(void)
 	secrets_free(s);
 }
 
-static struct sent sent;
+static struct secrets_sent sent;
 
 /* Which of the values a server can know, as a text of their numbers: API, B, FREE, and those of
  * "mask": a text, the old API, the old FREE. */
@@ -393,17 +393,17 @@ static void who_can_know(void)
 	CHECK_STR(known(s, "{\"host\":\"*\"}", "www.example"), "");
 	CHECK_STR(known(s, named, "two.example"), "25");
 	CHECK_STR(known(s, named, "three.example"), "");
-	sent_add(&sent, "three.example", "OTHER,FREE");
+	secrets_sent_add(&sent, "three.example", "OTHER,FREE");
 	CHECK_STR(known(s, "", "three.example"), "25"); /* it was sent there once */
 	CHECK_STR(known(s, "", "two.example"), "");
-	for (int i = 0; i < 2 * SENT_MAX; i++) {
+	for (int i = 0; i < 2 * SECRETS_SENT_MAX; i++) {
 		char host[32];
 
 		(void)snprintf(host, sizeof(host), "h%d.example", i);
-		sent_add(&sent, host, "API");
+		secrets_sent_add(&sent, host, "API");
 	}
-	CHECK(sent.n == SENT_MAX && sent_has(&sent, "h1023.example", "API"));
-	sent_release(&sent);
+	CHECK(sent.n == SECRETS_SENT_MAX && secrets_sent_has(&sent, "h1023.example", "API"));
+	secrets_sent_release(&sent);
 	secrets_free(s);
 }
 

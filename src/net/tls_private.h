@@ -1,4 +1,4 @@
-/* tls_inside.h - the structure of a TLS server or client. For tls*.c only: tls_server.c and
+/* tls_private.h - the structure of a TLS server or client. For tls*.c only: tls_server.c and
  * tls_client.c make one, tls.c has its connections. */
 #pragma once
 

@@ -1,32 +1,32 @@
 /* Goal: who adds many items waits for itself: sessions of a tenant take turns, and so do tenants.
  */
-#include "fair.h"
+#include "fair_queue.h"
 
 #include "support.h"
 
 #define ITEMS 300
 
-static struct fair_owner owners[2];
-static struct fair_group groups[4]; /* 0 to 2: of the first tenant; 3: of the second */
-static struct fair_item items[4][ITEMS];
+static struct fair_queue_tenant owners[2];
+static struct fair_queue_session groups[4]; /* 0 to 2: of the first tenant; 3: of the second */
+static struct fair_queue_item items[4][ITEMS];
 
-static struct fair fill(const size_t n[4])
+static struct fair_queue fill(const size_t n[4])
 {
-	struct fair f = { 0 };
+	struct fair_queue f = { 0 };
 
 	memset(owners, 0, sizeof(owners));
 	memset(groups, 0, sizeof(groups));
 	memset(items, 0, sizeof(items));
 	for (size_t g = 0; g < 4; g++)
 		for (size_t i = 0; i < n[g]; i++)
-			fair_add(&f, &owners[g == 3], &groups[g], &items[g][i]);
+			fair_queue_add(&f, &owners[g == 3], &groups[g], &items[g][i]);
 	return f;
 }
 
 /* Whose the next one is, and that it is the first of its session; -1: none. */
-static int next(struct fair *f, uint64_t turn, size_t seen[4])
+static int next(struct fair_queue *f, uint64_t turn, size_t seen[4])
 {
-	struct fair_item *i = fair_take(f, turn, 2);
+	struct fair_queue_item *i = fair_queue_take(f, turn, 2);
 
 	for (int g = 0; i != NULL && g < 4; g++) {
 		if (i >= items[g] && i < items[g] + ITEMS) {
@@ -39,7 +39,7 @@ static int next(struct fair *f, uint64_t turn, size_t seen[4])
 
 static void tenants_take_turns(void)
 {
-	struct fair f = fill((size_t[]){ 250, 250, 250, 2 });
+	struct fair_queue f = fill((size_t[]){ 250, 250, 250, 2 });
 	size_t seen[4] = { 0 };
 	static const int want[] = { 0, 3, 1, 3, 2, 0, 1, 2, -1 };
 
@@ -52,43 +52,44 @@ static void tenants_take_turns(void)
 
 static void ends_empty(void)
 {
-	struct fair f = fill((size_t[]){ 3, 0, 1, 5 });
+	struct fair_queue f = fill((size_t[]){ 3, 0, 1, 5 });
 	uint64_t turn = 1;
 	size_t n = 0;
 
 	for (; f.first != NULL; turn++)
-		while (fair_take(&f, turn, 2) != NULL)
+		while (fair_queue_take(&f, turn, 2) != NULL)
 			n++;
 	CHECK(n == 9 && f.last == NULL && owners[0].first == NULL && groups[3].owner == NULL);
-	fair_add(&f, &owners[1], &groups[3], &items[3][0]);
-	CHECK(fair_take(&f, turn, 2) == &items[3][0]);
+	fair_queue_add(&f, &owners[1], &groups[3], &items[3][0]);
+	CHECK(fair_queue_take(&f, turn, 2) == &items[3][0]);
 }
 
 static void drops_what_waits(void)
 {
-	struct fair f = fill((size_t[]){ 3, 1, 0, 0 });
+	struct fair_queue f = fill((size_t[]){ 3, 1, 0, 0 });
 
-	fair_drop(&f, &items[0][1]);
-	fair_drop(&f, &items[0][1]); /* again: nothing */
-	fair_drop(&f, &items[1][0]);
+	fair_queue_drop(&f, &items[0][1]);
+	fair_queue_drop(&f, &items[0][1]); /* again: nothing */
+	fair_queue_drop(&f, &items[1][0]);
 	CHECK(groups[1].owner == NULL);
-	CHECK(fair_take(&f, 1, 9) == &items[0][0] && fair_take(&f, 1, 9) == &items[0][2]);
-	CHECK(f.first == NULL && fair_take(&f, 1, 9) == NULL);
+	CHECK(fair_queue_take(&f, 1, 9) == &items[0][0] &&
+	      fair_queue_take(&f, 1, 9) == &items[0][2]);
+	CHECK(f.first == NULL && fair_queue_take(&f, 1, 9) == NULL);
 }
 
-static bool is_even(struct fair_item *i)
+static bool is_even(struct fair_queue_item *i)
 {
 	return i->group != &groups[1];
 }
 
 static void passes_over_who_may_not(void)
 {
-	struct fair f = fill((size_t[]){ 1, 2, 0, 0 });
+	struct fair_queue f = fill((size_t[]){ 1, 2, 0, 0 });
 
 	f.may = is_even;
-	CHECK(fair_take(&f, 1, 2) == &items[0][0] && fair_take(&f, 1, 2) == NULL);
+	CHECK(fair_queue_take(&f, 1, 2) == &items[0][0] && fair_queue_take(&f, 1, 2) == NULL);
 	f.may = NULL;
-	CHECK(fair_take(&f, 1, 2) == &items[1][0]);
+	CHECK(fair_queue_take(&f, 1, 2) == &items[1][0]);
 }
 
 TEST_MAIN({ "tenants take turns", tenants_take_turns }, { "ends empty", ends_empty },

@@ -1,9 +1,9 @@
-/* secrets_gone.c - finds out whether a request under way was sent with a secret that it could not
- * have now: removed, expired, replaced, or bound to something else. What the secret authenticated
- * (a WebSocket, a long answer) must not outlive it. */
+/* secrets_revoked.c - finds out whether a request under way was sent with a secret that it could
+ * not have now: removed, expired, replaced, or bound to something else. What the secret
+ * authenticated (a WebSocket, a long answer) must not outlive it. */
 #include <string.h>
 
-#include "secrets_inside.h"
+#include "secrets_private.h"
 
 static const struct secret *by_name(const struct secrets *s, const char *name, size_t n)
 {
@@ -39,7 +39,8 @@ static bool are_all_there(const struct secrets *was, const struct secrets *now)
 	return true;
 }
 
-bool secrets_gone(const struct secrets *was, const struct secrets *now, const struct secrets_use *u)
+bool secrets_revoked(const struct secrets *was, const struct secrets *now,
+		     const struct secrets_use *u)
 {
 	for (const char *at = u->names; *at != '\0'; at += strspn(at, ",")) {
 		size_t n = strcspn(at, ",");

@@ -1,12 +1,13 @@
-/* tally.h - counts of the resources that src/net uses on behalf of one party: a tenant, an address,
- * or all together. src/net changes the counts; the owner of the party keeps the structure. */
+/* byte_account.h - counts of the resources that src/net uses on behalf of one party: a tenant, an
+ * address, or all together. src/net changes the counts; the owner of the party keeps the structure.
+ */
 #pragma once
 
 #include <stddef.h>
 
 struct job_queue;
 
-struct tally {
+struct byte_account {
 	size_t bodies; /* of request bodies that are being collected */
 	size_t unread; /* of answers that wait to be read */
 	/* Where its long bodies wait for their turn, see jobs.h; borrowed. NULL: in the server's

@@ -112,7 +112,7 @@ static void turns(void)
 	static const char *const texts[] = {
 		"", "{}", "{\"count\":-1,\"sum_ns\":1,\"max_ns\":1,\"slowest_ns\":1}",
 		("{\"count\":1,\"sum_ns\":1,\"max_ns\":1,\"slowest_ns\":1,\"buckets\":["
-		"1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}")
+		 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}")
 	};
 	struct record_turns t;
 

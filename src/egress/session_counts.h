@@ -1,19 +1,19 @@
-/* counts.h - what a session has used, sent to cordond as EGRESS_COUNTS (form: egress_msg.h), and
- * restored from what cordond sends back with a configuration. */
+/* session_counts.h - what a session has used, sent to cordond as EGRESS_COUNTS (form:
+ * egress_msg.h), and restored from what cordond sends back with a configuration. */
 #pragma once
 
 #include <jansson.h>
 
 #include "egress_session.h"
-#include "used.h"
+#include "limit_usage.h"
 
 /* Sends everything that has changed since the last call. */
-void counts_tell(struct egress_session *session);
+void session_counts_send(struct egress_session *session);
 /* Sends all counts again, over a new channel: the last cordond may not have stored what it got. */
-void counts_repeat(struct egress_session *session);
+void session_counts_send_all(struct egress_session *session);
 /* Sends the claim of the session and that of one rule (NULL: none) at once: they are in the
  * channel's socket when this returns, if there is a channel and it has room. */
-void counts_claim(struct egress_session *session, struct used *of_rule);
+void session_counts_claim(struct egress_session *session, struct limit_usage *of_rule);
 /* used: the member of a configuration, counts of an earlier channel or egress process. Never
  * lowers a count. */
-void counts_restore(struct egress_session *session, const json_t *used);
+void session_counts_restore(struct egress_session *session, const json_t *used);

@@ -1,5 +1,5 @@
-/* lookup.h - what a caller of the resolver fills in: one lookup, and the session or tenant it is
- * counted for. The functions are in resolver.h. */
+/* resolver_lookup.h - what a caller of the resolver fills in: one lookup, and the session or tenant
+ * it is counted for. The functions are in resolver.h. */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #define RESOLVER_ADDRESSES_MAX 16
 #define RESOLVER_OWNER_MAX 32 /* names under way at a time for one session */
 
-struct job; /* resolver_inside.h */
+struct job; /* resolver_private.h */
 
 /* A session or a tenant, for counting. Starts zeroed but for `tenant`; the resolver owns all other
  * members. */

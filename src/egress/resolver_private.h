@@ -1,9 +1,9 @@
-/* resolver_inside.h - the structures of the resolver, for resolver*.c only: a job is one lookup, an
- * entry is one name that is known or being asked for. */
+/* resolver_private.h - the structures of the resolver, for resolver*.c only: a job is one lookup,
+ * an entry is one name that is known or being asked for. */
 #pragma once
 
 #include "host.h"
-#include "lookup.h"
+#include "resolver_lookup.h"
 #include "resolver_query.h"
 
 #define RESOLVER_BUCKETS 1024U

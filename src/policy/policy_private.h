@@ -1,4 +1,4 @@
-/* policy_inside.h - the structures of a document that was read. Private to src/policy. */
+/* policy_private.h - the structures of a document that was read. Private to src/policy. */
 #pragma once
 
 #include <jansson.h>

@@ -1,4 +1,4 @@
-#include "counts.h"
+#include "session_counts.h"
 
 #include <string.h>
 
@@ -14,17 +14,17 @@ static void begin(struct json *j, char *text, size_t cap, const struct egress_se
 	json_uint(j, "bytes_out", session->counts.bytes_out);
 	json_uint(j, "requests", session->counts.requests);
 	json_uint(j, "connections", session->counts.connections);
-	json_uint(j, "claimed_in", session->used.own.claimed[USED_IN]);
-	json_uint(j, "claimed_out", session->used.own.claimed[USED_OUT]);
+	json_uint(j, "claimed_in", session->used.own.claimed[LIMIT_IN]);
+	json_uint(j, "claimed_out", session->used.own.claimed[LIMIT_OUT]);
 	json_open(j, "rules", '[');
 }
 
-static void add_rule(struct json *j, const struct used *u)
+static void add_rule(struct json *j, const struct limit_usage *u)
 {
 	json_open(j, NULL, '{');
 	json_text(j, "rule", u->rule);
-	json_uint(j, "claimed_in", u->claimed[USED_IN]);
-	json_uint(j, "claimed_out", u->claimed[USED_OUT]);
+	json_uint(j, "claimed_in", u->claimed[LIMIT_IN]);
+	json_uint(j, "claimed_out", u->claimed[LIMIT_OUT]);
 	json_close(j, '}');
 }
 
@@ -41,10 +41,10 @@ static bool end(struct json *j, struct egress_session *session)
 }
 
 /* Sends one message with up to RULES_EACH changed rules from *at on, and advances *at. */
-static bool tell_some(struct egress_session *session, struct used **at)
+static bool tell_some(struct egress_session *session, struct limit_usage **at)
 {
 	static char text[EGRESS_RECORD_MAX];
-	struct used *first = *at, *u = first;
+	struct limit_usage *first = *at, *u = first;
 	struct json j;
 
 	begin(&j, text, sizeof(text), session);
@@ -62,9 +62,9 @@ static bool tell_some(struct egress_session *session, struct used **at)
 	return true;
 }
 
-void counts_tell(struct egress_session *session)
+void session_counts_send(struct egress_session *session)
 {
-	struct used *at = session->used.untold ? session->used.rules : NULL;
+	struct limit_usage *at = session->used.untold ? session->used.rules : NULL;
 
 	if (memcmp(&session->counts, &session->told, sizeof(session->counts)) == 0 &&
 	    !session->used.own.untold && !session->used.untold)
@@ -76,17 +76,17 @@ void counts_tell(struct egress_session *session)
 	session->used.untold = false;
 }
 
-void counts_repeat(struct egress_session *session)
+void session_counts_send_all(struct egress_session *session)
 {
 	session->used.own.untold = true;
-	for (struct used *u = session->used.rules; u != NULL; u = u->next) {
-		u->untold = u->untold || u->claimed[USED_OUT] > 0 || u->claimed[USED_IN] > 0;
+	for (struct limit_usage *u = session->used.rules; u != NULL; u = u->next) {
+		u->untold = u->untold || u->claimed[LIMIT_OUT] > 0 || u->claimed[LIMIT_IN] > 0;
 		session->used.untold = session->used.untold || u->untold;
 	}
-	counts_tell(session);
+	session_counts_send(session);
 }
 
-void counts_claim(struct egress_session *session, struct used *of_rule)
+void session_counts_claim(struct egress_session *session, struct limit_usage *of_rule)
 {
 	char text[1024];
 	struct json j;
@@ -116,20 +116,23 @@ static void raise_to(uint64_t *count, uint64_t given)
 		*count = given;
 }
 
-void counts_restore(struct egress_session *session, const json_t *used)
+void session_counts_restore(struct egress_session *session, const json_t *used)
 {
 	const json_t *rules = json_object_get(used, "rules");
 
 	raise_to(&session->counts.bytes_in, number(used, "bytes_in"));
 	raise_to(&session->counts.bytes_out, number(used, "bytes_out"));
 	raise_to(&session->counts.requests, number(used, "requests"));
-	used_restore(&session->used.own, number(used, "claimed_out"), number(used, "claimed_in"));
+	limit_usage_restore(&session->used.own, number(used, "claimed_out"),
+			    number(used, "claimed_in"));
 	for (size_t i = 0; i < json_array_size(rules); i++) {
 		const json_t *rule = json_array_get(rules, i);
 		const char *name = json_string_value(json_object_get(rule, "rule"));
-		struct used *u = name == NULL ? NULL : used_find(&session->used, name);
+		struct limit_usage *u =
+			name == NULL ? NULL : limit_usage_find(&session->used, name);
 
 		if (u != NULL)
-			used_restore(u, number(rule, "claimed_out"), number(rule, "claimed_in"));
+			limit_usage_restore(u, number(rule, "claimed_out"),
+					    number(rule, "claimed_in"));
 	}
 }

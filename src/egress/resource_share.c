@@ -1,4 +1,4 @@
-#include "share.h"
+#include "resource_share.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +11,21 @@
 #define KEPT_FDS (64U * 6U) /* reserve for sessions that hold none */
 #define LEAST_FDS (16U * 6U) /* even if the limit is lower */
 
-void shares_init(struct shares *all, struct loop *l, uint64_t fds_limit, unsigned processes)
+void resource_share_init(struct resource_shares *all, struct loop *l, uint64_t fds_limit,
+			 unsigned processes)
 {
 	uint64_t taken = FIXED_FDS + LOOKUP_FDS + FD_RESERVE_MAX + KEPT_FDS;
 	uint64_t most = fds_limit < UINT32_MAX ? fds_limit : UINT32_MAX;
 
-	*all = (struct shares){ .loop = l, .tenant_memory = SHARE_TENANT_MEMORY / processes };
+	*all = (struct resource_shares){ .loop = l,
+					 .tenant_memory =
+						 RESOURCE_SHARE_TENANT_MEMORY / processes };
 	all->fds_max = most < taken + LEAST_FDS ? LEAST_FDS : (unsigned)(most - taken);
 }
 
-int share_join(struct shares *all, struct share *s, const char *tenant)
+int resource_share_join(struct resource_shares *all, struct resource_share *s, const char *tenant)
 {
-	struct share_tenant *t = all->tenants;
+	struct resource_share_tenant *t = all->tenants;
 
 	while (t != NULL && strcmp(t->name, tenant) != 0)
 		t = t->next;
@@ -36,13 +39,13 @@ int share_join(struct shares *all, struct share *s, const char *tenant)
 	}
 	t->sessions++;
 	all->sessions++;
-	*s = (struct share){ .all = all, .tenant = t };
+	*s = (struct resource_share){ .all = all, .tenant = t };
 	return 0;
 }
 
-void share_leave(struct share *s)
+void resource_share_leave(struct resource_share *s)
 {
-	struct share_tenant **at, *t = s->tenant;
+	struct resource_share_tenant **at, *t = s->tenant;
 
 	if (t == NULL)
 		return;
@@ -59,9 +62,9 @@ void share_leave(struct share *s)
 
 /* ---- descriptors */
 
-bool share_take_fds(struct share *s, unsigned n)
+bool resource_share_take_fds(struct resource_share *s, unsigned n)
 {
-	struct shares *all = s->all;
+	struct resource_shares *all = s->all;
 	unsigned listeners = 2 * all->sessions;
 	unsigned used = all->fds + listeners, left = used < all->fds_max ? all->fds_max - used : 0;
 	bool fits = n <= left && s->tenant->fds + n <= left;
@@ -75,30 +78,31 @@ bool share_take_fds(struct share *s, unsigned n)
 	return true;
 }
 
-void share_give_fds(struct share *s, unsigned n)
+void resource_share_give_fds(struct resource_share *s, unsigned n)
 {
 	s->all->fds -= n;
 	s->tenant->fds -= n;
 	s->fds -= n;
 }
 
-bool share_memory(struct share *s, size_t before, size_t now)
+bool resource_share_memory(struct resource_share *s, size_t before, size_t now)
 {
 	s->memory += now - before;
 	s->tenant->memory += now - before;
-	return now <= before ||
-	       (s->memory <= SHARE_MEMORY_MAX && s->tenant->memory <= s->all->tenant_memory);
+	return now <= before || (s->memory <= RESOURCE_SHARE_MEMORY_MAX &&
+				 s->tenant->memory <= s->all->tenant_memory);
 }
 
 /* ---- turns */
 
 /* The counts of the current turn: those of an earlier one are reset. */
-static struct share_turn *current(struct share_turn *t, const struct share *s)
+static struct resource_share_turn *current(struct resource_share_turn *t,
+					   const struct resource_share *s)
 {
 	uint64_t at = loop_now_ns(s->all->loop);
 
 	if (t->at_ns != at)
-		*t = (struct share_turn){ .at_ns = at };
+		*t = (struct resource_share_turn){ .at_ns = at };
 	return t;
 }
 
@@ -107,36 +111,38 @@ static uint64_t under(uint64_t n, uint64_t max)
 	return n < max ? max - n : 0;
 }
 
-uint64_t share_turn_left(struct share *s)
+uint64_t resource_share_turn_left(struct resource_share *s)
 {
-	uint64_t own = under(current(&s->turn, s)->bytes, SHARE_TURN_BYTES);
-	uint64_t all = under(current(&s->tenant->turn, s)->bytes, SHARE_TENANT_BYTES);
+	uint64_t own = under(current(&s->turn, s)->bytes, RESOURCE_SHARE_TURN_BYTES);
+	uint64_t all = under(current(&s->tenant->turn, s)->bytes, RESOURCE_SHARE_TENANT_BYTES);
 
 	return own < all ? own : all;
 }
 
-void share_turn_moved(struct share *s, uint64_t n)
+void resource_share_turn_moved(struct resource_share *s, uint64_t n)
 {
 	current(&s->turn, s)->bytes += n;
 	current(&s->tenant->turn, s)->bytes += n;
 }
 
-bool share_turn_accept(struct share *s)
+bool resource_share_turn_accept(struct resource_share *s)
 {
-	struct share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
+	struct resource_share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
 
-	if (own->accepts >= SHARE_TURN_ACCEPTS || all->accepts >= SHARE_TENANT_ACCEPTS)
+	if (own->accepts >= RESOURCE_SHARE_TURN_ACCEPTS ||
+	    all->accepts >= RESOURCE_SHARE_TENANT_ACCEPTS)
 		return false;
 	own->accepts++;
 	all->accepts++;
 	return true;
 }
 
-bool share_turn_shake(struct share *s)
+bool resource_share_turn_handshake(struct resource_share *s)
 {
-	struct share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
+	struct resource_share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
 
-	if (own->shakes >= SHARE_TURN_SHAKES || all->shakes >= SHARE_TENANT_SHAKES)
+	if (own->shakes >= RESOURCE_SHARE_TURN_HANDSHAKES ||
+	    all->shakes >= RESOURCE_SHARE_TENANT_HANDSHAKES)
 		return false;
 	own->shakes++;
 	all->shakes++;

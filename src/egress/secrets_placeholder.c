@@ -1,9 +1,9 @@
-/* secrets_place.c - finds placeholders in a text. The text is searched for the common beginning of
- * all placeholders of the session, then the placeholder is looked up in a sorted table: so a byte
- * costs the same with one secret and with many. */
+/* secrets_placeholder.c - finds placeholders in a text. The text is searched for the common
+ * beginning of all placeholders of the session, then the placeholder is looked up in a sorted
+ * table: so a byte costs the same with one secret and with many. */
 #include <string.h>
 
-#include "secrets_inside.h"
+#include "secrets_private.h"
 
 static int compare(const struct secret *a, const struct secret *b)
 {
@@ -26,7 +26,7 @@ static size_t common(const struct secret *a, const struct secret *b)
 	return n;
 }
 
-int secrets_places_make(struct secrets *s, struct err *e)
+int secrets_placeholder_index(struct secrets *s, struct err *e)
 {
 	s->nplaces = 0;
 	for (size_t i = 0; i < s->n; i++) {
@@ -76,7 +76,8 @@ static const struct secret *look_up(const struct secrets *s, const char *p, size
 	return NULL;
 }
 
-const struct secret *secrets_place(const struct secrets *s, struct http1_span text, size_t *at)
+const struct secret *secrets_placeholder_find(const struct secrets *s, struct http1_span text,
+					      size_t *at)
 {
 	while (s->nplaces > 0 && *at < text.n) {
 		const char *begin = s->all[s->places[0]].placeholder;

@@ -1,9 +1,9 @@
-/* used.c - theory of operation
+/* limit_usage.c - theory of operation
  *
  * Rules with limits are found by name in a small hash table, once for each policy; then by their
  * number. The count of a rule is kept when the rule is removed: removing and restoring a rule must
  * not reset it, and connections that it allowed still point to its count. */
-#include "used.h"
+#include "limit_usage.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,25 +16,25 @@
 #define CLAIM_MIN ((uint64_t)1 << 10)
 #define CLAIM_MAX ((uint64_t)4 << 20)
 
-void used_init(struct used_table *t)
+void limit_usage_init(struct limit_usage_table *t)
 {
-	*t = (struct used_table){ .n = 0 };
+	*t = (struct limit_usage_table){ .n = 0 };
 }
 
-void used_release(struct used_table *t)
+void limit_usage_release(struct limit_usage_table *t)
 {
 	while (t->rules != NULL) {
-		struct used *u = t->rules;
+		struct limit_usage *u = t->rules;
 
 		t->rules = u->next;
 		free(u);
 	}
 	free(t->buckets);
 	free(t->of_rule);
-	used_init(t);
+	limit_usage_init(t);
 }
 
-static struct used **bucket(struct used_table *t, const char *rule)
+static struct limit_usage **bucket(struct limit_usage_table *t, const char *rule)
 {
 	uint32_t h = 2166136261U;
 
@@ -43,10 +43,10 @@ static struct used **bucket(struct used_table *t, const char *rule)
 	return &t->buckets[(h ^ h >> 16) % BUCKETS];
 }
 
-static struct used *add(struct used_table *t, const char *rule)
+static struct limit_usage *add(struct limit_usage_table *t, const char *rule)
 {
-	struct used *u = t->n < EGRESS_RULES_KEPT_MAX ? calloc(1, sizeof(*u)) : NULL;
-	struct used **here = bucket(t, rule);
+	struct limit_usage *u = t->n < EGRESS_RULES_KEPT_MAX ? calloc(1, sizeof(*u)) : NULL;
+	struct limit_usage **here = bucket(t, rule);
 
 	if (u == NULL)
 		return NULL;
@@ -59,12 +59,12 @@ static struct used *add(struct used_table *t, const char *rule)
 	return u;
 }
 
-struct used *used_find(struct used_table *t, const char *rule)
+struct limit_usage *limit_usage_find(struct limit_usage_table *t, const char *rule)
 {
-	struct used *u;
+	struct limit_usage *u;
 
 	if (t->buckets == NULL)
-		t->buckets = calloc(BUCKETS, sizeof(struct used *));
+		t->buckets = calloc(BUCKETS, sizeof(struct limit_usage *));
 	if (t->buckets == NULL)
 		return NULL;
 	for (u = *bucket(t, rule); u != NULL; u = u->next_here)
@@ -79,17 +79,17 @@ static bool has_limits(const struct policy_limits *l)
 	       l->bytes_in > 0;
 }
 
-int used_renew(struct used_table *t, const struct policy *p)
+int limit_usage_renew(struct limit_usage_table *t, const struct policy *p)
 {
 	size_t n = policy_rules(p);
-	struct used **of_rule = calloc(n + 1, sizeof(struct used *));
+	struct limit_usage **of_rule = calloc(n + 1, sizeof(struct limit_usage *));
 
 	for (size_t i = 0; of_rule != NULL && i < n; i++) {
 		const struct policy_rule *rule = policy_rule(p, i);
 
 		if (!has_limits(&rule->limits))
 			continue;
-		of_rule[i] = used_find(t, rule->name);
+		of_rule[i] = limit_usage_find(t, rule->name);
 		if (of_rule[i] == NULL) {
 			free(of_rule);
 			return -1;
@@ -103,7 +103,8 @@ int used_renew(struct used_table *t, const struct policy *p)
 	return 0;
 }
 
-struct used *used_of(const struct used_table *t, const struct policy_rule *rule)
+struct limit_usage *limit_usage_of(const struct limit_usage_table *t,
+				   const struct policy_rule *rule)
 {
 	return rule == NULL || rule->number >= t->nrules ? NULL : t->of_rule[rule->number];
 }
@@ -117,7 +118,7 @@ static uint64_t claim_size(uint64_t limit)
 	return part < CLAIM_MIN ? CLAIM_MIN : part > CLAIM_MAX ? CLAIM_MAX : part;
 }
 
-uint64_t used_left(struct used *u, enum used_way way, uint64_t limit, uint64_t want)
+uint64_t limit_usage_left(struct limit_usage *u, enum limit_way way, uint64_t limit, uint64_t want)
 {
 	uint64_t bytes = u->bytes[way], claim = claim_size(limit), to;
 
@@ -139,7 +140,7 @@ uint64_t used_left(struct used *u, enum used_way way, uint64_t limit, uint64_t w
 	return (u->claimed[way] < limit ? u->claimed[way] : limit) - bytes;
 }
 
-void used_moved(struct used *u, enum used_way way, uint64_t n)
+void limit_usage_moved(struct limit_usage *u, enum limit_way way, uint64_t n)
 {
 	u->bytes[way] += n;
 	if (u->claimed[way] < u->bytes[way]) { /* there is no limit */
@@ -148,11 +149,11 @@ void used_moved(struct used *u, enum used_way way, uint64_t n)
 	}
 }
 
-void used_restore(struct used *u, uint64_t out, uint64_t in)
+void limit_usage_restore(struct limit_usage *u, uint64_t out, uint64_t in)
 {
-	const uint64_t given[USED_WAYS] = { [USED_OUT] = out, [USED_IN] = in };
+	const uint64_t given[LIMIT_WAYS] = { [LIMIT_OUT] = out, [LIMIT_IN] = in };
 
-	for (int way = 0; way < USED_WAYS; way++) {
+	for (int way = 0; way < LIMIT_WAYS; way++) {
 		if (given[way] <= u->claimed[way])
 			continue;
 		u->bytes[way] = u->claimed[way] = given[way];

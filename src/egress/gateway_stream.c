@@ -1,4 +1,4 @@
-/* stream.c - theory of operation
+/* gateway_stream.c - theory of operation
  *
  * A plain socket is read once, unless all that was asked for came; TLS is read until it returns
  * EAGAIN, since epoll does not report decrypted bytes. Then the stream is dry, and is not read
@@ -8,7 +8,7 @@
  * Bytes to be sent over TLS always go through `out`: OpenSSL must be given the same bytes again
  * after EAGAIN, and the front of `out` changes only by what was sent. Large pieces for plain
  * sockets are written without a copy. */
-#include "stream.h"
+#include "gateway_stream.h"
 
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 
 static void on_ready(struct loop_fd *f, uint32_t events)
 {
-	struct stream *s = f->arg;
+	struct gateway_stream *s = f->arg;
 
 	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
 		s->dry = false;
@@ -32,9 +32,9 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 	s->ready(s);
 }
 
-int stream_open(struct stream *s, struct loop *l, int fd, struct err *e)
+int gateway_stream_open(struct gateway_stream *s, struct loop *l, int fd, struct err *e)
 {
-	*s = (struct stream){ .loop = l, .fd = fd, .grab = GRAB_MIN, .shaken = true };
+	*s = (struct gateway_stream){ .loop = l, .fd = fd, .grab = GRAB_MIN, .shaken = true };
 	s->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = s };
 	if (loop_add(l, &s->watch, fd, 0, e) == 0)
 		return 0;
@@ -44,20 +44,21 @@ int stream_open(struct stream *s, struct loop *l, int fd, struct err *e)
 	return -1;
 }
 
-void stream_tell(struct stream *s, void (*ready)(struct stream *s), void *arg)
+void gateway_stream_watch(struct gateway_stream *s, void (*ready)(struct gateway_stream *s),
+			  void *arg)
 {
 	s->ready = ready;
 	s->arg = arg;
 }
 
-int stream_secure(struct stream *s, struct tls *t, const char *host, struct err *e)
+int gateway_stream_secure(struct gateway_stream *s, struct tls *t, const char *host, struct err *e)
 {
 	s->tls = tls_open(t, s->fd, host, e);
 	s->shaken = false;
 	return s->tls ? 0 : -1;
 }
 
-int stream_shake(struct stream *s, struct err *e)
+int gateway_stream_handshake(struct gateway_stream *s, struct err *e)
 {
 	if (s->shaken)
 		return 1;
@@ -71,7 +72,7 @@ int stream_shake(struct stream *s, struct err *e)
 	return -1;
 }
 
-void stream_close(struct stream *s, bool reset)
+void gateway_stream_close(struct gateway_stream *s, bool reset)
 {
 	const struct linger now = { .l_onoff = 1 };
 
@@ -91,13 +92,13 @@ void stream_close(struct stream *s, bool reset)
 	fifo_release(&s->out);
 }
 
-static ssize_t get(struct stream *s, void *data, size_t n)
+static ssize_t get(struct gateway_stream *s, void *data, size_t n)
 {
 	return s->tls ? tls_read(s->tls, data, n) : recv(s->fd, data, n, 0);
 }
 
 /* Returns the bytes read; 0: none now, or the end. */
-static size_t fill_once(struct stream *s, size_t n)
+static size_t fill_once(struct gateway_stream *s, size_t n)
 {
 	uint8_t *to = fifo_reserve(&s->in, n);
 	ssize_t got = to ? get(s, to, n) : -1;
@@ -115,13 +116,13 @@ static size_t fill_once(struct stream *s, size_t n)
 	return 0;
 }
 
-bool stream_look(struct stream *s, size_t max)
+bool gateway_stream_look(struct gateway_stream *s, size_t max)
 {
 	s->dry = false;
-	return stream_fill(s, max);
+	return gateway_stream_fill(s, max);
 }
 
-bool stream_fill(struct stream *s, size_t max)
+bool gateway_stream_fill(struct gateway_stream *s, size_t max)
 {
 	bool any = false;
 
@@ -134,7 +135,7 @@ bool stream_fill(struct stream *s, size_t max)
 		any = any || got > 0 || s->ended || s->broken;
 		if (got == 0)
 			break;
-		if (got == s->grab && s->grab < STREAM_IN_MAX)
+		if (got == s->grab && s->grab < GATEWAY_STREAM_IN_MAX)
 			s->grab *= 2;
 		s->dry = !s->tls && got < n;
 		if (s->dry)
@@ -143,19 +144,19 @@ bool stream_fill(struct stream *s, size_t max)
 	return any;
 }
 
-void stream_add(struct stream *s, const void *data, size_t n)
+void gateway_stream_add(struct gateway_stream *s, const void *data, size_t n)
 {
 	if (fifo_add(&s->out, data, n) < 0)
 		s->broken = true;
 }
 
-size_t stream_room(const struct stream *s)
+size_t gateway_stream_room(const struct gateway_stream *s)
 {
-	return s->out.len < STREAM_OUT_MAX ? STREAM_OUT_MAX - s->out.len : 0;
+	return s->out.len < GATEWAY_STREAM_OUT_MAX ? GATEWAY_STREAM_OUT_MAX - s->out.len : 0;
 }
 
 /* Sends `out` and data after it in one call. Returns how many bytes of data were sent. */
-static size_t put_direct(struct stream *s, const void *data, size_t n)
+static size_t put_direct(struct gateway_stream *s, const void *data, size_t n)
 {
 	union {
 		const void *from;
@@ -178,31 +179,31 @@ static size_t put_direct(struct stream *s, const void *data, size_t n)
 	return sent > waiting ? sent - waiting : 0;
 }
 
-size_t stream_put(struct stream *s, const void *data, size_t n)
+size_t gateway_stream_put(struct gateway_stream *s, const void *data, size_t n)
 {
-	size_t room = stream_room(s);
+	size_t room = gateway_stream_room(s);
 
 	if (s->broken || s->deaf || !s->shaken)
 		return 0;
 	if (!s->tls && n >= DIRECT_MIN)
 		return put_direct(s, data, n);
 	s->blocked = false;
-	if (n > room && room < STREAM_OUT_MAX / 2)
+	if (n > room && room < GATEWAY_STREAM_OUT_MAX / 2)
 		return 0; /* small pieces cost as much as large ones */
 	if (n > room)
 		n = room;
-	stream_add(s, data, n);
+	gateway_stream_add(s, data, n);
 	return n;
 }
 
-static ssize_t give(struct stream *s)
+static ssize_t give(struct gateway_stream *s)
 {
 	if (s->tls)
 		return tls_write(s->tls, fifo_bytes(&s->out), s->out.len);
 	return send(s->fd, fifo_bytes(&s->out), s->out.len, MSG_NOSIGNAL);
 }
 
-static void shut_now(struct stream *s)
+static void shut_now(struct gateway_stream *s)
 {
 	if (s->tls && tls_shut(s->tls) < 0 && errno == EAGAIN)
 		return; /* try again later */
@@ -211,7 +212,7 @@ static void shut_now(struct stream *s)
 	(void)shutdown(s->fd, SHUT_WR);
 }
 
-bool stream_flush(struct stream *s)
+bool gateway_stream_flush(struct gateway_stream *s)
 {
 	bool any = false;
 
@@ -236,12 +237,12 @@ bool stream_flush(struct stream *s)
 	return any;
 }
 
-void stream_shut(struct stream *s)
+void gateway_stream_shut(struct gateway_stream *s)
 {
 	s->unshut = !s->shut;
 }
 
-void stream_arm(struct stream *s, bool want_in)
+void gateway_stream_arm(struct gateway_stream *s, bool want_in)
 {
 	uint32_t events = 0;
 

@@ -1,4 +1,4 @@
-/* room.c - theory of operation
+/* conn_evict.c - theory of operation
  *
  * Which connection is closed when a new one comes and there is no place. A connection costs its
  * client nothing, so those that only wait for their client make place: without a request under way,
@@ -76,7 +76,7 @@ static bool end_of_greediest(struct server *s, const struct peer *newcomer)
 	return true;
 }
 
-bool room_make(struct server *s, const struct peer *newcomer)
+bool conn_evict_for(struct server *s, const struct peer *newcomer)
 {
 	const struct server_options *o = &s->options;
 

@@ -1,10 +1,10 @@
-/* charge.c - theory of operation
+/* conn_account.c - theory of operation
  *
  * Bytes that wait in memory are counted for an account. That of a connection is its address, until
- * a request belongs to a key (exchange_charge()); then it is that key's account, until the request
- * ends. Collected bodies have a bound for each account and for all; over it a request is refused.
- * Answers in one piece have the same bounds, but they are complete already: over it the longest
- * answer of the account that has most is given up. */
+ * a request belongs to a key (exchange_set_account()); then it is that key's account, until the
+ * request ends. Collected bodies have a bound for each account and for all; over it a request is
+ * refused. Answers in one piece have the same bounds, but they are complete already: over it the
+ * longest answer of the account that has most is given up. */
 #include "conn.h"
 
 #include <assert.h>
@@ -15,19 +15,19 @@
 #define UNREAD_ONE_MAX ((size_t)128 << 20)
 #define PACE_BYTES ((size_t)64 * 1024) /* bytes of a body per second, at least */
 
-void charge_answer(struct conn *c, size_t n)
+void conn_account_answer_queued(struct conn *c, size_t n)
 {
 	c->account->unread += n;
 	c->server->all->unread += n;
 }
 
-void charge_answer_gone(struct conn *c, size_t n)
+void conn_account_answer_sent(struct conn *c, size_t n)
 {
 	c->account->unread -= n;
 	c->server->all->unread -= n;
 }
 
-static struct conn *longest_of(const struct server *s, const struct tally *of)
+static struct conn *longest_of(const struct server *s, const struct byte_account *of)
 {
 	struct conn *found = NULL;
 
@@ -37,9 +37,9 @@ static struct conn *longest_of(const struct server *s, const struct tally *of)
 	return found;
 }
 
-static const struct tally *most_unread(const struct server *s)
+static const struct byte_account *most_unread(const struct server *s)
 {
-	const struct tally *most = NULL;
+	const struct byte_account *most = NULL;
 
 	for (struct conn *c = s->first; c; c = c->next)
 		if (!most || c->account->unread > most->unread)
@@ -47,7 +47,7 @@ static const struct tally *most_unread(const struct server *s)
 	return most;
 }
 
-void charge_relieve(struct conn *c)
+void conn_account_relieve(struct conn *c)
 {
 	struct server *s = c->server;
 	struct conn *longest = NULL;
@@ -58,13 +58,13 @@ void charge_relieve(struct conn *c)
 		longest = longest_of(s, most_unread(s));
 	if (!longest)
 		return;
-	charge_answer_gone(longest, longest->out.len);
+	conn_account_answer_sent(longest, longest->out.len);
 	fifo_release(&longest->out);
 	conn_doom(longest);
 }
 
 /* The last quarter of all is reserved for accounts that have little. */
-int charge_body(struct exchange *x, size_t n)
+int conn_account_body(struct exchange *x, size_t n)
 {
 	struct conn *c = x->conn;
 	const struct server_options *o = &c->server->options;
@@ -93,7 +93,7 @@ void exchange_keeps_body(struct exchange *x, size_t max)
 
 bool exchange_keep(struct exchange *x, size_t n)
 {
-	return x->conn->state != CONN_DEAD && charge_body(x, n) == 0;
+	return x->conn->state != CONN_DEAD && conn_account_body(x, n) == 0;
 }
 
 void exchange_kept(struct exchange *x)
@@ -112,7 +112,7 @@ static void set_keyed(struct conn *c, bool keyed)
 	c->server->unkeyed += keyed ? (size_t)-1 : 1U;
 }
 
-void exchange_charge(struct exchange *x, struct tally *account, bool keyed)
+void exchange_set_account(struct exchange *x, struct byte_account *account, bool keyed)
 {
 	struct conn *c = x->conn;
 
@@ -124,34 +124,34 @@ void exchange_charge(struct exchange *x, struct tally *account, bool keyed)
 	set_keyed(c, true);
 }
 
-void charge_open(struct conn *c)
+void conn_account_open(struct conn *c)
 {
-	c->account = &c->from->tally;
+	c->account = &c->from->account;
 	c->from->unkeyed++;
 	c->server->unkeyed++;
 }
 
 /* No bytes of its answer wait any more. */
-void charge_end_exchange(struct exchange *x)
+void conn_account_end_exchange(struct exchange *x)
 {
 	struct conn *c = x->conn;
 
 	exchange_kept(x);
 	if (c->state == CONN_DEAD)
-		return; /* charge_close() is called next */
-	charge_reset(c);
+		return; /* conn_account_close() is called next */
+	conn_account_reset(c);
 }
 
-void charge_reset(struct conn *c)
+void conn_account_reset(struct conn *c)
 {
 	assert(c->out.len == 0);
-	c->account = &c->from->tally;
+	c->account = &c->from->account;
 	set_keyed(c, c->stays_keyed);
 }
 
-void charge_close(struct conn *c)
+void conn_account_close(struct conn *c)
 {
-	charge_answer_gone(c, c->out.len);
+	conn_account_answer_sent(c, c->out.len);
 	set_keyed(c, true);
 	peers_leave(&c->server->peers, c->from);
 }

@@ -1,4 +1,4 @@
-/* forward_inside.h - the structure that forward.c (life, request, deadlines) and forward_answer.c
+/* forward_private.h - the structure that forward.c (life, request, deadlines) and forward_answer.c
  * (the answer) share. */
 #pragma once
 

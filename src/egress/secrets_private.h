@@ -1,4 +1,4 @@
-/* secrets_inside.h - the structures of secrets*.c. */
+/* secrets_private.h - the structures of secrets*.c. */
 #pragma once
 
 #include "host.h"
@@ -38,7 +38,7 @@ struct secrets {
 	struct secret_other *others; /* owned */
 	size_t nothers;
 	struct mask *mask; /* owned */
-	/* secrets_place.c: */
+	/* secrets_placeholder.c: */
 	uint8_t places[SECRETS_MAX]; /* indices of those with a placeholder, sorted by it */
 	size_t nplaces;
 	size_t prefix; /* length of the common beginning of all placeholders */
@@ -50,7 +50,8 @@ bool secrets_may(const struct secret *s, const struct secrets_use *u);
 /* Adds its name to u->names. */
 void secrets_note(const struct secret *s, struct secrets_use *u);
 /* Called once, when all are read. A placeholder that begins with another one is refused. */
-int secrets_places_make(struct secrets *s, struct err *e) MUST_USE;
+int secrets_placeholder_index(struct secrets *s, struct err *e) MUST_USE;
 /* Finds the next placeholder at or after *at, and sets *at to its beginning. NULL: there is none.
  */
-const struct secret *secrets_place(const struct secrets *s, struct http1_span text, size_t *at);
+const struct secret *secrets_placeholder_find(const struct secrets *s, struct http1_span text,
+					      size_t *at);

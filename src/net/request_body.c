@@ -1,4 +1,4 @@
-/* body.c - theory of operation
+/* request_body.c - theory of operation
  *
  * The body of a request: where it ends, who gets it, and what happens if it is malformed. Bytes are
  * delivered straight out of the input buffer; what a handler does not take stays there, and then
@@ -18,11 +18,11 @@
 
 enum next { NEXT_DATA, NEXT_MORE, NEXT_END, NEXT_BAD, NEXT_TOO_LONG };
 
-void body_start(struct conn *c, const struct http1_request *r)
+void request_body_start(struct conn *c, const struct http1_request *r)
 {
-	struct body *b = &c->body;
+	struct request_body *b = &c->body;
 
-	*b = (struct body){ .framing = r->framing, .left = r->content_length };
+	*b = (struct request_body){ .framing = r->framing, .left = r->content_length };
 	if (r->framing == HTTP1_CHUNKED)
 		chunk_init(&b->chunk, UINT64_MAX); /* the reader sets the bound later */
 	b->done = r->framing == HTTP1_NO_BODY || (r->framing == HTTP1_LENGTH && b->left == 0);
@@ -52,7 +52,7 @@ static enum next next_chunked(struct conn *c, struct http1_span *ret)
 /* The bytes of the body at the front of the input. */
 static enum next next(struct conn *c, struct http1_span *ret)
 {
-	struct body *b = &c->body;
+	struct request_body *b = &c->body;
 
 	if (b->framing == HTTP1_CHUNKED)
 		return next_chunked(c, ret);
@@ -76,17 +76,17 @@ static void took(struct conn *c, size_t n)
 	fifo_consume(&c->in, n);
 }
 
-bool body_is_awaited(const struct conn *c)
+bool request_body_is_awaited(const struct conn *c)
 {
 	return c->x->on_data && !c->x->paused && !c->body.done && c->x->answer != ANSWER_ENDED;
 }
 
-void body_fault(struct conn *c, int status, const char *words)
+void request_body_fault(struct conn *c, int status, const char *words)
 {
 	struct exchange *x = c->x;
 	void (*on_end)(struct exchange * x, bool ok) = x->on_end;
 
-	body_forget_turn(x);
+	request_body_forget_turn(x);
 	x->on_data = NULL;
 	x->on_end = NULL;
 	x->close = true;
@@ -94,7 +94,7 @@ void body_fault(struct conn *c, int status, const char *words)
 	if (on_end)
 		on_end(x, false);
 	if (x->answer == ANSWER_NONE)
-		answer_refuse(x, status, words);
+		response_refuse(x, status, words);
 	else if (x->answer == ANSWER_BEGUN)
 		conn_doom(c);
 }
@@ -128,13 +128,13 @@ static void give(struct conn *c, struct http1_span data)
 /* Only collected bodies are counted; a streamed one goes where its handler takes it. */
 static bool may_keep(struct conn *c, size_t n)
 {
-	int status = c->x->got ? charge_body(c->x, n) : 0;
+	int status = c->x->got ? conn_account_body(c->x, n) : 0;
 
 	if (status == 0)
 		return true;
-	body_fault(c, status,
-		   status == 429 ? "too many request bodies are under way already"
-				 : "the server has too many request bodies under way");
+	request_body_fault(c, status,
+			   status == 429 ? "too many request bodies are under way already"
+					 : "the server has too many request bodies under way");
 	return false;
 }
 
@@ -146,7 +146,7 @@ static bool on_turn(struct job *j)
 	return false;
 }
 
-bool body_waits_for_turn(const struct exchange *x)
+bool request_body_waits_for_turn(const struct exchange *x)
 {
 	return x->handover.link != NULL;
 }
@@ -166,22 +166,22 @@ static void hand_over(struct conn *c)
 	jobs_add(c->server->jobs, work ? work : &c->server->work, &x->handover);
 }
 
-void body_forget_turn(struct exchange *x)
+void request_body_forget_turn(struct exchange *x)
 {
 	jobs_cancel(x->conn->server->jobs, &x->handover);
 }
 
-bool body_deliver(struct conn *c)
+bool request_body_deliver(struct conn *c)
 {
 	struct http1_span data;
 
-	if (body_waits_for_turn(c->x))
+	if (request_body_waits_for_turn(c->x))
 		return false;
 	if (c->x->on_data && c->body.done && c->x->answer != ANSWER_ENDED) {
 		ended(c); /* there is no body */
 		return true;
 	}
-	if (!body_is_awaited(c))
+	if (!request_body_is_awaited(c))
 		return false;
 	switch (next(c, &data)) {
 	case NEXT_DATA:
@@ -192,10 +192,10 @@ bool body_deliver(struct conn *c)
 		hand_over(c);
 		return true;
 	case NEXT_BAD:
-		body_fault(c, 400, "the request's body is malformed");
+		request_body_fault(c, 400, "the request's body is malformed");
 		return true;
 	case NEXT_TOO_LONG:
-		body_fault(c, 413, "the request's body is too long");
+		request_body_fault(c, 413, "the request's body is too long");
 		return true;
 	case NEXT_MORE:
 		break;
@@ -203,7 +203,7 @@ bool body_deliver(struct conn *c)
 	return false;
 }
 
-bool body_discard(struct conn *c)
+bool request_body_discard(struct conn *c)
 {
 	struct http1_span data;
 

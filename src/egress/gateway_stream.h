@@ -1,0 +1,61 @@
+/* gateway_stream.h - one side of a connection that the gateway reads: a socket, plain or TLS, with
+ * buffers for what has arrived and what is to be sent. It decides nothing: its owner moves bytes
+ * and says what to wait for. */
+#pragma once
+
+#include <sys/types.h>
+
+#include "fifo.h"
+#include "loop.h"
+#include "tls.h"
+
+#define GATEWAY_STREAM_IN_MAX ((size_t)128 * 1024)
+#define GATEWAY_STREAM_OUT_MAX ((size_t)64 * 1024)
+
+struct gateway_stream {
+	struct loop *loop;
+	struct loop_fd watch;
+	int fd;		      /* owned; -1: closed */
+	struct tls_conn *tls; /* owned; NULL: plain */
+	struct fifo in, out;
+	size_t grab;  /* bytes read at once: grows while all of them come */
+	bool shaken;  /* plain, or the handshake is complete */
+	bool dry;     /* there was nothing left to read; the loop reports more */
+	bool ended;   /* the peer has ended its side, and all it sent is in `in` */
+	bool broken;  /* nothing more can be read or written */
+	bool deaf;    /* nothing more can be written; what the peer sent can still be read */
+	bool blocked; /* gateway_stream_put() took less than it was given */
+	bool unshut;  /* to be shut when all is sent: see gateway_stream_shut() */
+	bool shut;
+	void (*ready)(struct gateway_stream *s); /* called on events */
+	void *arg;
+};
+
+/* fd, non-blocking, is taken over, also on failure. No event is waited for yet. */
+int gateway_stream_open(struct gateway_stream *s, struct loop *l, int fd, struct err *e) MUST_USE;
+void gateway_stream_watch(struct gateway_stream *s, void (*ready)(struct gateway_stream *s),
+			  void *arg);
+/* Starts TLS: as a client if host is given, else as a server. */
+int gateway_stream_secure(struct gateway_stream *s, struct tls *t, const char *host,
+			  struct err *e) MUST_USE;
+/* 1: the handshake is complete; 0: wait; -1: it failed, *e says why. */
+int gateway_stream_handshake(struct gateway_stream *s, struct err *e) MUST_USE;
+/* Closes it. reset: the peer sees a reset, not an end. */
+void gateway_stream_close(struct gateway_stream *s, bool reset);
+
+/* Reads until max bytes are in `in`, or the socket has no more, as far as the loop has reported.
+ * True if bytes came, or the end. */
+bool gateway_stream_fill(struct gateway_stream *s, size_t max);
+/* The same, without waiting for a report of the loop. */
+bool gateway_stream_look(struct gateway_stream *s, size_t max);
+/* Queues bytes without a bound: for heads. Without memory the stream is broken. */
+void gateway_stream_add(struct gateway_stream *s, const void *data, size_t n);
+/* Takes as many bytes as fit: perhaps none. Large pieces are sent without a copy. */
+size_t gateway_stream_put(struct gateway_stream *s, const void *data, size_t n);
+size_t gateway_stream_room(const struct gateway_stream *s);
+/* Sends what it can. True if bytes were sent. */
+bool gateway_stream_flush(struct gateway_stream *s);
+/* Ends the sending side when all is sent. */
+void gateway_stream_shut(struct gateway_stream *s);
+/* Waits for events: for input only if want_in; for room to write if there are bytes to be sent. */
+void gateway_stream_arm(struct gateway_stream *s, bool want_in);
