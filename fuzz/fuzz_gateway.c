@@ -38,7 +38,7 @@ static int turns;
 
 void flow_end(struct flow *f, bool reset)
 {
-	f->stage->release(f, reset);
+	f->stage->on_end(f, reset);
 	flow = NULL;
 }
 
@@ -325,14 +325,14 @@ static void connect_server(void)
 
 	dialing = NULL;
 	if (nservers == SERVERS) {
-		o->done(o, -1, NULL, &e);
+		o->on_done(o, -1, NULL, &e);
 		return;
 	}
 	make_pair(pair);
 	assert(send(pair[1], answers, answers_n, MSG_NOSIGNAL) == (ssize_t)answers_n);
 	(void)shutdown(pair[1], SHUT_WR);
 	servers[nservers++] = pair[1];
-	o->done(o, pair[0], &at, NULL);
+	o->on_done(o, pair[0], &at, NULL);
 }
 
 static void on_turn(struct loop_task *t)
@@ -460,8 +460,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(egress.loop != NULL);
 	session.egress = &egress;
 	session.names = synthetic_names_new();
-	session.upstreams = idle_conns_new(egress.loop, &session.share);
-	assert(session.names != NULL && session.upstreams != NULL);
+	session.idle_conns = idle_conns_new(egress.loop, &session.share);
+	assert(session.names != NULL && session.idle_conns != NULL);
 	make_pair(pair);
 	assert(send(pair[1], data, asks, MSG_NOSIGNAL) == (ssize_t)asks);
 	(void)shutdown(pair[1], SHUT_WR);
@@ -482,7 +482,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)close(servers[i]);
 	}
 	nservers = 0;
-	idle_conns_free(session.upstreams);
+	idle_conns_free(session.idle_conns);
 	synthetic_names_free(session.names);
 	loop_free(egress.loop);
 	return 0;

@@ -238,7 +238,7 @@ static bool same_origin(const struct http1_request *q)
 
 static void open_attach(struct request *r, struct session *live)
 {
-	static const struct ws_events events = { .message = on_message };
+	static const struct ws_events events = { .on_message = on_message };
 	struct attach *a = request_state(r, sizeof(*a), release);
 	struct err e = { 0 };
 	uint64_t after;

@@ -223,7 +223,7 @@ static void on_answered(const struct exchange *x, int status, uint64_t bytes_out
 }
 
 /* Two interfaces at one address: requests that are not E2B's are the native API's. */
-static void handle_tcp(struct exchange *x, void *arg)
+static void on_tcp_request(struct exchange *x, void *arg)
 {
 	struct daemon *d = arg;
 
@@ -231,7 +231,7 @@ static void handle_tcp(struct exchange *x, void *arg)
 		api_handle(x, d->core);
 }
 
-static void handle_unix(struct exchange *x, void *arg)
+static void on_unix_request(struct exchange *x, void *arg)
 {
 	struct daemon *d = arg;
 
@@ -246,7 +246,7 @@ static void handle_unix(struct exchange *x, void *arg)
  * case the operator has repaired the file. */
 #define UNFIT_MS 10000
 
-static void handle_unfit(struct exchange *x, void *arg)
+static void on_unfit_request(struct exchange *x, void *arg)
 {
 	const struct daemon *d = arg;
 	char text[1024 + 6 * sizeof(d->unfit)];
@@ -298,8 +298,9 @@ static int start_servers(struct daemon *d, struct err *e)
 				    .idle_ms = d->config.keepalive_ms,
 				    .body_ms = d->config.body_timeout_ms,
 				    .write_ms = d->config.write_timeout_ms,
-				    .handle = d->unfit[0] != '\0' ? handle_unfit : handle_tcp,
-				    .log = on_answered,
+				    .on_request =
+					    d->unfit[0] != '\0' ? on_unfit_request : on_tcp_request,
+				    .on_answered = on_answered,
 				    .arg = d };
 
 	if (certificate_open(&d->certificate, d->loop, d->state_fd, &d->config, e) < 0)
@@ -308,7 +309,7 @@ static int start_servers(struct daemon *d, struct err *e)
 	d->servers[0] = server_new(d->loop, &o, e);
 	o.tls = NULL;
 	if (d->unfit[0] == '\0')
-		o.handle = handle_unix;
+		o.on_request = on_unix_request;
 	d->servers[1] = d->servers[0] == NULL ? NULL : server_new(d->loop, &o, e);
 	if (d->servers[1] == NULL)
 		return -1;

@@ -172,7 +172,7 @@ static void on_connected(struct dial *d, int fd, const struct err *why)
 	struct forward_options o = { .drop = drop,
 				     .scheme = g->tls ? "https" : "http",
 				     .answer_ms = DIAL_ANSWER_MS,
-				     .failed = on_forward_failure };
+				     .on_failure = on_forward_failure };
 	char host[HOST_MAX];
 	struct err e = { 0 };
 

@@ -34,7 +34,7 @@
 struct control_channel {
 	struct egress *egress;
 	int sock, control; /* owned; -1: none */
-	struct loop_fd on_sock, on_control;
+	struct loop_fd sock_watch, control_watch;
 	struct loop_timer orphans, counts;
 	struct fifo in;
 	int fds[FDS_WAITING]; /* -1: could not be received, see receive() */
@@ -68,7 +68,7 @@ static void close_channel(struct control_channel *c)
 {
 	struct loop *l = c->egress->loop;
 
-	loop_remove(l, &c->on_sock);
+	loop_remove(l, &c->sock_watch);
 	io_close_all(&c->sock, 1);
 	fifo_release(&c->in);
 	drop_fds(c);
@@ -266,7 +266,7 @@ static int use_channel(struct control_channel *c, int sock, struct err *e)
 		close_channel(c);
 	loop_timer_set(c->egress->loop, &c->orphans, clock_now_ns() + EGRESS_ORPHAN_MS * CLOCK_MS);
 	c->sock = sock;
-	if (loop_add(c->egress->loop, &c->on_sock, sock, EPOLLIN, e) < 0) {
+	if (loop_add(c->egress->loop, &c->sock_watch, sock, EPOLLIN, e) < 0) {
 		io_close_all(&c->sock, 1);
 		return -1;
 	}
@@ -332,12 +332,12 @@ struct control_channel *control_channel_new(struct egress *egress, int sock, int
 	c->egress = egress;
 	c->sock = -1;
 	c->control = control;
-	c->on_sock = (struct loop_fd){ .fd = -1, .ready = on_sock, .arg = c };
-	c->on_control = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = c };
+	c->sock_watch = (struct loop_fd){ .fd = -1, .ready = on_sock, .arg = c };
+	c->control_watch = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = c };
 	c->orphans = (struct loop_timer){ .fire = on_orphans, .arg = c };
 	c->counts = (struct loop_timer){ .fire = on_counts, .arg = c };
-	control_out_init(&egress->out, egress->loop, &c->on_sock);
-	if ((control >= 0 && loop_add(egress->loop, &c->on_control, control, EPOLLIN, e) < 0) ||
+	control_out_init(&egress->out, egress->loop, &c->sock_watch);
+	if ((control >= 0 && loop_add(egress->loop, &c->control_watch, control, EPOLLIN, e) < 0) ||
 	    (sock >= 0 && use_channel(c, sock, e) < 0)) {
 		control_channel_free(c);
 		return NULL;
@@ -349,8 +349,8 @@ struct control_channel *control_channel_new(struct egress *egress, int sock, int
 
 void control_channel_free(struct control_channel *c)
 {
-	loop_remove(c->egress->loop, &c->on_sock);
-	loop_remove(c->egress->loop, &c->on_control);
+	loop_remove(c->egress->loop, &c->sock_watch);
+	loop_remove(c->egress->loop, &c->control_watch);
 	loop_timer_cancel(c->egress->loop, &c->orphans);
 	loop_timer_cancel(c->egress->loop, &c->counts);
 	control_out_release(&c->egress->out);

@@ -20,7 +20,7 @@ struct dns_conn {
 	struct dns_conn *next;
 	struct egress_session *session;
 	int fd;
-	struct loop_fd on_fd;
+	struct loop_fd watch;
 	struct loop_timer end;
 	unsigned served;
 	uint8_t in[2 + QUERY_MAX], out[2 + DNS_TEXT_MAX];
@@ -36,7 +36,7 @@ static void cut(struct dns_conn *c)
 		p = &(*p)->next;
 	*p = c->next;
 	s->nconns--;
-	loop_remove(c->session->egress->loop, &c->on_fd);
+	loop_remove(c->session->egress->loop, &c->watch);
 	loop_timer_cancel(c->session->egress->loop, &c->end);
 	fd_close(c->fd);
 	free(c);
@@ -118,7 +118,7 @@ static int advance(struct dns_conn *c)
 	}
 	more = write_answer(c);
 	if (more >= 0)
-		loop_modify(c->session->egress->loop, &c->on_fd, more > 0 ? EPOLLIN : EPOLLOUT);
+		loop_modify(c->session->egress->loop, &c->watch, more > 0 ? EPOLLIN : EPOLLOUT);
 	return more;
 }
 
@@ -145,9 +145,9 @@ void dns_tcp_serve(struct egress_session *session, int fd)
 		return;
 	*c = (struct dns_conn){ .session = session,
 				.fd = fd,
-				.on_fd = { .fd = -1, .ready = on_ready, .arg = c },
+				.watch = { .fd = -1, .ready = on_ready, .arg = c },
 				.end = { .fire = on_end, .arg = c } };
-	if (loop_add(session->egress->loop, &c->on_fd, fd, EPOLLIN, &e) < 0) {
+	if (loop_add(session->egress->loop, &c->watch, fd, EPOLLIN, &e) < 0) {
 		free(c);
 		return;
 	}

@@ -34,9 +34,9 @@ static void on_pause_over(struct loop_timer *t)
 	struct err e;
 
 	s->idle_wakes = 0;
-	if (session->udp < 0 || session->on_udp.fd >= 0)
+	if (session->udp < 0 || session->udp_watch.fd >= 0)
 		return; /* another socket was attached meanwhile */
-	if (loop_add(session->egress->loop, &session->on_udp, session->udp, EPOLLIN, &e) < 0)
+	if (loop_add(session->egress->loop, &session->udp_watch, session->udp, EPOLLIN, &e) < 0)
 		loop_timer_set(session->egress->loop, t, clock_now_ns() + PAUSE_NS);
 }
 
@@ -46,7 +46,7 @@ static void note_idle(struct egress_session *session)
 
 	if (!s || ++s->idle_wakes < IDLE_WAKES)
 		return;
-	loop_remove(session->egress->loop, &session->on_udp);
+	loop_remove(session->egress->loop, &session->udp_watch);
 	s->pause.fire = on_pause_over;
 	s->pause.arg = s;
 	loop_timer_set(session->egress->loop, &s->pause, clock_now_ns() + PAUSE_NS);

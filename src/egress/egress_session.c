@@ -21,7 +21,7 @@ struct egress_session *egress_session_new(struct egress *egress, const char *id)
 	limit_usage_init(&session->used);
 	memcpy(session->id, id, strlen(id) + 1);
 	session->tcp = session->udp = -1;
-	session->on_tcp.fd = session->on_udp.fd = -1;
+	session->tcp_watch.fd = session->udp_watch.fd = -1;
 	session->next = egress->sessions;
 	egress->sessions = session;
 	return session;

@@ -31,7 +31,7 @@ struct egress {
 	struct loop *loop;
 	struct control_out out;
 	struct resolver *resolver;
-	struct leaf_certs *mint;
+	struct leaf_certs *leaf_certs;
 	struct handshakes *handshakes;
 	struct tls *upstream;
 	struct egress_session *sessions;
@@ -58,27 +58,27 @@ struct egress_session {
 
 	/* Its listeners. Owned, and untrusted: PID 1 of the cell holds them, too. -1: none. */
 	int tcp, udp;
-	struct loop_fd on_tcp, on_udp;
+	struct loop_fd tcp_watch, udp_watch;
 	struct loop_timer accept_again; /* set while there are no descriptors to accept with */
 
 	/* Its state, each part with the module that works on it. */
-	struct synthetic_names *names;	  /* owned */
-	struct dns_state *dns;		  /* owned; NULL until the first query */
-	struct idle_conns *upstreams;	  /* owned */
-	struct flow *flows;		  /* flow.h */
-	unsigned nflows;		  /* flow.h */
-	uint64_t turned_away_ns;	  /* flow_accept.c: when a rejected one was last recorded */
-	struct secrets_sent sent;	  /* where its secrets went */
-	struct resource_share share;	  /* its part of what sessions share */
-	struct resolver_owner lookups;	  /* resolver.h */
-	struct fair_queue_session shakes; /* handshakes.h */
-	uint64_t names_full_ns;		  /* handshakes.c: when the bucket of names is full again */
-	struct limit_usage_table used;	  /* session_limits.h */
-	struct egress_session_counts counts,
-		told;			 /* session_counts.h; told: by the last EGRESS_COUNTS */
-	struct control_out_share queued; /* access_record.c: its records */
-	uint64_t records_lost;		 /* access_record.c: since the last one sent */
-	uint64_t covered;		 /* values of secrets masked in its answers */
+	struct synthetic_names *names; /* owned */
+	struct dns_state *dns;	       /* owned; NULL until the first query */
+	struct idle_conns *idle_conns; /* owned */
+	struct flow *flows;	       /* flow.h */
+	unsigned nflows;	       /* flow.h */
+	uint64_t turned_away_ns;       /* flow_accept.c: when a rejected one was last recorded */
+	struct secrets_sent sent;      /* where its secrets went */
+	struct resource_share share;   /* its part of what sessions share */
+	struct resolver_owner lookups; /* resolver.h */
+	struct fair_queue_session handshakes; /* handshakes.h */
+	uint64_t names_full_ns;	       /* handshakes.c: when the bucket of names is full again */
+	struct limit_usage_table used; /* session_limits.h */
+	struct egress_session_counts counts;	  /* session_counts.h */
+	struct egress_session_counts counts_sent; /* as in the last EGRESS_COUNTS */
+	struct control_out_share queued;	  /* access_record.c: its records */
+	uint64_t records_lost;			  /* access_record.c: since the last one sent */
+	uint64_t masked;			  /* values of secrets masked in its answers */
 };
 
 /* NULL: no such session. */

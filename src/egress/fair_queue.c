@@ -65,7 +65,8 @@ static struct fair_queue_session *find_group(const struct fair_queue *f,
 					     unsigned most)
 {
 	for (struct fair_queue_session *g = o->first; g != NULL; g = g->next)
-		if ((g->turn != turn || g->taken < most) && (f->may == NULL || f->may(g->first)))
+		if ((g->turn != turn || g->taken < most) &&
+		    (f->may_take == NULL || f->may_take(g->first)))
 			return g;
 	return NULL;
 }

@@ -36,7 +36,7 @@ struct fair_queue_tenant {
 struct fair_queue {
 	struct fair_queue_tenant *first, *last;
 	/* May the first item of a session be taken now? If not, the session is skipped. */
-	bool (*may)(struct fair_queue_item *i);
+	bool (*may_take)(struct fair_queue_item *i);
 };
 
 /* An item is queued once at most (asserted). */

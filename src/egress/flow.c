@@ -47,7 +47,7 @@ void flow_end(struct flow *f, bool cut)
 	loop_timer_cancel(l, &f->timer);
 	loop_remove(l, &f->watch);
 	if (f->stage)
-		f->stage->release(f, cut);
+		f->stage->on_end(f, cut);
 	free(f->first);
 	if (f->fd >= 0 && cut)
 		flow_reset_fd(f->fd);
@@ -147,7 +147,7 @@ void flow_recheck_all(struct egress_session *session, const struct secrets *was)
 
 	for (struct flow *f = session->flows; f; f = next) {
 		next = f->next;
-		f->stage->recheck(f, was);
+		f->stage->on_policy_change(f, was);
 	}
 }
 

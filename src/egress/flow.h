@@ -1,7 +1,7 @@
 /* flow.h - one connection of a cell: its structure, and what every stage does with it.
  *
  * A flow passes through stages. flow_accept.c makes it; flow_sniff.c looks at its first bytes
- * (flow_connect.c: CONNECT of the explicit proxy); then flow_pass.c connects it and relays bytes
+ * (flow_connect.c: CONNECT of the explicit proxy); then flow_relay.c connects it and relays bytes
  * unread, or gateway.c handles it as HTTP. flow.c knows no stage: each sets f->stage, a table of
  * what to do when the flow ends or the policy changes.
  *
@@ -20,9 +20,9 @@ struct flow;
 
 struct flow_stage {
 	/* Releases what the stage holds. cut: the program sees a reset. */
-	void (*release)(struct flow *f, bool cut);
+	void (*on_end)(struct flow *f, bool cut);
 	/* The policy has changed, or the secrets from `was`. May end the flow. */
-	void (*recheck)(struct flow *f, const struct secrets *was);
+	void (*on_policy_change)(struct flow *f, const struct secrets *was);
 	bool recorded; /* a flow that is cut in this stage gets a record of the whole connection */
 };
 
@@ -49,7 +49,7 @@ struct flow {
 	struct limit_usage *counted_by; /* also as a connection of this rule; NULL: of none */
 
 	struct outbound outbound;
-	struct splice_relay *pass;
+	struct splice_relay *relay;
 	struct ip at; /* the address egress is connected to */
 	bool connected;
 	uint64_t out, in;

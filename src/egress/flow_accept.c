@@ -19,7 +19,7 @@
 #include "clock.h"
 #include "dns_tcp.h"
 #include "flow.h"
-#include "flow_pass.h"
+#include "flow_relay.h"
 #include "flow_sniff.h"
 #include "idle_conns.h"
 #include "synthetic_names.h"
@@ -45,7 +45,7 @@ static void begin(struct egress_session *session, int fd, const struct ip *ip, u
 	flow_judge(f);
 	if (flow_is_raw(f)) {
 		f->scheme = "tcp";
-		flow_pass(f);
+		flow_relay(f);
 	} else {
 		flow_sniff(f);
 	}
@@ -109,7 +109,7 @@ static void on_again(struct loop_timer *t)
 {
 	struct egress_session *session = t->arg;
 
-	loop_modify(session->egress->loop, &session->on_tcp, EPOLLIN);
+	loop_modify(session->egress->loop, &session->tcp_watch, EPOLLIN);
 }
 
 /* Out of descriptors: stops watching the listener for a while, or epoll would report it in every
@@ -119,8 +119,8 @@ static void pause_accept(struct egress_session *session)
 	struct loop *l = session->egress->loop;
 	struct loop_timer *t = &session->accept_again;
 
-	idle_conns_empty(session->upstreams);
-	loop_modify(l, &session->on_tcp, 0);
+	idle_conns_empty(session->idle_conns);
+	loop_modify(l, &session->tcp_watch, 0);
 	*t = (struct loop_timer){ .place = t->place, .fire = on_again, .arg = session };
 	loop_timer_set(l, t, loop_now_ns(l) + PAUSE_MS * CLOCK_MS);
 }

@@ -20,7 +20,7 @@
 
 #include "clock.h"
 #include "flow_connect.h"
-#include "flow_pass.h"
+#include "flow_relay.h"
 #include "gateway.h"
 #include "leaf_certs.h"
 #include "secrets.h"
@@ -33,20 +33,21 @@ static struct flow *flow_of(const struct handshake *h)
 	return (struct flow *)((uintptr_t)h - offsetof(struct flow, handshake));
 }
 
-static void release_sniffing(struct flow *f, bool cut)
+static void on_end_sniffing(struct flow *f, bool cut)
 {
 	(void)cut;
 	handshakes_drop(&f->handshake);
 }
 
-static void on_recheck(struct flow *f, const struct secrets *was)
+static void on_policy_change(struct flow *f, const struct secrets *was)
 {
 	(void)was;
 	if (!f->to_proxy)
 		flow_judge(f);
 }
 
-static const struct flow_stage sniffing = { .release = release_sniffing, .recheck = on_recheck };
+static const struct flow_stage sniffing = { .on_end = on_end_sniffing,
+					    .on_policy_change = on_policy_change };
 
 enum kind { KIND_MORE, KIND_TLS, KIND_HTTP, KIND_CONNECT, KIND_HTTP2, KIND_OTHER };
 
@@ -93,7 +94,7 @@ static void to_gateway(struct flow *f, struct tls *tls)
 {
 	struct err e = { 0 };
 
-	if (f->answer.verdict != POLICY_REFUSE && !flow_count(f, tls ? HELLO_ACCESS_DENIED : 0))
+	if (f->answer.verdict != POLICY_REFUSE && !flow_count(f, tls ? TLS_ALERT_ACCESS_DENIED : 0))
 		return;
 	stop_sniffing(f);
 	f->scheme = tls ? "https" : "http";
@@ -120,14 +121,14 @@ static void on_handshake(struct handshake *h)
 	struct tls *tls;
 
 	if (f->answer.verdict == POLICY_REFUSE) { /* the policy may have changed since */
-		flow_refuse(f, f->answer.reason, HELLO_ACCESS_DENIED);
+		flow_refuse(f, f->answer.reason, TLS_ALERT_ACCESS_DENIED);
 		return;
 	}
-	tls = leaf_certs_server(f->session->egress->mint, certificate_name(h, name), &e);
+	tls = leaf_certs_server(f->session->egress->leaf_certs, certificate_name(h, name), &e);
 	if (tls)
 		to_gateway(f, tls);
 	else
-		flow_refuse(f, e.msg, HELLO_ACCESS_DENIED);
+		flow_refuse(f, e.msg, TLS_ALERT_ACCESS_DENIED);
 }
 
 /* Nothing more is read until it is its turn. */
@@ -137,12 +138,12 @@ static void await_handshake(struct flow *f, const struct tls_hello *h)
 		flow_refuse(f,
 			    "the program offers HTTP/2 only, and egress inspects HTTP/1.1 "
 			    "requests only",
-			    HELLO_NO_PROTOCOL);
+			    TLS_ALERT_NO_PROTOCOL);
 		return;
 	}
 	loop_modify(f->session->egress->loop, &f->watch, 0);
 	f->handshake.session = f->session;
-	f->handshake.begin = on_handshake;
+	f->handshake.on_turn = on_handshake;
 	f->handshake.name = certificate_name;
 	handshakes_wait(&f->handshake);
 }
@@ -197,7 +198,7 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 	memcpy(f->sni, h->sni, sizeof(f->sni));
 	if (f->answer.verdict == POLICY_REFUSE) {
 		(void)snprintf(why, sizeof(why), "%s", f->answer.reason);
-		flow_refuse(f, why, HELLO_ACCESS_DENIED);
+		flow_refuse(f, why, TLS_ALERT_ACCESS_DENIED);
 		return;
 	}
 	if (f->endpoint.host[0] && strcmp(f->sni, f->endpoint.host) != 0) {
@@ -206,7 +207,7 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 				       f->endpoint.host);
 		else
 			(void)snprintf(why, sizeof(why), "no SNI: it must be %s", f->endpoint.host);
-		flow_refuse(f, why, HELLO_UNRECOGNIZED_NAME);
+		flow_refuse(f, why, TLS_ALERT_UNRECOGNIZED_NAME);
 		return;
 	}
 	if (must_terminate(f, h)) {
@@ -216,9 +217,9 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 	stop_sniffing(f);
 	f->tls = "pass";
 	if (take_first(f, bytes, len))
-		flow_pass(f);
+		flow_relay(f);
 	else
-		flow_refuse(f, "its first bytes cannot be read", HELLO_ACCESS_DENIED);
+		flow_refuse(f, "its first bytes cannot be read", TLS_ALERT_ACCESS_DENIED);
 }
 
 static void sniff_tls(struct flow *f, const uint8_t *bytes, size_t len)
@@ -228,20 +229,21 @@ static void sniff_tls(struct flow *f, const uint8_t *bytes, size_t len)
 
 	f->scheme = "https";
 	if (f->to_proxy)
-		flow_refuse(f, "the proxy accepts plain HTTP only, no TLS", HELLO_ACCESS_DENIED);
+		flow_refuse(f, "the proxy accepts plain HTTP only, no TLS",
+			    TLS_ALERT_ACCESS_DENIED);
 	else if (got > 0)
 		decide_tls(f, &h, bytes, len);
 	else if (got == 0 && len < TLS_HELLO_MAX)
 		wait_more(f, len);
 	else
-		flow_refuse(f, "malformed ClientHello", HELLO_ACCESS_DENIED);
+		flow_refuse(f, "malformed ClientHello", TLS_ALERT_ACCESS_DENIED);
 }
 
 static void pass_raw(struct flow *f)
 {
 	stop_sniffing(f);
 	f->scheme = "tcp";
-	flow_pass(f);
+	flow_relay(f);
 }
 
 static void on_connect_request(struct flow *f, const uint8_t *bytes, size_t len)

@@ -35,11 +35,11 @@
 static bool step_shake(struct gateway *x)
 {
 	struct err e = { 0 };
-	int shaken = gateway_stream_handshake(&x->cell, &e);
+	int done = gateway_stream_handshake(&x->cell, &e);
 
-	if (shaken == 0)
+	if (done == 0)
 		return false;
-	if (shaken > 0) {
+	if (done > 0) {
 		x->state = GATEWAY_HEAD;
 		gateway_wait(x, GATEWAY_HEAD_MS);
 		return true;
@@ -79,7 +79,7 @@ static bool read_head(struct gateway *x)
 		return true;
 	}
 	filled = gateway_stream_fill(&x->cell, FLOW_HEAD_MAX);
-	if (x->cell.deaf || x->cell.broken || (x->cell.ended && !filled) ||
+	if (x->cell.write_broken || x->cell.broken || (x->cell.ended && !filled) ||
 	    (x->cell.ended && x->cell.in.len == 0))
 		x->over = true;
 	else if (began && x->cell.in.len > 0 && !x->first)
@@ -92,9 +92,9 @@ static bool step_head(struct gateway *x)
 	bool moved = gateway_stream_flush(&x->cell);
 	int n;
 
-	if (gateway_stream_room(&x->cell) == 0 && !x->cell.deaf)
+	if (gateway_stream_room(&x->cell) == 0 && !x->cell.write_broken)
 		return moved; /* the program does not read its answers: no more requests are read */
-	n = x->cell.deaf ? 0 : head_end(x);
+	n = x->cell.write_broken ? 0 : head_end(x);
 	if (n == 0)
 		return read_head(x) || moved;
 	x->first = false;
@@ -110,7 +110,7 @@ static bool step_collect(struct gateway *x)
 	bool moved = gateway_stream_flush(&x->cell);
 
 	moved = gateway_stream_fill(&x->cell, GATEWAY_STREAM_IN_MAX) || moved;
-	if (x->cell.broken || x->cell.deaf) {
+	if (x->cell.broken || x->cell.write_broken) {
 		gateway_gone(x);
 		return true;
 	}
@@ -133,7 +133,7 @@ static bool step_exchange(struct gateway *x)
 	moved = gateway_answer(x) || moved;
 	if (x->over || (x->state != GATEWAY_EXCHANGE && x->state != GATEWAY_TUNNEL))
 		return true;
-	if (x->cell.broken || x->cell.deaf) {
+	if (x->cell.broken || x->cell.write_broken) {
 		gateway_gone(x);
 		return true;
 	}
@@ -157,7 +157,7 @@ static bool step_linger(struct gateway *x)
 
 	moved = gateway_stream_fill(&x->cell, DROP_MAX) || moved;
 	fifo_consume(&x->cell.in, x->cell.in.len);
-	if (x->cell.ended || x->cell.broken || x->cell.deaf)
+	if (x->cell.ended || x->cell.broken || x->cell.write_broken)
 		x->over = true;
 	return moved || x->over;
 }
@@ -165,7 +165,7 @@ static bool step_linger(struct gateway *x)
 static bool step(struct gateway *x)
 {
 	switch (x->state) {
-	case GATEWAY_SHAKE:
+	case GATEWAY_HANDSHAKE:
 		return step_shake(x);
 	case GATEWAY_HEAD:
 		return step_head(x);
@@ -195,7 +195,7 @@ static bool wants_cell(const struct gateway *x)
 		       (!x->out.done || x->cell.in.len == 0);
 	case GATEWAY_HEAD:
 		return gateway_stream_room(&x->cell) > 0;
-	case GATEWAY_SHAKE:
+	case GATEWAY_HANDSHAKE:
 	case GATEWAY_COLLECT:
 	case GATEWAY_LINGER:
 		break;
@@ -298,7 +298,7 @@ static void on_timer(struct loop_timer *t)
 		gateway_note(x, "idle for too long");
 		x->over = true;
 		break;
-	case GATEWAY_SHAKE:
+	case GATEWAY_HANDSHAKE:
 		flow_record(x->flow, true, "the program's TLS handshake took too long");
 		x->over = true;
 		break;
@@ -345,7 +345,7 @@ static bool has_secrets(struct gateway *x, const struct secrets *was)
 	return false;
 }
 
-static void on_recheck(struct flow *f, const struct secrets *was)
+static void on_policy_change(struct flow *f, const struct secrets *was)
 {
 	struct gateway *x = f->gateway;
 	const struct policy_rule *old = x->rule;
@@ -367,7 +367,7 @@ static void on_recheck(struct flow *f, const struct secrets *was)
 }
 
 /* A request under way is recorded as cut. */
-static void release(struct flow *f, bool reset)
+static void on_end(struct flow *f, bool reset)
 {
 	struct gateway *x = f->gateway;
 
@@ -390,7 +390,7 @@ static void release(struct flow *f, bool reset)
 	f->gateway = NULL;
 }
 
-static const struct flow_stage stage = { .release = release, .recheck = on_recheck };
+static const struct flow_stage stage = { .on_end = on_end, .on_policy_change = on_policy_change };
 
 int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 {
@@ -421,8 +421,8 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	}
 	f->gateway = x;
 	f->stage = &stage;
-	x->state = tls ? GATEWAY_SHAKE : GATEWAY_HEAD;
-	gateway_wait(x, tls ? GATEWAY_SHAKE_MS : GATEWAY_HEAD_MS);
+	x->state = tls ? GATEWAY_HANDSHAKE : GATEWAY_HEAD;
+	gateway_wait(x, tls ? GATEWAY_HANDSHAKE_MS : GATEWAY_HEAD_MS);
 	gateway_later(x); /* the bytes that were looked at are still in the socket */
 	return 0;
 }

@@ -18,22 +18,22 @@
 
 struct llm_call; /* llm_call.h */
 
-#define GATEWAY_HEAD_MS 30000	 /* to receive a whole head, from its first byte */
-#define GATEWAY_IDLE_MS 300000	 /* between requests */
-#define GATEWAY_SHAKE_MS 15000	 /* a TLS handshake, either side */
-#define GATEWAY_ANSWER_MS 300000 /* without progress of request or answer */
+#define GATEWAY_HEAD_MS 30000	   /* to receive a whole head, from its first byte */
+#define GATEWAY_IDLE_MS 300000	   /* between requests */
+#define GATEWAY_HANDSHAKE_MS 15000 /* a TLS handshake, either side */
+#define GATEWAY_ANSWER_MS 300000   /* without progress of request or answer */
 #define GATEWAY_TUNNEL_MS 900000
 #define GATEWAY_LINGER_MS 2000
 #define GATEWAY_YOUNG_MS 2000  /* idle time of a kept connection, for a request not sent twice */
 #define GATEWAY_INTERIM_MAX 16 /* 1xx answers before the final one */
 
 enum gateway_state {
-	GATEWAY_SHAKE,	  /* TLS with the cell */
-	GATEWAY_HEAD,	  /* waiting for a request, or inside its head */
-	GATEWAY_COLLECT,  /* collecting its body, to put secrets in */
-	GATEWAY_DIAL,	  /* waiting for a connection to the server */
-	GATEWAY_EXCHANGE, /* request and answer under way */
-	GATEWAY_TUNNEL,	  /* WebSocket frames, both ways */
+	GATEWAY_HANDSHAKE, /* TLS with the cell */
+	GATEWAY_HEAD,	   /* waiting for a request, or inside its head */
+	GATEWAY_COLLECT,   /* collecting its body, to put secrets in */
+	GATEWAY_DIAL,	   /* waiting for a connection to the server */
+	GATEWAY_EXCHANGE,  /* request and answer under way */
+	GATEWAY_TUNNEL,	   /* WebSocket frames, both ways */
 	/* Answered, and the sending side shut. Input is read and dropped: closing with unread bytes
 	 * sends a reset, which may overtake the answer. */
 	GATEWAY_LINGER

@@ -189,7 +189,7 @@ bool gateway_body_out(struct gateway *x)
 	bool moved = gateway_stream_flush(to);
 	uint64_t sent = 0;
 
-	while (!b->done && !b->bad && !to->deaf && !to->broken) {
+	while (!b->done && !b->bad && !to->write_broken && !to->broken) {
 		struct http1_span piece = next_piece(b, from);
 		size_t n = piece.n > 0 ? put_out(x, piece) : 0;
 
@@ -313,7 +313,8 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 	uint64_t got = 0, most;
 
 	x->masked.only = &x->known;
-	while (n > 0 && !x->cell.deaf && !x->cell.broken && gateway_stream_room(&x->cell) > 0) {
+	while (n > 0 && !x->cell.write_broken && !x->cell.broken &&
+	       gateway_stream_room(&x->cell) > 0) {
 		uint8_t *room = mask_room(x);
 
 		if (!room) {
@@ -362,7 +363,7 @@ static uint64_t move_plain(struct gateway *x, uint64_t left)
 	uint64_t got = 0;
 	size_t went;
 
-	while (!b->done && !b->bad && !x->cell.deaf && !x->cell.broken) {
+	while (!b->done && !b->bad && !x->cell.write_broken && !x->cell.broken) {
 		struct http1_span piece = next_piece(b, from);
 		size_t most = within(b, piece.n, left - got, 0);
 		size_t n = most > 0 ? put(b, &x->cell, piece.p, most, &went) : 0;

@@ -29,14 +29,14 @@ static const char *model_text(struct gateway *x, struct json *j)
 /* Logs a session in whose answers many values were masked: at 100, 1,000, ... of them. */
 static void count_covered(struct gateway *x)
 {
-	uint64_t before = x->session->covered, step = 100;
+	uint64_t before = x->session->masked, step = 100;
 
-	x->session->covered += x->masked.places;
+	x->session->masked += x->masked.places;
 	while (step <= before)
 		step *= 10;
-	if (x->session->covered >= step)
-		log_warn("many secrets masked in answers", "session_id=%s covered=%llu",
-			 x->session->id, (unsigned long long)x->session->covered);
+	if (x->session->masked >= step)
+		log_warn("many secrets masked in answers", "session_id=%s masked=%llu",
+			 x->session->id, (unsigned long long)x->session->masked);
 }
 
 void gateway_record(struct gateway *x)
@@ -127,7 +127,7 @@ void gateway_done(struct gateway *x)
 	gateway_record(x);
 	if (x->up && x->up_keep && x->out.done && x->up->stream.out.len == 0) {
 		x->up->served++;
-		idle_conns_keep(x->session->upstreams, x->up);
+		idle_conns_keep(x->session->idle_conns, x->up);
 		x->up = NULL;
 	}
 	gateway_drop_server(x);

@@ -72,7 +72,7 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 					    &failed) < 0)
 		gateway_fail(x, 502, failed.msg);
 	else
-		gateway_wait(x, GATEWAY_SHAKE_MS);
+		gateway_wait(x, GATEWAY_HANDSHAKE_MS);
 }
 
 void gateway_dial(struct gateway *x, bool fresh)
@@ -82,7 +82,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 
 	make_key(x, &key);
 	if (!fresh)
-		x->up = idle_conns_take(x->session->upstreams, &key,
+		x->up = idle_conns_take(x->session->idle_conns, &key,
 					x->retriable ? 0 : GATEWAY_YOUNG_MS * CLOCK_MS);
 	if (x->up) {
 		gateway_stream_watch(&x->up->stream, x->cell.ready, x);
@@ -91,7 +91,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 	}
 	x->state = GATEWAY_DIAL;
 	gateway_wait(x, GATEWAY_ANSWER_MS); /* outbound.c has a shorter deadline of its own */
-	x->outbound = (struct outbound){ .done = on_connected, .arg = x };
+	x->outbound = (struct outbound){ .on_done = on_connected, .arg = x };
 	outbound_start(x->session, &to, &x->outbound);
 }
 
@@ -99,7 +99,7 @@ bool gateway_dialed(struct gateway *x)
 {
 	struct err e = { 0 };
 	char why[sizeof(x->reason)];
-	int shaken;
+	int done;
 
 	if (!x->up)
 		return false;
@@ -107,10 +107,10 @@ bool gateway_dialed(struct gateway *x)
 		gateway_later(x); /* other sessions first */
 		return false;
 	}
-	shaken = gateway_stream_handshake(&x->up->stream, &e);
-	if (shaken == 0)
+	done = gateway_stream_handshake(&x->up->stream, &e);
+	if (done == 0)
 		return false;
-	if (shaken > 0) {
+	if (done > 0) {
 		send_head(x);
 		return true;
 	}

@@ -23,7 +23,7 @@ bool gateway_splices(const struct gateway *x)
 	       x->in.left >= (x->has_pipe ? 1 : WORTH) && !x->mask &&
 	       mask_stream_held(&x->masked) == 0 && !x->model && !from->tls && !to->tls &&
 	       from->in.len == 0 && to->out.len == 0 && !from->ended && !from->broken &&
-	       !to->deaf && !to->broken;
+	       !to->write_broken && !to->broken;
 }
 
 /* False: no pipe could be opened. */
@@ -75,7 +75,7 @@ static bool pour(struct gateway *x, uint64_t max)
 		return true;
 	}
 	x->cell.blocked = n < 0 && (errno == EAGAIN || errno == EINTR);
-	x->cell.deaf = !x->cell.blocked;
+	x->cell.write_broken = !x->cell.blocked;
 	return false;
 }
 

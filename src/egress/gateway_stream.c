@@ -20,7 +20,7 @@
 /* for less, a copy is cheaper than a system call of its own */
 #define DIRECT_MIN ((size_t)8 * 1024)
 
-static void on_ready(struct loop_fd *f, uint32_t events)
+static void on_fd_ready(struct loop_fd *f, uint32_t events)
 {
 	struct gateway_stream *s = f->arg;
 
@@ -29,13 +29,15 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 	/* Reported in every turn though no event is waited for, unless it is the end. */
 	if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (f->events & EPOLLIN) == 0)
 		s->broken = true;
-	s->ready(s);
+	s->on_ready(s);
 }
 
 int gateway_stream_open(struct gateway_stream *s, struct loop *l, int fd, struct err *e)
 {
-	*s = (struct gateway_stream){ .loop = l, .fd = fd, .grab = GRAB_MIN, .shaken = true };
-	s->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = s };
+	*s = (struct gateway_stream){
+		.loop = l, .fd = fd, .grab = GRAB_MIN, .handshake_done = true
+	};
+	s->watch = (struct loop_fd){ .fd = -1, .ready = on_fd_ready, .arg = s };
 	if (loop_add(l, &s->watch, fd, 0, e) == 0)
 		return 0;
 	fd_close(fd);
@@ -44,26 +46,26 @@ int gateway_stream_open(struct gateway_stream *s, struct loop *l, int fd, struct
 	return -1;
 }
 
-void gateway_stream_watch(struct gateway_stream *s, void (*ready)(struct gateway_stream *s),
+void gateway_stream_watch(struct gateway_stream *s, void (*on_ready)(struct gateway_stream *s),
 			  void *arg)
 {
-	s->ready = ready;
+	s->on_ready = on_ready;
 	s->arg = arg;
 }
 
 int gateway_stream_secure(struct gateway_stream *s, struct tls *t, const char *host, struct err *e)
 {
 	s->tls = tls_open(t, s->fd, host, e);
-	s->shaken = false;
+	s->handshake_done = false;
 	return s->tls ? 0 : -1;
 }
 
 int gateway_stream_handshake(struct gateway_stream *s, struct err *e)
 {
-	if (s->shaken)
+	if (s->handshake_done)
 		return 1;
 	if (tls_handshake(s->tls, e) == 0) {
-		s->shaken = true;
+		s->handshake_done = true;
 		return 1;
 	}
 	if (errno == EAGAIN)
@@ -126,7 +128,7 @@ bool gateway_stream_fill(struct gateway_stream *s, size_t max)
 {
 	bool any = false;
 
-	if (!s->shaken || s->dry)
+	if (!s->handshake_done || s->dry)
 		return false;
 	while (!s->ended && !s->broken && s->in.len < max) {
 		size_t n = s->grab < max - s->in.len ? s->grab : max - s->in.len;
@@ -171,7 +173,7 @@ static size_t put_direct(struct gateway_stream *s, const void *data, size_t n)
 
 	s->blocked = went < 0 || (size_t)went < waiting + n;
 	if (went < 0) {
-		s->deaf = errno != EAGAIN && errno != EINTR;
+		s->write_broken = errno != EAGAIN && errno != EINTR;
 		return 0;
 	}
 	sent = (size_t)went;
@@ -183,7 +185,7 @@ size_t gateway_stream_put(struct gateway_stream *s, const void *data, size_t n)
 {
 	size_t room = gateway_stream_room(s);
 
-	if (s->broken || s->deaf || !s->shaken)
+	if (s->broken || s->write_broken || !s->handshake_done)
 		return 0;
 	if (!s->tls && n >= DIRECT_MIN)
 		return put_direct(s, data, n);
@@ -216,13 +218,13 @@ bool gateway_stream_flush(struct gateway_stream *s)
 {
 	bool any = false;
 
-	while (s->shaken && !s->broken && !s->deaf && s->out.len > 0) {
+	while (s->handshake_done && !s->broken && !s->write_broken && s->out.len > 0) {
 		size_t asked = s->out.len;
 		ssize_t went = give(s);
 
 		if (went < 0) {
-			s->deaf = errno != EAGAIN && errno != EINTR;
-			any = any || s->deaf;
+			s->write_broken = errno != EAGAIN && errno != EINTR;
+			any = any || s->write_broken;
 			break;
 		}
 		fifo_consume(&s->out, (size_t)went);
@@ -230,9 +232,9 @@ bool gateway_stream_flush(struct gateway_stream *s)
 		if (!s->tls && (size_t)went < asked)
 			break;
 	}
-	if (s->deaf)
+	if (s->write_broken)
 		fifo_release(&s->out); /* it can never be sent */
-	if (s->unshut && s->out.len == 0 && s->shaken && !s->broken)
+	if (s->unshut && s->out.len == 0 && s->handshake_done && !s->broken)
 		shut_now(s);
 	return any;
 }
@@ -252,7 +254,7 @@ void gateway_stream_arm(struct gateway_stream *s, bool want_in)
 		loop_remove(s->loop, &s->watch);
 		return;
 	}
-	if (!s->shaken)
+	if (!s->handshake_done)
 		events = tls_wants_write(s->tls) ? EPOLLOUT : EPOLLIN;
 	else {
 		if (want_in && !s->ended)

@@ -18,22 +18,22 @@ struct gateway_stream {
 	int fd;		      /* owned; -1: closed */
 	struct tls_conn *tls; /* owned; NULL: plain */
 	struct fifo in, out;
-	size_t grab;  /* bytes read at once: grows while all of them come */
-	bool shaken;  /* plain, or the handshake is complete */
-	bool dry;     /* there was nothing left to read; the loop reports more */
-	bool ended;   /* the peer has ended its side, and all it sent is in `in` */
-	bool broken;  /* nothing more can be read or written */
-	bool deaf;    /* nothing more can be written; what the peer sent can still be read */
-	bool blocked; /* gateway_stream_put() took less than it was given */
-	bool unshut;  /* to be shut when all is sent: see gateway_stream_shut() */
+	size_t grab;	     /* bytes read at once: grows while all of them come */
+	bool handshake_done; /* plain, or the handshake is complete */
+	bool dry;	     /* there was nothing left to read; the loop reports more */
+	bool ended;	     /* the peer has ended its side, and all it sent is in `in` */
+	bool broken;	     /* nothing more can be read or written */
+	bool write_broken;   /* nothing more can be written; what the peer sent can still be read */
+	bool blocked;	     /* gateway_stream_put() took less than it was given */
+	bool unshut;	     /* to be shut when all is sent: see gateway_stream_shut() */
 	bool shut;
-	void (*ready)(struct gateway_stream *s); /* called on events */
+	void (*on_ready)(struct gateway_stream *s); /* called on events */
 	void *arg;
 };
 
 /* fd, non-blocking, is taken over, also on failure. No event is waited for yet. */
 int gateway_stream_open(struct gateway_stream *s, struct loop *l, int fd, struct err *e) MUST_USE;
-void gateway_stream_watch(struct gateway_stream *s, void (*ready)(struct gateway_stream *s),
+void gateway_stream_watch(struct gateway_stream *s, void (*on_ready)(struct gateway_stream *s),
 			  void *arg);
 /* Starts TLS: as a client if host is given, else as a server. */
 int gateway_stream_secure(struct gateway_stream *s, struct tls *t, const char *host,

@@ -44,7 +44,7 @@ static bool is_known(const struct handshake *h)
 {
 	char name[HOST_MAX];
 
-	return leaf_certs_knows(h->session->egress->mint, h->name(h, name));
+	return leaf_certs_knows(h->session->egress->leaf_certs, h->name(h, name));
 }
 
 static bool may_begin(struct fair_queue_item *i)
@@ -68,7 +68,7 @@ static void run(struct handshakes *all)
 			break;
 		if (!is_known(h))
 			take_name(h->session, loop_now_ns(l));
-		h->begin(h); /* may free it */
+		h->on_turn(h); /* may free it */
 		n++;
 	}
 	if (all->queue.first == NULL)
@@ -96,7 +96,7 @@ struct handshakes *handshakes_new(struct egress *e)
 	if (h == NULL)
 		return NULL;
 	h->egress = e;
-	h->queue.may = may_begin;
+	h->queue.may_take = may_begin;
 	h->task = (struct loop_task){ .run = on_task, .arg = h };
 	h->timer = (struct loop_timer){ .fire = on_timer, .arg = h };
 	return h;
@@ -107,7 +107,8 @@ void handshakes_wait(struct handshake *h)
 	struct egress_session *session = h->session;
 	struct handshakes *all = session->egress->handshakes;
 
-	fair_queue_add(&all->queue, &session->share.tenant->shakes, &session->shakes, &h->item);
+	fair_queue_add(&all->queue, &session->share.tenant->handshakes, &session->handshakes,
+		       &h->item);
 	loop_defer(all->egress->loop, &all->task);
 }
 

@@ -16,14 +16,14 @@ struct handshake {
 	struct fair_queue_item item; /* private */
 	struct egress_session *session;
 	/* It is its turn: it does not wait any more, and may be freed. */
-	void (*begin)(struct handshake *h);
+	void (*on_turn)(struct handshake *h);
 	/* The name its certificate is for: in ret, or in memory that outlives the call. */
 	const char *(*name)(const struct handshake *h, char ret[HOST_MAX]);
 };
 
 /* Lives as long as the process. NULL: memory is short. */
 struct handshakes *handshakes_new(struct egress *e);
-/* h->begin() is called by the loop, later. session, begin and name are set by the caller. */
+/* h->on_turn() is called by the loop, later. session, begin and name are set by the caller. */
 void handshakes_wait(struct handshake *h);
 bool handshakes_waits(const struct handshake *h);
 /* It waits no more, if it did. */

@@ -48,8 +48,8 @@ bool json_scan_is(const struct json_scan *s, const char *path)
 
 static void flush(struct json_scan *s)
 {
-	if (s->npiece > 0 && s->calls->text != NULL)
-		s->calls->text(s, s->piece, s->npiece);
+	if (s->npiece > 0 && s->calls->on_text != NULL)
+		s->calls->on_text(s, s->piece, s->npiece);
 	s->npiece = 0;
 }
 
@@ -122,7 +122,7 @@ static void begin_string(struct json_scan *s, bool key)
 	s->in_key = key;
 	s->nword = 0;
 	s->high = 0;
-	s->wanted = !key && s->calls->begin != NULL && s->calls->begin(s);
+	s->wanted = !key && s->calls->on_string != NULL && s->calls->on_string(s);
 }
 
 static void end_string(struct json_scan *s)
@@ -136,8 +136,8 @@ static void end_string(struct json_scan *s)
 		return;
 	}
 	flush(s);
-	if (s->calls->end != NULL)
-		s->calls->end(s);
+	if (s->calls->on_string_end != NULL)
+		s->calls->on_string_end(s);
 	s->state = AFTER;
 }
 
@@ -232,8 +232,8 @@ static void end_scalar(struct json_scan *s)
 		s->bad = true;
 		return;
 	}
-	if (s->calls->scalar != NULL)
-		s->calls->scalar(s, w);
+	if (s->calls->on_scalar != NULL)
+		s->calls->on_scalar(s, w);
 }
 
 static void begin_value(struct json_scan *s, uint8_t c)

@@ -15,10 +15,10 @@ struct json_scan;
 /* All may be NULL. The scanner's `at` is the offset of the byte that is being read. */
 struct json_scan_calls {
 	/* A string value begins (at: its quote). True: its text is wanted. */
-	bool (*begin)(struct json_scan *s);
-	void (*text)(struct json_scan *s, const char *bytes, size_t n); /* decoded, in pieces */
-	void (*end)(struct json_scan *s);				/* at: its closing quote */
-	void (*scalar)(struct json_scan *s, const char *word); /* a number, true, false, null */
+	bool (*on_string)(struct json_scan *s);
+	void (*on_text)(struct json_scan *s, const char *bytes, size_t n); /* decoded, in pieces */
+	void (*on_string_end)(struct json_scan *s);		  /* at: its closing quote */
+	void (*on_scalar)(struct json_scan *s, const char *word); /* a number, true, false, null */
 };
 
 struct json_scan_level {

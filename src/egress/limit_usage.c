@@ -133,7 +133,7 @@ uint64_t limit_usage_left(struct limit_usage *u, enum limit_way way, uint64_t li
 		to = limit - bytes < claim ? limit : bytes + claim;
 		if (u->claimed[way] < to) {
 			u->claimed[way] = to;
-			u->untold = u->due = true;
+			u->unsent = u->due = true;
 		}
 	}
 	/* A claim by an earlier policy may be over the limit of this one. */
@@ -145,7 +145,7 @@ void limit_usage_moved(struct limit_usage *u, enum limit_way way, uint64_t n)
 	u->bytes[way] += n;
 	if (u->claimed[way] < u->bytes[way]) { /* there is no limit */
 		u->claimed[way] = u->bytes[way];
-		u->untold = true;
+		u->unsent = true;
 	}
 }
 

@@ -22,7 +22,7 @@ struct limit_usage {
 	uint64_t full_ns;		      /* requests: when the bucket will be full again */
 	uint64_t bytes[LIMIT_WAYS];
 	uint64_t claimed[LIMIT_WAYS]; /* at least bytes */
-	bool untold;		      /* claimed has changed since the last EGRESS_COUNTS */
+	bool unsent;		      /* claimed has changed since the last EGRESS_COUNTS */
 	bool due;		      /* and must be sent before bytes of it are moved */
 };
 
@@ -30,7 +30,7 @@ struct limit_usage {
 struct limit_usage_table {
 	struct limit_usage own;
 	struct limit_usage *rules; /* owned; rules that have, or had, limits */
-	bool untold;		   /* some of the rules are */
+	bool unsent;		   /* some of the rules are */
 	size_t n;
 	struct limit_usage **buckets; /* owned; NULL: no rules yet */
 	struct limit_usage **of_rule; /* owned; by policy_rule.number; NULL: without limits */

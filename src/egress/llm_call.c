@@ -136,12 +136,12 @@ static bool begin_text(struct llm_call *m, enum llm_shape what)
 
 /* ---- the request */
 
-static bool on_request_begin(struct json_scan *s)
+static bool on_request_string(struct json_scan *s)
 {
 	return begin_text(s->arg, llm_shape_request(s));
 }
 
-static void on_request_end(struct json_scan *s)
+static void on_request_string_end(struct json_scan *s)
 {
 	struct llm_call *m = s->arg;
 
@@ -161,14 +161,14 @@ static void on_request_scalar(struct json_scan *s, const char *word)
 	}
 }
 
-static const struct json_scan_calls request_calls = { .begin = on_request_begin,
-						      .text = on_text,
-						      .end = on_request_end,
-						      .scalar = on_request_scalar };
+static const struct json_scan_calls request_calls = { .on_string = on_request_string,
+						      .on_text = on_text,
+						      .on_string_end = on_request_string_end,
+						      .on_scalar = on_request_scalar };
 
 /* ---- the answer */
 
-static bool on_answer_begin(struct json_scan *s)
+static bool on_answer_string(struct json_scan *s)
 {
 	return begin_text(s->arg, llm_shape_answer(s));
 }
@@ -188,9 +188,9 @@ static void on_answer_scalar(struct json_scan *s, const char *word)
 	m->tokens[what] = n;
 }
 
-static const struct json_scan_calls answer_calls = { .begin = on_answer_begin,
-						     .text = on_text,
-						     .scalar = on_answer_scalar };
+static const struct json_scan_calls answer_calls = { .on_string = on_answer_string,
+						     .on_text = on_text,
+						     .on_scalar = on_answer_scalar };
 
 static void look(struct json_scan *s, uint64_t *looked, const uint8_t *data, size_t n)
 {

@@ -89,11 +89,11 @@ static int open_leaf_certs(struct egress *egress, struct err *e)
 	char *pem = read_given(EGRESS_FD_AUTHORITY);
 
 	(void)err_set(e, ERR_INVALID, "authority: unreadable");
-	egress->mint = pem == NULL ? NULL : leaf_certs_new(pem, e);
+	egress->leaf_certs = pem == NULL ? NULL : leaf_certs_new(pem, e);
 	if (pem != NULL)
 		explicit_bzero(pem, strlen(pem));
 	free(pem);
-	return egress->mint == NULL ? -1 : 0;
+	return egress->leaf_certs == NULL ? -1 : 0;
 }
 
 static int start(struct egress *egress, struct err *e)

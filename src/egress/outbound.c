@@ -31,7 +31,7 @@ struct attempt {
 	struct outbound_call *call;
 	int fd; /* owned; -1: none */
 	struct ip ip;
-	struct loop_fd on_fd;
+	struct loop_fd watch;
 };
 
 struct outbound_call {
@@ -63,7 +63,7 @@ static void drop(struct attempt *a)
 {
 	if (a->fd < 0)
 		return;
-	loop_remove(loop_of(a->call), &a->on_fd);
+	loop_remove(loop_of(a->call), &a->watch);
 	fd_close(a->fd);
 	a->fd = -1;
 	a->call->trying--;
@@ -93,7 +93,7 @@ static void on_end(struct completion *k, const struct err *e)
 	if (o->call)
 		free_call(o->call);
 	o->connected = false;
-	o->done(o, fd, fd >= 0 ? &at : NULL, e);
+	o->on_done(o, fd, fd >= 0 ? &at : NULL, e);
 }
 
 static void fail(struct outbound_call *c, const struct err *why)
@@ -124,7 +124,7 @@ static void succeed(struct outbound_call *c, struct attempt *a)
 {
 	struct outbound *o = c->out;
 
-	loop_remove(loop_of(c), &a->on_fd);
+	loop_remove(loop_of(c), &a->watch);
 	o->at = a->ip;
 	o->fd = a->fd;
 	o->connected = true;
@@ -169,7 +169,7 @@ static int begin_attempt(struct outbound_call *c, struct attempt *a)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	if (connect(fd, (const struct sockaddr *)&to, n) < 0 && errno != EINPROGRESS)
 		return -1;
-	if (loop_add(loop_of(c), &a->on_fd, fd, EPOLLOUT, &e) < 0)
+	if (loop_add(loop_of(c), &a->watch, fd, EPOLLOUT, &e) < 0)
 		return -1;
 	a->fd = TAKE_FD(fd);
 	c->trying++;
@@ -186,7 +186,7 @@ static void try_next(struct outbound_call *c)
 		*a = (struct attempt){ .call = c,
 				       .fd = -1,
 				       .ip = c->ips[c->next++],
-				       .on_fd = { .fd = -1, .ready = on_attempt, .arg = a } };
+				       .watch = { .fd = -1, .ready = on_attempt, .arg = a } };
 		if (!outbound_judge(&judge, &a->ip, &c->denied))
 			continue;
 		if (begin_attempt(c, a) < 0) {
@@ -220,7 +220,7 @@ static void talk_socks(struct outbound_call *c)
 	} else if (made > 0) {
 		succeed(c, c->winner);
 	} else {
-		loop_modify(loop_of(c), &c->winner->on_fd, events);
+		loop_modify(loop_of(c), &c->winner->watch, events);
 	}
 }
 
@@ -336,8 +336,8 @@ void outbound_start(struct egress_session *session, const struct policy_target *
 	c->session = session;
 	c->out = o;
 	for (size_t i = 0; i < COUNT(c->attempts); i++)
-		c->attempts[i].fd = c->attempts[i].on_fd.fd = -1;
-	c->lookup = (struct lookup){ .done = on_lookup, .arg = c, .owner = &session->lookups };
+		c->attempts[i].fd = c->attempts[i].watch.fd = -1;
+	c->lookup = (struct lookup){ .on_done = on_lookup, .arg = c, .owner = &session->lookups };
 	c->stagger = (struct loop_timer){ .fire = on_stagger, .arg = c };
 	c->begin = (struct loop_task){ .run = on_begin, .arg = c };
 	o->call = c;

@@ -11,21 +11,21 @@ struct outbound {
 	/* Connected: fd, non-blocking, TCP_NODELAY, now belongs to the callee; ip is its address.
 	 * Or fd is -1: ERR_NOT_FOUND (no such name), ERR_DENIED (the message says which address,
 	 * and why), ERR_SYSTEM (refused, unreachable, sys ETIMEDOUT). */
-	void (*done)(struct outbound *o, int fd, const struct ip *ip, const struct err *e);
+	void (*on_done)(struct outbound *o, int fd, const struct ip *ip, const struct err *e);
 	void *arg;
 	struct outbound_call *call; /* NULL: nothing under way */
 	/* Private to outbound.c. */
 	struct completion end; /* of the call: once, by the loop, after the call is freed */
 	struct ip at;
 	int fd;
-	bool connected; /* fd is connected, and done() was not called yet */
+	bool connected; /* fd is connected, and on_done() was not called yet */
 };
 
 /* to->host is resolved, or to->ip used. Addresses that may not be reached are left out; if none is
  * left it is refused. Happy Eyeballs (RFC 8305): families in turn, 250 ms apart. 10 s in all. If
  * the policy has a SOCKS5 proxy, the connection goes through it, and the proxy resolves.
- * done() is called once, by the loop, unless it is cancelled; then nothing is under way any more,
- * and the structure may be started again or freed. */
+ * on_done() is called once, by the loop, unless it is cancelled; then nothing is under way any
+ * more, and the structure may be started again or freed. */
 void outbound_start(struct egress_session *session, const struct policy_target *to,
 		    struct outbound *o);
 /* May be called at any time. */

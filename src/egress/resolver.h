@@ -18,8 +18,8 @@ void resolver_divide(struct resolver *r, unsigned processes);
 void resolver_renew(struct resolver *r, const char *resolv_conf, const char *hosts);
 void resolver_free(struct resolver *r);
 
-/* host in its normal form. l->done is called later, never from inside, unless resolver_cancel() is
- * called first. If too many names are under way, in all, of this session or of its tenant, it is
+/* host in its normal form. l->on_done is called later, never from inside, unless resolver_cancel()
+ * is called first. If too many names are under way, in all, of this session or of its tenant, it is
  * queued, without a deadline of its own: the caller has one. */
 void resolver_lookup(struct resolver *r, const char *host, struct lookup *l);
 void resolver_cancel(struct lookup *l);

@@ -41,7 +41,7 @@ static void on_task(struct loop_task *t)
 	struct result result = j->result;
 
 	resolver_job_free(j);
-	l->done(l, result.ips, result.n, result.n > 0 ? NULL : &result.why);
+	l->on_done(l, result.ips, result.n, result.n > 0 ? NULL : &result.why);
 }
 
 void resolver_job_give(struct job *j, const struct result *result)

@@ -25,7 +25,7 @@ struct lookup {
 	/* n > 0: addresses in order of preference, valid during the call. n == 0: *e is
 	 * ERR_NOT_FOUND (no such name, or no address) or ERR_SYSTEM (sys ETIMEDOUT: no name server
 	 * answered). */
-	void (*done)(struct lookup *l, const struct ip *ips, size_t n, const struct err *e);
+	void (*on_done)(struct lookup *l, const struct ip *ips, size_t n, const struct err *e);
 	void *arg;
 	struct resolver_owner *owner; /* the session; NULL: not counted */
 	void *query;		      /* the resolver's; NULL: nothing under way */

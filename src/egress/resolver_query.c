@@ -36,7 +36,7 @@ struct resolver_query {
 	uint16_t type;
 	unsigned hops;
 	uint32_t ttl; /* the lowest of the aliases so far */
-	resolver_query_fn *done;
+	resolver_query_fn *on_done;
 	void *arg;
 
 	unsigned tries; /* attempts so far */
@@ -44,7 +44,7 @@ struct resolver_query {
 	bool again;	/* the next attempt is at the same server */
 	int sys;	/* errno of the last failure */
 	int fd;		/* owned; -1: none */
-	struct loop_fd on_fd;
+	struct loop_fd watch;
 	struct loop_timer timer; /* of the attempt, or until the next one */
 	uint8_t out[2 + DNS_MSG_QUERY_MAX];
 	size_t nout, sent; /* includes the two bytes of length of TCP */
@@ -54,7 +54,7 @@ struct resolver_query {
 
 static void end_try(struct resolver_query *q)
 {
-	loop_remove(q->loop, &q->on_fd);
+	loop_remove(q->loop, &q->watch);
 	if (q->fd >= 0)
 		fd_close(q->fd);
 	q->fd = -1;
@@ -97,7 +97,7 @@ static void finish(struct resolver_query *q, const struct dns_msg_reply *reply, 
 {
 	end_try(q);
 	loop_timer_cancel(q->loop, &q->timer);
-	q->done(q->arg, reply, sys);
+	q->on_done(q->arg, reply, sys);
 }
 
 /* The name is an alias of one that the server did not resolve: asks for that. */
@@ -188,7 +188,7 @@ static int send_query(struct resolver_query *q)
 			return -1;
 		q->sent += (size_t)n;
 	}
-	loop_modify(q->loop, &q->on_fd, EPOLLIN);
+	loop_modify(q->loop, &q->watch, EPOLLIN);
 	return 0;
 }
 
@@ -275,8 +275,8 @@ static int open_socket(struct resolver_query *q)
 		return -1;
 	if (connect(q->fd, (const struct sockaddr *)&to, n) < 0 && errno != EINPROGRESS)
 		return -1;
-	q->on_fd.ready = q->tcp ? on_stream : on_datagram;
-	if (loop_add(q->loop, &q->on_fd, q->fd, q->tcp ? EPOLLOUT : EPOLLIN, &e) < 0)
+	q->watch.ready = q->tcp ? on_stream : on_datagram;
+	if (loop_add(q->loop, &q->watch, q->fd, q->tcp ? EPOLLOUT : EPOLLIN, &e) < 0)
 		return -1;
 	if (q->tcp) {
 		q->in = malloc(REPLY_MAX);
@@ -336,8 +336,8 @@ static void choose_order(struct resolver_query *q)
 }
 
 struct resolver_query *resolver_query_new(struct loop *l, struct resolver_servers *servers,
-					  const char *host, uint16_t type, resolver_query_fn *done,
-					  void *arg)
+					  const char *host, uint16_t type,
+					  resolver_query_fn *on_done, void *arg)
 {
 	size_t n = strlen(host);
 	struct resolver_query *q;
@@ -353,10 +353,10 @@ struct resolver_query *resolver_query_new(struct loop *l, struct resolver_server
 	memcpy(q->host, host, n + 1);
 	q->type = type;
 	q->ttl = INT32_MAX;
-	q->done = done;
+	q->on_done = on_done;
 	q->arg = arg;
 	q->fd = -1;
-	q->on_fd = (struct loop_fd){ .fd = -1, .arg = q };
+	q->watch = (struct loop_fd){ .fd = -1, .arg = q };
 	q->timer = (struct loop_timer){ .fire = on_timer, .arg = q };
 	choose_order(q);
 	compose(q);

@@ -15,13 +15,13 @@ struct resolver_servers {
 };
 
 /* reply: valid during the call, rcode OK or NXDOMAIN, not truncated. NULL: no usable reply, and sys
- * is the errno (ETIMEDOUT: no server answered). The query is freed by its owner, in done() or
+ * is the errno (ETIMEDOUT: no server answered). The query is freed by its owner, in on_done() or
  * later. */
 typedef void resolver_query_fn(void *arg, const struct dns_msg_reply *reply, int sys);
 
-/* NULL: memory is short, or not a name that can be asked for. done is called later, never from
+/* NULL: memory is short, or not a name that can be asked for. on_done is called later, never from
  * inside. servers must outlive the query, and may change meanwhile. */
 struct resolver_query *resolver_query_new(struct loop *l, struct resolver_servers *servers,
-					  const char *host, uint16_t type, resolver_query_fn *done,
-					  void *arg);
+					  const char *host, uint16_t type,
+					  resolver_query_fn *on_done, void *arg);
 void resolver_query_free(struct resolver_query *q);

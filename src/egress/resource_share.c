@@ -141,10 +141,10 @@ bool resource_share_turn_handshake(struct resource_share *s)
 {
 	struct resource_share_turn *own = current(&s->turn, s), *all = current(&s->tenant->turn, s);
 
-	if (own->shakes >= RESOURCE_SHARE_TURN_HANDSHAKES ||
-	    all->shakes >= RESOURCE_SHARE_TENANT_HANDSHAKES)
+	if (own->handshakes >= RESOURCE_SHARE_TURN_HANDSHAKES ||
+	    all->handshakes >= RESOURCE_SHARE_TENANT_HANDSHAKES)
 		return false;
-	own->shakes++;
-	all->shakes++;
+	own->handshakes++;
+	all->handshakes++;
 	return true;
 }

@@ -34,7 +34,7 @@
 /* Work done in the turn of the loop that began at at_ns. */
 struct resource_share_turn {
 	uint64_t at_ns, bytes;
-	unsigned accepts, shakes;
+	unsigned accepts, handshakes;
 };
 
 struct resource_share_tenant {
@@ -45,7 +45,7 @@ struct resource_share_tenant {
 	size_t memory; /* buffers of its sessions' requests */
 	struct resolver_owner lookups;
 	struct resource_share_turn turn;
-	struct fair_queue_tenant shakes; /* handshakes.h */
+	struct fair_queue_tenant handshakes; /* handshakes.h */
 };
 
 /* The whole of what is shared in this process. */

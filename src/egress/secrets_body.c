@@ -112,7 +112,7 @@ static uint64_t find_allowed(const struct secrets *s, const struct secrets_use *
 	return set;
 }
 
-static bool on_begin(struct json_scan *s)
+static bool on_string(struct json_scan *s)
 {
 	struct work *w = s->arg;
 
@@ -120,7 +120,7 @@ static bool on_begin(struct json_scan *s)
 	return false;
 }
 
-static void on_end(struct json_scan *s)
+static void on_string_end(struct json_scan *s)
 {
 	struct work *w = s->arg;
 
@@ -130,7 +130,8 @@ static void on_end(struct json_scan *s)
 /* False: not JSON, and nothing is put in. */
 static bool walk_json(struct work *w, size_t len)
 {
-	static const struct json_scan_calls calls = { .begin = on_begin, .end = on_end };
+	static const struct json_scan_calls calls = { .on_string = on_string,
+						      .on_string_end = on_string_end };
 	struct json_scan scan;
 
 	json_scan_init(&scan, &calls, w);

@@ -66,7 +66,7 @@ static void replace(struct egress_session *session, struct policy *old, struct s
 	if (!session->attached) /* first message of a new channel: only now cordond knows the
 				   session */
 		session_counts_send_all(session);
-	idle_conns_empty(session->upstreams);
+	idle_conns_empty(session->idle_conns);
 	flow_recheck_all(session, old_secrets);
 	policy_free(old);
 	secrets_free(old_secrets);
@@ -147,8 +147,8 @@ static void on_udp(struct loop_fd *f, uint32_t events)
 static void close_listeners(struct egress_session *session)
 {
 	loop_timer_cancel(session->egress->loop, &session->accept_again);
-	loop_remove(session->egress->loop, &session->on_tcp);
-	loop_remove(session->egress->loop, &session->on_udp);
+	loop_remove(session->egress->loop, &session->tcp_watch);
+	loop_remove(session->egress->loop, &session->udp_watch);
 	untrusted_close(&session->tcp, 1);
 	untrusted_close(&session->udp, 1);
 }
@@ -160,12 +160,12 @@ static int open_listeners(struct egress_session *session, int fds[2], struct err
 	session->tcp = fds[0];
 	session->udp = fds[1];
 	fds[0] = fds[1] = -1;
-	session->on_tcp = (struct loop_fd){ .fd = -1, .ready = on_tcp, .arg = session };
-	session->on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp, .arg = session };
+	session->tcp_watch = (struct loop_fd){ .fd = -1, .ready = on_tcp, .arg = session };
+	session->udp_watch = (struct loop_fd){ .fd = -1, .ready = on_udp, .arg = session };
 	if (check_socket(session->tcp, SOCK_STREAM, e) < 0 ||
 	    check_socket(session->udp, SOCK_DGRAM, e) < 0 ||
-	    loop_add(session->egress->loop, &session->on_tcp, session->tcp, EPOLLIN, e) < 0 ||
-	    loop_add(session->egress->loop, &session->on_udp, session->udp, EPOLLIN, e) < 0)
+	    loop_add(session->egress->loop, &session->tcp_watch, session->tcp, EPOLLIN, e) < 0 ||
+	    loop_add(session->egress->loop, &session->udp_watch, session->udp, EPOLLIN, e) < 0)
 		return -1;
 	return 0;
 }
@@ -179,7 +179,7 @@ static struct egress_session *session_new(struct egress *egress, const char *id)
 	if (session == NULL)
 		return NULL;
 	session->names = synthetic_names_new();
-	session->upstreams = idle_conns_new(egress->loop, &session->share);
+	session->idle_conns = idle_conns_new(egress->loop, &session->share);
 	return session;
 }
 
@@ -191,7 +191,7 @@ int session_attach(struct egress *egress, const char *id, int fds[2], const char
 
 	if (session == NULL)
 		session = session_new(egress, id);
-	if (session == NULL || session->names == NULL || session->upstreams == NULL)
+	if (session == NULL || session->names == NULL || session->idle_conns == NULL)
 		(void)err_set(e, ERR_SYSTEM, "memory is short");
 	else if (session_change(session, config, len, e) == 0)
 		attached = open_listeners(session, fds, e);
@@ -209,7 +209,7 @@ void session_detach(struct egress_session *session)
 	dns_tcp_cut_all(session);
 	dns_state_free(session);
 	flow_cut_all(session);
-	idle_conns_free(session->upstreams);
+	idle_conns_free(session->idle_conns);
 	resolver_owner_gone(session->egress->resolver, &session->lookups);
 	session_counts_send(session);
 	synthetic_names_free(session->names);

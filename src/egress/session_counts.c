@@ -35,8 +35,8 @@ static bool end(struct json *j, struct egress_session *session)
 	if (!json_ok(j) ||
 	    !control_out_put(&session->egress->out, EGRESS_COUNTS, session->id, j->text, j->len))
 		return false;
-	session->told = session->counts;
-	session->used.own.untold = session->used.own.due = false;
+	session->counts_sent = session->counts;
+	session->used.own.unsent = session->used.own.due = false;
 	return true;
 }
 
@@ -49,7 +49,7 @@ static bool tell_some(struct egress_session *session, struct limit_usage **at)
 
 	begin(&j, text, sizeof(text), session);
 	for (size_t n = 0; u != NULL && n < RULES_EACH; u = u->next) {
-		if (!u->untold)
+		if (!u->unsent)
 			continue;
 		add_rule(&j, u);
 		n++;
@@ -57,31 +57,31 @@ static bool tell_some(struct egress_session *session, struct limit_usage **at)
 	if (!end(&j, session))
 		return false;
 	for (; first != u; first = first->next)
-		first->untold = first->due = false;
+		first->unsent = first->due = false;
 	*at = u;
 	return true;
 }
 
 void session_counts_send(struct egress_session *session)
 {
-	struct limit_usage *at = session->used.untold ? session->used.rules : NULL;
+	struct limit_usage *at = session->used.unsent ? session->used.rules : NULL;
 
-	if (memcmp(&session->counts, &session->told, sizeof(session->counts)) == 0 &&
-	    !session->used.own.untold && !session->used.untold)
+	if (memcmp(&session->counts, &session->counts_sent, sizeof(session->counts)) == 0 &&
+	    !session->used.own.unsent && !session->used.unsent)
 		return;
 	do {
 		if (!tell_some(session, &at))
 			return;
 	} while (at != NULL);
-	session->used.untold = false;
+	session->used.unsent = false;
 }
 
 void session_counts_send_all(struct egress_session *session)
 {
-	session->used.own.untold = true;
+	session->used.own.unsent = true;
 	for (struct limit_usage *u = session->used.rules; u != NULL; u = u->next) {
-		u->untold = u->untold || u->claimed[LIMIT_OUT] > 0 || u->claimed[LIMIT_IN] > 0;
-		session->used.untold = session->used.untold || u->untold;
+		u->unsent = u->unsent || u->claimed[LIMIT_OUT] > 0 || u->claimed[LIMIT_IN] > 0;
+		session->used.unsent = session->used.unsent || u->unsent;
 	}
 	session_counts_send(session);
 }
@@ -92,12 +92,12 @@ void session_counts_claim(struct egress_session *session, struct limit_usage *of
 	struct json j;
 
 	begin(&j, text, sizeof(text), session);
-	if (of_rule != NULL && of_rule->untold)
+	if (of_rule != NULL && of_rule->unsent)
 		add_rule(&j, of_rule);
 	if (!end(&j, session))
 		return; /* it stays due */
 	if (of_rule != NULL)
-		of_rule->untold = of_rule->due = false;
+		of_rule->unsent = of_rule->due = false;
 	control_out_flush(&session->egress->out);
 }
 

@@ -131,7 +131,7 @@ void session_limits_moved(struct egress_session *session, const struct policy_ru
 	limit_usage_moved(&session->used.own, way, n);
 	if (of_rule != NULL) {
 		limit_usage_moved(of_rule, way, n);
-		session->used.untold = session->used.untold || of_rule->untold;
+		session->used.unsent = session->used.unsent || of_rule->unsent;
 	}
 	*(way == LIMIT_OUT ? &session->counts.bytes_out : &session->counts.bytes_in) += n;
 }

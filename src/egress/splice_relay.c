@@ -117,7 +117,7 @@ static enum step keep(struct splice_relay *p, struct half *h, const uint8_t *dat
 /* How many of n bytes may go this way. 0: *ret_why says why. */
 static size_t allowed(struct splice_relay *p, int side, size_t n, const char **ret_why)
 {
-	uint64_t left = p->o.left(p->o.arg, side == CELL, ret_why);
+	uint64_t left = p->o.bytes_left(p->o.arg, side == CELL, ret_why);
 
 	return left < n ? (size_t)left : n;
 }
@@ -132,7 +132,7 @@ static void count(struct splice_relay *p, int side, size_t n)
 {
 	p->halves[side].moved += n;
 	if (n > 0)
-		p->o.moved(p->o.arg, side == CELL, n);
+		p->o.on_moved(p->o.arg, side == CELL, n);
 }
 
 /* Returns the bytes written, 0 if it must wait, -1 on failure. */
@@ -293,7 +293,7 @@ static void close_all(struct splice_relay *p, bool cut)
 static void finish(struct splice_relay *p, const char *why)
 {
 	close_all(p, why != NULL);
-	p->o.over(p->o.arg, why);
+	p->o.on_end(p->o.arg, why);
 }
 
 /* Registers the socket for exactly the events that are waited for. */
@@ -321,7 +321,7 @@ static enum step move_all(struct splice_relay *p, int side)
 
 	h->moved = 0;
 	while (result == STEP_ON && h->moved < TURN_MAX &&
-	       (p->o.turn == NULL || p->o.turn(p->o.arg) > 0))
+	       (p->o.turn_left == NULL || p->o.turn_left(p->o.arg) > 0))
 		result = step(p, side);
 	if (h->moved > 0)
 		p->moved_at_ns = loop_now_ns(p->loop);

@@ -14,19 +14,19 @@ struct splice_relay_options {
 	uint64_t idle_ms; /* ends after so long without a byte */
 	/* How many bytes may go this way now (out: to the server); called before each move. 0, and
 	 * why: no more; the relay is cut when one more byte arrives. Must not free the relay. */
-	uint64_t (*left)(void *arg, bool out, const char **ret_why);
+	uint64_t (*bytes_left)(void *arg, bool out, const char **ret_why);
 	/* n bytes were moved; called right after each move. Must not free the relay. */
-	void (*moved)(void *arg, bool out, uint64_t n);
+	void (*on_moved)(void *arg, bool out, uint64_t n);
 	/* How many bytes it may move in this turn of the loop; NULL: no bound but its own. */
-	uint64_t (*turn)(void *arg);
+	uint64_t (*turn_left)(void *arg);
 	/* It is over (why: NULL, or what happened). Both sockets are closed, with a reset if there
 	 * is a why. Not called after splice_relay_free(). */
-	void (*over)(void *arg, const char *why);
+	void (*on_end)(void *arg, const char *why);
 	void *arg;
 };
 
 /* No callback is called from inside. */
 struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_options *o,
 				      struct err *e) MUST_USE;
-/* Cuts it: both sides see a reset. Also frees it in over(), which must call it. */
+/* Cuts it: both sides see a reset. Also frees it in on_end(), which must call it. */
 void splice_relay_free(struct splice_relay *p);

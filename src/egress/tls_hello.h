@@ -25,5 +25,9 @@ int tls_hello_read(const uint8_t *bytes, size_t len, struct tls_hello *ret) MUST
 
 /* A fatal alert, not encrypted, for a connection that is refused before any handshake. */
 #define TLS_HELLO_ALERT_LEN 7
-enum { HELLO_ACCESS_DENIED = 49, HELLO_UNRECOGNIZED_NAME = 112, HELLO_NO_PROTOCOL = 120 };
+enum {
+	TLS_ALERT_ACCESS_DENIED = 49,
+	TLS_ALERT_UNRECOGNIZED_NAME = 112,
+	TLS_ALERT_NO_PROTOCOL = 120
+};
 void tls_hello_alert(uint8_t ret[TLS_HELLO_ALERT_LEN], int description);

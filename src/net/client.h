@@ -81,10 +81,10 @@ ssize_t client_read(struct client *c, void *buf, size_t cap, struct err *e) MUST
  * than max. */
 int client_read_all(struct client *c, size_t max, char **ret_body, size_t *ret_len,
 		    struct err *e) MUST_USE;
-/* The rest of the body, piece by piece. take returns 0, or -1 to stop with e set. */
+/* The rest of the body, piece by piece. on_data returns 0, or -1 to stop with e set. */
 int client_read_each(struct client *c,
-		     int (*take)(void *arg, const void *data, size_t len, struct err *e), void *arg,
-		     struct err *e) MUST_USE;
+		     int (*on_data)(void *arg, const void *data, size_t len, struct err *e),
+		     void *arg, struct err *e) MUST_USE;
 
 /* For callers with a poll(2) of their own: the descriptor, or -1; and whether bytes have already
  * been read, which poll does not report. */

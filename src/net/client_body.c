@@ -161,8 +161,8 @@ int client_read_all(struct client *c, size_t max, char **ret_body, size_t *ret_l
 }
 
 int client_read_each(struct client *c,
-		     int (*take)(void *arg, const void *data, size_t len, struct err *e), void *arg,
-		     struct err *e)
+		     int (*on_data)(void *arg, const void *data, size_t len, struct err *e),
+		     void *arg, struct err *e)
 {
 	OWN_MEM char *buf = malloc(65536);
 
@@ -173,7 +173,7 @@ int client_read_each(struct client *c,
 
 		if (n <= 0)
 			return (int)n;
-		if (take(arg, buf, (size_t)n, e) < 0)
+		if (on_data(arg, buf, (size_t)n, e) < 0)
 			return -1;
 	}
 }

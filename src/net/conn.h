@@ -94,7 +94,7 @@ struct exchange {
 	/* The body of the request. */
 	size_t (*on_data)(struct exchange *x, const uint8_t *data, size_t len);
 	void (*on_end)(struct exchange *x, bool ok);
-	void (*got)(struct exchange *x, const uint8_t *body, size_t len);
+	void (*on_body)(struct exchange *x, const uint8_t *body, size_t len);
 	struct fifo collected;
 	size_t charged;	     /* bytes of it counted for the account */
 	uint64_t body_by_ns; /* when a collected body must be complete; 0: no deadline */

@@ -77,7 +77,7 @@ static void begin_exchange(struct conn *c, size_t head_len, int status, const ch
 	if (x->request.method == HTTP1_CONNECT)
 		response_refuse(x, 501, "this server is no proxy");
 	else
-		c->server->options.handle(x, c->server->options.arg);
+		c->server->options.on_request(x, c->server->options.arg);
 }
 
 void conn_step_refuse_head(struct conn *c, int status, const char *words)
@@ -114,8 +114,8 @@ static void log_exchange(const struct exchange *x, int status)
 {
 	const struct server_options *o = &x->conn->server->options;
 
-	if (o->log)
-		o->log(x, status, x->bytes_out, clock_now_ns() - x->began_ns, o->arg);
+	if (o->on_answered)
+		o->on_answered(x, status, x->bytes_out, clock_now_ns() - x->began_ns, o->arg);
 }
 
 /* Closing with unread input would send a reset, and the peer might lose what it has not read. */

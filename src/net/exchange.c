@@ -92,16 +92,16 @@ static size_t collect(struct exchange *x, const uint8_t *data, size_t len)
 static void collected(struct exchange *x, bool ok)
 {
 	if (ok)
-		x->got(x, fifo_bytes(&x->collected), x->collected.len);
+		x->on_body(x, fifo_bytes(&x->collected), x->collected.len);
 }
 
 void exchange_read_all(struct exchange *x, size_t max,
-		       void (*got)(struct exchange *x, const uint8_t *body, size_t len))
+		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len))
 {
-	assert(!x->got && !x->on_data);
-	x->got = got;
+	assert(!x->on_body && !x->on_data);
+	x->on_body = on_body;
 	if (x->conn->body.done) {
-		got(x, (const uint8_t *)"", 0);
+		on_body(x, (const uint8_t *)"", 0);
 		return;
 	}
 	exchange_read_body(x, max, collect, collected);

@@ -61,7 +61,7 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
-			l->accepted(l, fd, &peer);
+			l->on_accept(l, fd, &peer);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

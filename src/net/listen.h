@@ -11,7 +11,7 @@ struct listen {
 	int fd;	      /* owned */
 	int spare_fd; /* closed to accept and then close one connection when there is no other */
 	/* Takes over the descriptor: connected, non-blocking, close-on-exec. */
-	void (*accepted)(struct listen *l, int fd, const struct addr *peer);
+	void (*on_accept)(struct listen *l, int fd, const struct addr *peer);
 	void *arg; /* the caller's */
 };
 

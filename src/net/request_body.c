@@ -128,7 +128,7 @@ static void give(struct conn *c, struct http1_span data)
 /* Only collected bodies are counted; a streamed one goes where its handler takes it. */
 static bool may_keep(struct conn *c, size_t n)
 {
-	int status = c->x->got ? conn_account_body(c->x, n) : 0;
+	int status = c->x->on_body ? conn_account_body(c->x, n) : 0;
 
 	if (status == 0)
 		return true;

@@ -65,7 +65,7 @@ static void turn_away(struct server *s, int fd, bool local)
 	conn_close_fd(fd, local);
 }
 
-static void accepted(struct listen *l, int fd, const struct addr *peer)
+static void on_accept(struct listen *l, int fd, const struct addr *peer)
 {
 	struct server *s = l->arg;
 	struct peer *from = peers_enter(&s->peers, peer);
@@ -91,7 +91,7 @@ int server_listen(struct server *s, int listen_fd, struct err *e)
 		fd_close(listen_fd);
 		return err_set(e, ERR_LIMIT, "more than %d listeners", LISTENERS_MAX);
 	}
-	l->accepted = accepted;
+	l->on_accept = on_accept;
 	l->arg = s;
 	if (listen_start(l, s->loop, listen_fd, e) < 0)
 		return -1;

@@ -48,12 +48,12 @@ struct server_options {
 	 * dropped. 0: ten seconds */
 	uint64_t answer_ms;
 	struct tls *tls; /* NULL: plain; borrowed */
-	void (*handle)(struct exchange *x, void *arg);
+	void (*on_request)(struct exchange *x, void *arg);
 	/* Called when an exchange was answered (status) or dropped (status 0), before its on_done;
 	 * also for requests that were refused before a handler saw them (their request is all zero
 	 * if it was malformed). For logs and metrics. May be NULL. */
-	void (*log)(const struct exchange *x, int status, uint64_t bytes_out, uint64_t ns,
-		    void *arg);
+	void (*on_answered)(const struct exchange *x, int status, uint64_t bytes_out, uint64_t ns,
+			    void *arg);
 	void *arg;
 };
 
@@ -100,10 +100,10 @@ void exchange_set_account(struct exchange *x, struct byte_account *account, bool
  * outlives the server: they should answer with the current state. */
 void exchange_on_drain(struct exchange *x, void (*on_drain)(struct exchange *x));
 
-/* Collects the body, at most max bytes (else the server answers 413), then calls got. The bytes are
- * valid until the exchange ends. Called at once if there is no body. */
+/* Collects the body, at most max bytes (else the server answers 413), then calls on_body. The bytes
+ * are valid until the exchange ends. Called at once if there is no body. */
 void exchange_read_all(struct exchange *x, size_t max,
-		       void (*got)(struct exchange *x, const uint8_t *body, size_t len));
+		       void (*on_body)(struct exchange *x, const uint8_t *body, size_t len));
 
 /* For handlers that stream a body and still keep it in memory: it has the deadline of a collected
  * one. exchange_keep() counts n more bytes for the account; false: no room. exchange_kept(): they
@@ -169,7 +169,7 @@ void exchange_shut(struct exchange *x);
 /* ---- WebSocket */
 struct ws_events {
 	/* A complete message; text is valid UTF-8. */
-	void (*message)(struct exchange *x, bool text, const uint8_t *data, size_t len);
+	void (*on_message)(struct exchange *x, bool text, const uint8_t *data, size_t len);
 };
 /* True if the request asks for a WebSocket, with a valid handshake. */
 bool exchange_wants_ws(const struct exchange *x);

@@ -150,7 +150,7 @@ static void end_message(struct conn *c, const uint8_t *data, size_t len)
 	}
 	w->utf8 = (struct ws_text){ 0 };
 	if (!w->close_sent) /* else the close frame was sent before */
-		w->events.message(x, w->text, data, len);
+		w->events.on_message(x, w->text, data, len);
 }
 
 static void end_control(struct exchange *x)

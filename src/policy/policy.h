@@ -125,10 +125,10 @@ void policy_free(struct policy *p);
  * allows nothing of its own. */
 int policy_merge(const char *const layers[POLICY_LAYERS], char **ret, struct err *e) MUST_USE;
 
-/* Calls see for each rule that may put secrets into requests to the target, whatever the port,
+/* Calls on_rule for each rule that may put secrets into requests to the target, whatever the port,
  * method and path of a request. */
 void policy_secrets(const struct policy *p, const struct policy_target *to,
-		    void (*see)(const struct policy_rule *rule, void *arg), void *arg);
+		    void (*on_rule)(const struct policy_rule *rule, void *arg), void *arg);
 
 /* Does this name exist for the session: may anything be allowed there? */
 void policy_name(const struct policy *p, const char *host, struct policy_answer *ret);
@@ -152,7 +152,8 @@ bool policy_door(const struct policy *p);
 
 /* Warns of what is probably a mistake, one sentence per call: rules that are never reached, private
  * addresses that stay unreachable. */
-void policy_check(const struct policy *p, void (*warn)(const char *text, void *arg), void *arg);
+void policy_check(const struct policy *p, void (*on_warning)(const char *text, void *arg),
+		  void *arg);
 
 /* A name that was allowed resolved to this address: do the rules for addresses deny it? A rule that
  * denies the address counts, unless one before it allows the name or the address for all requests.
@@ -166,8 +167,9 @@ bool policy_names(const struct policy *p, const struct ip *ip);
 size_t policy_rules(const struct policy *p);
 const struct policy_rule *policy_rule(const struct policy *p, size_t number);
 const struct policy_limits *policy_limits(const struct policy *p);
-/* Calls fn for every exact host name of an allow rule, in order. */
-void policy_each_host(const struct policy *p, void (*fn)(const char *host, void *arg), void *arg);
+/* Calls on_host for every exact host name of an allow rule, in order. */
+void policy_each_host(const struct policy *p, void (*on_host)(const char *host, void *arg),
+		      void *arg);
 
 struct policy_proxy {
 	const char *host; /* NULL: no proxy, egress connects directly */

@@ -25,14 +25,15 @@ bool policy_door(const struct policy *p)
 	return p->door;
 }
 
-void policy_each_host(const struct policy *p, void (*fn)(const char *host, void *arg), void *arg)
+void policy_each_host(const struct policy *p, void (*on_host)(const char *host, void *arg),
+		      void *arg)
 {
 	for (size_t i = 0; i < p->list.n; i++) {
 		const struct policy_match *m = policy_match_of(&p->list.rules[i]);
 
 		for (size_t h = 0; p->list.rules[i].allow && h < m->nhosts; h++)
 			if (!m->hosts[h].any && !m->hosts[h].below)
-				fn(m->hosts[h].text, arg);
+				on_host(m->hosts[h].text, arg);
 	}
 }
 
@@ -93,7 +94,7 @@ static bool covers_all(const struct policy_match *a, const struct policy_match *
 }
 
 static void check_reached(const struct policy_list *list, size_t i,
-			  void (*warn)(const char *text, void *arg), void *arg)
+			  void (*on_warning)(const char *text, void *arg), void *arg)
 {
 	char text[256];
 
@@ -104,13 +105,13 @@ static void check_reached(const struct policy_list *list, size_t i,
 			continue;
 		(void)snprintf(text, sizeof(text), "%s is never reached: %s decides before it",
 			       list->rules[i].name, list->rules[k].name);
-		warn(text, arg);
+		on_warning(text, arg);
 		return;
 	}
 }
 
 static void check_nets(const struct policy *p, const struct policy_rule *r,
-		       void (*warn)(const char *text, void *arg), void *arg)
+		       void (*on_warning)(const char *text, void *arg), void *arg)
 {
 	const struct policy_match *m = policy_match_of(r);
 	char text[256], ip[IP_TEXT_MAX];
@@ -124,14 +125,15 @@ static void check_nets(const struct policy *p, const struct policy_rule *r,
 			       "%s: what begins at %s is %s address space and stays unreachable "
 			       "unless the node's policy names it in \"private\"",
 			       r->name, ip, ip_kind_name(ip_kind(&m->nets[i].ip)));
-		warn(text, arg);
+		on_warning(text, arg);
 	}
 }
 
-void policy_check(const struct policy *p, void (*warn)(const char *text, void *arg), void *arg)
+void policy_check(const struct policy *p, void (*on_warning)(const char *text, void *arg),
+		  void *arg)
 {
 	for (size_t i = 0; i < p->list.n; i++) {
-		check_reached(&p->list, i, warn, arg);
-		check_nets(p, &p->list.rules[i], warn, arg);
+		check_reached(&p->list, i, on_warning, arg);
+		check_nets(p, &p->list.rules[i], on_warning, arg);
 	}
 }

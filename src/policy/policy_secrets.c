@@ -4,7 +4,7 @@
 #include "policy_private.h"
 
 void policy_secrets(const struct policy *p, const struct policy_target *to,
-		    void (*see)(const struct policy_rule *rule, void *arg), void *arg)
+		    void (*on_rule)(const struct policy_rule *rule, void *arg), void *arg)
 {
 	const struct policy_rule *r;
 	struct policy_walk w;
@@ -12,5 +12,5 @@ void policy_secrets(const struct policy *p, const struct policy_target *to,
 	policy_list_walk(&p->list, to, true, &w);
 	while ((r = policy_list_next(&w)) != NULL)
 		if (r->allow && r->nsecrets > 0)
-			see(r, arg);
+			on_rule(r, arg);
 }

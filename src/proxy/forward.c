@@ -235,7 +235,7 @@ void forward_inside_over(struct forward *f)
 void forward_inside_fail(struct forward *f, int status, const char *why)
 {
 	forward_inside_over(f);
-	f->options.failed(f->x, status, why);
+	f->options.on_failure(f->x, status, why);
 }
 
 static void on_ready(struct loop_fd *w, uint32_t events)

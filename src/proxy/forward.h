@@ -4,8 +4,8 @@
  * Bodies go both ways at once and as they come, with at most FORWARD_WAITING bytes waiting here for
  * the slower side. The server is not trusted: its answer is read strictly, and written again. An
  * answer that is cut off is aborted, so that the client sees that it is incomplete. If it is
- * malformed or never comes, the caller answers (failed). An upgrade that the server accepts becomes
- * a tunnel.
+ * malformed or never comes, the caller answers (on_failure). An upgrade that the server accepts
+ *becomes a tunnel.
  *
  *	on a request:     f = forward_new(loop, x, fd, &options, e);
  *	in its on_done:   forward_free(f); then close fd */
@@ -30,7 +30,7 @@ struct forward_options {
 	uint64_t idle_ms; /* without a byte either way; 0: no bound */
 	/* There was no answer, and the caller must give one, now or later: 502 or 504, and why.
 	 * Never called from inside forward_new(), nor after the client has gone. */
-	void (*failed)(struct exchange *x, int status, const char *why);
+	void (*on_failure)(struct exchange *x, int status, const char *why);
 };
 
 /* Sends the request on, and takes over the exchange's body, answer and carrier; on_done, arg and

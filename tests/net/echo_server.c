@@ -57,7 +57,8 @@ static void done(struct exchange *x, bool was_answered)
 	exchange_set_arg(x, NULL);
 }
 
-static void log_call(const struct exchange *x, int status, uint64_t bytes, uint64_t ns, void *arg)
+static void on_answered(const struct exchange *x, int status, uint64_t bytes, uint64_t ns,
+			void *arg)
 {
 	(void)x;
 	(void)bytes;
@@ -229,7 +230,7 @@ static void unpause(struct loop_timer *t)
 	ws_pause(call->x, false);
 }
 
-static void message(struct exchange *x, bool text, const uint8_t *data, size_t len)
+static void on_message(struct exchange *x, bool text, const uint8_t *data, size_t len)
 {
 	struct call *call = call_of(x);
 
@@ -250,7 +251,7 @@ static void message(struct exchange *x, bool text, const uint8_t *data, size_t l
 
 static void websocket(struct exchange *x)
 {
-	static const struct ws_events events = { .message = message };
+	static const struct ws_events events = { .on_message = on_message };
 
 	if (!exchange_wants_ws(x))
 		say(x, 426, "a WebSocket is spoken here\n");
@@ -414,7 +415,7 @@ static void route(struct exchange *x, struct call *call)
 	}
 }
 
-static void handle(struct exchange *x, void *arg)
+static void on_request(struct exchange *x, void *arg)
 {
 	struct call *call = calloc(1, sizeof(*call));
 
@@ -479,8 +480,8 @@ static int serve(int argc, char **argv, struct err *e)
 				    .idle_ms = 60000,
 				    .body_ms = 10000,
 				    .write_ms = 10000,
-				    .handle = handle,
-				    .log = log_call };
+				    .on_request = on_request,
+				    .on_answered = on_answered };
 	const char *cert = NULL, *key = NULL;
 	char text[ADDR_TEXT_MAX];
 	struct addr address;

@@ -47,7 +47,7 @@ static void say(struct exchange *x, int status, const char *text)
 	exchange_reply(x, status, "text/plain", text, strlen(text));
 }
 
-static void failed(struct exchange *x, int status, const char *why)
+static void on_failure(struct exchange *x, int status, const char *why)
 {
 	failures++;
 	exchange_header(x, "X-Failed", "yes");
@@ -82,10 +82,10 @@ static void forward(struct exchange *x, struct call *call)
 	if (call->fd >= 0)
 		call->forward = forward_new(the_loop, x, call->fd, &forward_options, &e);
 	if (!call->forward)
-		failed(x, 502, e.msg);
+		on_failure(x, 502, e.msg);
 }
 
-static void handle(struct exchange *x, void *arg)
+static void on_request(struct exchange *x, void *arg)
 {
 	struct http1_span path = exchange_request(x)->path;
 	struct call *call = calloc(1, sizeof(*call));
@@ -166,13 +166,13 @@ static int serve(int argc, char **argv, struct err *e)
 				    .idle_ms = 60000,
 				    .body_ms = 10000,
 				    .write_ms = 10000,
-				    .handle = handle };
+				    .on_request = on_request };
 	struct texts texts = { 0 };
 	char text[ADDR_TEXT_MAX];
 	struct addr address;
 	int fd;
 
-	forward_options = (struct forward_options){ .drop = drop, .failed = failed };
+	forward_options = (struct forward_options){ .drop = drop, .on_failure = on_failure };
 	if (argc < 2 || addr_parse(argv[1], &address, e) < 0)
 		return -1;
 	for (int i = 2; i < argc; i++) {

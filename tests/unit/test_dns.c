@@ -381,7 +381,7 @@ static void begin_loop(void)
 	CHECK(egress.loop);
 	session.egress = &egress;
 	session.udp = -1;
-	session.on_udp.fd = -1;
+	session.udp_watch.fd = -1;
 }
 
 static void end_loop(void)
@@ -471,11 +471,11 @@ static void socket_that_cries_wolf(void)
 	begin_loop();
 	session.udp = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 	CHECK(session.udp >= 0 && bind(session.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
-	session.on_udp = (struct loop_fd){ .fd = -1, .ready = on_udp };
-	CHECK(loop_add(egress.loop, &session.on_udp, session.udp, EPOLLIN, &e) == 0);
+	session.udp_watch = (struct loop_fd){ .fd = -1, .ready = on_udp };
+	CHECK(loop_add(egress.loop, &session.udp_watch, session.udp, EPOLLIN, &e) == 0);
 	(void)shutdown(session.udp, SHUT_RDWR);
 	run_for(300);
-	CHECK(wakes == 16 && session.on_udp.fd < 0);
+	CHECK(wakes == 16 && session.udp_watch.fd < 0);
 	run_for(1000);
 	CHECK(wakes == 32); /* it was given another chance */
 	dns_tcp_cut_all(&session);

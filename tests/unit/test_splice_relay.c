@@ -40,7 +40,7 @@ static void tcp_pair(int ret[2])
 	CHECK(ret[1] >= 0);
 }
 
-static uint64_t on_left(void *arg, bool out, const char **ret_why)
+static uint64_t bytes_left(void *arg, bool out, const char **ret_why)
 {
 	struct bed *b = arg;
 
@@ -56,7 +56,7 @@ static void on_moved(void *arg, bool out, uint64_t n)
 	CHECK(n > 0 && (b->allow == 0 || (b->out <= b->allow && b->in <= b->allow)));
 }
 
-static void on_over(void *arg, const char *why)
+static void on_end(void *arg, const char *why)
 {
 	struct bed *b = arg;
 
@@ -98,9 +98,9 @@ static void open_bed(struct bed *b, const char *first, uint64_t idle_ms)
 						.first = first,
 						.first_n = first ? strlen(first) : 0,
 						.idle_ms = idle_ms,
-						.left = on_left,
-						.moved = on_moved,
-						.over = on_over,
+						.bytes_left = bytes_left,
+						.on_moved = on_moved,
+						.on_end = on_end,
 						.arg = b },
 		&e);
 	CHECK(b->pass != NULL && !b->over);

@@ -1,6 +1,6 @@
-/* flow_pass.c - two stages of a flow that is relayed unread: dialing, and relaying. Either its
+/* flow_relay.c - two stages of a flow that is relayed unread: dialing, and relaying. Either its
  * first bytes were looked at before, or a rule allows any bytes. */
-#include "flow_pass.h"
+#include "flow_relay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,28 +11,28 @@
 
 #define IDLE_MS 900000
 
-static void on_recheck(struct flow *f, const struct secrets *was);
+static void on_policy_change(struct flow *f, const struct secrets *was);
 
-static void release_dialing(struct flow *f, bool cut)
+static void on_end_dialing(struct flow *f, bool cut)
 {
 	(void)cut;
 	outbound_cancel(&f->outbound);
 }
 
-static void release_relaying(struct flow *f, bool cut)
+static void on_end_relaying(struct flow *f, bool cut)
 {
 	(void)cut;
-	splice_relay_free(f->pass);
+	splice_relay_free(f->relay);
 }
 
-static const struct flow_stage dialing = { .release = release_dialing,
-					   .recheck = on_recheck,
+static const struct flow_stage dialing = { .on_end = on_end_dialing,
+					   .on_policy_change = on_policy_change,
 					   .recorded = true };
-static const struct flow_stage relaying = { .release = release_relaying,
-					    .recheck = on_recheck,
+static const struct flow_stage relaying = { .on_end = on_end_relaying,
+					    .on_policy_change = on_policy_change,
 					    .recorded = true };
 
-static uint64_t on_left(void *arg, bool out, const char **ret_why)
+static uint64_t bytes_left(void *arg, bool out, const char **ret_why)
 {
 	struct flow *f = arg;
 
@@ -49,14 +49,14 @@ static void on_moved(void *arg, bool out, uint64_t n)
 	resource_share_turn_moved(&f->session->share, n);
 }
 
-static uint64_t on_turn(void *arg)
+static uint64_t turn_left(void *arg)
 {
 	struct flow *f = arg;
 
 	return resource_share_turn_left(&f->session->share);
 }
 
-static void on_over(void *arg, const char *why)
+static void on_relay_end(void *arg, const char *why)
 {
 	struct flow *f = arg;
 
@@ -74,15 +74,15 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 					  .first = f->first,
 					  .first_n = f->first_n,
 					  .idle_ms = IDLE_MS,
-					  .left = on_left,
-					  .moved = on_moved,
-					  .turn = on_turn,
-					  .over = on_over,
+					  .bytes_left = bytes_left,
+					  .on_moved = on_moved,
+					  .turn_left = turn_left,
+					  .on_end = on_relay_end,
 					  .arg = f };
 
 	if (fd < 0) {
 		if (e->code == ERR_DENIED) {
-			flow_refuse(f, e->msg, f->tls ? HELLO_ACCESS_DENIED : 0);
+			flow_refuse(f, e->msg, f->tls ? TLS_ALERT_ACCESS_DENIED : 0);
 			return;
 		}
 		flow_record(f, true, e->msg);
@@ -94,10 +94,10 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 	loop_remove(l, &f->watch);
 	f->fd = -1;
 	f->stage = &relaying;
-	f->pass = splice_relay_new(l, &p, &failed);
+	f->relay = splice_relay_new(l, &p, &failed);
 	free(f->first);
 	f->first = NULL;
-	if (!f->pass) {
+	if (!f->relay) {
 		flow_record(f, true, failed.msg);
 		flow_end(f, true);
 	}
@@ -121,10 +121,10 @@ bool flow_is_raw(const struct flow *f)
 	       (f->answer.rule || (f->endpoint.port != 80 && f->endpoint.port != 443));
 }
 
-void flow_pass(struct flow *f)
+void flow_relay(struct flow *f)
 {
 	struct policy_target to = endpoint_target(&f->endpoint);
-	int alert = f->tls ? HELLO_ACCESS_DENIED : 0;
+	int alert = f->tls ? TLS_ALERT_ACCESS_DENIED : 0;
 	struct err e;
 	const char *why;
 
@@ -141,7 +141,7 @@ void flow_pass(struct flow *f)
 		flow_refuse(f, e.msg, alert);
 		return;
 	}
-	f->outbound = (struct outbound){ .done = on_connected, .arg = f };
+	f->outbound = (struct outbound){ .on_done = on_connected, .arg = f };
 	outbound_start(f->session, &to, &f->outbound);
 }
 
@@ -159,7 +159,7 @@ static bool may_stay(struct flow *f, struct err *ret_why)
 	return true;
 }
 
-static void on_recheck(struct flow *f, const struct secrets *was)
+static void on_policy_change(struct flow *f, const struct secrets *was)
 {
 	struct policy_answer old = f->answer;
 	char why[POLICY_REASON_MAX + 32];

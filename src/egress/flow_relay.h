@@ -1,4 +1,4 @@
-/* flow_pass.h - the stage of a flow in which egress connects it and relays its bytes unread. */
+/* flow_relay.h - the stage of a flow in which egress connects it and relays its bytes unread. */
 #pragma once
 
 #include "flow.h"
@@ -6,4 +6,4 @@
 /* May it be relayed without a look at its first bytes? */
 bool flow_is_raw(const struct flow *f);
 /* Connects it to its endpoint and relays, or refuses it. */
-void flow_pass(struct flow *f);
+void flow_relay(struct flow *f);
