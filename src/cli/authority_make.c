@@ -27,7 +27,7 @@ static int make(char ret_text[AUTHORITY_TEXT_MAX], size_t *ret_len, struct err *
 		return err_sys(e, "pipe");
 	OWN_FD reader = ends[0], writer = ends[1];
 	if (child_process_start(&(struct child_process_start){ .name = "cordon-egress",
-							       .word = "--make-authority",
+							       .word = "--create-ca",
 							       .out = writer },
 				&pid, e) < 0)
 		return -1;

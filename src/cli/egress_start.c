@@ -62,7 +62,7 @@ int egress_start(const struct egress_start *how, pid_t *ret_pid, struct err *e)
 	fds[EGRESS_FD_RESOLV - EGRESS_FD_CONTROL] = resolv;
 	fds[EGRESS_FD_HOSTS - EGRESS_FD_CONTROL] = hosts;
 	fds[EGRESS_FD_BUNDLE - EGRESS_FD_CONTROL] = bundle;
-	fds[EGRESS_FD_AUTHORITY - EGRESS_FD_CONTROL] = how->authority;
+	fds[EGRESS_FD_CA - EGRESS_FD_CONTROL] = how->authority;
 	fds[EGRESS_FD_EXTRA - EGRESS_FD_CONTROL] = extra;
 	(void)snprintf(word, sizeof(word), "--start=%u:%u:%u", how->log_format, how->log_level,
 		       how->processes);

@@ -71,11 +71,11 @@ static int keep_authority(int dir, const char *domain, int64_t now, struct text 
 
 	if (read_text(dir, name, &before, e) < 0)
 		return -1;
-	if (selfsign_check_authority(before.pem, domain, now, &why) == 0) {
+	if (selfsign_check_ca(before.pem, domain, now, &why) == 0) {
 		*ret = before;
 		return 0;
 	}
-	if (selfsign_authority(domain, now, ret->pem, e) < 0 ||
+	if (selfsign_create_ca(domain, now, ret->pem, e) < 0 ||
 	    write_text(dir, name, ret, 0600, e) < 0)
 		return -1;
 	/* Clients that trusted the former authority must trust this one. */
@@ -90,7 +90,7 @@ static int keep_public(int dir, const struct text *authority, struct err *e)
 	struct text is = { 0 }, should = { 0 };
 	struct stat st;
 
-	if (selfsign_public(authority->pem, should.pem, e) < 0 || read_text(dir, name, &is, e) < 0)
+	if (selfsign_ca_cert(authority->pem, should.pem, e) < 0 || read_text(dir, name, &is, e) < 0)
 		return -1;
 	if (strcmp(is.pem, should.pem) == 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0644)

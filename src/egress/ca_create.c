@@ -11,10 +11,10 @@ int ca_create(void)
 {
 	char pem[LEAF_CERTS_PEM_MAX], shown[LEAF_CERTS_PEM_MAX], link[16], head[32];
 	struct err e = { 0 };
-	int result = leaf_certs_authority((int64_t)(clock_wall_ms() / 1000), pem, &e);
+	int result = leaf_certs_create_ca((int64_t)(clock_wall_ms() / 1000), pem, &e);
 
 	if (result == 0)
-		result = leaf_certs_public(pem, shown, link, &e);
+		result = leaf_certs_ca_cert(pem, shown, link, &e);
 	if (result == 0) {
 		(void)snprintf(head, sizeof(head), "# %s\n", link);
 		result = io_write_all(STDOUT_FILENO, head, strlen(head), &e);

@@ -1,4 +1,4 @@
-/* ca_create.h - cordon-egress --make-authority: creates the authority that cells trust. Called by
+/* ca_create.h - cordon-egress --create-ca: creates the CA that cells trust. Called by
  * `cordon`, which stores the output. */
 #pragma once
 

@@ -45,10 +45,10 @@ static int take_port(struct http1_span *s, uint16_t default_port, uint16_t *ret)
 	return 0;
 }
 
-int endpoint_read(struct synthetic_names *names, struct http1_span authority, uint16_t default_port,
+int endpoint_read(struct synthetic_names *names, struct http1_span host_port, uint16_t default_port,
 		  struct endpoint *ret, const char **ret_why)
 {
-	struct http1_span s = authority;
+	struct http1_span s = host_port;
 	uint16_t port;
 	struct ip ip;
 

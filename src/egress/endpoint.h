@@ -22,7 +22,7 @@ void endpoint_at(struct synthetic_names *names, const struct ip *ip, uint16_t po
 		 struct endpoint *ret);
 /* "name", "name:80", "192.0.2.1:80", "[2001:db8::1]:80", as Host, CONNECT and URLs have it.
  * default_port 0: the text must have one. -1, and why: malformed. */
-int endpoint_read(struct synthetic_names *names, struct http1_span authority, uint16_t default_port,
+int endpoint_read(struct synthetic_names *names, struct http1_span host_port, uint16_t default_port,
 		  struct endpoint *ret, const char **ret_why) MUST_USE;
 /* As the policy functions take it; borrows host. */
 struct policy_target endpoint_target(const struct endpoint *a);

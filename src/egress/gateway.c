@@ -45,7 +45,7 @@ static bool step_shake(struct gateway *x)
 		return true;
 	}
 	flow_record(x->flow, true,
-		    "the program ended the TLS handshake: it does not trust this node's authority, "
+		    "the program ended the TLS handshake: it does not trust this node's egress CA, "
 		    "or pins certificates (which needs a rule with tls pass)");
 	x->over = true;
 	return true;

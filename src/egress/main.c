@@ -2,7 +2,7 @@
  * its start, and nothing else.
  *
  * It is started with everything it may use (supervisor_msg.h): the channel to cordond, the node's
- * resolver settings, the authorities that servers are verified by, and the authority that cells
+ * resolver settings, the CAs that servers are verified by, and the CA that cells
  * trust. It reads them, gives up all files, and serves DNS queries, connections and requests of its
  * sessions, each by its own policy. If it dies, cells have no network until it is restarted. */
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static int open_upstream(struct egress *egress, struct err *e)
 	char *bundle = read_given(EGRESS_FD_BUNDLE), *extra = read_given(EGRESS_FD_EXTRA);
 	char *both = bundle == NULL || extra == NULL ? NULL : join(bundle, extra);
 
-	(void)err_set(e, ERR_INVALID, "authorities: unreadable, or longer than 4 MiB");
+	(void)err_set(e, ERR_INVALID, "CA certificates: unreadable, or longer than 4 MiB");
 	egress->upstream = both == NULL ? NULL : tls_client_new_pem(both, strlen(both), e);
 	free(bundle);
 	free(extra);
@@ -86,9 +86,9 @@ static int open_upstream(struct egress *egress, struct err *e)
 
 static int open_leaf_certs(struct egress *egress, struct err *e)
 {
-	char *pem = read_given(EGRESS_FD_AUTHORITY);
+	char *pem = read_given(EGRESS_FD_CA);
 
-	(void)err_set(e, ERR_INVALID, "authority: unreadable");
+	(void)err_set(e, ERR_INVALID, "egress CA: unreadable");
 	egress->leaf_certs = pem == NULL ? NULL : leaf_certs_new(pem, e);
 	if (pem != NULL)
 		explicit_bzero(pem, strlen(pem));
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 
 	fd_std_fill();
 	find_given();
-	if (argc == 2 && strcmp(argv[1], "--make-authority") == 0)
+	if (argc == 2 && strcmp(argv[1], "--create-ca") == 0)
 		return ca_create();
 	if (argc == 2)
 		read_word(argv[1]);

@@ -15,7 +15,7 @@ char *read_file(int fd, size_t max)
 	struct err e;
 	ssize_t n = 1;
 
-	b.secret = true; /* it may be the authority's key */
+	b.secret = true; /* it may be the key of the egress CA */
 	while (n > 0 && b.len <= max) {
 		uint8_t *to = buf_reserve(&b, PIECE, &e);
 

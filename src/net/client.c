@@ -41,13 +41,13 @@ static bool copy(char *to, size_t cap, const char *from, size_t n)
 }
 
 /* HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT. */
-static bool parse_authority(struct client *c, const char *text, size_t n)
+static bool parse_host_port(struct client *c, const char *text, size_t n)
 {
 	const char *end = text + n, *host_end, *port;
 	bool bracket = n > 0 && *text == '[';
 
-	if (!copy(c->authority, sizeof(c->authority), text, n) ||
-	    strspn(c->authority, HOST_CHARS) != n)
+	if (!copy(c->host_port, sizeof(c->host_port), text, n) ||
+	    strspn(c->host_port, HOST_CHARS) != n)
 		return false;
 	host_end = bracket ? memchr(text, ']', n) : memchr(text, ':', n);
 	port = bracket && host_end ? host_end + 1 : host_end;
@@ -74,7 +74,7 @@ static int parse_url(struct client *c, const char *url, struct err *e)
 
 	if (strncmp(url, "unix:", 5) == 0) {
 		c->is_unix = true;
-		(void)snprintf(c->authority, sizeof(c->authority), "localhost");
+		(void)snprintf(c->host_port, sizeof(c->host_port), "localhost");
 		if (url[5] != '/' || !copy(c->host, sizeof(c->host), url + 5, strlen(url + 5)))
 			return malformed(url, e);
 		return 0;
@@ -85,7 +85,7 @@ static int parse_url(struct client *c, const char *url, struct err *e)
 	rest = url + (c->is_tls ? 8 : 7);
 	slash = strchr(rest, '/');
 	n = slash ? (size_t)(slash - rest) : strlen(rest);
-	if (!parse_authority(c, rest, n))
+	if (!parse_host_port(c, rest, n))
 		return malformed(url, e);
 	n = slash ? strlen(slash) : 0;
 	while (n > 0 && slash[n - 1] == '/')
@@ -152,7 +152,7 @@ static int compose(const struct client *c, const struct client_request *r, char 
 
 	if (n < 0 || (size_t)n >= sizeof(target))
 		return err_set(e, ERR_LIMIT, "the target of a request is too long");
-	http1_write_request(&w, ret, cap, r->method, target, c->authority);
+	http1_write_request(&w, ret, cap, r->method, target, c->host_port);
 	http1_write_header(&w, "User-Agent", c->agent);
 	if (r->type)
 		http1_write_header(&w, "Content-Type", r->type);
@@ -325,12 +325,12 @@ int client_send(struct client *c, const struct client_request *r, struct err *e)
 		client_close(c);
 		if (n == 0 && (!kept || !is_repeatable(r)))
 			return err_set(e, ERR_SYSTEM, "%s closed the connection without an answer",
-				       c->authority);
+				       c->host_port);
 	}
 	if (n != 1)
 		return n < 0 ? -1
 			     : err_set(e, ERR_SYSTEM, "%s closed the connection without an answer",
-				       c->authority);
+				       c->host_port);
 	begin_answer(c);
 	return 0;
 }

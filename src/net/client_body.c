@@ -69,7 +69,7 @@ static ssize_t front(struct client *c, const uint8_t **ret, struct err *e)
 	fifo_consume(&c->in, used);
 	*ret = fifo_bytes(&c->in);
 	if (r == CHUNK_BAD || r == CHUNK_TOO_LONG)
-		return err_set(e, ERR_INVALID, "%s sent a malformed body", c->authority);
+		return err_set(e, ERR_INVALID, "%s sent a malformed body", c->host_port);
 	c->over = r == CHUNK_END;
 	return r == CHUNK_DATA ? (ssize_t)data.n : 0;
 }
@@ -93,12 +93,12 @@ static int more(struct client *c, struct err *e)
 	if (n == 1)
 		return 0;
 	if (n == -2)
-		return err_set(e, ERR_LIMIT, "%s sent nothing more in time", c->authority);
+		return err_set(e, ERR_LIMIT, "%s sent nothing more in time", c->host_port);
 	if (n < 0)
 		return -1;
 	if (c->answer.framing != HTTP1_UNTIL_CLOSE)
 		return err_set(e, ERR_SYSTEM, "%s closed the connection inside an answer",
-			       c->authority);
+			       c->host_port);
 	c->over = true;
 	return 0;
 }
@@ -146,7 +146,7 @@ int client_read_all(struct client *c, size_t max, char **ret_body, size_t *ret_l
 			fifo_commit(&all, (size_t)n);
 		if (n > 0 && all.len > max)
 			n = err_set(e, ERR_LIMIT, "the answer of %s is longer than %zu bytes",
-				    c->authority, max);
+				    c->host_port, max);
 		if (n < 0) {
 			fifo_release(&all);
 			return -1;

@@ -38,7 +38,7 @@ static int wait_for(const struct client *c, short events, uint64_t timeout_ms, s
 		if (n > 0)
 			return p.revents;
 		if (n < 0 && errno != EINTR)
-			return err_sys(e, "cannot wait for %s", c->authority);
+			return err_sys(e, "cannot wait for %s", c->host_port);
 		if (n == 0 && left < 1000000000)
 			return 0;
 	}
@@ -46,7 +46,7 @@ static int wait_for(const struct client *c, short events, uint64_t timeout_ms, s
 
 static int timed_out(const struct client *c, struct err *e)
 {
-	return err_set(e, ERR_LIMIT, "%s did not answer in time", c->authority);
+	return err_set(e, ERR_LIMIT, "%s did not answer in time", c->host_port);
 }
 
 /* ---- opening */
@@ -63,7 +63,7 @@ static int shake_hands(struct client *c, struct err *e)
 		int n;
 
 		if (errno != EAGAIN)
-			return err_wrap(e, "cannot connect to %s", c->authority);
+			return err_wrap(e, "cannot connect to %s", c->host_port);
 		if (now >= deadline)
 			return timed_out(c, e);
 		n = wait_for(c, tls_wants_write(c->tls_conn) ? POLLOUT : POLLIN,
@@ -163,7 +163,7 @@ int client_conn_fill(struct client *c, uint64_t timeout_ms, struct err *e)
 		if (n >= 0)
 			return n > 0;
 		if (errno != EAGAIN && errno != EINTR)
-			return err_sys(e, "cannot read from %s", c->authority);
+			return err_sys(e, "cannot read from %s", c->host_port);
 		ready = wait_for(c, c->tls_conn && tls_wants_write(c->tls_conn) ? POLLOUT : POLLIN,
 				 timeout_ms, e);
 		if (ready < 0)
@@ -203,7 +203,7 @@ int client_conn_send(struct client *c, const void *data, size_t len, bool stop, 
 			continue;
 		}
 		if (errno != EAGAIN && errno != EINTR)
-			return err_sys(e, "cannot send to %s", c->authority);
+			return err_sys(e, "cannot send to %s", c->host_port);
 		came = wait_for_room(c, e);
 		if (came < 0)
 			return -1;
@@ -224,7 +224,7 @@ static int parse_head(struct client *c, size_t *scanned, enum http1_method metho
 
 	if (n == 0 && c->in.len > HEAD_MAX)
 		return err_set(e, ERR_LIMIT, "%s answered with a head that is too long",
-			       c->authority);
+			       c->host_port);
 	if (n == 0)
 		return 0;
 	if (n > 0) {
@@ -237,7 +237,7 @@ static int parse_head(struct client *c, size_t *scanned, enum http1_method metho
 		n = http1_response_read(head, (size_t)n, method, &c->answer, &fault);
 	}
 	if (n <= 0)
-		return err_set(e, ERR_INVALID, "%s did not answer in HTTP: %s", c->authority,
+		return err_set(e, ERR_INVALID, "%s did not answer in HTTP: %s", c->host_port,
 			       fault.words);
 	fifo_consume(&c->in, (size_t)n);
 	*scanned = 0;
@@ -269,7 +269,7 @@ int client_conn_read_head(struct client *c, enum http1_method method, struct err
 			return 0;
 		if (n == 0)
 			return err_set(e, ERR_SYSTEM, "%s closed the connection inside a head",
-				       c->authority);
+				       c->host_port);
 		anything = true;
 	}
 }

@@ -15,7 +15,7 @@ struct client {
 	bool is_unix, is_tls;
 	char host[256]; /* a name, an address, or the path of a Unix socket */
 	char port[8];
-	char authority[280]; /* for Host */
+	char host_port[280]; /* for Host */
 	char prefix[256];    /* prefix of every target */
 	char agent[64];
 	uint64_t connect_ms, io_ms;

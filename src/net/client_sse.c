@@ -8,7 +8,7 @@
 
 static int too_long(const struct client *c, struct err *e)
 {
-	return err_set(e, ERR_LIMIT, "%s sent an event longer than %zu bytes", c->authority,
+	return err_set(e, ERR_LIMIT, "%s sent an event longer than %zu bytes", c->host_port,
 		       CLIENT_EVENT_MAX);
 }
 

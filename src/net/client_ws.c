@@ -41,7 +41,7 @@ int client_ws_open(struct client *c, const char *target, const struct client_hea
 	if (!client_header(c, "Sec-WebSocket-Accept", got, sizeof(got)) || strcmp(got, want) != 0) {
 		client_close(c);
 		return err_set(e, ERR_INVALID, "%s did not accept the WebSocket correctly",
-			       c->authority);
+			       c->host_port);
 	}
 	fifo_release(&c->message);
 	c->ws_frag = c->ws_given = c->ws_closed = c->ws_close_sent = false;
@@ -58,7 +58,7 @@ static int send_frame(struct client *c, enum ws_opcode opcode, const uint8_t *da
 	size_t n, done = 0;
 
 	if (c->fd < 0)
-		return err_set(e, ERR_CONFLICT, "the connection to %s is closed", c->authority);
+		return err_set(e, ERR_CONFLICT, "the connection to %s is closed", c->host_port);
 	rand_bytes(h.mask, sizeof(h.mask));
 	n = ws_head_write(&h, piece);
 	do {
@@ -78,7 +78,7 @@ static int send_frame(struct client *c, enum ws_opcode opcode, const uint8_t *da
 int client_ws_send(struct client *c, bool text, const void *data, size_t len, struct err *e)
 {
 	if (c->ws_close_sent)
-		return err_set(e, ERR_CONFLICT, "the WebSocket to %s is closed", c->authority);
+		return err_set(e, ERR_CONFLICT, "the WebSocket to %s is closed", c->host_port);
 	return send_frame(c, text ? WS_TEXT : WS_BINARY, data, len, e);
 }
 
@@ -98,7 +98,7 @@ static int broken(struct client *c, uint16_t code, const char *what, struct err 
 {
 	IGNORED(client_ws_close(c, code, what, e), "the fault itself is what is reported");
 	client_close(c);
-	return err_set(e, ERR_INVALID, "%s broke the WebSocket protocol: %s", c->authority, what);
+	return err_set(e, ERR_INVALID, "%s broke the WebSocket protocol: %s", c->host_port, what);
 }
 
 static int closed(struct client *c, uint16_t code, struct http1_span reason,
@@ -195,7 +195,7 @@ int client_ws_recv(struct client *c, uint64_t timeout_ms, struct client_ws_messa
 	uint64_t began = clock_now_ns();
 
 	if (c->ws_closed)
-		return err_set(e, ERR_CONFLICT, "the WebSocket to %s is closed", c->authority);
+		return err_set(e, ERR_CONFLICT, "the WebSocket to %s is closed", c->host_port);
 	if (c->ws_given)
 		fifo_release(&c->message);
 	c->ws_given = false;

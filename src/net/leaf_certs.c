@@ -21,7 +21,7 @@
 #include "tls_x509.h"
 
 #define DAY 86400LL
-#define AUTHORITY_DAYS 3650
+#define CA_DAYS 3650
 #define SERVER_DAYS 30
 #define RENEW_AFTER (SERVER_DAYS * DAY / 2)
 #define HOST_CAP 256
@@ -38,7 +38,7 @@ struct entry {
 };
 
 struct leaf_certs {
-	struct keypair authority;
+	struct keypair ca;
 	EVP_PKEY *key; /* of all certificates */
 	struct tls *bare;
 	struct entry *buckets[BUCKETS];
@@ -46,9 +46,9 @@ struct leaf_certs {
 	size_t n;
 };
 
-/* ---- the authority */
+/* ---- the CA */
 
-int leaf_certs_authority(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct err *e)
+int leaf_certs_create_ca(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct err *e)
 {
 	static const struct keypair_extension all[] = {
 		{ NID_basic_constraints, "critical,CA:TRUE,pathlen:0" },
@@ -63,30 +63,30 @@ int leaf_certs_authority(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct e
 	rand_bytes(&number, sizeof(number));
 	/* Numbered, so that an old one and a new one are told apart. */
 	(void)snprintf(name, sizeof(name), "Cordon egress %08x", (unsigned)number);
-	if (keypair_make(name, now, AUTHORITY_DAYS, &p, e) < 0)
+	if (keypair_make(name, now, CA_DAYS, &p, e) < 0)
 		return -1;
 	if (!keypair_sign(&p, &p, all, COUNT(all)))
-		return keypair_failed(e, "make an authority");
+		return keypair_failed(e, "create a CA");
 	return keypair_write(p.key, p.cert, ret_pem, e);
 }
 
-int leaf_certs_public(const char *authority_pem, char ret_pem[LEAF_CERTS_PEM_MAX],
-		      char ret_link[16], struct err *e)
+int leaf_certs_ca_cert(const char *ca_pem, char ret_pem[LEAF_CERTS_PEM_MAX], char ret_link[16],
+		       struct err *e)
 {
 	OWN_PAIR p = { 0 };
 	unsigned long hash;
 	int known = 0;
 
-	if (keypair_read(authority_pem, &p, e) < 0)
+	if (keypair_read(ca_pem, &p, e) < 0)
 		return -1;
 	hash = X509_NAME_hash_ex(X509_get_subject_name(p.cert), NULL, NULL, &known);
 	if (!known)
-		return keypair_failed(e, "hash the authority's name");
+		return keypair_failed(e, "hash the CA's name");
 	(void)snprintf(ret_link, 16, "%08lx.0", hash & 0xffffffffUL);
 	return keypair_write(NULL, p.cert, ret_pem, e);
 }
 
-struct leaf_certs *leaf_certs_new(const char *authority_pem, struct err *e)
+struct leaf_certs *leaf_certs_new(const char *ca_pem, struct err *e)
 {
 	struct leaf_certs *m = calloc(1, sizeof(*m));
 
@@ -94,11 +94,11 @@ struct leaf_certs *leaf_certs_new(const char *authority_pem, struct err *e)
 		(void)err_set(e, ERR_LIMIT, "no memory for certificates");
 		return NULL;
 	}
-	if (keypair_read(authority_pem, &m->authority, e) < 0)
+	if (keypair_read(ca_pem, &m->ca, e) < 0)
 		goto undo;
-	if (X509_check_ca(m->authority.cert) != 1) {
+	if (X509_check_ca(m->ca.cert) != 1) {
 		ERR_clear_error();
-		(void)err_set(e, ERR_INVALID, "it is no authority");
+		(void)err_set(e, ERR_INVALID, "it is not a CA certificate");
 		goto undo;
 	}
 	m->key = EVP_EC_gen("P-256");
@@ -175,7 +175,7 @@ static struct tls *make_server(struct leaf_certs *m, const char *host, int64_t n
 	(void)EVP_PKEY_up_ref(m->key);
 	if (keypair_make("Cordon egress", now, SERVER_DAYS, &p, e) < 0)
 		return NULL;
-	if (!add_name(p.cert, host) || !keypair_sign(&p, &m->authority, all, COUNT(all))) {
+	if (!add_name(p.cert, host) || !keypair_sign(&p, &m->ca, all, COUNT(all))) {
 		(void)keypair_failed(e, "sign a certificate");
 		return NULL;
 	}
@@ -299,6 +299,6 @@ void leaf_certs_free(struct leaf_certs *m)
 		forget(m, m->oldest);
 	tls_free(m->bare);
 	EVP_PKEY_free(m->key);
-	keypair_free(&m->authority);
+	keypair_free(&m->ca);
 	free(m);
 }

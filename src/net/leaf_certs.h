@@ -1,5 +1,5 @@
 /* leaf_certs.h - certificates that egress shows to programs in cells: made for any name, signed by
- * the node's own authority, which only cells trust. ECDSA P-256; one key for all of them, made at
+ * the node's egress CA, which only cells trust. ECDSA P-256; one key for all of them, made at
  * start. */
 #pragma once
 
@@ -15,13 +15,13 @@
 
 struct leaf_certs;
 
-/* A new authority: private key and certificate, PEM, in one text. Its certificate alone; and the
+/* A new CA: private key and certificate, PEM, in one text. Its certificate alone; and the
  * name under which OpenSSL looks for it in a folder of certificates ("1a2b3c4d.0"). */
-int leaf_certs_authority(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct err *e) MUST_USE;
-int leaf_certs_public(const char *authority_pem, char ret_pem[LEAF_CERTS_PEM_MAX],
-		      char ret_link[16], struct err *e) MUST_USE;
+int leaf_certs_create_ca(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct err *e) MUST_USE;
+int leaf_certs_ca_cert(const char *ca_pem, char ret_pem[LEAF_CERTS_PEM_MAX], char ret_link[16],
+		       struct err *e) MUST_USE;
 
-struct leaf_certs *leaf_certs_new(const char *authority_pem, struct err *e) MUST_USE;
+struct leaf_certs *leaf_certs_new(const char *ca_pem, struct err *e) MUST_USE;
 void leaf_certs_free(struct leaf_certs *m); /* after the last connection was closed */
 /* For tls_open() as a server of that name (or address), in its normal form. Speaks http/1.1 only
  * (ALPN): a client that does not offer it gets no_application_protocol. Borrowed until the next

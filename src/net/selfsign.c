@@ -54,7 +54,7 @@ static bool has_extension(X509 *cert, const struct keypair_extension *x)
 
 /* ---- certificates */
 
-int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PEM_MAX],
+int selfsign_create_ca(const char *domain, int64_t now, char ret_pem[SELFSIGN_PEM_MAX],
 		       struct err *e)
 {
 	char constraints[NAMES_MAX], name[64];
@@ -68,24 +68,23 @@ int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PE
 	OWN_PAIR p = { 0 };
 
 	constraints_of(domain, constraints);
-	/* Names the node: a browser's list of authorities shows nothing else. */
+	/* Names the node: a browser's list of CAs shows nothing else. */
 	(void)snprintf(name, sizeof(name), "Cordon for %.50s", domain);
-	if (keypair_make(name, now, SELFSIGN_AUTHORITY_DAYS, &p, e) < 0)
+	if (keypair_make(name, now, SELFSIGN_CA_DAYS, &p, e) < 0)
 		return -1;
 	if (!keypair_sign(&p, &p, all, COUNT(all)))
-		return keypair_failed(e, "make an authority");
+		return keypair_failed(e, "create a CA");
 	return keypair_write(p.key, p.cert, ret_pem, e);
 }
 
-int selfsign_public(const char *authority_pem, char ret_pem[SELFSIGN_PEM_MAX], struct err *e)
+int selfsign_ca_cert(const char *ca_pem, char ret_pem[SELFSIGN_PEM_MAX], struct err *e)
 {
 	OWN_PAIR p = { 0 };
 
-	return keypair_read(authority_pem, &p, e) < 0 ? -1
-						      : keypair_write(NULL, p.cert, ret_pem, e);
+	return keypair_read(ca_pem, &p, e) < 0 ? -1 : keypair_write(NULL, p.cert, ret_pem, e);
 }
 
-int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
+int selfsign_server(const char *ca_pem, const char *domain, int64_t now,
 		    char ret_pem[SELFSIGN_PEM_MAX], struct err *e)
 {
 	char names[NAMES_MAX];
@@ -97,14 +96,14 @@ int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
 		{ NID_authority_key_identifier, "keyid:always" },
 		{ NID_subject_alt_name, names },
 	};
-	OWN_PAIR authority = { 0 };
+	OWN_PAIR ca = { 0 };
 	OWN_PAIR p = { 0 };
 
 	names_of(domain, names);
-	if (keypair_read(authority_pem, &authority, e) < 0 ||
+	if (keypair_read(ca_pem, &ca, e) < 0 ||
 	    keypair_make("Cordon", now, SELFSIGN_SERVER_DAYS, &p, e) < 0)
 		return -1;
-	if (!keypair_sign(&p, &authority, all, COUNT(all)))
+	if (!keypair_sign(&p, &ca, all, COUNT(all)))
 		return keypair_failed(e, "sign a certificate");
 	return keypair_write(p.key, p.cert, ret_pem, e);
 }
@@ -126,42 +125,41 @@ static int check_time(X509 *cert, int64_t now, int days, int64_t *ret_renew_at, 
 	return 0;
 }
 
-/* An authority must outlive what it signs. */
-int selfsign_check_authority(const char *authority_pem, const char *domain, int64_t now,
-			     struct err *e)
+/* A CA must outlive the certificates that it signs. */
+int selfsign_check_ca(const char *ca_pem, const char *domain, int64_t now, struct err *e)
 {
 	char constraints[NAMES_MAX];
 	int64_t renew_at;
 	OWN_PAIR p = { 0 };
 
 	constraints_of(domain, constraints);
-	if (keypair_read(authority_pem, &p, e) < 0)
+	if (keypair_read(ca_pem, &p, e) < 0)
 		return -1;
 	if (!has_extension(p.cert,
 			   &(struct keypair_extension){ NID_name_constraints, constraints }))
 		return err_set(e, ERR_INVALID, "it is for another domain");
 	if (X509_check_ca(p.cert) != 1 || X509_verify(p.cert, p.key) != 1) {
 		ERR_clear_error();
-		return err_set(e, ERR_INVALID, "it is no authority");
+		return err_set(e, ERR_INVALID, "it is not a CA certificate");
 	}
 	return check_time(p.cert, now, SELFSIGN_SERVER_DAYS, &renew_at, e);
 }
 
-int selfsign_check_server(const char *authority_pem, const char *server_pem, const char *domain,
+int selfsign_check_server(const char *ca_pem, const char *server_pem, const char *domain,
 			  int64_t now, int64_t *ret_renew_at, struct err *e)
 {
 	char names[NAMES_MAX];
-	OWN_PAIR authority = { 0 };
+	OWN_PAIR ca = { 0 };
 	OWN_PAIR p = { 0 };
 
 	names_of(domain, names);
-	if (keypair_read(authority_pem, &authority, e) < 0 || keypair_read(server_pem, &p, e) < 0)
+	if (keypair_read(ca_pem, &ca, e) < 0 || keypair_read(server_pem, &p, e) < 0)
 		return -1;
 	if (!has_extension(p.cert, &(struct keypair_extension){ NID_subject_alt_name, names }))
 		return err_set(e, ERR_INVALID, "it is for other names");
-	if (X509_verify(p.cert, authority.key) != 1) {
+	if (X509_verify(p.cert, ca.key) != 1) {
 		ERR_clear_error();
-		return err_set(e, ERR_INVALID, "another authority signed it");
+		return err_set(e, ERR_INVALID, "it is signed by another CA");
 	}
 	return check_time(p.cert, now, SELFSIGN_RENEW_DAYS, ret_renew_at, e);
 }

@@ -1,7 +1,8 @@
-/* selfsign.h - a certificate authority of this node, and the certificates it issues: made and
- * checked in memory, as PEM.
+/* selfsign.h - the certificate authority (CA) that signs the certificates of this server's own
+ * HTTPS listener: created and checked in memory, as PEM. Called by cordond/local_cert.c. It is not
+ * the CA that cells trust (leaf_certs.h).
  *
- * The authority is valid for one domain with all names below it, localhost, 127.0.0.1 and ::1: a
+ * The CA is valid for one domain with all names below it, localhost, 127.0.0.1 and ::1: a
  * client that trusts it trusts it for no other name, even if its key is stolen. domain: a DNS name
  * in lower case, checked by the caller, without a port. now: seconds since 1970. */
 #pragma once
@@ -13,24 +14,22 @@
 
 #define SELFSIGN_PEM_MAX 8192 /* bytes of any text here, NUL included */
 #define SELFSIGN_DAY 86400LL
-#define SELFSIGN_AUTHORITY_DAYS 3650
+#define SELFSIGN_CA_DAYS 3650
 #define SELFSIGN_SERVER_DAYS 90
 #define SELFSIGN_RENEW_DAYS 30 /* a certificate with less time left is replaced */
 
 /* Each writes a text that ends in NUL. */
-/* An authority: its key and its certificate. */
-int selfsign_authority(const char *domain, int64_t now, char ret_pem[SELFSIGN_PEM_MAX],
+/* A CA: its key and its certificate. */
+int selfsign_create_ca(const char *domain, int64_t now, char ret_pem[SELFSIGN_PEM_MAX],
 		       struct err *e) MUST_USE;
 /* Its certificate alone, for clients that should trust it. */
-int selfsign_public(const char *authority_pem, char ret_pem[SELFSIGN_PEM_MAX],
-		    struct err *e) MUST_USE;
+int selfsign_ca_cert(const char *ca_pem, char ret_pem[SELFSIGN_PEM_MAX], struct err *e) MUST_USE;
 /* The key and certificate of a server. */
-int selfsign_server(const char *authority_pem, const char *domain, int64_t now,
+int selfsign_server(const char *ca_pem, const char *domain, int64_t now,
 		    char ret_pem[SELFSIGN_PEM_MAX], struct err *e) MUST_USE;
 
 /* 0: it is what the functions above would make, and has enough time left; else -1, and *e says why.
  * The texts may be anything. *ret_renew_at: when the server's certificate should be replaced. */
-int selfsign_check_authority(const char *authority_pem, const char *domain, int64_t now,
-			     struct err *e) MUST_USE;
-int selfsign_check_server(const char *authority_pem, const char *server_pem, const char *domain,
+int selfsign_check_ca(const char *ca_pem, const char *domain, int64_t now, struct err *e) MUST_USE;
+int selfsign_check_server(const char *ca_pem, const char *server_pem, const char *domain,
 			  int64_t now, int64_t *ret_renew_at, struct err *e) MUST_USE;

@@ -1,4 +1,4 @@
-/* tls_client.c - clients: which authorities they verify servers by. */
+/* tls_client.c - clients: which CAs they verify servers by. */
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -18,7 +18,7 @@ struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
 	if (ca_file ? SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1
 		    : SSL_CTX_set_default_verify_paths(ctx) == 1)
 		return tls_wrap(ctx, e);
-	(void)tls_failed(e, "cannot read the authorities", ca_file);
+	(void)tls_failed(e, "cannot read the CA certificates", ca_file);
 	SSL_CTX_free(ctx);
 	return NULL;
 }
@@ -34,10 +34,10 @@ static int trust_all(X509_STORE *store, BIO *in, struct err *e)
 		if (!cert)
 			break;
 		if (!added)
-			return tls_failed(e, "an authority cannot be used", NULL);
+			return tls_failed(e, "a CA certificate cannot be used", NULL);
 	}
 	if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-		return tls_failed(e, "an authority cannot be read", NULL);
+		return tls_failed(e, "a CA certificate cannot be read", NULL);
 	ERR_clear_error();
 	return 0;
 }
@@ -48,7 +48,7 @@ int tls_client_trust(struct tls *t, const char *pem, size_t len, struct err *e)
 	int result;
 
 	if (!in)
-		return err_set(e, ERR_LIMIT, "no memory for authorities");
+		return err_set(e, ERR_LIMIT, "memory is short");
 	result = trust_all(SSL_CTX_get_cert_store(t->ctx), in, e);
 	BIO_free(in);
 	return result;

@@ -1,5 +1,5 @@
 /* authority.h - the node's authority: who signs what cordon-egress shows to cells. Made once by
- * `cordon-egress --make-authority`, kept in the cache (cache.h) as authority.pem, for its owner
+ * `cordon-egress --create-ca`, kept in the cache (cache.h) as authority.pem, for its owner
  * only.
  *
  * Here it is text: a first line "# 1a2b3c4d.0", under which OpenSSL looks for the certificate, then

@@ -47,12 +47,12 @@ enum {
  * and closes them. */
 enum {
 	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may lack */
-	EGRESS_FD_CHANNEL,   /* the first channel C (egress_msg.h); may lack if there is control */
-	EGRESS_FD_RESOLV,    /* resolv.conf of the node; may lack */
-	EGRESS_FD_HOSTS,     /* hosts of the node; may lack */
-	EGRESS_FD_BUNDLE,    /* PEM: authorities that servers are verified by */
-	EGRESS_FD_AUTHORITY, /* PEM: key and certificate of the authority that cells trust */
-	EGRESS_FD_EXTRA,     /* PEM: further authorities, the operator's; may lack */
+	EGRESS_FD_CHANNEL, /* the first channel C (egress_msg.h); may lack if there is control */
+	EGRESS_FD_RESOLV,  /* resolv.conf of the node; may lack */
+	EGRESS_FD_HOSTS,   /* hosts of the node; may lack */
+	EGRESS_FD_BUNDLE,  /* PEM: authorities that servers are verified by */
+	EGRESS_FD_CA,	   /* PEM: key and certificate of the authority that cells trust */
+	EGRESS_FD_EXTRA,   /* PEM: further authorities, the operator's; may lack */
 	EGRESS_FDS_END,
 };
 

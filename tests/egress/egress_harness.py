@@ -351,7 +351,7 @@ class Egress:
     def __init__(self, net, program, resolv="nameserver 192.0.2.2\n", hosts="", extra=(), without=()):
         self.net = net
         self.control, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.pem = subprocess.run([program, "--make-authority"], check=True,
+        self.pem = subprocess.run([program, "--create-ca"], check=True,
                                   stdout=subprocess.PIPE, text=True).stdout
         begin = self.pem.index("-----BEGIN CERTIFICATE")
         self.certificate = self.pem[begin:self.pem.index("-----END CERTIFICATE") + 26]

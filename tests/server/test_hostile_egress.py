@@ -24,7 +24,7 @@ TAKEN, RECORD, COUNTS = 64, 65, 66
 FAKE = r"""#!/usr/bin/python3 -I
 import array, json, os, socket, struct, sys, time
 here = os.path.dirname(os.path.abspath(sys.argv[0]))
-if "--make-authority" in sys.argv:
+if "--create-ca" in sys.argv:
     os.execv(os.path.join(here, "real-egress"), ["cordon-egress", *sys.argv[1:]])
 with open(os.path.join(here, "script.json")) as f:
     script = json.load(f)

@@ -1,4 +1,4 @@
-/* Goal: strict clients that trust the authority take what it makes, for that name only, over
+/* Goal: strict clients that trust the CA accept what it makes, for that name only, over
  * TLS 1.2 and 1.3; certificates are made once, again in time, and no more than the cache holds are
  * kept. */
 #include "leaf_certs.h"
@@ -17,7 +17,7 @@
 #define NOW 1800000000LL
 #define DAY 86400LL
 
-static char authority[LEAF_CERTS_PEM_MAX], public_pem[LEAF_CERTS_PEM_MAX];
+static char ca_pem[LEAF_CERTS_PEM_MAX], public_pem[LEAF_CERTS_PEM_MAX];
 
 static struct leaf_certs *new_mint(int64_t now)
 {
@@ -25,11 +25,11 @@ static struct leaf_certs *new_mint(int64_t now)
 	struct leaf_certs *m;
 	char link[16];
 
-	CHECK(leaf_certs_authority(now, authority, &e) == 0);
-	CHECK(leaf_certs_public(authority, public_pem, link, &e) == 0);
-	CHECK(strstr(public_pem, "PRIVATE") == NULL && strstr(authority, "PRIVATE") != NULL);
+	CHECK(leaf_certs_create_ca(now, ca_pem, &e) == 0);
+	CHECK(leaf_certs_ca_cert(ca_pem, public_pem, link, &e) == 0);
+	CHECK(strstr(public_pem, "PRIVATE") == NULL && strstr(ca_pem, "PRIVATE") != NULL);
 	CHECK(strlen(link) == 10 && strcmp(link + 8, ".0") == 0);
-	m = leaf_certs_new(authority, &e);
+	m = leaf_certs_new(ca_pem, &e);
 	CHECK(m != NULL);
 	return m;
 }
@@ -335,7 +335,7 @@ static void openssl_verifies_it(void)
 	pid_t pid;
 	int status = -1;
 
-	CHECK(leaf_certs_public(authority, pem, link, &e) == 0);
+	CHECK(leaf_certs_ca_cert(ca_pem, pem, link, &e) == 0);
 	CHECK(mkdtemp(dir) != NULL);
 	(void)snprintf(path, sizeof(path), "%s/%s", dir, link);
 	to = fopen(path, "we");
@@ -366,8 +366,8 @@ static void a_bundle_of_text_is_trusted(void)
 	struct tls *trusting, *strange, *nobody;
 	char link[16], made[LEAF_CERTS_PEM_MAX];
 
-	CHECK(leaf_certs_authority((int64_t)time(NULL), made, &e) == 0);
-	CHECK(leaf_certs_public(made, other, link, &e) == 0);
+	CHECK(leaf_certs_create_ca((int64_t)time(NULL), made, &e) == 0);
+	CHECK(leaf_certs_ca_cert(made, other, link, &e) == 0);
 	(void)snprintf(both, sizeof(both), "# some words\n%s\n# others\n%s", other, public_pem);
 	trusting = tls_client_new_pem(both, strlen(both), &e);
 	strange = tls_client_new_pem(other, strlen(other), &e);

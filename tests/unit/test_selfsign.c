@@ -1,4 +1,4 @@
-/* Goal: what the authority makes is what clients take, what is not what it would make is noticed,
+/* Goal: what the CA makes is what clients accept, what is not what it would make is noticed,
  * and who trusts it trusts it for its names only. */
 #include "selfsign.h"
 
@@ -12,14 +12,14 @@
 #define NOW 1800000000LL
 #define DAY SELFSIGN_DAY
 
-static char authority[SELFSIGN_PEM_MAX], server[SELFSIGN_PEM_MAX];
+static char own_ca[SELFSIGN_PEM_MAX], server[SELFSIGN_PEM_MAX];
 
 static void make(const char *domain)
 {
 	struct err e = { 0 };
 
-	CHECK(selfsign_authority(domain, NOW, authority, &e) == 0);
-	CHECK(selfsign_server(authority, domain, NOW, server, &e) == 0);
+	CHECK(selfsign_create_ca(domain, NOW, own_ca, &e) == 0);
+	CHECK(selfsign_server(own_ca, domain, NOW, server, &e) == 0);
 }
 
 static X509 *read_cert(const char *pem)
@@ -32,7 +32,7 @@ static X509 *read_cert(const char *pem)
 	return cert;
 }
 
-/* As a strict client does it who trusts the authority: X509_V_OK, or what it objects to. */
+/* As a strict client does it that trusts the CA: X509_V_OK, or what it objects to. */
 static int verify(const char *ca_pem, const char *cert_pem, const char *host, int64_t at)
 {
 	X509 *ca = read_cert(ca_pem), *cert = read_cert(cert_pem);
@@ -61,7 +61,7 @@ static bool takes_server(const char *domain, int64_t now, struct err *e)
 {
 	int64_t renew_at;
 
-	return selfsign_check_server(authority, server, domain, now, &renew_at, e) == 0;
+	return selfsign_check_server(own_ca, server, domain, now, &renew_at, e) == 0;
 }
 
 static void what_is_made_is_taken(void)
@@ -71,11 +71,10 @@ static void what_is_made_is_taken(void)
 	struct err e;
 
 	make("cordon.localhost");
-	CHECK(selfsign_check_authority(authority, "cordon.localhost", NOW, &e) == 0);
-	CHECK(selfsign_check_server(authority, server, "cordon.localhost", NOW, &renew_at, &e) ==
-	      0);
+	CHECK(selfsign_check_ca(own_ca, "cordon.localhost", NOW, &e) == 0);
+	CHECK(selfsign_check_server(own_ca, server, "cordon.localhost", NOW, &renew_at, &e) == 0);
 	CHECK(renew_at == NOW + (SELFSIGN_SERVER_DAYS - SELFSIGN_RENEW_DAYS) * DAY);
-	CHECK(selfsign_public(authority, public, &e) == 0);
+	CHECK(selfsign_ca_cert(own_ca, public, &e) == 0);
 	CHECK(strstr(public, "PRIVATE") == NULL);
 	CHECK(verify(public, server, "cordon.localhost", NOW) == X509_V_OK);
 	CHECK(verify(public, server, "api.cordon.localhost", NOW) == X509_V_OK);
@@ -87,19 +86,19 @@ static void what_is_made_is_taken(void)
 	CHECK(verify(public, server, "localhost", NOW + 91 * DAY) == X509_V_ERR_CERT_HAS_EXPIRED);
 }
 
-/* With the authority's key one can sign anything, but nobody will believe it. */
-static void the_authority_is_good_for_its_names_only(void)
+/* With the key of the CA anything can be signed, but clients reject it. */
+static void the_ca_is_valid_for_its_names_only(void)
 {
 	struct err e;
 
 	make("a.example.org");
-	CHECK(selfsign_server(authority, "example.com", NOW, server, &e) == 0);
-	CHECK(verify(authority, server, "example.com", NOW) == X509_V_ERR_PERMITTED_VIOLATION);
-	CHECK(verify(authority, server, "localhost", NOW) == X509_V_ERR_PERMITTED_VIOLATION);
-	CHECK(selfsign_server(authority, "example.org", NOW, server, &e) == 0);
-	CHECK(verify(authority, server, "example.org", NOW) == X509_V_ERR_PERMITTED_VIOLATION);
-	CHECK(selfsign_server(authority, "b.a.example.org", NOW, server, &e) == 0);
-	CHECK(verify(authority, server, "b.a.example.org", NOW) == X509_V_OK);
+	CHECK(selfsign_server(own_ca, "example.com", NOW, server, &e) == 0);
+	CHECK(verify(own_ca, server, "example.com", NOW) == X509_V_ERR_PERMITTED_VIOLATION);
+	CHECK(verify(own_ca, server, "localhost", NOW) == X509_V_ERR_PERMITTED_VIOLATION);
+	CHECK(selfsign_server(own_ca, "example.org", NOW, server, &e) == 0);
+	CHECK(verify(own_ca, server, "example.org", NOW) == X509_V_ERR_PERMITTED_VIOLATION);
+	CHECK(selfsign_server(own_ca, "b.a.example.org", NOW, server, &e) == 0);
+	CHECK(verify(own_ca, server, "b.a.example.org", NOW) == X509_V_OK);
 }
 
 static void another_domain_is_noticed(void)
@@ -107,23 +106,23 @@ static void another_domain_is_noticed(void)
 	struct err e;
 
 	make("a.example.org");
-	CHECK(selfsign_check_authority(authority, "b.example.org", NOW, &e) < 0);
+	CHECK(selfsign_check_ca(own_ca, "b.example.org", NOW, &e) < 0);
 	CHECK_STR(e.msg, "it is for another domain");
 	CHECK(!takes_server("b.example.org", NOW, &e));
 	CHECK_STR(e.msg, "it is for other names");
 }
 
-static void another_authority_is_noticed(void)
+static void another_ca_is_noticed(void)
 {
 	struct err e;
 
 	make("a.example.org");
-	CHECK(selfsign_authority("a.example.org", NOW, authority, &e) == 0);
+	CHECK(selfsign_create_ca("a.example.org", NOW, own_ca, &e) == 0);
 	CHECK(!takes_server("a.example.org", NOW, &e));
-	CHECK_STR(e.msg, "another authority signed it");
+	CHECK_STR(e.msg, "it is signed by another CA");
 	/* Nor may one take the other's place. */
-	CHECK(selfsign_check_authority(server, "a.example.org", NOW, &e) < 0);
-	memcpy(server, authority, sizeof(server));
+	CHECK(selfsign_check_ca(server, "a.example.org", NOW, &e) < 0);
+	memcpy(server, own_ca, sizeof(server));
 	CHECK(!takes_server("a.example.org", NOW, &e));
 }
 
@@ -138,8 +137,8 @@ static void time_runs_out(void)
 	CHECK(!takes_server("a.example.org", NOW + 1000 * DAY, &e));
 	CHECK(!takes_server("a.example.org", NOW - 2 * DAY, &e));
 	CHECK_STR(e.msg, "it is not valid yet");
-	CHECK(selfsign_check_authority(authority, "a.example.org", NOW + 3559 * DAY, &e) == 0);
-	CHECK(selfsign_check_authority(authority, "a.example.org", NOW + 3561 * DAY, &e) < 0);
+	CHECK(selfsign_check_ca(own_ca, "a.example.org", NOW + 3559 * DAY, &e) == 0);
+	CHECK(selfsign_check_ca(own_ca, "a.example.org", NOW + 3561 * DAY, &e) < 0);
 	CHECK_STR(e.msg, "it has less than 90 days left");
 }
 
@@ -147,15 +146,15 @@ static void time_runs_out(void)
 static void keys_are_not_mixed(void)
 {
 	char mixed[2 * SELFSIGN_PEM_MAX];
-	const char *cert = strstr(authority, "-----BEGIN CERT");
+	const char *cert = strstr(own_ca, "-----BEGIN CERT");
 	struct err e;
 
 	make("a.example.org");
-	cert = strstr(authority, "-----BEGIN CERT");
+	cert = strstr(own_ca, "-----BEGIN CERT");
 	CHECK(cert != NULL);
 	(void)snprintf(mixed, sizeof(mixed), "%.*s%s",
 		       (int)(strstr(server, "-----BEGIN CERT") - server), server, cert);
-	CHECK(selfsign_check_authority(mixed, "a.example.org", NOW, &e) < 0);
+	CHECK(selfsign_check_ca(mixed, "a.example.org", NOW, &e) < 0);
 	CHECK_STR(e.msg, "it is no key with its certificate");
 }
 
@@ -216,8 +215,7 @@ static void damage_is_noticed(void)
 }
 
 TEST_MAIN({ "what is made is taken", what_is_made_is_taken },
-	  { "the authority is good for its names only", the_authority_is_good_for_its_names_only },
+	  { "the CA is valid for its names only", the_ca_is_valid_for_its_names_only },
 	  { "another domain is noticed", another_domain_is_noticed },
-	  { "another authority is noticed", another_authority_is_noticed },
-	  { "time runs out", time_runs_out }, { "keys are not mixed", keys_are_not_mixed },
-	  { "damage is noticed", damage_is_noticed })
+	  { "another CA is noticed", another_ca_is_noticed }, { "time runs out", time_runs_out },
+	  { "keys are not mixed", keys_are_not_mixed }, { "damage is noticed", damage_is_noticed })
