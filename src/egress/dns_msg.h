@@ -10,12 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dns_msg_name.h"
 #include "ip.h"
 
-#define DNS_MSG_HEAD 12
-#define DNS_MSG_NAME_MAX 1025 /* text with its NUL: 255 bytes, four characters each */
-#define DNS_MSG_UDP 512	      /* bytes that every client accepts */
-#define DNS_MSG_EDNS 1232     /* bytes that egress says it accepts */
+#define DNS_MSG_UDP 512	  /* bytes that every client accepts */
+#define DNS_MSG_EDNS 1232 /* bytes that egress says it accepts */
 #define DNS_MSG_ADDRESSES 16
 #define DNS_MSG_HOPS 8 /* CNAMEs followed at most */
 #define DNS_MSG_QUERY_MAX (DNS_MSG_HEAD + 255 + 4)

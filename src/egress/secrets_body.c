@@ -4,6 +4,7 @@
 
 #include "buf.h"
 #include "json_scan.h"
+#include "secrets.h"
 #include "secrets_private.h"
 #include "url.h"
 

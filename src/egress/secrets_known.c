@@ -2,6 +2,7 @@
  * request, whichever rule allowed it. */
 #include <string.h>
 
+#include "secrets.h"
 #include "secrets_private.h"
 
 struct known {

@@ -3,6 +3,7 @@
  * table: so a byte costs the same with one secret and with many. */
 #include <string.h>
 
+#include "secrets.h"
 #include "secrets_private.h"
 
 static int compare(const struct secret *a, const struct secret *b)

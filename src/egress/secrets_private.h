@@ -1,8 +1,12 @@
 /* secrets_private.h - the structures of secrets*.c. */
 #pragma once
 
+#include "err.h"
 #include "host.h"
-#include "secrets.h"
+#include "http1.h"
+
+struct mask;
+struct secrets_use; /* secrets.h */
 
 #define SECRETS_MAX 64 /* bits of a set (uint64_t) */
 #define SECRETS_LIST_MAX 32

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "path.h"
+#include "secrets.h"
 #include "secrets_private.h"
 
 static int bad(struct err *e, const char *name, const char *why)

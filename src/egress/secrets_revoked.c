@@ -3,6 +3,7 @@
  * authenticated (a WebSocket, a long answer) must not outlive it. */
 #include <string.h>
 
+#include "secrets.h"
 #include "secrets_private.h"
 
 static const struct secret *by_name(const struct secrets *s, const char *name, size_t n)

@@ -122,11 +122,16 @@ undo:
 	return NULL;
 }
 
+void client_close(struct client *c)
+{
+	client_conn_close(c);
+}
+
 void client_free(struct client *c)
 {
 	if (!c)
 		return;
-	client_close(c);
+	client_conn_close(c);
 	tls_free(c->tls);
 	free(c->head);
 	fifo_release(&c->lines);
@@ -273,11 +278,11 @@ static void clear_connection(struct client *c)
 				    : client_read(c, buf, sizeof(buf), &e);
 
 		if (n < 0)
-			client_close(c);
+			client_conn_close(c);
 		total += n > 0 ? (size_t)n : 0;
 	}
 	if (c->fd >= 0 && (!c->answer.keep_alive || !client_conn_is_alive(c)))
-		client_close(c);
+		client_conn_close(c);
 }
 
 static void begin_answer(struct client *c)
@@ -322,7 +327,7 @@ int client_send(struct client *c, const struct client_request *r, struct err *e)
 		n = attempt(c, &rest, head, (size_t)len, e);
 		if (n == 1)
 			break;
-		client_close(c);
+		client_conn_close(c);
 		if (n == 0 && (!kept || !is_repeatable(r)))
 			return err_set(e, ERR_SYSTEM, "%s closed the connection without an answer",
 				       c->host_port);

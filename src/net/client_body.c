@@ -88,7 +88,7 @@ static void took(struct client *c, size_t n)
 /* Reads more input for the body: 0, or -1. */
 static int more(struct client *c, struct err *e)
 {
-	int n = client_conn_fill(c, client_conn_patience(c), e);
+	int n = client_conn_fill(c, client_conn_timeout_ms(c), e);
 
 	if (n == 1)
 		return 0;
@@ -122,10 +122,10 @@ ssize_t client_read(struct client *c, void *buf, size_t cap, struct err *e)
 			goto lost;
 	}
 	if (c->fd >= 0 && !c->answer.keep_alive && c->answer.status != 101)
-		client_close(c);
+		client_conn_close(c);
 	return 0;
 lost:
-	client_close(c);
+	client_conn_close(c);
 	return -1;
 }
 

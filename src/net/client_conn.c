@@ -19,7 +19,7 @@
 #define ABSORB_MAX ((size_t)4 * 1024 * 1024) /* input kept while a request is being sent */
 #define HEAD_MAX ((size_t)64 * 1024)
 
-uint64_t client_conn_patience(const struct client *c)
+uint64_t client_conn_timeout_ms(const struct client *c)
 {
 	return c->io_ms ? c->io_ms : UINT64_MAX;
 }
@@ -51,7 +51,7 @@ static int timed_out(const struct client *c, struct err *e)
 
 /* ---- opening */
 
-static int shake_hands(struct client *c, struct err *e)
+static int handshake(struct client *c, struct err *e)
 {
 	uint64_t deadline = clock_now_ns() + c->connect_ms * CLOCK_MS;
 
@@ -112,14 +112,14 @@ int client_conn_open(struct client *c, struct err *e)
 	c->fd = c->is_unix ? connect_unix(c, e) : connect_tcp(c, e);
 	if (c->fd < 0)
 		return -1;
-	if (c->is_tls && shake_hands(c, e) < 0) {
-		client_close(c);
+	if (c->is_tls && handshake(c, e) < 0) {
+		client_conn_close(c);
 		return -1;
 	}
 	return 0;
 }
 
-void client_close(struct client *c)
+void client_conn_close(struct client *c)
 {
 	tls_close(c->tls_conn);
 	c->tls_conn = NULL;
@@ -177,7 +177,7 @@ int client_conn_fill(struct client *c, uint64_t timeout_ms, struct err *e)
 static int wait_for_room(struct client *c, struct err *e)
 {
 	short events = c->in.len < ABSORB_MAX ? POLLOUT | POLLIN : POLLOUT;
-	int ready = wait_for(c, events, client_conn_patience(c), e);
+	int ready = wait_for(c, events, client_conn_timeout_ms(c), e);
 
 	if (ready < 0)
 		return -1;
@@ -218,7 +218,7 @@ int client_conn_send(struct client *c, const void *data, size_t len, bool stop, 
 /* 1; 0 if it is not complete; -1. */
 static int parse_head(struct client *c, size_t *scanned, enum http1_method method, struct err *e)
 {
-	struct http1_fault fault = { 502, "it holds bytes that no head may hold" };
+	struct http1_fault fault = { 502, "the head contains control bytes, or a CR or LF alone" };
 	int n = c->in.len > 0 ? http1_head_end((const char *)fifo_bytes(&c->in), c->in.len, scanned)
 			      : 0;
 
@@ -258,7 +258,7 @@ int client_conn_read_head(struct client *c, enum http1_method method, struct err
 			return 1;
 		if (n > 0)
 			continue; /* 100 Continue and other interim answers */
-		n = client_conn_fill(c, client_conn_patience(c), e);
+		n = client_conn_fill(c, client_conn_timeout_ms(c), e);
 		if (n == -1 && !anything && (e->sys == ECONNRESET || e->sys == EPIPE))
 			return 0;
 		if (n == -1)

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "chunk.h"
-#include "client.h"
+#include "err.h"
 #include "fifo.h"
+#include "http1.h"
 #include "ws.h"
 
 struct tls;
@@ -49,6 +50,8 @@ struct client {
 
 /* Connects, if there is no usable connection. */
 int client_conn_open(struct client *c, struct err *e) MUST_USE;
+/* Closes it, and forgets what was read. No effect if it is closed. */
+void client_conn_close(struct client *c);
 /* Is the connection still open, as far as can be seen without sending? */
 bool client_conn_is_alive(struct client *c);
 /* Reads more input into c->in: 1; 0 at the end of the connection; -1; -2 (no error set) after
@@ -59,6 +62,6 @@ int client_conn_fill(struct client *c, uint64_t timeout_ms, struct err *e) MUST_
 int client_conn_send(struct client *c, const void *data, size_t len, bool stop,
 		     struct err *e) MUST_USE;
 /* io_ms, with 0 as "no bound". */
-uint64_t client_conn_patience(const struct client *c);
+uint64_t client_conn_timeout_ms(const struct client *c);
 /* Reads the head of the final answer: 1; 0 if the connection ended before its first byte; -1. */
 int client_conn_read_head(struct client *c, enum http1_method method, struct err *e) MUST_USE;

@@ -39,7 +39,7 @@ int client_ws_open(struct client *c, const char *target, const struct client_hea
 		return 1;
 	ws_accept_key((struct http1_span){ key, strlen(key) }, want);
 	if (!client_header(c, "Sec-WebSocket-Accept", got, sizeof(got)) || strcmp(got, want) != 0) {
-		client_close(c);
+		client_conn_close(c);
 		return err_set(e, ERR_INVALID, "%s did not accept the WebSocket correctly",
 			       c->host_port);
 	}
@@ -97,7 +97,7 @@ int client_ws_close(struct client *c, uint16_t code, const char *reason, struct 
 static int broken(struct client *c, uint16_t code, const char *what, struct err *e)
 {
 	IGNORED(client_ws_close(c, code, what, e), "the fault itself is what is reported");
-	client_close(c);
+	client_conn_close(c);
 	return err_set(e, ERR_INVALID, "%s broke the WebSocket protocol: %s", c->host_port, what);
 }
 
@@ -114,7 +114,7 @@ static int closed(struct client *c, uint16_t code, struct http1_span reason,
 			"the peer has gone, or will");
 	c->ws_closed = true;
 	(void)snprintf(c->ws_reason, sizeof(c->ws_reason), "%.*s", (int)reason.n, reason.p);
-	client_close(c);
+	client_conn_close(c);
 	*ret = (struct client_ws_message){ .kind = CLIENT_WS_CLOSED,
 					   .data = (const uint8_t *)c->ws_reason,
 					   .len = strlen(c->ws_reason),

@@ -3,8 +3,9 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#include "tls_private.h"
+#include "tls.h"
 #include "tls_ocsp.h"
+#include "tls_private.h"
 
 struct tls *tls_client_new(const char *ca_file, bool insecure, struct err *e)
 {

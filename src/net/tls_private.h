@@ -3,8 +3,9 @@
 #pragma once
 
 #include <openssl/ssl.h>
+#include <stdbool.h>
 
-#include "tls.h"
+#include "err.h"
 
 struct tls {
 	SSL_CTX *ctx;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tls.h"
 #include "tls_private.h"
 #include "tls_x509.h"
 
