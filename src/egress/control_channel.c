@@ -14,7 +14,6 @@
 #include <sys/epoll.h>
 
 #include "clock.h"
-#include "session_counts.h"
 #include "fd_reserve.h"
 #include "fifo.h"
 #include "io.h"
@@ -22,6 +21,7 @@
 #include "read_file.h"
 #include "resolver.h"
 #include "session_control.h"
+#include "session_counts.h"
 #include "supervisor_msg.h"
 #include "turn_report.h"
 #include "untrusted_fd.h"

@@ -48,8 +48,8 @@ static void write_text(const struct deny_page *r, const char *reason, char *ret,
 {
 	if (r->denied)
 		(void)snprintf(ret, cap,
-			       "%s%s%s%s\n\nThis was decided by the network policy of this "
-			       "session. Trying again, or in another way, will not help.\n",
+			       "%s%s%s%s\n\nThe network policy of this session does not allow this "
+			       "request. Repeating it, or sending it another way, will not help.\n",
 			       reason, r->rule ? " (rule: " : "", r->rule ? r->rule : "",
 			       r->rule ? ")" : "");
 	else

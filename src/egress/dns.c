@@ -20,12 +20,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "access_record.h"
 #include "clock.h"
 #include "dns_msg.h"
 #include "dns_state.h"
 #include "hex.h"
 #include "synthetic_names.h"
-#include "access_record.h"
 
 #define TTL 60
 #define TTL_NO 5
@@ -57,8 +57,8 @@ static bool repeated(struct dns_state *s, const struct dns_msg_query *q, bool al
 	return false;
 }
 
-static void tell(struct egress_session *session, const struct dns_msg_query *q, const char *host,
-		 const struct policy_answer *a)
+static void record(struct egress_session *session, const struct dns_msg_query *q, const char *host,
+		   const struct policy_answer *a)
 {
 	bool allowed = a->verdict != POLICY_REFUSE;
 	char type[12];
@@ -101,7 +101,7 @@ static bool too_fast(struct egress_session *session)
 
 /* ---- answers */
 
-struct asked {
+struct question {
 	struct egress_session *session;
 	const uint8_t *query;
 	struct dns_msg_query q;
@@ -109,7 +109,7 @@ struct asked {
 	uint8_t *ret;
 };
 
-static size_t empty(struct asked *a, int rcode, bool soa)
+static size_t empty(struct question *a, int rcode, bool soa)
 {
 	struct dns_msg_writer w;
 
@@ -119,17 +119,18 @@ static size_t empty(struct asked *a, int rcode, bool soa)
 	return dns_msg_end(&w, &a->q, rcode);
 }
 
-static size_t refuse(struct asked *a, const char *host, int rcode, const char *why)
+static size_t refuse(struct question *a, const char *host, int rcode, const char *why)
 {
 	a->verdict.verdict = POLICY_REFUSE;
 	if (why)
 		(void)snprintf(a->verdict.reason, sizeof(a->verdict.reason), "%s", why);
-	tell(a->session, &a->q, host, &a->verdict);
+	record(a->session, &a->q, host, &a->verdict);
 	return empty(a, rcode, rcode == DNS_MSG_NXDOMAIN);
 }
 
 /* A name that exists: its address, or an empty answer for other types. */
-static size_t answer_types(struct asked *a, const struct ip *v4, const struct ip *v6, uint32_t ttl)
+static size_t answer_types(struct question *a, const struct ip *v4, const struct ip *v6,
+			   uint32_t ttl)
 {
 	bool wants_v6 = a->q.type == DNS_MSG_AAAA;
 	struct dns_msg_writer w;
@@ -141,7 +142,7 @@ static size_t answer_types(struct asked *a, const struct ip *v4, const struct ip
 	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
 }
 
-static size_t answer_localhost(struct asked *a)
+static size_t answer_localhost(struct question *a)
 {
 	static const struct ip v4 = { { [10] = 0xFF, [11] = 0xFF, [12] = 127, [15] = 1 } };
 	static const struct ip v6 = { { [15] = 1 } };
@@ -187,7 +188,7 @@ static int read_reverse_v6(const char *name, struct ip *ret)
 	return hex_decode(digits, sizeof(digits), ret->b, sizeof(ret->b), &e);
 }
 
-static size_t answer_ptr(struct asked *a)
+static size_t answer_ptr(struct question *a)
 {
 	struct dns_msg_writer w;
 	const char *host;
@@ -199,7 +200,7 @@ static size_t answer_ptr(struct asked *a)
 	if (!host)
 		return refuse(a, NULL, DNS_MSG_NXDOMAIN, "no name has this address");
 	a->verdict.verdict = POLICY_PERMIT;
-	tell(a->session, &a->q, NULL, &a->verdict);
+	record(a->session, &a->q, NULL, &a->verdict);
 	dns_msg_begin(&w, a->ret, DNS_TEXT_MAX, a->query, &a->q, DNS_MSG_OK);
 	dns_msg_put_ptr(&w, host, TTL);
 	return dns_msg_end(&w, &a->q, DNS_MSG_OK);
@@ -211,7 +212,7 @@ static bool is_answered(uint16_t type)
 	       type == DNS_MSG_SVCB;
 }
 
-static size_t answer_name(struct asked *a)
+static size_t answer_name(struct question *a)
 {
 	char host[HOST_MAX];
 	struct ip v4, v6;
@@ -229,14 +230,14 @@ static size_t answer_name(struct asked *a)
 		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not answered");
 	if (synthetic_names_give(a->session->names, host, &v4, &v6) < 0)
 		return refuse(a, host, DNS_MSG_SERVFAIL, "no memory for another name");
-	tell(a->session, &a->q, host, &a->verdict);
+	record(a->session, &a->q, host, &a->verdict);
 	return answer_types(a, &v4, &v6, TTL);
 }
 
 size_t dns_answer(struct egress_session *session, const uint8_t *query, size_t len, bool udp,
 		  uint8_t ret[DNS_TEXT_MAX])
 {
-	struct asked a = { .session = session, .query = query, .ret = ret };
+	struct question a = { .session = session, .query = query, .ret = ret };
 	int rcode = dns_msg_read_query(query, len, &a.q);
 	size_t n;
 

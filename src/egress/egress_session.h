@@ -10,12 +10,12 @@
 
 #include "control_out.h"
 #include "egress_msg.h"
-#include "resolver_lookup.h"
+#include "limit_usage.h"
 #include "loop.h"
 #include "policy.h"
-#include "secrets_sent.h"
+#include "resolver_lookup.h"
 #include "resource_share.h"
-#include "limit_usage.h"
+#include "secrets_sent.h"
 
 struct resolver;	/* resolver.h */
 struct handshakes;	/* handshakes.h */
@@ -33,7 +33,7 @@ struct egress {
 	struct resolver *resolver;
 	struct leaf_certs *leaf_certs;
 	struct handshakes *handshakes;
-	struct tls *upstream;
+	struct tls *server_tls;
 	struct egress_session *sessions;
 	struct resource_shares shares;
 };
@@ -67,7 +67,7 @@ struct egress_session {
 	struct idle_conns *idle_conns; /* owned */
 	struct flow *flows;	       /* flow.h */
 	unsigned nflows;	       /* flow.h */
-	uint64_t turned_away_ns;       /* flow_accept.c: when a rejected one was last recorded */
+	uint64_t rejected_ns;	       /* flow_accept.c: when a rejected one was last recorded */
 	struct secrets_sent sent;      /* where its secrets went */
 	struct resource_share share;   /* its part of what sessions share */
 	struct resolver_owner lookups; /* resolver.h */

@@ -72,32 +72,32 @@ int endpoint_read(struct synthetic_names *names, struct http1_span host_port, ui
 	return host_normal(s.p, s.n, ret->host);
 }
 
-struct policy_target endpoint_target(const struct endpoint *a)
+struct policy_target endpoint_target(const struct endpoint *p)
 {
-	return (struct policy_target){ .host = a->host[0] ? a->host : NULL,
-				       .ip = a->ip,
-				       .port = a->port };
+	return (struct policy_target){ .host = p->host[0] ? p->host : NULL,
+				       .ip = p->ip,
+				       .port = p->port };
 }
 
-void endpoint_name(const struct endpoint *a, char ret[HOST_MAX])
+void endpoint_name(const struct endpoint *p, char ret[HOST_MAX])
 {
-	if (a->host[0])
-		memcpy(ret, a->host, strlen(a->host) + 1);
+	if (p->host[0])
+		memcpy(ret, p->host, strlen(p->host) + 1);
 	else
-		ip_format(&a->ip, ret);
+		ip_format(&p->ip, ret);
 }
 
-void endpoint_host(const struct endpoint *a, bool tls, char ret[ENDPOINT_HOST_MAX])
+void endpoint_host(const struct endpoint *p, bool tls, char ret[ENDPOINT_HOST_MAX])
 {
 	char name[HOST_MAX];
-	bool brackets = !a->host[0] && !ip_is_v4(&a->ip);
+	bool brackets = !p->host[0] && !ip_is_v4(&p->ip);
 
-	endpoint_name(a, name);
-	if (a->port == (tls ? 443 : 80))
+	endpoint_name(p, name);
+	if (p->port == (tls ? 443 : 80))
 		(void)snprintf(ret, ENDPOINT_HOST_MAX, brackets ? "[%s]" : "%s", name);
 	else
 		(void)snprintf(ret, ENDPOINT_HOST_MAX, brackets ? "[%s]:%u" : "%s:%u", name,
-			       a->port);
+			       p->port);
 }
 
 bool endpoint_same(const struct endpoint *a, const struct endpoint *b)

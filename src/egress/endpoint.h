@@ -25,7 +25,7 @@ void endpoint_at(struct synthetic_names *names, const struct ip *ip, uint16_t po
 int endpoint_read(struct synthetic_names *names, struct http1_span host_port, uint16_t default_port,
 		  struct endpoint *ret, const char **ret_why) MUST_USE;
 /* As the policy functions take it; borrows host. */
-struct policy_target endpoint_target(const struct endpoint *a);
+struct policy_target endpoint_target(const struct endpoint *p);
 /* "example.com" or "192.0.2.1" or "2001:db8::1". */
 void endpoint_name(const struct endpoint *a, char ret[HOST_MAX]);
 /* The value of a Host header: with the port unless it is the default of the scheme. */

@@ -23,69 +23,69 @@
 		(x)->next = NULL;                                       \
 	} while (0)
 
-void fair_queue_add(struct fair_queue *f, struct fair_queue_tenant *o, struct fair_queue_session *g,
+void fair_queue_add(struct fair_queue *f, struct fair_queue_tenant *t, struct fair_queue_session *s,
 		    struct fair_queue_item *i)
 {
-	assert(i->group == NULL && (g->owner == NULL || g->owner == o));
-	if (g->owner == NULL) {
-		if (o->first == NULL)
-			APPEND(f, o);
-		APPEND(o, g);
-		g->owner = o;
+	assert(i->session == NULL && (s->tenant == NULL || s->tenant == t));
+	if (s->tenant == NULL) {
+		if (t->first == NULL)
+			APPEND(f, t);
+		APPEND(t, s);
+		s->tenant = t;
 	}
-	i->group = g;
-	APPEND(g, i);
+	i->session = s;
+	APPEND(s, i);
 }
 
 /* Takes it out of its list, and lists that become empty out of theirs. */
 static void unlink_item(struct fair_queue *f, struct fair_queue_item *i)
 {
-	struct fair_queue_session *g = i->group;
-	struct fair_queue_tenant *o = g->owner;
+	struct fair_queue_session *s = i->session;
+	struct fair_queue_tenant *t = s->tenant;
 
-	UNLINK(g, struct fair_queue_item, i);
-	i->group = NULL;
-	if (g->first != NULL)
+	UNLINK(s, struct fair_queue_item, i);
+	i->session = NULL;
+	if (s->first != NULL)
 		return;
-	UNLINK(o, struct fair_queue_session, g);
-	g->owner = NULL;
-	if (o->first == NULL)
-		UNLINK(f, struct fair_queue_tenant, o);
+	UNLINK(t, struct fair_queue_session, s);
+	s->tenant = NULL;
+	if (t->first == NULL)
+		UNLINK(f, struct fair_queue_tenant, t);
 }
 
 void fair_queue_drop(struct fair_queue *f, struct fair_queue_item *i)
 {
-	if (i->group != NULL)
+	if (i->session != NULL)
 		unlink_item(f, i);
 }
 
 /* The first session of the tenant that may be served in this turn. */
-static struct fair_queue_session *find_group(const struct fair_queue *f,
-					     const struct fair_queue_tenant *o, uint64_t turn,
-					     unsigned most)
+static struct fair_queue_session *find_session(const struct fair_queue *f,
+					       const struct fair_queue_tenant *t, uint64_t turn,
+					       unsigned most)
 {
-	for (struct fair_queue_session *g = o->first; g != NULL; g = g->next)
-		if ((g->turn != turn || g->taken < most) &&
-		    (f->may_take == NULL || f->may_take(g->first)))
-			return g;
+	for (struct fair_queue_session *s = t->first; s != NULL; s = s->next)
+		if ((s->turn != turn || s->taken < most) &&
+		    (f->may_take == NULL || f->may_take(s->first)))
+			return s;
 	return NULL;
 }
 
 struct fair_queue_item *fair_queue_take(struct fair_queue *f, uint64_t turn, unsigned most)
 {
-	for (struct fair_queue_tenant *o = f->first; o != NULL; o = o->next) {
-		struct fair_queue_session *g = find_group(f, o, turn, most);
-		struct fair_queue_item *i = g != NULL ? g->first : NULL;
+	for (struct fair_queue_tenant *t = f->first; t != NULL; t = t->next) {
+		struct fair_queue_session *s = find_session(f, t, turn, most);
+		struct fair_queue_item *i = s != NULL ? s->first : NULL;
 
 		if (i == NULL)
 			continue;
-		g->taken = g->turn == turn ? g->taken + 1 : 1;
-		g->turn = turn;
+		s->taken = s->turn == turn ? s->taken + 1 : 1;
+		s->turn = turn;
 		/* Session and tenant go to the end of their lists. */
-		UNLINK(o, struct fair_queue_session, g);
-		APPEND(o, g);
-		UNLINK(f, struct fair_queue_tenant, o);
-		APPEND(f, o);
+		UNLINK(t, struct fair_queue_session, s);
+		APPEND(t, s);
+		UNLINK(f, struct fair_queue_tenant, t);
+		APPEND(f, t);
 		unlink_item(f, i);
 		return i;
 	}

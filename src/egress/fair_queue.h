@@ -15,13 +15,13 @@ struct fair_queue_tenant;
 
 struct fair_queue_item {
 	struct fair_queue_item *next;
-	struct fair_queue_session *group; /* NULL: it is not queued */
+	struct fair_queue_session *session; /* NULL: it is not queued */
 };
 
 /* One session. */
 struct fair_queue_session {
 	struct fair_queue_session *next;
-	struct fair_queue_tenant *owner; /* NULL: nothing of it is queued */
+	struct fair_queue_tenant *tenant; /* NULL: nothing of it is queued */
 	struct fair_queue_item *first, *last;
 	uint64_t turn; /* the turn in which `taken` items were taken */
 	unsigned taken;
@@ -40,7 +40,7 @@ struct fair_queue {
 };
 
 /* An item is queued once at most (asserted). */
-void fair_queue_add(struct fair_queue *f, struct fair_queue_tenant *o, struct fair_queue_session *g,
+void fair_queue_add(struct fair_queue *f, struct fair_queue_tenant *t, struct fair_queue_session *s,
 		    struct fair_queue_item *i);
 /* Takes it out of the queue; no effect if it is not queued. */
 void fair_queue_drop(struct fair_queue *f, struct fair_queue_item *i);

@@ -138,7 +138,7 @@ void flow_judge(struct flow *f)
 		return;
 	}
 	(void)snprintf(f->answer.reason, sizeof(f->answer.reason),
-		       "this address stands for no name (any more): resolve the name again");
+		       "no host name has this address (any more): resolve the name again");
 }
 
 void flow_recheck_all(struct egress_session *session, const struct secrets *was)

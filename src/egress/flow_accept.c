@@ -64,9 +64,9 @@ static void reject(struct egress_session *session, int fd, const struct ip *ip, 
 				   .reason = reason };
 
 	flow_reset_fd(fd);
-	if (session->turned_away_ns + REJECTED_NS > now)
+	if (session->rejected_ns + REJECTED_NS > now)
 		return;
-	session->turned_away_ns = now;
+	session->rejected_ns = now;
 	access_record_send(session, &r);
 }
 

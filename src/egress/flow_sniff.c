@@ -206,7 +206,9 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 			(void)snprintf(why, sizeof(why), "SNI %s differs from the name %s", f->sni,
 				       f->endpoint.host);
 		else
-			(void)snprintf(why, sizeof(why), "no SNI: it must be %s", f->endpoint.host);
+			(void)snprintf(why, sizeof(why),
+				       "the ClientHello has no SNI: it must be %s",
+				       f->endpoint.host);
 		flow_refuse(f, why, TLS_ALERT_UNRECOGNIZED_NAME);
 		return;
 	}
@@ -219,7 +221,8 @@ static void decide_tls(struct flow *f, const struct tls_hello *h, const uint8_t 
 	if (take_first(f, bytes, len))
 		flow_relay(f);
 	else
-		flow_refuse(f, "its first bytes cannot be read", TLS_ALERT_ACCESS_DENIED);
+		flow_refuse(f, "the first bytes of the connection cannot be read",
+			    TLS_ALERT_ACCESS_DENIED);
 }
 
 static void sniff_tls(struct flow *f, const uint8_t *bytes, size_t len)
@@ -318,7 +321,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 		return;
 	}
 	if ((size_t)n <= f->seen && (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-		flow_refuse(f, "it ended before its protocol was known", 0);
+		flow_refuse(f, "the connection ended before its protocol was known", 0);
 		return;
 	}
 	if ((size_t)n > f->seen)
@@ -336,7 +339,7 @@ static void on_late(struct loop_timer *t)
 			    0);
 	else
 		flow_refuse(f,
-			    f->seen > 0 ? "its first bytes came too slowly"
+			    f->seen > 0 ? "the first bytes of the connection came too slowly"
 					: "the program waits for the server to send first: this "
 					  "needs a rule with protocol tcp",
 			    0);

@@ -32,7 +32,7 @@
 
 /* ---- steps: each returns whether anything moved */
 
-static bool step_shake(struct gateway *x)
+static bool step_handshake(struct gateway *x)
 {
 	struct err e = { 0 };
 	int done = gateway_stream_handshake(&x->cell, &e);
@@ -99,7 +99,8 @@ static bool step_head(struct gateway *x)
 		return read_head(x) || moved;
 	x->first = false;
 	if (n < 0)
-		bad_head(x, 400, "the head has a control byte, or a CR or LF alone");
+		bad_head(x, 400,
+			 "the head of the request contains a control byte, or a CR or LF alone");
 	else
 		gateway_request(x, (size_t)n);
 	return true;
@@ -166,7 +167,7 @@ static bool step(struct gateway *x)
 {
 	switch (x->state) {
 	case GATEWAY_HANDSHAKE:
-		return step_shake(x);
+		return step_handshake(x);
 	case GATEWAY_HEAD:
 		return step_head(x);
 	case GATEWAY_COLLECT:
@@ -295,7 +296,7 @@ static void on_timer(struct loop_timer *t)
 		gateway_fail(x, 504, "the server took too long");
 		break;
 	case GATEWAY_TUNNEL:
-		gateway_note(x, "idle for too long");
+		gateway_note(x, "the connection was idle for too long");
 		x->over = true;
 		break;
 	case GATEWAY_HANDSHAKE:

@@ -106,7 +106,8 @@ static bool read_head(struct gateway *x)
 {
 	static struct http1_response a; /* too large for the stack */
 	struct gateway_stream *s = &x->up->stream;
-	struct http1_fault fault = { .words = "the head has a control byte, or a CR or LF alone" };
+	struct http1_fault fault = { .words = "the head of the server's answer contains a control "
+					      "byte, or a CR or LF alone" };
 	int n;
 
 	if (s->in.len == 0)

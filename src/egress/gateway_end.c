@@ -27,7 +27,7 @@ static const char *model_text(struct gateway *x, struct json *j)
 }
 
 /* Logs a session in whose answers many values were masked: at 100, 1,000, ... of them. */
-static void count_covered(struct gateway *x)
+static void count_masked(struct gateway *x)
 {
 	uint64_t before = x->session->masked, step = 100;
 
@@ -71,7 +71,7 @@ void gateway_record(struct gateway *x)
 	else if (!x->endpoint.host[0] && !x->endpoint.by_name)
 		r.ip = &x->endpoint.ip;
 	access_record_send(x->session, &r);
-	count_covered(x);
+	count_masked(x);
 	if (x->model)
 		json_release(&j);
 }

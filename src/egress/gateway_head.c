@@ -235,7 +235,7 @@ int gateway_head_request(struct gateway *x, const char **ret_why)
 
 /* ---- answers */
 
-static void put_covered(struct gateway *x, struct http1_span s)
+static void put_masked(struct gateway *x, struct http1_span s)
 {
 	static uint8_t text[VALUE_MAX];
 
@@ -257,9 +257,9 @@ static void put_answer_headers(struct gateway *x, const struct http1_response *a
 		 */
 		if (hop_is(&h, h.at[i].name) || http1_span_is_nocase(h.at[i].name, "alt-svc"))
 			continue;
-		put_covered(x, h.at[i].name);
+		put_masked(x, h.at[i].name);
 		gateway_stream_add(&x->cell, ": ", 2);
-		put_covered(x, h.at[i].value);
+		put_masked(x, h.at[i].value);
 		gateway_stream_add(&x->cell, "\r\n", 2);
 	}
 }
@@ -309,7 +309,7 @@ int gateway_head_answer(struct gateway *x, const struct http1_response *a, bool 
 
 	(void)snprintf(line, sizeof(line), "HTTP/1.1 %d ", a->status);
 	put_line(x, line);
-	put_covered(x, a->reason);
+	put_masked(x, a->reason);
 	put_line(x, "\r\n");
 	put_answer_headers(x, a);
 	if (!interim)

@@ -33,7 +33,7 @@ static int endpoint_of_proxy(struct gateway *x, const char **ret_why)
 		return -1;
 	if (endpoint_read(x->session->names, r->authority, 80, &x->endpoint, ret_why) < 0)
 		return -1;
-	*ret_why = "this address stands for no name (any more): resolve the name again";
+	*ret_why = "no host name has this address (any more): resolve the name again";
 	return x->endpoint.nowhere ? -1 : 0;
 }
 

@@ -67,9 +67,9 @@ static void on_connected(struct outbound *o, int fd, const struct ip *ip, const 
 		gateway_fail(x, 502, failed.msg);
 		return;
 	}
-	gateway_stream_watch(&x->up->stream, x->cell.ready, x);
-	if (x->tls && gateway_stream_secure(&x->up->stream, x->session->egress->upstream, key.host,
-					    &failed) < 0)
+	gateway_stream_watch(&x->up->stream, x->cell.on_ready, x);
+	if (x->tls && gateway_stream_secure(&x->up->stream, x->session->egress->server_tls,
+					    key.host, &failed) < 0)
 		gateway_fail(x, 502, failed.msg);
 	else
 		gateway_wait(x, GATEWAY_HANDSHAKE_MS);
@@ -85,7 +85,7 @@ void gateway_dial(struct gateway *x, bool fresh)
 		x->up = idle_conns_take(x->session->idle_conns, &key,
 					x->retriable ? 0 : GATEWAY_YOUNG_MS * CLOCK_MS);
 	if (x->up) {
-		gateway_stream_watch(&x->up->stream, x->cell.ready, x);
+		gateway_stream_watch(&x->up->stream, x->cell.on_ready, x);
 		send_head(x);
 		return;
 	}

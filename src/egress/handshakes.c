@@ -114,7 +114,7 @@ void handshakes_wait(struct handshake *h)
 
 bool handshakes_waits(const struct handshake *h)
 {
-	return h->item.group != NULL;
+	return h->item.session != NULL;
 }
 
 void handshakes_drop(struct handshake *h)

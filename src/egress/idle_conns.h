@@ -2,11 +2,11 @@
  * shared with another session: an answer to a request of one session must not reach another. */
 #pragma once
 
+#include "gateway_stream.h"
 #include "host.h"
 #include "ip.h"
 #include "loop.h"
 #include "resource_share.h"
-#include "gateway_stream.h"
 
 #define IDLE_CONNS_MAX 64 /* then the one that is idle for longest is closed */
 #define IDLE_CONNS_IDLE_MS 30000

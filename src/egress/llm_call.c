@@ -12,8 +12,8 @@
 
 #include "buf.h"
 #include "json_scan.h"
-#include "masked_text.h"
 #include "llm_shape.h"
+#include "masked_text.h"
 
 #define LOOK_MAX (16U << 20) /* bytes read of a body, or of one event */
 #define KEEP_MAX (256U << 10)
@@ -51,8 +51,8 @@ struct llm_call {
 	char model[WORD_MAX], stop[WORD_MAX];
 	size_t nword;
 	bool streams, stream_known;
-	/* MODEL_SHAPE_INPUT, MODEL_SHAPE_OUTPUT, MODEL_SHAPE_CACHED; -1: unknown */
-	int64_t tokens[MODEL_SHAPE_CACHED + 1];
+	/* LLM_SHAPE_INPUT, LLM_SHAPE_OUTPUT, LLM_SHAPE_CACHED; -1: unknown */
+	int64_t tokens[LLM_SHAPE_CACHED + 1];
 	uint64_t since_ns; /* when the bytes that are being read arrived */
 	int64_t first_ms;
 	enum llm_shape now; /* the meaning of the string that is being read */
@@ -97,29 +97,29 @@ static void on_text(struct json_scan *s, const char *bytes, size_t n)
 	struct llm_call *m = s->arg;
 
 	switch (m->now) {
-	case MODEL_SHAPE_MODEL:
+	case LLM_SHAPE_MODEL:
 		add_word(m, m->model, bytes, n);
 		return;
-	case MODEL_SHAPE_STOP:
+	case LLM_SHAPE_STOP:
 		add_word(m, m->stop, bytes, n);
 		return;
-	case MODEL_SHAPE_ROLE:
-	case MODEL_SHAPE_PROMPT:
+	case LLM_SHAPE_ROLE:
+	case LLM_SHAPE_PROMPT:
 		keep(&m->prompt, bytes, n);
 		return;
-	case MODEL_SHAPE_COMPLETION:
+	case LLM_SHAPE_COMPLETION:
 		first_token(m);
 		if (m->prompts)
 			keep(&m->completion, bytes, n);
 		return;
-	case MODEL_SHAPE_TOKEN:
+	case LLM_SHAPE_TOKEN:
 		first_token(m);
 		return;
-	case MODEL_SHAPE_NOTHING:
-	case MODEL_SHAPE_STREAM:
-	case MODEL_SHAPE_INPUT:
-	case MODEL_SHAPE_OUTPUT:
-	case MODEL_SHAPE_CACHED:
+	case LLM_SHAPE_NOTHING:
+	case LLM_SHAPE_STREAM:
+	case LLM_SHAPE_INPUT:
+	case LLM_SHAPE_OUTPUT:
+	case LLM_SHAPE_CACHED:
 		return;
 	}
 }
@@ -128,10 +128,10 @@ static bool begin_text(struct llm_call *m, enum llm_shape what)
 {
 	m->now = what;
 	m->nword = 0;
-	if (what == MODEL_SHAPE_PROMPT || what == MODEL_SHAPE_ROLE)
+	if (what == LLM_SHAPE_PROMPT || what == LLM_SHAPE_ROLE)
 		return m->prompts;
-	return what == MODEL_SHAPE_MODEL || what == MODEL_SHAPE_STOP ||
-	       what == MODEL_SHAPE_COMPLETION || what == MODEL_SHAPE_TOKEN;
+	return what == LLM_SHAPE_MODEL || what == LLM_SHAPE_STOP || what == LLM_SHAPE_COMPLETION ||
+	       what == LLM_SHAPE_TOKEN;
 }
 
 /* ---- the request */
@@ -145,9 +145,9 @@ static void on_request_string_end(struct json_scan *s)
 {
 	struct llm_call *m = s->arg;
 
-	if (m->prompts && m->now == MODEL_SHAPE_ROLE)
+	if (m->prompts && m->now == LLM_SHAPE_ROLE)
 		keep(&m->prompt, ": ", 2);
-	else if (m->prompts && m->now == MODEL_SHAPE_PROMPT)
+	else if (m->prompts && m->now == LLM_SHAPE_PROMPT)
 		keep(&m->prompt, "\n", 1);
 }
 
@@ -155,7 +155,7 @@ static void on_request_scalar(struct json_scan *s, const char *word)
 {
 	struct llm_call *m = s->arg;
 
-	if (llm_shape_request(s) == MODEL_SHAPE_STREAM) {
+	if (llm_shape_request(s) == LLM_SHAPE_STREAM) {
 		m->streams = strcmp(word, "true") == 0;
 		m->stream_known = true;
 	}
@@ -179,7 +179,7 @@ static void on_answer_scalar(struct json_scan *s, const char *word)
 	enum llm_shape what = llm_shape_answer(s);
 	int64_t n = 0;
 
-	if (what != MODEL_SHAPE_INPUT && what != MODEL_SHAPE_OUTPUT && what != MODEL_SHAPE_CACHED)
+	if (what != LLM_SHAPE_INPUT && what != LLM_SHAPE_OUTPUT && what != LLM_SHAPE_CACHED)
 		return;
 	if (strspn(word, "0123456789") != strlen(word) || strlen(word) > 15)
 		return; /* null, or not a count */
@@ -273,8 +273,8 @@ struct llm_call *llm_call_new(const char *path, bool prompts)
 			return NULL;
 		m->op = &operations[i];
 		m->prompts = prompts;
-		m->first_ms = m->tokens[MODEL_SHAPE_INPUT] = m->tokens[MODEL_SHAPE_OUTPUT] =
-			m->tokens[MODEL_SHAPE_CACHED] = -1;
+		m->first_ms = m->tokens[LLM_SHAPE_INPUT] = m->tokens[LLM_SHAPE_OUTPUT] =
+			m->tokens[LLM_SHAPE_CACHED] = -1;
 		buf_init(&m->prompt.text, KEEP_MAX);
 		buf_init(&m->completion.text, KEEP_MAX);
 		json_scan_init(&m->request, &request_calls, m);
@@ -343,9 +343,9 @@ void llm_call_write(struct llm_call *m, const struct mask *mask, struct json *j)
 	json_text(j, "operation", m->op->name);
 	masked_text(j, mask, "model", m->model[0] == '\0' ? NULL : m->model);
 	json_bool(j, "stream", m->stream_known ? m->streams : m->reads_events);
-	write_count(j, "input_tokens", m->tokens[MODEL_SHAPE_INPUT]);
-	write_count(j, "output_tokens", m->tokens[MODEL_SHAPE_OUTPUT]);
-	write_count(j, "cached_tokens", m->tokens[MODEL_SHAPE_CACHED]);
+	write_count(j, "input_tokens", m->tokens[LLM_SHAPE_INPUT]);
+	write_count(j, "output_tokens", m->tokens[LLM_SHAPE_OUTPUT]);
+	write_count(j, "cached_tokens", m->tokens[LLM_SHAPE_CACHED]);
 	write_count(j, "first_token_ms", m->first_ms);
 	masked_text(j, mask, "stop", m->stop[0] == '\0' ? NULL : m->stop);
 	if (m->prompts) {

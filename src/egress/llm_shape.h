@@ -4,17 +4,17 @@
 #include "json_scan.h"
 
 enum llm_shape {
-	MODEL_SHAPE_NOTHING,
-	MODEL_SHAPE_MODEL,
-	MODEL_SHAPE_STREAM,
-	MODEL_SHAPE_INPUT,
-	MODEL_SHAPE_OUTPUT,
-	MODEL_SHAPE_CACHED,
-	MODEL_SHAPE_STOP,
-	MODEL_SHAPE_PROMPT,
-	MODEL_SHAPE_ROLE,
-	MODEL_SHAPE_COMPLETION,
-	MODEL_SHAPE_TOKEN, /* output that is not shown, but marks the first token */
+	LLM_SHAPE_NOTHING,
+	LLM_SHAPE_MODEL,
+	LLM_SHAPE_STREAM,
+	LLM_SHAPE_INPUT,
+	LLM_SHAPE_OUTPUT,
+	LLM_SHAPE_CACHED,
+	LLM_SHAPE_STOP,
+	LLM_SHAPE_PROMPT,
+	LLM_SHAPE_ROLE,
+	LLM_SHAPE_COMPLETION,
+	LLM_SHAPE_TOKEN, /* output that is not shown, but marks the first token */
 };
 
 /* The meaning of the value that is being read, in a request and in an answer (or one of its

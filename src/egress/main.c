@@ -15,16 +15,16 @@
 #include <unistd.h>
 
 #include "ca_create.h"
-#include "control_channel.h"
 #include "confine_egress.h"
+#include "control_channel.h"
 #include "fd_std.h"
-#include "log.h"
 #include "handshakes.h"
 #include "leaf_certs.h"
+#include "log.h"
+#include "read_file.h"
 #include "resolver.h"
 #include "secrets.h"
 #include "supervisor_msg.h"
-#include "read_file.h"
 #include "tls.h"
 
 /* Which descriptors egress was started with. Found out before it opens any: a new descriptor gets
@@ -71,17 +71,17 @@ static int open_resolver(struct egress *egress, struct err *e)
 	return egress->resolver == NULL ? err_wrap(e, "resolver") : 0;
 }
 
-static int open_upstream(struct egress *egress, struct err *e)
+static int open_server_tls(struct egress *egress, struct err *e)
 {
 	char *bundle = read_given(EGRESS_FD_BUNDLE), *extra = read_given(EGRESS_FD_EXTRA);
 	char *both = bundle == NULL || extra == NULL ? NULL : join(bundle, extra);
 
 	(void)err_set(e, ERR_INVALID, "CA certificates: unreadable, or longer than 4 MiB");
-	egress->upstream = both == NULL ? NULL : tls_client_new_pem(both, strlen(both), e);
+	egress->server_tls = both == NULL ? NULL : tls_client_new_pem(both, strlen(both), e);
 	free(bundle);
 	free(extra);
 	free(both);
-	return egress->upstream == NULL ? -1 : 0;
+	return egress->server_tls == NULL ? -1 : 0;
 }
 
 static int open_leaf_certs(struct egress *egress, struct err *e)
@@ -112,8 +112,8 @@ static int start(struct egress *egress, struct err *e)
 	egress->loop = loop_new(e);
 	resource_share_init(&egress->shares, egress->loop,
 			    getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : 0, processes);
-	if (egress->loop == NULL || open_resolver(egress, e) < 0 || open_upstream(egress, e) < 0 ||
-	    open_leaf_certs(egress, e) < 0)
+	if (egress->loop == NULL || open_resolver(egress, e) < 0 ||
+	    open_server_tls(egress, e) < 0 || open_leaf_certs(egress, e) < 0)
 		return -1;
 	resolver_divide(egress->resolver, processes);
 	egress->handshakes = handshakes_new(egress);

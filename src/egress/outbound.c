@@ -206,7 +206,7 @@ static void on_stagger(struct loop_timer *t)
 	try_next(t->arg);
 }
 
-static void talk_socks(struct outbound_call *c)
+static void advance_socks(struct outbound_call *c)
 {
 	uint32_t events;
 	char text[IP_TEXT_MAX];
@@ -236,7 +236,7 @@ static void win(struct outbound_call *c, struct attempt *a)
 		return;
 	}
 	c->winner = a;
-	talk_socks(c);
+	advance_socks(c);
 }
 
 static void on_attempt(struct loop_fd *f, uint32_t events)
@@ -249,7 +249,7 @@ static void on_attempt(struct loop_fd *f, uint32_t events)
 
 	(void)events;
 	if (c->winner) {
-		talk_socks(c);
+		advance_socks(c);
 		return;
 	}
 	if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &sys, &n) < 0)

@@ -19,7 +19,7 @@ static void expect(struct outbound_socks *s, enum outbound_socks_step step, size
 	s->nin = 0;
 }
 
-static void say(struct outbound_socks *s, const uint8_t *bytes, size_t n)
+static void queue_bytes(struct outbound_socks *s, const uint8_t *bytes, size_t n)
 {
 	memcpy(s->out, bytes, n);
 	s->nout = n;
@@ -76,7 +76,7 @@ int outbound_socks_init(struct outbound_socks *s, const struct policy_proxy *pro
 		hello[1] = 2;
 	}
 	put_request(s, to);
-	say(s, hello, 2U + hello[1]);
+	queue_bytes(s, hello, 2U + hello[1]);
 	expect(s, OUTBOUND_SOCKS_METHOD, 2);
 	return 0;
 }
@@ -86,7 +86,7 @@ static int take_method(struct outbound_socks *s, struct err *e)
 	if (s->in[0] != VERSION)
 		return err_set(e, ERR_SYSTEM, "the proxy does not speak SOCKS5");
 	if (s->in[1] == METHOD_PASSWORD && s->nauth > 0) {
-		say(s, s->auth, s->nauth);
+		queue_bytes(s, s->auth, s->nauth);
 		expect(s, OUTBOUND_SOCKS_AUTH, 2);
 		return 0;
 	}
@@ -94,7 +94,7 @@ static int take_method(struct outbound_socks *s, struct err *e)
 		return err_set(e, ERR_SYSTEM, "the proxy requires another authentication");
 	if (s->in[1] != METHOD_NONE)
 		return err_set(e, ERR_SYSTEM, "the proxy chose a method that was not offered");
-	say(s, s->request, s->nrequest);
+	queue_bytes(s, s->request, s->nrequest);
 	expect(s, OUTBOUND_SOCKS_HEAD, 5);
 	return 0;
 }
@@ -103,7 +103,7 @@ static int take_auth(struct outbound_socks *s, struct err *e)
 {
 	if (s->in[0] != AUTH_VERSION || s->in[1] != 0)
 		return err_set(e, ERR_SYSTEM, "the proxy rejected user and password");
-	say(s, s->request, s->nrequest);
+	queue_bytes(s, s->request, s->nrequest);
 	expect(s, OUTBOUND_SOCKS_HEAD, 5);
 	return 0;
 }
@@ -133,7 +133,7 @@ static int take_head(struct outbound_socks *s, struct err *e)
 	if (reply > 0) {
 		bool known = reply < COUNT(replies);
 
-		(void)err_set(e, ERR_SYSTEM, "the proxy says: %s",
+		(void)err_set(e, ERR_SYSTEM, "the proxy answered: %s",
 			      known ? replies[reply].text : "unknown error");
 		e->sys = known ? replies[reply].sys : EIO;
 		return -1;

@@ -22,7 +22,7 @@
 /* ---- lookups */
 
 /* Names that need no name server. */
-static bool find_near(struct resolver *r, const char *host, struct result *ret)
+static bool find_local(struct resolver *r, const char *host, struct result *ret)
 {
 	static const struct ip loopback[] = {
 		{ { [15] = 1 } }, { { [10] = 0xFF, [11] = 0xFF, [12] = 127, [15] = 1 } }
@@ -51,7 +51,7 @@ void resolver_lookup(struct resolver *r, const char *host, struct lookup *l)
 	struct job *j = resolver_job_new(r, l, host);
 	struct result near;
 
-	if (find_near(r, host, &near))
+	if (find_local(r, host, &near))
 		resolver_job_give(j, &near);
 	else if (resolver_ask_find(r, host) || resolver_queue_may(r, l->owner))
 		resolver_ask(j);

@@ -3,8 +3,8 @@
  * from name servers are not trusted: outbound.h judges each before it connects. */
 #pragma once
 
-#include "resolver_lookup.h"
 #include "loop.h"
+#include "resolver_lookup.h"
 
 struct resolver;
 

@@ -14,8 +14,8 @@
 
 #include "egress_msg.h"
 #include "fair_queue.h"
-#include "resolver_lookup.h"
 #include "loop.h"
+#include "resolver_lookup.h"
 
 #define RESOURCE_SHARE_TURN_BYTES ((uint64_t)1 << 20)
 #define RESOURCE_SHARE_TENANT_BYTES ((uint64_t)4 << 20)

@@ -13,7 +13,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "session_counts.h"
 #include "dns_state.h"
 #include "dns_tcp.h"
 #include "dns_udp.h"
@@ -23,6 +22,7 @@
 #include "resolver.h"
 #include "secrets.h"
 #include "session_config.h"
+#include "session_counts.h"
 #include "session_limits.h"
 #include "synthetic_names.h"
 #include "untrusted_fd.h"

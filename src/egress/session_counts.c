@@ -41,7 +41,7 @@ static bool end(struct json *j, struct egress_session *session)
 }
 
 /* Sends one message with up to RULES_EACH changed rules from *at on, and advances *at. */
-static bool tell_some(struct egress_session *session, struct limit_usage **at)
+static bool send_some(struct egress_session *session, struct limit_usage **at)
 {
 	static char text[EGRESS_RECORD_MAX];
 	struct limit_usage *first = *at, *u = first;
@@ -70,7 +70,7 @@ void session_counts_send(struct egress_session *session)
 	    !session->used.own.unsent && !session->used.unsent)
 		return;
 	do {
-		if (!tell_some(session, &at))
+		if (!send_some(session, &at))
 			return;
 	} while (at != NULL);
 	session->used.unsent = false;

@@ -92,7 +92,8 @@ enum step { STEP_ON, STEP_WAIT, STEP_FAILED };
 
 static enum step broke(struct splice_relay *p, int side)
 {
-	p->why = side == CELL ? "the cell's connection broke" : "the server's connection broke";
+	p->why = side == CELL ? "the connection of the program failed"
+			      : "the connection to the server failed";
 	return STEP_FAILED;
 }
 
@@ -357,7 +358,7 @@ static void on_idle(struct loop_timer *t)
 	if (at > loop_now_ns(p->loop))
 		loop_timer_set(p->loop, t, at);
 	else
-		finish(p, "idle for too long");
+		finish(p, "the connection was idle for too long");
 }
 
 struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_options *o,

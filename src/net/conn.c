@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "untrusted_fd.h"
 #include "tls.h"
+#include "untrusted_fd.h"
 
 #define IN_HEAD ((size_t)8 * 1024)
 #define IN_BODY ((size_t)64 * 1024)

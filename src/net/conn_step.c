@@ -75,7 +75,7 @@ static void begin_exchange(struct conn *c, size_t head_len, int status, const ch
 	x->close = !x->request.keep_alive || c->server->draining;
 	request_body_start(c, &x->request);
 	if (x->request.method == HTTP1_CONNECT)
-		response_refuse(x, 501, "this server is no proxy");
+		response_refuse(x, 501, "this server is not a proxy");
 	else
 		c->server->options.on_request(x, c->server->options.arg);
 }
@@ -100,7 +100,8 @@ static bool step_head(struct conn *c)
 	if (n > 0)
 		begin_exchange(c, (size_t)n, 0, NULL);
 	else if (n < 0)
-		begin_exchange(c, 0, 400, "the request holds bytes that no head may hold");
+		begin_exchange(c, 0, 400,
+			       "the request's head contains control bytes, or a CR or LF alone");
 	else if (c->in.len >= max)
 		begin_exchange(c, 0, 431, "the request's head is too long");
 	else if (c->ended)

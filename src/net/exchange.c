@@ -82,14 +82,14 @@ void exchange_revoke(struct exchange *x, int status, const char *words)
 
 /* ---- its body */
 
-static size_t collect(struct exchange *x, const uint8_t *data, size_t len)
+static size_t on_collect_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	if (fifo_add(&x->collected, data, len) < 0)
 		conn_doom(x->conn);
 	return len;
 }
 
-static void collected(struct exchange *x, bool ok)
+static void on_collect_end(struct exchange *x, bool ok)
 {
 	if (ok)
 		x->on_body(x, fifo_bytes(&x->collected), x->collected.len);
@@ -104,7 +104,7 @@ void exchange_read_all(struct exchange *x, size_t max,
 		on_body(x, (const uint8_t *)"", 0);
 		return;
 	}
-	exchange_read_body(x, max, collect, collected);
+	exchange_read_body(x, max, on_collect_data, on_collect_end);
 	exchange_keeps_body(x, max);
 }
 

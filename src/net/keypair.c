@@ -56,7 +56,7 @@ int keypair_read(const char *pem, struct keypair *ret, struct err *e)
 		ret->cert = PEM_read_bio_X509(in, NULL, no_password, NULL);
 	if (ret->cert == NULL || X509_check_private_key(ret->cert, ret->key) != 1 ||
 	    !is_whole(ret->key))
-		(void)err_set(e, ERR_INVALID, "it is no key with its certificate");
+		(void)err_set(e, ERR_INVALID, "it is not a private key with its certificate");
 	else
 		result = 0;
 	ERR_clear_error();
@@ -84,7 +84,7 @@ int keypair_write(EVP_PKEY *key, X509 *cert, char ret_pem[KEYPAIR_PEM_MAX], stru
 
 /* ---- extensions */
 
-X509_EXTENSION *pair_extension(const struct keypair_extension *x, X509 *issuer, X509 *subject)
+X509_EXTENSION *keypair_extension(const struct keypair_extension *x, X509 *issuer, X509 *subject)
 {
 	X509V3_CTX context;
 
@@ -96,7 +96,7 @@ X509_EXTENSION *pair_extension(const struct keypair_extension *x, X509 *issuer, 
 bool keypair_extend(X509 *cert, X509 *issuer, const struct keypair_extension *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		X509_EXTENSION *made = pair_extension(&all[i], issuer, cert);
+		X509_EXTENSION *made = keypair_extension(&all[i], issuer, cert);
 		bool added = made != NULL && X509_add_ext(cert, made, -1) == 1;
 
 		X509_EXTENSION_free(made);

@@ -39,7 +39,7 @@ struct keypair_extension {
 };
 
 /* NULL on failure; the caller frees it. */
-X509_EXTENSION *pair_extension(const struct keypair_extension *x, X509 *issuer, X509 *subject);
+X509_EXTENSION *keypair_extension(const struct keypair_extension *x, X509 *issuer, X509 *subject);
 bool keypair_extend(X509 *cert, X509 *issuer, const struct keypair_extension *all, size_t n);
 
 /* Adds what keypair_make() left out: extensions, and the issuer's name and signature (p itself:

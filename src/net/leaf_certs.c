@@ -263,7 +263,7 @@ struct tls *leaf_certs_server_at(struct leaf_certs *m, const char *host, int64_t
 	struct tls *made;
 
 	if (host[0] == '\0' || strlen(host) >= HOST_CAP) {
-		(void)err_set(e, ERR_INVALID, "no certificate can be for such a name");
+		(void)err_set(e, ERR_INVALID, "a certificate cannot be for this name");
 		return NULL;
 	}
 	x = find(m, host);

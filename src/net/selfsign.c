@@ -40,7 +40,7 @@ static void names_of(const char *domain, char ret[NAMES_MAX])
 static bool has_extension(X509 *cert, const struct keypair_extension *x)
 {
 	int at = X509_get_ext_by_NID(cert, x->nid, -1);
-	X509_EXTENSION *made = pair_extension(x, cert, cert);
+	X509_EXTENSION *made = keypair_extension(x, cert, cert);
 	X509_EXTENSION *is = at < 0 ? NULL : X509_get_ext(cert, at);
 	bool same = made != NULL && is != NULL &&
 		    X509_EXTENSION_get_critical(made) == X509_EXTENSION_get_critical(is) &&

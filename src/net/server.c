@@ -10,9 +10,9 @@
 
 #include "clock.h"
 #include "conn.h"
-#include "untrusted_fd.h"
 #include "listen.h"
 #include "rand.h"
+#include "untrusted_fd.h"
 
 #define LISTENERS_MAX 8
 #define FDS_SPARE 64

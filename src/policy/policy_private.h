@@ -99,7 +99,7 @@ struct policy {
 	bool merged;
 	bool allow; /* "default" */
 	enum policy_layer allow_layer;
-	bool door;
+	bool needs_network;
 	struct policy_limits limits;
 	struct policy_proxy proxy;
 	const struct ip_net *private_nets;
@@ -145,8 +145,8 @@ int policy_rule_read(struct policy *p, json_t *v, const char *at, bool ceiling,
 int policy_rule_match(struct policy *p, const json_t *v, const char *at, bool allow,
 		      struct policy_match *ret, struct err *e) MUST_USE;
 /* policy_rule_effects.c: the members that say what happens to requests it allows. */
-int policy_rule_give(struct policy *p, const json_t *v, const char *at, struct policy_rule *r,
-		     struct err *e) MUST_USE;
+int policy_rule_effects(struct policy *p, const json_t *v, const char *at, struct policy_rule *r,
+			struct err *e) MUST_USE;
 
 /* policy_list.c: an index over list->rules, and a walk over the rules for a target. */
 int policy_list_index(struct policy *p, struct policy_list *list, struct err *e) MUST_USE;
@@ -178,7 +178,7 @@ int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer
 		      struct err *e) MUST_USE;
 
 /* policy_set_headers.c; called after rules and ceilings were read. */
-int policy_set_check(const struct policy *p, struct err *e) MUST_USE;
+int policy_set_headers_check(const struct policy *p, struct err *e) MUST_USE;
 
 /* policy_request.c */
 void policy_request_see(const struct policy_request *q, struct policy_seen *ret);

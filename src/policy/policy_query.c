@@ -20,9 +20,9 @@ const struct policy_limits *policy_limits(const struct policy *p)
 	return &p->limits;
 }
 
-bool policy_door(const struct policy *p)
+bool policy_needs_network(const struct policy *p)
 {
-	return p->door;
+	return p->needs_network;
 }
 
 void policy_each_host(const struct policy *p, void (*on_host)(const char *host, void *arg),
@@ -122,7 +122,7 @@ static void check_nets(const struct policy *p, const struct policy_rule *r,
 			continue;
 		ip_format(&m->nets[i].ip, ip);
 		(void)snprintf(text, sizeof(text),
-			       "%s: what begins at %s is %s address space and stays unreachable "
+			       "%s: the block at %s is %s address space and stays unreachable "
 			       "unless the node's policy names it in \"private\"",
 			       r->name, ip, ip_kind_name(ip_kind(&m->nets[i].ip)));
 		on_warning(text, arg);

@@ -205,18 +205,18 @@ static int check_members(const struct policy *p, struct err *e)
 
 static int read_document(struct policy *p, enum policy_layer layer, struct err *e)
 {
-	p->door = json_object_get(p->root, "default") != NULL ||
-		  json_array_size(json_object_get(p->root, "rules")) > 0;
+	p->needs_network = json_object_get(p->root, "default") != NULL ||
+			   json_array_size(json_object_get(p->root, "rules")) > 0;
 	if (check_members(p, e) < 0 || read_extends(p, e) < 0 || read_default(p, layer, e) < 0 ||
 	    read_private(p, layer, e) < 0 ||
 	    policy_value_limits(json_object_get(p->root, "limits"), "", &p->limits, e) < 0 ||
 	    read_list(p, json_object_get(p->root, "rules"), "rules", layer, false, &p->list, e) <
 		    0 ||
 	    read_ceilings(p, layer, e) < 0 ||
-	    (p->merged &&
-	     policy_value_bool(json_object_get(p->root, "door"), "", "door", &p->door, e) < 0))
+	    (p->merged && policy_value_bool(json_object_get(p->root, "door"), "", "door",
+					    &p->needs_network, e) < 0))
 		return -1;
-	if (policy_set_check(p, e) < 0)
+	if (policy_set_headers_check(p, e) < 0)
 		return -1;
 	return policy_proxy_read(p, json_object_get(p->root, "proxy"), layer, e);
 }

@@ -11,10 +11,10 @@
 
 #define HOST_SHOWN 100
 
-static void say(struct policy_answer *a, const char *fmt, ...) PRINTF(2, 3);
+static void append(struct policy_answer *a, const char *fmt, ...) PRINTF(2, 3);
 
 /* Adds to the reason; cut if it does not fit. */
-static void say(struct policy_answer *a, const char *fmt, ...)
+static void append(struct policy_answer *a, const char *fmt, ...)
 {
 	size_t n = strlen(a->reason);
 	va_list ap;
@@ -24,65 +24,67 @@ static void say(struct policy_answer *a, const char *fmt, ...)
 	va_end(ap);
 }
 
-static void say_target(struct policy_answer *a, const struct policy_target *to)
+static void append_target(struct policy_answer *a, const struct policy_target *to)
 {
 	char text[IP_TEXT_MAX];
 
 	a->reason[0] = '\0';
 	if (to->host != NULL) {
-		say(a, "%.*s%s", HOST_SHOWN, to->host, strlen(to->host) > HOST_SHOWN ? "..." : "");
+		append(a, "%.*s%s", HOST_SHOWN, to->host,
+		       strlen(to->host) > HOST_SHOWN ? "..." : "");
 	} else {
 		ip_format(&to->ip, text);
-		say(a, ip_is_v4(&to->ip) ? "%s" : "[%s]", text);
+		append(a, ip_is_v4(&to->ip) ? "%s" : "[%s]", text);
 	}
 	if (to->port != 0)
-		say(a, ":%u", to->port);
+		append(a, ":%u", to->port);
 }
 
 void policy_reason_rule(const struct policy_target *to, const struct policy_rule *r,
 			struct policy_answer *ret)
 {
-	say_target(ret, to);
-	say(ret, " is denied by this session's network policy (%s)", r->name);
+	append_target(ret, to);
+	append(ret, " is denied by this session's network policy (%s)", r->name);
 	if (*r->reason != '\0')
-		say(ret, ": %s", r->reason);
+		append(ret, ": %s", r->reason);
 }
 
 void policy_reason_plain(const struct policy_target *to, const struct policy_rule *r,
 			 struct policy_answer *ret)
 {
-	say_target(ret, to);
-	say(ret,
-	    " is allowed over https only: '%s' puts in a secret, which is never sent unencrypted",
-	    r->name);
+	append_target(ret, to);
+	append(ret,
+	       " is allowed over https only: '%s' puts in a secret, which is never sent "
+	       "unencrypted",
+	       r->name);
 }
 
 void policy_reason_ceiling(const struct policy_target *to, enum policy_layer layer, const char *why,
 			   struct policy_answer *ret)
 {
-	say_target(ret, to);
-	say(ret, " is not allowed%s by the %s's policy, which this session's cannot exceed", why,
-	    policy_layer_names[layer]);
+	append_target(ret, to);
+	append(ret, " is not allowed%s by the %s's policy, which this session's cannot exceed", why,
+	       policy_layer_names[layer]);
 }
 
 void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_answer *ret)
 {
-	say_target(ret, to);
-	say(ret,
-	    " may be reached with TLS or HTTP only: a ceiling above this session's policy does "
-	    "not allow protocol tcp");
+	append_target(ret, to);
+	append(ret,
+	       " may be reached with TLS or HTTP only: a ceiling above this session's policy does "
+	       "not allow protocol tcp");
 }
 
 void policy_reason_websocket(const struct policy_target *to, const struct policy_rule *r,
 			     enum policy_layer layer, struct policy_answer *ret)
 {
-	say_target(ret, to);
+	append_target(ret, to);
 	if (r != NULL)
-		say(ret, ": %.40s does not allow WebSocket", r->name);
+		append(ret, ": %.40s does not allow WebSocket", r->name);
 	else
-		say(ret,
-		    ": the %s's ceiling inspects requests there, and does not allow WebSockets",
-		    policy_layer_names[layer]);
+		append(ret,
+		       ": the %s's ceiling inspects requests there, and does not allow WebSockets",
+		       policy_layer_names[layer]);
 }
 
 static size_t shown_length(const struct host_pattern *h)
@@ -91,7 +93,7 @@ static size_t shown_length(const struct host_pattern *h)
 }
 
 /* Adds the hosts of rules that allow, as many as there is room for. False: no more. */
-static bool say_hosts(struct policy_answer *a, const struct policy_match *m, bool *first)
+static bool append_hosts(struct policy_answer *a, const struct policy_match *m, bool *first)
 {
 	for (size_t i = 0; i < m->nhosts; i++) {
 		const struct host_pattern *h = &m->hosts[i];
@@ -99,14 +101,14 @@ static bool say_hosts(struct policy_answer *a, const struct policy_match *m, boo
 		if (strlen(a->reason) + shown_length(h) + sizeof("; allowed hosts: ...") >=
 		    sizeof(a->reason)) {
 			if (!*first)
-				say(a, ", ...");
+				append(a, ", ...");
 			return false;
 		}
-		say(a, "%s%s%s", *first ? "; allowed hosts: " : ", ",
-		    h->any     ? "*"
-		    : h->below ? "*."
-			       : "",
-		    h->text);
+		append(a, "%s%s%s", *first ? "; allowed hosts: " : ", ",
+		       h->any	  ? "*"
+		       : h->below ? "*."
+				  : "",
+		       h->text);
 		*first = false;
 	}
 	return true;
@@ -117,19 +119,19 @@ void policy_reason_none(const struct policy *p, const struct policy_target *to,
 {
 	bool first = true;
 
-	say_target(ret, to);
+	append_target(ret, to);
 	if (q != NULL) {
 		ret->reason[0] = '\0';
-		say(ret, "%.20s %.60s%s at ", q->method, q->path,
-		    strlen(q->path) > 60 ? "..." : "");
-		say(ret, "%.*s", HOST_SHOWN, to->host != NULL ? to->host : "this address");
-		say(ret, " is not allowed by this session's network policy (no rule for this "
-			 "request)");
+		append(ret, "%.20s %.60s%s at ", q->method, q->path,
+		       strlen(q->path) > 60 ? "..." : "");
+		append(ret, "%.*s", HOST_SHOWN, to->host != NULL ? to->host : "this address");
+		append(ret, " is not allowed by this session's network policy (no rule for this "
+			    "request)");
 		return;
 	}
-	say(ret, " is not allowed by this session's network policy (no rule matches)");
+	append(ret, " is not allowed by this session's network policy (no rule matches)");
 	for (size_t i = 0; i < p->list.n; i++)
 		if (p->list.rules[i].allow &&
-		    !say_hosts(ret, policy_match_of(&p->list.rules[i]), &first))
+		    !append_hosts(ret, policy_match_of(&p->list.rules[i]), &first))
 			return;
 }

@@ -175,7 +175,8 @@ static int read_object(struct policy *p, const json_t *v, const char *at, bool c
 	r->reason = "";
 	if (policy_value_known(v, members, COUNT(members), at, e) < 0 ||
 	    read_words(v, at, r, e) < 0 || check_contradictions(v, at, ceiling, r, e) < 0 ||
-	    policy_rule_match(p, v, at, r->allow, m, e) < 0 || policy_rule_give(p, v, at, r, e) < 0)
+	    policy_rule_match(p, v, at, r->allow, m, e) < 0 ||
+	    policy_rule_effects(p, v, at, r, e) < 0)
 		return -1;
 	if (r->allow && *r->reason != '\0')
 		return policy_value_fail(e, at, "reason", "is allowed in rules that deny only");

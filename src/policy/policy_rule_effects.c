@@ -136,8 +136,8 @@ static int read_sets(struct policy *p, json_t *v, const char *at, struct policy_
 	return 0;
 }
 
-int policy_rule_give(struct policy *p, const json_t *v, const char *at, struct policy_rule *r,
-		     struct err *e)
+int policy_rule_effects(struct policy *p, const json_t *v, const char *at, struct policy_rule *r,
+			struct err *e)
 {
 	json_t *secret = json_object_get(v, "secret"), *set = json_object_get(v, "set_headers");
 	const char **names = NULL;

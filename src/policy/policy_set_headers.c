@@ -49,7 +49,7 @@ static bool is_taken(const struct policy *p, const char *name, enum policy_layer
 	return taken;
 }
 
-int policy_set_check(const struct policy *p, struct err *e)
+int policy_set_headers_check(const struct policy *p, struct err *e)
 {
 	size_t n = is_looking(p) ? p->list.n : 0;
 

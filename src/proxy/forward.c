@@ -67,7 +67,7 @@ static void await(struct forward *f)
 
 	if (is_tunneled(f)) {
 		exchange_end(f->x);
-		forward_inside_over(f);
+		forward_stop(f);
 	}
 	if (f->state == FORWARD_OVER)
 		return;
@@ -96,11 +96,11 @@ static void on_timer(struct loop_timer *t)
 		return;
 	}
 	if (f->state == FORWARD_HEAD) {
-		forward_inside_fail(f, 504, "the server did not answer in time");
+		forward_fail(f, 504, "the server did not answer in time");
 		return;
 	}
 	exchange_abort(f->x);
-	forward_inside_over(f);
+	forward_stop(f);
 }
 
 /* ---- the request */
@@ -136,7 +136,7 @@ static void end_up(struct forward *f)
 	(void)shutdown(f->fd, SHUT_WR); /* fails only if the server is gone, which reading shows */
 }
 
-void forward_inside_send(struct forward *f)
+void forward_send(struct forward *f)
 {
 	while (f->up.len > 0) {
 		ssize_t n = send(f->fd, fifo_bytes(&f->up), f->up.len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -170,10 +170,10 @@ static bool put_up(struct forward *f, const uint8_t *data, size_t len)
 static void no_memory(struct forward *f)
 {
 	exchange_abort(f->x);
-	forward_inside_over(f);
+	forward_stop(f);
 }
 
-size_t forward_inside_on_data(struct exchange *x, const uint8_t *data, size_t len)
+size_t forward_on_data(struct exchange *x, const uint8_t *data, size_t len)
 {
 	struct forward *f = exchange_carrier(x);
 	size_t taken = 0;
@@ -193,21 +193,21 @@ size_t forward_inside_on_data(struct exchange *x, const uint8_t *data, size_t le
 		if (!put_up(f, data + taken, n))
 			no_memory(f);
 		taken += n;
-		forward_inside_send(f);
+		forward_send(f);
 	}
 	if (f)
 		await(f);
 	return len;
 }
 
-void forward_inside_on_end(struct exchange *x, bool ok)
+void forward_on_end(struct exchange *x, bool ok)
 {
 	struct forward *f = exchange_carrier(x);
 
 	if (!f || f->state == FORWARD_OVER)
 		return;
 	if (!ok) { /* the exchange is answered or dropped elsewhere, and the server gets no end */
-		forward_inside_over(f);
+		forward_stop(f);
 		return;
 	}
 	f->up_ended = true;
@@ -217,13 +217,13 @@ void forward_inside_on_end(struct exchange *x, bool ok)
 		return;
 	}
 	moved(f);
-	forward_inside_send(f);
+	forward_send(f);
 	await(f);
 }
 
 /* ---- life */
 
-void forward_inside_over(struct forward *f)
+void forward_stop(struct forward *f)
 {
 	f->state = FORWARD_OVER;
 	loop_remove(f->loop, &f->watch);
@@ -232,9 +232,9 @@ void forward_inside_over(struct forward *f)
 	fifo_release(&f->down);
 }
 
-void forward_inside_fail(struct forward *f, int status, const char *why)
+void forward_fail(struct forward *f, int status, const char *why)
 {
-	forward_inside_over(f);
+	forward_stop(f);
 	f->options.on_failure(f->x, status, why);
 }
 
@@ -249,7 +249,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 		f->hung = true;
 	}
 	if (f->up.len > 0) {
-		forward_inside_send(f);
+		forward_send(f);
 		if (f->hung && f->up.len > 0)
 			break_up(f, EPIPE); /* no event would report room for it */
 		release_client(f);
@@ -259,7 +259,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 	await(f);
 }
 
-static void writable(struct exchange *x)
+static void on_writable(struct exchange *x)
 {
 	struct forward *f = exchange_carrier(x);
 
@@ -292,12 +292,12 @@ static void take_over(struct forward *f)
 	const struct http1_request *r = exchange_request(f->x);
 
 	exchange_set_carrier(f->x, f);
-	exchange_on_writable(f->x, writable);
+	exchange_on_writable(f->x, on_writable);
 	if (r->framing == HTTP1_NO_BODY)
 		f->up_ended = true;
 	else
-		exchange_read_body(f->x, UINT64_MAX, forward_inside_on_data, forward_inside_on_end);
-	forward_inside_send(f);
+		exchange_read_body(f->x, UINT64_MAX, forward_on_data, forward_on_end);
+	forward_send(f);
 	await(f);
 }
 
@@ -336,7 +336,7 @@ void forward_free(struct forward *f)
 {
 	if (!f)
 		return;
-	forward_inside_over(f);
+	forward_stop(f);
 	exchange_set_carrier(f->x, NULL);
 	free(f);
 }

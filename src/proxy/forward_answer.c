@@ -27,13 +27,13 @@ enum next {
 static void finish(struct forward *f)
 {
 	exchange_end(f->x);
-	forward_inside_over(f);
+	forward_stop(f);
 }
 
 static void cut(struct forward *f)
 {
 	exchange_abort(f->x);
-	forward_inside_over(f);
+	forward_stop(f);
 }
 
 /* ---- the head */
@@ -95,8 +95,7 @@ static void begin(struct forward *f, const struct http1_response *r)
 static void upgrade(struct forward *f, const struct http1_response *r)
 {
 	if (!f->wanted_up || http1_find(r->headers, r->headers_n, "upgrade", NULL) != 1) {
-		forward_inside_fail(f, 502,
-				    "the server changed to a protocol that was not asked for");
+		forward_fail(f, 502, "the server changed to a protocol that was not asked for");
 		return;
 	}
 	if (!pass_headers(f, r, false)) {
@@ -105,14 +104,14 @@ static void upgrade(struct forward *f, const struct http1_response *r)
 	}
 	f->state = FORWARD_TUNNEL;
 	f->up_ended = false; /* the request has ended, the tunnel has not */
-	exchange_upgrade(f->x, forward_inside_on_data, forward_inside_on_end);
+	exchange_upgrade(f->x, forward_on_data, forward_on_end);
 }
 
 /* 100 was sent to the client before. 103 and others are hints, which may be dropped. */
 static void skip_interim(struct forward *f)
 {
 	if (++f->interims > INTERIMS_MAX)
-		forward_inside_fail(f, 502, "the server sends interim answers only");
+		forward_fail(f, 502, "the server sends interim answers only");
 }
 
 static enum next next_head(struct forward *f)
@@ -126,14 +125,14 @@ static enum next next_head(struct forward *f)
 	if (n == 0 && len < FORWARD_HEAD_MAX)
 		return NEXT_INPUT;
 	if (n == 0) {
-		forward_inside_fail(f, 502, "the head of the server's answer is too long");
+		forward_fail(f, 502, "the head of the server's answer is too long");
 		return NEXT_WAIT;
 	}
 	n = n < 0 ? -1
 		  : http1_response_read(bytes, (size_t)n, exchange_request(f->x)->method, &r,
 					&fault);
 	if (n <= 0) {
-		forward_inside_fail(f, 502, "the server's answer is malformed");
+		forward_fail(f, 502, "the server's answer is malformed");
 		return NEXT_WAIT;
 	}
 	f->scanned = 0;
@@ -230,7 +229,7 @@ static void end_input(struct forward *f, bool whole)
 {
 	f->down_ended = true;
 	if (f->state == FORWARD_HEAD)
-		forward_inside_fail(f, 502, "the server closed the connection without an answer");
+		forward_fail(f, 502, "the server closed the connection without an answer");
 	else if (whole && f->state == FORWARD_TUNNEL)
 		exchange_shut(f->x);
 	else if (whole && f->framing == HTTP1_UNTIL_CLOSE)

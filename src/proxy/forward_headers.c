@@ -153,7 +153,8 @@ int forward_headers_request(const struct http1_request *r, const struct forward_
 	struct http1_span host = o->host ? span(o->host) : r->host;
 
 	if (!is_clean(o))
-		return err_set(e, ERR_INVALID, "what is added to a request is not clean");
+		return err_set(e, ERR_INVALID,
+			       "a header to be added to the request contains control bytes");
 	put_line(ret, r, o->target);
 	/* HTTP/1.0 needs none, HTTP/1.1 does. */
 	put_header(ret, "Host", host.n > 0 ? host : span("localhost"));

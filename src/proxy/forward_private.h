@@ -48,14 +48,14 @@ struct forward {
 
 /* Ends this part: nothing more is read or written. The exchange must have been ended or aborted, or
  * belong to the caller. */
-void forward_inside_over(struct forward *f);
-/* Before the answer has begun: calls options.failed(). */
-void forward_inside_fail(struct forward *f, int status, const char *why);
+void forward_stop(struct forward *f);
+/* Before the answer has begun: calls options.on_failure(). */
+void forward_fail(struct forward *f, int status, const char *why);
 /* Sends what is queued for the server. */
-void forward_inside_send(struct forward *f);
+void forward_send(struct forward *f);
 /* on_data of the exchange: the body of the request, or the input of a tunnel. */
-size_t forward_inside_on_data(struct exchange *x, const uint8_t *data, size_t len);
-void forward_inside_on_end(struct exchange *x, bool ok);
+size_t forward_on_data(struct exchange *x, const uint8_t *data, size_t len);
+void forward_on_end(struct exchange *x, bool ok);
 
 /* Reads from the server and gives to the client until one of them must wait. */
 void forward_answer_pump(struct forward *f);

@@ -68,8 +68,8 @@ def test_addresses(cell):
     s.close()
     s = cell.connect("198.18.77.77", 80)
     r = ask(s, get())
-    tap.ok(r and r.status == 403 and b"stands for no name" in r.body,
-           "an address that stands for no name is refused with words", r and r.body)
+    tap.ok(r and r.status == 403 and b"no host name has this address" in r.body,
+           "a synthetic address without a name is refused with the reason", r and r.body)
     s.close()
     s = cell.connect("inside.example", 80)
     r = ask(s, get("/", "inside.example"))

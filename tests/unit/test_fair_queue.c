@@ -6,20 +6,20 @@
 
 #define ITEMS 300
 
-static struct fair_queue_tenant owners[2];
-static struct fair_queue_session groups[4]; /* 0 to 2: of the first tenant; 3: of the second */
+static struct fair_queue_tenant tenants[2];
+static struct fair_queue_session sessions[4]; /* 0 to 2: of the first tenant; 3: of the second */
 static struct fair_queue_item items[4][ITEMS];
 
 static struct fair_queue fill(const size_t n[4])
 {
 	struct fair_queue f = { 0 };
 
-	memset(owners, 0, sizeof(owners));
-	memset(groups, 0, sizeof(groups));
+	memset(tenants, 0, sizeof(tenants));
+	memset(sessions, 0, sizeof(sessions));
 	memset(items, 0, sizeof(items));
 	for (size_t g = 0; g < 4; g++)
 		for (size_t i = 0; i < n[g]; i++)
-			fair_queue_add(&f, &owners[g == 3], &groups[g], &items[g][i]);
+			fair_queue_add(&f, &tenants[g == 3], &sessions[g], &items[g][i]);
 	return f;
 }
 
@@ -30,7 +30,7 @@ static int next(struct fair_queue *f, uint64_t turn, size_t seen[4])
 
 	for (int g = 0; i != NULL && g < 4; g++) {
 		if (i >= items[g] && i < items[g] + ITEMS) {
-			CHECK(i == &items[g][seen[g]++] && i->group == NULL);
+			CHECK(i == &items[g][seen[g]++] && i->session == NULL);
 			return g;
 		}
 	}
@@ -59,8 +59,8 @@ static void ends_empty(void)
 	for (; f.first != NULL; turn++)
 		while (fair_queue_take(&f, turn, 2) != NULL)
 			n++;
-	CHECK(n == 9 && f.last == NULL && owners[0].first == NULL && groups[3].owner == NULL);
-	fair_queue_add(&f, &owners[1], &groups[3], &items[3][0]);
+	CHECK(n == 9 && f.last == NULL && tenants[0].first == NULL && sessions[3].tenant == NULL);
+	fair_queue_add(&f, &tenants[1], &sessions[3], &items[3][0]);
 	CHECK(fair_queue_take(&f, turn, 2) == &items[3][0]);
 }
 
@@ -71,7 +71,7 @@ static void drops_what_waits(void)
 	fair_queue_drop(&f, &items[0][1]);
 	fair_queue_drop(&f, &items[0][1]); /* again: nothing */
 	fair_queue_drop(&f, &items[1][0]);
-	CHECK(groups[1].owner == NULL);
+	CHECK(sessions[1].tenant == NULL);
 	CHECK(fair_queue_take(&f, 1, 9) == &items[0][0] &&
 	      fair_queue_take(&f, 1, 9) == &items[0][2]);
 	CHECK(f.first == NULL && fair_queue_take(&f, 1, 9) == NULL);
@@ -79,7 +79,7 @@ static void drops_what_waits(void)
 
 static bool is_even(struct fair_queue_item *i)
 {
-	return i->group != &groups[1];
+	return i->session != &sessions[1];
 }
 
 static void passes_over_who_may_not(void)

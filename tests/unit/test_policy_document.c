@@ -43,7 +43,8 @@ static void errors_name_the_place(void)
 	CHECK(says("{\"version\":1,\"extends\":[\"nope\"]}", "extends: there is no preset 'nope'"));
 	CHECK(says("{\"version\":1,\"default\":\"maybe\"}",
 		   "default: must be one of: deny, allow"));
-	CHECK(says("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}", "private: is allowed in the node"));
+	CHECK(says("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}",
+		   "private: is allowed in the node"));
 	CHECK(says("{\"version\":1,\"ceiling\":[]}", "ceiling: is allowed in"));
 	CHECK(says("{\"version\":1,\"rules\":{}}", "rules: must be a list"));
 	CHECK(says("{\"version\":1,\"limits\":{\"x\":1}}", "limits: unknown member 'x'"));
@@ -257,7 +258,7 @@ static void proxies(void)
 	CHECK_STR(policy_proxy(p)->host, "proxy.corp.test");
 	policy_free(p);
 	p = merge(NULL, NULL, NULL);
-	CHECK(p != NULL && policy_proxy(p)->host == NULL && !policy_door(p));
+	CHECK(p != NULL && policy_proxy(p)->host == NULL && !policy_needs_network(p));
 	CHECK(connect_to(p, "a.test", 443) == POLICY_REFUSE);
 	policy_free(p);
 }
@@ -340,10 +341,10 @@ static void presets_do_what_they_say(void)
 	}
 	CHECK(n == 9 && policy_preset("nope") == NULL);
 	p = merge(NULL, NULL, policy_preset("none"));
-	CHECK(!policy_door(p));
+	CHECK(!policy_needs_network(p));
 	policy_free(p);
 	p = merge(NULL, NULL, policy_preset("deny"));
-	CHECK(policy_door(p) && connect_to(p, "a.test", 443) == POLICY_REFUSE);
+	CHECK(policy_needs_network(p) && connect_to(p, "a.test", 443) == POLICY_REFUSE);
 	policy_free(p);
 	p = merge(NULL, NULL,
 		  "{\"version\":1,\"extends\":[\"pypi\",\"github-read\",\"openai\"],"

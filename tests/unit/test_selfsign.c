@@ -155,7 +155,7 @@ static void keys_are_not_mixed(void)
 	(void)snprintf(mixed, sizeof(mixed), "%.*s%s",
 		       (int)(strstr(server, "-----BEGIN CERT") - server), server, cert);
 	CHECK(selfsign_check_ca(mixed, "a.example.org", NOW, &e) < 0);
-	CHECK_STR(e.msg, "it is no key with its certificate");
+	CHECK_STR(e.msg, "it is not a private key with its certificate");
 }
 
 /* The secret number of the key in it. */
