@@ -1,6 +1,6 @@
-/* byte_account.h - counts of the resources that src/net uses on behalf of one party: a tenant, an
- * address, or all together. src/net changes the counts; the owner of the party keeps the structure.
- */
+/* byte_account.h - counts of the bytes that src/net holds in memory for one account: a tenant, an
+ * address, or all together. src/net changes the counts; the owner of the account keeps the
+ * structure. */
 #pragma once
 
 #include <stddef.h>

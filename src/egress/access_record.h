@@ -1,5 +1,10 @@
-/* access_record.h - the record of one attempt of a cell to use the network: sent to cordond as
- * JSON, with every known secret masked. doc/network.md lists the members. */
+/* access_record.h - the record of one attempt of a cell to use the network: a DNS query, a
+ * connection or a request. Called by dns.c, flow.c, flow_accept.c and gateway_end.c when the
+ * attempt is decided or over.
+ *
+ * It is written as JSON, with the value of every secret of the session masked, and queued for
+ * cordond as EGRESS_RECORD. doc/network.md lists the members; cordond reads them in
+ * policy/access_record_text.c, so both change together. */
 #pragma once
 
 #include "egress_session.h"

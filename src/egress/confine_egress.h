@@ -1,6 +1,6 @@
-/* confine_egress.h - restricts cordon-egress to what it needs, before it reads the first byte of a
- * cell or a server. A restriction that cannot be installed is an error; only a kernel without
- * Landlock is accepted, with a warning in the log. */
+/* confine_egress.h - restricts cordon-egress to what it needs. Called once, by main.c, after all
+ * files were read and before the first byte of a cell or a server is. A restriction that cannot be
+ * installed is an error; only a kernel without Landlock is accepted, with a warning in the log. */
 #pragma once
 
 #include "err.h"

@@ -1,4 +1,6 @@
-/* control_channel.h - channel C, egress's end, and the control socket of the supervisor. */
+/* control_channel.h - egress's end of channel C (wire/egress_msg.h), over which cordond attaches,
+ * changes and detaches sessions, and the control socket over which the supervisor passes new
+ * channels and new resolver settings. Called by main.c. */
 #pragma once
 
 #include "egress_session.h"

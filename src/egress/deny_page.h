@@ -1,5 +1,7 @@
-/* deny_page.h - the HTTP answer that a program in a cell gets when its request is refused or fails:
- * what happened and why, in words that a person or an agent can act on. */
+/* deny_page.h - the HTTP answer that a program in a cell gets from egress itself when its request
+ * is refused or fails: what happened and why, in words that a person or an agent can act on. Pure.
+ * Called by gateway_end.c and flow_connect.c. The reason comes from the policy or from a server,
+ * so it may hold any bytes. */
 #pragma once
 
 #include "buf.h"

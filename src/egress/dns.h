@@ -1,5 +1,6 @@
-/* dns.h - the resolver a cell sees. No query is forwarded: names that the session's policy may
- * allow have synthetic addresses, all others do not exist. */
+/* dns.h - the resolver that a cell sees. No query is forwarded: names that the session's policy
+ * may allow have synthetic addresses, all others do not exist. Called by dns_udp.c and dns_tcp.c.
+ */
 #pragma once
 
 #include "egress_session.h"

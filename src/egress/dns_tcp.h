@@ -1,4 +1,4 @@
-/* dns_tcp.h - DNS over TCP: connections of the cell to port 53. */
+/* dns_tcp.h - DNS over TCP: connections of the cell to port 53. Called by flow_accept.c. */
 #pragma once
 
 #include "egress_session.h"

@@ -1,4 +1,5 @@
-/* dns_udp.h - the UDP listener of a session: DNS queries of the cell. */
+/* dns_udp.h - the UDP listener of a session: DNS queries of the cell. Called by session_control.c.
+ */
 #pragma once
 
 #include "egress_session.h"

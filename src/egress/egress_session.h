@@ -4,8 +4,53 @@
  * The bottom of this folder: every module that works for a session includes it, and it calls none
  * of them. A session is attached, changed and detached by session_control.h only.
  *
- * One process, one thread, one loop. Everything a session can cause is bounded per session, so that
- * no session can take what others need. */
+ * One process, one thread, one loop. Everything a session can cause is bounded per session, so
+ * that no session can take what others need.
+ *
+ * The files of this folder:
+ *
+ *  the process
+ *   main.c               start; then confine_egress.c: Landlock and syscalls.def
+ *   read_file.c          reads files that were passed as descriptors
+ *   ca_create.c          --create-ca: the CA that cells trust
+ *   control_channel.c    channel C: what cordond asks for; and the supervisor's socket
+ *   control_out.c        channel C: what egress sends, queued
+ *   turn_report.c        durations of the loop's turns, for cordond
+ *
+ *  a session
+ *   egress_session.c     the list of sessions
+ *   session_control.c    attached, changed, detached; session_config.c reads its configuration
+ *   session_limits.c     its limits; limit_usage.c counts, session_counts.c sends the counts
+ *   access_record.c      what it tried, for the record; masked_text.c masks secrets there
+ *   resource_share.c     what sessions and tenants share: descriptors, memory, work of a turn
+ *
+ *  names
+ *   dns.c                the resolver that a cell sees; dns_udp.c, dns_tcp.c, dns_state.c
+ *   dns_msg*.c           bytes of DNS messages
+ *   synthetic_names.c    addresses that stand for names
+ *   resolver*.c          egress's own lookups: resolver_entry.c is the cache, resolver_queue.c the
+ *                        order, resolver_query.c one question to name servers, resolver_conf.c
+ *                        reads resolv.conf and hosts
+ *
+ *  a connection of a cell
+ *   flow.c               its stages: flow_accept.c, flow_sniff.c (first bytes), flow_connect.c
+ *                        (CONNECT), then flow_relay.c (unread) or gateway.c (HTTP)
+ *   endpoint.c           where it goes; tls_hello.c reads the name in a ClientHello
+ *   handshakes.c         TLS handshakes with programs in turns, by fair_queue.c
+ *   splice_relay.c       moves bytes between two sockets
+ *
+ *  requests
+ *   gateway*.c           HTTP, request by request: see gateway_base.h
+ *   idle_conns.c         connections to servers, kept for the next request
+ *   deny_page.c          the answer to a request that is refused or fails
+ *   secrets*.c           placeholders replaced by values, and where: secrets_read.c reads them,
+ *                        _placeholder finds, _body replaces in bodies, _known and _sent say which
+ *                        servers can know a value, _revoked what must end with a secret
+ *   llm_call.c           tokens and models of LLM calls, by llm_shape.c and json_scan.c
+ *
+ *  servers
+ *   outbound.c           connects: outbound_judge.c decides about addresses, outbound_socks.c
+ *                        speaks to a SOCKS5 proxy */
 #pragma once
 
 #include "control_out.h"

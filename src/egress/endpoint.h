@@ -1,5 +1,6 @@
 /* endpoint.h - the host (a name or an address) and port that a program in a cell wants to reach.
- * Pure but for the session's table of synthetic names, which it looks addresses up in. */
+ * Called by flow*.c and gateway*.c. Pure but for the session's table of synthetic names, which it
+ * looks addresses up in. */
 #pragma once
 
 #include "host.h"

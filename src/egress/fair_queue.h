@@ -1,9 +1,9 @@
 /* fair_queue.h - a queue in which tenants take turns, and the sessions of a tenant among
- * themselves. Pure.
+ * themselves. Pure. Used by handshakes.c.
  *
- * Items of one session are taken in the order they were added; sessions of one tenant one item each
- * in turn; tenants likewise. So a session that adds many items delays only itself. All structures
- * are embedded in those they belong to, and start zeroed. */
+ * Items of one session are taken in the order they were added; sessions of one tenant one item
+ * each in turn; tenants likewise. So a session that adds many items delays only itself. All
+ * structures are embedded in those they belong to, and start zeroed. */
 #pragma once
 
 #include <stdbool.h>

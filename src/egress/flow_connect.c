@@ -1,7 +1,9 @@
-/* flow_connect.c - the head of CONNECT is taken out of the socket to the byte: what a program sent
- * behind it without waiting for the answer is the first of the tunnel, and is looked at like that
- * of any other connection. The answer is "200" before egress connects anywhere: what is said in the
- * tunnel decides, and a refusal is sent in the protocol of the tunnel. */
+/* flow_connect.c - theory of operation
+ *
+ * The head of CONNECT is taken out of the socket to the byte: what a program sent after it without
+ * waiting for the answer are the first bytes of the tunnel, and flow_sniff.c reads them like those
+ * of any other connection. The answer is "200" before egress connects anywhere: the first bytes of
+ * the tunnel decide, and a refusal is sent in the protocol of the tunnel. */
 #include "flow_connect.h"
 
 #include <string.h>

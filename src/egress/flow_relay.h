@@ -1,4 +1,6 @@
-/* flow_relay.h - the stage of a flow in which egress connects it and relays its bytes unread. */
+/* flow_relay.h - the stage of a flow in which egress connects it to its endpoint and relays its
+ * bytes unread. Called by flow_accept.c (any bytes are allowed) and flow_sniff.c (after its first
+ * bytes). */
 #pragma once
 
 #include "flow.h"

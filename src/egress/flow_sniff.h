@@ -1,4 +1,5 @@
-/* flow_sniff.h - the stage of a flow in which its first bytes are looked at. */
+/* flow_sniff.h - the stage of a flow in which egress reads its first bytes, to find out its
+ * protocol and the name in its ClientHello. Called by flow_accept.c. */
 #pragma once
 
 #include "flow.h"

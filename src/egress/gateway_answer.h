@@ -1,4 +1,5 @@
-/* gateway_answer.h - reads answers of servers. */
+/* gateway_answer.h - reads a server's answer and passes it on to the program. Called by gateway.c.
+ */
 #pragma once
 
 #include "gateway_base.h"

@@ -1,4 +1,5 @@
-/* gateway_body.h - moves bodies in both directions. */
+/* gateway_body.h - moves bodies in both directions, within the limits of the session and of the
+ * request's rule. Called by gateway.c, gateway_request.c and gateway_answer.c. */
 #pragma once
 
 #include "gateway_base.h"

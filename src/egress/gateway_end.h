@@ -1,4 +1,5 @@
-/* gateway_end.h - how a request ends: answered, refused, failed or cut. */
+/* gateway_end.h - how a request ends: answered, refused, failed or cut. Called by all other
+ * gateway*.c. None of these frees the gateway (see gateway_base.h). */
 #pragma once
 
 #include "gateway_base.h"

@@ -1,4 +1,5 @@
-/* gateway_head.h - writes heads in both directions. */
+/* gateway_head.h - writes the heads of requests for servers, with secrets put in, and of answers
+ * for the cell, with secrets masked. Called by gateway_request.c and gateway_answer.c. */
 #pragma once
 
 #include "gateway_base.h"

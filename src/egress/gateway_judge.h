@@ -1,5 +1,5 @@
-/* gateway_judge.h - what the policy says about the request under way, and which secrets its
- * server can know. */
+/* gateway_judge.h - what the policy says about the request under way, and which secrets its server
+ * can know. Called by gateway_request.c, and by gateway.c when the policy changes. */
 #pragma once
 
 #include "gateway_base.h"

@@ -1,4 +1,5 @@
-/* gateway_request.h - reads requests of the program and decides what becomes of them. */
+/* gateway_request.h - reads a request of the program, decides whether it is allowed, and starts to
+ * send it on. Called by gateway.c. */
 #pragma once
 
 #include "gateway_base.h"

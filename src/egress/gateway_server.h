@@ -1,4 +1,5 @@
-/* gateway_server.h - the server's side of a request: an idle connection, or a new one. */
+/* gateway_server.h - the server's side of a request: an idle connection, or a new one. Called by
+ * gateway.c, gateway_request.c and gateway_answer.c. */
 #pragma once
 
 #include "gateway_base.h"

@@ -1,4 +1,5 @@
-/* gateway_splice.h - moves an answer's body from socket to socket without reading it. */
+/* gateway_splice.h - moves an answer's body from socket to socket without reading it. Called by
+ * gateway_answer.c, gateway_body.c and gateway_end.c. */
 #pragma once
 
 #include "gateway_base.h"

@@ -1,6 +1,7 @@
 /* gateway_stream.h - one side of a connection that the gateway reads: a socket, plain or TLS, with
- * buffers for what has arrived and what is to be sent. It decides nothing: its owner moves bytes
- * and says what to wait for. */
+ * buffers for what has arrived and what is to be sent. Used by gateway*.c and idle_conns.c. It
+ * decides nothing: its owner moves bytes and says what to wait for, and bounds what is queued by
+ * gateway_stream_add(). */
 #pragma once
 
 #include <sys/types.h>

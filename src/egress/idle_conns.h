@@ -1,5 +1,6 @@
-/* idle_conns.h - idle connections of one session to servers, kept for its next requests. Never
- * shared with another session: an answer to a request of one session must not reach another. */
+/* idle_conns.h - idle connections of one session to servers, kept for its next requests. Called by
+ * gateway_server.c, gateway_end.c, and session_control.c when the policy changes. Never shared
+ * with another session: an answer to a request of one session must not reach another. */
 #pragma once
 
 #include "gateway_stream.h"

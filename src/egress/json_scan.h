@@ -1,5 +1,6 @@
 /* json_scan.h - reads JSON that arrives in pieces, without keeping it, and reports its values.
- * Pure, bounded; strict, so that other readers see the same structure. */
+ * Used by llm_call.c and secrets_body.c. Pure, bounded; strict, so that other readers see the same
+ * structure. */
 #pragma once
 
 #include <stdbool.h>

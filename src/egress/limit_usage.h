@@ -1,6 +1,6 @@
-/* limit_usage.h - what a session has used of its limits, as a whole and by rule. Pure. Counts
- * outlive policies: a rule with the same name as before continues its count, and rules of one name
- * are counted together.
+/* limit_usage.h - what a session has used of its limits, as a whole and by rule. Pure. Called by
+ * session_limits.c and session_counts.c. Counts outlive policies: a rule with the same name as
+ * before continues its count, and rules of one name are counted together.
  *
  * Limits "in total" must hold if this process dies. So bytes are claimed before they are moved:
  * cordond stores the claim, and sends it back with the next configuration. Bytes that were claimed

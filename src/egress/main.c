@@ -1,10 +1,10 @@
-/* main.c - cordon-egress, the process that all network access of cells goes through. The order of
- * its start, and nothing else.
+/* main.c - cordon-egress, the process that all network access of cells goes through. Only the
+ * order of its start is here.
  *
  * It is started with everything it may use (supervisor_msg.h): the channel to cordond, the node's
- * resolver settings, the CAs that servers are verified by, and the CA that cells
- * trust. It reads them, gives up all files, and serves DNS queries, connections and requests of its
- * sessions, each by its own policy. If it dies, cells have no network until it is restarted. */
+ * resolver settings, the CAs that servers are verified by, and the CA that cells trust. It reads
+ * them, gives up all files, and serves DNS queries, connections and requests of its sessions, each
+ * by its own policy. If it dies, cells have no network until it is restarted. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* masked_text.h - writes a text of a record with every known secret masked. The text is masked
- * before it becomes JSON: in JSON a secret could also match names of members, numbers, or text
- * across a quote, and masking it there would break the record. */
+/* masked_text.h - writes a text of a record with every known secret masked. Called by
+ * access_record.c and llm_call.c. The text is masked before it becomes JSON: in JSON a secret
+ * could also match names of members, numbers, or text across a quote, and masking it there would
+ * break the record. */
 #pragma once
 
 #include <stddef.h>

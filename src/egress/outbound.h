@@ -1,5 +1,6 @@
-/* outbound.h - makes connections to servers. The only place where cordon-egress connects (but for
- * DNS queries of resolver_query.c). Every address is judged right before connect(2), each time. */
+/* outbound.h - makes connections to servers. Called by flow_relay.c and gateway_server.c. It is
+ * the only place where cordon-egress connects (but for the DNS queries of resolver_query.c), and
+ * must stay so: every address is judged right before connect(2), each time. */
 #pragma once
 
 #include "completion.h"

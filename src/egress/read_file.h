@@ -1,4 +1,5 @@
-/* read_file.h - reads whole small files that egress was given as descriptors. */
+/* read_file.h - reads whole small files that egress was given as descriptors: egress itself can
+ * open none. Called by main.c and control_channel.c. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* resolver.h - finds the addresses of names for egress itself: hosts and resolv.conf of the node,
- * UDP with TCP behind it, A and AAAA at once, CNAMEs followed, cached by TTL. Addresses
- * from name servers are not trusted: outbound.h judges each before it connects. */
+ * UDP with TCP behind it, A and AAAA at once, CNAMEs followed, cached by TTL. Called by
+ * outbound.c; cells never reach it (they see dns.h). Addresses from name servers are not trusted:
+ * outbound.c judges each before it connects. */
 #pragma once
 
 #include "loop.h"

@@ -1,4 +1,5 @@
-/* resolver_ask.h - gets a job its result from an entry, which is made if there is none. */
+/* resolver_ask.h - gets a job its result from the entry of its name, which is created if there is
+ * none. For resolver*.c only. */
 #pragma once
 
 #include "resolver_private.h"

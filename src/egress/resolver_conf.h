@@ -1,5 +1,5 @@
-/* resolver_conf.h - reads resolv.conf(5) and hosts(5) of the node. Pure, fuzzed; lines that are not
- * understood are skipped, as is usual for these files. */
+/* resolver_conf.h - reads resolv.conf(5) and hosts(5) of the node. Called by resolver.c. Pure,
+ * fuzzed; lines that are not understood are skipped, as is usual for these files. */
 #pragma once
 
 #include <stdbool.h>

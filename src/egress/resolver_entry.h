@@ -1,4 +1,5 @@
-/* resolver_entry.h - names that are known, or being asked for. */
+/* resolver_entry.h - the cache of the resolver: names whose addresses are known, or being asked
+ * for. For resolver*.c only. */
 #pragma once
 
 #include "resolver_private.h"

@@ -1,4 +1,5 @@
-/* resolver_job.h - one lookup of the resolver, from resolver_lookup() to its callback. */
+/* resolver_job.h - one lookup of the resolver, from resolver_lookup() to its callback. For
+ * resolver*.c only. */
 #pragma once
 
 #include "resolver_private.h"

@@ -1,5 +1,6 @@
-/* resolver_lookup.h - what a caller of the resolver fills in: one lookup, and the session or tenant
- * it is counted for. The functions are in resolver.h. */
+/* resolver_lookup.h - what a caller of the resolver fills in: one lookup, and the session or
+ * tenant it is counted for. Apart from resolver.h, so that egress_session.h and resource_share.h
+ * can embed it; the functions are in resolver.h. */
 #pragma once
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* resolver_query.h - one DNS question, asked of one server after the other until one answers. */
+/* resolver_query.h - one DNS question, asked of one name server after the other until one answers.
+ * Called by resolver_entry.c. */
 #pragma once
 
 #include "dns_msg.h"

@@ -1,4 +1,5 @@
-/* resolver_queue.h - lookups that wait because too many names are being asked for. */
+/* resolver_queue.h - lookups that wait because too many names are being asked for, and which of
+ * them is next. For resolver*.c only. */
 #pragma once
 
 #include "resolver_private.h"

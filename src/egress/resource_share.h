@@ -1,5 +1,6 @@
 /* resource_share.h - how sessions and tenants share descriptors, memory, and the work of one turn
- * of the loop. Knows tenants and parts (one per session), no sessions.
+ * of the loop. Called by session_control.c, flow*.c, gateway*.c and idle_conns.c. Knows tenants
+ * and shares (one per session), no sessions.
  *
  * Descriptors: a tenant may hold at most as many as are still free, so the first tenant gets half
  * of them and some are always left for the next. A session that holds none may always have one

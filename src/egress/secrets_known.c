@@ -1,5 +1,6 @@
 /* secrets_known.c - which secrets the servers of a target can know. The gateway asks for each
- * request, whichever rule allowed it. */
+ * request, whichever rule allowed it: a value that is missed here would be shown to the cell when
+ * the server repeats it. */
 #include <string.h>
 
 #include "secrets.h"

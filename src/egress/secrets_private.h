@@ -1,4 +1,5 @@
-/* secrets_private.h - the structures of secrets*.c. */
+/* secrets_private.h - the structures of a session's secrets. For secrets*.c only: values never
+ * leave these files but in a request that may have them, and in the mask. */
 #pragma once
 
 #include "err.h"

@@ -1,9 +1,8 @@
 /* secrets_sent.h - which secrets of a session were sent to which hosts and addresses. Pure.
+ * Written by gateway_request.c and gateway_server.c, read by secrets_known.c.
  *
  * A server that was sent a value can know it until the session ends, also when no rule sends it
- * there any more: secrets_known_there() uses this. Of more than SECRETS_SENT_MAX pairs the last are
- * kept.
- */
+ * there any more. Of more than SECRETS_SENT_MAX pairs the last are kept. */
 #pragma once
 
 #include "host.h"

@@ -1,5 +1,7 @@
 /* session_counts.h - what a session has used, sent to cordond as EGRESS_COUNTS (form:
- * egress_msg.h), and restored from what cordond sends back with a configuration. */
+ * egress_msg.h), and restored from what cordond sends back with a configuration. Called by
+ * control_channel.c, session_control.c and, before bytes of a limit are moved, by
+ * session_limits.c. */
 #pragma once
 
 #include <jansson.h>

@@ -1,6 +1,7 @@
 /* splice_relay.h - relays bytes both ways between two sockets without reading them: by splice(2)
- * through pipes, or a small buffer where that is cheaper. Half-closes are passed on; a slow reader
- * holds its sender back. SIGPIPE must be ignored: splice(2) cannot suppress it. */
+ * through pipes, or a small buffer where that is cheaper. Used by flow_relay.c. Half-closes are
+ * passed on; a slow reader holds its sender back. SIGPIPE must be ignored: splice(2) cannot
+ * suppress it. */
 #pragma once
 
 #include "loop.h"

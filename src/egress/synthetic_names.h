@@ -1,8 +1,10 @@
 /* synthetic_names.h - the addresses that stand for names in one session: the resolver of the cell
- * answers with them, and a connection to one is a connection to its name.
+ * answers with them, and a connection to one is a connection to its name. Called by dns.c,
+ * endpoint.c and session_control.c.
  *
  * They are from 198.18.0.0/15 and fd63:6f72:646f:6e00::/64. An address depends on a hash of its
- * name, so that a name nearly always has the same address after a restart of egress. */
+ * name, so that a name nearly always has the same address after a restart of egress: programs in
+ * cells remember addresses, so the hash must not change from release to release. */
 #pragma once
 
 #include "err.h"

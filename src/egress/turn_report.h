@@ -1,4 +1,5 @@
-/* turn_report.h - sends cordond how long the turns of egress's loop take (EGRESS_TURNS). */
+/* turn_report.h - sends cordond how long the turns of egress's loop take (EGRESS_TURNS). Called by
+ * control_channel.c every few seconds. */
 #pragma once
 
 #include "egress_session.h"

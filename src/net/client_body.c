@@ -1,4 +1,5 @@
-/* client_body.c - reads the body of an answer, and bodies of requests from descriptors. */
+/* client_body.c - reads the body of an answer (client.h), and bodies of requests from descriptors.
+ */
 #include "client.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* client_sse.c - server-sent events in the body of an answer, line by line (LF, or CR LF). */
+/* client_sse.c - reads server-sent events in the body of an answer (client.h), line by line (LF,
+ * or CR LF). */
 #include "client.h"
 
 #include <stdio.h>

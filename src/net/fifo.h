@@ -1,5 +1,6 @@
-/* fifo.h - a queue of bytes: added at the end, consumed at the front. Allocated when needed and
- * freed when empty, so that an idle connection holds none. The caller bounds it. */
+/* fifo.h - a queue of bytes: added at the end, consumed at the front. Used for the buffers of
+ * connections in src/net, src/proxy and cordon-egress. Allocated when needed and freed when empty,
+ * so that an idle connection holds none. The caller bounds it. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* leaf_certs.h - certificates that egress shows to programs in cells: made for any name, signed by
- * the node's egress CA, which only cells trust. ECDSA P-256; one key for all of them, made at
- * start. */
+ * the node's egress CA, which only cells trust. Called by cordon-egress. ECDSA P-256; one key for
+ * all of them, made at start. Names come from cells. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* listen.h - accepts connections on the loop, and copes with running out of descriptors. */
+/* listen.h - accepts connections on the loop, and copes with running out of descriptors. Used by
+ * server.c. */
 #pragma once
 
 #include "addr.h"

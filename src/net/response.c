@@ -1,4 +1,5 @@
-/* response.c - writes the heads of answers, and the answers to requests that no handler sees. */
+/* response.c - writes the heads of answers, and the answers to requests that no handler sees.
+ * Called by exchange.c and conn_step.c. */
 #include "conn.h"
 
 #include <assert.h>

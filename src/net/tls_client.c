@@ -1,4 +1,5 @@
-/* tls_client.c - clients: which CAs they verify servers by. */
+/* tls_client.c - TLS contexts for clients: which CAs they verify servers by. Called through tls.h
+ * by client.c and cordon-egress. */
 #include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>

@@ -1,4 +1,5 @@
-/* tls_server.c - servers: with a certificate of a file, or one made by leaf_certs.c. */
+/* tls_server.c - TLS contexts for servers: with a certificate from a file (tls.h), or one made by
+ * leaf_certs.c (tls_x509.h). */
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>

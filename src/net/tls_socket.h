@@ -1,5 +1,5 @@
 /* tls_socket.h - how OpenSSL reads and writes sockets here: its own method uses write(2), which
- * raises SIGPIPE; this one uses send(2). */
+ * raises SIGPIPE; this one uses send(2). Called by tls.c. */
 #pragma once
 
 #include <openssl/bio.h>

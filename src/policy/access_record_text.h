@@ -1,5 +1,6 @@
-/* access_record_text.h - reads what cordon-egress sends about a session, for cordond, which stores
- * it. Egress handles hostile bytes from both sides, so nothing in its messages is trusted. Pure,
+/* access_record_text.h - reads what cordon-egress sends about a session: records
+ * (egress/access_record.c), counts and turns. Called by src/netaccess, which stores it. Egress
+ * handles hostile bytes from cells and servers, so nothing in its messages is trusted. Pure,
  * fuzzed. */
 #pragma once
 

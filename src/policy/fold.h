@@ -1,9 +1,11 @@
-/* fold.h - folds spellings that lenient servers treat as the same. Pure.
+/* fold.h - folds spellings that lenient servers treat as the same. Pure. Called by
+ * policy_request.c and by the readers of rules.
  *
- * Servers differ in how they read names of parameters and headers, and paths: some ignore case, PHP
- * cuts a parameter's name at '[' and reads '.' and ' ' as '_', CGI cannot tell '_' from '-' in a
- * header's name, Windows ignores dots and spaces at the end of a name. Rules compare folded forms
- * where a difference would be to the advantage of a request. */
+ * Servers differ in how they read names of parameters and headers, and paths: some ignore case,
+ * PHP cuts a parameter's name at '[' and reads '.' and ' ' as '_', CGI cannot tell '_' from '-' in
+ * a header's name, Windows ignores dots and spaces at the end of a name. Rules compare folded
+ * forms where a difference would be to the advantage of a request: a fold may be made wider, never
+ * narrower. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* glob.h - matches texts with patterns that have stars, in bounded time. Pure. */
+/* glob.h - matches texts with patterns that have stars, in bounded time. Pure. Called by path.c
+ * and policy_request.c. Patterns come from policies, texts from programs in cells. */
 #pragma once
 
 #include <stdbool.h>

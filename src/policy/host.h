@@ -1,4 +1,9 @@
-/* host.h - host names in their normal form, and patterns of them. Pure. */
+/* host.h - host names in their normal form, and patterns of them. Pure, fuzzed. Used by this
+ * folder and by cordon-egress for names in DNS queries, ClientHellos, Host headers and URLs.
+ *
+ * Rules are compared with the normal form, and egress resolves and sends on the normal form. So
+ * two spellings must never have the same normal form if a resolver or server could treat them as
+ * different hosts. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,8 @@
 /* policy_decide.c - theory of operation
  *
+ * Decides about names, connections and requests; called by cordon-egress (dns.c, flow.c,
+ * gateway_judge.c) and by `cordon policy explain`. Nothing here allocates or fails.
+ *
  * There are three questions, and one order of rules. A name exists if a rule that allows something
  * there comes before one that denies all of it. A connection is decided by the first rule for its
  * host and port that does not inspect requests; if a rule that does comes before it, and anything

@@ -1,9 +1,11 @@
 /* policy_list.c - theory of operation
  *
- * With a thousand rules a decision must not compare each. Every pattern of names ("example.com",
- * "*.example.com") is in a hash table, with the numbers of its rules, ascending. A name is looked
- * up as it is and by each of its tails; the lists that are found, and the rules for every name, are
- * walked side by side, lowest number first: the order of the document.
+ * Finds the rules for a target, in their order. With a thousand rules a decision must not compare
+ * each. Every pattern of names ("example.com", "*.example.com") is in a hash table, with the
+ * numbers of its rules, ascending. A name is looked up as it is and by each of its tails; the
+ * lists that are found, and the rules for every name, are walked side by side, lowest number
+ * first: the order of the document. A rule that is skipped here cannot deny, so everything left
+ * out must be certain not to match.
  *
  * Hashes are computed from the end of a name to its front, so that those of all tails cost as much
  * as one. Rules for addresses are few, and are compared one by one. */

@@ -1,7 +1,7 @@
 /* policy_memo.h - a cache of the last merged documents. One change of a policy needs the merged
- * document several times: to check it, for the configuration of egress, for the answer. Merging a
- * long one takes milliseconds of the loop. Pure; entries are found by the texts of the layers, so
- * they need no invalidation. */
+ * document several times: to check it, for the configuration of egress, for the answer; and
+ * merging a long one takes milliseconds of the loop. Used by cordond. Pure; entries are found by
+ * the texts of the layers, so they need no invalidation. */
 #pragma once
 
 #include "err.h"

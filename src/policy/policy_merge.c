@@ -1,10 +1,12 @@
 /* policy_merge.c - theory of operation
  *
- * Each layer is read by itself first, so that errors refer to what its author wrote. Then its own
- * rules are added to the common list, and those of the presets it extends after them, each with the
- * layer it came from. The default is that of the lowest layer that has one; of limits the strictest
- * holds; the proxy is that of the highest layer that names one. The result is read as a whole
- * before it is returned: a document that cannot be read is never passed on. */
+ * Makes one document of the layers. Called by cordond when a policy changes (policy_memo.c) and by
+ * egress for `cordon run` (session_config.c). Each layer is read by itself first, so that errors
+ * refer to what its author wrote. Then its own rules are added to the common list, and those of
+ * the presets it extends after them, each with the layer it came from. The default is that of the
+ * lowest layer that has one; of limits the strictest holds; the proxy is that of the highest layer
+ * that names one. The result is read as a whole before it is returned: a document that cannot be
+ * read is never passed on. */
 #include "policy_private.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* policy_preset.c - the built-in documents that a layer can extend by name: a table of JSON texts,
- * read like any other document. Names are part of the API. A preset only allows; it must not depend
- * on another one. */
+ * read like any other document. Called by policy_read.c, policy_merge.c and `cordon policy
+ * presets`. Names are part of the API, so none is removed. A preset only allows; it must not
+ * depend on another one. */
 #include "policy_private.h"
 
 #include <string.h>

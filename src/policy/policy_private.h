@@ -1,4 +1,19 @@
-/* policy_private.h - the structures of a document that was read. Private to src/policy. */
+/* policy_private.h - the structures of a document that was read. Private to src/policy.
+ *
+ *   policy_read.c        the document; policy_value.c reads single values
+ *   policy_rule*.c       one rule: what it matches (_match), what it does (_effects)
+ *   policy_set_headers.c, policy_proxy.c
+ *                        checks that need all rules
+ *   policy_merge.c       layers to one document; policy_preset.c, policy_memo.c (cache)
+ *   policy_select.c      settings: names of presets, or a document
+ *   policy_list.c        finds the rules for a target
+ *   policy_decide.c      decides about names, connections and requests; policy_request.c
+ *                        compares requests, policy_reason.c writes reasons
+ *   policy_resolved.c, policy_secrets.c, policy_query.c
+ *                        other questions about a policy
+ *   host.c, path.c, glob.c, fold.c
+ *                        normal forms and patterns, without policies
+ *   access_record_text.c reads records that egress sent */
 #pragma once
 
 #include <jansson.h>

@@ -1,5 +1,6 @@
 /* policy_query.c - what callers ask about a policy besides decisions: its rules, limits and host
- * names, and warnings about rules that are probably a mistake. Nothing here decides. */
+ * names (cordon-egress), and warnings about rules that are probably a mistake (`cordon policy
+ * check`). Nothing here decides. */
 #include "policy_private.h"
 
 #include <stdio.h>

@@ -1,7 +1,9 @@
 /* policy_read.c - reads a document: its members in order, then the checks that involve several of
- * them. The text comes from an operator, a tenant or a session's owner and is untrusted: every list
- * and text has a bound (policy_private.h), and unknown members are errors, so that a misspelled
- * rule never allows more than was meant. All memory belongs to the policy and is freed with it. */
+ * them. Called by cordond and the CLI to check a layer, by policy_merge.c, and by cordon-egress
+ * for a merged document. The text comes from an operator, a tenant or a session's owner and is
+ * untrusted: every list and text has a bound (policy_private.h), and unknown members are errors,
+ * so that a misspelled rule never allows more than was meant. All memory belongs to the policy and
+ * is freed with it. */
 #include "policy_private.h"
 
 #include <stdio.h>

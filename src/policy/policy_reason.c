@@ -1,8 +1,8 @@
 /* policy_reason.c - theory of operation
  *
- * A refusal is read by an agent, which may otherwise try the next way: each says what was refused,
- * by which rule, and what is allowed instead. It never contains values of a policy's headers or
- * secrets. */
+ * Writes the reason of a refusal; called by policy_decide.c. It is read by an agent, which may
+ * otherwise try the next way: each says what was refused, by which rule, and what is allowed
+ * instead. It never contains values of a policy's headers or secrets. */
 #include "policy_private.h"
 
 #include <stdarg.h>

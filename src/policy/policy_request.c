@@ -1,10 +1,11 @@
 /* policy_request.c - theory of operation
  *
- * Compares a request with the methods, paths, query and headers of a rule. If a name occurs several
- * times, also in another spelling (fold.h), servers differ in which one they use: a rule that
- * allows matches only if all do, a rule that denies matches if any does. A rule that denies also
- * compares the path as a lenient server would read it (fold_path()); a rule that allows compares it
- * exactly. */
+ * Compares a request with the methods, paths, query and headers of a rule; called by
+ * policy_decide.c. If a name occurs several times, also in another spelling (fold.h), servers
+ * differ in which one they use: a rule that allows matches only if all do, a rule that denies
+ * matches if any does. A rule that denies also compares the path as a lenient server would read it
+ * (fold_path()); a rule that allows compares it exactly. What cannot be compared (memory is short,
+ * a text is too long) counts against the request. */
 #include "policy_private.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* policy_resolved.c - asks the rules for addresses again when a name was resolved. Names are judged
- * before their addresses are known; without this a block of addresses that is denied could be
- * reached by any name. */
+/* policy_resolved.c - asks the rules for addresses again when a name was resolved. Called by
+ * egress's outbound_judge.c before each connect(2). Names are judged before their addresses are
+ * known; without this a block of addresses that is denied could be reached by any name. */
 #include <string.h>
 
 #include "policy_private.h"

@@ -1,8 +1,9 @@
 /* policy_rule.c - theory of operation
  *
- * A rule is an object, or one text for the most common kind, which is expanded to an object first.
- * Its conditions are read by policy_rule_match.c, its effects by policy_rule_effects.c; here are
- * the members that both need, and the checks for contradictions. */
+ * Reads one rule; called by policy_read.c. A rule is an object, or one text for the most common
+ * kind, which is expanded to an object first. Its conditions are read by policy_rule_match.c, its
+ * effects by policy_rule_effects.c; here are the members that both need, and the checks for
+ * contradictions: a member that would have no effect is an error. */
 #include "policy_private.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* forward_headers.h - what of a head is passed on: that of a request to the server in a cell, and
- * headers of its answer back. Pure, fuzzed.
+ * headers of its answer back. Called by forward.c and forward_answer.c. Pure, fuzzed.
  *
  * Never passed on are headers of one connection (hop.h), and those by which a client could claim
- * who it is (Forwarded, X-Forwarded-*, X-Real-Ip). The framing is written again, from what the
+ * to be another (Forwarded, X-Forwarded-*, X-Real-Ip). The framing is written again, from what the
  * parser found, so that both ends see the same. */
 #pragma once
 
