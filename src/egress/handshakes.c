@@ -25,7 +25,7 @@ static struct handshake *handshake_of(struct fair_queue_item *i)
 	return (struct handshake *)((char *)i - offsetof(struct handshake, item));
 }
 
-/* names_full_ns, the time at which the bucket is full again, tells how full it is now. */
+/* names_full_ns, the time at which the bucket is full again, shows how full it is now. */
 static bool has_name(const struct egress_session *session, uint64_t now)
 {
 	uint64_t span = NAMES_BURST * (1000 / NAMES_PER_S) * CLOCK_MS;

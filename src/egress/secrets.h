@@ -18,7 +18,7 @@ struct secrets;
  * frees is wiped. */
 void secrets_prepare(void);
 /* Reads the members "secrets" and "mask" of a session's configuration (egress_msg.h). */
-int secrets_read(const struct json_t *order, struct secrets **ret, struct err *e) MUST_USE;
+int secrets_read(const struct json_t *config, struct secrets **ret, struct err *e) MUST_USE;
 void secrets_free(struct secrets *s); /* wipes the values */
 /* Masks every value that must not be recorded; NULL: there are none. Borrowed. */
 const struct mask *secrets_mask(const struct secrets *s);

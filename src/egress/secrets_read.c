@@ -268,13 +268,13 @@ void secrets_prepare(void)
 	json_set_alloc_funcs(malloc, wipe_and_free);
 }
 
-int secrets_read(const json_t *order, struct secrets **ret, struct err *e)
+int secrets_read(const json_t *config, struct secrets **ret, struct err *e)
 {
 	struct secrets *s = calloc(1, sizeof(*s));
 
 	if (s == NULL)
 		return err_sys(e, "allocate");
-	if (read_all(s, order, e) < 0) {
+	if (read_all(s, config, e) < 0) {
 		secrets_free(s);
 		return -1;
 	}

@@ -98,7 +98,7 @@ struct exchange {
 	struct fifo collected;
 	size_t charged;	     /* bytes of it counted for the account */
 	uint64_t body_by_ns; /* when a collected body must be complete; 0: no deadline */
-	struct job handover; /* queued: the body is complete, and the handler not told yet */
+	struct job handover; /* queued: the body is complete, and on_end was not called yet */
 	bool paused;
 	bool too_long; /* the announced length is over the reader's bound */
 
@@ -197,13 +197,13 @@ void request_body_start(struct conn *c, const struct http1_request *r);
 /* Delivers, or drops, what is there. True if the caller should call again. */
 bool request_body_deliver(struct conn *c);
 bool request_body_discard(struct conn *c);
-/* Ends the reading of the body with a fault: tells the handler, and answers if it does not. */
+/* Ends the reading of the body with a fault: calls on_end, and answers if the handler does not. */
 void request_body_fault(struct conn *c, int status, const char *words);
 /* Does a handler wait for bytes that have not come? */
 bool request_body_is_awaited(const struct conn *c);
-/* Is the body complete, and will its handler be told in a turn of its account? */
+/* Is the body complete, and will on_end be called in a turn of its account? */
 bool request_body_waits_for_turn(const struct exchange *x);
-/* The handler is not told any more. May be called at any time. */
+/* on_end is not called any more. May be called at any time. */
 void request_body_forget_turn(struct exchange *x);
 
 /* Sends the head, with the extra headers, and the body (len bytes, may be 0) in one write. length:

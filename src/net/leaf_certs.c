@@ -61,7 +61,7 @@ int leaf_certs_create_ca(int64_t now, char ret_pem[LEAF_CERTS_PEM_MAX], struct e
 	char name[64];
 
 	rand_bytes(&number, sizeof(number));
-	/* Numbered, so that an old one and a new one are told apart. */
+	/* Numbered, so that an old one differs from a new one. */
 	(void)snprintf(name, sizeof(name), "Cordon egress %08x", (unsigned)number);
 	if (keypair_make(name, now, CA_DAYS, &p, e) < 0)
 		return -1;

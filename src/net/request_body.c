@@ -1,8 +1,8 @@
 /* request_body.c - theory of operation
  *
- * The body of a request: where it ends, who gets it, and what happens if it is malformed. Bytes are
- * delivered straight out of the input buffer; what a handler does not take stays there, and then
- * nothing more is read from the socket.
+ * The body of a request: where it ends, which handler gets it, and what happens if it is malformed.
+ * Bytes are delivered straight out of the input buffer; what a handler does not take stays there,
+ * and then nothing more is read from the socket.
  *
  * A handler that keeps a body works on it when it has ended, which takes some milliseconds if it is
  * long. So the end of a long body is a job of its account (jobs.h): accounts take turns, and
@@ -151,7 +151,7 @@ bool request_body_waits_for_turn(const struct exchange *x)
 	return x->handover.link != NULL;
 }
 
-/* Tells the handler that its body has ended: at once, or in the account's turn if it is long. */
+/* Calls on_end of the handler: at once, or in the account's turn if the body is long. */
 static void hand_over(struct conn *c)
 {
 	struct exchange *x = c->x;

@@ -39,7 +39,7 @@ struct server_options {
 	struct byte_account *all; /* the sum, which several servers may share; NULL: its own */
 	struct jobs *jobs; /* for the turns of long bodies; borrowed, outlives it; NULL: its own */
 	uint64_t head_ms;  /* to receive a complete head, from its first byte; then 408 */
-	uint64_t idle_ms;  /* keep-alive without a request; clients are told a little less */
+	uint64_t idle_ms;  /* keep-alive without a request; Keep-Alive announces a little less */
 	/* without progress of a request body; then 408. A collected body has that and a second for
 	 * each 64 KiB in all */
 	uint64_t body_ms;

@@ -59,7 +59,7 @@ struct policy_header {
 };
 
 struct policy_rule {
-	const char *name; /* as given, or "session rules[3]"; for people, and perhaps not unique */
+	const char *name; /* as given, or "session rules[3]"; for display, and perhaps not unique */
 	enum policy_layer layer;
 	size_t number; /* its index in the merged document, for tables by rule */
 	enum policy_class class;

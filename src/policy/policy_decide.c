@@ -53,7 +53,7 @@ struct above {
 	bool any_port;
 	bool known[POLICY_LAYERS];
 	enum policy_verdict verdict[POLICY_LAYERS];
-	enum policy_layer who; /* the last one that refused, or must inspect */
+	enum policy_layer layer; /* the last one that refused, or must inspect */
 };
 
 static enum policy_verdict find_above(struct above *a, enum policy_layer layer)
@@ -67,7 +67,7 @@ static enum policy_verdict find_above(struct above *a, enum policy_layer layer)
 			continue;
 		one = ceiling_connect(&a->p->ceilings[i], a->to, a->any_port);
 		if (one != POLICY_PERMIT)
-			a->who = (enum policy_layer)i;
+			a->layer = (enum policy_layer)i;
 		if (one == POLICY_REFUSE)
 			return one;
 		if (one == POLICY_LOOK)
@@ -114,7 +114,7 @@ void policy_name(const struct policy *p, const char *host, struct policy_answer 
 	if (p->allow && ask_above(&above, p->allow_layer) != POLICY_REFUSE)
 		*ret = (struct policy_answer){ .verdict = POLICY_PERMIT };
 	else if (cut != NULL || p->allow)
-		policy_reason_ceiling(&to, above.who, "", ret);
+		policy_reason_ceiling(&to, above.layer, "", ret);
 	else
 		policy_reason_none(p, &to, NULL, ret);
 }
@@ -182,11 +182,11 @@ static enum policy_verdict decide_end(struct above *above, const struct policy_r
 		return POLICY_REFUSE;
 	}
 	if (verdict == POLICY_LOOK && is_unseen(r)) {
-		policy_reason_ceiling(above->to, above->who, " without inspecting requests", ret);
+		policy_reason_ceiling(above->to, above->layer, " without inspecting requests", ret);
 		return POLICY_REFUSE;
 	}
 	if (verdict == POLICY_REFUSE)
-		policy_reason_ceiling(above->to, above->who, "", ret);
+		policy_reason_ceiling(above->to, above->layer, "", ret);
 	if (verdict == POLICY_PERMIT && r != NULL && needs_requests(r))
 		return POLICY_LOOK;
 	return verdict;

@@ -35,10 +35,10 @@ static int read_address(struct policy *p, const char *text, struct err *e)
 	return 0;
 }
 
-static int refuse(enum policy_layer whose, struct err *e)
+static int refuse(enum policy_layer layer, struct err *e)
 {
 	return err_set(e, ERR_DENIED, "proxy: the %s's policy does not allow it",
-		       policy_layer_names[whose]);
+		       policy_layer_names[layer]);
 }
 
 /* What a layer above denies stays denied. */
@@ -82,7 +82,7 @@ int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer
 {
 	static const char *const members[] = { "address", "username", "password", "layer" };
 	const char *address = NULL;
-	size_t whose = layer;
+	size_t found = layer;
 
 	if (v == NULL)
 		return 0;
@@ -96,7 +96,7 @@ int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer
 	    policy_value_text(json_object_get(v, "password"), 255, "proxy", "password",
 			      &p->proxy.password, e) < 0 ||
 	    policy_value_word(json_object_get(v, "layer"), policy_layer_names, POLICY_LAYERS,
-			      "proxy", "layer", &whose, e) < 0)
+			      "proxy", "layer", &found, e) < 0)
 		return -1;
 	if (address == NULL)
 		return policy_value_fail(e, "proxy", "address", "is missing");
@@ -105,7 +105,7 @@ int policy_proxy_read(struct policy *p, const json_t *v, enum policy_layer layer
 					 "needs both username and password, or none");
 	if (read_address(p, address, e) < 0)
 		return -1;
-	p->proxy.layer = (enum policy_layer)whose;
+	p->proxy.layer = (enum policy_layer)found;
 	return check_above(p, p->proxy.layer, e);
 }
 

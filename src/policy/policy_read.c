@@ -99,16 +99,16 @@ static int read_list(struct policy *p, const json_t *v, const char *name, enum p
 	if (ret->rules == NULL)
 		return policy_no_memory(e);
 	for (size_t i = 0; i < n; i++) {
-		json_t *item = json_array_get(v, i), *whose = json_object_get(item, "layer");
+		json_t *item = json_array_get(v, i), *layer_name = json_object_get(item, "layer");
 		struct policy_rule *r = &ret->rules[i];
 		enum policy_layer of = layer;
 		char at[64];
 
 		(void)snprintf(at, sizeof(at), "%s[%zu]", name, i);
-		if (layer != POLICY_LAYERS && whose != NULL)
+		if (layer != POLICY_LAYERS && layer_name != NULL)
 			return policy_value_fail(e, at, "", "unknown member 'layer'");
 		if (policy_rule_read(p, item, at, ceiling, r, e) < 0 ||
-		    (layer == POLICY_LAYERS && read_layer(whose, at, &of, e) < 0) ||
+		    (layer == POLICY_LAYERS && read_layer(layer_name, at, &of, e) < 0) ||
 		    name_rule(p, at, of, r, e) < 0)
 			return -1;
 		r->number = i;

@@ -31,8 +31,8 @@ int policy_select_presets(const char *words, char **ret, struct err *e) MUST_USE
 bool policy_select_is_none(const char *document);
 
 /* The names of its presets and, if it may permit more than they do, "custom", joined by "+". A name
- * that would be too long is "custom". Shown to people, and what allow_network() goes by: a document
- * must never have the name of less than it permits. */
+ * that would be too long is "custom". It is shown to users, and allow_network() decides by it: a
+ * document must never have the name of less than it permits. */
 void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX]);
 
 /* The document as it may be shown: without the password of its proxy and, unless all, without

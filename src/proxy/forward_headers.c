@@ -74,9 +74,9 @@ static void put_line(struct buf *b, const struct http1_request *r, const char *t
 static bool is_request_header(const struct hop *hop, const struct forward_headers_options *o,
 			      struct http1_span name)
 {
-	static const char *const told[] = { "host", "expect", "forwarded", "x-real-ip", NULL };
+	static const char *const replaced[] = { "host", "expect", "forwarded", "x-real-ip", NULL };
 
-	return !hop_is(hop, name) && !is_among(name, told) && !begins(name, "x-forwarded-") &&
+	return !hop_is(hop, name) && !is_among(name, replaced) && !begins(name, "x-forwarded-") &&
 	       !is_among(name, o->drop);
 }
 
