@@ -1,13 +1,6 @@
-"""A small internet around a real cordon-egress, for tests. Standard library only; needs root.
+"""A real cordon-egress in a small internet (namespaces.py), and cells that use it. Standard library only; needs root.
 
-Three kinds of network namespace, all made here and gone with the process:
-
-  world   servers of the test, at public looking addresses (and at private ones)
-  node    cordon-egress itself, one cable away from the world
-  cell    one for each session: lo only, every address is local, listeners as the keeper makes them
-
-A socket belongs to the namespace its thread was in when it was made, so everything here happens in
-one process: `with net.inside(ns):` around what makes sockets or starts programs.
+A cell is a network namespace with lo only, in which every address is local, and listeners as the keeper makes them.
 
     net = Net()
     net.name("example.com", "93.184.216.34")
@@ -19,28 +12,22 @@ one process: `with net.inside(ns):` around what makes sockets or starts programs
 """
 
 import contextlib
-import ctypes
 import json
 import os
-import re
-import shutil
 import socket
 import ssl
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+
+from namespaces import run
+from origin_server import Reader
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
 import sanitizer  # noqa: E402
 
-sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-import reader  # noqa: E402
-
-LIBC = ctypes.CDLL(None, use_errno=True)
-CLONE_NEWNET = 0x40000000
 IP_TRANSPARENT = 19
 IP_PKTINFO = 8
 IPV6_RECVPKTINFO = 49
@@ -61,282 +48,6 @@ table inet door {
 }
 """
 
-
-def run(*words, **options):
-    subprocess.run(words, check=True, **options)
-
-
-def own_namespace():
-    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-
-
-class Net:
-    """The world and the node, with a cable between them, and who is called what."""
-
-    def __init__(self):
-        self.home = own_namespace()
-        self.dir = tempfile.mkdtemp(prefix="cordon-egress-test.")
-        self.world = self.namespace()
-        self.node = self.namespace()
-        self.hosts = {}
-        self.asked = []
-        with self.inside(self.node):
-            run("ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns",
-                f"/proc/{os.getpid()}/fd/{self.world}")
-            run("ip", "addr", "add", "192.0.2.1/24", "dev", "cable")
-            run("ip", "-6", "addr", "add", "2001:db8::1/64", "dev", "cable", "nodad")
-            run("ip", "link", "set", "cable", "up")
-            run("ip", "route", "add", "default", "via", "192.0.2.2")
-            run("ip", "-6", "route", "add", "default", "via", "2001:db8::2")
-        with self.inside(self.world):
-            run("ip", "addr", "add", "192.0.2.2/24", "dev", "cable")
-            run("ip", "-6", "addr", "add", "2001:db8::2/64", "dev", "cable", "nodad")
-            run("ip", "link", "set", "cable", "up")
-        self.authority()
-        self.serve_names()
-
-    def close(self):
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-    def namespace(self):
-        with self.inside(self.home):
-            if LIBC.unshare(CLONE_NEWNET) < 0:
-                raise OSError(ctypes.get_errno(), "unshare")
-            run("ip", "link", "set", "lo", "up")
-            return own_namespace()
-
-    @contextlib.contextmanager
-    def inside(self, ns):
-        before = own_namespace()
-        if LIBC.setns(ns, CLONE_NEWNET) < 0:
-            raise OSError(ctypes.get_errno(), "setns")
-        try:
-            yield
-        finally:
-            LIBC.setns(before, CLONE_NEWNET)
-            os.close(before)
-
-    def address(self, address):
-        """The world has this address from now on."""
-        if ":" in address:
-            words = ["ip", "-6", "addr", "replace", address + "/128", "dev", "lo", "nodad"]
-        else:
-            words = ["ip", "addr", "replace", address + "/32", "dev", "lo"]
-        with self.inside(self.world):
-            run(*words)
-
-    def name(self, name, *addresses):
-        """The world's resolver says so; addresses may be a function that says it each time."""
-        self.hosts[name] = addresses
-        for a in addresses:
-            if isinstance(a, str):
-                self.address(a)
-
-    # ---- names, as the node's resolver hears them
-
-    def serve_names(self):
-        with self.inside(self.world):
-            self.dns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            self.dns.bind(("192.0.2.2", 53))
-        threading.Thread(target=self.answer_names, daemon=True).start()
-
-    def answer_names(self):
-        while True:
-            query, peer = self.dns.recvfrom(4096)
-            answer = self.answer_name(query)
-            if answer:
-                self.dns.sendto(answer, peer)
-
-    def answer_name(self, query):
-        at, labels = 12, []
-        while query[at]:
-            labels.append(query[at + 1:at + 1 + query[at]].decode())
-            at += 1 + query[at]
-        kind = struct.unpack_from("!H", query, at + 1)[0]
-        name = ".".join(labels).lower()
-        self.asked.append((name, kind))
-        found = [a() if callable(a) else a for a in self.hosts.get(name, ())]
-        found = [a for a in found if (":" in a) == (kind == 28)] if kind in (1, 28) else []
-        rcode = 0 if name in self.hosts else 3
-        head = query[:2] + struct.pack("!HHHHH", 0x8180 | rcode, 1, len(found), 0, 0)
-        body = query[12:at + 5]
-        for a in found:
-            family = socket.AF_INET6 if kind == 28 else socket.AF_INET
-            data = socket.inet_pton(family, a)
-            body += struct.pack("!HHHIH", 0xC00C, kind, 1, 1, len(data)) + data
-        return head + body
-
-    # ---- certificates of the world
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def openssl(self, *words):
-        run("openssl", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def authority(self):
-        self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                     "-nodes", "-keyout", self.path("world.key"), "-out", self.path("world.pem"),
-                     "-days", "30", "-subj", "/CN=world", "-addext",
-                     "basicConstraints=critical,CA:TRUE")
-
-    def certificate(self, name, days=30, signed=True):
-        """A context for a server of that name (or address)."""
-        base = self.path(f"{name.replace(':', '_')}.{days}.{signed}")
-        kind = "IP" if name.replace(".", "").isdigit() or ":" in name else "DNS"
-        if not os.path.exists(base + ".pem"):
-            ca = ["-CA", self.path("world.pem"), "-CAkey", self.path("world.key")] if signed else []
-            self.openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                         "-nodes", "-keyout", base + ".key", "-out", base + ".pem", "-days",
-                         str(days), "-subj", "/CN=server", "-addext",
-                         f"subjectAltName={kind}:{name}", "-addext",
-                         "basicConstraints=critical,CA:FALSE", *ca)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(base + ".pem", base + ".key")
-        return context
-
-
-# ---- servers
-
-class Request:
-    """What a server got: the head as it came, and the body in its framing, taken off."""
-
-    def __init__(self, head, body, conn):
-        self.head, self.body, self.conn = head, body, conn
-        lines = head.decode("latin-1").split("\r\n")
-        self.line = lines[0]
-        self.headers = [tuple(line.split(": ", 1)) for line in lines[1:] if line]
-
-    def all(self, name):
-        return [v for n, v in self.headers if n.lower() == name.lower()]
-
-    def get(self, name):
-        found = self.all(name)
-        return found[0] if found else None
-
-
-def answer(body=b"", status="200 OK", headers=()):
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
-    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
-
-
-class Reader(reader.Reader):
-    """As the shared one, but None for what ends too early: clients and servers here are expected to do that."""
-
-    def until(self, mark):
-        try:
-            return super().until(mark)
-        except EOFError:
-            return None
-
-    def exactly(self, n):
-        try:
-            return super().exactly(n)
-        except EOFError:
-            return None
-
-    def rest(self):
-        parts = [self.consume(len(self.bytes))]
-        try:
-            while self.more():
-                parts.append(self.consume(len(self.bytes)))
-        except OSError:
-            pass
-        return b"".join(parts)
-
-    def chunks(self):
-        body = []
-        while True:
-            line = self.until(b"\r\n")
-            if line is None:
-                return None
-            n = int(line, 16)
-            piece = self.exactly(n + 2)
-            if piece is None or piece[-2:] != b"\r\n":
-                return None
-            if n == 0:
-                return b"".join(body)
-            body.append(piece[:-2])
-
-
-STRAYS = []  # what servers got that belongs to no request: bytes behind a body, no request line
-REQUEST_LINE = re.compile(rb"[!-~]+ (/|\*)[!-~]* HTTP/1\.1\r\n")
-
-
-class Origin:
-    """A server of the world. handle(request) returns bytes to send, or None to close, or has done
-    everything with request.conn itself and returns b""."""
-
-    def __init__(self, net, address, port, handle, tls=None, whole=True):
-        net.address(address)
-        self.handle, self.tls, self.whole = handle, tls, whole
-        self.requests, self.connections, self.broken = [], 0, 0
-        with net.inside(net.world):
-            family = socket.AF_INET6 if ":" in address else socket.AF_INET
-            self.listener = socket.socket(family)
-            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.listener.bind((address, port))
-            self.listener.listen(128)
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                conn, _ = self.listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
-
-    def close(self):
-        self.listener.close()
-
-    def serve(self, conn):
-        conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            if self.tls:
-                conn = self.tls.wrap_socket(conn, server_side=True)
-            self.converse(conn)
-        except OSError:
-            self.broken += 1
-        finally:
-            with contextlib.suppress(OSError):
-                conn.close()
-
-    @staticmethod
-    def stray(what):
-        """Kept, and Tap.done() fails by it: egress sends whole requests, one after the other."""
-        STRAYS.append(bytes(what[:200]))
-
-    def converse(self, conn):
-        reader = Reader(conn)
-        while True:
-            head = reader.until(b"\r\n\r\n")
-            if head is None:
-                return
-            if not REQUEST_LINE.match(head):
-                self.stray(head)
-                return
-            request = Request(head, b"", conn)
-            request.reader = reader
-            if self.whole:
-                if request.get("Content-Length"):
-                    request.body = reader.exactly(int(request.get("Content-Length")))
-                elif request.get("Transfer-Encoding"):
-                    request.body = reader.chunks()
-                if request.body is None:
-                    self.broken += 1
-                    return
-                if reader.bytes and not request.get("Upgrade"):
-                    self.stray(reader.bytes)
-            self.requests.append(request)
-            reply = self.handle(request)
-            if reply is None:
-                return
-            conn.sendall(reply)
-
-
-# ---- egress
 
 def memory_file(text):
     fd = os.memfd_create("given")
@@ -374,7 +85,7 @@ class Egress:
         for fd in list(given.values())[2:]:
             os.close(fd)
         self.cells, self.taken, self.counter = {}, {}, 0
-        self.heard = threading.Condition()
+        self.received = threading.Condition()
         self.sending = threading.Lock()
         threading.Thread(target=self.listen, daemon=True).start()
 
@@ -387,7 +98,7 @@ class Egress:
 
     def close(self):
         with contextlib.suppress(OSError):
-            self.channel.shutdown(socket.SHUT_RDWR)  # close() alone waits for who reads it
+            self.channel.shutdown(socket.SHUT_RDWR)  # close() alone waits for the thread that reads it
         self.channel.close()
         self.control.close()
         try:
@@ -401,8 +112,8 @@ class Egress:
         return "\n".join(found) or code
 
     def renew(self):
-        """Another channel, as of another cordond, which knows nothing of what was said before."""
-        with self.sending, self.heard:
+        """Another channel, as of another cordond, which knows nothing of earlier messages."""
+        with self.sending, self.received:
             old = self.channel
             old.shutdown(socket.SHUT_RDWR)
             self.channel, theirs = socket.socketpair()
@@ -423,40 +134,40 @@ class Egress:
                 body = reader.exactly(length)
                 if body is None:
                     break
-                self.hear(kind, body[:40].rstrip(b"\0").decode(), body[40:].decode())
+                self.take(kind, body[:40].rstrip(b"\0").decode(), body[40:].decode())
         except OSError:
             pass
 
-    def hear(self, kind, who, text):
-        with self.heard:
+    def take(self, kind, session, text):
+        with self.received:
             if kind == TAKEN:
-                self.taken.setdefault(who, []).append(text)
-            elif who in self.cells and kind == RECORD:
-                self.cells[who].records.append(json.loads(text))
-            elif who in self.cells and kind == COUNTS:
-                self.cells[who].count(json.loads(text))
-            self.heard.notify_all()
+                self.taken.setdefault(session, []).append(text)
+            elif session in self.cells and kind == RECORD:
+                self.cells[session].records.append(json.loads(text))
+            elif session in self.cells and kind == COUNTS:
+                self.cells[session].count(json.loads(text))
+            self.received.notify_all()
 
-    def say(self, kind, who, text="", fds=()):
-        body = who.encode().ljust(40, b"\0") + text.encode()
+    def send(self, kind, session, text="", fds=()):
+        body = session.encode().ljust(40, b"\0") + text.encode()
         frame = struct.pack("<IHH", len(body), kind, 0) + body
         with self.sending:
             sent = socket.send_fds(self.channel, [frame], list(fds)) if fds else 0
             self.channel.sendall(frame[sent:])
 
     def wait(self, found, seconds=5):
-        """found() is asked whenever something was heard."""
+        """found() is called again after every message of egress, until it is true."""
         end = time.monotonic() + seconds
-        with self.heard:
+        with self.received:
             while True:
                 got = found()
                 if got:
                     return got
-                if not self.heard.wait(end - time.monotonic()) and time.monotonic() >= end:
+                if not self.received.wait(end - time.monotonic()) and time.monotonic() >= end:
                     return found()
 
     def cell(self, policy, secrets=(), mask=(), **more):
-        """more: other members of the order, as tenant or used."""
+        """more: other members of the configuration, as tenant or used."""
         self.counter += 1
         return Cell(self, f"ses_{self.counter}", policy, secrets, mask, more)
 
@@ -496,18 +207,18 @@ class Cell:
             self.udp.bind(("::", 53))
             self.tcp.setblocking(False)
             self.udp.setblocking(False)
-        why = self.order(ATTACH, policy, secrets, mask, (self.tcp.fileno(), self.udp.fileno()))
+        why = self.configure(ATTACH, policy, secrets, mask, (self.tcp.fileno(), self.udp.fileno()))
         if why:
             raise ValueError(why)
 
     def inside(self):
         return self.net.inside(self.ns)
 
-    def order(self, kind, policy, secrets=(), mask=(), fds=()):
+    def configure(self, kind, policy, secrets=(), mask=(), fds=()):
         """Returns why it is not in force; "" if it is."""
         before = len(self.egress.taken.get(self.id, ()))
-        order = {"policy": merged(policy), "secrets": list(secrets), "mask": list(mask), **self.more}
-        self.egress.say(kind, self.id, json.dumps(order), fds)
+        config = {"policy": merged(policy), "secrets": list(secrets), "mask": list(mask), **self.more}
+        self.egress.send(kind, self.id, json.dumps(config), fds)
         if not self.egress.wait(lambda: len(self.egress.taken.get(self.id, ())) > before):
             return "no answer"
         return self.egress.taken[self.id][-1]
@@ -521,10 +232,10 @@ class Cell:
         return {**self.counts, "rules": list(self.claims.values())}
 
     def change(self, policy, secrets=(), mask=()):
-        return self.order(CHANGE, policy, secrets, mask)
+        return self.configure(CHANGE, policy, secrets, mask)
 
     def detach(self):
-        self.egress.say(DETACH, self.id)
+        self.egress.send(DETACH, self.id)
 
     # ---- what programs in it do
 
@@ -560,14 +271,14 @@ class Cell:
         return s
 
     def tls(self, where, port=443, sni=None, alpn=None, trust=None, sock=None):
-        """Connected and shaken; trusts the node's authority, or the file given."""
+        """Connected, with the handshake done; trusts the egress CA of the node, or the file given."""
         context = ssl.create_default_context(cafile=trust or self.egress.trusted)
         if alpn:
             context.set_alpn_protocols(alpn)
         return context.wrap_socket(sock or self.connect(where, port), server_hostname=sni or where)
 
     def record(self, fits, seconds=5):
-        """The first record that fits, waited for."""
+        """Waits for a record that fits, and returns the first."""
         return self.egress.wait(lambda: next((r for r in self.records if fits(r)), None), seconds)
 
     def run(self, *words, **options):
@@ -579,73 +290,3 @@ class Cell:
         with self.inside():
             return subprocess.run(["unshare", "-m", "sh", "-c", mount, "sh", *words], check=False,
                                   **options)
-
-
-class Response:
-    def __init__(self, head, body, whole):
-        lines = head.decode("latin-1").split("\r\n")
-        self.line, self.body, self.whole = lines[0], body, whole
-        self.status = int(self.line.split(" ")[1])
-        self.headers = [tuple(line.split(": ", 1)) for line in lines[1:] if line]
-
-    def all(self, name):
-        return [v for n, v in self.headers if n.lower() == name.lower()]
-
-    def get(self, name):
-        found = self.all(name)
-        return found[0] if found else None
-
-
-def read_response(reader, method="GET"):
-    """One answer; None if the connection ended before its head did."""
-    try:
-        head = reader.until(b"\r\n\r\n")
-    except OSError:
-        return None
-    if head is None:
-        return None
-    r = Response(head, b"", True)
-    try:
-        if method == "HEAD" or r.status < 200 or r.status in (204, 304):
-            return r
-        if r.get("Content-Length") is not None:
-            r.body = reader.exactly(int(r.get("Content-Length")))
-        elif r.get("Transfer-Encoding"):
-            r.body = reader.chunks()
-        else:
-            r.body = reader.rest()
-    except OSError:
-        r.body = None
-    r.whole = r.body is not None
-    return r
-
-
-def ask(sock, text, method="GET"):
-    """Sends, and reads one answer."""
-    sock.sendall(text if isinstance(text, bytes) else text.encode("latin-1"))
-    return read_response(Reader(sock), method)
-
-
-# ---- results
-
-class Tap:
-    """TAP: each check is one point."""
-
-    def __init__(self):
-        self.n, self.failed = 0, 0
-
-    def ok(self, good, name, detail=""):
-        self.n += 1
-        if not good:
-            self.failed += 1
-        print(f"{'ok' if good else 'not ok'} {self.n} - {name}", flush=True)
-        if not good and detail != "":
-            print(f"# {detail!r}", flush=True)
-
-    def same(self, got, want, name):
-        self.ok(got == want, name, f"got {got!r}, wanted {want!r}")
-
-    def done(self):
-        self.same(STRAYS, [], "no server got bytes behind a body, or anything but requests")
-        print(f"1..{self.n}", flush=True)
-        return 1 if self.failed else 0

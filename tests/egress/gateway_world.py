@@ -5,7 +5,10 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import Egress, Net, Origin, Tap, answer
+from egress_harness import Egress
+from namespaces import Net
+from origin_server import Origin, answer
+from tap_points import Tap
 
 WEB = "93.184.216.34"
 OTHER = "93.184.216.35"

@@ -26,7 +26,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[1:1] = [HERE, os.path.join(HERE, "..", "server"), os.path.join(HERE, "..", "behaviour")]
 import harness  # noqa: E402
-from egress_harness import STRAYS, Net, own_namespace, run  # noqa: E402
+from namespaces import Net, own_namespace, run  # noqa: E402
+from origin_server import STRAYS  # noqa: E402
 from harness import Failed, check  # noqa: E402,F401
 from tap import bind  # noqa: E402
 
@@ -275,7 +276,7 @@ def enter():
             f.write(text)
         bind(source, path)
     Net.dir = FOLDER
-    Net.authority(Net.__new__(Net))
+    Net.create_ca(Net.__new__(Net))
 
 
 def start():

@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.parse
 
-from egress_harness import REQUEST_LINE, STRAYS, Reader, Request, answer
+from origin_server import REQUEST_LINE, Reader, Request, STRAYS, answer
 from ws_frames import websocket
 
 GOOD_NAMES = ("web.example", "look.example", "api.example", "other.example", "git.example", "model.example",

@@ -11,7 +11,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import Reader, answer, ask, read_response
+from http_client import ask, read_response
+from origin_server import Reader, answer
 from gateway_world import BIG, PATTERN, SCRIPT, WEB, expecting, get, main, tap
 
 

@@ -11,7 +11,11 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from cell_tools import hello
-from egress_harness import PROXY, Egress, Net, Origin, Reader, Tap, answer, ask
+from egress_harness import Egress, PROXY
+from http_client import ask
+from namespaces import Net
+from origin_server import Origin, Reader, answer
+from tap_points import Tap
 
 tap = Tap()
 AT = "93.184.216.34"
@@ -217,7 +221,7 @@ def test_told_again(net, egress):
     egress.renew()
     tap.ok(egress.wait(knows), "and told again, to another cordond")
     time.sleep(0.5)
-    with egress.heard:  # as if it had not known the sessions yet
+    with egress.received:  # as if it had not known the sessions yet
         for c in cells:
             c.counts, c.claims = {}, {}
     for c, p in zip(cells, policies):

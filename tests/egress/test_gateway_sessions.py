@@ -11,7 +11,9 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import PROXY, Reader, answer, ask, read_response
+from egress_harness import PROXY
+from http_client import ask, read_response
+from origin_server import Reader, answer
 from gateway_world import SCRIPT, WEB, get, main, tap
 from ws_frames import WS_HEAD, frame, read_frame, websocket
 

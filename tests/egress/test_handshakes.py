@@ -9,7 +9,11 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import PROXY, Egress, Net, Origin, Reader, Tap, answer, ask, read_response
+from egress_harness import Egress, PROXY
+from http_client import ask, read_response
+from namespaces import Net
+from origin_server import Origin, Reader, answer
+from tap_points import Tap
 
 tap = Tap()
 

@@ -7,7 +7,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import Origin, Reader, answer, ask, read_response
+from http_client import ask, read_response
+from origin_server import Origin, Reader, answer
 from gateway_world import SCRIPT, get, main, tap
 from ws_frames import WS_HEAD, frame, read_frame, switching, websocket
 

@@ -11,7 +11,11 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import Egress, Net, Origin, Reader, Tap, answer, ask, read_response
+from egress_harness import Egress
+from http_client import ask, read_response
+from namespaces import Net
+from origin_server import Origin, Reader, answer
+from tap_points import Tap
 from ws_frames import WS_HEAD, frame, read_frame, websocket
 
 SECRET = "sk-proj-9fQ2xLmZ7TbKw0aRVd4U"

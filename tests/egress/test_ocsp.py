@@ -10,7 +10,10 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import Egress, Net, Tap, ask
+from egress_harness import Egress
+from http_client import ask
+from namespaces import Net
+from tap_points import Tap
 
 tap = Tap()
 

@@ -15,7 +15,11 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from egress_harness import Egress, Net, Origin, Tap, answer, ask
+from egress_harness import Egress
+from http_client import ask
+from namespaces import Net
+from origin_server import Origin, answer
+from tap_points import Tap
 
 import memory  # in ../behaviour, which egress_harness.py adds to the path
 

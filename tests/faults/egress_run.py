@@ -19,7 +19,10 @@ sys.path[1:1] = [os.path.join(HERE, "..", "egress"), os.path.join(HERE, "..", "s
 import harness  # noqa: E402
 from client import Finding  # noqa: E402
 from control import ERRORS, KINDS, Control, error_name  # noqa: E402
-from egress_harness import DETACH, LISTEN_EGRESS, PROXY, Egress, Net, Origin, Reader, answer, read_response  # noqa: E402
+from egress_harness import DETACH, Egress, LISTEN_EGRESS, PROXY  # noqa: E402
+from http_client import read_response  # noqa: E402
+from namespaces import Net  # noqa: E402
+from origin_server import Origin, Reader, answer  # noqa: E402
 from sanitizer import reports  # noqa: E402
 
 BIG = bytes(range(256)) * 1500
@@ -175,7 +178,7 @@ def orders(w):
     try:
         other = w.egress.cell(POLICY)
     except (ValueError, OSError):
-        w.egress.say(DETACH, f"ses_{w.egress.counter}")  # as cordond does when it has no answer
+        w.egress.send(DETACH, f"ses_{w.egress.counter}")  # as cordond does when it has no answer
         return
     finally:
         w.control.disarm()
