@@ -140,7 +140,7 @@ def udp(host, port, data=b"x", seconds=1):
         s.settimeout(seconds)
         s.connect((host, port))
         s.send(data)
-        time.sleep(0.05)
+        time.sleep(0.05)  # an error that the first datagram caused is reported by the second send
         s.send(data)
         return s.recv(4096).decode("latin-1")
     except OSError as e:

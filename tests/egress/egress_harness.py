@@ -35,8 +35,8 @@ IPV6_RECVPKTINFO = 49
 LISTEN_EGRESS = ("198.18.0.1", 53)
 PROXY = ("198.18.0.1", 3128)
 
-ATTACH, CHANGE, DETACH, SYNCED = 1, 2, 3, 4
-TAKEN, RECORD, COUNTS = 64, 65, 66
+ATTACH, CHANGE, DETACH, SYNCED, PING = 1, 2, 3, 4, 5
+TAKEN, RECORD, COUNTS, PONG = 64, 65, 66, 67
 
 RULES = """
 table inet door {
@@ -87,7 +87,8 @@ class Egress:
         self.cells, self.taken, self.counter = {}, {}, 0
         self.received = threading.Condition()
         self.sending = threading.Lock()
-        threading.Thread(target=self.listen, daemon=True).start()
+        self.messages, self.pongs = 0, 0
+        self.start_listening()
 
     @staticmethod
     def place(given):
@@ -121,7 +122,11 @@ class Egress:
                 cell.counts, cell.claims = {}, {}
         socket.send_fds(self.control, [b"C"], [theirs.fileno()])
         theirs.close()
-        threading.Thread(target=self.listen, daemon=True).start()
+        self.start_listening()
+
+    def start_listening(self):
+        self.listener = threading.Thread(target=self.listen, daemon=True)
+        self.listener.start()
 
     def listen(self):
         reader = Reader(self.channel)
@@ -140,6 +145,8 @@ class Egress:
 
     def take(self, kind, session, text):
         with self.received:
+            self.messages += 1
+            self.pongs += kind == PONG
             if kind == TAKEN:
                 self.taken.setdefault(session, []).append(text)
             elif session in self.cells and kind == RECORD:
@@ -154,6 +161,12 @@ class Egress:
         with self.sending:
             sent = socket.send_fds(self.channel, [frame], list(fds)) if fds else 0
             self.channel.sendall(frame[sent:])
+
+    def ping(self):
+        """True when egress has answered: then it has done everything that it was sent before."""
+        before = self.pongs
+        self.send(PING, "")
+        return self.wait(lambda: self.pongs > before)
 
     def wait(self, found, seconds=5):
         """found() is called again after every message of egress, until it is true."""

@@ -151,7 +151,7 @@ table inet canary {
     type filter hook prerouting priority raw; policy accept;
     iifname != "cable" accept
     ip daddr 192.0.2.2 meta l4proto { tcp, udp } th dport 53 accept
-    ip daddr 192.0.2.2 icmp type destination-unreachable accept  # its answer, to who was killed meanwhile
+    ip daddr 192.0.2.2 icmp type destination-unreachable accept  # an answer to a program that was killed meanwhile
     ip daddr @good4 meta l4proto tcp accept
     ip6 daddr @good6 meta l4proto tcp accept
     icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, mld2-listener-report } accept

@@ -24,7 +24,7 @@ def policy(*rules, **more):
 
 
 def make(server, network=None, **more):
-    """A session that trusts the world's authority where it is told to."""
+    """A session that trusts the world's CA where it is configured to."""
     s = server.create(network=POLICY if network is None else network, **more)
     with open(os.path.join(internet.FOLDER, "world.pem"), encoding="ascii") as f:
         sh(server, s, f"cat > {TRUST} <<'E'\n{f.read()}\nE\nchmod 644 {TRUST}", user="root")

@@ -1,4 +1,4 @@
-/* outbound_probe.c - connects as cordon-egress does, and says what came of it.
+/* outbound_probe.c - connects as cordon-egress does, and prints the result.
  *
  *	outbound_probe POLICY RESOLV_CONF HOSTS TARGET...
  *

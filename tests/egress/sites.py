@@ -1,6 +1,6 @@
 """sites.py - the servers of the small internet: web, TLS (good and bad), git, model APIs, WebSocket, SOCKS5.
 
-One listener for each port takes what comes to any address of the world; the path says what is wanted
+One listener for each port takes what comes to any address of the world; the path selects the behaviour
 (ROUTES), the server name which certificate. Every request is remembered in net.hits."""
 import contextlib
 import gzip

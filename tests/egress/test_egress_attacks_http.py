@@ -317,7 +317,7 @@ def twice():
     for path in ('/twoanswers', '/echo'):
         s.sendall(f'GET {path} HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n'.encode())
         out.append(everything(s))
-        time.sleep(0.2)
+        time.sleep(0.2)  # until the second answer has arrived at egress, which shows nothing of it
     return out""")
     check(got[0].endswith("one") and "smuggled" not in got[1] and served(got[1]), f"{got}")
 

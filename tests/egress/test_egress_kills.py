@@ -126,14 +126,14 @@ def revived(server, name, old):
 
 
 def wait_ready(server):
-    time.sleep(0.05)
+    time.sleep(0.05)  # until the death is noticed: before, the server may still report that it is ready
     server.wait_ready(READY_S)
 
 
 def kill_often(server, name, times=3):
     crowd = Crowd(server)
     for n in range(times):
-        time.sleep(0.3 * n)
+        time.sleep(0.3 * n)  # at different times after the last start
         old = server.kill(name)
         revived(server, name, old)
         crowd.goes_on(f"after {name} was killed {n + 1} times")
@@ -186,7 +186,7 @@ def test_everything_killed(server):
 
 
 def test_egress_away(server):
-    """While there is no gateway nothing gets out, not even what is allowed; and it does not take forever to say so."""
+    """While egress is not running nothing gets out, not even what is allowed; and programs see that soon."""
     s = make(server, POLICY)
     old = server.kill("cordon-egress", signal.SIGSTOP)
     try:
@@ -256,9 +256,9 @@ def network(server, s):
 
 
 def kill_in_turn(server):
-    """Who dies: one name, or several at a time."""
+    """Yields what was killed: one program, or several at a time."""
     for names in (("cordon-egress",), ("cordond",), ("cordon-egress", "cordond")):
-        time.sleep(0.5)  # what was used is written
+        time.sleep(0.5)  # cordond stores counts a moment after it got them
         old = {n: server.kill(n) for n in names}
         for n in names:
             revived(server, n, old[n])
@@ -274,14 +274,14 @@ def test_limits_go_on(server):
     for s in sessions:
         server.run(s["id"], "head -c 20000 /dev/zero > /tmp/20000; head -c 10000 /dev/zero > /tmp/10000")
         equal([send(server, s, 20000) for _ in range(2)], [200, 200], "two fit")
-    for who in kill_in_turn(server):
+    for killed in kill_in_turn(server):
         for s in sessions:
             wait_for(lambda s=s: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open",
                      READY_S, "network access")
             sent = network(server, s)["bytes_out"]
-            check(40000 < sent < 90000, f"usage after {who} died: {sent}")
-            if who == "cordon-egress":
-                equal(send(server, s, 10000), 200, f"what is left after {who} died")
+            check(40000 < sent < 90000, f"usage after {killed} died: {sent}")
+            if killed == "cordon-egress":
+                equal(send(server, s, 10000), 200, f"what is left after {killed} died")
     for s in sessions[:2]:
         equal(send(server, s, 20000), 403, "more than is left")
         equal(send(server, s, 20000), 403, "and nothing is left then")
@@ -301,7 +301,7 @@ def open_again(server, sessions):
 
 
 def test_limits_hold_if_one_dies_after_the_other(server):
-    """cordond dies before it has written what it was told, then egress: what was used is used."""
+    """cordond dies before it has stored the last counts, then egress dies: what was used stays used."""
     web = {"name": "web", "host": "web.example"}
     for n in range(2):
         sessions = [make(server, policy(web, limits={"bytes_out": 60000})),
@@ -312,11 +312,11 @@ def test_limits_hold_if_one_dies_after_the_other(server):
             server.spawn(s["id"], "sleep 0.7; curl -sS -m 5 -o /dev/null -H Expect: --data-binary @/tmp/20000 "
                          f"http://web.example/late/{n}")
         wait_for(lambda n=n: len(internet.NET.hit(f"/late/{n}")) == 2, 10, "what is sent last", step=0.01)
-        time.sleep(0.1)
+        time.sleep(0.1)  # counts are on their way, and perhaps not stored yet
         old = server.kill("cordond")
         revived(server, "cordond", old)
         open_again(server, sessions)
-        time.sleep(1)  # it is told again, and written
+        time.sleep(1)  # egress sends its counts again, and cordond stores them
         old = server.kill("cordon-egress")
         revived(server, "cordon-egress", old)
         open_again(server, sessions)

@@ -11,6 +11,7 @@ import re
 import subprocess
 import time
 
+import checks
 import internet
 from harness import check, equal, has, wait_for
 from internet import ONLY6, WEB, WEB6
@@ -27,14 +28,8 @@ EVERY = {"seq", "time", "execution_id", "time_ms", "kind", "verdict", "us"}
 
 def settled(server, s, seconds=5):
     """All records, when no more come."""
-    before, end = [], time.monotonic() + seconds
-    while time.monotonic() < end:
-        now = records(server, s)
-        if now and len(now) == len(before):
-            return now
-        before = now
-        time.sleep(0.4)
-    return before
+    wait_for(lambda: records(server, s), seconds, "a record")
+    return checks.settled(lambda: records(server, s), 0.4, seconds)
 
 
 def only(rows, **members):
@@ -74,7 +69,7 @@ def test_requests(server):
     for path in ("/one", "/two"):
         complete(only(rows, kind="request", path=path), *REQUEST)
     equal(len([r for r in rows if r["kind"] == "request"]), 5, "requests")
-    equal([r for r in rows if r["kind"] == "connect"], [], "connections are told by their requests")
+    equal([r for r in rows if r["kind"] == "connect"], [], "a connection with requests has no record of its own")
     equal([r["seq"] for r in rows], sorted(r["seq"] for r in rows), "order")
 
 

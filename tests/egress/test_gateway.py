@@ -13,6 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from http_client import ask, read_response
 from origin_server import Reader, answer
+from checks import wait_for  # in ../shared, which origin_server.py adds to the path
 from gateway_world import BIG, PATTERN, SCRIPT, WEB, expecting, get, main, tap
 
 
@@ -50,7 +51,7 @@ def test_basics(cell, origin):
     r = ask(s, "GET /chunks HTTP/1.0\r\n\r\n")
     tap.same((r.status, r.get("Transfer-Encoding"), r.body), (200, None, b"hello world"),
              "HTTP/1.0: without chunks, until the end")
-    tap.same(origin.requests[-1].get("Host"), "web.example", "and the server is told the host")
+    tap.same(origin.requests[-1].get("Host"), "web.example", "and the server gets the host")
     s.close()
     s = cell.connect("web.example", 80)
     ask(s, "GET /x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
@@ -110,7 +111,7 @@ def test_decisions(cell, origin):
     tap.same(r.status, 403, "a method that is not allowed")
     r = ask(s, get("/shut", "rules.example", "Accept: application/json\r\n"))
     tap.ok(r.get("Content-Type") == "application/json" and b'"error":"denied"' in r.body,
-           "JSON for who wants it", r.body)
+           "JSON for a client that accepts it", r.body)
     tap.same(len(origin.requests) - before, 2, "the server saw only what was allowed")
     s.close()
     r = cell.record(lambda r: r.get("path") == "/shut" and r["verdict"] == "deny")
@@ -256,7 +257,7 @@ def test_answers(cell, origin):
     SCRIPT["/two"] = answer(b"one") + answer(b"smuggled")
     s = cell.connect("web.example", 80)
     first = ask(s, get("/two"))
-    time.sleep(0.2)
+    time.sleep(0.2)  # until the second answer has arrived at egress, which shows nothing of it
     second = ask(s, get("/next"))
     tap.same((first.body, second.body), (b"one", b"GET /next HTTP/1.1 0"),
              "an answer without a request is not delivered")
@@ -278,13 +279,13 @@ def test_answers(cell, origin):
 
     def reset_after(request):
         request.conn.sendall(answer(PATTERN * 4))
-        time.sleep(0.3)
+        time.sleep(0.3)  # a reset discards what egress has not read yet
         request.conn.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     SCRIPT["/reset"] = reset_after
     s = cell.connect("web.example", 80)
     s.sendall(get("/reset").encode())
-    time.sleep(0.6)
+    time.sleep(0.6)  # the program reads after the reset
     r = read_response(Reader(s))
     tap.ok(r and r.body == PATTERN * 4, "a reset behind a whole answer takes nothing from it")
     s.close()
@@ -321,7 +322,7 @@ def test_expect(cell, origin):
               b"Expect: 100-continue\r\n\r\n")
     reader = Reader(s)
     r = read_response(reader)
-    tap.same(r and r.status, 100, "100-continue is the server's to say")
+    tap.same(r and r.status, 100, "100 Continue comes from the server")
     s.sendall(b"abc")
     tap.same(read_response(reader).body, b"cba", "and then the body goes")
     SCRIPT["/no"] = answer(b"", "417 Expectation Failed")
@@ -347,7 +348,7 @@ def test_pipelining(cell):
     s.shutdown(socket.SHUT_WR)
     reader = Reader(s)
     tap.same([read_response(reader).status for _ in range(2)], [200, 200],
-             "who has said all is still answered")
+             "a program that has closed its sending side is still answered")
     s.close()
 
 
@@ -370,9 +371,9 @@ def test_large(cell, origin):
     s = cell.connect("web.example", 80)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
     s.sendall(get("/big").encode())
-    time.sleep(1)
+    time.sleep(1)  # a program that reads late
     r = read_response(Reader(s))
-    tap.same(hashlib.sha256(r.body or b"").hexdigest(), want, "48 MiB to who reads late")
+    tap.same(hashlib.sha256(r.body or b"").hexdigest(), want, "48 MiB to a program that reads late")
     s.close()
 
 
@@ -412,13 +413,13 @@ def test_aborts(cell, origin):
     tap.ok(BIG // 4 < got < BIG, "of a long answer that breaks off comes what there was", got)
     r = cell.record(lambda r: r.get("path") == "/half")
     tap.ok(r and r.get("reason"), "and the record says so", r)
-    before = origin.broken
+    before, connections = origin.broken, origin.connections
     s = cell.connect("web.example", 80)
     s.sendall(b"POST /part HTTP/1.1\r\nHost: web.example\r\nContent-Length: 100\r\n\r\nhalf")
-    time.sleep(0.2)
+    wait_for(lambda: origin.connections > connections)
     s.close()
     tap.ok(cell.record(lambda r: r.get("path") == "/part"), "half a request is on record")
-    time.sleep(0.2)
+    wait_for(lambda: origin.broken > before)
     tap.same(origin.broken, before + 1, "and does not arrive as a whole one")
 
 
@@ -458,7 +459,7 @@ def tests(w, egress, cell):
     test_aborts(cell, w.origin)
     for t in late[0]:
         t.join()
-    tap.ok(all(8 < t < 20 for t in late[1]), "who says nothing, or too little, is cut off", late[1])
+    tap.ok(all(8 < t < 20 for t in late[1]), "a program that sends nothing, or too little, is cut off", late[1])
     tap.ok(cell.record(lambda r: "too slow" in r.get("reason", "")), "and on record")
 
 

@@ -16,6 +16,7 @@ from http_client import ask
 from namespaces import Net
 from origin_server import Origin, Reader, answer
 from tap_points import Tap
+from checks import settled  # in ../shared, which origin_server.py adds to the path
 
 tap = Tap()
 AT = "93.184.216.34"
@@ -61,7 +62,7 @@ class WebSink(Sink):
 
 
 def crowd(work, n=CROWD):
-    """All at once; returns the sum of what they say."""
+    """Runs all at once; returns the sum of their results."""
     sums = []
 
     def one():
@@ -104,22 +105,10 @@ def pull(connect, first):
                 data = s.recv(65536)
                 if not data:
                     return got
-                got += data.count(b"\xf1")  # not what egress says itself
+                got += data.count(b"\xf1")  # not the answers of egress itself
         except OSError:
             return got
     return work
-
-
-def settled(read):
-    """The number, when it does not change any more."""
-    last = -1
-    for _ in range(50):
-        now = read()
-        if now == last:
-            return now
-        last = now
-        time.sleep(0.3)
-    return last
 
 
 CHUNKED = (b"POST /up HTTP/1.1\r\nHost: %s\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nc\r\n" * 40)
@@ -195,7 +184,7 @@ def test_goes_on(net, egress, again):
         tap.same([post(c, "count.example", 20_000) for _ in range(2)], [200, 200], "two fit")
     egress.process.kill()
     egress.process.wait()
-    time.sleep(0.2)
+    egress.listener.join(5)  # the last messages of the channel are read
     for c, p in zip(cells, (policy, session)):
         c = again.cell(p, used=c.used())
         tap.same([post(c, "count.example", 15_000), post(c, "count.example", 20_000)], [200, 403],
@@ -216,17 +205,17 @@ def test_told_again(net, egress):
 
     for c in cells:
         tap.same(post(c, "again.example", 20_000), 200, "one fits")
-    tap.ok(egress.wait(knows), "it is told")
-    time.sleep(0.5)  # nothing is left to tell
+    tap.ok(egress.wait(knows), "counts are sent")
+    settled(lambda: egress.messages, 0.5)
     egress.renew()
-    tap.ok(egress.wait(knows), "and told again, to another cordond")
-    time.sleep(0.5)
+    tap.ok(egress.wait(knows), "and sent again, to another cordond")
+    settled(lambda: egress.messages, 0.5)
     with egress.received:  # as if it had not known the sessions yet
         for c in cells:
             c.counts, c.claims = {}, {}
     for c, p in zip(cells, policies):
-        tap.same(c.change(p), "", "its first order")
-    tap.ok(egress.wait(knows), "and with the first order")
+        tap.same(c.change(p), "", "its first configuration")
+    tap.ok(egress.wait(knows), "and after the first configuration")
     for c in cells:
         c.detach()
 
@@ -317,7 +306,7 @@ def test_no_descriptors(net, program):
     for cell in cells[10:]:
         cell.detach()
     r = ask(cells[0].connect("few.example", 80), "GET / HTTP/1.1\r\nHost: few.example\r\n\r\n")
-    tap.same(r.status if r else None, 200, "who was there is served")
+    tap.same(r.status if r else None, 200, "a connection that was there is served")
     tap.ok(egress.cell({"rules": []}), "and others can be attached again")
     tap.same(egress.close(), 0, "and it ends well")
 
@@ -345,15 +334,15 @@ def test_lookups(net, program):
     stop = threading.Event()
     for _ in range(10):
         ask_silent(egress.cell(policy, tenant="ten_a"), 36, stop)
-    time.sleep(2)
-    for who, tenant, first in (("another tenant", "ten_b", 0), ("another session of the same", "ten_a", 20)):
+    settled(lambda: len(net.asked), 0.5)
+    for what, tenant, first in (("another tenant", "ten_b", 0), ("another session of the same", "ten_a", 20)):
         cell = egress.cell(policy, tenant=tenant)
         got = []
         for i in range(first, first + 10):
             name = f"n{i}.other.example"
             r = ask(cell.connect(*PROXY), f"GET http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n")
             got.append(r.status if r else None)
-        tap.same(got, [200] * 10, f"names of {who} are answered")
+        tap.same(got, [200] * 10, f"names of {what} are answered")
     stop.set()
     egress.process.kill()
     net.answer_name = answer_name

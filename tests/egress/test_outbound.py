@@ -536,7 +536,7 @@ def _(w):
     check({q[2] for q in state["queries"]} == {"proxy.test"}, "the name itself was looked up here")
 
 
-@test("the proxy says no")
+@test("the proxy refuses")
 def _(w):
     policy = {"proxy": {"address": f"{PROXY}:1080", "username": "me", "password": "wrong"}}
     r = w.one("ok.test:80", policy=policy)

@@ -29,6 +29,7 @@ static uint64_t calls, answered, gone, logged, dropped;
 static struct job_queue queues[2];
 static struct byte_account keyed = { .work = &queues[0] }; /* of requests with a header X-Key */
 static struct byte_account other = { .work = &queues[1] }; /* and X-Other */
+static struct byte_account all_accounts;
 static unsigned long long ordinal;
 static uint8_t pattern[PIECE];
 
@@ -317,10 +318,11 @@ static void stats(struct exchange *x)
 	(void)fclose(f);
 	(void)snprintf(text, sizeof(text),
 		       "{\"connections\":%zu,\"calls\":%llu,\"answered\":%llu,\"gone\":%llu,"
-		       "\"logged\":%llu,\"dropped\":%llu,\"rss\":%lu}\n",
+		       "\"logged\":%llu,\"dropped\":%llu,\"bodies\":%zu,\"rss\":%lu}\n",
 		       server_connections(the_server), (unsigned long long)calls,
 		       (unsigned long long)answered, (unsigned long long)gone,
-		       (unsigned long long)logged, (unsigned long long)dropped, pages * 4096);
+		       (unsigned long long)logged, (unsigned long long)dropped, all_accounts.bodies,
+		       pages * 4096);
 	exchange_reply(x, 200, "application/json", text, strlen(text));
 }
 
@@ -480,6 +482,7 @@ static int serve(int argc, char **argv, struct err *e)
 				    .idle_ms = 60000,
 				    .body_ms = 10000,
 				    .write_ms = 10000,
+				    .all = &all_accounts,
 				    .on_request = on_request,
 				    .on_answered = on_answered };
 	const char *cert = NULL, *key = NULL;

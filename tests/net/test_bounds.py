@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What clients may hold of the server of src/net, and who makes room: test_bounds.py ECHO_SERVER."""
+"""What clients may hold of the server of src/net, and whose connection is closed for another: test_bounds.py ECHO_SERVER."""
 import os
 import signal
 import socket
@@ -48,7 +48,7 @@ def keyed_ones_make_room_last():
             s.sendall(ask(b"/hello", KEY))
             assert read_answer(Reader(s)).status == 200
         silent = [server.connect() for _ in range(20)]
-        time.sleep(1.2)
+        time.sleep(1.2)  # only a connection that has waited for a second is closed for another
         silent += [server.connect() for _ in range(8)]
         wait_until(lambda: status_of(server, ask(b"/hello")) == 200, 5)
         for s in keyed:
@@ -70,7 +70,7 @@ def connections_without_a_key_are_counted_by_address():
             with server.connect() as s:
                 assert read_answer(Reader(s)).status == 503
             keyed.sendall(ask(b"/hello"))
-            assert read_answer(reader).status == 200, "who has shown a key needs no room"
+            assert read_answer(reader).status == 200, "a client that has shown a key needs no room"
         for s in held:
             s.close()
         wait_until(lambda: server.get("/hello").status == 200, 5)
@@ -88,7 +88,7 @@ def an_answer_that_is_whole_has_its_time():
             while server.stats()["dropped"] == 0:
                 assert time.monotonic() < end, "the answer still waits"
                 taken += len(s.recv(10))
-                time.sleep(0.05)
+                time.sleep(0.05)  # a client that takes 10 bytes at a time, slowly
             while piece := s.recv(65536):
                 taken += len(piece)
             assert taken < size, taken
@@ -104,7 +104,7 @@ def bodies_are_counted():
     """On one account, and what is over goes back to it."""
     with Server(PROGRAM, bodies_one_max=1000000, bodies_all_max=4000000) as server:
         held = [unfinished(server, 200000) for _ in range(4)]
-        time.sleep(0.3)
+        wait_until(lambda: server.stats()["bodies"] == 4 * 200000)
         refused = unfinished(server, 300000)
         answer = read_answer(Reader(refused))
         assert answer.status == 429 and b"quota_bodies" in answer.body, answer.body
@@ -125,11 +125,11 @@ def bodies_are_counted():
 def bodies_have_a_sum():
     with Server(PROGRAM, bodies_one_max=1000000, bodies_all_max=1000000) as server:
         held = [unfinished(server, 220000) for _ in range(4)]
-        time.sleep(0.3)
+        wait_until(lambda: server.stats()["bodies"] == 4 * 220000)
         with unfinished(server, 150000, KEY) as s:
             answer = read_answer(Reader(s))
             assert answer.status == 503 and b"unavailable" in answer.body, answer.body
-        with unfinished(server, 50000, KEY) as s:  # who has little gets the last quarter
+        with unfinished(server, 50000, KEY) as s:  # an account that has little gets the last quarter
             s.sendall(b"y")
             assert read_answer(Reader(s)).status == 200
         for s in held:
@@ -161,7 +161,7 @@ def long_bodies_take_turns():
             s = server.connect()
             s.sendall(b"POST /work HTTP/1.1\r\nHost: x\r\n" + extra + b"Content-Length: %d\r\n\r\n" % n + b"x" * (n - 1))
             held.append(s)
-        time.sleep(0.3)
+        wait_until(lambda: server.stats()["bodies"] == sum(n - 1 for n in [50000] * 41 + [10]))
         os.kill(server.pid, signal.SIGSTOP)
         for s in held:
             s.sendall(b"x")
@@ -193,7 +193,7 @@ def a_body_in_the_queue_may_lose_its_client():
 def half_a_head_does_not_hold_up_the_end():
     with Server(PROGRAM, head_ms=60000) as server, server.connect() as s, server.connect() as last:
         s.sendall(b"GET /hello HTTP/1.1\r\n")
-        time.sleep(0.2)
+        server.round_trip()
         last.sendall(ask(b"/drain"))
         assert read_answer(Reader(last)).status == 200
         s.settimeout(20)

@@ -103,7 +103,7 @@ def ws_backpressure():
         with server.connect(receive_buffer=4096) as s:
             reader = ws_open(s)
             s.sendall(ws_frame(1, b"flood"))  # 2,000 messages of 1,000 bytes
-            time.sleep(0.3)
+            server.round_trip()  # the messages are sent, as far as there is room
             s.sendall(ws_frame(9, b"p") * 100)
             got = pongs = 0
             while got < 2000 or pongs < 100:
@@ -116,7 +116,7 @@ def ws_backpressure():
         with server.connect() as s:  # a handler that takes nothing for a while
             reader = ws_open(s)
             s.sendall(ws_frame(1, b"pause"))
-            time.sleep(0.05)
+            server.round_trip()
             began = time.monotonic()
             s.sendall(ws_frame(1, b"x") * 3)
             assert [ws_read(reader) for _ in range(3)] == [(1, b"x")] * 3
@@ -170,9 +170,9 @@ def tunnels():
             assert read_head(reader)[0] == 101
             assert reader.exactly(9) == b"only this" and reader.at_end()
             s.sendall(b"x" * 500)  # our way is open still
-            time.sleep(0.2)
+            server.round_trip()
             s.sendall(b"x" * 499)  # which a closed connection would have answered by a reset
-            time.sleep(0.1)
+            server.round_trip()
             assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
             wait_until(lambda: server.stats()["connections"] == 2)
             s.close()

@@ -11,7 +11,7 @@ import traceback
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "behaviour"))
-from checks import Skip, note, wait_for  # noqa: E402,F401
+from checks import Skip, note, settled, wait_for  # noqa: E402,F401
 from reader import Reader  # noqa: E402,F401
 from sanitizer import is_sanitized  # noqa: E402,F401
 
@@ -55,6 +55,10 @@ class Server:
 
     def get(self, path):
         return self.ask(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+
+    def round_trip(self):
+        """Asks for something and reads the answer: then the server has also read what was sent to it before."""
+        assert self.get("/stats").status == 200
 
     def stats(self):
         import json

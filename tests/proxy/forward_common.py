@@ -10,7 +10,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "net"))
-from wire import Reader, Server, chunks, is_sanitized, read_head
+from wire import Reader, Server, chunks, is_sanitized, read_head, settled
 
 PROGRAM = sys.argv[1]
 MIB = 1024 * 1024
@@ -23,7 +23,7 @@ def noise(n, seed=1):
 
 
 class Upstream:
-    """Plays play(sock, reader) for each connection. What goes wrong in there is raised at the end."""
+    """Calls play(sock, reader) for each connection. What play raises is raised again by close()."""
 
     def __init__(self, play, unix=None):
         self.play, self.faults, self.threads, self.connections = play, [], [], 0
@@ -111,8 +111,8 @@ def echo(s, reader):
     s.sendall(b"HTTP/1.1 200 OK\r\nX-Line: %s\r\nContent-Length: %d\r\n\r\n" % (head.line.encode(), len(body)) + body)
 
 
-def says(answer):
-    """An upstream that reads a head, says something and closes."""
+def answers_with(answer):
+    """An upstream that reads a head, sends this and closes."""
     def play(s, reader):
         Head(reader)
         s.sendall(answer)
@@ -139,7 +139,7 @@ def body_reader(s):
 
 
 def keeps_little(front, limit):
-    rss = front.stats()["rss"]
+    rss = settled(lambda: front.stats()["rss"], 0.5)
     assert rss < limit or is_sanitized(PROGRAM), rss
 
 

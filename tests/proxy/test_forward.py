@@ -7,7 +7,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "net"))
-from forward_common import (Front, GET, Head, MIB, OK, SWITCH, UPGRADE, body_of, echo, noise, says, tls_front,
+from forward_common import (Front, GET, Head, MIB, OK, SWITCH, UPGRADE, body_of, echo, noise, answers_with, tls_front,
                             until_reset)
 from wire import Reader, read_answer, read_head, run, wait_until
 
@@ -49,7 +49,7 @@ def what_the_client_sees():
               b"Content-Type: text/html; charset=x\r\nContent-Length: 3\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: 7\r\n"
               b"Trailer: X\r\nUpgrade: y\r\nProxy-Authenticate: z\r\nX-Bytes: \xc3\xa9\r\nServer: s\r\nX-Empty:\r\n\r\nabcMORE")
     for status, words in ((200, b"200 OK"), (299, b"299 Odd"), (404, b"404 Not At All"), (418, b"418 Teapot"), (599, b"599")):
-        with Front(says(answer % words)) as front, front.connect() as s:
+        with Front(answers_with(answer % words)) as front, front.connect() as s:
             s.sendall(GET)
             lines = Reader(s).until(b"\r\n\r\nabc").decode("latin-1").split("\r\n")
             assert lines[0].startswith(f"HTTP/1.1 {status} "), lines[0]
@@ -73,9 +73,9 @@ def the_scheme_is_told_over_tls():
 
 def interim_answers_are_dropped():
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
-    with Front(says(hints * 10 + OK)) as front:
+    with Front(answers_with(hints * 10 + OK)) as front:
         assert front.ask(GET).body == b"ok"
-    with Front(says(hints * 1000)) as front:
+    with Front(answers_with(hints * 1000)) as front:
         assert front.ask(GET).status == 502
 
 
@@ -90,27 +90,27 @@ def expect_continue():
 
 
 def head_204_304():
-    with Front(says(b"HTTP/1.1 200 OK\r\nContent-Length: 1234567890123\r\nX-A: b\r\n\r\n")) as front, front.connect() as s:
+    with Front(answers_with(b"HTTP/1.1 200 OK\r\nContent-Length: 1234567890123\r\nX-A: b\r\n\r\n")) as front, front.connect() as s:
         reader = Reader(s)
         for _ in range(2):
             s.sendall(b"HEAD /x HTTP/1.1\r\nHost: x\r\n\r\n")
             answer = read_answer(reader, "HEAD")
             assert answer.status == 200 and answer.headers["content-length"] == "1234567890123" and answer.headers["x-a"] == "b"
-    with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")) as front, front.connect() as s:
+    with Front(answers_with(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")) as front, front.connect() as s:
         reader = Reader(s)
         s.sendall(b"HEAD /x HTTP/1.1\r\nHost: x\r\n\r\n" * 2)
         for _ in range(2):
             assert "content-length" not in read_answer(reader, "HEAD").headers
     for status in (204, 304):
         for more in (b"", b"ETag: x\r\n") + ((b"Content-Length: 77\r\n",) if status == 304 else ()):
-            with Front(says(b"HTTP/1.1 %d x\r\n%s\r\nTRAILING RUBBISH" % (status, more))) as front, front.connect() as s:
+            with Front(answers_with(b"HTTP/1.1 %d x\r\n%s\r\nTRAILING RUBBISH" % (status, more))) as front, front.connect() as s:
                 reader = Reader(s)
                 for _ in range(2):
                     s.sendall(GET)
                     answer = read_answer(reader)
                     assert answer.status == status
                     assert not {"content-length", "transfer-encoding"} & set(answer.headers), answer.headers
-    with Front(says(b"HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\nhello")) as front:
+    with Front(answers_with(b"HTTP/1.1 204 x\r\nContent-Length: 5\r\n\r\nhello")) as front:
         assert front.ask(GET).status == 502
 
 
@@ -120,7 +120,7 @@ def byte_by_byte_is_the_same():
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for byte in b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nT: x\r\n\r\n":
             s.sendall(bytes([byte]))
-            time.sleep(0.0005)
+            time.sleep(0.0005)  # so that most bytes arrive alone
     with Front(play) as front, front.connect() as s:
         for byte in b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n":
             s.sendall(bytes([byte]))
@@ -217,19 +217,19 @@ def smuggling_by_the_server():
                 assert b"evil" not in answer.body and "set-cookie" not in answer.headers and "x" not in answer.headers
     for body in (b"5\r\nhelloX", b"5;x\ny\r\nhello\r\n0\r\n\r\n", b"5\nhello\r\n", b"zz\r\n", b"3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n",
                  b"10000000000000000\r\n"):
-        with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)) as front, front.connect() as s:
+        with Front(answers_with(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)) as front, front.connect() as s:
             s.sendall(GET + GET)
             got, _ = until_reset(s)
             assert b"0\r\n\r\n" not in got and got.count(b"HTTP/1.1") <= 1, got
     # What comes behind an answer is not the next one's.
-    with Front(says(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")) as front, front.connect() as s:
+    with Front(answers_with(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")) as front, front.connect() as s:
         reader = Reader(s)
         s.sendall(GET * 5)
         for _ in range(5):
             assert read_answer(reader).body == b"ok"
     # The largest head that is allowed goes through.
     big = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%02d: %s\r\n" % (i, b"y" * 500) for i in range(62)) + b"Content-Length: 2\r\n\r\nok"
-    with Front(says(big)) as front:
+    with Front(answers_with(big)) as front:
         answer = front.ask(GET)
         assert answer.body == b"ok" and answer.headers["x-61"] == "y" * 500
 
@@ -263,7 +263,7 @@ def keep_alive_across_all_kinds():
 
 
 def over_unix_sockets():
-    """Both sides: a Unix socket tells of an end by other events."""
+    """Both sides: a Unix socket reports an end by other events."""
     with tempfile.TemporaryDirectory() as folder:
         with Front(echo, unix=f"{folder}/up", address=f"unix:{folder}/front") as front, front.connect() as s:
             reader = Reader(s)

@@ -9,8 +9,8 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "net"))
-from forward_common import Front, GET, Head, MIB, body_of, body_reader, keeps_little, noise, says
-from wire import Reader, chunks, read_answer, read_head, run, wait_until
+from forward_common import Front, GET, Head, MIB, body_of, body_reader, keeps_little, noise, answers_with
+from wire import Reader, chunks, read_answer, read_head, run, settled, wait_until
 
 
 def large_bodies_both_ways():
@@ -76,7 +76,7 @@ def bodies_without_length():
     cases = {b"HTTP/1.1 200 OK\r\n\r\nuntil the end": b"until the end", b"HTTP/1.0 200 OK\r\n\r\n": b"",
              b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n": b"", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": b""}
     for answer, body in cases.items():
-        with Front(says(answer)) as front, front.connect() as s:
+        with Front(answers_with(answer)) as front, front.connect() as s:
             reader = Reader(s)
             for _ in range(3):  # and the client's connection stays
                 s.sendall(GET)
@@ -85,7 +85,7 @@ def bodies_without_length():
             assert read_answer(reader).body == body
             reader.bytes = b""
             assert reader.at_end()
-    with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")) as front:
+    with Front(answers_with(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")) as front:
         answer = front.ask(b"GET / HTTP/1.0\r\n\r\n")
         assert answer.body == b"abcde" and "transfer-encoding" not in answer.headers
 
@@ -93,7 +93,7 @@ def bodies_without_length():
 def chunk_extensions_and_trailers():
     """Legal in an answer, and about one connection: the body is passed, they are not."""
     body = b"5;ext=1\r\nhello\r\n6 ;a=\"b\"\r\n world\r\n0;last\r\nX-Sum: 1\r\nETag: x\r\n\r\n"
-    with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" + body)) as front:
+    with Front(answers_with(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" + body)) as front:
         with front.connect() as s:
             reader = Reader(s)
             for _ in range(3):
@@ -101,7 +101,7 @@ def chunk_extensions_and_trailers():
                 answer = read_answer(reader)
                 assert answer.status == 200 and answer.body == b"hello world", answer.body
                 assert "x-sum" not in answer.headers and "trailer" not in answer.headers
-    with Front(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"x" * 2000 + b"\r\nhello\r\n0\r\n\r\n")) as front:
+    with Front(answers_with(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" + b"x" * 2000 + b"\r\nhello\r\n0\r\n\r\n")) as front:
         with front.connect() as s:
             s.sendall(GET)
             try:
@@ -122,7 +122,7 @@ def events_come_at_once():
         for _ in range(20):
             event = b"data: %.6f\n\n" % time.monotonic()
             s.sendall(b"%x\r\n" % len(event) + event + b"\r\n")
-            time.sleep(0.03)
+            time.sleep(0.03)  # the next event comes when the last one was delivered
         s.sendall(b"0\r\n\r\n")
     with Front(play) as front, front.connect() as s:
         s.sendall(GET)
@@ -161,10 +161,8 @@ def a_slow_client_holds_the_server_back():
             sent[0] += 65536
     with Front(play, write_ms=60000) as front, front.connect(30, receive_buffer=65536) as s:
         s.sendall(GET)
-        time.sleep(1)
-        held = sent[0]
-        time.sleep(0.5)
-        assert sent[0] == held and held < 24 * MIB, held  # the kernel's buffers are most of it
+        held = settled(lambda: sent[0], 0.5)
+        assert 0 < held < 24 * MIB, held  # the kernel's buffers are most of it
         keeps_little(front, 16 * MIB)
         total = sum(len(piece) for piece in chunks(body_reader(s)))
         assert total == 64 * MIB, total
@@ -222,7 +220,6 @@ def memory_of_many_slow_clients():
         clients = [front.connect(receive_buffer=4096) for _ in range(50)]
         for s in clients:
             s.sendall(GET)
-        time.sleep(1.5)
         # 256 KiB of the server's buffer for each, and 64 KiB here, with what the allocator rounds up
         keeps_little(front, 50 * 1024 * 1024)
         for s in clients:

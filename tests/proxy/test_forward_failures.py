@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "net"))
 from forward_common import (Front, GET, Head, MIB, OK, SWITCH, UPGRADE, Upstream, body_reader, cpu, echo, tls_front,
                             until_reset)
-from wire import Reader, chunks, read_answer, run, wait_until
+from wire import Reader, chunks, read_answer, run, settled, wait_until
 
 
 def an_upstream_that_dies_at_every_stage():
@@ -27,7 +27,7 @@ def an_upstream_that_dies_at_every_stage():
                 Head(reader)
                 s.sendall(whole[:now[0]])
                 if reset:
-                    time.sleep(0.01)
+                    time.sleep(0.01)  # a reset discards what the proxy has not read yet
                     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             with Front(play) as front:
                 for now[0] in cuts:
@@ -52,11 +52,11 @@ def an_upstream_that_dies_at_every_stage():
 
 
 def a_body_until_the_end_that_breaks():
-    """Without length only a reset tells that it is not whole."""
+    """Without a length only a reset shows that it is not whole."""
     def play(s, reader):
         Head(reader)
         s.sendall(b"HTTP/1.1 200 OK\r\n\r\nabc")
-        time.sleep(0.1)
+        time.sleep(0.1)  # a reset discards what the proxy has not read yet
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     with Front(play) as front:
         with front.connect() as s:
@@ -70,15 +70,15 @@ def a_body_until_the_end_that_breaks():
     with tls_front(play) as front, front.connect() as s:
         s.sendall(b"GET / HTTP/1.0\r\n\r\n")
         got, reset = until_reset(s)
-        assert got.endswith(b"\r\n\r\nabc") and reset, "a goodbye of TLS says that it is whole"
+        assert got.endswith(b"\r\n\r\nabc") and reset, "a close_notify would show that it is whole"
 
 
 def a_reset_that_sending_sees_first():
-    """The kernel tells of a reset once: to who sends the request, here, and not to who reads the answer's end."""
+    """The kernel reports a reset once: here to the call that sends the request, and not to the one that reads the answer."""
     def play(s, reader):
         Head(reader)
         s.sendall(b"HTTP/1.1 200 OK\r\n\r\nabc")
-        time.sleep(0.4)
+        time.sleep(0.4)  # until the proxy has read this, and waits to send more of the request
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     with Front(play, send_buffer=4096) as front:
         front.upstream.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
@@ -102,12 +102,12 @@ def answers_before_the_body_was_read():
         Head(reader)
         s.sendall(b"HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno")
         s.shutdown(socket.SHUT_WR)
-        time.sleep(0.2)
+        time.sleep(0.2)  # until the proxy has read the answer
 
     def reset(s, reader):  # closes with input unread
         Head(reader)
         s.sendall(b"HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno")
-        time.sleep(0.2)
+        time.sleep(0.2)  # until the proxy has read the answer: a reset discards what it has not
     for play in (refuse, reset):
         for framing in (b"Content-Length: 50000000", b"Transfer-Encoding: chunked"):
             with Front(play) as front, front.connect() as s:
@@ -120,7 +120,7 @@ def answers_before_the_body_was_read():
                     for _ in range(300):
                         s.sendall(bytes(100000))
                 except OSError:
-                    pass  # it has been told enough
+                    pass  # the proxy has closed
     with Front(refuse) as front, front.connect() as s:  # little of it left: the connection is used again
         reader = Reader(s)
         for _ in range(3):
@@ -161,7 +161,7 @@ def a_slow_upload_is_no_slow_answer():
     with Front(echo, answer_ms=300) as front, front.connect() as s:
         s.sendall(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n")
         for byte in b"abcdef":
-            time.sleep(0.2)
+            time.sleep(0.2)  # all together longer than answer_ms
             s.sendall(bytes([byte]))
         assert read_answer(Reader(s)).body == b"abcdef"
 
@@ -209,9 +209,8 @@ def waiting_costs_no_time():
         idle, stuck = front.connect(), front.connect(receive_buffer=4096)
         idle.sendall(GET)
         stuck.sendall(GET.replace(b"/x", b"/flood"))  # the server is through and gone, the client does not read
-        time.sleep(0.5)
-        before = cpu(front.pid)
-        time.sleep(1)
+        before = settled(lambda: cpu(front.pid), 0.3)
+        time.sleep(1)  # the time that is measured
         assert cpu(front.pid) - before < 0.1, "it spins"
         reader = body_reader(stuck)
         assert sum(len(p) for p in chunks(reader)) == 4 * MIB

@@ -7,7 +7,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "net"))
-from forward_common import (Front, GET, Head, MIB, OK, SWITCH, UPGRADE, body_of, cpu, keeps_little, noise, says,
+from forward_common import (Front, GET, Head, MIB, OK, SWITCH, UPGRADE, body_of, cpu, keeps_little, noise, answers_with,
                             tls_front, until_reset)
 from wire import ACCEPT, KEY, Reader, read_answer, read_head, run, wait_until, ws_frame, ws_open, ws_read
 
@@ -116,7 +116,7 @@ def half_closes_of_a_tunnel():
             assert read_head(reader)[0] == 101
             assert reader.exactly(3) == b"bye"
             assert s.recv(1) == b""
-            time.sleep(0.1)
+            front.round_trip()
             data = noise(3 * MIB)
             if make is Front:
                 s.sendall(data)
@@ -137,7 +137,7 @@ def the_last_bytes_of_a_closed_client_arrive():
         Head(reader)
         s.sendall(SWITCH)
         s.shutdown(socket.SHUT_WR)
-        time.sleep(1)
+        time.sleep(1)  # a server that is slow on purpose
         n = len(reader.bytes)
         while piece := s.recv(65536):
             n += len(piece)
@@ -150,24 +150,24 @@ def the_last_bytes_of_a_closed_client_arrive():
         assert s.recv(1) == b""
         s.sendall(bytes(total))
         s.close()
-        time.sleep(0.2)
+        front.round_trip()
         before = cpu(front.pid)
-        time.sleep(0.5)
+        time.sleep(0.5)  # the time that is measured
         assert cpu(front.pid) - before < 0.2, "it spins"
         wait_until(lambda: got == [total])
         wait_until(lambda: front.stats()["connections"] == 1)
 
 
 def upgrades_that_are_refused():
-    with Front(says(b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno")) as front, front.connect() as s:
+    with Front(answers_with(b"HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno")) as front, front.connect() as s:
         reader = Reader(s)
         for _ in range(3):
             s.sendall(UPGRADE)
             answer = read_answer(reader)
             assert answer.status == 403 and answer.body == b"no"
-    with Front(says(SWITCH)) as front:  # without a request for it
+    with Front(answers_with(SWITCH)) as front:  # without a request for it
         assert front.ask(GET).status == 502
-    with Front(says(b"HTTP/1.1 101 Sure\r\nConnection: upgrade\r\n\r\n")) as front:  # to what?
+    with Front(answers_with(b"HTTP/1.1 101 Sure\r\nConnection: upgrade\r\n\r\n")) as front:  # to what?
         assert front.ask(UPGRADE).status == 502
 
     def play(s, reader):  # with a body it is an ordinary request
@@ -183,7 +183,7 @@ def tunnels_that_break():
     def play(s, reader):
         Head(reader)
         s.sendall(SWITCH + b"abc")
-        time.sleep(0.2)
+        time.sleep(0.2)  # a reset discards what the proxy has not read yet
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     with Front(play) as front, front.connect() as s:  # a reset is passed on
         s.sendall(UPGRADE)

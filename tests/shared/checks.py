@@ -50,3 +50,15 @@ def wait_for(what, seconds=10.0, name="it", step=0.01):
         if time.monotonic() > end:
             raise Failed(f"{name} does not come within {seconds} s")
         time.sleep(step)
+
+
+def settled(read, quiet=0.3, seconds=20.0):
+    """The value of read(), when it has been the same for `quiet` seconds."""
+    value, since = read(), time.monotonic()
+    end = since + seconds
+    while time.monotonic() - since < quiet and time.monotonic() < end:
+        time.sleep(0.02)
+        now = read()
+        if now != value:
+            value, since = now, time.monotonic()
+    return value

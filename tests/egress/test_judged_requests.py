@@ -203,7 +203,7 @@ def test_frames(egress, origin):
 
 
 def test_bad_servers(egress):
-    """Servers that say 101 and do not mean WebSocket."""
+    """Servers that answer 101 but do not accept the WebSocket."""
     cell = egress.cell({"rules": [{"host": "ws.example"}]})
     heads = {
         "a wrong Sec-WebSocket-Accept": lambda q: b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -235,7 +235,7 @@ def test_bad_servers(egress):
 
 
 def test_websocket_word(egress):
-    """Whether requests may become WebSockets is the policy's to say."""
+    """The policy decides whether requests may become WebSockets."""
     SCRIPT["/ws"] = websocket
     rule = {"host": "ws.example", "paths": ["/ws"]}
 
@@ -253,8 +253,8 @@ def test_websocket_word(egress):
              [101, 101, 403], "the rule's word; without one it may")
     tap.same(status([rule], **ceiling({"host": "ws.example"})), 101, "below a ceiling that names hosts")
     tap.same(status([rule], **ceiling(rule)), 403, "not below one that looks at requests")
-    tap.same(status([{**rule, "websocket": True}], **ceiling(rule)), 403, "whatever the rule says")
-    tap.same(status([rule], **ceiling({**rule, "websocket": True})), 101, "unless the ceiling says so")
+    tap.same(status([{**rule, "websocket": True}], **ceiling(rule)), 403, "also if the rule allows it")
+    tap.same(status([rule], **ceiling({**rule, "websocket": True})), 101, "unless the ceiling allows it")
     tap.same(status([rule], **ceiling({"host": "ws.example", "websocket": False})), 403, "or not")
     cell = egress.cell({"rules": [rule], **ceiling(rule)})
     with cell.connect("ws.example", 80) as s:
@@ -268,7 +268,7 @@ def open_ended(request):
     request.conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
         request.conn.sendall(b"9\r\ndata: x\n\n\r\n")
-        time.sleep(0.02)
+        time.sleep(0.02)  # an event stream, slow on purpose
 
 
 def slow_upload(request):
@@ -321,7 +321,7 @@ class Streams:
         try:
             for _ in range(5):
                 self.up.sendall(b"1\r\nx\r\n")
-                time.sleep(0.05)
+                time.sleep(0.05)  # an upload, slow on purpose
         except OSError:
             return False
         return True

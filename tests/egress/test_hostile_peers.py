@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What hostile cells and servers do to cordon-egress itself, by means the protocols do not know of:
+"""What hostile cells and servers do to cordon-egress itself, by means outside of the protocols:
 bytes that change after they were looked at, options of a shared socket, floods without content."""
 
 import base64
@@ -20,6 +20,7 @@ from http_client import ask
 from namespaces import Net
 from origin_server import Origin, answer
 from tap_points import Tap
+from checks import settled  # in ../shared, which origin_server.py adds to the path
 
 import memory  # in ../behaviour, which egress_harness.py adds to the path
 
@@ -45,7 +46,7 @@ def client_hello(name):
 
 
 class Listener(Origin):
-    """A server that only notes what is said first."""
+    """A server that only keeps the first bytes it gets."""
 
     def serve(self, conn):
         with contextlib.suppress(OSError):
@@ -63,6 +64,7 @@ class Echo(Origin):
 
 
 def wait_for(found, seconds=5):
+    """As checks.wait_for(), but returns what is false at the end: some tests expect that nothing comes."""
     end = time.monotonic() + seconds
     while not found() and time.monotonic() < end:
         time.sleep(0.01)
@@ -83,7 +85,7 @@ def resident(egress):
 # ---- what was judged is what is sent
 
 def test_spliced_page(cell, server):
-    """The page is the socket's by reference: who writes to it changes what is read next."""
+    """The socket refers to the page: a write to the page changes what is read from the socket next."""
     libc = ctypes.CDLL(None, use_errno=True)
     good, bad = client_hello("pass.example"), client_hello("evil.example")
     s = cell.connect("pass.example", 443)
@@ -93,7 +95,8 @@ def test_spliced_page(cell, server):
     vector = Vector(ctypes.addressof(ctypes.c_char.from_buffer(page)), len(good))
     given = libc.vmsplice(w, ctypes.byref(vector), 1, 0)
     os.splice(r, s.fileno(), given)
-    time.sleep(0.02)  # it is looked at, and the name is slow to be found
+    # Egress has judged the bytes when it looks the name up, which is slow.
+    wait_for(lambda: ("pass.example", 1) in cell.net.asked)
     page[:len(bad)] = bad
     wait_for(lambda: server.first)
     tap.ok(server.first and b"pass.example" in server.first and b"evil" not in server.first,
@@ -162,7 +165,7 @@ def test_key_updates(egress, other):
 
     thread = threading.Thread(target=send)
     thread.start()
-    time.sleep(0.1)
+    time.sleep(0.1)  # the flood is being read meanwhile
     began = time.monotonic()
     with other.connect("web.example", 80, timeout=60) as o:
         r = ask(o, "GET / HTTP/1.1\r\nHost: web.example\r\n\r\n")
@@ -206,9 +209,9 @@ def test_mask_drip(egress):
 def test_dead_listener(egress):
     cell = egress.cell({"rules": [{"host": "web.example"}]})
     cell.tcp.shutdown(socket.SHUT_RDWR)
-    time.sleep(0.2)
+    egress.ping()
     before = cpu_seconds(egress)
-    time.sleep(1)
+    time.sleep(1)  # the time that is measured
     tap.ok(cpu_seconds(egress) - before < 0.2, "a listener that PID 1 has shut is not polled for ever")
 
 
@@ -220,8 +223,7 @@ def test_interim_pile(egress):
         s = cell.connect(where, 80)
         s.sendall(b"GET / HTTP/1.1\r\nHost: early.example\r\n\r\n")
         socks.append(s)
-    time.sleep(2)
-    grown = (resident(egress) - before) >> 20
+    grown = (settled(lambda: resident(egress), 0.5) - before) >> 20
     tap.ok(grown < 25, "interim answers that are not read do not pile up", f"{grown} MiB")
     got = b""
     while b"200 OK" not in got and (data := socks[0].recv(1 << 16)):
@@ -358,7 +360,7 @@ def slow_address():
 
 
 def test_absent_descriptor(net):
-    """Further authorities may be absent: the number of their descriptor is then the lowest free one, and egress's own
+    """Further CA certificates may be absent: the number of their descriptor is then the lowest free one, and egress's own
     epoll descriptor gets it."""
     egress = Egress(net, os.environ.get("CORDON_EGRESS", "./cordon-egress"), without=(9,))
     try:

@@ -54,7 +54,7 @@ def parts(request):
         "close": ("Connection: close", lambda d: d)}[kind]
     request.conn.sendall(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + frames(b"~" + first))
     if "pause" in path:
-        time.sleep(0.4)
+        time.sleep(0.4)  # longer than the mask holds bytes back
     request.conn.sendall(frames(second) + (chunk(b"") if kind == "chunks" else b""))
     return None if kind == "close" else b""
 
@@ -277,7 +277,7 @@ def test_neighbours(egress):
         s.sendall(get("/", "quiet.example").encode())
         read_response(reader)
         waits.append(time.monotonic() - begin)
-        time.sleep(0.005)
+        time.sleep(0.005)  # a program that sends a request now and then
     waits.sort()
     print(f"# {len(waits)} requests beside 4 masked streams: median {waits[len(waits) // 2] * 1000:.1f} ms, "
           f"most {waits[-1] * 1000:.1f} ms")
@@ -297,7 +297,7 @@ def test_by_address(w, egress):
     r = ask(cell.connect("93.184.216.35", 80), get("/stored", "www.example"))
     tap.ok(r and SECRET.encode() in r.body, "another server is not masked", r and r.body)
     r = ask(cell.connect(address, 80), get("/stored", "x.example"))
-    tap.ok(r and SECRET.encode() in r.body, "the address alone says nothing at first", r and r.body)
+    tap.ok(r and SECRET.encode() in r.body, "a server known by its address alone is not masked at first", r and r.body)
     ask(cell.tls("api.example"), get("/", "api.example", f"Authorization: Bearer {PLACEHOLDER}\r\n"))
     r = ask(cell.connect(address, 80), get("/stored", "x.example"))
     tap.ok(r and SECRET.encode() not in r.body, "an address that a secret was sent to is masked", r and r.body)
