@@ -1,6 +1,6 @@
 /* Any bytes as a client's head: what is composed of it for a server reads back as one request, of
  * the same method, body and upgrade, whose length is unambiguous; and headers of an
- * answer are never those that say where it ends. */
+ * answer are never those that define where it ends. */
 #include "fuzz.h"
 
 #include "forward_headers.h"

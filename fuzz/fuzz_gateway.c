@@ -1,6 +1,6 @@
 /* The gateway between a program and servers that both send any bytes: what the program sends is
  * before the first "\0\0" of the input, what servers answer behind it. Whatever that is, a server
- * gets well-formed requests only, each for whom the connection was made to, and the program's first
+ * gets well-formed requests only, each for the host the connection was made to, and the program's first
  * answer is well-formed. Everything outside of the gateway is made up here. */
 #include "fuzz.h"
 

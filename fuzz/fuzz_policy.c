@@ -1,6 +1,6 @@
 /* A document (up to the first NUL), read as each layer and merged, then a host and a path that are
- * asked for: what is read merges, what was merged is read, a refusal says why, a request is never
- * left open, and what a connection refuses no request is allowed. */
+ * asked for: what is read merges, what was merged is read, a refusal has a reason, a request is
+ * never left open, and what a connection refuses no request is allowed. */
 #include "fuzz.h"
 
 #include "host.h"

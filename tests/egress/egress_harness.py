@@ -39,7 +39,7 @@ ATTACH, CHANGE, DETACH, SYNCED, PING = 1, 2, 3, 4, 5
 TAKEN, RECORD, COUNTS, PONG = 64, 65, 66, 67
 
 RULES = """
-table inet door {
+table inet egress {
   chain in {
     type filter hook prerouting priority mangle; policy accept;
     ip daddr != 127.0.0.0/8 meta l4proto tcp tproxy ip to :1 accept

@@ -81,7 +81,7 @@ static uint64_t parameter(struct exchange *x, const char *name, uint64_t otherwi
 	return value;
 }
 
-static void say(struct exchange *x, int status, const char *text)
+static void reply_text(struct exchange *x, int status, const char *text)
 {
 	exchange_reply(x, status, "text/plain", text, strlen(text));
 }
@@ -110,7 +110,7 @@ static void counted(struct exchange *x, bool ok)
 	if (!ok)
 		return; /* the server answers, or the client is gone */
 	(void)snprintf(text, sizeof(text), "%llu\n", (unsigned long long)call_of(x)->count);
-	say(x, 200, text);
+	reply_text(x, 200, text);
 }
 
 static void resume(struct loop_timer *t)
@@ -135,14 +135,14 @@ static size_t count_slowly(struct exchange *x, const uint8_t *data, size_t len)
 
 static void answer_early(struct exchange *x, bool ok)
 {
-	say(x, ok ? 200 : 422, ok ? "fine\n" : "my own words\n");
+	reply_text(x, ok ? 200 : 422, ok ? "fine\n" : "my own words\n");
 }
 
 /* Answers while the body is still coming; answer_early() must not be called any more. */
 static size_t answer_at_first_byte(struct exchange *x, const uint8_t *data, size_t len)
 {
 	(void)data;
-	say(x, 200, "early\n");
+	reply_text(x, 200, "early\n");
 	return len / 2;
 }
 
@@ -211,7 +211,7 @@ static void answer_later(struct loop_timer *t)
 {
 	struct call *call = t->arg;
 
-	say(call->x, 200, "late\n");
+	reply_text(call->x, 200, "late\n");
 }
 
 /* ---- WebSocket */
@@ -255,7 +255,7 @@ static void websocket(struct exchange *x)
 	static const struct ws_events events = { .on_message = on_message };
 
 	if (!exchange_wants_ws(x))
-		say(x, 426, "a WebSocket is spoken here\n");
+		reply_text(x, 426, "a WebSocket is spoken here\n");
 	else
 		exchange_accept_ws(x, &events, (size_t)parameter(x, "max", 100000));
 }
@@ -331,10 +331,10 @@ static void headers(struct exchange *x)
 	exchange_header(x, "X-Extra", "one");
 	exchange_header(x, "X-Peer", exchange_peer(x));
 	exchange_header(x, "X-Id", exchange_id(x));
-	say(x, 200, "headers\n");
+	reply_text(x, 200, "headers\n");
 }
 
-/* Takes a while, and says how many were worked on before. */
+/* Works for a while, and answers how many were worked on before. */
 static void work(struct exchange *x, const uint8_t *body, size_t len)
 {
 	uint64_t until = clock_now_ns() + 50 * CLOCK_MS;
@@ -345,7 +345,7 @@ static void work(struct exchange *x, const uint8_t *body, size_t len)
 	while (clock_now_ns() < until)
 		;
 	(void)snprintf(text, sizeof(text), "%llu", ++ordinal);
-	say(x, 200, text);
+	reply_text(x, 200, text);
 }
 
 static void route(struct exchange *x, struct call *call)
@@ -353,7 +353,7 @@ static void route(struct exchange *x, struct call *call)
 	struct http1_span path = exchange_request(x)->path;
 
 	if (http1_span_is(path, "/hello")) {
-		say(x, 200, "hello\n");
+		reply_text(x, 200, "hello\n");
 	} else if (http1_span_is(path, "/echo")) {
 		exchange_read_all(x, BODY_MAX, echo);
 	} else if (http1_span_is(path, "/work")) {
@@ -361,7 +361,7 @@ static void route(struct exchange *x, struct call *call)
 	} else if (http1_span_is(path, "/retry")) {
 		exchange_header(x, "Retry-After", "7");
 		exchange_header(x, "Retry-After", "8");
-		say(x, 503, "later\n");
+		reply_text(x, 503, "later\n");
 	} else if (http1_span_is(path, "/count")) {
 		exchange_read_body(x, UINT64_MAX, count_data, counted);
 	} else if (http1_span_is(path, "/count-slowly")) {
@@ -373,7 +373,7 @@ static void route(struct exchange *x, struct call *call)
 	} else if (http1_span_is(path, "/early")) {
 		exchange_read_body(x, UINT64_MAX, answer_at_first_byte, answer_early);
 	} else if (http1_span_is(path, "/unread")) {
-		say(x, 403, "no\n");
+		reply_text(x, 403, "no\n");
 	} else if (http1_span_is(path, "/stream")) {
 		stream(x, true);
 	} else if (http1_span_is(path, "/length")) {
@@ -387,7 +387,7 @@ static void route(struct exchange *x, struct call *call)
 		loop_timer_set(the_loop, &call->timer,
 			       loop_now_ns(the_loop) + parameter(x, "ms", 100) * CLOCK_MS);
 	} else if (http1_span_is(path, "/never")) {
-		/* on_done tells whether the client is noticed to have gone */
+		/* on_done shows whether the server notices that the client is gone */
 	} else if (http1_span_is(path, "/short")) {
 		exchange_begin(x, 200, NULL, 100);
 		(void)exchange_write(x, pattern, 50);
@@ -408,12 +408,12 @@ static void route(struct exchange *x, struct call *call)
 		stats(x);
 	} else if (http1_span_is(path, "/drain")) {
 		server_drain(the_server);
-		say(x, 200, "draining\n");
+		reply_text(x, 200, "draining\n");
 	} else if (http1_span_is(path, "/quit")) {
-		say(x, 200, "bye\n");
+		reply_text(x, 200, "bye\n");
 		loop_stop(the_loop);
 	} else {
-		say(x, 404, "nothing here\n");
+		reply_text(x, 404, "nothing here\n");
 	}
 }
 

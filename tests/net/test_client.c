@@ -1,5 +1,5 @@
 /* test_client.c - the HTTP client against echo_server: test_client ECHO_SERVER. Where a server must
- * misbehave, a child of the test says fixed bytes. */
+ * misbehave, a child of the test sends fixed bytes. */
 #include "client.h"
 
 #include <poll.h>
@@ -373,8 +373,8 @@ static void certificates_are_verified(void)
 	CHECK(rmdir(folder) == 0);
 }
 
-/* A server that reads a bit, says these bytes, and closes. */
-static void say(const char *bytes)
+/* A server that reads a bit, sends these bytes, and closes. */
+static void serve_bytes(const char *bytes)
 {
 	struct addr a;
 	int fd;
@@ -421,14 +421,14 @@ static void bad_answers_are_errors(void)
 		char *body = NULL;
 		size_t len;
 
-		say(cases[i].bytes);
+		serve_bytes(cases[i].bytes);
 		c = open_client();
 		CHECK(client_send(c, &r, &e) < 0 || client_read_all(c, 100, &body, &len, &e) < 0);
 		printf("# %s\n", e.msg);
 		CHECK(strstr(e.msg, cases[i].want));
 		client_free(c);
 	}
-	say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\nuntil the end");
+	serve_bytes("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\n\r\nuntil the end");
 	{
 		struct client *c = open_client();
 
@@ -443,9 +443,10 @@ static void events_of_all_shapes(void)
 	struct client_event event;
 	struct client *c;
 
-	say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: comment\n\nevent: only\n\n"
-	    "event: exit\r\nid: 7\r\ndata: a\r\ndata:  b\r\ndata\r\n\r\nunknown: "
-	    "x\ndata:c\n\ndata: cut");
+	serve_bytes("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: comment\n\nevent: "
+		    "only\n\n"
+		    "event: exit\r\nid: 7\r\ndata: a\r\ndata:  b\r\ndata\r\n\r\nunknown: "
+		    "x\ndata:c\n\ndata: cut");
 	c = open_client();
 	get(c, "/");
 	CHECK(client_sse_next(c, &event, &e) == 1);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Our normal forms of hosts and paths against those of others: whatever we accept must mean the same
-to them; what could mean something else to anyone, we must refuse.
+to them; what another reader could read differently must be refused.
 
     differential.py NORMAL [--cases N] [--seed N]
 

@@ -42,7 +42,7 @@ static void done(struct exchange *x, bool was_answered)
 	free(call);
 }
 
-static void say(struct exchange *x, int status, const char *text)
+static void reply_text(struct exchange *x, int status, const char *text)
 {
 	exchange_reply(x, status, "text/plain", text, strlen(text));
 }
@@ -51,7 +51,7 @@ static void on_failure(struct exchange *x, int status, const char *why)
 {
 	failures++;
 	exchange_header(x, "X-Failed", "yes");
-	say(x, status, why);
+	reply_text(x, status, why);
 }
 
 static void stats(struct exchange *x)
@@ -99,7 +99,7 @@ static void on_request(struct exchange *x, void *arg)
 	if (http1_span_is(path, "/stats")) {
 		stats(x);
 	} else if (http1_span_is(path, "/quit")) {
-		say(x, 200, "bye\n");
+		reply_text(x, 200, "bye\n");
 		loop_stop(the_loop);
 	} else {
 		forward(x, call);

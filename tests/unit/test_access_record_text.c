@@ -1,4 +1,4 @@
-/* Goal: what cordon-egress says is read as it is meant, or refused; nothing else gets into the
+/* Goal: what cordon-egress sends is read as it is meant, or refused; nothing else gets into the
  * store.
  */
 #include "access_record_text.h"

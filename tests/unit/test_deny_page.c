@@ -1,4 +1,4 @@
-/* Goal: what a program is told is one answer, whatever the reason holds. */
+/* Goal: a program gets exactly one answer, whatever bytes the reason holds. */
 #include "deny_page.h"
 
 #include "support.h"

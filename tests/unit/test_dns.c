@@ -1,4 +1,5 @@
-/* What a cell is told, by a policy that allows "allowed.example" and all below "wild.example". */
+/* What the resolver of a cell answers, by a policy that allows "allowed.example" and all below
+ * "wild.example". */
 #include "dns_text.h"
 
 #include <arpa/inet.h>
@@ -24,7 +25,7 @@ static uint64_t skew_ns;
 
 static bool real_clock;
 
-/* In place of the library's: time passes when we say so, unless there is a loop. */
+/* In place of the library's: time passes as the test sets it, unless there is a loop. */
 uint64_t clock_now_ns(void)
 {
 	struct timespec now;
@@ -206,7 +207,7 @@ static void localhost(void)
 	CHECK(a.an == 1 && memcmp(a.t.b + a.rr + 12, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1", 16) == 0);
 	CHECK(ask("localhost", DNS_MSG_TXT).rcode == DNS_MSG_REFUSED);
 	CHECK(ask("notlocalhost", DNS_MSG_A).rcode == DNS_MSG_NXDOMAIN);
-	CHECK(nrecords == 1); /* nobody wants to know about localhost */
+	CHECK(nrecords == 1); /* localhost is not recorded */
 }
 
 static void reverse_name(const struct ip *ip, char ret[128])
@@ -225,10 +226,10 @@ static void reverse_name(const struct ip *ip, char ret[128])
 
 static void reverse(void)
 {
-	static const char *const nobody[] = { "1.0.18.198.in-addr.arpa", "4.3.2.1.in-addr.arpa",
-					      "300.3.2.1.in-addr.arpa",	 "3.2.1.in-addr.arpa",
-					      "+1.3.2.1.in-addr.arpa",	 "1.2.3.4.5.in-addr.arpa",
-					      "allowed.example" };
+	static const char *const unknown[] = { "1.0.18.198.in-addr.arpa", "4.3.2.1.in-addr.arpa",
+					       "300.3.2.1.in-addr.arpa",  "3.2.1.in-addr.arpa",
+					       "+1.3.2.1.in-addr.arpa",	  "1.2.3.4.5.in-addr.arpa",
+					       "allowed.example" };
 	struct ip v4, v6;
 	struct answer a;
 	char name[128];
@@ -242,8 +243,8 @@ static void reverse(void)
 		CHECK(memcmp(a.t.b + a.rr + 12, "\7allowed\7example", 17) == 0);
 		CHECK(a.t.b[a.rr + 11] == 17);
 	}
-	for (size_t i = 0; i < COUNT(nobody); i++)
-		CHECK(ask(nobody[i], DNS_MSG_PTR).rcode == DNS_MSG_NXDOMAIN);
+	for (size_t i = 0; i < COUNT(unknown); i++)
+		CHECK(ask(unknown[i], DNS_MSG_PTR).rcode == DNS_MSG_NXDOMAIN);
 	v6.b[9] = 1;
 	reverse_name(&v6, name);
 	CHECK(ask(name, DNS_MSG_PTR).rcode == DNS_MSG_NXDOMAIN);
@@ -340,7 +341,8 @@ static void over_udp(void)
 	client = socket(AF_INET, SOCK_DGRAM, 0);
 	to.sin_port = any.sin6_port;
 	CHECK(inet_pton(AF_INET, "127.1.2.3", &to.sin_addr) == 1);
-	CHECK(connect(client, (struct sockaddr *)&to, sizeof(to)) == 0); /* hears nobody else */
+	CHECK(connect(client, (struct sockaddr *)&to, sizeof(to)) ==
+	      0); /* receives from no other address */
 	put_head(&q, 0x4242, 0x0100, 1, 0, 0, 0);
 	put_question(&q, "allowed.example", DNS_MSG_A);
 	CHECK(send(client, q.b, q.n, 0) == (ssize_t)q.n);
@@ -462,7 +464,7 @@ static void on_udp(struct loop_fd *f, uint32_t events)
 	dns_udp_serve(&session);
 }
 
-/* PID 1 shuts the socket down: epoll says "readable" forever, and there is nothing to read. */
+/* PID 1 shuts the socket down: epoll reports "readable" for ever, and there is nothing to read. */
 static void socket_that_cries_wolf(void)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_addr = in6addr_any };

@@ -218,7 +218,7 @@ static void reply_alias(void)
 
 	put_rr(&r, "c.x", DNS_MSG_A, 50, "\1\2\3\4", 4); /* in no order */
 	put_cname(&r, "b.x", 20, "c.x");
-	put_rr(&r, "evil.x", DNS_MSG_A, 1, "\12\0\0\1", 4); /* nobody asked for it */
+	put_rr(&r, "evil.x", DNS_MSG_A, 1, "\12\0\0\1", 4); /* not asked for */
 	put_cname(&r, "A.x", 40, "b.X");
 	put_rr(&r, "c.x", DNS_MSG_AAAA, 1, "0123456789abcdef", 16);
 	CHECK(dns_msg_read_reply(r.b, r.n, q.b, q.n, &got) == DNS_MSG_ANSWER);

@@ -1,4 +1,5 @@
-/* Goal: who adds many items waits for itself: sessions of a tenant take turns, and so do tenants.
+/* Goal: a session that adds many items delays only itself: sessions of a tenant take turns, and so
+ * do tenants.
  */
 #include "fair_queue.h"
 
@@ -82,7 +83,7 @@ static bool is_even(struct fair_queue_item *i)
 	return i->session != &sessions[1];
 }
 
-static void passes_over_who_may_not(void)
+static void skips_a_session_that_may_not(void)
 {
 	struct fair_queue f = fill((size_t[]){ 1, 2, 0, 0 });
 
@@ -94,4 +95,4 @@ static void passes_over_who_may_not(void)
 
 TEST_MAIN({ "tenants take turns", tenants_take_turns }, { "ends empty", ends_empty },
 	  { "drops what waits", drops_what_waits },
-	  { "passes over who may not", passes_over_who_may_not })
+	  { "skips a session that may not", skips_a_session_that_may_not })

@@ -52,7 +52,7 @@ static const struct {
 	{ "GET / HTTP/1.0\r\nA:b\r\n\r\n",
 	  { 0 },
 	  "GET / HTTP/1.1\r\nHost: localhost\r\nA: b\r\nConnection: close\r\n\r\n" },
-	/* what a connection is asked to forget cannot be what says where the request ends */
+	/* a header that Connection names cannot be one that defines where the request ends */
 	{ "POST / HTTP/1.1\r\nHost: h\r\nConnection: Content-Length, HOST,a\r\nA: b\r\n"
 	  "Content-Length: 7\r\n\r\n",
 	  { 0 },

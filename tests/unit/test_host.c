@@ -1,5 +1,5 @@
-/* Goal: every name has one spelling, and nothing that somebody could read as an address, or as two
- * names, has any. */
+/* Goal: every name has one spelling, and nothing that a resolver could read as an address, or as
+ * two names, has any. */
 #include "test.h"
 
 #include "host.h"

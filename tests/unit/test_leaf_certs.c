@@ -363,19 +363,19 @@ static void a_bundle_of_text_is_trusted(void)
 	struct leaf_certs *m = new_mint((int64_t)time(NULL));
 	char other[LEAF_CERTS_PEM_MAX], both[2 * LEAF_CERTS_PEM_MAX + 64];
 	struct err e = { 0 };
-	struct tls *trusting, *strange, *nobody;
+	struct tls *trusting, *other_ca, *without_cas;
 	char link[16], made[LEAF_CERTS_PEM_MAX];
 
 	CHECK(leaf_certs_create_ca((int64_t)time(NULL), made, &e) == 0);
 	CHECK(leaf_certs_ca_cert(made, other, link, &e) == 0);
 	(void)snprintf(both, sizeof(both), "# some words\n%s\n# others\n%s", other, public_pem);
 	trusting = tls_client_new_pem(both, strlen(both), &e);
-	strange = tls_client_new_pem(other, strlen(other), &e);
-	nobody = tls_client_new_pem("# none\n", 7, &e);
-	CHECK(nobody != NULL && trusting != NULL && strange != NULL);
+	other_ca = tls_client_new_pem(other, strlen(other), &e);
+	without_cas = tls_client_new_pem("# none\n", 7, &e);
+	CHECK(without_cas != NULL && trusting != NULL && other_ca != NULL);
 	for (int i = 0; i < 4; i++) {
 		struct err at_client = { 0 }, at_server = { 0 };
-		struct tls *t = i == 0 ? strange : i == 3 ? nobody : trusting;
+		struct tls *t = i == 0 ? other_ca : i == 3 ? without_cas : trusting;
 		bool client = false, server = false;
 		struct tls_conn *a, *b;
 		int socks[2];
@@ -395,11 +395,11 @@ static void a_bundle_of_text_is_trusted(void)
 		(void)close(socks[0]);
 		(void)close(socks[1]);
 	}
-	CHECK(tls_client_trust(strange, public_pem, strlen(public_pem), &e) == 0);
+	CHECK(tls_client_trust(other_ca, public_pem, strlen(public_pem), &e) == 0);
 	CHECK(tls_client_new_pem(public_pem, strlen(public_pem) / 2, &e) == NULL);
 	tls_free(trusting);
-	tls_free(strange);
-	tls_free(nobody);
+	tls_free(other_ca);
+	tls_free(without_cas);
 	leaf_certs_free(m);
 }
 

@@ -66,7 +66,7 @@ static void what_was_claimed_is_used_after_a_restart(void)
 	limit_usage_restore(&u, 5000, 7);
 	CHECK(limit_usage_left(&u, LIMIT_OUT, 5001, 1) == 1 &&
 	      limit_usage_left(&u, LIMIT_OUT, 5000, 1) == 0);
-	limit_usage_restore(&u, 4000, 3); /* older: told before what is known here */
+	limit_usage_restore(&u, 4000, 3); /* older than what is known here */
 	CHECK(u.bytes[LIMIT_OUT] == 5000 && u.bytes[LIMIT_IN] == 7);
 }
 

@@ -211,7 +211,7 @@ static void not_understood(void)
 	      "\"stop\":null}");
 }
 
-static void is_cut_and_says_so(void)
+static void a_long_text_is_cut_and_marked(void)
 {
 	struct llm_call *m = llm_call_new("/v1/completions", true);
 	const char *begin = "{\"prompt\":\"";
@@ -234,4 +234,4 @@ static void is_cut_and_says_so(void)
 TEST_MAIN({ "openai chat", openai_chat }, { "openai stream", openai_stream },
 	  { "openai others", openai_others }, { "anthropic", anthropic },
 	  { "what is not understood", not_understood },
-	  { "is cut and says so", is_cut_and_says_so })
+	  { "a long text is cut and marked", a_long_text_is_cut_and_marked })

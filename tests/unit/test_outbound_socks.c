@@ -143,7 +143,7 @@ static void too_long(void)
 	CHECK(outbound_socks_init(&s, &p, &by_name, &e) == -1);
 }
 
-/* What the server says first, in the same packet as the proxy's reply, stays in the socket. */
+/* The server's first bytes, in the same packet as the proxy's reply, stays in the socket. */
 static void leaves_the_rest(void)
 {
 	static const uint8_t answer[] = "\5\0\5\0\0\1\12\0\0\1\4\70SSH-2.0";

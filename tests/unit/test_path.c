@@ -1,5 +1,5 @@
 /* Goal: what rules compare is what a server reads: one spelling for each path, none for those that
- * servers read differently; patterns mean what they say, in bounded time. */
+ * servers read differently; patterns are matched in bounded time. */
 #include "test.h"
 
 #include <time.h>

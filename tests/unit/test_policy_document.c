@@ -1,5 +1,5 @@
-/* Goal: a document says what its author meant, or the error says where not; layers keep each other
- * within their ceilings; what was merged can be read again. */
+/* Goal: a document means what its author wrote, or the error names the place; layers keep each
+ * other within their ceilings; what was merged can be read again. */
 #include "test.h"
 
 #include "policy.h"
@@ -18,7 +18,7 @@ static const char *fault(enum policy_layer layer, const char *text)
 	return e.msg;
 }
 
-static bool says(const char *text, const char *words)
+static bool fails_with(const char *text, const char *words)
 {
 	const char *msg = fault(POLICY_SESSION, text);
 
@@ -32,78 +32,89 @@ static bool says(const char *text, const char *words)
 
 static void errors_name_the_place(void)
 {
-	CHECK(says("", "line 1"));
-	CHECK(says("[]", "must be an object"));
-	CHECK(says("{\"version\":\"1\"}", "version: must be 1"));
-	CHECK(says("{\"version\":null}", "version: must be 1"));
-	CHECK(says("{\"version\":2}", "version: must be 1"));
-	CHECK(says("{\"version\":1,\"version\":1}", "duplicate"));
-	CHECK(says("{\"version\":1,\"rule\":[]}", "unknown member 'rule'"));
-	CHECK(says("{\"version\":1,\"merged\":true}", "unknown member 'merged'"));
-	CHECK(says("{\"version\":1,\"extends\":[\"nope\"]}", "extends: there is no preset 'nope'"));
-	CHECK(says("{\"version\":1,\"default\":\"maybe\"}",
-		   "default: must be one of: deny, allow"));
-	CHECK(says("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}",
-		   "private: is allowed in the node"));
-	CHECK(says("{\"version\":1,\"ceiling\":[]}", "ceiling: is allowed in"));
-	CHECK(says("{\"version\":1,\"rules\":{}}", "rules: must be a list"));
-	CHECK(says("{\"version\":1,\"limits\":{\"x\":1}}", "limits: unknown member 'x'"));
-	CHECK(says("{\"version\":1,\"limits\":{\"bytes_in\":-1}}", "limits.bytes_in: must be"));
-	CHECK(says("{\"version\":1,\"proxy\":{}}", "proxy.address: is missing"));
-	CHECK(says("{\"version\":1,\"proxy\":{\"address\":\"::1:80\"}}", "proxy.address: must be"));
+	CHECK(fails_with("", "line 1"));
+	CHECK(fails_with("[]", "must be an object"));
+	CHECK(fails_with("{\"version\":\"1\"}", "version: must be 1"));
+	CHECK(fails_with("{\"version\":null}", "version: must be 1"));
+	CHECK(fails_with("{\"version\":2}", "version: must be 1"));
+	CHECK(fails_with("{\"version\":1,\"version\":1}", "duplicate"));
+	CHECK(fails_with("{\"version\":1,\"rule\":[]}", "unknown member 'rule'"));
+	CHECK(fails_with("{\"version\":1,\"merged\":true}", "unknown member 'merged'"));
+	CHECK(fails_with("{\"version\":1,\"extends\":[\"nope\"]}",
+			 "extends: there is no preset 'nope'"));
+	CHECK(fails_with("{\"version\":1,\"default\":\"maybe\"}",
+			 "default: must be one of: deny, allow"));
+	CHECK(fails_with("{\"version\":1,\"private\":[\"10.0.0.0/8\"]}",
+			 "private: is allowed in the node"));
+	CHECK(fails_with("{\"version\":1,\"ceiling\":[]}", "ceiling: is allowed in"));
+	CHECK(fails_with("{\"version\":1,\"rules\":{}}", "rules: must be a list"));
+	CHECK(fails_with("{\"version\":1,\"limits\":{\"x\":1}}", "limits: unknown member 'x'"));
+	CHECK(fails_with("{\"version\":1,\"limits\":{\"bytes_in\":-1}}",
+			 "limits.bytes_in: must be"));
+	CHECK(fails_with("{\"version\":1,\"proxy\":{}}", "proxy.address: is missing"));
+	CHECK(fails_with("{\"version\":1,\"proxy\":{\"address\":\"::1:80\"}}",
+			 "proxy.address: must be"));
 }
 
 static void errors_of_rules(void)
 {
-	CHECK(says(RULE("{\"hots\":\"a\"}"), "rules[1]: unknown member 'hots'"));
-	CHECK(says(RULE("{\"host\":\"a\",\"layer\":\"node\"}"), "unknown member 'layer'"));
-	CHECK(says(RULE("{\"host\":\"10.0.0.1\"}"), "rules[1].host: '10.0.0.1'"));
-	CHECK(says(RULE("{\"host\":[]}"), "rules[1].host: must have 1 to"));
-	CHECK(says(RULE("{\"cidr\":\"10.0.0.1/8\"}"), "rules[1].cidr"));
-	CHECK(says(RULE("{\"cidr\":\"1.2.3.4\",\"host\":\"a\"}"), "make two rules"));
-	CHECK(says(RULE("{\"host\":\"a\",\"ports\":[0]}"), "rules[1].ports: item 0"));
-	CHECK(says(RULE("{\"host\":\"a\",\"ports\":[[2,1]]}"), "rules[1].ports"));
-	CHECK(says(RULE("{\"host\":\"a\",\"ports\":\"all\"}"), "rules[1].ports"));
-	CHECK(says(RULE("{\"host\":\"a\",\"paths\":[\"/a/../b\"]}"), "must be written '/b'"));
-	CHECK(says(RULE("{\"host\":\"a\",\"methods\":[\"G T\"]}"), "rules[1].methods"));
-	CHECK(says(RULE("{\"host\":\"a\",\"methods\":[\"CONNECT\"]}"), "rules[1].methods"));
-	CHECK(says(RULE("{\"host\":\"a\",\"headers\":{\"a b\":\"c\"}}"), "rules[1].headers"));
-	CHECK(says(RULE("{\"host\":\"a\",\"reason\":\"x\"}"), "in rules that deny only"));
-	CHECK(says(RULE("{\"host\":\"a\",\"name\":\"x\\u0007\"}"), "rules[1].name"));
-	CHECK(says(RULE("\"a b\""), "rules[1].host"));
-	CHECK(says(RULE("\"a:99999\""), "rules[1].ports"));
-	CHECK(says(RULE("\"a:x\""), "is not HOST"));
-	CHECK(says(RULE("\"a:0\""), "is not HOST"));
-	CHECK(says(RULE("\"/x\""), "is not HOST"));
-	CHECK(says(RULE("17"), "rules[1]: must be an object"));
+	CHECK(fails_with(RULE("{\"hots\":\"a\"}"), "rules[1]: unknown member 'hots'"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"layer\":\"node\"}"), "unknown member 'layer'"));
+	CHECK(fails_with(RULE("{\"host\":\"10.0.0.1\"}"), "rules[1].host: '10.0.0.1'"));
+	CHECK(fails_with(RULE("{\"host\":[]}"), "rules[1].host: must have 1 to"));
+	CHECK(fails_with(RULE("{\"cidr\":\"10.0.0.1/8\"}"), "rules[1].cidr"));
+	CHECK(fails_with(RULE("{\"cidr\":\"1.2.3.4\",\"host\":\"a\"}"), "make two rules"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"ports\":[0]}"), "rules[1].ports: item 0"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"ports\":[[2,1]]}"), "rules[1].ports"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"ports\":\"all\"}"), "rules[1].ports"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"paths\":[\"/a/../b\"]}"), "must be written '/b'"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"methods\":[\"G T\"]}"), "rules[1].methods"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"methods\":[\"CONNECT\"]}"), "rules[1].methods"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"headers\":{\"a b\":\"c\"}}"), "rules[1].headers"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"reason\":\"x\"}"), "in rules that deny only"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"name\":\"x\\u0007\"}"), "rules[1].name"));
+	CHECK(fails_with(RULE("\"a b\""), "rules[1].host"));
+	CHECK(fails_with(RULE("\"a:99999\""), "rules[1].ports"));
+	CHECK(fails_with(RULE("\"a:x\""), "is not HOST"));
+	CHECK(fails_with(RULE("\"a:0\""), "is not HOST"));
+	CHECK(fails_with(RULE("\"/x\""), "is not HOST"));
+	CHECK(fails_with(RULE("17"), "rules[1]: must be an object"));
 }
 
 static void contradictions(void)
 {
-	CHECK(says(RULE("{\"host\":\"a\",\"protocol\":\"tcp\",\"paths\":[\"/\"]}"),
-		   "protocol tcp"));
-	CHECK(says(RULE("{\"host\":\"a\",\"protocol\":\"tcp\",\"tls\":\"pass\"}"), "protocol tcp"));
-	CHECK(says(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"methods\":[\"GET\"]}"), "tls pass"));
-	CHECK(says(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"secret\":\"X\"}"), "tls pass"));
-	CHECK(says(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"class\":\"model\"}"), "tls pass"));
-	CHECK(says(RULE("{\"host\":\"a\",\"action\":\"deny\",\"secret\":\"X\"}"), "that denies"));
-	CHECK(says(RULE("{\"host\":\"a\",\"prompts\":true}"), "class model"));
-	CHECK(says(RULE("{\"host\":\"a\",\"set_headers\":{\"Host\":\"b\"}}"), "cannot be set"));
-	CHECK(says(RULE("{\"host\":\"a\",\"set_headers\":{\"A\":\"b\\r\\nC: d\"}}"),
-		   "set_headers"));
-	CHECK(says(RULE("{\"host\":\"a\",\"set_headers\":{\"A\":\"${env.X}\"}}"),
-		   "${secret.NAME}"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"protocol\":\"tcp\",\"paths\":[\"/\"]}"),
+			 "protocol tcp"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"protocol\":\"tcp\",\"tls\":\"pass\"}"),
+			 "protocol tcp"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"methods\":[\"GET\"]}"),
+			 "tls pass"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"secret\":\"X\"}"), "tls pass"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"tls\":\"pass\",\"class\":\"model\"}"),
+			 "tls pass"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"action\":\"deny\",\"secret\":\"X\"}"),
+			 "that denies"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"prompts\":true}"), "class model"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"set_headers\":{\"Host\":\"b\"}}"),
+			 "cannot be set"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"set_headers\":{\"A\":\"b\\r\\nC: d\"}}"),
+			 "set_headers"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"set_headers\":{\"A\":\"${env.X}\"}}"),
+			 "${secret.NAME}"));
 	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
 					  "\"secret\":\"X\"}]}"),
 		     "ceiling[0].secret: has no effect in a ceiling") != NULL);
 	CHECK(strstr(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
 					  "\"protocol\":\"http\"}]}"),
 		     "ceiling[0].protocol: has no effect in a ceiling") != NULL);
-	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":1}"), "websocket: must be true or false"));
-	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":true,\"action\":\"deny\"}"),
-		   "websocket: has no effect in a rule that denies"));
-	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":true,\"tls\":\"pass\"}"), "websocket"));
-	CHECK(says(RULE("{\"host\":\"a\",\"websocket\":false,\"protocol\":\"tcp\"}"), "websocket"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"websocket\":1}"),
+			 "websocket: must be true or false"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"websocket\":true,\"action\":\"deny\"}"),
+			 "websocket: has no effect in a rule that denies"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"websocket\":true,\"tls\":\"pass\"}"),
+			 "websocket"));
+	CHECK(fails_with(RULE("{\"host\":\"a\",\"websocket\":false,\"protocol\":\"tcp\"}"),
+			 "websocket"));
 	CHECK(strcmp(fault(POLICY_TENANT, "{\"version\":1,\"ceiling\":[{\"host\":\"a\","
 					  "\"websocket\":true}]}"),
 		     "") == 0);
@@ -119,12 +130,12 @@ static void too_much_is_refused(void)
 	for (int i = 0; i < POLICY_RULES_MAX; i++)
 		n += (size_t)snprintf(text + n, cap - n, ",\"a\"");
 	(void)snprintf(text + n, cap - n, "]}");
-	CHECK(says(text, "more than 4096 rules"));
+	CHECK(fails_with(text, "more than 4096 rules"));
 	n = (size_t)snprintf(text, cap, "{\"version\":1,\"rules\":[\"a\"");
 	for (int i = 0; i < 257; i++)
 		n += (size_t)snprintf(text + n, cap - n, ",\"a/%d/*/b/**\"", i);
 	(void)snprintf(text + n, cap - n, "]}");
-	CHECK(says(text, "patterns with several stars"));
+	CHECK(fails_with(text, "patterns with several stars"));
 	free(text);
 }
 
@@ -315,7 +326,7 @@ static size_t warnings(const char *session)
 	return n;
 }
 
-static void doubtful_rules_are_told(void)
+static void doubtful_rules_are_reported(void)
 {
 	CHECK(warnings(RULE("\"b.test\"")) == 0);
 	CHECK(warnings(RULE("\"a.test\"")) == 1);
@@ -329,7 +340,7 @@ static void doubtful_rules_are_told(void)
 	CHECK(warnings(RULE("\"93.184.216.0/24\",\"93.184.216.34\"")) == 1);
 }
 
-static void presets_do_what_they_say(void)
+static void presets_do_what_their_names_promise(void)
 {
 	const char *summary = NULL;
 	struct policy *p;
@@ -408,5 +419,6 @@ TEST_MAIN({ "set headers rename nothing", set_headers_rename_nothing },
 	  { "ceilings hold", ceilings_hold }, { "proxies", proxies },
 	  { "version may be left out", version_may_be_left_out },
 	  { "private addresses are the operator's", private_addresses_are_the_operators },
-	  { "doubtful rules are told", doubtful_rules_are_told },
-	  { "presets do what they say", presets_do_what_they_say }, { "shorthand", shorthand })
+	  { "doubtful rules are reported", doubtful_rules_are_reported },
+	  { "presets do what their names promise", presets_do_what_their_names_promise },
+	  { "shorthand", shorthand })

@@ -102,7 +102,7 @@ static void ceilings(void)
 	CHECK(may_below(NODE(",\"rules\":[" HOST "]"), SESSION(HOST), "a.example", "9.1.2.3"));
 }
 
-/* Who allows all of IPv6 does not mean IPv4; who denies it may. */
+/* A rule that allows all of IPv6 does not mean IPv4; a rule that denies it may. */
 static void wide_blocks(void)
 {
 	CHECK(!may("{\"cidr\":\"::/0\"}," DENY, "a.example", 443, "9.1.2.3"));

@@ -1,5 +1,5 @@
 /* Goal: what a client chooses for a session's network becomes the document it means, or is refused
- * by name; "none" is known from everything else; nobody is shown a password. */
+ * by name; "none" is known from everything else; a password is never shown. */
 #include "policy_select.h"
 
 #include <jansson.h>

@@ -33,7 +33,7 @@ static void defaults(void)
 	CHECK_STR(text_of(&c.servers[0]), "127.0.0.1");
 }
 
-static void nonsense(void)
+static void unknown_lines_are_skipped(void)
 {
 	struct resolver_conf c;
 
@@ -101,6 +101,6 @@ static void many_hosts(void)
 }
 
 TEST_MAIN({ "the usual file", usual }, { "nothing said", defaults },
-	  { "what is not understood is skipped", nonsense },
+	  { "what is not understood is skipped", unknown_lines_are_skipped },
 	  { "three servers at most", three_at_most }, { "hosts", hosts },
 	  { "hosts are bounded", many_hosts })

@@ -121,7 +121,7 @@ static void goes_nowhere_else(void)
 	secrets_free(s);
 }
 
-static void the_rule_has_a_say(void)
+static void the_rule_limits_secrets(void)
 {
 	const char *const free_only[] = { "FREE" };
 	struct policy_rule rule = { .secrets = free_only, .nsecrets = 1 };
@@ -380,7 +380,7 @@ static const char *known(const struct secrets *s, const char *rules, const char 
 }
 
 /* By binding or by any rule, whatever its path and port; nowhere else. */
-static void who_can_know(void)
+static void which_servers_can_know(void)
 {
 	static const char named[] = "{\"host\":\"two.example\",\"paths\":[\"/put\"],"
 				    "\"set_headers\":{\"x\":\"${secret.FREE}\"}},"
@@ -440,9 +440,10 @@ static void refuses_bad_orders(void)
 }
 
 TEST_MAIN({ "goes where it is bound", goes_where_it_is_bound },
-	  { "goes nowhere else", goes_nowhere_else }, { "the rule has a say", the_rule_has_a_say },
+	  { "goes nowhere else", goes_nowhere_else },
+	  { "the rule limits secrets", the_rule_limits_secrets },
 	  { "in named headers", in_named_headers }, { "only in its place", only_in_its_place },
 	  { "basic", basic }, { "expands", expands }, { "bodies", bodies },
 	  { "many cost no more", many_cost_no_more }, { "finds each of many", finds_each_of_many },
-	  { "masks all", masks_all }, { "who can know", who_can_know },
+	  { "masks all", masks_all }, { "which servers can know", which_servers_can_know },
 	  { "refuses bad orders", refuses_bad_orders })

@@ -1,5 +1,5 @@
 /* Goal: what the CA makes is what clients accept, what is not what it would make is noticed,
- * and who trusts it trusts it for its names only. */
+ * and a client that trusts it trusts it for its names only. */
 #include "selfsign.h"
 
 #include <openssl/core_names.h>

@@ -18,7 +18,7 @@ struct bed {
 	struct splice_relay *pass;
 	int cell, server; /* far ends, blocking */
 	int inner[2];	  /* what the pass has: cell, server */
-	uint64_t out, in; /* as told */
+	uint64_t out, in; /* as reported by on_moved */
 	uint64_t allow;	  /* each way; 0: no limit */
 	bool over;
 	const char *why;

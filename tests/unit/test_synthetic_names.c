@@ -6,7 +6,7 @@
 
 static uint64_t now_ns = 1;
 
-/* In place of the library's: time passes when we say so. */
+/* In place of the library's: time passes as the test sets it. */
 uint64_t clock_now_ns(void)
 {
 	return now_ns++;
@@ -68,7 +68,7 @@ static void not_ours(void)
 		"198.17.255.255",	    "198.20.0.0",  "0.0.0.0", "::",
 		"fd63:6f72:646f:6e01::100", "::198.18.1.1"
 	};
-	static const char *const nobody[] = { "198.18.0.0",
+	static const char *const unused[] = { "198.18.0.0",
 					      "198.18.0.1",
 					      "198.19.255.255",
 					      "fd63:6f72:646f:6e00::1",
@@ -82,8 +82,8 @@ static void not_ours(void)
 		CHECK(!synthetic_names_is_synthetic(&ip) && !synthetic_names_find(n, &ip) &&
 		      !synthetic_names_is_listener(&ip));
 	}
-	for (size_t i = 0; i < COUNT(nobody); i++) {
-		ip = address(nobody[i]);
+	for (size_t i = 0; i < COUNT(unused); i++) {
+		ip = address(unused[i]);
 		CHECK(synthetic_names_is_synthetic(&ip) && !synthetic_names_find(n, &ip));
 	}
 	ip = address(SYNTHETIC_NAMES_LISTENER_V4);
