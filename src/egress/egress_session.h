@@ -41,7 +41,7 @@
  *
  *  requests
  *   gateway*.c           HTTP, request by request: see gateway_base.h
- *   idle_conns.c         connections to servers, kept for the next request
+ *   upstream.c           a connection to a server; idle_conns.c keeps it for the next request
  *   deny_page.c          the answer to a request that is refused or fails
  *   secrets*.c           placeholders replaced by values, and where: secrets_read.c reads them,
  *                        _placeholder finds, _body replaces in bodies, _known and _sent say which

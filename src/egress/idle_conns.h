@@ -3,36 +3,14 @@
  * with another session: an answer to a request of one session must not reach another. */
 #pragma once
 
-#include "gateway_stream.h"
-#include "host.h"
-#include "ip.h"
 #include "loop.h"
 #include "resource_share.h"
+#include "upstream.h"
 
 #define IDLE_CONNS_MAX 64 /* then the one that is idle for longest is closed */
 #define IDLE_CONNS_IDLE_MS 30000
 
 struct idle_conns;
-
-/* What a connection was made to. It is used again only if all members are equal. */
-struct upstream_key {
-	bool tls;
-	bool by_ip; /* made to this address, as the cell asked for it, not to a name */
-	struct ip ip;
-	uint16_t port;
-	char host[HOST_MAX]; /* the name, which its certificate was verified for; "": none */
-};
-
-struct upstream {
-	struct upstream_key key;
-	struct gateway_stream stream;
-	struct ip at; /* the address it is connected to */
-	/* requests so far; above 0, its end may just be the server's idle timeout */
-	unsigned served;
-	uint64_t idle_ns;	 /* idle since then */
-	struct idle_conns *pool; /* private, as are the next two: while it is idle */
-	struct upstream *prev, *next;
-};
 
 /* share: of the session, borrowed; each connection kept is counted there. NULL: memory is short. */
 struct idle_conns *idle_conns_new(struct loop *l, struct resource_share *share);
@@ -45,8 +23,3 @@ struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key
 void idle_conns_keep(struct idle_conns *u, struct upstream *up);
 /* Closes all: by a new policy, other servers may be reached. */
 void idle_conns_empty(struct idle_conns *u);
-
-/* A new connection; the descriptor is taken over in any case. NULL: memory is short. */
-struct upstream *upstream_new(struct loop *l, const struct upstream_key *key, int fd,
-			      const struct ip *at, struct err *e) MUST_USE;
-void upstream_free(struct upstream *up);
