@@ -23,7 +23,7 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 	struct server *s = calloc(1, sizeof(*s));
 	struct rlimit files;
 
-	assert(o->handle && o->head_max >= 256);
+	assert(o->on_request && o->head_max >= 256);
 	if (s)
 		s->listeners = calloc(LISTENERS_MAX, sizeof(*s->listeners));
 	if (!s || !s->listeners) {
