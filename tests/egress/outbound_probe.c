@@ -89,7 +89,7 @@ static void start(char *target)
 			(void)snprintf(own, sizeof(own), "%u%s", 100 + i, target + 1);
 			to.host = own;
 		}
-		calls[i] = (struct outbound){ .done = on_done };
+		calls[i] = (struct outbound){ .on_done = on_done };
 		outbound_start(&session, &to, &calls[i]);
 		if (!calls[i].call)
 			die("a call was over before it began", NULL);
@@ -112,8 +112,8 @@ int main(int argc, char **argv)
 	if (argc < 5)
 		die("usage: outbound_probe POLICY RESOLV_CONF HOSTS TARGET...", NULL);
 	if (policy_read(argv[1], strlen(argv[1]),
-			strstr(argv[1], "\"merged\"") ? POLICY_LAYERS : POLICY_NODE, &session.policy,
-			&e) < 0)
+			strstr(argv[1], "\"merged\"") ? POLICY_LAYERS : POLICY_NODE,
+			&session.policy, &e) < 0)
 		die("policy", &e);
 	egress.loop = loop_new(&e);
 	if (!egress.loop)

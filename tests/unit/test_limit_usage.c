@@ -51,10 +51,10 @@ static void a_claim_is_told_once(void)
 {
 	struct limit_usage u = { .connections = 0 };
 
-	CHECK(limit_usage_left(&u, LIMIT_OUT, 1 << 20, 1) == 16384 && u.due && u.untold);
-	u.due = u.untold = false;
+	CHECK(limit_usage_left(&u, LIMIT_OUT, 1 << 20, 1) == 16384 && u.due && u.unsent);
+	u.due = u.unsent = false;
 	limit_usage_moved(&u, LIMIT_OUT, 100);
-	CHECK(limit_usage_left(&u, LIMIT_OUT, 1 << 20, 1) == 16284 && !u.due && !u.untold);
+	CHECK(limit_usage_left(&u, LIMIT_OUT, 1 << 20, 1) == 16284 && !u.due && !u.unsent);
 	limit_usage_moved(&u, LIMIT_OUT, 16000);
 	CHECK(limit_usage_left(&u, LIMIT_OUT, 1 << 20, 1) == 16384 && u.due);
 }

@@ -241,7 +241,7 @@ static void alerts_are_records(void)
 {
 	uint8_t alert[TLS_HELLO_ALERT_LEN];
 
-	tls_hello_alert(alert, HELLO_ACCESS_DENIED);
+	tls_hello_alert(alert, TLS_ALERT_ACCESS_DENIED);
 	CHECK(memcmp(alert, "\x15\3\3\0\2\2\x31", sizeof(alert)) == 0);
 }
 
