@@ -1,7 +1,8 @@
 /* policy_set_headers.c - checks the headers that rules set. Called by policy_read.c after rules
  * and ceilings were read. Headers are set after a request was compared, so a rule must not set a
- * header that a layer above compares, nor one by which servers rename requests (rename.h) where a
- * layer above inspects them: that layer would have judged another request. */
+ * header that a layer above compares, nor one by which servers override parts of a request
+ * (override_header.h) where a layer above inspects them: that layer would have judged another
+ * request. */
 #include "policy_private.h"
 
 #include <string.h>

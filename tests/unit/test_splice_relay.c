@@ -361,7 +361,7 @@ static void a_reset_is_no_end(void)
 	open_bed(&b, NULL, 60000);
 	reset(&b.cell);
 	run(&b, 1000);
-	CHECK(b.over && b.why != NULL && strstr(b.why, "cell") != NULL);
+	CHECK(b.over && b.why != NULL && strstr(b.why, "program") != NULL);
 	CHECK(recv(b.server, &byte, 1, 0) == -1 && errno == ECONNRESET);
 	close_bed(&b);
 }
