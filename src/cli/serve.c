@@ -8,19 +8,18 @@
 #include "config_doc.h"
 
 static const char text[] =
-	"Starts the server: cordon-keeper, which makes cells, cordond, which "
-	"answers requests, and\n"
-	"cordon-egress, which all network access of cells passes. Each may die at any time and "
-	"is started again; sessions\n"
-	"go on. SIGTERM ends them all and leaves the sessions running for the "
-	"next start; SIGHUP starts\n"
-	"everything again from the programs on disk (an upgrade in place) "
-	"without losing a connection in\n"
-	"the queue.\n"
+	"The server is several programs: cordon-keeper makes cells, cordond answers requests, and\n"
+	"cordon-egress makes the network connections of cells. A program that ends is started "
+	"again;\n"
+	"sessions continue. SIGTERM ends the programs and leaves the sessions running for the "
+	"next\n"
+	"start. SIGHUP starts all programs again from the files on disk (an upgrade in place); "
+	"waiting\n"
+	"connections are kept.\n"
 	"\n"
-	"Every setting of doc/configuration.md is an option (--listen, "
-	"--state-dir or --state, ...), a\n"
-	"variable (CORDON_LISTEN, ...) and a line of the configuration file.";
+	"Every setting of doc/configuration.md is an option (--listen, --state-dir or --state, "
+	"...), a\n"
+	"variable (CORDON_LISTEN, ...) and a line of the configuration file.\n";
 
 struct serve_options {
 	const char *config;
@@ -29,9 +28,9 @@ struct serve_options {
 
 static const struct option options[] = {
 	{ "config", "FILE", OPTION_TEXT, offsetof(struct serve_options, config), 0, 0,
-	  "the configuration file (default /etc/cordon/cordon.conf if it is there)", 'c' },
+	  "the configuration file (default /etc/cordon/cordon.conf, if it exists)", 'c' },
 	{ "check", NULL, OPTION_FLAG, offsetof(struct serve_options, check), 0, 0,
-	  "checks the configuration and the files of TLS, prints it, and ends", 0 },
+	  "checks the configuration and the files that it names, prints it, and ends", 0 },
 	{ "settings", NULL, OPTION_FLAG, offsetof(struct serve_options, settings), 0, 0,
 	  "lists every setting with its default", 0 },
 	{ "help", NULL, OPTION_FLAG, offsetof(struct serve_options, help), 0, 0, "shows this help",
@@ -134,7 +133,7 @@ static int run(int argc, char **argv)
 const struct verb serve_verb = {
 	.name = "serve",
 	.usage = "[--config FILE] [--check] [settings]",
-	.summary = "runs the server",
+	.summary = "Runs the server.",
 	.text = text,
 	.options = options,
 	.noptions = COUNT(options),

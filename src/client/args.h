@@ -24,7 +24,7 @@ struct args_common {
 /* clang-format off */
 #define ARGS_CONNECTION(type) \
 	{ "key-file", "FILE", OPTION_TEXT, offsetof(type, common.key_file), 0, 0, \
-	  "with the API key (else CORDON_API_KEY, ~/.config/cordon/key, first.key)" }, \
+	  "file with the API key (else CORDON_API_KEY, ~/.config/cordon/key, first.key)" }, \
 	{ "ca-file", "FILE", OPTION_TEXT, offsetof(type, common.ca_file), 0, 0, \
 	  "certificates to trust instead of the system's (https)" }, \
 	{ "insecure", NULL, OPTION_FLAG, offsetof(type, common.insecure), 0, 0, \

@@ -28,7 +28,7 @@ struct create_options {
 	{ "memory", "SIZE", OPTION_BYTES, offsetof(type, make.memory), 1, CREATE_OPTIONS_NUMBER_MAX, \
 	  "memory, files written included" }, \
 	{ "cpus", "NUMBER", OPTION_MILLIS, offsetof(type, make.cpus), 1, 1000000, \
-	  "processors' worth of time, such as 0.5 or 2" }, \
+	  "number of processors, such as 0.5 or 2" }, \
 	{ "pids", "COUNT", OPTION_COUNT, offsetof(type, make.pids), 1, 4194304, \
 	  "processes and threads at a time" }, \
 	{ "disk", "SIZE", OPTION_BYTES, offsetof(type, make.disk), 1, CREATE_OPTIONS_NUMBER_MAX, \

@@ -25,7 +25,7 @@ static const struct option options[] = {
 	{ "user", "NAME", OPTION_TEXT, offsetof(struct fields, user), 0, 0,
 	  "user that reads and writes in the session (default: user)", 'u' },
 	{ "max-size", "SIZE", OPTION_BYTES, offsetof(struct fields, max_size), 0, UINT64_MAX,
-	  "most bytes to take out of a session, holes of files included (default 16G; 0: any)" },
+	  "most bytes to copy out of a session, holes in files included (default 16G; 0: no limit)" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */

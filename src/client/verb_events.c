@@ -18,9 +18,9 @@ struct fields {
 /* clang-format off */
 static const struct option events_options[] = {
 	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
-	  "keeps waiting for more", 'f' },
+	  "waits for new events", 'f' },
 	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
-	  "only those after this number" },
+	  "only events after this number" },
 	ARGS_COMMON(struct fields),
 };
 
@@ -146,8 +146,9 @@ const struct verb verb_watch = {
 	.name = "watch",
 	.usage = "[options] SESSION [PATH]",
 	.summary = "Prints changes of files in a session as they happen.",
-	.text = "One line each: create, write, remove, rename or chmod, and the path below PATH,\n"
-		"which is the home of the user unless given. overflow: some were missed.\n",
+	.text = "One line for each change: create, write, remove, rename or chmod, and the path "
+		"below\n"
+		"PATH (default: the home of the user). overflow: some changes were missed.\n",
 	.options = watch_options,
 	.noptions = COUNT(watch_options),
 	.run = run_watch,

@@ -17,7 +17,7 @@ struct fields {
 static const struct option options[] = {
 	{ "name", "TEXT", OPTION_TEXT, FIELD(name), 0, 0, "create: name of the key" },
 	{ "scope", "NAME", OPTION_LIST, FIELD(scopes), 0, 0,
-	  "create: read, sessions or admin; may be given again (default: sessions)" },
+	  "create: read, sessions or admin; may be repeated (default: sessions)" },
 	{ "expires-in", "TIME", OPTION_TEXT, FIELD(expires_in), 0, 0,
 	  "create: how long it is valid, such as 30d (default: no limit)" },
 	{ "tenant", "ID", OPTION_TEXT, FIELD(tenant), 0, 0,
@@ -85,8 +85,10 @@ static int run(int argc, char **argv)
 const struct verb verb_key = {
 	.name = "key",
 	.usage = "ls | create [options] | rm ID",
-	.summary = "Lists, creates and revokes API keys of the own tenant.",
-	.text = "A new key is printed once and never shown again.\n",
+	.summary = "Lists, creates and revokes API keys of the tenant.",
+	.text = "A new key is printed once and never shown again. It can have only scopes of the "
+		"key\n"
+		"that creates it, and expires with that key at the latest.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

@@ -23,15 +23,15 @@ struct fields {
 /* clang-format off */
 static const struct option options[] = {
 	{ "follow", NULL, OPTION_FLAG, offsetof(struct fields, follow), 0, 0,
-	  "keeps waiting for more", 'f' },
+	  "waits for new records", 'f' },
 	{ "denied", NULL, OPTION_FLAG, offsetof(struct fields, denied), 0, 0,
-	  "only what was refused" },
+	  "only refused attempts" },
 	{ "kind", "KIND", OPTION_TEXT, offsetof(struct fields, kind), 0, 0,
 	  "only dns, connect or request" },
 	{ "name", "HOST", OPTION_TEXT, offsetof(struct fields, name), 0, 0,
-	  "only of this host" },
+	  "only records of this host" },
 	{ "after", "NUMBER", OPTION_TEXT, offsetof(struct fields, after), 0, 0,
-	  "only those after this number" },
+	  "only records after this number" },
 	{ "policy", "FILE|PRESET,...", OPTION_LIST, offsetof(struct fields, policy), 0, 0,
 	  "replaces its policy: a JSON file, or presets (none: nothing allowed)" },
 	{ "allow", "HOST[:PORT][/PATH]", OPTION_LIST, offsetof(struct fields, allow), 0, 0,
@@ -159,7 +159,7 @@ static int run(int argc, char **argv)
 const struct verb verb_net = {
 	.name = "net",
 	.usage = "[options] SESSION",
-	.summary = "Prints what a session tried to reach, or changes its network policy.",
+	.summary = "Prints the network records of a session, or changes its network policy.",
 	.text = "One line each: time, verdict, kind, method (or type of DNS record), target, "
 		"status,\n"
 		"bytes, time it took, rule that decided, reason of a refusal. With --policy or "

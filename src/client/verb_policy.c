@@ -32,9 +32,9 @@ static const struct option options[] = {
 	{ "tenant", "FILE", OPTION_TEXT, FIELD(tenant), 0, 0, "merge, explain: the tenant's policy" },
 	{ "session", "FILE", OPTION_TEXT, FIELD(session), 0, 0, "merge: the session's policy" },
 	{ "host", "NAME", OPTION_TEXT, FIELD(host), 0, 0, "explain: a name or an address" },
-	{ "port", "PORT", OPTION_COUNT, FIELD(port), 1, 65535, "explain: (default 443, or 80 if plain)" },
-	{ "method", "NAME", OPTION_TEXT, FIELD(method), 0, 0, "explain: (default GET)" },
-	{ "path", "PATH", OPTION_TEXT, FIELD(path), 0, 0, "explain: with ?query if wanted (default /)" },
+	{ "port", "PORT", OPTION_COUNT, FIELD(port), 1, 65535, "explain: the port (default 443, or 80 with --plain)" },
+	{ "method", "NAME", OPTION_TEXT, FIELD(method), 0, 0, "explain: the method (default GET)" },
+	{ "path", "PATH", OPTION_TEXT, FIELD(path), 0, 0, "explain: the path, with a query if any (default /)" },
 	{ "plain", NULL, OPTION_FLAG, FIELD(plain), 0, 0, "explain: HTTP without TLS" },
 	{ "layer", "NAME", OPTION_TEXT, FIELD(layer), 0, 0,
 	  "check: layer of the policy: node, tenant or session (default)" },
@@ -223,9 +223,9 @@ const struct verb verb_policy = {
 	.name = "policy",
 	.usage = "check FILE | explain [options] | merge [options] | presets [NAME]",
 	.summary = "Checks and explains network policies; needs no server.",
-	.text = "check exits with 1 if the document cannot be used, explain if it refuses. A "
-		"policy "
-		"is described in doc/policy.md.\n",
+	.text = "check exits with 1 if the policy is not valid, explain if it refuses the "
+		"request.\n"
+		"doc/policy.md describes policies.\n",
 	.options = options,
 	.noptions = COUNT(options),
 	.run = run,

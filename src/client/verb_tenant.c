@@ -23,9 +23,9 @@ static const struct option options[] = {
 	{ "burst", "COUNT", OPTION_COUNT, FIELD(burst), 1, INT32_MAX,
 	  "sessions created at once" },
 	{ "queue-length", "COUNT", OPTION_COUNT, FIELD(queue_length), 1, INT32_MAX,
-	  "requests that may wait for room" },
+	  "requests that may wait until a session can be created" },
 	{ "queue-timeout", "TIME", OPTION_TEXT, FIELD(queue_timeout), 0, 0,
-	  "how long each may wait" },
+	  "how long such a request may wait" },
 	ARGS_COMMON(struct fields),
 };
 /* clang-format on */
