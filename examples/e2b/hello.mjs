@@ -1,6 +1,6 @@
-// The five-minute example of doc/e2b.md: an agent's day in a sandbox, with E2B's own SDK.
+// The example of doc/e2b.md: what an agent does in a sandbox, with E2B's own SDK.
 //
-//   E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL say where Cordon is (or E2B_API_KEY and E2B_DOMAIN).
+//   E2B_API_KEY, E2B_API_URL and E2B_SANDBOX_URL (or E2B_API_KEY and E2B_DOMAIN) name the Cordon server.
 import { Sandbox } from 'e2b'
 
 const sandbox = await Sandbox.create({ timeoutMs: 60_000, metadata: { agent: 'hello' } })
@@ -16,7 +16,7 @@ await sandbox.commands.run('for i in 1 2 3; do echo line $i; sleep 0.1; done', {
   onStdout: (text) => process.stdout.write(`streamed ${text}`),
 })
 
-// A failing command is an exception with all that it said.
+// A failing command is an exception that has its output.
 try {
   await sandbox.commands.run('echo to stderr >&2; exit 3')
 } catch (error) {
