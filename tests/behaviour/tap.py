@@ -31,7 +31,7 @@ import traceback
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 import sanitizer  # noqa: E402
-from checks import Failed, Skip, check, equal, has, note, short  # noqa: E402,F401
+from checks import Failed, Skip, check, equal, has, note, short, wait_for  # noqa: E402,F401
 
 PROGRAM = ""  # the binary under test
 SEED = None  # to replay a random test
@@ -296,7 +296,7 @@ def left(wait=LEFT_WAIT, swept=True):
         found = left_now(swept)
         if not found or time.monotonic() > end:
             return found
-        time.sleep(0.005)
+        time.sleep(0.005)  # between two looks
 
 
 def clear():

@@ -80,7 +80,7 @@ def one_round(rng, number, source, cache):
     keeper = keeper_of(p.pid) if victim != "caller" else None
     if moment != "start":
         p.stdout.readline()
-    time.sleep(rng.uniform(0, 0.015 if moment == "start" else 0.004))
+    time.sleep(rng.uniform(0, 0.015 if moment == "start" else 0.004))  # the moment of the kill varies
     both = [p.pid, keeper] if victim == "both" else [keeper if victim == "keeper" else p.pid]
     rng.shuffle(both)
     for pid in both:
@@ -136,7 +136,7 @@ def test_a_keeper_killed_while_it_mounts():
         for number in range(100):
             p = start(*options, cmd=["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             keeper = keeper_of(p.pid)
-            time.sleep(rng.uniform(0.001, 0.012))
+            time.sleep(rng.uniform(0.001, 0.012))  # the moment of the kill varies
             kill(keeper)
             try:
                 p.wait(timeout=10)
@@ -179,7 +179,7 @@ def test_a_template_being_made_when_killed():
             for name in os.listdir(cache):
                 shutil.rmtree(os.path.join(cache, name))
             p = start(cmd=["true"])
-            time.sleep(i * 0.004)
+            time.sleep(i * 0.004)  # the moment of the kill varies
             p.kill()
             p.communicate(timeout=20)
             equal(run(cmd=["cat", "/etc/hostname"]).exits(0).text, "cordon\n")
@@ -197,7 +197,7 @@ def test_terminals_of_a_killed_caller():
         os.close(master)
         if i % 2:
             p.send_signal(signal.SIGHUP)
-        time.sleep(0.05)
+        time.sleep(0.05)  # the hangup may come first
         p.kill()
         p.wait(timeout=20)
         equal(tap.left(), [], "left")

@@ -333,7 +333,7 @@ def killed_at_random_moments(who):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(rng.uniform(0, 0.03))
+        time.sleep(rng.uniform(0, 0.03))  # the moment of the kill varies
         below = tap.children(p.pid)
         for pid in ([p.pid], below, [p.pid, *below])[number % 3]:
             with contextlib.suppress(ProcessLookupError):

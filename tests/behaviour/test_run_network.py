@@ -17,7 +17,7 @@ import threading
 import time
 
 import tap
-from tap import Skip, check, equal, has, run, start
+from tap import Skip, check, equal, has, run, start, wait_for
 
 NODE, PUBLIC, SECOND, INNER = "93.184.215.1", "93.184.215.14", "93.184.215.15", "127.0.0.1"
 HOSTS = f"{PUBLIC} origin.example\n{SECOND} other.example\n{INNER} inner.example\n127.0.0.1 localhost\n"
@@ -266,22 +266,20 @@ def test_a_cell_is_cut_off_when_egress_dies():
     has(err.decode(), "the cell has no network access any more")
 
 
+def egress_left():
+    return [name for _, name in tap.processes().values() if name == "cordon-egress"]
+
+
 def test_no_egress_is_left():
     prepare()
     for how in ("true", "kill -9 $$", "sleep 60"):
         process = start("--allow", "origin.example", cmd=how)
         if how == "sleep 60":
-            time.sleep(0.5)
+            wait_for(egress_left, 10, "its egress")
             process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=20)
-        until = time.monotonic() + 10
-        while True:
-            left = [name for _, name in tap.processes().values() if name == "cordon-egress"]
-            if not left or time.monotonic() > until:
-                break
-            time.sleep(0.05)
-        equal(left, [], f"after {how}")
+        wait_for(lambda: not egress_left(), 10, f"the end of egress after {how}")
 
 
 if __name__ == "__main__":

@@ -110,11 +110,11 @@ def test_stderr_goes_on_without_stdout():
 def test_a_slow_reader_loses_nothing():
     p = start(cmd=["head", "-c", str(2 * MIB), "/dev/zero"])
     got = 0
-    time.sleep(0.3)
+    time.sleep(0.3)  # the pipe is full
     while chunk := os.read(p.stdout.fileno(), 65536):
         got += len(chunk)
         if got < 400000:
-            time.sleep(0.02)
+            time.sleep(0.02)  # a slow reader
     equal(p.wait(timeout=30), 0)
     p.stdout.close()
     p.stderr.close()
@@ -141,7 +141,7 @@ def test_nonblocking_and_shared_output():
     got = 0
     while chunk := os.read(r, 65536):
         got += len(chunk)
-        time.sleep(0.001)
+        time.sleep(0.001)  # a slow reader
     os.close(r)
     finish(p).exits(0)
     equal(got, MIB, "bytes through a non-blocking pipe")
@@ -210,7 +210,7 @@ def test_a_signal_during_the_start():
     """At any moment before the command runs: cordon ends, soon, and nothing is left."""
     for i in range(30):
         p = start(cmd=["sleep", "1000"])
-        time.sleep(i * 0.0004)
+        time.sleep(i * 0.0004)  # the moment of the signal varies
         p.send_signal(signal.SIGTERM)
         d = finish(p, timeout=20)
         check(d.rc in (-signal.SIGTERM, 128 + signal.SIGTERM), f"exit code {d.rc}: {d.errors}")
@@ -228,7 +228,7 @@ def test_a_stopped_cordon_goes_on():
     p = start(cmd="echo ready; sleep 0.2; head -c 300000 /dev/zero; exit 6")
     wait_for(p, b"ready\n")
     p.send_signal(signal.SIGSTOP)
-    time.sleep(0.5)
+    time.sleep(0.5)  # the command goes on and fills the pipe
     p.send_signal(signal.SIGCONT)
     equal(len(finish(p).exits(6).out), 300000)
 

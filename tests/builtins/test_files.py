@@ -117,7 +117,7 @@ def test_write_old_content_until_complete(d):
     )
     p.stdin.write(broken(b"new"))
     p.stdin.flush()
-    time.sleep(0.1)
+    time.sleep(0.1)  # the tool has read the first part; nothing shows it
     equal(((d / "f").read_bytes(), names(d)), (b"old", ["f"]), "in the middle")
     p.stdin.write(lib.ENDS)
     p.stdin.close()
@@ -128,7 +128,7 @@ def test_write_killed_leaves_nothing(d):
     p = subprocess.Popen([lib.TOOL, "write", d / "f", "-", "-", "-", "1000"], stdin=subprocess.PIPE)
     p.stdin.write(broken(b"new"))
     p.stdin.flush()
-    time.sleep(0.1)
+    time.sleep(0.1)  # the tool has read the first part; nothing shows it
     p.kill()
     p.wait(10)
     p.stdin.close()
@@ -494,7 +494,7 @@ def test_processes(_):
     resource.prlimit(p.pid, 10, (4711, 4711))  # RLIMIT_LOCKS
     q = subprocess.Popen(["sleep", "1000"])
     try:
-        time.sleep(0.3)
+        time.sleep(0.3)  # both have executed their programs and sleep
         r = run("processes").ok()
         found = {x["pid"]: x for x in r.records[:-1]}
         equal(r.last["count"], len(found), "count")

@@ -43,7 +43,7 @@ def test_tree(d):
         (d / "n/e/s/t").mkdir(parents=True)
         (d / "n/e/s/t/f").write_bytes(b"1")
         w.until("create", "n/e/s/t/f")
-        time.sleep(0.2)
+        time.sleep(0.2)  # the tool watches the new directories; nothing shows it
         (d / "n/e/s/t/g").touch()
         w.until("create", "n/e/s/t/g")
         # A directory that is renamed takes its watches along.
@@ -121,7 +121,7 @@ def test_overflow_is_told(d):
         for i in range(queue + 20_000):
             os.chmod(names[i % 2], 0o600)
         w.until("overflow", "")
-        time.sleep(0.5)
+        time.sleep(0.5)  # the queue is read empty
         while w.next(0.5) is not None:
             pass
         (d / "last").touch()

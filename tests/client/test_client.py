@@ -29,7 +29,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import sanitizer  # noqa: E402
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
-from checks import Skip, equal  # noqa: E402
+from checks import Skip, equal, wait_for  # noqa: E402
 
 STAGE = "CORDON_CLIENT_TEST_STAGE"
 CORDON = os.path.abspath(sys.argv[1])
@@ -59,7 +59,7 @@ class World:
                     self.env["CORDON_API_KEY"] = f.read().strip()
                 if subprocess.run([CORDON, "node"], env=self.env, capture_output=True, timeout=20).returncode == 0:
                     return
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two looks
         raise RuntimeError("the server did not start: " + self.said())
 
     def said(self):
@@ -78,7 +78,7 @@ class World:
         end = time.monotonic() + 20
         while self.daemon() == before:
             assert time.monotonic() < end and self.server.poll() is None, self.said()
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks
 
     def __call__(self, *words, code=0, stdin=b"", env=None):
         run = subprocess.run([CORDON, *words], input=stdin, capture_output=True, timeout=60, cwd=self.home,
@@ -116,11 +116,7 @@ def test_life_of_a_session(w):
     equal((session["id"], session["timeout_ms"]), (name, 3600000))
     equal(w.one("rm", name), name)
     equal(w.one("rm", name), name)  # again
-    for _ in range(100):  # the teardown goes on behind the answer
-        if b"stopped (deleted)" in w("ls", "-a").stdout:
-            break
-        time.sleep(0.1)
-    assert b"stopped (deleted)" in w("ls", "-a").stdout
+    wait_for(lambda: b"stopped (deleted)" in w("ls", "-a").stdout, 20, "the end of the session", 0.1)
     assert re.search(rb"\((not_found|gone|conflict), request ", w("exec", name, "--", "true", code=125).stderr)
     assert b"not_found" in w("rm", "nosuchsession", code=125).stderr
 
@@ -172,7 +168,7 @@ def test_exec_survives_the_server(w):
     p = w.start_client("exec", name, "--", "sh", "-c", "i=0; while [ $i -lt 500 ]; do echo $i; i=$((i+1)); "
                        "[ $((i % 5)) = 0 ] && sleep 0.03; done; exit 6", stderr=subprocess.PIPE)
     for _ in range(3):
-        time.sleep(0.4)
+        time.sleep(0.4)  # some output between two kills
         w.kill_daemon()
     equal(p.communicate(timeout=60), (b"".join(b"%d\n" % i for i in range(500)), b""))
     equal(p.returncode, 6)
@@ -183,7 +179,7 @@ def test_logs_survive_the_server(w):
     execution = w.one("exec", "-d", name, "--", "sh", "-c", "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i+1)); sleep 0.03; done; "
                       "echo end >&2")
     p = w.start_client("logs", "-f", name, execution, stderr=subprocess.PIPE)
-    time.sleep(0.5)
+    time.sleep(0.5)  # some output before the kill
     w.kill_daemon()
     want = b"".join(b"%d\n" % i for i in range(60))
     equal(p.communicate(timeout=60), (want, b"end\n"))
@@ -244,10 +240,10 @@ def test_terminal(w):
     got = read_until(fd, b"\nend")
     assert b"/dev/pts/" in got and b"33 77" in got, got
     resize(fd, 44, 88)
-    time.sleep(0.3)
+    time.sleep(0.3)  # the size goes its own way; nothing shows its arrival
     os.write(fd, b"stty size; sleep 60\r")
     read_until(fd, b"44 88")
-    time.sleep(0.3)
+    time.sleep(0.3)  # `sleep` is in the foreground; nothing shows it
     os.write(fd, b"\x03")
     os.write(fd, b"exit 5\r")
     read_until(fd, b"exit 5")
@@ -341,7 +337,7 @@ def test_copy_that_is_ended(w):
     before = set(os.listdir(w.home))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
         p = subprocess.Popen([CORDON, "cp", name + ":zeros", "zeros"], env=w.env, cwd=w.home, stderr=subprocess.DEVNULL)
-        time.sleep(0.3)
+        wait_for(lambda: set(os.listdir(w.home)) != before, 10, "the unfinished copy")
         p.send_signal(number)
         p.wait(20)
         equal(set(os.listdir(w.home)), before)
@@ -371,9 +367,9 @@ def test_copy_trees(w):
 def test_watch(w):
     name = w.one("create")
     p = w.start_client("watch", name)
-    time.sleep(1)
+    time.sleep(1)  # the client watches; it prints nothing before the first event
     w("exec", name, "--", "sh", "-c", "echo 1 > f; mkdir d; sleep 0.2; echo 2 > d/g; rm f")
-    time.sleep(0.5)
+    time.sleep(0.5)  # the last events arrive
     p.terminate()
     lines = p.stdout.read().decode().splitlines()
     for want in ("create f", "write f", "create d", "write d/g", "remove f"):
@@ -390,10 +386,10 @@ def test_diff(w):
 def test_events(w):
     name = w.one("create")
     p = w.start_client("events", "-f", name)
-    time.sleep(0.3)
+    time.sleep(0.3)  # the client follows
     w("exec", name, "--", "true")
     w("rm", name)
-    time.sleep(0.5)
+    time.sleep(0.5)  # the last events arrive
     p.terminate()
     lines = p.stdout.read().decode().splitlines()
     assert lines and all(name in line for line in lines), lines

@@ -240,7 +240,7 @@ def test_clients_that_leave_do_not_end_anything(server):
     s, pid = box.start("while :; do echo x; sleep 0.05; done")
     s.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
     s.close()
-    time.sleep(0.3)
+    time.sleep(0.3)  # cordond learns of the reset at a write
     equal([p["pid"] for p in box.rpc(PROCESS + "List", {}).get("processes", [])], [pid])
     with box.stream(PROCESS + "Connect", {"process": {"pid": pid}}) as again:
         equal(again.take(), {"event": {"start": {"pid": pid}}})

@@ -109,7 +109,7 @@ def test_too_many_connections(server):
             link.sendall(f"GET / HTTP/1.1\r\nHost: {box.host(7000)}\r\n\r\n".encode())
         answered = lambda: select.select(links, [], [], 0.1)[0]  # noqa: E731
         wait_for(lambda: len(answered()) >= 28, 10, "an answer to each that is too many")
-        time.sleep(0.2)
+        time.sleep(0.2)  # no further answer may come
         equal(len(answered()), 28, "the others wait for the server inside")
         for link in answered():
             answer = link.recv(65536)

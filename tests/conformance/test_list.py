@@ -31,7 +31,7 @@ def crowd(server, name, n=5):
     boxes = []
     for i in range(n):
         boxes.append(Sandbox(server, key=key, metadata={"n": str(i)}))
-        time.sleep(0.003)
+        time.sleep(0.003)  # sessions of one millisecond have any order
     return key, boxes
 
 

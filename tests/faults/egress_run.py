@@ -203,7 +203,7 @@ def works(w):
         got = ask(to(w.cell, "web.example"), get("web.example"))
         if got is not None and got.whole and got.status == 200:
             return
-        time.sleep(0.05)
+        time.sleep(0.05)  # between two tries
     raise Finding(f"afterwards: {got and (got.status, got.whole, got.body)}")
 
 
@@ -223,7 +223,7 @@ def at_rest(w):
     works(w)
     w.cell.detach()
     w.control.count()
-    time.sleep(1)
+    time.sleep(1)  # timers of the detached session have ended
     w.control.disarm()
     found = w.descriptors(), w.control.allocated()
     w.cell = w.egress.cell(POLICY, SECRETS)

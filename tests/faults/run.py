@@ -103,13 +103,13 @@ def at_rest(w):
 
     w.settle(is_small, 60)
     w.server.want(200, "GET", "/healthz", key=None)
-    time.sleep(0.3)
+    time.sleep(0.3)  # calls of the last request are over
     w.control.count()
     w.server.want(200, "GET", "/healthz", key=None)
     w.control.disarm()
     samples = []
     for _ in range(5):  # a connection of ours may still be closing
-        time.sleep(0.1)
+        time.sleep(0.1)  # between two looks
         samples.append(w.descriptors())
     return min(samples), w.control.allocated()
 
@@ -211,7 +211,7 @@ def run_recover(w, report, seed, seconds):
     w.control.count()
     w.server.kill("cordond")
     w.server.wait_ready(30)
-    time.sleep(0.3)
+    time.sleep(0.3)  # the start goes on behind readiness
     w.control.disarm()
     calls = w.control.calls()
     print("# calls of a start: " + ", ".join(f"{k} {n}" for k, n in calls.items() if n), flush=True)

@@ -189,7 +189,7 @@ class World:
         while not what():
             if time.monotonic() > end:
                 return False
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks
         return True
 
 

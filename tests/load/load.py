@@ -106,7 +106,7 @@ def idle_sessions(server, count):
     equal(len(set(ids)), count, "sessions")
     with server.lock:
         server.ids |= set(ids)
-    time.sleep(1)
+    time.sleep(1)  # the last creates settle
     memory, fds = numbers(server)
     each = memory_of_cells(server, ids[:100])
     note(f"{count} idle sessions in {took:.1f} s ({count / took:.0f}/s): daemon {memory / MIB:.1f} MiB "

@@ -86,7 +86,7 @@ export async function until(ask, what = 'it', seconds = 10, step = 20) {
     const answer = await ask()
     if (answer) return answer
     if (Date.now() > end) throw new Late(`${what} does not come within ${seconds} s`)
-    await sleep(step)
+    await sleep(step) // between two looks
   }
 }
 

@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
             self.chunked("text/event-stream")
             for i in range(4):
                 self.chunk(f"data: {i}\n\n".encode())
-                time.sleep(0.25)
+                time.sleep(0.25)  # a slow stream
             return self.chunk(b"")
         if path == "/cut":  # breaks off in the middle
             self.chunked("text/plain")

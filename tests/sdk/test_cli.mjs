@@ -160,7 +160,7 @@ test(
     try {
       await until(() => /inside/.test(out), 'the terminal', 12)
     } finally {
-      await sleep(50)
+      await sleep(50) // the rest of the output
       child.kill()
       await within(ended, 10).catch(() => {})
     }

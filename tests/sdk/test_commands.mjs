@@ -207,7 +207,7 @@ test('disconnect leaves it running; nobody is told of what was said to nobody', 
   await until(() => handle.stdout === 'a\n', 'its output')
   await handle.disconnect()
   await until(() => sandbox.files.exists('later'), 'its work')
-  await sleep(100)
+  await sleep(100) // the next line is written while no client is connected
   const again = await sandbox.commands.connect(handle.pid)
   const done = await again.wait()
   equal([done.exitCode, done.stdout], [0, 'c\n'])

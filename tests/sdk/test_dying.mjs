@@ -64,7 +64,7 @@ test('during an upload', async (t) => {
     async pull(c) {
       c.enqueue(Buffer.alloc(65536))
       sent += 65536
-      await sleep(2)
+      await sleep(2) // a slow upload
     },
   })
   const stop = new AbortController()
@@ -138,7 +138,7 @@ test('during its own creation: a client that goes away can clean up, and go on',
       (s) => s.kill(),
       () => {},
     )
-    await sleep(delay)
+    await sleep(delay) // the moment of the end varies
     stop.abort()
     await within(creating, 5, 'the end of a create')
   }
@@ -212,7 +212,7 @@ test(
         (r) => r,
         (e) => e,
       )
-      await sleep(delay)
+      await sleep(delay) // the moment of the end varies
       await sandbox.kill()
       const e = await within(end, 8, `the end of ${work}`)
       check(!(e instanceof Error) || proper(e), `${work}: ${e?.stack}`)

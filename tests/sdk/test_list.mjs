@@ -12,7 +12,7 @@ async function five(name) {
   const made = []
   for (let i = 0; i < 5; i++) {
     made.push(await Sandbox.create({ apiKey, timeoutMs: 60_000, metadata: { n: String(i), odd: String(i % 2) } }))
-    await sleep(5)
+    await sleep(5) // sandboxes of one millisecond have any order
   }
   return [made, apiKey]
 }

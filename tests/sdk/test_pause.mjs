@@ -30,7 +30,7 @@ test('programs stand still and go on', async (t) => {
   await until(async () => Number(await sandbox.files.read('n').catch(() => 0)) > 3, 'a few ticks')
   const before = Number(await sandbox.files.read('n'))
   await sandbox.pause()
-  await sleep(1500)
+  await sleep(1500) // a request would wake the sandbox
   await sandbox.connect()
   const after = Number(await sandbox.files.read('n'))
   check(after - before < 20, `${after - before} ticks while paused`)

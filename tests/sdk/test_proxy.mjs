@@ -223,7 +223,7 @@ test('a sandbox that dies in the middle of an answer', async (t) => {
     () => 'broken',
   )
   await head
-  await sleep(100)
+  await sleep(100) // some of the body has come
   await sandbox.kill()
   equal(await within(answer, 5, 'the end of the answer'), 'broken')
   equal(await Sandbox.kill(sandbox.sandboxId), false)

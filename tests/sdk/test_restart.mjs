@@ -12,7 +12,7 @@ for (const [name, kill] of [
     'cordond is killed',
     async () => {
       await operator('kill', { name: 'cordond' })
-      await sleep(50)
+      await sleep(50) // the old daemon is gone
       await operator('ready')
     },
   ],
@@ -20,7 +20,7 @@ for (const [name, kill] of [
     'the keeper is killed',
     async () => {
       await operator('kill', { name: 'keeper' })
-      await sleep(50)
+      await sleep(50) // the old daemon is gone
       await operator('ready')
     },
   ],
@@ -115,7 +115,7 @@ test(
     const pty = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => {}, timeoutMs: 0 })
     await sandbox.pty.sendInput(pty.pid, Buffer.from('x=remembered\n'))
     await operator('kill', { name: 'cordond' })
-    await sleep(50)
+    await sleep(50) // the old daemon is gone
     await operator('ready')
     await until(() => sandbox.isRunning().catch(() => false), 'the sandbox')
     let text = ''

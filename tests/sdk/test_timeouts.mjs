@@ -104,7 +104,7 @@ test(
   async (t) => {
     const sandbox = await t.create({ timeoutMs: 3000 })
     await sandbox.pause()
-    await sleep(3500)
+    await sleep(3500) // longer than its time
     equal((await sandbox.getInfo()).state, 'paused')
     await sandbox.connect({ timeoutMs: 20_000 })
     near(await left(sandbox), 20_000, 2500)

@@ -55,7 +55,7 @@ test('what happens below is told only if asked for, also in new directories', as
   await deep.comes('old/f', Type.WRITE)
   await sandbox.files.makeDir('d/new')
   await deep.comes('new', Type.CREATE)
-  await sleep(200)
+  await sleep(200) // the watcher adds the new directory; nothing shows it
   await sandbox.files.write('d/new/g', 'x')
   await deep.comes('new/g', Type.WRITE)
   await sandbox.files.write('d/last', '')
@@ -98,7 +98,7 @@ test('stop ends it; time ends it with an error', async (t) => {
   await stopped.handle.stop()
   await until(() => stopped.exits.length === 1, 'the exit')
   await sandbox.files.write('after', '')
-  await sleep(100)
+  await sleep(100) // no event may come
   equal(stopped.events, [], 'nothing after the stop')
   const timed = await watch(sandbox, '.', { timeoutMs: 500 })
   await until(() => timed.exits.length === 1, 'the exit', 4)

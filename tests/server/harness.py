@@ -32,7 +32,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "shared"))
 import sanitizer  # noqa: E402
 from cells import cgroups_of, children, comm, free_port, processes_of, rss  # noqa: E402,F401
-from checks import Failed, Skip, check, equal, has, note, short, wait_for  # noqa: E402,F401
+from checks import Failed, Skip, check, equal, has, note, short, stays, wait_for, wait_read  # noqa: E402,F401
 from tap import isolate  # noqa: E402
 
 PROGRAM = ""  # the cordon under test, set by run_tests()
@@ -119,6 +119,12 @@ class Server:
         pid = wait_for(lambda: self.pid(name), 10, name)
         os.kill(pid, number)
         return pid
+
+    def restarted(self, name):
+        """Kills one of them, and returns when another has its place and the server is ready."""
+        old = self.kill(name)
+        wait_for(lambda: self.pid(name) not in (None, old), 15, f"another {name}")
+        self.wait_ready()
 
     def stop(self):
         """As an operator does; sessions go on."""
@@ -296,7 +302,7 @@ class Server:
         """What is still there of any cell, after waiting for it to go; best nothing."""
         end = time.monotonic() + seconds
         while (found := self.left_now()) and time.monotonic() < end:
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two looks
         return found
 
     def close(self):

@@ -20,7 +20,7 @@ import threading
 import time
 
 import harness
-from harness import USER, Failed, Server, check, equal, has, rss, run_tests, wait_for
+from harness import USER, Failed, Server, check, equal, has, rss, run_tests, stays, wait_for
 from streams import Events, Wire
 
 KILLS = True  # of our own servers
@@ -74,13 +74,12 @@ def test_pid1_starts_a_program_again_and_again():
     with hostile_server() as server, unharmed(server):
         session, _ = start(server, "often")
         equal(server.reaches(session, "stopped")["reason"], "crashed")
-        time.sleep(0.5)  # its pipes speak when nobody should listen any more
+        time.sleep(0.5)  # its programs go on writing into pipes that cordond has closed
 
 
 def test_pid1_hands_in_a_terminal_that_blocks():
     with hostile_server() as server, unharmed(server):
         session, x = start(server, "terminal", stdin_stream=True)
-        time.sleep(0.1)
         path = f"/v1/sessions/{session}/executions/{x['id']}/input"
         status, _, _ = server.request("POST", path, b"x\n" * 500_000, timeout=10)
         check(status in (409, 410), f"input: {status}")
@@ -99,8 +98,7 @@ def test_pid1_starts_what_has_ended():
         session, x = start(server, "grave")
         done = server.ended(x)
         equal((done["state"], done["stdout_bytes"]), ("exited", 0))
-        time.sleep(0.2)
-        equal(server.execution(x)["state"], "exited")
+        stays(lambda: server.execution(x)["state"] == "exited", 0.2, "the end of the execution")
         server.delete(session)
 
 
@@ -130,7 +128,7 @@ def test_pid1_hangs_up_and_comes_back():
     with hostile_server() as server, unharmed(server):
         session = server.create()["id"]
         wire = Wire(server, f"/v1/sessions/{session}/files?path=/hangup", {}, receive_buffer=4096)
-        time.sleep(2)  # a slow client: the pipe fills, loses its writer, gets one again
+        time.sleep(2)  # a slow client: the pipe fills, its writer closes it and opens it again
         wire.socket.settimeout(1)
         with contextlib.suppress(OSError):
             while wire.socket.recv(1 << 20):
@@ -146,7 +144,7 @@ def test_pid1_floods():
         for s in wires:
             s.sendall(f"GET /v1/sessions/{session}/files?path=/flood HTTP/1.1\r\nHost: x\r\n".encode())
             s.sendall(f"X-API-Key: {server.key}\r\n\r\n".encode())
-        time.sleep(0.5)
+        time.sleep(0.5)  # the flood has no sign that it is at its height
         worst = 0
         for _ in range(30):
             began = time.monotonic()

@@ -16,7 +16,7 @@ import time
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Server, check, equal, note, rss, run_tests, wait_for
+from harness import Server, check, equal, note, rss, run_tests, wait_for, wait_read
 from streams import Attached, Events
 from test_process_rpc import Box, Stream
 
@@ -39,7 +39,7 @@ def test_unread_answers_do_not_close_the_server():
     with Server(connections_max=100, pool_size=0) as server:
         asks = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 4000
         held = [unread(server, asks) for _ in range(110)]
-        time.sleep(1.5)
+        time.sleep(1.5)  # the answers that are not read fill all buffers on the way
         for _ in range(5):
             wait_for(lambda: server.request("GET", "/healthz", key=None)[0] == 200, 5, "an answer without a key")
             wait_for(lambda: server.request("GET", "/v1/node")[0] == 200, 5, "an answer with a key")
@@ -117,7 +117,7 @@ def test_failures_do_not_fill_the_log():
         began = time.monotonic()
         for _ in range(300):
             equal(server.request("GET", "/teams")[0], 501, "what is not supported")
-        time.sleep(1.1)
+        time.sleep(1.1)  # the log allows so many lines a second
         server.request("GET", "/teams")
         failed = [line for line in server.log().splitlines() if "request failed" in line]
         allowed = 20 * (time.monotonic() - began + 2)
@@ -134,7 +134,7 @@ def test_requests_without_a_key_do_not_fill_the_log():
             got = b""
             while got.count(b"HTTP/1.1 401") < 2000:
                 got = got + s.recv(1 << 16)
-        time.sleep(1.1)
+        time.sleep(1.1)  # the log allows so many lines a second
         server.request("GET", "/v1/nothing", key=None)
         wait_for(lambda: "left_out=1" in server.log(), 5, "how many were left out")
         lines = server.log().count("path=/v1/nothing")
@@ -200,7 +200,7 @@ def almost(server, line, headers, body):
 
 def end_at_once(server, requests):
     """The daemon finds the last bytes of all of them in one turn. The statuses, in the order of the requests."""
-    time.sleep(0.3)
+    wait_read(*(s for s, _ in requests))
     pid = server.pid("cordond")
     os.kill(pid, signal.SIGSTOP)
     for s, last in requests:

@@ -79,7 +79,7 @@ def test_the_pool_follows_demand():
         end = time.monotonic() + 2
         while time.monotonic() < end:
             server.delete(server.create()["id"])
-            time.sleep(0.05)
+            time.sleep(0.05)  # between two looks
         grown = pool(server)
         note(f"after 2 s of creates: {grown}")
         equal(grown["size"], 6, "the pool's size when many are wanted")

@@ -100,7 +100,7 @@ def test_diffs_of_a_keeper_that_is_late(server):
     with ThreadPoolExecutor(8) as pool:
         with stopped(server.pid("keeper")):
             calls = [pool.submit(diff, server, s) for _ in range(8)]
-            time.sleep(0.5)
+            time.sleep(0.5)  # the requests wait for the keeper
         got = [is_honest(c.result(), (200, 429)) for c in calls]
     check(got.count(200) >= 4, f"answers: {got}")
     server.delete(s)
@@ -113,7 +113,7 @@ def test_diffs_of_a_keeper_that_dies(server):
     for wait_s in (0.0, 0.02, 0.05, 0.1):
         with ThreadPoolExecutor(4) as pool:
             calls = [pool.submit(diff, server, s) for _ in range(4)]
-            time.sleep(wait_s)
+            time.sleep(wait_s)  # the moment of the kill varies
             server.kill("keeper")
             for call in calls:
                 is_honest(call.result(), (200, 429, 503))
@@ -200,7 +200,7 @@ def test_every_request_is_answered_when_the_keeper_dies(server):
     for wait_s in (0.0, 0.003, 0.01, 0.03):
         with ThreadPoolExecutor(24) as pool:
             calls = [pool.submit(call) for call in everything(server, s) * 2]
-            time.sleep(wait_s)
+            time.sleep(wait_s)  # the moment of the kill varies
             server.kill("keeper")
             for call in calls:
                 status, headers, body = call.result()  # an answer that does not come is an exception
@@ -309,7 +309,7 @@ def test_a_session_deleted_while_its_pid_1_hangs(server):
             pool.submit(server.request, "POST", f"{where}/executions?wait=true", {"command": "true"}),
             pool.submit(server.request, "PUT", f"{where}/network", "deny"),
         ]
-        time.sleep(0.3)
+        time.sleep(0.3)  # the requests wait for PID 1
         server.delete(s)
         for call in calls:
             is_honest(call.result(), (200, 410, 409))

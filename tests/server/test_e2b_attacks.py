@@ -445,7 +445,7 @@ def test_no_tenant_takes_all_connections():
         for _ in range(90):  # no key is needed for this: whoever knows its name can
             wires.append(socket.create_connection(server.address))
             wires[-1].sendall(f"GET / HTTP/1.1\r\nHost: 8001-{box.id}.x\r\n\r\n".encode())
-        time.sleep(1.5)
+        wait_for(lambda: server.request("GET", "/sandboxes")[0] == 429, 10, "the tenant's bound of connections")
         equal(server.request("GET", "/healthz", key=None)[0], 200)
         equal(server.request("GET", "/sandboxes", key=victims)[0], 200, "another tenant")
         equal(theirs.ask("GET", "/envs")[0], 200, "another's sandbox")

@@ -16,7 +16,7 @@ from email.utils import formatdate, parsedate_to_datetime
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Failed, Server, check, equal, has, rss, run_tests, wait_for  # noqa: E402
+from harness import Failed, Server, check, equal, has, rss, run_tests, wait_for, wait_read  # noqa: E402
 
 MIB = 1 << 20
 HOME = "/home/user"
@@ -298,7 +298,7 @@ def test_watch_recursive_with_entries(server):
     equal(w.next(), (0, {"start": {}}), "first message")
     b.sh("mkdir -p wr/new/deep")
     w.until(("CREATE", "new"))
-    time.sleep(0.2)
+    time.sleep(0.2)  # the watcher adds the directories below; it has no event that says so
     b.put("wr/new/deep/f", b"12345", headers={"X-Metadata-A": "b"})
     while (v := w.event())["name"] != "new/deep/f" or v["type"] != "EVENT_TYPE_WRITE":
         pass
@@ -679,9 +679,9 @@ def test_an_upload_that_breaks_off(server):
         ("multipart/form-data; boundary=b", b'--b\r\nContent-Disposition: form-data; name="file"; filename="broken"\r\n\r\n' + b"x" * 100000),
     ):
         s = chunked(b, files(path="broken"), kind, [piece])
-        time.sleep(0.3)
+        wait_read(s)
         s.close()
-        time.sleep(0.3)
+        wait_for(lambda: b.sh("ls -A | grep -c -i 'broken.' || true").strip() == "0", 10, "the removal of the unfinished file")
         equal(b.get("broken")[1], b"before", f"after a broken {kind}")
     equal(b.sh("ls -A | grep -c -i 'broken.' || true").strip(), "0", "files left behind")
 
@@ -780,7 +780,7 @@ def test_death_while_a_file_is_read(server):
 def test_death_while_a_file_is_written(server):
     b = Sandbox(server)
     s = chunked(b, files(path="f"), "application/octet-stream", [b"x" * 1000])
-    time.sleep(0.2)
+    wait_read(s)
     server.delete(b.id)
     s.sendall(b"0\r\n\r\n")
     try:

@@ -153,7 +153,7 @@ def test_timeout_ends_the_tree(server):
 def test_timeout_without_client(server):
     s = session(server)
     x = server.spawn(s, "sleep 1000", timeout=0.5)
-    time.sleep(1.2)
+    time.sleep(1.2)  # without a request that could wake the daemon
     done = server.execution(x)
     equal((done["state"], done["limit"], done["exit_code"]), ("killed", "timeout", 124))
 
@@ -346,7 +346,7 @@ def end_what_was_left_before(server):
     late = server.spawn(s, "(setsid sleep 2014 > /dev/null 2>&1 &); sleep 0.5")
     wait_for(lambda: owners(server, s, 2014), 5, "its start")
     server.kill("cordond")
-    time.sleep(0.6)
+    time.sleep(0.6)  # the execution ends without a daemon
     server.wait_ready()
     server.ended(late)
     equal(owners(server, s, 2014), [late["id"]], "whose it is")

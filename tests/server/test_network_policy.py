@@ -53,7 +53,7 @@ class Origin(http.server.BaseHTTPRequestHandler):
             for _ in range(1200):
                 self.wfile.write(b"x" * 10)
                 self.wfile.flush()
-                time.sleep(0.05)
+                time.sleep(0.05)  # a slow answer
         except OSError:
             pass
         self.close_connection = True
@@ -220,7 +220,7 @@ def test_change_while_paused_after_a_death(server):
     equal(status, 200, f"pause ({body})")
     old = server.kill("cordon-egress")
     wait_for(lambda: server.pid("cordon-egress") not in (None, old), 15, "another egress")
-    time.sleep(1.5)
+    time.sleep(1.5)  # the new egress has all sessions that run; the paused one has no sign
     began = time.monotonic()
     put(server, s, "deny")
     check(time.monotonic() - began < 3, "a change of a paused session waits")
@@ -323,10 +323,8 @@ def dripping(server, s):
 def test_restart_of_the_daemon(server):
     s = server.create(network=policy(rule()))
     x, size = dripping(server, s)
-    server.kill("cordond")
-    time.sleep(0.3)
-    server.wait_ready()
-    wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", 10, "the door")
+    server.restarted("cordond")
+    wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", 10, "the network")
     before = size()
     wait_for(lambda: size() > before, 5, "bytes of a connection from before")
     check(reaches(server, s), "a new connection after a restart")
@@ -342,9 +340,7 @@ def test_restart_while_paused(server):
     if status == 422:
         raise Skip("no pause here")
     equal(status, 200, f"pause ({body})")
-    server.kill("cordond")
-    time.sleep(0.3)
-    server.wait_ready()
+    server.restarted("cordond")
     time.sleep(1.5)  # everything that runs is attached again, and egress forgets the others
     server.want(200, "POST", f"/v1/sessions/{s['id']}/resume")
     wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", 10, "the door")

@@ -297,13 +297,13 @@ def test_killed_at_any_time(server):
             try:
                 say(server, s, 3)
             except Exception:  # the daemon is being killed
-                time.sleep(0.05)
+                time.sleep(0.05)  # between two looks
 
     threads = [threading.Thread(target=talk) for _ in range(3)]
     for t in threads:
         t.start()
     for _ in range(8):
-        time.sleep(random.uniform(0.2, 0.6))
+        time.sleep(random.uniform(0.2, 0.6))  # the moment of the kill varies
         pid = server.kill("cordond")
         wait_for(lambda pid=pid: server.pid("cordond") not in (None, pid), 10, "cordond")
         server.wait_ready()

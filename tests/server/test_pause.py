@@ -5,7 +5,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Skip, check, equal, has, run_tests, wait_for  # noqa: E402
+from harness import Skip, check, equal, has, run_tests, stays, wait_for  # noqa: E402
 from streams import Attached, Events  # noqa: E402
 
 KILLS = True  # of cordond, in here
@@ -37,10 +37,9 @@ def test_pause_and_resume(server):
     wait_for(lambda: bytes_of(server, x) > 20, 5, "output")
     paused = pause(server, s)
     equal((paused["state"], paused["executions_running"]), ("paused", 1))
-    time.sleep(0.15)
+    time.sleep(0.15)  # cordond reads what was in the pipe
     before = bytes_of(server, x)
-    time.sleep(0.4)
-    equal(bytes_of(server, x), before, "output while paused")
+    stays(lambda: bytes_of(server, x) == before, 0.4, "the output while paused")
     equal(server.get(s)["state"], "paused", "looking does not wake it")
     equal(pause(server, s)["state"], "paused", "pausing twice")
     equal(resume(server, s)["state"], "running")
@@ -84,11 +83,10 @@ def test_calls_wake_it(server):
 def test_session_time_stands_still(server):
     need(server)
     s = server.create(timeout="1500ms")["id"]
-    time.sleep(0.5)
+    time.sleep(0.5)  # a third of its time
     paused = pause(server, s)
     equal(paused["expires_at"], None, "a paused session does not expire")
-    time.sleep(1.6)
-    equal(server.get(s)["state"], "paused")
+    stays(lambda: server.get(s)["state"] == "paused", 1.6, "the pause")
     begun = time.monotonic()
     check(resume(server, s)["expires_at"], "it does again")
     equal(server.reaches(s, "stopped", 5)["reason"], "expired")
@@ -101,13 +99,11 @@ def test_execution_time_stands_still(server):
     s = server.create(timeout="1h")["id"]
     begun = time.monotonic()
     x = server.spawn(s, "sleep 1000", timeout="1s")
-    time.sleep(0.3)
+    time.sleep(0.3)  # a third of its time
     pause(server, s)
-    time.sleep(1.5)
-    equal(server.execution(x)["state"], "running", "no timeout while it stands still")
+    stays(lambda: server.execution(x)["state"] == "running", 1.5, "the execution of a paused session")
     resume(server, s)
-    time.sleep(0.2)
-    equal(server.execution(x)["state"], "running", "nor right after")
+    stays(lambda: server.execution(x)["state"] == "running", 0.2, "the execution after the pause")
     done = server.ended(x, 5)
     took = time.monotonic() - begun
     equal((done["limit"], done["exit_code"]), ("timeout", 124))
@@ -136,7 +132,7 @@ def test_viewer_is_no_idleness(server):
     x = server.spawn(s, "sleep 1000")
     with Events(server, f"/v1/sessions/{s}/executions/{x['id']}/events") as events:
         equal(events.next().name, "start")
-        time.sleep(1)
+        time.sleep(1)  # a request for the session would be activity
         equal(server.get(s)["state"], "running")
     server.delete(s)
 
@@ -170,7 +166,6 @@ def test_delete_an_execution_while_paused(server):
     need(server)
     s = server.create(timeout="1h")["id"]
     x = server.spawn(s, "sleep 1000")
-    time.sleep(0.1)
     pause(server, s)
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{x['id']}", timeout=10)
     equal(server.execution(x)["state"], "killed")
@@ -182,8 +177,7 @@ def test_timeout_set_while_paused(server):
     s = server.create(timeout="1h")["id"]
     pause(server, s)
     equal(server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "1s"})["state"], "paused")
-    time.sleep(1.3)
-    equal(server.get(s)["state"], "paused", "its time begins when it goes on")
+    stays(lambda: server.get(s)["state"] == "paused", 1.3, "the pause: its time begins when it goes on")
     resume(server, s)
     equal(server.reaches(s, "stopped", 5)["reason"], "expired")
 
@@ -199,8 +193,7 @@ def test_daemon_dies_meanwhile(server):
     server.wait_ready()
     equal(server.get(s)["state"], "paused", "after the daemon's death")
     before = bytes_of(server, x)
-    time.sleep(0.3)
-    equal(bytes_of(server, x), before, "output while paused")
+    stays(lambda: bytes_of(server, x) == before, 0.3, "the output while paused")
     equal(server.run(s, "echo awake")["stdout"], "awake\n")
     wait_for(lambda: bytes_of(server, x) > before + 20, 5, "more output")
     server.restart()

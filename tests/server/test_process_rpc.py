@@ -14,7 +14,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Failed, check, equal, has, rss, run_tests, wait_for  # noqa: E402
+from harness import Failed, check, equal, has, rss, run_tests, stays, wait_for, wait_read  # noqa: E402
 
 KILLS = True  # one test kills cordond
 MIB = 1 << 20
@@ -230,8 +230,7 @@ def test_disconnect_kills_nothing(server):
     stream = box.start("sleep 0.5; echo done > ~/done; sleep 60")
     pid = stream.pid()
     stream.close()
-    time.sleep(1)
-    equal(box.run("cat ~/done")[0], b"done\n")
+    wait_for(lambda: box.run("cat ~/done 2>/dev/null; true")[0] == b"done\n", 10, "the work of the program")
     equal(box.pids(), [pid])
 
 
@@ -291,7 +290,7 @@ def test_open_output(server):
     stream = box.start("setsid sleep 61 & echo soon")
     pid = stream.pid()
     equal(list(stream.next()), ["data"])
-    time.sleep(0.2)
+    time.sleep(0.2)  # the shell ends; its output stays open, so nothing shows it
     equal(box.ok("SendSignal", {**of(pid), "signal": "SIGNAL_SIGKILL"}), {}, "ended, with its output open")
     equal(collect(stream)[2], ended(0))
 
@@ -550,7 +549,7 @@ def test_sandbox_dies(server):
     data = {**of(waits), "input": {"stdin": b64(b"x" * MIB)}}
     thread = threading.Thread(target=lambda: answers.append(box.call("SendInput", data)[0]))
     thread.start()
-    time.sleep(0.2)
+    time.sleep(0.2)  # the input fills the pipe and waits
     began = time.monotonic()
     server.want(204, "DELETE", f"/sandboxes/{box.id}")
     for stream in (running, other, waiting):
@@ -620,8 +619,7 @@ def test_restart_with_a_slow_cell(server):
         server.wait_ready()
         thread = threading.Thread(target=lambda: answers.append(Stream(box, "Connect", of(pid)).pid()))
         thread.start()
-        time.sleep(0.3)
-        equal(answers, [], "answers before it could be known")
+        stays(lambda: answers == [], 0.3, "the wait for PID 1")
     finally:
         os.kill(init, signal.SIGCONT)
     thread.join(10)
@@ -636,13 +634,12 @@ def test_late_body_wakes_nobody(server):
     for name, value in {**box.headers("application/json"), "Content-Length": "2"}.items():
         link.putheader(name, value)
     link.endheaders()
-    time.sleep(0.2)
+    wait_read(link.sock)
     server.want(204, "POST", f"/sandboxes/{box.id}/pause")
     link.send(b"{}")
     equal(link.getresponse().status, 502)
     link.close()
-    time.sleep(0.2)
-    equal(server.want(200, "GET", f"/sandboxes/{box.id}")["state"], "paused")
+    stays(lambda: server.want(200, "GET", f"/sandboxes/{box.id}")["state"] == "paused", 0.2, "the pause")
 
 
 if __name__ == "__main__":

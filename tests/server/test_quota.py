@@ -117,7 +117,7 @@ def test_rate_of_a_tenant(server):
         for _ in range(3):
             a.create()
         equal(a.refused("quota_rate"), 1, "Retry-After")
-        time.sleep(1)
+        time.sleep(1)  # the Retry-After of the answer
         a.create()
 
 
@@ -202,7 +202,7 @@ def test_a_machine_short_of_memory_lets_nobody_in():
             with Server(pool_size=0) as server, Tenant(server) as t:
                 t.create(limits={"memory": "1G"})
                 tell(900000)
-                time.sleep(1.5)
+                time.sleep(1.5)  # cordond reads the file once a second
                 t.refused("capacity_memory", "short of memory", fault="platform")
                 tell(8000000)
                 wait_for(lambda: t.ask()[0] == 201, 5, "being let in again")
@@ -217,7 +217,7 @@ def test_rate_of_the_node():
             b.create()
             equal(a.refused("capacity_rate", fault="platform"), 1, "Retry-After")
             b.refused("capacity_rate", fault="platform")
-            time.sleep(0.6)
+            time.sleep(0.6)  # one session at two a second
             b.create()
 
 
@@ -276,7 +276,7 @@ def test_who_gives_up_leaves_nothing(server):
         a.delete(holder)
         status, _, made = last.result(5)
         equal((status, made["metadata"]), (201, {"who": "last"}), "the one who stayed")
-        time.sleep(0.3)
+        time.sleep(0.3)  # nothing else may be created
         every = a.sessions("creating,running,pausing,paused,resuming,stopping,stopped")
         equal(sorted(s["id"] for s in every), sorted([holder["id"], made["id"]]), "all that ever was")
 
@@ -297,7 +297,7 @@ def test_a_removed_tenant_waits_no_more(server):
 def one_beside_a_crowd(server, crowds, lones):
     held = [crowds.create() for _ in range(4)]
     crowd = Burst(server, 30, key=crowds.key)
-    time.sleep(0.3)
+    time.sleep(0.3)  # all of the crowd are in the queue
     lone = Waiter(lones)
     lone.waits()
     for session in held[:2]:  # of the next two places one is his, though 30 came before him
@@ -329,7 +329,7 @@ def timed(tenant, count, pause=0.02, between=lambda: None):
         took.append(time.monotonic() - began)
         tenant.delete(session)
         between()
-        time.sleep(pause)
+        time.sleep(pause)  # below the tenant's rate
     return took
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import check, equal, has, note, run_tests
+from harness import check, equal, has, note, run_tests, wait_read
 
 ENVD = 49983
 SERVE = "import http.server as h; h.HTTPServer(('127.0.0.1', 8001), h.BaseHTTPRequestHandler).serve_forever()"
@@ -109,7 +109,7 @@ def boxes(server, key):
     yield start("/usr/bin/python3", "-c", SERVE)
     yield call("filesystem.Filesystem/WatchDir", {"path": "/tmp"})
     yield Open(server, "POST /files?path=/tmp/up", {**envd, **UNFINISHED, "Content-Type": "application/octet-stream"}, b"x")
-    time.sleep(1)
+    time.sleep(1)  # the server in the sandbox listens; asking it would use up its only answer
     port = {"E2b-Sandbox-Id": made["sandboxID"], "E2b-Sandbox-Port": 8001}
     yield Open(server, "POST /", {**port, **UNFINISHED}, b"x")
 
@@ -137,7 +137,7 @@ def test_a_revoked_key_ends_what_it_opened(server):
         pass
     has(typed.end(), struct.pack(">H", 1008), "the code of the WebSocket's end")
     has(next(one for one in opened if "wait=true" in one.line).got, b" 401 ", "the answer of one that waits")
-    time.sleep(0.3)
+    time.sleep(0.3)  # nothing may arrive
     equal(server.run(session, "cat typed", key=admin)["stdout"].replace("half of it", ""), "", "what was typed")
     seen = len(other.got)
     server.delete(session, key=admin)
@@ -176,11 +176,11 @@ def test_a_removed_tenant_makes_no_session(server):
         making.sendall(head.encode() + body[:-1])
         operator.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         operator.recv(4096)
-        time.sleep(0.3)
+        wait_read(making)
         pid = server.pid("cordond")
         os.kill(pid, signal.SIGSTOP)
         operator.sendall(f"DELETE /v1/tenants/{tenant} HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\n\r\n".encode())
-        time.sleep(0.1)
+        time.sleep(0.1)  # the order of the two in the stopped daemon's queue
         making.sendall(body[-1:])
         os.kill(pid, signal.SIGCONT)
         has(operator.recv(4096).decode(), "HTTP/1.1 204")

@@ -9,7 +9,6 @@ import os
 import signal
 import stat
 import subprocess
-import time
 
 import harness
 import tap
@@ -161,12 +160,10 @@ def sessions_outlive_everything(who):
         s = server.create()["id"]
         server.run(s, "echo kept > kept")
         ticks = server.spawn(s, "i=0; while [ $i -lt 300 ]; do echo $i; i=$((i+1)); sleep 0.02; done")
-        time.sleep(0.2)
+        wait_for(lambda: server.execution(ticks)["stdout_bytes"] > 0, 10, "the first output")
         server.restart()
         equal(server.get(s)["state"], "running", "after a restart")
-        server.kill("cordond", signal.SIGKILL)
-        server.wait_ready()
-        time.sleep(0.3)
+        server.restarted("cordond")
         equal(server.run(s, "cat kept")["stdout"], "kept\n", "after the death of cordond")
         old = server.kill("keeper", signal.SIGKILL)
         wait_for(lambda: server.pid("keeper") not in (None, old), 10, "another keeper")

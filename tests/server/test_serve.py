@@ -480,11 +480,11 @@ def test_sessions_outlive_the_server():
         session = server.create(metadata={"a": "b"})["id"]
         server.run(session, "echo kept > kept")
         ticks = server.spawn(session, "i=0; while [ $i -lt 400 ]; do echo $i; i=$((i+1)); sleep 0.01; done")
-        time.sleep(0.3)
+        wait_for(lambda: server.execution(ticks)["stdout_bytes"] > 0, 10, "the first output")
         server.stop()
         equal([p for p in children(os.getpid()) if comm(p) in ("cordond", "cordon-keeper")], [], "left running")
         check(len(server.cell_pids(session)) >= 2, "the cell is gone")
-        time.sleep(1.0)
+        time.sleep(1.0)  # the program goes on without a server
         server.start()
         equal((server.get(session)["state"], server.get(session)["metadata"]), ("running", {"a": "b"}), "session")
         equal(server.run(session, "cat kept")["stdout"], "kept\n", "its files")
@@ -501,7 +501,7 @@ def test_upgrades_one_after_the_other():
         session, pid = server.create()["id"], server.process.pid
         for i in range(60):
             server.process.send_signal(signal.SIGHUP)
-            time.sleep(0.005 + 0.002 * (i % 20))
+            time.sleep(0.005 + 0.002 * (i % 20))  # the moment of the kill varies
         server.wait_ready()
         equal((server.process.poll(), server.process.pid), (None, pid), "the supervisor")
         equal(server.run(session, "echo hi")["stdout"], "hi\n", "a session from before")
@@ -531,12 +531,13 @@ def test_an_upgrade_loses_nothing():
         slow = threading.Thread(target=wait, daemon=True)
         for t in (*askers, slow):
             t.start()
-        time.sleep(0.3)
+        wait_for(lambda: len(results) > 10, 10, "the first answers")
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: server.pid("cordond") not in (None, daemon), 15, "the next cordond")
         server.wait_ready()
         slow.join(15)
-        time.sleep(0.3)
+        seen = len(results)
+        wait_for(lambda: len(results) > seen + 10, 10, "answers of the next cordond")
         stop.set()
         for t in askers:
             t.join(15)

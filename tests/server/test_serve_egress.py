@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 import harness
 from harness import USER, Server, check, comm, equal, has, run_tests, wait_for
@@ -114,10 +113,7 @@ def test_new_hosts_reach_it():
                 has(own.run(session, ask)["stdout"], " 502", "before")
                 f.write("127.0.0.1 late.example\n")
                 f.flush()
-                end = time.monotonic() + 20
-                while "loopback" not in own.run(session, ask)["stdout"]:
-                    check(time.monotonic() < end, "the new hosts file is not used")
-                    time.sleep(0.5)
+                wait_for(lambda: "loopback" in own.run(session, ask)["stdout"], 20, "the use of the new hosts file", 0.5)
         finally:
             subprocess.run(["umount", "/etc/hosts"], check=True, timeout=20)
 

@@ -8,7 +8,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Failed, Server, check, comm, equal, has, run_tests, wait_for  # noqa: E402
+from harness import Failed, Server, check, comm, equal, has, run_tests, stays, wait_for  # noqa: E402
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 MEMBERS = (
@@ -146,7 +146,7 @@ def test_lists(server):
     ids = []
     for i in range(7):
         ids.append(server.create(key=key, metadata={"n": str(i), "odd": str(i % 2)})["id"])
-        time.sleep(0.002)  # in one millisecond the order is any, but always the same
+        time.sleep(0.002)  # sessions of one millisecond have any order, always the same
     equal(pages(server, "limit=3", key), [ids[6:3:-1], ids[3:0:-1], ids[:1]], "newest first, in threes")
     equal(pages(server, "limit=3&order=asc", key), [ids[:3], ids[3:6], ids[6:]], "oldest first")
     equal(pages(server, "limit=7", key)[0], ids[::-1], "a page that is just full")
@@ -271,8 +271,7 @@ def test_timeout_extension(server):
     s = server.create(timeout="1s")["id"]
     later = server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "1h"})
     equal(later["timeout_ms"], 3600000)
-    time.sleep(1.5)
-    equal(server.get(s)["state"], "running")
+    stays(lambda: server.get(s)["state"] == "running", 1.5, "the session after its first deadline")
     server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {"timeout": "100d"}, "timeout")
     server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {}, "timeout")
     server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "500ms"})

@@ -258,7 +258,7 @@ def test_slow_viewers_cost_little(server):
         begun_one = time.monotonic()
         server.want(200, "GET", "/healthz")
         check(time.monotonic() - begun_one < 1, "others are held up")
-        time.sleep(0.05)
+        time.sleep(0.05)  # between two looks
     reader.join(60)
     most = max(most, rss(daemon))
     equal(fast.get("sum"), hashlib.sha256(numbers(6000000)).hexdigest(), "what a fast viewer saw")

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import rows  # noqa: E402
-from harness import check, equal, run_tests  # noqa: E402
+from harness import check, equal, run_tests, wait_for  # noqa: E402
 
 KILLS = True  # of cordond
 BURN = "python3 -c 'import time\nwhile time.process_time() < 1: pass'"
@@ -98,11 +98,7 @@ def test_labels_and_hours_are_bounded(server):
     found = labels(server, key)
     if int(time.time()) // 3600 * 3600000 == hour:
         equal((len(found), found["(other)"]["sessions"], found["l7"]["sessions"]), (257, 1, 2), "labels")
-    for _ in range(100):
-        if rows.number(server, count + " AND label = 'old'", i) == 0:
-            break
-        time.sleep(0.1)
-    equal(rows.number(server, count + " AND label = 'old'", i), 0, "rows whose retention is over")
+    wait_for(lambda: rows.number(server, count + " AND label = 'old'", i) == 0, 10, "the end of rows whose retention is over", 0.1)
 
 
 if __name__ == "__main__":

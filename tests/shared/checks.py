@@ -62,3 +62,31 @@ def settled(read, quiet=0.3, seconds=20.0):
         if now != value:
             value, since = now, time.monotonic()
     return value
+
+
+def stays(what, seconds, name="it", step=0.02):
+    """Fails if the condition becomes false within these seconds: for what must not happen."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        check(what(), f"{name} does not stay so for {seconds} s")
+        time.sleep(step)
+
+
+def unread_bytes(ports):
+    """Bytes that are on their way from these local TCP ports, or wait at the other end to be read."""
+    count = 0
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(path, encoding="ascii") as f:
+            for line in f.readlines()[1:]:
+                words = line.split()
+                local, remote = (int(words[i].rsplit(":", 1)[1], 16) for i in (1, 2))
+                sent, waiting = (int(part, 16) for part in words[4].split(":"))
+                count += sent if local in ports else 0
+                count += waiting if remote in ports else 0
+    return count
+
+
+def wait_read(*sockets, seconds=10.0):
+    """Returns when the server, on this machine, has read all that these TCP sockets have sent."""
+    ports = {s.getsockname()[1] for s in sockets}
+    wait_for(lambda: unread_bytes(ports) == 0, seconds, "the server's reading of a request")
