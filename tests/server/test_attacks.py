@@ -16,11 +16,10 @@ import socket
 import struct
 import sys
 import tempfile
-import threading
 import time
 
 import harness
-from harness import USER, Failed, Server, check, equal, has, rss, run_tests, stays, wait_for
+from harness import USER, Server, check, equal, has, rss, run_tests, stays, wait_for
 from streams import Events, Wire
 
 KILLS = True  # of our own servers

@@ -10,7 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Failed, Server, check, equal, has, processes_of, run_tests, wait_for  # noqa: E402
+from harness import Failed, Server, check, equal, processes_of, run_tests, wait_for  # noqa: E402
 
 MEMBERS = (
     "id session_id state command command_sha256 cwd user tty background pid started_at ended_at wall_ms exit_code signal "

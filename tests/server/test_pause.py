@@ -5,7 +5,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import Skip, check, equal, has, run_tests, stays, wait_for  # noqa: E402
+from harness import Skip, check, equal, run_tests, stays, wait_for  # noqa: E402
 from streams import Attached, Events  # noqa: E402
 
 KILLS = True  # of cordond, in here

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 """test_streams.py - output as it comes and afterwards: nothing missed, nothing twice, nobody held up."""
-import base64
 import hashlib
 import os
 import sys
@@ -9,7 +8,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import check, equal, has, rss, run_tests, short, wait_for  # noqa: E402
-from streams import Attached, Ended, Events  # noqa: E402
+from streams import Attached, Events  # noqa: E402
 
 MIB = 1 << 20
 # Its output can be computed on both sides, and a byte out of place shows.

@@ -20,7 +20,7 @@ import tempfile
 import time
 
 import harness
-from harness import USER, Server, check, equal, free_port, has, run_tests, wait_for
+from harness import USER, Server, check, equal, has, run_tests, wait_for
 
 KILLS = True  # upgrades end programs
 DAY = 86400
