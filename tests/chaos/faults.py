@@ -22,7 +22,7 @@ import harness  # noqa: E402
 from harness import Server, Skip, check, equal, has, note, wait_for  # noqa: E402
 
 ARGS = None
-QUICK_S = 2.0  # an answer that has nobody to wait for
+QUICK_S = 6.0  # an answer that waits for no other program, on a busy machine
 
 
 def quickly(server, what="it"):
@@ -114,7 +114,7 @@ def test_full_disk_and_many_ends():
             os.unlink(server.state + "/fill")
             for s in ids:
                 server.reaches(s, "stopped")
-            wait_for(lambda: rows(server, "SELECT count(*) FROM session WHERE ended_ms = 0") == [(0,)], 5, "their rows")
+            wait_for(lambda: rows(server, "SELECT count(*) FROM session WHERE ended_ms = 0") == [(0,)], 15, "their rows")
             server.kill("cordond")
             server.wait_ready()
             equal({server.get(s)["reason"] for s in ids}, {"deleted"}, "reasons, from the store")
@@ -167,7 +167,7 @@ def test_full_disk_keeps_streams_apart():
             equal(standard(server), before, "descriptors 0, 1 and 2")
             equal(server.pid("cordond"), daemon, "the daemon")
             os.unlink(server.state + "/fill")
-            wait_for(lambda: execute() == 202, 5, "an execution afterwards")
+            wait_for(lambda: execute() == 202, 15, "an execution afterwards")
             equal(standard(server), before, "descriptors 0, 1 and 2 afterwards")
 
 
@@ -224,10 +224,10 @@ def test_full_disk_answers():
                 equal(server.reaches(session, "stopped")["reason"], "deleted", "reason")
             equal([t["name"] for t in server.want(200, "GET", "/v1/tenants")["tenants"] if t["name"] == "u"], [], "refused")
             equal([x["name"] for x in server.want(200, "GET", "/v1/secrets")["secrets"]], ["old"], "secrets")
-            wait_for(lambda: server.request("POST", f"{one}/timeout", {"timeout": "50m"})[0] == 200, 5, "room again")
+            wait_for(lambda: server.request("POST", f"{one}/timeout", {"timeout": "50m"})[0] == 200, 15, "room again")
             for session in (gone, box):
                 query = f"SELECT 1 FROM session WHERE id = '{session}' AND ended_ms > 0"
-                wait_for(lambda: rows(server, query), 5, "the end of the session in the store")
+                wait_for(lambda: rows(server, query), 15, "the end of the session in the store")
             server.kill("cordond")
             server.wait_ready()
             equal(server.get(gone)["reason"], "deleted", "reason in the store")
@@ -281,7 +281,7 @@ def test_restarted_machine():
         one, two = server.create(), server.create()
         done = server.run(one["id"], "echo hello; exit 3")
         running = server.spawn(two["id"], "echo half; sleep 100")
-        wait_for(lambda: server.execution(running)["stdout_bytes"], 5, "output")
+        wait_for(lambda: server.execution(running)["stdout_bytes"], 15, "output")
         server.note_cells()
         pids = [server.pid("cordond"), *server.pids("keeper")]
         server.process.kill()
@@ -291,7 +291,7 @@ def test_restarted_machine():
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        wait_for(lambda: not harness.processes_of(server.ids), 5, "the end of all")
+        wait_for(lambda: not harness.processes_of(server.ids), 15, "the end of all")
         for path in harness.cgroups_of(server.ids):
             os.rmdir(path)
         shutil.rmtree(server.run_dir)
@@ -335,8 +335,8 @@ def test_out_of_descriptors():
     if not shutil.which("setpriv"):
         raise Skip("no setpriv")
     with Short(pool_size=2, memory_default="32M", disk_default="16M") as server:
-        kept = server.create()
-        with open(f"/proc/{server.pid('cordond')}/limits") as f:
+        kept, daemon = server.create(), server.pid("cordond")
+        with open(f"/proc/{daemon}/limits") as f:
             has(f.read(), "Max open files            300", "limit of cordond")
         held, refused = [], 0
         for _ in range(400):
@@ -368,7 +368,7 @@ def test_out_of_descriptors():
         for session_id in held:
             server.reaches(session_id, "stopped")
         equal(server.run(kept["id"], "echo on")["stdout"], "on\n", "afterwards")
-        check("program=cordond" not in [w for line in server.log().splitlines() if 'msg="program ended"' in line for w in line.split()], "cordond died")
+        equal(server.pid("cordond"), daemon, "the pid of cordond")
         server.create()
 
 

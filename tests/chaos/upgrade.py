@@ -100,7 +100,7 @@ def upgrade(server, folder, number):
     replace(folder, number)
     os.kill(server.process.pid, signal.SIGHUP)
     now = wait_for(lambda: (p := serving(server)) and p != before and p, 15, "a new cordond")
-    wait_for(lambda: os.path.exists(f"/proc/{now}/exe") and harness.comm(now) == "cordond", 5, "its program")
+    wait_for(lambda: os.path.exists(f"/proc/{now}/exe") and harness.comm(now) == "cordond", 15, "its program")
     for name, pid in (("cordond", now), ("cordon", server.process.pid)):
         equal(os.stat(f"/proc/{pid}/exe").st_ino, os.stat(os.path.join(folder, name)).st_ino, f"file of {name}")
     server.wait_ready()

@@ -174,7 +174,7 @@ def test_keepalives(server):
         pid = s.take()["event"]["start"]["pid"]
         for _ in range(2):
             equal(s.take(), {"event": {"keepalive": {}}})
-        check(1.5 < time.monotonic() - began < 6, f"two keepalives in {time.monotonic() - began:.1f} s")
+        check(1.5 < time.monotonic() - began < 15, f"two keepalives in {time.monotonic() - began:.1f} s")
     with box.stream(PROCESS + "Connect", {"process": {"pid": pid}}, {"Keepalive-Ping-Interval": "1"}) as s:
         equal([s.take(), s.take()], [{"event": {"start": {"pid": pid}}}, {"event": {"keepalive": {}}}])
     with box.stream(FILES + "WatchDir", {"path": "."}, {"Keepalive-Ping-Interval": "1"}) as s:
@@ -187,7 +187,7 @@ def test_deadlines(server):
     with box.stream(PROCESS + "Start", START("echo $$ > pid; exec sleep 60"), {"Connect-Timeout-Ms": "700"}) as s:
         equal(s.events(), [("start", {"pid": int(read(box, "pid"))})])
         equal(s.end["error"]["code"], "deadline_exceeded")
-    check(0.5 < time.monotonic() - began < 4, f"after {time.monotonic() - began:.1f} s")
+    check(0.5 < time.monotonic() - began < 15, f"after {time.monotonic() - began:.1f} s")
     wait_for(
         lambda: box.call(FILES + "Stat", {"path": f"/proc/{read(box, 'pid')}"})[0] == 404, 4, "the end of the process"
     )

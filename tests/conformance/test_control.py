@@ -131,7 +131,7 @@ def test_timeout(server):
     for timeout in (0, -3):
         now = Sandbox(server)
         server.want(204, "POST", f"/sandboxes/{now.id}/timeout", {"timeout": timeout})
-        wait_for(lambda: server.request("GET", f"/sandboxes/{now.id}")[0] == 404, 5, "its end")
+        wait_for(lambda: server.request("GET", f"/sandboxes/{now.id}")[0] == 404, 15, "its end")
 
 
 def test_refreshes(server):

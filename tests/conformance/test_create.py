@@ -136,7 +136,7 @@ def test_create_for_a_client_that_goes_away():
                 link.sendall(head.encode() + body)
                 time.sleep(delay)  # the moment of the reset varies
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        wait_for(lambda: server.want(200, "GET", "/v2/sandboxes") == [], 3, "the end of those that nobody has")
+        wait_for(lambda: server.want(200, "GET", "/v2/sandboxes") == [], 15, "the end of those that nobody has")
         equal(server.request("GET", "/health", key=None)[0], 200)
 
 

@@ -233,10 +233,10 @@ def test_polled_watchers(server):
         )
         return want in seen
 
-    wait_for(lambda: told(one, ("f", "EVENT_TYPE_WRITE")), 5, "the event")
+    wait_for(lambda: told(one, ("f", "EVENT_TYPE_WRITE")), 15, "the event")
     check(("f", "EVENT_TYPE_CREATE") in seen and not any("/" in n for n, _ in seen), str(seen))
     equal(box.rpc(F + "GetWatcherEvents", {"watcherId": one}).get("events", []), [], "drained")
-    wait_for(lambda: told(deep, ("sub/g", "EVENT_TYPE_WRITE")), 5, "the event below")
+    wait_for(lambda: told(deep, ("sub/g", "EVENT_TYPE_WRITE")), 15, "the event below")
     equal(box.rpc(F + "RemoveWatcher", {"watcherId": one}), {})
     box.rpc_error("not_found", F + "GetWatcherEvents", {"watcherId": one})
     box.rpc_error("not_found", F + "RemoveWatcher", {"watcherId": one})

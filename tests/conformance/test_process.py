@@ -250,7 +250,7 @@ def test_a_killed_process_ends_its_stream_though_children_hold_it(server):
         began = time.monotonic()
         box.rpc(P + "SendSignal", {"process": {"pid": pid}, "signal": 9})
         equal(s.events()[-1][1]["status"], "signal: killed")
-        check(time.monotonic() - began < 3, "late")
+        check(time.monotonic() - began < 8, "late")
 
 
 def test_many_processes(server):
@@ -262,7 +262,7 @@ def test_many_processes(server):
     for s, _ in streams:
         equal(s.events()[-1][0], "end")
         s.close()
-    wait_for(lambda: not processes(box), 5, "an empty list")
+    wait_for(lambda: not processes(box), 15, "an empty list")
 
 
 def test_stream_input(server):

@@ -124,7 +124,7 @@ static void timers_are_precise(void)
 	stop_after(20);
 	run();
 	took = clock_now_ns() - began;
-	CHECK(took >= 20 * CLOCK_MS && took < 500 * CLOCK_MS);
+	CHECK(took >= 20 * CLOCK_MS && took < 5000 * CLOCK_MS);
 	loop_free(l);
 }
 

@@ -140,7 +140,7 @@ def test_many_connections_that_say_nothing(server):
         began = time.monotonic()
         for _ in range(20):
             server.want(200, "GET", "/v1/node")
-        check(time.monotonic() - began < 3, "requests beside 500 silent connections are slow")
+        check(time.monotonic() - began < 8, "requests beside 500 silent connections are slow")
     finally:
         for s in held:
             s.close()

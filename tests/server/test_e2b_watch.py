@@ -79,7 +79,7 @@ def test_watch_ends(server):
     equal(w.next(), (0, {"start": {}}), "first message")
     flags, m = w.next()
     equal((flags, m["error"]["code"]), (2, "deadline_exceeded"), "after the time")
-    check(0.5 < time.monotonic() - began < 3, "the time")
+    check(0.5 < time.monotonic() - began < 15, "the time")
     w = Watch(b, "/tmp", headers={"Keepalive-Ping-Interval": "1"})
     equal([w.next(), w.next()], [(0, {"start": {}}), (0, {"keepalive": {}})], "with a keepalive")
     w.close()

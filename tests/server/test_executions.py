@@ -144,9 +144,9 @@ def test_timeout_ends_the_tree(server):
     done = server.run(s, line, timeout="400ms")
     took = time.monotonic() - begun
     equal((done["limit"], done["exit_code"], done["stdout"]), ("timeout", 124, "up\n"))
-    check(0.4 <= took < 5, f"took {took:.2f} s")
-    check(400 <= done["wall_ms"] < 5000, done["wall_ms"])
-    wait_for(lambda: len(server.cell_pids(s)) == 1, 5, "the end of the tree")
+    check(0.4 <= took < 15, f"took {took:.2f} s")
+    check(400 <= done["wall_ms"] < 15000, done["wall_ms"])
+    wait_for(lambda: len(server.cell_pids(s)) == 1, 15, "the end of the tree")
     equal(server.run(s, "sleep 0.3; echo done", timeout="20s")["limit"], None)
 
 
@@ -170,7 +170,7 @@ def test_delete_ends_the_tree(server):
         "    os._exit(0)\n"
         "os.wait(); print('up', flush=True); time.sleep(1000)\n"
     )
-    wait_for(lambda: len(server.cell_pids(s)) == 1, 5, "quiet")
+    wait_for(lambda: len(server.cell_pids(s)) == 1, 15, "quiet")
     other = server.spawn(s, ["sleep", "1000"])
     x = server.spawn(s, ["/usr/bin/python3", "-c", code])
     wait_for(lambda: server.execution(x)["stdout_bytes"] == 3, 10, "its start")
@@ -200,7 +200,7 @@ def test_stdin_stream(server):
     x = server.spawn(s, "head -c 6; echo; cat", stdin_stream=True)
     path = f"/v1/sessions/{s}/executions/{x['id']}"
     equal(server.want(200, "POST", f"{path}/input", b"first\n"), {"accepted": 6})
-    wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 5, "the first line")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 15, "the first line")
     big = os.urandom(3 << 20)
     equal(server.want(200, "POST", f"{path}/input", big), {"accepted": len(big)}, "more than a pipe holds")
     equal(server.want(200, "POST", f"{path}/input?eof=true", b"end"), {"accepted": 3})
@@ -218,9 +218,9 @@ def test_signals(server):
     s = session(server)
     x = server.spawn(s, ["/bin/sh", "-c", "trap 'echo got usr1' USR1; trap 'echo bye; exit 3' TERM; echo up; while :; do sleep 0.05; done"])
     path = f"/v1/sessions/{s}/executions/{x['id']}/signals"
-    wait_for(lambda: server.execution(x)["stdout_bytes"] >= 3, 5, "its start")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] >= 3, 15, "its start")
     server.want(204, "POST", path, {"signal": "USR1"})
-    wait_for(lambda: server.execution(x)["stdout_bytes"] >= 12, 5, "the handler")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] >= 12, 15, "the handler")
     for bad in ("NONE", 0, 65, -9, None, "usr 1"):
         server.refused(400, "invalid", "POST", path, {"signal": bad}, "signal")
     server.want(204, "POST", path, {"signal": 15})
@@ -258,7 +258,7 @@ def test_limits_are_named(server):
     equal((done["limit"], done["signal"], done["exit_code"]), ("memory", 9, 137))
     done = server.run(s, "for i in $(seq 40); do sleep 0.3 & done; wait")
     equal(done["limit"], "pids")
-    wait_for(lambda: len(server.cell_pids(s)) == 1, 5, "the end of those that could start")
+    wait_for(lambda: len(server.cell_pids(s)) == 1, 15, "the end of those that could start")
     done = server.run(s, "head -c 20M /dev/zero > /tmp/big")
     equal((done["limit"], done["exit_code"]), ("disk", 1))
     server.run(s, "rm /tmp/big")
@@ -277,11 +277,11 @@ def test_background(server):
         found = server.want(200, "GET", f"/v1/sessions/{s}/processes")["processes"]
         return next((p for p in found if p["command"] == "sleep 1234" and p["rss_bytes"] > 0), None)
 
-    p = wait_for(sleeper, 5, "sleep in the list")
+    p = wait_for(sleeper, 15, "sleep in the list")
     equal((p["user_id"], p["name"]), (1000, "sleep"))
     check(p["ppid"] >= 1 and p["started_at"], p)
     server.want(204, "DELETE", f"/v1/sessions/{s}/processes/{p['pid']}")
-    wait_for(lambda: len(server.cell_pids(s)) == 1, 5, "its end")
+    wait_for(lambda: len(server.cell_pids(s)) == 1, 15, "its end")
     server.refused(404, "not_found", "DELETE", f"/v1/sessions/{s}/processes/{p['pid']}")
     for odd in ("x", "1", "0", "-1", "99999999999"):
         server.refused(404, "not_found", "DELETE", f"/v1/sessions/{s}/processes/{odd}")
@@ -289,7 +289,7 @@ def test_background(server):
     # An execution that is told to stay in the background ends when it is stopped.
     x = server.spawn(s, "sleep 4321 & sleep 4321", background=True)
     equal(x["background"], True)
-    wait_for(lambda: len(server.cell_pids(s)) == 4, 5, "its start")
+    wait_for(lambda: len(server.cell_pids(s)) == 4, 15, "its start")
     found = server.want(200, "GET", f"/v1/sessions/{s}/processes")["processes"]
     equal({p["execution_id"] for p in found if "4321" in p["command"]}, {x["id"]}, "whose they are")
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{x['id']}")
@@ -335,7 +335,7 @@ def end_what_was_left_before(server):
     s = server.create()["id"]
     first, second = left_behind(server, s, 2011), left_behind(server, s, 2012)
     running = server.spawn(s, "(setsid sleep 2013 > /dev/null 2>&1 &); sleep 2013")
-    wait_for(lambda: len(server.cell_pids(s)) == 6, 5, "PID 1, two, a shell and two")
+    wait_for(lambda: len(server.cell_pids(s)) == 6, 15, "PID 1, two, a shell and two")
     server.kill("cordond")
     server.wait_ready()
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{first['id']}")
@@ -344,7 +344,7 @@ def end_what_was_left_before(server):
     equal(len(server.cell_pids(s)), 2, "PID 1 and the second's")
     # One whose end nobody was there to see.
     late = server.spawn(s, "(setsid sleep 2014 > /dev/null 2>&1 &); sleep 0.5")
-    wait_for(lambda: owners(server, s, 2014), 5, "its start")
+    wait_for(lambda: owners(server, s, 2014), 15, "its start")
     server.kill("cordond")
     time.sleep(0.6)  # the execution ends without a daemon
     server.wait_ready()
@@ -368,7 +368,7 @@ def test_client_gone_while_ending(server):
         link = http.client.HTTPConnection(*server.address)
         link.request("DELETE", f"/v1/sessions/{s}/executions/{x['id']}", headers={"X-API-Key": server.key})
         link.close()
-    wait_for(lambda: len(server.cell_pids(s)) == 1, 5, "the end of what was left")
+    wait_for(lambda: len(server.cell_pids(s)) == 1, 15, "the end of what was left")
     y = left_behind(server, s, 2022)
     link = http.client.HTTPConnection(*server.address)
     link.request("DELETE", f"/v1/sessions/{s}/executions/{y['id']}", headers={"X-API-Key": server.key})
@@ -397,9 +397,9 @@ def test_client_gone_while_waiting(server):
     link = http.client.HTTPConnection(*server.address)
     body = json.dumps({"command": "sleep 0.5; echo done > /tmp/gone", "env": {"MARK": "gone"}})
     link.request("POST", f"/v1/sessions/{s}/executions?wait=true", body, {"X-API-Key": server.key})
-    wait_for(lambda: server.get(s)["executions_running"] == 1, 5, "its start")
+    wait_for(lambda: server.get(s)["executions_running"] == 1, 15, "its start")
     link.close()
-    wait_for(lambda: server.get(s)["executions_running"] == 0, 5, "its end")
+    wait_for(lambda: server.get(s)["executions_running"] == 0, 15, "its end")
     equal(server.run(s, "cat /tmp/gone")["stdout"], "done\n")
 
 
@@ -445,7 +445,7 @@ def test_records(server):
     listed = {x["id"]: x["exit_code"] for x in page["executions"] + rest["executions"]}
     equal(listed, {x["id"]: i for i, x in enumerate(xs)})
     running = server.spawn(s, "echo half; sleep 1000")
-    wait_for(lambda: server.execution(running)["stdout_bytes"] == 5, 5, "output")
+    wait_for(lambda: server.execution(running)["stdout_bytes"] == 5, 15, "output")
     only = server.want(200, "GET", f"/v1/sessions/{s}/executions?state=running")["executions"]
     equal([x["id"] for x in only], [running["id"]])
     server.delete(s)

@@ -89,7 +89,7 @@ def test_the_group_goes_with_the_server():
     with Server(pool_size=1) as server:
         paths = groups(server)
         check(paths, "a group of cgroups")
-    wait_for(lambda: not any(map(os.path.exists, paths)), 5, "the end of the group")
+    wait_for(lambda: not any(map(os.path.exists, paths)), 15, "the end of the group")
 
 
 def test_cells_without_limits_are_refused():

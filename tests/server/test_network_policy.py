@@ -101,7 +101,7 @@ def test_none(server):
     check(code == 7 and status == 0, f"a session without network connects: {code} {status} {text}")
     code, _, text = curl(server, s, f"http://origin.test:{PORT}/")
     check(code == 6, f"a session without network knows names: {code} {text}")
-    check(time.monotonic() - began < 5, "a refusal takes long")
+    check(time.monotonic() - began < 8, "a refusal takes long")
     equal(records(server, s), [], "records of a session without a door")
 
 
@@ -116,12 +116,12 @@ def test_allowed_and_denied(server):
     check(status != 200 and code != 0, "a name that no rule has is reached")
     code, status, _ = curl(server, s, f"http://{ORIGIN}:{PORT}/")
     check(status != 200, "an address that no rule has is reached")
-    wait_for(lambda: len(records(server, s, kind="request", allowed="true")) >= 1, 5, "the record of a request")
+    wait_for(lambda: len(records(server, s, kind="request", allowed="true")) >= 1, 15, "the record of a request")
     good = records(server, s, kind="request", allowed="true")[0]
     for name, want in {"name": "origin.test", "port": PORT, "method": "GET", "path": "/hello", "query": "a=b",
                        "verdict": "allow", "rule": "origin", "status": 200}.items():
         equal(good.get(name), want, f"member {name} of {good}")
-    denied = wait_for(lambda: records(server, s, allowed="false"), 5, "the record of a refusal")
+    denied = wait_for(lambda: records(server, s, allowed="false"), 15, "the record of a refusal")
     check(all(r["verdict"] == "deny" and r.get("reason") for r in denied), f"refusals have reasons: {denied}")
     check("other.test" in [r.get("name") for r in denied], f"the refused name is there: {denied}")
     equal([r["seq"] for r in denied], sorted(r["seq"] for r in denied), "order of records")
@@ -131,7 +131,7 @@ def test_allowed_and_denied(server):
     after = records(server, s, after=page["next"])
     equal([r["seq"] for r in after], [r["seq"] for r in everything[1:]], "the pages after it")
     equal(records(server, s, name="origin.test", kind="request")[0]["seq"], good["seq"], "by name")
-    wait_for(lambda: server.get(s["id"])["usage"]["network"]["requests"] >= 1, 5, "the count of requests")
+    wait_for(lambda: server.get(s["id"])["usage"]["network"]["requests"] >= 1, 15, "the count of requests")
     check(server.get(s["id"])["usage"]["network"]["bytes_in"] > 0, "bytes are counted")
 
 
@@ -193,7 +193,7 @@ def test_none_and_back(server):
     equal(shown["name"], "deny", "none of a session that has a door")
     began = time.monotonic()
     check(not reaches(server, s), "none, and reached")
-    check(time.monotonic() - began < 5, "a refusal takes long")
+    check(time.monotonic() - began < 8, "a refusal takes long")
     put(server, s, policy(rule()))
     check(reaches(server, s), "and back")
 
@@ -223,7 +223,7 @@ def test_change_while_paused_after_a_death(server):
     time.sleep(1.5)  # the new egress has all sessions that run; the paused one has no sign
     began = time.monotonic()
     put(server, s, "deny")
-    check(time.monotonic() - began < 3, "a change of a paused session waits")
+    check(time.monotonic() - began < 8, "a change of a paused session waits")
     put(server, s, policy(rule()))
     server.want(200, "POST", f"/v1/sessions/{s['id']}/resume")
     wait_for(lambda: reaches(server, s), 10, "its network")
@@ -305,7 +305,7 @@ def test_change_that_does_not_merge(server):
     deny = [{**rule(f"x{i}.test"), "action": "deny"} for i in range(3200)]
     server.want(200, "PUT", f"/v1/tenants/{ident}/network", {"version": 1, "rules": [{**rule(), "action": "deny"}, *deny]})
     done = lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/executions/{x['id']}", key=key)["ended_at"]  # noqa: E731
-    wait_for(done, 5, "the end of a connection that was open")
+    wait_for(done, 15, "the end of a connection that was open")
     check(server.run(s["id"], get, key=key)["stdout"] != "200", "the old policy is in force")
     server.want(200, "PUT", f"/v1/tenants/{ident}/network", {"version": 1})
     wait_for(lambda: server.run(s["id"], get, key=key)["stdout"] == "200", 10, "the network, when it merges again")
@@ -326,7 +326,7 @@ def test_restart_of_the_daemon(server):
     server.restarted("cordond")
     wait_for(lambda: server.want(200, "GET", f"/v1/sessions/{s['id']}/network")["state"] == "open", 10, "the network")
     before = size()
-    wait_for(lambda: size() > before, 5, "bytes of a connection from before")
+    wait_for(lambda: size() > before, 15, "bytes of a connection from before")
     check(reaches(server, s), "a new connection after a restart")
     put(server, s, "deny")
     check(server.ended(x, 10)["exit_code"] != 0, "a connection from before is cut by a change")
@@ -347,7 +347,7 @@ def test_restart_while_paused(server):
     check(reaches(server, s), "a new connection after it")
     check(not reaches(server, s, f"http://other.test:{PORT}/"), "the policy is intact")
     before = size()
-    wait_for(lambda: size() > before, 5, "bytes of a connection from before")
+    wait_for(lambda: size() > before, 15, "bytes of a connection from before")
     server.want(204, "DELETE", f"/v1/sessions/{s['id']}/executions/{x['id']}")
 
 
@@ -378,7 +378,7 @@ def test_slow_pid_1(server):
         wait_for(lambda: state() == "failed", 10, "the end of patience")
     finally:
         os.kill(init, signal.SIGCONT)
-    wait_for(lambda: state() == "open", 5, "the door, late")
+    wait_for(lambda: state() == "open", 15, "the door, late")
     check(reaches(server, s), "the network, late")
 
 
@@ -414,8 +414,8 @@ def test_command_line(server):
     s = {"id": ident}
     check(reaches(server, s), "--allow")
     check(not reaches(server, s, f"http://other.test:{PORT}/"), "what --allow did not name")
-    wait_for(lambda: records(server, s, allowed="false"), 5, "records")
-    lines = wait_for(lambda: [v for v in cordon("net", ident).splitlines() if " request " in v], 5, "the request")
+    wait_for(lambda: records(server, s, allowed="false"), 15, "records")
+    lines = wait_for(lambda: [v for v in cordon("net", ident).splitlines() if " request " in v], 15, "the request")
     check(re.search(rf"allow +request +GET http://origin.test:{PORT}/hello 200 ", lines[0]), lines[0])
     denied = cordon("net", "--denied", ident).splitlines()
     check(denied and all(" deny " in v for v in denied), f"--denied: {denied}")

@@ -72,7 +72,7 @@ def provoke(server):
 def look_at_log(server, parse):
     session, requests, key = provoke(server)
     wait_for(lambda: not server.cell_pids(session), 10, "the end of its cell")
-    wait_for(lambda: re.search(session + ".*stopping.*stopped", server.log()), 5, "the line of its end")
+    wait_for(lambda: re.search(session + ".*stopping.*stopped", server.log()), 15, "the line of its end")
     text = server.log()
     for secret in (server.key, key, "5" * 40):
         check(secret[4:] not in text, "a key is in the log")
@@ -200,7 +200,7 @@ def test_health_and_readiness(server):
     try:
         for pid in server.pids("keeper"):
             os.kill(pid, signal.SIGKILL)
-        why = wait_for(lambda: (a := server.request("GET", "/readyz", key=None))[0] == 503 and a[2], 5, "503")
+        why = wait_for(lambda: (a := server.request("GET", "/readyz", key=None))[0] == 503 and a[2], 15, "503")
         has(why["why"], "keeper", "why")
         server.want(200, "GET", "/healthz", key=None)
         status, headers, body = server.request("POST", "/v1/sessions", {})

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from datetime import datetime
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import Skip, check, equal, run_tests, stays, wait_for  # noqa: E402
@@ -34,7 +35,7 @@ def test_pause_and_resume(server):
     need(server)
     s = server.create(timeout="1h")["id"]
     x = server.spawn(s, COUNTER)
-    wait_for(lambda: bytes_of(server, x) > 20, 5, "output")
+    wait_for(lambda: bytes_of(server, x) > 20, 15, "output")
     paused = pause(server, s)
     equal((paused["state"], paused["executions_running"]), ("paused", 1))
     time.sleep(0.15)  # cordond reads what was in the pipe
@@ -44,7 +45,7 @@ def test_pause_and_resume(server):
     equal(pause(server, s)["state"], "paused", "pausing twice")
     equal(resume(server, s)["state"], "running")
     equal(resume(server, s)["state"], "running", "resuming twice")
-    wait_for(lambda: bytes_of(server, x) > before + 20, 5, "more output")
+    wait_for(lambda: bytes_of(server, x) > before + 20, 15, "more output")
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{x['id']}")
     out = server.want(200, "GET", f"/v1/sessions/{s}/executions/{x['id']}/output").split()
     equal([int(n) for n in out], list(range(len(out))), "its memory: no number missing")
@@ -82,32 +83,36 @@ def test_calls_wake_it(server):
 
 def test_session_time_stands_still(server):
     need(server)
-    s = server.create(timeout="1500ms")["id"]
-    time.sleep(0.5)  # a third of its time
+    at = [time.time()]
+    s = server.create(timeout="8s")["id"]
+    at.append(time.time())
     paused = pause(server, s)
+    at.append(time.time())
     equal(paused["expires_at"], None, "a paused session does not expire")
-    stays(lambda: server.get(s)["state"] == "paused", 1.6, "the pause")
-    begun = time.monotonic()
-    check(resume(server, s)["expires_at"], "it does again")
-    equal(server.reaches(s, "stopped", 5)["reason"], "expired")
-    left = time.monotonic() - begun
-    check(0.6 < left < 2, f"{left:.2f} s were left, about 1 should be")
+    stays(lambda: server.get(s)["state"] == "paused", 1, "the pause")
+    at.append(time.time())
+    resumed = resume(server, s)
+    at.append(time.time())
+    # What it used up lies between the ends of create and pause; the rest counts from the resume.
+    least, most = at[3] + 8 - (at[2] - at[0]), at[4] + 8 - max(0, at[1] - at[2])
+    end = datetime.fromisoformat(resumed["expires_at"]).timestamp()
+    check(least - 0.1 < end < most + 0.1, f"ends {end - at[4]:.2f} s after the resume, {least - at[4]:.2f} to {most - at[4]:.2f} should be")
+    server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "100ms"})
+    equal(server.reaches(s, "stopped")["reason"], "expired")
 
 
 def test_execution_time_stands_still(server):
     need(server)
     s = server.create(timeout="1h")["id"]
     begun = time.monotonic()
-    x = server.spawn(s, "sleep 1000", timeout="1s")
-    time.sleep(0.3)  # a third of its time
+    x = server.spawn(s, "sleep 1000", timeout="2s")
     pause(server, s)
-    stays(lambda: server.execution(x)["state"] == "running", 1.5, "the execution of a paused session")
+    stays(lambda: server.execution(x)["state"] == "running", 2.2, "the execution of a paused session")
     resume(server, s)
-    stays(lambda: server.execution(x)["state"] == "running", 0.2, "the execution after the pause")
-    done = server.ended(x, 5)
+    done = server.ended(x)
     took = time.monotonic() - begun
     equal((done["limit"], done["exit_code"]), ("timeout", 124))
-    check(2.3 < took < 4.5, f"ended after {took:.2f} s, 2.5 should be")
+    check(took > 4.1, f"ended after {took:.2f} s, 4.2 should be")
     server.delete(s)
 
 
@@ -116,9 +121,9 @@ def test_idle_pause(server):
     s = server.create(timeout="1h", idle_timeout="500ms", on_idle="pause")["id"]
     server.run(s, "sleep 0.9")
     equal(server.get(s)["state"], "running", "busy is not idle")
-    server.reaches(s, "paused", 5)
+    server.reaches(s, "paused")
     equal(server.run(s, "echo awake")["stdout"], "awake\n")
-    server.reaches(s, "paused", 5)
+    server.reaches(s, "paused")
     events = [e["data"].get("to") for e in server.want(200, "GET", f"/v1/sessions/{s}/events")["events"]]
     equal([e for e in events if e in ("pausing", "paused", "resuming", "running")][1:],
           ["pausing", "paused", "resuming", "running", "pausing", "paused"])  # fmt: skip
@@ -141,10 +146,10 @@ def test_pause_at_timeout(server):
     need(server)
     s = server.create(timeout="700ms", on_timeout="pause")["id"]
     server.run(s, "echo kept > /tmp/file")
-    server.reaches(s, "paused", 5)
+    server.reaches(s, "paused")
     equal(server.run(s, "cat /tmp/file")["stdout"], "kept\n")
     equal(server.get(s)["state"], "running")
-    server.reaches(s, "paused", 5)
+    server.reaches(s, "paused")
     server.delete(s)
     server.reaches(s, "stopped")
 
@@ -156,8 +161,8 @@ def test_delete_while_paused(server):
     pause(server, s)
     begun = time.monotonic()
     server.delete(s)
-    equal(server.reaches(s, "stopped", 5)["reason"], "deleted")
-    check(time.monotonic() - begun < 3, "slow")
+    equal(server.reaches(s, "stopped")["reason"], "deleted")
+    check(time.monotonic() - begun < 10, "slow")
     equal(server.execution(x)["state"], "killed")
     equal(server.cell_pids(s), [])
 
@@ -179,14 +184,14 @@ def test_timeout_set_while_paused(server):
     equal(server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "1s"})["state"], "paused")
     stays(lambda: server.get(s)["state"] == "paused", 1.3, "the pause: its time begins when it goes on")
     resume(server, s)
-    equal(server.reaches(s, "stopped", 5)["reason"], "expired")
+    equal(server.reaches(s, "stopped")["reason"], "expired")
 
 
 def test_daemon_dies_meanwhile(server):
     need(server)
     s = server.create(timeout="1h")["id"]
     x = server.spawn(s, COUNTER)
-    wait_for(lambda: bytes_of(server, x) > 20, 5, "output")
+    wait_for(lambda: bytes_of(server, x) > 20, 15, "output")
     pause(server, s)
     old = server.kill("cordond")
     wait_for(lambda: server.pid("cordond") not in (None, old), 10, "another cordond")
@@ -195,7 +200,7 @@ def test_daemon_dies_meanwhile(server):
     before = bytes_of(server, x)
     stays(lambda: bytes_of(server, x) == before, 0.3, "the output while paused")
     equal(server.run(s, "echo awake")["stdout"], "awake\n")
-    wait_for(lambda: bytes_of(server, x) > before + 20, 5, "more output")
+    wait_for(lambda: bytes_of(server, x) > before + 20, 15, "more output")
     server.restart()
     equal(server.get(s)["state"], "running", "after a restart")
     server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{x['id']}")

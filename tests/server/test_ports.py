@@ -168,7 +168,7 @@ def test_a_full_queue_ends_in_time(server):
     began = time.monotonic()
     status, text = ask(server, s, 8001)
     took = time.monotonic() - began
-    check(status >= 500 and 4 < took < 8, f"{status} {text} after {took:.1f} s")
+    check(status >= 500 and 4 < took < 15, f"{status} {text} after {took:.1f} s")
     for c in calls:
         c.close()
     server.delete(s)

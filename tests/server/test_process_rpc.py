@@ -220,7 +220,7 @@ def test_timeout(server):
     began = time.monotonic()
     out, _, end, last = box.run("echo begun; sleep 60 & sleep 60", timeout=700)
     equal((out, end, last["error"]["code"]), (b"begun\n", None, "deadline_exceeded"))
-    check(0.6 < time.monotonic() - began < 5, f"{time.monotonic() - began} s")
+    check(0.6 < time.monotonic() - began < 15, f"{time.monotonic() - began} s")
     equal(box.pids(), [])
     equal(box.run("pgrep sleep; true")[0], b"", "children of what was killed")
 
@@ -246,7 +246,7 @@ def test_many_lines(server):
             messages, n, last = messages + 1, n + len(data), data
     equal((n, last[-8:]), (6888896, b"1000000\n"))
     check(messages < 2000, f"{messages} messages")
-    check(time.monotonic() - began < 10, f"{time.monotonic() - began} s")
+    check(time.monotonic() - began < 20, f"{time.monotonic() - began} s")
     # In single writes, as an unbuffered program does it: what waits in the log goes out together.
     out = box.run("for i in {1..20000}; do echo $i; done")[0]
     equal(out, b"".join(b"%d\n" % i for i in range(1, 20001)))
@@ -443,7 +443,7 @@ def test_list(server):
     ]
     equal(box.ok("List", {}), {"processes": sorted(want, key=lambda p: p["pid"])})
     x = server.spawn(box.id, "sleep 62", record="text", background=True)
-    third = wait_for(lambda: [p for p in box.ok("List", {})["processes"] if p["pid"] not in pids], 5, "the third")
+    third = wait_for(lambda: [p for p in box.ok("List", {})["processes"] if p["pid"] not in pids], 15, "the third")
     equal(third[0]["config"], {"cmd": "sleep 62"}, x["id"])
     equal(Box(server).pids(), [], "of another sandbox")
 
@@ -558,7 +558,7 @@ def test_sandbox_dies(server):
         except Dropped:
             continue
         raise Failed(f"not dropped: {event} {stream.end}")
-    check(time.monotonic() - began < 2, "at once")
+    check(time.monotonic() - began < 8, "at once")
     thread.join(5)
     equal(answers, [502], "SendInput that waited")
     equal(box.call("List", {})[0], 502)

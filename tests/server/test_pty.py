@@ -150,7 +150,7 @@ def test_reattach(server):
     with attach(server, x) as ws:
         ws.until_output(b"first\r\n")
     server.want(200, "POST", f"/v1/sessions/{x['session_id']}/executions/{x['id']}/input", b"x\n")
-    wait_for(lambda: server.execution(x)["stdout_bytes"] >= 7 + 3 + 10, 5, "what is said meanwhile")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] >= 7 + 3 + 10, 15, "what is said meanwhile")
     with attach(server, x) as ws:
         ws.until_output(b"second x\r\n")
         check(ws.streams[1].startswith(b"first\r\n"), "without a cursor: from the beginning")
@@ -196,7 +196,7 @@ def test_hangup_and_job_control(server):
     stays(lambda: server.execution(x)["state"] == "running", 0.2, "the shell")
     server.want(204, "DELETE", f"/v1/sessions/{x['session_id']}/executions/{x['id']}")
     equal(server.execution(x)["state"], "killed")
-    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 5, "end of all programs")
+    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 15, "end of all programs")
 
 
 if __name__ == "__main__":

@@ -393,7 +393,7 @@ def test_a_damaged_database():
             check("damaged" in body["error"]["message"] and headers["retry-after"].isdigit(), f"{body} {headers}")
         check("recover" in server.log(), "the log says what to do")
         pid = server.pid("cordond")
-        wait_for(lambda: server.pid("keeper"), 5, "a keeper")
+        wait_for(lambda: server.pid("keeper"), 15, "a keeper")
         equal(server.pid("cordond"), pid, "the daemon, a moment later")
         with open(path, "r+b") as f:
             f.write(good)

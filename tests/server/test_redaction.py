@@ -78,7 +78,7 @@ def test_in_pieces(server):
 def test_prompt_is_shown(server):
     s = server.create()["id"]
     x = server.spawn(s, "printf 'number: 1234'; sleep 60")
-    wait_for(lambda: output(server, x) == "number: 1234", 3, "the prompt")
+    wait_for(lambda: output(server, x) == "number: 1234", 15, "the prompt")
     server.request("DELETE", path_of(x))
 
 
@@ -90,7 +90,7 @@ def test_outcome_has_all(server):
     x = server.spawn(s, "(sleep 0.5; printf -- -9012-3456,) & printf 1234-5678")
     server.ended(x)
     equal(output(server, x), "1234-5678")
-    wait_for(lambda: output(server, x) == "1234-5678" + "*" * 10 + ",", 5, "the child's output")
+    wait_for(lambda: output(server, x) == "1234-5678" + "*" * 10 + ",", 15, "the child's output")
 
 
 def test_much(server):

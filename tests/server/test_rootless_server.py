@@ -121,7 +121,7 @@ def a_session(who):
         changes = server.want(200, "GET", f"/v1/sessions/{s}/diff")["changes"]
         check(any(c["path"].endswith("/dir/f") and c["kind"] == "added" for c in changes), f"diff: {changes[:20]}")
         sleeper = server.spawn(s, "setsid sleep 1000 & sleep 1000")
-        wait_for(lambda: server.execution(sleeper)["state"] == "running", 5, "a running execution")
+        wait_for(lambda: server.execution(sleeper)["state"] == "running", 15, "a running execution")
         server.want(204, "DELETE", f"/v1/sessions/{s}/executions/{sleeper['id']}")
         names = [p["command"] for p in server.want(200, "GET", f"/v1/sessions/{s}/processes")["processes"]]
         check(not any("sleep" in n for n in names), f"left of a killed tree: {names}")
@@ -192,7 +192,7 @@ def nobody_is_more_than_the_user(who):
         s = server.create()["id"]
         for user in ("user", "root") if who.mapped else ("user",):
             server.spawn(s, "sleep 1000", user=user)
-        wait_for(lambda: len(descendants(server.process.pid, "sleep")) == (2 if who.mapped else 1), 5, "programs")
+        wait_for(lambda: len(descendants(server.process.pid, "sleep")) == (2 if who.mapped else 1), 15, "programs")
         for pid in descendants(server.process.pid):
             check(ids_of(pid) <= allowed(who), f"{comm(pid)} is {ids_of(pid)}")
         with open(f"/proc/{server.pid('cordond')}/status") as f:

@@ -146,8 +146,8 @@ def test_aborted_upload(server):
         with socket.create_connection(server.address) as link:
             head = f"PUT {at(server, path='/tmp/abort/' + name)} HTTP/1.1\r\nHost: x\r\nX-API-Key: {server.key}\r\nContent-Length: 9000000\r\n\r\n"
             link.sendall(head.encode() + b"x" * 3000000)
-            wait_for(lambda: len(server.cell_pids(session(server))) > 1, 5, "the writer")
-    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 5, "end of the writers")
+            wait_for(lambda: len(server.cell_pids(session(server))) > 1, 15, "the writer")
+    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 15, "end of the writers")
     equal(sh(server, "cat /tmp/abort/old"), "old")
     now = sh(server, "find / -xdev -newer /tmp/abort/old -type f 2>/dev/null | grep -v ^/proc | sort; ls -A /tmp/abort")
     equal(now, used, "what an upload that broke off leaves")
@@ -307,7 +307,7 @@ def test_watch(server):
     for want in (("create", "f"), ("write", "f"), ("chmod", "f"), ("create", "sub/new"), ("create", "sub/new/deep"), ("remove", "g")):
         has(kinds, want, "events")
     has(kinds, ("rename", "f", "g"), "events")
-    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 5, "end of the watcher")
+    wait_for(lambda: len(server.cell_pids(session(server))) == 1, 15, "end of the watcher")
     server.refused(404, "file_not_found", "GET", at(server, "/watch", path="/none"))
 
 

@@ -220,7 +220,7 @@ def test_reason_expired(server):
     begun = time.monotonic()
     ended = server.reaches(s["id"], "stopped", 8)
     equal(ended["reason"], "expired")
-    check(0.7 < time.monotonic() - begun < 4, "it lived about a second")
+    check(0.7 < time.monotonic() - begun < 10, "it lived about a second")
     x = server.execution(x)
     equal((x["state"], x["limit"] or x["error"]["code"]), ("killed", "killed"), "its execution")
 
@@ -244,7 +244,7 @@ def test_reason_oom(server):
     server.spawn(s["id"], ["/usr/bin/python3", "-c", "import os, time; time.sleep(0.5); os.fork(); x = b'x' * (100 << 20)"])
     pid = server.cell_pids(s["id"])[0]
     # Not before the program has a memory of its own, or it would be set for both.
-    wait_for(lambda: "python3" in map(comm, server.cell_pids(s["id"])), 5, "the program")
+    wait_for(lambda: "python3" in map(comm, server.cell_pids(s["id"])), 15, "the program")
     with open(f"/proc/{pid}/oom_score_adj", "w") as f:
         f.write("1000")
     ended = server.reaches(s["id"], "stopped")
@@ -254,7 +254,7 @@ def test_reason_oom(server):
 def test_reason_killed(server):
     s = server.create()
     x = server.spawn(s["id"], "echo before; sleep 1000")
-    wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 5, "output")
+    wait_for(lambda: server.execution(x)["stdout_bytes"] == 7, 15, "output")
     pid = server.cell_pids(s["id"])[0]
     equal(comm(pid), "cordon-init")
     os.kill(pid, signal.SIGKILL)
@@ -275,7 +275,7 @@ def test_timeout_extension(server):
     server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {"timeout": "100d"}, "timeout")
     server.refused(400, "invalid", "POST", f"/v1/sessions/{s}/timeout", {}, "timeout")
     server.want(200, "POST", f"/v1/sessions/{s}/timeout", {"timeout": "500ms"})
-    equal(server.reaches(s, "stopped", 5)["reason"], "expired")
+    equal(server.reaches(s, "stopped")["reason"], "expired")
 
 
 LOOK = (

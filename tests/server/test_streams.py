@@ -256,7 +256,7 @@ def test_slow_viewers_cost_little(server):
         check(time.monotonic() - begun < 40, "the program is held up by those who do not read")
         begun_one = time.monotonic()
         server.want(200, "GET", "/healthz")
-        check(time.monotonic() - begun_one < 1, "others are held up")
+        check(time.monotonic() - begun_one < 5, "others are held up")
         time.sleep(0.05)  # between two looks
     reader.join(60)
     most = max(most, rss(daemon))
@@ -282,7 +282,7 @@ def test_dead_viewers_are_dropped(server):
     for _ in range(30):
         Events(server, path(x)).close()
         Attached(server, path(x, "attach")).close()
-    wait_for(lambda: len(os.listdir(f"/proc/{server.pid('cordond')}/fd")) <= fds + 10, 5, "closing of dead viewers")
+    wait_for(lambda: len(os.listdir(f"/proc/{server.pid('cordond')}/fd")) <= fds + 10, 15, "closing of dead viewers")
     server.delete(s)
 
 
