@@ -142,7 +142,7 @@ def test_requests_without_a_key_do_not_fill_the_log():
         check(lines <= allowed, f"{lines} lines of 2001 requests, at most {allowed:.0f} may be")
         for i in range(40):
             server.request("GET", f"/v1/sessions?limit={i + 1}")
-        check(server.log().count("path=/v1/sessions ") == 40, "lines of requests with a key")
+        wait_for(lambda: server.log().count("path=/v1/sessions ") == 40, 15, "lines of requests with a key")
 
 
 def test_wide_and_deep_json_is_refused_before_it_is_parsed(server):

@@ -19,6 +19,11 @@ from harness import Failed, check, equal, has, rss, run_tests, stays, wait_for, 
 KILLS = True  # one test kills cordond
 MIB = 1 << 20
 LIMIT = 48 * MIB
+UNTIL_INPUT = """
+import fcntl, struct, time
+while not struct.unpack("i", fcntl.ioctl(0, 0x541B, bytes(4)))[0]:  # FIONREAD
+    time.sleep(0.01)
+"""
 
 
 class Dropped(Exception):
@@ -353,8 +358,8 @@ def test_large_input(server):
     check(time.monotonic() - began > 0.3, "it must wait for its reader")
     equal(box.ok("CloseStdin", of(pid)), {})
     equal(collect(stream)[0].decode().split()[0], hashlib.sha256(data).hexdigest())
-    # One that never reads ends: whoever waits for it is told.
-    stream = box.start("sleep 0.7")
+    # One that ends without reading what has arrived: the call that waits gets an error.
+    stream = box.start(f"python3 -c '{UNTIL_INPUT}'")
     box.fails(500, "internal", "SendInput", {**of(stream.pid()), "input": {"stdin": b64(data)}}, "stdin")
     equal(collect(stream)[2], ended(0))
     status, _, got = box.call("SendInput", b'{"process":{"pid":1},"input":{"stdin":"' + b"A" * (64 * MIB) + b'"}}')
