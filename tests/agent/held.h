@@ -6,7 +6,7 @@
 
 #include "agent_client.h"
 
-#define WAIT_MS 10000
+#define WAIT_MS 30000
 
 /* The cell of this test, and the connection to its PID 1. One test, one process, one cell. */
 extern struct agent agent;
