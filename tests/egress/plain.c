@@ -1,6 +1,6 @@
-/* plain.c - an HTTP client with plain sockets, linked statically: no library that could be
- *persuaded, no variable that it reads. plain HOST PORT PATH Exits with 2 if there is no such host,
- *with 3 without an answer. */
+/* plain.c - an HTTP client with plain sockets, linked statically: it reads no environment variable,
+ * and no preloaded library changes it. Usage: plain HOST PORT PATH. It exits with 2 if there is no
+ * such host, and with 3 without an answer. */
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +19,7 @@ int main(int argc, char **argv)
 	int s = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (s < 0 || connect(s, found->ai_addr, found->ai_addrlen) < 0)
 		return 3;
+	freeaddrinfo(found);
 	int len = snprintf(text, sizeof(text),
 			   "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", argv[3],
 			   argv[1]);

@@ -11,7 +11,7 @@ import time
 from email.utils import formatdate, parsedate_to_datetime
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from e2b_box import HOME, MIB, Sandbox, Watch, answer_of, box, chunked, files  # noqa: E402
+from sandbox_files import HOME, MIB, Sandbox, Watch, answer_of, box, chunked, files  # noqa: E402
 from harness import Failed, check, equal, has, run_tests, wait_for, wait_read  # noqa: E402
 
 

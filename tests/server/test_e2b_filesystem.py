@@ -7,7 +7,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from e2b_box import HOME, Sandbox, Watch, box  # noqa: E402
+from sandbox_files import HOME, Sandbox, Watch, box  # noqa: E402
 from harness import check, equal, rss, run_tests  # noqa: E402
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from e2b_box import HOME, Sandbox, Watch, box  # noqa: E402
+from sandbox_files import HOME, Sandbox, Watch, box  # noqa: E402
 from harness import Failed, Server, check, equal, run_tests, wait_for  # noqa: E402
 
 

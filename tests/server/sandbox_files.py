@@ -1,4 +1,4 @@
-"""e2b_box.py - a sandbox and its files as E2B's clients reach them, by raw HTTP: what no SDK sends can be sent, too."""
+"""sandbox_files.py - a sandbox and its files as E2B's clients reach them, by raw HTTP: what no SDK sends can be sent, too."""
 import base64
 import http.client
 import json
