@@ -22,7 +22,7 @@ LIMIT = 48 * MIB
 UNTIL_INPUT = """
 import fcntl, struct, time
 while not struct.unpack("i", fcntl.ioctl(0, 0x541B, bytes(4)))[0]:  # FIONREAD
-    time.sleep(0.01)
+    time.sleep(0.01)  # between two looks
 """
 
 
