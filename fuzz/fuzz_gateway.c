@@ -1,7 +1,7 @@
 /* The gateway between a program and servers that both send any bytes: what the program sends is
  * before the first "\0\0" of the input, what servers answer behind it. Whatever that is, a server
- * gets well-formed requests only, each for the host the connection was made to, and the program's first
- * answer is well-formed. Everything outside of the gateway is made up here. */
+ * gets well-formed requests only, each for the host the connection was made to, and the program's
+ * first answer is well-formed. Everything outside of the gateway is made up here. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -467,7 +467,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)shutdown(pair[1], SHUT_WR);
 	start(pair[0]);
 	turns = TURNS;
-	turn = (struct loop_task){ .run = on_turn };
+	turn = (struct loop_task){ .on_run = on_turn };
 	loop_defer(egress.loop, &turn);
 	assert(loop_run(egress.loop, &e) == 0);
 	if (flow != NULL)

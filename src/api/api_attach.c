@@ -246,7 +246,7 @@ static void open_attach(struct request *r, struct session *live)
 	if (a == NULL)
 		return;
 	a->r = r;
-	a->turn.run = on_turn;
+	a->turn.on_run = on_turn;
 	a->turn.arg = a;
 	buf_init(&a->input, 2 * (size_t)MESSAGE_MAX);
 	if (log_reader_after(r, &after, &e) < 0 ||

@@ -113,7 +113,7 @@ static void begin_answer(struct request *r)
 	inline_output_init(&s->output, fd, s->base64);
 	json_init_heap(&s->j, WAITED_JSON_MAX);
 	json_view_execution_open(&s->j, NULL, row, s->x);
-	s->job.piece = on_piece;
+	s->job.on_piece = on_piece;
 	s->job.arg = r;
 	if (turn_is_old(r) || on_piece(&s->job))
 		core_job_add(r->core, r->tenant, &s->job);

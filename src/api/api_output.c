@@ -172,7 +172,7 @@ void api_output_get(struct request *r)
 		return;
 	g->r = r;
 	g->fd = -1;
-	g->turn.run = on_turn;
+	g->turn.on_run = on_turn;
 	g->turn.arg = g;
 	if (open_log(r, g, &e) < 0)
 		reply_error(r, &e);

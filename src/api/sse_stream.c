@@ -70,9 +70,9 @@ bool sse_stream_begin(struct sse_stream *f, struct request *r, void (*on_room)(s
 		return false;
 	}
 	exchange_on_writable(r->x, on_writable);
-	f->turn.run = on_turn;
+	f->turn.on_run = on_turn;
 	f->turn.arg = f;
-	f->keepalive.fire = on_keepalive;
+	f->keepalive.on_expire = on_keepalive;
 	f->keepalive.arg = f;
 	loop_timer_set(l, &f->keepalive, loop_now_ns(l) + KEEPALIVE_NS);
 	return true;

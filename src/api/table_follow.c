@@ -106,7 +106,7 @@ static void follow(struct request *r, const struct table_follow_kind *kind,
 		return;
 	f->kind = kind;
 	f->after = q->after;
-	f->job = (struct job){ .piece = on_batch, .arg = r };
+	f->job = (struct job){ .on_piece = on_batch, .arg = r };
 	if (own != NULL)
 		memcpy(f->own, own, kind->own_size);
 	/* Without a number to begin at: from now on. */

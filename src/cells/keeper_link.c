@@ -80,8 +80,8 @@ void keeper_link_init(struct keeper_link *k, struct loop *l, unsigned nslots)
 	*k = (struct keeper_link){ .loop = l,
 				   .nslots = nslots,
 				   .timeout_ms = TIMEOUT_MS,
-				   .send = { .run = on_send, .arg = k },
-				   .late = { .fire = on_late, .arg = k } };
+				   .send = { .on_run = on_send, .arg = k },
+				   .late = { .on_expire = on_late, .arg = k } };
 	queue_init(&k->urgent);
 	queue_init(&k->ends);
 	queue_init(&k->spare);
@@ -91,7 +91,7 @@ void keeper_link_init(struct keeper_link *k, struct loop *l, unsigned nslots)
 		s->link = k;
 		s->number = i;
 		s->sock = -1;
-		s->watch = (struct loop_fd){ .fd = -1, .ready = on_channel, .arg = s };
+		s->watch = (struct loop_fd){ .fd = -1, .on_ready = on_channel, .arg = s };
 		queue_init(&s->sent);
 		queue_init(&s->ends);
 	}

@@ -109,7 +109,7 @@ static void on_death(struct loop_fd *f, uint32_t events)
 
 static int watch_death(struct live_cell *c, struct err *e)
 {
-	c->death = (struct loop_fd){ .fd = -1, .ready = on_death, .arg = c };
+	c->death = (struct loop_fd){ .fd = -1, .on_ready = on_death, .arg = c };
 	return loop_add(c->cells->loop, &c->death, c->pidfd, EPOLLIN, e);
 }
 
@@ -276,7 +276,7 @@ static int connect_channel(struct live_cell *c, int sock, struct err *e)
 {
 	agent_init(&c->agent, sock);
 	c->connected = true;
-	c->channel = (struct loop_fd){ .fd = -1, .ready = on_channel, .arg = c };
+	c->channel = (struct loop_fd){ .fd = -1, .on_ready = on_channel, .arg = c };
 	return loop_add(c->cells->loop, &c->channel, sock, EPOLLIN, e);
 }
 
@@ -433,7 +433,7 @@ static struct live_cell *new_cell(struct cells *cs, const char *id,
 	c->slot = -1;
 	c->pidfd = c->listener = c->agent.sock = c->agent.out_fd = -1;
 	c->channel.fd = c->death.fd = -1;
-	c->timer = (struct loop_timer){ .fire = on_timer, .arg = c };
+	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
 	/* Handles of an earlier daemon's built-ins may still be in use; they are not held and so
 	 * not told. */
 	rand_bytes(&c->next_handle, sizeof(c->next_handle));

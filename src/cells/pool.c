@@ -43,7 +43,7 @@ struct pool *pool_new(struct cells *cs, const struct pool_source *src)
 	p->size = src->size;
 	p->ready = calloc(src->max + 1, sizeof(struct live_cell *));
 	assert(p->ready != NULL);
-	p->timer = (struct loop_timer){ .fire = on_timer, .arg = p };
+	p->timer = (struct loop_timer){ .on_expire = on_timer, .arg = p };
 	return p;
 }
 

@@ -74,7 +74,7 @@ static int open_local(struct certificate *c, const struct config *config, struct
 	c->tls = tls_server_new(c->file, c->file, e);
 	if (c->tls == NULL)
 		return err_wrap(e, "tls_local: %s", c->file);
-	c->timer = (struct loop_timer){ .fire = on_look, .arg = c };
+	c->timer = (struct loop_timer){ .on_expire = on_look, .arg = c };
 	loop_timer_set(c->loop, &c->timer, clock_now_ns() + LOOK_MS * CLOCK_MS);
 	return 0;
 }

@@ -279,7 +279,7 @@ static void set_unfit(struct daemon *d, const struct err *e)
 		  "folder=%s file=%s error=%s help=%s", d->config.state_dir, STORE_FILE, e->msg,
 		  "restore it from a backup, or recover it with sqlite3 and .recover; without the "
 		  "file the server starts empty, with a new first.key");
-	d->unfit_end = (struct loop_timer){ .fire = on_unfit_end, .arg = d };
+	d->unfit_end = (struct loop_timer){ .on_expire = on_unfit_end, .arg = d };
 	loop_timer_set(d->loop, &d->unfit_end, clock_now_ns() + UNFIT_MS * CLOCK_MS);
 	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns());
 }
@@ -397,7 +397,7 @@ static void begin_end(struct daemon *d)
 		core_drain(d->core);
 	server_drain(d->servers[0]);
 	server_drain(d->servers[1]);
-	d->drain = (struct loop_timer){ .fire = on_drain, .arg = d };
+	d->drain = (struct loop_timer){ .on_expire = on_drain, .arg = d };
 	d->drain_began_ns = clock_now_ns();
 	loop_timer_set(d->loop, &d->drain, clock_now_ns());
 }
@@ -456,8 +456,8 @@ static int watch(struct daemon *d, struct err *e)
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
 		return err_sys(e, "signals");
-	d->signals = (struct loop_fd){ .fd = -1, .ready = on_signal, .arg = d };
-	d->control = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = d };
+	d->signals = (struct loop_fd){ .fd = -1, .on_ready = on_signal, .arg = d };
+	d->control = (struct loop_fd){ .fd = -1, .on_ready = on_control, .arg = d };
 	if (loop_add(d->loop, &d->signals, fd, EPOLLIN, e) < 0)
 		return -1;
 	return loop_add(d->loop, &d->control, SERVE_FD_CONTROL, EPOLLIN, e);
@@ -522,7 +522,7 @@ static int start(struct daemon *d, struct err *e)
 	o.ready_arg = d;
 	o.replace_keeper = replace_keeper;
 	o.replace_egress = replace_egress;
-	d->recovery_slow = (struct loop_timer){ .fire = on_recovery_slow, .arg = d };
+	d->recovery_slow = (struct loop_timer){ .on_expire = on_recovery_slow, .arg = d };
 	loop_timer_set(d->loop, &d->recovery_slow, clock_now_ns() + PATIENCE_MS * CLOCK_MS);
 	if (start_core(d, &o, e) < 0) {
 		if (e->reason != REASON_DAMAGED)

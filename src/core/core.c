@@ -196,10 +196,10 @@ struct core *core_new(struct loop *l, struct store *s, const struct core_options
 	c->cells.keeper.on_hung = on_keeper_hung;
 	c->cells.keeper.timeout_ms = o->config->keeper_timeout_ms;
 	c->cells.keeper.arg = c;
-	c->tell_listeners = (struct loop_task){ .run = event_log_tell, .arg = c };
-	c->chores = (struct loop_timer){ .fire = on_chores, .arg = c };
-	c->write_stopped = (struct loop_timer){ .fire = session_stopped_on_timer, .arg = c };
-	c->queue_turn = (struct loop_timer){ .fire = quota_turn, .arg = c };
+	c->tell_listeners = (struct loop_task){ .on_run = event_log_tell, .arg = c };
+	c->chores = (struct loop_timer){ .on_expire = on_chores, .arg = c };
+	c->write_stopped = (struct loop_timer){ .on_expire = session_stopped_on_timer, .arg = c };
+	c->queue_turn = (struct loop_timer){ .on_expire = quota_turn, .arg = c };
 	core_metrics_setup();
 	if (c->meminfo_fd < 0) {
 		(void)err_sys(e, "open /proc/meminfo"); /* without it no session would be refused

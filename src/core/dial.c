@@ -254,9 +254,9 @@ void dial_start(struct session *s, uint16_t port, struct dial *d)
 	k->port = port;
 	k->fd = -1;
 	k->end_ns = clock_now_ns() + WAIT_MS * CLOCK_MS;
-	k->watch = (struct loop_fd){ .fd = -1, .ready = on_writable, .arg = k };
-	k->timer = (struct loop_timer){ .fire = on_timer, .arg = k };
-	k->later = (struct loop_task){ .run = on_fail_later, .arg = k };
+	k->watch = (struct loop_fd){ .fd = -1, .on_ready = on_writable, .arg = k };
+	k->timer = (struct loop_timer){ .on_expire = on_timer, .arg = k };
+	k->later = (struct loop_task){ .on_run = on_fail_later, .arg = k };
 	k->program.event = on_program;
 	if (check(s, port, &k->err) < 0) {
 		k->session = NULL; /* it never was one of its calls */

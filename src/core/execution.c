@@ -66,7 +66,7 @@ static struct execution *new_execution(struct session *s)
 	x->in = x->out[0] = x->out[1] = x->log.fd = -1;
 	x->watch_in.fd = x->watch_out[0].fd = x->watch_out[1].fd = -1;
 	x->program.event = on_program;
-	x->tell = (struct loop_task){ .run = execution_tell_followers, .arg = x };
+	x->tell = (struct loop_task){ .on_run = execution_tell_followers, .arg = x };
 	LIST_PUSH(&s->executions, x);
 	return x;
 }

@@ -101,8 +101,8 @@ void execution_expect(struct execution *x)
 {
 	uint64_t left;
 
-	if (x->late.fire == NULL) {
-		x->late = (struct loop_timer){ .fire = on_late, .arg = x };
+	if (x->late.on_expire == NULL) {
+		x->late = (struct loop_timer){ .on_expire = on_late, .arg = x };
 		x->paused_before_ms = x->session->row.paused_total_ms;
 	}
 	left = left_ms(x);

@@ -318,7 +318,7 @@ void execution_drain(struct execution *x)
 		execution_exited(x);
 		return;
 	}
-	x->drain = (struct job){ .piece = on_drain_piece, .arg = x };
+	x->drain = (struct job){ .on_piece = on_drain_piece, .arg = x };
 	core_job_add(x->session->core, x->session->tenant, &x->drain);
 }
 
@@ -392,11 +392,11 @@ int execution_take_fds(struct execution *x, struct live_cell *c, const struct ag
 	for (int i = 0; i < 2 && at < n; i++)
 		x->out[i] = c->agent.fds[at++];
 	c->agent.nfds = 0;
-	x->hold_timer = (struct loop_timer){ .fire = on_tick, .arg = x };
+	x->hold_timer = (struct loop_timer){ .on_expire = on_tick, .arg = x };
 	settle(x);
-	x->watch_in = (struct loop_fd){ .fd = -1, .ready = on_room, .arg = x };
+	x->watch_in = (struct loop_fd){ .fd = -1, .on_ready = on_room, .arg = x };
 	for (int i = 0; i < 2; i++)
-		x->watch_out[i] = (struct loop_fd){ .fd = -1, .ready = on_output, .arg = x };
+		x->watch_out[i] = (struct loop_fd){ .fd = -1, .on_ready = on_output, .arg = x };
 	if ((x->in >= 0 && loop_add(l, &x->watch_in, x->in, 0, e) < 0) ||
 	    (x->out[0] >= 0 && loop_add(l, &x->watch_out[0], x->out[0], EPOLLIN, e) < 0) ||
 	    (x->out[1] >= 0 && loop_add(l, &x->watch_out[1], x->out[1], EPOLLIN, e) < 0)) {

@@ -415,10 +415,10 @@ static struct file_op *make(struct session *s, bool inside, const struct file_op
 	op->events = events;
 	op->arg = arg;
 	op->in = op->out = op->errors = -1;
-	op->watch_in = (struct loop_fd){ .fd = -1, .ready = on_writable, .arg = op };
-	op->watch_out = (struct loop_fd){ .fd = -1, .ready = on_readable, .arg = op };
-	op->step = (struct loop_task){ .run = on_step, .arg = op };
-	op->answer = (struct loop_timer){ .fire = on_late, .arg = op };
+	op->watch_in = (struct loop_fd){ .fd = -1, .on_ready = on_writable, .arg = op };
+	op->watch_out = (struct loop_fd){ .fd = -1, .on_ready = on_readable, .arg = op };
+	op->step = (struct loop_task){ .on_run = on_step, .arg = op };
+	op->answer = (struct loop_timer){ .on_expire = on_late, .arg = op };
 	op->end = (struct completion){ .on_done = on_ended, .arg = op };
 	op->program.event = on_program;
 	LIST_PUSH(&s->file_ops, op);

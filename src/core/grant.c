@@ -36,7 +36,7 @@ static void mark(struct grant *g)
 	grant_close(g);
 	grant_open(c, g);
 	g->revoked = true;
-	c->revoke.run = on_revoke_task;
+	c->revoke.on_run = on_revoke_task;
 	c->revoke.arg = c;
 	loop_defer(c->loop, &c->revoke);
 }
@@ -69,7 +69,7 @@ void grant_open(struct core *c, struct grant *g)
 	if (g->next != NULL)
 		g->next->prev = g;
 	c->grants = g;
-	g->expiry = (struct loop_timer){ .fire = on_expiry, .arg = g };
+	g->expiry = (struct loop_timer){ .on_expire = on_expiry, .arg = g };
 	if (g->expires_ms > 0)
 		set_expiry(g);
 }

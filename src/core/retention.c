@@ -197,7 +197,7 @@ static bool on_piece(struct job *j)
 
 void retention_start(struct core *c)
 {
-	c->retention.job.piece = on_piece;
+	c->retention.job.on_piece = on_piece;
 	c->retention.job.arg = c;
 	core_job_add(c, NULL, &c->retention.job);
 }

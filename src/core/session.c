@@ -272,8 +272,8 @@ static struct session *new_session(struct core *c, struct tenant *t)
 	s->core = c;
 	s->tenant = t;
 	s->created_ns = s->used_ns = clock_now_ns();
-	s->tell = (struct loop_task){ .run = on_tell_running, .arg = s };
-	s->timer = (struct loop_timer){ .fire = on_queue_timeout, .arg = s };
+	s->tell = (struct loop_task){ .on_run = on_tell_running, .arg = s };
+	s->timer = (struct loop_timer){ .on_expire = on_queue_timeout, .arg = s };
 	return s;
 }
 

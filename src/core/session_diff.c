@@ -162,7 +162,7 @@ void session_diff(struct session *s, struct session_diff *d)
 	d->tenant->diffs++;
 	d->pipe = -1;
 	d->call = NULL;
-	d->fd = (struct loop_fd){ .fd = -1, .ready = on_readable, .arg = d };
+	d->fd = (struct loop_fd){ .fd = -1, .on_ready = on_readable, .arg = d };
 	if (begin(s, d, &e) < 0)
 		finish(d, &e);
 }

@@ -147,7 +147,7 @@ void session_begin(struct session *s)
 	struct err e;
 
 	loop_timer_cancel(c->loop, &s->timer);
-	s->timer.fire = on_timer;
+	s->timer.on_expire = on_timer;
 	if (s->when_running.first == NULL) {
 		(void)err_set(&e, ERR_CONFLICT, "the client disconnected");
 		drop_unrecorded(s, &e); /* its client left while it was queued */
@@ -534,7 +534,7 @@ void session_adopted(struct session *s)
 {
 	struct err e;
 
-	s->timer.fire = on_timer;
+	s->timer.on_expire = on_timer;
 	session_touch(s);
 	if (s->row.state < SESSION_STOPPING)
 		session_parts_adopted(s);

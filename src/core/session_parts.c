@@ -94,7 +94,7 @@ void session_part_failed(struct session *s, const struct err *why, const char *d
 
 int session_parts_setup(struct core *c, struct err *e)
 {
-	c->changes = (struct loop_task){ .run = on_changes, .arg = c };
+	c->changes = (struct loop_task){ .on_run = on_changes, .arg = c };
 	EACH_PART(c, i)
 	if (c->o.parts[i]->setup != NULL && c->o.parts[i]->setup(c, e) < 0)
 		return -1;

@@ -100,7 +100,7 @@ void session_sample_all(struct core *c)
 
 	if (s->job.link != NULL)
 		return; /* the last round is not over */
-	*s = (struct sampling){ .job = { .piece = on_piece, .arg = c } };
+	*s = (struct sampling){ .job = { .on_piece = on_piece, .arg = c } };
 	core_job_add(c, NULL, &s->job);
 }
 

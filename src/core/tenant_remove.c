@@ -39,7 +39,7 @@ static void start(struct core *c, struct tenant *t)
 {
 	t->end.core = c;
 	t->end.bucket = 0;
-	t->end.job.piece = on_piece;
+	t->end.job.on_piece = on_piece;
 	t->end.job.arg = t;
 	core_job_add(c, t, &t->end.job);
 }

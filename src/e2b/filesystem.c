@@ -299,7 +299,7 @@ static void on_list_end(struct file_call *c, int status, const struct err *e)
 	json_init_heap(&f->j, REPLY_JSON_MAX);
 	json_open(&f->j, NULL, '{');
 	json_open(&f->j, "entries", '[');
-	f->job = (struct job){ .piece = on_list_piece, .arg = c->r };
+	f->job = (struct job){ .on_piece = on_list_piece, .arg = c->r };
 	if (on_list_piece(&f->job))
 		core_job_add(c->r->core, c->r->tenant, &f->job);
 }

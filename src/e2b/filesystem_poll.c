@@ -342,9 +342,9 @@ static struct watcher *make(struct request *r, struct watcher_set *c)
 	rand_id("w", w->id, sizeof(w->id));
 	w->set = c;
 	w->events_end = &w->events;
-	w->forget = (struct loop_timer){ .fire = on_forget, .arg = w };
-	w->stale = (struct loop_timer){ .fire = on_stale, .arg = w };
-	w->lost = (struct loop_task){ .run = on_lost, .arg = w };
+	w->forget = (struct loop_timer){ .on_expire = on_forget, .arg = w };
+	w->stale = (struct loop_timer){ .on_expire = on_stale, .arg = w };
+	w->lost = (struct loop_task){ .on_run = on_lost, .arg = w };
 	w->maker = r;
 	LIST_PUSH(&c->first, w);
 	c->n++;

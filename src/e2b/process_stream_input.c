@@ -272,7 +272,7 @@ void process_stream_input(struct request *r)
 	in = request_state(r, sizeof(*in), release);
 	if (in == NULL)
 		return;
-	in->turn = (struct job){ .piece = on_turn, .arg = r };
+	in->turn = (struct job){ .on_piece = on_turn, .arg = r };
 	buf_init(&in->envelope, RPC_ENVELOPE_HEAD + ENVELOPE_MAX);
 	exchange_read_body(r->x, UINT64_MAX, on_data, on_end);
 }

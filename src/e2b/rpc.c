@@ -309,7 +309,7 @@ static void on_end(struct exchange *x, bool ok)
 		deliver(r);
 		return;
 	}
-	b->handling = (struct job){ .piece = on_handling, .arg = r };
+	b->handling = (struct job){ .on_piece = on_handling, .arg = r };
 	core_job_add(r->core, r->tenant, &b->handling);
 }
 

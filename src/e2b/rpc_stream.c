@@ -129,7 +129,7 @@ static void set_deadline(struct rpc_stream *s)
 	/* A malformed one was refused before, where it matters. */
 	if (s->on_deadline == NULL || rpc_timeout(s->r, &ms, &e) < 0 || ms == 0)
 		return;
-	s->deadline.fire = on_deadline;
+	s->deadline.on_expire = on_deadline;
 	s->deadline.arg = s;
 	loop_timer_set(l, &s->deadline, loop_now_ns(l) + ms * CLOCK_MS);
 }
@@ -147,9 +147,9 @@ void rpc_stream_begin(struct rpc_stream *s, struct request *r, const char *keepa
 	s->keepalive_message = keepalive;
 	s->keepalive_ns = keepalive_of(r);
 	s->sent_ns = loop_now_ns(l);
-	s->turn.run = on_turn;
+	s->turn.on_run = on_turn;
 	s->turn.arg = s;
-	s->keepalive.fire = on_keepalive;
+	s->keepalive.on_expire = on_keepalive;
 	s->keepalive.arg = s;
 	exchange_header(r->x, "Cache-Control", "no-store");
 	exchange_header(r->x, "X-Accel-Buffering", "no");

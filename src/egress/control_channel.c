@@ -332,10 +332,10 @@ struct control_channel *control_channel_new(struct egress *egress, int sock, int
 	c->egress = egress;
 	c->sock = -1;
 	c->control = control;
-	c->sock_watch = (struct loop_fd){ .fd = -1, .ready = on_sock, .arg = c };
-	c->control_watch = (struct loop_fd){ .fd = -1, .ready = on_control, .arg = c };
-	c->orphans = (struct loop_timer){ .fire = on_orphans, .arg = c };
-	c->counts = (struct loop_timer){ .fire = on_counts, .arg = c };
+	c->sock_watch = (struct loop_fd){ .fd = -1, .on_ready = on_sock, .arg = c };
+	c->control_watch = (struct loop_fd){ .fd = -1, .on_ready = on_control, .arg = c };
+	c->orphans = (struct loop_timer){ .on_expire = on_orphans, .arg = c };
+	c->counts = (struct loop_timer){ .on_expire = on_counts, .arg = c };
 	control_out_init(&egress->out, egress->loop, &c->sock_watch);
 	if ((control >= 0 && loop_add(egress->loop, &c->control_watch, control, EPOLLIN, e) < 0) ||
 	    (sock >= 0 && use_channel(c, sock, e) < 0)) {

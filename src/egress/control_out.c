@@ -16,7 +16,7 @@ static void on_flush(struct loop_task *t)
 void control_out_init(struct control_out *o, struct loop *l, struct loop_fd *watch)
 {
 	*o = (struct control_out){ .loop = l, .watch = watch };
-	o->flush = (struct loop_task){ .run = on_flush, .arg = o };
+	o->flush = (struct loop_task){ .on_run = on_flush, .arg = o };
 }
 
 void control_out_release(struct control_out *o)

@@ -145,8 +145,8 @@ void dns_tcp_serve(struct egress_session *session, int fd)
 		return;
 	*c = (struct dns_conn){ .session = session,
 				.fd = fd,
-				.watch = { .fd = -1, .ready = on_ready, .arg = c },
-				.end = { .fire = on_end, .arg = c } };
+				.watch = { .fd = -1, .on_ready = on_ready, .arg = c },
+				.end = { .on_expire = on_end, .arg = c } };
 	if (loop_add(session->egress->loop, &c->watch, fd, EPOLLIN, &e) < 0) {
 		free(c);
 		return;

@@ -47,7 +47,7 @@ static void note_idle(struct egress_session *session)
 	if (!s || ++s->idle_wakes < IDLE_WAKES)
 		return;
 	loop_remove(session->egress->loop, &session->udp_watch);
-	s->pause.fire = on_pause_over;
+	s->pause.on_expire = on_pause_over;
 	s->pause.arg = s;
 	loop_timer_set(session->egress->loop, &s->pause, clock_now_ns() + PAUSE_NS);
 }

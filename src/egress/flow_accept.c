@@ -121,7 +121,7 @@ static void pause_accept(struct egress_session *session)
 
 	idle_conns_empty(session->idle_conns);
 	loop_modify(l, &session->tcp_watch, 0);
-	*t = (struct loop_timer){ .place = t->place, .fire = on_again, .arg = session };
+	*t = (struct loop_timer){ .place = t->place, .on_expire = on_again, .arg = session };
 	loop_timer_set(l, t, loop_now_ns(l) + PAUSE_MS * CLOCK_MS);
 }
 

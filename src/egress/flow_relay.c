@@ -136,7 +136,7 @@ void flow_relay(struct flow *f)
 		return;
 	}
 	f->stage = &dialing;
-	f->watch = (struct loop_fd){ .fd = -1, .ready = on_gone, .arg = f };
+	f->watch = (struct loop_fd){ .fd = -1, .on_ready = on_gone, .arg = f };
 	if (loop_add(f->session->egress->loop, &f->watch, f->fd, 0, &e) < 0) {
 		flow_refuse(f, e.msg, alert);
 		return;

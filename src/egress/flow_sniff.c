@@ -352,8 +352,8 @@ void flow_sniff(struct flow *f)
 
 	f->stage = &sniffing;
 	f->seen = 0;
-	f->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = f };
-	f->timer = (struct loop_timer){ .fire = on_late, .arg = f };
+	f->watch = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = f };
+	f->timer = (struct loop_timer){ .on_expire = on_late, .arg = f };
 	if (loop_add(l, &f->watch, f->fd, EPOLLIN | EPOLLRDHUP, &e) < 0) {
 		flow_refuse(f, e.msg, 0);
 		return;

@@ -404,8 +404,8 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	x->loop = f->session->egress->loop;
 	x->tls = tls != NULL;
 	x->first = true;
-	x->timer = (struct loop_timer){ .fire = on_timer, .arg = x };
-	x->task = (struct loop_task){ .run = on_task, .arg = x };
+	x->timer = (struct loop_timer){ .on_expire = on_timer, .arg = x };
+	x->task = (struct loop_task){ .on_run = on_task, .arg = x };
 	buf_init(&x->head, FLOW_HEAD_MAX);
 	buf_init(&x->text, (size_t)3 * FLOW_HEAD_MAX);
 	buf_init(&x->ask, (size_t)4 * FLOW_HEAD_MAX);

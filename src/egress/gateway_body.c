@@ -301,7 +301,7 @@ static void watch_held(struct gateway *x)
 {
 	if (mask_stream_held(&x->masked) == 0 || x->tick.place != 0)
 		return;
-	x->tick.fire = on_tick;
+	x->tick.on_expire = on_tick;
 	x->tick.arg = x;
 	loop_timer_set(x->loop, &x->tick, loop_now_ns(x->loop) + MASK_TICK_MS * CLOCK_MS);
 }

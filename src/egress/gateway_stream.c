@@ -37,7 +37,7 @@ int gateway_stream_open(struct gateway_stream *s, struct loop *l, int fd, struct
 	*s = (struct gateway_stream){
 		.loop = l, .fd = fd, .grab = GRAB_MIN, .handshake_done = true
 	};
-	s->watch = (struct loop_fd){ .fd = -1, .ready = on_fd_ready, .arg = s };
+	s->watch = (struct loop_fd){ .fd = -1, .on_ready = on_fd_ready, .arg = s };
 	if (loop_add(l, &s->watch, fd, 0, e) == 0)
 		return 0;
 	fd_close(fd);

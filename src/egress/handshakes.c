@@ -97,8 +97,8 @@ struct handshakes *handshakes_new(struct egress *e)
 		return NULL;
 	h->egress = e;
 	h->queue.may_take = may_begin;
-	h->task = (struct loop_task){ .run = on_task, .arg = h };
-	h->timer = (struct loop_timer){ .fire = on_timer, .arg = h };
+	h->task = (struct loop_task){ .on_run = on_task, .arg = h };
+	h->timer = (struct loop_timer){ .on_expire = on_timer, .arg = h };
 	return h;
 }
 

@@ -55,7 +55,7 @@ struct idle_conns *idle_conns_new(struct loop *l, struct resource_share *share)
 		return NULL;
 	u->share = share;
 	u->loop = l;
-	u->timer = (struct loop_timer){ .fire = on_timer, .arg = u };
+	u->timer = (struct loop_timer){ .on_expire = on_timer, .arg = u };
 	return u;
 }
 

@@ -186,7 +186,7 @@ static void try_next(struct outbound_call *c)
 		*a = (struct attempt){ .call = c,
 				       .fd = -1,
 				       .ip = c->ips[c->next++],
-				       .watch = { .fd = -1, .ready = on_attempt, .arg = a } };
+				       .watch = { .fd = -1, .on_ready = on_attempt, .arg = a } };
 		if (!outbound_judge(&judge, &a->ip, &c->denied))
 			continue;
 		if (begin_attempt(c, a) < 0) {
@@ -338,8 +338,8 @@ void outbound_start(struct egress_session *session, const struct policy_target *
 	for (size_t i = 0; i < COUNT(c->attempts); i++)
 		c->attempts[i].fd = c->attempts[i].watch.fd = -1;
 	c->lookup = (struct lookup){ .on_done = on_lookup, .arg = c, .owner = &session->lookups };
-	c->stagger = (struct loop_timer){ .fire = on_stagger, .arg = c };
-	c->begin = (struct loop_task){ .run = on_begin, .arg = c };
+	c->stagger = (struct loop_timer){ .on_expire = on_stagger, .arg = c };
+	c->begin = (struct loop_task){ .on_run = on_begin, .arg = c };
 	o->call = c;
 	if (proxy && proxy->host)
 		set_proxy_endpoint(c, proxy, to);

@@ -228,7 +228,7 @@ struct entry *resolver_entry_new(struct resolver *r, const char *host, struct re
 	if (owner && owner->tenant)
 		owner->tenant->under_way++;
 	n->began_ns = clock_now_ns();
-	n->grace = (struct loop_timer){ .fire = on_grace, .arg = &n->halves[0] };
+	n->grace = (struct loop_timer){ .on_expire = on_grace, .arg = &n->halves[0] };
 	n->next_here = *here;
 	*here = n;
 	n->older = r->newest;

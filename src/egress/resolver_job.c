@@ -13,7 +13,7 @@ struct job *resolver_job_new(struct resolver *r, struct lookup *l, const char *h
 		abort(); /* a lookup without its callback would hang its caller */
 	j->resolver = r;
 	j->lookup = l;
-	j->task = (struct loop_task){ .run = on_task, .arg = j };
+	j->task = (struct loop_task){ .on_run = on_task, .arg = j };
 	j->next = r->jobs;
 	j->back = &r->jobs;
 	if (r->jobs)

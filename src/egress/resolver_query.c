@@ -357,7 +357,7 @@ struct resolver_query *resolver_query_new(struct loop *l, struct resolver_server
 	q->arg = arg;
 	q->fd = -1;
 	q->watch = (struct loop_fd){ .fd = -1, .arg = q };
-	q->timer = (struct loop_timer){ .fire = on_timer, .arg = q };
+	q->timer = (struct loop_timer){ .on_expire = on_timer, .arg = q };
 	choose_order(q);
 	compose(q);
 	if (q->nout == 0) {

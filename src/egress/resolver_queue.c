@@ -172,8 +172,8 @@ void resolver_divide(struct resolver *r, unsigned processes)
 void resolver_queue_init(struct resolver *r)
 {
 	resolver_divide(r, 1);
-	r->pump = (struct loop_task){ .run = on_pump, .arg = r };
-	r->patience = (struct loop_timer){ .fire = on_patience, .arg = r };
+	r->pump = (struct loop_task){ .on_run = on_pump, .arg = r };
+	r->patience = (struct loop_timer){ .on_expire = on_patience, .arg = r };
 }
 
 void resolver_queue_release(struct resolver *r)

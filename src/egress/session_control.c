@@ -160,8 +160,8 @@ static int open_listeners(struct egress_session *session, int fds[2], struct err
 	session->tcp = fds[0];
 	session->udp = fds[1];
 	fds[0] = fds[1] = -1;
-	session->tcp_watch = (struct loop_fd){ .fd = -1, .ready = on_tcp, .arg = session };
-	session->udp_watch = (struct loop_fd){ .fd = -1, .ready = on_udp, .arg = session };
+	session->tcp_watch = (struct loop_fd){ .fd = -1, .on_ready = on_tcp, .arg = session };
+	session->udp_watch = (struct loop_fd){ .fd = -1, .on_ready = on_udp, .arg = session };
 	if (check_socket(session->tcp, SOCK_STREAM, e) < 0 ||
 	    check_socket(session->udp, SOCK_DGRAM, e) < 0 ||
 	    loop_add(session->egress->loop, &session->tcp_watch, session->tcp, EPOLLIN, e) < 0 ||

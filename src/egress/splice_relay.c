@@ -379,9 +379,9 @@ struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_
 	p->moved_at_ns = loop_now_ns(l);
 	for (int side = 0; side < SIDES; side++) {
 		p->halves[side].pipe[0] = p->halves[side].pipe[1] = -1;
-		p->on[side] = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = p };
+		p->on[side] = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = p };
 	}
-	p->idle = (struct loop_timer){ .fire = on_idle, .arg = p };
+	p->idle = (struct loop_timer){ .on_expire = on_idle, .arg = p };
 	if (o->first_n > 0 && keep(p, &p->halves[CELL], o->first, o->first_n) == STEP_FAILED) {
 		(void)err_set(e, ERR_LIMIT, "no memory for a connection");
 		splice_relay_free(p);

@@ -57,8 +57,8 @@ void completion_begin(struct completion *c, struct loop *l, struct completions *
 	c->state = COMPLETION_WAITING;
 	c->loop = l;
 	c->begun_at = loop_step(l);
-	c->deadline = (struct loop_timer){ .fire = on_deadline, .arg = c };
-	c->later = (struct loop_task){ .run = on_later, .arg = c };
+	c->deadline = (struct loop_timer){ .on_expire = on_deadline, .arg = c };
+	c->later = (struct loop_task){ .on_run = on_later, .arg = c };
 	if (list != NULL)
 		LIST_PUSH(&list->first, c);
 }

@@ -24,7 +24,7 @@ static void append_job(struct job_queue *q, struct job *j)
 
 void jobs_add(struct jobs *s, struct job_queue *q, struct job *j)
 {
-	assert(j->piece != NULL);
+	assert(j->on_piece != NULL);
 	if (j->link != NULL)
 		return;
 	j->queue = q;
@@ -55,7 +55,7 @@ static void run_one(struct jobs *s)
 
 	LIST_REMOVE_FROM(&s->end, q);
 	LIST_REMOVE_FROM(&q->end, j);
-	if (j->piece(j))
+	if (j->on_piece(j))
 		put_first(q, j);
 	if (q->first != NULL && q->link == NULL)
 		LIST_APPEND(&s->end, q);
@@ -79,7 +79,7 @@ void jobs_init(struct jobs *s, struct loop *l)
 {
 	*s = (struct jobs){ .loop = l };
 	s->end = &s->first;
-	s->task = (struct loop_task){ .run = on_turn, .arg = s };
+	s->task = (struct loop_task){ .on_run = on_turn, .arg = s };
 }
 
 void jobs_release(struct jobs *s)

@@ -18,7 +18,7 @@ struct job {
 	struct job_queue *queue;
 	/* Does a piece. True: there is more to do; false: it is done, and may be gone. It is not
 	 * queued while it runs, so it may add itself anew, at the end. */
-	bool (*piece)(struct job *j);
+	bool (*on_piece)(struct job *j);
 	void *arg; /* the caller's */
 };
 

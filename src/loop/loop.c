@@ -122,7 +122,7 @@ int loop_add_from(struct loop *l, struct loop_fd *f, int fd, uint32_t events, co
 {
 	struct epoll_event event = { .events = events, .data.ptr = f };
 
-	assert(f->ready);
+	assert(f->on_ready);
 	if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
 		return err_sys(e, "cannot watch descriptor %d", fd);
 	f->fd = fd;
@@ -223,7 +223,7 @@ static void grow_heap(struct loop *l)
 
 void loop_timer_set_from(struct loop *l, struct loop_timer *t, uint64_t at_ns, const char *file)
 {
-	assert(t->fire);
+	assert(t->on_expire);
 	t->file = file;
 	if (l->firing && at_ns <= l->now_ns)
 		at_ns = l->now_ns + 1; /* the next turn: others are due, too */
@@ -258,7 +258,7 @@ static void fire_timers(struct loop *l)
 
 		loop_timer_cancel(l, t);
 		begin(l, TURNS_TIMER, t->file);
-		t->fire(t);
+		t->on_expire(t);
 		end(l);
 	}
 	l->firing = false;
@@ -268,7 +268,7 @@ static void fire_timers(struct loop *l)
 
 void loop_defer_from(struct loop *l, struct loop_task *t, const char *file)
 {
-	assert(t->run);
+	assert(t->on_run);
 	if (t->queued)
 		return;
 	t->file = file;
@@ -323,7 +323,7 @@ static void run_tasks(struct loop *l)
 		l->running = t->next;
 		t->queued = false;
 		begin(l, TURNS_TASK, t->file);
-		t->run(t);
+		t->on_run(t);
 		end(l);
 	}
 }
@@ -365,7 +365,7 @@ static int turn(struct loop *l, struct err *e)
 		if (!f)
 			continue;
 		begin(l, TURNS_FD, f->file);
-		f->ready(f, event->events);
+		f->on_ready(f, event->events);
 		end(l);
 	}
 	l->nevents = 0;

@@ -17,13 +17,13 @@ struct loop_task;
 
 /* events: EPOLLIN, EPOLLOUT, ... as epoll(7) reports them. */
 typedef void loop_ready_fn(struct loop_fd *fd, uint32_t events);
-typedef void loop_fire_fn(struct loop_timer *timer);
+typedef void loop_expire_fn(struct loop_timer *timer);
 typedef void loop_task_fn(struct loop_task *task);
 
 struct loop_fd {
 	int fd; /* borrowed; -1 while not registered */
 	uint32_t events;
-	loop_ready_fn *ready;
+	loop_ready_fn *on_ready;
 	void *arg;	  /* the caller's */
 	const char *file; /* the loop's: where it was registered, for turns.h */
 };
@@ -31,7 +31,7 @@ struct loop_fd {
 struct loop_timer {
 	uint64_t at_ns; /* monotonic, see clock.h */
 	size_t place;	/* the loop's: index in its heap plus one; 0 while not set */
-	loop_fire_fn *fire;
+	loop_expire_fn *on_expire;
 	void *arg;	  /* the caller's */
 	const char *file; /* the loop's: where it was set */
 };
@@ -39,7 +39,7 @@ struct loop_timer {
 struct loop_task {
 	struct loop_task *next;
 	bool queued;
-	loop_task_fn *run;
+	loop_task_fn *on_run;
 	void *arg;	  /* the caller's */
 	const char *file; /* the loop's: where it was put off */
 };
@@ -47,7 +47,7 @@ struct loop_task {
 struct loop *loop_new(struct err *e) MUST_USE;
 void loop_free(struct loop *l);
 
-/* Registers fd with f. f->ready and f->arg are set by the caller beforehand. */
+/* Registers fd with f. f->on_ready and f->arg are set by the caller beforehand. */
 #define loop_add(l, f, fd, events, e) loop_add_from(l, f, fd, events, __FILE__, e)
 int loop_add_from(struct loop *l, struct loop_fd *f, int fd, uint32_t events, const char *file,
 		  struct err *e) MUST_USE;

@@ -375,9 +375,9 @@ void conn_open(struct server *s, int fd, struct peer *from, const char *peer)
 	c->from = from;
 	c->loop = s->loop;
 	c->fd = fd;
-	c->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = c };
-	c->timer = (struct loop_timer){ .fire = on_timer, .arg = c };
-	c->task = (struct loop_task){ .run = on_wake, .arg = c };
+	c->watch = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = c };
+	c->timer = (struct loop_timer){ .on_expire = on_timer, .arg = c };
+	c->task = (struct loop_task){ .on_run = on_wake, .arg = c };
 	c->read_ns = loop_now_ns(s->loop);
 	memcpy(c->peer, peer, strnlen(peer, sizeof(c->peer) - 1));
 	if (s->options.tls)

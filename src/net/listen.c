@@ -91,8 +91,8 @@ int listen_start(struct listen *l, struct loop *loop, int fd, struct err *e)
 {
 	OWN_FD own = fd;
 
-	l->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = l };
-	l->pause = (struct loop_timer){ .fire = on_pause_over, .arg = l };
+	l->watch = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = l };
+	l->pause = (struct loop_timer){ .on_expire = on_pause_over, .arg = l };
 	set_options(fd);
 	if (loop_add(loop, &l->watch, fd, EPOLLIN, e) < 0)
 		return -1;

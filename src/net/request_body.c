@@ -162,7 +162,7 @@ static void hand_over(struct conn *c)
 		return;
 	}
 	c->body.done = true;
-	x->handover = (struct job){ .piece = on_turn, .arg = x };
+	x->handover = (struct job){ .on_piece = on_turn, .arg = x };
 	jobs_add(c->server->jobs, work ? work : &c->server->work, &x->handover);
 }
 

@@ -56,11 +56,11 @@ void egress_link_init(struct egress_link *l, struct egress_links *all, unsigned 
 				   .core = all->core,
 				   .slot = slot,
 				   .sock = -1,
-				   .watch = { .fd = -1, .ready = on_channel } };
+				   .watch = { .fd = -1, .on_ready = on_channel } };
 	l->watch.arg = l;
 	l->timeout_ms = core_config(all->core)->egress_timeout_ms;
-	l->ping = (struct loop_timer){ .fire = on_ping, .arg = l };
-	l->more = (struct loop_task){ .run = on_more, .arg = l };
+	l->ping = (struct loop_timer){ .on_expire = on_ping, .arg = l };
+	l->more = (struct loop_task){ .on_run = on_more, .arg = l };
 	l->end = &l->first;
 	buf_init(&l->in, IN_MAX + READ_SIZE);
 }

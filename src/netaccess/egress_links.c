@@ -13,7 +13,7 @@ static void on_sync(struct loop_task *t)
 void egress_links_init(struct egress_links *all, struct core *c, unsigned n)
 {
 	*all = (struct egress_links){ .core = c, .n = n };
-	all->sync = (struct loop_task){ .run = on_sync, .arg = all };
+	all->sync = (struct loop_task){ .on_run = on_sync, .arg = all };
 	for (unsigned i = 0; i < n; i++)
 		egress_link_init(&all->links[i], all, i);
 }

@@ -38,7 +38,7 @@ static int setup(struct core *c, struct err *e)
 	egress_links_init(&n->egress, c,
 			  core_options(c)->negress == 0 ? 1 : core_options(c)->negress);
 	net_usage_init(&n->used, c);
-	n->tell = (struct loop_task){ .run = net_log_tell, .arg = n };
+	n->tell = (struct loop_task){ .on_run = net_log_tell, .arg = n };
 	return session_policy_setup(n, e);
 }
 

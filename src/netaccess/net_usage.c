@@ -23,7 +23,7 @@ static void on_due(struct loop_timer *t);
 void net_usage_init(struct net_usage_due *d, struct core *c)
 {
 	*d = (struct net_usage_due){ .core = c };
-	d->timer = (struct loop_timer){ .fire = on_due, .arg = d };
+	d->timer = (struct loop_timer){ .on_expire = on_due, .arg = d };
 }
 
 /* ---- rows */

@@ -41,7 +41,7 @@ void session_egress_init(struct session *s, struct net_session *n)
 
 	assert(session_row(s)->id[0] != '\0');
 	n->egress.link = &all->links[egress_links_slot(session_row(s)->id, all->n)];
-	n->egress.timer = (struct loop_timer){ .fire = on_timer, .arg = s };
+	n->egress.timer = (struct loop_timer){ .on_expire = on_timer, .arg = s };
 }
 
 static bool is_wanted(const struct session *s)

@@ -107,7 +107,7 @@ static void queue(struct removed_logs *all, struct removed_log *g)
 	r->all = all;
 	append(&r->lists[g->why], g);
 	count(g, true);
-	r->job.piece = on_piece;
+	r->job.on_piece = on_piece;
 	r->job.arg = r;
 	jobs_add(all->jobs, &r->work, &r->job);
 }

@@ -317,8 +317,8 @@ struct forward *forward_new(struct loop *l, struct exchange *x, int fd,
 	f->options = *o;
 	f->chunked = r->framing == HTTP1_CHUNKED;
 	f->wanted_up = forward_headers_wants_upgrade(r);
-	f->watch = (struct loop_fd){ .fd = -1, .ready = on_ready, .arg = f };
-	f->timer = (struct loop_timer){ .fire = on_timer, .arg = f };
+	f->watch = (struct loop_fd){ .fd = -1, .on_ready = on_ready, .arg = f };
+	f->timer = (struct loop_timer){ .on_expire = on_timer, .arg = f };
 	moved(f);
 	if (put_head(f, e) < 0 || loop_add(l, &f->watch, fd, EPOLLIN, e) < 0) {
 		fifo_release(&f->up);

@@ -186,7 +186,7 @@ static void give_up_soon(struct secret_state *st)
 {
 	if (st->give_up.queued)
 		return;
-	st->give_up = (struct loop_task){ .run = on_give_up, .arg = st };
+	st->give_up = (struct loop_task){ .on_run = on_give_up, .arg = st };
 	loop_defer(core_loop(session_core(st->session)), &st->give_up);
 }
 

@@ -60,7 +60,7 @@ static bool on_job(struct job *job)
 
 void walk_start(struct walk *w)
 {
-	w->job.piece = on_job;
+	w->job.on_piece = on_job;
 	w->job.arg = w;
 	core_job_add(w->r->core, w->r->tenant, &w->job);
 }

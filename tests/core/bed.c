@@ -76,7 +76,7 @@ static void turn(bool (*holds)(void), unsigned ms)
 {
 	wanted = holds;
 	until_ns = clock_now_ns() + ms * CLOCK_MS;
-	look = (struct loop_timer){ .fire = on_look };
+	look = (struct loop_timer){ .on_expire = on_look };
 	loop_timer_set(bed.loop, &look, clock_now_ns());
 	MUST(loop_run(bed.loop, &e));
 	loop_timer_cancel(bed.loop, &look);
@@ -244,7 +244,7 @@ static void create(int sock)
 	close_one(&pid1);
 	buf_clear(&said);
 	pid1 = sock;
-	on_pid1 = (struct loop_fd){ .fd = -1, .ready = hear_pid1 };
+	on_pid1 = (struct loop_fd){ .fd = -1, .on_ready = hear_pid1 };
 	MUST(loop_add(bed.loop, &on_pid1, pid1, EPOLLIN, &e));
 	say(AGENT_READY, &ready, NULL, 0);
 	reply(KEEPER_CREATE, NULL, (uint32_t)pid, pidfd);
@@ -357,7 +357,7 @@ void bed_keeper(void)
 	CHECK(keeper < 0);
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
 	keeper = ends[0];
-	on_keeper = (struct loop_fd){ .fd = -1, .ready = hear_keeper };
+	on_keeper = (struct loop_fd){ .fd = -1, .on_ready = hear_keeper };
 	MUST(loop_add(bed.loop, &on_keeper, keeper, EPOLLIN, &e));
 	MUST(core_set_keeper(bed.core, 0, ends[1], &e));
 	reply(KEEPER_HELLO, NULL, 0, -1);

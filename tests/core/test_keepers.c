@@ -39,7 +39,7 @@ static void turn(unsigned ms)
 {
 	struct err e = { 0 };
 
-	stop = (struct loop_timer){ .fire = on_stop };
+	stop = (struct loop_timer){ .on_expire = on_stop };
 	loop_timer_set(loop, &stop, clock_now_ns() + ms * CLOCK_MS);
 	CHECK(loop_run(loop, &e) == 0);
 }

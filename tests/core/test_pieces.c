@@ -49,7 +49,7 @@ static bool log_piece(void)
 {
 	struct job *j = &bed.tenant->removal.job;
 
-	return j->piece(j);
+	return j->on_piece(j);
 }
 
 static void a_large_log_goes_in_steps(void)
@@ -188,10 +188,10 @@ static void a_removed_tenant_is_stopped_in_pieces(void)
 	CHECK(create_session(&made[SESSIONS], &e) < 0 && e.code == ERR_DENIED);
 	for (unsigned left = SESSIONS; left > 0; left--) {
 		CHECK(live() == left);
-		CHECK(j->piece(j));
+		CHECK(j->on_piece(j));
 		CHECK(live() == left - 1);
 	}
-	CHECK(!j->piece(j));
+	CHECK(!j->on_piece(j));
 	bed_turn(20);
 	CHECK(refused == SESSIONS && live() == 0);
 	bed_end();

@@ -43,7 +43,7 @@ static void read_said(int fd, char *ret, size_t cap)
 }
 
 static void on_task(struct loop_task *t);
-static struct loop_task next_task = { .run = on_task };
+static struct loop_task next_task = { .on_run = on_task };
 
 static void on_done(struct outbound *o, int fd, const struct ip *ip, const struct err *e)
 {

@@ -202,7 +202,7 @@ static void ticks(struct exchange *x)
 	struct call *call = call_of(x);
 
 	call->left = parameter(x, "n", 3);
-	call->timer.fire = tick;
+	call->timer.on_expire = tick;
 	exchange_begin(x, 200, "text/event-stream", EXCHANGE_CHUNKED);
 	tick(&call->timer);
 }
@@ -242,7 +242,7 @@ static void on_message(struct exchange *x, bool text, const uint8_t *data, size_
 		exchange_on_writable(x, flood);
 		flood(x);
 	} else if (len == 5 && memcmp(data, "pause", 5) == 0) {
-		call->timer.fire = unpause;
+		call->timer.on_expire = unpause;
 		ws_pause(x, true);
 		loop_timer_set(the_loop, &call->timer, loop_now_ns(the_loop) + 200 * CLOCK_MS);
 	} else {
@@ -366,7 +366,7 @@ static void route(struct exchange *x, struct call *call)
 		exchange_read_body(x, UINT64_MAX, count_data, counted);
 	} else if (http1_span_is(path, "/count-slowly")) {
 		call->takes = 10000;
-		call->timer.fire = resume;
+		call->timer.on_expire = resume;
 		exchange_read_body(x, BODY_MAX, count_slowly, counted);
 	} else if (http1_span_is(path, "/own-words")) {
 		exchange_read_body(x, 1000, count_data, answer_early);
@@ -383,7 +383,7 @@ static void route(struct exchange *x, struct call *call)
 	} else if (http1_span_is(path, "/ticks")) {
 		ticks(x);
 	} else if (http1_span_is(path, "/slow")) {
-		call->timer.fire = answer_later;
+		call->timer.on_expire = answer_later;
 		loop_timer_set(the_loop, &call->timer,
 			       loop_now_ns(the_loop) + parameter(x, "ms", 100) * CLOCK_MS);
 	} else if (http1_span_is(path, "/never")) {

@@ -31,7 +31,7 @@ static void stop_on_fire(struct loop_timer *t)
 
 static void stop_after(uint64_t ms)
 {
-	static struct loop_timer t = { .fire = stop_on_fire };
+	static struct loop_timer t = { .on_expire = stop_on_fire };
 
 	loop_timer_set(l, &t, clock_now_ns() + ms * CLOCK_MS);
 }
@@ -60,7 +60,7 @@ static void timers_fire_in_order(void)
 	start();
 	srandom(1);
 	for (size_t i = 0; i < TIMERS; i++) {
-		timers[i].fire = check_order;
+		timers[i].on_expire = check_order;
 		loop_timer_set(l, &timers[i], now + (uint64_t)random() % (20 * CLOCK_MS));
 	}
 	for (size_t i = 0; i < TIMERS; i += 3) { /* moved, both ways */
@@ -85,7 +85,7 @@ static void cancel_next(struct loop_timer *t)
 
 static void a_timer_can_cancel_another_that_is_due(void)
 {
-	struct loop_timer a = { .fire = cancel_next }, b = { .fire = cancel_next };
+	struct loop_timer a = { .on_expire = cancel_next }, b = { .on_expire = cancel_next };
 
 	start();
 	a.arg = &b;
@@ -106,7 +106,7 @@ static void set_again(struct loop_timer *t)
 
 static void a_timer_for_now_starves_no_other(void)
 {
-	struct loop_timer t = { .fire = set_again };
+	struct loop_timer t = { .on_expire = set_again };
 
 	start();
 	loop_timer_set(l, &t, 1);
@@ -155,7 +155,7 @@ static void removed_is_silent(void)
 	for (int i = 0; i < 2; i++) {
 		pair[i] = calloc(1, sizeof(**pair));
 		CHECK(pair[i]);
-		*pair[i] = (struct loop_fd){ .fd = -1, .ready = remove_both };
+		*pair[i] = (struct loop_fd){ .fd = -1, .on_ready = remove_both };
 		CHECK(loop_add(l, pair[i], eventfd(1, EFD_CLOEXEC), EPOLLIN, &e) == 0);
 	}
 	stop_after(10);
@@ -175,7 +175,7 @@ static void count_ready(struct loop_fd *f, uint32_t events)
 
 static void modify_changes_what_comes(void)
 {
-	struct loop_fd f = { .fd = -1, .ready = count_ready };
+	struct loop_fd f = { .fd = -1, .on_ready = count_ready };
 
 	start();
 	CHECK(loop_add(l, &f, eventfd(0, EFD_CLOEXEC), EPOLLOUT, &e) == 0);
@@ -188,7 +188,7 @@ static void modify_changes_what_comes(void)
 
 static void add_fails_for_files(void)
 {
-	struct loop_fd f = { .fd = -1, .ready = count_ready };
+	struct loop_fd f = { .fd = -1, .on_ready = count_ready };
 
 	start();
 	CHECK(loop_add(l, &f, -1, EPOLLIN, &e) < 0);
@@ -216,7 +216,7 @@ static void tasks_run_once_in_order(void)
 {
 	start();
 	for (size_t i = 0; i < 4; i++)
-		tasks[i].run = note;
+		tasks[i].on_run = note;
 	loop_defer(l, &tasks[0]);
 	loop_defer(l, &tasks[1]);
 	loop_defer(l, &tasks[2]);
@@ -270,7 +270,9 @@ static bool on_work(struct job *j)
 
 static void add_work(struct job_queue *q, struct work *w, char name, unsigned pieces, uint64_t ms)
 {
-	*w = (struct work){ .job = { .piece = on_work, .arg = w }, .name = name, .left = pieces };
+	*w = (struct work){ .job = { .on_piece = on_work, .arg = w },
+			    .name = name,
+			    .left = pieces };
 	w->ms = ms;
 	jobs_add(&jobs, q, &w->job);
 	jobs_add(&jobs, q, &w->job); /* queued already */
@@ -306,7 +308,7 @@ static void on_other(struct loop_timer *t)
 
 static void others_are_served_between(void)
 {
-	struct loop_timer other = { .fire = on_other };
+	struct loop_timer other = { .on_expire = on_other };
 	struct job_queue a = { 0 };
 	struct work w;
 
@@ -336,7 +338,7 @@ static bool on_cancel_other(struct job *j)
 static void a_piece_may_cancel_others(void)
 {
 	struct job_queue a = { 0 }, b = { 0 };
-	struct job killer = { .piece = on_cancel_other };
+	struct job killer = { .on_piece = on_cancel_other };
 
 	start();
 	jobs_init(&jobs, l);
@@ -366,8 +368,8 @@ static void on_short_timer(struct loop_timer *t)
 
 static void the_slowest_turn_names_its_longest_callback(void)
 {
-	struct loop_task task = { .run = on_long_task };
-	struct loop_timer timer = { .fire = on_short_timer, .arg = &task };
+	struct loop_task task = { .on_run = on_long_task };
+	struct loop_timer timer = { .on_expire = on_short_timer, .arg = &task };
 	char name[TURNS_NAME_MAX];
 	const struct turns *t;
 

@@ -41,7 +41,7 @@ static void run(void (*const steps[])(void), size_t n)
 {
 	struct err e;
 
-	script = (struct script){ .loop = loop_new(&e), .timer = { .fire = on_step } };
+	script = (struct script){ .loop = loop_new(&e), .timer = { .on_expire = on_step } };
 	CHECK(script.loop != NULL && n <= STEPS);
 	for (size_t i = 0; i < n; i++)
 		script.steps[i] = steps[i];

@@ -366,7 +366,7 @@ static void stop(struct loop_timer *t)
 
 static void run_for(uint64_t ms)
 {
-	struct loop_timer end = { .fire = stop };
+	struct loop_timer end = { .on_expire = stop };
 	struct err e;
 
 	loop_timer_set(egress.loop, &end, clock_now_ns() + ms * CLOCK_MS);
@@ -473,7 +473,7 @@ static void socket_that_cries_wolf(void)
 	begin_loop();
 	session.udp = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 	CHECK(session.udp >= 0 && bind(session.udp, (struct sockaddr *)&any, sizeof(any)) == 0);
-	session.udp_watch = (struct loop_fd){ .fd = -1, .ready = on_udp };
+	session.udp_watch = (struct loop_fd){ .fd = -1, .on_ready = on_udp };
 	CHECK(loop_add(egress.loop, &session.udp_watch, session.udp, EPOLLIN, &e) == 0);
 	(void)shutdown(session.udp, SHUT_RDWR);
 	run_for(300);

@@ -90,7 +90,7 @@ static void open_bed(struct bed *b, const char *first, uint64_t idle_ms)
 	tcp_pair(pair);
 	b->server = pair[0];
 	b->inner[1] = pair[1];
-	b->stop = (struct loop_timer){ .fire = on_stop, .arg = b };
+	b->stop = (struct loop_timer){ .on_expire = on_stop, .arg = b };
 	b->pass = splice_relay_new(
 		b->loop,
 		&(struct splice_relay_options){ .cell = b->inner[0],
