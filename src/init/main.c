@@ -457,7 +457,7 @@ int main(int argc, char **argv)
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || catch_children() < 0)
 		return 1;
 	/* One that is not there fails; see keeper_msg.h. */
-	for (int fd = INIT_FD_SLOT; fd <= INIT_FD_EGRESS; fd++)
+	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_EGRESS; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	event_out_begin(false);
 	talk();

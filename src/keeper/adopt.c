@@ -7,7 +7,7 @@
  * means that process ever after.
  *
  * What is found in it is chosen by a PID 1 that may be taken over, down to the directory at its
- * store descriptor. Why that gives it nothing: doc/keeper-protocol.md, "A hostile PID 1". */
+ * disk descriptor. Why that gives it nothing: doc/keeper-protocol.md, "A hostile PID 1". */
 #include "cell.h"
 
 #include <fcntl.h>
@@ -77,7 +77,7 @@ static int open_layers(struct cell *c, const struct keeper *k, const struct keep
 int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff *r, struct err *e)
 {
 	pid_t pid = (pid_t)r->named.pid;
-	char store[16];
+	char disk[16];
 
 	cell_init(c);
 	c->pidfd = adopt_open(k, r->named.id, pid);
@@ -85,16 +85,16 @@ int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff 
 	if (proc < 0 || kernel_pidfd_send_signal(c->pidfd, 0) < 0 || !is_pid1(proc))
 		return err_set(e, ERR_NOT_FOUND, "process %d is not PID 1 of cell %s", (int)pid,
 			       r->named.id);
-	(void)snprintf(store, sizeof(store), "fd/%d", INIT_FD_STORE);
+	(void)snprintf(disk, sizeof(disk), "fd/%d", INIT_FD_DISK);
 	c->userns_fd = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
 	/* By its link, not its descriptor: to hold, let alone close, what a cell has opened may
 	 * take long. Of a rootless cell with a single id the links cannot be read; its user owns it
 	 * anyway. */
-	c->store_fd = openat(proc, store, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (c->store_fd < 0 && k->setup.rootless)
-		c->store_fd = (int)syscall(SYS_pidfd_getfd, c->pidfd, INIT_FD_STORE, 0);
+	c->disk_fd = openat(proc, disk, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (c->disk_fd < 0 && k->setup.rootless)
+		c->disk_fd = (int)syscall(SYS_pidfd_getfd, c->pidfd, INIT_FD_DISK, 0);
 	c->root_fd = openat(proc, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (c->userns_fd < 0 || c->store_fd < 0 || c->root_fd < 0)
-		return err_sys(e, "cell %s: open its parts", r->named.id);
+	if (c->userns_fd < 0 || c->disk_fd < 0 || c->root_fd < 0)
+		return err_sys(e, "cell %s: open its namespace, disk and root", r->named.id);
 	return open_layers(c, k, r, e);
 }

@@ -15,7 +15,7 @@
 void cell_init(struct cell *c)
 {
 	*c = (struct cell){
-		.pidfd = -1, .userns_fd = -1, .store_fd = -1, .root_fd = -1, .ids.slot_fd = -1
+		.pidfd = -1, .userns_fd = -1, .disk_fd = -1, .root_fd = -1, .ids.slot_fd = -1
 	};
 	memset(c->layers, 0xff, sizeof(c->layers)); /* every descriptor -1 */
 	memset(&c->cgroup, 0xff, sizeof(c->cgroup));
@@ -25,7 +25,7 @@ void cell_release(struct cell *c)
 {
 	io_close_all(&c->pidfd, 1);
 	io_close_all(&c->userns_fd, 1);
-	io_close_all(&c->store_fd, 1);
+	io_close_all(&c->disk_fd, 1);
 	io_close_all(&c->root_fd, 1);
 	io_close_all(c->layers, CELL_LAYERS_MAX);
 	io_close_all(&c->ids.slot_fd, 1);
@@ -98,7 +98,7 @@ static void read_disk(const struct cell *c, struct cell_disk *ret)
 {
 	struct statfs fs;
 
-	if (c->store_fd < 0 || fstatfs(c->store_fd, &fs) < 0)
+	if (c->disk_fd < 0 || fstatfs(c->disk_fd, &fs) < 0)
 		return;
 	ret->bytes = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
 	ret->inodes = (uint64_t)(fs.f_files - fs.f_ffree);

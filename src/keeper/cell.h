@@ -16,8 +16,8 @@ struct cell {
 	bool idmapped, redirect;
 	pid_t pid; /* of PID 1, seen from outside */
 	int pidfd, userns_fd;
-	int store_fd; /* root of the one file system that holds all the cell's writes */
-	int root_fd;  /* the cell's / */
+	int disk_fd; /* root of the one file system that holds all the cell's writes */
+	int root_fd; /* the cell's / */
 	int layers[CELL_LAYERS_MAX];
 	char layer_at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
 	uint32_t nlayers;
@@ -40,7 +40,7 @@ int cell_open_source(const struct keeper *k, const struct cell_source *from, uin
 int cell_create(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		int channel_fd, const int *fds, struct err *e) MUST_USE;
 
-/* Kills every process, removes the cgroup, lets go of everything; *ret is what the store held.
+/* Kills every process, removes the cgroup, lets go of everything; *ret is what the disk held.
  * ERR_CONFLICT if they are not dead after patience_ms. */
 int cell_destroy(struct cell *c, const struct keeper *k, unsigned patience_ms,
 		 struct cell_disk *ret, struct err *e) MUST_USE;

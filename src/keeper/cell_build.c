@@ -26,7 +26,7 @@ struct builder {
 	const int *fds;
 	int channel_fd;
 	pid_t keeper_pid;
-	struct root_parts parts;
+	struct root_trees trees;
 	int sync_fd; /* owned: to PID 1 */
 	struct err *err;
 	int result;
@@ -35,14 +35,14 @@ struct builder {
 static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 {
 	struct cell *c = b->cell;
-	int born_in = cgroup_unified(&b->keeper->cgroups, c->cgroup.dirs);
+	int first_cgroup = cgroup_unified(&b->keeper->cgroups, c->cgroup.dirs);
 	int pidfd = -1;
 	struct clone_args args = {
 		/* CLONE_PARENT: its parent is the keeper, which waits for it and with which it
 		   dies, not the builder. */
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWTIME | CLONE_PARENT | CLONE_PIDFD,
 		.pidfd = (__u64)(uintptr_t)&pidfd,
-		.cgroup = (__u64)(born_in >= 0 ? born_in : 0),
+		.cgroup = (__u64)(first_cgroup >= 0 ? first_cgroup : 0),
 	};
 	const struct enter_plan plan = { .keeper = b->keeper,
 					 .request = b->request,
@@ -51,7 +51,7 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 					 .sync_fd = sync_inside };
 	pid_t pid;
 
-	if (born_in >= 0)
+	if (first_cgroup >= 0)
 		args.flags |= CLONE_INTO_CGROUP;
 	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for the
 	 * user that made it: that must be the cell's own root, not the machine's. Capabilities
@@ -77,7 +77,7 @@ static int mount_proc(void *arg)
 	static const struct mounts_option options[] = { { NULL, NULL } };
 	struct builder *b = arg;
 
-	b->result = mounts_new("proc", options, MOUNTS_STILL, &b->parts.proc, b->err);
+	b->result = mounts_new("proc", options, MOUNTS_STILL, &b->trees.proc, b->err);
 	_exit(0);
 }
 
@@ -133,24 +133,24 @@ static int take_trees(struct builder *b, struct err *e)
 	bool rootless = b->keeper->setup.rootless;
 
 	for (unsigned i = 0; i < r->nlayers; i++)
-		if (take_tree(rootless, b->fds[i], &b->parts.layers[i], e) < 0)
+		if (take_tree(rootless, b->fds[i], &b->trees.layers[i], e) < 0)
 			return err_wrap(e, "layer at %s", r->layer_at[i]);
 	for (unsigned i = 0; i < r->nmounts; i++)
-		if (take_tree(rootless, b->fds[r->nlayers + i], &b->parts.mounts[i], e) < 0)
+		if (take_tree(rootless, b->fds[r->nlayers + i], &b->trees.mounts[i], e) < 0)
 			return err_wrap(e, "mount %s", r->mounts[i].at);
 	return 0;
 }
 
-/* Lets PID 1 go on, with the store to hold if it lingers, and waits until it has become
+/* Lets PID 1 go on, with the disk to hold if it lingers, and waits until it has become
  * cordon-init (the socket closes by exec) or has said why not. One byte means that its connections
  * can be redirected. */
-static int let_go(struct builder *b, struct err *e)
+static int release_pid1(struct builder *b, struct err *e)
 {
 	struct err inside, ignored;
 	size_t nfds = 0;
 	ssize_t n;
 
-	IGNORED(io_send(b->sync_fd, "g", 1, &b->parts.kept, b->parts.kept >= 0, e),
+	IGNORED(io_send(b->sync_fd, "g", 1, &b->trees.kept, b->trees.kept >= 0, e),
 		"if it is gone, it has said why");
 	while ((n = io_recv(b->sync_fd, &inside, sizeof(inside), NULL, 0, &nfds, &ignored)) == 1)
 		b->cell->redirect = true;
@@ -180,9 +180,9 @@ static int build(struct builder *b, struct err *e)
 	fd_close(TAKE_FD(sync_inside));
 	if (ids_write(&b->cell->ids, b->cell->pid, e) < 0 ||
 	    ids_open_ns(b->cell->pid, "user", &b->cell->userns_fd, e) < 0 || make_proc(b, e) < 0 ||
-	    root_assemble(b->cell, b->keeper, b->request, &b->parts, e) < 0)
+	    root_assemble(b->cell, b->keeper, b->request, &b->trees, e) < 0)
 		return -1;
-	return let_go(b, e);
+	return release_pid1(b, e);
 }
 
 static int run_builder(void *arg)
@@ -193,10 +193,10 @@ static int run_builder(void *arg)
 	_exit(0);
 }
 
-/* The store and the layers stay with the cell, for its statistics and its diff. */
-static void keep_parts(struct cell *c, struct root_parts *p, const struct keeper_create *r)
+/* The disk and the layers stay with the cell, for its statistics and its diff. */
+static void keep_trees(struct cell *c, struct root_trees *p, const struct keeper_create *r)
 {
-	c->store_fd = TAKE_FD(p->store);
+	c->disk_fd = TAKE_FD(p->disk);
 	c->root_fd = TAKE_FD(p->root);
 	c->nlayers = r->nlayers;
 	memcpy(c->layer_at, r->layer_at, sizeof(c->layer_at));
@@ -219,7 +219,7 @@ int cell_build(struct cell *c, const struct keeper *k, const struct keeper_creat
 			     .result = -1 };
 	pid_t pid;
 
-	memset(&b.parts, 0xff, sizeof(b.parts)); /* every descriptor -1 */
+	memset(&b.trees, 0xff, sizeof(b.trees)); /* every descriptor -1 */
 	/* By descriptor in the mount namespace they came from, if that is allowed. */
 	if (k->setup.rootless || take_trees(&b, e) == 0) {
 		pid = clone(run_builder, stack + sizeof(stack),
@@ -227,12 +227,12 @@ int cell_build(struct cell *c, const struct keeper *k, const struct keeper_creat
 		if (pid < 0)
 			(void)err_sys(e, "mount namespace");
 		else if (waitpid(pid, NULL, 0) == pid && b.result == 0)
-			keep_parts(c, &b.parts, r);
+			keep_trees(c, &b.trees, r);
 		else if (e->code == ERR_NONE)
 			(void)err_set(e, ERR_SYSTEM, "the builder died");
 	}
 	io_close_all(&b.sync_fd, 1);
 	io_close_all(c->cgroup.enter, CGROUP_DIRS); /* PID 1 has used its own */
-	io_close_all((int *)&b.parts, sizeof(b.parts) / sizeof(int));
+	io_close_all((int *)&b.trees, sizeof(b.trees) / sizeof(int));
 	return b.result;
 }

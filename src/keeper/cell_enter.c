@@ -25,7 +25,7 @@
 #include "kernel.h"
 #include "restrict.h"
 
-/* The descriptors of cordon-init; then INIT_FD_SLOT, INIT_FD_STORE and INIT_FD_EGRESS. */
+/* The descriptors of cordon-init; then INIT_FD_ID_SLOT, INIT_FD_DISK and INIT_FD_EGRESS. */
 enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
 
 /* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
@@ -39,16 +39,16 @@ static int own_namespaces(const char *name, struct err *e)
 	return 0;
 }
 
-/* With the go comes the store, if the cell lingers. */
+/* With the go comes the disk, if the cell lingers. */
 static int wait_for_go(int sync_fd, struct err *e)
 {
-	int store = -1;
+	int disk = -1;
 	size_t n = 0;
 	char go;
 
-	if (io_recv(sync_fd, &go, 1, &store, 1, &n, e) != 1)
+	if (io_recv(sync_fd, &go, 1, &disk, 1, &n, e) != 1)
 		return err_set(e, ERR_SYSTEM, "the builder is gone");
-	if (store >= 0 && (dup2(store, INIT_FD_STORE) < 0 || fcntl(INIT_FD_STORE, F_SETFD, 0) < 0))
+	if (disk >= 0 && (dup2(disk, INIT_FD_DISK) < 0 || fcntl(INIT_FD_DISK, F_SETFD, 0) < 0))
 		return err_sys(e, "descriptors");
 	if (chdir("/") < 0)
 		return err_sys(e, "chdir /");

@@ -2,7 +2,7 @@
  *
  * The upper directories were written by a hostile cell: names, links, sizes and depth are its
  * choice. So the keeper does not walk them itself. It forks a child that becomes root of the cell's
- * user namespace and of nothing else, makes the store its root directory, closes all but what it
+ * user namespace and of nothing else, makes the disk its root directory, closes all but what it
  * needs, and executes cordon-init as "diff" (init/diff.c), which writes the list to the descriptor
  * of the request.
  *
@@ -26,7 +26,7 @@
 
 static pid_t readers[READERS_MAX]; /* 0: free */
 
-/* In the child: root of the cell and of nothing else, with the store as its root directory. */
+/* In the child: root of the cell and of nothing else, with the disk as its root directory. */
 static bool become_root(const struct cell *c)
 {
 	/* Not our groups; where they cannot be given up (rootless), they are the user's own. */
@@ -35,7 +35,7 @@ static bool become_root(const struct cell *c)
 	/* A cell with a single id has no 0: then we are that one. */
 	if ((setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && errno != EINVAL)
 		return false;
-	return fchdir(c->store_fd) == 0 && chroot(".") == 0;
+	return fchdir(c->disk_fd) == 0 && chroot(".") == 0;
 }
 
 /* Descriptors for the program: 1 the list, 2 nowhere, 3 the cell's root, 4 and up the layers in

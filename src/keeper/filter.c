@@ -43,21 +43,21 @@ int filter_calls(enum cell_profile profile, struct err *e)
 /* Only one architecture's numbers get past the profile's filter, so this one need not look. */
 #define LOAD(field) \
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
-#define SAY(what) BPF_STMT(BPF_RET | BPF_K, (what))
-#define REFUSE(error) SAY(SECCOMP_RET_ERRNO | (error))
+#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define REFUSE(error) RETURN(SECCOMP_RET_ERRNO | (error))
 
 /* If the call is nr and argument `arg` has a set-id bit: EPERM. Leaves the number loaded. */
 #define MODE_IN(nr, arg)                                                               \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(nr), 0, 4), LOAD(args[arg]),    \
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MODE_SETID, 0, 1), REFUSE(EPERM), \
-		SAY(SECCOMP_RET_ALLOW)
+		RETURN(SECCOMP_RET_ALLOW)
 
 /* The same for calls that take a mode only when they create. */
 #define MODE_IF_CREATE(nr, flags, arg)                                                            \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(nr), 0, 6), LOAD(args[flags]),             \
 		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | (O_TMPFILE & ~O_DIRECTORY), 0, 3), \
 		LOAD(args[arg]), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MODE_SETID, 0, 1),          \
-		REFUSE(EPERM), SAY(SECCOMP_RET_ALLOW)
+		REFUSE(EPERM), RETURN(SECCOMP_RET_ALLOW)
 
 int filter_setid(struct err *e)
 {
@@ -77,7 +77,7 @@ int filter_setid(struct err *e)
 		/* Its mode is behind a pointer, where it cannot be checked. */
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
 		REFUSE(ENOSYS),
-		SAY(SECCOMP_RET_ALLOW),
+		RETURN(SECCOMP_RET_ALLOW),
 	};
 
 	return install(program, COUNT(program), e);

@@ -6,7 +6,7 @@
 
 struct keeper {
 	struct keeper_setup setup;
-	struct cgroup_root cgroups;
+	struct cgroup_parents cgroups;
 	int landlock_abi;
 	int proc_sys_fd; /* owned: /proc/sys */
 };

@@ -26,7 +26,7 @@ static int start(struct keeper *k, struct err *e)
 	k->cgroups.version = k->setup.cgroup_version;
 	for (int i = 0, fd = KEEPER_FD_CGROUP; i < CGROUP_DIRS; i++, fd++)
 		k->cgroups.dirs[i] = fcntl(fd, F_GETFD) < 0 ? -1 : fd;
-	root_learn_proc();
+	root_find_covers();
 	k->landlock_abi = restrict_landlock_abi();
 	k->proc_sys_fd = open("/proc/sys", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (k->proc_sys_fd < 0)

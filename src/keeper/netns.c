@@ -26,7 +26,7 @@
 #define LO_INDEX 1 /* the first device of every network namespace */
 
 /* The kernel answers each request at once, an accepted batch of rules once. */
-static int talk(int sock, const struct iovec *parts, int n)
+static int transact(int sock, const struct iovec *parts, int n)
 {
 	struct {
 		struct nlmsghdr head;
@@ -47,8 +47,8 @@ static int talk(int sock, const struct iovec *parts, int n)
 }
 
 /* One request: a body (an ifinfomsg or a rtmsg) with one attribute. */
-static int ask(int sock, uint16_t type, const void *body, size_t len, uint16_t attr_type,
-	       uint32_t value, struct err *e)
+static int request_one(int sock, uint16_t type, const void *body, size_t len, uint16_t attr_type,
+		       uint32_t value, struct err *e)
 {
 	const struct rtattr attr = { RTA_LENGTH(sizeof(value)), attr_type };
 	const struct nlmsghdr head = { .nlmsg_len = (uint32_t)NLMSG_LENGTH(len) + attr.rta_len,
@@ -59,7 +59,7 @@ static int ask(int sock, uint16_t type, const void *body, size_t len, uint16_t a
 				       { (void *)(uintptr_t)&attr, sizeof(attr) },
 				       { &value, sizeof(value) } };
 
-	if (talk(sock, parts, COUNT(parts)) < 0)
+	if (transact(sock, parts, COUNT(parts)) < 0)
 		return err_sys(e, "rtnetlink request %u", type);
 	return 0;
 }
@@ -73,7 +73,7 @@ int netns_egress_socket(void)
 	if (egress < 0) /* a kernel without IPv6 */
 		egress = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (setsockopt(egress, SOL_IP, IP_TRANSPARENT, &(int){ 1 }, sizeof(int)) < 0 ||
-	    talk(netfilter, &rules, 1) < 0)
+	    transact(netfilter, &rules, 1) < 0)
 		return -1;
 	return TAKE_FD(egress);
 }
@@ -93,13 +93,13 @@ int netns_setup(int proc_sys_fd, struct err *e)
 	OWN_FD sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (sock < 0)
 		return err_sys(e, "rtnetlink");
-	if (ask(sock, RTM_NEWLINK, &link, sizeof(link), IFLA_MTU, LO_MTU, e) < 0 ||
-	    ask(sock, RTM_NEWROUTE, &route, sizeof(route), RTA_OIF, LO_INDEX, e) < 0)
+	if (request_one(sock, RTM_NEWLINK, &link, sizeof(link), IFLA_MTU, LO_MTU, e) < 0 ||
+	    request_one(sock, RTM_NEWROUTE, &route, sizeof(route), RTA_OIF, LO_INDEX, e) < 0)
 		return err_wrap(e, "network");
 	/* A kernel without IPv6 has nothing to route. */
 	route.rtm_family = AF_INET6;
 	if (faccessat(proc_sys_fd, "net/ipv6", F_OK, 0) == 0 &&
-	    ask(sock, RTM_NEWROUTE, &route, sizeof(route), RTA_OIF, LO_INDEX, e) < 0)
+	    request_one(sock, RTM_NEWROUTE, &route, sizeof(route), RTA_OIF, LO_INDEX, e) < 0)
 		return err_wrap(e, "network, IPv6");
 	if (io_write_file(proc_sys_fd, "net/ipv4/ip_unprivileged_port_start", "0", e) < 0)
 		return err_wrap(e, "network");

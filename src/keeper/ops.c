@@ -130,7 +130,7 @@ static int (*const ops[])(const struct keeper *, struct call *, struct err *) = 
 	[KEEPER_FREEZE] = op_freeze,
 };
 
-static int say(int sock, struct call *c, const struct err *e)
+static int send_reply(int sock, struct call *c, const struct err *e)
 {
 	OWN_FD fd = c->fd;
 
@@ -161,12 +161,12 @@ static int serve_one(int sock, const struct keeper *k)
 		e = (struct err){ 0 };
 	io_close_all(c.fds, nfds);
 	diff_reader_reap();
-	return say(sock, &c, &e) < 0 ? -1 : 1;
+	return send_reply(sock, &c, &e) < 0 ? -1 : 1;
 }
 
 int ops_refuse(int sock, const struct err *why)
 {
-	return say(sock, &(struct call){ .r.op = KEEPER_HELLO, .fd = -1 }, why);
+	return send_reply(sock, &(struct call){ .r.op = KEEPER_HELLO, .fd = -1 }, why);
 }
 
 int ops_serve(int sock, const struct keeper *k)
@@ -176,7 +176,7 @@ int ops_serve(int sock, const struct keeper *k)
 
 	cell_init(&own);
 	fill_restrictions(k, NULL, &hello.reply.restrictions);
-	more = say(sock, &hello, &(struct err){ 0 }) == 0;
+	more = send_reply(sock, &hello, &(struct err){ 0 }) == 0;
 	while (more > 0)
 		more = serve_one(sock, k);
 	if (own.id[0] != '\0')

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 
-static int place_writable(const struct cell *c, const struct keeper_create *r, struct root_parts *p,
+static int place_writable(const struct cell *c, const struct keeper_create *r, struct root_trees *p,
 			  struct err *e)
 {
 	if ((r->flags & CELL_READ_ONLY) == 0)
@@ -28,9 +28,9 @@ static int change_root(int root, struct err *e)
 }
 
 int root_assemble(struct cell *c, const struct keeper *k, const struct keeper_create *r,
-		  struct root_parts *p, struct err *e)
+		  struct root_trees *p, struct err *e)
 {
-	if (root_make_store(r, p, e) < 0 || root_place_layers(c, k, r, p, e) < 0 ||
+	if (root_make_disk(r, p, e) < 0 || root_place_layers(c, k, r, p, e) < 0 ||
 	    place_writable(c, r, p, e) < 0)
 		return -1;
 	/* Before /proc and /dev: whatever a request mounts there, or a link of its trees leads

@@ -83,14 +83,14 @@ static int fill_dev(const struct cell *c, const struct keeper *k, const char *ma
 	return place_pts(c, dev, e);
 }
 
-/* A directory of the store too, to cost no file system; but with devices, and read-only. */
+/* A directory of the disk too, to cost no file system; but with devices, and read-only. */
 int root_place_dev(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
-		   struct root_parts *p, struct err *e)
+		   struct root_trees *p, struct err *e)
 {
 	struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
 	int copy = -1;
 
-	if (mounts_copy(p->store, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
+	if (mounts_copy(p->disk, "dev", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &copy, e) < 0)
 		return -1;
 	OWN_FD dev = copy;
 	if (mounts_place(dev, p->root, "/dev", e) < 0 ||

@@ -1,5 +1,5 @@
 /* root_layers.c - the template's layers, read-only, each with an overlay whose upper directory is
- * in the store.
+ * in the disk.
  *
  * A layer is shown with its owners translated to the cell's (an idmapped mount), where the file
  * system can. Layers are shared by all cells: nothing here may make one writable. */
@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* Attaches layer i in the store, read-only, its owners translated to the cell's. */
-static int attach_layer(struct cell *c, const struct keeper_create *r, struct root_parts *p,
+/* Attaches layer i in the disk, read-only, its owners translated to the cell's. */
+static int attach_layer(struct cell *c, const struct keeper_create *r, struct root_trees *p,
 			unsigned i, struct err *e)
 {
 	int mapped;
@@ -21,7 +21,7 @@ static int attach_layer(struct cell *c, const struct keeper_create *r, struct ro
 		return -1;
 	if (mapped == 0)
 		c->idmapped = false;
-	if (kernel_move_mount(p->layers[i], p->store, "at", 0) < 0)
+	if (kernel_move_mount(p->layers[i], p->disk, "at", 0) < 0)
 		return err_sys(e, "attach layer %u", i);
 	return 0;
 }
@@ -51,7 +51,7 @@ static int own_places(const struct cell *c, int upper, struct err *e)
 /* A writable view of layer i. overlayfs before Linux 6.15 takes only attached layers, and names
  * them by path: the magic links of our own descriptors. */
 static int make_overlay(struct cell *c, const struct keeper *k, const struct keeper_create *r,
-			struct root_parts *p, unsigned i, int *ret_fd, struct err *e)
+			struct root_trees *p, unsigned i, int *ret_fd, struct err *e)
 {
 	char name[16], lower[32], upper[48], work[48];
 	const struct mounts_option options[] = {
@@ -65,18 +65,18 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 
 	for (const char *kind = "uw"; *kind != '\0'; kind++) {
 		(void)snprintf(name, sizeof(name), "%c%u", *kind, i);
-		if (root_make_dir(c, p->store, name, 0755, 0, e) < 0)
+		if (root_make_dir(c, p->disk, name, 0755, 0, e) < 0)
 			return -1;
 	}
 	/* A single id owns the template as it is. */
 	if (i == 0 && !c->idmapped && (!k->setup.rootless || k->setup.subordinate > 0)) {
-		OWN_FD dir = openat(p->store, "u0", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		OWN_FD dir = openat(p->disk, "u0", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (dir < 0 || own_places(c, dir, e) < 0)
 			return -1;
 	}
 	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d", p->layers[i]);
-	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/u%u", p->store, i);
-	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/w%u", p->store, i);
+	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/u%u", p->disk, i);
+	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/w%u", p->disk, i);
 	/* Read-only cells have overlays too: inodes of their own, not the machine's. */
 	return mounts_new("overlay", options,
 			  root_attrs(r) |
@@ -85,7 +85,7 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 }
 
 int root_place_layers(struct cell *c, const struct keeper *k, const struct keeper_create *r,
-		      struct root_parts *p, struct err *e)
+		      struct root_trees *p, struct err *e)
 {
 	c->idmapped = true;
 	for (unsigned i = 0; i < r->nlayers; i++)
@@ -100,7 +100,7 @@ int root_place_layers(struct cell *c, const struct keeper *k, const struct keepe
 		if (i > 0 && mounts_place(fd, p->root, r->layer_at[i], e) < 0)
 			return -1;
 		if (i == 0) {
-			if (kernel_move_mount(fd, p->store, "at", 0) < 0)
+			if (kernel_move_mount(fd, p->disk, "at", 0) < 0)
 				return err_sys(e, "attach root");
 			p->root = TAKE_FD(fd);
 		}

@@ -10,7 +10,7 @@
 /* A tree that came with the request. Its owner is shown as the cell's user, which thereby can read
  * what the owner can, and writes only if that was asked for. */
 int root_place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
-		     struct root_parts *p, unsigned i, struct err *e)
+		     struct root_trees *p, unsigned i, struct err *e)
 {
 	bool writable = (r->mounts[i].flags & CELL_MOUNT_WRITABLE) != 0;
 	const char *at = r->mounts[i].at;

@@ -3,7 +3,7 @@
  * Most machine-wide entries belong to the machine's root and may be opened by no other user, the
  * root of a cell included: those need no cover. Which ones do is looked up once, at the keeper's
  * start, because it is the same for every cell and costs a system call for each. A cover is a
- * read-only mount of an empty file or directory of the store; the cell cannot remove it (its mount
+ * read-only mount of an empty file or directory of the disk; the cell cannot remove it (its mount
  * namespace is not its own). */
 #include "root.h"
 
@@ -21,7 +21,7 @@ static const char *const hidden[] = {
 };
 static bool covered[COUNT(hidden)], covered_dir[COUNT(hidden)];
 
-void root_learn_proc(void)
+void root_find_covers(void)
 {
 	struct stat st;
 
@@ -35,7 +35,7 @@ void root_learn_proc(void)
 }
 
 /* Puts a read-only mount over an entry of /proc. */
-static int cover(struct root_parts *p, const char *name, int dir, const char *with, struct err *e)
+static int cover(struct root_trees *p, const char *name, int dir, const char *with, struct err *e)
 {
 	int copy = -1;
 
@@ -47,13 +47,13 @@ static int cover(struct root_parts *p, const char *name, int dir, const char *wi
 	return 0;
 }
 
-int root_place_proc(struct root_parts *p, struct err *e)
+int root_place_proc(struct root_trees *p, struct err *e)
 {
 	if (mounts_place(p->proc, p->root, "/proc", e) < 0)
 		return -1;
 	for (size_t i = 0; i < COUNT(hidden); i++)
 		if (covered[i] &&
-		    cover(p, hidden[i], p->store, covered_dir[i] ? "empty" : "none", e) < 0)
+		    cover(p, hidden[i], p->disk, covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
 	/* The kernel gives a namespace's own settings to its root: not here. */
 	return cover(p, "sys", p->proc, "sys", e);

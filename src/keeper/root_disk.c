@@ -1,4 +1,4 @@
-/* root_store.c - the one file system that holds all of a cell's writes, and its directories.
+/* root_disk.c - the one file system that holds all of a cell's writes, and its directories.
  *
  * Called by the builder, as the keeper's root: owners are given as ids outside the cell. */
 #include "root.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-int root_make_store(const struct keeper_create *r, struct root_parts *p, struct err *e)
+int root_make_disk(const struct keeper_create *r, struct root_trees *p, struct err *e)
 {
 	char size[24], inodes[24];
 	const struct mounts_option options[] = {
@@ -16,16 +16,16 @@ int root_make_store(const struct keeper_create *r, struct root_parts *p, struct 
 
 	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)r->limits.disk_bytes);
 	(void)snprintf(inodes, sizeof(inodes), "%llu", (unsigned long long)r->limits.inodes);
-	if (mounts_new("tmpfs", options, 0, &p->store, e) < 0)
+	if (mounts_new("tmpfs", options, 0, &p->disk, e) < 0)
 		return -1;
-	if (kernel_move_mount(p->store, AT_FDCWD, "/tmp", 0) < 0)
-		return err_sys(e, "attach store at /tmp");
-	if (mkdirat(p->store, "at", 0555) < 0 || mkdirat(p->store, "empty", 0555) < 0 ||
-	    mkdirat(p->store, "dev", 0755) < 0 || mknodat(p->store, "none", S_IFREG | 0444, 0) < 0)
-		return err_sys(e, "fill store");
+	if (kernel_move_mount(p->disk, AT_FDCWD, "/tmp", 0) < 0)
+		return err_sys(e, "attach disk at /tmp");
+	if (mkdirat(p->disk, "at", 0555) < 0 || mkdirat(p->disk, "empty", 0555) < 0 ||
+	    mkdirat(p->disk, "dev", 0755) < 0 || mknodat(p->disk, "none", S_IFREG | 0444, 0) < 0)
+		return err_sys(e, "fill disk");
 	if ((r->flags & CELL_LINGER) == 0)
 		return 0;
-	return mounts_copy(p->store, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &p->kept, e);
+	return mounts_copy(p->disk, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &p->kept, e);
 }
 
 /* id: inside, of the owner and the group. */
@@ -37,18 +37,18 @@ int root_make_dir(const struct cell *c, int dir, const char *name, mode_t mode, 
 	    fchownat(dir, name, ids_outside(&c->ids, 'u', id), ids_outside(&c->ids, 'g', id),
 		     AT_SYMLINK_NOFOLLOW) < 0 ||
 	    fchmodat(dir, name, mode, 0) < 0)
-		return err_sys(e, "store: mkdir %s", name);
+		return err_sys(e, "disk: mkdir %s", name);
 	return 0;
 }
 
-/* Puts a directory of the store at a place of the cell. */
-int root_place_dir(const struct cell *c, const struct keeper_create *r, struct root_parts *p,
+/* Puts a directory of the disk at a place of the cell. */
+int root_place_dir(const struct cell *c, const struct keeper_create *r, struct root_trees *p,
 		   const char *name, const char *at, mode_t mode, uint32_t id, struct err *e)
 {
 	int copy = -1;
 
-	if (root_make_dir(c, p->store, name, mode, id, e) < 0 ||
-	    mounts_copy(p->store, name, root_attrs(r) | MOUNT_ATTR_NOSUID, &copy, e) < 0)
+	if (root_make_dir(c, p->disk, name, mode, id, e) < 0 ||
+	    mounts_copy(p->disk, name, root_attrs(r) | MOUNT_ATTR_NOSUID, &copy, e) < 0)
 		return -1;
 	OWN_FD fd = copy;
 	return mounts_place(fd, p->root, at, e);
