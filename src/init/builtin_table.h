@@ -18,5 +18,5 @@ int tar_out(int argc, char **argv, struct err *e) MUST_USE;
 int tar_in(int argc, char **argv, struct err *e) MUST_USE;
 int watch_directory(int argc, char **argv, struct err *e) MUST_USE;
 int processes_list(int argc, char **argv, struct err *e) MUST_USE;
-int secret_keep(int argc, char **argv, struct err *e) MUST_USE;
+int secret_builtin(int argc, char **argv, struct err *e) MUST_USE;
 int processes_kill(int argc, char **argv, struct err *e) MUST_USE;

@@ -5,7 +5,7 @@
  * ends it: that is not the peer it should be.
  *
  * A daemon that dies leaves requests behind that it has already promised to clients. So a
- * connection to which nothing can be written any more is mute, and read to its end before it is
+ * connection to which nothing can be written any more is broken, and read to its end before it is
  * dropped.
  *
  * The listening socket came from outside, and its name is outside; no process of the cell can see
@@ -30,11 +30,11 @@
 
 static int channel = -1;
 static int listener = -1;
-static int next = -1;	/* the connection that will replace the one on the channel */
-static bool mute;	/* writing fails for good, but there may be requests to read */
-static int passed = -1; /* a descriptor that came with a request that is still in the buffer */
-static bool full;	/* the kernel said it takes no more */
-static bool short_of;	/* it said so for lack of something else than room in the socket */
+static int next_channel = -1; /* the connection that will replace the one on the channel */
+static bool broken;	      /* writing fails for good, but there may be requests to read */
+static int passed_fd = -1; /* a descriptor that came with a request that is still in the buffer */
+static bool full;	   /* the kernel said it takes no more */
+static bool out_of_memory; /* it said so for lack of something else than room in the socket */
 
 static uint8_t *buffer;
 static size_t have, at; /* buffer[at .. have) was not looked at yet */
@@ -53,52 +53,52 @@ bool channel_is_open(void)
 	return channel >= 0;
 }
 
-bool channel_is_mute(void)
+bool channel_is_broken(void)
 {
-	return channel < 0 || mute;
+	return channel < 0 || broken;
 }
 
-void channel_wants(struct pollfd *ret_fds)
+void channel_poll_fds(struct pollfd *ret_fds)
 {
 	ret_fds[0] = (struct pollfd){ channel, full ? POLLOUT : POLLIN, 0 };
-	if (short_of)
+	if (out_of_memory)
 		ret_fds[0].fd = -1;
 	ret_fds[1] = (struct pollfd){ listener, POLLIN, 0 };
 }
 
-bool channel_retries(void)
+bool channel_needs_retry(void)
 {
-	return short_of;
+	return out_of_memory;
 }
 
 static void drop(void)
 {
 	io_close_all(&channel, 1);
-	io_close_all(&passed, 1);
-	full = short_of = mute = false;
+	io_close_all(&passed_fd, 1);
+	full = out_of_memory = broken = false;
 	have = at = 0;
 	if (listener < 0)
 		_exit(0); /* the other end is closed: the cell is over */
 }
 
-bool channel_say(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds)
+bool channel_send(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds)
 {
 	uint8_t bytes[FRAME_HEAD + sizeof(*v)];
 	struct err e;
 
-	if (channel_is_mute())
+	if (channel_is_broken())
 		return false;
 	frame_head(bytes, (uint16_t)type, sizeof(*v));
 	memcpy(bytes + FRAME_HEAD, v, sizeof(*v));
-	full = short_of = false;
+	full = out_of_memory = false;
 	if (io_send(channel, bytes, sizeof(bytes), fds, nfds, &e) == 0)
 		return true;
 	if (e.sys == EAGAIN)
 		full = true;
 	else if (e.sys == ENOBUFS || e.sys == ENOMEM || e.sys == ETOOMANYREFS)
-		full = short_of = true;
+		full = out_of_memory = true;
 	else
-		mute = true;
+		broken = true;
 	return false;
 }
 
@@ -127,8 +127,8 @@ bool channel_receive(void)
 		return false;
 	}
 	if (nfds > 0) {
-		io_close_all(&passed, 1);
-		passed = fd;
+		io_close_all(&passed_fd, 1);
+		passed_fd = fd;
 	}
 	have += (size_t)n;
 	if (have > touched)
@@ -168,12 +168,12 @@ bool channel_next(struct frame *ret)
 
 int channel_linger(void)
 {
-	if (passed < 0)
+	if (passed_fd < 0)
 		return EBADF;
-	if (listen(passed, BACKLOG) < 0 || fcntl(passed, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+	if (listen(passed_fd, BACKLOG) < 0 || fcntl(passed_fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
 		return errno;
 	io_close_all(&listener, 1);
-	listener = TAKE_FD(passed);
+	listener = TAKE_FD(passed_fd);
 	return 0;
 }
 
@@ -192,15 +192,15 @@ bool channel_accept(void)
 
 	if (fd < 0 || !is_outside(fd))
 		return false;
-	io_close_all(&next, 1);
-	next = TAKE_FD(fd);
-	mute = true;
-	full = short_of = false;
+	io_close_all(&next_channel, 1);
+	next_channel = TAKE_FD(fd);
+	broken = true;
+	full = out_of_memory = false;
 	return true;
 }
 
 void channel_replace(void)
 {
 	drop();
-	channel = TAKE_FD(next);
+	channel = TAKE_FD(next_channel);
 }

@@ -18,16 +18,16 @@ int channel_init(void) MUST_USE;
 bool channel_is_open(void);
 
 /* Writing fails for good. Requests may still be there, and count. */
-bool channel_is_mute(void);
+bool channel_is_broken(void);
 
 /* Writes CHANNEL_FDS entries for poll(2), the connection first. Entries without use have fd -1. */
-void channel_wants(struct pollfd *ret_fds);
+void channel_poll_fds(struct pollfd *ret_fds);
 
 /* Must be tried again after a short while, though nothing will show in poll(2). */
-bool channel_retries(void);
+bool channel_needs_retry(void);
 
 /* Sends one event. False: there is no connection, or the kernel takes no more now. */
-bool channel_say(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds);
+bool channel_send(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds);
 
 /* Reads what there is, at most once. False if there was nothing. Ends the cell if the connection is
  * at its end and the cell does not linger. */

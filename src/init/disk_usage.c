@@ -5,7 +5,7 @@
 /* A directory of the store in every profile. */
 #define PLACE "/dev/shm"
 
-struct disk_usage_samples disk_samples;
+struct disk_usage_samples disk_usage_total;
 
 void disk_usage_sample(void)
 {
@@ -13,8 +13,8 @@ void disk_usage_sample(void)
 
 	if (statfs(PLACE, &fs) < 0)
 		return;
-	disk_samples.full += fs.f_bfree == 0;
-	disk_samples.inodes_full += fs.f_ffree == 0;
+	disk_usage_total.full += fs.f_bfree == 0;
+	disk_usage_total.inodes_full += fs.f_ffree == 0;
 }
 
 void disk_usage_stat(struct agent_event *v)

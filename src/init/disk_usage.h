@@ -10,7 +10,7 @@ struct disk_usage_samples {
 	uint64_t full, inodes_full;
 };
 
-extern struct disk_usage_samples disk_samples;
+extern struct disk_usage_samples disk_usage_total;
 
 void disk_usage_sample(void);
 

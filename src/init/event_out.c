@@ -65,7 +65,7 @@ static size_t describe(const struct program *p, struct agent_event *v, int fds[3
 	return n;
 }
 
-static bool say_held(const struct program *p)
+static bool send_held(const struct program *p)
 {
 	struct agent_event v = { .handle = p->handle, .pid = (uint32_t)p->pid };
 	int fds[3];
@@ -78,94 +78,94 @@ static bool say_held(const struct program *p)
 		v.flags = AGENT_IS_STARTING;
 	}
 	n = describe(p, &v, fds);
-	return channel_say(AGENT_HELD, &v, fds, n);
+	return channel_send(AGENT_HELD, &v, fds, n);
 }
 
-static bool say_started(struct program *p)
+static bool send_started(struct program *p)
 {
 	struct agent_event v = { .handle = p->handle, .pid = (uint32_t)p->pid };
 	int fds[3];
 	size_t n = describe(p, &v, fds);
 
-	if (!channel_say(AGENT_STARTED, &v, fds, n))
+	if (!channel_send(AGENT_STARTED, &v, fds, n))
 		return false;
 	if (!p->held)
 		io_close_all(p->stdio, 3);
 	return true;
 }
 
-static bool say_tree_dead(const struct program *p)
+static bool send_tree_dead(const struct program *p)
 {
 	const struct agent_event v = { .handle = p->handle, .flags = p->tree_flags };
 
-	return channel_say(AGENT_TREE_DEAD, &v, NULL, 0);
+	return channel_send(AGENT_TREE_DEAD, &v, NULL, 0);
 }
 
-static bool say(struct program *p, unsigned what)
+static bool send_event(struct program *p, unsigned what)
 {
 	switch (what) {
-	case PROGRAM_TELL_HELD:
-		return say_held(p);
-	case PROGRAM_TELL_STARTED:
-		return say_started(p);
-	case PROGRAM_TELL_FAILED:
-		return channel_say(AGENT_FAILED, &p->end, NULL, 0);
-	case PROGRAM_TELL_EXITED:
-		return channel_say(AGENT_EXITED, &p->end, NULL, 0);
+	case PROGRAM_SEND_HELD:
+		return send_held(p);
+	case PROGRAM_SEND_STARTED:
+		return send_started(p);
+	case PROGRAM_SEND_FAILED:
+		return channel_send(AGENT_FAILED, &p->end, NULL, 0);
+	case PROGRAM_SEND_EXITED:
+		return channel_send(AGENT_EXITED, &p->end, NULL, 0);
 	default:
-		return say_tree_dead(p);
+		return send_tree_dead(p);
 	}
 }
 
 /* In the order of the flags' values: STARTED comes before EXITED, and TREE_DEAD is the last. */
-static bool tell_program(struct program *p)
+static bool send_program(struct program *p)
 {
-	for (unsigned what = 1; p->tell != 0; what <<= 1) {
-		if ((p->tell & what) == 0)
+	for (unsigned what = 1; p->to_send != 0; what <<= 1) {
+		if ((p->to_send & what) == 0)
 			continue;
-		if (!say(p, what))
+		if (!send_event(p, what))
 			return false;
-		p->tell &= ~what;
+		p->to_send &= ~what;
 	}
-	if (p->exited && !p->held && !p->tell_tree)
+	if (p->exited && !p->held && !p->report_tree)
 		programs_forget(p);
 	return true;
 }
 
-static bool once(bool *owed, enum agent_type type, const struct agent_event *v)
+static bool send_once(bool *pending, enum agent_type type, const struct agent_event *v)
 {
-	if (*owed && !channel_say(type, v, NULL, 0))
+	if (*pending && !channel_send(type, v, NULL, 0))
 		return false;
-	*owed = false;
+	*pending = false;
 	return true;
 }
 
-static bool tell_the_answer(void)
+static bool send_answer(void)
 {
 	const int *fds = kept_n > 0 ? kept_fds : &answer_fd;
 	size_t n = kept_n > 0 ? kept_n : answer_fd >= 0;
 
-	if (answer != 0 && !channel_say(answer, &answer_event, fds, n))
+	if (answer != 0 && !channel_send(answer, &answer_event, fds, n))
 		return false;
 	answer = 0;
 	io_close_all(&answer_fd, 1);
 	return true;
 }
 
-static bool tell_owed(void)
+static bool send_pending(void)
 {
-	if (!once(&ready, AGENT_READY, &(struct agent_event){ .pid = AGENT_VERSION }))
+	if (!send_once(&ready, AGENT_READY, &(struct agent_event){ .pid = AGENT_VERSION }))
 		return false;
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
-		if (p->tell != 0 && !tell_program(p))
+		if (p->to_send != 0 && !send_program(p))
 			return false;
-	if (!once(&synced, AGENT_SYNCED, &(struct agent_event){ 0 }) || !tell_the_answer())
+	if (!send_once(&synced, AGENT_SYNCED, &(struct agent_event){ 0 }) || !send_answer())
 		return false;
-	return once(&all_dead, AGENT_ALL_DEAD, &all_dead_event);
+	return send_once(&all_dead, AGENT_ALL_DEAD, &all_dead_event);
 }
 
 bool event_out_all(void)
 {
 	/* The connection may end while we speak; then what is owed is for the next one. */
-	return tell_owed() || channel_is_mute();
+	return send_pending() || channel_is_broken();
 }

@@ -22,15 +22,15 @@ int file_change_stat(int argc, char **argv, struct err *e)
 	if (argc == 2 && strcmp(argv[1], "nofollow") != 0)
 		return err_set(e, ERR_INVALID, "stat: not nofollow: %s", argv[1]);
 	fd = file_resolve_open(argv[0], argc < 2, real, e);
-	return fd < 0 ? -1 : file_entry_say(fd, real, argv[0], 0, e);
+	return fd < 0 ? -1 : file_entry_send(fd, real, argv[0], 0, e);
 }
 
-static int say_place(const struct file_resolve *p, const char *asked, struct err *e)
+static int send_entry_at(const struct file_place *p, const char *requested, struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
 	OWN_FD fd = file_resolve_open_at(p, real, e);
 
-	return fd < 0 ? -1 : file_entry_say(fd, real, asked, 0, e);
+	return fd < 0 ? -1 : file_entry_send(fd, real, requested, 0, e);
 }
 
 struct directory {
@@ -53,7 +53,8 @@ static int parse_directory(char **argv, struct directory *ret, struct err *e)
 }
 
 /* Mode and owner of a new one. */
-static int dress(const struct file_resolve *p, uint32_t mode, const char *path, struct err *e)
+static int set_owner_and_mode(const struct file_place *p, uint32_t mode, const char *path,
+			      struct err *e)
 {
 	OWN_FD fd = openat(p->dir, p->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -65,7 +66,7 @@ static int dress(const struct file_resolve *p, uint32_t mode, const char *path, 
 }
 
 /* There is one already: that is an answer, unless it had to be new. */
-static int say_existing(const char *path, bool exclusive, struct err *e)
+static int send_existing(const char *path, bool exclusive, struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
 	struct stat st;
@@ -80,36 +81,37 @@ static int say_existing(const char *path, bool exclusive, struct err *e)
 	errno = EEXIST;
 	if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode))
 		return builtin_io_fail(e, "make directory", path);
-	return file_entry_say(fd, real, path, FILE_MSG_EXISTED, e);
+	return file_entry_send(fd, real, path, FILE_MSG_EXISTED, e);
 }
 
 int file_change_mkdir(int argc, char **argv, struct err *e)
 {
-	FILE_PLACE p = FILE_RESOLVE_NONE;
+	FILE_PLACE p = FILE_PLACE_NONE;
 	struct directory d;
 
 	(void)argc;
 	if (parse_directory(argv, &d, e) < 0)
 		return -1;
 	if (file_user_is_set() && strcmp(argv[0], "/") == 0)
-		return say_existing(argv[0], d.exclusive, e);
+		return send_existing(argv[0], d.exclusive, e);
 	if (file_resolve_find(argv[0], d.parents ? FILE_PLACE_PARENTS : 0, &p, e) < 0) {
 		file_resolve_unmake();
 		return -1;
 	}
 	if (mkdirat(p.dir, p.name, d.mode == UINT32_MAX ? 0777 : 0700) < 0) {
 		if (errno == EEXIST)
-			return say_existing(argv[0], d.exclusive, e);
+			return send_existing(argv[0], d.exclusive, e);
 		(void)builtin_io_fail(e, "make directory", argv[0]);
 		file_resolve_unmake();
 		return -1;
 	}
-	if ((d.mode != UINT32_MAX || file_user_is_set()) && dress(&p, d.mode, argv[0], e) < 0) {
+	if ((d.mode != UINT32_MAX || file_user_is_set()) &&
+	    set_owner_and_mode(&p, d.mode, argv[0], e) < 0) {
 		(void)unlinkat(p.dir, p.name, AT_REMOVEDIR);
 		file_resolve_unmake();
 		return -1;
 	}
-	return say_place(&p, argv[0], e);
+	return send_entry_at(&p, argv[0], e);
 }
 
 static int copy_metadata(int from, int to, const char *path, struct err *e)
@@ -124,8 +126,8 @@ static int copy_metadata(int from, int to, const char *path, struct err *e)
 
 /* Between two mounts, as /tmp and a home are in a cell: a copy that appears complete, then the old
  * one goes. */
-static int move_file(const struct file_resolve *from, const struct file_resolve *to,
-		     const char *path, struct err *e)
+static int move_file(const struct file_place *from, const struct file_place *to, const char *path,
+		     struct err *e)
 {
 	FILE_STAGE stage = FILE_STAGE_NONE;
 	OWN_FD old = openat(from->dir, from->name,
@@ -154,7 +156,7 @@ static int move_file(const struct file_resolve *from, const struct file_resolve 
 	return 0;
 }
 
-static int move(const struct file_resolve *from, const struct file_resolve *to, const char *path,
+static int move(const struct file_place *from, const struct file_place *to, const char *path,
 		struct err *e)
 {
 	if (renameat(from->dir, from->name, to->dir, to->name) == 0)
@@ -164,8 +166,8 @@ static int move(const struct file_resolve *from, const struct file_resolve *to, 
 
 int file_change_move(int argc, char **argv, struct err *e)
 {
-	FILE_PLACE from = FILE_RESOLVE_NONE;
-	FILE_PLACE to = FILE_RESOLVE_NONE;
+	FILE_PLACE from = FILE_PLACE_NONE;
+	FILE_PLACE to = FILE_PLACE_NONE;
 	bool parents = argc > 2 && strcmp(argv[2], "p") == 0;
 
 	if (argc > 2 && !parents && strcmp(argv[2], "-") != 0)
@@ -177,5 +179,5 @@ int file_change_move(int argc, char **argv, struct err *e)
 		file_resolve_unmake();
 		return -1;
 	}
-	return say_place(&to, argv[1], e);
+	return send_entry_at(&to, argv[1], e);
 }

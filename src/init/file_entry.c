@@ -99,17 +99,17 @@ static int complete(struct file_msg *m, int dir, const char *name, int pinned, s
 	return builtin_io_record(m, e);
 }
 
-void file_entry_absolute(const char *asked, char *ret)
+void file_entry_absolute(const char *requested, char *ret)
 {
 	char here[FILE_MSG_PATH_MAX] = "";
 
-	if ((*asked != '/' && getcwd(here, sizeof(here)) == NULL) ||
-	    !file_path_join(here, asked, ret, FILE_MSG_PATH_MAX))
+	if ((*requested != '/' && getcwd(here, sizeof(here)) == NULL) ||
+	    !file_path_join(here, requested, ret, FILE_MSG_PATH_MAX))
 		*ret = '\0';
 }
 
-int file_entry_say_at(int dir, const char *name, const struct stat *st, const char *path,
-		      const char *top, struct err *e)
+int file_entry_send_at(int dir, const char *name, const struct stat *st, const char *path,
+		       const char *top, struct err *e)
 {
 	char abs[FILE_MSG_PATH_MAX] = "";
 	struct file_msg m;
@@ -122,8 +122,8 @@ int file_entry_say_at(int dir, const char *name, const struct stat *st, const ch
 
 /* Of what is pinned. A symlink is looked at by its real path once more: there is no other way from
  * its descriptor to where it leads. */
-static int say(int pinned, const char *real, const char *asked, uint16_t flags,
-	       const uint64_t *size, struct err *e)
+static int send_entry(int pinned, const char *real, const char *requested, uint16_t flags,
+		      const uint64_t *size, struct err *e)
 {
 	char abs[FILE_MSG_PATH_MAX];
 	struct file_msg m;
@@ -131,7 +131,7 @@ static int say(int pinned, const char *real, const char *asked, uint16_t flags,
 
 	if (fstat(pinned, &st) < 0)
 		return builtin_io_fail(e, "stat", real);
-	file_entry_absolute(asked, abs);
+	file_entry_absolute(requested, abs);
 	m = describe(&st, real, abs);
 	m.entry.flags = flags;
 	if (size != NULL)
@@ -139,13 +139,14 @@ static int say(int pinned, const char *real, const char *asked, uint16_t flags,
 	return complete(&m, AT_FDCWD, real, pinned, e);
 }
 
-int file_entry_say(int pinned, const char *real, const char *asked, uint16_t flags, struct err *e)
+int file_entry_send(int pinned, const char *real, const char *requested, uint16_t flags,
+		    struct err *e)
 {
-	return say(pinned, real, asked, flags, NULL, e);
+	return send_entry(pinned, real, requested, flags, NULL, e);
 }
 
-int file_entry_say_sized(int pinned, const char *real, const char *asked, uint64_t size,
-			 struct err *e)
+int file_entry_send_sized(int pinned, const char *real, const char *requested, uint64_t size,
+			  struct err *e)
 {
-	return say(pinned, real, asked, 0, &size, e);
+	return send_entry(pinned, real, requested, 0, &size, e);
 }

@@ -15,7 +15,7 @@
 #include "file_put.h"
 
 static struct source {
-	struct file_resolve place;
+	struct file_place place;
 	struct stat st;
 	int fd;
 } sources[BUILTIN_SOURCES_MAX];
@@ -64,7 +64,7 @@ static int remove_source(const struct source *s, const char *path, struct err *e
 
 /* Is it the name that the result has now? Then it is none of the sources any more, even if it was
  * written in place and is the same file still. */
-static bool is_result(const struct source *s, const struct file_resolve *result)
+static bool is_result(const struct source *s, const struct file_place *result)
 {
 	struct stat a, b;
 
@@ -76,7 +76,7 @@ int file_join(int argc, char **argv, struct err *e)
 {
 	static const struct file_xattr none;
 	struct file_put r = file_put_for_user(argv[0]);
-	FILE_PLACE p = FILE_RESOLVE_NONE;
+	FILE_PLACE p = FILE_PLACE_NONE;
 	int existed;
 
 	r.parents = true;
@@ -90,5 +90,5 @@ int file_join(int argc, char **argv, struct err *e)
 	for (size_t i = 0; i < count; i++)
 		if (!is_result(&sources[i], &p) && remove_source(&sources[i], argv[i + 1], e) < 0)
 			return -1;
-	return file_put_say(&r, &p, existed, e);
+	return file_put_send_entry(&r, &p, existed, e);
 }

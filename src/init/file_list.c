@@ -66,7 +66,7 @@ static int one_entry(struct walk *w, int dir, const char *name, const char *in, 
 		w->end.skipped++;
 		return 0;
 	}
-	if (file_entry_say_at(dir, name, &st, path, w->abs, e) < 0)
+	if (file_entry_send_at(dir, name, &st, path, w->abs, e) < 0)
 		return -1;
 	w->end.count++;
 	if (S_ISDIR(st.st_mode) && depth < w->depth && !queue_push(w, path, depth + 1))
@@ -141,7 +141,7 @@ int file_list(int argc, char **argv, struct err *e)
 		return builtin_io_fail(e, "list", argv[0]);
 	w.top = top;
 	file_entry_absolute(argv[0], w.abs);
-	if (file_entry_say(top, real, argv[0], 0, e) < 0 || all_directories(&w, e) < 0)
+	if (file_entry_send(top, real, argv[0], 0, e) < 0 || all_directories(&w, e) < 0)
 		return -1;
 	return builtin_io_record(&(struct file_msg){ .kind = FILE_MSG_END, .end = w.end }, e);
 }

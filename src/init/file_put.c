@@ -42,7 +42,7 @@ struct file_put file_put_for_user(const char *path)
 }
 
 /* What is there now, and may it be replaced? */
-static int look(const struct file_put *r, const struct file_resolve *p, struct old *ret,
+static int look(const struct file_put *r, const struct file_place *p, struct old *ret,
 		struct err *e)
 {
 	ret->exists = fstatat(p->dir, p->name, &ret->st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -59,7 +59,7 @@ static int look(const struct file_put *r, const struct file_resolve *p, struct o
 	return builtin_io_fail(e, "write", r->path);
 }
 
-static int open_stage(const struct file_put *r, const struct file_resolve *p, const struct old *old,
+static int open_stage(const struct file_put *r, const struct file_place *p, const struct old *old,
 		      struct file_stage *ret, struct err *e)
 {
 	OWN_FD tmp = -1;
@@ -80,7 +80,8 @@ static int open_stage(const struct file_put *r, const struct file_resolve *p, co
 
 /* Owner, mode and metadata of what is staged. Returns 1 if it cannot have the owner it should keep.
  */
-static int dress(const struct file_put *r, const struct old *old, int fd, struct err *e)
+static int set_owner_and_mode(const struct file_put *r, const struct old *old, int fd,
+			      struct err *e)
 {
 	uint32_t uid = r->uid, gid = r->gid, mode = r->mode;
 	struct stat st;
@@ -103,7 +104,7 @@ static int dress(const struct file_put *r, const struct old *old, int fd, struct
 	return r->meta == NULL ? 0 : file_xattr_replace(fd, r->meta, r->path, e);
 }
 
-static int write_in_place(const struct file_put *r, const struct file_resolve *p,
+static int write_in_place(const struct file_put *r, const struct file_place *p,
 			  const struct file_stage *s, struct err *e)
 {
 	OWN_FD fd = openat(p->dir, p->name,
@@ -129,7 +130,7 @@ static int write_in_place(const struct file_put *r, const struct file_resolve *p
 	return 0;
 }
 
-static int commit(const struct file_put *r, const struct file_resolve *p, struct file_stage *s,
+static int commit(const struct file_put *r, const struct file_place *p, struct file_stage *s,
 		  struct old *old, struct err *e)
 {
 	bool elsewhere = s->dir != p->dir; /* it cannot be linked here */
@@ -139,7 +140,7 @@ static int commit(const struct file_put *r, const struct file_resolve *p, struct
 		return -1;
 	if (old->exists && (r->append || elsewhere))
 		return write_in_place(r, p, s, e);
-	rc = dress(r, old, s->fd, e);
+	rc = set_owner_and_mode(r, old, s->fd, e);
 	if (rc != 0)
 		return rc < 0 ? -1 : write_in_place(r, p, s, e);
 	if (file_stage_link(s, p->dir, p->name, !r->exclusive) == 0)
@@ -152,7 +153,7 @@ static int commit(const struct file_put *r, const struct file_resolve *p, struct
 /* Sets the mode it has, and punches a hole where there is nothing: the kernel reports a change of
  * mode and a write. If it cannot be done (the file was given to another user, or replaced meanwhile
  * by something else), watchers see fewer events; the file is right all the same. */
-static void announce(const struct file_resolve *p)
+static void announce(const struct file_place *p)
 {
 	OWN_FD fd =
 		openat(p->dir, p->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -168,7 +169,7 @@ static void announce(const struct file_resolve *p)
 
 static int stage_and_commit(const struct file_put *r,
 			    int (*fill)(struct file_stage *s, void *arg, struct err *e), void *arg,
-			    const struct file_resolve *p, struct err *e)
+			    const struct file_place *p, struct err *e)
 {
 	FILE_STAGE stage = FILE_STAGE_NONE;
 	struct old old;
@@ -182,7 +183,7 @@ static int stage_and_commit(const struct file_put *r,
 }
 
 int file_put(const struct file_put *r, int (*fill)(struct file_stage *s, void *arg, struct err *e),
-	     void *arg, struct file_resolve *ret, struct err *e)
+	     void *arg, struct file_place *ret, struct err *e)
 {
 	unsigned flags = FILE_PLACE_FOLLOW | (r->parents ? FILE_PLACE_PARENTS : 0);
 	int existed = -1;
@@ -194,11 +195,12 @@ int file_put(const struct file_put *r, int (*fill)(struct file_stage *s, void *a
 	return existed;
 }
 
-int file_put_say(const struct file_put *r, const struct file_resolve *p, int existed, struct err *e)
+int file_put_send_entry(const struct file_put *r, const struct file_place *p, int existed,
+			struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
 	OWN_FD fd = file_resolve_open_at(p, real, e);
 
 	return fd < 0 ? -1
-		      : file_entry_say(fd, real, r->path, existed > 0 ? FILE_MSG_EXISTED : 0, e);
+		      : file_entry_send(fd, real, r->path, existed > 0 ? FILE_MSG_EXISTED : 0, e);
 }

@@ -22,8 +22,8 @@ struct file_put file_put_for_user(const char *path);
  * that can only be written in place may be left half written if there is no more room). Returns 1
  * if there was a file before, else 0. */
 int file_put(const struct file_put *r, int (*fill)(struct file_stage *s, void *arg, struct err *e),
-	     void *arg, struct file_resolve *ret, struct err *e) MUST_USE;
+	     void *arg, struct file_place *ret, struct err *e) MUST_USE;
 
 /* Says the ENTRY of what was put: existed is what file_put() returned. */
-int file_put_say(const struct file_put *r, const struct file_resolve *p, int existed,
-		 struct err *e) MUST_USE;
+int file_put_send_entry(const struct file_put *r, const struct file_place *p, int existed,
+			struct err *e) MUST_USE;

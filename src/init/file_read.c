@@ -72,7 +72,7 @@ static void settle(const struct stat *st, size_t first, struct span *s, uint64_t
 }
 
 /* Sends the bytes. No ERROR record from here on: it would be taken for content. Fewer bytes than
- * were announced, and the exit status, say enough. */
+ * were announced, and the exit status, report the failure. */
 static int send_bytes(int fd, struct span s, size_t first)
 {
 	struct err ignored;
@@ -122,7 +122,7 @@ static ssize_t read_unsized(int fd, const struct span *s, char **ret, struct err
 	return (ssize_t)len;
 }
 
-static int send_unsized(int fd, int pinned, const char *real, const char *asked, struct span s,
+static int send_unsized(int fd, int pinned, const char *real, const char *requested, struct span s,
 			struct err *e)
 {
 	OWN_MEM char *all = NULL;
@@ -132,7 +132,7 @@ static int send_unsized(int fd, int pinned, const char *real, const char *asked,
 	if (n < 0)
 		return -1;
 	data.data.len = (uint64_t)n;
-	if (file_entry_say_sized(pinned, real, asked, s.at + data.data.len, e) < 0 ||
+	if (file_entry_send_sized(pinned, real, requested, s.at + data.data.len, e) < 0 ||
 	    builtin_io_record(&data, e) < 0)
 		return -1;
 	return builtin_io_bytes(all, (size_t)n, e) < 0 ? 1 : 0;
@@ -173,7 +173,7 @@ int file_read(int argc, char **argv, struct err *e)
 		return send_unsized(fd, pinned, real, argv[0], s, e);
 	settle(&st, (size_t)first, &s, &size);
 	data.data.len = s.len;
-	if (file_entry_say_sized(pinned, real, argv[0], size, e) < 0 ||
+	if (file_entry_send_sized(pinned, real, argv[0], size, e) < 0 ||
 	    builtin_io_record(&data, e) < 0)
 		return -1;
 	return send_bytes(fd, s, (size_t)first);

@@ -81,7 +81,7 @@ static int one_entry(struct level *l, const char *name, uint64_t *count)
 }
 
 /* A pass over the level on top of the stack is done: it goes, or is looked at again. */
-static int finish_level(const struct file_resolve *p, uint64_t *count)
+static int finish_level(const struct file_place *p, uint64_t *count)
 {
 	struct level *l = &stack[used - 1];
 	int above = used > 1 ? dirfd(stack[used - 2].dir) : p->dir;
@@ -99,7 +99,7 @@ static int finish_level(const struct file_resolve *p, uint64_t *count)
 	return 0;
 }
 
-static int remove_tree(const struct file_resolve *p, uint64_t *count)
+static int remove_tree(const struct file_place *p, uint64_t *count)
 {
 	if (push(p->dir, p->name) < 0)
 		return -1;
@@ -121,7 +121,7 @@ static int remove_tree(const struct file_resolve *p, uint64_t *count)
 int file_remove(int argc, char **argv, struct err *e)
 {
 	struct file_msg m = { .kind = FILE_MSG_END };
-	FILE_PLACE p = FILE_RESOLVE_NONE;
+	FILE_PLACE p = FILE_PLACE_NONE;
 	bool recursive = strcmp(argv[1], "recursive") == 0;
 
 	(void)argc;

@@ -216,10 +216,10 @@ static int cut_name(char *dirs, char *ret_name, const char *path, struct err *e)
 	return 0;
 }
 
-int file_resolve_find(const char *path, unsigned flags, struct file_resolve *ret, struct err *e)
+int file_resolve_find(const char *path, unsigned flags, struct file_place *ret, struct err *e)
 {
 	char dirs[PATH_MAX], target[PATH_MAX];
-	FILE_PLACE p = FILE_RESOLVE_NONE;
+	FILE_PLACE p = FILE_PLACE_NONE;
 	OWN_FD base = AT_FDCWD;
 	ssize_t n;
 
@@ -251,7 +251,7 @@ int file_resolve_find(const char *path, unsigned flags, struct file_resolve *ret
 	return builtin_io_fail(e, "follow link", path);
 }
 
-void file_resolve_release(struct file_resolve *p)
+void file_resolve_release(struct file_place *p)
 {
 	own_close_(&p->dir);
 	p->dir = -1;
@@ -298,7 +298,7 @@ int file_resolve_open(const char *path, bool follow, char *ret_real, struct err 
 	return check_pinned(fd, path, ret_real, e);
 }
 
-int file_resolve_open_at(const struct file_resolve *p, char *ret_real, struct err *e)
+int file_resolve_open_at(const struct file_place *p, char *ret_real, struct err *e)
 {
 	int fd = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 

@@ -10,13 +10,13 @@
 
 #include "file_msg.h"
 
-struct file_resolve {
+struct file_place {
 	int dir; /* O_PATH; owned: FILE_PLACE closes it */
 	char name[NAME_MAX + 1];
 };
 
-#define FILE_PLACE __attribute__((cleanup(file_resolve_release))) struct file_resolve
-#define FILE_RESOLVE_NONE \
+#define FILE_PLACE __attribute__((cleanup(file_resolve_release))) struct file_place
+#define FILE_PLACE_NONE   \
 	{                 \
 		.dir = -1 \
 	}
@@ -36,9 +36,9 @@ bool file_resolve_allows(int dir);
 
 /* Finds an entry that need not exist. Its parent directory must, or is made. "/", "." and ".." name
  * no entry (ERR_INVALID). */
-int file_resolve_find(const char *path, unsigned flags, struct file_resolve *ret,
+int file_resolve_find(const char *path, unsigned flags, struct file_place *ret,
 		      struct err *e) MUST_USE;
-void file_resolve_release(struct file_resolve *p);
+void file_resolve_release(struct file_place *p);
 
 /* Removes the directories that the last file_resolve_find() made, where they are still empty. */
 void file_resolve_unmake(void);
@@ -48,7 +48,7 @@ void file_resolve_unmake(void);
 int file_resolve_open(const char *path, bool follow, char *ret_real, struct err *e) MUST_USE;
 
 /* The same for an entry of a place, without following. */
-int file_resolve_open_at(const struct file_resolve *p, char *ret_real, struct err *e) MUST_USE;
+int file_resolve_open_at(const struct file_place *p, char *ret_real, struct err *e) MUST_USE;
 
 /* Pins what a symlink leads to in the end, as above. -1 if that is nothing, or outside of the
  * allowed directories. */

@@ -45,7 +45,7 @@ int file_write(int argc, char **argv, struct err *e)
 {
 	static struct file_xattr meta;
 	struct file_put r = file_put_for_user(argv[0]);
-	FILE_PLACE p = FILE_RESOLVE_NONE;
+	FILE_PLACE p = FILE_PLACE_NONE;
 	struct source s = { 0 };
 	int existed;
 
@@ -56,5 +56,5 @@ int file_write(int argc, char **argv, struct err *e)
 	if (argc > 5)
 		r.meta = &meta;
 	existed = file_put(&r, fill, &s, &p, e);
-	return existed < 0 ? -1 : file_put_say(&r, &p, existed, e);
+	return existed < 0 ? -1 : file_put_send_entry(&r, &p, existed, e);
 }

@@ -8,9 +8,9 @@
 #include "builtin_io.h"
 
 #define PREFIX "user.e2b."
-#define SYNTHETIC_NAMES_MAX 65536U /* the kernel's bound for all names of a file */
+#define NAMES_BYTES_MAX 65536U /* the kernel's bound for all names of a file */
 
-static char names[SYNTHETIC_NAMES_MAX];
+static char names[NAMES_BYTES_MAX];
 
 int file_xattr_parse(const char *text, struct file_xattr *ret, struct err *e)
 {

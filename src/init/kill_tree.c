@@ -41,9 +41,9 @@ struct look {
 
 static struct look *look;
 
-void kill_tree_begin(struct program *p, uint64_t now_ns, bool tell)
+void kill_tree_begin(struct program *p, uint64_t now_ns, bool report)
 {
-	p->tell_tree = p->tell_tree || tell;
+	p->report_tree = p->report_tree || report;
 	p->tree_flags = 0;
 	if (p->kill_end_ns == 0)
 		p->kill_end_ns = now_ns + EFFORT_MS * CLOCK_MS;
@@ -160,11 +160,11 @@ static void finish(struct program *p, uint32_t flags)
 {
 	p->kill_end_ns = 0;
 	p->tree_flags = flags;
-	if (p->tell_tree)
-		p->tell |= PROGRAM_TELL_TREE;
-	else if (p->stand_in)
+	if (p->report_tree)
+		p->to_send |= PROGRAM_SEND_TREE_DEAD;
+	else if (p->leftover)
 		programs_forget(p);
-	p->tell_tree = false;
+	p->report_tree = false;
 }
 
 /* Ends those that are over their time, or all if none is left. True if one of the rest has little

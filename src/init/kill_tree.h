@@ -5,8 +5,9 @@
 
 #include "programs.h"
 
-/* Begins; when none is left, or two seconds have passed, PROGRAM_TELL_TREE is set if tell. */
-void kill_tree_begin(struct program *p, uint64_t now_ns, bool tell);
+/* Begins; when none is left, or two seconds have passed, PROGRAM_SEND_TREE_DEAD is set if report.
+ */
+void kill_tree_begin(struct program *p, uint64_t now_ns, bool report);
 
 /* Is there anything to do? */
 bool kill_tree_busy(void);

@@ -17,19 +17,19 @@ void lease_set_deadline(uint64_t ms, uint64_t now_ns)
 	deadline_ns = ms == 0 ? 0 : now_ns + ms * CLOCK_MS;
 }
 
-void lease_connection_lost(uint64_t now_ns)
+void lease_on_disconnect(uint64_t now_ns)
 {
 	if (!lost)
 		lost_ns = now_ns;
 	lost = true;
 }
 
-void lease_connection_made(void)
+void lease_on_connect(void)
 {
 	lost = false;
 }
 
-void lease_paused(uint64_t ms)
+void lease_delay_deadline(uint64_t ms)
 {
 	if (deadline_ns != 0)
 		deadline_ns += ms * CLOCK_MS;

@@ -18,11 +18,11 @@
 void lease_set(uint64_t ms);			       /* 0: for ever */
 void lease_set_deadline(uint64_t ms, uint64_t now_ns); /* from now on; 0: there is none */
 
-void lease_connection_lost(uint64_t now_ns);
-void lease_connection_made(void);
+void lease_on_disconnect(uint64_t now_ns);
+void lease_on_connect(void);
 
 /* The cell was frozen for so long: the deadline is later by that. */
-void lease_paused(uint64_t ms);
+void lease_delay_deadline(uint64_t ms);
 
 /* When the cell ends; 0: not while things are as they are. */
 uint64_t lease_end_ns(void);

@@ -41,7 +41,7 @@
 #define SAMPLE_MS 100
 #define SAMPLE_HELD_MS 1000
 #define RETRY_MS 50
-#define HEARD_MAX 16 /* reads from a connection that is being replaced */
+#define LAST_READS_MAX 16 /* reads from a connection that is being replaced */
 
 static bool connected = true;
 static bool killing_all;
@@ -65,7 +65,7 @@ static bool reap(void)
 	}
 }
 
-static void go_on_killing(void)
+static void continue_killing(void)
 {
 	struct agent_event v = { 0 };
 
@@ -97,8 +97,8 @@ static void on_kill_tree(uint32_t handle, uint64_t mark)
 	struct program *p = programs_find(handle);
 	struct agent_event v = { .handle = handle, .flags = AGENT_NOT_KNOWN };
 
-	if (p == NULL && tree_mark_was_given(mark)) {
-		p = programs_stand_in(handle, mark);
+	if (p == NULL && tree_mark_was_assigned(mark)) {
+		p = programs_add_leftover(handle, mark);
 		v.flags = AGENT_SOME_REMAIN; /* for all we know, if the table is full */
 	}
 	if (p == NULL) {
@@ -126,7 +126,7 @@ static void on_dial(uint32_t handle, uint16_t port)
 	event_out_answer_fd(AGENT_DIALED, &v, fd);
 }
 
-static void on_door(void)
+static void on_listen_egress(void)
 {
 	const int *fds = NULL;
 	const struct agent_event v = { .sys = egress_listener_open(&fds) };
@@ -182,7 +182,7 @@ static void on_frame(const struct frame *f)
 	switch (f->type) {
 	case AGENT_KILL_ALL:
 		killing_all = true;
-		go_on_killing();
+		continue_killing();
 		break;
 	case AGENT_KILL_TREE:
 		on_kill_tree(o.handle, o.ms);
@@ -191,8 +191,8 @@ static void on_frame(const struct frame *f)
 		on_linger(o.ms);
 		break;
 	case AGENT_PAUSED:
-		programs_paused(o.ms);
-		lease_paused(o.ms);
+		programs_delay_deadlines(o.ms);
+		lease_delay_deadline(o.ms);
 		break;
 	case AGENT_STAT:
 		on_stat();
@@ -201,7 +201,7 @@ static void on_frame(const struct frame *f)
 		on_dial(o.handle, o.port);
 		break;
 	case AGENT_LISTEN_EGRESS:
-		on_door();
+		on_listen_egress();
 		break;
 	case AGENT_LEASE:
 		lease_set(o.ms);
@@ -217,32 +217,32 @@ static void on_frame(const struct frame *f)
 }
 
 /* The connection is lost, and the cell lingers. */
-static void notice_loss(void)
+static void check_connection(void)
 {
 	if (!connected || channel_is_open())
 		return;
 	connected = false;
-	lease_connection_lost(clock_now_ns());
-	programs_lost();
+	lease_on_disconnect(clock_now_ns());
+	programs_on_disconnect();
 }
 
 /* Sends what is kept, and then looks at requests one by one, as long as nothing is kept. */
-static void talk(void)
+static void exchange_messages(void)
 {
 	struct frame f;
 
 	while (event_out_all() && channel_next(&f))
 		on_frame(&f);
-	notice_loss();
+	check_connection();
 }
 
 /* False if nothing was received. */
-static bool listen_to_channel(void)
+static bool read_channel(void)
 {
-	bool heard = channel_receive();
+	bool received = channel_receive();
 
-	talk();
-	return heard;
+	exchange_messages();
+	return received;
 }
 
 /* What was sent last over the old connection still counts: its sender may have ended right after
@@ -251,16 +251,16 @@ static void on_connect(void)
 {
 	if (!channel_accept())
 		return;
-	for (unsigned i = 0; i < HEARD_MAX && listen_to_channel(); i++)
+	for (unsigned i = 0; i < LAST_READS_MAX && read_channel(); i++)
 		;
 	channel_replace();
 	if (connected)
-		programs_lost();
+		programs_on_disconnect();
 	connected = true;
-	lease_connection_made();
+	lease_on_connect();
 	killing_all = false;
 	event_out_begin(true);
-	talk();
+	exchange_messages();
 }
 
 /* Kills what is over its time. */
@@ -291,14 +291,14 @@ static uint64_t nearest_deadline(void)
 /* A cell may be frozen at any instruction, for hours, and that time does not count. PAUSED is sent
  * before it is thawed. So the order matters: first the clock was read (now_ns), then all that was
  * sent is read, then deadlines are compared with that time. If we were frozen before the clock was
- * read, PAUSED is heard; if after it, no time has passed for the comparison. */
+ * read, PAUSED is received; if after it, no time has passed for the comparison. */
 static void check_deadlines(uint64_t now_ns)
 {
 	uint64_t nearest = nearest_deadline();
 
 	if (nearest == 0 || nearest > now_ns)
 		return;
-	while (listen_to_channel())
+	while (read_channel())
 		;
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;)
 		if (p->deadline_ns != 0 && !p->timed_out && !p->exited && p->deadline_ns <= now_ns)
@@ -318,11 +318,11 @@ static void check_lease(uint64_t now_ns)
 		_exit(0);
 }
 
-static void sample(uint64_t now_ns)
+static void sample_disk(uint64_t now_ns)
 {
-	bool loose;
+	bool any_unheld;
 
-	if (programs_running(&loose) == 0) {
+	if (programs_running(&any_unheld) == 0) {
 		next_sample_ns = 0;
 		return;
 	}
@@ -330,7 +330,7 @@ static void sample(uint64_t now_ns)
 		return;
 	if (next_sample_ns != 0)
 		disk_usage_sample();
-	next_sample_ns = now_ns + (loose ? SAMPLE_MS : SAMPLE_HELD_MS) * CLOCK_MS;
+	next_sample_ns = now_ns + (any_unheld ? SAMPLE_MS : SAMPLE_HELD_MS) * CLOCK_MS;
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -343,7 +343,7 @@ static int sleep_ms(uint64_t now_ns)
 {
 	uint64_t end = sooner(next_sample_ns, sooner(nearest_deadline(), lease_end_ns())), ms;
 
-	if (channel_retries())
+	if (channel_needs_retry())
 		end = sooner(end, now_ns + RETRY_MS * CLOCK_MS);
 	if (tree_wait_ms >= 0)
 		end = sooner(end, now_ns + (unsigned)tree_wait_ms * CLOCK_MS);
@@ -360,17 +360,17 @@ static int sleep_ms(uint64_t now_ns)
 static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PTY_PUMP_FDS];
 
 /* What programs have to be waited for, behind the fixed ones. */
-static nfds_t collect(void)
+static nfds_t collect_poll_fds(void)
 {
 	nfds_t n = FIXED_FDS;
 
 	fds[0] = (struct pollfd){ signal_fd, POLLIN, 0 };
-	channel_wants(fds + 1);
+	channel_poll_fds(fds + 1);
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
 		if (p->error_fd >= 0)
 			fds[n++] = (struct pollfd){ p->error_fd, POLLIN, 0 };
 		else if (p->pump != NULL)
-			n += pty_pump_wants(p->pump, fds + n);
+			n += pty_pump_poll_fds(p->pump, fds + n);
 	}
 	return n;
 }
@@ -386,9 +386,9 @@ static void serve_programs(void)
 			if (fds[n++].revents != 0)
 				programs_on_started(p);
 		} else if (p->pump != NULL) {
-			unsigned wanted = pty_pump_wants(p->pump, again);
+			unsigned wanted = pty_pump_poll_fds(p->pump, again);
 
-			pty_pump_turn(p->pump, fds + n, wanted);
+			pty_pump_move(p->pump, fds + n, wanted);
 			n += wanted;
 		}
 	}
@@ -408,29 +408,29 @@ static void turn(void)
 	struct signalfd_siginfo info;
 	uint64_t now = clock_now_ns();
 
-	sample(now);
-	if (poll(fds, collect(), sleep_ms(now)) < 0)
+	sample_disk(now);
+	if (poll(fds, collect_poll_fds(), sleep_ms(now)) < 0)
 		return;
 	now = clock_now_ns(); /* before the channel is read: see check_deadlines() */
 	serve_programs();
 	if (fds[0].revents != 0 && read(signal_fd, &info, sizeof(info)) > 0) {
 		if (killing_all)
-			go_on_killing();
+			continue_killing();
 		else
 			(void)reap();
 	}
 	if (fds[2].revents != 0)
 		on_connect();
 	else if (fds[1].revents != 0)
-		(void)listen_to_channel();
+		(void)read_channel();
 	check_deadlines(now);
 	check_lease(now);
 	if (tree_wait_ms >= 0)
 		kill_trees(now);
-	talk();
+	exchange_messages();
 }
 
-static int catch_children(void)
+static int setup_signals(void)
 {
 	static const unsigned long default_action[4]; /* the kernel's struct sigaction, all zero */
 	sigset_t set;
@@ -454,13 +454,13 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "diff") == 0)
 		return diff_main(argc - 2, argv + 2);
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
-	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || catch_children() < 0)
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || setup_signals() < 0)
 		return 1;
 	/* One that is not there fails; see keeper_msg.h. */
 	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_EGRESS; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	event_out_begin(false);
-	talk();
+	exchange_messages();
 	for (;;)
 		turn();
 }

@@ -66,21 +66,21 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
 			       .deadline_ns = deadline(request->timeout_ms),
 			       .pid = s.pid,
 			       .error_fd = s.error_fd,
-			       .disk_before = disk_samples };
+			       .disk_before = disk_usage_total };
 	memcpy(p->stdio, s.stdio, sizeof(p->stdio));
 	if (s.master >= 0)
 		p->pump = pty_pump_new(s.master, s.output, s.input); /* if not, it hangs up */
 	return true;
 }
 
-struct program *programs_stand_in(uint32_t handle, uint64_t mark)
+struct program *programs_add_leftover(uint32_t handle, uint64_t mark)
 {
 	struct program *p = free_slot();
 
 	if (p != NULL)
 		*p = (struct program){ .used = true,
 				       .exited = true,
-				       .stand_in = true,
+				       .leftover = true,
 				       .handle = handle,
 				       .mark = mark,
 				       .error_fd = -1,
@@ -89,10 +89,10 @@ struct program *programs_stand_in(uint32_t handle, uint64_t mark)
 }
 
 /* HELD has the state at the time it is sent: then there is nothing else to send. */
-static void tell(struct program *p, unsigned what)
+static void add_to_send(struct program *p, unsigned what)
 {
-	if ((p->tell & PROGRAM_TELL_HELD) == 0)
-		p->tell |= what;
+	if ((p->to_send & PROGRAM_SEND_HELD) == 0)
+		p->to_send |= what;
 }
 
 void programs_on_started(struct program *p)
@@ -104,13 +104,13 @@ void programs_on_started(struct program *p)
 		return;
 	io_close_all(&p->error_fd, 1);
 	if (n != (ssize_t)sizeof(f)) {
-		tell(p, PROGRAM_TELL_STARTED);
+		add_to_send(p, PROGRAM_SEND_STARTED);
 		return;
 	}
 	/* Its exit is not reported. */
 	p->exited = p->failed = true;
 	p->end = (struct agent_event){ .handle = p->handle, .stage = f.stage, .sys = f.sys };
-	p->tell = PROGRAM_TELL_FAILED;
+	p->to_send = PROGRAM_SEND_FAILED;
 }
 
 void programs_usage(struct agent_event *v)
@@ -122,8 +122,8 @@ void programs_usage(struct agent_event *v)
 		    (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 	v->maxrss_bytes = (uint64_t)u.ru_maxrss * 1024;
 	disk_usage_sample();
-	v->disk_full = disk_samples.full;
-	v->inodes_full = disk_samples.inodes_full;
+	v->disk_full = disk_usage_total.full;
+	v->inodes_full = disk_usage_total.inodes_full;
 }
 
 /* Of a held one of many: its own and that of children it waited for. */
@@ -133,8 +133,8 @@ static void own_usage(const struct program *p, struct agent_event *v, const stru
 		    (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 	v->maxrss_bytes = (uint64_t)u->ru_maxrss * 1024;
 	disk_usage_sample();
-	v->disk_full = disk_samples.full - p->disk_before.full;
-	v->inodes_full = disk_samples.inodes_full - p->disk_before.inodes_full;
+	v->disk_full = disk_usage_total.full - p->disk_before.full;
+	v->inodes_full = disk_usage_total.inodes_full - p->disk_before.inodes_full;
 }
 
 void programs_on_exit(pid_t pid, int status, const struct rusage *u)
@@ -162,17 +162,17 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 		own_usage(p, &p->end, u);
 	else
 		programs_usage(&p->end);
-	tell(p, PROGRAM_TELL_EXITED);
+	add_to_send(p, PROGRAM_SEND_EXITED);
 }
 
-unsigned programs_running(bool *ret_loose)
+unsigned programs_running(bool *ret_any_unheld)
 {
 	unsigned n = 0;
 
-	*ret_loose = false;
+	*ret_any_unheld = false;
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
 		n += !p->exited;
-		*ret_loose = *ret_loose || (!p->exited && !p->held);
+		*ret_any_unheld = *ret_any_unheld || (!p->exited && !p->held);
 	}
 	return n;
 }
@@ -192,11 +192,11 @@ void programs_close_stdin(struct program *p)
 		io_close_all(&p->stdio[0], 1);
 }
 
-void programs_lost(void)
+void programs_on_disconnect(void)
 {
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
-		if (p->stand_in && p->kill_end_ns != 0) { /* what was begun is ended */
-			p->tell_tree = false;
+		if (p->leftover && p->kill_end_ns != 0) { /* what was begun is ended */
+			p->report_tree = false;
 			continue;
 		}
 		if (!p->held) {
@@ -207,8 +207,8 @@ void programs_lost(void)
 			programs_forget(p);
 			continue;
 		}
-		p->tell_tree = false;
-		p->tell = p->failed ? PROGRAM_TELL_FAILED : PROGRAM_TELL_HELD;
+		p->report_tree = false;
+		p->to_send = p->failed ? PROGRAM_SEND_FAILED : PROGRAM_SEND_HELD;
 	}
 }
 
@@ -218,7 +218,7 @@ static uint64_t put_off(uint64_t end_ns, uint64_t ms)
 	return end_ns == 0 || end_ns > UINT64_MAX / 2 ? end_ns : end_ns + ms * CLOCK_MS;
 }
 
-void programs_paused(uint64_t ms)
+void programs_delay_deadlines(uint64_t ms)
 {
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
 		p->deadline_ns = put_off(p->deadline_ns, ms);

@@ -16,19 +16,19 @@
 /* Messages about one program that are still to be sent. HELD says all that STARTED and EXITED
  * would. */
 enum {
-	PROGRAM_TELL_HELD = 1 << 0,
-	PROGRAM_TELL_STARTED = 1 << 1,
-	PROGRAM_TELL_FAILED = 1 << 2,
-	PROGRAM_TELL_EXITED = 1 << 3,
-	PROGRAM_TELL_TREE = 1 << 4,
+	PROGRAM_SEND_HELD = 1 << 0,
+	PROGRAM_SEND_STARTED = 1 << 1,
+	PROGRAM_SEND_FAILED = 1 << 2,
+	PROGRAM_SEND_EXITED = 1 << 3,
+	PROGRAM_SEND_TREE_DEAD = 1 << 4,
 };
 
 struct program {
 	bool used, held, tty, exited, timed_out;
-	bool failed;	/* it never ran: end is FAILED's */
-	bool tell_tree; /* TREE_DEAD is to be sent */
-	bool stand_in;	/* a mark and nothing else, until its tree is dead */
-	unsigned tell;
+	bool failed;	  /* it never ran: end is FAILED's */
+	bool report_tree; /* TREE_DEAD is to be sent */
+	bool leftover;	  /* a mark and nothing else, until its tree is dead */
+	unsigned to_send;
 	uint32_t handle;
 	uint64_t mark;
 	uint64_t deadline_ns; /* 0: none */
@@ -51,7 +51,7 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
 
 /* A record for what a forgotten program left running: it is exited, is never reported as HELD, and
  * is freed when its tree is dead and that was reported, if it is to be. NULL: the table is full. */
-struct program *programs_stand_in(uint32_t handle, uint64_t mark);
+struct program *programs_add_leftover(uint32_t handle, uint64_t mark);
 
 /* End of file on the error pipe: exec succeeded. Data on it: the start failed. */
 void programs_on_started(struct program *p);
@@ -60,7 +60,7 @@ void programs_on_started(struct program *p);
 void programs_on_exit(pid_t pid, int status, const struct rusage *u);
 
 /* How many run; and whether one of them is not held. */
-unsigned programs_running(bool *ret_loose);
+unsigned programs_running(bool *ret_any_unheld);
 
 /* Closes what PID 1 holds of it and frees the record. The program itself goes on. */
 void programs_forget(struct program *p);
@@ -69,10 +69,10 @@ void programs_close_stdin(struct program *p);
 
 /* The connection is gone. What is not held is killed and forgotten; of the rest, the next one is to
  * be told everything. */
-void programs_lost(void);
+void programs_on_disconnect(void);
 
 /* Every deadline is later by that. */
-void programs_paused(uint64_t ms);
+void programs_delay_deadlines(uint64_t ms);
 
 /* What all ended programs of the cell used, and how often the disk was full. */
 void programs_usage(struct agent_event *v);

@@ -56,7 +56,7 @@ void pty_pump_resize(struct pty_pump *p, unsigned short rows, unsigned short col
 	(void)ioctl(p->master, TIOCSWINSZ, &size); /* if it is gone, so are its programs */
 }
 
-unsigned pty_pump_wants(const struct pty_pump *p, struct pollfd *ret_fds)
+unsigned pty_pump_poll_fds(const struct pty_pump *p, struct pollfd *ret_fds)
 {
 	unsigned n = 0;
 
@@ -112,11 +112,11 @@ static void move_input(struct pty_pump *p)
 		io_close_all(&p->input, 1);
 }
 
-void pty_pump_turn(struct pty_pump *p, const struct pollfd *fds, unsigned n)
+void pty_pump_move(struct pty_pump *p, const struct pollfd *fds, unsigned n)
 {
 	bool output = p->output >= 0;
 
-	/* In the order in which pty_pump_wants() named them. */
+	/* In the order in which pty_pump_poll_fds() named them. */
 	for (unsigned i = 0; i < n; i++) {
 		if (fds[i].revents == 0)
 			continue;

@@ -19,9 +19,9 @@ void pty_pump_resize(struct pty_pump *p, unsigned short rows, unsigned short col
 
 /* Writes up to PTY_PUMP_FDS entries for poll(2); returns how many. None: it has nothing more to do.
  */
-unsigned pty_pump_wants(const struct pty_pump *p, struct pollfd *ret_fds);
+unsigned pty_pump_poll_fds(const struct pty_pump *p, struct pollfd *ret_fds);
 
 /* Moves what it can after poll(2), a few KiB at most: no program can keep PID 1 from its other
  * work.
  */
-void pty_pump_turn(struct pty_pump *p, const struct pollfd *fds, unsigned n);
+void pty_pump_move(struct pty_pump *p, const struct pollfd *fds, unsigned n);

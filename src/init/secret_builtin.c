@@ -123,7 +123,7 @@ static int write_file(const struct secret_table_entry *s, struct err *e)
 
 /* ---- the socket */
 
-static int listen_there(struct err *e)
+static int open_listener(struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
@@ -201,7 +201,7 @@ static int read_table(struct err *e)
 	return secret_table_read(k.bytes, k.len, &k.table, e) < 0 ? -1 : 1;
 }
 
-static int put_in_force(struct err *e)
+static int apply_table(struct err *e)
 {
 	const struct file_msg ready = { .kind = FILE_MSG_READY };
 	bool asked = false;
@@ -213,14 +213,14 @@ static int put_in_force(struct err *e)
 			return -1;
 		asked = asked || k.table.at[i].kind == 's';
 	}
-	if (asked && k.listener < 0 && listen_there(e) < 0)
+	if (asked && k.listener < 0 && open_listener(e) < 0)
 		return -1;
 	if (builtin_io_record(&ready, e) < 0)
 		return -1;
 	return builtin_io_flush(e);
 }
 
-int secret_keep(int argc, char **argv, struct err *e)
+int secret_builtin(int argc, char **argv, struct err *e)
 {
 	int got = 0;
 
@@ -243,7 +243,7 @@ int secret_keep(int argc, char **argv, struct err *e)
 		if (fds[0].revents == 0)
 			continue;
 		got = read_table(e);
-		if (got <= 0 || put_in_force(e) < 0)
+		if (got <= 0 || apply_table(e) < 0)
 			break;
 	}
 	if (k.listener >= 0)

@@ -26,7 +26,7 @@
 #include "file_names.h"
 #include "users.h"
 
-#define ASK_MS 5000
+#define REQUEST_MS 5000
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -69,7 +69,7 @@ static bool read_name(int sock, char *ret, size_t cap)
 		struct pollfd p = { .fd = sock, .events = POLLIN };
 		ssize_t got;
 
-		if (poll(&p, 1, ASK_MS) <= 0)
+		if (poll(&p, 1, REQUEST_MS) <= 0)
 			return false;
 		got = read(sock, ret + n, cap - 1 - n);
 		if (got < 0)
@@ -123,7 +123,7 @@ static void answer(int sock, const struct secret_table_entry *s)
 
 void secret_socket_answer(int sock, const struct secret_table *t)
 {
-	const struct timeval patience = { .tv_sec = ASK_MS / 1000 };
+	const struct timeval patience = { .tv_sec = REQUEST_MS / 1000 };
 	char name[80];
 	struct peer peer;
 	struct stat program;

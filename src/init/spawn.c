@@ -29,7 +29,7 @@
 /* The last one has names that a template adds to what its /usr has. */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin"
 #define EXTRA_ENV 13
-#define FEW 256
+#define SHORT_LIST 256
 
 struct child_process {
 	const struct agent_spawn *request;
@@ -40,7 +40,7 @@ struct child_process {
 	bool tty;
 	uint64_t mark;
 	char **argv, **envp;
-	bool many; /* argv is from the heap */
+	bool on_heap; /* argv is from the heap */
 };
 
 static int fail_at(struct spawn_failure *f, enum agent_stage stage)
@@ -126,15 +126,16 @@ static bool env_has(char *const *envp, size_t n, const char *assignment)
 static int make_lists(struct child_process *c)
 {
 	static char extra[EXTRA_ENV][320];
-	static char *few[FEW]; /* enough for most, and no heap of its own for each cell */
+	static char
+		*short_list[SHORT_LIST]; /* enough for most, and no heap of its own for each cell */
 	const struct agent_spawn *r = c->request;
 	size_t n = (size_t)r->argc + r->envc, envc = r->envc, extras = 0;
 	size_t trusts = access(AUTHORITY, F_OK) == 0 ? COUNT(trust_env) : 0;
 	char *at = (char *)(uintptr_t)r->strings;
 
-	memset(few, 0, sizeof(few));
-	c->many = n + EXTRA_ENV + 2 > FEW;
-	c->argv = c->many ? calloc(n + EXTRA_ENV + 2, sizeof(char *)) : few;
+	memset(short_list, 0, sizeof(short_list));
+	c->on_heap = n + EXTRA_ENV + 2 > SHORT_LIST;
+	c->argv = c->on_heap ? calloc(n + EXTRA_ENV + 2, sizeof(char *)) : short_list;
 	if (c->argv == NULL)
 		return -1;
 	c->envp = c->argv + r->argc + 1;
@@ -379,7 +380,7 @@ int spawn_start(const struct agent_spawn *request, uint64_t mark, struct spawn *
 	if (s.pid == 0)
 		run_child(&c, error[1]);
 	(void)fail_at(fail, AGENT_AT_SYSTEM);
-	if (c.many)
+	if (c.on_heap)
 		free(c.argv);
 	io_close_all(c.stdio, 3);
 	io_close_all(&error[1], 1);

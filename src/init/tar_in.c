@@ -60,7 +60,7 @@ static int open_way(int top, char *dirs)
 }
 
 /* Splits a cleaned path and opens its directory. */
-static int find_entry(int top, const char *path, struct file_resolve *ret, struct err *e)
+static int find_entry(int top, const char *path, struct file_place *ret, struct err *e)
 {
 	char dirs[TAR_HEAD_PATH_MAX];
 	const char *slash = strrchr(path, '/');
@@ -77,12 +77,12 @@ static int find_entry(int top, const char *path, struct file_resolve *ret, struc
 }
 
 /* Makes room for something that is no directory. */
-static int clear_entry(const struct file_resolve *p)
+static int clear_entry(const struct file_place *p)
 {
 	return unlinkat(p->dir, p->name, 0) < 0 && errno != ENOENT ? -1 : 0;
 }
 
-static int make_file(struct extraction *x, const struct file_resolve *p, const struct tar_head *h,
+static int make_file(struct extraction *x, const struct file_place *p, const struct tar_head *h,
 		     struct err *e)
 {
 	FILE_STAGE stage = FILE_STAGE_NONE;
@@ -104,7 +104,7 @@ static int make_file(struct extraction *x, const struct file_resolve *p, const s
 }
 
 /* Directories stay open to their owner: what comes for them later must get in. */
-static int make_directory(const struct file_resolve *p, const struct tar_head *h, struct err *e)
+static int make_directory(const struct file_place *p, const struct tar_head *h, struct err *e)
 {
 	OWN_FD fd = -1;
 	struct stat st;
@@ -122,17 +122,17 @@ static int make_directory(const struct file_resolve *p, const struct tar_head *h
 	return 0;
 }
 
-static int make_symlink(const struct file_resolve *p, const struct tar_head *h, struct err *e)
+static int make_symlink(const struct file_place *p, const struct tar_head *h, struct err *e)
 {
 	if (clear_entry(p) < 0 || symlinkat(h->link, p->dir, p->name) < 0)
 		return builtin_io_fail(e, "tar: make link", h->path);
 	return 0;
 }
 
-static int make_hard_link(struct extraction *x, const struct file_resolve *p, struct tar_head *h,
+static int make_hard_link(struct extraction *x, const struct file_place *p, struct tar_head *h,
 			  struct err *e)
 {
-	FILE_PLACE source = FILE_RESOLVE_NONE;
+	FILE_PLACE source = FILE_PLACE_NONE;
 
 	if (h->size != 0 || tar_stream_clean(h->link, e) < 0 || h->link[0] == '\0')
 		return err_set(e, ERR_INVALID, "tar: hard link leads out or has content: %s",
@@ -162,7 +162,7 @@ static bool is_made(char type)
 
 static int one_entry(struct extraction *x, struct tar_head *h, struct err *e)
 {
-	FILE_PLACE p = FILE_RESOLVE_NONE;
+	FILE_PLACE p = FILE_PLACE_NONE;
 
 	if (x->entries == 0)
 		return err_set(e, ERR_LIMIT, "tar: more entries than allowed");

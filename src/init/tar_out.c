@@ -233,7 +233,7 @@ int tar_out(int argc, char **argv, struct err *e)
 	top = file_resolve_reopen(pinned, O_RDONLY | O_NONBLOCK);
 	if (top < 0)
 		return builtin_io_fail(e, "open", argv[0]);
-	if (file_entry_say(pinned, real, argv[0], 0, e) < 0)
+	if (file_entry_send(pinned, real, argv[0], 0, e) < 0)
 		return -1;
 	if ((S_ISDIR(st.st_mode) ? put_tree(top, e) : put_single(top, &st, real, e)) < 0 ||
 	    put_zeros(2 * (uint64_t)TAR_HEAD_BLOCK, e) < 0) {

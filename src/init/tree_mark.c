@@ -31,7 +31,7 @@ uint64_t tree_mark_next(void)
 	return last;
 }
 
-bool tree_mark_was_given(uint64_t mark)
+bool tree_mark_was_assigned(uint64_t mark)
 {
 	return last != 0 && last <= mark && mark <= first;
 }

@@ -14,7 +14,7 @@
 uint64_t tree_mark_next(void);
 
 /* Did tree_mark_next() ever return it? */
-bool tree_mark_was_given(uint64_t mark);
+bool tree_mark_was_assigned(uint64_t mark);
 
 /* Was this limit ever given to a program? A process with a smaller one lowered it to hide. Larger
  * ones are PID 1's own and that of children it is about to mark. */

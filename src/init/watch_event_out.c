@@ -50,7 +50,7 @@ int watch_event_out_open(const char *path, uint64_t flags)
 }
 
 /* An event, and the entry that belongs to it. What has gone meanwhile has none. */
-static int tell_with_entry(struct file_msg *m, struct err *e)
+static int send_with_entry(struct file_msg *m, struct err *e)
 {
 	bool renamed = m->event.what == FILE_MSG_RENAME;
 	const char *path = renamed ? m->event.to : m->event.path, *slash = strrchr(path, '/');
@@ -64,7 +64,7 @@ static int tell_with_entry(struct file_msg *m, struct err *e)
 	m->event.has_entry = fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 	if (builtin_io_record(m, e) < 0)
 		return -1;
-	return m->event.has_entry ? file_entry_say_at(fd, name, &st, path, top.abs, e) : 0;
+	return m->event.has_entry ? file_entry_send_at(fd, name, &st, path, top.abs, e) : 0;
 }
 
 int watch_event_out(enum file_msg_what what, bool is_dir, const char *path, const char *to,
@@ -79,7 +79,7 @@ int watch_event_out(enum file_msg_what what, bool is_dir, const char *path, cons
 	};
 
 	if (top.entries && stays && *at != '\0')
-		return tell_with_entry(&m, e);
+		return send_with_entry(&m, e);
 	return builtin_io_record(&m, e);
 }
 
