@@ -70,7 +70,7 @@ static int make_cell(struct cell *c, unsigned number, struct err *e)
 	agent_init(&c->agent, pair[0]);
 	OWN_FD inside = pair[1];
 	(void)inside; /* clang: nobody reads it */
-	if (keeper_client_ask(&keeper, &r, sizeof(r), &pair[1], 1, &reply, &c->pidfd, e) < 0 ||
+	if (keeper_client_call(&keeper, &r, sizeof(r), &pair[1], 1, &reply, &c->pidfd, e) < 0 ||
 	    agent_next(&c->agent, 10000, &type, &v, e) <= 0)
 		return -1;
 	return type == AGENT_READY ? 0 : err_set(e, ERR_SYSTEM, "PID 1 is not ready");
@@ -87,7 +87,7 @@ static int destroy_cell(struct cell *c, unsigned number, struct err *e)
 	(void)poll(&ended, 1, 10000);
 	io_close_all(&c->pidfd, 1);
 	(void)snprintf(r.id, sizeof(r.id), "bench-%d-%u", (int)getpid(), number);
-	return keeper_client_ask(&keeper, &r, sizeof(r), NULL, 0, &reply, NULL, e);
+	return keeper_client_call(&keeper, &r, sizeof(r), NULL, 0, &reply, NULL, e);
 }
 
 static int bench_create(unsigned n, struct err *e)

@@ -80,7 +80,7 @@ static void list_fds(struct start *s, int init)
 	const struct keeper_start *how = s->how;
 
 	memset(s->fds, 0xff, sizeof(s->fds)); /* every descriptor -1 */
-	s->fds[0] = how->hears;
+	s->fds[0] = how->keeper_end;
 	s->fds[KEEPER_FD_INIT - KEEPER_FD_CHANNEL] = init;
 	for (unsigned i = 0; i < CELL_CGROUP_DIRS; i++)
 		s->fds[KEEPER_FD_CGROUP - KEEPER_FD_CHANNEL + i] = how->cgroups->dirs[i];
@@ -190,7 +190,7 @@ int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct e
 	fill_setup(how, &s.setup);
 	mapped = s.setup.rootless != 0 && rootless_find_ranges(&ranges);
 	s.setup.subordinate = mapped ? CELL_IDS : 0;
-	if (io_send(how->asks, &s.setup, sizeof(s.setup), NULL, 0, e) < 0)
+	if (io_send(how->client_end, &s.setup, sizeof(s.setup), NULL, 0, e) < 0)
 		return -1;
 	if (mapped && how->userns < 0)
 		return start_mapped(&s, &ranges, ret_pid, e);
@@ -212,7 +212,7 @@ int keeper_client_start(struct keeper_client *ret, struct err *e)
 	ret->sock = pair[0];
 	cgroups_find(&ret->cgroups);
 	const struct keeper_start how = {
-		.asks = pair[0], .hears = theirs, .userns = -1, .cgroups = &ret->cgroups
+		.client_end = pair[0], .keeper_end = theirs, .userns = -1, .cgroups = &ret->cgroups
 	};
 	started = keeper_client_spawn(&how, &ret->pid, e);
 	fd_close(TAKE_FD(theirs));
@@ -223,7 +223,7 @@ int keeper_client_start(struct keeper_client *ret, struct err *e)
 	return started;
 }
 
-int keeper_client_judge(struct keeper_reply *r, size_t len, enum keeper_op op, struct err *e)
+int keeper_client_check_reply(struct keeper_reply *r, size_t len, enum keeper_op op, struct err *e)
 {
 	if (len != sizeof(*r) || r->version != KEEPER_VERSION)
 		return err_set(e, ERR_SYSTEM, "the keeper is of another version");
@@ -238,8 +238,8 @@ int keeper_client_judge(struct keeper_reply *r, size_t len, enum keeper_op op, s
 	return 0;
 }
 
-int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
-		       int *ret_fd, struct err *e)
+int keeper_client_receive(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
+			  int *ret_fd, struct err *e)
 {
 	int fds[1] = { -1 };
 	size_t nfds = 0;
@@ -250,7 +250,7 @@ int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper
 		return err_wrap(e, "keeper");
 	if (n == 0)
 		return err_set(e, ERR_SYSTEM, "the keeper died");
-	if (keeper_client_judge(ret, (size_t)n, op, e) < 0)
+	if (keeper_client_check_reply(ret, (size_t)n, op, e) < 0)
 		return -1;
 	if (ret_fd != NULL)
 		*ret_fd = TAKE_FD(fd);
@@ -261,21 +261,21 @@ int keeper_client_hello(struct keeper_client *k, struct err *e)
 {
 	struct keeper_reply hello;
 
-	if (keeper_client_hear(k, KEEPER_HELLO, &hello, NULL, e) < 0)
+	if (keeper_client_receive(k, KEEPER_HELLO, &hello, NULL, e) < 0)
 		return -1;
 	k->restrictions = hello.restrictions;
 	return 0;
 }
 
-int keeper_client_ask(struct keeper_client *k, const void *request, size_t len, const int *fds,
-		      size_t nfds, struct keeper_reply *ret, int *ret_fd, struct err *e)
+int keeper_client_call(struct keeper_client *k, const void *request, size_t len, const int *fds,
+		       size_t nfds, struct keeper_reply *ret, int *ret_fd, struct err *e)
 {
 	uint32_t op;
 
 	memcpy(&op, request, sizeof(op));
 	if (io_send(k->sock, request, len, fds, nfds, e) < 0)
 		return err_wrap(e, "keeper");
-	return keeper_client_hear(k, (enum keeper_op)op, ret, ret_fd, e);
+	return keeper_client_receive(k, (enum keeper_op)op, ret, ret_fd, e);
 }
 
 void keeper_client_stop(struct keeper_client *k, const char *cell_id)

@@ -1,4 +1,4 @@
-/* keeper_client.h - channel A, seen from outside: starts a keeper and asks it. */
+/* keeper_client.h - channel A, seen from outside: starts a keeper and sends it requests. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +15,10 @@ struct keeper_root {
 
 /* How to start a keeper. */
 struct keeper_start {
-	int asks;   /* borrowed: the end of channel A (SOCK_SEQPACKET) that requests come from */
-	int hears;  /* borrowed: the keeper's end */
-	int userns; /* borrowed: rootless_open()'s, to be able to adopt cells; -1: a new one */
+	int client_end; /* borrowed: the end of channel A (SOCK_SEQPACKET) that requests come from
+			 */
+	int keeper_end; /* borrowed: the keeper's end */
+	int userns;	/* borrowed: rootless_open()'s, to be able to adopt cells; -1: a new one */
 	const struct cgroups *cgroups;
 	bool serve;
 	unsigned nroots; /* at most CELL_ROOTS_MAX */
@@ -45,17 +46,17 @@ int keeper_client_hello(struct keeper_client *k, struct err *e) MUST_USE;
 
 /* One request and its reply. A refusal of the keeper is an error like any other. If ret_fd is not
  * NULL, the caller owns the descriptor that came with the reply, or -1. */
-int keeper_client_ask(struct keeper_client *k, const void *request, size_t len, const int *fds,
-		      size_t nfds, struct keeper_reply *ret, int *ret_fd, struct err *e) MUST_USE;
+int keeper_client_call(struct keeper_client *k, const void *request, size_t len, const int *fds,
+		       size_t nfds, struct keeper_reply *ret, int *ret_fd, struct err *e) MUST_USE;
 
 /* Hears the reply to a request that was sent by other means. */
-int keeper_client_hear(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
-		       int *ret_fd, struct err *e) MUST_USE;
+int keeper_client_receive(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
+			  int *ret_fd, struct err *e) MUST_USE;
 
 /* Judges a reply of len bytes that was received by other means: its form, then whether the keeper
  * refused. Makes its strings safe. Pure. */
-int keeper_client_judge(struct keeper_reply *r, size_t len, enum keeper_op op,
-			struct err *e) MUST_USE;
+int keeper_client_check_reply(struct keeper_reply *r, size_t len, enum keeper_op op,
+			      struct err *e) MUST_USE;
 
 /* Closes the channel, upon which the keeper ends its cells and itself, and waits for that. If it
  * was killed instead, the kernel ends its cells; then this removes the cgroup of the one named,

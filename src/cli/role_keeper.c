@@ -37,8 +37,8 @@ int role_keeper_start(struct supervisor *v, struct worker *w, int control, struc
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return err_sys(e, "channel A");
 	OWN_FD daemon_end = ends[0], keeper_end = ends[1];
-	k.asks = daemon_end;
-	k.hears = keeper_end;
+	k.client_end = daemon_end;
+	k.keeper_end = keeper_end;
 	if (keeper_client_spawn(&k, &w->child.pid, e) < 0)
 		return err_wrap(e, "start cordon-keeper");
 	return supervisor_give(v, w, SERVE_KEEPER, daemon_end, e);

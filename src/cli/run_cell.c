@@ -96,8 +96,8 @@ int run_cell_create(struct run *r, uint32_t uid, struct err *e)
 	if (!r->outcome.network.wanted && run_command_size(&r->o) <= EARLY_MAX &&
 	    run_command_send(r, e) < 0)
 		return -1;
-	if (keeper_client_ask(&r->keeper, &request, sizeof(request), fds, n, &reply, &r->pidfd, e) <
-	    0)
+	if (keeper_client_call(&r->keeper, &request, sizeof(request), fds, n, &reply, &r->pidfd,
+			       e) < 0)
 		return -1;
 	r->outcome.restrictions = reply.restrictions;
 	r->outcome.cell_made = true;
@@ -129,8 +129,8 @@ int run_cell_changes(struct run *r, struct err *e)
 	OWN_FD from = ends[0];
 	OWN_FD to = ends[1];
 	(void)snprintf(request.named.id, sizeof(request.named.id), "%s", r->outcome.id);
-	if (keeper_client_ask(&r->keeper, &request, sizeof(request), &ends[1], 1, &reply, NULL, e) <
-	    0)
+	if (keeper_client_call(&r->keeper, &request, sizeof(request), &ends[1], 1, &reply, NULL,
+			       e) < 0)
 		return -1;
 	fd_close(TAKE_FD(to));
 	return diff_print(from, stdout, e);
@@ -146,7 +146,7 @@ int run_cell_destroy(struct run *r, struct err *e)
 		return -1;
 	/* The last request: the keeper can end as soon as it has answered. */
 	(void)shutdown(r->keeper.sock, SHUT_WR);
-	if (keeper_client_hear(&r->keeper, KEEPER_DESTROY, &reply, NULL, e) < 0)
+	if (keeper_client_receive(&r->keeper, KEEPER_DESTROY, &reply, NULL, e) < 0)
 		return -1;
 	r->outcome.disk = reply.disk;
 	return 0;

@@ -68,8 +68,8 @@ void held_make_cell(unsigned pids)
 	agent_init(&agent, pair[0]);
 	fds[0] = pair[1];
 	memcpy(fds + 1, template.fds, template.nlayers * sizeof(int));
-	if (keeper_client_ask(&keeper, &r, sizeof(r), fds, 1 + template.nlayers, &reply, &pid1_fd,
-			      &e) < 0) {
+	if (keeper_client_call(&keeper, &r, sizeof(r), fds, 1 + template.nlayers, &reply, &pid1_fd,
+			       &e) < 0) {
 		printf("# %s\n", e.msg);
 		FAIL("no cell");
 	}

@@ -162,7 +162,7 @@ static inline int try_create(struct server *s, const struct keeper_create *r, st
 	OWN_FD ours = pair[0];
 	OWN_FD theirs = pair[1];
 	memcpy(ret->id, r->id, sizeof(ret->id));
-	if (keeper_client_ask(&s->k, r, sizeof(*r), &theirs, 1, &reply, &ret->pidfd, e) < 0)
+	if (keeper_client_call(&s->k, r, sizeof(*r), &theirs, 1, &reply, &ret->pidfd, e) < 0)
 		return -1;
 	agent_init(&ret->agent, TAKE_FD(ours));
 	ret->pid = reply.pid;
@@ -241,7 +241,7 @@ static inline int ask_named(struct server *s, enum keeper_op op, const char *id,
 	struct keeper_reply reply;
 
 	(void)snprintf(r.id, sizeof(r.id), "%s", id);
-	return keeper_client_ask(&s->k, &r, sizeof(r), NULL, 0, &reply, NULL, e);
+	return keeper_client_call(&s->k, &r, sizeof(r), NULL, 0, &reply, NULL, e);
 }
 
 /* Asks for the cell's changes; the caller owns *ret_from. */
@@ -261,7 +261,7 @@ static inline int ask_diff(struct server *s, const char *id, uint32_t pid, int *
 	memcpy(r.layer_at, p.layer_at, sizeof(r.layer_at));
 	memcpy(r.layer_from, p.layer_from, sizeof(r.layer_from));
 	CHECK(pipe2(ends, O_CLOEXEC) == 0);
-	result = keeper_client_ask(&s->k, &r, sizeof(r), &ends[1], 1, &reply, NULL, e);
+	result = keeper_client_call(&s->k, &r, sizeof(r), &ends[1], 1, &reply, NULL, e);
 	(void)close(ends[1]);
 	if (result < 0)
 		(void)close(ends[0]);

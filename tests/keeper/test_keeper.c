@@ -178,15 +178,15 @@ static void programs_do_not_see_what_pid1_keeps(void)
 	begin(true);
 	make_cell(&s, "a", &a);
 	/* PID 1 has them ... */
-	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d", a.pid, INIT_FD_SLOT);
+	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d", a.pid, INIT_FD_ID_SLOT);
 	n = readlink(path, target, sizeof(target) - 1);
 	CHECK(n > 0);
 	target[n] = '\0';
 	CHECK_HAS("slot", target, "/run/cordon/ids.d/");
-	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0", a.pid, INIT_FD_STORE);
+	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0", a.pid, INIT_FD_DISK);
 	CHECK(access(path, F_OK) == 0);
 	/* ... and can change nothing by them ... */
-	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0/made", a.pid, INIT_FD_STORE);
+	(void)snprintf(path, sizeof(path), "/proc/%u/fd/%d/u0/made", a.pid, INIT_FD_DISK);
 	CHECK(mkdir(path, 0755) < 0 && errno == EROFS);
 	/* ... and programs have only their own. */
 	for (const char *const *user = (const char *const[]){ "root", "user", NULL }; *user != NULL;
@@ -325,11 +325,11 @@ static void layers_of_a_diff_stay_below_too(void)
 	r.layer_at[0][0] = '/';
 	r.layer_from[0].root = ROOT_READ;
 	CHECK(pipe2(ends, O_CLOEXEC) == 0);
-	REFUSED("no layer", keeper_client_ask(&s.k, &r, sizeof(r), &ends[1], 1, &reply, NULL, &e),
+	REFUSED("no layer", keeper_client_call(&s.k, &r, sizeof(r), &ends[1], 1, &reply, NULL, &e),
 		ERR_DENIED, "was not given");
 	r.layer_from[0].root = 0;
 	(void)snprintf(r.layer_from[0].path, sizeof(r.layer_from[0].path), "../..");
-	REFUSED("up", keeper_client_ask(&s.k, &r, sizeof(r), &ends[1], 1, &reply, NULL, &e),
+	REFUSED("up", keeper_client_call(&s.k, &r, sizeof(r), &ends[1], 1, &reply, NULL, &e),
 		ERR_DENIED, "out of it");
 	destroy(&s, &a, a.pid);
 	stop_server(&s);
@@ -427,7 +427,7 @@ static void make_rogue(struct rogue *r, const char *id)
 	r->pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	CHECK(r->pid >= 0);
 	if (r->pid == 0) {
-		if (dup2(r->store, INIT_FD_STORE) >= 0 &&
+		if (dup2(r->store, INIT_FD_DISK) >= 0 &&
 		    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0)
 			for (;;)
 				(void)pause();
@@ -452,7 +452,7 @@ static void make_rogue(struct rogue *r, const char *id)
 	for (int i = 0; i < 1000; i++) { /* until it has its descriptor */
 		struct stat st, want;
 
-		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)r->pid, INIT_FD_STORE);
+		(void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)r->pid, INIT_FD_DISK);
 		if (stat(path, &st) == 0 && fstat(r->store, &want) == 0 && st.st_ino == want.st_ino)
 			return;
 		(void)usleep(1000);
