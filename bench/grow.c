@@ -48,7 +48,7 @@ void many_grow(unsigned n, unsigned rounds)
 	unsigned live = 0;
 
 	if (ids == NULL)
-		link_die("no memory");
+		link_die("out of memory");
 	link_open(&l);
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]) && marks[i] <= n; i++) {
 		while (live < marks[i])

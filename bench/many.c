@@ -33,7 +33,7 @@ static int open_clients(unsigned n)
 		link_die("1 to %d clients", CLIENTS_MAX);
 	clients = calloc(n, sizeof(*clients));
 	if (clients == NULL || ep < 0)
-		link_die("no memory");
+		link_die("out of memory");
 	for (unsigned i = 0; i < n; i++) {
 		struct epoll_event v = { .events = EPOLLIN, .data.ptr = &clients[i] };
 
@@ -197,7 +197,7 @@ void many_hold(unsigned n)
 	char(*ids)[CALLS_ID_MAX] = calloc(n, sizeof(*ids));
 
 	if (ids == NULL)
-		link_die("no memory");
+		link_die("out of memory");
 	link_open(&l);
 	for (unsigned i = 0; i < n; i++)
 		calls_create(&l, "{\"timeout\":\"1h\"}", ids[i]);

@@ -11,7 +11,7 @@ void samples_add(struct samples *s, int64_t ns)
 		s->cap = s->cap == 0 ? 1024 : s->cap * 2;
 		s->ns = realloc(s->ns, s->cap * sizeof(*s->ns));
 		if (s->ns == NULL)
-			link_die("no memory");
+			link_die("out of memory");
 	}
 	s->ns[s->n++] = ns;
 }

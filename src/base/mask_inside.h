@@ -136,7 +136,7 @@ struct mask_scan {
 	uint64_t steps; /* for tests: windows and needles compared */
 };
 
-/* NULL: memory is short. */
+/* NULL: out of memory. */
 struct mask_scan *mask_scan_new(const struct mask *m);
 void mask_scan_free(struct mask_scan *s); /* wipes it */
 size_t mask_scan_memory(const struct mask_scan *s);

@@ -269,7 +269,7 @@ int orphans_find(struct orphans *ret, struct err *e)
 	if (mounts == NULL || ret->list == NULL || ret->groups == NULL) {
 		free(mounts);
 		orphans_release(ret);
-		return err_set(e, ERR_SYSTEM, "no memory");
+		return err_set(e, ERR_SYSTEM, "out of memory");
 	}
 	n = find_mounts(mounts);
 	for (unsigned known_only = 0; known_only < 2; known_only++)

@@ -38,6 +38,6 @@ struct orphans {
 	char **groups; /* owned: of servers that are gone; at most ORPHANS_MAX */
 };
 
-/* Looks at the machine. Fails only for want of memory. */
+/* Looks at the machine. Fails only if out of memory. */
 int orphans_find(struct orphans *ret, struct err *e) MUST_USE;
 void orphans_release(struct orphans *o);

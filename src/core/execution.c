@@ -468,7 +468,7 @@ static void on_started(struct execution *x, struct live_cell *c, const struct ag
 	x->row.mark = v->mark; /* saved with the outcome: it may leave children behind */
 	if (execution_take_fds(x, c, v, &e) < 0) {
 		execution_give_up(x, false,
-				  "the output cannot be read: the daemon is short of memory");
+				  "the output cannot be read: the daemon is out of memory");
 		return;
 	}
 	x->pid = v->pid;

@@ -134,7 +134,7 @@ static bool merge_runs(struct listing *l)
 	return false;
 }
 
-/* Does a piece of the sorting. False: no memory. */
+/* Does a piece of the sorting. False: out of memory. */
 static bool sort_piece(struct listing *l)
 {
 	if (l->run == 0 && l->spare == NULL) {

@@ -111,7 +111,7 @@ static void answer(struct control_channel *c, const char *id, int result, const 
 	if (result < 0)
 		log_warn("session configuration rejected", "session_id=%s error=%s", id, why);
 	IGNORED(control_out_put(&c->egress->out, EGRESS_TAKEN, id, why, strlen(why)) ? 0 : -1,
-		"memory is short");
+		"out of memory");
 }
 
 /* Its listeners could not be received. The session, if it exists, is detached: its configuration is
@@ -182,7 +182,7 @@ static int handle(struct control_channel *c, const struct egress_msg *m, struct 
 		return 0;
 	case EGRESS_PING:
 		IGNORED(control_out_put(&c->egress->out, EGRESS_PONG, "", NULL, 0) ? 0 : -1,
-			"memory is short");
+			"out of memory");
 		return 0;
 	case EGRESS_REQUESTS_END:
 	case EGRESS_TAKEN:
@@ -326,7 +326,7 @@ struct control_channel *control_channel_new(struct egress *egress, int sock, int
 	struct control_channel *c = calloc(1, sizeof(*c));
 
 	if (c == NULL) {
-		(void)err_set(e, ERR_SYSTEM, "memory is short");
+		(void)err_set(e, ERR_SYSTEM, "out of memory");
 		return NULL;
 	}
 	c->egress = egress;

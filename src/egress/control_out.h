@@ -30,7 +30,7 @@ void control_out_release(struct control_out *o);
 /* The channel is gone: the first frame will be sent from its beginning. */
 void control_out_restart(struct control_out *o);
 /* Queues a message; it is sent at the end of this turn. False: EGRESS_RECORD or EGRESS_COUNTS over
- * the bound of the queue, or memory is short; the message is lost. */
+ * the bound of the queue, or out of memory; the message is lost. */
 bool control_out_put(struct control_out *o, enum egress_type type, const char *id, const char *text,
 		     size_t len);
 /* Queues a record of one session. While more than half of the queue is in use, a session may have a

@@ -229,7 +229,7 @@ static size_t answer_name(struct question *a)
 	if (!is_answered(a->q.type))
 		return refuse(a, host, DNS_MSG_REFUSED, "records of this type are not answered");
 	if (synthetic_names_give(a->session->names, host, &v4, &v6) < 0)
-		return refuse(a, host, DNS_MSG_SERVFAIL, "no memory for another name");
+		return refuse(a, host, DNS_MSG_SERVFAIL, "out of memory for another name");
 	record(a->session, &a->q, host, &a->verdict);
 	return answer_types(a, &v4, &v6, TTL);
 }

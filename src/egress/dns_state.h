@@ -21,7 +21,7 @@ struct dns_state {
 	struct loop_timer pause;
 };
 
-/* Made at the first call; NULL: memory is short. */
+/* Made at the first call; NULL: out of memory. */
 struct dns_state *dns_state_of(struct egress_session *session);
 /* After dns_tcp_cut_all(). No effect if there is none. */
 void dns_state_free(struct egress_session *session);

@@ -128,7 +128,7 @@ struct egress_session {
 
 /* NULL: no such session. */
 struct egress_session *egress_session_find(struct egress *egress, const char *id);
-/* Zeroed but for its id and descriptors of -1, and in the list. NULL: memory is short. */
+/* Zeroed but for its id and descriptors of -1, and in the list. NULL: out of memory. */
 struct egress_session *egress_session_new(struct egress *egress, const char *id);
 /* Out of the list, and freed. Its parts were released before by the code that made them. */
 void egress_session_free(struct egress_session *session);

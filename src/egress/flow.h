@@ -58,7 +58,7 @@ struct flow {
 	struct gateway *gateway;
 };
 
-/* Takes fd over, and the RESOURCE_SHARE_FLOW_FDS that the caller counted. NULL: memory is short (fd
+/* Takes fd over, and the RESOURCE_SHARE_FLOW_FDS that the caller counted. NULL: out of memory (fd
  * is reset, the count given back). */
 struct flow *flow_new(struct egress_session *session, int fd);
 /* Frees everything, without a record. cut: the program sees a reset. */

@@ -398,7 +398,7 @@ int gateway_start(struct flow *f, struct tls *tls, struct err *e)
 	struct gateway *x = calloc(1, sizeof(*x));
 
 	if (!x)
-		return err_set(e, ERR_SYSTEM, "memory is short");
+		return err_set(e, ERR_SYSTEM, "out of memory");
 	x->flow = f;
 	x->session = f->session;
 	x->loop = f->session->egress->loop;

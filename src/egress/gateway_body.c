@@ -318,7 +318,7 @@ static uint64_t move_masked(struct gateway *x, uint64_t left)
 		uint8_t *room = mask_room(x);
 
 		if (!room) {
-			x->in.bad = "memory is short";
+			x->in.bad = "out of memory";
 			break;
 		}
 		most = resource_share_turn_left(&x->session->share) / gateway_weight(x);
@@ -344,7 +344,7 @@ static void end_masked(struct gateway *x)
 	uint8_t *room = mask_room(x);
 
 	if (!room)
-		x->in.bad = "memory is short";
+		x->in.bad = "out of memory";
 	else if (x->mask)
 		emit(&x->in, &x->cell, room, mask_end(x->mask, &x->masked, room));
 	else
@@ -394,7 +394,7 @@ static uint64_t move_in(struct gateway *x, uint64_t left)
 		if (room)
 			emit(&x->in, &x->cell, room, mask_flush(NULL, &x->masked, room));
 		else
-			x->in.bad = "memory is short";
+			x->in.bad = "out of memory";
 	}
 	return move_plain(x, left);
 }

@@ -92,7 +92,7 @@ static int take_names(struct gateway *x, const char **ret_why)
 	put_text(&x->text, r->method_name.p, r->method_name.n);
 	put_text(&x->text, path, (size_t)npath);
 	put_text(&x->text, query, (size_t)nquery);
-	*ret_why = "memory is short";
+	*ret_why = "out of memory";
 	if (buf_check(&x->text, &e) < 0)
 		return -1;
 	x->method = (const char *)x->text.data;
@@ -218,7 +218,7 @@ static int take_head(struct gateway *x, size_t n, struct http1_fault *fault)
 	x->r.headers_n = 0;
 	x->r.keep_alive = false;
 	x->r.method = HTTP1_OTHER;
-	*fault = (struct http1_fault){ 503, "memory is short" };
+	*fault = (struct http1_fault){ 503, "out of memory" };
 	if (buf_add(&x->head, fifo_bytes(&x->cell.in), n, &e) < 0)
 		return -1;
 	fifo_consume(&x->cell.in, n);
@@ -277,7 +277,7 @@ static bool collect_piece(struct gateway *x, const void *data, size_t n)
 	return buf_add(&x->collected, data, n, &e) == 0;
 }
 
-/* 1: complete; 0: more is to come; -1: malformed, or memory is short; 2: too long to be collected.
+/* 1: complete; 0: more is to come; -1: malformed, or out of memory; 2: too long to be collected.
  */
 static int collect_more(struct gateway *x)
 {
@@ -322,7 +322,7 @@ static int collect_more(struct gateway *x)
 	return b->done ? 1 : 0;
 }
 
-/* False: memory is short. */
+/* False: out of memory. */
 static bool put_secrets(struct gateway *x)
 {
 	struct http1_span type = { 0 };
@@ -361,7 +361,7 @@ void gateway_collect(struct gateway *x)
 	if (x->model && x->collected.len > 0)
 		llm_call_request(x->model, x->collected.data, x->collected.len);
 	if (got == 1 && !put_secrets(x))
-		gateway_fail(x, 503, "memory is short");
+		gateway_fail(x, 503, "out of memory");
 	else
 		send_on(x);
 }

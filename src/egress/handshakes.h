@@ -21,7 +21,7 @@ struct handshake {
 	const char *(*name)(const struct handshake *h, char ret[HOST_MAX]);
 };
 
-/* Lives as long as the process. NULL: memory is short. */
+/* Lives as long as the process. NULL: out of memory. */
 struct handshakes *handshakes_new(struct egress *e);
 /* h->on_turn() is called by the loop, later. session, begin and name are set by the caller. */
 void handshakes_wait(struct handshake *h);

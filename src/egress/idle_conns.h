@@ -12,7 +12,7 @@
 
 struct idle_conns;
 
-/* share: of the session, borrowed; each connection kept is counted there. NULL: memory is short. */
+/* share: of the session, borrowed; each connection kept is counted there. NULL: out of memory. */
 struct idle_conns *idle_conns_new(struct loop *l, struct resource_share *share);
 void idle_conns_free(struct idle_conns *u);
 /* An idle one, the last used first, or NULL. The caller owns it; its stream reports no events until

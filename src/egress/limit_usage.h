@@ -39,9 +39,9 @@ struct limit_usage_table {
 
 void limit_usage_init(struct limit_usage_table *t);
 void limit_usage_release(struct limit_usage_table *t);
-/* For a new policy: finds the count of each of its rules. -1: memory is short, nothing changed. */
+/* For a new policy: finds the count of each of its rules. -1: out of memory, nothing changed. */
 int limit_usage_renew(struct limit_usage_table *t, const struct policy *p) MUST_USE;
-/* The count of a rule by name, made if there is none; NULL: memory is short, or too many. */
+/* The count of a rule by name, made if there is none; NULL: out of memory, or too many. */
 struct limit_usage *limit_usage_find(struct limit_usage_table *t, const char *rule);
 /* NULL: it has no limits. */
 struct limit_usage *limit_usage_of(const struct limit_usage_table *t,

@@ -118,7 +118,7 @@ static int start(struct egress *egress, struct err *e)
 	resolver_divide(egress->resolver, processes);
 	egress->handshakes = handshakes_new(egress);
 	if (egress->handshakes == NULL)
-		return err_set(e, ERR_SYSTEM, "memory is short");
+		return err_set(e, ERR_SYSTEM, "out of memory");
 	if (control_channel_new(egress, sock, control, e) == NULL)
 		return -1;
 	return confine_egress(e);

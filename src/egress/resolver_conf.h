@@ -23,7 +23,7 @@ void resolver_conf_read(const char *text, struct resolver_conf *ret);
 
 struct resolver_hosts;
 
-/* NULL: memory is short. At most RESOLVER_HOSTS_MAX names, those that host_normal() accepts. */
+/* NULL: out of memory. At most RESOLVER_HOSTS_MAX names, those that host_normal() accepts. */
 #define RESOLVER_HOSTS_MAX 8192
 struct resolver_hosts *resolver_conf_hosts(const char *text);
 void resolver_conf_hosts_free(struct resolver_hosts *h);

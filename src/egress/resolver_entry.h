@@ -5,7 +5,7 @@
 #include "resolver_private.h"
 
 struct entry *resolver_entry_find(struct resolver *r, const char *host);
-/* Starts its queries. NULL: memory is short, or the name cannot be asked for. */
+/* Starts its queries. NULL: out of memory, or the name cannot be asked for. */
 struct entry *resolver_entry_new(struct resolver *r, const char *host,
 				 struct resolver_owner *owner);
 /* Not known yet: its jobs get the addresses that are there, or that no name server answered. */

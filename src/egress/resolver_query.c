@@ -275,7 +275,7 @@ static int open_socket(struct resolver_query *q)
 		return -1;
 	if (connect(q->fd, (const struct sockaddr *)&to, n) < 0 && errno != EINPROGRESS)
 		return -1;
-	q->watch.ready = q->tcp ? on_stream : on_datagram;
+	q->watch.on_ready = q->tcp ? on_stream : on_datagram;
 	if (loop_add(q->loop, &q->watch, q->fd, q->tcp ? EPOLLOUT : EPOLLIN, &e) < 0)
 		return -1;
 	if (q->tcp) {

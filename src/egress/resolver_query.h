@@ -20,7 +20,7 @@ struct resolver_servers {
  * later. */
 typedef void resolver_query_fn(void *arg, const struct dns_msg_reply *reply, int sys);
 
-/* NULL: memory is short, or not a name that can be asked for. on_done is called later, never from
+/* NULL: out of memory, or not a name that can be asked for. on_done is called later, never from
  * inside. servers must outlive the query, and may change meanwhile. */
 struct resolver_query *resolver_query_new(struct loop *l, struct resolver_servers *servers,
 					  const char *host, uint16_t type,

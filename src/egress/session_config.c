@@ -31,7 +31,7 @@ static json_t *merge(const json_t *layers, struct err *e)
 	root = json_loads(merged, 0, NULL);
 	free(merged);
 	if (root == NULL)
-		(void)err_set(e, ERR_SYSTEM, "memory is short");
+		(void)err_set(e, ERR_SYSTEM, "out of memory");
 	return root;
 }
 

@@ -37,7 +37,7 @@ static int join_tenant(struct egress_session *session, const char *tenant, struc
 		return err_set(e, ERR_INVALID,
 			       "session configuration: the tenant of a session cannot change");
 	if (resource_share_join(&session->egress->shares, &session->share, tenant) < 0)
-		return err_set(e, ERR_SYSTEM, "memory is short");
+		return err_set(e, ERR_SYSTEM, "out of memory");
 	session->lookups.tenant = &session->share.tenant->lookups;
 	return 0;
 }
@@ -192,7 +192,7 @@ int session_attach(struct egress *egress, const char *id, int fds[2], const char
 	if (session == NULL)
 		session = session_new(egress, id);
 	if (session == NULL || session->names == NULL || session->idle_conns == NULL)
-		(void)err_set(e, ERR_SYSTEM, "memory is short");
+		(void)err_set(e, ERR_SYSTEM, "out of memory");
 	else if (session_change(session, config, len, e) == 0)
 		attached = open_listeners(session, fds, e);
 	untrusted_close(fds, 2);

@@ -14,7 +14,7 @@
 int session_limits_renew(struct egress_session *session, struct err *e)
 {
 	return limit_usage_renew(&session->used, session->policy) < 0
-		       ? err_set(e, ERR_SYSTEM, "memory is short")
+		       ? err_set(e, ERR_SYSTEM, "out of memory")
 		       : 0;
 }
 

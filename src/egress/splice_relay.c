@@ -106,7 +106,7 @@ static enum step keep(struct splice_relay *p, struct half *h, const uint8_t *dat
 {
 	h->rest = malloc(n);
 	if (!h->rest) {
-		p->why = "no memory";
+		p->why = "out of memory";
 		return STEP_FAILED;
 	}
 	memcpy(h->rest, data, n);
@@ -367,7 +367,7 @@ struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_
 	struct splice_relay *p = calloc(1, sizeof(*p));
 
 	if (!p) {
-		(void)err_set(e, ERR_LIMIT, "no memory for a connection");
+		(void)err_set(e, ERR_LIMIT, "out of memory for a connection");
 		fd_close(o->cell);
 		fd_close(o->server);
 		return NULL;
@@ -383,7 +383,7 @@ struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_
 	}
 	p->idle = (struct loop_timer){ .on_expire = on_idle, .arg = p };
 	if (o->first_n > 0 && keep(p, &p->halves[CELL], o->first, o->first_n) == STEP_FAILED) {
-		(void)err_set(e, ERR_LIMIT, "no memory for a connection");
+		(void)err_set(e, ERR_LIMIT, "out of memory for a connection");
 		splice_relay_free(p);
 		return NULL;
 	}

@@ -20,7 +20,7 @@
 
 struct synthetic_names *synthetic_names_new(void);
 void synthetic_names_free(struct synthetic_names *n);
-/* The addresses of a name in its normal form. -1: memory is short. */
+/* The addresses of a name in its normal form. -1: out of memory. */
 int synthetic_names_give(struct synthetic_names *n, const char *host, struct ip *ret_v4,
 			 struct ip *ret_v6) MUST_USE;
 /* The name of an address; NULL: none. Valid until the next synthetic_names_give(). */

@@ -9,7 +9,7 @@ struct upstream *upstream_new(struct loop *l, const struct upstream_key *key, in
 
 	if (!up) {
 		fd_close(fd);
-		(void)err_set(e, ERR_SYSTEM, "memory is short");
+		(void)err_set(e, ERR_SYSTEM, "out of memory");
 		return NULL;
 	}
 	up->key = *key;

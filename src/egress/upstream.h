@@ -29,7 +29,7 @@ struct upstream {
 	struct upstream *prev, *next;
 };
 
-/* A new connection; the descriptor is taken over in any case. NULL: memory is short. */
+/* A new connection; the descriptor is taken over in any case. NULL: out of memory. */
 struct upstream *upstream_new(struct loop *l, const struct upstream_key *key, int fd,
 			      const struct ip *at, struct err *e) MUST_USE;
 void upstream_free(struct upstream *up);

@@ -208,7 +208,7 @@ static bool begin_look(void)
 	return true;
 }
 
-/* False if it cannot look: short of memory or descriptors, which come back. */
+/* False if it cannot look: out of memory or descriptors for the moment. */
 static bool look_around(void)
 {
 	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -9,7 +9,7 @@
 
 struct pty_pump;
 
-/* Takes the three descriptors, all non-blocking; closes them if there is no memory (NULL). */
+/* Takes the three descriptors, all non-blocking; closes them if out of memory (NULL). */
 struct pty_pump *pty_pump_new(int master, int output, int input);
 
 /* Closes all of it. NULL is harmless. */

@@ -214,7 +214,7 @@ static void grow_heap(struct loop *l)
 	struct loop_timer **heap = reallocarray(l->heap, cap, sizeof(struct loop_timer *));
 
 	if (!heap) {
-		(void)fprintf(stderr, "no memory for a timer\n");
+		(void)fprintf(stderr, "out of memory for a timer\n");
 		abort();
 	}
 	l->heap = heap;

@@ -100,7 +100,7 @@ struct client *client_new(const struct client_options *o, struct err *e)
 	struct client *c = calloc(1, sizeof(*c));
 
 	if (!c) {
-		(void)err_sys(e, "no memory for a client");
+		(void)err_sys(e, "out of memory for a client");
 		return NULL;
 	}
 	c->fd = -1;
@@ -201,7 +201,7 @@ static int send_source(struct client *c, const struct client_request *r, bool *r
 
 	*ret_ours = true;
 	if (!buf)
-		return err_sys(e, "no memory for a request");
+		return err_sys(e, "out of memory for a request");
 	while (left > 0) {
 		ssize_t n = r->source(r->source_arg, buf, left < PIECE ? (size_t)left : PIECE, e);
 		int early;
@@ -307,7 +307,7 @@ int client_send(struct client *c, const struct client_request *r, struct err *e)
 	int len, n = 0;
 
 	if (!head)
-		return err_sys(e, "no memory for a request");
+		return err_sys(e, "out of memory for a request");
 	len = compose(c, r, head, REQUEST_MAX, e);
 	if (len < 0)
 		return -1;

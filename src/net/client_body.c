@@ -140,7 +140,7 @@ int client_read_all(struct client *c, size_t max, char **ret_body, size_t *ret_l
 
 		if (!to) {
 			fifo_release(&all);
-			return err_sys(e, "no memory for an answer");
+			return err_sys(e, "out of memory for an answer");
 		}
 		n = client_read(c, to, 16383, e);
 		if (n > 0)
@@ -168,7 +168,7 @@ int client_read_each(struct client *c,
 	OWN_MEM char *buf = malloc(65536);
 
 	if (!buf)
-		return err_sys(e, "no memory for an answer");
+		return err_sys(e, "out of memory for an answer");
 	for (;;) {
 		ssize_t n = client_read(c, buf, 65536, e);
 

@@ -231,7 +231,7 @@ static int parse_head(struct client *c, size_t *scanned, enum http1_method metho
 		char *head = realloc(c->head, (size_t)n);
 
 		if (!head)
-			return err_sys(e, "no memory for an answer");
+			return err_sys(e, "out of memory for an answer");
 		c->head = head;
 		memcpy(head, fifo_bytes(&c->in), (size_t)n);
 		n = http1_response_read(head, (size_t)n, method, &c->answer, &fault);

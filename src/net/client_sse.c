@@ -39,7 +39,7 @@ static int next_line(struct client *c, struct http1_span *ret, struct err *e)
 			return too_long(c, e);
 		to = fifo_reserve(&c->lines, 4096);
 		if (!to)
-			return err_sys(e, "no memory for an event");
+			return err_sys(e, "out of memory for an event");
 		n = client_read(c, to, 4096, e);
 		if (n <= 0)
 			return (int)n; /* a last line without an end is dropped */
@@ -72,7 +72,7 @@ static int take_line(struct client *c, struct http1_span line, struct err *e)
 		if (c->event.len + value.n > CLIENT_EVENT_MAX)
 			return too_long(c, e);
 		if (fifo_add(&c->event, value.p, value.n) < 0 || fifo_add(&c->event, "\n", 1) < 0)
-			return err_sys(e, "no memory for an event");
+			return err_sys(e, "out of memory for an event");
 	}
 	return 0; /* comments and unknown fields */
 }

@@ -152,7 +152,7 @@ static int take_data(struct client *c, const struct ws_head *h, struct client_ws
 	if (h->opcode != WS_CONTINUATION)
 		c->ws_text = h->opcode == WS_TEXT;
 	if (fifo_add(&c->message, fifo_bytes(&c->in), n) < 0)
-		return err_sys(e, "no memory for a message");
+		return err_sys(e, "out of memory for a message");
 	fifo_consume(&c->in, n);
 	if (!h->fin)
 		return 0;

@@ -23,10 +23,10 @@ static inline uint8_t *fifo_bytes(const struct fifo *f)
 	return f->data ? f->data + f->at : NULL;
 }
 
-/* Room for n bytes at the end; NULL: memory is short. fifo_commit() says how many were written. */
+/* Room for n bytes at the end; NULL: out of memory. fifo_commit() says how many were written. */
 uint8_t *fifo_reserve(struct fifo *f, size_t n) MUST_USE;
 void fifo_commit(struct fifo *f, size_t n);
-/* Adds all of it; -1: memory is short. */
+/* Adds all of it; -1: out of memory. */
 int fifo_add(struct fifo *f, const void *data, size_t n) MUST_USE;
 /* Removes n bytes from the front; they stay readable until the next fifo_reserve(). */
 void fifo_consume(struct fifo *f, size_t n);

@@ -20,7 +20,7 @@ int keypair_failed(struct err *e, const char *what)
 	const char *why = code ? ERR_reason_error_string(code) : NULL;
 
 	ERR_clear_error();
-	return err_set(e, ERR_SYSTEM, "%s: %s", what, why ? why : "no memory");
+	return err_set(e, ERR_SYSTEM, "%s: %s", what, why ? why : "out of memory");
 }
 
 /* ---- texts */

@@ -91,7 +91,7 @@ struct leaf_certs *leaf_certs_new(const char *ca_pem, struct err *e)
 	struct leaf_certs *m = calloc(1, sizeof(*m));
 
 	if (!m) {
-		(void)err_set(e, ERR_LIMIT, "no memory for certificates");
+		(void)err_set(e, ERR_LIMIT, "out of memory for certificates");
 		return NULL;
 	}
 	if (keypair_read(ca_pem, &m->ca, e) < 0)
@@ -234,7 +234,7 @@ static struct entry *find(const struct leaf_certs *m, const char *host)
 	return x;
 }
 
-/* NULL: memory is short; the certificate is freed, too. */
+/* NULL: out of memory; the certificate is freed, too. */
 static struct tls *keep(struct leaf_certs *m, const char *host, struct tls *tls, int64_t now,
 			struct err *e)
 {
@@ -242,7 +242,7 @@ static struct tls *keep(struct leaf_certs *m, const char *host, struct tls *tls,
 
 	if (!x) {
 		tls_free(tls);
-		(void)err_set(e, ERR_LIMIT, "no memory for a certificate");
+		(void)err_set(e, ERR_LIMIT, "out of memory for a certificate");
 		return NULL;
 	}
 	if (m->n == LEAF_CERTS_CACHE_MAX)

@@ -26,7 +26,7 @@ struct peers {
 };
 
 void peers_init(struct peers *p);
-/* The entry of an address, made if there is none, with one more connection; NULL: memory is short.
+/* The entry of an address, made if there is none, with one more connection; NULL: out of memory.
  */
 struct peer *peers_enter(struct peers *p, const struct addr *a);
 /* One connection less; the last one frees the entry. */

@@ -27,7 +27,7 @@ struct server *server_new(struct loop *l, const struct server_options *o, struct
 	if (s)
 		s->listeners = calloc(LISTENERS_MAX, sizeof(*s->listeners));
 	if (!s || !s->listeners) {
-		(void)err_set(e, ERR_LIMIT, "no memory for a server");
+		(void)err_set(e, ERR_LIMIT, "out of memory for a server");
 		free(s);
 		return NULL;
 	}

@@ -61,7 +61,7 @@ struct tls *tls_wrap(SSL_CTX *ctx, struct err *e)
 	if (t)
 		t->socket = tls_socket_method();
 	if (!t || !t->socket) {
-		(void)err_set(e, ERR_LIMIT, "no memory for TLS");
+		(void)err_set(e, ERR_LIMIT, "out of memory for TLS");
 		SSL_CTX_free(ctx);
 		free(t);
 		return NULL;

@@ -50,7 +50,7 @@ int tls_client_trust(struct tls *t, const char *pem, size_t len, struct err *e)
 	int result;
 
 	if (!in)
-		return err_set(e, ERR_LIMIT, "memory is short");
+		return err_set(e, ERR_LIMIT, "out of memory");
 	result = trust_all(SSL_CTX_get_cert_store(t->ctx), in, e);
 	BIO_free(in);
 	return result;

@@ -102,7 +102,7 @@ struct tls *tls_server_like(struct tls *bare, X509 *cert, EVP_PKEY *key, struct 
 	struct tls *t = calloc(1, sizeof(*t));
 
 	if (!t || SSL_CTX_up_ref(bare->ctx) != 1) {
-		(void)err_set(e, ERR_LIMIT, "no memory for TLS");
+		(void)err_set(e, ERR_LIMIT, "out of memory for TLS");
 		free(t);
 		return NULL;
 	}

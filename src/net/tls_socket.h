@@ -5,5 +5,5 @@
 #include <openssl/bio.h>
 
 /* For BIO_new(); freed with BIO_meth_free(). The BIO's data is the descriptor, borrowed. NULL:
- * memory is short. */
+ * out of memory. */
 BIO_METHOD *tls_socket_method(void);

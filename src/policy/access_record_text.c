@@ -75,7 +75,7 @@ int access_record_text_read(const char *text, size_t len, struct access_record_t
 	if (read == 0) {
 		*ret_text = json_dumps(root, JSON_COMPACT);
 		if (*ret_text == NULL)
-			read = err_set(e, ERR_SYSTEM, "record: memory is short");
+			read = err_set(e, ERR_SYSTEM, "record: out of memory");
 	}
 	json_decref(root);
 	return read;

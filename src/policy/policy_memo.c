@@ -81,7 +81,7 @@ static void keep(struct policy_memo *m, const char *const layers[POLICY_LAYERS],
 	}
 	at->merged = strdup(merged);
 	if (!whole || at->merged == NULL)
-		forget(at); /* memory is short: the entry is not kept */
+		forget(at); /* out of memory: the entry is not kept */
 	m->next = (m->next + 1) % KEPT;
 }
 

@@ -9,7 +9,7 @@
 
 struct policy_memo;
 
-/* NULL: memory is short. */
+/* NULL: out of memory. */
 struct policy_memo *policy_memo_new(void);
 void policy_memo_free(struct policy_memo *m);
 

@@ -122,7 +122,7 @@ struct policy {
 	size_t hosts, slow; /* counted against the maxima */
 };
 
-/* Zeroed memory that is freed with the policy. NULL: memory is short. */
+/* Zeroed memory that is freed with the policy. NULL: out of memory. */
 void *policy_alloc(struct policy *p, size_t n, size_t size);
 int policy_no_memory(struct err *e);
 

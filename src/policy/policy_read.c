@@ -38,7 +38,7 @@ void *policy_alloc(struct policy *p, size_t n, size_t size)
 
 int policy_no_memory(struct err *e)
 {
-	return err_set(e, ERR_SYSTEM, "no memory for the policy");
+	return err_set(e, ERR_SYSTEM, "out of memory for the policy");
 }
 
 void policy_free(struct policy *p)

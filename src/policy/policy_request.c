@@ -4,7 +4,7 @@
  * policy_decide.c. If a name occurs several times, also in another spelling (fold.h), servers
  * differ in which one they use: a rule that allows matches only if all do, a rule that denies
  * matches if any does. A rule that denies also compares the path as a lenient server would read it
- * (fold_path()); a rule that allows compares it exactly. What cannot be compared (memory is short,
+ * (fold_path()); a rule that allows compares it exactly. What cannot be compared (out of memory,
  * a text is too long) counts against the request. */
 #include "policy_private.h"
 
@@ -52,7 +52,7 @@ static bool fits_one_path(const struct policy_path *paths, size_t n, const char 
 	return false;
 }
 
-/* Folds the path, once for a request, when the first rule needs it. False: memory is short. */
+/* Folds the path, once for a request, when the first rule needs it. False: out of memory. */
 static bool see_loosely(struct policy_seen *s)
 {
 	const char *path = s->request->path;

@@ -55,7 +55,7 @@ static int finish(json_t *document, enum policy_layer layer, char **ret, struct 
 		*ret = json_dumps(document, JSON_COMPACT);
 	json_decref(document);
 	if (read == 0 && *ret == NULL)
-		return err_set(e, ERR_SYSTEM, "policy: memory is short");
+		return err_set(e, ERR_SYSTEM, "policy: out of memory");
 	return read;
 }
 

@@ -37,5 +37,5 @@ void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX]);
 
 /* The document as it may be shown: without the password of its proxy and, unless all, without
  * private addresses and the values of headers that rules of the node or tenant set. The caller
- * frees it; NULL: memory is short. */
+ * frees it; NULL: out of memory. */
 char *policy_select_shown(const char *document, bool all);

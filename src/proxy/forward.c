@@ -154,7 +154,7 @@ void forward_send(struct forward *f)
 	end_up(f);
 }
 
-/* False: memory is short, and a part of it may have been queued. */
+/* False: out of memory, and a part of it may have been queued. */
 static bool put_up(struct forward *f, const uint8_t *data, size_t len)
 {
 	char head[CHUNK_HEAD_MAX];
@@ -282,7 +282,7 @@ static int put_head(struct forward *f, struct err *e)
 	int r = forward_headers_request(exchange_request(f->x), &p, &head, e);
 
 	if (r == 0 && fifo_add(&f->up, head.data, head.len) < 0)
-		r = err_set(e, ERR_LIMIT, "no memory for a forwarded request");
+		r = err_set(e, ERR_LIMIT, "out of memory for a forwarded request");
 	buf_release(&head);
 	return r;
 }
@@ -308,7 +308,7 @@ struct forward *forward_new(struct loop *l, struct exchange *x, int fd,
 	struct forward *f = calloc(1, sizeof(*f));
 
 	if (!f) {
-		(void)err_set(e, ERR_LIMIT, "no memory to forward a request");
+		(void)err_set(e, ERR_LIMIT, "out of memory for a forwarded request");
 		return NULL;
 	}
 	f->loop = l;
