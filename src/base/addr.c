@@ -143,7 +143,7 @@ int addr_of_socket(int fd, struct addr *ret, struct err *e)
 {
 	*ret = (struct addr){ .len = sizeof(ret->at) };
 	if (getsockname(fd, (struct sockaddr *)&ret->at, &ret->len) < 0)
-		return err_sys(e, "cannot tell the address of descriptor %d", fd);
+		return err_sys(e, "cannot read the address of descriptor %d", fd);
 	return 0;
 }
 
@@ -157,9 +157,9 @@ static int remove_stale(const struct addr *a, struct err *e)
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : err_sys(e, "cannot look at '%s'", path);
+		return errno == ENOENT ? 0 : err_sys(e, "cannot stat '%s'", path);
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, ERR_CONFLICT, "'%s' is in the way: it is not a socket", path);
+		return err_set(e, ERR_CONFLICT, "'%s' exists and is not a socket", path);
 	probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (probe < 0)
 		return err_sys(e, "cannot make a socket");

@@ -60,7 +60,7 @@ static int need(struct inflate *z, unsigned n)
 		int rc = z->in < z->in_end ? 1 : fetch(z);
 
 		if (rc <= 0)
-			return rc < 0 ? -1 : malformed(z, "broke off");
+			return rc < 0 ? -1 : malformed(z, "ends too early");
 		z->bits |= (uint64_t)*z->in++ << z->nbits;
 		z->nbits += 8;
 	}

@@ -135,7 +135,7 @@ ssize_t io_recv_lossy(int sock, void *data, size_t len, int *ret_fds, size_t cap
 	if (over || (m.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0)
 		io_close_all(ret_fds, nfds);
 	if (over || (m.msg_flags & MSG_TRUNC) != 0)
-		return err_set(e, ERR_INVALID, "receive: message or descriptors too many");
+		return err_set(e, ERR_INVALID, "receive: too long, or too many descriptors");
 	*ret_nfds = *ret_lost ? 0 : nfds;
 	return n;
 }
@@ -147,7 +147,7 @@ ssize_t io_recv(int sock, void *data, size_t len, int *ret_fds, size_t cap, size
 	ssize_t n = io_recv_lossy(sock, data, len, ret_fds, cap, ret_nfds, &lost, e);
 
 	if (n >= 0 && lost)
-		return err_set(e, ERR_LIMIT, "receive: no room for the descriptors");
+		return err_set(e, ERR_LIMIT, "receive: descriptors lost: too many are open");
 	return n;
 }
 

@@ -96,8 +96,8 @@ ssize_t untrusted_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_
 	if (nfds > cap || lost) {
 		untrusted_close(ret_fds, nfds < cap ? nfds : cap);
 		if (nfds > cap)
-			return err_set(e, ERR_INVALID, "receive: descriptors too many");
-		return err_set(e, ERR_LIMIT, "receive: no room for the descriptors");
+			return err_set(e, ERR_INVALID, "receive: too many descriptors");
+		return err_set(e, ERR_LIMIT, "receive: descriptors lost: too many are open");
 	}
 	*ret_nfds = nfds;
 	return n;

@@ -56,7 +56,7 @@ static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 	uint8_t *grown;
 
 	if (waiting + n > AGENT_OUT_MAX) {
-		(void)err_set(e, ERR_LIMIT, "PID 1 does not take requests: %zu bytes wait",
+		(void)err_set(e, ERR_LIMIT, "PID 1 does not read requests: %zu bytes are queued",
 			      waiting);
 		return NULL;
 	}
@@ -68,7 +68,7 @@ static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 	}
 	grown = malloc(waiting + n); /* realloc(3) could leave a copy behind */
 	if (grown == NULL) {
-		(void)err_sys(e, "allocate");
+		(void)err_sys(e, "allocate the send buffer");
 		return NULL;
 	}
 	if (waiting > 0)
@@ -242,7 +242,7 @@ int agent_send_listen_egress(struct agent *a, struct err *e)
 int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 {
 	if (a->out_fd >= 0)
-		return err_set(e, ERR_CONFLICT, "PID 1 has not taken the last socket yet");
+		return err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
 	OWN_FD copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (copy < 0)
 		return err_sys(e, "socket for PID 1");
@@ -263,7 +263,7 @@ static int check_fd(int fd, bool master, int direction, struct err *e)
 	if (fstat(fd, &st) < 0 || flags < 0)
 		return err_sys(e, "descriptor from PID 1");
 	if (master ? !S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2) : !S_ISFIFO(st.st_mode))
-		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no %s",
+		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is not a %s",
 			       master ? "PTY" : "pipe");
 	/* O_PATH shows as neither direction's flags alone. */
 	if ((flags & (O_ACCMODE | O_PATH)) != direction)
@@ -291,9 +291,9 @@ static int check_socket(int fd, bool tcp, bool listens, struct err *e)
 	if (!option_is(fd, SO_DOMAIN, AF_INET, AF_INET6) || !option_is(fd, SO_TYPE, type, type) ||
 	    !option_is(fd, SO_PROTOCOL, protocol, protocol) ||
 	    !option_is(fd, SO_ACCEPTCONN, listens, listens))
-		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is no %s",
+		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is not a %s",
 			       !tcp	 ? "UDP socket"
-			       : listens ? "TCP socket that listens"
+			       : listens ? "listening TCP socket"
 					 : "TCP connection");
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &no, sizeof(no)) < 0)
@@ -348,7 +348,7 @@ static int fill(struct agent *a, struct err *e)
 				       AGENT_FDS, &nfds, e);
 
 	if (n <= 0)
-		return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "PID 1 is gone");
+		return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "PID 1 has exited");
 	a->have += (uint32_t)n;
 	if (a->nfds + nfds > AGENT_FDS) {
 		untrusted_close(fds, nfds);

@@ -24,11 +24,11 @@ static int find_beside(const char *name, char *ret_path, size_t cap, struct err 
 	char *slash;
 
 	if (n < 0)
-		return err_sys(e, "own path");
+		return err_sys(e, "path of this program");
 	ret_path[n] = '\0';
 	slash = strrchr(ret_path, '/');
 	if (slash == NULL || (size_t)(slash + 1 - ret_path) + strlen(name) >= cap)
-		return err_set(e, ERR_SYSTEM, "own path is %.100s", ret_path);
+		return err_set(e, ERR_SYSTEM, "path of this program is too long: %.100s", ret_path);
 	(void)snprintf(slash + 1, cap - (size_t)(slash + 1 - ret_path), "%s", name);
 	if (access(ret_path, X_OK) < 0)
 		return err_sys(e, "%s", ret_path);
@@ -226,7 +226,7 @@ int keeper_client_start(struct keeper_client *ret, struct err *e)
 int keeper_client_check_reply(struct keeper_reply *r, size_t len, enum keeper_op op, struct err *e)
 {
 	if (len != sizeof(*r) || r->version != KEEPER_VERSION)
-		return err_set(e, ERR_SYSTEM, "the keeper is of another version");
+		return err_set(e, ERR_SYSTEM, "the keeper has another version");
 	r->restrictions.no_limits_why[sizeof(r->restrictions.no_limits_why) - 1] = '\0';
 	if (r->err.code != ERR_NONE) {
 		err_sanitize(&r->err);
@@ -234,7 +234,7 @@ int keeper_client_check_reply(struct keeper_reply *r, size_t len, enum keeper_op
 		return -1;
 	}
 	if (r->op != op)
-		return err_set(e, ERR_SYSTEM, "the keeper answered something else");
+		return err_set(e, ERR_SYSTEM, "the keeper's reply is for another request");
 	return 0;
 }
 
@@ -249,7 +249,7 @@ int keeper_client_receive(struct keeper_client *k, enum keeper_op op, struct kee
 	if (n < 0)
 		return err_wrap(e, "keeper");
 	if (n == 0)
-		return err_set(e, ERR_SYSTEM, "the keeper died");
+		return err_set(e, ERR_SYSTEM, "the keeper exited");
 	if (keeper_client_check_reply(ret, (size_t)n, op, e) < 0)
 		return -1;
 	if (ret_fd != NULL)

@@ -135,7 +135,7 @@ static int enter_namespace(struct err *e)
 	if (unshare(CLONE_NEWUSER) == 0)
 		return 0;
 	(void)err_sys(e, "user namespace");
-	return err_wrap(e, "this machine lets ordinary users have no cells");
+	return err_wrap(e, "this machine does not let ordinary users make cells");
 }
 
 int rootless_open(pid_t pid, bool above, int *ret_fd, struct err *e)
@@ -180,7 +180,7 @@ int rootless_enter_mapped(int sync_fd, struct err *e)
 	if (enter_namespace(e) < 0)
 		return -1;
 	if (write(sync_fd, "u", 1) != 1 || read(sync_fd, &word, 1) != 1)
-		return err_set(e, ERR_SYSTEM, "the parent is gone");
+		return err_set(e, ERR_SYSTEM, "the parent process has exited");
 	return become_root(e);
 }
 

@@ -134,7 +134,7 @@ static int parse_line(struct config *c, char *line, bool *seen, struct err *e)
 	if (s == NULL)
 		return err_set(e, ERR_INVALID, "'%.40s' is not a setting", line);
 	if (seen[s - config_table])
-		return err_set(e, ERR_INVALID, "%s: is given twice", s->name);
+		return err_set(e, ERR_INVALID, "%s: is set twice", s->name);
 	seen[s - config_table] = true;
 	if (config_value_set(s, value, c, e) < 0)
 		return err_wrap(e, "%s", s->name);
@@ -153,8 +153,8 @@ int config_parse(struct config *c, const char *name, const char *text, size_t le
 
 		number++;
 		if (n >= sizeof(line) || memchr(text + at, '\0', n) != NULL)
-			return err_set(e, ERR_INVALID, "%s:%u: is not a line of text", name,
-				       number);
+			return err_set(e, ERR_INVALID, "%s:%u: the line is too long or has a NUL",
+				       name, number);
 		memcpy(line, text + at, n);
 		line[n] = '\0';
 		if (parse_line(c, line, seen, e) < 0)
@@ -291,7 +291,7 @@ static int finish(struct config *c, struct err *e)
 	char path[sizeof(c->run_dir) + sizeof(c->unix_socket)];
 
 	if (c->state_dir[0] == '\0' || c->run_dir[0] == '\0')
-		return err_set(e, ERR_INVALID, "%s: must be set: there is no default here",
+		return err_set(e, ERR_INVALID, "%s: must be set: this user has no default",
 			       c->state_dir[0] == '\0' ? "state_dir" : "run_dir");
 	if (c->unix_socket[0] != '\0' && c->unix_socket[0] != '/') {
 		(void)snprintf(path, sizeof(path), "%s/%s", c->run_dir, c->unix_socket);

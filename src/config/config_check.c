@@ -23,14 +23,15 @@ static int check_address(const struct config *c, struct err *e)
 	if (addr_parse(c->listen, &address, e) < 0)
 		return err_wrap(e, "listen");
 	if (addr_is_unix(&address))
-		return err_set(e, ERR_INVALID, "listen: '%.60s' is a setting for unix_socket",
+		return err_set(e, ERR_INVALID, "listen: '%.60s' is a Unix socket; use unix_socket",
 			       c->listen);
 	if (addr_is_loopback(&address) || config_has_tls(c) || c->allow_remote_plain)
 		return 0;
-	return err_set(e, ERR_DENIED,
-		       "listen: %s is beyond this machine and there is no TLS: set tls_cert and "
-		       "tls_key, or tls_local = yes, or allow_remote_plain = yes",
-		       c->listen);
+	return err_set(
+		e, ERR_DENIED,
+		"listen: %s can be reached from other machines without TLS: set tls_cert and "
+		"tls_key, or tls_local = yes, or allow_remote_plain = yes",
+		c->listen);
 }
 
 static int check_tls(const struct config *c, struct err *e)
@@ -38,17 +39,18 @@ static int check_tls(const struct config *c, struct err *e)
 	size_t n = strcspn(c->domain, ":");
 
 	if ((c->tls_cert[0] == '\0') != (c->tls_key[0] == '\0'))
-		return err_set(e, ERR_INVALID, "%s: is not set, and %s is",
+		return err_set(e, ERR_INVALID, "%s: must be set, too, because %s is",
 			       c->tls_key[0] == '\0' ? "tls_key" : "tls_cert",
 			       c->tls_key[0] == '\0' ? "tls_cert" : "tls_key");
 	if (c->tls_local && c->tls_cert[0] != '\0')
 		return err_set(e, ERR_INVALID, "tls_local: tls_cert is set, too; use one of them");
 	/* OpenSSL, curl, node and browsers all want two dots behind a star. */
 	if (c->tls_local && n > 0 && memchr(c->domain, '.', n) == NULL)
-		return err_set(e, ERR_INVALID,
-			       "tls_local: clients take no certificate for *.%.*s: domain needs a "
-			       "dot, such as cordon.%.*s",
-			       (int)n, c->domain, (int)n, c->domain);
+		return err_set(
+			e, ERR_INVALID,
+			"tls_local: clients accept no certificate for *.%.*s: domain needs a "
+			"dot, such as cordon.%.*s",
+			(int)n, c->domain, (int)n, c->domain);
 	return 0;
 }
 
@@ -57,7 +59,7 @@ static int check_listeners(const struct config *c, struct err *e)
 	struct sockaddr_un un;
 
 	if (c->listen[0] == '\0' && c->unix_socket[0] == '\0')
-		return err_set(e, ERR_INVALID, "listen: empty, and unix_socket is, too");
+		return err_set(e, ERR_INVALID, "listen: listen and unix_socket are both empty");
 	if (check_tls(c, e) < 0)
 		return -1;
 	if (strlen(c->unix_socket) >= sizeof(un.sun_path))

@@ -23,11 +23,11 @@ static int set_text(const struct config_setting *s, const char *value, char *fie
 			       (unsigned long long)s->max);
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)value[i] < ' ' || value[i] == 0x7f)
-			return err_set(e, ERR_INVALID, "has a control character in it");
+			return err_set(e, ERR_INVALID, "has a control character");
 	if (n > 0 && (value[0] == ' ' || value[n - 1] == ' ' || value[0] == '#' ||
 		      strstr(value, " #") != NULL))
-		return err_set(e, ERR_INVALID, "'%.40s' has a blank or '#' where a file could not",
-			       value);
+		return err_set(e, ERR_INVALID,
+			       "'%.40s' begins or ends with a blank, or has a comment", value);
 	memcpy(field, value, n + 1);
 	return 0;
 }
@@ -131,7 +131,7 @@ static int set_choice(const struct config_setting *s, const char *value, unsigne
 			n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i == 0 ? "" : ", ",
 					      s->choices[i]);
 	}
-	return err_set(e, ERR_INVALID, "'%.40s' is none of %s", value, all);
+	return err_set(e, ERR_INVALID, "'%.40s' is not one of %s", value, all);
 }
 
 static int set_root(const char *item, size_t n, struct config_root *ret, struct err *e)

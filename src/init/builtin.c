@@ -40,7 +40,7 @@ static int find_paths(const struct builtin *b, int argc, char **argv, struct err
 	int n = b->paths == FIRST ? 1 : b->paths == TWO ? 2 : argc;
 
 	if (b->paths == NONE)
-		return err_set(e, ERR_INVALID, "%s: not with --for", b->name);
+		return err_set(e, ERR_INVALID, "%s: --for is not supported", b->name);
 	for (int i = 0; i < n; i++) {
 		char path[FILE_MSG_PATH_MAX];
 

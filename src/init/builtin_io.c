@@ -80,7 +80,7 @@ ssize_t builtin_io_read(void *ret, size_t cap, struct err *e)
 		if (n < 0)
 			return -1;
 		if ((size_t)n < sizeof(head))
-			return err_set(e, ERR_CONFLICT, "input broke off");
+			return err_set(e, ERR_CONFLICT, "the input ended before it was complete");
 		len = file_msg_chunk_read(head);
 		if (len < 0)
 			return err_set(e, ERR_INVALID, "input: chunk too long");
@@ -92,7 +92,7 @@ ssize_t builtin_io_read(void *ret, size_t cap, struct err *e)
 	part = cap < left ? cap : left;
 	n = read_some(ret, part, e);
 	if (n >= 0 && (size_t)n < part)
-		return err_set(e, ERR_CONFLICT, "input broke off");
+		return err_set(e, ERR_CONFLICT, "the input ended before it was complete");
 	left -= (uint32_t)part;
 	return n;
 }
@@ -107,7 +107,8 @@ int builtin_io_read_exactly(void *ret, size_t len, struct err *e)
 		if (n < 0)
 			return -1;
 		if (n == 0 && got > 0)
-			return err_set(e, ERR_INVALID, "input ends in the middle");
+			return err_set(e, ERR_INVALID,
+				       "the input is shorter than its content says");
 		if (n == 0)
 			return 1;
 		got += (size_t)n;

@@ -20,7 +20,7 @@ int file_change_stat(int argc, char **argv, struct err *e)
 	OWN_FD fd = -1;
 
 	if (argc == 2 && strcmp(argv[1], "nofollow") != 0)
-		return err_set(e, ERR_INVALID, "stat: not nofollow: %s", argv[1]);
+		return err_set(e, ERR_INVALID, "stat: unknown option: %s", argv[1]);
 	fd = file_resolve_open(argv[0], argc < 2, real, e);
 	return fd < 0 ? -1 : file_entry_send(fd, real, argv[0], 0, e);
 }
@@ -138,7 +138,8 @@ static int move_file(const struct file_place *from, const struct file_place *to,
 	if (old < 0 || fstat(old, &st) < 0)
 		return builtin_io_fail(e, "open", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(e, ERR_UNSUPPORTED, "only files move between mounts: %s", path);
+		return err_set(e, ERR_UNSUPPORTED,
+			       "only regular files can be moved between mounts: %s", path);
 	if (file_stage_open(to->dir, &stage) < 0 || file_stage_copy(old, stage.fd) < 0)
 		return builtin_io_fail(e, "copy", path);
 	if (copy_metadata(old, stage.fd, path, e) < 0)

@@ -110,12 +110,12 @@ static ssize_t read_unsized(int fd, const struct span *s, char **ret, struct err
 		}
 		n = read_at(fd, s->at + len, s->len - len);
 		if (n < 0)
-			return builtin_io_fail(e, "read", "a file that does not tell its size");
+			return builtin_io_fail(e, "read", "a file of unknown size");
 		memcpy(all + len, buffer, (size_t)n);
 		len += (size_t)n;
 		if (len > UNSIZED_MAX)
 			return err_set(e, ERR_LIMIT,
-				       "a file that does not tell its size, of over 16 MiB");
+				       "a file of unknown size is larger than 16 MiB");
 	} while (n > 0);
 	*ret = all;
 	all = NULL;

@@ -126,7 +126,7 @@ int file_remove(int argc, char **argv, struct err *e)
 
 	(void)argc;
 	if (!recursive && strcmp(argv[1], "-") != 0)
-		return err_set(e, ERR_INVALID, "remove: neither recursive nor -: %s", argv[1]);
+		return err_set(e, ERR_INVALID, "remove: unknown option: %s", argv[1]);
 	if (file_resolve_find(argv[0], 0, &p, e) < 0)
 		return -1;
 	if (unlinkat(p.dir, p.name, 0) == 0 ||

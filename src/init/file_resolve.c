@@ -84,7 +84,7 @@ static int real_path(int fd, char *ret, struct err *e)
 	(void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, ret, FILE_MSG_PATH_MAX);
 	if (n < 0)
-		return builtin_io_fail(e, "where is it", link);
+		return builtin_io_fail(e, "find the path of", link);
 	if (n >= (ssize_t)FILE_MSG_PATH_MAX)
 		return err_set(e, ERR_LIMIT, "real path of 4096 bytes or more");
 	ret[n] = '\0';
@@ -208,7 +208,7 @@ static int cut_name(char *dirs, char *ret_name, const char *path, struct err *e)
 	for (begin = n; begin > 0 && dirs[begin - 1] != '/';)
 		begin--;
 	if (n == begin || strcmp(dirs + begin, ".") == 0 || strcmp(dirs + begin, "..") == 0)
-		return err_set(e, ERR_INVALID, "names no entry of a directory: '%s'", path);
+		return err_set(e, ERR_INVALID, "not a name in a directory: '%s'", path);
 	if (n - begin > NAME_MAX)
 		return err_set(e, ERR_LIMIT, "a name of over 255 bytes");
 	memcpy(ret_name, dirs + begin, n - begin + 1);

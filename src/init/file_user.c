@@ -42,8 +42,8 @@ bool file_user_is_set(void)
 int file_user_path(const char *path, char *ret, struct err *e)
 {
 	if (path[0] == '~' && path[1] != '/' && path[1] != '\0')
-		return err_set(e, ERR_INVALID, "the home of another user is not looked up: %s",
-			       path);
+		return err_set(e, ERR_INVALID,
+			       "paths in the home of another user are not supported: %s", path);
 	if (path[0] == '~')
 		path += 1 + strspn(path + 1, "/");
 	if (!file_path_join(user.home, path, ret, FILE_MSG_PATH_MAX))

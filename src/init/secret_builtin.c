@@ -115,7 +115,7 @@ static int write_file(const struct secret_table_entry *s, struct err *e)
 		return -1;
 	if ((owner.uid != geteuid() || owner.gid != getegid()) &&
 	    fchown(fd, owner.uid, owner.gid) < 0)
-		return builtin_io_fail(e, "give away", s->place);
+		return builtin_io_fail(e, "change owner of", s->place);
 	if (fchmod(fd, s->mode) < 0 || renameat(k.dir, NEW, k.dir, s->place) < 0)
 		return builtin_io_fail(e, "write", s->place);
 	return 0;
@@ -183,8 +183,10 @@ static int read_table(struct err *e)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return got == 0 && to == head ? 0
-						      : err_set(e, ERR_CONFLICT, "input broke off");
+			return got == 0 && to == head
+				       ? 0
+				       : err_set(e, ERR_CONFLICT,
+						 "secrets: the input ended inside a table");
 		got += (size_t)n;
 		if (to != head || got < want)
 			continue;

@@ -29,7 +29,8 @@ static int read_one(struct codec_reader *r, struct secret_table_entry *t, struct
 	r->p += t->len;
 	r->n -= t->len;
 	if ((t->mode & ~0777U) != 0 || (t->kind == 'f' ? !is_plain(t->place) : t->place[0] != '/'))
-		return err_set(e, ERR_INVALID, "secret %s: no place for it", t->name);
+		return err_set(e, ERR_INVALID, "secret %s: invalid file name, program or mode",
+			       t->name);
 	return 0;
 }
 

@@ -135,7 +135,7 @@ static int make_hard_link(struct extraction *x, const struct file_place *p, stru
 	FILE_PLACE source = FILE_PLACE_NONE;
 
 	if (h->size != 0 || tar_stream_clean(h->link, e) < 0 || h->link[0] == '\0')
-		return err_set(e, ERR_INVALID, "tar: hard link leads out or has content: %s",
+		return err_set(e, ERR_INVALID, "tar: hard link points outside or has content: %s",
 			       h->path);
 	if (strcmp(h->link, h->path) == 0)
 		return 0;

@@ -301,10 +301,10 @@ int watch_directory(int argc, char **argv, struct err *e)
 	bool entries = argc > 2 && strcmp(argv[2], "entries") == 0;
 
 	if (argc > 2 && !entries && strcmp(argv[2], "-") != 0)
-		return err_set(e, ERR_INVALID, "watch: neither entries nor -: %s", argv[2]);
+		return err_set(e, ERR_INVALID, "watch: unknown option: %s", argv[2]);
 	w.recursive = strcmp(argv[1], "recursive") == 0;
 	if (!w.recursive && strcmp(argv[1], "-") != 0)
-		return err_set(e, ERR_INVALID, "watch: neither recursive nor -: %s", argv[1]);
+		return err_set(e, ERR_INVALID, "watch: unknown option: %s", argv[1]);
 	if (watch_event_out_begin(argv[0], entries, e) < 0)
 		return -1;
 	/* While it is the working directory it would not go away: the kernel would not report it.
@@ -317,7 +317,7 @@ int watch_directory(int argc, char **argv, struct err *e)
 	if (watch_tree("", false, e) < 0)
 		return -1;
 	if (w.top_wd == 0)
-		return err_set(e, ERR_DENIED, "watch: may not be read: %s", argv[0]);
+		return err_set(e, ERR_DENIED, "watch: no permission to read %s", argv[0]);
 	if (builtin_io_record(&(struct file_msg){ .kind = FILE_MSG_READY }, e) < 0 ||
 	    builtin_io_flush(e) < 0)
 		return -1;

@@ -58,14 +58,14 @@ int cell_open_source(const struct keeper *k, const struct cell_source *from, uin
 	bool template = use == KEEPER_ROOT_LAYER && (uses & KEEPER_ROOT_TEMPLATES) != 0;
 
 	if ((uses & use) == 0 && !template)
-		return err_set(e, ERR_DENIED, "root %u was not given for this", from->root);
+		return err_set(e, ERR_DENIED, "root %u may not be used for this", from->root);
 	*ret_fd = kernel_openat2((int)(KEEPER_FD_ROOTS + from->root),
 				 from->path[0] == '\0' ? "." : from->path, O_PATH | O_CLOEXEC,
 				 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	if (*ret_fd >= 0)
 		return template ? check_template(from->path, *ret_fd, e) : 0;
 	if (errno == EXDEV || errno == ELOOP)
-		return err_set(e, ERR_DENIED, "root %u: %.100s leads over a link or out of it",
+		return err_set(e, ERR_DENIED, "root %u: %.100s has a link or leads outside",
 			       from->root, from->path);
 	return err_sys(e, "root %u: %.100s", from->root, from->path);
 }
@@ -113,7 +113,7 @@ static int kill_pid1(int pidfd, const char *id, unsigned patience_ms, struct err
 
 	(void)kernel_pidfd_send_signal(pidfd, SIGKILL);
 	if (pidfd >= 0 && poll(&ended, 1, (int)patience_ms) == 0)
-		return err_set(e, ERR_CONFLICT, "cell %s is still ending", id);
+		return err_set(e, ERR_CONFLICT, "cell %s: some processes are still alive", id);
 	return 0;
 }
 

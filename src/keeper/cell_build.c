@@ -57,10 +57,10 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	 * user that made it: that must be the cell's own root, not the machine's. Capabilities
 	 * stay, see main.c. */
 	if (syscall(SYS_setresuid, -1, ids_outside(&c->ids, 'u', 0), -1) < 0)
-		return err_sys(e, "borrow the cell's id");
+		return err_sys(e, "switch to the cell's id");
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	if (pid != 0 && syscall(SYS_setresuid, -1, 0, -1) < 0)
-		return err_sys(e, "give the cell's id back");
+		return err_sys(e, "switch back from the cell's id");
 	if (pid < 0)
 		return err_sys(e, "start PID 1 in new namespaces");
 	if (pid == 0) {
@@ -157,7 +157,7 @@ static int release_pid1(struct builder *b, struct err *e)
 	if (n == 0)
 		return 0;
 	if (n != (ssize_t)sizeof(inside))
-		return err_set(e, ERR_SYSTEM, "PID 1 ended before it was ready");
+		return err_set(e, ERR_SYSTEM, "PID 1 exited before it was ready");
 	*e = inside;
 	return -1;
 }
@@ -167,7 +167,7 @@ static int build(struct builder *b, struct err *e)
 	int sync[2];
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != b->keeper_pid)
-		return err_set(e, ERR_SYSTEM, "the keeper is gone");
+		return err_set(e, ERR_SYSTEM, "the keeper has exited");
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return err_sys(e, "private mounts");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sync) < 0)
@@ -229,7 +229,7 @@ int cell_build(struct cell *c, const struct keeper *k, const struct keeper_creat
 		else if (waitpid(pid, NULL, 0) == pid && b.result == 0)
 			keep_trees(c, &b.trees, r);
 		else if (e->code == ERR_NONE)
-			(void)err_set(e, ERR_SYSTEM, "the builder died");
+			(void)err_set(e, ERR_SYSTEM, "the builder exited");
 	}
 	io_close_all(&b.sync_fd, 1);
 	io_close_all(c->cgroup.enter, CGROUP_DIRS); /* PID 1 has used its own */

@@ -47,7 +47,7 @@ static int wait_for_go(int sync_fd, struct err *e)
 	char go;
 
 	if (io_recv(sync_fd, &go, 1, &disk, 1, &n, e) != 1)
-		return err_set(e, ERR_SYSTEM, "the builder is gone");
+		return err_set(e, ERR_SYSTEM, "the builder has exited");
 	if (disk >= 0 && (dup2(disk, INIT_FD_DISK) < 0 || fcntl(INIT_FD_DISK, F_SETFD, 0) < 0))
 		return err_sys(e, "descriptors");
 	if (chdir("/") < 0)
@@ -83,7 +83,7 @@ static int die_with_keeper(const struct enter_plan *p, struct err *e)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return err_sys(e, "death signal");
 	if (recv(p->sync_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-		return err_set(e, ERR_SYSTEM, "the keeper is gone");
+		return err_set(e, ERR_SYSTEM, "the keeper has exited");
 	return 0;
 }
 
@@ -170,6 +170,6 @@ void cell_enter(const struct enter_plan *plan)
 		(void)err_sys(&e, "start cordon-init");
 	}
 	IGNORED(io_send(p.sync_fd, &e, sizeof(e), NULL, 0, &(struct err){ 0 }),
-		"the builder is gone, too");
+		"the builder has exited, too");
 	_exit(1);
 }

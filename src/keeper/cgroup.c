@@ -59,7 +59,7 @@ static int make_dir(int parent, const char *name, mode_t mode, int *ret_fd, stru
 			return 0;
 		}
 	}
-	return err_set(e, ERR_CONFLICT, "cgroup %s: removed again and again", name);
+	return err_set(e, ERR_CONFLICT, "cgroup %s: another process keeps removing it", name);
 }
 
 int cgroup_write_limits(const struct cgroup *g, const struct cgroup_file *files, size_t n,
@@ -80,30 +80,29 @@ int cgroup_write_limits(const struct cgroup *g, const struct cgroup_file *files,
 	return 0;
 }
 
-int cgroup_create(const struct cgroup_parents *parents, const struct keeper_create *r,
-		  struct cgroup *ret, struct err *e)
+int cgroup_create(const struct cgroup_parents *p, const struct keeper_create *r, struct cgroup *ret,
+		  struct err *e)
 {
 	struct name name = name_of(r->id, "");
 	mode_t mode = (r->flags & CELL_LINGER) != 0 ? 01755 : 0755;
 
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
-		if (parents->dirs[i] >= 0 &&
-		    make_dir(parents->dirs[i], name.text, mode, &ret->dirs[i], e) < 0)
+		if (p->dirs[i] >= 0 && make_dir(p->dirs[i], name.text, mode, &ret->dirs[i], e) < 0)
 			goto undo;
-	if (parents->version == 0 ||
-	    (parents->version == 1 ? cgroup_v1_limit : cgroup_v2_limit)(ret, &r->limits, e) == 0)
+	if (p->version == 0 ||
+	    (p->version == 1 ? cgroup_v1_limit : cgroup_v2_limit)(ret, &r->limits, e) == 0)
 		return 0;
 undo:
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
 		if (ret->dirs[i] >= 0)
-			(void)unlinkat(parents->dirs[i], name.text, AT_REMOVEDIR);
+			(void)unlinkat(p->dirs[i], name.text, AT_REMOVEDIR);
 	cgroup_release(ret);
 	return -1;
 }
 
-int cgroup_unified(const struct cgroup_parents *parents, const int *dirs)
+int cgroup_unified(const struct cgroup_parents *p, const int *dirs)
 {
-	return dirs[parents->version == 2 ? 0 : CELL_CGROUP_UNIFIED];
+	return dirs[p->version == 2 ? 0 : CELL_CGROUP_UNIFIED];
 }
 
 /* The processes in a directory, as many as fit: of a crowd, the rest comes next time. */
@@ -136,11 +135,11 @@ static int open_member(int parent, const char *id, pid_t pid)
 	return -1;
 }
 
-int cgroup_open_member(const struct cgroup_parents *parents, const char *id, pid_t pid)
+int cgroup_open_member(const struct cgroup_parents *p, const char *id, pid_t pid)
 {
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
-		if (parents->dirs[i] >= 0)
-			return open_member(parents->dirs[i], id, pid);
+		if (p->dirs[i] >= 0)
+			return open_member(p->dirs[i], id, pid);
 	return -1;
 }
 
@@ -160,9 +159,9 @@ static void kill_members(int parent, const char *id)
 	}
 }
 
-int cgroup_freeze(const struct cgroup_parents *parents, const char *id, bool on, struct err *e)
+int cgroup_freeze(const struct cgroup_parents *p, const char *id, bool on, struct err *e)
 {
-	int parent = cgroup_unified(parents, parents->dirs);
+	int parent = cgroup_unified(p, p->dirs);
 	char text[256] = "";
 
 	if (parent < 0)
@@ -185,26 +184,27 @@ int cgroup_freeze(const struct cgroup_parents *parents, const char *id, bool on,
 		return 0;
 	IGNORED(io_write_file(parent, name_of(id, "/cgroup.freeze").text, "0", e),
 		"the error below counts");
-	return err_set(e, ERR_CONFLICT, "cell %s does not stop within %d ms", id, FREEZE_MS);
+	return err_set(e, ERR_CONFLICT, "cell %s: not frozen within %d ms", id, FREEZE_MS);
 }
 
-int cgroup_destroy(const struct cgroup_parents *parents, const char *id, unsigned patience_ms,
+int cgroup_destroy(const struct cgroup_parents *p, const char *id, unsigned patience_ms,
 		   struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
 	/* From the v2 one, which kills best, to the others, which then are empty. */
 	for (unsigned i = CGROUP_DIRS; i-- > 0;) {
-		if (parents->dirs[i] < 0)
+		if (p->dirs[i] < 0)
 			continue;
-		while (unlinkat(parents->dirs[i], name_of(id, "").text, AT_REMOVEDIR) < 0) {
+		while (unlinkat(p->dirs[i], name_of(id, "").text, AT_REMOVEDIR) < 0) {
 			if (errno == ENOENT)
 				break;
 			if (errno != EBUSY)
 				return err_sys(e, "rmdir cgroup of %s", id);
 			if (patience_ms-- == 0)
-				return err_set(e, ERR_CONFLICT, "cell %s is still ending", id);
-			kill_members(parents->dirs[i], id);
+				return err_set(e, ERR_CONFLICT,
+					       "cell %s: some processes are still alive", id);
+			kill_members(p->dirs[i], id);
 			(void)nanosleep(&pause, NULL);
 		}
 	}

@@ -32,25 +32,24 @@ struct cgroup {
 void cgroup_release(struct cgroup *g); /* the directories stay */
 
 /* Makes and limits the cell's directories. On failure nothing is left. */
-int cgroup_create(const struct cgroup_parents *parents, const struct keeper_create *r,
-		  struct cgroup *ret, struct err *e) MUST_USE;
+int cgroup_create(const struct cgroup_parents *p, const struct keeper_create *r, struct cgroup *ret,
+		  struct err *e) MUST_USE;
 
 /* The v2 one of the dirs: what PID 1 is born in, and freezing needs. -1: there is none. */
-int cgroup_unified(const struct cgroup_parents *parents, const int *dirs);
+int cgroup_unified(const struct cgroup_parents *p, const int *dirs);
 
 /* In the new process, before anything else; on v2 it does nothing (cgroup_v1.c). */
 int cgroup_enter(const struct cgroup *g, struct err *e) MUST_USE;
 
 /* Opens process pid, if it is in the cell's cgroup; -1 if it is not or there are no cgroups. */
-int cgroup_open_member(const struct cgroup_parents *parents, const char *id, pid_t pid);
+int cgroup_open_member(const struct cgroup_parents *p, const char *id, pid_t pid);
 
 /* Stops or continues every process of the cell; returns when all have stopped. */
-int cgroup_freeze(const struct cgroup_parents *parents, const char *id, bool on,
-		  struct err *e) MUST_USE;
+int cgroup_freeze(const struct cgroup_parents *p, const char *id, bool on, struct err *e) MUST_USE;
 
 /* Removes the cell's directories, killing every process that is still in them. ERR_CONFLICT if they
  * are not yet dead after patience_ms. What is not there is removed. */
-int cgroup_destroy(const struct cgroup_parents *parents, const char *id, unsigned patience_ms,
+int cgroup_destroy(const struct cgroup_parents *p, const char *id, unsigned patience_ms,
 		   struct err *e) MUST_USE;
 
 /* The two versions differ in which files limit what (cgroup_v1.c, cgroup_v2.c). */

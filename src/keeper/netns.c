@@ -84,24 +84,23 @@ int netns_setup(int proc_sys_fd, struct err *e)
 					.ifi_flags = IFF_UP,
 					.ifi_change = IFF_UP };
 	/* As `ip route add local default dev lo`. */
-	struct rtmsg route = { .rtm_family = AF_INET,
-			       .rtm_table = RT_TABLE_LOCAL,
-			       .rtm_protocol = RTPROT_BOOT,
-			       .rtm_scope = RT_SCOPE_HOST,
-			       .rtm_type = RTN_LOCAL };
+	const struct rtmsg route = { .rtm_family = AF_INET,
+				     .rtm_table = RT_TABLE_LOCAL,
+				     .rtm_protocol = RTPROT_BOOT,
+				     .rtm_scope = RT_SCOPE_HOST,
+				     .rtm_type = RTN_LOCAL };
+	struct rtmsg route6 = route;
 
+	route6.rtm_family = AF_INET6;
 	OWN_FD sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (sock < 0)
 		return err_sys(e, "rtnetlink");
+	/* A kernel without IPv6 has nothing to route for it. */
 	if (request_one(sock, RTM_NEWLINK, &link, sizeof(link), IFLA_MTU, LO_MTU, e) < 0 ||
-	    request_one(sock, RTM_NEWROUTE, &route, sizeof(route), RTA_OIF, LO_INDEX, e) < 0)
-		return err_wrap(e, "network");
-	/* A kernel without IPv6 has nothing to route. */
-	route.rtm_family = AF_INET6;
-	if (faccessat(proc_sys_fd, "net/ipv6", F_OK, 0) == 0 &&
-	    request_one(sock, RTM_NEWROUTE, &route, sizeof(route), RTA_OIF, LO_INDEX, e) < 0)
-		return err_wrap(e, "network, IPv6");
-	if (io_write_file(proc_sys_fd, "net/ipv4/ip_unprivileged_port_start", "0", e) < 0)
+	    request_one(sock, RTM_NEWROUTE, &route, sizeof(route), RTA_OIF, LO_INDEX, e) < 0 ||
+	    (faccessat(proc_sys_fd, "net/ipv6", F_OK, 0) == 0 &&
+	     request_one(sock, RTM_NEWROUTE, &route6, sizeof(route6), RTA_OIF, LO_INDEX, e) < 0) ||
+	    io_write_file(proc_sys_fd, "net/ipv4/ip_unprivileged_port_start", "0", e) < 0)
 		return err_wrap(e, "network");
 	return 0;
 }

@@ -56,7 +56,7 @@ static int open_sources(const struct keeper *k, const struct keeper_create *r, i
 			     (r->limits.pids == 0 ? (uint32_t)CELL_LIMIT_PIDS : 0);
 
 	if ((r->flags & CELL_LINGER) == 0 || (unlimited & k->setup.limits) != 0)
-		return err_set(e, ERR_DENIED, "a server's cells linger and have limits");
+		return err_set(e, ERR_DENIED, "a server's cells must linger and have limits");
 	for (unsigned i = 0; i < r->nlayers; i++)
 		if (cell_open_source(k, &r->layer_from[i], KEEPER_ROOT_LAYER, &ret_fds[i], e) < 0)
 			return err_wrap(e, "layer %u", i);
@@ -77,7 +77,7 @@ static int op_create(const struct keeper *k, struct call *c, struct err *e)
 	struct cell made;
 
 	if (own.id[0] != '\0')
-		return err_set(e, ERR_CONFLICT, "this keeper has a cell");
+		return err_set(e, ERR_CONFLICT, "this keeper has a cell already");
 	memset(sources, 0xff, sizeof(sources)); /* every descriptor -1 */
 	if (!k->setup.serve || open_sources(k, r, sources, e) == 0)
 		result = cell_create(&made, k, r, c->fds[0], k->setup.serve ? sources : c->fds + 1,

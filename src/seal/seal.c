@@ -253,7 +253,8 @@ int seal_open(const struct seal *s, const char *about, const void *box, size_t b
 	if (!done) {
 		seal_wipe((char *)value, h.n);
 		return err_set(e, ERR_INVALID,
-			       "key %s does not open it: it was changed, or belongs elsewhere",
+			       "decryption with key %s failed: the value was changed or belongs to "
+			       "another name",
 			       h.id);
 	}
 	value[h.n] = '\0';

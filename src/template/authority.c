@@ -35,7 +35,8 @@ int authority_read(const char *text, size_t len, struct authority *ret, struct e
 	size_t line;
 
 	if (len >= sizeof(copy) || memchr(text, '\0', len) != NULL)
-		return err_set(e, ERR_INVALID, "authority: %zu bytes, or no text", len);
+		return err_set(e, ERR_INVALID, "authority: too long (%zu bytes), or it has a NUL",
+			       len);
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	line = strcspn(copy, "\n");
@@ -44,7 +45,8 @@ int authority_read(const char *text, size_t len, struct authority *ret, struct e
 	if (to == NULL || strstr(from + 1, begin) != NULL || strncmp(copy, "# ", 2) != 0 ||
 	    !is_link(copy + 2, line - 2)) {
 		explicit_bzero(copy, sizeof(copy));
-		return err_set(e, ERR_INVALID, "authority: not a name and one certificate");
+		return err_set(e, ERR_INVALID,
+			       "authority: malformed: want a name line and one certificate");
 	}
 	*ret = (struct authority){ .fd = -1 };
 	memcpy(ret->link, copy + 2, line - 2);
@@ -66,7 +68,7 @@ int authority_open(struct authority *ret, struct err *e)
 	OWN_FD cache = found;
 	OWN_FD fd = openat(cache, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 && errno == ENOENT)
-		return err_set(e, ERR_NOT_FOUND, "%s: there is none yet", name);
+		return err_set(e, ERR_NOT_FOUND, "%s does not exist yet", name);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_sys(e, "open %s", name);
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077) != 0)

@@ -350,7 +350,7 @@ static int open_skeleton(int cache, const char *name, const struct authority *au
 		if (build(cache, name, authority, e) < 0)
 			return -1;
 	}
-	return err_set(e, ERR_CONFLICT, "host template: %s is removed again and again", name);
+	return err_set(e, ERR_CONFLICT, "host template: another process keeps removing %s", name);
 }
 
 static int add_layer(struct template *t, const char *at, struct err *e)

@@ -81,7 +81,7 @@ int keystore_add(const uint8_t *bytes, size_t len, const char *alias, const char
 	at = put_bytes(put_bytes(made, salt, SALT_LEN), bytes, len - SHA1_SIZE);
 	sha1_digest(made, (size_t)(at - made), sum);
 	if (memcmp(sum, bytes + len - SHA1_SIZE, SHA1_SIZE) != 0)
-		return err_set(e, ERR_UNSUPPORTED, "keystore: it has another password");
+		return err_set(e, ERR_UNSUPPORTED, "keystore: protected by another password");
 	(void)put(made + SALT_LEN + 8, get32(bytes + 8) + 1, 4);
 	at = put_string(put(at, 2, 4), alias);
 	at = put_string(put(at, 0, 8), "X.509"); /* of no time, so that it is always the same */

@@ -29,7 +29,7 @@ static int check_head(const struct spawn_head *h, struct err *e)
 	if ((h->flags & ~(uint32_t)AGENT_SPAWN_FLAGS) != 0 || h->zero != 0)
 		return err_set(e, ERR_INVALID, "spawn: unknown flag");
 	if ((h->flags & AGENT_BUILTIN) != 0 && (h->flags & (AGENT_HOLD | AGENT_TTY)) != 0)
-		return err_set(e, ERR_INVALID, "spawn: a built-in has flags of programs");
+		return err_set(e, ERR_INVALID, "spawn: flags that a built-in cannot have");
 	if (h->argc == 0 || h->argc > AGENT_STRINGS_MAX || h->envc > AGENT_STRINGS_MAX)
 		return err_set(e, ERR_INVALID, "spawn: %u arguments and %u variables", h->argc,
 			       h->envc);

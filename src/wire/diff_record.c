@@ -11,14 +11,14 @@ int diff_record_parse(const char *text, struct diff_record *ret, struct err *e)
 
 	if (text[0] == '\0' || strchr("ACDTE", text[0]) == NULL || text[1] != '\t' ||
 	    text[2] < '0' || text[2] > '7')
-		return err_set(e, ERR_INVALID, "malformed record");
+		return err_set(e, ERR_INVALID, "malformed record of a changed file");
 	mode = strtoul(text + 2, &end, 8);
 	if (mode > UINT32_MAX || *end != '\t' || end[1] < '0' || end[1] > '9')
-		return err_set(e, ERR_INVALID, "malformed record");
+		return err_set(e, ERR_INVALID, "malformed record of a changed file");
 	errno = 0;
 	c.size = strtoull(end + 1, &end, 10);
 	if (errno != 0 || *end != '\t' || end[1] != '/')
-		return err_set(e, ERR_INVALID, "malformed record");
+		return err_set(e, ERR_INVALID, "malformed record of a changed file");
 	c.mode = (uint32_t)mode;
 	c.path = end + 1;
 	*ret = c;

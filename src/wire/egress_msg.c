@@ -59,15 +59,17 @@ static bool is_of_none(enum egress_type type)
 int egress_msg_read(const struct frame *f, struct egress_msg *ret, struct err *e)
 {
 	if (!is_type(f->type))
-		return err_set(e, ERR_INVALID, "channel C: no message has type %u", f->type);
+		return err_set(e, ERR_INVALID, "channel C: unknown message type %u", f->type);
 	*ret = (struct egress_msg){ .type = (enum egress_type)f->type };
 	if (f->len < EGRESS_ID_MAX || !is_id(f->body, is_of_none(ret->type)))
-		return err_set(e, ERR_INVALID, "channel C: a message without a session");
+		return err_set(e, ERR_INVALID, "channel C: message %u without a valid session id",
+			       f->type);
 	memcpy(ret->id, f->body, EGRESS_ID_MAX);
 	ret->text = (const char *)f->body + EGRESS_ID_MAX;
 	ret->len = f->len - EGRESS_ID_MAX;
 	if (ret->len > text_max(ret->type) || memchr(ret->text, '\0', ret->len) != NULL)
-		return err_set(e, ERR_INVALID, "channel C: a text that is too long or has a NUL");
+		return err_set(e, ERR_INVALID,
+			       "channel C: text of message %u is too long or has a NUL", f->type);
 	return 0;
 }
 

@@ -231,13 +231,13 @@ int file_msg_next(const uint8_t *bytes, size_t len, struct file_msg *ret, struct
 	memset(&m, 0, sizeof(m));
 	m.kind = (enum file_msg_kind)codec_get(&r, 1);
 	if (body > FILE_MSG_BODY_MAX || m.kind == 0 || m.kind >= FILE_MSG_KINDS)
-		return err_set(e, ERR_INVALID, "built-in said a record of kind %u, %zu bytes",
+		return err_set(e, ERR_INVALID, "built-in sent a record of kind %u, %zu bytes",
 			       (unsigned)m.kind, body);
 	if (r.n < body)
 		return 0;
 	r.n = body;
 	if (!read_body(&r, &m) || r.bad || r.n > 0)
-		return err_set(e, ERR_INVALID, "built-in said a malformed record of kind %u",
+		return err_set(e, ERR_INVALID, "built-in sent a malformed record of kind %u",
 			       (unsigned)m.kind);
 	*ret = m;
 	return (int)(FILE_MSG_HEAD + body);

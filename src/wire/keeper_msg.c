@@ -61,12 +61,12 @@ static int check_layers(uint32_t n, const char at[][CELL_PLACE_MAX], const struc
 			struct err *e)
 {
 	if (n < 1 || n > CELL_LAYERS_MAX)
-		return err_set(e, ERR_INVALID, "too many or no layers");
+		return err_set(e, ERR_INVALID, "%u layers, must be 1 to %d", n, CELL_LAYERS_MAX);
 	for (uint32_t i = 0; i < n; i++)
 		if (!cell_is_place(at[i], CELL_PLACE_MAX) ||
 		    (strcmp(at[i], "/") == 0) != (i == 0) ||
 		    !has_end(from[i].path, sizeof(from[i].path)))
-			return err_set(e, ERR_INVALID, "layer %u has no proper place", i);
+			return err_set(e, ERR_INVALID, "layer %u: invalid path in the cell", i);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ static int check_create(const struct keeper_create *c, size_t nfds, bool serve, 
 		    c->mounts[i].at[1] == '\0' ||
 		    (c->mounts[i].flags & ~(uint32_t)CELL_MOUNT_WRITABLE) != 0 ||
 		    !has_end(c->mounts[i].from.path, sizeof(c->mounts[i].from.path)))
-			return err_set(e, ERR_INVALID, "create: mount %u has no proper place", i);
+			return err_set(e, ERR_INVALID, "create: mount %u: invalid path or flag", i);
 	return check_limits(&c->limits, e);
 }
 
@@ -125,7 +125,7 @@ int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve, str
 		return err_set(e, ERR_INVALID, "request of %zu bytes", len);
 	memcpy(&r, bytes, len);
 	if (r.op >= KEEPER_OPS || shapes[r.op].size == 0)
-		return err_set(e, ERR_INVALID, "no operation %u", r.op);
+		return err_set(e, ERR_INVALID, "unknown operation %u", r.op);
 	if (len != shapes[r.op].size)
 		return err_set(e, ERR_INVALID, "operation %u: %zu bytes, want %zu", r.op, len,
 			       shapes[r.op].size);

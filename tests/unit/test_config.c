@@ -87,10 +87,10 @@ static const struct {
 	{ "= 3", "test.conf:1: '' is not a setting" },
 	{ "state = /x", "test.conf:1: 'state' is not a setting" },
 	{ "pool_size", "test.conf:1: 'pool_size' is not NAME = VALUE" },
-	{ "pool_size = 1\n#\npool_size = 1", "test.conf:3: pool_size: is given twice" },
+	{ "pool_size = 1\n#\npool_size = 1", "test.conf:3: pool_size: is set twice" },
 	{ "pool_size = -1", "test.conf:1: pool_size: '-1' is not a whole number" },
 	{ "pool_size = 1 2", "test.conf:1: pool_size: '1 2' is not a whole number" },
-	{ "log_level = loud", "log_level: 'loud' is none of debug, info, warn, error" },
+	{ "log_level = loud", "log_level: 'loud' is not one of debug, info, warn, error" },
 	{ "allow_remote_plain = maybe", "allow_remote_plain: 'maybe' is not yes or no" },
 	{ "cpus_max = 0.0001", "cpus_max: '0.0001' is not a number like 2 or 0.5" },
 	{ "retention = 1y", "retention: '1y' is not a time like" },
@@ -145,10 +145,10 @@ static void errors_name_the_place(void)
 		CHECK_HAS(bad[i].text, e.msg, "test.conf:");
 	}
 	CHECK(config_parse(&c, "t", zero, sizeof(zero) - 1, &e) < 0);
-	CHECK_STR(e.msg, "t:1: is not a line of text");
+	CHECK_STR(e.msg, "t:1: the line is too long or has a NUL");
 	memset(endless, 'a', sizeof(endless));
 	CHECK(config_parse(&c, "t", endless, sizeof(endless), &e) < 0);
-	CHECK_STR(e.msg, "t:1: is not a line of text");
+	CHECK_STR(e.msg, "t:1: the line is too long or has a NUL");
 }
 
 static void settings_are_compared(void)
@@ -163,20 +163,20 @@ static void settings_are_compared(void)
 		{ "exec_timeout_default = 2m\nexec_timeout_max = 1m", "exec_timeout_default: 2m" },
 		{ "node_max_memory = 64M", "memory_default: 512M is more than node_max_memory" },
 		{ "node_name = fra-1", "node_name: 'fra-1' has other characters than a-z and 0-9" },
-		{ "tls_cert = /a", "tls_key: is not set, and tls_cert is" },
-		{ "tls_key = /a", "tls_cert: is not set, and tls_key is" },
+		{ "tls_cert = /a", "tls_key: must be set, too, because tls_cert is" },
+		{ "tls_key = /a", "tls_cert: must be set, too, because tls_key is" },
 		{ "tls_local = yes\ntls_cert = /a\ntls_key = /b",
 		  "tls_local: tls_cert is set, too; use one of them" },
 		{ "tls_local = yes\ndomain = localhost:80",
 		  "clients take no certificate for *.localhost: domain needs a dot, such as "
 		  "cordon.localhost" },
-		{ "listen =\nunix_socket =", "listen: empty, and unix_socket is, too" },
+		{ "listen =\nunix_socket =", "listen: listen and unix_socket are both empty" },
 		{ "listen = example.com:80", "listen: " },
-		{ "listen = unix:/x", "listen: 'unix:/x' is a setting for unix_socket" },
+		{ "listen = unix:/x", "listen: 'unix:/x' is a Unix socket; use unix_socket" },
 		{ "listen = 127.0.0.1", "listen: " },
 		{ "listen = 127.0.0.1:65536", "listen: " },
-		{ "listen = 0.0.0.0:80", "listen: 0.0.0.0:80 is beyond this machine" },
-		{ "listen = [::]:80", "is beyond this machine and there is no TLS" },
+		{ "listen = 0.0.0.0:80", "listen: 0.0.0.0:80 can be reached from other machines" },
+		{ "listen = [::]:80", "can be reached from other machines without TLS" },
 		{ "listen = 10.1.2.3:80", "set tls_cert and tls_key, or tls_local = yes, or" },
 	};
 	static const char *const good[] = {

@@ -130,9 +130,9 @@ static const struct {
 	{ "nofile beyond", FIELD(limits.nofile), 1048577, REASON_RANGE },
 	{ "mount read-only", FIELD(mounts[0].flags), 0, NULL },
 	{ "mount writable", FIELD(mounts[0].flags), CELL_MOUNT_WRITABLE, NULL },
-	{ "mount flag unknown", FIELD(mounts[0].flags), 2, "mount 0 has no proper place" },
+	{ "mount flag unknown", FIELD(mounts[0].flags), 2, "mount 0: invalid path or flag" },
 	{ "flag of the second mount", FIELD(mounts[1].flags), 1U << 31,
-	  "mount 1 has no proper place" },
+	  "mount 1: invalid path or flag" },
 	{ "a mount nobody counts", FIELD(mounts[2].flags), UINT32_MAX, NULL },
 };
 
@@ -158,10 +158,10 @@ static void counts_layers_and_mounts(void)
 		size_t nfds;
 		const char *want;
 	} cases[] = {
-		{ "no layer", 0, 2, 3, "create: too many or no layers" },
+		{ "no layer", 0, 2, 3, "create: 0 layers, must be 1 to" },
 		{ "too many layers", CELL_LAYERS_MAX + 1, 2, CELL_LAYERS_MAX + 4,
-		  "too many or no layers" },
-		{ "far too many layers", UINT32_MAX, 2, 2, "too many or no layers" },
+		  "layers, must be 1 to" },
+		{ "far too many layers", UINT32_MAX, 2, 2, "layers, must be 1 to" },
 		{ "too many mounts", 2, CELL_MOUNTS_MAX + 1, CELL_MOUNTS_MAX + 4,
 		  "too many mounts" },
 		{ "counts that wrap to two", 2, UINT32_MAX, 2, "too many mounts" },
@@ -333,19 +333,19 @@ static void layers_have_proper_places(void)
 
 		put_text(c.layer_at[1], sizeof(c.layer_at[1]), &places[i]);
 		check_create(places[i].name, &c,
-			     places[i].ok ? NULL : "layer 1 has no proper place");
+			     places[i].ok ? NULL : "layer 1: invalid path in the cell");
 	}
 	struct keeper_create c = good();
 
 	memcpy(c.layer_at[1], "/", 2);
-	check_create("a second root", &c, "layer 1 has no proper place");
+	check_create("a second root", &c, "layer 1: invalid path in the cell");
 	c = good();
 	memcpy(c.layer_at[0], "/usr", 5);
-	check_create("the first not the root", &c, "layer 0 has no proper place");
+	check_create("the first not the root", &c, "layer 0: invalid path in the cell");
 	c = good();
 	memset(c.layer_at[1], 'l', sizeof(c.layer_at[1]));
 	c.layer_at[1][0] = '/';
-	check_create("without an end", &c, "layer 1 has no proper place");
+	check_create("without an end", &c, "layer 1: invalid path in the cell");
 	c.layer_at[1][CELL_PLACE_MAX - 1] = '\0';
 	check_create("as long as allowed", &c, NULL);
 	c = good();
@@ -359,7 +359,7 @@ static void mounts_have_proper_places(void)
 		char want[64];
 		struct keeper_create c;
 
-		(void)snprintf(want, sizeof(want), "mount %u has no proper place", which);
+		(void)snprintf(want, sizeof(want), "mount %u: invalid path or flag", which);
 		for (size_t i = 0; i < COUNT(places); i++) {
 			c = good();
 			put_text(c.mounts[which].at, sizeof(c.mounts[which].at), &places[i]);
@@ -419,9 +419,9 @@ static void knows_no_other_operation(void)
 		struct keeper_named n = { .op = ops[i], .id = "cell" };
 
 		c.op = ops[i];
-		check("as create", &c, sizeof(c), 5, "no operation");
-		check("as named", &n, sizeof(n), 0, "no operation");
-		check("alone", &ops[i], sizeof(ops[i]), 0, "no operation");
+		check("as create", &c, sizeof(c), 5, "unknown operation");
+		check("as named", &n, sizeof(n), 0, "unknown operation");
+		check("alone", &ops[i], sizeof(ops[i]), 0, "unknown operation");
 	}
 }
 
@@ -459,10 +459,10 @@ static void a_server_sends_places(void)
 	memcpy(c.layer_from[1].path, "../a", 5);
 	check_create("anywhere", &c, NULL);
 	memset(c.layer_from[1].path, 'p', sizeof(c.layer_from[1].path));
-	check_create("layer without an end", &c, "layer 1 has no proper place");
+	check_create("layer without an end", &c, "layer 1: invalid path in the cell");
 	c = good();
 	memset(c.mounts[1].from.path, 'p', sizeof(c.mounts[1].from.path));
-	check_create("mount without an end", &c, "mount 1 has no proper place");
+	check_create("mount without an end", &c, "mount 1: invalid path or flag");
 	c.mounts[1].from.path[CELL_PATH_MAX - 1] = '\0';
 	check_create("as long as allowed", &c, NULL);
 	memset(c.mounts[2].from.path, 'p', sizeof(c.mounts[2].from.path));
@@ -484,12 +484,12 @@ static void a_servers_diff_has_layers(void)
 	check("far too many", &d, sizeof(d), 1, "too many");
 	d = good_diff();
 	memcpy(d.layer_at[1], "/..", 4);
-	check("up", &d, sizeof(d), 1, "layer 1 has no proper place");
+	check("up", &d, sizeof(d), 1, "layer 1: invalid path in the cell");
 	d = good_diff();
 	memset(d.layer_from[0].path, 'p', sizeof(d.layer_from[0].path));
-	check("without an end", &d, sizeof(d), 1, "layer 0 has no proper place");
+	check("without an end", &d, sizeof(d), 1, "layer 0: invalid path in the cell");
 	serve = false;
-	check("without an end, for nobody", &d, sizeof(d), 1, "layer 0 has no proper place");
+	check("without an end, for nobody", &d, sizeof(d), 1, "layer 0: invalid path in the cell");
 }
 
 static void keeps_numbers_of_named_requests(void)
