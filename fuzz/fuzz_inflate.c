@@ -44,7 +44,7 @@ static int take(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 
 static int unpack(const uint8_t *data, size_t size, size_t step, struct sse_stream *ret)
 {
-	struct inflate_io io = { .more = more, .out = take, .arg = ret };
+	struct inflate_io io = { .read = more, .write = take, .arg = ret };
 	struct err e = { 0 };
 	int rc;
 

@@ -47,7 +47,7 @@ static int fetch(struct inflate *z)
 
 	if (z->in < z->in_end)
 		return 1;
-	n = z->io->more(z->io->arg, &z->in, z->e);
+	n = z->io->read(z->io->arg, &z->in, z->e);
 	if (n < 0)
 		return -1;
 	z->in_end = z->in + n;
@@ -101,7 +101,7 @@ static int flush(struct inflate *z)
 	z->crc = crc32_add(z->crc, p, n);
 	z->size += (uint32_t)n;
 	z->reach = z->reach + n < RING ? z->reach + n : RING;
-	return z->io->out(z->io->arg, p, n, z->e);
+	return z->io->write(z->io->arg, p, n, z->e);
 }
 
 static int put(struct inflate *z, uint8_t byte)

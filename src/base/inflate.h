@@ -14,9 +14,9 @@
 struct inflate_io {
 	/* Reads more input. Returns the number of bytes at *ret, which stay valid until the next
 	 * call; 0 at the end of input; -1 and an error. */
-	ssize_t (*more)(void *arg, const uint8_t **ret, struct err *e);
+	ssize_t (*read)(void *arg, const uint8_t **ret, struct err *e);
 	/* Takes decompressed bytes, at most 64 KiB in a call; -1 and an error aborts. */
-	int (*out)(void *arg, const uint8_t *bytes, size_t len, struct err *e);
+	int (*write)(void *arg, const uint8_t *bytes, size_t len, struct err *e);
 	void *arg;
 };
 

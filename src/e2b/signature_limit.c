@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "mix.h"
+#include "hash16.h"
 #include "rand.h"
 
 /* A try takes about 2 us: one address can have about a hundredth of a processor, or one search
@@ -39,7 +39,7 @@ struct signature_limit *signature_limit_new(struct err *e)
 static struct slot *slot_of(struct signature_limit *t,
 			    const uint8_t address[SIGNATURE_LIMIT_ADDRESS])
 {
-	return &t->slots[mix16(address, t->seed) % SLOTS];
+	return &t->slots[hash16(address, t->seed) % SLOTS];
 }
 
 bool signature_limit_allows(struct signature_limit *t,

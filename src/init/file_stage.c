@@ -94,7 +94,7 @@ static ssize_t next_part(void *arg, const uint8_t **ret, struct err *e)
 int file_stage_fill(struct file_stage *s, uint64_t max, bool gzip, struct err *e)
 {
 	struct pour p = { .fd = s->fd, .room = max };
-	const struct inflate_io io = { .more = next_part, .out = pour, .arg = &p };
+	const struct inflate_io io = { .read = next_part, .write = pour, .arg = &p };
 	const uint8_t *part;
 	ssize_t n;
 

@@ -21,7 +21,7 @@
 
 #include "clock.h"
 #include "tree_mark.h"
-#include "proc.h"
+#include "proc_stat.h"
 
 #define EFFORT_MS 2000ULL
 #define SEEN_MAX 8192 /* processes of a look; what is beyond is killed as it is found */
@@ -59,14 +59,14 @@ bool kill_tree_busy(void)
 
 /* The number of a program that was reaped may be another's by now, unless a process of its session
  * is left, which then has its mark or one that was never given. */
-static bool belongs(const struct program *p, const struct proc *c)
+static bool belongs(const struct program *p, const struct proc_stat *c)
 {
 	if (p->mark != 0 && c->locks == p->mark)
 		return true;
 	return !p->exited && (c->pid == p->pid || c->session == p->pid || c->group == p->pid);
 }
 
-static bool is_victim(const struct proc *c)
+static bool is_victim(const struct proc_stat *c)
 {
 	if (tree_mark_is_hiding(c->locks))
 		return true;
@@ -78,10 +78,10 @@ static bool is_victim(const struct proc *c)
 
 static void see(int proc_fd, pid_t pid, void *arg)
 {
-	struct proc c;
+	struct proc_stat c;
 
 	(void)arg;
-	if (!proc_read(proc_fd, pid, &c) || !c.alive)
+	if (!proc_stat_read(proc_fd, pid, &c) || !c.alive)
 		return;
 	if (look->n < SEEN_MAX) {
 		look->seen[look->n++] = (struct seen){ c.pid, c.parent, is_victim(&c) };
@@ -213,7 +213,7 @@ static bool look_around(void)
 {
 	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (proc < 0 || !begin_look() || proc_each(proc, see, NULL) < 0)
+	if (proc < 0 || !begin_look() || proc_stat_each(proc, see, NULL) < 0)
 		return false;
 	add_children();
 	return true;

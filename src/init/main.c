@@ -33,7 +33,7 @@
 #include "kill_tree.h"
 #include "lease.h"
 #include "tree_mark.h"
-#include "proc.h"
+#include "proc_stat.h"
 #include "programs.h"
 #include "event_out.h"
 
@@ -137,7 +137,7 @@ static void on_listen_egress(void)
 static void on_stat(void)
 {
 	OWN_FD proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int others = proc < 0 ? -1 : proc_each(proc, NULL, NULL);
+	int others = proc < 0 ? -1 : proc_stat_each(proc, NULL, NULL);
 	struct agent_event v = { .processes = others < 0 ? 0 : (uint64_t)others + 1 };
 
 	disk_usage_stat(&v);

@@ -11,7 +11,7 @@
 
 #include "builtin_io.h"
 #include "builtin_table.h"
-#include "proc.h"
+#include "proc_stat.h"
 #include "units.h"
 
 static struct file_msg_end end;
@@ -105,7 +105,7 @@ static int one_process(int proc, const char *name, struct err *e)
 	join_arguments(command, slurp(dir, "cmdline", command, sizeof(command)));
 	m.process.pid = (uint32_t)pid;
 	m.process.uid = labelled(status, "\nUid:", &number) ? (uint32_t)number : UINT32_MAX;
-	m.process.mark = proc_parse_limits(limits, &number) ? number : UINT64_MAX;
+	m.process.mark = proc_stat_parse_limits(limits, &number) ? number : UINT64_MAX;
 	m.process.command = command;
 	end.count++;
 	return builtin_io_record(&m, e);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mix.h"
+#include "hash16.h"
 #include "rand.h"
 
 void peers_init(struct peers *p)
@@ -33,7 +33,7 @@ static void key_of(const struct addr *a, uint8_t ret[16])
 
 static struct peer **bucket_of(struct peers *p, const uint8_t key[16])
 {
-	return &p->buckets[mix16(key, p->seed) % PEERS_BUCKETS];
+	return &p->buckets[hash16(key, p->seed) % PEERS_BUCKETS];
 }
 
 struct peer *peers_enter(struct peers *p, const struct addr *a)

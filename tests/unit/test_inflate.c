@@ -93,9 +93,9 @@ static int take(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 static ssize_t unpack(const void *bytes, size_t len, size_t step, char *out, size_t max)
 {
 	struct sse_stream f = {
-		.bytes = bytes, .len = len, .step = step, .out = out, .out_max = max
+		.bytes = bytes, .len = len, .step = step, .write = out, .out_max = max
 	};
-	const struct inflate_io io = { .more = more, .out = take, .arg = &f };
+	const struct inflate_io io = { .read = more, .write = take, .arg = &f };
 	struct err e = { 0 };
 	int rc = inflate_gzip(&io, &e);
 
@@ -361,13 +361,13 @@ static ssize_t fail_more(void *arg, const uint8_t **ret, struct err *e)
 static void errors_of_the_caller(void)
 {
 	struct sse_stream f = { .bytes = (const uint8_t *)fixed, .len = LEN(fixed), .step = 10 };
-	struct inflate_io io = { .more = more, .out = fail_out, .arg = &f };
+	struct inflate_io io = { .read = more, .write = fail_out, .arg = &f };
 	struct err e = { 0 };
 
 	CHECK(inflate_gzip(&io, &e) == -1 && e.code == ERR_LIMIT);
 	CHECK_STR(e.msg, "enough");
 	free(f.piece);
-	io.more = fail_more;
+	io.read = fail_more;
 	CHECK(inflate_gzip(&io, &e) == -1 && e.code == ERR_CONFLICT);
 	CHECK_STR(e.msg, "gone");
 }

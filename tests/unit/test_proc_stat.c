@@ -1,5 +1,5 @@
 /* Goal: a process can call itself anything; what we read about it is still what the kernel says. */
-#include "proc.h"
+#include "proc_stat.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -37,9 +37,9 @@ static const struct {
 static void stats_are_read(void)
 {
 	for (size_t i = 0; i < COUNT(stats); i++) {
-		struct proc p = { 0 };
+		struct proc_stat p = { 0 };
 
-		CHECK_CASE(stats[i].name, proc_parse_stat(stats[i].text, &p) == stats[i].good);
+		CHECK_CASE(stats[i].name, proc_stat_parse(stats[i].text, &p) == stats[i].good);
 		if (!stats[i].good)
 			continue;
 		CHECK_CASE(stats[i].name, p.pid == stats[i].pid && p.parent == stats[i].parent);
@@ -81,7 +81,7 @@ static void limits_are_read(void)
 		uint64_t got = 99;
 
 		CHECK_CASE(limits[i].name,
-			   proc_parse_limits(limits[i].text, &got) == limits[i].good);
+			   proc_stat_parse_limits(limits[i].text, &got) == limits[i].good);
 		CHECK_CASE(limits[i].name, got == (limits[i].good ? limits[i].want : 99));
 	}
 }
@@ -102,16 +102,16 @@ static void we_find_ourselves(void)
 {
 	int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const struct rlimit mark = { 1234, 123456 };
-	struct proc p;
+	struct proc_stat p;
 	pid_t last = 0;
 
 	CHECK(setrlimit(RLIMIT_LOCKS, &mark) == 0);
-	CHECK(fd >= 0 && proc_each(fd, remember, &last) > 0 && found == getpid());
-	CHECK(proc_read(fd, getpid(), &p));
+	CHECK(fd >= 0 && proc_stat_each(fd, remember, &last) > 0 && found == getpid());
+	CHECK(proc_stat_read(fd, getpid(), &p));
 	CHECK(p.pid == getpid() && p.parent == getppid() && p.group == getpgrp() &&
 	      p.session == getsid(0));
 	CHECK(p.alive && p.locks == 123456);
-	CHECK(!proc_read(fd, 0x3fffffff, &p));
+	CHECK(!proc_stat_read(fd, 0x3fffffff, &p));
 }
 
 static void marks_get_smaller(void)

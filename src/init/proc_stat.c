@@ -1,4 +1,4 @@
-#include "proc.h"
+#include "proc_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static bool skip(const char **at, unsigned fields)
 
 /* pid (name) state ppid pgrp session tty tpgid flags ... field 20: number of threads. The name may
  * contain ") R 1 "; what follows the last parenthesis is the kernel's. */
-bool proc_parse_stat(const char *text, struct proc *ret)
+bool proc_stat_parse(const char *text, struct proc_stat *ret)
 {
 	const char *at = text, *name_end = strrchr(text, ')');
 	long long pid, parent, group, session, threads;
@@ -63,7 +63,7 @@ bool proc_parse_stat(const char *text, struct proc *ret)
 	return true;
 }
 
-bool proc_parse_limits(const char *text, uint64_t *ret)
+bool proc_stat_parse_limits(const char *text, uint64_t *ret)
 {
 	static const char word[] = "\nMax file locks ";
 	const char *at = strstr(text, word);
@@ -88,19 +88,19 @@ bool proc_parse_limits(const char *text, uint64_t *ret)
 	return true;
 }
 
-bool proc_read(int proc_fd, pid_t pid, struct proc *ret)
+bool proc_stat_read(int proc_fd, pid_t pid, struct proc_stat *ret)
 {
 	char path[32], text[4096];
 	struct err e;
 
 	(void)snprintf(path, sizeof(path), "%d/stat", (int)pid);
-	if (io_read_file(proc_fd, path, text, sizeof(text), &e) < 0 || !proc_parse_stat(text, ret))
+	if (io_read_file(proc_fd, path, text, sizeof(text), &e) < 0 || !proc_stat_parse(text, ret))
 		return false;
 	(void)snprintf(path, sizeof(path), "%d/limits", (int)pid);
 	/* A zombie has none. */
 	ret->locks = UINT64_MAX;
 	if (io_read_file(proc_fd, path, text, sizeof(text), &e) >= 0 &&
-	    !proc_parse_limits(text, &ret->locks))
+	    !proc_stat_parse_limits(text, &ret->locks))
 		ret->locks = UINT64_MAX;
 	return true;
 }
@@ -115,7 +115,7 @@ struct entry {
 };
 
 /* Without opendir(3), which would give every idle cell a heap. */
-int proc_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg), void *arg)
+int proc_stat_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg), void *arg)
 {
 	OWN_FD fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_Alignas(8) char bytes[2048];

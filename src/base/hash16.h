@@ -1,11 +1,11 @@
-/* mix.h - a hash of 16 bytes, for tables of addresses. The seed of a table is secret, so that
+/* hash16.h - a hash of 16 bytes, for tables of addresses. The seed of a table is secret, so that
  * clients cannot choose addresses that collide. Not a cryptographic hash. */
 #pragma once
 
 #include <stdint.h>
 #include <string.h>
 
-static inline uint64_t mix16(const uint8_t bytes[16], uint64_t seed)
+static inline uint64_t hash16(const uint8_t bytes[16], uint64_t seed)
 {
 	uint64_t half[2], h;
 
