@@ -190,16 +190,18 @@ static void expire_queued(struct keeper_link *k, uint64_t now)
 		finish(queue_take(&k->urgent), NULL, -1, &e);
 }
 
-/* It is given up before its requests end, so that it is killed before they are asked again. */
-static void give_up(struct keeper_slot *s)
+/* A keeper that is not known to have exited is killed: it may hang, and then it does not see that
+ * its channel is closed. on_hung is called before its requests end, so that it is dead before they
+ * are sent again. */
+static void give_up(struct keeper_slot *s, const char *why)
 {
 	struct keeper_link *k = s->link;
 
-	log_error("the keeper does not answer", "slot=%u calls=%u", s->number, s->sent.n);
+	log_error("keeper given up", "slot=%u calls=%u error=%s", s->number, s->sent.n, why);
 	if (k->on_hung != NULL)
 		k->on_hung(k->arg, s->number);
 	if (s->sock >= 0)
-		detach(s, "the keeper does not answer");
+		detach(s, why);
 }
 
 static void on_late(struct loop_timer *t)
@@ -210,7 +212,7 @@ static void on_late(struct loop_timer *t)
 	for (unsigned i = 0; i < k->nslots; i++)
 		if (owes_answer(&k->slots[i]) &&
 		    k->slots[i].waits_ns + k->timeout_ms * CLOCK_MS <= now)
-			give_up(&k->slots[i]);
+			give_up(&k->slots[i], "the keeper does not answer");
 	expire_queued(k, now);
 	plan_late(k);
 }
@@ -255,10 +257,13 @@ static void send_one(struct keeper_slot *s)
 	struct err e;
 
 	if (io_send(s->sock, c->request, c->len, &c->fd, c->fd >= 0, &e) < 0) {
+		/* c stays queued, for this keeper or another one. */
 		if (e.sys == EAGAIN)
 			loop_modify(k->loop, &s->watch, EPOLLIN | EPOLLOUT);
+		else if (e.sys == EPIPE)
+			detach(s, ENDED);
 		else
-			detach(s, ENDED); /* c stays queued, for another keeper */
+			give_up(s, e.msg);
 		return;
 	}
 	io_close_all(&c->fd, 1);

@@ -7,8 +7,9 @@
  *
  * A keeper may end at any moment and be replaced. Requests it was sent and did not answer end with
  * REASON_PEER_DIED; requests of the others are not touched, and those not sent yet go to
- * another keeper. A keeper that is silent for timeout_ms while it owes an answer is treated as
- * ended, and on_hung asks for another one. An urgent request that could not even be sent in twice
+ * another keeper. A keeper that is silent for timeout_ms while it owes an answer, or to which a
+ * request cannot be sent although it has not exited, is treated as ended, and on_hung asks for
+ * another one. An urgent request that could not even be sent in twice
  * that time ends with REASON_TIMEOUT.
  *
  * A call is a completion in all but its type, as its answer brings a descriptor along: it is out of
@@ -65,7 +66,8 @@ struct keeper_link {
 	struct loop_timer late;
 	/* A keeper is there, or cannot work. */
 	void (*on_hello)(void *arg, unsigned slot, const struct err *e);
-	/* It does not answer and is given up. Called before its requests end. May be NULL. */
+	/* It does not answer, or its channel fails, and it is to be killed and replaced. Called
+	 * before its requests end. May be NULL. */
 	void (*on_hung)(void *arg, unsigned slot);
 	void *arg;
 };

@@ -209,6 +209,39 @@ static void a_silent_keeper_is_given_up_alone(void)
 	end();
 }
 
+/* A request larger than the socket's buffer is EMSGSIZE for ever, and its keeper lives. */
+static void a_keeper_whose_channel_fails_is_killed(void)
+{
+	const struct keeper_create r = { .op = KEEPER_CREATE };
+	struct call *c = &calls[ncalls++];
+
+	begin(1);
+	CHECK(setsockopt(all.slots[0].sock, SOL_SOCKET, SO_SNDBUF, &(int){ 0 }, sizeof(int)) == 0);
+	c->call = keeper_link_ask(&all, &r, sizeof(r), -1, KEEPER_URGENT, on_done, c);
+	turn(5);
+	CHECK(hung_mask == 1U << 0 && keeper_link_greeted(&all) == 0);
+	CHECK(c->ends == 0 && all.urgent.n == 1); /* it waits for another keeper */
+	(void)close(keepers[0]);
+	attach(0);
+	turn(5);
+	CHECK(next_op(0) == KEEPER_CREATE);
+	reply(0, KEEPER_CREATE);
+	turn(5);
+	CHECK(c->ends == 1 && c->why == REASON_NONE && hung_mask == 1U << 0);
+	end();
+}
+
+/* A keeper that has exited is the supervisor's to replace: its slot may have a new one already. */
+static void a_keeper_that_exited_is_not_killed(void)
+{
+	begin(1);
+	CHECK(shutdown(keepers[0], SHUT_RD) == 0); /* EPIPE, and no event that shows it before */
+	ask(KEEPER_URGENT);
+	turn(5);
+	CHECK(hung_mask == 0 && keeper_link_greeted(&all) == 0 && all.urgent.n == 1);
+	end();
+}
+
 static void ends_go_to_the_keeper_that_made_the_cell(void)
 {
 	begin(3);
@@ -260,5 +293,7 @@ static void ends_take_turns_with_urgent_requests(void)
 TEST_MAIN({ "requests go where fewest wait", requests_go_where_fewest_wait },
 	  { "a lost keeper ends its own requests only", a_lost_keeper_ends_its_own_requests_only },
 	  { "a silent keeper is given up alone", a_silent_keeper_is_given_up_alone },
+	  { "a keeper whose channel fails is killed", a_keeper_whose_channel_fails_is_killed },
+	  { "a keeper that exited is not killed", a_keeper_that_exited_is_not_killed },
 	  { "ends go to the keeper that made the cell", ends_go_to_the_keeper_that_made_the_cell },
 	  { "ends take turns with urgent requests", ends_take_turns_with_urgent_requests })
