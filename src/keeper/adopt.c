@@ -1,13 +1,14 @@
-/* adopt.c - theory of operation
+/* adopt.c - finds a lingering cell again: for DIFF and, on machines without cgroups, for DESTROY.
  *
- * Finds a lingering cell again, for DIFF and, without cgroups, for DESTROY. The request says which
- * process is the cell's PID 1; the keeper relies only on what the kernel says of it: that it is in
- * the cell's cgroup, which no cell can leave or enter, or, without cgroups, that its user namespace
- * lies below the keeper's. Its directory in /proc is opened while the process is surely there and
- * means that process ever after.
+ * The request names the process that is the cell's PID 1. The keeper does not believe the request;
+ * it asks the kernel whether the process is in the cell's cgroup, which no cell can leave or enter,
+ * or, without cgroups, whether its user namespace is below the keeper's. The process's directory in
+ * /proc is opened while a pidfd shows that the process is alive; from then on the descriptor of the
+ * directory means this process and no other.
  *
- * What is found in it is chosen by a PID 1 that may be taken over, down to the directory at its
- * disk descriptor. Why that gives it nothing: doc/keeper-protocol.md, "A hostile PID 1". */
+ * What is found in the directory is chosen by a PID 1 that may be taken over by the cell, including
+ * what is behind its disk descriptor. doc/keeper-protocol.md, "A hostile PID 1", shows why that
+ * gives a cell nothing. */
 #include "cell.h"
 
 #include <fcntl.h>
@@ -35,7 +36,8 @@ int adopt_open(const struct keeper *k, const char *id, pid_t pid)
 	OWN_FD pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	OWN_FD proc = pidfd < 0 ? -1 : open_proc(pid);
 	OWN_FD ns = proc < 0 ? -1 : openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
-	/* The kernel gives a namespace's parent only to a process in that parent or above it. */
+	/* The kernel returns the parent of a namespace only to a process in that parent or above.
+	 */
 	OWN_FD above = ns < 0 ? -1 : ioctl(ns, NS_GET_PARENT);
 	return above < 0 || kernel_pidfd_send_signal(pidfd, 0) < 0 ? -1 : TAKE_FD(pidfd);
 }
@@ -54,7 +56,8 @@ static bool is_pid1(int proc)
 	return strcmp(strrchr(line, '\t'), "\t1") == 0;
 }
 
-/* As the cell saw them: their owners translated to its own, where that can be. */
+/* Opens the layers as the cell sees them: with owners translated to its ids, where the file system
+ * has idmapped mounts. */
 static int open_layers(struct cell *c, const struct keeper *k, const struct keeper_diff *r,
 		       struct err *e)
 {
@@ -87,9 +90,9 @@ int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff 
 			       r->named.id);
 	(void)snprintf(disk, sizeof(disk), "fd/%d", INIT_FD_DISK);
 	c->userns_fd = openat(proc, "ns/user", O_RDONLY | O_CLOEXEC);
-	/* By its link, not its descriptor: to hold, let alone close, what a cell has opened may
-	 * take long. Of a rootless cell with a single id the links cannot be read; its user owns it
-	 * anyway. */
+	/* By the link in /proc, not by a copy of the descriptor: closing the last descriptor of a
+	 * file that a cell has opened may block. In a rootless cell with a single id the links
+	 * cannot be read; such a cell belongs to the user of the keeper. */
 	c->disk_fd = openat(proc, disk, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (c->disk_fd < 0 && k->setup.rootless)
 		c->disk_fd = (int)syscall(SYS_pidfd_getfd, c->pidfd, INIT_FD_DISK, 0);

@@ -1,3 +1,5 @@
+/* cell.c - creates and destroys cells, and opens the sources of their layers and mounts. Called by
+ * ops.c; see cell.h for what it may assume. Nothing of a cell that could not be made is left. */
 #include "cell.h"
 
 #include <errno.h>
@@ -88,7 +90,7 @@ int cell_create(struct cell *c, const struct keeper *k, const struct keeper_crea
 		if (cell_build(c, k, r, channel_fd, fds, e) == 0)
 			return 0;
 		IGNORED(cell_destroy(c, k, 1000, NULL, &(struct err){ 0 }),
-			"the first error is the one to tell");
+			"the first error is reported");
 	}
 	cell_release(c);
 	return err_wrap(e, "create cell");
@@ -106,7 +108,8 @@ static void read_disk(const struct cell *c, struct cell_disk *ret)
 	ret->inodes_full = fs.f_ffree == 0;
 }
 
-/* PID 1's death is the death of its pid namespace, and is seen only after it. */
+/* When PID 1 dies, the kernel kills all processes of its pid namespace, and reports the death of
+ * PID 1 only after that. */
 static int kill_pid1(int pidfd, const char *id, unsigned patience_ms, struct err *e)
 {
 	struct pollfd ended = { .fd = pidfd, .events = POLLIN };
@@ -136,5 +139,5 @@ int cell_destroy_named(const struct keeper *k, const struct keeper_named *r, uns
 	if (k->cgroups.version != 0)
 		return cgroup_destroy(&k->cgroups, r->id, patience_ms, e);
 	OWN_FD pidfd = adopt_open(k, r->id, (pid_t)r->pid);
-	return kill_pid1(pidfd, r->id, patience_ms, e); /* -1, of no cell of ours, or gone: done */
+	return kill_pid1(pidfd, r->id, patience_ms, e); /* -1: it has exited already */
 }

@@ -1,6 +1,11 @@
-/* cell.h - one cell as the keeper sees it: made (cell.c), found again (adopt.c), read
- * (diff_reader.c), destroyed (cell.c). ops.c calls these, one request at a time.
- */
+/* cell.h - a cell as the keeper sees it. The functions are called by ops.c, one request at a time:
+ *
+ *   cell.c         creates a cell and destroys it
+ *   adopt.c        finds a lingering cell again, by its name and the pid of its PID 1
+ *   diff_reader.c  lists what a cell changed in its file system
+ *
+ * Requests were checked by keeper_msg_check() before: strings end, numbers are in range. Whether a
+ * cell of that name exists, and what is in it, is not known: a cell and its PID 1 are hostile. */
 #pragma once
 
 #include <sys/types.h>
@@ -9,14 +14,14 @@
 #include "ids.h"
 #include "keeper.h"
 
-/* Everything that is held of a cell outside it. Descriptors are owned; -1 if absent. Of a lingering
- * one nothing is held between requests: adopt_cell() finds it again. */
+/* What the keeper holds of a cell. Descriptors are owned; -1 if absent. Between two requests it
+ * holds nothing of a lingering cell: adopt_cell() finds it again. */
 struct cell {
 	char id[CELL_ID_MAX]; /* "": none */
 	bool idmapped, redirect;
 	pid_t pid; /* of PID 1, seen from outside */
 	int pidfd, userns_fd;
-	int disk_fd; /* root of the one file system that holds all the cell's writes */
+	int disk_fd; /* root directory of the cell's disk (root.h) */
 	int root_fd; /* the cell's / */
 	int layers[CELL_LAYERS_MAX];
 	char layer_at[CELL_LAYERS_MAX][CELL_PLACE_MAX];
@@ -27,11 +32,12 @@ struct cell {
 
 void cell_init(struct cell *c);
 
-/* Closes everything. The cell itself goes on. */
+/* Closes everything. The cell itself continues to run. */
 void cell_release(struct cell *c);
 
-/* Opens a layer's or mount's source below a root that was given for this use (KEEPER_ROOT_*).
- * *ret_fd is the caller's also on failure, if it is not -1. */
+/* Opens the source of a layer or a mount, below a root that the operator allows for this use
+ * (KEEPER_ROOT_*). Links are not followed; nothing outside of the root is reached. *ret_fd is the
+ * caller's also on failure, if it is not -1. */
 int cell_open_source(const struct keeper *k, const struct cell_source *from, uint32_t use,
 		     int *ret_fd, struct err *e) MUST_USE;
 
@@ -40,26 +46,27 @@ int cell_open_source(const struct keeper *k, const struct cell_source *from, uin
 int cell_create(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		int channel_fd, const int *fds, struct err *e) MUST_USE;
 
-/* Kills every process, removes the cgroup, lets go of everything; *ret is what the disk held.
- * ERR_CONFLICT if they are not dead after patience_ms. */
+/* Kills every process, removes the cgroup, releases c; *ret is what the disk held. ERR_CONFLICT if
+ * processes are still alive after patience_ms: c is unchanged, and the call can be repeated. */
 int cell_destroy(struct cell *c, const struct keeper *k, unsigned patience_ms,
 		 struct cell_disk *ret, struct err *e) MUST_USE;
 
-/* The same for a lingering cell, by name; without cgroups, by its pid. */
+/* The same for a lingering cell: by its name or, on a machine without cgroups, by its pid. */
 int cell_destroy_named(const struct keeper *k, const struct keeper_named *r, unsigned patience_ms,
 		       struct err *e) MUST_USE;
 
-/* Opens process pid, if it is of that cell; without cgroups, of any cell of ours. -1 if not. */
+/* Returns a pidfd of process pid if it belongs to that cell (on a machine without cgroups: to any
+ * cell of a keeper in this user namespace), else -1. */
 int adopt_open(const struct keeper *k, const char *id, pid_t pid);
 
-/* Finds what comparing a lingering cell with its layers needs. The caller releases it, also on
- * failure. */
+/* Opens what DIFF needs of a lingering cell: user namespace, disk, root directory, layers. The
+ * caller releases c, also on failure. */
 int adopt_cell(struct cell *c, const struct keeper *k, const struct keeper_diff *r,
 	       struct err *e) MUST_USE;
 
-/* Starts a child that writes what the cell changed to out_fd, with the rights of the cell's root
- * and no others; it ends by itself. ERR_LIMIT if too many are at it. */
+/* Starts a child that writes the list of changed files to out_fd, with the rights of the cell's
+ * root and no others. It exits by itself. ERR_LIMIT if READERS_MAX of them run. */
 int diff_reader_start(const struct cell *c, int out_fd, struct err *e) MUST_USE;
 
-/* Collects readers and PID 1s that have ended. */
+/* Reaps children that have exited: readers, and PID 1s of cells. */
 void diff_reader_reap(void);

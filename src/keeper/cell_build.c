@@ -1,3 +1,9 @@
+/* cell_build.c - the builder, see cell_build.h.
+ *
+ *   1. copy the mount trees of layers and mounts (by the keeper itself, if it is privileged)
+ *   2. start PID 1, which waits (start_pid1)
+ *   3. write its id maps, mount its /proc, assemble its root (root.c)
+ *   4. let PID 1 continue, and wait until it executes cordon-init or fails (release_pid1) */
 #include "cell_build.h"
 
 #include <errno.h>
@@ -17,8 +23,8 @@
 #include "kernel.h"
 #include "mounts.h"
 
-/* What the builder works on; it shares the keeper's memory and descriptors, and the keeper sleeps
- * until it ends, so results are simply there. */
+/* What the builder works on. It writes its results here: its memory is the keeper's, which sleeps
+ * until the builder exits. */
 struct builder {
 	struct cell *cell;
 	const struct keeper *keeper;
@@ -38,8 +44,8 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	int first_cgroup = cgroup_unified(&b->keeper->cgroups, c->cgroup.dirs);
 	int pidfd = -1;
 	struct clone_args args = {
-		/* CLONE_PARENT: its parent is the keeper, which waits for it and with which it
-		   dies, not the builder. */
+		/* CLONE_PARENT: the parent of PID 1 is the keeper, not the builder. The keeper
+		   reaps it, and its death is the parent-death signal of PID 1. */
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWTIME | CLONE_PARENT | CLONE_PIDFD,
 		.pidfd = (__u64)(uintptr_t)&pidfd,
 		.cgroup = (__u64)(first_cgroup >= 0 ? first_cgroup : 0),
@@ -53,9 +59,9 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 
 	if (first_cgroup >= 0)
 		args.flags |= CLONE_INTO_CGROUP;
-	/* What a user namespace uses up of per-user limits (inotify, timers, ...) counts for the
-	 * user that made it: that must be the cell's own root, not the machine's. Capabilities
-	 * stay, see main.c. */
+	/* Per-user limits that a user namespace uses up (inotify, timers, ...) are counted for the
+	 * user that made the namespace. That must be the cell's own root, not the machine's, so the
+	 * effective user id is changed during the clone. Capabilities stay, see main.c. */
 	if (syscall(SYS_setresuid, -1, ids_outside(&c->ids, 'u', 0), -1) < 0)
 		return err_sys(e, "switch to the cell's id");
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
@@ -64,7 +70,8 @@ static int start_pid1(struct builder *b, int sync_inside, struct err *e)
 	if (pid < 0)
 		return err_sys(e, "start PID 1 in new namespaces");
 	if (pid == 0) {
-		fd_close(b->sync_fd); /* or its own death would never show as end of file */
+		/* With a copy of it here, the builder's death would not show as end of file. */
+		fd_close(b->sync_fd);
 		cell_enter(&plan);
 	}
 	c->pid = pid;
@@ -81,8 +88,8 @@ static int mount_proc(void *arg)
 	_exit(0);
 }
 
-/* proc(5) shows the pid namespace of its mounter. So a helper is born into the cell's, as the only
- * other process there, and leaves the mount in our descriptors. */
+/* A proc file system shows the pid namespace of the process that mounts it. So a helper process is
+ * cloned into the cell's pid namespace; it shares the descriptors, mounts proc and exits. */
 static int make_proc(struct builder *b, struct err *e)
 {
 	static char stack[16384] __attribute__((aligned(16)));
@@ -101,9 +108,9 @@ static int make_proc(struct builder *b, struct err *e)
 	return b->result;
 }
 
-/* The tree at fd, as a detached mount. A privileged keeper copies it by descriptor. An ordinary
- * user's may not copy mounts of the namespace it was started in: it finds the same object by path
- * in its own one, and checks that it is the same. */
+/* The tree at fd as a detached mount. A privileged keeper copies it by descriptor. A rootless
+ * keeper may not copy mounts of the namespace that it was started in: it looks up the same path in
+ * its own mount namespace, and checks by device and inode that it is the same object. */
 static int take_tree(bool rootless, int fd, int *ret_tree, struct err *e)
 {
 	char link[64], path[PATH_MAX];
@@ -141,9 +148,9 @@ static int take_trees(struct builder *b, struct err *e)
 	return 0;
 }
 
-/* Lets PID 1 go on, with the disk to hold if it lingers, and waits until it has become
- * cordon-init (the socket closes by exec) or has said why not. One byte means that its connections
- * can be redirected. */
+/* Lets PID 1 continue, and sends it the disk's root directory if the cell lingers. Then waits: end
+ * of file means that PID 1 executed cordon-init (its socket is close-on-exec), a struct err that it
+ * failed, and a single byte before either that its connections can be redirected to egress. */
 static int release_pid1(struct builder *b, struct err *e)
 {
 	struct err inside, ignored;
@@ -151,7 +158,7 @@ static int release_pid1(struct builder *b, struct err *e)
 	ssize_t n;
 
 	IGNORED(io_send(b->sync_fd, "g", 1, &b->trees.kept, b->trees.kept >= 0, e),
-		"if it is gone, it has said why");
+		"if PID 1 has exited, its error is received below");
 	while ((n = io_recv(b->sync_fd, &inside, sizeof(inside), NULL, 0, &nfds, &ignored)) == 1)
 		b->cell->redirect = true;
 	if (n == 0)
@@ -193,7 +200,8 @@ static int run_builder(void *arg)
 	_exit(0);
 }
 
-/* The disk and the layers stay with the cell, for its statistics and its diff. */
+/* The disk, the root and the layers stay open with the cell: DESTROY reports the use of the disk,
+ * and DIFF compares the trees. */
 static void keep_trees(struct cell *c, struct root_trees *p, const struct keeper_create *r)
 {
 	c->disk_fd = TAKE_FD(p->disk);
@@ -220,7 +228,7 @@ int cell_build(struct cell *c, const struct keeper *k, const struct keeper_creat
 	pid_t pid;
 
 	memset(&b.trees, 0xff, sizeof(b.trees)); /* every descriptor -1 */
-	/* By descriptor in the mount namespace they came from, if that is allowed. */
+	/* A privileged keeper copies trees here, in the mount namespace that they came from. */
 	if (k->setup.rootless || take_trees(&b, e) == 0) {
 		pid = clone(run_builder, stack + sizeof(stack),
 			    CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWNS | SIGCHLD, &b);

@@ -1,28 +1,30 @@
-/* cell_build.h - from a request to a running PID 1: the two processes that make a cell.
+/* cell_build.h - makes a cell: from a checked request to a running PID 1. Called by cell.c, when
+ * the cell's cgroup exists and its ids are reserved. Three processes take part:
  *
- *   keeper ---clone(NEWNS, VM, VFORK)---> builder: root of nothing but its own mount namespace;
- *      |                                  assembles the cell's file system there, then ends
- *      `<--parent--- PID 1 <---clone3(NEWUSER, NEWPID, ...)--- by the builder
+ *   keeper   clones the builder (CLONE_NEWNS | CLONE_VM | CLONE_VFORK) and sleeps until it exits
+ *   builder  has a mount namespace of its own, and the keeper's memory and descriptors. Clones
+ *            PID 1, assembles the cell's file system (root.h), exits. cell_build.c
+ *   PID 1    is born into the cell's user and pid namespaces, as a child of the keeper. Gives up
+ *            its rights one by one and executes cordon-init. cell_enter.c
  *
- * The mount namespace stays owned by the keeper's user namespace, not by the cell's: whatever
- * capability a cell may get hold of, it cannot mount, unmount or uncover anything. */
+ * What must not change: the mount namespace is owned by the keeper's user namespace, not by the
+ * cell's. So no capability that a cell may get lets it mount, unmount or uncover anything. */
 #pragma once
 
 #include "root.h"
 
-/* The cell's cgroup and ids are there; adds all the rest. */
+/* c->cgroup and c->ids are set; fills in the rest of c. fds: layers, then mount sources. */
 int cell_build(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 	       int channel_fd, const int *fds, struct err *e) MUST_USE;
 
-/* What the new PID 1 knows. cell_enter.c has the last things it does before it becomes cordon-init.
- */
+/* What the new PID 1 gets from the builder. */
 struct enter_plan {
 	const struct keeper *keeper;
 	const struct keeper_create *request;
 	const struct cell *cell;
 	int channel_fd; /* channel B */
-	int sync_fd; /* the builder: says one byte when ids and root are there; hears of errors */
+	int sync_fd;	/* to the builder, which sends one byte when ids and root are ready */
 };
 
-/* Never returns: becomes cordon-init, or reports a struct err to sync_fd and exits. */
+/* Never returns: executes cordon-init, or sends a struct err over sync_fd and exits. */
 void cell_enter(const struct enter_plan *plan) NORETURN;

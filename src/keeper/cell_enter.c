@@ -1,16 +1,19 @@
-/* cell_enter.c - theory of operation
+/* cell_enter.c - what the new PID 1 does before it executes cordon-init.
  *
- * The process here is PID 1 of the new cell's pid and user namespaces, still has every capability
- * over them, and still sees the old root. It does in parallel with the builder what needs no file
- * system, waits for the builder's go, and then gives everything up in an order in which each step
- * still has the rights it needs and none after it needs a right already gone:
+ * The process is PID 1 of the new cell's pid and user namespaces. At first it has every capability
+ * over these, and sees the old root. While the builder assembles the file system, it does what
+ * needs no file system. Then it waits for a byte of the builder (the go), and gives up its rights.
+ * enter() is the whole list; the order must not change, because each step needs rights that later
+ * steps remove:
  *
- *   before the go   limits, then the namespaces (the cgroup one has the cgroup just entered as its
- *                   root); network; host name; descriptors
- *   after the go    bounding set (needs CAP_SETPCAP) -> ids (need CAP_SETUID; locked loses all
- *                   capabilities here) -> keyring -> rlimits -> Landlock and filters (need
- *                   no_new_privs or CAP_SYS_ADMIN in the cell) -> exec, which takes away what the
- *                   bounding set does not hold */
+ *   before the go   cgroup (limits hold from here on), then namespaces (the cgroup namespace has
+ *                   the cgroup just entered as its root), network, host name, descriptors
+ *   after the go    bounding set (needs CAP_SETPCAP), ids (need CAP_SETUID; the locked profile
+ *                   loses all capabilities here), keyring, rlimits, Landlock and filters (need
+ *                   no_new_privs or CAP_SYS_ADMIN in the cell), exec (removes capabilities that
+ *                   are not in the bounding set)
+ *
+ * A step that fails ends the process; its error goes to the builder, and the cell is not made. */
 #include "cell_build.h"
 
 #include <fcntl.h>
@@ -25,11 +28,12 @@
 #include "kernel.h"
 #include "restrict.h"
 
-/* The descriptors of cordon-init; then INIT_FD_ID_SLOT, INIT_FD_DISK and INIT_FD_EGRESS. */
+/* The first descriptors of cordon-init; behind them INIT_FD_ID_SLOT, INIT_FD_DISK and
+ * INIT_FD_EGRESS. */
 enum { CHANNEL_FD = 3, INIT_FD, SYNC_FD };
 
-/* The rest of the namespaces; a network namespace alone costs half a millisecond, which passes here
- * while the builder assembles the root. */
+/* Namespaces that are not made by clone3(2): a network namespace takes half a millisecond, which
+ * passes here while the builder assembles the root. */
 static int own_namespaces(const char *name, struct err *e)
 {
 	if (unshare(CLONE_NEWCGROUP | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
@@ -39,7 +43,7 @@ static int own_namespaces(const char *name, struct err *e)
 	return 0;
 }
 
-/* With the go comes the disk, if the cell lingers. */
+/* If the cell lingers, the disk's root directory comes with the byte. */
 static int wait_for_go(int sync_fd, struct err *e)
 {
 	int disk = -1;
@@ -55,7 +59,8 @@ static int wait_for_go(int sync_fd, struct err *e)
 	return 0;
 }
 
-/* Root of the cell; the one chosen user where the profile or a single id leaves no other. */
+/* PID 1 runs as root of the cell; in the locked profile, and in a cell with a single id, as the
+ * request's user. */
 static int become(const struct enter_plan *p, struct err *e)
 {
 	const struct ids *ids = &p->cell->ids;
@@ -71,9 +76,9 @@ static int become(const struct enter_plan *p, struct err *e)
 	return 0;
 }
 
-/* A lingering cell lives until it is ended; any other dies with its keeper. The signal is
- * lost at every change of ids, so it is asked for after the last one; and if the keeper died before
- * that, the other end of the sync socket is gone too. */
+/* A cell that does not linger is killed by the kernel when its keeper dies. A change of ids clears
+ * the parent-death signal, so it is set after the last one. If the keeper died before that, the
+ * builder's end of the sync socket is closed, too. */
 static int die_with_keeper(const struct enter_plan *p, struct err *e)
 {
 	char byte;
@@ -87,9 +92,9 @@ static int die_with_keeper(const struct enter_plan *p, struct err *e)
 	return 0;
 }
 
-/* What a cell writes to a host directory belongs to a user there, maybe to root. It must not become
- * a program that gives its callers the rights of that user: no set-id bits, no file capabilities.
- */
+/* Files that a cell writes to a directory of the machine belong to a user of the machine, maybe to
+ * root. The cell must not make programs there that run with the rights of that user: no set-id bits
+ * and no file capabilities. */
 static bool writes_outside(const struct keeper_create *r)
 {
 	for (unsigned i = 0; i < r->nmounts; i++)
@@ -105,7 +110,8 @@ static int filters(const struct enter_plan *p, struct err *e)
 	return filter_calls((enum cell_profile)p->request->profile, e);
 }
 
-/* Early: the keeper may hold more than the cell is allowed to open. */
+/* Closes all other descriptors, before the limit on open files: the keeper may have more than the
+ * cell is allowed. */
 static int only_our_fds(struct enter_plan *p, struct err *e)
 {
 	bool lingers = (p->request->flags & CELL_LINGER) != 0;
@@ -119,7 +125,7 @@ static int only_our_fds(struct enter_plan *p, struct err *e)
 	return egress < 0 ? 0 : io_send(SYNC_FD, "d", 1, NULL, 0, e);
 }
 
-/* Standard input and output of PID 1 itself: /dev/null of the cell. */
+/* Standard input, output and error of PID 1 are /dev/null of the cell. */
 static int no_stdio(struct err *e)
 {
 	OWN_FD null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -164,8 +170,7 @@ void cell_enter(const struct enter_plan *plan)
 	struct err e = { 0 };
 
 	if (enter(&p, &e) == 0) {
-		/* By its magic link, which both filters allow; execveat(2) is not in the locked
-		 * one. */
+		/* By the link in /proc: the filter of the locked profile refuses execveat(2). */
 		(void)execve("/proc/self/fd/4", argv, envp);
 		(void)err_sys(&e, "start cordon-init");
 	}

@@ -1,9 +1,9 @@
-/* cgroup.c - a cell's cgroup, as far as both versions are alike: making, finding, freezing, killing
- * and removing its directories. The files that limit are in cgroup_v1.c and cgroup_v2.c.
+/* cgroup.c - a cell's cgroup, as far as both versions are alike: makes, finds, freezes, kills and
+ * removes. The files that set limits are in cgroup_v1.c and cgroup_v2.c.
  *
- * After its creation a cell's cgroup is known by name only, so that a keeper can be asked about
- * cells it did not make. Names come from requests that were checked (keeper_msg_check()): they have
- * no '/'. */
+ * After its creation a cell's cgroup is found by the name of its directory only, so a keeper can
+ * work on cells that another keeper made. Names come from checked requests (keeper_msg_check()) and
+ * have no '/'. */
 #include "cgroup.h"
 
 #include <errno.h>
@@ -39,9 +39,9 @@ void cgroup_release(struct cgroup *g)
 	io_close_all((int *)g, sizeof(*g) / sizeof(int));
 }
 
-/* Between mkdir and flock a sweep (cgroups_sweep()) may take the directory for a leftover. It
- * removes only what it has locked, so once the lock is held here, either the directory is still
- * there and stays, or it is gone and is made again. */
+/* Between mkdir and flock another program's cgroups_sweep() may take the directory for one that no
+ * keeper holds. It removes only what it has locked. So when the lock is held here, either the
+ * directory is still there and stays, or it was removed and is made again. */
 static int make_dir(int parent, const char *name, mode_t mode, int *ret_fd, struct err *e)
 {
 	for (int tries = 0; tries < 8; tries++) {
@@ -105,7 +105,7 @@ int cgroup_unified(const struct cgroup_parents *p, const int *dirs)
 	return dirs[p->version == 2 ? 0 : CELL_CGROUP_UNIFIED];
 }
 
-/* The processes in a directory, as many as fit: of a crowd, the rest comes next time. */
+/* The process ids in a directory, as many as fit; kill_members() is repeated until none is left. */
 static void read_members(int parent, const char *id, char *ret_text, size_t cap)
 {
 	OWN_FD fd = openat(parent, name_of(id, "/cgroup.procs").text, O_RDONLY | O_CLOEXEC);
@@ -115,12 +115,12 @@ static void read_members(int parent, const char *id, char *ret_text, size_t cap)
 	while (fd >= 0 && got < cap - 1 && (n = read(fd, ret_text + got, cap - 1 - got)) > 0)
 		got += (size_t)n;
 	while (got > 0 && ret_text[got - 1] != '\n')
-		got--; /* of a number that was cut */
+		got--; /* of a number that was cut off */
 	ret_text[got] = '\0';
 }
 
-/* Opened first and looked up afterwards, and still there then: so the number that was in the list
- * cannot have been another process's. */
+/* The pidfd is opened first, then the list is read, then the process is still alive: so the number
+ * in the list means the process of the pidfd, and not an earlier one with the same number. */
 static int open_member(int parent, const char *id, pid_t pid)
 {
 	static char text[65536];
@@ -192,7 +192,8 @@ int cgroup_destroy(const struct cgroup_parents *p, const char *id, unsigned pati
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
 
-	/* From the v2 one, which kills best, to the others, which then are empty. */
+	/* v2 first: its cgroup.kill kills all processes, and the other directories are empty then.
+	 */
 	for (unsigned i = CGROUP_DIRS; i-- > 0;) {
 		if (p->dirs[i] < 0)
 			continue;

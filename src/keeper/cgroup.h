@@ -1,13 +1,14 @@
-/* cgroup.h - limits of one cell, by whichever cgroup version the machine has.
+/* cgroup.h - limits of one cell, with cgroup v1 or v2. Called by cell.c and ops.c.
  *
- * A cell's directories are made and limited first and entered afterwards, so that no instruction
- * of the cell runs unlimited: on v2 PID 1 is born inside (CLONE_INTO_CGROUP), on v1 it enters by
- * itself before anything else, which unlike moving it from outside costs no RCU grace period. A v2
- * hierarchy beside v1, where there is one, limits nothing and serves to freeze and to kill.
+ * What must not change: a cell's directories are made and limited before a process enters them, so
+ * that no instruction of the cell runs without limits. On v2, PID 1 is born in its cgroup
+ * (CLONE_INTO_CGROUP). On v1, PID 1 enters by itself as its first action; if another process moved
+ * it there, the kernel would wait for an RCU grace period. Where a v2 hierarchy is mounted beside
+ * v1, it limits nothing; it is used to freeze and to kill.
  *
- * The keeper holds a shared flock on its cell's directories. A directory that can be locked
- * exclusively is a leftover and is removed (cgroups_sweep()), but for those with the sticky bit:
- * lingering cells are known to their server. */
+ * The keeper holds a shared flock on the directories of its cell. A directory that can be locked
+ * exclusively belongs to no keeper and is removed by cellctl's cgroups_sweep(), unless it has the
+ * sticky bit: those belong to lingering cells, which their server destroys. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,8 +18,8 @@
 
 #define CGROUP_DIRS CELL_CGROUP_DIRS
 
-/* Where cells' directories go: found and opened by the program that starts the keeper
- * (cellctl/cgroups.h). */
+/* The directories in which cells' directories are made. The program that starts the keeper finds
+ * and opens them (cellctl/cgroups.h). */
 struct cgroup_parents {
 	uint32_t version;      /* 0: no usable cgroups */
 	int dirs[CGROUP_DIRS]; /* owned; -1 where a controller is missing */
@@ -35,31 +36,31 @@ void cgroup_release(struct cgroup *g); /* the directories stay */
 int cgroup_create(const struct cgroup_parents *p, const struct keeper_create *r, struct cgroup *ret,
 		  struct err *e) MUST_USE;
 
-/* The v2 one of the dirs: what PID 1 is born in, and freezing needs. -1: there is none. */
+/* The v2 directory among dirs: PID 1 is born in it, and freezing needs it. -1: there is none. */
 int cgroup_unified(const struct cgroup_parents *p, const int *dirs);
 
-/* In the new process, before anything else; on v2 it does nothing (cgroup_v1.c). */
+/* Called by the new PID 1 before anything else; does nothing on v2 (cgroup_v1.c). */
 int cgroup_enter(const struct cgroup *g, struct err *e) MUST_USE;
 
-/* Opens process pid, if it is in the cell's cgroup; -1 if it is not or there are no cgroups. */
+/* Returns a pidfd of process pid if it is in the cell's cgroup, else -1. */
 int cgroup_open_member(const struct cgroup_parents *p, const char *id, pid_t pid);
 
-/* Stops or continues every process of the cell; returns when all have stopped. */
+/* Freezes or thaws every process of the cell; returns when all are frozen. */
 int cgroup_freeze(const struct cgroup_parents *p, const char *id, bool on, struct err *e) MUST_USE;
 
-/* Removes the cell's directories, killing every process that is still in them. ERR_CONFLICT if they
- * are not yet dead after patience_ms. What is not there is removed. */
+/* Kills every process of the cell and removes its directories. ERR_CONFLICT if processes are alive
+ * after patience_ms. A cell without directories is a success: a repeated call works. */
 int cgroup_destroy(const struct cgroup_parents *p, const char *id, unsigned patience_ms,
 		   struct err *e) MUST_USE;
 
-/* The two versions differ in which files limit what (cgroup_v1.c, cgroup_v2.c). */
+/* For cgroup_v1.c and cgroup_v2.c, which differ in the files that set limits. */
 
 #define CGROUP_QUOTA_US \
 	100 /* of the default period, 100,000 us, for one thousandth of a processor */
 
-/* A file of one of the cell's directories: gets a limit, unless that is 0. Optional files are
- * absent where the kernel does not count these things apart, or cannot swap: then nothing can
- * escape the limit by them. */
+/* A file of one of the cell's directories. The limit is written to it, unless it is 0 (no limit).
+ * Optional files are missing where the kernel does not count the resource apart or cannot swap;
+ * then the other limits cover it. */
 struct cgroup_file {
 	unsigned dir; /* index */
 	const char *name;

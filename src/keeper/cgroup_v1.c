@@ -1,9 +1,9 @@
-/* cgroup_v1.c - limits of a cell where each controller is a hierarchy of its own, and how PID 1
- * gets in.
+/* cgroup_v1.c - limits of a cell with cgroup v1, where each controller has its own hierarchy, and
+ * how PID 1 enters.
  *
- * There is no clone into a v1 cgroup: the keeper opens the "tasks" files, and PID 1 writes itself
- * into them before anything else. Remove this file when no supported system boots with cgroup v1;
- * nothing else of the keeper knows the difference but cgroup_unified(). */
+ * A process cannot be cloned into a v1 cgroup. So the keeper opens the "tasks" files, and PID 1
+ * writes itself into them before anything else. Can be removed when no supported system boots with
+ * cgroup v1: of the keeper's other files only cgroup_unified() depends on the version. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -36,8 +36,8 @@ int cgroup_v1_limit(struct cgroup *g, const struct cell_limits *l, struct err *e
 
 int cgroup_enter(const struct cgroup *g, struct err *e)
 {
-	/* "0" is the writer itself: the kernel skips the lock that makes moving others slow
-	 * (cgroup_procs_write_start, since Linux 5.6). */
+	/* "0" is the writing thread itself: the kernel then skips the lock that makes moving
+	 * another process slow (cgroup_procs_write_start, since Linux 5.6). */
 	for (unsigned i = 0; i < CGROUP_DIRS; i++)
 		if (g->enter[i] >= 0 && write(g->enter[i], "0", 1) != 1)
 			return err_sys(e, "enter cgroup");

@@ -22,24 +22,24 @@
 #include "restrict.h"
 
 #define READERS_MAX 8
-#define SECONDS_MAX 120 /* a cell that keeps changing could be read for ever */
+#define SECONDS_MAX 120 /* a cell that changes files all the time could be read for ever */
 
 static pid_t readers[READERS_MAX]; /* 0: free */
 
 /* In the child: root of the cell and of nothing else, with the disk as its root directory. */
 static bool become_root(const struct cell *c)
 {
-	/* Not our groups; where they cannot be given up (rootless), they are the user's own. */
+	/* Drops the keeper's groups; a rootless keeper may not, and has the user's own only. */
 	if ((setgroups(0, NULL) < 0 && errno != EPERM) || setns(c->userns_fd, CLONE_NEWUSER) < 0)
 		return false;
-	/* A cell with a single id has no 0: then we are that one. */
+	/* EINVAL: a cell with a single id has no 0, and the process has that id already. */
 	if ((setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) && errno != EINVAL)
 		return false;
 	return fchdir(c->disk_fd) == 0 && chroot(".") == 0;
 }
 
-/* Descriptors for the program: 1 the list, 2 nowhere, 3 the cell's root, 4 and up the layers in
- * order; then itself, which closes by its execution. */
+/* Descriptors of the program: 1 the list, 2 unused, 3 the cell's root, 4 and up the layers in
+ * order; then cordon-init itself, which is close-on-exec. */
 static void NORETURN run_reader(const struct cell *c, int out_fd)
 {
 	char name[] = "cordon-init", verb[] = "diff";

@@ -1,13 +1,13 @@
 /* filter.c - installs the system-call filters of a cell's PID 1, which all its programs inherit.
  *
- * The profile's filter is compiled at build time from syscalls.def, which is the policy and has its
- * reasons; this file only hands it to the kernel. A second, small filter is written here by hand:
- * for cells that can write to a directory of the machine, it refuses to make set-user-id and
+ * The profile's filter is compiled at build time from syscalls.def, which is the policy and gives
+ * the reason of each rule; this file only installs it. A second, small filter is written here: in
+ * cells that can write to a directory of the machine, it refuses to make set-user-id and
  * set-group-id files.
  *
- * Called by cell_enter.c as its last step but for exec, when nothing is left to do that a filter
- * refuses. What must not change: filters are installed before exec of cordon-init, and no rule
- * depends on memory behind a pointer, which another thread could change after the filter looked. */
+ * Called by cell_enter.c as its last step before exec. What must not change: filters are installed
+ * before exec of cordon-init, and no rule depends on memory behind a pointer, which another thread
+ * could change after the filter has read it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -40,7 +40,7 @@ int filter_calls(enum cell_profile profile, struct err *e)
 	return install(seccomp_standard, COUNT(seccomp_standard), e);
 }
 
-/* Only one architecture's numbers get past the profile's filter, so this one need not look. */
+/* This filter does not check the architecture: the profile's filter refuses all but one. */
 #define LOAD(field) \
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
@@ -68,7 +68,7 @@ int filter_setid(struct err *e)
 		MODE_IN(NR_FCHMODAT2, 2),
 		MODE_IN(SYS_mknodat, 2),
 		MODE_IF_CREATE(SYS_openat, 2, 3),
-#ifdef SYS_chmod /* calls that younger architectures do without */
+#ifdef SYS_chmod /* newer architectures do not have these calls */
 		MODE_IN(SYS_chmod, 1),
 		MODE_IN(SYS_creat, 1),
 		MODE_IN(SYS_mknod, 1),

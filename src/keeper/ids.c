@@ -1,3 +1,7 @@
+/* ids.c - reserves id ranges and writes id maps. See ids.h.
+ *
+ * What must not change: a range is used only while its slot is locked. The lock is released by the
+ * kernel when the last process that holds the descriptor dies, so a crash leaves no range taken. */
 #include "ids.h"
 
 #include <errno.h>
@@ -18,8 +22,8 @@
 /* 1,879,048,192 to 2,147,483,647: above what distributions, systemd and container managers hand
  * out, below the numbers that some programs take for negative. */
 #define RANGE_FIRST 0x70000000U
-/* One empty file for each range, locked while it is taken. A lingering cell's PID 1 holds it too,
- * and by that descriptor can neither write nor lock another's. */
+/* One empty file for each range, locked while the range is in use. PID 1 of a lingering cell holds
+ * the descriptor, too; with it, it can neither write the file nor lock another one. */
 #define SLOTS "/run/cordon/ids.d"
 #define RANGE_SLOTS 4094U /* the last ones are systemd's "foreign" range */
 /* Further ranges, from 2,147,483,648 on, for machines with more cells than that: taken only when
@@ -35,7 +39,7 @@ int ids_take_range(struct ids *ret, struct err *e)
 	if ((mkdir("/run/cordon", 0755) < 0 && errno != EEXIST) ||
 	    (mkdir(SLOTS, 0700) < 0 && errno != EEXIST))
 		return err_sys(e, "mkdir " SLOTS);
-	/* A random first guess: a range just given up may have processes still dying in it. */
+	/* Random: processes of the cell that had a range last may still be exiting. */
 	if (getrandom(&start, sizeof(start), 0) != sizeof(start))
 		return err_sys(e, "getrandom");
 	for (uint32_t i = 0; i < RANGE_TRIES + RANGE_MORE_SLOTS; i++) {
@@ -59,7 +63,8 @@ int ids_take_range(struct ids *ret, struct err *e)
 		       RANGE_SLOTS + RANGE_MORE_SLOTS);
 }
 
-/* Outside, 0 is the user and 1 the first subordinate id: the user becomes `id` inside. */
+/* Outside, 0 is the user and 1 the first subordinate id. Makes the user `id` inside, and the other
+ * ids inside subordinate ids. */
 static void run_around(struct ids_run *ret, uint32_t id)
 {
 	const struct ids_run runs[] = { { 0, 1, id },
@@ -124,7 +129,7 @@ uint32_t ids_outside(const struct ids *ids, char kind, uint32_t inside)
 	return runs[0].outside;
 }
 
-/* The namespace needs a process for as long as it takes to write its maps and open it. */
+/* A child process keeps the namespace alive until its maps are written and it is opened. */
 int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32_t to_gid,
 		   int *ret_fd, struct err *e)
 {
@@ -140,8 +145,8 @@ int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32
 	if (pid < 0)
 		return err_sys(e, "user namespace for a mount");
 	if (pid == 0) {
-		/* Holds nothing open, least of all a channel on whose end of file another process
-		 * waits. */
+		/* Closes all descriptors: another process may wait for the end of file of a channel
+		 * that this child has a copy of. */
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
 		    kernel_close_range(0, ~0U) == 0)
 			while (getppid() == parent)

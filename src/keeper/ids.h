@@ -1,9 +1,12 @@
-/* ids.h - which ids a cell has, and which of the outside they are.
+/* ids.h - the user and group ids of a cell, and their translation: "inside" is the number in the
+ * cell, "outside" the number in the keeper's user namespace.
  *
- * A privileged keeper gives each cell 65,536 ids of its own from a high range, and holds a lock on
- * the slot for as long as it lives, so that no two cells of the machine share one. An ordinary
- * user's keeper first makes itself root of a user namespace (rootless.h); its cells' ids are then
- * the user's subordinate ids, or the user's own alone. */
+ * A privileged keeper gives each cell a range of 65,536 ids that no other cell of the machine has:
+ * each range is a slot, a file that is locked as long as the cell lives. A rootless keeper is root
+ * of a user namespace (cellctl/rootless.h); its cells have the user's subordinate ids or, if there
+ * are none, the user's own id only.
+ *
+ * Called by cell.c, cell_build.c and the root_*.c files. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +17,7 @@
 
 #define IDS_RUNS_MAX 3
 
-/* As in uid_map. */
+/* One line of a uid_map or gid_map. */
 struct ids_run {
 	uint32_t inside, outside, count;
 };
@@ -26,23 +29,25 @@ struct ids {
 	int slot_fd;	/* owned: holds the lock; -1 for a rootless keeper */
 };
 
-/* Takes a free range of the machine, until every copy of slot_fd is closed. */
+/* Reserves a free range of the machine. It is free again when every copy of slot_fd is closed. */
 int ids_take_range(struct ids *ret, struct err *e) MUST_USE;
 
-/* For a rootless keeper with `available` subordinate ids: all of them, or the single id. keep makes
- * uid:gid inside the user outside, so that both can share the files of a mount. */
+/* The ids of a rootless keeper's cell: all subordinate ids if `available` is enough, else the
+ * single id. keep: uid:gid inside is the user outside, so that cell and user can share files of a
+ * mount. */
 void ids_rootless(struct ids *ret, uint32_t available, uint32_t uid, uint32_t gid, bool keep);
 
-/* Writes the maps of a process that was born into a new user namespace. */
+/* Writes the id maps of a process in a new user namespace. */
 int ids_write(const struct ids *ids, pid_t pid, struct err *e) MUST_USE;
 
-/* A namespace of a process. The caller owns *ret_fd. */
+/* Opens the namespace `name` of a process. The caller owns *ret_fd. */
 int ids_open_ns(pid_t pid, const char *name, int *ret_fd, struct err *e) MUST_USE;
 
-/* The outside number of a user ('u') or group ('g') inside; the first there is, if it has none. */
+/* The outside number of a user ('u') or group ('g') inside; that of the first range, if the id has
+ * none. */
 uint32_t ids_outside(const struct ids *ids, char kind, uint32_t inside);
 
-/* A user namespace that turns one outside owner into another: for idmapped mounts of --mount trees.
- * The caller owns *ret_fd. */
+/* Makes a user namespace that maps one outside owner to another, for idmapped mounts of the
+ * request's mounts. The caller owns *ret_fd. */
 int ids_translator(uint32_t from_uid, uint32_t to_uid, uint32_t from_gid, uint32_t to_gid,
 		   int *ret_fd, struct err *e) MUST_USE;

@@ -1,5 +1,5 @@
-/* keeper.h - what the keeper holds for its whole life: what it was started with, and what it found
- * out at its start. Nothing of it changes afterwards. */
+/* keeper.h - the keeper's state: what it was started with, and what it found at its start. Set by
+ * main.c, constant afterwards. */
 #pragma once
 
 #include "cgroup.h"
@@ -11,8 +11,8 @@ struct keeper {
 	int proc_sys_fd; /* owned: /proc/sys */
 };
 
-/* Channel A (ops.c). Sends HELLO and answers requests until the other end closes; then ends the
- * cell that does not linger. */
+/* ops.c: sends HELLO and answers requests until the other end of channel A closes; then destroys
+ * the cell that does not linger. */
 int ops_serve(int sock, const struct keeper *k);
 
 /* Sends HELLO with the reason why the keeper cannot work. */

@@ -1,13 +1,25 @@
-/* main.c - cordon-keeper: the only part that makes and unmakes cells.
+/* main.c - cordon-keeper: makes cells and destroys them. It is the only privileged program.
  *
- * Started with one end of channel A, cordon-init, and directories (keeper_msg.h). It says HELLO,
- * answers requests one at a time, and ends when the other end closes. It reads nothing but its
- * fixed frames and the kernel's own files, and executes nothing but cordon-init, from a descriptor
- * that is sealed.
+ *   main.c          start: setup message, descriptors
+ *   ops.c           channel A: the table of requests
+ *   cell.c          creates and destroys a cell; opens sources of layers and mounts
+ *   ids.c           id ranges and id maps
+ *   cgroup*.c       limits, freezing and killing, for both cgroup versions
+ *   cell_build.c    the builder: starts PID 1 and assembles its file system
+ *   root*.c         the file system: disk, layers, mounts, /proc, /dev (mounts.c: the mount calls)
+ *   cell_enter.c    the new PID 1, until it executes cordon-init
+ *   restrict.c, filter.c, netns.c
+ *                   what PID 1 gives up: capabilities, files, system calls, network
+ *   adopt.c         finds a lingering cell again
+ *   diff_reader.c   lists what a cell changed, in a child with the cell's rights
  *
- * It is the only privileged program. What it may assume: the starter is trusted (the operator, or
- * the user of cordon run), the sender of requests is not, once serve is set: a server may have been
- * taken over. */
+ * The keeper is started with one end of channel A, cordon-init, and directories (keeper_msg.h). It
+ * sends HELLO, answers requests one at a time, and exits when the other end of the channel closes.
+ *
+ * What it may assume: the program that starts it is trusted (it is the operator, or the user of
+ * cordon run). The sender of requests is not trusted once setup.serve is set: a server may have
+ * been taken over. What must not change: it reads only fixed-size requests and files of the kernel,
+ * and executes only cordon-init, from a sealed descriptor. */
 #include <fcntl.h>
 #include <linux/securebits.h>
 #include <signal.h>
@@ -34,7 +46,8 @@ static int start(struct keeper *k, struct err *e)
 	return 0;
 }
 
-/* The starter's message: the first on the channel, whichever program sends requests afterwards. */
+/* The first message on the channel comes from the program that started the keeper; requests may
+ * come from another one. */
 static bool read_setup(struct keeper_setup *ret)
 {
 	ssize_t n = recv(KEEPER_FD_CHANNEL, ret, sizeof(*ret), 0);
@@ -58,13 +71,15 @@ int main(void)
 	(void)kernel_close_range(KEEPER_FD_ROOTS + k.setup.nroots, ~0U);
 	for (unsigned fd = KEEPER_FD_CHANNEL; fd < KEEPER_FD_ROOTS + k.setup.nroots; fd++)
 		if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0 && fd >= KEEPER_FD_ROOTS)
-			k.setup.root_uses[fd - KEEPER_FD_ROOTS] = 0; /* or what comes there is it */
+			k.setup.root_uses[fd - KEEPER_FD_ROOTS] =
+				0; /* not open: a file opened later could get the number */
 	(void)umask(022);
-	/* The terminal's signals are for the caller, which forwards what should be forwarded. */
+	/* Signals of the terminal are for the caller, which forwards them to the command. */
 	(void)setsid();
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
-	/* The builder borrows a cell's id for a moment and must keep its capabilities. */
+	(void)signal(SIGCHLD, SIG_DFL); /* with SIG_IGN, waitpid(2) would find no children */
+	/* The builder changes its effective user id while it clones PID 1, and must keep its
+	 * capabilities. */
 	if (k.setup.rootless == 0 && prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
 		return 1;
 	if (start(&k, &e) < 0)

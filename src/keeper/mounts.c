@@ -33,8 +33,8 @@ int mounts_new(const char *type, const struct mounts_option *options, uint64_t a
 
 int mounts_copy(int dir_fd, const char *path, uint64_t attrs, int *ret_fd, struct err *e)
 {
-	/* Private at once: a copy is a peer of its original, and on most machines those are shared:
-	 * what is mounted on the one would appear on the other. */
+	/* Private from the start: on most machines mounts are shared, and a mount on a shared copy
+	 * would appear on the original, too. */
 	struct mount_attr a = { .attr_set = attrs, .propagation = MS_PRIVATE };
 
 	*ret_fd = kernel_open_tree(dir_fd, path,
@@ -63,8 +63,9 @@ int mounts_idmap(int fd, int userns_fd, struct err *e)
 
 	if (kernel_mount_setattr(fd, KERNEL_AT_RECURSIVE, &a) == 0)
 		return 1;
-	/* mount_setattr(2): EINVAL, the file system has no idmapped mounts (or another one holds
-	 * the mount already); EPERM, not ours to translate, as for every rootless keeper. */
+	/* mount_setattr(2): EINVAL: the file system has no idmapped mounts, or the mount is
+	 * idmapped already. EPERM: the caller has no right to do it; so for every rootless keeper.
+	 */
 	if (errno == EINVAL || errno == EPERM)
 		return 0;
 	return err_sys(e, "idmap mount");

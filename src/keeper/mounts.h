@@ -1,6 +1,8 @@
-/* mounts.h - the mount calls of the keeper, all by descriptor. A mount is made detached,
- * restricted, and only then put into a tree; paths are resolved inside the cell's root and can
- * never leave it. */
+/* mounts.h - the mount system calls of the keeper. Called by the builder and by adopt.c.
+ *
+ * What must not change: mounts are named by descriptors. A mount is made detached, its attributes
+ * are set, and only then is it attached. Paths are resolved inside of the cell's root, so links
+ * that a layer or a mount brings cannot lead outside. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +11,7 @@
 #include "err.h"
 #include "kernel.h"
 
-/* Nothing of it can be executed, be a device, or change a user. */
+/* No devices, no set-id programs, nothing executable. */
 #define MOUNTS_STILL (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 /* One option of a new file system; value NULL for a bare flag. */
@@ -28,14 +30,15 @@ int mounts_copy(int dir_fd, const char *path, uint64_t attrs, int *ret_fd, struc
 /* Adds attributes to a detached tree and everything below it. */
 int mounts_restrict(int fd, uint64_t attrs, struct err *e) MUST_USE;
 
-/* Shows the tree's owners translated by a user namespace. Returns 1 if done, 0 if the file system
- * cannot (then owners outside the cell show as the overflow id, "nobody"), -1 for other errors. */
+/* Translates the tree's owners by a user namespace. Returns 1 if it was done, 0 if the file system
+ * has no idmapped mounts (owners that the cell does not have then show as "nobody"), -1 for other
+ * errors. */
 int mounts_idmap(int fd, int userns_fd, struct err *e) MUST_USE;
 
-/* Puts a detached mount onto path inside root, which it never leaves. */
+/* Attaches a detached mount at path, which is resolved inside of root. */
 int mounts_place(int fd, int root_fd, const char *path, struct err *e) MUST_USE;
 
-/* Makes path inside root, parents included: an empty directory or an empty file. What exists
- * already is left as it is, if it is of the right kind. New ones belong to uid:gid. */
+/* Makes path inside of root, parents included: an empty directory or an empty file. Parts that
+ * exist are left as they are; one of the wrong kind is ERR_INVALID. New ones belong to uid:gid. */
 int mounts_make_target(int root_fd, const char *path, bool directory, uint32_t uid, uint32_t gid,
 		       struct err *e) MUST_USE;

@@ -1,10 +1,10 @@
-/* netns.c - the network of a cell: loopback only, every address local, and a rule that leads
- * connections to one socket.
+/* netns.c - sets up the network of a cell: loopback only, every address local, and packet rules
+ * that redirect connections to one socket.
  *
- * Called by cell_enter.c in the cell's new network namespace, by a process that still has its
- * capabilities there. It talks rtnetlink and nfnetlink with fixed messages: two requests for lo and
- * its routes, and one batch of rules that was composed at build time (tools/gen-egress-rules).
- * Nothing of a request is in them.
+ * Called by cell_enter.c in the cell's new network namespace, by PID 1 while it has its
+ * capabilities there. Sends fixed messages over rtnetlink and nfnetlink: requests for lo and its
+ * routes, and one batch of rules that is composed at build time (tools/gen-egress-rules). They
+ * contain nothing of the keeper's requests.
  *
  * What must not change: the namespace gets no device but lo. The only way out of a cell is the
  * listening socket that PID 1 passes to the outside (init/egress_listener.c). */
@@ -21,11 +21,11 @@
 #include "io.h"
 #include "restrict.h"
 
-/* More than the largest UDP datagram with its headers: nothing is ever fragmented. */
+/* Larger than the largest UDP datagram with its headers, so that nothing is fragmented. */
 #define LO_MTU 65600
 #define LO_INDEX 1 /* the first device of every network namespace */
 
-/* The kernel answers each request at once, an accepted batch of rules once. */
+/* Sends a request, or a batch of rules, and reads the kernel's one answer to it. */
 static int transact(int sock, const struct iovec *parts, int n)
 {
 	struct {

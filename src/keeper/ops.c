@@ -1,31 +1,31 @@
-/* ops.c - channel A: the requests of the keeper, one table.
+/* ops.c - channel A: receives requests, dispatches them by the table ops[], sends replies.
  *
- * The table is the whole attack surface of the privileged program: a request that is not in it, has
- * another size, a value out of bounds or the wrong number of descriptors ends the connection
- * (keeper_msg_check); one that names a cell in the wrong state is answered with an error.
+ * The table is the attack surface of the privileged program. A request that is not in it, has
+ * another size, a value out of range or the wrong number of descriptors ends the connection
+ * (keeper_msg_check()). A request that names a cell in the wrong state is answered with an error.
  *
- * cordon run's keeper has one cell and holds it. A server's holds none: its cells linger, and each
- * request about one finds it by name, whichever keeper made it.
+ * The keeper of cordon run has one cell, `own`. A server's keeper holds none: its cells linger, and
+ * a request about a cell finds it by name, whichever keeper made it.
  *
- * What must not change: requests are checked as a whole before anything is done, descriptors that
- * came with one are closed when it was answered, and no request takes longer than its patience. */
+ * What must not change: a request is checked as a whole before anything is done; its descriptors
+ * are closed when it is answered; and no request takes longer than its PATIENCE. */
 #include <fcntl.h>
 #include <string.h>
 
 #include "cell.h"
 #include "io.h"
 
-/* How long a request may wait for processes to die: a server asks again, cordon run waits for the
- * answer. */
+/* How long a request may wait until processes have exited. A server repeats its request; cordon run
+ * sends it once. */
 #define PATIENCE_SERVE_MS 50
 #define PATIENCE_MS 60000
 
-static struct cell own; /* the one that does not linger */
+static struct cell own; /* the cell that does not linger */
 
 /* A request with its descriptors, and the answer. */
 struct call {
 	union keeper_request r;
-	int fds[IO_FDS_MAX]; /* owned; valid while it is served, as many as came */
+	int fds[IO_FDS_MAX]; /* owned; as many as the request has */
 	struct keeper_reply reply;
 	int fd; /* owned; sent along if >= 0 */
 };
@@ -47,8 +47,8 @@ static void fill_restrictions(const struct keeper *k, const struct cell *c,
 	memcpy(ret->no_limits_why, s->no_limits_why, sizeof(ret->no_limits_why));
 }
 
-/* A server may have been taken over: it gets only sources below the operator's roots, and no cell
- * without limits. ret_fds: layers, then mounts, owned by the caller also on failure. */
+/* For a server, which may have been taken over: only sources below the operator's roots, and no
+ * cell without limits. ret_fds: layers, then mounts; the caller closes them, also on failure. */
 static int open_sources(const struct keeper *k, const struct keeper_create *r, int *ret_fds,
 			struct err *e)
 {
@@ -140,7 +140,8 @@ static int send_reply(int sock, struct call *c, const struct err *e)
 	return io_send(sock, &c->reply, sizeof(c->reply), &fd, fd >= 0, &(struct err){ 0 });
 }
 
-/* One request; 1 to go on, 0 at the end of the connection, -1 if the peer broke the protocol. */
+/* Serves one request. Returns 1 to continue, 0 at the end of the connection, -1 if the peer broke
+ * the protocol. */
 static int serve_one(int sock, const struct keeper *k)
 {
 	struct call c = { .r.op = KEEPER_HELLO, .fd = -1 };
@@ -149,7 +150,7 @@ static int serve_one(int sock, const struct keeper *k)
 	ssize_t n = io_recv(sock, &c.r, sizeof(c.r), c.fds, IO_FDS_MAX, &nfds, &e);
 
 	diff_reader_reap();
-	/* ERR_LIMIT: it came, but there was no room for all its descriptors. */
+	/* ERR_LIMIT: the request was received, but some of its descriptors were lost. */
 	if (n == 0 || (n < 0 && e.code != ERR_LIMIT))
 		return (int)n;
 	if (n > 0 && keeper_msg_check(&c.r, (size_t)n, nfds, k->setup.serve != 0, &e) < 0) {

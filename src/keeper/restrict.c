@@ -1,3 +1,5 @@
+/* restrict.c - what PID 1 of a cell gives up for good. See restrict.h; cell_enter.c has the order.
+ */
 #include "restrict.h"
 
 #include <errno.h>
@@ -9,9 +11,9 @@
 
 #include "landlock.h"
 
-/* What root in a container needs for useradd, apt-get, sudo, chown; nothing that reaches devices,
- * networks, mounts, other processes' memory or the clock. All of it counts inside the cell's user
- * namespace only. */
+/* The standard profile: what root needs for useradd, apt-get, sudo and chown. Nothing that reaches
+ * devices, networks, mounts, the memory of other processes or the clock. The capabilities are valid
+ * in the cell's user namespace only. */
 static const uint8_t standard_caps[] = {
 	CAP_CHOWN,   CAP_DAC_OVERRIDE,	   CAP_FOWNER,	   CAP_FSETID,
 	CAP_KILL,    CAP_SETGID,	   CAP_SETUID,	   CAP_SETPCAP,
@@ -26,8 +28,8 @@ int restrict_drop_caps(enum cell_profile profile, bool file_caps, struct err *e)
 		keep |= 1ULL << standard_caps[i];
 	if (!file_caps)
 		keep &= ~(1ULL << CAP_SETFCAP);
-	/* Dropped from the bounding set, a capability cannot come back by exec of anything. The
-	 * kernel's last one is found by trying: EINVAL is the one after it. */
+	/* A capability that is not in the bounding set cannot be gained by exec of any file. The
+	 * kernel answers EINVAL for the number after its last capability. */
 	for (unsigned cap = 0; cap < 64; cap++) {
 		if ((keep & 1ULL << cap) != 0)
 			continue;
@@ -44,7 +46,7 @@ int restrict_drop_caps(enum cell_profile profile, bool file_caps, struct err *e)
 
 int restrict_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err *e)
 {
-	/* First out of the way of each other. */
+	/* First to high numbers, so that none is overwritten before it is moved. */
 	for (unsigned i = 0; i < n; i++)
 		if (fds[i] >= 0 && (fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 32)) < 0)
 			return err_sys(e, "descriptors");
@@ -62,7 +64,7 @@ int restrict_landlock_abi(void)
 {
 	int abi = landlock_abi();
 
-	/* Version 1 refuses every rename between directories: unusable for a whole system. */
+	/* Version 1 refuses every rename between directories, which programs of a cell need. */
 	return abi < 2 ? 0 : abi;
 }
 
@@ -112,7 +114,8 @@ int restrict_rlimits(uint64_t nofile, struct err *e)
 	for (size_t i = 0; i < COUNT(table); i++) {
 		struct rlimit now, want = { table[i].value, table[i].value };
 
-		/* Never more than we have ourselves: only nofile was asked for by number. */
+		/* No more than the keeper has. nofile, the first, is part of the request and is an
+		 * error instead. */
 		if (getrlimit(table[i].what, &now) == 0 && i > 0 && now.rlim_max < want.rlim_max)
 			want.rlim_cur = want.rlim_max = now.rlim_max;
 		if (setrlimit(table[i].what, &want) < 0)

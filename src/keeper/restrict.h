@@ -1,6 +1,9 @@
-/* restrict.h - what a new PID 1 gives up for good, and its network. Each is called once, by
- * cell_enter.c, in the order that is explained there; a failure of any ends the cell before it ran
- * anything. */
+/* restrict.h - the restrictions of a new PID 1, and its network: restrict.c (capabilities,
+ * descriptors, Landlock, keyring, rlimits), filter.c (system calls), netns.c (network).
+ *
+ * Called by cell_enter.c once each, in the order explained there, and in part by diff_reader.c.
+ * Children inherit all of them, and no process can undo one. A failure ends the process before it
+ * executes anything of the cell. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,41 +12,42 @@
 #include "err.h"
 #include "keeper_msg.h"
 
-/* Capabilities beyond the profile's are removed for the process and all its children. file_caps:
- * root of the cell may give capabilities to files. */
+/* Removes all capabilities but the profile's. file_caps: root of the cell may set capabilities of
+ * files. */
 int restrict_drop_caps(enum cell_profile profile, bool file_caps, struct err *e) MUST_USE;
 
-/* These descriptors become first, first + 1, ...; -1: none is to be there. All behind them are
- * closed. cloexec: the set of numbers (1 << number) that close by exec. */
+/* Moves these n descriptors to the numbers first, first + 1, ...; where one is -1 the number is
+ * closed. Closes all higher numbers. cloexec: set of numbers (1 << number) that are close-on-exec.
+ */
 int restrict_only_fds(int *fds, unsigned n, int first, unsigned cloexec, struct err *e) MUST_USE;
 
-/* Nothing but what lies below the current root can be opened, whatever descriptor or mount may
- * turn up; nothing outside can be signalled or reached by abstract socket. */
+/* From now on only files below the current root can be opened, also through descriptors and mounts;
+ * no process outside of the cell can be signalled or reached by an abstract socket. Does nothing on
+ * a kernel without Landlock. */
 int restrict_landlock(struct err *e) MUST_USE;
 
-/* The kernel's Landlock version as far as we can use it; 0: none. */
+/* The kernel's Landlock version; 0: none, or one that cannot be used. */
 int restrict_landlock_abi(void);
 
-/* A session keyring of its own, so that the keeper's cannot be searched. */
+/* Joins a new session keyring, so that keys of the keeper's cannot be found. */
 int restrict_keyring(struct err *e) MUST_USE;
 
 int restrict_rlimits(uint64_t nofile, struct err *e) MUST_USE;
 
 int restrict_no_new_privs(struct err *e) MUST_USE;
 
-/* The profile's system-call filter, compiled at build time from syscalls.def. */
+/* Installs the profile's system-call filter, which is compiled at build time from syscalls.def. */
 int filter_calls(enum cell_profile profile, struct err *e) MUST_USE;
 
-/* Refuses to give a file the set-user-id or set-group-id bit. */
+/* Installs a filter that refuses to set the set-user-id and set-group-id bits of files. */
 int filter_setid(struct err *e) MUST_USE;
 
-/* In the new network namespace, while still allowed to: brings lo up, makes every IPv4 and IPv6
- * destination local (so that a connect is refused at once, or accepted by a listener that was put
- * there), and lets every user bind low ports. proc_sys_fd is the directory /proc/sys. */
+/* Sets up the new network namespace: brings lo up, makes every IPv4 and IPv6 destination local (so
+ * that a connection is refused at once, or accepted by a listener of the cell), and lets every user
+ * bind ports below 1024. proc_sys_fd is the directory /proc/sys. */
 int netns_setup(int proc_sys_fd, struct err *e) MUST_USE;
 
-/* There, too: from now on a TCP connection to anywhere but loopback goes to the socket returned,
- * once it listens at EGRESS_PORT; until then the kernel refuses it. -1: this kernel cannot; then
- * all are refused.
- */
+/* Installs the packet rules of the namespace: TCP connections to all addresses but loopback go to
+ * the socket that is returned, once it listens at AGENT_EGRESS_PORT; until then the kernel refuses
+ * them. -1: this kernel cannot redirect connections, and all of them are refused. */
 int netns_egress_socket(void);

@@ -1,4 +1,4 @@
-/* root.c - the order in which a cell's file system is assembled. See root.h. */
+/* root.c - assembles a cell's file system, in the order of root_assemble(). See root.h. */
 #include "root.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ static int place_writable(const struct cell *c, const struct keeper_create *r, s
 	return root_place_dir(c, r, p, "home", "/home/user", 0755, 1000, e);
 }
 
-/* The old root is on top of the new one for one instruction, then gone with all below it. */
+/* pivot_root(".", ".") puts the old root on top of the new one; it is unmounted at once. */
 static int change_root(int root, struct err *e)
 {
 	if (fchdir(root) < 0)
@@ -33,8 +33,8 @@ int root_assemble(struct cell *c, const struct keeper *k, const struct keeper_cr
 	if (root_make_disk(r, p, e) < 0 || root_place_layers(c, k, r, p, e) < 0 ||
 	    place_writable(c, r, p, e) < 0)
 		return -1;
-	/* Before /proc and /dev: whatever a request mounts there, or a link of its trees leads
-	 * there, is under the real ones. */
+	/* Before /proc and /dev: a mount that the request, or a link in its trees, places there is
+	 * covered by the real ones. */
 	for (unsigned i = 0; i < r->nmounts; i++)
 		if (root_place_mount(c, k, r, p, i, e) < 0)
 			return -1;

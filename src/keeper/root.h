@@ -1,20 +1,20 @@
 /* root.h - a cell's file system, assembled by the builder (cell_build.c) in its own mount
  * namespace.
  *
- * One tmpfs, the disk, sized in bytes and inodes, holds everything a cell can write: the upper
- * directories of its overlays, and with a read-only root /tmp and its like. So there is one quota
- * and nothing outside it. In the disk:
+ * One tmpfs, the disk, limited in bytes and inodes, holds everything that a cell can write: the
+ * upper directories of its overlays or, with a read-only root, /tmp and similar directories. So one
+ * quota covers all writes. Its directories:
  *
- *   u0 u1 ..   what the cell wrote over each layer (the file system diff reads these)
+ *   u0 u1 ..   upper directories: what the cell wrote over each layer (DIFF reads these)
  *   w0 w1 ..   overlayfs's work directories
  *   tmp run shm home   writable places of a cell with a read-only root, and /dev/shm of every cell
  *   dev        /dev, which no cell can write to
- *   none empty a file and a directory with nothing in them, to cover entries of /proc
- *   at         where layers and the new root are attached, one over the other, while they are
- *              needed: each is reached by its own descriptor
+ *   none empty an empty file and an empty directory, mounted over entries of /proc
+ *   at         layers and the new root are attached here, one over the other, while the root is
+ *              assembled: overlayfs needs attached layers. Each is used by its descriptor
  *
- * The disk is attached to /tmp of the builder's mount namespace and goes away with the old root;
- * overlays and descriptors keep it alive.
+ * The disk is attached at /tmp of the builder's mount namespace, and unmounted with the old root.
+ * The overlays and descriptors keep it.
  *
  * What must not change: mounts are made detached, restricted, and only then put into the tree;
  * paths are resolved inside the new root and can never leave it (mounts.h); /proc and /dev come
@@ -24,23 +24,22 @@
 #include "cell.h"
 #include "mounts.h"
 
-/* The trees a cell is made of, as detached mounts: descriptors and nothing else. The caller owns
- * them. */
+/* The mount trees of a cell. All members are descriptors: cell_build.c closes them as an array. */
 struct root_trees {
 	int disk; /* the sized file system for all writes */
-	int kept; /* the same, read-only, for a lingering cell's PID 1 to hold */
+	int kept; /* the same, read-only: PID 1 of a lingering cell holds it for a later DIFF */
 	int layers[CELL_LAYERS_MAX];
 	int mounts[CELL_MOUNTS_MAX];
 	int proc; /* of the cell's pid namespace */
 	int root; /* result: the cell's / */
 };
 
-/* In order: the disk, the layers with a writable one on each, the request's mounts, /proc, /dev,
- * and the new root in place of the old. c->userns_fd must be open, and layers, mounts and proc. */
+/* Makes the disk, the overlays, the request's mounts, /proc and /dev, in this order, and changes
+ * the root directory. The caller has opened c->userns_fd, p->layers, p->mounts and p->proc. */
 int root_assemble(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		  struct root_trees *p, struct err *e) MUST_USE;
 
-/* Once, at the keeper's start: which entries of /proc need a cover (root_proc.c). */
+/* Called once, at the keeper's start: finds which entries of /proc need a cover (root_proc.c). */
 void root_find_covers(void);
 
 /* The steps of root_assemble(), each in the file of its name. */
@@ -48,20 +47,20 @@ void root_find_covers(void);
 /* root_disk.c: makes the disk and attaches it. */
 int root_make_disk(const struct keeper_create *r, struct root_trees *p, struct err *e) MUST_USE;
 
-/* root_disk.c: a directory of the disk; id: inside, of the owner and the group. */
+/* root_disk.c: makes a directory on the disk; id: of its owner and group, inside. */
 int root_make_dir(const struct cell *c, int dir, const char *name, mode_t mode, uint32_t id,
 		  struct err *e) MUST_USE;
 
-/* root_disk.c: a directory of the disk, at a place of the cell. */
+/* root_disk.c: makes a directory on the disk and mounts it at a path of the cell. */
 int root_place_dir(const struct cell *c, const struct keeper_create *r, struct root_trees *p,
 		   const char *name, const char *at, mode_t mode, uint32_t id,
 		   struct err *e) MUST_USE;
 
-/* root_layers.c: the layers, each with its overlay; p->root is the result. */
+/* root_layers.c: attaches the layers and makes their overlays; sets p->root. */
 int root_place_layers(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		      struct root_trees *p, struct err *e) MUST_USE;
 
-/* root_mount.c: the i-th mount of the request. */
+/* root_mount.c: attaches the i-th mount of the request. */
 int root_place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		     struct root_trees *p, unsigned i, struct err *e) MUST_USE;
 
@@ -70,8 +69,7 @@ int root_place_proc(struct root_trees *p, struct err *e) MUST_USE;
 int root_place_dev(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		   struct root_trees *p, struct err *e) MUST_USE;
 
-/* The attributes of everything that is not a template: no devices, and in the locked profile no way
- * to become another user. */
+/* Mount attributes of layers and overlays: no devices; in the locked profile no set-id programs. */
 static inline uint64_t root_attrs(const struct keeper_create *r)
 {
 	return MOUNT_ATTR_NODEV | (r->profile == CELL_LOCKED ? MOUNT_ATTR_NOSUID : 0);

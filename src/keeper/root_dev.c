@@ -1,6 +1,6 @@
-/* root_dev.c - /dev: six device nodes, a few links, pseudo-terminals of the cell's own, /dev/shm,
- * and the machine id. No cell can add to it: it is read-only, and no other file system of a cell
- * allows devices. */
+/* root_dev.c - /dev of a cell: six device nodes, links, pseudo-terminals of its own, /dev/shm, and
+ * the machine id. What must not change: /dev is read-only, and no other file system of a cell
+ * allows devices, so a cell has these six and no others. */
 #include "root.h"
 
 #include <fcntl.h>
@@ -28,8 +28,8 @@ static int make_node(int dev, const char *name, dev_t number, struct err *e)
 	return 0;
 }
 
-/* A rootless keeper may not make nodes: it shows the machine's, which must be what their names say.
- */
+/* A rootless keeper may not make device nodes: it mounts the machine's, after a check that they are
+ * the devices of these names. */
 static int borrow_node(int dev, const char *name, dev_t number, struct err *e)
 {
 	char path[32];
@@ -83,7 +83,8 @@ static int fill_dev(const struct cell *c, const struct keeper *k, const char *ma
 	return place_pts(c, dev, e);
 }
 
-/* A directory of the disk too, to cost no file system; but with devices, and read-only. */
+/* /dev is a directory of the disk, which saves a file system; its mount allows devices and is made
+ * read-only when it is complete. */
 int root_place_dev(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		   struct root_trees *p, struct err *e)
 {

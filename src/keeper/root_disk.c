@@ -1,6 +1,6 @@
-/* root_disk.c - the one file system that holds all of a cell's writes, and its directories.
- *
- * Called by the builder, as the keeper's root: owners are given as ids outside the cell. */
+/* root_disk.c - makes the disk, the tmpfs that holds all writes of a cell (root.h), and directories
+ * on it. Called by the builder, which is root of the keeper's user namespace: owners are set as ids
+ * outside of the cell. */
 #include "root.h"
 
 #include <fcntl.h>
@@ -28,11 +28,10 @@ int root_make_disk(const struct keeper_create *r, struct root_trees *p, struct e
 	return mounts_copy(p->disk, "", MOUNT_ATTR_RDONLY | MOUNTS_STILL, &p->kept, e);
 }
 
-/* id: inside, of the owner and the group. */
 int root_make_dir(const struct cell *c, int dir, const char *name, mode_t mode, uint32_t id,
 		  struct err *e)
 {
-	/* chmod after chown: the owner may not be ours, and mkdir is subject to the umask. */
+	/* chmod after chown, which clears bits; and mkdir is subject to the umask. */
 	if (mkdirat(dir, name, 0700) < 0 ||
 	    fchownat(dir, name, ids_outside(&c->ids, 'u', id), ids_outside(&c->ids, 'g', id),
 		     AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -41,7 +40,6 @@ int root_make_dir(const struct cell *c, int dir, const char *name, mode_t mode, 
 	return 0;
 }
 
-/* Puts a directory of the disk at a place of the cell. */
 int root_place_dir(const struct cell *c, const struct keeper_create *r, struct root_trees *p,
 		   const char *name, const char *at, mode_t mode, uint32_t id, struct err *e)
 {

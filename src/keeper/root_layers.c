@@ -1,14 +1,14 @@
-/* root_layers.c - the template's layers, read-only, each with an overlay whose upper directory is
- * in the disk.
+/* root_layers.c - the template's layers: each is attached read-only, and gets an overlay whose
+ * upper directory is on the disk. Where the file system has idmapped mounts, the layer's owners are
+ * translated to the cell's.
  *
- * A layer is shown with its owners translated to the cell's (an idmapped mount), where the file
- * system can. Layers are shared by all cells: nothing here may make one writable. */
+ * What must not change: layers are shared by all cells, so none may become writable. */
 #include "root.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 
-/* Attaches layer i in the disk, read-only, its owners translated to the cell's. */
+/* Attaches layer i at "at" of the disk, read-only and idmapped. */
 static int attach_layer(struct cell *c, const struct keeper_create *r, struct root_trees *p,
 			unsigned i, struct err *e)
 {
@@ -26,8 +26,9 @@ static int attach_layer(struct cell *c, const struct keeper_create *r, struct ro
 	return 0;
 }
 
-/* Without idmapped mounts the layers' owners do not exist in the cell, and its users would not even
- * own their homes: these directories are put over the template's with the right owners. */
+/* Without idmapped mounts the owners of the layers do not exist in the cell, and its users would
+ * not own their homes. So these directories are made in the upper directory with the right owners.
+ */
 static int own_places(const struct cell *c, int upper, struct err *e)
 {
 	static const struct {
@@ -48,8 +49,8 @@ static int own_places(const struct cell *c, int upper, struct err *e)
 	return 0;
 }
 
-/* A writable view of layer i. overlayfs before Linux 6.15 takes only attached layers, and names
- * them by path: the magic links of our own descriptors. */
+/* The overlay of layer i. overlayfs before Linux 6.15 accepts attached layers only, named by paths:
+ * these are the links of the descriptors in /proc. */
 static int make_overlay(struct cell *c, const struct keeper *k, const struct keeper_create *r,
 			struct root_trees *p, unsigned i, int *ret_fd, struct err *e)
 {
@@ -58,7 +59,7 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 		{ "lowerdir", lower },
 		{ "upperdir", upper },
 		{ "workdir", work },
-		/* user.* attributes where trusted.* is not ours to write */
+		/* a rootless keeper may not write trusted.* attributes */
 		{ k->setup.rootless ? "userxattr" : NULL, NULL },
 		{ NULL, NULL }
 	};
@@ -68,7 +69,7 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 		if (root_make_dir(c, p->disk, name, 0755, 0, e) < 0)
 			return -1;
 	}
-	/* A single id owns the template as it is. */
+	/* In a cell with a single id the template belongs to that id already. */
 	if (i == 0 && !c->idmapped && (!k->setup.rootless || k->setup.subordinate > 0)) {
 		OWN_FD dir = openat(p->disk, "u0", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (dir < 0 || own_places(c, dir, e) < 0)
@@ -77,7 +78,7 @@ static int make_overlay(struct cell *c, const struct keeper *k, const struct kee
 	(void)snprintf(lower, sizeof(lower), "/proc/self/fd/%d", p->layers[i]);
 	(void)snprintf(upper, sizeof(upper), "/proc/self/fd/%d/u%u", p->disk, i);
 	(void)snprintf(work, sizeof(work), "/proc/self/fd/%d/w%u", p->disk, i);
-	/* Read-only cells have overlays too: inodes of their own, not the machine's. */
+	/* Read-only cells have overlays, too, so that they do not see inodes of the machine. */
 	return mounts_new("overlay", options,
 			  root_attrs(r) |
 				  ((r->flags & CELL_READ_ONLY) != 0 ? MOUNT_ATTR_RDONLY : 0),

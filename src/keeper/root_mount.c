@@ -1,14 +1,14 @@
-/* root_mount.c - the directories and files of the machine that a request shows in its cell.
+/* root_mount.c - mounts directories and files of the machine into a cell, as the request says.
  *
- * The source is an open descriptor: of cordon run the caller's own, of a server one below a root
- * that its operator gave (cell_open_source()). Never devices or set-id programs; read-only unless
- * asked. */
+ * The source is an open descriptor: from the user of cordon run, or opened below a root of the
+ * server's operator (cell_open_source()). What must not change: no devices, no set-id programs,
+ * read-only unless the request says writable. */
 #include "root.h"
 
 #include <sys/stat.h>
 
-/* A tree that came with the request. Its owner is shown as the cell's user, which thereby can read
- * what the owner can, and writes only if that was asked for. */
+/* The owner of the source is translated to the cell's user, which can then read what the owner can
+ * read, and write it if the mount is writable. */
 int root_place_mount(const struct cell *c, const struct keeper *k, const struct keeper_create *r,
 		     struct root_trees *p, unsigned i, struct err *e)
 {

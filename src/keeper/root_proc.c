@@ -1,17 +1,17 @@
-/* root_proc.c - /proc of the cell's pid namespace, with what tells about the machine covered.
+/* root_proc.c - /proc of the cell's pid namespace. Entries that show data of the machine are
+ * covered.
  *
- * Most machine-wide entries belong to the machine's root and may be opened by no other user, the
- * root of a cell included: those need no cover. Which ones do is looked up once, at the keeper's
- * start, because it is the same for every cell and costs a system call for each. A cover is a
- * read-only mount of an empty file or directory of the disk; the cell cannot remove it (its mount
- * namespace is not its own). */
+ * Most machine-wide entries can be opened by the machine's root only, and not by root of a cell:
+ * these need no cover. Which entries do is found once, at the keeper's start. A cover is a
+ * read-only mount of an empty file or directory of the disk; the cell cannot unmount it, because
+ * its mount namespace is owned by the keeper's user namespace. */
 #include "root.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* Of /proc, what tells about the machine, its kernel or its devices. iomem and ioports are not in
- * it: there the kernel itself shows zeros to all but the machine's root. */
+/* Entries that show data of the machine, its kernel or its devices. iomem and ioports are not among
+ * them: the kernel shows zeros there to all but the machine's root. */
 static const char *const hidden[] = {
 	"acpi",	      "asound",	    "bootconfig",    "bus",	   "cmdline",
 	"config.gz",  "driver",	    "dynamic_debug", "interrupts", "kallsyms",
@@ -55,6 +55,6 @@ int root_place_proc(struct root_trees *p, struct err *e)
 		if (covered[i] &&
 		    cover(p, hidden[i], p->disk, covered_dir[i] ? "empty" : "none", e) < 0)
 			return -1;
-	/* The kernel gives a namespace's own settings to its root: not here. */
+	/* The kernel lets root of a namespace write the namespace's settings; a cell may not. */
 	return cover(p, "sys", p->proc, "sys", e);
 }

@@ -67,6 +67,8 @@ enum keeper_op {
 	KEEPER_OPS
 };
 
+/* Makes a cell. Descriptors: the cell's end of channel B; then, unless serve, the layers and the
+ * sources of the mounts. */
 struct keeper_create {
 	uint32_t op;
 	uint32_t profile;
@@ -87,8 +89,7 @@ struct keeper_create {
 		struct cell_source from;
 		uint32_t flags;
 	} mounts[CELL_MOUNTS_MAX];
-}; /* descriptors: the cell's end of channel B; then, unless serve, the layers, then the mounts'
-      sources */
+};
 
 /* DESTROY and FREEZE name a cell; also the head of DIFF. */
 struct keeper_named {
