@@ -1,9 +1,8 @@
 /* agent_client.c - theory of operation
  *
- * Out: every request is put together in a buffer and sent as far as the socket takes it; the buffer
- * is there only while something waits. In: every message of PID 1 has the same size, so one read
- * takes one message and never a byte of the next; descriptors travel with the first byte of their
- * message and so never get ahead of it. */
+ * Out: a request is composed in a buffer and sent as far as the socket accepts it; the buffer
+ * exists only while bytes are queued. In: every message of PID 1 has the same size, so one read
+ * receives at most one message. Descriptors arrive with the first byte of their message. */
 #include "agent_client.h"
 
 #include <errno.h>
@@ -28,7 +27,7 @@ void agent_init(struct agent *a, int sock)
 	a->out_fd = -1;
 }
 
-/* Wiped: there may be secrets in an environment. */
+/* Wipes the buffer: the environment of a program may hold secrets. */
 static void drop_out(struct agent *a)
 {
 	if (a->out != NULL)
@@ -49,7 +48,7 @@ void agent_release(struct agent *a)
 	drop_out(a);
 }
 
-/* Room for n more bytes behind what waits, or NULL. */
+/* Makes room for n more bytes at the end of the queue; NULL on failure. */
 static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 {
 	size_t waiting = a->out_len - a->out_at;
@@ -66,7 +65,7 @@ static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 		a->out_len = waiting;
 		a->out_at = 0;
 	}
-	grown = malloc(waiting + n); /* realloc(3) could leave a copy behind */
+	grown = malloc(waiting + n); /* realloc(3) could leave a copy of secrets */
 	if (grown == NULL) {
 		(void)err_sys(e, "allocate the send buffer");
 		return NULL;
@@ -81,7 +80,7 @@ static uint8_t *reserve(struct agent *a, size_t n, struct err *e)
 	return grown + waiting;
 }
 
-/* One sendmsg(2) of bytes that go together: up to the one a descriptor goes with, or from it on. */
+/* One sendmsg(2): the bytes before the one that a descriptor is sent with, or those from it on. */
 static ssize_t send_some(struct agent *a)
 {
 	union {
@@ -253,8 +252,8 @@ int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 	return flushed(a, e);
 }
 
-/* A descriptor from a cell could be anything: a terminal of another user, a file that blocks.
- * Pipes, and the master side of a PTY, are the things we asked for. */
+/* A descriptor from a cell could be anything: a terminal of another user, a file that blocks. Only
+ * pipes and the master side of a PTY are accepted. */
 static int check_fd(int fd, bool master, int direction, struct err *e)
 {
 	struct stat st;
@@ -265,7 +264,7 @@ static int check_fd(int fd, bool master, int direction, struct err *e)
 	if (master ? !S_ISCHR(st.st_mode) || st.st_rdev != makedev(5, 2) : !S_ISFIFO(st.st_mode))
 		return err_set(e, ERR_INVALID, "PID 1 sent a descriptor that is not a %s",
 			       master ? "PTY" : "pipe");
-	/* O_PATH shows as neither direction's flags alone. */
+	/* With O_PATH the flags are not equal to a direction alone. */
 	if ((flags & (O_ACCMODE | O_PATH)) != direction)
 		return err_set(e, ERR_INVALID, "PID 1 sent a pipe of the wrong direction");
 	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
@@ -281,8 +280,8 @@ static bool option_is(int fd, int name, int a, int b)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && (value == a || value == b);
 }
 
-/* TCP or UDP over IP and nothing else. F_SETFL with this flag alone takes O_ASYNC away, too.
- * SO_LINGER would make close(2) wait. */
+/* Accepts only TCP or UDP over IP. F_SETFL with O_NONBLOCK alone also clears O_ASYNC. SO_LINGER
+ * would make close(2) block. */
 static int check_socket(int fd, bool tcp, bool listens, struct err *e)
 {
 	const struct linger no = { 0 };
@@ -324,8 +323,8 @@ static int check_fds(const struct agent *a, enum agent_type type, const struct a
 	return 0;
 }
 
-/* Takes the message out of the buffer, if it is whole. What is wrong with its head is known as soon
- * as that is there. */
+/* Reads the message in the buffer, if it is complete. An error in its head is found as soon as the
+ * head is complete. */
 static int take(struct agent *a, enum agent_type *ret_type, struct agent_event *ret, struct err *e)
 {
 	struct frame f;
@@ -375,13 +374,14 @@ int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct a
 
 		if (got != 0)
 			return got;
-		/* What PID 1 said last is worth more than that it takes no more requests. */
+		/* An error here is ignored: messages that PID 1 sent before it exited are received
+		 * first. */
 		more = agent_flush(a, &(struct err){ 0 });
 		p.events |= more > 0 ? POLLOUT : 0;
 		if (poll(&p, 1, now < end ? (int)((end - now) / CLOCK_MS) + 1 : 0) <= 0) {
 			if (now >= end)
 				return 0;
-			continue; /* interrupted, or a moment early */
+			continue; /* interrupted by a signal, or rounded down */
 		}
 		if ((p.revents & ~POLLOUT) != 0 && fill(a, e) < 0)
 			return -1;

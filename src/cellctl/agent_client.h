@@ -1,10 +1,11 @@
-/* agent_client.h - channel B, seen from outside: talks to PID 1 of a cell, and checks everything it
- * sends.
+/* agent_client.h - the client's end of channel B (agent_msg.h): sends requests to PID 1 of a cell
+ * and checks everything that PID 1 sends, which may be taken over by the cell. Used by cordond
+ * (cells/live_cell.c) and cordon run.
  *
- * For an event loop: watch a->sock for input always, and for output while agent_flush() says so.
- * No function blocks but agent_next() with a wait. An idle agent holds no buffers.
+ * In an event loop: watch a->sock for input always, and for output while agent_flush() returns 1.
+ * No function blocks, except agent_next() with a wait. An idle agent holds no buffers.
  *
- * After any -1 that is not ERR_LIMIT or ERR_CONFLICT the connection is of no more use. */
+ * After a -1 that is not ERR_LIMIT or ERR_CONFLICT the connection cannot be used any more. */
 #pragma once
 
 #include "agent_msg.h"
@@ -14,61 +15,63 @@
 
 struct agent {
 	int sock;	    /* owned */
-	int fds[AGENT_FDS]; /* owned: came with the message at hand */
+	int fds[AGENT_FDS]; /* owned: of the message that is being received */
 	uint32_t nfds;
-	uint32_t have; /* bytes of the message at hand */
+	uint32_t have; /* bytes of that message */
 	uint8_t bytes[FRAME_HEAD + sizeof(struct agent_event)];
 	uint8_t *out;		/* owned: what could not be sent yet; NULL if nothing */
 	size_t out_len, out_at; /* out[out_at .. out_len) waits */
-	size_t out_fd_at;	/* the byte out_fd goes with */
-	int out_fd;		/* owned: -1 or a copy of the descriptor of a LINGER that waits */
+	size_t out_fd_at;	/* the byte that out_fd is sent with */
+	int out_fd;		/* owned: copy of the descriptor of a queued LINGER, or -1 */
 };
 
 /* Takes the socket, blocking or not. */
 void agent_init(struct agent *a, int sock);
 void agent_release(struct agent *a);
 
-/* Each sends or queues one request: 0, or -1 with ERR_LIMIT if more than AGENT_OUT_MAX would wait
- * (nothing is queued then; the connection goes on), or -1 if PID 1 is gone. */
+/* Each sends or queues one request. Returns 0; -1 with ERR_LIMIT if more than AGENT_OUT_MAX would
+ * be queued (nothing is queued then, and the connection is still good); or -1 if PID 1 has exited.
+ */
 int agent_send_spawn(struct agent *a, const struct agent_spawn *s, struct err *e) MUST_USE;
 int agent_send_signal(struct agent *a, uint32_t handle, int sig, struct err *e) MUST_USE;
 int agent_send_kill_all(struct agent *a, struct err *e) MUST_USE;
-/* mark: of a program that was FORGET-ed (handle is a new one then), or 0. */
+/* mark: of a program that PID 1 was told to FORGET (handle is a new one then), or 0. */
 int agent_send_kill_tree(struct agent *a, uint32_t handle, uint64_t mark, struct err *e) MUST_USE;
 int agent_send_close_stdin(struct agent *a, uint32_t handle, struct err *e) MUST_USE;
 int agent_send_resize(struct agent *a, uint32_t handle, uint16_t rows, uint16_t cols,
 		      struct err *e) MUST_USE;
 int agent_send_forget(struct agent *a, uint32_t handle, struct err *e) MUST_USE;
 int agent_send_paused(struct agent *a, uint64_t ms, struct err *e) MUST_USE;
-/* Only to a PID 1 of AGENT_VERSION_LEASE or later. 0: there is none. */
+/* Only to a PID 1 of AGENT_VERSION_LEASE or later. 0: no lease. */
 int agent_send_lease(struct agent *a, uint64_t ms, struct err *e) MUST_USE;
-/* Likewise; but only queued, and sent with the next flush. */
+/* The same, but the request is only queued, and sent with the next flush. */
 int agent_queue_deadline(struct agent *a, uint64_t ms, struct err *e) MUST_USE;
 int agent_send_stat(struct agent *a, struct err *e) MUST_USE;
 int agent_send_end(struct agent *a, struct err *e) MUST_USE;
 /* port: not 0. Only to a PID 1 of AGENT_VERSION_DIAL or later. */
 int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err *e) MUST_USE;
-/* Only to a PID 1 of AGENT_VERSION_EGRESS or later. The answer has EOPNOTSUPP if the cell has none.
- */
+/* Only to a PID 1 of AGENT_VERSION_EGRESS or later. The answer has EOPNOTSUPP if the cell has no
+ * egress listener. */
 int agent_send_listen_egress(struct agent *a, struct err *e) MUST_USE;
 
 /* fd: a bound AF_UNIX stream socket that does not listen yet; borrowed. ERR_CONFLICT while another
  * LINGER waits to be sent. lease_ms: how long the cell lives without a connection; 0: for ever. */
 int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e) MUST_USE;
 
-/* Sends what waits, as far as it goes: 1 if more waits for room, 0 if all is sent, -1 if PID 1 is
- * gone. */
+/* Sends queued requests. Returns 0 if all are sent, 1 if the socket is full, -1 if PID 1 has
+ * exited.
+ */
 int agent_flush(struct agent *a, struct err *e) MUST_USE;
 
-/* The next message: 1 if there is one, 0 if none is complete within wait_ms (0: what is there), -1
- * if PID 1 is gone or breaks the protocol. Sends what waits meanwhile.
+/* Receives the next message: returns 1, or 0 if none is complete within wait_ms (0: do not wait),
+ * or -1 if PID 1 has exited or breaks the protocol. Sends queued requests meanwhile.
  *
  * With STARTED, HELD, DIALED and EGRESS_LISTENS the caller takes a->fds by setting a->nfds to 0;
- * what the caller leaves is closed by the next call. They are as agent_msg.h says for the flags:
+ * the next call closes those that were not taken. They are checked to be what agent_msg.h says:
  * pipes open in the right direction, or one PTY master; of DIALED a TCP socket that does not
  * listen; of EGRESS_LISTENS one that does (at whatever port), and a UDP socket; non-blocking. But
- * PID 1 holds the same open files and could make them block again at any time: a caller that must
- * not be held up uses calls that do not care (splice(2) with SPLICE_F_NONBLOCK, send(2) and
+ * PID 1 has the same open files and can make them block again at any time: a caller that must not
+ * block uses calls that do not depend on it (splice(2) with SPLICE_F_NONBLOCK, send(2) and
  * recvmsg(2) with MSG_DONTWAIT, untrusted_accept(); poll(2) before a write is not enough; sockets
  * are closed with untrusted_close()). Which handles there are, and whether one comes twice, is the
  * caller's to check. */

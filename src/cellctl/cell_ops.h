@@ -1,6 +1,6 @@
-/* cell_ops.h - what the outside asks about a cell without asking its PID 1 or its keeper: a table
- * of functions for each isolation level (cell_level.h). A level whose cells count their use in
- * another way than by a cgroup brings its own functions; callers do not know which level they ask.
+/* cell_ops.h - operations on a cell that need neither its PID 1 nor its keeper: a table of
+ * functions for each isolation level (cell_level.h). Called by cordond and cordon run. A level
+ * whose use is not counted by a cgroup has its own functions; callers do not depend on the level.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "usage.h"
 
 struct cell_ops {
-	/* What the cell uses now, or used until it ended; usage.h. */
+	/* Reads what the cell uses now, or used until it ended (usage.h). */
 	void (*usage)(const struct cgroups *c, const char *id, enum usage_detail detail,
 		      struct usage *ret);
 };

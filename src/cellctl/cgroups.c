@@ -1,8 +1,6 @@
-/* cgroups.c - where cells' cgroups can be on this machine: found, remembered over a restart of the
- * server, and cleared of leftovers. In what the two versions differ is in cgroups_v1.c and
- * cgroups_v2.c.
- *
- * Called by the programs that start a keeper, with the rights of the caller. */
+/* cgroups.c - finds the cgroup directories for cells, remembers them over a restart of the server,
+ * and removes directories of cells that are gone. cgroups_v1.c and cgroups_v2.c have what differs
+ * between the versions, cgroups_tables.c reads the kernel's tables. See cgroups.h. */
 #include "cgroups.h"
 
 #include <dirent.h>
@@ -55,7 +53,7 @@ void cgroups_find(struct cgroups *ret)
 	}
 }
 
-/* One line for each directory, empty where there is none. */
+/* Writes one line for each directory, an empty one where there is none. */
 static int write_paths(const struct cgroups *c, int dir_fd, const char *name, struct err *e)
 {
 	char text[CELL_CGROUP_DIRS * (PATH_MAX + 1)], link[64];
@@ -79,9 +77,9 @@ static int write_paths(const struct cgroups *c, int dir_fd, const char *name, st
 	return io_write_all(fd, text, len, e);
 }
 
-/* The folder belongs to cordond, which is exposed to the network: a file in it that is not of this
- * user is not believed, or cells would be made, and what is in them killed, wherever a taken-over
- * cordond likes. */
+/* The folder belongs to cordond, which is exposed to the network. A file in it that another user
+ * owns is ignored: otherwise a cordond that was taken over could choose in which cgroups cells are
+ * made and processes killed. */
 static bool is_ours(int dir_fd, const char *name)
 {
 	struct stat st;
@@ -91,8 +89,8 @@ static bool is_ours(int dir_fd, const char *name)
 	       st.st_nlink == 1;
 }
 
-/* In the same hierarchy as the one that was found, so it is a cgroup, and of the right controller.
- */
+/* Opens a directory of the file. It must be in the same hierarchy as the one that was found, so
+ * that it is a cgroup of the right controller. */
 static int open_cgroup(const char *path, int found)
 {
 	OWN_FD fd = cgroups_open_dir(path, "");
@@ -103,7 +101,8 @@ static int open_cgroup(const char *path, int found)
 	return TAKE_FD(fd);
 }
 
-/* Opens what the lines say; false unless it is just what c has, elsewhere or not. */
+/* Opens the directories of the file; false unless it has one for each directory of c and no others.
+ */
 static bool open_paths(const char *text, const struct cgroups *c, int ret_dirs[CELL_CGROUP_DIRS])
 {
 	char line[PATH_MAX];
@@ -161,8 +160,8 @@ static void sweep_dir(int parent)
 			continue;
 		OWN_FD one = openat(parent, entry->d_name,
 				    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-		/* Locked, and the name still means what we have locked: then only we can remove it.
-		 */
+		/* Locked, and the name still means the directory that is locked: no other process
+		 * removes or uses it now. */
 		if (one >= 0 && fstat(one, &ours) == 0 && (ours.st_mode & S_ISVTX) == 0 &&
 		    flock(one, LOCK_EX | LOCK_NB) == 0 &&
 		    fstatat(parent, entry->d_name, &there, 0) == 0 && ours.st_ino == there.st_ino)

@@ -14,8 +14,8 @@
 #include "cgroups_private.h"
 #include "io.h"
 
-#define KEPT_MEMORY 8 /* one part in so many of the memory is never the cells' */
-#define KEPT_PIDS 4   /* and of the process ids */
+#define KEPT_MEMORY 8 /* 1/8 of the machine's memory is never used by cells */
+#define KEPT_PIDS 4   /* and 1/4 of its process ids */
 
 /* Replaces dirs[i] by the directory of that name below it. */
 static int step_into(struct cgroups *c, unsigned i, const char *name, struct err *e)
@@ -43,7 +43,7 @@ int cgroups_group_make(struct cgroups *c, const char *name, struct err *e)
 	return 0;
 }
 
-/* The last part of the directory's path; "" if it cannot be found out. */
+/* The last component of the directory's path; "" if it is not known. */
 static void name_of(int dir, char *ret_name, size_t cap)
 {
 	char link[64], path[PATH_MAX];
@@ -130,7 +130,7 @@ int cgroups_group_bound(const struct cgroups *c, const struct cgroups_sums *sums
 	return 0;
 }
 
-/* A search for orphans holds the lock alone for a moment: hence the tries. */
+/* orphans_find() holds the lock exclusively for a moment, so a try that fails is repeated. */
 bool cgroups_group_hold(const struct cgroups *c)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };

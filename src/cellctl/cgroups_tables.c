@@ -61,7 +61,7 @@ int cgroups_mount_point(const struct cgroups_tables *t, const char *type, const 
 {
 	char line[PATH_MAX + 512];
 
-	/* From one line with the type in it to the next; the others are not worth splitting. */
+	/* Only lines that have the type in them are split: there may be thousands of others. */
 	for (const char *text = t->mounts; (text = strstr(text, " cgroup")) != NULL;) {
 		while (text > t->mounts && text[-1] != '\n')
 			text--;

@@ -1,7 +1,7 @@
-/* cgroups_v1.c - cgroups where each controller is its own hierarchy. The cell's directory goes
- * below the one that the caller itself is in: limits of its parents hold for its cells too. Hybrid
- * machines (v2 mounted, controllers in v1) count as v1; of their v2 hierarchy servers use only what
- * needs no controller, below their own directory there. */
+/* cgroups_v1.c - cgroup v1: each controller has its own hierarchy. Cells' directories are made
+ * below the directory of the calling process, so limits of that hold for its cells, too. Hybrid
+ * machines (v2 mounted, controllers in v1) count as v1; servers use their v2 hierarchy only for
+ * what needs no controller: freezing and killing. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void find(const struct cgroups_tables *t, const char *memory_base, struct
 		if (cgroups_mount_point(t, "cgroup", controllers[i], base, sizeof(base)) < 0 ||
 		    cgroups_own_path(t, controllers[i], own, sizeof(own)) < 0)
 			continue;
-		/* One hierarchy may have several controllers: one directory then does for all. */
+		/* cpu and cpuacct may share a hierarchy: then one directory is enough. */
 		if (i == DIR_CPUACCT && strcmp(base, cpu_base) == 0)
 			continue;
 		if (i == DIR_CPU)
@@ -42,7 +42,7 @@ static bool passes_on(int dir, unsigned limits)
 {
 	(void)dir;
 	(void)limits;
-	return true; /* by itself */
+	return true; /* v1 needs nothing for it */
 }
 
 static const struct cgroups_source sources[] = {
@@ -66,7 +66,7 @@ static const struct cgroups_sum sums[] = {
 const struct cgroups_version cgroups_v1 = { find,	    passes_on, sources,
 					    COUNT(sources), sums,      COUNT(sums) };
 
-/* Are cells possible below this directory, and can they be frozen there? */
+/* Can directories be made below this one, and be frozen? */
 static bool try_unified(int dir)
 {
 	char name[64], file[96];

@@ -1,6 +1,7 @@
-/* cgroups_v2.c - cgroups in one hierarchy. A directory with processes cannot hand out controllers,
- * so root's cells go to the top, and an ordinary user's below the user's own directory, if that was
- * delegated and is empty otherwise. */
+/* cgroups_v2.c - cgroup v2: one hierarchy for all controllers. A directory with processes in it
+ * cannot have controllers for its sub-directories. So root's cells are made at the top, and an
+ * ordinary user's below the user's own directory, if that was delegated and has no other processes.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,8 +13,8 @@
 #include "io.h"
 #include "usage.h"
 
-/* Lets sub-directories of this one have the controllers that cells need. Returns the set of
- * CELL_LIMIT_* that they have now. Fails with EBUSY where processes sit in the directory. */
+/* Enables the controllers that cells need for sub-directories of this one. Returns the set of
+ * CELL_LIMIT_* that they have now. */
 static unsigned enable(int dir)
 {
 	static const struct {
@@ -38,8 +39,8 @@ static unsigned enable(int dir)
 	return got;
 }
 
-/* A directory with processes in it cannot hand out all controllers, and we are in the one delegated
- * to us, as when started by systemd-run --scope: we move to one below it. */
+/* Moves this process to a sub-directory, so that the directory that is delegated to the user (as by
+ * systemd-run --scope) has no processes in it. */
 static int step_aside(int dir)
 {
 	struct err e;

@@ -1,3 +1,7 @@
+/* keeper_client.c - see keeper_client.h.
+ *
+ * The keeper is started with fixed descriptor numbers (KEEPER_FD_*). place_fds() moves them there
+ * in the child: after vfork(2), so it makes only system calls. */
 #include "keeper_client.h"
 
 #include <errno.h>
@@ -17,7 +21,7 @@
 
 #define PLACES (KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + CELL_ROOTS_MAX)
 
-/* The directory of the running program, then the name. */
+/* The path of a program in the directory of the running program. */
 static int find_beside(const char *name, char *ret_path, size_t cap, struct err *e)
 {
 	ssize_t n = readlink("/proc/self/exe", ret_path, cap - 1);
@@ -35,8 +39,8 @@ static int find_beside(const char *name, char *ret_path, size_t cap, struct err 
 	return 0;
 }
 
-/* Cells get a sealed copy of cordon-init in memory: nothing they do through /proc/1/exe or the like
- * reaches the file that the next cell starts from (CVE-2019-5736). */
+/* Cells are started from a sealed copy of cordon-init in memory: a cell that writes to /proc/1/exe
+ * or the like cannot change the program of the next cell (CVE-2019-5736). */
 static int copy_init(int *ret_fd, struct err *e)
 {
 	const char *name = cell_level_find(NULL)->program;
@@ -59,7 +63,7 @@ static int copy_init(int *ret_fd, struct err *e)
 			return err_sys(e, "copy %s", path);
 	if (fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
 		return err_sys(e, "seal");
-	/* Executing wants a descriptor that is not open for writing (ETXTBSY). */
+	/* execve(2) fails while the file is open for writing (ETXTBSY): it is opened again. */
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", copy);
 	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (*ret_fd < 0)
@@ -71,8 +75,8 @@ struct start {
 	char path[PATH_MAX];
 	const struct keeper_start *how;
 	struct keeper_setup setup;
-	int fds[PLACES]; /* borrowed: what a keeper is started with, from KEEPER_FD_CHANNEL on */
-	struct err err;	 /* why the child could not even become a keeper */
+	int fds[PLACES]; /* borrowed: by number, from KEEPER_FD_CHANNEL on */
+	struct err err;	 /* written by the child before it executes the keeper */
 };
 
 static void list_fds(struct start *s, int init)
@@ -88,7 +92,7 @@ static void list_fds(struct start *s, int init)
 		s->fds[KEEPER_FD_ROOTS - KEEPER_FD_CHANNEL + i] = how->roots[i].fd;
 }
 
-/* In the child. */
+/* In the child: first to high numbers, so that none is overwritten, then to their own. */
 static int place_fds(const struct start *s)
 {
 	int high[PLACES];
@@ -107,7 +111,7 @@ static int place_fds(const struct start *s)
 	return 0;
 }
 
-/* Makes only system calls: it may run in the child of a vfork. */
+/* Makes only system calls: it may run after vfork(2). */
 static void NORETURN become_keeper(const struct start *s)
 {
 	char *argv[] = { (char *)(uintptr_t) "cordon-keeper", NULL };
@@ -118,7 +122,7 @@ static void NORETURN become_keeper(const struct start *s)
 	_exit(127);
 }
 
-/* An ordinary user's keeper with subordinate ids, which only its parent can have mapped. */
+/* The keeper of an ordinary user with subordinate ids: the parent has to map these. */
 static int start_mapped(const struct start *s, const struct rootless_ranges *ranges, pid_t *ret_pid,
 			struct err *e)
 {
@@ -141,9 +145,9 @@ static int start_mapped(const struct start *s, const struct rootless_ranges *ran
 	return rootless_map(*ret_pid, ours, ranges, e);
 }
 
-/* A privileged keeper, one with the user's single id, or one that joins another's namespace. Of its
- * own, so that nothing of the caller's frame is live across the vfork; what the child writes to *s,
- * the parent reads. */
+/* A privileged keeper, one with the user's single id, or one that joins a namespace. A function of
+ * its own, so that no variable of the caller is live across vfork(2). The parent reads what the
+ * child writes to *s. */
 static __attribute__((noinline)) pid_t start_simple(struct start *s)
 {
 	pid_t pid = vfork();

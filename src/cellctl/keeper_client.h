@@ -1,4 +1,9 @@
-/* keeper_client.h - channel A, seen from outside: starts a keeper and sends it requests. */
+/* keeper_client.h - starts cordon-keeper, and the client's end of channel A (keeper_msg.h).
+ *
+ * keeper_client_spawn() is for cordon serve, which passes the client's end to cordond; there
+ * cells/keeper_link.c has the requests. The rest is for cordon run and tests: one keeper of the
+ * caller's own, one request at a time, blocking. Replies are checked: the keeper is trusted, but
+ * errors in them may quote texts of a cell. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,7 +12,7 @@
 #include "cgroups.h"
 #include "keeper_msg.h"
 
-/* A directory below which a server's keeper may find layers and mounts. */
+/* A root: a directory below which a server's layers and mounts must be. */
 struct keeper_root {
 	int fd;	       /* borrowed: O_PATH directory */
 	uint32_t uses; /* set of KEEPER_ROOT_* */
@@ -18,47 +23,46 @@ struct keeper_start {
 	int client_end; /* borrowed: the end of channel A (SOCK_SEQPACKET) that requests come from
 			 */
 	int keeper_end; /* borrowed: the keeper's end */
-	int userns;	/* borrowed: rootless_open()'s, to be able to adopt cells; -1: a new one */
+	int userns;	/* borrowed: of rootless_open(), to work on its cells; -1: a new one */
 	const struct cgroups *cgroups;
 	bool serve;
 	unsigned nroots; /* at most CELL_ROOTS_MAX */
 	const struct keeper_root *roots;
 };
 
-/* Starts cordon-keeper, which must stand beside the running program, as a child. It ends when
- * no process holds the other end of channel A. The caller closes its copies of what it lent. */
+/* Starts cordon-keeper as a child, from the directory of the running program. It exits when no
+ * process holds the client's end of channel A. The caller closes its copy of keeper_end. */
 int keeper_client_spawn(const struct keeper_start *how, pid_t *ret_pid, struct err *e) MUST_USE;
 
 struct keeper_client {
 	pid_t pid;
 	int sock;			       /* owned */
 	struct cgroups cgroups;		       /* owned */
-	struct cell_restrictions restrictions; /* what it said of the machine in its HELLO */
+	struct cell_restrictions restrictions; /* of HELLO: what the machine can enforce */
 };
 
-/* For a program that wants a cell or a few of its own (cordon run): finds cgroups, makes the
- * channel, starts a keeper. It takes its time to look at the machine; what the caller does before
- * keeper_client_hello() is done meanwhile. */
+/* For a program with cells of its own: finds cgroups, makes the channel, starts a keeper. Does not
+ * wait until the keeper is ready: the caller can do other work before keeper_client_hello(). */
 int keeper_client_start(struct keeper_client *ret, struct err *e) MUST_USE;
 
-/* Hears what it says of the machine, or why it cannot work here. */
+/* Receives HELLO: the machine's restrictions, or why the keeper cannot work here. */
 int keeper_client_hello(struct keeper_client *k, struct err *e) MUST_USE;
 
-/* One request and its reply. A refusal of the keeper is an error like any other. If ret_fd is not
- * NULL, the caller owns the descriptor that came with the reply, or -1. */
+/* Sends a request and receives its reply. An error of the keeper is returned as an error of this
+ * call. If ret_fd is not NULL, the caller owns the descriptor that came with the reply, or -1. */
 int keeper_client_call(struct keeper_client *k, const void *request, size_t len, const int *fds,
 		       size_t nfds, struct keeper_reply *ret, int *ret_fd, struct err *e) MUST_USE;
 
-/* Hears the reply to a request that was sent by other means. */
+/* Receives the reply to a request that the caller has sent. */
 int keeper_client_receive(struct keeper_client *k, enum keeper_op op, struct keeper_reply *ret,
 			  int *ret_fd, struct err *e) MUST_USE;
 
-/* Judges a reply of len bytes that was received by other means: its form, then whether the keeper
- * refused. Makes its strings safe. Pure. */
+/* Checks a reply of len bytes: version, error of the keeper, operation. Makes its strings safe to
+ * print. Pure. */
 int keeper_client_check_reply(struct keeper_reply *r, size_t len, enum keeper_op op,
 			      struct err *e) MUST_USE;
 
-/* Closes the channel, upon which the keeper ends its cells and itself, and waits for that. If it
- * was killed instead, the kernel ends its cells; then this removes the cgroup of the one named,
- * which may be NULL. */
+/* Closes the channel, so that the keeper destroys its cell and exits, and waits for that. If the
+ * keeper was killed, the kernel has killed the cell; then this removes the cgroup of cell_id (or
+ * NULL). */
 void keeper_client_stop(struct keeper_client *k, const char *cell_id);

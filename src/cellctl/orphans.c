@@ -1,3 +1,6 @@
+/* orphans.c - see orphans.h. Two walks over the cgroup file systems: the first finds groups without
+ * a server and the cells in them; the second (known_only) finds further directories of these cells
+ * outside of groups: with cgroup v1, cells have a directory in the v2 hierarchy, too. */
 #include "orphans.h"
 
 #include <ctype.h>
@@ -58,7 +61,7 @@ static void read_comm(pid_t pid, char *ret, size_t cap)
 	read_text(AT_FDCWD, path, ret, cap);
 }
 
-/* Is it PID 1 of a cell: of that name, and the first of a pid namespace? */
+/* Is it PID 1 of a cell: is its name cordon-init, and its number in its pid namespace 1? */
 static bool is_pid1(pid_t pid)
 {
 	char path[64], text[4096];
@@ -76,7 +79,7 @@ static bool is_pid1(pid_t pid)
 	return numbers[-1] == '\t' && numbers[0] == '1';
 }
 
-/* Who is in it, and whether it is frozen, by one of its directories. */
+/* Reads from one directory of the cell: its processes, and whether it is frozen. */
 static void read_state(struct orphan *c, int dir)
 {
 	static char text[65536];
@@ -106,7 +109,7 @@ static void add_dir(struct orphan *c, int dir, const char *path)
 	read_state(c, dir);
 }
 
-/* A group whose server runs is locked by it. */
+/* The server of a group has locked it, if it runs. */
 static bool is_free(int dir)
 {
 	return flock(dir, LOCK_EX | LOCK_NB) == 0 && flock(dir, LOCK_UN) == 0;
@@ -122,22 +125,21 @@ static void add_group(struct orphans *o, const char *path)
 		o->more = true;
 }
 
-/* What a directory below which cells may be is called. */
+/* Is the walk below a group that has no server? */
 enum place { PLACE_ANY, PLACE_ORPHANED };
 
 static void walk(struct search *s, const char *path, unsigned depth, enum place place,
 		 bool known_only);
 
-/* Can it be part of a command that doctor prints? Users with a cgroup of their own choose the names
- * in it. */
+/* Can it be part of a shell command that cordon doctor prints? Users to whom a cgroup is delegated
+ * choose the names in it. */
 static bool is_plain(const char *path)
 {
 	return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				 "/._:@-")] == '\0';
 }
 
-/* One directory: a group, a cell in a group that has no server, a cell beside (v1 has the freezer's
- * elsewhere; known_only is for those), or a way to more. */
+/* One directory: a group, a cell, or one that may have these below it. */
 static void visit(struct search *s, const char *path, const char *name, unsigned depth,
 		  enum place place, bool known_only)
 {
@@ -191,8 +193,8 @@ static void walk(struct search *s, const char *path, unsigned depth, enum place 
 	(void)closedir(d);
 }
 
-/* The mount points of cgroup file systems; octal escapes (blanks in paths) are not ours to follow.
- */
+/* The mount points of cgroup file systems. Paths with octal escapes (blanks) are not decoded and so
+ * not found. */
 static size_t find_mounts(char (*ret)[PATH_MAX])
 {
 	FILE *f = fopen("/proc/self/mounts", "re");
@@ -208,7 +210,7 @@ static size_t find_mounts(char (*ret)[PATH_MAX])
 	return n;
 }
 
-/* cordon run's cell: it ends with its keeper. */
+/* Is it of cordon run, whose cells end with their keeper? */
 static bool has_keeper(pid_t pid)
 {
 	char path[64], text[4096];
@@ -232,7 +234,7 @@ static bool is_in_cgroup_of_ours(pid_t pid)
 	return strstr(text, "/" CELL_CGROUP_PREFIX) != NULL;
 }
 
-/* Without cgroups: every PID 1 of a cell that has no keeper above it, if no daemon runs. */
+/* Without cgroups: every PID 1 of a cell whose parent is not a keeper, if no cordond runs. */
 static void find_by_process(struct orphans *o)
 {
 	DIR *d = opendir("/proc");

@@ -1,15 +1,15 @@
-/* orphans.h - cells that belong to no running server: what cordon doctor lists.
+/* orphans.h - finds cells that belong to no running server, for cordon doctor.
  *
- * A server's cells outlive it. If it is gone for good, they end by themselves after their lease
- * (init/lease.h), but frozen ones do not, and the directories of their cgroups stay. All cells of a
- * server are below one group (cgroups_group.h), on which the server holds a lock as long as it
- * runs: a group that can be locked exclusively has no server. Groups are searched in every cgroup
- * file system that is mounted, because a server may have been started anywhere.
+ * Cells outlive their server. If the server does not come back, they end by themselves after their
+ * lease (init/lease.h), except frozen ones, and directories of their cgroups stay. All cells of a
+ * server are below one group (cgroups_group.h), on which the server holds a lock while it runs: a
+ * group that can be locked exclusively has no server. Every mounted cgroup file system is searched,
+ * because a server may have been started in any cgroup.
  *
- * Where there are no cgroups, cells are known by their PID 1 alone: they count as orphans if there
- * is no cordond at all on the machine.
+ * On a machine without cgroups, cells are found by their PID 1; they count as orphans if no cordond
+ * runs on the machine.
  *
- * Reads only; needs no privilege, but sees more with it. */
+ * Changes nothing. Needs no privilege, but finds more with it. */
 #pragma once
 
 #include <limits.h>
@@ -23,7 +23,7 @@
 
 struct orphan {
 	char id[CELL_ID_MAX]; /* "": not known */
-	pid_t pid1;	      /* 0: nothing runs in it */
+	pid_t pid1;	      /* 0: no process runs in it */
 	unsigned processes;
 	bool frozen;
 	unsigned ndirs;
@@ -33,11 +33,11 @@ struct orphan {
 struct orphans {
 	struct orphan *list; /* owned */
 	size_t n;
-	bool more; /* than ORPHANS_MAX, or than were looked at */
+	bool more; /* there may be more: ORPHANS_MAX or DIRS_MAX was reached */
 	size_t ngroups;
-	char **groups; /* owned: of servers that are gone; at most ORPHANS_MAX */
+	char **groups; /* owned: paths of groups without a server; at most ORPHANS_MAX */
 };
 
-/* Looks at the machine. Fails only if out of memory. */
+/* Fails only if out of memory. */
 int orphans_find(struct orphans *ret, struct err *e) MUST_USE;
 void orphans_release(struct orphans *o);

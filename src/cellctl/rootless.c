@@ -1,10 +1,10 @@
 /* rootless.c - theory of operation
  *
- * A user may map only one id, the own one, without help. newuidmap(1) and newgidmap(1), set-user-id
- * programs of the distribution, also map the ranges that /etc/subuid and /etc/subgid give the user;
- * they must run outside the new namespace. Without them, or without an entry of at least 65,536
- * ids, it is the single id. The child says "u" when it is in its namespace, the parent "g" when
- * that is mapped. */
+ * Without help, a user may map only the own id into a user namespace. newuidmap(1) and
+ * newgidmap(1), set-user-id programs of the distribution, also map the ranges of /etc/subuid and
+ * /etc/subgid; they must run outside of the new namespace. Without these programs, or without a
+ * range of at least 65,536 ids, the namespace has the single id. The child writes "u" when it is in
+ * its namespace, the parent writes "g" when the maps are written. */
 #include "rootless.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ bool rootless_needed(void)
 	if (geteuid() != 0 || syscall(SYS_capget, &head, data) < 0 ||
 	    (data[0].effective & 1U << CAP_SYS_ADMIN) == 0)
 		return true;
-	/* Root of a container that has all ids of the machine maps 0 to 0, 4294967295 of them. */
+	/* "0 0 4294967295": the initial user namespace, or one with all ids of the machine. */
 	if (io_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map), &e) < 0)
 		return true;
 	inside = strtoul(rest, &rest, 10);
@@ -112,7 +112,7 @@ bool rootless_find_ranges(struct rootless_ranges *ret)
 	struct passwd *pw;
 	struct stat st;
 
-	/* In this order, the cheap questions first: most users have no ranges. */
+	/* The cheap checks first: most users have no ranges. */
 	if (stat("/etc/subuid", &st) < 0 || st.st_size == 0 || access(NEWUIDMAP, X_OK) < 0 ||
 	    access(NEWGIDMAP, X_OK) < 0)
 		return false;
@@ -121,8 +121,8 @@ bool rootless_find_ranges(struct rootless_ranges *ret)
 	       find_range("/etc/subgid", pw->pw_name, geteuid(), &ret->first_gid);
 }
 
-/* Nothing is owned by 0 in there but what was the user's. By system call: libc's functions also
- * look after threads, which a child of vfork must not. */
+/* 0 in the namespace is the user outside. By system call: libc's functions also synchronize
+ * threads, which a child of vfork(2) must not. */
 static int become_root(struct err *e)
 {
 	if (syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)

@@ -21,7 +21,7 @@ uint64_t usage_field(const char *text, const char *word)
 	return 0;
 }
 
-/* In one read: the kernel gives such a file whole, and a second read gets nothing. */
+/* One read: the kernel returns such a file as a whole. */
 static bool read_text(int dir, const char *path, char *text, size_t cap)
 {
 	OWN_FD fd = openat(dir, path, O_RDONLY | O_CLOEXEC);

@@ -28,7 +28,7 @@ enum {
  * itself and does nothing with them. */
 enum {
 	INIT_FD_ID_SLOT = 6, /* lingering: the lock on its id range; not if rootless */
-	INIT_FD_DISK = 7,    /* lingering: the store's root directory, for a later keeper's DIFF */
+	INIT_FD_DISK = 7,    /* lingering: the disk's root directory, for a later keeper's DIFF */
 	INIT_FD_EGRESS =
 		8, /* a transparent TCP socket, not bound yet; not without restrictions.redirect */
 };
