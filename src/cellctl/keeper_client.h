@@ -20,8 +20,7 @@ struct keeper_root {
 
 /* How to start a keeper. */
 struct keeper_start {
-	int client_end; /* borrowed: the end of channel A (SOCK_SEQPACKET) that requests come from
-			 */
+	int client_end; /* borrowed: the end of channel A that sends requests; SOCK_SEQPACKET */
 	int keeper_end; /* borrowed: the keeper's end */
 	int userns;	/* borrowed: of rootless_open(), to work on its cells; -1: a new one */
 	const struct cgroups *cgroups;

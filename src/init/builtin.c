@@ -15,7 +15,7 @@ enum paths { NONE, FIRST, TWO, ALL };
 static const struct builtin {
 	const char *name;
 	int min, max;	  /* arguments behind the name */
-	enum paths paths; /* NONE: it does not work for another user */
+	enum paths paths; /* NONE: --for is not supported */
 	int (*run)(int argc, char **argv, struct err *e);
 } table[] = {
 	{ "read", 3, 3, FIRST, file_read },
@@ -34,7 +34,7 @@ static const struct builtin {
 	{ "kill", 2, 2, NONE, processes_kill },
 };
 
-/* The paths as the user means them. They are needed until the process ends. */
+/* Replaces path arguments by absolute paths in the user's home. The copies are never freed. */
 static int find_paths(const struct builtin *b, int argc, char **argv, struct err *e)
 {
 	int n = b->paths == FIRST ? 1 : b->paths == TWO ? 2 : argc;
@@ -93,7 +93,7 @@ int builtin_main(int argc, char **argv)
 	struct file_msg m = { .kind = FILE_MSG_ERROR };
 	int status;
 
-	/* Who reads us may go at any time; half-made files are removed then, too. */
+	/* The reader may close its end at any time; unfinished files are removed then, too. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(022);
 	status = run(argc, argv, &m.error);

@@ -1,5 +1,6 @@
-/* builtin_io.h - how a built-in talks: records and bytes out, chunks in, errors with their cause.
- * One process, one built-in: the state is the process's. */
+/* builtin_io.h - input and output of a built-in: records (file_msg.h) and bytes to standard output,
+ * chunks from standard input, errors. Called by all built-ins; the state is static, as a process
+ * runs one built-in. */
 #pragma once
 
 #include <stdint.h>
@@ -9,22 +10,22 @@
 
 #define BUILTIN_IO_BUFFER 65536
 
-/* Output is buffered until flushed. Each fails if the other end is closed. */
+/* Output is buffered until it is flushed. Each fails if the other end of the pipe is closed. */
 int builtin_io_bytes(const void *bytes, size_t len, struct err *e) MUST_USE;
 int builtin_io_flush(struct err *e) MUST_USE;
 
-/* Says one record. A string that is too long fails (ERR_LIMIT). */
+/* Writes one record. ERR_LIMIT if a string is too long. */
 int builtin_io_record(const struct file_msg *m, struct err *e) MUST_USE;
 
-/* Reads content out of the chunks on standard input. Returns bytes, 0 when it was said to be
- * complete, -1 if it broke off before (ERR_CONFLICT) or is malformed. */
+/* Reads content from the chunks on standard input. Returns the number of bytes; 0 after the last
+ * chunk; -1 if the input ended before (ERR_CONFLICT) or is malformed. */
 ssize_t builtin_io_read(void *ret, size_t cap, struct err *e) MUST_USE;
 
-/* Fills exactly len bytes from there. Returns 0, or 1 if the content ended at the first byte. */
+/* The same, exactly len bytes. Returns 0, or 1 if the content was at its end. */
 int builtin_io_read_exactly(void *ret, size_t len, struct err *e) MUST_USE;
 
-/* "step path: why" of errno, with the code that it means. Returns -1. */
+/* Sets the error "step: strerror(errno): path" with the err_code of errno. Returns -1. */
 int builtin_io_fail(struct err *e, const char *step, const char *path);
 
-/* An octal mode of at most 07777, or "-": *ret stays as it is. */
+/* Reads an octal mode of at most 07777; "-" leaves *ret unchanged. */
 int builtin_io_mode(const char *text, uint32_t *ret, struct err *e) MUST_USE;

@@ -1,7 +1,8 @@
-/* builtin_table.h - the built-ins, one function each. builtin.h says what they are given and say.
+/* builtin_table.h - the built-ins, one function each; builtin.h has their arguments and records.
+ * Called by the table in builtin.c.
  *
- * argv are the arguments behind the name, as many as the table in builtin.c allows. Each returns
- * the exit status, or -1 with the error that is to be the last record. */
+ * argv are the arguments behind the name, as many as the table allows. Each returns the exit
+ * status, or -1 with the error, which builtin.c writes as the last record. */
 #pragma once
 
 #include "err.h"

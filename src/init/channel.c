@@ -1,16 +1,15 @@
 /* channel.c - theory of operation
  *
- * Requests are collected in one large mapping, mostly untouched: memory is taken only by what a
- * request needs, and given back. The holder of the other end made this cell, so a malformed request
- * ends it: that is not the peer it should be.
+ * Requests are collected in one large mapping. Its pages take memory only once they are used, and
+ * are given back. A malformed request ends the cell: the program at the other end made the cell and
+ * is built together with this one.
  *
- * A daemon that dies leaves requests behind that it has already promised to clients. So a
- * connection to which nothing can be written any more is broken, and read to its end before it is
- * dropped.
+ * A daemon that dies may have sent requests whose results it has promised to clients. So a
+ * connection to which nothing can be written (broken) is still read to its end.
  *
- * The listening socket came from outside, and its name is outside; no process of the cell can see
- * it. Should a mount ever show it to a cell, then a process of the cell is refused because it has a
- * number here: those outside have none. */
+ * The listening socket was made outside, with a name outside that no process of the cell can see.
+ * If a mount showed it to the cell, connections of the cell's processes would still be refused:
+ * they have a process id in this pid namespace, and processes outside have none. */
 #include "channel.h"
 
 #include <errno.h>
@@ -22,8 +21,7 @@
 #include "io.h"
 
 #define CHANNEL_FD 3
-/* While a cell is frozen, each daemon that connects and dies leaves one behind that cannot be
- * accepted. */
+/* While a cell is frozen, connections of daemons that died stay in the queue. */
 #define BACKLOG 4096
 #define BUFFER_CAP ((size_t)FRAME_HEAD + AGENT_REQUEST_MAX)
 #define KEPT 65536 /* bytes of the buffer that are not given back */
@@ -31,13 +29,13 @@
 static int channel = -1;
 static int listener = -1;
 static int next_channel = -1; /* the connection that will replace the one on the channel */
-static bool broken;	      /* writing fails for good, but there may be requests to read */
-static int passed_fd = -1; /* a descriptor that came with a request that is still in the buffer */
-static bool full;	   /* the kernel said it takes no more */
-static bool out_of_memory; /* it said so for lack of something else than room in the socket */
+static bool broken;	      /* nothing can be written, but there may be requests to read */
+static int passed_fd = -1;    /* came with a request that is still in the buffer */
+static bool full;	      /* the kernel did not accept the last event */
+static bool out_of_memory;    /* for another reason than a full socket */
 
 static uint8_t *buffer;
-static size_t have, at; /* buffer[at .. have) was not looked at yet */
+static size_t have, at; /* buffer[at .. have) was not parsed yet */
 static size_t touched;	/* largest have since memory was given back */
 
 int channel_init(void)
@@ -78,7 +76,7 @@ static void drop(void)
 	full = out_of_memory = broken = false;
 	have = at = 0;
 	if (listener < 0)
-		_exit(0); /* the other end is closed: the cell is over */
+		_exit(0); /* the other end is closed, and the cell does not linger */
 }
 
 bool channel_send(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds)
@@ -118,7 +116,7 @@ bool channel_receive(void)
 			_exit(1);
 	}
 	if (have == BUFFER_CAP)
-		return false; /* whole requests wait in it */
+		return false; /* it holds whole requests */
 	n = io_recv(channel, buffer + have, BUFFER_CAP - have, &fd, 1, &nfds, &e);
 	if (n < 0 && e.code == ERR_SYSTEM && e.sys == EAGAIN)
 		return false;
@@ -136,7 +134,7 @@ bool channel_receive(void)
 	return true;
 }
 
-/* Nothing whole is left: what is there of the next request moves to the front. */
+/* No whole request is left: the bytes of the next one move to the front. */
 static void compact(void)
 {
 	memmove(buffer, buffer + at, have - at);
@@ -177,7 +175,7 @@ int channel_linger(void)
 	return 0;
 }
 
-/* Numbers of processes that are not of this cell show as 0. */
+/* The id of a process that is not in this pid namespace shows as 0. */
 static bool is_outside(int fd)
 {
 	struct ucred peer;

@@ -1,8 +1,9 @@
-/* channel.h - channel B, PID 1's end: whole requests in, events out, and the next connection.
+/* channel.h - PID 1's end of channel B: receives whole requests, sends events, accepts the next
+ * connection. Called by main.c and event_out.c.
  *
- * Nothing here blocks. An event is taken by the kernel whole or not at all; what it does not take
- * is owed, and event_out.c remembers it. When the other end is gone, the cell is over, unless it
- * lingers: then channel_is_open() is false until the next connection. */
+ * Nothing here blocks. The kernel accepts an event as a whole or not at all; event_out.c keeps
+ * those that it does not accept. When the other end closes, PID 1 exits, unless the cell lingers:
+ * then channel_is_open() is false until the next connection. */
 #pragma once
 
 #include <poll.h>
@@ -10,36 +11,37 @@
 
 #include "agent_msg.h"
 
-#define CHANNEL_FDS 2 /* descriptors it may want to wait for at once */
+#define CHANNEL_FDS 2 /* entries of channel_poll_fds() */
 
 /* Takes descriptor 3. */
 int channel_init(void) MUST_USE;
 
 bool channel_is_open(void);
 
-/* Writing fails for good. Requests may still be there, and count. */
+/* Nothing can be written any more. Requests that were received before are still handled. */
 bool channel_is_broken(void);
 
-/* Writes CHANNEL_FDS entries for poll(2), the connection first. Entries without use have fd -1. */
+/* Writes CHANNEL_FDS entries for poll(2): the connection, then the listener. Unused ones have fd
+ * -1. */
 void channel_poll_fds(struct pollfd *ret_fds);
 
-/* Must be tried again after a short while, though nothing will show in poll(2). */
+/* Sending must be tried again after a short while: poll(2) will not report when it is possible. */
 bool channel_needs_retry(void);
 
-/* Sends one event. False: there is no connection, or the kernel takes no more now. */
+/* Sends one event. False: there is no connection, or the kernel does not accept it now. */
 bool channel_send(enum agent_type type, const struct agent_event *v, const int *fds, size_t nfds);
 
-/* Reads what there is, at most once. False if there was nothing. Ends the cell if the connection is
- * at its end and the cell does not linger. */
+/* Receives once. False if there was nothing. At the end of the connection PID 1 exits, if the cell
+ * does not linger. */
 bool channel_receive(void);
 
-/* The next whole request; its body is valid until the next call. Ends the cell if it is none. */
+/* The next whole request; its body is valid until the next call. PID 1 exits if it is malformed. */
 bool channel_next(struct frame *ret);
 
-/* Listens on the socket that came along with a LINGER; returns 0 or errno. */
+/* Listens on the socket that came with a LINGER; returns 0 or an errno. */
 int channel_linger(void);
 
-/* Accepts a connection that waits: true. It will replace the one there is, which is mute from now
- * on; what is left of its requests can be read until channel_replace(). */
+/* Accepts a waiting connection; false if there is none. channel_replace() puts it in place of the
+ * current one, which is broken from now on; its requests can be received until then. */
 bool channel_accept(void);
 void channel_replace(void);

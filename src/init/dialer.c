@@ -1,9 +1,8 @@
 /* dialer.c - theory of operation
  *
- * A connection to loopback is made or refused by the kernel while connect(2) goes on, but the
- * socket learns of it only when the call is over: non-blocking, it says EINPROGRESS nearly always.
- * So the socket is asked once more. On a busy machine it may still not know; then the receiver
- * will, and may ask again. */
+ * The kernel completes or refuses a connection to loopback during connect(2), but a non-blocking
+ * call returns EINPROGRESS nearly always. SO_ERROR right after it has the result in most cases. On
+ * a busy machine it may not have it yet; then the receiver of the socket finds the error. */
 #include "dialer.h"
 
 #include <errno.h>
@@ -44,6 +43,6 @@ int dialer_connect(uint16_t port, int *ret_fd)
 	if (sys != ECONNREFUSED)
 		return sys;
 	sys = try_connect((const struct sockaddr *)&v6, sizeof(v6), ret_fd);
-	/* In a cell without IPv6 no program listens there. */
+	/* A cell without IPv6. */
 	return sys == EAFNOSUPPORT || sys == EADDRNOTAVAIL ? ECONNREFUSED : sys;
 }

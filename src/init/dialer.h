@@ -1,4 +1,5 @@
-/* dialer.h - connections to ports of the cell, for cordond, which cannot make them from outside. */
+/* dialer.h - makes connections to ports of the cell for cordond, which is outside of the cell's
+ * network namespace. Called by main.c. */
 #pragma once
 
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * cell wrote; `lower`, the layer below it; `merged`, what the cell saw. Only directories that exist
  * in upper are visited. An entry of upper is new if lower has none, changed if lower's differs, and
  * a deletion if it is a whiteout (a device 0:0). A directory that was removed and made again hides
- * lower's entries without a whiteout each; the mark for that is readable only by real root, so we
- * look at merged instead: what lower has and merged has not, is deleted. */
+ * lower's entries without a whiteout for each; the attribute for that can be read by the machine's
+ * root only. So merged is compared: an entry that lower has and merged has not, is deleted. */
 #include "diff.h"
 
 #include <dirent.h>
@@ -26,7 +26,8 @@
 #define NOBODY 65534
 #define PATH_CAP (DEPTH_MAX * 256 + 1024)
 
-/* The same directory in the three trees; -1 where it is not. Borrowed by what is called with it. */
+/* One directory in the three trees; -1 in a tree that does not have it. Descriptors are the
+ * caller's. */
 struct place {
 	int upper, lower, merged;
 };
@@ -98,7 +99,7 @@ static bool same_bytes(struct place p, const char *name)
 
 	if (upper < 0 || lower < 0)
 		return false;
-	/* The one attribute that changes what a program may do. */
+	/* The one attribute that gives a program rights. */
 	n = fgetxattr(upper, "security.capability", a, sizeof(a));
 	if (n != fgetxattr(lower, "security.capability", b, sizeof(b)) ||
 	    (n > 0 && memcmp(a, b, (size_t)n) != 0))
@@ -118,9 +119,9 @@ static bool same_target(struct place p, const char *name)
 	       memcmp(a, b, (size_t)n) == 0;
 }
 
-/* Whether an entry was only copied up, as overlayfs does for every directory on the way to a change
- * and for files that were merely opened. Equal times are the cell's to set and prove nothing.
- * Owners that do not exist in the cell all show as NOBODY and cannot be compared. */
+/* Is the entry unchanged? overlayfs copies directories above a change, and files that were opened
+ * for writing only. A cell can set times, so content is compared even if they are equal. Owners
+ * that do not exist in the cell show as NOBODY and cannot be compared. */
 static bool same(struct place p, const char *name, const struct stat *now,
 		 const struct stat *before)
 {
@@ -138,7 +139,7 @@ static bool same(struct place p, const char *name, const struct stat *now,
 
 static bool walk(struct place p, size_t at, unsigned depth);
 
-/* Everything below a directory that the cell put there or that is new. */
+/* One entry of an upper directory, and all below it. */
 static void one_entry(struct place p, const char *name, size_t at, unsigned depth)
 {
 	struct stat now, before;
@@ -147,7 +148,7 @@ static void one_entry(struct place p, const char *name, size_t at, unsigned dept
 	if (!in(p.upper, name, &now))
 		return;
 	if (S_ISCHR(now.st_mode) && now.st_rdev == makedev(0, 0)) {
-		/* Where no layer is below, it is a file like any other. */
+		/* Without a layer below, it is no whiteout but a device. */
 		if (had || p.lower < 0)
 			record(had ? 'D' : 'A', had ? &before : &now);
 		return;
@@ -158,15 +159,13 @@ static void one_entry(struct place p, const char *name, size_t at, unsigned dept
 		record('C', &now);
 	if (!S_ISDIR(now.st_mode))
 		return;
-	/* Secrets that were brought in are no work of the cell's; that they have a place is said.
-	 */
+	/* Secrets are no changes of the cell; only their directory is listed. */
 	if (strcmp(path, SECRET_TABLE_DIR) == 0)
 		return;
 	OWN_FD upper = enter(p.upper, name);
 	OWN_FD lower = had && S_ISDIR(before.st_mode) ? enter(p.lower, name) : -1;
 	OWN_FD merged = enter(p.merged, name);
-	/* Too deep, or descriptors run out, or not even root of the cell may look: said, not
-	 * hidden. */
+	/* Too deep, out of descriptors, or not readable by root of the cell: reported. */
 	if (upper < 0 || depth == DEPTH_MAX ||
 	    !walk((struct place){ upper, lower, merged }, at, depth + 1))
 		record('T', &now);
@@ -187,7 +186,7 @@ static bool is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Puts "/name" behind the first `at` bytes of the path; returns its new length. */
+/* Appends "/name" to the first `at` bytes of the path; returns its new length. */
 static size_t extend(size_t at, const char *name)
 {
 	int n = snprintf(path + at, sizeof(path) - at, "/%s", name);
@@ -195,7 +194,7 @@ static size_t extend(size_t at, const char *name)
 	return at + (size_t)n;
 }
 
-/* What the cell no longer saw of a layer's directory, though no whiteout says so. */
+/* Entries of a layer's directory that are hidden without a whiteout. */
 static void hidden_entries(struct place p, size_t at)
 {
 	DIR *d = p.lower < 0 || p.merged < 0 ? NULL : list(p.lower);
@@ -228,14 +227,14 @@ static bool walk(struct place p, size_t at, unsigned depth)
 	return true;
 }
 
-/* One writable directory of the store, mounted at `mount` in the cell. */
-static void walk_top(const char *store_dir, const char *mount, int lower)
+/* One writable directory of the disk, mounted at `mount` in the cell. */
+static void walk_top(const char *disk_dir, const char *mount, int lower)
 {
-	OWN_FD upper = open(store_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	OWN_FD upper = open(disk_dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	size_t at = mount[1] == '\0' ? 0 : strlen(mount);
 
 	if (upper < 0) {
-		failed = failed || errno != ENOENT; /* not every cell has each of them */
+		failed = failed || errno != ENOENT; /* not every cell has all of them */
 		return;
 	}
 	OWN_FD merged = mount[1] == '\0' ? openat(3, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -253,7 +252,7 @@ int diff_main(int nplaces, char **places)
 						{ "home", "/home/user" },
 						{ "shm", "/dev/shm" } };
 
-	/* Each level of a tree takes some descriptors. */
+	/* Each level of a tree needs several descriptors. */
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		(void)setrlimit(RLIMIT_NOFILE, &files);
@@ -266,7 +265,7 @@ int diff_main(int nplaces, char **places)
 	}
 	for (size_t i = 0; i < COUNT(plain); i++)
 		walk_top(plain[i][0], plain[i][1], -1);
-	/* Marks the list as whole: its reader cannot see how this process ended. */
+	/* Marks the list as complete: its reader does not know the exit status. */
 	if (!failed) {
 		(void)snprintf(path, sizeof(path), "/");
 		record('E', &(struct stat){ 0 });

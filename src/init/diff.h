@@ -1,11 +1,11 @@
-/* diff.h - what a cell changed, read from the writable layers it left.
+/* diff.h - lists what a cell changed, from the upper directories of its overlays.
  *
- * A separate start of the same program, not part of PID 1: it runs from the sealed copy with the
- * rights of the cell's root, in a root directory that is the cell's store, and writes records to
- * standard output: kind ('A'dded, 'C'hanged, 'D'eleted, 'T'runcated), mode in octal, size, path,
- * separated by tabs, each record ended by NUL. */
+ * Not part of PID 1: keeper/diff_reader.c executes cordon-init with the argument "diff", with the
+ * rights of the cell's root and the cell's disk as root directory. It writes records to standard
+ * output (wire/diff_record.h): kind ('A'dded, 'C'hanged, 'D'eleted, 'T'runcated, 'E'nd), mode in
+ * octal, size, path, separated by tabs, each record ended by NUL. */
 #pragma once
 
-/* places: where each layer is mounted in the cell; descriptors 3: the cell's /, 4 and up: layers.
- */
+/* places: where each layer is mounted in the cell. Descriptor 3 is the cell's /, 4 and up are the
+ * layers. */
 int diff_main(int nplaces, char **places);

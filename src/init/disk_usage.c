@@ -2,7 +2,7 @@
 
 #include <sys/statfs.h>
 
-/* A directory of the store in every profile. */
+/* A directory of the disk in every profile. */
 #define PLACE "/dev/shm"
 
 struct disk_usage_samples disk_usage_total;

@@ -1,11 +1,12 @@
-/* disk_usage.h - the one file system that all writes of a cell go to: how full it is, and was. */
+/* disk_usage.h - how full the cell's disk is, the file system that all its writes go to, and in how
+ * many samples it was full. Called by main.c and programs.c. */
 #pragma once
 
 #include <stdint.h>
 
 #include "agent_msg.h"
 
-/* How many samples found no bytes, or no inodes, free. */
+/* In how many samples no bytes, or no inodes, were free. */
 struct disk_usage_samples {
 	uint64_t full, inodes_full;
 };

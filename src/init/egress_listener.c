@@ -1,12 +1,12 @@
 /* egress_listener.c - theory of operation
  *
- * The keeper's rules lead every TCP connection that is not to loopback to the socket that listens
- * at port 1 on a socket with IP_TRANSPARENT. Only the keeper could set that, and it left the socket
- * here, not bound: while it does not listen, the rules find no socket and the kernel refuses each
- * connection by itself. Names are asked for over UDP, of any address since all are local, at port
- * 53; that needs no rule, and a program of the cell that binds 127.0.0.1:53 still gets its own.
+ * The keeper's packet rules redirect every TCP connection that is not to loopback to the socket
+ * that listens at port 1 and has IP_TRANSPARENT. Only the keeper could set that option; it left the
+ * socket at INIT_FD_EGRESS, not bound. While it does not listen, the kernel refuses the
+ * connections. DNS queries go to port 53 of any address, as all addresses are local; that needs no
+ * rule, and a program of the cell that binds 127.0.0.1:53 gets the queries to that address.
  *
- * Both stay here once they are made: if their reader dies, the next one gets the same. */
+ * Both sockets stay open here: if cordon-egress dies, the next one gets the same. */
 #include "egress_listener.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "io.h"
 #include "keeper_msg.h"
 
-#define TCP_PORT 1 /* as tools/gen-egress-rules says */
+#define TCP_PORT 1 /* as in tools/gen-egress-rules */
 #define DNS_PORT 53
 #define BACKLOG 1024
 
@@ -30,13 +30,13 @@ static int set(int fd, int level, int option)
 	return setsockopt(fd, level, option, &(int){ 1 }, sizeof(int));
 }
 
-/* To every address of both families, or of the one there is. */
+/* Binds to every address of both families, or of IPv4 if the kernel has no IPv6. */
 static int bind_any(int fd, int family, uint16_t port)
 {
 	const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
 	const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
 
-	/* So that programs may have the port, too, at an address of their own. */
+	/* So that programs can bind the port at one address, too. */
 	if (set(fd, SOL_SOCKET, SO_REUSEADDR) < 0)
 		return -1;
 	if (family == AF_INET)
@@ -54,7 +54,7 @@ static int family_of(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) < 0 ? -1 : family;
 }
 
-/* A socket that is bound stays so, and a second try of the order finds it that way. */
+/* A socket stays bound if the call failed later; it is repeated then. */
 static bool is_bound(int fd)
 {
 	struct sockaddr_in6 at = { 0 };
@@ -76,8 +76,8 @@ static int make_udp(int family, int *ret_fd)
 {
 	OWN_FD fd = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	/* Who answers must know which address was asked, and answer from it; an IPv6 one is not the
-	 * cell's own for having a route. */
+	/* cordon-egress must know to which address a query was sent, and answer from it.
+	 * IP_FREEBIND: that address is routed, but not assigned to a device. */
 	if (fd < 0 || bind_any(fd, family, DNS_PORT) < 0 || set(fd, SOL_IP, IP_PKTINFO) < 0 ||
 	    set(fd, SOL_IP, IP_FREEBIND) < 0 ||
 	    (family == AF_INET6 && set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO) < 0))

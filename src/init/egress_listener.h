@@ -1,13 +1,13 @@
-/* egress_listener.h - the cell's way out: what programs connect to, and the names they ask for,
- * arrive at two sockets that cordon-egress reads outside. */
+/* egress_listener.h - the two sockets at which connections and DNS queries of the cell's programs
+ * arrive. cordon-egress, outside, accepts and answers them. Called by main.c. */
 #pragma once
 
 #include "own.h"
 
-#define EGRESS_LISTENER_FDS 2 /* a TCP socket that listens, a UDP socket */
+#define EGRESS_LISTENER_FDS 2 /* a listening TCP socket, a UDP socket */
 
-/* Opens the listener, or finds it open. Returns 0 and *ret_fds, EGRESS_LISTENER_FDS descriptors
- * that stay open for as long as PID 1 is there and belong to this file; or an errno: EOPNOTSUPP if
- * the keeper found that this kernel cannot do it, EADDRINUSE if a program of the cell sits in the
- * way. Nothing blocks. */
+/* Opens the sockets, if they are not open. Returns 0 and *ret_fds, EGRESS_LISTENER_FDS descriptors
+ * that belong to this file and stay open as long as PID 1 runs; or an errno: EOPNOTSUPP if this
+ * kernel cannot redirect connections (keeper/netns.c), EADDRINUSE if a program of the cell has the
+ * port. Does not block. */
 int egress_listener_open(const int **ret_fds) MUST_USE;

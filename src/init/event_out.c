@@ -6,8 +6,8 @@
 
 static bool ready, synced, all_dead;
 static enum agent_type answer; /* 0: none */
-static int answer_fd = -1;     /* goes with it */
-static const int *kept_fds;    /* go with it, and are borrowed */
+static int answer_fd = -1;     /* sent with it */
+static const int *kept_fds;    /* borrowed: sent with it */
 static size_t kept_n;
 static struct agent_event answer_event, all_dead_event;
 
@@ -15,7 +15,7 @@ void event_out_begin(bool greet)
 {
 	ready = true;
 	synced = greet;
-	all_dead = false; /* its asker is gone */
+	all_dead = false; /* it was for the old connection */
 	answer = 0;
 	io_close_all(&answer_fd, 1);
 }
@@ -48,7 +48,7 @@ void event_out_all_dead(const struct agent_event *v)
 	all_dead_event = *v;
 }
 
-/* What it is, its mark, and the descriptors it has. */
+/* Fills in mark and flags, and lists the descriptors that go with the event. */
 static size_t describe(const struct program *p, struct agent_event *v, int fds[3])
 {
 	size_t n = 0;
@@ -166,6 +166,6 @@ static bool send_pending(void)
 
 bool event_out_all(void)
 {
-	/* The connection may end while we speak; then what is owed is for the next one. */
+	/* If the connection ends meanwhile, pending events are for the next one. */
 	return send_pending() || channel_is_broken();
 }

@@ -1,27 +1,30 @@
-/* event_out.h - messages that PID 1 has still to send, and their order. */
+/* event_out.h - events that PID 1 has still to send, and their order. Called by main.c.
+ *
+ * There is no queue. What is to be sent about a program is a set of flags in its entry of the table
+ * (programs.h); beside these there is at most one READY, one SYNCED, one answer and one ALL_DEAD.
+ * So memory is bounded however slowly the other end reads. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "agent_msg.h"
 
-/* A connection has begun. greet: it is not the first: what is held is sent. */
+/* A connection has begun. greet: it is not the first one, and HELD of each held program is sent. */
 void event_out_begin(bool greet);
 
-/* The one answer to the request at hand. Requests are looked at only when nothing is owed, so there
- * is never a second. */
+/* The answer to the current request. Requests are handled only while no event is pending, so there
+ * is at most one answer. */
 void event_out_answer(enum agent_type type, const struct agent_event *v);
 
-/* The answer with a descriptor, which is taken. */
+/* An answer with a descriptor, which is taken over. */
 void event_out_answer_fd(enum agent_type type, const struct agent_event *v, int fd);
 
-/* The answer with n descriptors that stay where they are: they must outlive the connection. */
+/* An answer with n descriptors that stay the caller's, and open as long as the process runs. */
 void event_out_answer_kept(enum agent_type type, const struct agent_event *v, const int *fds,
 			   size_t n);
 
 void event_out_all_dead(const struct agent_event *v);
 
-/* Sends all that is kept, as far as it goes. True if nothing is left to send, or there is no
- * connection.
- */
+/* Sends pending events until the channel accepts no more. True if none is left, or the channel is
+ * broken: then they are sent over the next connection. */
 bool event_out_all(void);

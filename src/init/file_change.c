@@ -1,4 +1,4 @@
-/* file_change.c - looking at one entry, making a directory, moving. */
+/* file_change.c - the built-ins stat, mkdir and move. Called by builtin.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -52,7 +52,7 @@ static int parse_directory(char **argv, struct directory *ret, struct err *e)
 	return 0;
 }
 
-/* Mode and owner of a new one. */
+/* Of a new directory. */
 static int set_owner_and_mode(const struct file_place *p, uint32_t mode, const char *path,
 			      struct err *e)
 {
@@ -65,7 +65,7 @@ static int set_owner_and_mode(const struct file_place *p, uint32_t mode, const c
 	return 0;
 }
 
-/* There is one already: that is an answer, unless it had to be new. */
+/* mkdir of a directory that exists: a success, unless it had to be new. */
 static int send_existing(const char *path, bool exclusive, struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
@@ -124,8 +124,8 @@ static int copy_metadata(int from, int to, const char *path, struct err *e)
 	return x.len == 0 ? 0 : file_xattr_replace(to, &x, path, e);
 }
 
-/* Between two mounts, as /tmp and a home are in a cell: a copy that appears complete, then the old
- * one goes. */
+/* Between two mounts, as /tmp and a home may be in a cell: the copy appears when it is complete,
+ * then the old file is removed. */
 static int move_file(const struct file_place *from, const struct file_place *to, const char *path,
 		     struct err *e)
 {

@@ -30,7 +30,7 @@ static uint8_t type_of(mode_t mode)
 	}
 }
 
-/* Times that nanoseconds since 1970 in 64 bits cannot hold are far from any real one. */
+/* Times that do not fit into 64 bits of nanoseconds become 0. */
 static int64_t nanoseconds(const struct timespec *t)
 {
 	if (t->tv_sec > INT64_MAX / 1000000000 - 1 || t->tv_sec < INT64_MIN / 1000000000 + 1)
@@ -38,7 +38,7 @@ static int64_t nanoseconds(const struct timespec *t)
 	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
-/* Everything about it but its link, if it is one, and its metadata. */
+/* All but the target of a link and metadata. */
 static struct file_msg describe(const struct stat *st, const char *path, const char *abs)
 {
 	return (struct file_msg){
@@ -71,8 +71,8 @@ static void read_metadata(int fd, int dir, const char *name, struct file_msg_ent
 	f->meta = (struct file_meta){ meta.bytes, meta.len };
 }
 
-/* The rest of it, then says it. dir and name are where it is; pinned is it, or -1. What is found is
- * in buffers of ours for as long as it takes. */
+/* Adds the target of a link and metadata, then writes the record. dir and name: where the file is;
+ * pinned: the file itself, or -1. */
 static int complete(struct file_msg *m, int dir, const char *name, int pinned, struct err *e)
 {
 	static char target[FILE_MSG_PATH_MAX], resolved[FILE_MSG_PATH_MAX];
@@ -93,7 +93,7 @@ static int complete(struct file_msg *m, int dir, const char *name, int pinned, s
 			f->target_mode = st.st_mode & 07777;
 		}
 	}
-	/* The kernel knows such attributes of files and directories only. */
+	/* Only files and directories have user attributes. */
 	if (type == FILE_MSG_FILE || type == FILE_MSG_DIR)
 		read_metadata(led >= 0 ? led : pinned, dir, name, f);
 	return builtin_io_record(m, e);
@@ -120,8 +120,7 @@ int file_entry_send_at(int dir, const char *name, const struct stat *st, const c
 	return complete(&m, dir, name, -1, e);
 }
 
-/* Of what is pinned. A symlink is looked at by its real path once more: there is no other way from
- * its descriptor to where it leads. */
+/* A symlink is read by its real path again: its target cannot be found by the descriptor. */
 static int send_entry(int pinned, const char *real, const char *requested, uint16_t flags,
 		      const uint64_t *size, struct err *e)
 {

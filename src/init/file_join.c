@@ -1,9 +1,8 @@
-/* file_join.c - theory of operation
+/* file_join.c - the built-in join: makes one file of parts that were uploaded one by one.
  *
- * Parts that were sent one by one become one file. All sources are opened and looked at first;
- * their content is staged, and put in place as that of any other write; only then do they go, each
- * only if it is still the file that was read. A source that is the destination, too, has been read
- * by then and is replaced. */
+ * All sources are opened and checked first. Their content is staged and put in place as by any
+ * other write (file_put.h). Only then are the sources removed, each only if it is still the file
+ * that was read. A source that is also the destination is replaced. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -35,7 +34,7 @@ static int open_source(const char *path, struct source *s, struct err *e)
 	}
 	if (!S_ISREG(s->st.st_mode))
 		return err_set(e, ERR_INVALID, "not a regular file: %s", path);
-	/* It is to go in the end; better to know now that it will not. */
+	/* It is removed in the end: fail now if that is not allowed. */
 	if (faccessat(s->place.dir, ".", W_OK | X_OK, 0) < 0)
 		return builtin_io_fail(e, "remove", path);
 	return 0;
@@ -62,8 +61,7 @@ static int remove_source(const struct source *s, const char *path, struct err *e
 	return 0;
 }
 
-/* Is it the name that the result has now? Then it is none of the sources any more, even if it was
- * written in place and is the same file still. */
+/* Is the source the result? Then it is not removed. */
 static bool is_result(const struct source *s, const struct file_place *result)
 {
 	struct stat a, b;

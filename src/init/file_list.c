@@ -1,8 +1,8 @@
-/* file_list.c - theory of operation
+/* file_list.c - the built-in list.
  *
- * Breadth first: a client that asks for a thousand entries of a deep tree wants the top of it. The
- * queue holds the relative paths of directories still to be listed; each is opened anew from the
- * top, following no link, so the queue is all the memory there is, and that has a bound. */
+ * Breadth first: a client that wants a thousand entries of a deep tree gets its top. The queue
+ * holds the relative paths of directories that are still to be listed; each is opened from the top,
+ * following no links. So memory is bounded by QUEUE_MAX. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ struct walk {
 	char abs[FILE_MSG_PATH_MAX]; /* of the top, as asked for */
 	uint64_t depth, max;
 	struct file_msg_end end;
-	char *queue; /* u8 depth, path, NUL, again and again; owned */
+	char *queue; /* owned: records of u8 depth, path, NUL */
 	size_t head, tail, cap;
 };
 

@@ -21,7 +21,7 @@ struct database {
 	bool read;
 	size_t len;
 	char text[65536];
-	/* A listing asks for the same few again and again. */
+	/* Most files of a listing have the same few owners. */
 	struct {
 		bool used;
 		uint32_t id;
@@ -42,7 +42,7 @@ static bool number(const char *p, size_t n, uint32_t *ret)
 			return false;
 		v = v * 10 + (uint64_t)(p[i] - '0');
 	}
-	if (v >= UINT32_MAX) /* -1 means "leave alone" to the kernel */
+	if (v >= UINT32_MAX) /* the kernel takes -1 for "unchanged" */
 		return false;
 	*ret = (uint32_t)v;
 	return true;
@@ -97,7 +97,7 @@ bool file_names_number(const char *text, size_t len, const char *name, uint32_t 
 	return false;
 }
 
-/* What is not a plain file (a FIFO would hold us up) counts as empty. */
+/* A file that is not regular (a FIFO would block) counts as empty. */
 static void load(struct database *d)
 {
 	OWN_FD fd = -1;

@@ -1,17 +1,18 @@
 /* file_put.c - theory of operation
  *
- * The content is staged first, under no name: only when it is complete does it appear, by a
- * rename over what was there. So a client that goes away in the middle changes nothing, and a
- * reader sees the old content or the new.
+ * The content is staged in a file without a name. When it is complete, the file appears by a rename
+ * over the old one. So a client that disconnects changes nothing, and a reader sees the old content
+ * or the new one.
  *
- * A rename needs the right to change the directory, and gives the file a new owner. Where it cannot
- * keep the owner, or the place is a mount point, or the directory is not ours, a file that we may
- * write is written in place instead, still only with complete content. Appending is always that.
+ * A rename needs the right to change the directory, and the new file has another owner. Where the
+ * owner cannot be kept, or the path is a mount point, or the directory cannot be changed, a file
+ * that the user may write is written in place instead, still only when the content is complete.
+ * Appending always writes in place.
  *
- * A staged file appears with its owner and all its content, and the kernel tells watchers of the
- * directory of its creation only. Clients expect what a program causes that creates a file, gives
- * it to its user and writes it, as E2B's envd does: create, chmod, write. So the other two events
- * are caused once the file is in its place, by calls that change nothing (announce()). */
+ * inotify reports only the creation of a staged file, as it appears with owner and content. Clients
+ * expect the events of a program that creates a file, sets its owner and writes it, as E2B's envd
+ * does: create, chmod, write. So the other two events are caused when the file is in place, by
+ * calls that change nothing (announce()). */
 #include "file_put.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include "file_entry.h"
 #include "file_user.h"
 
-#define FAR (1LL << 40) /* no file of a cell reaches there */
+#define FAR (1LL << 40) /* larger than any file of a cell */
 
 struct old {
 	bool exists;
@@ -41,7 +42,7 @@ struct file_put file_put_for_user(const char *path)
 	return r;
 }
 
-/* What is there now, and may it be replaced? */
+/* Reads the status of the old file, and checks that it may be replaced. */
 static int look(const struct file_put *r, const struct file_place *p, struct old *ret,
 		struct err *e)
 {
@@ -78,8 +79,7 @@ static int open_stage(const struct file_put *r, const struct file_place *p, cons
 	return builtin_io_fail(e, "write", r->path);
 }
 
-/* Owner, mode and metadata of what is staged. Returns 1 if it cannot have the owner it should keep.
- */
+/* Sets owner, mode and metadata of the staged file. Returns 1 if it cannot keep the old owner. */
 static int set_owner_and_mode(const struct file_put *r, const struct old *old, int fd,
 			      struct err *e)
 {
@@ -116,7 +116,7 @@ static int write_in_place(const struct file_put *r, const struct file_place *p,
 		return builtin_io_fail(e, "open", r->path);
 	if (!S_ISREG(st.st_mode))
 		return err_set(e, ERR_INVALID, "not a regular file: %s", r->path);
-	/* First what may be refused. */
+	/* First, because this may fail. */
 	if (r->meta != NULL && file_xattr_replace(fd, r->meta, r->path, e) < 0)
 		return -1;
 	if (!r->append && ftruncate(fd, 0) < 0)
@@ -133,7 +133,7 @@ static int write_in_place(const struct file_put *r, const struct file_place *p,
 static int commit(const struct file_put *r, const struct file_place *p, struct file_stage *s,
 		  struct old *old, struct err *e)
 {
-	bool elsewhere = s->dir != p->dir; /* it cannot be linked here */
+	bool elsewhere = s->dir != p->dir; /* staged elsewhere: it cannot be renamed */
 	int rc;
 
 	if (look(r, p, old, e) < 0)
@@ -150,9 +150,9 @@ static int commit(const struct file_put *r, const struct file_place *p, struct f
 	return builtin_io_fail(e, "write", r->path);
 }
 
-/* Sets the mode it has, and punches a hole where there is nothing: the kernel reports a change of
- * mode and a write. If it cannot be done (the file was given to another user, or replaced meanwhile
- * by something else), watchers see fewer events; the file is right all the same. */
+/* Sets the mode that the file has, and punches a hole behind its end: inotify reports a change of
+ * mode and a write. If that fails (the file belongs to another user, or was replaced meanwhile),
+ * watchers get fewer events. */
 static void announce(const struct file_place *p)
 {
 	OWN_FD fd =

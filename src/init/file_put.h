@@ -1,4 +1,5 @@
-/* file_put.h - content into a file: complete or not at all, with owner, mode and metadata. */
+/* file_put.h - writes a file, completely or not at all, with owner, mode and metadata. Called by
+ * file_write.c and file_join.c. */
 #pragma once
 
 #include "file_resolve.h"
@@ -9,21 +10,21 @@
 
 struct file_put {
 	const char *path;
-	uint32_t mode, uid, gid; /* FILE_PUT_KEEP: of the file there was, or the default */
+	uint32_t mode, uid, gid; /* FILE_PUT_KEEP: as the old file, or the default */
 	bool parents, append, exclusive;
-	const struct file_xattr *meta; /* exactly these; NULL: as it comes */
+	const struct file_xattr *meta; /* NULL: not changed */
 };
 
-/* A file like this, for the user the built-in works for. */
+/* Default values, with the owner of --for (file_user.h). */
 struct file_put file_put_for_user(const char *path);
 
-/* Stages a file where it belongs, lets `fill` bring its content, and puts it in place. *ret is
- * where that is, and the caller's. On failure nothing has changed, parents included (but a file
- * that can only be written in place may be left half written if there is no more room). Returns 1
- * if there was a file before, else 0. */
+/* Stages a file (file_stage.h), calls `fill` to write its content, and puts it in place. The caller
+ * owns *ret, where the file is. On failure nothing has changed, parents included; except that a
+ * file that can only be written in place may be incomplete if the disk is full. Returns 1 if there
+ * was a file before, else 0. */
 int file_put(const struct file_put *r, int (*fill)(struct file_stage *s, void *arg, struct err *e),
 	     void *arg, struct file_place *ret, struct err *e) MUST_USE;
 
-/* Says the ENTRY of what was put: existed is what file_put() returned. */
+/* Sends the ENTRY of the file; existed: the result of file_put(). */
 int file_put_send_entry(const struct file_put *r, const struct file_place *p, int existed,
 			struct err *e) MUST_USE;

@@ -1,9 +1,9 @@
-/* file_read.c - theory of operation
+/* file_read.c - the built-in read.
  *
- * The number of bytes is sent before they are, so that the reader can tell a whole answer from
- * one that broke off. st_size is not to be trusted for that: files of /proc say 0, those of /sys
- * 4096. So the first buffer is read before anything is said; if the file ends within, that is the
- * size. If it says 0 and does not end there, it is read to its end first. */
+ * The number of bytes is sent before the bytes, so that the reader can tell whether it got all of
+ * them. st_size is not reliable: it is 0 for files of /proc, 4096 for those of /sys. So the first
+ * buffer is read before anything is sent; if the file ends within it, its size is known. If st_size
+ * is 0 and the file does not end there, the file is read to its end first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct span {
 	uint64_t at, len;
 };
 
-/* Fills the buffer up to the length; fewer bytes: the end of the file. */
+/* Fills the buffer with up to len bytes; fewer: the end of the file. */
 static ssize_t read_at(int fd, uint64_t at, uint64_t len)
 {
 	size_t want = len < sizeof(buffer) ? (size_t)len : sizeof(buffer), got = 0;
@@ -52,14 +52,14 @@ static int parse_span(char **argv, struct span *ret, struct err *e)
 	return units_count(argv[2], 0, INT64_MAX, &ret->len, e);
 }
 
-/* How many bytes will be sent, given what the first look found; and the size to tell. */
+/* Determines how many bytes are sent, and the size that ENTRY has, after the first read. */
 static void settle(const struct stat *st, size_t first, struct span *s, uint64_t *ret_size)
 {
 	uint64_t size = (uint64_t)st->st_size, room = size > s->at ? size - s->at : 0;
 	uint64_t wanted = s->len < sizeof(buffer) ? s->len : sizeof(buffer);
 
 	*ret_size = size;
-	if (first < wanted) { /* it ends here */
+	if (first < wanted) { /* the end of the file */
 		s->len = first;
 		if (first > 0 || s->at == 0)
 			*ret_size = s->at + first;
@@ -71,8 +71,8 @@ static void settle(const struct stat *st, size_t first, struct span *s, uint64_t
 		s->len = room;
 }
 
-/* Sends the bytes. No ERROR record from here on: it would be taken for content. Fewer bytes than
- * were announced, and the exit status, report the failure. */
+/* Sends the bytes. There can be no ERROR record here: it would be taken for content. A failure
+ * shows as too few bytes and by the exit status. */
 static int send_bytes(int fd, struct span s, size_t first)
 {
 	struct err ignored;
@@ -92,7 +92,7 @@ static int send_bytes(int fd, struct span s, size_t first)
 	return s.len == 0 ? 0 : 1;
 }
 
-/* All of it, from the offset, into *ret, which the caller frees. */
+/* Reads the whole file, from the offset on, into *ret, which the caller frees. */
 static ssize_t read_unsized(int fd, const struct span *s, char **ret, struct err *e)
 {
 	OWN_MEM char *all = NULL;

@@ -1,9 +1,9 @@
-/* file_remove.c - theory of operation
+/* file_remove.c - the built-in remove.
  *
- * Depth first with a stack of open directories; each entry is removed by name in the directory that
- * is open, and no link is followed, so whatever the cell does meanwhile, only what is or was below
- * the top goes. A tree may be deeper than the stack: a directory at its end is moved up to the top,
- * which is listed again until nothing is left in it. */
+ * Depth first, with a stack of open directories. Each entry is removed by name in an open
+ * directory, and no link is followed: whatever processes of the cell do meanwhile, only entries
+ * that are or were below the top are removed. A tree may be deeper than the stack: then a directory
+ * at the end of the stack is moved up to the top, which is listed again until it is empty. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 
 struct level {
 	DIR *dir;
-	bool worked;		 /* something went in this pass over it: worth another */
-	char name[NAME_MAX + 1]; /* in the level above, or in the place */
+	bool worked;		 /* something was removed in this pass: there may be another */
+	char name[NAME_MAX + 1]; /* in the level above */
 };
 
 static struct level stack[BUILTIN_DEPTH_MAX];
@@ -43,7 +43,7 @@ static int push(int in, const char *name)
 	return 0;
 }
 
-/* The stack is full: the directory continues its life right below the top. */
+/* The stack is full: moves the directory to the top. */
 static int lift(int in, const char *name)
 {
 	static unsigned number;
@@ -51,7 +51,7 @@ static int lift(int in, const char *name)
 
 	for (;;) {
 		(void)snprintf(lifted, sizeof(lifted), ".cordon-rm-%u", ++number);
-		/* An empty directory of that name may be replaced: it would go anyway. */
+		/* An empty directory of that name is replaced, as it would be removed. */
 		if (renameat(in, name, dirfd(stack[0].dir), lifted) == 0)
 			break;
 		if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR)
@@ -61,7 +61,7 @@ static int lift(int in, const char *name)
 	return 0;
 }
 
-/* Removes an entry or, if that is a directory with something in it, goes into it. */
+/* Removes an entry; a directory that is not empty is pushed on the stack. */
 static int one_entry(struct level *l, const char *name, uint64_t *count)
 {
 	int in = dirfd(l->dir);
@@ -80,7 +80,7 @@ static int one_entry(struct level *l, const char *name, uint64_t *count)
 	return used < COUNT(stack) ? push(in, name) : lift(in, name);
 }
 
-/* A pass over the level on top of the stack is done: it goes, or is looked at again. */
+/* The end of a pass over the topmost level: removes it, or begins another pass. */
 static int finish_level(const struct file_place *p, uint64_t *count)
 {
 	struct level *l = &stack[used - 1];

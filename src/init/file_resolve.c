@@ -1,10 +1,10 @@
 /* file_resolve.c - theory of operation
  *
- * A check of a path's text means nothing: between check and use anybody in the cell may put a link
- * in the way. So the way is walked first, which gives a descriptor; then the kernel is asked where
- * that is (/proc/self/fd); then one works with the descriptor, and with names in it that are not
- * followed. A directory that is moved between the question and the use takes its answer along:
- * a process that can move it out of a tree could write there anyway. */
+ * A check of a path's text is not enough: between check and use a process of the cell may replace a
+ * component by a link. So the path is opened first; then the kernel says where the descriptor is
+ * (/proc/self/fd), and this path is checked; then the descriptor is used, with names in it that are
+ * not followed. A directory may still be moved between check and use; but a process that can move
+ * it out of a tree could write there itself. */
 #include "file_resolve.h"
 
 #include <errno.h>
@@ -21,10 +21,10 @@
 #define LINKS_MAX 40
 #define HERE (O_PATH | O_CLOEXEC)
 
-static const char *within;  /* borrowed from argv; NULL: anywhere */
-static const char *without; /* the same; NULL: nothing */
+static const char *within;  /* borrowed from argv; NULL: no restriction */
+static const char *without; /* the same */
 
-/* The chain of directories that were made, below one that was there. */
+/* The directories that were made: a path below one that existed. */
 static struct {
 	int dir; /* if chain is not "" */
 	char chain[PATH_MAX];
@@ -52,7 +52,7 @@ int file_resolve_forbid(const char *list, struct err *e)
 	return check_list("--without", list, e);
 }
 
-/* Is real the path of one in the list, or below it? */
+/* Is the path at or below one of the list? */
 static bool is_in(const char *list, const char *real)
 {
 	for (const char *p = list;; p++) {
@@ -104,8 +104,8 @@ static int deny(const char *path, struct err *e)
 	return err_set(e, ERR_DENIED, "outside of the allowed directories: %s", path);
 }
 
-/* May an entry of this directory be touched? A directory that is allowed itself is no such entry
- * of its parent: the session's own root is not to be removed or replaced. */
+/* May entries of this directory be changed? An allowed directory itself is an entry of its parent,
+ * which is not allowed: so it cannot be removed or replaced. */
 static int check_entries(int dir, const char *path, struct err *e)
 {
 	char real[FILE_MSG_PATH_MAX];
@@ -129,7 +129,7 @@ static void remember_made(int dir, const char *name)
 	if (n == 0)
 		made.dir = fcntl(dir, F_DUPFD_CLOEXEC, 3);
 	if (n + len + 2 > sizeof(made.chain))
-		return; /* by many links; it will stay if the worst comes */
+		return; /* too long; it stays, if it has to be removed */
 	if (n > 0)
 		made.chain[n++] = '/';
 	memcpy(made.chain + n, name, len + 1);
@@ -147,7 +147,7 @@ static int make_and_enter(int dir, const char *name, const char *path, struct er
 		remember_made(dir, name);
 	else if (errno != EEXIST)
 		return builtin_io_fail(e, "make directory", path);
-	/* Whoever was faster may have put a link there: not followed. */
+	/* Not followed: another process may have made a link there first. */
 	fd = step_into(dir, name, O_NOFOLLOW);
 	if (fd < 0)
 		return builtin_io_fail(e, "enter directory", path);
@@ -159,7 +159,7 @@ static int make_and_enter(int dir, const char *name, const char *path, struct er
 	return fd;
 }
 
-/* Walks to a directory part by part, making what is missing. Writes into dirs. */
+/* Opens a directory component by component, and makes missing ones. Changes dirs. */
 static int walk_making(int base, char *dirs, const char *path, struct err *e)
 {
 	OWN_FD at = step_into(base, *dirs == '/' ? "/" : ".", 0);
@@ -198,7 +198,7 @@ static int open_parent(int base, char *dirs, unsigned flags, const char *path, s
 	return fd < 0 ? builtin_io_fail(e, "enter directory", path) : fd;
 }
 
-/* Cuts the last part off; dirs keeps what leads to it, with its slash if it is the root. */
+/* Splits off the last component; dirs keeps the rest, and "/" if that is the root. */
 static int cut_name(char *dirs, char *ret_name, const char *path, struct err *e)
 {
 	size_t n = strlen(dirs), begin;

@@ -1,8 +1,9 @@
-/* file_resolve.h - from a path to something that cannot be exchanged any more: a descriptor of the
- * object, or of its parent directory and a name in it.
+/* file_resolve.h - resolves a path to a descriptor, so that other processes cannot exchange the
+ * file between check and use: either of the file itself (O_PATH, "pinned"), or of its parent
+ * directory together with a name in it (a place). Called by all built-ins that work on files.
  *
- * Links on the way are followed, as users expect, but not the magic ones of /proc. --within is
- * checked against the resolved path, not against the path given. */
+ * Links are followed, as users expect, except the magic links of /proc. --within and --without are
+ * compared with the resolved path, not with the path of the request. */
 #pragma once
 
 #include <limits.h>
@@ -11,7 +12,7 @@
 #include "file_msg.h"
 
 struct file_place {
-	int dir; /* O_PATH; owned: FILE_PLACE closes it */
+	int dir; /* O_PATH; owned: a FILE_PLACE closes it at the end of its scope */
 	char name[NAME_MAX + 1];
 };
 
@@ -23,36 +24,36 @@ struct file_place {
 
 enum {
 	FILE_PLACE_FOLLOW =
-		1 << 0, /* if the last part is a link: where it leads, existing or not */
+		1 << 0, /* if the last component is a link: its target, existing or not */
 	FILE_PLACE_PARENTS = 1 << 1, /* make missing directories; see file_resolve_unmake() */
 };
 
-/* From now on every place must lie in one of these: real paths, separated by ':'. */
+/* --within: from now on files must be at or below one of these paths, which ':' separates. */
 int file_resolve_restrict(const char *list, struct err *e) MUST_USE;
-/* And none may lie in one of these. */
+/* --without: and not at or below one of these. */
 int file_resolve_forbid(const char *list, struct err *e) MUST_USE;
-/* Is an open directory one that may be looked into? */
+/* May this open directory be listed? */
 bool file_resolve_allows(int dir);
 
-/* Finds an entry that need not exist. Its parent directory must, or is made. "/", "." and ".." name
- * no entry (ERR_INVALID). */
+/* Finds the place of an entry that need not exist. Its parent directory must exist, or is made
+ * (FILE_PLACE_PARENTS). "/", "." and ".." have no place (ERR_INVALID). */
 int file_resolve_find(const char *path, unsigned flags, struct file_place *ret,
 		      struct err *e) MUST_USE;
 void file_resolve_release(struct file_place *p);
 
-/* Removes the directories that the last file_resolve_find() made, where they are still empty. */
+/* Removes the directories that the last file_resolve_find() made, if they are empty. */
 void file_resolve_unmake(void);
 
-/* Pins an object that exists: an O_PATH descriptor, which the caller owns, and its real path of
- * FILE_MSG_PATH_MAX bytes. */
+/* Opens a file that exists with O_PATH. The caller owns the descriptor. *ret_real is its path
+ * without links, FILE_MSG_PATH_MAX bytes. */
 int file_resolve_open(const char *path, bool follow, char *ret_real, struct err *e) MUST_USE;
 
-/* The same for an entry of a place, without following. */
+/* The same for a place, without following a link. */
 int file_resolve_open_at(const struct file_place *p, char *ret_real, struct err *e) MUST_USE;
 
-/* Pins what a symlink leads to in the end, as above. -1 if that is nothing, or outside of the
- * allowed directories. */
+/* The same for the final target of a symlink. -1 if it does not exist or is not allowed. */
 int file_resolve_follow(int dir, const char *link, char *ret_real) MUST_USE;
 
-/* Opens what is pinned, with the rights of the user. Returns a descriptor or -1 with errno. */
+/* Opens a pinned file with other flags, with the rights of the process. Returns a descriptor, or -1
+ * with errno. */
 int file_resolve_reopen(int pinned, int flags) MUST_USE;

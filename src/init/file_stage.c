@@ -1,8 +1,9 @@
 /* file_stage.c - theory of operation
  *
- * O_TMPFILE makes a file without a name: whatever kills us, nothing is left. link(2) gives it its
- * name and refuses to replace; to replace, it gets a random name first, which is then renamed. File
- * systems without O_TMPFILE get the random name from the start. */
+ * O_TMPFILE makes a file without a name: if the process is killed, nothing is left. link(2) gives
+ * the file its name, but does not replace another file; so to replace one, the file gets a random
+ * name first, which is then renamed. On file systems without O_TMPFILE it has a random name from
+ * the start. */
 #include "file_stage.h"
 
 #include <errno.h>
@@ -58,7 +59,7 @@ void file_stage_drop(struct file_stage *s)
 	s->fd = -1;
 }
 
-/* Content on its way into the file. */
+/* Where content is written to, and how much of it may follow. */
 struct pour {
 	int fd;
 	uint64_t room;

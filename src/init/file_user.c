@@ -1,8 +1,8 @@
 /* file_user.c - theory of operation
  *
- * Files of a session belong to its user, but a request from outside may touch everything in it: so
- * such work is done by root of the cell, and given away. A cell with a single id has no root; there
- * the one user owns everything already, and nothing needs to be given. */
+ * Files of a session belong to its user, but clients may work on all files of it. So such built-ins
+ * run as root of the cell, and set the owner of what they make. A cell with a single id has no
+ * other owner, and nothing is to be set. */
 #include "file_user.h"
 
 #include <string.h>

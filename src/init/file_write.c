@@ -1,4 +1,4 @@
-/* file_write.c - what comes on the input, into a file; where it is gzip, unpacked. */
+/* file_write.c - the built-in write: copies its input to a file, and decompresses gzip. */
 #include <string.h>
 
 #include "builtin_io.h"

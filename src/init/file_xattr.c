@@ -62,11 +62,11 @@ void file_xattr_read(const char *path, bool follow, struct file_xattr *ret)
 			continue;
 		value[len] = '\0';
 		if (!file_meta_add(ret->bytes, &ret->len, names + at + sizeof(PREFIX) - 1, value))
-			continue; /* it does not fit; a smaller one may */
+			continue; /* it exceeds a bound; the next one may be smaller */
 	}
 }
 
-/* The new ones stay as they are: they are written over. */
+/* Removes attributes that are not in keep. */
 static int remove_others(int fd, const struct file_meta *keep, const char *path, struct err *e)
 {
 	ssize_t n = flistxattr(fd, names, sizeof(names));

@@ -1,6 +1,6 @@
-/* file_xattr.h - what clients keep with a file (file_meta.h), as its extended attributes
- * user.e2b.<key>. A file system, or a kernel (tmpfs before Linux 6.6), may know no such thing: then
- * there is nothing to read, and what is to be kept is refused. */
+/* file_xattr.h - metadata of files that clients set (file_meta.h): the extended attributes
+ * user.e2b.<key>. Where the file system has none (tmpfs before Linux 6.6), nothing is read, and
+ * setting metadata is an error. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,20 +9,20 @@
 #include "file_meta.h"
 #include "err.h"
 
-/* Storage for what is read or parsed. */
+/* Packed pairs, as file_meta.h has them. */
 struct file_xattr {
 	uint8_t bytes[FILE_META_PACKED_MAX];
 	size_t len;
 };
 
-/* Lines "key=value". Empty is the empty set. */
+/* Parses lines "key=value"; "" is the empty set. */
 int file_xattr_parse(const char *text, struct file_xattr *ret, struct err *e) MUST_USE;
 
-/* All that a file or directory has; `path` leads to it, in the end over a link if it is to be
- * followed. What passes a bound, or is no text, is left out; what cannot be read is none. */
+/* Reads the metadata of a file or directory; follow: if path is a link, of its target. Pairs that
+ * exceed a bound or hold a NUL are left out; on failure there are none. */
 void file_xattr_read(const char *path, bool follow, struct file_xattr *ret);
 
-/* Makes the attributes of a file exactly these. ERR_UNSUPPORTED if it cannot keep them; the path is
- * for the message. A failure may leave some of the old ones and of the new. */
+/* Replaces the metadata of a file by these. ERR_UNSUPPORTED if the file system has no attributes;
+ * the path is for the message. After a failure the file may have some old and some new pairs. */
 int file_xattr_replace(int fd, const struct file_xattr *x, const char *path,
 		       struct err *e) MUST_USE;

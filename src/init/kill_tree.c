@@ -1,17 +1,18 @@
 /* kill_tree.c - theory of operation
  *
- * A look at /proc finds what belongs to the tree: processes with the program's mark, or with a mark
- * that was never given (lowered to hide), those in its session or process group, and all children
- * of these. A look takes time, and a fork bomb uses it. So victims that the last look did not find
- * are stopped, not killed: a stopped process does not fork, and goes on to count against the cell's
- * limit of processes, so that each look finds fewer new ones. When a look finds no new one, all are
- * killed. Then looks are repeated until one finds none.
+ * A pass over /proc (a look) finds the processes of the tree: those with the program's mark, or
+ * with a mark that was never assigned (lowered to hide), those in its session or process group, and
+ * all children of these. A look takes time, in which a fork bomb makes new processes. So processes
+ * that the look before did not find are stopped, not killed: a stopped process does not fork, and
+ * still counts against the cell's limit of processes, so each look finds fewer new ones. When a
+ * look finds no new one, all are killed. Looks are repeated until one finds no process.
  *
- * Somebody of another program may wake up what we stop, again and again. So after half the time all
- * that is found is killed at once, and after all of it we say that some remain.
+ * Processes of other programs may continue those that are stopped. So in the second half of
+ * EFFORT_MS all that are found are killed at once, and after EFFORT_MS the tree is reported with
+ * SOME_REMAIN.
  *
- * All trees that are to be killed are killed together, by the same looks. One look for each turn of
- * PID 1's loop: its other work goes on. */
+ * All trees are killed by the same looks. One look for each turn of PID 1's loop, so that its other
+ * work continues. */
 #include "kill_tree.h"
 
 #include <fcntl.h>
@@ -24,19 +25,19 @@
 #include "proc_stat.h"
 
 #define EFFORT_MS 2000ULL
-#define SEEN_MAX 8192 /* processes of a look; what is beyond is killed as it is found */
+#define SEEN_MAX 8192 /* processes of a look; further ones are killed as they are found */
 
 struct seen {
 	pid_t pid, parent;
 	bool victim;
 };
 
-/* Mapped while there is work. */
+/* Mapped while trees are being killed. */
 struct look {
 	size_t n, nbefore;
 	bool overflowed;
 	struct seen seen[SEEN_MAX]; /* alive, in ascending order */
-	pid_t before[SEEN_MAX];	    /* victims of the last look, in ascending order */
+	pid_t before[SEEN_MAX];	    /* victims of the look before, in ascending order */
 };
 
 static struct look *look;
@@ -57,8 +58,8 @@ bool kill_tree_busy(void)
 	return false;
 }
 
-/* The number of a program that was reaped may be another's by now, unless a process of its session
- * is left, which then has its mark or one that was never given. */
+/* The id of a program that was reaped may belong to another process by now. Processes that are left
+ * of its session have its mark, or one that was never assigned. */
 static bool belongs(const struct program *p, const struct proc_stat *c)
 {
 	if (p->mark != 0 && c->locks == p->mark)
@@ -108,8 +109,8 @@ static const struct seen *find(pid_t pid)
 	return NULL;
 }
 
-/* Children of victims are victims. Numbers may have wrapped around, so a child may come before its
- * parent: until nothing changes. */
+/* Children of victims are victims. Process ids wrap around, so a child may come before its parent:
+ * the list is passed over until nothing changes. */
 static void add_children(void)
 {
 	for (bool changed = true; changed;) {
@@ -125,7 +126,8 @@ static void add_children(void)
 	}
 }
 
-/* Stops the victims that were not there before. True if there was one. Remembers all. */
+/* Stops the victims that the look before did not find; true if there was one. Remembers all
+ * victims. */
 static bool stop_new(void)
 {
 	size_t n = 0, b = 0;
@@ -142,7 +144,7 @@ static bool stop_new(void)
 			(void)kill(pid, SIGSTOP);
 			any = true;
 		}
-		look->seen[n++].pid = pid; /* never past where it is read */
+		look->seen[n++].pid = pid; /* n <= i */
 	}
 	for (size_t i = 0; i < n; i++)
 		look->before[i] = look->seen[i].pid;
@@ -167,8 +169,8 @@ static void finish(struct program *p, uint32_t flags)
 	p->report_tree = false;
 }
 
-/* Ends those that are over their time, or all if none is left. True if one of the rest has little
- * time left. */
+/* Finishes trees whose time is over, or all if no process is left. True if one of the others has
+ * less than half of its time left. */
 static bool finish_some(uint64_t now_ns, bool all_dead)
 {
 	bool hurry = false;

@@ -1,28 +1,28 @@
 /* lease.h - how long the cell lives while no server is connected to it.
  *
- * A lingering cell outlives the server that made it, so that the next one can adopt it. If there is
- * no next one (the run folder was deleted, the machine kept), the cell would stay for ever. So the
- * server tells PID 1 two times: the lease, how long the cell may be without a connection, and the
- * deadline, when its session ends. While a connection is there neither does anything: the server
- * decides. Without one the cell ends at the sooner of the two.
+ * A lingering cell outlives the server that made it, so that the next one can use it. If there is
+ * no next one (the run folder was deleted, the machine was not restarted), the cell would stay for
+ * ever. So the server sends PID 1 two times: the lease, how long the cell may be without a
+ * connection, and the deadline, when its session ends. While a server is connected they have no
+ * effect. Without one the cell ends at the sooner of the two.
  *
  * Times are of CLOCK_MONOTONIC. It runs on while a cell is frozen, but a frozen PID 1 cannot end
  * anything: such a cell stays until its cgroup is thawed or killed. The server that thaws it
  * connects first, so main.c looks for a connection before it acts on an expired lease.
  *
- * Only arithmetic, called by main.c. */
+ * Pure arithmetic. Called by main.c, which ends the cell. */
 #pragma once
 
 #include <stdint.h>
 
-void lease_set(uint64_t ms);			       /* 0: for ever */
-void lease_set_deadline(uint64_t ms, uint64_t now_ns); /* from now on; 0: there is none */
+void lease_set(uint64_t ms);			       /* 0: no limit */
+void lease_set_deadline(uint64_t ms, uint64_t now_ns); /* from now; 0: none */
 
 void lease_on_disconnect(uint64_t now_ns);
 void lease_on_connect(void);
 
-/* The cell was frozen for so long: the deadline is later by that. */
+/* The cell was frozen for ms: the deadline is later by that. */
 void lease_delay_deadline(uint64_t ms);
 
-/* When the cell ends; 0: not while things are as they are. */
+/* When the cell ends; 0: a server is connected, or there is no limit. */
 uint64_t lease_end_ns(void);

@@ -1,15 +1,43 @@
-/* main.c - cordon-init: PID 1 of every cell.
+/* main.c - cordon-init: PID 1 of every cell. It starts programs on request, reaps, reports how
+ * programs ended, and ends the cell by exiting: the kernel then kills all processes of its pid
+ * namespace. The files of this folder:
  *
- * It reaps, starts programs on request, reports how they ended, and ends the cell by ending itself:
- * the kernel then kills whatever is left in the pid namespace. It does not trust the cell, which is
- * all around it: it is not dumpable (so no process of the cell may trace it or read its memory),
- * takes no signals from it, waits for none of its processes, and reads none of its files without
- * bounds.
+ *   main.c              PID 1's loop, and the dispatch of requests
+ *   channel.c           channel B: connections, whole requests in, single events out
+ *   event_out.c         events that are still to be sent, and their order
+ *   lease.c             when a cell without a server ends itself
+ *   programs.c          the table of programs: running, ended, held
+ *   spawn.c             starts one program: user, directory, environment, pipes or PTY
+ *   users.c             the cell's /etc/passwd and /etc/group
+ *   pty_pump.c          moves the bytes of a held PTY
+ *   kill_tree.c         kills all processes that a program started
+ *   tree_mark.c         the mark by which these are known; proc_stat.c reads /proc
+ *   dialer.c            connections to ports of the cell
+ *   egress_listener.c   the two sockets for cordon-egress
+ *   disk_usage.c        how full the cell's disk is
  *
- * Everything happens in one loop over: the channel, SIGCHLD, the error pipes of programs being
- * started, held terminals, trees being killed, and the nearest deadline (of a program, or of the
- * cell itself if no server comes back: lease.h). Nothing in it waits for the outside: what cannot
- * be sent now is kept (event_out.c). With no program there is nothing to wake up for. */
+ *   builtin.c           built-ins: programs that are part of cordon-init and run in a child, as
+ *                       another user; builtin_table.h declares them
+ *   builtin_io.c        their input and output
+ *   file_*.c            files: _read, _write, _join, _change (stat, mkdir, move), _list and
+ *                       _remove are built-ins. _resolve finds paths, _path joins them, _put and
+ *                       _stage write a file, _entry describes one, _xattr has its metadata,
+ *                       _names the names of owners, _user the user that it works for
+ *   tar_in.c, tar_out.c archives; tar_stream.c reads one
+ *   watch*.c            changes in a directory: _table has the watches, _event_out sends events
+ *   processes.c         lists processes and sends signals
+ *   secret_*.c          secrets as files, or at a socket (_socket); _table parses them
+ *
+ *   diff.c              not PID 1: lists what a cell changed, started by the keeper
+ *
+ * PID 1 does not trust the processes of its cell: it is not dumpable (so none of them may trace it
+ * or read its memory), it blocks their signals, it never waits for them, and it reads their files
+ * with bounds only. The program at the other end of channel B is trusted.
+ *
+ * One loop waits for: the channel, SIGCHLD, the error pipes of programs that are being started,
+ * held PTYs, trees that are being killed, and the nearest deadline (of a program, or of the cell:
+ * lease.h). Nothing in it blocks: an event that cannot be sent is kept (event_out.c). While no
+ * program runs, PID 1 sleeps without a timeout. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -37,7 +65,7 @@
 #include "programs.h"
 #include "event_out.h"
 
-/* How often the disk is looked at while a program runs: one that is watched as it goes, or held. */
+/* How often the disk is sampled while a program runs: one that is not held, or held ones only. */
 #define SAMPLE_MS 100
 #define SAMPLE_HELD_MS 1000
 #define RETRY_MS 50
@@ -47,9 +75,9 @@ static bool connected = true;
 static bool killing_all;
 static int signal_fd;
 static uint64_t next_sample_ns; /* 0: no program runs */
-static int tree_wait_ms = -1;	/* until the next look at trees being killed; -1: none are */
+static int tree_wait_ms = -1;	/* until the next pass over trees that are being killed; -1: none */
 
-/* Reaps all there is. True if no child is left. */
+/* Reaps all children that have exited. True if no child is left. */
 static bool reap(void)
 {
 	for (;;) {
@@ -69,9 +97,9 @@ static void continue_killing(void)
 {
 	struct agent_event v = { 0 };
 
-	/* One kill(2) reaches everything there is, and a fork in progress cannot slip away: it is
-	 * restarted into the signal. Repeated, because a process that was in fork() during the
-	 * first kill may exist now. */
+	/* One kill(2) reaches all processes. A fork(2) in progress does not escape: the kernel
+	 * restarts it with the signal pending. Called again after SIGCHLD, because a process that
+	 * was being made during the first kill(2) may exist now. */
 	(void)kill(-1, SIGKILL);
 	if (!reap())
 		return;
@@ -99,7 +127,7 @@ static void on_kill_tree(uint32_t handle, uint64_t mark)
 
 	if (p == NULL && tree_mark_was_assigned(mark)) {
 		p = programs_add_leftover(handle, mark);
-		v.flags = AGENT_SOME_REMAIN; /* for all we know, if the table is full */
+		v.flags = AGENT_SOME_REMAIN; /* not known, if the table is full */
 	}
 	if (p == NULL) {
 		event_out_answer(AGENT_TREE_DEAD, &v);
@@ -144,14 +172,16 @@ static void on_stat(void)
 	event_out_answer(AGENT_STATED, &v);
 }
 
-/* Its group; a process that was just forked has none yet, and finds the signal pending. */
+/* Signals the process group; a child that was just forked has no group yet, and is signalled
+ * itself.
+ */
 static void signal_program(const struct program *p, int sig)
 {
 	if (kill(-p->pid, sig) < 0 && errno == ESRCH)
 		(void)kill(p->pid, sig);
 }
 
-/* Requests about one program; of one that ended, or was forgotten, they do nothing. */
+/* Requests about one program. They do nothing if it has ended or was forgotten. */
 static void on_program_order(uint16_t type, const struct agent_order *o)
 {
 	struct program *p = programs_find(o->handle);
@@ -178,7 +208,7 @@ static void on_frame(const struct frame *f)
 		return;
 	}
 	if (agent_order_read(f, &o, &e) < 0)
-		_exit(1); /* the outside and we were built together: this is no peer of ours */
+		_exit(1); /* both ends are built together: a malformed request is no server's */
 	switch (f->type) {
 	case AGENT_KILL_ALL:
 		killing_all = true;
@@ -216,7 +246,7 @@ static void on_frame(const struct frame *f)
 	}
 }
 
-/* The connection is lost, and the cell lingers. */
+/* Notes that the connection of a lingering cell is lost. */
 static void check_connection(void)
 {
 	if (!connected || channel_is_open())
@@ -226,7 +256,7 @@ static void check_connection(void)
 	programs_on_disconnect();
 }
 
-/* Sends what is kept, and then looks at requests one by one, as long as nothing is kept. */
+/* Sends pending events, then handles requests one by one, as long as no event is pending. */
 static void exchange_messages(void)
 {
 	struct frame f;
@@ -245,8 +275,8 @@ static bool read_channel(void)
 	return received;
 }
 
-/* What was sent last over the old connection still counts: its sender may have ended right after
- * it. */
+/* Requests that were sent over the old connection are handled first: its sender may have exited
+ * right after it sent them. */
 static void on_connect(void)
 {
 	if (!channel_accept())
@@ -263,7 +293,7 @@ static void on_connect(void)
 	exchange_messages();
 }
 
-/* Kills what is over its time. */
+/* Kills a program that has reached its deadline. */
 static void end_program(struct program *p, uint64_t now_ns)
 {
 	p->timed_out = true;
@@ -288,10 +318,11 @@ static uint64_t nearest_deadline(void)
 	return nearest;
 }
 
-/* A cell may be frozen at any instruction, for hours, and that time does not count. PAUSED is sent
- * before it is thawed. So the order matters: first the clock was read (now_ns), then all that was
- * sent is read, then deadlines are compared with that time. If we were frozen before the clock was
- * read, PAUSED is received; if after it, no time has passed for the comparison. */
+/* A cell may be frozen at any instruction, for hours, and that time does not count. The server
+ * sends PAUSED before it thaws the cell. So the order matters: the clock was read first (now_ns),
+ * then all requests are received, then deadlines are compared with now_ns. If the cell was frozen
+ * before the clock was read, PAUSED is received here; if after it, the comparison does not see that
+ * time. */
 static void check_deadlines(uint64_t now_ns)
 {
 	uint64_t nearest = nearest_deadline();
@@ -305,8 +336,9 @@ static void check_deadlines(uint64_t now_ns)
 			end_program(p, now_ns);
 }
 
-/* No server has come back in time. One that thaws the cell has connected before, and so counts even
- * if the time ran out while the cell was frozen. */
+/* Ends the cell if no server has connected in time. A server that thaws the cell has connected
+ * before, so a waiting connection is accepted first, even if the lease ended while the cell was
+ * frozen. */
 static void check_lease(uint64_t now_ns)
 {
 	uint64_t end = lease_end_ns();
@@ -359,7 +391,7 @@ static int sleep_ms(uint64_t now_ns)
 
 static struct pollfd fds[FIXED_FDS + AGENT_PROGRAMS_MAX * PTY_PUMP_FDS];
 
-/* What programs have to be waited for, behind the fixed ones. */
+/* Fills fds: the fixed ones, then those of programs. */
 static nfds_t collect_poll_fds(void)
 {
 	nfds_t n = FIXED_FDS;
@@ -375,7 +407,7 @@ static nfds_t collect_poll_fds(void)
 	return n;
 }
 
-/* In the same order: nothing has changed the table since. */
+/* In the order of collect_poll_fds(): the table has not changed since. */
 static void serve_programs(void)
 {
 	struct pollfd again[PTY_PUMP_FDS];
@@ -400,7 +432,7 @@ static void kill_trees(uint64_t now_ns)
 	tree_wait_ms = kill_tree_pass(now_ns);
 	if (!kill_tree_busy())
 		tree_wait_ms = -1;
-	(void)reap(); /* that a program ended is reported before that its tree is dead */
+	(void)reap(); /* so that EXITED of a program is sent before its TREE_DEAD */
 }
 
 static void turn(void)
@@ -435,8 +467,8 @@ static int setup_signals(void)
 	static const unsigned long default_action[4]; /* the kernel's struct sigaction, all zero */
 	sigset_t set;
 
-	/* What the caller's caller ignored is no concern of the cell's programs. By system call:
-	 * libc keeps some numbers for itself. */
+	/* Programs of the cell shall not inherit signals that a caller of the keeper ignored. By
+	 * system call: libc refuses some numbers. */
 	for (int sig = 1; sig <= 64; sig++)
 		(void)syscall(SYS_rt_sigaction, sig, default_action, NULL, 8);
 	(void)sigfillset(&set);
@@ -456,7 +488,7 @@ int main(int argc, char **argv)
 	(void)prctl(PR_SET_NAME, "cordon-init", 0, 0, 0);
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || channel_init() < 0 || setup_signals() < 0)
 		return 1;
-	/* One that is not there fails; see keeper_msg.h. */
+	/* Fails for those that are not open; see keeper_msg.h. */
 	for (int fd = INIT_FD_ID_SLOT; fd <= INIT_FD_EGRESS; fd++)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	event_out_begin(false);

@@ -11,7 +11,7 @@
 
 #include "io.h"
 
-/* Moves *at behind the next number, which a space or the end must follow. */
+/* Reads the next number, behind which a space or the end must follow, and moves *at behind it. */
 static bool number(const char **at, long long min, long long max, long long *ret)
 {
 	char *end;
@@ -74,7 +74,7 @@ bool proc_stat_parse_limits(const char *text, uint64_t *ret)
 		return false;
 	at += sizeof(word) - 1;
 	at += strspn(at, " ");
-	at += strcspn(at, " \n"); /* behind the soft limit, which anybody may lower and raise */
+	at += strcspn(at, " \n"); /* behind the soft limit, which the process itself may change */
 	at += strspn(at, " ");
 	if (strncmp(at, "unlimited", 9) == 0) {
 		*ret = UINT64_MAX;
@@ -97,7 +97,7 @@ bool proc_stat_read(int proc_fd, pid_t pid, struct proc_stat *ret)
 	if (io_read_file(proc_fd, path, text, sizeof(text), &e) < 0 || !proc_stat_parse(text, ret))
 		return false;
 	(void)snprintf(path, sizeof(path), "%d/limits", (int)pid);
-	/* A zombie has none. */
+	/* A zombie has no limits. */
 	ret->locks = UINT64_MAX;
 	if (io_read_file(proc_fd, path, text, sizeof(text), &e) >= 0 &&
 	    !proc_stat_parse_limits(text, &ret->locks))
@@ -105,7 +105,7 @@ bool proc_stat_read(int proc_fd, pid_t pid, struct proc_stat *ret)
 	return true;
 }
 
-/* As the kernel gives it, getdents64(2). */
+/* The kernel's struct linux_dirent64, getdents64(2). */
 struct entry {
 	uint64_t inode;
 	int64_t next;
@@ -114,7 +114,7 @@ struct entry {
 	char name[];
 };
 
-/* Without opendir(3), which would give every idle cell a heap. */
+/* Without opendir(3), which allocates: PID 1 of an idle cell has no heap. */
 int proc_stat_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg), void *arg)
 {
 	OWN_FD fd = openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -125,7 +125,7 @@ int proc_stat_each(int proc_fd, void (*each)(int proc_fd, pid_t pid, void *arg),
 	while (fd >= 0 && (n = syscall(SYS_getdents64, fd, bytes, sizeof(bytes))) > 0)
 		for (long at = 0; at < n;) {
 			const struct entry *e = (const void *)(bytes + at);
-			long pid = strtol(e->name, NULL, 10); /* 0 for names that are none */
+			long pid = strtol(e->name, NULL, 10); /* 0 if the name is not a number */
 
 			at += e->size;
 			if (pid <= 1 || pid > INT_MAX)

@@ -39,7 +39,7 @@ static struct program *free_slot(void)
 
 static uint64_t deadline(uint64_t timeout_ms)
 {
-	/* Later than the machine will live is never; and does not overflow. */
+	/* A time that far away is none; and it would overflow. */
 	if (timeout_ms == 0 || timeout_ms > AGENT_TIME_MAX_MS)
 		return 0;
 	return clock_now_ns() + timeout_ms * CLOCK_MS;
@@ -69,7 +69,8 @@ bool programs_start(const struct agent_spawn *request, struct agent_event *ret_f
 			       .disk_before = disk_usage_total };
 	memcpy(p->stdio, s.stdio, sizeof(p->stdio));
 	if (s.master >= 0)
-		p->pump = pty_pump_new(s.master, s.output, s.input); /* if not, it hangs up */
+		p->pump =
+			pty_pump_new(s.master, s.output, s.input); /* if NULL, the PTY is closed */
 	return true;
 }
 
@@ -88,7 +89,7 @@ struct program *programs_add_leftover(uint32_t handle, uint64_t mark)
 	return p;
 }
 
-/* HELD has the state at the time it is sent: then there is nothing else to send. */
+/* HELD has the state at the time when it is sent, so nothing else is sent with it. */
 static void add_to_send(struct program *p, unsigned what)
 {
 	if ((p->to_send & PROGRAM_SEND_HELD) == 0)
@@ -107,7 +108,7 @@ void programs_on_started(struct program *p)
 		add_to_send(p, PROGRAM_SEND_STARTED);
 		return;
 	}
-	/* Its exit is not reported. */
+	/* EXITED is not sent for it. */
 	p->exited = p->failed = true;
 	p->end = (struct agent_event){ .handle = p->handle, .stage = f.stage, .sys = f.sys };
 	p->to_send = PROGRAM_SEND_FAILED;
@@ -126,7 +127,7 @@ void programs_usage(struct agent_event *v)
 	v->inodes_full = disk_usage_total.inodes_full;
 }
 
-/* Of a held one of many: its own and that of children it waited for. */
+/* What one held program used: the process and the children that it waited for. */
 static void own_usage(const struct program *p, struct agent_event *v, const struct rusage *u)
 {
 	v->cpu_us = (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000 +
@@ -147,7 +148,7 @@ void programs_on_exit(pid_t pid, int status, const struct rusage *u)
 	if (p == NULL)
 		return;
 	if (p->error_fd >= 0)
-		programs_on_started(p); /* dead, so the pipe has ended or spoken */
+		programs_on_started(p); /* it is dead, so the pipe has data or its end */
 	if (p->exited)
 		return;
 	p->exited = true;
@@ -195,7 +196,7 @@ void programs_close_stdin(struct program *p)
 void programs_on_disconnect(void)
 {
 	for (struct program *p = NULL; (p = programs_next(p)) != NULL;) {
-		if (p->leftover && p->kill_end_ns != 0) { /* what was begun is ended */
+		if (p->leftover && p->kill_end_ns != 0) { /* the kill is completed */
 			p->report_tree = false;
 			continue;
 		}
@@ -214,7 +215,7 @@ void programs_on_disconnect(void)
 
 static uint64_t put_off(uint64_t end_ns, uint64_t ms)
 {
-	/* Far enough already; and does not overflow. */
+	/* A time that far away is not moved: it would overflow. */
 	return end_ns == 0 || end_ns > UINT64_MAX / 2 ? end_ns : end_ns + ms * CLOCK_MS;
 }
 

@@ -1,9 +1,10 @@
-/* programs.h - the programs PID 1 was asked to start: running, ended and held, or about to be
- * reported.
+/* programs.h - the table of programs that PID 1 started: running, or ended and still to be
+ * reported, or held. A program is held if its SPAWN said so (AGENT_HOLD): PID 1 keeps copies of its
+ * pipes and how it ended, until FORGET, so that a server that comes back can continue with it.
  *
- * One table of AGENT_PROGRAMS_MAX. What the outside does not know yet about a program is a flag in
- * its record, not a message in a queue: the table bounds it, and it can be sent again over the next
- * connection. */
+ * The table has AGENT_PROGRAMS_MAX entries. What is still to be sent about a program is a set of
+ * flags in its entry, not a queue of messages: so it is bounded, and can be sent again over the
+ * next connection. Called by main.c, event_out.c and kill_tree.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,8 +14,7 @@
 #include "disk_usage.h"
 #include "pty_pump.h"
 
-/* Messages about one program that are still to be sent. HELD says all that STARTED and EXITED
- * would. */
+/* Events about one program that are still to be sent. HELD has everything of STARTED and EXITED. */
 enum {
 	PROGRAM_SEND_HELD = 1 << 0,
 	PROGRAM_SEND_STARTED = 1 << 1,
@@ -25,54 +25,57 @@ enum {
 
 struct program {
 	bool used, held, tty, exited, timed_out;
-	bool failed;	  /* it never ran: end is FAILED's */
-	bool report_tree; /* TREE_DEAD is to be sent */
-	bool leftover;	  /* a mark and nothing else, until its tree is dead */
-	unsigned to_send;
+	bool failed;	  /* it could not be started: end is of FAILED */
+	bool report_tree; /* send TREE_DEAD when its tree is dead */
+	bool leftover;	  /* see programs_add_leftover() */
+	unsigned to_send; /* set of PROGRAM_SEND_* */
 	uint32_t handle;
 	uint64_t mark;
 	uint64_t deadline_ns; /* 0: none */
-	uint64_t kill_end_ns; /* 0: its tree is not being killed; else when to give up */
+	uint64_t kill_end_ns; /* when to stop killing its tree; 0: it is not being killed */
 	uint32_t tree_flags;  /* of TREE_DEAD */
 	pid_t pid;
-	int error_fd;	       /* >= 0 until the program runs */
-	int stdio[3];	       /* the outside's ends, until sent or, if held, forgotten */
+	int error_fd;	       /* >= 0 until exec succeeded or failed */
+	int stdio[3];	       /* the server's ends, until sent; if held, until FORGET */
 	struct pty_pump *pump; /* of a held PTY */
-	struct disk_usage_samples disk_before; /* samples when it started */
+	struct disk_usage_samples disk_before; /* counts when it started */
 	struct agent_event end;		       /* FAILED or EXITED */
 };
 
-/* Iterates over the records in use: NULL begins and ends. */
+/* Iterates over the entries in use: NULL begins and ends. */
 struct program *programs_next(const struct program *p);
 struct program *programs_find(uint32_t handle);
 
-/* Starts one. False: it could not, *ret_failed says why, and there is no record. */
+/* Starts a program. False: it could not be started; *ret_failed has the reason, and there is no
+ * entry.
+ */
 bool programs_start(const struct agent_spawn *request, struct agent_event *ret_failed);
 
-/* A record for what a forgotten program left running: it is exited, is never reported as HELD, and
- * is freed when its tree is dead and that was reported, if it is to be. NULL: the table is full. */
+/* Adds an entry for processes that a forgotten program left running, known by its mark, so that
+ * they can be killed. It counts as exited, is never sent as HELD, and is freed when the tree is
+ * dead (and TREE_DEAD was sent, if report_tree). NULL: the table is full. */
 struct program *programs_add_leftover(uint32_t handle, uint64_t mark);
 
-/* End of file on the error pipe: exec succeeded. Data on it: the start failed. */
+/* The error pipe is readable. End of file: exec succeeded. Data: the start failed. */
 void programs_on_started(struct program *p);
 
-/* A child was reaped, with what it used. Any child: most are of no program. */
+/* A child was reaped, with what it used. Most children belong to no entry. */
 void programs_on_exit(pid_t pid, int status, const struct rusage *u);
 
-/* How many run; and whether one of them is not held. */
+/* How many programs run, and whether one of them is not held. */
 unsigned programs_running(bool *ret_any_unheld);
 
-/* Closes what PID 1 holds of it and frees the record. The program itself goes on. */
+/* Closes what PID 1 holds of a program and frees its entry. The program itself continues to run. */
 void programs_forget(struct program *p);
 
 void programs_close_stdin(struct program *p);
 
-/* The connection is gone. What is not held is killed and forgotten; of the rest, the next one is to
- * be told everything. */
+/* The connection is lost: kills and forgets programs that are not held; sets HELD to be sent for
+ * the others, over the next connection. */
 void programs_on_disconnect(void);
 
-/* Every deadline is later by that. */
+/* The cell was frozen for ms: every deadline is later by that. */
 void programs_delay_deadlines(uint64_t ms);
 
-/* What all ended programs of the cell used, and how often the disk was full. */
+/* Fills in what all ended programs of the cell used, and in how many samples the disk was full. */
 void programs_usage(struct agent_event *v);

@@ -1,12 +1,12 @@
 /* pty_pump.c - theory of operation
  *
- * Output goes from the PTY to a pipe in pieces that the pipe is known to take: one that polls
- * writable has a page free, and PID 1 is its only writer. So nothing read is ever left over. (Not
- * by splice(2): it would fill the pipe's sixteen places with as many little pieces.) Input goes the
- * other way; a PTY may take less than it was offered, so the rest of a small piece waits here.
+ * Output goes from the PTY to a pipe in pieces of a page. A pipe that polls writable has room for a
+ * page, and PID 1 is its only writer, so what was read can always be written. (splice(2) would fill
+ * the sixteen buffers of the pipe with small pieces.) Input goes the other way; a PTY may accept
+ * less than it was offered, so the rest of a small piece is kept here.
  *
- * When the last holder of the terminal's other side is gone, reading fails, and the output pipe is
- * closed: the end of output. */
+ * When the last process that has the slave side closes it, reading fails, and the output pipe is
+ * closed. */
 #include "pty_pump.h"
 
 #include <errno.h>
@@ -53,7 +53,8 @@ void pty_pump_resize(struct pty_pump *p, unsigned short rows, unsigned short col
 {
 	struct winsize size = { .ws_row = rows, .ws_col = cols };
 
-	(void)ioctl(p->master, TIOCSWINSZ, &size); /* if it is gone, so are its programs */
+	(void)ioctl(p->master, TIOCSWINSZ,
+		    &size); /* fails if the PTY is closed, which does not matter */
 }
 
 unsigned pty_pump_poll_fds(const struct pty_pump *p, struct pollfd *ret_fds)
@@ -116,7 +117,7 @@ void pty_pump_move(struct pty_pump *p, const struct pollfd *fds, unsigned n)
 {
 	bool output = p->output >= 0;
 
-	/* In the order in which pty_pump_poll_fds() named them. */
+	/* In the order of pty_pump_poll_fds(). */
 	for (unsigned i = 0; i < n; i++) {
 		if (fds[i].revents == 0)
 			continue;

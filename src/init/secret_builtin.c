@@ -1,11 +1,11 @@
-/* secret_builtin.c - theory of operation
+/* secret_builtin.c - the built-in secrets, started by cordond's secrets/secret_delivery.c.
  *
- * The built-in "secrets": u32 length and a table (secret_table.h) on standard input, as often as
- * cordond likes; each is put into force as a whole and answered with READY, or with ERROR, which is
- * the end. Files lie on the tmpfs behind /dev/shm, in a directory of root's, so that they are in no
- * layer and in no diff; what the table does not name is removed. If there is something to be asked
- * for, it goes on to answer at the socket, from memory only, until the input ends: then cordond is
- * gone or closed, and no request is answered. */
+ * Its input is any number of tables (secret_table.h), each with a u32 length in front. A table
+ * replaces the one before; it is answered with READY when it is applied, or with ERROR, which ends
+ * the built-in. Files are on the tmpfs of /dev/shm, in a directory of the cell's root, so that they
+ * are in no layer and no diff; files that the table does not name are removed. If the table has
+ * secrets of the kind socket, the built-in answers requests for them at a socket, from memory,
+ * until its input ends: cordond has then exited or ended it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,8 +42,8 @@ static struct {
 
 /* ---- the directory */
 
-/* Its owner must be this user: in a directory that all may write to, another one could have made it
- * first. */
+/* Makes the directory. Its owner must be this user: all users may write to /dev/shm, and another
+ * one could have made it first. */
 static int open_dir(struct err *e)
 {
 	struct stat st, root, run;
@@ -57,7 +57,7 @@ static int open_dir(struct err *e)
 		return err_set(e, ERR_DENIED, "%s belongs to user %u", SECRET_TABLE_DIR, st.st_uid);
 	if (fchmod(k.dir, 0755) < 0)
 		return builtin_io_fail(e, "change mode of", SECRET_TABLE_DIR);
-	/* Templates bring the link; where /run is a file system of its own they cannot. */
+	/* Templates have the link; where /run is a mount of its own, it is missing. */
 	if (lstat(SECRET_TABLE_LINK, &st) < 0 && stat("/", &root) == 0 && stat("/run", &run) == 0 &&
 	    root.st_dev != run.st_dev)
 		(void)symlink(SECRET_TABLE_DIR, SECRET_TABLE_LINK);
@@ -147,7 +147,7 @@ static void serve_one(void)
 	pid = k.clients < CLIENTS_MAX ? fork() : -1;
 	if (pid == 0) {
 		fd_close(k.listener);
-		/* Or cordond's end of them would seem to be open still. */
+		/* A copy of them here would keep cordond's pipes open. */
 		(void)fd_std_replace(STDIN_FILENO, STDERR_FILENO);
 		(void)fd_std_replace(STDOUT_FILENO, STDERR_FILENO);
 		secret_socket_answer(sock, &k.table);
@@ -165,7 +165,7 @@ static void reap(void)
 
 /* ---- tables */
 
-/* 1: read; 0: the input ended. */
+/* Reads a table. Returns 1, or 0 at the end of the input. */
 static int read_table(struct err *e)
 {
 	uint8_t head[4];
@@ -206,16 +206,16 @@ static int read_table(struct err *e)
 static int apply_table(struct err *e)
 {
 	const struct file_msg ready = { .kind = FILE_MSG_READY };
-	bool asked = false;
+	bool has_socket = false;
 
 	if (remove_others(&k.table, e) < 0)
 		return -1;
 	for (size_t i = 0; i < k.table.n; i++) {
 		if (k.table.at[i].kind == 'f' && write_file(&k.table.at[i], e) < 0)
 			return -1;
-		asked = asked || k.table.at[i].kind == 's';
+		has_socket = has_socket || k.table.at[i].kind == 's';
 	}
-	if (asked && k.listener < 0 && open_listener(e) < 0)
+	if (has_socket && k.listener < 0 && open_listener(e) < 0)
 		return -1;
 	if (builtin_io_record(&ready, e) < 0)
 		return -1;
@@ -236,7 +236,8 @@ int secret_builtin(int argc, char **argv, struct err *e)
 					{ .fd = k.clients < CLIENTS_MAX ? k.listener : -1,
 					  .events = POLLIN } };
 
-		/* Children that end wake no call: a wait for one of them looks again. */
+		/* The exit of a child does not end poll(2), so it has a timeout while there are
+		 * children. */
 		if (poll(fds, 2, k.clients > 0 ? 100 : -1) < 0 && errno != EINTR)
 			return err_sys(e, "wait");
 		reap();

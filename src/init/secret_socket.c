@@ -1,13 +1,13 @@
 /* secret_socket.c - theory of operation
  *
- * The asker is known from the kernel: uid and process of the one that connected. Which program that
- * process runs only its own user may look up (/proc/PID/exe), so this child becomes that user; by
- * that it stops being readable for that user, as every process does that changes its user. The
- * program is compared by device and inode. At the end the process is asked for again by its
- * descriptor: if it is still there, its number was never another's while we looked.
+ * The kernel reports user and process of the client (SO_PEERCRED). Which program the process runs
+ * can only be read by its own user (/proc/PID/exe), so this child changes to that user; a process
+ * that changed its user is not readable by the new user. The program is compared by device and
+ * inode. In the end a pidfd shows that the client still runs, so its process id was not reused
+ * meanwhile.
  *
- * What this cannot see is which other process holds the other end of the connection, or what was
- * loaded into the program. doc/secrets.md says so. */
+ * It is not known whether other processes hold the client's end of the connection, too, or what was
+ * loaded into the program (doc/secrets.md). */
 #include "secret_socket.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@
 
 struct peer {
 	struct ucred who;
-	int pidfd; /* -1: the kernel gives none */
+	int pidfd; /* owned */
 };
 
 static bool find_peer(int sock, struct peer *ret)
@@ -43,7 +43,9 @@ static bool find_peer(int sock, struct peer *ret)
 	ret->pidfd = -1;
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &ret->who, &len) < 0 || ret->who.pid <= 0)
 		return false;
-	/* Before Linux 6.5: a moment later, in which the process could have ended. */
+	/* Before Linux 6.5 there is no SO_PEERPIDFD; the process could have exited before this
+	 * call.
+	 */
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &ret->pidfd, &fd_len) < 0)
 		ret->pidfd = (int)syscall(SYS_pidfd_open, ret->who.pid, 0U);
 	return ret->pidfd >= 0;
@@ -60,7 +62,7 @@ static bool is_owner(const char *owner, uid_t uid)
 	return (users_find(text, len, owner, &user) || users_bare(owner, &user)) && user.uid == uid;
 }
 
-/* A name, up to its newline or the end. */
+/* Reads a name, up to a newline or the end of input. */
 static bool read_name(int sock, char *ret, size_t cap)
 {
 	size_t n = 0;
@@ -98,7 +100,7 @@ static bool become(const struct ucred *who)
 	       prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0;
 }
 
-/* The file that a process runs is the program. */
+/* Is the program the file that the process runs? */
 static bool runs(const struct peer *p, const struct stat *program)
 {
 	struct pollfd gone = { .fd = p->pidfd, .events = POLLIN };

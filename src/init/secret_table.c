@@ -9,7 +9,7 @@
 #define FILE_MAX_ 256
 #define PATH_MAX_ 4096
 
-/* One component that cannot hide, or be the socket. */
+/* One path component that does not begin with a dot. */
 static bool is_plain(const char *s)
 {
 	return *s != '\0' && *s != '.' && strchr(s, '/') == NULL;

@@ -1,10 +1,9 @@
-/* secret_table.h - the secrets of a cell that cordond hands in, one table at a time, each replacing
- * the last. Pure.
+/* secret_table.h - parses a table of secrets that cordond sends to the built-in secrets. Pure.
  *
  *	u8 kind ('f': file, 's': socket) | name | place | owner | u32 mode | u32 length | value
  *
- * as often as there are secrets, in the layout of codec.h. place: of a file its name in
- * SECRET_TABLE_DIR, of a socket the program that may ask. owner: "": any. */
+ * for each secret, in the layout of codec.h. place: of a file, its name in SECRET_TABLE_DIR; of a
+ * socket, the program that may read it. owner: "": any user. */
 #pragma once
 
 #include <stddef.h>
@@ -13,8 +12,8 @@
 #include "err.h"
 
 #define SECRET_TABLE_DIR "/dev/shm/secrets"
-#define SECRET_TABLE_LINK "/run/secrets" /* leads there */
-#define SECRET_TABLE_SOCKET ".socket"	 /* in it: no secret is called that */
+#define SECRET_TABLE_LINK "/run/secrets" /* a link to it */
+#define SECRET_TABLE_SOCKET ".socket"	 /* in it; no valid name of a secret */
 #define SECRET_TABLE_MAX 32
 #define SECRET_TABLE_BYTES (4U << 20)
 
@@ -31,7 +30,7 @@ struct secret_table {
 	size_t n;
 };
 
-/* The table points into the bytes. ERR_INVALID if they are none: a name that is no plain one, a
- * program that is no absolute path. */
+/* The table points into the bytes. ERR_INVALID if they are malformed, a name has a '/' or begins
+ * with a dot, or a program is not an absolute path. */
 int secret_table_read(const uint8_t *bytes, size_t len, struct secret_table *ret,
 		      struct err *e) MUST_USE;

@@ -1,9 +1,9 @@
 /* spawn.c - theory of operation
  *
- * Pipes are made here, in the cell, and belong to the program's user: a program may open
- * /dev/stdout again. The outside gets the other ends. The child reports failure over a pipe that
- * closes by exec, so PID 1 never waits for it: a program that is stopped half-way by a neighbour
- * holds up nothing. A built-in is a child that goes on in builtin_main() instead. */
+ * Pipes are made in the cell and belong to the program's user, so that a program can open
+ * /dev/stdout again. The server gets the other ends. The child reports a failure over a pipe that
+ * is close-on-exec. PID 1 does not wait for it: another process of the cell could stop the child at
+ * any point. A built-in is a child that calls builtin_main() instead of exec. */
 #include "spawn.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "kernel.h"
 #include "users.h"
 
-/* The last one has names that a template adds to what its /usr has. */
+/* The last directory has programs that the template adds to those of /usr. */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/cordon/bin"
 #define EXTRA_ENV 13
 #define SHORT_LIST 256
@@ -40,7 +40,7 @@ struct child_process {
 	bool tty;
 	uint64_t mark;
 	char **argv, **envp;
-	bool on_heap; /* argv is from the heap */
+	bool on_heap; /* argv was allocated */
 };
 
 static int fail_at(struct spawn_failure *f, enum agent_stage stage)
@@ -50,14 +50,14 @@ static int fail_at(struct spawn_failure *f, enum agent_stage stage)
 	return -1;
 }
 
-/* A file as it was when last read; read again only if it is another one now. */
+/* The text of a file. It is read again only if inode, size or change time differ. */
 struct snapshot {
 	struct stat st;
 	size_t len;
 	char text[65536];
 };
 
-/* The files are the cell's: what is not a plain file (a FIFO would hold us up) counts as empty. */
+/* The files are the cell's: a file that is not regular (a FIFO would block) counts as empty. */
 static void refresh(struct snapshot *s, const char *path)
 {
 	struct stat st;
@@ -84,7 +84,7 @@ static int find_user(struct child_process *c, struct spawn_failure *fail)
 
 	refresh(&passwd, "/etc/passwd");
 	refresh(&group, "/etc/group");
-	/* The default is "user"; PID 1 that is not root itself has only its own id to give. */
+	/* The default is "user"; a PID 1 that is not root can only use its own id. */
 	(void)snprintf(own, sizeof(own), "%u", getuid());
 	if (*who == '\0')
 		who = getuid() == 0 ? "user" : own;
@@ -100,8 +100,8 @@ static int find_user(struct child_process *c, struct spawn_failure *fail)
 	return 0;
 }
 
-/* What each kind of program looks at to find whom it may trust: the system's places, where the
- * template has put the node's authority, too, and not the ones that it may have brought along. */
+/* Variables by which programs find trusted certificates: the system's files, to which the template
+ * has added the node's authority, instead of a bundle that a program may bring along. */
 #define BUNDLE "/etc/ssl/certs/ca-certificates.crt"
 #define AUTHORITY "/etc/ssl/certs/cordon.pem"
 
@@ -121,13 +121,12 @@ static bool env_has(char *const *envp, size_t n, const char *assignment)
 	return false;
 }
 
-/* Cuts the strings into argv and envp, and adds the variables every program expects. The lists live
- * until exec or exit of the child; PID 1 frees its own. */
+/* Splits the strings into argv and envp, and adds variables that every program expects. */
 static int make_lists(struct child_process *c)
 {
 	static char extra[EXTRA_ENV][320];
-	static char
-		*short_list[SHORT_LIST]; /* enough for most, and no heap of its own for each cell */
+	static char *short_list[SHORT_LIST]; /* long enough for most: PID 1 of most cells allocates
+						nothing */
 	const struct agent_spawn *r = c->request;
 	size_t n = (size_t)r->argc + r->envc, envc = r->envc, extras = 0;
 	size_t trusts = access(AUTHORITY, F_OK) == 0 ? COUNT(trust_env) : 0;
@@ -190,14 +189,14 @@ static int make_tty(struct child_process *c, struct spawn *s)
 	c->stdio[0] = ioctl(s->stdio[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (c->stdio[0] < 0)
 		return -1;
-	/* Its group is tty already, by a mount option. */
+	/* Its group is tty, by a mount option. */
 	if (c->user.uid != getuid() && fchown(c->stdio[0], c->user.uid, (gid_t)-1) < 0)
 		return -1;
 	return ioctl(s->stdio[0], TIOCSWINSZ, &size);
 }
 
-/* A PTY keeps nothing: what was read of it is only with its reader. So that what was read is not
- * lost with a reader, PID 1 reads, and the outside gets pipes, as for any other program. */
+/* Bytes that were read from a PTY are lost if their reader dies. So PID 1 reads a held PTY
+ * (pty_pump.c), and the server gets pipes, as for any other program. */
 static int hold_tty(struct spawn *s)
 {
 	int in[2], out[2];
@@ -233,7 +232,7 @@ static void NORETURN report(int fd, enum agent_stage stage)
 	_exit(127);
 }
 
-/* execvpe(3), with the PATH the program will see. The first error that is not "no such file" wins.
+/* As execvpe(3), with the PATH of the new environment. An error other than "no such file" is kept.
  */
 static void search_and_exec(const struct child_process *c)
 {
@@ -265,7 +264,7 @@ static void search_and_exec(const struct child_process *c)
 	errno = found;
 }
 
-/* PID 1 blocks every signal and handles or ignores none: the mask is all there is to undo. */
+/* PID 1 blocks every signal and handles or ignores none: only the mask has to be reset. */
 static void clean_signals(void)
 {
 	sigset_t none;
@@ -276,7 +275,7 @@ static void clean_signals(void)
 
 static int take_stdio(const struct child_process *c)
 {
-	/* First out of the way of 0, 1 and 2 themselves. */
+	/* First to numbers above 2, so that none is overwritten before it is moved. */
 	int high[3];
 
 	for (int i = 0; i < 3; i++) {
@@ -294,11 +293,11 @@ static int take_stdio(const struct child_process *c)
 
 static int become_user(const struct child_process *c)
 {
-	/* The locked profile has one user, and no call that could change to it. */
+	/* In the locked profile the ids are right already, and its filter refuses the calls. */
 	if (c->user.uid == getuid() && c->user.gid == getgid())
 		return 0;
-	/* By system call: libc would first block all signals to stop threads that we do not have.
-	 * EPERM: a user namespace with a single id has no supplementary groups. */
+	/* By system call: libc would synchronize threads, of which there are none. EPERM: a user
+	 * namespace with a single id has no supplementary groups. */
 	if (syscall(SYS_setgroups, c->ngroups, c->groups) < 0 && errno != EPERM)
 		return -1;
 	if (syscall(SYS_setresgid, c->user.gid, c->user.gid, c->user.gid) < 0)
@@ -306,7 +305,7 @@ static int become_user(const struct child_process *c)
 	return (int)syscall(SYS_setresuid, c->user.uid, c->user.uid, c->user.uid);
 }
 
-/* "~", "~/x" and relative ones are in the user's home. */
+/* "~", "~/x" and relative paths are in the user's home. */
 static int enter_directory(const struct child_process *c)
 {
 	const char *cwd = c->request->cwd;
@@ -314,7 +313,7 @@ static int enter_directory(const struct child_process *c)
 	if (*cwd == '/')
 		return chdir(cwd);
 	if (*cwd == '\0')
-		return chdir(c->user.home) < 0 ? chdir("/") : 0; /* works somewhere, homeless */
+		return chdir(c->user.home) < 0 ? chdir("/") : 0; /* without a home, in / */
 	if (chdir(c->user.home) < 0)
 		return -1;
 	if (*cwd == '~' && (cwd[1] == '/' || cwd[1] == '\0'))
@@ -322,7 +321,7 @@ static int enter_directory(const struct child_process *c)
 	return *cwd == '\0' ? 0 : chdir(cwd);
 }
 
-/* Before the user changes: what was raised for PID 1 may be lowered, never raised again. */
+/* Before the user changes: only root may set hard limits above its own. */
 static int take_limits(const struct child_process *c)
 {
 	struct rlimit files = { c->request->nofile, c->request->nofile };
@@ -333,8 +332,8 @@ static int take_limits(const struct child_process *c)
 	return c->mark > 0 ? setrlimit(RLIMIT_LOCKS, &mark) : 0;
 }
 
-/* All that PID 1 has open is the cell's fate: not one of it may stay. The error pipe closes with
- * it, which says that the program runs. */
+/* No descriptor of PID 1 may stay open in a built-in. The error pipe is closed, too, which reports
+ * that the program runs. */
 static void NORETURN run_builtin(const struct child_process *c, int error_fd)
 {
 	(void)prctl(PR_SET_NAME, "cordon-builtin", 0, 0, 0);

@@ -1,10 +1,9 @@
-/* tar_in.c - theory of operation
+/* tar_in.c - the built-in tar-in: extracts an archive below one directory.
  *
- * An archive is hostile input. What it asks for is done below one directory only: names are
- * taken apart and put together without "/" in front, "." and "..", and the way to an entry is
- * opened from the top by the kernel, which refuses every link on it, whether the archive brought it
- * or a program of the cell just put it there. Files appear complete or not at all; what was
- * extracted before an error stays. */
+ * The archive is untrusted. Names are made relative and may not contain "..". The directory of an
+ * entry is opened from the top by openat2(2), which refuses every link on the path, whether the
+ * archive or a process of the cell made it. Files appear complete or not at all; what was extracted
+ * before an error stays. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -24,7 +23,7 @@
 
 struct extraction {
 	int top;
-	uint64_t room, entries; /* bytes and entries that may still come */
+	uint64_t room, entries; /* bytes and entries that may still follow */
 	struct file_msg_end end;
 };
 
@@ -76,7 +75,7 @@ static int find_entry(int top, const char *path, struct file_place *ret, struct 
 	return ret->dir < 0 ? builtin_io_fail(e, "tar: open directory of", path) : 0;
 }
 
-/* Makes room for something that is no directory. */
+/* Removes an entry that is not a directory. */
 static int clear_entry(const struct file_place *p)
 {
 	return unlinkat(p->dir, p->name, 0) < 0 && errno != ENOENT ? -1 : 0;
@@ -94,7 +93,7 @@ static int make_file(struct extraction *x, const struct file_place *p, const str
 		return builtin_io_fail(e, "tar: make", h->path);
 	if (tar_stream_body(stage.fd, h, e) < 0)
 		return -1;
-	/* set-id bits are not taken over from an archive. */
+	/* Without set-id bits. */
 	if (fchmod(stage.fd, h->mode & 0777) < 0 || futimens(stage.fd, times) < 0 ||
 	    file_stage_link(&stage, p->dir, p->name, true) < 0)
 		return builtin_io_fail(e, "tar: make", h->path);
@@ -103,7 +102,7 @@ static int make_file(struct extraction *x, const struct file_place *p, const str
 	return 0;
 }
 
-/* Directories stay open to their owner: what comes for them later must get in. */
+/* Directories stay writable by their owner: later entries are extracted into them. */
 static int make_directory(const struct file_place *p, const struct tar_head *h, struct err *e)
 {
 	OWN_FD fd = -1;

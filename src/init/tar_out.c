@@ -1,10 +1,10 @@
-/* tar_out.c - theory of operation
+/* tar_out.c - the built-in tar-out: writes a directory or a file as an archive.
  *
- * The tree is walked with a stack of open directories, following no link. Once the archive has
- * begun there is no place for a record, so failures are reported in three ways: what cannot be
- * read or put into a tar is left out and makes the exit status 2; a file that shrinks under us is
- * filled up with zeros, as tar(1) does, with the same status; and if we have to stop, the archive
- * lacks its end marker, the exit status is 1 and the reason is on standard error. */
+ * The tree is walked with a stack of open directories, following no link. Within an archive there
+ * can be no ERROR record, so failures are reported otherwise: files that cannot be read or put into
+ * a tar are left out, and the exit status is 2; a file that shrinks while it is read is filled up
+ * with zeros, as tar(1) does, with the same status; any other failure ends the archive without its
+ * end marker, with exit status 1 and the reason on standard error. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -143,7 +143,7 @@ static int put_directory(int dir, const char *name, struct tar_head *h, struct e
 	return 0;
 }
 
-/* One entry, under the name that is in path. */
+/* One entry; path is its name in the archive. */
 static int put_entry(int dir, const char *name, struct err *e)
 {
 	static struct tar_head h;
@@ -170,7 +170,7 @@ static int put_entry(int dir, const char *name, struct err *e)
 	return put_head(&h, e);
 }
 
-/* Puts the name behind the directory's path; false if it does not fit. */
+/* Appends the name to the directory's path; false if it does not fit. */
 static bool extend(size_t at, const char *name)
 {
 	int n = snprintf(path + at, sizeof(path) - at, "%s%s", at > 0 ? "/" : "", name);
@@ -201,7 +201,7 @@ static int put_tree(int top, struct err *e)
 	return 0;
 }
 
-/* A file alone is an archive of one entry, with its own name. */
+/* The archive of a single file has one entry, with the file's name. */
 static int put_single(int fd, const struct stat *st, const char *real, struct err *e)
 {
 	static struct tar_head h;

@@ -9,7 +9,7 @@
 #define EXTENSIONS_MAX 8	/* in front of one entry */
 #define TRAILER_MAX (16U << 20) /* behind the end marker */
 
-/* What extensions said about the entry that comes next. */
+/* From extension headers, for the next entry. */
 struct pending {
 	char path[TAR_HEAD_PATH_MAX], link[TAR_HEAD_PATH_MAX];
 	bool has_size;
@@ -83,7 +83,7 @@ static int take_extension(const struct tar_head *h, struct pending *p, struct er
 	else if (h->type == TAR_HEAD_LONG_LINK)
 		rc = take_long(h, p->link, e);
 	else if (h->type == TAR_HEAD_PAX_GLOBAL)
-		rc = 0; /* comments and times; nothing in it may name a file */
+		rc = 0; /* comments and times */
 	else
 		rc = take_pax(h, p, e);
 	return rc < 0 ? -1 : 1;
@@ -97,7 +97,7 @@ static void apply(const struct pending *p, struct tar_head *h)
 		memcpy(h->link, p->link, strlen(p->link) + 1);
 	if (p->has_size)
 		h->size = p->size;
-	/* Some programs put a size there; none puts content. */
+	/* Some programs write a size for these types, but no content. */
 	if (h->type == TAR_HEAD_DIR || h->type == TAR_HEAD_SYMLINK || h->type == TAR_HEAD_CHAR ||
 	    h->type == TAR_HEAD_BLOCK_DEVICE || h->type == TAR_HEAD_FIFO)
 		h->size = 0;

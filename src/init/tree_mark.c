@@ -4,10 +4,10 @@
 
 #define FIRST (1ULL << 62)
 
-static uint64_t first, last; /* 0: none given yet */
+static uint64_t first, last; /* 0: none assigned yet */
 static bool any_left = true;
 
-/* In a cell in a cell our own limit is a mark already. */
+/* In a cell inside of a cell, PID 1's own limit is a mark of the outer one. */
 static uint64_t before_first(void)
 {
 	struct rlimit own;

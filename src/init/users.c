@@ -45,7 +45,7 @@ static bool number(struct field f, uint32_t *ret)
 			return false;
 		v = v * 10 + (uint64_t)(f.p[i] - '0');
 	}
-	if (v >= UINT32_MAX) /* -1 means "leave alone" to the kernel */
+	if (v >= UINT32_MAX) /* the kernel takes -1 for "unchanged" */
 		return false;
 	*ret = (uint32_t)v;
 	return true;

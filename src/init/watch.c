@@ -1,14 +1,13 @@
-/* watch.c - theory of operation
+/* watch.c - the built-in watch: reports changes in a directory, or in all below it.
  *
- * inotify(7) watches directories, not trees: each directory gets a watch of its own, and a new one
- * is listed right after its watch is set, so that what was put into it before is reported, too (and
- * what comes at that very moment perhaps twice). A move is two events of the kernel; the first is
- * held back until the second comes or does not. Content that our own `write` brings under a name
- * for a moment is reported as a change of owner and a write (and a new file as created, too:
- * file_put.c).
+ * inotify(7) watches directories, not trees. So each directory has a watch of its own. A new
+ * directory is listed after its watch is set, so that files that were made in it before are
+ * reported, too (some perhaps twice). A move is two events of the kernel; the first is held back
+ * until the second arrives or PAIR_MS have passed. A file that the built-in write replaces has a
+ * temporary name for a moment; it is reported as chmod and write (file_put.c).
  *
- * We write to a pipe that may be full: then we wait, the kernel's queue fills up, and what is lost
- * is reported as lost. When the pipe's other end is closed, that is the end. */
+ * If the output pipe is full, the built-in blocks and the kernel's queue may overflow; that is
+ * reported (FILE_MSG_OVERFLOW). The built-in ends when the other end of the pipe is closed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,7 +47,7 @@ static unsigned depth_of(const char *path)
 	return n;
 }
 
-/* Watches one directory. One that went away meanwhile, or that the user may not read, is none. */
+/* Watches one directory. Does nothing if it was removed meanwhile or the user may not read it. */
 static int watch_one(const char *path, struct err *e)
 {
 	OWN_FD fd = watch_event_out_open(path, O_PATH);
@@ -87,7 +86,7 @@ static bool is_directory(int dir, const struct dirent *entry)
 	return fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Watches the directories in one that is watched, and reports all in it if it is new. */
+/* Watches the sub-directories of a directory; news: it is new, and all its entries are reported. */
 static int scan(const char *path, bool news, struct err *e)
 {
 	int fd = watch_event_out_open(path, O_RDONLY | O_NONBLOCK);
@@ -115,7 +114,7 @@ static int scan(const char *path, bool news, struct err *e)
 	return rc;
 }
 
-/* A directory and, as the table grows with what is found, all below it. */
+/* Watches a directory and, if recursive, all below it: scan() adds those to the table. */
 static int watch_tree(const char *path, bool news, struct err *e)
 {
 	size_t first = watch_table_count();
@@ -141,7 +140,8 @@ static void forget_tree(const char *path)
 	}
 }
 
-/* The second half did not come: the file was moved to a directory that is not watched. */
+/* The second event of a move did not arrive: the file was moved to a directory that is not watched.
+ */
 static int settle_move(struct err *e)
 {
 	if (!w.moving)
@@ -154,19 +154,19 @@ static int settle_move(struct err *e)
 	return watch_event_out(FILE_MSG_RENAME, w.moving_dir, w.from, "", e);
 }
 
-static int appeared(const char *path, bool is_dir, struct err *e)
+static int on_create(const char *path, bool is_dir, struct err *e)
 {
 	if (watch_event_out(FILE_MSG_CREATE, is_dir, path, "", e) < 0)
 		return -1;
 	return is_dir && w.recursive ? watch_tree(path, true, e) : 0;
 }
 
-static int moved_to(const struct inotify_event *v, const char *path, struct err *e)
+static int on_moved_to(const struct inotify_event *v, const char *path, struct err *e)
 {
 	bool is_dir = (v->mask & IN_ISDIR) != 0;
 
 	if (!w.moving || w.cookie != v->cookie)
-		return settle_move(e) < 0 ? -1 : appeared(path, is_dir, e);
+		return settle_move(e) < 0 ? -1 : on_create(path, is_dir, e);
 	w.moving = false;
 	if (w.moving_staged) {
 		if (watch_event_out(FILE_MSG_CHMOD, false, path, "", e) < 0)
@@ -178,7 +178,8 @@ static int moved_to(const struct inotify_event *v, const char *path, struct err 
 	return watch_event_out(FILE_MSG_RENAME, is_dir, w.from, path, e);
 }
 
-static int moved_from(const struct inotify_event *v, const char *path, bool staged, struct err *e)
+static int on_moved_from(const struct inotify_event *v, const char *path, bool staged,
+			 struct err *e)
 {
 	if (settle_move(e) < 0)
 		return -1;
@@ -190,7 +191,7 @@ static int moved_from(const struct inotify_event *v, const char *path, bool stag
 	return 0;
 }
 
-/* A file that has no name yet (O_TMPFILE) is shown to us as "#" and its number. */
+/* inotify reports a file without a name (O_TMPFILE) as "#" and its inode number. */
 static bool is_nameless(const struct inotify_event *v, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -205,22 +206,22 @@ static bool is_nameless(const struct inotify_event *v, const char *path)
 	return fd < 0 || fstatat(fd, v->name, &st, AT_SYMLINK_NOFOLLOW) < 0;
 }
 
-/* An event of an entry in a directory we know. */
-static int entry_event(const struct inotify_event *v, const char *path, struct err *e)
+/* An event of an entry in a watched directory. */
+static int on_entry_event(const struct inotify_event *v, const char *path, struct err *e)
 {
 	bool is_dir = (v->mask & IN_ISDIR) != 0;
 	bool staged = strncmp(v->name, FILE_STAGE_PREFIX, sizeof(FILE_STAGE_PREFIX) - 1) == 0;
 
 	if ((v->mask & IN_MOVED_FROM) != 0)
-		return moved_from(v, path, staged, e);
+		return on_moved_from(v, path, staged, e);
 	if ((v->mask & IN_MOVED_TO) != 0)
-		return moved_to(v, path, e);
+		return on_moved_to(v, path, e);
 	if (settle_move(e) < 0)
 		return -1;
 	if (staged)
 		return 0;
 	if ((v->mask & IN_CREATE) != 0)
-		return appeared(path, is_dir, e);
+		return on_create(path, is_dir, e);
 	if ((v->mask & IN_DELETE) != 0)
 		return watch_event_out(FILE_MSG_REMOVE, is_dir, path, "", e);
 	if (is_nameless(v, path))
@@ -229,8 +230,8 @@ static int entry_event(const struct inotify_event *v, const char *path, struct e
 			       path, "", e);
 }
 
-/* Returns 1 when what was watched is gone. */
-static int one_event(const struct inotify_event *v, struct err *e)
+/* Returns 1 if the watched directory was removed. */
+static int on_event(const struct inotify_event *v, struct err *e)
 {
 	const struct watch_table_entry *t = watch_table_find(v->wd);
 	char path[FILE_MSG_PATH_MAX];
@@ -249,12 +250,12 @@ static int one_event(const struct inotify_event *v, struct err *e)
 		watch_table_drop(v->wd);
 		return 0;
 	}
-	/* Of a directory below the top its parent's watch tells. */
+	/* For a directory below the top, the watch of its parent reports it, too. */
 	if (v->len == 0)
 		return v->wd == w.top_wd && (v->mask & IN_ATTRIB) != 0
 			       ? watch_event_out(FILE_MSG_CHMOD, true, "", "", e)
 			       : 0;
-	return join(path, t->path, v->name) ? entry_event(v, path, e) : 0;
+	return join(path, t->path, v->name) ? on_entry_event(v, path, e) : 0;
 }
 
 static int read_events(struct err *e)
@@ -266,7 +267,7 @@ static int read_events(struct err *e)
 		return errno == EAGAIN || errno == EINTR ? 0 : builtin_io_fail(e, "watch", "");
 	for (size_t at = 0; at < (size_t)n;) {
 		const struct inotify_event *v = (const void *)(buffer + at);
-		int rc = one_event(v, e);
+		int rc = on_event(v, e);
 
 		if (rc != 0)
 			return rc;
@@ -307,8 +308,7 @@ int watch_directory(int argc, char **argv, struct err *e)
 		return err_set(e, ERR_INVALID, "watch: unknown option: %s", argv[1]);
 	if (watch_event_out_begin(argv[0], entries, e) < 0)
 		return -1;
-	/* While it is the working directory it would not go away: the kernel would not report it.
-	 */
+	/* The kernel does not report the removal of a directory while it is a working directory. */
 	if (chdir("/") < 0)
 		return builtin_io_fail(e, "enter", "/");
 	w.in = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);

@@ -35,8 +35,9 @@ int watch_event_out_begin(const char *path, bool entries, struct err *e)
 	return 0;
 }
 
-/* The top is opened anew each time: a descriptor of it that stays open would keep the kernel from
- * telling us that it is gone. */
+/* The top is opened each time: the kernel does not report the removal of a directory while it is
+ * open.
+ */
 int watch_event_out_open(const char *path, uint64_t flags)
 {
 	OWN_FD fd = kernel_openat2(AT_FDCWD, top.real, O_PATH | O_DIRECTORY | O_CLOEXEC,
@@ -49,7 +50,7 @@ int watch_event_out_open(const char *path, uint64_t flags)
 			      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
-/* An event, and the entry that belongs to it. What has gone meanwhile has none. */
+/* Sends an event, and the entry of the file, if it still exists. */
 static int send_with_entry(struct file_msg *m, struct err *e)
 {
 	bool renamed = m->event.what == FILE_MSG_RENAME;
@@ -70,7 +71,7 @@ static int send_with_entry(struct file_msg *m, struct err *e)
 int watch_event_out(enum file_msg_what what, bool is_dir, const char *path, const char *to,
 		    struct err *e)
 {
-	const char *at = what == FILE_MSG_RENAME ? to : path; /* where it is now, if it is */
+	const char *at = what == FILE_MSG_RENAME ? to : path; /* where the file is now */
 	bool stays = what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD ||
 		     what == FILE_MSG_RENAME;
 	struct file_msg m = {

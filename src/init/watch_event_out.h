@@ -1,4 +1,4 @@
-/* watch_event_out.h - what is watched, and saying what happens there. */
+/* watch_event_out.h - sends the events of watch.c, and opens directories of the watched tree. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,11 +6,11 @@
 
 #include "file_msg.h"
 
-/* Remembers the directory to be watched, by where it is and what it is. entries: with an event of
- * something that is there its ENTRY is said. */
+/* Remembers the directory, by path and inode. entries: an event of a file that exists is followed
+ * by its ENTRY. */
 int watch_event_out_begin(const char *path, bool entries, struct err *e) MUST_USE;
 
-/* Opens a directory of the tree ("" is the top), following no link; -1 if there is none. */
+/* Opens a directory of the tree ("" is the top), following no link; -1 if it does not exist. */
 int watch_event_out_open(const char *path, uint64_t flags) MUST_USE;
 
 int watch_event_out(enum file_msg_what what, bool is_dir, const char *path, const char *to,

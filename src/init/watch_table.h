@@ -1,4 +1,4 @@
-/* watch_table.h - which directories below one are watched, by number and by path. */
+/* watch_table.h - the table of watched directories of watch.c, by watch descriptor and by path. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,19 +9,20 @@ struct watch_table_entry {
 	char *path; /* relative to the top, which is "" */
 };
 
-/* Adds one, or gives a known number another path. False if there is no room. */
+/* Adds a directory, or changes the path of a known watch descriptor. False if the table is full. */
 bool watch_table_add(int wd, const char *path);
 
-/* The entry of a number or, in the order they were added, of a position; NULL if there is none. */
+/* The entry of a watch descriptor, or at an index (in the order of adding); NULL if there is none.
+ */
 const struct watch_table_entry *watch_table_find(int wd);
 const struct watch_table_entry *watch_table_at(size_t i);
 size_t watch_table_count(void);
 
 void watch_table_drop(int wd);
 
-/* A directory is now elsewhere: all paths at or below `from` begin with `to`. Those that become too
- * long stay as they are. */
+/* A directory was moved: paths at or below `from` now begin with `to`. Paths that would become too
+ * long are not changed. */
 void watch_table_rename(const char *from, const char *to);
 
-/* Any entry at or below a path: for dropping them one by one. -1 if there is none. */
+/* The watch descriptor of any entry at or below a path; -1 if there is none. */
 int watch_table_below(const char *path);
