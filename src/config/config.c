@@ -1,10 +1,10 @@
-/* Theory of operation
+/* config.c - reads the settings from their sources. See config.h.
  *
- * Defaults fill the struct; then the file, the environment and the flags are read over it, each
- * value by config_value_set() with the place it came from put in front of the error. What depends
- * on other settings (the Unix socket's folder) is put right when all are known, and config_check()
- * compares them. The canonical text that config_print() makes is an ordinary file, so that cordond
- * reads what its supervisor understood with the same parser, and without environment or flags. */
+ * The struct is filled with defaults; then file, environment and flags are read into it, each value
+ * by config_value_set(), with its source in front of the error. Values that depend on other
+ * settings (the folder of the Unix socket) are completed when all are known (finish()), and
+ * config_check() compares them. The text of config_print() is an ordinary configuration file: with
+ * it the supervisor passes the settings to cordond, which reads neither environment nor flags. */
 #include "config.h"
 
 #include <assert.h>
@@ -29,7 +29,7 @@ static const char *env_get(char *const *env, const char *name)
 	return NULL;
 }
 
-/* Only absolute ones count, as the XDG specification says. */
+/* Relative paths are ignored, as the XDG specification says. */
 static const char *env_dir(char *const *env, const char *name)
 {
 	const char *value = env_get(env, name);
@@ -48,7 +48,8 @@ void config_who_am_i(struct config_who *ret, char *const *env)
 	};
 }
 
-/* A default that is not usable as a folder is left out, so that finish() asks for the setting. */
+/* Sets a default folder, unless the path is invalid: then finish() reports the setting as missing.
+ */
 static void default_dir(const char *name, struct config *c, const char *head, const char *tail)
 {
 	const struct config_setting *s = config_table_find(name, strlen(name));
@@ -56,7 +57,7 @@ static void default_dir(const char *name, struct config *c, const char *head, co
 	struct err e;
 
 	(void)snprintf(path, sizeof(path), "%s%s", head, tail);
-	IGNORED(config_value_set(s, path, c, &e), "finish() asks for it");
+	IGNORED(config_value_set(s, path, c, &e), "finish() reports it");
 }
 
 static void default_dirs(struct config *c, const struct config_who *who)
@@ -112,7 +113,7 @@ static void trim(char **start, char *end)
 		(*start)++;
 }
 
-/* One line without its end: blank, a comment, or name = value with a comment behind it. */
+/* One line, without its newline: blank, a comment, or name = value and perhaps a comment. */
 static int parse_line(struct config *c, char *line, bool *seen, struct err *e)
 {
 	const struct config_setting *s;
@@ -197,7 +198,7 @@ static int parse_any_file(struct config *c, const char *path, const struct confi
 	return parse_file(c, place, false, e);
 }
 
-/* The setting that a variable CORDON_NAME=value is of, or NULL. */
+/* The setting of a variable CORDON_NAME=value, or NULL. */
 static const struct config_setting *env_setting(const char *variable, const char **ret_value)
 {
 	const char *equals = strchr(variable, '=');
@@ -285,7 +286,7 @@ static int parse_flags(struct config *c, int argc, char *const *argv, struct err
 	return 0;
 }
 
-/* What depends on other settings. */
+/* Completes values that depend on other settings, and checks all. */
 static int finish(struct config *c, struct err *e)
 {
 	char path[sizeof(c->run_dir) + sizeof(c->unix_socket)];

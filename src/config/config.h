@@ -31,9 +31,6 @@ struct config_root {
 	bool writable;
 };
 
-/* Plain values. Sizes in bytes, times in milliseconds, what is said in fractions in thousandths
- * (_milli). Where 0 has a meaning of its own the comment says so; "default" is what a session gets
- * that does not ask, "max" what it may ask for. */
 enum config_metrics {
 	CONFIG_METRICS_KEY,
 	CONFIG_METRICS_LOCAL,
@@ -41,6 +38,9 @@ enum config_metrics {
 	CONFIG_METRICS_CHOICES
 };
 
+/* Sizes are in bytes, times in milliseconds, fractions in thousandths (_milli). Where 0 has a
+ * special meaning the comment says so. "default": for a session that does not set it; "max": what a
+ * session may set. config_table.c describes every setting. */
 struct config {
 	/* where it listens */
 	char listen[128]; /* HOST:PORT, [IPv6]:PORT; "": no TCP */
@@ -129,50 +129,52 @@ struct config {
 	char redact_patterns[1024]; /* of mask.h, with blanks between them */
 };
 
-/* Who starts the server, as far as defaults depend on it. Texts are borrowed and may be NULL. */
+/* The user that starts the server: defaults depend on it. Texts are borrowed and may be NULL. */
 struct config_who {
 	bool root;
 	const char *home, *runtime_dir, *state_home, *config_home; /* $HOME, $XDG_... */
 };
 
-/* The caller's own: from the environment (as main() gets it) and the effective user id. */
+/* Of the calling process: its environment (as main() has it) and effective user id. */
 void config_who_am_i(struct config_who *ret, char *const *env);
 
 /* The defaults. A folder for which there is none (no home directory, a path too long) is "". */
 void config_defaults(struct config *ret, const struct config_who *who);
 
-/* Everything, checked: defaults, then the file, then the environment, then flags. path NULL: the
- * file that $CORDON_CONFIG names, else /etc/cordon/cordon.conf or, for a user,
+/* Reads all settings and checks them: defaults, file, environment, flags, in this order. path NULL:
+ * the file that $CORDON_CONFIG names, else /etc/cordon/cordon.conf or, for a user,
  * ~/.config/cordon/cordon.conf if it is there. argv holds settings only, see config_flag_words().
  * *ret is written on success only. */
 int config_load(struct config *ret, const char *path, int argc, char *const *argv, char *const *env,
 		struct err *e) MUST_USE;
 
-/* How many words the setting `word` takes, if `next` (or NULL) follows: 0 if it is no setting, 1
- * for "--name=value" and for "--name" of a yes-or-no that neither of these follows, 2 for "--name
- * value". So a verb can have options beside the settings. */
+/* How many arguments the flag `word` takes, if `next` (or NULL) follows: 0 if it is no setting; 1
+ * for
+ * "--name=value", and for "--name" of a boolean that yes or no does not follow; 2 for "--name
+ * value". So a verb can have other options beside the settings. */
 int config_flag_words(const char *word, const char *next);
 
-/* The first variable CORDON_... in the environment that is no setting and none of `known` (ends
- * with NULL; may be NULL itself), or NULL: worth a warning, since others use the prefix, too. */
+/* The first variable CORDON_... of the environment that is neither a setting nor in `known` (a list
+ * that ends with NULL, or NULL); NULL if there is none. For a warning: other programs may use the
+ * prefix. */
 const char *config_unknown_env(char *const *env, const char *const *known);
 
-/* Reads the lines of a file over what is in *c, which is changed even on failure. Pure. Does not
- * compare settings with each other: config_check() does. */
+/* Reads the lines of a file into *c, which is changed even on failure. Does not compare settings
+ * with each other: config_check() does. Pure. */
 int config_parse(struct config *c, const char *name, const char *text, size_t len,
 		 struct err *e) MUST_USE;
 
-/* What no single value shows: defaults above maxima, a certificate without a key, plain text beyond
- * this machine. */
+/* Checks that concern several settings: defaults above maxima, a certificate without a key, a
+ * listener without TLS that other machines can reach. */
 int config_check(const struct config *c, struct err *e) MUST_USE;
 
 /* TCP connections are encrypted. */
 bool config_has_tls(const struct config *c);
 
-/* All settings as a configuration file; reading it gives the same struct again. print returns the
- * length. */
+/* Writes all settings as a configuration file; reading it gives the same struct. config_print()
+ * returns the length. */
 int config_print(const struct config *c, char *ret_text, size_t cap, struct err *e) MUST_USE;
 int config_write(const struct config *c, int fd, struct err *e) MUST_USE;
 
-/* From the start of a file or memfd that config_write() wrote, checked. */
+/* Reads and checks what config_write() wrote to a file or memfd, from its start. */
 int config_read_fd(struct config *ret, int fd, struct err *e) MUST_USE;

@@ -44,7 +44,7 @@ static int check_tls(const struct config *c, struct err *e)
 			       c->tls_key[0] == '\0' ? "tls_cert" : "tls_key");
 	if (c->tls_local && c->tls_cert[0] != '\0')
 		return err_set(e, ERR_INVALID, "tls_local: tls_cert is set, too; use one of them");
-	/* OpenSSL, curl, node and browsers all want two dots behind a star. */
+	/* OpenSSL, curl, node and browsers accept *.a.b, but not *.a. */
 	if (c->tls_local && n > 0 && memchr(c->domain, '.', n) == NULL)
 		return err_set(
 			e, ERR_INVALID,

@@ -31,7 +31,7 @@ void config_doc_help(FILE *to)
 	}
 }
 
-/* A field that holds this one number, so that it can be written as the setting would be. */
+/* Writes a number as the value of this setting would be written. */
 static void put_number(const struct config_setting *s, uint64_t number, FILE *to)
 {
 	struct config c;

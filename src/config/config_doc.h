@@ -1,4 +1,5 @@
-/* config_doc.h - the table of settings as help and documentation. */
+/* config_doc.h - writes the table of settings as help (cordon serve --help) and as
+ * doc/configuration.md. */
 #pragma once
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* config_table.h - the one list of settings. Values are read and written by config_value.c, help
- * and documentation come from config_doc.c. */
+/* config_table.h - the table of all settings. config_value.c reads and writes their values, config_doc.c
+ * makes help and documentation from the table. To add a setting, add a row and a member of struct
+ * config, and write doc/configuration.md anew. */
 #pragma once
 
 #include <stddef.h>
@@ -14,7 +15,7 @@ enum config_kind {
 	CONFIG_BOOL,   /* bool */
 	CONFIG_CHOICE, /* unsigned: the place in choices */
 	CONFIG_COUNT,  /* uint64_t */
-	CONFIG_BYTES,  /* uint64_t, in people's units */
+	CONFIG_BYTES,  /* uint64_t, with K, M, G, T */
 	CONFIG_TIME,   /* uint64_t, milliseconds */
 	CONFIG_MILLIS, /* uint64_t, thousandths */
 	CONFIG_ROOTS,  /* mount_roots */
@@ -23,10 +24,10 @@ enum config_kind {
 
 struct config_setting {
 	const char *name;
-	const char *argument; /* how help calls the value */
+	const char *argument; /* name of the value in help */
 	enum config_kind kind;
 	size_t offset;	   /* of the field in struct config */
-	const char *value; /* the default; NULL: it depends on who starts the server */
+	const char *value; /* the default; NULL: it depends on the user that starts the server */
 	uint64_t min, max;
 	const char *const *choices; /* ends with NULL */
 	const char *help;
@@ -40,6 +41,7 @@ struct config_setting {
 extern const struct config_setting config_table[];
 extern const size_t config_table_size;
 
-/* By name, of n bytes. NULL: none. Flags also know aliases and take '-' for '_'. */
+/* Finds a setting by a name of n bytes; NULL: there is none. For flags, aliases are names, too, and '-' is
+ * the same as '_'. */
 const struct config_setting *config_table_find(const char *name, size_t n);
 const struct config_setting *config_table_find_flag(const char *name, size_t n);

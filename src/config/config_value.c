@@ -1,9 +1,8 @@
-/* Theory of operation
+/* config_value.c - one reader and one writer for each kind of setting.
  *
- * One reader and one writer for each kind of setting, and the promise that a value written is read
- * back as the same: numbers are written in the largest unit that divides them, and text that a line
- * of a file could not hold (a '#' that would begin a comment, blanks at the ends, control
- * characters) is refused wherever it comes from. */
+ * What must not change: a value that is written is read back as the same value. Numbers are written
+ * in the largest unit that divides them. Text that a line of a file cannot hold (a '#' that would
+ * begin a comment, blanks at its ends, control characters) is refused from every source. */
 #include "config_value.h"
 
 #include <assert.h>
@@ -32,7 +31,7 @@ static int set_text(const struct config_setting *s, const char *value, char *fie
 	return 0;
 }
 
-/* Absolute, and every part of it a name. */
+/* Is it absolute, without empty, "." and ".." components? */
 static bool is_path(const char *path, size_t n)
 {
 	if (n == 0 || path[0] != '/')
@@ -60,8 +59,8 @@ static int set_path(const struct config_setting *s, const char *value, char *fie
 	return set_text(s, value, field, e);
 }
 
-/* n bytes of a DNS name as browsers send it. One that ends in a number would be an address, which
- * has no names below it. */
+/* Are these n bytes a DNS name, as browsers send it? A name whose last label is a number would be
+ * taken for an address. */
 static bool is_dns_name(const char *name, size_t n)
 {
 	size_t label = 0;
@@ -216,7 +215,7 @@ struct unit {
 	uint64_t size;
 };
 
-/* In the largest unit that leaves nothing over; units are sorted, the last has size 1. */
+/* Writes a number in the largest unit that divides it; units are sorted, the last has size 1. */
 static void format_units(uint64_t value, const struct unit *units, char *ret_text, size_t cap)
 {
 	if (value == 0) {

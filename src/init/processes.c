@@ -1,5 +1,5 @@
-/* processes.c - the processes of the cell, from /proc as the user sees it. What vanishes while we
- * look is left out; what we cannot read of a process is 0 or "". */
+/* processes.c - the built-ins processes and kill. Reads /proc with the rights of the user. A
+ * process that exits meanwhile is left out; fields that cannot be read are 0 or "". */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -45,7 +45,7 @@ static void on_deadline(struct loop_timer *t)
 
 	IGNORED(err_set_reason(&e, REASON_TIMEOUT, "%s: no answer within %llu ms", c->what,
 			       (unsigned long long)c->deadline_ms),
-		"told");
+		"the callback gets it");
 	e.sys = ETIMEDOUT; /* for callers that answer a timeout in another way (504) */
 	completion_end(c, &e);
 }

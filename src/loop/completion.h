@@ -8,7 +8,8 @@
  *   as ended. So the callback may free the owner, begin the same completion again, cancel or end
  *   others, and end or free the owner of the list.
  * - on_done is never called from inside the callback of the loop that began the completion. An end
- *   that comes that early is kept, with a copy of its error, and told at the end of the turn.
+ *   that comes that early is kept, with a copy of its error; on_done is called at the end of the
+ *   turn.
  * - Ending one that does not wait does nothing (in builds with CORDON_TEST_ABORTS: aborts).
  * - Cancelling is allowed at any time: before it is begun, while an early end is kept, inside
  *   on_done, and twice.

@@ -47,7 +47,7 @@ void jobs_cancel(struct jobs *s, struct job *j)
 
 /* ---- turns */
 
-/* One piece of the owner whose turn it is. */
+/* Runs one piece of the first owner's first job. */
 static void run_one(struct jobs *s)
 {
 	struct job_queue *q = s->first;

@@ -1,10 +1,11 @@
-/* jobs.h - long work in pieces: each turn of the loop does some of it, owners take turns.
+/* jobs.h - long work in pieces: each turn of the loop does some of it, for one owner after the
+ * other.
  *
- * Work that walks over many rows is a job of its owner (a tenant, or the node itself). A turn of
- * the loop runs pieces for JOBS_TURN_NS at most: one piece of the first owner's first job, one of
- * the next owner's, and so on round. So a turn is as long as that and one piece, however many jobs
- * there are, and an owner with many waits for its own work only. An owner's jobs are done one after
- * the other: what a job has collected is held for one of them at a time. */
+ * Work over many rows or files is a job of its owner (a tenant, or the node itself). A turn of the
+ * loop runs pieces for JOBS_TURN_NS: one piece of the first owner's first job, one of the next
+ * owner's, and so on. So a turn takes at most that time and one piece, however many jobs there are,
+ * and an owner with many jobs delays only itself. The jobs of an owner are done one after the
+ * other, so that only one of them at a time holds what it has collected. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,8 +17,8 @@
 struct job {
 	struct job *next, **link; /* link is NULL while not queued */
 	struct job_queue *queue;
-	/* Does a piece. True: there is more to do; false: it is done, and may be gone. It is not
-	 * queued while it runs, so it may add itself anew, at the end. */
+	/* Does a piece. Returns true if there is more to do; false: the job is done, and may be
+	 * freed. It is not queued while it runs, so it may add itself again, at the end. */
 	bool (*on_piece)(struct job *j);
 	void *arg; /* the caller's */
 };
@@ -31,7 +32,7 @@ struct job_queue {
 struct jobs {
 	struct loop *loop; /* borrowed */
 	struct loop_task task;
-	struct job_queue *first, **end; /* whose turn it is */
+	struct job_queue *first, **end; /* the next one first */
 };
 
 void jobs_init(struct jobs *s, struct loop *l);

@@ -1,13 +1,13 @@
 /* loop.c - the event loop.
  *
- * A turn: wait (at most until the first timer), take the time, call what is ready, fire what is
- * due, run what was put off. Everything a callback starts in a turn (a timer for now, a task out of
- * a task) comes in the next turn at the earliest, so no callback can keep the others from their
- * turn.
+ * A turn: wait (at most until the first timer), read the clock, call the callbacks of descriptors
+ * that are ready, of timers that have expired, and of tasks. What a callback starts in a turn (a
+ * timer for now, a task in a task) runs in the next turn at the earliest, so callbacks cannot
+ * starve each other.
  *
  * A callback may remove any descriptor, also one whose event has been collected and not yet
- * delivered: loop_remove() strikes it out of the collected events, so that the object can be freed
- * at once. */
+ * delivered: loop_remove() removes it from the collected events, so that the object can be freed at
+ * once. */
 #include "loop.h"
 
 #include <assert.h>
@@ -205,9 +205,8 @@ static void settle(struct loop *l, size_t at, struct loop_timer *t)
 		sift_down(l, at, t);
 }
 
-/* A timer is the promise that a session ends or a connection is dropped. One that cannot be kept is
- * no error that a caller could handle, and a daemon without memory for a pointer is better
- * restarted. */
+/* Aborts if out of memory: sessions and connections end by timers, and no caller could handle a
+ * timer that is not set. */
 static void grow_heap(struct loop *l)
 {
 	size_t cap = l->timers_cap ? 2 * l->timers_cap : 64;

@@ -1,6 +1,6 @@
-/* loop.h - one process, one thread, one epoll loop: descriptors, timers, and work put off to the
- * end of a turn. Objects are the caller's and must stay where they are while they are registered.
- */
+/* loop.h - the event loop: descriptors (epoll), timers, and tasks at the end of a turn. One for
+ * each process; cordond, cordon-egress and cordon serve use it. Objects belong to the caller and
+ * must stay at their address while they are registered. */
 #pragma once
 
 #include <stdbool.h>
@@ -70,9 +70,9 @@ void loop_task_cancel(struct loop *l, struct loop_task *t);
 /* The time at the start of this turn: cheap, and the same for all that happens in it. */
 uint64_t loop_now_ns(const struct loop *l);
 
-/* What the running callback is doing, for the numbers of this turn: a constant text. */
+/* What the running callback does, as a constant text, for the statistics of this turn. */
 void loop_note(struct loop *l, const char *what);
-/* How long turns took. */
+/* Statistics: how long turns took. */
 const struct turns *loop_turns(const struct loop *l);
 /* Changes with every callback of the loop: two calls that return the same number were made inside
  * the same callback. */

@@ -58,7 +58,7 @@ const struct turns_turn *turns_slowest(const struct turns *t)
 	return &t->slowest[t->slowest[1].ns > t->slowest[0].ns];
 }
 
-/* The part behind "src/": the rest of the path depends on where it was built. */
+/* The part of the path behind "src/", which does not depend on where it was built. */
 static const char *short_file(const char *file)
 {
 	const char *at = file == NULL ? NULL : strstr(file, "src/");

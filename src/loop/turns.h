@@ -1,8 +1,8 @@
-/* turns.h - how long the turns of a loop take, and what in them took longest.
+/* turns.h - statistics of an event loop: how long its turns take, and which callback took longest.
  *
- * loop.c reads the clock between two callbacks and tells this file. A process shows the numbers
- * with turns_write() (Prometheus text) or reads them from the structure. Pure, but for one line of
- * log for a turn that was too long. */
+ * loop.c reads the clock between two callbacks and calls turns_add(). A process shows the numbers
+ * with turns_write() (Prometheus text) or reads them from the structure. Pure, except for a log
+ * line about a turn that took too long. */
 #pragma once
 
 #include <stdint.h>
@@ -19,7 +19,7 @@ enum turns_kind { TURNS_NONE, TURNS_FD, TURNS_TIMER, TURNS_TASK };
 struct turns_callback {
 	enum turns_kind kind;
 	const char *file; /* constant: the file that registered it */
-	const char *note; /* constant: what it said of itself, see loop_note(); or NULL */
+	const char *note; /* constant: of loop_note(), or NULL */
 	uint64_t ns;
 };
 
@@ -52,6 +52,6 @@ void turns_name(const struct turns_callback *c, char ret[TURNS_NAME_MAX]);
 /* PREFIX_loop_turn_seconds (a histogram), PREFIX_loop_turn_max_seconds and
  * PREFIX_loop_turn_slowest_seconds{callback="..."}. */
 void turns_write(const struct turns *t, const char *prefix, struct buf *to);
-/* The same of another process, which has said what took longest. */
+/* The same for another process, which has sent its numbers and the name of its longest callback. */
 void turns_write_named(const struct turns *t, const char *prefix, const char *longest,
 		       struct buf *to);

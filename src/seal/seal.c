@@ -2,8 +2,8 @@
  *
  *	box = 1 | length of id | id | nonce (12) | ciphertext | tag (16)
  *
- * What is before the nonce is authenticated together with what the box is about. Nonces are random:
- * with 96 bits, one key is good for far more boxes than a node will ever seal. */
+ * The bytes before the nonce, and `about`, are authenticated, too. Nonces are random: with 96 bits,
+ *one key is good for far more boxes than a node will make. */
 #include "seal.h"
 
 #include <assert.h>

@@ -1,8 +1,9 @@
-/* seal.h - encrypted values: AES-256-GCM, so that what the store holds of a secret is worth nothing
- * without the operator's key, and cannot be moved to another name, tenant or version.
+/* seal.h - encrypts the values of secrets (AES-256-GCM) before they are stored, so that the
+ * database is of no use without the operator's key. An encrypted value, a box, is bound to what it
+ * is about: it cannot be decrypted under another name, tenant or version. Called by secrets/.
  *
- * A box names its key. The first key of the list seals, all of them open: rotation is a new line on
- * top, and old boxes are sealed again (seal_is_current()). */
+ * A box has the id of its key. The first key of the list encrypts, all of them decrypt. To rotate
+ * keys, the operator adds a line on top; old boxes are then encrypted again (seal_is_current()). */
 #pragma once
 
 #include <stdbool.h>
@@ -19,26 +20,26 @@
 
 struct seal;
 
-/* Reads lines "id:base64 of 32 bytes"; empty ones and those that begin with '#' do not count. At
- * least one, no id twice. The first call in a process may open files (of OpenSSL), later ones and
- * the other functions none. The caller frees it. */
+/* Reads the key file: lines "id:base64 of 32 bytes"; empty lines and those that begin with '#' are
+ * ignored. At least one key, and no id twice. The first call in a process may open files of
+ * OpenSSL; later calls and the other functions open none. The caller frees *ret. */
 int seal_read(const char *text, size_t len, struct seal **ret, struct err *e) MUST_USE;
 void seal_free(struct seal *s); /* wipes the keys; safe with NULL */
 
 /* A new key as a line, with its newline. The caller wipes it. */
 void seal_make_line(const char *id, char ret[SEAL_LINE_MAX]);
 
-/* about: what the box belongs to; not in it, but it opens with exactly that only. *ret is the
- * caller's to free. */
+/* Encrypts a value. about: what the box is for; it is authenticated but not stored, and must be the
+ * same in seal_open(). The caller frees *ret. */
 int seal_close(const struct seal *s, const char *about, const void *value, size_t len,
 	       uint8_t **ret, size_t *ret_len, struct err *e) MUST_USE;
 
-/* *ret is the value with a NUL behind it, which does not count: the caller's, to be given back with
- * seal_wipe(). ERR_NOT_FOUND: sealed with a key that is not here (the message names it);
- * ERR_INVALID: no box, or not of this. */
+/* Decrypts a box. *ret is the value, with a NUL behind it that *ret_len does not count; the caller
+ * frees it with seal_wipe(). ERR_NOT_FOUND: the key of the box is not in the list (the message
+ * names it). ERR_INVALID: malformed, changed, or `about` differs. */
 int seal_open(const struct seal *s, const char *about, const void *box, size_t box_len, char **ret,
 	      size_t *ret_len, struct err *e) MUST_USE;
 void seal_wipe(char *value, size_t len); /* wipes and frees; safe with NULL */
 
-/* Is it sealed with the key that seals now? */
+/* Was it encrypted with the first key of the list? */
 bool seal_is_current(const struct seal *s, const void *box, size_t box_len);

@@ -1,9 +1,9 @@
-/* agent_msg.h - channel B: the requests to PID 1 of a cell, and its messages.
- * doc/agent-protocol.md.
+/* agent_msg.h - channel B: the requests to PID 1 of a cell, and the events that it sends;
+ * doc/agent-protocol.md describes their use. Encoded and decoded by cellctl/agent_client.c and
+ * init/main.c.
  *
- * Everything PID 1 sends must be taken as hostile: a cell may have taken it over. So each
- * message has one exact layout, each string a bound, and a decoder that takes all or nothing. Pure.
- */
+ * What PID 1 sends is untrusted: the cell may have taken it over. So each message has one exact
+ * layout, each string a bound, and a decoder returns the whole message or an error. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -37,12 +37,11 @@ enum agent_type {
 	AGENT_KILL_TREE,   /* SIGKILL to all that a program started; answered by TREE_DEAD */
 	AGENT_CLOSE_STDIN, /* PID 1 drops its copy of a held program's input */
 	AGENT_RESIZE,	   /* the size of a held program's terminal */
-	AGENT_FORGET,	   /* drops the record of a held program, and what PID 1 holds of it */
-	AGENT_LINGER,	   /* with a bound socket: from now on the cell outlives its channel, with
-			      a lease */
-	AGENT_PAUSED,	   /* the cell was frozen for so long: every deadline is later by that */
+	AGENT_FORGET,	   /* removes a held program from PID 1's table */
+	AGENT_LINGER,	   /* with a bound socket: the cell outlives its channel, for a lease */
+	AGENT_PAUSED,	   /* the cell was frozen for ms: every deadline is later by that */
 	AGENT_STAT,	   /* answered by STATED */
-	AGENT_END,	   /* the cell is over */
+	AGENT_END,	   /* PID 1 exits, and with it the cell */
 	AGENT_DIAL,	   /* a connection to a port of the cell; answered by DIALED */
 	AGENT_LISTEN_EGRESS, /* opens the egress listener; answered by EGRESS_LISTENS */
 	AGENT_LEASE,	     /* how long the cell may be without a connection; 0: no limit */
@@ -69,11 +68,11 @@ enum agent_type {
 enum {
 	AGENT_TTY = 1 << 0,	 /* one PTY instead of three pipes */
 	AGENT_NO_STDIN = 1 << 1, /* stdin reads end of file at once */
-	/* PID 1 keeps copies of the outside's ends of stdio, and the record of the program's end,
-	 * until FORGET; and the timeout kills the whole tree. Without it a program is lost with
-	 * the connection it was asked for by. */
+	/* PID 1 keeps copies of the server's ends of stdio, and how the program ended, until
+	 * FORGET; the timeout kills the whole tree. Without the flag a program is killed when the
+	 * connection that started it ends. */
 	AGENT_HOLD = 1 << 2,
-	AGENT_BUILTIN = 1 << 3, /* argv[0] names a part of cordon-init itself. Not with HOLD, TTY */
+	AGENT_BUILTIN = 1 << 3, /* argv[0] names a built-in (init/builtin.h). Not with HOLD, TTY */
 	AGENT_SPAWN_FLAGS = (1 << 4) - 1,
 };
 
@@ -107,7 +106,7 @@ enum agent_stage {
 };
 
 struct agent_spawn {
-	uint32_t handle; /* chosen by the asker; names the program until EXITED or FORGET */
+	uint32_t handle; /* chosen by the sender; names the program until EXITED or FORGET */
 	uint32_t flags;
 	uint16_t rows, cols;
 	uint64_t timeout_ms; /* 0: none. PID 1 kills the program's session when it is over */
@@ -119,7 +118,7 @@ struct agent_spawn {
 	size_t strings_len;
 };
 
-/* The body of every other request. What a type has no use for is zero. */
+/* The body of every other request. Members that a type does not use are zero. */
 struct agent_order {
 	uint32_t handle;     /* SIGNAL, KILL_TREE, CLOSE_STDIN, RESIZE, FORGET, DIAL */
 	int32_t sig;	     /* SIGNAL */
@@ -131,7 +130,7 @@ struct agent_order {
 	uint64_t ms;
 };
 
-/* The body of every message of PID 1. What a type has no use for is zero.
+/* The body of every message of PID 1. Members that a type does not use are zero.
  * FAILED: stage and errno. EXITED (and HELD, if it has): how, what it used (of a program that is
  * not held: what all ended programs of the cell used), samples in which the disk was full. */
 struct agent_event {

@@ -4,8 +4,8 @@
  * namespaces, ids, cgroup, file system and network. What differs is the program at KEEPER_FD_INIT,
  * which speaks channel B (agent_msg.h), and what can be done with a cell of that level. A further
  * level is a row in cell_level.c, one in cellctl/cell_ops.c, and that program, beside cordon-init.
- * Callers ask for an ability, never for a name. The first row is the default; a level that is asked
- * for by name is never replaced by another one. */
+ * Callers check abilities, never names. The first row is the default. A level that a client
+ * requests by name is never replaced by another one. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +25,7 @@ struct cell_level {
 	enum cell_level_id id;
 	const char *name;
 	const char *program;   /* PID 1; installed beside the keeper */
-	const char *separated; /* by what, for people */
+	const char *separated; /* by what, as text for users */
 	unsigned abilities;    /* set of enum cell_ability */
 };
 
@@ -36,7 +36,7 @@ const struct cell_level *cell_level_find(const char *name);
  * gives a level "unknown", which has no abilities: rows of a newer version fail closed. */
 const struct cell_level *cell_level_of(uint32_t id);
 
-/* The i-th, NULL behind the last. */
+/* The level at an index; NULL behind the last. */
 const struct cell_level *cell_level_at(size_t i);
 
 static inline bool cell_level_can(const struct cell_level *l, enum cell_ability ability)

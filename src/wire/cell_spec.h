@@ -1,8 +1,8 @@
-/* cell_spec.h - what a cell is made of and how it is bounded: the words that the keeper, the core,
- * the interfaces and the command line share, whatever program makes the cell.
+/* cell_spec.h - types and bounds that describe a cell: shared by the keeper, the core, the
+ * interfaces and the command line, whatever program makes the cell.
  *
- * Only types, bounds and three pure functions. The structures travel in channel A (keeper_msg.h) as
- * they are, so a change of their layout is a change of KEEPER_VERSION. */
+ * Only types, constants and pure functions. What must not change without KEEPER_VERSION: the layout
+ * of the structures, which are sent over channel A (keeper_msg.h) as they are. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@
  * capabilities, no_new_privs. */
 enum cell_profile { CELL_STANDARD, CELL_LOCKED, CELL_PROFILES };
 
-/* Limits that need a cgroup. A set of them is what a machine can enforce or what is in force. */
+/* Limits that need a cgroup, as a set: which a machine can enforce, or which are in force. */
 enum {
 	CELL_LIMIT_MEMORY = 1 << 0,
 	CELL_LIMIT_CPU = 1 << 1,

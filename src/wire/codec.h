@@ -1,9 +1,9 @@
-/* codec.h - the fields of a message, one after another: little-endian numbers without padding, and
- * strings of u16 length, bytes, NUL. The NUL lets a reader hand out pointers into what it was
- * given.
+/* codec.h - reads and writes the fields of a message, one after another: little-endian numbers
+ * without padding, and strings of u16 length, bytes, NUL. With the NUL a reader can return pointers
+ * into the bytes.
  *
- * Both cursors remember the first thing that did not fit, so that a layout is one list of fields
- * and one question at its end. Pure. */
+ * Reader and writer have a flag, `bad`, that is set by the first field that does not fit. So a
+ * layout is a list of calls and one check at its end. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,10 +22,10 @@ struct codec_writer {
 	bool bad;
 };
 
-/* A number of so many bytes; 0 if it is not there. */
+/* A number of `width` bytes; 0 if the bytes are missing. */
 uint64_t codec_get(struct codec_reader *r, size_t width);
 
-/* A string that takes at most cap bytes with its NUL and holds no other; else "". */
+/* A string of at most cap bytes with its NUL, and no other NUL; else "". */
 const char *codec_get_string(struct codec_reader *r, size_t cap);
 
 void codec_put(struct codec_writer *w, size_t width, uint64_t v);

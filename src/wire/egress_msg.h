@@ -1,12 +1,14 @@
-/* egress_msg.h - channel C: whom cordon-egress serves, by which policy, and what happened.
+/* egress_msg.h - channel C, between cordond (or cordon run) and cordon-egress: the sessions that
+ * egress serves, their policies and secrets, and records of what they did.
  *
- * frame.h's frames over a Unix stream socket. cordond (or cordon run) believes egress no more than
- * it must: egress talks to hostile bytes on both sides. Every body begins with a session's id; what
- * follows is a text, JSON, not NUL-terminated. Descriptors travel with the first byte of a frame.
+ * Frames of frame.h over a Unix stream socket. Both sides check what they receive: egress reads
+ * bytes of cells and servers, and may be taken over. Every body begins with a session's id; a text
+ * follows, JSON, not NUL-terminated. Descriptors are sent with the first byte of a frame.
  *
  * Egress outlives cordond: when the channel ends it keeps its sessions for EGRESS_ORPHAN_MS, and
- * records wait. A new channel comes from the supervisor; then each live session is attached anew
- * (its connections go on), SYNCED ends the list, and sessions that were not in it are dropped. */
+ * records are queued. The supervisor sends egress a new channel; over it cordond attaches each live
+ * session again (its connections continue). SYNCED ends the list, and sessions that were not in it
+ * are removed. */
 #pragma once
 
 #include <stddef.h>
@@ -24,14 +26,14 @@
 
 enum egress_type {
 	/* to egress */
-	EGRESS_ATTACH = 1, /* two descriptors: TCP listener, UDP resolver socket. Text: the order */
-	EGRESS_CHANGE,	   /* text: a new order; connections that no longer comply are cut */
-	EGRESS_DETACH,	   /* no text; everything of the session is cut and forgotten */
+	EGRESS_ATTACH = 1, /* two descriptors: TCP listener, UDP socket. Text: configuration */
+	EGRESS_CHANGE,	   /* text: configuration; connections it does not allow are closed */
+	EGRESS_DETACH,	   /* no text; closes all of the session and forgets it */
 	EGRESS_SYNCED,	   /* id "", no text */
 	EGRESS_PING,	   /* id "", no text; answered by PONG */
 	EGRESS_REQUESTS_END,
 	/* from egress */
-	EGRESS_TAKEN = 64, /* answer to ATTACH and CHANGE: text "" if it is in force, else why not:
+	EGRESS_TAKEN = 64, /* answer to ATTACH and CHANGE: text "" if it is applied, else the error:
 			      then the session is detached (fail closed) */
 	EGRESS_RECORD,	   /* text: one event, see doc/network.md */
 	EGRESS_COUNTS, /* text: see below; every 200 ms while they change, before bytes move that
@@ -42,15 +44,15 @@ enum egress_type {
 	EGRESS_EVENTS_END,
 };
 
-/* COUNTS, as JSON: totals of the session, begun with those of its order's "used":
+/* COUNTS, as JSON: totals of the session, beginning with "used" of its configuration:
  *	{"bytes_in", "bytes_out", "requests", "connections",
  *	 "claimed_in", "claimed_out",      what its limits have to count as used: bytes that went,
  *	                                   and those that may go before the next message
  *	 "rules": [{"rule": NAME, "claimed_in", "claimed_out"}]}       of rules with limits of
  *	                                   bytes, only those that have changed
  *
- * The order, as JSON:
- *	{"tenant": ID,                     whose it is; the same in all orders of a session
+ * The configuration of a session, as JSON:
+ *	{"tenant": ID,                     its tenant, which never changes
  *	 "used": {"bytes_in", "bytes_out", "requests", "claimed_in", "claimed_out", "rules": [..]},
  *	                                   as COUNTS, of all that was sent before, each the largest
  *	 "policy": {...},                  merged, see policy.h; or

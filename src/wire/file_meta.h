@@ -1,5 +1,5 @@
-/* file_meta.h - what clients keep with a file: keys and values, packed into a row of bytes (each a
- * string of codec.h). In a file they are the extended attributes user.e2b.<key>. Pure. */
+/* file_meta.h - metadata of files that clients set: pairs of key and value, packed as strings of
+ * codec.h. init/file_xattr.c stores them as extended attributes user.e2b.<key>. Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,14 +12,14 @@
 #define FILE_META_PAIRS_MAX 128U
 #define FILE_META_PACKED_MAX (FILE_META_TOTAL_MAX + 6 * FILE_META_PAIRS_MAX)
 
-/* Borrowed bytes: from a message, or of the packer. {0} is none. */
+/* Packed pairs, borrowed. {0}: none. */
 struct file_meta {
 	const uint8_t *bytes;
 	size_t len;
 };
 
-/* Adds one behind *len bytes of ret. False, and nothing is added, if a bound would be passed, the
- * key is empty or there already. */
+/* Adds a pair behind *len bytes of ret. False, and nothing is added, if a bound would be exceeded,
+ * or the key is empty or a duplicate. */
 bool file_meta_add(uint8_t ret[FILE_META_PACKED_MAX], size_t *len, const char *key,
 		   const char *value);
 
@@ -28,5 +28,5 @@ bool file_meta_add(uint8_t ret[FILE_META_PACKED_MAX], size_t *len, const char *k
 bool file_meta_next(const struct file_meta *m, size_t *at, const char **ret_key,
 		    const char **ret_value);
 
-/* Are these bytes what file_meta_add() makes? */
+/* Are these well-formed pairs within the bounds? */
 bool file_meta_valid(const struct file_meta *m);

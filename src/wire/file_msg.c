@@ -1,8 +1,8 @@
 /* file_msg.c - theory of operation
  *
- * A layout is one list of fields (codec.h), in the same order in its reader and its writer. Cells
- * outlive an upgrade of the server, so entries of the version before are read, too: what they lack
- * is empty. */
+ * A layout is a list of fields (codec.h), in the same order in its reader and its writer. Cells
+ * outlive an upgrade of the server, so entries of the previous version are read, too; fields that
+ * they do not have are empty. */
 #include "file_msg.h"
 
 #include <stdbool.h>
@@ -133,7 +133,7 @@ static void write_end(struct codec_writer *w, const struct file_msg_end *v)
 	codec_put(w, 8, v->skipped);
 }
 
-/* An entry can follow of something that is there. */
+/* Only events of files that exist can be followed by an ENTRY. */
 static bool may_have_entry(uint8_t what, const char *to)
 {
 	return what == FILE_MSG_CREATE || what == FILE_MSG_WRITE || what == FILE_MSG_CHMOD ||

@@ -1,8 +1,9 @@
-/* file_msg.h - what the built-ins of cordon-init say on their output. doc/file-protocol.md.
+/* file_msg.h - the records that built-ins of cordon-init write (init/builtin.h) and cordond reads
+ * (web/file_call.c); doc/file-protocol.md describes them.
  *
- * A stream of records: u32 length of the body, u8 kind, body; little-endian, no padding. The reader
- * trusts nothing: a cell may have taken over the writer. So each kind has one exact layout, each
- * string a bound and its NUL, and the decoder takes all or nothing. Pure. */
+ * A stream of records: u32 length of the body, u8 kind, body; little-endian, no padding. Records
+ * are untrusted: the cell may have taken over the writer. So each kind has one exact layout, each
+ * string a bound and a NUL, and the decoder returns the whole record or an error. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -18,21 +19,21 @@
 #define FILE_MSG_NAME_MAX 64U
 #define FILE_MSG_ENTRY_VERSION 2 /* written; those before it are read, too */
 
-/* `sys` of the ERROR that says that the user of --for is not known: no errno of the kernel. */
+/* `sys` of an ERROR whose cause is an unknown user of --for; no errno of the kernel. */
 #define FILE_MSG_NO_USER 4095
 
-/* Input of `write` and `tar-in`: chunks of u32 length and bytes. Length 0 says that it is complete;
- * without it nothing is kept. */
+/* The input of `write` and `tar-in` is chunks of u32 length and bytes. A chunk of length 0 marks
+ * the end; input that ends without it is discarded. */
 #define FILE_MSG_CHUNK_HEAD 4U
 #define FILE_MSG_CHUNK_MAX (1U << 20)
 
 enum file_msg_kind {
 	FILE_MSG_ERROR = 1, /* the last record; exit status 1 */
 	FILE_MSG_ENTRY,	    /* one file */
-	FILE_MSG_DATA,	    /* this many raw bytes follow, which are no records */
-	FILE_MSG_END,	/* how it went; the last record of list, remove, tar-in, kill, processes */
-	FILE_MSG_READY, /* watch: changes are reported from now on */
-	FILE_MSG_EVENT, /* watch: something changed */
+	FILE_MSG_DATA,	    /* so many bytes of content follow this record */
+	FILE_MSG_END,	  /* a summary; the last record of list, remove, tar-in, kill, processes */
+	FILE_MSG_READY,	  /* watch: changes are reported from now on */
+	FILE_MSG_EVENT,	  /* watch: something changed */
 	FILE_MSG_PROCESS, /* one process */
 	FILE_MSG_KINDS
 };
@@ -54,9 +55,9 @@ enum file_msg_what {
 	FILE_MSG_REMOVE,
 	FILE_MSG_RENAME, /* path is now `to`; "": it left the tree */
 	FILE_MSG_CHMOD,
-	FILE_MSG_OVERFLOW, /* events were lost: look for yourself */
+	FILE_MSG_OVERFLOW, /* events were lost */
 	FILE_MSG_LIMITED,  /* too many directories: changes below path are not reported */
-	FILE_MSG_GONE,	   /* what was watched is no more; the end */
+	FILE_MSG_GONE,	   /* the watched directory was removed; the last event */
 	FILE_MSG_WHATS
 };
 
@@ -82,12 +83,12 @@ struct file_msg_entry {
 	const char *owner, *group; /* names the cell has for them, "" if none */
 	const char *path;	   /* absolute; in a list, relative to the first entry's */
 	const char *target;	   /* of a symlink, else "" */
-	/* Of a symlink that leads to something we may know of: where that really is, and what it
-	 * is. Else "", 0, 0. */
+	/* Of a symlink whose target exists and is allowed: the target's path without links, type
+	 * and mode. Else "", 0, 0. */
 	const char *resolved;
 	uint8_t target_type;
 	uint32_t target_mode;
-	const char *abs;       /* absolute, as asked for: no link resolved. "": too long */
+	const char *abs;       /* absolute, as requested: no link resolved. "": too long */
 	struct file_meta meta; /* of the file, of a symlink's target */
 };
 

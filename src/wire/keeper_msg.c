@@ -1,3 +1,5 @@
+/* keeper_msg.c - checks requests to the keeper. Linked into the privileged program: everything that
+ * untrusted bytes can say to it passes keeper_msg_check() first. */
 #include "keeper_msg.h"
 
 #include <assert.h>
@@ -9,7 +11,7 @@ static bool has_end(const char *s, size_t cap)
 	return memchr(s, '\0', cap) != NULL;
 }
 
-/* Letters, digits, '-' and '.': nothing that means anything to a path, a shell or a log. */
+/* Letters, digits, '-' and '.': no characters that are special in a path, a shell or a log. */
 static bool is_name(const char *s, size_t cap)
 {
 	if (!has_end(s, cap) || s[0] == '\0' || s[0] == '-' || s[0] == '.')
@@ -21,8 +23,8 @@ static bool is_name(const char *s, size_t cap)
 	return true;
 }
 
-/* Hexadecimal ids are those of cordon run, whose cells may stand beside a server's: one that was
- * taken over cannot even name them. */
+/* Ids of cordon run are hexadecimal; its cells may be in the same cgroup as a server's. A server's
+ * keeper refuses such ids, so a server that was taken over cannot name those cells. */
 static bool is_cell_of(bool serve, const char *id, size_t cap)
 {
 	return is_name(id, cap) && !(serve && id[strspn(id, "0123456789abcdef")] == '\0');

@@ -1,10 +1,11 @@
-/* keeper_msg.h - channel A: the requests of the keeper and its replies. doc/keeper-protocol.md
- * describes their use.
+/* keeper_msg.h - channel A: the requests to the keeper and its replies; doc/keeper-protocol.md
+ * describes their use. Used by keeper/ops.c, cellctl/keeper_client.c and cells/keeper_link.c.
  *
- * One SOCK_SEQPACKET message per request and per reply; every request of one kind has one exact
- * size. Both ends are built together and run on one machine, so layouts are native. Objects are
- * named by descriptors or, by a server, as places below directories that its operator gave: never
- * by host paths. The other strings are ids, host names and places inside the cell. */
+ * One SOCK_SEQPACKET message for each request and reply; requests of one kind have one exact size.
+ * Both ends are built together and run on one machine, so layouts are native. What must not change:
+ * files of the machine are named by descriptors or, by a server, as paths below roots that its
+ * operator chose, never by paths of the machine. Other strings are ids, host names and paths inside
+ * of the cell. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,16 +25,16 @@ enum {
 	KEEPER_FD_ROOTS = KEEPER_FD_CGROUP + CELL_CGROUP_DIRS,
 };
 
-/* Descriptors that PID 1 is started with, beside channel B. Those of a lingering cell it keeps to
- * itself and does nothing with them. */
+/* Descriptors that PID 1 is started with, beside channel B. It keeps those of a lingering cell open
+ * and does not use them. */
 enum {
-	INIT_FD_ID_SLOT = 6, /* lingering: the lock on its id range; not if rootless */
+	INIT_FD_ID_SLOT = 6, /* lingering: the lock on its id range; unless rootless */
 	INIT_FD_DISK = 7,    /* lingering: the disk's root directory, for a later keeper's DIFF */
 	INIT_FD_EGRESS =
 		8, /* a transparent TCP socket, not bound yet; not without restrictions.redirect */
 };
 
-/* What a server's root may be used for. */
+/* What a root of a server may be used for. */
 enum {
 	KEEPER_ROOT_LAYER = 1 << 0,
 	KEEPER_ROOT_READ = 1 << 1,  /* mounts */
@@ -43,9 +44,9 @@ enum {
 	KEEPER_ROOT_TEMPLATES = 1 << 3,
 };
 
-/* What the program that starts a keeper has found out and prepared: the first message on channel A.
- * The starter is trusted: it is the operator or, for cordon run, the user that the keeper works
- * for. */
+/* The first message on channel A, from the program that starts the keeper: what it has found and
+ * prepared. That program is trusted: it runs with the rights of the operator or, cordon run, of the
+ * user of the cell. */
 struct keeper_setup {
 	uint32_t version;
 	uint32_t cgroup_version; /* 0: none */
@@ -59,7 +60,7 @@ struct keeper_setup {
 };
 
 enum keeper_op {
-	KEEPER_HELLO, /* sent by the keeper, unasked, when it is ready or cannot be */
+	KEEPER_HELLO, /* sent by the keeper when it is ready, or has failed to start */
 	KEEPER_CREATE,
 	KEEPER_DIFF,
 	KEEPER_DESTROY,
@@ -94,12 +95,13 @@ struct keeper_create {
 /* DESTROY and FREEZE name a cell; also the head of DIFF. */
 struct keeper_named {
 	uint32_t op;
-	uint32_t pid; /* of PID 1; 0: not known. Only DIFF, or no cgroups, make a server need it */
+	uint32_t pid; /* of PID 1; 0: not known. Needed for DIFF, and without cgroups */
 	uint32_t on;  /* FREEZE: 1 freezes, 0 thaws */
 	char id[CELL_ID_MAX];
 };
 
-/* With one descriptor: where the list goes. Layers as in the cell's CREATE if serve, else none. */
+/* Lists what a cell changed. One descriptor: where the list is written to. Layers as in the cell's
+ * CREATE if serve, else none. */
 struct keeper_diff {
 	struct keeper_named named;
 	uint32_t nlayers;
@@ -123,7 +125,7 @@ struct keeper_reply {
 	uint32_t pid;			       /* CREATE: of PID 1, as the keeper sees it */
 }; /* CREATE: one descriptor, the pidfd of the cell's PID 1 */
 
-/* Is this a well-formed request? Checks op, size, every bound, every string; nfds is how many
- * descriptors came along. Whether a source is below its root, only the kernel can say. Pure. */
+/* Checks a request: operation, size, every bound, every string, and the number of descriptors that
+ * came with it. Whether a source is below its root is checked when it is opened. Pure. */
 int keeper_msg_check(const void *bytes, size_t len, size_t nfds, bool serve,
 		     struct err *e) MUST_USE;

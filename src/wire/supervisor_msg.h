@@ -2,9 +2,9 @@
  * messages between the two. Both are built together. cordond trusts the supervisor; the supervisor
  * accepts nothing from cordond but the messages below, and acts on its own children only.
  *
- * At its start cordond has the descriptors below. Later messages over the control socket are two
- * bytes: what, and the slot, which tells several processes of one program apart. Each channel A or
- * C comes with such a message, as its one descriptor. */
+ * cordond is started with the descriptors below. Messages over the control socket are two bytes: a
+ * letter, and the slot, the number of the process among those of one program. A channel A or C
+ * comes as the one descriptor of such a message. */
 #pragma once
 
 #include <stdint.h>
@@ -34,7 +34,7 @@ enum {
 	SERVE_KEEPER = 'K', /* to cordond, with a descriptor: a keeper's channel A */
 	SERVE_EGRESS = 'E', /* to cordond, with a descriptor: a cordon-egress's channel C */
 	SERVE_READY = 'R',  /* to the supervisor: requests are answered */
-	/* To the supervisor: the one in that slot does not answer and is to be replaced. */
+	/* To the supervisor: the process in that slot hangs and is to be killed and replaced. */
 	SERVE_KEEPER_HUNG = 'k',
 	SERVE_EGRESS_HUNG = 'e',
 };
@@ -43,8 +43,8 @@ enum {
  * log. */
 #define SERVE_EXIT_CANNOT_START 3
 
-/* What cordon-egress has at its start, from the supervisor or from cordon run. It reads the files
- * and closes them. */
+/* Descriptors that the supervisor or cordon run starts cordon-egress with. It reads the files and
+ * closes them. */
 enum {
 	EGRESS_FD_CONTROL = 3, /* SOCK_SEQPACKET to the supervisor; may lack */
 	EGRESS_FD_CHANNEL, /* the first channel C (egress_msg.h); may lack if there is control */

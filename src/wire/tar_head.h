@@ -1,6 +1,6 @@
-/* tar_head.h - one header block of a tar archive, and the extensions for what does not fit into it:
- * ustar, GNU's long names, pax. Pure, and safe against hostile bytes; reading the stream is the
- * caller's part. */
+/* tar_head.h - reads and writes header blocks of tar archives: ustar, GNU's long names, pax. Pure,
+ * for untrusted bytes. Callers read and write the stream: init/tar_*.c, client/pack.c,
+ * client/unpack.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #define TAR_HEAD_PAX_MAX 65536U /* body of an extension; more is refused */
 #define TAR_HEAD_SIZE_MAX ((uint64_t)1 << 60)
 
-/* The letters of the type field that mean something to us. */
+/* Values of the type field that are used. */
 enum {
 	TAR_HEAD_FILE = '0',
 	TAR_HEAD_HARDLINK = '1',
