@@ -123,8 +123,8 @@ static int start_keeper(struct err *e)
 		roots[i] = (struct keeper_root){ template.fds[i], KEEPER_ROOT_LAYER };
 	cgroups_find(&keeper.cgroups);
 	cgroups_find_unified(&keeper.cgroups);
-	const struct keeper_start how = { .asks = pair[0],
-					  .hears = theirs,
+	const struct keeper_start how = { .client_end = pair[0],
+					  .keeper_end = theirs,
 					  .userns = -1,
 					  .cgroups = &keeper.cgroups,
 					  .serve = true,

@@ -66,8 +66,8 @@ static inline void spawn_keeper(struct server *s)
 	int pair[2];
 
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	s->k.sock = how.asks = pair[0];
-	how.hears = pair[1];
+	s->k.sock = how.client_end = pair[0];
+	how.keeper_end = pair[1];
 	MUST(keeper_client_spawn(&how, &s->k.pid, &e));
 	(void)close(pair[1]);
 	MUST(keeper_client_hello(&s->k, &e));

@@ -93,7 +93,7 @@ static int take(void *arg, const uint8_t *bytes, size_t len, struct err *e)
 static ssize_t unpack(const void *bytes, size_t len, size_t step, char *out, size_t max)
 {
 	struct sse_stream f = {
-		.bytes = bytes, .len = len, .step = step, .write = out, .out_max = max
+		.bytes = bytes, .len = len, .step = step, .out = out, .out_max = max
 	};
 	const struct inflate_io io = { .read = more, .write = take, .arg = &f };
 	struct err e = { 0 };
