@@ -168,7 +168,7 @@ static void settings_are_compared(void)
 		{ "tls_local = yes\ntls_cert = /a\ntls_key = /b",
 		  "tls_local: tls_cert is set, too; use one of them" },
 		{ "tls_local = yes\ndomain = localhost:80",
-		  "clients take no certificate for *.localhost: domain needs a dot, such as "
+		  "clients accept no certificate for *.localhost: domain needs a dot, such as "
 		  "cordon.localhost" },
 		{ "listen =\nunix_socket =", "listen: listen and unix_socket are both empty" },
 		{ "listen = example.com:80", "listen: " },

@@ -477,7 +477,7 @@ static void a_servers_diff_has_layers(void)
 	serve = true;
 	check("as it is", &d, sizeof(d), 1, NULL);
 	d.nlayers = 0;
-	check("none", &d, sizeof(d), 1, "no layers");
+	check("none", &d, sizeof(d), 1, "0 layers, must be 1 to");
 	d.nlayers = CELL_LAYERS_MAX + 1;
 	check("too many", &d, sizeof(d), 1, "too many");
 	d.nlayers = UINT32_MAX;
