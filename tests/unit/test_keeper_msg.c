@@ -479,9 +479,9 @@ static void a_servers_diff_has_layers(void)
 	d.nlayers = 0;
 	check("none", &d, sizeof(d), 1, "0 layers, must be 1 to");
 	d.nlayers = CELL_LAYERS_MAX + 1;
-	check("too many", &d, sizeof(d), 1, "too many");
+	check("too many", &d, sizeof(d), 1, "layers, must be");
 	d.nlayers = UINT32_MAX;
-	check("far too many", &d, sizeof(d), 1, "too many");
+	check("far too many", &d, sizeof(d), 1, "layers, must be");
 	d = good_diff();
 	memcpy(d.layer_at[1], "/..", 4);
 	check("up", &d, sizeof(d), 1, "layer 1: invalid path in the cell");
