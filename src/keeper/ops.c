@@ -25,7 +25,7 @@ static struct cell own; /* the cell that does not linger */
 /* A request with its descriptors, and the answer. */
 struct call {
 	union keeper_request r;
-	int fds[IO_FDS_MAX]; /* owned; as many as the request has */
+	int fds[IO_FDS_MAX]; /* owned; valid while the request is served: as many as it has */
 	struct keeper_reply reply;
 	int fd; /* owned; sent along if >= 0 */
 };
