@@ -9,6 +9,7 @@
 #include "session_control.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -129,6 +130,15 @@ static int check_socket(int fd, int type, struct err *e)
 	return 0;
 }
 
+/* Connections of a cell never leave the machine. A machine whose default is BBR would pace them
+ * with timers, which costs as much as all the rest of a download. Set before a connection is
+ * accepted, because pacing stays on when a connection changes to another algorithm. Reno is always
+ * there. */
+static void set_congestion_control(int listener)
+{
+	(void)setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, "reno", strlen("reno"));
+}
+
 static void on_tcp(struct loop_fd *f, uint32_t events)
 {
 	struct egress_session *session = f->arg;
@@ -163,8 +173,10 @@ static int open_listeners(struct egress_session *session, int fds[2], struct err
 	session->tcp_watch = (struct loop_fd){ .fd = -1, .on_ready = on_tcp, .arg = session };
 	session->udp_watch = (struct loop_fd){ .fd = -1, .on_ready = on_udp, .arg = session };
 	if (check_socket(session->tcp, SOCK_STREAM, e) < 0 ||
-	    check_socket(session->udp, SOCK_DGRAM, e) < 0 ||
-	    loop_add(session->egress->loop, &session->tcp_watch, session->tcp, EPOLLIN, e) < 0 ||
+	    check_socket(session->udp, SOCK_DGRAM, e) < 0)
+		return -1;
+	set_congestion_control(session->tcp);
+	if (loop_add(session->egress->loop, &session->tcp_watch, session->tcp, EPOLLIN, e) < 0 ||
 	    loop_add(session->egress->loop, &session->udp_watch, session->udp, EPOLLIN, e) < 0)
 		return -1;
 	return 0;

@@ -158,6 +158,13 @@ def test_hostile_door(egress, policy):
            "a cell that changes its listener does not delay other cells")
 
 
+def test_pacing(egress, policy):
+    """A default of the machine such as BBR would pace them with timers."""
+    cell = egress.cell(policy)
+    name = cell.tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+    tap.same(name, b"reno", "congestion control of a cell's connections")
+
+
 def test_proxy(cell, origin, net):
     s = cell.connect(*PROXY)
     r = ask(s, "GET http://web.example/p?q=1 HTTP/1.1\r\nHost: web.example\r\n"
@@ -401,6 +408,7 @@ def tests(w, egress, cell):
     test_models(egress)
     test_guests(egress, w.origin, w.policy)
     test_hidden_name(cell, w.origin_tls)
+    test_pacing(egress, w.policy)
     test_crowd(egress, w.policy)
     test_hostile_door(egress, w.policy)
 
