@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "journal_vfs.h"
 #include "store.h"
 #include "store_actor.h"
 #include "store_allow.h"
@@ -159,7 +160,17 @@ int stmt_step(struct stmt *q, const char *what, const char *id, struct err *e)
 
 int stmt_run(struct stmt *q, bool must_change, const char *what, const char *id, struct err *e)
 {
-	if (stmt_step(q, what, id, e) < 0)
+	sqlite3 *db = q->s->db;
+	/* A statement outside of a transaction is one of its own. */
+	bool commits = sqlite3_get_autocommit(db) || q->st == q->s->statements[SQL_COMMIT];
+	int got;
+
+	if (commits)
+		journal_hold(db);
+	got = stmt_step(q, what, id, e);
+	if (commits)
+		journal_release(db);
+	if (got < 0)
 		return -1;
 	stmt_close(q);
 	if (must_change && sqlite3_changes(q->s->db) == 0) {

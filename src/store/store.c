@@ -1,10 +1,10 @@
 /* Theory of operation
  *
- * One connection in WAL mode with synchronous=NORMAL: a commit is a few write(2)s into the journal
- * and no fsync(2), so it takes microseconds; it survives the death of this process, since the
- * kernel has it, and after a power cut the database is as it was at some earlier commit. Foreign
- * keys are on, the schema is STRICT, and the connection is DEFENSIVE: a bug of ours cannot write
- * what the schema does not know. All statements are prepared once.
+ * One connection in WAL mode with synchronous=NORMAL: a commit is one write(2) into the journal
+ * (journal_vfs.h) and no fsync(2), so it takes microseconds; it survives the death of this process,
+ * since the kernel has it, and after a power cut the database is as it was at some earlier commit.
+ * Foreign keys are on, the schema is STRICT, and the connection is DEFENSIVE: a bug of ours cannot
+ * write what the schema does not know. All statements are prepared once.
  *
  * Whatever fails takes an open transaction back (stmt.c), so that no caller has to: the next thing
  * he does starts afresh. */
@@ -15,9 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpointer.h"
+#include "journal_vfs.h"
 #include "migrate.h"
 #include "stmt.h"
-#include "checkpointer.h"
 #include "store_db.h"
 
 #define OPEN_BUSY_MS 2000 /* the daemon before us may still be at its end */
@@ -143,7 +144,7 @@ static int open_database(struct store *s, const char *path, struct err *e)
 	int code = sqlite3_open_v2(path, &s->db,
 				   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
 					   SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE,
-				   NULL);
+				   journal_vfs_name());
 
 	if (s->db == NULL)
 		return err_set(e, ERR_SYSTEM, "store: out of memory");
