@@ -39,7 +39,7 @@
 
 #define SESSION_TOTALS                                                                  \
 	"SELECT count(*), coalesce(sum(memory_bytes), 0), coalesce(sum(disk_bytes), 0)" \
-	" FROM session WHERE ended_ms = 0"
+	" FROM session INDEXED BY session_retire WHERE ended_ms = 0"
 
 #define ACTOR_COLUMNS "actor_interface, actor_key, actor_request"
 
@@ -129,7 +129,7 @@ const char *const sql_text[] = {
 	[SQL_SESSION_LOOK_UP] = SESSION_LOOK "> (?2, ?3) ORDER BY created_ms, id LIMIT ?4",
 	[SQL_SESSION_LOOK_DOWN] = SESSION_LOOK "< (?2, ?3) ORDER BY created_ms DESC, id DESC LIMIT ?4",
 	/* by name: the planner would rather walk over all sessions that ever were than sort a few */
-	[SQL_SESSION_LIVE] = "SELECT " SESSION_COLUMNS " FROM session INDEXED BY session_live"
+	[SQL_SESSION_LIVE] = "SELECT " SESSION_COLUMNS " FROM session INDEXED BY session_retire"
 		" WHERE ended_ms = 0"
 		" ORDER BY created_ms, id",
 	[SQL_SESSION_NEXT_ENDED] = "SELECT ended_ms, id FROM session INDEXED BY session_retire"

@@ -215,11 +215,14 @@ static const char version_17[] =
 	" ready_command TEXT NOT NULL, UNIQUE (tenant, name, version)) STRICT, WITHOUT ROWID;"
 	"CREATE UNIQUE INDEX template_current ON template (tenant, name) WHERE current = 1;"
 	"ALTER TABLE session ADD COLUMN template_id TEXT NOT NULL DEFAULT '';";
+
+/* Live sessions are those with ended_ms = 0, which session_retire finds as well. */
+static const char version_18[] = "DROP INDEX session_live;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
-	version_15, version_16, version_17,
+	version_15, version_16, version_17, version_18,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");
