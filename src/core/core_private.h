@@ -145,7 +145,7 @@ struct session {
 	struct dial_call *dials; /* under way, or held by the callers */
 	unsigned ndials;
 	unsigned running;    /* executions not ended */
-	uint64_t records;    /* of executions; 0: not counted yet */
+	uint64_t records;    /* of executions; 0: not counted yet, if it was restored */
 	uint64_t text_bytes; /* in those records */
 	uint64_t kept_bytes; /* in the logs of all of them */
 	struct completions when_running, when_paused, when_over;
@@ -155,6 +155,7 @@ struct session {
 	struct loop_timer timer; /* the nearest of its deadlines */
 	uint64_t created_ns;
 	bool from_pool;
+	bool restored; /* an earlier daemon has made it */
 	/* counters of its cell when an execution last looked */
 	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
 	struct session_sample *samples; /* owned; a ring of SESSION_SAMPLES, NULL until needed */

@@ -24,7 +24,7 @@ static void begin(struct session *s)
 	m->seen_ns = s->created_ns; /* or, of one that an earlier daemon left, the restart */
 	m->written_ns = clock_now_ns();
 	/* Of one that an earlier daemon left: what that one has written. */
-	if (store_usage_mark(s->core->store, s->row.id, &m->mark, &e) < 0)
+	if (s->restored && store_usage_mark(s->core->store, s->row.id, &m->mark, &e) < 0)
 		log_warn("usage not read", "session_id=%s error=%s", s->row.id, e.msg);
 	m->held.sessions = m->mark.cpu_us + m->mark.net_bytes_in + m->mark.net_bytes_out == 0;
 }
@@ -50,43 +50,48 @@ static void hold(struct session *s)
 	m->seen_ns = now;
 }
 
-static void write_down(struct session *s)
+static int write_down(struct session *s, struct err *e)
 {
 	struct meter *m = &s->meter;
 	struct store_usage_mark mark = { m->cpu_us, s->row.usage.net_bytes_in,
 					 s->row.usage.net_bytes_out };
 	uint64_t now = core_now_ms();
-	struct err e;
 
 	m->held.cpu_us = growth(mark.cpu_us, m->mark.cpu_us);
 	m->held.net_bytes_in = growth(mark.net_bytes_in, m->mark.net_bytes_in);
 	m->held.net_bytes_out = growth(mark.net_bytes_out, m->mark.net_bytes_out);
 	m->written_ns = clock_now_ns();
-	if (store_usage_add(s->core->store, s->row.id, now - now % HOUR_MS, &m->held, &mark, &e) <
-	    0) {
-		log_warn("usage not written, tried again later", "session_id=%s error=%s",
-			 s->row.id, e.msg);
-		return;
-	}
+	if (store_usage_add(s->core->store, s->row.id, now - now % HOUR_MS, &m->held, &mark, e) < 0)
+		return -1;
 	m->held = (struct store_used_sums){ 0 };
 	m->mark = mark;
+	return 0;
+}
+
+static void look(struct session *s, uint64_t cpu_us)
+{
+	if (!s->meter.begun)
+		begin(s);
+	if (cpu_us > 0)
+		s->meter.cpu_us = cpu_us;
+	hold(s);
 }
 
 void meter_look(struct session *s, uint64_t cpu_us, bool active)
 {
 	struct meter *m = &s->meter;
+	struct err e;
 
-	if (!m->begun)
-		begin(s);
-	if (cpu_us > 0)
-		m->cpu_us = cpu_us;
-	hold(s);
-	if (m->seen_ns - m->written_ns >= (active ? ACTIVE_NS : IDLE_NS))
-		write_down(s);
+	look(s, cpu_us);
+	if (m->seen_ns - m->written_ns < (active ? ACTIVE_NS : IDLE_NS))
+		return;
+	if (write_down(s, &e) < 0)
+		log_warn("usage not written, tried again later", "session_id=%s error=%s",
+			 s->row.id, e.msg);
 }
 
-void meter_end(struct session *s)
+int meter_end(struct session *s, struct err *e)
 {
-	meter_look(s, s->row.usage.cpu_us, false);
-	write_down(s);
+	look(s, s->row.usage.cpu_us);
+	return write_down(s, e);
 }

@@ -22,5 +22,6 @@ struct meter {
 
 /* It was looked at. cpu_us 0: that was not. active: it is used. */
 void meter_look(struct session *s, uint64_t cpu_us, bool active);
-/* Its last numbers are in its row: writes all. */
-void meter_end(struct session *s);
+/* Its last numbers are in its row: writes all. If the caller has a transaction open and it is not
+ * committed, the caller restores s->meter. */
+int meter_end(struct session *s, struct err *e) MUST_USE;

@@ -36,7 +36,7 @@ static int count(struct session *s, struct err *e)
 {
 	uint64_t rows, bytes;
 
-	if (s->records > 0)
+	if (s->records > 0 || !s->restored)
 		return 0;
 	if (store_execution_count(s->core->store, s->row.id, &rows, &bytes, e) < 0)
 		return -1;

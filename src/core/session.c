@@ -347,6 +347,7 @@ struct session *session_restore(struct core *c, struct tenant *t, const char *id
 	s->template = template_use(s->row.template_id[0] != '\0'
 					   ? templates_by_id(c, s->row.template_id)
 					   : templates_find(c, NULL, s->row.template));
+	s->restored = true;
 	session_list_in(s);
 	quota_count(s);
 	return s;

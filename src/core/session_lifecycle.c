@@ -392,6 +392,29 @@ static void note_usage(struct session *s)
 	s->row.usage.disk_bytes = s->cell == NULL ? 0 : s->cell->disk_bytes;
 }
 
+/* The state and what was used are one transaction. If that cannot be written, each is tried for
+ * itself: the state must not depend on the other. */
+static void save_stopping(struct session *s, enum session_reason reason)
+{
+	struct store_session row = s->row;
+	struct meter meter = s->meter;
+	struct core *c = s->core;
+	bool own = false;
+	struct err e;
+
+	if (store_join(c->store, &own, &e) == 0 &&
+	    session_save(s, SESSION_STOPPING, reason, &e) == 0 && meter_end(s, &e) == 0 &&
+	    store_leave(c->store, own, &e) == 0)
+		return;
+	store_rollback(c->store);
+	s->row = row;
+	s->meter = meter;
+	session_save_anyway(s, SESSION_STOPPING, reason);
+	if (meter_end(s, &e) < 0)
+		log_warn("usage of an ended session not written", "session_id=%s error=%s",
+			 s->row.id, e.msg);
+}
+
 void session_lose_executions(struct session *s)
 {
 	for (struct execution *x = s->executions, *next; x != NULL; x = next) {
@@ -420,8 +443,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	session_set_actor(s, who);
 	s->row.detail = detail; /* always a constant of ours */
 	note_usage(s);
-	session_save_anyway(s, SESSION_STOPPING, reason);
-	meter_end(s);
+	save_stopping(s, reason);
 	(void)err_set_reason(&e, REASON_GONE, "session %s was stopped (%s)", s->row.id,
 			     session_reason_name((enum session_reason)s->row.reason));
 	loop_timer_cancel(s->core->loop, &s->timer);
