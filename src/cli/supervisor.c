@@ -37,6 +37,7 @@
 #include "supervisor.h"
 
 #define END_MS 10000 /* from SIGTERM to SIGKILL */
+#define REST_MS 2000 /* from cordond's end to SIGKILL for the others */
 #define SOON_MS 10   /* for what cannot start yet, see struct role */
 
 /* Sends a state to systemd, if it started this process and asked for that (sd_notify(3)). */
@@ -213,16 +214,31 @@ static void begin_end(struct supervisor *v, bool upgrade)
 		(void)kill(v->daemon->child.pid, SIGTERM);
 }
 
-/* cordond ends first; the others serve cells until then. */
+static void earlier(uint64_t *at, uint64_t other)
+{
+	if (other < *at)
+		*at = other;
+}
+
+/* cordond ends first; the others serve cells until then. What they have begun is repeated by the
+ * next ones, for which clients wait. */
 static void press_end(struct supervisor *v)
 {
-	bool late = clock_now_ns() > v->end_ns;
+	uint64_t now = clock_now_ns();
+	bool late = now > v->end_ns;
 
+	if (v->daemon->child.pid == 0 && !v->daemon_ended) {
+		v->daemon_ended = true;
+		earlier(&v->end_ns, now + REST_MS * CLOCK_MS);
+	}
 	for (unsigned i = 0; i < v->nworkers; i++) {
 		struct worker *w = &v->workers[i];
 
-		if (late && w->child.pid != 0)
+		if (late && w->child.pid != 0) {
+			log_warn("killed, because it does not end", "program=%s pid=%d",
+				 w->role->program, (int)w->child.pid);
 			(void)kill(w->child.pid, SIGKILL);
+		}
 		if (v->daemon->child.pid == 0)
 			io_close_all(&w->control, 1);
 	}
@@ -282,12 +298,6 @@ static void on_control(struct supervisor *v)
 		if (w->role->hung != 0 && message[0] == w->role->hung && message[1] == w->slot)
 			replace(v, w);
 	}
-}
-
-static void earlier(uint64_t *at, uint64_t other)
-{
-	if (other < *at)
-		*at = other;
 }
 
 /* Until the next start, or the next look of a worker. */

@@ -82,7 +82,8 @@ struct supervisor {
 	struct worker *daemon; /* workers[0] */
 	int signals;	       /* owned */
 	bool ending, upgrading, ready;
-	bool failed; /* a program could not start at all: the server ends */
+	bool failed;	   /* a program could not start at all: the server ends */
+	bool daemon_ended; /* while ending: the others are next */
 	uint64_t end_ns;
 };
 

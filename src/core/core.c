@@ -310,6 +310,11 @@ bool core_drained(const struct core *c)
 	return c->cells.ending == 0 && c->stopped == NULL && templates_are_idle(c);
 }
 
+unsigned core_cells_ending(const struct core *c)
+{
+	return c->cells.ending;
+}
+
 const struct cell_restrictions *core_restrictions(const struct core *c)
 {
 	return &c->cells.keeper.restrictions;

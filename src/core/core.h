@@ -98,6 +98,8 @@ void core_drain(struct core *c);
 
 /* After core_drain(): are all cells gone that were to be removed? */
 bool core_drained(const struct core *c);
+/* How many are not gone yet. */
+unsigned core_cells_ending(const struct core *c);
 
 /* What the machine can enforce, as the keeper said; NULL before it did. */
 const struct cell_restrictions *core_restrictions(const struct core *c);

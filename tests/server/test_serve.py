@@ -6,6 +6,7 @@
 import contextlib
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -504,6 +505,22 @@ def test_upgrades_one_after_the_other():
             time.sleep(0.005 + 0.002 * (i % 20))  # the moment of the kill varies
         server.wait_ready()
         equal((server.process.poll(), server.process.pid), (None, pid), "the supervisor")
+        equal(server.run(session, "echo hi")["stdout"], "hi\n", "a session from before")
+
+
+def test_an_upgrade_does_not_wait_for_what_hangs():
+    """Keepers are not replaced during an upgrade: the pool's cells are left to the next cordond."""
+    with Server(pool_size=2) as server:
+        session, daemon = server.create()["id"], server.pid("cordond")
+        hung = [*server.pids("keeper"), *server.pids("cordon-egress")]
+        for pid in hung:
+            os.kill(pid, signal.SIGSTOP)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: server.pid("cordond") not in (None, daemon), 30, "the next cordond")
+        server.wait_ready(30)
+        said = server.log()
+        has(said, "cells are left for the next cordond to end")
+        equal(sorted(map(int, re.findall(r"killed, because it does not end.* pid=(\d+)", said))), sorted(hung), "killed")
         equal(server.run(session, "echo hi")["stdout"], "hi\n", "a session from before")
 
 
