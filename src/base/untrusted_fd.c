@@ -51,8 +51,8 @@ void untrusted_close(int *fds, size_t n)
 
 /* As recvmsg(2): up to cap descriptors are given out, the others closed; *ret_nfds is how many came
  * in all. *ret_lost: some found no room in this process. */
-static ssize_t receive(int sock, void *data, size_t len, int *ret_fds, size_t cap, size_t *ret_nfds,
-		       bool *ret_lost)
+static ssize_t receive(int sock, void *data, size_t len, int flags, int *ret_fds, size_t cap,
+		       size_t *ret_nfds, bool *ret_lost)
 {
 	union {
 		struct cmsghdr align;
@@ -65,7 +65,7 @@ static ssize_t receive(int sock, void *data, size_t len, int *ret_fds, size_t ca
 			    .msg_controllen = sizeof(space.bytes) };
 	int fds[SENT_MAX];
 	size_t n = 0, given;
-	ssize_t got = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
+	ssize_t got = recvmsg(sock, &m, MSG_CMSG_CLOEXEC | flags);
 	const struct cmsghdr *c = got < 0 ? NULL : CMSG_FIRSTHDR(&m);
 
 	if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
@@ -89,7 +89,7 @@ ssize_t untrusted_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_
 	ssize_t n;
 
 	do
-		n = receive(sock, data, len, ret_fds, cap, &nfds, &lost);
+		n = receive(sock, data, len, MSG_DONTWAIT, ret_fds, cap, &nfds, &lost);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_sys(e, "receive");
@@ -108,7 +108,7 @@ ssize_t untrusted_recv(int sock, void *data, size_t len)
 	size_t nfds;
 	bool lost;
 
-	return receive(sock, data, len, NULL, 0, &nfds, &lost);
+	return receive(sock, data, len, 0, NULL, 0, &nfds, &lost);
 }
 
 void untrusted_drain(int sock)

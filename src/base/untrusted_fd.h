@@ -17,7 +17,7 @@
 /* Closes each that is >= 0 and sets it to -1. */
 void untrusted_close(int *fds, size_t n);
 
-/* As io_recv(). */
+/* As io_recv(), but does not wait: ERR_SYSTEM with EAGAIN if there is nothing. */
 ssize_t untrusted_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t cap,
 			   size_t *ret_nfds, struct err *e) MUST_USE;
 

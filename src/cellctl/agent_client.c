@@ -240,14 +240,13 @@ int agent_send_listen_egress(struct agent *a, struct err *e)
 
 int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e)
 {
+	OWN_FD mine = fd;
+
 	if (a->out_fd >= 0)
 		return err_set(e, ERR_CONFLICT, "PID 1 has not received the previous socket yet");
-	OWN_FD copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (copy < 0)
-		return err_sys(e, "socket for PID 1");
 	if (queue_order(a, AGENT_LINGER, &(struct agent_order){ .ms = bounded(lease_ms) }, e) < 0)
 		return -1;
-	a->out_fd = TAKE_FD(copy);
+	a->out_fd = TAKE_FD(mine);
 	a->out_fd_at = a->out_len - FRAME_HEAD - sizeof(struct agent_order);
 	return flushed(a, e);
 }
@@ -339,15 +338,23 @@ static int take(struct agent *a, enum agent_type *ret_type, struct agent_event *
 	return 1;
 }
 
+/* 0: there is nothing to read. */
 static int fill(struct agent *a, struct err *e)
 {
 	int fds[AGENT_FDS];
 	size_t nfds = 0;
+	struct err why = { 0 };
 	ssize_t n = untrusted_recv_fds(a->sock, a->bytes + a->have, sizeof(a->bytes) - a->have, fds,
-				       AGENT_FDS, &nfds, e);
+				       AGENT_FDS, &nfds, &why);
 
-	if (n <= 0)
-		return n < 0 ? -1 : err_set(e, ERR_SYSTEM, "PID 1 has exited");
+	if (n < 0 && why.code == ERR_SYSTEM && why.sys == EAGAIN)
+		return 0;
+	if (n < 0) {
+		*e = why;
+		return -1;
+	}
+	if (n == 0)
+		return err_set(e, ERR_SYSTEM, "PID 1 has exited");
 	a->have += (uint32_t)n;
 	if (a->nfds + nfds > AGENT_FDS) {
 		untrusted_close(fds, nfds);
@@ -355,7 +362,15 @@ static int fill(struct agent *a, struct err *e)
 	}
 	memcpy(a->fds + a->nfds, fds, nfds * sizeof(int));
 	a->nfds += (uint32_t)nfds;
-	return 0;
+	return 1;
+}
+
+/* Until there is something to read or to be sent, or the time is over. */
+static void wait_for(const struct agent *a, bool more, uint64_t now, uint64_t end)
+{
+	struct pollfd p = { .fd = a->sock, .events = POLLIN | (more ? POLLOUT : 0) };
+
+	(void)poll(&p, 1, (int)((end - now) / CLOCK_MS) + 1);
 }
 
 int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct agent_event *ret,
@@ -368,7 +383,6 @@ int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct a
 		a->nfds = 0;
 	}
 	for (;;) {
-		struct pollfd p = { .fd = a->sock, .events = POLLIN };
 		uint64_t now = wait_ms == 0 ? 0 : clock_now_ns();
 		int got = take(a, ret_type, ret, e), more;
 
@@ -377,13 +391,12 @@ int agent_next(struct agent *a, int wait_ms, enum agent_type *ret_type, struct a
 		/* An error here is ignored: messages that PID 1 sent before it exited are received
 		 * first. */
 		more = agent_flush(a, &(struct err){ 0 });
-		p.events |= more > 0 ? POLLOUT : 0;
-		if (poll(&p, 1, now < end ? (int)((end - now) / CLOCK_MS) + 1 : 0) <= 0) {
-			if (now >= end)
-				return 0;
-			continue; /* interrupted by a signal, or rounded down */
-		}
-		if ((p.revents & ~POLLOUT) != 0 && fill(a, e) < 0)
+		got = fill(a, e);
+		if (got < 0)
 			return -1;
+		if (got == 0 && now >= end)
+			return 0;
+		if (got == 0)
+			wait_for(a, more > 0, now, end);
 	}
 }

@@ -54,8 +54,9 @@ int agent_send_dial(struct agent *a, uint32_t handle, uint16_t port, struct err 
  * egress listener. */
 int agent_send_listen_egress(struct agent *a, struct err *e) MUST_USE;
 
-/* fd: a bound AF_UNIX stream socket that does not listen yet; borrowed. ERR_CONFLICT while another
- * LINGER waits to be sent. lease_ms: how long the cell lives without a connection; 0: for ever. */
+/* fd: a bound AF_UNIX stream socket that does not listen yet; taken in any case. ERR_CONFLICT while
+ * another LINGER waits to be sent. lease_ms: how long the cell lives without a connection; 0: for
+ * ever. */
 int agent_send_linger(struct agent *a, int fd, uint64_t lease_ms, struct err *e) MUST_USE;
 
 /* Sends queued requests. Returns 0 if all are sent, 1 if the socket is full, -1 if PID 1 has

@@ -12,8 +12,9 @@ struct usage {
 }; /* 0: none, or not known on this machine */
 
 /* Each number is in a file of its own, and opening files costs the most. USAGE_SHOWN: only what is
- * sampled all the time: cpu_us, memory_bytes, memory_peak_bytes and pids. */
-enum usage_detail { USAGE_SHOWN, USAGE_ALL };
+ * sampled all the time: cpu_us, memory_bytes, memory_peak_bytes and pids. USAGE_KEPT: what is
+ * kept of an ended session, which is those without pids. */
+enum usage_detail { USAGE_SHOWN, USAGE_ALL, USAGE_KEPT };
 
 /* Numbers that cannot be read are 0. Works until DESTROY removes the cell's cgroup. */
 void usage_read(const struct cgroups *c, const char *id, enum usage_detail detail,

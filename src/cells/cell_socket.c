@@ -21,11 +21,16 @@ int cell_socket_bind(int cells_fd, const char *id, int *ret_fd, struct err *e)
 {
 	struct sockaddr_un a;
 	OWN_FD fd = make(cells_fd, id, &a);
+	int bound;
 
 	if (fd < 0)
 		return err_sys(e, "socket");
-	cell_socket_remove(cells_fd, id);
-	if (bind(fd, (const struct sockaddr *)&a, sizeof(a)) < 0)
+	bound = bind(fd, (const struct sockaddr *)&a, sizeof(a));
+	if (bound < 0 && errno == EADDRINUSE) { /* of an earlier try */
+		cell_socket_remove(cells_fd, id);
+		bound = bind(fd, (const struct sockaddr *)&a, sizeof(a));
+	}
+	if (bound < 0)
 		return err_sys(e, "bind %s.sock", id);
 	*ret_fd = TAKE_FD(fd);
 	return 0;

@@ -52,10 +52,9 @@ static int count(int max)
 int fd_budget_check(struct fd_budget *f, struct err *e)
 {
 	int bound = f->max - SPARE - (f->max / 8 < CLIENTS_MAX ? f->max / 8 : CLIENTS_MAX);
-	OWN_FD first = bound <= 0 ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, bound);
 	uint64_t now = clock_now_ns();
 
-	if (first == bound)
+	if (bound > 0 && fcntl(bound, F_GETFD) < 0)
 		return 0;
 	if (now - f->counted_ns > COUNT_MS * CLOCK_MS) {
 		f->used = count(f->max);

@@ -343,8 +343,7 @@ static ssize_t receive(struct keeper_slot *s, struct keeper_reply *ret, int *fds
 	return n;
 }
 
-/* False if there was no answer to be read. */
-static bool take_reply(struct keeper_slot *s)
+static void take_reply(struct keeper_slot *s)
 {
 	struct keeper_reply reply;
 	int fds[IO_FDS_MAX];
@@ -353,30 +352,28 @@ static bool take_reply(struct keeper_slot *s)
 	ssize_t n = receive(s, &reply, fds, &nfds, &e);
 
 	if (n < 0 && e.sys == EAGAIN)
-		return false;
+		return;
 	if (n != (ssize_t)sizeof(reply)) {
 		io_close_all(fds, nfds);
 		detach(s, ENDED);
-		return false;
+		return;
 	}
 	if (reply.err.code != ERR_NONE)
 		err_sanitize(&reply.err);
 	if (nfds > 1)
 		io_close_all(fds + 1, nfds - 1);
 	on_reply(s, &reply, nfds > 0 ? fds[0] : -1);
-	return true;
 }
 
 static void on_channel(struct loop_fd *f, uint32_t events)
 {
 	struct keeper_slot *s = f->arg;
 	struct keeper_link *k = s->link;
-	int sock = s->sock;
 
 	if ((events & EPOLLOUT) != 0)
 		loop_modify(k->loop, f, EPOLLIN);
-	while ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && s->sock == sock && take_reply(s))
-		;
+	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
+		take_reply(s); /* one: the loop calls again if there are more */
 	on_send(&k->send);
 }
 

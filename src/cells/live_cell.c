@@ -115,10 +115,8 @@ static int watch_death(struct live_cell *c, struct err *e)
 
 static int ask_linger(struct live_cell *c, struct err *e)
 {
-	OWN_FD listener = TAKE_FD(c->listener);
-
 	c->state = LIVE_STAYING;
-	return agent_send_linger(&c->agent, listener, c->cells->unattended_ms, e);
+	return agent_send_linger(&c->agent, TAKE_FD(c->listener), c->cells->unattended_ms, e);
 }
 
 static void on_ready(struct live_cell *c, const struct agent_event *v)

@@ -261,6 +261,8 @@ static void note_due(struct execution *x)
 	for (int i = 0; i < 2; i++) {
 		int there = 0;
 
+		if (x->out[i] >= 0 && is_over(x->out[i]))
+			close_out(x, i);
 		if (x->out[i] < 0 || ioctl(x->out[i], FIONREAD, &there) < 0)
 			there = 0;
 		x->due[i] = x->log.said[i] + (uint64_t)there;

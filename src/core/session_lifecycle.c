@@ -385,7 +385,7 @@ static void note_usage(struct session *s)
 {
 	struct usage now;
 
-	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_SHOWN, &now);
+	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_KEPT, &now);
 	s->row.usage.cpu_us = now.cpu_us;
 	s->memory_bytes = now.memory_bytes;
 	s->row.usage.memory_peak_bytes = now.memory_peak_bytes;

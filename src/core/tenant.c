@@ -31,10 +31,20 @@ struct cached {
 	uint64_t touched_ms;
 };
 static struct cached cache[CACHE];
+static const struct cached *last; /* the one that was used last */
 
 void tenant_forget_keys(void)
 {
 	memset(cache, 0, sizeof(cache));
+	last = NULL;
+}
+
+bool tenant_key_at_hand(const char *key_id, struct store_allow *ret)
+{
+	if (last == NULL || strcmp(last->key.id, key_id) != 0)
+		return false;
+	*ret = last->key.allow;
+	return true;
 }
 
 /* Takes the same time wherever they differ. */
@@ -85,6 +95,7 @@ struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 		k->touched_ms = now;
 		IGNORED(store_key_touch(c->store, k->key.id, now, &e), "a hint for people");
 	}
+	last = k;
 	*ret_scopes = k->key.scopes;
 	ret->tenant = t;
 	ret->expires_ms = k->key.expires_ms;

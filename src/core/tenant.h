@@ -22,6 +22,9 @@ enum {
 struct tenant *tenant_authenticate(struct core *c, const char *key, size_t len,
 				   unsigned *ret_scopes, struct grant *ret);
 
+/* The limits of a key that was used lately; false: they are not at hand. */
+bool tenant_key_at_hand(const char *key_id, struct store_allow *ret);
+
 const struct store_tenant *tenant_row(const struct tenant *t);
 /* What is in memory for its requests; counted by others. */
 struct byte_account *tenant_account(struct tenant *t);

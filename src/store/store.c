@@ -215,6 +215,7 @@ int store_commit(struct store *s, struct err *e)
 
 void store_rollback(struct store *s)
 {
+	s->records.known = false;
 	if (sqlite3_get_autocommit(s->db))
 		return; /* none is open, or SQLite has taken it back by itself */
 	(void)sqlite3_step(s->statements[SQL_ROLLBACK]); /* nothing it says could be acted on */

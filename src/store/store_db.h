@@ -6,6 +6,7 @@
 
 #include "err.h"
 #include "sql.h"
+#include "store.h"
 
 struct checkpointer;
 
@@ -15,4 +16,9 @@ struct store {
 	struct checkpointer *checkpointer;   /* owned; NULL: there is none */
 	unsigned journal_pages;
 	bool can_shrink;
+	struct {
+		bool known; /* else the rest is of no meaning */
+		char tenant[STORE_ID_MAX];
+		uint64_t rows, bytes;
+	} records; /* the row that was read last, as the open transaction has it */
 };

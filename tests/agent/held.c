@@ -96,7 +96,6 @@ void held_linger(void)
 		       (int)getpid());
 	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
 	CHECK(agent_send_linger(&agent, fd, 0, &e) == 0);
-	(void)close(fd);
 	CHECK(held_hear(AGENT_LINGERING).sys == 0);
 }
 

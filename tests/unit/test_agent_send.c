@@ -1,6 +1,7 @@
 /* Goal: requests to PID 1 arrive as they were asked for, wait in order while it does not read, and
  * are bounded. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "agent_peer.h"
 
@@ -13,6 +14,12 @@ static void hear(uint8_t **at, const uint8_t *end_of, unsigned type, struct agen
 	CHECK(took == (int)(FRAME_HEAD + sizeof(*ret)) && f.type == type);
 	CHECK(agent_order_read(&f, ret, &e) == 0);
 	*at += took;
+}
+
+/* Each LINGER takes its descriptor. */
+static int copy_of(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
 static const char strings[] = "sh\0-c\0A=b";
@@ -130,8 +137,8 @@ static void requests_wait_for_room(void)
 	s.strings_len = sizeof(large);
 	begin();
 	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_flush(&agent, &e) == 1);
-	CHECK(agent_send_linger(&agent, sock, 0, &e) == 0);
-	CHECK(agent_send_linger(&agent, sock, 0, &e) == -1 && e.code == ERR_CONFLICT);
+	CHECK(agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
+	CHECK(agent_send_linger(&agent, copy_of(sock), 0, &e) == -1 && e.code == ERR_CONFLICT);
 	while (agent_send_spawn(&agent, &s, &e) == 0)
 		CHECK(++sent < 20);
 	CHECK(e.code == ERR_LIMIT && sent >= 6);
@@ -141,12 +148,13 @@ static void requests_wait_for_room(void)
 					2 * (FRAME_HEAD + sizeof(struct agent_order)));
 	CHECK(fd >= 0 && agent.out == NULL && agent.out_fd == -1);
 	(void)close(fd);
-	CHECK(agent_send_linger(&agent, sock, 0, &e) == 0);
+	CHECK(agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
 	CHECK(listen_to(&fd) == FRAME_HEAD + sizeof(struct agent_order));
 	(void)close(fd);
 	end();
 	begin(); /* let go of with all of it still waiting */
-	CHECK(agent_send_spawn(&agent, &s, &e) == 0 && agent_send_linger(&agent, sock, 0, &e) == 0);
+	CHECK(agent_send_spawn(&agent, &s, &e) == 0 &&
+	      agent_send_linger(&agent, copy_of(sock), 0, &e) == 0);
 	end();
 	(void)close(sock);
 }

@@ -166,7 +166,7 @@ static void failed_write(void)
 	for (unsigned i = 0; i < 40; i++) {
 		CHECK(stat(path, &st) == 0);
 		limit_journal((rlim_t)st.st_size + 997 * i);
-		FAILS(commit(s, 20, &e), e.code);
+		FAILS(commit(s, 60, &e), e.code);
 		has_events(1 + i);
 		limit_journal(RLIM_INFINITY);
 		MUST(commit(s, 1, &e));
