@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "api.h"
+#include "cells_wait.h"
 #include "certificate.h"
 #include "clock.h"
 #include "config.h"
@@ -50,8 +51,6 @@
 #define LOCK_QUIET_MS 1000 /* after which the wait is logged */
 #define HURRY_MS 300	   /* at the end: for requests under way to be answered as usual */
 #define LEAVE_MS 1000	   /* then for answers that are being sent, and for connections to end */
-#define DRAIN_MS 5000	   /* for cells of the pool to end */
-#define STUCK_MS 1000	   /* without the end of a cell: their keeper has ended or hangs */
 #define DRAIN_LOOK_MS 5
 #define PATIENCE_MS 2000 /* clients wait this long for recovery */
 
@@ -70,8 +69,7 @@ struct daemon {
 	struct loop_fd control, signals;
 	struct loop_timer drain;
 	uint64_t drain_began_ns;
-	unsigned cells_ending; /* when that number last changed, which was at cells_changed_ns */
-	uint64_t cells_changed_ns;
+	struct cells_wait cells_wait;
 	bool hurried;
 	struct loop_timer recovery_slow;
 	bool open;
@@ -374,25 +372,6 @@ static void replace_egress(void *arg, unsigned slot)
 	IGNORED(notify_supervisor(SERVE_EGRESS_HUNG, slot) ? 0 : -1, "it is asked for again");
 }
 
-/* Waits for the cells of the pool as long as they go on ending. No keeper that ends or hangs now is
- * replaced, and clients wait for the next cordond: it ends the cells that are left (recover.c). */
-static bool cells_are_done(struct daemon *d, uint64_t now)
-{
-	unsigned ending = d->core == NULL ? 0 : core_cells_ending(d->core);
-
-	if (d->core == NULL || core_drained(d->core))
-		return true;
-	if (ending != d->cells_ending) {
-		d->cells_ending = ending;
-		d->cells_changed_ns = now;
-	}
-	if (now - d->drain_began_ns < DRAIN_MS * CLOCK_MS &&
-	    now - d->cells_changed_ns < STUCK_MS * CLOCK_MS)
-		return false;
-	log_warn("cells are left for the next cordond to end", "cells=%u", ending);
-	return true;
-}
-
 static void on_drain(struct loop_timer *t)
 {
 	struct daemon *d = t->arg;
@@ -404,7 +383,7 @@ static void on_drain(struct loop_timer *t)
 		server_hurry(d->servers[0]);
 		server_hurry(d->servers[1]);
 	}
-	if (left && cells_are_done(d, now))
+	if (left && (d->core == NULL || cells_wait_is_over(&d->cells_wait, d->core, now)))
 		loop_stop(d->loop);
 	else
 		loop_timer_set(d->loop, t, now + DRAIN_LOOK_MS * CLOCK_MS);
@@ -420,7 +399,8 @@ static void begin_end(struct daemon *d)
 	server_drain(d->servers[0]);
 	server_drain(d->servers[1]);
 	d->drain = (struct loop_timer){ .on_expire = on_drain, .arg = d };
-	d->drain_began_ns = d->cells_changed_ns = clock_now_ns();
+	d->drain_began_ns = clock_now_ns();
+	d->cells_wait = (struct cells_wait){ d->drain_began_ns, d->drain_began_ns, 0 };
 	loop_timer_set(d->loop, &d->drain, clock_now_ns());
 }
 

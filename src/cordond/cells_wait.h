@@ -1,0 +1,15 @@
+/* cells_wait.h - at its end cordond waits for the cells of the pool, as long as they go on ending.
+ * No keeper that ends or hangs now is replaced, and clients wait for the next cordond: it ends the
+ * cells that are left (recover.c). */
+#pragma once
+
+#include "core.h"
+
+struct cells_wait {
+	uint64_t began_ns;
+	uint64_t changed_ns; /* when the number last changed; at first began_ns */
+	unsigned ending;
+};
+
+/* After core_drain(). */
+bool cells_wait_is_over(struct cells_wait *w, const struct core *c, uint64_t now_ns);
