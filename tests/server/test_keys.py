@@ -33,6 +33,8 @@ def needed(method, pattern):
         return None
     if pattern.startswith(("/v1/keys", "/v1/tenants", "/v1/secrets")):
         return "admin"
+    if pattern.startswith("/v1/templates") and method != "GET":
+        return "admin"
     if method == "GET" and not pattern.endswith("/attach"):  # which can type
         return "read"
     return "sessions"

@@ -260,8 +260,8 @@ def test_files_are_its_own(server):
     for folder, dirs, names in os.walk(server.state):
         for name in [*dirs, *names]:
             st = os.lstat(os.path.join(folder, name))
-            # The key that secrets are sealed with is the supervisor's, and lent.
-            equal(st.st_uid, 0 if name == "secrets.key" else harness.USER, f"owner of {name}")
+            # The supervisor's: the key that secrets are sealed with, and the directory of templates.
+            equal(st.st_uid, 0 if name in ("secrets.key", "templates") else harness.USER, f"owner of {name}")
             equal(stat.S_IMODE(st.st_mode) & 0o077, 0, f"mode of {name} for others")
     for name in os.listdir(os.path.join(server.run_dir, "cells")):
         equal(os.lstat(os.path.join(server.run_dir, "cells", name)).st_uid, harness.USER, f"owner of {name}")
