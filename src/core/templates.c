@@ -150,6 +150,20 @@ void template_unuse(struct template_version *v)
 		v->sessions--;
 }
 
+/* The templates of a tenant that was removed go with it. */
+static void retire_of_removed(struct core *c, struct template_version *v)
+{
+	const struct tenant *owner = tenant_find(c, v->row.tenant);
+	struct err e;
+
+	if (owner != NULL && !owner->row.disabled)
+		return;
+	if (store_template_retire(c->store, v->row.id, &e) < 0)
+		log_warn("template could not be removed", "name=%s error=%s", v->row.name, e.msg);
+	else
+		template_retire(v);
+}
+
 void templates_collect(struct core *c)
 {
 	struct err e;
@@ -158,6 +172,8 @@ void templates_collect(struct core *c)
 		return;
 	for (struct template_version *v = c->templates, *next; v != NULL; v = next) {
 		next = v->next;
+		if (v->row.current && v->row.tenant[0] != '\0')
+			retire_of_removed(c, v);
 		if (v->row.current || v->sessions > 0 || !pool_is_idle(v->pool))
 			continue;
 		if (store_template_delete(c->store, v->row.id, &e) < 0 && e.code != ERR_NOT_FOUND) {
