@@ -7,6 +7,8 @@
 #include "cursor.h"
 #include "spec_exec.h"
 #include "spec_session.h"
+#include "spec_template.h"
+#include "templates.h"
 
 unsigned long fuzz_accepted;
 
@@ -44,6 +46,24 @@ static int session(const char *body, size_t len, struct err *e)
 		       (p->writable[0] == '/' && !strchr(p->writable, '\n')));
 	}
 	spec_session_release(&s);
+	return r;
+}
+
+/* Lines of its texts are what the core cuts them into. */
+static int template(const char *body, size_t len, struct err *e)
+{
+	struct spec_template s;
+	const struct store_template *t = &s.row;
+	int r = spec_template_read(body, len, "/templates", &s, e);
+
+	if (r == 0) {
+		assert(t->kind < TEMPLATE_KINDS && t->level < CELL_LEVELS);
+		assert(strings(t->env, t->env_len) <= SPEC_ENV_MAX);
+		assert(t->kind == TEMPLATE_HOST || strncmp(t->layers, "/templates/", 11) != 0);
+		for (const char *at = t->mounts; *at != '\0'; at = strchr(at, '\n') + 1)
+			assert(at[0] == '/' && strchr(at, '\n') != NULL);
+	}
+	spec_template_release(&s);
 	return r;
 }
 
@@ -111,6 +131,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	switch (data[0]) {
 	case 's':
 		r = session(exact, size - 1, &e);
+		break;
+	case 't':
+		r = template(exact, size - 1, &e);
 		break;
 	case 'e':
 		r = exec(exact, size - 1, &e);

@@ -6,6 +6,8 @@
 #include "cursor.h"
 #include "spec_exec.h"
 #include "spec_session.h"
+#include "spec_template.h"
+#include "templates.h"
 
 #include "support.h"
 
@@ -21,6 +23,59 @@ static int exec(const char *body, struct spec_exec *ret)
 {
 	memset(&e, 0, sizeof(e));
 	return spec_exec_read(body, strlen(body), ret, &e);
+}
+
+static int template(const char *body, struct spec_template *ret)
+{
+	memset(&e, 0, sizeof(e));
+	return spec_template_read(body, strlen(body), "/var/templates/", ret, &e);
+}
+
+static void template_whole(void)
+{
+	struct spec_template s;
+
+	CHECK(template("{\"name\":\"x\",\"level\":\"container\",\"root\":{\"kind\":\"layers\","
+		       "\"layers\":[\"/var/templates//a/\",\"b\",\"/var/templatesc\"]},"
+		       "\"mounts\":[{\"source\":\"/srv/a\",\"target\":\"/a\",\"mode\":\"rw\"}],"
+		       "\"env\":{\"A\":\"1\"},\"user\":\"root\",\"workdir\":\"/w\"}",
+		       &s) == 0);
+	CHECK_STR(s.row.name, "x");
+	CHECK(s.row.kind == TEMPLATE_LAYERS && s.row.level == CELL_CONTAINER);
+	CHECK_STR(s.row.layers, "a\nb\n/var/templatesc");
+	CHECK_STR(s.row.mounts, "/srv/a\t/a\trw\n");
+	CHECK(s.row.env_len == 4 && memcmp(s.row.env, "A=1", 4) == 0);
+	CHECK_STR(s.row.user, "root");
+	CHECK_STR(s.row.workdir, "/w");
+	spec_template_release(&s);
+}
+
+static void template_mistakes(void)
+{
+	static const struct {
+		const char *body, *part;
+	} cases[] = {
+		{ "{\"name\":\"x\"}", "root" },
+		{ "{\"name\":\"x\",\"root\":{}}", "root.layers" },
+		{ "{\"name\":\"x\",\"root\":{\"layers\":[]}}", "root.layers" },
+		{ "{\"name\":\"x\",\"root\":{\"layers\":[1]}}", "root.layers" },
+		{ "{\"name\":\"x\",\"root\":{\"layers\":[\"a\\nb\"]}}", "root.layers" },
+		{ "{\"name\":\"x\",\"root\":{\"kind\":\"x\",\"layers\":[\"a\"]}}", "root.kind" },
+		{ "{\"name\":\"x\",\"root\":{\"path\":\"/\",\"layers\":[\"a\"]}}", "root.path" },
+		{ "{\"name\":\"x\",\"level\":\"vm\",\"root\":{\"layers\":[\"a\"]}}", "level" },
+		{ "{\"name\":\"x\",\"tenant\":\"y\",\"root\":{\"layers\":[\"a\"]}}", "tenant" },
+		{ "{\"name\":\"x\",\"mounts\":[{\"source\":\"a\",\"target\":\"/a\"}],"
+		  "\"root\":{\"layers\":[\"a\"]}}",
+		  "source" },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct spec_template s;
+
+		CHECK_CASE(cases[i].body, template(cases[i].body, &s) < 0 && e.code == ERR_INVALID);
+		CHECK_HAS(cases[i].body, e.msg, cases[i].part);
+		spec_template_release(&s);
+	}
 }
 
 static void session_defaults(void)
@@ -299,7 +354,8 @@ static void cursors(void)
 		CHECK(cursor_parse(bad[i], &ms, id, &e) < 0);
 }
 
-TEST_MAIN({ "the defaults of a session", session_defaults }, { "all of a session", session_whole },
+TEST_MAIN({ "all of a template", template_whole }, { "mistakes in a template", template_mistakes },
+	  { "the defaults of a session", session_defaults }, { "all of a session", session_whole },
 	  { "mistakes in a session", session_mistakes }, { "depth is bounded", depth_is_bounded },
 	  { "a command line", exec_command }, { "all of an execution", exec_whole },
 	  { "mistakes in an execution", exec_mistakes }, { "signals, sizes, messages", orders },
