@@ -63,6 +63,20 @@ static const char *or_null(const char *text)
 	return text[0] == '\0' ? NULL : text;
 }
 
+static void show_use(struct json *j, const struct template_version *v)
+{
+	struct core_metrics_pool pool;
+
+	template_pool(v, &pool);
+	json_uint(j, "sessions", template_sessions(v));
+	json_open(j, "pool", '{');
+	json_uint(j, "size", pool.size);
+	json_uint(j, "ready", pool.ready);
+	json_uint(j, "hits", pool.hits);
+	json_uint(j, "misses", pool.misses);
+	json_close(j, '}');
+}
+
 /* How much it is used is for the operator: tenants do not see each other's sessions. */
 static void show(struct json *j, const struct core *c, const struct template_version *v,
 		 bool is_operator)
@@ -84,10 +98,12 @@ static void show(struct json *j, const struct core *c, const struct template_ver
 	json_text(j, "start_command", or_null(t->start_command));
 	json_text(j, "ready_command", or_null(t->ready_command));
 	json_view_time(j, "created_at", t->created_ms);
-	if (is_operator)
-		json_uint(j, "sessions", template_sessions(v));
-	else
+	if (is_operator) {
+		show_use(j, v);
+	} else {
 		json_none(j, "sessions");
+		json_none(j, "pool");
+	}
 	json_close(j, '}');
 }
 

@@ -84,13 +84,14 @@ def test_the_pool_is_per_template(server):
     add(server, "warm")
 
     def warm():
-        before = server.want(200, "GET", "/v1/node")["pool"]["hits"]
         session = server.create(template="warm")["id"]
         equal(out(server, session, "cat /etc/mark"), "tiny")
         server.delete(session)
-        return server.want(200, "GET", "/v1/node")["pool"]["hits"] > before
+        return rows(server, "warm")[0]["pool"]["hits"] > 0
 
+    host = rows(server, "host")[0]["pool"]["hits"]
     wait_for(warm, 20, "a session of it from its pool")
+    equal(rows(server, "host")[0]["pool"]["hits"], host, "hits of the host's")
     server.want(204, "DELETE", "/v1/templates/warm")
     wait_for(lambda: not rows(server, "warm"), 10, "the end of its version")
 
@@ -336,6 +337,8 @@ def test_two_tenants(server):
         done = server.run(session, "cat /etc/mark", key=key)
         equal(done["stdout"], mark, "its own comes first")
         server.delete(session, key=key)
+    server.want(204, "DELETE", f"/v1/tenants/{two}")
+    wait_for(lambda: [t["owner"] for t in rows(server, "tiny")] == [None], 10, "the end of a removed tenant's template")
     server.refused(403, "forbidden", "POST", "/v1/sessions", {"template": "tiny"}, "template tiny",
                    key=server.want(201, "POST", f"/v1/tenants/{one}/keys", {"scopes": ["sessions"], "allow": {"templates": ["host"]}})["key"])
 
