@@ -122,7 +122,7 @@ static void network(struct json *j, const struct store_session *row)
 	json_text(j, "network", name);
 }
 
-/* Names of its secrets and how it gets them, never values or placeholders. */
+/* Names of the secrets of a session or an execution, and how it gets them, never values or placeholders. */
 static void secrets(struct json *j, const char *lines)
 {
 	struct secret_spec l;
@@ -260,6 +260,7 @@ void json_view_execution_open(struct json *j, const char *name, const struct sto
 	json_bool(j, "output_truncated", row->truncated);
 	json_bool(j, "output_open", x != NULL && !execution_complete(x));
 	json_uint(j, "cpu_ms", row->cpu_us / 1000);
+	secrets(j, row->secrets);
 }
 
 void json_view_execution(struct json *j, const char *name, const struct store_execution *row,

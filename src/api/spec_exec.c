@@ -6,6 +6,7 @@
 #include "base64.h"
 #include "json_members.h"
 #include "spec_env.h"
+#include "spec_secret.h"
 
 #define ENV_MAX 256
 #define STRINGS_MAX (2U << 20)
@@ -134,6 +135,7 @@ int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct e
 	memset(ret, 0, sizeof(*ret));
 	buf_init(&ret->strings, STRINGS_MAX);
 	buf_init(&ret->text, STRINGS_MAX);
+	buf_init(&ret->secrets, SPEC_SECRET_LINES_BYTES);
 	ret->root = json_members_parse(body, len, e);
 	if (ret->root == NULL)
 		return -1;
@@ -147,6 +149,8 @@ int spec_exec_read(const void *body, size_t len, struct spec_exec *ret, struct e
 	json_members_bytes(&m, "output_limit", &spec->output_limit, NULL);
 	json_members_choice(&m, "record", records, COUNT(records), &record);
 	json_members_bool(&m, "background", &spec->background);
+	spec_secret_list(&m, "secrets", &ret->secrets);
+	spec->secrets = buf_text(&ret->secrets);
 	read_input(&m, ret);
 	read_tty(&m, spec);
 	if (buf_check(&ret->strings, &full) < 0 || buf_check(&ret->text, &full) < 0)
@@ -163,6 +167,7 @@ void spec_exec_release(struct spec_exec *s)
 	json_decref(s->root);
 	buf_release(&s->strings);
 	buf_release(&s->text);
+	buf_release(&s->secrets);
 	free(s->input);
 }
 

@@ -12,7 +12,7 @@
 struct spec_exec {
 	struct execution_spec spec;
 	json_t *root; /* owned, as the rest */
-	struct buf strings, text;
+	struct buf strings, text, secrets;
 	/* What stdin gets, if not a stream or nothing. */
 	uint8_t *input;
 	size_t input_len;

@@ -28,6 +28,7 @@ static int fill(json_t *body, const struct exec_options *o, const struct exec_co
 	    compose_text(body, "user", "--user", o->user, e) < 0 ||
 	    compose_text(body, "cwd", "--cwd", o->cwd, e) < 0 ||
 	    compose_pairs(body, "env", "--env", &o->env, e) < 0 ||
+	    compose_secrets(body, "secrets", &o->secrets, e) < 0 ||
 	    compose_time(body, "timeout", o->timeout_ms, e) < 0 ||
 	    compose_number(body, "output_limit", o->output_limit, e) < 0 ||
 	    (o->tty && add_tty(body, e) < 0))

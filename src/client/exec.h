@@ -11,7 +11,7 @@
 struct exec_options {
 	const char *user, *cwd;
 	uint64_t timeout_ms, output_limit;
-	struct option_list env;
+	struct option_list env, secrets;
 	bool tty;
 };
 

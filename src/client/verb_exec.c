@@ -22,6 +22,8 @@ static const struct option exec_options[] = {
 	  "sends standard input to the command", 'i' },
 	{ "detach", NULL, OPTION_FLAG, offsetof(struct fields, detach), 0, 0,
 	  "does not wait: prints the execution's id", 'd' },
+	{ "secret", "NAME[=WAY]", OPTION_LIST, offsetof(struct fields, exec.secrets), 0, 0,
+	  "a secret that only this command has: NAME=broker:VAR, env:VAR or file:NAME" },
 	EXEC_OPTIONS(struct fields),
 	ARGS_COMMON(struct fields),
 };

@@ -179,6 +179,8 @@ struct execution {
 	struct session *session;
 	struct store_execution row;
 	char *texts; /* owned: what the row points into */
+	char *secrets;	     /* owned: what row.secrets points to; NULL: none, or the row's own */
+	struct preparation *preparation; /* owned; execution_prepare.c */
 	struct live_program program;
 	int in;	    /* owned; -1: none or not yet */
 	int out[2]; /* owned; -1 at the end of file, or before it runs */

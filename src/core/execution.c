@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "buf.h"
 #include "clock.h"
 #include "core_metrics.h"
 #include "core_private.h"
@@ -23,6 +22,7 @@
 #include "execution_calls.h"
 #include "execution_deadline.h"
 #include "execution_io.h"
+#include "execution_prepare.h"
 #include "exit_codes.h"
 #include "fd_budget.h"
 #include "live_cell.h"
@@ -83,6 +83,7 @@ void execution_free(struct execution *x)
 	completions_move(&x->when_room, &room);
 	while (x->followers != NULL)
 		execution_unfollow(x->followers);
+	execution_prepare_cancel(x);
 	loop_task_cancel(s->core->loop, &x->tell);
 	loop_timer_cancel(s->core->loop, &x->late);
 	core_job_cancel(s->core, &x->drain);
@@ -93,6 +94,7 @@ void execution_free(struct execution *x)
 	output_log_release(&x->log);
 	LIST_REMOVE(x);
 	free(x->texts);
+	free(x->secrets);
 	store_execution_release(&x->row);
 	free(x);
 	completions_end_all(&ended, &e);
@@ -143,96 +145,6 @@ static int record(struct execution *x, const struct execution_spec *spec, struct
 	return 0;
 }
 
-/* Does one of n strings assign to the same variable? */
-static bool assigns(const char *strings, uint32_t n, const char *assignment)
-{
-	size_t name = strcspn(assignment, "=") + 1;
-
-	for (; n > 0; n--, strings += strlen(strings) + 1)
-		if (strncmp(strings, assignment, name) == 0)
-			return true;
-	return false;
-}
-
-/* Appends those of n bytes of assignments whose variable is not set yet. */
-static void put_env(struct buf *to, size_t own, uint32_t *envc, const char *at, size_t n)
-{
-	for (const char *end = n == 0 ? at : at + n; at < end; at += n) {
-		n = strlen(at) + 1;
-		if (assigns(buf_text(to) + own, *envc, at))
-			continue;
-		buf_put(to, at, n);
-		++*envc;
-	}
-}
-
-/* argv, its own environment, the session's secrets, and what of the environments of the session and
- * of its template none of them replaces. */
-static int put_strings(struct session *s, const struct execution_spec *spec, struct buf *to,
-		       uint32_t *ret_envc, struct err *e)
-{
-	struct buf secrets = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
-	const struct store_template *t = session_template(s);
-	size_t usual = t == NULL ? 0 : t->env_len;
-	const char *own = spec->strings;
-
-	to->secret = true;
-	for (uint32_t i = 0; i < spec->argc; i++)
-		own += strlen(own) + 1;
-	*ret_envc = spec->envc;
-	session_parts_add_env(s, &secrets);
-	if (buf_check(&secrets, e) < 0 ||
-	    buf_reserve(to, spec->strings_len + secrets.len + s->row.env_len + usual + 1, e) ==
-		    NULL) {
-		buf_release(&secrets);
-		return -1;
-	}
-	buf_put(to, spec->strings, spec->strings_len);
-	put_env(to, (size_t)(own - spec->strings), ret_envc, (const char *)secrets.data,
-		secrets.len);
-	put_env(to, (size_t)(own - spec->strings), ret_envc, s->row.env, s->row.env_len);
-	if (usual > 0)
-		put_env(to, (size_t)(own - spec->strings), ret_envc, t->env, usual);
-	buf_release(&secrets);
-	return buf_check(to, e);
-}
-
-/* What the client asked for, else what the template has, else "". */
-static const char *given(const char *asked, const char *usual)
-{
-	if (asked != NULL && asked[0] != '\0')
-		return asked;
-	return usual == NULL ? "" : usual;
-}
-
-static int send_spawn(struct execution *x, const struct execution_spec *spec, struct err *e)
-{
-	struct session *s = x->session;
-	const struct store_template *t = session_template(s);
-	struct buf strings = BUF_INIT(2 * (size_t)AGENT_REQUEST_MAX);
-	struct agent_spawn r = { .handle = x->program.handle,
-				 .flags = AGENT_HOLD | (spec->tty ? AGENT_TTY : 0) |
-					  (spec->stdin_open || spec->tty ? 0 : AGENT_NO_STDIN),
-				 .rows = spec->rows,
-				 .cols = spec->cols,
-				 .timeout_ms = x->row.timeout_ms,
-				 .nofile = s->row.limits.nofile,
-				 .argc = spec->argc,
-				 .user = given(spec->user, t == NULL ? NULL : t->user),
-				 .cwd = given(spec->cwd, t == NULL ? NULL : t->workdir) };
-
-	int sent = put_strings(s, spec, &strings, &r.envc, e);
-
-	r.strings_len = strings.len;
-	r.strings = buf_text(&strings);
-	if (sent == 0)
-		sent = agent_send_spawn(&s->cell->agent, &r, e);
-	buf_release(&strings);
-	if (sent == 0)
-		live_cell_flush(s->cell);
-	return sent;
-}
-
 struct execution *execution_start(struct session *s, const struct execution_spec *spec,
 				  struct err *e)
 {
@@ -265,7 +177,9 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	x->background = spec->background;
 	x->stdin_open = spec->stdin_open || spec->tty;
 	live_cell_add(s->cell, &x->program);
-	if (record(x, spec, e) < 0) {
+	if ((spec->secrets != NULL && spec->secrets[0] != '\0' &&
+	     session_parts_check_execution(s, x, spec->secrets, e) < 0) ||
+	    record(x, spec, e) < 0) {
 		execution_free(x);
 		return NULL;
 	}
@@ -276,7 +190,7 @@ struct execution *execution_start(struct session *s, const struct execution_spec
 	x->owed = true;
 	s->core->cells.fds.owed += FD_BUDGET_EACH;
 	session_touch(s);
-	if (send_spawn(x, spec, e) < 0) {
+	if (!execution_prepare(x, spec) && execution_send(x, spec, e) < 0) {
 		/* It has a record already: that says what happened. */
 		x->row.error_code = e->code;
 		execution_lost(x);
@@ -354,6 +268,7 @@ void execution_finish(struct execution *x)
 	struct err e;
 
 	x->ended = true;
+	execution_prepare_cancel(x);
 	loop_timer_cancel(s->core->loop, &x->late);
 	execution_fds_settled(x);
 	x->row.ended_ms = core_now_ms();
@@ -368,6 +283,7 @@ void execution_finish(struct execution *x)
 		x->unsaved = true;
 	}
 	s->running--;
+	session_parts_execution_ended(s, x);
 	s->used_ns = clock_now_ns();
 	session_plan_timer(s);
 	core_metrics_executed(s->used_ns - x->started_ns,

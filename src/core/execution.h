@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core.h"
-#include "output.h"
 #include "session.h"
 #include "store_execution.h"
 
@@ -38,6 +37,7 @@ struct execution_spec {
 	const char *text; /* what was asked for, for the record */
 	/* Of the interface that asks, opaque here; forgotten when it ended. "" or NULL: none. */
 	const char *client;
+	const char *secrets; /* lines of secret_spec.h that only this execution has; NULL: none */
 	const struct store_actor *actor; /* who asks; NULL: the server itself */
 };
 
@@ -55,6 +55,8 @@ struct execution *execution_by_mark(struct session *s, uint64_t mark);
 
 /* The id of one with this pid that ended at most 30 seconds ago, or NULL. */
 const char *execution_past_by_pid(struct session *s, uint32_t pid);
+/* The live one after x, in no order; NULL: the first. */
+struct execution *execution_next(struct session *s, struct execution *x);
 /* All live ones, in no order. */
 void execution_each(struct session *s, void (*see)(struct execution *x, void *arg), void *arg);
 
@@ -121,7 +123,13 @@ int execution_log(struct core *c, const char *session_id, const char *id, int *r
 /* Of an execution that has no log: did it say something all the same? */
 bool execution_log_lost(const struct store_execution *row);
 
+/* For the part that checks the secrets of a new execution: what the record gets. */
+void execution_set_secrets(struct execution *x, const char *lines);
+
 /* ---- for the core's own files */
+
+/* Sends it to PID 1. */
+int execution_send(struct execution *x, const struct execution_spec *spec, struct err *e) MUST_USE;
 
 struct live_cell;
 struct agent_event;

@@ -1,6 +1,7 @@
 /* execution_calls.c - what others see of an execution, ask of it, and follow. */
 #include "execution_calls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "clock.h"
 #include "core_private.h"
 #include "execution.h"
+#include "execution_prepare.h"
 #include "list.h"
 #include "live_cell.h"
 #include "output_log.h"
@@ -65,6 +67,19 @@ struct execution *execution_by_mark(struct session *s, uint64_t mark)
 	while (x != NULL && (x->row.mark != mark || x->pid == 0))
 		x = x->next;
 	return x;
+}
+
+struct execution *execution_next(struct session *s, struct execution *x)
+{
+	return x == NULL ? s->executions : x->next;
+}
+
+void execution_set_secrets(struct execution *x, const char *lines)
+{
+	free(x->secrets);
+	x->secrets = strdup(lines);
+	assert(x->secrets != NULL);
+	x->row.secrets = x->secrets;
 }
 
 void execution_each(struct session *s, void (*see)(struct execution *x, void *arg), void *arg)
@@ -141,6 +156,11 @@ void execution_kill(struct execution *x, struct completion *w)
 	struct live_cell *c = x->session->cell;
 	struct err e;
 
+	if (execution_is_preparing(x)) {
+		execution_prepare_kill(x);
+		completion_end_soon(w, x->session->core->loop, NULL);
+		return;
+	}
 	if (x->complete) { /* PID 1 may have forgotten it */
 		execution_kill_ended(x->session, x->row.mark, w);
 		return;
@@ -165,6 +185,8 @@ int execution_signal(struct execution *x, int sig, struct err *e)
 
 	if (x->ended || c == NULL || !c->connected)
 		return err_set(e, ERR_CONFLICT, "execution %s has ended", x->row.id);
+	if (execution_is_preparing(x))
+		return err_set(e, ERR_CONFLICT, "execution %s has not started yet", x->row.id);
 	if (agent_send_signal(&c->agent, x->program.handle, sig, e) < 0)
 		return -1;
 	x->signalled = true;

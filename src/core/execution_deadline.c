@@ -13,6 +13,7 @@
 #include "core_private.h"
 #include "execution.h"
 #include "execution_io.h"
+#include "execution_prepare.h"
 #include "live_cell.h"
 #include "log.h"
 #include "exit_codes.h"
@@ -25,7 +26,7 @@ static void kill_tree(struct execution *x)
 	struct live_cell *c = x->session->cell;
 	struct err e;
 
-	if (c == NULL || !c->connected || x->program.handle == 0 ||
+	if (c == NULL || !c->connected || x->program.handle == 0 || execution_is_preparing(x) ||
 	    agent_send_kill_tree(&c->agent, x->program.handle, 0, &e) < 0)
 		return;
 	x->killing = true;

@@ -14,6 +14,7 @@
 #include "dial.h"
 #include "execution.h"
 #include "execution_kill.h"
+#include "execution_prepare.h"
 #include "fd_budget.h"
 #include "list.h"
 #include "log.h"
@@ -59,6 +60,8 @@ void session_free(struct session *s)
 	completions_move(&s->when_running, &running);
 	completions_move(&s->when_paused, &paused);
 	completions_move(&s->when_over, &over);
+	for (struct execution *x = s->executions; x != NULL; x = x->next)
+		execution_prepare_cancel(x); /* it waits for the parts */
 	session_parts_free(s, &e);
 	if (s->listed)
 		LIST_REMOVE(s);

@@ -180,10 +180,36 @@ void session_parts_session_second(struct session *s)
 	CALL(s->core, i, on_session_second, s);
 }
 
-void session_parts_add_env(struct session *s, struct buf *to)
+int session_parts_check_execution(struct session *s, struct execution *x, const char *secrets,
+				  struct err *e)
 {
 	EACH_PART(s->core, i)
-	CALL(s->core, i, add_env, s, to);
+	if (s->core->o.parts[i]->check_execution != NULL &&
+	    s->core->o.parts[i]->check_execution(s, x, secrets, e) < 0)
+		return -1;
+	return 0;
+}
+
+unsigned session_parts_prepare(struct session *s, struct execution *x, struct completion *w)
+{
+	unsigned begun = 0;
+
+	EACH_PART(s->core, i)
+	if (s->core->o.parts[i]->prepare != NULL && s->core->o.parts[i]->prepare(s, x, &w[i]))
+		begun++;
+	return begun;
+}
+
+void session_parts_execution_ended(struct session *s, struct execution *x)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, on_execution_ended, s, x);
+}
+
+void session_parts_add_env(struct session *s, struct execution *x, struct buf *to)
+{
+	EACH_PART(s->core, i)
+	CALL(s->core, i, add_env, s, x, to);
 }
 
 void session_parts_egress_listens(struct session *s, struct live_cell *cell,

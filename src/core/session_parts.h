@@ -13,6 +13,7 @@
 
 struct agent_event;
 struct buf;
+struct execution;
 struct live_cell;
 
 struct session_part {
@@ -47,8 +48,17 @@ struct session_part {
 	/* After session_changed(), from the loop. */
 	void (*on_changed)(struct session *s);
 	void (*on_session_second)(struct session *s);
+	/* May a new execution have these secrets (lines of secret_spec.h) for itself? The part that
+	 * answers calls execution_set_secrets(). */
+	int (*check_execution)(struct session *s, struct execution *x, const char *secrets,
+			       struct err *e);
+	/* Before a new execution that has secrets of its own is sent to PID 1. True: the part
+	 * begins w, which ends when the program may start, or with the reason why it cannot. */
+	bool (*prepare)(struct session *s, struct execution *x, struct completion *w);
+	/* Its outcome is known; processes that it started may still run. */
+	void (*on_execution_ended)(struct session *s, struct execution *x);
 	/* Appends "NAME=value" strings, each with its NUL, to the environment of an execution. */
-	void (*add_env)(struct session *s, struct buf *to);
+	void (*add_env)(struct session *s, struct execution *x, struct buf *to);
 	/* PID 1 passed the sockets of the cell's network; its descriptors are in c->agent.fds. */
 	void (*on_egress_listens)(struct session *s, struct live_cell *c,
 				  const struct agent_event *v);
@@ -88,7 +98,12 @@ bool session_parts_ready(const struct session *s);
 void session_parts_adopted(struct session *s);
 void session_parts_resumed(struct session *s);
 void session_parts_session_second(struct session *s);
-void session_parts_add_env(struct session *s, struct buf *to);
+int session_parts_check_execution(struct session *s, struct execution *x, const char *secrets,
+				  struct err *e) MUST_USE;
+/* Returns how many of w were begun; there are CORE_PARTS_MAX. */
+unsigned session_parts_prepare(struct session *s, struct execution *x, struct completion *w);
+void session_parts_execution_ended(struct session *s, struct execution *x);
+void session_parts_add_env(struct session *s, struct execution *x, struct buf *to);
 void session_parts_egress_listens(struct session *s, struct live_cell *cell,
 				  const struct agent_event *v);
 void session_parts_ending(struct session *s, const struct err *why);

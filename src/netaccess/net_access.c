@@ -8,7 +8,9 @@
 #include "policy_select.h"
 #include "buf.h"
 #include "core_metrics.h"
+#include "execution.h"
 #include "policy_memo.h"
+#include "secret_execution.h"
 #include "session_policy.h"
 
 struct net_access *net_access_of(const struct core *c)
@@ -120,6 +122,15 @@ static void on_changed(struct session *s)
 	session_egress_changed(s, NULL);
 }
 
+/* A placeholder of the execution's own is worth nothing until egress knows it. */
+static bool prepare(struct session *s, struct execution *x, struct completion *w)
+{
+	if (!secret_has_way(execution_row(x)->secrets, SECRET_BROKER))
+		return false;
+	session_egress_changed(s, w);
+	return true;
+}
+
 static void on_free(struct session *s, const struct err *why)
 {
 	void **at = session_part(s, &net_access_part);
@@ -145,6 +156,7 @@ const struct session_part net_access_part = {
 	.on_adopted = session_egress_adopted,
 	.on_resumed = session_egress_resumed,
 	.on_changed = on_changed,
+	.prepare = prepare,
 	.on_egress_listens = session_egress_answered,
 	.on_ending = session_egress_end,
 	.on_free = on_free,

@@ -19,6 +19,7 @@
 #include "live_cell.h"
 #include "log.h"
 #include "seal.h"
+#include "secret_execution.h"
 #include "secret_mask.h"
 #include "secret_state.h"
 #include "session_lifecycle.h"
@@ -30,13 +31,7 @@
 /* Is there anything that PID 1 must bring? */
 bool secret_needs_delivery(const struct session *s)
 {
-	const char *at = session_row(s)->secrets;
-	struct secret_spec l;
-
-	while (secret_spec_next(&at, &l))
-		if ((l.way & (SECRET_FILE | SECRET_SOCKET)) != 0)
-			return true;
-	return false;
+	return secret_has_way(session_row(s)->secrets, SECRET_FILE | SECRET_SOCKET);
 }
 
 /* The value of a secret that may be used so; the caller wipes it. */
@@ -58,13 +53,10 @@ static int take(struct session *s, const struct secret_spec *l, char **ret, size
 
 /* ---- variables */
 
-void secret_env(struct session *s, struct buf *to)
+static void put_variables(struct session *s, const char *at, struct buf *to)
 {
-	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 
-	secret_mask_now(s);
-	to->secret = true;
 	while (secret_spec_next(&at, &l)) {
 		char *value = NULL;
 		size_t len = 0;
@@ -78,6 +70,14 @@ void secret_env(struct session *s, struct buf *to)
 			seal_wipe(value, len);
 		}
 	}
+}
+
+void secret_env(struct session *s, struct execution *x, struct buf *to)
+{
+	secret_mask_now(s);
+	to->secret = true;
+	put_variables(s, execution_row(x)->secrets, to);
+	put_variables(s, session_row(s)->secrets, to);
 }
 
 /* ---- the table */
@@ -105,7 +105,7 @@ static void put_row(struct session *s, const struct secret_spec *l, struct buf *
 
 static void compose(struct secret_state *st)
 {
-	const char *at = session_row(st->session)->secrets;
+	struct secret_walk all = { .session = st->session };
 	uint8_t head[TABLE_HEAD] = { 0 };
 	struct codec_writer w = { .p = head, .n = sizeof(head) };
 	struct secret_spec l;
@@ -114,7 +114,7 @@ static void compose(struct secret_state *st)
 	buf_init(&st->table, TABLE_HEAD + SECRET_LINES_MAX * (SECRET_VALUE_MAX + ROW_ROOM));
 	st->table.secret = true;
 	buf_put(&st->table, head, sizeof(head));
-	while (secret_spec_next(&at, &l))
+	while (secret_walk_next(&all, &l))
 		if ((l.way & (SECRET_FILE | SECRET_SOCKET)) != 0)
 			put_row(st->session, &l, &st->table);
 	codec_put(&w, sizeof(head), st->table.len - sizeof(head));
@@ -141,13 +141,7 @@ static void feed(struct secret_state *st)
 
 static bool has_socket(const struct session *s)
 {
-	const char *at = session_row(s)->secrets;
-	struct secret_spec l;
-
-	while (secret_spec_next(&at, &l))
-		if (l.way == SECRET_SOCKET)
-			return true;
-	return false;
+	return secret_has_way(session_row(s)->secrets, SECRET_SOCKET);
 }
 
 /* What was sent is in force. */
@@ -161,12 +155,16 @@ static void on_accepted(struct secret_state *st)
 		st->delivering = false;
 		session_part_settled(s);
 	}
-	if (st->wanted)
+	if (st->wanted) {
 		feed(st);
-	else if (!has_socket(s)) {
+		return;
+	}
+	st->files = secret_walk_has_file(s);
+	if (!has_socket(s)) {
 		st->closing = true;
 		file_op_end_input(st->op);
 	}
+	completions_end_all(&st->when_delivered, NULL);
 }
 
 /* A session that has not what it should have from the start never will be ready. From the loop, so
@@ -197,6 +195,7 @@ static void on_refused(struct secret_state *st, const struct err *e)
 		 e->msg);
 	st->failed = *e;
 	st->wanted = true;
+	completions_end_all(&st->when_delivered, e); /* those executions fail */
 }
 
 static size_t on_output(struct file_op *op, const uint8_t *data, size_t len)
@@ -271,13 +270,21 @@ static const char *who(const struct session *s)
 	return one_id || session_row(s)->profile == CELL_LOCKED ? "user" : "root";
 }
 
+/* Must the cell have something, or lose a file that it has? */
+static bool is_anything_due(struct session *s)
+{
+	const struct secret_state *st = secret_state_of(s);
+
+	return secret_needs_delivery(s) || secret_walk_has_file(s) || (st != NULL && st->files);
+}
+
 void secret_deliver(struct session *s)
 {
 	static const char *const argv[] = { "secrets" };
 	struct secret_state *st;
 	struct err e;
 
-	if (!secret_needs_delivery(s) || session_row(s)->state >= SESSION_STOPPING)
+	if (session_row(s)->state >= SESSION_STOPPING || !is_anything_due(s))
 		return;
 	st = secret_state(s);
 	st->wanted = true;
@@ -343,6 +350,7 @@ void secret_forget(struct session *s)
 		free(p);
 	}
 	free(st->told);
+	free(st->had);
 	free(st->lines);
 	free(st);
 }

@@ -4,9 +4,11 @@
 #include "session.h"
 
 struct buf;
+struct execution;
 
-/* Appends "NAME=value" strings for an execution, each with its NUL. to is wiped when released. */
-void secret_env(struct session *s, struct buf *to);
+/* Appends "NAME=value" strings for an execution, each with its NUL: of its own secrets, then of the
+ * session's. to is wiped when released. */
+void secret_env(struct session *s, struct execution *x, struct buf *to);
 /* Delivers to the cell what it should have, now or when it can. Repeatable. */
 void secret_deliver(struct session *s);
 /* The session was resumed, or adopted. */

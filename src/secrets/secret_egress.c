@@ -13,6 +13,7 @@
 #include "rand.h"
 #include "seal.h"
 #include "secret_delivery.h"
+#include "secret_execution.h"
 #include "secret_mask.h"
 #include "secret_quota.h"
 #include "secret_state.h"
@@ -38,8 +39,7 @@ static void make_placeholder(char ret[SECRET_PLACEHOLDER_MAX])
 	ret[n + PLACEHOLDER_CHARS] = '\0';
 }
 
-/* May this session have it so? */
-static int check_one(struct session *s, struct secret_spec *l, size_t *bytes, struct err *e)
+int secret_check_one(struct session *s, struct secret_spec *l, size_t *bytes, struct err *e)
 {
 	struct store_secret row;
 	int may;
@@ -60,12 +60,14 @@ static int check_one(struct session *s, struct secret_spec *l, size_t *bytes, st
 			      "secret %s: is bound to no host, so a placeholder would be worth "
 			      "nothing",
 			      l->name);
+	if (l->way == SECRET_BROKER)
+		make_placeholder(l->placeholder);
 	*bytes += row.box_len;
 	store_secret_release(&row);
 	return may;
 }
 
-static bool is_twice(const char *lines, const struct secret_spec *l)
+bool secret_is_twice(const char *lines, const struct secret_spec *l)
 {
 	struct secret_spec other;
 
@@ -92,13 +94,11 @@ int secret_check_session(struct session *s, struct err *e)
 		if (++n > SECRET_LINES_MAX)
 			settled = err_set(e, ERR_LIMIT, "secrets: at most %d", SECRET_LINES_MAX);
 		else
-			settled = check_one(s, &l, &bytes, e);
-		if (settled == 0 && is_twice(buf_text(&lines), &l))
+			settled = secret_check_one(s, &l, &bytes, e);
+		if (settled == 0 && secret_is_twice(buf_text(&lines), &l))
 			settled =
 				err_set(e, ERR_INVALID,
 					"secret %s: another one is already in that place", l.name);
-		if (l.way == SECRET_BROKER)
-			make_placeholder(l.placeholder);
 		if (settled == 0)
 			secret_spec_write(&l, &lines);
 	}
@@ -177,6 +177,11 @@ static bool has_line(const char *lines, const char *name, size_t n)
 	return false;
 }
 
+bool secret_is_line(const char *lines, const char *name)
+{
+	return has_line(lines, name, strlen(name));
+}
+
 /* Names that the order's rules refer to, as lines. */
 static void find_references(const char *text, struct buf *names)
 {
@@ -224,12 +229,12 @@ size_t secret_referenced(struct core *c, const struct tenant *t, const char *tex
 }
 
 /* Does it come with a placeholder? */
-static bool is_brokered(const struct session *s, const char *name)
+static bool is_brokered(struct session *s, const char *name)
 {
-	const char *at = session_row(s)->secrets;
+	struct secret_walk all = { .session = s };
 	struct secret_spec l;
 
-	while (secret_spec_next(&at, &l))
+	while (secret_walk_next(&all, &l))
 		if (l.way == SECRET_BROKER && strcmp(l.name, name) == 0)
 			return true;
 	return false;
@@ -272,7 +277,7 @@ static void keep_told(const struct session *s, struct buf *names)
 /* Adds what comes with a placeholder to names. */
 static void write_secrets(struct session *s, struct masking *m, struct buf *names)
 {
-	const char *at = session_row(s)->secrets;
+	struct secret_walk all = { .session = s };
 	struct secret_spec l;
 
 	json_open(m->j, "secrets", '[');
@@ -285,7 +290,7 @@ static void write_secrets(struct session *s, struct masking *m, struct buf *name
 			buf_printf(&m->written, "%s\n", one);
 		name += n + 1;
 	}
-	while (secret_spec_next(&at, &l))
+	while (secret_walk_next(&all, &l))
 		if (l.way == SECRET_BROKER) {
 			if (write_one(s, m->j, l.name, l.placeholder))
 				buf_printf(&m->written, "%s\n", l.name);
@@ -360,24 +365,34 @@ static bool is_own(const struct session *s, const char *name)
 	return false;
 }
 
+/* Those of these lines that are neither the session's own nor in `seen`. */
+static void see_names(struct session *s, const char *lines, const char *seen,
+		      void (*see)(const struct secret_value *v, void *arg), void *arg)
+{
+	while (lines != NULL && *lines != '\0') {
+		char name[STORE_NAME_MAX];
+		size_t n = strcspn(lines, "\n");
+
+		(void)snprintf(name, sizeof(name), "%.*s", (int)n, lines);
+		if (!is_own(s, name) && !secret_is_line(seen, name))
+			see_row(s, name, see, arg);
+		lines += n + 1;
+	}
+}
+
 void secret_each_value(struct session *s, void (*see)(const struct secret_value *v, void *arg),
 		       void *arg)
 {
 	const struct secret_state *st = secret_state_of(s);
-	const char *at = session_row(s)->secrets, *told = st == NULL ? NULL : st->told;
+	const char *at = session_row(s)->secrets;
 	struct secret_spec l;
 	struct err e;
 
 	while (secret_spec_next(&at, &l))
 		see_row(s, l.name, see, arg);
-	while (told != NULL && *told != '\0') {
-		char name[STORE_NAME_MAX];
-		size_t n = strcspn(told, "\n");
-
-		(void)snprintf(name, sizeof(name), "%.*s", (int)n, told);
-		if (!is_own(s, name))
-			see_row(s, name, see, arg);
-		told += n + 1;
+	if (st != NULL) {
+		see_names(s, st->told, NULL, see, arg);
+		see_names(s, st->had, st->told, see, arg);
 	}
 	for (struct secret_past *p = st == NULL ? NULL : st->past; p != NULL; p = p->next) {
 		char *value = NULL;
@@ -397,7 +412,8 @@ bool secret_is_had(const struct session *s, const char *name)
 {
 	const struct secret_state *st = secret_state_of(s);
 
-	return is_own(s, name) || (st != NULL && has_line(st->told, name, strlen(name)));
+	return is_own(s, name) ||
+	       (st != NULL && (secret_is_line(st->told, name) || secret_is_line(st->had, name)));
 }
 
 static void keep_one(struct session *s, void *arg)

@@ -3,12 +3,22 @@
 #pragma once
 
 #include "json.h"
+#include "secret_spec.h"
 #include "session.h"
 
 struct store_secret;
 
 /* Checks the secrets of a new session, and gives it placeholders. */
 int secret_check_session(struct session *s, struct err *e) MUST_USE;
+
+/* May the session, or an execution of it, have this one so? Gives it a placeholder, and adds the
+ * bytes of its value. */
+int secret_check_one(struct session *s, struct secret_spec *l, size_t *bytes,
+		     struct err *e) MUST_USE;
+/* Is its place taken by one of these lines? Variables of a session are apart from files. */
+bool secret_is_twice(const char *lines, const struct secret_spec *l);
+/* Is the name a whole line of these? */
+bool secret_is_line(const char *lines, const char *name);
 
 /* The members "secrets" and "mask" of the configuration for egress (egress_msg.h), into the object
  * that is open in j. What is in j before is searched for ${secret.NAME}: those are added. j is

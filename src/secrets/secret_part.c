@@ -6,6 +6,7 @@
 
 #include "secret_delivery.h"
 #include "secret_egress.h"
+#include "secret_execution.h"
 #include "secret_mask.h"
 #include "secret_state.h"
 
@@ -75,10 +76,14 @@ const struct session_part secret_part = {
 	.delete_one = delete_one,
 	.check = secret_check_session,
 	.on_started = on_started,
+	.on_adopted = secret_adopted,
 	.is_ready = secret_is_ready,
 	.on_resumed = secret_refresh,
 	.on_changed = secret_apply_change,
 	.on_session_second = secret_retry,
+	.check_execution = secret_check_execution,
+	.prepare = secret_prepare,
+	.on_execution_ended = secret_execution_ended,
 	.add_env = secret_env,
 	.on_free = on_free,
 };

@@ -56,6 +56,14 @@ int secret_quota_more(struct core *c, const struct tenant *t, size_t more, struc
 	return check(c, t, &sum, e);
 }
 
+int secret_quota_session(struct session *s, size_t more, struct err *e)
+{
+	const struct secret_state *st = secret_state_of(s);
+	struct sum sum = { .all = more, .most = (st == NULL ? 0 : st->bytes) + more };
+
+	return more == 0 ? 0 : check(session_core(s), session_tenant(s), &sum, e);
+}
+
 int secret_quota_change(struct core *c, const struct tenant *t, const char *name, size_t len,
 			struct err *e)
 {

@@ -29,6 +29,7 @@ struct secret_state {
 	struct session *session;
 	char *lines;		  /* owned: what the row points to; NULL: it has its own */
 	struct secret_past *past; /* owned */
+	char *had;		  /* owned: lines, names of secrets that executions had */
 	char *told;		  /* owned: lines, the names in all orders for egress */
 	size_t bytes;		  /* of all values that are masked */
 	bool unmasked;		  /* a value has changed, and the mask is not made yet */
@@ -43,8 +44,10 @@ struct secret_state {
 	bool wanted;	   /* what is in the cell is not what should be */
 	bool awaiting;	   /* a table was sent, and not answered */
 	bool closing;	   /* its end was requested */
+	bool files;	   /* files of executions may be in the cell */
 	bool delivering;   /* for the first time: the session is not ready before */
 	struct loop_task give_up;
+	struct completions when_delivered; /* executions that wait for their files */
 };
 
 /* secret_part.c: the state of a session, or NULL: it never had any secret. */

@@ -47,7 +47,7 @@
 	"id, session, tenant, kind, command_hash, command, cwd, user, tty, created_ms, "     \
 	"timeout_ms, handle, state, started_ms, ended_ms, exit_code, signal, limit_hit, "    \
 	"timed_out, error_code, error, out_bytes, err_bytes, log_bytes, truncated, cpu_us, " \
-	"output_open, mark, client, output_limit, size, " ACTOR_COLUMNS
+	"output_open, mark, client, output_limit, size, " ACTOR_COLUMNS ", secrets"
 
 /* What execution_kept is an index of: logs that nobody writes to any more. */
 #define EXECUTION_KEPT                                                                      \
@@ -141,7 +141,7 @@ const char *const sql_text[] = {
 	[SQL_SESSION_TOTALS_OF_TENANT] = SESSION_TOTALS " AND tenant = ?",
 
 	[SQL_EXECUTION_INSERT] = "INSERT INTO execution (" EXECUTION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ")",
 	[SQL_EXECUTION_UPDATE] = "UPDATE execution SET handle = ?, state = ?, started_ms = ?,"
 		" ended_ms = ?, exit_code = ?, signal = ?, limit_hit = ?, timed_out = ?,"
 		" error_code = ?, error = ?, out_bytes = ?, err_bytes = ?, log_bytes = ?,"
@@ -166,6 +166,8 @@ const char *const sql_text[] = {
 		" INDEXED BY execution_look WHERE session = ? ORDER BY created_ms, id LIMIT ?)",
 	[SQL_EXECUTION_BY_MARK] = "SELECT id FROM execution INDEXED BY execution_mark"
 		" WHERE mark > 0 AND session = ? AND mark = ? LIMIT 1",
+	[SQL_EXECUTION_SECRETS] = "SELECT secrets FROM execution INDEXED BY execution_secrets"
+		" WHERE secrets <> '' AND session = ?",
 	[SQL_EXECUTION_KEPT] = "SELECT id, log_bytes" EXECUTION_KEPT " ORDER BY ended_ms, id LIMIT ?",
 	[SQL_EXECUTION_KEPT_BYTES] = "SELECT coalesce(sum(log_bytes), 0)" EXECUTION_KEPT,
 	[SQL_EXECUTION_KEPT_BY_TENANT] = "SELECT tenant, sum(log_bytes) FROM execution"

@@ -218,11 +218,16 @@ static const char version_17[] =
 
 /* Live sessions are those with ended_ms = 0, which session_retire finds as well. */
 static const char version_18[] = "DROP INDEX session_live;";
+
+/* Which secrets only this execution has (secret_spec.h), and where those are. */
+static const char version_19[] =
+	"ALTER TABLE execution ADD COLUMN secrets TEXT NOT NULL DEFAULT '';"
+	"CREATE INDEX execution_secrets ON execution (session) WHERE secrets <> '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
-	version_15, version_16, version_17, version_18,
+	version_15, version_16, version_17, version_18, version_19,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

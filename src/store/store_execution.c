@@ -37,7 +37,7 @@ static size_t length(const char *text)
 
 static uint64_t size_of(const struct store_execution *row)
 {
-	return STORE_RECORD_BASE + length(row->command) + length(row->cwd);
+	return STORE_RECORD_BASE + length(row->command) + length(row->cwd) + length(row->secrets);
 }
 
 static int insert(struct store *s, const struct store_execution *row, struct err *e)
@@ -60,6 +60,7 @@ static int insert(struct store *s, const struct store_execution *row, struct err
 	stmt_u64(&q, row->output_limit);
 	stmt_u64(&q, size_of(row));
 	stmt_actor(&q, &row->actor);
+	stmt_text(&q, row->secrets);
 	return stmt_run(&q, true, "execution", row->id, e);
 }
 
@@ -117,12 +118,14 @@ static void read_row(struct stmt *q, struct store_execution *ret)
 	ret->output_limit = stmt_get_u64(q);
 	(void)stmt_get_u64(q); /* size */
 	stmt_get_actor(q, &ret->actor);
+	ret->secrets = stmt_get_text(q);
 	ret->owned = NULL;
 }
 
 static int own(struct store_execution *row, struct err *e)
 {
-	const char **const texts[] = { &row->command, &row->cwd, &row->error, &row->client };
+	const char **const texts[] = { &row->command, &row->cwd, &row->error, &row->client,
+				       &row->secrets };
 
 	return stmt_own(texts, COUNT(texts), NULL, 0, &row->owned, e);
 }
@@ -387,4 +390,18 @@ int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
 			      session);
 	stmt_close(&q);
 	return got > 0 ? 0 : -1;
+}
+
+int store_execution_each_secrets(struct store *s, const char *session, store_execution_text_fn *fn,
+				 void *cookie, struct err *e)
+{
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_EXECUTION_SECRETS);
+	stmt_text(&q, session);
+	while ((got = stmt_step(&q, "secrets of", session, e)) > 0)
+		fn(stmt_get_text(&q), cookie);
+	stmt_close(&q);
+	return got;
 }

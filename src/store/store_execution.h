@@ -20,6 +20,7 @@ struct store_execution {
 	uint64_t created_ms, timeout_ms;
 	struct store_actor actor; /* who started it */
 	uint64_t output_limit;	  /* bytes of output kept; 0: not known (schema 1) */
+	const char *secrets;	  /* lines of secret_spec.h: what only this execution has */
 
 	/* How it goes: store_execution_update(). */
 	uint32_t handle; /* PID 1's name for it */
@@ -82,6 +83,11 @@ int store_execution_each_open(struct store *s, const char *session, store_execut
  * written, is still to come. */
 int store_execution_by_mark(struct store *s, const char *session, uint64_t mark,
 			    char ret_id[STORE_ID_MAX], struct err *e) MUST_USE;
+
+/* The secrets of each execution of one session that has any, live or ended. */
+typedef void store_execution_text_fn(const char *text, void *cookie);
+int store_execution_each_secrets(struct store *s, const char *session, store_execution_text_fn *fn,
+				 void *cookie, struct err *e) MUST_USE;
 
 /* Logs of one session that have grown to their end: each has a row that has ended, with its output
  * not open, and log_bytes. Those that ended first come first; limit is how many at most. */

@@ -88,6 +88,28 @@ def test_secret_needs_no_rule_that_looks(server):
         equal(h.arrived("/v1/bare"), [f"Bearer {h.value}"], "at the server")
 
 
+def test_secret_of_one_execution(server):
+    """Egress knows the placeholder before the program starts, and not any more after its end."""
+    text = "s3cr3t/" + random.token_urlsafe(24)
+    server.want(201, "POST", "/v1/secrets", {"name": "mine", "value": text, "hosts": ["api.example"]})
+    session = make(server, policy("api.example"))
+    wish = [{"name": "mine", "as": "broker", "env": "MINE"}]
+    line = 'curl -sS -m 10 -o /dev/null -H "Authorization: Bearer $MINE" https://api.example/v1/own; printf %s "$MINE"'
+    for i in range(5):
+        seen = server.run(session["id"], line, secrets=wish)["stdout"]
+        got = [v for h in internet.NET.hit("/v1/own") for n, v in h["headers"] if n.lower() == "authorization"]
+        equal(got[i:], [f"Bearer {text}"], "what the server got")
+    late = f'curl -sS -m 10 -o /dev/null -H "Authorization: Bearer {seen}" https://api.example/v1/late'
+
+    def is_worthless():
+        server.run(session["id"], late)
+        got = [v for h in internet.NET.hit("/v1/late") for n, v in h["headers"] if n.lower() == "authorization"]
+        return got and got[-1] == f"Bearer {seen}"
+
+    wait_for(is_worthless, 5, "the end of the placeholder")
+    server.want(204, "DELETE", "/v1/secrets/mine")
+
+
 def test_secret_echo_in_response(server):
     with Holder(server) as h:
         _, status, text = h.get("https://api.example/secret")

@@ -1,0 +1,220 @@
+/* secret_execution.c - see the header.
+ *
+ * An execution's lines are in its row, so that the next daemon finds them. Names that executions of
+ * the session had are in secret_state.had: their values are masked like the session's own, since
+ * what a program wrote into a file can be printed by the next one. HAD_MAX bounds that list, so
+ * that no value ever has to be dropped from the mask. */
+#include "secret_execution.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core.h"
+#include "log.h"
+#include "secret_delivery.h"
+#include "secret_egress.h"
+#include "secret_mask.h"
+#include "secret_quota.h"
+#include "secret_state.h"
+#include "session_parts.h"
+
+#define HAD_MAX 64 /* names, of all executions of a session */
+
+static const char *lines_of(const struct execution *x)
+{
+	const char *lines = execution_ended(x) ? NULL : execution_row(x)->secrets;
+
+	return lines == NULL ? "" : lines;
+}
+
+bool secret_walk_next(struct secret_walk *w, struct secret_spec *ret)
+{
+	if (!w->begun) {
+		w->begun = true;
+		w->at = session_row(w->session)->secrets;
+	}
+	while (!secret_spec_next(&w->at, ret)) {
+		w->execution = execution_next(w->session, w->execution);
+		if (w->execution == NULL)
+			return false;
+		w->at = lines_of(w->execution);
+	}
+	return true;
+}
+
+bool secret_has_way(const char *lines, unsigned ways)
+{
+	struct secret_spec l;
+
+	while (secret_spec_next(&lines, &l))
+		if ((l.way & ways) != 0)
+			return true;
+	return false;
+}
+
+bool secret_walk_has_file(struct session *s)
+{
+	for (struct execution *x = NULL; (x = execution_next(s, x)) != NULL;)
+		if (secret_has_way(lines_of(x), SECRET_FILE))
+			return true;
+	return false;
+}
+
+/* ---- names that executions had */
+
+static unsigned count_lines(const char *at)
+{
+	unsigned n = 0;
+
+	for (; at != NULL && (at = strchr(at, '\n')) != NULL; at++)
+		n++;
+	return n;
+}
+
+/* True: there was one that was not known. */
+static bool add_had(struct session *s, const char *lines)
+{
+	struct secret_state *st = secret_state(s);
+	struct buf had = BUF_INIT((size_t)2 * HAD_MAX * STORE_NAME_MAX);
+	struct secret_spec l;
+	bool news = false;
+
+	buf_put_text(&had, st->had == NULL ? "" : st->had);
+	while (secret_spec_next(&lines, &l))
+		if (!secret_is_line(buf_text(&had), l.name)) {
+			buf_printf(&had, "%s\n", l.name);
+			news = true;
+		}
+	free(st->had);
+	st->had = strdup(buf_text(&had));
+	assert(st->had != NULL);
+	buf_release(&had);
+	return news;
+}
+
+static void add_stored(const char *lines, void *arg)
+{
+	struct session *s = arg;
+
+	(void)add_had(s, lines);
+	secret_state(s)->files = true; /* perhaps one ended while there was no daemon */
+}
+
+void secret_adopted(struct session *s)
+{
+	struct err e;
+
+	if (store_execution_each_secrets(core_store(session_core(s)), session_row(s)->id,
+					 add_stored, s, &e) < 0)
+		log_error("secrets of executions could not be read", "session_id=%s error=%s",
+			  session_row(s)->id, e.msg);
+	secret_mask(s);
+}
+
+/* ---- at the start */
+
+/* Files of all of them lie in one folder; a variable is each execution's own. */
+static bool is_taken(struct session *s, const char *own, const struct secret_spec *l)
+{
+	struct secret_walk w = { .session = s };
+	struct secret_spec other;
+
+	if (secret_is_twice(own, l))
+		return true;
+	while (l->way == SECRET_FILE && secret_walk_next(&w, &other))
+		if (other.way == SECRET_FILE && strcmp(other.where, l->where) == 0)
+			return true;
+	return false;
+}
+
+static int check_one(struct session *s, struct secret_spec *l, struct buf *own, size_t *more,
+		     struct err *e)
+{
+	size_t bytes = 0;
+
+	if (l->way == SECRET_SOCKET)
+		return err_set(e, ERR_INVALID,
+			       "secret %s: as socket only a session can have it, not one execution",
+			       l->name);
+	if (secret_check_one(s, l, &bytes, e) < 0)
+		return -1;
+	if (is_taken(s, buf_text(own), l))
+		return err_set(e, ERR_CONFLICT, "secret %s: another one is already in that place",
+			       l->name);
+	if (!secret_is_had(s, l->name))
+		*more += bytes;
+	secret_spec_write(l, own);
+	return 0;
+}
+
+static unsigned count_walk(struct session *s)
+{
+	struct secret_walk w = { .session = s };
+	struct secret_spec l;
+	unsigned n = 0;
+
+	while (secret_walk_next(&w, &l))
+		n++;
+	return n;
+}
+
+static int check_counts(struct session *s, const char *lines, struct err *e)
+{
+	const struct secret_state *st = secret_state_of(s);
+	unsigned n = count_lines(lines);
+
+	if (count_walk(s) + n > SECRET_LINES_MAX)
+		return err_set_reason(e, REASON_QUOTA_SECRETS,
+				      "a session and its running executions have at most %d",
+				      SECRET_LINES_MAX);
+	if (st != NULL && count_lines(st->had) + n > HAD_MAX)
+		return err_set_reason(e, REASON_QUOTA_SECRETS,
+				      "the executions of a session name at most %d", HAD_MAX);
+	return 0;
+}
+
+int secret_check_execution(struct session *s, struct execution *x, const char *lines, struct err *e)
+{
+	struct buf own = BUF_INIT(SECRET_LINES_MAX * (SECRET_WHERE_MAX + (size_t)256));
+	struct secret_spec l;
+	size_t more = 0;
+	int settled = check_counts(s, lines, e);
+
+	while (settled == 0 && secret_spec_next(&lines, &l))
+		settled = check_one(s, &l, &own, &more, e);
+	if (settled == 0)
+		settled = buf_check(&own, e);
+	if (settled == 0)
+		settled = secret_quota_session(s, more, e);
+	if (settled == 0) {
+		execution_set_secrets(x, buf_text(&own));
+		if (add_had(s, buf_text(&own)))
+			secret_mask(s);
+	}
+	buf_release(&own);
+	return settled;
+}
+
+bool secret_prepare(struct session *s, struct execution *x, struct completion *w)
+{
+	struct secret_state *st;
+
+	if (!secret_has_way(lines_of(x), SECRET_FILE))
+		return false;
+	st = secret_state(s);
+	completion_begin(w, core_loop(session_core(s)), &st->when_delivered);
+	st->tries = 0;
+	secret_deliver(s);
+	return true;
+}
+
+void secret_execution_ended(struct session *s, struct execution *x)
+{
+	const char *lines = execution_row(x)->secrets;
+
+	if (lines == NULL || !secret_has_way(lines, SECRET_FILE | SECRET_BROKER) ||
+	    session_row(s)->state >= SESSION_STOPPING)
+		return;
+	secret_state(s)->changed = true;
+	session_changed(s);
+}

@@ -1,0 +1,30 @@
+/* secret_execution.h - secrets that one execution has for itself: checked when it starts, brought
+ * into the cell or to cordon-egress before its program runs, taken back when it has ended. Their
+ * values stay masked in the whole session until that ends. For the files of this folder. */
+#pragma once
+
+#include "execution.h"
+#include "secret_spec.h"
+#include "session.h"
+
+/* All lines that hold now: the session's, then those of its executions that have not ended. */
+struct secret_walk {
+	struct session *session;
+	struct execution *execution; /* NULL: the session's own */
+	const char *at;
+	bool begun;
+};
+bool secret_walk_next(struct secret_walk *w, struct secret_spec *ret);
+
+/* Hooks of secret_part.c: see session_parts.h. */
+int secret_check_execution(struct session *s, struct execution *x, const char *lines,
+			   struct err *e) MUST_USE;
+bool secret_prepare(struct session *s, struct execution *x, struct completion *w);
+void secret_execution_ended(struct session *s, struct execution *x);
+/* An earlier daemon left the session: which secrets its executions had is in the store. */
+void secret_adopted(struct session *s);
+
+/* Has an execution that has not ended a secret as a file? */
+bool secret_walk_has_file(struct session *s);
+/* Does a line of these have one of these ways? */
+bool secret_has_way(const char *lines, unsigned ways);
