@@ -1,4 +1,5 @@
-/* api_diff.c - lists the changes in the file system of a session since its start. */
+/* api_diff.c - lists the changes in the file system of a session since its start: read from its cell
+ * while it lives, and from the file that was kept at its end (kept_diff.h) after that. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "buf.h"
 #include "diff_record.h"
 #include "json.h"
+#include "kept_diff.h"
 #include "reply.h"
 #include "request.h"
 
@@ -59,11 +61,8 @@ static void show(struct diff *d, const char *text)
 	d->shown++;
 }
 
-static void on_data(struct session_diff *sd, const uint8_t *bytes, size_t len)
+static void add(struct diff *d, const uint8_t *bytes, size_t len)
 {
-	struct request *r = sd->arg;
-	struct diff *d = r->state;
-
 	while (len > 0 && !d->failed) {
 		const uint8_t *nul = memchr(bytes, '\0', len);
 		size_t n = nul == NULL ? len : (size_t)(nul - bytes);
@@ -81,6 +80,13 @@ static void on_data(struct session_diff *sd, const uint8_t *bytes, size_t len)
 	}
 }
 
+static void on_data(struct session_diff *sd, const uint8_t *bytes, size_t len)
+{
+	struct request *r = sd->arg;
+
+	add(r->state, bytes, len);
+}
+
 /* There is no list, or it is incomplete. The end of the session is the first reason to report. */
 static void cut_short(struct request *r, const struct err *why)
 {
@@ -89,6 +95,22 @@ static void cut_short(struct request *r, const struct err *why)
 	if (session_live(r->core, r->tenant, r->session_id, &e) != NULL)
 		e = *why;
 	reply_error(r, &e);
+}
+
+static void answer(struct request *r, struct diff *d)
+{
+	json_close(&d->j, ']');
+	json_bool(&d->j, "truncated", d->truncated);
+	json_close(&d->j, '}');
+	reply_json(r, 200, &d->j);
+}
+
+static void begin(struct diff *d)
+{
+	json_init_heap(&d->j, REPLY_JSON_MAX);
+	json_open(&d->j, NULL, '{');
+	json_open(&d->j, "changes", '[');
+	buf_init(&d->record, RECORD_MAX);
 }
 
 static void on_done(struct session_diff *sd, const struct err *e)
@@ -111,28 +133,51 @@ static void on_done(struct session_diff *sd, const struct err *e)
 		cut_short(r, &d->why);
 		return;
 	}
-	json_close(&d->j, ']');
-	json_bool(&d->j, "truncated", d->truncated);
-	json_close(&d->j, '}');
-	reply_json(r, 200, &d->j);
+	answer(r, d);
 }
 
 static void on_session(struct request *r, struct session *s)
 {
 	struct diff *d = r->state;
 
-	json_init_heap(&d->j, REPLY_JSON_MAX);
-	json_open(&d->j, NULL, '{');
-	json_open(&d->j, "changes", '[');
-	buf_init(&d->record, RECORD_MAX);
+	begin(d);
 	d->diff.on_data = on_data;
 	d->diff.arg = r;
 	d->diff.on_done = on_done;
 	session_diff(s, &d->diff);
 }
 
+static void answer_kept(struct request *r, const struct store_session *row)
+{
+	struct diff *d = r->state;
+	struct buf list = { 0 };
+	struct err e = { 0 };
+
+	if (kept_diff_read(r->core, row, &list, &e) < 0) {
+		reply_error(r, &e);
+		return;
+	}
+	begin(d);
+	add(d, list.data, list.len);
+	buf_release(&list);
+	if (d->failed || !d->whole)
+		reply_code(r, 500, "internal", "the kept list of changes is malformed");
+	else
+		answer(r, d);
+}
+
 void api_diff_get(struct request *r)
 {
-	if (request_state(r, sizeof(struct diff), release) != NULL)
+	struct store_session row = { 0 };
+	struct session *live = NULL;
+	struct err e = { 0 };
+
+	if (request_state(r, sizeof(struct diff), release) == NULL)
+		return;
+	if (session_get(r->core, r->tenant, r->session_id, &row, &e) == 0 &&
+	    session_now(r->core, &row, &live)->keep_diff != KEPT_DIFF_NO && live == NULL)
+		answer_kept(r, session_now(r->core, &row, &live));
+	else
 		request_use(r, on_session);
+	store_session_release(&row);
 }

@@ -9,6 +9,7 @@
 #include "hex.h"
 #include "cell_level.h"
 #include "exit_codes.h"
+#include "kept_diff.h"
 #include "reply.h"
 #include "secret_spec.h"
 
@@ -142,6 +143,22 @@ static void secrets(struct json *j, const char *lines)
 	json_close(j, ']');
 }
 
+/* What became of the diff that was to be kept; null: none was asked for. */
+static void diff(struct json *j, const struct store_session *row)
+{
+	const char *state = kept_diff_name(row->keep_diff);
+
+	if (state == NULL) {
+		json_none(j, "kept_diff");
+		return;
+	}
+	json_open(j, "kept_diff", '{');
+	json_text(j, "state", state);
+	json_uint(j, "bytes", row->diff_bytes);
+	json_text(j, "why", row->diff_why[0] == '\0' ? NULL : row->diff_why);
+	json_close(j, '}');
+}
+
 static const char *or_null(const char *text)
 {
 	return text == NULL || *text == '\0' ? NULL : text;
@@ -185,6 +202,7 @@ void json_view_session(struct json *j, const char *name, const struct store_sess
 	rules(j, or_empty(row->rules));
 	network(j, row);
 	secrets(j, row->secrets);
+	diff(j, row);
 	usage(j, row, look ? live : NULL);
 	json_uint(j, "executions_running", live == NULL ? 0 : session_executions_running(live));
 	json_close(j, '}');

@@ -170,6 +170,7 @@ int spec_session_read(const void *body, size_t len, struct spec_session *ret, st
 	read_network(&m, ret);
 	spec_secret_list(&m, "secrets", &ret->secrets);
 	spec->secrets = buf_text(&ret->secrets);
+	json_members_bool(&m, "keep_diff", &spec->keep_diff);
 	return json_members_end(&m);
 }
 

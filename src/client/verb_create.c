@@ -11,6 +11,7 @@ struct fields {
 	struct create_options make;
 	const char *timeout, *idle_timeout, *on_timeout, *on_idle;
 	struct option_list env, writable, exportable, secrets;
+	bool keep_diff;
 };
 
 #define FIELD(name) offsetof(struct fields, name)
@@ -22,6 +23,8 @@ static const struct option options[] = {
 	  "sets a variable for every command of the session" },
 	{ "secret", "NAME[=WAY]", OPTION_LIST, FIELD(secrets), 0, 0,
 	  "provides a secret as broker:VAR, env:VAR, file:NAME or socket:PROGRAM" },
+	{ "keep-diff", NULL, OPTION_FLAG, FIELD(keep_diff), 0, 0,
+	  "keeps the list of changed files when the session ends, for cordon diff" },
 	{ "timeout", "TIME", OPTION_TEXT, FIELD(timeout), 0, 0,
 	  "how long the session may live, such as 10m; 0: no limit, if that is allowed" },
 	{ "idle-timeout", "TIME", OPTION_TEXT, FIELD(idle_timeout), 0, 0,
@@ -67,6 +70,8 @@ static int create(const struct fields *f, json_t **ret, struct err *e)
 	    compose_text(body, "on_idle", "--on-idle", f->on_idle, e) < 0 ||
 	    add_rules(body, f, e) < 0 || compose_secrets(body, "secrets", &f->secrets, e) < 0)
 		return -1;
+	if (f->keep_diff && json_object_set_new(body, "keep_diff", json_true()) < 0)
+		return err_set(e, ERR_SYSTEM, "out of memory");
 	if (api_call_open(&a, &f->common, API_CALL_PATIENCE_MS, e) < 0)
 		return -1;
 	return create_session(&a, body, ret, e);

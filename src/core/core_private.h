@@ -140,6 +140,7 @@ struct session {
 	struct session *next_stopped; /* in core's list */
 	bool unsaved;		      /* the row could not be written; tried again every second */
 	struct execution *executions;
+	struct keeping *keeping; /* owned; kept_diff.c */
 	struct file_op *file_ops;
 	struct tree_kill *kills; /* of ended executions, under way */
 	struct dial_call *dials; /* under way, or held by the callers */

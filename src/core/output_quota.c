@@ -109,8 +109,8 @@ void output_quota_gone(struct tenant *t, uint64_t bytes)
 	take(&t->kept_bytes, bytes);
 }
 
-/* By how much the logs of the session may still grow: what it has left, or its tenant. */
-static uint64_t room_of(const struct session *s)
+/* What the session has left, or its tenant. */
+uint64_t output_quota_room(const struct session *s)
 {
 	const struct config *g = s->core->o.config;
 	uint64_t used = s->kept_bytes + s->text_bytes, all = s->tenant->kept_bytes;
@@ -120,10 +120,16 @@ static uint64_t room_of(const struct session *s)
 	return g->tenant_max_output > 0 && left < room ? left : room;
 }
 
+void output_quota_kept(struct session *s, uint64_t bytes)
+{
+	s->kept_bytes += bytes;
+	s->tenant->kept_bytes += bytes;
+}
+
 void output_quota_make(struct execution *x, uint64_t need, bool can_wait)
 {
 	struct session *s = x->session;
-	uint64_t room = room_of(s);
+	uint64_t room = output_quota_room(s);
 
 	x->log.patient = false;
 	x->log.asked = need;
@@ -136,5 +142,5 @@ void output_quota_make(struct execution *x, uint64_t need, bool can_wait)
 		output_quota_gone(s->tenant, gone);
 		x->log.patient = gone > 0;
 	}
-	x->log.room = room_of(s);
+	x->log.room = output_quota_room(s);
 }

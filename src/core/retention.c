@@ -19,6 +19,7 @@
 
 #include "core.h"
 #include "core_private.h"
+#include "kept_diff.h"
 #include "key_expiry.h"
 #include "log.h"
 #include "log_removal.h"
@@ -83,6 +84,19 @@ static bool find_session(struct core *c)
 	return true;
 }
 
+/* The file before the row: killed in between, the next daemon finds the row. */
+static int remove_session(struct core *c, const char *id, struct err *e)
+{
+	struct store_session row;
+
+	if (store_session_get(c->store, id, &row, e) < 0)
+		return -1;
+	if (row.keep_diff == KEPT_DIFF_KEPT)
+		kept_diff_remove(c, tenant_find(c, row.tenant), id);
+	store_session_release(&row);
+	return store_session_delete(c->store, id, e);
+}
+
 /* The oldest network records of the session that is being deleted: how many. */
 static int drop_net(struct core *c, struct err *e)
 {
@@ -119,7 +133,7 @@ static bool retire(struct core *c)
 	if (n == 0)
 		n = store_usage_forget(c->store, r->id, &e);
 	if (n == 0)
-		n = store_session_delete(c->store, r->id, &e);
+		n = remove_session(c, r->id, &e);
 	if (n < 0) {
 		failed("a session", &e);
 		r->after_ms = 0;

@@ -16,6 +16,7 @@
 #include "execution_kill.h"
 #include "execution_prepare.h"
 #include "fd_budget.h"
+#include "kept_diff.h"
 #include "list.h"
 #include "log.h"
 #include "quota.h"
@@ -63,6 +64,7 @@ void session_free(struct session *s)
 	for (struct execution *x = s->executions; x != NULL; x = x->next)
 		execution_prepare_cancel(x); /* it waits for the parts */
 	session_parts_free(s, &e);
+	kept_diff_cancel(s);
 	if (s->listed)
 		LIST_REMOVE(s);
 	loop_timer_cancel(s->core->loop, &s->timer);

@@ -66,6 +66,7 @@ struct session_spec {
 	const char *policy;  /* whom it may contact: a document of policy_select.h; "" or NULL: the
 				default */
 	const char *secrets; /* opaque here; "" or NULL: none */
+	bool keep_diff;	     /* kept_diff.h */
 	const char *client;  /* of the interface that asks, opaque here; "" or NULL: none */
 	const struct store_actor *actor; /* who asks; NULL: the server itself */
 	/* Prefixes joined by ':' ; "" or NULL: everything. */

@@ -18,6 +18,7 @@
 #include "execution.h"
 #include "execution_kill.h"
 #include "file_op.h"
+#include "kept_diff.h"
 #include "live_cell.h"
 #include "meter.h"
 #include "log.h"
@@ -456,7 +457,7 @@ void session_stop_for(struct session *s, const struct store_actor *who, enum ses
 	completions_end_all(&s->when_running, &e);
 	completions_end_all(&s->when_paused, &e);
 	completions_end_all(&s->when_over, &e);
-	if (s->cell != NULL)
+	if (s->cell != NULL && !kept_diff_start(s))
 		live_cell_end(s->cell);
 }
 
@@ -465,6 +466,7 @@ static void on_cell_dead(struct live_cell *cell)
 	struct session *s = cell->owner;
 	struct usage now;
 
+	kept_diff_cell_died(s);
 	/* The kernel's own count: a cell's PID 1 is killed with the rest when it is out of memory
 	 * and no other process is left. */
 	cells_usage(&s->core->cells, session_level(s), s->row.id, USAGE_ALL, &now);
@@ -579,7 +581,8 @@ void session_adopted(struct session *s)
 		break;
 	case SESSION_STOPPING:
 		s->cell->frozen = true; /* maybe; then it would not hear us */
-		live_cell_end(s->cell);
+		if (!kept_diff_start(s))
+			live_cell_end(s->cell);
 		break;
 	case SESSION_STOPPED:
 	case SESSION_STATES:

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "kept_diff.h"
 #include "rand.h"
 #include "cell_level.h"
 #include "templates_private.h"
@@ -161,7 +162,8 @@ static int copy_texts(const struct core *c, const struct template_version *v,
 	row->client = put(&at, client, strlen(client));
 	row->policy = put(&at, policy, strlen(policy));
 	row->secrets = put(&at, secrets, strlen(secrets));
-	row->detail = put(&at, "", 0);
+	row->detail = row->diff_why = put(&at, "", 0);
+	row->keep_diff = spec->keep_diff ? KEPT_DIFF_WANTED : KEPT_DIFF_NO;
 	row->rules = at;
 	at += snprintf(at, need - (size_t)(at - begin), "%s\n%s", writable, exportable) + 1;
 	row->mounts = at;

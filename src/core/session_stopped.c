@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "core_private.h"
 #include "execution.h"
+#include "kept_diff.h"
 #include "log.h"
 #include "quota.h"
 #include "session_lifecycle.h"
@@ -35,6 +36,7 @@ void session_retry_save(struct session *s)
 
 void session_stopped(struct session *s)
 {
+	kept_diff_settle(s);
 	session_lose_executions(s); /* those that an earlier daemon left, too */
 	session_save_anyway(s, SESSION_STOPPED, SESSION_NO_REASON);
 	quota_release(s);
@@ -86,6 +88,7 @@ void session_stopped_soon(struct session *s)
 {
 	struct core *c = s->core;
 
+	kept_diff_settle(s);
 	session_lose_executions(s);
 	quota_release(s);
 	s->next_stopped = c->stopped;

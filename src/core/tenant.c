@@ -136,12 +136,12 @@ static int load(const struct store_tenant *row, void *cookie)
 	return 0;
 }
 
-static void set_kept(const char *tenant, uint64_t bytes, void *cookie)
+static void add_kept(const char *tenant, uint64_t bytes, void *cookie)
 {
 	struct tenant *t = tenant_find(cookie, tenant);
 
 	if (t != NULL)
-		t->kept_bytes = bytes;
+		t->kept_bytes += bytes;
 }
 
 int tenant_load_all(struct core *c, struct err *e)
@@ -151,7 +151,9 @@ int tenant_load_all(struct core *c, struct err *e)
 	for (struct tenant *t = c->tenants; t != NULL; t = t->next)
 		if (store_tenant_get_policy(c->store, t->row.id, &t->policy, e) < 0)
 			return -1;
-	return store_execution_logs_by_tenant(c->store, set_kept, c, e);
+	if (store_execution_logs_by_tenant(c->store, add_kept, c, e) < 0)
+		return -1;
+	return store_session_diffs_by_tenant(c->store, add_kept, c, e);
 }
 
 const char *tenant_policy(const struct tenant *t)

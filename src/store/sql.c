@@ -26,7 +26,7 @@
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
-	"net_bytes_in, net_bytes_out, net_requests, size"
+	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why"
 
 /* What a filter needs, all of it in the index: no row is read until it is wanted. */
 #define SESSION_LOOK                                                           \
@@ -114,7 +114,7 @@ const char *const sql_text[] = {
 		" ORDER BY created_ms DESC, id DESC LIMIT -1 OFFSET ?3)",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ? WHERE id = ?",
@@ -124,6 +124,9 @@ const char *const sql_text[] = {
 	[SQL_SESSION_USAGE] = "UPDATE session SET used_cpu_us = ?, used_memory_peak = ?,"
 		" used_disk = ?, used_bytes_out = ?, net_bytes_in = ?, net_bytes_out = ?,"
 		" net_requests = ? WHERE id = ?",
+	[SQL_SESSION_DIFF] = "UPDATE session SET keep_diff = ?, diff_bytes = ?, diff_why = ? WHERE id = ?",
+	[SQL_SESSION_DIFFS_BY_TENANT] = "SELECT tenant, sum(diff_bytes) FROM session"
+		" INDEXED BY session_diff WHERE diff_bytes > 0 GROUP BY tenant",
 	[SQL_SESSION_GET] = "SELECT " SESSION_COLUMNS " FROM session WHERE id = ?",
 	[SQL_SESSION_ROW] = "SELECT " SESSION_COLUMNS " FROM session WHERE rowid = ?",
 	[SQL_SESSION_LOOK_UP] = SESSION_LOOK "> (?2, ?3) ORDER BY created_ms, id LIMIT ?4",

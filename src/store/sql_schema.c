@@ -223,11 +223,18 @@ static const char version_18[] = "DROP INDEX session_live;";
 static const char version_19[] =
 	"ALTER TABLE execution ADD COLUMN secrets TEXT NOT NULL DEFAULT '';"
 	"CREATE INDEX execution_secrets ON execution (session) WHERE secrets <> '';";
+
+/* Whether the diff is to be kept at the end of the session, and what became of it. */
+static const char version_20[] =
+	"ALTER TABLE session ADD COLUMN keep_diff INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN diff_bytes INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN diff_why TEXT NOT NULL DEFAULT '';"
+	"CREATE INDEX session_diff ON session (tenant, diff_bytes) WHERE diff_bytes > 0;";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
-	version_15, version_16, version_17, version_18, version_19,
+	version_15, version_16, version_17, version_18, version_19, version_20,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

@@ -69,6 +69,13 @@ static void put_usage(struct stmt *q, const struct store_usage *usage)
 	stmt_u64(q, usage->net_requests);
 }
 
+static void put_diff(struct stmt *q, const struct store_session *row)
+{
+	stmt_u64(q, row->keep_diff);
+	stmt_u64(q, row->diff_bytes);
+	stmt_text(q, row->diff_why);
+}
+
 static void read_row(struct stmt *q, struct store_session *ret)
 {
 	stmt_copy_text(q, ret->id, sizeof(ret->id));
@@ -114,6 +121,10 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->usage.net_bytes_in = stmt_get_u64(q);
 	ret->usage.net_bytes_out = stmt_get_u64(q);
 	ret->usage.net_requests = stmt_get_u64(q);
+	(void)stmt_get_u64(q); /* size */
+	ret->keep_diff = stmt_get_u32(q);
+	ret->diff_bytes = stmt_get_u64(q);
+	ret->diff_why = stmt_get_text(q);
 	ret->owned = NULL;
 }
 
@@ -139,6 +150,7 @@ static int insert(struct store *s, const struct store_session *row, struct err *
 	put_settings(&q, row);
 	put_usage(&q, &row->usage);
 	stmt_u64(&q, size_of(row));
+	put_diff(&q, row);
 	return stmt_run(&q, true, "session", row->id, e);
 }
 
@@ -214,10 +226,37 @@ int store_session_update_usage(struct store *s, const char *id, const struct sto
 	return stmt_run(&q, true, "session", id, e);
 }
 
+int store_session_update_diff(struct store *s, const struct store_session *row, struct err *e)
+{
+	struct stmt q;
+
+	stmt_open(&q, s, SQL_SESSION_DIFF);
+	put_diff(&q, row);
+	stmt_text(&q, row->id);
+	return stmt_run(&q, true, "session", row->id, e);
+}
+
+int store_session_diffs_by_tenant(struct store *s, store_session_sum_fn *fn, void *cookie,
+				  struct err *e)
+{
+	char tenant[STORE_ID_MAX];
+	struct stmt q;
+	int got;
+
+	stmt_open(&q, s, SQL_SESSION_DIFFS_BY_TENANT);
+	while ((got = stmt_step(&q, "diffs of", "all", e)) > 0) {
+		stmt_copy_text(&q, tenant, sizeof(tenant));
+		fn(tenant, stmt_get_u64(&q), cookie);
+	}
+	stmt_close(&q);
+	return got;
+}
+
 static int own(struct store_session *row, struct err *e)
 {
 	const char **const texts[] = { &row->mounts,  &row->detail, &row->metadata, &row->rules,
-				       &row->network, &row->client, &row->policy,   &row->secrets };
+				       &row->network, &row->client, &row->policy,   &row->secrets,
+				       &row->diff_why };
 
 	return stmt_own(texts, COUNT(texts), &row->env, row->env_len, &row->owned, e);
 }

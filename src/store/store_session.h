@@ -47,6 +47,11 @@ struct store_session {
 
 	struct store_usage usage; /* store_session_update_usage() */
 
+	/* Its diff, kept at its end: store_session_update_diff(). */
+	uint32_t keep_diff; /* 0: not asked for */
+	uint64_t diff_bytes;
+	const char *diff_why; /* why it is not kept; "" */
+
 	void *owned; /* the texts of a row from store_session_get() */
 };
 
@@ -76,6 +81,13 @@ int store_session_update_settings(struct store *s, const struct store_session *r
 				  struct err *e) MUST_USE;
 int store_session_update_usage(struct store *s, const char *id, const struct store_usage *usage,
 			       struct err *e) MUST_USE;
+
+int store_session_update_diff(struct store *s, const struct store_session *row,
+			      struct err *e) MUST_USE;
+/* Bytes of kept diffs, for each tenant that has any. */
+typedef void store_session_sum_fn(const char *tenant, uint64_t bytes, void *cookie);
+int store_session_diffs_by_tenant(struct store *s, store_session_sum_fn *fn, void *cookie,
+				  struct err *e) MUST_USE;
 
 /* The caller releases the row. */
 int store_session_get(struct store *s, const char *id, struct store_session *ret,
