@@ -1,5 +1,7 @@
 #include "meter.h"
 
+#include <string.h>
+
 #include "clock.h"
 #include "core_private.h"
 #include "live_cell.h"
@@ -15,17 +17,33 @@ static uint64_t growth(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+/* Since when what the session holds was not added. Its cell has lived on while there was no daemon:
+ * from the last write of an earlier one, or from its start if there was none. */
+static uint64_t not_added_since(const struct session *s)
+{
+	uint64_t now = clock_now_ns(), seen = s->meter.mark.seen_ns, wall = core_now_ms(), ms;
+
+	if (!s->restored)
+		return s->created_ns;
+	if (s->cell == NULL || strcmp(s->row.boot_id, s->core->boot_id) != 0)
+		return now; /* it is not known when it ended */
+	if (seen > 0)
+		return seen < now ? seen : now;
+	ms = wall > s->row.started_ms ? wall - s->row.started_ms : 0;
+	return s->row.started_ms == 0 || ms > now / CLOCK_MS ? s->created_ns : now - ms * CLOCK_MS;
+}
+
 static void begin(struct session *s)
 {
 	struct meter *m = &s->meter;
 	struct err e;
 
 	m->begun = true;
-	m->seen_ns = s->created_ns; /* or, of one that an earlier daemon left, the restart */
 	m->written_ns = clock_now_ns();
 	/* Of one that an earlier daemon left: what that one has written. */
 	if (s->restored && store_usage_mark(s->core->store, s->row.id, &m->mark, &e) < 0)
 		log_warn("usage not read", "session_id=%s error=%s", s->row.id, e.msg);
+	m->seen_ns = not_added_since(s);
 	m->held.sessions = m->mark.cpu_us + m->mark.net_bytes_in + m->mark.net_bytes_out == 0;
 }
 
@@ -54,7 +72,7 @@ static int write_down(struct session *s, struct err *e)
 {
 	struct meter *m = &s->meter;
 	struct store_usage_mark mark = { m->cpu_us, s->row.usage.net_bytes_in,
-					 s->row.usage.net_bytes_out };
+					 s->row.usage.net_bytes_out, m->seen_ns };
 	uint64_t now = core_now_ms();
 
 	m->held.cpu_us = growth(mark.cpu_us, m->mark.cpu_us);

@@ -2,8 +2,11 @@
  *
  * Memory and disk are what was held at the last look times the time since; processor time and bytes
  * are the growth of counters. Kept in memory between two writes (once a minute while the session is
- * used, every five minutes else, and at its end): a crash of the daemon loses that much of memory
- * and disk, and nothing of the counters. Called by session_sample.c and at the end of a session. */
+ * used, every five minutes else, and at its end). Up to when it was added is written with it: the
+ * next daemon adds the time since then, by what the cell holds when it is found, since the cell
+ * went on living. So a crash of the daemon loses memory and disk since the last write only of
+ * sessions whose cells end before the next daemon finds them, and nothing of the counters. Called
+ * by session_sample.c and at the end of a session. */
 #pragma once
 
 #include "core.h"

@@ -241,8 +241,8 @@ const char *const sql_text[] = {
 		" net_bytes_out = net_bytes_out + excluded.net_bytes_out,"
 		" sessions = sessions + excluded.sessions",
 	[SQL_USAGE_SET_MARK] = "INSERT OR REPLACE INTO usage_mark (session, cpu_us, net_bytes_in,"
-		" net_bytes_out) VALUES (?, ?, ?, ?)",
-	[SQL_USAGE_MARK] = "SELECT cpu_us, net_bytes_in, net_bytes_out FROM usage_mark"
+		" net_bytes_out, seen_ns) VALUES (" Q5 ")",
+	[SQL_USAGE_MARK] = "SELECT cpu_us, net_bytes_in, net_bytes_out, seen_ns FROM usage_mark"
 		" WHERE session = ?",
 	[SQL_USAGE_FORGET] = "DELETE FROM usage_mark WHERE session = ?",
 	[SQL_USAGE_SUM] = "SELECT label, sum(cpu_us), sum(memory_kib_ms), sum(disk_kib_ms),"

@@ -34,6 +34,7 @@ int store_usage_add(struct store *s, const char *session, uint64_t hour_ms,
 	stmt_u64(&q, mark->cpu_us);
 	stmt_u64(&q, mark->net_bytes_in);
 	stmt_u64(&q, mark->net_bytes_out);
+	stmt_u64(&q, mark->seen_ns);
 	if (stmt_run(&q, true, "usage of", session, e) < 0)
 		return -1;
 	return store_leave(s, own, e);
@@ -53,6 +54,7 @@ int store_usage_mark(struct store *s, const char *session, struct store_usage_ma
 		ret->cpu_us = stmt_get_u64(&q);
 		ret->net_bytes_in = stmt_get_u64(&q);
 		ret->net_bytes_out = stmt_get_u64(&q);
+		ret->seen_ns = stmt_get_u64(&q);
 	}
 	stmt_close(&q);
 	return got < 0 ? -1 : 0;

@@ -22,6 +22,9 @@ struct store_used_sums {
 /* Counters of a session up to which its use was added. */
 struct store_usage_mark {
 	uint64_t cpu_us, net_bytes_in, net_bytes_out;
+	/* Up to when memory and disk were added: CLOCK_MONOTONIC of the session's boot; 0: not
+	 * known. */
+	uint64_t seen_ns;
 };
 
 typedef void store_usage_fn(const char *label, const struct store_used_sums *sums, void *cookie);

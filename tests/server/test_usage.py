@@ -72,6 +72,19 @@ def test_once_whatever_is_killed(server):
     equal(labels(server, key)["killed"], found, "after another start")
 
 
+def test_memory_of_the_time_around_a_kill(server):
+    """What was not written yet, and the time without a daemon: the cell held its memory all the while."""
+    _, key = tenant(server)
+    s = run(server, key, "held", "head -c 96M /dev/zero > /tmp/held; sleep 3", end=False)
+    server.stop()
+    time.sleep(3)  # the time that must be counted
+    server.start()
+    server.delete(s, key=key)
+    found = labels(server, key)["held"]
+    check(found["memory_gib_seconds"] >= 0.09 * 5, f"at least 5 of 6 seconds of 96 MiB: {found}")
+    check(found["memory_gib_seconds"] < 0.09 * 60 and found["sessions"] == 1, found)
+
+
 def test_spans(server):
     _, key = tenant(server)
     run(server, key, "now", "true")
