@@ -108,7 +108,7 @@ static int read_key_spec(json_t *root, struct tenant_key_spec *ret, struct err *
 	json_members_text(&m, "name", STORE_NAME_MAX - 1, &ret->name);
 	json_members_time(&m, "expires_in", &expires_in, NULL);
 	read_scopes(&m, &ret->scopes);
-	spec_allow_read(&m, "allow", &ret->allow);
+	spec_allow_read(&m, "allow", true, &ret->allow);
 	if (expires_in > 0)
 		ret->expires_ms = clock_wall_ms() + expires_in;
 	return json_members_end(&m);

@@ -129,7 +129,7 @@ static int read_tenant(const uint8_t *body, size_t len, struct store_tenant *row
 	json_members_bytes(&m, "max_memory", &row->max_memory, NULL);
 	json_members_bytes(&m, "max_storage", &row->max_storage, NULL);
 	json_members_count(&m, "max_pids", 0, COUNT_MAX, &row->max_pids);
-	spec_allow_read(&m, "allow", &row->allow);
+	spec_allow_read(&m, "allow", false, &row->allow);
 	if (name != NULL)
 		(void)snprintf(row->name, sizeof(row->name), "%s", name);
 	if (row->name[0] == '\0')

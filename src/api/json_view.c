@@ -123,7 +123,8 @@ static void network(struct json *j, const struct store_session *row)
 	json_text(j, "network", name);
 }
 
-/* Names of the secrets of a session or an execution, and how it gets them, never values or placeholders. */
+/* Names of the secrets of a session or an execution, and how it gets them, never values or
+ * placeholders. */
 static void secrets(struct json *j, const char *lines)
 {
 	struct secret_spec l;

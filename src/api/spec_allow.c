@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define LIST_MAX 64
+#define COUNT_MAX 1000000
 
 static bool is_name(const char *text)
 {
@@ -38,7 +39,8 @@ static void read_list(struct json_members *m, const char *name, char ret[STORE_A
 					"must not be empty: leave it out to allow everything");
 }
 
-void spec_allow_read(struct json_members *outer, const char *name, struct store_allow *ret)
+void spec_allow_read(struct json_members *outer, const char *name, bool of_key,
+		     struct store_allow *ret)
 {
 	json_t *object = json_members_object(outer, name, JSON_MEMBERS_MAX);
 	struct json_members m;
@@ -55,6 +57,11 @@ void spec_allow_read(struct json_members *outer, const char *name, struct store_
 	json_members_count(&m, "pids", 0, UINT32_MAX, &ret->pids);
 	json_members_bytes(&m, "disk", &ret->disk_bytes, NULL);
 	json_members_time(&m, "timeout", &ret->timeout_ms, NULL);
+	if (of_key) { /* a tenant has max_sessions and create_rate */
+		json_members_count(&m, "sessions", 0, COUNT_MAX, &ret->sessions);
+		json_members_count(&m, "creates_per_minute", 0, COUNT_MAX,
+				   &ret->creates_per_minute);
+	}
 	if (json_members_end(&m) < 0)
 		outer->failed = true;
 }
@@ -90,5 +97,7 @@ void spec_allow_show(struct json *j, const char *name, const struct store_allow 
 	show_number(j, "pids", a->pids);
 	show_number(j, "disk_bytes", a->disk_bytes);
 	show_number(j, "timeout_ms", a->timeout_ms);
+	show_number(j, "sessions", a->sessions);
+	show_number(j, "creates_per_minute", a->creates_per_minute);
 	json_close(j, '}');
 }

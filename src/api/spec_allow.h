@@ -7,7 +7,9 @@
 #include "store_allow.h"
 
 /* Changes *ret: an object replaces all of it, {} allows everything again; absent or null
- * leaves it unchanged. A mistake makes json_members_end() of outer fail. */
-void spec_allow_read(struct json_members *outer, const char *name, struct store_allow *ret);
+ * leaves it unchanged. of_key: with the limits that only keys have. A mistake makes
+ * json_members_end() of outer fail. */
+void spec_allow_read(struct json_members *outer, const char *name, bool of_key,
+		     struct store_allow *ret);
 /* Members that are not there narrow nothing. */
 void spec_allow_show(struct json *j, const char *name, const struct store_allow *a);

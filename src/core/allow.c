@@ -92,18 +92,18 @@ int allow_of_key(struct core *c, const char *key_id, struct store_allow *ret, st
 bool allow_is_narrow(const struct store_allow *a)
 {
 	return a->templates[0] != '\0' || a->levels[0] != '\0' || a->networks[0] != '\0' ||
-	       a->memory_bytes + a->cpu_millis + a->pids + a->disk_bytes + a->timeout_ms > 0;
+	       a->memory_bytes + a->cpu_millis + a->pids + a->disk_bytes + a->timeout_ms +
+			       a->sessions + a->creates_per_minute >
+		       0;
 }
 
 int allow_session(struct core *c, const struct tenant *t, const struct session_spec *spec,
-		  struct store_session *row, struct err *e)
+		  struct store_session *row, struct store_allow *ret_key, struct err *e)
 {
-	struct store_allow key;
-
-	if (allow_of_key(c, spec->actor == NULL ? "" : spec->actor->key_id, &key, e) < 0 ||
+	if (allow_of_key(c, spec->actor == NULL ? "" : spec->actor->key_id, ret_key, e) < 0 ||
 	    check(&t->row.allow, spec, row, "tenant", e) < 0)
 		return -1;
-	return check(&key, spec, row, "key", e);
+	return check(ret_key, spec, row, "key", e);
 }
 
 int allow_network(struct core *c, const struct tenant *t, const struct store_actor *who,

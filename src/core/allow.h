@@ -8,9 +8,10 @@
 #include "store_allow.h"
 
 /* The row was checked against the node's maxima. What the client did not ask for is lowered to what
- * is allowed; what it did ask for is refused: ERR_INVALID for a size, ERR_DENIED for a name. */
+ * is allowed; what it did ask for is refused: ERR_INVALID for a size, ERR_DENIED for a name.
+ * ret_key: what the key is allowed. */
 int allow_session(struct core *c, const struct tenant *t, const struct session_spec *spec,
-		  struct store_session *row, struct err *e) MUST_USE;
+		  struct store_session *row, struct store_allow *ret_key, struct err *e) MUST_USE;
 
 /* network: the name of a policy as policy_select_name() writes it, "pypi+npm". "none" and "deny"
  * are always allowed. */

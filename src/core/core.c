@@ -16,6 +16,7 @@
 #include "fd_budget.h"
 #include "io.h"
 #include "keeper_link.h"
+#include "key_sessions.h"
 #include "live_cell.h"
 #include "log.h"
 #include "log_removal.h"
@@ -258,6 +259,7 @@ void core_free(struct core *c)
 
 		c->tenants = t->next;
 		free(t->policy);
+		key_sessions_free(t);
 		free(t);
 	}
 	free(c);

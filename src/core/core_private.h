@@ -47,10 +47,11 @@ struct tenant {
 	uint64_t tokens_milli, tokens_at_ns;
 	struct session *queue, **queue_end; /* waiting to be made, oldest first */
 	unsigned queued;
-	unsigned requests;   /* being answered */
-	unsigned streams;    /* open, see tenant_stream_open() */
-	unsigned diffs;	     /* being read */
-	uint64_t kept_bytes; /* in the logs of its executions, ended sessions' included */
+	struct key_use *key_uses; /* owned; key_sessions.c */
+	unsigned requests;	  /* being answered */
+	unsigned streams;	  /* open, see tenant_stream_open() */
+	unsigned diffs;		  /* being read */
+	uint64_t kept_bytes;	  /* in the logs of its executions, ended sessions' included */
 	struct job_queue work;
 	struct log_removal removal;
 	struct tenant_removal end;
@@ -133,8 +134,10 @@ struct session {
 	char *network, *policy;	  /* owned: the same, after a change */
 	struct store_actor actor; /* who asked for the last change of its state */
 	struct meter meter;
-	struct store_actor waker;     /* who asked for it to run while it was being paused */
-	struct live_cell *cell;	      /* owned; NULL before and after */
+	struct store_actor waker;	  /* who asked for it to run while it was being paused */
+	struct live_cell *cell;		  /* owned; NULL before and after */
+	uint64_t key_max, key_per_minute; /* of its key: key_sessions.c; 0: no limit */
+	bool key_counted;
 	bool counted;		      /* in the sums of core and tenant */
 	bool listed;		      /* in the table of live sessions */
 	struct session *next_stopped; /* in core's list */
@@ -179,8 +182,8 @@ struct execution {
 	struct execution *next, **link; /* list.h: of its session */
 	struct session *session;
 	struct store_execution row;
-	char *texts; /* owned: what the row points into */
-	char *secrets;	     /* owned: what row.secrets points to; NULL: none, or the row's own */
+	char *texts;   /* owned: what the row points into */
+	char *secrets; /* owned: what row.secrets points to; NULL: none, or the row's own */
 	struct preparation *preparation; /* owned; execution_prepare.c */
 	struct live_program program;
 	int in;	    /* owned; -1: none or not yet */

@@ -11,6 +11,7 @@
 
 #include "clock.h"
 #include "core_private.h"
+#include "key_sessions.h"
 #include "list.h"
 #include "record_quota.h"
 #include "session.h"
@@ -181,6 +182,7 @@ void quota_release(struct session *s)
 	s->tenant->memory_bytes -= s->row.limits.memory_bytes;
 	s->tenant->disk_bytes -= s->row.limits.disk_bytes;
 	s->tenant->pids -= s->row.limits.pids;
+	key_sessions_release(s);
 	quota_serve_queues(s->core);
 }
 
@@ -204,7 +206,7 @@ static void drop_abandoned(struct tenant *t)
 	}
 }
 
-int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
+static int admit(struct session *s, unsigned *ret_retry_s, struct err *e)
 {
 	struct bounds b = bounds_of(s->tenant, s->core->o.config);
 
@@ -225,6 +227,19 @@ int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
 		return refuse(REASON_QUOTA_QUEUE, 1, ret_retry_s, e,
 			      "the tenant's waiting sessions are", b.queue);
 	return 1;
+}
+
+/* The key's bounds first: a session that may not be made with its key does not wait in the queue,
+ * where it would be in the way of those of other keys. */
+int quota_admit(struct session *s, unsigned *ret_retry_s, struct err *e)
+{
+	int admitted = key_sessions_fit(s, ret_retry_s, e);
+
+	if (admitted == 0)
+		admitted = admit(s, ret_retry_s, e);
+	if (admitted >= 0)
+		key_sessions_count(s);
+	return admitted;
 }
 
 void quota_queue(struct session *s)

@@ -17,6 +17,7 @@
 #include "execution_prepare.h"
 #include "fd_budget.h"
 #include "kept_diff.h"
+#include "key_sessions.h"
 #include "list.h"
 #include "log.h"
 #include "quota.h"
@@ -65,6 +66,7 @@ void session_free(struct session *s)
 		execution_prepare_cancel(x); /* it waits for the parts */
 	session_parts_free(s, &e);
 	kept_diff_cancel(s);
+	key_sessions_release(s);
 	if (s->listed)
 		LIST_REMOVE(s);
 	loop_timer_cancel(s->core->loop, &s->timer);
@@ -298,6 +300,7 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 		   struct completion *w, struct session **ret, unsigned *ret_retry_s, struct err *e)
 {
 	struct session *s;
+	struct store_allow key;
 	const char *why;
 	int admitted;
 
@@ -311,12 +314,15 @@ int session_create(struct core *c, struct tenant *t, const struct session_spec *
 	session_set_actor(s, spec->actor);
 	if (find_template(s, spec, e) < 0 ||
 	    session_spec_check(c, s->template, spec, &s->row, &s->texts, e) < 0 ||
-	    allow_session(c, t, spec, &s->row, e) < 0 ||
+	    allow_session(c, t, spec, &s->row, &key, e) < 0 ||
 	    tenant_change_room(t, strlen(s->row.policy), e) < 0) {
 		session_free(s);
 		return -1;
 	}
 	(void)snprintf(s->row.tenant, sizeof(s->row.tenant), "%s", t->row.id);
+	(void)snprintf(s->row.creator_key, sizeof(s->row.creator_key), "%s", s->actor.key_id);
+	s->key_max = key.sessions;
+	s->key_per_minute = key.creates_per_minute;
 	if (session_parts_check(s, e) < 0) {
 		session_free(s);
 		return -1;
@@ -355,6 +361,7 @@ struct session *session_restore(struct core *c, struct tenant *t, const char *id
 	s->restored = true;
 	session_list_in(s);
 	quota_count(s);
+	s->key_counted = true;
 	return s;
 }
 

@@ -6,7 +6,8 @@
 
 #define ALLOW_COLUMNS                                                          \
 	"allow_templates, allow_levels, allow_networks, allow_memory, "         \
-	"allow_cpu_milli, allow_pids, allow_disk, allow_timeout_ms"
+	"allow_cpu_milli, allow_pids, allow_disk, allow_timeout_ms, "            \
+	"allow_sessions, allow_creates"
 
 #define KEY_COLUMNS \
 	"id, tenant, name, hash, prefix, scopes, created_ms, expires_ms, last_used_ms, revoked_ms, " \
@@ -26,7 +27,8 @@
 	"ended_ms, deadline_ms, paused_since_ms, paused_total_ms, boot_id, pid, detail, "    \
 	"timeout_ms, idle_ms, on_timeout, on_idle, metadata, rules, network, client, "       \
 	"policy, secrets, used_cpu_us, used_memory_peak, used_disk, used_bytes_out, "        \
-	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why"
+	"net_bytes_in, net_bytes_out, net_requests, size, keep_diff, diff_bytes, diff_why, "           \
+	"creator_key"
 
 /* What a filter needs, all of it in the index: no row is read until it is wanted. */
 #define SESSION_LOOK                                                           \
@@ -85,12 +87,12 @@ const char *const sql_text[] = {
 	[SQL_META_GET] = "SELECT value FROM meta WHERE key = ?",
 
 	[SQL_TENANT_INSERT] = "INSERT INTO tenant (" TENANT_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
 	[SQL_TENANT_UPDATE] = "UPDATE tenant SET name = ?, operator = ?, disabled = ?, max_sessions = ?,"
 		" create_rate_milli = ?, create_burst = ?, queue_length = ?, queue_ms = ?,"
 		" max_memory = ?, max_storage = ?, max_pids = ?, allow_templates = ?, allow_levels = ?,"
 		" allow_networks = ?, allow_memory = ?, allow_cpu_milli = ?, allow_pids = ?,"
-		" allow_disk = ?, allow_timeout_ms = ? WHERE id = ?",
+		" allow_disk = ?, allow_timeout_ms = ?, allow_sessions = ?, allow_creates = ? WHERE id = ?",
 	[SQL_TENANT_GET] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE id = ?",
 	[SQL_TENANT_BY_NAME] = "SELECT " TENANT_COLUMNS " FROM tenant WHERE name = ?",
 	[SQL_TENANT_EACH] = "SELECT " TENANT_COLUMNS " FROM tenant ORDER BY name",
@@ -98,7 +100,7 @@ const char *const sql_text[] = {
 	[SQL_TENANT_SET_POLICY] = "UPDATE tenant SET policy = ? WHERE id = ?",
 
 	[SQL_KEY_INSERT] = "INSERT INTO key (" KEY_COLUMNS ") VALUES (" Q5 ", " Q5 ", "
-		Q5 ", ?, ?, ?)",
+		Q5 ", " Q5 ")",
 	[SQL_KEY_GET] = "SELECT " KEY_COLUMNS " FROM key WHERE id = ?",
 	[SQL_KEY_BY_HASH] = "SELECT " KEY_COLUMNS " FROM key WHERE hash = ?",
 	[SQL_KEY_TOUCH] = "UPDATE key SET last_used_ms = max(last_used_ms, ?) WHERE id = ?",
@@ -114,7 +116,7 @@ const char *const sql_text[] = {
 		" ORDER BY created_ms DESC, id DESC LIMIT -1 OFFSET ?3)",
 
 	[SQL_SESSION_INSERT] = "INSERT INTO session (" SESSION_COLUMNS ") VALUES ("
-		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?)",
+		Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", " Q5 ", ?, ?, ?)",
 	[SQL_SESSION_STATE] = "UPDATE session SET state = ?, reason = ?, started_ms = ?, ended_ms = ?,"
 		" deadline_ms = ?, paused_since_ms = ?, paused_total_ms = ?, boot_id = ?, pid = ?,"
 		" detail = ? WHERE id = ?",

@@ -233,11 +233,20 @@ static const char version_20[] =
 
 /* Until when memory and disk of a live session were added (the monotonic clock of its boot). */
 static const char version_21[] = "ALTER TABLE usage_mark ADD COLUMN seen_ns INTEGER NOT NULL DEFAULT 0;";
+
+/* How many sessions may be made with a key, and by which key each was made. */
+static const char version_22[] =
+	"ALTER TABLE tenant ADD COLUMN allow_sessions INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE tenant ADD COLUMN allow_creates INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE key ADD COLUMN allow_sessions INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE key ADD COLUMN allow_creates INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE session ADD COLUMN creator_key TEXT NOT NULL DEFAULT '';";
 /* clang-format on */
 
 const char *const sql_schema_steps[] = {
 	version_1, version_2, version_3,  version_4,  version_5,  version_6,  version_7,
 	version_8, version_9, version_10, version_11, version_12, version_13, version_14,
 	version_15, version_16, version_17, version_18, version_19, version_20, version_21,
+	version_22,
 };
 static_assert(COUNT(sql_schema_steps) == STORE_VERSION, "a step for every version");

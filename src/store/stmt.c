@@ -296,6 +296,8 @@ void stmt_allow(struct stmt *q, const struct store_allow *value)
 	stmt_u64(q, value->pids);
 	stmt_u64(q, value->disk_bytes);
 	stmt_u64(q, value->timeout_ms);
+	stmt_u64(q, value->sessions);
+	stmt_u64(q, value->creates_per_minute);
 }
 
 void stmt_get_allow(struct stmt *q, struct store_allow *ret)
@@ -308,4 +310,6 @@ void stmt_get_allow(struct stmt *q, struct store_allow *ret)
 	ret->pids = stmt_get_u64(q);
 	ret->disk_bytes = stmt_get_u64(q);
 	ret->timeout_ms = stmt_get_u64(q);
+	ret->sessions = stmt_get_u64(q);
+	ret->creates_per_minute = stmt_get_u64(q);
 }

@@ -125,6 +125,7 @@ static void read_row(struct stmt *q, struct store_session *ret)
 	ret->keep_diff = stmt_get_u32(q);
 	ret->diff_bytes = stmt_get_u64(q);
 	ret->diff_why = stmt_get_text(q);
+	stmt_copy_text(q, ret->creator_key, sizeof(ret->creator_key));
 	ret->owned = NULL;
 }
 
@@ -151,6 +152,7 @@ static int insert(struct store *s, const struct store_session *row, struct err *
 	put_usage(&q, &row->usage);
 	stmt_u64(&q, size_of(row));
 	put_diff(&q, row);
+	stmt_text(&q, row->creator_key);
 	return stmt_run(&q, true, "session", row->id, e);
 }
 
@@ -254,9 +256,9 @@ int store_session_diffs_by_tenant(struct store *s, store_session_sum_fn *fn, voi
 
 static int own(struct store_session *row, struct err *e)
 {
-	const char **const texts[] = { &row->mounts,  &row->detail, &row->metadata, &row->rules,
-				       &row->network, &row->client, &row->policy,   &row->secrets,
-				       &row->diff_why };
+	const char **const texts[] = { &row->mounts, &row->detail,  &row->metadata,
+				       &row->rules,  &row->network, &row->client,
+				       &row->policy, &row->secrets, &row->diff_why };
 
 	return stmt_own(texts, COUNT(texts), &row->env, row->env_len, &row->owned, e);
 }

@@ -26,7 +26,8 @@ struct store_session {
 	struct store_limits limits;
 	const void *env; /* NAME=value, each with its NUL */
 	size_t env_len;
-	const char *mounts; /* opaque, as the three texts of its settings */
+	const char *mounts;		/* opaque, as the three texts of its settings */
+	char creator_key[STORE_ID_MAX]; /* that it was made with; "": none, or not known */
 
 	/* Where it is: store_session_update_state(). */
 	uint32_t state, reason;

@@ -7,10 +7,12 @@ tenant can read what it may use and what it uses.
 import itertools
 import os
 import sys
+from concurrent import futures
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import check, equal, has, run_tests  # noqa: E402
+from harness import check, equal, has, run_tests, wait_for  # noqa: E402
 
+KILLS = True  # of cordond
 numbers = itertools.count(1)
 MIB = 1 << 20
 
@@ -100,6 +102,53 @@ def test_timeouts_stay_within_what_is_allowed(server):
     check(server.get(s["id"], key=k)["timeout_ms"] <= 600000, "to what is allowed")
     equal(server.request("POST", f"/sandboxes/{s['id']}/connect", {"timeout": 50000}, key=k)[0], 400, "asked for more")
     server.delete(s["id"], key=k)
+
+
+def test_sessions_of_a_key(server):
+    _, k = tenant(server)
+    two = key(server, k, sessions=2)
+    equal(limits(server, two)["allow_key"], {"sessions": 2})
+    made = [server.create(key=two)["id"] for _ in range(2)]
+    refused(server, 429, "quota_sessions", two, "key's sessions")
+    other = server.create(key=k)["id"]  # made with another key: not counted
+    server.kill("cordond")
+    server.wait_ready()
+    refused(server, 429, "quota_sessions", two, "key's sessions")
+    server.delete(made[0], key=k)
+    wait_for(lambda: server.request("POST", "/v1/sessions", {}, key=two)[0] == 201, 10, "room again")
+    refused(server, 429, "quota_sessions", two, "key's sessions")
+    server.delete(other, key=k)
+    server.delete_all()
+
+
+def test_creates_of_a_key_in_a_minute(server):
+    _, k = tenant(server)
+    few = key(server, k, creates_per_minute=3)
+    for _ in range(3):
+        server.delete(server.create(key=few)["id"], key=few)
+    status, headers, body = server.request("POST", "/v1/sessions", {}, key=few)
+    equal((status, body["error"]["code"]), (429, "quota_rate"), str(body))
+    check(1 <= int(headers["retry-after"]) <= 21, str(headers))
+    server.delete(server.create(key=k)["id"], key=k)
+    i, _ = tenant(server)
+    server.refused(400, "invalid", "PATCH", f"/v1/tenants/{i}", {"allow": {"sessions": 3}}, "allow")
+
+
+def test_a_waiting_session_of_a_key_is_counted(server):
+    """One key at its limit is not in the way of another in the tenant's queue."""
+    _, k = tenant(server, max_sessions=1, queue_length=5, queue_timeout="20s")
+    one = key(server, k, sessions=1)
+    first = server.create(key=k)["id"]
+    with futures.ThreadPoolExecutor(3) as pool:
+        both = [pool.submit(server.request, "POST", "/v1/sessions", {}, key=one) for _ in range(2)]
+        done, waits = futures.wait(both, 10, futures.FIRST_COMPLETED)
+        equal([f.result()[0] for f in done], [429], "the one that waits counts")
+        other = pool.submit(server.request, "POST", "/v1/sessions", {}, key=k)
+        server.delete(first, key=k)
+        for later in (*waits, other):
+            status, _, body = later.result()
+            equal(status, 201, str(body))
+            server.delete(body["id"], key=k)
 
 
 def test_a_limited_key_creates_no_keys(server):
