@@ -14,6 +14,7 @@ import harness
 import tap
 import test_rootless as plain
 from harness import Server, check, comm, equal, has, run_tests, wait_for
+from tree import make_tree
 
 tap.BASE.setdefault("mounts", set())
 MODES = {"one_id": "single", "a_range": "mapped"}
@@ -129,6 +130,22 @@ def a_session(who):
         server.delete(s)
         server.delete(s)
         equal(server.get(s)["reason"], "deleted", "reason")
+
+
+@both
+def an_imported_template(who):
+    """Its directory must be the user's, whom the keeper sees as root."""
+    with UserServer(who, pool_size=0) as server:
+        where = os.path.join(server.state, "templates")
+        equal((os.stat(where).st_uid, stat.S_IMODE(os.stat(where).st_mode)), (plain.UID, 0o700), "template_dir")
+        for name in ("his", "roots"):
+            make_tree(os.path.join(where, name), name)
+        subprocess.run(["chown", "-R", f"{plain.UID}:{plain.UID}", os.path.join(where, "his")], check=True)
+        server.want(201, "POST", "/v1/templates", {"name": "his", "root": {"layers": ["his"]}})
+        s = server.create(template="his")["id"]
+        equal(server.run(s, "cat /etc/mark; id -u; touch /tmp/x && echo wrote")["stdout"], "his1000\nwrote\n", "stdout")
+        error = server.want(403, "POST", "/v1/templates", {"name": "roots", "root": {"layers": ["roots"]}})["error"]
+        has(error["message"], "no other user", "another user's")
 
 
 @both
