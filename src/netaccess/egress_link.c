@@ -435,6 +435,7 @@ int egress_link_attach(struct egress_link *l, int sock, struct err *e)
 	l->since_ns = l->heard_ns = clock_now_ns();
 	l->pinged_ns = 0;
 	l->hung = false;
+	egress_turns_restart(&l->turns);
 	if (loop_add(core_loop(l->core), &l->watch, l->sock, EPOLLIN, e) < 0) {
 		hang_up(l);
 		return -1;

@@ -18,14 +18,27 @@ int egress_turns_take(struct egress_turns *t, const char *text, size_t len, stru
 	return 0;
 }
 
+static void add(struct turns *to, const struct turns *t)
+{
+	to->count += t->count;
+	to->sum_ns += t->sum_ns;
+	if (to->max_ns < t->max_ns)
+		to->max_ns = t->max_ns;
+	for (size_t i = 0; i < TURNS_BUCKETS + 1; i++)
+		to->buckets[i] += t->buckets[i];
+}
+
+void egress_turns_restart(struct egress_turns *t)
+{
+	add(&t->past, &t->turns);
+	t->turns = (struct turns){ 0 };
+	t->slowest[0] = '\0';
+}
+
 void egress_turns_add(struct egress_turns *to, const struct egress_turns *t)
 {
-	to->turns.count += t->turns.count;
-	to->turns.sum_ns += t->turns.sum_ns;
-	if (to->turns.max_ns < t->turns.max_ns)
-		to->turns.max_ns = t->turns.max_ns;
-	for (size_t i = 0; i < TURNS_BUCKETS + 1; i++)
-		to->turns.buckets[i] += t->turns.buckets[i];
+	add(&to->turns, &t->turns);
+	add(&to->turns, &t->past);
 	if (to->slowest[0] != '\0' && to->turns.slowest[0].ns >= t->turns.slowest[0].ns)
 		return;
 	to->turns.slowest[0].ns = t->turns.slowest[0].ns;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bed.h"
+#include "buf.h"
 #include "net_access.h"
 #include "session_id.h"
 
@@ -48,14 +49,19 @@ static void connect_all(void)
 	}
 }
 
-static void say(unsigned slot, enum egress_type type, const char *text)
+static void say_of(const char *id, unsigned slot, enum egress_type type, const char *text)
 {
 	uint8_t bytes[EGRESS_HEAD + 1024];
 	size_t len = strlen(text);
 
-	egress_msg_head(bytes, type, session_row(bed.session)->id, len);
+	egress_msg_head(bytes, type, id, len);
 	memcpy(bytes + EGRESS_HEAD, text, len);
 	CHECK(write(ends[slot], bytes, EGRESS_HEAD + len) == (ssize_t)(EGRESS_HEAD + len));
+}
+
+static void say(unsigned slot, enum egress_type type, const char *text)
+{
+	say_of(session_row(bed.session)->id, slot, type, text);
 }
 
 static struct egress_links *links(void)
@@ -123,6 +129,57 @@ static void no_such_process(void)
 	bed_end();
 }
 
+static const char turns[] = "{\"count\":10,\"sum_ns\":10,\"max_ns\":1,\"slowest_ns\":1,"
+			    "\"slowest\":\"none\",\"buckets\":[10]}";
+
+static bool counts_twenty(void)
+{
+	struct buf b = BUF_INIT(65536);
+	bool found;
+
+	egress_links_write_turns(links(), &b);
+	found = strstr(buf_text(&b), "cordon_egress_loop_turn_seconds_count 20\n") != NULL;
+	buf_release(&b);
+	return found;
+}
+
+static bool both_counted(void)
+{
+	return links()->links[0].turns.turns.count == 10 &&
+	       links()->links[1].turns.turns.count == 10;
+}
+
+static bool both_up(void)
+{
+	return egress_links_up(links()) == BED_EGRESS;
+}
+
+static void turns_of_all(void)
+{
+	struct err e;
+	int both[2];
+
+	bed_make(5000);
+	bed_session();
+	connect_all();
+	say_of("", 0, EGRESS_TURNS, turns);
+	say_of("", 1, EGRESS_TURNS, turns);
+	bed_until(both_counted);
+	CHECK(counts_twenty());
+	CHECK(close(ends[0]) == 0);
+	bed_until(one_is_up);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both) == 0);
+	ends[0] = both[0];
+	CHECK(net_access_set_egress(bed.core, 0, both[1], &e) == 0);
+	bed_until(both_up);
+	CHECK(links()->links[0].turns.turns.count == 0 && counts_twenty()); /* no step back */
+	bed_delete();
+	for (unsigned slot = 0; slot < BED_EGRESS; slot++)
+		CHECK(close(ends[slot]) == 0);
+	bed_end();
+}
+
 TEST_MAIN({ "sessions are spread over the processes", spread },
 	  { "what a process says of a session of another", of_another_process },
-	  { "one channel ends, and one that is not expected", no_such_process })
+	  { "one channel ends, and one that is not expected", no_such_process },
+	  { "turns of all processes are counted together", turns_of_all })

@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import internet
-from harness import check, equal, has, note, wait_for
+from harness import Server, check, equal, has, note, wait_for
 from internet_client import POLICY, curl, make, policy, put, records
 
 KILLS = True  # tests here kill programs of the server
@@ -115,12 +115,27 @@ def is_running(server, x):
 def test_as_many_as_set(server):
     equal(len(all_there(server)), PROCESSES)
     equal(number(server, "cordon_egress_processes"), PROCESSES, "processes that there should be")
+    with Server(pool_size=0, egress_processes=0) as usual:
+        wait_for(lambda: len(usual.pids("cordon-egress")) == max(1, min(4, os.cpu_count() // 2)), READY_S,
+                 "one for each two processors")
 
 
 def test_sessions_are_spread(server):
     pid, own, others = spread(server)
     note(f"{len(own)} sessions in one process, {len(others)} in the other")
     check(all(reach_all(server, own + others)), "all of them have a network")
+    end(server, own, others)
+
+
+def test_a_change_reaches_all(server):
+    """A layer of the tenant concerns sessions of every process."""
+    _, own, others = spread(server)
+    tenant = server.want(200, "GET", "/v1/tenants")["tenants"][0]["id"]
+    path = f"/v1/tenants/{tenant}/network"
+    server.want(200, "PUT", path, {"version": 1, "rules": [{"host": "web.example", "action": "deny"}]})
+    wait_for(lambda: not any(reach_all(server, own + others)), READY_S, "the layer in all of them")
+    server.want(200, "PUT", path, {"version": 1})
+    wait_for(lambda: all(reach_all(server, own + others)), READY_S, "the network, without the layer")
     end(server, own, others)
 
 
