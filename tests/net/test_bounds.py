@@ -124,8 +124,8 @@ def bodies_are_counted():
 
 def bodies_have_a_sum():
     with Server(PROGRAM, bodies_one_max=1000000, bodies_all_max=1000000) as server:
-        held = [unfinished(server, 220000) for _ in range(4)]
-        wait_until(lambda: server.stats()["bodies"] == 4 * 220000)
+        held = [unfinished(server, 220000) for _ in range(3)]
+        wait_until(lambda: server.stats()["bodies"] == 3 * 220000)
         with unfinished(server, 150000, KEY) as s:
             answer = read_answer(Reader(s))
             assert answer.status == 503 and b"unavailable" in answer.body, answer.body
