@@ -11,8 +11,8 @@ import re
 import subprocess
 import time
 
-import checks
 import internet
+import checks  # in ../shared, which internet.py adds to the path
 from harness import check, equal, has, wait_for
 from internet import ONLY6, WEB, WEB6
 from internet_client import TRUST, curl, make, policy, probe, put, records, recorded, sh
