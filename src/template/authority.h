@@ -1,9 +1,10 @@
-/* authority.h - the node's authority: who signs what cordon-egress shows to cells. Made once by
- * `cordon-egress --create-ca`, kept in the cache (cache.h) as authority.pem, for its owner
- * only.
+/* authority.h - the node's certificate authority (CA), which signs the certificates that
+ * cordon-egress presents to cells. `cordon-egress --create-ca` makes it once; it is kept in the
+ * cache (cache.h) as authority.pem, readable by its owner only. Called by cordon run and cordon
+ * serve.
  *
- * Here it is text: a first line "# 1a2b3c4d.0", under which OpenSSL looks for the certificate, then
- * a private key and a certificate in PEM. */
+ * The file is text: a first line "# 1a2b3c4d.0", the name by which OpenSSL finds the certificate,
+ * then a private key and a certificate in PEM. */
 #pragma once
 
 #include <stddef.h>
@@ -19,13 +20,14 @@ struct authority {
 	int fd;			       /* owned: the file, key and all, for cordon-egress; or -1 */
 };
 
-/* Opens the node's. ERR_NOT_FOUND: there is none; make one, authority_save() it, and open again. */
+/* Opens the node's CA. ERR_NOT_FOUND: there is none; make one, authority_save() it, and open again.
+ */
 int authority_open(struct authority *ret, struct err *e) MUST_USE;
 void authority_release(struct authority *a);
 
-/* Writes a new one, completely or not at all. If another process was faster, its authority is kept,
- * which is a success. */
+/* Writes a new CA, completely or not at all. If another process has written one first, that one is
+ * kept, which is a success. */
 int authority_save(const char *text, size_t len, struct err *e) MUST_USE;
 
-/* Takes the text apart; fd is -1. ERR_INVALID if it is not of that form. Pure. */
+/* Parses the text; fd is -1. ERR_INVALID if it is malformed. Pure. */
 int authority_read(const char *text, size_t len, struct authority *ret, struct err *e) MUST_USE;

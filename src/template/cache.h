@@ -1,4 +1,6 @@
-/* cache.h - where this machine's templates and its authority are kept. */
+/* cache.h - the folder in which templates and the node's CA are kept. Called by host.c and
+ * authority.c.
+ */
 #pragma once
 
 #include "err.h"

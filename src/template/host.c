@@ -1,14 +1,14 @@
-/* host.c - theory of operation
+/* host.c - the template "host": the machine's /usr, with a root directory that is made here.
  *
- * The host template shows the machine's /usr and nothing else of it. The rest of the root
- * directory, /etc above all, is made here once and cached: a directory named after a fingerprint of
- * everything it was made from, so that a new ld.so.cache makes a new one. It is built under another
- * name and renamed into place, so it is whole or not there. A cell in use holds a shared lock on
- * it; when a new one is made, others that nobody holds are removed.
+ * The root directory, with an /etc for cells, is made once and cached (cache.h). Its name has a
+ * fingerprint of everything that it is made from, so that a new ld.so.cache, for example, makes a
+ * new one. It is made under a temporary name and renamed, so it is complete or does not exist.
+ * Programs that use it hold a shared lock on it; when a new one is made, those without a lock are
+ * removed.
  *
- * Of the machine's /etc only what is listed in `copied` is taken, and of that only plain files that
- * everybody may read and links into /usr: data that packages put there, no settings or secrets. The
- * certificate of the node's authority is added to what came of its trusted ones (trust.h). */
+ * What must not change: of the machine's /etc only the entries of `copied` are taken, and of these
+ * only regular files that every user may read and links into /usr or /etc: data of packages, no
+ * settings or secrets. The certificate of the node's CA is added to the copied ones (trust.h). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -54,10 +54,10 @@ static const char *const copied[] = {
 	"java-25-openjdk",
 };
 
-/* Directories that are links into /usr on most machines, and real ones on a few. */
+/* Links into /usr on most machines, directories on a few. */
 static const char *const top_dirs[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 
-/* FNV-1a: a fingerprint, not a defence; all its inputs are the machine's own. */
+/* FNV-1a: a fingerprint, not a cryptographic hash; all its inputs are files of the machine. */
 static void mix(uint64_t *h, const void *bytes, size_t n)
 {
 	const uint8_t *p = bytes;
@@ -78,7 +78,7 @@ static void mix_stat(uint64_t *h, const char *path)
 	mix(h, &st.st_mtim, sizeof(st.st_mtim));
 }
 
-/* What E2B's base image and many programs call python is python3 on most machines. */
+/* Most machines have python3 only; E2B's base image, and many programs, need the name python. */
 static bool lacks_python(void)
 {
 	return access("/usr/bin/python", F_OK) < 0 && access("/usr/local/bin/python", F_OK) < 0 &&
@@ -112,7 +112,8 @@ static int make_dirs(int root, struct err *e)
 		if (mkdirat(root, host_dirs[i].path, 0700) < 0 ||
 		    fchmodat(root, host_dirs[i].path, host_dirs[i].mode, 0) < 0)
 			return err_sys(e, "mkdir %s", host_dirs[i].path);
-		/* An ordinary user owns it all; the keeper gives such cells homes of their own. */
+		/* For an ordinary user all of it belongs to the user; the keeper makes homes with
+		 * other owners (keeper/root_layers.c). */
 		if (geteuid() == 0 && fchownat(root, host_dirs[i].path, host_dirs[i].owner,
 					       host_dirs[i].owner, 0) < 0)
 			return err_sys(e, "chown %s", host_dirs[i].path);
@@ -159,7 +160,7 @@ static int make_top_links(int root, struct err *e)
 
 static int copy_etc(int from, int to, const char *name, struct err *e);
 
-/* A plain file that every user may read; anything else of that name is left out. */
+/* Copies a regular file that every user may read; others are left out. */
 static int copy_file(int from, int to, const char *name, struct err *e)
 {
 	OWN_FD fd = openat(from, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -179,7 +180,8 @@ static int copy_file(int from, int to, const char *name, struct err *e)
 	return make_file(to, name, st.st_mode & 0755, text, got, e);
 }
 
-/* Links into /usr, or relative to the place itself, mean the same in a cell. */
+/* Links into /usr and /etc, and relative ones, have the same meaning in a cell; others are left
+ * out. */
 static int copy_link(int from, int to, const char *name, struct err *e)
 {
 	char target[PATH_MAX];
@@ -281,7 +283,7 @@ static int fill(int root, const struct authority *authority, struct err *e)
 	return authority == NULL ? 0 : trust_add(etc, authority, e);
 }
 
-/* Removes what no cell uses: other fingerprints, and what a killed builder left. */
+/* Removes directories without a lock: of other fingerprints, and of a process that was killed. */
 static void remove_unused(int cache, const char *keep)
 {
 	OWN_FD again = openat(cache, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -303,7 +305,8 @@ static void remove_unused(int cache, const char *keep)
 	(void)closedir(d);
 }
 
-/* Builds under another name, locked so that no other process removes it as a leftover, and renames.
+/* Makes the directory under a temporary name, locked so that no other process removes it, and
+ * renames it.
  */
 static int build(int cache, const char *name, const struct authority *authority, struct err *e)
 {

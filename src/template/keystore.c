@@ -2,8 +2,8 @@
  *
  *	u32 0xfeedfeed, u32 2, u32 count, entries, 20 bytes of SHA-1
  *
- * all of the network's byte order. The sum is over the password in UTF-16, the words "Mighty
- * Aphrodite", and all before it: it finds accidents, not attacks. A trusted certificate is
+ * in network byte order. The sum is over the password in UTF-16, the words "Mighty Aphrodite", and
+ *all bytes before it: it detects accidents, not attacks. A trusted certificate is
  *
  *	u32 2, alias, u64 time, "X.509", u32 length, DER
  *
@@ -74,7 +74,7 @@ int keystore_add(const uint8_t *bytes, size_t len, const char *alias, const char
 		return err_set(e, ERR_INVALID, "keystore: no certificate to add");
 	if (len < HEAD + SHA1_SIZE || get32(bytes) != MAGIC || get32(bytes + 4) != 2)
 		return err_set(e, ERR_UNSUPPORTED, "keystore: not of the format JKS");
-	/* In front of all, what the sum begins with. */
+	/* Password and words in front of the bytes, as the sum begins with them. */
 	made = malloc(SALT_LEN + len + strlen(alias) + (size_t)der_len + 64);
 	if (made == NULL)
 		return err_sys(e, "allocate");
@@ -84,7 +84,7 @@ int keystore_add(const uint8_t *bytes, size_t len, const char *alias, const char
 		return err_set(e, ERR_UNSUPPORTED, "keystore: protected by another password");
 	(void)put(made + SALT_LEN + 8, get32(bytes + 8) + 1, 4);
 	at = put_string(put(at, 2, 4), alias);
-	at = put_string(put(at, 0, 8), "X.509"); /* of no time, so that it is always the same */
+	at = put_string(put(at, 0, 8), "X.509"); /* time 0, so that the result is always the same */
 	at = put_bytes(put(at, (uint64_t)der_len, 4), der, (size_t)der_len);
 	sha1_digest(made, (size_t)(at - made), sum);
 	at = put_bytes(at, sum, SHA1_SIZE);

@@ -1,4 +1,5 @@
-/* keystore.h - Java's trusted certificates: a file of its own format, version 2 of "JKS". Pure. */
+/* keystore.h - adds a certificate to Java's trusted ones, a key store of the format JKS, version 2.
+ * Called by trust.c. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -6,8 +7,8 @@
 
 #include "err.h"
 
-/* The store with one more trusted certificate (PEM, one), under the password that every Java has.
- * ERR_UNSUPPORTED if the bytes are not such a store, or have another password; then Java is left as
- * it is. The caller frees *ret. */
+/* Makes a copy of the key store with one more trusted certificate (one, in PEM). The key store must
+ * have Java's default password. ERR_UNSUPPORTED if it is of another format or has another password.
+ * The caller frees *ret. */
 int keystore_add(const uint8_t *bytes, size_t len, const char *alias, const char *cert,
 		 uint8_t **ret, size_t *ret_len, struct err *e) MUST_USE;

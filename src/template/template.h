@@ -1,4 +1,5 @@
-/* template.h - what a cell is made from: a stack of read-only layers, each with its place. */
+/* template.h - opens a template: read-only layers, each with the path at which a cell has it.
+ * Called by cordon run and cordon serve; the keeper gets the descriptors. */
 #pragma once
 
 #include "authority.h"

@@ -1,10 +1,9 @@
 /* trust.c - theory of operation
  *
- * Programs look for certificates in one of three kinds of places: a folder with links named after
- * hashes (OpenSSL), a bundle of all of them in one file (nearly everybody else), a key store
- * (Java). Distributions link these to each other, so places are resolved as the cell will: with the
- * template as root. They are copies of ours; some came without the right to write even for the
- * owner. */
+ * Programs read certificates from one of three kinds of files: a folder with links named after
+ * hashes (OpenSSL), a bundle of all in one file (most others), a key store (Java). Distributions
+ * link these to each other, so paths are resolved as in a cell: with the template as root
+ * directory. The files are copies that host.c made; some are not writable even by their owner. */
 #include "trust.h"
 
 #include <errno.h>
@@ -32,8 +31,7 @@ static const char *const keystores[] = {
 	"etc/pki/ca-trust/extracted/java/cacerts",
 };
 
-/* A file of the template, read whole. While it has the mode 0600 it may be changed here; leave()
- * restores the mode. */
+/* A file of the template and its content. enter() makes it writable, leave() restores its mode. */
 struct place {
 	const char *path;
 	int fd; /* owned; -1: there is none of that name */
@@ -89,7 +87,7 @@ static int make(int dir, const char *path, const char *text, struct err *e)
 	return fchmod(fd, 0644) < 0 ? err_sys(e, "chmod %s", path) : 0;
 }
 
-/* Another certificate may have that hash, too: then the next number is looked at. */
+/* Another certificate may have the same hash: then the next number is used. */
 static int make_link(int certs, const char *link, struct err *e)
 {
 	char name[AUTHORITY_LINK_MAX];
@@ -106,7 +104,7 @@ static int make_link(int certs, const char *link, struct err *e)
 	return err_sys(e, "link %s", link);
 }
 
-/* Once each, though two names may lead to the same. */
+/* Appends the certificate, unless the bundle has it: two names may be the same file. */
 static int add_to_bundle(int root, const char *path, const char *cert, struct err *e)
 {
 	OWN_PLACE p = { .path = path, .fd = -1 };
@@ -136,7 +134,7 @@ static int add_to_keystore(int root, const char *path, const char *cert, struct 
 		return -1;
 	if (p.fd < 0)
 		return 0;
-	/* A store of another format stays as it is: Java then trusts what it trusted before. */
+	/* A key store of another format is not changed. */
 	if (keystore_add((const uint8_t *)p.bytes, p.n, "cordon", cert, &made, &made_len,
 			 &unusual) == 0 &&
 	    io_write_all(p.fd, made, made_len, e) < 0)

@@ -3,7 +3,7 @@
 
 #include "authority.h"
 
-/* Adds its certificate to the template's /etc, open as etc: as ssl/certs/cordon.pem with the link
- * that OpenSSL looks for, to each bundle of certificates there is (the one of Debian is made if it
- * is not there), and to Java's, if that is of the usual format. */
+/* Adds the certificate to the template's /etc (etc is a descriptor of it): as ssl/certs/cordon.pem
+ * with the link by which OpenSSL finds it, to each bundle of certificates (Debian's is made if it
+ * does not exist), and to Java's key store, if that is in JKS. */
 int trust_add(int etc, const struct authority *a, struct err *e) MUST_USE;
