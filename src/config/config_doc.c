@@ -73,33 +73,34 @@ static void put_range(const struct config_setting *s, FILE *to)
 
 void config_doc_markdown(FILE *to)
 {
-	(void)fprintf(to,
-		      "# Configuration\n\n"
-		      "<!-- Made from src/config/config_table.c: build/tests/unit/config_doc "
-		      "--print. A test "
-		      "compares the two. -->\n\n"
-		      "`cordon serve` reads its settings from a file, from the environment and "
-		      "from its command "
-		      "line:\n\n"
-		      "| where | how | |\n|---|---|---|\n"
-		      "| flag | `--memory-max 4G` or `--memory-max=4G` | wins over all |\n"
-		      "| environment | `CORDON_MEMORY_MAX=4G` | wins over the file |\n"
-		      "| file | `memory_max = 4G` | wins over the default |\n\n"
-		      "The file is the one that `--config FILE` or `$CORDON_CONFIG` names, else "
-		      "`/etc/cordon/cordon.conf`, for a user `~/.config/cordon/cordon.conf`, if it "
-		      "is there. One "
-		      "setting a line; `#` begins a comment at the start of a line or after a "
-		      "blank. A name that "
-		      "is none of these, a value out of its range and a setting given twice are "
-		      "errors that "
-		      "name file, line and setting. `cordon serve --check` only checks.\n\n"
-		      "Sizes are bytes or have a unit (`64K`, `512M`, `1.5G`), powers of 1,024. "
-		      "Times are "
-		      "seconds or have a unit (`500ms`, `30s`, `5m`, `2h`, `7d`). A default is "
-		      "what a session gets that "
-		      "does not say; a maximum is what it may ask for. A default may not be larger "
-		      "than its "
-		      "maximum.\n");
+	(void)fprintf(
+		to,
+		"# Configuration\n\n"
+		"<!-- Made from src/config/config_table.c: build/tests/unit/config_doc "
+		"--print. A test "
+		"compares the two. -->\n\n"
+		"`cordon serve` reads its settings from a file, from the environment and "
+		"from its command "
+		"line:\n\n"
+		"| where | how | |\n|---|---|---|\n"
+		"| flag | `--memory-max 4G` or `--memory-max=4G` | wins over all |\n"
+		"| environment | `CORDON_MEMORY_MAX=4G` | wins over the file |\n"
+		"| file | `memory_max = 4G` | wins over the default |\n\n"
+		"The file is the one that `--config FILE` or `$CORDON_CONFIG` names, else "
+		"`/etc/cordon/cordon.conf`, for a user `~/.config/cordon/cordon.conf`, if it "
+		"is there. One "
+		"setting a line; `#` begins a comment at the start of a line or after a "
+		"blank. An unknown "
+		"name, a value out of its range and a setting that is set twice are "
+		"errors that "
+		"name file, line and setting. `cordon serve --check` only checks.\n\n"
+		"Sizes are bytes or have a unit (`64K`, `512M`, `1.5G`), powers of 1,024. "
+		"Times are "
+		"seconds or have a unit (`500ms`, `30s`, `5m`, `2h`, `7d`). A default is "
+		"for sessions that do not "
+		"set the value; a maximum is what a session may set. A default may not be larger "
+		"than its "
+		"maximum.\n");
 	for (size_t i = 0; i < config_table_size; i++) {
 		const struct config_setting *s = &config_table[i];
 
