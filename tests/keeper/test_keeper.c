@@ -214,30 +214,30 @@ static const struct {
 	{ "a file", MOUNT, ROOT_READ, "dir/file", ERR_NONE, "" },
 	{ "a writable root read-only", MOUNT, ROOT_WRITE, "", ERR_NONE, "" },
 	{ "a writable mount", MOUNT_RW, ROOT_WRITE, "", ERR_NONE, "" },
-	{ "no such root", MOUNT, ROOTS, "", ERR_DENIED, "was not given" },
-	{ "far from any root", MOUNT, UINT32_MAX, "", ERR_DENIED, "was not given" },
-	{ "a root that is a cgroup", MOUNT, ~(uint32_t)0 - 4, "", ERR_DENIED, "was not given" },
-	{ "write below read-only", MOUNT_RW, ROOT_READ, "dir", ERR_DENIED, "was not given" },
-	{ "a layer as mount", MOUNT, 0, "", ERR_DENIED, "was not given" },
-	{ "a mount as layer", LAYER, ROOT_READ, "dir", ERR_DENIED, "was not given" },
-	{ "a layer from nowhere", LAYER, ROOTS, "", ERR_DENIED, "was not given" },
-	{ "up", MOUNT, ROOT_READ, "..", ERR_DENIED, "out of it" },
-	{ "up and down", MOUNT, ROOT_READ, "../write", ERR_DENIED, "out of it" },
-	{ "down and up and up", MOUNT, ROOT_READ, "dir/../..", ERR_DENIED, "out of it" },
-	{ "from the top", MOUNT, ROOT_READ, "/etc", ERR_DENIED, "out of it" },
+	{ "no such root", MOUNT, ROOTS, "", ERR_DENIED, "may not be used" },
+	{ "far from any root", MOUNT, UINT32_MAX, "", ERR_DENIED, "may not be used" },
+	{ "a root that is a cgroup", MOUNT, ~(uint32_t)0 - 4, "", ERR_DENIED, "may not be used" },
+	{ "write below read-only", MOUNT_RW, ROOT_READ, "dir", ERR_DENIED, "may not be used" },
+	{ "a layer as mount", MOUNT, 0, "", ERR_DENIED, "may not be used" },
+	{ "a mount as layer", LAYER, ROOT_READ, "dir", ERR_DENIED, "may not be used" },
+	{ "a layer from nowhere", LAYER, ROOTS, "", ERR_DENIED, "may not be used" },
+	{ "up", MOUNT, ROOT_READ, "..", ERR_DENIED, "leads outside" },
+	{ "up and down", MOUNT, ROOT_READ, "../write", ERR_DENIED, "leads outside" },
+	{ "down and up and up", MOUNT, ROOT_READ, "dir/../..", ERR_DENIED, "leads outside" },
+	{ "from the top", MOUNT, ROOT_READ, "/etc", ERR_DENIED, "leads outside" },
 	{ "a link out", MOUNT, ROOT_READ, "out", ERR_DENIED, "link" },
 	{ "a link inside", MOUNT, ROOT_READ, "in", ERR_DENIED, "link" },
-	{ "over a link", MOUNT, ROOT_READ, "in/file", ERR_DENIED, "link" },
+	{ "has a link", MOUNT, ROOT_READ, "in/file", ERR_DENIED, "link" },
 	{ "not there", MOUNT, ROOT_READ, "none", ERR_SYSTEM, "No such file" },
 	{ "below a file", MOUNT, ROOT_READ, "dir/file/x", ERR_SYSTEM, "Not a directory" },
 	{ "a pipe", MOUNT, ROOT_READ, "pipe", ERR_INVALID, "neither a directory nor a file" },
-	{ "a root that is absent", LAYER, CELL_LAYERS_MAX - 1, "", ERR_DENIED, "was not given" },
-	{ "up, as layer", LAYER, 0, "..", ERR_DENIED, "out of it" },
-	{ "a template as mount", MOUNT, ROOT_TEMPLATES, "good", ERR_DENIED, "was not given" },
+	{ "a root that is absent", LAYER, CELL_LAYERS_MAX - 1, "", ERR_DENIED, "may not be used" },
+	{ "up, as layer", LAYER, 0, "..", ERR_DENIED, "leads outside" },
+	{ "a template as mount", MOUNT, ROOT_TEMPLATES, "good", ERR_DENIED, "may not be used" },
 	{ "all templates", LAYER, ROOT_TEMPLATES, "", ERR_DENIED, "not a name" },
 	{ "all templates by a dot", LAYER, ROOT_TEMPLATES, ".", ERR_DENIED, "not a name" },
-	{ "up from templates", LAYER, ROOT_TEMPLATES, "..", ERR_DENIED, "out of it" },
-	{ "around templates", LAYER, ROOT_TEMPLATES, "../read", ERR_DENIED, "out of it" },
+	{ "up from templates", LAYER, ROOT_TEMPLATES, "..", ERR_DENIED, "leads outside" },
+	{ "around templates", LAYER, ROOT_TEMPLATES, "../read", ERR_DENIED, "leads outside" },
 	{ "into a template", LAYER, ROOT_TEMPLATES, "good/in", ERR_DENIED, "not a name" },
 	{ "down and up to one", LAYER, ROOT_TEMPLATES, "good/../good", ERR_DENIED, "not a name" },
 	{ "a hidden template", LAYER, ROOT_TEMPLATES, ".hidden", ERR_DENIED, "not a name" },
@@ -326,11 +326,11 @@ static void layers_of_a_diff_stay_below_too(void)
 	r.layer_from[0].root = ROOT_READ;
 	CHECK(pipe2(ends, O_CLOEXEC) == 0);
 	REFUSED("no layer", keeper_client_call(&s.k, &r, sizeof(r), &ends[1], 1, &reply, NULL, &e),
-		ERR_DENIED, "was not given");
+		ERR_DENIED, "may not be used");
 	r.layer_from[0].root = 0;
 	(void)snprintf(r.layer_from[0].path, sizeof(r.layer_from[0].path), "../..");
 	REFUSED("up", keeper_client_call(&s.k, &r, sizeof(r), &ends[1], 1, &reply, NULL, &e),
-		ERR_DENIED, "out of it");
+		ERR_DENIED, "leads outside");
 	destroy(&s, &a, a.pid);
 	stop_server(&s);
 }

@@ -448,7 +448,7 @@ def test_keys_and_their_rotation():
             db.commit()
             db.close()
             server.start()
-            has(server.want(200, "GET", "/v1/secrets/r")["problem"], "belongs elsewhere")
+            has(server.want(200, "GET", "/v1/secrets/r")["problem"], "belongs to another name")
             check(text not in server.log(), "in the log")
     finally:
         os.unlink(key_file)
