@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "filter.h"
+#include "sandbox_filter.h"
 #include "netname.h"
 #include "rfc3339.h"
 #include "sandbox_spec.h"
@@ -71,14 +71,14 @@ static int update(const char *body, size_t len, struct err *e)
 static int filter(char *text, struct err *e)
 {
 	char *row = strchr(text, '\n'), *written;
-	struct filter f;
+	struct sandbox_filter f;
 	bool all = true;
 	json_t *root;
 	int r;
 
 	if (row != NULL)
 		*row++ = '\0';
-	r = filter_read(text, &f, e);
+	r = sandbox_filter_read(text, &f, e);
 	root = row == NULL ? NULL : json_loads(row, 0, NULL);
 	if (r == 0 && json_is_object(root)) {
 		const char *key;
@@ -96,35 +96,35 @@ static int filter(char *text, struct err *e)
 				json_decref(name);
 				json_decref(want);
 			}
-			assert(filter_matches(&f, written) == all);
+			assert(sandbox_filter_matches(&f, written) == all);
 		}
 		free(written);
 	} else if (r == 0 && row != NULL) {
-		(void)filter_matches(&f, row);
+		(void)sandbox_filter_matches(&f, row);
 	}
 	json_decref(root);
-	filter_release(&f);
+	sandbox_filter_release(&f);
 	return r;
 }
 
 static int cursor(const char *text, struct err *e)
 {
-	struct filter_cursor c, again;
-	char token[FILTER_CURSOR_MAX];
+	struct sandbox_filter_cursor c, again;
+	char token[SANDBOX_FILTER_CURSOR_MAX];
 	unsigned set = 0;
 	uint64_t us;
 
 	if (rfc3339_read(text, &us) == 0)
 		assert(us / 1000000 < 253402387200);
-	if (filter_states(text, &set, e) == 0)
+	if (sandbox_filter_states(text, &set, e) == 0)
 		assert(set > 0 && set <= 3);
 	(void)netname_is_endpoint(text);
 	(void)netname_is_host(text);
-	if (filter_cursor_read(text, &c, e) < 0)
+	if (sandbox_filter_cursor_read(text, &c, e) < 0)
 		return -1;
 	assert(c.id[0] != '\0' && strlen(c.id) < sizeof(c.id));
-	filter_cursor_write(&c, token);
-	assert(filter_cursor_read(token, &again, e) == 0);
+	sandbox_filter_cursor_write(&c, token);
+	assert(sandbox_filter_cursor_read(token, &again, e) == 0);
 	assert(again.ms == c.ms && strcmp(again.id, c.id) == 0 && again.ascending == c.ascending);
 	return 0;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "e2b_private.h"
-#include "entry.h"
+#include "entry_info.h"
 
 #define CREATE "EVENT_TYPE_CREATE"
 
@@ -168,6 +168,6 @@ void dir_watch_shape(struct json *j, const char *member, const char *type, const
 	json_text(j, "name", name);
 	json_text(j, "type", type);
 	if (entry != NULL)
-		entry_shape(j, "entry", entry, entry_path(entry));
+		entry_info_shape(j, "entry", entry, entry_info_path(entry));
 	json_close(j, '}');
 }

@@ -9,7 +9,7 @@
  *   sandbox.c         the data of a sandbox, kept and shown
  *   sandbox_spec.c, network.c, netname.c
  *                     read requests for one
- *   sandbox_*.c       created, resumed, listed (filter.c, rfc3339.c), measured, ended
+ *   sandbox_*.c       created, resumed, listed (rfc3339.c), measured, ended
  *   template_routes.c   the operator's templates
  *   secret_routes.c   secrets, without their values
  *   unsupported.c     what Cordon does not have
@@ -19,10 +19,11 @@
  *   rpc*.c            Connect: messages, bodies, streams
  *   process*.c        the process service: _start and _connect answer with a _feed of _events,
  *                     _input and _stream_input feed a _writer; _spec and _find read which process
- *   filesystem*.c     the filesystem service; listing.c orders a directory, dir_watch.c watches one
- *   files_*.c         files by HTTP: condition.c and disposition.c for GET; post_head.c,
+ *   filesystem*.c     the filesystem service; dir_listing.c sorts a directory, dir_watch.c watches
+ * one files_*.c         files by HTTP: condition.c and disposition.c for GET; post_head.c,
  *                     multipart.c, part_head.c and upload_result.c for POST
- *   cell_file.c       what both services do in the cell, and how it fails; entry.c shows a file */
+ *   cell_file.c       what both services do in the cell, and how it fails; entry_info.c shows a
+ * file */
 #pragma once
 
 #include "request.h"

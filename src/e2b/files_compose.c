@@ -4,7 +4,7 @@
 
 #include "e2b_private.h"
 #include "cell_file.h"
-#include "entry.h"
+#include "entry_info.h"
 #include "json_members.h"
 #include "reply.h"
 
@@ -39,7 +39,7 @@ static int on_record(struct file_call *call, const struct file_msg *m, struct er
 		return file_call_refuse(e);
 	c->begun = true;
 	json_init_heap(&c->j, ENTRY_JSON_MAX);
-	entry_shape_written(&c->j, NULL, &m->entry);
+	entry_info_shape_written(&c->j, NULL, &m->entry);
 	return 0;
 }
 

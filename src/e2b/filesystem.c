@@ -6,9 +6,9 @@
 
 #include "e2b_private.h"
 #include "cell_file.h"
-#include "entry.h"
+#include "entry_info.h"
 #include "jobs.h"
-#include "listing.h"
+#include "dir_listing.h"
 #include "reply.h"
 #include "rpc.h"
 
@@ -25,7 +25,7 @@ struct filesystem {
 	const struct file_call_events *events;
 	bool write, begun, existed;
 	struct json j;
-	struct listing list;
+	struct dir_listing list;
 	struct job job; /* that writes the list */
 	bool truncated;
 };
@@ -38,7 +38,7 @@ static void release(struct request *r, bool answered)
 	core_job_cancel(r->core, &f->job);
 	file_call_release(&f->call);
 	json_release(&f->j);
-	listing_release(&f->list);
+	dir_listing_release(&f->list);
 }
 
 static void on_session(struct request *r, struct session *s)
@@ -96,7 +96,7 @@ static int on_one_record(struct file_call *c, const struct file_msg *m, struct e
 	f->existed = (m->entry.flags & FILE_MSG_EXISTED) != 0;
 	json_init_heap(&f->j, ENTRY_JSON_MAX);
 	json_open(&f->j, NULL, '{');
-	entry_shape(&f->j, "entry", &m->entry, entry_path(&m->entry));
+	entry_info_shape(&f->j, "entry", &m->entry, entry_info_path(&m->entry));
 	json_close(&f->j, '}');
 	return 0;
 }
@@ -233,8 +233,8 @@ static int keep(struct filesystem *f, const struct file_msg_entry *entry, struct
 
 	(void)snprintf(path, sizeof(path), "%s/%s", f->to, entry->path);
 	json_init_heap(&f->j, ENTRY_JSON_MAX);
-	entry_shape(&f->j, NULL, entry, path);
-	kept = json_ok(&f->j) && listing_add(&f->list, entry->path, &f->j);
+	entry_info_shape(&f->j, NULL, entry, path);
+	kept = json_ok(&f->j) && dir_listing_add(&f->list, entry->path, &f->j);
 	json_release(&f->j);
 	if (!kept)
 		return err_set(e, ERR_LIMIT,
@@ -258,7 +258,7 @@ static int on_list_record(struct file_call *c, const struct file_msg *m, struct 
 	if (f->begun)
 		return keep(f, &m->entry, e);
 	f->begun = true;
-	path = entry_path(&m->entry);
+	path = entry_info_path(&m->entry);
 	(void)snprintf(f->to, sizeof(f->to), "%s", strcmp(path, "/") == 0 ? "" : path);
 	return 0;
 }
@@ -270,7 +270,7 @@ static bool on_list_piece(struct job *job)
 	struct filesystem *f = r->state;
 
 	loop_note(core_loop(r->core), "ListDir");
-	if (listing_piece(&f->list, &f->j))
+	if (dir_listing_piece(&f->list, &f->j))
 		return true;
 	json_close(&f->j, ']');
 	json_close(&f->j, '}');

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "e2b_private.h"
-#include "filter.h"
+#include "sandbox_filter.h"
 #include "reply.h"
 #include "rfc3339.h"
 #include "sandbox.h"
@@ -24,15 +24,15 @@ struct found {
 struct list {
 	struct walk walk; /* first */
 	struct request *r;
-	struct filter metadata;
+	struct sandbox_filter metadata;
 	unsigned states;
 	bool by_template;
 	char template[256];  /* if by_template: the name of the session's */
 	uint64_t started_us; /* not before */
 	bool ascending;
-	struct filter_cursor from; /* id "": from the start */
-	uint64_t limit;		   /* 0: none */
-	struct found *found;	   /* owned */
+	struct sandbox_filter_cursor from; /* id "": from the start */
+	uint64_t limit;			   /* 0: none */
+	struct found *found;		   /* owned */
 	size_t n, cap;
 	unsigned running;
 	bool failed;
@@ -40,12 +40,12 @@ struct list {
 
 static bool is_wanted(const struct list *l, const struct store_session *row)
 {
-	unsigned state = sandbox_is_paused(row) ? FILTER_PAUSED : FILTER_RUNNING;
+	unsigned state = sandbox_is_paused(row) ? SANDBOX_FILTER_PAUSED : SANDBOX_FILTER_RUNNING;
 
 	return sandbox_exists(row) && (l->states & state) != 0 &&
 	       (!l->by_template || strcmp(l->template, row->template) == 0) &&
 	       row->started_ms * 1000 >= l->started_us &&
-	       filter_matches(&l->metadata, row->metadata == NULL ? "" : row->metadata);
+	       sandbox_filter_matches(&l->metadata, row->metadata == NULL ? "" : row->metadata);
 }
 
 static void on_session(struct session *s, void *arg)
@@ -105,11 +105,11 @@ static bool is_behind(const struct list *l, const struct store_session *row)
 /* The token of the page that begins behind a row. */
 static void set_next(struct list *l, const struct store_session *last)
 {
-	struct filter_cursor next = { .ms = last->started_ms, .ascending = l->ascending };
-	char token[FILTER_CURSOR_MAX];
+	struct sandbox_filter_cursor next = { .ms = last->started_ms, .ascending = l->ascending };
+	char token[SANDBOX_FILTER_CURSOR_MAX];
 
 	(void)snprintf(next.id, sizeof(next.id), "%s", last->id);
-	filter_cursor_write(&next, token);
+	sandbox_filter_cursor_write(&next, token);
 	exchange_header(l->r->x, "X-Next-Token", token);
 }
 
@@ -149,7 +149,7 @@ static void on_finish(struct walk *w)
 	if (l->n > 0)
 		qsort(l->found, l->n, sizeof(*l->found),
 		      l->ascending ? compare_ascending : compare);
-	if ((l->states & FILTER_RUNNING) != 0) {
+	if ((l->states & SANDBOX_FILTER_RUNNING) != 0) {
 		(void)snprintf(total, sizeof(total), "%u", l->running);
 		exchange_header(l->r->x, "X-Total-Running", total);
 	}
@@ -158,11 +158,11 @@ static void on_finish(struct walk *w)
 
 static int read_metadata(struct list *l, struct err *e)
 {
-	char text[FILTER_TEXT_MAX];
+	char text[SANDBOX_FILTER_TEXT_MAX];
 
 	return request_text(l->r, "metadata", text, sizeof(text), e) < 0
 		       ? -1
-		       : filter_read(text, &l->metadata, e);
+		       : sandbox_filter_read(text, &l->metadata, e);
 }
 
 static int read_template(struct list *l, struct err *e)
@@ -184,7 +184,7 @@ static int read_template(struct list *l, struct err *e)
 static int read_page(struct list *l, struct err *e)
 {
 	static const char *const orders[] = { "desc", "asc" };
-	char text[FILTER_CURSOR_MAX];
+	char text[SANDBOX_FILTER_CURSOR_MAX];
 	unsigned which = 0;
 
 	l->limit = LIMIT_MAX;
@@ -200,7 +200,7 @@ static int read_page(struct list *l, struct err *e)
 		return -1;
 	if (text[0] == '\0')
 		return 0;
-	if (filter_cursor_read(text, &l->from, e) < 0)
+	if (sandbox_filter_cursor_read(text, &l->from, e) < 0)
 		return -1;
 	if (l->from.ascending != l->ascending)
 		return err_set(e, ERR_INVALID,
@@ -213,7 +213,7 @@ static int read_v2(struct list *l, struct err *e)
 	char states[64];
 
 	if (request_text(l->r, "state", states, sizeof(states), e) < 0 ||
-	    filter_states(states, &l->states, e) < 0 || read_template(l, e) < 0 ||
+	    sandbox_filter_states(states, &l->states, e) < 0 || read_template(l, e) < 0 ||
 	    read_page(l, e) < 0)
 		return -1;
 	return read_metadata(l, e);
@@ -223,7 +223,7 @@ static void release(struct walk *w)
 {
 	struct list *l = (struct list *)w;
 
-	filter_release(&l->metadata);
+	sandbox_filter_release(&l->metadata);
 	free(l->found);
 }
 
@@ -242,7 +242,7 @@ static void list(struct request *r, int (*read)(struct list *l, struct err *e))
 		return;
 	l->walk.release = release;
 	l->r = r;
-	l->states = FILTER_RUNNING;
+	l->states = SANDBOX_FILTER_RUNNING;
 	if (read(l, &e) < 0)
 		reply_error(r, &e);
 	else

@@ -1,6 +1,6 @@
 #include "upload_result.h"
 
-#include "entry.h"
+#include "entry_info.h"
 #include "reply.h"
 
 /* FNV-1a. Two places with the same hash are taken for one: of 20,000 that happens by chance in one
@@ -35,7 +35,7 @@ bool upload_result_is_twice(const struct upload_result *w)
 int upload_result_add(struct upload_result *w, const char *target,
 		      const struct file_msg_entry *entry, struct err *e)
 {
-	uint64_t asked = hash(target), place = hash(entry_path(entry));
+	uint64_t asked = hash(target), place = hash(entry_info_path(entry));
 
 	if (w->files == UPLOAD_RESULT_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d files in one request",
@@ -58,7 +58,7 @@ int upload_result_add(struct upload_result *w, const char *target,
 	if (place != asked)
 		w->hashes[w->n++] = place;
 	w->files++;
-	entry_shape_written(&w->j, NULL, entry);
+	entry_info_shape_written(&w->j, NULL, entry);
 	return 0;
 }
 

@@ -2,7 +2,7 @@
  * headers of answers; and what they may say in the head of a request. */
 #include "condition.h"
 #include "disposition.h"
-#include "entry.h"
+#include "entry_info.h"
 #include "post_head.h"
 
 #include "support.h"
@@ -37,14 +37,14 @@ static void permissions(void)
 		{ FILE_MSG_SOCKET, 0755, "Srwxr-xr-x" },  { FILE_MSG_CHAR, 0666, "Dcrw-rw-rw-" },
 		{ FILE_MSG_BLOCK, 0660, "Drw-rw----" },	  { FILE_MSG_DIR, 07777, "dugtrwxrwxrwx" },
 	};
-	char text[ENTRY_PERMISSIONS_MAX];
+	char text[ENTRY_INFO_PERMISSIONS_MAX];
 
 	for (size_t i = 0; i < COUNT(t); i++) {
 		struct file_msg_entry m = plain;
 
 		m.type = t[i].type;
 		m.mode = t[i].mode;
-		entry_permissions(&m, text);
+		entry_info_permissions(&m, text);
 		CHECK_STR(text, t[i].want);
 	}
 }
@@ -55,7 +55,7 @@ static void check_shape(const struct file_msg_entry *m, const char *path, const 
 	struct json j;
 
 	json_init(&j, text, sizeof(text));
-	entry_shape(&j, NULL, m, path);
+	entry_info_shape(&j, NULL, m, path);
 	CHECK(json_ok(&j));
 	CHECK_STR(text, want);
 }
@@ -120,12 +120,12 @@ static void written(void)
 	struct json j;
 
 	json_init(&j, text, sizeof(text));
-	entry_shape_written(&j, NULL, &m);
+	entry_info_shape_written(&j, NULL, &m);
 	CHECK_STR(text, "{\"path\":\"/home/user/a\",\"name\":\"a\",\"type\":\"file\"}");
 	CHECK(file_meta_add(bytes, &len, "k", "v\"") && file_meta_add(bytes, &len, "l", ""));
 	m.meta = (struct file_meta){ bytes, len };
 	json_init(&j, text, sizeof(text));
-	entry_shape_written(&j, NULL, &m);
+	entry_info_shape_written(&j, NULL, &m);
 	CHECK_STR(text, "{\"path\":\"/home/user/a\",\"name\":\"a\",\"type\":\"file\","
 			"\"metadata\":{\"k\":\"v\\\"\",\"l\":\"\"}}");
 }

@@ -2,7 +2,7 @@
  * leads back to its row and nowhere else. */
 #include <jansson.h>
 
-#include "filter.h"
+#include "sandbox_filter.h"
 #include "rfc3339.h"
 
 #include "support.h"
@@ -12,15 +12,15 @@ static struct err e;
 /* Does a list with this parameter show a row with this metadata? -1: it is refused. */
 static int shows(const char *parameter, const char *metadata)
 {
-	struct filter f;
+	struct sandbox_filter f;
 	int shown;
 
 	memset(&e, 0, sizeof(e));
-	if (filter_read(parameter, &f, &e) < 0)
+	if (sandbox_filter_read(parameter, &f, &e) < 0)
 		shown = -1;
 	else
-		shown = filter_matches(&f, metadata);
-	filter_release(&f);
+		shown = sandbox_filter_matches(&f, metadata);
+	sandbox_filter_release(&f);
 	return shown;
 }
 
@@ -78,9 +78,9 @@ static void metadata(void)
 
 static void many_pairs(void)
 {
-	char text[FILTER_TEXT_MAX] = "", more[FILTER_TEXT_MAX + 8];
+	char text[SANDBOX_FILTER_TEXT_MAX] = "", more[SANDBOX_FILTER_TEXT_MAX + 8];
 
-	for (unsigned i = 0; i < FILTER_PAIRS_MAX; i++) {
+	for (unsigned i = 0; i < SANDBOX_FILTER_PAIRS_MAX; i++) {
 		size_t used = strlen(text);
 
 		(void)snprintf(text + used, sizeof(text) - used, "%sk%u=v", i == 0 ? "" : "&", i);
@@ -95,37 +95,38 @@ static void states(void)
 {
 	unsigned set = 0;
 
-	CHECK(filter_states("", &set, &e) == 0 && set == (FILTER_RUNNING | FILTER_PAUSED));
-	CHECK(filter_states("running", &set, &e) == 0 && set == FILTER_RUNNING);
-	CHECK(filter_states("paused", &set, &e) == 0 && set == FILTER_PAUSED);
-	CHECK(filter_states("paused,running", &set, &e) == 0 && set == 3);
-	CHECK(filter_states("stopped", &set, &e) < 0 && e.code == ERR_INVALID);
-	CHECK(filter_states("running,", &set, &e) < 0);
-	CHECK(filter_states(",", &set, &e) < 0);
-	CHECK(filter_states("runn", &set, &e) < 0);
+	CHECK(sandbox_filter_states("", &set, &e) == 0 &&
+	      set == (SANDBOX_FILTER_RUNNING | SANDBOX_FILTER_PAUSED));
+	CHECK(sandbox_filter_states("running", &set, &e) == 0 && set == SANDBOX_FILTER_RUNNING);
+	CHECK(sandbox_filter_states("paused", &set, &e) == 0 && set == SANDBOX_FILTER_PAUSED);
+	CHECK(sandbox_filter_states("paused,running", &set, &e) == 0 && set == 3);
+	CHECK(sandbox_filter_states("stopped", &set, &e) < 0 && e.code == ERR_INVALID);
+	CHECK(sandbox_filter_states("running,", &set, &e) < 0);
+	CHECK(sandbox_filter_states(",", &set, &e) < 0);
+	CHECK(sandbox_filter_states("runn", &set, &e) < 0);
 	CHECK_HAS("state", e.msg, "state");
 }
 
 static void cursors(void)
 {
-	struct filter_cursor c = { .ms = 1794718311123, .id = "i0123456789abcdef" }, back;
-	char token[FILTER_CURSOR_MAX];
+	struct sandbox_filter_cursor c = { .ms = 1794718311123, .id = "i0123456789abcdef" }, back;
+	char token[SANDBOX_FILTER_CURSOR_MAX];
 
-	filter_cursor_write(&c, token);
+	sandbox_filter_cursor_write(&c, token);
 	/* printf '2026-11-15T04:51:51.123Z__i0123456789abcdef' | base64, as E2B's own */
 	CHECK_STR(token, "MjAyNi0xMS0xNVQwNDo1MTo1MS4xMjNaX19pMDEyMzQ1Njc4OWFiY2RlZg==");
-	CHECK(filter_cursor_read(token, &back, &e) == 0);
+	CHECK(sandbox_filter_cursor_read(token, &back, &e) == 0);
 	CHECK(back.ms == c.ms && strcmp(back.id, c.id) == 0 && !back.ascending);
 	token[strlen(token) - 2] = '\0';
-	CHECK(filter_cursor_read(token, &back, &e) == 0 && back.ms == c.ms);
+	CHECK(sandbox_filter_cursor_read(token, &back, &e) == 0 && back.ms == c.ms);
 	c.ascending = true;
-	filter_cursor_write(&c, token);
-	CHECK(filter_cursor_read(token, &back, &e) == 0 && back.ascending &&
+	sandbox_filter_cursor_write(&c, token);
+	CHECK(sandbox_filter_cursor_read(token, &back, &e) == 0 && back.ascending &&
 	      strcmp(back.id, c.id) == 0);
 	memset(c.id, 'z', sizeof(c.id) - 1); /* the longest there can be */
 	c.ms = UINT64_MAX;
-	filter_cursor_write(&c, token);
-	CHECK(filter_cursor_read(token, &back, &e) == 0 && strcmp(back.id, c.id) == 0);
+	sandbox_filter_cursor_write(&c, token);
+	CHECK(sandbox_filter_cursor_read(token, &back, &e) == 0 && strcmp(back.id, c.id) == 0);
 }
 
 static void bad_cursors(void)
@@ -141,11 +142,11 @@ static void bad_cursors(void)
 		"MjAyNi0xMS0xNVQwNDo1MTo1MS4xMjNaX19pMF9fZGVzYw==", /* "__desc" */
 		"AAAA",
 	};
-	struct filter_cursor c;
+	struct sandbox_filter_cursor c;
 
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		memset(&e, 0, sizeof(e));
-		CHECK_CASE(bad[i], filter_cursor_read(bad[i], &c, &e) < 0);
+		CHECK_CASE(bad[i], sandbox_filter_cursor_read(bad[i], &c, &e) < 0);
 		CHECK_CASE(bad[i], e.code == ERR_INVALID && strstr(e.msg, "nextToken") != NULL);
 	}
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "listing.h"
+#include "dir_listing.h"
 #include "rpc.h"
 #include "test.h"
 
@@ -21,7 +21,7 @@ void rpc_uncount(size_t bytes)
 /* n numbers, added in another order than they are sorted in. */
 static void check_sorted(unsigned n, unsigned least_pieces)
 {
-	struct listing l = { 0 };
+	struct dir_listing l = { 0 };
 	unsigned pieces = 1, at = 0;
 	struct json j, want;
 	char name[16], text[32];
@@ -32,12 +32,12 @@ static void check_sorted(unsigned n, unsigned least_pieces)
 		(void)snprintf(name, sizeof(name), "%06u", (unsigned)(i * 7919ULL % n));
 		json_init(&entry, text, sizeof(text));
 		json_text(&entry, NULL, name);
-		CHECK(listing_add(&l, name, &entry));
+		CHECK(dir_listing_add(&l, name, &entry));
 	}
 	json_init_heap(&j, 4U << 20);
 	json_init_heap(&want, 4U << 20);
-	while (listing_piece(&l, &j)) {
-		CHECK(j.len - at <= LISTING_WRITTEN + sizeof(text));
+	while (dir_listing_piece(&l, &j)) {
+		CHECK(j.len - at <= DIR_LISTING_WRITTEN + sizeof(text));
 		at = (unsigned)j.len;
 		pieces++;
 	}
@@ -49,7 +49,7 @@ static void check_sorted(unsigned n, unsigned least_pieces)
 	CHECK(pieces >= least_pieces);
 	json_release(&j);
 	json_release(&want);
-	listing_release(&l);
+	dir_listing_release(&l);
 }
 
 static void any_number_is_sorted(void)
@@ -63,7 +63,7 @@ static void any_number_is_sorted(void)
 
 static void many_are_sorted_in_pieces(void)
 {
-	check_sorted(30000, 30000 / (4 * LISTING_RUN) + 7 * (30000 / LISTING_MERGED) + 4);
+	check_sorted(30000, 30000 / (4 * DIR_LISTING_RUN) + 7 * (30000 / DIR_LISTING_MERGED) + 4);
 }
 
 TEST_MAIN({ "any number is sorted", any_number_is_sorted },

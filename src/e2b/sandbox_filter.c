@@ -1,9 +1,9 @@
-/* filter.c - theory of operation
+/* sandbox_filter.c - theory of operation
  *
  * A row's metadata was written by one writer in one form: {"name":"value",...}, without spaces. So
  * the filter is written the same way once, and then compared byte by byte with the text of the
  * rows: no row is parsed. */
-#include "filter.h"
+#include "sandbox_filter.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static int refuse_pairs(struct err *e)
 /* Decodes a name or a value and writes it as JSON; NULL: it is malformed. */
 static char *as_json(const char *raw, size_t n)
 {
-	char text[FILTER_TEXT_MAX], *written;
+	char text[SANDBOX_FILTER_TEXT_MAX], *written;
 	json_t *string;
 
 	if (url_decode_form((struct http1_span){ raw, n }, text, sizeof(text)) < 0)
@@ -37,7 +37,7 @@ static char *as_json(const char *raw, size_t n)
 }
 
 /* Takes both over. Of two pairs with the same name the last one counts. */
-static void add(struct filter *f, char *name, char *value)
+static void add(struct sandbox_filter *f, char *name, char *value)
 {
 	unsigned i = 0;
 
@@ -53,15 +53,15 @@ static void add(struct filter *f, char *name, char *value)
 	f->pairs[i].value = value;
 }
 
-static int read_pair(const char *at, size_t n, struct filter *f, struct err *e)
+static int read_pair(const char *at, size_t n, struct sandbox_filter *f, struct err *e)
 {
 	const char *equals = memchr(at, '=', n), *value;
 	char *name_text, *value_text;
 	size_t value_n;
 
-	if (f->n == FILTER_PAIRS_MAX)
+	if (f->n == SANDBOX_FILTER_PAIRS_MAX)
 		return err_set(e, ERR_INVALID, "parameter metadata: at most %d pairs",
-			       FILTER_PAIRS_MAX);
+			       SANDBOX_FILTER_PAIRS_MAX);
 	if (equals == NULL)
 		return refuse_pairs(e);
 	value = equals + 1;
@@ -79,9 +79,9 @@ static int read_pair(const char *at, size_t n, struct filter *f, struct err *e)
 	return 0;
 }
 
-int filter_read(const char *parameter, struct filter *ret, struct err *e)
+int sandbox_filter_read(const char *parameter, struct sandbox_filter *ret, struct err *e)
 {
-	char text[FILTER_TEXT_MAX];
+	char text[SANDBOX_FILTER_TEXT_MAX];
 
 	ret->n = 0;
 	if (*parameter == '\0')
@@ -100,7 +100,7 @@ int filter_read(const char *parameter, struct filter *ret, struct err *e)
 	}
 }
 
-void filter_release(struct filter *f)
+void sandbox_filter_release(struct sandbox_filter *f)
 {
 	for (unsigned i = 0; i < f->n; i++) {
 		free(f->pairs[i].name);
@@ -151,7 +151,7 @@ static bool has_pair(const char *metadata, const char *name, const char *value)
 	return false;
 }
 
-bool filter_matches(const struct filter *f, const char *metadata)
+bool sandbox_filter_matches(const struct sandbox_filter *f, const char *metadata)
 {
 	for (unsigned i = 0; i < f->n; i++)
 		if (!has_pair(metadata, f->pairs[i].name, f->pairs[i].value))
@@ -161,13 +161,13 @@ bool filter_matches(const struct filter *f, const char *metadata)
 
 /* ---- states */
 
-int filter_states(const char *parameter, unsigned *ret, struct err *e)
+int sandbox_filter_states(const char *parameter, unsigned *ret, struct err *e)
 {
 	static const char *const words[] = { "running", "paused" };
 	unsigned set = 0;
 
 	if (*parameter == '\0') {
-		*ret = FILTER_RUNNING | FILTER_PAUSED;
+		*ret = SANDBOX_FILTER_RUNNING | SANDBOX_FILTER_PAUSED;
 		return 0;
 	}
 	for (const char *at = parameter;;) {
@@ -191,14 +191,15 @@ int filter_states(const char *parameter, unsigned *ret, struct err *e)
 
 #define ASCENDING "__asc"
 
-void filter_cursor_write(const struct filter_cursor *c, char ret[FILTER_CURSOR_MAX])
+void sandbox_filter_cursor_write(const struct sandbox_filter_cursor *c,
+				 char ret[SANDBOX_FILTER_CURSOR_MAX])
 {
 	char time[RFC3339_MAX], text[RFC3339_MAX + STORE_ID_MAX + 8];
 	int n;
 
 	rfc3339_write(c->ms, time);
 	n = snprintf(text, sizeof(text), "%s__%s%s", time, c->id, c->ascending ? ASCENDING : "");
-	_Static_assert(BASE64_LENGTH(sizeof(text)) < FILTER_CURSOR_MAX, "it fits");
+	_Static_assert(BASE64_LENGTH(sizeof(text)) < SANDBOX_FILTER_CURSOR_MAX, "it fits");
 	base64_encode(text, (size_t)n, ret);
 	for (; *ret != '\0'; ret++) /* for URLs: two characters are others there */
 		*ret = (char)(*ret == '+' ? '-' : *ret == '/' ? '_' : *ret);
@@ -209,10 +210,11 @@ static int refuse_cursor(struct err *e)
 	return err_set(e, ERR_INVALID, "parameter nextToken: not a token from this server");
 }
 
-static bool decode(const char *text, char ret[FILTER_CURSOR_MAX])
+static bool decode(const char *text, char ret[SANDBOX_FILTER_CURSOR_MAX])
 {
 	size_t n = strlen(text);
-	ssize_t len = n >= FILTER_CURSOR_MAX ? -1 : base64_decode_any(text, n, (uint8_t *)ret);
+	ssize_t len =
+		n >= SANDBOX_FILTER_CURSOR_MAX ? -1 : base64_decode_any(text, n, (uint8_t *)ret);
 
 	if (len < 0 || memchr(ret, '\0', (size_t)len) != NULL)
 		return false;
@@ -220,9 +222,9 @@ static bool decode(const char *text, char ret[FILTER_CURSOR_MAX])
 	return true;
 }
 
-int filter_cursor_read(const char *text, struct filter_cursor *ret, struct err *e)
+int sandbox_filter_cursor_read(const char *text, struct sandbox_filter_cursor *ret, struct err *e)
 {
-	char plain[FILTER_CURSOR_MAX], *id, *order;
+	char plain[SANDBOX_FILTER_CURSOR_MAX], *id, *order;
 	uint64_t us;
 
 	if (!decode(text, plain))

@@ -1,4 +1,4 @@
-#include "listing.h"
+#include "dir_listing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +7,11 @@
 #include "rpc.h"
 
 /* Where its path and its JSON are in the text. */
-struct listing_entry {
+struct dir_listing_entry {
 	size_t path, json;
 };
 
-static bool grow_text(struct listing *l, size_t n)
+static bool grow_text(struct dir_listing *l, size_t n)
 {
 	size_t size = l->size == 0 ? 4096 : l->size, counted;
 	char *more;
@@ -35,7 +35,7 @@ static bool grow_text(struct listing *l, size_t n)
 	return true;
 }
 
-static size_t put(struct listing *l, const char *text, size_t n)
+static size_t put(struct dir_listing *l, const char *text, size_t n)
 {
 	size_t at = l->len;
 
@@ -44,9 +44,9 @@ static size_t put(struct listing *l, const char *text, size_t n)
 	return at;
 }
 
-bool listing_add(struct listing *l, const char *path, const struct json *entry)
+bool dir_listing_add(struct dir_listing *l, const char *path, const struct json *entry)
 {
-	struct listing_entry *more;
+	struct dir_listing_entry *more;
 
 	if (l->n == l->cap) {
 		size_t cap = l->cap == 0 ? 64 : 2 * l->cap;
@@ -82,8 +82,8 @@ static int compare_paths(const char *a, const char *b)
 
 static int compare(const void *a, const void *b, void *text)
 {
-	return compare_paths((char *)text + ((const struct listing_entry *)a)->path,
-			     (char *)text + ((const struct listing_entry *)b)->path);
+	return compare_paths((char *)text + ((const struct dir_listing_entry *)a)->path,
+			     (char *)text + ((const struct dir_listing_entry *)b)->path);
 }
 
 static size_t least(size_t a, size_t b)
@@ -91,19 +91,19 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Sorts runs of LISTING_RUN. True: there are more. */
-static bool sort_runs(struct listing *l)
+/* Sorts runs of DIR_LISTING_RUN. True: there are more. */
+static bool sort_runs(struct dir_listing *l)
 {
-	size_t end = least(l->n, l->at + 4 * LISTING_RUN);
+	size_t end = least(l->n, l->at + 4 * DIR_LISTING_RUN);
 
-	for (; l->at < end; l->at += LISTING_RUN)
-		qsort_r(l->entries + l->at, least(LISTING_RUN, l->n - l->at), sizeof(*l->entries),
-			compare, l->text);
+	for (; l->at < end; l->at += DIR_LISTING_RUN)
+		qsort_r(l->entries + l->at, least(DIR_LISTING_RUN, l->n - l->at),
+			sizeof(*l->entries), compare, l->text);
 	return l->at < l->n;
 }
 
 /* The next entry of the two runs that become the one which l->at lies in. */
-static const struct listing_entry *next_of_two(struct listing *l)
+static const struct dir_listing_entry *next_of_two(struct dir_listing *l)
 {
 	size_t first = l->at / (2 * l->run) * (2 * l->run);
 	size_t second = least(l->n, first + l->run), end = least(l->n, first + 2 * l->run);
@@ -119,10 +119,10 @@ static const struct listing_entry *next_of_two(struct listing *l)
 }
 
 /* Merges each two runs into one. True: there is more of this pass. */
-static bool merge_runs(struct listing *l)
+static bool merge_runs(struct dir_listing *l)
 {
-	size_t end = least(l->n, l->at + LISTING_MERGED);
-	struct listing_entry *merged = l->spare;
+	size_t end = least(l->n, l->at + DIR_LISTING_MERGED);
+	struct dir_listing_entry *merged = l->spare;
 
 	for (; l->at < end; l->at++)
 		l->spare[l->at] = *next_of_two(l);
@@ -135,7 +135,7 @@ static bool merge_runs(struct listing *l)
 }
 
 /* Does a piece of the sorting. False: out of memory. */
-static bool sort_piece(struct listing *l)
+static bool sort_piece(struct dir_listing *l)
 {
 	if (l->run == 0 && l->spare == NULL) {
 		l->spare = reallocarray(NULL, l->n + 1, sizeof(*l->spare));
@@ -144,13 +144,13 @@ static bool sort_piece(struct listing *l)
 	}
 	if (l->run == 0 ? sort_runs(l) : merge_runs(l))
 		return true;
-	l->run = l->run == 0 ? LISTING_RUN : 2 * l->run;
+	l->run = l->run == 0 ? DIR_LISTING_RUN : 2 * l->run;
 	l->at = 0;
 	l->sorted = l->run >= l->n;
 	return true;
 }
 
-bool listing_piece(struct listing *l, struct json *j)
+bool dir_listing_piece(struct dir_listing *l, struct json *j)
 {
 	size_t before = j->len;
 
@@ -160,16 +160,16 @@ bool listing_piece(struct listing *l, struct json *j)
 	}
 	if (!l->sorted)
 		return true;
-	for (; l->at < l->n && j->len - before < LISTING_WRITTEN; l->at++)
+	for (; l->at < l->n && j->len - before < DIR_LISTING_WRITTEN; l->at++)
 		json_raw(j, NULL, l->text + l->entries[l->at].json);
 	return l->at < l->n;
 }
 
-void listing_release(struct listing *l)
+void dir_listing_release(struct dir_listing *l)
 {
 	rpc_uncount(rpc_countable(l->size));
 	free(l->text);
 	free(l->entries);
 	free(l->spare);
-	*l = (struct listing){ 0 };
+	*l = (struct dir_listing){ 0 };
 }

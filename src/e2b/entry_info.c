@@ -1,4 +1,4 @@
-#include "entry.h"
+#include "entry_info.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define NUMBER_MAX 24
 
-const char *entry_path(const struct file_msg_entry *m)
+const char *entry_info_path(const struct file_msg_entry *m)
 {
 	return m->abs[0] != '\0' ? m->abs : m->path;
 }
@@ -19,7 +19,7 @@ static const char *base_name(const char *path)
 	return slash == NULL || slash[1] == '\0' ? path : slash + 1;
 }
 
-void entry_permissions(const struct file_msg_entry *m, char ret[ENTRY_PERMISSIONS_MAX])
+void entry_info_permissions(const struct file_msg_entry *m, char ret[ENTRY_INFO_PERMISSIONS_MAX])
 {
 	static const char rwx[] = "rwxrwxrwx";
 	bool device = m->type == FILE_MSG_CHAR || m->type == FILE_MSG_BLOCK;
@@ -83,12 +83,13 @@ static void shape_meta(struct json *j, const struct file_meta *m)
 		json_close(j, '}');
 }
 
-void entry_shape(struct json *j, const char *name, const struct file_msg_entry *m, const char *path)
+void entry_info_shape(struct json *j, const char *name, const struct file_msg_entry *m,
+		      const char *path)
 {
 	bool link = m->type == FILE_MSG_SYMLINK, leads = link && m->resolved[0] != '\0';
-	char permissions[ENTRY_PERMISSIONS_MAX], size[NUMBER_MAX], changed[RFC3339_MAX];
+	char permissions[ENTRY_INFO_PERMISSIONS_MAX], size[NUMBER_MAX], changed[RFC3339_MAX];
 
-	entry_permissions(m, permissions);
+	entry_info_permissions(m, permissions);
 	rfc3339_write_ns(m->mtime_ns, changed);
 	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)(m->size & INT64_MAX));
 	json_open(j, name, '{');
@@ -108,9 +109,9 @@ void entry_shape(struct json *j, const char *name, const struct file_msg_entry *
 	json_close(j, '}');
 }
 
-void entry_shape_written(struct json *j, const char *name, const struct file_msg_entry *m)
+void entry_info_shape_written(struct json *j, const char *name, const struct file_msg_entry *m)
 {
-	const char *path = entry_path(m);
+	const char *path = entry_info_path(m);
 
 	json_open(j, name, '{');
 	json_text(j, "path", path);
