@@ -162,7 +162,8 @@ struct session {
 	bool restored; /* an earlier daemon has made it */
 	/* counters of its cell when an execution last looked */
 	uint64_t oom_seen, pids_seen, disk_seen, inodes_seen;
-	struct session_sample *samples; /* owned; a ring of SESSION_SAMPLES, NULL until needed */
+	struct session_sample
+		*samples; /* owned; a ring of up to SESSION_SAMPLES, NULL until needed */
 	size_t nsamples, last_sample;
 	uint64_t memory_bytes, cpu_us; /* of its cell, at the last look */
 	struct execution_past *past;   /* owned; a ring of EXECUTION_PAST, NULL until needed */

@@ -15,6 +15,7 @@
 #include "usage.h"
 
 #define PIECE 16
+#define FEW 4 /* samples there is room for at first: a power of two */
 #define ACTIVE_NS (60ULL * 1000 * CLOCK_MS)
 
 void session_sample_now(struct session *s, struct session_sample *ret)
@@ -38,12 +39,23 @@ void session_sample_now(struct session *s, struct session_sample *ret)
 		live_cell_flush(s->cell);
 }
 
+/* Idle sessions have few samples and are many, so the ring grows by doubling. Until it is whole, no
+ * sample has been replaced. */
+static void make_room(struct session *s)
+{
+	size_t n = s->nsamples, cap = n == 0 ? FEW : 2 * n;
+
+	if (n == SESSION_SAMPLES || (n > 0 && (n < FEW || (n & (n - 1)) != 0)))
+		return;
+	if (cap > SESSION_SAMPLES)
+		cap = SESSION_SAMPLES;
+	s->samples = reallocarray(s->samples, cap, sizeof(*s->samples));
+	assert(s->samples != NULL);
+}
+
 static void sample(struct session *s)
 {
-	if (s->samples == NULL) {
-		s->samples = calloc(SESSION_SAMPLES, sizeof(*s->samples));
-		assert(s->samples != NULL);
-	}
+	make_room(s);
 	session_sample_now(s, &s->samples[s->last_sample]);
 	s->memory_bytes = s->samples[s->last_sample].memory_bytes;
 	s->cpu_us = s->samples[s->last_sample].cpu_us;
