@@ -37,7 +37,7 @@
 #include "supervisor.h"
 
 #define END_MS 10000 /* from SIGTERM to SIGKILL */
-#define REST_MS 2000 /* from cordond's end to SIGKILL for the others */
+#define REST_MS 1000 /* from cordond's end to SIGKILL for the others */
 #define SOON_MS 10   /* for what cannot start yet, see struct role */
 
 /* Sends a state to systemd, if it started this process and asked for that (sd_notify(3)). */

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 
-BOUND_S = 20  # for /healthz, whatever else happens
+BOUND_S = 8  # for /healthz, whatever else happens
 
 
 class Health(threading.Thread):
