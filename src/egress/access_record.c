@@ -113,7 +113,8 @@ static char *beginning(const struct egress_session *session, const char *text)
 	return copy;
 }
 
-/* The same without what a cell can make long: query and model call, and most of the path. */
+/* Composes the record without what a cell can make long: query and model call, and most of the
+ * path. */
 static bool compose_short(struct json *j, const struct egress_session *session,
 			  const struct access_record *r)
 {

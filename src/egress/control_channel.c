@@ -114,8 +114,8 @@ static void answer(struct control_channel *c, const char *id, int result, const 
 		"out of memory");
 }
 
-/* Its listeners could not be received. The session, if it exists, is detached: its configuration is
- * not the one that cordond asked for. */
+/* Answers an EGRESS_ATTACH whose listeners could not be received. The session, if it exists, is
+ * detached: its configuration is not the one that cordond asked for. */
 static int reject_attach(struct control_channel *c, const char *id, struct err *e)
 {
 	struct egress_session *session = egress_session_find(c->egress, id);

@@ -16,7 +16,7 @@ bool deny_page_wants_json(const struct http1_header *headers, size_t n)
 	return memmem(accept.p, accept.n, "json", 4) != NULL;
 }
 
-/* Makes it fit for a header and a page. */
+/* Replaces bytes of the reason that cannot be in a header, and cuts it at REASON_MAX. */
 static void make_clean(const char *reason, char ret[REASON_MAX])
 {
 	size_t n = 0;

@@ -23,7 +23,7 @@ static uint16_t get16(const uint8_t *p)
 	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
-/* One OPT record of the root, up to the end of the message. -1: anything else. */
+/* Reads the OPT record (EDNS) that must be the last of the message. -1: it is anything else. */
 static int read_opt(const uint8_t *msg, size_t len, size_t at, bool *ret_version_fits)
 {
 	if (len - at < 11 || msg[at] != 0 || get16(msg + at + 1) != DNS_MSG_OPT)

@@ -110,6 +110,6 @@ enum dns_msg_match {
 	DNS_MSG_RESPELT,
 	DNS_MSG_ANSWER,
 };
-/* query: as it was sent. */
+/* Reads a reply, and compares it with the query as it was sent. */
 enum dns_msg_match dns_msg_read_reply(const uint8_t *msg, size_t len, const uint8_t *query,
 				      size_t query_len, struct dns_msg_reply *ret) MUST_USE;

@@ -145,9 +145,8 @@ void flow_relay(struct flow *f)
 	outbound_start(f->session, &to, &f->outbound);
 }
 
-/* Its address may be denied now. A flow that is not connected yet is dialed again by the new
- * policy.
- */
+/* Does the new policy allow the address of the connection? A flow that is not connected yet is
+ * dialed again by the new policy. */
 static bool may_stay(struct flow *f, struct err *ret_why)
 {
 	struct policy_target to = endpoint_target(&f->endpoint);

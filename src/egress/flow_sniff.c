@@ -313,7 +313,7 @@ static void on_ready(struct loop_fd *w, uint32_t events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		/* It ended without a byte, as when ports are scanned. */
+		/* The connection ended without a byte, as when ports are scanned. */
 		if (f->answer.verdict == POLICY_REFUSE)
 			flow_refuse(f, f->answer.reason, 0);
 		else

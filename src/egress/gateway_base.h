@@ -123,7 +123,7 @@ void gateway_note(struct gateway *x, const char *reason);
  * after. */
 uint64_t gateway_left(struct gateway *x, enum limit_way way, uint64_t want);
 void gateway_count(struct gateway *x, enum limit_way way, uint64_t n);
-/* n bytes pass the mask: they are counted in the session's share of this turn. */
+/* Counts n bytes that pass the mask in the session's share of this turn. */
 void gateway_masked(struct gateway *x, size_t n);
 /* How many moved bytes a masked byte counts as. There is a mask. */
 uint64_t gateway_weight(const struct gateway *x);

@@ -10,6 +10,7 @@ void gateway_body_begin(struct gateway_body *b, enum http1_framing framing, uint
 void gateway_body_frames(struct gateway_body *b, bool masked);
 /* Decides the framing of the request's body towards the server, once: head and body follow it. */
 void gateway_body_frame(struct gateway *x);
-/* Each moves what it can. True if anything moved or changed. */
+/* Move the request's body to the server, and the answer's body to the cell, as far as both sides
+ * are ready. True if anything moved or changed. */
 bool gateway_body_out(struct gateway *x);
 bool gateway_body_in(struct gateway *x);

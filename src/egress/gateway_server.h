@@ -4,7 +4,8 @@
 
 #include "gateway_base.h"
 
-/* fresh: no idle one. */
+/* Gets a connection to the server of the request, and sends the request's head on it. fresh: a new
+ * connection, not an idle one. */
 void gateway_dial(struct gateway *x, bool fresh);
 /* Progress in GATEWAY_DIAL. True if anything moved. */
 bool gateway_dialed(struct gateway *x);

@@ -32,7 +32,8 @@ struct gateway_stream {
 	void *arg;
 };
 
-/* fd, non-blocking, is taken over, also on failure. No event is waited for yet. */
+/* Begins a plain stream. fd, non-blocking, is taken over, also on failure. No event is waited for
+ * yet. */
 int gateway_stream_open(struct gateway_stream *s, struct loop *l, int fd, struct err *e) MUST_USE;
 void gateway_stream_watch(struct gateway_stream *s, void (*on_ready)(struct gateway_stream *s),
 			  void *arg);
@@ -47,7 +48,7 @@ void gateway_stream_close(struct gateway_stream *s, bool reset);
 /* Reads until max bytes are in `in`, or the socket has no more, as far as the loop has reported.
  * True if bytes came, or the end. */
 bool gateway_stream_fill(struct gateway_stream *s, size_t max);
-/* The same, without waiting for a report of the loop. */
+/* As gateway_stream_fill(), but reads even if the loop has reported nothing. */
 bool gateway_stream_look(struct gateway_stream *s, size_t max);
 /* Queues bytes without a bound: for heads. Without memory the stream is broken. */
 void gateway_stream_add(struct gateway_stream *s, const void *data, size_t n);

@@ -15,7 +15,7 @@ static bool is_accepted(const struct gateway *x, const struct http1_response *a)
 	       http1_span_is(accept, want);
 }
 
-/* It is one of those offered, or none. */
+/* Did the server choose a subprotocol that was offered, or none? */
 static bool is_protocol_known(const struct gateway *x, const struct http1_response *a)
 {
 	struct http1_span chosen;

@@ -11,11 +11,12 @@
 
 struct handshakes;
 
-/* One that waits; embedded in what it is for. Starts zeroed. */
+/* A handshake that waits; embedded in the connection it is for. Starts zeroed. */
 struct handshake {
 	struct fair_queue_item item; /* private */
 	struct egress_session *session;
-	/* It is its turn: it does not wait any more, and may be freed. */
+	/* Called when it is the turn of this handshake: it is not queued any more, and may be
+	 * freed. */
 	void (*on_turn)(struct handshake *h);
 	/* The name its certificate is for: in ret, or in memory that outlives the call. */
 	const char *(*name)(const struct handshake *h, char ret[HOST_MAX]);
@@ -23,8 +24,8 @@ struct handshake {
 
 /* Lives as long as the process. NULL: out of memory. */
 struct handshakes *handshakes_new(struct egress *e);
-/* h->on_turn() is called by the loop, later. session, begin and name are set by the caller. */
+/* h->on_turn() is called by the loop, later. session, on_turn and name are set by the caller. */
 void handshakes_wait(struct handshake *h);
 bool handshakes_waits(const struct handshake *h);
-/* It waits no more, if it did. */
+/* Takes the handshake out of the queue; no effect if it is not queued. */
 void handshakes_drop(struct handshake *h);

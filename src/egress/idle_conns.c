@@ -80,7 +80,8 @@ static bool is_same(const struct upstream_key *a, const struct upstream_key *b)
 	       (!a->by_ip || ip_same(&a->ip, &b->ip)) && strcmp(a->host, b->host) == 0;
 }
 
-/* Its end may not have been reported in this turn yet: a read costs less than a request that fails.
+/* The end of a connection may not have been reported in this turn yet: a read costs less than a
+ * request that fails.
  */
 static bool is_alive(struct upstream *up)
 {

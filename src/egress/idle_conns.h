@@ -15,8 +15,9 @@ struct idle_conns;
 /* share: of the session, borrowed; each connection kept is counted there. NULL: out of memory. */
 struct idle_conns *idle_conns_new(struct loop *l, struct resource_share *share);
 void idle_conns_free(struct idle_conns *u);
-/* An idle one, the last used first, or NULL. The caller owns it; its stream reports no events until
- * gateway_stream_watch(). young_ns: not if it is idle for longer than that (0: any). */
+/* Returns an idle connection with this key, the last used first, or NULL. The caller owns it; its
+ * stream reports no events until gateway_stream_watch(). young_ns: not if it is idle for longer
+ * than that (0: any). */
 struct upstream *idle_conns_take(struct idle_conns *u, const struct upstream_key *key,
 				 uint64_t young_ns);
 /* Takes it over, and keeps it, or closes it if there are bytes left to be read or written. */

@@ -48,7 +48,7 @@ static char *read_given(int fd)
 	return text;
 }
 
-/* Both bundles, one after the other. */
+/* Concatenates the CA certificates of the system and those of the operator. */
 static char *join(const char *a, const char *b)
 {
 	size_t n = strlen(a) + strlen(b) + 2;

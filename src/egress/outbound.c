@@ -105,7 +105,8 @@ static void fail(struct outbound_call *c, const struct err *why)
 	completion_end(&o->end, &e);
 }
 
-/* No address is left. A failed connect says more than an address that was denied. */
+/* Ends a call without addresses left to try. A failed connect is reported rather than an address
+ * that was denied: it says more about the host. */
 static void give_up(struct outbound_call *c)
 {
 	struct err e;

@@ -14,7 +14,7 @@ static void fail(struct job *j, enum err_code code, const char *what)
 	resolver_job_give(j, &result);
 }
 
-/* Makes an entry for its name, or waits for the entry that is there. */
+/* Creates an entry for the name of the job, or lets the job wait for the entry that is there. */
 static void ask(struct job *j)
 {
 	struct resolver *r = j->resolver;

@@ -8,11 +8,12 @@ struct entry *resolver_entry_find(struct resolver *r, const char *host);
 /* Starts its queries. NULL: out of memory, or the name cannot be asked for. */
 struct entry *resolver_entry_new(struct resolver *r, const char *host,
 				 struct resolver_owner *owner);
-/* Not known yet: its jobs get the addresses that are there, or that no name server answered. */
+/* Ends an entry that is not known yet: its jobs get the addresses that have arrived, or the error
+ * that no name server answered. */
 void resolver_entry_give_up(struct resolver *r, struct entry *n);
-/* It is not counted for its owner any more. */
+/* Counts the entry no longer for its owner. */
 void resolver_entry_uncount(struct entry *n);
-/* No job may wait for it. */
+/* Frees an entry that no job waits for. */
 void resolver_entry_free(struct resolver *r, struct entry *n);
 /* Frees the oldest entry that is known. */
 void resolver_entry_make_room(struct resolver *r);

@@ -6,7 +6,8 @@
 
 /* In the list of the resolver; aborts without memory, as the loop does. */
 struct job *resolver_job_new(struct resolver *r, struct lookup *l, const char *host);
-/* It must wait nowhere. */
+/* Frees a job that waits neither in the queue nor for an entry. */
 void resolver_job_free(struct job *j);
-/* It has its result: the callback is called at the end of this turn, after the job is freed. */
+/* Gives the job its result: the callback is called at the end of this turn, after the job is freed.
+ */
 void resolver_job_give(struct job *j, const struct result *result);

@@ -73,7 +73,7 @@ struct resource_share {
 void resource_share_init(struct resource_shares *all, struct loop *l, uint64_t fds_limit,
 			 unsigned processes);
 
-/* Makes the session one of this tenant. -1: out of memory. */
+/* Adds the session to this tenant, which is created if it has no sessions. -1: out of memory. */
 int resource_share_join(struct resource_shares *all, struct resource_share *s,
 			const char *tenant) MUST_USE;
 /* Everything must have been given back. No effect on a part that never joined. */

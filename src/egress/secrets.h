@@ -42,8 +42,8 @@ struct secrets_use {
 bool secrets_known_there(const struct secrets *s, const struct policy *p,
 			 const struct secrets_sent *sent, const struct policy_target *to,
 			 struct mask_pick *ret);
-/* The same for another name of that server, which a program sent over a connection to an address.
- * Adds to ret. */
+/* Adds to ret the secrets that servers of another name can know: a name that a program sent over a
+ * connection to an address. */
 bool secrets_known_also(const struct secrets *s, const struct policy *p,
 			const struct secrets_sent *sent, const struct policy_target *to,
 			struct mask_pick *ret);

@@ -20,13 +20,13 @@ struct splice_relay_options {
 	void (*on_moved)(void *arg, bool out, uint64_t n);
 	/* How many bytes it may move in this turn of the loop; NULL: no bound but its own. */
 	uint64_t (*turn_left)(void *arg);
-	/* It is over (why: NULL, or what happened). Both sockets are closed, with a reset if there
-	 * is a why. Not called after splice_relay_free(). */
+	/* The relay has ended (why: NULL, or what happened). Both sockets are closed, with a reset
+	 * if there is a why. Not called after splice_relay_free(). */
 	void (*on_end)(void *arg, const char *why);
 	void *arg;
 };
 
-/* No callback is called from inside. */
+/* Calls no callback itself: the loop does, later. */
 struct splice_relay *splice_relay_new(struct loop *l, const struct splice_relay_options *o,
 				      struct err *e) MUST_USE;
 /* Cuts it: both sides see a reset. Also frees it in on_end(), which must call it. */

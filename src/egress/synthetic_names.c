@@ -262,7 +262,7 @@ bool synthetic_names_is_synthetic(const struct ip *ip)
 	return memcmp(ip->b, v6_prefix, sizeof(v6_prefix)) == 0;
 }
 
-/* Of a synthetic address; 0: it has no slot. */
+/* The slot of a synthetic address; 0: it has none. */
 static uint32_t slot_of(const struct ip *ip)
 {
 	uint32_t low = (uint32_t)ip->b[12] << 24 | (uint32_t)ip->b[13] << 16 |

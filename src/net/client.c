@@ -254,7 +254,7 @@ static int attempt(struct client *c, const struct client_request *r, const char 
 		*e = sending;
 		return -1;
 	}
-	/* Also after a failure: a server that refuses a body answers, and closes. */
+	/* Reads also after sending failed: a server that refuses a body answers, and closes. */
 	n = client_conn_read_head(c, strcmp(r->method, "HEAD") == 0 ? HTTP1_HEAD : HTTP1_OTHER, e);
 	if (n == 1 && sent != 0)
 		c->answer.keep_alive = false; /* the rest of the body was not sent */

@@ -297,7 +297,8 @@ static void on_ready(struct loop_fd *f, uint32_t events)
 			conn_drop(c);
 			return;
 		}
-		/* It is read when it is wanted; until then epoll would report it in every turn. */
+		/* Input is read when it is wanted; until then epoll would report it in every turn.
+		 */
 		loop_remove(c->loop, &c->watch);
 		c->unwatched = true;
 	}

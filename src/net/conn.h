@@ -189,7 +189,8 @@ bool conn_step_take(struct conn *c);
 void conn_step_refuse_head(struct conn *c, int status, const char *words);
 /* Ends the exchange, if there is one, without an answer. */
 void conn_step_drop_exchange(struct conn *c);
-/* The same, and closes the sending side: the connection lingers until its peer has read that. */
+/* Ends the exchange without an answer, and closes the sending side: the connection lingers until
+ * its peer has read that. */
 void conn_step_cut_exchange(struct conn *c);
 
 /* Sets up the decoder for the body of a request. */
@@ -220,7 +221,7 @@ bool tunnel_step(struct conn *c);
 bool tunnel_wants_input(const struct conn *c);
 /* Closes the sending side, if that is due. */
 void tunnel_shut(struct conn *c);
-/* Both sides are closed: may there be input that was not delivered? */
+/* May a tunnel whose sides are both closed still have input that was not delivered? */
 bool tunnel_has_tail(const struct conn *c);
 
 /* Reads frames. True if the caller should call again. */

@@ -131,7 +131,7 @@ void conn_account_open(struct conn *c)
 	c->server->unkeyed++;
 }
 
-/* No bytes of its answer wait any more. */
+/* Called when no bytes of the answer wait any more. */
 void conn_account_end_exchange(struct exchange *x)
 {
 	struct conn *c = x->conn;

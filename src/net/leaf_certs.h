@@ -29,6 +29,6 @@ void leaf_certs_free(struct leaf_certs *m); /* after the last connection was clo
 struct tls *leaf_certs_server(struct leaf_certs *m, const char *host, struct err *e) MUST_USE;
 /* Is there one for this name in the cache? */
 bool leaf_certs_knows(const struct leaf_certs *m, const char *host);
-/* The same at another time, in seconds since 1970; for tests. */
+/* As leaf_certs_server(), at another time in seconds since 1970; for tests. */
 struct tls *leaf_certs_server_at(struct leaf_certs *m, const char *host, int64_t now,
 				 struct err *e) MUST_USE;

@@ -29,5 +29,5 @@ void peers_init(struct peers *p);
 /* The entry of an address, made if there is none, with one more connection; NULL: out of memory.
  */
 struct peer *peers_enter(struct peers *p, const struct addr *a);
-/* One connection less; the last one frees the entry. */
+/* Subtracts one connection of the address; the last one frees the entry. */
 void peers_leave(struct peers *p, struct peer *one);

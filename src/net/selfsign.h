@@ -18,11 +18,11 @@
 #define SELFSIGN_SERVER_DAYS 90
 #define SELFSIGN_RENEW_DAYS 30 /* a certificate with less time left is replaced */
 
-/* Each writes a text that ends in NUL. */
-/* A CA: its key and its certificate. */
+/* Creates a CA: its key and its certificate. This and the next two write a text that ends in NUL.
+ */
 int selfsign_create_ca(const char *domain, int64_t now, char ret_pem[SELFSIGN_PEM_MAX],
 		       struct err *e) MUST_USE;
-/* Its certificate alone, for clients that should trust it. */
+/* The certificate of the CA alone, for clients that should trust it. */
 int selfsign_ca_cert(const char *ca_pem, char ret_pem[SELFSIGN_PEM_MAX], struct err *e) MUST_USE;
 /* The key and certificate of a server. */
 int selfsign_server(const char *ca_pem, const char *domain, int64_t now,

@@ -67,7 +67,7 @@ void server_drain(struct server *s);
  * the on_drain of their handler or with 503. */
 void server_hurry(struct server *s);
 size_t server_connections(const struct server *s);
-/* Those of them that have not shown a key. */
+/* The connections that have not shown a key. */
 size_t server_unkeyed(const struct server *s);
 void server_free(struct server *s);
 
@@ -124,7 +124,7 @@ void exchange_resume_body(struct exchange *x);
 /* Adds a header to the answer, before it begins. Name and value must be valid (asserted). */
 void exchange_header(struct exchange *x, const char *name, const char *value);
 #define EXCHANGE_HEADERS_MAX ((size_t)64 * 1024)
-/* The same for headers from another server, in any number and case. Date and X-Request-Id replace
+/* Adds a header that came from another server, in any case. Date and X-Request-Id replace
  * those of this server. Returns -1, and adds nothing, if it is not valid, if it would define where
  * the answer ends (Content-Length, Transfer-Encoding, Connection: this server writes them), or if
  * all together are longer than EXCHANGE_HEADERS_MAX. */

@@ -21,7 +21,7 @@
  * every other byte of a path has one spelling. */
 /* The path of a request (begins with '/'). Returns the length, or -1 and why. */
 int path_normal(struct http1_span raw, char *ret, size_t cap, const char **ret_why) MUST_USE;
-/* The same for what follows '?': escapes only. */
+/* The normal form of a query, what follows '?': only escapes are changed. */
 int path_normal_query(struct http1_span raw, char *ret, size_t cap, const char **ret_why) MUST_USE;
 
 /* '*': any bytes but '/'; '**': any bytes; other bytes must be equal. The time is bounded by

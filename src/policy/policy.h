@@ -115,7 +115,7 @@ struct policy_answer {
  * rule: "rules[3].host: ...". The caller frees it. */
 int policy_read(const char *text, size_t len, enum policy_layer layer, struct policy **ret,
 		struct err *e) MUST_USE;
-/* The same for a parsed document, of which the policy keeps a reference. */
+/* As policy_read(), for a parsed document, of which the policy keeps a reference. */
 int policy_read_json(struct json_t *root, enum policy_layer layer, struct policy **ret,
 		     struct err *e) MUST_USE;
 void policy_free(struct policy *p);

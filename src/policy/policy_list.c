@@ -245,7 +245,7 @@ static bool take_lowest(struct policy_walk *w, uint32_t *ret)
 	return true;
 }
 
-/* It has one path, whose first bytes differ: no need to compare more. */
+/* Has the rule one path only, whose first bytes differ? Then no more is compared. */
 static inline bool is_elsewhere(const struct policy_match *m, const struct policy_seen *s)
 {
 	const struct policy_path *p = m->paths;

@@ -23,7 +23,7 @@ struct policy_memo *policy_memo_new(void)
 	return calloc(1, sizeof(struct policy_memo));
 }
 
-/* It may hold the password of a proxy. */
+/* Wipes and frees a text, which may hold the password of a proxy. */
 static void drop(char *text)
 {
 	if (text != NULL)

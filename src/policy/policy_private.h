@@ -139,7 +139,7 @@ int policy_value_text(const json_t *v, size_t max, const char *at, const char *n
 		      const char **ret, struct err *e) MUST_USE;
 int policy_value_bool(const json_t *v, const char *at, const char *name, bool *ret,
 		      struct err *e) MUST_USE;
-/* One of words; *ret is its index. */
+/* Reads one of these words; *ret is its index. */
 int policy_value_word(const json_t *v, const char *const *words, size_t n, const char *at,
 		      const char *name, size_t *ret, struct err *e) MUST_USE;
 /* A text or a list of texts. */
@@ -209,7 +209,7 @@ void policy_reason_none(const struct policy *p, const struct policy_target *to,
 			const struct policy_request *q, struct policy_answer *ret);
 void policy_reason_ceiling(const struct policy_target *to, enum policy_layer layer, const char *why,
 			   struct policy_answer *ret);
-/* It is allowed, but not with bytes of any kind. */
+/* The target is allowed, but not with bytes of any kind. */
 void policy_reason_ceiling_raw(const struct policy_target *to, struct policy_answer *ret);
 /* WebSockets: the rule denies them, or (rule NULL) the ceiling of a layer does not allow them. */
 void policy_reason_websocket(const struct policy_target *to, const struct policy_rule *r,

@@ -163,7 +163,7 @@ void policy_select_name(const char *document, char ret[POLICY_SELECT_NAME_MAX])
 	json_decref(root);
 }
 
-/* Of a merged document: a header set by the operator may hold a key. */
+/* Replaces the values of headers that the node or the tenant set: one may be a key. */
 static void hide_headers(json_t *rules)
 {
 	for (size_t i = 0; i < json_array_size(rules); i++) {

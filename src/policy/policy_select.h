@@ -23,7 +23,7 @@
 int policy_select_read(const char *json, size_t len, enum policy_layer layer, char **ret,
 		       struct err *e) MUST_USE;
 
-/* The same for the text of a setting: presets, separated by commas. */
+/* As policy_select_read(), for the text of a setting: presets, separated by commas. */
 int policy_select_presets(const char *words, char **ret, struct err *e) MUST_USE;
 
 /* Is a document that policy_select_read() returned "none" and nothing else? Such a session has no

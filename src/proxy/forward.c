@@ -34,13 +34,14 @@ static bool is_half(const struct forward *f)
 	return f->state == FORWARD_TUNNEL && (f->down_ended || f->up_ended || f->up_broken);
 }
 
-/* Otherwise the client has not sent all, and net's body_ms bounds that. */
+/* Is only the server's answer missing? Otherwise the client has not sent all of its request, and
+ * body_ms of src/net bounds that. */
 static bool is_servers_turn(const struct forward *f)
 {
 	return f->up.len > 0 || f->up_ended || f->up_broken;
 }
 
-/* 0: none. */
+/* The time of the next deadline; 0: none. */
 static uint64_t deadline(const struct forward *f)
 {
 	const struct forward_options *o = &f->options;

@@ -119,7 +119,8 @@ static void put_forwarded(struct buf *b, const struct http1_request *r,
 		put_header(b, "X-Forwarded-Proto", span(o->scheme));
 }
 
-/* One connection for one request: nothing can be taken for the next one. */
+/* Each request has a connection of its own, so that bytes after it cannot be taken for another
+ * request. */
 static void put_framing(struct buf *b, const struct http1_request *r)
 {
 	struct http1_span upgrade;
